@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bind.h - this machine's cores, divided among local ranks, and its GPUs.
+ */
+#ifndef HVD_BIND_H
+#define HVD_BIND_H
+
+#include "err.h"
+
+#include <sched.h>
+
+/* A zeroed struct means "no binding". */
+struct hvd_binding {
+	int n;           /* ranks; 0 = leave them unbound */
+	cpu_set_t *sets; /* sets[local rank]: whole cores, no CPU in two sets */
+	const char *why; /* why n is 0; static text, NULL otherwise */
+};
+
+/* Divide the cores that this process may use (affinity mask, cgroup) among n local ranks: whole cores,
+ * near in the machine, ranks spread over NUMA nodes and packages. More ranks than cores, or more CPUs than
+ * a cpu_set_t holds, is no error: the answer is then "no binding", with the reason. After an error, too. */
+int hvd_bind_split(struct hvd_binding *out, int n, struct hvd_err *err);
+/* The same for another machine, from a description in hwloc's XML or synthetic syntax
+ * ("synthetic:pack:2 core:4 pu:2"): for tests. */
+int hvd_bind_split_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err);
+void hvd_binding_clear(struct hvd_binding *b); /* NULL is fine */
+
+/* GPUs for ranks of this machine: as many as CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES
+ * names in envp, else as many as there are device nodes <root>/dev/nvidia0 … or GPUs among
+ * <root>/sys/class/kfd/kfd/topology/nodes. 0 when there are none. `root` is "" or a directory for tests. Device
+ * nodes, and not hwloc: to see GPUs it would load the vendors' libraries, which takes seconds. */
+int hvd_gpu_count(const char *root, char *const *envp);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * boot.h - what a shim must know before it can talk to its driver.
+ *
+ * Travels in one environment variable, HVD_BOOT_ENV, whose name starts with
+ * SLURM because srun --export=NONE drops all others. It holds no secret: who
+ * reads it learns where the driver listens, and nothing that lets him in.
+ *
+ *     1;session=HEX;port=N;addr=A,B,…;timeout=SECONDS;id=munge|fd:N|file:PATH;verbose=N
+ */
+#ifndef HVD_BOOT_H
+#define HVD_BOOT_H
+
+#include "addr.h"
+#include "err.h"
+
+#include <stddef.h>
+
+#define HVD_BOOT_ENV       "SLURM_HVD_BOOT"
+#define HVD_BOOT_MAX_ADDRS 16
+#define HVD_BOOT_MAX       2048 /* length of the text, with the final NUL */
+#define HVD_SESSION_LEN    32   /* hex digits */
+
+struct hvd_boot {
+	char session[HVD_SESSION_LEN + 1];
+	in_port_t port;
+	struct hvd_addr addrs[HVD_BOOT_MAX_ADDRS]; /* any of them may lead to the driver */
+	unsigned n_addrs;
+	double timeout; /* seconds for the whole start, counted from the shim's own start */
+	char id[256];   /* "munge", "fd:N" or "file:PATH" */
+	int verbose;    /* 0, 1 or 2 */
+};
+
+int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err);
+int hvd_boot_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * emit.h - what a rank is told in its environment, framework by framework.
+ *
+ * The plan knows no framework: it knows a rank's place, the interfaces of its
+ * host and where the rendezvous is. Each emitter turns that into the variables
+ * of one framework. To support another one, add an emitter to the table.
+ */
+#ifndef HVD_EMIT_H
+#define HVD_EMIT_H
+
+#include "addr.h"
+#include "layout.h"
+#include "strv.h"
+
+struct hvd_emit {
+	const struct hvd_place *place;
+	const char *hostname;       /* the same on all ranks of a host, another on every other host */
+	const char *iface;          /* the best interface of this host that all hosts share */
+	const char *ifaces;         /* all that are shared, best first, with commas */
+	struct hvd_addr rendezvous; /* as this host reaches it */
+	in_port_t port;
+};
+
+/* Set the variables of every framework in `env`. */
+void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int hvd_err_set(struct hvd_err *err, enum hvd_errc code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!err)
+		return -1;
+	err->code = code;
+	err->host[0] = '\0';
+	err->hint[0] = '\0';
+	va_start(ap, fmt);
+	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int hvd_err_sys(struct hvd_err *err, const char *fmt, ...)
+{
+	int saved = errno;
+	va_list ap;
+	size_t len;
+
+	if (!err)
+		return -1;
+	err->code = HVD_E_SYS;
+	err->host[0] = '\0';
+	err->hint[0] = '\0';
+	va_start(ap, fmt);
+	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	va_end(ap);
+	len = strlen(err->msg);
+	snprintf(err->msg + len, sizeof(err->msg) - len, ": %s", strerror(saved));
+	errno = saved;
+	return -1;
+}
+
+int hvd_err_host(struct hvd_err *err, const char *host)
+{
+	if (err)
+		snprintf(err->host, sizeof(err->host), "%s", host ? host : "");
+	return -1;
+}
+
+int hvd_err_hint(struct hvd_err *err, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!err)
+		return -1;
+	va_start(ap, fmt);
+	vsnprintf(err->hint, sizeof(err->hint), fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int hvd_err_prefix(struct hvd_err *err, const char *fmt, ...)
+{
+	char old[sizeof(err->msg)];
+	va_list ap;
+	size_t len;
+
+	if (!err)
+		return -1;
+	memcpy(old, err->msg, sizeof(old));
+	va_start(ap, fmt);
+	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	va_end(ap);
+	len = strlen(err->msg);
+	snprintf(err->msg + len, sizeof(err->msg) - len, ": %s", old);
+	return -1;
+}
+
+int hvd_err_status(const struct hvd_err *err)
+{
+	return err && err->code == HVD_E_USAGE ? 2 : 1;
+}

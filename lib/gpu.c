@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bind.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Entries of a list of devices; as the vendors' libraries do, it ends at one that is empty or negative. */
+static int listed(const char *s)
+{
+	int n = 0;
+
+	while (*s && *s != ',' && *s != '-') {
+		n++;
+		s += strcspn(s, ",");
+		if (*s)
+			s++;
+	}
+	return n;
+}
+
+/* -1 when there is no such list; an empty one hides every GPU. */
+static int visible(char *const *envp)
+{
+	static const char *const names[] = {"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES="};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		size_t len = strlen(names[i]);
+
+		for (char *const *e = envp; e && *e; e++)
+			if (strncmp(*e, names[i], len) == 0)
+				return strcmp(*e + len, "all") == 0 ? -1 : listed(*e + len);
+	}
+	return -1;
+}
+
+static bool is_nvidia(const char *dir, const char *name)
+{
+	(void)dir;
+	return strncmp(name, "nvidia", 6) == 0 && name[6] && name[6 + strspn(name + 6, "0123456789")] == '\0';
+}
+
+/* A node of the kernel's AMD topology: CPUs have the id 0. */
+static bool is_kfd_gpu(const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+	unsigned long id = 0;
+	FILE *f;
+
+	if (snprintf(path, sizeof(path), "%s/%s/gpu_id", dir, name) >= (int)sizeof(path))
+		return false;
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	if (fscanf(f, "%lu", &id) != 1)
+		id = 0;
+	fclose(f);
+	return id != 0;
+}
+
+static int count_in(const char *root, const char *sub, bool (*is)(const char *, const char *))
+{
+	char dir[PATH_MAX];
+	struct dirent *e;
+	int n = 0;
+	DIR *d;
+
+	if (snprintf(dir, sizeof(dir), "%s%s", root, sub) >= (int)sizeof(dir))
+		return 0;
+	d = opendir(dir);
+	while (d && (e = readdir(d)))
+		n += is(dir, e->d_name);
+	if (d)
+		closedir(d);
+	return n;
+}
+
+int hvd_gpu_count(const char *root, char *const *envp)
+{
+	int n = visible(envp);
+
+	if (n < 0)
+		n = count_in(root, "/dev", is_nvidia);
+	if (n == 0 && visible(envp) < 0)
+		n = count_in(root, "/sys/class/kfd/kfd/topology/nodes", is_kfd_gpu);
+	return n;
+}

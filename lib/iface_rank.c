@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is to be said of an interface that is known already: how good, what it is called. */
+#include "iface.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+static const char *const kind_names[] = {
+	[HVD_IFACE_INFINIBAND] = "infiniband",
+	[HVD_IFACE_ROCE] = "roce",
+	[HVD_IFACE_ETHERNET] = "ethernet",
+	[HVD_IFACE_BOND] = "bond",
+	[HVD_IFACE_VLAN] = "vlan",
+	[HVD_IFACE_MACVLAN] = "macvlan",
+	[HVD_IFACE_VETH] = "veth",
+	[HVD_IFACE_WIRELESS] = "wireless",
+	[HVD_IFACE_VIRTUAL] = "virtual",
+	[HVD_IFACE_BRIDGE] = "bridge",
+	[HVD_IFACE_TUNNEL] = "tunnel",
+	[HVD_IFACE_LOOPBACK] = "loopback",
+};
+
+#define N_KINDS (sizeof(kind_names) / sizeof(*kind_names))
+
+const char *hvd_iface_kind_name(enum hvd_iface_kind kind)
+{
+	return (size_t)kind < N_KINDS ? kind_names[kind] : "unknown";
+}
+
+int hvd_iface_kind_of(const char *name)
+{
+	for (size_t i = 0; i < N_KINDS; i++)
+		if (strcmp(kind_names[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* Classes: within one, speed decides. */
+enum {
+	CLASS_INFINIBAND,
+	CLASS_ROCE,
+	CLASS_NIC,
+	CLASS_VETH, /* in a container it is all there is */
+	CLASS_VIRTUAL,
+	CLASS_WIRELESS,
+	CLASS_INWARD, /* leads to guests of this host, most likely */
+	CLASS_TUNNEL,
+	CLASS_RUNTIME,
+};
+
+static int class_of(const struct hvd_iface *i)
+{
+	if (i->nat_default)
+		return CLASS_RUNTIME;
+	switch (i->kind) {
+	case HVD_IFACE_INFINIBAND:
+		return CLASS_INFINIBAND;
+	case HVD_IFACE_ROCE:
+		return CLASS_ROCE;
+	case HVD_IFACE_ETHERNET:
+	case HVD_IFACE_BOND:
+	case HVD_IFACE_VLAN:
+	case HVD_IFACE_MACVLAN:
+		return CLASS_NIC;
+	case HVD_IFACE_VETH:
+		return CLASS_VETH;
+	case HVD_IFACE_WIRELESS:
+		return CLASS_WIRELESS;
+	case HVD_IFACE_BRIDGE:
+		return i->uplink ? CLASS_NIC : CLASS_INWARD;
+	case HVD_IFACE_TUNNEL:
+		return CLASS_TUNNEL;
+	case HVD_IFACE_LOOPBACK:
+		return CLASS_RUNTIME;
+	case HVD_IFACE_VIRTUAL:
+		break;
+	}
+	return CLASS_VIRTUAL;
+}
+
+/* Service processors offer their host a network of 169.254.0.0/16 over USB, the same on every host. */
+static bool only_v4_link_local(const struct hvd_iface *i)
+{
+	for (int k = 0; k < i->n_addrs; k++)
+		if (i->addrs[k].family != AF_INET || i->addrs[k].a.bytes[0] != 169 || i->addrs[k].a.bytes[1] != 254)
+			return false;
+	return i->n_addrs > 0;
+}
+
+int64_t hvd_iface_rank(const struct hvd_iface *i)
+{
+	int64_t class = class_of(i), speed = i->speed;
+
+	if (class<CLASS_INWARD &&class> CLASS_ROCE && only_v4_link_local(i))
+		class = CLASS_INWARD;
+	if (speed < 0)
+		speed = 0;
+	if (speed > INT32_MAX)
+		speed = INT32_MAX;
+	return (class << 32) + (INT32_MAX - speed);
+}
+
+const struct hvd_iface *hvd_ifaces_find(const struct hvd_ifaces *ifs, const char *name)
+{
+	for (int i = 0; i < ifs->n; i++)
+		if (strcmp(ifs->v[i].name, name) == 0)
+			return &ifs->v[i];
+	return NULL;
+}
+
+socklen_t hvd_iface_sockaddr(const struct hvd_iface_addr *a, uint16_t port, struct sockaddr_storage *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (a->family == AF_INET) {
+		struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = a->a.v4};
+
+		memcpy(out, &sin, sizeof(sin));
+		return sizeof(sin);
+	}
+	struct sockaddr_in6 sin6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = a->a.v6};
+
+	memcpy(out, &sin6, sizeof(sin6));
+	return sizeof(sin6);
+}
+
+const char *hvd_iface_addr_text(const struct hvd_iface_addr *a, char *buf, size_t len)
+{
+	if (len > 0 && !inet_ntop(a->family, a->a.bytes, buf, (socklen_t)len))
+		buf[0] = '\0';
+	return buf;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct hvd_log hvd_log_make(const char *prog, enum hvd_log_level level)
+{
+	struct hvd_log log = {.prog = prog, .level = level, .fd = STDERR_FILENO};
+
+	return log;
+}
+
+/* A log that cannot be written to has nowhere to complain. */
+static void write_line(int fd, const char *line, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, line, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return;
+		line += n;
+		len -= (size_t)n;
+	}
+}
+
+void hvd_log(const struct hvd_log *log, enum hvd_log_level level, const char *fmt, ...)
+{
+	static const char *const mark[] = {"error: ", "warning: ", "", "", "debug: "};
+	int saved = errno;
+	char line[4096];
+	va_list ap;
+	size_t len;
+	int n;
+
+	if (!log || level > log->level)
+		return;
+	n = snprintf(line, sizeof(line), "%s: %s", log->prog, mark[level]);
+	len = n < 0 ? 0 : (size_t)n;
+	va_start(ap, fmt);
+	n = vsnprintf(line + len, sizeof(line) - len - 1, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		len += (size_t)n < sizeof(line) - len - 1 ? (size_t)n : sizeof(line) - len - 2;
+	line[len++] = '\n';
+	write_line(log->fd, line, len);
+	errno = saved;
+}
+
+void hvd_log_err(const struct hvd_log *log, const struct hvd_err *err)
+{
+	if (err->host[0])
+		hvd_error(log, "%s: %s", err->host, err->msg);
+	else
+		hvd_error(log, "%s", err->msg);
+	if (err->hint[0])
+		hvd_log(log, HVD_LOG_INFO, "%s", err->hint);
+}

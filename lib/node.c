@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node.h"
+
+#include "auth.h"
+#include "slurm.h"
+#include "wire.h"
+#include "xalloc.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DROPPED_MAX 4096 /* the text of what was left out; a host with hundreds of veths is cut short */
+
+void hvd_node_clear(struct hvd_node *node)
+{
+	if (!node)
+		return;
+	free(node->name);
+	free(node->host);
+	free(node->ranks);
+	for (int i = 0; i < node->n_ifaces; i++)
+		free(node->ifaces[i].addrs);
+	free(node->ifaces);
+	free(node->dropped);
+	memset(node, 0, sizeof(*node));
+}
+
+void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs)
+{
+	node->n_ifaces = (uint8_t)(ifs->n < HVD_NODE_MAX_IFACES ? ifs->n : HVD_NODE_MAX_IFACES);
+	node->ifaces = hvd_xcalloc(node->n_ifaces, sizeof(*node->ifaces));
+	for (int i = 0; i < node->n_ifaces; i++) {
+		const struct hvd_iface *from = &ifs->v[i];
+		struct hvd_node_iface *to = &node->ifaces[i];
+		struct sockaddr_storage ss;
+
+		memcpy(to->name, from->name, sizeof(to->name));
+		to->kind = (uint8_t)from->kind;
+		to->numa = (int16_t)from->numa;
+		to->speed = (int32_t)from->speed;
+		to->ranking = hvd_iface_rank(from);
+		to->n_addrs = (uint8_t)(from->n_addrs < HVD_NODE_MAX_ADDRS ? from->n_addrs : HVD_NODE_MAX_ADDRS);
+		to->addrs = hvd_xcalloc(to->n_addrs, sizeof(*to->addrs));
+		for (int a = 0; a < to->n_addrs; a++) {
+			hvd_iface_sockaddr(&from->addrs[a], 0, &ss);
+			hvd_addr_from_sockaddr((struct sockaddr *)&ss, &to->addrs[a], NULL);
+		}
+	}
+	for (int i = 0; i < ifs->n_dropped && (!node->dropped || strlen(node->dropped) < DROPPED_MAX / 2); i++) {
+		char *longer = hvd_xasprintf("%s%s%s (%s)", node->dropped ? node->dropped : "",
+					     node->dropped ? ", " : "", ifs->dropped[i].name, ifs->dropped[i].reason);
+
+		free(node->dropped);
+		node->dropped = longer;
+	}
+}
+
+int hvd_node_set_machine(struct hvd_node *node, struct hvd_err *err)
+{
+	static const struct hvd_key none;
+	unsigned char digest[HVD_MAC_LEN];
+	char boot_id[64] = "";
+	struct stat st = {0};
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, boot_id, sizeof(boot_id) - 1) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0 || stat("/proc/self/ns/net", &st) != 0)
+		return hvd_err_sys(err, "cannot tell this machine from others: /proc is not readable");
+	struct hvd_piece pieces[] = {
+		{boot_id, (size_t)n}, {&st.st_ino, sizeof(st.st_ino)}, {&st.st_dev, sizeof(st.st_dev)}};
+
+	hvd_hmac(&none, pieces, 3, digest);
+	hvd_hex(digest, HVD_MACHINE_LEN / 2, node->machine);
+	return 0;
+}
+
+static json_t *iface_to_json(const struct hvd_node_iface *iface)
+{
+	json_t *addrs = json_array();
+	char text[HVD_ADDR_TEXT];
+
+	for (int a = 0; a < iface->n_addrs; a++)
+		json_array_append_new(addrs, json_string(hvd_addr_text(&iface->addrs[a], text)));
+	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:o}", "n", iface->name, "k", hvd_iface_kind_name(iface->kind), "s",
+			 iface->speed, "r", (json_int_t)iface->ranking, "u", iface->numa, "a", addrs);
+}
+
+json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t nodes, uint32_t size)
+{
+	json_t *ranks = json_array(), *ifaces = json_array();
+
+	for (uint32_t i = 0; i < node->n_ranks; i++)
+		json_array_append_new(ranks, json_integer(node->ranks[i]));
+	for (int i = 0; i < node->n_ifaces; i++)
+		json_array_append_new(ifaces, iface_to_json(&node->ifaces[i]));
+	return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:i, s:o, s:s}", "t", "register", "node",
+			 (json_int_t)index, "nodes", (json_int_t)nodes, "size", (json_int_t)size, "name", node->name,
+			 "host", node->host, "machine", node->machine, "ranks", ranks, "port", node->port, "ifaces",
+			 ifaces, "dropped", node->dropped ? node->dropped : "");
+}
+
+static int iface_from_json(const json_t *msg, struct hvd_node_iface *iface, struct hvd_err *err)
+{
+	const char *name, *kind;
+	int64_t speed, ranking, numa;
+	json_t *addrs;
+	size_t n;
+
+	if (hvd_get_str(msg, "n", IF_NAMESIZE - 1, &name, err) != 0 || hvd_get_str(msg, "k", 32, &kind, err) != 0 ||
+	    hvd_get_int(msg, "s", -1, INT32_MAX, &speed, err) != 0 ||
+	    hvd_get_int(msg, "r", INT64_MIN, INT64_MAX, &ranking, err) != 0 ||
+	    hvd_get_int(msg, "u", -1, INT16_MAX, &numa, err) != 0 ||
+	    hvd_get_array(msg, "a", HVD_NODE_MAX_ADDRS, &addrs, err) != 0)
+		return -1;
+	if (hvd_iface_kind_of(kind) < 0)
+		return hvd_err_set(err, HVD_E_PROTO, "interface %s is of unknown kind \"%s\"", name, kind);
+	memcpy(iface->name, name, strlen(name) + 1);
+	iface->kind = (uint8_t)hvd_iface_kind_of(kind);
+	iface->speed = (int32_t)speed;
+	iface->ranking = ranking;
+	iface->numa = (int16_t)numa;
+	n = json_array_size(addrs);
+	iface->addrs = hvd_xcalloc(n, sizeof(*iface->addrs));
+	for (size_t i = 0; i < n; i++) {
+		const char *text = json_string_value(json_array_get(addrs, i));
+
+		if (!text || hvd_addr_parse(text, &iface->addrs[i]) != 0)
+			return hvd_err_set(err, HVD_E_PROTO, "interface %s has a malformed address", name);
+		iface->n_addrs++;
+	}
+	return 0;
+}
+
+static int from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)
+{
+	const char *name, *host, *machine, *dropped;
+	json_t *ranks, *ifaces;
+	int64_t port;
+	size_t n;
+
+	if (hvd_get_str(msg, "name", 255, &name, err) != 0 || hvd_get_str(msg, "host", 255, &host, err) != 0 ||
+	    hvd_get_str(msg, "machine", HVD_MACHINE_LEN, &machine, err) != 0 ||
+	    hvd_get_str(msg, "dropped", DROPPED_MAX, &dropped, err) != 0 ||
+	    hvd_get_array(msg, "ranks", HVD_MAX_RANKS, &ranks, err) != 0 ||
+	    hvd_get_array(msg, "ifaces", HVD_NODE_MAX_IFACES, &ifaces, err) != 0 ||
+	    hvd_get_int(msg, "port", 0, 65535, &port, err) != 0)
+		return -1;
+	if (!*name)
+		return hvd_err_set(err, HVD_E_PROTO, "a host without a name");
+	node->name = hvd_xstrdup(name);
+	node->host = hvd_xstrdup(host);
+	node->dropped = *dropped ? hvd_xstrdup(dropped) : NULL;
+	node->port = (in_port_t)port;
+	memcpy(node->machine, machine, strlen(machine) + 1);
+	n = json_array_size(ranks);
+	node->ranks = hvd_xcalloc(n, sizeof(*node->ranks));
+	for (size_t i = 0; i < n; i++) {
+		const json_t *rank = json_array_get(ranks, i);
+
+		if (!json_is_integer(rank) || json_integer_value(rank) < 0 || json_integer_value(rank) >= HVD_MAX_RANKS)
+			return hvd_err_set(err, HVD_E_PROTO, "host %s names a rank that is none", name);
+		node->ranks[node->n_ranks++] = (uint32_t)json_integer_value(rank);
+	}
+	n = json_array_size(ifaces);
+	node->ifaces = hvd_xcalloc(n, sizeof(*node->ifaces));
+	for (size_t i = 0; i < n; i++) {
+		node->n_ifaces++;
+		if (iface_from_json(json_array_get(ifaces, i), &node->ifaces[i], err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+int hvd_node_from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)
+{
+	memset(node, 0, sizeof(*node));
+	if (from_json(msg, node, err) == 0)
+		return 0;
+	hvd_node_clear(node);
+	return -1;
+}
+
+int hvd_node_find_iface(const struct hvd_node *node, const char *name)
+{
+	for (int i = 0; i < node->n_ifaces; i++)
+		if (strcmp(node->ifaces[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+int hvd_node_find_addr(const struct hvd_node *node, const struct hvd_addr *addr)
+{
+	for (int i = 0; i < node->n_ifaces; i++)
+		for (int a = 0; a < node->ifaces[i].n_addrs; a++)
+			if (hvd_addr_equal(&node->ifaces[i].addrs[a], addr))
+				return i;
+	return -1;
+}
+
+bool hvd_node_has_family(const struct hvd_node_iface *iface, int family)
+{
+	for (int a = 0; a < iface->n_addrs; a++)
+		if (iface->addrs[a].family == family)
+			return true;
+	return false;
+}
+
+char *hvd_node_ifaces_text(const struct hvd_node *node)
+{
+	char *out = hvd_xstrdup(node->n_ifaces ? "" : "no interface");
+	char text[HVD_ADDR_TEXT], speed[32], numa[32];
+
+	for (int i = 0; i < node->n_ifaces; i++) {
+		const struct hvd_node_iface *iface = &node->ifaces[i];
+		char *longer;
+
+		speed[0] = numa[0] = '\0';
+		if (iface->speed > 0)
+			snprintf(speed, sizeof(speed), ", %d Mb/s", iface->speed);
+		if (iface->numa >= 0)
+			snprintf(numa, sizeof(numa), ", NUMA node %d", iface->numa);
+		longer = hvd_xasprintf("%s%s%s (%s%s%s)", out, i ? "; " : "", iface->name,
+				       hvd_iface_kind_name(iface->kind), speed, numa);
+		free(out);
+		out = longer;
+		for (int a = 0; a < iface->n_addrs; a++) {
+			longer = hvd_xasprintf("%s %s", out, hvd_addr_text(&iface->addrs[a], text));
+			free(out);
+			out = longer;
+		}
+	}
+	return out;
+}

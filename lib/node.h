@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * node.h - what a host of the launch says of itself, and how it is sent.
+ *
+ * A node agent fills one in and sends it; the driver keeps one per host, so it
+ * is small (a few hundred bytes). On the wire:
+ *
+ *   {"t":"register", "node":I, "nodes":N, "size":RANKS, "name":TEXT, "host":TEXT, "machine":HEX,
+ *    "ranks":[…], "port":P,
+ *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…]},…], "dropped":[[NAME,WHY],…]}
+ */
+#ifndef HVD_NODE_H
+#define HVD_NODE_H
+
+#include "addr.h"
+#include "err.h"
+#include "iface.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+#define HVD_NODE_MAX_IFACES 64
+#define HVD_NODE_MAX_ADDRS  32 /* of one interface */
+#define HVD_MACHINE_LEN     32 /* hex digits */
+
+struct hvd_node_iface {
+	char name[IF_NAMESIZE];
+	uint8_t kind; /* enum hvd_iface_kind */
+	int16_t numa;
+	int32_t speed;   /* Mb/s, -1 unknown */
+	int64_t ranking; /* hvd_iface_rank: lower is better */
+	uint8_t n_addrs;
+	struct hvd_addr *addrs;
+};
+
+struct hvd_node {
+	char *name; /* as the scheduler calls it; NULL = not registered yet */
+	char *host; /* as it calls itself (gethostname) */
+	/* Equal for two nodes exactly when they are one machine and one network namespace, as with several slurmd on
+	 * one host. */
+	char machine[HVD_MACHINE_LEN + 1];
+	uint32_t n_ranks;
+	uint32_t *ranks; /* by local rank */
+	in_port_t port;  /* where its agent answers probes */
+	uint8_t n_ifaces;
+	struct hvd_node_iface *ifaces;
+	char *dropped; /* "eth2 (is down), ib1 (has no address)": for messages; may be NULL */
+};
+
+void hvd_node_clear(struct hvd_node *node); /* leaves an unregistered node; NULL is fine */
+
+/* Agent: take over the interfaces and name the machine. */
+void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs);
+int hvd_node_set_machine(struct hvd_node *node, struct hvd_err *err);
+
+json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t nodes, uint32_t size);
+/* The node's own fields only. After an error *node is cleared. */
+int hvd_node_from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err);
+
+/* Index of the interface of that name or with that address; -1 if there is none. */
+int hvd_node_find_iface(const struct hvd_node *node, const char *name);
+int hvd_node_find_addr(const struct hvd_node *node, const struct hvd_addr *addr);
+bool hvd_node_has_family(const struct hvd_node_iface *iface, int family);
+
+/* "eth0 (1000 Mb/s) 10.0.0.1, ib0 …": for messages. Caller frees. */
+char *hvd_node_ifaces_text(const struct hvd_node *node);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "self.h"
+
+#include "iface.h"
+#include "xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Reading the interfaces takes under a millisecond; this is for a kernel that does not answer. */
+#define QUERY_SECONDS 5.0
+
+static int find_addrs(struct hvd_self *self, size_t most, struct hvd_err *err)
+{
+	struct hvd_ifaces ifs = {0};
+	struct sockaddr_storage ss;
+
+	if (hvd_ifaces_query(&ifs, NULL, hvd_deadline_in(QUERY_SECONDS), err) != 0)
+		return -1;
+	for (int i = 0; i < ifs.n; i++)
+		for (int a = 0; a < ifs.v[i].n_addrs && self->n_addrs + 1 < most; a++) {
+			hvd_iface_sockaddr(&ifs.v[i].addrs[a], 0, &ss);
+			hvd_addr_from_sockaddr((struct sockaddr *)&ss, &self->addrs[self->n_addrs++], NULL);
+		}
+	hvd_ifaces_clear(&ifs);
+	return 0;
+}
+
+int hvd_self_find(struct hvd_self *self, size_t most, bool loopback, struct hvd_err *err)
+{
+	struct hvd_node node = {0};
+
+	memset(self, 0, sizeof(*self));
+	self->addrs = hvd_xcalloc(most, sizeof(*self->addrs));
+	gethostname(self->host, sizeof(self->host) - 1);
+	if (hvd_node_set_machine(&node, err) != 0 || (!loopback && find_addrs(self, most, err) != 0)) {
+		hvd_self_clear(self);
+		return -1;
+	}
+	memcpy(self->machine, node.machine, sizeof(self->machine));
+	return hvd_addr_parse("127.0.0.1", &self->addrs[self->n_addrs++]);
+}
+
+void hvd_self_clear(struct hvd_self *self)
+{
+	free(self->addrs);
+	memset(self, 0, sizeof(*self));
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "slurm.h"
+
+#ifdef HVD_WITH_SLURM
+
+#include "deadline.h"
+#include "hostlist.h"
+#include "xalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct hvd_slurm {
+	bool ready;
+};
+
+/* It has had two names. Weak, the one that this libslurm lacks is NULL. */
+extern void slurm_free_ctl_conf(slurm_conf_t *conf) __attribute__((weak));
+extern void slurm_free_conf(slurm_conf_t *conf) __attribute__((weak));
+
+static void free_conf(slurm_conf_t *conf)
+{
+	if (slurm_free_ctl_conf)
+		slurm_free_ctl_conf(conf);
+	else if (slurm_free_conf)
+		slurm_free_conf(conf);
+}
+
+/* A pointer to a struct that has had a typedef with and without the star. */
+#define HOSTLIST __typeof__(slurm_hostlist_create(NULL))
+
+int hvd_slurm_built_in(void)
+{
+	return 1;
+}
+
+int hvd_hostlist_expand(const char *expr, size_t max_hosts, struct hvd_strv *names, struct hvd_err *err)
+{
+	struct hvd_strv found = {0};
+	size_t count;
+	HOSTLIST hl;
+	char *name;
+
+	if (hvd_hostlist_check(expr, max_hosts, &count, err) < 0)
+		return -1;
+	hl = slurm_hostlist_create(expr);
+	if (!hl)
+		return hvd_err_set(err, HVD_E_PROTO, "Slurm does not understand the list of hosts '%.200s'", expr);
+	while (found.n <= count && (name = slurm_hostlist_shift(hl))) {
+		hvd_strv_add(&found, name);
+		free(name);
+	}
+	slurm_hostlist_destroy(hl);
+	if (found.n != count) {
+		hvd_err_set(err, HVD_E_PROTO, "Slurm reads %zu hosts in '%.200s' instead of %zu", found.n, expr, count);
+		hvd_strv_free(&found);
+		return -1;
+	}
+	hvd_strv_add_all(names, found.v);
+	hvd_strv_free(&found);
+	return 0;
+}
+
+char *hvd_hostlist_compress(char *const *names, size_t n)
+{
+	HOSTLIST hl = slurm_hostlist_create(NULL);
+	size_t room = 256;
+	char *text;
+
+	for (size_t i = 0; hl && i < n; i++) {
+		slurm_hostlist_push_host(hl, names[i]);
+		room += strlen(names[i]) + 1;
+	}
+	text = hvd_xcalloc(room, 1);
+	/* No expression is longer than its names joined; the brackets of a single range are in the spare room. */
+	if (hl && slurm_hostlist_ranged_string(hl, room, text) < 0)
+		memcpy(text + room - 4, "...", 4);
+	if (hl)
+		slurm_hostlist_destroy(hl);
+	return text;
+}
+
+/* slurm_init ends the process when the configuration is not to be had or is wrong. Let a child try it:
+ * 0 when it came back, else -1 with what it said in the error. */
+static int rehearse_init(struct hvd_err *err)
+{
+	char text[512];
+	size_t len = 0;
+	int fds[2], status = 0;
+	hvd_time deadline = hvd_deadline_in(30);
+	bool late = false;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return hvd_err_sys(err, "cannot make a pipe");
+	pid = fork();
+	if (pid < 0) {
+		hvd_err_sys(err, "cannot start a process");
+		close(fds[0]);
+		close(fds[1]);
+		return -1;
+	}
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(fds[1], STDERR_FILENO);
+		slurm_init(NULL);
+		_exit(0);
+	}
+	close(fds[1]);
+	while (len < sizeof(text) - 1) {
+		struct pollfd p = {.fd = fds[0], .events = POLLIN};
+		ssize_t got;
+		int n = poll(&p, 1, hvd_left_ms(deadline));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0)
+			late = true;
+		if (n <= 0)
+			break;
+		got = read(fds[0], text + len, sizeof(text) - 1 - len);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		len += (size_t)got;
+	}
+	close(fds[0]);
+	if (late)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!late && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	while (len > 0 && text[len - 1] == '\n')
+		len--;
+	text[len] = '\0';
+	hvd_err_set(err, late ? HVD_E_TIMEOUT : HVD_E_SYS, "Slurm's configuration cannot be read: %s",
+		    late ? "the controller does not answer" : text);
+	return hvd_err_hint(err, "see whether 'scontrol show config' works here");
+}
+
+static int ready(struct hvd_slurm *s, struct hvd_err *err)
+{
+	if (s->ready)
+		return 0;
+	if (rehearse_init(err) < 0)
+		return -1;
+	slurm_init(NULL);
+	s->ready = true;
+	return 0;
+}
+
+struct hvd_slurm *hvd_slurm_new(void)
+{
+	return hvd_xcalloc(1, sizeof(struct hvd_slurm));
+}
+
+void hvd_slurm_free(struct hvd_slurm *s)
+{
+	if (s && s->ready)
+		slurm_fini();
+	free(s);
+}
+
+/* Fields that we do not know are zero, as in Slurm's own initializer. */
+static slurm_step_id_t step_id(uint32_t job, uint32_t step)
+{
+	slurm_step_id_t id;
+
+	memset(&id, 0, sizeof(id));
+	id.job_id = job;
+	id.step_id = step;
+	id.step_het_comp = NO_VAL;
+	return id;
+}
+
+static int slurm_failed(struct hvd_err *err, int code, const char *what)
+{
+	bool unknown = code == ESLURM_INVALID_JOB_ID || code == ESLURM_ALREADY_DONE;
+
+	return hvd_err_set(err, unknown ? HVD_E_NOENT : HVD_E_SYS, "%s: %s", what, slurm_strerror(code));
+}
+
+int hvd_slurm_port_range(struct hvd_slurm *s, int *lo, int *hi, struct hvd_err *err)
+{
+	slurm_conf_t *conf = NULL;
+
+	*lo = *hi = 0;
+	if (ready(s, err) < 0)
+		return -1;
+	if (slurm_load_ctl_conf((time_t)0, &conf) != SLURM_SUCCESS)
+		return slurm_failed(err, errno, "cannot ask Slurm for its configuration");
+	if (conf->srun_port_range && conf->srun_port_range[0]) {
+		*lo = conf->srun_port_range[0];
+		*hi = conf->srun_port_range[1];
+	}
+	free_conf(conf);
+	return 0;
+}
+
+static int take_layout(const slurm_step_layout_t *sl, struct hvd_slurm_step *out, struct hvd_err *err)
+{
+	long long sum = 0;
+
+	if (hvd_hostlist_expand(sl->node_list ? sl->node_list : "", HVD_MAX_HOSTS, &out->hosts, err) < 0)
+		return -1;
+	if (out->hosts.n != sl->node_cnt)
+		return hvd_err_set(err, HVD_E_PROTO, "Slurm names %zu hosts for a step of %u", out->hosts.n,
+				   sl->node_cnt);
+	out->tasks = hvd_xcalloc(out->hosts.n, sizeof(*out->tasks));
+	out->tids = hvd_xcalloc(out->hosts.n, sizeof(*out->tids));
+	for (size_t i = 0; i < out->hosts.n; i++) {
+		out->tasks[i] = sl->tasks[i];
+		sum += sl->tasks[i];
+		if (sum > HVD_MAX_RANKS)
+			return hvd_err_set(err, HVD_E_LIMIT, "the step has more than %d tasks", HVD_MAX_RANKS);
+		out->tids[i] = hvd_xcalloc(sl->tasks[i], sizeof(**out->tids));
+		for (uint16_t j = 0; j < sl->tasks[i]; j++)
+			out->tids[i][j] = sl->tids[i][j] <= HVD_MAX_RANKS ? (int)sl->tids[i][j] : -1;
+	}
+	out->n_tasks = (int)sum;
+	return 0;
+}
+
+int hvd_slurm_step_get(struct hvd_slurm *s, uint32_t job, uint32_t step, struct hvd_slurm_step *out,
+		       struct hvd_err *err)
+{
+	slurm_step_id_t id;
+	slurm_step_layout_t *sl;
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	if (ready(s, err) < 0)
+		return -1;
+	id = step_id(job, step);
+	sl = slurm_job_step_layout_get(&id);
+	if (!sl)
+		return slurm_failed(err, errno, "cannot ask Slurm for the layout of the step");
+	rc = take_layout(sl, out, err);
+	slurm_job_step_layout_free(sl);
+	if (rc < 0)
+		hvd_slurm_step_clear(out);
+	return rc;
+}
+
+/* Functions that have had several signatures: each is known here, and the one that this libslurm declares
+ * is chosen by its type. */
+typedef void (*any_fn)(void);
+typedef int (*kill_ids_fn)(uint32_t, uint32_t, uint16_t);
+typedef int (*kill_ids_flags_fn)(uint32_t, uint32_t, uint16_t, uint16_t);
+typedef int (*kill_step_fn)(slurm_step_id_t *, uint16_t, uint16_t);
+typedef int (*load_id_fn)(job_info_msg_t **, uint32_t, uint16_t);
+typedef int (*load_step_fn)(job_info_msg_t **, slurm_step_id_t, uint16_t);
+
+static int kill_step(slurm_step_id_t id, uint16_t sig)
+{
+	const int shape = _Generic(&slurm_kill_job_step, kill_ids_fn : 1, kill_ids_flags_fn : 2, kill_step_fn : 3);
+	any_fn fn = (any_fn)slurm_kill_job_step;
+
+	if (shape == 1)
+		return ((kill_ids_fn)fn)(id.job_id, id.step_id, sig);
+	if (shape == 2)
+		return ((kill_ids_flags_fn)fn)(id.job_id, id.step_id, sig, 0);
+	return ((kill_step_fn)fn)(&id, sig, 0);
+}
+
+static int load_job(job_info_msg_t **msg, slurm_step_id_t id)
+{
+	const int shape = _Generic(&slurm_load_job, load_id_fn : 1, load_step_fn : 2);
+	any_fn fn = (any_fn)slurm_load_job;
+
+	return shape == 1 ? ((load_id_fn)fn)(msg, id.job_id, SHOW_DETAIL) : ((load_step_fn)fn)(msg, id, SHOW_DETAIL);
+}
+
+int hvd_slurm_step_signal(struct hvd_slurm *s, uint32_t job, uint32_t step, int signal, struct hvd_err *err)
+{
+	if (ready(s, err) < 0)
+		return -1;
+	if (kill_step(step_id(job, step), (uint16_t)signal) == SLURM_SUCCESS)
+		return 0;
+	if (errno == ESLURM_INVALID_JOB_ID || errno == ESLURM_ALREADY_DONE)
+		return 0;
+	return slurm_failed(err, errno, "cannot signal the step");
+}
+
+static void take_gpus(const slurm_job_info_t *ji, struct hvd_slurm_job *out)
+{
+	/* One text per host, or nothing at all. */
+	if (out->hosts.n == 0 || ji->gres_detail_cnt != out->hosts.n)
+		return;
+	out->gpus = hvd_xcalloc(out->hosts.n, sizeof(*out->gpus));
+	for (size_t i = 0; i < out->hosts.n; i++) {
+		const char *text = ji->gres_detail_str[i];
+		int n = text && *text ? hvd_gres_gpus(text) : 0;
+
+		if (n < 0) {
+			free(out->gpus);
+			out->gpus = NULL;
+			return;
+		}
+		out->gpus[i] = n;
+	}
+}
+
+static int take_job(const slurm_job_info_t *ji, struct hvd_slurm_job *out, struct hvd_err *err)
+{
+	uint32_t base = ji->job_state & JOB_STATE_BASE;
+
+	out->state = HVD_SLURM_ENDED;
+	if (base == JOB_PENDING)
+		out->state = HVD_SLURM_PENDING;
+	else if (base == JOB_RUNNING || base == JOB_SUSPENDED)
+		out->state = HVD_SLURM_RUNNING;
+	if (ji->nodes && *ji->nodes && hvd_hostlist_expand(ji->nodes, HVD_MAX_HOSTS, &out->hosts, err) < 0)
+		return -1;
+	take_gpus(ji, out);
+	return 0;
+}
+
+int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err)
+{
+	job_info_msg_t *msg = NULL;
+	int rc = -1;
+
+	memset(out, 0, sizeof(*out));
+	if (ready(s, err) < 0)
+		return -1;
+	if (load_job(&msg, step_id(job, NO_VAL)) != SLURM_SUCCESS)
+		return slurm_failed(err, errno, "cannot ask Slurm for the job");
+	if (msg->record_count < 1)
+		hvd_err_set(err, HVD_E_NOENT, "Slurm knows no job %u", job);
+	else
+		rc = take_job(&msg->job_array[0], out, err);
+	slurm_free_job_info_msg(msg);
+	if (rc < 0)
+		hvd_slurm_job_clear(out);
+	return rc;
+}
+
+#endif

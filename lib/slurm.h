@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slurm.h - everything that this suite asks of libslurm.
+ *
+ * slurm.c is the only file that includes <slurm/slurm.h>, so what differs
+ * between Slurm's versions is known there and nowhere else. Built without
+ * HVD_WITH_SLURM every function fails with HVD_E_NOENT ("built without Slurm"), see slurm_none.c.
+ *
+ * The host list functions need no configuration and no controller. Those that
+ * take a handle read slurm.conf at the first call that needs it, and then ask
+ * the controller; libslurm waits for it as long as its MessageTimeout says and
+ * knows no deadline, so they may block for many seconds when it is down.
+ *
+ * libslurm keeps its state in the process: have one handle at a time, and use
+ * it from one thread. Reading the configuration also sets SLURM_CONF in the
+ * environment of the process.
+ */
+#ifndef HVD_SLURM_H
+#define HVD_SLURM_H
+
+#include "err.h"
+#include "strv.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* No allocation has more hosts, and no step more tasks. */
+#define HVD_MAX_HOSTS 65536
+#define HVD_MAX_RANKS (1 << 20)
+
+/* 1 when this program was built with libslurm. */
+int hvd_slurm_built_in(void);
+
+/* "n[1-3],gpu07" → n1 n2 n3 gpu07, appended to *names in the order given, duplicates included.
+ * More than max_hosts names (at most HVD_MAX_HOSTS), unbalanced brackets and empty expressions are
+ * errors; *names is then as it was. Untrusted input is fine. */
+int hvd_hostlist_expand(const char *expr, size_t max_hosts, struct hvd_strv *names, struct hvd_err *err);
+
+/* The other way, for messages: n1 n2 n3 → "n[1-3]". Keeps the order. Without libslurm the names are
+ * joined with commas. Never NULL; caller frees. */
+char *hvd_hostlist_compress(char *const *names, size_t n);
+
+struct hvd_slurm;
+
+/* A handle; costs nothing until it is used. Never NULL. */
+struct hvd_slurm *hvd_slurm_new(void);
+/* Frees libslurm's state too. NULL is fine. */
+void hvd_slurm_free(struct hvd_slurm *s);
+
+/* SrunPortRange of slurm.conf. Both 0 when the site sets none. */
+int hvd_slurm_port_range(struct hvd_slurm *s, int *lo, int *hi, struct hvd_err *err);
+
+/* Where the tasks of a step are. Node i is hosts.v[i]; its tasks[i] tasks have the global ids
+ * (SLURM_PROCID) tids[i][0 …], in the order of SLURM_LOCALID. */
+struct hvd_slurm_step {
+	struct hvd_strv hosts;
+	int *tasks;
+	int **tids;
+	int n_tasks;
+};
+
+/* HVD_E_NOENT when the controller knows no such step. After an error *out is empty. */
+int hvd_slurm_step_get(struct hvd_slurm *s, uint32_t job, uint32_t step, struct hvd_slurm_step *out,
+		       struct hvd_err *err);
+void hvd_slurm_step_clear(struct hvd_slurm_step *step);
+
+/* Send a signal to all tasks of a step through the controller; SIGKILL ends the step. A step that
+ * has ended already is no error. */
+int hvd_slurm_step_signal(struct hvd_slurm *s, uint32_t job, uint32_t step, int signal, struct hvd_err *err);
+
+enum hvd_slurm_state {
+	HVD_SLURM_PENDING,
+	HVD_SLURM_RUNNING, /* configuring and suspended jobs too */
+	HVD_SLURM_ENDED,   /* … and those that are completing: nothing more can be started in them */
+};
+
+struct hvd_slurm_job {
+	enum hvd_slurm_state state;
+	struct hvd_strv hosts; /* empty while pending */
+	int *gpus;             /* GPUs granted on each of hosts; NULL when the controller does not say */
+};
+
+/* HVD_E_NOENT when the controller knows no such job. After an error *out is empty. */
+int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err);
+void hvd_slurm_job_clear(struct hvd_slurm_job *job);
+
+/* GPUs in a GRES text as Slurm writes it for a node ("gpu:a100:2(IDX:0-1),shard:3", "gres/gpu:tesla=2",
+ * "gpu(IDX:3)"); 0 when there are none, -1 when it is malformed. Untrusted input is fine. */
+int hvd_gres_gpus(const char *text);
+
+#endif

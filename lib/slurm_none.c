@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of slurm.h needs no libslurm, and, where there is none, the rest as errors. */
+#include "slurm.h"
+
+#include "xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void hvd_slurm_step_clear(struct hvd_slurm_step *step)
+{
+	if (!step)
+		return;
+	for (size_t i = 0; step->tids && i < step->hosts.n; i++)
+		free(step->tids[i]);
+	free(step->tids);
+	free(step->tasks);
+	hvd_strv_free(&step->hosts);
+	memset(step, 0, sizeof(*step));
+}
+
+void hvd_slurm_job_clear(struct hvd_slurm_job *job)
+{
+	if (!job)
+		return;
+	hvd_strv_free(&job->hosts);
+	free(job->gpus);
+	memset(job, 0, sizeof(*job));
+}
+
+#ifndef HVD_WITH_SLURM
+
+static int built_without(struct hvd_err *err)
+{
+	hvd_err_set(err, HVD_E_NOENT, "this program was built without Slurm");
+	return hvd_err_hint(err, "rebuild it where Slurm's development files are installed");
+}
+
+struct hvd_slurm {
+	char unused;
+};
+
+int hvd_slurm_built_in(void)
+{
+	return 0;
+}
+
+int hvd_hostlist_expand(const char *expr, size_t max_hosts, struct hvd_strv *names, struct hvd_err *err)
+{
+	(void)expr, (void)max_hosts, (void)names;
+	return built_without(err);
+}
+
+char *hvd_hostlist_compress(char *const *names, size_t n)
+{
+	char *text = hvd_xstrdup("");
+
+	for (size_t i = 0; i < n; i++) {
+		char *longer = hvd_xasprintf("%s%s%s", text, i ? "," : "", names[i]);
+
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+struct hvd_slurm *hvd_slurm_new(void)
+{
+	return hvd_xcalloc(1, sizeof(struct hvd_slurm));
+}
+
+void hvd_slurm_free(struct hvd_slurm *s)
+{
+	free(s);
+}
+
+int hvd_slurm_port_range(struct hvd_slurm *s, int *lo, int *hi, struct hvd_err *err)
+{
+	(void)s;
+	*lo = *hi = 0;
+	return built_without(err);
+}
+
+int hvd_slurm_step_get(struct hvd_slurm *s, uint32_t job, uint32_t step, struct hvd_slurm_step *out,
+		       struct hvd_err *err)
+{
+	(void)s, (void)job, (void)step;
+	memset(out, 0, sizeof(*out));
+	return built_without(err);
+}
+
+int hvd_slurm_step_signal(struct hvd_slurm *s, uint32_t job, uint32_t step, int signal, struct hvd_err *err)
+{
+	(void)s, (void)job, (void)step, (void)signal;
+	return built_without(err);
+}
+
+int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err)
+{
+	(void)s, (void)job;
+	memset(out, 0, sizeof(*out));
+	return built_without(err);
+}
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "strv.h"
+
+#include "xalloc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Takes ownership of `s`. */
+static void push(struct hvd_strv *sv, char *s)
+{
+	if (sv->n + 1 >= sv->room) {
+		sv->room = sv->room ? sv->room * 2 : 16;
+		sv->v = hvd_xrealloc(sv->v, sv->room, sizeof(*sv->v));
+	}
+	sv->v[sv->n++] = s;
+	sv->v[sv->n] = NULL;
+}
+
+void hvd_strv_add(struct hvd_strv *sv, const char *s)
+{
+	push(sv, hvd_xstrdup(s));
+}
+
+void hvd_strv_addf(struct hvd_strv *sv, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	push(sv, hvd_xvasprintf(fmt, ap));
+	va_end(ap);
+}
+
+void hvd_strv_add_all(struct hvd_strv *sv, char *const *v)
+{
+	for (; v && *v; v++)
+		hvd_strv_add(sv, *v);
+}
+
+void hvd_strv_free(struct hvd_strv *sv)
+{
+	if (!sv)
+		return;
+	for (size_t i = 0; i < sv->n; i++)
+		free(sv->v[i]);
+	free(sv->v);
+	memset(sv, 0, sizeof(*sv));
+}
+
+static size_t find(const struct hvd_strv *env, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->v[i], name, len) == 0 && env->v[i][len] == '=')
+			return i;
+	return env->n;
+}
+
+void hvd_env_set(struct hvd_strv *env, const char *name, const char *value)
+{
+	size_t i = find(env, name);
+	char *s = hvd_xasprintf("%s=%s", name, value);
+
+	if (i == env->n) {
+		push(env, s);
+		return;
+	}
+	free(env->v[i]);
+	env->v[i] = s;
+}
+
+void hvd_env_setf(struct hvd_strv *env, const char *name, const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+
+	va_start(ap, fmt);
+	s = hvd_xvasprintf(fmt, ap);
+	va_end(ap);
+	hvd_env_set(env, name, s);
+	free(s);
+}
+
+void hvd_env_unset(struct hvd_strv *env, const char *name)
+{
+	size_t i;
+
+	while ((i = find(env, name)) < env->n) {
+		free(env->v[i]);
+		memmove(&env->v[i], &env->v[i + 1], (env->n - i) * sizeof(*env->v));
+		env->n--;
+	}
+}
+
+const char *hvd_env_get(const struct hvd_strv *env, const char *name)
+{
+	size_t i = find(env, name);
+
+	return i < env->n ? strchr(env->v[i], '=') + 1 : NULL;
+}
+
+char *hvd_shell_quote(const char *s)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%^";
+	size_t n = 3;
+	char *out, *p;
+
+	if (*s && s[strspn(s, plain)] == '\0')
+		return hvd_xstrdup(s);
+	for (const char *c = s; *c; c++)
+		n += *c == '\'' ? 4 : 1;
+	out = p = hvd_xcalloc(n, 1);
+	*p++ = '\'';
+	for (; *s; s++) {
+		if (*s == '\'') {
+			memcpy(p, "'\\''", 4);
+			p += 4;
+		} else {
+			*p++ = *s;
+		}
+	}
+	*p = '\'';
+	return out;
+}
+
+char *hvd_shell_join(char *const *argv)
+{
+	char *line = hvd_xstrdup("");
+
+	for (; argv && *argv; argv++) {
+		char *word = hvd_shell_quote(*argv);
+		char *longer = hvd_xasprintf("%s%s%s", line, *line ? " " : "", word);
+
+		free(word);
+		free(line);
+		line = longer;
+	}
+	return line;
+}

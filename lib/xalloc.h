@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * xalloc.h - allocation that ends the process when there is no memory.
+ *
+ * For the programs' own small structures only. Sizes that a peer or a file can
+ * choose are checked against a limit before they come here.
+ */
+#ifndef HVD_XALLOC_H
+#define HVD_XALLOC_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+void *hvd_xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
+void *hvd_xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
+char *hvd_xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
+char *hvd_xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
+char *hvd_xvasprintf(const char *fmt, va_list ap) __attribute__((malloc, returns_nonnull, format(printf, 1, 0)));
+char *hvd_xasprintf(const char *fmt, ...) __attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
+
+#endif
