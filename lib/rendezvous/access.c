@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "access.h"
+
+#include "deadline.h"
+#include "peeruid.h"
+#include "xalloc.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOCAL_AGE 5.0 /* seconds that the list of this host's addresses is believed */
+
+/* IPv4 addresses are kept in their mapped form, so that there is one kind. */
+struct addr_set {
+	struct in6_addr *v;
+	size_t n, room;
+};
+
+struct hvd_rv_access {
+	struct addr_set allowed;
+	struct addr_set local;
+	hvd_time local_until;
+	uid_t *uids;
+	size_t n_uids;
+	bool any_user;
+	int netlink_fd;
+};
+
+static struct in6_addr key_of(const struct sockaddr_storage *ss)
+{
+	struct in6_addr key = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+
+	if (ss->ss_family == AF_INET)
+		memcpy(&key.s6_addr[12], &((const struct sockaddr_in *)ss)->sin_addr, 4);
+	else
+		key = ((const struct sockaddr_in6 *)ss)->sin6_addr;
+	return key;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct in6_addr));
+}
+
+static bool set_has(const struct addr_set *set, const struct in6_addr *key)
+{
+	return set->n > 0 && bsearch(key, set->v, set->n, sizeof(*set->v), compare);
+}
+
+static void set_append(struct addr_set *set, struct in6_addr key)
+{
+	if (set->n == set->room) {
+		set->room = set->room ? set->room * 2 : 16;
+		set->v = hvd_xrealloc(set->v, set->room, sizeof(*set->v));
+	}
+	set->v[set->n++] = key;
+}
+
+static void set_sort(struct addr_set *set)
+{
+	if (set->n > 1)
+		qsort(set->v, set->n, sizeof(*set->v), compare);
+}
+
+struct hvd_rv_access *hvd_rv_access_create(void)
+{
+	struct hvd_rv_access *ac = hvd_xcalloc(1, sizeof(*ac));
+
+	ac->netlink_fd = hvd_peer_uid_open();
+	hvd_rv_access_allow_uid(ac, geteuid());
+	return ac;
+}
+
+void hvd_rv_access_destroy(struct hvd_rv_access *ac)
+{
+	if (!ac)
+		return;
+	if (ac->netlink_fd >= 0)
+		close(ac->netlink_fd);
+	free(ac->allowed.v);
+	free(ac->local.v);
+	free(ac->uids);
+	free(ac);
+}
+
+int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err *err)
+{
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *ai;
+	struct sockaddr_storage ss = {0};
+	struct in6_addr key;
+	struct in_addr v4;
+
+	/* "10.1" is an address to getaddrinfo, too. */
+	if ((!strchr(ip, ':') && inet_pton(AF_INET, ip, &v4) != 1) || getaddrinfo(ip, NULL, &hints, &ai) != 0)
+		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address", ip);
+	memcpy(&ss, ai->ai_addr, ai->ai_addrlen);
+	freeaddrinfo(ai);
+	key = key_of(&ss);
+	if (set_has(&ac->allowed, &key))
+		return 0;
+	set_append(&ac->allowed, key);
+	set_sort(&ac->allowed);
+	return 0;
+}
+
+void hvd_rv_access_allow_uid(struct hvd_rv_access *ac, uid_t uid)
+{
+	ac->uids = hvd_xrealloc(ac->uids, ac->n_uids + 1, sizeof(*ac->uids));
+	ac->uids[ac->n_uids++] = uid;
+}
+
+void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any)
+{
+	ac->any_user = any;
+}
+
+static void refresh_local(struct hvd_rv_access *ac)
+{
+	struct ifaddrs *list;
+
+	if (getifaddrs(&list) != 0)
+		return; /* the old list is better than none */
+	ac->local.n = 0;
+	for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+		struct sockaddr_storage ss = {0};
+
+		if (!i->ifa_addr)
+			continue;
+		if (i->ifa_addr->sa_family == AF_INET)
+			memcpy(&ss, i->ifa_addr, sizeof(struct sockaddr_in));
+		else if (i->ifa_addr->sa_family == AF_INET6)
+			memcpy(&ss, i->ifa_addr, sizeof(struct sockaddr_in6));
+		else
+			continue;
+		set_append(&ac->local, key_of(&ss));
+	}
+	freeifaddrs(list);
+	set_sort(&ac->local);
+	ac->local_until = hvd_deadline_in(LOCAL_AGE);
+}
+
+static bool is_loopback(const struct sockaddr_storage *ss)
+{
+	if (ss->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)ss)->sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)ss)->sin6_addr);
+}
+
+static bool is_local(struct hvd_rv_access *ac, const struct sockaddr_storage *peer, const struct in6_addr *key)
+{
+	if (is_loopback(peer))
+		return true;
+	if (hvd_now() >= ac->local_until)
+		refresh_local(ac);
+	return set_has(&ac->local, key);
+}
+
+static bool uid_allowed(const struct hvd_rv_access *ac, uid_t uid)
+{
+	for (size_t i = 0; i < ac->n_uids; i++)
+		if (ac->uids[i] == uid)
+			return true;
+	return false;
+}
+
+enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
+					uid_t *uid)
+{
+	struct sockaddr_storage from = *peer, local = {0};
+	socklen_t len = sizeof(local);
+	struct in6_addr key;
+	int rc;
+
+	hvd_unmap_v4(&from);
+	key = key_of(&from);
+	if (ac->allowed.n > 0 && !is_loopback(&from) && !set_has(&ac->allowed, &key))
+		return HVD_RV_NOT_LISTED;
+	if (ac->any_user || !is_local(ac, &from, &key))
+		return HVD_RV_WELCOME;
+	*uid = (uid_t)-1;
+	if (getsockname(fd, (struct sockaddr *)&local, &len) != 0)
+		return HVD_RV_OTHER_USER;
+	hvd_unmap_v4(&local);
+	rc = hvd_peer_uid_diag(ac->netlink_fd, &from, &local, uid);
+	if (rc < 0)
+		rc = hvd_peer_uid_proc(&from, &local, uid);
+	return rc == 0 && uid_allowed(ac, *uid) ? HVD_RV_WELCOME : HVD_RV_OTHER_USER;
+}

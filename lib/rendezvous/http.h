@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http.h - heads of HTTP/1.x requests: a parser and a writer, without sockets.
+ *
+ * The parser looks at a buffer that the caller fills; it copies nothing and
+ * keeps nothing but how far it has looked, so a head that comes in pieces is
+ * read once however small the pieces are. What it answers depends on the bytes
+ * only, never on how they were cut.
+ *
+ * Paths are opaque: percent signs and queries are bytes of a name like any
+ * other, as Horovod's own server and client treat them.
+ */
+#ifndef HVD_RENDEZVOUS_HTTP_H
+#define HVD_RENDEZVOUS_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum hvd_http_method {
+	HVD_HTTP_GET,
+	HVD_HTTP_HEAD,
+	HVD_HTTP_PUT,
+	HVD_HTTP_DELETE,
+	HVD_HTTP_OTHER, /* a valid method name that this server does not know */
+};
+
+/* Bytes inside the caller's buffer, not terminated. */
+struct hvd_slice {
+	const char *p;
+	size_t n;
+};
+
+struct hvd_http_req {
+	enum hvd_http_method method;
+	struct hvd_slice target; /* path, beginning with '/', query included */
+	size_t head_len;         /* bytes up to and including the empty line */
+	uint64_t length;         /* of the body; 0 when there is none */
+	bool has_length;
+	bool has_connection;   /* a Connection header was sent */
+	bool keep_alive;       /* the client may send another request on this connection */
+	bool http10;           /* HTTP/1.0: keep-alive has to be confirmed */
+	bool expects_continue; /* Expect: 100-continue */
+};
+
+enum hvd_http_result {
+	HVD_HTTP_MORE, /* the head is not complete yet */
+	HVD_HTTP_DONE, /* *req is filled in */
+	HVD_HTTP_BAD,  /* *status says which answer this deserves; nothing after it can be trusted */
+};
+
+/*
+ * Parse the head at buf[0..len). `*scanned` is 0 for a new head; hand the same
+ * variable in again when more bytes were added behind the ones already there
+ * (the buffer may have moved). A head longer than head_max is refused with 431.
+ */
+enum hvd_http_result hvd_http_parse(const char *buf, size_t len, size_t head_max, size_t *scanned,
+				    struct hvd_http_req *req, int *status);
+
+/* Cut "/scope/key" into its two names; -1 unless there are exactly two and neither is empty. */
+int hvd_http_split(struct hvd_slice target, struct hvd_slice *scope, struct hvd_slice *key);
+
+#define HVD_HTTP_HEAD_ROOM 128
+
+enum hvd_http_after {
+	HVD_HTTP_AFTER_KEEP,    /* HTTP/1.1 and staying open: nothing to say */
+	HVD_HTTP_AFTER_KEEP_10, /* staying open, told to an HTTP/1.0 client */
+	HVD_HTTP_AFTER_CLOSE,
+};
+
+/* Write the head of an answer. Returns its length, always below HVD_HTTP_HEAD_ROOM. */
+size_t hvd_http_head(char out[HVD_HTTP_HEAD_ROOM], int status, uint64_t length, enum hvd_http_after after);
+
+/* "Not Found" for 404, "" when it is not one that this server uses. */
+const char *hvd_http_reason(int status);
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Binding and accepting.
+ *
+ * The backlog is as deep as the kernel allows: a job's ranks all come at once,
+ * and a SYN that finds the queue full is tried again only after a second.
+ */
+#include "internal.h"
+
+#include "xalloc.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ACCEPT_BURST 256 /* connections per wake-up, so that those already open have their turn */
+
+static int parse_ip(const char *ip, struct sockaddr_storage *ss, socklen_t *len, struct hvd_err *err)
+{
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *ai;
+	struct in_addr v4;
+
+	/* "10.1" is an address to getaddrinfo, too. */
+	if ((!strchr(ip, ':') && inet_pton(AF_INET, ip, &v4) != 1) || getaddrinfo(ip, "0", &hints, &ai) != 0)
+		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address to listen on", ip);
+	memset(ss, 0, sizeof(*ss));
+	memcpy(ss, ai->ai_addr, ai->ai_addrlen);
+	*len = ai->ai_addrlen;
+	freeaddrinfo(ai);
+	return 0;
+}
+
+static in_port_t *port_of(struct sockaddr_storage *ss)
+{
+	return ss->ss_family == AF_INET ? &((struct sockaddr_in *)ss)->sin_port
+					: &((struct sockaddr_in6 *)ss)->sin6_port;
+}
+
+/* One listening socket. Returns -1 with errno set. */
+static int listen_one(struct sockaddr_storage *ss, socklen_t len, uint16_t port)
+{
+	int on = 1, v6only, saved, fd;
+
+	fd = socket(ss->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	*port_of(ss) = htons(port);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (ss->ss_family == AF_INET6) {
+		v6only = !IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)ss)->sin6_addr);
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
+	}
+	/* Inherited by what is accepted: answers on an open connection must not wait for acknowledgements. */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	/* Wake up only when the request is there. Those that send nothing come a second later. */
+	setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on));
+	if (bind(fd, (struct sockaddr *)ss, len) == 0 && listen(fd, SOMAXCONN) == 0)
+		return fd;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+static uint16_t port_of_fd(int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	return getsockname(fd, (struct sockaddr *)&ss, &len) == 0 ? ntohs(*port_of(&ss)) : 0;
+}
+
+/* All addresses at one port. Returns 0, 1 when the port is taken, -1 with err set. */
+static int listen_at(const char *const *ips, size_t n, uint16_t port, int *fds, struct hvd_err *err)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (parse_ip(ips[i], &ss, &len, err) != 0) {
+			rc = -1;
+		} else {
+			fds[i] = listen_one(&ss, len, port);
+			if (fds[i] < 0 && errno == EADDRINUSE)
+				rc = 1;
+			else if (fds[i] < 0)
+				rc = hvd_err_sys(err, "cannot listen on %s port %u", ips[i], (unsigned)port);
+			else if (port == 0)
+				port = port_of_fd(fds[i]);
+		}
+		if (rc != 0) {
+			while (i-- > 0)
+				close(fds[i]);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int *fds, struct hvd_err *err)
+{
+	if (n == 0)
+		return hvd_err_set(err, HVD_E_USAGE, "no address to listen on");
+	if (lo > hi || (lo == 0 && hi != 0))
+		return hvd_err_set(err, HVD_E_USAGE, "bad port range %u-%u", (unsigned)lo, (unsigned)hi);
+	if (lo == 0) {
+		/* A port that is free on the first address may be taken on another. */
+		for (int tries = 0; tries < 64; tries++) {
+			int rc = listen_at(ips, n, 0, fds, err);
+
+			if (rc <= 0)
+				return rc;
+		}
+		return hvd_err_set(err, HVD_E_NET, "found no port that is free on all addresses");
+	}
+	for (unsigned port = lo; port <= hi; port++) {
+		int rc = listen_at(ips, n, (uint16_t)port, fds, err);
+
+		if (rc <= 0)
+			return rc;
+	}
+	if (lo == hi)
+		hvd_err_set(err, HVD_E_NET, "port %u is in use", (unsigned)lo);
+	else
+		hvd_err_set(err, HVD_E_NET, "all %u ports of the range %u-%u are in use", (unsigned)(hi - lo + 1),
+			    (unsigned)lo, (unsigned)hi);
+	return hvd_err_hint(err, "Free one, widen the range, or let the kernel choose with port 0.");
+}
+
+bool hvd_rv_is_loopback(const struct sockaddr_storage *ss)
+{
+	if (ss->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)ss)->sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)ss)->sin6_addr);
+}
+
+static void log_refusal(const struct hvd_rv *rv, const struct sockaddr_storage *peer, const char *why, uid_t uid)
+{
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (!rv->log || rv->log->level < HVD_LOG_VERBOSE)
+		return;
+	if (getnameinfo((const struct sockaddr *)peer, sizeof(*peer), host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+		strcpy(host, "?");
+		strcpy(port, "?");
+	}
+	if (uid == (uid_t)-1)
+		hvd_verbose(rv->log, "refused a connection from %s port %s: %s", host, port, why);
+	else
+		hvd_verbose(rv->log, "refused a connection from %s port %s: %s (uid %u)", host, port, why,
+			    (unsigned)uid);
+}
+
+/* Tell a client that it may not connect. It has mostly sent its request already, which has to be read, or else
+ * closing would reset the connection and lose the answer. */
+static void refuse(struct hvd_rv *rv, int fd)
+{
+	char head[HVD_HTTP_HEAD_ROOM];
+	size_t len = hvd_http_head(head, 403, 0, HVD_HTTP_AFTER_CLOSE);
+
+	while (recv(fd, rv->scratch, sizeof(rv->scratch), MSG_DONTWAIT) == (ssize_t)sizeof(rv->scratch))
+		;
+	if (send(fd, head, len, MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+		rv->stats.bytes_out += len;
+	close(fd);
+}
+
+static bool welcome(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer)
+{
+	uid_t uid = (uid_t)-1;
+
+	if (!rv->cfg.access)
+		return true;
+	switch (hvd_rv_access_check(rv->cfg.access, fd, peer, &uid)) {
+	case HVD_RV_WELCOME:
+		return true;
+	case HVD_RV_NOT_LISTED:
+		rv->stats.refused_address++;
+		log_refusal(rv, peer, "its address is not one of the job's", uid);
+		break;
+	case HVD_RV_OTHER_USER:
+		rv->stats.refused_user++;
+		log_refusal(rv, peer, "it belongs to another user of this host", uid);
+		break;
+	}
+	rv->stats.errors++;
+	refuse(rv, fd);
+	return false;
+}
+
+static void pause_accepting(struct hvd_rv *rv)
+{
+	for (size_t i = 0; i < rv->n_listeners; i++)
+		event_del(rv->listeners[i]->ev);
+	rv->paused = true;
+	rv->stats.paused++;
+	/* With nothing to wait for on the wheel, the tick still has to come. */
+	hvd_rv_arm(rv, NULL, 0);
+}
+
+void hvd_rv_resume(struct hvd_rv *rv)
+{
+	if (!rv->paused || rv->stopping || rv->stats.conns_now >= rv->cfg.conns_max)
+		return;
+	rv->paused = false;
+	for (size_t i = 0; i < rv->n_listeners; i++)
+		event_add(rv->listeners[i]->ev, NULL);
+}
+
+/* Make a place for one more connection: at the cost of one that has nothing to do, or only waits. */
+static bool make_room(struct hvd_rv *rv)
+{
+	struct conn *c = rv->lists[CONN_HEAD].first;
+
+	if (rv->lists[CONN_LINGER].first) {
+		hvd_rv_conn_close(rv->lists[CONN_LINGER].first);
+	} else if (c && c->has_asked && c->buf_len == 0) {
+		hvd_rv_conn_close(c);
+	} else if (rv->lists[CONN_HELD].first) {
+		hvd_rv_conn_release(rv->lists[CONN_HELD].first, true);
+	} else {
+		return false;
+	}
+	hvd_rv_conn_reap(rv);
+	return true;
+}
+
+void hvd_rv_accept(evutil_socket_t listen_fd, short what, void *arg)
+{
+	const struct listener *l = arg;
+	struct hvd_rv *rv = l->rv;
+
+	(void)what;
+	hvd_rv_linger(rv);
+	hvd_rv_conn_reap(rv);
+	for (int i = 0; i < ACCEPT_BURST; i++) {
+		struct sockaddr_storage peer;
+		socklen_t len = sizeof(peer);
+		int fd;
+
+		if (rv->stats.conns_now >= rv->cfg.conns_max && !make_room(rv)) {
+			pause_accepting(rv);
+			return;
+		}
+		/* Without an access check nobody wants the address. */
+		if (rv->cfg.access)
+			fd = accept4(listen_fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		else
+			fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0) {
+			if (errno == EINTR || errno == ECONNABORTED)
+				continue;
+			if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) &&
+			    !make_room(rv))
+				pause_accepting(rv);
+			return;
+		}
+		rv->stats.connections++;
+		if (!welcome(rv, fd, &peer))
+			continue;
+		hvd_rv_conn_start(rv, fd, l->loopback);
+		hvd_rv_conn_reap(rv);
+	}
+}

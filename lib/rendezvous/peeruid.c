@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "peeruid.h"
+
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void hvd_unmap_v4(struct sockaddr_storage *ss)
+{
+	struct sockaddr_in6 in6;
+	struct sockaddr_in in = {.sin_family = AF_INET};
+
+	if (ss->ss_family != AF_INET6)
+		return;
+	memcpy(&in6, ss, sizeof(in6));
+	if (!IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr))
+		return;
+	in.sin_port = in6.sin6_port;
+	memcpy(&in.sin_addr, &in6.sin6_addr.s6_addr[12], 4);
+	memset(ss, 0, sizeof(*ss));
+	memcpy(ss, &in, sizeof(in));
+}
+
+int hvd_peer_uid_open(void)
+{
+	return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+}
+
+/* Address words and port as the kernel and /proc have them; returns the number of words. */
+static int split_addr(const struct sockaddr_storage *ss, uint32_t words[4], uint16_t *port_be)
+{
+	if (ss->ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)ss;
+
+		memset(words, 0, 16);
+		memcpy(words, &in->sin_addr, 4);
+		*port_be = in->sin_port;
+		return 1;
+	}
+	memcpy(words, &((const struct sockaddr_in6 *)ss)->sin6_addr, 16);
+	*port_be = ((const struct sockaddr_in6 *)ss)->sin6_port;
+	return 4;
+}
+
+int hvd_peer_uid_diag(int netlink_fd, const struct sockaddr_storage *peer, const struct sockaddr_storage *local,
+		      uid_t *uid)
+{
+	static const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+	struct {
+		struct nlmsghdr h;
+		struct inet_diag_req_v2 r;
+	} q = {.h = {.nlmsg_len = sizeof(q), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
+	       .r = {.sdiag_family = (uint8_t)peer->ss_family,
+		     .sdiag_protocol = IPPROTO_TCP,
+		     .idiag_states = (uint32_t)-1,
+		     .id = {.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}}};
+	_Alignas(struct nlmsghdr) char buf[4096];
+	const struct nlmsghdr *h = (const struct nlmsghdr *)(const void *)buf;
+	struct inet_diag_msg m;
+	uint32_t words[4];
+	ssize_t n;
+
+	if (netlink_fd < 0 || peer->ss_family != local->ss_family)
+		return -1;
+	while (recv(netlink_fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		; /* an answer left over from a question that was given up */
+	split_addr(peer, words, &q.r.id.idiag_sport);
+	memcpy(q.r.id.idiag_src, words, sizeof(words));
+	split_addr(local, words, &q.r.id.idiag_dport);
+	memcpy(q.r.id.idiag_dst, words, sizeof(words));
+	if (sendto(netlink_fd, &q, sizeof(q), 0, (const struct sockaddr *)&kernel, sizeof(kernel)) != sizeof(q))
+		return -1;
+	/* The kernel answers before sendto() returns. */
+	n = recv(netlink_fd, buf, sizeof(buf), MSG_DONTWAIT);
+	if (n < (ssize_t)sizeof(*h) || h->nlmsg_len > (size_t)n)
+		return -1;
+	if (h->nlmsg_type == NLMSG_ERROR && h->nlmsg_len >= NLMSG_LENGTH(sizeof(struct nlmsgerr))) {
+		const struct nlmsgerr *e = NLMSG_DATA(h);
+
+		return e->error == -ENOENT ? 1 : -1;
+	}
+	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY || h->nlmsg_len < NLMSG_LENGTH(sizeof(m)))
+		return -1;
+	memcpy(&m, NLMSG_DATA(h), sizeof(m));
+	if (m.idiag_inode == 0)
+		return 1;
+	*uid = m.idiag_uid;
+	return 0;
+}
+
+struct proc_want {
+	uint32_t peer[4], local[4];
+	uint16_t peer_port, local_port;
+};
+
+static void map_v4(uint32_t words[4])
+{
+	words[3] = words[0];
+	words[0] = words[1] = 0;
+	words[2] = htonl(0xffff);
+}
+
+/* "%08X…:%04X" of `n` words, each printed as the host's integer. */
+static int read_addr(const char *text, int n, uint32_t words[4], unsigned *port)
+{
+	int used = 0;
+
+	for (int i = 0; i < n; i++)
+		if (sscanf(text + 8 * i, "%8x", &words[i]) != 1)
+			return -1;
+	if (sscanf(text + 8 * n, ":%x%n", port, &used) != 1)
+		return -1;
+	return 8 * n + used;
+}
+
+static int search_table(const char *path, int n, const struct proc_want *want, uid_t *uid)
+{
+	FILE *f = fopen(path, "re");
+	char line[512];
+	int found = 1;
+
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f)) {
+		uint32_t src[4] = {0}, dst[4] = {0};
+		unsigned sport, dport, owner;
+		unsigned long inode;
+		int at = 0, used;
+
+		if (sscanf(line, " %*d: %n", &at) < 0 || at == 0)
+			continue;
+		used = read_addr(line + at, n, src, &sport);
+		if (used < 0 || sport != ntohs(want->peer_port))
+			continue;
+		at += used + 1;
+		used = read_addr(line + at, n, dst, &dport);
+		if (used < 0 || dport != ntohs(want->local_port) || memcmp(src, want->peer, (size_t)n * 4) != 0 ||
+		    memcmp(dst, want->local, (size_t)n * 4) != 0)
+			continue;
+		if (sscanf(line + at + used, " %*x %*x:%*x %*x:%*x %*x %u %*u %lu", &owner, &inode) != 2 || inode == 0)
+			break;
+		*uid = owner;
+		found = 0;
+		break;
+	}
+	fclose(f);
+	return found;
+}
+
+int hvd_peer_uid_proc(const struct sockaddr_storage *peer, const struct sockaddr_storage *local, uid_t *uid)
+{
+	struct proc_want want;
+	int n, rc;
+
+	if (peer->ss_family != local->ss_family)
+		return -1;
+	n = split_addr(peer, want.peer, &want.peer_port);
+	split_addr(local, want.local, &want.local_port);
+	if (n == 1) {
+		rc = search_table("/proc/net/tcp", 1, &want, uid);
+		if (rc != 1)
+			return rc;
+		/* An IPv6 socket may well speak IPv4. */
+		map_v4(want.peer);
+		map_v4(want.local);
+	}
+	rc = search_table("/proc/net/tcp6", 4, &want, uid);
+	return rc < 0 && n == 1 ? 1 : rc;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is answered to a request.
+ */
+#include "internal.h"
+
+#include "xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define RESERVED   "_hvd"
+#define PROBE_PATH "/_hvd/probe/"
+#define NONCE_MAX  128
+
+static bool slice_is(struct hvd_slice s, const char *text, size_t len)
+{
+	return s.n == len && memcmp(s.p, text, len) == 0;
+}
+
+/* rank_<number> */
+static bool is_rank_key(struct hvd_slice key)
+{
+	static const char prefix[] = "rank_";
+	const size_t n = sizeof(prefix) - 1;
+
+	if (key.n <= n || memcmp(key.p, prefix, n) != 0)
+		return false;
+	for (size_t i = n; i < key.n; i++)
+		if (key.p[i] < '0' || key.p[i] > '9')
+			return false;
+	return true;
+}
+
+static struct hook *find_hook(const struct hvd_rv *rv, struct hvd_slice scope)
+{
+	struct hook *h = rv->hooks;
+
+	while (h && !slice_is(scope, h->scope, h->scope_len))
+		h = h->next;
+	return h;
+}
+
+static int store_status(enum hvd_rv_stored why)
+{
+	switch (why) {
+	case HVD_RV_STORED:
+		return 200;
+	case HVD_RV_TOO_LONG:
+		return 413;
+	case HVD_RV_NO_ROOM:
+		break;
+	}
+	return 507;
+}
+
+/* A Content-Length on a request without a body, no word on the connection: that is Horovod's own client, which makes
+ * a connection for each request. */
+static bool asks_once(const struct hvd_http_req *req)
+{
+	return req->method != HVD_HTTP_PUT && req->has_length && req->length == 0 && !req->has_connection;
+}
+
+/* The nonce of /_hvd/probe/<nonce>, or an empty slice. */
+static struct hvd_slice probe_nonce(struct hvd_slice target)
+{
+	static const char path[] = PROBE_PATH;
+	const size_t n = sizeof(path) - 1;
+	struct hvd_slice nonce = {NULL, 0};
+
+	if (target.n < n + 2 || target.n > n + NONCE_MAX || memcmp(target.p, path, n) != 0)
+		return nonce;
+	for (size_t i = n; i < target.n; i++) {
+		char c = target.p[i];
+
+		if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')))
+			return nonce;
+	}
+	return (struct hvd_slice){target.p + n, target.n - n};
+}
+
+static void answer_copy(struct conn *c, int status, const void *data, size_t len)
+{
+	enum hvd_rv_stored why;
+	struct hvd_rv_value *v = hvd_rv_value_new(c->rv->store, len, &why);
+
+	if (!v) {
+		hvd_rv_conn_send(c, store_status(why), NULL);
+		return;
+	}
+	if (len > 0)
+		memcpy(v->data, data, len);
+	hvd_rv_conn_send(c, status, v);
+	hvd_rv_value_unref(v);
+}
+
+static void do_probe(struct conn *c, struct hvd_slice nonce)
+{
+	char text[NONCE_MAX + 1], out[HVD_RV_PROBE_ROOM];
+	int len;
+
+	memcpy(text, nonce.p, nonce.n);
+	text[nonce.n] = '\0';
+	len = c->rv->cfg.probe ? c->rv->cfg.probe(c->rv->cfg.probe_arg, text, out, sizeof(out)) : -1;
+	if (len < 0 || (size_t)len > sizeof(out))
+		hvd_rv_conn_send(c, 404, NULL);
+	else
+		answer_copy(c, 200, out, (size_t)len);
+}
+
+static void hold(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
+{
+	struct hvd_rv *rv = c->rv;
+	double seconds = is_rank_key(key) ? rv->cfg.rank_hold : rv->cfg.hold;
+
+	if (!(seconds > 0) || rv->stopping) {
+		hvd_rv_conn_send(c, 404, NULL);
+		return;
+	}
+	/* A client that asks again is better off than one that is told off. */
+	if (rv->lists[CONN_HELD].n >= rv->cfg.held_max || hvd_rv_store_wait(rv->store, scope, key, &c->waiter) != 0) {
+		rv->stats.hold_limit++;
+		hvd_rv_conn_send(c, 404, NULL);
+		return;
+	}
+	rv->stats.held++;
+	hvd_rv_conn_state(c, CONN_HELD);
+	hvd_rv_arm(rv, c, hvd_deadline_in(seconds));
+}
+
+void hvd_rv_wake(void *arg, struct hvd_rv_waiter *w, struct hvd_rv_value *value)
+{
+	struct conn *c = (struct conn *)(void *)((char *)w - offsetof(struct conn, waiter));
+
+	(void)arg;
+	hvd_rv_conn_send(c, 200, value);
+}
+
+static void do_get(struct conn *c, enum hvd_http_method method, struct hvd_slice scope, struct hvd_slice key)
+{
+	struct hvd_rv *rv = c->rv;
+	struct hook *hook = find_hook(rv, scope);
+	struct hvd_rv_value *v;
+
+	if (hook && hook->fn.get && method == HVD_HTTP_GET) {
+		struct hvd_rv_request *req = hvd_xcalloc(1, sizeof(*req));
+
+		req->conn = c;
+		req->hook = hook;
+		c->taken = req;
+		hvd_rv_conn_state(c, CONN_TAKEN);
+		if (hook->fn.get(hook->arg, key, req) == HVD_RV_TAKEN)
+			return; /* answered already, perhaps */
+		c->taken = NULL;
+		free(req);
+		hvd_rv_conn_state(c, CONN_HEAD);
+	}
+	v = hvd_rv_store_get(rv->store, scope, key);
+	if (v)
+		hvd_rv_conn_send(c, 200, v);
+	else if (method == HVD_HTTP_HEAD)
+		hvd_rv_conn_send(c, 404, NULL);
+	else
+		hold(c, scope, key);
+}
+
+void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
+{
+	struct hvd_rv_value *v = c->value;
+	struct hook *hook = find_hook(c->rv, scope);
+	int status = 0;
+
+	c->value = NULL;
+	if (hook && hook->fn.put)
+		status = hook->fn.put(hook->arg, key, v->data, v->len);
+	if (status == 0)
+		status = store_status(hvd_rv_store_put(c->rv->store, scope, key, v));
+	hvd_rv_value_unref(v);
+	hvd_rv_conn_send(c, status, NULL);
+}
+
+/* Begin to receive a value. Returns how many bytes of it were here already. */
+static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct hvd_slice scope, struct hvd_slice key,
+			const char *body, size_t body_len)
+{
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	enum hvd_rv_stored why;
+	size_t take;
+
+	if (scope.n > c->rv->cfg.store.name_max || key.n > c->rv->cfg.store.name_max) {
+		hvd_rv_conn_refuse(c, 414);
+		return body_len;
+	}
+	if (req->length > c->rv->cfg.store.value_max) {
+		hvd_rv_conn_refuse(c, 413);
+		return body_len;
+	}
+	c->value = hvd_rv_value_new(c->rv->store, (size_t)req->length, &why);
+	if (!c->value) {
+		hvd_rv_conn_refuse(c, store_status(why));
+		return body_len;
+	}
+	take = body_len < c->value->len ? body_len : c->value->len;
+	if (take > 0)
+		memcpy(c->value->data, body, take);
+	c->at = take;
+	if (take == c->value->len) {
+		hvd_rv_request_put(c, scope, key);
+		return take;
+	}
+	/* A socket that has no room for this is of no use for anything else. */
+	if (req->expects_continue && take == 0 &&
+	    send(c->fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL) != (ssize_t)sizeof(go_on) - 1) {
+		hvd_rv_conn_close(c);
+		return body_len;
+	}
+	c->names = hvd_xcalloc(1, scope.n + key.n);
+	memcpy(c->names, scope.p, scope.n);
+	memcpy(c->names + scope.n, key.p, key.n);
+	c->scope_len = scope.n;
+	c->key_len = key.n;
+	hvd_rv_conn_state(c, CONN_BODY);
+	c->limit = hvd_rv_body_limit((size_t)req->length);
+	return take;
+}
+
+static void do_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
+{
+	if (hvd_rv_store_delete(c->rv->store, scope, key) != 0)
+		hvd_rv_conn_send(c, 507, NULL);
+	else
+		hvd_rv_conn_send(c, 200, NULL);
+}
+
+size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, const char *body, size_t body_len)
+{
+	struct hvd_rv_stats *s = &c->rv->stats;
+	struct hvd_slice scope, key, nonce;
+	size_t skip = 0;
+
+	s->requests++;
+	c->http10 = req->http10;
+	c->once = asks_once(req) && body_len == 0;
+	/* The side that closes first keeps the connection's port blocked for a minute. On a worker's host a big mesh
+	 * could use them all up, so this side does it. Over loopback both are the same host, ports are taken into use
+	 * again after a second, and this process is the one that is short of time. */
+	c->close_after = !req->keep_alive || (c->once && !c->loopback);
+	c->drain_after = false;
+	c->body_follows = req->method != HVD_HTTP_HEAD;
+	if (req->method == HVD_HTTP_OTHER) {
+		hvd_rv_conn_refuse(c, 501);
+		return body_len;
+	}
+	if (req->method == HVD_HTTP_PUT) {
+		s->puts++;
+		if (!req->has_length) {
+			hvd_rv_conn_refuse(c, 411);
+			return body_len;
+		}
+	} else {
+		s->gets += req->method != HVD_HTTP_DELETE;
+		s->deletes += req->method == HVD_HTTP_DELETE;
+		if (req->length > body_len) { /* more than fits in with a head */
+			hvd_rv_conn_refuse(c, 413);
+			return body_len;
+		}
+		skip = (size_t)req->length;
+	}
+	nonce = probe_nonce(req->target);
+	if (nonce.n > 0 && req->method == HVD_HTTP_GET) {
+		do_probe(c, nonce);
+		return skip;
+	}
+	if (hvd_http_split(req->target, &scope, &key) != 0) {
+		hvd_rv_conn_refuse(c, 400);
+		return body_len;
+	}
+	if (slice_is(scope, RESERVED, sizeof(RESERVED) - 1)) {
+		hvd_rv_conn_refuse(c, 403);
+		return body_len;
+	}
+	switch (req->method) {
+	case HVD_HTTP_PUT:
+		return begin_put(c, req, scope, key, body, body_len);
+	case HVD_HTTP_DELETE:
+		do_delete(c, scope, key);
+		break;
+	default:
+		do_get(c, req->method, scope, key);
+		break;
+	}
+	return skip;
+}
+
+/* --- hooks --- */
+
+void hvd_rv_hook(struct hvd_rv *rv, const char *scope, const struct hvd_rv_hook *fn, void *arg)
+{
+	struct hvd_slice name = {scope, strlen(scope)};
+	struct hook *h = find_hook(rv, name);
+
+	if (!h) {
+		h = hvd_xcalloc(1, sizeof(*h) + name.n);
+		h->scope_len = name.n;
+		memcpy(h->scope, scope, name.n);
+		h->next = rv->hooks;
+		rv->hooks = h;
+	}
+	h->fn = *fn;
+	h->arg = arg;
+}
+
+void hvd_rv_answer(struct hvd_rv_request *req, int status, const void *data, size_t len)
+{
+	struct conn *c = req->conn;
+
+	free(req);
+	if (!c)
+		return;
+	c->taken = NULL;
+	answer_copy(c, status, data, len);
+}
+
+int hvd_rv_request_peer(const struct hvd_rv_request *req, struct sockaddr_storage *peer)
+{
+	socklen_t len = sizeof(*peer);
+
+	return req->conn ? getpeername(req->conn->fd, (struct sockaddr *)peer, &len) : -1;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server.h"
+
+#include "internal.h"
+#include "xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define SPARE_FDS 32 /* for whatever else the process has open */
+
+void hvd_rv_config_init(struct hvd_rv_config *cfg)
+{
+	memset(cfg, 0, sizeof(*cfg));
+	/* A full mesh of n ranks holds 136 n (n-1) bytes: 143 MB at 1,024 ranks, 2.3 GB at 4,096. */
+	cfg->store.total_max = (size_t)4 << 30;
+	cfg->store.value_max = (size_t)256 << 20;
+	cfg->store.name_max = 1024;
+	cfg->store.scopes_max = 65536;
+	cfg->store.scope_keys_max = 262144;
+	cfg->head_max = 8192;
+	cfg->conns_max = 65536;
+	cfg->held_max = 49152;
+	cfg->hold = 1.0;
+	cfg->rank_hold = 30.0;
+	cfg->stall = 3.0;
+	cfg->head_time = 10.0;
+	cfg->idle = 60.0;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_rv *rv = arg;
+	hvd_time now = hvd_now();
+	struct hvd_rv_spoke *s;
+
+	(void)fd;
+	(void)what;
+	hvd_rv_conn_reap(rv);
+	while ((s = hvd_rv_wheel_due(&rv->wheel, now)))
+		hvd_rv_conn_due((struct conn *)(void *)((char *)s - offsetof(struct conn, spoke)));
+	hvd_rv_conn_reap(rv);
+	hvd_rv_resume(rv);
+	if (rv->wheel.n == 0 && !rv->paused) {
+		event_del(rv->tick);
+		rv->ticking = false;
+	}
+}
+
+void hvd_rv_arm(struct hvd_rv *rv, struct conn *c, hvd_time deadline)
+{
+	static const struct timeval every = {.tv_usec = HVD_RV_WHEEL_TICK / 1000};
+
+	if (c)
+		hvd_rv_wheel_set(&rv->wheel, &c->spoke, deadline);
+	if (!rv->ticking) {
+		event_add(rv->tick, &every);
+		rv->ticking = true;
+	}
+}
+
+/* The process must keep descriptors for other things than connections. */
+static void fit_limits(struct hvd_rv_config *cfg)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) == 0 && rl.rlim_cur != RLIM_INFINITY) {
+		rlim_t most = rl.rlim_cur > 2 * SPARE_FDS ? rl.rlim_cur - SPARE_FDS : SPARE_FDS;
+
+		if (cfg->conns_max > most)
+			cfg->conns_max = (unsigned)most;
+	}
+	if (cfg->held_max > cfg->conns_max / 4 * 3)
+		cfg->held_max = cfg->conns_max / 4 * 3;
+}
+
+struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config *cfg, const struct hvd_log *log,
+			     struct hvd_err *err)
+{
+	struct hvd_rv *rv;
+
+	if (cfg->head_max < 256 || cfg->head_max > SCRATCH_SIZE || cfg->conns_max < 1) {
+		hvd_err_set(err, HVD_E_USAGE,
+			    "a request's head must be allowed 256 to %d bytes, and at least one "
+			    "connection",
+			    SCRATCH_SIZE);
+		return NULL;
+	}
+	rv = hvd_xcalloc(1, sizeof(*rv));
+	rv->base = base;
+	rv->cfg = *cfg;
+	rv->log = log;
+	fit_limits(&rv->cfg);
+	rv->store = hvd_rv_store_create(&cfg->store, hvd_rv_wake, rv);
+	hvd_rv_wheel_init(&rv->wheel);
+	rv->tick = event_new(base, -1, EV_PERSIST, on_tick, rv);
+	rv->linger_ev = event_new(base, -1, 0, hvd_rv_on_linger, rv);
+	if (!rv->tick || !rv->linger_ev) {
+		hvd_err_set(err, HVD_E_SYS, "cannot make a timer");
+		hvd_rv_destroy(rv);
+		return NULL;
+	}
+	return rv;
+}
+
+/* As xalloc.h has it: memory for a small structure is there. */
+static struct event *new_event(struct hvd_rv *rv, int fd, short what, event_callback_fn fn, void *arg)
+{
+	struct event *ev = event_new(rv->base, fd, what, fn, arg);
+
+	if (!ev)
+		abort();
+	return ev;
+}
+
+static void close_listeners(struct hvd_rv *rv)
+{
+	for (size_t i = 0; i < rv->n_listeners; i++) {
+		event_free(rv->listeners[i]->ev);
+		close(rv->listeners[i]->fd);
+		free(rv->listeners[i]);
+	}
+	rv->n_listeners = 0;
+}
+
+static void close_conns(struct hvd_rv *rv)
+{
+	for (int state = 0; state < CONN_DEAD; state++)
+		while (rv->lists[state].first)
+			hvd_rv_conn_close(rv->lists[state].first);
+	hvd_rv_conn_reap(rv);
+}
+
+void hvd_rv_destroy(struct hvd_rv *rv)
+{
+	if (!rv)
+		return;
+	rv->stopping = true;
+	close_listeners(rv);
+	free(rv->listeners);
+	close_conns(rv);
+	while (rv->pool) {
+		struct conn *c = rv->pool;
+
+		rv->pool = c->next;
+		free(c);
+	}
+	while (rv->hooks) {
+		struct hook *h = rv->hooks;
+
+		rv->hooks = h->next;
+		free(h);
+	}
+	if (rv->tick)
+		event_free(rv->tick);
+	if (rv->linger_ev)
+		event_free(rv->linger_ev);
+	if (rv->stop_ev)
+		event_free(rv->stop_ev);
+	hvd_rv_store_destroy(rv->store);
+	free(rv);
+}
+
+int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t lo, uint16_t hi, struct hvd_err *err)
+{
+	int *fds = hvd_xcalloc(n ? n : 1, sizeof(*fds));
+	int rc = hvd_rv_bind(ips, n, lo, hi, fds, err);
+
+	if (rc == 0) {
+		rv->listeners = hvd_xrealloc(rv->listeners, rv->n_listeners + n, sizeof(*rv->listeners));
+		for (size_t i = 0; i < n; i++) {
+			struct listener *l = hvd_xcalloc(1, sizeof(*l));
+			socklen_t len = sizeof(l->addr);
+
+			rv->listeners[rv->n_listeners++] = l;
+			l->rv = rv;
+			l->fd = fds[i];
+			getsockname(l->fd, (struct sockaddr *)&l->addr, &len);
+			l->loopback = hvd_rv_is_loopback(&l->addr);
+			l->ev = new_event(rv, l->fd, EV_READ | EV_PERSIST, hvd_rv_accept, l);
+			if (!rv->paused)
+				event_add(l->ev, NULL);
+		}
+	}
+	free(fds);
+	return rc;
+}
+
+int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *addr)
+{
+	if (i >= rv->n_listeners)
+		return -1;
+	*addr = rv->listeners[i]->addr;
+	return 0;
+}
+
+void hvd_rv_keep(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rv->n_listeners; i++) {
+		struct listener *l = rv->listeners[i];
+		struct hvd_addr addr;
+		bool keep = false;
+
+		hvd_addr_from_sockaddr((struct sockaddr *)&l->addr, &addr, NULL);
+		for (size_t k = 0; k < n && !keep; k++)
+			keep = hvd_addr_equal(&addr, &addrs[k]);
+		if (keep) {
+			rv->listeners[kept++] = l;
+			continue;
+		}
+		event_free(l->ev);
+		close(l->fd);
+		free(l);
+	}
+	rv->n_listeners = kept;
+}
+
+uint16_t hvd_rv_port(const struct hvd_rv *rv)
+{
+	struct sockaddr_storage ss;
+
+	if (hvd_rv_listener(rv, 0, &ss) != 0)
+		return 0;
+	return ntohs(ss.ss_family == AF_INET ? ((struct sockaddr_in *)&ss)->sin_port
+					     : ((struct sockaddr_in6 *)&ss)->sin6_port);
+}
+
+static struct hvd_slice slice(const char *s)
+{
+	return (struct hvd_slice){s, strlen(s)};
+}
+
+int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, struct hvd_err *err)
+{
+	if (hvd_rv_store_scope_size(rv->store, slice(scope), members) != 0)
+		return hvd_err_set(err, HVD_E_LIMIT, "no room for the rendezvous scope '%s'", scope);
+	return 0;
+}
+
+void hvd_rv_clear(struct hvd_rv *rv)
+{
+	hvd_rv_store_clear(rv->store);
+}
+
+int hvd_rv_put(struct hvd_rv *rv, const char *scope, const char *key, const void *data, size_t len, struct hvd_err *err)
+{
+	enum hvd_rv_stored why;
+	struct hvd_rv_value *v = hvd_rv_value_new(rv->store, len, &why);
+
+	if (v) {
+		if (len > 0)
+			memcpy(v->data, data, len);
+		why = hvd_rv_store_put(rv->store, slice(scope), slice(key), v);
+		hvd_rv_value_unref(v);
+	}
+	if (why != HVD_RV_STORED)
+		return hvd_err_set(err, HVD_E_LIMIT, "no room for %zu bytes at /%s/%s in the rendezvous", len, scope,
+				   key);
+	return 0;
+}
+
+const struct hvd_rv_value *hvd_rv_get(struct hvd_rv *rv, const char *scope, const char *key)
+{
+	return hvd_rv_store_get(rv->store, slice(scope), slice(key));
+}
+
+void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out)
+{
+	*out = rv->stats;
+	out->held_now = rv->lists[CONN_HELD].n;
+	hvd_rv_store_stats(rv->store, &out->store);
+}
+
+/* --- the end --- */
+
+static void on_stop(evutil_socket_t fd, short what, void *arg)
+{
+	static const struct timeval again = {.tv_usec = 10000};
+	struct hvd_rv *rv = arg;
+	void (*done)(void *) = rv->stop_done;
+
+	(void)fd;
+	(void)what;
+	hvd_rv_conn_reap(rv);
+	if (rv->stats.conns_now > 0 && hvd_left(rv->stop_deadline) > 0) {
+		event_add(rv->stop_ev, &again);
+		return;
+	}
+	close_conns(rv);
+	rv->stop_done = NULL;
+	if (done)
+		done(rv->stop_arg);
+}
+
+void hvd_rv_stop(struct hvd_rv *rv, double seconds, void (*done)(void *arg), void *arg)
+{
+	static const struct timeval now = {0};
+
+	if (rv->stopping)
+		return;
+	/* Those that are in the queue already have been let in. */
+	for (size_t i = 0; i < rv->n_listeners && !rv->paused; i++)
+		hvd_rv_accept(rv->listeners[i]->fd, EV_READ, rv->listeners[i]);
+	rv->stopping = true;
+	close_listeners(rv);
+	while (rv->lists[CONN_HELD].first)
+		hvd_rv_conn_release(rv->lists[CONN_HELD].first, true);
+	while (rv->lists[CONN_TAKEN].first)
+		hvd_rv_conn_release(rv->lists[CONN_TAKEN].first, true);
+	while (rv->lists[CONN_LINGER].first)
+		hvd_rv_conn_close(rv->lists[CONN_LINGER].first);
+	for (struct conn *c = rv->lists[CONN_HEAD].first, *next; c; c = next) {
+		next = c->next;
+		if (c->buf_len == 0)
+			hvd_rv_conn_close(c);
+	}
+	rv->stop_deadline = hvd_deadline_in(seconds);
+	rv->stop_done = done;
+	rv->stop_arg = arg;
+	rv->stop_ev = new_event(rv, -1, 0, on_stop, rv);
+	event_add(rv->stop_ev, &now);
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One hash table of entries, keyed by scope and key together, and one of scopes.
+ * A scope links its entries, so that clearing it costs what it holds. An entry
+ * exists while it has a value, a waiter, or a mark that its owner is done.
+ */
+#include "store.h"
+
+#include "xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+struct scope {
+	struct scope *chain;
+	uint64_t hash;
+	struct hvd_rv_entry *first;
+	size_t keys;    /* entries */
+	size_t members; /* 0: not known */
+	size_t done;    /* entries whose owner gave them up */
+	size_t name_len;
+	char name[];
+};
+
+struct hvd_rv_entry {
+	struct hvd_rv_entry *chain;
+	struct hvd_rv_entry *prev, *next; /* in the scope */
+	struct scope *scope;
+	uint64_t hash;
+	struct hvd_rv_value *value;
+	struct hvd_rv_waiter *first, *last; /* in the order they came */
+	bool done;
+	size_t name_len;
+	char name[];
+};
+
+struct hvd_rv_store {
+	struct hvd_rv_store_limits limits;
+	hvd_rv_wake_fn *wake;
+	void *wake_arg;
+	uint64_t seed;
+	struct hvd_rv_entry **entries;
+	size_t n_entries, entries_room; /* room: a power of two */
+	struct scope **scopes;
+	size_t n_scopes, scopes_room;
+	size_t bytes, bytes_peak, values, waiters;
+};
+
+/* FNV-1a from a random start, finished so that the low bits are good. Chosen collisions are no concern: keys per
+ * scope are limited, and whoever can connect is part of the job. */
+static uint64_t mix(uint64_t h, struct hvd_slice s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		h = (h ^ (unsigned char)s.p[i]) * UINT64_C(0x100000001b3);
+	h ^= h >> 32;
+	h *= UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ (h >> 29);
+}
+
+static bool same_name(const char *name, size_t len, struct hvd_slice s)
+{
+	return len == s.n && memcmp(name, s.p, len) == 0;
+}
+
+/* Take `n` bytes from the total. False when they are not there. */
+static bool charge(struct hvd_rv_store *st, size_t n)
+{
+	if (n > st->limits.total_max || st->bytes > st->limits.total_max - n)
+		return false;
+	st->bytes += n;
+	if (st->bytes > st->bytes_peak)
+		st->bytes_peak = st->bytes;
+	return true;
+}
+
+struct hvd_rv_store *hvd_rv_store_create(const struct hvd_rv_store_limits *limits, hvd_rv_wake_fn *wake, void *arg)
+{
+	struct hvd_rv_store *st = hvd_xcalloc(1, sizeof(*st));
+
+	st->limits = *limits;
+	st->wake = wake;
+	st->wake_arg = arg;
+	/* Without randomness the tables still work. */
+	if (getrandom(&st->seed, sizeof(st->seed), GRND_NONBLOCK) != (ssize_t)sizeof(st->seed))
+		st->seed = UINT64_C(0xcbf29ce484222325);
+	st->entries_room = 256;
+	st->entries = hvd_xcalloc(st->entries_room, sizeof(*st->entries));
+	st->scopes_room = 64;
+	st->scopes = hvd_xcalloc(st->scopes_room, sizeof(*st->scopes));
+	return st;
+}
+
+struct hvd_rv_value *hvd_rv_value_new(struct hvd_rv_store *st, size_t len, enum hvd_rv_stored *why)
+{
+	struct hvd_rv_value *v;
+
+	if (len > st->limits.value_max) {
+		*why = HVD_RV_TOO_LONG;
+		return NULL;
+	}
+	if (!charge(st, sizeof(*v) + len)) {
+		*why = HVD_RV_NO_ROOM;
+		return NULL;
+	}
+	v = malloc(sizeof(*v) + len);
+	if (!v) {
+		st->bytes -= sizeof(*v) + len;
+		*why = HVD_RV_NO_ROOM;
+		return NULL;
+	}
+	v->store = st;
+	v->refs = 1;
+	v->len = len;
+	*why = HVD_RV_STORED;
+	return v;
+}
+
+struct hvd_rv_value *hvd_rv_value_ref(struct hvd_rv_value *v)
+{
+	v->refs++;
+	return v;
+}
+
+void hvd_rv_value_unref(struct hvd_rv_value *v)
+{
+	if (!v || --v->refs > 0)
+		return;
+	v->store->bytes -= sizeof(*v) + v->len;
+	free(v);
+}
+
+static struct scope *find_scope(const struct hvd_rv_store *st, struct hvd_slice name, uint64_t hash)
+{
+	struct scope *sc = st->scopes[hash & (st->scopes_room - 1)];
+
+	while (sc && (sc->hash != hash || !same_name(sc->name, sc->name_len, name)))
+		sc = sc->chain;
+	return sc;
+}
+
+static struct hvd_rv_entry *find_entry(const struct hvd_rv_store *st, const struct scope *sc, struct hvd_slice key,
+				       uint64_t hash)
+{
+	struct hvd_rv_entry *e = st->entries[hash & (st->entries_room - 1)];
+
+	while (e && (e->hash != hash || e->scope != sc || !same_name(e->name, e->name_len, key)))
+		e = e->chain;
+	return e;
+}
+
+static void grow_scopes(struct hvd_rv_store *st)
+{
+	size_t room = st->scopes_room * 2;
+	struct scope **table = hvd_xcalloc(room, sizeof(*table));
+
+	for (size_t i = 0; i < st->scopes_room; i++) {
+		for (struct scope *sc = st->scopes[i], *chain; sc; sc = chain) {
+			chain = sc->chain;
+			sc->chain = table[sc->hash & (room - 1)];
+			table[sc->hash & (room - 1)] = sc;
+		}
+	}
+	free(st->scopes);
+	st->scopes = table;
+	st->scopes_room = room;
+}
+
+static void grow_entries(struct hvd_rv_store *st)
+{
+	size_t room = st->entries_room * 2;
+	struct hvd_rv_entry **table = hvd_xcalloc(room, sizeof(*table));
+
+	for (size_t i = 0; i < st->entries_room; i++) {
+		for (struct hvd_rv_entry *e = st->entries[i], *chain; e; e = chain) {
+			chain = e->chain;
+			e->chain = table[e->hash & (room - 1)];
+			table[e->hash & (room - 1)] = e;
+		}
+	}
+	free(st->entries);
+	st->entries = table;
+	st->entries_room = room;
+}
+
+static struct scope *need_scope(struct hvd_rv_store *st, struct hvd_slice name, enum hvd_rv_stored *why)
+{
+	uint64_t hash = mix(st->seed, name);
+	struct scope *sc = find_scope(st, name, hash);
+
+	*why = HVD_RV_STORED;
+	if (sc)
+		return sc;
+	if (name.n > st->limits.name_max) {
+		*why = HVD_RV_TOO_LONG;
+		return NULL;
+	}
+	if (st->n_scopes >= st->limits.scopes_max || !charge(st, sizeof(*sc) + name.n)) {
+		*why = HVD_RV_NO_ROOM;
+		return NULL;
+	}
+	if (st->n_scopes >= st->scopes_room)
+		grow_scopes(st);
+	sc = hvd_xcalloc(1, sizeof(*sc) + name.n);
+	sc->hash = hash;
+	sc->name_len = name.n;
+	memcpy(sc->name, name.p, name.n);
+	sc->chain = st->scopes[hash & (st->scopes_room - 1)];
+	st->scopes[hash & (st->scopes_room - 1)] = sc;
+	st->n_scopes++;
+	return sc;
+}
+
+/* A scope exists while it has entries or a known size. */
+static void drop_scope_if_empty(struct hvd_rv_store *st, struct scope *sc)
+{
+	struct scope **at = &st->scopes[sc->hash & (st->scopes_room - 1)];
+
+	if (sc->keys > 0 || sc->members > 0)
+		return;
+	while (*at != sc)
+		at = &(*at)->chain;
+	*at = sc->chain;
+	st->n_scopes--;
+	st->bytes -= sizeof(*sc) + sc->name_len;
+	free(sc);
+}
+
+static struct hvd_rv_entry *need_entry(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key,
+				       enum hvd_rv_stored *why)
+{
+	struct scope *sc = need_scope(st, scope, why);
+	struct hvd_rv_entry *e;
+	uint64_t hash;
+
+	if (!sc)
+		return NULL;
+	hash = mix(sc->hash, key);
+	e = find_entry(st, sc, key, hash);
+	if (e)
+		return e;
+	if (key.n > st->limits.name_max)
+		*why = HVD_RV_TOO_LONG;
+	else if (sc->keys >= st->limits.scope_keys_max || !charge(st, sizeof(*e) + key.n))
+		*why = HVD_RV_NO_ROOM;
+	if (*why != HVD_RV_STORED) {
+		drop_scope_if_empty(st, sc);
+		return NULL;
+	}
+	if (st->n_entries >= st->entries_room)
+		grow_entries(st);
+	e = hvd_xcalloc(1, sizeof(*e) + key.n);
+	e->hash = hash;
+	e->scope = sc;
+	e->name_len = key.n;
+	memcpy(e->name, key.p, key.n);
+	e->chain = st->entries[hash & (st->entries_room - 1)];
+	st->entries[hash & (st->entries_room - 1)] = e;
+	e->next = sc->first;
+	if (sc->first)
+		sc->first->prev = e;
+	sc->first = e;
+	sc->keys++;
+	st->n_entries++;
+	return e;
+}
+
+static void drop_entry_if_empty(struct hvd_rv_store *st, struct hvd_rv_entry *e)
+{
+	struct hvd_rv_entry **at = &st->entries[e->hash & (st->entries_room - 1)];
+	struct scope *sc = e->scope;
+
+	if (e->value || e->first || e->done)
+		return;
+	while (*at != e)
+		at = &(*at)->chain;
+	*at = e->chain;
+	if (e->prev)
+		e->prev->next = e->next;
+	else
+		sc->first = e->next;
+	if (e->next)
+		e->next->prev = e->prev;
+	sc->keys--;
+	st->n_entries--;
+	st->bytes -= sizeof(*e) + e->name_len;
+	free(e);
+	drop_scope_if_empty(st, sc);
+}
+
+static void set_value(struct hvd_rv_store *st, struct hvd_rv_entry *e, struct hvd_rv_value *v)
+{
+	st->values += v ? 1 : 0;
+	st->values -= e->value ? 1 : 0;
+	hvd_rv_value_unref(e->value);
+	e->value = v;
+}
+
+enum hvd_rv_stored hvd_rv_store_put(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key,
+				    struct hvd_rv_value *v)
+{
+	enum hvd_rv_stored why;
+	struct hvd_rv_entry *e = need_entry(st, scope, key, &why);
+
+	if (!e)
+		return why;
+	set_value(st, e, hvd_rv_value_ref(v));
+	/* The entry stays: it has a value, and nothing that a wake-up may do takes it away. */
+	while (e->first) {
+		struct hvd_rv_waiter *w = e->first;
+
+		hvd_rv_store_unwait(st, w);
+		st->wake(st->wake_arg, w, v);
+	}
+	return HVD_RV_STORED;
+}
+
+static struct hvd_rv_entry *lookup(const struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key)
+{
+	uint64_t hash = mix(st->seed, scope);
+	const struct scope *sc = find_scope(st, scope, hash);
+
+	return sc ? find_entry(st, sc, key, mix(hash, key)) : NULL;
+}
+
+struct hvd_rv_value *hvd_rv_store_get(const struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key)
+{
+	const struct hvd_rv_entry *e = lookup(st, scope, key);
+
+	return e ? e->value : NULL;
+}
+
+static void clear_scope(struct hvd_rv_store *st, struct scope *sc)
+{
+	size_t members = sc->members;
+
+	sc->members = 1; /* keeps the scope while its entries go */
+	sc->done = 0;
+	for (struct hvd_rv_entry *e = sc->first, *next; e; e = next) {
+		next = e->next;
+		set_value(st, e, NULL);
+		e->done = false;
+		drop_entry_if_empty(st, e);
+	}
+	sc->members = members;
+}
+
+int hvd_rv_store_delete(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key)
+{
+	struct scope *sc = find_scope(st, scope, mix(st->seed, scope));
+	struct hvd_rv_entry *e;
+	enum hvd_rv_stored why;
+
+	if (!sc)
+		return 0;
+	if (sc->members == 0) {
+		e = find_entry(st, sc, key, mix(sc->hash, key));
+		if (e) {
+			set_value(st, e, NULL);
+			drop_entry_if_empty(st, e);
+		}
+		return 0;
+	}
+	e = need_entry(st, scope, key, &why);
+	if (!e)
+		return -1;
+	if (!e->done) {
+		e->done = true;
+		sc->done++;
+	}
+	if (sc->done >= sc->members)
+		clear_scope(st, sc);
+	return 0;
+}
+
+int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, size_t members)
+{
+	enum hvd_rv_stored why;
+	struct scope *sc = need_scope(st, scope, &why);
+
+	if (!sc)
+		return -1;
+	sc->members = members;
+	if (members > 0 && sc->done >= members)
+		clear_scope(st, sc);
+	drop_scope_if_empty(st, sc);
+	return 0;
+}
+
+void hvd_rv_store_clear(struct hvd_rv_store *st)
+{
+	for (size_t i = 0; i < st->scopes_room; i++) {
+		for (struct scope *sc = st->scopes[i], *chain; sc; sc = chain) {
+			chain = sc->chain;
+			clear_scope(st, sc);
+			sc->members = 0;
+			drop_scope_if_empty(st, sc);
+		}
+	}
+}
+
+int hvd_rv_store_wait(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_waiter *w)
+{
+	enum hvd_rv_stored why;
+	struct hvd_rv_entry *e = need_entry(st, scope, key, &why);
+
+	if (!e)
+		return -1;
+	w->entry = e;
+	w->next = NULL;
+	w->prev = e->last;
+	if (e->last)
+		e->last->next = w;
+	else
+		e->first = w;
+	e->last = w;
+	st->waiters++;
+	return 0;
+}
+
+void hvd_rv_store_unwait(struct hvd_rv_store *st, struct hvd_rv_waiter *w)
+{
+	struct hvd_rv_entry *e = w->entry;
+
+	if (!e)
+		return;
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		e->first = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	else
+		e->last = w->prev;
+	w->entry = NULL;
+	w->prev = w->next = NULL;
+	st->waiters--;
+	drop_entry_if_empty(st, e);
+}
+
+void hvd_rv_store_stats(const struct hvd_rv_store *st, struct hvd_rv_store_stats *out)
+{
+	out->bytes = st->bytes;
+	out->bytes_peak = st->bytes_peak;
+	out->keys = st->values;
+	out->scopes = st->n_scopes;
+	out->waiters = st->waiters;
+}
+
+void hvd_rv_store_destroy(struct hvd_rv_store *st)
+{
+	if (!st)
+		return;
+	hvd_rv_store_clear(st);
+	free(st->entries);
+	free(st->scopes);
+	free(st);
+}
