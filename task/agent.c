@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent.h"
+
+#include "iface.h"
+#include "link.h"
+#include "node.h"
+#include "probe.h"
+#include "xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct hvd_agent {
+	struct event_base *base;
+	const struct hvd_taskinfo *info;
+	struct hvd_session *session;
+	bool rank_only;
+	hvd_time deadline;
+	const struct hvd_agent_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+
+	struct hvd_link *link;
+	struct hvd_conn *conn;
+	struct event *timer;
+	struct hvd_node node;
+	struct hvd_probe *probe;
+	bool planned, over;
+};
+
+static void fail(struct hvd_agent *agent, const struct hvd_err *why)
+{
+	if (agent->over)
+		return;
+	agent->over = true;
+	agent->ops->failed(why, agent->arg);
+}
+
+/* The driver is to know too, so that it can say why the launch fails, with the host's name. */
+static void cannot(struct hvd_agent *agent, const struct hvd_err *why)
+{
+	struct hvd_err told;
+
+	hvd_agent_send(agent, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", agent->info->name, "why",
+					why->msg, "hint", why->hint));
+	if (agent->conn)
+		hvd_err_set(&told, HVD_E_FAILED, "%s", why->msg);
+	fail(agent, agent->conn ? &told : why);
+}
+
+static void on_report(json_t *report, void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	hvd_debug(agent->log, "%s: probe finished", agent->info->name);
+	hvd_agent_send(agent, json_incref(report));
+}
+
+static void on_probe_order(struct hvd_agent *agent, const json_t *order)
+{
+	struct hvd_err why = {0};
+
+	if (!agent->probe)
+		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered a probe from a rank that is no node agent");
+	else if (hvd_probe_run(agent->probe, order, on_report, agent, &why) == 0)
+		return;
+	cannot(agent, &why);
+}
+
+static void on_plan(struct hvd_agent *agent, const json_t *plan)
+{
+	struct event *timer = agent->timer;
+
+	agent->timer = NULL;
+	event_free(timer);
+	agent->planned = true;
+	hvd_probe_destroy(agent->probe);
+	agent->probe = NULL;
+	agent->ops->plan(plan, agent->arg);
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct hvd_agent *agent = arg;
+	struct hvd_err why = {0};
+	const char *type;
+
+	(void)conn;
+	if (hvd_get_str(msg, "t", 16, &type, &why) != 0) {
+		fail(agent, &why);
+		return;
+	}
+	/* "end" before there are ranks: the user has interrupted the start. */
+	if (strcmp(type, "failed") == 0 || (!agent->planned && strcmp(type, "end") == 0)) {
+		hvd_err_set(&why, HVD_E_FAILED, "the launch failed");
+		fail(agent, &why);
+	} else if (agent->planned) {
+		if (agent->ops->message)
+			agent->ops->message(msg, agent->arg);
+	} else if (strcmp(type, "probe") == 0) {
+		on_probe_order(agent, msg);
+	} else if (strcmp(type, "serve") == 0) {
+		agent->ops->serve(agent->arg);
+	} else if (strcmp(type, "plan") == 0) {
+		on_plan(agent, msg);
+	} else {
+		hvd_err_set(&why, HVD_E_PROTO, "the driver sent an unknown message \"%s\"", type);
+		cannot(agent, &why);
+	}
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct hvd_agent *agent = arg;
+	struct hvd_err gone = {0};
+
+	(void)conn;
+	if (agent->planned && !agent->ops->message)
+		return;
+	hvd_err_set(&gone, HVD_E_NET, "the connection to the driver ended%s%s", why->code ? ": " : "",
+		    why->code ? why->msg : "");
+	hvd_err_hint(&gone, "did srun or hvdrun end, or was it killed?");
+	fail(agent, &gone);
+}
+
+/* Local rank 0: gather what the driver wants to know of this host. */
+static int describe_host(struct hvd_agent *agent, struct hvd_err *err)
+{
+	const struct hvd_taskinfo *info = agent->info;
+	struct hvd_ifaces ifs = {0};
+	char host[256] = "";
+
+	if (gethostname(host, sizeof(host) - 1) != 0)
+		return hvd_err_sys(err, "cannot tell this host's name");
+	agent->node.name = hvd_xstrdup(info->name);
+	agent->node.host = hvd_xstrdup(host);
+	agent->node.n_ranks = info->local_size;
+	agent->node.ranks = hvd_xcalloc(info->local_size, sizeof(*agent->node.ranks));
+	memcpy(agent->node.ranks, info->ranks, info->local_size * sizeof(*agent->node.ranks));
+	if (hvd_node_set_machine(&agent->node, err) != 0 || hvd_ifaces_query(&ifs, NULL, agent->deadline, err) != 0)
+		return -1;
+	hvd_node_set_ifaces(&agent->node, &ifs);
+	hvd_ifaces_clear(&ifs);
+	return 0;
+}
+
+/* Who else is in the step goes along, so that the driver can name a host that it never hears of. */
+static json_t *registration(const struct hvd_agent *agent)
+{
+	const struct hvd_taskinfo *info = agent->info;
+	json_t *msg = hvd_node_to_json(&agent->node, info->node, info->nodes, info->size);
+	const char *hosts = getenv("SLURM_STEP_NODELIST");
+
+	if (hosts)
+		json_object_set_new(msg, "hosts", json_string(hosts));
+	return msg;
+}
+
+static void on_up(struct hvd_conn *conn, void *arg)
+{
+	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	struct hvd_agent *agent = arg;
+	const struct hvd_taskinfo *info = agent->info;
+	struct hvd_err why = {0};
+
+	agent->conn = conn;
+	hvd_conn_set_ops(conn, &ops, agent);
+	if (agent->rank_only) {
+		hvd_agent_send(agent, json_pack("{s:s, s:I, s:I}", "t", "join", "node", (json_int_t)info->node, "rank",
+						(json_int_t)info->rank));
+		return;
+	}
+	agent->probe = hvd_probe_create(agent->base, &agent->session->key, info->node, &agent->node, &why);
+	if (!agent->probe) {
+		cannot(agent, &why);
+		return;
+	}
+	agent->node.port = hvd_probe_port(agent->probe);
+	hvd_agent_send(agent, registration(agent));
+}
+
+static void on_down(const struct hvd_err *why, void *arg)
+{
+	fail(arg, why);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_err why = {0};
+
+	(void)fd;
+	(void)what;
+	hvd_err_set(&why, HVD_E_TIMEOUT, "no launch plan came from the driver in time");
+	hvd_err_hint(&why, "the driver's message says which hosts did not answer");
+	fail(arg, &why);
+}
+
+int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, struct hvd_err *err)
+{
+	int rc;
+
+	memset(session, 0, sizeof(*session));
+	memcpy(session->id, boot->session, sizeof(session->id));
+	if (strcmp(boot->id, "munge") == 0) {
+		session->identity.kind = HVD_ID_MUNGE;
+		return 0;
+	}
+	session->identity.kind = HVD_ID_KEY;
+	if (strncmp(boot->id, "file:", 5) == 0)
+		rc = hvd_key_read_file(boot->id + 5, &session->identity.key, err);
+	else if (strncmp(boot->id, "fd:", 3) == 0)
+		rc = hvd_key_read_fd(atoi(boot->id + 3), &session->identity.key, err);
+	else
+		rc = hvd_err_set(err, HVD_E_PROTO, "unknown kind of identity \"%s\"", boot->id);
+	if (rc == 0)
+		hvd_session_bind_key(session);
+	return rc;
+}
+
+struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_session *session,
+				   const struct hvd_taskinfo *info, bool rank_only, hvd_time deadline,
+				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
+				   struct hvd_err *err)
+{
+	struct hvd_agent *agent = hvd_xcalloc(1, sizeof(*agent));
+	/* A little later than the link's: that one knows more of what went wrong. */
+	struct timeval tv = hvd_left_tv(deadline + 200000000);
+
+	agent->base = base;
+	agent->info = info;
+	agent->session = session;
+	agent->rank_only = rank_only;
+	agent->deadline = deadline;
+	agent->ops = ops;
+	agent->arg = arg;
+	agent->log = log;
+	agent->timer = evtimer_new(base, on_deadline, agent);
+	evtimer_add(agent->timer, &tv);
+	/* The interfaces are looked at while the connections are under way. */
+	agent->link = hvd_link_create(base, boot, session, deadline, on_up, on_down, agent);
+	if (!rank_only && describe_host(agent, err) != 0) {
+		hvd_agent_destroy(agent);
+		return NULL;
+	}
+	return agent;
+}
+
+void hvd_agent_send(struct hvd_agent *agent, json_t *msg)
+{
+	if (agent->conn)
+		hvd_conn_send(agent->conn, msg);
+	else
+		json_decref(msg);
+}
+
+void hvd_agent_destroy(struct hvd_agent *agent)
+{
+	if (!agent)
+		return;
+	if (agent->timer)
+		event_free(agent->timer);
+	hvd_probe_destroy(agent->probe);
+	hvd_link_destroy(agent->link);
+	/* What was said last ("cannot", "exit") should still arrive. */
+	hvd_conn_finish(agent->conn, hvd_deadline_in(1));
+	hvd_node_clear(&agent->node);
+	free(agent);
+}

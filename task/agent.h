@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent.h - a shim's side of the launch: find the driver, say who we are, get the plan.
+ *
+ * Local rank 0 of a host (or the one shim that starts a whole host) is its node
+ * agent: it registers the host's interfaces and probes the neighbours. The
+ * other ranks only ask for their plan.
+ *
+ * Messages to the driver, after the handshake (handshake.h):
+ *   register   the host (node.h); from the node agent. "hosts":TEXT, when known, lists all of the step (hvdn[1-4])
+ *   {"t":"join", "node":I, "rank":R}                       from the other ranks
+ *   report     what the probe saw (probe.h)
+ *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the agent has to give up
+ *   {"t":"exit", "rank":R, "status":WAIT STATUS}           a rank has ended
+ *   {"t":"done"}                                           goodbye of an agent that stayed connected
+ * Messages from the driver:
+ *   {"t":"probe", …}                                       the order (probe.h)
+ *   {"t":"serve"}                                          run the rendezvous on this host
+ *   {"t":"plan", "env":{NAME:VALUE,…}, "keep":BOOL}        for one rank; keep: stay connected while it runs
+ *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               for a shim that starts a host's ranks
+ *   {"t":"failed"}                                         the start failed; the driver has said why
+ *   {"t":"end"}                                            end the ranks (see ranks.h)
+ */
+#ifndef HVD_AGENT_H
+#define HVD_AGENT_H
+
+#include "boot.h"
+#include "conn.h"
+#include "handshake.h"
+#include "log.h"
+#include "taskinfo.h"
+
+#include <event2/event.h>
+
+struct hvd_agent;
+
+struct hvd_agent_ops {
+	/* The plan has come; `plan` is released after the call. The connection stays until the agent is destroyed. */
+	void (*plan)(const json_t *plan, void *arg);
+	/* The driver wants this host to run the rendezvous. */
+	void (*serve)(void *arg);
+	/* Any message after the plan. NULL: none is expected. */
+	void (*message)(json_t *msg, void *arg);
+	/* It is over. HVD_E_FAILED: the driver has told the user already. Before the plan and, where `message`
+	 * is given, also after it: the connection dropped. */
+	void (*failed)(const struct hvd_err *why, void *arg);
+};
+
+/* Begins to connect at once. `boot`, `session`, `info` and `log` are not owned. `rank_only`: ask for one rank's plan,
+ * do not register the host. NULL with err set. */
+struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_session *session,
+				   const struct hvd_taskinfo *info, bool rank_only, hvd_time deadline,
+				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
+				   struct hvd_err *err);
+void hvd_agent_destroy(struct hvd_agent *agent); /* NULL is fine */
+
+/* Queue a message for the driver; takes the reference. */
+void hvd_agent_send(struct hvd_agent *agent, json_t *msg);
+
+/* Set up a session from the boot text: identity, and the key where it is not munge's. */
+int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, struct hvd_err *err);
+
+#endif

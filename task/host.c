@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host.h"
+
+#include "agent.h"
+#include "spawn.h"
+
+#include <signal.h>
+#include <string.h>
+
+struct host {
+	struct event_base *base;
+	const struct hvd_taskinfo *info;
+	const struct hvd_host_opts *opts;
+	const struct hvd_log *log;
+	struct hvd_agent *agent;
+	struct hvd_ranks *ranks;
+	int status;
+};
+
+static void on_exited(int rank, int status, void *arg)
+{
+	struct host *host = arg;
+
+	if (host->status == 0)
+		host->status = hvd_status_exit(status);
+	hvd_agent_send(host->agent, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", rank, "status", status));
+}
+
+static void on_all_gone(void *arg)
+{
+	event_base_loopbreak(((struct host *)arg)->base);
+}
+
+static void on_plan(const json_t *plan, void *arg)
+{
+	static const struct hvd_ranks_ops ops = {on_exited, on_all_gone};
+	struct host *host = arg;
+	struct hvd_err why = {0};
+
+	host->ranks =
+		hvd_ranks_start(host->base, json_object_get(plan, "ranks"), host->opts, &ops, host, host->log, &why);
+	if (host->ranks)
+		return;
+	/* The start was complete: it is a rank that ends, with the status that a shell gives to this. */
+	hvd_err_host(&why, host->info->name);
+	hvd_log_err(host->log, &why);
+	on_exited((int)host->info->ranks[0], 127 << 8, host);
+	event_base_loopbreak(host->base);
+}
+
+static void on_message(json_t *msg, void *arg)
+{
+	struct host *host = arg;
+	const char *type;
+	int64_t sig;
+
+	if (!host->ranks || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+		return;
+	if (strcmp(type, "end") == 0)
+		hvd_ranks_end(host->ranks);
+	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
+		hvd_ranks_signal(host->ranks, (int)sig);
+}
+
+static void on_serve(void *arg)
+{
+	(void)arg; /* backends that start hosts keep the rendezvous with the launcher */
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	struct host *host = arg;
+	struct hvd_err here = *why;
+
+	if (host->status == 0)
+		host->status = 1;
+	if (host->ranks) {
+		hvd_verbose(host->log, "%s: ending the ranks: %s", host->info->name, why->msg);
+		hvd_ranks_end(host->ranks);
+		return;
+	}
+	if (why->code != HVD_E_FAILED) {
+		hvd_err_host(&here, host->info->name);
+		hvd_log_err(host->log, &here);
+	}
+	event_base_loopbreak(host->base);
+}
+
+static void on_signal(evutil_socket_t sig, short what, void *arg)
+{
+	struct host *host = arg;
+
+	(void)sig;
+	(void)what;
+	if (host->ranks)
+		hvd_ranks_end(host->ranks);
+	else
+		event_base_loopbreak(host->base);
+}
+
+int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_host_opts *opts,
+		 const struct hvd_log *log)
+{
+	static const struct hvd_agent_ops ops = {on_plan, on_serve, on_message, on_failed};
+	static const int ending[] = {SIGTERM, SIGINT, SIGHUP};
+	struct host host = {.info = info, .opts = opts, .log = log, .base = event_base_new()};
+	struct event *signals[3] = {NULL};
+	struct hvd_session session;
+	struct hvd_err why = {0};
+
+	if (!host.base)
+		return 1;
+	for (int i = 0; i < 3; i++) {
+		signals[i] = evsignal_new(host.base, ending[i], on_signal, &host);
+		event_add(signals[i], NULL);
+	}
+	if (hvd_agent_session(boot, &session, &why) != 0 ||
+	    !(host.agent = hvd_agent_create(host.base, boot, &session, info, false, hvd_deadline_in(boot->timeout),
+					    &ops, &host, log, &why)))
+		on_failed(&why, &host);
+	else
+		event_base_dispatch(host.base);
+	hvd_ranks_destroy(host.ranks);
+	hvd_agent_destroy(host.agent);
+	for (int i = 0; i < 3; i++)
+		event_free(signals[i]);
+	event_base_dispatch(host.base); /* the last reports on their way out */
+	event_base_free(host.base);
+	return host.status;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "link.h"
+
+#include "xalloc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One who has greeted but is slow to prove himself does not hold up the others for longer. */
+#define TURN_SECONDS 1.0
+
+struct way {
+	struct hvd_link *link;
+	unsigned index;
+	int fd; /* while connecting */
+	struct event *connecting;
+	struct hvd_conn *conn;
+	struct hvd_handshake hs;
+	json_t *hello; /* greeted, waits for its turn */
+	bool asked, failed;
+	char why[192];
+};
+
+struct hvd_link {
+	struct event_base *base;
+	const struct hvd_boot *boot;
+	struct hvd_session *session;
+	struct way ways[HVD_BOOT_MAX_ADDRS];
+	struct event *deadline, *turn;
+	void (*up)(struct hvd_conn *conn, void *arg);
+	void (*down)(const struct hvd_err *why, void *arg);
+	void *arg;
+	bool over;
+	struct hvd_err local; /* a failure that no other address would mend */
+};
+
+static void way_close(struct way *way)
+{
+	if (way->connecting)
+		event_free(way->connecting);
+	way->connecting = NULL;
+	if (way->fd >= 0)
+		close(way->fd);
+	way->fd = -1;
+	json_decref(way->hello);
+	way->hello = NULL;
+	hvd_conn_free(way->conn);
+	way->conn = NULL;
+}
+
+static void close_all(struct hvd_link *link)
+{
+	for (unsigned i = 0; i < link->boot->n_addrs; i++)
+		way_close(&link->ways[i]);
+	event_del(link->deadline);
+	event_del(link->turn);
+}
+
+static void give_up(struct hvd_link *link, enum hvd_errc code)
+{
+	struct hvd_err why = {0};
+	char addr[HVD_ADDR_TEXT];
+	size_t at;
+
+	if (link->over)
+		return;
+	link->over = true;
+	if (link->local.code) {
+		why = link->local;
+	} else {
+		hvd_err_set(&why, code,
+			    "cannot reach the driver at port %u of any of its addresses:", link->boot->port);
+		for (unsigned i = 0; i < link->boot->n_addrs; i++) {
+			at = strlen(why.msg);
+			snprintf(why.msg + at, sizeof(why.msg) - at, "%s %s (%s)", i ? "," : "",
+				 hvd_addr_text(&link->boot->addrs[i], addr),
+				 link->ways[i].failed ? link->ways[i].why : "no answer");
+		}
+		hvd_err_hint(&why, "is a firewall between the hosts? The driver listens inside SrunPortRange where the "
+				   "site sets one; srun --hvd-verbose tells more");
+	}
+	close_all(link);
+	link->down(&why, link->arg);
+}
+
+static void next_turn(struct hvd_link *link);
+
+static void way_failed(struct way *way, const struct hvd_err *why)
+{
+	struct hvd_link *link = way->link;
+
+	if (way->failed || link->over)
+		return;
+	way->failed = true;
+	snprintf(way->why, sizeof(way->why), "%.*s", (int)sizeof(way->why) - 1, why->msg);
+	/* No credential can be had on this host: the others would end the same way. */
+	way_close(way);
+	if (why->code == HVD_E_SYS && way->asked) {
+		link->local = *why;
+		give_up(link, why->code);
+		return;
+	}
+	for (unsigned i = 0; i < link->boot->n_addrs; i++)
+		if (!link->ways[i].failed) {
+			next_turn(link);
+			return;
+		}
+	give_up(link, HVD_E_NET);
+}
+
+static void established(struct way *way)
+{
+	struct hvd_link *link = way->link;
+	struct hvd_conn *conn = way->conn;
+
+	link->over = true;
+	way->conn = NULL;
+	close_all(link);
+	link->up(conn, link->arg);
+}
+
+static void feed(struct way *way, const json_t *msg)
+{
+	struct hvd_err why = {0};
+	int rc = hvd_handshake_message(&way->hs, way->conn, msg, &why);
+
+	if (rc < 0)
+		way_failed(way, &why);
+	else if (rc > 0)
+		established(way);
+}
+
+/* Let the first who has greeted and was not asked yet prove himself, unless one is at it. */
+static void next_turn(struct hvd_link *link)
+{
+	struct timeval tv = {.tv_sec = (time_t)TURN_SECONDS};
+	json_t *hello;
+
+	for (unsigned i = 0; i < link->boot->n_addrs; i++)
+		if (link->ways[i].asked && !link->ways[i].failed && event_pending(link->turn, EV_TIMEOUT, NULL))
+			return;
+	for (unsigned i = 0; i < link->boot->n_addrs && !link->over; i++) {
+		struct way *way = &link->ways[i];
+
+		if (!way->hello || way->failed)
+			continue;
+		hello = way->hello;
+		way->hello = NULL;
+		way->asked = true;
+		evtimer_add(link->turn, &tv);
+		feed(way, hello);
+		json_decref(hello);
+		return;
+	}
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	next_turn(arg);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	give_up(arg, HVD_E_TIMEOUT);
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct way *way = arg;
+
+	(void)conn;
+	if (way->asked) {
+		feed(way, msg);
+	} else if (!way->hello) {
+		way->hello = json_incref(msg);
+		next_turn(way->link);
+	}
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct hvd_err gone = *why;
+
+	(void)conn;
+	if (gone.code == HVD_OK)
+		hvd_err_set(&gone, HVD_E_NET, "closed the connection");
+	way_failed(arg, &gone);
+}
+
+static void on_connect(evutil_socket_t fd, short what, void *arg)
+{
+	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	struct way *way = arg;
+	struct hvd_err why = {0};
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	(void)what;
+	event_free(way->connecting);
+	way->connecting = NULL;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+		error = errno;
+	if (error) {
+		hvd_err_set(&why, HVD_E_NET, "%s", strerror(error));
+		way_failed(way, &why);
+		return;
+	}
+	way->fd = -1;
+	way->conn = hvd_conn_new(way->link->base, fd, false, &ops, way);
+	if (hvd_handshake_start(&way->hs, way->link->session, way->conn, false, &why) != 0)
+		way_failed(way, &why);
+}
+
+static void begin(struct way *way)
+{
+	const struct hvd_boot *boot = way->link->boot;
+	struct sockaddr_storage ss;
+	socklen_t len = hvd_addr_to_sockaddr(&boot->addrs[way->index], boot->port, &ss);
+	int error;
+
+	way->fd = socket(boot->addrs[way->index].family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (way->fd >= 0 && (connect(way->fd, (struct sockaddr *)&ss, len) == 0 || errno == EINPROGRESS)) {
+		way->connecting = event_new(way->link->base, way->fd, EV_WRITE, on_connect, way);
+		event_add(way->connecting, NULL);
+		return;
+	}
+	error = errno;
+	way->failed = true; /* not way_failed: the others have not started yet */
+	snprintf(way->why, sizeof(way->why), "%s", strerror(error));
+	way_close(way);
+}
+
+struct hvd_link *hvd_link_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_session *session,
+				 hvd_time deadline, void (*up)(struct hvd_conn *conn, void *arg),
+				 void (*down)(const struct hvd_err *why, void *arg), void *arg)
+{
+	struct hvd_link *link = hvd_xcalloc(1, sizeof(*link));
+	struct timeval tv = hvd_left_tv(deadline), now = {0};
+	bool any = false;
+
+	link->base = base;
+	link->boot = boot;
+	link->session = session;
+	link->up = up;
+	link->down = down;
+	link->arg = arg;
+	link->deadline = evtimer_new(base, on_deadline, link);
+	link->turn = evtimer_new(base, on_turn, link);
+	for (unsigned i = 0; i < boot->n_addrs; i++) {
+		link->ways[i].link = link;
+		link->ways[i].index = i;
+		link->ways[i].fd = -1;
+		begin(&link->ways[i]);
+		any |= !link->ways[i].failed;
+	}
+	evtimer_add(link->deadline, any ? &tv : &now);
+	return link;
+}
+
+void hvd_link_destroy(struct hvd_link *link)
+{
+	if (!link)
+		return;
+	close_all(link);
+	event_free(link->deadline);
+	event_free(link->turn);
+	free(link);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hvd-task - the rank shim.
+ *
+ *   hvd-task --plan                fetch this rank's plan, print it as NAME=VALUE, each with a NUL
+ *                                  (the SPANK plugin turns it into the task's environment)
+ *   hvd-task -- COMMAND            fetch this rank's plan, run COMMAND in it, report how it ended
+ *   hvd-task --host=INDEX:HOSTS:NAME --ranks=FIRST:COUNT -- COMMAND
+ *                                  start all ranks of this host and watch them; with --stdin the launch's
+ *                                  environment, directory and key come on stdin (lib/preamble.h)
+ *   hvd-task --serve               run the rendezvous until the driver goes
+ *
+ * Started by the plugin and the launch backends, not by hand.
+ */
+#include "lib/boot.h"
+#include "lib/log.h"
+#include "lib/spawn.h"
+#include "task/host.h"
+#include "task/rank.h"
+#include "task/remote.h"
+#include "task/serve.h"
+#include "task/taskinfo.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+	"usage: hvd-task --plan | hvd-task [--host=N:NODES:NAME --ranks=FIRST:COUNT [--stdin]] [--label=srun|horovod] "
+	"[--timestamps] [--output-dir=DIR] [--size=N] [--bind] -- COMMAND… | "
+	"hvd-task --serve\n"
+	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
+
+enum mode {
+	MODE_RUN,
+	MODE_PLAN,
+	MODE_HOST,
+	MODE_SERVE,
+};
+
+struct args {
+	enum mode mode;
+	const char *host, *ranks;
+	bool from_stdin;
+	struct hvd_host_opts opts;
+};
+
+/* Returns the exit status to end with, or -1 to go on. */
+static int parse(int argc, char **argv, struct args *args)
+{
+	static const struct option options[] = {
+		{"plan", no_argument, NULL, 'p'},
+		{"host", required_argument, NULL, 'h'},
+		{"ranks", required_argument, NULL, 'r'},
+		{"label", required_argument, NULL, 'l'},
+		{"timestamps", no_argument, NULL, 't'},
+		{"output-dir", required_argument, NULL, 'o'},
+		{"size", required_argument, NULL, 'n'},
+		{"bind", no_argument, NULL, 'b'},
+		{"serve", no_argument, NULL, 's'},
+		{"stdin", no_argument, NULL, 'i'},
+		{"help", no_argument, NULL, '?' + 256},
+		{"version", no_argument, NULL, 'V'},
+		{NULL, 0, NULL, 0},
+	};
+	struct hvd_output_style *style = &args->opts.output;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		switch (c) {
+		case 'p':
+			args->mode = MODE_PLAN;
+			break;
+		case 'h':
+			args->mode = MODE_HOST;
+			args->host = optarg;
+			break;
+		case 'r':
+			args->ranks = optarg;
+			break;
+		case 'l':
+			style->label = strcmp(optarg, "horovod") == 0 ? HVD_LABEL_HOROVOD : HVD_LABEL_SRUN;
+			break;
+		case 't':
+			style->timestamps = true;
+			break;
+		case 'o':
+			style->dir = optarg;
+			break;
+		case 'n':
+			style->size = atoi(optarg);
+			break;
+		case 'b':
+			args->opts.bind = true;
+			break;
+		case 's':
+			args->mode = MODE_SERVE;
+			break;
+		case 'i':
+			args->from_stdin = true;
+			break;
+		case 'V':
+			printf("hvd-task %s\n", HVD_VERSION);
+			return 0;
+		case '?' + 256:
+			fputs(usage, stdout);
+			return 0;
+		default:
+			fputs(usage, stderr);
+			return 2;
+		}
+	}
+	args->opts.argv = argv + optind;
+	if ((args->mode == MODE_HOST ? !args->ranks : args->from_stdin) ||
+	    (args->mode == MODE_RUN || args->mode == MODE_HOST) != (optind < argc)) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	return -1;
+}
+
+/* Where the driver is, and which ranks are ours. Returns 0, or the exit status to end with, after saying why. */
+static int prepare(const struct args *args, struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_log *log)
+{
+	const char *text = args->from_stdin ? "" : getenv(HVD_BOOT_ENV);
+	struct hvd_err err = {0};
+	int status;
+
+	if (!text) {
+		hvd_error(log, "%s is not set: hvd-task is started by srun --hvd and hvdrun, not by hand",
+			  HVD_BOOT_ENV);
+		return 2;
+	}
+	if ((!args->from_stdin && hvd_boot_parse(text, boot, &err) != 0) ||
+	    (args->mode == MODE_HOST ? hvd_taskinfo_host(args->host, args->ranks, info, &err)
+				     : hvd_taskinfo_slurm(info, &err)) != 0) {
+		hvd_log_err(log, &err);
+		return 1;
+	}
+	if (!args->from_stdin)
+		return 0;
+	status = hvd_remote_enter(boot, info->name, log);
+	if (status != 0)
+		hvd_taskinfo_free(info);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct hvd_log log = hvd_log_make("hvd-task", HVD_LOG_INFO);
+	struct args args = {0};
+	struct hvd_taskinfo info;
+	struct hvd_boot boot;
+	struct hvd_err err = {0};
+	int status = parse(argc, argv, &args);
+
+	if (status >= 0)
+		return status;
+	signal(SIGPIPE, SIG_IGN); /* a peer that goes is an error to handle; the command gets the default back */
+	status = prepare(&args, &boot, &info, &log);
+	if (status != 0)
+		return status;
+	log.level = boot.verbose > 1 ? HVD_LOG_DEBUG : boot.verbose ? HVD_LOG_VERBOSE : HVD_LOG_INFO;
+	switch (args.mode) {
+	case MODE_PLAN:
+		status = hvd_rank_print_plan(&boot, &info, &log);
+		break;
+	case MODE_RUN:
+		status = hvd_rank_run(&boot, &info, args.opts.argv, &args.opts.output, &log);
+		break;
+	case MODE_HOST:
+		status = hvd_host_run(&boot, &info, &args.opts, &log);
+		break;
+	case MODE_SERVE:
+		status = hvd_serve_run(&boot, &info, &log, &err) == 0 ? 0 : 1;
+		break;
+	}
+	hvd_taskinfo_free(&info);
+	return status;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "output.h"
+
+#include "xalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define READ_AT_ONCE 65536
+#define LABEL_MAX    96
+
+/* Bytes that grow; what was labelled is written in few, large pieces. */
+struct bytes {
+	char *p;
+	size_t n, room;
+};
+
+struct hvd_output {
+	struct event *readable;
+	int fd, to_fd, file_fd; /* file_fd is -1 when there is none */
+	const struct hvd_output_style *style;
+	char label[LABEL_MAX];
+	struct bytes line; /* the beginning of a line whose end has not come */
+	struct bytes ready;
+	bool within; /* the current line's label is out already: it is a long one, passed on in pieces */
+	void (*ended)(void *arg);
+	void *arg;
+};
+
+bool hvd_output_wanted(const struct hvd_output_style *style)
+{
+	return style->label != HVD_LABEL_NONE || style->timestamps || style->dir;
+}
+
+static void add(struct bytes *b, const char *p, size_t n)
+{
+	if (b->n + n > b->room) {
+		b->room = (b->n + n) * 2;
+		b->p = hvd_xrealloc(b->p, b->room, 1);
+	}
+	memcpy(b->p + b->n, p, n);
+	b->n += n;
+}
+
+/* A reader that has gone is no reason to fail: the rank's own exit status decides. */
+static void write_all(int fd, const char *p, size_t n)
+{
+	while (n > 0) {
+		ssize_t done = write(fd, p, n);
+
+		if (done < 0 && errno == EAGAIN) {
+			struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+
+			poll(&pfd, 1, -1);
+			continue;
+		}
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return;
+		p += done;
+		n -= (size_t)done;
+	}
+}
+
+static void flush(struct hvd_output *out)
+{
+	if (!out->ready.n)
+		return;
+	write_all(out->to_fd, out->ready.p, out->ready.n);
+	if (out->file_fd >= 0)
+		write_all(out->file_fd, out->ready.p, out->ready.n);
+	out->ready.n = 0;
+}
+
+static void add_label(struct hvd_output *out)
+{
+	char date[32];
+	struct tm tm;
+	time_t now;
+
+	if (out->style->timestamps) {
+		now = time(NULL);
+		if (localtime_r(&now, &tm) && asctime_r(&tm, date))
+			add(&out->ready, date, strcspn(date, "\n"));
+	}
+	add(&out->ready, out->label, strlen(out->label));
+}
+
+/* A line, or a piece of one, with what was kept of its beginning. */
+static void add_line(struct hvd_output *out, const char *p, size_t n, bool whole)
+{
+	if (!out->within)
+		add_label(out);
+	add(&out->ready, out->line.p ? out->line.p : "", out->line.n);
+	add(&out->ready, p, n);
+	out->line.n = 0;
+	out->within = !whole;
+}
+
+/* Horovod ends a line at a carriage return too, so that progress bars are seen as they move. */
+static size_t line_length(const struct hvd_output *out, const char *p, size_t n)
+{
+	const char *nl = memchr(p, '\n', n);
+	const char *cr = NULL;
+
+	if (out->style->label == HVD_LABEL_HOROVOD)
+		cr = memchr(p, '\r', nl ? (size_t)(nl - p) : n);
+	if (cr)
+		nl = cr;
+	return nl ? (size_t)(nl - p) + 1 : 0;
+}
+
+static void take(struct hvd_output *out, const char *p, size_t n)
+{
+	while (n > 0) {
+		size_t len = line_length(out, p, n);
+
+		if (len) {
+			add_line(out, p, len, true);
+		} else if (out->line.n + n >= HVD_OUTPUT_LINE) {
+			len = n;
+			add_line(out, p, len, false);
+		} else {
+			add(&out->line, p, n);
+			len = n;
+		}
+		p += len;
+		n -= len;
+	}
+	flush(out);
+}
+
+/* The rank's last line may lack its end; the next rank's must not run into it. */
+static void take_rest(struct hvd_output *out)
+{
+	if (out->line.n || out->within)
+		add_line(out, "\n", 1, true);
+	flush(out);
+}
+
+static void release(struct hvd_output *out)
+{
+	take_rest(out);
+	event_free(out->readable);
+	close(out->fd);
+	if (out->file_fd >= 0)
+		close(out->file_fd);
+	free(out->line.p);
+	free(out->ready.p);
+	free(out);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_output *out = arg;
+	char buf[READ_AT_ONCE];
+	ssize_t n = read(fd, buf, sizeof(buf));
+
+	(void)what;
+	if (n > 0) {
+		take(out, buf, (size_t)n);
+	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+		void (*ended)(void *arg) = out->ended;
+		void *ended_arg = out->arg;
+
+		release(out);
+		ended(ended_arg);
+	}
+}
+
+static int make_dir(const char *path, struct hvd_err *err)
+{
+	if (mkdir(path, 0777) == 0 || errno == EEXIST)
+		return 0;
+	return hvd_err_sys(err, "cannot make the folder %s for the ranks' output", path);
+}
+
+static int open_file(struct hvd_output *out, int rank, enum hvd_stream stream, struct hvd_err *err)
+{
+	int width = snprintf(NULL, 0, "%d", out->style->size > 0 ? out->style->size - 1 : 0);
+	char *dir = hvd_xasprintf("%s/rank.%0*d", out->style->dir, width, rank);
+	char *file = hvd_xasprintf("%s/%s", dir, stream == HVD_STDOUT ? "stdout" : "stderr");
+	int rc = -1;
+
+	if (make_dir(out->style->dir, err) == 0 && make_dir(dir, err) == 0) {
+		out->file_fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		rc = out->file_fd >= 0 ? 0 : hvd_err_sys(err, "cannot write the rank's output to %s", file);
+	}
+	free(file);
+	free(dir);
+	return rc;
+}
+
+struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, enum hvd_stream stream,
+				     const struct hvd_output_style *style, void (*ended)(void *arg), void *arg,
+				     struct hvd_err *err)
+{
+	struct hvd_output *out = hvd_xcalloc(1, sizeof(*out));
+
+	evutil_make_socket_nonblocking(fd);
+	out->fd = fd;
+	out->to_fd = stream == HVD_STDOUT ? STDOUT_FILENO : STDERR_FILENO;
+	out->file_fd = -1;
+	out->style = style;
+	out->ended = ended;
+	out->arg = arg;
+	if (style->label == HVD_LABEL_SRUN)
+		snprintf(out->label, sizeof(out->label), "%d: ", rank);
+	else if (style->label == HVD_LABEL_HOROVOD)
+		snprintf(out->label, sizeof(out->label), "[%d]<%s>:", rank, stream == HVD_STDOUT ? "stdout" : "stderr");
+	if (style->dir && open_file(out, rank, stream, err) != 0) {
+		close(fd);
+		free(out);
+		return NULL;
+	}
+	out->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, out);
+	event_add(out->readable, NULL);
+	return out;
+}
+
+void hvd_output_destroy(struct hvd_output *out)
+{
+	char buf[READ_AT_ONCE];
+	ssize_t n;
+
+	if (!out)
+		return;
+	while ((n = read(out->fd, buf, sizeof(buf))) > 0)
+		take(out, buf, (size_t)n);
+	release(out);
+}

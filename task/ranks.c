@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ranks.h"
+
+#include "bind.h"
+#include "boot.h"
+#include "output.h"
+#include "spawn.h"
+#include "strv.h"
+#include "xalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GRACE_SECONDS 5
+
+extern char **environ;
+
+struct rank {
+	int number;
+	pid_t pid; /* 0 when it has been reaped */
+	pid_t group;
+	struct hvd_output *out[2];
+};
+
+struct hvd_ranks {
+	struct event_base *base;
+	const struct hvd_ranks_opts *opts;
+	const struct hvd_ranks_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+	struct rank *v;
+	size_t n;
+	struct event *child, *grace;
+	bool ending, killed, gone;
+};
+
+static void signal_groups(struct hvd_ranks *ranks, int sig)
+{
+	for (size_t i = 0; i < ranks->n; i++)
+		if (ranks->v[i].group > 0)
+			kill(-ranks->v[i].group, sig);
+}
+
+static void check_gone(struct hvd_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->n; i++)
+		if (ranks->v[i].pid > 0 || ranks->v[i].out[0] || ranks->v[i].out[1])
+			return;
+	if (ranks->gone)
+		return;
+	/* What a rank left running in its own group goes with it, and what left the group too: that became ours when
+	 * its parent died. */
+	signal_groups(ranks, SIGKILL);
+	if (hvd_kill_children())
+		return; /* SIGCHLD brings us back here */
+	ranks->gone = true;
+	ranks->ops->all_gone(ranks->arg);
+}
+
+static void on_output_end(void *arg)
+{
+	struct hvd_output **slot = arg;
+
+	*slot = NULL; /* the rank itself is waited for by SIGCHLD */
+}
+
+static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
+{
+	for (size_t i = 0; i < ranks->n; i++) {
+		struct rank *rank = &ranks->v[i];
+
+		if (rank->pid != pid)
+			continue;
+		rank->pid = 0;
+		/* Descendants may hold the pipes: they are ended, and what is in the pipes is taken now. */
+		kill(-rank->group, SIGKILL);
+		for (int s = 0; s < 2; s++) {
+			hvd_output_destroy(rank->out[s]);
+			rank->out[s] = NULL;
+		}
+		ranks->ops->exited(rank->number, status, ranks->arg);
+		return;
+	}
+}
+
+static void on_child(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_ranks *ranks = arg;
+	int status;
+	pid_t pid;
+
+	(void)fd;
+	(void)what;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		reaped(ranks, pid, status);
+	check_gone(ranks);
+}
+
+static void on_grace(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_ranks *ranks = arg;
+
+	(void)fd;
+	(void)what;
+	ranks->killed = true;
+	signal_groups(ranks, SIGKILL);
+}
+
+static void rank_env(const json_t *plan, struct hvd_strv *env)
+{
+	const char *name;
+	json_t *value;
+
+	hvd_strv_add_all(env, environ);
+	hvd_env_unset(env, HVD_BOOT_ENV);
+	json_object_foreach((json_t *)plan, name, value)
+	{
+		if (json_is_string(value))
+			hvd_env_set(env, name, json_string_value(value));
+	}
+}
+
+/* Stdin is rank 0's; output goes straight out, or through a pipe of which pipes[stream][0] is ours. */
+static int open_streams(const struct hvd_ranks *ranks, int number, struct hvd_spawn *spawn, int pipes[2][2],
+			struct hvd_err *err)
+{
+	if (number != 0)
+		hvd_spawn_fd(spawn, -1, STDIN_FILENO);
+	for (int s = 0; s < 2 && hvd_output_wanted(&ranks->opts->output); s++) {
+		if (pipe2(pipes[s], O_CLOEXEC) != 0)
+			return hvd_err_sys(err, "cannot make a pipe for rank %d", number);
+		hvd_spawn_fd(spawn, pipes[s][1], s + 1);
+	}
+	return 0;
+}
+
+static int start_rank(struct hvd_ranks *ranks, const json_t *plan, const cpu_set_t *cpus, struct hvd_err *err)
+{
+	struct rank *rank = &ranks->v[ranks->n];
+	struct hvd_spawn spawn = {.path = ranks->opts->argv[0],
+				  .argv = ranks->opts->argv,
+				  .parent_death_signal = SIGKILL,
+				  .new_group = 1,
+				  .cpus = cpus};
+	const char *number = json_string_value(json_object_get(plan, "HOROVOD_RANK"));
+	struct hvd_strv env = {0};
+	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc;
+
+	rank->number = number ? atoi(number) : 0;
+	rank_env(plan, &env);
+	spawn.envp = env.v;
+	rc = open_streams(ranks, rank->number, &spawn, pipes, err);
+	for (int s = 0; s < 2 && rc == 0 && pipes[s][0] >= 0; s++) {
+		rank->out[s] = hvd_output_create(ranks->base, pipes[s][0], rank->number, (enum hvd_stream)s,
+						 &ranks->opts->output, on_output_end, &rank->out[s], err);
+		pipes[s][0] = -1;
+		rc = rank->out[s] ? 0 : -1;
+	}
+	if (rc == 0)
+		rc = (rank->pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
+	for (int s = 0; s < 2; s++) {
+		if (pipes[s][0] >= 0)
+			close(pipes[s][0]);
+		if (pipes[s][1] >= 0)
+			close(pipes[s][1]);
+	}
+	hvd_strv_free(&env);
+	ranks->n++; /* also when it failed: its outputs are to be closed */
+	if (rc != 0) {
+		rank->pid = 0;
+		return hvd_err_prefix(err, "rank %d", rank->number);
+	}
+	rank->group = rank->pid;
+	return 0;
+}
+
+struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, const struct hvd_ranks_opts *opts,
+				  const struct hvd_ranks_ops *ops, void *arg, const struct hvd_log *log,
+				  struct hvd_err *err)
+{
+	struct hvd_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
+	size_t n = json_array_size(plans);
+	struct hvd_binding bound = {0};
+
+	ranks->base = base;
+	ranks->opts = opts;
+	ranks->ops = ops;
+	ranks->arg = arg;
+	ranks->log = log;
+	ranks->v = hvd_xcalloc(n, sizeof(*ranks->v));
+	if (opts->bind && n > 1 && (hvd_bind_split(&bound, (int)n, NULL) != 0 || bound.n == 0))
+		hvd_verbose(log, "ranks are not bound to cores: %s", bound.why ? bound.why : "hwloc failed");
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	ranks->child = evsignal_new(base, SIGCHLD, on_child, ranks);
+	ranks->grace = evtimer_new(base, on_grace, ranks);
+	event_add(ranks->child, NULL);
+	for (size_t i = 0; i < n; i++) {
+		if (start_rank(ranks, json_array_get(plans, i), bound.n ? &bound.sets[i] : NULL, err) == 0)
+			continue;
+		hvd_binding_clear(&bound);
+		hvd_ranks_destroy(ranks);
+		return NULL;
+	}
+	hvd_binding_clear(&bound);
+	return ranks;
+}
+
+void hvd_ranks_end(struct hvd_ranks *ranks)
+{
+	struct timeval tv = {.tv_sec = GRACE_SECONDS};
+
+	if (ranks->gone)
+		return;
+	if (ranks->ending) {
+		on_grace(-1, 0, ranks);
+		return;
+	}
+	ranks->ending = true;
+	signal_groups(ranks, SIGTERM);
+	signal_groups(ranks, SIGCONT); /* a stopped one could not obey */
+	event_add(ranks->grace, &tv);
+}
+
+void hvd_ranks_signal(struct hvd_ranks *ranks, int sig)
+{
+	signal_groups(ranks, sig);
+}
+
+void hvd_ranks_destroy(struct hvd_ranks *ranks)
+{
+	if (!ranks)
+		return;
+	signal_groups(ranks, SIGKILL);
+	for (size_t i = 0; i < ranks->n; i++) {
+		hvd_output_destroy(ranks->v[i].out[0]);
+		hvd_output_destroy(ranks->v[i].out[1]);
+		if (ranks->v[i].pid > 0)
+			waitpid(ranks->v[i].pid, NULL, 0);
+	}
+	/* What left its rank's group is our child by now; what it has started in turn is next. */
+	while (!ranks->gone && hvd_kill_children() > 0)
+		if (waitpid(-1, NULL, 0) < 0 && errno != EINTR)
+			break;
+	event_free(ranks->child);
+	event_free(ranks->grace);
+	free(ranks->v);
+	free(ranks);
+}

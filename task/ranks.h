@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ranks.h - the ranks of one host, started and watched by their shim.
+ *
+ * Each rank leads a process group of its own. They end together: on request, or
+ * when the owner is destroyed, every group gets SIGTERM, after a grace of five
+ * seconds SIGKILL, and so does every process that a rank has left behind, for
+ * the shim is made their reaper (PR_SET_CHILD_SUBREAPER). Ranks also die with
+ * the shim (PR_SET_PDEATHSIG).
+ */
+#ifndef HVD_RANKS_H
+#define HVD_RANKS_H
+
+#include "err.h"
+#include "log.h"
+#include "output.h"
+
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+struct hvd_ranks;
+
+struct hvd_ranks_opts {
+	char *const *argv; /* the user's command */
+	bool bind;         /* to disjoint cores */
+	struct hvd_output_style output;
+};
+
+struct hvd_ranks_ops {
+	void (*exited)(int rank, int status, void *arg); /* of each rank, status as from waitpid(2) */
+	void (*all_gone)(void *arg);                     /* once: no process is left */
+};
+
+/* Start a rank for each object of `plans` (NAME: VALUE). When one cannot be started all end, with err set. */
+struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, const struct hvd_ranks_opts *opts,
+				  const struct hvd_ranks_ops *ops, void *arg, const struct hvd_log *log,
+				  struct hvd_err *err);
+/* Begin to end them; all_gone follows within the grace. Again: SIGKILL at once. */
+void hvd_ranks_end(struct hvd_ranks *ranks);
+/* Pass a signal on to all ranks' groups. */
+void hvd_ranks_signal(struct hvd_ranks *ranks, int sig);
+void hvd_ranks_destroy(struct hvd_ranks *ranks); /* kills what is left at once; NULL is fine */
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "responder.h"
+
+#include "addr.h"
+#include "conn.h"
+#include "listen.h"
+#include "xalloc.h"
+
+#include <event2/listener.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define NONCE_HEX      (2 * HVD_NONCE_LEN)
+#define ANSWER_SECONDS 5.0 /* for one ping */
+#define MAX_ANSWERING  512 /* one more takes the place of the one that has been at it for longest */
+
+/* One other agent's connection. */
+struct answering {
+	struct hvd_responder *rs;
+	struct hvd_conn *conn;
+	struct answering *prev, *next;
+};
+
+struct hvd_responder {
+	struct event_base *base;
+	struct hvd_key key;
+	uint32_t index;
+	struct evconnlistener *listener;
+	in_port_t port;
+	struct answering *first, *last; /* oldest first */
+	unsigned n_answering;
+};
+
+static void answering_free(struct answering *an)
+{
+	struct hvd_responder *rs = an->rs;
+
+	if (an->prev)
+		an->prev->next = an->next;
+	else
+		rs->first = an->next;
+	if (an->next)
+		an->next->prev = an->prev;
+	else
+		rs->last = an->prev;
+	rs->n_answering--;
+	free(an);
+}
+
+static void drop_oldest(struct hvd_responder *rs)
+{
+	hvd_conn_free(rs->first->conn);
+	answering_free(rs->first);
+}
+
+static void on_ping(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct answering *an = arg;
+	char seen[HVD_ADDR_TEXT];
+	struct hvd_addr peer;
+	const char *nonce;
+	int64_t to;
+
+	if (hvd_get_str(msg, "nonce", NONCE_HEX, &nonce, NULL) == 0 &&
+	    hvd_get_int(msg, "to", 0, UINT32_MAX, &to, NULL) == 0 && hvd_addr_of_peer(hvd_conn_fd(conn), &peer) == 0)
+		/* Also when it asked for another host: it must learn that it reached the wrong one. */
+		hvd_conn_send(conn, json_pack("{s:s, s:I, s:s, s:s}", "t", "pong", "node", (json_int_t)an->rs->index,
+					      "nonce", nonce, "seen", hvd_addr_text(&peer, seen)));
+	hvd_conn_finish(conn, hvd_deadline_in(ANSWER_SECONDS));
+	answering_free(an);
+}
+
+static void on_ping_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	(void)why;
+	hvd_conn_free(conn);
+	answering_free(arg);
+}
+
+/* Out of descriptors. What waits in the kernel's queue would be reported again at once. */
+static void on_accept_error(struct evconnlistener *listener, void *arg)
+{
+	struct hvd_responder *rs = arg;
+
+	if (rs->first)
+		drop_oldest(rs);
+	else
+		evconnlistener_disable(listener);
+}
+
+static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *sa, int len, void *arg)
+{
+	static const struct hvd_conn_ops ops = {on_ping, on_ping_closed};
+	struct hvd_responder *rs = arg;
+	struct answering *an;
+
+	(void)listener;
+	(void)sa;
+	(void)len;
+	if (rs->n_answering >= MAX_ANSWERING)
+		drop_oldest(rs);
+	an = hvd_xcalloc(1, sizeof(*an));
+	an->rs = rs;
+	an->prev = rs->last;
+	if (an->prev)
+		an->prev->next = an;
+	else
+		rs->first = an;
+	rs->last = an;
+	rs->n_answering++;
+	an->conn = hvd_conn_new(rs->base, fd, true, &ops, an);
+	hvd_conn_set_key(an->conn, &rs->key);
+	hvd_conn_set_max(an->conn, HVD_PING_MAX);
+	hvd_conn_set_deadline(an->conn, hvd_deadline_in(ANSWER_SECONDS));
+}
+
+static int listen_for_pings(struct hvd_responder *rs, struct hvd_err *err)
+{
+	int fd = hvd_listen_any(false, 0, 0, &rs->port, err);
+
+	if (fd < 0)
+		return -1;
+	rs->listener =
+		evconnlistener_new(rs->base, on_accept, rs, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+	if (rs->listener) {
+		evconnlistener_set_error_cb(rs->listener, on_accept_error);
+		return 0;
+	}
+	close(fd);
+	return hvd_err_set(err, HVD_E_SYS, "cannot listen for the probe");
+}
+
+struct hvd_responder *hvd_responder_create(struct event_base *base, const struct hvd_key *key, uint32_t index,
+					   struct hvd_err *err)
+{
+	struct hvd_responder *rs = hvd_xcalloc(1, sizeof(*rs));
+
+	rs->base = base;
+	rs->key = *key;
+	rs->index = index;
+	if (listen_for_pings(rs, err) == 0)
+		return rs;
+	hvd_responder_destroy(rs);
+	return NULL;
+}
+
+in_port_t hvd_responder_port(const struct hvd_responder *rs)
+{
+	return rs->port;
+}
+
+void hvd_responder_destroy(struct hvd_responder *rs)
+{
+	if (!rs)
+		return;
+	while (rs->first)
+		drop_oldest(rs);
+	if (rs->listener)
+		evconnlistener_free(rs->listener);
+	free(rs);
+}

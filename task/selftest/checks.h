@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// checks.h - collectives whose right answer every rank knows beforehand.
+#ifndef SELFTEST_CHECKS_H
+#define SELFTEST_CHECKS_H
+
+#include <cstddef>
+#include <gloo/context.h>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace selftest
+{
+
+using Members = std::vector<int>;
+
+// A float for each rank of the job and index: small whole numbers, so that sums in any order are exact.
+float sample(int rank, size_t index);
+
+// Sums `data` over the ranks of `context`, in place.
+void allreduce_sum(const std::shared_ptr<gloo::Context> &context, std::vector<float> &data);
+
+// Each does one collective on `context`, whose ranks are the `members` of the job in this order, and returns what is
+// wrong with the answer, or nothing. Exceptions of Gloo pass through.
+std::string check_allreduce(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t elements);
+std::string check_broadcast(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t elements);
+std::string check_allgather(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t elements);
+
+} // namespace selftest
+
+#endif

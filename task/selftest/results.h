@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// results.h - what rank 0 prints.
+#ifndef SELFTEST_RESULTS_H
+#define SELFTEST_RESULTS_H
+
+#include "bench.h"
+#include "env.h"
+#include "report.h"
+
+#include <string>
+#include <vector>
+
+namespace selftest
+{
+
+struct Results {
+	std::vector<Place> places;
+	std::vector<std::string> checks; // what was checked
+	std::vector<Measurement> measurements;
+	Times times;
+	std::vector<Report> reports; // empty until all ranks have reported
+	std::string problem;         // why it failed; empty: it passed
+};
+
+// Tables, for people. Each goes out at once.
+void print_places(const std::vector<Place> &places);
+void print_start(const Results &results);
+void print_measurement(const Measurement &m, bool first);
+// The last line.
+void print_verdict(const Results &results);
+
+// The whole as one JSON object on one line.
+std::string results_json(const Results &results, const Env &env);
+
+// The times alone, in the same words.
+std::string times_json(const Results &results);
+
+} // namespace selftest
+
+#endif

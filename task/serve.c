@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve.h"
+
+#include "agent.h"
+#include "link.h"
+#include "meeting.h"
+#include "network.h"
+#include "nofile.h"
+#include "self.h"
+#include "spawn.h"
+#include "xalloc.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct serve {
+	struct event_base *base;
+	const struct hvd_taskinfo *info;
+	const struct hvd_log *log;
+	struct hvd_session session;
+	struct hvd_conn *conn;
+	struct hvd_meeting *meeting;
+	struct hvd_err *err;
+	int rc;
+};
+
+int hvd_serve_spawn(struct hvd_err *err)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *argv[] = {(char *)"hvd-task", (char *)"--serve", NULL};
+	/* A session of its own and no descriptor of the task's: what the task's output is read by must see its end
+	 * when the task ends. It is not waited for: init or the step daemon reaps it. */
+	struct hvd_spawn spawn = {.path = self, .argv = argv, .new_session = 1};
+
+	if (n < 0)
+		return hvd_err_sys(err, "cannot tell where hvd-task is");
+	self[n] = '\0';
+	for (int fd = 0; fd < 3; fd++)
+		hvd_spawn_fd(&spawn, -1, fd);
+	return hvd_spawn(&spawn, err) < 0 ? -1 : 0;
+}
+
+static void stop(struct serve *serve, int rc)
+{
+	serve->rc = rc;
+	event_base_loopbreak(serve->base);
+}
+
+static size_t read_addrs(const json_t *msg, const char *key, struct hvd_addr **addrs)
+{
+	json_t *list, *entry;
+	size_t i, n = 0;
+
+	*addrs = NULL;
+	if (hvd_get_array(msg, key, 1 << 20, &list, NULL) != 0)
+		return 0;
+	*addrs = hvd_xcalloc(json_array_size(list), sizeof(**addrs));
+	json_array_foreach(list, i, entry)
+	{
+		if (json_is_string(entry) && hvd_addr_parse(json_string_value(entry), &(*addrs)[n]) == 0)
+			n++;
+	}
+	return n;
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct serve *serve = arg;
+	struct hvd_addr *addrs;
+	size_t n;
+
+	(void)conn;
+	n = read_addrs(msg, "hosts", &addrs);
+	for (size_t i = 0; i < n; i++)
+		hvd_meeting_allow(serve->meeting, &addrs[i], NULL);
+	free(addrs);
+	n = read_addrs(msg, "addrs", &addrs);
+	if (n)
+		hvd_meeting_keep(serve->meeting, addrs, n);
+	free(addrs);
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	(void)conn;
+	(void)why;
+	stop(arg, 0); /* the launch is over */
+}
+
+/* On every address of this host, loopback for its own ranks included. */
+static int begin(struct serve *serve)
+{
+	struct hvd_self self;
+
+	if (hvd_self_find(&self, HVD_MAX_ENDPOINTS, false, serve->err) != 0)
+		return -1;
+	serve->meeting = hvd_meeting_create(serve->base, &serve->session.key, self.addrs, self.n_addrs, 0, 0,
+					    serve->log, serve->err);
+	hvd_self_clear(&self);
+	return serve->meeting ? 0 : -1;
+}
+
+static void on_up(struct hvd_conn *conn, void *arg)
+{
+	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	struct serve *serve = arg;
+
+	serve->conn = conn;
+	hvd_conn_set_ops(conn, &ops, serve);
+	if (begin(serve) == 0) {
+		hvd_conn_send(conn, json_pack("{s:s, s:I, s:i}", "t", "serving", "node", (json_int_t)serve->info->node,
+					      "port", hvd_meeting_port(serve->meeting)));
+		return;
+	}
+	hvd_conn_send(conn, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", serve->info->name, "why",
+				      serve->err->msg, "hint", serve->err->hint));
+	stop(serve, -1);
+}
+
+static void on_down(const struct hvd_err *why, void *arg)
+{
+	struct serve *serve = arg;
+
+	*serve->err = *why;
+	stop(serve, -1);
+}
+
+int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_log *log,
+		  struct hvd_err *err)
+{
+	struct serve serve = {.base = event_base_new(), .info = info, .log = log, .err = err};
+	struct hvd_link *link;
+
+	if (!serve.base)
+		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
+	hvd_raise_nofile();
+	if (hvd_agent_session(boot, &serve.session, err) != 0) {
+		event_base_free(serve.base);
+		return -1;
+	}
+	link = hvd_link_create(serve.base, boot, &serve.session, hvd_deadline_in(boot->timeout), on_up, on_down,
+			       &serve);
+	event_base_dispatch(serve.base);
+	hvd_link_destroy(link);
+	hvd_meeting_destroy(serve.meeting);
+	if (serve.rc != 0) {
+		hvd_conn_finish(serve.conn, hvd_deadline_in(1));
+		event_base_dispatch(serve.base);
+	} else {
+		hvd_conn_free(serve.conn);
+	}
+	event_base_free(serve.base);
+	return serve.rc;
+}

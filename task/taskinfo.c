@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "taskinfo.h"
+
+#include "xalloc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int number(const char *text, uint32_t max, uint32_t *out)
+{
+	unsigned long v;
+	char *end;
+
+	if (!text || *text < '0' || *text > '9')
+		return -1;
+	errno = 0;
+	v = strtoul(text, &end, 10);
+	if (errno || v > max)
+		return -1;
+	*out = (uint32_t)v;
+	return (int)(end - text);
+}
+
+/* The whole of `text` as a number. */
+static int only_number(const char *text, uint32_t max, uint32_t *out)
+{
+	int used = number(text, max, out);
+
+	return used < 0 || text[used] ? -1 : 0;
+}
+
+static int from_env(const char *name, const char *other, uint32_t max, uint32_t *out, struct hvd_err *err)
+{
+	const char *text = getenv(name);
+
+	if (!text && other)
+		text = getenv(other);
+	if (!text) {
+		hvd_err_set(err, HVD_E_NOENT, "%s is not set", name);
+		return hvd_err_hint(err, "hvd-task is started by srun --hvd or hvdrun, not by hand");
+	}
+	if (only_number(text, max, out) != 0)
+		return hvd_err_set(err, HVD_E_PROTO, "%s=%s is no number up to %u", name, text, max);
+	return 0;
+}
+
+/* "0,3,6": the ranks of this host, by local rank. */
+static int parse_gtids(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	uint32_t room = 0;
+
+	for (const char *p = text;; p++) {
+		uint32_t rank;
+		int used = number(p, HVD_MAX_RANKS - 1, &rank);
+
+		if (used < 0)
+			return hvd_err_set(err, HVD_E_PROTO, "SLURM_GTIDS=%s is no list of numbers", text);
+		if (info->local_size == room) {
+			room = room ? room * 2 : 16;
+			info->ranks = hvd_xrealloc(info->ranks, room, sizeof(*info->ranks));
+		}
+		info->ranks[info->local_size++] = rank;
+		p += used;
+		if (*p == '\0')
+			return 0;
+		if (*p != ',')
+			return hvd_err_set(err, HVD_E_PROTO, "SLURM_GTIDS=%s is no list of numbers", text);
+	}
+}
+
+static int set_name(struct hvd_taskinfo *info, const char *name, struct hvd_err *err)
+{
+	if (!name || !*name || strlen(name) >= sizeof(info->name))
+		return hvd_err_set(err, HVD_E_PROTO, "this host's name is not known or too long");
+	memcpy(info->name, name, strlen(name) + 1);
+	return 0;
+}
+
+static int read_slurm(struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	const char *gtids = getenv("SLURM_GTIDS");
+
+	if (from_env("SLURM_PROCID", NULL, HVD_MAX_RANKS - 1, &info->rank, err) != 0 ||
+	    from_env("SLURM_LOCALID", NULL, HVD_MAX_RANKS - 1, &info->local_rank, err) != 0 ||
+	    from_env("SLURM_NODEID", NULL, HVD_MAX_HOSTS - 1, &info->node, err) != 0 ||
+	    from_env("SLURM_STEP_NUM_NODES", "SLURM_NNODES", HVD_MAX_HOSTS, &info->nodes, err) != 0 ||
+	    from_env("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", HVD_MAX_RANKS, &info->size, err) != 0 ||
+	    set_name(info, getenv("SLURMD_NODENAME"), err) != 0)
+		return -1;
+	if (!gtids)
+		return hvd_err_set(err, HVD_E_NOENT, "SLURM_GTIDS is not set");
+	if (parse_gtids(gtids, info, err) != 0)
+		return -1;
+	if (info->local_rank >= info->local_size || info->ranks[info->local_rank] != info->rank ||
+	    info->rank >= info->size || info->node >= info->nodes)
+		return hvd_err_set(
+			err, HVD_E_PROTO,
+			"Slurm's variables contradict each other: rank %u of %u, local rank %u of %u, node %u of %u",
+			info->rank, info->size, info->local_rank, info->local_size, info->node, info->nodes);
+	return 0;
+}
+
+int hvd_taskinfo_slurm(struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	memset(info, 0, sizeof(*info));
+	if (read_slurm(info, err) == 0)
+		return 0;
+	hvd_taskinfo_free(info);
+	return -1;
+}
+
+static int parse_host(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	const char *p = text;
+	int used;
+
+	if ((used = number(p, HVD_MAX_HOSTS - 1, &info->node)) < 0 || p[used] != ':')
+		return hvd_err_set(err, HVD_E_USAGE, "\"%s\" is not of the form INDEX:HOSTS:NAME", text);
+	p += used + 1;
+	if ((used = number(p, HVD_MAX_HOSTS, &info->nodes)) < 0 || p[used] != ':' || info->node >= info->nodes)
+		return hvd_err_set(err, HVD_E_USAGE, "\"%s\" is not of the form INDEX:HOSTS:NAME", text);
+	return set_name(info, p + used + 1, err);
+}
+
+static int parse_ranks(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	uint32_t first, count;
+	int used = number(text, HVD_MAX_RANKS - 1, &first);
+
+	if (used < 0 || text[used] != ':' || only_number(text + used + 1, HVD_MAX_RANKS - first, &count) != 0 ||
+	    count == 0)
+		return hvd_err_set(err, HVD_E_USAGE, "\"%s\" is not of the form FIRST:COUNT", text);
+	info->local_size = count;
+	info->ranks = hvd_xcalloc(count, sizeof(*info->ranks));
+	for (uint32_t i = 0; i < count; i++)
+		info->ranks[i] = first + i;
+	return 0;
+}
+
+int hvd_taskinfo_host(const char *host, const char *ranks, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	memset(info, 0, sizeof(*info));
+	if (parse_host(host, info, err) == 0 && parse_ranks(ranks, info, err) == 0)
+		return 0;
+	hvd_taskinfo_free(info);
+	return -1;
+}
+
+void hvd_taskinfo_free(struct hvd_taskinfo *info)
+{
+	free(info->ranks);
+	memset(info, 0, sizeof(*info));
+}
