@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend.h"
+
+#include "boot.h"
+#include "xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+	enum hvd_launcher id;
+	const struct hvd_backend *backend;
+} table[] = {
+	{HVD_LAUNCHER_SRUN, &hvd_backend_srun},
+	{HVD_LAUNCHER_SSH, &hvd_backend_ssh},
+	{HVD_LAUNCHER_FORK, &hvd_backend_fork}, /* the last: it suits always */
+};
+
+#define N_BACKENDS (sizeof(table) / sizeof(table[0]))
+
+const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	int wanted = launch->options->launcher;
+
+	for (size_t i = 0; i < N_BACKENDS; i++)
+		if (wanted == HVD_LAUNCHER_AUTO ? table[i].backend->suits(launch) : (int)table[i].id == wanted)
+			return table[i].backend;
+	hvd_err_set(err, HVD_E_USAGE, "this release has no such launch backend yet");
+	hvd_err_hint(err, "--launcher takes auto, srun, ssh and fork");
+	return NULL;
+}
+
+struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host)
+{
+	struct hvd_proc *proc;
+
+	launch->procs = hvd_xrealloc(launch->procs, launch->n_procs + 1, sizeof(*launch->procs));
+	proc = &launch->procs[launch->n_procs++];
+	memset(proc, 0, sizeof(*proc));
+	proc->host = host;
+	proc->fd = -1;
+	hvd_strv_add_all(&proc->env, launch->envp);
+	hvd_env_unset(&proc->env, HVD_BOOT_ENV);
+	return proc;
+}
+
+/* Where srun starts the ranks it labels lines itself when it is asked to; horovodrun always does. */
+void hvd_launch_add_shim(struct hvd_launch *launch, struct hvd_proc *proc)
+{
+	const struct hvd_options *o = launch->options;
+
+	hvd_strv_add(&proc->argv, launch->task);
+	if (o->as_horovodrun || o->prefix_timestamp)
+		hvd_strv_add(&proc->argv, "--label=horovod");
+	else if (o->label && proc->host)
+		hvd_strv_add(&proc->argv, "--label=srun");
+	if (o->prefix_timestamp)
+		hvd_strv_add(&proc->argv, "--timestamps");
+	if (launch->output_dir)
+		hvd_strv_addf(&proc->argv, "--output-dir=%s", launch->output_dir);
+	if (launch->alloc.slots)
+		hvd_strv_addf(&proc->argv, "--size=%d", launch->alloc.slots);
+}
+
+void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc)
+{
+	hvd_strv_add(&proc->argv, "--");
+	hvd_strv_add_all(&proc->argv, launch->command);
+}
+
+int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	int slots = o->slots_per_host > 0 ? o->slots_per_host : 0;
+
+	if (o->hosts)
+		return hvd_alloc_from_hosts(&launch->alloc, o->hosts, slots, err);
+	return hvd_alloc_from_hostfile(&launch->alloc, o->hostfile, slots, err);
+}
+
+bool hvd_launch_is_local(const char *name)
+{
+	char own[256] = "";
+	size_t len;
+
+	if (strcmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 || strcmp(name, "::1") == 0)
+		return true;
+	if (gethostname(own, sizeof(own) - 1) != 0)
+		return false;
+	if (strcmp(name, own) == 0)
+		return true;
+	/* "node1" and "node1.example.org" */
+	len = strcspn(own, ".");
+	return strcspn(name, ".") == len && strncmp(name, own, len) == 0 && (name[len] == '\0' || own[len] == '\0');
+}
+
+/* srun's options that mean something here, too. */
+static bool honoured(const char *name)
+{
+	static const char *const names[] = {"ntasks",  "label",      "cpu-bind",        "quiet",
+					    "verbose", "unbuffered", "kill-on-bad-exit"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+int hvd_launch_without_srun(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++) {
+		if (row->family != HVD_FAMILY_SRUN || !row->pass || honoured(row->name) ||
+		    !hvd_options_given(o, row->name))
+			continue;
+		if (strcmp(row->name, "nodes") == 0 && o->nodes_min == 1)
+			continue;
+		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and there is no Slurm here", row->name);
+		return hvd_err_hint(err,
+				    "load the module that puts srun into PATH, or leave the option out to do without "
+				    "Slurm");
+	}
+	if (o->unknown.n) {
+		hvd_err_set(err, HVD_E_USAGE, "unknown option %s", o->unknown.v[0]);
+		return hvd_err_hint(err, "options that only srun's plugins know need a Slurm job; see hvdrun --help");
+	}
+	return 0;
+}
+
+static bool begins_with(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* What belongs to this host, this shell or this login stays here. */
+void hvd_launch_export(const struct hvd_launch *launch, struct hvd_strv *env)
+{
+	static const char gpus[] = "CUDA_VISIBLE_DEVICES=";
+
+	for (char *const *e = launch->envp; *e; e++) {
+		const char *equals = strchr(*e, '=');
+		size_t len = equals ? (size_t)(equals - *e) + 1 : 0;
+
+		if (len < 2 || begins_with(*e, "BASH_FUNC_") || begins_with(*e, "SSH_") || begins_with(*e, "OLDPWD=") ||
+		    begins_with(*e, HVD_BOOT_ENV "=") ||
+		    (len >= sizeof(gpus) - 1 && begins_with(equals + 2 - sizeof(gpus), gpus)))
+			continue;
+		hvd_strv_add(env, *e);
+	}
+}
+
+void hvd_launch_clear(struct hvd_launch *launch)
+{
+	for (size_t i = 0; i < launch->n_procs; i++) {
+		hvd_strv_free(&launch->procs[i].argv);
+		hvd_strv_free(&launch->procs[i].env);
+		if (launch->procs[i].fd >= 0)
+			close(launch->procs[i].fd);
+	}
+	free(launch->procs);
+	launch->procs = NULL;
+	launch->n_procs = 0;
+	hvd_alloc_clear(&launch->alloc);
+}

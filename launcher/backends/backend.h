@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * backend.h - what starts processes on hosts.
+ *
+ * A backend turns a request into the processes that the launcher has to run on
+ * its own host: one srun for the whole job, one ssh per host, one shim for
+ * this machine. Each of them leads, there or elsewhere, to hvd-task, which
+ * finds the driver through HVD_BOOT_ENV. To add a backend: one file with one
+ * struct hvd_backend, and its line in the table of backend.c.
+ */
+#ifndef HVD_BACKEND_H
+#define HVD_BACKEND_H
+
+#include "alloc.h"
+#include "err.h"
+#include "launcher/options.h"
+#include "log.h"
+#include "strv.h"
+
+#include <stdbool.h>
+
+/* One process to run on the launcher's host. */
+struct hvd_proc {
+	struct hvd_strv argv;
+	struct hvd_strv env; /* whole environment, without the boot variable */
+	const char *host;    /* whose ranks it starts; NULL = those of all hosts */
+	int fd;              /* a descriptor to hand down under the same number, -1 = none; owned */
+};
+
+struct hvd_launch {
+	/* In. */
+	const struct hvd_options *options;
+	char *const *envp;
+	const char *task;       /* path of hvd-task */
+	char *const *command;   /* the user's */
+	const char *output_dir; /* of --output-filename, an absolute path; NULL = none */
+	const struct hvd_log *log;
+	/* Out. */
+	struct hvd_alloc alloc; /* hosts and slots in use; empty when the backend gets its allocation itself */
+	struct hvd_proc *procs;
+	size_t n_procs;
+};
+
+struct hvd_backend {
+	const char *name;
+	bool starts_hosts; /* one shim per host, which starts the ranks; else one per rank */
+	bool loopback;     /* nothing leaves this machine */
+	bool by_stdin;     /* shims read the launch's data from their stdin (preamble.h): hvd-task --stdin */
+	unsigned fan_out;  /* so many processes at most that have not reached their hosts yet; 0 = any number */
+	bool signals_tty;  /* the processes get the terminal's signals themselves and decide on them */
+	/* Is it the right one here, when the user named none? */
+	bool (*suits)(const struct hvd_launch *launch);
+	/* Fill the out part. */
+	int (*prepare)(struct hvd_launch *launch, struct hvd_err *err);
+	/* Where it starts hosts: a process ended (status as from waitpid(2)) before the host's ranks did; `came`: the
+	 * host had registered. What does that mean? NULL: nothing more than it says. */
+	void (*explain)(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+			struct hvd_err *why);
+};
+
+extern const struct hvd_backend hvd_backend_srun;
+extern const struct hvd_backend hvd_backend_ssh;
+extern const struct hvd_backend hvd_backend_fork;
+
+/* The one that the user named (enum hvd_launcher), or the first that suits. NULL with err set. */
+const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, struct hvd_err *err);
+
+/* Append a process with this launch's environment. The pointer is valid until the next call. */
+struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);
+/* Append hvd-task with what is the same for all backends (output) and then the user's command; options that only one
+ * backend needs go between the two calls. */
+void hvd_launch_add_shim(struct hvd_launch *launch, struct hvd_proc *proc);
+void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
+
+/* The hosts that the user listed (-H, --hostfile), as the launch's allocation. */
+int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err);
+/* Is that a name of the machine we are on? */
+bool hvd_launch_is_local(const char *host);
+/* Refuse what only srun does, rather than pass it over. */
+int hvd_launch_without_srun(const struct hvd_launch *launch, struct hvd_err *err);
+/* Of the user's environment, what goes to other hosts. Adds to `env`. */
+void hvd_launch_export(const struct hvd_launch *launch, struct hvd_strv *env);
+void hvd_launch_clear(struct hvd_launch *launch);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fork.c - ranks on this machine, where there is no scheduler: one shim, which forks them.
+ */
+#include "backend.h"
+
+#include "bind.h"
+
+#include <string.h>
+
+static bool suits(const struct hvd_launch *launch)
+{
+	(void)launch;
+	return true;
+}
+
+static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
+{
+	if (hvd_launch_listed(launch, err) != 0)
+		return -1;
+	for (int i = 0; i < launch->alloc.n_hosts; i++)
+		if (!hvd_launch_is_local(launch->alloc.hosts[i].name)) {
+			hvd_err_set(err, HVD_E_USAGE,
+				    "host %s is another machine, and fork starts ranks on this one only",
+				    launch->alloc.hosts[i].name);
+			return hvd_err_hint(err,
+					    "--launcher=ssh reaches others; or run hvdrun inside a Slurm job, or with "
+					    "srun's options (hvdrun -N2 …)");
+		}
+	if (launch->alloc.n_hosts > 1)
+		return hvd_err_set(err, HVD_E_USAGE, "the hosts listed are one and the same machine");
+	return 0;
+}
+
+static int this_machine(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	int np = hvd_options_np(o);
+	int slots = o->slots_per_host;
+
+	/* Who asks for a number of ranks here gets it: there is no scheduler that would know better. */
+	if (slots <= 0)
+		slots = np > 0 ? np : hvd_gpu_count("", launch->envp);
+	return hvd_alloc_from_local(&launch->alloc, slots > 0 ? slots : 1, err);
+}
+
+static int prepare(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	struct hvd_alloc taken = {0};
+	struct hvd_proc *proc;
+	int np = hvd_options_np(o);
+
+	if (hvd_launch_without_srun(launch, err) != 0)
+		return -1;
+	if ((o->hosts || o->hostfile ? listed_hosts(launch, err) : this_machine(launch, err)) != 0 ||
+	    hvd_alloc_take(&launch->alloc, np > 0 ? np : 0, &taken, err) != 0)
+		return -1;
+	hvd_alloc_clear(&launch->alloc);
+	launch->alloc = taken;
+	proc = hvd_launch_add(launch, launch->alloc.hosts[0].name);
+	hvd_launch_add_shim(launch, proc);
+	hvd_strv_addf(&proc->argv, "--host=0:1:%s", launch->alloc.hosts[0].name);
+	hvd_strv_addf(&proc->argv, "--ranks=0:%d", launch->alloc.slots);
+	if (!o->cpu_bind || strcmp(o->cpu_bind, "none") != 0)
+		hvd_strv_add(&proc->argv, "--bind");
+	hvd_launch_add_command(launch, proc);
+	return 0;
+}
+
+const struct hvd_backend hvd_backend_fork = {
+	.name = "fork",
+	.starts_hosts = true,
+	.loopback = true,
+	.suits = suits,
+	.prepare = prepare,
+};

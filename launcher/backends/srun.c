@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * srun.c - ranks through Slurm: one srun, whose tasks are the rank shims.
+ *
+ * What the user wrote for srun goes to srun as it was. Only what he left open
+ * and hvdrun knows better is added: the number of tasks where slots follow from
+ * GPUs, -H or a hostfile, and that a failing rank ends the others.
+ */
+#include "backend.h"
+
+#include "slurm.h"
+#include "xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const char *env_of(const struct hvd_launch *launch, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (char *const *e = launch->envp; *e; e++)
+		if (strncmp(*e, name, len) == 0 && (*e)[len] == '=')
+			return *e + len + 1;
+	return NULL;
+}
+
+static bool srun_installed(const struct hvd_launch *launch)
+{
+	const char *path = env_of(launch, "PATH");
+	char *file;
+	bool there = false;
+
+	for (; path && !there; path = path[strcspn(path, ":")] ? path + strcspn(path, ":") + 1 : NULL) {
+		file = hvd_xasprintf("%.*s/srun", (int)strcspn(path, ":"), path);
+		there = access(file, X_OK) == 0;
+		free(file);
+	}
+	return there;
+}
+
+/* Options that say what to allocate. Others of srun's (--label, --cpu-bind) make sense on one machine too. */
+static bool asks_for_nodes(const struct hvd_options *o)
+{
+	static const char *const names[] = {
+		"nodes",
+		"ntasks",
+		"ntasks-per-node",
+		"ntasks-per-gpu",
+		"ntasks-per-socket",
+		"ntasks-per-core",
+		"cpus-per-task",
+		"gpus",
+		"gpus-per-node",
+		"gpus-per-task",
+		"gpus-per-socket",
+		"gres",
+		"tres-per-task",
+		"mem",
+		"mem-per-cpu",
+		"mem-per-gpu",
+		"constraint",
+		"nodelist",
+		"nodefile",
+		"exclude",
+		"jobid",
+		"het-group",
+		"partition",
+		"time",
+		"time-min",
+		"account",
+		"qos",
+		"reservation",
+		"clusters",
+		"exclusive",
+		"immediate",
+		"begin",
+		"deadline",
+		"licenses",
+		"dependency",
+		"test-only",
+		"no-allocate",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (hvd_options_given(o, names[i]))
+			return true;
+	return false;
+}
+
+/* Inside a job; or the user asks for one with options that only srun has. */
+static bool suits(const struct hvd_launch *launch)
+{
+	return hvd_alloc_in_slurm(launch->envp) || (asks_for_nodes(launch->options) && srun_installed(launch));
+}
+
+/* Did the user say here how many tasks there are and where? What a job's environment says of tasks and nodes, which
+ * srun would read as well, is the allocation's and no wish for this launch. */
+static bool tasks_given(const struct hvd_options *o)
+{
+	static const char *const names[] = {
+		"ntasks",   "nodes",    "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-socket", "ntasks-per-core",
+		"nodelist", "nodefile", "relative",        "distribution",   "multi-prog",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (hvd_options_source(o, names[i]) > HVD_FROM_ENV)
+			return true;
+	return false;
+}
+
+/* The number of ranks that this launch is asked for; 0 = all that there is room for. */
+static int asked_np(const struct hvd_options *o)
+{
+	return o->num_proc > 0 ? o->num_proc : hvd_options_source(o, "ntasks") > HVD_FROM_ENV ? o->ntasks : 0;
+}
+
+/* Was the job itself submitted with a number of tasks? Then srun knows as well as we where they go. */
+static bool job_has_tasks(const struct hvd_launch *launch)
+{
+	return env_of(launch, "SLURM_NTASKS") || env_of(launch, "SLURM_NTASKS_PER_NODE");
+}
+
+static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	if (!launch->options->het_group && !launch->options->het_colon)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "a heterogeneous step (--het-group, \":\") cannot be one Horovod job");
+	return hvd_err_hint(err, "use one component as a job of its own");
+}
+
+/* The hosts that the user listed must lie within the allocation. */
+static int listed_hosts(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
+{
+	if (hvd_launch_listed(launch, err) != 0)
+		return -1;
+	for (int i = 0; granted->n_hosts && i < launch->alloc.n_hosts; i++) {
+		char *table;
+
+		if (hvd_alloc_find(granted, launch->alloc.hosts[i].name) >= 0)
+			continue;
+		table = hvd_alloc_table(granted, 16);
+		hvd_err_set(err, HVD_E_USAGE, "host %s is not in this allocation, which has\n%s",
+			    launch->alloc.hosts[i].name, table);
+		free(table);
+		return -1;
+	}
+	return 0;
+}
+
+/* Hosts with tasks of their own number each: srun takes that as a list in a file, each host once per task. */
+static int arbitrary(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
+{
+	FILE *file;
+	int fd = memfd_create("hosts", 0);
+
+	if (fd < 0 || !(file = fdopen(dup(fd), "w"))) {
+		if (fd >= 0)
+			close(fd);
+		return hvd_err_sys(err, "cannot make the list of hosts for srun");
+	}
+	for (int h = 0; h < launch->alloc.n_hosts; h++)
+		for (int i = 0; i < launch->alloc.hosts[h].slots; i++)
+			fprintf(file, "%s\n", launch->alloc.hosts[h].name);
+	fclose(file);
+	proc->fd = fd;
+	hvd_env_setf(&proc->env, "SLURM_HOSTFILE", "/proc/self/fd/%d", fd);
+	hvd_strv_add(&proc->argv, "--distribution=arbitrary");
+	hvd_strv_addf(&proc->argv, "--nodes=%d", launch->alloc.n_hosts);
+	hvd_strv_addf(&proc->argv, "--ntasks=%d", launch->alloc.slots);
+	hvd_env_unset(&proc->env, "SLURM_NTASKS_PER_NODE");
+	return 0;
+}
+
+static bool uniform(const struct hvd_alloc *a)
+{
+	for (int i = 1; i < a->n_hosts; i++)
+		if (a->hosts[i].slots != a->hosts[0].slots)
+			return false;
+	return true;
+}
+
+/* In an allocation: how many tasks, and where? */
+static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	struct hvd_slurm *slurm = hvd_slurm_new();
+	struct hvd_alloc_slurm_opts opts = {.slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0,
+					    .slurm = slurm};
+	struct hvd_alloc granted = {0}, taken = {0};
+	bool listed = o->hosts || o->hostfile;
+	int np = asked_np(o), rc;
+
+	rc = hvd_alloc_from_slurm(&granted, launch->envp, &opts, err);
+	hvd_slurm_free(slurm);
+	if (rc != 0)
+		return -1;
+	if (tasks_given(o) && !listed) {
+		launch->alloc = granted;
+		if (hvd_options_np_for_srun(o))
+			hvd_strv_addf(&proc->argv, "--ntasks=%d", np);
+		return 0;
+	}
+	if (!listed && !np && o->slots_per_host <= 0 && job_has_tasks(launch)) {
+		launch->alloc = granted;
+		return 0;
+	}
+	if (listed)
+		rc = listed_hosts(launch, &granted, err);
+	else
+		launch->alloc = granted;
+	if (listed)
+		hvd_alloc_clear(&granted);
+	if (rc == 0 && !o->overcommit)
+		rc = hvd_alloc_take(&launch->alloc, np, &taken, err);
+	if (rc != 0)
+		return -1;
+	if (!o->overcommit) {
+		hvd_alloc_clear(&launch->alloc);
+		launch->alloc = taken;
+	} else if (np > 0) {
+		hvd_strv_addf(&proc->argv, "--ntasks=%d", np);
+		return 0;
+	}
+	if (listed || !uniform(&launch->alloc))
+		return arbitrary(launch, proc, err);
+	hvd_strv_addf(&proc->argv, "--nodes=%d", launch->alloc.n_hosts);
+	hvd_strv_addf(&proc->argv, "--ntasks=%d", launch->alloc.slots);
+	hvd_strv_addf(&proc->argv, "--ntasks-per-node=%d", launch->alloc.hosts[0].slots);
+	return 0;
+}
+
+/* srun would do these to the rank shim, and not to the user's program. */
+static int check_command(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+
+	if (!o->multi_prog && !o->bcast)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "%s cannot be used with hvdrun", o->multi_prog ? "--multi-prog" : "--bcast");
+	return hvd_err_hint(err, "srun --hvd %s does it, where the plugin is installed",
+			    o->multi_prog ? "--multi-prog" : "--bcast");
+}
+
+static int prepare(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	struct hvd_proc *proc = hvd_launch_add(launch, NULL);
+
+	if (check_het(launch, err) != 0 || check_command(launch, err) != 0)
+		return -1;
+	hvd_strv_add(&proc->argv, "srun");
+	if (o->kill_on_bad_exit < 0 && !env_of(launch, "SLURM_KILL_BAD_EXIT"))
+		hvd_strv_addf(&proc->argv, "--kill-on-bad-exit=%d", o->keep_going ? 0 : 1);
+	if (hvd_alloc_in_slurm(launch->envp) && !hvd_options_given(o, "jobid")) {
+		if (place_tasks(launch, proc, err) != 0)
+			return -1;
+	} else {
+		if (o->hosts || o->hostfile) {
+			hvd_err_set(err, HVD_E_USAGE, "hosts are listed (-H, --hostfile), but srun is to find them");
+			return hvd_err_hint(err, "name nodes with -w, or leave srun's options out");
+		}
+		if (hvd_options_np_for_srun(o))
+			hvd_strv_addf(&proc->argv, "--ntasks=%d", hvd_options_np(o));
+	}
+	hvd_strv_add_all(&proc->argv, o->srun_args.v);
+	hvd_launch_add_shim(launch, proc);
+	hvd_launch_add_command(launch, proc);
+	/* The plugin, where it is installed, takes this step for one of its own no longer. */
+	hvd_env_unset(&proc->env, "SLURM_HVD_STEP");
+	return 0;
+}
+
+const struct hvd_backend hvd_backend_srun = {
+	.name = "srun",
+	.signals_tty = true,
+	.suits = suits,
+	.prepare = prepare,
+};

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ssh.c - ranks on listed hosts where there is no scheduler: one ssh per host, which runs that host's shim.
+ *
+ * The command line that ssh carries has nothing in it but where the ranks
+ * belong and the user's command. All else follows on the shim's stdin
+ * (preamble.h). A host that is this machine needs no ssh.
+ */
+#include "backend.h"
+
+#include "launcher/settings.h"
+#include "preamble.h"
+#include "spawn.h"
+#include "xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* Hosts listed, and one of them is another machine. A list that cannot be read is the next backend's to complain of. */
+static bool suits(const struct hvd_launch *launch)
+{
+	struct hvd_launch look = {.options = launch->options};
+	bool other = false;
+
+	if ((!launch->options->hosts && !launch->options->hostfile) || hvd_launch_listed(&look, NULL) != 0)
+		return false;
+	for (int i = 0; i < look.alloc.n_hosts; i++)
+		other |= !hvd_launch_is_local(look.alloc.hosts[i].name);
+	hvd_alloc_clear(&look.alloc);
+	return other;
+}
+
+static const char *program(const struct hvd_launch *launch)
+{
+	for (char *const *e = launch->envp; *e; e++)
+		if (strncmp(*e, "HVD_SSH=", 8) == 0 && (*e)[8])
+			return *e + 8;
+	return "ssh";
+}
+
+/* Everything before the host's name: without questions, and without what a user's configuration adds to a login. */
+static void add_ssh(const struct hvd_launch *launch, struct hvd_strv *argv)
+{
+	static const char *const fixed[] = {
+		"-T",
+		"-a",
+		"-x",
+		"-oBatchMode=yes",
+		"-oClearAllForwardings=yes",
+		"-oControlMaster=no",
+		"-oRemoteCommand=none",
+	};
+	const struct hvd_options *o = launch->options;
+
+	hvd_strv_add(argv, program(launch));
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		hvd_strv_add(argv, fixed[i]);
+	hvd_strv_addf(argv, "-oConnectTimeout=%d", (int)(hvd_start_timeout(o) + 0.999));
+	if (o->ssh_port > 0)
+		hvd_strv_addf(argv, "-p%d", o->ssh_port);
+	if (o->ssh_identity_file) {
+		hvd_strv_add(argv, "-i");
+		hvd_strv_add(argv, o->ssh_identity_file);
+	}
+}
+
+static void add_host(struct hvd_launch *launch, int index, int first_rank)
+{
+	const struct hvd_options *o = launch->options;
+	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
+	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
+	struct hvd_strv shim;
+	char *line;
+
+	hvd_launch_add_shim(launch, proc);
+	hvd_strv_add(&proc->argv, "--stdin");
+	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", index, launch->alloc.n_hosts, host->name);
+	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
+	if (!o->cpu_bind || strcmp(o->cpu_bind, "none") != 0)
+		hvd_strv_add(&proc->argv, "--bind");
+	hvd_launch_add_command(launch, proc);
+	if (hvd_launch_is_local(host->name))
+		return;
+	shim = proc->argv;
+	proc->argv = (struct hvd_strv){0};
+	line = hvd_shell_join(shim.v);
+	add_ssh(launch, &proc->argv);
+	hvd_strv_add(&proc->argv, "--");
+	hvd_strv_add(&proc->argv, host->name);
+	hvd_strv_addf(&proc->argv, "exec %s", line);
+	free(line);
+	hvd_strv_free(&shim);
+}
+
+static int prepare(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	struct hvd_alloc taken = {0};
+	int np = hvd_options_np(o), rank = 0;
+
+	if (hvd_launch_without_srun(launch, err) != 0)
+		return -1;
+	if (!o->hosts && !o->hostfile) {
+		hvd_err_set(err, HVD_E_USAGE, "ssh has to be told which hosts to start ranks on");
+		return hvd_err_hint(err, "list them with --hosts HOST:SLOTS,… or in a --hostfile");
+	}
+	if (o->rendezvous == HVD_RENDEZVOUS_BATCH)
+		return hvd_err_set(err, HVD_E_USAGE,
+				   "with ssh the rendezvous runs where hvdrun does, not on the first host");
+	if (hvd_launch_listed(launch, err) != 0 || hvd_alloc_take(&launch->alloc, np > 0 ? np : 0, &taken, err) != 0)
+		return -1;
+	hvd_alloc_clear(&launch->alloc);
+	launch->alloc = taken;
+	for (int i = 0; i < launch->alloc.n_hosts; i++) {
+		add_host(launch, i, rank);
+		rank += launch->alloc.hosts[i].slots;
+	}
+	return 0;
+}
+
+/* ssh's own failures are 255; a shell that does not find the shim says 127, one that may not run it 126. */
+static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+		    struct hvd_err *why)
+{
+	bool local = hvd_launch_is_local(proc->host);
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	char text[64];
+
+	hvd_status_text(status, text, sizeof(text));
+	if (!local && code == 255 && !came) {
+		hvd_err_set(why, HVD_E_FAILED, "ssh cannot reach it, or may not log in there");
+		hvd_err_hint(
+			why,
+			"this must work without a question: ssh -oBatchMode=yes %s true. If it does not: is the host "
+			"up, is its key in known_hosts, does it accept your key (-i, ssh-agent)?",
+			proc->host);
+	} else if (!local && code == 255) {
+		hvd_err_set(why, HVD_E_FAILED, "the ssh connection to it has ended");
+		hvd_err_hint(why, "did the host or its network go down?");
+	} else if ((code == 126 || code == 127) && !came) {
+		hvd_err_set(why, HVD_E_FAILED, "%s cannot be run there", launch->task);
+		hvd_err_hint(why, "this suite must be installed under the same path on all hosts");
+	} else if (code == HVD_PREAMBLE_NO_DIRECTORY && !came) {
+		hvd_err_set(why, HVD_E_FAILED, "the current directory is not there");
+		hvd_err_hint(why, "start hvdrun in a directory that all hosts have, with the same path");
+	} else if (code == HVD_PREAMBLE_UNREADABLE && !came) {
+		hvd_err_set(why, HVD_E_FAILED, "what its shim was sent over ssh did not arrive");
+		hvd_err_hint(why,
+			     "the same release must be installed on all hosts, and what a shell runs at login must not "
+			     "read from stdin");
+	} else {
+		hvd_err_set(why, HVD_E_FAILED, "its %s ended before its ranks did: %s", local ? "shim" : "ssh", text);
+	}
+}
+
+const struct hvd_backend hvd_backend_ssh = {
+	.name = "ssh",
+	.starts_hosts = true,
+	.by_stdin = true,
+	.fan_out = 32,
+	.suits = suits,
+	.prepare = prepare,
+	.explain = explain,
+};

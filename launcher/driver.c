@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver.h"
+
+#include "clients.h"
+#include "planner.h"
+#include "roster.h"
+#include "self.h"
+#include "trace.h"
+#include "venue.h"
+#include "xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A start that takes longer than this says what it waits for, and again in this rhythm. */
+#define PROGRESS_SECONDS 2
+/* An attempt of the probe is given up after this; a lost first packet is sent again after one second. */
+#define PROBE_MS 2000
+/* A shim that goes during the start is likely one of a launch being cancelled: its end is told only when nothing
+ * else has ended the launch in the meantime. */
+#define LOST_SECONDS 1.0
+
+struct hvd_driver {
+	struct event_base *base;
+	const struct hvd_driver_opts *opts;
+	struct hvd_session *session;
+	const struct hvd_driver_ops *ops;
+	void (*host_came)(uint32_t host, void *arg);
+	void *arg;
+	const struct hvd_log *log;
+
+	struct hvd_self self; /* to tell whether this host is one of the job's, and where it can be reached */
+
+	struct hvd_clients *clients;
+	struct event *deadline, *lost, *progress;
+	hvd_time began, deadline_at;
+	struct hvd_err lost_why;
+
+	struct hvd_roster roster;
+	struct hvd_venue venue;
+	struct hvd_plan plan;
+	bool have_plan, started, over;
+	bool *has_plan; /* by rank */
+};
+
+static void write_trace(const struct hvd_driver *dr)
+{
+	struct hvd_err err = {0};
+
+	if (dr->opts->trace && hvd_trace_write(dr->opts->trace, &dr->roster, dr->began, &err) != 0)
+		hvd_log_err(dr->log, &err);
+}
+
+static void fail(struct hvd_driver *dr, const struct hvd_err *why)
+{
+	if (dr->over)
+		return;
+	dr->over = true;
+	event_del(dr->deadline);
+	event_del(dr->lost);
+	event_del(dr->progress);
+	hvd_clients_stop_listening(dr->clients);
+	hvd_clients_tell(dr->clients, "failed");
+	write_trace(dr);
+	dr->ops->failed(why, dr->arg);
+}
+
+/* ---- plan ---- */
+
+static void maybe_started(struct hvd_driver *dr)
+{
+	if (dr->started || dr->roster.ranks_planned < (uint32_t)dr->plan.layout.size)
+		return;
+	dr->started = true;
+	event_del(dr->deadline);
+	event_del(dr->progress);
+	write_trace(dr);
+	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", dr->plan.layout.size,
+		    (double)(hvd_now() - dr->began) / 1e9);
+	dr->ops->started(dr->arg);
+}
+
+/* A rank that asks again, as after a restart of its task, counts once. */
+static void count_planned(struct hvd_driver *dr, uint32_t host, uint32_t rank)
+{
+	struct hvd_seat *seat = &dr->roster.seats[host];
+
+	if (dr->has_plan[rank])
+		return;
+	dr->has_plan[rank] = true;
+	seat->stage = HVD_STAGE_PLANNED;
+	seat->planned++;
+	seat->planned_at = hvd_now();
+	dr->roster.ranks_planned++;
+}
+
+static json_t *rank_plan(struct hvd_driver *dr, uint32_t rank)
+{
+	return hvd_plan_env(&dr->plan, &dr->roster, rank, &dr->opts->env);
+}
+
+/* Give a waiting shim what it waits for. The client may be gone afterwards. */
+static void send_plan(struct hvd_driver *dr, struct hvd_client *cl)
+{
+	if (cl->role == HVD_ROLE_RANK &&
+	    (cl->rank >= (uint32_t)dr->plan.layout.size || dr->plan.layout.places[cl->rank].host != (int)cl->host)) {
+		hvd_warn(dr->log, "a process asks for the plan of rank %u on host %u, which the job does not have",
+			 (unsigned)cl->rank, (unsigned)cl->host);
+		hvd_client_finish(cl);
+		return;
+	}
+	if (cl->role == HVD_ROLE_AGENT && dr->opts->start_ranks) {
+		const struct hvd_node *node = &dr->roster.nodes[cl->host];
+		json_t *ranks = json_array();
+
+		for (uint32_t r = 0; r < node->n_ranks; r++) {
+			json_array_append_new(ranks, rank_plan(dr, node->ranks[r]));
+			count_planned(dr, cl->host, node->ranks[r]);
+		}
+		hvd_conn_send(cl->conn, json_pack("{s:s, s:o}", "t", "plan", "ranks", ranks));
+	} else if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) {
+		bool keep = cl->role == HVD_ROLE_AGENT && dr->opts->watch_hosts;
+
+		hvd_conn_send(cl->conn,
+			      json_pack("{s:s, s:o, s:b}", "t", "plan", "env", rank_plan(dr, cl->rank), "keep", keep));
+		count_planned(dr, cl->host, cl->rank);
+		if (!keep)
+			hvd_client_finish(cl);
+	}
+}
+
+static void make_plan(struct hvd_driver *dr)
+{
+	struct hvd_err why = {0};
+	struct hvd_client *next;
+
+	if (hvd_plan_make(&dr->plan, &dr->roster, &dr->venue.endpoints, dr->log, &why) != 0) {
+		fail(dr, &why);
+		return;
+	}
+	dr->have_plan = true;
+	dr->has_plan = hvd_xcalloc((size_t)dr->plan.layout.size, sizeof(*dr->has_plan));
+	hvd_venue_settle(&dr->venue, &dr->plan, &dr->roster);
+	/* The edges have done their work, and are the largest thing there is. */
+	free(dr->roster.edges);
+	dr->roster.edges = NULL;
+	dr->roster.n_edges = dr->roster.edges_room = 0;
+	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = next) {
+		next = hvd_clients_next(cl);
+		if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK)
+			send_plan(dr, cl);
+	}
+	maybe_started(dr);
+}
+
+/* ---- probe ---- */
+
+static void begin_probe(struct hvd_driver *dr)
+{
+	int ms = PROBE_MS;
+
+	/* On one machine there is nothing to find out, unless the rendezvous is elsewhere. */
+	if (dr->venue.endpoints.host >= 0 && hvd_roster_one_machine(&dr->roster)) {
+		make_plan(dr);
+		return;
+	}
+	if (ms > hvd_left_ms(dr->deadline_at) / 2)
+		ms = hvd_left_ms(dr->deadline_at) / 2 + 1;
+	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = hvd_clients_next(cl)) {
+		if (cl->role != HVD_ROLE_AGENT)
+			continue;
+		hvd_conn_send(cl->conn, hvd_probe_order(&dr->roster, cl->host, &dr->venue.endpoints, ms));
+		dr->roster.seats[cl->host].stage = HVD_STAGE_PROBING;
+		dr->roster.seats[cl->host].probed_at = hvd_now();
+	}
+}
+
+/* ---- rendezvous ---- */
+
+/* Which host of the job is this one? -1: none. */
+static int32_t own_index(const struct hvd_driver *dr)
+{
+	for (uint32_t h = 0; h < dr->roster.n; h++)
+		if (strcmp(dr->roster.nodes[h].machine, dr->self.machine) == 0)
+			return (int32_t)h;
+	return -1;
+}
+
+static void begin_meeting(struct hvd_driver *dr)
+{
+	int32_t host = own_index(dr);
+	struct hvd_err why = {0};
+
+	if (dr->opts->where == HVD_WHERE_LAUNCH || (dr->opts->where == HVD_WHERE_AUTO && host >= 0) ||
+	    (dr->opts->where == HVD_WHERE_BATCH && host == 0)) {
+		hvd_verbose(dr->log, "the rendezvous server runs on %s, with the driver", dr->self.host);
+		if (hvd_venue_open(&dr->venue, dr->base, &dr->session->key, dr->self.addrs, dr->self.n_addrs,
+				   dr->opts->port_lo, dr->opts->port_hi, host, dr->log, &why) != 0) {
+			fail(dr, &why);
+			return;
+		}
+		hvd_venue_admit(&dr->venue, &dr->roster);
+		begin_probe(dr);
+		return;
+	}
+	hvd_verbose(dr->log, "the rendezvous server runs on %s", dr->roster.nodes[0].name);
+	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = hvd_clients_next(cl))
+		if (cl->role == HVD_ROLE_AGENT && cl->host == 0)
+			hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "serve"));
+}
+
+static void on_serving(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_err why = {0};
+	int64_t port;
+
+	if (dr->venue.meeting || dr->venue.server || !dr->roster.n || dr->roster.n_registered < dr->roster.n ||
+	    hvd_get_int(msg, "port", 1, 65535, &port, &why) != 0) {
+		hvd_client_finish(cl);
+		return;
+	}
+	cl->role = HVD_ROLE_SERVER;
+	hvd_venue_elsewhere(&dr->venue, cl->conn, &dr->roster.nodes[0], (in_port_t)port);
+	hvd_venue_admit(&dr->venue, &dr->roster);
+	begin_probe(dr);
+}
+
+/* ---- messages ---- */
+
+static void on_register(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_err why = {0};
+
+	if (cl->role != HVD_ROLE_NONE) {
+		hvd_err_set(&why, HVD_E_PROTO, "a node agent registers a second time");
+		if (cl->role == HVD_ROLE_AGENT)
+			hvd_err_host(&why, dr->roster.nodes[cl->host].name);
+		fail(dr, &why);
+		return;
+	}
+	if (hvd_roster_register(&dr->roster, msg, &cl->host, &why) != 0 ||
+	    (dr->opts->nics.n && hvd_roster_restrict(&dr->roster, cl->host, dr->opts->nics.v, &why) != 0)) {
+		fail(dr, &why);
+		return;
+	}
+	cl->role = HVD_ROLE_AGENT;
+	cl->rank = dr->roster.nodes[cl->host].n_ranks ? dr->roster.nodes[cl->host].ranks[0] : 0;
+	hvd_debug(dr->log, "%s has registered (%u of %u)", dr->roster.nodes[cl->host].name, dr->roster.n_registered,
+		  dr->roster.n);
+	if (dr->host_came)
+		dr->host_came(cl->host, dr->arg);
+	if (!dr->over && dr->roster.n_registered == dr->roster.n)
+		begin_meeting(dr);
+}
+
+static void on_join(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_err why = {0};
+	int64_t host, rank;
+
+	if (cl->role != HVD_ROLE_NONE || hvd_get_int(msg, "node", 0, UINT32_MAX, &host, &why) != 0 ||
+	    hvd_get_int(msg, "rank", 0, UINT32_MAX, &rank, &why) != 0) {
+		hvd_client_finish(cl);
+		return;
+	}
+	cl->role = HVD_ROLE_RANK;
+	cl->host = (uint32_t)host;
+	cl->rank = (uint32_t)rank;
+	if (!dr->have_plan)
+		return;
+	send_plan(dr, cl);
+	maybe_started(dr);
+}
+
+static void on_report(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_err why = {0};
+
+	if (cl->role != HVD_ROLE_AGENT)
+		return;
+	if (hvd_roster_report(&dr->roster, cl->host, msg, &why) != 0) {
+		hvd_err_host(&why, dr->roster.nodes[cl->host].name);
+		fail(dr, &why);
+		return;
+	}
+	if (dr->roster.n_reported == dr->roster.n)
+		make_plan(dr);
+}
+
+static void on_cannot(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	const char *host, *text, *hint;
+	struct hvd_err why = {0};
+
+	(void)cl;
+	if (hvd_get_str(msg, "host", 255, &host, &why) == 0 && hvd_get_str(msg, "why", 1024, &text, &why) == 0 &&
+	    hvd_get_str(msg, "hint", 512, &hint, &why) == 0) {
+		hvd_err_set(&why, HVD_E_FAILED, "%s", text);
+		if (*hint)
+			hvd_err_hint(&why, "%s", hint);
+		hvd_err_host(&why, host);
+	}
+	fail(dr, &why);
+}
+
+static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	int64_t rank, status;
+	const char *host = "?";
+
+	(void)cl;
+	if (!dr->have_plan || hvd_get_int(msg, "rank", 0, dr->plan.layout.size - 1, &rank, NULL) != 0 ||
+	    hvd_get_int(msg, "status", 0, 0xffff, &status, NULL) != 0)
+		return;
+	dr->roster.seats[dr->plan.layout.places[rank].host].ended++;
+	host = dr->plan.layout.hosts[dr->plan.layout.places[rank].host].name;
+	dr->ops->rank_exit((uint32_t)rank, host, (int)status, dr->arg);
+}
+
+static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	(void)msg;
+	if (cl->role == HVD_ROLE_AGENT && dr->have_plan)
+		dr->roster.seats[cl->host].done = true;
+}
+
+static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
+{
+	static const struct {
+		const char *type;
+		void (*fn)(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg);
+	} known[] = {
+		{"register", on_register}, {"join", on_join},         {"report", on_report}, {"serving", on_serving},
+		{"cannot", on_cannot},     {"exit", on_exit_message}, {"done", on_done},
+	};
+	struct hvd_driver *dr = arg;
+	const char *type;
+
+	if (dr->over || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+		return;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strcmp(known[i].type, type) == 0) {
+			known[i].fn(dr, cl, msg);
+			return;
+		}
+}
+
+static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
+{
+	struct timeval tv = {.tv_sec = (time_t)LOST_SECONDS};
+	struct hvd_driver *dr = arg;
+	const char *host;
+	char buf[32];
+
+	if (cl->role != HVD_ROLE_AGENT && cl->role != HVD_ROLE_SERVER)
+		return;
+	if (dr->venue.server == cl->conn)
+		dr->venue.server = NULL;
+	host = hvd_roster_name(&dr->roster, cl->host, buf);
+	if (dr->have_plan && cl->role == HVD_ROLE_AGENT) {
+		if (!dr->roster.seats[cl->host].done &&
+		    dr->roster.seats[cl->host].ended < dr->roster.nodes[cl->host].n_ranks)
+			dr->ops->host_gone(host, dr->arg);
+	} else if (!dr->over && !dr->lost_why.code) {
+		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s%s%s",
+			    cl->role == HVD_ROLE_SERVER ? "the rendezvous server has ended"
+							: "its node agent ended before the start was complete",
+			    why->code ? ": " : "", why->code ? why->msg : "");
+		hvd_err_host(&dr->lost_why, host);
+		evtimer_add(dr->lost, &tv);
+	}
+}
+
+static void arm_deadline(struct hvd_driver *dr)
+{
+	struct timeval tv;
+
+	dr->deadline_at = hvd_deadline_in(dr->opts->start_timeout);
+	tv = hvd_left_tv(dr->deadline_at);
+	evtimer_add(dr->deadline, &tv);
+}
+
+static void on_first(void *arg)
+{
+	struct hvd_driver *dr = arg;
+
+	if (!dr->deadline_at)
+		arm_deadline(dr);
+}
+
+/* ---- life ---- */
+
+static void on_progress(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_driver *dr = arg;
+	char *missing;
+
+	(void)fd;
+	(void)what;
+	if (dr->over || dr->started || !dr->deadline_at)
+		return;
+	missing = hvd_roster_missing(&dr->roster);
+	hvd_info(dr->log, "still starting, %.0f s left: %s", hvd_left(dr->deadline_at), *missing ? missing : "probing");
+	free(missing);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_driver *dr = arg;
+	struct hvd_err why = {0};
+	char *missing = hvd_roster_missing(&dr->roster);
+
+	(void)fd;
+	(void)what;
+	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s", dr->opts->start_timeout,
+		    *missing ? missing : "the rendezvous server did not start");
+	hvd_err_hint(&why,
+		     "are these hosts up, is munged running there, does a firewall block port %u of %s? "
+		     "--start-timeout gives more time",
+		     hvd_clients_port(dr->clients), dr->self.host);
+	free(missing);
+	fail(dr, &why);
+}
+
+static void on_lost(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_driver *dr = arg;
+
+	(void)fd;
+	(void)what;
+	if (!dr->have_plan) {
+		fail(dr, &dr->lost_why);
+	} else {
+		hvd_warn(dr->log, "%s: %s; ranks that are already connected go on", dr->lost_why.host,
+			 dr->lost_why.msg);
+		dr->lost_why.code = HVD_OK;
+	}
+}
+
+struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_driver_opts *opts,
+				     struct hvd_session *session, const struct hvd_driver_ops *ops, void *arg,
+				     const struct hvd_log *log, struct hvd_err *err)
+{
+	static const struct hvd_clients_ops clients_ops = {on_first, on_message, on_gone};
+	struct timeval every = {.tv_sec = PROGRESS_SECONDS};
+	struct hvd_driver *dr = hvd_xcalloc(1, sizeof(*dr));
+
+	dr->base = base;
+	dr->opts = opts;
+	dr->session = session;
+	dr->ops = ops;
+	dr->arg = arg;
+	dr->log = log;
+	dr->began = hvd_now();
+	hvd_roster_init(&dr->roster, opts->hosts, opts->ranks);
+	hvd_strv_add_all(&dr->roster.names, opts->names.v);
+	dr->deadline = evtimer_new(base, on_deadline, dr);
+	dr->lost = evtimer_new(base, on_lost, dr);
+	dr->progress = event_new(base, -1, EV_PERSIST, on_progress, dr);
+	if (opts->progress)
+		event_add(dr->progress, &every);
+	if (hvd_self_find(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, err) != 0 ||
+	    !(dr->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
+					       &clients_ops, dr, log, err))) {
+		hvd_driver_destroy(dr);
+		return NULL;
+	}
+	if (!opts->timeout_from_first)
+		arm_deadline(dr);
+	return dr;
+}
+
+void hvd_driver_watch_hosts(struct hvd_driver *dr, void (*came)(uint32_t host, void *arg))
+{
+	dr->host_came = came;
+}
+
+void hvd_driver_give_up(struct hvd_driver *dr, const struct hvd_err *why)
+{
+	fail(dr, why);
+}
+
+void hvd_driver_boot(const struct hvd_driver *dr, struct hvd_boot *boot)
+{
+	memset(boot, 0, sizeof(*boot));
+	memcpy(boot->session, dr->session->id, sizeof(boot->session));
+	boot->port = hvd_clients_port(dr->clients);
+	boot->n_addrs = (unsigned)dr->self.n_addrs;
+	memcpy(boot->addrs, dr->self.addrs, dr->self.n_addrs * sizeof(*boot->addrs));
+	/* Loopback is for the rendezvous; a shim on another host would only meet its own there. */
+	if (!dr->opts->loopback && boot->n_addrs > 1)
+		boot->n_addrs--;
+	boot->timeout = dr->opts->start_timeout;
+	snprintf(boot->id, sizeof(boot->id), "%s", dr->opts->id_text);
+	boot->verbose = dr->log->level >= HVD_LOG_DEBUG ? 2 : dr->log->level >= HVD_LOG_VERBOSE;
+}
+
+void hvd_driver_end_ranks(struct hvd_driver *dr)
+{
+	hvd_clients_tell(dr->clients, "end");
+}
+
+void hvd_driver_signal_ranks(struct hvd_driver *dr, int sig)
+{
+	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = hvd_clients_next(cl))
+		if (cl->role == HVD_ROLE_AGENT)
+			hvd_conn_send(cl->conn, json_pack("{s:s, s:i}", "t", "signal", "sig", sig));
+}
+
+void hvd_driver_destroy(struct hvd_driver *dr)
+{
+	if (!dr)
+		return;
+	hvd_clients_destroy(dr->clients);
+	event_free(dr->deadline);
+	event_free(dr->lost);
+	event_free(dr->progress);
+	hvd_venue_close(&dr->venue);
+	hvd_plan_clear(&dr->plan);
+	hvd_roster_clear(&dr->roster);
+	hvd_self_clear(&dr->self);
+	free(dr->has_plan);
+	free(dr);
+}

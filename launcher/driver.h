@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * driver.h - the one process of a launch that all hosts talk to.
+ *
+ * It lives in the caller's event loop. How it starts and stops:
+ *   create    binds the driver's port; with hvd_driver_boot() the shims can be
+ *             told where that is
+ *   register  each host's agent says what it is
+ *   meeting   the rendezvous starts, here or on the first host
+ *   probe     each agent tries its neighbours and the rendezvous
+ *   plan      every rank gets its environment; `started` is called
+ *   afterwards the rendezvous goes on; shims report ranks that have ended
+ * One deadline covers all of it up to the plan. When it passes, or anything
+ * fails, `failed` is called once, all shims are told to end, and nothing more
+ * happens but hvd_driver_destroy().
+ */
+#ifndef HVD_DRIVER_H
+#define HVD_DRIVER_H
+
+#include "boot.h"
+#include "handshake.h"
+#include "log.h"
+#include "strv.h"
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum hvd_where {
+	HVD_WHERE_AUTO,   /* here when this host belongs to the job, else on its first host */
+	HVD_WHERE_LAUNCH, /* here */
+	HVD_WHERE_BATCH,  /* on the first host */
+};
+
+struct hvd_driver_opts {
+	uint32_t hosts, ranks;      /* 0: the first registration decides */
+	in_port_t port_lo, port_hi; /* 0: any */
+	bool loopback;              /* all ranks are on this machine: listen on 127.0.0.1 only */
+	bool start_ranks;           /* the backend starts hosts: shims start the ranks and keep their connections */
+	bool timeout_from_first;    /* the deadline counts from the first shim: who knows how long the queue is */
+	double start_timeout;       /* seconds */
+	enum hvd_where where;
+	bool watch_hosts;      /* the backend starts ranks: have one shim per host stay connected */
+	bool progress;         /* say what is awaited when the start takes long */
+	struct hvd_strv nics;  /* empty: find them */
+	struct hvd_strv env;   /* NAME=VALUE for every rank */
+	struct hvd_strv names; /* the hosts' names, for messages; may be empty */
+	const char *trace;     /* file for the launch trace; NULL = none */
+	const char *id_text;   /* how shims identify themselves: "munge", "file:PATH", "fd:N" */
+};
+
+struct hvd_driver_ops {
+	void (*started)(void *arg); /* every rank has its plan */
+	void (*failed)(const struct hvd_err *why, void *arg);
+	/* A rank has ended; status as from waitpid(2). `host` is its name. */
+	void (*rank_exit)(uint32_t rank, const char *host, int status, void *arg);
+	/* After the start: a host's shim has gone before its ranks ended, or (watch_hosts) without a goodbye. */
+	void (*host_gone)(const char *host, void *arg);
+};
+
+struct hvd_driver;
+
+/* `opts` (with what it points to), `session` and `log` are not owned and must outlive the driver. */
+struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_driver_opts *opts,
+				     struct hvd_session *session, const struct hvd_driver_ops *ops, void *arg,
+				     const struct hvd_log *log, struct hvd_err *err);
+void hvd_driver_destroy(struct hvd_driver *driver); /* NULL is fine */
+
+/* Tell of each host that registers: its index. */
+void hvd_driver_watch_hosts(struct hvd_driver *driver, void (*came)(uint32_t host, void *arg));
+/* Something outside the driver has made the start fail; `failed` is called, unless it was already. */
+void hvd_driver_give_up(struct hvd_driver *driver, const struct hvd_err *why);
+
+/* What shims need to find the driver. */
+void hvd_driver_boot(const struct hvd_driver *driver, struct hvd_boot *boot);
+
+/* Tell the shims that started ranks to end them (twice: at once), or to pass on a signal. */
+void hvd_driver_end_ranks(struct hvd_driver *driver);
+void hvd_driver_signal_ranks(struct hvd_driver *driver, int sig);
+
+#endif

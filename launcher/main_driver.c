@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hvd-driver - the driver of `srun --hvd`, started by the plugin inside srun.
+ *
+ * Descriptor 3 is one end of a socket pair whose other end srun holds: the boot
+ * text goes out there as one line, and its end of file, however srun ended, is
+ * the driver's cue to go.
+ */
+#include "launcher/config.h"
+#include "launcher/driver.h"
+#include "launcher/settings.h"
+#include "lib/log.h"
+#include "lib/nofile.h"
+#include "lib/slurm.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define SRUN_FD 3
+/* After a failed start srun is ending the step (one rank has failed); when it has not within this time,
+ * because no rank could be reached, the driver has the controller end it. */
+#define END_STEP_SECONDS 3.0
+
+static const char usage[] =
+	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--port-range=LO-HI] [--nics=LIST]\n"
+	"                  [--start-timeout=SEC] [--rendezvous=auto|launch|batch] [--trace=FILE] [--config=FILE]\n"
+	"                  [--verbose[=N]]\n"
+	"Started by srun --hvd, not by hand: see spank-hvd(8).\n";
+
+struct program {
+	struct event_base *base;
+	struct hvd_log log;
+	struct hvd_driver_opts opts;
+	uint32_t job, step;
+	struct event *end_step;
+	struct hvd_options settings; /* what the configuration files and the environment say */
+};
+
+static void on_started(void *arg)
+{
+	(void)arg;
+}
+
+static void on_end_step(evutil_socket_t fd, short what, void *arg)
+{
+	struct program *prog = arg;
+	struct hvd_slurm *slurm = hvd_slurm_new();
+	struct hvd_err err = {0};
+
+	(void)fd;
+	(void)what;
+	if (hvd_slurm_step_signal(slurm, prog->job, prog->step, SIGKILL, &err) != 0)
+		hvd_log_err(&prog->log, &err);
+	hvd_slurm_free(slurm);
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	struct program *prog = arg;
+	struct timeval tv = {.tv_sec = (time_t)END_STEP_SECONDS};
+
+	hvd_log_err(&prog->log, why);
+	evtimer_add(prog->end_step, &tv);
+}
+
+static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
+{
+	(void)rank;
+	(void)host;
+	(void)status;
+	(void)arg; /* srun tells of it, and ends the step */
+}
+
+static void on_host_gone(const char *host, void *arg)
+{
+	(void)host;
+	(void)arg;
+}
+
+static void on_srun(evutil_socket_t fd, short what, void *arg)
+{
+	struct program *prog = arg;
+	char byte;
+	ssize_t n = read(fd, &byte, 1);
+
+	(void)what;
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		event_base_loopbreak(prog->base);
+}
+
+static void on_term(evutil_socket_t sig, short what, void *arg)
+{
+	(void)sig;
+	(void)what;
+	event_base_loopbreak(((struct program *)arg)->base);
+}
+
+static int number(const char *text, uint32_t *out)
+{
+	unsigned long long v;
+	char *end;
+
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	if (errno || end == text || *end || v > UINT32_MAX)
+		return -1;
+	*out = (uint32_t)v;
+	return 0;
+}
+
+/* What came through the plugin's options counts as the command line. */
+static int setting(struct program *prog, const char *name, const char *value)
+{
+	struct hvd_err err = {0};
+
+	if (hvd_options_config(&prog->settings, HVD_FROM_COMMAND, name, value, &err) == 0)
+		return 0;
+	hvd_log_err(&prog->log, &err);
+	return -1;
+}
+
+/* Files and environment fill in what the options left open. */
+static int apply_settings(struct program *prog, struct hvd_err *err)
+{
+	struct hvd_options *o = &prog->settings;
+
+	if (hvd_options_env(o, environ, err) != 0 || hvd_config_load(o, err) != 0)
+		return -1;
+	hvd_driver_opts_from(o, &prog->opts);
+	if (o->verbose && prog->log.level < HVD_LOG_VERBOSE)
+		prog->log.level = o->verbose > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
+	return 0;
+}
+
+static int parse(int argc, char **argv, struct program *prog)
+{
+	static const struct option options[] = {
+		{"job", required_argument, NULL, 'j'},           {"step", required_argument, NULL, 's'},
+		{"nodes", required_argument, NULL, 'N'},         {"tasks", required_argument, NULL, 'n'},
+		{"port-range", required_argument, NULL, 'p'},    {"nics", required_argument, NULL, 'i'},
+		{"start-timeout", required_argument, NULL, 't'}, {"rendezvous", required_argument, NULL, 'r'},
+		{"trace", required_argument, NULL, 'T'},         {"config", required_argument, NULL, 'c'},
+		{"verbose", optional_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
+	};
+	struct hvd_driver_opts *opts = &prog->opts;
+	unsigned lo, hi;
+	int c, bad = 0;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'j':
+			bad |= number(optarg, &prog->job);
+			break;
+		case 's':
+			bad |= number(optarg, &prog->step);
+			break;
+		case 'N':
+			bad |= number(optarg, &opts->hosts);
+			break;
+		case 'n':
+			bad |= number(optarg, &opts->ranks);
+			break;
+		case 'p':
+			if (sscanf(optarg, "%u-%u", &lo, &hi) != 2 || lo < 1 || lo > hi || hi > 65535) {
+				bad = 1;
+				break;
+			}
+			opts->port_lo = (in_port_t)lo;
+			opts->port_hi = (in_port_t)hi;
+			break;
+		case 'i':
+			bad |= setting(prog, "nics", optarg);
+			break;
+		case 't':
+			bad |= setting(prog, "start-timeout", optarg);
+			break;
+		case 'r':
+			bad |= setting(prog, "rendezvous", optarg);
+			break;
+		case 'T':
+			bad |= setting(prog, "trace", optarg);
+			break;
+		case 'c':
+			bad |= setting(prog, "config-file", optarg);
+			break;
+		case 'v':
+			prog->log.level = optarg && atoi(optarg) > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
+			break;
+		default:
+			bad = 1;
+		}
+	}
+	return bad || optind < argc ? -1 : 0;
+}
+
+static int send_boot(const struct hvd_driver *driver, struct hvd_err *err)
+{
+	struct hvd_boot boot;
+	char text[HVD_BOOT_MAX];
+	size_t len;
+
+	hvd_driver_boot(driver, &boot);
+	if (hvd_boot_format(&boot, text, err) != 0)
+		return -1;
+	len = strlen(text);
+	text[len] = '\n'; /* in place of the NUL: the text is one line */
+	if (write(SRUN_FD, text, len + 1) != (ssize_t)len + 1)
+		return hvd_err_sys(err, "cannot answer srun");
+	return 0;
+}
+
+static int run(struct program *prog, struct hvd_err *err)
+{
+	static const struct hvd_driver_ops ops = {on_started, on_failed, on_rank_exit, on_host_gone};
+	char id_text[HVD_ID_TEXT];
+	struct hvd_identity identity;
+	struct hvd_session session;
+	struct hvd_driver *driver;
+	struct event *srun, *term;
+	int rc;
+
+	prog->base = event_base_new();
+	if (!prog->base)
+		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
+	if (hvd_identity_from(&prog->settings, &identity, id_text, err) != 0 ||
+	    hvd_session_create(&session, &identity, err) != 0)
+		return -1;
+	prog->opts.id_text = id_text;
+	prog->end_step = evtimer_new(prog->base, on_end_step, prog);
+	srun = event_new(prog->base, SRUN_FD, EV_READ | EV_PERSIST, on_srun, prog);
+	term = evsignal_new(prog->base, SIGTERM, on_term, prog);
+	event_add(srun, NULL);
+	event_add(term, NULL);
+	driver = hvd_driver_create(prog->base, &prog->opts, &session, &ops, prog, &prog->log, err);
+	rc = driver ? send_boot(driver, err) : -1;
+	if (rc == 0)
+		event_base_dispatch(prog->base);
+	hvd_driver_destroy(driver);
+	event_free(srun);
+	event_free(term);
+	event_free(prog->end_step);
+	event_base_free(prog->base);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct program prog = {.log = hvd_log_make("hvd", HVD_LOG_INFO)};
+	struct hvd_err err = {0};
+
+	hvd_options_init(&prog.settings);
+	if (parse(argc, argv, &prog) != 0) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	hvd_raise_nofile();
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGINT, SIG_IGN); /* srun decides what Ctrl-C means */
+	if (apply_settings(&prog, &err) == 0 && run(&prog, &err) == 0)
+		return 0;
+	hvd_log_err(&prog.log, &err);
+	return hvd_err_status(&err);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hvdrun - start Horovod-style ranks through the scheduler.
+ *
+ * Reads the command line, chooses a backend, and runs the launch (run.h).
+ */
+#include "backends/backend.h"
+#include "config.h"
+#include "driver.h"
+#include "lib/slurm.h"
+#include "lib/spawn.h"
+#include "lib/xalloc.h"
+#include "options.h"
+#include "report.h"
+#include "settings.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static int show(char *text)
+{
+	int rc = fputs(text, stdout) == EOF || fflush(stdout) != 0;
+
+	free(text);
+	return rc;
+}
+
+static int terminal_width(void)
+{
+	struct winsize ws;
+	const char *columns = getenv("COLUMNS");
+
+	if (columns && atoi(columns) > 0)
+		return atoi(columns);
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 ? ws.ws_col : 80;
+}
+
+static int ask_srun(const struct hvd_options *o, const struct hvd_log *log)
+{
+	struct hvd_strv argv = {0};
+	struct hvd_err err = {0};
+	struct hvd_spawn spawn = {.path = "srun", .keep_fds = 1};
+
+	hvd_strv_add(&argv, "srun");
+	hvd_strv_add_all(&argv, o->srun_args.v);
+	spawn.argv = argv.v;
+	hvd_exec(&spawn, &err);
+	hvd_log_err(log, &err);
+	hvd_strv_free(&argv);
+	return 1;
+}
+
+/* This suite's own programs: in the installation's or the build's libexec, next to where this one runs. */
+static char *find_program(const char *relative, const char *installed)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *path, *slash;
+
+	if (n > 0) {
+		self[n] = '\0';
+		slash = strrchr(self, '/');
+		*slash = '\0';
+		path = hvd_xasprintf("%s/%s", self, relative);
+		if (access(path, X_OK) == 0)
+			return path;
+		free(path);
+	}
+	return hvd_xstrdup(installed);
+}
+
+static void driver_opts(const struct hvd_options *o, const struct hvd_backend *backend, const struct hvd_launch *launch,
+			struct hvd_driver_opts *opts)
+{
+	opts->loopback = backend->loopback;
+	opts->start_ranks = backend->starts_hosts;
+	opts->watch_hosts = !backend->starts_hosts;
+	opts->timeout_from_first = !backend->starts_hosts; /* a job may queue for hours */
+	hvd_driver_opts_from(o, opts);
+	/* Shims that start hosts keep no rendezvous. */
+	if (backend->starts_hosts)
+		opts->where = HVD_WHERE_LAUNCH;
+	for (int i = 0; backend->starts_hosts && i < launch->alloc.n_hosts; i++)
+		hvd_strv_add(&opts->names, launch->alloc.hosts[i].name);
+	if (backend->loopback)
+		hvd_strv_free(&opts->nics); /* there is but one */
+	if (backend->starts_hosts)
+		opts->hosts = (uint32_t)launch->alloc.n_hosts;
+}
+
+/* Where the site lets srun listen only in a range of ports, the driver keeps to it as well. */
+static int port_range(struct hvd_driver_opts *opts, struct hvd_err *err)
+{
+	struct hvd_slurm *slurm = hvd_slurm_new();
+	int lo = 0, hi = 0, rc = 0;
+
+	if (hvd_slurm_built_in())
+		rc = hvd_slurm_port_range(slurm, &lo, &hi, err);
+	if (rc != 0)
+		hvd_err_hint(err, "does 'scontrol show config' work here? --launcher=fork uses this machine only");
+	hvd_slurm_free(slurm);
+	opts->port_lo = (in_port_t)lo;
+	opts->port_hi = (in_port_t)hi;
+	return rc;
+}
+
+/* --output-filename: the folder and those above it; the shims, which may run elsewhere, make the ranks' own. */
+static int make_output_dir(const struct hvd_options *o, char **dir, struct hvd_err *err)
+{
+	char *path, *slash;
+
+	if (!o->output_filename)
+		return 0;
+	path = o->output_filename[0] == '/' ? hvd_xstrdup(o->output_filename) : NULL;
+	if (!path) {
+		char *cwd = getcwd(NULL, 0);
+
+		path = hvd_xasprintf("%s/%s", cwd ? cwd : ".", o->output_filename);
+		free(cwd);
+	}
+	for (slash = path; !o->dry_run && slash; slash = strchr(slash + 1, '/')) {
+		char *part = hvd_xstrndup(path, (size_t)(slash - path));
+		int rc = *part ? mkdir(part, 0777) : 0;
+
+		free(part);
+		if (rc != 0 && errno != EEXIST)
+			break;
+	}
+	if (!o->dry_run && mkdir(path, 0777) != 0 && errno != EEXIST) {
+		hvd_err_sys(err, "cannot make the folder %s for the ranks' output", path);
+		err->code = HVD_E_USAGE;
+		free(path);
+		return -1;
+	}
+	*dir = path;
+	return 0;
+}
+
+/* Options of horovodrun's that are understood but that nothing stands behind yet: a job that silently ran in
+ * another way than was asked for would be worse. */
+static int refuse_missing(const struct hvd_options *o, struct hvd_err *err)
+{
+	if (o->controller == HVD_CONTROLLER_MPI || o->controller == HVD_CONTROLLER_JSRUN) {
+		hvd_err_set(err, HVD_E_USAGE, "this release has the Gloo controller only");
+		return hvd_err_hint(err, "leave --mpi or --jsrun out; srun --mpi=TYPE starts programs of MPI");
+	}
+	if (o->min_np > 0 || o->max_np > 0 || o->discovery_script) {
+		hvd_err_set(err, HVD_E_USAGE,
+			    "elastic jobs (--min-np, --max-np, --host-discovery-script) are not in this release");
+		return hvd_err_hint(err, "start a job of fixed size with -np, or with what srun takes");
+	}
+	return 0;
+}
+
+static int launch_job(struct hvd_options *o, const struct hvd_log *log)
+{
+	struct hvd_launch launch = {.options = o, .envp = environ, .log = log, .command = o->command.v};
+	char *task = find_program("../libexec/hvd/hvd-task", HVD_LIBEXECDIR "/hvd-task");
+	char *selftest = find_program("hvd-selftest", "hvd-selftest");
+	const struct hvd_backend *backend;
+	struct hvd_driver_opts opts = {0};
+	struct hvd_result result = {0};
+	struct hvd_strv command = {0};
+	struct hvd_err err = {0};
+	char *output_dir = NULL;
+	int rc = -1;
+
+	if (o->selftest)
+		hvd_strv_add(&command, selftest);
+	hvd_strv_add_all(&command, o->command.v);
+	launch.command = command.v;
+	launch.task = task;
+	backend = refuse_missing(o, &err) == 0 ? hvd_backend_choose(&launch, &err) : NULL;
+	if (backend && make_output_dir(o, &output_dir, &err) == 0)
+		launch.output_dir = output_dir;
+	else
+		backend = NULL;
+	if (backend && backend->prepare(&launch, &err) == 0) {
+		driver_opts(o, backend, &launch, &opts);
+		if (o->dry_run)
+			rc = hvd_report_dry_run(&launch, backend, &opts, o->json);
+		else if ((backend->starts_hosts || port_range(&opts, &err) == 0) &&
+			 hvd_run(&launch, backend, &opts, &result, &err) == 0)
+			rc = result.status;
+	}
+	if (rc < 0) {
+		hvd_log_err(log, &err);
+		rc = hvd_err_status(&err);
+		result.status = rc;
+	}
+	if (o->json && !o->dry_run)
+		hvd_report_result(&result, backend);
+	hvd_launch_clear(&launch);
+	hvd_strv_free(&opts.nics);
+	hvd_strv_free(&opts.env);
+	hvd_strv_free(&opts.names);
+	hvd_strv_free(&command);
+	free(output_dir);
+	free(task);
+	free(selftest);
+	return rc;
+}
+
+static int act(struct hvd_options *o, const struct hvd_log *log)
+{
+	switch (o->action) {
+	case HVD_SHOW_HELP:
+		return show(hvd_options_help(o, terminal_width()));
+	case HVD_SHOW_USAGE:
+		return show(hvd_options_usage(o));
+	case HVD_SHOW_MAN:
+		return show(hvd_options_man(o));
+	case HVD_SHOW_COMPLETION:
+		return show(hvd_options_completion(o));
+	case HVD_SHOW_VERSION:
+		return show(hvd_xasprintf("hvdrun %s\n", HVD_VERSION));
+	case HVD_CHECK_BUILD:
+		return show(hvd_report_build());
+	case HVD_ASK_SRUN:
+		return ask_srun(o, log);
+	default:
+		for (size_t i = 0; i < o->notes.n; i++)
+			hvd_verbose(log, "%s", o->notes.v[i]);
+		return launch_job(o, log);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *slash = argv[0] ? strrchr(argv[0], '/') : NULL;
+	struct hvd_log log = hvd_log_make(slash ? slash + 1 : "hvdrun", HVD_LOG_INFO);
+	struct hvd_options options;
+	struct hvd_err err = {0};
+	int status;
+
+	signal(SIGPIPE, SIG_IGN);
+	hvd_options_init(&options);
+	if (hvd_options_parse(&options, argc, argv, &err) != 0 || hvd_options_env(&options, environ, &err) != 0 ||
+	    (options.action == HVD_RUN && hvd_config_load(&options, &err) != 0) ||
+	    hvd_options_check(&options, &err) != 0) {
+		hvd_log_err(&log, &err);
+		status = hvd_err_status(&err);
+	} else {
+		if (options.verbose)
+			log.level = options.verbose > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
+		status = act(&options, &log);
+	}
+	hvd_options_free(&options);
+	return status;
+}

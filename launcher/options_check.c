@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options_check.c - the rules between options, when all of them are known. */
+#include "options_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool hvd_options_on(const struct hvd_options *o, const char *name)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row = name ? hvd_optset_find(&set, HVD_FAMILY_HOROVOD, name, NULL) : NULL;
+	char *text;
+	bool on;
+
+	if (!row)
+		return true;
+	text = hvd_opt_text(o, row);
+	on = text && (row->type == HVD_OPT_STRING || strcmp(text, "0") != 0);
+	free(text);
+	return on;
+}
+
+/* Options of which only one can be given. */
+static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *a, *b;
+
+	for (size_t i = 0; (a = hvd_optset_row(&set, i)); i++) {
+		if (!a->exclude || o->source[i] != HVD_FROM_COMMAND)
+			continue;
+		for (size_t j = i + 1; (b = hvd_optset_row(&set, j)); j++) {
+			if (b->exclude != a->exclude || o->source[j] != HVD_FROM_COMMAND)
+				continue;
+			if (a->at == b->at && a->type == HVD_OPT_TRI && a->negate == b->negate)
+				continue;
+			hvd_err_set(err, HVD_E_USAGE, "options --%s and --%s cannot be given together", a->name,
+				    b->name);
+			return hvd_err_hint(err, "leave one of them out");
+		}
+	}
+	return 0;
+}
+
+static int check_processes(const struct hvd_options *o, struct hvd_err *err)
+{
+	int np = hvd_options_np(o);
+
+	if (o->num_proc > 0 && hvd_options_given(o, "ntasks") && o->num_proc != o->ntasks) {
+		hvd_err_set(err, HVD_E_USAGE, "-np %d and -n %d are the same option with different values", o->num_proc,
+			    o->ntasks);
+		return hvd_err_hint(err, "give one of them");
+	}
+	if (o->min_np > 0 && o->max_np > 0 && o->min_np > o->max_np) {
+		hvd_err_set(err, HVD_E_USAGE, "--min-np %d is more than --max-np %d", o->min_np, o->max_np);
+		return hvd_err_hint(err, "the least number of processes cannot be above the largest");
+	}
+	if (np > 0 && o->max_np > 0 && np > o->max_np) {
+		hvd_err_set(err, HVD_E_USAGE, "%d processes are more than --max-np %d", np, o->max_np);
+		return hvd_err_hint(err, "raise --max-np, or lower -np");
+	}
+	return 0;
+}
+
+/* -K0 and --keep-going are one thing. */
+static int check_failure(struct hvd_options *o, struct hvd_err *err)
+{
+	enum hvd_opt_source kill = hvd_options_source(o, "kill-on-bad-exit");
+	enum hvd_opt_source keep = hvd_options_source(o, "keep-going");
+
+	if (o->kill_on_bad_exit < 0)
+		return 0;
+	if (kill == keep && o->keep_going && o->kill_on_bad_exit) {
+		hvd_err_set(err, HVD_E_USAGE, "--keep-going and --kill-on-bad-exit contradict each other");
+		return hvd_err_hint(err, "leave one of them out; without both a failing rank ends the job");
+	}
+	if (kill > keep)
+		o->keep_going = !o->kill_on_bad_exit;
+	return 0;
+}
+
+static int check_launcher(struct hvd_options *o, struct hvd_err *err)
+{
+	if (o->controller != HVD_CONTROLLER_JSRUN)
+		return 0;
+	if (o->launcher != HVD_LAUNCHER_AUTO && o->launcher != HVD_LAUNCHER_JSRUN) {
+		hvd_err_set(err, HVD_E_USAGE, "--jsrun and --launcher name different launchers");
+		return hvd_err_hint(err, "leave one of them out");
+	}
+	o->launcher = HVD_LAUNCHER_JSRUN;
+	return 0;
+}
+
+/* "h1:2,h2:4": what somebody who knows horovodrun writes after -H. */
+static bool is_host_list(const char *s)
+{
+	while (*s) {
+		size_t name = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
+		size_t slots;
+
+		if (!name || s[name] != ':')
+			return false;
+		s += name + 1;
+		slots = strspn(s, "0123456789");
+		if (!slots || (s[slots] && s[slots] != ','))
+			return false;
+		s += slots + (s[slots] == ',');
+	}
+	return true;
+}
+
+/* srun answers --mpi=list, --cpu-bind=help and the like without a command. */
+static bool asks_srun(const struct hvd_options *o)
+{
+	for (size_t i = 0; i < o->srun_args.n; i++) {
+		const char *s = o->srun_args.v[i], *eq = strrchr(s, '=');
+		const char *value = eq ? eq + 1 : s;
+
+		if (strcmp(value, "help") == 0 || strcmp(value, "list") == 0 || strncmp(s, "--autocomplete", 14) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int check_command(struct hvd_options *o, struct hvd_err *err)
+{
+	if (o->hold && o->command.n && *o->command.v[0] && is_host_list(o->command.v[0])) {
+		hvd_err_set(err, HVD_E_USAGE, "-H is srun's --hold, but \"%.200s\" looks like hosts with slots",
+			    o->command.v[0]);
+		return hvd_err_hint(err, "write --hosts %.200s", o->command.v[0]);
+	}
+	if (o->command.n || o->selftest)
+		return 0;
+	if (asks_srun(o)) {
+		o->action = HVD_ASK_SRUN;
+		return 0;
+	}
+	hvd_err_set(err, HVD_E_USAGE, "there is no command to run");
+	return hvd_err_hint(err, "write it after the options: %s -n 4 python train.py",
+			    o->as_horovodrun ? "horovodrun" : "hvdrun");
+}
+
+static void add_notes(struct hvd_options *o)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+		if (row->needs && o->source[i] && !hvd_options_on(o, row->needs))
+			hvd_strv_addf(&o->notes, "option --%s has no effect without --%s", row->name, row->needs);
+	if (o->hvd >= 0)
+		hvd_strv_addf(&o->notes, "option --%s is for srun's plugin and has no effect here",
+			      o->hvd ? "hvd" : "no-hvd");
+}
+
+int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
+{
+	/* Who asks for help gets it, whatever else was written. */
+	if (o->action != HVD_RUN)
+		return 0;
+	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
+	    check_command(o, err))
+		return -1;
+	add_notes(o);
+	return 0;
+}
+
+int hvd_options_load(struct hvd_options *o, int argc, char *const *argv, char *const *envp, struct hvd_err *err)
+{
+	hvd_options_init(o);
+	if (hvd_options_parse(o, argc, argv, err) || hvd_options_env(o, envp, err) || hvd_options_check(o, err))
+		return -1;
+	return 0;
+}

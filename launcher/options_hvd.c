@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options_hvd.c - hvdrun's own options, and the spellings of the Slurm plugin,
+ * so that `srun --hvd …` and `hvdrun …` take the same words.
+ */
+#include "options_rows.h"
+
+#define LAUNCHERS  "auto|srun|fork|jsrun|blaunch|lsrun|ssh|mpirun"
+#define RENDEZVOUS "auto|launch|batch"
+
+#define ROW(n, ar, g, hint, text)                                                                                      \
+	.name = n, .family = HVD_FAMILY_HVD, .arity = HVD_ARG_##ar, .group = HVD_G_##g, .arg = hint, .help = text
+#define FLAG(n, g, text, field)       ROW(n, NONE, g, NULL, text), .type = HVD_OPT_FLAG, .at = HVD_AT(field)
+#define TEXT(n, g, hint, text, field) ROW(n, REQUIRED, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field)
+
+static const struct hvd_opt rows[] = {
+	{ROW("launcher", REQUIRED, RUN, "NAME",
+	     "What starts processes on hosts: auto takes the scheduler that this runs in, ssh for --hosts outside of "
+	     "one, fork on one machine"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(launcher), .choices = LAUNCHERS, .env = "HVD_LAUNCHER", .def = "auto"},
+	{FLAG("keep-going", RUN, "A rank that fails does not end the others; the same as srun's -K0", keep_going),
+	 .env = "HVD_KEEP_GOING"},
+	{FLAG("dry-run", RUN, "Show what would be started, and start nothing", dry_run)},
+	{FLAG("selftest", RUN, "Instead of a command, run a worker that tests that all ranks reach each other",
+	      selftest)},
+
+	{ROW("nics", REQUIRED, START, "LIST", "The same as --network-interfaces"), .type = HVD_OPT_LIST,
+	 .at = HVD_AT(nics)},
+	{ROW("hvd-nics", REQUIRED, START, "LIST", "The plugin's spelling of --network-interfaces"),
+	 .type = HVD_OPT_LIST, .at = HVD_AT(nics)},
+	{ROW("hvd-start-timeout", REQUIRED, START, "SECONDS", "The plugin's spelling of --start-timeout"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .min = 0.001},
+	{ROW("rendezvous", REQUIRED, START, "WHERE",
+	     "Where the rendezvous runs: launch is beside this program, batch the allocation's first node"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(rendezvous), .choices = RENDEZVOUS, .env = "HVD_RENDEZVOUS", .def = "auto"},
+	{ROW("hvd-rendezvous", REQUIRED, START, "WHERE", "The plugin's spelling of --rendezvous"), .type = HVD_OPT_ENUM,
+	 .at = HVD_AT(rendezvous), .choices = RENDEZVOUS},
+	{TEXT("hvd-config", START, "FILE", "The plugin's spelling of --config-file", config_file)},
+	{ROW("hvd", NONE, START, NULL, "For the plugin; here it is what happens anyway"), .type = HVD_OPT_TRI,
+	 .at = HVD_AT(hvd), .exclude = HVD_X_HVD},
+	{ROW("no-hvd", NONE, START, NULL, "For the plugin; without effect here"), .type = HVD_OPT_TRI,
+	 .at = HVD_AT(hvd), .negate = true, .exclude = HVD_X_HVD},
+
+	{TEXT("key-file", START, "FILE",
+	      "Identify ranks by the secret in this file, which all hosts can read, instead of by munge; see "
+	      "hvd.conf(5)",
+	      key_file),
+	 .env = "HVD_KEY_FILE"},
+
+	{TEXT("trace", OUTPUT, "FILE", "Write a trace of the start to this file, for Chrome's or Perfetto's viewer",
+	      trace),
+	 .env = "HVD_TRACE"},
+	{TEXT("hvd-trace", OUTPUT, "FILE", "The plugin's spelling of --trace", trace)},
+	{FLAG("json", OUTPUT,
+	      "With --dry-run, show what would run as JSON; otherwise end with a line of JSON about the launch on "
+	      "standard error",
+	      json)},
+	{ROW("hvd-verbose", NONE, OUTPUT, NULL, "Say more, without making srun say more; twice for every step"),
+	 .type = HVD_OPT_COUNT, .at = HVD_AT(verbose), .env = "HVD_VERBOSE"},
+
+	{ROW("controller", REQUIRED, CONTROLLER, "NAME", "The same as --gloo, --mpi or --jsrun"), .type = HVD_OPT_ENUM,
+	 .at = HVD_AT(controller), .choices = "auto|gloo|mpi|jsrun", .def = "auto", .config = "controller",
+	 .exclude = HVD_X_CONTROLLER},
+
+	{ROW("help-man", NONE, INFO, NULL, "Show the options as text for a manual page"), .type = HVD_OPT_SET,
+	 .at = HVD_AT(action), .number = HVD_SHOW_MAN, .hidden = true},
+	{ROW("print-completion", NONE, INFO, NULL, "Show the options for shell completion"), .type = HVD_OPT_SET,
+	 .at = HVD_AT(action), .number = HVD_SHOW_COMPLETION, .hidden = true},
+};
+
+struct hvd_opttable hvd_options_hvd(void)
+{
+	return (struct hvd_opttable){.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options_rows.h - what the tables of options share: the groups, and the parts
+ * that hvd_options_set() puts together. Only the option files include it.
+ */
+#ifndef HVD_OPTIONS_ROWS_H
+#define HVD_OPTIONS_ROWS_H
+
+#include "options.h"
+
+/* In the order in which --help shows them. */
+enum hvd_opt_group {
+	HVD_G_RUN,
+	HVD_G_HOSTS,
+	HVD_G_START,
+	HVD_G_OUTPUT,
+	HVD_G_ELASTIC,
+	HVD_G_CONTROLLER,
+	HVD_G_SSH,
+	HVD_G_TUNE,
+	HVD_G_AUTOTUNE,
+	HVD_G_TIMELINE,
+	HVD_G_STALL,
+	HVD_G_LIBRARY,
+	HVD_G_LOGGING,
+	HVD_G_INFO,
+	HVD_G_S_TASKS,
+	HVD_G_S_NODES,
+	HVD_G_S_RESOURCES,
+	HVD_G_S_BINDING,
+	HVD_G_S_IO,
+	HVD_G_S_STEP,
+	HVD_G_S_JOB,
+	HVD_G_S_PLUGIN,
+	HVD_GROUPS,
+};
+
+/* Rows that exclude each other on one command line. */
+enum hvd_opt_exclusion {
+	HVD_X_NONE,
+	HVD_X_CONTROLLER,
+	HVD_X_HOSTS,
+	HVD_X_HIERARCHICAL_ALLREDUCE,
+	HVD_X_HIERARCHICAL_ALLGATHER,
+	HVD_X_TORUS_ALLREDUCE,
+	HVD_X_AUTOTUNE,
+	HVD_X_MARK_CYCLES,
+	HVD_X_STALL,
+	HVD_X_MPI_THREADS,
+	HVD_X_LOG_TIMESTAMP,
+	HVD_X_HVD,
+};
+
+#define HVD_AT(field) offsetof(struct hvd_options, field)
+
+struct hvd_opttable hvd_options_srun(void);
+struct hvd_opttable hvd_options_horovod(void);
+struct hvd_opttable hvd_options_hvd(void);
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options_srun.c - the options of srun: the union of the releases 22.05 to
+ * 26.05, and those of the plugin pyxis. All of them are handed on; the ones that
+ * decide what this program does are read as well.
+ */
+#include "options_rows.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "4", "2-4", "2k"; newer releases also know "1,2,8" and "2-8:2". */
+static bool node_number(const char **s, long long *out)
+{
+	char *end;
+
+	if (**s < '0' || **s > '9')
+		return false;
+	*out = strtoll(*s, &end, 10);
+	if (*out > INT_MAX)
+		return false;
+	if (*end == 'k' || *end == 'K') {
+		*out *= 1024;
+		end++;
+	} else if (*end == 'm' || *end == 'M') {
+		*out *= 1024LL * 1024;
+		end++;
+	}
+	*s = end;
+	return *out <= INT_MAX;
+}
+
+static int read_nodes(void *result, const struct hvd_opt *o, const char *value, struct hvd_err *err)
+{
+	struct hvd_options *res = result;
+	long long lo = INT_MAX, hi = 0;
+	const char *s = value;
+
+	while (s) {
+		long long a, b, step;
+
+		if (!node_number(&s, &a))
+			goto bad;
+		b = a;
+		if (*s == '-' && (s++, !node_number(&s, &b)))
+			goto bad;
+		if (*s == ':' && (s++, !node_number(&s, &step)))
+			goto bad;
+		/* "4-0" has no upper end. */
+		if (b && b < a)
+			goto bad;
+		lo = a < lo ? a : lo;
+		hi = !b || b > hi ? b : hi;
+		if (!*s)
+			break;
+		if (*s++ != ',')
+			goto bad;
+	}
+	res->nodes_min = (int)lo;
+	res->nodes_max = (int)hi;
+	return 0;
+bad:
+	hvd_err_set(err, HVD_E_USAGE, "option --%s: \"%s\" is not a number of nodes", o->name, value);
+	return hvd_err_hint(err, "write -N 4, or -N 2-4 for at least two and at most four");
+}
+
+static int read_kill(void *result, const struct hvd_opt *o, const char *value, struct hvd_err *err)
+{
+	struct hvd_options *res = result;
+	long long n = 1;
+
+	if (value && *value && !hvd_opt_int(value, &n)) {
+		hvd_err_set(err, HVD_E_USAGE, "option --%s: \"%s\" is neither 0 nor 1", o->name, value);
+		return hvd_err_hint(err, "write -K0 or --kill-on-bad-exit=0 to let the other ranks go on");
+	}
+	res->kill_on_bad_exit = n != 0;
+	return 0;
+}
+
+#define ROW(n, l, ar, g, hint, text)                                                                                   \
+	.name = n, .letter = l, .arity = HVD_ARG_##ar, .family = HVD_FAMILY_SRUN, .group = HVD_G_S_##g, .arg = hint,   \
+	.help = text, .pass = true
+/* Handed on and nothing else; a release that is not 22.05 is the first that has it. */
+#define ON(n, l, ar, g, hint, text)                                                                                    \
+	{                                                                                                              \
+		ROW(n, l, ar, g, hint, text)                                                                           \
+	}
+#define NEW(n, ar, g, hint, text, release)                                                                             \
+	{                                                                                                              \
+		ROW(n, 0, ar, g, hint, text), .since = release                                                         \
+	}
+#define PYXIS(n, ar, hint, text)                                                                                       \
+	{                                                                                                              \
+		ROW(n, 0, ar, PLUGIN, hint, text), .plugin = true                                                      \
+	}
+/* Read too. */
+#define TEXT(n, l, ar, g, hint, text, field, variables)                                                                \
+	{                                                                                                              \
+		ROW(n, l, ar, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field), .env = variables            \
+	}
+#define NUM(n, l, g, hint, text, field, variables, least)                                                              \
+	{                                                                                                              \
+		ROW(n, l, REQUIRED, g, hint, text), .type = HVD_OPT_INT, .at = HVD_AT(field), .env = variables,        \
+						    .min = least                                                       \
+	}
+#define FLAG(n, l, ar, g, hint, text, field, variables)                                                                \
+	{                                                                                                              \
+		ROW(n, l, ar, g, hint, text), .type = HVD_OPT_FLAG, .at = HVD_AT(field), .env = variables              \
+	}
+
+static const struct hvd_opt rows[] = {
+	/* Tasks. */
+	{ROW("ntasks", 'n', REQUIRED, TASKS, "NUMBER", "Start this many tasks (ranks); the same as -np"),
+	 .type = HVD_OPT_INT, .at = HVD_AT(ntasks), .env = "SLURM_NTASKS,SLURM_NPROCS", .min = 1,
+	 .collide = "horovodrun's -np may be shortened to -n: the same thing"},
+	NUM("ntasks-per-node", 0, TASKS, "NUMBER", "Tasks on each node", ntasks_per_node, "SLURM_NTASKS_PER_NODE", 0),
+	NUM("tasks-per-node", 0, TASKS, "NUMBER", "The same as --ntasks-per-node", ntasks_per_node, NULL, 0),
+	NUM("ntasks-per-gpu", 0, TASKS, "NUMBER", "Tasks for each GPU", ntasks_per_gpu, "SLURM_NTASKS_PER_GPU", 0),
+	NUM("ntasks-per-tres", 0, TASKS, "NUMBER", "The same as --ntasks-per-gpu", ntasks_per_gpu,
+	    "SLURM_NTASKS_PER_TRES", 0),
+	NUM("ntasks-per-socket", 0, TASKS, "NUMBER", "Tasks on each socket", ntasks_per_socket, NULL, 0),
+	NUM("ntasks-per-core", 0, TASKS, "NUMBER", "Tasks on each core", ntasks_per_core, "SLURM_NTASKS_PER_CORE", 0),
+	NUM("cpus-per-task", 'c', TASKS, "NUMBER", "CPUs for each task", cpus_per_task,
+	    "SRUN_CPUS_PER_TASK,SLURM_CPUS_PER_TASK", 0),
+	TEXT("distribution", 'm', REQUIRED, TASKS, "METHOD", "How tasks are spread over nodes, sockets and cores",
+	     distribution, "SLURM_DISTRIBUTION"),
+	FLAG("overcommit", 'O', NONE, TASKS, NULL, "Allow more than one task per CPU", overcommit, "SLURM_OVERCOMMIT"),
+	FLAG("multi-prog", 0, NONE, TASKS, NULL, "The command is a file that names a program for each rank", multi_prog,
+	     "SLURM_SRUN_MULTI"),
+	TEXT("het-group", 0, REQUIRED, TASKS, "LIST", "Components of a heterogeneous job to start in", het_group, NULL),
+	TEXT("pack-group", 0, REQUIRED, TASKS, "LIST", "The same as --het-group", het_group, NULL),
+
+	/* Nodes. */
+	{ROW("nodes", 'N', REQUIRED, NODES, "MIN[-MAX]", "How many nodes"), .type = HVD_OPT_INT,
+	 .at = HVD_AT(nodes_min), .read = read_nodes, .env = "SLURM_JOB_NUM_NODES,SLURM_NNODES"},
+	TEXT("nodelist", 'w', REQUIRED, NODES, "HOSTS", "Run on these nodes", nodelist, NULL),
+	TEXT("nodefile", 'F', REQUIRED, NODES, "FILE", "Run on the nodes that the file names", nodefile, NULL),
+	TEXT("exclude", 'x', REQUIRED, NODES, "HOSTS", "Do not run on these nodes", exclude, NULL),
+	TEXT("relative", 'r', REQUIRED, NODES, "NUMBER", "Begin with this node of the allocation", relative, NULL),
+	ON("use-min-nodes", 0, NONE, NODES, NULL, "Of a range of node counts prefer the smaller"),
+	ON("contiguous", 0, NONE, NODES, NULL, "Ask for neighbouring nodes"),
+	ON("constraint", 'C', REQUIRED, NODES, "FEATURES", "Nodes must have these features"),
+	ON("cluster-constraint", 0, REQUIRED, NODES, "FEATURES", "Clusters must have these features"),
+	ON("prefer", 0, REQUIRED, NODES, "FEATURES", "Nodes should have these features"),
+	ON("mincpus", 0, REQUIRED, NODES, "NUMBER", "Nodes must have this many CPUs"),
+	ON("tmp", 0, REQUIRED, NODES, "SIZE", "Nodes must have this much temporary disk"),
+	ON("switches", 0, REQUIRED, NODES, "COUNT[@TIME]", "At most this many leaf switches"),
+	ON("spread-job", 0, NONE, NODES, NULL, "Spread the job over as many nodes as possible"),
+	ON("reboot", 0, NONE, NODES, NULL, "Reboot the nodes first"),
+	ON("delay-boot", 0, REQUIRED, NODES, "MINUTES", "Wait before nodes are rebooted for their features"),
+	FLAG("no-allocate", 'Z', NONE, NODES, NULL, "Do not create an allocation (administrators)", no_allocate, NULL),
+	NEW("segment", REQUIRED, NODES, "SIZE", "Size of the segments that blocks of nodes are taken in", 2405),
+	NEW("spread-segments", NONE, NODES, NULL, "Place segments in separate base blocks", 2511),
+	NEW("consolidate-segments", NONE, NODES, NULL, "Place segments in as few base blocks as possible", 2511),
+
+	/* Resources. */
+	TEXT("gpus", 'G', REQUIRED, RESOURCES, "[TYPE:]N", "GPUs for the whole job", gpus, "SLURM_GPUS"),
+	TEXT("gpus-per-node", 0, REQUIRED, RESOURCES, "[TYPE:]N", "GPUs on each node", gpus_per_node,
+	     "SLURM_GPUS_PER_NODE"),
+	TEXT("gpus-per-socket", 0, REQUIRED, RESOURCES, "[TYPE:]N", "GPUs on each socket", gpus_per_socket,
+	     "SLURM_GPUS_PER_SOCKET"),
+	TEXT("gpus-per-task", 0, REQUIRED, RESOURCES, "[TYPE:]N", "GPUs for each task", gpus_per_task,
+	     "SLURM_GPUS_PER_TASK"),
+	{ROW("tres-per-task", 0, REQUIRED, RESOURCES, "LIST", "Resources for each task"), .type = HVD_OPT_STRING,
+	 .at = HVD_AT(tres_per_task), .env = "SLURM_TRES_PER_TASK", .since = 2302},
+	TEXT("gres", 0, REQUIRED, RESOURCES, "LIST", "Generic resources on each node", gres, "SLURM_GRES"),
+	ON("gres-flags", 0, REQUIRED, RESOURCES, "FLAGS", "How generic resources are given out"),
+	ON("cpus-per-gpu", 0, REQUIRED, RESOURCES, "NUMBER", "CPUs for each GPU"),
+	ON("mem-per-gpu", 0, REQUIRED, RESOURCES, "SIZE", "Memory for each GPU"),
+	ON("mem-per-cpu", 0, REQUIRED, RESOURCES, "SIZE", "Memory for each CPU"),
+	TEXT("mem", 0, REQUIRED, RESOURCES, "SIZE", "Memory on each node", mem, "SLURM_MEM_PER_NODE"),
+	ON("licenses", 'L', REQUIRED, RESOURCES, "LIST", "Licenses that the job needs"),
+	FLAG("exclusive", 0, OPTIONAL, RESOURCES, "KIND", "Do not share nodes, or within a job CPUs", exclusive,
+	     "SLURM_EXCLUSIVE"),
+	FLAG("exact", 0, NONE, RESOURCES, NULL, "Take only what was asked for of each node", exact, "SLURM_EXACT"),
+	FLAG("overlap", 0, OPTIONAL, RESOURCES, "KIND", "Let other steps use the same resources", overlap,
+	     "SLURM_OVERLAP"),
+	ON("oversubscribe", 's', NONE, RESOURCES, NULL, "Share resources with other jobs"),
+	ON("whole", 0, NONE, RESOURCES, NULL, "Give the step all resources of its nodes"),
+	ON("core-spec", 'S', REQUIRED, RESOURCES, "NUMBER", "Cores of each node kept for the system"),
+	ON("thread-spec", 0, REQUIRED, RESOURCES, "NUMBER", "Threads of each node kept for the system"),
+	ON("network", 0, REQUIRED, RESOURCES, "TYPE", "What the interconnect plugin is to provide"),
+	ON("resv-ports", 0, OPTIONAL, RESOURCES, "NUMBER", "Reserve communication ports for the step"),
+	ON("bb", 0, REQUIRED, RESOURCES, "SPEC", "Burst buffer"),
+	ON("bbf", 0, REQUIRED, RESOURCES, "FILE", "File that describes a burst buffer"),
+	NEW("resources", REQUIRED, RESOURCES, "SPEC", "Resources of other kinds", 2511),
+	NEW("mem-update", REQUIRED, RESOURCES, "SPEC", "Change the memory of the job while it runs", 2605),
+
+	/* Binding. */
+	TEXT("cpu-bind", 0, REQUIRED, BINDING, "TYPE", "Bind tasks to CPUs", cpu_bind, "SLURM_CPU_BIND"),
+	TEXT("cpu_bind", 0, REQUIRED, BINDING, "TYPE", "The same as --cpu-bind", cpu_bind, NULL),
+	ON("mem-bind", 0, REQUIRED, BINDING, "TYPE", "Bind tasks to memory"),
+	TEXT("gpu-bind", 0, REQUIRED, BINDING, "TYPE", "Bind tasks to GPUs", gpu_bind, "SLURM_GPU_BIND"),
+	NEW("tres-bind", REQUIRED, BINDING, "SPEC", "Bind tasks to generic resources", 2311),
+	ON("accel-bind", 0, REQUIRED, BINDING, "FLAGS", "Bind tasks to the nearest devices"),
+	ON("hint", 0, REQUIRED, BINDING, "TYPE", "Bind as suits a kind of application"),
+	ON("cpu-freq", 0, REQUIRED, BINDING, "RANGE", "Frequency and governor of CPUs"),
+	ON("gpu-freq", 0, REQUIRED, BINDING, "SPEC", "Frequency and voltage of GPUs"),
+	ON("extra-node-info", 'B', REQUIRED, BINDING, "S[:C[:T]]", "Sockets, cores and threads that nodes must have"),
+	ON("sockets-per-node", 0, REQUIRED, BINDING, "NUMBER", "Sockets that nodes must have"),
+	ON("cores-per-socket", 0, REQUIRED, BINDING, "NUMBER", "Cores that sockets must have"),
+	ON("threads-per-core", 0, REQUIRED, BINDING, "NUMBER", "Threads that cores must have"),
+
+	/* Input and output. */
+	{ROW("input", 'i', REQUIRED, IO, "MODE", "Where standard input comes from"), .type = HVD_OPT_STRING,
+	 .at = HVD_AT(input), .env = "SRUN_INPUT,SLURM_STDINMODE",
+	 .collide = "-i is horovodrun's --ssh-identity-file when called as horovodrun"},
+	TEXT("output", 'o', REQUIRED, IO, "MODE", "Where standard output goes", output, "SRUN_OUTPUT,SLURM_STDOUTMODE"),
+	TEXT("error", 'e', REQUIRED, IO, "MODE", "Where standard error goes", error, "SRUN_ERROR,SLURM_STDERRMODE"),
+	FLAG("label", 'l', NONE, IO, NULL, "Put the task's number in front of each line", label, "SLURM_LABELIO"),
+	FLAG("unbuffered", 'u', NONE, IO, NULL, "Do not buffer output by lines", unbuffered, "SLURM_UNBUFFEREDIO"),
+	FLAG("pty", 0, OPTIONAL, IO, "FD", "Run task 0 in a pseudo terminal", pty, NULL),
+	ON("open-mode", 0, REQUIRED, IO, "append|truncate", "How output files are opened"),
+	ON("x11", 0, OPTIONAL, IO, "WHERE", "Forward X11"),
+
+	/* The step. */
+	{ROW("mpi", 0, REQUIRED, STEP, "TYPE", "Kind of MPI that srun is to serve"), .type = HVD_OPT_STRING,
+	 .at = HVD_AT(mpi_type), .env = "SLURM_MPI_TYPE", .apart = "none|list|pmi2|pmix|pmix_v*|openmpi|cray_shasta",
+	 .collide = "--mpi without a value is horovodrun's MPI controller. Because of that the value is written with "
+		    "an equals sign; as a word of its own only the usual types are taken, and none when called as "
+		    "horovodrun"},
+	{ROW("kill-on-bad-exit", 'K', OPTIONAL, STEP, "0|1",
+	     "End all tasks when one fails. That is the default here; 0 is the same as --keep-going"),
+	 .type = HVD_OPT_TRI, .at = HVD_AT(kill_on_bad_exit), .read = read_kill, .env = "SLURM_KILL_BAD_EXIT"},
+	NUM("wait", 'W', STEP, "SECONDS", "End the job this long after the first task has ended", wait, "SLURM_WAIT",
+	    0),
+	TEXT("export", 0, REQUIRED, STEP, "LIST|ALL|NONE", "Variables that tasks get", export_env,
+	     "SRUN_EXPORT_ENV,SLURM_EXPORT_ENV"),
+	TEXT("chdir", 'D', REQUIRED, STEP, "DIRECTORY", "Where tasks run", chdir, "SLURM_WORKING_DIR,SLURM_REMOTE_CWD"),
+	TEXT("bcast", 0, OPTIONAL, STEP, "PATH", "Copy the program to the nodes first", bcast, "SLURM_BCAST"),
+	ON("bcast-exclude", 0, REQUIRED, STEP, "PATHS", "Libraries that --bcast leaves out"),
+	ON("send-libs", 0, OPTIONAL, STEP, "yes|no", "Copy the program's libraries as well"),
+	ON("compress", 0, OPTIONAL, STEP, "LIBRARY", "Compress what --bcast copies"),
+	TEXT("jobid", 0, REQUIRED, STEP, "ID", "Run in this allocation", jobid, "SLURM_JOB_ID,SLURM_JOBID"),
+	FLAG("preserve-env", 'E', NONE, STEP, NULL, "Let the environment's counts of nodes and tasks win", preserve_env,
+	     NULL),
+	ON("no-kill", 'k', OPTIONAL, STEP, "off", "Do not end the job when a node fails"),
+	ON("signal", 0, REQUIRED, STEP, "SIGNAL[@TIME]", "Send a signal before the time limit"),
+	ON("quit-on-interrupt", 0, NONE, STEP, NULL, "One Ctrl-C ends the job"),
+	ON("disable-status", 'X', NONE, STEP, NULL, "Ctrl-C does not show the state of tasks"),
+	ON("propagate", 0, OPTIONAL, STEP, "LIMITS", "Resource limits that tasks inherit"),
+	ON("prolog", 0, REQUIRED, STEP, "PROGRAM", "Run before the step, where srun runs"),
+	ON("epilog", 0, REQUIRED, STEP, "PROGRAM", "Run after the step, where srun runs"),
+	ON("task-prolog", 0, REQUIRED, STEP, "PROGRAM", "Run before each task"),
+	ON("task-epilog", 0, REQUIRED, STEP, "PROGRAM", "Run after each task"),
+	ON("profile", 0, REQUIRED, STEP, "KINDS", "Record a profile"),
+	ON("acctg-freq", 0, REQUIRED, STEP, "LIST", "How often accounting samples"),
+	ON("threads", 'T', REQUIRED, STEP, "NUMBER", "Threads of srun for starting tasks"),
+	ON("msg-timeout", 0, REQUIRED, STEP, "SECONDS", "How long srun waits for messages"),
+	ON("slurmd-debug", 0, REQUIRED, STEP, "LEVEL", "How much slurmd says on the tasks' standard error"),
+	{ROW("quiet", 'Q', NONE, STEP, NULL, "Say less"), .type = HVD_OPT_COUNT, .at = HVD_AT(quiet)},
+	{ROW("verbose", 'v', NONE, STEP, NULL, "Say more; for srun too. --hvd-verbose is for this program only"),
+	 .type = HVD_OPT_COUNT, .at = HVD_AT(verbose),
+	 .collide = "-v is horovodrun's --version, and --verbose is not handed on to srun, when called as horovodrun"},
+	FLAG("test-only", 0, NONE, STEP, NULL, "Only say when the job would start", test_only, NULL),
+	ON("debugger-test", 0, NONE, STEP, NULL, "For testing debuggers"),
+	ON("interactive", 0, NONE, STEP, NULL, "The step is salloc's interactive one"),
+	TEXT("container", 0, REQUIRED, STEP, "PATH", "OCI bundle to run in", container, "SRUN_CONTAINER"),
+	NEW("container-id", REQUIRED, STEP, "ID", "Name of the OCI container", 2302),
+	NEW("container-type", REQUIRED, STEP, "TYPE", "Kind of container", 2605),
+	NEW("runtime", REQUIRED, STEP, "NAME", "Plugin that runs containers", 2605),
+	NEW("external-launcher", OPTIONAL, STEP, "KIND", "The step is started by an MPI launcher", 2311),
+	NEW("treewidth", REQUIRED, STEP, "WIDTH", "Width of the tree that messages take", 2311),
+	NEW("oom-kill-step", OPTIONAL, STEP, "0|1", "End the step when a task runs out of memory", 2411),
+	NEW("wait-for-children", NONE, STEP, NULL, "A task ends with the last of its processes", 2505),
+	NEW("ignore-signals", REQUIRED, STEP, "SIGNALS", "Signals that srun does not forward", 2605),
+	{ROW("async", 0, NONE, STEP, NULL, "Do not wait for the step"), .type = HVD_OPT_FLAG, .at = HVD_AT(async),
+	 .since = 2605},
+	NEW("parsable", NONE, STEP, NULL, "With --async, print only the step's number", 2605),
+	{ROW("autocomplete", 0, REQUIRED, STEP, "NAME", "For srun's shell completion"), .since = 2302, .hidden = true},
+
+	/* The job, where srun makes one. */
+	TEXT("account", 'A', REQUIRED, JOB, "NAME", "Account to charge", account, "SLURM_ACCOUNT"),
+	{ROW("partition", 'p', REQUIRED, JOB, "NAMES", "Partition"), .type = HVD_OPT_STRING, .at = HVD_AT(partition),
+	 .env = "SLURM_PARTITION", .collide = "-p is horovodrun's --ssh-port when called as horovodrun"},
+	ON("qos", 'q', REQUIRED, JOB, "NAME", "Quality of service"),
+	TEXT("reservation", 0, REQUIRED, JOB, "NAMES", "Reservation", reservation, "SLURM_RESERVATION"),
+	TEXT("clusters", 'M', REQUIRED, JOB, "NAMES", "Clusters to send the job to", clusters, "SLURM_CLUSTERS"),
+	ON("cluster", 0, REQUIRED, JOB, "NAMES", "Clusters to send the job to"),
+	TEXT("time", 't', REQUIRED, JOB, "TIME", "Time limit", time, "SLURM_TIMELIMIT"),
+	ON("time-min", 0, REQUIRED, JOB, "TIME", "Least time limit that is acceptable"),
+	ON("job-name", 'J', REQUIRED, JOB, "NAME", "Name of the job"),
+	TEXT("immediate", 'I', OPTIONAL, JOB, "SECONDS", "Give up when there are no resources within this time",
+	     immediate, NULL),
+	ON("begin", 'b', REQUIRED, JOB, "TIME", "Not before this time"),
+	ON("deadline", 0, REQUIRED, JOB, "TIME", "Give up when the job cannot end by this time"),
+	ON("dependency", 'd', REQUIRED, JOB, "LIST", "Jobs to wait for"),
+	{ROW("hold", 'H', NONE, JOB, NULL, "Submit the job held"), .type = HVD_OPT_FLAG, .at = HVD_AT(hold),
+	 .collide = "-H is horovodrun's --hosts when called as horovodrun"},
+	ON("priority", 0, REQUIRED, JOB, "VALUE", "Priority of the job"),
+	ON("nice", 0, OPTIONAL, JOB, "VALUE", "Lower the priority"),
+	ON("comment", 0, REQUIRED, JOB, "TEXT", "Comment"),
+	NEW("extra", REQUIRED, JOB, "TEXT", "Text that plugins may look at", 2302),
+	ON("wckey", 0, REQUIRED, JOB, "KEY", "Key for accounting"),
+	ON("mcs-label", 0, REQUIRED, JOB, "LABEL", "Label of multi-category security"),
+	ON("context", 0, REQUIRED, JOB, "CONTEXT", "SELinux context"),
+	ON("mail-type", 0, REQUIRED, JOB, "EVENTS", "What to send mail about"),
+	ON("mail-user", 0, REQUIRED, JOB, "USER", "Who gets the mail"),
+	ON("power", 0, REQUIRED, JOB, "FLAGS", "Power management (old releases)"),
+	ON("uid", 0, REQUIRED, JOB, "USER", "Submit as this user (old releases, root)"),
+	ON("gid", 0, REQUIRED, JOB, "GROUP", "Submit with this group (old releases, root)"),
+	NEW("stepmgr", NONE, JOB, NULL, "Let the first node manage the job's steps", 2405),
+
+	/* pyxis, so that both forms of its options are understood. */
+	PYXIS("container-image", REQUIRED, "IMAGE", "Container image to run in"),
+	PYXIS("container-mounts", REQUIRED, "SRC:DST,...", "Directories to mount in the container"),
+	PYXIS("container-workdir", REQUIRED, "PATH", "Working directory in the container"),
+	PYXIS("container-name", REQUIRED, "NAME", "Name under which the container is kept"),
+	PYXIS("container-save", REQUIRED, "PATH", "Save the container to this file"),
+	PYXIS("container-mount-home", NONE, NULL, "Mount the home directory"),
+	PYXIS("no-container-mount-home", NONE, NULL, "Do not mount the home directory"),
+	PYXIS("container-remap-root", NONE, NULL, "Be root in the container"),
+	PYXIS("no-container-remap-root", NONE, NULL, "Do not be root in the container"),
+	PYXIS("container-entrypoint", NONE, NULL, "Run the image's entry point"),
+	PYXIS("no-container-entrypoint", NONE, NULL, "Do not run the image's entry point"),
+	PYXIS("container-entrypoint-log", NONE, NULL, "Show the output of the entry point"),
+	PYXIS("container-writable", NONE, NULL, "Let the container be written to"),
+	PYXIS("container-readonly", NONE, NULL, "Do not let the container be written to"),
+	PYXIS("container-env", REQUIRED, "NAMES", "Variables that win over the image's"),
+	PYXIS("container-unshare", REQUIRED, "SPEC", "Namespaces that the container gets of its own"),
+
+	/* Not handed on: they ask this program. */
+	{.name = "help",
+	 .letter = 'h',
+	 .family = HVD_FAMILY_SRUN,
+	 .group = HVD_G_INFO,
+	 .help = "Show the options and end",
+	 .type = HVD_OPT_SET,
+	 .number = HVD_SHOW_HELP,
+	 .at = HVD_AT(action)},
+	{.name = "usage",
+	 .family = HVD_FAMILY_SRUN,
+	 .group = HVD_G_INFO,
+	 .help = "Show a summary and end",
+	 .type = HVD_OPT_SET,
+	 .number = HVD_SHOW_USAGE,
+	 .at = HVD_AT(action)},
+	{.name = "version",
+	 .letter = 'V',
+	 .family = HVD_FAMILY_SRUN,
+	 .group = HVD_G_INFO,
+	 .help = "Show the version of this program and end",
+	 .type = HVD_OPT_SET,
+	 .number = HVD_SHOW_VERSION,
+	 .at = HVD_AT(action)},
+};
+
+struct hvd_opttable hvd_options_srun(void)
+{
+	return (struct hvd_opttable){.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
+}

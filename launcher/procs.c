@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "procs.h"
+
+#include "feed.h"
+#include "preamble.h"
+#include "spawn.h"
+#include "xalloc.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a shim said last may still be on its way when its process is seen to have ended. */
+#define LATE_MS 200
+
+struct one {
+	struct hvd_procs *procs;
+	struct hvd_proc *proc;
+	pid_t pid; /* 0 when it has been reaped or was not started */
+	int status;
+	int ranks_left; /* not reported yet; 0 where the backend starts no hosts */
+	bool came, over;
+	struct hvd_feed *feed;
+	struct event *late;
+};
+
+struct hvd_procs {
+	struct event_base *base;
+	struct hvd_launch *launch;
+	const struct hvd_backend *backend;
+	const struct hvd_procs_opts *opts;
+	const struct hvd_procs_ops *ops;
+	void *arg;
+	struct one *v;
+	size_t n, started, running; /* the first n are to run */
+	unsigned under_way;
+};
+
+/* ---- starting ---- */
+
+/* A descriptor from which the one local shim reads the launch's key. */
+static int key_pipe(const struct hvd_key *key, struct hvd_err *err)
+{
+	int fds[2];
+
+	if (pipe(fds) != 0)
+		return hvd_err_sys(err, "cannot make a pipe");
+	if (write(fds[1], key->b, HVD_KEY_LEN) != HVD_KEY_LEN) {
+		close(fds[0]);
+		fds[0] = hvd_err_sys(err, "cannot hand over the launch's key");
+	}
+	close(fds[1]);
+	return fds[0];
+}
+
+/* The launch's data, behind it what hvdrun itself reads: for the first host only, which has rank 0. */
+static int stdin_of(struct one *one, bool first, struct hvd_err *err)
+{
+	struct hvd_procs *procs = one->procs;
+	struct hvd_preamble p = {.key = *procs->opts->key, .directory = getcwd(NULL, 0)};
+	unsigned char *bytes;
+	int rc = -1, fd = -1;
+	size_t n;
+
+	if (!p.directory) {
+		hvd_err_sys(err, "cannot tell the current directory");
+	} else {
+		memcpy(p.boot, procs->opts->boot, strlen(procs->opts->boot) + 1);
+		hvd_launch_export(procs->launch, &p.env);
+		rc = hvd_preamble_format(&p, &bytes, &n, err);
+	}
+	hvd_preamble_clear(&p);
+	if (rc == 0)
+		one->feed = hvd_feed_create(procs->base, bytes, n, first ? STDIN_FILENO : -1, &fd, err);
+	return fd;
+}
+
+static int start_one(struct one *one, bool first, struct hvd_err *err)
+{
+	struct hvd_procs *procs = one->procs;
+	struct hvd_proc *proc = one->proc;
+	struct hvd_spawn spawn = {.path = proc->argv.v[0],
+				  .argv = proc->argv.v,
+				  .parent_death_signal = SIGTERM,
+				  .nofile = procs->opts->nofile,
+				  .new_group = !procs->backend->signals_tty};
+	int fd = -1, to = STDIN_FILENO;
+
+	if (procs->backend->by_stdin) {
+		fd = stdin_of(one, first, err);
+	} else {
+		hvd_env_set(&proc->env, HVD_BOOT_ENV, procs->opts->boot);
+		to = HVD_KEY_FD;
+		if (procs->backend->loopback)
+			fd = key_pipe(procs->opts->key, err);
+	}
+	if (fd < 0 && (procs->backend->by_stdin || procs->backend->loopback))
+		return -1;
+	if (fd >= 0)
+		hvd_spawn_fd(&spawn, fd, to);
+	if (proc->fd >= 0)
+		hvd_spawn_fd(&spawn, proc->fd, proc->fd);
+	spawn.envp = proc->env.v;
+	one->pid = hvd_spawn(&spawn, err);
+	if (fd >= 0)
+		close(fd);
+	if (one->pid >= 0)
+		return 0;
+	one->pid = 0;
+	return -1;
+}
+
+int hvd_procs_start(struct hvd_procs *procs, struct hvd_err *err)
+{
+	unsigned most = procs->backend->fan_out;
+
+	while (procs->started < procs->n && (!most || procs->under_way < most)) {
+		if (start_one(&procs->v[procs->started], procs->started == 0, err) != 0)
+			return -1;
+		procs->started++;
+		procs->running++;
+		procs->under_way++;
+	}
+	return 0;
+}
+
+static void start_more(struct hvd_procs *procs)
+{
+	struct hvd_err why = {0};
+
+	if (hvd_procs_start(procs, &why) != 0) {
+		hvd_procs_stop(procs);
+		procs->ops->lost(&why, procs->arg);
+	}
+}
+
+/* ---- ending ---- */
+
+static void explain(const struct one *one, struct hvd_err *why)
+{
+	const struct hvd_procs *procs = one->procs;
+	char text[64];
+
+	if (procs->backend->explain) {
+		procs->backend->explain(procs->launch, one->proc, one->status, one->came, why);
+	} else {
+		hvd_status_text(one->status, text, sizeof(text));
+		hvd_err_set(why, HVD_E_FAILED, "its shim ended before its ranks did: %s", text);
+	}
+	if (one->proc->host)
+		hvd_err_host(why, one->proc->host);
+}
+
+static void settle(struct one *one)
+{
+	struct hvd_procs *procs = one->procs;
+	struct hvd_err why = {0};
+
+	one->over = true;
+	procs->running--;
+	if (!one->came)
+		procs->under_way--;
+	if (one->ranks_left > 0) {
+		explain(one, &why);
+		procs->ops->lost(&why, procs->arg);
+	}
+	procs->ops->ended(one->status, procs->arg);
+	start_more(procs);
+	if (procs->running == 0)
+		procs->ops->all_ended(procs->arg);
+}
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	settle(arg);
+}
+
+void hvd_procs_reap(struct hvd_procs *procs)
+{
+	struct timeval moment = {.tv_usec = LATE_MS * 1000};
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (size_t i = 0; i < procs->started; i++) {
+			struct one *one = &procs->v[i];
+
+			if (one->pid != pid)
+				continue;
+			one->pid = 0;
+			one->status = status;
+			if (one->ranks_left > 0)
+				evtimer_add(one->late, &moment);
+			else
+				settle(one);
+			break;
+		}
+}
+
+void hvd_procs_came(struct hvd_procs *procs, size_t host)
+{
+	if (host >= procs->started || procs->v[host].came || procs->v[host].over)
+		return;
+	procs->v[host].came = true;
+	procs->under_way--;
+	start_more(procs);
+}
+
+void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host)
+{
+	for (size_t i = 0; i < procs->started; i++)
+		if (procs->v[i].ranks_left > 0 && procs->v[i].proc->host && strcmp(procs->v[i].proc->host, host) == 0) {
+			procs->v[i].ranks_left--;
+			return;
+		}
+}
+
+void hvd_procs_stop(struct hvd_procs *procs)
+{
+	procs->n = procs->started;
+}
+
+void hvd_procs_signal(struct hvd_procs *procs, int sig)
+{
+	for (size_t i = 0; i < procs->started; i++)
+		if (procs->v[i].pid > 0)
+			kill(procs->v[i].pid, sig);
+}
+
+/* ---- life ---- */
+
+struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *launch,
+				   const struct hvd_backend *backend, const struct hvd_procs_opts *opts,
+				   const struct hvd_procs_ops *ops, void *arg)
+{
+	struct hvd_procs *procs = hvd_xcalloc(1, sizeof(*procs));
+
+	procs->base = base;
+	procs->launch = launch;
+	procs->backend = backend;
+	procs->opts = opts;
+	procs->ops = ops;
+	procs->arg = arg;
+	procs->n = launch->n_procs;
+	procs->v = hvd_xcalloc(procs->n, sizeof(*procs->v));
+	for (size_t i = 0; i < procs->n; i++) {
+		procs->v[i].procs = procs;
+		procs->v[i].proc = &launch->procs[i];
+		procs->v[i].late = evtimer_new(base, on_late, &procs->v[i]);
+		if (backend->starts_hosts && i < (size_t)launch->alloc.n_hosts)
+			procs->v[i].ranks_left = launch->alloc.hosts[i].slots;
+	}
+	return procs;
+}
+
+void hvd_procs_destroy(struct hvd_procs *procs)
+{
+	if (!procs)
+		return;
+	for (size_t i = 0; i < procs->launch->n_procs; i++) {
+		struct one *one = &procs->v[i];
+
+		hvd_feed_destroy(one->feed);
+		if (one->pid > 0)
+			hvd_end(one->pid, 1, NULL);
+		if (one->late)
+			event_free(one->late);
+	}
+	free(procs->v);
+	free(procs);
+}

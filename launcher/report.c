@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report.h"
+
+#include "slurm.h"
+#include "spawn.h"
+#include "xalloc.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *strv_json(const struct hvd_strv *sv)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < sv->n; i++)
+		json_array_append_new(list, json_string(sv->v[i]));
+	return list;
+}
+
+/* Variables that this launch adds to, or changes in, the environment it was given. */
+static struct hvd_strv changed_env(const struct hvd_launch *launch, const struct hvd_proc *proc)
+{
+	struct hvd_strv out = {0};
+
+	for (size_t i = 0; i < proc->env.n; i++) {
+		bool same = false;
+
+		for (char *const *e = launch->envp; *e && !same; e++)
+			same = strcmp(*e, proc->env.v[i]) == 0;
+		if (!same)
+			hvd_strv_add(&out, proc->env.v[i]);
+	}
+	return out;
+}
+
+static void print_json(const struct hvd_launch *launch, const struct hvd_backend *backend,
+		       const struct hvd_driver_opts *opts)
+{
+	json_t *hosts = json_array(), *procs = json_array(), *out;
+
+	for (int i = 0; i < launch->alloc.n_hosts; i++)
+		json_array_append_new(hosts, json_pack("{s:s, s:i}", "name", launch->alloc.hosts[i].name, "slots",
+						       launch->alloc.hosts[i].slots));
+	for (size_t i = 0; i < launch->n_procs; i++) {
+		struct hvd_strv env = changed_env(launch, &launch->procs[i]);
+
+		json_array_append_new(procs, json_pack("{s:o, s:o}", "argv", strv_json(&launch->procs[i].argv), "env",
+						       strv_json(&env)));
+		hvd_strv_free(&env);
+	}
+	out = json_pack("{s:s, s:o, s:o, s:o, s:f}", "backend", backend->name, "hosts", hosts, "processes", procs,
+			"rank_env", strv_json(&opts->env), "start_timeout", opts->start_timeout);
+	json_dumpf(out, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(out);
+}
+
+/* NAME='value' …: what the shell takes for assignments, so only the value may be quoted. Caller frees. */
+static char *assignments(const struct hvd_strv *env)
+{
+	char *all = hvd_xstrdup("");
+
+	for (size_t i = 0; i < env->n; i++) {
+		const char *value = strchr(env->v[i], '=') + 1;
+		char *quoted = hvd_shell_quote(value);
+		char *longer =
+			hvd_xasprintf("%s%s%.*s%s", all, i ? " " : "", (int)(value - env->v[i]), env->v[i], quoted);
+
+		free(quoted);
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend,
+		       const struct hvd_driver_opts *opts, bool json)
+{
+	if (json) {
+		print_json(launch, backend, opts);
+		return fflush(stdout) != 0;
+	}
+	printf("# backend: %s\n", backend->name);
+	if (launch->alloc.n_hosts) {
+		char *table = hvd_alloc_table(&launch->alloc, 0);
+
+		printf("# %d rank%s on %d host%s (%s):\n", launch->alloc.slots, launch->alloc.slots == 1 ? "" : "s",
+		       launch->alloc.n_hosts, launch->alloc.n_hosts == 1 ? "" : "s", launch->alloc.source);
+		for (char *save = NULL, *line = strtok_r(table, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+			printf("# %s\n", line);
+		free(table);
+	}
+	for (size_t i = 0; i < opts->env.n; i++)
+		printf("# every rank gets %s\n", opts->env.v[i]);
+	for (size_t i = 0; i < launch->n_procs; i++) {
+		struct hvd_strv env = changed_env(launch, &launch->procs[i]);
+		char *vars = assignments(&env), *line = hvd_shell_join(launch->procs[i].argv.v);
+
+		printf("%s%s%s\n", vars, *vars ? " " : "", line);
+		free(vars);
+		free(line);
+		hvd_strv_free(&env);
+	}
+	return fflush(stdout) != 0;
+}
+
+void hvd_report_result(const struct hvd_result *result, const struct hvd_backend *backend)
+{
+	char text[64];
+	json_t *out = json_pack("{s:s, s:i, s:b, s:f, s:f}", "backend", backend ? backend->name : "none", "status",
+				result->status, "started", result->started, "start_seconds", result->start_seconds,
+				"seconds", result->seconds);
+	char *line;
+
+	if (result->rank_failed)
+		json_object_set_new(out, "first_failure",
+				    json_pack("{s:I, s:s, s:s}", "rank", (json_int_t)result->rank, "host", result->host,
+					      "how", hvd_status_text(result->rank_status, text, sizeof(text))));
+	line = json_dumps(out, JSON_COMPACT);
+	fprintf(stderr, "%s\n", line);
+	free(line);
+	json_decref(out);
+}
+
+char *hvd_report_build(void)
+{
+	return hvd_xasprintf("hvdrun %s\n\nControllers:\n    [X] Gloo\n\nLaunch backends:\n    [%c] srun (Slurm)\n"
+			     "    [X] ssh (hosts that are listed)\n    [X] fork (this machine)\n",
+			     HVD_VERSION, hvd_slurm_built_in() ? 'X' : ' ');
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * report.h - what hvdrun tells of a launch besides its messages: --dry-run, --json, --check-build.
+ */
+#ifndef HVD_REPORT_H
+#define HVD_REPORT_H
+
+#include "backends/backend.h"
+#include "driver.h"
+#include "run.h"
+
+/* Print what would run, to standard output: for people, or as one JSON object. Returns the exit status. */
+int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend,
+		       const struct hvd_driver_opts *opts, bool json);
+
+/* One line of JSON about a launch that has ended, to standard error: standard output is the ranks'. */
+void hvd_report_result(const struct hvd_result *result, const struct hvd_backend *backend);
+
+/* What this build can do. Caller frees. */
+char *hvd_report_build(void);
+
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run.h"
+
+#include "nofile.h"
+#include "procs.h"
+#include "settings.h"
+#include "spawn.h"
+#include "xalloc.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* After a failed start the ranks end by themselves, as the driver has told them; this is for those it could not reach.
+ */
+#define SOFT_END_SECONDS 2
+/* A host whose shim went without a word is lost when the launch still goes on after this. srun may wait for such a
+ * host's tasks for ever. */
+#define LOST_HOST_SECONDS 3
+/* How long a backend may take to end its processes before it is killed itself. */
+#define END_SECONDS 10
+
+/* How often, 10 ms apart, processes without a parent are looked for and killed. */
+#define ADOPTED_TRIES 100
+
+struct run {
+	struct event_base *base;
+	struct hvd_launch *launch;
+	const struct hvd_backend *backend;
+	struct hvd_driver_opts *opts;
+	struct hvd_session session;
+	struct hvd_key key; /* where the backend hands it over: the launch's secret */
+	char id_text[HVD_ID_TEXT];
+	struct hvd_driver *driver;
+	struct hvd_result *result;
+	const struct hvd_log *log;
+	struct hvd_procs *procs;
+	struct hvd_procs_opts procs_opts;
+	char boot[HVD_BOOT_MAX];
+	int signal_fd;
+	struct event *signals, *soft_end, *hard_end, *host_lost;
+	char lost_host[256];
+	hvd_time began;
+	bool failed, ending;
+	int ending_signal;
+};
+
+/* End everything: the ranks through their shims where those start them, else through the backend's process. */
+static void end_all(struct run *run)
+{
+	struct timeval tv = {.tv_sec = END_SECONDS};
+
+	hvd_procs_stop(run->procs);
+	if (run->backend->starts_hosts)
+		hvd_driver_end_ranks(run->driver);
+	if (!run->backend->starts_hosts || run->failed)
+		hvd_procs_signal(run->procs, SIGTERM);
+	if (!run->ending)
+		evtimer_add(run->hard_end, &tv);
+	run->ending = true;
+}
+
+static void on_soft_end(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	end_all(arg);
+}
+
+static void on_hard_end(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	hvd_procs_signal(((struct run *)arg)->procs, SIGKILL);
+}
+
+/* ---- what the driver says ---- */
+
+static void on_started(void *arg)
+{
+	struct run *run = arg;
+
+	run->result->started = true;
+	run->result->start_seconds = (double)(hvd_now() - run->began) / 1e9;
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	struct timeval tv = {.tv_sec = SOFT_END_SECONDS};
+	struct run *run = arg;
+
+	if (run->ending_signal)
+		return; /* what fails now fails because of it */
+	run->failed = true;
+	run->result->status = hvd_err_status(why);
+	hvd_log_err(run->log, why);
+	if (run->backend->starts_hosts)
+		end_all(run);
+	else
+		evtimer_add(run->soft_end, &tv);
+}
+
+static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
+{
+	struct run *run = arg;
+	char text[64];
+
+	hvd_procs_rank_ended(run->procs, host);
+	if (status == 0 || run->result->rank_failed || run->ending)
+		return;
+	run->result->rank_failed = true;
+	run->result->rank = rank;
+	run->result->rank_status = status;
+	run->result->status = hvd_status_exit(status);
+	snprintf(run->result->host, sizeof(run->result->host), "%s", host);
+	hvd_status_text(status, text, sizeof(text));
+	if (run->launch->options->keep_going) {
+		hvd_error(run->log, "rank %u on %s failed: %s; the others go on (--keep-going)", rank, host, text);
+		return;
+	}
+	hvd_error(run->log, "rank %u on %s failed first: %s; ending the other ranks", rank, host, text);
+	if (run->backend->starts_hosts)
+		end_all(run); /* otherwise the backend does it: it sees the same end */
+}
+
+static void on_lost_host(evutil_socket_t fd, short what, void *arg)
+{
+	struct run *run = arg;
+
+	(void)fd;
+	(void)what;
+	if (!run->failed && !run->ending && !run->result->rank_failed) {
+		hvd_error(run->log, "%s: the connection to its ranks' shim was lost; ending the job", run->lost_host);
+		hvd_info(run->log, "did the host fail, or was it taken away? (sinfo -N -n %s)", run->lost_host);
+		run->result->status = 1;
+		run->failed = true;
+	}
+	end_all(run);
+}
+
+/* Often the step is just being ended, and this host's shim was first to go: wait whether the rest follows. */
+static void on_host_gone(const char *host, void *arg)
+{
+	struct timeval tv = {.tv_sec = LOST_HOST_SECONDS};
+	struct run *run = arg;
+
+	if (evtimer_pending(run->host_lost, NULL))
+		return;
+	snprintf(run->lost_host, sizeof(run->lost_host), "%s", host);
+	evtimer_add(run->host_lost, &tv);
+}
+
+/* ---- signals and children ---- */
+
+static void on_host_came(uint32_t host, void *arg)
+{
+	hvd_procs_came(((struct run *)arg)->procs, host);
+}
+
+/* A host's process is gone, and with it the way to its ranks. */
+static void on_proc_lost(const struct hvd_err *why, void *arg)
+{
+	struct run *run = arg;
+
+	if (run->ending)
+		return;
+	if (!run->result->started) {
+		hvd_driver_give_up(run->driver, why);
+		return;
+	}
+	hvd_log_err(run->log, why);
+	if (run->result->status == 0)
+		run->result->status = 1;
+	if (!run->launch->options->keep_going)
+		end_all(run);
+}
+
+static void on_proc_ended(int status, void *arg)
+{
+	struct run *run = arg;
+
+	if (!run->failed && !run->result->rank_failed && run->result->status == 0)
+		run->result->status = hvd_status_exit(status);
+}
+
+static void on_all_ended(void *arg)
+{
+	event_base_loopbreak(((struct run *)arg)->base);
+}
+
+static void on_one_signal(struct run *run, const struct signalfd_siginfo *si)
+{
+	int sig = (int)si->ssi_signo;
+	/* From the terminal: the whole foreground group has it. */
+	bool tty = si->ssi_code == SI_KERNEL;
+
+	if (sig == SIGCHLD) {
+		hvd_procs_reap(run->procs);
+	} else if (run->backend->signals_tty) {
+		if (!tty)
+			hvd_procs_signal(run->procs, sig);
+	} else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP) {
+		if (!run->ending_signal) {
+			hvd_info(run->log, "%s: ending the ranks", sig == SIGINT ? "interrupted" : strsignal(sig));
+			run->ending_signal = sig;
+			run->result->status = 128 + sig;
+			run->failed |= !run->result->started;
+		}
+		end_all(run);
+	} else {
+		hvd_driver_signal_ranks(run->driver, sig);
+	}
+}
+
+static void on_signals(evutil_socket_t fd, short what, void *arg)
+{
+	struct signalfd_siginfo si;
+
+	(void)what;
+	while (read(fd, &si, sizeof(si)) == sizeof(si))
+		on_one_signal(arg, &si);
+}
+
+static int catch_signals(struct run *run, struct hvd_err *err)
+{
+	static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
+		sigaddset(&set, caught[i]);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0 ||
+	    (run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+		return hvd_err_sys(err, "cannot watch for signals");
+	run->signals = event_new(run->base, run->signal_fd, EV_READ | EV_PERSIST, on_signals, run);
+	event_add(run->signals, NULL);
+	return 0;
+}
+
+/* ---- life ---- */
+
+static int start_all(struct run *run, struct hvd_err *err)
+{
+	struct hvd_boot boot;
+
+	hvd_driver_boot(run->driver, &boot);
+	if (hvd_boot_format(&boot, run->boot, err) != 0)
+		return -1;
+	return hvd_procs_start(run->procs, err);
+}
+
+static int make_session(struct run *run, struct hvd_err *err)
+{
+	struct hvd_identity identity = {.kind = HVD_ID_KEY};
+
+	run->opts->id_text = run->id_text;
+	if (run->backend->loopback || run->backend->by_stdin) {
+		snprintf(run->id_text, sizeof(run->id_text), "fd:%d", HVD_KEY_FD);
+		if (hvd_random(identity.key.b, HVD_KEY_LEN, err) != 0)
+			return -1;
+		run->key = identity.key;
+	} else if (hvd_identity_from(run->launch->options, &identity, run->id_text, err) != 0) {
+		return -1;
+	}
+	return hvd_session_create(&run->session, &identity, err);
+}
+
+static int begin(struct run *run, struct hvd_err *err)
+{
+	static const struct hvd_driver_ops ops = {on_started, on_failed, on_rank_exit, on_host_gone};
+	static const struct hvd_procs_ops procs_ops = {on_proc_ended, on_proc_lost, on_all_ended};
+
+	run->procs_opts = (struct hvd_procs_opts){.boot = run->boot, .key = &run->key, .nofile = hvd_raise_nofile()};
+	if (run->backend->starts_hosts)
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
+	run->base = event_base_new();
+	if (!run->base)
+		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
+	run->soft_end = evtimer_new(run->base, on_soft_end, run);
+	run->hard_end = evtimer_new(run->base, on_hard_end, run);
+	run->host_lost = evtimer_new(run->base, on_lost_host, run);
+	run->procs = hvd_procs_create(run->base, run->launch, run->backend, &run->procs_opts, &procs_ops, run);
+	if (make_session(run, err) != 0 || catch_signals(run, err) != 0)
+		return -1;
+	run->driver = hvd_driver_create(run->base, run->opts, &run->session, &ops, run, run->log, err);
+	if (!run->driver)
+		return -1;
+	hvd_driver_watch_hosts(run->driver, on_host_came);
+	return start_all(run, err);
+}
+
+/* A shim that was killed could not end what its ranks had started in sessions of their own. Its orphans are ours. */
+static void end_adopted(void)
+{
+	struct timespec moment = {.tv_nsec = 10000000};
+
+	for (int tries = 0; tries < ADOPTED_TRIES && hvd_kill_children() > 0; tries++) {
+		nanosleep(&moment, NULL);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+}
+
+static void cleanup(struct run *run)
+{
+	hvd_procs_destroy(run->procs);
+	if (run->backend->starts_hosts)
+		end_adopted();
+	hvd_driver_destroy(run->driver);
+	if (run->signals)
+		event_free(run->signals);
+	if (run->signal_fd >= 0)
+		close(run->signal_fd);
+	if (run->soft_end)
+		event_free(run->soft_end);
+	if (run->hard_end)
+		event_free(run->hard_end);
+	if (run->host_lost)
+		event_free(run->host_lost);
+	if (run->base)
+		event_base_free(run->base);
+	explicit_bzero(&run->key, sizeof(run->key));
+}
+
+int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
+	    struct hvd_result *result, struct hvd_err *err)
+{
+	struct run run = {.launch = launch,
+			  .backend = backend,
+			  .opts = opts,
+			  .result = result,
+			  .log = launch->log,
+			  .signal_fd = -1,
+			  .began = hvd_now()};
+	int rc;
+
+	memset(result, 0, sizeof(*result));
+	rc = begin(&run, err);
+	if (rc == 0)
+		event_base_dispatch(run.base);
+	result->seconds = (double)(hvd_now() - run.began) / 1e9;
+	cleanup(&run);
+	return rc;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace.h"
+
+#include <jansson.h>
+
+static void phase(json_t *events, uint32_t host, const char *name, hvd_time from, hvd_time to, hvd_time began)
+{
+	if (from && to)
+		json_array_append_new(events,
+				      json_pack("{s:s, s:s, s:I, s:i, s:I, s:I}", "ph", "X", "name", name, "pid",
+						(json_int_t)host, "tid", 0, "ts", (json_int_t)((from - began) / 1000),
+						"dur", (json_int_t)((to - from) / 1000)));
+}
+
+int hvd_trace_write(const char *path, const struct hvd_roster *roster, hvd_time began, struct hvd_err *err)
+{
+	json_t *events = json_array(), *trace;
+	char buf[32];
+	int rc;
+
+	for (uint32_t h = 0; h < roster->n; h++) {
+		const struct hvd_seat *seat = &roster->seats[h];
+
+		json_array_append_new(events,
+				      json_pack("{s:s, s:s, s:I, s:{s:s}}", "ph", "M", "name", "process_name", "pid",
+						(json_int_t)h, "args", "name", hvd_roster_name(roster, h, buf)));
+		phase(events, h, "wait for the host", began, seat->registered_at, began);
+		phase(events, h, "wait for the other hosts", seat->registered_at, seat->probed_at, began);
+		phase(events, h, "probe", seat->probed_at, seat->reported_at, began);
+		phase(events, h, "wait for the plan", seat->reported_at ? seat->reported_at : seat->registered_at,
+		      seat->planned_at, began);
+	}
+	trace = json_pack("{s:s, s:o}", "displayTimeUnit", "ms", "traceEvents", events);
+	rc = json_dump_file(trace, path, JSON_COMPACT);
+	json_decref(trace);
+	if (rc != 0)
+		return hvd_err_sys(err, "cannot write the launch trace to %s", path);
+	return 0;
+}

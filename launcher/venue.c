@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "venue.h"
+
+#include "rendezvous/server.h"
+#include "xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int hvd_venue_open(struct hvd_venue *venue, struct event_base *base, const struct hvd_key *session_key,
+		   const struct hvd_addr *addrs, size_t n_addrs, in_port_t lo, in_port_t hi, int32_t host,
+		   const struct hvd_log *log, struct hvd_err *err)
+{
+	venue->meeting = hvd_meeting_create(base, session_key, addrs, n_addrs, lo, hi, log, err);
+	if (!venue->meeting)
+		return hvd_err_prefix(err, "cannot start the rendezvous server");
+	venue->endpoints.addrs = hvd_xcalloc(n_addrs, sizeof(*addrs));
+	memcpy(venue->endpoints.addrs, addrs, n_addrs * sizeof(*addrs));
+	venue->endpoints.n = n_addrs;
+	venue->endpoints.port = hvd_meeting_port(venue->meeting);
+	venue->endpoints.host = host;
+	return 0;
+}
+
+void hvd_venue_elsewhere(struct hvd_venue *venue, struct hvd_conn *server, const struct hvd_node *first, in_port_t port)
+{
+	struct hvd_endpoints *ep = &venue->endpoints;
+	const struct hvd_addr *addr;
+	uint8_t iface;
+
+	ep->addrs = hvd_xcalloc(HVD_MAX_ENDPOINTS, sizeof(*ep->addrs));
+	hvd_addr_parse("127.0.0.1", &ep->addrs[ep->n++]);
+	while (ep->n < HVD_MAX_ENDPOINTS && (addr = hvd_roster_addr(first, ep->n - 1, &iface)))
+		ep->addrs[ep->n++] = *addr;
+	ep->port = port;
+	ep->host = 0;
+	venue->server = server;
+}
+
+void hvd_venue_close(struct hvd_venue *venue)
+{
+	hvd_meeting_destroy(venue->meeting);
+	free(venue->endpoints.addrs);
+	memset(venue, 0, sizeof(*venue));
+}
+
+/* What `list` holds goes to the server elsewhere, if that is where it is. Takes the reference. */
+static void tell(struct hvd_venue *venue, const char *type, const char *key, json_t *list)
+{
+	if (venue->server)
+		hvd_conn_send(venue->server, json_pack("{s:s, s:o}", "t", type, key, list));
+	else
+		json_decref(list);
+}
+
+static void list_addr(json_t *list, const struct hvd_addr *addr)
+{
+	char text[HVD_ADDR_TEXT];
+
+	json_array_append_new(list, json_string(hvd_addr_text(addr, text)));
+}
+
+void hvd_venue_admit(struct hvd_venue *venue, const struct hvd_roster *roster)
+{
+	json_t *list = json_array();
+	const struct hvd_addr *addr;
+	uint8_t iface;
+
+	for (uint32_t h = 0; h < roster->n; h++)
+		for (size_t a = 0; (addr = hvd_roster_addr(&roster->nodes[h], a, &iface)); a++) {
+			if (venue->meeting)
+				hvd_meeting_allow(venue->meeting, addr, NULL);
+			list_addr(list, addr);
+		}
+	tell(venue, "allow", "hosts", list);
+}
+
+static void size_scopes(struct hvd_rv *rv, const struct hvd_layout *l)
+{
+	char scope[300];
+
+	hvd_rv_scope_size(rv, "global", (size_t)l->size, NULL);
+	for (int h = 0; h < l->n_hosts; h++) {
+		snprintf(scope, sizeof(scope), "local_%s", l->hosts[h].name);
+		hvd_rv_scope_size(rv, scope, (size_t)l->hosts[h].n, NULL);
+	}
+	for (int r = 0; r < l->size; r++)
+		if (l->places[r].cross_rank == 0) {
+			snprintf(scope, sizeof(scope), "cross_%d", l->places[r].local_rank);
+			hvd_rv_scope_size(rv, scope, (size_t)l->places[r].cross_size, NULL);
+		}
+}
+
+void hvd_venue_settle(struct hvd_venue *venue, const struct hvd_plan *plan, const struct hvd_roster *roster)
+{
+	const struct hvd_endpoints *ep = &venue->endpoints;
+	struct hvd_addr *kept = hvd_xcalloc(ep->n, sizeof(*kept));
+	json_t *list = json_array();
+	size_t n = 0;
+
+	for (size_t i = 0; i < ep->n; i++)
+		if (hvd_plan_uses(plan, roster, i)) {
+			kept[n++] = ep->addrs[i];
+			list_addr(list, &ep->addrs[i]);
+		}
+	if (venue->meeting) {
+		hvd_meeting_keep(venue->meeting, kept, n);
+		size_scopes(hvd_meeting_server(venue->meeting), &plan->layout);
+	}
+	tell(venue, "keep", "addrs", list);
+	free(kept);
+}

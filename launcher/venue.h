@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * venue.h - where the ranks meet: a rendezvous in this process, or one on the first host.
+ *
+ * The driver speaks to both in the same way; the one on the first host (see
+ * task/serve.h) is told over its connection.
+ */
+#ifndef HVD_VENUE_H
+#define HVD_VENUE_H
+
+#include "conn.h"
+#include "meeting.h"
+#include "planner.h"
+#include "roster.h"
+
+struct hvd_venue {
+	struct hvd_meeting *meeting; /* here, or NULL */
+	struct hvd_conn *server;     /* elsewhere, or NULL; not owned */
+	struct hvd_endpoints endpoints;
+};
+
+/* Open it here, on these addresses of this host, which is host `host` of the job (-1: none). */
+int hvd_venue_open(struct hvd_venue *venue, struct event_base *base, const struct hvd_key *session_key,
+		   const struct hvd_addr *addrs, size_t n_addrs, in_port_t lo, in_port_t hi, int32_t host,
+		   const struct hvd_log *log, struct hvd_err *err);
+/* It is open on the first host, at this port of all its addresses. */
+void hvd_venue_elsewhere(struct hvd_venue *venue, struct hvd_conn *server, const struct hvd_node *first,
+			 in_port_t port);
+void hvd_venue_close(struct hvd_venue *venue);
+
+/* Let the hosts of the job in, and nobody else. */
+void hvd_venue_admit(struct hvd_venue *venue, const struct hvd_roster *roster);
+/* The plan is made: listen on what it uses only, and know how many ranks meet in each scope. */
+void hvd_venue_settle(struct hvd_venue *venue, const struct hvd_plan *plan, const struct hvd_roster *roster);
+
+#endif
