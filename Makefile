@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make help` lists what can be made. Everything built goes to $(B).
+
+VERSION   := 0.1.0
+PREFIX    ?= /usr/local
+BINDIR    ?= $(PREFIX)/bin
+LIBEXECDIR ?= $(PREFIX)/libexec/hvd
+PLUGINDIR ?= $(PREFIX)/lib/slurm
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
+MANDIR    ?= $(PREFIX)/share/man
+DATADIR   ?= $(PREFIX)/share
+B         ?= build
+
+CC        ?= gcc
+CXX       ?= g++
+CLANG     ?= clang
+PKG_CONFIG ?= pkg-config
+WERROR    ?=
+SAN       ?=
+
+pkgs      := jansson libevent_core hwloc nettle yaml-0.1
+DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(pkgs) 2>/dev/null)
+DEP_LIBS  := $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -lmunge
+
+# Without libslurm everything but the plugin and the Slurm sources of allocations is built.
+SLURM     ?= $(shell $(PKG_CONFIG) --exists slurm 2>/dev/null && echo yes || { test -e /usr/include/slurm/slurm.h && echo yes || echo no; })
+ifeq ($(SLURM),yes)
+SLURM_CFLAGS ?= -DHVD_WITH_SLURM=1
+SLURM_LIBS   ?= -lslurm
+endif
+# Gloo is C++ and only the self-test worker needs it.
+GLOO      ?= $(shell test -e /usr/include/gloo/config.h && echo yes || echo no)
+GLOO_LIBS ?= -lgloo
+
+OPT       ?= -O2 -g
+WARN      := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wpointer-arith -Wwrite-strings -Wformat=2 $(WERROR)
+CWARN     := -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
+HARDEN    := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection -fcf-protection
+ifneq ($(SAN),)
+HARDEN    := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+CPPFLAGS_ALL := -D_GNU_SOURCE -DHVD_VERSION='"$(VERSION)"' -DHVD_LIBEXECDIR='"$(LIBEXECDIR)"' \
+	-DHVD_SYSCONFDIR='"$(SYSCONFDIR)"' -iquote lib -iquote . $(SLURM_CFLAGS) $(DEP_CFLAGS) $(CPPFLAGS)
+CFLAGS_ALL   := -std=c11 $(OPT) $(WARN) $(CWARN) $(HARDEN) -fPIC -fvisibility=hidden $(CFLAGS)
+CXXFLAGS_ALL := -std=c++17 $(OPT) $(WARN) $(HARDEN) -fPIE $(CXXFLAGS)
+LDFLAGS_ALL  := -Wl,-z,relro,-z,now,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+
+lib_src      := $(sort $(wildcard lib/*.c lib/*/*.c))
+launcher_src := $(sort $(filter-out launcher/main_%,$(wildcard launcher/*.c launcher/backends/*.c)))
+task_src     := $(sort $(filter-out task/main_%,$(wildcard task/*.c)))
+spank_src    := $(sort $(wildcard spank/*.c))
+unit_src     := $(sort $(wildcard tests/unit/test_*.c))
+fuzz_src     := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+bench_src    := $(sort $(wildcard tests/bench/*.c))
+obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+
+programs := $(B)/bin/hvdrun $(B)/bin/hvd-rendezvous $(B)/libexec/hvd/hvd-driver $(B)/libexec/hvd/hvd-task
+ifeq ($(GLOO),yes)
+programs += $(B)/bin/hvd-selftest
+endif
+ifeq ($(SLURM),yes)
+programs += $(B)/lib/hvd.so
+endif
+unit_bin  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(unit_src))
+bench_bin := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(bench_src))
+
+.PHONY: all
+all: $(programs)
+
+##@ help
+.PHONY: help
+help:  ## list what can be made
+	@awk -F '##' '/^[a-z-]+:.*##/ { split($$1, t, ":"); printf "  make %-14s %s\n", t[1], $$2 }' $(MAKEFILE_LIST)
+
+# Objects depend on the flags they were compiled with: a changed flag rebuilds.
+flags_now := $(CC) $(CXX) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(CXXFLAGS_ALL) $(LDFLAGS_ALL)
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(subst ','\'',$(flags_now))' | cmp -s - $@ || echo '$(subst ','\'',$(flags_now))' > $@
+.PHONY: FORCE
+FORCE:
+
+$(B)/obj/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+
+$(B)/obj/%.o: %.cc $(B)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS_ALL) $(CXXFLAGS_ALL) -MMD -MP -c $< -o $@
+
+# What is made of many objects depends on the list of sources too: a removed source leaves nothing behind.
+sources_now := $(lib_src) $(launcher_src) $(task_src) $(spank_src)
+$(B)/sources: FORCE
+	@mkdir -p $(@D)
+	@echo '$(sources_now)' | cmp -s - $@ || echo '$(sources_now)' > $@
+
+$(B)/libhvd.a: $(call obj,$(lib_src)) $(B)/sources
+$(B)/liblauncher.a: $(call obj,$(launcher_src)) $(B)/sources
+$(B)/libtask.a: $(call obj,$(task_src)) $(B)/sources
+$(B)/%.a:
+	@rm -f $@
+	$(AR) rcs $@ $(filter %.o,$^)
+
+$(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
+$(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
+$(B)/bin/hvd-rendezvous: $(B)/obj/launcher/main_rendezvous.o $(B)/libhvd.a
+$(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(B)/libtask.a $(B)/libhvd.a
+$(B)/bin/% $(B)/libexec/hvd/%:
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
+
+selftest_src := $(sort $(wildcard task/selftest/*.cc))
+$(B)/bin/hvd-selftest: $(patsubst %.cc,$(B)/obj/%.o,$(selftest_src))
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(GLOO_LIBS) -lpthread
+
+# The plugin takes from lib/ only what needs nothing but libc.
+plugin_lib := $(call obj,lib/err.c lib/deadline.c lib/strv.c lib/xalloc.c lib/spawn.c lib/boot.c lib/addr.c)
+$(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/sources
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -Wl,--version-script=spank/exports.map -o $@ $(filter %.o,$^)
+
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS) -lcmocka
+
+$(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
+
+.SECONDARY:
+
+unit_bats    := $(sort $(wildcard tests/unit/*.bats))
+cluster_bats := $(sort $(wildcard tests/cluster/*.bats))
+peers_bats   := $(sort $(wildcard tests/peers/*.bats))
+fuzz_bin     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/tests/fuzz/%,$(fuzz_src))
+
+.PHONY: units benches
+units: $(unit_bin)
+benches: $(bench_bin)
+
+.PHONY: unit
+unit: $(unit_bin)  ## build and run the unit tests that are programs
+	@B='$(B)' tests/run $(unit_bin)
+
+.PHONY: check-unit
+check-unit: all $(unit_bin)  ## every test that needs no cluster
+	@B='$(B)' tests/run $(unit_bin) $(unit_bats)
+
+.PHONY: check-cluster
+check-cluster: all  ## every test on a real Slurm on this machine (as root)
+	@B='$(B)' tests/run $(cluster_bats)
+
+.PHONY: peers check-peers
+peers:  ## install Horovod for the tests that need it, outside of this folder; some minutes
+	@tests/peers/install.sh
+
+check-peers: all  ## every test with real Horovod: make peers first
+	@B='$(B)' tests/run $(peers_bats)
+
+.PHONY: check
+check: all $(unit_bin)  ## run every test
+	@B='$(B)' tests/run $(unit_bin) $(unit_bats) $(cluster_bats) $(peers_bats)
+
+.PHONY: sanitize
+sanitize:  ## run the unit tests with the address and undefined-behaviour sanitizers, from $(B)/sanitize
+	@$(MAKE) --no-print-directory B='$(B)/sanitize' SAN=address,undefined unit
+
+.PHONY: lint
+lint:  ## compilers' warnings, cppcheck, shellcheck, format, manual pages, exported symbols
+	@B='$(B)' MAKE='$(MAKE)' tests/lint
+
+# The fuzz targets are built by clang with coverage and sanitizers, all objects anew in $(B)/fuzz.
+fuzz_san := address,undefined
+.PHONY: fuzz
+fuzz:  ## run each fuzz target for FUZZ_SECONDS (10)
+	@command -v $(CLANG) >/dev/null || { echo 'make fuzz needs clang, and $(CLANG) is not installed'; exit 1; }
+	@mkdir -p $(B)/fuzz
+	@echo 'int LLVMFuzzerTestOneInput(const char *d, long n); int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }' | \
+		$(CLANG) -fsanitize=fuzzer,$(fuzz_san) -x c - -o $(B)/fuzz/runtime 2>$(B)/fuzz/runtime.log || \
+		{ cat $(B)/fuzz/runtime.log; echo 'make fuzz needs the sanitizer runtime of clang (Debian: libclang-rt-*-dev)'; exit 1; }
+	@$(MAKE) --no-print-directory B='$(B)/fuzz' CC='$(CLANG)' CXX='$(CLANG)++' SAN=fuzzer-no-link,$(fuzz_san) OPT='-O1 -g' \
+		$(fuzz_bin)
+	@B='$(B)' tests/fuzz/run $(fuzz_bin)
+
+$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
+
+# Side by side in one run, as ratios; each needs some minutes. BENCH selects: launch, driver, rendezvous.
+BENCH ?= launch driver rendezvous
+.PHONY: bench
+bench: all $(bench_bin)  ## measure launches against srun, the rendezvous against nginx, the driver's scale
+	@B='$(B)' tests/bench/run $(BENCH)
+
+SOAK ?= 1000
+.PHONY: soak
+soak: all  ## SOAK (1000) launches in a row on the test cluster, then look for leaks
+	@B='$(B)' tests/cluster/soak.sh $(SOAK)
+
+include install.mk
+
+.PHONY: demo
+demo: all  ## run a job on a four-node Slurm on this machine, as root (scripts/demo --help)
+	@B='$(B)' scripts/demo
+
+.PHONY: cluster-up cluster-down cluster-shell
+NODES ?= 4
+cluster-up: all  ## bring up a Slurm of NODES (4) nodes on this machine with the suite as it is now
+	@B='$(B)' scripts/demo up --nodes '$(NODES)'
+cluster-shell:  ## a shell of user alice on that cluster
+	@scripts/demo shell
+cluster-down:  ## take that cluster down
+	@scripts/demo down
+
+.PHONY: clean
+clean:  ## remove what was built
+	rm -rf $(B)
+
+.PHONY: format
+format:  ## apply .clang-format
+	clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# Installing and removing; included by the Makefile.
+#
+# PREFIX, BINDIR, LIBEXECDIR, PLUGINDIR, SYSCONFDIR, MANDIR, DATADIR   where to; the programs are built with these, so
+#              give them to `make` and to `make install` alike
+# DESTDIR      put in front of them all, for packages
+# HOROVODRUN=1 also install hvdrun under the name horovodrun
+
+INSTALL    ?= install
+DOCDIR     ?= $(DATADIR)/doc/hvd
+HOROVODRUN ?=
+
+pages_made := $(B)/man/hvdrun.1
+man_pages  := $(sort $(wildcard man/*.[1-8])) $(pages_made)
+examples   := $(sort $(wildcard scripts/examples/*.sbatch))
+
+# The options of hvdrun stand in its tables; the rest of its page is written by hand.
+$(B)/man/hvdrun.1: man/hvdrun.1.in $(B)/bin/hvdrun
+	@mkdir -p $(@D)
+	$(B)/bin/hvdrun --help-man > $@.options
+	sed -e '/^@OPTIONS@$$/ { r $@.options' -e 'd; }' -e 's/@VERSION@/$(VERSION)/' $< > $@
+
+all: $(pages_made)
+
+place := sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@MANDIR@|$(MANDIR)|g' \
+	-e 's|@PLUGINDIR@|$(PLUGINDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
+
+.PHONY: install
+install: all  ## install below PREFIX (/usr/local); DESTDIR goes in front; see install.mk
+	$(INSTALL) -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/examples' \
+		'$(DESTDIR)$(DATADIR)/bash-completion/completions' '$(DESTDIR)$(DATADIR)/modulefiles/hvd'
+	$(INSTALL) -m 755 $(filter $(B)/bin/%,$(programs)) '$(DESTDIR)$(BINDIR)'
+	$(INSTALL) -m 755 $(filter $(B)/libexec/%,$(programs)) '$(DESTDIR)$(LIBEXECDIR)'
+ifneq ($(filter $(B)/lib/hvd.so,$(programs)),)
+	$(INSTALL) -d '$(DESTDIR)$(PLUGINDIR)'
+	$(INSTALL) -m 755 $(B)/lib/hvd.so '$(DESTDIR)$(PLUGINDIR)'
+endif
+	for page in $(man_pages); do \
+		$(INSTALL) -d "$(DESTDIR)$(MANDIR)/man$${page##*.}" && \
+		$(INSTALL) -m 644 "$$page" "$(DESTDIR)$(MANDIR)/man$${page##*.}" || exit 1; \
+	done
+	$(INSTALL) -m 644 README.md NEWS LICENSE etc/hvd.conf '$(DESTDIR)$(DOCDIR)'
+	$(INSTALL) -m 644 $(examples) '$(DESTDIR)$(DOCDIR)/examples'
+	$(place) etc/plugstack.conf.d/hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf'
+	$(place) etc/modulefiles/hvd.lua.in > '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua' && chmod 644 '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua'
+	$(INSTALL) -m 644 etc/bash_completion/* '$(DESTDIR)$(DATADIR)/bash-completion/completions'
+ifneq ($(HOROVODRUN),)
+	ln -sf hvdrun '$(DESTDIR)$(BINDIR)/horovodrun'
+	ln -sf hvdrun '$(DESTDIR)$(DATADIR)/bash-completion/completions/horovodrun'
+endif
+
+# What an installation of this tree would put there is what goes; folders go when they are empty.
+.PHONY: uninstall
+uninstall:  ## remove what install has put there (give the same PREFIX, DESTDIR, …)
+	rm -rf '$(B)/uninstall'
+	$(MAKE) --no-print-directory install DESTDIR='$(abspath $(B))/uninstall' HOROVODRUN=$(HOROVODRUN) >/dev/null
+	cd '$(B)/uninstall' && find . ! -type d | while read -r f; do rm -f '$(DESTDIR)'/"$$f"; done
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
+		'$(DESTDIR)$(DATADIR)/modulefiles/hvd' $(if $(filter yes,$(SLURM)),'$(DESTDIR)$(PLUGINDIR)')
+	rm -rf '$(B)/uninstall'
+
+.PHONY: dist
+dist:  ## make $(B)/hvd-VERSION.tar.gz of what is committed
+	@mkdir -p $(B)
+	git archive --prefix='hvd-$(VERSION)/' -o '$(B)/hvd-$(VERSION).tar.gz' HEAD

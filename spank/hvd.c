@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hvd.c - the hooks, and nothing but dispatch: what is done where is in the
+ * file of that place (options.c, srun.c, task.c).
+ *
+ * Nothing of ours runs in user_init: a hook that blocks there keeps scancel
+ * away from the step and can drain the node.
+ */
+#include "plugin.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT extern const char plugin_name[];
+EXPORT extern const char plugin_type[];
+EXPORT extern const unsigned int plugin_version;
+EXPORT extern const unsigned int spank_plugin_version;
+
+const char plugin_name[] = "hvd";
+const char plugin_type[] = "spank";
+const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+const unsigned int spank_plugin_version = 1;
+
+struct hvd_plugin hvd_plugin = {
+	.opt = {.enabled = HVD_OPT_UNSET, .verbose = HVD_OPT_UNSET},
+	.site =
+		{
+			.defaults = {.enabled = HVD_OPT_UNSET, .verbose = HVD_OPT_UNSET},
+			.libexecdir = HVD_LIBEXECDIR,
+			.kill_on_bad_exit = 1,
+		},
+	.driver_fd = -1,
+};
+
+static int fail(const struct hvd_err *err)
+{
+	slurm_error("hvd: %s", err->msg);
+	if (err->hint[0])
+		slurm_error("hvd: %s", err->hint);
+	return -1;
+}
+
+EXPORT int slurm_spank_init(spank_t sp, int ac, char **av);
+EXPORT int slurm_spank_init_post_opt(spank_t sp, int ac, char **av);
+EXPORT int slurm_spank_local_user_init(spank_t sp, int ac, char **av);
+EXPORT int slurm_spank_task_init(spank_t sp, int ac, char **av);
+EXPORT int slurm_spank_exit(spank_t sp, int ac, char **av);
+
+int slurm_spank_init(spank_t sp, int ac, char **av)
+{
+	struct hvd_err err = {0};
+
+	switch (spank_context()) {
+	case S_CTX_LOCAL:
+	case S_CTX_ALLOCATOR:
+	case S_CTX_REMOTE:
+		break;
+	default:
+		return 0;
+	}
+	if (hvd_plugin_site_args(&hvd_plugin, ac, av, &err) != 0)
+		return fail(&err);
+	return hvd_plugin_options(sp);
+}
+
+int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
+{
+	(void)sp;
+	(void)ac;
+	(void)av;
+	if (spank_context() != S_CTX_LOCAL || !hvd_plugin_enabled(&hvd_plugin))
+		return 0;
+	return hvd_srun_prepare(&hvd_plugin);
+}
+
+int slurm_spank_local_user_init(spank_t sp, int ac, char **av)
+{
+	struct hvd_err err = {0};
+
+	(void)ac;
+	(void)av;
+	if (!hvd_plugin_enabled(&hvd_plugin))
+		return 0;
+	if (hvd_srun_start_driver(&hvd_plugin, sp, &err) != 0)
+		return fail(&err);
+	return 0;
+}
+
+int slurm_spank_task_init(spank_t sp, int ac, char **av)
+{
+	(void)ac;
+	(void)av;
+	hvd_task_take_plan(&hvd_plugin, sp);
+	return 0;
+}
+
+int slurm_spank_exit(spank_t sp, int ac, char **av)
+{
+	(void)sp;
+	(void)ac;
+	(void)av;
+	if (spank_context() == S_CTX_LOCAL)
+		hvd_srun_end_driver(&hvd_plugin);
+	return 0;
+}

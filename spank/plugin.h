@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plugin.h - the plugin's context: the one place of mutable state.
+ *
+ * srun, sbatch and salloc load the plugin once per command; slurmstepd once
+ * per step. Options fill `opt`, plugstack arguments fill `site`; a hook looks
+ * at `opt` first and at `site` where the user left something unset.
+ */
+#ifndef HVD_PLUGIN_H
+#define HVD_PLUGIN_H
+
+#include "lib/err.h"
+
+#include <limits.h>
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define HVD_OPT_UNSET (-1)
+/* Which step the exported HVD_BOOT_ENV is for: a step started from within another inherits both. */
+#define HVD_STEP_ENV "SLURM_HVD_STEP"
+
+struct hvd_plugin_opt {
+	int enabled; /* HVD_OPT_UNSET, 0 (--no-hvd) or 1 (--hvd) */
+	int verbose;
+	char *nics;
+	char *start_timeout;
+	char *rendezvous;
+	char *trace;
+	char *config;
+};
+
+struct hvd_plugin {
+	struct hvd_plugin_opt opt;
+	struct {
+		struct hvd_plugin_opt defaults;
+		char libexecdir[PATH_MAX];
+		int kill_on_bad_exit; /* end the step when a rank fails */
+	} site;
+	pid_t driver;  /* srun only; 0 while there is none */
+	int driver_fd; /* srun only: its EOF ends the driver */
+};
+
+/* Plugstack arguments: key=value. Unknown keys and bad values are errors. */
+int hvd_plugin_site_args(struct hvd_plugin *pl, int argc, char **argv, struct hvd_err *err);
+/* Register the command-line options with Slurm. */
+int hvd_plugin_options(spank_t sp);
+/* What holds: the option, else the site's default, else NULL. */
+const char *hvd_plugin_value(const char *opt, const char *site);
+bool hvd_plugin_enabled(const struct hvd_plugin *pl);
+
+/* In srun. */
+int hvd_srun_prepare(struct hvd_plugin *pl);                                       /* after the options */
+int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err); /* before the launch */
+void hvd_srun_end_driver(struct hvd_plugin *pl);                                   /* at the end */
+
+/* In the task, already the user: fetch the plan and put it into the task's environment. Does not
+ * return when there is no plan: the task ends, since it could only hang. */
+void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp);
+
+extern struct hvd_plugin hvd_plugin;
+
+/* srun's own configuration, which it and libslurm export but slurm.h does not declare. Its type changes
+ * with each release; Slurm refuses a plugin that was built for another one. */
+extern slurm_conf_t slurm_conf __attribute__((weak));
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * srun.c - the plugin inside srun: it starts the driver and ends it.
+ *
+ * No socket and no thread of ours lives in srun's own process. The driver is
+ * an ordinary child that shares one socket pair with srun: through it comes
+ * the boot text (boot.h) that the tasks need, and its EOF, however srun ended,
+ * tells the driver to go.
+ */
+#include "plugin.h"
+
+#include "lib/boot.h"
+#include "lib/spawn.h"
+#include "lib/strv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The driver only binds sockets before it answers. */
+#define DRIVER_ANSWER_SECONDS 10.0
+/* Enough for its last words and for closing the trace. */
+#define DRIVER_END_SECONDS 3.0
+
+int hvd_srun_prepare(struct hvd_plugin *pl)
+{
+	/* srun looks here when a task has failed and neither -K nor SLURM_KILL_BAD_EXIT was given. */
+	if (pl->site.kill_on_bad_exit)
+		slurm_conf.kill_on_bad_exit = 1;
+	return 0;
+}
+
+static int refuse_het(struct hvd_err *err)
+{
+	const char *size = getenv("SLURM_HET_SIZE");
+
+	if (!size)
+		size = getenv("SLURM_PACK_SIZE");
+	if (!size || atoi(size) < 2)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "this is a heterogeneous job of %s components, which --hvd cannot span", size);
+	return hvd_err_hint(err, "use one component as a job of its own");
+}
+
+static void add_option(struct hvd_strv *argv, const char *name, const char *opt, const char *site)
+{
+	const char *value = hvd_plugin_value(opt, site);
+
+	if (value)
+		hvd_strv_addf(argv, "--%s=%s", name, value);
+}
+
+static void driver_argv(struct hvd_plugin *pl, spank_t sp, const char *path, struct hvd_strv *argv)
+{
+	const struct hvd_plugin_opt *opt = &pl->opt, *site = &pl->site.defaults;
+	uint32_t job = 0, step = 0, nodes = 0, tasks = 0;
+
+	spank_get_item(sp, S_JOB_ID, &job);
+	spank_get_item(sp, S_JOB_STEPID, &step);
+	spank_get_item(sp, S_JOB_NNODES, &nodes);
+	spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &tasks);
+	hvd_strv_add(argv, path);
+	hvd_strv_addf(argv, "--job=%u", job);
+	hvd_strv_addf(argv, "--step=%u", step);
+	hvd_strv_addf(argv, "--nodes=%u", nodes);
+	hvd_strv_addf(argv, "--tasks=%u", tasks);
+	if (slurm_conf.srun_port_range)
+		hvd_strv_addf(argv, "--port-range=%u-%u", slurm_conf.srun_port_range[0], slurm_conf.srun_port_range[1]);
+	add_option(argv, "nics", opt->nics, site->nics);
+	add_option(argv, "start-timeout", opt->start_timeout, site->start_timeout);
+	add_option(argv, "rendezvous", opt->rendezvous, site->rendezvous);
+	add_option(argv, "trace", opt->trace, site->trace);
+	add_option(argv, "config", opt->config, site->config);
+	if (opt->verbose > 0 || (opt->verbose == HVD_OPT_UNSET && site->verbose > 0))
+		hvd_strv_addf(argv, "--verbose=%d", opt->verbose > 0 ? opt->verbose : site->verbose);
+}
+
+/* One line from the driver. A driver that cannot start says why on stderr and closes the socket. */
+static int read_boot(int fd, char text[HVD_BOOT_MAX], struct hvd_err *err)
+{
+	hvd_time deadline = hvd_deadline_in(DRIVER_ANSWER_SECONDS);
+	size_t at = 0;
+
+	for (;;) {
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+		int rc = poll(&pfd, 1, hvd_left_ms(deadline));
+		ssize_t n;
+
+		if (rc < 0 && errno == EINTR)
+			continue;
+		if (rc <= 0)
+			return hvd_err_set(err, HVD_E_TIMEOUT, "hvd-driver did not answer within %.0f seconds",
+					   DRIVER_ANSWER_SECONDS);
+		n = read(fd, text + at, HVD_BOOT_MAX - 1 - at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return hvd_err_set(err, HVD_E_FAILED, "hvd-driver could not start; its message is above");
+		at += (size_t)n;
+		if (text[at - 1] == '\n') {
+			text[at - 1] = '\0';
+			return 0;
+		}
+		if (at == HVD_BOOT_MAX - 1)
+			return hvd_err_set(err, HVD_E_PROTO, "hvd-driver's answer is too long");
+	}
+}
+
+static int export_boot(spank_t sp, const char *text, struct hvd_err *err)
+{
+	uint32_t job = 0, step = 0;
+	char where[64];
+
+	spank_get_item(sp, S_JOB_ID, &job);
+	spank_get_item(sp, S_JOB_STEPID, &step);
+	snprintf(where, sizeof(where), "%u.%u", job, step);
+	/* srun copies its own environment into the step's after this hook. */
+	if (setenv(HVD_BOOT_ENV, text, 1) != 0 || setenv(HVD_STEP_ENV, where, 1) != 0)
+		return hvd_err_sys(err, "cannot export the driver's address");
+	return 0;
+}
+
+int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err)
+{
+	struct hvd_spawn spawn = {.new_group = 1};
+	struct hvd_strv argv = {0};
+	char path[PATH_MAX + 16], text[HVD_BOOT_MAX];
+	int pair[2], rc;
+
+	/* hvdrun has started this srun and drives the launch itself; --hvd came down from sbatch. */
+	if (getenv(HVD_BOOT_ENV) && !getenv(HVD_STEP_ENV))
+		return 0;
+	if (refuse_het(err) != 0)
+		return -1;
+	if (pl->driver > 0)
+		return hvd_err_set(err, HVD_E_USAGE, "one srun can carry one --hvd step only");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return hvd_err_sys(err, "cannot make a socket pair");
+	snprintf(path, sizeof(path), "%s/hvd-driver", pl->site.libexecdir);
+	driver_argv(pl, sp, path, &argv);
+	spawn.path = path;
+	spawn.argv = argv.v;
+	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
+	hvd_spawn_fd(&spawn, -1, STDOUT_FILENO);
+	hvd_spawn_fd(&spawn, pair[1], 3);
+	pl->driver = hvd_spawn(&spawn, err);
+	close(pair[1]);
+	hvd_strv_free(&argv);
+	pl->driver_fd = pair[0];
+	if (pl->driver < 0) {
+		hvd_err_hint(err, "is the suite installed on this host? set libexecdir= in plugstack.conf");
+		rc = -1;
+	} else {
+		rc = read_boot(pair[0], text, err) != 0 || export_boot(sp, text, err) != 0 ? -1 : 0;
+	}
+	if (rc != 0)
+		hvd_srun_end_driver(pl);
+	return rc;
+}
+
+void hvd_srun_end_driver(struct hvd_plugin *pl)
+{
+	if (pl->driver_fd >= 0)
+		close(pl->driver_fd);
+	pl->driver_fd = -1;
+	if (pl->driver > 0 && hvd_wait(pl->driver, hvd_deadline_in(DRIVER_END_SECONDS), NULL, NULL) != 0)
+		hvd_end(pl->driver, 0.5, NULL);
+	pl->driver = 0;
+}

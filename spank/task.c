@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * task.c - the plugin inside a task, just before its exec.
+ *
+ * The task is the user by now and in the step's container, so waiting here is
+ * ordinary process time: scancel and signals reach it. The work is done by the
+ * same shim as everywhere, hvd-task; its answer, a list of NAME=VALUE, becomes
+ * the task's environment.
+ */
+#include "plugin.h"
+
+#include "lib/boot.h"
+#include "lib/spawn.h"
+#include "lib/strv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A plan is a dozen variables and the tunables of a configuration file. */
+#define PLAN_MAX (256 * 1024)
+/* hvd-task keeps the launch's own deadline; this one is for a shim that hangs. */
+#define EXTRA_SECONDS 10.0
+
+/* Is this step one that srun --hvd started, and not one started from within it? */
+static bool wanted(spank_t sp, char boot[HVD_BOOT_MAX])
+{
+	uint32_t job = 0, step = 0;
+	char here[64], there[64];
+
+	if (spank_context() != S_CTX_REMOTE || spank_getenv(sp, HVD_STEP_ENV, there, sizeof(there)) != ESPANK_SUCCESS ||
+	    spank_getenv(sp, HVD_BOOT_ENV, boot, HVD_BOOT_MAX) != ESPANK_SUCCESS)
+		return false;
+	if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+	    spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
+		return false;
+	snprintf(here, sizeof(here), "%u.%u", job, step);
+	return strcmp(here, there) == 0;
+}
+
+/* The shim needs Slurm's variables only, and the user's may hold anything (LD_PRELOAD, 100 KB of modules). */
+static void shim_env(spank_t sp, struct hvd_strv *env)
+{
+	char **job_env = NULL;
+
+	if (spank_get_item(sp, S_JOB_ENV, &job_env) == ESPANK_SUCCESS)
+		for (; job_env && *job_env; job_env++)
+			if (strncmp(*job_env, "SLURM", 5) == 0)
+				hvd_strv_add(env, *job_env);
+}
+
+/* Read until the shim closes its end. Returns the length, or -1. */
+static ssize_t read_plan(int fd, char *plan, hvd_time deadline)
+{
+	size_t at = 0;
+
+	while (at < PLAN_MAX) {
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+		int rc = poll(&pfd, 1, hvd_left_ms(deadline));
+		ssize_t n;
+
+		if (rc < 0 && errno == EINTR)
+			continue;
+		if (rc <= 0)
+			return -1;
+		n = read(fd, plan + at, PLAN_MAX - at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			return (ssize_t)at;
+		at += (size_t)n;
+	}
+	return -1;
+}
+
+/* NAME=VALUE strings, each with its NUL, and an empty string that says the list is whole. */
+static int apply_plan(spank_t sp, char *plan, size_t len)
+{
+	char *p = plan;
+
+	if (len < 1 || plan[len - 1] != '\0' || (len > 1 && plan[len - 2] != '\0'))
+		return -1;
+	for (; *p; p += strlen(p) + 1) {
+		char *value = strchr(p, '=');
+
+		if (!value)
+			return -1;
+		*value++ = '\0';
+		if (spank_setenv(sp, p, value, 1) != ESPANK_SUCCESS)
+			return -1;
+		p = value;
+	}
+	return 0;
+}
+
+static void give_up(pid_t shim, const char *why)
+{
+	if (why)
+		fprintf(stderr, "hvd: error: %s\n", why);
+	hvd_end(shim, 0.5, NULL);
+	_exit(1);
+}
+
+void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
+{
+	char boot_text[HVD_BOOT_MAX], path[PATH_MAX + 16];
+	char *argv[] = {path, (char *)"--plan", NULL};
+	struct hvd_spawn spawn = {.path = path, .argv = argv, .parent_death_signal = SIGKILL};
+	struct hvd_strv env = {0};
+	struct hvd_boot boot;
+	struct hvd_err err = {0};
+	int out[2], status = 1;
+	char *plan = NULL;
+	ssize_t len;
+	pid_t pid;
+
+	if (!wanted(sp, boot_text))
+		return;
+	if (hvd_boot_parse(boot_text, &boot, &err) != 0)
+		give_up(0, err.msg);
+	if (pipe(out) != 0 || !(plan = malloc(PLAN_MAX)))
+		give_up(0, "no pipe or no memory for the launch plan");
+	snprintf(path, sizeof(path), "%s/hvd-task", pl->site.libexecdir);
+	shim_env(sp, &env);
+	spawn.envp = env.v;
+	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
+	hvd_spawn_fd(&spawn, out[1], STDOUT_FILENO);
+	pid = hvd_spawn(&spawn, &err);
+	close(out[1]);
+	if (pid < 0)
+		give_up(0, err.msg);
+	len = read_plan(out[0], plan, hvd_deadline_in(boot.timeout + EXTRA_SECONDS));
+	close(out[0]);
+	if (len < 0 || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
+		give_up(pid, "hvd-task did not finish in time");
+	if (hvd_status_exit(status) != 0)
+		_exit(hvd_status_exit(status)); /* it has said why */
+	if (apply_plan(sp, plan, (size_t)len) != 0)
+		give_up(0, "hvd-task's plan is damaged");
+	free(plan);
+	hvd_strv_free(&env);
+}
