@@ -1,0 +1,104 @@
+# shellcheck shell=bash
+# Waiting, status, and what a job left behind.  Sourced by hvd-cluster.
+
+# wait_until SECONDS CMD…: poll, for at most so long (at most one decimal).
+wait_until() {
+    local end tenths=${1/./}
+    [[ $1 == *.* ]] || tenths+=0
+    end=$((${EPOCHREALTIME/[.,]/} + 10#$tenths * 100000))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        ((${EPOCHREALTIME/[.,]/} < end)) || return 1
+        sleep 0.05
+    done
+}
+
+not() { ! "$@"; }
+
+# scontrol and sinfo as root on the controller; never longer than some seconds.
+slurm() {
+    on "$CTL" timeout 10 env -i PATH="$SYSTEM_PATH" LC_ALL=C "$@" </dev/null
+}
+
+# One "node state" line each, the state as scontrol gives it ("idle",
+# "mixed+completing", "down*") but for "unregistered": a controller just started
+# calls a node idle that it has not heard of yet, and gives it no jobs.
+node_states() {
+    local nodes
+    nodes=$(slurm scontrol show nodes --oneliner) || return 1
+    awk '{
+        name = state = ""
+        for (i = 1; i <= NF; i++) {
+            if ($i ~ /^NodeName=/) name = substr($i, 10)
+            if ($i ~ /^State=/) state = tolower(substr($i, 7))
+            if ($i == "SlurmdStartTime=None" && state !~ /down/) state = "unregistered"
+        }
+        print name, state
+    }' <<<"$nodes"
+}
+
+all_idle() {
+    local states
+    states=$(node_states) || return 1
+    [[ $(wc -l <<<"$states") -ge $NODES ]] && ! grep -qv ' idle$' <<<"$states"
+}
+
+wait_idle() { wait_until "$1" all_idle; }
+
+cmd_wait() {
+    wait_idle "${1:-30}" || fail "not idle: $(node_states | xargs)"
+}
+
+cmd_status() {
+    local host daemon note
+    echo "cluster $NAME in $STATE"
+    for host in "${HOSTS[@]}"; do
+        note=
+        if ! init_pid "$host" >/dev/null; then
+            echo "$host: down"
+            continue
+        fi
+        for daemon in $(daemons_of "$host"); do
+            if daemon_pids "$host" "$daemon" >/dev/null; then note+=" $daemon"; else note+=" ($daemon dead)"; fi
+        done
+        echo "$host: up,$note"
+    done
+    if [[ -s $STATE/faults ]]; then sed 's/^/fault: /' "$STATE/faults"; fi
+    node_states || echo "slurmctld does not answer"
+}
+
+# Listening sockets without a process belong to the kernel or to somebody gone.
+left_on() {
+    local host=$1
+    on "$host" ps -e -o pid=,user=,args= |
+        awk -v host="$host" '
+            $1 == 1 || $3 ~ /^(ps|sleep|\[.*\])$/ && $2 == "root" { next }
+            $3 ~ /(^|\/)(munged|slurmd|slurmctld|slurmctld:)$/ && $2 == "root" { next }
+            { print host ": process " $0 }'
+    on "$host" ss --no-header --tcp --listening --numeric --processes |
+        awk -v host="$host" '$NF !~ /"(slurmd|slurmctld|munged)"/ { print host ": listening " $4 " " $NF }'
+    on "$host" find /dev/shm -mindepth 1 |
+        awk -v host="$host" '{ print host ": file " $0 }'
+}
+
+left() {
+    local host
+    for host in "${HOSTS[@]}"; do
+        if init_pid "$host" >/dev/null; then left_on "$host"; else echo "$host: down"; fi
+    done
+    slurm squeue --noheader --format='job %i of %u is %T' || true
+    node_states | awk '$2 != "idle" { print "node " $1 " is " $2 }' || echo "slurmctld does not answer"
+}
+
+nothing_left() {
+    found=$(left)
+    [[ ! $found ]]
+}
+
+cmd_leftovers() {
+    local patience=0 found=
+    if [[ ${1-} == --wait ]]; then patience=${2-5}; fi
+    if wait_until "$patience" nothing_left; then return 0; fi
+    echo "$found"
+    return 1
+}

@@ -1,0 +1,170 @@
+# shellcheck shell=bash
+# How a cluster comes to be and how it ends.  Sourced by hvd-cluster.
+
+set_hosts() {
+    local i
+    COMPUTE=()
+    for ((i = 1; i <= NODES; i++)); do COMPUTE+=("hvdn$i"); done
+    HOSTS=("$CTL" "$LOGIN" "${COMPUTE[@]}")
+}
+
+save_settings() {
+    declare -p NODES CPUS GPUS LOGIN_IB IP6_NET NO_DNS SRUN_PORTS SLURM_PREFIX ROOT \
+        BINDS COMPUTE HOSTS | sed 's/^declare /declare -g /' >"$STATE/settings"
+}
+
+number() {
+    { [[ $2 =~ ^[0-9]{1,4}$ ]] && ((10#$2 >= $3 && 10#$2 <= $4)); } ||
+        die "$1 must be a number from $3 to $4, not '$2'"
+}
+
+parse_up() {
+    local kind
+    NODES=4 CPUS=8 GPUS='' LOGIN_IB='' IP6_NET='' NO_DNS='' SRUN_PORTS=''
+    SLURM_PREFIX='' ROOT='' BINDS=() PLUGINS=() SLURM_CONF_EXTRA=()
+    while (($#)); do
+        case $1 in
+        --login-ib) LOGIN_IB=1 ;;
+        --ip6-net) IP6_NET=1 ;;
+        --no-dns) NO_DNS=1 ;;
+        --nodes | --cpus | --gpus | --srun-port-range | --plugin | --plugin-optional | \
+            --slurm-conf | --slurm-prefix | --root | --bind)
+            (($# > 1)) || die "$1 needs a value"
+            case $1 in
+            --nodes) number "$1" "$2" 1 200 && NODES=$2 ;;
+            --cpus) number "$1" "$2" 1 1024 && CPUS=$2 ;;
+            --gpus) number "$1" "$2" 1 64 && GPUS=$2 ;;
+            --srun-port-range)
+                [[ $2 =~ ^[0-9]+-[0-9]+$ ]] || die "$1 must be A-B, not '$2'"
+                SRUN_PORTS=$2
+                ;;
+            --plugin | --plugin-optional)
+                kind=required
+                if [[ $1 == *-optional ]]; then kind=optional; fi
+                [[ -f ${2%%:*} ]] || die "no plugin ${2%%:*}"
+                PLUGINS+=("$kind $(readlink -f "${2%%:*}") $(plugin_args "$2")")
+                ;;
+            --slurm-conf) SLURM_CONF_EXTRA+=("$2") ;;
+            --slurm-prefix) SLURM_PREFIX=$2 ;;
+            --root) ROOT=$(readlink -e "$2") || die "no folder '$2'" ;;
+            --bind) BINDS+=("$(readlink -e "$2")") || die "no folder '$2'" ;;
+            esac
+            shift
+            ;;
+        *) die "up does not know '$1' (see --help)" ;;
+        esac
+        shift
+    done
+    if [[ $ROOT == / ]]; then ROOT=''; fi
+    set_hosts
+}
+
+plugin_args() {
+    if [[ $1 == *:* ]]; then echo "${1#*:}"; fi
+}
+
+# /etc files as the hosts see them.
+write_etc() {
+    local etc=$STATE/etc host file
+    mkdir -p "$etc" "$STATE/log" "$STATE/slurmctld"
+    install -d -m 700 "$etc/munge"
+    (umask 077 && head -c 128 /dev/urandom >"$etc/munge/munge.key")
+    for file in passwd group; do
+        awk -F: '$1 != "alice" && $1 != "bob" && $3 != 20001 && $3 != 20002' \
+            "$ROOT/etc/$file" >"$etc/$file"
+    done
+    add_user alice 20001
+    add_user bob 20002
+    printf '%s\n' 'passwd: files' 'group: files' 'shadow: files' 'hosts: files' \
+        'networks: files' 'protocols: files' 'services: files' >"$etc/nsswitch.conf"
+    echo '# no name servers here' >"$etc/resolv.conf"
+    {
+        echo '127.0.0.1 localhost'
+        echo '::1 localhost ip6-localhost'
+        if [[ ! $NO_DNS ]]; then
+            for host in "${HOSTS[@]}"; do echo "$(addr "$host" eth0 4) $host"; done
+        fi
+    } >"$etc/hosts"
+}
+
+add_user() {
+    local home=$STATE/home/$1
+    echo "$1:x:$2:$2:$1:$home:/bin/bash" >>"$STATE/etc/passwd"
+    echo "$1:x:$2:" >>"$STATE/etc/group"
+    mkdir -p "$STATE/home"
+    install -d -m 700 -o "$2" -g "$2" "$home"
+    setpriv --reuid "$2" --regid "$2" --clear-groups test -x "$home" ||
+        fail "users cannot reach $home; choose another HVD_CLUSTER_DIR"
+}
+
+cmd_up() {
+    parse_up "$@"
+    need_root
+    check_base
+    slurm_check
+    local tries host job jobs=() failed=
+    # Another cluster's down may just be removing the empty parent folder.
+    for tries in 1 2 3; do
+        mkdir -p "$BASE"
+        if mkdir "$STATE" 2>/dev/null; then break; fi
+        [[ ! -d $STATE ]] || die "cluster '$NAME' exists; take it down first"
+        ((tries < 3)) || die "cannot make $STATE"
+    done
+    trap 'up_failed $?' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    write_etc
+    slurm_write_conf
+    save_settings
+    boot_switch
+    boot_host "$CTL"
+    for host in "$LOGIN" "${COMPUTE[@]}"; do
+        (trap - EXIT && boot_host "$host") &
+        jobs+=($!)
+    done
+    for job in "${jobs[@]}"; do wait "$job" || failed=1; done
+    [[ ! $failed ]] || exit 1
+    wait_idle 30 || fail "the nodes do not become idle: $(node_states | xargs)" \
+        "$CTL.slurmctld" hvdn1.slurmd
+    on "$LOGIN" timeout 30 setpriv --reuid 20001 --regid 20001 --init-groups \
+        env -i PATH="$SYSTEM_PATH" HOME="$STATE/home/alice" \
+        srun -N "$NODES" -D / true </dev/null >"$STATE/log/first-srun.log" 2>&1 ||
+        fail "the first srun failed" first-srun "$CTL.slurmctld" hvdn1.slurmd
+    wait_idle 10 || fail "the nodes do not become idle after the first srun" "$CTL.slurmctld"
+    trap - EXIT HUP INT TERM
+}
+
+up_failed() {
+    trap - EXIT HUP INT TERM
+    echo "hvd-cluster: up failed; removing what there was" >&2
+    tear_down || true
+    exit $(($1 == 0 ? 1 : $1))
+}
+
+# Kill the switch, and with it all; then the folder.  The process is also looked
+# for by name, for when its id was not written down yet.
+tear_down() {
+    local pid file
+    if pid=$(init_pid switch); then kill -KILL "$pid" 2>/dev/null || true; fi
+    for file in /proc/[0-9]*/cmdline; do
+        pid=${file#/proc/}
+        pid=${pid%/cmdline}
+        if { tr '\0' '\n' <"$file" | grep -qxF "$STATE"; } 2>/dev/null &&
+            [[ $pid != "$$" && $pid != "$BASHPID" ]]; then
+            if ! { tr '\0' '\n' <"$file" | grep -qxE 'hvd-init|--init'; } 2>/dev/null; then continue; fi
+            kill -KILL "$pid" 2>/dev/null || true
+        fi
+    done
+    wait_until 10 gone switch || fail "the switch does not die"
+    rm -rf --one-file-system "$STATE"
+    rmdir "$BASE" 2>/dev/null || true
+}
+
+cmd_down() {
+    (($# == 0)) || die "down does not know '$1'"
+    need_root
+    check_base
+    [[ -d $STATE ]] || return 0
+    tear_down
+}

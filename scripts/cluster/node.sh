@@ -1,0 +1,214 @@
+# shellcheck shell=bash
+# Hosts of a cluster: boot, power off, daemons, running commands on them.
+# Sourced by hvd-cluster.
+
+# The process id alone does not say who a process is, for ids are used again:
+# the start time goes with it.
+proc_start() {
+    local stat
+    { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+    stat=${stat##*) }
+    # shellcheck disable=SC2086
+    set -- $stat
+    [[ $1 != [ZX] ]] || return 1
+    echo "${20}"
+}
+
+# init_pid HOST: the process id of the host's first process, if it lives.
+init_pid() {
+    local pid start
+    { read -r pid start <"$STATE/hosts/$1/pid"; } 2>/dev/null || return 1
+    [[ $(proc_start "$pid") == "$start" ]] || return 1
+    echo "$pid"
+}
+
+need_host() {
+    [[ -d $STATE/hosts/$1 && $1 != switch ]] ||
+        die "no host '$1' in cluster '$NAME' (there are: ${HOSTS[*]})"
+}
+
+save_pid() {
+    local start
+    start=$(proc_start "$2") || return 1
+    echo "$2 $start" >"$STATE/hosts/$1/pid.new"
+    mv "$STATE/hosts/$1/pid.new" "$STATE/hosts/$1/pid"
+}
+
+# The switch is the outermost: all hosts live in process namespaces below its
+# own, so its end is the end of everything.
+boot_switch() {
+    local pid
+    mkdir -p "$STATE/hosts/switch"
+    pid=$(timeout 10 unshare --net --uts --pid -- \
+        bash "$LIB/host-init.sh" switch "$STATE" switch '' '')
+    [[ $pid ]] && save_pid switch "$pid" || fail "the switch did not start" switch.init
+    net_switch "$pid"
+}
+
+boot_host() {
+    local host=$1 switch pid
+    switch=$(init_pid switch) || fail "the switch is gone; use down and up"
+    mkdir -p "$STATE/hosts/$host"
+    echo "$host" >"$STATE/hosts/$host/hostname"
+    pid=$(timeout 10 nsenter --target "$switch" --pid -- \
+        unshare --net --mount --uts --ipc --pid -- \
+        bash "$LIB/host-init.sh" host "$STATE" "$host" "$ROOT" "$SLURM_CONFDIR" \
+        "${BINDS[@]}") || true
+    [[ $pid ]] && save_pid "$host" "$pid" || fail "$host did not start" "$host.init"
+    net_host "$host"
+    daemons_start "$host"
+}
+
+# power_off HOST: every process of the host dies at once, its network with it.
+power_off() {
+    local pid
+    pid=$(init_pid "$1") || return 0
+    kill -KILL "$pid" 2>/dev/null || true
+    wait_until 10 gone "$1" || fail "$1 does not die (process $pid)"
+}
+
+gone() { ! init_pid "$1" >/dev/null; }
+
+# on HOST CMD…: run as root in all namespaces of the host.
+on() {
+    local pid
+    pid=$(init_pid "$1") || return 125
+    nsenter --target "$pid" --mount --uts --ipc --net --pid --root --wd -- "${@:2}"
+}
+
+# daemon_running HOST NAME: by process name, below the host's own /proc.
+daemon_pids() {
+    on "$1" pgrep -x -u root "$2"
+}
+
+daemons_of() {
+    case $1 in
+    "$LOGIN") echo munged ;;
+    "$CTL") echo munged slurmctld ;;
+    *) echo munged slurmd ;;
+    esac
+}
+
+daemons_start() {
+    local daemon
+    for daemon in $(daemons_of "$1"); do
+        daemon_start "$1" "$daemon"
+    done
+}
+
+# A daemon must not keep a descriptor of ours: not the lock, nor a pipe whose
+# end the caller waits for.
+detached() (
+    local fd
+    for fd in /proc/self/fd/*; do
+        fd=${fd##*/}
+        if ((fd > 2 && fd != 255)); then eval "exec $fd>&-"; fi
+    done
+    on "$@" </dev/null
+)
+
+daemon_start() {
+    local host=$1 daemon=$2 log=$STATE/log/$1.$2.log
+    if daemon_pids "$host" "$daemon" >/dev/null; then return 0; fi
+    case $daemon in
+    munged)
+        detached "$host" env -i PATH="$SYSTEM_PATH" "$MUNGED" --num-threads 2 \
+            --key-file /etc/munge/munge.key --seed-file /run/munge/seed \
+            --pid-file /run/munge/munged.pid --log-file "$log" --force \
+            >>"$log.start" 2>&1 ||
+            fail "munged does not start on $host" "$host.munged.log.start" "$host.munged"
+        ;;
+    slurmctld | slurmd)
+        detached "$host" env -i PATH="$SYSTEM_PATH" "$(slurm_daemon "$daemon")" \
+            -L "$log" >>"$log.start" 2>&1 ||
+            fail "$daemon does not start on $host" "$host.$daemon.log.start" "$host.$daemon"
+        ;;
+    esac
+}
+
+daemon_kill() {
+    local pid
+    for pid in $(daemon_pids "$1" "$2" || true); do
+        on "$1" kill -KILL "$pid" || true
+    done
+    wait_until 5 not daemon_pids "$1" "$2" || fail "$2 on $1 does not die"
+}
+
+# --- exec -----------------------------------------------------------------
+
+user_home() {
+    if [[ $1 == root ]]; then echo /root; else echo "$STATE/home/$1"; fi
+}
+
+# Send a signal on to the command.  nsenter does not: the command is its child.
+# A signal that comes so early that the child still ignores it (a background
+# job of the shell starts that way) would be lost, hence the short wait.
+forward() {
+    local number child mask tries
+    number=$(kill -l "$1")
+    interrupted=1
+    for ((tries = 0; tries < 100; tries++)); do
+        # The file has no newline at its end, so read fails even when it reads.
+        child=
+        { read -r child _ <"/proc/$exec_pid/task/$exec_pid/children"; } 2>/dev/null || true
+        if [[ $child ]]; then
+            mask=$(awk '$1 == "SigIgn:" { print $2 }' "/proc/$child/status" 2>/dev/null) || true
+            if ((tries > 20)) || ! ((0x${mask:-0} >> (number - 1) & 1)); then
+                kill -s "$1" "$child" 2>/dev/null || true
+                return 0
+            fi
+        elif ! kill -0 "$exec_pid" 2>/dev/null; then
+            return 0
+        fi
+        sleep 0.01
+    done
+}
+
+# run_as HOST USER DIR CMD…: the body of exec; sets rc.
+run_as() {
+    local host=$1 user=$2 dir=$3 pid home uid gid sig again
+    shift 3
+    pid=$(init_pid "$host") || die "host $host is down"
+    home=$(user_home "$user")
+    IFS=: read -r _ _ uid gid _ < <(grep "^$user:" "$STATE/etc/passwd") ||
+        die "no user '$user' on the hosts"
+    local ids=() outer=() own=() env=(
+        PATH="${HVD_PATH:+$HVD_PATH:}$SYSTEM_PATH" HOME="$home" USER="$user"
+        LOGNAME="$user" SHELL=/bin/bash HVD_CLUSTER="$NAME")
+    if ((uid != 0)); then ids=(--reuid "$uid" --regid "$gid" --init-groups); fi
+    # With a terminal the command stays in the foreground group and the keyboard
+    # reaches it by itself; without one it gets a session of its own, so that a
+    # signal sent to the caller's group arrives once, through forward.
+    if [[ -t 0 ]]; then
+        trap : INT QUIT
+    else
+        outer=(setsid) own=(setsid)
+        trap 'forward INT || :' INT
+        trap 'forward QUIT || :' QUIT
+    fi
+    for sig in HUP TERM USR1 USR2; do
+        # shellcheck disable=SC2064
+        trap "forward $sig || :" "$sig"
+    done
+    # Death of the caller, even by SIGKILL, must not leave the command running:
+    # both links of the chain ask the kernel to be killed with their parent.
+    "${outer[@]}" setpriv --pdeathsig KILL \
+        nsenter --target "$pid" --mount --uts --ipc --net --pid --root --wd -- \
+        env --default-signal=INT,QUIT -u XDG_RUNTIME_DIR -u MAIL -u OLDPWD \
+        -u SUDO_USER -u SUDO_UID -u SUDO_GID -u SUDO_COMMAND "${env[@]}" \
+        "${own[@]}" setpriv --pdeathsig KILL "${ids[@]}" \
+        env --chdir="${dir:-$home}" "$@" <&0 &
+    exec_pid=$!
+    rc=127
+    while :; do
+        interrupted=0 again=0
+        # bash reports a job's death by signal on stderr: that is not the command's.
+        { wait "$exec_pid" || again=$?; } 2>/dev/null
+        # 127 is also "no such child": its status was already collected.
+        if ((again != 127)) || ((rc == 127)); then rc=$again; fi
+        if ((!interrupted)) && ! { ((again > 128)) && kill -0 "$exec_pid" 2>/dev/null; }; then
+            break
+        fi
+    done
+    trap - INT QUIT HUP TERM USR1 USR2
+}

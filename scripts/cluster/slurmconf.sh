@@ -1,0 +1,149 @@
+# shellcheck shell=bash
+# Everything that depends on the Slurm installation: where its programs are
+# and what its configuration looks like.  Sourced by hvd-cluster.
+
+SLURMCTLD_PORT=6817
+SLURMD_PORT=6818
+SYSTEM_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+slurm_paths() {
+    # shellcheck disable=SC2034 # node.sh starts it
+    MUNGED=munged
+    SLURM_CONFDIR=/etc/slurm
+    if [[ $SLURM_PREFIX ]]; then
+        SYSTEM_PATH=$SLURM_PREFIX/sbin:$SLURM_PREFIX/bin:$SYSTEM_PATH
+        SLURM_CONFDIR=$SLURM_PREFIX/etc
+    fi
+}
+
+slurm_daemon() {
+    local path
+    # Inside ROOT, if there is one: names only then.
+    if [[ $ROOT ]]; then
+        echo "$1"
+    elif path=$(PATH=$SYSTEM_PATH command -v "$1"); then
+        echo "$path"
+    else
+        return 1
+    fi
+}
+
+# Fails with a reason when something is missing.
+slurm_check() {
+    local tool missing=()
+    slurm_paths
+    for tool in ip nft nsenter unshare setpriv setsid flock pgrep awk; do
+        command -v "$tool" >/dev/null || missing+=("$tool")
+    done
+    if [[ ! $ROOT ]]; then
+        for tool in munged slurmctld slurmd srun sinfo scontrol; do
+            PATH=$SYSTEM_PATH command -v "$tool" >/dev/null || missing+=("$tool")
+        done
+    fi
+    if ((${#missing[@]})); then die "not installed: ${missing[*]}"; fi
+    [[ -d $ROOT$SLURM_CONFDIR ]] || die "no folder $ROOT$SLURM_CONFDIR to mount the configuration on"
+}
+
+# key=value settings, the later one wins; order is kept for reading.
+conf_set() {
+    local key=${1%%=*} value=${1#*=}
+    [[ $1 == *=* ]] || die "not Key=Value: $1"
+    if [[ ! ${CONF[$key]+x} ]]; then CONF_ORDER+=("$key"); fi
+    CONF[$key]=$value
+}
+
+slurm_write_conf() {
+    local dir=$STATE/etc/slurm line key host gres=''
+    declare -A CONF=()
+    local CONF_ORDER=() lines=()
+    mkdir -p "$dir"
+    while read -r line; do
+        if [[ $line && $line != '#'* ]]; then conf_set "$line"; fi
+    done <<EOF
+ClusterName=hvd
+SlurmctldHost=$CTL($(addr "$CTL" eth0 4))
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+StateSaveLocation=$STATE/slurmctld
+SlurmdSpoolDir=/run/slurmd
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldPort=$SLURMCTLD_PORT
+SlurmdPort=$SLURMD_PORT
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+ReturnToService=2
+# A lost node is to be noticed within a test's patience.
+SlurmdTimeout=10
+SlurmctldTimeout=10
+MessageTimeout=5
+TCPTimeout=2
+KillWait=5
+UnkillableStepTimeout=30
+BatchStartTimeout=10
+InactiveLimit=0
+CompleteWait=0
+MinJobAge=300
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+PriorityType=priority/basic
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+SlurmctldDebug=info
+SlurmdDebug=info
+${SRUN_PORTS:+SrunPortRange=$SRUN_PORTS}
+${GPUS:+GresTypes=gpu}
+EOF
+    for line in "${SLURM_CONF_EXTRA[@]}"; do
+        # These may come more than once and add to each other.
+        case $line in
+        NodeName=* | PartitionName=* | NodeSet=* | DownNodes=*) lines+=("$line") ;;
+        *) conf_set "$line" ;;
+        esac
+    done
+    slurm_version_quirks
+    if [[ $GPUS ]]; then gres=" Gres=gpu:$GPUS"; fi
+    {
+        for key in "${CONF_ORDER[@]}"; do echo "$key=${CONF[$key]}"; done
+        # Addresses, not names: Slurm must work where names do not resolve.
+        for host in "${COMPUTE[@]}"; do
+            echo "NodeName=$host NodeAddr=$(addr "$host" eth0 4) CPUs=$CPUS" \
+                "Sockets=1 CoresPerSocket=$CPUS ThreadsPerCore=1" \
+                "RealMemory=4000 State=UNKNOWN$gres"
+        done
+        echo "PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP" \
+            "PriorityTier=10 PreemptMode=OFF"
+        echo "PartitionName=preempt Nodes=ALL MaxTime=INFINITE State=UP" \
+            "PriorityTier=1 PreemptMode=CANCEL GraceTime=5"
+        ((${#lines[@]} == 0)) || printf '%s\n' "${lines[@]}"
+    } >"$dir/slurm.conf"
+    slurm_write_gres "$dir"
+    printf '%s\n' "${PLUGINS[@]}" >"$dir/plugstack.conf"
+    echo 'CgroupPlugin=autodetect' >"$dir/cgroup.conf"
+}
+
+slurm_write_gres() {
+    local i
+    [[ $GPUS ]] || return 0
+    mkdir -p "$STATE/gpu"
+    # Slurm numbers only devices (and so sets CUDA_VISIBLE_DEVICES only then):
+    # plain files will not do, null devices will.
+    for ((i = 0; i < GPUS; i++)); do
+        mknod -m 666 "$STATE/gpu/gpu$i" c 1 3 || fail "cannot make device nodes in $STATE"
+    done
+    echo "NodeName=hvdn[1-$NODES] Name=gpu File=$STATE/gpu/gpu[0-$((GPUS - 1))]" >"$1/gres.conf"
+}
+
+# Settings that other versions of Slurm want differently.
+slurm_version_quirks() {
+    :
+}
