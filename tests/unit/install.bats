@@ -1,0 +1,181 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# make install and make uninstall, what they put where, and whether it runs from there; the manual pages and samples.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+	export SRC=$BATS_TEST_DIRNAME/../.. DEST=$BATS_FILE_TMPDIR/dest PRE=/opt/hvd
+	export B=${B:-build}
+	cd "$SRC" || return 1
+	# The build directory's programs as they are: with another PREFIX they would be built anew, and so would they
+	# be for every test after this file.
+	PRE=$(sed -n 's|.*-DHVD_LIBEXECDIR="\([^"]*\)/libexec/hvd".*|\1|p' "$B/flags" | head -n 1)
+	[[ $PRE ]] || PRE=/usr/local
+	make_quietly install
+}
+
+make_quietly() {
+	make --no-print-directory -C "$SRC" "$@" B="$B" DESTDIR="$DEST" PREFIX="$PRE" >"$BATS_FILE_TMPDIR/make.log" 2>&1 ||
+		{ cat "$BATS_FILE_TMPDIR/make.log" && return 1; }
+}
+
+installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
+
+@test "everything has its place, readable by all" {
+	cd "$DEST$PRE"
+	[ -x bin/hvdrun ] && [ -x bin/hvd-rendezvous ] && [ -x libexec/hvd/hvd-driver ] && [ -x libexec/hvd/hvd-task ]
+	[ -f share/bash-completion/completions/hvdrun ]
+	[ ! -e bin/horovodrun ]
+	local page
+	for page in man1/hvdrun.1 man1/hvd-rendezvous.1 man1/hvd-selftest.1 man5/hvd.conf.5 man8/spank-hvd.8; do
+		[ -f "share/man/$page" ]
+	done
+	[ -f share/doc/hvd/README.md ] && [ -f share/doc/hvd/hvd.conf ] && [ -f share/doc/hvd/examples/srun.sbatch ]
+	run find . ! -perm -o=r
+	[ "$output" = "" ]
+	# The folders above are the test's own.
+	run find . -type d ! -perm -o=x
+	[ "$output" = "" ]
+}
+
+@test "no place-holder is left, and samples name what is installed" {
+	cd "$DEST$PRE"
+	run ! grep -rnI '@[A-Z]*@' share
+	if [ -e lib/slurm/hvd.so ]; then
+		[ "$(awk '$1 == "optional" { print $2 }' share/doc/hvd/plugstack-hvd.conf)" = "$PRE/lib/slurm/hvd.so" ]
+	fi
+	grep -qF "\"$PRE/bin\"" share/modulefiles/hvd/*.lua
+}
+
+@test "the installed hvdrun runs the installed programs" {
+	[ -x "$DEST$PRE/bin/hvd-selftest" ] || skip "hvd-selftest is not built"
+	cd /
+	run env -i PATH=/usr/bin:/bin "$DEST$PRE/bin/hvdrun" --launcher=fork -np 2 --selftest -- --quick
+	[ "$status" -eq 0 ] || { echo "$output" && false; }
+	[[ $output == *"2 ranks on 1 host: OK"* ]]
+	run env -i PATH=/usr/bin:/bin "$DEST$PRE/bin/hvdrun" --launcher=fork -np 2 --dry-run true
+	[[ $output == *"$DEST$PRE/bin/../libexec/hvd/hvd-task"* ]]
+}
+
+@test "HOROVODRUN=1 adds the name horovodrun, which goes again" {
+	make_quietly install HOROVODRUN=1
+	[ "$(readlink "$DEST$PRE/bin/horovodrun")" = hvdrun ]
+	run env -i PATH=/usr/bin:/bin "$DEST$PRE/bin/horovodrun" --version
+	[ "$status" -eq 0 ]
+	make_quietly uninstall HOROVODRUN=1
+	[ ! -e "$DEST$PRE/bin/horovodrun" ]
+	make_quietly install
+}
+
+@test "completion asks the program and knows its options" {
+	run bash --norc -c '
+		PATH=$1:$PATH
+		. "$2"
+		COMP_WORDS=(hvdrun --start-t) COMP_CWORD=1
+		_hvdrun hvdrun
+		printf "%s\n" "${COMPREPLY[@]}"' x "$DEST$PRE/bin" "$DEST$PRE/share/bash-completion/completions/hvdrun"
+	[ "$output" = "--start-timeout" ]
+}
+
+@test "the manual pages are well-formed" {
+	command -v mandoc >/dev/null || skip "mandoc is not installed"
+	run mandoc -Tlint -W warning "$DEST$PRE"/share/man/man?/*
+	[ "$output" = "" ]
+	[ "$status" -eq 0 ]
+}
+
+# Long options that --help shows, against those in bold on the page.
+@test "hvdrun(1) has the options of --help" {
+	local name n=0
+	run "$DEST$PRE/bin/hvdrun" --help
+	while read -r name; do
+		grep -qF "\\fB${name//-/\\-}\\fR" "$DEST$PRE/share/man/man1/hvdrun.1" || { echo "not there: $name" && false; }
+		n=$((n + 1))
+	done < <(grep -oE '^ .{1,26}--[a-z0-9_-]+' <<<"$output" | grep -oE -- '--[a-z0-9_-]+$')
+	((n > 100))
+}
+
+# Keys of the file's page, "map.key" within a map.
+documented_keys() {
+	awk '/^\.Bl / { depth++; if (depth == 2) map = key; next }
+		/^\.El/ { depth--; next }
+		/^\.It Cm / && $0 ~ / : / { key = $3; print depth == 2 ? map "." key : key; next }
+		/^\.It Cm / && depth == 1 { key = $3 }' "$SRC/man/hvd.conf.5" | sort
+}
+
+# Those of the sample, which stand behind "#" there.
+sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
+
+@test "hvd.conf(5) has the keys that there are for Horovod, and no other" {
+	local known
+	known=$( (echo controller && sed -nE 's/.*TELL\("[A-Z_]*", [A-Z_]*, "(.*)"\).*/\1/p' \
+		"$SRC/launcher/options_horovod.c") | sort)
+	[ "$(wc -l <<<"$known")" -gt 20 ]
+	diff <(echo "$known") <(documented_keys | grep -E '\.|^controller')
+}
+
+@test "every key of hvd.conf(5) is accepted, alone" {
+	local key value file=$BATS_TEST_TMPDIR/one.conf
+	for key in $(documented_keys); do
+		case $key in
+		controller) value=gloo ;;
+		launcher) value=fork ;;
+		rendezvous) value=launch ;;
+		nics) value='[lo, eth0]' ;;
+		logging.level) value=INFO ;;
+		*file | *filename | trace) value=/tmp/some ;;
+		*gaussian*) value=0.5 ;;
+		keep-going | *enabled | *mark_cycles | *_disable | *_timestamp | *_all*) value=true ;;
+		*) value=1 ;;
+		esac
+		if [[ $key == *.* ]]; then
+			printf '%s:\n  %s: %s\n' "${key%.*}" "${key#*.}" "$value" >"$file"
+		else
+			printf '%s: %s\n' "$key" "$value" >"$file"
+		fi
+		run "$DEST$PRE/bin/hvdrun" --launcher=fork -np 1 --config-file="$file" --dry-run true
+		# A key file is looked at, and this one is not there.
+		[[ $status -eq 0 || $key == key-file && $output != *"no setting"* ]] || { cat "$file" && echo "$output" && false; }
+	done
+}
+
+@test "the sample of hvd.conf is one, with its lines switched on or not" {
+	sample >"$BATS_TEST_TMPDIR/on.conf"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/on.conf")" -gt 20 ]
+	run "$DEST$PRE/bin/hvdrun" --launcher=fork -np 1 --config-file="$BATS_TEST_TMPDIR/on.conf" --dry-run true
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *HOROVOD_FUSION_THRESHOLD=134217728* ]]
+	run "$DEST$PRE/bin/hvdrun" --launcher=fork -np 1 --config-file="$SRC/etc/hvd.conf" --dry-run true
+	[ "$status" -eq 0 ]
+}
+
+@test "spank-hvd(8) has the plugin's options and arguments" {
+	local name page n=0
+	page=$(cat "$SRC/man/spank-hvd.8")
+	while read -r name; do
+		grep -q -- "^\.It Fl -$name\( \|$\)" <<<"$page" || { echo "not there: --$name" && false; }
+		n=$((n + 1))
+	done < <(sed -nE 's/^\t\{\(char \*\)"([a-z-]+)".*/\1/p' "$SRC/spank/options.c")
+	((n >= 8))
+	for name in $(sed -nE 's/.*\(known: ([a-z_ ]*)"?.*/\1/p' "$SRC/spank/options.c") kill_on_bad_exit enabled; do
+		grep -q "^\.It Cm .*\b$name\b" <<<"$page" || { echo "not there: $name=" && false; }
+	done
+}
+
+@test "install-deps: nothing to do is done quickly, wrong usage is refused" {
+	run timeout 5 "$SRC/scripts/install-deps" --build --print
+	[ "$status" -eq 0 ]
+	[ "$output" = "nothing is missing" ]
+	run "$SRC/scripts/install-deps" --nonsense
+	[ "$status" -eq 2 ]
+}
+
+@test "uninstall leaves nothing but folders" {
+	[ "$(installed | wc -l)" -gt 15 ]
+	make_quietly uninstall
+	[ "$(installed)" = "" ]
+	run find "$DEST" -path '*hvd*' ! -path "$DEST" ! -path "$DEST$PRE"
+	[ "$output" = "" ]
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * launch_agents.h - a driver and simulated shims that speak the real protocol to it, over loopback, in one process.
+ *
+ * Host 0 is this machine, the others are made up. What a shim reports of its probe is what the test wants it to have
+ * seen. The loop ends at the condition that is waited for; a watchdog of ten seconds fails the test.
+ */
+#ifndef HVD_TESTS_LAUNCH_AGENTS_H
+#define HVD_TESTS_LAUNCH_AGENTS_H
+
+#include "launcher/driver.h"
+#include "network.h"
+#include "task/link.h"
+#include "wire.h"
+
+#include "unit.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#define SHIMS 12
+
+struct shim {
+	struct hvd_link *link;
+	struct hvd_conn *conn;
+	struct hvd_session session;
+	json_t *hello;     /* what it says first */
+	bool deaf;         /* does not answer the order to probe */
+	int from_if;       /* the interface that its attempts left by */
+	enum hvd_reach to; /* what comes of them */
+	json_t *plan, *probe;
+	json_t *heard; /* the types of all messages, in order */
+	bool down, closed;
+	struct hvd_err why;
+};
+
+struct launch {
+	struct event_base *base;
+	struct event *watchdog;
+	bool too_long;
+	struct hvd_log log;
+	struct hvd_driver_opts opts;
+	struct hvd_session session;
+	struct hvd_driver *driver;
+	struct hvd_boot boot;
+	struct hvd_key key;
+	struct shim shims[SHIMS];
+	int n_shims;
+	/* what the driver has called */
+	int started, failed, exits, gone;
+	struct hvd_err why;
+	uint32_t exit_rank;
+	int exit_status;
+	char exit_host[256], gone_host[256];
+	int fds_before;
+};
+
+static inline void launch_on_watchdog(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	((struct launch *)arg)->too_long = true;
+}
+
+static inline void launch_on_started(void *arg)
+{
+	((struct launch *)arg)->started++;
+}
+
+static inline void launch_on_failed(const struct hvd_err *why, void *arg)
+{
+	struct launch *l = arg;
+
+	l->failed++;
+	l->why = *why;
+}
+
+static inline void launch_on_exit(uint32_t rank, const char *host, int status, void *arg)
+{
+	struct launch *l = arg;
+
+	l->exits++;
+	l->exit_rank = rank;
+	l->exit_status = status;
+	snprintf(l->exit_host, sizeof(l->exit_host), "%s", host);
+}
+
+static inline void launch_on_gone(const char *host, void *arg)
+{
+	struct launch *l = arg;
+
+	l->gone++;
+	snprintf(l->gone_host, sizeof(l->gone_host), "%s", host);
+}
+
+/* With options as a test wants them; they are changed before launch_start(). */
+static inline int launch_setup(void **state)
+{
+	struct launch *l = calloc(1, sizeof(*l));
+	struct timeval tv = {.tv_sec = 10};
+
+	assert_non_null(l);
+	*state = l;
+	l->fds_before = open_fds();
+	l->base = event_base_new();
+	l->watchdog = evtimer_new(l->base, launch_on_watchdog, l);
+	evtimer_add(l->watchdog, &tv);
+	l->log = hvd_log_make("test", HVD_LOG_DEBUG);
+	l->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	l->opts = (struct hvd_driver_opts){
+		.loopback = true, .where = HVD_WHERE_AUTO, .start_timeout = 60, .id_text = "fd:9"};
+	memset(&l->key, 'k', sizeof(l->key));
+	return 0;
+}
+
+static inline void launch_start(struct launch *l)
+{
+	static const struct hvd_driver_ops ops = {launch_on_started, launch_on_failed, launch_on_exit, launch_on_gone};
+	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = l->key};
+	struct hvd_err err = {0};
+
+	assert_int_equal(hvd_session_create(&l->session, &id, &err), 0);
+	l->driver = hvd_driver_create(l->base, &l->opts, &l->session, &ops, l, &l->log, &err);
+	if (!l->driver)
+		print_error("%s\n", err.msg);
+	assert_non_null(l->driver);
+	hvd_driver_boot(l->driver, &l->boot);
+}
+
+static inline int launch_teardown(void **state)
+{
+	struct launch *l = *state;
+	int leaked;
+
+	for (int i = 0; i < l->n_shims; i++) {
+		struct shim *s = &l->shims[i];
+
+		hvd_link_destroy(s->link);
+		hvd_conn_free(s->conn);
+		json_decref(s->hello);
+		json_decref(s->plan);
+		json_decref(s->probe);
+		json_decref(s->heard);
+	}
+	hvd_driver_destroy(l->driver);
+	hvd_strv_free(&l->opts.nics);
+	hvd_strv_free(&l->opts.env);
+	hvd_strv_free(&l->opts.names);
+	event_free(l->watchdog);
+	event_base_dispatch(l->base); /* goodbyes on their way out */
+	event_base_free(l->base);
+	close(l->log.fd);
+	leaked = open_fds() - l->fds_before;
+	free(l);
+	if (leaked)
+		print_error("%d descriptors were not closed\n", leaked);
+	return leaked ? -1 : 0;
+}
+
+/* ---- shims ---- */
+
+static inline void shim_report(struct shim *s, const json_t *order)
+{
+	json_t *edges = json_array(), *endpoints = json_array(), *target, *entry;
+	size_t i, a;
+
+	json_array_foreach(json_object_get(order, "targets"), i, target)
+	{
+		json_array_foreach(json_object_get(target, "a"), a, entry)
+		{
+			json_array_append_new(edges, json_pack("[O,i,i,i,i]", json_object_get(target, "n"), (int)a,
+							       s->from_if, (int)s->to, 50));
+		}
+	}
+	json_array_foreach(json_object_get(order, "rendezvous"), i, entry)
+	{
+		json_array_append_new(endpoints, json_pack("[i,i,i]", (int)i, HVD_REACH_OK, 50));
+	}
+	hvd_conn_send(s->conn, json_pack("{s:s, s:o, s:o}", "t", "report", "edges", edges, "rendezvous", endpoints));
+}
+
+static inline void shim_on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct shim *s = arg;
+	const char *type = json_string_value(json_object_get(msg, "t"));
+
+	(void)conn;
+	json_array_append(s->heard, json_object_get(msg, "t"));
+	if (strcmp(type, "plan") == 0) {
+		s->plan = json_incref(msg);
+	} else if (strcmp(type, "probe") == 0) {
+		s->probe = json_incref(msg);
+		if (!s->deaf)
+			shim_report(s, msg);
+	}
+}
+
+static inline void shim_on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct shim *s = arg;
+
+	(void)why;
+	hvd_conn_free(conn);
+	s->conn = NULL;
+	s->closed = true;
+}
+
+static inline void shim_on_up(struct hvd_conn *conn, void *arg)
+{
+	static const struct hvd_conn_ops ops = {shim_on_message, shim_on_closed};
+	struct shim *s = arg;
+
+	s->conn = conn;
+	hvd_conn_set_ops(conn, &ops, s);
+	hvd_conn_send(conn, json_incref(s->hello));
+}
+
+static inline void shim_on_down(const struct hvd_err *why, void *arg)
+{
+	struct shim *s = arg;
+
+	s->down = true;
+	s->why = *why;
+}
+
+/* Connects, and says `hello` (taken over) as soon as it may. */
+static inline struct shim *shim_connect(struct launch *l, json_t *hello)
+{
+	struct shim *s = &l->shims[l->n_shims++];
+
+	assert_true(l->n_shims <= SHIMS);
+	assert_non_null(hello);
+	s->hello = hello;
+	s->heard = json_array();
+	memcpy(s->session.id, l->boot.session, sizeof(s->session.id));
+	s->session.identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = l->key};
+	hvd_session_bind_key(&s->session);
+	s->link = hvd_link_create(l->base, &l->boot, &s->session, hvd_deadline_in(60), shim_on_up, shim_on_down, s);
+	return s;
+}
+
+/* What host `i` of `n` registers: `per_host` ranks in blocks, eth0 and, where asked for, ib0. */
+static inline json_t *registration(int i, int n, int per_host, bool ib)
+{
+	json_t *ranks = json_array(), *ifaces = json_array();
+	struct hvd_node self = {0};
+	char name[16], addr[32], machine[HVD_MACHINE_LEN + 1];
+
+	for (int r = 0; r < per_host; r++)
+		json_array_append_new(ranks, json_integer(i * per_host + r));
+	snprintf(name, sizeof(name), "node%d", i);
+	snprintf(machine, sizeof(machine), "%032d", i);
+	if (i == 0) {
+		assert_int_equal(hvd_node_set_machine(&self, NULL), 0);
+		memcpy(machine, self.machine, sizeof(machine));
+	}
+	if (ib) {
+		snprintf(addr, sizeof(addr), "10.1.0.%d", i + 1);
+		json_array_append_new(ifaces, json_pack("{s:s, s:s, s:i, s:i, s:i, s:[s]}", "n", "ib0", "k",
+							"infiniband", "s", 100000, "r", 1, "u", -1, "a", addr));
+	}
+	snprintf(addr, sizeof(addr), "%s.%d", i ? "10.0.0" : "127.0.0", i + 1);
+	json_array_append_new(ifaces, json_pack("{s:s, s:s, s:i, s:i, s:i, s:[s]}", "n", "eth0", "k", "ethernet", "s",
+						1000, "r", 9, "u", -1, "a", addr));
+	return json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:o, s:i, s:o, s:s}", "t", "register", "node", i, "nodes",
+			 n, "size", n * per_host, "name", name, "host", name, "machine", machine, "ranks", ranks,
+			 "port", 4000 + i, "ifaces", ifaces, "dropped", "");
+}
+
+static inline json_t *joining(int host, int rank)
+{
+	return json_pack("{s:s, s:i, s:i}", "t", "join", "node", host, "rank", rank);
+}
+
+static inline bool shim_heard(const struct shim *s, const char *type)
+{
+	json_t *entry;
+	size_t i;
+
+	json_array_foreach(s->heard, i, entry)
+	{
+		if (strcmp(json_string_value(entry), type) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Run the loop until the condition holds. */
+#define until(l, condition)                                                                                            \
+	while (!(condition)) {                                                                                         \
+		assert_int_equal(event_base_loop((l)->base, EVLOOP_ONCE), 0);                                          \
+		assert_false((l)->too_long);                                                                           \
+	}
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "addr.h"
+#include "boot.h"
+
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <unistd.h>
+
+static struct hvd_addr A(const char *text) {
+	struct hvd_addr addr;
+
+	assert_int_equal(hvd_addr_parse(text, &addr), 0);
+	return addr;
+}
+
+static void
+texts(void **state)
+{
+	static const struct {
+		const char *in, *out;
+	} good[] = {
+		{"10.0.0.1", "10.0.0.1"},
+		{"0.0.0.0", "0.0.0.0"},
+		{"255.255.255.255", "255.255.255.255"},
+		{"::", "::"},
+		{"::1", "::1"},
+		{"FD00:0:0::1", "fd00::1"},
+		{"2001:db8::", "2001:db8::"},
+		{"fe80::1", "fe80::1"},
+		{"::ffff:10.0.0.1", "10.0.0.1"},
+	};
+	static const char *const bad[] = {"",           "localhost", "10.0.0",      "10.0.0.256",
+					  "10.0.0.1 ",  " 10.0.0.1", "10.0.0.1:80", "[::1]",
+					  "fe80::1%lo", "1.2.3.4/8", ":::",         "0x7f.1"};
+	char text[HVD_ADDR_TEXT];
+	struct hvd_addr addr, none = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		addr = A(good[i].in);
+		assert_string_equal(hvd_addr_text(&addr, text), good[i].out);
+		assert_int_equal(addr.family, strchr(good[i].out, ':') ? AF_INET6 : AF_INET);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(hvd_addr_parse(bad[i], &addr), -1);
+	assert_string_equal(hvd_addr_text(&none, text), "(no address)");
+}
+
+static void comparing(void **state)
+{
+	struct hvd_addr a = A("10.0.0.1"), b = A("10.0.0.2"), c = A("fd00::1"), mapped = A("::ffff:10.0.0.1"),
+			none = {0};
+
+	(void)state;
+	assert_true(hvd_addr_equal(&a, &a));
+	assert_false(hvd_addr_equal(&a, &b));
+	assert_false(hvd_addr_equal(&a, &c));
+	assert_true(hvd_addr_equal(&c, &c));
+	assert_true(hvd_addr_equal(&a, &mapped)); /* however it came */
+	assert_false(hvd_addr_equal(&none, &none));
+}
+
+static void kinds(void **state)
+{
+	static const struct {
+		const char *text;
+		bool loopback, link_local;
+	} rows[] = {
+		{"127.0.0.1", true, false},   {"127.255.0.9", true, false},  {"128.0.0.1", false, false},
+		{"169.254.3.4", false, true}, {"169.253.3.4", false, false}, {"::1", true, false},
+		{"fe80::1", false, true},     {"febf::1", false, true},      {"fec0::1", false, false},
+		{"::2", false, false},        {"fd00::1", false, false},     {"::ffff:127.0.0.1", true, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct hvd_addr addr = A(rows[i].text);
+
+		assert_int_equal(hvd_addr_loopback(&addr), rows[i].loopback);
+		assert_int_equal(hvd_addr_link_local(&addr), rows[i].link_local);
+	}
+}
+
+static void sockaddrs(void **state)
+{
+	static const char *const texts[] = {"10.1.2.3", "fd00::5"};
+	struct sockaddr_storage ss;
+	struct sockaddr_in6 mapped = {.sin6_family = AF_INET6, .sin6_port = htons(99)};
+	struct sockaddr other = {.sa_family = AF_UNIX};
+	struct hvd_addr addr, back;
+	in_port_t port;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		addr = A(texts[i]);
+		assert_int_equal(hvd_addr_to_sockaddr(&addr, 4711, &ss),
+				 i ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+		assert_int_equal(hvd_addr_from_sockaddr((struct sockaddr *)&ss, &back, &port), 0);
+		assert_true(hvd_addr_equal(&addr, &back));
+		assert_int_equal(port, 4711);
+		assert_int_equal(hvd_addr_from_sockaddr((struct sockaddr *)&ss, &back, NULL), 0);
+	}
+	inet_pton(AF_INET6, "::ffff:10.9.8.7", &mapped.sin6_addr);
+	assert_int_equal(hvd_addr_from_sockaddr((struct sockaddr *)&mapped, &back, &port), 0);
+	addr = A("10.9.8.7");
+	assert_true(hvd_addr_equal(&addr, &back));
+	assert_int_equal(port, 99);
+	assert_int_equal(hvd_addr_from_sockaddr(&other, &back, NULL), -1);
+}
+
+static void ends_of_a_socket(void **state)
+{
+	struct hvd_addr lo = A("127.0.0.1"), addr;
+	struct sockaddr_storage ss;
+	socklen_t len = hvd_addr_to_sockaddr(&lo, 0, &ss), got = sizeof(ss);
+	int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+
+	(void)state;
+	assert_int_equal(hvd_addr_of_peer(client, &addr), -1);
+	assert_int_equal(hvd_addr_of_self(-1, &addr), -1);
+	assert_int_equal(bind(server, (struct sockaddr *)&ss, len), 0);
+	assert_int_equal(listen(server, 1), 0);
+	assert_int_equal(getsockname(server, (struct sockaddr *)&ss, &got), 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&ss, got), 0);
+	assert_int_equal(hvd_addr_of_peer(client, &addr), 0);
+	assert_true(hvd_addr_equal(&addr, &lo));
+	assert_int_equal(hvd_addr_of_self(client, &addr), 0);
+	assert_true(hvd_addr_equal(&addr, &lo));
+	close(client);
+	close(server);
+}
+
+/* ---- boot ---- */
+
+static struct hvd_boot boot_of(void)
+{
+	struct hvd_boot boot = {.session = "0123456789abcdef0123456789abcdef",
+				.port = 4242,
+				.timeout = 12.5,
+				.id = "file:/run/key, with=odd name",
+				.verbose = 2};
+
+	boot.addrs[boot.n_addrs++] = A("10.0.0.1");
+	boot.addrs[boot.n_addrs++] = A("fd00::1");
+	return boot;
+}
+
+static void boot_round_trip(void **state)
+{
+	struct hvd_boot boot = boot_of(), back;
+	char text[HVD_BOOT_MAX];
+
+	(void)state;
+	for (; boot.n_addrs <= HVD_BOOT_MAX_ADDRS; boot.addrs[boot.n_addrs++ % HVD_BOOT_MAX_ADDRS] = A("fd00::2")) {
+		assert_int_equal(hvd_boot_format(&boot, text, NULL), 0);
+		assert_int_equal(hvd_boot_parse(text, &back, NULL), 0);
+		assert_string_equal(back.session, boot.session);
+		assert_string_equal(back.id, boot.id);
+		assert_int_equal(back.port, boot.port);
+		assert_int_equal(back.verbose, 2);
+		assert_true(back.timeout == 12.5);
+		assert_int_equal(back.n_addrs, boot.n_addrs);
+		for (unsigned i = 0; i < boot.n_addrs; i++)
+			assert_true(hvd_addr_equal(&back.addrs[i], &boot.addrs[i]));
+	}
+}
+
+static void boot_path_with_a_semicolon(void **state)
+{
+	struct hvd_boot boot = boot_of();
+	char text[HVD_BOOT_MAX];
+	struct hvd_err err = {0};
+
+	(void)state;
+	strcpy(boot.id, "file:/a;b");
+	assert_int_equal(hvd_boot_format(&boot, text, &err), -1);
+	assert_int_equal(err.code, HVD_E_USAGE);
+	assert_in(err.msg, "semicolon");
+}
+
+#define SESSION "session=0123456789abcdef0123456789abcdef"
+
+static void boot_texts(void **state)
+{
+	static const struct {
+		const char *text;
+		enum hvd_errc code; /* 0: fine */
+	} rows[] = {
+		{"1;" SESSION ";port=1;addr=::1;id=munge", HVD_OK},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;later=things;timeout=5", HVD_OK},
+		{"", HVD_E_PROTO},
+		{"1", HVD_E_PROTO},
+		{"1;", HVD_E_PROTO},
+		{"2;" SESSION ";port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"1;port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"1;" SESSION ";addr=::1;id=munge", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;id=munge", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=", HVD_E_PROTO},
+		{"1;" SESSION ";port=0;addr=::1;id=munge", HVD_E_PROTO},
+		{"1;" SESSION ";port=65536;addr=::1;id=munge", HVD_E_PROTO},
+		{"1;" SESSION ";port=1x;addr=::1;id=munge", HVD_E_PROTO},
+		{"1;" SESSION ";port=;addr=::1;id=munge", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=;id=munge", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=host;id=munge", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1,;id=munge;timeout=nan", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=-1", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=1e9", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;verbose=99", HVD_E_PROTO},
+		{"1;" SESSION "0;port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"1;session=0123456789abcdef0123456789abcdeX;port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"1;session=0123456789ABCDEF0123456789ABCDEF;port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"1;novalue;" SESSION ";port=1;addr=::1;id=munge", HVD_E_PROTO},
+		{"1;" SESSION
+		 ";port=1;id=munge;addr=::1,::2,::3,::4,::5,::6,::7,::8,::9,::a,::b,::c,::d,::e,::f,::10,::11",
+		 HVD_E_PROTO},
+	};
+	struct hvd_boot boot;
+	struct hvd_err err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		memset(&err, 0, sizeof(err));
+		assert_int_equal(hvd_boot_parse(rows[i].text, &boot, &err), rows[i].code ? -1 : 0);
+		assert_int_equal(err.code, rows[i].code);
+		if (rows[i].code)
+			assert_in(err.msg, HVD_BOOT_ENV);
+	}
+}
+
+static void boot_limits(void **state)
+{
+	char text[HVD_BOOT_MAX + 16];
+	struct hvd_boot boot;
+	struct hvd_err err;
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "1;", 2);
+	text[HVD_BOOT_MAX] = '\0';
+	assert_int_equal(hvd_boot_parse(text, &boot, &err), -1);
+	assert_int_equal(err.code, HVD_E_LIMIT);
+	snprintf(text, sizeof(text), "1;" SESSION ";port=1;addr=::1;id=%0*d", (int)sizeof(boot.id), 0);
+	assert_int_equal(hvd_boot_parse(text, &boot, &err), -1);
+	snprintf(text, sizeof(text), "1;" SESSION ";port=1;addr=::1;id=%0*d", (int)sizeof(boot.id) - 1, 0);
+	assert_int_equal(hvd_boot_parse(text, &boot, &err), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(texts),
+		cmocka_unit_test(comparing),
+		cmocka_unit_test(kinds),
+		cmocka_unit_test(sockaddrs),
+		cmocka_unit_test(ends_of_a_socket),
+		cmocka_unit_test(boot_round_trip),
+		cmocka_unit_test(boot_path_with_a_semicolon),
+		cmocka_unit_test(boot_texts),
+		cmocka_unit_test(boot_limits),
+	};
+
+	return cmocka_run_group_tests_name("addr and boot", tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bind.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* The library takes what execve(2) takes: pointers that are not const, to what it does not change. */
+#define WORDS(...) ((char **)(const char *[]){__VA_ARGS__})
+
+/* Every set has CPUs, none has those of another, and in all there are `all`. */
+static void check_sets(const struct hvd_binding *b, int n, int all)
+{
+	cpu_set_t seen, both;
+	int sum = 0;
+
+	CPU_ZERO(&seen);
+	assert_int_equal(b->n, n);
+	assert_null(b->why);
+	for (int i = 0; i < n; i++) {
+		assert_true(CPU_COUNT(&b->sets[i]) > 0);
+		CPU_AND(&both, &seen, &b->sets[i]);
+		assert_int_equal(CPU_COUNT(&both), 0);
+		CPU_OR(&seen, &seen, &b->sets[i]);
+		sum += CPU_COUNT(&b->sets[i]);
+	}
+	assert_int_equal(sum, all);
+}
+
+static void machines_are_divided(void **state)
+{
+	static const struct {
+		const char *machine;
+		int cores, threads;
+	} m[] = {{"synthetic:pack:2 core:4 pu:2", 8, 2},
+		 {"synthetic:numa:4 l3:2 core:6 pu:1", 48, 1},
+		 {"synthetic:pack:1 core:7 pu:2", 7, 2},
+		 {"synthetic:pack:2 numa:4 core:16 pu:2", 128, 2}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(m) / sizeof(*m); i++) {
+		for (int n = 1; n <= m[i].cores; n++) {
+			struct hvd_binding b;
+
+			assert_int_equal(hvd_bind_split_on(&b, n, m[i].machine, NULL), 0);
+			check_sets(&b, n, m[i].cores * m[i].threads);
+			/* Whole cores: threads of a core have neighbouring numbers here. */
+			for (int r = 0; r < n; r++)
+				for (int c = 0; c < m[i].cores * m[i].threads; c += m[i].threads)
+					for (int t = 1; t < m[i].threads; t++)
+						assert_int_equal(!!CPU_ISSET(c, &b.sets[r]),
+								 !!CPU_ISSET(c + t, &b.sets[r]));
+			hvd_binding_clear(&b);
+		}
+	}
+}
+
+/* As many ranks as NUMA nodes, or a multiple: none may have cores of two nodes. */
+static void ranks_stay_within_numa_nodes(void **state)
+{
+	(void)state;
+	for (int n = 4; n <= 32; n += 4) {
+		struct hvd_binding b;
+
+		assert_int_equal(hvd_bind_split_on(&b, n, "synthetic:numa:4 core:8 pu:2", NULL), 0);
+		for (int r = 0; r < n; r++) {
+			int node = -1;
+
+			for (int c = 0; c < 64; c++) {
+				if (!CPU_ISSET(c, &b.sets[r]))
+					continue;
+				assert_true(node < 0 || node == c / 16);
+				node = c / 16;
+			}
+			assert_int_equal(node, r / (n / 4));
+		}
+		hvd_binding_clear(&b);
+	}
+}
+
+static void too_many_ranks_stay_unbound(void **state)
+{
+	struct hvd_binding b;
+
+	(void)state;
+	assert_int_equal(hvd_bind_split_on(&b, 9, "synthetic:pack:2 core:4 pu:2", NULL), 0);
+	assert_int_equal(b.n, 0);
+	assert_null(b.sets);
+	assert_non_null(strstr(b.why, "more local ranks than cores"));
+	hvd_binding_clear(&b);
+	assert_int_equal(hvd_bind_split_on(&b, 4, "synthetic:pack:8 core:200 pu:1", NULL), 0);
+	assert_int_equal(b.n, 0);
+	assert_non_null(b.why);
+	hvd_binding_clear(&b);
+	assert_int_equal(hvd_bind_split_on(&b, 0, NULL, NULL), -1);
+	assert_int_equal(hvd_bind_split_on(&b, 1, "synthetic:nonsense", NULL), -1);
+	hvd_binding_clear(NULL);
+}
+
+static void the_affinity_mask_is_honoured(void **state)
+{
+	cpu_set_t before, one;
+	struct hvd_binding b;
+	int cpu = 0;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	assert_int_equal(hvd_bind_split(&b, 1, NULL), 0);
+	assert_int_equal(b.n, 1);
+	assert_true(CPU_EQUAL(&b.sets[0], &before));
+	hvd_binding_clear(&b);
+	while (!CPU_ISSET(cpu, &before))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	assert_int_equal(hvd_bind_split(&b, 1, NULL), 0);
+	assert_true(b.n == 1 && CPU_EQUAL(&b.sets[0], &one));
+	hvd_binding_clear(&b);
+	assert_int_equal(hvd_bind_split(&b, 2, NULL), 0);
+	assert_int_equal(b.n, 0);
+	hvd_binding_clear(&b);
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
+static void make(const char *root, const char *path, const char *text)
+{
+	char full[256];
+	FILE *f;
+
+	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		snprintf(full, sizeof(full), "%s%.*s", root, (int)(slash - path), path);
+		mkdir(full, 0700);
+	}
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	f = fopen(full, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void gpus_are_counted(void **state)
+{
+	char root[] = "/tmp/hvd-test-gpu-XXXXXX", rm[64];
+	char **none = WORDS("PATH=/bin", NULL), **two = WORDS("CUDA_VISIBLE_DEVICES=0,3", NULL);
+	char **hidden = WORDS("CUDA_VISIBLE_DEVICES=", NULL), **cut = WORDS("CUDA_VISIBLE_DEVICES=1,-1,2", NULL);
+	char **uuid = WORDS("CUDA_VISIBLE_DEVICES=GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", NULL);
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	assert_int_equal(hvd_gpu_count(root, none), 0);
+	make(root, "/sys/class/kfd/kfd/topology/nodes/0/gpu_id", "0\n");
+	make(root, "/sys/class/kfd/kfd/topology/nodes/1/gpu_id", "54321\n");
+	assert_int_equal(hvd_gpu_count(root, none), 1);
+	make(root, "/dev/nvidia0", "");
+	make(root, "/dev/nvidia1", "");
+	make(root, "/dev/nvidia10", "");
+	make(root, "/dev/nvidiactl", "");
+	make(root, "/dev/nvidia-uvm", "");
+	make(root, "/dev/nvidia", "");
+	assert_int_equal(hvd_gpu_count(root, none), 3);
+	assert_int_equal(hvd_gpu_count(root, NULL), 3);
+	assert_int_equal(hvd_gpu_count(root, two), 2);
+	assert_int_equal(hvd_gpu_count(root, hidden), 0);
+	assert_int_equal(hvd_gpu_count(root, cut), 1);
+	assert_int_equal(hvd_gpu_count(root, uuid), 1);
+	snprintf(rm, sizeof(rm), "rm -rf '%s'", root);
+	assert_int_equal(system(rm), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(machines_are_divided),
+		cmocka_unit_test(ranks_stay_within_numa_nodes),
+		cmocka_unit_test(too_many_ranks_stay_unbound),
+		cmocka_unit_test(the_affinity_mask_is_honoured),
+		cmocka_unit_test(gpus_are_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections over real socket pairs, in an event loop that always ends: a watchdog of ten seconds breaks it, and then
+ * the test fails.
+ */
+#include "conn.h"
+#include "handshake.h"
+
+#include "unit.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct event_base *base;
+static struct event *watchdog;
+static bool too_long;
+static int fds[2], fds_before;
+
+static void on_watchdog(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+	too_long = true;
+	event_base_loopbreak(base);
+}
+
+static int open_pair(void **state)
+{
+	struct timeval tv = {.tv_sec = 10};
+
+	(void)state;
+	fds_before = open_fds();
+	too_long = false;
+	base = event_base_new();
+	watchdog = evtimer_new(base, on_watchdog, NULL);
+	evtimer_add(watchdog, &tv);
+	return socketpair(AF_UNIX, SOCK_STREAM, 0, fds);
+}
+
+static int close_pair(void **state)
+{
+	(void)state;
+	event_free(watchdog);
+	event_base_free(base);
+	if (open_fds() != fds_before)
+		print_error("%d descriptors are open, %d were\n", open_fds(), fds_before);
+	return open_fds() == fds_before ? 0 : -1;
+}
+
+/* Until nothing is ready any more. */
+static void settle(void)
+{
+	while (event_base_loop(base, EVLOOP_NONBLOCK) == 0 &&
+	       event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) > 0)
+		;
+}
+
+/* One end, and what came of it. */
+struct end {
+	struct hvd_conn *conn;
+	int messages, closed, free_at; /* free_at: within the callback of that message */
+	int64_t last;
+	struct hvd_err why;
+	int wanted; /* leave the loop after so many messages */
+};
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct end *end = arg;
+
+	assert_ptr_equal(conn, end->conn);
+	assert_int_equal(end->closed, 0);
+	hvd_get_int(msg, "n", 0, INT64_MAX, &end->last, NULL);
+	end->messages++;
+	if (end->messages == end->wanted)
+		event_base_loopbreak(base);
+	if (end->messages == end->free_at) {
+		hvd_conn_free(conn);
+		end->conn = NULL;
+	}
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct end *end = arg;
+
+	assert_ptr_equal(conn, end->conn);
+	end->closed++;
+	end->why = *why;
+	if (end->free_at < 0) {
+		hvd_conn_free(conn);
+		end->conn = NULL;
+	}
+	event_base_loopbreak(base);
+}
+
+static const struct hvd_conn_ops ops = {on_message, on_closed};
+
+static void make(struct end *end, int fd, bool server)
+{
+	memset(end, 0, sizeof(*end));
+	end->conn = hvd_conn_new(base, fd, server, &ops, end);
+}
+
+static void run(void)
+{
+	event_base_dispatch(base);
+	assert_false(too_long);
+}
+
+static json_t *number(int n)
+{
+	return json_pack("{s:i}", "n", n);
+}
+
+static void messages_both_ways(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, fds[0], true);
+	make(&b, fds[1], false);
+	assert_ptr_equal(hvd_conn_arg(a.conn), &a);
+	assert_int_equal(hvd_conn_fd(a.conn), fds[0]);
+	for (int i = 1; i <= 1000; i++)
+		hvd_conn_send(a.conn, number(i));
+	b.wanted = 1000;
+	run();
+	assert_int_equal(b.messages, 1000);
+	assert_int_equal(b.last, 1000);
+	hvd_conn_send(b.conn, number(7));
+	a.wanted = 1;
+	run();
+	assert_int_equal(a.last, 7);
+	hvd_conn_free(a.conn);
+	run();
+	assert_int_equal(b.closed, 1);
+	assert_int_equal(b.why.code, HVD_OK);
+	hvd_conn_free(b.conn);
+}
+
+/* Byte by byte, each one alone in the socket. */
+static void half_frames(void **state)
+{
+	struct hvd_wire wire;
+	struct end b;
+	unsigned char *bytes;
+	size_t len;
+	json_t *msg = number(42);
+
+	(void)state;
+	hvd_wire_init(&wire, true);
+	assert_int_equal(hvd_wire_encode(&wire, msg, &bytes, &len, NULL), 0);
+	json_decref(msg);
+	make(&b, fds[1], false);
+	for (size_t i = 0; i < len; i++) {
+		assert_int_equal(b.messages, 0);
+		assert_int_equal(write(fds[0], bytes + i, 1), 1);
+		settle();
+	}
+	assert_int_equal(b.messages, 1);
+	assert_int_equal(b.last, 42);
+	/* … and half a frame before the end is no orderly end. */
+	assert_int_equal(write(fds[0], bytes, len / 2), len / 2);
+	close(fds[0]);
+	run();
+	assert_int_equal(b.closed, 1);
+	assert_int_equal(b.why.code, HVD_E_PROTO);
+	assert_in(b.why.msg, "within a message");
+	hvd_conn_free(b.conn);
+	free(bytes);
+}
+
+static void rubbish(void **state)
+{
+	struct end b;
+
+	(void)state;
+	make(&b, fds[1], true);
+	assert_int_equal(write(fds[0], "GET / HTTP/1.1\r\n\r\n", 18), 18);
+	run();
+	assert_int_equal(b.closed, 1);
+	assert_int_equal(b.messages, 0);
+	assert_int_equal(b.why.code, HVD_E_PROTO);
+	/* It is over: nothing more comes, whatever the peer sends. */
+	assert_int_equal(write(fds[0], "more", 4), 4);
+	settle();
+	assert_int_equal(b.closed, 1);
+	hvd_conn_send(b.conn, number(1)); /* harmless */
+	hvd_conn_free(b.conn);
+	close(fds[0]);
+}
+
+static void freed_within_a_message(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, fds[0], true);
+	make(&b, fds[1], false);
+	b.free_at = 2;
+	for (int i = 1; i <= 5; i++)
+		hvd_conn_send(a.conn, number(i));
+	run();                           /* until a sees the end */
+	assert_int_equal(b.messages, 2); /* the others were in the same read */
+	assert_int_equal(b.closed, 0);
+	assert_int_equal(a.closed, 1);
+	hvd_conn_free(a.conn);
+}
+
+static void freed_within_closed(void **state)
+{
+	struct end b;
+
+	(void)state;
+	make(&b, fds[1], false);
+	b.free_at = -1;
+	close(fds[0]);
+	run();
+	assert_int_equal(b.closed, 1);
+	assert_null(b.conn);
+	hvd_conn_free(NULL);
+	hvd_conn_finish(NULL, 0);
+}
+
+static void what_cannot_be_sent_closes_it(void **state)
+{
+	char *big = calloc(1, HVD_WIRE_MAX_OPEN + 1);
+	struct end a;
+
+	(void)state;
+	assert_non_null(big);
+	memset(big, 'x', HVD_WIRE_MAX_OPEN);
+	make(&a, fds[0], true);
+	a.free_at = -1;
+	hvd_conn_send(a.conn, json_pack("{s:s}", "t", big));
+	assert_int_equal(a.closed, 0); /* not within the call: the sender goes on using it */
+	hvd_conn_set_deadline(a.conn, 0);
+	run();
+	assert_int_equal(a.closed, 1);
+	assert_int_equal(a.why.code, HVD_E_LIMIT);
+	free(big);
+	close(fds[1]);
+}
+
+static void the_deadline_closes_it(void **state)
+{
+	struct end a;
+
+	(void)state;
+	make(&a, fds[0], true);
+	hvd_conn_set_deadline(a.conn, hvd_deadline_in(60));
+	hvd_conn_set_deadline(a.conn, hvd_deadline_in(0.001));
+	run();
+	assert_int_equal(a.closed, 1);
+	assert_int_equal(a.why.code, HVD_E_TIMEOUT);
+	hvd_conn_free(a.conn);
+	close(fds[1]);
+}
+
+static void a_deadline_taken_back(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, fds[0], true);
+	make(&b, fds[1], false);
+	hvd_conn_set_deadline(a.conn, hvd_now());
+	hvd_conn_set_deadline(a.conn, 0);
+	settle();
+	assert_int_equal(a.closed, 0);
+	hvd_conn_send(a.conn, number(1));
+	b.wanted = 1;
+	run();
+	hvd_conn_free(a.conn);
+	hvd_conn_free(b.conn);
+}
+
+/* More than a socket holds: it goes out after the owner has let go, and the reader gets all of it. */
+static void finish_sends_what_is_queued(void **state)
+{
+	static const struct hvd_key key = {{1}};
+	char *big = calloc(1, 4 * 1024 * 1024 + 1);
+	struct end a, b;
+
+	(void)state;
+	assert_non_null(big);
+	memset(big, 'x', 4 * 1024 * 1024);
+	make(&a, fds[0], true);
+	make(&b, fds[1], false);
+	hvd_conn_set_key(a.conn, &key);
+	hvd_conn_set_key(b.conn, &key);
+	hvd_conn_send(a.conn, json_pack("{s:i, s:s}", "n", 1, "t", big));
+	hvd_conn_send(a.conn, number(2));
+	hvd_conn_finish(a.conn, hvd_deadline_in(60));
+	run();
+	assert_int_equal(b.messages, 2);
+	assert_int_equal(b.last, 2);
+	assert_int_equal(b.why.code, HVD_OK);
+	assert_int_equal(a.messages + a.closed, 0);
+	hvd_conn_free(b.conn);
+	free(big);
+}
+
+static void finish_does_not_wait_for_ever(void **state)
+{
+	static const struct hvd_key key = {{1}};
+	char *big = calloc(1, 4 * 1024 * 1024 + 1);
+	struct end a;
+
+	(void)state;
+	assert_non_null(big);
+	memset(big, 'x', 4 * 1024 * 1024);
+	make(&a, fds[0], true);
+	hvd_conn_set_key(a.conn, &key);
+	hvd_conn_send(a.conn, json_pack("{s:s}", "t", big));
+	hvd_conn_finish(a.conn, hvd_deadline_in(0.01));
+	event_del(watchdog);
+	event_base_dispatch(base); /* ends when nothing is left to wait for: nobody reads fds[1] */
+	assert_int_equal(a.messages + a.closed, 0);
+	close(fds[1]);
+	free(big);
+}
+
+static void finish_with_nothing_queued(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, fds[0], true);
+	make(&b, fds[1], false);
+	hvd_conn_finish(a.conn, hvd_deadline_in(60));
+	run();
+	assert_int_equal(b.closed, 1);
+	hvd_conn_free(b.conn);
+}
+
+/* ---- handshake ---- */
+
+struct side {
+	struct hvd_conn *conn;
+	struct hvd_handshake hs;
+	struct hvd_session session;
+	int rc, after;
+	bool closed;
+	struct hvd_err err;
+};
+
+static void on_shake(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct side *side = arg;
+
+	if (side->hs.done) {
+		side->after++;
+		event_base_loopbreak(base);
+		return;
+	}
+	side->rc = hvd_handshake_message(&side->hs, conn, msg, &side->err);
+	if (side->rc > 0)
+		hvd_conn_send(conn, number(1));
+	if (side->rc < 0 && side->hs.server) {
+		hvd_conn_finish(conn, hvd_deadline_in(5));
+		side->conn = NULL;
+	}
+	if (side->rc < 0)
+		event_base_loopbreak(base);
+}
+
+static void on_shake_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct side *side = arg;
+
+	(void)conn;
+	(void)why;
+	side->closed = true;
+	event_base_loopbreak(base);
+}
+
+static const struct hvd_conn_ops shake_ops = {on_shake, on_shake_closed};
+
+static void shake(struct side *driver, struct side *shim, const struct hvd_key *driver_key,
+		  const struct hvd_key *shim_key)
+{
+	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = *driver_key};
+
+	memset(driver, 0, sizeof(*driver));
+	memset(shim, 0, sizeof(*shim));
+	assert_int_equal(hvd_session_create(&driver->session, &id, NULL), 0);
+	assert_int_equal(strlen(driver->session.id), HVD_SESSION_LEN);
+	memcpy(shim->session.id, driver->session.id, sizeof(shim->session.id));
+	shim->session.identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = *shim_key};
+	hvd_session_bind_key(&shim->session);
+	driver->conn = hvd_conn_new(base, fds[0], true, &shake_ops, driver);
+	shim->conn = hvd_conn_new(base, fds[1], false, &shake_ops, shim);
+}
+
+static void begin(struct side *driver, struct side *shim)
+{
+	assert_int_equal(hvd_handshake_start(&shim->hs, &shim->session, shim->conn, false, NULL), 0);
+	assert_int_equal(hvd_handshake_start(&driver->hs, &driver->session, driver->conn, true, NULL), 0);
+}
+
+static const struct hvd_key right = {"the launch's own key, 32 bytes."}, wrong = {"another launch's key, 32 bytes."};
+
+static void a_good_handshake(void **state)
+{
+	struct side driver, shim;
+
+	(void)state;
+	shake(&driver, &shim, &right, &right);
+	begin(&driver, &shim);
+	while (!driver.after || !shim.after)
+		run();
+	assert_int_equal(driver.rc, 1);
+	assert_int_equal(shim.rc, 1);
+	assert_memory_equal(driver.session.key.b, shim.session.key.b, HVD_KEY_LEN);
+	assert_memory_not_equal(driver.session.key.b, right.b, HVD_KEY_LEN); /* for this session only */
+	assert_memory_equal(driver.hs.client_nonce, shim.hs.client_nonce, HVD_NONCE_LEN);
+	hvd_conn_free(driver.conn);
+	hvd_conn_free(shim.conn);
+}
+
+static void a_shim_with_the_wrong_key(void **state)
+{
+	struct side driver, shim;
+
+	(void)state;
+	shake(&driver, &shim, &right, &wrong);
+	begin(&driver, &shim);
+	while (!shim.err.code)
+		run();
+	assert_int_equal(driver.rc, -1);
+	assert_int_equal(driver.err.code, HVD_E_AUTH);
+	assert_int_equal(shim.rc, -1);
+	assert_int_equal(shim.err.code, HVD_E_AUTH);
+	assert_in(shim.err.msg, "the driver refuses this process");
+	hvd_conn_free(driver.conn);
+	hvd_conn_free(shim.conn);
+}
+
+static void a_driver_of_another_launch(void **state)
+{
+	struct side driver, shim;
+
+	(void)state;
+	shake(&driver, &shim, &right, &right);
+	shim.session.id[0] = shim.session.id[0] == '0' ? '1' : '0';
+	begin(&driver, &shim);
+	while (!shim.err.code)
+		run();
+	assert_in(shim.err.msg, "another launch");
+	assert_int_equal(driver.rc, 0); /* it got no proof at all */
+	hvd_conn_free(driver.conn);
+	hvd_conn_free(shim.conn);
+}
+
+/* Whoever says welcome without the key is not believed; nor is a plan before the proof. */
+static void a_driver_that_is_none(void **state)
+{
+	static const char *const texts[] = {
+		"{\"t\":\"welcome\",\"cred\":\"0000000000000000000000000000000000000000000000000000000000000000\"}",
+		"{\"t\":\"welcome\"}",
+		"{\"t\":\"plan\",\"env\":{}}",
+		"{\"t\":\"hello\",\"session\":\"x\",\"nonce\":\"y\"}",
+		"{\"t\":5}",
+		"{}",
+	};
+	struct side driver, shim;
+
+	(void)state;
+	shake(&driver, &shim, &right, &right);
+	hvd_conn_free(driver.conn);
+	hvd_conn_free(shim.conn);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+		shake(&driver, &shim, &right, &right);
+		assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
+		driver.hs.server = true; /* the driver only says this */
+		hvd_conn_send(driver.conn, json_loads(texts[i], 0, NULL));
+		run();
+		assert_int_equal(shim.rc, -1);
+		assert_false(shim.hs.done);
+		assert_true(shim.err.code == HVD_E_AUTH || shim.err.code == HVD_E_PROTO);
+		hvd_conn_free(driver.conn);
+		hvd_conn_free(shim.conn);
+	}
+}
+
+/* What a stranger may send instead of "auth": each is refused with a reason. */
+static void a_shim_that_is_none(void **state)
+{
+	static const char *const texts[] = {
+		"{}",
+		"{\"t\":\"auth\"}",
+		"{\"t\":\"auth\",\"nonce\":\"00\",\"cred\":\"00\"}",
+		"{\"t\":\"register\",\"nonce\":\"00000000000000000000000000000000\",\"cred\":\"00\"}",
+		"{\"t\":\"auth\",\"nonce\":\"00000000000000000000000000000000\",\"cred\":\"00\"}",
+		"{\"t\":\"auth\",\"nonce\":\"00000000000000000000000000000000\",\"cred\":5}",
+	};
+	struct side driver, shim;
+
+	(void)state;
+	shake(&driver, &shim, &right, &right);
+	hvd_conn_free(driver.conn);
+	hvd_conn_free(shim.conn);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+		shake(&driver, &shim, &right, &right);
+		assert_int_equal(hvd_handshake_start(&driver.hs, &driver.session, driver.conn, true, NULL), 0);
+		shim.hs.done = true; /* only says this, and hears the answers */
+		hvd_conn_send(shim.conn, json_loads(texts[i], 0, NULL));
+		while (driver.rc == 0)
+			run();
+		assert_int_equal(driver.rc, -1);
+		assert_true(driver.err.msg[0] != '\0');
+		while (!shim.closed) /* told why, then the connection ends */
+			run();
+		assert_int_equal(shim.after, 2);
+		hvd_conn_free(driver.conn);
+		hvd_conn_free(shim.conn);
+	}
+}
+
+#define pair(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		pair(messages_both_ways),
+		pair(half_frames),
+		pair(rubbish),
+		pair(freed_within_a_message),
+		pair(freed_within_closed),
+		pair(what_cannot_be_sent_closes_it),
+		pair(the_deadline_closes_it),
+		pair(a_deadline_taken_back),
+		pair(finish_sends_what_is_queued),
+		pair(finish_does_not_wait_for_ever),
+		pair(finish_with_nothing_queued),
+		pair(a_good_handshake),
+		pair(a_shim_with_the_wrong_key),
+		pair(a_driver_of_another_launch),
+		pair(a_driver_that_is_none),
+		pair(a_shim_that_is_none),
+	};
+
+	return cmocka_run_group_tests_name("conn and handshake", tests, NULL, NULL);
+}

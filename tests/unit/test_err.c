@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "err.h"
+#include "log.h"
+
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static void set_clears_what_was_there(void **state)
+{
+	struct hvd_err err;
+
+	(void)state;
+	memset(&err, 'x', sizeof(err));
+	assert_int_equal(hvd_err_set(&err, HVD_E_NET, "%s %d", "no route", 7), -1);
+	assert_int_equal(err.code, HVD_E_NET);
+	assert_string_equal(err.msg, "no route 7");
+	assert_string_equal(err.host, "");
+	assert_string_equal(err.hint, "");
+	assert_int_equal(hvd_err_host(&err, "node7"), -1);
+	assert_int_equal(hvd_err_hint(&err, "plug it in"), -1);
+	assert_string_equal(err.host, "node7");
+	assert_string_equal(err.hint, "plug it in");
+	hvd_err_set(&err, HVD_E_LIMIT, "again");
+	assert_string_equal(err.host, "");
+	assert_string_equal(err.hint, "");
+	hvd_err_host(&err, NULL);
+	assert_string_equal(err.host, "");
+}
+
+static void sys_names_errno_and_keeps_it(void **state)
+{
+	struct hvd_err err;
+
+	(void)state;
+	errno = ENOSPC;
+	assert_int_equal(hvd_err_sys(&err, "cannot write %s", "file"), -1);
+	assert_int_equal(errno, ENOSPC);
+	assert_int_equal(err.code, HVD_E_SYS);
+	assert_string_equal(err.msg, "cannot write file: No space left on device");
+}
+
+static void prefix_keeps_the_rest(void **state)
+{
+	struct hvd_err err;
+
+	(void)state;
+	hvd_err_set(&err, HVD_E_AUTH, "no key");
+	hvd_err_host(&err, "h");
+	hvd_err_hint(&err, "make one");
+	assert_int_equal(hvd_err_prefix(&err, "rank %d", 3), -1);
+	assert_string_equal(err.msg, "rank 3: no key");
+	assert_string_equal(err.host, "h");
+	assert_string_equal(err.hint, "make one");
+	assert_int_equal(err.code, HVD_E_AUTH);
+}
+
+static void long_texts_are_cut(void **state)
+{
+	char big[4096];
+	struct hvd_err err;
+
+	(void)state;
+	memset(big, 'm', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	hvd_err_set(&err, HVD_E_SYS, "%s", big);
+	assert_int_equal(strlen(err.msg), sizeof(err.msg) - 1);
+	hvd_err_prefix(&err, "%s", big);
+	assert_int_equal(strlen(err.msg), sizeof(err.msg) - 1);
+	errno = EIO;
+	hvd_err_sys(&err, "%s", big);
+	assert_int_equal(strlen(err.msg), sizeof(err.msg) - 1);
+	hvd_err_hint(&err, "%s", big);
+	assert_int_equal(strlen(err.hint), sizeof(err.hint) - 1);
+	hvd_err_host(&err, big);
+	assert_int_equal(strlen(err.host), sizeof(err.host) - 1);
+}
+
+static void null_is_fine(void **state)
+{
+	(void)state;
+	assert_int_equal(hvd_err_set(NULL, HVD_E_SYS, "x"), -1);
+	assert_int_equal(hvd_err_sys(NULL, "x"), -1);
+	assert_int_equal(hvd_err_host(NULL, "x"), -1);
+	assert_int_equal(hvd_err_hint(NULL, "x"), -1);
+	assert_int_equal(hvd_err_prefix(NULL, "x"), -1);
+}
+
+static void exit_status(void **state)
+{
+	struct hvd_err err;
+
+	(void)state;
+	hvd_err_set(&err, HVD_E_USAGE, "x");
+	assert_int_equal(hvd_err_status(&err), 2);
+	for (int code = HVD_E_SYS; code <= HVD_E_FAILED; code++) {
+		hvd_err_set(&err, (enum hvd_errc)code, "x");
+		assert_int_equal(hvd_err_status(&err), 1);
+	}
+	assert_int_equal(hvd_err_status(NULL), 1);
+}
+
+/* ---- log ---- */
+
+struct sink {
+	int fds[2];
+	struct hvd_log log;
+	char text[8192];
+};
+
+static void sink_open(struct sink *sink, enum hvd_log_level level)
+{
+	assert_int_equal(pipe2(sink->fds, O_NONBLOCK), 0);
+	sink->log = hvd_log_make("prog", level);
+	assert_int_equal(sink->log.fd, STDERR_FILENO);
+	sink->log.fd = sink->fds[1];
+}
+
+static const char *sink_take(struct sink *sink)
+{
+	ssize_t n = read(sink->fds[0], sink->text, sizeof(sink->text) - 1);
+
+	sink->text[n > 0 ? n : 0] = '\0';
+	return sink->text;
+}
+
+static void sink_close(struct sink *sink)
+{
+	close(sink->fds[0]);
+	close(sink->fds[1]);
+}
+
+static void levels_and_marks(void **state)
+{
+	struct sink sink;
+
+	(void)state;
+	sink_open(&sink, HVD_LOG_INFO);
+	hvd_error(&sink.log, "a %d", 1);
+	assert_string_equal(sink_take(&sink), "prog: error: a 1\n");
+	hvd_warn(&sink.log, "b");
+	assert_string_equal(sink_take(&sink), "prog: warning: b\n");
+	hvd_info(&sink.log, "c");
+	assert_string_equal(sink_take(&sink), "prog: c\n");
+	hvd_verbose(&sink.log, "d");
+	hvd_debug(&sink.log, "e");
+	assert_string_equal(sink_take(&sink), "");
+	sink.log.level = HVD_LOG_DEBUG;
+	hvd_verbose(&sink.log, "d");
+	hvd_debug(&sink.log, "e");
+	assert_string_equal(sink_take(&sink), "prog: d\nprog: debug: e\n");
+	sink_close(&sink);
+	hvd_error(NULL, "nowhere");
+}
+
+static void errno_survives(void **state)
+{
+	struct sink sink;
+
+	(void)state;
+	sink_open(&sink, HVD_LOG_INFO);
+	sink.log.fd = -1;
+	errno = EXDEV;
+	hvd_error(&sink.log, "into nothing");
+	assert_int_equal(errno, EXDEV);
+	sink_close(&sink);
+}
+
+static void long_messages_end_in_a_newline(void **state)
+{
+	static char big[10000];
+	struct sink sink;
+
+	(void)state;
+	memset(big, 'x', sizeof(big) - 1);
+	sink_open(&sink, HVD_LOG_INFO);
+	for (size_t len = 4070; len < 4100; len++) {
+		const char *text;
+
+		big[len] = '\0';
+		hvd_info(&sink.log, "%s", big);
+		text = sink_take(&sink);
+		assert_true(strlen(text) <= 4096);
+		assert_true(strlen(text) > 4000);
+		assert_int_equal(text[strlen(text) - 1], '\n');
+		assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+		big[len] = 'x';
+	}
+	hvd_info(&sink.log, "%s", big);
+	sink_take(&sink);
+	assert_int_equal(sink.text[strlen(sink.text) - 1], '\n');
+	sink_close(&sink);
+}
+
+static void errors_with_host_and_hint(void **state)
+{
+	struct sink sink;
+	struct hvd_err err;
+
+	(void)state;
+	sink_open(&sink, HVD_LOG_INFO);
+	hvd_err_set(&err, HVD_E_NET, "no network");
+	hvd_log_err(&sink.log, &err);
+	assert_string_equal(sink_take(&sink), "prog: error: no network\n");
+	hvd_err_host(&err, "n1");
+	hvd_err_hint(&err, "mend it");
+	hvd_log_err(&sink.log, &err);
+	assert_string_equal(sink_take(&sink), "prog: error: n1: no network\nprog: mend it\n");
+	sink_close(&sink);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(set_clears_what_was_there),
+		cmocka_unit_test(sys_names_errno_and_keeps_it),
+		cmocka_unit_test(prefix_keeps_the_rest),
+		cmocka_unit_test(long_texts_are_cut),
+		cmocka_unit_test(null_is_fine),
+		cmocka_unit_test(exit_status),
+		cmocka_unit_test(levels_and_marks),
+		cmocka_unit_test(errno_survives),
+		cmocka_unit_test(long_messages_end_in_a_newline),
+		cmocka_unit_test(errors_with_host_and_hint),
+	};
+
+	return cmocka_run_group_tests_name("err", tests, NULL, NULL);
+}

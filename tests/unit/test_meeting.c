@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host's own description, listening sockets, and the rendezvous of a launch over real sockets. */
+#include "deadline.h"
+#include "listen.h"
+#include "meeting.h"
+#include "node.h"
+
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- node ---- */
+
+static const char node_text[] =
+	"{\"name\":\"n1\",\"host\":\"h1\",\"machine\":\"00\",\"ranks\":[3,1],\"port\":4000,\"dropped\":\"eth2 (is "
+	"down)\","
+	"\"ifaces\":[{\"n\":\"eth0\",\"k\":\"ethernet\",\"s\":1000,\"r\":-5,\"u\":-1,\"a\":[\"10.0.0.1\",\"fd00::1\"]},"
+	"{\"n\":\"ib0\",\"k\":\"infiniband\",\"s\":-1,\"r\":1,\"u\":2,\"a\":[]}]}";
+
+static void a_node_from_the_wire(void **state)
+{
+	json_t *msg = json_loads(node_text, 0, NULL), *out;
+	struct hvd_addr addr;
+	struct hvd_node node;
+	char *text;
+
+	(void)state;
+	assert_int_equal(hvd_node_from_json(msg, &node, NULL), 0);
+	assert_string_equal(node.name, "n1");
+	assert_int_equal(node.n_ranks, 2);
+	assert_int_equal(node.ranks[0], 3);
+	assert_int_equal(node.n_ifaces, 2);
+	assert_int_equal(node.ifaces[0].ranking, -5);
+	assert_int_equal(node.ifaces[1].numa, 2);
+	assert_int_equal(hvd_node_find_iface(&node, "ib0"), 1);
+	assert_int_equal(hvd_node_find_iface(&node, "ib"), -1);
+	hvd_addr_parse("fd00::1", &addr);
+	assert_int_equal(hvd_node_find_addr(&node, &addr), 0);
+	hvd_addr_parse("fd00::2", &addr);
+	assert_int_equal(hvd_node_find_addr(&node, &addr), -1);
+	assert_true(hvd_node_has_family(&node.ifaces[0], AF_INET6));
+	assert_false(hvd_node_has_family(&node.ifaces[1], AF_INET));
+	text = hvd_node_ifaces_text(&node);
+	assert_string_equal(text, "eth0 (ethernet, 1000 Mb/s) 10.0.0.1 fd00::1; ib0 (infiniband, NUMA node 2)");
+	free(text);
+	out = hvd_node_to_json(&node, 1, 2, 4);
+	assert_int_equal(json_integer_value(json_object_get(out, "nodes")), 2);
+	assert_true(json_equal(json_object_get(out, "ifaces"), json_object_get(msg, "ifaces")));
+	assert_true(json_equal(json_object_get(out, "ranks"), json_object_get(msg, "ranks")));
+	json_decref(out);
+	json_decref(msg);
+	hvd_node_clear(&node);
+	hvd_node_clear(&node);
+	hvd_node_clear(NULL);
+}
+
+/* Each part of the text, replaced by something that is not right. */
+static void nodes_that_are_refused(void **state)
+{
+	static const char *const changes[][2] = {
+		{"\"n1\"", "\"\""},
+		{"\"n1\"", "7"},
+		{"[3,1]", "[-1]"},
+		{"[3,1]", "[1.5]"},
+		{"[3,1]", "[1048576]"},
+		{"4000", "65536"},
+		{"\"00\"", "\"000000000000000000000000000000000\""},
+		{"\"eth0\"", "\"a-name-of-16-chr\""},
+		{"\"ethernet\"", "\"carrier pigeon\""},
+		{"\"10.0.0.1\"", "\"10.0.0\""},
+		{"\"10.0.0.1\"", "5"},
+		{"1000", "-2"},
+		{"\"u\":2", "\"u\":40000"},
+		{"\"dropped\"", "\"other\""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		const char *at = strstr(node_text, changes[i][0]);
+		char text[1024];
+		struct hvd_node node;
+		struct hvd_err err = {0};
+		json_t *msg;
+
+		assert_non_null(at);
+		snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - node_text), node_text, changes[i][1],
+			 at + strlen(changes[i][0]));
+		msg = json_loads(text, 0, NULL);
+		assert_non_null(msg);
+		assert_int_equal(hvd_node_from_json(msg, &node, &err), -1);
+		assert_true(err.code == HVD_E_PROTO || err.code == HVD_E_LIMIT);
+		assert_null(node.name);
+		assert_null(node.ifaces);
+		json_decref(msg);
+	}
+}
+
+static void machines(void **state)
+{
+	struct hvd_node a = {0}, b = {0};
+
+	(void)state;
+	assert_int_equal(hvd_node_set_machine(&a, NULL), 0);
+	assert_int_equal(hvd_node_set_machine(&b, NULL), 0);
+	assert_string_equal(a.machine, b.machine);
+	assert_int_equal(strlen(a.machine), HVD_MACHINE_LEN);
+}
+
+/* ---- listen ---- */
+
+static int connect_to(const char *ip, in_port_t port)
+{
+	struct sockaddr_storage ss;
+	struct hvd_addr addr;
+	socklen_t len;
+	int fd;
+
+	assert_int_equal(hvd_addr_parse(ip, &addr), 0);
+	len = hvd_addr_to_sockaddr(&addr, port, &ss);
+	fd = socket(addr.family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	if (connect(fd, (struct sockaddr *)&ss, len) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void any_port(void **state)
+{
+	in_port_t port = 0;
+	int fd = hvd_listen_any(false, 0, 0, &port, NULL), c;
+
+	(void)state;
+	assert_true(fd >= 0 && port > 0);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
+	c = connect_to("127.0.0.1", port); /* IPv4 on the socket of both */
+	assert_true(c >= 0);
+	close(c);
+	close(fd);
+	fd = hvd_listen_any(true, 0, 0, &port, NULL);
+	c = connect_to("127.0.0.1", port);
+	assert_true(c >= 0);
+	close(c);
+	close(fd);
+	assert_int_equal(connect_to("127.0.0.1", port), -1);
+}
+
+/* A range of three ports is filled, to the last, and no further. */
+static void a_range_that_is_exhausted(void **state)
+{
+	int fds[3], probe, n = 0;
+	in_port_t base = 0, port, seen[3];
+	struct hvd_err err = {0};
+
+	(void)state;
+	/* Where there are three in a row: tried upwards from one that the kernel gave. */
+	for (int attempt = 0; attempt < 50 && n < 3; attempt++) {
+		while (n > 0)
+			close(fds[--n]);
+		probe = hvd_listen_any(true, 0, 0, &base, NULL);
+		assert_true(probe >= 0);
+		close(probe);
+		while (base < 65533 && n < 3 && (fds[n] = hvd_listen_any(true, base, base + 2, &port, NULL)) >= 0) {
+			assert_in_range(port, base, base + 2);
+			seen[n] = port;
+			for (int i = 0; i < n; i++)
+				assert_int_not_equal(seen[i], port);
+			n++;
+		}
+	}
+	assert_int_equal(n, 3);
+	assert_int_equal(hvd_listen_any(true, base, base + 2, &port, &err), -1);
+	assert_int_equal(err.code, HVD_E_NET);
+	assert_in(err.msg, "are in use");
+	assert_in(err.hint, "SrunPortRange");
+	assert_true(err.host[0] != '\0');
+	close(fds[1]);
+	assert_true((fds[1] = hvd_listen_any(true, base, base + 2, &port, &err)) >= 0);
+	assert_int_equal(port, seen[1]);
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+}
+
+/* ---- meeting ---- */
+
+struct place {
+	struct event_base *base;
+	struct hvd_meeting *meeting;
+	struct hvd_log log;
+	struct hvd_key key;
+	int fds_before;
+};
+
+static int open_place(void **state)
+{
+	struct place *p = calloc(1, sizeof(*p));
+	struct hvd_addr addr;
+
+	assert_non_null(p);
+	*state = p;
+	p->fds_before = open_fds();
+	p->base = event_base_new();
+	p->log = hvd_log_make("test", HVD_LOG_ERROR);
+	p->log.fd = -1;
+	memset(&p->key, 5, sizeof(p->key));
+	hvd_addr_parse("127.0.0.1", &addr);
+	p->meeting = hvd_meeting_create(p->base, &p->key, &addr, 1, 0, 0, &p->log, NULL);
+	return p->meeting ? 0 : -1;
+}
+
+static int close_place(void **state)
+{
+	struct place *p = *state;
+	int leaked;
+
+	hvd_meeting_destroy(p->meeting);
+	hvd_meeting_destroy(NULL);
+	event_base_free(p->base);
+	leaked = open_fds() - p->fds_before;
+	free(p);
+	return leaked ? -1 : 0;
+}
+
+/* What the server answers to one request; it closes the connection after that. */
+static const char *ask(struct place *p, const char *request)
+{
+	static char text[4096];
+	int fd = connect_to("127.0.0.1", hvd_meeting_port(p->meeting));
+	hvd_time end = hvd_deadline_in(10);
+	size_t at = 0;
+	ssize_t n;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(write(fd, request, strlen(request)), strlen(request));
+	while ((n = read(fd, text + at, sizeof(text) - 1 - at)) != 0) {
+		if (n > 0)
+			at += (size_t)n;
+		else
+			assert_int_equal(errno, EAGAIN);
+		assert_true(hvd_left(end) > 0);
+		event_base_loop(p->base, EVLOOP_NONBLOCK);
+	}
+	close(fd);
+	text[at] = '\0';
+	return text;
+}
+
+static void it_proves_whose_it_is(void **state)
+{
+	struct place *p = *state;
+	char proof[2 * HVD_MAC_LEN + 1], other[2 * HVD_MAC_LEN + 1];
+	const char *answer;
+	struct hvd_key wrong = p->key;
+
+	wrong.b[0] ^= 1;
+	hvd_meeting_proof(&p->key, "0123456789abcdef0123456789abcdef", proof);
+	hvd_meeting_proof(&wrong, "0123456789abcdef0123456789abcdef", other);
+	assert_string_not_equal(proof, other);
+	answer = ask(p, "GET " HVD_MEETING_PROBE_PATH "0123456789abcdef0123456789abcdef HTTP/1.0\r\n\r\n");
+	assert_in(answer, " 200 ");
+	assert_in(answer, proof);
+}
+
+static void it_keeps_what_ranks_put_there(void **state)
+{
+	struct place *p = *state;
+	struct hvd_addr addr;
+
+	assert_in(ask(p, "PUT /global/0 HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello"), " 200 ");
+	assert_in(ask(p, "GET /global/0 HTTP/1.0\r\n\r\n"), "hello");
+	/* Once hosts are named, our own loopback still is one of us. */
+	hvd_addr_parse("10.0.0.1", &addr);
+	assert_int_equal(hvd_meeting_allow(p->meeting, &addr, NULL), 0);
+	assert_in(ask(p, "GET /global/0 HTTP/1.0\r\n\r\n"), "hello");
+}
+
+static void it_goes_on_where_the_plan_wants_it(void **state)
+{
+	struct place *p = *state;
+	struct hvd_addr addr;
+
+	hvd_addr_parse("127.0.0.1", &addr);
+	hvd_meeting_keep(p->meeting, &addr, 1);
+	assert_in(ask(p, "PUT /global/0 HTTP/1.0\r\nContent-Length: 1\r\n\r\nx"), " 200 ");
+	hvd_meeting_keep(p->meeting, NULL, 0);
+	event_base_loop(p->base, EVLOOP_NONBLOCK);
+	assert_int_equal(connect_to("127.0.0.1", hvd_meeting_port(p->meeting)), -1);
+}
+
+static void a_range_without_room(void **state)
+{
+	struct place *p = *state;
+	in_port_t taken = hvd_meeting_port(p->meeting);
+	struct hvd_addr addr;
+	struct hvd_err err = {0};
+
+	hvd_addr_parse("127.0.0.1", &addr);
+	assert_null(hvd_meeting_create(p->base, &p->key, &addr, 1, taken, taken, &p->log, &err));
+	assert_true(err.code != HVD_OK && err.msg[0]);
+}
+
+#define meeting(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_node_from_the_wire),
+		cmocka_unit_test(nodes_that_are_refused),
+		cmocka_unit_test(machines),
+		cmocka_unit_test(any_port),
+		cmocka_unit_test(a_range_that_is_exhausted),
+		meeting(it_proves_whose_it_is),
+		meeting(it_keeps_what_ranks_put_there),
+		meeting(it_goes_on_where_the_plan_wants_it),
+		meeting(a_range_without_room),
+	};
+
+	return cmocka_run_group_tests_name("node, listen, meeting", tests, NULL, NULL);
+}

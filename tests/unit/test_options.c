@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of hvdrun: what is taken, what is handed on, and what is refused. */
+#include "options_lines.h"
+
+static void test_arity(void **state)
+{
+	(void)state;
+	parts("hvdrun -N4 -n8 a", "-N4 -n8", "a");
+	parts("hvdrun -N 1-2 --ntasks 3 --mem=4G a -N 1", "-N 1-2 --ntasks 3 --mem=4G", "a -N 1");
+	/* A value that may be left out is never the next word. */
+	parts("hvdrun -K a", "-K", "a");
+	parts("hvdrun -K0 -I -I10 --immediate=3 --nice --exclusive a b", "-K0 -I -I10 --immediate=3 --nice --exclusive",
+	      "a b");
+	parts("hvdrun --gpu-bind=closest --x11= --x11 --resv-ports=2 a",
+	      "--gpu-bind=closest --x11= --x11 --resv-ports=2", "a");
+	/* srun's options may have any value, another option too. */
+	parts("hvdrun --comment --label -w '' a", "--comment --label -w ''", "a");
+	parts("hvdrun -lun4 -vvX a", "-lun4 -vvX", "a");
+	parts("hvdrun -luw h1 a", "-luw h1", "a");
+	refused("hvdrun --label=1 a", "--label takes no value", "");
+	refused("hvdrun -n", "-n needs a value", "-n NUMBER");
+	refused("hvdrun --nodes", "--nodes needs a value", "");
+	refused("hvdrun -y a", "unknown option -y", "--help");
+	refused("hvdrun -ly a", "unknown option -y in \"-ly\"", "--help");
+	refused("hvdrun --=a b", "no option", "--");
+}
+
+static void test_end_of_options(void **state)
+{
+	struct hvd_options o;
+
+	(void)state;
+	parts("hvdrun -n1 -- -n 2 --bogus", "-n1", "-n 2 --bogus");
+	parts("hvdrun -n1 a -- b", "-n1", "a -- b");
+	parts("hvdrun -n1 - b", "-n1", "- b");
+	parts("hvdrun -w -- a", "-w --", "a");
+	ok(&o, "hvdrun -n1 -- a");
+	assert_true(o.dashdash);
+	hvd_options_free(&o);
+	ok(&o, "hvdrun -n1 a x : -n2 b");
+	assert_words(&o.command, "a x : -n2 b");
+	assert_int_equal(o.het_colon, 2);
+	hvd_options_free(&o);
+	refused("hvdrun", "no command", "hvdrun -n 4");
+	refused("hvdrun -n 4 --", "no command", "");
+}
+
+static void test_abbreviations(void **state)
+{
+	struct hvd_options o;
+
+	(void)state;
+	ok(&o, "hvdrun --ntasks-per-n=2 --nodel h1 --part debug --net ib --fus 3 --disable-c --launch=fork a");
+	assert_words(&o.srun_args, "--ntasks-per-n=2 --nodel h1 --part debug --net ib");
+	assert_int_equal(o.ntasks_per_node, 2);
+	assert_string_equal(o.nodelist, "h1");
+	assert_string_equal(o.partition, "debug");
+	assert_int_equal(o.fusion_threshold_mb, 3);
+	assert_true(o.disable_cache);
+	assert_int_equal(o.launcher, HVD_LAUNCHER_FORK);
+	hvd_options_free(&o);
+	refused("hvdrun --no a", "--no is ambiguous", "--nodes, --nodelist");
+	refused("hvdrun --ex=3 a", "ambiguous", "--exclude");
+	refused("hvdrun --autot a", "ambiguous", "--autotune, --autotune-log-file");
+	/* The exact name wins over longer ones, what srun always had over what only newer ones have. */
+	parts("hvdrun --gpus 1 --time 3 --par p --container c a", "--gpus 1 --time 3 --par p --container c", "a");
+	/* Names of one thing do not make each other ambiguous; in horovodrun its own come first. */
+	ok(&o, "horovodrun --network-interf eth0 --out d -np 1 a");
+	assert_words(&o.nics, "eth0");
+	assert_string_equal(o.output_filename, "d");
+	hvd_options_free(&o);
+	/* Nothing hidden is meant by an abbreviation. */
+	parts("hvdrun --print-compl -- a", "--print-compl", "a");
+}
+
+static void test_srun_fields(void **state)
+{
+	struct hvd_options o;
+
+	(void)state;
+	ok(&o,
+	   "hvdrun -N2-4 -n8 --tasks-per-node=4 -c3 -G a100:8 --gpus-per-task=1 --tres-per-task=gres/gpu:1 -w h[1-4] "
+	   "--jobid=7 --overlap -lu --export=A,B -i none -o out -e err --het-group=0 -m block --multi-prog --pty "
+	   "-W5 -D /w -Q -vv --bcast=/x --mpi=pmix --exclusive=user -t 3 -p debug --cpu-bind=cores a");
+	assert_int_equal(o.nodes_min, 2);
+	assert_int_equal(o.nodes_max, 4);
+	assert_int_equal(o.ntasks, 8);
+	assert_int_equal(o.ntasks_per_node, 4);
+	assert_int_equal(o.cpus_per_task, 3);
+	assert_string_equal(o.gpus, "a100:8");
+	assert_string_equal(o.gpus_per_task, "1");
+	assert_string_equal(o.tres_per_task, "gres/gpu:1");
+	assert_string_equal(o.nodelist, "h[1-4]");
+	assert_string_equal(o.jobid, "7");
+	assert_true(o.overlap && o.label && o.unbuffered && o.multi_prog && o.pty && o.exclusive);
+	assert_string_equal(o.export_env, "A,B");
+	assert_string_equal(o.input, "none");
+	assert_string_equal(o.output, "out");
+	assert_string_equal(o.error, "err");
+	assert_string_equal(o.het_group, "0");
+	assert_string_equal(o.distribution, "block");
+	assert_int_equal(o.wait, 5);
+	assert_string_equal(o.chdir, "/w");
+	assert_int_equal(o.quiet, 1);
+	assert_int_equal(o.verbose, 2);
+	assert_string_equal(o.bcast, "/x");
+	assert_string_equal(o.mpi_type, "pmix");
+	assert_string_equal(o.time, "3");
+	assert_string_equal(o.partition, "debug");
+	assert_string_equal(o.cpu_bind, "cores");
+	assert_int_equal(o.controller, HVD_CONTROLLER_AUTO);
+	assert_true(hvd_options_given(&o, "ntasks-per-node"));
+	assert_false(hvd_options_given(&o, "exact"));
+	hvd_options_free(&o);
+
+	ok(&o, "hvdrun a");
+	assert_int_equal(o.nodes_min, -1);
+	assert_int_equal(o.ntasks, -1);
+	assert_int_equal(hvd_options_np(&o), -1);
+	assert_null(o.nodelist);
+	assert_int_equal(o.kill_on_bad_exit, -1);
+	assert_false(o.keep_going);
+	assert_true(o.start_timeout > 29.9 && o.start_timeout < 30.1);
+	assert_true(o.elastic_timeout > 599.9 && o.elastic_timeout < 600.1);
+	hvd_options_free(&o);
+
+	ok(&o, "hvdrun -N 2k-0 a");
+	assert_int_equal(o.nodes_min, 2048);
+	assert_int_equal(o.nodes_max, 0);
+	hvd_options_free(&o);
+	ok(&o, "hvdrun -N 4,2,8-16:2 a");
+	assert_int_equal(o.nodes_min, 2);
+	assert_int_equal(o.nodes_max, 16);
+	hvd_options_free(&o);
+	refused("hvdrun -N x a", "\"x\" is not a number of nodes", "-N 2-4");
+	refused("hvdrun -N 4-2 a", "4-2", "");
+	refused("hvdrun -N 99999999999999999999 a", "number of nodes", "");
+	refused("hvdrun -n 0 a", "-n", "at least 1");
+	refused("hvdrun -n 4x a", "\"4x\" is not a whole number", "");
+	refused("hvdrun -Kx a", "neither 0 nor 1", "-K0");
+}
+
+static void test_processes(void **state)
+{
+	static const char *const lines[] = {"hvdrun -np 4 a",
+					    "hvdrun -np4 a",
+					    "hvdrun -np=4 a",
+					    "hvdrun --num-proc 4 a",
+					    "hvdrun -n 4 -np 4 a",
+					    "hvdrun -n4 a",
+					    "horovodrun -n 4 a",
+					    "horovodrun -np 4 a",
+					    "horovodrun --num-proc=4 a",
+					    "hvdrun --ntasks=4 a",
+					    "/opt/b/horovodrun -np 4 a"};
+	struct hvd_options o;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		ok(&o, lines[i]);
+		assert_int_equal(hvd_options_np(&o), 4);
+		assert_words(&o.command, "a");
+		/* In all of them srun hears of the number once. */
+		assert_int_equal(hvd_options_np_for_srun(&o), o.srun_args.n == 0);
+		hvd_options_free(&o);
+	}
+	refused("hvdrun -np 4 -n 8 a", "-np 4 and -n 8", "one of them");
+	refused("hvdrun -np 0 a", "-np", "at least 1");
+	refused("hvdrun -npx a", "-n: \"px\"", "");
+	refused("hvdrun --min-np 4 --max-np 2 a", "--min-np 4", "");
+	refused("hvdrun -np 4 --max-np 2 a", "--max-np 2", "");
+}
+
+/* Letters and names that srun and horovodrun have both. */
+static void test_both_meanings(void **state)
+{
+	struct hvd_options o;
+
+	(void)state;
+	ok(&o, "hvdrun -v --verbose -p debug -i in -H a");
+	assert_words(&o.srun_args, "-v --verbose -p debug -i in -H");
+	assert_int_equal(o.verbose, 2);
+	assert_true(o.hold);
+	hvd_options_free(&o);
+
+	refused("horovodrun -p debug a", "-p: \"debug\" is not a whole number", "");
+	refused("horovodrun -p 65536 a", "out of range", "1 to 65535");
+}
+
+static void test_called_as_horovodrun(void **state)
+{
+	struct hvd_options o;
+
+	(void)state;
+	ok(&o, "horovodrun --verbose -p2222 -i key -H h1:2,h2:2 -np 4 -prefix-timestamp --mpi pmix");
+	assert_int_equal(o.srun_args.n, 0);
+	assert_int_equal(o.verbose, 1);
+	assert_int_equal(o.ssh_port, 2222);
+	assert_string_equal(o.ssh_identity_file, "key");
+	assert_string_equal(o.hosts, "h1:2,h2:2");
+	assert_true(o.prefix_timestamp);
+	assert_int_equal(o.controller, HVD_CONTROLLER_MPI);
+	assert_words(&o.command, "pmix");
+	hvd_options_free(&o);
+	ok(&o, "horovodrun -v");
+	assert_int_equal(o.action, HVD_SHOW_VERSION);
+	hvd_options_free(&o);
+	/* srun's options go on being understood where they mean nothing else. */
+	ok(&o, "horovodrun -N2 -w h1 --mpi=pmix -np 2 a");
+	assert_words(&o.srun_args, "-N2 -w h1 --mpi=pmix");
+	assert_string_equal(o.mpi_type, "pmix");
+	hvd_options_free(&o);
+	/* A word of letters of both families: srun gets its own, value and all. */
+	ok(&o, "horovodrun -lOi key -uN2 -lH h1:1 a");
+	assert_words(&o.srun_args, "-l -O -uN2 -l");
+	assert_string_equal(o.ssh_identity_file, "key");
+	assert_string_equal(o.hosts, "h1:1");
+	hvd_options_free(&o);
+}
+
+static void test_mpi(void **state)
+{
+	struct hvd_options o;
+
+	(void)state;
+	ok(&o, "hvdrun --mpi python x");
+	assert_int_equal(o.controller, HVD_CONTROLLER_MPI);
+	assert_int_equal(o.srun_args.n, 0);
+	assert_words(&o.command, "python x");
+	hvd_options_free(&o);
+	parts("hvdrun --mpi=special a", "--mpi=special", "a");
+	parts("hvdrun --mpi pmi2 a", "--mpi pmi2", "a");
+	parts("hvdrun --mpi pmix_v4 a", "--mpi pmix_v4", "a");
+	parts("hvdrun --mpi -- pmix", "", "pmix");
+	parts("hvdrun --mp=pmix a", "--mp=pmix", "a");
+	ok(&o, "hvdrun --mpi=list");
+	assert_int_equal(o.action, HVD_ASK_SRUN);
+	hvd_options_free(&o);
+	refused("hvdrun --gloo --mpi a", "--gloo and --mpi", "one of them");
+	refused("hvdrun --jsrun --gloo a", "--gloo and --jsrun", "");
+	refused("hvdrun --jsrun --launcher=srun a", "--jsrun", "");
+	ok(&o, "hvdrun --gloo --mpi=pmix a");
+	assert_int_equal(o.controller, HVD_CONTROLLER_GLOO);
+	hvd_options_free(&o);
+	ok(&o, "hvdrun --jsrun a");
+	assert_int_equal(o.launcher, HVD_LAUNCHER_JSRUN);
+	hvd_options_free(&o);
+	refused("hvdrun -H h1:2,h2:2 a", "-H is srun's --hold", "--hosts h1:2,h2:2");
+}
+
+static void test_words(void **state)
+{
+	struct hvd_options o;
+
+	(void)state;
+	ok(&o, "hvdrun -cb");
+	assert_int_equal(o.action, HVD_CHECK_BUILD);
+	hvd_options_free(&o);
+	ok(&o, "hvdrun -hostfile f -prefix-timestamp -np 2 a");
+	assert_string_equal(o.hostfile, "f");
+	assert_true(o.prefix_timestamp);
+	assert_int_equal(o.srun_args.n, 0);
+	hvd_options_free(&o);
+	/* Close to them, but srun's. */
+	parts("hvdrun -c4 -prefix a", "-c4 -prefix", "a");
+	refused("hvdrun -np a", "-np", "");
+}
+
+static void test_unknown(void **state)
+{
+	struct hvd_options o;
+
+	(void)state;
+	ok(&o, "hvdrun --special-image=x -n1 --special-flag --special-other -- a");
+	assert_words(&o.srun_args, "--special-image=x -n1 --special-flag --special-other");
+	assert_words(&o.unknown, "--special-image=x --special-flag --special-other");
+	assert_int_equal(o.notes.n, 3);
+	hvd_options_free(&o);
+	refused("hvdrun --special-image x a", "--special-image, followed by \"x\"", "--special-image=x");
+	refused("hvdrun --netwrok-interfaces eth0 a", "unknown option", "did you mean --network-interfaces");
+	/* Those of pyxis are known, in both forms. */
+	parts("hvdrun --container-image i --no-container-mount-home a", "--container-image i --no-container-mount-home",
+	      "a");
+}
+
+static void test_own(void **state)
+{
+	struct hvd_options o;
+
+	(void)state;
+	ok(&o,
+	   "hvdrun --dry-run --json --trace t --launcher=SSH --nics eth0,ib0 --hvd-nics=eth0,eth1 --network-interface "
+	   "en --start-timeout 2m --rendezvous batch --slots-per-host 4 --hosts h1:2 --config-file c --hvd-verbose "
+	   "--controller=gloo a");
+	assert_true(o.dry_run && o.json);
+	assert_string_equal(o.trace, "t");
+	assert_int_equal(o.launcher, HVD_LAUNCHER_SSH);
+	assert_words(&o.nics, "eth0 ib0 eth1 en");
+	assert_true(o.start_timeout > 119.9 && o.start_timeout < 120.1);
+	assert_int_equal(o.rendezvous, HVD_RENDEZVOUS_BATCH);
+	assert_int_equal(o.slots_per_host, 4);
+	assert_string_equal(o.config_file, "c");
+	assert_int_equal(o.verbose, 1);
+	assert_int_equal(o.srun_args.n, 0);
+	hvd_options_free(&o);
+	/* The plugin's spellings. */
+	ok(&o, "hvdrun --hvd --hvd-start-timeout=5 --hvd-rendezvous=launch --hvd-trace=t --hvd-config=c a");
+	assert_true(o.start_timeout < 5.1);
+	assert_int_equal(o.rendezvous, HVD_RENDEZVOUS_LAUNCH);
+	assert_string_equal(o.trace, "t");
+	assert_string_equal(o.config_file, "c");
+	assert_int_equal(o.hvd, 1);
+	assert_int_equal(o.notes.n, 1);
+	assert_int_equal(o.srun_args.n, 0);
+	assert_true(hvd_options_given(&o, "start-timeout"));
+	hvd_options_free(&o);
+	ok(&o, "hvdrun --selftest");
+	assert_int_equal(o.action, HVD_RUN);
+	hvd_options_free(&o);
+	refused("hvdrun --hvd --no-hvd a", "--hvd and --no-hvd", "");
+	refused("hvdrun --launcher=x a", "\"x\" is not known", "auto|srun");
+	refused("hvdrun --start-timeout=0 a", "out of range", "");
+	refused("hvdrun --start-timeout=inf a", "seconds", "30");
+	refused("hvdrun --start-timeout=0x10 a", "seconds", "");
+	refused("hvdrun --nics=a,,b a", "not a list", "commas");
+	refused("hvdrun --hosts --gloo a", "--gloo follows", "--hosts=--gloo");
+	refused("hvdrun --trace= a", "empty", "");
+}
+
+static void test_keep_going(void **state)
+{
+	static char kill0[] = "SLURM_KILL_BAD_EXIT=0", keep1[] = "HVD_KEEP_GOING=1";
+	char *env_kill[] = {kill0, NULL}, *env_keep[] = {keep1, NULL};
+	struct hvd_options o;
+	struct hvd_err err;
+
+	(void)state;
+	ok(&o, "hvdrun -K0 a");
+	assert_true(o.keep_going);
+	hvd_options_free(&o);
+	ok(&o, "hvdrun --keep-going a");
+	assert_true(o.keep_going);
+	hvd_options_free(&o);
+	ok(&o, "hvdrun -K a");
+	assert_false(o.keep_going);
+	hvd_options_free(&o);
+	refused("hvdrun -K --keep-going a", "contradict", "");
+	assert_int_equal(load_env(&o, "hvdrun a", env_kill, &err), 0);
+	assert_true(o.keep_going);
+	hvd_options_free(&o);
+	assert_int_equal(load_env(&o, "hvdrun -K a", env_keep, &err), 0);
+	assert_false(o.keep_going);
+	hvd_options_free(&o);
+	assert_int_equal(load_env(&o, "hvdrun --keep-going -K0 a", env_keep, &err), 0);
+	assert_true(o.keep_going);
+	hvd_options_free(&o);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_arity),
+		cmocka_unit_test(test_end_of_options),
+		cmocka_unit_test(test_abbreviations),
+		cmocka_unit_test(test_srun_fields),
+		cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_both_meanings),
+		cmocka_unit_test(test_called_as_horovodrun),
+		cmocka_unit_test(test_mpi),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_keep_going),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

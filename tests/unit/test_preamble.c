@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "preamble.h"
+
+#include "unit.h"
+#include "xalloc.h"
+
+#include <unistd.h>
+
+static struct hvd_preamble sample(void)
+{
+	struct hvd_preamble p = {.boot = "1;session=x", .directory = hvd_xstrdup("/home/a b")};
+
+	memset(p.key.b, 0xa5, sizeof(p.key.b));
+	hvd_strv_add(&p.env, "A=1");
+	hvd_strv_add(&p.env, "QUOTES='\"$(x)`\n\ttwo lines\\");
+	hvd_strv_add(&p.env, "EMPTY=");
+	hvd_strv_add(&p.env, "EQUALS==a=b=");
+	hvd_strv_add(&p.env, "BYTES=\xff\x01\xc3\xa9");
+	return p;
+}
+
+static void same(const struct hvd_preamble *a, const struct hvd_preamble *b)
+{
+	assert_memory_equal(a->key.b, b->key.b, HVD_KEY_LEN);
+	assert_string_equal(a->boot, b->boot);
+	assert_string_equal(a->directory, b->directory);
+	assert_int_equal(a->env.n, b->env.n);
+	for (size_t i = 0; i < a->env.n; i++)
+		assert_string_equal(a->env.v[i], b->env.v[i]);
+}
+
+static void arrives_as_it_was(void **state)
+{
+	struct hvd_preamble p = sample(), back;
+	unsigned char *bytes;
+	size_t n, length;
+
+	(void)state;
+	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
+	assert_int_equal(hvd_preamble_length(bytes, &length, NULL), 0);
+	assert_int_equal(length, n - HVD_PREAMBLE_HEAD);
+	assert_int_equal(hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, length, &back, NULL), 0);
+	same(&p, &back);
+	hvd_preamble_clear(&back);
+	hvd_preamble_clear(&p);
+	free(bytes);
+}
+
+static void any_cut_is_refused(void **state)
+{
+	struct hvd_preamble p = sample(), back;
+	struct hvd_err err;
+	unsigned char *bytes;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
+	for (size_t cut = 0; cut < n - HVD_PREAMBLE_HEAD; cut++) {
+		assert_int_equal(hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, cut, &back, &err), -1);
+		assert_null(back.directory);
+		assert_null(back.env.v);
+	}
+	hvd_preamble_clear(&p);
+	free(bytes);
+}
+
+static void what_is_not_one_is_refused(void **state)
+{
+	unsigned char head[HVD_PREAMBLE_HEAD] = "HVDP\1";
+	struct hvd_preamble p = sample(), back;
+	unsigned char *bytes;
+	struct hvd_err err;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(hvd_preamble_length(head, &n, NULL), 0);
+	head[8] = 0xff;
+	assert_int_equal(hvd_preamble_length(head, &n, &err), -1);
+	assert_int_equal(err.code, HVD_E_LIMIT);
+	head[4] = 2;
+	assert_int_equal(hvd_preamble_length(head, &n, &err), -1);
+	assert_non_null(strstr(err.msg, "another release"));
+	head[0] = 'h';
+	assert_int_equal(hvd_preamble_length(head, &n, &err), -1);
+	assert_non_null(strstr(err.msg, "not from hvdrun"));
+
+	/* One byte too many; a variable without a name; a directory that depends on another. */
+	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
+	bytes = hvd_xrealloc(bytes, n + 1, 1);
+	bytes[n] = 'x';
+	assert_int_equal(hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, n + 1 - HVD_PREAMBLE_HEAD, &back, NULL), -1);
+	free(bytes);
+	hvd_strv_add(&p.env, "=x");
+	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
+	assert_int_equal(hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, n - HVD_PREAMBLE_HEAD, &back, NULL), -1);
+	free(bytes);
+	hvd_env_unset(&p.env, "");
+	p.directory[0] = 'x';
+	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
+	assert_int_equal(hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, n - HVD_PREAMBLE_HEAD, &back, NULL), -1);
+	free(bytes);
+	hvd_preamble_clear(&p);
+}
+
+static void too_large_is_not_written(void **state)
+{
+	struct hvd_preamble p = sample();
+	unsigned char *bytes;
+	struct hvd_err err;
+	char *large;
+	size_t n;
+
+	(void)state;
+	large = hvd_xcalloc(HVD_PREAMBLE_MAX + 1, 1);
+	memset(large, 'x', HVD_PREAMBLE_MAX);
+	large[1] = '=';
+	hvd_strv_add(&p.env, large);
+	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, &err), -1);
+	assert_int_equal(err.code, HVD_E_LIMIT);
+	free(large);
+	hvd_preamble_clear(&p);
+}
+
+static void the_reader_takes_no_more_than_it(void **state)
+{
+	struct hvd_preamble p = sample(), back;
+	unsigned char *bytes;
+	char rest[8] = "";
+	size_t n;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(write(fds[1], bytes, n), n);
+	assert_int_equal(write(fds[1], "rest", 4), 4);
+	assert_int_equal(hvd_preamble_read(fds[0], hvd_deadline_in(5), &back, NULL), 0);
+	same(&p, &back);
+	assert_int_equal(read(fds[0], rest, sizeof(rest)), 4);
+	assert_string_equal(rest, "rest");
+	hvd_preamble_clear(&back);
+	hvd_preamble_clear(&p);
+	free(bytes);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void the_reader_does_not_wait_for_ever(void **state)
+{
+	struct hvd_preamble back;
+	struct hvd_err err;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(write(fds[1], "HVDP", 4), 4);
+	assert_int_equal(hvd_preamble_read(fds[0], hvd_deadline_in(0.05), &back, &err), -1);
+	assert_int_equal(err.code, HVD_E_TIMEOUT);
+	close(fds[1]);
+	assert_int_equal(hvd_preamble_read(fds[0], hvd_deadline_in(5), &back, &err), -1);
+	assert_int_equal(err.code, HVD_E_PROTO);
+	close(fds[0]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(arrives_as_it_was),
+		cmocka_unit_test(any_cut_is_refused),
+		cmocka_unit_test(what_is_not_one_is_refused),
+		cmocka_unit_test(too_large_is_not_written),
+		cmocka_unit_test(the_reader_takes_no_more_than_it),
+		cmocka_unit_test(the_reader_does_not_wait_for_ever),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,834 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server over real sockets on loopback, in one process: the client's side turns the event loop while it waits.
+ */
+#include "deadline.h"
+#include "rendezvous/peeruid.h"
+#include "rendezvous/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define NOBODY 65534
+
+struct world {
+	struct event_base *base;
+	struct hvd_rv *rv;
+	struct hvd_rv_config cfg;
+	uint16_t port;
+};
+
+static void begin(struct world *w)
+{
+	static const char *const ips[] = {"127.0.0.1", "::1"};
+	struct hvd_err err;
+
+	w->rv = hvd_rv_create(w->base, &w->cfg, NULL, &err);
+	assert_non_null(w->rv);
+	assert_int_equal(hvd_rv_listen(w->rv, ips, 1, 0, 0, &err), 0);
+	w->port = hvd_rv_port(w->rv);
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	w->base = event_base_new();
+	hvd_rv_config_init(&w->cfg);
+	w->cfg.hold = 0.2;
+	w->cfg.rank_hold = 0.6;
+	w->cfg.stall = 0.3;
+	w->cfg.head_time = 0.8;
+	w->cfg.idle = 0.5;
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	hvd_rv_destroy(w->rv);
+	hvd_rv_access_destroy(w->cfg.access);
+	event_base_free(w->base);
+	free(w);
+	return 0;
+}
+
+static void turn(struct world *w, double seconds)
+{
+	hvd_time until = hvd_deadline_in(seconds);
+
+	do {
+		event_base_loop(w->base, EVLOOP_NONBLOCK);
+		usleep(500);
+	} while (hvd_left(until) > 0);
+}
+
+static int dial(struct world *w)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(w->port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+static void say(int fd, const char *text)
+{
+	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+struct answer {
+	int status; /* 0: closed without one; -1: nothing came in time */
+	double took;
+	size_t len;
+	char head[512];
+	char body[4096];
+};
+
+/* Read one answer. */
+static struct answer hear(struct world *w, int fd, double patience)
+{
+	struct answer a = {.status = -1};
+	hvd_time begun = hvd_now(), until = hvd_deadline_in(patience);
+	size_t n = 0;
+
+	while (hvd_left(until) > 0) {
+		char *end = NULL, *length;
+		ssize_t got;
+
+		event_base_loop(w->base, EVLOOP_NONBLOCK);
+		got = recv(fd, a.head + n, 1, MSG_DONTWAIT);
+		if (got < 0 && errno == EAGAIN) {
+			usleep(300);
+			continue;
+		}
+		if (got <= 0) {
+			a.status = 0;
+			break;
+		}
+		n++;
+		a.head[n] = '\0';
+		end = strstr(a.head, "\r\n\r\n");
+		if (!end)
+			continue;
+		a.status = atoi(a.head + 9);
+		length = strstr(a.head, "Content-Length: ");
+		a.len = length ? strtoul(length + 16, NULL, 10) : 0;
+		for (size_t at = 0; at < a.len && at < sizeof(a.body) - 1 && hvd_left(until) > 0;) {
+			event_base_loop(w->base, EVLOOP_NONBLOCK);
+			got = recv(fd, a.body + at, (a.len < sizeof(a.body) ? a.len : sizeof(a.body) - 1) - at,
+				   MSG_DONTWAIT);
+			if (got == 0)
+				break;
+			at += got > 0 ? (size_t)got : 0;
+		}
+		break;
+	}
+	a.took = (double)(hvd_now() - begun) / 1e9;
+	return a;
+}
+
+static struct answer ask(struct world *w, const char *text)
+{
+	int fd = dial(w);
+	struct answer a;
+
+	say(fd, text);
+	a = hear(w, fd, 5);
+	close(fd);
+	turn(w, 0);
+	return a;
+}
+
+static struct answer put(struct world *w, const char *path, const char *value)
+{
+	char text[4096];
+
+	snprintf(text, sizeof(text), "PUT %s HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n%s", path, strlen(value),
+		 value);
+	return ask(w, text);
+}
+
+static struct answer get(struct world *w, const char *path)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", path);
+	return ask(w, text);
+}
+
+static struct hvd_rv_stats stats(struct world *w)
+{
+	struct hvd_rv_stats s;
+
+	hvd_rv_stats(w->rv, &s);
+	return s;
+}
+
+static void serves_workers(void **state)
+{
+	struct world *w = *state;
+	struct answer a;
+
+	begin(w);
+	assert_int_equal(put(w, "/global/0", "address").status, 200);
+	a = get(w, "/global/0");
+	assert_int_equal(a.status, 200);
+	assert_string_equal(a.body, "address");
+	assert_int_equal(ask(w, "HEAD /global/0 HTTP/1.0\r\n\r\n").status, 200);
+	assert_int_equal(ask(w, "HEAD /global/none HTTP/1.0\r\n\r\n").status, 404);
+	assert_int_equal(ask(w, "DELETE /global/0 HTTP/1.1\r\nContent-Length: 0\r\n\r\n").status, 200);
+	assert_int_equal(get(w, "/global/0").status, 404);
+	assert_int_equal(put(w, "/empty/0", "").status, 200);
+	assert_int_equal(get(w, "/empty/0").len, 0);
+	assert_int_equal(stats(w).puts, 2);
+	assert_int_equal(stats(w).gets, 5);
+	turn(w, 0.02);
+	assert_int_equal(stats(w).conns_now, 0);
+}
+
+static void refuses_with_a_status(void **state)
+{
+	static const struct {
+		const char *text;
+		int status;
+	} cases[] = {
+		{"GET /one HTTP/1.1\r\n\r\n", 400},
+		{"GET /one/two/three HTTP/1.1\r\n\r\n", 400},
+		{"PUT /a/b HTTP/1.1\r\n\r\n", 411},
+		{"PUT /a/b HTTP/1.1\r\nContent-Length: 101\r\n\r\n", 413},
+		{"PUT /a/b HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 501},
+		{"POST /a/b HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 501},
+		{"PUT /_hvd/b HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 403},
+		{"GET /_hvd/probe/zz HTTP/1.1\r\n\r\n", 400},
+		{"GET /_hvd/probe/0a HTTP/1.1\r\n\r\n", 404},
+		{"GET /a/b HTTP/3.0\r\n\r\n", 505},
+		{"\x16\x03\x01\x02", 400},
+		{"GET /a/b HTTP/1.1\r\nContent-Length: 70000\r\n\r\n", 413},
+	};
+	struct world *w = *state;
+
+	w->cfg.store.value_max = 100;
+	begin(w);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(ask(w, cases[i].text).status, cases[i].status);
+	turn(w, 0.1);
+	assert_int_equal(stats(w).conns_now, 0);
+	assert_int_equal(stats(w).store.bytes, 0);
+}
+
+static void says_when_there_is_no_room(void **state)
+{
+	struct world *w = *state;
+	char value[1001], path[32];
+	int i;
+
+	memset(value, 'v', 1000);
+	value[1000] = '\0';
+	w->cfg.store.total_max = 10000;
+	w->cfg.store.scope_keys_max = 5;
+	begin(w);
+	for (i = 0; i < 5; i++) {
+		snprintf(path, sizeof(path), "/s/%d", i);
+		assert_int_equal(put(w, path, value).status, 200);
+	}
+	assert_int_equal(put(w, "/s/more", value).status, 507);
+	for (i = 0; i < 100; i++) {
+		snprintf(path, sizeof(path), "/t%d/k", i);
+		if (put(w, path, value).status == 507)
+			break;
+	}
+	assert_in_range(i, 1, 5);
+	assert_int_equal(get(w, "/s/0").status, 200);
+	assert_int_equal(ask(w, "DELETE /s/0 HTTP/1.1\r\n\r\n").status, 200);
+	assert_int_equal(put(w, "/s/5", value).status, 200);
+	assert_int_equal(stats(w).refused_room, 2);
+}
+
+static void holds_until_it_comes(void **state)
+{
+	struct world *w = *state;
+	struct answer a;
+	int fd, gone;
+
+	begin(w);
+	a = get(w, "/s/never");
+	assert_int_equal(a.status, 404);
+	assert_true(a.took > 0.19 && a.took < 0.5);
+	a = get(w, "/s/rank_3");
+	assert_int_equal(a.status, 404);
+	assert_true(a.took > 0.59 && a.took < 1.0);
+
+	fd = dial(w);
+	gone = dial(w);
+	say(fd, "GET /s/k HTTP/1.1\r\n\r\nGET /s/k HTTP/1.1\r\n\r\n"); /* the second waits for the first */
+	say(gone, "GET /s/k HTTP/1.1\r\n\r\n");
+	turn(w, 0.05);
+	assert_int_equal(stats(w).held_now, 2);
+	close(gone);
+	turn(w, 0.02);
+	assert_int_equal(stats(w).held_now, 1);
+	assert_int_equal(put(w, "/s/k", "here").status, 200);
+	a = hear(w, fd, 1);
+	assert_int_equal(a.status, 200);
+	assert_string_equal(a.body, "here");
+	assert_int_equal(hear(w, fd, 1).status, 200);
+	close(fd);
+}
+
+static void bounds_what_is_held(void **state)
+{
+	struct world *w = *state;
+	struct answer a;
+	int fd[2];
+
+	w->cfg.held_max = 2;
+	w->cfg.hold = 5;
+	begin(w);
+	for (int i = 0; i < 2; i++) {
+		fd[i] = dial(w);
+		say(fd[i], "GET /s/k HTTP/1.1\r\n\r\n");
+	}
+	turn(w, 0.05);
+	a = get(w, "/s/k");
+	assert_int_equal(a.status, 404);
+	assert_true(a.took < 0.2);
+	assert_int_equal(stats(w).hold_limit, 1);
+	for (int i = 0; i < 2; i++)
+		close(fd[i]);
+}
+
+static void keeps_values_until_all_are_done(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	assert_int_equal(hvd_rv_scope_size(w->rv, "global", 2, NULL), 0);
+	put(w, "/global/rank_0", "h");
+	put(w, "/global/0", "a");
+	ask(w, "DELETE /global/1 HTTP/1.1\r\n\r\n");
+	assert_int_equal(get(w, "/global/0").status, 200);
+	ask(w, "DELETE /global/0 HTTP/1.1\r\n\r\n");
+	assert_int_equal(get(w, "/global/0").status, 404);
+	assert_int_equal(get(w, "/global/rank_0").status, 404);
+}
+
+static void times_out_what_stalls(void **state)
+{
+	struct world *w = *state;
+	struct answer a;
+	int fd;
+
+	begin(w);
+	a = ask(w, "PUT /s/k HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc");
+	assert_int_equal(a.status, 408);
+	assert_true(a.took > 0.29 && a.took < 0.6);
+	a = ask(w, "GET /s/k HT");
+	assert_int_equal(a.status, 408);
+	/* A byte now and then does not help. */
+	fd = dial(w);
+	for (int i = 0; i < 10 && stats(w).timeouts < 3; i++) {
+		send(fd, "G", 1, MSG_NOSIGNAL);
+		turn(w, 0.15);
+	}
+	a = hear(w, fd, 1);
+	assert_int_equal(a.status, 408);
+	close(fd);
+	/* Neither does saying nothing at all. */
+	fd = dial(w);
+	a = hear(w, fd, 4);
+	assert_int_equal(a.status, 0);
+	close(fd);
+	turn(w, 0.1);
+	assert_int_equal(stats(w).conns_now, 0);
+	assert_int_equal(stats(w).store.bytes, 0);
+}
+
+static void minds_half_closed_input(void **state)
+{
+	static const char put_cut[] = "PUT /s/k HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc";
+	static const char *const texts[] = {"GET /s/k HTTP/1.1\r\n\r\n", "GET /s", put_cut};
+	static const int want[] = {404, 400, 400};
+	struct world *w = *state;
+
+	begin(w);
+	for (int i = 0; i < 3; i++) {
+		int fd = dial(w);
+
+		say(fd, texts[i]);
+		shutdown(fd, SHUT_WR);
+		assert_int_equal(hear(w, fd, 2).status, want[i]);
+		close(fd);
+	}
+	turn(w, 0.1);
+	assert_int_equal(stats(w).conns_now, 0);
+}
+
+static void keeps_connections_and_pipelines(void **state)
+{
+	struct world *w = *state;
+	struct answer a;
+	int fd;
+
+	begin(w);
+	fd = dial(w);
+	say(fd, "PUT /s/1 HTTP/1.1\r\nContent-Length: 3\r\n\r\noneGET /s/1 HTTP/1.1\r\n\r\nGET /s/1 HTT");
+	assert_int_equal(hear(w, fd, 1).status, 200);
+	assert_string_equal(hear(w, fd, 1).body, "one");
+	say(fd, "P/1.1\r\nContent-Length: 4\r\n\r\nskipDELETE /s/1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+	assert_string_equal(hear(w, fd, 1).body, "one");
+	a = hear(w, fd, 1);
+	assert_int_equal(a.status, 200);
+	assert_non_null(strstr(a.head, "Connection: keep-alive"));
+	assert_int_equal(stats(w).connections, 1);
+	a = hear(w, fd, 2); /* idle for too long */
+	assert_int_equal(a.status, 0);
+	assert_true(a.took > 0.4);
+	close(fd);
+}
+
+static void goes_on_when_asked_to(void **state)
+{
+	struct world *w = *state;
+	char line[64] = "";
+	int fd;
+
+	begin(w);
+	fd = dial(w);
+	say(fd, "PUT /s/1 HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+	turn(w, 0.05);
+	assert_int_equal(recv(fd, line, sizeof(line) - 1, MSG_DONTWAIT), strlen("HTTP/1.1 100 Continue\r\n\r\n"));
+	say(fd, "one");
+	assert_int_equal(hear(w, fd, 1).status, 200);
+	close(fd);
+}
+
+static void moves_large_values(void **state)
+{
+	const size_t size = 20 << 20;
+	struct world *w = *state;
+	char *big = malloc(size), *back = malloc(size + 200);
+	size_t sent = 0, got = 0;
+	int fd;
+
+	begin(w);
+	for (size_t i = 0; i < size; i++)
+		big[i] = (char)(i * 7 + i / 4096);
+	fd = dial(w);
+	say(fd, "PUT /s/big HTTP/1.1\r\nContent-Length: 20971520\r\n\r\n");
+	while (sent < size) {
+		ssize_t n = send(fd, big + sent, size - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		sent += n > 0 ? (size_t)n : 0;
+		event_base_loop(w->base, EVLOOP_NONBLOCK);
+	}
+	assert_int_equal(hear(w, fd, 5).status, 200);
+	say(fd, "GET /s/big HTTP/1.1\r\nConnection: close\r\n\r\n");
+	turn(w, 0.05);
+	/* Replaced while it is being sent: what was begun is finished. */
+	assert_int_equal(put(w, "/s/big", "small").status, 200);
+	while (got < size + 200) {
+		ssize_t n = recv(fd, back + got, size + 200 - got, MSG_DONTWAIT);
+
+		if (n == 0)
+			break;
+		got += n > 0 ? (size_t)n : 0;
+		event_base_loop(w->base, EVLOOP_NONBLOCK);
+	}
+	assert_true(got > size);
+	assert_memory_equal(back + got - size, big, size);
+	close(fd);
+	turn(w, 0.01);
+	assert_in_range(stats(w).store.bytes, 1, 1000);
+	free(big);
+	free(back);
+}
+
+static void waits_for_a_place(void **state)
+{
+	struct world *w = *state;
+	int idle[3], fd;
+
+	w->cfg.conns_max = 3;
+	w->cfg.hold = 5;
+	begin(w);
+	put(w, "/s/k", "v");
+	for (int i = 0; i < 3; i++) {
+		idle[i] = dial(w);
+		say(idle[i], "GET /s/k HTTP/1.1\r\n\r\n");
+		assert_int_equal(hear(w, idle[i], 1).status, 200);
+	}
+	assert_int_equal(get(w, "/s/k").status, 200); /* in the place of the one that was idle for longest */
+	assert_int_equal(hear(w, idle[0], 1).status, 0);
+	for (int i = 0; i < 3; i++)
+		close(idle[i]);
+	turn(w, 0.02);
+	/* Those that are in the middle of something are left alone. */
+	for (int i = 0; i < 3; i++) {
+		idle[i] = dial(w);
+		say(idle[i], "PUT /s/k HTTP/1.1\r\nContent-Length: 5\r\n\r\nab");
+	}
+	turn(w, 0.02);
+	fd = dial(w);
+	say(fd, "GET /s/k HTTP/1.1\r\n\r\n");
+	assert_int_equal(hear(w, fd, 0.1).status, -1);
+	assert_int_equal(stats(w).paused, 1);
+	assert_int_equal(hear(w, fd, 3).status, 200); /* once the others have stalled for too long */
+	for (int i = 0; i < 3; i++)
+		close(idle[i]);
+	close(fd);
+}
+
+struct hooked {
+	struct hvd_rv_request *req;
+	int asked, gone, puts;
+	char last[64];
+};
+
+static enum hvd_rv_took on_get(void *arg, struct hvd_slice key, struct hvd_rv_request *req)
+{
+	struct hooked *h = arg;
+
+	h->asked++;
+	if (key.n == 4 && memcmp(key.p, "pass", 4) == 0)
+		return HVD_RV_PASS;
+	if (key.n == 3 && memcmp(key.p, "now", 3) == 0)
+		hvd_rv_answer(req, 200, "at once", 7);
+	else
+		h->req = req;
+	return HVD_RV_TAKEN;
+}
+
+static int on_put(void *arg, struct hvd_slice key, const void *data, size_t len)
+{
+	struct hooked *h = arg;
+
+	h->puts++;
+	snprintf(h->last, sizeof(h->last), "%.*s=%.*s", (int)key.n, key.p, (int)len, (const char *)data);
+	return len == 3 ? 400 : 0;
+}
+
+static void on_gone(void *arg, struct hvd_rv_request *req)
+{
+	struct hooked *h = arg;
+
+	assert_ptr_equal(req, h->req);
+	h->gone++;
+}
+
+static void lets_hooks_answer(void **state)
+{
+	static const struct hvd_rv_hook hook = {.get = on_get, .put = on_put, .gone = on_gone};
+	struct world *w = *state;
+	struct hooked h = {0};
+	struct sockaddr_storage peer;
+	int fd;
+
+	begin(w);
+	hvd_rv_hook(w->rv, "rank_and_size", &hook, &h);
+	assert_string_equal(get(w, "/rank_and_size/now").body, "at once");
+	assert_int_equal(get(w, "/rank_and_size/pass").status, 404);
+	assert_int_equal(get(w, "/other/now").status, 404);
+	assert_int_equal(h.asked, 2);
+	assert_int_equal(put(w, "/rank_and_size/a", "ok").status, 200);
+	assert_string_equal(h.last, "a=ok");
+	assert_int_equal(put(w, "/rank_and_size/a", "bad").status, 400);
+
+	fd = dial(w);
+	say(fd, "GET /rank_and_size/h:0 HTTP/1.1\r\n\r\n");
+	turn(w, 0.3);
+	assert_non_null(h.req);
+	assert_int_equal(hvd_rv_request_peer(h.req, &peer), 0);
+	hvd_rv_answer(h.req, 200, "0,1,0,1,0,1", 11);
+	assert_string_equal(hear(w, fd, 1).body, "0,1,0,1,0,1");
+	say(fd, "GET /rank_and_size/h:0 HTTP/1.1\r\n\r\n");
+	turn(w, 0.02);
+	close(fd); /* the client goes first */
+	turn(w, 0.02);
+	assert_int_equal(h.gone, 1);
+	assert_int_equal(hvd_rv_request_peer(h.req, &peer), -1);
+	hvd_rv_answer(h.req, 200, "x", 1);
+
+	fd = dial(w); /* the server goes first */
+	say(fd, "GET /rank_and_size/h:0 HTTP/1.1\r\n\r\n");
+	turn(w, 0.02);
+	hvd_rv_destroy(w->rv);
+	w->rv = NULL;
+	assert_int_equal(h.gone, 2);
+	hvd_rv_answer(h.req, 200, "x", 1);
+	close(fd);
+}
+
+static int on_probe(void *arg, const char *nonce, char *out, size_t room)
+{
+	return snprintf(out, room, "%s:%s", (const char *)arg, nonce);
+}
+
+static void proves_itself(void **state)
+{
+	struct world *w = *state;
+
+	w->cfg.probe = on_probe;
+	w->cfg.probe_arg = (void *)(uintptr_t) "me";
+	begin(w);
+	assert_string_equal(get(w, "/_hvd/probe/00fF").body, "me:00fF");
+	assert_int_equal(get(w, "/_hvd/probe/0g").status, 400);
+}
+
+static void chooses_ports(void **state)
+{
+	static const char *const both[] = {"127.0.0.1", "::1"}, *const bad[] = {"127.0.0.1", "nowhere"};
+	struct world *w = *state;
+	struct sockaddr_storage ss;
+	struct hvd_err err;
+	struct hvd_rv *other;
+
+	begin(w);
+	other = hvd_rv_create(w->base, &w->cfg, NULL, &err);
+	assert_int_equal(hvd_rv_listen(other, both, 2, w->port, w->port, &err), -1);
+	assert_int_equal(err.code, HVD_E_NET);
+	assert_non_null(strstr(err.msg, "in use"));
+	assert_int_equal(hvd_rv_port(other), 0);
+	assert_int_equal(hvd_rv_listen(other, bad, 2, 0, 0, &err), -1);
+	assert_int_equal(err.code, HVD_E_USAGE);
+	assert_int_equal(hvd_rv_listen(other, both, 2, 9, 3, &err), -1);
+	if (hvd_rv_listen(other, both, 2, w->port, (uint16_t)(w->port + 20), &err) == 0) {
+		assert_in_range(hvd_rv_port(other), w->port + 1, w->port + 20);
+		assert_int_equal(hvd_rv_listener(other, 1, &ss), 0);
+		assert_int_equal(ss.ss_family, AF_INET6);
+		assert_int_equal(hvd_rv_listener(other, 2, &ss), -1);
+	} else {
+		assert_int_equal(err.code, HVD_E_SYS); /* no IPv6 here */
+	}
+	hvd_rv_destroy(other);
+	hvd_rv_destroy(NULL);
+}
+
+static void set_flag(void *arg)
+{
+	*(int *)arg += 1;
+}
+
+static void ends_gracefully(void **state)
+{
+	struct world *w = *state;
+	int held, body, stuck, idle, done = 0;
+
+	w->cfg.hold = 20;
+	w->cfg.stall = 20;
+	begin(w);
+	idle = dial(w);
+	say(idle, "PUT /s/x HTTP/1.1\r\nContent-Length: 1\r\n\r\nx");
+	assert_int_equal(hear(w, idle, 1).status, 200);
+	held = dial(w);
+	say(held, "GET /s/k HTTP/1.1\r\n\r\n");
+	body = dial(w);
+	say(body, "PUT /s/y HTTP/1.1\r\nContent-Length: 3\r\n\r\na");
+	stuck = dial(w);
+	say(stuck, "PUT /s/z HTTP/1.1\r\nContent-Length: 3\r\n\r\na");
+	hvd_rv_stop(w->rv, 0.5, set_flag, &done); /* they are only in the queue yet */
+	assert_int_equal(hear(w, held, 1).status, 404);
+	assert_int_equal(hear(w, idle, 1).status, 0);
+	say(body, "bc");
+	assert_int_equal(hear(w, body, 1).status, 200);
+	assert_int_equal(done, 0);
+	turn(w, 0.6);
+	assert_int_equal(done, 1);
+	assert_int_equal(hear(w, stuck, 1).status, 0);
+	close(held);
+	close(body);
+	close(stuck);
+	close(idle);
+}
+
+static void lets_in_only_who_is_listed(void **state)
+{
+	struct world *w = *state;
+	struct hvd_err err;
+	struct sockaddr_storage ss = {0};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr("192.0.2.7")};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+	uid_t uid = 12345;
+
+	w->cfg.access = hvd_rv_access_create();
+	begin(w);
+	memcpy(&ss, &in, sizeof(in));
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_WELCOME);
+	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "host", &err), -1);
+	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2", &err), -1);
+	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.8", &err), 0);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_NOT_LISTED);
+	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.7", &err), 0);
+	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.7", &err), 0);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_WELCOME);
+	inet_pton(AF_INET6, "::ffff:192.0.2.7", &in6.sin6_addr);
+	memcpy(&ss, &in6, sizeof(in6));
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_WELCOME);
+	inet_pton(AF_INET6, "2001:db8::1", &in6.sin6_addr);
+	memcpy(&ss, &in6, sizeof(in6));
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_NOT_LISTED);
+	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "2001:db8::1", &err), 0);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_WELCOME);
+	assert_int_equal(uid, 12345); /* not from here: nobody was asked */
+	/* This process's own connection, over loopback. */
+	assert_int_equal(put(w, "/s/k", "v").status, 200);
+	assert_int_equal(stats(w).refused_user + stats(w).refused_address, 0);
+}
+
+/* Exit status: the answer's status / 10, from a process of another user. */
+static pid_t ask_as(struct world *w, uid_t uid)
+{
+	pid_t pid = fork();
+	char text[64] = "";
+	int fd;
+
+	if (pid != 0)
+		return pid;
+	if (setgid(uid) != 0 || setuid(uid) != 0)
+		_exit(99);
+	fd = dial(w);
+	send(fd, "GET /s/k HTTP/1.1\r\n\r\n", 21, MSG_NOSIGNAL);
+	recv(fd, text, sizeof(text) - 1, 0);
+	_exit(atoi(text + 9) / 10);
+}
+
+static int outcome(struct world *w, pid_t pid)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, WNOHANG) == 0)
+		turn(w, 0.002);
+	return WEXITSTATUS(status);
+}
+
+static void refuses_other_users(void **state)
+{
+	struct world *w = *state;
+	int fd;
+
+	if (geteuid() != 0)
+		skip();
+	w->cfg.access = hvd_rv_access_create();
+	begin(w);
+	put(w, "/s/k", "v");
+	assert_int_equal(outcome(w, ask_as(w, NOBODY)), 40);
+	assert_int_equal(stats(w).refused_user, 1);
+	assert_int_equal(outcome(w, ask_as(w, 0)), 20);
+	/* One that has gone is reported as root's by the kernel; it must not pass for root. */
+	fd = dial(w);
+	say(fd, "PUT /s/evil HTTP/1.1\r\nContent-Length: 1\r\n\r\nx");
+	close(fd);
+	turn(w, 0.05);
+	assert_int_equal(stats(w).refused_user, 2);
+	assert_null(hvd_rv_get(w->rv, "s", "evil"));
+	hvd_rv_access_allow_uid(w->cfg.access, NOBODY);
+	assert_int_equal(outcome(w, ask_as(w, NOBODY)), 20);
+}
+
+static void any_user_may_be_let_in(void **state)
+{
+	struct world *w = *state;
+
+	if (geteuid() != 0)
+		skip();
+	w->cfg.access = hvd_rv_access_create();
+	hvd_rv_access_any_user(w->cfg.access, true);
+	begin(w);
+	put(w, "/s/k", "v");
+	assert_int_equal(outcome(w, ask_as(w, NOBODY)), 20);
+}
+
+static void finds_owners_both_ways(void **state)
+{
+	struct world *w = *state;
+	struct sockaddr_storage peer = {0}, local = {0};
+	socklen_t len = sizeof(peer);
+	int fd, nl = hvd_peer_uid_open();
+	uid_t uid = 4242;
+
+	begin(w);
+	fd = dial(w);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&peer, &len), 0);
+	len = sizeof(local);
+	assert_int_equal(getpeername(fd, (struct sockaddr *)&local, &len), 0);
+	if (nl >= 0) {
+		assert_int_equal(hvd_peer_uid_diag(nl, &peer, &local, &uid), 0);
+		assert_int_equal(uid, geteuid());
+	}
+	uid = 4242;
+	assert_int_equal(hvd_peer_uid_proc(&peer, &local, &uid), 0);
+	assert_int_equal(uid, geteuid());
+	close(fd);
+	turn(w, 0.02);
+	if (nl >= 0) {
+		assert_int_equal(hvd_peer_uid_diag(nl, &peer, &local, &uid), 1);
+		close(nl);
+	}
+	assert_int_equal(hvd_peer_uid_proc(&peer, &local, &uid), 1);
+	/* An IPv6 socket that speaks IPv4. */
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(w->port)};
+
+	inet_pton(AF_INET6, "::ffff:127.0.0.1", &to.sin6_addr);
+	fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0)
+		skip();
+	memset(&peer, 0, sizeof(peer));
+	len = sizeof(peer);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&peer, &len), 0);
+	hvd_unmap_v4(&peer);
+	assert_int_equal(peer.ss_family, AF_INET);
+	nl = hvd_peer_uid_open();
+	uid = 4242;
+	assert_int_equal(hvd_peer_uid_proc(&peer, &local, &uid), 0);
+	assert_int_equal(uid, geteuid());
+	uid = 4242;
+	if (nl >= 0) {
+		assert_int_equal(hvd_peer_uid_diag(nl, &peer, &local, &uid), 0);
+		assert_int_equal(uid, geteuid());
+		close(nl);
+	}
+	close(fd);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(serves_workers),
+		T(refuses_with_a_status),
+		T(says_when_there_is_no_room),
+		T(holds_until_it_comes),
+		T(bounds_what_is_held),
+		T(keeps_values_until_all_are_done),
+		T(times_out_what_stalls),
+		T(minds_half_closed_input),
+		T(keeps_connections_and_pipelines),
+		T(goes_on_when_asked_to),
+		T(moves_large_values),
+		T(waits_for_a_place),
+		T(lets_hooks_answer),
+		T(proves_itself),
+		T(chooses_ports),
+		T(ends_gracefully),
+		T(lets_in_only_who_is_listed),
+		T(refuses_other_users),
+		T(any_user_may_be_let_in),
+		T(finds_owners_both_ways),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spawn.h"
+#include "strv.h"
+
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/hvd-test-spawn-XXXXXX";
+
+static int make_dir(void **state)
+{
+	(void)state;
+	for (int fd = 3; fd < 1024; fd++) /* what we were started with is not to be among what we look for */
+		close(fd);
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+	(void)state;
+	return rmdir(dir);
+}
+
+/* No child is left when a test ends, and no descriptor more than before. */
+static int fds_before;
+
+static int count_fds(void **state)
+{
+	(void)state;
+	fds_before = open_fds();
+	return 0;
+}
+
+static int nothing_left(void **state)
+{
+	(void)state;
+	if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD) {
+		print_error("a child is left\n");
+		return -1;
+	}
+	if (open_fds() != fds_before) {
+		print_error("%d descriptors are open, %d were\n", open_fds(), fds_before);
+		return -1;
+	}
+	return 0;
+}
+
+static const char *in_dir(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+static void put_file(const char *name, const char *text, mode_t mode)
+{
+	int fd = open(in_dir(name), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	assert_int_equal(fchmod(fd, mode), 0);
+	close(fd);
+}
+
+/* Run a shell command in what `sp` asks for; its standard output, unless something else was asked for 1. */
+static const char *output_of(struct hvd_spawn *sp, const char *script, int *status)
+{
+	static char text[8192];
+	char *argv[] = {(char *)"sh", (char *)"-c", (char *)script, NULL};
+	size_t at = 0;
+	ssize_t n;
+	int fds[2];
+	pid_t pid;
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	sp->path = "/bin/sh";
+	sp->argv = argv;
+	hvd_spawn_fd(sp, fds[1], 1);
+	pid = hvd_spawn(sp, NULL);
+	assert_true(pid > 0);
+	close(fds[1]);
+	while ((n = read(fds[0], text + at, sizeof(text) - 1 - at)) > 0)
+		at += (size_t)n;
+	text[at] = '\0';
+	close(fds[0]);
+	assert_int_equal(hvd_wait(pid, hvd_deadline_in(20), status, NULL), 0);
+	return text;
+}
+
+/* ---- descriptors ---- */
+
+/* A file that holds its own name. */
+static int marked(const char *mark)
+{
+	int fd;
+
+	put_file(mark, mark, 0600);
+	fd = open(in_dir(mark), O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	unlink(in_dir(mark));
+	return fd;
+}
+
+#define LIST "for f in /proc/self/fd/*; do f=${f##*/}; [ -e /proc/$$/fd/$f ] && echo $f; done"
+
+static void only_what_was_named_is_open(void **state)
+{
+	struct hvd_spawn sp = {0};
+	int a = marked("a"), loose = dup(a), high = fcntl(a, F_DUPFD, 200), status;
+
+	(void)state;
+	hvd_spawn_fd(&sp, a, 7);
+	assert_string_equal(output_of(&sp, "cat <&7; echo; " LIST, &status), "a\n0\n1\n2\n7\n");
+	assert_int_equal(status, 0);
+	close(a);
+	close(loose);
+	close(high);
+}
+
+static void the_others_stay_when_asked_for(void **state)
+{
+	struct hvd_spawn sp = {.keep_fds = 1};
+	int a = marked("a"), loose = fcntl(a, F_DUPFD, 50), closing = fcntl(a, F_DUPFD_CLOEXEC, 60), status;
+
+	(void)state;
+	hvd_spawn_fd(&sp, a, 9);
+	assert_string_equal(output_of(&sp, LIST, &status), "0\n1\n2\n50\n9\n");
+	close(a);
+	close(loose);
+	close(closing);
+}
+
+/* Every order of 3, 4 and 5 among themselves, swaps and cycles, and one source for two. */
+static void numbers_that_overlap(void **state)
+{
+	static const char *const marks[] = {"three", "four", "five"};
+
+	(void)state;
+	for (int from = 0; from < 27; from++) {
+		struct hvd_spawn sp = {0};
+		int want[3] = {from % 3, from / 3 % 3, from / 9}, status;
+		char expected[64];
+
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(marked(marks[i]), 3 + i);
+		for (int i = 0; i < 3; i++)
+			hvd_spawn_fd(&sp, 3 + want[i], 3 + i);
+		snprintf(expected, sizeof(expected), "%s %s %s", marks[want[0]], marks[want[1]], marks[want[2]]);
+		/* Two numbers may be one open file, whose position they share: read by name. */
+		assert_string_equal(
+			output_of(&sp,
+				  "printf '%s %s %s' $(cat /proc/$$/fd/3) $(cat /proc/$$/fd/4) $(cat /proc/$$/fd/5)",
+				  &status),
+			expected);
+		for (int i = 0; i < 3; i++)
+			close(3 + i);
+	}
+}
+
+/* The numbers of the pipe that errors come back by may be wanted too. */
+static void every_low_number_at_once(void **state)
+{
+	struct hvd_spawn sp = {0};
+	int a = marked("a"), status;
+	const char *out;
+
+	(void)state;
+	for (int fd = 3; fd < 3 + HVD_SPAWN_MAX_FDS - 2; fd++)
+		hvd_spawn_fd(&sp, fd % 2 ? a : -1, fd);
+	out = output_of(&sp, "for f in 3 5 7 9 11 13 15; do cat /proc/$$/fd/$f; done; cat <&4 <&6 <&8; echo; " LIST,
+			&status);
+	assert_string_equal(out, "aaaaaaa\n0\n1\n10\n11\n12\n13\n14\n15\n16\n2\n3\n4\n5\n6\n7\n8\n9\n");
+	close(a);
+}
+
+static void dev_null_for_minus_one(void **state)
+{
+	struct hvd_spawn sp = {0};
+	int status;
+
+	(void)state;
+	hvd_spawn_fd(&sp, -1, 0);
+	hvd_spawn_fd(&sp, -1, 2);
+	assert_string_equal(output_of(&sp, "readlink /proc/$$/fd/0 /proc/$$/fd/2; cat; echo x >&2", &status),
+			    "/dev/null\n/dev/null\n");
+	assert_int_equal(status, 0);
+}
+
+/* ---- what cannot be run ---- */
+
+static void cannot_run(const char *path, char *const *envp, int error)
+{
+	char *argv[] = {(char *)path, NULL};
+	struct hvd_spawn sp = {.path = path, .argv = argv, .envp = envp};
+	struct hvd_err err = {0};
+
+	errno = 0;
+	assert_int_equal(hvd_spawn(&sp, &err), -1);
+	assert_int_equal(err.code, HVD_E_SYS);
+	assert_in(err.msg, path);
+	assert_in(err.msg, strerror(error));
+	assert_int_equal(errno, error);
+}
+
+static void errors_come_back(void **state)
+{
+	char *argv[] = {(char *)"sh", NULL};
+	struct hvd_spawn sp = {.path = "/bin/sh", .argv = argv, .cwd = "/nonexistent"};
+	struct hvd_err err;
+
+	(void)state;
+	cannot_run("/nonexistent/program", NULL, ENOENT);
+	cannot_run("/etc/passwd/program", NULL, ENOTDIR);
+	cannot_run("/etc", NULL, EACCES);
+	put_file("plain", "#!/bin/sh\n", 0600);
+	cannot_run(in_dir("plain"), NULL, EACCES);
+	put_file("rubbish", "\177ELF rubbish", 0700);
+	cannot_run(in_dir("rubbish"), NULL, ENOEXEC);
+	put_file("orphan", "#!/nonexistent/interpreter\n", 0700);
+	cannot_run(in_dir("orphan"), NULL, ENOENT);
+	assert_int_equal(hvd_spawn(&sp, &err), -1); /* no such folder to start in */
+	unlink(in_dir("plain"));
+	unlink(in_dir("rubbish"));
+	unlink(in_dir("orphan"));
+}
+
+/* ENOTDIR and the like of a path are those of the last candidate; what matters is that it is an error. */
+static void search_in_path(void **state)
+{
+	char path[512], first[160], second[160], *argv[] = {(char *)"prog", NULL};
+	char *envp[] = {(char *)"A=1", path, NULL}, *nowhere[] = {(char *)"PATH=/nonexistent", NULL};
+	struct hvd_spawn sp = {.path = "prog", .argv = argv, .envp = envp};
+	struct hvd_err err;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	snprintf(first, sizeof(first), "%s/first", dir);
+	snprintf(second, sizeof(second), "%s/second", dir);
+	mkdir(first, 0700);
+	mkdir(second, 0700);
+	put_file("first/prog", "#!/bin/sh\nexit 1\n", 0600); /* not executable: the next one is taken */
+	put_file("second/prog", "#!/bin/sh\nexit 42\n", 0700);
+	snprintf(path, sizeof(path), "PATH=/nonexistent:%s:%s", first, second);
+	pid = hvd_spawn(&sp, &err);
+	assert_true(pid > 0);
+	assert_int_equal(hvd_wait(pid, hvd_deadline_in(20), &status, NULL), 0);
+	assert_int_equal(hvd_status_exit(status), 42);
+
+	snprintf(path, sizeof(path), "PATH=%s:/nonexistent", first);
+	assert_int_equal(hvd_spawn(&sp, &err), -1);
+	assert_in(err.msg, "Permission denied");
+
+	snprintf(path, sizeof(path), "PATH=/nonexistent:"); /* an empty entry is the current folder */
+	sp.cwd = second;
+	pid = hvd_spawn(&sp, &err);
+	assert_true(pid > 0);
+	assert_int_equal(hvd_wait(pid, hvd_deadline_in(20), &status, NULL), 0);
+	assert_int_equal(hvd_status_exit(status), 42);
+
+	sp.envp = nowhere;
+	assert_int_equal(hvd_spawn(&sp, &err), -1);
+	assert_in(err.msg, "No such file");
+	assert_in(err.hint, "PATH");
+	unlink(in_dir("first/prog"));
+	unlink(in_dir("second/prog"));
+	rmdir(first);
+	rmdir(second);
+}
+
+/* ---- what the child is like ---- */
+
+static void on_signal(int sig)
+{
+	(void)sig;
+}
+
+static void signals_are_as_for_a_fresh_process(void **state)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN}, handle = {.sa_handler = on_signal}, old_pipe, old_usr1,
+			 old_hup;
+	struct hvd_spawn sp = {0};
+	sigset_t block, old;
+	const char *out, *ignored;
+	int status;
+
+	(void)state;
+	sigaction(SIGPIPE, &ignore, &old_pipe);
+	sigaction(SIGHUP, &ignore, &old_hup);
+	sigaction(SIGUSR1, &handle, &old_usr1);
+	sigemptyset(&block);
+	sigaddset(&block, SIGTERM);
+	sigaddset(&block, SIGRTMIN + 3);
+	sigprocmask(SIG_BLOCK, &block, &old);
+	out = output_of(&sp, "exec cat /proc/self/status", &status);
+	assert_in(out, "SigBlk:\t0000000000000000");
+	/* All but 32 and 33: libc keeps those two for itself, nobody can change what was inherited. */
+	ignored = strstr(out, "SigIgn:\t");
+	assert_non_null(ignored);
+	assert_int_equal(strtoull(ignored + strlen("SigIgn:\t"), NULL, 16) & ~UINT64_C(0x180000000), 0);
+	assert_in(out, "SigCgt:\t0000000000000000");
+	/* … and ours are as they were. */
+	sigprocmask(SIG_SETMASK, NULL, &block);
+	assert_int_equal(sigismember(&block, SIGTERM), 1);
+	assert_int_equal(sigismember(&block, SIGUSR2), 0);
+	sigaction(SIGPIPE, &old_pipe, &ignore);
+	assert_ptr_equal(ignore.sa_handler, SIG_IGN);
+	sigaction(SIGHUP, &old_hup, NULL);
+	sigaction(SIGUSR1, &old_usr1, NULL);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+static void groups_and_sessions(void **state)
+{
+	static const char script[] = "set -- $(cat /proc/$$/stat); echo $(($1 == $5)) $(($1 == $6))";
+	struct hvd_spawn plain = {0}, group = {.new_group = 1}, session = {.new_session = 1};
+	int status;
+
+	(void)state;
+	assert_string_equal(output_of(&plain, script, &status), "0 0\n");
+	assert_string_equal(output_of(&group, script, &status), "1 0\n");
+	assert_string_equal(output_of(&session, script, &status), "1 1\n");
+}
+
+static void folder_environment_and_cpus(void **state)
+{
+	char *envp[] = {(char *)"ONLY=this", NULL};
+	struct hvd_spawn sp = {.cwd = "/", .envp = envp};
+	cpu_set_t all, one;
+	int status, cpu = 0;
+	char want[64];
+
+	(void)state;
+	assert_string_equal(output_of(&sp, "pwd; exec /usr/bin/env", &status), "/\nONLY=this\nPWD=/\n");
+	sched_getaffinity(0, sizeof(all), &all);
+	while (!CPU_ISSET(cpu, &all))
+		cpu++;
+	for (int next = cpu + 1; next < CPU_SETSIZE; next++)
+		if (CPU_ISSET(next, &all))
+			cpu = next; /* the last: unlike the default */
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sp = (struct hvd_spawn){.cpus = &one};
+	snprintf(want, sizeof(want), "Cpus_allowed_list:\t%d\n", cpu);
+	assert_string_equal(output_of(&sp, "grep Cpus_allowed_list /proc/self/status", &status), want);
+	CPU_ZERO(&one); /* no CPU at all is refused */
+	sp = (struct hvd_spawn){.cpus = &one, .path = "/bin/true", .argv = envp};
+	assert_int_equal(hvd_spawn(&sp, NULL), -1);
+}
+
+/* The child dies with the one that started it: a middle process starts it, says its pid, and is killed. */
+static void the_child_dies_with_its_parent(void **state)
+{
+	char *argv[] = {(char *)"sleep", (char *)"1000", NULL};
+	struct hvd_spawn sp = {.path = "sleep", .argv = argv, .parent_death_signal = SIGKILL};
+	pid_t middle, child = 0;
+	int fds[2], alive[2], status;
+	char c;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(alive, O_CLOEXEC), 0);
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* so that we see its end */
+	middle = fork();
+	if (middle == 0) {
+		hvd_spawn_fd(&sp, alive[1], 5);
+		child = hvd_spawn(&sp, NULL);
+		if (write(fds[1], &child, sizeof(child)) < 0)
+			_exit(1);
+		close(alive[1]);
+		pause();
+		_exit(0);
+	}
+	close(alive[1]);
+	assert_int_equal(read(fds[0], &child, sizeof(child)), sizeof(child));
+	assert_true(child > 0);
+	kill(middle, SIGKILL);
+	assert_int_equal(waitpid(middle, &status, 0), middle);
+	assert_int_equal(read(alive[0], &c, 1), 0); /* the end of the child closed it */
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+	close(fds[0]);
+	close(fds[1]);
+	close(alive[0]);
+}
+
+/* ---- waiting and ending ---- */
+
+static pid_t start(const char *script)
+{
+	char *argv[] = {(char *)"sh", (char *)"-c", (char *)script, NULL};
+	struct hvd_spawn sp = {.path = "/bin/sh", .argv = argv};
+	pid_t pid = hvd_spawn(&sp, NULL);
+
+	assert_true(pid > 0);
+	return pid;
+}
+
+/* A shell that is ready when this returns: it has said so. */
+static pid_t start_ready(const char *script)
+{
+	char *argv[] = {(char *)"sh", (char *)"-c", (char *)script, NULL};
+	struct hvd_spawn sp = {.path = "/bin/sh", .argv = argv};
+	int fds[2];
+	pid_t pid;
+	char c;
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	hvd_spawn_fd(&sp, fds[1], 1);
+	pid = hvd_spawn(&sp, NULL);
+	assert_true(pid > 0);
+	assert_int_equal(read(fds[0], &c, 1), 1);
+	close(fds[0]);
+	close(fds[1]);
+	return pid;
+}
+
+static void waiting_ends_at_the_deadline(void **state)
+{
+	pid_t pid = start("exec sleep 1000");
+	struct hvd_err err = {0};
+	int status = 0;
+
+	(void)state;
+	assert_int_equal(hvd_wait(pid, hvd_deadline_in(0.01), &status, &err), -1);
+	assert_int_equal(err.code, HVD_E_TIMEOUT);
+	assert_int_equal(kill(pid, 0), 0);
+	assert_int_equal(hvd_wait(pid, hvd_now() - 1, &status, &err), -1);
+	kill(pid, SIGINT);
+	assert_int_equal(hvd_wait(pid, hvd_deadline_in(20), &status, &err), 0);
+	assert_int_equal(hvd_status_exit(status), 130);
+	assert_int_equal(hvd_wait(pid, hvd_deadline_in(20), &status, &err), -1);
+	assert_int_equal(err.code, HVD_E_SYS);
+}
+
+static void ending_asks_first(void **state)
+{
+	int status = 0;
+
+	(void)state;
+	hvd_end(start_ready("trap 'exit 5' TERM; echo; while :; do sleep 0.01; done"), 20, &status);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(hvd_status_exit(status), 5);
+}
+
+static void and_then_kills(void **state)
+{
+	int status = 0;
+
+	(void)state;
+	hvd_end(start_ready("trap '' TERM; echo; while :; do sleep 0.01; done"), 0.05, &status);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	hvd_end(start("exit 0"), 20, NULL);
+	hvd_end(0, 1, &status); /* no process: nothing happens, above all not to our own group */
+	hvd_end(-1, 1, &status);
+}
+
+static void a_stopped_one_ends_too(void **state)
+{
+	pid_t pid = start_ready("echo; exec sleep 1000");
+	int status = 0;
+
+	(void)state;
+	kill(pid, SIGSTOP);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	hvd_end(pid, 0.05, &status);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void status_as_text(void **state)
+{
+	char text[64];
+	int status;
+
+	(void)state;
+	assert_int_equal(hvd_wait(start("exit 3"), hvd_deadline_in(20), &status, NULL), 0);
+	assert_string_equal(hvd_status_text(status, text, sizeof(text)), "exit code 3");
+	assert_int_equal(hvd_status_exit(status), 3);
+	assert_int_equal(hvd_wait(start("kill -SEGV $$"), hvd_deadline_in(20), &status, NULL), 0);
+	assert_string_equal(hvd_status_text(status, text, sizeof(text)), "killed by signal 11 (SIGSEGV)");
+	assert_int_equal(hvd_status_exit(status), 139);
+	assert_int_equal(hvd_wait(start("kill -40 $$"), hvd_deadline_in(20), &status, NULL), 0);
+	assert_string_equal(hvd_status_text(status, text, sizeof(text)), "killed by signal 40 (?)");
+}
+
+static void becoming(void **state)
+{
+	char *argv[] = {(char *)"sh", (char *)"-c", (char *)"exit 9", NULL};
+	struct hvd_spawn sp = {.path = "/bin/sh", .argv = argv}, none = {.path = "/nonexistent", .argv = argv};
+	struct hvd_err err = {0};
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0) {
+		/* It comes back only when it failed. */
+		if (hvd_exec(&none, &err) != -1 || err.code != HVD_E_SYS)
+			_exit(1);
+		hvd_exec(&sp, NULL);
+		_exit(2);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(hvd_status_exit(status), 9);
+}
+
+#define checked(test) cmocka_unit_test_setup_teardown(test, count_fds, nothing_left)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		checked(only_what_was_named_is_open),
+		checked(the_others_stay_when_asked_for),
+		checked(numbers_that_overlap),
+		checked(every_low_number_at_once),
+		checked(dev_null_for_minus_one),
+		checked(errors_come_back),
+		checked(search_in_path),
+		checked(signals_are_as_for_a_fresh_process),
+		checked(groups_and_sessions),
+		checked(folder_environment_and_cpus),
+		checked(the_child_dies_with_its_parent),
+		checked(waiting_ends_at_the_deadline),
+		checked(ending_asks_first),
+		checked(and_then_kills),
+		checked(a_stopped_one_ends_too),
+		checked(status_as_text),
+		checked(becoming),
+	};
+
+	return cmocka_run_group_tests_name("spawn", tests, make_dir, remove_dir);
+}

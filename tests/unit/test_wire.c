@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire.h"
+
+#include "unit.h"
+
+static const struct hvd_key key = {"0123456789abcdef0123456789abcde"};
+
+struct pair {
+	struct hvd_wire server, client;
+};
+
+static struct pair keyed(void)
+{
+	struct pair p;
+
+	hvd_wire_init(&p.server, true);
+	hvd_wire_init(&p.client, false);
+	hvd_wire_set_key(&p.server, &key);
+	hvd_wire_set_key(&p.client, &key);
+	return p;
+}
+
+/* A frame with {"t":text}. Caller frees. */
+static unsigned char *frame(struct hvd_wire *wire, const char *text, size_t *len)
+{
+	json_t *msg = json_pack("{s:s}", "t", text);
+	unsigned char *bytes = NULL;
+
+	assert_int_equal(hvd_wire_encode(wire, msg, &bytes, len, NULL), 0);
+	json_decref(msg);
+	return bytes;
+}
+
+static int take(struct hvd_wire *wire, const unsigned char *bytes, size_t len, const char *want, struct hvd_err *err)
+{
+	size_t used;
+	json_t *msg;
+	const char *text;
+	int rc = hvd_wire_decode(wire, bytes, len, &used, &msg, err);
+
+	assert_int_equal(used, rc == 1 ? len : 0);
+	if (rc != 1) {
+		assert_null(msg);
+		return rc;
+	}
+	if (want) {
+		assert_int_equal(hvd_get_str(msg, "t", 1000, &text, NULL), 0);
+		assert_string_equal(text, want);
+	}
+	json_decref(msg);
+	return 1;
+}
+
+static void round_trip(void **state)
+{
+	struct hvd_wire a, b;
+	struct pair p;
+	unsigned char *bytes;
+	size_t len;
+
+	(void)state;
+	hvd_wire_init(&a, true);
+	hvd_wire_init(&b, false);
+	bytes = frame(&a, "open", &len);
+	assert_memory_equal(bytes, "HV\1\0\0\0\0", 7);
+	assert_int_equal(take(&b, bytes, len, "open", NULL), 1);
+	free(bytes);
+	p = keyed();
+	for (int i = 0; i < 5; i++) {
+		bytes = frame(&p.server, "to the client", &len);
+		assert_int_equal(take(&p.client, bytes, len, "to the client", NULL), 1);
+		free(bytes);
+		bytes = frame(&p.client, "to the server", &len);
+		assert_int_equal(take(&p.server, bytes, len, "to the server", NULL), 1);
+		free(bytes);
+	}
+}
+
+/* Half a frame is waited for, however it was cut, and never read past its end. */
+static void every_cut_is_waited_for(void **state)
+{
+	struct pair p = keyed();
+	size_t len;
+	unsigned char *bytes = frame(&p.server, "cut", &len);
+
+	(void)state;
+	for (size_t n = 0; n < len; n++) {
+		unsigned char *part = malloc(n ? n : 1);
+
+		assert_non_null(part);
+		memcpy(part, bytes, n);
+		assert_int_equal(take(&p.client, part, n, NULL, NULL), 0);
+		free(part);
+	}
+	assert_int_equal(take(&p.client, bytes, len, "cut", NULL), 1);
+	free(bytes);
+}
+
+static void two_frames_in_one_buffer(void **state)
+{
+	struct pair p = keyed();
+	size_t one, two, used;
+	unsigned char *a = frame(&p.server, "one", &one), *b = frame(&p.server, "two", &two), *both = malloc(one + two);
+	json_t *msg;
+
+	(void)state;
+	assert_non_null(both);
+	memcpy(both, a, one);
+	memcpy(both + one, b, two);
+	assert_int_equal(hvd_wire_decode(&p.client, both, one + two, &used, &msg, NULL), 1);
+	assert_int_equal(used, one);
+	json_decref(msg);
+	assert_int_equal(take(&p.client, both + one, two, "two", NULL), 1);
+	free(a);
+	free(b);
+	free(both);
+}
+
+/* Each bit of each byte: the frame is refused, or (where the length grew) still waited for, but never taken. */
+static void no_bit_may_change(void **state)
+{
+	struct pair p = keyed();
+	size_t len;
+	unsigned char *bytes = frame(&p.server, "exactly this", &len);
+
+	(void)state;
+	for (size_t i = 0; i < len; i++)
+		for (int bit = 0; bit < 8; bit++) {
+			struct hvd_wire fresh = p.client;
+			struct hvd_err err = {0};
+			int rc;
+
+			bytes[i] ^= (unsigned char)(1 << bit);
+			rc = take(&fresh, bytes, len, NULL, &err);
+			assert_int_not_equal(rc, 1);
+			if (rc == 0)
+				assert_in_range(i, 4, 7);
+			else
+				assert_true(err.code == HVD_E_PROTO || err.code == HVD_E_AUTH ||
+					    err.code == HVD_E_LIMIT);
+			bytes[i] ^= (unsigned char)(1 << bit);
+		}
+	assert_int_equal(take(&p.client, bytes, len, "exactly this", NULL), 1);
+	free(bytes);
+}
+
+static void expect_refused(struct hvd_wire *wire, const unsigned char *bytes, size_t len, enum hvd_errc code)
+{
+	struct hvd_err err = {0};
+
+	assert_int_equal(take(wire, bytes, len, NULL, &err), -1);
+	assert_int_equal(err.code, code);
+	assert_true(err.msg[0] != '\0');
+}
+
+static void replayed_reordered_reflected(void **state)
+{
+	struct pair p = keyed();
+	struct hvd_wire fresh = p.client, other = p.client;
+	struct hvd_key wrong = key;
+	size_t l1, l2;
+	unsigned char *first = frame(&p.server, "first", &l1), *second = frame(&p.server, "second", &l2);
+
+	(void)state;
+	expect_refused(&fresh, second, l2, HVD_E_AUTH);   /* reordered, or the first was dropped */
+	expect_refused(&p.server, first, l1, HVD_E_AUTH); /* reflected to who sent it */
+	assert_int_equal(take(&p.client, first, l1, "first", NULL), 1);
+	expect_refused(&p.client, first, l1, HVD_E_AUTH); /* replayed */
+	assert_int_equal(take(&p.client, second, l2, "second", NULL), 1);
+	wrong.b[31] ^= 1;
+	hvd_wire_set_key(&other, &wrong);
+	expect_refused(&other, first, l1, HVD_E_AUTH);
+	free(first);
+	free(second);
+}
+
+static void setting_a_key_restarts_the_counters(void **state)
+{
+	struct pair p = keyed();
+	size_t len;
+	unsigned char *bytes = frame(&p.server, "1", &len);
+
+	(void)state;
+	assert_int_equal(take(&p.client, bytes, len, "1", NULL), 1);
+	free(bytes);
+	hvd_wire_set_key(&p.server, &key);
+	hvd_wire_set_key(&p.client, &key);
+	assert_int_equal(p.server.sent, 0);
+	bytes = frame(&p.server, "2", &len);
+	assert_int_equal(take(&p.client, bytes, len, "2", NULL), 1);
+	free(bytes);
+}
+
+static void signed_and_unsigned_do_not_mix(void **state)
+{
+	struct pair p = keyed();
+	struct hvd_wire open_server, open_client;
+	size_t len;
+	unsigned char *bytes;
+
+	(void)state;
+	hvd_wire_init(&open_server, true);
+	hvd_wire_init(&open_client, false);
+	bytes = frame(&open_server, "x", &len);
+	expect_refused(&p.client, bytes, len, HVD_E_AUTH);
+	free(bytes);
+	bytes = frame(&p.server, "x", &len);
+	expect_refused(&open_client, bytes, len, HVD_E_AUTH);
+	free(bytes);
+}
+
+/* A hundred megabytes are refused by their head, not waited for; so is what is no frame at all. */
+static void heads(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t len;
+		enum hvd_errc code;
+	} rows[] = {
+		{"G", 1, HVD_E_PROTO},
+		{"HT", 2, HVD_E_PROTO},
+		{"HV\2", 3, HVD_E_PROTO},
+		{"HV\0", 3, HVD_E_PROTO},
+		{"HV\1\1", 4, HVD_E_AUTH},
+		{"HV\1\2", 4, HVD_E_AUTH},
+		{"HV\1\0\0\0\x20\1", 8, HVD_E_LIMIT},
+		{"HV\1\0\xff\xff\xff\xff", 8, HVD_E_LIMIT},
+		{"HV\1\0\0\0\0\0", 8, HVD_E_PROTO}, /* empty */
+		{"HV\1\0\0\0\0\2[]", 10, HVD_E_PROTO},
+		{"HV\1\0\0\0\0\2{x", 10, HVD_E_PROTO},
+		{"HV\1\0\0\0\0\4null", 12, HVD_E_PROTO},
+		{"HV\1\0\0\0\0\x0d{\"a\":1,\"a\":2}", 21, HVD_E_PROTO}, /* which of them? */
+		{"HV\1\0\0\0\0\7{\"\xff\":1}", 15, HVD_E_PROTO},
+		{"HV\1\0\0\0\0\4{}{}", 12, HVD_E_PROTO},
+	};
+	struct hvd_wire wire;
+	struct hvd_err err = {0};
+
+	(void)state;
+	hvd_wire_init(&wire, false);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		expect_refused(&wire, (const unsigned char *)rows[i].bytes, rows[i].len, rows[i].code);
+	assert_int_equal(take(&wire, (const unsigned char *)"HV\1\0\0\0\x20\0", 8, NULL, NULL), 0);
+	assert_int_equal(take(&wire, (const unsigned char *)"HV\1\0\0\0\0\2{}", 10, NULL, NULL), 1);
+	take(&wire, (const unsigned char *)"HV\2", 3, NULL, &err);
+	assert_in(err.hint, "same release");
+}
+
+/* A body of exactly `body` bytes. */
+static int encode_of(struct hvd_wire *wire, size_t body, struct hvd_err *err)
+{
+	char *text = malloc(body);
+	unsigned char *bytes;
+	size_t len;
+	json_t *msg;
+	int rc;
+
+	assert_non_null(text);
+	memset(text, 'a', body);
+	msg = json_pack("{s:s#}", "t", text, (int)(body - strlen("{\"t\":\"\"}")));
+	rc = hvd_wire_encode(wire, msg, &bytes, &len, err);
+	if (rc == 0)
+		free(bytes);
+	json_decref(msg);
+	free(text);
+	return rc;
+}
+
+static void limits_of_what_is_sent(void **state)
+{
+	struct pair p = keyed();
+	struct hvd_wire open;
+	struct hvd_err err = {0};
+	unsigned char *bytes;
+	size_t len;
+
+	(void)state;
+	hvd_wire_init(&open, true);
+	assert_int_equal(encode_of(&open, HVD_WIRE_MAX_OPEN, NULL), 0);
+	assert_int_equal(encode_of(&open, HVD_WIRE_MAX_OPEN + 1, &err), -1);
+	assert_int_equal(err.code, HVD_E_LIMIT);
+	assert_int_equal(encode_of(&p.server, HVD_WIRE_MAX, NULL), 0);
+	assert_int_equal(encode_of(&p.server, HVD_WIRE_MAX + 1, &err), -1);
+	assert_int_equal(p.server.sent, 1); /* what was not sent is not counted */
+	assert_int_equal(hvd_wire_encode(&open, NULL, &bytes, &len, &err), -1);
+	assert_int_equal(err.code, HVD_E_PROTO);
+}
+
+static void typed_access(void **state)
+{
+	json_t *msg = json_pack("{s:i, s:s, s:[i,i], s:{}, s:f, s:n}", "int", 5, "str", "four", "arr", 1, 2, "obj",
+				"real", 1.5, "null");
+	json_t *out;
+	struct hvd_err err = {0};
+	const char *text;
+	int64_t n;
+
+	(void)state;
+	assert_int_equal(hvd_get_int(msg, "int", 5, 5, &n, &err), 0);
+	assert_int_equal(n, 5);
+	assert_int_equal(hvd_get_int(msg, "int", 6, 9, &n, &err), -1);
+	assert_in(err.msg, "\"int\"");
+	assert_int_equal(hvd_get_int(msg, "int", 0, 4, &n, &err), -1);
+	assert_int_equal(n, 0);
+	assert_int_equal(hvd_get_int(msg, "real", 0, 4, &n, &err), -1);
+	assert_int_equal(hvd_get_int(msg, "none", 0, 4, &n, &err), -1);
+	assert_int_equal(err.code, HVD_E_PROTO);
+	assert_in(err.msg, "none");
+	assert_int_equal(hvd_get_str(msg, "str", 4, &text, &err), 0);
+	assert_string_equal(text, "four");
+	assert_int_equal(hvd_get_str(msg, "str", 3, &text, &err), -1);
+	assert_int_equal(err.code, HVD_E_LIMIT);
+	assert_string_equal(text, "");
+	assert_int_equal(hvd_get_str(msg, "null", 3, &text, &err), -1);
+	assert_int_equal(hvd_get_array(msg, "arr", 2, &out, &err), 0);
+	assert_int_equal(json_array_size(out), 2);
+	assert_int_equal(hvd_get_array(msg, "arr", 1, &out, &err), -1);
+	assert_null(out);
+	assert_int_equal(hvd_get_array(msg, "obj", 1, &out, &err), -1);
+	assert_int_equal(hvd_get_object(msg, "obj", &out, &err), 0);
+	assert_int_equal(hvd_get_object(msg, "arr", &out, &err), -1);
+	assert_null(out);
+	json_decref(msg);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(round_trip),
+		cmocka_unit_test(every_cut_is_waited_for),
+		cmocka_unit_test(two_frames_in_one_buffer),
+		cmocka_unit_test(no_bit_may_change),
+		cmocka_unit_test(replayed_reordered_reflected),
+		cmocka_unit_test(setting_a_key_restarts_the_counters),
+		cmocka_unit_test(signed_and_unsigned_do_not_mix),
+		cmocka_unit_test(heads),
+		cmocka_unit_test(limits_of_what_is_sent),
+		cmocka_unit_test(typed_access),
+	};
+
+	return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
+}

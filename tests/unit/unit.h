@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unit.h - what the unit tests share: cmocka with what it needs, and a few checks.
+ */
+#ifndef HVD_TESTS_UNIT_H
+#define HVD_TESTS_UNIT_H
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Is `part` within `text`? Both are shown when it is not. */
+static inline void in_text(const char *text, const char *part, const char *file, int line)
+{
+	if (text && strstr(text, part))
+		return;
+	print_error("\"%s\" is not within \"%s\"\n", part, text ? text : "(null)");
+	_fail(file, line);
+}
+#define assert_in(text, part) in_text(text, part, __FILE__, __LINE__)
+
+/* Skip, with the reason that the runner shows. */
+#define skip_because(...)                                                                                              \
+	do {                                                                                                           \
+		print_message("skip: " __VA_ARGS__);                                                                   \
+		print_message("\n");                                                                                   \
+		skip();                                                                                                \
+	} while (0)
+
+/* How many descriptors this process has open. */
+static inline int open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n - 3; /* ".", ".." and the directory itself */
+}
+
+/* The same numbers in every run: xorshift. */
+static inline uint32_t dice(uint32_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return *state;
+}
+
+#endif
