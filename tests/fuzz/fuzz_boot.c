@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The boot text, which any user can put into an environment: what is taken can be written again, and says the same. */
+#include "boot.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1), again[HVD_BOOT_MAX];
+	struct hvd_boot boot, back;
+
+	if (!text)
+		return 0;
+	memcpy(text, data, size);
+	text[size] = '\0';
+	if (hvd_boot_parse(text, &boot, NULL) == 0) {
+		if (!boot.port || !boot.n_addrs || boot.n_addrs > HVD_BOOT_MAX_ADDRS || !boot.id[0] ||
+		    strlen(boot.session) != HVD_SESSION_LEN || !(boot.timeout >= 0))
+			abort();
+		if (hvd_boot_format(&boot, again, NULL) != 0 || hvd_boot_parse(again, &back, NULL) != 0)
+			abort();
+		if (strcmp(boot.session, back.session) != 0 || strcmp(boot.id, back.id) != 0 ||
+		    boot.port != back.port || boot.n_addrs != back.n_addrs || boot.verbose != back.verbose)
+			abort();
+		for (unsigned i = 0; i < boot.n_addrs; i++)
+			if (!hvd_addr_equal(&boot.addrs[i], &back.addrs[i]))
+				abort();
+	}
+	free(text);
+	return 0;
+}
