@@ -1,0 +1,129 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2016 # what shells on the cluster evaluate
+# Every script in scripts/examples, submitted by a user to a cluster that has the suite installed below a PREFIX of its
+# own; hvd-selftest stands in for training.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup_file() {
+	cluster_can
+	export SRC=$BATS_TEST_DIRNAME/../..
+	SRC=$(cd "$SRC" && pwd)
+	local build
+	build=$(cd "$SRC" && mkdir -p "${B:-build}" && cd "${B:-build}" && pwd)/prefix
+	export PRE=$build/root
+	# Built for its place, as an administrator does, and not moved there afterwards.
+	make --no-print-directory -s -j2 -C "$SRC" install B="$build" PREFIX="$PRE" DESTDIR= >"$BATS_FILE_TMPDIR/make.log" 2>&1 ||
+		{ cat "$BATS_FILE_TMPDIR/make.log" && return 1; }
+	[[ -e $PRE/lib/slurm/hvd.so ]] || skip "there is no plugin: Slurm's headers are missing"
+	export HVD_PATH=$PRE/bin EXAMPLES=$PRE/share/doc/hvd/examples
+	cluster_up --nodes 4 --gpus 2 --plugin "$PRE/lib/slurm/hvd.so"
+}
+teardown_file() { cluster_down; }
+teardown() { cluster_mend; }
+
+# submit SCRIPT [OPTION OF sbatch]...: wait for it; what it wrote is then in $output, its status in $status.
+submit() {
+	local script=$1
+	shift
+	run on_login sbatch --wait --output=job.%a.out "$@" "$EXAMPLES/$script" hvd-selftest --quick
+	echo "$output"
+	local state=$status
+	output=$(on_login bash -c 'cat job.*.out; rm -f job.*.out')
+	echo "$output"
+	status=$state
+}
+
+# passed TEXT N: do so many lines say so?
+passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
+
+@test "each example is tested here" {
+	local file
+	for file in "$SRC"/scripts/examples/*.sbatch; do
+		grep -q "submit ${file##*/}" "$BATS_TEST_FILENAME" || { echo "not tested: $file" && false; }
+	done
+}
+
+@test "srun.sbatch: the plugin" {
+	submit srun.sbatch
+	[ "$status" -eq 0 ]
+	passed "8 ranks on 4 hosts" 1
+	assert_no_leftovers
+}
+
+@test "hvdrun.sbatch: without the plugin" {
+	submit hvdrun.sbatch
+	[ "$status" -eq 0 ]
+	passed "8 ranks on 4 hosts" 1
+	assert_no_leftovers
+}
+
+@test "steps.sbatch: several steps in one job, two of them at once" {
+	submit steps.sbatch
+	[ "$status" -eq 0 ]
+	passed "8 ranks on 4 hosts" 1
+	output=$(on_login bash -c 'cat small-a.out small-b.out large.out')
+	echo "$output"
+	passed "4 ranks on 2 hosts" 2
+	passed "8 ranks on 4 hosts" 1
+	assert_no_leftovers
+}
+
+@test "array.sbatch: jobs of an array share nodes" {
+	submit array.sbatch
+	[ "$status" -eq 0 ]
+	passed "4 ranks on 2 hosts" 3
+	assert_no_leftovers
+}
+
+@test "gpus.sbatch: a rank for each GPU" {
+	submit gpus.sbatch
+	[ "$status" -eq 0 ]
+	passed "4 ranks on 2 hosts" 1
+	assert_no_leftovers
+}
+
+@test "no-hvd.sbatch: --hvd for the job, --no-hvd for a step" {
+	submit no-hvd.sbatch
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '^hvdn[0-9]$' <<<"$output")" -eq 2 ]
+	passed "4 ranks on 2 hosts" 1
+	assert_no_leftovers
+}
+
+@test "an example reports a training that fails" {
+	local script
+	for script in srun hvdrun; do
+		run on_login sbatch --wait --output=job.0.out "$EXAMPLES/$script.sbatch" hvd-selftest --quick --fail-rank 3:7
+		[ "$status" -ne 0 ]
+		# srun's own words
+		run on_login cat job.0.out
+		echo "$output"
+		[[ $output == *"hvdn2: task 3: Exited with exit code 7"* ]]
+	done
+	assert_no_leftovers
+}
+
+@test "the site's file below the PREFIX is read, by srun and by hvdrun" {
+	mkdir -p "$PRE/etc"
+	echo 'params: {fusion_threshold_mb: 3}' >"$PRE/etc/hvd.conf"
+	run on_login srun --hvd -N1 -n1 printenv HOROVOD_FUSION_THRESHOLD
+	echo "$output"
+	[ "$output" = 3145728 ]
+	run on_login hvdrun -N1 -n1 printenv HOROVOD_FUSION_THRESHOLD
+	rm "$PRE/etc/hvd.conf"
+	[ "$output" = 3145728 ]
+}
+
+@test "the user's way: a PREFIX in the home folder, no plugin, hvdrun" {
+	local home
+	home=$(on_login bash -c 'echo "$HOME"')
+	# Moved, not built anew for the place: hvdrun finds its own programs by where it is itself.
+	on_login bash -c 'mkdir -p .local && cp -r "$1"/bin "$1"/libexec .local/' x "$PRE"
+	HVD_PATH=$home/.local/bin run on_login hvdrun -N2 -n4 --ntasks-per-node=2 hvd-selftest --quick
+	echo "$output"
+	[ "$status" -eq 0 ]
+	passed "4 ranks on 2 hosts" 1
+}

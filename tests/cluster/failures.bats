@@ -1,0 +1,188 @@
+#!/usr/bin/env bats
+# Ranks, nodes and helpers that fail: how quickly it ends, what is said, and
+# that nothing stays behind.
+
+load helpers
+load launch
+
+setup_file() { suite_up --nodes 4; }
+teardown_file() { cluster_down; }
+teardown() {
+    as_root hvdn2 chmod 755 /run/munge || true
+    cluster_mend
+}
+
+FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
+
+@test "a rank that exits 3" {
+    local job='[ $HOROVOD_RANK = 2 ] && exit 3; sleep 50'
+    begin launch srun "${FOUR[@]}" bash -c "$job"
+    ended 10
+    exits 143
+    has "hvdn2: task 2: Exited with exit code 3"
+    begin launch hvdrun "${FOUR[@]}" bash -c "$job"
+    ended 10
+    exits 3
+    has "rank 2 on hvdn2 failed first: exit code 3; ending the other ranks"
+    assert_no_leftovers
+}
+
+@test "a rank that is killed by a signal" {
+    local job='[ $HOROVOD_RANK = 1 ] && kill -SEGV $$; sleep 50'
+    begin launch srun "${FOUR[@]}" bash -c "$job"
+    ended 10
+    exits 143
+    has "hvdn1: task 1: Segmentation fault"
+    begin launch hvdrun "${FOUR[@]}" bash -c "$job"
+    ended 10
+    exits 139
+    has "rank 1 on hvdn1 failed first: killed by signal 11 (SIGSEGV)"
+    # A SIGTERM of its own is a failure as well.
+    begin launch hvdrun "${FOUR[@]}" bash -c '[ $HOROVOD_RANK = 1 ] && kill -TERM $$; sleep 50'
+    ended 10
+    exits 143
+    has "rank 1 on hvdn1 failed first: killed by signal 15 (SIGTERM)"
+    assert_no_leftovers
+}
+
+@test "all ranks fail at once: one is named, and the status is one of theirs" {
+    begin launch hvdrun -N4 --ntasks-per-node=4 bash -c 'exit $((10 + HOROVOD_RANK))'
+    ended 10
+    ((status >= 10 && status < 26))
+    [[ $(grep -c "failed first" <<<"$output") -eq 1 ]]
+    has "rank $((status - 10)) on hvdn$(((status - 10) / 4 + 1)) failed first: exit code $status"
+    assert_no_leftovers
+}
+
+@test "ranks that hang after another failed, and one that ignores SIGTERM" {
+    for with in srun hvdrun; do
+        begin launch "$with" "${FOUR[@]}" hvd-selftest --quick --fail-rank 1:KILL --hang-rank 3 --sleep 60
+        ended 10
+        if [[ $with == srun ]]; then exits 143; else exits 137; fi
+        has "hvdn1: task 1: Killed"
+    done
+    has "rank 1 on hvdn1 failed first: killed by signal 9 (SIGKILL)"
+    for with in srun hvdrun; do
+        # KillWait is five seconds here.
+        begin launch "$with" "${FOUR[@]}" bash -c 'trap "" TERM; [ $HOROVOD_RANK = 0 ] && exit 5; sleep 50'
+        ended 15
+        [ "$status" -ne 0 ]
+        assert_no_leftovers
+    done
+    exits 5
+}
+
+@test "-K0 and --keep-going let the others go on" {
+    local job='[ $HOROVOD_RANK = 2 ] && exit 3; sleep 1.5; echo went on'
+    for how in "srun -K0" "hvdrun -K0" "hvdrun --keep-going"; do
+        # shellcheck disable=SC2086
+        run launch $how "${FOUR[@]}" bash -c "$job"
+        exits 3
+        [[ $(grep -c "went on" <<<"$output") -eq 3 ]]
+    done
+    has "rank 2 on hvdn2 failed: exit code 3; the others go on"
+    assert_no_leftovers
+}
+
+@test "a command that does not exist, or cannot be run" {
+    for command in nosuchcommand /nowhere/train; do
+        run launch srun "${FOUR[@]}" "$command"
+        [ "$status" -ne 0 ]
+        has "$command: No such file or directory"
+        begin launch hvdrun "${FOUR[@]}" "$command"
+        ended 10
+        exits 127
+        has "cannot run $command: No such file or directory" "exit code 127"
+        [[ $output =~ hvdn[12] ]]
+    done
+    begin launch hvdrun "${FOUR[@]}" /etc/passwd
+    ended 10
+    [ "$status" -ne 0 ]
+    has "cannot run /etc/passwd: Permission denied"
+    assert_no_leftovers
+}
+
+@test "munge out of reach on one node: host and munge are named" {
+    # Slurm's own daemon is root and still reaches it.
+    as_root hvdn2 chmod 700 /run/munge
+    for with in srun hvdrun; do
+        begin launch "$with" "${FOUR[@]}" true
+        ended 10
+        [ "$status" -ne 0 ]
+        has "hvdn2: munge cannot make a credential" "is munged running on this host"
+    done
+    as_root hvdn2 chmod 755 /run/munge
+    for with in srun hvdrun; do
+        run launch "$with" "${FOUR[@]}" hvd-selftest --quick
+        selftest_ok 4 2
+    done
+    assert_no_leftovers
+}
+
+@test "a silent node: the error names it and what was awaited" {
+    for with in srun hvdrun; do
+        fault node-freeze hvdn2
+        begin launch "$with" --hvd-start-timeout=2 "${FOUR[@]}" true
+        says 8 "the start took longer than 2 seconds: no word from hvdn2"
+        fault node-thaw hvdn2
+        ended 20
+        [ "$status" -ne 0 ]
+        has "are these hosts up" "start-timeout gives more time"
+        assert_no_leftovers 15
+    done
+}
+
+@test "the driver killed during the start" {
+    fault node-freeze hvdn2
+    begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+    wait_for 10 runs_on hvdn1 hvd-task
+    on_host hvdlogin pkill -KILL -x hvd-driver
+    says 10 "hvdn1: the connection to the driver ended"
+    fault node-thaw hvdn2
+    ended 15
+    exits 1
+    has "did srun or hvdrun end, or was it killed?"
+    has_not ready
+    assert_no_leftovers 10
+}
+
+@test "the driver killed when all has started: ranks go on" {
+    begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 2; echo done'
+    says 10 ready
+    sleep 0.3
+    on_host hvdlogin pkill -KILL -x hvd-driver
+    ended 15
+    exits 0
+    [[ $(grep -c "done" <<<"$output") -eq 4 ]]
+    assert_no_leftovers
+}
+
+@test "the rendezvous process killed during the start" {
+    # The probe waits for this connection, and the rendezvous is there already.
+    for with in srun hvdrun; do
+        fault one-way hvdn1 hvdn3 ib0
+        begin launch "$with" -N3 -n3 -w 'hvdn[1-3]' bash -c 'echo ready; sleep 50'
+        wait_for 10 runs_on hvdn1 'hvd-task --serve'
+        on_host hvdn1 pkill -KILL -f 'hvd-task --serve'
+        ended 15
+        fault clear
+        exits 1
+        has "hvdn1: the rendezvous server has ended"
+        has_not ready
+        assert_no_leftovers 10
+    done
+}
+
+@test "the rendezvous process killed when all has started: said, and ranks go on" {
+    for with in srun hvdrun; do
+        begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 3; echo done'
+        says 10 ready
+        sleep 0.3
+        on_host hvdn1 pkill -KILL -f 'hvd-task --serve'
+        ended 15
+        exits 0
+        has "hvdn1: the rendezvous server has ended"
+        [[ $(grep -c "done" <<<"$output") -eq 4 ]]
+        assert_no_leftovers
+    done
+}

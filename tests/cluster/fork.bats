@@ -1,0 +1,171 @@
+#!/usr/bin/env bats
+# hvdrun without a scheduler: ranks on this machine, which is the cluster's login
+# host, so that what stays behind would be seen.
+
+load helpers
+load launch
+
+setup_file() { suite_up --nodes 1; }
+teardown_file() { cluster_down; }
+teardown() {
+    as_root hvdlogin pkill -KILL -u alice || true
+    cluster_mend
+}
+
+TTY=$BATS_TEST_DIRNAME/on_tty
+
+forked() { on_login hvdrun --launcher fork -np 4 "$@"; }
+four() { [[ $(grep -c "$1" <<<"$output") -eq 4 ]] || { echo "$output" && return 1; }; }
+
+# nobody_left SECONDS: not one process of alice's.
+nobody_left() {
+    wait_for "$1" nobody || { as_root hvdlogin ps -u alice -f && return 1; }
+}
+nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
+
+@test "four ranks, chosen by itself where no node is asked for" {
+    run on_login hvdrun -np 4 --selftest -- --quick
+    selftest_ok 4 1
+    run on_login hvdrun -np 4 bash -c 'echo "$HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE $HOROVOD_CROSS_RANK/$HOROVOD_CROSS_SIZE"'
+    exits 0
+    for rank in 0 1 2 3; do has "$rank/4 $rank/4 0/1"; done
+    nobody_left 2
+    assert_no_leftovers
+}
+
+@test "a rank that fails with 7 ends the others" {
+    begin forked bash -c '[ $HOROVOD_RANK = 2 ] && exit 7; sleep 50'
+    ended 8
+    exits 7
+    has "rank 2 on " "failed first: exit code 7; ending the other ranks"
+    nobody_left 2
+    begin forked bash -c '[ $HOROVOD_RANK = 1 ] && kill -KILL $$; sleep 50'
+    ended 8
+    exits 137
+    has "rank 1 on " "killed by signal 9 (SIGKILL)"
+    nobody_left 2
+}
+
+@test "--keep-going" {
+    run forked --keep-going bash -c '[ $HOROVOD_RANK = 2 ] && exit 7; sleep 1; echo went on'
+    exits 7
+    [[ $(grep -c "went on" <<<"$output") -eq 3 ]]
+    nobody_left 2
+}
+
+@test "ranks that ignore SIGTERM are killed after a grace" {
+    begin forked bash -c 'trap "" TERM; [ $HOROVOD_RANK = 0 ] && exit 7; while :; do sleep 1; done'
+    ended 12
+    exits 7
+    nobody_left 2
+}
+
+@test "Ctrl-C ends the ranks, a second one at once" {
+    begin timeout 60 "$TTY" --wait ready --sleep 0.5 --type ^C -- "$HVD_CLUSTER_CMD" exec -- \
+        hvdrun --launcher fork -np 4 bash -c 'echo ready; sleep 50'
+    ended 8
+    exits 130
+    has "interrupted: ending the ranks"
+    has_not "failed first"
+    nobody_left 2
+    begin timeout 60 "$TTY" --wait ready --sleep 0.5 --type ^C --sleep 0.3 --type ^C -- "$HVD_CLUSTER_CMD" exec -- \
+        hvdrun --launcher fork -np 4 bash -c 'trap "" INT TERM; echo ready; while :; do sleep 1; done'
+    ended 4
+    exits 130
+    nobody_left 2
+}
+
+@test "SIGTERM and SIGHUP to hvdrun" {
+    for signal in TERM:143 HUP:129; do
+        begin forked bash -c 'echo ready; sleep 50'
+        says_times 10 4 ready
+        on_host hvdlogin pkill "-${signal%:*}" -o -x hvdrun
+        ended 8
+        exits "${signal#*:}"
+        nobody_left 2
+    done
+}
+
+@test "USR1 reaches the ranks" {
+    begin forked bash -c 'trap "echo got it; exit 0" USR1; echo ready; while :; do sleep 0.2; done'
+    says_times 10 4 ready
+    sleep 0.3
+    on_host hvdlogin pkill -USR1 -o -x hvdrun
+    ended 8
+    [[ $(grep -c "got it" <<<"$output") -eq 4 ]]
+    nobody_left 2
+}
+
+# A rank with a child, and a grandchild in a session of its own.
+FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
+
+@test "hvdrun killed: no rank survives, nor what ranks have started" {
+    begin forked bash -c "$FAMILY"
+    says_times 10 4 ready
+    sleep 0.3
+    on_host hvdlogin pkill -KILL -x hvdrun
+    ended 10
+    nobody_left 8
+}
+
+@test "the shim killed: no rank survives, and hvdrun says so" {
+    begin forked bash -c 'echo ready; sleep 52'
+    says_times 10 4 ready
+    on_host hvdlogin pkill -KILL -x hvd-task
+    ended 10
+    [ "$status" -ne 0 ]
+    nobody_left 5
+}
+
+@test "the shim killed: what ranks have started in sessions of their own goes too" {
+    begin forked bash -c "$FAMILY"
+    says_times 10 4 ready
+    sleep 0.3
+    on_host hvdlogin pkill -KILL -x hvd-task
+    ended 10
+    nobody_left 5
+}
+
+@test "what ranks leave in the background ends with them" {
+    run forked bash -c 'setsid sleep 50 >/dev/null 2>&1 & sleep 60 >/dev/null 2>&1 & echo done'
+    exits 0
+    four 'done'
+    nobody_left 2
+}
+
+@test "output: labels, long lines, no newline at the end, nothing lost" {
+    run forked --label bash -c 'echo out; echo err >&2'
+    for rank in 0 1 2 3; do has "$rank: out" "$rank: err"; done
+    run forked --label bash -c 'printf "no newline"'
+    four '^[0-3]: no newline$'
+    run forked --label seq 5000
+    [[ $(grep -c '^[0-3]: [0-9]*$' <<<"$output") -eq 20000 ]]
+    nobody_left 2
+}
+
+@test "input goes to rank 0" {
+    output=$(echo hello | forked --label cat)
+    [ "$output" = "0: hello" ]
+    nobody_left 2
+}
+
+@test "a command that is not there" {
+    begin forked nosuchcommand
+    ended 8
+    exits 127
+    has "cannot run nosuchcommand: No such file or directory"
+    nobody_left 2
+}
+
+@test "hosts: this one by name, others refused, more ranks than slots" {
+    run on_login hvdrun --launcher fork --hosts localhost:2 bash -c 'echo "rank $HOROVOD_RANK"'
+    exits 0
+    [[ $(grep -c rank <<<"$output") -eq 2 ]]
+    run on_login hvdrun --launcher fork --hosts hvdn1:2 true
+    exits 2
+    has "hvdn1 is another machine"
+    run on_login hvdrun --launcher fork -np 3 --hosts localhost:2 true
+    exits 2
+    has "3 processes were asked for" "2 slots"
+    nobody_left 2
+}

@@ -1,0 +1,146 @@
+# shellcheck shell=bash
+# What tests on a real Slurm share.  In a bats file:
+#
+#   load ../cluster/helpers        (the path from the file's folder)
+#   setup_file()    { cluster_up --nodes 4; }
+#   teardown_file() { cluster_down; }
+#   teardown()      { cluster_mend; }
+#   @test "…"       { run on_login srun -N4 hostname; … }
+#
+# HVD_TEST_CLUSTER names a cluster that is up already: it is used as it is and
+# stays up, which makes a run quicker while hacking.  Without it every file has
+# a cluster of its own, so that files may run side by side.
+
+HVD_CLUSTER_CMD=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts/cluster" && pwd)/hvd-cluster
+
+# Seconds that any one command on the cluster may take.
+: "${HVD_TEST_DEADLINE:=60}"
+
+# All calls go through here: never without a deadline.  timeout is told to stay
+# in the foreground group, for what it runs may be interrupted from a terminal.
+cluster() {
+    timeout --foreground --kill-after=10 "$HVD_TEST_DEADLINE" "$HVD_CLUSTER_CMD" "$@"
+}
+
+cluster_can() {
+    if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
+        skip "a cluster needs root"
+    fi
+    command -v slurmctld >/dev/null || PATH=$PATH:/usr/sbin:/sbin command -v slurmctld >/dev/null ||
+        skip "Slurm is not installed"
+}
+
+# cluster_up [OPTION OF up…]: in setup_file; the options do not apply to a
+# cluster given by HVD_TEST_CLUSTER.
+cluster_up() {
+    cluster_can
+    if [[ ${HVD_TEST_CLUSTER-} ]]; then
+        export HVD_CLUSTER_NAME=$HVD_TEST_CLUSTER
+        cluster path >/dev/null || return 1
+        return 0
+    fi
+    export HVD_CLUSTER_NAME="t$$-$RANDOM" HVD_CLUSTER_MINE=1
+    cluster up "$@"
+}
+
+# suite_up [OPTION OF up…]: in setup_file; a cluster on which the suite that was
+# built in $B is installed.
+suite_up() {
+    B=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && cd "${B:-build}" && pwd) || return 1
+    [[ -e $B/lib/hvd.so ]] || skip "there is no plugin in $B: make all, with Slurm's headers"
+    export B HVD_PATH=$B/bin
+    cluster_up --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" "$@"
+}
+
+cluster_down() {
+    if [[ ${HVD_CLUSTER_MINE-} ]]; then cluster down; fi
+}
+
+# Undo faults and end jobs, so that one test's failure is not the next one's.
+cluster_mend() {
+    if [[ -s $(cluster path)/faults ]]; then cluster fault clear; fi
+    local user
+    for user in alice bob; do
+        cluster exec --user root --host hvdctl -- scancel --user="$user" || true
+    done
+    cluster wait 30
+}
+
+on_login() { cluster exec -- "$@"; }
+
+on_host() {
+    local host=$1
+    shift
+    cluster exec --host "$host" -- "$@"
+}
+
+# as_user USER CMD…: on the login host.
+as_user() {
+    local user=$1
+    shift
+    cluster exec --user "$user" -- "$@"
+}
+
+# as_root HOST CMD…
+as_root() {
+    local host=$1
+    shift
+    cluster exec --user root --host "$host" -- "$@"
+}
+
+fault() { cluster fault "$@"; }
+
+# Nothing on any host but its daemons, all nodes idle, within some seconds.
+assert_no_leftovers() {
+    cluster leftovers --wait "${1:-5}"
+}
+
+# wait_for SECONDS CMD…
+wait_for() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        if ((SECONDS >= end)); then
+            echo "not within the time: $*" >&2
+            return 1
+        fi
+        sleep 0.1
+    done
+}
+
+# The port at which the launch that runs on HOST listens for its shims.
+driver_port() {
+    as_root "${1:-hvdlogin}" ss -Htlnp | sed -nE '/"hvd(-driver|run)"/ s/.*\*:([0-9]+) .*/\1/p' | head -1
+}
+has_driver_port() { [[ $(driver_port "$@") ]]; }
+
+# hold HOST CMD…: begin a launch on the login host that cannot complete while
+# HOST is frozen.  Then $port is the driver's; go_on lets it complete and sets
+# $status and $output.
+hold() {
+    held=$1 held_out="$BATS_TEST_TMPDIR/held"
+    shift
+    fault node-freeze "$held"
+    on_login "$@" >"$held_out" 2>&1 3>&- &
+    held_pid=$!
+    wait_for 5 has_driver_port
+    # shellcheck disable=SC2034
+    port=$(driver_port)
+}
+
+go_on() {
+    fault node-thaw "$held"
+    status=0
+    wait "$held_pid" || status=$?
+    output=$(<"$held_out")
+    echo "$output"
+    echo "status $status"
+}
+
+# peer USER HOST ARG…: a peer that keeps to no rules, see lib/peer.py.
+peer() {
+    local user=$1 host=$2
+    shift 2
+    cluster exec --user "$user" --host "$host" -- python3 "$PEER" "$@"
+}
+PEER=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/lib/peer.py

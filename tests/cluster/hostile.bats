@@ -1,0 +1,317 @@
+#!/usr/bin/env bats
+# Input that no client of a launch would send, on each of its ports, while a
+# start is held open and while a job runs: malformed, oversized, slow, silent,
+# and far too much of it.  The launch must succeed as if nothing were, memory
+# stays bounded, every such connection is ended in time, no descriptor is kept.
+#
+# The enemy is bob: on the login host, and on a node of the job.  Floods are
+# bounded in number and time, and do not leave the cluster's own networks.
+
+# shellcheck disable=SC2030,SC2031,SC2154  # set by functions of the helpers
+
+load helpers
+
+setup_file() { suite_up --nodes 4 --srun-port-range 20000-20999; }
+teardown_file() { cluster_down; }
+teardown() { cluster_mend; }
+
+says() {
+    [[ $output == *"$1"* ]] || {
+        echo "not said: $1"
+        return 1
+    }
+}
+
+job_ran() { [[ $status -eq 0 && $output == *"hvd-selftest: $1 ranks on $2 hosts: OK"* ]]; }
+
+# flood HOST ADDRESS PORT WHAT [HOW] [OPTION…]: all of them are ended by the other side.
+flood() {
+    local host=$1
+    shift
+    peer bob "$host" flood "$@" || {
+        echo "not all were ended: $*"
+        return 1
+    }
+}
+
+# process HOST NAME: its id there.
+process() { as_root "$1" pgrep -x -o "$2"; }
+
+# state HOST PID: peak of the memory in kB, and open descriptors.
+state() { as_root "$1" bash -c "echo \$(sed -n 's/VmHWM:[^0-9]*\([0-9]*\).*/\1/p' /proc/$2/status) \$(ls /proc/$2/fd | wc -l)"; }
+
+# grew HOST PID KB: its peak is at most so much above $peak, and it has $fds descriptors again.
+bounded() {
+    local now_peak now_fds end=$((SECONDS + 5))
+    while read -r now_peak now_fds < <(state "$1" "$2"); [[ $now_fds ]]; do
+        echo "$1: peak $now_peak kB (was $peak), $now_fds descriptors (were $fds)"
+        ((now_peak <= peak + $3)) || return 1
+        # A shim may have come or gone meanwhile; a leak shows by the hundred.
+        if ((now_fds <= fds + 8)); then return 0; fi
+        if ((SECONDS >= end)); then return 1; fi
+        sleep 0.5
+    done
+    return 1
+}
+
+# The port at which HOST's node agent answers probes.
+responder_port() {
+    as_root "$1" ss -Htlnp | sed -nE '/"hvd-task"/ s/.*\*:([0-9]+) .*/\1/p' | head -1
+}
+has_responder() { [[ $(responder_port "$1") ]]; }
+
+@test "the driver: frames that are none" {
+    local login launch what
+    login=$(cluster addr hvdlogin eth0)
+    for launch in "srun --hvd --hvd-verbose --hvd-start-timeout=60" "hvdrun --verbose --start-timeout=60"; do
+        # shellcheck disable=SC2086
+        hold hvdn4 $launch -N4 hvd-selftest --quick
+        driver=$(process hvdlogin "hvd$([[ $launch == srun* ]] && echo -driver || echo run)")
+        read -r peak fds < <(state hvdlogin "$driver")
+        for what in garbage http announce announce-signed nest nest-signed no-object not-json; do
+            # These are seen to be wrong by their first bytes, or when they are whole.
+            flood hvdn2 "$login" "$port" $what --count 50 --seconds 5
+        done
+        flood hvdlogin 127.0.0.1 "$port" garbage --count 50 --seconds 5
+        flood hvdn2 "$(cluster addr hvdlogin eth0 6)" "$port" announce --count 50 --seconds 5
+        flood hvdn2 "$login" "$port" partial half --count 50 --seconds 5
+        flood hvdn2 "$login" "$port" nothing half --count 50 --seconds 5
+        flood hvdn2 "$login" "$port" nothing close --count 500 --seconds 5
+        flood hvdn2 "$login" "$port" partial reset --count 500 --seconds 5
+        bounded hvdlogin "$driver" 8192
+        go_on
+        job_ran 4 4
+        says "the peer announces 4294967295 bytes, over the limit of 8192"
+        says "the peer does not speak this protocol"
+    done
+    assert_no_leftovers
+}
+
+@test "the driver: thousands that are silent or slow do not keep the shims out" {
+    local login pids=() pid
+    login=$(cluster addr hvdlogin eth0)
+    hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick
+    driver=$(process hvdlogin hvd-driver)
+    read -r peak fds < <(state hvdlogin "$driver")
+    # More than it keeps, from three places; each must be ended within the ten seconds of a handshake.
+    flood hvdn2 "$login" "$port" nothing --count 2500 --seconds 20 >"$BATS_TEST_TMPDIR/1" 3>&- &
+    pids+=($!)
+    flood hvdlogin "$login" "$port" partial --count 2500 --seconds 20 >"$BATS_TEST_TMPDIR/2" 3>&- &
+    pids+=($!)
+    flood hvdn3 "$login" "$port" garbage slow --count 200 --seconds 20 >"$BATS_TEST_TMPDIR/3" 3>&- &
+    pids+=($!)
+    sleep 4
+    # hvdn4's shim comes into the midst of it.
+    go_on
+    job_ran 4 4
+    [[ $output != *"libevent"* && $output != *"[warn]"* ]]
+    [[ $(wc -l <<<"$output") -lt 40 ]]
+    for pid in "${pids[@]}"; do wait "$pid"; done
+    cat "$BATS_TEST_TMPDIR"/[123]
+    assert_no_leftovers
+}
+
+@test "the driver: the silent are ended after the time of a handshake" {
+    local login
+    login=$(cluster addr hvdlogin eth0)
+    hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick
+    driver=$(process hvdlogin hvd-driver)
+    read -r peak fds < <(state hvdlogin "$driver")
+    run flood hvdn2 "$login" "$port" nothing --count 3000 --seconds 16
+    echo "$output"
+    [ "$status" -eq 0 ]
+    python3 -c 'import json, sys; r = json.loads(sys.argv[1]); assert r["left"] == 0 and r["failed"] == 0 and 9 < r["longest"] < 13, r' "$output"
+    bounded hvdlogin "$driver" 65536
+    go_on
+    job_ran 4 4
+}
+
+@test "the driver: more connections than it may have descriptors" {
+    local login cpu pid
+    login=$(cluster addr hvdlogin eth0)
+    hold hvdn4 bash -c 'ulimit -n 200; exec srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick'
+    driver=$(process hvdlogin hvd-driver)
+    as_root hvdlogin grep -E '^Max open files +200 +200 ' "/proc/$driver/limits"
+    flood hvdn2 "$login" "$port" nothing --count 1500 --seconds 20 >"$BATS_TEST_TMPDIR/1" 3>&- &
+    pid=$!
+    sleep 3
+    go_on
+    job_ran 4 4
+    [[ $output != *"accept"* ]]
+    wait "$pid"
+    # It waits for room, rather than to ask for it again and again.
+    hold hvdn4 bash -c 'ulimit -n 200; exec srun --hvd --hvd-start-timeout=60 -N4 true'
+    driver=$(process hvdlogin hvd-driver)
+    flood hvdn2 "$login" "$port" nothing --count 1500 --seconds 20
+    # shellcheck disable=SC2016
+    cpu=$(as_root hvdlogin awk '{ print $14 + $15 }' "/proc/$driver/stat")
+    echo "$cpu ticks"
+    ((cpu < 200))
+    go_on
+    [ "$status" -eq 0 ]
+}
+
+@test "the driver: credentials without end neither stop it nor flood the user" {
+    local login i
+    login=$(cluster addr hvdlogin eth0)
+    hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick
+    for ((i = 0; i < 15; i++)); do
+        [[ $(peer bob hvdn2 auth "$login" "$port" own) == "refused: the peer is uid"* ]]
+    done
+    go_on
+    job_ran 4 4
+    (($(grep -c "refused a connection" <<<"$output") <= 8))
+    says "more refused connections are not told of"
+}
+
+@test "strangers do not start the clock of a job that is still queued" {
+    local out="$BATS_TEST_TMPDIR/out" pid queue
+    on_login srun -N4 --exclusive sleep 100 3>&- &
+    queue=$!
+    wait_for 5 on_host hvdn4 pgrep -x sleep
+    on_login hvdrun -N4 --exclusive --start-timeout=2 --selftest -- --quick >"$out" 2>&1 3>&- &
+    pid=$!
+    wait_for 5 has_driver_port
+    flood hvdn2 "$(cluster addr hvdlogin eth0)" "$(driver_port)" garbage --count 20
+    sleep 3
+    on_host hvdctl scancel -n sleep
+    wait "$queue" || true
+    status=0
+    wait "$pid" || status=$?
+    output=$(<"$out")
+    echo "$output"
+    job_ran 4 4
+}
+
+@test "the probe's responders" {
+    local pids=() pid addr rport what
+    hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick
+    wait_for 5 has_responder hvdn1
+    rport=$(responder_port hvdn1)
+    addr=$(cluster addr hvdn1 ib0)
+    agent=$(process hvdn1 hvd-task)
+    read -r peak fds < <(state hvdn1 "$agent")
+    for what in garbage http announce announce-signed nest nest-signed no-object not-json; do
+        flood hvdn2 "$addr" "$rport" $what --count 50 --seconds 8
+    done
+    flood hvdn1 127.0.0.1 "$rport" announce-signed --count 50 --seconds 8
+    flood hvdn2 "$addr" "$rport" partial-signed half --count 50 --seconds 8
+    flood hvdn2 "$addr" "$rport" nothing close --count 500 --seconds 8
+    flood hvdn2 "$addr" "$rport" partial-signed reset --count 500 --seconds 8
+    # As long as a signed message may ever be: none of it is kept.
+    flood hvdn2 "$addr" "$rport" most --count 100 --seconds 10
+    flood hvdn2 "$addr" "$rport" nothing --count 1500 --seconds 10
+    bounded hvdn1 "$agent" 32768
+    # The probe itself goes through a crowd of silent ones.
+    flood hvdn2 "$addr" "$rport" nothing --count 1500 --seconds 15 >"$BATS_TEST_TMPDIR/1" 3>&- &
+    pids+=($!)
+    flood hvdn3 "$addr" "$rport" nest-signed slow --count 300 --seconds 15 >"$BATS_TEST_TMPDIR/2" 3>&- &
+    pids+=($!)
+    sleep 2
+    go_on
+    job_ran 4 4
+    [[ $output == *" ib0 "* ]]
+    for pid in "${pids[@]}"; do wait "$pid"; done
+    cat "$BATS_TEST_TMPDIR"/[12]
+    assert_no_leftovers
+}
+
+# meeting HOST NAME CMD…: a job whose ranks meet while one of them is late.  $rv_addr and $rv_port are its rendezvous,
+# which the process NAME on HOST runs.  meet lets them meet, finish lets them end.
+meeting() {
+    local host=$1 name=$2
+    shift 2
+    on_login rm -f rendezvous go
+    on_login touch busy
+    # shellcheck disable=SC2016
+    on_login "$@" bash -c 'if ((HOROVOD_RANK == 1)); then
+    echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous
+    until [[ -e go ]]; do sleep 0.1; done
+fi
+hvd-selftest --quick || exit
+while [[ -e busy ]]; do sleep 0.1; done' >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    job=$!
+    wait_for 10 on_login test -s rendezvous
+    read -r rv_addr rv_port < <(on_login cat rendezvous)
+    server=$(process "$host" "$name")
+    read -r peak fds < <(state "$host" "$server")
+}
+
+meet() {
+    on_login touch go
+    wait_for "$1" grep -q "hvd-selftest: 4 ranks on 4 hosts: OK" "$BATS_TEST_TMPDIR/out"
+}
+
+finish() {
+    on_login rm -f busy
+    status=0
+    wait "$job" || status=$?
+    output=$(<"$BATS_TEST_TMPDIR/out")
+    echo "$output"
+    on_login rm -f rendezvous go
+}
+
+@test "the rendezvous: requests that are none" {
+    local what
+    meeting hvdn1 hvd-task srun --hvd -N4
+    for what in garbage announce announce-more negative chunked long-head headers nest probe partial-head partial; do
+        flood hvdn2 "$rv_addr" "$rv_port" $what --http --count 30 --seconds 14
+    done
+    # On the rendezvous' own host he is turned away at once, whatever he sends.
+    for what in nothing garbage announce held; do
+        flood hvdn1 "$rv_addr" "$rv_port" $what --http --count 200 --seconds 4
+    done
+    flood hvdn2 "$rv_addr" "$rv_port" partial half --http --count 50 --seconds 6
+    flood hvdn2 "$rv_addr" "$rv_port" partial-head half --http --count 50 --seconds 6
+    flood hvdn2 "$rv_addr" "$rv_port" nothing close --http --count 500 --seconds 6
+    flood hvdn2 "$rv_addr" "$rv_port" partial reset --http --count 500 --seconds 6
+    bounded hvdn1 "$server" 32768
+    meet 10
+    finish
+    job_ran 4 4
+    assert_no_leftovers
+}
+
+@test "the rendezvous: thousands that wait, trickle or say nothing" {
+    local launch pids pid
+    for launch in "hvdn1 hvd-task srun --hvd" "hvdlogin hvdrun hvdrun --rendezvous=launch"; do
+        pids=()
+        # shellcheck disable=SC2086
+        meeting $launch -N4
+        flood hvdn2 "$rv_addr" "$rv_port" nothing --http --count 2000 --seconds 16 >"$BATS_TEST_TMPDIR/1" 3>&- &
+        pids+=($!)
+        flood hvdn3 "$rv_addr" "$rv_port" partial-head slow --http --count 300 --seconds 25 >"$BATS_TEST_TMPDIR/2" 3>&- &
+        pids+=($!)
+        flood hvdn4 "$rv_addr" "$rv_port" held --http --count 2000 --seconds 16 >"$BATS_TEST_TMPDIR/3" 3>&- &
+        pids+=($!)
+        sleep 2
+        meet 8
+        for pid in "${pids[@]}"; do wait "$pid" || echo "flood $pid failed"; done
+        run cat "$BATS_TEST_TMPDIR"/[123]
+        echo "$output"
+        [[ $output != *"not all were ended"* ]]
+        # shellcheck disable=SC2086
+        bounded ${launch%% *} "$server" 65536
+        finish
+        job_ran 4 4
+    done
+    assert_no_leftovers
+}
+
+@test "the driver goes on being bothered while the job runs" {
+    local login what
+    hold hvdn4 srun --hvd -N4 bash -c 'sleep 6; exec hvd-selftest --quick'
+    driver=$(process hvdlogin hvd-driver)
+    read -r peak fds < <(state hvdlogin "$driver")
+    fault node-thaw hvdn4
+    wait_for 5 on_host hvdn4 pgrep -x sleep
+    login=$(cluster addr hvdlogin eth0)
+    for what in garbage announce nest; do
+        flood hvdn2 "$login" "$port" $what --count 200 --seconds 5
+    done
+    flood hvdn2 "$login" "$port" partial reset --count 1000 --seconds 5
+    bounded hvdlogin "$driver" 32768
+    go_on
+    job_ran 4 4
+    assert_no_leftovers
+}

@@ -1,0 +1,183 @@
+#!/usr/bin/env bats
+# Steps within batch jobs, allocations, arrays and each other.
+
+load helpers
+load launch
+
+setup_file() { suite_up --nodes 4; }
+teardown_file() { cluster_down; }
+teardown() { cluster_mend; }
+
+SIZE='echo "rank $HOROVOD_RANK of <$HOROVOD_SIZE>"'
+
+count() { grep -cF -e "$1" <<<"$output" || true; }
+
+counts() {
+    local found
+    found=$(count "$2")
+    [[ $found -eq $1 ]] || { echo "$found times '$2', not $1: $output" && return 1; }
+}
+
+@test "several launches in a batch job, one after the other" {
+    script several.sh <<'END'
+#!/bin/bash
+for i in 1 2 3; do
+    srun --hvd hvd-selftest --quick | tail -n 1
+    hvdrun --selftest -- --quick | tail -n 1
+done
+END
+    submit -N4 --ntasks-per-node=2 several.sh
+    exits 0
+    counts 6 "hvd-selftest: 8 ranks on 4 hosts: OK"
+    assert_no_leftovers
+}
+
+@test "several launches in a batch job, side by side" {
+    script beside.sh <<'END'
+#!/bin/bash
+for nodes in hvdn[1-2] hvdn[3-4]; do
+    srun --hvd -w $nodes -N2 -n2 -c1 --exact hvd-selftest --quick --sleep 1 &
+    hvdrun -w $nodes -N2 -n2 -c1 --exact hvd-selftest --quick --sleep 1 &
+done
+wait
+END
+    submit -N4 --ntasks-per-node=2 beside.sh
+    exits 0
+    counts 4 "hvd-selftest: 2 ranks on 2 hosts: OK"
+    assert_no_leftovers
+}
+
+@test "side by side on the same cores" {
+    script over.sh <<'END'
+#!/bin/bash
+for i in 1 2 3; do
+    srun --hvd --overlap hvd-selftest --quick --sleep 1 &
+    hvdrun --overlap --selftest -- --quick --sleep 1 &
+done
+wait
+END
+    submit -N2 --ntasks-per-node=2 over.sh
+    counts 6 "hvd-selftest: 4 ranks on 2 hosts: OK"
+    assert_no_leftovers
+}
+
+@test "salloc" {
+    for with in "srun --hvd" hvdrun; do
+        # shellcheck disable=SC2086
+        run on_login salloc --quiet -N2 --ntasks-per-node=2 $with hvd-selftest --quick
+        selftest_ok 4 2
+    done
+    run on_login salloc --quiet --hvd -N2 --ntasks-per-node=2 srun hvd-selftest --quick
+    selftest_ok 4 2
+    assert_no_leftovers
+}
+
+@test "the rendezvous is beside the launch in a job, on the first node from outside, or where asked" {
+    where() { grep -o 'the rendezvous server runs on [a-z0-9]*' <<<"$output"; }
+    for with in srun hvdrun; do
+        run launch "$with" --hvd-verbose -w 'hvdn[3-4]' -N2 -n2 true
+        [ "$(where)" = "the rendezvous server runs on hvdn3" ]
+        run launch "$with" --hvd-verbose --hvd-rendezvous=launch -N2 -n2 true
+        [ "$(where)" = "the rendezvous server runs on hvdlogin" ]
+        run launch "$with" --hvd-rendezvous=launch -N4 --ntasks-per-node=2 hvd-selftest --quick
+        selftest_ok 8 4
+        run launch "$with" --hvd-rendezvous=batch -N4 --ntasks-per-node=2 hvd-selftest --quick
+        selftest_ok 8 4
+    done
+    script where.sh <<'END'
+#!/bin/bash
+srun --hvd --hvd-verbose hvd-selftest --quick
+END
+    submit -N2 --ntasks-per-node=1 where.sh
+    [ "$(where)" = "the rendezvous server runs on hvdn1" ]
+    selftest_ok 2 2
+    # A step that the batch host has no part in.
+    sed -i 's/--hvd-verbose/& -r1 -N2 -n2/' "$(home)/where.sh"
+    submit -N3 --ntasks-per-node=1 where.sh
+    [ "$(where)" = "the rendezvous server runs on hvdn2" ]
+    selftest_ok 2 2
+    assert_no_leftovers
+}
+
+@test "job arrays" {
+    script array.sh <<'END'
+#!/bin/bash
+srun --hvd hvd-selftest --quick >array.$SLURM_ARRAY_TASK_ID 2>&1
+hvdrun --selftest -- --quick >>array.$SLURM_ARRAY_TASK_ID 2>&1
+END
+    on_login sbatch --quiet --array=1-4 -N2 --ntasks-per-node=2 --output=/dev/null array.sh
+    wait_for 40 bash -c "[[ \$(cat '$(home)'/array.* 2>/dev/null | grep -c '4 ranks on 2 hosts: OK') -eq 8 ]]"
+    assert_no_leftovers
+}
+
+@test "sbatch --hvd: inner srun is one, --no-hvd undoes it, inner hvdrun is not done twice" {
+    script inner.sh <<END
+#!/bin/bash
+echo == plain
+srun bash -c '$SIZE'
+echo == no-hvd
+srun --no-hvd bash -c '$SIZE'
+echo == hvdrun
+hvdrun bash -c '$SIZE'
+srun hvd-selftest --quick
+hvdrun --selftest -- --quick
+hvdrun bash -c 'echo ready; sleep 1.5' & sleep 1
+pgrep -c -u alice hvd-driver
+wait
+END
+    submit --hvd -N2 --ntasks-per-node=2 inner.sh
+    exits 0
+    echo "$output"
+    # Four each from the first and the last, and four that know nothing of a size.
+    counts 8 "of <4>"
+    counts 4 "of <>"
+    counts 2 "4 ranks on 2 hosts: OK"
+    # Under hvdrun the plugin starts no driver of its own.
+    grep -qx 0 <<<"$output"
+    assert_no_leftovers
+}
+
+@test "a step started by a rank is none of the launch, unless it asks" {
+    local inner='unset ${!HOROVOD_*}; srun --overlap -N1 -n1 -w $SLURMD_NODENAME'
+    for with in srun hvdrun; do
+        run launch "$with" -N2 -n2 bash -c "$inner bash -c 'echo \"inner <\$HOROVOD_SIZE>\"'"
+        exits 0
+        counts 2 "inner <>"
+        run launch "$with" -N2 -n2 bash -c "$inner --hvd bash -c 'echo \"inner <\$HOROVOD_SIZE>\"'"
+        exits 0
+        counts 2 "inner <1>"
+    done
+    assert_no_leftovers
+}
+
+@test "another step of a running job: --jobid, --overlap" {
+    JOB=$(on_login sbatch --parsable -N2 --ntasks-per-node=2 --output=/dev/null --wrap 'sleep 30')
+    wait_for 10 runs_on hvdn1 'sleep 30'
+    for with in srun hvdrun; do
+        run launch "$with" --jobid="$JOB" --overlap -n4 hvd-selftest --quick
+        selftest_ok 4 2
+    done
+    on_login scancel "$JOB"
+    assert_no_leftovers
+}
+
+@test "heterogeneous jobs and steps are refused clearly" {
+    script het.sh <<'END'
+#!/bin/bash
+#SBATCH -N1 -n1
+#SBATCH hetjob
+#SBATCH -N1 -n1
+srun --hvd true; echo "srun $?"
+hvdrun true; echo "hvdrun $?"
+END
+    submit het.sh
+    has "srun 1" "hvdrun 2"
+    counts 2 heterogeneous
+    run launch hvdrun -N1 -n1 true : -N1 -n1 true
+    exits 2
+    has heterogeneous "cannot be one Horovod job"
+    run launch srun -N1 -n1 true : --hvd -N1 -n1 true
+    [ "$status" -ne 0 ]
+    has heterogeneous
+    assert_no_leftovers
+}

@@ -1,0 +1,105 @@
+# shellcheck shell=bash
+# Launching jobs and looking at how they end, for bats files that have loaded
+# helpers.  The same job can be started in two ways:
+#
+#   for with in srun hvdrun; do run launch "$with" -N2 -n2 true; exits 0; done
+
+# launch srun|hvdrun ARG…: on the login host, as alice.
+launch() {
+    case $1 in
+    srun) on_login srun --hvd "${@:2}" ;;
+    hvdrun) on_login hvdrun "${@:2}" ;;
+    esac
+}
+
+# begin CMD…: in the background; what it prints is in $OUT.
+begin() {
+    OUT=$BATS_TEST_TMPDIR/out
+    "$@" >"$OUT" 2>&1 3>&- &
+    PID=$!
+}
+
+as_root() { cluster exec --host "$1" --user root -- "${@:2}"; }
+
+running() { kill -0 "$1" 2>/dev/null; }
+stopped() { ! running "$1"; }
+said() { grep -qF -e "$1" "$OUT"; }
+
+# says SECONDS TEXT: what was begun prints this within the time.
+says() {
+    wait_for "$1" said "$2" || { cat "$OUT" && return 1; }
+}
+
+# says_times SECONDS N TEXT: so many lines of it.
+says_times() {
+    wait_for "$1" said_times "$2" "$3" || { cat "$OUT" && return 1; }
+}
+said_times() { [[ $(grep -cF -e "$2" "$OUT") -ge $1 ]]; }
+
+# ended SECONDS: what was begun ends within the time; $status and $output are
+# set as run does.
+ended() {
+    local late=0
+    wait_for "$1" stopped "$PID" || late=1
+    # A shell of ours waits for what was begun on the login host.
+    if ((late)); then as_root hvdlogin pkill -KILL -u alice || true; fi
+    status=0
+    wait "$PID" || status=$?
+    output=$(<"$OUT")
+    if ((late)); then echo "$output"; fi
+    return "$late"
+}
+
+# What $status and $output must be, and if not, what they are.
+exits() {
+    [[ $status -eq $1 ]] || { echo "status $status, not $1: $output" && return 1; }
+}
+
+has() {
+    local text
+    for text in "$@"; do
+        [[ $output == *"$text"* ]] || { echo "no '$text' in: $output" && return 1; }
+    done
+}
+
+has_not() {
+    local text
+    for text in "$@"; do
+        [[ $output != *"$text"* ]] || { echo "'$text' in: $output" && return 1; }
+    done
+}
+
+# selftest_ok RANKS HOSTS: $output is that of a test that went well.
+selftest_ok() {
+    local s=s
+    if (($2 == 1)); then s=; fi
+    exits 0 && has "hvd-selftest: $1 ranks on $2 host$s: OK"
+}
+
+home() { echo "$(cluster path)/home/alice"; }
+
+# script NAME <TEXT: a file in alice's home, to submit.
+script() {
+    cat >"$(home)/$1"
+    chmod 755 "$(home)/$1"
+}
+
+# gone HOST PATTERN: alice runs no such command there.
+gone() { ! runs_on "$@"; }
+
+# submit ARG…: sbatch, wait for the end; $status is the job's, $output what it
+# printed.  (sbatch --wait looks every two seconds only.)
+submit() {
+    rm -f "$(home)/job.out"
+    JOB=$(on_login sbatch --parsable --output=job.out --open-mode=append "$@")
+    wait_for 60 job_over "$JOB" || { cat "$(home)/job.out" && return 1; }
+    status=$(job_field "$JOB" ExitCode)
+    status=${status%:*}
+    output=$(<"$(home)/job.out")
+}
+
+job_field() { on_host hvdctl scontrol --oneliner show job "$1" | grep -oP "(?<= $2=)[^ ]*" | head -n 1; }
+job_over() { [[ $(job_field "$1" JobState) != @(PENDING|CONFIGURING|RUNNING|COMPLETING) ]]; }
+
+# runs_on HOST PATTERN: does alice run such a command there?
+runs_on() { as_root "$1" pgrep -u alice -f -- "$2" >/dev/null; }

@@ -1,0 +1,517 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A peer of the launch protocols that does not keep to the rules.
+
+Written from the descriptions in lib/wire.h, lib/handshake.h and lib/auth.h, so that
+it also checks those.  Every wait has a deadline.
+"""
+import argparse
+import ctypes
+import hashlib
+import hmac
+import json
+import os
+import re
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+import urllib.parse
+
+
+# ---- frames, digests, credentials ----
+
+def frame(body, mac=None):
+    if not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    return b"HV\x01" + (b"\1" if mac else b"\0") + struct.pack(">I", len(body)) + (mac or b"") + body
+
+
+def read_exactly(sock, n):
+    data = b""
+    while len(data) < n:
+        more = sock.recv(n - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
+def read_frame(sock):
+    """Returns (raw bytes, message, signed?)."""
+    head = read_exactly(sock, 8)
+    if head[:3] != b"HV\x01":
+        raise ValueError("no frame: %r" % head)
+    mac = read_exactly(sock, 32) if head[3] & 1 else b""
+    body = read_exactly(sock, struct.unpack(">I", head[4:])[0])
+    return head + mac + body, json.loads(body), bool(mac)
+
+
+def signature(key, *pieces):
+    """HMAC over pieces with their lengths."""
+    h = hmac.new(key, digestmod=hashlib.sha256)
+    for piece in pieces:
+        h.update(struct.pack(">Q", len(piece)) + piece)
+    return h.digest()
+
+
+def context(session, server_nonce, client_nonce):
+    return signature(bytes(32), b"hvd-context-1", session.encode(), bytes.fromhex(server_nonce),
+                     bytes.fromhex(client_nonce))
+
+
+def munge(payload):
+    lib = ctypes.CDLL("libmunge.so.2")
+    lib.munge_strerror.restype = ctypes.c_char_p
+    cred = ctypes.c_char_p()
+    rc = lib.munge_encode(ctypes.byref(cred), None, payload, len(payload))
+    if rc:
+        raise OSError(lib.munge_strerror(rc).decode())
+    return cred.value.decode()
+
+
+def unmunge(cred):
+    """What opening somebody's credential says: "Success" would be bad news."""
+    lib = ctypes.CDLL("libmunge.so.2")
+    lib.munge_strerror.restype = ctypes.c_char_p
+    payload, n, uid, gid = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_uint(), ctypes.c_uint()
+    return lib.munge_strerror(lib.munge_decode(cred.encode(), None, ctypes.byref(payload), ctypes.byref(n),
+                                               ctypes.byref(uid), ctypes.byref(gid))).decode()
+
+
+def connect(host, port, timeout=5):
+    return socket.create_connection((host, int(port)), timeout)
+
+
+# ---- one conversation with a driver ----
+
+def converse(host, port, make_auth):
+    """Be greeted, answer, and tell what came of it."""
+    with connect(host, port) as sock:
+        _, hello, _ = read_frame(sock)
+        nonce = os.urandom(16).hex()
+        sock.sendall(make_auth(hello, nonce))
+        try:
+            _, answer, _ = read_frame(sock)
+        except (EOFError, ConnectionError):
+            return "closed"
+        return answer["t"] + ": " + str(answer.get("why", ""))
+
+
+def cmd_auth(args):
+    def make(hello, nonce):
+        bound = context(hello["session"], hello["nonce"], nonce)
+        creds = {
+            "own": lambda: munge(bound),
+            "unbound": lambda: munge(b"x" * 32),
+            "empty": lambda: "",
+            "garbage": lambda: "MUNGE:AwQFAAD" + "A" * 160 + ":",
+            "long": lambda: "MUNGE:" + "A" * 5000 + ":",
+        }
+        msg = {"t": "auth", "nonce": nonce}
+        if args.cred != "none":
+            msg["cred"] = creds[args.cred]()
+        return frame(msg)
+    print(converse(args.host, args.port, make))
+
+
+def cmd_replay(args):
+    """Send what a shim was heard to say, byte by byte the same."""
+    with open(args.log, encoding="ascii") as log:
+        heard = [json.loads(line) for line in log]
+    auth = next(bytes.fromhex(e["raw"]) for e in heard if e["from"] == "shim" and not e["signed"])
+    print(converse(args.host, args.port, lambda hello, nonce: auth))
+    for event in heard:
+        if event["from"] == "shim" and event["signed"]:
+            print(converse(args.host, args.port, lambda hello, nonce, raw=event["raw"]: bytes.fromhex(raw)))
+            break
+
+
+# ---- in the middle ----
+
+class Relay:
+    """Between shims and their driver, doing what `mode` says; everything heard goes to the log."""
+
+    def __init__(self, args):
+        self.args, self.mode = args, args.mode
+        self.log = open(args.log, "w", encoding="ascii", buffering=1)
+        self.until = time.monotonic() + args.seconds
+
+    def note(self, who, raw, msg, signed):
+        self.log.write(json.dumps({"from": who, "signed": signed, "t": msg.get("t"), "raw": raw.hex(),
+                                   "cred": msg.get("cred"), "opened": unmunge(msg["cred"]) if "cred" in msg else None})
+                       + "\n")
+
+    def pump(self, who, source, sink, twist):
+        try:
+            while time.monotonic() < self.until:
+                raw, msg, signed = read_frame(source)
+                self.note(who, raw, msg, signed)
+                for where, data in twist(raw, msg, signed):
+                    (sink if where == "on" else source).sendall(data)
+        except (EOFError, OSError, ValueError):
+            pass
+        for sock in (source, sink):
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def from_shim(self, raw, _msg, signed):
+        if self.mode == "repeat" and signed:
+            return [("on", raw), ("on", raw)]
+        if self.mode == "reflect" and signed:
+            return [("back", raw)]
+        if self.mode == "forge" and not signed:
+            # After the authentication, an unsigned frame and one with a made-up signature.
+            return [("on", raw), ("on", frame({"t": "join", "node": 0, "rank": 0}, os.urandom(32)))]
+        return [("on", raw)]
+
+    def from_driver(self, raw, msg, signed):
+        if self.mode == "tamper" and signed and msg["t"] == "plan":
+            return [("on", raw.replace(b"HOROVOD_RANK", b"HOROVOD_RUNK"))]
+        if self.mode == "swap" and signed:
+            return [("on", frame(raw[40:]))]  # the same, with its signature taken off
+        return [("on", raw)]
+
+    def impostor(self, shim):
+        """The real session's name, which anyone may hear, and no more than that."""
+        with connect(self.args.host, self.args.port) as driver:
+            _, hello, _ = read_frame(driver)
+        nonce = os.urandom(16).hex()
+        if self.mode == "impostor-plan":
+            plan = frame({"t": "plan", "env": {"LD_PRELOAD": "/tmp/evil.so"}})
+            shim.sendall(frame({"t": "hello", "session": hello["session"], "nonce": nonce}) + plan)
+            return
+        shim.sendall(frame({"t": "hello", "session": hello["session"], "nonce": nonce}))
+        raw, auth, signed = read_frame(shim)
+        self.note("shim", raw, auth, signed)
+        bound = context(hello["session"], nonce, auth["nonce"])
+        key = os.urandom(32)
+        cred = auth["cred"] if self.mode == "impostor-echo" else munge(bound + key)
+        salt = bytes.fromhex(nonce + auth["nonce"])
+        mine = signature(key, b"connection", salt)
+        plan = json.dumps({"t": "plan", "env": {"LD_PRELOAD": "/tmp/evil.so"}}).encode()
+        shim.sendall(frame({"t": "welcome", "cred": cred}))
+        shim.sendall(frame(plan, signature(mine, b"S" + bytes(8), plan)))
+
+    def cross(self, shim):
+        """What was said for one connection is said on another, before it was heard on its own."""
+        with connect(self.args.host, self.args.port) as first, connect(self.args.host, self.args.port) as second:
+            hello, _, _ = read_frame(first)
+            read_frame(second)
+            shim.sendall(hello)
+            raw, auth, signed = read_frame(shim)
+            self.note("shim", raw, auth, signed)
+            second.sendall(raw)
+            answer, msg, signed = read_frame(second)
+            self.note("driver", answer, msg, signed)
+            shim.sendall(answer)
+
+    def serve(self, shim):
+        shim.settimeout(20)
+        try:
+            if self.mode.startswith("impostor"):
+                self.impostor(shim)
+            elif self.mode == "cross":
+                self.cross(shim)
+            else:
+                driver = connect(self.args.host, self.args.port)
+                driver.settimeout(20)
+                threading.Thread(target=self.pump, args=("shim", shim, driver, self.from_shim), daemon=True).start()
+                self.pump("driver", driver, shim, self.from_driver)
+                return
+            # What it sends now it would not have sent to a stranger.
+            raw, msg, signed = read_frame(shim)
+            self.note("shim", raw, msg, signed)
+        except (EOFError, OSError, ValueError):
+            pass
+        finally:
+            shim.close()
+
+    def run(self):
+        listener = socket.create_server(("::", int(self.args.listen)), family=socket.AF_INET6, dualstack_ipv6=True)
+        listener.settimeout(0.2)
+        print("ready", os.getpid(), flush=True)
+        while time.monotonic() < self.until and os.getppid() != 1:
+            try:
+                shim, _ = listener.accept()
+            except TimeoutError:
+                continue
+            threading.Thread(target=self.serve, args=(shim,), daemon=True).start()
+
+
+# ---- HTTP ----
+
+def cmd_http(args):
+    """Status and body of one request, or how it failed."""
+    request = "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (
+        args.method, args.path, len(args.body), args.body)
+    try:
+        with connect(args.host, args.port, 3) as sock:
+            sock.sendall(request.encode())
+            answer = b""
+            while more := sock.recv(65536):
+                answer += more
+    except TimeoutError:
+        print("silent")
+        return
+    except OSError as error:
+        print(error.strerror)
+        return
+    head, _, body = answer.partition(b"\r\n\r\n")
+    print(head.split(b" ")[1].decode() if b" " in head else "closed", body.decode(errors="replace"))
+
+
+# ---- floods ----
+
+FRAMES = {
+    "nothing": b"",
+    "garbage": b"\x16\x03\x01" + bytes(range(200)),
+    "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "announce": b"HV\x01\x00\xff\xff\xff\xff",
+    "announce-signed": b"HV\x01\x01\xff\xff\xff\xff" + bytes(32),
+    "most": b"HV\x01\x01" + struct.pack(">I", 8 << 20) + bytes(32) + b"[" * (8 << 20),
+    "nest": frame(b"[" * 8000),
+    "nest-signed": frame(b'{"a":' * 1000, bytes(32)),
+    "no-object": frame(b"[1,2,3]"),
+    "not-json": frame(b"\xff\xfe\x00garbage"),
+    "partial": b"HV\x01\x00\x00\x00\x10\x00{\"t\"",
+    "partial-signed": b"HV\x01\x01\x00\x00\x00\x20",
+}
+REQUESTS = {
+    "nothing": b"",
+    "garbage": b"\x16\x03\x01" + bytes(range(200)),
+    "announce": b"PUT /global/0 HTTP/1.1\r\nContent-Length: 4294967296\r\n\r\n",
+    "announce-more": b"PUT /global/0 HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+    "negative": b"PUT /global/0 HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    "chunked": b"PUT /global/0 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
+    "long-head": b"GET /" + b"a" * (1 << 20),
+    "headers": b"GET /global/0 HTTP/1.1\r\n" + b"X: y\r\n" * 100000,
+    "nest": b"PUT /global/evil HTTP/1.1\r\nContent-Length: 8000\r\nConnection: close\r\n\r\n" + b"[" * 8000,
+    "partial": b"PUT /global/0 HTTP/1.1\r\nContent-Length: 1000\r\n\r\nabc",
+    "partial-head": b"GET /global/0 HT",
+    "held": b"GET /nowhere/nothing HTTP/1.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    "probe": b"GET /_hvd/probe/" + b"0" * 129 + b" HTTP/1.1\r\n\r\n",
+}
+
+
+class Client:
+    def __init__(self, sock, data):
+        self.sock, self.data, self.at, self.began, self.answer = sock, data, 0, time.monotonic(), b""
+
+
+def cmd_flood(args):
+    """Open many connections that misbehave alike, and see that the other side ends every one of them in time."""
+    data = (REQUESTS if args.http else FRAMES)[args.what]
+    poller = select.epoll()
+    open_clients, lifetimes, failed = {}, [], 0
+    until = time.monotonic() + args.seconds
+    answers = {}
+
+    def end(client):
+        lifetimes.append(time.monotonic() - client.began)
+        status = client.answer.split(b" ")[1].decode(errors="replace") if client.answer.startswith(b"HTTP/") else "-"
+        answers[status] = answers.get(status, 0) + 1
+        del open_clients[client.sock.fileno()]
+        client.sock.close()
+
+    def step(client):
+        """Send what is due. False when the connection is over."""
+        try:
+            if client.at < len(client.data):
+                size = 1 if args.how == "slow" else 1 << 16
+                client.at += client.sock.send(client.data[client.at:client.at + size])
+            if client.at >= len(client.data):
+                if args.how == "half":
+                    client.sock.shutdown(socket.SHUT_WR)
+                if args.how in ("close", "reset"):
+                    if args.how == "reset":
+                        client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    return False
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+    todo, sweep = args.count, 0.0
+    while (todo or open_clients) and time.monotonic() < until:
+        for _ in range(min(todo, 200)):
+            todo -= 1
+            sock = socket.socket(socket.AF_INET6 if ":" in args.host else socket.AF_INET)
+            try:
+                sock.settimeout(3)
+                sock.connect((args.host, int(args.port)))
+            except OSError:
+                failed += 1
+                sock.close()
+                continue
+            sock.setblocking(False)
+            client = open_clients[sock.fileno()] = Client(sock, data)
+            poller.register(sock.fileno(), select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP)
+            if not step(client):
+                end(client)
+        for fd, _ in poller.poll(0.05 if not todo else 0):
+            client = open_clients.get(fd)
+            if not client:
+                continue
+            try:
+                more = client.sock.recv(65536)
+                client.answer = (client.answer + more)[:64]
+                if not more:
+                    end(client)
+            except BlockingIOError:
+                pass
+            except OSError:
+                end(client)
+        # Those with more to say: a slow one every second, the others when there is room.
+        pause = 1.0 if args.how == "slow" else 0.01
+        if time.monotonic() - sweep >= pause:
+            sweep = time.monotonic()
+            for client in list(open_clients.values()):
+                if client.at < len(client.data) and not step(client):
+                    end(client)
+    print(json.dumps({"what": args.what, "how": args.how, "ended": len(lifetimes), "left": len(open_clients),
+                      "failed": failed, "longest": round(max(lifetimes, default=0), 1), "answers": answers}))
+    return 0 if not open_clients and not todo else 1
+
+
+# ---- secrets ----
+
+def cmd_hello(args):
+    with connect(args.host, args.port) as sock:
+        print(read_frame(sock)[1]["session"])
+
+
+def cmd_key(args):
+    """What may be the session key, out of the driver's memory (as root).
+
+    struct hvd_session is the id (33 bytes), the identity (at 40: kind, pointer, key) and the key (at 88).
+    """
+    with open("/proc/%s/maps" % args.pid, encoding="ascii") as maps:
+        areas = [re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line) for line in maps]
+    found = set()
+    with open("/proc/%s/mem" % args.pid, "rb", 0) as mem:
+        for area in filter(None, areas):
+            start, end = (int(x, 16) for x in area.groups())
+            try:
+                mem.seek(start)
+                data = mem.read(end - start)
+            except OSError:
+                continue
+            for hit in re.finditer(args.session.encode() + b"\0", data):
+                key = data[hit.start() + 88:hit.start() + 120]
+                if len(key) == 32 and len(set(key)) > 8:
+                    found.add(key)
+    for key in found:
+        print(key.hex())
+
+
+def cmd_verify(args):
+    """Which of the keys on stdin is the one that this rendezvous knows."""
+    for line in sys.stdin:
+        key, nonce = bytes.fromhex(line.strip()), os.urandom(16).hex()
+        with connect(args.host, args.port) as sock:
+            sock.sendall(b"GET /_hvd/probe/%s HTTP/1.1\r\nConnection: close\r\n\r\n" % nonce.encode())
+            answer = b""
+            while more := sock.recv(4096):
+                answer += more
+        if answer.endswith(signature(signature(key, b"rendezvous", b""), nonce.encode()).hex().encode()):
+            print(key.hex())
+            return 0
+    print("none of them", file=sys.stderr)
+    return 1
+
+
+def forms(key):
+    import base64  # pylint: disable=import-outside-toplevel
+    return [key, key.hex().encode(), key.hex().upper().encode(), base64.b64encode(key).rstrip(b"="),
+            base64.urlsafe_b64encode(key).rstrip(b"="), urllib.parse.quote_from_bytes(key).encode()]
+
+
+def cmd_search(args):
+    """Where on this host the key shows: environments, command lines, files, memory of named programs."""
+    needles = forms(bytes.fromhex(sys.stdin.readline().strip()))
+    hits, looked = [], {"environ": 0, "cmdline": 0, "file": 0, "memory": 0}
+
+    def look(kind, name, data):
+        looked[kind] += 1
+        if any(needle in data for needle in needles):
+            hits.append(kind + " " + name)
+
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for kind in ("environ", "cmdline"):
+            try:
+                with open("/proc/%s/%s" % (pid, kind), "rb") as f:
+                    look(kind, pid, f.read())
+            except OSError:
+                pass
+        try:
+            with open("/proc/%s/comm" % pid, encoding="ascii") as f:
+                comm = f.read().strip()
+            if comm not in args.memory:
+                continue
+            with open("/proc/%s/maps" % pid, encoding="ascii") as maps, open("/proc/%s/mem" % pid, "rb", 0) as mem:
+                for line in maps:
+                    area = re.match(r"([0-9a-f]+)-([0-9a-f]+) r", line)
+                    if not area or "[v" in line:
+                        continue
+                    start, end = (int(x, 16) for x in area.groups())
+                    mem.seek(start)
+                    try:
+                        look("memory", "%s (%s)" % (pid, comm), mem.read(end - start))
+                    except OSError:
+                        pass
+        except OSError:
+            pass
+    for top in args.folders:
+        for folder, _, names in os.walk(top):
+            for name in names:
+                path = os.path.join(folder, name)
+                try:
+                    if os.path.isfile(path) and os.path.getsize(path) < 64 << 20:
+                        with open(path, "rb") as f:
+                            look("file", path, f.read())
+                except OSError:
+                    pass
+    print(json.dumps({"hits": hits, "looked": looked}))
+    return 1 if hits else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    sub = parser.add_subparsers(required=True)
+
+    def command(name, fn, *params):
+        p = sub.add_parser(name)
+        p.set_defaults(fn=fn)
+        for param in params:
+            p.add_argument(param)
+        return p
+
+    command("auth", cmd_auth, "host", "port", "cred")
+    command("replay", cmd_replay, "host", "port", "log")
+    p = command("relay", lambda args: Relay(args).run(), "listen", "host", "port", "mode", "log")
+    p.add_argument("--seconds", type=float, default=40)
+    p = command("http", cmd_http, "host", "port", "method", "path")
+    p.add_argument("body", nargs="?", default="")
+    p = command("flood", cmd_flood, "host", "port", "what")
+    p.add_argument("how", nargs="?", default="stay", choices=["stay", "half", "close", "reset", "slow"])
+    p.add_argument("--count", type=int, default=20)
+    p.add_argument("--seconds", type=float, default=15)
+    p.add_argument("--http", action="store_true")
+    command("hello", cmd_hello, "host", "port")
+    command("key", cmd_key, "pid", "session")
+    command("verify", cmd_verify, "host", "port")
+    p = command("search", cmd_search)
+    p.add_argument("--memory", action="append", default=[])
+    p.add_argument("folders", nargs="*")
+    args = parser.parse_args()
+    sys.exit(args.fn(args))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+#!/usr/bin/env bats
+# Launchers, shims and nodes that die without a word: nothing may outlive them.
+
+load helpers
+load launch
+
+setup_file() { suite_up --nodes 4 --slurm-conf SlurmdTimeout=5; }
+teardown_file() { cluster_down; }
+teardown() { cluster_mend; }
+
+FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
+
+@test "hvdrun killed in mid-run" {
+    begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+    says_times 10 4 ready
+    sleep 0.3
+    on_host hvdlogin pkill -KILL -o -x hvdrun
+    assert_no_leftovers 15
+    ended 10
+    [ "$status" -eq 137 ]
+}
+
+@test "hvdrun killed in mid-run, within a batch job that goes on" {
+    script killed.sh <<'END'
+#!/bin/bash
+hvdrun bash -c 'echo ready; sleep 50' &
+sleep 1.5
+kill -KILL $!
+for i in {1..80}; do
+    left=$(pgrep -cu alice 'srun|hvd-task|sleep')
+    if ((left == 0)); then break; fi
+    env sleep 0.1
+done
+echo "left $left"
+END
+    sed -i 's/env sleep 0.1/read -rt 0.1 <> <(:)/' "$(home)/killed.sh"
+    submit -N2 --ntasks-per-node=2 killed.sh
+    has ready "left 0"
+    assert_no_leftovers
+}
+
+@test "srun killed in mid-run" {
+    begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+    says_times 10 4 ready
+    sleep 0.3
+    on_host hvdlogin pkill -KILL -o -x srun
+    wait_for 10 gone hvdlogin hvd-driver
+    wait_for 10 gone hvdn1 'hvd-task --serve'
+    assert_no_leftovers 15
+    ended 10
+    exits 137
+}
+
+@test "srun and hvdrun killed during the start" {
+    for with in srun hvdrun; do
+        fault node-freeze hvdn2
+        begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+        wait_for 10 runs_on hvdn1 hvd-task
+        on_host hvdlogin pkill -KILL -o -x "$with"
+        fault node-thaw hvdn2
+        assert_no_leftovers 20
+        ended 10
+        has_not ready
+    done
+}
+
+@test "a shim killed: its rank goes with it, and the job ends" {
+    # Only under hvdrun does a shim stay beside its rank.
+    begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+    says_times 10 4 ready
+    sleep 0.3
+    on_host hvdn2 bash -c 'kill -KILL $(pgrep -o -x hvd-task)'
+    ended 15
+    exits 143
+    has "hvdn2: task 2: Killed"
+    assert_no_leftovers
+}
+
+@test "a node lost in mid-run: the ranks of the others end" {
+    local out
+    begin launch srun -K -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' bash -c 'echo ready; sleep 300'
+    local first=$PID
+    out=$OUT
+    OUT=$BATS_TEST_TMPDIR/second
+    on_login hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[3-4]' bash -c 'echo ready; sleep 300' >"$OUT" 2>&1 3>&- &
+    PID=$!
+    says 10 ready
+    wait_for 10 grep -q ready "$out"
+    fault node-kill hvdn2
+    fault node-kill hvdn4
+    for host in hvdn1 hvdn3; do
+        wait_for 40 gone "$host" 'sleep 300'
+    done
+    # hvdrun ends by itself and says why; srun, with or without the plugin, waits on for the node's output.
+    ended 30
+    exits 1
+    has "hvdn4: the connection to its ranks' shim was lost"
+    has_not "failed first: killed by signal 15"
+    wait_for 30 grep -q "Node failure on hvdn2" "$out"
+    on_host hvdlogin pkill -TERM -x srun
+    wait "$first" || true
+    fault clear
+    assert_no_leftovers 10
+}

@@ -1,0 +1,386 @@
+#!/usr/bin/env bats
+# Which network does a launch choose, does it carry the job, and what is the
+# user told when there is none?  Every fault is a real one: interfaces that are
+# missing, down, renamed, filtered or silent in the hosts' own namespaces.
+
+# shellcheck disable=SC2030,SC2031,SC2154  # set by functions of the helpers
+
+load helpers
+
+setup_file() {
+    suite_up --nodes 4 --srun-port-range 20000-20999
+    # Two more: IPv6 without IPv4 and no names; a login host on ib0 is not wanted.
+    export OTHER="$HVD_CLUSTER_NAME-6"
+    cluster up --name "$OTHER" --nodes 2 --ip6-net --no-dns --srun-port-range 20000-20999 \
+        --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd"
+}
+
+teardown_file() {
+    cluster down --name "$OTHER"
+    cluster_down
+}
+
+teardown() { cluster_mend; }
+
+# What each rank was given, and then all of them meet over it.
+# shellcheck disable=SC2016
+TELL='echo "R $HOROVOD_RANK $(hostname) $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME $HOROVOD_GLOO_RENDEZVOUS_ADDR"
+exec hvd-selftest --quick'
+
+# launch CMD…: from the login host; $output, $status, and $took in milliseconds.
+launch() {
+    local began
+    began=$(date +%s%3N)
+    run on_login "$@" bash -c "$TELL"
+    took=$(($(date +%s%3N) - began))
+    echo "$output"
+    echo "status $status after $took ms"
+}
+
+# given HOST: what the ranks there were given.
+given() { awk -v h="$1" '$1 == "R" && $3 == h { print $4, $5, $6 }' <<<"$output" | sort -u; }
+
+# all_given TEXT [HOST…]: all of these were given just that, and the job ran.
+all_given() {
+    local want=$1 host
+    shift
+    (($#)) || set -- hvdn1 hvdn2 hvdn3 hvdn4
+    for host; do
+        [[ $(given "$host") == "$want" ]] || {
+            echo "$host was given '$(given "$host")', not '$want'"
+            return 1
+        }
+    done
+}
+
+job_ran() {
+    [[ $status -eq 0 && $output == *"hvd-selftest: $1 ranks on $2 host"*": OK"* ]]
+}
+
+says() {
+    [[ $output == *"$1"* ]] || {
+        echo "not said: $1"
+        return 1
+    }
+}
+
+# The bridge has a carrier only some seconds after it came up.
+docker_is_up() {
+    local host
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
+        on_host "$host" ip -br link show docker0 | grep -qw LOWER_UP || return 1
+    done
+}
+
+@test "all is well: the fast network, and never an address that every host has" {
+    wait_for 10 docker_is_up
+    launch srun --hvd --hvd-verbose -N4 -n8 --ntasks-per-node=2
+    job_ran 8 4
+    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    says "network 1: IPv4 over ib0 (veth, 100000 Mb/s"
+    says "network 2: IPv4 over eth0"
+    [[ $output =~ docker0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(172.17.0.1\):\ the\ asking\ host\ has\ the\ same\ address ]]
+    # What is the same on all hosts is said once.
+    says "on hvdn[1-4] not looked at: lo (is the loopback interface)"
+    launch hvdrun -N4 -n8 --verbose
+    job_ran 8 4
+    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    says "network 1: IPv4 over ib0"
+}
+
+@test "equal addresses do not pass though something answers at them" {
+    # Each host has them itself, so connecting succeeds everywhere.
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
+        fault iface-add4 $host ib0 192.168.9.9/24
+    done
+    launch srun --hvd -N4
+    job_ran 4 4
+    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    # … and when there is nothing else, that is no network.
+    wait_for 10 docker_is_up
+    launch srun --hvd --hvd-nics=docker0 -N4
+    [ "$status" -ne 0 ]
+    says "no network interface connects all 4 hosts"
+    says "the asking host has the same address"
+}
+
+@test "an interface that one host lacks" {
+    fault iface-del hvdn2 ib0
+    launch srun --hvd --hvd-verbose -N4
+    job_ran 4 4
+    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    [[ $output =~ ib0:.*\ not\ usable\ on\ hvdn2 ]]
+    ((took < 20000))
+    # The others among themselves still use it.
+    launch srun --hvd -N3 --exclude=hvdn2
+    job_ran 3 3
+    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn3 hvdn4
+}
+
+@test "an interface that is down on one host" {
+    fault iface-down hvdn3 ib0
+    launch srun --hvd --hvd-verbose -N4
+    job_ran 4 4
+    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    says "not usable on hvdn3"
+    [[ $output =~ on\ hvdn3\ not\ looked\ at:[^$'\n']*ib0\ \(is\ down\) ]]
+}
+
+@test "an interface with another name on one host is used under that name" {
+    fault iface-rename hvdn3 ib0 ib7
+    launch srun --hvd --hvd-verbose -N4
+    job_ran 4 4
+    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn2 hvdn4
+    all_given "ib7 ib7,eth0 $(cluster addr hvdn1 ib0)" hvdn3
+    says "it is ib7 on hvdn3"
+    launch hvdrun -N4
+    job_ran 4 4
+    all_given "ib7 ib7,eth0 $(cluster addr hvdn1 ib0)" hvdn3
+    # The first host, which the rendezvous runs on, may be the odd one as well.
+    fault iface-rename hvdn1 ib0 mlx0
+    launch srun --hvd -N4
+    job_ran 4 4
+    all_given "mlx0 mlx0,eth0 $(cluster addr hvdn1 ib0)" hvdn1
+}
+
+@test "a filter in one direction, either one" {
+    fault one-way hvdn1 hvdn2 ib0
+    launch srun --hvd --hvd-verbose -N4
+    job_ran 4 4
+    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    says "ib0: hvdn1 -> hvdn2 ($(cluster addr hvdn2 ib0)): no answer"
+    fault clear
+    fault one-way hvdn4 hvdn3 ib0
+    launch hvdrun --verbose -N4
+    job_ran 4 4
+    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    says "ib0: hvdn4 -> hvdn3 ($(cluster addr hvdn3 ib0)): no answer"
+}
+
+@test "a silent interface costs no more than the probe's patience" {
+    launch srun --hvd -N4
+    local usual=$took
+    fault block hvdn2 ib0
+    launch srun --hvd --hvd-verbose -N4
+    job_ran 4 4
+    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    [[ $output =~ ib0:.*hvdn2.*:\ no\ answer ]]
+    # Two seconds for the probe, room for a busy machine, and far from the start's 30.
+    ((took < usual + 15000))
+}
+
+@test "addresses that are translated on the way are no network" {
+    # What hvdn2 sends leaves with another address than its sockets have.
+    fault iface-add4 hvdn2 ib0 10.78.0.99/24
+    fault iface-add6 hvdn2 ib0 fd78::99/64
+    as_root hvdn2 nft -f - <<NFT
+add table inet test_nat
+add chain inet test_nat post { type nat hook postrouting priority 100; }
+add rule inet test_nat post oifname ib0 ip saddr $(cluster addr hvdn2 ib0) snat ip to 10.78.0.99
+add rule inet test_nat post oifname ib0 ip6 saddr $(cluster addr hvdn2 ib0 6) snat ip6 to fd78::99
+add rule inet test_nat post oifname ib0 ip6 saddr fd78::99 snat ip6 to $(cluster addr hvdn2 ib0 6)
+NFT
+    launch srun --hvd --hvd-verbose -N4
+    as_root hvdn2 nft delete table inet test_nat
+    job_ran 4 4
+    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    [[ $output =~ ib0:\ hvdn2\ -\>\ hvdn[134]\ \([0-9.]+\):\ the\ address\ is\ translated\ on\ the\ way\ \(NAT\) ]]
+}
+
+@test "many interfaces that lead nowhere" {
+    local host i
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
+        fault iface-add4 $host docker0 172.18.0.1/16
+        for ((i = 1; i <= 12; i++)); do
+            echo "link add lost$i type bridge"
+            echo "link set lost$i up"
+            echo "addr add 172.$((i + 19)).0.1/16 dev lost$i"
+        done | as_root $host ip -batch -
+    done
+    launch srun --hvd -N4
+    job_ran 4 4
+    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
+        for ((i = 1; i <= 12; i++)); do echo "link del lost$i"; done | as_root $host ip -batch -
+    done
+}
+
+@test "no common network: every interface and why, and soon" {
+    fault block hvdn2 ib0
+    fault block hvdn3 eth0
+    wait_for 10 docker_is_up
+    launch srun --hvd -N4
+    [ "$status" -ne 0 ]
+    [[ $output != *"R 0"* ]]
+    says "no network interface connects all 4 hosts"
+    [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\):\ no\ answer ]]
+    [[ $output =~ eth0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\):\ no\ answer ]]
+    [[ $output =~ docker0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\): ]]
+    says "lo (is the loopback interface)"
+    says "mend the network, or leave out the host that differs"
+    ((took < 20000))
+    launch hvdrun -N4
+    [ "$status" -eq 1 ]
+    says "no network interface connects all 4 hosts"
+    ((took < 20000))
+    # Nothing that differs is left out in vain: without the two it works.
+    launch srun --hvd -N2 --exclude=hvdn2,hvdn3
+    job_ran 2 2
+    assert_no_leftovers
+}
+
+@test "interfaces that the user names" {
+    local option
+    for option in "srun --hvd --hvd-nics=eth0" "hvdrun --nics=eth0" "hvdrun --network-interfaces eth0" \
+        "hvdrun --network-interface eth0"; do
+        # shellcheck disable=SC2086
+        launch $option -N4
+        job_ran 4 4
+        all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    done
+    launch srun --hvd --hvd-nics=eth0,ib0 -N4
+    job_ran 4 4
+    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    fault iface-del hvdn2 ib0
+    for option in "srun --hvd --hvd-nics=ib0" "hvdrun --nics ib0" "hvdrun --network-interfaces eth0,ib0"; do
+        # shellcheck disable=SC2086
+        launch $option -N4
+        [ "$status" -ne 0 ]
+        says "hvdn2: there is no usable interface ib0 there"
+        says eth0
+        ((took < 20000))
+    done
+    assert_no_leftovers
+}
+
+@test "named interfaces of which one is silent" {
+    fault block hvdn2 ib0
+    launch srun --hvd --hvd-nics=ib0 -N4
+    [ "$status" -ne 0 ]
+    says "no network interface connects all 4 hosts"
+    says "ib0:"
+    launch srun --hvd --hvd-nics=ib0,eth0 -N4
+    job_ran 4 4
+    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+}
+
+@test "the rendezvous on the launching host, which is not on the fast network" {
+    run on_login ls /sys/class/net
+    [[ $output != *ib0* ]]
+    launch srun --hvd --hvd-verbose --hvd-rendezvous=launch -N4
+    job_ran 4 4
+    all_given "ib0 ib0,eth0 $(cluster addr hvdlogin eth0)"
+    says "the rendezvous server runs on hvdlogin, with the driver"
+    launch srun --hvd --hvd-verbose -N4
+    job_ran 4 4
+    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    says "the rendezvous server runs on hvdn1"
+}
+
+@test "inside the allocation driver and rendezvous are on its first host" {
+    on_login sbatch --wait -Q -N4 --ntasks-per-node=1 -o out.%j -e out.%j --wrap "srun --hvd --hvd-verbose bash -c '$TELL'"
+    run on_login bash -c 'cat out.* && rm out.*'
+    echo "$output"
+    job_ran 4 4
+    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    says "the rendezvous server runs on hvdn1, with the driver"
+}
+
+@test "the rendezvous' host can be reached by one network only from one node" {
+    # hvdn4 cannot open connections to hvdn1 over ib0, so ib0 is out for all;
+    # with a rendezvous elsewhere that is so, too.
+    fault one-way hvdn4 hvdn1 ib0
+    launch srun --hvd --hvd-rendezvous=batch -N4
+    job_ran 4 4
+    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+}
+
+@test "one node: loopback" {
+    launch srun --hvd --hvd-verbose -N1 -n3
+    job_ran 3 1
+    all_given "lo lo 127.0.0.1" hvdn1
+    launch hvdrun -N1 -n2
+    job_ran 2 1
+    all_given "lo lo 127.0.0.1" hvdn1
+    # The launching host's rendezvous is not on that loopback.
+    launch srun --hvd --hvd-rendezvous=launch -N1 -n2
+    job_ran 2 1
+    all_given "lo lo $(cluster addr hvdlogin eth0)" hvdn1
+}
+
+# firewall HOST PORT VERDICT: on connections that HOST opens to that port.
+firewall() {
+    as_root "$1" nft -f - <<NFT
+add table inet test_firewall
+add chain inet test_firewall out { type filter hook output priority 0; }
+add rule inet test_firewall out tcp dport $2 $3
+NFT
+}
+
+@test "a firewall between one node and the driver is told with the node's name" {
+    local option
+    for option in "srun --hvd --hvd-start-timeout=4" "hvdrun --start-timeout=4"; do
+        # shellcheck disable=SC2086
+        hold hvdn4 $option -N4 true
+        firewall hvdn4 "$port" drop
+        go_on
+        as_root hvdn4 nft delete table inet test_firewall
+        [ "$status" -ne 0 ]
+        grep -q "the start took longer than 4 seconds: no word from hvdn4\$" <<<"$output"
+        says "does a firewall block port $port of hvdlogin"
+    done
+    assert_no_leftovers
+}
+
+@test "a firewall that refuses is told by the node itself, at once" {
+    hold hvdn4 srun --hvd -N4 true
+    firewall hvdn4 "$port" "reject with tcp reset"
+    go_on
+    as_root hvdn4 nft delete table inet test_firewall
+    [ "$status" -ne 0 ]
+    says "hvdn4: cannot reach the driver at port $port of any of its addresses"
+    says "Connection refused"
+    assert_no_leftovers
+}
+
+other() {
+    local began
+    began=$(date +%s%3N)
+    run cluster exec --name "$OTHER" -- "$@" bash -c "$TELL"
+    took=$(($(date +%s%3N) - began))
+    echo "$output"
+}
+
+@test "hosts that cannot resolve each other's names" {
+    run cluster exec --name "$OTHER" --host hvdn1 -- getent hosts hvdn2
+    [ "$status" -ne 0 ]
+    other srun --hvd -N2 -n4 --ntasks-per-node=2
+    job_ran 4 2
+    all_given "ib0 ib0,eth0 $(cluster addr --name "$OTHER" hvdn1 ib0)" hvdn1 hvdn2
+    other hvdrun -N2 -n4
+    job_ran 4 2
+}
+
+@test "IPv6 only: the job runs over it, and a warning says what Horovod cannot do" {
+    cluster fault --name "$OTHER" no-ipv4 ib0
+    # With IPv4 on another network that one is taken, though slower.
+    other srun --hvd -N2
+    job_ran 2 2
+    all_given "eth0 eth0 $(cluster addr --name "$OTHER" hvdn1 eth0)" hvdn1 hvdn2
+    [[ $output != *warning* ]]
+    # Nothing else left: users' traffic on eth0 is cut.
+    cluster fault --name "$OTHER" block hvdn2 eth0
+    other srun --hvd -N2
+    job_ran 2 2
+    all_given "ib0 ib0,eth6 $(cluster addr --name "$OTHER" hvdn1 ib0 6)" hvdn1 hvdn2
+    says "warning: the hosts share no IPv4 network; Horovod's own rendezvous client knows IPv4 only"
+    # The network that has never had any IPv4.
+    other srun --hvd --hvd-nics=eth6 -N2
+    job_ran 2 2
+    all_given "eth6 eth6 $(cluster addr --name "$OTHER" hvdn1 eth6 6)" hvdn1 hvdn2
+    other hvdrun --nics=eth6 -N2
+    job_ran 2 2
+    all_given "eth6 eth6 $(cluster addr --name "$OTHER" hvdn1 eth6 6)" hvdn1 hvdn2
+    says "warning: the hosts share no IPv4 network"
+    cluster fault --name "$OTHER" clear
+}

@@ -1,0 +1,149 @@
+#!/usr/bin/env bats
+# The plugin's options, its lines in plugstack.conf, and that it does nothing
+# where it is not asked.
+
+load helpers
+load launch
+
+setup_file() {
+    suite_up --nodes 2
+    cp "$(cluster path)/etc/slurm/plugstack.conf" "$BATS_FILE_TMPDIR/plugstack.conf"
+}
+teardown_file() { cluster_down; }
+teardown() {
+    cat "$BATS_FILE_TMPDIR/plugstack.conf" >"$(cluster path)/etc/slurm/plugstack.conf"
+    cluster_mend
+}
+
+# plugstack ARG…: the plugin's arguments from now on.
+plugstack() {
+    echo "required $B/lib/hvd.so libexecdir=$B/libexec/hvd $*" >"$(cluster path)/etc/slurm/plugstack.conf"
+}
+
+refused() {
+    run on_login srun "$@" -N2 -n2 bash -c 'echo started'
+    [ "$status" -ne 0 ]
+    has_not started
+}
+
+@test "only what Slurm looks for is exported" {
+    run nm -D --defined-only "$B/lib/hvd.so"
+    exits 0
+    [ "$(awk '{ print $3 }' <<<"$output" | sort | xargs)" = "plugin_name plugin_type plugin_version slurm_spank_exit \
+slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spank_task_init spank_plugin_version" ]
+    run ldd "$B/lib/hvd.so"
+    has_not jansson munge hwloc libevent libslurm
+}
+
+@test "help names the options" {
+    for command in srun sbatch salloc; do
+        run on_login "$command" --help
+        exits 0
+        has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-rendezvous --hvd-trace --hvd-verbose --hvd-config
+    done
+}
+
+@test "bad values of options are refused with a reason" {
+    refused --hvd --hvd-start-timeout=0
+    has "--hvd-start-timeout=0" "number of seconds"
+    refused --hvd --hvd-start-timeout=soon
+    has "--hvd-start-timeout=soon"
+    refused --hvd --hvd-rendezvous=moon
+    has "--hvd-rendezvous=moon" "auto, launch or batch"
+    refused --hvd --hvd-nics=
+    has "--hvd-nics=" "value is needed"
+    refused --hvd --hvd-nics=nosuch0
+    has "nosuch0" "only" eth0
+    refused --hvd --hvd-nonsense
+    assert_no_leftovers
+}
+
+@test "bad lines in plugstack.conf are refused with a reason" {
+    plugstack colour=blue
+    refused --hvd
+    has "colour=blue" "no such key" "nics start_timeout"
+    plugstack kill_on_bad_exit=2
+    refused --hvd
+    has "kill_on_bad_exit=2" "0 or 1"
+    plugstack start_timeout=-1
+    refused --hvd
+    has "start_timeout=-1"
+    plugstack verbose
+    refused --hvd
+    has "key=value"
+    plugstack libexecdir=relative
+    refused --hvd
+    has "absolute path"
+}
+
+@test "a folder without the programs" {
+    echo "required $B/lib/hvd.so libexecdir=/nowhere" >"$(cluster path)/etc/slurm/plugstack.conf"
+    refused --hvd
+    has "cannot run /nowhere/hvd-driver" libexecdir
+    # Other jobs do not care.
+    run on_login srun -N2 -n2 true
+    exits 0
+    assert_no_leftovers
+}
+
+@test "defaults of plugstack.conf hold, and options win over them" {
+    plugstack nics=eth0
+    run launch srun -N2 -n2 bash -c 'echo "iface $HOROVOD_GLOO_IFACE"'
+    exits 0
+    has "iface eth0"
+    run launch srun --hvd-nics=ib0 -N2 -n2 bash -c 'echo "iface $HOROVOD_GLOO_IFACE"'
+    exits 0
+    has "iface ib0"
+    plugstack enabled=1
+    run on_login srun -N2 -n2 bash -c 'echo "size $HOROVOD_SIZE"'
+    has "size 2"
+    run on_login srun --no-hvd -N2 -n2 bash -c 'echo "size $HOROVOD_SIZE"'
+    has_not "size 2"
+    plugstack kill_on_bad_exit=0
+    run launch srun -N2 -n2 bash -c '[ $HOROVOD_RANK = 0 ] && exit 3; sleep 1; echo went on'
+    exits 3
+    has "went on"
+    plugstack verbose=1
+    run launch srun -N2 -n2 true
+    has "network 1"
+    assert_no_leftovers
+}
+
+@test "without --hvd nothing of the suite is started" {
+    run on_login strace -f -qq -e trace=execve -o trace srun -N1 -n1 true
+    exits 0
+    grep -q execve "$(home)/trace"
+    run grep -E 'hvd-(driver|task)' "$(home)/trace"
+    exits 1
+    begin on_login srun -N2 -n2 bash -c 'echo ready; env; sleep 2'
+    says 10 ready
+    for host in hvdlogin hvdn1 hvdn2; do
+        run on_host "$host" ps -e -o args=
+        has_not hvd-driver hvd-task
+        # Only Slurm and munge have sockets, of any kind.
+        run as_root "$host" ss -Htulnp
+        if grep -vE '"(srun|slurmd|slurmstepd|munged)"' <<<"$output" | grep .; then return 1; fi
+    done
+    ended 10
+    exits 0
+    has_not HOROVOD_ SLURM_HVD_
+    assert_no_leftovers
+}
+
+@test "--no-hvd after --hvd undoes it" {
+    run launch srun --no-hvd -N2 -n2 bash -c 'echo "size<$HOROVOD_SIZE>"'
+    exits 0
+    has "size<>"
+}
+
+@test "verbose says what was found, without it nothing is said" {
+    run launch srun -N2 -n2 true
+    exits 0
+    [ -z "$output" ]
+    run launch srun --hvd-verbose -N2 -n2 true
+    has "network 1" ib0 docker0
+    run launch hvdrun -N2 -n2 true
+    [ -z "$output" ]
+    run launch hvdrun --hvd-verbose -N2 -n2 true
+    has "network 1" ib0 docker0
+}

@@ -1,0 +1,339 @@
+#!/usr/bin/env bats
+# What other users of the same hosts, others on the network and an enemy in the
+# middle of it get out of a launch: nothing.  Alice's launches, bob's attempts.
+
+# shellcheck disable=SC2030,SC2031,SC2154  # set by functions of the helpers
+
+load helpers
+
+setup_file() { suite_up --nodes 4 --srun-port-range 20000-20999; }
+teardown_file() { cluster_down; }
+teardown() {
+    stop_relay
+    cluster_mend
+    if [[ ${background-} ]]; then wait "$background" || true; fi
+}
+
+says() {
+    [[ $output == *"$1"* ]] || {
+        echo "not said: $1"
+        return 1
+    }
+}
+
+job_ran() { [[ $status -eq 0 && $output == *"hvd-selftest: $1 ranks on $2 hosts: OK"* ]]; }
+
+uid_of() { as_user "$1" id -u; }
+
+@test "other users cannot take part in a launch" {
+    local login alice bob kind where
+    login=$(cluster addr hvdlogin eth0)
+    alice=$(uid_of alice) bob=$(uid_of bob)
+    hold hvdn4 srun --hvd -N4 hvd-selftest --quick
+    for where in hvdn2 hvdlogin; do
+        [[ $(peer bob $where auth "$login" "$port" own) == "refused: the peer is uid $bob, this launch belongs to uid $alice" ]]
+        for kind in garbage empty; do
+            [[ $(peer bob $where auth "$login" "$port" $kind) == "refused: munge refuses the peer's credential: "* ]]
+        done
+        [[ $(peer bob $where auth "$login" "$port" none) == "refused: a message lacks the string \"cred\"" ]]
+        [[ $(peer bob $where auth "$login" "$port" long) == "refused: \"cred\" is longer than 4096 bytes" ]]
+    done
+    # The right user, but a credential that was made for anything else.
+    [[ $(peer alice hvdn2 auth "$login" "$port" unbound) == "refused: the peer's credential was made for another connection" ]]
+    go_on
+    job_ran 4 4
+    says "refused a connection from $(cluster addr hvdn2 eth0): the peer is uid $bob"
+}
+
+# Lines of the log of a relay: heard FROM SIGNED.
+heard() {
+    python3 -c '
+import json, sys
+for line in open(sys.argv[1]):
+    event = json.loads(line)
+    if event["from"] == sys.argv[2] and event["signed"] == (sys.argv[3] == "signed"):
+        print(event["t"], event["opened"])' "$BATS_TEST_TMPDIR/log" "$1" "$2"
+}
+
+stop_relay() {
+    if [[ ${relay-} ]]; then as_root hvdn2 kill "$relay" || true; fi
+    relay=
+}
+
+# through_bob MODE CMD…: the launch, with all that hvdn2 says to the driver
+# going through a process of bob's on that node, and its log.
+through_bob() {
+    local mode=$1 bob ready="$BATS_TEST_TMPDIR/ready" log
+    shift
+    bob=$(uid_of bob)
+    # shellcheck disable=SC2016
+    log=$(as_user bob bash -c 'mktemp -p "$HOME"')
+    : >"$ready"
+    hold hvdn2 "$@"
+    peer bob hvdn2 relay 5555 "$(cluster addr hvdlogin eth0)" "$port" "$mode" "$log" >"$ready" 3>&- &
+    background=$!
+    wait_for 5 grep -q ready "$ready"
+    read -r _ relay <"$ready"
+    as_root hvdn2 nft -f - <<NFT
+add table inet test_middle
+add chain inet test_middle out { type nat hook output priority -100; }
+add rule inet test_middle out meta skuid != $bob tcp dport $port redirect to :5555
+NFT
+    go_on
+    as_root hvdn2 nft delete table inet test_middle
+    as_user bob cat "$log" >"$BATS_TEST_TMPDIR/log"
+    stop_relay
+    wait "$background" || true
+    background=
+}
+
+@test "an enemy in the middle hears no secret, and what he heard opens nothing" {
+    through_bob pass srun --hvd -N4 hvd-selftest --quick
+    job_ran 4 4
+    # What passes by are credentials that he cannot open.
+    [[ $(heard shim unsigned) == "auth Unauthorized credential"* ]]
+    [[ $(heard driver unsigned) == *"welcome Unauthorized credential"* ]]
+    heard driver signed | grep -q plan
+    # He says it all again, to a driver of the same user, from the same host.
+    cp "$BATS_TEST_TMPDIR/log" "$BATS_TEST_TMPDIR/captured"
+    chmod 644 "$BATS_TEST_TMPDIR/captured"
+    hold hvdn4 srun --hvd -N4 hvd-selftest --quick
+    run peer root hvdn2 replay "$(cluster addr hvdlogin eth0)" "$port" "$BATS_TEST_TMPDIR/captured"
+    echo "$output"
+    [[ ${lines[0]} == "refused: "* ]]
+    [[ ${lines[1]} == closed || ${lines[1]} == "refused: "* ]]
+    go_on
+    job_ran 4 4
+}
+
+@test "captured authentication does not open the same launch either" {
+    # Taken off the wire before the driver saw it: munge itself has not met this credential.
+    through_bob cross srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
+    [ "$status" -ne 0 ]
+    [[ $output != *"OK"* ]]
+    says "the peer's credential was made for another connection"
+    [[ -z $(heard shim signed) ]]
+}
+
+@test "an impostor of the driver learns no key and feeds no plan" {
+    local mode
+    for mode in impostor-own impostor-echo impostor-plan; do
+        through_bob $mode srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
+        [ "$status" -ne 0 ]
+        [[ $output != *OK* && $output != *ld.so* && $output != *evil* ]]
+        says "hvdn2: cannot reach the driver"
+        case $mode in
+        impostor-own) says "the driver could not prove who it is: the peer is uid $(uid_of bob)" ;;
+        impostor-echo) says "the driver could not prove who it is: the peer's credential was made for another connection" ;;
+        impostor-plan) says 'the driver sent "plan" before it proved who it is' ;;
+        esac
+        # Nothing that is signed was said to him.
+        [[ -z $(heard shim signed) ]]
+        [[ $(heard shim unsigned | sort -u) == "auth Unauthorized credential" || $mode == impostor-plan ]]
+    done
+    assert_no_leftovers
+}
+
+@test "signed frames that are changed, repeated, reflected or stripped are refused" {
+    local mode
+    for mode in tamper repeat reflect forge swap; do
+        through_bob $mode srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
+        [ "$status" -ne 0 ]
+        [[ $output != *OK* ]]
+        says hvdn2
+        case $mode in
+        swap) says "an unsigned message where a signed one is due" ;;
+        *) says "a message's signature is wrong" ;;
+        esac
+        [[ $mode == tamper || $(heard driver signed) != *plan* ]]
+    done
+    # hvdrun's shims keep to the same rules.
+    through_bob tamper hvdrun -N4 --start-timeout=6 hvd-selftest --quick
+    [ "$status" -ne 0 ]
+    [[ $output != *OK* ]]
+    says "a message's signature is wrong"
+    assert_no_leftovers
+}
+
+# running CMD…: a launch whose ranks wait; $rv_addr and $rv_port are its rendezvous.
+running() {
+    on_login rm -f rendezvous
+    # shellcheck disable=SC2016
+    on_login "$@" bash -c '((HOROVOD_RANK)) || echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous; exec sleep 100' \
+        3>&- >"$BATS_TEST_TMPDIR/running" 2>&1 &
+    background=$!
+    wait_for 10 on_login test -s rendezvous
+    read -r rv_addr rv_port < <(on_login cat rendezvous)
+    [[ $rv_port ]]
+}
+
+ended() {
+    on_host hvdctl scancel --user=alice
+    wait "$background" || true
+    background=
+}
+
+@test "the rendezvous: strangers neither read nor write it" {
+    local addr
+    running srun --hvd -N4
+    [[ $rv_addr == "$(cluster addr hvdn1 ib0)" ]]
+    [[ $(peer alice hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key hello) == 200* ]]
+    [[ $(peer alice hvdn3 http "$rv_addr" "$rv_port" GET /scope/key) == "200 hello" ]]
+    # bob on the same host, at every address that it might have.
+    for addr in "$rv_addr" 127.0.0.1 "$(cluster addr hvdn1 eth0)" "$(cluster addr hvdn1 ib0 6)" ::1 172.17.0.1; do
+        [[ $(peer bob hvdn1 http "$addr" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
+        [[ $(peer bob hvdn1 http "$addr" "$rv_port" PUT /scope/key evil) =~ ^(403|Connection refused) ]]
+        [[ $(peer bob hvdn1 http "$addr" "$rv_port" DELETE /scope/key) =~ ^(403|Connection refused) ]]
+    done
+    [[ $(peer bob hvdn1 http "$rv_addr" "$rv_port" GET /_hvd/probe/00ff) == 403* ]]
+    # root may do as he likes, but not by mistake.
+    [[ $(peer root hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key evil) == 403* ]]
+    [[ $(peer alice hvdn2 http "$rv_addr" "$rv_port" GET /scope/key) == "200 hello" ]]
+    # From a host that is not the job's, no user may.
+    [[ $(peer bob hvdlogin http "$(cluster addr hvdn1 eth0)" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
+    [[ $(peer alice hvdlogin http "$(cluster addr hvdn1 eth0)" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
+    ended
+    assert_no_leftovers
+}
+
+@test "the rendezvous on the launching host, too" {
+    running srun --hvd --hvd-rendezvous=launch -N3 -w 'hvdn[1-3]'
+    [[ $rv_addr == "$(cluster addr hvdlogin eth0)" ]]
+    [[ $(peer alice hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key hello) == 200* ]]
+    for addr in "$rv_addr" 127.0.0.1; do
+        [[ $(peer bob hvdlogin http "$addr" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
+    done
+    # A node of the cluster that has no part in the job.
+    [[ $(peer bob hvdn4 http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
+    [[ $(peer alice hvdn4 http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
+    [[ $(peer alice hvdn2 http "$rv_addr" "$rv_port" GET /scope/key) == "200 hello" ]]
+    ended
+    running hvdrun --rendezvous=launch -N3 -w 'hvdn[1-3]'
+    [[ $rv_addr == "$(cluster addr hvdlogin eth0)" ]]
+    [[ $(peer bob hvdlogin http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
+    [[ $(peer alice hvdn4 http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
+    [[ $(peer alice hvdn2 http "$rv_addr" "$rv_port" GET /scope/key) == 404* ]]
+    ended
+}
+
+# The key is taken out of the memory of the driver, and then looked for elsewhere.
+key_is_nowhere() {
+    local pid session key host home
+    pid=$(as_root hvdlogin pgrep -x "$1")
+    session=$(peer bob hvdlogin hello 127.0.0.1 "$(driver_port)")
+    key=$(peer root hvdlogin key "$pid" "$session" | peer alice hvdn2 verify "$rv_addr" "$rv_port")
+    [[ ${#key} -eq 64 ]]
+    # shellcheck disable=SC2016
+    home=$(on_login bash -c 'echo $HOME')
+    for host in hvdlogin hvdctl hvdn1 hvdn2 hvdn3 hvdn4; do
+        run peer root $host search --memory sleep /tmp /dev/shm /run /var/tmp "$home" <<<"$key"
+        echo "$host: $output"
+        [ "$status" -eq 0 ]
+        [[ $output == *'"hits": []'* ]]
+    done
+}
+
+@test "no secret in environments, command lines, files or the ranks' memory" {
+    running srun --hvd -N4
+    key_is_nowhere hvd-driver
+    # The ranks themselves were looked into.
+    [[ $output =~ \"memory\":\ [1-9] ]]
+    ended
+    running hvdrun -N4
+    key_is_nowhere hvdrun
+    ended
+}
+
+@test "a boot variable that was tampered with" {
+    # Inherited from elsewhere it is of no account, with and without --hvd.
+    run cluster exec -- env SLURM_HVD_BOOT=evil SLURM_HVD_STEP=1.0 srun --hvd -N2 hvd-selftest --quick
+    echo "$output"
+    job_ran 2 2
+    run cluster exec -- env SLURM_HVD_BOOT=evil SLURM_HVD_STEP=1.0 srun -N2 true
+    [ "$status" -eq 0 ]
+    run cluster exec -- env SLURM_HVD_BOOT=evil hvdrun -N2 hvd-selftest --quick
+    echo "$output"
+    job_ran 2 2
+
+    # Handed to the shim it is refused, with a reason, and soon.
+    local good bad want
+    good="1;session=0123456789abcdef0123456789abcdef;port=20001;timeout=3;id=munge;verbose=0;addr=$(cluster addr hvdlogin eth0)"
+    while IFS='|' read -r -u 9 bad want; do
+        echo "$bad"
+        run cluster exec -- timeout 8 srun -N1 env "SLURM_HVD_BOOT=$bad" "$B/libexec/hvd/hvd-task" -- touch evil
+        echo "$output"
+        [ "$status" -eq 1 ]
+        says "$want"
+    done 9<<EOT
+|SLURM_HVD_BOOT is not of this release
+evil|SLURM_HVD_BOOT is not of this release
+${good/1;/2;}|SLURM_HVD_BOOT is not of this release
+1;|SLURM_HVD_BOOT is not complete
+${good/port=20001/port=0}|SLURM_HVD_BOOT is damaged at "port"
+${good/port=20001/port=99999}|SLURM_HVD_BOOT is damaged at "port"
+${good/port=20001/port=}|SLURM_HVD_BOOT is damaged at "port"
+${good/session=0123/session=}|SLURM_HVD_BOOT is damaged at "session"
+${good/session=0123/session=/../}|SLURM_HVD_BOOT is damaged at "session"
+${good/timeout=3/timeout=-1}|SLURM_HVD_BOOT is damaged at "timeout"
+${good/timeout=3/timeout=nan}|SLURM_HVD_BOOT is damaged at "timeout"
+${good/verbose=0/verbose}|SLURM_HVD_BOOT is damaged at "verbose"
+${good%addr=*}addr=evil.example.org|SLURM_HVD_BOOT is damaged at "addr"
+${good%addr=*}addr=$(printf '10.0.0.1,%.0s' {1..17})|SLURM_HVD_BOOT is damaged at "addr"
+${good/id=munge/id=none}|unknown kind of identity "none"
+${good/id=munge/id=fd:9}|cannot read the launch's key from descriptor 9
+$good;x=$(printf 'x%.0s' {1..2048})|SLURM_HVD_BOOT is longer than 2048 bytes
+$good|cannot reach the driver at port 20001
+EOT
+    run on_login test -e evil
+    [ "$status" -eq 1 ]
+    assert_no_leftovers
+}
+
+@test "another launch's driver is not taken for one's own" {
+    hold hvdn4 srun --hvd -N4 hvd-selftest --quick
+    run cluster exec -- timeout 8 srun -N1 -w hvdn2 --overlap env \
+        "SLURM_HVD_BOOT=1;session=0123456789abcdef0123456789abcdef;port=$port;timeout=3;id=munge;addr=$(cluster addr hvdlogin eth0)" \
+        "$B/libexec/hvd/hvd-task" -- touch evil
+    echo "$output"
+    says "the driver there belongs to another launch"
+    go_on
+    job_ran 4 4
+}
+
+@test "a key file that others can read, or that is none, is refused" {
+    local boot="1;session=0123456789abcdef0123456789abcdef;port=20001;timeout=3;addr=127.0.0.1;id=file:" mode
+    # shellcheck disable=SC2016
+    on_login bash -c 'umask 077; printf "%064d\n" 7 >key; ln -s key link; : >empty; echo "not a key at all" >text; mkfifo pipe; cp key open'
+    shim() {
+        run cluster exec -- env "SLURM_HVD_BOOT=$boot$1" SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_NODES=1 \
+            SLURM_STEP_NUM_TASKS=1 SLURMD_NODENAME=hvdlogin SLURM_GTIDS=0 timeout 8 "$B/libexec/hvd/hvd-task" -- true
+        echo "$1: $output"
+        [ "$status" -eq 1 ]
+    }
+    for mode in 644 640 604 660 620 602; do
+        on_login chmod $mode open
+        shim open
+        says "the key file open is open to others"
+        says "chmod 600 open"
+    done
+    shim link
+    says "cannot open the key file link: Too many levels of symbolic links"
+    shim empty
+    says "the key file empty holds neither 64 hex digits nor 32 bytes"
+    shim text
+    says "the key file text holds neither 64 hex digits nor 32 bytes"
+    shim nowhere
+    says "cannot open the key file nowhere: No such file or directory"
+    # Somebody else's, though he lets her read it: he would know the key.
+    as_user bob bash -c 'printf "%064d\n" 7 >/tmp/bobs-key; chmod 644 /tmp/bobs-key'
+    shim /tmp/bobs-key
+    says "the key file /tmp/bobs-key is open to others"
+    as_user bob rm -f /tmp/bobs-key
+    # Nothing is written at the other end: it must not be waited for.
+    shim pipe
+    says "the key file pipe is no ordinary file"
+    # With a good one the next thing is to look for the driver.
+    shim key
+    says "cannot reach the driver at port 20001"
+    on_login rm -f key link empty text pipe open
+}

@@ -1,0 +1,174 @@
+#!/usr/bin/env bats
+# scancel, Ctrl-C and signals to the launcher: before, during and after the start.
+
+load helpers
+load launch
+
+setup_file() { suite_up --nodes 2; }
+teardown_file() { cluster_down; }
+teardown() { cluster_mend; }
+
+ALL=(-N2 -n4 --ntasks-per-node=2)
+TTY=$BATS_TEST_DIRNAME/on_tty
+
+command_of() { if [[ $1 == srun ]]; then echo "srun --hvd"; else echo hvdrun; fi; }
+
+# typed STEPS… -- srun|hvdrun ARG…: on a terminal, in the background.
+typed() {
+    local steps=()
+    while [[ $1 != -- ]]; do
+        steps+=("$1")
+        shift
+    done
+    # shellcheck disable=SC2046
+    begin timeout 60 "$TTY" "${steps[@]}" -- "$HVD_CLUSTER_CMD" exec -- $(command_of "$2") "${@:3}"
+}
+
+# occupy: bob has all nodes, so that what alice starts has to queue.
+occupy() {
+    as_user bob sbatch --quiet --exclusive -N2 --output=/dev/null --chdir=/tmp --wrap 'sleep 60'
+    wait_for 10 runs_as_bob
+}
+
+runs_as_bob() { as_root hvdn1 pgrep -u bob sleep >/dev/null; }
+vacate() { as_user bob scancel --user=bob; }
+queued() { [[ $(on_host hvdctl squeue -h -u alice -t PD) ]]; }
+
+@test "scancel in mid-run" {
+    for with in srun hvdrun; do
+        begin launch "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
+        says_times 10 4 ready
+        sleep 0.3
+        on_login scancel --user=alice
+        ended 10
+        exits 143
+        has CANCELLED
+        has_not "failed first"
+        assert_no_leftovers
+    done
+}
+
+@test "scancel during the start" {
+    for with in srun hvdrun; do
+        fault node-freeze hvdn2
+        begin launch "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
+        wait_for 10 runs_on hvdn1 hvd-task
+        on_login scancel --user=alice
+        fault node-thaw hvdn2
+        ended 15
+        [ "$status" -ne 0 ]
+        has_not ready "was killed?"
+        assert_no_leftovers 10
+    done
+}
+
+@test "scancel before the start: while queued" {
+    for with in srun hvdrun; do
+        occupy
+        begin launch "$with" "${ALL[@]}" echo begun
+        wait_for 10 queued
+        on_login scancel --user=alice
+        ended 10
+        [ "$status" -ne 0 ]
+        has_not begun
+        vacate
+        assert_no_leftovers 10
+    done
+}
+
+@test "the start's deadline does not count time in the queue" {
+    for with in srun hvdrun; do
+        occupy
+        begin launch "$with" --hvd-start-timeout=1 "${ALL[@]}" hvd-selftest --quick
+        wait_for 10 queued
+        sleep 2.5
+        vacate
+        ended 30
+        selftest_ok 4 2
+    done
+    assert_no_leftovers
+}
+
+@test "one Ctrl-C reports, two end" {
+    for with in srun hvdrun; do
+        typed --wait ready --sleep 0.3 --type ^C --wait "tasks 0-3: running" --sleep 1.3 --type ^C --sleep 0.2 \
+            --type ^C -- "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
+        ended 15
+        exits 130
+        [[ $(grep -c "one more within 1 sec to abort" <<<"$output") -eq 2 ]]
+        has "tasks 0-3: running" "sending Ctrl-C"
+        has_not "failed first"
+        assert_no_leftovers
+    done
+}
+
+@test "Ctrl-C twice during the start" {
+    for with in srun hvdrun; do
+        fault node-freeze hvdn2
+        typed --sleep 1.2 --type ^C --sleep 0.3 --type ^C -- "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
+        says 10 "sending Ctrl-C"
+        fault node-thaw hvdn2
+        ended 15
+        [ "$status" -ne 0 ]
+        has_not ready
+        assert_no_leftovers 10
+    done
+}
+
+@test "Ctrl-C while queued" {
+    for with in srun hvdrun; do
+        occupy
+        typed --wait queued --sleep 0.3 --type ^C -- "$with" "${ALL[@]}" echo begun
+        ended 10
+        [ "$status" -ne 0 ]
+        has_not begun
+        vacate
+        assert_no_leftovers 10
+    done
+}
+
+@test "--quit-on-interrupt and -X are srun's" {
+    for with in srun hvdrun; do
+        typed --wait ready --sleep 0.3 --type ^C -- "$with" --quit-on-interrupt "${ALL[@]}" \
+            bash -c 'echo ready; sleep 50'
+        ended 10
+        exits 130
+    done
+    assert_no_leftovers
+}
+
+@test "SIGINT, SIGTERM and SIGHUP to the launcher" {
+    local signal
+    for with in srun hvdrun; do
+        for signal in TERM HUP; do
+            begin launch "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
+            says_times 10 4 ready
+            sleep 0.3
+            on_host hvdlogin pkill "-$signal" -o -x "$with"
+            ended 15
+            [ "$status" -ne 0 ]
+            assert_no_leftovers
+        done
+    done
+}
+
+@test "other signals reach the ranks" {
+    for with in srun hvdrun; do
+        begin launch "$with" "${ALL[@]}" bash -c 'trap "echo got it; exit 0" USR1; echo ready; for i in {1..30}; do sleep 0.2; done'
+        says_times 10 4 ready
+        sleep 0.3
+        on_host hvdlogin pkill -USR1 -o -x "$with"
+        ended 15
+        [[ $(grep -c "got it" <<<"$output") -eq 4 ]] || { echo "$with $status: $output" && return 1; }
+        assert_no_leftovers
+    done
+}
+
+@test "a time limit" {
+    for with in srun hvdrun; do
+        begin launch "$with" -t 0:01 "${ALL[@]}" hvd-selftest --quick
+        ended 60
+        selftest_ok 4 2
+    done
+    assert_no_leftovers
+}

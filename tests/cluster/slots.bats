@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# How many ranks there are and where, when nobody gives numbers of tasks: slots
+# from GPUs, lists of hosts, and what does not fit.
+
+load helpers
+load launch
+
+# Names do not resolve here, so that nothing may lean on that.
+setup_file() { suite_up --nodes 4 --gpus 2 --no-dns; }
+teardown_file() { cluster_down; }
+teardown() { cluster_mend; }
+
+WHERE='echo "$SLURMD_NODENAME $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE"'
+
+# in_job CMD…: in a batch job with two GPUs on each of four nodes.
+in_job() {
+    script gpu.sh <<<"#!/bin/bash
+$*"
+    submit -N4 --gpus-per-node=2 --cpus-per-gpu=1 gpu.sh
+}
+
+hosts_are() {
+    local found
+    found=$(awk '/^hvdn/ { n[$1]++ } END { for (h in n) print h ":" n[h] }' <<<"$output" | sort | xargs)
+    [[ $found == "$1" ]] || { echo "hosts $found: $output" && return 1; }
+}
+
+@test "host names that do not resolve" {
+    for with in srun hvdrun; do
+        run launch "$with" -N4 --ntasks-per-node=2 hvd-selftest --quick
+        selftest_ok 8 4
+    done
+    assert_no_leftovers
+}
+
+@test "a rank for each GPU" {
+    in_job hvdrun --selftest -- --quick
+    selftest_ok 8 4
+    in_job hvdrun bash -c "'$WHERE'"
+    exits 0
+    hosts_are "hvdn1:2 hvdn2:2 hvdn3:2 hvdn4:2"
+    has "hvdn1 0/8 0/2" "hvdn1 1/8 1/2" "hvdn4 7/8 1/2"
+    assert_no_leftovers
+}
+
+@test "fewer ranks than slots, and more" {
+    in_job hvdrun -np 3 bash -c "'$WHERE'"
+    exits 0
+    hosts_are "hvdn1:2 hvdn2:1"
+    in_job hvdrun -np 9 hostname
+    exits 2
+    has "9 processes were asked for" "8 slots" "hvdn1      2" "hvdn4      2"
+    assert_no_leftovers
+}
+
+@test "--slots-per-host" {
+    in_job hvdrun --slots-per-host 1 bash -c "'$WHERE'"
+    exits 0
+    hosts_are "hvdn1:1 hvdn2:1 hvdn3:1 hvdn4:1"
+    in_job hvdrun --slots-per-host 1 -np 5 true
+    exits 2
+    has "4 slots"
+    assert_no_leftovers
+}
+
+@test "listed hosts: some of the job's, unevenly, in their order" {
+    in_job hvdrun --hosts hvdn4:1,hvdn2:2 bash -c "'$WHERE'"
+    exits 0
+    hosts_are "hvdn2:2 hvdn4:1"
+    has "hvdn4 0/3" "hvdn2 1/3" "hvdn2 2/3"
+    in_job hvdrun --hosts hvdn4:1,hvdn2:2 --selftest -- --quick
+    selftest_ok 3 2
+    in_job hvdrun -np 2 --hosts hvdn4:1,hvdn2:2 bash -c "'$WHERE'"
+    hosts_are "hvdn2:1 hvdn4:1"
+    printf '# mine\nhvdn3 slots=2\n\nhvdn1 slots=1\n' | script hosts
+    in_job hvdrun --hostfile hosts bash -c "'$WHERE'"
+    exits 0
+    hosts_are "hvdn1:1 hvdn3:2"
+    has "hvdn3 0/3" "hvdn1 2/3"
+    assert_no_leftovers
+}
+
+@test "horovodrun's own spelling" {
+    in_job exec -a horovodrun "$B/bin/hvdrun" -np 3 -H hvdn4:1,hvdn2:2 bash -c "'$WHERE'"
+    exits 0
+    has "[0]<stdout>:hvdn4 0/3" "[2]<stdout>:hvdn2 2/3"
+    output=${output//\[?\]<stdout>:/}
+    hosts_are "hvdn2:2 hvdn4:1"
+    in_job hvdrun -H hvdn4:1 true
+    exits 2
+    has "--hosts hvdn4:1"
+    assert_no_leftovers
+}
+
+@test "a listed host that the job does not have" {
+    in_job hvdrun --hosts hvdn1:1,nowhere:2 true
+    exits 2
+    has "host nowhere is not in this allocation" "hvdn1      2"
+    assert_no_leftovers
+}
+
+@test "a job with a number of tasks keeps it" {
+    script tasks.sh <<<"#!/bin/bash
+exec hvdrun bash -c '$WHERE'"
+    submit -N2 --ntasks-per-node=3 tasks.sh
+    hosts_are "hvdn1:3 hvdn2:3"
+    submit -N2 -n5 tasks.sh
+    exits 0
+    [[ $(grep -c / <<<"$output") -eq 5 ]]
+    has 0/5 4/5
+    assert_no_leftovers
+}

@@ -1,0 +1,360 @@
+#!/usr/bin/env bats
+# hvdrun on listed hosts, without a scheduler, through a real sshd on each of them. Its keys and configuration, and what
+# alice has in ~/.ssh, are in the cluster's own folder.
+
+load helpers
+load launch
+
+TTY=$BATS_TEST_DIRNAME/on_tty
+EIGHT=hvdn1:2,hvdn2:2,hvdn3:2,hvdn4:2
+
+setup_file() {
+    if [[ ! -x /usr/sbin/sshd ]] || ! command -v ssh-keygen >/dev/null; then skip "OpenSSH is not installed"; fi
+    suite_up --nodes 4
+    local host ssh
+    ssh="$(home)/.ssh"
+    SSHD=$(cluster path)/sshd
+    export SSHD
+    mkdir -p "$SSHD" "$ssh"
+    for key in hvdn1 hvdn2 hvdn3 hvdn4 other; do ssh-keygen -q -t ed25519 -N '' -f "$SSHD/$key"; done
+    ssh-keygen -q -t ed25519 -N '' -f "$ssh/id_ed25519"
+    cp "$ssh/id_ed25519.pub" "$SSHD/authorized_keys"
+    chmod 755 "$SSHD"
+    chmod 644 "$SSHD/authorized_keys"
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
+        echo "$host $(cut -d' ' -f1,2 "$SSHD/$host.pub")"
+    done >"$ssh/known_hosts"
+    chmod 700 "$ssh"
+    chown -R alice "$ssh" 2>/dev/null || as_root hvdlogin chown -R alice: "$ssh"
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do sshd_up "$host"; done
+}
+teardown_file() { cluster_down; }
+setup() { KNOWN="$(home)/.ssh/known_hosts"; }
+teardown() {
+    local host
+    for host in hvdlogin hvdn1 hvdn2 hvdn3 hvdn4; do as_root "$host" pkill -KILL -u alice || true; done
+    cluster_mend
+    if [[ -e $KNOWN.good ]]; then as_root hvdlogin mv "$KNOWN.good" "$KNOWN"; fi
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do sshd_up "$host"; done
+}
+
+# sshd_up HOST [AUTHORIZED_KEYS]: unless it runs.
+sshd_up() {
+    as_root "$1" pgrep -x -f "/usr/sbin/sshd -f $SSHD/$1.conf.*" >/dev/null && return 0
+    cat >"$SSHD/$1.conf" <<END
+ListenAddress 0.0.0.0
+HostKey $SSHD/$1
+AuthorizedKeysFile ${2-$SSHD/authorized_keys}
+PidFile none
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+END
+    as_root "$1" mkdir -p /run/sshd
+    as_root "$1" /usr/sbin/sshd -f "$SSHD/$1.conf" -E "$SSHD/$1.log" 3>&-
+}
+
+sshd_down() {
+    as_root "$1" pkill -KILL -x sshd || true
+}
+
+over_ssh() { on_login hvdrun --hosts "$@"; }
+
+# Nothing but the daemons, sshd waiting for logins among them.
+left_behind() {
+    cluster leftovers | grep -vE 'process +[0-9]+ root +sshd: /usr/sbin/sshd -f|listening 0.0.0.0:22 .*"sshd"'
+}
+nobody_left() {
+    wait_for "${1:-8}" clean || { left_behind && return 1; }
+}
+clean() { [[ ! $(left_behind) ]]; }
+
+# What the ranks print, in their order.
+ranks_say() { sort -n <<<"$output"; }
+
+@test "four hosts with two ranks each: the self-test, and who is where" {
+    run over_ssh "$EIGHT" hvd-selftest
+    selftest_ok 8 4
+    run over_ssh "$EIGHT" bash -c 'echo "$HOROVOD_RANK $HOROVOD_LOCAL_RANK $HOROVOD_CROSS_RANK $HOROVOD_HOSTNAME $(hostname)"'
+    exits 0
+    [[ $(ranks_say) == "0 0 0 hvdn1 hvdn1
+1 1 0 hvdn1 hvdn1
+2 0 1 hvdn2 hvdn2
+3 1 1 hvdn2 hvdn2
+4 0 2 hvdn3 hvdn3
+5 1 2 hvdn3 hvdn3
+6 0 3 hvdn4 hvdn4
+7 1 3 hvdn4 hvdn4" ]] || { echo "$output" && return 1; }
+    nobody_left
+}
+
+@test "uneven, fewer ranks than slots, from one of the hosts itself, from a hostfile, as horovodrun" {
+    run over_ssh hvdn1:1,hvdn2:3,hvdn3:2 hvd-selftest --quick
+    selftest_ok 6 3
+    run over_ssh "$EIGHT" -np 5 bash -c 'echo "$HOROVOD_RANK $HOROVOD_HOSTNAME $HOROVOD_SIZE"'
+    exits 0
+    [[ $(ranks_say) == "0 hvdn1 5
+1 hvdn1 5
+2 hvdn2 5
+3 hvdn2 5
+4 hvdn3 5" ]] || { echo "$output" && return 1; }
+    run on_host hvdn2 hvdrun --hosts hvdn1:2,hvdn2:2 hvd-selftest --quick
+    selftest_ok 4 2
+    printf 'hvdn3 slots=2\nhvdn4 slots=1\n' >"$(home)/hosts"
+    run on_login bash -c 'exec -a horovodrun hvdrun -np 3 -hostfile hosts hvd-selftest --quick'
+    selftest_ok 3 2
+    nobody_left
+}
+
+@test "environment, directory and input arrive exactly" {
+    local value=$'two\nlines, \'single\' "double" $(x) `y` \\ \t!* end'
+    as_root hvdlogin mkdir -p "$(home)/a dir 'q'"
+    export HVD_T_VALUE="$value" CUDA_VISIBLE_DEVICES=3 X_CUDA_VISIBLE_DEVICES=4 SSH_HVD_T=5
+    HVD_T_BIG=$(head -c 100000 /dev/zero | tr '\0' x)
+    export HVD_T_BIG
+    run cluster exec --cwd "$(home)/a dir 'q'" -- hvdrun --hosts hvdn1:1,hvdn2:1 python3 -c '
+import os, sys
+if os.environ["HOROVOD_RANK"] == "1":
+    print(repr(os.environ["HVD_T_VALUE"]))
+    print(os.getcwd())
+    print(len(os.environ["HVD_T_BIG"]), set(os.environ["HVD_T_BIG"]))
+    print([n for n in os.environ if "CUDA" in n or n in ("SSH_HVD_T", "OLDPWD") or n.startswith(("BASH_FUNC", "SLURM_HVD"))])
+    print(sys.argv[1:])' "a b" '*' '$HOME' "it's" ''
+    exits 0
+    unset HVD_T_BIG
+    [[ $output == "$(python3 -c 'import sys; print(repr(sys.argv[1]))' "$value")
+$(home)/a dir 'q'
+100000 {'x'}
+[]
+['a b', '*', '\$HOME', \"it's\", '']" ]] || { echo "$output" && return 1; }
+    output=$(seq 100000 | over_ssh hvdn1:2,hvdn2:1 bash -c 'wc -l | sed "s/^/$HOROVOD_RANK /"')
+    [[ $(ranks_say) == "0 100000
+1 0
+2 0" ]] || { echo "$output" && return 1; }
+    seq 50000 >"$(home)/numbers"
+    output=$(over_ssh hvdn1:1,hvdn2:1 bash -c 'wc -l | sed "s/^/$HOROVOD_RANK /"' <"$(home)/numbers")
+    [[ $(ranks_say) == "0 50000
+1 0" ]] || { echo "$output" && return 1; }
+    nobody_left
+}
+
+@test "no secret on any command line, nor in the environment of ssh, shims or ranks" {
+    begin over_ssh hvdn1:1,hvdn2:1 bash -c 'echo ready; sleep 50'
+    says_times 10 2 ready
+    for host in hvdlogin hvdn1 hvdn2; do
+        run as_root "$host" bash -c 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr "\0" "\n" | grep -E "[S]LURM_HVD_BOOT|;[s]ession=|[0-9a-f]{64}"'
+        [ -z "$output" ] || { echo "$host: $output" && return 1; }
+    done
+    on_host hvdlogin pkill -TERM -o -x hvdrun
+    ended 10
+    exits 143
+    nobody_left
+}
+
+@test "a rank that fails ends the others" {
+    begin over_ssh "$EIGHT" bash -c '[ $HOROVOD_RANK = 5 ] && exit 7; sleep 50'
+    ended 15
+    exits 7
+    has "rank 5 on hvdn3 failed first: exit code 7"
+    has_not "ended before" "connection to it has ended"
+    nobody_left
+    begin over_ssh hvdn1:1,hvdn2:1 bash -c '[ $HOROVOD_RANK = 1 ] && exit 255; sleep 50'
+    ended 15
+    exits 255
+    has "rank 1 on hvdn2 failed first: exit code 255"
+    has_not "connection to it has ended"
+    nobody_left
+}
+
+@test "Ctrl-C, SIGTERM" {
+    begin timeout 60 "$TTY" --wait ready --sleep 1 --type ^C -- "$HVD_CLUSTER_CMD" exec -- \
+        hvdrun --hosts "$EIGHT" bash -c 'echo ready; setsid sleep 49 & sleep 50'
+    ended 20
+    exits 130
+    has "interrupted: ending the ranks"
+    has_not "failed first"
+    nobody_left
+    begin over_ssh "$EIGHT" bash -c 'echo ready; sleep 50'
+    says_times 15 8 ready
+    on_host hvdlogin pkill -TERM -o -x hvdrun
+    ended 10
+    exits 143
+    nobody_left
+}
+
+@test "hvdrun killed: nothing goes on anywhere" {
+    begin over_ssh "$EIGHT" bash -c 'echo ready; setsid sleep 49 & sleep 50'
+    says_times 15 8 ready
+    on_host hvdlogin pkill -KILL -x hvdrun
+    ended 10
+    nobody_left 10
+}
+
+@test "one ssh killed: the launch ends, with the host's name" {
+    begin over_ssh "$EIGHT" bash -c 'echo ready; setsid sleep 49 & sleep 50'
+    says_times 15 8 ready
+    on_host hvdlogin pkill -KILL -f 'ssh .* hvdn3 '
+    ended 15
+    [ "$status" -ne 0 ]
+    has "hvdn3: its ssh ended before its ranks did: killed by signal 9"
+    nobody_left 10
+}
+
+@test "a shim killed: the launch ends, with the host's name" {
+    begin over_ssh "$EIGHT" bash -c 'echo ready; sleep 50'
+    says_times 15 8 ready
+    on_host hvdn2 pkill -KILL -x hvd-task
+    ended 15
+    [ "$status" -ne 0 ]
+    has "hvdrun: error: hvdn2: "
+    nobody_left 10
+}
+
+@test "a wrong host key, a login refused" {
+    as_root hvdlogin cp "$KNOWN" "$KNOWN.good"
+    as_root hvdlogin sed -i "s|^hvdn3 .*|hvdn3 $(cut -d' ' -f1,2 "$SSHD/other.pub")|" "$KNOWN"
+    begin over_ssh "$EIGHT" bash -c 'echo ready; sleep 50'
+    ended 10
+    exits 1
+    has "Host key verification failed" "hvdrun: error: hvdn3: ssh cannot reach it" "ssh -oBatchMode=yes hvdn3 true"
+    has_not ready
+    nobody_left
+    as_root hvdlogin mv "$KNOWN.good" "$KNOWN"
+    sshd_down hvdn2
+    sshd_up hvdn2 "$SSHD/other.pub"
+    begin over_ssh "$EIGHT" true
+    ended 10
+    sshd_down hvdn2
+    exits 1
+    has "Permission denied" "hvdrun: error: hvdn2: ssh cannot reach it"
+    nobody_left
+}
+
+@test "a host that refuses, one that does not answer" {
+    sshd_down hvdn4
+    begin over_ssh "$EIGHT" true
+    ended 10
+    exits 1
+    has "hvdrun: error: hvdn4: ssh cannot reach it"
+    fault silence hvdn3
+    sshd_up hvdn4
+    begin on_login hvdrun --start-timeout 4 --hosts "$EIGHT" true
+    ended 9
+    exits 1
+    has "hvdn3"
+    has_not "hvdn1" "hvdn2" "hvdn4"
+    fault clear
+    nobody_left
+}
+
+@test "hvd-task is not installed there, the directory is not there" {
+    as_root hvdn2 mount -t tmpfs none "$B/libexec/hvd"
+    begin over_ssh hvdn1:2,hvdn2:2 true
+    ended 10
+    as_root hvdn2 umount "$B/libexec/hvd"
+    exits 1
+    has "hvdrun: error: hvdn2: $B/bin/../libexec/hvd/hvd-task cannot be run there" "same path on all hosts"
+    nobody_left
+    as_root hvdlogin mkdir -p /dev/shm/here
+    begin cluster exec --cwd /dev/shm/here -- hvdrun --hosts hvdn1:2,hvdn2:2 true
+    ended 10
+    as_root hvdlogin rmdir /dev/shm/here
+    exits 1
+    has ": cannot change to the directory /dev/shm/here: No such file or directory" \
+        "the current directory is not there" "that all hosts have"
+    nobody_left
+}
+
+@test "what would be run, and what is refused" {
+    run over_ssh hvdlogin:1,hvdn1:2 --dry-run -np 3 --ssh-port 2222 --ssh-identity-file key echo "a b"
+    exits 0
+    has "# backend: ssh" "ssh -T -a -x -oBatchMode=yes" " -oConnectTimeout=30 -p2222 -i key -- hvdn1 'exec " \
+        "--stdin --host=1:2:hvdn1 --ranks=1:2" "--host=0:2:hvdlogin --ranks=0:1"
+    [[ $(grep -c "ssh -T" <<<"$output") -eq 1 ]]
+    run on_login hvdrun --launcher ssh true
+    exits 2
+    has "which hosts"
+    run on_login hvdrun --hosts localhost:2 --dry-run true
+    exits 0
+    has "# backend: fork"
+    run on_login hvdrun --check-build
+    has "[X] ssh"
+    run on_login env HVD_SSH=/no/such/ssh hvdrun --hosts hvdn1:1 true
+    exits 1
+    has "cannot run /no/such/ssh"
+    nobody_left
+}
+
+@test "this machine among the hosts needs no ssh; another ssh, by HVD_SSH" {
+    script myssh <<'END'
+#!/bin/sh
+echo "for: $*" >>~/used
+exec ssh "$@"
+END
+    run on_login env HVD_SSH="$(home)/myssh" hvdrun --hosts hvdlogin:1,hvdn2:2 hvd-selftest --quick
+    selftest_ok 3 2
+    [[ $(grep -c '^for: .* -- hvdn2 exec' "$(home)/used") -eq 1 ]]
+    [[ $(wc -l <"$(home)/used") -eq 1 ]]
+    nobody_left
+}
+
+# So many copies of a stand-in for ssh that never arrives, or that runs the shim here, as if this were forty hosts.
+FORTY=$(seq -f 'h%g:1' -s, 40)
+
+@test "at most 32 connections are being made at a time, and the next follows" {
+    script stand_in <<'END'
+#!/bin/bash
+exec sleep 47
+END
+    begin on_login env HVD_SSH="$(home)/stand_in" hvdrun --hosts "$FORTY" true
+    wait_for 10 thirty_two
+    sleep 0.5
+    thirty_two
+    on_host hvdlogin pkill -TERM -o -x hvdrun
+    ended 10
+    exits 143
+    nobody_left
+    script stand_in <<'END'
+#!/bin/bash
+exec sh -c "${@: -1}"
+END
+    run on_login env HVD_SSH="$(home)/stand_in" hvdrun --hosts "$FORTY" bash -c 'echo "$HOROVOD_RANK $HOROVOD_HOSTNAME"'
+    exits 0
+    [[ $(ranks_say) == "$(for i in {1..40}; do echo "$((i - 1)) h$i"; done)" ]] || { echo "$output" && return 1; }
+    nobody_left
+}
+thirty_two() { [[ $(on_host hvdlogin pgrep -c -f '^sleep 47') -eq 32 ]]; }
+
+@test "Ctrl-C and a killed launcher while a host does not answer" {
+    fault silence hvdn3
+    begin timeout 60 "$TTY" --sleep 2 --type ^C -- "$HVD_CLUSTER_CMD" exec -- hvdrun --hosts "$EIGHT" echo ready
+    ended 10
+    exits 130
+    has_not ready
+    begin over_ssh "$EIGHT" echo ready
+    wait_for 10 runs_on hvdn4 hvd-task
+    on_host hvdlogin pkill -KILL -x hvdrun
+    ended 10
+    fault clear
+    nobody_left
+}
+
+@test "another port and key; lines with labels; output in files" {
+    sshd_down hvdn1
+    as_root hvdn1 /usr/sbin/sshd -f "$SSHD/hvdn1.conf" -E "$SSHD/hvdn1.log" -p 2222 3>&-
+    as_root hvdlogin mv "$(home)/.ssh/id_ed25519" "$(home)/key"
+    run over_ssh hvdn1:2 --ssh-port 2222 echo unlikely
+    local refused=$output
+    run on_login bash -c 'exec -a horovodrun hvdrun -np 2 -H hvdn1:2 -p 2222 -i key --output-filename out \
+        bash -c "echo said; echo told >&2"'
+    as_root hvdlogin mv "$(home)/key" "$(home)/.ssh/id_ed25519"
+    sshd_down hvdn1
+    exits 0
+    has "[0]<stdout>:said" "[1]<stdout>:said" "[0]<stderr>:told" "[1]<stderr>:told"
+    [[ $(cat "$(home)"/out/rank.*/stdout) == *said* ]] || { head "$(home)"/out/rank.*/* && return 1; }
+    output=$refused
+    has "Permission denied" "hvdn1: ssh cannot reach it"
+    has_not unlikely
+    nobody_left
+}
