@@ -1,0 +1,90 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# Ranks of real Horovod meet and work together, however they were started.
+
+load ../cluster/helpers
+load ../cluster/launch
+load peers
+
+setup_file() {
+    peers
+    suite --nodes 4
+}
+teardown_file() { cluster_down; }
+setup() { needs_cluster; }
+teardown() { mend; }
+
+# ranks PLACE…: the job went well, and rank 0, 1, … said these places.
+ranks() {
+    local size=$# rank=0 said=''
+    exits 0
+    for said in "$@"; do
+        has "rank $rank of $size on $said"$'\n'
+        rank=$((rank + 1))
+    done
+    info "$(grep -F 'hvd.init()' <<<"$output")"
+}
+
+# Four hosts with two ranks each.
+BLOCK=("hvdn1: local 0/2 cross 0/4" "hvdn1: local 1/2 cross 0/4" "hvdn2: local 0/2 cross 1/4" "hvdn2: local 1/2 cross 1/4"
+    "hvdn3: local 0/2 cross 2/4" "hvdn3: local 1/2 cross 2/4" "hvdn4: local 0/2 cross 3/4" "hvdn4: local 1/2 cross 3/4")
+
+@test "srun --hvd, eight ranks on four hosts" {
+    run launch srun -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/contexts.py"
+    ranks "${BLOCK[@]}"
+    assert_no_leftovers
+}
+
+@test "hvdrun, eight ranks on four hosts" {
+    run launch hvdrun -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/contexts.py"
+    ranks "${BLOCK[@]}"
+    assert_no_leftovers
+}
+
+@test "both in an sbatch script" {
+    script job.sh <<-END
+	#!/bin/bash
+	srun --hvd $PY $HERE/contexts.py && echo next && hvdrun $PY $HERE/contexts.py
+	END
+    submit -N2 -n4 --ntasks-per-node=2 -w 'hvdn[2-3]' job.sh
+    local all=$output expected=("hvdn2: local 0/2 cross 0/2" "hvdn2: local 1/2 cross 0/2" "hvdn3: local 0/2 cross 1/2"
+        "hvdn3: local 1/2 cross 1/2")
+    has next
+    output=${all%%next*}
+    ranks "${expected[@]}"
+    output=${all##*next}
+    ranks "${expected[@]}"
+    assert_no_leftovers
+}
+
+@test "three ranks on one host and one on another" {
+    local with
+    for with in srun hvdrun; do
+        run launch "$with" -N2 -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 \
+            "$PY" "$HERE/contexts.py"
+        ranks "hvdn1: local 0/3 cross 0/2" "hvdn1: local 1/3 cross 0/1" "hvdn1: local 2/3 cross 0/1" \
+            "hvdn2: local 0/1 cross 1/2"
+    done
+    assert_no_leftovers
+}
+
+@test "ranks dealt to the hosts in turn" {
+    local with
+    for with in srun hvdrun; do
+        run launch "$with" --exclusive -N2 -n5 -w 'hvdn[1-2]' --distribution=cyclic "$PY" "$HERE/contexts.py"
+        ranks "hvdn1: local 0/3 cross 0/2" "hvdn2: local 0/2 cross 1/2" "hvdn1: local 1/3 cross 0/2" \
+            "hvdn2: local 1/2 cross 1/2" "hvdn1: local 2/3 cross 0/1"
+    done
+    assert_no_leftovers
+}
+
+@test "a network that only the launcher finds out: other names, and one that leads nowhere" {
+    local with
+    fault iface-rename hvdn2 ib0 ib7
+    for with in srun hvdrun; do
+        run launch "$with" -N3 -n3 -w 'hvdn[1-3]' "$PY" "$HERE/contexts.py"
+        ranks "hvdn1: local 0/1 cross 0/3" "hvdn2: local 0/1 cross 1/3" "hvdn3: local 0/1 cross 2/3"
+    done
+    assert_no_leftovers
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2016,SC2154 # what other shells evaluate, what run sets
+# What a worker finds in its environment, next to what Horovod's own launcher
+# puts there.
+
+load ../cluster/helpers
+load ../cluster/launch
+load peers
+
+setup_file() {
+    peers
+    suite --nodes 2
+}
+teardown_file() { cluster_down; }
+teardown() { mend; }
+
+# What the caller has in its environment: unusual values, names that Horovod's
+# launcher leaves out for other hosts, and its settings.
+CALLER=(PLAIN=plain 'WORDS=a  b "c" $d' $'LINES_=one\ntwo' EMPTY= OLDPWD=/x "CUDA_VISIBLE_DEVICES=1,0"
+    HOROVOD_FUSION_THRESHOLD=1048576 HOROVOD_LOG_LEVEL=error NCCL_DEBUG=INFO)
+
+setup() {
+    needs_peers
+    # Horovod's launcher goes through /bin/sh, and not every sh passes functions on. Ours passes on what there is.
+    unset -f bats_readlinkf
+    DIR=$BATS_TEST_TMPDIR
+}
+
+# worker NAME RUN COMMAND…: the environments of the ranks that COMMAND starts, in
+# $DIR/NAME. By a shell, as users do: else there is no variable _ at all.
+worker() {
+    local to=$DIR/$1 how=$2
+    shift 2
+    mkdir "$to" && chmod 777 "$to"
+    run "$how" env "${CALLER[@]}" bash -c '"$@"; exit' - "$@" "$PY" "$HERE/environ.py" "$to"
+    exits 0
+}
+
+# differences A.json B.json: a line for each variable that B has and A not (+),
+# or the other way round (-), or that is not the same (!).
+differences() {
+    jq -rn --slurpfile a "$1" --slurpfile b "$2" '$a[0] as $a | $b[0] as $b | ($a + $b) | keys[] |
+        if $b[.] == null then "-" + . elif $a[.] == null then "+" + . elif $a[.] != $b[.] then "!" + . else empty end'
+}
+
+# differ A B ENTRY…: these are the differences, no others, and all of them.
+differ() {
+    local a=$DIR/$1.json b=$DIR/$2.json
+    shift 2
+    diff <(printf '%s\n' "$@" | sort) <(differences "$a" "$b" | sort)
+}
+
+value() { jq -r --arg name "$2" '.[$name]' "$DIR/$1.json"; }
+
+# A port is the launch's own; _ is the path of what the shell has run last.
+OWN=('!HOROVOD_GLOO_RENDEZVOUS_PORT' '!_')
+# For torch.distributed, which Horovod's launcher does not care for.
+MORE=(+GLOO_SOCKET_IFNAME)
+# Horovod's launcher knows this host as localhost only; a scheduler by its name.
+NAMED=('!HOROVOD_HOSTNAME')
+
+# How the plugin in srun tells the one in the tasks where the driver is, and which step it means.
+PLUGIN=(+SLURM_HVD_BOOT +SLURM_HVD_STEP)
+
+@test "hvdrun -np 2 on one machine, next to horovodrun -np 2" {
+    local rank
+    worker horovodrun on_this "$HORUN" -np 2
+    worker hvdrun on_this "$B/bin/hvdrun" -np 2
+    for rank in 0 1; do
+        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${MORE[@]}"
+        [[ $(value hvdrun/$rank HOROVOD_RANK) == "$rank" && $(value hvdrun/$rank LINES_) == $'one\ntwo' ]]
+    done
+}
+
+@test "srun --hvd and hvdrun on a node, next to horovodrun -np 2 and to plain srun" {
+    local rank with
+    needs_cluster
+    DIR=$(home)/environments-$RANDOM
+    mkdir -m 777 "$DIR"
+    worker horovodrun on_login "$HORUN" -np 2
+    worker plain on_login srun -N1 -n2
+    worker srun on_login srun --hvd -N1 -n2
+    worker hvdrun on_login hvdrun -N1 -n2
+    for rank in 0 1; do
+        # What Slurm sets in every task's environment, and Horovod's launcher does not.
+        mapfile -t slurm < <(differences "$DIR/horovodrun/$rank.json" "$DIR/plain/$rank.json" | grep -x '+.*')
+        (("${#slurm[@]}" > 20))
+        differ horovodrun/$rank srun/$rank "${OWN[@]}" "${MORE[@]}" "${NAMED[@]}" "${slurm[@]}" "${PLUGIN[@]}"
+        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${MORE[@]}" "${NAMED[@]}" "${slurm[@]}"
+        for with in srun hvdrun; do
+            [[ $(value $with/$rank HOROVOD_RANK) == "$rank" && $(value $with/$rank HOROVOD_HOSTNAME) == hvdn1 ]]
+        done
+    done
+    rm -rf "$DIR"
+    assert_no_leftovers
+}

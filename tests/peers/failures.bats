@@ -1,0 +1,53 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# A rank of real Horovod fails on the cluster.
+
+load ../cluster/helpers
+load ../cluster/launch
+load peers
+
+setup_file() {
+    peers
+    suite --nodes 2
+}
+teardown_file() { cluster_down; }
+setup() { needs_cluster; }
+teardown() { mend; }
+
+# fails HOW STATUS TEXT: rank 2 of four, on the second host.
+fails() {
+    local ended_at
+    run launch hvdrun -N2 -n4 --ntasks-per-node=2 "$PY" "$HERE/fail.py" "$1" 2 mark
+    ended_at=$EPOCHREALTIME
+    exits "$2"
+    has "rank 2 on hvdn2 failed first: $3"
+    [[ $(grep -c "failed first" <<<"$output") -eq 1 ]]
+    soon "$ended_at" 4
+    assert_no_leftovers
+}
+
+@test "a rank that raises an exception" {
+    fails raise 1 "exit code 1"
+    has "RuntimeError: out of data"
+}
+
+@test "a rank that ends at once, by os._exit(7)" {
+    fails exit 7 "exit code 7"
+}
+
+@test "a rank that is killed" {
+    fails kill 137 "killed by signal 9 (SIGKILL)"
+}
+
+@test "with srun --hvd the step ends as well" {
+    local how ended_at
+    for how in raise exit kill; do
+        run launch srun -N2 -n4 --ntasks-per-node=2 "$PY" "$HERE/fail.py" "$how" 2 mark
+        ended_at=$EPOCHREALTIME
+        [ "$status" -ne 0 ]
+        has "hvdn2: task 2: "
+        soon "$ended_at" 4
+        assert_no_leftovers
+    done
+}

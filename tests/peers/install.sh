@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# install.sh - Horovod itself, for tests/peers: release 0.28.1 as PyPI has it, compiled with Gloo for Debian's PyTorch.
+#
+# It goes into a virtual environment of its own, outside of this repository:
+#
+#     HVD_PEERS_DIR, or /var/cache/hvd-peers for root, where the test cluster's users can read it,
+#     or ${XDG_CACHE_HOME:-~/.cache}/hvd-peers
+#
+# When it is there already, this ends at once. Debian's packages are installed by apt-get as root or by sudo; some
+# 700 MB of disk altogether, and some minutes of compiling.
+#
+# Exit status: 0 it is there; 77 it cannot be had on this machine (no root, no network, ...), and standard error says
+# why; 1 something that should have worked did not. The reason is kept in DIR/why-not: the tests are skipped with it,
+# or, after status 1, fail with it.
+#
+#     --where   print the folder, and do nothing
+#     --check   only say, by the exit status, whether it is there
+#     --anew    remove what is there first
+
+set -euo pipefail
+
+VERSION=0.28.1
+SDIST_SHA256=92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0
+PYTHON=/usr/bin/python3
+
+# What must be there, and Debian's package that has it.
+needs() {
+	cat <<'NEEDS'
+cmd:cmake                         cmake
+cmd:make                          make
+cmd:g++                           g++
+py:venv,ensurepip                 python3-venv
+py:torch                          python3-torch
+py:cffi                           python3-cffi
+py:cloudpickle                    python3-cloudpickle
+py:packaging                      python3-packaging
+py:psutil                         python3-psutil
+py:setuptools                     python3-setuptools
+py:wheel                          python3-wheel
+py:yaml                           python3-yaml
+file:/usr/include/python3.*/Python.h          python3-dev
+file:/usr/include/pybind11/pybind11.h         pybind11-dev
+file:/usr/include/torch/csrc/api/include/torch/torch.h  libtorch-dev
+NEEDS
+}
+
+where() {
+	if [[ ${HVD_PEERS_DIR-} ]]; then
+		echo "$HVD_PEERS_DIR"
+	elif ((EUID == 0)); then
+		echo /var/cache/hvd-peers
+	else
+		echo "${XDG_CACHE_HOME:-$HOME/.cache}/hvd-peers"
+	fi
+}
+
+say() { echo "peers: $*" >&2; }
+
+# give_up STATUS REASON
+give_up() {
+	say "$2"
+	printf '%s\t%s\n' "$1" "$2" 2>/dev/null >"$dir/why-not" || true
+	exit "$1"
+}
+
+met() {
+	local what=${1#*:}
+	case $1 in
+	cmd:*) command -v "$what" >/dev/null ;;
+	py:*) "$PYTHON" -c "import $what" 2>/dev/null ;;
+	file:*) compgen -G "$what" >/dev/null ;;
+	esac
+}
+
+missing() {
+	local what package
+	while read -r what package; do
+		met "$what" || echo "$package"
+	done < <(needs)
+}
+
+as_root() {
+	if ((EUID == 0)); then
+		"$@"
+	else
+		sudo -n "$@"
+	fi
+}
+
+apt() {
+	as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l timeout 300 apt-get -q -o Acquire::Retries=3 \
+		-o Acquire::http::Timeout=30 -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 "$@" </dev/null
+}
+
+packages() {
+	local wanted
+	[[ -x $PYTHON ]] || give_up 77 "Horovod is built for Debian's PyTorch, and there is no $PYTHON here"
+	mapfile -t wanted < <(missing)
+	((${#wanted[@]})) || return 0
+	command -v apt-get >/dev/null || give_up 77 "no apt-get here, and building Horovod needs: ${wanted[*]}"
+	((EUID == 0)) || sudo -n true 2>/dev/null ||
+		give_up 77 "installing Debian's packages needs root: ${wanted[*]}"
+	say "installing ${wanted[*]}"
+	apt update >>"$log" 2>&1 || true
+	apt install -y --no-install-recommends "${wanted[@]}" >>"$log" 2>&1 ||
+		give_up 77 "apt-get cannot install ${wanted[*]}: $(grep -E '^E: ' "$log" | head -n 1)"
+	mapfile -t wanted < <(missing)
+	((${#wanted[@]} == 0)) || give_up 1 "installed, but still not found: ${wanted[*]}"
+}
+
+# The same Python as Debian's PyTorch, and nothing of what the caller has set up for another one.
+pip() {
+	env -u PYTHONPATH -u PYTHONHOME PATH="$dir/venv/bin:/usr/local/bin:/usr/bin:/bin" \
+		timeout "$seconds" "$dir/venv/bin/python" -m pip --disable-pip-version-check --no-input "$@" \
+		</dev/null >>"$log" 2>&1
+}
+
+horovod() {
+	local seconds
+	"$PYTHON" -m venv --system-site-packages "$dir/venv" >>"$log" 2>&1 || give_up 1 "no virtual environment; see $log"
+
+	echo "horovod==$VERSION --hash=sha256:$SDIST_SHA256" >"$dir/requirements"
+	seconds=120 pip download --no-deps --no-binary :all: --no-build-isolation --require-hashes -r "$dir/requirements" \
+		-d "$dir/sdist" || give_up 77 "Horovod cannot be fetched from PyPI: $(grep -E '^ *ERROR: ' "$log" | tail -n 1)"
+
+	# Horovod asks for -O3 -g, which takes twice as long to compile. Its setup.py has no way to say otherwise but
+	# another cmake: the settings come before the others, and only where it configures.
+	cat >"$dir/cmake" <<-'WRAPPER'
+		#!/bin/sh
+		case $1 in
+		--*) exec cmake "$@" ;;
+		*) exec cmake '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG' -DCMAKE_POLICY_VERSION_MINIMUM=3.5 "$@" ;;
+		esac
+	WRAPPER
+	chmod 755 "$dir/cmake"
+	say "compiling Horovod $VERSION (some minutes); the log: $log"
+	seconds=900 HOROVOD_CMAKE=$dir/cmake MAKEFLAGS=-j$(nproc) \
+		HOROVOD_WITH_GLOO=1 HOROVOD_WITH_PYTORCH=1 \
+		HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
+		pip install --verbose --no-deps --no-build-isolation "$dir/sdist/horovod-$VERSION.tar.gz" ||
+		give_up 1 "Horovod $VERSION does not compile here: $(grep -E ' error: |rror [0-9]+$' "$log" | head -n 1); see $log"
+	timeout 60 "$dir/venv/bin/python" -c 'import horovod.torch as hvd; assert hvd.gloo_built() and not hvd.mpi_built()' \
+		</dev/null >>"$log" 2>&1 || give_up 1 "Horovod is installed, but does not work; see $log"
+}
+
+# Another Horovod, another PyTorch, another Python: to be built anew.
+recipe() {
+	echo "$VERSION $SDIST_SHA256 $(dpkg-query -W -f '${Package} ${Version} ' python3-torch python3 2>/dev/null || true)"
+}
+
+ready() { [[ -e $dir/ready && $(<"$dir/ready") == "$(recipe)" ]]; }
+
+main() {
+	local anew=''
+	dir=$(where)
+	case ${1-} in
+	'') ;;
+	--where) echo "$dir" && return 0 ;;
+	--check) ready && return 0 || return 1 ;;
+	--anew) anew=1 ;;
+	*)
+		sed -n 's/^# \{0,1\}//; 3,/^$/p' "$0" >&2
+		return 2
+		;;
+	esac
+	if [[ ! $anew ]] && ready; then return 0; fi
+
+	mkdir -p "$dir" 2>/dev/null || { say "cannot make the folder $dir" && exit 77; }
+	exec {lock}>"$dir/lock"
+	flock -w 900 "$lock" || { say "another run is still at it" && exit 1; }
+	if [[ ! $anew ]] && ready; then return 0; fi
+
+	umask 022
+	chmod 755 "$dir"
+	log=$dir/install.log
+	rm -rf "$dir/venv" "$dir/sdist" "$dir/ready" "$dir/why-not"
+	: >"$log"
+	packages
+	horovod
+	recipe >"$dir/ready"
+	say "Horovod $VERSION is in $dir, after $SECONDS s"
+}
+
+main "$@"

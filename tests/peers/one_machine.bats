@@ -1,0 +1,58 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2030,SC2031,SC2154 # what run sets, for functions that look at it
+# hvdrun -np N with real Horovod, on this machine and without a scheduler.
+
+load ../cluster/helpers
+load ../cluster/launch
+load peers
+
+setup_file() {
+    peers
+    built
+}
+setup() { needs_peers; }
+
+@test "four ranks use all contexts" {
+    run on_this "$HVDRUN" -np 4 "$PY" "$HERE/contexts.py" "$BATS_TEST_TMPDIR"
+    exits 0
+    local rank
+    for rank in 0 1 2 3; do
+        has "rank $rank of 4 on $(hostname): local $rank/4 cross 0/1"$'\n'
+    done
+    info "$(grep -F 'hvd.init()' <<<"$output")"
+    all_gone 2 "$BATS_TEST_TMPDIR"
+}
+
+@test "one rank alone" {
+    run on_this "$HVDRUN" -np 1 "$PY" "$HERE/contexts.py" "$BATS_TEST_TMPDIR"
+    exits 0
+    has "rank 0 of 1 on $(hostname): local 0/1 cross 0/1"
+    all_gone 2 "$BATS_TEST_TMPDIR"
+}
+
+# fails HOW STATUS TEXT: rank 2 of four fails; the launcher's status, what it
+# says, that it says so soon, and that nobody is left.
+fails() {
+    local mark=$BATS_TEST_TMPDIR/$1 ended_at
+    run on_this "$HVDRUN" -np 4 "$PY" "$HERE/fail.py" "$1" 2 "$mark"
+    ended_at=$EPOCHREALTIME
+    exits "$2"
+    has "rank 2 on localhost failed first: $3"
+    [[ $(grep -c "failed first" <<<"$output") -eq 1 ]]
+    soon "$ended_at" 4
+    all_gone 0 "$mark"
+}
+
+@test "a rank that raises an exception" {
+    fails raise 1 "exit code 1"
+    has "RuntimeError: out of data"
+}
+
+@test "a rank that ends at once, by os._exit(7)" {
+    fails exit 7 "exit code 7"
+}
+
+@test "a rank that is killed" {
+    fails kill 137 "killed by signal 9 (SIGKILL)"
+}

@@ -1,0 +1,94 @@
+# shellcheck shell=bash
+# What tests with real Horovod share; for bats files that have loaded
+# ../cluster/helpers and ../cluster/launch.
+
+# A file of tests that need more than there is here is skipped test by test: skip
+# in setup_file counts as a failure with the bats of Debian 12. So:
+#
+#   setup_file()    { peers; suite --nodes 4; }
+#   setup()         { needs_cluster; }        or needs_peers
+#   teardown()      { mend; }
+#   teardown_file() { cluster_down; }
+
+# peers: sets PY, Python with Horovod, and HERE, this folder. Horovod is
+# installed by install.sh, before the tests. Where that was not done, or was not
+# possible, they are skipped; where it went wrong, they fail.
+peers() {
+    local install=$BATS_TEST_DIRNAME/install.sh dir status reason name
+    export PEERS_WHY='' CLUSTER_WHY=''
+    dir=$("$install" --where) || return 1
+    if ! "$install" --check; then
+        if [[ ! -e $dir/why-not ]]; then
+            PEERS_WHY="Horovod is not installed for this: make peers does it"
+            return 0
+        fi
+        IFS=$'\t' read -r status reason <"$dir/why-not"
+        PEERS_WHY="no Horovod: $reason"
+        if [[ $status == 77 ]]; then return 0; fi
+        echo "$PEERS_WHY" >&2
+        return 1
+    fi
+    export PY=$dir/venv/bin/python HORUN=$dir/venv/bin/horovodrun HERE=$BATS_TEST_DIRNAME
+    # Two cores may have to do for eight ranks.
+    export OMP_NUM_THREADS=1
+    while IFS= read -r name; do unset "$name"; done < <(compgen -e HOROVOD_)
+}
+
+# suite [OPTION OF hvd-cluster up…]: after peers; a cluster, if there can be one.
+suite() {
+    if [[ $PEERS_WHY ]]; then return 0; fi
+    built || return 1
+    if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
+        CLUSTER_WHY="a cluster needs root"
+    elif ! PATH=$PATH:/usr/sbin:/sbin command -v slurmctld >/dev/null; then
+        CLUSTER_WHY="Slurm is not installed"
+    elif [[ ! -e $B/lib/hvd.so ]]; then
+        CLUSTER_WHY="there is no plugin in $B: make all, with Slurm's headers"
+    else
+        suite_up "$@"
+    fi
+}
+
+needs_peers() {
+    if [[ $PEERS_WHY ]]; then skip "$PEERS_WHY"; fi
+}
+
+needs_cluster() {
+    needs_peers
+    if [[ $CLUSTER_WHY ]]; then skip "$CLUSTER_WHY"; fi
+}
+
+mend() {
+    if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then cluster_mend; fi
+}
+
+# built: after peers, without a cluster: HVDRUN is the launcher built in $B.
+built() {
+    B=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${B:-build}" && pwd) || return 1
+    [[ -x $B/bin/hvdrun ]] || { echo "there is no hvdrun in $B: make all" >&2 && return 1; }
+    export B HVDRUN=$B/bin/hvdrun
+}
+
+# on_this CMD…: on this machine, and never without a deadline.
+on_this() { timeout --kill-after=10 "$HVD_TEST_DEADLINE" "$@"; }
+
+# info TEXT…: shown in the log, though the test passes.
+info() { printf '# %s\n' "$@" >&3; }
+
+# all_gone SECONDS MARK: within that time, no process on this machine has MARK on
+# its command line.
+none_has() { ! pgrep -f -- "$1" >/dev/null; }
+all_gone() {
+    wait_for "$1" none_has "$2" || { pgrep -af -- "$2" && return 1; }
+}
+
+# soon TIME SECONDS: that many at most after the rank has said "fails at".
+soon() {
+    local began
+    # shellcheck disable=SC2154 # what run sets
+    began=$(sed -nE 's/.*fails at ([0-9.]+)$/\1/p' <<<"$output")
+    [[ $began ]] || { echo "no rank said that it fails: $output" && return 1; }
+    awk -v a="$began" -v b="$1" -v limit="$2" 'BEGIN { exit !(b - a <= limit) }' ||
+        { echo "ended at $1, the rank failed at $began: $output" && return 1; }
+    info "ended $(awk -v a="$began" -v b="$1" 'BEGIN { printf "%.2f", b - a }') s after the failure"
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# A training by real Horovod goes as it goes in one process.
+
+load ../cluster/helpers
+load ../cluster/launch
+load peers
+
+setup_file() {
+    peers
+    if [[ $PEERS_WHY ]]; then return 0; fi
+    timeout 60 "$PY" "$HERE/train.py" --alone >"$BATS_FILE_TMPDIR/alone"
+    suite --nodes 4
+}
+teardown_file() { cluster_down; }
+setup() { needs_peers; }
+teardown() { mend; }
+
+# as_alone: the losses in $output are those of one process, up to rounding.
+as_alone() {
+    paste "$BATS_FILE_TMPDIR/alone" <(grep '^epoch' <<<"$output") | awk '
+        { print }
+        $2 != $6 || $8 == "" { bad = 1 }
+        { off = $4 > $8 ? $4 - $8 : $8 - $4; if (off > 1e-9 * $4) bad = 1 }
+        NR == 1 { first = $8 }
+        END { if (bad || NR != 5 || $8 >= first / 2) exit 1 }'
+}
+
+@test "on one machine, with one, two and four ranks" {
+    local np
+    for np in 1 2 4; do
+        run on_this "$HVDRUN" -np "$np" "$PY" "$HERE/train.py" "$BATS_TEST_TMPDIR"
+        exits 0
+        as_alone
+    done
+}
+
+@test "the comparison notices ranks that keep to their own gradients" {
+    run on_this "$HVDRUN" -np 2 "$PY" "$HERE/train.py" --apart
+    exits 0
+    if as_alone; then return 1; fi
+}
+
+@test "on the cluster, eight ranks on four hosts" {
+    local with
+    needs_cluster
+    for with in srun hvdrun; do
+        run launch "$with" -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/train.py"
+        exits 0
+        as_alone
+    done
+    assert_no_leftovers
+}
+
+@test "on the cluster, three ranks on one host and one on another" {
+    needs_cluster
+    run launch srun -N2 -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 "$PY" "$HERE/train.py"
+    exits 0
+    as_alone
+    assert_no_leftovers
+}
