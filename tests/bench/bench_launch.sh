@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# bench_launch.sh - what --hvd and hvdrun add to srun, on the test cluster.
+#
+# Brings up a cluster of its own, compares in one run (medians of ROUNDS, 11):
+#   - on the batch host of an allocation, where the rendezvous runs with the launcher
+#   - on the login host, where each command gets its own allocation and the
+#     rendezvous runs on the first node
+# and the time until the first allreduce of real Gloo ranks.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+B=$(cd "$top" && realpath "${B:-build}")
+rounds=${ROUNDS:-11}
+name=bench$$
+cluster="$top/scripts/cluster/hvd-cluster"
+export HVD_PATH="$B/bin"
+
+finish() { "$cluster" down --name "$name" >/dev/null 2>&1 || true; }
+trap finish EXIT
+"$cluster" up --name "$name" --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" >/dev/null
+
+tasks="-N4 -n8 --ntasks-per-node=2 --overcommit"
+step="$tasks --overlap"
+inside() { "$cluster" exec --name "$name" -- salloc -Q -N4 -n8 --ntasks-per-node=2 \
+	srun -N1 -n1 --overlap "$@"; }
+
+echo "== in an allocation, on the batch host: $step true"
+inside python3 "$here/launch_times.py" "$rounds" \
+	"srun=srun $step true" "srun --hvd=srun --hvd $step true" "hvdrun=hvdrun $step true"
+echo
+echo "== on the login host, an allocation for each: $tasks true"
+"$cluster" exec --name "$name" -- python3 "$here/launch_times.py" "$rounds" \
+	"srun=srun -Q $tasks true" "srun --hvd=srun -Q --hvd $tasks true" "hvdrun=hvdrun -Q $tasks true"
+echo
+echo "== srun with the plugin configured but not asked for, against srun without it"
+"$cluster" up --name "$name-bare" >/dev/null
+trap 'finish; "$cluster" down --name "$name-bare" >/dev/null 2>&1 || true' EXIT
+for round in 1 2 3; do
+	printf 'without, round %d: ' "$round"
+	"$cluster" exec --name "$name-bare" -- python3 "$here/launch_times.py" "$rounds" "srun=srun -Q $tasks true" | tail -1
+	printf 'with,    round %d: ' "$round"
+	"$cluster" exec --name "$name" -- python3 "$here/launch_times.py" "$rounds" "srun=srun -Q $tasks true" | tail -1
+done
+if [ -x "$B/bin/hvd-selftest" ]; then
+	echo
+	echo "== milliseconds from a Gloo rank's main() to its first allreduce (8 ranks), and from before the launch"
+	for launch in "srun --hvd" hvdrun; do
+		for _ in 1 2 3 4 5; do
+			inside bash -c "$launch $step hvd-selftest --quick --json --since \$(date +%s.%N)" |
+				jq -r '.time_ms | "\(.main_to_first_allreduce) \(.launch_to_first_allreduce)"'
+		done | sort -n | awk -v l="$launch" '{ a[NR] = $0 } END { printf "%-12s median of %d: %s\n", l, NR, a[int((NR + 1) / 2)] }'
+	done
+fi
