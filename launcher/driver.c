@@ -139,6 +139,7 @@ static void make_plan(struct hvd_driver *dr)
 		fail(dr, &why);
 		return;
 	}
+	dr->plan.mpi = dr->opts->mpi;
 	dr->have_plan = true;
 	dr->has_plan = hvd_xcalloc((size_t)dr->plan.layout.size, sizeof(*dr->has_plan));
 	hvd_venue_settle(&dr->venue, &dr->plan, &dr->roster);

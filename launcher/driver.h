@@ -40,6 +40,7 @@ struct hvd_driver_opts {
 	bool timeout_from_first;    /* the deadline counts from the first shim: who knows how long the queue is */
 	double start_timeout;       /* seconds */
 	enum hvd_where where;
+	bool mpi;              /* the workers' controller is MPI */
 	bool watch_hosts;      /* the backend starts ranks: have one shim per host stay connected */
 	bool progress;         /* say what is awaited when the start takes long */
 	struct hvd_strv nics;  /* empty: find them */

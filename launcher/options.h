@@ -162,6 +162,9 @@ int hvd_options_np(const struct hvd_options *o);
 /* Is -np to be added to srun_args as -n? True when it was given and -n was not. */
 bool hvd_options_np_for_srun(const struct hvd_options *o);
 
+/* Is the workers' controller MPI: --mpi, --jsrun? */
+bool hvd_options_mpi(const struct hvd_options *o);
+
 /* Is the option with this long name on (a flag), or has it a value (others)? True for NULL. */
 bool hvd_options_on(const struct hvd_options *o, const char *name);
 

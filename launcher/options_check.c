@@ -5,6 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool hvd_options_mpi(const struct hvd_options *o)
+{
+	return o->controller == HVD_CONTROLLER_MPI || o->controller == HVD_CONTROLLER_JSRUN;
+}
+
 bool hvd_options_on(const struct hvd_options *o, const char *name)
 {
 	const struct hvd_optset set = hvd_options_set();

@@ -203,6 +203,8 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_roster *roste
 	const struct hvd_node *node = &roster->nodes[h];
 	char *list = plan->local ? hvd_xstrdup("lo") : iface_list(plan, node, h);
 	struct hvd_emit in = {
+		.mpi = plan->mpi,
+		.one_machine = plan->local,
 		.place = place,
 		.hostname = node->name,
 		.iface = plan->local ? "lo" : node->ifaces[plan->networks.v[0].iface[h]].name,

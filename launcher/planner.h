@@ -25,6 +25,7 @@ struct hvd_endpoints {
 struct hvd_plan {
 	struct hvd_layout layout;
 	bool local; /* one machine: loopback, no networks */
+	bool mpi;   /* the workers' controller is MPI (emit.h); the caller's to set */
 	struct hvd_networks networks;
 	int8_t *endpoint; /* per host: which of the endpoints */
 	const struct hvd_endpoints *endpoints;

@@ -25,6 +25,7 @@ void hvd_driver_opts_from(const struct hvd_options *o, struct hvd_driver_opts *o
 
 	opts->start_timeout = hvd_start_timeout(o);
 	opts->where = where[o->rendezvous];
+	opts->mpi = hvd_options_mpi(o);
 	opts->trace = o->trace;
 	opts->progress = isatty(STDERR_FILENO) == 1;
 	hvd_strv_add_all(&opts->nics, o->nics.v);

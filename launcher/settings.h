@@ -13,7 +13,7 @@
 /* How long the whole start may take, in seconds. */
 double hvd_start_timeout(const struct hvd_options *o);
 
-/* Take over time limit, rendezvous place, interfaces, trace file and the workers' tunables. Adds to `opts`;
+/* Take over time limit, rendezvous place, controller, interfaces, trace file and the workers' tunables. Adds to `opts`;
  * strings stay the options'. */
 void hvd_driver_opts_from(const struct hvd_options *o, struct hvd_driver_opts *opts);
 

@@ -13,7 +13,11 @@
 #include "layout.h"
 #include "strv.h"
 
+#include <stdbool.h>
+
 struct hvd_emit {
+	bool mpi; /* the workers' controller is MPI: whatever started the ranks tells them rank and size */
+	bool one_machine;
 	const struct hvd_place *place;
 	const char *hostname;       /* the same on all ranks of a host, another on every other host */
 	const char *iface;          /* the best interface of this host that all hosts share */
@@ -22,7 +26,12 @@ struct hvd_emit {
 	in_port_t port;
 };
 
-/* Set the variables of every framework in `env`. */
+/* Set the variables of every framework in `env`. A name may be "A?B": A, unless the rank's environment has A or B
+ * already; hvd_emit_name() settles it. */
 void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env);
+
+/* The variable to set in the environment `envp` (NULL-terminated) for a name as above, or NULL when none is to be set.
+ * Caller frees. */
+char *hvd_emit_name(const char *name, char *const *envp);
 
 #endif

@@ -2,6 +2,7 @@
 #include "rank.h"
 
 #include "agent.h"
+#include "emit.h"
 #include "link.h"
 #include "output.h"
 #include "serve.h"
@@ -55,8 +56,11 @@ static void on_plan(const json_t *plan, void *arg)
 
 	json_object_foreach(json_object_get(plan, "env"), name, value)
 	{
-		if (json_is_string(value))
-			hvd_strv_addf(&fetch->env, "%s=%s", name, json_string_value(value));
+		char *set = json_is_string(value) ? hvd_emit_name(name, environ) : NULL;
+
+		if (set)
+			hvd_strv_addf(&fetch->env, "%s=%s", set, json_string_value(value));
+		free(set);
 	}
 	fetch->keep = json_is_true(json_object_get(plan, "keep"));
 	end(fetch, 0);
