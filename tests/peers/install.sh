@@ -17,6 +17,9 @@
 #     --where   print the folder, and do nothing
 #     --check   only say, by the exit status, whether it is there
 #     --anew    remove what is there first
+#
+# --mpi in front of these: a second Horovod, with Open MPI besides Gloo, in the folder DIR/mpi. Which of the two a worker
+# of it uses is told by its environment; without a word it is MPI, so it is not what the other tests run.
 
 set -euo pipefail
 
@@ -43,6 +46,9 @@ file:/usr/include/python3.*/Python.h          python3-dev
 file:/usr/include/pybind11/pybind11.h         pybind11-dev
 file:/usr/include/torch/csrc/api/include/torch/torch.h  libtorch-dev
 NEEDS
+	[[ ! $mpi ]] || echo "\
+cmd:mpicxx.openmpi                libopenmpi-dev
+cmd:mpirun.openmpi                openmpi-bin"
 }
 
 where() {
@@ -130,30 +136,34 @@ horovod() {
 		#!/bin/sh
 		case $1 in
 		--*) exec cmake "$@" ;;
-		*) exec cmake '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG' -DCMAKE_POLICY_VERSION_MINIMUM=3.5 "$@" ;;
+		*) exec cmake '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG' -DCMAKE_POLICY_VERSION_MINIMUM=3.5 \
+			-DMPI_CXX_COMPILER=mpicxx.openmpi "$@" ;;
 		esac
 	WRAPPER
 	chmod 755 "$dir/cmake"
+	if [[ $mpi ]]; then export HOROVOD_WITH_MPI=1; else export HOROVOD_WITHOUT_MPI=1; fi
 	say "compiling Horovod $VERSION (some minutes); the log: $log"
 	seconds=900 HOROVOD_CMAKE=$dir/cmake MAKEFLAGS=-j$(nproc) \
 		HOROVOD_WITH_GLOO=1 HOROVOD_WITH_PYTORCH=1 \
-		HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
+		HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
 		pip install --verbose --no-deps --no-build-isolation "$dir/sdist/horovod-$VERSION.tar.gz" ||
 		give_up 1 "Horovod $VERSION does not compile here: $(grep -E ' error: |rror [0-9]+$' "$log" | head -n 1); see $log"
-	timeout 60 "$dir/venv/bin/python" -c 'import horovod.torch as hvd; assert hvd.gloo_built() and not hvd.mpi_built()' \
-		</dev/null >>"$log" 2>&1 || give_up 1 "Horovod is installed, but does not work; see $log"
+	timeout 60 "$dir/venv/bin/python" -c 'import horovod.torch as hvd
+assert hvd.gloo_built() and hvd.mpi_built() == bool("'"$mpi"'")' </dev/null >>"$log" 2>&1 || give_up 1 "Horovod is installed, but does not work; see $log"
 }
 
 # Another Horovod, another PyTorch, another Python: to be built anew.
 recipe() {
-	echo "$VERSION $SDIST_SHA256 $(dpkg-query -W -f '${Package} ${Version} ' python3-torch python3 2>/dev/null || true)"
+	echo "${mpi:+mpi }$VERSION $SDIST_SHA256 $(dpkg-query -W -f '${Package} ${Version} ' python3-torch python3 2>/dev/null || true)"
 }
 
 ready() { [[ -e $dir/ready && $(<"$dir/ready") == "$(recipe)" ]]; }
 
 main() {
 	local anew=''
-	dir=$(where)
+	mpi=''
+	if [[ ${1-} == --mpi ]]; then mpi=1 && shift; fi
+	dir=$(where)${mpi:+/mpi}
 	case ${1-} in
 	'') ;;
 	--where) echo "$dir" && return 0 ;;
