@@ -103,7 +103,7 @@ $(B)/%.a:
 
 $(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
 $(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
-$(B)/bin/hvd-rendezvous: $(B)/obj/launcher/main_rendezvous.o $(B)/libhvd.a
+$(B)/bin/hvd-rendezvous: $(B)/obj/launcher/main_rendezvous.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(B)/libtask.a $(B)/libhvd.a
 $(B)/bin/% $(B)/libexec/hvd/%:
 	@mkdir -p $(@D)
