@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bind.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* The library takes what execve(2) takes: pointers that are not const, to what it does not change. */
 #define WORDS(...) ((char **)(const char *[]){__VA_ARGS__})
@@ -131,22 +122,6 @@ static void the_affinity_mask_is_honoured(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
-static void make(const char *root, const char *path, const char *text)
-{
-	char full[256];
-	FILE *f;
-
-	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		snprintf(full, sizeof(full), "%s%.*s", root, (int)(slash - path), path);
-		mkdir(full, 0700);
-	}
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	f = fopen(full, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	assert_int_equal(fclose(f), 0);
-}
-
 static void gpus_are_counted(void **state)
 {
 	char root[] = "/tmp/hvd-test-gpu-XXXXXX", rm[64];
@@ -157,15 +132,15 @@ static void gpus_are_counted(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(root));
 	assert_int_equal(hvd_gpu_count(root, none), 0);
-	make(root, "/sys/class/kfd/kfd/topology/nodes/0/gpu_id", "0\n");
-	make(root, "/sys/class/kfd/kfd/topology/nodes/1/gpu_id", "54321\n");
+	make_file(root, "/sys/class/kfd/kfd/topology/nodes/0/gpu_id", "0\n");
+	make_file(root, "/sys/class/kfd/kfd/topology/nodes/1/gpu_id", "54321\n");
 	assert_int_equal(hvd_gpu_count(root, none), 1);
-	make(root, "/dev/nvidia0", "");
-	make(root, "/dev/nvidia1", "");
-	make(root, "/dev/nvidia10", "");
-	make(root, "/dev/nvidiactl", "");
-	make(root, "/dev/nvidia-uvm", "");
-	make(root, "/dev/nvidia", "");
+	make_file(root, "/dev/nvidia0", "");
+	make_file(root, "/dev/nvidia1", "");
+	make_file(root, "/dev/nvidia10", "");
+	make_file(root, "/dev/nvidiactl", "");
+	make_file(root, "/dev/nvidia-uvm", "");
+	make_file(root, "/dev/nvidia", "");
 	assert_int_equal(hvd_gpu_count(root, none), 3);
 	assert_int_equal(hvd_gpu_count(root, NULL), 3);
 	assert_int_equal(hvd_gpu_count(root, two), 2);

@@ -2,6 +2,7 @@
 #include "iface.h"
 #include "iface_netlink.h"
 #include "iface_sysfs.h"
+#include "unit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,19 +11,9 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* A datagram of netlink, put together piece by piece. */
 struct wire {
@@ -181,22 +172,6 @@ static void broken_messages_are_refused(void **state)
 	hvd_nl_clear(&d);
 }
 
-static void write_file(const char *root, const char *path, const char *text)
-{
-	char full[512];
-	FILE *f;
-
-	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		snprintf(full, sizeof(full), "%s%.*s", root, (int)(slash - path), path);
-		mkdir(full, 0700);
-	}
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	f = fopen(full, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	assert_int_equal(fclose(f), 0);
-}
-
 static void make_link(const char *root, const char *path, const char *to)
 {
 	char full[512];
@@ -225,23 +200,23 @@ static void sysfs_is_read(void **state)
 
 	(void)state;
 	assert_non_null(mkdtemp(root));
-	write_file(root, "/devices/pci0/0000:81/net/eth4/ifindex", "4\n");
-	write_file(root, "/devices/pci0/0000:81/net/eth4/address", "02:00:00:00:00:04\n");
-	write_file(root, "/devices/pci0/0000:81/net/eth4/speed", "200000\n");
-	write_file(root, "/devices/pci0/0000:81/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
-	write_file(root, "/devices/pci0/0000:81/numa_node", "1\n");
-	write_file(root, "/devices/pci0/0000:82/net/ib0/ifindex", "5\n");
-	write_file(root, "/devices/pci0/0000:82/net/ib0/dev_port", "1\n");
-	write_file(root, "/devices/pci0/0000:82/infiniband/mlx5_1/ports/1/rate", "40 Gb/sec (4X QDR)\n");
-	write_file(root, "/devices/pci0/0000:82/infiniband/mlx5_1/ports/2/rate", "100 Gb/sec (4X EDR)\n");
-	write_file(root, "/devices/pci0/0000:82/virtio2/x", "");
-	write_file(root, "/devices/pci0/0000:82/numa_node", "-1\n");
-	write_file(root, "/devices/pci0/0000:82/local_cpulist", "0\n");
-	write_file(root, "/devices/pci0/numa_node", "0\n");
-	write_file(root, "/devices/system/node/online", "0-1\n");
+	make_file(root, "/devices/pci0/0000:81/net/eth4/ifindex", "4\n");
+	make_file(root, "/devices/pci0/0000:81/net/eth4/address", "02:00:00:00:00:04\n");
+	make_file(root, "/devices/pci0/0000:81/net/eth4/speed", "200000\n");
+	make_file(root, "/devices/pci0/0000:81/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
+	make_file(root, "/devices/pci0/0000:81/numa_node", "1\n");
+	make_file(root, "/devices/pci0/0000:82/net/ib0/ifindex", "5\n");
+	make_file(root, "/devices/pci0/0000:82/net/ib0/dev_port", "1\n");
+	make_file(root, "/devices/pci0/0000:82/infiniband/mlx5_1/ports/1/rate", "40 Gb/sec (4X QDR)\n");
+	make_file(root, "/devices/pci0/0000:82/infiniband/mlx5_1/ports/2/rate", "100 Gb/sec (4X EDR)\n");
+	make_file(root, "/devices/pci0/0000:82/virtio2/x", "");
+	make_file(root, "/devices/pci0/0000:82/numa_node", "-1\n");
+	make_file(root, "/devices/pci0/0000:82/local_cpulist", "0\n");
+	make_file(root, "/devices/pci0/numa_node", "0\n");
+	make_file(root, "/devices/system/node/online", "0-1\n");
 	make_link(root, "/devices/pci0/0000:81/net/eth4/device", "../..");
 	make_link(root, "/devices/pci0/0000:82/net/ib0/device", "../..");
-	write_file(root, "/class/net/.keep", "");
+	make_file(root, "/class/net/.keep", "");
 	make_link(root, "/class/net/eth4", "../../devices/pci0/0000:81/net/eth4");
 	make_link(root, "/class/net/ib0", "../../devices/pci0/0000:82/net/ib0");
 
@@ -256,17 +231,17 @@ static void sysfs_is_read(void **state)
 	/* The bus above the device knows. */
 	assert_int_equal(hvd_nic_numa(root, "ib0", &numa), 0);
 	/* Nobody does: the CPUs near it decide, by this machine's topology. */
-	write_file(root, "/devices/pci0/numa_node", "-1\n");
+	make_file(root, "/devices/pci0/numa_node", "-1\n");
 	assert_true(hvd_nic_numa(root, "ib0", &numa) >= -1);
 	assert_true(numa.tried);
 	hvd_numa_clear(&numa);
 	/* One node, no choice. */
-	write_file(root, "/devices/system/node/online", "0\n");
+	make_file(root, "/devices/system/node/online", "0\n");
 	assert_int_equal(hvd_nic_numa(root, "eth4", &numa), 0);
 	assert_int_equal(hvd_nic_numa(root, "nothing", &numa), -1);
 	hvd_numa_clear(&numa);
 	/* No link: reading the speed fails, or it is -1. */
-	write_file(root, "/devices/pci0/0000:81/net/eth4/speed", "-1\n");
+	make_file(root, "/devices/pci0/0000:81/net/eth4/speed", "-1\n");
 	hvd_nic_read(&nic, root, &roce, -1);
 	assert_int_equal(nic.speed, -1);
 	/* The same name in another network namespace. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -54,6 +55,23 @@ static inline uint32_t dice(uint32_t *state)
 	*state ^= *state >> 17;
 	*state ^= *state << 5;
 	return *state;
+}
+
+/* A file below `root`, with the folders that lead to it: a piece of /sys or /dev. */
+static inline void make_file(const char *root, const char *path, const char *text)
+{
+	char full[512];
+	FILE *f;
+
+	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		snprintf(full, sizeof(full), "%s%.*s", root, (int)(slash - path), path);
+		mkdir(full, 0700);
+	}
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	f = fopen(full, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
 }
 
 #endif
