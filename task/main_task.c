@@ -5,6 +5,9 @@
  *   hvd-task --plan                fetch this rank's plan, print it as NAME=VALUE, each with a NUL
  *                                  (the SPANK plugin turns it into the task's environment)
  *   hvd-task -- COMMAND            fetch this rank's plan, run COMMAND in it, report how it ended
+ *   hvd-task --mpi=HOST:SLOTS,… -- COMMAND
+ *                                  the same where an MPI starts the ranks: they are put on these hosts, slot by
+ *                                  slot; the rank ends with what started it
  *   hvd-task --host=INDEX:HOSTS:NAME --ranks=FIRST:COUNT -- COMMAND
  *                                  start all ranks of this host and watch them; with --stdin the launch's
  *                                  environment, directory and key come on stdin (lib/preamble.h)
@@ -29,8 +32,8 @@
 #include <string.h>
 
 static const char usage[] =
-	"usage: hvd-task --plan | hvd-task [--host=N:NODES:NAME --ranks=FIRST:COUNT [--stdin]] [--label=srun|horovod] "
-	"[--timestamps] [--output-dir=DIR] [--size=N] [--bind] -- COMMAND… | "
+	"usage: hvd-task --plan | hvd-task [--mpi=HOST:SLOTS,… | --host=N:NODES:NAME --ranks=FIRST:COUNT [--stdin]] "
+	"[--label=srun|horovod] [--timestamps] [--output-dir=DIR] [--size=N] [--bind] -- COMMAND… | "
 	"hvd-task --serve\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
 
@@ -43,7 +46,7 @@ enum mode {
 
 struct args {
 	enum mode mode;
-	const char *host, *ranks;
+	const char *host, *ranks, *mpi;
 	bool from_stdin;
 	struct hvd_host_opts opts;
 };
@@ -52,19 +55,13 @@ struct args {
 static int parse(int argc, char **argv, struct args *args)
 {
 	static const struct option options[] = {
-		{"plan", no_argument, NULL, 'p'},
-		{"host", required_argument, NULL, 'h'},
-		{"ranks", required_argument, NULL, 'r'},
-		{"label", required_argument, NULL, 'l'},
-		{"timestamps", no_argument, NULL, 't'},
-		{"output-dir", required_argument, NULL, 'o'},
-		{"size", required_argument, NULL, 'n'},
-		{"bind", no_argument, NULL, 'b'},
-		{"serve", no_argument, NULL, 's'},
-		{"stdin", no_argument, NULL, 'i'},
-		{"help", no_argument, NULL, '?' + 256},
-		{"version", no_argument, NULL, 'V'},
-		{NULL, 0, NULL, 0},
+		{"plan", no_argument, NULL, 'p'},        {"host", required_argument, NULL, 'h'},
+		{"ranks", required_argument, NULL, 'r'}, {"label", required_argument, NULL, 'l'},
+		{"timestamps", no_argument, NULL, 't'},  {"output-dir", required_argument, NULL, 'o'},
+		{"size", required_argument, NULL, 'n'},  {"bind", no_argument, NULL, 'b'},
+		{"mpi", required_argument, NULL, 'm'},   {"serve", no_argument, NULL, 's'},
+		{"stdin", no_argument, NULL, 'i'},       {"help", no_argument, NULL, '?' + 256},
+		{"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
 	};
 	struct hvd_output_style *style = &args->opts.output;
 	int c;
@@ -96,6 +93,9 @@ static int parse(int argc, char **argv, struct args *args)
 		case 'b':
 			args->opts.bind = true;
 			break;
+		case 'm':
+			args->mpi = optarg;
+			break;
 		case 's':
 			args->mode = MODE_SERVE;
 			break;
@@ -114,7 +114,7 @@ static int parse(int argc, char **argv, struct args *args)
 		}
 	}
 	args->opts.argv = argv + optind;
-	if ((args->mode == MODE_HOST ? !args->ranks : args->from_stdin) ||
+	if ((args->mpi && args->mode != MODE_RUN) || (args->mode == MODE_HOST ? !args->ranks : args->from_stdin) ||
 	    (args->mode == MODE_RUN || args->mode == MODE_HOST) != (optind < argc)) {
 		fputs(usage, stderr);
 		return 2;
@@ -136,6 +136,7 @@ static int prepare(const struct args *args, struct hvd_boot *boot, struct hvd_ta
 	}
 	if ((!args->from_stdin && hvd_boot_parse(text, boot, &err) != 0) ||
 	    (args->mode == MODE_HOST ? hvd_taskinfo_host(args->host, args->ranks, info, &err)
+	     : args->mpi             ? hvd_taskinfo_mpi(args->mpi, info, &err)
 				     : hvd_taskinfo_slurm(info, &err)) != 0) {
 		hvd_log_err(log, &err);
 		return 1;
@@ -159,6 +160,8 @@ int main(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	if (args.mpi)
+		hvd_rank_follow();
 	signal(SIGPIPE, SIG_IGN); /* a peer that goes is an error to handle; the command gets the default back */
 	status = prepare(&args, &boot, &info, &log);
 	if (status != 0)
@@ -169,7 +172,7 @@ int main(int argc, char **argv)
 		status = hvd_rank_print_plan(&boot, &info, &log);
 		break;
 	case MODE_RUN:
-		status = hvd_rank_run(&boot, &info, args.opts.argv, &args.opts.output, &log);
+		status = hvd_rank_run(&boot, &info, args.opts.argv, &args.opts.output, args.mpi != NULL, &log);
 		break;
 	case MODE_HOST:
 		status = hvd_host_run(&boot, &info, &args.opts, &log);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +28,12 @@
 
 /* When a task fails srun ends the step, and loses what the task said in the moment before: give it time to arrive. */
 #define LAST_WORDS_MS 100
+/* How long a command has after SIGTERM when what started this rank has gone. */
+#define ORPHAN_SECONDS 5
+/* How often, 10 ms apart, what the command has left is looked for. */
+#define LEFT_TRIES 100
+/* Sent to a shim when its parent ends; nobody else sends it. */
+#define ORPHAN_SIGNAL (SIGRTMIN + 7)
 
 extern char **environ;
 
@@ -225,7 +232,57 @@ struct command {
 	struct hvd_output *out[2];
 	pid_t pid;
 	int status;
+	bool follow;
+	pid_t parent; /* what started the shim */
 };
+
+void hvd_rank_follow(void)
+{
+	prctl(PR_SET_PDEATHSIG, ORPHAN_SIGNAL);
+}
+
+/* Wait for the command, up to so many seconds. */
+static bool ends_within(struct command *cmd, int seconds)
+{
+	struct timespec most = {.tv_sec = seconds};
+	sigset_t chld;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	for (;;) {
+		if (waitpid(cmd->pid, &cmd->status, WNOHANG) == cmd->pid)
+			return true;
+		if (sigtimedwait(&chld, NULL, &most) < 0 && errno == EAGAIN)
+			return false;
+	}
+}
+
+/* Processes that outlived the command are this shim's, which has made itself their reaper. */
+static void end_left(void)
+{
+	struct timespec moment = {.tv_nsec = 10000000};
+
+	for (int tries = 0; tries < LEFT_TRIES && hvd_kill_children() > 0; tries++) {
+		nanosleep(&moment, NULL);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+}
+
+/* What started the rank has gone: so must the rank. The shim has all signals blocked, and goes last. */
+static void end_orphan(struct command *cmd)
+{
+	bool leads = getpgrp() == getpid();
+
+	if (getppid() == cmd->parent)
+		return; /* only a thread of it */
+	kill(leads ? 0 : cmd->pid, SIGTERM);
+	ends_within(cmd, ORPHAN_SECONDS);
+	end_left();
+	if (leads)
+		kill(0, SIGKILL);
+	_exit(1);
+}
 
 static void on_output_end(void *arg)
 {
@@ -242,9 +299,24 @@ static void on_child(evutil_socket_t sig, short what, void *arg)
 		event_base_loopbreak(cmd->base);
 }
 
+static void on_orphan(evutil_socket_t sig, short what, void *arg)
+{
+	(void)sig;
+	(void)what;
+	end_orphan(arg);
+}
+
 static void wait_plainly(struct command *cmd)
 {
-	while (waitpid(cmd->pid, &cmd->status, 0) < 0 && errno == EINTR)
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, ORPHAN_SIGNAL);
+	while (cmd->follow && waitpid(cmd->pid, &cmd->status, WNOHANG) == 0)
+		if (sigwaitinfo(&set, NULL) == ORPHAN_SIGNAL)
+			end_orphan(cmd);
+	while (!cmd->follow && waitpid(cmd->pid, &cmd->status, 0) < 0 && errno == EINTR)
 		;
 }
 
@@ -252,15 +324,18 @@ static void wait_plainly(struct command *cmd)
 static int run_labelled(struct command *cmd, struct hvd_spawn *spawn, int rank, const struct hvd_output_style *style,
 			struct hvd_err *err)
 {
-	struct event *child;
+	struct event *child, *orphan;
 	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc = 0;
 	sigset_t chld;
 
 	cmd->base = event_base_new();
 	child = evsignal_new(cmd->base, SIGCHLD, on_child, cmd);
 	event_add(child, NULL);
+	orphan = evsignal_new(cmd->base, ORPHAN_SIGNAL, on_orphan, cmd);
+	event_add(orphan, NULL);
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
+	sigaddset(&chld, ORPHAN_SIGNAL);
 	sigprocmask(SIG_UNBLOCK, &chld, NULL);
 	for (int s = 0; s < 2 && rc == 0; s++) {
 		if (pipe2(pipes[s], O_CLOEXEC) != 0) {
@@ -282,6 +357,7 @@ static int run_labelled(struct command *cmd, struct hvd_spawn *spawn, int rank, 
 	for (int s = 0; s < 2; s++)
 		hvd_output_destroy(cmd->out[s]);
 	event_free(child);
+	event_free(orphan);
 	event_base_free(cmd->base);
 	return rc;
 }
@@ -304,12 +380,12 @@ static int run_command(struct command *cmd, struct hvd_spawn *spawn, int rank, c
 }
 
 int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
-		 const struct hvd_output_style *style, const struct hvd_log *log)
+		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log)
 {
 	struct fetch fetch = {.log = log, .info = info};
 	struct hvd_spawn spawn = {.path = argv[0], .argv = argv, .keep_fds = 1, .parent_death_signal = SIGKILL};
 	struct hvd_output_style sized = *style;
-	struct command cmd = {0};
+	struct command cmd = {.follow = follow, .parent = getppid()};
 	struct hvd_strv env = {0};
 	struct hvd_err err = {0};
 	int status = fetch_plan(&fetch, boot);
@@ -328,6 +404,8 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	}
 	hvd_strv_free(&fetch.env);
 	spawn.envp = env.v;
+	if (follow)
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	sized.size = (int)info->size;
 	status = run_command(&cmd, &spawn, (int)info->rank, &sized, &err);
 	hvd_strv_free(&env);
@@ -341,5 +419,7 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	if (cmd.status != 0 && !sent_to_all(cmd.status))
 		report_exit(boot, info, cmd.status);
 	say_done(&fetch);
+	if (follow)
+		end_left();
 	return mirror(cmd.status);
 }

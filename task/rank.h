@@ -20,8 +20,15 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
  * Fetch the plan and run the command in its environment, as a child, so that the driver learns from here
  * how the first failing rank ended (srun's own status is that of the signal which ended the others). Signals
  * for the task's group reach the command by themselves; the shim ends as the command did.
+ *
+ * `follow`, after hvd_rank_follow(): where no scheduler tracks the rank's processes, the shim does. When what started
+ * it has gone, or the command has ended, so has every process that the command has left (those of the group get
+ * SIGTERM and five seconds first when the command runs still).
  */
 int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
-		 const struct hvd_output_style *style, const struct hvd_log *log);
+		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log);
+
+/* First thing in the shim: from now on the end of its parent ends it. */
+void hvd_rank_follow(void);
 
 #endif

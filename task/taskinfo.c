@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "taskinfo.h"
 
+#include "alloc.h"
 #include "xalloc.h"
 
 #include <errno.h>
@@ -106,6 +107,84 @@ int hvd_taskinfo_slurm(struct hvd_taskinfo *info, struct hvd_err *err)
 {
 	memset(info, 0, sizeof(*info));
 	if (read_slurm(info, err) == 0)
+		return 0;
+	hvd_taskinfo_free(info);
+	return -1;
+}
+
+/* What an MPI calls them, by who it is; it is the first whose rank is there. NULL: it has no such variable. */
+static const struct mpi_names {
+	const char *rank, *size, *local_rank, *local_size;
+} mpi_names[] = {
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+	{"PMIX_RANK", NULL, NULL, NULL},
+};
+
+/* The host that has this rank when they are put slot by slot, and its ranks. */
+static int place(struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struct hvd_err *err)
+{
+	uint32_t first = 0;
+
+	info->nodes = (uint32_t)hosts->n_hosts;
+	for (; info->node < info->nodes; info->node++) {
+		uint32_t slots = (uint32_t)hosts->hosts[info->node].slots;
+
+		if (info->rank < first + slots) {
+			info->local_rank = info->rank - first;
+			info->local_size = slots;
+			info->ranks = hvd_xcalloc(slots, sizeof(*info->ranks));
+			for (uint32_t i = 0; i < slots; i++)
+				info->ranks[i] = first + i;
+			return set_name(info, hosts->hosts[info->node].name, err);
+		}
+		first += slots;
+	}
+	return hvd_err_set(err, HVD_E_PROTO, "MPI says that this is rank %u, and the launch has %d ranks", info->rank,
+			   hosts->slots);
+}
+
+/* The same variable, where there is one, must say the same. */
+static int agrees(const char *name, uint32_t want, struct hvd_err *err)
+{
+	uint32_t v;
+
+	if (!name || !getenv(name) || (only_number(getenv(name), HVD_MAX_RANKS, &v) == 0 && v == want))
+		return 0;
+	hvd_err_set(err, HVD_E_PROTO, "%s is %s, and not %u: ranks were not put on the hosts slot by slot", name,
+		    getenv(name), want);
+	return hvd_err_hint(err, "arguments for the MPI launcher must not change which rank goes to which host");
+}
+
+static int read_mpi(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	size_t n = sizeof(mpi_names) / sizeof(mpi_names[0]), i = 0;
+	struct hvd_alloc hosts;
+	int rc;
+
+	while (i < n - 1 && !getenv(mpi_names[i].rank))
+		i++;
+	if (!getenv(mpi_names[i].rank)) {
+		hvd_err_set(err, HVD_E_NOENT, "no MPI has said which rank this is");
+		return hvd_err_hint(err, "hvd-task --mpi is started by mpirun and its like, not by hand");
+	}
+	if (from_env(mpi_names[i].rank, NULL, HVD_MAX_RANKS - 1, &info->rank, err) != 0 ||
+	    hvd_alloc_from_hosts(&hosts, text, 0, err) != 0)
+		return -1;
+	info->size = (uint32_t)hosts.slots;
+	rc = place(info, &hosts, err);
+	hvd_alloc_clear(&hosts);
+	if (rc != 0 || agrees(mpi_names[i].size, info->size, err) != 0 ||
+	    agrees(mpi_names[i].local_rank, info->local_rank, err) != 0 ||
+	    agrees(mpi_names[i].local_size, info->local_size, err) != 0)
+		return -1;
+	return 0;
+}
+
+int hvd_taskinfo_mpi(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	memset(info, 0, sizeof(*info));
+	if (read_mpi(hosts, info, err) == 0)
 		return 0;
 	hvd_taskinfo_free(info);
 	return -1;

@@ -29,6 +29,11 @@ struct hvd_taskinfo {
  * free. */
 int hvd_taskinfo_slurm(struct hvd_taskinfo *info, struct hvd_err *err);
 
+/* Started by an MPI, which tells rank and size only: OMPI_COMM_WORLD_* (Open MPI, IBM Spectrum MPI), PMI_RANK with
+ * MPI_LOCALRANKID (MPICH and Intel MPI: hydra), else PMIX_RANK. `hosts` is where the launcher had it put them,
+ * "HOST:SLOTS,…", slot by slot; an MPI that says otherwise is an error. */
+int hvd_taskinfo_mpi(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err);
+
 /* As the launcher told a shim that starts a whole host: `host` is "INDEX:HOSTS:NAME", `ranks` "FIRST:COUNT". */
 int hvd_taskinfo_host(const char *host, const char *ranks, struct hvd_taskinfo *info, struct hvd_err *err);
 
