@@ -1,32 +1,17 @@
 #!/usr/bin/env bats
-# hvdrun on listed hosts, without a scheduler, through a real sshd on each of them. Its keys and configuration, and what
-# alice has in ~/.ssh, are in the cluster's own folder.
+# hvdrun on listed hosts, without a scheduler, through a real sshd on each of them.
 
 load helpers
 load launch
+load sshd
 
 TTY=$BATS_TEST_DIRNAME/on_tty
 EIGHT=hvdn1:2,hvdn2:2,hvdn3:2,hvdn4:2
 
 setup_file() {
-    if [[ ! -x /usr/sbin/sshd ]] || ! command -v ssh-keygen >/dev/null; then skip "OpenSSH is not installed"; fi
+    if ! sshd_can; then skip "OpenSSH is not installed"; fi
     suite_up --nodes 4
-    local host ssh
-    ssh="$(home)/.ssh"
-    SSHD=$(cluster path)/sshd
-    export SSHD
-    mkdir -p "$SSHD" "$ssh"
-    for key in hvdn1 hvdn2 hvdn3 hvdn4 other; do ssh-keygen -q -t ed25519 -N '' -f "$SSHD/$key"; done
-    ssh-keygen -q -t ed25519 -N '' -f "$ssh/id_ed25519"
-    cp "$ssh/id_ed25519.pub" "$SSHD/authorized_keys"
-    chmod 755 "$SSHD"
-    chmod 644 "$SSHD/authorized_keys"
-    for host in hvdn1 hvdn2 hvdn3 hvdn4; do
-        echo "$host $(cut -d' ' -f1,2 "$SSHD/$host.pub")"
-    done >"$ssh/known_hosts"
-    chmod 700 "$ssh"
-    chown -R alice "$ssh" 2>/dev/null || as_root hvdlogin chown -R alice: "$ssh"
-    for host in hvdn1 hvdn2 hvdn3 hvdn4; do sshd_up "$host"; done
+    sshd_prepare hvdn1 hvdn2 hvdn3 hvdn4
 }
 teardown_file() { cluster_down; }
 setup() { KNOWN="$(home)/.ssh/known_hosts"; }
@@ -38,37 +23,12 @@ teardown() {
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do sshd_up "$host"; done
 }
 
-# sshd_up HOST [AUTHORIZED_KEYS]: unless it runs.
-sshd_up() {
-    as_root "$1" pgrep -x -f "/usr/sbin/sshd -f $SSHD/$1.conf.*" >/dev/null && return 0
-    cat >"$SSHD/$1.conf" <<END
-ListenAddress 0.0.0.0
-HostKey $SSHD/$1
-AuthorizedKeysFile ${2-$SSHD/authorized_keys}
-PidFile none
-UsePAM no
-StrictModes no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-END
-    as_root "$1" mkdir -p /run/sshd
-    as_root "$1" /usr/sbin/sshd -f "$SSHD/$1.conf" -E "$SSHD/$1.log" 3>&-
-}
-
-sshd_down() {
-    as_root "$1" pkill -KILL -x sshd || true
-}
-
 over_ssh() { on_login hvdrun --hosts "$@"; }
 
-# Nothing but the daemons, sshd waiting for logins among them.
-left_behind() {
-    cluster leftovers | grep -vE 'process +[0-9]+ root +sshd: /usr/sbin/sshd -f|listening 0.0.0.0:22 .*"sshd"'
-}
 nobody_left() {
-    wait_for "${1:-8}" clean || { left_behind && return 1; }
+    wait_for "${1:-8}" clean || { sshd_left_behind && return 1; }
 }
-clean() { [[ ! $(left_behind) ]]; }
+clean() { [[ ! $(sshd_left_behind) ]]; }
 
 # What the ranks print, in their order.
 ranks_say() { sort -n <<<"$output"; }
