@@ -11,6 +11,7 @@ rank 0 also the times that hvd.init() took. Anything wrong is an exception.
 
 usage: contexts.py
 """
+import faulthandler
 import os
 import socket
 import sys
@@ -90,6 +91,8 @@ def place(rank, size):
 
 
 def main():
+    # Whoever waits for ever says where, before the test's own deadline ends it.
+    faulthandler.dump_traceback_later(float(os.environ.get("HVD_TEST_DEADLINE", "60")) * 0.7)
     size = int(os.environ["HOROVOD_SIZE"])
     chosen = [list(range(0, size, 2)), list(range(1, size, 2))]
     sets = [(members, hvd.ProcessSet(members)) for members in chosen if 0 < len(members) < size]
