@@ -9,6 +9,7 @@
 #include "venue.h"
 #include "xalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ struct hvd_driver {
 	struct hvd_session *session;
 	const struct hvd_driver_ops *ops;
 	void (*host_came)(uint32_t host, void *arg);
+	int (*meeting_open)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
 	void *arg;
 	const struct hvd_log *log;
 
@@ -97,7 +99,18 @@ static void count_planned(struct hvd_driver *dr, uint32_t host, uint32_t rank)
 
 static json_t *rank_plan(struct hvd_driver *dr, uint32_t rank)
 {
-	return hvd_plan_env(&dr->plan, &dr->roster, rank, &dr->opts->env);
+	json_t *env = hvd_plan_env(&dr->plan, &dr->roster, rank, &dr->opts->env);
+	const struct hvd_endpoints *ep = dr->plan.endpoints;
+	char name[64], text[HVD_ADDR_TEXT];
+
+	if (dr->opts->meeting_env) {
+		snprintf(name, sizeof(name), "%s_ADDR", dr->opts->meeting_env);
+		hvd_addr_text(&ep->addrs[dr->plan.endpoint[dr->plan.layout.places[rank].host]], text);
+		json_object_set_new(env, name, json_string(text));
+		snprintf(name, sizeof(name), "%s_PORT", dr->opts->meeting_env);
+		json_object_set_new(env, name, json_sprintf("%u", ep->port));
+	}
+	return env;
 }
 
 /* Give a waiting shim what it waits for. The client may be gone afterwards. */
@@ -197,7 +210,8 @@ static void begin_meeting(struct hvd_driver *dr)
 	    (dr->opts->where == HVD_WHERE_BATCH && host == 0)) {
 		hvd_verbose(dr->log, "the rendezvous server runs on %s, with the driver", dr->self.host);
 		if (hvd_venue_open(&dr->venue, dr->base, &dr->session->key, dr->self.addrs, dr->self.n_addrs,
-				   dr->opts->port_lo, dr->opts->port_hi, host, dr->log, &why) != 0) {
+				   dr->opts->port_lo, dr->opts->port_hi, host, dr->log, &why) != 0 ||
+		    (dr->meeting_open && dr->meeting_open(hvd_meeting_server(dr->venue.meeting), dr->arg, &why) != 0)) {
 			fail(dr, &why);
 			return;
 		}
@@ -475,6 +489,16 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 void hvd_driver_watch_hosts(struct hvd_driver *dr, void (*came)(uint32_t host, void *arg))
 {
 	dr->host_came = came;
+}
+
+void hvd_driver_watch_meeting(struct hvd_driver *dr, int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err))
+{
+	dr->meeting_open = opened;
+}
+
+const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *dr)
+{
+	return dr->have_plan ? &dr->plan.layout : NULL;
 }
 
 void hvd_driver_give_up(struct hvd_driver *dr, const struct hvd_err *why)

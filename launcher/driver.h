@@ -47,7 +47,9 @@ struct hvd_driver_opts {
 	struct hvd_strv env;   /* NAME=VALUE for every rank */
 	struct hvd_strv names; /* the hosts' names, for messages; may be empty */
 	const char *trace;     /* file for the launch trace; NULL = none */
-	const char *id_text;   /* how shims identify themselves: "munge", "file:PATH", "fd:N" */
+	/* When set: X_ADDR and X_PORT in every rank's environment are the rendezvous that this rank reaches. */
+	const char *meeting_env;
+	const char *id_text; /* how shims identify themselves: "munge", "file:PATH", "fd:N" */
 };
 
 struct hvd_driver_ops {
@@ -60,6 +62,8 @@ struct hvd_driver_ops {
 };
 
 struct hvd_driver;
+struct hvd_layout;
+struct hvd_rv;
 
 /* `opts` (with what it points to), `session` and `log` are not owned and must outlive the driver. */
 struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_driver_opts *opts,
@@ -69,8 +73,14 @@ void hvd_driver_destroy(struct hvd_driver *driver); /* NULL is fine */
 
 /* Tell of each host that registers: its index. */
 void hvd_driver_watch_hosts(struct hvd_driver *driver, void (*came)(uint32_t host, void *arg));
+/* Tell when the rendezvous is open here, before any rank knows of it. -1 with err set: the start fails. */
+void hvd_driver_watch_meeting(struct hvd_driver *driver,
+			      int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err));
 /* Something outside the driver has made the start fail; `failed` is called, unless it was already. */
 void hvd_driver_give_up(struct hvd_driver *driver, const struct hvd_err *why);
+
+/* Who is where; NULL while there is no plan. */
+const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *driver);
 
 /* What shims need to find the driver. */
 void hvd_driver_boot(const struct hvd_driver *driver, struct hvd_boot *boot);

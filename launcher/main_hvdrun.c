@@ -87,7 +87,7 @@ static void driver_opts(const struct hvd_options *o, const struct hvd_backend *b
 	opts->timeout_from_first = !backend->starts_hosts; /* a job may queue for hours */
 	hvd_driver_opts_from(o, opts);
 	/* Shims that start hosts keep no rendezvous. */
-	if (backend->starts_hosts)
+	if (backend->starts_hosts || o->run_func)
 		opts->where = HVD_WHERE_LAUNCH;
 	for (int i = 0; backend->starts_hosts && i < launch->alloc.n_hosts; i++)
 		hvd_strv_add(&opts->names, launch->alloc.hosts[i].name);

@@ -117,6 +117,7 @@ struct hvd_options {
 	bool dry_run, json, selftest;
 	bool keep_going; /* a rank that fails does not end the others: --keep-going, -K0 */
 	char *trace, *config_file, *key_file;
+	char *run_func, *results; /* both or none */
 	int launcher;         /* enum hvd_launcher */
 	int rendezvous;       /* enum hvd_rendezvous_at */
 	double start_timeout; /* seconds */

@@ -127,6 +127,23 @@ static bool asks_srun(const struct hvd_options *o)
 	return false;
 }
 
+static int check_function(const struct hvd_options *o, struct hvd_err *err)
+{
+	if (!o->run_func != !o->results) {
+		hvd_err_set(err, HVD_E_USAGE, "--run-func and --results belong together");
+		return hvd_err_hint(err,
+				    "the one is the function, the other where the ranks' results go; see hvdrun(1)");
+	}
+	if (o->run_func && o->selftest)
+		return hvd_err_set(err, HVD_E_USAGE, "--run-func and --selftest cannot be given together");
+	if (o->run_func && o->rendezvous == HVD_RENDEZVOUS_BATCH) {
+		hvd_err_set(err, HVD_E_USAGE,
+			    "with --run-func the rendezvous runs where hvdrun does, not on the first node");
+		return hvd_err_hint(err, "leave --rendezvous=batch out");
+	}
+	return 0;
+}
+
 static int check_command(struct hvd_options *o, struct hvd_err *err)
 {
 	if (o->hold && o->command.n && *o->command.v[0] && is_host_list(o->command.v[0])) {
@@ -164,7 +181,7 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 	if (o->action != HVD_RUN)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
-	    check_command(o, err))
+	    check_function(o, err) || check_command(o, err))
 		return -1;
 	add_notes(o);
 	return 0;

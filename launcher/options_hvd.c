@@ -23,6 +23,13 @@ static const struct hvd_opt rows[] = {
 	{FLAG("dry-run", RUN, "Show what would be started, and start nothing", dry_run)},
 	{FLAG("selftest", RUN, "Instead of a command, run a worker that tests that all ranks reach each other",
 	      selftest)},
+	{TEXT("run-func", RUN, "FILE",
+	      "Give every rank the function in this file (or descriptor) at /runfunc/func of the rendezvous, and "
+	      "collect "
+	      "what the ranks return: for programs, as the Python module hvdrun is one",
+	      run_func)},
+	{TEXT("results", RUN, "FILE",
+	      "With --run-func, where the ranks' results go: a file, a pipe, or the number of a descriptor", results)},
 
 	{ROW("nics", REQUIRED, START, "LIST", "The same as --network-interfaces"), .type = HVD_OPT_LIST,
 	 .at = HVD_AT(nics)},

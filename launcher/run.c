@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run.h"
 
+#include "layout.h"
 #include "nofile.h"
 #include "procs.h"
+#include "runfunc.h"
 #include "settings.h"
 #include "spawn.h"
 #include "xalloc.h"
@@ -42,6 +44,7 @@ struct run {
 	struct hvd_result *result;
 	const struct hvd_log *log;
 	struct hvd_procs *procs;
+	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_procs_opts procs_opts;
 	char boot[HVD_BOOT_MAX];
 	int signal_fd;
@@ -113,6 +116,8 @@ static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
 	char text[64];
 
 	hvd_procs_rank_ended(run->procs, host);
+	if (status != 0 && run->func && !run->ending)
+		hvd_runfunc_failed(run->func, rank, host, status);
 	if (status == 0 || run->result->rank_failed || run->ending)
 		return;
 	run->result->rank_failed = true;
@@ -155,6 +160,61 @@ static void on_host_gone(const char *host, void *arg)
 		return;
 	snprintf(run->lost_host, sizeof(run->lost_host), "%s", host);
 	evtimer_add(run->host_lost, &tv);
+}
+
+/* ---- a function for every rank ---- */
+
+static int on_meeting(struct hvd_rv *rv, void *arg, struct hvd_err *err)
+{
+	return hvd_runfunc_serve(((struct run *)arg)->func, rv, err);
+}
+
+static void on_unread(void *arg)
+{
+	struct run *run = arg;
+
+	run->failed = true;
+	run->result->status = 1;
+	end_all(run);
+}
+
+static int open_func(struct run *run, struct hvd_err *err)
+{
+	const struct hvd_options *o = run->launch->options;
+
+	if (!o->run_func)
+		return 0;
+	run->opts->meeting_env = HVD_RUNFUNC_ENV;
+	hvd_strv_addf(&run->opts->env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
+	run->func = hvd_runfunc_open(run->base, o->run_func, o->results, on_unread, run, run->log, err);
+	return run->func ? 0 : -1;
+}
+
+/* The ranks have ended: is everyone's result there? */
+static void end_func(struct run *run)
+{
+	const struct hvd_layout *l = hvd_driver_layout(run->driver);
+	struct hvd_result *result = run->result;
+	int missing = 0, first = 0;
+	struct hvd_err why = {0};
+
+	for (int r = l ? l->size - 1 : -1; r >= 0; r--)
+		if (!hvd_runfunc_has(run->func, (uint32_t)r)) {
+			missing++;
+			first = r;
+		}
+	if (missing && result->status == 0) {
+		hvd_err_set(&why, HVD_E_FAILED, "rank %d ended without a result (%d of %d ranks did)", first, missing,
+			    l->size);
+		hvd_err_hint(&why, "the command must PUT one at /runfunc_result/%d before it ends; see hvdrun(1)",
+			     first);
+		hvd_err_host(&why, l->hosts[l->places[first].host].name);
+		hvd_log_err(run->log, &why);
+		result->status = 1;
+	}
+	if (hvd_runfunc_end(run->func, result->status, result->started, l ? (uint32_t)l->size : 0) != 0 &&
+	    result->status == 0)
+		result->status = 1;
 }
 
 /* ---- signals and children ---- */
@@ -287,12 +347,14 @@ static int begin(struct run *run, struct hvd_err *err)
 	run->hard_end = evtimer_new(run->base, on_hard_end, run);
 	run->host_lost = evtimer_new(run->base, on_lost_host, run);
 	run->procs = hvd_procs_create(run->base, run->launch, run->backend, &run->procs_opts, &procs_ops, run);
-	if (make_session(run, err) != 0 || catch_signals(run, err) != 0)
+	if (open_func(run, err) != 0 || make_session(run, err) != 0 || catch_signals(run, err) != 0)
 		return -1;
 	run->driver = hvd_driver_create(run->base, run->opts, &run->session, &ops, run, run->log, err);
 	if (!run->driver)
 		return -1;
 	hvd_driver_watch_hosts(run->driver, on_host_came);
+	if (run->func)
+		hvd_driver_watch_meeting(run->driver, on_meeting);
 	return start_all(run, err);
 }
 
@@ -314,6 +376,7 @@ static void cleanup(struct run *run)
 	if (run->backend->starts_hosts)
 		end_adopted();
 	hvd_driver_destroy(run->driver);
+	hvd_runfunc_close(run->func);
 	if (run->signals)
 		event_free(run->signals);
 	if (run->signal_fd >= 0)
@@ -345,6 +408,8 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 	rc = begin(&run, err);
 	if (rc == 0)
 		event_base_dispatch(run.base);
+	if (rc == 0 && run.func)
+		end_func(&run);
 	result->seconds = (double)(hvd_now() - run.began) / 1e9;
 	cleanup(&run);
 	return rc;
