@@ -45,7 +45,7 @@ CFLAGS_ALL   := -std=c11 $(OPT) $(WARN) $(CWARN) $(HARDEN) -fPIC -fvisibility=hi
 CXXFLAGS_ALL := -std=c++17 $(OPT) $(WARN) $(HARDEN) -fPIE $(CXXFLAGS)
 LDFLAGS_ALL  := -Wl,-z,relro,-z,now,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
-lib_src      := $(sort $(wildcard lib/*.c lib/*/*.c))
+lib_src      := $(sort $(wildcard lib/*.c lib/*/*.c lsf/*.c))
 launcher_src := $(sort $(filter-out launcher/main_%,$(wildcard launcher/*.c launcher/backends/*.c)))
 task_src     := $(sort $(filter-out task/main_%,$(wildcard task/*.c)))
 spank_src    := $(sort $(wildcard spank/*.c))

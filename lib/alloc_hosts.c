@@ -2,10 +2,10 @@
 /* Allocations that the user writes down: -H and hostfiles. */
 #include "alloc.h"
 
+#include "readfile.h"
 #include "slurm.h" /* HVD_MAX_RANKS */
 #include "xalloc.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,33 +227,20 @@ int hvd_alloc_parse_hostfile(struct hvd_alloc *out, const char *text, size_t len
 
 int hvd_alloc_from_hostfile(struct hvd_alloc *out, const char *path, int default_slots, struct hvd_err *err)
 {
-	char *text = NULL;
-	size_t len = 0, room = 0, got;
-	FILE *f = fopen(path, "re");
+	struct hvd_err why = {0};
+	size_t len;
+	char *text = hvd_read_file(path, MAX_FILE, "the hostfile", &len, &why);
 	int rc;
 
 	memset(out, 0, sizeof(*out));
-	if (!f) {
-		hvd_err_sys(err, "cannot open the hostfile %s", path);
+	if (!text) {
+		if (why.code == HVD_E_SYS)
+			why.code = HVD_E_USAGE;
 		if (err)
-			err->code = HVD_E_USAGE;
+			*err = why;
 		return -1;
 	}
-	do {
-		if (len == room) {
-			room = room ? room * 2 : 4096;
-			text = hvd_xrealloc(text, room, 1);
-		}
-		got = fread(text + len, 1, room - len, f);
-		len += got;
-	} while (got > 0 && len <= MAX_FILE);
-	if (ferror(f))
-		rc = hvd_err_sys(err, "cannot read the hostfile %s", path);
-	else if (len > MAX_FILE)
-		rc = hvd_err_set(err, HVD_E_LIMIT, "the hostfile %s is larger than %u bytes", path, MAX_FILE);
-	else
-		rc = hvd_alloc_parse_hostfile(out, text, len, path, default_slots, err);
-	fclose(f);
+	rc = hvd_alloc_parse_hostfile(out, text, len, path, default_slots, err);
 	free(text);
 	return rc;
 }

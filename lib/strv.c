@@ -102,6 +102,16 @@ const char *hvd_env_get(const struct hvd_strv *env, const char *name)
 	return i < env->n ? strchr(env->v[i], '=') + 1 : NULL;
 }
 
+const char *hvd_envp_get(char *const *envp, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; envp && *envp; envp++)
+		if (strncmp(*envp, name, len) == 0 && (*envp)[len] == '=')
+			return *envp + len + 1;
+	return NULL;
+}
+
 char *hvd_shell_quote(const char *s)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%^";

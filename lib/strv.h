@@ -27,6 +27,9 @@ void hvd_env_setf(struct hvd_strv *env, const char *name, const char *fmt, ...) 
 void hvd_env_unset(struct hvd_strv *env, const char *name);
 const char *hvd_env_get(const struct hvd_strv *env, const char *name); /* into the vector; NULL if not there */
 
+/* The value of a variable in an environment that is not ours to change; NULL if it is not there. */
+const char *hvd_envp_get(char *const *envp, const char *name);
+
 /* `s` as a shell word: quoted where the shell would change it. Caller frees. */
 char *hvd_shell_quote(const char *s);
 /* A whole argv as a line one can paste into a shell. Caller frees. */

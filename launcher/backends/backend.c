@@ -69,14 +69,20 @@ void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc)
 	hvd_strv_add_all(&proc->argv, launch->command);
 }
 
-int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err)
+bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)
 {
-	const struct hvd_options *o = launch->options;
-	int slots = o->slots_per_host > 0 ? o->slots_per_host : 0;
+	const char *path = hvd_envp_get(launch->envp, "PATH");
+	bool there = false;
 
-	if (o->hosts)
-		return hvd_alloc_from_hosts(&launch->alloc, o->hosts, slots, err);
-	return hvd_alloc_from_hostfile(&launch->alloc, o->hostfile, slots, err);
+	while (path && !there) {
+		size_t len = strcspn(path, ":");
+		char *file = hvd_xasprintf("%.*s/%s", (int)len, path, program);
+
+		there = access(file, X_OK) == 0;
+		free(file);
+		path = path[len] ? path + len + 1 : NULL;
+	}
+	return there;
 }
 
 bool hvd_launch_is_local(const char *name)
@@ -165,4 +171,5 @@ void hvd_launch_clear(struct hvd_launch *launch)
 	launch->procs = NULL;
 	launch->n_procs = 0;
 	hvd_alloc_clear(&launch->alloc);
+	hvd_lsf_clear(&launch->lsf);
 }

@@ -15,6 +15,7 @@
 #include "err.h"
 #include "launcher/options.h"
 #include "log.h"
+#include "lsf/lsf.h"
 #include "strv.h"
 
 #include <stdbool.h>
@@ -37,6 +38,7 @@ struct hvd_launch {
 	const struct hvd_log *log;
 	/* Out. */
 	struct hvd_alloc alloc; /* hosts and slots in use; empty when the backend gets its allocation itself */
+	struct hvd_lsf lsf;     /* inside an LSF job: what is known of them, as hvd_launch_hosts() found it */
 	struct hvd_proc *procs;
 	size_t n_procs;
 };
@@ -74,6 +76,13 @@ void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
 
 /* The hosts that the user listed (-H, --hostfile), as the launch's allocation. */
 int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err);
+/* … which must be among those of `granted`, unless that is empty. */
+int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err);
+/* The hosts to use, cut to the number of ranks asked for, as the launch's allocation: those that the user listed, else
+ * those of the LSF job. Inside an LSF job those listed must lie within it. HVD_E_NOENT when there are neither. */
+int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err);
+/* Is there a program of that name in the user's PATH? */
+bool hvd_launch_installed(const struct hvd_launch *launch, const char *program);
 /* Is that a name of the machine we are on? */
 bool hvd_launch_is_local(const char *host);
 /* Refuse what only srun does, rather than pass it over. */

@@ -17,30 +17,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char *env_of(const struct hvd_launch *launch, const char *name)
-{
-	size_t len = strlen(name);
-
-	for (char *const *e = launch->envp; *e; e++)
-		if (strncmp(*e, name, len) == 0 && (*e)[len] == '=')
-			return *e + len + 1;
-	return NULL;
-}
-
-static bool srun_installed(const struct hvd_launch *launch)
-{
-	const char *path = env_of(launch, "PATH");
-	char *file;
-	bool there = false;
-
-	for (; path && !there; path = path[strcspn(path, ":")] ? path + strcspn(path, ":") + 1 : NULL) {
-		file = hvd_xasprintf("%.*s/srun", (int)strcspn(path, ":"), path);
-		there = access(file, X_OK) == 0;
-		free(file);
-	}
-	return there;
-}
-
 /* Options that say what to allocate. Others of srun's (--label, --cpu-bind) make sense on one machine too. */
 static bool asks_for_nodes(const struct hvd_options *o)
 {
@@ -93,7 +69,8 @@ static bool asks_for_nodes(const struct hvd_options *o)
 /* Inside a job; or the user asks for one with options that only srun has. */
 static bool suits(const struct hvd_launch *launch)
 {
-	return hvd_alloc_in_slurm(launch->envp) || (asks_for_nodes(launch->options) && srun_installed(launch));
+	return hvd_alloc_in_slurm(launch->envp) ||
+	       (asks_for_nodes(launch->options) && hvd_launch_installed(launch, "srun"));
 }
 
 /* Did the user say here how many tasks there are and where? What a job's environment says of tasks and nodes, which
@@ -120,7 +97,7 @@ static int asked_np(const struct hvd_options *o)
 /* Was the job itself submitted with a number of tasks? Then srun knows as well as we where they go. */
 static bool job_has_tasks(const struct hvd_launch *launch)
 {
-	return env_of(launch, "SLURM_NTASKS") || env_of(launch, "SLURM_NTASKS_PER_NODE");
+	return hvd_envp_get(launch->envp, "SLURM_NTASKS") || hvd_envp_get(launch->envp, "SLURM_NTASKS_PER_NODE");
 }
 
 static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
@@ -129,25 +106,6 @@ static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "a heterogeneous step (--het-group, \":\") cannot be one Horovod job");
 	return hvd_err_hint(err, "use one component as a job of its own");
-}
-
-/* The hosts that the user listed must lie within the allocation. */
-static int listed_hosts(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
-{
-	if (hvd_launch_listed(launch, err) != 0)
-		return -1;
-	for (int i = 0; granted->n_hosts && i < launch->alloc.n_hosts; i++) {
-		char *table;
-
-		if (hvd_alloc_find(granted, launch->alloc.hosts[i].name) >= 0)
-			continue;
-		table = hvd_alloc_table(granted, 16);
-		hvd_err_set(err, HVD_E_USAGE, "host %s is not in this allocation, which has\n%s",
-			    launch->alloc.hosts[i].name, table);
-		free(table);
-		return -1;
-	}
-	return 0;
 }
 
 /* Hosts with tasks of their own number each: srun takes that as a list in a file, each host once per task. */
@@ -208,7 +166,7 @@ static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct 
 		return 0;
 	}
 	if (listed)
-		rc = listed_hosts(launch, &granted, err);
+		rc = hvd_launch_listed_within(launch, &granted, err);
 	else
 		launch->alloc = granted;
 	if (listed)
@@ -252,7 +210,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	if (check_het(launch, err) != 0 || check_command(launch, err) != 0)
 		return -1;
 	hvd_strv_add(&proc->argv, "srun");
-	if (o->kill_on_bad_exit < 0 && !env_of(launch, "SLURM_KILL_BAD_EXIT"))
+	if (o->kill_on_bad_exit < 0 && !hvd_envp_get(launch->envp, "SLURM_KILL_BAD_EXIT"))
 		hvd_strv_addf(&proc->argv, "--kill-on-bad-exit=%d", o->keep_going ? 0 : 1);
 	if (hvd_alloc_in_slurm(launch->envp) && !hvd_options_given(o, "jobid")) {
 		if (place_tasks(launch, proc, err) != 0)

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hosts.c - which hosts a launch uses, where the backend does not leave that to the scheduler's own command.
+ */
+#include "backends/backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	int slots = o->slots_per_host > 0 ? o->slots_per_host : 0;
+
+	if (o->hosts)
+		return hvd_alloc_from_hosts(&launch->alloc, o->hosts, slots, err);
+	return hvd_alloc_from_hostfile(&launch->alloc, o->hostfile, slots, err);
+}
+
+int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
+{
+	if (hvd_launch_listed(launch, err) != 0)
+		return -1;
+	for (int i = 0; granted->n_hosts && i < launch->alloc.n_hosts; i++) {
+		char *table;
+
+		if (hvd_alloc_find(granted, launch->alloc.hosts[i].name) >= 0)
+			continue;
+		table = hvd_alloc_table(granted, 16);
+		hvd_err_set(err, HVD_E_USAGE, "host %s is not in this allocation, which has\n%s",
+			    launch->alloc.hosts[i].name, table);
+		free(table);
+		return -1;
+	}
+	return 0;
+}
+
+/* The job's hosts, or those of them that the user listed. */
+static int lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	struct hvd_alloc_lsf_opts opts = {.slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0,
+					  .jsrun = hvd_launch_installed(launch, "jsrun")};
+	struct hvd_alloc granted = {0};
+	int rc = 0;
+
+	if (hvd_alloc_from_lsf(&granted, &launch->lsf, launch->envp, &opts, err) != 0)
+		return -1;
+	for (size_t i = 0; i < launch->lsf.notes.n; i++)
+		hvd_warn(launch->log, "%s", launch->lsf.notes.v[i]);
+	if (!o->hosts && !o->hostfile) {
+		launch->alloc = granted;
+		return 0;
+	}
+	rc = hvd_launch_listed_within(launch, &granted, err);
+	if (rc == 0)
+		hvd_lsf_select(&launch->lsf, &granted, &launch->alloc);
+	hvd_alloc_clear(&granted);
+	return rc;
+}
+
+int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	struct hvd_alloc taken = {0};
+	int np = hvd_options_np(o), rc;
+
+	if (hvd_alloc_in_lsf(launch->envp))
+		rc = lsf_hosts(launch, err);
+	else if (o->hosts || o->hostfile)
+		rc = hvd_launch_listed(launch, err);
+	else
+		rc = hvd_err_set(err, HVD_E_NOENT, "no hosts are listed, and there is no LSF job");
+	if (rc != 0 || hvd_alloc_take(&launch->alloc, np > 0 ? np : 0, &taken, err) != 0)
+		return -1;
+	hvd_lsf_select(&launch->lsf, &launch->alloc, &taken);
+	hvd_alloc_clear(&launch->alloc);
+	launch->alloc = taken;
+	return 0;
+}
