@@ -46,7 +46,7 @@ CXXFLAGS_ALL := -std=c++17 $(OPT) $(WARN) $(HARDEN) -fPIE $(CXXFLAGS)
 LDFLAGS_ALL  := -Wl,-z,relro,-z,now,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 lib_src      := $(sort $(wildcard lib/*.c lib/*/*.c lsf/*.c))
-launcher_src := $(sort $(filter-out launcher/main_%,$(wildcard launcher/*.c launcher/backends/*.c)))
+launcher_src := $(sort $(filter-out launcher/main_%,$(wildcard launcher/*.c launcher/backends/*.c launcher/elastic/*.c)))
 task_src     := $(sort $(filter-out task/main_%,$(wildcard task/*.c)))
 spank_src    := $(sort $(wildcard spank/*.c))
 unit_src     := $(sort $(wildcard tests/unit/test_*.c))
