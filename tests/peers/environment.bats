@@ -6,6 +6,7 @@
 
 load ../cluster/helpers
 load ../cluster/launch
+load ../cluster/sshd
 load peers
 
 setup_file() {
@@ -92,6 +93,58 @@ PLUGIN=(+SLURM_HVD_BOOT +SLURM_HVD_STEP)
             [[ $(value $with/$rank HOROVOD_RANK) == "$rank" && $(value $with/$rank HOROVOD_HOSTNAME) == hvdn1 ]]
         done
     done
+    rm -rf "$DIR"
+    assert_no_leftovers
+}
+
+# What a login by ssh sets, which differs from one connection to the next.
+CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
+
+# The network and the place of the rendezvous are given, so that what each launcher chooses is no difference; the
+# settings are in a file.
+@test "on two hosts, next to horovodrun over ssh: hvdrun over ssh, hvdrun and srun --hvd; settings from a file" {
+    local rank eth0=--network-interfaces=eth0 config
+    needs_cluster
+    if ! sshd_can; then skip "OpenSSH is not installed"; fi
+    sshd_prepare hvdn1 hvdn2
+    DIR=$(home)/environments-$RANDOM
+    mkdir -m 777 "$DIR"
+    config=$DIR/settings.yaml
+    cat >"$config" <<-END
+	params:
+	  cycle_time_ms: 2.5
+	  hierarchical_allreduce: no
+	timeline:
+	  filename: t.json
+	  mark_cycles: on
+	stall_check:
+	  enabled: true
+	  warning_time_seconds: 90
+	library_options:
+	  gloo_timeout_seconds: 77
+	logging:
+	  with_timestamp: true
+	END
+    worker horovodrun on_login "$HORUN" -np 2 -H hvdn1:1,hvdn2:1 "$eth0" --config-file "$config"
+    worker ssh on_login hvdrun -np 2 --hosts hvdn1:1,hvdn2:1 "$eth0" --config-file "$config"
+    worker plain on_login srun -N2 -n2
+    worker srun on_login srun --hvd -N2 -n2 --hvd-nics=eth0 --hvd-rendezvous=launch --hvd-config="$config"
+    worker hvdrun on_login hvdrun -N2 -n2 "$eth0" --rendezvous=launch --config-file "$config"
+    for rank in 0 1; do
+        # That of the shell which ssh has run there: it has changed its directory.
+        differ horovodrun/$rank ssh/$rank "${OWN[@]}" "${MORE[@]}" "${CONNECTION[@]}" -OLDPWD
+        # What Slurm sets, CUDA_VISIBLE_DEVICES of the launching host among it if a job asks for no GPU; and what the
+        # login set.
+        mapfile -t slurm < <(differences "$DIR/horovodrun/$rank.json" "$DIR/plain/$rank.json" |
+            grep -xE '[+].*|-(MAIL|OLDPWD|SSH_CLIENT|SSH_CONNECTION)')
+        (("${#slurm[@]}" > 20))
+        differ horovodrun/$rank srun/$rank "${OWN[@]}" "${MORE[@]}" "${slurm[@]}" "${PLUGIN[@]}"
+        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${MORE[@]}" "${slurm[@]}"
+        [[ $(value ssh/$rank HOROVOD_GLOO_TIMEOUT_SECONDS) == 77 && $(value srun/$rank HOROVOD_CYCLE_TIME) == 2.5 ]]
+        [[ $(value hvdrun/$rank HOROVOD_HOSTNAME) == hvdn$((rank + 1)) && $(value ssh/$rank CUDA_VISIBLE_DEVICES) == null ]]
+    done
+    sshd_down hvdn1
+    sshd_down hvdn2
     rm -rf "$DIR"
     assert_no_leftovers
 }
