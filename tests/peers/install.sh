@@ -143,7 +143,7 @@ horovod() {
 	chmod 755 "$dir/cmake"
 	if [[ $mpi ]]; then export HOROVOD_WITH_MPI=1; else export HOROVOD_WITHOUT_MPI=1; fi
 	say "compiling Horovod $VERSION (some minutes); the log: $log"
-	seconds=900 HOROVOD_CMAKE=$dir/cmake MAKEFLAGS=-j$(nproc) \
+	seconds=1800 HOROVOD_CMAKE=$dir/cmake MAKEFLAGS=-j$(nproc) \
 		HOROVOD_WITH_GLOO=1 HOROVOD_WITH_PYTORCH=1 \
 		HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
 		pip install --verbose --no-deps --no-build-isolation "$dir/sdist/horovod-$VERSION.tar.gz" ||
