@@ -60,3 +60,54 @@ as_alone() {
     as_alone
     assert_no_leftovers
 }
+
+# traces TIMELINE LOG: files that Horovod has written; the timeline is JSON and has what the ranks did.
+traces() {
+    python3 - "$1" <<-'END'
+	import json, sys
+	seen = {event.get("name") for event in json.load(open(sys.argv[1]))}
+	missing = {"NEGOTIATE_ALLREDUCE", "GLOO_ALLREDUCE", "GLOO_BCAST", "CYCLE_START"} - seen
+	sys.exit("not in the timeline: %s" % missing if missing else 0)
+	END
+    [[ $(head -n 1 "$2") == hierarchical_allreduce,*,score && $(wc -l <"$2") -gt 2 ]] || { cat "$2" && return 1; }
+}
+
+@test "hierarchical allreduce, a timeline, autotuning: on one machine, by options" {
+    local to=$BATS_TEST_TMPDIR
+    run on_this "$HVDRUN" -np 4 --hierarchical-allreduce --hierarchical-allgather \
+        --timeline-filename "$to/timeline.json" --timeline-mark-cycles --autotune --autotune-log-file "$to/tune.csv" \
+        --autotune-warmup-samples 1 --autotune-steps-per-sample 2 --autotune-bayes-opt-max-samples 4 \
+        "$PY" "$HERE/train.py" "$to"
+    exits 0
+    as_alone
+    traces "$to/timeline.json" "$to/tune.csv"
+}
+
+@test "the same in an sbatch script, by a file, with srun --hvd and with hvdrun" {
+    local with all
+    needs_cluster
+    for with in srun hvdrun; do
+        script "$with.yaml" <<-END
+		params:
+		  hierarchical_allreduce: true
+		  hierarchical_allgather: true
+		timeline: {filename: $with.json, mark_cycles: true}
+		autotune: {enabled: true, log_file: $with.csv, warmup_samples: 1, steps_per_sample: 2, bayes_opt_max_samples: 4}
+		END
+    done
+    script job.sh <<-END
+	#!/bin/bash
+	srun --hvd --hvd-config=srun.yaml $PY $HERE/train.py && echo next && hvdrun --config-file hvdrun.yaml $PY $HERE/train.py
+	END
+    submit -N2 -n4 --ntasks-per-node=2 job.sh
+    exits 0
+    all=$output
+    has next
+    for with in "${all%%next*}" "${all##*next}"; do
+        output=$with
+        as_alone
+    done
+    traces "$(home)/srun.json" "$(home)/srun.csv"
+    traces "$(home)/hvdrun.json" "$(home)/hvdrun.csv"
+    assert_no_leftovers
+}
