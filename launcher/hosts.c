@@ -4,8 +4,27 @@
  */
 #include "backends/backend.h"
 
+#include "bind.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+int hvd_launch_asked_np(const struct hvd_options *o)
+{
+	return o->num_proc > 0 ? o->num_proc : hvd_options_source(o, "ntasks") > HVD_FROM_ENV ? o->ntasks : 0;
+}
+
+int hvd_launch_this_machine(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	int np = hvd_options_np(o);
+	int slots = o->slots_per_host;
+
+	/* Who asks for a number of ranks here gets it: there is no scheduler that would know better. */
+	if (slots <= 0)
+		slots = np > 0 ? np : hvd_gpu_count("", launch->envp);
+	return hvd_alloc_from_local(&launch->alloc, slots > 0 ? slots : 1, err);
+}
 
 int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err)
 {

@@ -81,17 +81,17 @@ static char *find_program(const char *relative, const char *installed)
 static void driver_opts(const struct hvd_options *o, const struct hvd_backend *backend, const struct hvd_launch *launch,
 			struct hvd_driver_opts *opts)
 {
-	opts->loopback = backend->loopback;
+	opts->loopback = backend->loopback || launch->one_machine;
 	opts->start_ranks = backend->starts_hosts;
 	opts->watch_hosts = !backend->starts_hosts;
 	opts->timeout_from_first = !backend->starts_hosts; /* a job may queue for hours */
 	hvd_driver_opts_from(o, opts);
 	/* Shims that start hosts keep no rendezvous. */
-	if (backend->starts_hosts || o->run_func)
+	if (backend->starts_hosts || backend->keeps_meeting || o->run_func)
 		opts->where = HVD_WHERE_LAUNCH;
 	for (int i = 0; backend->starts_hosts && i < launch->alloc.n_hosts; i++)
 		hvd_strv_add(&opts->names, launch->alloc.hosts[i].name);
-	if (backend->loopback)
+	if (opts->loopback)
 		hvd_strv_free(&opts->nics); /* there is but one */
 	if (backend->starts_hosts)
 		opts->hosts = (uint32_t)launch->alloc.n_hosts;
@@ -149,9 +149,9 @@ static int make_output_dir(const struct hvd_options *o, char **dir, struct hvd_e
  * another way than was asked for would be worse. */
 static int refuse_missing(const struct hvd_options *o, struct hvd_err *err)
 {
-	if (o->controller == HVD_CONTROLLER_MPI || o->controller == HVD_CONTROLLER_JSRUN) {
-		hvd_err_set(err, HVD_E_USAGE, "this release has the Gloo controller only");
-		return hvd_err_hint(err, "leave --mpi or --jsrun out; srun --mpi=TYPE starts programs of MPI");
+	if (o->controller == HVD_CONTROLLER_JSRUN) {
+		hvd_err_set(err, HVD_E_USAGE, "this release does not start ranks with jsrun");
+		return hvd_err_hint(err, "leave --jsrun out, or take --mpi for mpirun");
 	}
 	if (o->min_np > 0 || o->max_np > 0 || o->discovery_script) {
 		hvd_err_set(err, HVD_E_USAGE,
@@ -188,7 +188,8 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 		driver_opts(o, backend, &launch, &opts);
 		if (o->dry_run)
 			rc = hvd_report_dry_run(&launch, backend, &opts, o->json);
-		else if ((backend->starts_hosts || port_range(&opts, &err) == 0) &&
+		else if ((backend->starts_hosts || (backend->keeps_meeting && !hvd_alloc_in_slurm(environ)) ||
+			  port_range(&opts, &err) == 0) &&
 			 hvd_run(&launch, backend, &opts, &result, &err) == 0)
 			rc = result.status;
 	}

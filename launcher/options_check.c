@@ -86,6 +86,15 @@ static int check_failure(struct hvd_options *o, struct hvd_err *err)
 
 static int check_launcher(struct hvd_options *o, struct hvd_err *err)
 {
+	if (o->controller == HVD_CONTROLLER_MPI) {
+		if (o->launcher == HVD_LAUNCHER_AUTO)
+			o->launcher = HVD_LAUNCHER_MPIRUN;
+		if (o->launcher == HVD_LAUNCHER_MPIRUN || o->launcher == HVD_LAUNCHER_SRUN ||
+		    o->launcher == HVD_LAUNCHER_JSRUN)
+			return 0;
+		hvd_err_set(err, HVD_E_USAGE, "--launcher names one that cannot start programs of MPI (--mpi)");
+		return hvd_err_hint(err, "leave it out for mpirun, or take srun with --mpi=pmix, or jsrun");
+	}
 	if (o->controller != HVD_CONTROLLER_JSRUN)
 		return 0;
 	if (o->launcher != HVD_LAUNCHER_AUTO && o->launcher != HVD_LAUNCHER_JSRUN) {
@@ -136,6 +145,10 @@ static int check_function(const struct hvd_options *o, struct hvd_err *err)
 	}
 	if (o->run_func && o->selftest)
 		return hvd_err_set(err, HVD_E_USAGE, "--run-func and --selftest cannot be given together");
+	if (o->run_func && (o->min_np > 0 || o->max_np > 0 || o->discovery_script)) {
+		hvd_err_set(err, HVD_E_USAGE, "--run-func needs a job of fixed size");
+		return hvd_err_hint(err, "leave --min-np, --max-np and --host-discovery-script out");
+	}
 	if (o->run_func && o->rendezvous == HVD_RENDEZVOUS_BATCH) {
 		hvd_err_set(err, HVD_E_USAGE,
 			    "with --run-func the rendezvous runs where hvdrun does, not on the first node");

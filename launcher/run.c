@@ -14,8 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -47,7 +49,7 @@ struct run {
 	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_procs_opts procs_opts;
 	char boot[HVD_BOOT_MAX];
-	int signal_fd;
+	int signal_fd, key_fd;
 	struct event *signals, *soft_end, *hard_end, *host_lost;
 	char lost_host[256];
 	hvd_time began;
@@ -255,6 +257,20 @@ static void on_all_ended(void *arg)
 	event_base_loopbreak(((struct run *)arg)->base);
 }
 
+/* The backend's process ends its ranks because of this signal, and its own status does not tell. */
+static void ended_by(struct run *run, int sig)
+{
+	struct timeval tv = {.tv_sec = END_SECONDS};
+
+	if (run->ending)
+		return;
+	hvd_info(run->log, "%s: ending the ranks", sig == SIGINT ? "interrupted" : strsignal(sig));
+	run->ending_signal = sig;
+	run->ending = true;
+	run->result->status = 128 + sig;
+	evtimer_add(run->hard_end, &tv);
+}
+
 static void on_one_signal(struct run *run, const struct signalfd_siginfo *si)
 {
 	int sig = (int)si->ssi_signo;
@@ -266,6 +282,8 @@ static void on_one_signal(struct run *run, const struct signalfd_siginfo *si)
 	} else if (run->backend->signals_tty) {
 		if (!tty)
 			hvd_procs_signal(run->procs, sig);
+		if (run->backend->signals_end && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
+			ended_by(run, sig);
 	} else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP) {
 		if (!run->ending_signal) {
 			hvd_info(run->log, "%s: ending the ranks", sig == SIGINT ? "interrupted" : strsignal(sig));
@@ -316,6 +334,16 @@ static int start_all(struct run *run, struct hvd_err *err)
 	return hvd_procs_start(run->procs, err);
 }
 
+/* What starts the ranks hands no descriptor down to them: they open this process's. */
+static int keep_key(struct run *run, const struct hvd_key *key, struct hvd_err *err)
+{
+	run->key_fd = memfd_create("key", MFD_CLOEXEC);
+	if (run->key_fd < 0 || fchmod(run->key_fd, 0600) != 0 || write(run->key_fd, key->b, HVD_KEY_LEN) != HVD_KEY_LEN)
+		return hvd_err_sys(err, "cannot keep the launch's key");
+	snprintf(run->id_text, sizeof(run->id_text), "pid:%d:%d", (int)getpid(), run->key_fd);
+	return 0;
+}
+
 static int make_session(struct run *run, struct hvd_err *err)
 {
 	struct hvd_identity identity = {.kind = HVD_ID_KEY};
@@ -326,6 +354,9 @@ static int make_session(struct run *run, struct hvd_err *err)
 		if (hvd_random(identity.key.b, HVD_KEY_LEN, err) != 0)
 			return -1;
 		run->key = identity.key;
+	} else if (run->launch->one_machine) {
+		if (hvd_random(identity.key.b, HVD_KEY_LEN, err) != 0 || keep_key(run, &identity.key, err) != 0)
+			return -1;
 	} else if (hvd_identity_from(run->launch->options, &identity, run->id_text, err) != 0) {
 		return -1;
 	}
@@ -381,6 +412,8 @@ static void cleanup(struct run *run)
 		event_free(run->signals);
 	if (run->signal_fd >= 0)
 		close(run->signal_fd);
+	if (run->key_fd >= 0)
+		close(run->key_fd);
 	if (run->soft_end)
 		event_free(run->soft_end);
 	if (run->hard_end)
@@ -401,6 +434,7 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 			  .result = result,
 			  .log = launch->log,
 			  .signal_fd = -1,
+			  .key_fd = -1,
 			  .began = hvd_now()};
 	int rc;
 

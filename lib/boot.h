@@ -6,7 +6,7 @@
  * SLURM because srun --export=NONE drops all others. It holds no secret: who
  * reads it learns where the driver listens, and nothing that lets him in.
  *
- *     1;session=HEX;port=N;addr=A,B,…;timeout=SECONDS;id=munge|fd:N|file:PATH;verbose=N
+ *     1;session=HEX;port=N;addr=A,B,…;timeout=SECONDS;id=munge|fd:N|pid:PID:N|file:PATH;verbose=N
  */
 #ifndef HVD_BOOT_H
 #define HVD_BOOT_H
@@ -27,7 +27,7 @@ struct hvd_boot {
 	struct hvd_addr addrs[HVD_BOOT_MAX_ADDRS]; /* any of them may lead to the driver */
 	unsigned n_addrs;
 	double timeout; /* seconds for the whole start, counted from the shim's own start */
-	char id[256];   /* "munge", "fd:N" or "file:PATH" */
+	char id[256];   /* "munge", "fd:N" (of the shim), "pid:PID:N" (of the launcher) or "file:PATH" */
 	int verbose;    /* 0, 1 or 2 */
 };
 

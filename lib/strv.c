@@ -136,6 +136,33 @@ char *hvd_shell_quote(const char *s)
 	return out;
 }
 
+int hvd_shell_split(const char *s, struct hvd_strv *words)
+{
+	char *word = hvd_xcalloc(strlen(s) + 1, 1), *p, quote;
+
+	for (;;) {
+		s += strspn(s, " \t\n");
+		if (!*s)
+			break;
+		for (p = word, quote = '\0'; *s && (quote || !strchr(" \t\n", *s)); s++) {
+			if (quote ? *s == quote : *s == '\'' || *s == '"')
+				quote = quote ? '\0' : *s;
+			else if (*s == '\\' && s[1] && (!quote || (quote == '"' && strchr("\\\"$`", s[1]))))
+				*p++ = *++s;
+			else
+				*p++ = *s;
+		}
+		if (quote) {
+			free(word);
+			return -1;
+		}
+		*p = '\0';
+		hvd_strv_add(words, word);
+	}
+	free(word);
+	return 0;
+}
+
 char *hvd_shell_join(char *const *argv)
 {
 	char *line = hvd_xstrdup("");

@@ -32,6 +32,9 @@ const char *hvd_envp_get(char *const *envp, const char *name);
 
 /* `s` as a shell word: quoted where the shell would change it. Caller frees. */
 char *hvd_shell_quote(const char *s);
+/* Append the words of `s`, taken apart as a shell does: blanks between words, quotes, backslashes; no expansion of any
+ * kind. -1 when a quote is not closed; `words` then has those before it. */
+int hvd_shell_split(const char *s, struct hvd_strv *words);
 /* A whole argv as a line one can paste into a shell. Caller frees. */
 char *hvd_shell_join(char *const *argv);
 

@@ -7,6 +7,7 @@
 #include "probe.h"
 #include "xalloc.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,26 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	fail(arg, &why);
 }
 
+/* "PID:FD": a descriptor of the launcher on this machine, which only its user can open. */
+static int key_of_process(const char *text, struct hvd_key *key, struct hvd_err *err)
+{
+	char path[64];
+	int pid, n, fd, rc;
+
+	if (sscanf(text, "%d:%d", &pid, &n) != 2 || pid <= 0 || n < 0)
+		return hvd_err_set(err, HVD_E_PROTO, "\"%s\" is no process and descriptor", text);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, n);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		hvd_err_sys(err, "cannot read the launch's key from process %d", pid);
+		return hvd_err_hint(err,
+				    "did hvdrun end, or does this rank run on another machine or as another user?");
+	}
+	rc = hvd_key_read_fd(fd, key, err);
+	close(fd);
+	return rc;
+}
+
 int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, struct hvd_err *err)
 {
 	int rc;
@@ -210,6 +231,8 @@ int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, 
 	session->identity.kind = HVD_ID_KEY;
 	if (strncmp(boot->id, "file:", 5) == 0)
 		rc = hvd_key_read_file(boot->id + 5, &session->identity.key, err);
+	else if (strncmp(boot->id, "pid:", 4) == 0)
+		rc = key_of_process(boot->id + 4, &session->identity.key, err);
 	else if (strncmp(boot->id, "fd:", 3) == 0)
 		rc = hvd_key_read_fd(atoi(boot->id + 3), &session->identity.key, err);
 	else

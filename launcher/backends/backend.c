@@ -14,7 +14,8 @@ static const struct {
 } table[] = {
 	{HVD_LAUNCHER_SRUN, &hvd_backend_srun},
 	{HVD_LAUNCHER_SSH, &hvd_backend_ssh},
-	{HVD_LAUNCHER_FORK, &hvd_backend_fork}, /* the last: it suits always */
+	{HVD_LAUNCHER_MPIRUN, &hvd_backend_mpirun}, /* when asked for only */
+	{HVD_LAUNCHER_FORK, &hvd_backend_fork},     /* the last: it suits always */
 };
 
 #define N_BACKENDS (sizeof(table) / sizeof(table[0]))
@@ -27,7 +28,7 @@ const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, st
 		if (wanted == HVD_LAUNCHER_AUTO ? table[i].backend->suits(launch) : (int)table[i].id == wanted)
 			return table[i].backend;
 	hvd_err_set(err, HVD_E_USAGE, "this release has no such launch backend yet");
-	hvd_err_hint(err, "--launcher takes auto, srun, ssh and fork");
+	hvd_err_hint(err, "--launcher takes auto, srun, ssh, mpirun and fork");
 	return NULL;
 }
 
@@ -125,7 +126,11 @@ int hvd_launch_without_srun(const struct hvd_launch *launch, struct hvd_err *err
 			continue;
 		if (strcmp(row->name, "nodes") == 0 && o->nodes_min == 1)
 			continue;
-		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and there is no Slurm here", row->name);
+		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and %s", row->name,
+			    hvd_alloc_in_slurm(launch->envp) ? "it is not srun that starts the ranks"
+							     : "there is no Slurm here");
+		if (hvd_alloc_in_slurm(launch->envp))
+			return hvd_err_hint(err, "leave the option out, or have srun start them: --launcher=srun");
 		return hvd_err_hint(err,
 				    "load the module that puts srun into PATH, or leave the option out to do without "
 				    "Slurm");

@@ -39,17 +39,20 @@ struct hvd_launch {
 	/* Out. */
 	struct hvd_alloc alloc; /* hosts and slots in use; empty when the backend gets its allocation itself */
 	struct hvd_lsf lsf;     /* inside an LSF job: what is known of them, as hvd_launch_hosts() found it */
+	bool one_machine;       /* nothing leaves this machine, though the backend reaches others too */
 	struct hvd_proc *procs;
 	size_t n_procs;
 };
 
 struct hvd_backend {
 	const char *name;
-	bool starts_hosts; /* one shim per host, which starts the ranks; else one per rank */
-	bool loopback;     /* nothing leaves this machine */
-	bool by_stdin;     /* shims read the launch's data from their stdin (preamble.h): hvd-task --stdin */
-	unsigned fan_out;  /* so many processes at most that have not reached their hosts yet; 0 = any number */
-	bool signals_tty;  /* the processes get the terminal's signals themselves and decide on them */
+	bool starts_hosts;  /* one shim per host, which starts the ranks; else one per rank */
+	bool loopback;      /* nothing leaves this machine */
+	bool by_stdin;      /* shims read the launch's data from their stdin (preamble.h): hvd-task --stdin */
+	unsigned fan_out;   /* so many processes at most that have not reached their hosts yet; 0 = any number */
+	bool keeps_meeting; /* the rendezvous runs with the launcher, whatever else there is */
+	bool signals_end;   /* with signals_tty: a signal that ends them is what hvdrun's status is to tell */
+	bool signals_tty;   /* the processes get the terminal's signals themselves and decide on them */
 	/* Is it the right one here, when the user named none? */
 	bool (*suits)(const struct hvd_launch *launch);
 	/* Fill the out part. */
@@ -61,6 +64,7 @@ struct hvd_backend {
 };
 
 extern const struct hvd_backend hvd_backend_srun;
+extern const struct hvd_backend hvd_backend_mpirun;
 extern const struct hvd_backend hvd_backend_ssh;
 extern const struct hvd_backend hvd_backend_fork;
 
@@ -74,6 +78,11 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);
 void hvd_launch_add_shim(struct hvd_launch *launch, struct hvd_proc *proc);
 void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
 
+/* The number of ranks that this launch is asked for on the command line or in a file; 0 = all that there is room for.
+ */
+int hvd_launch_asked_np(const struct hvd_options *o);
+/* This machine, with as many slots as ranks or GPUs, as the launch's allocation. */
+int hvd_launch_this_machine(struct hvd_launch *launch, struct hvd_err *err);
 /* The hosts that the user listed (-H, --hostfile), as the launch's allocation. */
 int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err);
 /* … which must be among those of `granted`, unless that is empty. */

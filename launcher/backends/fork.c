@@ -32,18 +32,6 @@ static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
-static int this_machine(struct hvd_launch *launch, struct hvd_err *err)
-{
-	const struct hvd_options *o = launch->options;
-	int np = hvd_options_np(o);
-	int slots = o->slots_per_host;
-
-	/* Who asks for a number of ranks here gets it: there is no scheduler that would know better. */
-	if (slots <= 0)
-		slots = np > 0 ? np : hvd_gpu_count("", launch->envp);
-	return hvd_alloc_from_local(&launch->alloc, slots > 0 ? slots : 1, err);
-}
-
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
@@ -53,7 +41,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 
 	if (hvd_launch_without_srun(launch, err) != 0)
 		return -1;
-	if ((o->hosts || o->hostfile ? listed_hosts(launch, err) : this_machine(launch, err)) != 0 ||
+	if ((o->hosts || o->hostfile ? listed_hosts(launch, err) : hvd_launch_this_machine(launch, err)) != 0 ||
 	    hvd_alloc_take(&launch->alloc, np > 0 ? np : 0, &taken, err) != 0)
 		return -1;
 	hvd_alloc_clear(&launch->alloc);

@@ -88,12 +88,6 @@ static bool tasks_given(const struct hvd_options *o)
 	return false;
 }
 
-/* The number of ranks that this launch is asked for; 0 = all that there is room for. */
-static int asked_np(const struct hvd_options *o)
-{
-	return o->num_proc > 0 ? o->num_proc : hvd_options_source(o, "ntasks") > HVD_FROM_ENV ? o->ntasks : 0;
-}
-
 /* Was the job itself submitted with a number of tasks? Then srun knows as well as we where they go. */
 static bool job_has_tasks(const struct hvd_launch *launch)
 {
@@ -149,7 +143,7 @@ static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct 
 					    .slurm = slurm};
 	struct hvd_alloc granted = {0}, taken = {0};
 	bool listed = o->hosts || o->hostfile;
-	int np = asked_np(o), rc;
+	int np = hvd_launch_asked_np(o), rc;
 
 	rc = hvd_alloc_from_slurm(&granted, launch->envp, &opts, err);
 	hvd_slurm_free(slurm);

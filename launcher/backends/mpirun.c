@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mpirun.c - ranks through the mpirun that is installed (mpi.h), whose processes are the rank shims.
+ *
+ * mpirun is told hosts and slots whoever granted them. In a Slurm job Open MPI
+ * starts its daemons by srun, elsewhere by ssh; on this machine it needs
+ * neither. Which rank is where is decided here (slot by slot) and told to the
+ * shims, since an MPI's variables say no more than rank and local rank.
+ */
+#include "backend.h"
+
+#include "boot.h"
+#include "launcher/mpi.h"
+#include "slurm.h"
+#include "xalloc.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* mpirun --version only prints; on a busy host or a slow file system that may take a while. */
+#define VERSION_SECONDS 15.0
+
+static bool suits(const struct hvd_launch *launch)
+{
+	(void)launch;
+	return false; /* --mpi asks for it by name, see hvd_options_check() */
+}
+
+static const char *program(const struct hvd_launch *launch)
+{
+	const char *named = hvd_envp_get(launch->envp, "HVD_MPIRUN");
+
+	return named && *named ? named : "mpirun";
+}
+
+static int take(struct hvd_launch *launch, int np, struct hvd_err *err)
+{
+	struct hvd_alloc taken = {0};
+
+	if (hvd_alloc_take(&launch->alloc, np > 0 ? np : 0, &taken, err) != 0)
+		return -1;
+	hvd_alloc_clear(&launch->alloc);
+	launch->alloc = taken;
+	return 0;
+}
+
+/* The job's hosts, or those of them that the user listed. */
+static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	struct hvd_slurm *slurm = hvd_slurm_new();
+	struct hvd_alloc_slurm_opts opts = {.slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0,
+					    .slurm = slurm};
+	struct hvd_alloc granted = {0};
+	int rc = hvd_alloc_from_slurm(&granted, launch->envp, &opts, err);
+
+	hvd_slurm_free(slurm);
+	if (rc != 0)
+		return -1;
+	if (o->hosts || o->hostfile) {
+		rc = hvd_launch_listed_within(launch, &granted, err);
+		hvd_alloc_clear(&granted);
+	} else {
+		launch->alloc = granted;
+	}
+	return rc != 0 ? -1 : take(launch, hvd_launch_asked_np(o), err);
+}
+
+static int find_hosts(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+
+	if (hvd_alloc_in_slurm(launch->envp))
+		return slurm_hosts(launch, err);
+	if (!hvd_alloc_in_lsf(launch->envp) && !o->hosts && !o->hostfile) {
+		if (hvd_launch_this_machine(launch, err) != 0 || take(launch, hvd_options_np(o), err) != 0)
+			return -1;
+	} else if (hvd_launch_hosts(launch, err) != 0) {
+		return -1;
+	}
+	launch->one_machine = launch->alloc.n_hosts == 1 && hvd_launch_is_local(launch->alloc.hosts[0].name);
+	return 0;
+}
+
+/* Could `-x NAME` be misread? */
+static bool plain_name(const char *name, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)name[i]) && name[i] != '_')
+			return false;
+	return len > 0 && !isdigit((unsigned char)name[0]);
+}
+
+/* What an MPI, and in a job the scheduler, tells each process anew. */
+static bool told_anew(const struct hvd_launch *launch, const char *name)
+{
+	static const char *const prefixes[] = {"OMPI_", "PMIX_", "PMI_", "ORTE_", "PRTE_", "HYDRA_", "HYDI_"};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	return strncmp(name, "SLURM", 5) == 0 && hvd_alloc_in_slurm(launch->envp);
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Open MPI hands on only what it is told to. */
+static void add_exports(const struct hvd_launch *launch, struct hvd_strv *names)
+{
+	struct hvd_strv env = {0};
+
+	hvd_launch_export(launch, &env);
+	for (size_t i = 0; i < env.n; i++) {
+		size_t len = strcspn(env.v[i], "=");
+
+		env.v[i][len] = '\0';
+		if (plain_name(env.v[i], len) && !told_anew(launch, env.v[i]))
+			hvd_strv_add(names, env.v[i]);
+	}
+	hvd_strv_add(names, HVD_BOOT_ENV);
+	qsort(names->v, names->n, sizeof(*names->v), by_text);
+	hvd_strv_free(&env);
+}
+
+/* Slurm's plugin, if a job was submitted with --hvd, is not to take the step of the MPI's daemons for ranks. What slots
+ * Open MPI may use it reads from the tasks of the job, and does not believe a list that has more. */
+static void set_slurm(const struct hvd_launch *launch, struct hvd_proc *proc)
+{
+	if (!hvd_alloc_in_slurm(launch->envp))
+		return;
+	hvd_env_unset(&proc->env, "SLURM_HVD_STEP");
+}
+
+static int prepare(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	struct hvd_strv exports = {0};
+	struct hvd_mpi_job job = {
+		.hosts = &launch->alloc,
+		.nics = &o->nics,
+		.exports = &exports,
+		.ssh_identity = o->ssh_identity_file,
+		.binding_args = o->binding_args,
+		.more_args = o->mpi_args,
+		.ssh_port = o->ssh_port > 0 ? o->ssh_port : 0,
+		.tcp = o->tcp,
+		.timestamps = o->prefix_timestamp,
+		.keep_going = o->keep_going,
+	};
+	struct hvd_proc *proc;
+	enum hvd_mpi mpi;
+	char *text;
+	int rc;
+
+	if (hvd_launch_without_srun(launch, err) != 0 || find_hosts(launch, err) != 0)
+		return -1;
+	if (o->rendezvous == HVD_RENDEZVOUS_BATCH)
+		return hvd_err_set(err, HVD_E_USAGE,
+				   "with mpirun the rendezvous runs where hvdrun does, not on the first host");
+	if (hvd_mpi_detect(program(launch), launch->envp, hvd_deadline_in(VERSION_SECONDS), &mpi, err) != 0)
+		return -1;
+	hvd_verbose(launch->log, "%s is that of %s", program(launch), hvd_mpi_name(mpi));
+	proc = hvd_launch_add(launch, NULL);
+	set_slurm(launch, proc);
+	if (!hvd_mpi_hydra(mpi))
+		job.output_dir = launch->output_dir;
+	add_exports(launch, &exports);
+	hvd_strv_add(&proc->argv, program(launch));
+	rc = hvd_mpi_args(mpi, &job, &proc->argv, err);
+	hvd_strv_free(&exports);
+	if (rc != 0)
+		return -1;
+	text = hvd_mpi_ssh_args(&job);
+	if (mpi == HVD_MPI_MPICH && *text)
+		hvd_env_set(&proc->env, "HYDRA_LAUNCHER_EXTRA_ARGS", text);
+	free(text);
+	hvd_strv_add(&proc->argv, launch->task);
+	text = hvd_mpi_hosts(&launch->alloc, true);
+	hvd_strv_addf(&proc->argv, "--mpi=%s", text);
+	free(text);
+	if (hvd_mpi_hydra(mpi) && launch->output_dir)
+		hvd_strv_addf(&proc->argv, "--output-dir=%s", launch->output_dir);
+	hvd_launch_add_command(launch, proc);
+	return 0;
+}
+
+const struct hvd_backend hvd_backend_mpirun = {
+	.name = "mpirun",
+	.keeps_meeting = true,
+	.signals_tty = true,
+	.signals_end = true,
+	.suits = suits,
+	.prepare = prepare,
+};

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi.h"
+
+#include "spawn.h"
+#include "xalloc.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* From so many hosts on Open MPI's daemons are not started in a tree, but all by mpirun. */
+#define MANY_HOSTS 64
+/* A version takes less. */
+#define ANSWER_MAX 4096
+
+#define HINT_INSTALL                                                                                                   \
+	"load the module of Open MPI, IBM Spectrum MPI, MPICH or Intel MPI; or leave --mpi out to use the Gloo "       \
+	"controller, which needs no MPI"
+
+const char *hvd_mpi_name(enum hvd_mpi mpi)
+{
+	static const char *const names[] = {
+		[HVD_MPI_OPEN] = "Open MPI",
+		[HVD_MPI_SPECTRUM] = "IBM Spectrum MPI",
+		[HVD_MPI_MPICH] = "MPICH",
+		[HVD_MPI_INTEL] = "Intel MPI",
+	};
+
+	return names[mpi];
+}
+
+bool hvd_mpi_hydra(enum hvd_mpi mpi)
+{
+	return mpi == HVD_MPI_MPICH || mpi == HVD_MPI_INTEL;
+}
+
+int hvd_mpi_from_version(const char *text)
+{
+	/* The descendants first: they may name what they are made of. */
+	static const struct {
+		const char *text;
+		enum hvd_mpi mpi;
+	} known[] = {
+		{"IBM Spectrum MPI", HVD_MPI_SPECTRUM}, {"Open MPI", HVD_MPI_OPEN}, {"OpenRTE", HVD_MPI_OPEN},
+		{"Intel(R) MPI", HVD_MPI_INTEL},        {"MPICH", HVD_MPI_MPICH},   {"HYDRA", HVD_MPI_MPICH},
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strstr(text, known[i].text))
+			return (int)known[i].mpi;
+	return -1;
+}
+
+/* What it prints, up to its end of file. */
+static int read_answer(int fd, char text[ANSWER_MAX], hvd_time deadline)
+{
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (;;) {
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+		char rest[512];
+		int rc = poll(&pfd, 1, hvd_left_ms(deadline));
+		size_t room = ANSWER_MAX - 1 - at;
+		ssize_t n;
+
+		if (rc < 0 && errno == EINTR)
+			continue;
+		if (rc <= 0)
+			return -1;
+		n = room ? read(fd, text + at, room) : read(fd, rest, sizeof(rest));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return 0;
+		if (room) {
+			at += (size_t)n;
+			text[at] = '\0';
+		}
+	}
+}
+
+int hvd_mpi_detect(const char *program, char *const *envp, hvd_time deadline, enum hvd_mpi *mpi, struct hvd_err *err)
+{
+	char *argv[] = {(char *)program, (char *)"--version", NULL};
+	struct hvd_spawn spawn = {.path = program, .argv = argv, .envp = envp, .parent_death_signal = SIGKILL};
+	char text[ANSWER_MAX], how[64];
+	int out[2], status = 0, rc, found;
+	pid_t pid;
+
+	if (pipe(out) != 0)
+		return hvd_err_sys(err, "cannot make a pipe");
+	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
+	hvd_spawn_fd(&spawn, out[1], STDOUT_FILENO);
+	hvd_spawn_fd(&spawn, out[1], STDERR_FILENO);
+	pid = hvd_spawn(&spawn, err);
+	close(out[1]);
+	if (pid < 0) {
+		close(out[0]);
+		hvd_err_set(err, HVD_E_NOENT, "there is no %s here", program);
+		return hvd_err_hint(err, HINT_INSTALL);
+	}
+	rc = read_answer(out[0], text, deadline);
+	close(out[0]);
+	if (rc != 0 || hvd_wait(pid, deadline, &status, NULL) != 0) {
+		hvd_end(pid, 0.5, NULL);
+		hvd_err_set(err, HVD_E_TIMEOUT, "%s --version does not answer", program);
+		return hvd_err_hint(err, "does it in your shell?");
+	}
+	found = hvd_mpi_from_version(text);
+	text[strcspn(text, "\n")] = '\0';
+	if (status != 0) {
+		hvd_err_set(err, HVD_E_NOENT, "%s --version fails: %s: %.200s", program,
+			    hvd_status_text(status, how, sizeof(how)), text);
+		return hvd_err_hint(err, HINT_INSTALL);
+	}
+	if (found < 0) {
+		hvd_err_set(err, HVD_E_USAGE, "%s is that of an MPI which is not known here: %.200s", program, text);
+		return hvd_err_hint(err, HINT_INSTALL);
+	}
+	*mpi = (enum hvd_mpi)found;
+	return 0;
+}
+
+static void add(struct hvd_strv *argv, const char *a, const char *b, const char *c)
+{
+	hvd_strv_add(argv, a);
+	if (b)
+		hvd_strv_add(argv, b);
+	if (c)
+		hvd_strv_add(argv, c);
+}
+
+char *hvd_mpi_hosts(const struct hvd_alloc *hosts, bool slots)
+{
+	char *all = hvd_xstrdup("");
+
+	for (int i = 0; i < hosts->n_hosts; i++) {
+		const struct hvd_alloc_host *h = &hosts->hosts[i];
+		bool colons = slots && strchr(h->name, ':');
+		char *longer =
+			hvd_xasprintf("%s%s%s%s%s", all, i ? "," : "", colons ? "[" : "", h->name, colons ? "]" : "");
+
+		free(all);
+		all = slots ? hvd_xasprintf("%s:%d", longer, h->slots) : longer;
+		if (slots)
+			free(longer);
+	}
+	return all;
+}
+
+/* "a,b". Caller frees. */
+static char *joined(const struct hvd_strv *list)
+{
+	char *all = hvd_xstrdup("");
+
+	for (size_t i = 0; i < list->n; i++) {
+		char *longer = hvd_xasprintf("%s%s%s", all, i ? "," : "", list->v[i]);
+
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+char *hvd_mpi_ssh_args(const struct hvd_mpi_job *job)
+{
+	char *port = job->ssh_port > 0 ? hvd_xasprintf("-p %d", job->ssh_port) : hvd_xstrdup("");
+	char *all = hvd_xasprintf("%s%s%s%s", port, *port && job->ssh_identity ? " " : "",
+				  job->ssh_identity ? "-i " : "", job->ssh_identity ? job->ssh_identity : "");
+
+	free(port);
+	return all;
+}
+
+/* Arguments that the user wrote as one word. */
+static int add_words(struct hvd_strv *argv, const char *option, const char *text, struct hvd_err *err)
+{
+	if (hvd_shell_split(text, argv) == 0)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "option --%s: a quote is not closed: %s", option, text);
+	return hvd_err_hint(err, "it is taken apart as a shell does");
+}
+
+static int binding(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
+{
+	if (job->binding_args)
+		return add_words(argv, "binding-args", job->binding_args, err);
+	if (mpi == HVD_MPI_SPECTRUM) {
+		add(argv, "-bind-to", "socket", NULL);
+		add(argv, "-map-by", "socket", NULL);
+		add(argv, "-rank-by", "core", NULL);
+	} else if (mpi != HVD_MPI_INTEL) {
+		add(argv, "-bind-to", "none", NULL);
+		add(argv, "-map-by", "slot", NULL);
+	}
+	return 0;
+}
+
+static int open_mpi(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
+{
+	char *hosts = hvd_mpi_hosts(job->hosts, true), *ssh = hvd_mpi_ssh_args(job), *nics = joined(job->nics);
+	int rc;
+
+	add(argv, "--allow-run-as-root", "--tag-output", NULL);
+	hvd_strv_add(argv, "-np");
+	hvd_strv_addf(argv, "%d", job->hosts->slots);
+	add(argv, "-H", hosts, NULL);
+	rc = binding(mpi, job, argv, err);
+	if (mpi == HVD_MPI_OPEN) {
+		add(argv, "-mca", "pml", "ob1");
+		add(argv, "-mca", "btl", "^openib");
+	} else if (job->tcp) {
+		hvd_strv_add(argv, "-tcp");
+	}
+	if (job->hosts->n_hosts >= MANY_HOSTS) {
+		add(argv, "-mca", "plm_rsh_no_tree_spawn", "true");
+		add(argv, "-mca", "plm_rsh_num_concurrent", NULL);
+		hvd_strv_addf(argv, "%d", job->hosts->n_hosts);
+	}
+	if (job->timestamps)
+		hvd_strv_add(argv, "--timestamp-output");
+	if (job->keep_going)
+		add(argv, "-mca", "orte_abort_on_non_zero_status", "0");
+	if (*ssh)
+		add(argv, "-mca", "plm_rsh_args", ssh);
+	if (*nics) {
+		add(argv, "-mca", "btl_tcp_if_include", nics);
+		hvd_strv_add(argv, "-x");
+		hvd_strv_addf(argv, "NCCL_SOCKET_IFNAME=%s", nics);
+	}
+	if (job->output_dir)
+		add(argv, "--output-filename", job->output_dir, NULL);
+	for (size_t i = 0; i < job->exports->n; i++)
+		if (!*nics || strcmp(job->exports->v[i], "NCCL_SOCKET_IFNAME") != 0)
+			add(argv, "-x", job->exports->v[i], NULL);
+	free(hosts);
+	free(ssh);
+	free(nics);
+	return rc;
+}
+
+/* hydra fills hosts with so many ranks each; the last may have fewer. */
+static int ranks_per_host(enum hvd_mpi mpi, const struct hvd_alloc *hosts, struct hvd_err *err)
+{
+	int n = hosts->n_hosts, each = hosts->hosts[0].slots;
+
+	for (int i = 1; i < n; i++)
+		if (hosts->hosts[i].slots > each || (hosts->hosts[i].slots < each && i < n - 1)) {
+			hvd_err_set(err, HVD_E_USAGE,
+				    "%s takes the same number of slots on every host, and %s has %d, %s %d",
+				    hvd_mpi_name(mpi), hosts->hosts[0].name, each, hosts->hosts[i].name,
+				    hosts->hosts[i].slots);
+			hvd_err_hint(err, "ask for equal slots (--hosts, --slots-per-host), or use Open MPI or Gloo");
+			return -1;
+		}
+	return each;
+}
+
+static int hydra(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
+{
+	int each = ranks_per_host(mpi, job->hosts, err);
+	char *hosts, *ssh;
+
+	if (each < 0)
+		return -1;
+	if (job->nics->n > 1) {
+		hvd_err_set(err, HVD_E_USAGE, "%s takes one network interface, and these are %zu", hvd_mpi_name(mpi),
+			    job->nics->n);
+		return hvd_err_hint(err, "name the one to use");
+	}
+	if (job->timestamps || (job->keep_going && mpi == HVD_MPI_INTEL)) {
+		hvd_err_set(err, HVD_E_USAGE, "%s has no %s", hvd_mpi_name(mpi),
+			    job->timestamps ? "time in front of lines (--prefix-output-with-timestamp)"
+					    : "way to go on after a rank has failed (--keep-going)");
+		return hvd_err_hint(err, "leave the option out, or use Open MPI or Gloo");
+	}
+	hosts = hvd_mpi_hosts(job->hosts, false);
+	ssh = hvd_mpi_ssh_args(job);
+	hvd_strv_add(argv, "-l");
+	hvd_strv_add(argv, "-np");
+	hvd_strv_addf(argv, "%d", job->hosts->slots);
+	hvd_strv_add(argv, "-ppn");
+	hvd_strv_addf(argv, "%d", each);
+	add(argv, "-hosts", hosts, NULL);
+	free(hosts);
+	each = binding(mpi, job, argv, err);
+	if (*ssh)
+		add(argv, "-bootstrap", "ssh", NULL);
+	if (*ssh && mpi == HVD_MPI_INTEL)
+		add(argv, "-bootstrap-exec-args", ssh, NULL);
+	free(ssh);
+	if (job->nics->n) {
+		add(argv, "-iface", job->nics->v[0], NULL);
+		add(argv, "-genv", "NCCL_SOCKET_IFNAME", job->nics->v[0]);
+	}
+	if (job->keep_going)
+		hvd_strv_add(argv, "-disable-auto-cleanup");
+	return each;
+}
+
+int hvd_mpi_args(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
+{
+	if ((hvd_mpi_hydra(mpi) ? hydra : open_mpi)(mpi, job, argv, err) != 0)
+		return -1;
+	return job->more_args ? add_words(argv, "mpi-args", job->more_args, err) : 0;
+}
