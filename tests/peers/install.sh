@@ -20,6 +20,10 @@
 #
 # --mpi in front of these: a second Horovod, with Open MPI besides Gloo, in the folder DIR/mpi. Which of the two a worker
 # of it uses is told by its environment; without a word it is MPI, so it is not what the other tests run.
+#
+# HVD_PEERS_SOURCE=DIR, for this and for the tests: not the release, but the source tree in DIR, a clone of Horovod's
+# repository for example, goes into a folder of its own (source, in those above). Submodules that are not checked out
+# there are taken from the release. DIR is copied, and looked at again with --anew only.
 
 set -euo pipefail
 
@@ -55,9 +59,9 @@ where() {
 	if [[ ${HVD_PEERS_DIR-} ]]; then
 		echo "$HVD_PEERS_DIR"
 	elif ((EUID == 0)); then
-		echo /var/cache/hvd-peers
+		echo "/var/cache/hvd-peers${HVD_PEERS_SOURCE:+/source}"
 	else
-		echo "${XDG_CACHE_HOME:-$HOME/.cache}/hvd-peers"
+		echo "${XDG_CACHE_HOME:-$HOME/.cache}/hvd-peers${HVD_PEERS_SOURCE:+/source}"
 	fi
 }
 
@@ -122,8 +126,22 @@ pip() {
 		</dev/null >>"$log" 2>&1
 }
 
+# A copy of HVD_PEERS_SOURCE in $dir/tree, made whole.
+source_tree() {
+	local part whole
+	[[ -e $HVD_PEERS_SOURCE/setup.py ]] || give_up 1 "HVD_PEERS_SOURCE=$HVD_PEERS_SOURCE is no source tree of Horovod"
+	mkdir -p "$dir/tree" "$dir/release"
+	cp -a "$HVD_PEERS_SOURCE/." "$dir/tree"
+	tar -xzf "$dir/sdist/horovod-$VERSION.tar.gz" -C "$dir/release" --strip-components=1
+	for part in "$dir"/tree/third_party/* "$dir"/tree/third_party/*/*; do
+		whole=$dir/release${part#"$dir/tree"}
+		if [[ -d $part && -d $whole ]] && rmdir "$part" 2>/dev/null; then cp -a "$whole" "$part"; fi
+	done
+	rm -rf "$dir/release"
+}
+
 horovod() {
-	local seconds
+	local seconds what
 	"$PYTHON" -m venv --system-site-packages "$dir/venv" >>"$log" 2>&1 || give_up 1 "no virtual environment; see $log"
 
 	echo "horovod==$VERSION --hash=sha256:$SDIST_SHA256" >"$dir/requirements"
@@ -142,11 +160,16 @@ horovod() {
 	WRAPPER
 	chmod 755 "$dir/cmake"
 	if [[ $mpi ]]; then export HOROVOD_WITH_MPI=1; else export HOROVOD_WITHOUT_MPI=1; fi
+	what=$dir/sdist/horovod-$VERSION.tar.gz
+	if [[ ${HVD_PEERS_SOURCE-} ]]; then
+		source_tree
+		what=$dir/tree
+	fi
 	say "compiling Horovod $VERSION (some minutes); the log: $log"
 	seconds=1800 HOROVOD_CMAKE=$dir/cmake MAKEFLAGS=-j$(nproc) \
 		HOROVOD_WITH_GLOO=1 HOROVOD_WITH_PYTORCH=1 \
 		HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
-		pip install --verbose --no-deps --no-build-isolation "$dir/sdist/horovod-$VERSION.tar.gz" ||
+		pip install --verbose --no-deps --no-build-isolation "$what" ||
 		give_up 1 "Horovod $VERSION does not compile here: $(grep -E ' error: |rror [0-9]+$' "$log" | head -n 1); see $log"
 	timeout 60 "$dir/venv/bin/python" -c 'import horovod.torch as hvd
 assert hvd.gloo_built() and hvd.mpi_built() == bool("'"$mpi"'")' </dev/null >>"$log" 2>&1 || give_up 1 "Horovod is installed, but does not work; see $log"
@@ -154,7 +177,7 @@ assert hvd.gloo_built() and hvd.mpi_built() == bool("'"$mpi"'")' </dev/null >>"$
 
 # Another Horovod, another PyTorch, another Python: to be built anew.
 recipe() {
-	echo "${mpi:+mpi }$VERSION $SDIST_SHA256 $(dpkg-query -W -f '${Package} ${Version} ' python3-torch python3 2>/dev/null || true)"
+	echo "${HVD_PEERS_SOURCE:+$HVD_PEERS_SOURCE }${mpi:+mpi }$VERSION $SDIST_SHA256 $(dpkg-query -W -f '${Package} ${Version} ' python3-torch python3 2>/dev/null || true)"
 }
 
 ready() { [[ -e $dir/ready && $(<"$dir/ready") == "$(recipe)" ]]; }
@@ -184,12 +207,12 @@ main() {
 	umask 022
 	chmod 755 "$dir"
 	log=$dir/install.log
-	rm -rf "$dir/venv" "$dir/sdist" "$dir/ready" "$dir/why-not"
+	rm -rf "$dir/venv" "$dir/sdist" "$dir/tree" "$dir/ready" "$dir/why-not"
 	: >"$log"
 	packages
 	horovod
 	recipe >"$dir/ready"
-	say "Horovod $VERSION is in $dir, after $SECONDS s"
+	say "Horovod ${HVD_PEERS_SOURCE:-$VERSION} is in $dir, after $SECONDS s"
 }
 
 main "$@"
