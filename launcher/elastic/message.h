@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * message.h - what a worker's notification service hears and says, as bytes.
+ *
+ * A frame is HMAC-SHA256 of the body under the worker's key (32 bytes), the
+ * body's length (4 bytes, little endian), and the body, a pickle. Formats:
+ * horovod/runner/common/util/network.py and horovod/runner/elastic/worker.py of
+ * Horovod 0.28. Both ends are here, so that tests can be workers.
+ */
+#ifndef HVD_ELASTIC_MESSAGE_H
+#define HVD_ELASTIC_MESSAGE_H
+
+#include "notify.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HVD_MESSAGE_HEAD     36   /* in front of the body */
+#define HVD_MESSAGE_MAX_BODY 4096 /* of those that are read here */
+
+enum hvd_message_kind {
+	HVD_MESSAGE_PING,          /* PingRequest */
+	HVD_MESSAGE_HOSTS_UPDATED, /* HostsUpdatedRequest */
+	HVD_MESSAGE_ACK,           /* AckResponse */
+	HVD_MESSAGE_PONG,          /* PingResponse */
+	HVD_MESSAGE_OTHER,         /* an object of any other class */
+};
+
+struct hvd_message {
+	enum hvd_message_kind kind;
+	int64_t timestamp, change; /* HOSTS_UPDATED */
+};
+
+/* The whole frame of PING, HOSTS_UPDATED or ACK in `out`; returns its length. */
+#define HVD_MESSAGE_MAX_FRAME 192
+size_t hvd_message_frame(const struct hvd_key *key, const struct hvd_message *msg,
+			 unsigned char out[HVD_MESSAGE_MAX_FRAME]);
+
+/* From the start of a frame to its whole length, head included. -1 (HVD_E_LIMIT) for a body that is too long. */
+int hvd_message_length(const unsigned char head[HVD_MESSAGE_HEAD], size_t *len, struct hvd_err *err);
+/* Read a whole frame. HVD_E_AUTH when the key does not fit, HVD_E_PROTO when the body is no message. Untrusted
+ * input is fine. */
+int hvd_message_read(const struct hvd_key *key, const unsigned char *frame, size_t len, struct hvd_message *out,
+		     struct hvd_err *err);
+
+/* The value of a worker's PUT, as hvd_worker_addrs_parse() reads it. Addresses of one interface must be neighbours.
+ * Caller frees. */
+char *hvd_worker_addrs_format(const struct hvd_worker_addrs *addrs);
+
+#endif
