@@ -9,7 +9,6 @@
 #include "venue.h"
 #include "xalloc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -97,19 +96,29 @@ static void count_planned(struct hvd_driver *dr, uint32_t host, uint32_t rank)
 	dr->roster.ranks_planned++;
 }
 
+static void add_env(json_t *env, const char *prefix, const char *name, json_t *value)
+{
+	char *full = hvd_xasprintf("%s_%s", prefix, name);
+
+	json_object_set_new(env, full, value);
+	free(full);
+}
+
 static json_t *rank_plan(struct hvd_driver *dr, uint32_t rank)
 {
 	json_t *env = hvd_plan_env(&dr->plan, &dr->roster, rank, &dr->opts->env);
 	const struct hvd_endpoints *ep = dr->plan.endpoints;
-	char name[64], text[HVD_ADDR_TEXT];
+	const char *prefix = dr->opts->meeting_env;
+	int host = dr->plan.layout.places[rank].host;
+	char text[HVD_ADDR_TEXT];
 
-	if (dr->opts->meeting_env) {
-		snprintf(name, sizeof(name), "%s_ADDR", dr->opts->meeting_env);
-		hvd_addr_text(&ep->addrs[dr->plan.endpoint[dr->plan.layout.places[rank].host]], text);
-		json_object_set_new(env, name, json_string(text));
-		snprintf(name, sizeof(name), "%s_PORT", dr->opts->meeting_env);
-		json_object_set_new(env, name, json_sprintf("%u", ep->port));
-	}
+	if (!prefix)
+		return env;
+	hvd_addr_text(&ep->addrs[dr->plan.endpoint[host]], text);
+	add_env(env, prefix, "ADDR", json_string(text));
+	add_env(env, prefix, "PORT", json_sprintf("%u", ep->port));
+	add_env(env, prefix, "RANK", json_sprintf("%u", (unsigned)rank));
+	add_env(env, prefix, "HOST", json_string(dr->plan.layout.hosts[host].name));
 	return env;
 }
 

@@ -47,7 +47,8 @@ struct hvd_driver_opts {
 	struct hvd_strv env;   /* NAME=VALUE for every rank */
 	struct hvd_strv names; /* the hosts' names, for messages; may be empty */
 	const char *trace;     /* file for the launch trace; NULL = none */
-	/* When set: X_ADDR and X_PORT in every rank's environment are the rendezvous that this rank reaches. */
+	/* X: tell every rank, whatever its framework, where it meets the others (X_ADDR, X_PORT) and who it is (X_RANK,
+	 * X_HOST). NULL = only as its framework wants to know. */
 	const char *meeting_env;
 	const char *id_text; /* how shims identify themselves: "munge", "file:PATH", "fd:N" */
 };

@@ -31,6 +31,8 @@
 /* How long a backend may take to end its processes before it is killed itself. */
 #define END_SECONDS 10
 
+/* After SIGTSTP: time for the ranks to hear of it, before this process stops. */
+#define PAUSE_MS 300
 /* How often, 10 ms apart, processes without a parent are looked for and killed. */
 #define ADOPTED_TRIES 100
 
@@ -50,7 +52,7 @@ struct run {
 	struct hvd_procs_opts procs_opts;
 	char boot[HVD_BOOT_MAX];
 	int signal_fd, key_fd;
-	struct event *signals, *soft_end, *hard_end, *host_lost;
+	struct event *signals, *soft_end, *hard_end, *host_lost, *pause;
 	char lost_host[256];
 	hvd_time began;
 	bool failed, ending;
@@ -145,7 +147,8 @@ static void on_lost_host(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (!run->failed && !run->ending && !run->result->rank_failed) {
 		hvd_error(run->log, "%s: the connection to its ranks' shim was lost; ending the job", run->lost_host);
-		hvd_info(run->log, "did the host fail, or was it taken away? (sinfo -N -n %s)", run->lost_host);
+		hvd_info(run->log, "did the host fail, or was it taken away? (%s %s)",
+			 hvd_alloc_in_lsf(run->launch->envp) ? "bhosts" : "sinfo -N -n", run->lost_host);
 		run->result->status = 1;
 		run->failed = true;
 	}
@@ -212,6 +215,7 @@ static void end_func(struct run *run)
 			     first);
 		hvd_err_host(&why, l->hosts[l->places[first].host].name);
 		hvd_log_err(run->log, &why);
+		hvd_runfunc_failed(run->func, (uint32_t)first, why.host, 0);
 		result->status = 1;
 	}
 	if (hvd_runfunc_end(run->func, result->status, result->started, l ? (uint32_t)l->size : 0) != 0 &&
@@ -273,6 +277,7 @@ static void ended_by(struct run *run, int sig)
 
 static void on_one_signal(struct run *run, const struct signalfd_siginfo *si)
 {
+	struct timeval moment = {.tv_usec = PAUSE_MS * 1000};
 	int sig = (int)si->ssi_signo;
 	/* From the terminal: the whole foreground group has it. */
 	bool tty = si->ssi_code == SI_KERNEL;
@@ -294,7 +299,21 @@ static void on_one_signal(struct run *run, const struct signalfd_siginfo *si)
 		end_all(run);
 	} else {
 		hvd_driver_signal_ranks(run->driver, sig);
+		if (sig == SIGTSTP)
+			evtimer_add(run->pause, &moment);
+		else if (sig == SIGCONT)
+			evtimer_del(run->pause);
 	}
+}
+
+/* The ranks have been told: now this process stops, as whoever sent SIGTSTP expects (a shell; bstop, which sends
+ * SIGSTOP next). SIGCONT wakes it, and is then passed on. */
+static void on_pause(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+	raise(SIGSTOP);
 }
 
 static void on_signals(evutil_socket_t fd, short what, void *arg)
@@ -314,6 +333,10 @@ static int catch_signals(struct run *run, struct hvd_err *err)
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
 		sigaddset(&set, caught[i]);
+	if (!run->backend->signals_tty) {
+		sigaddset(&set, SIGTSTP);
+		sigaddset(&set, SIGCONT);
+	}
 	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0 ||
 	    (run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
 		return hvd_err_sys(err, "cannot watch for signals");
@@ -377,6 +400,7 @@ static int begin(struct run *run, struct hvd_err *err)
 	run->soft_end = evtimer_new(run->base, on_soft_end, run);
 	run->hard_end = evtimer_new(run->base, on_hard_end, run);
 	run->host_lost = evtimer_new(run->base, on_lost_host, run);
+	run->pause = evtimer_new(run->base, on_pause, run);
 	run->procs = hvd_procs_create(run->base, run->launch, run->backend, &run->procs_opts, &procs_ops, run);
 	if (open_func(run, err) != 0 || make_session(run, err) != 0 || catch_signals(run, err) != 0)
 		return -1;
@@ -420,6 +444,8 @@ static void cleanup(struct run *run)
 		event_free(run->hard_end);
 	if (run->host_lost)
 		event_free(run->host_lost);
+	if (run->pause)
+		event_free(run->pause);
 	if (run->base)
 		event_base_free(run->base);
 	explicit_bzero(&run->key, sizeof(run->key));

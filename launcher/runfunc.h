@@ -9,7 +9,8 @@
  * `length` bytes:
  *   {"t":"result", "rank":R, "length":N}      the body of the first PUT of this rank
  *   {"t":"error", "rank":R, "length":N}       the same, of an error
- *   {"t":"exit", "rank":R, "host":H, "status":S, "how":TEXT, "length":0}   a rank failed; S as a shell has it
+ *   {"t":"exit", "rank":R, "host":H, "status":S, "how":TEXT, "length":0}   a rank failed; S as a shell has it,
+ *                                             0 when all that it failed to do is to send a result
  *   {"t":"end", "status":S, "started":B, "ranks":N, "length":0}            the last one; S is hvdrun's
  */
 #ifndef HVD_RUNFUNC_H
@@ -24,7 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Variables of a rank: where the function is, and how many bytes a result may have. */
+/* Variables of a rank: where the function is and who asks, see hvd_driver_opts.meeting_env; and how many bytes a result
+ * may have. */
 #define HVD_RUNFUNC_ENV     "HVD_RUN_FUNC"
 #define HVD_RUNFUNC_MAX_ENV HVD_RUNFUNC_ENV "_MAX"
 
@@ -43,7 +45,7 @@ void hvd_runfunc_close(struct hvd_runfunc *rf); /* after the server; NULL is fin
 /* Offer the function at this server, and take results there. `rf` must outlive the server. */
 int hvd_runfunc_serve(struct hvd_runfunc *rf, struct hvd_rv *rv, struct hvd_err *err);
 
-/* A rank has failed; status as from waitpid(2). */
+/* A rank has failed; status as from waitpid(2), 0 for a result that is missing. */
 void hvd_runfunc_failed(struct hvd_runfunc *rf, uint32_t rank, const char *host, int status);
 
 /* Is this rank's result there? */

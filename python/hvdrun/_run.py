@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""run(): from a function to the results of all ranks."""
+
+import base64
+import functools
+import json
+import os
+import pickle
+import sys
+import sysconfig
+import warnings
+
+from ._launch import Launch, find_hvdrun, read_records
+
+
+class LaunchError(RuntimeError):
+    """The job did not start, or did not end well.
+
+    status    hvdrun's exit status; None when it was killed before it could tell
+    messages  what hvdrun and srun said, lines
+    """
+
+    def __init__(self, text, status=None, messages=()):
+        RuntimeError.__init__(self, text)
+        self.status = status
+        self.messages = list(messages)
+
+    def __reduce__(self):
+        return (type(self), (str(self), self.status, self.messages))
+
+
+class RankError(LaunchError):
+    """A rank raised an exception, or ended without a result. Its exception is __cause__, where it could be pickled.
+
+    rank, host   which
+    how          how its process ended ("killed by signal 9 (SIGKILL)"), or None when it raised
+    traceback    the rank's own, a text; None when it did not raise
+    errors       {rank: traceback} of all ranks that raised
+    """
+
+    def __init__(self, text, status=None, messages=(), rank=-1, host="", how=None, traceback=None, errors=None):
+        LaunchError.__init__(self, text, status, messages)
+        self.rank = rank
+        self.host = host
+        self.how = how
+        self.traceback = traceback
+        self.errors = errors or {}
+
+    def __reduce__(self):
+        return (
+            type(self),
+            (str(self), self.status, self.messages, self.rank, self.host, self.how, self.traceback, self.errors),
+        )
+
+
+def _cloudpickle():
+    try:
+        import cloudpickle
+    except ImportError:
+        raise ImportError("hvdrun.run() needs the module cloudpickle: pip install cloudpickle")
+    return cloudpickle
+
+
+def _pickle(func, args, kwargs):
+    if not callable(func):
+        raise TypeError("func is not callable: {!r}".format(func))
+    try:
+        data = _cloudpickle().dumps(functools.partial(func, *args, **(kwargs or {})))
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as e:
+        raise TypeError("the function or its arguments cannot be pickled: {}".format(e)) from e
+    return base64.b64encode(data)
+
+
+def _paths(executable):
+    """sys.path, for the ranks; without the interpreter's own folders if theirs is another one."""
+    if executable == sys.executable:
+        return sys.path
+    own = set(sysconfig.get_paths().values())
+    return [p for p in sys.path if p not in own and "site-packages" not in p and "dist-packages" not in p]
+
+
+def _option(arguments, name, value):
+    if value is not None and value is not False:
+        arguments.append("--" + name if value is True else "--{}={}".format(name, value))
+
+
+def _refuse_elastic(given):
+    for name, value in given.items():
+        if value is not None:
+            raise NotImplementedError(
+                "{}: hvdrun.run() starts jobs of a fixed size; give num_proc alone".format(name)
+            )
+
+
+def _counts(num_proc, np, extra_args):
+    """Options for the number of ranks."""
+    if np is not None:
+        if num_proc is not None and num_proc != np:
+            raise ValueError("num_proc={} and np={} are the same thing".format(num_proc, np))
+        num_proc = np
+    if num_proc is None:
+        num_proc = "all" if extra_args else 1
+    if num_proc == "all":
+        return []
+    if isinstance(num_proc, bool) or not isinstance(num_proc, int) or num_proc < 1:
+        raise ValueError('num_proc must be a number above 0, or "all", not {!r}'.format(num_proc))
+    return ["-np", str(num_proc)]
+
+
+class _Outcome(object):
+    """What comes back while the job runs."""
+
+    def __init__(self):
+        self.results = {}  # rank: pickle, in base64
+        self.failures = []  # in the order they came: {"rank", "host", "how" or "traceback", ...}
+        self.end = None
+
+    def add(self, head, data):
+        if head["t"] == "result":
+            self.results[head["rank"]] = data
+        elif head["t"] == "error":
+            try:
+                about = json.loads(data.decode("utf-8"))
+            except ValueError:
+                about = {"text": data.decode("utf-8", "replace"), "type": "?", "host": "?", "traceback": ""}
+            about["rank"] = head["rank"]
+            self.failures.append(about)
+        elif head["t"] == "exit":
+            self.failures.append(head)
+        elif head["t"] == "end":
+            self.end = head
+
+    def first_failure(self):
+        """What one rank raises because another one went (HorovodInternalError) is not the first, whenever it came;
+        how a rank ended says less than what it raised."""
+        raised = {f["rank"]: f for f in self.failures if "traceback" in f}
+        causes = [raised.get(f["rank"], f) for f in self.failures]
+        for f in causes:
+            if f.get("type") != "HorovodInternalError":
+                return f
+        return causes[0] if causes else None
+
+    def tracebacks(self):
+        return {f["rank"]: f["traceback"] for f in self.failures if "traceback" in f}
+
+
+def _rank_error(failure, outcome, status, messages):
+    about = dict(
+        status=status,
+        messages=messages,
+        rank=failure["rank"],
+        host=failure["host"],
+        errors=outcome.tracebacks(),
+    )
+    where = "rank {rank} on {host}".format(**failure)
+    if "traceback" not in failure:
+        what = "failed: " if failure["status"] else "ended without a result: "
+        return RankError(where + " " + what + failure["how"], how=failure["how"], **about)
+    error = RankError(
+        "{} raised {}: {}\n\nThere:\n{}".format(where, failure["type"], failure["text"], failure["traceback"].rstrip()),
+        traceback=failure["traceback"],
+        **about
+    )
+    try:
+        error.__cause__ = pickle.loads(base64.b64decode(failure["pickled"]))
+    except Exception:  # not sent, or of a class that does not exist here
+        pass
+    return error
+
+
+def _failed(outcome, status, messages):
+    failure = outcome.first_failure()
+    if failure:
+        return _rank_error(failure, outcome, status, messages)
+    text = "hvdrun ended " + ("with status %d" % status if status >= 0 else "by signal %d" % -status)
+    if messages:
+        text += ":\n" + "\n".join(messages)
+    return LaunchError(text, status if status >= 0 else None, messages)
+
+
+def _load_results(outcome, status, messages):
+    values = []
+    for rank in range(outcome.end["ranks"]):
+        try:
+            values.append(pickle.loads(base64.b64decode(outcome.results.pop(rank))))
+        except Exception as e:
+            raise LaunchError(
+                "the result of rank {} cannot be read here: {}: {}".format(rank, type(e).__name__, e), status, messages
+            ) from e
+    return values
+
+
+def run(
+    func,
+    args=(),
+    kwargs=None,
+    num_proc=None,
+    min_num_proc=None,
+    max_num_proc=None,
+    slots=None,
+    reset_limit=None,
+    cooldown_range=None,
+    hosts=None,
+    hostfile=None,
+    host_discovery_script=None,
+    start_timeout=None,
+    ssh_port=None,
+    ssh_identity_file=None,
+    disable_cache=None,
+    output_filename=None,
+    verbose=None,
+    use_gloo=None,
+    use_mpi=None,
+    mpi_args=None,
+    network_interface=None,
+    network_interfaces=None,
+    executable=None,
+    np=None,
+    min_np=None,
+    max_np=None,
+    env=None,
+    extra_args=(),
+    hvdrun=None
+):
+    """Call func(*args, **kwargs) in every rank of a job, and return what the ranks return, a list by rank.
+
+    Parameters are those of horovod.run(), and mean the same. func, its arguments and its results are pickled by
+    cloudpickle, and may have some 190 MiB each.
+
+    num_proc            ranks; 1 if it is not given, "all" for all slots of the allocation
+    hosts, hostfile     "h1:2,h2:2", or a file of "h1 slots=2"; default: the Slurm job's, elsewhere this machine
+    slots               slots of a host that is listed without a number
+    start_timeout       seconds until every rank must have its place (30)
+    ssh_port, ssh_identity_file     for hosts outside of a job
+    output_filename     a folder: every rank's output goes to files there, too
+    verbose             say why what was chosen; 2: say every step
+    use_gloo, use_mpi, mpi_args     the controller
+    network_interfaces  a list: use these only
+    executable          the ranks' Python, by default this one; cloudpickle has to be there
+    disable_cache       without effect: nothing is cached
+    np, network_interface   the same as num_proc and network_interfaces
+    min_num_proc, min_np, max_num_proc, max_np, reset_limit, cooldown_range, host_discovery_script
+                        NotImplementedError: elastic jobs are not for run()
+
+    Not in horovod.run():
+    env                 variables for hvdrun and the ranks, besides os.environ; None takes one away
+    extra_args          a list of more options of hvdrun, srun's among them: ["-N2", "--partition=gpu"]. With these and
+                        without num_proc they decide how many ranks there are
+    hvdrun              the program, if it is not in PATH; $HVDRUN names it, too
+
+    Raises RankError when a rank raises or dies, LaunchError when the job cannot start. At an interrupt (Ctrl-C) the
+    ranks are ended first.
+    """
+    _refuse_elastic(
+        {
+            "min_num_proc": min_num_proc,
+            "max_num_proc": max_num_proc,
+            "min_np": min_np,
+            "max_np": max_np,
+            "reset_limit": reset_limit,
+            "cooldown_range": cooldown_range,
+            "host_discovery_script": host_discovery_script,
+        }
+    )
+    if hosts is not None and hostfile is not None:
+        raise ValueError("give hosts or hostfile, not both")
+    if use_gloo and use_mpi:
+        raise ValueError("give use_gloo or use_mpi, not both")
+    if mpi_args and not use_mpi:
+        raise ValueError("mpi_args needs use_mpi=True")
+    if isinstance(extra_args, str):
+        raise TypeError("extra_args is a list of words, not one string")
+    if network_interface:
+        warnings.warn("network_interface is an old name of network_interfaces", DeprecationWarning, 2)
+        network_interfaces = network_interfaces or network_interface.split(",")
+    if isinstance(network_interfaces, str):
+        network_interfaces = [network_interfaces]
+
+    arguments = _counts(num_proc, np, extra_args)
+    _option(arguments, "hosts", hosts)
+    _option(arguments, "hostfile", hostfile)
+    _option(arguments, "slots-per-host", slots)
+    _option(arguments, "start-timeout", start_timeout)
+    _option(arguments, "ssh-port", ssh_port)
+    _option(arguments, "ssh-identity-file", ssh_identity_file)
+    _option(arguments, "disable-cache", bool(disable_cache))
+    _option(arguments, "output-filename", output_filename)
+    arguments.extend(["--hvd-verbose"] * int(verbose or 0))
+    _option(arguments, "gloo", bool(use_gloo))
+    _option(arguments, "mpi", bool(use_mpi))
+    _option(arguments, "mpi-args", mpi_args)
+    _option(arguments, "network-interfaces", ",".join(network_interfaces) if network_interfaces else None)
+    arguments.extend(str(a) for a in extra_args)
+
+    executable = executable or sys.executable or "python3"
+    environ = dict(os.environ)
+    environ["HVD_RUN_FUNC_PATH"] = json.dumps(_paths(executable))
+    for name, value in (env or {}).items():
+        environ.pop(name, None)
+        if value is not None:
+            environ[name] = str(value)
+    command = [executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "_worker.py")]
+    program = find_hvdrun(hvdrun)
+    outcome = _Outcome()
+    with Launch(program, _pickle(func, args, kwargs), arguments, command, environ) as launch:
+        for head, data in read_records(launch.results):
+            outcome.add(head, data)
+        status = launch.wait()
+    messages = launch.relay.messages
+    if status != 0 or outcome.end is None or not outcome.end["started"]:
+        raise _failed(outcome, status, messages)
+    return _load_results(outcome, status, messages)

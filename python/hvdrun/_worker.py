@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank: gets the function, calls it, and hands back what it returns or raises.
+
+Run by its path, so that the package need not be where this Python looks for modules. The values are those of
+horovod.runner.run_task: a pickle in base64, the function at /runfunc/func, the result at /runfunc_result/<rank>. What
+that does not have is /runfunc_error/<rank>: a JSON object with rank, host, type, text, traceback, python, and the
+pickled exception where it can be pickled.
+"""
+
+import base64
+import http.client
+import json
+import os
+import pickle
+import sys
+import time
+import traceback
+
+# Seconds: for a connection that does not move; for a server that is there but has no room just now.
+STALLED = 60
+NO_ROOM = 120
+# Characters of an error that are told; a traceback of more says nothing more.
+TEXT_MAX = 1 << 20
+
+
+class Rendezvous(object):
+    """The launch's key-value server. No proxy stands in between, whatever http_proxy says."""
+
+    def __init__(self, environ):
+        self.addr = environ["HVD_RUN_FUNC_ADDR"]
+        self.port = int(environ["HVD_RUN_FUNC_PORT"])
+
+    def _ask(self, method, path, body):
+        conn = http.client.HTTPConnection(self.addr, self.port, timeout=STALLED)
+        try:
+            conn.request(method, path, body)
+            answer = conn.getresponse()
+            return answer.status, answer.read()
+        finally:
+            conn.close()
+
+    def ask(self, method, path, body=None):
+        """Returns status and value. What may pass (a lost connection, no room) is tried again for a while."""
+        patience = time.time() + NO_ROOM
+        tries = 0
+        while True:
+            try:
+                status, value = self._ask(method, path, body)
+                if status not in (503, 507) or time.time() > patience:
+                    return status, value
+            except (OSError, http.client.HTTPException) as e:
+                tries += 1
+                if tries == 3:
+                    raise RuntimeError(
+                        "the rendezvous at {} port {} does not answer ({}: {}): has hvdrun ended?".format(
+                            self.addr, self.port, type(e).__name__, e
+                        )
+                    )
+            time.sleep(0.5)
+
+    def get(self, path):
+        status, value = self.ask("GET", path)
+        if status != 200:
+            raise RuntimeError("the rendezvous has nothing at {} (status {})".format(path, status))
+        return value
+
+    def put(self, path, value):
+        status, _ = self.ask("PUT", path, value)
+        if status != 200:
+            raise RuntimeError(
+                "the rendezvous does not take {} bytes at {} (status {})".format(len(value), path, status)
+            )
+
+
+def look_where_the_caller_does(environ):
+    """Modules that the caller can import can be imported here: its own folder first, what else is missing last."""
+    sys.path.pop(0)  # this file's
+    paths = json.loads(environ.pop("HVD_RUN_FUNC_PATH", '[""]'))
+    sys.path[:0] = paths[:1]
+    sys.path.extend(path for path in paths[1:] if path not in sys.path)
+
+
+def load(data):
+    return pickle.loads(base64.b64decode(data))
+
+
+def dump(value):
+    """Pickled; with cloudpickle, if it is there, which can do more than pickle."""
+    try:
+        from cloudpickle import dumps
+    except ImportError:
+        from pickle import dumps
+    return base64.b64encode(dumps(value))
+
+
+def dump_result(value, most):
+    try:
+        data = dump(value)
+    except Exception as e:
+        raise TypeError(
+            "the function's result, of type {}, cannot be pickled ({}: {}); return plain values, or "
+            "write it to a file".format(type(value).__name__, type(e).__name__, e)
+        ) from e
+    if most and len(data) > most:
+        raise ValueError(
+            "the function's result has {} bytes (pickled, in base64), and the rendezvous takes {} at "
+            "most; write it to a file and return its name".format(len(data), most)
+        )
+    return data
+
+
+def describe(error, rank, host):
+    """The error as a JSON object."""
+    tb = error.__traceback__
+    while tb is not None and tb.tb_frame.f_code.co_filename == describe.__code__.co_filename:
+        tb = tb.tb_next
+    try:
+        text = str(error)
+    except Exception:  # of the exception's own making
+        text = "?"
+    about = {
+        "rank": rank,
+        "host": host,
+        "type": type(error).__name__,
+        "text": text[:TEXT_MAX],
+        "traceback": "".join(traceback.format_exception(type(error), error, tb))[-TEXT_MAX:],
+        "python": "%d.%d.%d" % sys.version_info[:3],
+    }
+    try:
+        pickled = dump(error).decode("ascii")
+        load(pickled)  # some can be pickled only
+        if len(pickled) <= TEXT_MAX:
+            about["pickled"] = pickled
+    except Exception:
+        pass
+    return about
+
+
+def exit_code(error):
+    """That of a program which raises this; never 0, for there is no result."""
+    if isinstance(error, SystemExit) and isinstance(error.code, int):
+        return error.code & 255 or 1
+    return 1
+
+
+def main():
+    environ = os.environ
+    if "HVD_RUN_FUNC_ADDR" not in environ:
+        sys.exit("this is a part of the Python module hvdrun, and is started by hvdrun --run-func")
+    rendezvous = Rendezvous(environ)
+    rank, host = int(environ["HVD_RUN_FUNC_RANK"]), environ["HVD_RUN_FUNC_HOST"]
+    look_where_the_caller_does(environ)
+    try:
+        func = load(rendezvous.get("/runfunc/func"))
+        result = dump_result(func(), int(environ.get("HVD_RUN_FUNC_MAX", "0")))
+        rendezvous.put("/runfunc_result/%d" % rank, result)
+    except BaseException as e:  # sys.exit() has no result either
+        about = describe(e, rank, host)
+        sys.stdout.flush()
+        sys.stderr.write(about["traceback"])
+        sys.stderr.flush()
+        try:
+            rendezvous.put("/runfunc_error/%d" % rank, json.dumps(about).encode("ascii"))
+        except RuntimeError as lost:
+            sys.stderr.write("hvdrun worker of rank {} on {}: {}\n".format(rank, host, lost))
+        sys.exit(exit_code(e))
+
+
+if __name__ == "__main__":
+    main()
