@@ -48,6 +48,19 @@ static void put_hosts_updated(struct hvd_pickler *p, const struct hvd_message *m
 	hvd_pickle_op(p, HVD_OP_BUILD);
 }
 
+static void put_pong(struct hvd_pickler *p, const struct hvd_message *msg)
+{
+	put_object(p, NETWORK, "PingResponse");
+	hvd_pickle_op(p, HVD_OP_EMPTY_DICT);
+	hvd_pickle_op(p, HVD_OP_MARK);
+	hvd_pickle_str(p, "service_name");
+	hvd_pickle_str(p, "worker notification service");
+	hvd_pickle_str(p, "source_address");
+	hvd_pickle_str(p, msg->source);
+	hvd_pickle_op(p, HVD_OP_SETITEMS);
+	hvd_pickle_op(p, HVD_OP_BUILD);
+}
+
 size_t hvd_message_frame(const struct hvd_key *key, const struct hvd_message *msg,
 			 unsigned char out[HVD_MESSAGE_MAX_FRAME])
 {
@@ -55,6 +68,8 @@ size_t hvd_message_frame(const struct hvd_key *key, const struct hvd_message *ms
 
 	if (msg->kind == HVD_MESSAGE_HOSTS_UPDATED)
 		put_hosts_updated(&p, msg);
+	else if (msg->kind == HVD_MESSAGE_PONG)
+		put_pong(&p, msg);
 	else
 		put_object(&p, NETWORK, msg->kind == HVD_MESSAGE_PING ? "PingRequest" : "AckResponse");
 	hvd_pickle_op(&p, HVD_OP_STOP);

@@ -29,10 +29,11 @@ enum hvd_message_kind {
 struct hvd_message {
 	enum hvd_message_kind kind;
 	int64_t timestamp, change; /* HOSTS_UPDATED */
+	const char *source;        /* PONG, when writing: the address that the request came from */
 };
 
-/* The whole frame of PING, HOSTS_UPDATED or ACK in `out`; returns its length. */
-#define HVD_MESSAGE_MAX_FRAME 192
+/* The whole frame in `out`, of any kind but OTHER; returns its length. */
+#define HVD_MESSAGE_MAX_FRAME 256
 size_t hvd_message_frame(const struct hvd_key *key, const struct hvd_message *msg,
 			 unsigned char out[HVD_MESSAGE_MAX_FRAME]);
 

@@ -179,7 +179,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 struct hvd_notify *hvd_notify_send(struct event_base *base, const struct hvd_worker_addrs *to, int64_t timestamp,
 				   enum hvd_hosts_change change, hvd_time deadline, hvd_notify_done *done, void *arg)
 {
-	const struct hvd_message msg = {HVD_MESSAGE_HOSTS_UPDATED, timestamp, change};
+	const struct hvd_message msg = {HVD_MESSAGE_HOSTS_UPDATED, timestamp, change, NULL};
 	struct hvd_notify *n = hvd_xcalloc(1, sizeof(*n));
 	const struct timeval left = hvd_left_tv(deadline);
 

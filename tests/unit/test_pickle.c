@@ -166,8 +166,8 @@ static void reads_requests_of_horovods_driver(void **state)
 
 static void writes_requests(void **state)
 {
-	const struct hvd_message big = {HVD_MESSAGE_HOSTS_UPDATED, INT64_C(1) << 40, HVD_HOSTS_ADDED};
-	const struct hvd_message msg = {HVD_MESSAGE_HOSTS_UPDATED, 1700000000, HVD_HOSTS_MIXED};
+	const struct hvd_message big = {HVD_MESSAGE_HOSTS_UPDATED, INT64_C(1) << 40, HVD_HOSTS_ADDED, NULL};
+	const struct hvd_message msg = {HVD_MESSAGE_HOSTS_UPDATED, 1700000000, HVD_HOSTS_MIXED, NULL};
 	unsigned char frame[HVD_MESSAGE_MAX_FRAME], want[128], signed_frame[192];
 	struct hvd_message back;
 	size_t n, len = hvd_message_frame(&key, &msg, frame);
