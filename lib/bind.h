@@ -31,4 +31,7 @@ void hvd_binding_clear(struct hvd_binding *b); /* NULL is fine */
  * nodes, and not hwloc: to see GPUs it would load the vendors' libraries, which takes seconds. */
 int hvd_gpu_count(const char *root, char *const *envp);
 
+/* How many GPUs such a list in envp names: 0 where it is there and empty, -1 without one. */
+int hvd_gpu_visible(char *const *envp);
+
 #endif

@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Entries of a list of devices; as the vendors' libraries do, it ends at one that is empty or negative. */
+/* Entries of a list of devices: numbers, or names of GPUs and of their parts. As the vendors' libraries do, it ends at
+ * one that is none of these ("", "-1", "NoDevFiles"). */
 static int listed(const char *s)
 {
 	int n = 0;
 
-	while (*s && *s != ',' && *s != '-') {
+	while ((*s >= '0' && *s <= '9') || strncmp(s, "GPU-", 4) == 0 || strncmp(s, "MIG-", 4) == 0) {
 		n++;
 		s += strcspn(s, ",");
 		if (*s)
@@ -22,8 +23,7 @@ static int listed(const char *s)
 	return n;
 }
 
-/* -1 when there is no such list; an empty one hides every GPU. */
-static int visible(char *const *envp)
+int hvd_gpu_visible(char *const *envp)
 {
 	static const char *const names[] = {"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES="};
 
@@ -80,11 +80,11 @@ static int count_in(const char *root, const char *sub, bool (*is)(const char *, 
 
 int hvd_gpu_count(const char *root, char *const *envp)
 {
-	int n = visible(envp);
+	int n = hvd_gpu_visible(envp);
 
 	if (n < 0)
 		n = count_in(root, "/dev", is_nvidia);
-	if (n == 0 && visible(envp) < 0)
+	if (n == 0 && hvd_gpu_visible(envp) < 0)
 		n = count_in(root, "/sys/class/kfd/kfd/topology/nodes", is_kfd_gpu);
 	return n;
 }

@@ -11,6 +11,8 @@
 
 /* More than a machine has, with room for sparse numbering. */
 #define MAX_CPU 65535
+/* Of an affinity file, with ranges written out: those of 65,536 tasks of 256 CPUs. */
+#define MAX_CPUS_TEXT (64u << 20)
 
 struct words {
 	const char *p, *end;
@@ -115,4 +117,89 @@ int hvd_lsf_parse_names(struct hvd_alloc *out, const char *text, size_t len, str
 	while (rc == 0 && (name = next(&w, &name_len)))
 		rc = add(out, name, name_len, 1, err);
 	return done(out, rc, err);
+}
+
+/* "0,1,4-6" as "0,1,4,5,6"; NULL when it is no list of CPUs. Caller frees. */
+static char *cpu_list(const char *text, size_t len)
+{
+	char *out = NULL;
+	size_t out_len = 0;
+	FILE *f = open_memstream(&out, &out_len);
+	bool fine = f && len > 0;
+
+	while (fine) {
+		const char *comma = memchr(text, ',', len), *dash;
+		size_t item = comma ? (size_t)(comma - text) : len;
+		int from, to;
+
+		dash = memchr(text, '-', item);
+		from = number(text, dash ? (size_t)(dash - text) : item, MAX_CPU);
+		to = dash ? number(dash + 1, item - (size_t)(dash + 1 - text), MAX_CPU) : from;
+		fine = from >= 0 && to >= from;
+		for (int cpu = from; fine && cpu <= to; cpu++)
+			fine = fprintf(f, "%s%d", ftell(f) > 0 ? "," : "", cpu) > 0;
+		if (!comma)
+			break;
+		text += item + 1;
+		len -= item + 1;
+	}
+	if (f && fclose(f) != 0)
+		fine = false;
+	if (fine)
+		return out;
+	free(out);
+	return NULL;
+}
+
+static int affinity_line(struct hvd_lsf_host *facts, const struct hvd_alloc *a, const char *line, size_t len,
+			 size_t *room, struct hvd_err *err)
+{
+	struct words w = {line, line + len};
+	size_t name_len, list_len;
+	const char *name = next(&w, &name_len), *list;
+	char *text;
+	int host;
+
+	if (!name)
+		return 0;
+	list = next(&w, &list_len);
+	text = list ? cpu_list(list, list_len) : NULL;
+	if (!text)
+		return hvd_err_set(err, HVD_E_PROTO, "%.*s is not followed by a list of CPUs",
+				   name_len < 80 ? (int)name_len : 80, name);
+	if (strlen(text) >= *room) {
+		free(text);
+		return hvd_err_set(err, HVD_E_LIMIT, "it lists too many CPUs");
+	}
+	*room -= strlen(text);
+	for (host = 0; host < a->n_hosts; host++)
+		if (strlen(a->hosts[host].name) == name_len && memcmp(a->hosts[host].name, name, name_len) == 0)
+			break;
+	if (host < a->n_hosts)
+		hvd_strv_add(&facts[host].cpus, text);
+	free(text);
+	return 0;
+}
+
+int hvd_lsf_parse_affinity(struct hvd_lsf_host *facts, const struct hvd_alloc *a, const char *text, size_t len,
+			   struct hvd_err *err)
+{
+	size_t room = MAX_CPUS_TEXT;
+	int line = 1, rc = 0;
+
+	for (; len > 0 && rc == 0; line++) {
+		const char *eol = memchr(text, '\n', len);
+		size_t n = eol ? (size_t)(eol - text) : len;
+
+		rc = affinity_line(facts, a, text, n, &room, err);
+		n += eol ? 1 : 0;
+		text += n;
+		len -= n;
+	}
+	if (rc != 0) {
+		for (int i = 0; i < a->n_hosts; i++)
+			hvd_strv_free(&facts[i].cpus);
+		return hvd_err_prefix(err, "line %d", line - 1);
+	}
+	return 0;
 }

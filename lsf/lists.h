@@ -10,7 +10,7 @@
 
 #include "alloc.h"
 #include "err.h"
-#include "strv.h"
+#include "lsf.h"
 
 #include <stddef.h>
 
@@ -19,10 +19,10 @@ int hvd_lsf_parse_mcpu(struct hvd_alloc *out, const char *text, struct hvd_err *
 /* LSB_HOSTS, and the lines of LSB_DJOB_HOSTFILE: a name per slot, blanks of any kind between. */
 int hvd_lsf_parse_names(struct hvd_alloc *out, const char *text, size_t len, struct hvd_err *err);
 
-/* LSB_AFFINITY_HOSTFILE: a line per task, "host cpu,cpu,… [memory policy …]", CPU ids of the kernel. Fills cpus[i], the
- * sets of the tasks on host i of `a`; those of other hosts (a launch node) are passed over. An empty text fills
- * nothing. After an error all of cpus[] are empty. */
-int hvd_lsf_parse_affinity(struct hvd_strv *cpus, const struct hvd_alloc *a, const char *text, size_t len,
+/* LSB_AFFINITY_HOSTFILE: a line per task, "host cpu,cpu-cpu,… [memory policy …]", CPU ids of the kernel. Fills the
+ * `cpus` of facts[i] for host i of `a`; other hosts (a launch node) are passed over. An empty text fills nothing. After
+ * an error all of them are empty. */
+int hvd_lsf_parse_affinity(struct hvd_lsf_host *facts, const struct hvd_alloc *a, const char *text, size_t len,
 			   struct hvd_err *err);
 
 #endif

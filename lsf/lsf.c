@@ -2,8 +2,10 @@
 #include "lsf.h"
 
 #include "bind.h"
+#include "csm.h"
 #include "lists.h"
 #include "readfile.h"
+#include "slurm.h" /* HVD_MAX_RANKS */
 #include "xalloc.h"
 
 #include <stdio.h>
@@ -11,6 +13,8 @@
 #include <string.h>
 
 #define MAX_FILE (16u << 20)
+/* For all that is asked of CSM. */
+#define CSM_SECONDS 30
 
 static const char *look(char *const *envp, const char *name)
 {
@@ -57,9 +61,19 @@ static int from_hosts(struct hvd_alloc *out, const char *text, struct hvd_err *e
 	return hvd_lsf_parse_names(out, text, strlen(text), err);
 }
 
-/* The first of LSF's lists that can be used. Sets *from to its variable. */
-static int find_hosts(struct hvd_alloc *out, struct hvd_lsf *facts, char *const *envp, const char **from,
-		      struct hvd_err *err)
+/* ---- hosts ---- */
+
+struct finder {
+	char *const *envp;
+	const struct hvd_alloc_lsf_opts *opts;
+	struct hvd_lsf *facts;
+	const char *hosts_from, *slots_from; /* for messages */
+	int csm_gpus;                        /* of each host, as the allocation has it; -1 = not known */
+	hvd_time deadline;
+};
+
+/* The first of LSF's lists that can be used. */
+static int from_lists(struct hvd_alloc *out, struct finder *f, struct hvd_err *err)
 {
 	static const struct {
 		const char *name;
@@ -71,21 +85,23 @@ static int find_hosts(struct hvd_alloc *out, struct hvd_lsf *facts, char *const 
 	};
 
 	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++) {
-		const char *value = look(envp, sources[i].name);
+		const char *value = look(f->envp, sources[i].name);
 		struct hvd_err why = {0};
 
 		if (!value)
 			continue;
-		*from = sources[i].name;
-		if (sources[i].read(out, value, &why) == 0)
+		if (sources[i].read(out, value, &why) == 0) {
+			f->hosts_from = sources[i].name;
 			return 0;
-		hvd_strv_addf(&facts->notes, "%s cannot be used: %s", sources[i].name, why.msg);
+		}
+		hvd_strv_addf(&f->facts->notes, "%s cannot be used: %s", sources[i].name, why.msg);
 	}
-	hvd_err_set(err, HVD_E_NOENT, "LSF says of no host that it is part of job %.20s", look(envp, "LSB_JOBID"));
-	if (facts->notes.n)
-		hvd_err_hint(err, "%s", facts->notes.v[0]);
+	hvd_err_set(err, HVD_E_NOENT, "LSF says of no host that it is part of job %.20s", look(f->envp, "LSB_JOBID"));
+	if (f->facts->notes.n)
+		hvd_err_hint(err, "%s", f->facts->notes.v[f->facts->notes.n - 1]);
 	else
-		hvd_err_hint(err, "LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS and LSB_HOSTS are all empty; list hosts with -H");
+		hvd_err_hint(err, "LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS and LSB_HOSTS are all empty; is this the "
+				  "environment that the job was given?");
 	return -1;
 }
 
@@ -95,22 +111,207 @@ static void set_slots(struct hvd_alloc *a, int host, int slots)
 	a->hosts[host].slots = slots;
 }
 
-/* What decides the slots, for messages. */
-static const char *find_slots(struct hvd_alloc *a, const struct hvd_lsf *facts, int slots_per_host, const char *from)
+/* Leave the batch node out, which stands first in the lists there, with one slot. */
+static void drop_launch_host(struct hvd_alloc *a, struct finder *f)
 {
-	(void)facts;
-	if (slots_per_host <= 0)
-		return from;
+	if (!f->facts->csm && !(f->opts && f->opts->jsrun))
+		return;
+	if (a->n_hosts < 2 || a->hosts[0].slots != 1)
+		return;
+	set_slots(a, 0, 0);
+	f->facts->launch_host = a->hosts[0].name;
+	memmove(a->hosts, a->hosts + 1, (size_t)--a->n_hosts * sizeof(*a->hosts));
+	f->facts->csm = true;
+}
+
+/* A host of which nothing is known yet. */
+static struct hvd_lsf_host nobody_says(void)
+{
+	return (struct hvd_lsf_host){.tasks = -1, .gpus = -1, .cores = -1, .sockets = -1};
+}
+
+static void make_facts(struct hvd_lsf *facts, const struct hvd_alloc *a)
+{
+	facts->hosts = hvd_xcalloc((size_t)a->n_hosts, sizeof(*facts->hosts));
+	facts->n_hosts = a->n_hosts;
 	for (int i = 0; i < a->n_hosts; i++)
-		set_slots(a, i, slots_per_host);
-	return "slots per host as asked for";
+		facts->hosts[i] = nobody_says();
+}
+
+/* CSM's hosts, with the tasks that LSF's lists give them. */
+static int from_csm(struct hvd_alloc *out, struct finder *f, const char *id, struct hvd_err *err)
+{
+	struct finder lists = {.envp = f->envp};
+	struct hvd_lsf ignored = {0};
+	struct hvd_alloc tasks = {0};
+	struct hvd_csm_job job;
+
+	if (hvd_csm_query_job(&job, id, f->envp, f->deadline, err) != 0)
+		return -1;
+	*out = job.nodes;
+	job.nodes = (struct hvd_alloc){0};
+	f->hosts_from = "csm_allocation_query";
+	f->facts->launch_host = job.launch_host;
+	job.launch_host = NULL;
+	f->facts->isolated = job.isolated;
+	f->facts->smt = job.smt;
+	f->csm_gpus = job.gpus;
+	hvd_csm_job_clear(&job);
+	make_facts(f->facts, out);
+	lists.facts = &ignored;
+	if (from_lists(&tasks, &lists, NULL) == 0)
+		for (int i = 0; i < tasks.n_hosts; i++) {
+			int at = hvd_alloc_find(out, tasks.hosts[i].name);
+
+			if (at >= 0)
+				f->facts->hosts[at].tasks = tasks.hosts[i].slots;
+		}
+	hvd_alloc_clear(&tasks);
+	hvd_lsf_clear(&ignored);
+	return 0;
+}
+
+static int find_hosts(struct hvd_alloc *out, struct finder *f, struct hvd_err *err)
+{
+	const char *id = look(f->envp, "CSM_ALLOCATION_ID");
+	struct hvd_err why = {0};
+
+	f->facts->csm = id != NULL;
+	if (id && from_csm(out, f, id, &why) == 0)
+		return 0;
+	if (id)
+		hvd_strv_addf(&f->facts->notes, "CSM does not say which hosts the job has, LSF's list is taken: %s",
+			      why.msg);
+	if (from_lists(out, f, err) != 0)
+		return -1;
+	drop_launch_host(out, f);
+	make_facts(f->facts, out);
+	for (int i = 0; i < out->n_hosts; i++)
+		f->facts->hosts[i].tasks = out->hosts[i].slots;
+	return 0;
+}
+
+/* ---- what is known of them ---- */
+
+static void ask_csm(struct hvd_alloc *a, struct finder *f)
+{
+	struct hvd_err why = {0};
+
+	if (hvd_csm_query_nodes(f->facts->hosts, a, f->facts->isolated, f->envp, f->deadline, &why) != 0) {
+		for (int i = 0; i < a->n_hosts; i++)
+			f->facts->hosts[i].cores = f->facts->hosts[i].sockets = f->facts->hosts[i].gpus = -1;
+		hvd_strv_addf(&f->facts->notes, "CSM does not say what GPUs and cores the hosts have: %s", why.msg);
+	}
+	/* The job may have been given fewer GPUs than there are. */
+	for (int i = 0; i < a->n_hosts && f->csm_gpus > 0; i++)
+		if (f->facts->hosts[i].gpus < 0 || f->facts->hosts[i].gpus > f->csm_gpus)
+			f->facts->hosts[i].gpus = f->csm_gpus;
+}
+
+/* How many GPUs the job has on this host is known from the list in its environment; of the others it is inferred.
+ * `bsub -gpu num=N` means N on each host, unless the site or the user made it N for each task: then the list is as
+ * long as the tasks here are many, or a multiple. Where hosts have as many tasks each, both come to the same. */
+static void count_gpus(const struct hvd_alloc *a, struct finder *f)
+{
+	int here = hvd_gpu_visible(f->envp);
+	int tasks = f->facts->hosts[0].tasks;
+	bool by_task = false;
+
+	if (here < 1)
+		return;
+	for (int i = 1; i < a->n_hosts; i++)
+		by_task |= f->facts->hosts[i].tasks != tasks;
+	by_task = by_task && here == tasks;
+	for (int i = 0; i < a->n_hosts; i++)
+		f->facts->hosts[i].gpus = by_task ? f->facts->hosts[i].tasks : here;
+}
+
+static void read_affinity(const struct hvd_alloc *a, struct finder *f)
+{
+	const char *path = look(f->envp, "LSB_AFFINITY_HOSTFILE");
+	struct hvd_err why = {0};
+	char *text;
+	size_t len;
+
+	if (!path)
+		return;
+	text = hvd_read_file(path, MAX_FILE, "the file", &len, &why);
+	if (!text || hvd_lsf_parse_affinity(f->facts->hosts, a, text, len, &why) != 0)
+		hvd_strv_addf(&f->facts->notes, "LSB_AFFINITY_HOSTFILE cannot be used, ranks are bound without it: %s",
+			      why.msg);
+	free(text);
+}
+
+/* ---- slots ---- */
+
+/* The GPUs of each host, where all are known and one has some. */
+static bool slots_by_gpus(struct hvd_alloc *a, struct finder *f)
+{
+	int sum = 0;
+
+	for (int i = 0; i < a->n_hosts; i++) {
+		if (f->facts->hosts[i].gpus < 0 || f->facts->hosts[i].gpus > HVD_MAX_RANKS - sum)
+			return false;
+		sum += f->facts->hosts[i].gpus;
+	}
+	for (int i = 0; i < a->n_hosts && sum > 0; i++) {
+		if (f->facts->hosts[i].gpus == 0)
+			hvd_strv_addf(&f->facts->notes, "host %s has no GPU, as others have, and gets no rank",
+				      a->hosts[i].name);
+		set_slots(a, i, f->facts->hosts[i].gpus);
+	}
+	f->slots_from = f->facts->csm ? "GPUs that CSM knows" : "GPUs in the environment";
+	return sum > 0;
+}
+
+static int find_slots(struct hvd_alloc *a, struct finder *f, struct hvd_err *err)
+{
+	int each = f->opts ? f->opts->slots_per_host : 0;
+
+	if (each > 0) {
+		if (each > HVD_MAX_RANKS / a->n_hosts)
+			return hvd_err_set(err, HVD_E_LIMIT, "%d slots on each of %d hosts are not possible", each,
+					   a->n_hosts);
+		for (int i = 0; i < a->n_hosts; i++)
+			set_slots(a, i, each);
+		f->slots_from = "slots per host as asked for";
+		return 0;
+	}
+	if (slots_by_gpus(a, f))
+		return 0;
+	f->slots_from = "a slot per task";
+	for (int i = 0; i < a->n_hosts; i++)
+		set_slots(a, i, f->facts->hosts[i].tasks > 0 ? f->facts->hosts[i].tasks : 1);
+	return 0;
+}
+
+/* ---- all of it ---- */
+
+static int find(struct hvd_alloc *out, struct finder *f, struct hvd_err *err)
+{
+	const struct hvd_alloc_lsf_opts *opts = f->opts;
+
+	f->csm_gpus = -1;
+	f->deadline = opts && opts->deadline ? opts->deadline : hvd_deadline_in(CSM_SECONDS);
+	if (find_hosts(out, f, err) != 0)
+		return -1;
+	if (look(f->envp, "CSM_ALLOCATION_ID"))
+		ask_csm(out, f);
+	else if (!f->facts->csm)
+		count_gpus(out, f);
+	read_affinity(out, f);
+	if (find_slots(out, f, err) != 0)
+		return -1;
+	snprintf(out->source, sizeof(out->source), "LSF job %.20s: %s, %s", look(f->envp, "LSB_JOBID"), f->hosts_from,
+		 f->slots_from);
+	return 0;
 }
 
 int hvd_alloc_from_lsf(struct hvd_alloc *out, struct hvd_lsf *facts, char *const *envp,
 		       const struct hvd_alloc_lsf_opts *opts, struct hvd_err *err)
 {
 	struct hvd_lsf own, *know = facts ? facts : &own;
-	const char *from = NULL;
+	struct finder f = {.envp = envp, .opts = opts, .facts = know};
 	int rc;
 
 	memset(out, 0, sizeof(*out));
@@ -122,16 +323,9 @@ int hvd_alloc_from_lsf(struct hvd_alloc *out, struct hvd_lsf *facts, char *const
 			    look(envp, "JSM_NAMESPACE_RANK"));
 		return hvd_err_hint(err, "run hvdrun in the job script itself: it starts jsrun");
 	}
-	rc = find_hosts(out, know, envp, &from, err);
-	if (rc == 0) {
-		know->hosts = hvd_xcalloc((size_t)out->n_hosts, sizeof(*know->hosts));
-		know->n_hosts = out->n_hosts;
-		for (int i = 0; i < out->n_hosts; i++)
-			know->hosts[i] = (struct hvd_lsf_host){
-				.tasks = out->hosts[i].slots, .gpus = -1, .cores = -1, .sockets = -1};
-		from = find_slots(out, know, opts ? opts->slots_per_host : 0, from);
-		snprintf(out->source, sizeof(out->source), "LSF job %.20s: %s", look(envp, "LSB_JOBID"), from);
-	}
+	rc = find(out, &f, err);
+	if (rc != 0)
+		hvd_alloc_clear(out);
 	if (rc != 0 || !facts)
 		hvd_lsf_clear(know);
 	return rc;
@@ -144,7 +338,7 @@ void hvd_lsf_select(struct hvd_lsf *facts, const struct hvd_alloc *from, const s
 	for (int i = 0; i < to->n_hosts; i++) {
 		int at = hvd_alloc_find(from, to->hosts[i].name);
 
-		hosts[i] = (struct hvd_lsf_host){.tasks = -1, .gpus = -1, .cores = -1, .sockets = -1};
+		hosts[i] = nobody_says();
 		if (at < 0 || at >= facts->n_hosts)
 			continue;
 		hosts[i] = facts->hosts[at];

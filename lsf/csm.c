@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tools of CSM print, read. */
+#include "csm.h"
+
+#include "slurm.h" /* HVD_MAX_RANKS */
+#include "xalloc.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+/* More isolated cores per socket CSM does not allow (csmi_allocation.def). */
+#define MAX_ISOLATED 4
+
+/* ---- lines ---- */
+
+static bool known_key(const char *key, size_t len)
+{
+	static const char *const keys[] = {
+		"Total_Records",    "allocation_id",    "num_nodes",       "compute_nodes",
+		"launch_node_name", "smt_mode",         "num_gpus",        "isolated_cores",
+		"node_name",        "discovered_cores", "discovered_gpus", "discovered_sockets",
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (strlen(keys[i]) == len && memcmp(keys[i], key, len) == 0)
+			return true;
+	return len > 7 && memcmp(key, "Record_", 7) == 0;
+}
+
+static bool keep(const char *line, size_t len)
+{
+	size_t at = 0, end;
+
+	while (at < len && line[at] == ' ')
+		at++;
+	/* " - node": of a list. */
+	if (at < len && line[at] == '-' && at + 1 < len && line[at + 1] == ' ')
+		return true;
+	for (end = at; end < len && line[end] != ':';)
+		end++;
+	return end < len && known_key(line + at, end - at);
+}
+
+/* The lines of `text` that matter. Caller frees. */
+static char *filter(const char *text, size_t len, size_t *out_len)
+{
+	char *out = hvd_xcalloc(len + 1, 1);
+	bool dropped = true;
+	size_t n = 0;
+
+	while (len > 0) {
+		const char *eol = memchr(text, '\n', len);
+		size_t line = eol ? (size_t)(eol - text) + 1 : len;
+		bool item = line > 1 && keep(text, line) && memchr(text, ':', line) == NULL;
+
+		/* An item of a list belongs to the line before it. */
+		if (keep(text, line) && !(item && dropped)) {
+			memcpy(out + n, text, line);
+			n += line;
+			dropped = false;
+		} else {
+			dropped = true;
+		}
+		text += line;
+		len -= line;
+	}
+	*out_len = n;
+	return out;
+}
+
+/* ---- YAML ---- */
+
+/* 0 with *doc to be deleted; an empty document has no root. */
+static int load(yaml_document_t *doc, const char *text, size_t len, struct hvd_err *err)
+{
+	yaml_parser_t parser;
+	size_t n;
+	char *lines;
+	int rc = 0;
+
+	if (!yaml_parser_initialize(&parser))
+		return hvd_err_set(err, HVD_E_SYS, "cannot set up the YAML parser");
+	lines = filter(text, len, &n);
+	yaml_parser_set_input_string(&parser, (const unsigned char *)lines, n);
+	if (!yaml_parser_load(&parser, doc))
+		rc = hvd_err_set(err, HVD_E_PROTO, "it is not valid YAML: %s",
+				 parser.problem ? parser.problem : "unknown problem");
+	yaml_parser_delete(&parser);
+	free(lines);
+	return rc;
+}
+
+/* The plain text of a node; NULL when it is none. */
+static const char *scalar(const yaml_node_t *node)
+{
+	if (!node || node->type != YAML_SCALAR_NODE ||
+	    strlen((const char *)node->data.scalar.value) != node->data.scalar.length)
+		return NULL;
+	return (const char *)node->data.scalar.value;
+}
+
+static const yaml_node_t *get(yaml_document_t *doc, const yaml_node_t *map, const char *key)
+{
+	if (!map || map->type != YAML_MAPPING_NODE)
+		return NULL;
+	for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
+		const char *name = scalar(yaml_document_get_node(doc, p->key));
+
+		if (name && strcmp(name, key) == 0)
+			return yaml_document_get_node(doc, p->value);
+	}
+	return NULL;
+}
+
+/* A number from 0 to max; -1 when it is not there or is none. */
+static int get_number(yaml_document_t *doc, const yaml_node_t *map, const char *key, int max)
+{
+	const char *s = scalar(get(doc, map, key));
+	int n = 0;
+
+	if (!s || !*s)
+		return -1;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9')
+			return -1;
+		n = n * 10 + (*s - '0');
+		if (n > max)
+			return -1;
+	}
+	return n;
+}
+
+/* ---- csm_allocation_query ---- */
+
+void hvd_csm_job_clear(struct hvd_csm_job *job)
+{
+	hvd_alloc_clear(&job->nodes);
+	free(job->launch_host);
+	memset(job, 0, sizeof(*job));
+}
+
+static int read_nodes(struct hvd_csm_job *out, yaml_document_t *doc, const yaml_node_t *root, struct hvd_err *err)
+{
+	const yaml_node_t *list = get(doc, root, "compute_nodes");
+	int said = get_number(doc, root, "num_nodes", HVD_MAX_HOSTS);
+
+	if (!list || list->type != YAML_SEQUENCE_NODE)
+		return hvd_err_set(err, HVD_E_NOENT, "it lists no compute_nodes");
+	for (const yaml_node_item_t *i = list->data.sequence.items.start; i < list->data.sequence.items.top; i++) {
+		const char *name = scalar(yaml_document_get_node(doc, *i));
+
+		if (!name)
+			return hvd_err_set(err, HVD_E_PROTO, "an entry of compute_nodes is no name");
+		if (hvd_alloc_add(&out->nodes, name, 1, err) != 0)
+			return -1;
+	}
+	if (said >= 0 && said != out->nodes.n_hosts)
+		return hvd_err_set(err, HVD_E_PROTO, "it lists %d compute_nodes where num_nodes is %d",
+				   out->nodes.n_hosts, said);
+	if (out->nodes.n_hosts == 0)
+		return hvd_err_set(err, HVD_E_NOENT, "it lists no compute_nodes");
+	hvd_alloc_merge(&out->nodes);
+	if (out->nodes.slots != out->nodes.n_hosts)
+		return hvd_err_set(err, HVD_E_PROTO, "it lists a node twice");
+	return 0;
+}
+
+int hvd_csm_parse_job(struct hvd_csm_job *out, const char *text, size_t len, struct hvd_err *err)
+{
+	const yaml_node_t *root;
+	yaml_document_t doc;
+	const char *launch;
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	if (load(&doc, text, len, err) != 0)
+		return -1;
+	root = yaml_document_get_root_node(&doc);
+	if (get_number(&doc, root, "Total_Records", INT32_MAX) == 0)
+		rc = hvd_err_set(err, HVD_E_NOENT, "CSM has no such allocation");
+	else
+		rc = read_nodes(out, &doc, root, err);
+	if (rc == 0) {
+		launch = scalar(get(&doc, root, "launch_node_name"));
+		out->launch_host = launch && *launch ? hvd_xstrdup(launch) : NULL;
+		out->gpus = get_number(&doc, root, "num_gpus", HVD_MAX_RANKS);
+		out->smt = get_number(&doc, root, "smt_mode", 64);
+		out->smt = out->smt > 0 ? out->smt : 0;
+		out->isolated = get_number(&doc, root, "isolated_cores", INT32_MAX);
+		if (out->isolated < 0)
+			out->isolated = 0; /* older releases do not print it */
+		else if (out->isolated > MAX_ISOLATED)
+			rc = hvd_err_set(err, HVD_E_PROTO, "isolated_cores is %d, more than %d per socket",
+					 out->isolated, MAX_ISOLATED);
+	}
+	yaml_document_delete(&doc);
+	if (rc != 0)
+		hvd_csm_job_clear(out);
+	return rc;
+}
+
+/* ---- csm_node_attributes_query ---- */
+
+static int read_record(struct hvd_lsf_host *hosts, const struct hvd_alloc *a, int isolated, yaml_document_t *doc,
+		       const yaml_node_t *record, struct hvd_err *err)
+{
+	const char *name = scalar(get(doc, record, "node_name"));
+	int cores = get_number(doc, record, "discovered_cores", 65536);
+	int gpus = get_number(doc, record, "discovered_gpus", HVD_MAX_RANKS);
+	int sockets = get_number(doc, record, "discovered_sockets", 1024);
+	int host = name ? hvd_alloc_find(a, name) : -1;
+
+	if (!name)
+		return hvd_err_set(err, HVD_E_PROTO, "a record has no node_name");
+	if (host < 0)
+		return 0;
+	if (cores < 0 || gpus < 0 || sockets < 0)
+		return hvd_err_set(err, HVD_E_PROTO, "%.80s: its %s is missing or no number", name,
+				   cores < 0  ? "discovered_cores"
+				   : gpus < 0 ? "discovered_gpus"
+					      : "discovered_sockets");
+	if (cores - sockets * isolated < 1)
+		return hvd_err_set(err, HVD_E_PROTO, "%.80s: %d cores on %d sockets, of which %d each are isolated",
+				   name, cores, sockets, isolated);
+	hosts[host].cores = cores - sockets * isolated;
+	hosts[host].sockets = sockets;
+	hosts[host].gpus = gpus;
+	return 0;
+}
+
+int hvd_csm_parse_nodes(struct hvd_lsf_host *hosts, const struct hvd_alloc *a, int isolated, const char *text,
+			size_t len, struct hvd_err *err)
+{
+	const yaml_node_t *root;
+	yaml_document_t doc;
+	int rc = 0;
+
+	if (load(&doc, text, len, err) != 0)
+		return -1;
+	root = yaml_document_get_root_node(&doc);
+	if (!root || root->type != YAML_MAPPING_NODE || get_number(&doc, root, "Total_Records", INT32_MAX) < 0) {
+		yaml_document_delete(&doc);
+		return hvd_err_set(err, HVD_E_PROTO, "it has no Total_Records");
+	}
+	for (const yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top && rc == 0;
+	     p++) {
+		const char *key = scalar(yaml_document_get_node(&doc, p->key));
+
+		if (key && strncmp(key, "Record_", 7) == 0)
+			rc = read_record(hosts, a, isolated, &doc, yaml_document_get_node(&doc, p->value), err);
+	}
+	yaml_document_delete(&doc);
+	return rc;
+}
