@@ -1,0 +1,745 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The elastic state machine against a simulated job: hosts, processes and a clock that are made up here. What must
+ * always hold is checked in the ops; the histories are random, from fixed seeds.
+ */
+#include "launcher/elastic/machine_internal.h"
+
+#include "unit.h"
+#include "xalloc.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND    1000000000LL
+#define MAX_PROCS 4096
+#define N_NAMES   6
+#define GRACE     1.0
+
+struct proc {
+	bool alive, silent, said_end, arrived, trains;
+	uint32_t host;
+	int slot;
+};
+
+struct sim {
+	struct hvd_machine *m;
+	struct hvd_machine_opts opts;
+	hvd_time now;
+	unsigned seed;
+	bool running_shim[64], listed[64];
+	struct proc procs[MAX_PROCS];
+	uint32_t n_procs;
+	int generations, answers, notifies, notify_due, finishes;
+	bool in_generation, over;
+	struct hvd_err why;
+	int status;
+	struct hvd_alloc list;
+	hvd_time silent_since; /* the machine knows of a death, somebody is ready, nobody has moved */
+};
+
+static unsigned rnd(struct sim *s, unsigned n)
+{
+	s->seed = s->seed * 1664525u + 1013904223u;
+	return (s->seed >> 8) % n;
+}
+
+/* ---- what the machine wants ---- */
+
+static void on_host_begin(uint32_t host, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_true(host < 64);
+	assert_false(s->running_shim[host]);
+	assert_true(s->m->hosts[host].listed);
+	assert_true(s->m->hosts[host].banned_until <= s->now);
+	s->running_shim[host] = true;
+}
+
+static void on_host_end(uint32_t host, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_true(s->running_shim[host]);
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		assert_false(s->procs[i].alive && s->procs[i].host == host);
+	s->running_shim[host] = false;
+}
+
+static void on_generation(void *arg)
+{
+	struct sim *s = arg;
+	int size = hvd_machine_size(s->m), old = 0;
+
+	assert_false(s->over);
+	s->notify_due = 0; /* what is under way is given up */
+	s->generations++;
+	s->in_generation = true;
+	assert_true(size >= s->opts.min_np);
+	assert_true(!s->opts.max_np || size <= s->opts.max_np);
+	if (hvd_machine_generation(s->m) == 1)
+		assert_true(size >= s->opts.np);
+	for (int r = 0; r < size; r++) {
+		const struct hvd_worker *w = hvd_machine_member(s->m, r);
+
+		assert_int_equal(w->rank, r);
+		assert_true(s->m->hosts[w->host].stage == HVD_HOST_HERE);
+		assert_true(s->m->hosts[w->host].banned_until <= s->now);
+		old += !w->fresh;
+		if (!w->fresh)
+			assert_int_equal(w->state, HVD_WORKER_READY);
+		for (int q = 0; q < r; q++) {
+			const struct hvd_worker *v = hvd_machine_member(s->m, q);
+
+			assert_false(v->host == w->host && v->slot == w->slot);
+		}
+	}
+	if (hvd_machine_generation(s->m) > 1) {
+		assert_true(old > 0);
+		assert_false(hvd_machine_member(s->m, 0)->fresh);
+	}
+}
+
+static void on_start(const struct hvd_worker *w, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_true(s->in_generation);
+	assert_int_equal(w->id, s->n_procs);
+	assert_true(s->running_shim[w->host]);
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		assert_false(s->procs[i].alive && s->procs[i].host == w->host && s->procs[i].slot == w->slot);
+	assert_true(s->n_procs < MAX_PROCS);
+	s->procs[s->n_procs++] = (struct proc){.alive = true, .host = w->host, .slot = w->slot};
+}
+
+static void on_end(const struct hvd_worker *w, bool at_once, void *arg)
+{
+	struct sim *s = arg;
+
+	(void)at_once;
+	assert_false(s->procs[w->id].said_end);
+	s->procs[w->id].said_end = true;
+}
+
+static void on_answer(void *arg)
+{
+	struct sim *s = arg;
+
+	assert_true(s->in_generation);
+	s->in_generation = false;
+	s->answers++;
+	for (int r = 0; r < hvd_machine_size(s->m); r++) {
+		const struct hvd_worker *w = hvd_machine_member(s->m, r);
+
+		assert_true(s->procs[w->id].alive);
+		assert_true(w->fresh ? s->procs[w->id].arrived : w->state == HVD_WORKER_READY);
+		s->procs[w->id].trains = true;
+		s->procs[w->id].silent = false;
+	}
+}
+
+static void on_notify(uint32_t worker, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_int_equal(worker, hvd_machine_member(s->m, 0)->id);
+	assert_int_equal(s->notify_due, 0);
+	s->notify_due = 1;
+	s->notifies++;
+}
+
+static void on_finish(const struct hvd_err *why, int status, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_false(s->over);
+	s->over = true;
+	s->why = *why;
+	s->status = status;
+}
+
+static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_generation, on_start,
+					   on_end,        on_answer,   on_notify,     on_finish};
+
+static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
+{
+	struct sim *s = hvd_xcalloc(1, sizeof(*s));
+
+	s->now = SECOND;
+	s->seed = seed * 2654435761u + 1;
+	if (opts.elastic_timeout == 0)
+		opts.elastic_timeout = 600;
+	opts.silent_grace = GRACE;
+	s->opts = opts;
+	s->m = hvd_machine_create(&opts, s->now, &ops, s, NULL);
+	return s;
+}
+
+static void end(struct sim *s)
+{
+	hvd_machine_destroy(s->m);
+	hvd_alloc_clear(&s->list);
+	free(s);
+}
+
+/* ---- what happens ---- */
+
+static void list(struct sim *s, const char *text)
+{
+	hvd_alloc_clear(&s->list);
+	if (*text)
+		assert_int_equal(hvd_alloc_from_hosts(&s->list, text, 1, NULL), 0);
+	hvd_machine_hosts(s->m, &s->list, s->now);
+}
+
+static void come(struct sim *s)
+{
+	for (uint32_t h = 0; h < s->m->n_hosts; h++)
+		if (s->running_shim[h])
+			hvd_machine_host_here(s->m, h, s->now);
+}
+
+static void arrive(struct sim *s)
+{
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		if (s->procs[i].alive && !s->procs[i].arrived && !s->procs[i].said_end) {
+			s->procs[i].arrived = true;
+			hvd_machine_arrived(s->m, i, s->now);
+		}
+}
+
+static void die(struct sim *s, uint32_t id, int status)
+{
+	if (!s->procs[id].alive)
+		return;
+	s->procs[id].alive = s->procs[id].trains = false;
+	hvd_machine_exited(s->m, id, status, s->now);
+}
+
+/* Those that were told to end do. */
+static void obey(struct sim *s)
+{
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		if (s->procs[i].said_end)
+			die(s, i, SIGTERM);
+}
+
+static void ready(struct sim *s, uint32_t id)
+{
+	if (s->procs[id].alive && s->procs[id].trains && !s->procs[id].silent) {
+		s->procs[id].trains = false;
+		hvd_machine_ready(s->m, id, s->now);
+	}
+}
+
+static void all_ready(struct sim *s)
+{
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		ready(s, i);
+}
+
+static void pass(struct sim *s, double seconds)
+{
+	hvd_time until = s->now + (hvd_time)(seconds * 1e9);
+
+	while (!s->over && hvd_machine_due(s->m) && hvd_machine_due(s->m) <= until) {
+		if (hvd_machine_due(s->m) > s->now)
+			s->now = hvd_machine_due(s->m);
+		hvd_machine_tick(s->m, s->now);
+		/* A timer that is due again and again at the same time would never let the job go on. */
+		assert_true(s->over || !hvd_machine_due(s->m) || hvd_machine_due(s->m) > s->now);
+	}
+	s->now = until;
+	if (!s->over)
+		hvd_machine_tick(s->m, s->now);
+}
+
+static void hear(struct sim *s, bool heard)
+{
+	if (s->notify_due) {
+		s->notify_due = 0;
+		hvd_machine_notified(s->m, heard, s->now);
+	}
+}
+
+static int rank_of(const struct sim *s, const char *host, int slot)
+{
+	for (int r = 0; r < hvd_machine_size(s->m); r++) {
+		const struct hvd_worker *w = hvd_machine_member(s->m, r);
+
+		if (w->slot == slot && strcmp(hvd_machine_host(s->m, w->host), host) == 0)
+			return r;
+	}
+	return -1;
+}
+
+static uint32_t id_at(const struct sim *s, const char *host, int slot)
+{
+	return hvd_machine_member(s->m, rank_of(s, host, slot))->id;
+}
+
+static struct sim *running(struct hvd_machine_opts opts, const char *hosts)
+{
+	struct sim *s = begin(opts, 1);
+
+	list(s, hosts);
+	come(s);
+	pass(s, 10);
+	arrive(s);
+	assert_int_equal(s->answers, 1);
+	return s;
+}
+
+#define DEFAULTS .reset_limit = -1, .settle = 2
+
+/* ---- single rules ---- */
+
+static void one_generation(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 4, DEFAULTS}, "a:2,b:2");
+
+	(void)state;
+	assert_int_equal(hvd_machine_size(s->m), 4);
+	assert_int_equal(rank_of(s, "a", 0), 0);
+	assert_int_equal(rank_of(s, "b", 1), 3);
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_false(s->over);
+		die(s, i, 0);
+	}
+	assert_true(s->over);
+	assert_int_equal(s->why.code, HVD_OK);
+	assert_int_equal(s->status, 0);
+	end(s);
+}
+
+static void host_added_and_removed(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, DEFAULTS}, "a:2,b:2");
+
+	(void)state;
+	list(s, "c:2,a:2,b:2");
+	assert_int_equal(s->notifies, 0); /* not before its shim is there */
+	come(s);
+	assert_int_equal(s->notifies, 1);
+	hear(s, true);
+	pass(s, 5);
+	assert_int_equal(s->notifies, 1);
+	all_ready(s);
+	assert_int_equal(s->answers, 1); /* the new ones have not come yet */
+	arrive(s);
+	assert_int_equal(s->answers, 2);
+	assert_int_equal(hvd_machine_size(s->m), 6);
+	assert_int_equal(rank_of(s, "a", 0), 0);
+	assert_int_equal(rank_of(s, "c", 0), 4);
+	list(s, "c:2,b:2");
+	hear(s, true);
+	all_ready(s);
+	assert_int_equal(s->answers, 3);
+	assert_int_equal(hvd_machine_size(s->m), 4);
+	assert_int_equal(rank_of(s, "b", 0), 0);
+	assert_true(s->procs[0].said_end && s->procs[1].said_end);
+	assert_true(s->running_shim[0]);
+	obey(s);
+	assert_false(s->running_shim[0]);
+	end(s);
+}
+
+static void failure_bans_the_host(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 2, DEFAULTS}, "a:2,b:2");
+	uint32_t b0 = id_at(s, "b", 0);
+
+	(void)state;
+	die(s, id_at(s, "b", 1), SIGKILL);
+	ready(s, 0);
+	ready(s, 1);
+	assert_int_equal(s->answers, 1);
+	ready(s, b0);
+	assert_int_equal(s->answers, 2);
+	assert_int_equal(hvd_machine_size(s->m), 2);
+	assert_true(s->procs[b0].said_end);
+	end(s);
+}
+
+static void silent_survivor_is_replaced(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 4, DEFAULTS}, "a:2,b:2,c:2");
+	uint32_t a1 = id_at(s, "a", 1);
+
+	(void)state;
+	assert_int_equal(hvd_machine_size(s->m), 6);
+	s->procs[a1].silent = true;
+	die(s, id_at(s, "c", 0), SIGKILL);
+	pass(s, 5);
+	assert_false(s->procs[a1].said_end); /* nobody waits for it */
+	all_ready(s);
+	pass(s, GRACE * 0.9);
+	assert_false(s->procs[a1].said_end);
+	pass(s, GRACE * 0.2);
+	assert_true(s->procs[a1].said_end);
+	obey(s);
+	assert_int_equal(s->answers, 1);
+	arrive(s);
+	assert_int_equal(s->answers, 2);
+	assert_int_equal(hvd_machine_size(s->m), 4); /* c is banned, a is not */
+	assert_int_equal(rank_of(s, "a", 1), 1);
+	end(s);
+}
+
+/* Who has just started is never rank 0. */
+static void rank_0_survives(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 4, DEFAULTS}, "a:2,b:2");
+
+	(void)state;
+	die(s, id_at(s, "a", 0), SIGKILL);
+	all_ready(s);
+	arrive(s);
+	assert_int_equal(s->answers, 2); /* there is no other host: a is spared */
+	assert_int_equal(rank_of(s, "a", 1), 0);
+	assert_int_equal(rank_of(s, "a", 0), 1);
+	end(s);
+}
+
+static void failing_again_and_again_ends(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, DEFAULTS}, "a:2");
+	int times = 0;
+
+	(void)state;
+	while (!s->over && times < 10) {
+		die(s, id_at(s, "a", 1), 3 << 8);
+		all_ready(s);
+		obey(s);
+		arrive(s);
+		times++;
+	}
+	assert_true(s->over);
+	assert_int_equal(times, 4);
+	assert_int_equal(s->status, 3);
+	end(s);
+}
+
+static void all_fail(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, DEFAULTS}, "a:1,b:1");
+
+	(void)state;
+	die(s, 0, 7 << 8);
+	die(s, 1, SIGABRT);
+	assert_true(s->over);
+	assert_int_equal(s->status, 7);
+	assert_string_equal(s->why.host, "a");
+	end(s);
+}
+
+/* A program that cannot start is not started over and over. */
+static void all_fail_at_first(void **state)
+{
+	struct sim *s = begin((struct hvd_machine_opts){.np = 2, .min_np = 1, DEFAULTS}, 1);
+
+	(void)state;
+	list(s, "a:1,b:1");
+	come(s);
+	die(s, 0, 1 << 8);
+	assert_false(s->over);
+	die(s, 1, 1 << 8);
+	assert_true(s->over);
+	assert_int_equal(s->status, 1);
+	end(s);
+}
+
+/* A new worker that dies before it has come does no harm to those that wait. */
+static void failure_while_starting(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, DEFAULTS}, "a:2");
+
+	(void)state;
+	list(s, "a:2,b:1,c:1");
+	come(s);
+	hear(s, true);
+	all_ready(s);
+	die(s, id_at(s, "b", 0), 1 << 8);
+	pass(s, GRACE);
+	assert_int_equal(s->answers, 1);
+	obey(s);
+	arrive(s);
+	assert_int_equal(s->answers, 2);
+	assert_int_equal(hvd_machine_size(s->m), 3);
+	assert_int_equal(rank_of(s, "b", 0), -1);
+	assert_int_equal(hvd_machine_generation(s->m), 2);
+	end(s);
+}
+
+static void reset_limit(void **state)
+{
+	struct sim *s =
+		running((struct hvd_machine_opts){.np = 2, .min_np = 1, .reset_limit = 1, .settle = 2}, "a:1,b:1,c:1");
+
+	(void)state;
+	die(s, id_at(s, "c", 0), SIGKILL);
+	all_ready(s);
+	assert_int_equal(s->answers, 2);
+	die(s, id_at(s, "b", 0), SIGKILL);
+	all_ready(s);
+	assert_true(s->over);
+	assert_int_equal(s->why.code, HVD_E_LIMIT);
+	end(s);
+}
+
+static void slots_that_never_come(void **state)
+{
+	struct sim *s = begin((struct hvd_machine_opts){.np = 4, .min_np = 4, .elastic_timeout = 20, DEFAULTS}, 1);
+
+	(void)state;
+	list(s, "a:2");
+	come(s);
+	pass(s, 19);
+	assert_false(s->over);
+	pass(s, 2);
+	assert_true(s->over);
+	assert_int_equal(s->why.code, HVD_E_TIMEOUT);
+	end(s);
+}
+
+/* Below the least number the survivors are kept waiting, and go on when hosts come. */
+static void waits_for_hosts(void **state)
+{
+	struct sim *s =
+		running((struct hvd_machine_opts){.np = 4, .min_np = 4, .elastic_timeout = 60, DEFAULTS}, "a:2,b:2");
+
+	(void)state;
+	hvd_machine_host_gone(s->m, 1, HVD_HOST_LOST, s->now);
+	s->running_shim[1] = false;
+	s->procs[2].alive = s->procs[3].alive = false;
+	all_ready(s);
+	pass(s, 30);
+	assert_false(s->over);
+	list(s, "a:2");
+	list(s, "a:2,b:2");
+	come(s);
+	arrive(s);
+	assert_int_equal(s->answers, 2);
+	end(s);
+}
+
+static void cooldown_ends(void **state)
+{
+	struct sim *s = running(
+		(struct hvd_machine_opts){.np = 2, .min_np = 1, .cooldown_min = 10, .cooldown_max = 15, DEFAULTS},
+		"a:1,b:1");
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		die(s, id_at(s, "b", 0), SIGKILL);
+		all_ready(s);
+		assert_int_equal(hvd_machine_size(s->m), 1);
+		pass(s, i ? 14 : 9);
+		assert_int_equal(s->notifies, i);
+		pass(s, 2);
+		assert_int_equal(s->notifies, i + 1);
+		hear(s, true);
+		all_ready(s);
+		arrive(s);
+		assert_int_equal(hvd_machine_size(s->m), 2);
+	}
+	end(s);
+}
+
+/* All hosts are replaced: one stays until the others have its state. */
+static void state_is_handed_over(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, DEFAULTS}, "a:2");
+
+	(void)state;
+	list(s, "b:2");
+	come(s);
+	hear(s, true);
+	all_ready(s);
+	arrive(s);
+	assert_int_equal(hvd_machine_size(s->m), 4);
+	assert_int_equal(rank_of(s, "a", 0), 0);
+	hear(s, true);
+	all_ready(s);
+	assert_int_equal(hvd_machine_size(s->m), 2);
+	assert_int_equal(rank_of(s, "b", 0), 0);
+	end(s);
+}
+
+static void aborting_is_not_held_against(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 3, .min_np = 1, DEFAULTS}, "a:1,b:1,c:1");
+
+	(void)state;
+	die(s, id_at(s, "c", 0), SIGKILL);
+	die(s, id_at(s, "b", 0), SIGABRT);
+	all_ready(s);
+	arrive(s);
+	assert_int_equal(s->answers, 2);
+	assert_int_equal(hvd_machine_size(s->m), 2);
+	assert_int_equal(rank_of(s, "c", 0), -1);
+	end(s);
+}
+
+/* ---- random histories ---- */
+
+static void random_list(struct sim *s)
+{
+	char text[256] = "", one[16];
+
+	for (unsigned i = 0; i < N_NAMES; i++)
+		if (rnd(s, 3)) {
+			snprintf(one, sizeof(one), "%sh%u:%u", *text ? "," : "", i, rnd(s, 8) ? 2 : 1 + rnd(s, 3));
+			strcat(text, one);
+		}
+	list(s, text);
+}
+
+static void one_event(struct sim *s)
+{
+	uint32_t any = s->n_procs ? s->n_procs - 1 - rnd(s, s->n_procs < 16 ? s->n_procs : 16) : 0;
+	uint32_t host = s->m->n_hosts ? rnd(s, s->m->n_hosts) : 0;
+	bool excited = s->notifies > 0 || s->m->died;
+
+	switch (rnd(s, 14)) {
+	case 0:
+		random_list(s);
+		break;
+	case 1:
+	case 2:
+		if (s->m->n_hosts && s->running_shim[host])
+			hvd_machine_host_here(s->m, host, s->now);
+		break;
+	case 3:
+		if (s->m->n_hosts && s->running_shim[host] && rnd(s, 3) == 0) {
+			for (uint32_t i = 0; i < s->n_procs; i++)
+				if (s->procs[i].host == host)
+					s->procs[i].alive = s->procs[i].trains = false;
+			s->running_shim[host] = false;
+			hvd_machine_host_gone(s->m, host, rnd(s, 9) ? HVD_HOST_LOST : HVD_HOST_UNFIT, s->now);
+		}
+		break;
+	case 4:
+		if (s->n_procs)
+			die(s, any, rnd(s, 3) ? SIGKILL : rnd(s, 2) ? SIGABRT : 1 << 8);
+		break;
+	case 5:
+		if (s->n_procs && excited)
+			s->procs[any].silent = true;
+		break;
+	case 6:
+	case 7:
+		if (s->n_procs && s->procs[any].alive && !s->procs[any].arrived && !s->procs[any].said_end) {
+			s->procs[any].arrived = true;
+			hvd_machine_arrived(s->m, any, s->now);
+		}
+		break;
+	case 8:
+	case 9:
+	case 10:
+		if (s->n_procs && excited)
+			ready(s, any);
+		break;
+	case 11:
+		hear(s, rnd(s, 4) != 0);
+		break;
+	case 12:
+		obey(s);
+		break;
+	default:
+		pass(s, rnd(s, 100) / 50.0);
+	}
+}
+
+/* Nothing bad happens any more: it must come to rest, training or over. */
+static void calm(struct sim *s)
+{
+	bool resting = false;
+
+	if (!s->over)
+		list(s, "h0:2,h1:2,h2:2,h3:2,h4:2,h5:2,new1:2,new2:2,new3:2");
+	for (int i = 0; i < 200 && !s->over && !resting; i++) {
+		/* Where nobody is ready a silent one ends its wait by itself: Gloo has a timeout. */
+		for (uint32_t p = 0; p < s->n_procs && i == 40; p++)
+			s->procs[p].silent = false;
+		come(s);
+		obey(s);
+		arrive(s);
+		hear(s, true);
+		if (s->m->died || s->m->told || s->m->phase != HVD_RUNNING)
+			all_ready(s);
+		pass(s, 1);
+		obey(s);
+		resting =
+			s->m->phase == HVD_RUNNING && !s->m->died && !s->m->told && !s->m->notifying && !s->notify_due;
+		for (uint32_t p = 0; p < s->n_procs; p++)
+			resting &= !s->procs[p].alive || s->procs[p].trains;
+	}
+	if (!s->over && !resting)
+		fail_msg("after calm: phase %d generation %d died %d told %d notifying %d size %d", s->m->phase,
+			 s->m->generation, s->m->died, s->m->told, s->m->notifying, s->m->size);
+	for (uint32_t p = 0; p < s->n_procs && !s->over; p++)
+		die(s, p, 0);
+	assert_true(s->over);
+	if (resting)
+		assert_int_equal(s->status, 0);
+}
+
+static void random_histories(void **state)
+{
+	long generations = 0, finished = 0, silent = 0;
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 5000; seed++) {
+		struct hvd_machine_opts opts = {.np = 2 + (int)(seed % 3),
+						.min_np = 1 + (int)(seed % 4),
+						.max_np = seed % 5 ? 0 : 6,
+						.reset_limit = seed % 7 ? -1 : 5,
+						.elastic_timeout = 30,
+						.cooldown_min = seed % 2 ? 0 : 3,
+						.cooldown_max = 10,
+						.settle = 2};
+		struct sim *s = begin(opts, seed);
+
+		for (int i = 0; i < 300 && !s->over; i++)
+			one_event(s);
+		generations += s->generations;
+		finished += s->over;
+		for (uint32_t p = 0; p < s->n_procs; p++)
+			silent += s->procs[p].silent;
+		calm(s);
+		end(s);
+	}
+	/* The histories must not all be over before anything has happened. */
+	assert_true(generations > 10000);
+	assert_true(finished < 4000);
+	assert_true(silent > 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_generation),
+		cmocka_unit_test(host_added_and_removed),
+		cmocka_unit_test(failure_bans_the_host),
+		cmocka_unit_test(silent_survivor_is_replaced),
+		cmocka_unit_test(rank_0_survives),
+		cmocka_unit_test(failing_again_and_again_ends),
+		cmocka_unit_test(all_fail),
+		cmocka_unit_test(all_fail_at_first),
+		cmocka_unit_test(failure_while_starting),
+		cmocka_unit_test(reset_limit),
+		cmocka_unit_test(slots_that_never_come),
+		cmocka_unit_test(waits_for_hosts),
+		cmocka_unit_test(cooldown_ends),
+		cmocka_unit_test(state_is_handed_over),
+		cmocka_unit_test(aborting_is_not_held_against),
+		cmocka_unit_test(random_histories),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
