@@ -83,7 +83,8 @@ static int start_one(struct one *one, bool first, struct hvd_err *err)
 	struct hvd_proc *proc = one->proc;
 	struct hvd_spawn spawn = {.path = proc->argv.v[0],
 				  .argv = proc->argv.v,
-				  .parent_death_signal = SIGTERM,
+				  .parent_death_signal = procs->backend->deaf ? 0 : SIGTERM,
+				  .ignore_ends = procs->backend->deaf,
 				  .nofile = procs->opts->nofile,
 				  .new_group = !procs->backend->signals_tty};
 	int fd = -1, to = STDIN_FILENO;
@@ -228,7 +229,7 @@ void hvd_procs_signal(struct hvd_procs *procs, int sig)
 {
 	for (size_t i = 0; i < procs->started; i++)
 		if (procs->v[i].pid > 0)
-			kill(procs->v[i].pid, sig);
+			kill(procs->backend->deaf ? -procs->v[i].pid : procs->v[i].pid, sig);
 }
 
 /* ---- life ---- */

@@ -9,7 +9,8 @@
  * Signals: where the processes get the terminal's signals themselves (srun),
  * those from the terminal are left to them and those sent to hvdrun alone are
  * passed on. Elsewhere the first SIGINT, SIGTERM or SIGHUP ends the ranks
- * (SIGTERM, five seconds, SIGKILL), a second one at once.
+ * (SIGTERM, five seconds, SIGKILL), a second one at once. SIGTSTP is passed on
+ * to the ranks before this process stops, SIGCONT when it goes on.
  */
 #ifndef HVD_RUN_H
 #define HVD_RUN_H

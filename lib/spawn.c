@@ -137,6 +137,11 @@ static int become(struct prepared *pr)
 
 	if (pr->report_fd >= 0)
 		default_signals();
+	if (sp->ignore_ends) {
+		signal(SIGINT, SIG_IGN);
+		signal(SIGTERM, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
+	}
 	if (sp->new_session)
 		setsid();
 	else if (sp->new_group)

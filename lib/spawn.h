@@ -37,6 +37,7 @@ struct hvd_spawn {
 	int parent_death_signal; /* sent to the child when this *thread* ends; 0 = none */
 	int new_group;           /* make the child the leader of a process group of its own */
 	int new_session;         /* … of a session of its own (implies a group) */
+	int ignore_ends;         /* SIGINT, SIGTERM and SIGHUP are ignored, until the program decides otherwise */
 	const cpu_set_t *cpus;   /* bind to these CPUs; NULL = leave */
 	unsigned long nofile;    /* soft limit of open files; 0 = leave */
 };

@@ -13,6 +13,8 @@ static const struct {
 	const struct hvd_backend *backend;
 } table[] = {
 	{HVD_LAUNCHER_SRUN, &hvd_backend_srun},
+	{HVD_LAUNCHER_LSRUN, &hvd_backend_lsrun},     /* where there is no blaunch, */
+	{HVD_LAUNCHER_BLAUNCH, &hvd_backend_blaunch}, /* which suits every other LSF job */
 	{HVD_LAUNCHER_SSH, &hvd_backend_ssh},
 	{HVD_LAUNCHER_MPIRUN, &hvd_backend_mpirun}, /* when asked for only */
 	{HVD_LAUNCHER_FORK, &hvd_backend_fork},     /* the last: it suits always */
@@ -28,7 +30,7 @@ const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, st
 		if (wanted == HVD_LAUNCHER_AUTO ? table[i].backend->suits(launch) : (int)table[i].id == wanted)
 			return table[i].backend;
 	hvd_err_set(err, HVD_E_USAGE, "this release has no such launch backend yet");
-	hvd_err_hint(err, "--launcher takes auto, srun, ssh, mpirun and fork");
+	hvd_err_hint(err, "--launcher takes auto, srun, blaunch, lsrun, ssh, mpirun and fork");
 	return NULL;
 }
 
@@ -68,6 +70,39 @@ void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc)
 {
 	hvd_strv_add(&proc->argv, "--");
 	hvd_strv_add_all(&proc->argv, launch->command);
+}
+
+static void add_host(struct hvd_launch *launch, int index, int first_rank,
+		     void (*reach)(const struct hvd_launch *launch, const char *host, char *const *shim,
+				   struct hvd_strv *argv))
+{
+	const struct hvd_options *o = launch->options;
+	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
+	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
+	struct hvd_strv shim;
+
+	hvd_launch_add_shim(launch, proc);
+	hvd_strv_add(&proc->argv, "--stdin");
+	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", index, launch->alloc.n_hosts, host->name);
+	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
+	if (!o->cpu_bind || strcmp(o->cpu_bind, "none") != 0)
+		hvd_strv_add(&proc->argv, "--bind");
+	hvd_launch_add_command(launch, proc);
+	if (hvd_launch_is_local(host->name))
+		return;
+	shim = proc->argv;
+	proc->argv = (struct hvd_strv){0};
+	reach(launch, host->name, shim.v, &proc->argv);
+	hvd_strv_free(&shim);
+}
+
+void hvd_launch_add_hosts(struct hvd_launch *launch, void (*reach)(const struct hvd_launch *launch, const char *host,
+								   char *const *shim, struct hvd_strv *argv))
+{
+	for (int i = 0, rank = 0; i < launch->alloc.n_hosts; i++) {
+		add_host(launch, i, rank, reach);
+		rank += launch->alloc.hosts[i].slots;
+	}
 }
 
 bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)

@@ -51,6 +51,9 @@ struct hvd_backend {
 	bool by_stdin;      /* shims read the launch's data from their stdin (preamble.h): hvd-task --stdin */
 	unsigned fan_out;   /* so many processes at most that have not reached their hosts yet; 0 = any number */
 	bool keeps_meeting; /* the rendezvous runs with the launcher, whatever else there is */
+	/* What its processes run is ended over the shims' connections. They themselves ignore SIGINT, SIGTERM and
+	 * SIGHUP and go on when the launcher dies; a signal of ours goes to the whole group of such a process. */
+	bool deaf;
 	bool signals_end;   /* with signals_tty: a signal that ends them is what hvdrun's status is to tell */
 	bool signals_tty;   /* the processes get the terminal's signals themselves and decide on them */
 	/* Is it the right one here, when the user named none? */
@@ -64,6 +67,8 @@ struct hvd_backend {
 };
 
 extern const struct hvd_backend hvd_backend_srun;
+extern const struct hvd_backend hvd_backend_blaunch;
+extern const struct hvd_backend hvd_backend_lsrun;
 extern const struct hvd_backend hvd_backend_mpirun;
 extern const struct hvd_backend hvd_backend_ssh;
 extern const struct hvd_backend hvd_backend_fork;
@@ -77,6 +82,11 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);
  * backend needs go between the two calls. */
 void hvd_launch_add_shim(struct hvd_launch *launch, struct hvd_proc *proc);
 void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
+
+/* For each host of the allocation a process that runs its shim, with ranks in slot order: on this machine the shim
+ * itself, on others what `reach` makes of the shim's words. */
+void hvd_launch_add_hosts(struct hvd_launch *launch, void (*reach)(const struct hvd_launch *launch, const char *host,
+								   char *const *shim, struct hvd_strv *argv));
 
 /* The number of ranks that this launch is asked for on the command line or in a file; 0 = all that there is room for.
  */

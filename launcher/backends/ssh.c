@@ -65,57 +65,33 @@ static void add_ssh(const struct hvd_launch *launch, struct hvd_strv *argv)
 	}
 }
 
-static void add_host(struct hvd_launch *launch, int index, int first_rank)
+static void reach(const struct hvd_launch *launch, const char *host, char *const *shim, struct hvd_strv *argv)
 {
-	const struct hvd_options *o = launch->options;
-	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
-	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
-	struct hvd_strv shim;
-	char *line;
+	char *line = hvd_shell_join(shim);
 
-	hvd_launch_add_shim(launch, proc);
-	hvd_strv_add(&proc->argv, "--stdin");
-	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", index, launch->alloc.n_hosts, host->name);
-	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
-	if (!o->cpu_bind || strcmp(o->cpu_bind, "none") != 0)
-		hvd_strv_add(&proc->argv, "--bind");
-	hvd_launch_add_command(launch, proc);
-	if (hvd_launch_is_local(host->name))
-		return;
-	shim = proc->argv;
-	proc->argv = (struct hvd_strv){0};
-	line = hvd_shell_join(shim.v);
-	add_ssh(launch, &proc->argv);
-	hvd_strv_add(&proc->argv, "--");
-	hvd_strv_add(&proc->argv, host->name);
-	hvd_strv_addf(&proc->argv, "exec %s", line);
+	add_ssh(launch, argv);
+	hvd_strv_add(argv, "--");
+	hvd_strv_add(argv, host);
+	hvd_strv_addf(argv, "exec %s", line);
 	free(line);
-	hvd_strv_free(&shim);
 }
 
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
-	struct hvd_alloc taken = {0};
-	int np = hvd_options_np(o), rank = 0;
 
 	if (hvd_launch_without_srun(launch, err) != 0)
 		return -1;
-	if (!o->hosts && !o->hostfile) {
+	if (!o->hosts && !o->hostfile && !hvd_alloc_in_lsf(launch->envp)) {
 		hvd_err_set(err, HVD_E_USAGE, "ssh has to be told which hosts to start ranks on");
 		return hvd_err_hint(err, "list them with --hosts HOST:SLOTS,… or in a --hostfile");
 	}
 	if (o->rendezvous == HVD_RENDEZVOUS_BATCH)
 		return hvd_err_set(err, HVD_E_USAGE,
 				   "with ssh the rendezvous runs where hvdrun does, not on the first host");
-	if (hvd_launch_listed(launch, err) != 0 || hvd_alloc_take(&launch->alloc, np > 0 ? np : 0, &taken, err) != 0)
+	if (hvd_launch_hosts(launch, err) != 0)
 		return -1;
-	hvd_alloc_clear(&launch->alloc);
-	launch->alloc = taken;
-	for (int i = 0; i < launch->alloc.n_hosts; i++) {
-		add_host(launch, i, rank);
-		rank += launch->alloc.hosts[i].slots;
-	}
+	hvd_launch_add_hosts(launch, reach);
 	return 0;
 }
 

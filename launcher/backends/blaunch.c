@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * blaunch.c - ranks on the hosts of an LSF job: one blaunch per host, which runs that host's shim.
+ *
+ * As with ssh the launch's data follow on the shim's stdin (preamble.h), for
+ * what blaunch hands on of environment and directory is documented nowhere,
+ * and the ranks' exit statuses come over the shims' own connections. By
+ * default a shell on the other host reads the command (IBM Spectrum LSF,
+ * "blaunch", -no-shell), so each word is quoted once. Nothing here has run
+ * with IBM's blaunch.
+ *
+ * This host's shim is started without it: what a job starts on its first host
+ * is LSF's to track anyway.
+ */
+#include "lsf_hosts.h"
+
+#include <stdlib.h>
+
+/* In an LSF job, unless there is another way; then also to say what is missing. */
+static bool suits(const struct hvd_launch *launch)
+{
+	return hvd_alloc_in_lsf(launch->envp);
+}
+
+static void reach(const struct hvd_launch *launch, const char *host, char *const *shim, struct hvd_strv *argv)
+{
+	(void)launch;
+	hvd_strv_add(argv, "blaunch");
+	hvd_strv_add(argv, host);
+	for (char *const *word = shim; *word; word++) {
+		char *quoted = hvd_shell_quote(*word);
+
+		hvd_strv_add(argv, quoted);
+		free(quoted);
+	}
+}
+
+static int prepare(struct hvd_launch *launch, struct hvd_err *err)
+{
+	return hvd_lsf_prepare(launch, "blaunch", reach, err);
+}
+
+static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+		    struct hvd_err *why)
+{
+	hvd_lsf_explain(launch, proc, "blaunch ", " hostname", status, came, why);
+}
+
+const struct hvd_backend hvd_backend_blaunch = {
+	.name = "blaunch",
+	.starts_hosts = true,
+	.by_stdin = true,
+	.deaf = true,
+	.fan_out = 64,
+	.suits = suits,
+	.prepare = prepare,
+	.explain = explain,
+};

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lsf_hosts.h"
+
+#include "preamble.h"
+#include "spawn.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+static int missing(const struct hvd_launch *launch, const char *program, const char *host, struct hvd_err *err)
+{
+	bool chosen = launch->options->launcher != HVD_LAUNCHER_AUTO;
+
+	if (chosen)
+		hvd_err_set(err, HVD_E_USAGE, "%s is not in PATH, and ranks are to start on %s", program, host);
+	else
+		hvd_err_set(err, HVD_E_USAGE,
+			    "none of LSF's launchers (jsrun, blaunch, lsrun) is in PATH, and ranks are to start on %s",
+			    host);
+	return hvd_err_hint(err,
+			    "read LSF's profile.lsf in the job script, before hvdrun; or --launcher=ssh, where the "
+			    "hosts let you in");
+}
+
+int hvd_lsf_prepare(struct hvd_launch *launch, const char *program,
+		    void (*reach)(const struct hvd_launch *launch, const char *host, char *const *shim,
+				  struct hvd_strv *argv),
+		    struct hvd_err *err)
+{
+	if (hvd_launch_without_srun(launch, err) != 0)
+		return -1;
+	if (!hvd_alloc_in_lsf(launch->envp)) {
+		hvd_err_set(err, HVD_E_USAGE, "%s starts ranks inside an LSF job only, and this is none", program);
+		return hvd_err_hint(err, "submit a script that calls hvdrun: bsub -n 8 ./job.sh; see hvd-lsf(7)");
+	}
+	if (launch->options->rendezvous == HVD_RENDEZVOUS_BATCH)
+		return hvd_err_set(err, HVD_E_USAGE,
+				   "with %s the rendezvous runs where hvdrun does, not on the first host", program);
+	if (hvd_launch_hosts(launch, err) != 0)
+		return -1;
+	for (int i = 0; i < launch->alloc.n_hosts; i++)
+		if (!hvd_launch_is_local(launch->alloc.hosts[i].name) && !hvd_launch_installed(launch, program))
+			return missing(launch, program, launch->alloc.hosts[i].name, err);
+	hvd_launch_add_hosts(launch, reach);
+	return 0;
+}
+
+void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *proc, const char *before,
+		     const char *after, int status, bool came, struct hvd_err *why)
+{
+	const char *program = proc->argv.v[0];
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	char text[64];
+
+	if (hvd_launch_is_local(proc->host))
+		program = "shim";
+	hvd_status_text(status, text, sizeof(text));
+	if (code == HVD_PREAMBLE_NO_DIRECTORY && !came) {
+		hvd_err_set(why, HVD_E_FAILED, "the current directory is not there");
+		hvd_err_hint(why, "start hvdrun in a directory that all hosts have, with the same path");
+		return;
+	}
+	hvd_err_set(why, HVD_E_FAILED, "its %s ended before its ranks did: %s", program, text);
+	if (came) {
+		hvd_err_hint(why, "did the host or its network go down, or was the job ended? (bhosts %s, bjobs -l)",
+			     proc->host);
+		return;
+	}
+	hvd_err_hint(why, "this must work in the job: %s%s%s. Is this suite installed there under the same path (%s)?",
+		     before, proc->host, after, launch->task);
+}
