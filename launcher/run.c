@@ -33,8 +33,6 @@
 
 /* After SIGTSTP: time for the ranks to hear of it, before this process stops. */
 #define PAUSE_MS 300
-/* After SIGTSTP: time for the ranks to hear of it, before this process stops. */
-#define PAUSE_MS 300
 /* How often, 10 ms apart, processes without a parent are looked for and killed. */
 #define ADOPTED_TRIES 100
 
@@ -280,7 +278,6 @@ static void ended_by(struct run *run, int sig)
 static void on_one_signal(struct run *run, const struct signalfd_siginfo *si)
 {
 	struct timeval moment = {.tv_usec = PAUSE_MS * 1000};
-	struct timeval moment = {.tv_usec = PAUSE_MS * 1000};
 	int sig = (int)si->ssi_signo;
 	/* From the terminal: the whole foreground group has it. */
 	bool tty = si->ssi_code == SI_KERNEL;
@@ -336,10 +333,6 @@ static int catch_signals(struct run *run, struct hvd_err *err)
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
 		sigaddset(&set, caught[i]);
-	if (!run->backend->signals_tty) {
-		sigaddset(&set, SIGTSTP);
-		sigaddset(&set, SIGCONT);
-	}
 	if (!run->backend->signals_tty) {
 		sigaddset(&set, SIGTSTP);
 		sigaddset(&set, SIGCONT);
@@ -408,7 +401,6 @@ static int begin(struct run *run, struct hvd_err *err)
 	run->hard_end = evtimer_new(run->base, on_hard_end, run);
 	run->host_lost = evtimer_new(run->base, on_lost_host, run);
 	run->pause = evtimer_new(run->base, on_pause, run);
-	run->pause = evtimer_new(run->base, on_pause, run);
 	run->procs = hvd_procs_create(run->base, run->launch, run->backend, &run->procs_opts, &procs_ops, run);
 	if (open_func(run, err) != 0 || make_session(run, err) != 0 || catch_signals(run, err) != 0)
 		return -1;
@@ -452,8 +444,6 @@ static void cleanup(struct run *run)
 		event_free(run->hard_end);
 	if (run->host_lost)
 		event_free(run->host_lost);
-	if (run->pause)
-		event_free(run->pause);
 	if (run->pause)
 		event_free(run->pause);
 	if (run->base)
