@@ -152,20 +152,6 @@ char *hvd_mpi_hosts(const struct hvd_alloc *hosts, bool slots)
 	return all;
 }
 
-/* "a,b". Caller frees. */
-static char *joined(const struct hvd_strv *list)
-{
-	char *all = hvd_xstrdup("");
-
-	for (size_t i = 0; i < list->n; i++) {
-		char *longer = hvd_xasprintf("%s%s%s", all, i ? "," : "", list->v[i]);
-
-		free(all);
-		all = longer;
-	}
-	return all;
-}
-
 char *hvd_mpi_ssh_args(const struct hvd_mpi_job *job)
 {
 	char *port = job->ssh_port > 0 ? hvd_xasprintf("-p %d", job->ssh_port) : hvd_xstrdup("");
@@ -202,7 +188,8 @@ static int binding(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_s
 
 static int open_mpi(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
 {
-	char *hosts = hvd_mpi_hosts(job->hosts, true), *ssh = hvd_mpi_ssh_args(job), *nics = joined(job->nics);
+	char *hosts = hvd_mpi_hosts(job->hosts, true), *ssh = hvd_mpi_ssh_args(job),
+	     *nics = hvd_strv_join(job->nics, ",");
 	int rc;
 
 	add(argv, "--allow-run-as-root", "--tag-output", NULL);

@@ -47,3 +47,19 @@ void hvd_self_clear(struct hvd_self *self)
 	free(self->addrs);
 	memset(self, 0, sizeof(*self));
 }
+
+bool hvd_self_named(const char *name)
+{
+	char own[256] = "";
+	size_t len;
+
+	if (strcmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 || strcmp(name, "::1") == 0)
+		return true;
+	if (gethostname(own, sizeof(own) - 1) != 0)
+		return false;
+	if (strcmp(name, own) == 0)
+		return true;
+	/* "node1" and "node1.example.org" */
+	len = strcspn(own, ".");
+	return strcspn(name, ".") == len && strncmp(name, own, len) == 0 && (name[len] == '\0' || own[len] == '\0');
+}

@@ -22,4 +22,7 @@ struct hvd_self {
 int hvd_self_find(struct hvd_self *self, size_t most, bool loopback, struct hvd_err *err);
 void hvd_self_clear(struct hvd_self *self);
 
+/* Is that a name of the machine we are on? "node1" and "node1.example.org" are one. */
+bool hvd_self_named(const char *name);
+
 #endif

@@ -39,6 +39,22 @@ void hvd_strv_add_all(struct hvd_strv *sv, char *const *v)
 		hvd_strv_add(sv, *v);
 }
 
+char *hvd_strv_join(const struct hvd_strv *sv, const char *between)
+{
+	size_t room = 1, n;
+	char *all, *p;
+
+	for (size_t i = 0; i < sv->n; i++)
+		room += strlen(sv->v[i]) + strlen(between);
+	all = p = hvd_xcalloc(room, 1);
+	for (size_t i = 0; i < sv->n; i++) {
+		n = (size_t)snprintf(p, room, "%s%s", i ? between : "", sv->v[i]);
+		p += n;
+		room -= n;
+	}
+	return all;
+}
+
 void hvd_strv_free(struct hvd_strv *sv)
 {
 	if (!sv)

@@ -21,6 +21,9 @@ void hvd_strv_addf(struct hvd_strv *sv, const char *fmt, ...) __attribute__((for
 void hvd_strv_add_all(struct hvd_strv *sv, char *const *v); /* v is NULL-terminated or NULL */
 void hvd_strv_free(struct hvd_strv *sv);                    /* leaves an empty vector; NULL is fine */
 
+/* All of them, with `between` in between. Caller frees. */
+char *hvd_strv_join(const struct hvd_strv *sv, const char *between);
+
 /* As an environment: NAME=VALUE strings, each name once. */
 void hvd_env_set(struct hvd_strv *env, const char *name, const char *value);
 void hvd_env_setf(struct hvd_strv *env, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -2,12 +2,16 @@
 #include "taskinfo.h"
 
 #include "alloc.h"
+#include "self.h"
 #include "xalloc.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define NOT_BY_SLOT  "ranks were not put on the hosts slot by slot"
+#define HINT_BY_SLOT "arguments for the MPI launcher must not change which rank goes to which host"
 
 static int number(const char *text, uint32_t max, uint32_t *out)
 {
@@ -144,6 +148,21 @@ static int place(struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struc
 			   hosts->slots);
 }
 
+/* Is this host one of the launch's, but another than its ranks' place says? Names that are none of this host's, as
+ * addresses, tell nothing. */
+static int check_host(const struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struct hvd_err *err)
+{
+	if (hvd_self_named(info->name))
+		return 0;
+	for (int i = 0; i < hosts->n_hosts; i++)
+		if (hvd_self_named(hosts->hosts[i].name)) {
+			hvd_err_set(err, HVD_E_PROTO, "rank %u is on %s, and not on %s: " NOT_BY_SLOT, info->rank,
+				    hosts->hosts[i].name, info->name);
+			return hvd_err_hint(err, HINT_BY_SLOT);
+		}
+	return 0;
+}
+
 /* The same variable, where there is one, must say the same. */
 static int agrees(const char *name, uint32_t want, struct hvd_err *err)
 {
@@ -151,9 +170,8 @@ static int agrees(const char *name, uint32_t want, struct hvd_err *err)
 
 	if (!name || !getenv(name) || (only_number(getenv(name), HVD_MAX_RANKS, &v) == 0 && v == want))
 		return 0;
-	hvd_err_set(err, HVD_E_PROTO, "%s is %s, and not %u: ranks were not put on the hosts slot by slot", name,
-		    getenv(name), want);
-	return hvd_err_hint(err, "arguments for the MPI launcher must not change which rank goes to which host");
+	hvd_err_set(err, HVD_E_PROTO, "%s is %s, and not %u: " NOT_BY_SLOT, name, getenv(name), want);
+	return hvd_err_hint(err, HINT_BY_SLOT);
 }
 
 static int read_mpi(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
@@ -172,7 +190,7 @@ static int read_mpi(const char *text, struct hvd_taskinfo *info, struct hvd_err 
 	    hvd_alloc_from_hosts(&hosts, text, 0, err) != 0)
 		return -1;
 	info->size = (uint32_t)hosts.slots;
-	rc = place(info, &hosts, err);
+	rc = place(info, &hosts, err) == 0 ? check_host(info, &hosts, err) : -1;
 	hvd_alloc_clear(&hosts);
 	if (rc != 0 || agrees(mpi_names[i].size, info->size, err) != 0 ||
 	    agrees(mpi_names[i].local_rank, info->local_rank, err) != 0 ||

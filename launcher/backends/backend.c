@@ -2,6 +2,7 @@
 #include "backend.h"
 
 #include "boot.h"
+#include "self.h"
 #include "xalloc.h"
 
 #include <stdlib.h>
@@ -123,18 +124,7 @@ bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)
 
 bool hvd_launch_is_local(const char *name)
 {
-	char own[256] = "";
-	size_t len;
-
-	if (strcmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 || strcmp(name, "::1") == 0)
-		return true;
-	if (gethostname(own, sizeof(own) - 1) != 0)
-		return false;
-	if (strcmp(name, own) == 0)
-		return true;
-	/* "node1" and "node1.example.org" */
-	len = strcspn(own, ".");
-	return strcspn(name, ".") == len && strncmp(name, own, len) == 0 && (name[len] == '\0' || own[len] == '\0');
+	return hvd_self_named(name);
 }
 
 /* srun's options that mean something here, too. */

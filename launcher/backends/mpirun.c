@@ -45,6 +45,26 @@ static int take(struct hvd_launch *launch, int np, struct hvd_err *err)
 	return 0;
 }
 
+/* Open MPI takes it that srun starts its daemons on the hosts in the order that it lists them, but srun keeps to the
+ * job's. */
+static void sort_as(struct hvd_launch *launch, const struct hvd_alloc *granted)
+{
+	struct hvd_alloc *a = &launch->alloc;
+	bool moved = false;
+
+	for (int i = 1; i < a->n_hosts; i++) {
+		struct hvd_alloc_host host = a->hosts[i];
+		int at = hvd_alloc_find(granted, host.name), k = i;
+
+		for (; k > 0 && hvd_alloc_find(granted, a->hosts[k - 1].name) > at; k--)
+			a->hosts[k] = a->hosts[k - 1];
+		a->hosts[k] = host;
+		moved |= k < i;
+	}
+	if (moved)
+		hvd_warn(launch->log, "mpirun starts ranks on the hosts in the job's order, not in that of the list");
+}
+
 /* The job's hosts, or those of them that the user listed. */
 static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
@@ -60,6 +80,8 @@ static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 		return -1;
 	if (o->hosts || o->hostfile) {
 		rc = hvd_launch_listed_within(launch, &granted, err);
+		if (rc == 0)
+			sort_as(launch, &granted);
 		hvd_alloc_clear(&granted);
 	} else {
 		launch->alloc = granted;
@@ -126,13 +148,31 @@ static void add_exports(const struct hvd_launch *launch, struct hvd_strv *names)
 	hvd_strv_free(&env);
 }
 
-/* Slurm's plugin, if a job was submitted with --hvd, is not to take the step of the MPI's daemons for ranks. What slots
- * Open MPI may use it reads from the tasks of the job, and does not believe a list that has more. */
+/* Open MPI reads from these what a job grants it, host after host, and refuses a list that has more: slots that follow
+ * from GPUs, or from what the user says. Slurm's plugin, where it is installed, is not to take the step of the MPI's
+ * daemons for one of its own. */
 static void set_slurm(const struct hvd_launch *launch, struct hvd_proc *proc)
 {
+	const struct hvd_alloc *a = &launch->alloc;
+	struct hvd_strv slots = {0}, names = {0};
+	char *text;
+
 	if (!hvd_alloc_in_slurm(launch->envp))
 		return;
+	for (int i = 0; i < a->n_hosts; i++) {
+		hvd_strv_addf(&slots, "%d", a->hosts[i].slots);
+		hvd_strv_add(&names, a->hosts[i].name);
+	}
+	text = hvd_strv_join(&slots, ",");
+	hvd_env_set(&proc->env, "SLURM_TASKS_PER_NODE", text);
+	free(text);
+	text = hvd_strv_join(&names, ",");
+	hvd_env_set(&proc->env, "SLURM_NODELIST", text);
+	hvd_env_set(&proc->env, "SLURM_JOB_NODELIST", text);
+	free(text);
 	hvd_env_unset(&proc->env, "SLURM_HVD_STEP");
+	hvd_strv_free(&slots);
+	hvd_strv_free(&names);
 }
 
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
