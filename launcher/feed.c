@@ -110,7 +110,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		take_block(feed);
 }
 
-static int can_be_polled(int fd)
+int hvd_feed_can_poll(int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 	int ep = epoll_create1(EPOLL_CLOEXEC), rc = ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) == 0;
@@ -139,7 +139,7 @@ struct hvd_feed *hvd_feed_create(struct event_base *base, unsigned char *bytes, 
 	feed->from = from;
 	feed->to = fds[1];
 	feed->writable = event_new(base, feed->to, EV_WRITE, on_writable, feed);
-	if (from >= 0 && can_be_polled(from))
+	if (from >= 0 && hvd_feed_can_poll(from))
 		feed->readable = event_new(base, from, EV_READ, on_readable, feed);
 	event_add(feed->writable, NULL);
 	*out = fds[0];

@@ -19,4 +19,7 @@ struct hvd_feed *hvd_feed_create(struct event_base *base, unsigned char *bytes, 
 /* Closes the pipe at once; NULL is fine. */
 void hvd_feed_destroy(struct hvd_feed *feed);
 
+/* Can an event loop wait for it? Not for a file, which is always ready. */
+int hvd_feed_can_poll(int fd);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "feed.h"
 #include "preamble.h"
+#include "relay.h"
 #include "spawn.h"
 #include "xalloc.h"
 
@@ -33,6 +34,7 @@ struct hvd_procs {
 	const struct hvd_procs_opts *opts;
 	const struct hvd_procs_ops *ops;
 	void *arg;
+	struct hvd_relay *out[2]; /* stdout, stderr; NULL where the processes write to ours themselves */
 	struct one *v;
 	size_t n, started, running; /* the first n are to run */
 	unsigned under_way;
@@ -77,6 +79,26 @@ static int stdin_of(struct one *one, bool first, struct hvd_err *err)
 	return fd;
 }
 
+/* Labelled lines of several processes must not mix, and srun does not keep lines whole. */
+static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fds[2], struct hvd_err *err)
+{
+	const struct hvd_options *o = procs->launch->options;
+	bool hosts = procs->backend->starts_hosts && !procs->backend->loopback &&
+		     (o->as_horovodrun || o->prefix_timestamp || o->label);
+
+	for (int s = 0; s < 2 && (hosts || procs->launch->framed); s++) {
+		if (!procs->out[s] &&
+		    !(procs->out[s] = hvd_relay_create(procs->base, s + 1, hosts ? HVD_RELAY_LINES : HVD_RELAY_TASKS,
+						       err)))
+			return -1;
+		fds[s] = hvd_relay_open(procs->out[s], err);
+		if (fds[s] < 0)
+			return -1;
+		hvd_spawn_fd(spawn, fds[s], s + 1);
+	}
+	return 0;
+}
+
 static int start_one(struct one *one, bool first, struct hvd_err *err)
 {
 	struct hvd_procs *procs = one->procs;
@@ -87,7 +109,7 @@ static int start_one(struct one *one, bool first, struct hvd_err *err)
 				  .ignore_ends = procs->backend->deaf,
 				  .nofile = procs->opts->nofile,
 				  .new_group = !procs->backend->signals_tty};
-	int fd = -1, to = STDIN_FILENO;
+	int fd = -1, to = STDIN_FILENO, streams[2] = {-1, -1};
 
 	if (procs->backend->by_stdin) {
 		fd = stdin_of(one, first, err);
@@ -104,7 +126,10 @@ static int start_one(struct one *one, bool first, struct hvd_err *err)
 	if (proc->fd >= 0)
 		hvd_spawn_fd(&spawn, proc->fd, proc->fd);
 	spawn.envp = proc->env.v;
-	one->pid = hvd_spawn(&spawn, err);
+	one->pid = open_streams(procs, &spawn, streams, err) == 0 ? hvd_spawn(&spawn, err) : -1;
+	for (int s = 0; s < 2; s++)
+		if (streams[s] >= 0)
+			close(streams[s]);
 	if (fd >= 0)
 		close(fd);
 	if (one->pid >= 0)
@@ -214,7 +239,9 @@ void hvd_procs_came(struct hvd_procs *procs, size_t host)
 void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host)
 {
 	for (size_t i = 0; i < procs->started; i++)
-		if (procs->v[i].ranks_left > 0 && procs->v[i].proc->host && strcmp(procs->v[i].proc->host, host) == 0) {
+		if (procs->v[i].ranks_left > 0 &&
+		    (procs->backend->holds_ranks ||
+		     (procs->v[i].proc->host && strcmp(procs->v[i].proc->host, host) == 0))) {
 			procs->v[i].ranks_left--;
 			return;
 		}
@@ -254,6 +281,8 @@ struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *l
 		procs->v[i].late = evtimer_new(base, on_late, &procs->v[i]);
 		if (backend->starts_hosts && i < (size_t)launch->alloc.n_hosts)
 			procs->v[i].ranks_left = launch->alloc.hosts[i].slots;
+		if (backend->holds_ranks)
+			procs->v[i].ranks_left = launch->alloc.slots;
 	}
 	return procs;
 }
@@ -271,6 +300,8 @@ void hvd_procs_destroy(struct hvd_procs *procs)
 		if (one->late)
 			event_free(one->late);
 	}
+	hvd_relay_finish(procs->out[0]);
+	hvd_relay_finish(procs->out[1]);
 	free(procs->v);
 	free(procs);
 }

@@ -33,7 +33,7 @@
 
 static const char usage[] =
 	"usage: hvd-task --plan | hvd-task [--mpi=HOST:SLOTS,… | --host=N:NODES:NAME --ranks=FIRST:COUNT [--stdin]] "
-	"[--label=srun|horovod] [--timestamps] [--output-dir=DIR] [--size=N] [--bind] -- COMMAND… | "
+	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind] -- COMMAND… | "
 	"hvd-task --serve\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
 
@@ -55,13 +55,21 @@ struct args {
 static int parse(int argc, char **argv, struct args *args)
 {
 	static const struct option options[] = {
-		{"plan", no_argument, NULL, 'p'},        {"host", required_argument, NULL, 'h'},
-		{"ranks", required_argument, NULL, 'r'}, {"label", required_argument, NULL, 'l'},
-		{"timestamps", no_argument, NULL, 't'},  {"output-dir", required_argument, NULL, 'o'},
-		{"size", required_argument, NULL, 'n'},  {"bind", no_argument, NULL, 'b'},
-		{"mpi", required_argument, NULL, 'm'},   {"serve", no_argument, NULL, 's'},
-		{"stdin", no_argument, NULL, 'i'},       {"help", no_argument, NULL, '?' + 256},
-		{"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
+		{"plan", no_argument, NULL, 'p'},
+		{"host", required_argument, NULL, 'h'},
+		{"ranks", required_argument, NULL, 'r'},
+		{"label", required_argument, NULL, 'l'},
+		{"timestamps", no_argument, NULL, 't'},
+		{"output-dir", required_argument, NULL, 'o'},
+		{"size", required_argument, NULL, 'n'},
+		{"bind", no_argument, NULL, 'b'},
+		{"mpi", required_argument, NULL, 'm'},
+		{"serve", no_argument, NULL, 's'},
+		{"stdin", no_argument, NULL, 'i'},
+		{"framed", no_argument, NULL, 'f'},
+		{"help", no_argument, NULL, '?' + 256},
+		{"version", no_argument, NULL, 'V'},
+		{NULL, 0, NULL, 0},
 	};
 	struct hvd_output_style *style = &args->opts.output;
 	int c;
@@ -98,6 +106,9 @@ static int parse(int argc, char **argv, struct args *args)
 			break;
 		case 's':
 			args->mode = MODE_SERVE;
+			break;
+		case 'f':
+			style->framed = true;
 			break;
 		case 'i':
 			args->from_stdin = true;

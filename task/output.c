@@ -28,7 +28,7 @@ struct hvd_output {
 	const struct hvd_output_style *style;
 	char label[LABEL_MAX];
 	struct bytes line; /* the beginning of a line whose end has not come */
-	struct bytes ready;
+	struct bytes ready, frame;
 	bool within; /* the current line's label is out already: it is a long one, passed on in pieces */
 	void (*ended)(void *arg);
 	void *arg;
@@ -70,11 +70,32 @@ static void write_all(int fd, const char *p, size_t n)
 	}
 }
 
+static void write_framed(struct hvd_output *out)
+{
+	add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC_BEGIN}, 2);
+	for (size_t i = 0; i < out->ready.n; i++) {
+		char c = out->ready.p[i];
+
+		if (c == '\n')
+			add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC_LF}, 2);
+		else if (c == HVD_OUTPUT_ESC)
+			add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC}, 2);
+		else
+			add(&out->frame, &c, 1);
+	}
+	add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC_END, '\n'}, 3);
+	write_all(out->to_fd, out->frame.p, out->frame.n);
+	out->frame.n = 0;
+}
+
 static void flush(struct hvd_output *out)
 {
 	if (!out->ready.n)
 		return;
-	write_all(out->to_fd, out->ready.p, out->ready.n);
+	if (out->style->framed)
+		write_framed(out);
+	else
+		write_all(out->to_fd, out->ready.p, out->ready.n);
 	if (out->file_fd >= 0)
 		write_all(out->file_fd, out->ready.p, out->ready.n);
 	out->ready.n = 0;
@@ -155,6 +176,7 @@ static void release(struct hvd_output *out)
 		close(out->file_fd);
 	free(out->line.p);
 	free(out->ready.p);
+	free(out->frame.p);
 	free(out);
 }
 

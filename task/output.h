@@ -15,7 +15,18 @@
 #include <event2/event.h>
 #include <stdbool.h>
 
-#define HVD_OUTPUT_LINE (1024 * 1024)
+#define HVD_OUTPUT_LINE (16 * 1024 * 1024)
+
+/*
+ * Framed output is for a launcher that reads srun --label. srun may break a
+ * line anywhere, and puts an end and a label of its own there: so the ends of
+ * lines that are ours are escaped, and between BEGIN and END those that are not
+ * say nothing. What is outside has not come through here.
+ */
+#define HVD_OUTPUT_ESC       '\x10'
+#define HVD_OUTPUT_ESC_LF    'n' /* after ESC: the end of a line */
+#define HVD_OUTPUT_ESC_BEGIN 'b'
+#define HVD_OUTPUT_ESC_END   'e' /* anything else: ESC itself */
 
 enum hvd_label {
 	HVD_LABEL_NONE,
@@ -28,6 +39,7 @@ struct hvd_output_style {
 	bool timestamps; /* the date in front of each line, as asctime(3) has it */
 	const char *dir; /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
 	int size;        /* ranks of the job: how far to pad */
+	bool framed;     /* ends of lines escaped on the way out, not in files */
 };
 
 /* Does the output have to pass through here at all? */

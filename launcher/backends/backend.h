@@ -42,6 +42,7 @@ struct hvd_launch {
 	bool one_machine;       /* nothing leaves this machine, though the backend reaches others too */
 	struct hvd_proc *procs;
 	size_t n_procs;
+	bool framed; /* the one process is srun --label, and the shims' output is framed (task/output.h) */
 };
 
 struct hvd_backend {
@@ -51,6 +52,9 @@ struct hvd_backend {
 	bool by_stdin;      /* shims read the launch's data from their stdin (preamble.h): hvd-task --stdin */
 	unsigned fan_out;   /* so many processes at most that have not reached their hosts yet; 0 = any number */
 	bool keeps_meeting; /* the rendezvous runs with the launcher, whatever else there is */
+	/* Where it starts ranks: their shims stay connected, report every end, and end their rank when they are told to
+	 * or the connection drops (hvd-task --jsrun). */
+	bool holds_ranks;
 	/* What its processes run is ended over the shims' connections. They themselves ignore SIGINT, SIGTERM and
 	 * SIGHUP and go on when the launcher dies; a signal of ours goes to the whole group of such a process. */
 	bool deaf;
@@ -67,6 +71,7 @@ struct hvd_backend {
 };
 
 extern const struct hvd_backend hvd_backend_srun;
+extern const struct hvd_backend hvd_backend_jsrun;
 extern const struct hvd_backend hvd_backend_blaunch;
 extern const struct hvd_backend hvd_backend_lsrun;
 extern const struct hvd_backend hvd_backend_mpirun;

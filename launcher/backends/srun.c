@@ -218,7 +218,13 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 			hvd_strv_addf(&proc->argv, "--ntasks=%d", hvd_options_np(o));
 	}
 	hvd_strv_add_all(&proc->argv, o->srun_args.v);
+	/* Unless the user has another place for the output, it is read here, for srun does not keep lines whole. */
+	launch->framed = (o->as_horovodrun || o->prefix_timestamp) && !o->output && !o->error && !o->pty && !o->label;
+	if (launch->framed)
+		hvd_strv_add(&proc->argv, "--label");
 	hvd_launch_add_shim(launch, proc);
+	if (launch->framed)
+		hvd_strv_add(&proc->argv, "--framed");
 	hvd_launch_add_command(launch, proc);
 	/* The plugin, where it is installed, takes this step for one of its own no longer. */
 	hvd_env_unset(&proc->env, "SLURM_HVD_STEP");

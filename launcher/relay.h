@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * relay.h - what several processes print, on its way to one descriptor of ours, in whole lines.
+ *
+ * ssh and srun pass bytes on as they come, so that lines of several hosts
+ * would mix. Where lines are labelled they come through here instead, each
+ * process through a pipe of its own. A reader that is slow slows down those who
+ * write; nothing is thrown away while there is a reader. The descriptor stays
+ * blocking, for others have it as well, but no write to it blocks the loop.
+ */
+#ifndef HVD_RELAY_H
+#define HVD_RELAY_H
+
+#include "err.h"
+
+#include <event2/event.h>
+
+struct hvd_relay;
+
+enum hvd_relay_form {
+	HVD_RELAY_LINES, /* whole lines follow each other */
+	HVD_RELAY_TASKS, /* of srun --label, of shims that frame what they write (task/output.h) */
+};
+
+/* `to` is not owned. NULL with err set. */
+struct hvd_relay *hvd_relay_create(struct event_base *base, int to, enum hvd_relay_form form, struct hvd_err *err);
+/* The end to write to of a new pipe, the caller's to hand to one process and to close; -1 with err set. */
+int hvd_relay_open(struct hvd_relay *relay, struct hvd_err *err);
+/* Take what can be read at once, write all there is, blocking if need be, and free. NULL is fine. */
+void hvd_relay_finish(struct hvd_relay *relay);
+
+#endif
