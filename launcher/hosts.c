@@ -54,6 +54,22 @@ int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *
 	return 0;
 }
 
+/* LSF would start more ranks than it granted slots, as it only starts what it is told to. */
+static int check_slots(const struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
+{
+	for (int i = 0; i < launch->alloc.n_hosts; i++) {
+		const struct hvd_alloc_host *host = &launch->alloc.hosts[i];
+		int slots = granted->hosts[hvd_alloc_find(granted, host->name)].slots;
+
+		if (host->slots <= slots)
+			continue;
+		hvd_err_set(err, HVD_E_USAGE, "%d slots on %s are more than the job has there, %d (%s)", host->slots,
+			    host->name, slots, granted->source);
+		return hvd_err_hint(err, "ask for fewer; or say --slots-per-host if the job's slots are counted wrong");
+	}
+	return 0;
+}
+
 /* The job's hosts, or those of them that the user listed. */
 static int lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
@@ -72,6 +88,8 @@ static int lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
 		return 0;
 	}
 	rc = hvd_launch_listed_within(launch, &granted, err);
+	if (rc == 0)
+		rc = check_slots(launch, &granted, err);
 	if (rc == 0)
 		hvd_lsf_select(&launch->lsf, &granted, &launch->alloc);
 	hvd_alloc_clear(&granted);

@@ -2,6 +2,7 @@
 #include "addr.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -124,4 +125,14 @@ int hvd_addr_of_self(int fd, struct hvd_addr *addr)
 	if (getsockname(fd, (struct sockaddr *)&ss, &len) != 0)
 		return -1;
 	return hvd_addr_from_sockaddr((struct sockaddr *)&ss, addr, NULL);
+}
+
+bool hvd_name_resolves(const char *name)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+	int rc = getaddrinfo(name, NULL, &hints, &found);
+
+	if (rc == 0)
+		freeaddrinfo(found);
+	return rc != EAI_NONAME && rc != EAI_NODATA;
 }

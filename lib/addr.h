@@ -28,6 +28,10 @@ bool hvd_addr_equal(const struct hvd_addr *a, const struct hvd_addr *b);
 bool hvd_addr_loopback(const struct hvd_addr *addr);
 bool hvd_addr_link_local(const struct hvd_addr *addr);
 
+/* Has this host an address for that name? May wait for name servers as long as resolv.conf(5) lets it: for what has
+ * failed already. Where they do not answer, true. */
+bool hvd_name_resolves(const char *name);
+
 /* To and from what the kernel takes; *port may be NULL. */
 socklen_t hvd_addr_to_sockaddr(const struct hvd_addr *addr, in_port_t port, struct sockaddr_storage *ss);
 int hvd_addr_from_sockaddr(const struct sockaddr *sa, struct hvd_addr *addr, in_port_t *port);

@@ -14,6 +14,7 @@ static const struct {
 	const struct hvd_backend *backend;
 } table[] = {
 	{HVD_LAUNCHER_SRUN, &hvd_backend_srun},
+	{HVD_LAUNCHER_JSRUN, &hvd_backend_jsrun},
 	{HVD_LAUNCHER_LSRUN, &hvd_backend_lsrun},     /* where there is no blaunch, */
 	{HVD_LAUNCHER_BLAUNCH, &hvd_backend_blaunch}, /* which suits every other LSF job */
 	{HVD_LAUNCHER_SSH, &hvd_backend_ssh},
@@ -31,7 +32,7 @@ const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, st
 		if (wanted == HVD_LAUNCHER_AUTO ? table[i].backend->suits(launch) : (int)table[i].id == wanted)
 			return table[i].backend;
 	hvd_err_set(err, HVD_E_USAGE, "this release has no such launch backend yet");
-	hvd_err_hint(err, "--launcher takes auto, srun, blaunch, lsrun, ssh, mpirun and fork");
+	hvd_err_hint(err, "--launcher takes auto, srun, jsrun, blaunch, lsrun, ssh, mpirun and fork");
 	return NULL;
 }
 
@@ -172,18 +173,28 @@ static bool begins_with(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
+/* CUDA_VISIBLE_DEVICES and its like, also with something before it, or with LSF's number of a task behind it. */
+static bool lists_gpus(const char *name, size_t len)
+{
+	static const char *const lists[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"};
+
+	while (len > 0 && name[len - 1] >= '0' && name[len - 1] <= '9')
+		len--;
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (len >= strlen(lists[i]) && begins_with(name + len - strlen(lists[i]), lists[i]))
+			return true;
+	return false;
+}
+
 /* What belongs to this host, this shell or this login stays here. */
 void hvd_launch_export(const struct hvd_launch *launch, struct hvd_strv *env)
 {
-	static const char gpus[] = "CUDA_VISIBLE_DEVICES=";
-
 	for (char *const *e = launch->envp; *e; e++) {
 		const char *equals = strchr(*e, '=');
 		size_t len = equals ? (size_t)(equals - *e) + 1 : 0;
 
 		if (len < 2 || begins_with(*e, "BASH_FUNC_") || begins_with(*e, "SSH_") || begins_with(*e, "OLDPWD=") ||
-		    begins_with(*e, HVD_BOOT_ENV "=") ||
-		    (len >= sizeof(gpus) - 1 && begins_with(equals + 2 - sizeof(gpus), gpus)))
+		    begins_with(*e, HVD_BOOT_ENV "=") || lists_gpus(*e, len - 1))
 			continue;
 		hvd_strv_add(env, *e);
 	}

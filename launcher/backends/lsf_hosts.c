@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lsf_hosts.h"
 
+#include "addr.h"
 #include "preamble.h"
 #include "spawn.h"
 
@@ -58,6 +59,15 @@ void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *pro
 	if (code == HVD_PREAMBLE_NO_DIRECTORY && !came) {
 		hvd_err_set(why, HVD_E_FAILED, "the current directory is not there");
 		hvd_err_hint(why, "start hvdrun in a directory that all hosts have, with the same path");
+		return;
+	}
+	if (!came && !hvd_launch_is_local(proc->host) && !hvd_name_resolves(proc->host)) {
+		hvd_err_set(why, HVD_E_FAILED,
+			    "its %s ended before its ranks did (%s), and its name does not resolve here", program,
+			    text);
+		hvd_err_hint(why,
+			     "getent hosts %s finds nothing: add it to DNS or /etc/hosts, or leave it out with --hosts",
+			     proc->host);
 		return;
 	}
 	hvd_err_set(why, HVD_E_FAILED, "its %s ended before its ranks did: %s", program, text);

@@ -8,6 +8,7 @@
  */
 #include "backend.h"
 
+#include "addr.h"
 #include "launcher/settings.h"
 #include "preamble.h"
 #include "spawn.h"
@@ -104,7 +105,11 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 	char text[64];
 
 	hvd_status_text(status, text, sizeof(text));
-	if (!local && code == 255 && !came) {
+	if (!local && code == 255 && !came && !hvd_name_resolves(proc->host)) {
+		hvd_err_set(why, HVD_E_FAILED, "its name does not resolve on this host");
+		hvd_err_hint(why, "is it spelled right? getent hosts %s must find it, by DNS or in /etc/hosts",
+			     proc->host);
+	} else if (!local && code == 255 && !came) {
 		hvd_err_set(why, HVD_E_FAILED, "ssh cannot reach it, or may not log in there");
 		hvd_err_hint(
 			why,
