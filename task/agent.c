@@ -77,8 +77,11 @@ static void on_plan(struct hvd_agent *agent, const json_t *plan)
 	agent->timer = NULL;
 	event_free(timer);
 	agent->planned = true;
-	hvd_probe_destroy(agent->probe);
-	agent->probe = NULL;
+	/* Where hosts may follow they will ask whether they can reach this one. */
+	if (!json_is_true(json_object_get(plan, "stay"))) {
+		hvd_probe_destroy(agent->probe);
+		agent->probe = NULL;
+	}
 	agent->ops->plan(plan, agent->arg);
 }
 

@@ -4,26 +4,28 @@
 #include "agent.h"
 #include "spawn.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 
 struct host {
 	struct event_base *base;
 	const struct hvd_taskinfo *info;
-	const struct hvd_host_opts *opts;
+	struct hvd_host_opts opts;
 	const struct hvd_log *log;
+	bool single;
 	struct hvd_agent *agent;
 	struct hvd_ranks *ranks;
 	int status;
 };
 
-static void on_exited(int rank, int status, void *arg)
+static void on_exited(int id, int status, void *arg)
 {
 	struct host *host = arg;
 
-	if (host->status == 0)
+	if (host->status == 0 && !host->opts.stay)
 		host->status = hvd_status_exit(status);
-	hvd_agent_send(host->agent, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", rank, "status", status));
+	hvd_agent_send(host->agent, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", id, "status", status));
 }
 
 static void on_all_gone(void *arg)
@@ -37,8 +39,9 @@ static void on_plan(const json_t *plan, void *arg)
 	struct host *host = arg;
 	struct hvd_err why = {0};
 
+	host->opts.stay = json_is_true(json_object_get(plan, "stay"));
 	host->ranks =
-		hvd_ranks_start(host->base, json_object_get(plan, "ranks"), host->opts, &ops, host, host->log, &why);
+		hvd_ranks_start(host->base, json_object_get(plan, "ranks"), &host->opts, &ops, host, host->log, &why);
 	if (host->ranks)
 		return;
 	/* The start was complete: it is a rank that ends, with the status that a shell gives to this. */
@@ -48,16 +51,36 @@ static void on_plan(const json_t *plan, void *arg)
 	event_base_loopbreak(host->base);
 }
 
+static void start_one(struct host *host, const json_t *msg)
+{
+	int64_t id, slot, slots;
+	struct hvd_err why = {0};
+	json_t *env;
+
+	if (hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) != 0 || hvd_get_int(msg, "slot", 0, INT_MAX, &slot, NULL) ||
+	    hvd_get_int(msg, "slots", 1, HVD_MAX_RANKS, &slots, NULL) || hvd_get_object(msg, "env", &env, NULL) != 0)
+		return;
+	if (hvd_ranks_add(host->ranks, (int)id, env, (int)slot, (int)slots, &why) == 0)
+		return;
+	hvd_err_host(&why, host->info->name);
+	hvd_log_err(host->log, &why);
+	on_exited((int)id, 127 << 8, host);
+}
+
 static void on_message(json_t *msg, void *arg)
 {
 	struct host *host = arg;
 	const char *type;
-	int64_t sig;
+	int64_t sig, id;
 
 	if (!host->ranks || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
 	if (strcmp(type, "end") == 0)
 		hvd_ranks_end(host->ranks);
+	else if (strcmp(type, "start") == 0 && host->opts.stay)
+		start_one(host, msg);
+	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) == 0)
+		hvd_ranks_end_one(host->ranks, (int)id, json_is_true(json_object_get(msg, "now")));
 	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
 		hvd_ranks_signal(host->ranks, (int)sig);
 }
@@ -103,7 +126,7 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 {
 	static const struct hvd_agent_ops ops = {on_plan, on_serve, on_message, on_failed};
 	static const int ending[] = {SIGTERM, SIGINT, SIGHUP};
-	struct host host = {.info = info, .opts = opts, .log = log, .base = event_base_new()};
+	struct host host = {.info = info, .opts = *opts, .log = log, .base = event_base_new()};
 	struct event *signals[3] = {NULL};
 	struct hvd_session session;
 	struct hvd_err why = {0};

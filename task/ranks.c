@@ -18,15 +18,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GRACE_SECONDS 5
+#define GRACE_SECONDS     5
+#define GRACE_SECONDS_ONE 1
 
 extern char **environ;
 
 struct rank {
-	int number;
+	int id, number;
 	pid_t pid; /* 0 when it has been reaped */
 	pid_t group;
 	struct hvd_output *out[2];
+	struct event *grace; /* it alone is to end */
 };
 
 struct hvd_ranks {
@@ -35,8 +37,9 @@ struct hvd_ranks {
 	const struct hvd_ranks_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
-	struct rank *v;
+	struct rank **v;
 	size_t n;
+	struct hvd_binding bound;
 	struct event *child, *grace;
 	bool ending, killed, gone;
 };
@@ -44,14 +47,16 @@ struct hvd_ranks {
 static void signal_groups(struct hvd_ranks *ranks, int sig)
 {
 	for (size_t i = 0; i < ranks->n; i++)
-		if (ranks->v[i].group > 0)
-			kill(-ranks->v[i].group, sig);
+		if (ranks->v[i]->group > 0)
+			kill(-ranks->v[i]->group, sig);
 }
 
 static void check_gone(struct hvd_ranks *ranks)
 {
+	if (ranks->opts->stay && !ranks->ending)
+		return;
 	for (size_t i = 0; i < ranks->n; i++)
-		if (ranks->v[i].pid > 0 || ranks->v[i].out[0] || ranks->v[i].out[1])
+		if (ranks->v[i]->pid > 0 || ranks->v[i]->out[0] || ranks->v[i]->out[1])
 			return;
 	if (ranks->gone)
 		return;
@@ -74,7 +79,7 @@ static void on_output_end(void *arg)
 static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
 {
 	for (size_t i = 0; i < ranks->n; i++) {
-		struct rank *rank = &ranks->v[i];
+		struct rank *rank = ranks->v[i];
 
 		if (rank->pid != pid)
 			continue;
@@ -85,7 +90,10 @@ static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
 			hvd_output_destroy(rank->out[s]);
 			rank->out[s] = NULL;
 		}
-		ranks->ops->exited(rank->number, status, ranks->arg);
+		if (rank->grace)
+			event_free(rank->grace);
+		rank->grace = NULL;
+		ranks->ops->exited(rank->id, status, ranks->arg);
 		return;
 	}
 }
@@ -131,7 +139,7 @@ static void rank_env(const json_t *plan, struct hvd_strv *env)
 static int open_streams(const struct hvd_ranks *ranks, int number, struct hvd_spawn *spawn, int pipes[2][2],
 			struct hvd_err *err)
 {
-	if (number != 0)
+	if (number != 0 || ranks->opts->stay)
 		hvd_spawn_fd(spawn, -1, STDIN_FILENO);
 	for (int s = 0; s < 2 && hvd_output_wanted(&ranks->opts->output); s++) {
 		if (pipe2(pipes[s], O_CLOEXEC) != 0)
@@ -141,19 +149,26 @@ static int open_streams(const struct hvd_ranks *ranks, int number, struct hvd_sp
 	return 0;
 }
 
-static int start_rank(struct hvd_ranks *ranks, const json_t *plan, const cpu_set_t *cpus, struct hvd_err *err)
+static struct rank *new_rank(struct hvd_ranks *ranks)
 {
-	struct rank *rank = &ranks->v[ranks->n];
+	ranks->v = hvd_xrealloc(ranks->v, ranks->n + 1, sizeof(struct rank *));
+	return ranks->v[ranks->n++] = hvd_xcalloc(1, sizeof(struct rank));
+}
+
+static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *plan, const cpu_set_t *cpus,
+		      struct hvd_err *err)
+{
 	struct hvd_spawn spawn = {.path = ranks->opts->argv[0],
 				  .argv = ranks->opts->argv,
 				  .parent_death_signal = SIGKILL,
 				  .new_group = 1,
+				  .keep_fds = ranks->opts->inherit,
 				  .cpus = cpus};
 	const char *number = json_string_value(json_object_get(plan, "HOROVOD_RANK"));
 	struct hvd_strv env = {0};
 	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc;
 
-	rank->number = number ? atoi(number) : 0;
+	rank->number = rank->id = number ? atoi(number) : ranks->opts->number;
 	rank_env(plan, &env);
 	spawn.envp = env.v;
 	rc = open_streams(ranks, rank->number, &spawn, pipes, err);
@@ -172,7 +187,6 @@ static int start_rank(struct hvd_ranks *ranks, const json_t *plan, const cpu_set
 			close(pipes[s][1]);
 	}
 	hvd_strv_free(&env);
-	ranks->n++; /* also when it failed: its outputs are to be closed */
 	if (rc != 0) {
 		rank->pid = 0;
 		return hvd_err_prefix(err, "rank %d", rank->number);
@@ -181,35 +195,86 @@ static int start_rank(struct hvd_ranks *ranks, const json_t *plan, const cpu_set
 	return 0;
 }
 
+static void bind_for(struct hvd_ranks *ranks, int n)
+{
+	struct hvd_binding *bound = &ranks->bound;
+
+	hvd_binding_clear(bound);
+	memset(bound, 0, sizeof(*bound));
+	if (ranks->opts->bind && n > 1 && (hvd_bind_split(bound, n, NULL) != 0 || bound->n == 0))
+		hvd_verbose(ranks->log, "ranks are not bound to cores: %s", bound->why ? bound->why : "hwloc failed");
+}
+
 struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, const struct hvd_ranks_opts *opts,
 				  const struct hvd_ranks_ops *ops, void *arg, const struct hvd_log *log,
 				  struct hvd_err *err)
 {
 	struct hvd_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
 	size_t n = json_array_size(plans);
-	struct hvd_binding bound = {0};
+	struct hvd_binding *bound = &ranks->bound;
 
 	ranks->base = base;
 	ranks->opts = opts;
 	ranks->ops = ops;
 	ranks->arg = arg;
 	ranks->log = log;
-	ranks->v = hvd_xcalloc(n, sizeof(*ranks->v));
-	if (opts->bind && n > 1 && (hvd_bind_split(&bound, (int)n, NULL) != 0 || bound.n == 0))
-		hvd_verbose(log, "ranks are not bound to cores: %s", bound.why ? bound.why : "hwloc failed");
+	bind_for(ranks, (int)n);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	ranks->child = evsignal_new(base, SIGCHLD, on_child, ranks);
 	ranks->grace = evtimer_new(base, on_grace, ranks);
 	event_add(ranks->child, NULL);
 	for (size_t i = 0; i < n; i++) {
-		if (start_rank(ranks, json_array_get(plans, i), bound.n ? &bound.sets[i] : NULL, err) == 0)
+		if (start_rank(ranks, new_rank(ranks), json_array_get(plans, i), bound->n ? &bound->sets[i] : NULL,
+			       err) == 0)
 			continue;
-		hvd_binding_clear(&bound);
 		hvd_ranks_destroy(ranks);
 		return NULL;
 	}
-	hvd_binding_clear(&bound);
 	return ranks;
+}
+
+int hvd_ranks_add(struct hvd_ranks *ranks, int id, const json_t *plan, int slot, int slots, struct hvd_err *err)
+{
+	struct rank *rank;
+
+	if (ranks->ending)
+		return hvd_err_set(err, HVD_E_FAILED, "the ranks of this host are being ended");
+	if (slots != ranks->bound.n)
+		bind_for(ranks, slots);
+	rank = new_rank(ranks);
+	if (start_rank(ranks, rank, plan, slot < ranks->bound.n ? &ranks->bound.sets[slot] : NULL, err) != 0) {
+		rank->id = -1;
+		return -1;
+	}
+	rank->id = id;
+	return 0;
+}
+
+static void on_grace_one(evutil_socket_t fd, short what, void *arg)
+{
+	struct rank *rank = arg;
+
+	(void)fd;
+	(void)what;
+	if (rank->pid > 0)
+		kill(-rank->group, SIGKILL);
+}
+
+void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, bool at_once)
+{
+	struct timeval tv = {.tv_sec = GRACE_SECONDS_ONE};
+
+	for (size_t i = 0; i < ranks->n; i++) {
+		struct rank *rank = ranks->v[i];
+
+		if (rank->id != id || rank->pid <= 0)
+			continue;
+		kill(-rank->group, at_once ? SIGKILL : SIGTERM);
+		kill(-rank->group, SIGCONT);
+		if (!rank->grace)
+			rank->grace = evtimer_new(ranks->base, on_grace_one, rank);
+		evtimer_add(rank->grace, &tv);
+	}
 }
 
 void hvd_ranks_end(struct hvd_ranks *ranks)
@@ -226,6 +291,7 @@ void hvd_ranks_end(struct hvd_ranks *ranks)
 	signal_groups(ranks, SIGTERM);
 	signal_groups(ranks, SIGCONT); /* a stopped one could not obey */
 	event_add(ranks->grace, &tv);
+	event_active(ranks->child, EV_SIGNAL, 1); /* perhaps there is none, and no signal will come */
 }
 
 void hvd_ranks_signal(struct hvd_ranks *ranks, int sig)
@@ -239,10 +305,13 @@ void hvd_ranks_destroy(struct hvd_ranks *ranks)
 		return;
 	signal_groups(ranks, SIGKILL);
 	for (size_t i = 0; i < ranks->n; i++) {
-		hvd_output_destroy(ranks->v[i].out[0]);
-		hvd_output_destroy(ranks->v[i].out[1]);
-		if (ranks->v[i].pid > 0)
-			waitpid(ranks->v[i].pid, NULL, 0);
+		hvd_output_destroy(ranks->v[i]->out[0]);
+		hvd_output_destroy(ranks->v[i]->out[1]);
+		if (ranks->v[i]->pid > 0)
+			waitpid(ranks->v[i]->pid, NULL, 0);
+		if (ranks->v[i]->grace)
+			event_free(ranks->v[i]->grace);
+		free(ranks->v[i]);
 	}
 	/* What left its rank's group is our child by now; what it has started in turn is next. */
 	while (!ranks->gone && hvd_kill_children() > 0)
@@ -250,6 +319,7 @@ void hvd_ranks_destroy(struct hvd_ranks *ranks)
 			break;
 	event_free(ranks->child);
 	event_free(ranks->grace);
+	hvd_binding_clear(&ranks->bound);
 	free(ranks->v);
 	free(ranks);
 }

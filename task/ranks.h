@@ -24,18 +24,25 @@ struct hvd_ranks;
 struct hvd_ranks_opts {
 	char *const *argv; /* the user's command */
 	bool bind;         /* to disjoint cores */
+	bool inherit;      /* ranks inherit all open descriptors: an MPI may have handed down some */
+	int number;        /* of a rank whose plan does not tell it (HOROVOD_RANK) */
+	bool stay;         /* ranks come and go by hvd_ranks_add and _end_one; none is needed for it to go on */
 	struct hvd_output_style output;
 };
 
 struct hvd_ranks_ops {
-	void (*exited)(int rank, int status, void *arg); /* of each rank, status as from waitpid(2) */
-	void (*all_gone)(void *arg);                     /* once: no process is left */
+	void (*exited)(int id, int status, void *arg); /* of each rank, status as from waitpid(2); id is its number */
+	void (*all_gone)(void *arg);                   /* once: no process is left */
 };
 
 /* Start a rank for each object of `plans` (NAME: VALUE). When one cannot be started all end, with err set. */
 struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, const struct hvd_ranks_opts *opts,
 				  const struct hvd_ranks_ops *ops, void *arg, const struct hvd_log *log,
 				  struct hvd_err *err);
+/* One more, known as `id` and bound as the one of `slots` ranks that has this local rank. -1 with err set. */
+int hvd_ranks_add(struct hvd_ranks *ranks, int id, const json_t *plan, int slot, int slots, struct hvd_err *err);
+/* SIGTERM to one of them and, a second later or at once, SIGKILL. One that has ended already is no error. */
+void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, bool at_once);
 /* Begin to end them; all_gone follows within the grace. Again: SIGKILL at once. */
 void hvd_ranks_end(struct hvd_ranks *ranks);
 /* Pass a signal on to all ranks' groups. */
