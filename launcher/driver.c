@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* A start that takes longer than this says what it waits for, and again in this rhythm. */
-#define PROGRESS_SECONDS 2
+#define PROGRESS_SECONDS 1
 /* An attempt of the probe is given up after this; a lost first packet is sent again after one second. */
 #define PROBE_MS 2000
 /* A shim that goes during the start is likely one of a launch being cancelled: its end is told only when nothing
