@@ -126,12 +126,24 @@ static int setting(struct program *prog, const char *name, const char *value)
 	return -1;
 }
 
+/* srun has no option that says which controller workers use. Who tells Horovod in its own variable means us, too. */
+static int worker_controller(struct hvd_options *o, struct hvd_err *err)
+{
+	const char *text = getenv("HOROVOD_CONTROLLER");
+
+	if (!text || !*text || getenv("HVD_CONTROLLER"))
+		return 0;
+	return hvd_options_config(o, HVD_FROM_ENV, "controller", text, err) == 0
+		       ? 0
+		       : hvd_err_prefix(err, "HOROVOD_CONTROLLER");
+}
+
 /* Files and environment fill in what the options left open. */
 static int apply_settings(struct program *prog, struct hvd_err *err)
 {
 	struct hvd_options *o = &prog->settings;
 
-	if (hvd_options_env(o, environ, err) != 0 || hvd_config_load(o, err) != 0)
+	if (hvd_options_env(o, environ, err) != 0 || worker_controller(o, err) != 0 || hvd_config_load(o, err) != 0)
 		return -1;
 	hvd_driver_opts_from(o, &prog->opts);
 	if (o->verbose && prog->log.level < HVD_LOG_VERBOSE)

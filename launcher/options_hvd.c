@@ -66,8 +66,8 @@ static const struct hvd_opt rows[] = {
 	 .type = HVD_OPT_COUNT, .at = HVD_AT(verbose), .env = "HVD_VERBOSE"},
 
 	{ROW("controller", REQUIRED, CONTROLLER, "NAME", "The same as --gloo, --mpi or --jsrun"), .type = HVD_OPT_ENUM,
-	 .at = HVD_AT(controller), .choices = "auto|gloo|mpi|jsrun", .def = "auto", .config = "controller",
-	 .exclude = HVD_X_CONTROLLER},
+	 .at = HVD_AT(controller), .choices = "auto|gloo|mpi|jsrun", .env = "HVD_CONTROLLER", .def = "auto",
+	 .config = "controller", .exclude = HVD_X_CONTROLLER},
 
 	{ROW("help-man", NONE, INFO, NULL, "Show the options as text for a manual page"), .type = HVD_OPT_SET,
 	 .at = HVD_AT(action), .number = HVD_SHOW_MAN, .hidden = true},

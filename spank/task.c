@@ -42,7 +42,7 @@ static bool wanted(spank_t sp, char boot[HVD_BOOT_MAX])
 	return strcmp(here, there) == 0;
 }
 
-/* The shim needs Slurm's variables and MPI's parameters only, and the user's may hold anything (LD_PRELOAD, 100 KB of
+/* The shim needs Slurm's variables and MPI's only, and the user's may hold anything (LD_PRELOAD, 100 KB of
  * modules). */
 static void shim_env(spank_t sp, struct hvd_strv *env)
 {
@@ -50,7 +50,8 @@ static void shim_env(spank_t sp, struct hvd_strv *env)
 
 	if (spank_get_item(sp, S_JOB_ENV, &job_env) == ESPANK_SUCCESS)
 		for (; job_env && *job_env; job_env++)
-			if (strncmp(*job_env, "SLURM", 5) == 0 || strncmp(*job_env, "OMPI_MCA_", 9) == 0)
+			if (strncmp(*job_env, "SLURM", 5) == 0 || strncmp(*job_env, "OMPI_MCA_", 9) == 0 ||
+			    strncmp(*job_env, "PMI", 3) == 0)
 				hvd_strv_add(env, *job_env);
 }
 

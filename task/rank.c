@@ -55,6 +55,20 @@ static void end(struct fetch *fetch, int status)
 	event_base_loopbreak(fetch->base);
 }
 
+/* MPI's workers in a step that srun was not told to start an MPI in: each would find itself alone, and go on. With
+ * Slurm's own libpmi it is right. */
+static void warn_without_pmi(const struct fetch *fetch)
+{
+	const char *controller = hvd_env_get(&fetch->env, "HOROVOD_CONTROLLER");
+
+	if (fetch->info->rank != 0 || fetch->info->size < 2 || !controller || strcmp(controller, "mpi") != 0 ||
+	    getenv("PMIX_RANK") || getenv("PMI_RANK") || getenv("OMPI_COMM_WORLD_RANK"))
+		return;
+	hvd_warn(fetch->log, "the workers' controller is MPI, but nothing here tells an MPI its rank");
+	hvd_info(fetch->log, "srun needs --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH, Intel MPI), whatever 'srun "
+			     "--mpi=list' has");
+}
+
 static void on_plan(const json_t *plan, void *arg)
 {
 	struct fetch *fetch = arg;
@@ -69,6 +83,7 @@ static void on_plan(const json_t *plan, void *arg)
 			hvd_strv_addf(&fetch->env, "%s=%s", set, json_string_value(value));
 		free(set);
 	}
+	warn_without_pmi(fetch);
 	fetch->keep = json_is_true(json_object_get(plan, "keep"));
 	end(fetch, 0);
 }
