@@ -142,7 +142,7 @@ static void send_plan(struct hvd_driver *dr, struct hvd_client *cl)
 		}
 		hvd_conn_send(cl->conn, json_pack("{s:s, s:o}", "t", "plan", "ranks", ranks));
 	} else if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) {
-		bool keep = cl->role == HVD_ROLE_AGENT && dr->opts->watch_hosts;
+		bool keep = dr->opts->hold_ranks || (cl->role == HVD_ROLE_AGENT && dr->opts->watch_hosts);
 
 		hvd_conn_send(cl->conn,
 			      json_pack("{s:s, s:o, s:b}", "t", "plan", "env", rank_plan(dr, cl->rank), "keep", keep));
@@ -538,7 +538,7 @@ void hvd_driver_end_ranks(struct hvd_driver *dr)
 void hvd_driver_signal_ranks(struct hvd_driver *dr, int sig)
 {
 	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = hvd_clients_next(cl))
-		if (cl->role == HVD_ROLE_AGENT)
+		if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK)
 			hvd_conn_send(cl->conn, json_pack("{s:s, s:i}", "t", "signal", "sig", sig));
 }
 

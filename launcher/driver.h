@@ -41,6 +41,7 @@ struct hvd_driver_opts {
 	double start_timeout;       /* seconds */
 	enum hvd_where where;
 	bool mpi;              /* the workers' controller is MPI */
+	bool hold_ranks;       /* the backend starts ranks: have all of their shims stay connected, and end by that */
 	bool watch_hosts;      /* the backend starts ranks: have one shim per host stay connected */
 	bool progress;         /* say what is awaited when the start takes long */
 	struct hvd_strv nics;  /* empty: find them */

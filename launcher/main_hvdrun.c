@@ -84,16 +84,17 @@ static void driver_opts(const struct hvd_options *o, const struct hvd_backend *b
 	opts->loopback = backend->loopback || launch->one_machine;
 	opts->start_ranks = backend->starts_hosts;
 	opts->watch_hosts = !backend->starts_hosts;
-	opts->timeout_from_first = !backend->starts_hosts; /* a job may queue for hours */
+	opts->hold_ranks = backend->holds_ranks;
+	opts->timeout_from_first = !backend->starts_hosts && !backend->holds_ranks; /* a job may queue for hours */
 	hvd_driver_opts_from(o, opts);
 	/* Shims that start hosts keep no rendezvous. */
 	if (backend->starts_hosts || backend->keeps_meeting || o->run_func)
 		opts->where = HVD_WHERE_LAUNCH;
-	for (int i = 0; backend->starts_hosts && i < launch->alloc.n_hosts; i++)
+	for (int i = 0; (backend->starts_hosts || backend->holds_ranks) && i < launch->alloc.n_hosts; i++)
 		hvd_strv_add(&opts->names, launch->alloc.hosts[i].name);
 	if (opts->loopback)
 		hvd_strv_free(&opts->nics); /* there is but one */
-	if (backend->starts_hosts)
+	if (backend->starts_hosts || backend->holds_ranks)
 		opts->hosts = (uint32_t)launch->alloc.n_hosts;
 }
 
@@ -149,13 +150,10 @@ static int make_output_dir(const struct hvd_options *o, char **dir, struct hvd_e
  * another way than was asked for would be worse. */
 static int refuse_missing(const struct hvd_options *o, struct hvd_err *err)
 {
-	if (o->controller == HVD_CONTROLLER_JSRUN) {
-		hvd_err_set(err, HVD_E_USAGE, "this release does not start ranks with jsrun");
-		return hvd_err_hint(err, "leave --jsrun out, or take --mpi for mpirun");
-	}
-	if (o->min_np > 0 || o->max_np > 0 || o->discovery_script) {
+	if (o->min_np > 0 || o->max_np > 0 || o->discovery_script || o->discover) {
 		hvd_err_set(err, HVD_E_USAGE,
-			    "elastic jobs (--min-np, --max-np, --host-discovery-script) are not in this release");
+			    "elastic jobs (--min-np, --max-np, --host-discovery-script, --discover) are not in this "
+			    "release");
 		return hvd_err_hint(err, "start a job of fixed size with -np, or with what srun takes");
 	}
 	return 0;

@@ -97,6 +97,7 @@ struct hvd_options {
 	int cooldown_min, cooldown_max; /* --blacklist-cooldown-range */
 	struct hvd_strv nics;
 	char *hosts, *hostfile, *discovery_script;
+	char *discover; /* "slurm", "hosts", "jobs:NAME" or "script:PROGRAM" */
 	char *output_filename, *mpi_args, *binding_args, *ssh_identity_file;
 	int ssh_port;
 	int controller; /* enum hvd_controller */
@@ -117,6 +118,7 @@ struct hvd_options {
 	bool dry_run, json, selftest;
 	bool keep_going; /* a rank that fails does not end the others: --keep-going, -K0 */
 	char *trace, *config_file, *key_file;
+	char *erf; /* where jsrun's resource file is to be */
 	char *run_func, *results; /* both or none */
 	int launcher;         /* enum hvd_launcher */
 	int rendezvous;       /* enum hvd_rendezvous_at */

@@ -86,6 +86,12 @@ static int check_failure(struct hvd_options *o, struct hvd_err *err)
 
 static int check_launcher(struct hvd_options *o, struct hvd_err *err)
 {
+	if (o->erf && o->launcher == HVD_LAUNCHER_AUTO)
+		o->launcher = HVD_LAUNCHER_JSRUN;
+	if (o->erf && o->launcher != HVD_LAUNCHER_JSRUN) {
+		hvd_err_set(err, HVD_E_USAGE, "--erf is for jsrun, and --launcher names another");
+		return hvd_err_hint(err, "leave one of them out");
+	}
 	if (o->controller == HVD_CONTROLLER_MPI) {
 		if (o->launcher == HVD_LAUNCHER_AUTO)
 			o->launcher = HVD_LAUNCHER_MPIRUN;
@@ -157,6 +163,29 @@ static int check_function(const struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
+static int check_discover(const struct hvd_options *o, struct hvd_err *err)
+{
+	const char *d = o->discover;
+	const bool script = d && strncmp(d, "script:", 7) == 0, jobs = d && strncmp(d, "jobs:", 5) == 0;
+
+	if (!d)
+		return 0;
+	if ((script && !d[7]) || (jobs && !d[5]) ||
+	    (!script && !jobs && strcmp(d, "slurm") != 0 && strcmp(d, "hosts") != 0)) {
+		hvd_err_set(err, HVD_E_USAGE, "--discover %.200s names no source of hosts", d);
+		return hvd_err_hint(err, "write slurm, jobs:NAME, script:PROGRAM or hosts");
+	}
+	if (o->discovery_script) {
+		hvd_err_set(err, HVD_E_USAGE, "--discover and --host-discovery-script both say where hosts come from");
+		return hvd_err_hint(err, "leave one of them out");
+	}
+	if (strcmp(d, "hosts") != 0 && (o->hosts || o->hostfile)) {
+		hvd_err_set(err, HVD_E_USAGE, "with --discover %.200s hosts cannot be listed", d);
+		return hvd_err_hint(err, "leave --%s out, or write --discover hosts", o->hosts ? "hosts" : "hostfile");
+	}
+	return 0;
+}
+
 static int check_command(struct hvd_options *o, struct hvd_err *err)
 {
 	if (o->hold && o->command.n && *o->command.v[0] && is_host_list(o->command.v[0])) {
@@ -194,7 +223,7 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 	if (o->action != HVD_RUN)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
-	    check_function(o, err) || check_command(o, err))
+	    check_function(o, err) || check_discover(o, err) || check_command(o, err))
 		return -1;
 	add_notes(o);
 	return 0;

@@ -23,6 +23,8 @@ static const struct hvd_opt rows[] = {
 	{FLAG("dry-run", RUN, "Show what would be started, and start nothing", dry_run)},
 	{FLAG("selftest", RUN, "Instead of a command, run a worker that tests that all ranks reach each other",
 	      selftest)},
+	{TEXT("erf", RUN, "FILE",
+	      "With jsrun, write its explicit resource file here, and leave it; with --dry-run for use by hand", erf)},
 	{TEXT("run-func", RUN, "FILE",
 	      "Give every rank the function in this file (or descriptor) at /runfunc/func of the rendezvous, and "
 	      "collect "
@@ -64,6 +66,13 @@ static const struct hvd_opt rows[] = {
 	      json)},
 	{ROW("hvd-verbose", NONE, OUTPUT, NULL, "Say more, without making srun say more; twice for every step"),
 	 .type = HVD_OPT_COUNT, .at = HVD_AT(verbose), .env = "HVD_VERBOSE"},
+
+	{TEXT("discover", ELASTIC, "SOURCE",
+	      "Where hosts come from as they come and go: slurm is the nodes of this job (which needs --no-kill), "
+	      "jobs:NAME those of all your running jobs of that name or comment, script:PROGRAM what it prints, hosts "
+	      "those of --hosts, --hostfile or the job, which stay",
+	      discover),
+	 .shown = "script with --host-discovery-script, hosts where they are listed, slurm in a Slurm job"},
 
 	{ROW("controller", REQUIRED, CONTROLLER, "NAME", "The same as --gloo, --mpi or --jsrun"), .type = HVD_OPT_ENUM,
 	 .at = HVD_AT(controller), .choices = "auto|gloo|mpi|jsrun", .env = "HVD_CONTROLLER", .def = "auto",

@@ -59,15 +59,21 @@ struct run {
 	int ending_signal;
 };
 
+/* Do the shims end the ranks when the driver says so? */
+static bool shims_end(const struct run *run)
+{
+	return run->backend->starts_hosts || run->backend->holds_ranks;
+}
+
 /* End everything: the ranks through their shims where those start them, else through the backend's process. */
 static void end_all(struct run *run)
 {
 	struct timeval tv = {.tv_sec = END_SECONDS};
 
 	hvd_procs_stop(run->procs);
-	if (run->backend->starts_hosts)
+	if (shims_end(run))
 		hvd_driver_end_ranks(run->driver);
-	if (!run->backend->starts_hosts || run->failed)
+	if (!shims_end(run) || run->failed)
 		hvd_procs_signal(run->procs, SIGTERM);
 	if (!run->ending)
 		evtimer_add(run->hard_end, &tv);
@@ -108,7 +114,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	run->failed = true;
 	run->result->status = hvd_err_status(why);
 	hvd_log_err(run->log, why);
-	if (run->backend->starts_hosts)
+	if (shims_end(run))
 		end_all(run);
 	else
 		evtimer_add(run->soft_end, &tv);
@@ -135,7 +141,7 @@ static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
 		return;
 	}
 	hvd_error(run->log, "rank %u on %s failed first: %s; ending the other ranks", rank, host, text);
-	if (run->backend->starts_hosts)
+	if (shims_end(run))
 		end_all(run); /* otherwise the backend does it: it sees the same end */
 }
 

@@ -136,6 +136,30 @@ static int split(struct hvd_binding *out, hwloc_topology_t t, int n, struct hvd_
 	return rc;
 }
 
+int hvd_bind_cores(struct hvd_cores *out, const char *machine, struct hvd_err *err)
+{
+	hwloc_topology_t t = load(machine, err);
+	int depth, packages;
+
+	memset(out, 0, sizeof(*out));
+	if (!t)
+		return -1;
+	depth = core_depth(t);
+	out->cores = hwloc_get_nbobjs_by_depth(t, depth);
+	for (int i = 0; i < out->cores; i++) {
+		int threads = hwloc_bitmap_weight(hwloc_get_obj_by_depth(t, depth, (unsigned)i)->cpuset);
+
+		if (threads > 0 && (out->threads == 0 || threads < out->threads))
+			out->threads = threads;
+	}
+	packages = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE);
+	out->packages = packages > 0 ? packages : 1;
+	hwloc_topology_destroy(t);
+	if (out->cores < 1 || out->threads < 1)
+		return hvd_err_set(err, HVD_E_SYS, "this machine does not tell its cores");
+	return 0;
+}
+
 int hvd_bind_split_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err)
 {
 	hwloc_topology_t t;

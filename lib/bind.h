@@ -23,6 +23,14 @@ int hvd_bind_split(struct hvd_binding *out, int n, struct hvd_err *err);
 /* The same for another machine, from a description in hwloc's XML or synthetic syntax
  * ("synthetic:pack:2 core:4 pu:2"): for tests. */
 int hvd_bind_split_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err);
+/* What there is to divide. */
+struct hvd_cores {
+	int cores;
+	int threads; /* hardware threads that may be used of each core: the least number */
+	int packages;
+};
+/* Of this machine, as far as this process may use it; `machine` as above, or NULL. */
+int hvd_bind_cores(struct hvd_cores *out, const char *machine, struct hvd_err *err);
 void hvd_binding_clear(struct hvd_binding *b); /* NULL is fine */
 
 /* GPUs for ranks of this machine: as many as CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES

@@ -13,7 +13,6 @@ struct host {
 	const struct hvd_taskinfo *info;
 	struct hvd_host_opts opts;
 	const struct hvd_log *log;
-	bool single;
 	struct hvd_agent *agent;
 	struct hvd_ranks *ranks;
 	int status;

@@ -8,6 +8,10 @@
  *   hvd-task --mpi=HOST:SLOTS,… -- COMMAND
  *                                  the same where an MPI starts the ranks: they are put on these hosts, slot by
  *                                  slot; the rank ends with what started it
+ *   hvd-task --jsrun=HOST:SLOTS,… -- COMMAND
+ *                                  the same as a task of jsrun, which need not end its tasks when it is killed: the
+ *                                  rank ends when the driver says so or the connection to it drops
+ *   hvd-task --topology            print what this host has of cores (lsf/topology.h)
  *   hvd-task --host=INDEX:HOSTS:NAME --ranks=FIRST:COUNT -- COMMAND
  *                                  start all ranks of this host and watch them; with --stdin the launch's
  *                                  environment, directory and key come on stdin (lib/preamble.h)
@@ -18,6 +22,8 @@
 #include "lib/boot.h"
 #include "lib/log.h"
 #include "lib/spawn.h"
+#include "lsf/topology.h"
+#include "task/held.h"
 #include "task/host.h"
 #include "task/rank.h"
 #include "task/remote.h"
@@ -32,9 +38,10 @@
 #include <string.h>
 
 static const char usage[] =
-	"usage: hvd-task --plan | hvd-task [--mpi=HOST:SLOTS,… | --host=N:NODES:NAME --ranks=FIRST:COUNT [--stdin]] "
+	"usage: hvd-task --plan | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | --host=N:NODES:NAME "
+	"--ranks=FIRST:COUNT [--stdin]] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind] -- COMMAND… | "
-	"hvd-task --serve\n"
+	"hvd-task --serve | hvd-task --topology\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
 
 enum mode {
@@ -42,11 +49,12 @@ enum mode {
 	MODE_PLAN,
 	MODE_HOST,
 	MODE_SERVE,
+	MODE_TOPOLOGY,
 };
 
 struct args {
 	enum mode mode;
-	const char *host, *ranks, *mpi;
+	const char *host, *ranks, *mpi, *jsrun;
 	bool from_stdin;
 	struct hvd_host_opts opts;
 };
@@ -64,6 +72,8 @@ static int parse(int argc, char **argv, struct args *args)
 		{"size", required_argument, NULL, 'n'},
 		{"bind", no_argument, NULL, 'b'},
 		{"mpi", required_argument, NULL, 'm'},
+		{"jsrun", required_argument, NULL, 'j'},
+		{"topology", no_argument, NULL, 'y'},
 		{"serve", no_argument, NULL, 's'},
 		{"stdin", no_argument, NULL, 'i'},
 		{"framed", no_argument, NULL, 'f'},
@@ -104,6 +114,12 @@ static int parse(int argc, char **argv, struct args *args)
 		case 'm':
 			args->mpi = optarg;
 			break;
+		case 'j':
+			args->jsrun = optarg;
+			break;
+		case 'y':
+			args->mode = MODE_TOPOLOGY;
+			break;
 		case 's':
 			args->mode = MODE_SERVE;
 			break;
@@ -125,7 +141,8 @@ static int parse(int argc, char **argv, struct args *args)
 		}
 	}
 	args->opts.argv = argv + optind;
-	if ((args->mpi && args->mode != MODE_RUN) || (args->mode == MODE_HOST ? !args->ranks : args->from_stdin) ||
+	if (((args->mpi || args->jsrun) && args->mode != MODE_RUN) ||
+	    (args->mode == MODE_HOST ? !args->ranks : args->from_stdin) ||
 	    (args->mode == MODE_RUN || args->mode == MODE_HOST) != (optind < argc)) {
 		fputs(usage, stderr);
 		return 2;
@@ -148,6 +165,7 @@ static int prepare(const struct args *args, struct hvd_boot *boot, struct hvd_ta
 	if ((!args->from_stdin && hvd_boot_parse(text, boot, &err) != 0) ||
 	    (args->mode == MODE_HOST ? hvd_taskinfo_host(args->host, args->ranks, info, &err)
 	     : args->mpi             ? hvd_taskinfo_mpi(args->mpi, info, &err)
+	     : args->jsrun           ? hvd_taskinfo_jsrun(args->jsrun, info, &err)
 				     : hvd_taskinfo_slurm(info, &err)) != 0) {
 		hvd_log_err(log, &err);
 		return 1;
@@ -158,6 +176,21 @@ static int prepare(const struct args *args, struct hvd_boot *boot, struct hvd_ta
 	if (status != 0)
 		hvd_taskinfo_free(info);
 	return status;
+}
+
+static int print_topology(const struct hvd_log *log)
+{
+	struct hvd_err err = {0};
+	char *text = hvd_topology_line(&err);
+
+	if (!text)
+		hvd_log_err(log, &err);
+	if (!text || puts(text) == EOF || fflush(stdout) != 0) {
+		free(text);
+		return 1;
+	}
+	free(text);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -171,6 +204,8 @@ int main(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	if (args.mode == MODE_TOPOLOGY)
+		return print_topology(&log);
 	if (args.mpi)
 		hvd_rank_follow();
 	signal(SIGPIPE, SIG_IGN); /* a peer that goes is an error to handle; the command gets the default back */
@@ -183,6 +218,10 @@ int main(int argc, char **argv)
 		status = hvd_rank_print_plan(&boot, &info, &log);
 		break;
 	case MODE_RUN:
+		if (args.jsrun) {
+			status = hvd_held_run(&boot, &info, &args.opts, &log);
+			break;
+		}
 		status = hvd_rank_run(&boot, &info, args.opts.argv, &args.opts.output, args.mpi != NULL, &log);
 		break;
 	case MODE_HOST:
@@ -190,6 +229,8 @@ int main(int argc, char **argv)
 		break;
 	case MODE_SERVE:
 		status = hvd_serve_run(&boot, &info, &log, &err) == 0 ? 0 : 1;
+		break;
+	case MODE_TOPOLOGY:
 		break;
 	}
 	hvd_taskinfo_free(&info);

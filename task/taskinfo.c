@@ -174,11 +174,31 @@ static int agrees(const char *name, uint32_t want, struct hvd_err *err)
 	return hvd_err_hint(err, HINT_BY_SLOT);
 }
 
+/* `text` says where the ranks were put; info->rank is known. */
+static int find_place(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	struct hvd_alloc hosts;
+	int rc;
+
+	if (hvd_alloc_from_hosts(&hosts, text, 0, err) != 0)
+		return -1;
+	info->size = (uint32_t)hosts.slots;
+	rc = place(info, &hosts, err) == 0 ? check_host(info, &hosts, err) : -1;
+	hvd_alloc_clear(&hosts);
+	return rc;
+}
+
+static int names_agree(const struct mpi_names *names, const struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	return agrees(names->size, info->size, err) != 0 || agrees(names->local_rank, info->local_rank, err) != 0 ||
+			       agrees(names->local_size, info->local_size, err) != 0
+		       ? -1
+		       : 0;
+}
+
 static int read_mpi(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
 {
 	size_t n = sizeof(mpi_names) / sizeof(mpi_names[0]), i = 0;
-	struct hvd_alloc hosts;
-	int rc;
 
 	while (i < n - 1 && !getenv(mpi_names[i].rank))
 		i++;
@@ -187,16 +207,56 @@ static int read_mpi(const char *text, struct hvd_taskinfo *info, struct hvd_err 
 		return hvd_err_hint(err, "hvd-task --mpi is started by mpirun and its like, not by hand");
 	}
 	if (from_env(mpi_names[i].rank, NULL, HVD_MAX_RANKS - 1, &info->rank, err) != 0 ||
-	    hvd_alloc_from_hosts(&hosts, text, 0, err) != 0)
-		return -1;
-	info->size = (uint32_t)hosts.slots;
-	rc = place(info, &hosts, err) == 0 ? check_host(info, &hosts, err) : -1;
-	hvd_alloc_clear(&hosts);
-	if (rc != 0 || agrees(mpi_names[i].size, info->size, err) != 0 ||
-	    agrees(mpi_names[i].local_rank, info->local_rank, err) != 0 ||
-	    agrees(mpi_names[i].local_size, info->local_size, err) != 0)
+	    find_place(text, info, err) != 0 || names_agree(&mpi_names[i], info, err) != 0)
 		return -1;
 	return 0;
+}
+
+/* What jsrun's tasks are told, by itself and by the MPI that it serves. */
+static const struct mpi_names jsrun_names[] = {
+	{"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"},
+	{"PMIX_RANK", NULL, NULL, NULL},
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+};
+
+/* All of them must tell the same. */
+static int jsrun_rank(struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	const char *from = NULL;
+
+	for (size_t i = 0; i < sizeof(jsrun_names) / sizeof(jsrun_names[0]); i++) {
+		const char *name = jsrun_names[i].rank;
+		uint32_t rank;
+
+		if (!getenv(name))
+			continue;
+		if (from_env(name, NULL, HVD_MAX_RANKS - 1, &rank, err) != 0)
+			return -1;
+		if (from && rank != info->rank) {
+			hvd_err_set(err, HVD_E_PROTO, "%s says that this is rank %u, %s that it is %u", from,
+				    info->rank, name, rank);
+			return hvd_err_hint(err, "was the variable set in the job script? jsrun sets it itself");
+		}
+		info->rank = rank;
+		from = name;
+	}
+	if (from)
+		return 0;
+	hvd_err_set(err, HVD_E_NOENT, "jsrun has not said which rank this is");
+	return hvd_err_hint(err, "hvd-task --jsrun is started by jsrun, not by hand");
+}
+
+int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	int rc;
+
+	memset(info, 0, sizeof(*info));
+	rc = jsrun_rank(info, err) != 0 || find_place(hosts, info, err) != 0 ? -1 : 0;
+	for (size_t i = 0; rc == 0 && i < sizeof(jsrun_names) / sizeof(jsrun_names[0]); i++)
+		rc = names_agree(&jsrun_names[i], info, err);
+	if (rc != 0)
+		hvd_taskinfo_free(info);
+	return rc;
 }
 
 int hvd_taskinfo_mpi(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err)

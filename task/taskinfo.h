@@ -34,6 +34,10 @@ int hvd_taskinfo_slurm(struct hvd_taskinfo *info, struct hvd_err *err);
  * "HOST:SLOTS,…", slot by slot; an MPI that says otherwise is an error. */
 int hvd_taskinfo_mpi(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err);
 
+/* A task of jsrun (doc: JSM_NAMESPACE_*; PMIX_RANK and OMPI_COMM_WORLD_* where they are there as well). `hosts` as
+ * above; all variables must tell the same. */
+int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err);
+
 /* As the launcher told a shim that starts a whole host: `host` is "INDEX:HOSTS:NAME", `ranks` "FIRST:COUNT". */
 int hvd_taskinfo_host(const char *host, const char *ranks, struct hvd_taskinfo *info, struct hvd_err *err);
 

@@ -2,6 +2,7 @@
 #include "backend.h"
 
 #include "boot.h"
+#include "launcher/scratch.h"
 #include "self.h"
 #include "xalloc.h"
 
@@ -213,4 +214,6 @@ void hvd_launch_clear(struct hvd_launch *launch)
 	launch->n_procs = 0;
 	hvd_alloc_clear(&launch->alloc);
 	hvd_lsf_clear(&launch->lsf);
+	hvd_scratch_destroy(launch->scratch);
+	launch->scratch = NULL;
 }

@@ -20,6 +20,8 @@
 
 #include <stdbool.h>
 
+struct hvd_scratch;
+
 /* One process to run on the launcher's host. */
 struct hvd_proc {
 	struct hvd_strv argv;
@@ -37,9 +39,10 @@ struct hvd_launch {
 	const char *output_dir; /* of --output-filename, an absolute path; NULL = none */
 	const struct hvd_log *log;
 	/* Out. */
-	struct hvd_alloc alloc; /* hosts and slots in use; empty when the backend gets its allocation itself */
-	struct hvd_lsf lsf;     /* inside an LSF job: what is known of them, as hvd_launch_hosts() found it */
-	bool one_machine;       /* nothing leaves this machine, though the backend reaches others too */
+	struct hvd_alloc alloc;      /* hosts and slots in use; empty when the backend gets its allocation itself */
+	struct hvd_lsf lsf;          /* inside an LSF job: what is known of them, as hvd_launch_hosts() found it */
+	bool one_machine;            /* nothing leaves this machine, though the backend reaches others too */
+	struct hvd_scratch *scratch; /* files that are to be gone with it; owned, or NULL */
 	struct hvd_proc *procs;
 	size_t n_procs;
 	bool framed; /* the one process is srun --label, and the shims' output is framed (task/output.h) */
@@ -58,8 +61,8 @@ struct hvd_backend {
 	/* What its processes run is ended over the shims' connections. They themselves ignore SIGINT, SIGTERM and
 	 * SIGHUP and go on when the launcher dies; a signal of ours goes to the whole group of such a process. */
 	bool deaf;
-	bool signals_end;   /* with signals_tty: a signal that ends them is what hvdrun's status is to tell */
-	bool signals_tty;   /* the processes get the terminal's signals themselves and decide on them */
+	bool signals_end; /* with signals_tty: a signal that ends them is what hvdrun's status is to tell */
+	bool signals_tty; /* the processes get the terminal's signals themselves and decide on them */
 	/* Is it the right one here, when the user named none? */
 	bool (*suits)(const struct hvd_launch *launch);
 	/* Fill the out part. */

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * jsrun.c - ranks through IBM's Job Step Manager: one jsrun, whose tasks are the rank shims.
+ *
+ * Where each rank runs, and on which CPUs, is in an explicit resource file
+ * (lsf/erf.h). It must exist before there is anything on the compute nodes, and
+ * this launch node's hardware says nothing of theirs; so what they have comes,
+ * the first that is known, from
+ *   LSF's own binding of the job's tasks (LSB_AFFINITY_HOSTFILE);
+ *   CSM: cores without those kept for the system, and the job's SMT mode;
+ *   the nodes: one task on each, `hvd-task --topology`, which looks with hwloc.
+ *
+ * The shims hold their connections and end their rank with them (task/held.h),
+ * since killing jsrun does not always kill its tasks. They are told where ranks
+ * were put, and hold that against what jsrun says.
+ *
+ * Options as in IBM's "jsrun command"; nothing here has run with IBM's jsrun.
+ */
+#include "backend.h"
+
+#include "capture.h"
+#include "launcher/mpi.h"
+#include "launcher/scratch.h"
+#include "launcher/settings.h"
+#include "lsf/erf.h"
+#include "lsf/topology.h"
+#include "xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A line for each node, and what jsrun itself has to say. */
+#define MAX_ANSWER (4u << 20)
+
+static bool suits(const struct hvd_launch *launch)
+{
+	return hvd_alloc_in_lsf(launch->envp) && hvd_launch_installed(launch, "jsrun");
+}
+
+/* All hosts of the job, of which the launch may use a part: tasks can be put on each only. */
+static int count_hosts(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	struct hvd_alloc_lsf_opts opts = {.jsrun = true};
+	struct hvd_alloc all = {0};
+	int n;
+
+	if (hvd_alloc_from_lsf(&all, NULL, launch->envp, &opts, err) != 0)
+		return -1;
+	n = all.n_hosts;
+	hvd_alloc_clear(&all);
+	return n;
+}
+
+/* Have each compute node tell what it has. */
+static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts, struct hvd_err *err)
+{
+	int n = count_hosts(launch, err), status = 0, rc = -1;
+	struct hvd_strv argv = {0};
+	struct hvd_spawn spawn = {.path = "jsrun", .envp = launch->envp};
+	char *text, how[64];
+	size_t len;
+
+	if (n < 0)
+		return -1;
+	hvd_verbose(launch->log, "asking %d compute nodes for their cores", n);
+	hvd_strv_add(&argv, "jsrun");
+	hvd_strv_addf(&argv, "--nrs=%d", n);
+	hvd_strv_add(&argv, "--rs_per_host=1");
+	hvd_strv_add(&argv, "--tasks_per_rs=1");
+	hvd_strv_add(&argv, "--cpu_per_rs=ALL_CPUS");
+	hvd_strv_add(&argv, "--bind=none");
+	hvd_strv_add(&argv, launch->task);
+	hvd_strv_add(&argv, "--topology");
+	spawn.argv = argv.v;
+	text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(hvd_start_timeout(launch->options)), &len, &status, err);
+	hvd_strv_free(&argv);
+	if (text && status != 0)
+		hvd_err_set(err, HVD_E_FAILED, "jsrun: %s", hvd_status_text(status, how, sizeof(how)));
+	else if (text)
+		rc = hvd_topology_parse(hosts, &launch->alloc, text, err);
+	free(text);
+	if (rc == 0)
+		return 0;
+	hvd_err_prefix(err, "cannot learn from the compute nodes what cores they have");
+	return hvd_err_hint(err,
+			    "this must work in the job: jsrun -n %d -r 1 -a 1 -c ALL_CPUS --bind=none %s --topology. "
+			    "With --binding-args, as in --binding-args \"-n 4 -a 1 -c 4\", it is not needed",
+			    n, launch->task);
+}
+
+/* The resource file's text; NULL with err set. Caller frees. */
+static char *resources(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	struct hvd_erf_host *hosts = hvd_xcalloc((size_t)launch->alloc.n_hosts, sizeof(*hosts));
+	bool known = true;
+	char *text = NULL;
+
+	for (int i = 0; i < launch->alloc.n_hosts; i++) {
+		const struct hvd_lsf_host *has = i < launch->lsf.n_hosts ? &launch->lsf.hosts[i] : NULL;
+
+		hosts[i] = (struct hvd_erf_host){.cores = has ? has->cores : -1,
+						 .threads = launch->lsf.smt,
+						 .sockets = has ? has->sockets : 0,
+						 .gpus = has ? has->gpus : -1,
+						 .cpus = has ? &has->cpus : NULL};
+		known = known && hosts[i].cores > 0 && hosts[i].threads > 0;
+	}
+	if (known || hvd_erf_bound(&launch->alloc, hosts) || ask_nodes(launch, hosts, err) == 0)
+		text = hvd_erf_format(&launch->alloc, hosts, err);
+	free(hosts);
+	return text;
+}
+
+/* The file: where the user wants it, else one that goes with the launch. */
+static int add_resources(struct hvd_launch *launch, struct hvd_strv *argv, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	char *text = resources(launch, err);
+	const char *path = o->erf;
+	int rc = text ? 0 : -1;
+
+	if (rc == 0 && path) {
+		rc = hvd_write_private(path, text, 0, err);
+		if (rc != 0 && err)
+			err->code = HVD_E_USAGE;
+	} else if (rc == 0 && o->dry_run) {
+		path = "ERF"; /* nothing is left behind that could be used */
+	} else if (rc == 0) {
+		launch->scratch = hvd_scratch_create(launch->envp, err);
+		path = launch->scratch ? hvd_scratch_file(launch->scratch, "resources", text, err) : NULL;
+		rc = path ? 0 : -1;
+	}
+	free(text);
+	hvd_strv_add(argv, "--erf_input");
+	hvd_strv_add(argv, path ? path : "");
+	return rc;
+}
+
+static int add_binding(const struct hvd_options *o, struct hvd_strv *argv, struct hvd_err *err)
+{
+	if (hvd_shell_split(o->binding_args, argv) == 0)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "a quote in --binding-args is not closed");
+	return hvd_err_hint(err, "it is read as a shell reads it: %.300s", o->binding_args);
+}
+
+/* What Spectrum MPI is told; for programs without MPI nothing is. */
+static void add_mpi(const struct hvd_launch *launch, struct hvd_strv *argv)
+{
+	const struct hvd_options *o = launch->options;
+
+	if (!hvd_options_mpi(o))
+		return;
+	if (o->tcp || o->mpi_args) {
+		hvd_strv_add(argv, "--smpiargs");
+		hvd_strv_addf(argv, "%s%s%s", o->tcp ? "-tcp" : "", o->tcp && o->mpi_args ? " " : "",
+			      o->mpi_args ? o->mpi_args : "");
+	}
+	if (launch->output_dir) {
+		hvd_strv_add(argv, "--stdio_stdout");
+		hvd_strv_addf(argv, "%s/stdout", launch->output_dir);
+		hvd_strv_add(argv, "--stdio_stderr");
+		hvd_strv_addf(argv, "%s/stderr", launch->output_dir);
+	}
+}
+
+static void add_shim(struct hvd_launch *launch, struct hvd_proc *proc)
+{
+	const struct hvd_options *o = launch->options;
+	const char *output_dir = launch->output_dir;
+	char *hosts = hvd_mpi_hosts(&launch->alloc, true);
+
+	/* With MPI it is jsrun that writes the files. */
+	if (hvd_options_mpi(o))
+		launch->output_dir = NULL;
+	hvd_launch_add_shim(launch, proc);
+	launch->output_dir = output_dir;
+	if (o->label && !o->as_horovodrun && !o->prefix_timestamp)
+		hvd_strv_add(&proc->argv, "--label=srun");
+	hvd_strv_addf(&proc->argv, "--jsrun=%s", hosts);
+	free(hosts);
+}
+
+static int check(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+
+	if (hvd_launch_without_srun(launch, err) != 0)
+		return -1;
+	if (!hvd_alloc_in_lsf(launch->envp)) {
+		hvd_err_set(err, HVD_E_USAGE, "jsrun starts ranks inside an LSF job only, and this is none");
+		return hvd_err_hint(err, "submit a script that calls hvdrun: bsub -nnodes 2 ./job.sh; see hvd-lsf(7)");
+	}
+	if (!o->dry_run && !hvd_launch_installed(launch, "jsrun")) {
+		hvd_err_set(err, HVD_E_USAGE, "jsrun is not in PATH");
+		return hvd_err_hint(err, "load the module that has it; --launcher=blaunch does without it");
+	}
+	if (o->rendezvous == HVD_RENDEZVOUS_BATCH)
+		return hvd_err_set(err, HVD_E_USAGE,
+				   "with jsrun the rendezvous runs where hvdrun does, not on the first host");
+	if (o->erf && o->binding_args) {
+		hvd_err_set(err, HVD_E_USAGE, "--binding-args replaces the resource file that --erf is to write");
+		return hvd_err_hint(err, "leave one of them out");
+	}
+	return 0;
+}
+
+static int prepare(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	struct hvd_proc *proc;
+
+	if (check(launch, err) != 0 || hvd_launch_hosts(launch, err) != 0)
+		return -1;
+	proc = hvd_launch_add(launch, NULL);
+	hvd_strv_add(&proc->argv, "jsrun");
+	if ((o->binding_args ? add_binding(o, &proc->argv, err) : add_resources(launch, &proc->argv, err)) != 0)
+		return -1;
+	add_mpi(launch, &proc->argv);
+	add_shim(launch, proc);
+	hvd_launch_add_command(launch, proc);
+	return 0;
+}
+
+static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+		    struct hvd_err *why)
+{
+	char text[64];
+
+	(void)proc;
+	hvd_status_text(status, text, sizeof(text));
+	hvd_err_set(why, HVD_E_FAILED, "jsrun ended before its ranks did: %s", text);
+	if (came)
+		hvd_err_hint(why, "was it killed, or did a host fail? (bjobs -l, bhosts)");
+	else if (launch->options->binding_args)
+		hvd_err_hint(why, "does it say why above? It was told --binding-args as they are");
+	else
+		hvd_err_hint(why, "does it say why above? hvdrun --erf FILE --dry-run … writes the resource file to "
+				  "look at");
+}
+
+const struct hvd_backend hvd_backend_jsrun = {
+	.name = "jsrun",
+	.holds_ranks = true,
+	.keeps_meeting = true,
+	.suits = suits,
+	.prepare = prepare,
+	.explain = explain,
+};
