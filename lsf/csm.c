@@ -118,7 +118,7 @@ static const yaml_node_t *get(yaml_document_t *doc, const yaml_node_t *map, cons
 static int get_number(yaml_document_t *doc, const yaml_node_t *map, const char *key, int max)
 {
 	const char *s = scalar(get(doc, map, key));
-	int n = 0;
+	long long n = 0;
 
 	if (!s || !*s)
 		return -1;
@@ -129,7 +129,7 @@ static int get_number(yaml_document_t *doc, const yaml_node_t *map, const char *
 		if (n > max)
 			return -1;
 	}
-	return n;
+	return (int)n;
 }
 
 /* ---- csm_allocation_query ---- */

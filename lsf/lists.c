@@ -40,7 +40,7 @@ static const char *next(struct words *w, size_t *len)
 /* All of it as a number up to max, else -1. */
 static int number(const char *text, size_t len, int max)
 {
-	int n = 0;
+	int n = 0; /* max is far from its end */
 
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] < '0' || text[i] > '9')

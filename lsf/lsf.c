@@ -210,20 +210,28 @@ static void ask_csm(struct hvd_alloc *a, struct finder *f)
 
 /* How many GPUs the job has on this host is known from the list in its environment; of the others it is inferred.
  * `bsub -gpu num=N` means N on each host, unless the site or the user made it N for each task: then the list is as
- * long as the tasks here are many, or a multiple. Where hosts have as many tasks each, both come to the same. */
+ * long as the tasks here are many, or a multiple. Where hosts have as many tasks each, both come to the same;
+ * elsewhere the smaller number is taken, for a rank too many would have no GPU. */
 static void count_gpus(const struct hvd_alloc *a, struct finder *f)
 {
 	int here = hvd_gpu_visible(f->envp);
 	int tasks = f->facts->hosts[0].tasks;
-	bool by_task = false;
+	bool uneven = false;
 
 	if (here < 1)
 		return;
 	for (int i = 1; i < a->n_hosts; i++)
-		by_task |= f->facts->hosts[i].tasks != tasks;
-	by_task = by_task && here == tasks;
-	for (int i = 0; i < a->n_hosts; i++)
-		f->facts->hosts[i].gpus = by_task ? f->facts->hosts[i].tasks : here;
+		uneven |= f->facts->hosts[i].tasks != tasks;
+	for (int i = 0; i < a->n_hosts; i++) {
+		long long by_task = (long long)here / tasks * f->facts->hosts[i].tasks;
+
+		f->facts->hosts[i].gpus = here % tasks == 0 && by_task < here ? (int)by_task : here;
+	}
+	if (uneven)
+		hvd_strv_addf(&f->facts->notes,
+			      "the job has %d GPUs on this host, and LSF does not say how many on "
+			      "others; --slots-per-host does if the guess is wrong",
+			      here);
 }
 
 static void read_affinity(const struct hvd_alloc *a, struct finder *f)

@@ -198,6 +198,7 @@ static void slots_are_gpus_where_they_are_known(void **state)
 	/* a GPU for each task, or two for each host? The list is as long as the tasks here are many */
 	check(WORDS(JOB, uneven, "CUDA_VISIBLE_DEVICES=0,1,2,3"), NULL, "a:4 b:2", "GPUs");
 	check(WORDS(JOB, uneven, "CUDA_VISIBLE_DEVICES=0,1"), NULL, "a:2 b:2", "GPUs");
+	check(WORDS(JOB, "LSB_MCPU_HOSTS=a 2 b 1 c 4", "CUDA_VISIBLE_DEVICES=0,1,2,3"), NULL, "a:4 b:2 c:4", "GPUs");
 	/* the user knows best */
 	check(WORDS(JOB, uneven, "CUDA_VISIBLE_DEVICES=0,1"), &each, "a:3 b:3", "slots per host as asked for");
 	assert_int_equal(hvd_alloc_from_lsf(&a, NULL, WORDS(JOB, uneven), &too_many, NULL), -1);
