@@ -14,6 +14,7 @@
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -313,7 +314,26 @@ static void take_gpus(const slurm_job_info_t *ji, struct hvd_slurm_job *out)
 	}
 }
 
-static int take_job(const slurm_job_info_t *ji, struct hvd_slurm_job *out, struct hvd_err *err)
+static int wished(uint32_t n, uint32_t unset)
+{
+	return n >= unset || n > HVD_MAX_RANKS ? 0 : (int)n;
+}
+
+static void take_facts(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_job *out)
+{
+	out->id = ji->job_id;
+	out->name = hvd_xstrdup(ji->name ? ji->name : "");
+	out->comment = hvd_xstrdup(ji->comment ? ji->comment : "");
+	out->tasks_per_node = wished(ji->ntasks_per_node, INFINITE16);
+	out->tasks = wished(ji->num_tasks, INFINITE);
+	out->began = ji->start_time;
+	out->ends = ji->end_time;
+	out->now = now;
+	out->preempted = ji->preempt_time != 0;
+	out->held = (ji->job_state & JOB_STATE_BASE) == JOB_SUSPENDED || ji->job_state & JOB_CONFIGURING;
+}
+
+static int take_job(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_job *out, struct hvd_err *err)
 {
 	uint32_t base = ji->job_state & JOB_STATE_BASE;
 
@@ -322,6 +342,7 @@ static int take_job(const slurm_job_info_t *ji, struct hvd_slurm_job *out, struc
 		out->state = HVD_SLURM_PENDING;
 	else if (base == JOB_RUNNING || base == JOB_SUSPENDED)
 		out->state = HVD_SLURM_RUNNING;
+	take_facts(ji, now, out);
 	if (ji->nodes && *ji->nodes && hvd_hostlist_expand(ji->nodes, HVD_MAX_HOSTS, &out->hosts, err) < 0)
 		return -1;
 	take_gpus(ji, out);
@@ -341,11 +362,102 @@ int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *o
 	if (msg->record_count < 1)
 		hvd_err_set(err, HVD_E_NOENT, "Slurm knows no job %u", job);
 	else
-		rc = take_job(&msg->job_array[0], out, err);
+		rc = take_job(&msg->job_array[0], msg->last_update, out, err);
 	slurm_free_job_info_msg(msg);
 	if (rc < 0)
 		hvd_slurm_job_clear(out);
 	return rc;
+}
+
+int hvd_slurm_jobs_get(struct hvd_slurm *s, struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
+{
+	job_info_msg_t *msg = NULL;
+	int rc = 0;
+
+	*jobs = NULL;
+	*n = 0;
+	if (ready(s, err) < 0)
+		return -1;
+	if (slurm_load_job_user(&msg, geteuid(), SHOW_DETAIL) != SLURM_SUCCESS) {
+		if (errno == ESLURM_INVALID_JOB_ID) /* 22.05: the user has none */
+			return 0;
+		return slurm_failed(err, errno, "cannot ask Slurm for this user's jobs");
+	}
+	*jobs = hvd_xcalloc(msg->record_count, sizeof(**jobs));
+	for (; rc == 0 && *n < msg->record_count; ++*n)
+		rc = take_job(&msg->job_array[*n], msg->last_update, &(*jobs)[*n], err);
+	slurm_free_job_info_msg(msg);
+	if (rc == 0)
+		return 0;
+	while (*n > 0)
+		hvd_slurm_job_clear(&(*jobs)[--*n]);
+	free(*jobs);
+	*jobs = NULL;
+	return -1;
+}
+
+char *hvd_slurm_job_script(struct hvd_slurm *s, uint32_t job, struct hvd_err *err)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f;
+	int rc;
+
+	if (ready(s, err) < 0)
+		return NULL;
+	f = open_memstream(&text, &len);
+	if (!f) {
+		hvd_err_sys(err, "cannot read the job's script");
+		return NULL;
+	}
+	rc = slurm_job_batch_script(f, job);
+	if (rc != SLURM_SUCCESS)
+		slurm_failed(err, errno, "cannot ask Slurm for the job's script");
+	if (fclose(f) == 0 && rc == SLURM_SUCCESS)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static bool unusable(uint32_t state)
+{
+	const uint32_t base = state & NODE_STATE_BASE;
+	const uint32_t flags = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_POWERED_DOWN | NODE_STATE_POWERING_DOWN |
+			       NODE_STATE_REBOOT_ISSUED;
+
+	return base == NODE_STATE_DOWN || base == NODE_STATE_ERROR || base == NODE_STATE_FUTURE || state & flags;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, struct hvd_err *err)
+{
+	node_info_msg_t *msg = NULL;
+
+	if (ready(s, err) < 0)
+		return -1;
+	if (slurm_load_node((time_t)nodes->as_of, &msg, SHOW_ALL) != SLURM_SUCCESS) {
+		if (errno == SLURM_NO_CHANGE_IN_DATA)
+			return 0;
+		return slurm_failed(err, errno, "cannot ask Slurm for the states of nodes");
+	}
+	hvd_strv_free(&nodes->unusable);
+	for (uint32_t i = 0; i < msg->record_count; i++)
+		if (msg->node_array[i].name && unusable(msg->node_array[i].node_state))
+			hvd_strv_add(&nodes->unusable, msg->node_array[i].name);
+	if (nodes->unusable.n)
+		qsort(nodes->unusable.v, nodes->unusable.n, sizeof(*nodes->unusable.v), by_name);
+	nodes->as_of = msg->last_update;
+	slurm_free_node_info_msg(msg);
+	return 0;
+}
+
+int hvd_slurm_open(struct hvd_slurm *s, struct hvd_err *err)
+{
+	return ready(s, err);
 }
 
 #endif

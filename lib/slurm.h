@@ -12,7 +12,7 @@
  * knows no deadline, so they may block for many seconds when it is down.
  *
  * libslurm keeps its state in the process: have one handle at a time, and use
- * it from one thread. Reading the configuration also sets SLURM_CONF in the
+ * it from one thread at a time. Reading the configuration also sets SLURM_CONF in the
  * environment of the process.
  */
 #ifndef HVD_SLURM_H
@@ -21,6 +21,7 @@
 #include "err.h"
 #include "strv.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -78,11 +79,43 @@ struct hvd_slurm_job {
 	enum hvd_slurm_state state;
 	struct hvd_strv hosts; /* empty while pending */
 	int *gpus;             /* GPUs granted on each of hosts; NULL when the controller does not say */
+	uint32_t id;
+	char *name, *comment; /* "" for none */
+	int tasks_per_node;   /* as asked for; 0 = not */
+	int tasks;            /* … of all hosts; at least one each, also when nobody asked */
+	int64_t began, ends;  /* seconds since 1970, by the controller's clock; ends 0 = no limit */
+	int64_t now;          /* the same clock, when it answered */
+	bool preempted;       /* … and so ends early */
+	bool held;            /* suspended, or its nodes are still being configured */
 };
 
 /* HVD_E_NOENT when the controller knows no such job. After an error *out is empty. */
 int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err);
 void hvd_slurm_job_clear(struct hvd_slurm_job *job);
+
+/* All jobs of this user that the controller knows, those that have ended included. The array is the caller's to free,
+ * after hvd_slurm_job_clear() on each. After an error there are none. */
+int hvd_slurm_jobs_get(struct hvd_slurm *s, struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err);
+
+/* The batch script of a job, terminated; the caller frees it. NULL with err set, as for a job that has none. */
+char *hvd_slurm_job_script(struct hvd_slurm *s, uint32_t job, struct hvd_err *err);
+
+/* The nodes of the cluster that nothing should be started on: down, draining or drained, failing, going down for a
+ * reboot or to save power. One that does not answer for the moment is not among them: after a restart of the
+ * controller all are like that. */
+struct hvd_slurm_nodes {
+	struct hvd_strv unusable; /* sorted */
+	int64_t as_of;            /* of the controller's data; 0 = never asked */
+};
+
+/* Bring up to date what was got before (or a zeroed struct). Costs little while nothing has changed in the cluster.
+ * After an error *nodes is as it was. */
+int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, struct hvd_err *err);
+bool hvd_slurm_node_usable(const struct hvd_slurm_nodes *nodes, const char *name);
+void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes); /* NULL is fine */
+
+/* Read the configuration now, and not at the first question: it may take long, and changes the environment. */
+int hvd_slurm_open(struct hvd_slurm *s, struct hvd_err *err);
 
 /* GPUs in a GRES text as Slurm writes it for a node ("gpu:a100:2(IDX:0-1),shard:3", "gres/gpu:tesla=2",
  * "gpu(IDX:3)"); 0 when there are none, -1 when it is malformed. Untrusted input is fine. */

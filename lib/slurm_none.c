@@ -25,7 +25,28 @@ void hvd_slurm_job_clear(struct hvd_slurm_job *job)
 		return;
 	hvd_strv_free(&job->hosts);
 	free(job->gpus);
+	free(job->name);
+	free(job->comment);
 	memset(job, 0, sizeof(*job));
+}
+
+static int compare(const void *name, const void *entry)
+{
+	return strcmp(name, *(char *const *)entry);
+}
+
+bool hvd_slurm_node_usable(const struct hvd_slurm_nodes *nodes, const char *name)
+{
+	return !nodes->unusable.n ||
+	       !bsearch(name, nodes->unusable.v, nodes->unusable.n, sizeof(*nodes->unusable.v), compare);
+}
+
+void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes)
+{
+	if (!nodes)
+		return;
+	hvd_strv_free(&nodes->unusable);
+	nodes->as_of = 0;
 }
 
 #ifndef HVD_WITH_SLURM
@@ -99,6 +120,33 @@ int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *o
 {
 	(void)s, (void)job;
 	memset(out, 0, sizeof(*out));
+	return built_without(err);
+}
+
+int hvd_slurm_jobs_get(struct hvd_slurm *s, struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
+{
+	(void)s;
+	*jobs = NULL;
+	*n = 0;
+	return built_without(err);
+}
+
+int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, struct hvd_err *err)
+{
+	(void)s, (void)nodes;
+	return built_without(err);
+}
+
+char *hvd_slurm_job_script(struct hvd_slurm *s, uint32_t job, struct hvd_err *err)
+{
+	(void)s, (void)job;
+	built_without(err);
+	return NULL;
+}
+
+int hvd_slurm_open(struct hvd_slurm *s, struct hvd_err *err)
+{
+	(void)s;
 	return built_without(err);
 }
 
