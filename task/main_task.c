@@ -23,6 +23,7 @@
 #include "lib/log.h"
 #include "lib/spawn.h"
 #include "lsf/topology.h"
+#include "task/front.h"
 #include "task/held.h"
 #include "task/host.h"
 #include "task/rank.h"
@@ -55,7 +56,7 @@ enum mode {
 struct args {
 	enum mode mode;
 	const char *host, *ranks, *mpi, *jsrun;
-	bool from_stdin;
+	bool from_stdin, behind;
 	struct hvd_host_opts opts;
 };
 
@@ -63,23 +64,15 @@ struct args {
 static int parse(int argc, char **argv, struct args *args)
 {
 	static const struct option options[] = {
-		{"plan", no_argument, NULL, 'p'},
-		{"host", required_argument, NULL, 'h'},
-		{"ranks", required_argument, NULL, 'r'},
-		{"label", required_argument, NULL, 'l'},
-		{"timestamps", no_argument, NULL, 't'},
-		{"output-dir", required_argument, NULL, 'o'},
-		{"size", required_argument, NULL, 'n'},
-		{"bind", no_argument, NULL, 'b'},
-		{"mpi", required_argument, NULL, 'm'},
-		{"jsrun", required_argument, NULL, 'j'},
-		{"topology", no_argument, NULL, 'y'},
-		{"serve", no_argument, NULL, 's'},
-		{"stdin", no_argument, NULL, 'i'},
-		{"framed", no_argument, NULL, 'f'},
-		{"help", no_argument, NULL, '?' + 256},
-		{"version", no_argument, NULL, 'V'},
-		{NULL, 0, NULL, 0},
+		{"plan", no_argument, NULL, 'p'},        {"host", required_argument, NULL, 'h'},
+		{"ranks", required_argument, NULL, 'r'}, {"label", required_argument, NULL, 'l'},
+		{"timestamps", no_argument, NULL, 't'},  {"output-dir", required_argument, NULL, 'o'},
+		{"size", required_argument, NULL, 'n'},  {"bind", no_argument, NULL, 'b'},
+		{"mpi", required_argument, NULL, 'm'},   {"behind", no_argument, NULL, 'B'},
+		{"jsrun", required_argument, NULL, 'j'}, {"topology", no_argument, NULL, 'y'},
+		{"serve", no_argument, NULL, 's'},       {"stdin", no_argument, NULL, 'i'},
+		{"framed", no_argument, NULL, 'f'},      {"help", no_argument, NULL, '?' + 256},
+		{"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
 	};
 	struct hvd_output_style *style = &args->opts.output;
 	int c;
@@ -110,6 +103,9 @@ static int parse(int argc, char **argv, struct args *args)
 			break;
 		case 'b':
 			args->opts.bind = true;
+			break;
+		case 'B': /* by the front of this shim (front.h) */
+			args->behind = true;
 			break;
 		case 'm':
 			args->mpi = optarg;
@@ -206,6 +202,8 @@ int main(int argc, char **argv)
 		return status;
 	if (args.mode == MODE_TOPOLOGY)
 		return print_topology(&log);
+	if (args.mpi && !args.behind)
+		return hvd_front_run(argv, &log);
 	if (args.mpi)
 		hvd_rank_follow();
 	signal(SIGPIPE, SIG_IGN); /* a peer that goes is an error to handle; the command gets the default back */

@@ -224,7 +224,7 @@ static bool sent_to_all(int status)
 }
 
 /* End as the command did, so that the scheduler sees the same. */
-static int mirror(int status)
+int hvd_rank_mirror(int status)
 {
 	struct rlimit none = {0, 0};
 
@@ -251,9 +251,10 @@ struct command {
 	pid_t parent; /* what started the shim */
 };
 
-void hvd_rank_follow(void)
+int hvd_rank_follow(void)
 {
 	prctl(PR_SET_PDEATHSIG, ORPHAN_SIGNAL);
+	return ORPHAN_SIGNAL;
 }
 
 /* Wait for the command, up to so many seconds. */
@@ -288,11 +289,15 @@ static void end_left(void)
 static void end_orphan(struct command *cmd)
 {
 	bool leads = getpgrp() == getpid();
+	sigset_t had;
 
 	if (getppid() == cmd->parent)
 		return; /* only a thread of it */
-	kill(leads ? 0 : cmd->pid, SIGTERM);
-	ends_within(cmd, ORPHAN_SECONDS);
+	/* What is being killed for not heeding SIGTERM gets no more time. */
+	if (sigpending(&had) != 0 || !sigismember(&had, SIGTERM)) {
+		kill(leads ? 0 : cmd->pid, SIGTERM);
+		ends_within(cmd, ORPHAN_SECONDS);
+	}
 	end_left();
 	if (leads)
 		kill(0, SIGKILL);
@@ -436,5 +441,5 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	say_done(&fetch);
 	if (follow)
 		end_left();
-	return mirror(cmd.status);
+	return hvd_rank_mirror(cmd.status);
 }

@@ -28,7 +28,10 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
 int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
 		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log);
 
-/* First thing in the shim: from now on the end of its parent ends it. */
-void hvd_rank_follow(void);
+/* First thing in the shim: from now on the end of its parent ends it. Returns the signal that tells of it. */
+int hvd_rank_follow(void);
+
+/* End as this wait status says, or return what to exit with. */
+int hvd_rank_mirror(int status);
 
 #endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "front.h"
+
+#include "rank.h"
+#include "spawn.h"
+#include "strv.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int hvd_front_run(char *const *argv, const struct hvd_log *log)
+{
+	struct hvd_spawn spawn = {
+		.path = "/proc/self/exe", .keep_fds = 1, .new_session = 1, .parent_death_signal = hvd_rank_follow()};
+	pid_t pid, parent = getppid();
+	struct hvd_strv args = {0};
+	struct hvd_err err = {0};
+	int status = 0, sig;
+	siginfo_t info;
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	hvd_strv_add(&args, argv[0]);
+	hvd_strv_add(&args, "--behind");
+	hvd_strv_add_all(&args, argv + 1);
+	spawn.argv = args.v;
+	pid = hvd_spawn(&spawn, &err);
+	hvd_strv_free(&args);
+	if (pid < 0) {
+		hvd_log_err(log, &err);
+		return 127;
+	}
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		sig = sigwaitinfo(&all, &info);
+		if (sig == spawn.parent_death_signal && getppid() != parent)
+			return 1; /* which is the same signal for the shim */
+		if (sig > 0 && sig != SIGCHLD && sig != spawn.parent_death_signal)
+			kill(-pid, sig);
+	}
+	return hvd_rank_mirror(status);
+}
