@@ -3,11 +3,13 @@
 #
 # PREFIX, BINDIR, LIBEXECDIR, PLUGINDIR, SYSCONFDIR, MANDIR, DATADIR   where to; the programs are built with these, so
 #              give them to `make` and to `make install` alike
+# PYTHONDIR    of the Python module hvdrun, which looks for bin/hvdrun four folders above its own, and then in PATH
 # DESTDIR      put in front of them all, for packages
 # HOROVODRUN=1 also install hvdrun under the name horovodrun
 
 INSTALL    ?= install
 DOCDIR     ?= $(DATADIR)/doc/hvd
+PYTHONDIR  ?= $(PREFIX)/lib/hvd/python
 HOROVODRUN ?=
 
 pages_made := $(B)/man/hvdrun.1
@@ -23,6 +25,7 @@ $(B)/man/hvdrun.1: man/hvdrun.1.in $(B)/bin/hvdrun
 all: $(pages_made)
 
 place := sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@MANDIR@|$(MANDIR)|g' \
+	-e 's|@PYTHONDIR@|$(PYTHONDIR)|g' \
 	-e 's|@PLUGINDIR@|$(PLUGINDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
 
 .PHONY: install
@@ -44,6 +47,8 @@ endif
 	$(place) etc/plugstack.conf.d/hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf'
 	$(place) etc/modulefiles/hvd.lua.in > '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua' && chmod 644 '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua'
 	$(INSTALL) -m 644 etc/bash_completion/* '$(DESTDIR)$(DATADIR)/bash-completion/completions'
+	$(INSTALL) -d '$(DESTDIR)$(PYTHONDIR)/hvdrun'
+	$(INSTALL) -m 644 $(sort $(wildcard python/hvdrun/*.py)) '$(DESTDIR)$(PYTHONDIR)/hvdrun'
 ifneq ($(HOROVODRUN),)
 	ln -sf hvdrun '$(DESTDIR)$(BINDIR)/horovodrun'
 	ln -sf hvdrun '$(DESTDIR)$(DATADIR)/bash-completion/completions/horovodrun'
@@ -55,7 +60,8 @@ uninstall:  ## remove what install has put there (give the same PREFIX, DESTDIR,
 	rm -rf '$(B)/uninstall'
 	$(MAKE) --no-print-directory install DESTDIR='$(abspath $(B))/uninstall' HOROVODRUN=$(HOROVODRUN) >/dev/null
 	cd '$(B)/uninstall' && find . ! -type d | while read -r f; do rm -f '$(DESTDIR)'/"$$f"; done
-	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
+	rm -rf '$(DESTDIR)$(PYTHONDIR)/hvdrun/__pycache__'
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
 		'$(DESTDIR)$(DATADIR)/modulefiles/hvd' $(if $(filter yes,$(SLURM)),'$(DESTDIR)$(PLUGINDIR)')
 	rm -rf '$(B)/uninstall'
 

@@ -58,6 +58,18 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 	[[ $output == *"$DEST$PRE/bin/../libexec/hvd/hvd-task"* ]]
 }
 
+@test "the installed Python module finds the installed hvdrun" {
+	python3 -c 'import cloudpickle' || skip "the Python module cloudpickle is not installed"
+	cd /
+	run env -i PATH=/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$DEST$PRE/lib/hvd/python" python3 -c '
+import hvdrun, hvdrun._launch, os
+print(hvdrun._launch.find_hvdrun())
+print(hvdrun.run(lambda: os.environ["HOROVOD_RANK"], np=2, extra_args=["--launcher=fork"]))'
+	[ "$status" -eq 0 ] || { echo "$output" && false; }
+	[ "$output" = "$DEST$PRE/bin/hvdrun"$'\n'"['0', '1']" ]
+	grep -qF "\"$PRE/lib/hvd/python\"" "$DEST$PRE"/share/modulefiles/hvd/*.lua
+}
+
 @test "HOROVODRUN=1 adds the name horovodrun, which goes again" {
 	make_quietly install HOROVODRUN=1
 	[ "$(readlink "$DEST$PRE/bin/horovodrun")" = hvdrun ]

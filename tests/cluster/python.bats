@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# The Python module hvdrun: a function in every rank, through Slurm.
+
+load helpers
+load launch
+
+setup_file() {
+    suite_up --nodes 3
+    PYTHONPATH=$(cd "$BATS_TEST_DIRNAME/../../python" && pwd)
+    export PYTHONPATH
+}
+teardown_file() { cluster_down; }
+setup() {
+    python3 -c 'import cloudpickle' 2>/dev/null || skip "the Python module cloudpickle is not installed"
+}
+teardown() { cluster_mend; }
+
+# program NAME <TEXT: a Python script in alice's home that imports hvdrun.
+program() {
+    {
+        printf '#!/usr/bin/env python3\nimport os, sys, time\n'
+        printf 'sys.dont_write_bytecode = True\nsys.path.append("%s")\nimport hvdrun\n' "$PYTHONPATH"
+        cat
+    } | script "$1"
+}
+
+@test "in a batch job over several nodes" {
+    echo 'def triple(x): return 3 * x' | script beside.py
+    program job.py <<'END'
+import beside
+factor = 2
+def where(x):
+    return os.environ["SLURMD_NODENAME"], int(os.environ["HOROVOD_RANK"]), factor * beside.triple(x)
+print(hvdrun.run(where, (1,), num_proc="all"))
+print(hvdrun.run(lambda: os.environ["SLURMD_NODENAME"], np=2))
+def fails():
+    rank = int(os.environ["HOROVOD_RANK"])
+    if rank == 4: raise LookupError("no data on " + os.environ["SLURMD_NODENAME"])
+    time.sleep(100)
+try:
+    hvdrun.run(fails, np=6)
+except hvdrun.RankError as e:
+    print("rank", e.rank, "on", e.host, repr(e.__cause__), "in fails" in e.traceback)
+big = os.urandom(1 << 20) * 20
+print([r == big for r in hvdrun.run(lambda b: b, (big,), np=6)])
+END
+    submit -N3 --ntasks-per-node=2 --wrap 'python3 job.py'
+    exits 0
+    has "[('hvdn1', 0, 6), ('hvdn1', 1, 6), ('hvdn2', 2, 6), ('hvdn2', 3, 6), ('hvdn3', 4, 6), ('hvdn3', 5, 6)]" \
+        "['hvdn1', 'hvdn1']" "rank 4 on hvdn3 LookupError('no data on hvdn3') True" \
+        "[True, True, True, True, True, True]"
+    assert_no_leftovers
+}
+
+@test "from the login host, with options of srun: results come back from nodes" {
+    program far.py <<'END'
+print(hvdrun.run(lambda: os.environ["SLURMD_NODENAME"], extra_args=["-N3", "--ntasks-per-node=1"]))
+def killed():
+    if os.environ["HOROVOD_RANK"] == "2": os.kill(os.getpid(), 9)
+    time.sleep(100)
+def left():
+    if os.environ["HOROVOD_RANK"] == "1": os._exit(0)
+for func in killed, left:
+    try:
+        hvdrun.run(func, num_proc=3, extra_args=["-N3"])
+    except hvdrun.RankError as e:
+        print(e)
+try:
+    hvdrun.run(left, extra_args=["-N1", "-p", "none"])
+except hvdrun.LaunchError as e:
+    print(type(e).__name__, e)
+END
+    run on_login ./far.py
+    exits 0
+    has "['hvdn1', 'hvdn2', 'hvdn3']" "rank 2 on hvdn3 failed: killed by signal 9 (SIGKILL)"$'\n' \
+        "rank 1 on hvdn2 ended without a result: exit code 0"$'\n' "LaunchError hvdrun ended with status 1:"
+    [[ $output == *LaunchError*"srun: "* ]] || { echo "$output" && false; }
+    assert_no_leftovers
+}
+
+@test "within salloc" {
+    program here.py <<'END'
+print(hvdrun.run(lambda x: (os.environ["SLURMD_NODENAME"], x), "x", np=2, hosts="hvdn2:1,hvdn3:1"))
+END
+    run on_login salloc -Q -N3 -n3 ./here.py
+    exits 0
+    has "[('hvdn2', 'x'), ('hvdn3', 'x')]"
+    assert_no_leftovers
+}
+
+@test "when the caller is interrupted or killed, the step ends" {
+    program waits.py <<'END'
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def work():
+    print("rank", os.environ["HOROVOD_RANK"], "works")
+    time.sleep(300)
+hvdrun.run(work, extra_args=["-N2", "-n2"])
+END
+    for sig in INT KILL; do
+        begin on_login ./waits.py
+        says_times 30 2 works
+        as_root hvdlogin pkill "-$sig" -u alice -f 'python3 ./waits.py'
+        ended 30
+        [[ $sig != INT ]] || has KeyboardInterrupt
+        assert_no_leftovers 15
+    done
+}

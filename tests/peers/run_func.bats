@@ -1,0 +1,102 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2030,SC2031,SC2154 # what run sets, for functions that look at it
+# A function as the ranks of real Horovod: the Python module hvdrun, and Horovod's own run_task under hvdrun --run-func.
+
+load ../cluster/helpers
+load ../cluster/launch
+load peers
+
+setup_file() {
+    peers
+    suite --nodes 2
+    PYTHONPATH=$(cd "$BATS_TEST_DIRNAME/../../python" && pwd)
+    export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
+}
+setup() {
+    needs_cluster
+    cat >"$(home)/work.py" <<'END'
+import os, sys, time
+import hvdrun
+
+def train(scale):
+    import torch
+    import horovod.torch as hvd
+    hvd.init()
+    total = hvd.allreduce(torch.full((1000,), scale * (hvd.rank() + 1)), op=hvd.Sum)
+    return hvd.rank(), hvd.size(), hvd.local_rank(), os.environ["HOROVOD_HOSTNAME"], total[7].item()
+
+def fails(how):
+    import torch
+    import horovod.torch as hvd
+    hvd.init()
+    for step in range(100000):
+        hvd.allreduce(torch.ones(10), name="x")
+        if step == 5 and hvd.rank() == 1: how()
+        time.sleep(0.001)
+
+def error(how, **options):
+    try:
+        hvdrun.run(fails, (how,), **options)
+    except hvdrun.RankError as e:
+        print("RankError: rank", e.rank, "on", e.host, e.how, repr(e.__cause__))
+
+def divide(): 1 // 0
+def die(): os.kill(os.getpid(), 9)
+END
+}
+teardown() { mend; }
+teardown_file() { cluster_down; }
+
+@test "in a batch job over several nodes" {
+    cat >"$(home)/job.py" <<'END'
+import hvdrun, work
+for line in hvdrun.run(work.train, (0.5,), num_proc=4): print(line)
+print(hvdrun.run(lambda: work.train(1.0), np=2))
+work.error(work.divide, np=4)
+work.error(work.die, np=4)
+END
+    submit -N2 --ntasks-per-node=2 --wrap "exec env PYTHONPATH='$PYTHONPATH' '$PY' job.py"
+    exits 0
+    has "(0, 4, 0, 'hvdn1', 5.0)"$'\n'"(1, 4, 1, 'hvdn1', 5.0)"$'\n'"(2, 4, 0, 'hvdn2', 5.0)"$'\n'"(3, 4, 1, 'hvdn2', 5.0)"$'\n' \
+        "[(0, 2, 0, 'hvdn1', 3.0), (1, 2, 1, 'hvdn1', 3.0)]"$'\n' \
+        "RankError: rank 1 on hvdn1 None ZeroDivisionError(" \
+        "RankError: rank 1 on hvdn1 killed by signal 9 (SIGKILL) None"
+    assert_no_leftovers
+}
+
+@test "from the login host" {
+    cat >"$(home)/far.py" <<'END'
+import hvdrun, work
+print(hvdrun.run(work.train, (1.0,), extra_args=["-N2", "-n2", "--ntasks-per-node=1"]))
+END
+    run on_login env PYTHONPATH="$PYTHONPATH" "$PY" far.py
+    exits 0
+    has "[(0, 2, 0, 'hvdn1', 3.0), (1, 2, 0, 'hvdn2', 3.0)]"
+    assert_no_leftovers
+}
+
+@test "Horovod's own run_task gets the function and returns its result" {
+    cat >"$(home)/own.py" <<'END'
+import base64, json, sys
+import cloudpickle, work
+if sys.argv[1] == "make":
+    with open("func", "wb") as f: f.write(base64.b64encode(cloudpickle.dumps(lambda: work.train(1.0))))
+else:
+    with open("out", "rb") as f:
+        for line in f:
+            head = json.loads(line)
+            data = f.read(head["length"])
+            print(head["t"], head.get("rank"), cloudpickle.loads(base64.b64decode(data)) if data else "")
+END
+    env=(env PYTHONPATH="$PYTHONPATH:$(home)")
+    run on_login "${env[@]}" "$PY" own.py make
+    exits 0
+    # shellcheck disable=SC2016 # expanded where the rank runs
+    run on_login "${env[@]}" hvdrun -N2 -n2 --ntasks-per-node=1 --run-func=func --results=out \
+        bash -c 'exec "$1" -m horovod.runner.run_task "$HOROVOD_GLOO_RENDEZVOUS_ADDR" "$HOROVOD_GLOO_RENDEZVOUS_PORT"' x "$PY"
+    exits 0
+    run on_login "${env[@]}" "$PY" own.py show
+    has "result 0 (0, 2, 0, 'hvdn1', 3.0)" "result 1 (1, 2, 0, 'hvdn2', 3.0)" "end None"
+    assert_no_leftovers
+}

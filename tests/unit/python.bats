@@ -1,0 +1,273 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2030,SC2031 # what run sets, for functions that look at it
+# The Python module hvdrun, and hvdrun --run-func that it stands on, on this machine.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+	SRC=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+	B=$(cd "$SRC" && cd "${B:-build}" && pwd)
+	export SRC B HVDRUN=$B/bin/hvdrun PYTHONPATH=$SRC/python PYTHONDONTWRITEBYTECODE=1 HVD_LAUNCHER=fork
+	[[ -x $HVDRUN ]] || { echo "there is no hvdrun in $B: make all" >&2 && return 1; }
+}
+
+setup() {
+	python3 -c 'import cloudpickle' 2>/dev/null || skip "the Python module cloudpickle is not installed"
+	cd "$BATS_TEST_TMPDIR"
+}
+
+# python: a script on stdin, with hvdrun imported, within a time that a busy machine keeps to.
+python() {
+	{
+		echo 'import hvdrun, os, signal, sys, time'
+		echo 'def rank(): return int(os.environ["HOROVOD_RANK"])'
+		cat
+	} >script.py
+	run timeout --kill-after=5 200 python3 script.py
+	echo "$output"
+}
+
+@test "results by rank; closures, lambdas, classes, keywords, a module beside the script" {
+	echo 'def double(x): return 2 * x' >beside.py
+	python <<-'END'
+		import beside
+		offset = 10
+		class Pair:
+		    def __init__(self, a, b): self.a, self.b = a, b
+		def work(x, y=0):
+		    return Pair(rank() + offset, beside.double(x) + y)
+		pairs = hvdrun.run(work, (3,), {"y": 1}, num_proc=3)
+		assert [(p.a, p.b) for p in pairs] == [(10, 7), (11, 7), (12, 7)]
+		assert hvdrun.run(lambda: None) == [None]
+		assert hvdrun.run(beside.double, ("ab",), np=2) == ["abab"] * 2
+		print("all well")
+	END
+	[ "$status" -eq 0 ] && [ "$output" = "all well" ]
+}
+
+@test "an exception comes back with its rank, host and traceback; the next run is none the worse" {
+	python <<-'END'
+		class Odd(Exception):
+		    def __init__(self, a, b): Exception.__init__(self, a)
+		def deep(x): return 1 // x
+		def work(what):
+		    if rank() == 1: what()
+		    time.sleep(60)
+		def fails(what, np=2):
+		    try: hvdrun.run(work, (what,), np=np)
+		    except hvdrun.RankError as e:
+		        assert e.rank == 1 and e.host, (e.rank, e.host)
+		        return e
+		def odd(): raise Odd(1, 2)
+		e = fails(lambda: deep(0))
+		assert type(e.__cause__) is ZeroDivisionError, e.__cause__
+		assert "in deep" in e.traceback and "_worker.py" not in e.traceback and list(e.errors) == [1]
+		assert "in deep" in str(e) and "rank 1 on " + e.host in str(e)
+		e = fails(odd)              # can be pickled, but not read again
+		assert e.__cause__ is None and "Odd: 1" in str(e)
+		e = fails(lambda: sys.exit(3))
+		assert "SystemExit: 3" in str(e) and e.status == 3
+		e = fails(lambda: os.kill(os.getpid(), signal.SIGKILL))
+		assert "killed by signal 9" in e.how and e.traceback is None and e.status == 137
+		e = fails(lambda: exec("raise ValueError('from a text')"))
+		assert type(e.__cause__) is ValueError
+		assert hvdrun.run(lambda: 1, np=2) == [1, 1]
+		print("all well")
+	END
+	[ "$status" -eq 0 ] && [[ $output == *"all well" ]]
+}
+
+@test "a rank without a result is named; results that cannot be pickled or read" {
+	python <<-'END'
+		def fails(func):
+		    try: hvdrun.run(func, np=2)
+		    except hvdrun.LaunchError as e: return str(e)
+		def leaves():
+		    if rank() == 1: os._exit(0)
+		assert "rank 1 on localhost ended without a result" in fails(leaves)
+		assert "sys.exit" in fails(lambda: sys.exit(0)) or "SystemExit: 0" in fails(lambda: sys.exit(0))
+		assert "of type generator, cannot be pickled" in fails(lambda: (x for x in ""))
+		class Unreadable:
+		    def __reduce__(self): return (int, ("no number",))
+		assert "result of rank 0 cannot be read here: ValueError" in fails(lambda: Unreadable())
+		print("all well")
+	END
+	[ "$status" -eq 0 ] && [[ $output == *"all well" ]]
+}
+
+@test "100 MB there and back; more than the rendezvous takes is refused, with the limit" {
+	python <<-'END'
+		data = os.urandom(1 << 20) * 96
+		back, = hvdrun.run(lambda d: d[::-1], (data,))
+		assert back == data[::-1]
+		def too_much(n):
+		    try: hvdrun.run(lambda d, n: b"x" * n, (b"x" * (202000000 - n), n))
+		    except hvdrun.LaunchError as e: return str(e)
+		for text in too_much(0), too_much(202000000):
+		    assert "bytes" in text and "268435456 at most" in text, text
+		print("all well")
+	END
+	[ "$status" -eq 0 ] && [[ $output == *"all well" ]]
+}
+
+@test "what makes no sense is refused before anything is started" {
+	python <<-'END'
+		def refused(kind, text, *args, **kwargs):
+		    try: hvdrun.run(*args, **kwargs)
+		    except kind as e:
+		        assert text in str(e), e
+		        return
+		    assert False, kwargs
+		f = len
+		for name in "min_np", "max_np", "min_num_proc", "max_num_proc", "reset_limit", "host_discovery_script":
+		    refused(NotImplementedError, name, f, **{name: 1})
+		refused(ValueError, "not both", f, hosts="a:1", hostfile="b")
+		refused(ValueError, "not both", f, use_gloo=True, use_mpi=True)
+		refused(ValueError, "mpi_args", f, mpi_args="-v")
+		refused(ValueError, "num_proc", f, num_proc=0)
+		refused(ValueError, "same thing", f, num_proc=1, np=2)
+		refused(TypeError, "not callable", 7)
+		refused(TypeError, "list of words", f, extra_args="-N2")
+		refused(TypeError, "cannot be pickled", f, (open("/dev/null"), (x for x in "")))
+		refused(FileNotFoundError, "no such program", f, hvdrun="/no/such")
+		os.environ.pop("HVDRUN"); os.environ["PATH"] = "/nowhere"
+		refused(FileNotFoundError, "not in PATH", f)
+		print("all well")
+	END
+	[ "$status" -eq 0 ] && [ "$output" = "all well" ]
+}
+
+@test "options reach hvdrun; what it says is in the exception" {
+	python <<-'END'
+		show = os.path.abspath("show")
+		with open(show, "w") as f:
+		    f.write('#!/bin/sh\nprintf "%s\\n" "$@" "X=$X" "Y=$Y" >&2\necho "hvdrun: error: no" >&2\nexit 2\n')
+		os.chmod(show, 0o755)
+		os.environ["Y"] = "y"
+		try:
+		    hvdrun.run(len, hvdrun=show, num_proc=4, hosts="a:2,b:2", slots=3, start_timeout=7, ssh_port=22,
+		               ssh_identity_file="id", disable_cache=True, output_filename="out", verbose=2, use_mpi=True,
+		               mpi_args="-x y", network_interfaces=["e0", "e1"], executable="/py", env={"X": 1, "Y": None},
+		               extra_args=["--partition=gpu"])
+		except hvdrun.LaunchError as e:
+		    assert e.status == 2 and e.messages == ["hvdrun: error: no"] and "error: no" in str(e), e
+	END
+	local text
+	for text in -np$'\n'4 --hosts=a:2,b:2 --slots-per-host=3 --start-timeout=7 --ssh-port=22 --ssh-identity-file=id \
+		--disable-cache --output-filename=out --hvd-verbose$'\n'--hvd-verbose --mpi "--mpi-args=-x y" \
+		--network-interfaces=e0,e1 --partition=gpu$'\n'--$'\n'/py X=1 Y=; do
+		[[ $'\n'$output$'\n' == *$'\n'"$text"$'\n'* ]] || { echo "not there: $text" && false; }
+	done
+}
+
+@test "output of ranks goes where this program's goes, also when that is no file" {
+	python <<-'END'
+		import io
+		def talk():
+		    print("out of", rank())
+		    sys.stderr.write("err of %d\n" % rank())
+		hvdrun.run(talk, np=2)
+		sys.stdout, sys.stderr = out, err = io.StringIO(), io.StringIO()
+		hvdrun.run(talk, np=2)
+		sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+		assert sorted(out.getvalue().split("\n")) == ["", "out of 0", "out of 1"], out.getvalue()
+		assert sorted(err.getvalue().split("\n")) == ["", "err of 0", "err of 1"], err.getvalue()
+	END
+	[ "$status" -eq 0 ]
+	[ "$(sort <<<"$output")" = "err of 0"$'\n'"err of 1"$'\n'"out of 0"$'\n'"out of 1" ]
+}
+
+nobody() { ! pgrep -f "$BATS_TEST_TMPDIR" >/dev/null; }
+
+# Within ten seconds all is over: the ranks sleep under a name of this test's.
+gone() {
+	local i
+	for ((i = 0; i < 100; i++)); do
+		if nobody; then return 0; fi
+		sleep 0.1
+	done
+	pgrep -af "$BATS_TEST_TMPDIR"
+	return 1
+}
+
+@test "interrupted, terminated or killed: no rank is left" {
+	local sig
+	cp "$(command -v sleep)" "$BATS_TEST_TMPDIR/sleeps"
+	cat >script.py <<-END
+		import hvdrun, subprocess
+		hvdrun.run(lambda: subprocess.call(["$BATS_TEST_TMPDIR/sleeps", "300"]), np=2)
+	END
+	for sig in INT TERM KILL; do
+		# Not in the background of a shell that has it ignore SIGINT.
+		python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
+		local pid=$! i
+		for ((i = 0; i < 300; i++)); do
+			[[ $(pgrep -cf "^$BATS_TEST_TMPDIR/sleeps 300") -eq 2 ]] && break
+			sleep 0.1
+		done
+		((i < 300)) || { cat "out.$sig" && false; }
+		kill -s "$sig" "$pid"
+		wait "$pid" || true
+		gone || { cat "out.$sig" && false; }
+	done
+	grep -q KeyboardInterrupt out.INT
+}
+
+@test "hvdrun --run-func by itself: what is served, taken and written" {
+	printf 'some function' >func
+	cat >worker.py <<-'END'
+		import http.client, os, sys
+		def ask(method, path, body=None):
+		    c = http.client.HTTPConnection(os.environ["HVD_RUN_FUNC_ADDR"], int(os.environ["HVD_RUN_FUNC_PORT"]))
+		    c.request(method, path, body)
+		    a = c.getresponse()
+		    return a.status, a.read()
+		rank = os.environ["HVD_RUN_FUNC_RANK"]
+		assert ask("GET", "/runfunc/func") == (200, b"some function")
+		assert ask("PUT", "/runfunc/func", b"another")[0] == 403
+		for key in "x", "-1", "00", "1e3", "123456789":
+		    assert ask("PUT", "/runfunc_result/" + key, b"x")[0] == 400
+		if rank != os.environ.get("MUTE"):
+		    assert ask("PUT", "/runfunc_result/" + rank, b"result " + rank.encode())[0] == 200
+		    assert ask("PUT", "/runfunc_result/" + rank, b"once more")[0] == 200
+		assert ask("PUT", "/other/key", b"v")[0] == 200
+		assert ask("GET", "/other/key") == (200, b"v")
+	END
+	run --separate-stderr timeout 60 "$HVDRUN" -np 2 --run-func=func --results=out python3 worker.py
+	[ "$status" -eq 0 ] || { echo "$stderr" && false; }
+	[ "$(grep -c '"t":"result"' out)" -eq 2 ] && grep -q 'result 0' out && grep -q 'result 1' out
+	run ! grep -q 'once more' out
+	tail -n 1 out | grep -qF '{"t":"end","status":0,"started":true,"ranks":2,"length":0}'
+
+	MUTE=1 run timeout 60 "$HVDRUN" -np 2 --run-func=func --results=out python3 worker.py
+	[ "$status" -eq 1 ]
+	[[ $output == *"rank 1 ended without a result (1 of 2 ranks did)"* ]]
+	grep -qF '{"t":"exit","rank":1,"host":"localhost","status":0,' out
+}
+
+@test "hvdrun --run-func: wrong files and options" {
+	local word
+	touch func
+	mkfifo fifo
+	truncate -s 300M large
+	refused() {
+		local text=$1
+		shift
+		run timeout 20 "$HVDRUN" -np 1 "$@" true
+		[ "$status" -eq 2 ] && [[ $output == *"$text"* ]] || { echo "$status: $output" && false; }
+	}
+	refused "belong together" --run-func=func
+	refused "belong together" --results=out
+	refused "cannot open the function" --run-func=none --results=out
+	refused "is not a file" --run-func=fifo --results=out
+	refused "314572800 bytes, and the rendezvous takes 268435456 at most" --run-func=large --results=out
+	refused "cannot write to /no/such" --run-func=func --results=/no/such
+	refused "cannot write to 99" --run-func=func --results=99
+	refused "cannot write to fifo" --run-func=func --results=fifo # nobody reads it
+	refused "--rendezvous=batch" --run-func=func --results=out --rendezvous=batch
+	refused "fixed size" --run-func=func --results=out --min-np=1
+	refused "--selftest" --run-func=func --results=out --selftest
+}
