@@ -1,0 +1,201 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# hvdrun in environments such as jobs of LSF have: which hosts and slots it takes, what it says and refuses. There is no
+# LSF here; CSM's tools are stand-ins. Ranks that start do so on this machine.
+
+# shellcheck disable=SC2030,SC2031 # each test has a shell of its own
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+	cd "$BATS_TEST_DIRNAME/../.." || return 1
+	SRC=$PWD B=$(cd "${B:-build}" && pwd)
+	export SRC B
+}
+
+setup() {
+	local name
+	cd "$BATS_TEST_TMPDIR" || return 1
+	for name in $(compgen -v | grep -E '^(SLURM|LSB|CSM|JSM|HVD|CUDA|ROCR|HIP)_'); do
+		unset "$name"
+	done
+	HERE=$(hostname)
+	export HVD_STANDIN_CSM=$PWD/csm
+	mkdir csm
+	export PATH=$B/bin:$PATH
+}
+
+# in_job NAME=VALUE... -- ARGUMENT...: hvdrun in such an environment.
+in_job() {
+	local vars=(LSB_JOBID=71)
+	while [[ $1 != -- ]]; do
+		vars+=("$1")
+		shift
+	done
+	shift
+	run --separate-stderr env "${vars[@]}" hvdrun "$@"
+	echo "status $status"
+	echo "$output"
+	# shellcheck disable=SC2154 # set by run
+	echo "$stderr"
+}
+# hosts: "a:2 b:1" of a --dry-run --json
+hosts() { python3 -c 'import json, sys; print(*(h["name"] + ":" + str(h["slots"]) for h in json.load(sys.stdin)["hosts"]))' <<<"$output"; }
+# ssh as launcher: it needs none of LSF's commands to be there
+dry=(--launcher=ssh --dry-run --json)
+
+@test "a dry run says where hosts and slots come from" {
+	in_job "LSB_MCPU_HOSTS=a 2 b 2 " -- --launcher=ssh --dry-run true
+	[ "$status" -eq 0 ]
+	[[ $output == *"# 4 ranks on 2 hosts (LSF job 71: LSB_MCPU_HOSTS, a slot per task):"* ]]
+}
+
+@test "all slots by default, -np takes the first of them, more are refused" {
+	in_job "LSB_MCPU_HOSTS=a 2 b 2" -- "${dry[@]}" true
+	[ "$(hosts)" = "a:2 b:2" ]
+	in_job "LSB_MCPU_HOSTS=a 2 b 2" -- "${dry[@]}" -np 3 true
+	[ "$(hosts)" = "a:2 b:1" ]
+	in_job "LSB_MCPU_HOSTS=a 2 b 2" -- "${dry[@]}" -np 2 true
+	[ "$(hosts)" = "a:2" ]
+	in_job "LSB_MCPU_HOSTS=a 2 b 2" -- "${dry[@]}" -np 5 true
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"5 processes were asked for, but there are 4 slots (LSF job 71"* ]]
+	in_job "LSB_MCPU_HOSTS=a 2 b 2" -- "${dry[@]}" --slots-per-host=4 true
+	[ "$(hosts)" = "a:4 b:4" ]
+}
+
+@test "--hosts and --hostfile choose among the job's hosts" {
+	in_job "LSB_MCPU_HOSTS=a 2 b 2 c 4" -- "${dry[@]}" --hosts c:3,a:1 true
+	[ "$(hosts)" = "c:3 a:1" ]
+	printf 'b slots=2\n' >hostfile
+	in_job "LSB_MCPU_HOSTS=a 2 b 2 c 4" -- "${dry[@]}" --hostfile hostfile true
+	[ "$(hosts)" = "b:2" ]
+	in_job "LSB_MCPU_HOSTS=a 2 b 2" -- "${dry[@]}" --hosts a:1,d:1 true
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"host d is not in this allocation"* ]]
+	in_job "LSB_MCPU_HOSTS=a 2 b 2" -- "${dry[@]}" --hosts a:3 true
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"3 slots on a are more than the job has there, 2"* ]]
+}
+
+@test "a hostfile that is empty or unreadable is passed over, and hvdrun says so" {
+	: >empty
+	in_job LSB_DJOB_HOSTFILE="$PWD/empty" "LSB_MCPU_HOSTS=a 1" -- "${dry[@]}" true
+	[ "$(hosts)" = "a:1" ]
+	[[ $stderr == *"warning: LSB_DJOB_HOSTFILE cannot be used: it names no host"* ]]
+	in_job LSB_DJOB_HOSTFILE=/nowhere "LSB_HOSTS=a b a" -- "${dry[@]}" true
+	[ "$(hosts)" = "a:2 b:1" ]
+	[[ $stderr == *"LSB_DJOB_HOSTFILE cannot be used: cannot open the file /nowhere"* ]]
+	in_job LSB_DJOB_HOSTFILE=/nowhere -- "${dry[@]}" true
+	[ "$status" -eq 1 ]
+	[[ $stderr == *"LSF says of no host that it is part of job 71"* ]]
+}
+
+@test "a thousand hosts" {
+	local list='' i
+	for ((i = 0; i < 1000; i++)); do list+="node$i 4 "; done
+	in_job "LSB_MCPU_HOSTS=$list" -- "${dry[@]}" true >/dev/null
+	[ "$status" -eq 0 ]
+	[ "$(hosts | wc -w)" -eq 1000 ]
+	[[ $(hosts) == "node0:4 node1:4 "*" node999:4" ]]
+}
+
+@test "a number that was left behind is no job" {
+	run env LSB_JOBID=71 hvdrun -np 2 --dry-run true
+	[ "$status" -eq 0 ]
+	[[ $output == *"backend: fork"* ]]
+}
+
+@test "a task of jsrun starts nothing" {
+	in_job "LSB_MCPU_HOSTS=a 2" JSM_NAMESPACE_RANK=1 -- "${dry[@]}" true
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"this is a task of jsrun already"* ]]
+}
+
+@test "ranks of the job's first host start without any launcher, one for each GPU" {
+	in_job "LSB_MCPU_HOSTS=$HERE 40" CUDA_VISIBLE_DEVICES=0,1 -- sh -c 'echo $HOROVOD_RANK of $HOROVOD_SIZE'
+	[ "$status" -eq 0 ]
+	[ "$(sort <<<"$output")" = $'0 of 2\n1 of 2' ]
+}
+
+@test "a host whose name does not resolve is named" {
+	# ssh itself does not say it in a way that can be read.
+	printf '#!/bin/sh\nexit 255\n' >ssh
+	chmod +x ssh
+	in_job LSB_MCPU_HOSTS="no-such-host.invalid 1" HVD_SSH="$PWD/ssh" -- --launcher=ssh true
+	[ "$status" -eq 1 ]
+	[[ $stderr == *"no-such-host.invalid: its name does not resolve on this host"* ]]
+	[[ $stderr == *"getent hosts no-such-host.invalid must find it"* ]]
+}
+
+@test "CSM: hosts × GPUs, cores less the isolated ones, and no launch node" {
+	export PATH=$SRC/tests/standins:$PATH
+	printf '%s\n' 'compute_nodes: h1 h2' 'launch_node_name: batch1' 'isolated_cores: 1' >csm/allocation.12
+	printf '%s\n' 'h1 44 2 6' 'h2 44 2 6' >csm/nodes
+	in_job CSM_ALLOCATION_ID=12 "LSB_MCPU_HOSTS=batch1 1 h1 42 h2 42" -- "${dry[@]}" true
+	[ "$(hosts)" = "h1:6 h2:6" ]
+	[ -z "$stderr" ]
+	[ "$(cat csm/calls)" = 'csm_allocation_query -a 12
+csm_node_attributes_query -n h1\,h2' ]
+	in_job CSM_ALLOCATION_ID=12 "LSB_MCPU_HOSTS=batch1 1 h1 42 h2 42" -- "${dry[@]}" -np 7 true
+	[ "$(hosts)" = "h1:6 h2:1" ]
+}
+
+@test "CSM: when its tools fail LSF's list is taken, and hvdrun says so" {
+	export PATH=$SRC/tests/standins:$PATH
+	in_job CSM_ALLOCATION_ID=12 HVD_STANDIN_CSM_FAIL="csm_allocation_query=daemon csm_node_attributes_query=daemon" \
+		"LSB_MCPU_HOSTS=batch1 1 h1 42 h2 42" -- "${dry[@]}" true
+	[ "$(hosts)" = "h1:42 h2:42" ]
+	[[ $stderr == *"warning: CSM does not say which hosts the job has, LSF's list is taken: csm_allocation_query: exit code 18"* ]]
+	[[ $stderr == *"warning: CSM does not say what GPUs and cores the hosts have"* ]]
+}
+
+@test "the stand-ins of CSM refuse what is not documented" {
+	export PATH=$SRC/tests/standins:$PATH
+	: >csm/nodes
+	run -9 csm_allocation_query --allocation 12
+	run -9 csm_allocation_query -a x
+	run -8 csm_allocation_query
+	run -4 csm_allocation_query -a 5
+	[[ $output == *"Total_Records: 0"* ]]
+	run -9 csm_node_attributes_query -n 'a b'
+	run -8 csm_node_attributes_query
+	run -4 csm_node_attributes_query -n a
+}
+
+@test "--check-build names LSF" {
+	run -0 hvdrun --check-build
+	[[ $output == *"[X] blaunch, lsrun (LSF)"* ]]
+}
+
+# What the scripts say to hvdrun, which here is asked what it would do.
+example() {
+	local script=$SRC/scripts/examples/$1
+	shift
+	mkdir -p bin
+	printf '%s\n' '#!/bin/bash' 'echo "hvdrun $*" >>'"'$PWD/asked'" \
+		'[[ " $* " == *" --dry-run "* ]] || set -- --dry-run "$@"' "exec '$B/bin/hvdrun' \"\$@\"" >bin/hvdrun
+	chmod +x bin/hvdrun
+	: >asked
+	run env PATH="$PWD/bin:$PATH" LSB_JOBID=71 LSB_MCPU_HOSTS="$HERE 4" "$@" bash "$script"
+	echo "$output"
+	cat asked
+	[ "$status" -eq 0 ]
+}
+
+@test "the examples of job scripts ask for what hvdrun has" {
+	local file
+	for file in "$SRC"/scripts/examples/*.bsub; do
+		grep -q "example ${file##*/}" "$BATS_TEST_FILENAME" || { echo "not tested: $file" && false; }
+	done
+	example gpus.bsub CUDA_VISIBLE_DEVICES=0,1,2,3
+	[[ $output == *"4 ranks on 1 host"* ]]
+	[ "$(cat asked)" = "hvdrun --start-timeout=120 python train.py" ]
+	example interactive.bsub
+	[ "$(wc -l <asked)" -eq 2 ]
+	printf '%s\n' 'compute_nodes: h1 h2' >csm/allocation.12
+	printf '%s\n' 'h1 44 2 6' 'h2 44 2 6' >csm/nodes
+	export PATH=$SRC/tests/standins:$PATH
+	# not by jsrun, which would be asked what the compute nodes have
+	example jsrun.bsub CSM_ALLOCATION_ID=12 HVD_LAUNCHER=ssh
+	[ "$(grep -c '12 ranks on 2 hosts' <<<"$output")" -eq 2 ]
+}
