@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi.h"
 
-#include "spawn.h"
+#include "capture.h"
 #include "xalloc.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* From so many hosts on Open MPI's daemons are not started in a tree, but all by mpirun. */
 #define MANY_HOSTS 64
 /* A version takes less. */
-#define ANSWER_MAX 4096
+#define ANSWER_MAX 65536
 
 #define HINT_INSTALL                                                                                                   \
 	"load the module of Open MPI, IBM Spectrum MPI, MPICH or Intel MPI; or leave --mpi out to use the Gloo "       \
@@ -54,73 +51,31 @@ int hvd_mpi_from_version(const char *text)
 	return -1;
 }
 
-/* What it prints, up to its end of file. */
-static int read_answer(int fd, char text[ANSWER_MAX], hvd_time deadline)
-{
-	size_t at = 0;
-
-	text[0] = '\0';
-	for (;;) {
-		struct pollfd pfd = {.fd = fd, .events = POLLIN};
-		char rest[512];
-		int rc = poll(&pfd, 1, hvd_left_ms(deadline));
-		size_t room = ANSWER_MAX - 1 - at;
-		ssize_t n;
-
-		if (rc < 0 && errno == EINTR)
-			continue;
-		if (rc <= 0)
-			return -1;
-		n = room ? read(fd, text + at, room) : read(fd, rest, sizeof(rest));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return 0;
-		if (room) {
-			at += (size_t)n;
-			text[at] = '\0';
-		}
-	}
-}
-
 int hvd_mpi_detect(const char *program, char *const *envp, hvd_time deadline, enum hvd_mpi *mpi, struct hvd_err *err)
 {
 	char *argv[] = {(char *)program, (char *)"--version", NULL};
 	struct hvd_spawn spawn = {.path = program, .argv = argv, .envp = envp, .parent_death_signal = SIGKILL};
-	char text[ANSWER_MAX], how[64];
-	int out[2], status = 0, rc, found;
-	pid_t pid;
+	int status = 0, found;
+	char *text, how[64];
+	size_t len;
 
-	if (pipe(out) != 0)
-		return hvd_err_sys(err, "cannot make a pipe");
-	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
-	hvd_spawn_fd(&spawn, out[1], STDOUT_FILENO);
-	hvd_spawn_fd(&spawn, out[1], STDERR_FILENO);
-	pid = hvd_spawn(&spawn, err);
-	close(out[1]);
-	if (pid < 0) {
-		close(out[0]);
-		hvd_err_set(err, HVD_E_NOENT, "there is no %s here", program);
+	text = hvd_capture(&spawn, ANSWER_MAX, deadline, &len, &status, err);
+	if (!text) {
+		hvd_err_prefix(err, "%s --version", program);
 		return hvd_err_hint(err, HINT_INSTALL);
-	}
-	rc = read_answer(out[0], text, deadline);
-	close(out[0]);
-	if (rc != 0 || hvd_wait(pid, deadline, &status, NULL) != 0) {
-		hvd_end(pid, 0.5, NULL);
-		hvd_err_set(err, HVD_E_TIMEOUT, "%s --version does not answer", program);
-		return hvd_err_hint(err, "does it in your shell?");
 	}
 	found = hvd_mpi_from_version(text);
 	text[strcspn(text, "\n")] = '\0';
 	if (status != 0) {
 		hvd_err_set(err, HVD_E_NOENT, "%s --version fails: %s: %.200s", program,
 			    hvd_status_text(status, how, sizeof(how)), text);
-		return hvd_err_hint(err, HINT_INSTALL);
-	}
-	if (found < 0) {
+		found = -1;
+	} else if (found < 0) {
 		hvd_err_set(err, HVD_E_USAGE, "%s is that of an MPI which is not known here: %.200s", program, text);
-		return hvd_err_hint(err, HINT_INSTALL);
 	}
+	free(text);
+	if (found < 0)
+		return hvd_err_hint(err, HINT_INSTALL);
 	*mpi = (enum hvd_mpi)found;
 	return 0;
 }
