@@ -222,6 +222,9 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	launch->framed = (o->as_horovodrun || o->prefix_timestamp) && !o->output && !o->error && !o->pty && !o->label;
 	if (launch->framed)
 		hvd_strv_add(&proc->argv, "--label");
+	/* Without a word srun gives its input to all tasks. */
+	if (o->as_horovodrun && !o->input && !o->pty)
+		hvd_strv_add(&proc->argv, "--input=0");
 	hvd_launch_add_shim(launch, proc);
 	if (launch->framed)
 		hvd_strv_add(&proc->argv, "--framed");

@@ -13,6 +13,7 @@ sshd_prepare() {
     SSHD=$(cluster path)/sshd
     export SSHD
     mkdir -p "$SSHD" "$ssh"
+    [[ ! -e $SSHD/other ]] || return 0
     for host in "$@" other; do ssh-keygen -q -t ed25519 -N '' -f "$SSHD/$host"; done
     ssh-keygen -q -t ed25519 -N '' -f "$ssh/id_ed25519"
     cp "$ssh/id_ed25519.pub" "$SSHD/authorized_keys"
