@@ -38,6 +38,7 @@ struct hvd_source_opts {
 	uint32_t job;           /* SLURM: the job. JOBS: the one that we run in, whose hosts come first; 0 = none */
 	int slots_per_host;     /* of hosts that come without a number; 0 = 1, or what their job says */
 	char *const *envp;      /* of the script; not owned */
+	double time_limit;      /* seconds that a run of the script may take; 0 = 30 */
 };
 
 /* Callbacks come from the event loop, never from within hvd_source_create(). All of them may destroy the source. */

@@ -29,7 +29,6 @@
 #define TIME_LIMIT   30.0 /* seconds that a run may take */
 #define OUTPUT_MAX   (1u << 20)
 #define TOO_MUCH     "printed more than a megabyte, and was killed"
-#define TOO_LONG     "did not end within 30 seconds, and was killed"
 
 struct own {
 	struct event *next;  /* start, or give up on the one that runs */
@@ -295,14 +294,14 @@ static void on_time(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (own->pid) {
-		stop(own, TOO_LONG);
+		stop(own, "did not end in time, and was killed");
 		return;
 	}
 	own->began = hvd_now();
 	own->len = 0;
 	own->cause = NULL;
 	if (start(s, &why) == 0) {
-		tv = hvd_left_tv(hvd_deadline_in(TIME_LIMIT));
+		tv = hvd_left_tv(hvd_deadline_in(s->opts.time_limit > 0 ? s->opts.time_limit : TIME_LIMIT));
 		evtimer_add(own->next, &tv);
 		return;
 	}

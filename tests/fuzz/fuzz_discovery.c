@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as the output of a discovery script. */
+#include "launcher/elastic/source_kind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct hvd_alloc hosts;
+	char *text = malloc(size ? size : 1);
+	long sum = 0;
+
+	if (!text)
+		abort();
+	memcpy(text, data, size);
+	if (hvd_script_parse(text, size, 2, &hosts, NULL) != 0 && hosts.n_hosts)
+		abort();
+	for (int i = 0; i < hosts.n_hosts; i++) {
+		sum += hosts.hosts[i].slots;
+		if (hvd_alloc_find(&hosts, hosts.hosts[i].name) != i)
+			abort();
+	}
+	if (sum != hosts.slots)
+		abort();
+	hvd_alloc_clear(&hosts);
+	free(text);
+	return 0;
+}
