@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2030,SC2031 # what run sets, for functions that look at it
+# shellcheck disable=SC2030,SC2031,SC2154 # what run sets, for functions that look at it
 # The Python module hvdrun, and hvdrun --run-func that it stands on, on this machine.
 
 bats_require_minimum_version 1.5.0
@@ -14,7 +14,7 @@ setup_file() {
 
 setup() {
 	python3 -c 'import cloudpickle' 2>/dev/null || skip "the Python module cloudpickle is not installed"
-	cd "$BATS_TEST_TMPDIR"
+	cd "$BATS_TEST_TMPDIR" || return
 }
 
 # python: a script on stdin, with hvdrun imported, within a time that a busy machine keeps to.
@@ -249,7 +249,6 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 }
 
 @test "hvdrun --run-func: wrong files and options" {
-	local word
 	touch func
 	mkfifo fifo
 	truncate -s 300M large
