@@ -14,7 +14,7 @@ HOROVODRUN ?=
 
 pages_made := $(B)/man/hvdrun.1
 man_pages  := $(sort $(wildcard man/*.[1-8])) $(pages_made)
-examples   := $(sort $(wildcard scripts/examples/*.sbatch))
+examples   := $(sort $(wildcard scripts/examples/*.sbatch scripts/examples/*.bsub))
 
 # The options of hvdrun stand in its tables; the rest of its page is written by hand.
 $(B)/man/hvdrun.1: man/hvdrun.1.in $(B)/bin/hvdrun
@@ -25,7 +25,7 @@ $(B)/man/hvdrun.1: man/hvdrun.1.in $(B)/bin/hvdrun
 all: $(pages_made)
 
 place := sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@MANDIR@|$(MANDIR)|g' \
-	-e 's|@PYTHONDIR@|$(PYTHONDIR)|g' \
+	-e 's|@PYTHONDIR@|$(PYTHONDIR)|g' -e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' \
 	-e 's|@PLUGINDIR@|$(PLUGINDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
 
 .PHONY: install
@@ -46,6 +46,8 @@ endif
 	$(INSTALL) -m 644 $(examples) '$(DESTDIR)$(DOCDIR)/examples'
 	$(place) etc/plugstack.conf.d/hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf'
 	$(place) etc/modulefiles/hvd.lua.in > '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua' && chmod 644 '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua'
+	$(INSTALL) -d '$(DESTDIR)$(LIBEXECDIR)/lsf'
+	$(place) lsf/esub.hvd.in > '$(DESTDIR)$(LIBEXECDIR)/lsf/esub.hvd' && chmod 755 '$(DESTDIR)$(LIBEXECDIR)/lsf/esub.hvd'
 	$(INSTALL) -m 644 etc/bash_completion/* '$(DESTDIR)$(DATADIR)/bash-completion/completions'
 	$(INSTALL) -d '$(DESTDIR)$(PYTHONDIR)/hvdrun'
 	$(INSTALL) -m 644 $(sort $(wildcard python/hvdrun/*.py)) '$(DESTDIR)$(PYTHONDIR)/hvdrun'
@@ -61,7 +63,7 @@ uninstall:  ## remove what install has put there (give the same PREFIX, DESTDIR,
 	$(MAKE) --no-print-directory install DESTDIR='$(abspath $(B))/uninstall' HOROVODRUN=$(HOROVODRUN) >/dev/null
 	cd '$(B)/uninstall' && find . ! -type d | while read -r f; do rm -f '$(DESTDIR)'/"$$f"; done
 	rm -rf '$(DESTDIR)$(PYTHONDIR)/hvdrun/__pycache__'
-	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
 		'$(DESTDIR)$(DATADIR)/modulefiles/hvd' $(if $(filter yes,$(SLURM)),'$(DESTDIR)$(PLUGINDIR)')
 	rm -rf '$(B)/uninstall'
 
