@@ -123,7 +123,6 @@ inputs() {
 }
 
 @test "a start that takes a while says on a terminal whom it waits for, and nothing elsewhere" {
-    local how
     fault node-freeze hvdn3
     begin timeout 60 "$TTY" --wait "still starting" --wait hvdn3 -- \
         "$HVD_CLUSTER_CMD" exec -- hvdrun --start-timeout 3 -N4 -n4 true
