@@ -135,6 +135,9 @@ cluster_bats := $(sort $(wildcard tests/cluster/*.bats))
 peers_bats   := $(sort $(wildcard tests/peers/*.bats))
 fuzz_bin     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/tests/fuzz/%,$(fuzz_src))
 
+# Programs that tests run.
+test_tools := $(B)/tests/bench/source_watch
+
 .PHONY: units benches
 units: $(unit_bin)
 benches: $(bench_bin)
@@ -148,7 +151,7 @@ check-unit: all $(unit_bin)  ## every test that needs no cluster
 	@B='$(B)' tests/run $(unit_bin) $(unit_bats)
 
 .PHONY: check-cluster
-check-cluster: all  ## every test on a real Slurm on this machine (as root)
+check-cluster: all $(test_tools)  ## every test on a real Slurm on this machine (as root)
 	@B='$(B)' tests/run $(cluster_bats)
 
 .PHONY: peers check-peers
@@ -159,7 +162,7 @@ check-peers: all  ## every test with real Horovod: make peers first
 	@B='$(B)' tests/run $(peers_bats)
 
 .PHONY: check
-check: all $(unit_bin)  ## run every test
+check: all $(unit_bin) $(test_tools)  ## run every test
 	@B='$(B)' tests/run $(unit_bin) $(unit_bats) $(cluster_bats) $(peers_bats)
 
 .PHONY: sanitize

@@ -1,0 +1,115 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Where the hosts of an elastic job come from, on a real Slurm: tests/bench/source_watch prints what would be told.
+
+load helpers
+
+setup_file() {
+    suite_up --nodes 4 --cpus 4
+    printf '#!/bin/bash\nsleep 300\n' >"$(cluster path)/home/alice/wait.sh"
+}
+teardown_file() { cluster_down; }
+
+setup() {
+    watch=$B/tests/bench/source_watch
+    [[ -x $watch ]] || skip "there is no $watch: make benches"
+    told=$BATS_TEST_TMPDIR/told
+}
+
+teardown() {
+    if [[ ${watcher-} ]]; then kill "$watcher" || true; fi
+    local node
+    for node in hvdn1 hvdn2 hvdn3 hvdn4; do
+        as_root hvdctl scontrol update node="$node" state=resume >/dev/null 2>&1 || true
+    done
+    cluster_mend
+}
+
+# follow CMD…: source_watch in the background, and what it tells in $told.
+follow() {
+    on_login "$@" >"$told" 2>&1 3>&- &
+    watcher=$!
+}
+
+# The last line that source_watch has told is this.
+last_is() { [[ $(grep -E '^(hosts|leaving|failed)' "$told" | tail -1) =~ ^($1)$ ]]; }
+tells() {
+    wait_for 30 last_is "$1" || {
+        cat "$told"
+        return 1
+    }
+}
+
+# Has this been told at any time?
+told_once() { grep -qE "^($1)$" "$told"; }
+
+node() { as_root hvdctl scontrol update node="$1" state="$2" reason=test; }
+
+submit() { on_login sbatch --parsable -o /dev/null "$@" wait.sh; }
+
+@test "nodes of the job that drain, come back, or go down" {
+    follow salloc --no-kill -N3 --ntasks-per-node=2 "$watch" --discover slurm 120
+    tells 'hosts hvdn1:2@[0-9]+ hvdn2:2@[0-9]+ hvdn3:2@[0-9]+'
+    node hvdn2 drain
+    tells 'hosts hvdn1:2@[0-9]+ hvdn3:2@[0-9]+'
+    node hvdn2 resume
+    # It stands behind those that stayed.
+    tells 'hosts hvdn1:2@[0-9]+ hvdn3:2@[0-9]+ hvdn2:2@[0-9]+'
+    node hvdn3 down
+    tells 'hosts hvdn1:2@[0-9]+ hvdn2:2@[0-9]+'
+    # Slurm took the node out of the job.
+    node hvdn3 resume
+    node hvdn1 fail
+    tells 'hosts hvdn2:2@[0-9]+'
+}
+
+@test "without --no-kill in the job's script that is said" {
+    cat >"$(cluster path)/home/alice/two.sh" <<-EOF
+	#!/bin/bash
+	#SBATCH -N2 -o two.out
+	$watch --discover slurm 1
+	EOF
+    sed 's/-N2 -o two/-N2 --no-kill -o three/' "$(cluster path)/home/alice/two.sh" >"$(cluster path)/home/alice/three.sh"
+    on_login sbatch -W two.sh
+    on_login sbatch -W three.sh
+    run cat "$(cluster path)/home/alice/two.out"
+    [[ $output == *'submitted with --no-kill'* && $output == *'hosts hvdn'* ]]
+    run cat "$(cluster path)/home/alice/three.out"
+    [[ $output != *'--no-kill'* && $output == *'hosts hvdn'* ]]
+}
+
+@test "a companion job comes, and is scancelled" {
+    first=$(submit -J train -N1 -w hvdn1 -n2)
+    follow "$watch" --discover jobs:train 120
+    tells "hosts hvdn1:2@$first"
+    # By name or by comment; of this user only.
+    second=$(submit -J other --comment train -N1 -w hvdn2)
+    tells "hosts hvdn1:2@$first hvdn2:1@$second"
+    as_user bob --cwd / sbatch -J train -w hvdn3 -o /dev/null --wrap 'sleep 60' || true
+    on_login scancel "$second"
+    tells "hosts hvdn1:2@$first"
+    on_login scancel "$first"
+    tells "hosts"
+    run told_once '.*hvdn3.*'
+    ((status != 0))
+}
+
+@test "a companion job that is preempted is left while it has time" {
+    first=$(submit -J train -N1 -w hvdn1)
+    second=$(submit -J train -p preempt --exclusive -w hvdn2)
+    follow "$watch" --discover jobs:train 120
+    tells "hosts hvdn1:1@$first hvdn2:1@$second"
+    submit -J urgent --exclusive -w hvdn2
+    tells "hosts hvdn1:1@$first"
+    told_once 'leaving hvdn2 [1-5]'
+    # It was still there when that was said.
+    [[ $(grep -c . "$told") -ge 3 ]]
+}
+
+@test "bad values are refused" {
+    run on_login "$watch" --discover nodes 1
+    ((status == 2))
+    run on_login "$watch" --discover slurm 1
+    ((status == 2))
+    [[ $output == *'there is none'* ]]
+}
