@@ -18,3 +18,7 @@ hosts that are named. See hvdrun(1), and help(hvdrun.run).
 from ._run import LaunchError, RankError, run
 
 __all__ = ["run", "LaunchError", "RankError"]
+
+for _thing in run, LaunchError, RankError:
+    _thing.__module__ = __name__  # what tracebacks call them
+del _thing

@@ -3,6 +3,7 @@
 
 load helpers
 load launch
+load sshd
 
 setup_file() {
     suite_up --nodes 3
@@ -105,4 +106,23 @@ END
         [[ $sig != INT ]] || has KeyboardInterrupt
         assert_no_leftovers 15
     done
+}
+
+@test "on hosts through ssh" {
+    sshd_can || skip "OpenSSH is not installed"
+    sshd_prepare hvdn2 hvdn3
+    program ssh.py <<'END'
+def where(): return os.environ["HOROVOD_HOSTNAME"], os.uname()[1], int(os.environ["HOROVOD_RANK"])
+print(hvdrun.run(where, np=3, hosts="hvdn2:2,hvdn3:1"))
+try:
+    hvdrun.run(lambda: 1 // int(os.environ["HOROVOD_CROSS_RANK"] == "0"), np=2, hosts="hvdn2:1,hvdn3:1")
+except hvdrun.RankError as e:
+    print(e.rank, e.host, repr(e.__cause__))
+END
+    run on_login ./ssh.py
+    sshd_down hvdn2
+    sshd_down hvdn3
+    exits 0
+    has "[('hvdn2', 'hvdn2', 0), ('hvdn2', 'hvdn2', 1), ('hvdn3', 'hvdn3', 2)]" "1 hvdn3 ZeroDivisionError("
+    assert_no_leftovers
 }
