@@ -18,7 +18,7 @@ teardown() { mend; }
 # fails HOW STATUS TEXT: rank 2 of four, on the second host.
 fails() {
     local ended_at
-    run launch hvdrun -N2 -n4 --ntasks-per-node=2 "$PY" "$HERE/fail.py" "$1" 2 mark
+    run launch hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' "$PY" "$HERE/fail.py" "$1" 2 mark
     ended_at=$EPOCHREALTIME
     exits "$2"
     has "rank 2 on hvdn2 failed first: $3"
@@ -40,13 +40,15 @@ fails() {
     fails kill 137 "killed by signal 9 (SIGKILL)"
 }
 
-@test "with srun --hvd the step ends as well" {
+@test "with srun --hvd the step ends as well, and srun names the rank first of all" {
     local how ended_at
+    declare -A ends=([raise]="Exited with exit code 1" [exit]="Exited with exit code 7" [kill]="Killed")
     for how in raise exit kill; do
         run launch srun -N2 -n4 --ntasks-per-node=2 "$PY" "$HERE/fail.py" "$how" 2 mark
         ended_at=$EPOCHREALTIME
         [ "$status" -ne 0 ]
-        has "hvdn2: task 2: "
+        [[ $(grep -m 1 "error: hvdn[12]: task" <<<"$output") == *"hvdn2: task 2: ${ends[$how]}" ]] ||
+            { echo "$output" && return 1; }
         soon "$ended_at" 4
         assert_no_leftovers
     done

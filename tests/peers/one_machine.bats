@@ -56,3 +56,14 @@ fails() {
 @test "a rank that is killed" {
     fails kill 137 "killed by signal 9 (SIGKILL)"
 }
+
+# Whoever reads the message of the one finds as much in that of the other: which rank, and how it ended.
+@test "horovodrun names the same rank and the same exit code" {
+    run on_this "$HORUN" -np 4 "$PY" "$HERE/fail.py" exit 2 "$BATS_TEST_TMPDIR"
+    [ "$status" -ne 0 ]
+    has "Process name: 2" "Exit code: 7"
+    run on_this bash -c 'exec -a horovodrun "$@"' - "$HVDRUN" -np 4 "$PY" "$HERE/fail.py" exit 2 "$BATS_TEST_TMPDIR"
+    exits 7
+    has "error: rank 2 on localhost failed first: exit code 7" "[2]<stdout>:fails at"
+    all_gone 2 "$BATS_TEST_TMPDIR"
+}
