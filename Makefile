@@ -136,7 +136,7 @@ peers_bats   := $(sort $(wildcard tests/peers/*.bats))
 fuzz_bin     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/tests/fuzz/%,$(fuzz_src))
 
 # Programs that tests run.
-test_tools := $(B)/tests/bench/source_watch
+test_tools := $(B)/tests/bench/source_watch $(B)/tests/bench/worker_wire
 
 .PHONY: units benches
 units: $(unit_bin)
@@ -158,7 +158,7 @@ check-cluster: all $(test_tools)  ## every test on a real Slurm on this machine 
 peers:  ## install Horovod for the tests that need it, outside of this folder; some minutes
 	@tests/peers/install.sh
 
-check-peers: all  ## every test with real Horovod: make peers first
+check-peers: all $(test_tools)  ## every test with real Horovod: make peers first
 	@B='$(B)' tests/run $(peers_bats)
 
 .PHONY: check
