@@ -167,6 +167,54 @@ csm_node_attributes_query -n h1\,h2' ]
 	[[ $output == *"[X] blaunch, lsrun (LSF)"* ]]
 }
 
+# soon COMMAND...: within half a minute it succeeds
+soon() {
+	local end=$((SECONDS + 30))
+	until "$@"; do
+		((SECONDS < end)) || { echo "never: $*" && return 1; }
+		sleep 0.05
+	done
+}
+state_is() { [[ $(awk '{ print $3 }' "/proc/$2/stat" 2>/dev/null) == "$1" ]]; }
+goes_on() { ! state_is T "$1"; }
+gone() { [[ ! -e /proc/$1 ]]; }
+
+# LSF signals the process group of the job: for bstop TSTP and then STOP, for bresume CONT, for bkill CONT and INT first.
+@test "bstop stops the ranks as well, bresume continues them, bkill ends them" {
+	# shellcheck disable=SC2016
+	setsid env LSB_JOBID=71 LSB_MCPU_HOSTS="$HERE 2" hvdrun sh -c \
+		'echo $$ >pid.$HOROVOD_RANK.new; mv pid.$HOROVOD_RANK.new pid.$HOROVOD_RANK; exec sleep 120' 3>&- &
+	local job=$! rank process status=0
+	soon [ -e pid.0 ]
+	soon [ -e pid.1 ]
+	kill -TSTP -- "-$job"
+	for process in "$(cat pid.0)" "$(cat pid.1)" "$job"; do soon state_is T "$process"; done
+	kill -STOP -- "-$job"
+	kill -CONT -- "-$job"
+	for process in "$(cat pid.0)" "$(cat pid.1)" "$job"; do soon goes_on "$process"; done
+	# a second time, and ended while it is stopped
+	kill -TSTP -- "-$job"
+	for process in "$(cat pid.0)" "$(cat pid.1)" "$job"; do soon state_is T "$process"; done
+	kill -CONT -- "-$job"
+	kill -INT -- "-$job"
+	wait "$job" || status=$?
+	[ "$status" -eq 130 ]
+	for rank in 0 1; do soon gone "$(cat "pid.$rank")"; done
+}
+
+@test "a job that is killed leaves nothing behind" {
+	# shellcheck disable=SC2016
+	setsid env LSB_JOBID=71 LSB_MCPU_HOSTS="$HERE 2" hvdrun sh -c \
+		'echo $$ >pid.$HOROVOD_RANK.new; mv pid.$HOROVOD_RANK.new pid.$HOROVOD_RANK; exec sleep 120' 3>&- &
+	local job=$! rank status=0
+	soon [ -e pid.0 ]
+	soon [ -e pid.1 ]
+	kill -KILL -- "-$job"
+	wait "$job" || status=$?
+	[ "$status" -eq 137 ]
+	for rank in 0 1; do soon gone "$(cat "pid.$rank")"; done
+}
+
 # What the scripts say to hvdrun, which here is asked what it would do.
 example() {
 	local script=$SRC/scripts/examples/$1
