@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "config.h"
 #include "driver.h"
+#include "elastic/elastic.h"
 #include "lib/slurm.h"
 #include "lib/spawn.h"
 #include "lib/xalloc.h"
@@ -146,17 +147,23 @@ static int make_output_dir(const struct hvd_options *o, char **dir, struct hvd_e
 	return 0;
 }
 
-/* Options of horovodrun's that are understood but that nothing stands behind yet: a job that silently ran in
- * another way than was asked for would be worse. */
-static int refuse_missing(const struct hvd_options *o, struct hvd_err *err)
+/* What starts the ranks, and prepared for it. NULL with err set. */
+static const struct hvd_backend *choose_backend(struct hvd_launch *launch, bool elastic, struct hvd_err *err)
 {
-	if (o->min_np > 0 || o->max_np > 0 || o->discovery_script || o->discover) {
-		hvd_err_set(err, HVD_E_USAGE,
-			    "elastic jobs (--min-np, --max-np, --host-discovery-script, --discover) are not in this "
-			    "release");
-		return hvd_err_hint(err, "start a job of fixed size with -np, or with what srun takes");
+	const struct hvd_backend *backend = hvd_backend_choose(launch, err);
+
+	if (!backend || !elastic)
+		return backend;
+	if (hvd_elastic_prepare(launch, err) != 0)
+		return NULL;
+	/* Hosts that nobody knows yet may be other machines. */
+	if (backend->loopback && launch->options->launcher == HVD_LAUNCHER_AUTO && launch->options->discovery_script)
+		backend = &hvd_backend_ssh;
+	if (!backend->elastic) {
+		hvd_err_set(err, HVD_E_USAGE, "%s cannot start the ranks of an elastic job", backend->name);
+		hvd_err_hint(err, "--launcher takes srun, blaunch, lsrun, ssh or fork for it");
 	}
-	return 0;
+	return backend->elastic;
 }
 
 static int launch_job(struct hvd_options *o, const struct hvd_log *log)
@@ -169,6 +176,7 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 	struct hvd_result result = {0};
 	struct hvd_strv command = {0};
 	struct hvd_err err = {0};
+	bool elastic = hvd_elastic_asked(o);
 	char *output_dir = NULL;
 	int rc = -1;
 
@@ -177,15 +185,20 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 	hvd_strv_add_all(&command, o->command.v);
 	launch.command = command.v;
 	launch.task = task;
-	backend = refuse_missing(o, &err) == 0 ? hvd_backend_choose(&launch, &err) : NULL;
+	backend = choose_backend(&launch, elastic, &err);
 	if (backend && make_output_dir(o, &output_dir, &err) == 0)
 		launch.output_dir = output_dir;
 	else
 		backend = NULL;
-	if (backend && backend->prepare(&launch, &err) == 0) {
+	if (backend && (elastic || backend->prepare(&launch, &err) == 0)) {
 		driver_opts(o, backend, &launch, &opts);
 		if (o->dry_run)
 			rc = hvd_report_dry_run(&launch, backend, &opts, o->json);
+		else if (elastic)
+			rc = (backend != &hvd_backend_steps || port_range(&opts, &err) == 0) &&
+					     hvd_elastic_run(&launch, backend, &opts, &result, &err) == 0
+				     ? result.status
+				     : -1;
 		else if ((backend->starts_hosts || (backend->keeps_meeting && !hvd_alloc_in_slurm(environ)) ||
 			  port_range(&opts, &err) == 0) &&
 			 hvd_run(&launch, backend, &opts, &result, &err) == 0)

@@ -24,6 +24,13 @@ json_t *hvd_probe_order(const struct hvd_roster *roster, uint32_t from, const st
 {
 	uint32_t to[HVD_MAX_NEIGHBOURS];
 	int n = hvd_roster_one_machine(roster) ? 0 : hvd_network_neighbours(from, roster->n, to);
+
+	return hvd_probe_order_to(roster, to, n, endpoints, timeout_ms);
+}
+
+json_t *hvd_probe_order_to(const struct hvd_roster *roster, const uint32_t *to, int n,
+			   const struct hvd_endpoints *endpoints, int timeout_ms)
+{
 	json_t *targets = json_array(), *list = json_array();
 	char text[HVD_ADDR_TEXT];
 
@@ -55,7 +62,7 @@ static int no_network(struct hvd_plan *plan, struct hvd_roster *roster, const st
 }
 
 /* The best endpoint that host `h` has reached: one in its best network first, in the order of networks. */
-static int choose_endpoint(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t h)
+static int reached_endpoint(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t h)
 {
 	const struct hvd_endpoints *ep = plan->endpoints;
 	uint64_t ok = roster->seats[h].endpoints_ok;
@@ -91,6 +98,13 @@ static int local_endpoint(const struct hvd_endpoints *ep)
 	return -1;
 }
 
+int hvd_plan_endpoint(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host)
+{
+	int i = plan->local && plan->endpoints->host >= 0 ? local_endpoint(plan->endpoints) : -1;
+
+	return i >= 0 ? i : reached_endpoint(plan, roster, host);
+}
+
 static int choose_endpoints(struct hvd_plan *plan, const struct hvd_roster *roster, const struct hvd_log *log,
 			    struct hvd_err *err)
 {
@@ -98,10 +112,8 @@ static int choose_endpoints(struct hvd_plan *plan, const struct hvd_roster *rost
 
 	plan->endpoint = hvd_xcalloc(roster->n, sizeof(*plan->endpoint));
 	for (uint32_t h = 0; h < roster->n; h++) {
-		int i = plan->local && plan->endpoints->host >= 0 ? local_endpoint(plan->endpoints) : -1;
+		int i = hvd_plan_endpoint(plan, roster, h);
 
-		if (i < 0)
-			i = choose_endpoint(plan, roster, h);
 		if (i < 0) {
 			hvd_err_set(err, HVD_E_NET,
 				    "the rendezvous server cannot be reached from there at port %u of any of its %zu "

@@ -36,6 +36,10 @@ struct hvd_plan {
 json_t *hvd_probe_order(const struct hvd_roster *roster, uint32_t from, const struct hvd_endpoints *endpoints,
 			int timeout_ms);
 
+/* The same for these hosts. */
+json_t *hvd_probe_order_to(const struct hvd_roster *roster, const uint32_t *to, int n,
+			   const struct hvd_endpoints *endpoints, int timeout_ms);
+
 /* Decide. Fails with HVD_E_NET when the hosts share no network, or one reaches no endpoint; the message then lists
  * every interface and why it dropped out. `endpoints` must outlive the plan. */
 int hvd_plan_make(struct hvd_plan *plan, struct hvd_roster *roster, const struct hvd_endpoints *endpoints,
@@ -45,6 +49,9 @@ void hvd_plan_clear(struct hvd_plan *plan);
 /* A rank's environment: {NAME:VALUE,…}, the launch's own additions included. */
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t rank,
 		     const struct hvd_strv *extra);
+
+/* The endpoint that a host should use, of those that it has reached; -1: none. */
+int hvd_plan_endpoint(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host);
 
 /* Is endpoint `i` used by any host? */
 bool hvd_plan_uses(const struct hvd_plan *plan, const struct hvd_roster *roster, size_t i);

@@ -87,9 +87,8 @@ static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fd
 		     (o->as_horovodrun || o->prefix_timestamp || o->label);
 
 	for (int s = 0; s < 2 && (hosts || procs->launch->framed); s++) {
-		if (!procs->out[s] &&
-		    !(procs->out[s] = hvd_relay_create(procs->base, s + 1, hosts ? HVD_RELAY_LINES : HVD_RELAY_TASKS,
-						       err)))
+		if (!procs->out[s] && !(procs->out[s] = hvd_relay_create(
+						procs->base, s + 1, hosts ? HVD_RELAY_LINES : HVD_RELAY_TASKS, err)))
 			return -1;
 		fds[s] = hvd_relay_open(procs->out[s], err);
 		if (fds[s] < 0)
@@ -112,7 +111,7 @@ static int start_one(struct one *one, bool first, struct hvd_err *err)
 	int fd = -1, to = STDIN_FILENO, streams[2] = {-1, -1};
 
 	if (procs->backend->by_stdin) {
-		fd = stdin_of(one, first, err);
+		fd = stdin_of(one, first && !procs->opts->no_stdin, err);
 	} else {
 		hvd_env_set(&proc->env, HVD_BOOT_ENV, procs->opts->boot);
 		to = HVD_KEY_FD;
@@ -207,24 +206,21 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 
 void hvd_procs_reap(struct hvd_procs *procs)
 {
-	struct timeval moment = {.tv_usec = LATE_MS * 1000};
 	int status;
-	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		for (size_t i = 0; i < procs->started; i++) {
-			struct one *one = &procs->v[i];
+	for (size_t i = 0; i < procs->started; i++) {
+		struct one *one = &procs->v[i];
 
-			if (one->pid != pid)
-				continue;
-			one->pid = 0;
-			one->status = status;
-			if (one->ranks_left > 0)
-				evtimer_add(one->late, &moment);
-			else
-				settle(one);
-			break;
-		}
+		/* Its own only: others in this process may have children, too. */
+		if (one->pid <= 0 || waitpid(one->pid, &status, WNOHANG) != one->pid)
+			continue;
+		one->pid = 0;
+		one->status = status;
+		if (one->ranks_left > 0)
+			event_add(one->late, &(struct timeval){.tv_usec = LATE_MS * 1000});
+		else
+			settle(one);
+	}
 }
 
 void hvd_procs_came(struct hvd_procs *procs, size_t host)

@@ -29,6 +29,7 @@ struct hvd_procs_opts {
 	const char *boot;          /* text for the shims */
 	const struct hvd_key *key; /* for backends that hand it over themselves; else NULL */
 	unsigned long nofile;      /* soft limit of open files */
+	bool no_stdin;             /* what hvdrun itself reads goes to nobody */
 };
 
 /* The descriptor from which a shim on this machine reads the key, when the backend is loopback. */

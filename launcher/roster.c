@@ -40,6 +40,30 @@ void hvd_roster_clear(struct hvd_roster *roster)
 	memset(roster, 0, sizeof(*roster));
 }
 
+void hvd_roster_grow(struct hvd_roster *roster, uint32_t n)
+{
+	if (n <= roster->n)
+		return;
+	roster->nodes = hvd_xrealloc(roster->nodes, n, sizeof(*roster->nodes));
+	roster->seats = hvd_xrealloc(roster->seats, n, sizeof(*roster->seats));
+	memset(&roster->nodes[roster->n], 0, (n - roster->n) * sizeof(*roster->nodes));
+	memset(&roster->seats[roster->n], 0, (n - roster->n) * sizeof(*roster->seats));
+	roster->n = n;
+}
+
+void hvd_roster_leave(struct hvd_roster *roster, uint32_t index)
+{
+	size_t n = 0;
+
+	hvd_node_clear(&roster->nodes[index]);
+	free(roster->seats[index].kept);
+	memset(&roster->seats[index], 0, sizeof(roster->seats[index]));
+	for (size_t e = 0; e < roster->n_edges; e++)
+		if (roster->edges[e].from != index && roster->edges[e].to != index)
+			roster->edges[n++] = roster->edges[e];
+	roster->n_edges = n;
+}
+
 /* The names of all hosts, from the first one that knows them. */
 static void learn_names(struct hvd_roster *roster, const json_t *msg)
 {

@@ -50,6 +50,11 @@ struct hvd_roster {
 void hvd_roster_init(struct hvd_roster *roster, uint32_t n, uint32_t size);
 void hvd_roster_clear(struct hvd_roster *roster);
 
+/* Make room for hosts 0 … n-1. Those that are there stay. */
+void hvd_roster_grow(struct hvd_roster *roster, uint32_t n);
+/* Forget all that is known of a host, also what others said of it. */
+void hvd_roster_leave(struct hvd_roster *roster, uint32_t index);
+
 /* Take over a registration. A second one for the same host, or one that contradicts the others, is an error. */
 int hvd_roster_register(struct hvd_roster *roster, const json_t *msg, uint32_t *index, struct hvd_err *err);
 

@@ -27,6 +27,7 @@ struct hvd_result {
 	int rank_status;      /* as from waitpid(2) */
 	double start_seconds; /* until every rank had its plan */
 	double seconds;       /* all of it */
+	int generations;      /* of an elastic job; else 0 */
 };
 
 /* Run what the backend has prepared. `opts` gets the identity added. -1 with err set only when nothing was started. */

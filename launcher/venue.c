@@ -76,8 +76,9 @@ void hvd_venue_admit(struct hvd_venue *venue, const struct hvd_roster *roster)
 	tell(venue, "allow", "hosts", list);
 }
 
-static void size_scopes(struct hvd_rv *rv, const struct hvd_layout *l)
+void hvd_venue_size(struct hvd_venue *venue, const struct hvd_layout *l)
 {
+	struct hvd_rv *rv = hvd_meeting_server(venue->meeting);
 	char scope[300];
 
 	hvd_rv_scope_size(rv, "global", (size_t)l->size, NULL);
@@ -106,7 +107,7 @@ void hvd_venue_settle(struct hvd_venue *venue, const struct hvd_plan *plan, cons
 		}
 	if (venue->meeting) {
 		hvd_meeting_keep(venue->meeting, kept, n);
-		size_scopes(hvd_meeting_server(venue->meeting), &plan->layout);
+		hvd_venue_size(venue, &plan->layout);
 	}
 	tell(venue, "keep", "addrs", list);
 	free(kept);

@@ -30,6 +30,8 @@ void hvd_venue_close(struct hvd_venue *venue);
 
 /* Let the hosts of the job in, and nobody else. */
 void hvd_venue_admit(struct hvd_venue *venue, const struct hvd_roster *roster);
+/* How many ranks meet in each scope. Only where it is open here. */
+void hvd_venue_size(struct hvd_venue *venue, const struct hvd_layout *layout);
 /* The plan is made: listen on what it uses only, and know how many ranks meet in each scope. */
 void hvd_venue_settle(struct hvd_venue *venue, const struct hvd_plan *plan, const struct hvd_roster *roster);
 

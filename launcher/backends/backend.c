@@ -86,7 +86,8 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank,
 
 	hvd_launch_add_shim(launch, proc);
 	hvd_strv_add(&proc->argv, "--stdin");
-	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", index, launch->alloc.n_hosts, host->name);
+	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
+		      launch->first_host + launch->alloc.n_hosts, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
 	if (!o->cpu_bind || strcmp(o->cpu_bind, "none") != 0)
 		hvd_strv_add(&proc->argv, "--bind");

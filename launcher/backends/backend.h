@@ -19,6 +19,7 @@
 #include "strv.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct hvd_scratch;
 
@@ -38,6 +39,9 @@ struct hvd_launch {
 	char *const *command;   /* the user's */
 	const char *output_dir; /* of --output-filename, an absolute path; NULL = none */
 	const struct hvd_log *log;
+	/* … of an elastic job, which has one of these for each host (see add_host): */
+	int first_host; /* the index of the allocation's host among all that the job has ever had */
+	uint32_t job;   /* the Slurm job that it belongs to; 0 = the one that we are in */
 	/* Out. */
 	struct hvd_alloc alloc;      /* hosts and slots in use; empty when the backend gets its allocation itself */
 	struct hvd_lsf lsf;          /* inside an LSF job: what is known of them, as hvd_launch_hosts() found it */
@@ -67,6 +71,9 @@ struct hvd_backend {
 	bool (*suits)(const struct hvd_launch *launch);
 	/* Fill the out part. */
 	int (*prepare)(struct hvd_launch *launch, struct hvd_err *err);
+	/* Elastic jobs: instead of prepare, append the process that runs the shim of the allocation's one host. */
+	int (*add_host)(struct hvd_launch *launch, struct hvd_err *err);
+	const struct hvd_backend *elastic; /* the backend for elastic jobs, which has an add_host; NULL = there is none */
 	/* Where it starts hosts: a process ended (status as from waitpid(2)) before the host's ranks did; `came`: the
 	 * host had registered. What does that mean? NULL: nothing more than it says. */
 	void (*explain)(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
@@ -75,6 +82,7 @@ struct hvd_backend {
 
 extern const struct hvd_backend hvd_backend_srun;
 extern const struct hvd_backend hvd_backend_jsrun;
+extern const struct hvd_backend hvd_backend_steps; /* srun, a step for each host of an elastic job */
 extern const struct hvd_backend hvd_backend_blaunch;
 extern const struct hvd_backend hvd_backend_lsrun;
 extern const struct hvd_backend hvd_backend_mpirun;

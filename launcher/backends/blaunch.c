@@ -35,6 +35,13 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	}
 }
 
+static int add_host(struct hvd_launch *launch, struct hvd_err *err)
+{
+	(void)err;
+	hvd_launch_add_hosts(launch, reach);
+	return 0;
+}
+
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	return hvd_lsf_prepare(launch, "blaunch", reach, err);
@@ -54,5 +61,7 @@ const struct hvd_backend hvd_backend_blaunch = {
 	.fan_out = 64,
 	.suits = suits,
 	.prepare = prepare,
+	.add_host = add_host,
+	.elastic = &hvd_backend_blaunch,
 	.explain = explain,
 };

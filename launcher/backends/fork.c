@@ -32,11 +32,35 @@ static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
+static void add_shim(struct hvd_launch *launch)
+{
+	const struct hvd_alloc_host *host = &launch->alloc.hosts[0];
+	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
+	const char *bind = launch->options->cpu_bind;
+
+	hvd_launch_add_shim(launch, proc);
+	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);
+	hvd_strv_addf(&proc->argv, "--ranks=0:%d", host->slots);
+	if (!bind || strcmp(bind, "none") != 0)
+		hvd_strv_add(&proc->argv, "--bind");
+	hvd_launch_add_command(launch, proc);
+}
+
+/* Several names of this machine make several hosts, which is good for trying things out. */
+static int add_host(struct hvd_launch *launch, struct hvd_err *err)
+{
+	if (!hvd_launch_is_local(launch->alloc.hosts[0].name)) {
+		hvd_err_set(err, HVD_E_USAGE, "it is another machine, and fork starts ranks on this one only");
+		return hvd_err_hint(err, "--launcher=ssh reaches others");
+	}
+	add_shim(launch);
+	return 0;
+}
+
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
 	struct hvd_alloc taken = {0};
-	struct hvd_proc *proc;
 	int np = hvd_options_np(o);
 
 	if (hvd_launch_without_srun(launch, err) != 0)
@@ -46,13 +70,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		return -1;
 	hvd_alloc_clear(&launch->alloc);
 	launch->alloc = taken;
-	proc = hvd_launch_add(launch, launch->alloc.hosts[0].name);
-	hvd_launch_add_shim(launch, proc);
-	hvd_strv_addf(&proc->argv, "--host=0:1:%s", launch->alloc.hosts[0].name);
-	hvd_strv_addf(&proc->argv, "--ranks=0:%d", launch->alloc.slots);
-	if (!o->cpu_bind || strcmp(o->cpu_bind, "none") != 0)
-		hvd_strv_add(&proc->argv, "--bind");
-	hvd_launch_add_command(launch, proc);
+	add_shim(launch);
 	return 0;
 }
 
@@ -62,4 +80,6 @@ const struct hvd_backend hvd_backend_fork = {
 	.loopback = true,
 	.suits = suits,
 	.prepare = prepare,
+	.add_host = add_host,
+	.elastic = &hvd_backend_fork,
 };

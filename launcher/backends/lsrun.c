@@ -27,6 +27,13 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	hvd_strv_add_all(argv, shim);
 }
 
+static int add_host(struct hvd_launch *launch, struct hvd_err *err)
+{
+	(void)err;
+	hvd_launch_add_hosts(launch, reach);
+	return 0;
+}
+
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	if (hvd_lsf_prepare(launch, "lsrun", reach, err) != 0)
@@ -51,5 +58,7 @@ const struct hvd_backend hvd_backend_lsrun = {
 	.fan_out = 64,
 	.suits = suits,
 	.prepare = prepare,
+	.add_host = add_host,
+	.elastic = &hvd_backend_lsrun,
 	.explain = explain,
 };

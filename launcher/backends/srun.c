@@ -239,4 +239,5 @@ const struct hvd_backend hvd_backend_srun = {
 	.signals_tty = true,
 	.suits = suits,
 	.prepare = prepare,
+	.elastic = &hvd_backend_steps,
 };

@@ -138,6 +138,7 @@ static void form(struct hvd_machine *m, const struct hvd_seat_plan *places, int 
 	m->generation++;
 	m->phase = HVD_STARTING;
 	m->trouble_at = m->enough_since = m->notify_after = 0;
+	m->ended_silent = 0;
 	m->died = m->success = m->notifying = m->told = m->warned_slots = false;
 	m->ops->generation(m->arg);
 	for (int r = 0; r < n; r++)
@@ -360,7 +361,8 @@ static bool step_running(struct hvd_machine *m, hvd_time now)
 {
 	int ready = count(m, HVD_WORKER_READY), gone = count(m, HVD_WORKER_GONE),
 	    running = count(m, HVD_WORKER_RUNNING);
-	double grace = m->died ? m->opts.silent_grace : PUZZLED_SECONDS;
+	double grace = !m->died ? PUZZLED_SECONDS : m->ended_silent ? m->opts.silent_grace / 4 : m->opts.silent_grace;
+	int most = m->ended_silent + 1;
 
 	if (ready + gone == m->size) {
 		if (m->success) {
@@ -372,13 +374,16 @@ static bool step_running(struct hvd_machine *m, hvd_time now)
 	}
 	if (ready == 0 && !m->died && !m->success) {
 		tell_changes(m, now);
-	} else if (ready > 0 && running > 0 && !m->success) {
+	} else if (ready > 0 && running > 0 && !m->success && count(m, HVD_WORKER_ENDING) == 0) {
 		if (now < after(m->moved_at, grace)) {
 			due(m, after(m->moved_at, grace));
 			return false;
 		}
-		for (int r = 0; r < m->size; r++)
+		/* One that ends wakes those that wait for it: one at first, then twice as many each time. */
+		for (int r = 0; r < m->size && most > 0; r++)
 			if (m->members[r]->state == HVD_WORKER_RUNNING) {
+				most--;
+				m->ended_silent++;
 				hvd_info(m->log, "rank %d on %s is silent while others wait for it: replacing it", r,
 					 m->hosts[m->members[r]->host].name);
 				end_worker(m, m->members[r], true);

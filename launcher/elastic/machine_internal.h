@@ -61,6 +61,7 @@ struct hvd_machine {
 	hvd_time enough_since;  /* first generation: so long there have been enough slots; 0 = there are not */
 	hvd_time trouble_at;    /* starting: a member has gone */
 	hvd_time moved_at;      /* last time that a member became ready or went */
+	int ended_silent;       /* running: so many were ended because they were silent */
 	bool died, success;     /* running: a member of this generation has */
 	bool notifying, told;   /* rank 0 is being told; has been told of what there is now */
 	hvd_time notify_after;

@@ -241,6 +241,11 @@ int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, stru
 	return 0;
 }
 
+void hvd_rv_hold_ranks(struct hvd_rv *rv, double seconds)
+{
+	rv->cfg.rank_hold = seconds;
+}
+
 void hvd_rv_clear(struct hvd_rv *rv)
 {
 	hvd_rv_store_clear(rv->store);

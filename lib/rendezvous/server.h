@@ -89,6 +89,8 @@ uint16_t hvd_rv_port(const struct hvd_rv *rv);
 /* The address of listener `i`, with its port; -1 when there are not so many. */
 int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *addr);
 
+/* Change how long a GET waits for a key named rank_<number>, from now on. */
+void hvd_rv_hold_ranks(struct hvd_rv *rv, double seconds);
 /* How many members a scope has, so that its values go when all have given up their key. 0 forgets it. */
 int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, struct hvd_err *err);
 /* Forget all values and scope sizes: a new generation of the job begins. Held GETs go on waiting. */

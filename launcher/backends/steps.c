@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * steps.c - an elastic job through Slurm: one srun per host, whose single task is the host's shim.
+ *
+ * The step has all that the job has on that host, CPUs, memory and GPUs, so
+ * that ranks come and go there without a step of their own: a replaced rank
+ * costs a fork, all ranks of a host see each other's GPUs, and everything
+ * stays within the job's cgroups and accounting. The shim binds ranks to cores.
+ */
+#include "backend.h"
+
+#include "slurm.h"
+
+#include <stdlib.h>
+
+/* What the job's environment says of tasks is about its first srun, not about a shim. */
+static void forget_tasks(struct hvd_strv *env)
+{
+	static const char *const names[] = {
+		"SLURM_NTASKS",
+		"SLURM_NPROCS",
+		"SLURM_NTASKS_PER_NODE",
+		"SLURM_NTASKS_PER_GPU",
+		"SLURM_NTASKS_PER_CORE",
+		"SLURM_NTASKS_PER_SOCKET",
+		"SLURM_NTASKS_PER_TRES",
+		"SLURM_CPUS_PER_TASK",
+		"SLURM_GPUS_PER_TASK",
+		"SLURM_TRES_PER_TASK",
+		"SLURM_CPUS_PER_GPU",
+		"SLURM_DISTRIBUTION",
+		"SLURM_HOSTFILE",
+		"SLURM_NNODES",
+		"SLURM_JOB_NUM_NODES",
+		"SLURM_KILL_BAD_EXIT",
+		"SLURM_EXACT",
+		"SLURM_EXCLUSIVE",
+		"SLURM_CPU_BIND",
+		"SLURM_GPU_BIND",
+		"SLURM_HVD_STEP",
+		"SLURM_OVERCOMMIT",
+		"SLURM_WAIT",
+		"SLURM_STEP_ID",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		hvd_env_unset(env, names[i]);
+}
+
+static int add_host(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_alloc_host *host = &launch->alloc.hosts[0];
+	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
+	const char *bind = launch->options->cpu_bind;
+
+	(void)err;
+	forget_tasks(&proc->env);
+	hvd_strv_add(&proc->argv, "srun");
+	hvd_strv_add_all(&proc->argv, launch->options->srun_args.v);
+	if (launch->job)
+		hvd_strv_addf(&proc->argv, "--jobid=%u", launch->job);
+	hvd_strv_addf(&proc->argv, "--nodelist=%s", host->name);
+	hvd_strv_add(&proc->argv, "--nodes=1");
+	hvd_strv_add(&proc->argv, "--ntasks=1");
+	hvd_strv_add(&proc->argv, "--overlap");
+	hvd_strv_add(&proc->argv, "--cpu-bind=none");
+	hvd_strv_add(&proc->argv, "--kill-on-bad-exit=0");
+	hvd_strv_add(&proc->argv, "--input=none");
+	hvd_strv_add(&proc->argv, "--mpi=none");
+	hvd_strv_add(&proc->argv, "--quiet");
+	hvd_launch_add_shim(launch, proc);
+	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);
+	hvd_strv_addf(&proc->argv, "--ranks=0:%d", host->slots);
+	if (!bind)
+		hvd_strv_add(&proc->argv, "--bind");
+	hvd_launch_add_command(launch, proc);
+	return 0;
+}
+
+const struct hvd_backend hvd_backend_steps = {
+	.name = "srun",
+	.starts_hosts = true,
+	.add_host = add_host,
+};

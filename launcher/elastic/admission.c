@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "admission.h"
+
+#include "xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The hosts that have come so far, by their numbers; *n of them. */
+static uint32_t *present(const struct hvd_roster *roster, enum hvd_stage least, uint32_t *n)
+{
+	uint32_t *v = hvd_xcalloc(roster->n, sizeof(*v));
+
+	*n = 0;
+	for (uint32_t h = 0; h < roster->n; h++)
+		if (roster->seats[h].stage >= least)
+			v[(*n)++] = h;
+	return v;
+}
+
+static bool one_machine(const struct hvd_roster *roster, const uint32_t *v, uint32_t n)
+{
+	for (uint32_t i = 1; i < n; i++)
+		if (strcmp(roster->nodes[v[i]].machine, roster->nodes[v[0]].machine) != 0)
+			return false;
+	return n > 1;
+}
+
+json_t *hvd_admission_order(const struct hvd_roster *roster, uint32_t from, const struct hvd_endpoints *endpoints,
+			    int timeout_ms)
+{
+	uint32_t to[HVD_MAX_NEIGHBOURS], n, at = 0, *v = present(roster, HVD_STAGE_REGISTERED, &n);
+	json_t *order;
+	int n_to;
+
+	while (at < n && v[at] != from)
+		at++;
+	n_to = one_machine(roster, v, n) ? 0 : hvd_network_neighbours(at, n, to);
+	for (int i = 0; i < n_to; i++)
+		to[i] = v[to[i]];
+	order = hvd_probe_order_to(roster, to, n_to, endpoints, timeout_ms);
+	free(v);
+	return order;
+}
+
+static void no_network(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
+		       struct hvd_err *err)
+{
+	struct hvd_networks none = {0};
+	char *why = hvd_networks_explain(nodes, n, edges, n_edges, &none);
+
+	hvd_err_set(err, HVD_E_NET, "no network interface connects all %u hosts:\n%.900s", n, why);
+	hvd_err_hint(err, "mend the network, or leave out the host that differs");
+	free(why);
+}
+
+/* Networks of those that are there, without gaps, become networks of all, with gaps. */
+static int find_networks(struct hvd_plan *plan, struct hvd_roster *roster, const uint32_t *v, uint32_t n,
+			 struct hvd_err *err)
+{
+	struct hvd_node *nodes = hvd_xcalloc(n, sizeof(*nodes));
+	struct hvd_edge *edges = hvd_xcalloc(roster->n_edges, sizeof(*edges));
+	uint32_t *position = hvd_xcalloc(roster->n, sizeof(*position));
+	size_t n_edges = 0;
+
+	memset(position, 0xff, roster->n * sizeof(*position));
+	for (uint32_t i = 0; i < n; i++) {
+		nodes[i] = roster->nodes[v[i]];
+		position[v[i]] = i;
+	}
+	for (size_t e = 0; e < roster->n_edges; e++) {
+		struct hvd_edge edge = roster->edges[e];
+
+		edge.from = position[edge.from];
+		edge.to = position[edge.to];
+		if (edge.from != UINT32_MAX && edge.to != UINT32_MAX)
+			edges[n_edges++] = edge;
+	}
+	hvd_networks_find(nodes, n, edges, n_edges, &plan->networks);
+	if (plan->networks.n == 0)
+		no_network(nodes, n, edges, n_edges, err);
+	for (int k = 0; k < plan->networks.n; k++) {
+		uint8_t *iface = hvd_xcalloc(roster->n, 1);
+
+		for (uint32_t i = 0; i < n; i++)
+			iface[v[i]] = plan->networks.v[k].iface[i];
+		free(plan->networks.v[k].iface);
+		plan->networks.v[k].iface = iface;
+	}
+	free(position);
+	free(edges);
+	free(nodes);
+	return plan->networks.n ? 0 : -1;
+}
+
+static int set_endpoint(struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host, struct hvd_err *err)
+{
+	plan->endpoint[host] = (int8_t)hvd_plan_endpoint(plan, roster, host);
+	if (plan->endpoint[host] >= 0)
+		return 0;
+	hvd_err_set(err, HVD_E_NET,
+		    "the rendezvous server cannot be reached from there at port %u of any of its addresses",
+		    plan->endpoints->port);
+	hvd_err_hint(err, "is a firewall between this host and the one that hvdrun runs on?");
+	return hvd_err_host(err, roster->nodes[host].name);
+}
+
+int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool local, struct hvd_err *err)
+{
+	uint32_t n, *v = present(roster, HVD_STAGE_REPORTED, &n);
+	int rc = 0;
+
+	plan->local = local || one_machine(roster, v, n);
+	plan->endpoint = hvd_xcalloc(roster->n, sizeof(*plan->endpoint));
+	memset(plan->endpoint, 0xff, roster->n);
+	if (!plan->local)
+		rc = find_networks(plan, roster, v, n, err);
+	for (uint32_t i = 0; rc == 0 && i < n; i++)
+		rc = set_endpoint(plan, roster, v[i], err);
+	free(v);
+	return rc;
+}
+
+/* Its interface in one of the networks; -1 when it reached nobody over it. */
+static int iface_in(const struct hvd_network *network, const struct hvd_roster *roster, uint32_t host)
+{
+	for (size_t e = 0; e < roster->n_edges; e++) {
+		const struct hvd_edge *edge = &roster->edges[e];
+
+		if (edge->from == host && edge->result == HVD_REACH_OK && edge->family == network->family &&
+		    edge->to_if == network->iface[edge->to])
+			return edge->from_if;
+	}
+	return -1;
+}
+
+/* Nobody else is there any longer: by its name. */
+static int iface_alone(const struct hvd_network *network, const struct hvd_roster *roster, uint32_t host)
+{
+	const struct hvd_node *node = &roster->nodes[host];
+
+	for (int i = 0; i < node->n_ifaces; i++)
+		if (hvd_node_has_family(&node->ifaces[i], network->family == 4 ? AF_INET : AF_INET6))
+			return i;
+	return -1;
+}
+
+static int not_reached(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host, struct hvd_err *err)
+{
+	char *have = hvd_node_ifaces_text(&roster->nodes[host]);
+
+	if (plan->local)
+		hvd_err_set(err, HVD_E_NET,
+			    "it is another machine, and the job began with names of one machine, over loopback");
+	else
+		hvd_err_set(err, HVD_E_NET, "it does not reach the other hosts over their network; it has %s", have);
+	hvd_err_hint(err, "the job goes on without it; a host must be in the network that the first hosts share");
+	free(have);
+	return hvd_err_host(err, roster->nodes[host].name);
+}
+
+int hvd_admission_late(struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host, struct hvd_err *err)
+{
+	uint32_t n, *v = present(roster, HVD_STAGE_REPORTED, &n);
+	bool alone = n == 1, same = alone || one_machine(roster, v, n);
+	int first = 0;
+
+	free(v);
+	if (plan->local && !same)
+		return not_reached(plan, roster, host, err);
+	for (int k = 0; k < plan->networks.n; k++) {
+		const struct hvd_network *network = &plan->networks.v[k];
+		int iface = alone ? iface_alone(network, roster, host) : iface_in(network, roster, host);
+
+		if (iface < 0 && k == 0)
+			return not_reached(plan, roster, host, err);
+		if (k == 0)
+			first = iface;
+		network->iface[host] = (uint8_t)(iface < 0 ? first : iface);
+	}
+	return set_endpoint(plan, roster, host, err);
+}

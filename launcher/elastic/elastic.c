@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * elastic.c - the parts of an elastic job, put together.
+ *
+ * What happens in one part is not handed to the state machine at once, but
+ * queued, and handed over from the event loop: the machine's orders reach other
+ * parts, which may have news in turn, and the machine must not be called while
+ * it is at work.
+ */
+#include "elastic.h"
+
+#include "crew.h"
+#include "desk.h"
+#include "launcher/settings.h"
+#include "machine.h"
+#include "nofile.h"
+#include "shims.h"
+#include "source.h"
+#include "spawn.h"
+#include "xalloc.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long the shims may take to end their ranks before what runs them is killed. */
+#define END_SECONDS 10
+/* Ranks are replaced when they have been silent for so long; HVD_SILENT_SECONDS in the environment says otherwise. */
+#define SILENT_SECONDS 1.0
+/* Hosts that come one after the other within this time change the job once. */
+#define SETTLE_SECONDS 3.0
+/* How often, 10 ms apart, processes without a parent are looked for and killed. */
+#define ADOPTED_TRIES 100
+
+enum news_kind {
+	NEWS_HOST_HERE,
+	NEWS_HOST_LOST,
+	NEWS_HOST_UNFIT,
+	NEWS_ARRIVED,
+	NEWS_READY,
+	NEWS_EXITED,
+	NEWS_NOTIFIED,
+	NEWS_HOSTS,
+};
+
+struct news {
+	enum news_kind kind;
+	uint32_t id;
+	int value;
+	struct hvd_alloc hosts;
+	uint32_t *jobs;
+	struct news *next;
+};
+
+struct job {
+	struct event_base *base;
+	struct hvd_launch *launch;
+	const struct hvd_backend *backend;
+	struct hvd_driver_opts *opts;
+	struct hvd_result *result;
+	const struct hvd_log *log;
+	struct hvd_session session;
+	struct hvd_key key;
+	char id_text[HVD_ID_TEXT], boot[HVD_BOOT_MAX];
+	struct hvd_procs_opts procs_opts;
+	struct hvd_source *source;
+	struct hvd_machine *machine;
+	struct hvd_crew *crew;
+	struct hvd_desk *desk;
+	struct hvd_shims *shims;
+	struct hvd_alloc hosts; /* as the source told them last */
+	uint32_t *jobs;         /* … and the Slurm jobs that they belong to */
+	struct news *first, **last;
+	struct event *read_news, *tick, *hard_end, *signals;
+	int signal_fd;
+	bool ending;
+	int ending_signal;
+	hvd_time began;
+};
+
+/* ---- the end ---- */
+
+static void on_hard_end(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	hvd_shims_signal(((struct job *)arg)->shims, SIGKILL);
+}
+
+static void end_all(struct job *job)
+{
+	struct timeval tv = {.tv_sec = END_SECONDS};
+
+	hvd_crew_end(job->crew);
+	if (!job->ending)
+		evtimer_add(job->hard_end, &tv);
+	else
+		hvd_shims_signal(job->shims, SIGTERM);
+	job->ending = true;
+	hvd_source_destroy(job->source);
+	job->source = NULL;
+	event_del(job->tick);
+	if (hvd_shims_running(job->shims) == 0)
+		event_base_loopbreak(job->base);
+}
+
+static void give_up(struct job *job, const struct hvd_err *why, int status)
+{
+	if (job->ending)
+		return;
+	hvd_log_err(job->log, why);
+	job->result->status = status;
+	end_all(job);
+}
+
+/* ---- news for the machine ---- */
+
+static struct news *add_news(struct job *job, enum news_kind kind, uint32_t id, int value)
+{
+	struct news *n = hvd_xcalloc(1, sizeof(*n));
+
+	n->kind = kind;
+	n->id = id;
+	n->value = value;
+	*job->last = n;
+	job->last = &n->next;
+	event_active(job->read_news, EV_TIMEOUT, 0);
+	return n;
+}
+
+static void set_tick(struct job *job)
+{
+	hvd_time due = hvd_machine_due(job->machine);
+
+	event_del(job->tick);
+	if (due && !job->ending) {
+		struct timeval tv = hvd_left_tv(due);
+
+		evtimer_add(job->tick, &tv);
+	}
+}
+
+static void tell_machine(struct job *job, struct news *n)
+{
+	hvd_time now = hvd_now();
+
+	switch (n->kind) {
+	case NEWS_HOST_HERE:
+		hvd_machine_host_here(job->machine, n->id, now);
+		break;
+	case NEWS_HOST_LOST:
+		hvd_machine_host_gone(job->machine, n->id, HVD_HOST_LOST, now);
+		break;
+	case NEWS_HOST_UNFIT:
+		hvd_machine_host_gone(job->machine, n->id, HVD_HOST_UNFIT, now);
+		break;
+	case NEWS_ARRIVED:
+		hvd_machine_arrived(job->machine, n->id, now);
+		break;
+	case NEWS_READY:
+		hvd_machine_ready(job->machine, n->id, now);
+		break;
+	case NEWS_EXITED:
+		hvd_machine_exited(job->machine, n->id, n->value, now);
+		break;
+	case NEWS_NOTIFIED:
+		hvd_machine_notified(job->machine, n->value != 0, now);
+		break;
+	case NEWS_HOSTS:
+		hvd_alloc_clear(&job->hosts);
+		free(job->jobs);
+		job->hosts = n->hosts;
+		job->jobs = n->jobs;
+		memset(&n->hosts, 0, sizeof(n->hosts));
+		n->jobs = NULL;
+		hvd_machine_hosts(job->machine, &job->hosts, now);
+		break;
+	}
+}
+
+static void drop_news(struct news *n)
+{
+	hvd_alloc_clear(&n->hosts);
+	free(n->jobs);
+	free(n);
+}
+
+static void on_news(evutil_socket_t fd, short what, void *arg)
+{
+	struct job *job = arg;
+
+	(void)fd;
+	(void)what;
+	while (job->first) {
+		struct news *n = job->first;
+
+		job->first = n->next;
+		if (!job->first)
+			job->last = &job->first;
+		if (!job->ending)
+			tell_machine(job, n);
+		drop_news(n);
+	}
+	set_tick(job);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct job *job = arg;
+
+	(void)fd;
+	(void)what;
+	hvd_machine_tick(job->machine, hvd_now());
+	set_tick(job);
+}
+
+/* ---- what the machine wants ---- */
+
+static void do_host_begin(uint32_t host, void *arg)
+{
+	struct job *job = arg;
+	const char *name = hvd_machine_host(job->machine, host);
+	int at = hvd_alloc_find(&job->hosts, name);
+	struct hvd_err why = {0};
+
+	hvd_verbose(job->log, "%s: starting its shim", name);
+	hvd_crew_expect(job->crew, host, name);
+	if (hvd_shims_start(job->shims, host, name, hvd_machine_slots(job->machine, host),
+			    at >= 0 && job->jobs ? job->jobs[at] : 0, &why) == 0)
+		return;
+	hvd_log_err(job->log, &why);
+	hvd_crew_forget(job->crew, host);
+	add_news(job, NEWS_HOST_UNFIT, host, 0);
+}
+
+static void do_host_end(uint32_t host, void *arg)
+{
+	struct job *job = arg;
+
+	hvd_verbose(job->log, "%s: ending its shim", hvd_machine_host(job->machine, host));
+	hvd_crew_forget(job->crew, host);
+	hvd_shims_release(job->shims, host, false);
+}
+
+static int layout_of(const struct hvd_machine *m, struct hvd_layout *layout, struct hvd_err *err)
+{
+	uint32_t n = hvd_machine_n_hosts(m);
+	char **names = hvd_xcalloc(n, sizeof(*names));
+	int *tasks = hvd_xcalloc(n, sizeof(*tasks)), **tids = hvd_xcalloc(n, sizeof(*tids)), rc;
+
+	for (uint32_t h = 0; h < n; h++) {
+		names[h] = hvd_xstrdup(hvd_machine_host(m, h));
+		tids[h] = hvd_xcalloc((size_t)hvd_machine_size(m), sizeof(**tids));
+	}
+	for (int r = 0; r < hvd_machine_size(m); r++) {
+		const struct hvd_worker *w = hvd_machine_member(m, r);
+
+		tids[w->host][w->slot] = r;
+		tasks[w->host]++;
+	}
+	rc = hvd_layout_from_tasks(layout, names, tasks, tids, (int)n, err);
+	for (uint32_t h = 0; h < n; h++) {
+		free(names[h]);
+		free(tids[h]);
+	}
+	free(names);
+	free(tasks);
+	free(tids);
+	return rc;
+}
+
+static void do_generation(void *arg)
+{
+	struct job *job = arg;
+	struct hvd_layout layout;
+	struct hvd_err why = {0};
+
+	hvd_desk_hush(job->desk);
+	if (layout_of(job->machine, &layout, &why) == 0)
+		hvd_crew_generation(job->crew, &layout);
+	else
+		give_up(job, &why, 1);
+}
+
+static void do_worker_start(const struct hvd_worker *w, void *arg)
+{
+	struct job *job = arg;
+
+	hvd_verbose(job->log, "%s: starting rank %d, local rank %d", hvd_machine_host(job->machine, w->host), w->rank,
+		    w->slot);
+	hvd_crew_start(job->crew, w->id, w->rank, hvd_machine_slots(job->machine, w->host));
+}
+
+static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
+{
+	struct job *job = arg;
+
+	hvd_verbose(job->log, "%s: ending local rank %d%s", hvd_machine_host(job->machine, w->host), w->slot,
+		    w->removed ? ", which is no longer part of the job" : "");
+	hvd_crew_stop(job->crew, w->host, w->id, at_once);
+}
+
+static void do_answer(void *arg)
+{
+	struct job *job = arg;
+
+	hvd_verbose(job->log, "generation %d begins, %.3f s after the start", hvd_machine_generation(job->machine),
+		    (double)(hvd_now() - job->began) / 1e9);
+	if (!job->result->started)
+		job->result->start_seconds = (double)(hvd_now() - job->began) / 1e9;
+	job->result->started = true;
+	hvd_desk_answer(job->desk, hvd_crew_layout(job->crew));
+}
+
+static void do_notify(uint32_t worker, void *arg)
+{
+	struct job *job = arg;
+
+	hvd_verbose(job->log, "telling rank 0 that hosts have changed");
+	hvd_desk_notify(job->desk, worker);
+}
+
+static void do_finish(const struct hvd_err *why, int status, void *arg)
+{
+	struct job *job = arg;
+
+	if (job->ending)
+		return;
+	if (why->code)
+		hvd_log_err(job->log, why);
+	job->result->status = status;
+	end_all(job);
+}
+
+/* ---- what the other parts say ---- */
+
+static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
+{
+	struct job *job = arg;
+
+	(void)err;
+	/* A rank waits for those that are still starting, however long that takes. */
+	hvd_rv_hold_ranks(rv, job->launch->options->elastic_timeout);
+	hvd_desk_open(job->desk, rv);
+	return 0;
+}
+
+static void on_came(uint32_t host, void *arg)
+{
+	hvd_shims_came(((struct job *)arg)->shims, host);
+}
+
+static void on_here(uint32_t host, void *arg)
+{
+	add_news(arg, NEWS_HOST_HERE, host, 0);
+}
+
+static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
+{
+	struct job *job = arg;
+
+	if (!job->ending) {
+		hvd_warn(job->log, "%s is left out: %s", hvd_machine_host(job->machine, host), why->msg);
+		if (*why->hint)
+			hvd_info(job->log, "%s", why->hint);
+		hvd_source_nudge(job->source);
+	}
+	hvd_shims_release(job->shims, host, true);
+	add_news(job, unfit ? NEWS_HOST_UNFIT : NEWS_HOST_LOST, host, 0);
+}
+
+static void on_exited(uint32_t worker, int status, void *arg)
+{
+	add_news(arg, NEWS_EXITED, worker, status);
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	give_up(arg, why, hvd_err_status(why));
+}
+
+static void on_arrived(uint32_t worker, void *arg)
+{
+	add_news(arg, NEWS_ARRIVED, worker, 0);
+}
+
+static void on_ready(uint32_t worker, void *arg)
+{
+	add_news(arg, NEWS_READY, worker, 0);
+}
+
+static void on_notified(bool heard, void *arg)
+{
+	add_news(arg, NEWS_NOTIFIED, 0, heard);
+}
+
+static void on_shim_lost(uint32_t host, const struct hvd_err *why, void *arg)
+{
+	struct job *job = arg;
+
+	if (job->ending)
+		return;
+	hvd_log_err(job->log, why);
+	hvd_crew_forget(job->crew, host);
+	hvd_source_nudge(job->source);
+	add_news(job, NEWS_HOST_LOST, host, 0);
+}
+
+static void on_none_left(void *arg)
+{
+	struct job *job = arg;
+
+	if (job->ending)
+		event_base_loopbreak(job->base);
+}
+
+static void on_hosts(const struct hvd_alloc *hosts, const uint32_t *jobs, void *arg)
+{
+	struct news *n = add_news(arg, NEWS_HOSTS, 0, 0);
+
+	for (int i = 0; i < hosts->n_hosts; i++)
+		hvd_alloc_add(&n->hosts, hosts->hosts[i].name, hosts->hosts[i].slots, NULL);
+	hvd_alloc_merge(&n->hosts);
+	n->jobs = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(*n->jobs));
+	memcpy(n->jobs, jobs, (size_t)hosts->n_hosts * sizeof(*n->jobs));
+}
+
+static void on_leaving(const char *host, double seconds, void *arg)
+{
+	hvd_info(((struct job *)arg)->log, "%s goes in %.0f s: its ranks leave it now", host, seconds);
+}
+
+/* ---- signals ---- */
+
+static void on_one_signal(struct job *job, int sig)
+{
+	if (sig == SIGCHLD) {
+		hvd_shims_reap(job->shims);
+	} else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP) {
+		if (!job->ending_signal) {
+			hvd_info(job->log, "%s: ending the ranks", sig == SIGINT ? "interrupted" : strsignal(sig));
+			job->ending_signal = sig;
+			job->result->status = 128 + sig;
+		}
+		end_all(job);
+	} else {
+		hvd_crew_signal(job->crew, sig);
+	}
+}
+
+static void on_signals(evutil_socket_t fd, short what, void *arg)
+{
+	struct signalfd_siginfo si;
+
+	(void)what;
+	while (read(fd, &si, sizeof(si)) == sizeof(si))
+		on_one_signal(arg, (int)si.ssi_signo);
+}
+
+static int catch_signals(struct job *job, struct hvd_err *err)
+{
+	static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
+		sigaddset(&set, caught[i]);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0 ||
+	    (job->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
+		return hvd_err_sys(err, "cannot watch for signals");
+	job->signals = event_new(job->base, job->signal_fd, EV_READ | EV_PERSIST, on_signals, job);
+	event_add(job->signals, NULL);
+	return 0;
+}
+
+/* ---- life ---- */
+
+bool hvd_elastic_asked(const struct hvd_options *o)
+{
+	return o->min_np > 0 || o->max_np > 0 || o->discovery_script || o->discover;
+}
+
+int hvd_elastic_prepare(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+
+	if (o->keep_going || o->run_func || hvd_options_mpi(o)) {
+		hvd_err_set(err, HVD_E_USAGE, "%s does not go with an elastic job",
+			    o->keep_going ? "--keep-going (-K0)"
+			    : o->run_func ? "--run-func"
+					  : "the MPI controller");
+		return hvd_err_hint(err, "leave it out, or --min-np, --max-np, --discover and --host-discovery-script");
+	}
+	if (o->rendezvous == HVD_RENDEZVOUS_BATCH) {
+		hvd_err_set(err, HVD_E_USAGE,
+			    "the rendezvous of an elastic job runs where hvdrun does, not on the first host");
+		return hvd_err_hint(err, "leave --rendezvous=batch out");
+	}
+	return 0;
+}
+
+static struct hvd_machine_opts machine_opts(const struct hvd_options *o, char *const *envp)
+{
+	const char *silent = hvd_envp_get(envp, "HVD_SILENT_SECONDS");
+	int np = hvd_options_np(o) > 0 ? hvd_options_np(o) : o->min_np > 0 ? o->min_np : 1;
+	struct hvd_machine_opts opts = {
+		.np = np,
+		.min_np = o->min_np > 0 ? o->min_np : np,
+		.max_np = o->max_np > 0 ? o->max_np : 0,
+		.reset_limit = o->reset_limit,
+		.elastic_timeout = o->elastic_timeout,
+		.cooldown_min = o->cooldown_min > 0 ? o->cooldown_min : 0,
+		.cooldown_max = o->cooldown_max > 0 ? o->cooldown_max : 0,
+		.silent_grace = SILENT_SECONDS,
+		.settle = SETTLE_SECONDS,
+	};
+
+	if (silent && atof(silent) > 0)
+		opts.silent_grace = atof(silent);
+	return opts;
+}
+
+static int make_session(struct job *job, struct hvd_err *err)
+{
+	struct hvd_identity identity = {.kind = HVD_ID_KEY};
+
+	job->opts->id_text = job->id_text;
+	if (job->backend->loopback || job->backend->by_stdin) {
+		snprintf(job->id_text, sizeof(job->id_text), "fd:%d", HVD_KEY_FD);
+		if (hvd_random(identity.key.b, HVD_KEY_LEN, err) != 0)
+			return -1;
+		job->key = identity.key;
+	} else if (hvd_identity_from(job->launch->options, &identity, job->id_text, err) != 0) {
+		return -1;
+	}
+	return hvd_session_create(&job->session, &identity, err);
+}
+
+static int begin_source(struct job *job, struct hvd_err *err)
+{
+	static const struct hvd_source_ops ops = {on_hosts, on_leaving, on_failed};
+	struct hvd_source_opts opts;
+	int rc = hvd_source_choose(job->launch, &opts, err);
+
+	if (rc == 0)
+		job->source = hvd_source_create(job->base, &opts, &ops, job, job->log, err);
+	hvd_source_opts_clear(&opts);
+	return rc == 0 && job->source ? 0 : -1;
+}
+
+static int begin(struct job *job, struct hvd_err *err)
+{
+	static const struct hvd_machine_ops machine_ops = {do_host_begin, do_host_end, do_generation, do_worker_start,
+							   do_worker_end, do_answer,   do_notify,     do_finish};
+	static const struct hvd_crew_ops crew_ops = {on_opened, on_came, on_here, on_gone, on_exited, on_failed};
+	static const struct hvd_desk_ops desk_ops = {on_arrived, on_ready, on_notified};
+	static const struct hvd_shims_ops shims_ops = {on_shim_lost, on_none_left};
+	struct hvd_machine_opts opts = machine_opts(job->launch->options, job->launch->envp);
+	struct hvd_boot boot;
+
+	job->procs_opts = (struct hvd_procs_opts){
+		.boot = job->boot, .key = &job->key, .nofile = hvd_raise_nofile(), .no_stdin = true};
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	hvd_strv_add(&job->opts->env, "HOROVOD_ELASTIC=1");
+	job->read_news = evtimer_new(job->base, on_news, job);
+	job->tick = evtimer_new(job->base, on_tick, job);
+	job->hard_end = evtimer_new(job->base, on_hard_end, job);
+	job->shims = hvd_shims_create(job->base, job->launch, job->backend, &job->procs_opts, &shims_ops, job);
+	job->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, job, job->log);
+	job->desk = hvd_desk_create(job->base, job->machine, &desk_ops, job, job->log);
+	if (make_session(job, err) != 0 || catch_signals(job, err) != 0)
+		return -1;
+	job->crew = hvd_crew_create(job->base, job->opts, &job->session, &crew_ops, job, job->log, err);
+	if (!job->crew)
+		return -1;
+	hvd_crew_boot(job->crew, &boot);
+	return hvd_boot_format(&boot, job->boot, err) == 0 && begin_source(job, err) == 0 ? 0 : -1;
+}
+
+/* A shim that was killed could not end what its ranks had started in sessions of their own. Its orphans are ours. */
+static void end_adopted(void)
+{
+	struct timespec moment = {.tv_nsec = 10000000};
+
+	for (int tries = 0; tries < ADOPTED_TRIES && hvd_kill_children() > 0; tries++) {
+		nanosleep(&moment, NULL);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+}
+
+static void cleanup(struct job *job)
+{
+	struct event *events[] = {job->read_news, job->tick, job->hard_end, job->signals};
+
+	hvd_source_destroy(job->source);
+	hvd_shims_destroy(job->shims);
+	end_adopted();
+	hvd_desk_destroy(job->desk);
+	hvd_crew_destroy(job->crew);
+	hvd_machine_destroy(job->machine);
+	while (job->first) {
+		struct news *n = job->first;
+
+		job->first = n->next;
+		drop_news(n);
+	}
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		if (events[i])
+			event_free(events[i]);
+	if (job->signal_fd >= 0)
+		close(job->signal_fd);
+	hvd_alloc_clear(&job->hosts);
+	free(job->jobs);
+	event_base_free(job->base);
+	explicit_bzero(&job->key, sizeof(job->key));
+}
+
+int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
+		    struct hvd_result *result, struct hvd_err *err)
+{
+	struct job job = {.launch = launch,
+			  .backend = backend,
+			  .opts = opts,
+			  .result = result,
+			  .log = launch->log,
+			  .signal_fd = -1,
+			  .began = hvd_now()};
+	int rc = 0;
+
+	memset(result, 0, sizeof(*result));
+	job.last = &job.first;
+	job.base = event_base_new();
+	if (!job.base)
+		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
+	rc = begin(&job, err);
+	if (rc == 0)
+		event_base_dispatch(job.base);
+	result->generations = hvd_machine_generation(job.machine);
+	result->seconds = (double)(hvd_now() - job.began) / 1e9;
+	cleanup(&job);
+	return rc;
+}

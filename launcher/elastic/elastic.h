@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * elastic.h - one elastic job of hvdrun, from the first host to the last rank.
+ *
+ * One event loop holds a source of hosts (source.h), the state machine
+ * (machine.h), the connections to the hosts' shims (crew.h), the workers'
+ * requests at the rendezvous (desk.h), the processes that run the shims, and
+ * the signals. It ends when the job has ended and no process is left.
+ */
+#ifndef HVD_ELASTIC_H
+#define HVD_ELASTIC_H
+
+#include "launcher/run.h"
+
+/* Does the user ask for an elastic job? */
+bool hvd_elastic_asked(const struct hvd_options *o);
+
+/* Instead of backend->prepare(): is all there that such a job needs? Sets launch->alloc to what is known of hosts
+ * before the start, which may be nothing. Refuses options that an elastic job does not go with. */
+int hvd_elastic_prepare(struct hvd_launch *launch, struct hvd_err *err);
+
+/* Run it on hosts where `backend` starts shims (one with add_host). As hvd_run(). */
+int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
+		    struct hvd_result *result, struct hvd_err *err);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shims.c - a launch of one host for each of them (procs.h). One that has ended is put away from the event loop. */
+#include "shims.h"
+
+#include "xalloc.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A shim that was told to end has its ranks' grace of five seconds, and then this. */
+#define RELEASE_SECONDS 8
+
+struct shim {
+	struct hvd_shims *owner;
+	struct shim *next;
+	uint32_t host;
+	struct hvd_launch launch;
+	struct hvd_procs *procs;
+	struct event *patience;
+	bool wanted, asked, over; /* asked: by SIGTERM */
+};
+
+struct hvd_shims {
+	struct event_base *base;
+	const struct hvd_launch *launch;
+	const struct hvd_backend *backend;
+	const struct hvd_procs_opts *opts;
+	const struct hvd_shims_ops *ops;
+	void *arg;
+	struct shim *first;
+	struct event *sweep;
+	unsigned running;
+};
+
+static void put_away(struct shim *s)
+{
+	hvd_procs_destroy(s->procs);
+	event_free(s->patience);
+	hvd_launch_clear(&s->launch);
+	free(s);
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_shims *shims = arg;
+
+	(void)fd;
+	(void)what;
+	for (struct shim **at = &shims->first; *at;) {
+		struct shim *s = *at;
+
+		if (!s->over) {
+			at = &s->next;
+			continue;
+		}
+		*at = s->next;
+		put_away(s);
+	}
+}
+
+static void on_ended(int status, void *arg)
+{
+	(void)status;
+	(void)arg;
+}
+
+static void on_lost(const struct hvd_err *why, void *arg)
+{
+	struct shim *s = arg;
+
+	if (s->wanted)
+		s->owner->ops->lost(s->host, why, s->owner->arg);
+	s->wanted = false;
+}
+
+static void on_all_ended(void *arg)
+{
+	struct shim *s = arg;
+	struct hvd_shims *shims = s->owner;
+
+	s->over = true;
+	s->wanted = false;
+	event_active(shims->sweep, EV_TIMEOUT, 0);
+	if (--shims->running == 0)
+		shims->ops->none_left(shims->arg);
+}
+
+static void on_patience(evutil_socket_t fd, short what, void *arg)
+{
+	struct timeval tv = {.tv_sec = RELEASE_SECONDS};
+	struct shim *s = arg;
+
+	(void)fd;
+	(void)what;
+	if (s->over)
+		return;
+	hvd_procs_signal(s->procs, s->asked ? SIGKILL : SIGTERM);
+	s->asked = true;
+	evtimer_add(s->patience, &tv);
+}
+
+int hvd_shims_start(struct hvd_shims *shims, uint32_t host, const char *name, int slots, uint32_t job,
+		    struct hvd_err *err)
+{
+	static const struct hvd_procs_ops ops = {.ended = on_ended, .lost = on_lost, .all_ended = on_all_ended};
+	struct shim *s = hvd_xcalloc(1, sizeof(*s));
+
+	s->owner = shims;
+	s->host = host;
+	s->launch = *shims->launch;
+	s->launch.procs = NULL;
+	s->launch.n_procs = 0;
+	s->launch.first_host = (int)host;
+	s->launch.job = job;
+	memset(&s->launch.alloc, 0, sizeof(s->launch.alloc));
+	memset(&s->launch.lsf, 0, sizeof(s->launch.lsf));
+	s->patience = evtimer_new(shims->base, on_patience, s);
+	if (hvd_alloc_add(&s->launch.alloc, name, slots, err) == 0) {
+		hvd_alloc_merge(&s->launch.alloc);
+		if (shims->backend->add_host(&s->launch, err) == 0) {
+			s->procs = hvd_procs_create(shims->base, &s->launch, shims->backend, shims->opts, &ops, s);
+			s->wanted = true;
+			if (hvd_procs_start(s->procs, err) == 0) {
+				s->next = shims->first;
+				shims->first = s;
+				shims->running++;
+				return 0;
+			}
+		}
+	}
+	hvd_err_host(err, name);
+	put_away(s);
+	return -1;
+}
+
+static struct shim *find(struct hvd_shims *shims, uint32_t host)
+{
+	struct shim *s = shims->first;
+
+	while (s && !(s->host == host && s->wanted))
+		s = s->next;
+	return s;
+}
+
+void hvd_shims_came(struct hvd_shims *shims, uint32_t host)
+{
+	struct shim *s = find(shims, host);
+
+	if (s)
+		hvd_procs_came(s->procs, 0);
+}
+
+void hvd_shims_release(struct hvd_shims *shims, uint32_t host, bool hard)
+{
+	struct timeval tv = {.tv_sec = RELEASE_SECONDS};
+	struct shim *s = find(shims, host);
+
+	if (!s)
+		return;
+	s->wanted = false;
+	s->asked = hard;
+	if (hard)
+		hvd_procs_signal(s->procs, SIGTERM);
+	evtimer_add(s->patience, &tv);
+}
+
+void hvd_shims_reap(struct hvd_shims *shims)
+{
+	for (struct shim *s = shims->first; s; s = s->next)
+		hvd_procs_reap(s->procs);
+}
+
+void hvd_shims_signal(struct hvd_shims *shims, int sig)
+{
+	for (struct shim *s = shims->first; s; s = s->next)
+		hvd_procs_signal(s->procs, sig);
+}
+
+unsigned hvd_shims_running(const struct hvd_shims *shims)
+{
+	return shims->running;
+}
+
+struct hvd_shims *hvd_shims_create(struct event_base *base, const struct hvd_launch *launch,
+				   const struct hvd_backend *backend, const struct hvd_procs_opts *opts,
+				   const struct hvd_shims_ops *ops, void *arg)
+{
+	struct hvd_shims *shims = hvd_xcalloc(1, sizeof(*shims));
+
+	shims->base = base;
+	shims->launch = launch;
+	shims->backend = backend;
+	shims->opts = opts;
+	shims->ops = ops;
+	shims->arg = arg;
+	shims->sweep = evtimer_new(base, on_sweep, shims);
+	return shims;
+}
+
+void hvd_shims_destroy(struct hvd_shims *shims)
+{
+	if (!shims)
+		return;
+	while (shims->first) {
+		struct shim *next = shims->first->next;
+
+		put_away(shims->first);
+		shims->first = next;
+	}
+	event_free(shims->sweep);
+	free(shims);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shims.h - the processes on this host that run the shims of an elastic job's hosts elsewhere: one for each host.
+ */
+#ifndef HVD_SHIMS_H
+#define HVD_SHIMS_H
+
+#include "launcher/procs.h"
+
+#include <stdint.h>
+
+struct hvd_shims;
+
+struct hvd_shims_ops {
+	/* The process of this host, which was still wanted, has ended; `why` says what that means. */
+	void (*lost)(uint32_t host, const struct hvd_err *why, void *arg);
+	void (*none_left)(void *arg); /* the last process has ended */
+};
+
+/* `launch` is what all hosts have in common; it and the others are not owned. */
+struct hvd_shims *hvd_shims_create(struct event_base *base, const struct hvd_launch *launch,
+				   const struct hvd_backend *backend, const struct hvd_procs_opts *opts,
+				   const struct hvd_shims_ops *ops, void *arg);
+void hvd_shims_destroy(struct hvd_shims *shims); /* ends what is left; NULL is fine */
+
+/* Start the shim of a host of that name and so many slots, in that Slurm job (0: ours). -1 with err set. */
+int hvd_shims_start(struct hvd_shims *shims, uint32_t host, const char *name, int slots, uint32_t job,
+		    struct hvd_err *err);
+void hvd_shims_came(struct hvd_shims *shims, uint32_t host);
+/* Not wanted any longer. The shim was told to end; `hard`: nobody could tell it. */
+void hvd_shims_release(struct hvd_shims *shims, uint32_t host, bool hard);
+
+void hvd_shims_reap(struct hvd_shims *shims); /* after SIGCHLD */
+void hvd_shims_signal(struct hvd_shims *shims, int sig);
+unsigned hvd_shims_running(const struct hvd_shims *shims);
+
+#endif

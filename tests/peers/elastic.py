@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A small elastic training, whose result does not depend on how many ranks there were when.
+
+Fits a network to made-up data in double precision. Every rank computes the
+gradient of its share of a batch, and the shares are summed, so that every
+batch is the same whoever takes part. Each line of the log says what a rank
+does: "epoch E batch B size N rank R pid P time T"; the last line of rank 0 is
+"loss X" over all data.
+
+usage: elastic.py LOG [--epochs N] [--batches N] [--pause SECONDS] [--at E:B:RANK:COMMAND]...
+
+--at   before this batch, that rank (by its number then; "any": rank 0 does it once) runs this shell command, in which
+       $PID is its own process. Once for each job: LOG.N is left behind as a mark.
+"""
+import argparse
+import os
+import subprocess
+import time
+
+import torch
+
+import horovod.torch as hvd
+
+SAMPLES, BATCH = 480, 48
+
+
+def data():
+    torch.manual_seed(11)
+    x = torch.rand(SAMPLES, 4, dtype=torch.float64) * 2 - 1
+    y = (torch.sin(3 * x[:, :1]) + x[:, 1:2] * x[:, 2:3] - 0.5 * x[:, 3:] ** 2) * 2
+    return x, y
+
+
+def once(path):
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        return True
+    except FileExistsError:
+        return False
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("log")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--pause", type=float, default=0.02)
+    parser.add_argument("--at", action="append", default=[])
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    hvd.init()
+
+    x, y = data()
+    torch.manual_seed(100 + hvd.rank())
+    model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    loss_of = torch.nn.MSELoss(reduction="sum")
+
+    def log(text):
+        with open(args.log, "a") as f:
+            f.write(text + "\n")
+
+    def disturb(epoch, batch):
+        for i, entry in enumerate(args.at):
+            e, b, rank, command = entry.split(":", 3)
+            mine = hvd.rank() == (0 if rank == "any" else int(rank))
+            if mine and (int(e), int(b)) == (epoch, batch) and once("%s.%d" % (args.log, i)):
+                log("event %d time %.3f" % (i, time.time()))
+                subprocess.run(command, shell=True, env=dict(os.environ, PID=str(os.getpid())))
+
+    @hvd.elastic.run
+    def train(state):
+        while state.epoch < args.epochs:
+            torch.manual_seed(1000 + state.epoch)
+            order = torch.randperm(SAMPLES)
+            while state.batch < args.batches:
+                disturb(state.epoch, state.batch)
+                at = (state.batch * BATCH) % SAMPLES
+                mine = order[at:at + BATCH][hvd.rank()::hvd.size()]
+                optimizer.zero_grad()
+                loss = loss_of(model(x[mine]), y[mine]) / BATCH
+                loss.backward()
+                for i, p in enumerate(model.parameters()):
+                    p.grad = hvd.allreduce(p.grad, op=hvd.Sum, name="grad.%d" % i)
+                optimizer.step()
+                log("epoch %d batch %d size %d rank %d pid %d time %.3f" %
+                    (state.epoch, state.batch, hvd.size(), hvd.rank(), os.getpid(), time.time()))
+                time.sleep(args.pause)
+                state.batch += 1
+                state.commit()
+            state.epoch += 1
+            state.batch = 0
+            state.commit()
+
+    train(hvd.elastic.TorchState(model=model, optimizer=optimizer, epoch=0, batch=0))
+    if hvd.rank() == 0:
+        with torch.no_grad():
+            log("loss %.12f" % (loss_of(model(x), y).item() / SAMPLES))
+
+
+main()
