@@ -57,7 +57,7 @@ struct hvd_source_ops {
 	/*
 	 * This host will go in about so many seconds: its job is being preempted or is near its time limit. Once for
 	 * each host; a list without it follows at once. Until then processes there run on, so ranks can leave it in
-	 * peace.
+	 * peace. But Slurm has sent SIGTERM to the steps of a job that is preempted: they must outlive that.
 	 */
 	void (*leaving)(const char *host, double seconds, void *arg);
 	/* The first discovery failed, which no later one would mend. Once, and nothing follows. Later failures are

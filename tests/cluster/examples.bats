@@ -93,6 +93,42 @@ passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
 	assert_no_leftovers
 }
 
+needs_elastic() {
+	if "$PRE/bin/hvdrun" --min-np=1 --dry-run true 2>&1 | grep -q 'not in this release'; then
+		skip "hvdrun has no elastic jobs"
+	fi
+}
+
+# submit elastic.sbatch: its ranks are no training, they say who they are.
+@test "elastic.sbatch: on the nodes of one job" {
+	needs_elastic
+	run on_login sbatch --wait --output=job.0.out "$EXAMPLES/elastic.sbatch" sh -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE"'
+	echo "$output"
+	[ "$status" -eq 0 ]
+	output=$(on_login cat job.0.out)
+	echo "$output"
+	[ "$(grep -o 'rank [0-7] of 8' <<<"$output" | sort -u | wc -l)" -eq 8 ]
+	assert_no_leftovers
+}
+
+# submit elastic-jobs.sbatch, submit elastic-companion.sbatch
+@test "elastic-jobs.sbatch and elastic-companion.sbatch: two jobs, one training" {
+	local companion
+	needs_elastic
+	companion=$(on_login sbatch --parsable --job-name=mine -p preempt "$EXAMPLES/elastic-companion.sbatch")
+	wait_for 20 on_login bash -c "squeue -h -t R -j $companion | grep -q ."
+	run on_login sbatch --wait --job-name=mine --output=job.0.out "$EXAMPLES/elastic-jobs.sbatch" \
+		sh -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE on $(hostname)"'
+	echo "$output"
+	[ "$status" -eq 0 ]
+	output=$(on_login cat job.0.out)
+	echo "$output"
+	[ "$(grep -o 'rank [0-3] of 4' <<<"$output" | sort -u | wc -l)" -eq 4 ]
+	[ "$(grep -o 'on hvdn[0-9]' <<<"$output" | sort -u | wc -l)" -eq 2 ]
+	# The training's end is the companion's.
+	assert_no_leftovers 15
+}
+
 @test "an example reports a training that fails" {
 	local script
 	for script in srun hvdrun; do
