@@ -31,6 +31,9 @@ struct hvd_cores {
 };
 /* Of this machine, as far as this process may use it; `machine` as above, or NULL. */
 int hvd_bind_cores(struct hvd_cores *out, const char *machine, struct hvd_err *err);
+/* Take what another has decided: "0,1:2,3" are the CPUs of ranks 0 and 1, n lists in all. An error also when this
+ * process may not run on any of them. */
+int hvd_bind_listed(struct hvd_binding *out, int n, const char *lists, struct hvd_err *err);
 void hvd_binding_clear(struct hvd_binding *b); /* NULL is fine */
 
 /* GPUs for ranks of this machine: as many as CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES

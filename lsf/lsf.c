@@ -358,3 +358,22 @@ void hvd_lsf_select(struct hvd_lsf *facts, const struct hvd_alloc *from, const s
 	facts->hosts = hosts;
 	facts->n_hosts = to->n_hosts;
 }
+
+char *hvd_lsf_cpus(const struct hvd_lsf_host *host, int ranks)
+{
+	size_t tasks = host->cpus.n, len = 0, task = 0;
+	char *text = NULL;
+	FILE *f;
+
+	if (ranks < 1 || tasks < (size_t)ranks || !(f = open_memstream(&text, &len)))
+		return NULL;
+	for (size_t rank = 0; rank < (size_t)ranks; rank++) {
+		fputs(rank ? ":" : "", f);
+		for (size_t end = (rank + 1) * tasks / (size_t)ranks; task < end; task++)
+			fprintf(f, "%s%s", host->cpus.v[task], task + 1 < end ? "," : "");
+	}
+	if (fclose(f) == 0)
+		return text;
+	free(text);
+	return NULL;
+}

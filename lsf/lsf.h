@@ -80,4 +80,8 @@ int hvd_alloc_from_lsf(struct hvd_alloc *out, struct hvd_lsf *facts, char *const
 /* What is known of the hosts of `from`, made to fit `to`, of which every host is one of `from`. */
 void hvd_lsf_select(struct hvd_lsf *facts, const struct hvd_alloc *from, const struct hvd_alloc *to);
 
+/* The CPUs of each of a host's ranks as LSF has bound its tasks: "0,1:2,3". With fewer ranks than tasks a rank gets
+ * those of several. NULL when LSF binds nothing there, or fewer tasks than there are ranks. Caller frees. */
+char *hvd_lsf_cpus(const struct hvd_lsf_host *host, int ranks);
+
 #endif

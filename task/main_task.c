@@ -41,7 +41,8 @@
 static const char usage[] =
 	"usage: hvd-task --plan | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | --host=N:NODES:NAME "
 	"--ranks=FIRST:COUNT [--stdin]] "
-	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind] -- COMMAND… | "
+	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind [--cpus=LIST:LIST…]] "
+	"-- COMMAND… | "
 	"hvd-task --serve | hvd-task --topology\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
 
@@ -64,15 +65,25 @@ struct args {
 static int parse(int argc, char **argv, struct args *args)
 {
 	static const struct option options[] = {
-		{"plan", no_argument, NULL, 'p'},        {"host", required_argument, NULL, 'h'},
-		{"ranks", required_argument, NULL, 'r'}, {"label", required_argument, NULL, 'l'},
-		{"timestamps", no_argument, NULL, 't'},  {"output-dir", required_argument, NULL, 'o'},
-		{"size", required_argument, NULL, 'n'},  {"bind", no_argument, NULL, 'b'},
-		{"mpi", required_argument, NULL, 'm'},   {"behind", no_argument, NULL, 'B'},
-		{"jsrun", required_argument, NULL, 'j'}, {"topology", no_argument, NULL, 'y'},
-		{"serve", no_argument, NULL, 's'},       {"stdin", no_argument, NULL, 'i'},
-		{"framed", no_argument, NULL, 'f'},      {"help", no_argument, NULL, '?' + 256},
-		{"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
+		{"plan", no_argument, NULL, 'p'},
+		{"host", required_argument, NULL, 'h'},
+		{"ranks", required_argument, NULL, 'r'},
+		{"label", required_argument, NULL, 'l'},
+		{"timestamps", no_argument, NULL, 't'},
+		{"output-dir", required_argument, NULL, 'o'},
+		{"size", required_argument, NULL, 'n'},
+		{"bind", no_argument, NULL, 'b'},
+		{"mpi", required_argument, NULL, 'm'},
+		{"behind", no_argument, NULL, 'B'},
+		{"jsrun", required_argument, NULL, 'j'},
+		{"topology", no_argument, NULL, 'y'},
+		{"serve", no_argument, NULL, 's'},
+		{"stdin", no_argument, NULL, 'i'},
+		{"cpus", required_argument, NULL, 'c'},
+		{"framed", no_argument, NULL, 'f'},
+		{"help", no_argument, NULL, '?' + 256},
+		{"version", no_argument, NULL, 'V'},
+		{NULL, 0, NULL, 0},
 	};
 	struct hvd_output_style *style = &args->opts.output;
 	int c;
@@ -103,6 +114,9 @@ static int parse(int argc, char **argv, struct args *args)
 			break;
 		case 'b':
 			args->opts.bind = true;
+			break;
+		case 'c':
+			args->opts.cpus = optarg;
 			break;
 		case 'B': /* by the front of this shim (front.h) */
 			args->behind = true;

@@ -198,9 +198,15 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 static void bind_for(struct hvd_ranks *ranks, int n)
 {
 	struct hvd_binding *bound = &ranks->bound;
+	struct hvd_err why = {0};
 
 	hvd_binding_clear(bound);
 	memset(bound, 0, sizeof(*bound));
+	if (ranks->opts->bind && ranks->opts->cpus) {
+		if (hvd_bind_listed(bound, n, ranks->opts->cpus, &why) == 0)
+			return;
+		hvd_warn(ranks->log, "ranks are bound as if the scheduler had said nothing: %s", why.msg);
+	}
 	if (ranks->opts->bind && n > 1 && (hvd_bind_split(bound, n, NULL) != 0 || bound->n == 0))
 		hvd_verbose(ranks->log, "ranks are not bound to cores: %s", bound->why ? bound->why : "hwloc failed");
 }

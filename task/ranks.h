@@ -24,6 +24,7 @@ struct hvd_ranks;
 struct hvd_ranks_opts {
 	char *const *argv; /* the user's command */
 	bool bind;         /* to disjoint cores */
+	const char *cpus;  /* those of each, see hvd_bind_listed(); NULL = all that there are, divided */
 	bool inherit;      /* ranks inherit all open descriptors: an MPI may have handed down some */
 	int number;        /* of a rank whose plan does not tell it (HOROVOD_RANK) */
 	bool stay;         /* ranks come and go by hvd_ranks_add and _end_one; none is needed for it to go on */

@@ -82,6 +82,7 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank,
 	const struct hvd_options *o = launch->options;
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
+	char *cpus = NULL;
 	struct hvd_strv shim;
 
 	hvd_launch_add_shim(launch, proc);
@@ -91,6 +92,9 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank,
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
 	if (!o->cpu_bind || strcmp(o->cpu_bind, "none") != 0)
 		hvd_strv_add(&proc->argv, "--bind");
+	if (index < launch->lsf.n_hosts && (cpus = hvd_lsf_cpus(&launch->lsf.hosts[index], host->slots)))
+		hvd_strv_addf(&proc->argv, "--cpus=%s", cpus);
+	free(cpus);
 	hvd_launch_add_command(launch, proc);
 	if (hvd_launch_is_local(host->name))
 		return;

@@ -117,6 +117,24 @@ dry=(--launcher=ssh --dry-run --json)
 	[ "$(sort <<<"$output")" = $'0 of 2\n1 of 2' ]
 }
 
+@test "ranks are bound as LSF has bound the tasks" {
+	local cpus cpu
+	cpus=$(awk '/Cpus_allowed_list/ { print $2 }' /proc/self/status)
+	cpu=${cpus%%[-,]*}
+	printf '%s\n' "b 5,6 0" "$HERE $cpu 0" "$HERE $cpu" >affinity
+	in_job "LSB_MCPU_HOSTS=$HERE 2 b 1" LSB_AFFINITY_HOSTFILE="$PWD/affinity" -- "${dry[@]}" true
+	[[ $output == *"--cpus=$cpu:$cpu"* ]]
+	[[ $output == *"--cpus=5,6 "* ]]
+	in_job "LSB_MCPU_HOSTS=$HERE 2" LSB_AFFINITY_HOSTFILE="$PWD/affinity" -- grep Cpus_allowed_list /proc/self/status
+	[ "$status" -eq 0 ]
+	[ "$(awk '{ print $2 }' <<<"$output")" = "$cpu"$'\n'"$cpu" ]
+	# another host's file: ranks start all the same
+	printf '%s\n' "$HERE 1022" "$HERE 1023" >affinity
+	in_job "LSB_MCPU_HOSTS=$HERE 2" LSB_AFFINITY_HOSTFILE="$PWD/affinity" -- echo here
+	[ "$output" = $'here\nhere' ]
+	[[ $stderr == *"as if the scheduler had said nothing: not all of the CPUs"* ]]
+}
+
 @test "a host whose name does not resolve is named" {
 	# ssh itself does not say it in a way that can be read.
 	printf '#!/bin/sh\nexit 255\n' >ssh

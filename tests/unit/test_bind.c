@@ -151,14 +151,45 @@ static void gpus_are_counted(void **state)
 	assert_int_equal(system(rm), 0);
 }
 
+static void listed_cpus_are_taken(void **state)
+{
+	static const char *const bad[] = {"",     "0",    "0:",   ":0",      "0:0:0", "0:x",
+					  "0,:0", "0 :0", "-1:0", "0:99999", "0:0x"};
+	struct hvd_binding b;
+	cpu_set_t before, after, one;
+	char both[64];
+	int cpu = 0;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	while (!CPU_ISSET(cpu, &before))
+		cpu++;
+	snprintf(both, sizeof(both), "%d:%d,%d", cpu, cpu, cpu);
+	assert_int_equal(hvd_bind_listed(&b, 2, both, NULL), 0);
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	assert_int_equal(b.n, 2);
+	assert_true(CPU_EQUAL(&b.sets[0], &one) && CPU_EQUAL(&b.sets[1], &one));
+	hvd_binding_clear(&b);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(hvd_bind_listed(&b, 2, bad[i], NULL), -1);
+		assert_int_equal(b.n, 0);
+		assert_non_null(b.why);
+		hvd_binding_clear(&b);
+	}
+	/* a CPU that no machine of today has: the kernel refuses it, and this process stays where it was */
+	assert_int_equal(hvd_bind_listed(&b, 2, "1023:1022", NULL), -1);
+	hvd_binding_clear(&b);
+	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+	assert_true(CPU_EQUAL(&before, &after));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(machines_are_divided),
-		cmocka_unit_test(ranks_stay_within_numa_nodes),
-		cmocka_unit_test(too_many_ranks_stay_unbound),
-		cmocka_unit_test(the_affinity_mask_is_honoured),
-		cmocka_unit_test(gpus_are_counted),
+		cmocka_unit_test(machines_are_divided),        cmocka_unit_test(ranks_stay_within_numa_nodes),
+		cmocka_unit_test(too_many_ranks_stay_unbound), cmocka_unit_test(the_affinity_mask_is_honoured),
+		cmocka_unit_test(listed_cpus_are_taken),       cmocka_unit_test(gpus_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

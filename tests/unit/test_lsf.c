@@ -265,6 +265,52 @@ static void the_affinity_file_is_read(void **state)
 	}
 }
 
+/* Every task's CPUs go to one rank, in order, and ranks differ by a task at most. */
+static void ranks_get_the_cpus_of_tasks(void **state)
+{
+	struct hvd_lsf_host host = {0};
+	char *text;
+
+	(void)state;
+	assert_null(hvd_lsf_cpus(&host, 1));
+	for (int tasks = 1; tasks <= 12; tasks++) {
+		hvd_strv_addf(&host.cpus, "%d", tasks - 1);
+		assert_null(hvd_lsf_cpus(&host, tasks + 1));
+		for (int ranks = 1; ranks <= tasks; ranks++) {
+			int next = 0, rank = 1, in_rank = 0;
+			char *p;
+
+			text = p = hvd_lsf_cpus(&host, ranks);
+			assert_non_null(text);
+			for (;; p++) {
+				assert_int_equal(strtol(p, &p, 10), next++);
+				in_rank++;
+				if (*p == ',')
+					continue;
+				assert_in_range(in_rank, tasks / ranks, (tasks + ranks - 1) / ranks);
+				in_rank = 0;
+				if (*p == '\0')
+					break;
+				assert_int_equal(*p, ':');
+				rank++;
+			}
+			assert_int_equal(next, tasks);
+			assert_int_equal(rank, ranks);
+			free(text);
+		}
+	}
+	hvd_strv_free(&host.cpus);
+	hvd_strv_add(&host.cpus, "0,1");
+	hvd_strv_add(&host.cpus, "4,5");
+	text = hvd_lsf_cpus(&host, 2);
+	assert_string_equal(text, "0,1:4,5");
+	free(text);
+	text = hvd_lsf_cpus(&host, 1);
+	assert_string_equal(text, "0,1,4,5");
+	free(text);
+	hvd_strv_free(&host.cpus);
+}
+
 static void a_thousand_hosts_are_read(void **state)
 {
 	size_t len = 0, room = 64000;
@@ -323,6 +369,7 @@ int main(void)
 		cmocka_unit_test(slots_are_gpus_where_they_are_known),
 		cmocka_unit_test(the_launch_node_is_left_out_where_there_is_one),
 		cmocka_unit_test(the_affinity_file_is_read),
+		cmocka_unit_test(ranks_get_the_cpus_of_tasks),
 		cmocka_unit_test(a_thousand_hosts_are_read),
 		cmocka_unit_test(facts_follow_the_hosts_that_are_used),
 	};
