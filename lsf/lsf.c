@@ -318,7 +318,7 @@ static int find(struct hvd_alloc *out, struct finder *f, struct hvd_err *err)
 int hvd_alloc_from_lsf(struct hvd_alloc *out, struct hvd_lsf *facts, char *const *envp,
 		       const struct hvd_alloc_lsf_opts *opts, struct hvd_err *err)
 {
-	struct hvd_lsf own, *know = facts ? facts : &own;
+	struct hvd_lsf own = {0}, *know = facts ? facts : &own;
 	struct finder f = {.envp = envp, .opts = opts, .facts = know};
 	int rc;
 
