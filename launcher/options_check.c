@@ -212,6 +212,9 @@ static void add_notes(struct hvd_options *o)
 	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
 		if (row->needs && o->source[i] && !hvd_options_on(o, row->needs))
 			hvd_strv_addf(&o->notes, "option --%s has no effect without --%s", row->name, row->needs);
+	if (o->disable_cache)
+		hvd_strv_add(&o->notes,
+			     "option --disable-cache has no effect: hosts are looked at anew by every launch");
 	if (o->hvd >= 0)
 		hvd_strv_addf(&o->notes, "option --%s is for srun's plugin and has no effect here",
 			      o->hvd ? "hvd" : "no-hvd");

@@ -317,6 +317,10 @@ static void test_own(void **state)
 	ok(&o, "hvdrun --selftest");
 	assert_int_equal(o.action, HVD_RUN);
 	hvd_options_free(&o);
+	ok(&o, "horovodrun --disable-cache -np 2 a");
+	assert_int_equal(o.notes.n, 1);
+	assert_non_null(strstr(o.notes.v[0], "--disable-cache has no effect"));
+	hvd_options_free(&o);
 	refused("hvdrun --hvd --no-hvd a", "--hvd and --no-hvd", "");
 	refused("hvdrun --launcher=x a", "\"x\" is not known", "auto|srun");
 	refused("hvdrun --start-timeout=0 a", "out of range", "");
