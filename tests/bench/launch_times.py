@@ -40,7 +40,7 @@ def main():
     print("%-28s %9s %9s %9s %7s" % ("command", "median s", "min s", "max s", "ratio"))
     for label, _ in commands:
         t = times[label]
-        print("%-28s %9.3f %9.3f %9.3f %7.2f" % (label, statistics.median(t), min(t), max(t),
+        print("%-28s %9.3f %9.3f %9.3f %7.3g" % (label, statistics.median(t), min(t), max(t),
                                                  statistics.median(t) / first))
 
 

@@ -74,7 +74,7 @@ def main():
     for label, _ in launchers:
         sums = [a + b for a, b in seen[label]]
         first = first or statistics.median(sums)
-        print("%-14s %9.3f %9.3f %9.3f %9.3f %9.3f %7.2f" % (
+        print("%-14s %9.3f %9.3f %9.3f %9.3f %9.3f %7.3g" % (
             label, statistics.median(a for a, _ in seen[label]), statistics.median(b for _, b in seen[label]),
             statistics.median(sums), min(sums), max(sums), statistics.median(sums) / first))
     return 0
