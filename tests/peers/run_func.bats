@@ -48,20 +48,28 @@ END
 teardown() { mend; }
 teardown_file() { cluster_down; }
 
-@test "in a batch job over several nodes" {
-    cat >"$(home)/job.py" <<'END'
-import hvdrun, work
-for line in hvdrun.run(work.train, (0.5,), num_proc=4): print(line)
-print(hvdrun.run(lambda: work.train(1.0), np=2))
-work.error(work.divide, np=4)
-work.error(work.die, np=4)
-END
+# job <TEXT: a Python script, submitted for two nodes; hvdrun and work are imported.
+job() {
+    { echo 'import hvdrun, work' && cat; } >"$(home)/job.py"
     submit -N2 --ntasks-per-node=2 --wrap "exec env PYTHONPATH='$PYTHONPATH' '$PY' job.py"
     exits 0
-    has "(0, 4, 0, 'hvdn1', 5.0)"$'\n'"(1, 4, 1, 'hvdn1', 5.0)"$'\n'"(2, 4, 0, 'hvdn2', 5.0)"$'\n'"(3, 4, 1, 'hvdn2', 5.0)"$'\n' \
-        "[(0, 2, 0, 'hvdn1', 3.0), (1, 2, 1, 'hvdn1', 3.0)]"$'\n' \
-        "RankError: rank 1 on hvdn1 None ZeroDivisionError(" \
-        "RankError: rank 1 on hvdn1 killed by signal 9 (SIGKILL) None"
+}
+
+@test "in a batch job over several nodes" {
+    job <<<'for line in hvdrun.run(lambda: work.train(0.5), num_proc=4): print(line)'
+    has "(0, 4, 0, 'hvdn1', 5.0)"$'\n'"(1, 4, 1, 'hvdn1', 5.0)"$'\n'"(2, 4, 0, 'hvdn2', 5.0)"$'\n'"(3, 4, 1, 'hvdn2', 5.0)"
+    assert_no_leftovers
+}
+
+@test "a rank that raises in a batch job: it is told from those that fail because of it" {
+    job <<<'work.error(work.divide, np=2, hosts="hvdn1:1,hvdn2:1")'
+    has "RankError: rank 1 on hvdn2 None ZeroDivisionError("
+    assert_no_leftovers
+}
+
+@test "a rank that is killed in a batch job, the same" {
+    job <<<'work.error(work.die, np=2, hosts="hvdn1:1,hvdn2:1")'
+    has "RankError: rank 1 on hvdn2 killed by signal 9 (SIGKILL) None"
     assert_no_leftovers
 }
 
