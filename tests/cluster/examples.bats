@@ -102,7 +102,7 @@ needs_elastic() {
 # submit elastic.sbatch: its ranks are no training, they say who they are.
 @test "elastic.sbatch: on the nodes of one job" {
 	needs_elastic
-	run on_login sbatch --wait --output=job.0.out "$EXAMPLES/elastic.sbatch" sh -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE"'
+	run on_login sbatch --wait --output=job.0.out "$EXAMPLES/elastic.sbatch" sh -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE"; sleep 3'
 	echo "$output"
 	[ "$status" -eq 0 ]
 	output=$(on_login cat job.0.out)
@@ -118,7 +118,7 @@ needs_elastic() {
 	companion=$(on_login sbatch --parsable --job-name=mine -p preempt "$EXAMPLES/elastic-companion.sbatch")
 	wait_for 20 on_login bash -c "squeue -h -t R -j $companion | grep -q ."
 	run on_login sbatch --wait --job-name=mine --output=job.0.out "$EXAMPLES/elastic-jobs.sbatch" \
-		sh -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE on $(hostname)"'
+		sh -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE on $(hostname)"; sleep 3'
 	echo "$output"
 	[ "$status" -eq 0 ]
 	output=$(on_login cat job.0.out)
