@@ -191,6 +191,37 @@ $(home)/a dir 'q'
     nobody_left
 }
 
+# ranks_are STATE HOST: both ranks there, with the first letter of ps's state.
+ranks_are() {
+    [[ $(as_root "$2" ps -u alice -o stat=,args= | awk '$2 == "bash" && $4 == "trap" { print substr($1, 1, 1) }' |
+        sort | uniq -c | tr -d ' ') == "2$1" ]]
+}
+
+@test "SIGTSTP stops the ranks on all hosts, SIGCONT continues them" {
+    local host
+    # A shell in between, as the program that enters the host stops when its child does.
+    begin on_login bash -c 'hvdrun --hosts "$@"; exit' - "$EIGHT" \
+        bash -c 'trap "exit 0" TERM; echo ready; while :; do sleep 0.2; done'
+    says_times 20 8 ready
+    on_host hvdlogin pkill -TSTP -x hvdrun
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do wait_for 10 ranks_are T "$host"; done
+    wait_for 10 is_stopped
+    on_host hvdlogin pkill -CONT -x hvdrun
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do wait_for 10 ranks_are S "$host"; done
+    on_host hvdlogin pkill -TERM -x hvdrun
+    ended 15
+    exits 143
+    nobody_left
+}
+is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
+
+@test "a host whose name nobody knows" {
+    run over_ssh hvdn1:1,no-such-host:1 true
+    exits 1
+    has "hvdrun: error: no-such-host: its name does not resolve on this host" "getent hosts no-such-host"
+    nobody_left
+}
+
 @test "a host that refuses, one that does not answer" {
     sshd_down hvdn4
     begin over_ssh "$EIGHT" true
