@@ -26,6 +26,7 @@
 #include "lsf/topology.h"
 #include "xalloc.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +57,7 @@ static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts
 {
 	int n = count_hosts(launch, err), status = 0, rc = -1;
 	struct hvd_strv argv = {0};
-	struct hvd_spawn spawn = {.path = "jsrun", .envp = launch->envp};
+	struct hvd_spawn spawn = {.path = "jsrun", .envp = launch->envp, .parent_death_signal = SIGTERM};
 	char *text, how[64];
 	size_t len;
 

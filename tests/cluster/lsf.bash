@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# An LSF job on the test cluster, with stand-ins for LSF's launchers; for bats files that have loaded helpers and
+# launch. The environment is that of a real job; LSF itself is not there. See tests/standins.
+
+STANDINS=$(cd "$(dirname "${BASH_SOURCE[0]}")/../standins" && pwd)
+
+# standins_up HOST…: what they need on each host; $STANDIN_DIR.
+standins_up() {
+    local host
+    STANDIN_DIR=$(cluster path)/standins
+    export STANDIN_DIR
+    mkdir -p "$STANDIN_DIR"
+    chmod 1777 "$STANDIN_DIR"
+    for host in "$@"; do standin_daemon "$host"; done
+}
+
+# standin_daemon HOST: unless it runs.
+standin_daemon() {
+    if as_root "$1" pgrep -f "standins/resd $STANDIN_DIR/$1.sock" >/dev/null; then return 0; fi
+    as_root "$1" rm -f "$STANDIN_DIR/$1.sock"
+    as_root "$1" "$STANDINS/resd" "$STANDIN_DIR/$1.sock" 3>&-
+}
+
+# installed NAME…: only these are in PATH; for in_job.
+installed() {
+    local name
+    JOB_PATH=$(cluster path)/standins/bin-$RANDOM
+    mkdir -p "$JOB_PATH"
+    for name in "$@"; do ln -s "$STANDINS/$name" "$JOB_PATH/$name"; done
+}
+
+# in_job CMD…: in a job of $JOB_HOSTS ("hvdn1 2 hvdn2 2"), whose script runs on its first host, in a session
+# and a group of its own and without input.
+in_job() {
+    local first=${JOB_HOSTS%% *}
+    HVD_PATH=$B/bin:$JOB_PATH cluster exec --host "$first" -- "$STANDINS/job" env LSB_JOBID=4711 LSB_JOBINDEX=0 \
+        LSB_JOBNAME=t LSB_QUEUE=normal LSB_MCPU_HOSTS="$JOB_HOSTS " LSB_SUB_HOST=hvdlogin LS_SUBCWD="$(home)" \
+        LSFUSER=alice STANDIN_DIR="$STANDIN_DIR" "$@" </dev/null
+}
+
+# begin_job CMD…: in the background, see begin; nothing of what was begun before is taken for its output.
+begin_job() {
+    : >"$BATS_TEST_TMPDIR/out"
+    begin in_job "$@"
+}
+
+# job_signal SIGNAL…: to the job's process group, as bkill and bstop do.
+job_signal() {
+    local host=${JOB_HOSTS%% *} signal leader
+    leader=$(as_root "$host" pgrep -u alice -o -x hvdrun)
+    # The shell's own kill: the program takes a small group for a signal's number.
+    for signal in "$@"; do
+        as_root "$host" bash -c 'kill -s "$1" -- "-$(ps -o pgid= -p "$2" | tr -d " ")"' bash "$signal" "$leader"
+    done
+}
+
+# called NAME: how often a launcher was; called NAME TEXT: with this in argv or environment, as JSON has it.
+called() { grep -cF -e "${2-}" "$STANDIN_DIR/calls.$1" 2>/dev/null; }
+forget_calls() { as_root hvdlogin rm -f "$STANDIN_DIR"/calls.*; }
+
+# Nothing but the daemons, those of the stand-ins among them, and no file of a launch.
+job_left_behind() {
+    cluster leftovers | grep -vE 'process +[0-9]+ root +.*standins/resd '
+    find /tmp -maxdepth 1 -name 'hvdrun-*' -newer "$STANDIN_DIR" -printf 'file %p\n'
+}
+job_clean() { [[ ! $(job_left_behind) ]]; }
+nothing_left() {
+    wait_for "${1:-10}" job_clean || { job_left_behind && return 1; }
+}

@@ -1,0 +1,382 @@
+#!/usr/bin/env bats
+# hvdrun in an LSF job: jsrun, blaunch and lsrun are stand-ins, which run the ranks for real on the test hosts.
+
+load helpers
+load launch
+load lsf
+
+ALL="hvdn1 hvdn2 hvdn3"
+
+setup_file() {
+    suite_up --nodes 3
+    # shellcheck disable=SC2086 # a list
+    standins_up hvdlogin $ALL
+}
+teardown_file() { cluster_down; }
+setup() { with blaunch; }
+teardown() {
+    local host
+    for host in hvdlogin $ALL; do as_root "$host" pkill -KILL -u alice || true; done
+    cluster_mend
+    for host in hvdlogin $ALL; do standin_daemon "$host"; done
+    forget_calls
+}
+
+# with NAME: a job of six slots on three hosts, with that launcher. jsrun's job has a launch node.
+with() {
+    JOB_HOSTS="hvdn1 2 hvdn2 2 hvdn3 2"
+    if [[ $1 == jsrun ]]; then JOB_HOSTS="hvdlogin 1 $JOB_HOSTS"; fi
+    installed "$@"
+}
+EACH="jsrun blaunch lsrun"
+
+sixth() { in_job hvdrun "$@"; }
+ranks_say() { sort -n <<<"$output"; }
+
+@test "the self-test through each launcher, and who is where" {
+    local each
+    for each in $EACH; do
+        with "$each"
+        run sixth hvd-selftest --quick
+        selftest_ok 6 3
+        run sixth bash -c 'echo "$HOROVOD_RANK $HOROVOD_LOCAL_RANK $HOROVOD_CROSS_RANK $HOROVOD_HOSTNAME $(hostname)"'
+        exits 0
+        [[ $(ranks_say) == "0 0 0 hvdn1 hvdn1
+1 1 0 hvdn1 hvdn1
+2 0 1 hvdn2 hvdn2
+3 1 1 hvdn2 hvdn2
+4 0 2 hvdn3 hvdn3
+5 1 2 hvdn3 hvdn3" ]] || { echo "$each: $output" && return 1; }
+        [[ $(called "$each") -ge 2 ]]
+        nothing_left
+    done
+}
+
+@test "fewer ranks, hosts of the job only, and which launcher is taken" {
+    local each
+    for each in $EACH; do
+        with "$each"
+        run sixth -np 3 bash -c 'echo "$HOROVOD_RANK $(hostname) $HOROVOD_SIZE"'
+        exits 0
+        [[ $(ranks_say) == "0 hvdn1 3
+1 hvdn1 3
+2 hvdn2 3" ]] || { echo "$each: $output" && return 1; }
+        run sixth --hosts hvdn3:1,hvdn2:2 bash -c 'echo "$HOROVOD_RANK $(hostname)"'
+        exits 0
+        [[ $(ranks_say) == "0 hvdn3
+1 hvdn2
+2 hvdn2" ]] || { echo "$each: $output" && return 1; }
+        run sixth --hosts hvdn4:1 true
+        exits 2
+        has "host hvdn4 is not in this allocation"
+    done
+    with jsrun blaunch lsrun
+    run sixth --dry-run true
+    has "# backend: jsrun"
+    with blaunch lsrun
+    run sixth --dry-run true
+    has "# backend: blaunch"
+    run sixth --launcher=lsrun --dry-run true
+    has "# backend: lsrun"
+    run sixth --launcher=jsrun true
+    exits 2
+    has "jsrun is not in PATH"
+    with
+    run sixth true
+    exits 2
+    has "none of LSF's launchers (jsrun, blaunch, lsrun) is in PATH" "profile.lsf" "--launcher=ssh"
+    JOB_HOSTS="hvdn1 2"
+    run sixth hvd-selftest --quick
+    selftest_ok 2 1
+}
+
+@test "words, environment, directory and input arrive exactly" {
+    local each value=$'two\nlines, \'single\' "double" $(x) `y` \\ \t!* end' big
+    big=$(head -c 100000 /dev/zero | tr '\0' x)
+    as_root hvdlogin mkdir -p "$(home)/a dir 'q'"
+    script look.py <<'END'
+import os, sys
+if os.environ["HOROVOD_RANK"] == "3":
+    print(repr(os.environ["HVD_T_VALUE"]))
+    print(os.getcwd())
+    print(len(os.environ["HVD_T_BIG"]), sorted(n for n in os.environ if n in ("CUDA_VISIBLE_DEVICES", "SLURM_HVD_BOOT")))
+    print(sys.argv[1:], sys.stdin.read() == "")
+END
+    for each in $EACH; do
+        with "$each"
+        run in_job env HVD_T_VALUE="$value" HVD_T_BIG="$big" bash -c "cd 'a dir '\\''q'\\'; exec hvdrun python3 ../look.py \"\$@\"" \
+            bash "a b" '*' '$HOME' "it's" ''
+        exits 0
+        [[ $output == "$(python3 -c 'import sys; print(repr(sys.argv[1]))' "$value")
+$(home)/a dir 'q'
+100000 []
+['a b', '*', '\$HOME', \"it's\", ''] True" ]] || { echo "$each: $output" && return 1; }
+    done
+    # Input goes to rank 0; what an lsrun or a blaunch carries has no secret in it.
+    for each in blaunch lsrun; do
+        with "$each"
+        output=$(HVD_PATH=$B/bin:$JOB_PATH cluster exec --host hvdn1 -- env LSB_JOBID=1 LSB_HOSTS="hvdn2 hvdn3" \
+            STANDIN_DIR="$STANDIN_DIR" hvdrun bash -c 'wc -l | sed "s/^/$HOROVOD_RANK /"' < <(seq 50000))
+        [[ $(ranks_say) == "0 50000
+1 0" ]] || { echo "$each: $output" && return 1; }
+        [[ $(called "$each" "SLURM_HVD_BOOT") -eq 0 ]]
+    done
+    nothing_left
+}
+
+@test "exit codes: a rank that fails ends the others, though a launcher loses statuses" {
+    local each
+    export STANDIN_STATUS=lost
+    for each in $EACH; do
+        with "$each"
+        begin_job hvdrun bash -c '[ $HOROVOD_RANK = 3 ] && exit 7; setsid sleep 48 & sleep 50'
+        ended 20
+        exits 7
+        has "rank 3 on hvdn2 failed first: exit code 7"
+        has_not "ended before"
+        run sixth bash -c '[ $HOROVOD_RANK = 1 ] && kill -9 $$; sleep 50'
+        exits 137
+        has "rank 1 on hvdn1 failed first: killed by signal 9"
+        begin_job hvdrun no-such-command
+        ended 20
+        exits 127
+        run sixth --keep-going bash -c 'exit $((HOROVOD_RANK == 2 ? 3 : 0))'
+        exits 3
+        nothing_left
+    done
+}
+
+@test "bkill: INT, TERM and KILL end everything on all hosts" {
+    local each signal status_of
+    for each in $EACH; do
+        with "$each"
+        for signal in INT TERM KILL; do
+            begin_job hvdrun bash -c 'echo ready; setsid sleep 47 & trap "" INT; sleep 50; sleep 50'
+            says_times 20 6 ready
+            job_signal "$signal"
+            ended 20
+            case $signal in INT) status_of=130 ;; TERM) status_of=143 ;; KILL) status_of=137 ;; esac
+            exits "$status_of"
+            has_not "failed first"
+            nothing_left 15
+        done
+    done
+}
+
+@test "bkill while the launch is under way" {
+    local each
+    for each in $EACH; do
+        with "$each"
+        fault node-freeze hvdn3
+        begin_job hvdrun echo unlikely
+        if [[ $each == jsrun ]]; then wait_for 15 called jsrun topology; else wait_for 15 runs_on hvdn2 hvd-task; fi
+        job_signal INT
+        ended 25
+        exits 130
+        has_not unlikely
+        fault clear
+        nothing_left 20
+    done
+}
+
+counts() { [[ $(wc -l <"$OUT") -gt $1 ]]; }
+
+@test "bstop and bresume reach the ranks on all hosts" {
+    local each now
+    for each in $EACH; do
+        with "$each"
+        begin_job hvdrun bash -c 'trap "exit 0" TERM; while :; do echo tick $HOROVOD_RANK; sleep 0.2; done'
+        says 20 "tick 5"
+        job_signal TSTP
+        wait_for 10 stopped_on hvdn1 hvdn2 hvdn3
+        job_signal STOP
+        now=$(wc -l <"$OUT")
+        sleep 1
+        [[ $(wc -l <"$OUT") -le $((now + 6)) ]]
+        job_signal CONT
+        wait_for 10 counts $((now + 30))
+        job_signal TERM
+        ended 20
+        nothing_left
+    done
+}
+# stopped_on HOST…: all ranks there.
+stopped_on() {
+    local host
+    for host in "$@"; do
+        [[ $(as_root "$host" bash -c 'ps -C bash -o stat=,args= | grep "tick .HOROVOD" | grep -v hvdrun | cut -c1 | sort | uniq -c | tr -d " "') == 2T ]] ||
+            return 1
+    done
+}
+
+@test "a host that is lost is named, and the job ends" {
+    local each
+    for each in $EACH; do
+        with "$each"
+        begin_job hvdrun bash -c 'echo ready; sleep 100'
+        says_times 20 6 ready
+        fault node-kill hvdn3
+        ended 45
+        [[ $status -ne 0 ]]
+        has hvdn3
+        has_not "sinfo"
+        fault clear
+        # shellcheck disable=SC2086
+        for host in $ALL; do standin_daemon "$host"; done
+        nothing_left 15
+    done
+}
+
+@test "a launcher that fails, or is killed, for one of the hosts" {
+    export STANDIN_FAIL=hvdn3
+    with blaunch
+    run sixth --start-timeout 20 echo unlikely
+    exits 1
+    has "hvdn3: its blaunch ended before its ranks did: exit code 255" "blaunch hvdn3 hostname" "cannot connect"
+    has_not unlikely
+    with lsrun
+    run sixth --start-timeout 20 echo unlikely
+    exits 1
+    has "hvdn3: its lsrun ended before its ranks did: exit code 0" "lsrun -m hvdn3 -- hostname" "unknown host"
+    unset STANDIN_FAIL
+    local each
+    for each in blaunch lsrun; do
+        with "$each"
+        begin_job hvdrun bash -c 'echo ready; sleep 50'
+        says_times 20 6 ready
+        as_root hvdn1 pkill -KILL -u alice -f "$each .*hvdn2"
+        ended 20
+        [[ $status -ne 0 ]]
+        has "hvdn2"
+        nothing_left
+    done
+}
+
+@test "hvdrun or jsrun killed, and jsrun's tasks go on: they end all the same" {
+    local who
+    with jsrun
+    export STANDIN_JSRUN=orphans
+    for who in hvdrun jsrun; do
+        begin_job hvdrun bash -c 'echo ready; setsid sleep 47 & sleep 50'
+        says_times 20 6 ready
+        if [[ $who == jsrun ]]; then
+            as_root hvdlogin pkill -KILL -u alice -f standins/.*/jsrun
+        else
+            as_root hvdlogin pkill -KILL -u alice -x hvdrun
+        fi
+        ended 20
+        if [[ $who == jsrun ]]; then
+            exits 1
+            has "jsrun ended before its ranks did: killed by signal 9"
+        else
+            exits 137
+        fi
+        nothing_left 15
+    done
+}
+
+@test "hvdrun killed outright: no process is left anywhere with blaunch and lsrun" {
+    local each
+    for each in blaunch lsrun; do
+        with "$each"
+        begin_job hvdrun bash -c 'echo ready; setsid sleep 47 & sleep 50'
+        says_times 20 6 ready
+        as_root hvdn1 pkill -KILL -u alice -x hvdrun
+        ended 20
+        exits 137
+        nothing_left 15
+    done
+}
+
+@test "jsrun: what does not agree, or fails, is said" {
+    with jsrun
+    STANDIN_JSRUN=rank+1 run sixth --start-timeout 15 echo unlikely
+    exits 1
+    has "PMIX_RANK says that this is rank 0, OMPI_COMM_WORLD_RANK that it is 1"
+    has_not unlikely
+    STANDIN_JSRUN=backwards run sixth --start-timeout 15 echo unlikely
+    [[ $status -ne 0 ]]
+    has "hvdn"
+    has_not unlikely
+    STANDIN_JSRUN=fail run sixth echo unlikely
+    exits 1
+    has "jsrun ended before its ranks did: exit code 210" "Remote JSM server" "--erf FILE --dry-run"
+    STANDIN_JSRUN=no-pmix run sixth hvd-selftest --quick
+    selftest_ok 6 3
+    # More ranks than a host has CPUs.
+    run sixth --slots-per-host 3 true
+    exits 2
+    has "hvdn1: " "2 cores with 1 hardware threads each, too few for 3 ranks" "--binding-args"
+    run in_job env JSM_NAMESPACE_RANK=0 hvdrun true
+    [[ $status -ne 0 ]]
+    has jsrun
+    nothing_left
+}
+
+@test "jsrun: the resource file, by hand and by the launch" {
+    with jsrun
+    run sixth --erf by-hand --dry-run true
+    exits 0
+    has "jsrun --erf_input by-hand"
+    [[ $(stat -c %a "$(home)/by-hand") == 600 ]]
+    [[ $(sed -n '$p' "$(home)/by-hand") == "rank: 5: { hostname: hvdn3; cpu: {1} ; gpu: * ; mem: * }" ]]
+    run in_job jsrun --erf_input by-hand bash -c 'echo "$JSM_NAMESPACE_RANK $(hostname) $STANDIN_CPUS"'
+    exits 0
+    [[ $(ranks_say) == "0 hvdn1 0
+1 hvdn1 1
+2 hvdn2 0
+3 hvdn2 1
+4 hvdn3 0
+5 hvdn3 1" ]] || { echo "$output" && return 1; }
+    # LSF's own binding is kept, by the kernel's numbers.
+    printf 'hvdlogin 7\nhvdn1 0,1\nhvdn1 2\nhvdn2 4\nhvdn2 5\nhvdn3 1\nhvdn3 0\n' >"$(home)/affinity"
+    run in_job env LSB_AFFINITY_HOSTFILE="$(home)/affinity" hvdrun bash -c 'echo "$HOROVOD_RANK $STANDIN_CPUS"'
+    exits 0
+    [[ $(ranks_say) == "0 0,1
+1 2
+2 4
+3 5
+4 1
+5 0" ]] || { echo "$output" && return 1; }
+    run sixth --erf /nonexistent/erf true
+    exits 2
+    has "cannot write /nonexistent/erf"
+    run sixth --erf erf --launcher=blaunch true
+    exits 2
+    has "--erf is for jsrun"
+    nothing_left
+}
+
+@test "jsrun: arguments for binding and for MPI, output in files" {
+    with jsrun
+    run sixth --dry-run --jsrun --tcp --mpi-args='-gpu "a b"' --binding-args '-n 6 -a 1 --bind "packed:2"' --output-filename out prog arg
+    exits 0
+    has "jsrun -n 6 -a 1 --bind packed:2 --smpiargs '-tcp -gpu \"a b\"' --stdio_stdout $(home)/out/stdout --stdio_stderr $(home)/out/stderr"
+    has_not "--erf_input" "--output-dir"
+    run sixth --jsrun --output-filename out bash -c 'echo "said $HOROVOD_CONTROLLER $JSM_NAMESPACE_RANK ${HOROVOD_RANK-none} ${NCCL_SOCKET_IFNAME:+nics}"; echo told >&2'
+    exits 0
+    [[ $(sort "$(home)/out/stdout") == "$(printf 'said mpi %d none nics\n' {0..5})" ]] || { head "$(home)"/out/* && return 1; }
+    [[ $(grep -c told "$(home)/out/stderr") -eq 6 ]]
+    run in_job bash -c 'exec -a horovodrun hvdrun --output-filename gloo bash -c "echo said; echo told >&2"'
+    exits 0
+    has "[0]<stdout>:said" "[5]<stderr>:told"
+    [[ $(cat "$(home)"/gloo/rank.5/stdout) == *said* ]]
+    nothing_left
+}
+
+@test "LSF's host file, empty or unreadable" {
+    local each
+    : >"$(home)/empty"
+    printf 'hvdn1\nhvdn2\n' >"$(home)/two"
+    for each in blaunch lsrun; do
+        with "$each"
+        run in_job env LSB_DJOB_HOSTFILE="$(home)/two" hvdrun hvd-selftest --quick
+        selftest_ok 2 2
+        for file in empty missing; do
+            run in_job env LSB_DJOB_HOSTFILE="$(home)/$file" hvdrun hvd-selftest --quick
+            selftest_ok 6 3
+            has "LSB_DJOB_HOSTFILE cannot be used"
+        done
+    done
+    nothing_left
+}
