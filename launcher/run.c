@@ -316,10 +316,14 @@ static void on_one_signal(struct run *run, const struct signalfd_siginfo *si)
  * SIGSTOP next). SIGCONT wakes it, and is then passed on. */
 static void on_pause(evutil_socket_t fd, short what, void *arg)
 {
+	sigset_t waiting;
+
 	(void)fd;
 	(void)what;
 	(void)arg;
-	raise(SIGSTOP);
+	/* Stopped and woken by others before this was due? SIGCONT is about to be read then. */
+	if (sigpending(&waiting) != 0 || !sigismember(&waiting, SIGCONT))
+		raise(SIGSTOP);
 }
 
 static void on_signals(evutil_socket_t fd, short what, void *arg)
