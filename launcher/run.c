@@ -28,6 +28,8 @@
 /* A host whose shim went without a word is lost when the launch still goes on after this. srun may wait for such a
  * host's tasks for ever. */
 #define LOST_HOST_SECONDS 3
+/* How long an MPI may take to end the ranks after one has failed, before it is asked to. */
+#define MPI_END_SECONDS 3
 /* How long a backend may take to end its processes before it is killed itself. */
 #define END_SECONDS 10
 
@@ -122,6 +124,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 
 static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
 {
+	struct timeval tv = {.tv_sec = MPI_END_SECONDS};
 	struct run *run = arg;
 	char text[64];
 
@@ -143,6 +146,8 @@ static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
 	hvd_error(run->log, "rank %u on %s failed first: %s; ending the other ranks", rank, host, text);
 	if (shims_end(run))
 		end_all(run); /* otherwise the backend does it: it sees the same end */
+	else if (run->backend->signals_end)
+		evtimer_add(run->soft_end, &tv); /* though hydra's launcher has been seen to wait for ever */
 }
 
 static void on_lost_host(evutil_socket_t fd, short what, void *arg)
