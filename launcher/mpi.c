@@ -190,15 +190,16 @@ static int ranks_per_host(enum hvd_mpi mpi, const struct hvd_alloc *hosts, struc
 {
 	int n = hosts->n_hosts, each = hosts->hosts[0].slots;
 
-	for (int i = 1; i < n; i++)
-		if (hosts->hosts[i].slots > each || (hosts->hosts[i].slots < each && i < n - 1)) {
-			hvd_err_set(err, HVD_E_USAGE,
-				    "%s takes the same number of slots on every host, and %s has %d, %s %d",
-				    hvd_mpi_name(mpi), hosts->hosts[0].name, each, hosts->hosts[i].name,
-				    hosts->hosts[i].slots);
-			hvd_err_hint(err, "ask for equal slots (--hosts, --slots-per-host), or use Open MPI or Gloo");
-			return -1;
-		}
+	for (int i = 1; i < n; i++) {
+		int slots = hosts->hosts[i].slots;
+
+		if (slots == each || (slots < each && i == n - 1))
+			continue;
+		hvd_err_set(err, HVD_E_USAGE, "%s takes the same number of slots on every host, and %s has %d, %s %d",
+			    hvd_mpi_name(mpi), hosts->hosts[0].name, each, hosts->hosts[i].name, slots);
+		hvd_err_hint(err, "ask for equal slots (--hosts, --slots-per-host), or use Open MPI or Gloo");
+		return -1;
+	}
 	return each;
 }
 
