@@ -157,6 +157,7 @@ check-cluster: all $(test_tools)  ## every test on a real Slurm on this machine 
 .PHONY: peers check-peers
 peers:  ## install Horovod for the tests that need it, outside of this folder; some minutes
 	@tests/peers/install.sh
+	@tests/peers/install.sh --mpi
 
 check-peers: all $(test_tools)  ## every test with real Horovod: make peers first
 	@B='$(B)' tests/run $(peers_bats)

@@ -27,8 +27,9 @@ teardown() { cluster_mend; }
 # submit SCRIPT [OPTION OF sbatch]...: wait for it; what it wrote is then in $output, its status in $status.
 submit() {
 	local script=$1
+	[[ ${COMMAND-} ]] || local COMMAND=(hvd-selftest --quick)
 	shift
-	run on_login sbatch --wait --output=job.%a.out "$@" "$EXAMPLES/$script" hvd-selftest --quick
+	run on_login sbatch --wait --output=job.%a.out "$@" "$EXAMPLES/$script" "${COMMAND[@]}"
 	echo "$output"
 	local state=$status
 	output=$(on_login bash -c 'cat job.*.out; rm -f job.*.out')
@@ -58,6 +59,14 @@ passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
 	[ "$status" -eq 0 ]
 	passed "8 ranks on 4 hosts" 1
 	assert_no_leftovers
+}
+
+@test "mpi.sbatch: workers of MPI, by mpirun" {
+	local COMMAND=(printenv HOROVOD_CONTROLLER)
+	command -v mpirun.openmpi >/dev/null || skip "Open MPI is not installed: scripts/install-deps --test"
+	HVD_MPIRUN=mpirun.openmpi submit mpi.sbatch
+	[ "$status" -eq 0 ]
+	[ "$(grep -c ">:mpi$" <<<"$output")" -eq 8 ]
 }
 
 @test "steps.sbatch: several steps in one job, two of them at once" {

@@ -10,14 +10,14 @@
 #   teardown()      { mend; }
 #   teardown_file() { cluster_down; }
 
-# peers: sets PY, Python with Horovod, and HERE, this folder. Horovod is
+# peers [--mpi]: sets PY, Python with Horovod, and HERE, this folder. Horovod is
 # installed by install.sh, before the tests. Where that was not done, or was not
 # possible, they are skipped; where it went wrong, they fail.
 peers() {
     local install=$BATS_TEST_DIRNAME/install.sh dir status reason name
     export PEERS_WHY='' CLUSTER_WHY=''
-    dir=$("$install" --where) || return 1
-    if ! "$install" --check; then
+    dir=$("$install" "$@" --where) || return 1
+    if ! "$install" "$@" --check; then
         if [[ ! -e $dir/why-not ]]; then
             PEERS_WHY="Horovod is not installed for this: make peers does it"
             return 0

@@ -1,0 +1,258 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016 # for the shells of the ranks
+# Ranks that an MPI starts: real Open MPI and MPICH, inside a Slurm job and on one machine. Of IBM Spectrum MPI and Intel
+# MPI only command lines are tested (tests/unit/test_mpi.c): they cannot be installed here.
+
+load helpers
+load launch
+
+TTY=$BATS_TEST_DIRNAME/on_tty
+
+# All hosts share one /tmp, where Slurm's PMIx plugin would meet those of the other hosts.
+setup_file() {
+    suite_up --nodes 4 --slurm-conf TmpFS=/run
+    local program
+    program=$(home)/ring
+    cat >"$program.c" <<'END'
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+	char host[MPI_MAX_PROCESSOR_NAME];
+	int rank, size, sum, len;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	MPI_Get_processor_name(host, &len);
+	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	printf("rank %d of %d on %s: sum %d\n", rank, size, host, sum);
+	fflush(stdout);
+	if (argc > 1 && strcmp(argv[1], "abort") == 0 && rank == 1)
+		MPI_Abort(MPI_COMM_WORLD, 9);
+	MPI_Finalize();
+	return 0;
+}
+END
+    if command -v mpicc.openmpi >/dev/null; then mpicc.openmpi -o "$program.openmpi" "$program.c"; fi
+    if command -v mpicc.mpich >/dev/null; then mpicc.mpich -o "$program.mpich" "$program.c"; fi
+}
+teardown_file() { cluster_down; }
+teardown() {
+    local host
+    for host in hvdlogin hvdn1 hvdn2 hvdn3 hvdn4; do as_root "$host" pkill -KILL -u alice || true; done
+    cluster_mend
+}
+
+open_mpi() { [[ -x $(home)/ring.openmpi ]] || skip "Open MPI is not installed: scripts/install-deps --test"; }
+mpich() { [[ -x $(home)/ring.mpich ]] || skip "MPICH is not installed: scripts/install-deps --test"; }
+
+# in_job HOSTS TASKS CMD…: inside an allocation, on the login host.
+in_job() { on_login salloc --quiet -N"$1" -n"$2" "${@:3}"; }
+# Debian's Open MPI; whichever mpirun is.
+ompi() { HVD_MPIRUN=mpirun.openmpi "$@"; }
+
+# rings N: all of so many ranks have met.
+rings() {
+    local i
+    for ((i = 0; i < $1; i++)); do has "rank $i of $1 on "; done
+    [[ $(grep -c "sum $(($1 * ($1 - 1) / 2))" <<<"$output") -eq $1 ]]
+}
+
+# A rank that leaves processes in its group and in sessions of their own, and does not care about SIGTERM.
+stubborn() {
+    script stubborn.sh <<'END'
+#!/bin/bash
+trap '' TERM
+setsid sleep 1001 &
+sleep 1002 &
+echo ready
+sleep 1003
+END
+}
+
+@test "Open MPI in a job of four hosts" {
+    open_mpi
+    run ompi in_job 4 8 hvdrun --mpi ./ring.openmpi
+    exits 0
+    rings 8
+    has "rank 0 of 8 on hvdn1" "rank 7 of 8 on hvdn4" '[1,7]<stdout>:'
+    assert_no_leftovers
+}
+
+@test "Open MPI in a batch job, with what ranks are told" {
+    open_mpi
+    script mpi.sh <<'END'
+#!/bin/bash
+export HVD_MPIRUN=mpirun.openmpi NCCL_DEBUG=mine
+hvdrun --mpi --cycle-time-ms 3 bash -c 'env >env.$OMPI_COMM_WORLD_RANK; exec ./ring.openmpi'
+END
+    submit -N2 --ntasks-per-node=2 mpi.sh
+    exits 0
+    rings 4
+    output=$(<"$(home)/env.3")
+    has HOROVOD_CONTROLLER=mpi HOROVOD_CYCLE_TIME=3 HOROVOD_GLOO_IFACE=ib0 NCCL_SOCKET_IFNAME=ib0,eth0 \
+        OMPI_MCA_btl_tcp_if_include=ib0,eth0 NCCL_DEBUG=mine PYTHONUNBUFFERED=1
+    has_not SLURM_HVD_BOOT= HOROVOD_RANK= HOROVOD_CPU_OPERATIONS= HOROVOD_GLOO_RENDEZVOUS
+}
+
+@test "what the user says of networks stays" {
+    open_mpi
+    run ompi in_job 2 2 hvdrun --mpi --network-interfaces=eth0 bash -c 'env | grep -E "if_include|SOCKET_IFNAME"; exec ./ring.openmpi'
+    exits 0
+    has ">:OMPI_MCA_btl_tcp_if_include=eth0" ">:NCCL_SOCKET_IFNAME=eth0"
+    run ompi in_job 2 2 hvdrun --mpi --mpi-args='-mca btl_tcp_if_exclude docker0,lo' bash -c 'env | grep -E btl_tcp_if; exec ./ring.openmpi'
+    exits 0
+    rings 2
+    has btl_tcp_if_exclude=docker0,lo
+    has_not btl_tcp_if_include
+}
+
+@test "more slots than the job has tasks, and hosts in another order" {
+    open_mpi
+    run ompi in_job 2 2 hvdrun --mpi --hosts hvdn2:1,hvdn1:2 ./ring.openmpi
+    exits 0
+    rings 3
+    has "rank 0 of 3 on hvdn1" "rank 1 of 3 on hvdn1" "rank 2 of 3 on hvdn2" "in the job's order"
+    run ompi in_job 2 2 hvdrun --mpi --binding-args="--map-by node" -np 4 --slots-per-host=2 ./ring.openmpi
+    exits 1
+    has "ranks were not put on the hosts slot by slot"
+    run ompi in_job 2 2 hvdrun --mpi --hosts hvdn3:1 ./ring.openmpi
+    exits 2
+    has "host hvdn3 is not in this allocation"
+    run ompi in_job 2 2 hvdrun --mpi --ntasks-per-node=2 ./ring.openmpi
+    exits 2
+    has "--launcher=srun"
+}
+
+@test "the Gloo controller by mpirun" {
+    open_mpi
+    run ompi in_job 4 8 hvdrun --launcher=mpirun hvd-selftest
+    exits 0
+    has "hvd-selftest: 8 ranks on 4 hosts: OK"
+}
+
+@test "a rank that fails, one that is killed, one that aborts" {
+    open_mpi
+    run ompi in_job 2 4 hvdrun --mpi --json sh -c '[ $OMPI_COMM_WORLD_RANK = 3 ] && exit 7; sleep 1003'
+    exits 7
+    has "rank 3 on hvdn2 failed first: exit code 7" '"status":7'
+    assert_no_leftovers
+    run ompi in_job 2 4 hvdrun --mpi sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && kill -KILL $$; sleep 1003'
+    exits 137
+    has "rank 1 on hvdn1 failed first: killed by signal 9"
+    run ompi in_job 2 4 hvdrun --mpi ./ring.openmpi abort
+    exits 9
+    has "rank 1 on hvdn1 failed first: exit code 9"
+    assert_no_leftovers
+}
+
+@test "Ctrl-C and SIGTERM" {
+    open_mpi
+    stubborn
+    run ompi timeout 60 "$TTY" --wait ready --sleep 0.5 --type ^C -- "$HVD_CLUSTER_CMD" exec -- \
+        salloc --quiet -N2 -n2 bash -c 'trap "" INT; hvdrun --mpi ./stubborn.sh; echo status $?'
+    has "interrupted: ending the ranks" "status 130"
+    has_not "failed first"
+    assert_no_leftovers
+    begin ompi in_job 2 2 bash -c 'hvdrun --mpi ./stubborn.sh; echo status $?'
+    says_times 20 2 ready
+    as_root hvdlogin pkill -TERM -x hvdrun
+    ended 20
+    has "Terminated: ending the ranks" "status 143"
+    assert_no_leftovers
+}
+
+@test "hvdrun or mpirun killed, in a job and on one machine" {
+    local what
+    open_mpi
+    stubborn
+    for what in hvdrun 'mpirun.*'; do
+        begin ompi in_job 2 2 hvdrun --mpi ./stubborn.sh
+        says_times 20 2 ready
+        as_root hvdlogin pkill -KILL -u alice -x "$what"
+        ended 20
+        assert_no_leftovers 15
+        begin ompi on_login hvdrun --mpi -np 2 --mpi-args=--oversubscribe ./stubborn.sh
+        says_times 20 2 ready
+        as_root hvdlogin pkill -KILL -u alice -x "$what"
+        ended 20
+        [ "$status" -ne 0 ]
+        assert_no_leftovers 15
+    done
+}
+
+@test "Open MPI on one machine, without Slurm" {
+    open_mpi
+    run ompi on_login hvdrun --mpi -np 3 --mpi-args=--oversubscribe --output-filename=tree ./ring.openmpi
+    exits 0
+    rings 3
+    output=$(cat "$(home)/tree"/1/rank.2/stdout)
+    has "rank 2 of 3"
+    # Nobody else can read the launch's key.
+    begin ompi on_login hvdrun --mpi -np 1 sh -c 'echo ready; sleep 5'
+    says 20 ready
+    run as_user bob sh -c 'for fd in /proc/$(pgrep -x -o hvdrun)/fd/*; do cat "$fd"; done; ls /proc/$(pgrep -x -o hvdrun)/fd/'
+    has "Permission denied"
+    ended 30
+    exits 0
+    assert_no_leftovers
+}
+
+# Programs of MPICH run on one host here: between the cluster's hosts now and then one does not come to an end, also when
+# plain srun --mpi=pmi2 or mpirun starts it.
+@test "MPICH in a job and on one machine" {
+    mpich
+    export HVD_MPIRUN=mpirun.mpich
+    run on_login hvdrun --mpi -np 3 --output-filename=hydra ./ring.mpich
+    exits 0
+    rings 3
+    output=$(cat "$(home)/hydra"/rank.2/stdout)
+    has "rank 2 of 3"
+    run on_login salloc --quiet -N4 --ntasks-per-node=2 hvdrun --mpi sh -c 'echo rank $PMI_RANK of $PMI_SIZE on $(hostname), $HOROVOD_CONTROLLER'
+    exits 0
+    has "[0] rank 0 of 8 on hvdn1, mpi" "[7] rank 7 of 8 on hvdn4, mpi"
+    run in_job 2 4 hvdrun --mpi sh -c '[ $PMI_RANK = 3 ] && exit 7; sleep 1003'
+    exits 7
+    has "rank 3 on hvdn2 failed first: exit code 7"
+    run in_job 2 4 hvdrun --mpi --hosts hvdn1:1,hvdn2:2 ./ring.mpich
+    exits 2
+    has "the same number of slots on every host"
+    assert_no_leftovers
+}
+
+@test "srun --hvd with Open MPI by PMIx, and with MPICH by PMI-2" {
+    if [[ -x $(home)/ring.openmpi ]]; then
+        if on_login srun --mpi=list 2>&1 | grep -q pmix; then
+            export HOROVOD_CONTROLLER=mpi
+            run on_login srun --hvd --mpi=pmix -N4 -n8 sh -c 'echo told $HOROVOD_CONTROLLER $HOROVOD_RANK $OMPI_MCA_btl_tcp_if_include; exec ./ring.openmpi'
+            exits 0
+            rings 8
+            has "told mpi ib0,eth0"
+            export OMPI_MCA_btl_tcp_if_exclude=lo,docker0
+            run on_login srun --hvd --mpi=pmix -N2 -n2 sh -c 'env | grep btl_tcp; exec ./ring.openmpi'
+            exits 0
+            rings 2
+            has_not btl_tcp_if_include
+            unset HOROVOD_CONTROLLER OMPI_MCA_btl_tcp_if_exclude
+            echo "controller: mpi" >"$(home)/mpi.yaml"
+            run on_login srun --hvd --hvd-config=mpi.yaml --mpi=pmix -N2 -n2 sh -c 'echo told $HOROVOD_CONTROLLER; exec ./ring.openmpi'
+            exits 0
+            rings 2
+            has "told mpi"
+            run on_login hvdrun --launcher=srun --controller=mpi --mpi=pmix -N2 -n4 ./ring.openmpi
+            exits 0
+            rings 4
+        fi
+    fi
+    mpich
+    export HVD_CONTROLLER=mpi
+    run on_login srun --hvd --mpi=pmi2 -N1 -n4 ./ring.mpich
+    exits 0
+    rings 4
+    has_not warning
+    run on_login srun --hvd --mpi=none -N2 -n2 ./ring.mpich
+    has "nothing here tells an MPI its rank" --mpi=pmi2
+}
