@@ -126,8 +126,9 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 
 char *hvd_report_build(void)
 {
-	return hvd_xasprintf("hvdrun %s\n\nControllers:\n    [X] Gloo\n\nLaunch backends:\n    [%c] srun (Slurm)\n"
-			     "    [X] blaunch, lsrun (LSF)\n    [X] ssh (hosts that are listed)\n"
-			     "    [X] fork (this machine)\n",
-			     HVD_VERSION, hvd_slurm_built_in() ? 'X' : ' ');
+	return hvd_xasprintf(
+		"hvdrun %s\n\nControllers:\n    [X] Gloo\n    [X] MPI\n\nLaunch backends:\n    [%c] srun (Slurm)\n"
+		"    [X] blaunch, lsrun (LSF)\n    [X] ssh (hosts that are listed)\n    [X] mpirun (--mpi)\n"
+		"    [X] fork (this machine)\n",
+		HVD_VERSION, hvd_slurm_built_in() ? 'X' : ' ');
 }
