@@ -101,10 +101,10 @@ $(B)/%.a:
 	@rm -f $@
 	$(AR) rcs $@ $(filter %.o,$^)
 
-$(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
-$(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
+$(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
+$(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/bin/hvd-rendezvous: $(B)/obj/launcher/main_rendezvous.o $(B)/liblauncher.a $(B)/libhvd.a
-$(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(B)/libtask.a $(B)/libhvd.a
+$(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/bin/% $(B)/libexec/hvd/%:
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
@@ -120,11 +120,11 @@ $(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/s
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -Wl,--version-script=spank/exports.map -o $@ $(filter %.o,$^)
 
-$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS) -lcmocka
 
-$(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
+$(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
 
@@ -187,7 +187,7 @@ fuzz:  ## run each fuzz target for FUZZ_SECONDS (10)
 		$(fuzz_bin)
 	@B='$(B)' tests/fuzz/run $(fuzz_bin)
 
-$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/liblauncher.a $(B)/libtask.a $(B)/libhvd.a
+$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
 

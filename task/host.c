@@ -2,6 +2,7 @@
 #include "host.h"
 
 #include "agent.h"
+#include "notice.h"
 #include "spawn.h"
 
 #include <limits.h>
@@ -15,6 +16,7 @@ struct host {
 	const struct hvd_log *log;
 	struct hvd_agent *agent;
 	struct hvd_ranks *ranks;
+	struct hvd_notice *notice; /* elastic */
 	int status;
 };
 
@@ -32,6 +34,11 @@ static void on_all_gone(void *arg)
 	event_base_loopbreak(((struct host *)arg)->base);
 }
 
+static void on_notice(json_t *msg, void *arg)
+{
+	hvd_agent_send(((struct host *)arg)->agent, msg);
+}
+
 static void on_plan(const json_t *plan, void *arg)
 {
 	static const struct hvd_ranks_ops ops = {on_exited, on_all_gone};
@@ -39,6 +46,8 @@ static void on_plan(const json_t *plan, void *arg)
 	struct hvd_err why = {0};
 
 	host->opts.stay = json_is_true(json_object_get(plan, "stay"));
+	if (host->opts.stay && !host->notice)
+		host->notice = hvd_notice_create(host->base, on_notice, host);
 	host->ranks =
 		hvd_ranks_start(host->base, json_object_get(plan, "ranks"), &host->opts, &ops, host, host->log, &why);
 	if (host->ranks)
@@ -78,6 +87,8 @@ static void on_message(json_t *msg, void *arg)
 		hvd_ranks_end(host->ranks);
 	else if (strcmp(type, "start") == 0 && host->opts.stay)
 		start_one(host, msg);
+	else if (strcmp(type, "notify") == 0 && host->notice)
+		hvd_notice_pass(host->notice, msg);
 	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) == 0)
 		hvd_ranks_end_one(host->ranks, (int)id, json_is_true(json_object_get(msg, "now")));
 	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
@@ -142,6 +153,7 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		on_failed(&why, &host);
 	else
 		event_base_dispatch(host.base);
+	hvd_notice_destroy(host.notice);
 	hvd_ranks_destroy(host.ranks);
 	hvd_agent_destroy(host.agent);
 	for (int i = 0; i < 3; i++)

@@ -67,7 +67,6 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_strv_add(&proc->argv, "--kill-on-bad-exit=0");
 	hvd_strv_add(&proc->argv, "--input=none");
 	hvd_strv_add(&proc->argv, "--mpi=none");
-	hvd_strv_add(&proc->argv, "--quiet");
 	hvd_launch_add_shim(launch, proc);
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=0:%d", host->slots);

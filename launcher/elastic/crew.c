@@ -295,6 +295,15 @@ static void on_exit_message(struct hvd_crew *crew, const json_t *msg)
 		crew->ops->exited((uint32_t)worker, (int)status, crew->arg);
 }
 
+static void on_notified(struct hvd_crew *crew, const json_t *msg)
+{
+	const char *why;
+	int64_t worker;
+
+	if (hvd_get_int(msg, "id", 0, UINT32_MAX, &worker, NULL) == 0 && hvd_get_str(msg, "why", 1024, &why, NULL) == 0)
+		crew->ops->notified((uint32_t)worker, why, crew->arg);
+}
+
 static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 {
 	struct hvd_crew *crew = arg;
@@ -312,6 +321,8 @@ static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 		on_cannot(crew, cl, msg);
 	else if (strcmp(type, "exit") == 0)
 		on_exit_message(crew, msg);
+	else if (strcmp(type, "notified") == 0)
+		on_notified(crew, msg);
 }
 
 static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
@@ -407,6 +418,14 @@ void hvd_crew_stop(struct hvd_crew *crew, uint32_t host, uint32_t worker, bool a
 	if (host < crew->roster.n && crew->places[host].here)
 		hvd_conn_send(crew->places[host].client->conn,
 			      json_pack("{s:s, s:I, s:b}", "t", "stop", "id", (json_int_t)worker, "now", at_once));
+}
+
+void hvd_crew_notify(struct hvd_crew *crew, uint32_t host, uint32_t worker, const char *to, int64_t when)
+{
+	if (host < crew->roster.n && crew->places[host].here)
+		hvd_conn_send(crew->places[host].client->conn,
+			      json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "id", (json_int_t)worker, "to", to,
+					"time", (json_int_t)when));
 }
 
 void hvd_crew_end(struct hvd_crew *crew)

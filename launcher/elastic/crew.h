@@ -14,7 +14,7 @@
  *                 {"t":"start", "id":N, "slot":I, "slots":N, "env":{…}}    one more rank
  *                 {"t":"stop", "id":N, "now":BOOL}
  *   from a shim   {"t":"exit", "rank":N, "status":S}
- * and what driver.h, probe.h and node.h have.
+ * and what task/notice.h, driver.h, probe.h and node.h have.
  */
 #ifndef HVD_CREW_H
 #define HVD_CREW_H
@@ -30,7 +30,8 @@ struct hvd_crew_ops {
 	/* It does not come, or does not fit, or its connection has ended. `unfit`: it need not be tried again. */
 	void (*gone)(uint32_t host, const struct hvd_err *why, bool unfit, void *arg);
 	void (*exited)(uint32_t worker, int status, void *arg);
-	void (*failed)(const struct hvd_err *why, void *arg); /* the first hosts cannot be one job */
+	void (*notified)(uint32_t worker, const char *why, void *arg); /* "": it has heard */
+	void (*failed)(const struct hvd_err *why, void *arg);          /* the first hosts cannot be one job */
 };
 
 struct hvd_crew;
@@ -54,6 +55,9 @@ void hvd_crew_generation(struct hvd_crew *crew, struct hvd_layout *layout);
 const struct hvd_layout *hvd_crew_layout(const struct hvd_crew *crew);
 void hvd_crew_start(struct hvd_crew *crew, uint32_t worker, int rank, int slots);
 void hvd_crew_stop(struct hvd_crew *crew, uint32_t host, uint32_t worker, bool at_once);
+
+/* Have the shim of its host tell a worker that hosts have changed; `to` is what it said of where it listens. */
+void hvd_crew_notify(struct hvd_crew *crew, uint32_t host, uint32_t worker, const char *to, int64_t when);
 
 /* All shims: end your ranks and yourselves (twice: at once); pass on a signal. */
 void hvd_crew_end(struct hvd_crew *crew);

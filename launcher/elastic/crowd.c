@@ -267,6 +267,18 @@ bool hvd_crowd_hopeless(const struct hvd_machine *m)
 	return m->n_hosts > 0;
 }
 
+bool hvd_crowd_none_came(const struct hvd_machine *m)
+{
+	bool any = false;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		if (m->hosts[k].listed && !m->hosts[k].lost && !m->hosts[k].unfit)
+			return false;
+		else
+			any |= m->hosts[k].listed;
+	return any;
+}
+
 /* ---- messages ---- */
 
 static bool in_places(const struct hvd_seat_plan *v, int n, uint32_t host)

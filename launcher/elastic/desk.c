@@ -11,28 +11,23 @@
 #include <string.h>
 #include <time.h>
 
-/* A worker that trains reads its notifications in a thread of its own, at once. */
-#define NOTIFY_SECONDS 10.0
-
 #define NO_PLACE "-1,-1,-1,-1,-1,-1"
 
 struct card {
 	uint32_t worker;
 	struct hvd_rv_request *asks; /* NULL: does not, or has gone away meanwhile */
 	bool owed;                   /* it is ready, and the generation that it is ready for has been answered */
-	struct hvd_worker_addrs addrs;
+	char *listens;               /* what it has put; NULL = nothing yet */
 	struct card *next;
 };
 
 struct hvd_desk {
-	struct event_base *base;
 	const struct hvd_machine *machine;
 	const struct hvd_desk_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
 	const struct hvd_layout *layout; /* of the generation that was answered last */
 	struct card *cards;
-	struct hvd_notify *notify;
 	bool to_notify;
 	uint32_t notify_worker;
 	int64_t last_time;
@@ -57,7 +52,7 @@ static void tear_up(struct card *c)
 {
 	if (c->asks)
 		hvd_rv_answer(c->asks, 503, NULL, 0);
-	hvd_worker_addrs_clear(&c->addrs);
+	free(c->listens);
 	free(c);
 }
 
@@ -141,19 +136,21 @@ static int on_addresses(void *arg, struct hvd_slice key, const void *data, size_
 {
 	struct hvd_desk *desk = arg;
 	const struct hvd_worker *w = worker_of(desk, key);
+	struct hvd_worker_addrs addrs;
 	struct hvd_err why = {0};
 	struct card *c;
 
 	if (!w || w->state == HVD_WORKER_GONE)
 		return 200;
-	c = card_of(desk, w->id);
-	hvd_worker_addrs_clear(&c->addrs);
-	if (hvd_worker_addrs_parse(data, len, &c->addrs, &why) != 0) {
-		hvd_err_host(&why, hvd_machine_host(desk->machine, w->host));
+	if (hvd_worker_addrs_parse(data, len, &addrs, &why) != 0) {
 		hvd_warn(desk->log, "%s: where local rank %d listens for changes of hosts cannot be read: %s",
 			 hvd_machine_host(desk->machine, w->host), w->slot, why.msg);
 		return 200;
 	}
+	hvd_worker_addrs_clear(&addrs);
+	c = card_of(desk, w->id);
+	free(c->listens);
+	c->listens = hvd_xstrndup(data, len);
 	if (desk->to_notify && desk->notify_worker == w->id)
 		send_notify(desk);
 	return 200;
@@ -213,29 +210,17 @@ void hvd_desk_answer(struct hvd_desk *desk, const struct hvd_layout *layout)
 
 /* ---- notifications ---- */
 
-static void on_notified(const struct hvd_err *why, void *arg)
-{
-	struct hvd_desk *desk = arg;
-
-	desk->notify = NULL;
-	if (why->code)
-		hvd_verbose(desk->log, "rank 0 could not be told that hosts have changed: %s", why->msg);
-	desk->ops->notified(why->code == HVD_OK, desk->arg);
-}
-
 static void send_notify(struct hvd_desk *desk)
 {
 	struct card *c = card_of(desk, desk->notify_worker);
+	const struct hvd_worker *w = hvd_machine_worker(desk->machine, desk->notify_worker);
 	int64_t now = (int64_t)time(NULL);
 
-	if (c->addrs.n == 0)
+	if (!c->listens || !w)
 		return; /* its word comes when it trains */
 	desk->to_notify = false;
 	desk->last_time = now > desk->last_time ? now : desk->last_time + 1;
-	/* Always as a mixed change: a worker that was told of removed hosts only skips its state sync, which those that
-	 * come to the same generation for another reason do not. */
-	desk->notify = hvd_notify_send(desk->base, &c->addrs, desk->last_time, HVD_HOSTS_MIXED,
-				       hvd_deadline_in(NOTIFY_SECONDS), on_notified, desk);
+	desk->ops->pass(w, c->listens, desk->last_time, desk->arg);
 }
 
 void hvd_desk_notify(struct hvd_desk *desk, uint32_t worker)
@@ -248,16 +233,13 @@ void hvd_desk_notify(struct hvd_desk *desk, uint32_t worker)
 void hvd_desk_hush(struct hvd_desk *desk)
 {
 	desk->to_notify = false;
-	hvd_notify_cancel(desk->notify);
-	desk->notify = NULL;
 }
 
-struct hvd_desk *hvd_desk_create(struct event_base *base, const struct hvd_machine *machine,
-				 const struct hvd_desk_ops *ops, void *arg, const struct hvd_log *log)
+struct hvd_desk *hvd_desk_create(const struct hvd_machine *machine, const struct hvd_desk_ops *ops, void *arg,
+				 const struct hvd_log *log)
 {
 	struct hvd_desk *desk = hvd_xcalloc(1, sizeof(*desk));
 
-	desk->base = base;
 	desk->machine = machine;
 	desk->ops = ops;
 	desk->arg = arg;

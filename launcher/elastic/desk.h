@@ -20,14 +20,15 @@
 struct hvd_desk_ops {
 	void (*arrived)(uint32_t worker, void *arg);
 	void (*ready)(uint32_t worker, void *arg);
-	void (*notified)(bool heard, void *arg);
+	/* Tell this worker that hosts have changed, where it has said that it listens (notify.h). */
+	void (*pass)(const struct hvd_worker *worker, const char *to, int64_t when, void *arg);
 };
 
 struct hvd_desk;
 
 /* `machine` is only looked at. Neither it nor `log` is owned. */
-struct hvd_desk *hvd_desk_create(struct event_base *base, const struct hvd_machine *machine,
-				 const struct hvd_desk_ops *ops, void *arg, const struct hvd_log *log);
+struct hvd_desk *hvd_desk_create(const struct hvd_machine *machine, const struct hvd_desk_ops *ops, void *arg,
+				 const struct hvd_log *log);
 void hvd_desk_destroy(struct hvd_desk *desk); /* before the server; NULL is fine */
 
 /* Take over the three scopes. */

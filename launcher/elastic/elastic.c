@@ -366,12 +366,12 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 {
 	struct job *job = arg;
 
-	if (!job->ending) {
-		hvd_warn(job->log, "%s is left out: %s", hvd_machine_host(job->machine, host), why->msg);
-		if (*why->hint)
-			hvd_info(job->log, "%s", why->hint);
-		hvd_source_nudge(job->source);
-	}
+	if (job->ending)
+		return; /* as it was told */
+	hvd_warn(job->log, "%s is left out: %s", hvd_machine_host(job->machine, host), why->msg);
+	if (*why->hint)
+		hvd_info(job->log, "%s", why->hint);
+	hvd_source_nudge(job->source);
 	hvd_shims_release(job->shims, host, true);
 	add_news(job, unfit ? NEWS_HOST_UNFIT : NEWS_HOST_LOST, host, 0);
 }
@@ -396,9 +396,18 @@ static void on_ready(uint32_t worker, void *arg)
 	add_news(arg, NEWS_READY, worker, 0);
 }
 
-static void on_notified(bool heard, void *arg)
+static void on_notified(uint32_t worker, const char *why, void *arg)
 {
-	add_news(arg, NEWS_NOTIFIED, 0, heard);
+	struct job *job = arg;
+
+	if (*why)
+		hvd_verbose(job->log, "rank 0 could not be told that hosts have changed: %s", why);
+	add_news(job, NEWS_NOTIFIED, worker, *why == '\0');
+}
+
+static void on_pass(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
+{
+	hvd_crew_notify(((struct job *)arg)->crew, w->host, w->id, to, when);
 }
 
 static void on_shim_lost(uint32_t host, const struct hvd_err *why, void *arg)
@@ -559,8 +568,9 @@ static int begin(struct job *job, struct hvd_err *err)
 {
 	static const struct hvd_machine_ops machine_ops = {do_host_begin, do_host_end, do_generation, do_worker_start,
 							   do_worker_end, do_answer,   do_notify,     do_finish};
-	static const struct hvd_crew_ops crew_ops = {on_opened, on_came, on_here, on_gone, on_exited, on_failed};
-	static const struct hvd_desk_ops desk_ops = {on_arrived, on_ready, on_notified};
+	static const struct hvd_crew_ops crew_ops = {on_opened, on_came,     on_here,  on_gone,
+						     on_exited, on_notified, on_failed};
+	static const struct hvd_desk_ops desk_ops = {on_arrived, on_ready, on_pass};
 	static const struct hvd_shims_ops shims_ops = {on_shim_lost, on_none_left};
 	struct hvd_machine_opts opts = machine_opts(job->launch->options, job->launch->envp);
 	struct hvd_boot boot;
@@ -574,7 +584,7 @@ static int begin(struct job *job, struct hvd_err *err)
 	job->hard_end = evtimer_new(job->base, on_hard_end, job);
 	job->shims = hvd_shims_create(job->base, job->launch, job->backend, &job->procs_opts, &shims_ops, job);
 	job->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, job, job->log);
-	job->desk = hvd_desk_create(job->base, job->machine, &desk_ops, job, job->log);
+	job->desk = hvd_desk_create(job->machine, &desk_ops, job, job->log);
 	if (make_session(job, err) != 0 || catch_signals(job, err) != 0)
 		return -1;
 	job->crew = hvd_crew_create(job->base, job->opts, &job->session, &crew_ops, job, job->log, err);

@@ -201,6 +201,12 @@ static bool give_up(struct hvd_machine *m)
 		finish(m, &why, 1);
 		return true;
 	}
+	if (m->generation == 0 && hvd_crowd_none_came(m)) {
+		hvd_err_set(&why, HVD_E_FAILED, "none of the hosts can be used");
+		hvd_err_hint(&why, "what was said of each of them above tells why");
+		finish(m, &why, 1);
+		return true;
+	}
 	if (hvd_crowd_hopeless(m)) {
 		if (!why.code)
 			hvd_err_set(&why, HVD_E_FAILED, "ranks have failed on every host");

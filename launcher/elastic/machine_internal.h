@@ -86,6 +86,8 @@ void hvd_crowd_judge(struct hvd_machine *m, hvd_time now);
 hvd_time hvd_crowd_due(const struct hvd_machine *m, hvd_time now);
 /* No host will ever be usable unless the source names new ones. */
 bool hvd_crowd_hopeless(const struct hvd_machine *m);
+/* There are hosts, and all of them were lost, or are unfit. */
+bool hvd_crowd_none_came(const struct hvd_machine *m);
 /* "hvdn4 added, hvdn2 removed": from the hosts of these places to those of the members. Caller frees. */
 char *hvd_crowd_change(const struct hvd_machine *m, const struct hvd_seat_plan *next, int n);
 void hvd_crowd_clear(struct hvd_machine *m);
