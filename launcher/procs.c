@@ -85,10 +85,12 @@ static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fd
 	const struct hvd_options *o = procs->launch->options;
 	bool hosts = procs->backend->starts_hosts && !procs->backend->loopback &&
 		     (o->as_horovodrun || o->prefix_timestamp || o->label);
+	enum hvd_relay_form form = !hosts                                    ? HVD_RELAY_TASKS
+				   : o->as_horovodrun || o->prefix_timestamp ? HVD_RELAY_HOROVOD
+									     : HVD_RELAY_LINES;
 
 	for (int s = 0; s < 2 && (hosts || procs->launch->framed); s++) {
-		if (!procs->out[s] && !(procs->out[s] = hvd_relay_create(
-						procs->base, s + 1, hosts ? HVD_RELAY_LINES : HVD_RELAY_TASKS, err)))
+		if (!procs->out[s] && !(procs->out[s] = hvd_relay_create(procs->base, s + 1, form, err)))
 			return -1;
 		fds[s] = hvd_relay_open(procs->out[s], err);
 		if (fds[s] < 0)

@@ -147,7 +147,12 @@ static void keep(struct hvd_relay *relay, struct evbuffer *rest, const char *p, 
 static void take_lines(struct source *src, const char *p, size_t n)
 {
 	const char *last = memrchr(p, '\n', n);
-	size_t whole = last ? (size_t)(last - p) + 1 : 0;
+	const char *cr = src->relay->form == HVD_RELAY_HOROVOD ? memrchr(p, '\r', n) : NULL;
+	size_t whole;
+
+	if (cr && (!last || cr > last))
+		last = cr;
+	whole = last ? (size_t)(last - p) + 1 : 0;
 
 	if (whole) {
 		evbuffer_add_buffer(src->relay->out, src->rest);
@@ -180,7 +185,8 @@ static void take_escape(struct hvd_relay *relay, struct task *task, char c)
 		task->inside = c == HVD_OUTPUT_ESC_BEGIN;
 		break;
 	case HVD_OUTPUT_ESC_LF:
-		keep(relay, task->line, "\n", 1);
+	case HVD_OUTPUT_ESC_CR:
+		keep(relay, task->line, c == HVD_OUTPUT_ESC_CR ? "\r" : "\n", 1);
 		evbuffer_add_buffer(relay->out, task->line);
 		break;
 	default:

@@ -78,6 +78,8 @@ static void write_framed(struct hvd_output *out)
 
 		if (c == '\n')
 			add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC_LF}, 2);
+		else if (c == '\r')
+			add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC_CR}, 2);
 		else if (c == HVD_OUTPUT_ESC)
 			add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC}, 2);
 		else

@@ -25,6 +25,7 @@
  */
 #define HVD_OUTPUT_ESC       '\x10'
 #define HVD_OUTPUT_ESC_LF    'n' /* after ESC: the end of a line */
+#define HVD_OUTPUT_ESC_CR    'r' /* … by a carriage return */
 #define HVD_OUTPUT_ESC_BEGIN 'b'
 #define HVD_OUTPUT_ESC_END   'e' /* anything else: ESC itself */
 

@@ -85,6 +85,31 @@ static void lines_of_two(void **state)
 	close(a);
 }
 
+/* Progress bars are seen as they move. */
+static void carriage_returns(void **state)
+{
+	struct stage stage;
+	int fd;
+
+	(void)state;
+	begin(&stage, HVD_RELAY_HOROVOD);
+	fd = hvd_relay_open(stage.relay, NULL);
+	SAY(fd, "a\nten\rtwenty\rth");
+	assert_string_equal(seen(&stage), "a\nten\rtwenty\r");
+	SAY(fd, "irty\n");
+	assert_string_equal(seen(&stage), "thirty\n");
+	end(&stage);
+	close(fd);
+	begin(&stage, HVD_RELAY_TASKS);
+	fd = hvd_relay_open(stage.relay, NULL);
+	SAY(fd, "0: \x10"
+		"bten\x10r\x10"
+		"e\n");
+	assert_string_equal(seen(&stage), "ten\r");
+	end(&stage);
+	close(fd);
+}
+
 /* What srun --label makes of two tasks that print at a time: anything may be broken anywhere. */
 static void tasks_of_srun(void **state)
 {
@@ -199,8 +224,9 @@ static void reader_that_goes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_of_two), cmocka_unit_test(tasks_of_srun),    cmocka_unit_test(what_others_say),
-		cmocka_unit_test(slow_reader),  cmocka_unit_test(reader_that_goes),
+		cmocka_unit_test(lines_of_two),  cmocka_unit_test(carriage_returns),
+		cmocka_unit_test(tasks_of_srun), cmocka_unit_test(what_others_say),
+		cmocka_unit_test(slow_reader),   cmocka_unit_test(reader_that_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
