@@ -70,8 +70,7 @@ static int check_slots(const struct hvd_launch *launch, const struct hvd_alloc *
 	return 0;
 }
 
-/* The job's hosts, or those of them that the user listed. */
-static int lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
+int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
 	struct hvd_alloc_lsf_opts opts = {.slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0,
@@ -103,7 +102,7 @@ int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	int np = hvd_options_np(o), rc;
 
 	if (hvd_alloc_in_lsf(launch->envp))
-		rc = lsf_hosts(launch, err);
+		rc = hvd_launch_lsf_hosts(launch, err);
 	else if (o->hosts || o->hostfile)
 		rc = hvd_launch_listed(launch, err);
 	else

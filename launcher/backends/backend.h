@@ -113,6 +113,9 @@ int hvd_launch_this_machine(struct hvd_launch *launch, struct hvd_err *err);
 int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err);
 /* … which must be among those of `granted`, unless that is empty. */
 int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err);
+/* The hosts of the LSF job that we are in, or those of them that the user listed, with all of their slots, as the
+ * launch's allocation. Warns of sources that could not be used. */
+int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err);
 /* The hosts to use, cut to the number of ranks asked for, as the launch's allocation: those that the user listed, else
  * those of the LSF job. Inside an LSF job those listed must lie within it. HVD_E_NOENT when there are neither. */
 int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err);

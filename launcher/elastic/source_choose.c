@@ -90,16 +90,6 @@ static int choose_jobs(const struct hvd_launch *launch, const char *name, struct
 	return hvd_alloc_in_slurm(launch->envp) ? own_job(launch, false, out, err) : 0;
 }
 
-static int lsf_hosts(struct hvd_launch *own, struct hvd_err *err)
-{
-	const struct hvd_alloc_lsf_opts opts = {
-		.slots_per_host = own->options->slots_per_host > 0 ? own->options->slots_per_host : 0};
-	int rc = hvd_alloc_from_lsf(&own->alloc, &own->lsf, own->envp, &opts, err);
-
-	hvd_lsf_clear(&own->lsf);
-	return rc;
-}
-
 /* As many slots as there are to be ranks at most. */
 static int this_machine(struct hvd_launch *own, struct hvd_err *err)
 {
@@ -119,14 +109,15 @@ static int choose_fixed(const struct hvd_launch *launch, struct hvd_source_opts 
 	int rc;
 
 	out->id = HVD_SOURCE_HOSTS;
-	if (o->hosts || o->hostfile)
+	if (!hvd_alloc_in_slurm(launch->envp) && hvd_alloc_in_lsf(launch->envp))
+		rc = hvd_launch_lsf_hosts(&own, err);
+	else if (o->hosts || o->hostfile)
 		rc = hvd_launch_listed(&own, err);
 	else if (hvd_alloc_in_slurm(launch->envp))
 		return own_job(launch, false, out, err);
-	else if (hvd_alloc_in_lsf(launch->envp))
-		rc = lsf_hosts(&own, err);
 	else
 		rc = this_machine(&own, err);
+	hvd_lsf_clear(&own.lsf);
 	out->hosts = own.alloc;
 	return rc;
 }

@@ -135,6 +135,16 @@ dry=(--launcher=ssh --dry-run --json)
 	[[ $stderr == *"as if the scheduler had said nothing: not all of the CPUs"* ]]
 }
 
+@test "elastic jobs use the job's hosts, as they are" {
+	in_job "LSB_MCPU_HOSTS=$HERE 2" LSB_DJOB_HOSTFILE=/nowhere -- --min-np 1 sh -c 'echo "rank $HOROVOD_RANK"'
+	[ "$status" -eq 0 ]
+	[ "$(sort <<<"$output")" = $'rank 0\nrank 1' ]
+	[[ $stderr == *"warning: LSB_DJOB_HOSTFILE cannot be used"* ]]
+	in_job "LSB_MCPU_HOSTS=$HERE 2" -- --min-np 1 --hosts elsewhere:1 true
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"host elsewhere is not in this allocation"* ]]
+}
+
 @test "a host whose name does not resolve is named" {
 	# ssh itself does not say it in a way that can be read.
 	printf '#!/bin/sh\nexit 255\n' >ssh
