@@ -165,7 +165,7 @@ $(home)/a dir 'q'
 
 @test "bkill while the launch is under way" {
     local each
-    for each in $EACH; do
+    for each in jsrun lsrun; do
         with "$each"
         fault node-freeze hvdn3
         begin_job hvdrun echo unlikely
@@ -294,7 +294,7 @@ stopped_on() {
     exits 1
     has "PMIX_RANK says that this is rank 0, OMPI_COMM_WORLD_RANK that it is 1"
     has_not unlikely
-    STANDIN_JSRUN=backwards run sixth --start-timeout 15 echo unlikely
+    STANDIN_JSRUN=backwards run sixth --start-timeout 4 echo unlikely
     [[ $status -ne 0 ]]
     has "hvdn"
     has_not unlikely

@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# Real Horovod in an LSF job, through stand-ins of each of its launchers.
+
+load ../cluster/helpers
+load ../cluster/launch
+load ../cluster/lsf
+load peers
+
+setup_file() {
+    peers
+    if [[ $PEERS_WHY ]]; then return 0; fi
+    timeout 60 "$PY" "$HERE/train.py" --alone >"$BATS_FILE_TMPDIR/alone"
+    suite --nodes 3
+    if [[ ! $CLUSTER_WHY ]]; then standins_up hvdlogin hvdn1 hvdn2 hvdn3; fi
+}
+teardown_file() { cluster_down; }
+setup() { needs_cluster; }
+teardown() { mend; }
+
+# with NAME: a job of six slots on three hosts; jsrun's has a launch node.
+with() {
+    JOB_HOSTS="hvdn1 2 hvdn2 2 hvdn3 2"
+    if [[ $1 == jsrun ]]; then JOB_HOSTS="hvdlogin 1 $JOB_HOSTS"; fi
+    installed "$@"
+}
+
+# The losses are those of one process, up to rounding.
+as_alone() {
+    paste "$BATS_FILE_TMPDIR/alone" <(grep '^epoch' <<<"$output") | awk '
+        { print }
+        $2 != $6 || $8 == "" { bad = 1 }
+        { off = $4 > $8 ? $4 - $8 : $8 - $4; if (off > 1e-9 * $4) bad = 1 }
+        END { if (bad || NR != 5) exit 1 }'
+}
+
+@test "a training through jsrun, blaunch and lsrun goes as it goes in one process" {
+    local each
+    for each in jsrun blaunch lsrun; do
+        with "$each"
+        run in_job hvdrun -np 4 "$PY" "$HERE/train.py"
+        exits 0
+        as_alone
+    done
+    nothing_left
+}
+
+@test "what horovodrun's users write: its name, no -np, a failing rank" {
+    local each
+    for each in jsrun blaunch lsrun; do
+        with "$each"
+        run in_job bash -c "exec -a horovodrun hvdrun --hosts hvdn2:1,hvdn3:1 $PY -c '
+import os, horovod.torch as hvd
+hvd.init()
+print(\"rank\", hvd.rank(), hvd.size(), hvd.local_rank(), os.uname().nodename, flush=True)
+assert hvd.allgather_object(hvd.rank()) == [0, 1]
+os._exit(5 if hvd.rank() == 1 else 0)'"
+        exits 5
+        has "[0]<stdout>:rank 0 2 0 hvdn2" "[1]<stdout>:rank 1 2 0 hvdn3" "rank 1 on hvdn3 failed first: exit code 5"
+    done
+    nothing_left
+}
