@@ -5,6 +5,7 @@
 
 load helpers
 load launch
+load sshd
 
 TTY=$BATS_TEST_DIRNAME/on_tty
 
@@ -256,3 +257,29 @@ END
     run on_login srun --hvd --mpi=none -N2 -n2 ./ring.mpich
     has "nothing here tells an MPI its rank" --mpi=pmi2
 }
+
+# The last test: sshd goes with the cluster.
+@test "on listed hosts outside a job, by ssh" {
+    open_mpi
+    if ! sshd_can; then skip "OpenSSH is not installed"; fi
+    sshd_prepare hvdn1 hvdn2
+    run ompi on_login hvdrun --mpi --ssh-port 22 --hosts hvdn1:2,hvdn2:1 ./ring.openmpi
+    exits 0
+    rings 3
+    has "rank 1 of 3 on hvdn1" "rank 2 of 3 on hvdn2"
+    run ompi on_login hvdrun --mpi --hosts hvdn2:1,hvdn1:1 sh -c '[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 7; sleep 1003'
+    exits 7
+    has "rank 1 on hvdn1 failed first: exit code 7"
+    stubborn
+    begin ompi on_login hvdrun --mpi --hosts hvdn1:1,hvdn2:1 ./stubborn.sh
+    says_times 20 2 ready
+    as_root hvdlogin pkill -KILL -u alice -x hvdrun
+    ended 20
+    exits 137
+    wait_for 15 only_sshd || { sshd_left_behind && return 1; }
+    run ompi on_login hvdrun --mpi --hosts hvdn1:1,hvdn3:1 true
+    [ "$status" -ne 0 ]
+    sshd_down hvdn1
+    sshd_down hvdn2
+}
+only_sshd() { [[ ! $(sshd_left_behind) ]]; }
