@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2016 # for the shells of the ranks
 # Ranks that an MPI starts: real Open MPI and MPICH, inside a Slurm job and on one machine. Of IBM Spectrum MPI and Intel
-# MPI only command lines are tested (tests/unit/test_mpi.c): they cannot be installed here.
+# MPI there are stand-ins, which are strict about what their manuals have: they cannot be installed here.
 
 load helpers
 load launch
@@ -256,6 +256,23 @@ END
     has_not warning
     run on_login srun --hvd --mpi=none -N2 -n2 ./ring.mpich
     has "nothing here tells an MPI its rank" --mpi=pmi2
+}
+
+@test "stand-ins for Intel MPI and IBM Spectrum MPI, on one machine" {
+    local which
+    for which in intel spectrum; do
+        ln -sf "$BATS_TEST_DIRNAME/lib/mpirun.py" "$(home)/$which.mpirun"
+        HVD_MPIRUN=./$which.mpirun run on_login hvdrun --mpi -np 3 --tcp --ssh-port 2222 --fusion-threshold-mb 1 \
+            sh -c 'echo "rank ${PMI_RANK-}${OMPI_COMM_WORLD_RANK-} $HOROVOD_CONTROLLER $HOROVOD_FUSION_THRESHOLD $HOME"'
+        exits 0
+        has "rank 0 mpi 1048576 $(home)" "rank 2 mpi 1048576 $(home)"
+        HVD_MPIRUN=./$which.mpirun run on_login hvdrun --mpi -np 2 sh -c '[ ${PMI_RANK-}${OMPI_COMM_WORLD_RANK-} = 1 ] && exit 7; sleep 1003'
+        exits 7
+        has "rank 1 on localhost failed first: exit code 7"
+        HVD_MPIRUN=./$which.mpirun run on_login hvdrun --mpi -np 2 --mpi-args=-wrong true
+        exits 99
+    done
+    assert_no_leftovers
 }
 
 # The last test: sshd goes with the cluster.
