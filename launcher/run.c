@@ -262,6 +262,13 @@ static void on_proc_lost(const struct hvd_err *why, void *arg)
 static void on_proc_ended(int status, void *arg)
 {
 	struct run *run = arg;
+	char text[64];
+
+	/* An MPI that was killed has told nobody. */
+	if (run->backend->signals_end && WIFSIGNALED(status) && !run->failed && !run->result->rank_failed &&
+	    !run->ending)
+		hvd_error(run->log, "%s ended: %s", run->launch->procs[0].argv.v[0],
+			  hvd_status_text(status, text, sizeof(text)));
 
 	if (!run->failed && !run->result->rank_failed && run->result->status == 0)
 		run->result->status = hvd_status_exit(status);
