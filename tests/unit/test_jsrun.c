@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A task of jsrun finds its place, and files that go with a launch. */
+#include "launcher/scratch.h"
+#include "task/taskinfo.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const names[] = {
+	"JSM_NAMESPACE_RANK",
+	"JSM_NAMESPACE_SIZE",
+	"JSM_NAMESPACE_LOCAL_RANK",
+	"JSM_NAMESPACE_LOCAL_SIZE",
+	"PMIX_RANK",
+	"OMPI_COMM_WORLD_RANK",
+	"OMPI_COMM_WORLD_SIZE",
+	"OMPI_COMM_WORLD_LOCAL_RANK",
+	"OMPI_COMM_WORLD_LOCAL_SIZE",
+};
+
+static int nothing_set(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
+	return 0;
+}
+
+static void place_is_taken_from_the_layout(void **state)
+{
+	struct hvd_taskinfo info;
+
+	(void)state;
+	setenv("JSM_NAMESPACE_RANK", "3", 1);
+	setenv("JSM_NAMESPACE_SIZE", "4", 1);
+	setenv("JSM_NAMESPACE_LOCAL_RANK", "0", 1);
+	setenv("PMIX_RANK", "3", 1);
+	assert_int_equal(hvd_taskinfo_jsrun("a:1,b:2,c:1", &info, NULL), 0);
+	assert_string_equal(info.name, "c");
+	assert_int_equal(info.rank, 3);
+	assert_int_equal(info.size, 4);
+	assert_int_equal(info.node, 2);
+	assert_int_equal(info.local_rank, 0);
+	assert_int_equal(info.local_size, 1);
+	hvd_taskinfo_free(&info);
+	/* Any of them will do. */
+	nothing_set(NULL);
+	setenv("OMPI_COMM_WORLD_RANK", "2", 1);
+	assert_int_equal(hvd_taskinfo_jsrun("a:1,b:2,c:1", &info, NULL), 0);
+	assert_string_equal(info.name, "b");
+	assert_int_equal(info.local_rank, 1);
+	hvd_taskinfo_free(&info);
+}
+
+static void contradictions_are_said(void **state)
+{
+	static const struct {
+		const char *name, *value, *said;
+	} bad[] = {
+		{"PMIX_RANK", "2", "JSM_NAMESPACE_RANK says that this is rank 1, PMIX_RANK that it is 2"},
+		{"OMPI_COMM_WORLD_RANK", "0", "OMPI_COMM_WORLD_RANK that it is 0"},
+		{"OMPI_COMM_WORLD_RANK", "x", "OMPI_COMM_WORLD_RANK=x is no number"},
+		{"JSM_NAMESPACE_SIZE", "5", "JSM_NAMESPACE_SIZE is 5, and not 4"},
+		{"JSM_NAMESPACE_LOCAL_RANK", "1", "JSM_NAMESPACE_LOCAL_RANK is 1, and not 0"},
+		{"OMPI_COMM_WORLD_LOCAL_SIZE", "1", "OMPI_COMM_WORLD_LOCAL_SIZE is 1, and not 2"},
+		{"JSM_NAMESPACE_RANK", "4", "rank 4"},
+	};
+	struct hvd_taskinfo info;
+	struct hvd_err err;
+
+	(void)state;
+	assert_int_equal(hvd_taskinfo_jsrun("a:1,b:2,c:1", &info, &err), -1);
+	assert_in(err.msg, "jsrun has not said which rank this is");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		nothing_set(NULL);
+		setenv("JSM_NAMESPACE_RANK", "1", 1);
+		setenv(bad[i].name, bad[i].value, 1);
+		assert_int_equal(hvd_taskinfo_jsrun("a:1,b:2,c:1", &info, &err), -1);
+		assert_in(err.msg, bad[i].said);
+		assert_null(info.ranks);
+	}
+}
+
+/* Until the file has gone, or after many seconds. */
+static void wait_gone(const char *path)
+{
+	struct timespec moment = {.tv_nsec = 20000000};
+
+	for (int i = 0; i < 1000 && access(path, F_OK) == 0; i++)
+		nanosleep(&moment, NULL);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+static void files_are_private_and_go_with_the_launch(void **state)
+{
+	char *const envp[] = {(char[]){"PATH=/usr/bin:/bin"}, NULL};
+	struct hvd_scratch *scratch = hvd_scratch_create(envp, NULL);
+	const char *path = hvd_scratch_file(scratch, "f", "text\n", NULL);
+	char *copy = strdup(path), buf[16] = "";
+	struct stat st;
+	int fd;
+
+	(void)state;
+	assert_int_equal(stat(copy, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	fd = open(copy, O_RDONLY);
+	assert_int_equal(read(fd, buf, sizeof(buf)), 5);
+	assert_string_equal(buf, "text\n");
+	close(fd);
+	hvd_scratch_destroy(scratch);
+	assert_int_equal(access(copy, F_OK), -1);
+	free(copy);
+}
+
+static void a_killed_launch_leaves_no_file(void **state)
+{
+	char *const envp[] = {(char[]){"PATH=/usr/bin:/bin"}, NULL};
+	char path[256] = "";
+	int fds[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct hvd_scratch *scratch = hvd_scratch_create(envp, NULL);
+		const char *name = hvd_scratch_file(scratch, "f", "text\n", NULL);
+
+		if (write(fds[1], name, strlen(name)) < 0)
+			_exit(1);
+		raise(SIGKILL);
+	}
+	assert_true(read(fds[0], path, sizeof(path) - 1) > 0);
+	waitpid(pid, NULL, 0);
+	wait_gone(path);
+	*strrchr(path, '/') = '\0';
+	wait_gone(path);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void a_folder_that_cannot_be_made_is_said(void **state)
+{
+	char *const envp[] = {(char[]){"TMPDIR=/nonexistent"}, NULL};
+	struct hvd_err err;
+
+	(void)state;
+	assert_null(hvd_scratch_create(envp, &err));
+	assert_in(err.msg, "/nonexistent/hvdrun-");
+	assert_in(err.hint, "TMPDIR");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(place_is_taken_from_the_layout, nothing_set),
+		cmocka_unit_test_setup(contradictions_are_said, nothing_set),
+		cmocka_unit_test(files_are_private_and_go_with_the_launch),
+		cmocka_unit_test(a_killed_launch_leaves_no_file),
+		cmocka_unit_test(a_folder_that_cannot_be_made_is_said),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
