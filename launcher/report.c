@@ -128,7 +128,7 @@ char *hvd_report_build(void)
 {
 	return hvd_xasprintf(
 		"hvdrun %s\n\nControllers:\n    [X] Gloo\n    [X] MPI\n\nLaunch backends:\n    [%c] srun (Slurm)\n"
-		"    [X] blaunch, lsrun (LSF)\n    [X] ssh (hosts that are listed)\n    [X] mpirun (--mpi)\n"
+		"    [X] jsrun, blaunch, lsrun (LSF)\n    [X] ssh (hosts that are listed)\n    [X] mpirun (--mpi)\n"
 		"    [X] fork (this machine)\n",
 		HVD_VERSION, hvd_slurm_built_in() ? 'X' : ' ');
 }

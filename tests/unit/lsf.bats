@@ -192,7 +192,7 @@ csm_node_attributes_query -n h1\,h2' ]
 
 @test "--check-build names LSF" {
 	run -0 hvdrun --check-build
-	[[ $output == *"[X] blaunch, lsrun (LSF)"* ]]
+	[[ $output == *"[X] jsrun, blaunch, lsrun (LSF)"* ]]
 }
 
 # soon COMMAND...: within half a minute it succeeds
