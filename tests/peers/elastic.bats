@@ -1,0 +1,116 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016 # $PID and $HOME are for the shell that runs the command
+# Elastic training by real Horovod, on this machine: two of its names are two hosts.
+
+load ../cluster/helpers
+load ../cluster/launch
+load peers
+load elastic
+
+setup_file() {
+    peers
+    built
+    if [[ $PEERS_WHY ]]; then return 0; fi
+    export HVD_TEST_DEADLINE=120
+    reference "$BATS_FILE_TMPDIR"
+}
+setup() {
+    needs_peers
+    LOG=$BATS_TEST_TMPDIR/log HOSTS=$BATS_TEST_TMPDIR/hosts
+    export HOSTS
+    printf '#!/bin/sh\ncat "%s"\n' "$HOSTS" >"$BATS_TEST_TMPDIR/discover"
+    chmod +x "$BATS_TEST_TMPDIR/discover"
+    ELASTIC=("$HVDRUN" --launcher=fork --host-discovery-script "$BATS_TEST_TMPDIR/discover")
+}
+teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
+
+@test "a host is added at epoch 1 and removed at epoch 2" {
+    echo "localhost:2" >"$HOSTS"
+    run on_this "${ELASTIC[@]}" --min-np 2 -np 2 "$PY" "$HERE/elastic.py" "$LOG" --pause 0.1 --epochs 5 \
+        --at '1:0:any:echo 127.0.0.1:2 >>$HOSTS' --at '3:0:any:echo localhost:2 >$HOSTS'
+    exits 0
+    has "generation 2: 4 ranks on 2 hosts (127.0.0.1 added)"
+    has "generation 3: 2 ranks on 1 host (127.0.0.1 removed)"
+    sizes 2 4 2
+    every_batch_once 5
+}
+
+@test "a rank is killed: its place is filled, the training goes on from its last commit" {
+    printf 'localhost:2\n127.0.0.1:2\n' >"$HOSTS"
+    run on_this "${ELASTIC[@]}" --min-np 4 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:2:kill -9 $PID'
+    exits 0
+    has "rank 2 on 127.0.0.1 failed: killed by signal 9 (SIGKILL)"
+    has "the host is used further, for there are not enough others"
+    has "generation 2: 4 ranks on 2 hosts"
+    sizes 4
+    every_batch_once 3
+    loss_as_alone
+    info "killed -> first batch: $(recovered 0) s"
+}
+
+@test "a host whose rank failed is left when the others are enough" {
+    printf 'localhost:2\n127.0.0.1:2\n' >"$HOSTS"
+    run on_this "${ELASTIC[@]}" --min-np 2 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:3:kill -9 $PID'
+    exits 0
+    has "generation 2: "
+    loss_as_alone
+}
+
+@test "the reset limit is met" {
+    echo "localhost:2" >"$HOSTS"
+    run on_this "${ELASTIC[@]}" --min-np 2 -np 2 --reset-limit 0 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:1:kill -9 $PID'
+    exits 1
+    has "the ranks have changed 0 times, as often as --reset-limit lets them"
+}
+
+@test "hosts that never come, and those that none can use" {
+    echo "localhost:2" >"$HOSTS"
+    run on_this "${ELASTIC[@]}" --min-np 4 --elastic-timeout 2 true
+    exits 1
+    has "there were not enough slots for 2 seconds: 2, and 4 ranks are needed"
+    echo "elsewhere.invalid:2" >"$HOSTS"
+    run on_this "${ELASTIC[@]}" --min-np 2 true
+    exits 1
+    has "elsewhere.invalid: it is another machine, and fork starts ranks on this one only"
+    has "none of the hosts can be used"
+}
+
+@test "a program that fails everywhere is not tried again and again" {
+    echo "localhost:2" >"$HOSTS"
+    run on_this "${ELASTIC[@]}" --min-np 2 sh -c 'exit 3'
+    exits 3
+    has "failed first: exit code 3"
+}
+
+@test "a program that is no training, and options that do not go with it" {
+    echo "localhost:2" >"$HOSTS"
+    run on_this "${ELASTIC[@]}" --min-np 2 --label sh -c 'echo "$HOROVOD_RANK of $HOROVOD_SIZE $HOROVOD_ELASTIC"'
+    exits 0
+    has "0: 0 of 2 1"
+    has "1: 1 of 2 1"
+    run on_this "${ELASTIC[@]}" --min-np 2 --keep-going true
+    exits 2
+    has "--keep-going (-K0) does not go with an elastic job"
+}
+
+trains() { grep -q "^epoch" "$LOG" 2>/dev/null; }
+
+@test "interrupted, or killed itself, it leaves nothing" {
+    local pid ended=0
+    echo "localhost:2" >"$HOSTS"
+    "${ELASTIC[@]}" --min-np 2 "$PY" "$HERE/elastic.py" "$LOG" --epochs 1000 3>&- &
+    pid=$!
+    wait_for 60 trains
+    kill -INT "$pid"
+    wait "$pid" || ended=$?
+    [[ $ended -eq 130 ]]
+    all_gone 1 "$LOG"
+    rm "$LOG"
+    "${ELASTIC[@]}" --min-np 2 "$PY" "$HERE/elastic.py" "$LOG" --epochs 1000 3>&- &
+    pid=$!
+    wait_for 60 trains
+    kill -KILL "$pid"
+    all_gone 10 "$LOG"
+}

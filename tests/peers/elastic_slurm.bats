@@ -1,0 +1,83 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016 # $PID and $HOME are for the shell that runs the command
+# Elastic training by real Horovod in a Slurm allocation.
+
+load ../cluster/helpers
+load ../cluster/launch
+load peers
+load elastic
+
+setup_file() {
+    peers
+    built
+    if [[ $PEERS_WHY ]]; then return 0; fi
+    export HVD_TEST_DEADLINE=150
+    reference "$BATS_FILE_TMPDIR"
+    suite --nodes 4
+}
+teardown_file() { cluster_down; }
+setup() {
+    needs_cluster
+    LOG=$(home)/log
+    rm -rf "$(home)"/log* "$(home)/failed-once"
+    printf '#!/bin/sh\ncat ~/hosts\n' >"$(home)/discover"
+    chmod 755 "$(home)/discover"
+}
+teardown() {
+    mend
+    if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then assert_no_leftovers; fi
+}
+
+# hosts LINE…: what the discovery script finds.
+hosts() { printf '%s\n' "$@" >"$(home)/hosts" && chmod 666 "$(home)/hosts"; }
+
+# elastic [OPTION OF hvdrun…]: in an allocation of all nodes.
+elastic() { on_login env OMP_NUM_THREADS=1 salloc -Q -N4 --no-kill hvdrun "$@"; }
+
+@test "a host is added and removed; a rank is killed" {
+    hosts hvdn1:2 hvdn2:2
+    run elastic --min-np 2 -np 4 --host-discovery-script ./discover "$PY" "$HERE/elastic.py" log --pause 0.1 --epochs 6 \
+        --at '1:0:any:echo hvdn3:2 >>~/hosts' --at '3:3:3:kill -9 $PID' --at '4:5:any:echo hvdn1:2 >~/hosts'
+    exits 0
+    has "generation 2: 6 ranks on 3 hosts (hvdn3 added)"
+    has "rank 3 on hvdn2 failed: killed by signal 9 (SIGKILL)"
+    has "generation 3: 4 ranks on 2 hosts (hvdn2 removed)"
+    sizes 4 6 4 2
+    every_batch_once 6
+    info "killed -> first batch: $(recovered 1) s"
+}
+
+@test "two ranks are killed at once" {
+    hosts hvdn1:2 hvdn2:2 hvdn3:2
+    run elastic --min-np 2 -np 6 --host-discovery-script ./discover "$PY" "$HERE/elastic.py" log \
+        --at '1:3:2:kill -9 $PID' --at '1:3:5:kill -9 $PID'
+    exits 0
+    has "rank 2 on hvdn2 failed"
+    has "rank 5 on hvdn3 failed"
+    sizes 6 2
+    loss_as_alone
+}
+
+@test "a new worker fails before it has come: the others do not notice" {
+    hosts hvdn1:2
+    run elastic --min-np 2 -np 2 --host-discovery-script ./discover \
+        sh -c '[ $HOROVOD_RANK = 3 ] && mkdir ~/failed-once 2>/dev/null && exit 5; exec "$@"' sh \
+        "$PY" "$HERE/elastic.py" log --epochs 5 --pause 0.2 --at '1:0:any:echo hvdn2:2 >>~/hosts' --at '2:0:any:echo hvdn3:2 >>~/hosts'
+    exits 0
+    has "rank 3 on hvdn2 failed: exit code 5"
+    sizes 2 4
+    every_batch_once 5
+}
+
+@test "the host of rank 0 is lost" {
+    begin on_login env OMP_NUM_THREADS=1 salloc -Q -N3 --ntasks-per-node=2 --no-kill hvdrun --min-np 2 -np 6 \
+        "$PY" "$HERE/elastic.py" log --epochs 4 --pause 0.3
+    wait_for 100 grep -q "^epoch 1" "$LOG"
+    fault node-kill hvdn1
+    ended 100
+    exits 0
+    has "generation 2: 4 ranks on 2 hosts (hvdn1 removed)"
+    every_batch_once 4
+}
