@@ -364,6 +364,26 @@ stopped_on() {
     nothing_left
 }
 
+@test "LSF's bindings of tasks, on each host" {
+    local each file
+    file=$(home)/affinity
+    printf '%s\n' "hvdn1 0" "hvdn2 0 0 1" "hvdn1 0-1" "hvdn2 0" "hvdn3 1" "hvdn3 0,1" | on_login tee affinity >/dev/null
+    (($(nproc) >= 2)) || skip "this machine has one CPU"
+    for each in blaunch lsrun; do
+        with "$each"
+        run in_job env LSB_AFFINITY_HOSTFILE="$file" hvdrun bash -c \
+            'echo "$HOROVOD_RANK $(awk "/Cpus_allowed_list/ { print \$2 }" /proc/self/status)"'
+        exits 0
+        [[ $(ranks_say) == "0 0
+1 0-1
+2 0
+3 0
+4 1
+5 0-1" ]] || { echo "$each: $output" && return 1; }
+        nothing_left
+    done
+}
+
 @test "LSF's host file, empty or unreadable" {
     local each
     : >"$(home)/empty"
