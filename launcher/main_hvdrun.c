@@ -190,6 +190,8 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 		launch.output_dir = output_dir;
 	else
 		backend = NULL;
+	if (backend && elastic && o->dry_run && hvd_elastic_preview(&launch, backend, &err) != 0)
+		backend = NULL;
 	if (backend && (elastic || backend->prepare(&launch, &err) == 0)) {
 		driver_opts(o, backend, &launch, &opts);
 		if (o->dry_run)

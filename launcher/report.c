@@ -118,6 +118,8 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 		json_object_set_new(out, "first_failure",
 				    json_pack("{s:I, s:s, s:s}", "rank", (json_int_t)result->rank, "host", result->host,
 					      "how", hvd_status_text(result->rank_status, text, sizeof(text))));
+	if (result->generations)
+		json_object_set_new(out, "generations", json_integer(result->generations));
 	line = json_dumps(out, JSON_COMPACT);
 	fprintf(stderr, "%s\n", line);
 	free(line);

@@ -46,6 +46,11 @@ static void on_plan(const json_t *plan, void *arg)
 	struct hvd_err why = {0};
 
 	host->opts.stay = json_is_true(json_object_get(plan, "stay"));
+	if (host->opts.stay) {
+		/* Nobody knows how many there will be, and one may have had its number before. */
+		host->opts.output.append = true;
+		host->opts.output.size = 0;
+	}
 	if (host->opts.stay && !host->notice)
 		host->notice = hvd_notice_create(host->base, on_notice, host);
 	host->ranks =

@@ -215,7 +215,8 @@ static int open_file(struct hvd_output *out, int rank, enum hvd_stream stream, s
 	int rc = -1;
 
 	if (make_dir(out->style->dir, err) == 0 && make_dir(dir, err) == 0) {
-		out->file_fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		out->file_fd =
+			open(file, O_WRONLY | O_CREAT | O_CLOEXEC | (out->style->append ? O_APPEND : O_TRUNC), 0666);
 		rc = out->file_fd >= 0 ? 0 : hvd_err_sys(err, "cannot write the rank's output to %s", file);
 	}
 	free(file);

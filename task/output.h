@@ -40,6 +40,7 @@ struct hvd_output_style {
 	bool timestamps; /* the date in front of each line, as asctime(3) has it */
 	const char *dir; /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
 	int size;        /* ranks of the job: how far to pad */
+	bool append;     /* keep what the files have */
 	bool framed;     /* ends of lines escaped on the way out, not in files */
 };
 

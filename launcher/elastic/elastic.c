@@ -32,10 +32,6 @@
 
 /* How long the shims may take to end their ranks before what runs them is killed. */
 #define END_SECONDS 10
-/* Ranks are replaced when they have been silent for so long; HVD_SILENT_SECONDS in the environment says otherwise. */
-#define SILENT_SECONDS 1.0
-/* Hosts that come one after the other within this time change the job once. */
-#define SETTLE_SECONDS 3.0
 /* How often, 10 ms apart, processes without a parent are looked for and killed. */
 #define ADOPTED_TRIES 100
 
@@ -491,51 +487,6 @@ static int catch_signals(struct job *job, struct hvd_err *err)
 
 /* ---- life ---- */
 
-bool hvd_elastic_asked(const struct hvd_options *o)
-{
-	return o->min_np > 0 || o->max_np > 0 || o->discovery_script || o->discover;
-}
-
-int hvd_elastic_prepare(struct hvd_launch *launch, struct hvd_err *err)
-{
-	const struct hvd_options *o = launch->options;
-
-	if (o->keep_going || o->run_func || hvd_options_mpi(o)) {
-		hvd_err_set(err, HVD_E_USAGE, "%s does not go with an elastic job",
-			    o->keep_going ? "--keep-going (-K0)"
-			    : o->run_func ? "--run-func"
-					  : "the MPI controller");
-		return hvd_err_hint(err, "leave it out, or --min-np, --max-np, --discover and --host-discovery-script");
-	}
-	if (o->rendezvous == HVD_RENDEZVOUS_BATCH) {
-		hvd_err_set(err, HVD_E_USAGE,
-			    "the rendezvous of an elastic job runs where hvdrun does, not on the first host");
-		return hvd_err_hint(err, "leave --rendezvous=batch out");
-	}
-	return 0;
-}
-
-static struct hvd_machine_opts machine_opts(const struct hvd_options *o, char *const *envp)
-{
-	const char *silent = hvd_envp_get(envp, "HVD_SILENT_SECONDS");
-	int np = hvd_options_np(o) > 0 ? hvd_options_np(o) : o->min_np > 0 ? o->min_np : 1;
-	struct hvd_machine_opts opts = {
-		.np = np,
-		.min_np = o->min_np > 0 ? o->min_np : np,
-		.max_np = o->max_np > 0 ? o->max_np : 0,
-		.reset_limit = o->reset_limit,
-		.elastic_timeout = o->elastic_timeout,
-		.cooldown_min = o->cooldown_min > 0 ? o->cooldown_min : 0,
-		.cooldown_max = o->cooldown_max > 0 ? o->cooldown_max : 0,
-		.silent_grace = SILENT_SECONDS,
-		.settle = SETTLE_SECONDS,
-	};
-
-	if (silent && atof(silent) > 0)
-		opts.silent_grace = atof(silent);
-	return opts;
-}
-
 static int make_session(struct job *job, struct hvd_err *err)
 {
 	struct hvd_identity identity = {.kind = HVD_ID_KEY};
@@ -572,7 +523,7 @@ static int begin(struct job *job, struct hvd_err *err)
 						     on_exited, on_notified, on_failed};
 	static const struct hvd_desk_ops desk_ops = {on_arrived, on_ready, on_pass};
 	static const struct hvd_shims_ops shims_ops = {on_shim_lost, on_none_left};
-	struct hvd_machine_opts opts = machine_opts(job->launch->options, job->launch->envp);
+	struct hvd_machine_opts opts = hvd_elastic_opts(job->launch);
 	struct hvd_boot boot;
 
 	job->procs_opts = (struct hvd_procs_opts){

@@ -90,6 +90,9 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
     exits 0
     has "0: 0 of 2 1"
     has "1: 1 of 2 1"
+    run on_this "$HVDRUN" --launcher=ssh --min-np 2 --hosts a:2,b:3 --dry-run true
+    exits 0
+    has "5 ranks on 2 hosts" "--host=1:2:b --ranks=0:3"
     run on_this "${ELASTIC[@]}" --min-np 2 --keep-going true
     exits 2
     has "--keep-going (-K0) does not go with an elastic job"
