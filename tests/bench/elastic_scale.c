@@ -29,6 +29,7 @@
 
 #define SLOTS      8
 #define TIME_LIMIT 300 /* seconds for everything */
+#define PATIENCE   2   /* seconds that a worker waits for its peers, as for Gloo's contexts */
 
 static void die(const char *what)
 {
@@ -191,10 +192,13 @@ static void look_round(struct crowd *c)
 
 static void trains(struct sim *w, int status, const char *body)
 {
+	const struct timeval patience = {PATIENCE, 0};
+
 	(void)body;
 	if (status != 200)
 		die("a PUT was not taken");
 	w->state = SIM_TRAINING;
+	evtimer_add(w->later, &patience);
 	look_round(w->crowd);
 }
 
@@ -231,6 +235,10 @@ static void ask_for_place(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (w->state == SIM_TRAINING && w->crowd->told)
+		return;
+	/* Its generation is broken, or one of its peers has not come to it. */
+	w->state = SIM_ASKING;
 	hang_up(w);
 	snprintf(path, sizeof(path), "/rank_and_size/h%u:%u", w->host, w->slot);
 	call(w, "GET", path, "", has_place);
@@ -372,6 +380,7 @@ struct news {
 struct driver {
 	struct event_base *base;
 	struct hvd_rv *rv;
+	struct hvd_log log;
 	struct hvd_machine *machine;
 	struct hvd_desk *desk;
 	struct hvd_layout layout;
@@ -627,6 +636,7 @@ static void driver_line(char *line, void *arg)
 	}
 	if (*line != 'G')
 		return;
+	hvd_verbose(&d->log, "a generation of %s is complete", line + 2);
 	if (d->since) {
 		const double took = (double)(hvd_now() - d->since) / 1e9;
 
@@ -662,8 +672,8 @@ static void driver_main(struct driver *d, int fd)
 	d->read_news = evtimer_new(d->base, on_news, d);
 	d->tick = evtimer_new(d->base, on_tick, d);
 	d->next = evtimer_new(d->base, next_round, d);
-	d->machine = hvd_machine_create(&opts, hvd_now(), &ops, d, NULL);
-	d->desk = hvd_desk_create(d->machine, &desk_ops, d, NULL);
+	d->machine = hvd_machine_create(&opts, hvd_now(), &ops, d, &d->log);
+	d->desk = hvd_desk_create(d->machine, &desk_ops, d, &d->log);
 	hvd_desk_open(d->desk, d->rv);
 	list_hosts(d, (unsigned)d->ranks / SLOTS);
 	event_base_dispatch(d->base);
@@ -691,6 +701,7 @@ int main(int argc, char **argv)
 	if (d.ranks < 4 * SLOTS || d.ranks % SLOTS || d.ranks > 8192 || d.rounds < 1)
 		die("usage: elastic_scale [RANKS [ROUNDS]], RANKS a multiple of 8 from 32 to 8192");
 	alarm(TIME_LIMIT);
+	d.log = hvd_log_make("elastic_scale", getenv("HVD_VERBOSE") ? HVD_LOG_DEBUG : HVD_LOG_ERROR);
 	hvd_raise_nofile();
 	signal(SIGPIPE, SIG_IGN);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0)
