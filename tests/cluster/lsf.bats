@@ -400,3 +400,31 @@ stopped_on() {
     done
     nothing_left
 }
+
+# Two sockets of 22 cores with four threads, one core of each kept for the system: the file is the golden one of
+# tests/unit/test_erf.c; the hosts that run the ranks are small, so only the file knows the difference.
+@test "jsrun on a system with CSM: its cores, its SMT mode, its GPUs" {
+    local csm mode
+    csm=$(home)/csm
+    as_root hvdlogin install -d -m 777 "$csm"
+    with jsrun csm_allocation_query csm_node_attributes_query
+    printf 'hvdn1 44 2 6\nhvdn2 44 2 2\n' >"$csm/nodes"
+    for mode in 1 2 4; do
+        printf '%s\n' "compute_nodes: hvdn1 hvdn2" "smt_mode: $mode" "isolated_cores: 1" >"$csm/allocation.77"
+        run in_job env CSM_ALLOCATION_ID=77 HVD_STANDIN_CSM="$csm" STANDIN_CORES="42x$mode" hvdrun --erf erf \
+            bash -c 'echo "$HOROVOD_RANK $(hostname) $STANDIN_CPUS"'
+        exits 0
+        [[ $(ranks_say | awk '{ print $1, $2, split($3, cpus, ","), cpus[1] }') == "0 hvdn1 $((7 * mode)) 0
+1 hvdn1 $((7 * mode)) $((7 * mode))
+2 hvdn1 $((7 * mode)) $((14 * mode))
+3 hvdn1 $((7 * mode)) $((21 * mode))
+4 hvdn1 $((7 * mode)) $((28 * mode))
+5 hvdn1 $((7 * mode)) $((35 * mode))
+6 hvdn2 $((21 * mode)) 0
+7 hvdn2 $((21 * mode)) $((21 * mode))" ]] || { echo "$output" && return 1; }
+        [[ $(sed -n 8p "$(home)/erf") == "rank: 5: { hostname: hvdn1; cpu: {$((35 * mode))-$((42 * mode - 1))} ; gpu: * ; mem: * }" ]]
+    done
+    # No node was asked.
+    [[ $(called jsrun topology) -eq 0 ]]
+    nothing_left
+}
