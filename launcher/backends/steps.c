@@ -12,6 +12,7 @@
 #include "slurm.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* What the job's environment says of tasks is about its first srun, not about a shim. */
 static void forget_tasks(struct hvd_strv *env)
@@ -47,6 +48,19 @@ static void forget_tasks(struct hvd_strv *env)
 		hvd_env_unset(env, names[i]);
 }
 
+/* Has the user decided how much srun says? */
+static bool loudness_given(const struct hvd_options *o)
+{
+	for (size_t i = 0; i < o->srun_args.n; i++) {
+		const char *arg = o->srun_args.v[i];
+
+		if (strncmp(arg, "-v", 2) == 0 || strncmp(arg, "--verb", 6) == 0 || strncmp(arg, "-Q", 2) == 0 ||
+		    strncmp(arg, "--qui", 5) == 0)
+			return true;
+	}
+	return false;
+}
+
 static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[0];
@@ -67,6 +81,9 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_strv_add(&proc->argv, "--kill-on-bad-exit=0");
 	hvd_strv_add(&proc->argv, "--input=none");
 	hvd_strv_add(&proc->argv, "--mpi=none");
+	/* Steps come and go here; what srun has to say of that would only alarm. Its errors are shown. */
+	if (!loudness_given(launch->options))
+		hvd_strv_add(&proc->argv, "--quiet");
 	hvd_launch_add_shim(launch, proc);
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=0:%d", host->slots);

@@ -115,6 +115,11 @@ int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool l
 	memset(plan->endpoint, 0xff, roster->n);
 	if (!plan->local)
 		rc = find_networks(plan, roster, v, n, err);
+	/* Nobody has shown yet that the others of a single host lead anywhere. */
+	for (int k = 1; n == 1 && k < plan->networks.n; k++)
+		free(plan->networks.v[k].iface);
+	if (n == 1 && plan->networks.n > 1)
+		plan->networks.n = 1;
 	for (uint32_t i = 0; rc == 0 && i < n; i++)
 		rc = set_endpoint(plan, roster, v[i], err);
 	free(v);

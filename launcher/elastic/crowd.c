@@ -11,6 +11,8 @@
 
 /* A host that the job cannot do without is not banned for its first failures. */
 #define SPARE_TIMES 3
+/* Failures on a host that is gone within this time, in nanoseconds, are not held against it when it comes again. */
+#define LAST_MOMENTS 30000000000LL
 
 static struct hvd_crowd_host *find_host(const struct hvd_machine *m, const char *name)
 {
@@ -32,7 +34,7 @@ static struct hvd_crowd_host *add_host(struct hvd_machine *m, const char *name)
 	return h;
 }
 
-void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts)
+void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
 {
 	for (int i = 0; i < hosts->n_hosts; i++) {
 		struct hvd_crowd_host *h = find_host(m, hosts->hosts[i].name);
@@ -50,6 +52,9 @@ void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts)
 		if (!h->listed || hvd_alloc_find(hosts, h->name) >= 0)
 			continue;
 		h->listed = h->lost = false; /* when it comes again it is mended */
+		/* Its ranks failed because it was about to go. */
+		if (h->banned_until && now - h->banned_at < LAST_MOMENTS)
+			h->banned_until = 0;
 	}
 }
 
@@ -215,6 +220,7 @@ static void ban(struct hvd_machine *m, struct hvd_crowd_host *h, hvd_time now)
 	double seconds = m->opts.cooldown_min;
 
 	h->bans++;
+	h->banned_at = now;
 	if (seconds <= 0) {
 		h->banned_until = HVD_FOREVER;
 		hvd_warn(m->log, "%s: a rank failed there; the host is not used any longer", h->name);

@@ -427,7 +427,7 @@ static void step(struct hvd_machine *m, hvd_time now)
 
 void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
 {
-	hvd_crowd_update(m, hosts);
+	hvd_crowd_update(m, hosts, now);
 	m->told = m->warned_slots = false;
 	step(m, now);
 }

@@ -23,6 +23,7 @@ struct hvd_crowd_host {
 	enum hvd_host_stage stage;
 	bool listed, lost, unfit;
 	hvd_time banned_until; /* 0 = it is not */
+	hvd_time banned_at;
 	int bans, spared;
 	bool to_judge; /* a worker of this generation failed there */
 };
@@ -72,7 +73,7 @@ struct hvd_machine {
 };
 
 /* crowd.c */
-void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts);
+void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
 bool hvd_crowd_usable(const struct hvd_machine *m, const struct hvd_crowd_host *h, hvd_time now);
 /* Begin the shims of hosts that may be used, end those of hosts that are neither used nor needed any longer. */
 void hvd_crowd_tend(struct hvd_machine *m, hvd_time now);

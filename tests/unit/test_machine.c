@@ -570,6 +570,25 @@ static void state_is_handed_over(void **state)
 	end(s);
 }
 
+/* A node that is taken away kills its ranks first. When it comes again it is as good as any. */
+static void going_is_no_failure(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 1, DEFAULTS}, "a:1,b:1");
+
+	(void)state;
+	die(s, id_at(s, "b", 0), SIGTERM);
+	all_ready(s);
+	assert_int_equal(hvd_machine_size(s->m), 1);
+	list(s, "a:1");
+	list(s, "a:1,b:1");
+	come(s);
+	hear(s, true);
+	all_ready(s);
+	arrive(s);
+	assert_int_equal(hvd_machine_size(s->m), 2);
+	end(s);
+}
+
 static void aborting_is_not_held_against(void **state)
 {
 	struct sim *s = running((struct hvd_machine_opts){.np = 3, .min_np = 1, DEFAULTS}, "a:1,b:1,c:1");
@@ -738,6 +757,7 @@ int main(void)
 		cmocka_unit_test(cooldown_ends),
 		cmocka_unit_test(state_is_handed_over),
 		cmocka_unit_test(aborting_is_not_held_against),
+		cmocka_unit_test(going_is_no_failure),
 		cmocka_unit_test(random_histories),
 	};
 
