@@ -250,14 +250,15 @@ static int read_addrs(const struct hvd_pickle_value *v, struct hvd_worker_addrs 
 /* Those of the loopback interface are the last to be tried. The order is kept otherwise. */
 static void loopback_last(struct hvd_worker_addrs *a)
 {
-	struct hvd_worker_addr sorted[HVD_WORKER_MAX_ADDRS];
+	struct hvd_worker_addr *sorted = hvd_xcalloc(a->n, sizeof(*sorted));
 	size_t n = 0;
 
 	for (int loopback = 0; loopback < 2; loopback++)
 		for (size_t i = 0; i < a->n; i++)
 			if (hvd_addr_loopback(&a->v[i].addr) == loopback)
 				sorted[n++] = a->v[i];
-	memcpy(a->v, sorted, n * sizeof(*a->v));
+	free(a->v);
+	a->v = sorted;
 }
 
 /* Decoded bytes, the caller's to wipe and free. */
@@ -303,7 +304,6 @@ int hvd_worker_addrs_parse(const void *text, size_t len, struct hvd_worker_addrs
 		return -1;
 	}
 	loopback_last(out);
-	out->v = hvd_xrealloc(out->v, out->n, sizeof(*out->v));
 	return 0;
 }
 

@@ -337,11 +337,12 @@ static void end(struct hvd_source *s)
 static void nudge(struct hvd_source *s)
 {
 	struct own *own = s->own;
-	struct timeval tv = {0, 100000}, left;
+	const struct timeval tv = {0, 100000};
+	struct timeval left;
 
 	if (own->pid || !evtimer_pending(own->next, &left))
 		return;
-	if (evutil_timercmp(&left, &tv, >))
+	if (left.tv_sec > 0 || left.tv_usec > tv.tv_usec)
 		evtimer_add(own->next, &tv);
 }
 
