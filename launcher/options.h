@@ -118,13 +118,13 @@ struct hvd_options {
 	bool dry_run, json, selftest;
 	bool keep_going; /* a rank that fails does not end the others: --keep-going, -K0 */
 	char *trace, *config_file, *key_file;
-	char *erf; /* where jsrun's resource file is to be */
+	char *erf;                /* where jsrun's resource file is to be */
 	char *run_func, *results; /* both or none */
-	int launcher;         /* enum hvd_launcher */
-	int rendezvous;       /* enum hvd_rendezvous_at */
-	double start_timeout; /* seconds */
-	int verbose;          /* how often -v, --verbose or --hvd-verbose */
-	int hvd;              /* --hvd 1, --no-hvd 0: without effect here */
+	int launcher;             /* enum hvd_launcher */
+	int rendezvous;           /* enum hvd_rendezvous_at */
+	double start_timeout;     /* seconds */
+	int verbose;              /* how often -v, --verbose or --hvd-verbose */
+	int hvd;                  /* --hvd 1, --no-hvd 0: without effect here */
 
 	unsigned char *source; /* by row: enum hvd_opt_source */
 };

@@ -73,7 +73,8 @@ struct hvd_backend {
 	int (*prepare)(struct hvd_launch *launch, struct hvd_err *err);
 	/* Elastic jobs: instead of prepare, append the process that runs the shim of the allocation's one host. */
 	int (*add_host)(struct hvd_launch *launch, struct hvd_err *err);
-	const struct hvd_backend *elastic; /* the backend for elastic jobs, which has an add_host; NULL = there is none */
+	/* The backend for elastic jobs, which has an add_host. NULL: there is none. */
+	const struct hvd_backend *elastic;
 	/* Where it starts hosts: a process ended (status as from waitpid(2)) before the host's ranks did; `came`: the
 	 * host had registered. What does that mean? NULL: nothing more than it says. */
 	void (*explain)(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
