@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct host {
@@ -51,6 +52,10 @@ static void on_plan(const json_t *plan, void *arg)
 		host->opts.output.append = true;
 		host->opts.output.size = 0;
 	}
+	/* Slurm sends SIGTERM to all processes of a job that is preempted, at the beginning of its grace time. The
+	 * launcher hears of it, and has the ranks leave before that ends. Had the job been cancelled it would hear too.
+	 */
+	host->opts.deaf = host->opts.stay && getenv("SLURM_STEP_ID");
 	if (host->opts.stay && !host->notice)
 		host->notice = hvd_notice_create(host->base, on_notice, host);
 	host->ranks =
@@ -128,9 +133,10 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 {
 	struct host *host = arg;
 
-	(void)sig;
 	(void)what;
-	if (host->ranks)
+	if (host->ranks && host->opts.deaf && sig == SIGTERM)
+		hvd_verbose(host->log, "%s: SIGTERM: going on until the launcher decides", host->info->name);
+	else if (host->ranks)
 		hvd_ranks_end(host->ranks);
 	else
 		event_base_loopbreak(host->base);

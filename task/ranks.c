@@ -162,6 +162,7 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 				  .argv = ranks->opts->argv,
 				  .parent_death_signal = SIGKILL,
 				  .new_group = 1,
+				  .ignore_ends = ranks->opts->deaf,
 				  .keep_fds = ranks->opts->inherit,
 				  .cpus = cpus};
 	const char *number = json_string_value(json_object_get(plan, "HOROVOD_RANK"));
@@ -285,7 +286,7 @@ void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, bool at_once)
 
 void hvd_ranks_end(struct hvd_ranks *ranks)
 {
-	struct timeval tv = {.tv_sec = GRACE_SECONDS};
+	struct timeval tv = {.tv_sec = ranks->opts->deaf ? GRACE_SECONDS_ONE : GRACE_SECONDS};
 
 	if (ranks->gone)
 		return;

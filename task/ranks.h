@@ -28,6 +28,7 @@ struct hvd_ranks_opts {
 	bool inherit;      /* ranks inherit all open descriptors: an MPI may have handed down some */
 	int number;        /* of a rank whose plan does not tell it (HOROVOD_RANK) */
 	bool stay;         /* ranks come and go by hvd_ranks_add and _end_one; none is needed for it to go on */
+	bool deaf; /* ranks outlive SIGTERM, unless the program decides otherwise, and soon get SIGKILL after it */
 	struct hvd_output_style output;
 };
 
