@@ -236,8 +236,8 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 	else if (launch->options->binding_args)
 		hvd_err_hint(why, "does it say why above? It was told --binding-args as they are");
 	else
-		hvd_err_hint(why, "does it say why above? hvdrun --erf FILE --dry-run … writes the resource file to "
-				  "look at");
+		hvd_err_hint(why, "does it say why above? Ranks prove who they are by munge, or else by --key-file; "
+				  "hvdrun --erf FILE --dry-run … writes the resource file to look at");
 }
 
 const struct hvd_backend hvd_backend_jsrun = {

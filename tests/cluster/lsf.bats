@@ -301,7 +301,7 @@ stopped_on() {
     has_not unlikely
     STANDIN_JSRUN=fail run sixth echo unlikely
     exits 1
-    has "jsrun ended before its ranks did: exit code 210" "Remote JSM server" "--erf FILE --dry-run"
+    has "jsrun ended before its ranks did: exit code 210" "Remote JSM server" "--erf FILE --dry-run" "--key-file"
     STANDIN_JSRUN=no-pmix run sixth hvd-selftest --quick
     selftest_ok 6 3
     # More ranks than a host has CPUs.
