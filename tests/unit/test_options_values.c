@@ -128,6 +128,29 @@ static void test_cooldown(void **state)
 	refused("hvdrun --blacklist-cooldown-range 60 3601 a", "1 to 3600", "");
 }
 
+static void test_discover(void **state)
+{
+	static const char *const good[] = {"slurm", "hosts", "jobs:a", "script:./x"};
+	struct hvd_options o;
+	char line[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		snprintf(line, sizeof(line), "hvdrun --discover %s a", good[i]);
+		ok(&o, line);
+		assert_string_equal(o.discover, good[i]);
+		hvd_options_free(&o);
+	}
+	ok(&o, "hvdrun --discover hosts --hosts a:1 a");
+	hvd_options_free(&o);
+	refused("hvdrun --discover nodes a", "nodes names no source", "jobs:NAME");
+	refused("hvdrun --discover jobs: a", "names no source", "");
+	refused("hvdrun --discover script: a", "names no source", "");
+	refused("hvdrun --discover slurm --host-discovery-script x a", "both say", "leave one");
+	refused("hvdrun --discover jobs:x --hosts a:1 a", "hosts cannot be listed", "--hosts");
+	refused("hvdrun --discover slurm --hostfile f a", "hosts cannot be listed", "--hostfile");
+}
+
 static void test_config(void **state)
 {
 	struct hvd_options o;
@@ -162,10 +185,8 @@ static void test_config(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_environment),
-		cmocka_unit_test(test_tunables),
-		cmocka_unit_test(test_cooldown),
-		cmocka_unit_test(test_config),
+		cmocka_unit_test(test_environment), cmocka_unit_test(test_tunables), cmocka_unit_test(test_cooldown),
+		cmocka_unit_test(test_discover),    cmocka_unit_test(test_config),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
