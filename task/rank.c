@@ -103,6 +103,8 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	struct fetch *fetch = arg;
 	struct hvd_err here = *why;
 
+	/* The first rank that ends has srun send this to the others, which are about to end with the same status. */
+	signal(SIGTERM, SIG_IGN);
 	/* What the driver has told already is not said again by every rank. */
 	if (why->code != HVD_E_FAILED) {
 		if (!here.host[0])
