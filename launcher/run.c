@@ -5,7 +5,8 @@
 #include "nofile.h"
 #include "procs.h"
 #include "runfunc.h"
-#include "settings.h"
+#include "secret.h"
+#include "signals.h"
 #include "spawn.h"
 #include "xalloc.h"
 
@@ -14,12 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* After a failed start the ranks end by themselves, as the driver has told them; this is for those it could not reach.
@@ -35,17 +32,13 @@
 
 /* After SIGTSTP: time for the ranks to hear of it, before this process stops. */
 #define PAUSE_MS 300
-/* How often, 10 ms apart, processes without a parent are looked for and killed. */
-#define ADOPTED_TRIES 100
 
 struct run {
 	struct event_base *base;
 	struct hvd_launch *launch;
 	const struct hvd_backend *backend;
 	struct hvd_driver_opts *opts;
-	struct hvd_session session;
-	struct hvd_key key; /* where the backend hands it over: the launch's secret */
-	char id_text[HVD_ID_TEXT];
+	struct hvd_secret secret;
 	struct hvd_driver *driver;
 	struct hvd_result *result;
 	const struct hvd_log *log;
@@ -53,8 +46,8 @@ struct run {
 	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_procs_opts procs_opts;
 	char boot[HVD_BOOT_MAX];
-	int signal_fd, key_fd;
-	struct event *signals, *soft_end, *hard_end, *host_lost, *pause;
+	struct hvd_signals *signals;
+	struct event *soft_end, *hard_end, *host_lost, *pause;
 	char lost_host[256];
 	hvd_time began;
 	bool failed, ending;
@@ -293,12 +286,10 @@ static void ended_by(struct run *run, int sig)
 	evtimer_add(run->hard_end, &tv);
 }
 
-static void on_one_signal(struct run *run, const struct signalfd_siginfo *si)
+static void on_signal(int sig, bool tty, void *arg)
 {
+	struct run *run = arg;
 	struct timeval moment = {.tv_usec = PAUSE_MS * 1000};
-	int sig = (int)si->ssi_signo;
-	/* From the terminal: the whole foreground group has it. */
-	bool tty = si->ssi_code == SI_KERNEL;
 
 	if (sig == SIGCHLD) {
 		hvd_procs_reap(run->procs);
@@ -338,35 +329,6 @@ static void on_pause(evutil_socket_t fd, short what, void *arg)
 		raise(SIGSTOP);
 }
 
-static void on_signals(evutil_socket_t fd, short what, void *arg)
-{
-	struct signalfd_siginfo si;
-
-	(void)what;
-	while (read(fd, &si, sizeof(si)) == sizeof(si))
-		on_one_signal(arg, &si);
-}
-
-static int catch_signals(struct run *run, struct hvd_err *err)
-{
-	static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
-		sigaddset(&set, caught[i]);
-	if (!run->backend->signals_tty) {
-		sigaddset(&set, SIGTSTP);
-		sigaddset(&set, SIGCONT);
-	}
-	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0 ||
-	    (run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-		return hvd_err_sys(err, "cannot watch for signals");
-	run->signals = event_new(run->base, run->signal_fd, EV_READ | EV_PERSIST, on_signals, run);
-	event_add(run->signals, NULL);
-	return 0;
-}
-
 /* ---- life ---- */
 
 static int start_all(struct run *run, struct hvd_err *err)
@@ -379,41 +341,13 @@ static int start_all(struct run *run, struct hvd_err *err)
 	return hvd_procs_start(run->procs, err);
 }
 
-/* What starts the ranks hands no descriptor down to them: they open this process's. */
-static int keep_key(struct run *run, const struct hvd_key *key, struct hvd_err *err)
-{
-	run->key_fd = memfd_create("key", MFD_CLOEXEC);
-	if (run->key_fd < 0 || fchmod(run->key_fd, 0600) != 0 || write(run->key_fd, key->b, HVD_KEY_LEN) != HVD_KEY_LEN)
-		return hvd_err_sys(err, "cannot keep the launch's key");
-	snprintf(run->id_text, sizeof(run->id_text), "pid:%d:%d", (int)getpid(), run->key_fd);
-	return 0;
-}
-
-static int make_session(struct run *run, struct hvd_err *err)
-{
-	struct hvd_identity identity = {.kind = HVD_ID_KEY};
-
-	run->opts->id_text = run->id_text;
-	if (run->backend->loopback || run->backend->by_stdin) {
-		snprintf(run->id_text, sizeof(run->id_text), "fd:%d", HVD_KEY_FD);
-		if (hvd_random(identity.key.b, HVD_KEY_LEN, err) != 0)
-			return -1;
-		run->key = identity.key;
-	} else if (run->launch->one_machine) {
-		if (hvd_random(identity.key.b, HVD_KEY_LEN, err) != 0 || keep_key(run, &identity.key, err) != 0)
-			return -1;
-	} else if (hvd_identity_from(run->launch->options, &identity, run->id_text, err) != 0) {
-		return -1;
-	}
-	return hvd_session_create(&run->session, &identity, err);
-}
-
 static int begin(struct run *run, struct hvd_err *err)
 {
 	static const struct hvd_driver_ops ops = {on_started, on_failed, on_rank_exit, on_host_gone};
 	static const struct hvd_procs_ops procs_ops = {on_proc_ended, on_proc_lost, on_all_ended};
 
-	run->procs_opts = (struct hvd_procs_opts){.boot = run->boot, .key = &run->key, .nofile = hvd_raise_nofile()};
+	run->procs_opts =
+		(struct hvd_procs_opts){.boot = run->boot, .key = &run->secret.key, .nofile = hvd_raise_nofile()};
 	if (run->backend->starts_hosts)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	run->base = event_base_new();
@@ -424,9 +358,11 @@ static int begin(struct run *run, struct hvd_err *err)
 	run->host_lost = evtimer_new(run->base, on_lost_host, run);
 	run->pause = evtimer_new(run->base, on_pause, run);
 	run->procs = hvd_procs_create(run->base, run->launch, run->backend, &run->procs_opts, &procs_ops, run);
-	if (open_func(run, err) != 0 || make_session(run, err) != 0 || catch_signals(run, err) != 0)
+	run->opts->id_text = run->secret.id_text;
+	if (open_func(run, err) != 0 || hvd_secret_make(&run->secret, run->launch, run->backend, err) != 0 ||
+	    !(run->signals = hvd_signals_catch(run->base, !run->backend->signals_tty, on_signal, run, err)))
 		return -1;
-	run->driver = hvd_driver_create(run->base, run->opts, &run->session, &ops, run, run->log, err);
+	run->driver = hvd_driver_create(run->base, run->opts, &run->secret.session, &ops, run, run->log, err);
 	if (!run->driver)
 		return -1;
 	hvd_driver_watch_hosts(run->driver, on_host_came);
@@ -435,31 +371,15 @@ static int begin(struct run *run, struct hvd_err *err)
 	return start_all(run, err);
 }
 
-/* A shim that was killed could not end what its ranks had started in sessions of their own. Its orphans are ours. */
-static void end_adopted(void)
-{
-	struct timespec moment = {.tv_nsec = 10000000};
-
-	for (int tries = 0; tries < ADOPTED_TRIES && hvd_kill_children() > 0; tries++) {
-		nanosleep(&moment, NULL);
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
-	}
-}
-
 static void cleanup(struct run *run)
 {
 	hvd_procs_destroy(run->procs);
 	if (run->backend->starts_hosts)
-		end_adopted();
+		hvd_kill_adopted(); /* a killed shim's: what its ranks had started in sessions of their own */
 	hvd_driver_destroy(run->driver);
 	hvd_runfunc_close(run->func);
-	if (run->signals)
-		event_free(run->signals);
-	if (run->signal_fd >= 0)
-		close(run->signal_fd);
-	if (run->key_fd >= 0)
-		close(run->key_fd);
+	hvd_signals_release(run->signals);
+	hvd_secret_clear(&run->secret);
 	if (run->soft_end)
 		event_free(run->soft_end);
 	if (run->hard_end)
@@ -470,7 +390,6 @@ static void cleanup(struct run *run)
 		event_free(run->pause);
 	if (run->base)
 		event_base_free(run->base);
-	explicit_bzero(&run->key, sizeof(run->key));
 }
 
 int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
@@ -481,8 +400,7 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 			  .opts = opts,
 			  .result = result,
 			  .log = launch->log,
-			  .signal_fd = -1,
-			  .key_fd = -1,
+			  .secret = {.fd = -1},
 			  .began = hvd_now()};
 	int rc;
 

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -288,6 +289,17 @@ int hvd_kill_children(void)
 	for (char *p = text, *end; (pid = strtol(p, &end, 10)), end != p; p = end)
 		n_killed += pid > 0 && kill((pid_t)pid, SIGKILL) == 0;
 	return n_killed;
+}
+
+void hvd_kill_adopted(void)
+{
+	struct timespec moment = {.tv_nsec = 10000000};
+
+	for (int tries = 0; tries < 100 && hvd_kill_children() > 0; tries++) {
+		nanosleep(&moment, NULL);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
 }
 
 const char *hvd_status_text(int status, char *buf, size_t len)

@@ -62,6 +62,9 @@ void hvd_end(pid_t pid, double grace, int *status);
 /* SIGKILL to every child of this process (of its main thread), those included that it has adopted as a subreaper.
  * Returns how many there were; reaping them is the caller's. */
 int hvd_kill_children(void);
+/* The same, again and again, and reap them, until none is left or a second has passed: what was below a killed child
+ * becomes this process's own when that is a subreaper. For the end of a program; blocks. */
+void hvd_kill_adopted(void);
 
 /* "exit code 3", "killed by signal 9 (SIGKILL)": for messages. Returns buf. */
 const char *hvd_status_text(int status, char *buf, size_t len);
