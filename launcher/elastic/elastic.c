@@ -11,7 +11,8 @@
 
 #include "crew.h"
 #include "desk.h"
-#include "launcher/settings.h"
+#include "launcher/secret.h"
+#include "launcher/signals.h"
 #include "machine.h"
 #include "nofile.h"
 #include "shims.h"
@@ -19,21 +20,16 @@
 #include "spawn.h"
 #include "xalloc.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* How long the shims may take to end their ranks before what runs them is killed. */
 #define END_SECONDS 10
-/* How often, 10 ms apart, processes without a parent are looked for and killed. */
-#define ADOPTED_TRIES 100
 
 enum news_kind {
 	NEWS_HOST_HERE,
@@ -62,9 +58,8 @@ struct job {
 	struct hvd_driver_opts *opts;
 	struct hvd_result *result;
 	const struct hvd_log *log;
-	struct hvd_session session;
-	struct hvd_key key;
-	char id_text[HVD_ID_TEXT], boot[HVD_BOOT_MAX];
+	struct hvd_secret secret;
+	char boot[HVD_BOOT_MAX];
 	struct hvd_procs_opts procs_opts;
 	struct hvd_source *source;
 	struct hvd_machine *machine;
@@ -74,8 +69,8 @@ struct job {
 	struct hvd_alloc hosts; /* as the source told them last */
 	uint32_t *jobs;         /* … and the Slurm jobs that they belong to */
 	struct news *first, **last;
-	struct event *read_news, *tick, *hard_end, *signals;
-	int signal_fd;
+	struct event *read_news, *tick, *hard_end;
+	struct hvd_signals *signals;
 	bool ending;
 	int ending_signal;
 	hvd_time began;
@@ -444,8 +439,11 @@ static void on_leaving(const char *host, double seconds, void *arg)
 
 /* ---- signals ---- */
 
-static void on_one_signal(struct job *job, int sig)
+static void on_signal(int sig, bool tty, void *arg)
 {
+	struct job *job = arg;
+
+	(void)tty;
 	if (sig == SIGCHLD) {
 		hvd_shims_reap(job->shims);
 	} else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP) {
@@ -460,48 +458,7 @@ static void on_one_signal(struct job *job, int sig)
 	}
 }
 
-static void on_signals(evutil_socket_t fd, short what, void *arg)
-{
-	struct signalfd_siginfo si;
-
-	(void)what;
-	while (read(fd, &si, sizeof(si)) == sizeof(si))
-		on_one_signal(arg, (int)si.ssi_signo);
-}
-
-static int catch_signals(struct job *job, struct hvd_err *err)
-{
-	static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
-		sigaddset(&set, caught[i]);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0 ||
-	    (job->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
-		return hvd_err_sys(err, "cannot watch for signals");
-	job->signals = event_new(job->base, job->signal_fd, EV_READ | EV_PERSIST, on_signals, job);
-	event_add(job->signals, NULL);
-	return 0;
-}
-
 /* ---- life ---- */
-
-static int make_session(struct job *job, struct hvd_err *err)
-{
-	struct hvd_identity identity = {.kind = HVD_ID_KEY};
-
-	job->opts->id_text = job->id_text;
-	if (job->backend->loopback || job->backend->by_stdin) {
-		snprintf(job->id_text, sizeof(job->id_text), "fd:%d", HVD_KEY_FD);
-		if (hvd_random(identity.key.b, HVD_KEY_LEN, err) != 0)
-			return -1;
-		job->key = identity.key;
-	} else if (hvd_identity_from(job->launch->options, &identity, job->id_text, err) != 0) {
-		return -1;
-	}
-	return hvd_session_create(&job->session, &identity, err);
-}
 
 static int begin_source(struct job *job, struct hvd_err *err)
 {
@@ -527,7 +484,7 @@ static int begin(struct job *job, struct hvd_err *err)
 	struct hvd_boot boot;
 
 	job->procs_opts = (struct hvd_procs_opts){
-		.boot = job->boot, .key = &job->key, .nofile = hvd_raise_nofile(), .no_stdin = true};
+		.boot = job->boot, .key = &job->secret.key, .nofile = hvd_raise_nofile(), .no_stdin = true};
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	hvd_strv_add(&job->opts->env, "HOROVOD_ELASTIC=1");
 	job->read_news = evtimer_new(job->base, on_news, job);
@@ -536,34 +493,24 @@ static int begin(struct job *job, struct hvd_err *err)
 	job->shims = hvd_shims_create(job->base, job->launch, job->backend, &job->procs_opts, &shims_ops, job);
 	job->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, job, job->log);
 	job->desk = hvd_desk_create(job->machine, &desk_ops, job, job->log);
-	if (make_session(job, err) != 0 || catch_signals(job, err) != 0)
+	job->opts->id_text = job->secret.id_text;
+	if (hvd_secret_make(&job->secret, job->launch, job->backend, err) != 0 ||
+	    !(job->signals = hvd_signals_catch(job->base, false, on_signal, job, err)))
 		return -1;
-	job->crew = hvd_crew_create(job->base, job->opts, &job->session, &crew_ops, job, job->log, err);
+	job->crew = hvd_crew_create(job->base, job->opts, &job->secret.session, &crew_ops, job, job->log, err);
 	if (!job->crew)
 		return -1;
 	hvd_crew_boot(job->crew, &boot);
 	return hvd_boot_format(&boot, job->boot, err) == 0 && begin_source(job, err) == 0 ? 0 : -1;
 }
 
-/* A shim that was killed could not end what its ranks had started in sessions of their own. Its orphans are ours. */
-static void end_adopted(void)
-{
-	struct timespec moment = {.tv_nsec = 10000000};
-
-	for (int tries = 0; tries < ADOPTED_TRIES && hvd_kill_children() > 0; tries++) {
-		nanosleep(&moment, NULL);
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
-	}
-}
-
 static void cleanup(struct job *job)
 {
-	struct event *events[] = {job->read_news, job->tick, job->hard_end, job->signals};
+	struct event *events[] = {job->read_news, job->tick, job->hard_end};
 
 	hvd_source_destroy(job->source);
 	hvd_shims_destroy(job->shims);
-	end_adopted();
+	hvd_kill_adopted(); /* a killed shim's: what its ranks had started in sessions of their own */
 	hvd_desk_destroy(job->desk);
 	hvd_crew_destroy(job->crew);
 	hvd_machine_destroy(job->machine);
@@ -576,12 +523,11 @@ static void cleanup(struct job *job)
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
 		if (events[i])
 			event_free(events[i]);
-	if (job->signal_fd >= 0)
-		close(job->signal_fd);
+	hvd_signals_release(job->signals);
+	hvd_secret_clear(&job->secret);
 	hvd_alloc_clear(&job->hosts);
 	free(job->jobs);
 	event_base_free(job->base);
-	explicit_bzero(&job->key, sizeof(job->key));
 }
 
 int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
@@ -592,7 +538,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 			  .opts = opts,
 			  .result = result,
 			  .log = launch->log,
-			  .signal_fd = -1,
+			  .secret = {.fd = -1},
 			  .began = hvd_now()};
 	int rc = 0;
 
