@@ -8,8 +8,9 @@ reference() {
     grep '^loss' "$1/log" >"$1/alone"
 }
 
+# loss_as_alone [DIR OF reference]
 loss_as_alone() {
-    paste "$BATS_FILE_TMPDIR/alone" <(grep '^loss' "$LOG") | awk '
+    paste "${1-$BATS_FILE_TMPDIR}/alone" <(grep '^loss' "$LOG") | awk '
         { off = $2 > $4 ? $2 - $4 : $4 - $2; if ($4 == "" || off > 1e-9 * $2) { print; exit 1 } }'
 }
 

@@ -1,17 +1,22 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016 # $PID is for the shell that runs the command
 # Real Horovod in an LSF job, through stand-ins of each of its launchers.
 
 load ../cluster/helpers
 load ../cluster/launch
 load ../cluster/lsf
 load peers
+load elastic
 
 setup_file() {
     peers
     if [[ $PEERS_WHY ]]; then return 0; fi
     timeout 60 "$PY" "$HERE/train.py" --alone >"$BATS_FILE_TMPDIR/alone"
+    built
+    mkdir "$BATS_FILE_TMPDIR/elastic"
+    reference "$BATS_FILE_TMPDIR/elastic"
     suite --nodes 3
     if [[ ! $CLUSTER_WHY ]]; then standins_up hvdlogin hvdn1 hvdn2 hvdn3; fi
 }
@@ -58,6 +63,20 @@ assert hvd.allgather_object(hvd.rank()) == [0, 1]
 os._exit(5 if hvd.rank() == 1 else 0)'"
         exits 5
         has "[0]<stdout>:rank 0 2 0 hvdn2" "[1]<stdout>:rank 1 2 0 hvdn3" "rank 1 on hvdn3 failed first: exit code 5"
+    done
+    nothing_left
+}
+
+@test "an elastic training on the job's hosts: a rank is killed, and another starts in its place" {
+    local each
+    for each in blaunch lsrun; do
+        with "$each"
+        LOG=$(home)/log.$each
+        run in_job hvdrun --min-np 2 -np 4 --hosts hvdn1:2,hvdn2:2 "$PY" "$HERE/elastic.py" "log.$each" \
+            --at '1:3:3:kill -9 $PID'
+        exits 0
+        has "rank 3 on hvdn2 failed: killed by signal 9 (SIGKILL)" "generation 2: "
+        loss_as_alone "$BATS_FILE_TMPDIR/elastic"
     done
     nothing_left
 }
