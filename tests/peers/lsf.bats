@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2154,SC2034 # what run sets; what loss_as_alone reads
 # shellcheck disable=SC2016 # $PID is for the shell that runs the command
 # Real Horovod in an LSF job, through stand-ins of each of its launchers.
 
