@@ -32,7 +32,7 @@ const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, st
 	for (size_t i = 0; i < N_BACKENDS; i++)
 		if (wanted == HVD_LAUNCHER_AUTO ? table[i].backend->suits(launch) : (int)table[i].id == wanted)
 			return table[i].backend;
-	hvd_err_set(err, HVD_E_USAGE, "this release has no such launch backend yet");
+	hvd_err_set(err, HVD_E_USAGE, "there is no launch backend of that number, %d", wanted);
 	hvd_err_hint(err, "--launcher takes auto, srun, jsrun, blaunch, lsrun, ssh, mpirun and fork");
 	return NULL;
 }
