@@ -92,7 +92,7 @@ gone() { ! runs_on "$@"; }
 submit() {
     rm -f "$(home)/job.out"
     JOB=$(on_login sbatch --parsable --output=job.out --open-mode=append "$@")
-    wait_for 60 job_over "$JOB" || { cat "$(home)/job.out" && return 1; }
+    wait_for "$HVD_TEST_DEADLINE" job_over "$JOB" || { cat "$(home)/job.out" && return 1; }
     status=$(job_field "$JOB" ExitCode)
     status=${status%:*}
     output=$(<"$(home)/job.out")

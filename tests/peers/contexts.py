@@ -23,10 +23,10 @@ import horovod.torch as hvd
 
 def collectives(rank, size):
     total = size * (size - 1) // 2
-    for dtype in (torch.int64, torch.float32, torch.float64):
-        for count in (1, 1000, 300000):
-            mine = torch.full((count,), rank, dtype=dtype)
-            assert torch.all(hvd.allreduce(mine, op=hvd.Sum) == total)
+    # Few of each: eight ranks on two cores take some tenths of a second for one.
+    for dtype, count in ((torch.int64, 1000), (torch.float32, 300000), (torch.float64, 1)):
+        mine = torch.full((count,), rank, dtype=dtype)
+        assert torch.all(hvd.allreduce(mine, op=hvd.Sum) == total)
     assert torch.allclose(hvd.allreduce(torch.full((10,), float(rank))), torch.full((10,), total / size))
     assert hvd.allreduce(torch.tensor([rank]), op=hvd.Max).item() == size - 1
     assert hvd.allreduce(torch.tensor([rank]), op=hvd.Min).item() == 0
@@ -40,7 +40,7 @@ def collectives(rank, size):
     gathered = hvd.allgather(torch.full((rank + 1, 2), rank))
     assert torch.equal(gathered, torch.cat([torch.full((r + 1, 2), r) for r in range(size)]))
 
-    for root in range(size):
+    for root in sorted({0, size - 1}):
         assert torch.all(hvd.broadcast(torch.full((1000,), 7.0 + rank), root_rank=root) == 7.0 + root)
 
     received, splits = hvd.alltoall(torch.full((size,), rank), splits=torch.ones(size, dtype=torch.int32))

@@ -13,7 +13,6 @@ setup_file() {
     peers
     built
     if [[ $PEERS_WHY ]]; then return 0; fi
-    export HVD_TEST_DEADLINE=120
     reference "$BATS_FILE_TMPDIR"
 }
 setup() {

@@ -12,7 +12,6 @@ setup_file() {
     peers
     built
     if [[ $PEERS_WHY ]]; then return 0; fi
-    export HVD_TEST_DEADLINE=150
     reference "$BATS_FILE_TMPDIR"
     suite --nodes 2
 }

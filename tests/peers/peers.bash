@@ -29,8 +29,9 @@ peers() {
         return 1
     fi
     export PY=$dir/venv/bin/python HORUN=$dir/venv/bin/horovodrun HERE=$BATS_TEST_DIRNAME
-    # Two cores may have to do for eight ranks.
-    export OMP_NUM_THREADS=1
+    # Two cores may have to do for eight ranks, which import PyTorch for seconds and then wait for each other's turn in
+    # every collective: what takes 15 s mostly has taken a minute.
+    export OMP_NUM_THREADS=1 HVD_TEST_DEADLINE=180
     while IFS= read -r name; do unset "$name"; done < <(compgen -e HOROVOD_)
 }
 
