@@ -39,6 +39,7 @@ enum news_kind {
 	NEWS_READY,
 	NEWS_EXITED,
 	NEWS_NOTIFIED,
+	NEWS_UNCUT,
 	NEWS_HOSTS,
 };
 
@@ -163,6 +164,9 @@ static void tell_machine(struct job *job, struct news *n)
 		break;
 	case NEWS_NOTIFIED:
 		hvd_machine_notified(job->machine, n->value != 0, now);
+		break;
+	case NEWS_UNCUT:
+		hvd_machine_uncut(job->machine, now);
 		break;
 	case NEWS_HOSTS:
 		hvd_alloc_clear(&job->hosts);
@@ -316,6 +320,13 @@ static void do_notify(uint32_t worker, void *arg)
 
 	hvd_verbose(job->log, "telling rank 0 that hosts have changed");
 	hvd_desk_notify(job->desk, worker);
+}
+
+static void do_cut(void *arg)
+{
+	struct job *job = arg;
+
+	add_news(job, NEWS_UNCUT, 0, 0);
 }
 
 static void do_finish(const struct hvd_err *why, int status, void *arg)
@@ -474,8 +485,9 @@ static int begin_source(struct job *job, struct hvd_err *err)
 
 static int begin(struct job *job, struct hvd_err *err)
 {
-	static const struct hvd_machine_ops machine_ops = {do_host_begin, do_host_end, do_generation, do_worker_start,
-							   do_worker_end, do_answer,   do_notify,     do_finish};
+	static const struct hvd_machine_ops machine_ops = {do_host_begin,   do_host_end,   do_generation,
+							   do_worker_start, do_worker_end, do_answer,
+							   do_notify,       do_cut,        do_finish};
 	static const struct hvd_crew_ops crew_ops = {on_opened, on_came,     on_here,  on_gone,
 						     on_exited, on_notified, on_failed};
 	static const struct hvd_desk_ops desk_ops = {on_arrived, on_ready, on_pass};

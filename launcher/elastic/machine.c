@@ -139,7 +139,7 @@ static void form(struct hvd_machine *m, const struct hvd_seat_plan *places, int 
 	m->phase = HVD_STARTING;
 	m->trouble_at = m->enough_since = m->notify_after = 0;
 	m->ended_silent = 0;
-	m->died = m->success = m->notifying = m->told = m->warned_slots = false;
+	m->died = m->success = m->cut = m->uncut = m->notifying = m->told = m->warned_slots = false;
 	m->ops->generation(m->arg);
 	for (int r = 0; r < n; r++)
 		if (m->members[r]->fresh)
@@ -378,6 +378,10 @@ static bool step_running(struct hvd_machine *m, hvd_time now)
 		wait_again(m, now);
 		return true;
 	}
+	if (ready > 0 && running > 0 && m->died && !m->success && !m->cut) {
+		m->cut = true;
+		m->ops->cut(m->arg);
+	}
 	if (ready == 0 && !m->died && !m->success) {
 		tell_changes(m, now);
 	} else if (ready > 0 && running > 0 && !m->success && count(m, HVD_WORKER_ENDING) == 0) {
@@ -565,6 +569,12 @@ void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now)
 	m->told = heard;
 	if (!heard)
 		m->notify_after = after(now, NOTIFY_AGAIN_SECONDS);
+	step(m, now);
+}
+
+void hvd_machine_uncut(struct hvd_machine *m, hvd_time now)
+{
+	m->uncut = m->cut;
 	step(m, now);
 }
 

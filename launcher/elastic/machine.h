@@ -94,6 +94,9 @@ struct hvd_machine_ops {
 	void (*answer)(void *arg); /* tell all ready members their places, at once */
 	void (*notify)(uint32_t worker,
 		       void *arg); /* tell rank 0 that hosts have changed; hvd_machine_notified follows */
+	/* A worker of this generation has died, and others know: break the connections between the rest, so that none
+	 * of them waits for one that will not answer. hvd_machine_uncut follows where that cannot be done. */
+	void (*cut)(void *arg);
 	void (*finish)(const struct hvd_err *why, int status,
 		       void *arg); /* once, and nothing after; why->code HVD_OK: done */
 };
@@ -113,6 +116,7 @@ void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now);
 void hvd_machine_ready(struct hvd_machine *m, uint32_t worker, hvd_time now);
 void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_time now);
 void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now);
+void hvd_machine_uncut(struct hvd_machine *m, hvd_time now);
 void hvd_machine_tick(struct hvd_machine *m, hvd_time now);
 
 /* When hvd_machine_tick is to be called next; 0 = not before something happens. */

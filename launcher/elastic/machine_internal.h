@@ -64,6 +64,7 @@ struct hvd_machine {
 	hvd_time moved_at;      /* last time that a member became ready or went */
 	int ended_silent;       /* running: so many were ended because they were silent */
 	bool died, success;     /* running: a member of this generation has */
+	bool cut, uncut;        /* … the connections between the others were to be broken; that could not be done */
 	bool notifying, told;   /* rank 0 is being told; has been told of what there is now */
 	hvd_time notify_after;
 	struct hvd_err first_failure;

@@ -539,6 +539,11 @@ static void do_notify(uint32_t worker, void *arg)
 	hvd_desk_notify(d->desk, worker);
 }
 
+static void do_cut(void *arg)
+{
+	(void)arg; /* the simulated workers hold no connections to each other */
+}
+
 static void do_finish(const struct hvd_err *why, int status, void *arg)
 {
 	(void)status;
@@ -657,8 +662,9 @@ static void driver_line(char *line, void *arg)
 
 static void driver_main(struct driver *d, int fd)
 {
-	static const struct hvd_machine_ops ops = {do_host_begin, do_host_end, do_generation, do_worker_start,
-						   do_worker_end, do_answer,   do_notify,     do_finish};
+	static const struct hvd_machine_ops ops = {do_host_begin,   do_host_end,   do_generation,
+						   do_worker_start, do_worker_end, do_answer,
+						   do_notify,       do_cut,        do_finish};
 	static const struct hvd_desk_ops desk_ops = {on_arrived, on_ready, on_pass};
 	const struct hvd_machine_opts opts = {.np = d->ranks,
 					      .min_np = d->ranks / 2,

@@ -152,6 +152,13 @@ static void on_notify(uint32_t worker, void *arg)
 	s->notifies++;
 }
 
+static void on_cut(void *arg)
+{
+	struct sim *s = arg;
+
+	assert_true(s->m->died);
+}
+
 static void on_finish(const struct hvd_err *why, int status, void *arg)
 {
 	struct sim *s = arg;
@@ -162,8 +169,8 @@ static void on_finish(const struct hvd_err *why, int status, void *arg)
 	s->status = status;
 }
 
-static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_generation, on_start,
-					   on_end,        on_answer,   on_notify,     on_finish};
+static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_generation, on_start, on_end,
+					   on_answer,     on_notify,   on_cut,        on_finish};
 
 static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 {
