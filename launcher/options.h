@@ -97,7 +97,8 @@ struct hvd_options {
 	int cooldown_min, cooldown_max; /* --blacklist-cooldown-range */
 	struct hvd_strv nics;
 	char *hosts, *hostfile, *discovery_script;
-	char *discover; /* "slurm", "hosts", "jobs:NAME" or "script:PROGRAM" */
+	char *discover;            /* "slurm", "hosts", "jobs:NAME" or "script:PROGRAM" */
+	double discovery_interval; /* seconds; -1 = not given */
 	char *output_filename, *mpi_args, *binding_args, *ssh_identity_file;
 	int ssh_port;
 	int controller; /* enum hvd_controller */

@@ -74,6 +74,11 @@ static const struct hvd_opt rows[] = {
 	      discover),
 	 .shown = "script with --host-discovery-script, hosts where they are listed, slurm in a Slurm job"},
 
+	{ROW("discovery-interval", REQUIRED, ELASTIC, "SECONDS",
+	     "Look for hosts so often, 0.1 at least: run the discovery script, or ask Slurm"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(discovery_interval), .env = "HVD_DISCOVERY_INTERVAL", .min = 0.1,
+	 .max = 3600, .shown = "1, more seldom where a look takes much of a core"},
+
 	{ROW("controller", REQUIRED, CONTROLLER, "NAME", "The same as --gloo, --mpi or --jsrun"), .type = HVD_OPT_ENUM,
 	 .at = HVD_AT(controller), .choices = "auto|gloo|mpi|jsrun", .env = "HVD_CONTROLLER", .def = "auto",
 	 .config = "controller", .exclude = HVD_X_CONTROLLER},

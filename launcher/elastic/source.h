@@ -6,7 +6,7 @@
  * looks for hosts, and tells the complete list whenever that has changed; what
  * is done about it is the caller's. Kinds:
  *   hosts     those that the user listed, or a given allocation: told once
- *   script    a program that prints `host[:slots]` lines, run every second
+ *   script    a program that prints `host[:slots]` lines, run every second, or as often as is asked for
  *   slurm     the nodes of this Slurm job, without those that are down, draining or failing
  *   jobs      the nodes of all the user's running Slurm jobs of one name or comment
  * To add one: a file with a struct hvd_source_kind (source_kind.h), and its line in the table of source.c.
@@ -39,6 +39,9 @@ struct hvd_source_opts {
 	int slots_per_host;     /* of hosts that come without a number; 0 = 1, or what their job says */
 	char *const *envp;      /* of the script; not owned */
 	double time_limit;      /* seconds that a run of the script may take; 0 = 30 */
+	/* Seconds from one look to the next, SCRIPT, SLURM and JOBS; 0 = 1, or more where a look takes so much of a
+	 * core that it should be seldom. */
+	double interval;
 };
 
 /* Callbacks come from the event loop, never from within hvd_source_create(). All of them may destroy the source. */

@@ -130,6 +130,7 @@ int hvd_source_choose(const struct hvd_launch *launch, struct hvd_source_opts *o
 	memset(out, 0, sizeof(*out));
 	out->envp = launch->envp;
 	out->slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0;
+	out->interval = o->discovery_interval > 0 ? o->discovery_interval : 0;
 	if (o->discovery_script || (d && strncmp(d, "script:", 7) == 0)) {
 		out->id = HVD_SOURCE_SCRIPT;
 		out->script = hvd_xstrdup(o->discovery_script ? o->discovery_script : d + 7);

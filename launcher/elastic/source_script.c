@@ -4,8 +4,8 @@
  *
  * One process at a time, in a group of its own. Its stdout is collected, its stderr is ours. It is over when the
  * process has ended, whoever else still holds its stdout: what it left behind is killed, as is a script that takes
- * too long, says too much, or runs when the source ends. The next one starts a second after the last one started, or
- * later where the script is a heavy one: it shall not take more than SHARE of a core.
+ * too long, says too much, or runs when the source ends. The next one starts when the user said, or a second after
+ * the last one started, and later where the script is a heavy one: it shall not take more than SHARE of a core.
  */
 #include "source_kind.h"
 
@@ -119,13 +119,17 @@ static int reap(struct own *own, double *cpu)
 	return status;
 }
 
-static void again(struct own *own, double cpu)
+static void again(const struct hvd_source *s, double cpu)
 {
-	const double pause = cpu / SHARE;
-	hvd_time at = own->began + (hvd_time)((pause < INTERVAL ? INTERVAL : pause) * 1e9);
+	struct own *own = s->own;
+	double pause = cpu / SHARE;
 	struct timeval tv;
 
-	tv = hvd_left_tv(pause < INTERVAL_MAX ? at : own->began + (hvd_time)(INTERVAL_MAX * 1e9));
+	if (s->opts.interval > 0)
+		pause = s->opts.interval;
+	else
+		pause = pause < INTERVAL ? INTERVAL : pause < INTERVAL_MAX ? pause : INTERVAL_MAX;
+	tv = hvd_left_tv(own->began + (hvd_time)(pause * 1e9));
 	evtimer_add(own->next, &tv);
 }
 
@@ -186,7 +190,7 @@ static void on_ended(evutil_socket_t fd, short what, void *arg)
 		own->cause = TOO_MUCH;
 	status = reap(own, &cpu);
 	close_run(own);
-	again(own, cpu);
+	again(s, cpu);
 	if (own->cause) {
 		hvd_err_set(&why, HVD_E_FAILED, "it %s", own->cause);
 	} else if (status != 0) {
@@ -305,7 +309,7 @@ static void on_time(evutil_socket_t fd, short what, void *arg)
 		evtimer_add(own->next, &tv);
 		return;
 	}
-	again(own, 0);
+	again(s, 0);
 	failed(s, &why);
 }
 

@@ -5,9 +5,9 @@
  * Slurm tells a user's program of nothing by itself, so it is asked: for the job, or all of the user's, and for the
  * states of nodes, which costs next to nothing while none has changed. libslurm waits as long as it likes, so that is
  * done by a thread of its own. It makes a view, leaves it for the event loop when it differs from the last one,
- * and sleeps: for a second, or longer where answers are so large that reading them would cost more than SHARE of a
- * core. The thread alone uses libslurm while it lives. It ends when the source does; if it hangs in libslurm at that
- * moment, it is left behind, to end by itself without touching the source.
+ * and sleeps: as long as the user said, or for a second, and longer where answers are so large that reading them would
+ * cost more than SHARE of a core. The thread alone uses libslurm while it lives. It ends when the source does; if it
+ * hangs in libslurm at that moment, it is left behind, to end by itself without touching the source.
  */
 #include "source_kind.h"
 
@@ -191,14 +191,18 @@ static bool rest(struct watch *w, double seconds)
 static void *run(void *arg)
 {
 	struct watch *w = arg;
-	double cost;
+	double pause;
 
 	do {
 		const double before = cpu_seconds();
 
 		look_once(w);
-		cost = (cpu_seconds() - before) / SHARE;
-	} while (rest(w, cost < INTERVAL ? INTERVAL : cost < INTERVAL_MAX ? cost : INTERVAL_MAX));
+		pause = (cpu_seconds() - before) / SHARE;
+		if (w->opts.interval > 0)
+			pause = w->opts.interval;
+		else
+			pause = pause < INTERVAL ? INTERVAL : pause < INTERVAL_MAX ? pause : INTERVAL_MAX;
+	} while (rest(w, pause));
 	release(w);
 	return NULL;
 }
@@ -288,6 +292,7 @@ static int begin(struct hvd_source *s, struct hvd_err *err)
 	w->slurm = hvd_slurm_new();
 	w->opts.job = s->opts.job;
 	w->opts.slots_per_host = s->opts.slots_per_host;
+	w->opts.interval = s->opts.interval;
 	w->opts.jobs = s->opts.jobs ? hvd_xstrdup(s->opts.jobs) : NULL;
 	for (int i = 0; i < s->opts.hosts.n_hosts; i++)
 		hvd_alloc_add(&w->opts.hosts, s->opts.hosts.hosts[i].name, s->opts.hosts.hosts[i].slots, NULL);

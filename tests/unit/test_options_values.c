@@ -143,6 +143,14 @@ static void test_discover(void **state)
 	}
 	ok(&o, "hvdrun --discover hosts --hosts a:1 a");
 	hvd_options_free(&o);
+	ok(&o, "hvdrun a");
+	assert_true(o.discovery_interval < 0);
+	hvd_options_free(&o);
+	ok(&o, "hvdrun --discovery-interval 0.2 a");
+	assert_true(o.discovery_interval > 0.199 && o.discovery_interval < 0.201);
+	hvd_options_free(&o);
+	refused("hvdrun --discovery-interval 0.09 a", "out of range", "from 0.1 to 3600");
+	refused("hvdrun --discovery-interval often a", "often", "");
 	refused("hvdrun --discover nodes a", "nodes names no source", "jobs:NAME");
 	refused("hvdrun --discover jobs: a", "names no source", "");
 	refused("hvdrun --discover script: a", "names no source", "");

@@ -170,6 +170,23 @@ static void script_tells_changes_only(void **state)
 	assert_string_equal(w->told, "hosts a:2 b:3|hosts a:4 c:3");
 }
 
+/* As often as asked for, though a heavy script would run more seldom by itself. */
+static void script_runs_as_often_as_asked(void **state)
+{
+	struct world *w = *state;
+	struct hvd_source_opts opts = {.id = HVD_SOURCE_SCRIPT, .envp = environ, .interval = 0.1};
+	hvd_time before = hvd_now();
+
+	write_script(w, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done\n"
+			"echo x >>$D/runs; echo a:$(wc -l <$D/runs)");
+	opts.script = w->script;
+	w->stop_after = 4;
+	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
+	event_base_dispatch(w->base);
+	assert_string_equal(w->told, "hosts a:1|hosts a:2|hosts a:3|hosts a:4");
+	assert_true(hvd_now() - before >= INT64_C(300000000));
+}
+
 static void first_failure_is_fatal(void **state)
 {
 	struct world *w = *state;
@@ -351,6 +368,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(fixed_hosts_are_told_once, begin, end),
 		cmocka_unit_test_setup_teardown(script_tells_changes_only, begin, end),
+		cmocka_unit_test_setup_teardown(script_runs_as_often_as_asked, begin, end),
 		cmocka_unit_test_setup_teardown(first_failure_is_fatal, begin, end),
 		cmocka_unit_test_setup_teardown(bad_line_is_named, begin, end),
 		cmocka_unit_test_setup_teardown(later_failures_are_retried, begin, end),
