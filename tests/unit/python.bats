@@ -165,7 +165,7 @@ python() {
 	python <<-'END'
 		import io
 		def talk():
-		    print("out of", rank())
+		    sys.stdout.write("out of %d\n" % rank())
 		    sys.stderr.write("err of %d\n" % rank())
 		hvdrun.run(talk, np=2)
 		sys.stdout, sys.stderr = out, err = io.StringIO(), io.StringIO()
