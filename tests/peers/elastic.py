@@ -6,12 +6,14 @@ Fits a network to made-up data in double precision. Every rank computes the
 gradient of its share of a batch, and the shares are summed, so that every
 batch is the same whoever takes part. Each line of the log says what a rank
 does: "epoch E batch B size N rank R pid P time T"; the last line of rank 0 is
-"loss X" over all data.
+"loss X" over all data. Every process begins with "worker P start T init T": when it began, and when what it imports was
+there.
 
-usage: elastic.py LOG [--epochs N] [--batches N] [--pause SECONDS] [--at E:B:RANK:COMMAND]...
+usage: elastic.py LOG [--epochs N] [--batches N] [--pause SECONDS] [--at E:B:RANK:COMMAND]... [--quit FILE]
 
 --at   before this batch, that rank (by its number then; "any": rank 0 does it once) runs this shell command, in which
        $PID is its own process. Once for each job: LOG.N is left behind as a mark.
+--quit the training ends after the batch in which a rank has seen this file.
 """
 import argparse
 import os
@@ -40,6 +42,13 @@ def once(path):
         return False
 
 
+def began():
+    """When this process did: field 22 of its stat, ticks since the machine's start."""
+    with open("/proc/self/stat") as f:
+        ticks = int(f.read().rsplit(")", 1)[1].split()[19])
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("log")
@@ -47,8 +56,15 @@ def main():
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--pause", type=float, default=0.02)
     parser.add_argument("--at", action="append", default=[])
+    parser.add_argument("--quit")
     args = parser.parse_args()
     torch.set_num_threads(1)
+
+    def log(text):
+        with open(args.log, "a") as f:
+            f.write(text + "\n")
+
+    log("worker %d start %.3f init %.3f" % (os.getpid(), began(), time.time()))
     hvd.init()
 
     x, y = data()
@@ -57,9 +73,9 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     loss_of = torch.nn.MSELoss(reduction="sum")
 
-    def log(text):
-        with open(args.log, "a") as f:
-            f.write(text + "\n")
+    def quits():
+        seen = torch.tensor([float(os.path.exists(args.quit))])
+        return hvd.allreduce(seen, op=hvd.Sum, name="quit").item() > 0
 
     def disturb(epoch, batch):
         for i, entry in enumerate(args.at):
@@ -88,6 +104,8 @@ def main():
                     (state.epoch, state.batch, hvd.size(), hvd.rank(), os.getpid(), time.time()))
                 time.sleep(args.pause)
                 state.batch += 1
+                if args.quit and quits():
+                    state.epoch, state.batch = args.epochs, args.batches
                 state.commit()
             state.epoch += 1
             state.batch = 0
