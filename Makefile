@@ -101,10 +101,11 @@ $(B)/%.a:
 	@rm -f $@
 	$(AR) rcs $@ $(filter %.o,$^)
 
-$(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
-$(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
+# Neither of launcher/ and task/ uses the other; linking without it says so.
+$(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libhvd.a
+$(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/bin/hvd-rendezvous: $(B)/obj/launcher/main_rendezvous.o $(B)/liblauncher.a $(B)/libhvd.a
-$(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
+$(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(B)/libtask.a $(B)/libhvd.a
 $(B)/bin/% $(B)/libexec/hvd/%:
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)

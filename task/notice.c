@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "notice.h"
 
-#include "launcher/elastic/notify.h"
 #include "wire.h"
+#include "worker/notify.h"
 #include "xalloc.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * a generation is answered. */
 #include "desk.h"
 
-#include "notify.h"
+#include "worker/addrs.h"
 #include "xalloc.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
  *
  *   GET /rank_and_size/HOST:LOCAL_RANK      "rank,size,local_rank,local_size,cross_rank,cross_size"; it is held until
  *                                           the next generation. All -1: no longer part of the job
- *   PUT /worker_addresses/HOST:LOCAL_RANK   where the worker listens for notifications (notify.h)
+ *   PUT /worker_addresses/HOST:LOCAL_RANK   where the worker listens for notifications (worker/addrs.h)
  *   PUT /global/rank_N                      a worker's first word in its first generation: it has come
  *
  * A worker whose connection broke while it waited asks again, and is not taken for one that wants yet another place.
@@ -20,7 +20,7 @@
 struct hvd_desk_ops {
 	void (*arrived)(uint32_t worker, void *arg);
 	void (*ready)(uint32_t worker, void *arg);
-	/* Tell this worker that hosts have changed, where it has said that it listens (notify.h). */
+	/* Tell this worker that hosts have changed, where it has said that it listens (worker/addrs.h). */
 	void (*pass)(const struct hvd_worker *worker, const char *to, int64_t when, void *arg);
 };
 

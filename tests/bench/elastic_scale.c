@@ -17,6 +17,7 @@
 #include "nofile.h"
 #include "slurm.h"
 #include "tests/unit/fake_worker.h"
+#include "worker/notify.h"
 #include "xalloc.h"
 
 #include <errno.h>

@@ -9,6 +9,7 @@
 #include "deadline.h"
 #include "log.h"
 #include "tests/unit/fake_worker.h"
+#include "worker/notify.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,8 +3,9 @@
  * Any bytes as a pickle, as a frame signed by the right key, and as what a worker PUTs; all values that come of it are
  * looked at, to a depth.
  */
-#include "launcher/elastic/message.h"
-#include "launcher/elastic/pickle.h"
+#include "worker/addrs.h"
+#include "worker/message.h"
+#include "worker/pickle.h"
 
 #include <nettle/hmac.h>
 #include <stdlib.h>

@@ -5,8 +5,9 @@
 #ifndef HVD_TESTS_FAKE_WORKER_H
 #define HVD_TESTS_FAKE_WORKER_H
 
-#include "launcher/elastic/message.h"
 #include "listen.h"
+#include "worker/addrs.h"
+#include "worker/message.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>

@@ -3,6 +3,7 @@
 #include "fake_worker.h"
 
 #include "unit.h"
+#include "worker/notify.h"
 
 #include <unistd.h>
 

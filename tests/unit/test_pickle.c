@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What elastic workers send, captured from real ones (Horovod 0.28, Python 3.11), and what nobody should send. */
-#include "launcher/elastic/message.h"
-#include "launcher/elastic/pickle.h"
-
 #include "unit.h"
+#include "worker/addrs.h"
+#include "worker/message.h"
+#include "worker/opcode.h"
+#include "worker/pickle.h"
 
 #include <nettle/base64.h>
 #include <nettle/hmac.h>

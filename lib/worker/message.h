@@ -7,10 +7,11 @@
  * horovod/runner/common/util/network.py and horovod/runner/elastic/worker.py of
  * Horovod 0.28. Both ends are here, so that tests can be workers.
  */
-#ifndef HVD_ELASTIC_MESSAGE_H
-#define HVD_ELASTIC_MESSAGE_H
+#ifndef HVD_MESSAGE_H
+#define HVD_MESSAGE_H
 
-#include "notify.h"
+#include "auth.h"
+#include "err.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,10 +27,19 @@ enum hvd_message_kind {
 	HVD_MESSAGE_OTHER,         /* an object of any other class */
 };
 
+/* What has changed: HostUpdateResult of Horovod. A worker that hears of removed hosts only, since it last looked, skips
+ * its state sync. */
+enum hvd_hosts_change {
+	HVD_HOSTS_REMOVED = 1,
+	HVD_HOSTS_ADDED = 2,
+	HVD_HOSTS_MIXED = 3,
+};
+
 struct hvd_message {
 	enum hvd_message_kind kind;
-	int64_t timestamp, change; /* HOSTS_UPDATED */
-	const char *source;        /* PONG, when writing: the address that the request came from */
+	int64_t timestamp;  /* HOSTS_UPDATED */
+	int64_t change;     /* … enum hvd_hosts_change */
+	const char *source; /* PONG, when writing: the address that the request came from */
 };
 
 /* The whole frame in `out`, of any kind but OTHER; returns its length. */
@@ -43,9 +53,5 @@ int hvd_message_length(const unsigned char head[HVD_MESSAGE_HEAD], size_t *len, 
  * input is fine. */
 int hvd_message_read(const struct hvd_key *key, const unsigned char *frame, size_t len, struct hvd_message *out,
 		     struct hvd_err *err);
-
-/* The value of a worker's PUT, as hvd_worker_addrs_parse() reads it. Addresses of one interface must be neighbours.
- * Caller frees. */
-char *hvd_worker_addrs_format(const struct hvd_worker_addrs *addrs);
 
 #endif
