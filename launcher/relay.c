@@ -6,7 +6,7 @@
 #include "relay.h"
 
 #include "feed.h"
-#include "task/output.h"
+#include "frame.h"
 #include "xalloc.h"
 
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -140,7 +141,7 @@ static void pass_on(struct hvd_relay *relay)
 static void keep(struct hvd_relay *relay, struct evbuffer *rest, const char *p, size_t n)
 {
 	evbuffer_add(rest, p, n);
-	if (evbuffer_get_length(rest) > HVD_OUTPUT_LINE + READ_AT_ONCE)
+	if (evbuffer_get_length(rest) > HVD_FRAME_LINE + READ_AT_ONCE)
 		evbuffer_add_buffer(relay->out, rest);
 }
 
@@ -180,24 +181,24 @@ static struct task *task_of(struct source *src, size_t number)
 static void take_escape(struct hvd_relay *relay, struct task *task, char c)
 {
 	switch (c) {
-	case HVD_OUTPUT_ESC_BEGIN:
-	case HVD_OUTPUT_ESC_END:
-		task->inside = c == HVD_OUTPUT_ESC_BEGIN;
+	case HVD_FRAME_BEGIN:
+	case HVD_FRAME_END:
+		task->inside = c == HVD_FRAME_BEGIN;
 		break;
-	case HVD_OUTPUT_ESC_LF:
-	case HVD_OUTPUT_ESC_CR:
-		keep(relay, task->line, c == HVD_OUTPUT_ESC_CR ? "\r" : "\n", 1);
+	case HVD_FRAME_LF:
+	case HVD_FRAME_CR:
+		keep(relay, task->line, c == HVD_FRAME_CR ? "\r" : "\n", 1);
 		evbuffer_add_buffer(relay->out, task->line);
 		break;
 	default:
-		keep(relay, task->line, (const char[]){HVD_OUTPUT_ESC}, 1);
+		keep(relay, task->line, (const char[]){HVD_FRAME_ESC}, 1);
 	}
 }
 
 static void unescape(struct hvd_relay *relay, struct task *task, const char *p, size_t n)
 {
 	while (n > 0) {
-		const char *esc = memchr(p, HVD_OUTPUT_ESC, n);
+		const char *esc = memchr(p, HVD_FRAME_ESC, n);
 		size_t len = esc ? (size_t)(esc - p) : n;
 
 		if (task->escaped) {
@@ -230,7 +231,7 @@ static void take_srun_line(struct source *src, const char *line, size_t n)
 
 		line += at + 2;
 		n -= at + 2;
-		if (task->inside || task->escaped || (n > 0 && *line == HVD_OUTPUT_ESC)) {
+		if (task->inside || task->escaped || (n > 0 && *line == HVD_FRAME_ESC)) {
 			unescape(relay, task, line, n);
 			return;
 		}
@@ -250,7 +251,7 @@ static void take_tasks(struct source *src, const char *p, size_t n)
 		free(line);
 	}
 	/* srun's lines are short. */
-	if (evbuffer_get_length(src->rest) > HVD_OUTPUT_LINE)
+	if (evbuffer_get_length(src->rest) > HVD_FRAME_LINE)
 		evbuffer_add_buffer(src->relay->out, src->rest);
 }
 

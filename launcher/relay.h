@@ -20,7 +20,7 @@ struct hvd_relay;
 enum hvd_relay_form {
 	HVD_RELAY_LINES,   /* whole lines follow each other */
 	HVD_RELAY_HOROVOD, /* the same, and a carriage return ends a line, too */
-	HVD_RELAY_TASKS,   /* of srun --label, of shims that frame what they write (task/output.h) */
+	HVD_RELAY_TASKS,   /* of srun --label, of shims that frame what they write (frame.h) */
 };
 
 /* `to` is not owned. NULL with err set. */

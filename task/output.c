@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "output.h"
 
+#include "frame.h"
 #include "xalloc.h"
 
 #include <errno.h>
@@ -72,20 +73,20 @@ static void write_all(int fd, const char *p, size_t n)
 
 static void write_framed(struct hvd_output *out)
 {
-	add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC_BEGIN}, 2);
+	add(&out->frame, (const char[]){HVD_FRAME_ESC, HVD_FRAME_BEGIN}, 2);
 	for (size_t i = 0; i < out->ready.n; i++) {
 		char c = out->ready.p[i];
 
 		if (c == '\n')
-			add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC_LF}, 2);
+			add(&out->frame, (const char[]){HVD_FRAME_ESC, HVD_FRAME_LF}, 2);
 		else if (c == '\r')
-			add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC_CR}, 2);
-		else if (c == HVD_OUTPUT_ESC)
-			add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC}, 2);
+			add(&out->frame, (const char[]){HVD_FRAME_ESC, HVD_FRAME_CR}, 2);
+		else if (c == HVD_FRAME_ESC)
+			add(&out->frame, (const char[]){HVD_FRAME_ESC, HVD_FRAME_ESC}, 2);
 		else
 			add(&out->frame, &c, 1);
 	}
-	add(&out->frame, (const char[]){HVD_OUTPUT_ESC, HVD_OUTPUT_ESC_END, '\n'}, 3);
+	add(&out->frame, (const char[]){HVD_FRAME_ESC, HVD_FRAME_END, '\n'}, 3);
 	write_all(out->to_fd, out->frame.p, out->frame.n);
 	out->frame.n = 0;
 }
@@ -148,7 +149,7 @@ static void take(struct hvd_output *out, const char *p, size_t n)
 
 		if (len) {
 			add_line(out, p, len, true);
-		} else if (out->line.n + n >= HVD_OUTPUT_LINE) {
+		} else if (out->line.n + n >= HVD_FRAME_LINE) {
 			len = n;
 			add_line(out, p, len, false);
 		} else {

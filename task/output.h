@@ -3,7 +3,7 @@
  * output.h - a rank's output on its way to ours: whole lines, labelled, and into files of its own.
  *
  * Lines of several ranks never mix within a line. A line longer than
- * HVD_OUTPUT_LINE is passed on in pieces; bytes are not looked at, but for the
+ * HVD_FRAME_LINE is passed on in pieces; bytes are not looked at, but for the
  * ends of lines. Writing blocks while the reader of our output is slow, which
  * in turn slows the rank: nothing is thrown away.
  */
@@ -14,20 +14,6 @@
 
 #include <event2/event.h>
 #include <stdbool.h>
-
-#define HVD_OUTPUT_LINE (16 * 1024 * 1024)
-
-/*
- * Framed output is for a launcher that reads srun --label. srun may break a
- * line anywhere, and puts an end and a label of its own there: so the ends of
- * lines that are ours are escaped, and between BEGIN and END those that are not
- * say nothing. What is outside has not come through here.
- */
-#define HVD_OUTPUT_ESC       '\x10'
-#define HVD_OUTPUT_ESC_LF    'n' /* after ESC: the end of a line */
-#define HVD_OUTPUT_ESC_CR    'r' /* … by a carriage return */
-#define HVD_OUTPUT_ESC_BEGIN 'b'
-#define HVD_OUTPUT_ESC_END   'e' /* anything else: ESC itself */
 
 enum hvd_label {
 	HVD_LABEL_NONE,
@@ -41,7 +27,7 @@ struct hvd_output_style {
 	const char *dir; /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
 	int size;        /* ranks of the job: how far to pad */
 	bool append;     /* keep what the files have */
-	bool framed;     /* ends of lines escaped on the way out, not in files */
+	bool framed;     /* on the way out, not in files: frame.h */
 };
 
 /* Does the output have to pass through here at all? */

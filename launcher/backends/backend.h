@@ -49,7 +49,7 @@ struct hvd_launch {
 	struct hvd_scratch *scratch; /* files that are to be gone with it; owned, or NULL */
 	struct hvd_proc *procs;
 	size_t n_procs;
-	bool framed; /* the one process is srun --label, and the shims' output is framed (task/output.h) */
+	bool framed; /* the one process is srun --label, and the shims' output is framed (frame.h) */
 };
 
 struct hvd_backend {

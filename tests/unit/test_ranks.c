@@ -4,6 +4,7 @@
  * leave behind, and waits for any child. Its standard output and error, and what it was called back with, go to files.
  */
 #include "boot.h"
+#include "frame.h"
 #include "task/ranks.h"
 
 #include "unit.h"
@@ -356,7 +357,7 @@ static void any_bytes(void **state)
 /* Longer than what is held at once: nothing is lost, and nothing put in between. */
 static void a_line_without_end(void **state)
 {
-	const size_t n = 3 * HVD_OUTPUT_LINE + 12345;
+	const size_t n = 3 * HVD_FRAME_LINE + 12345;
 	char script[128], *out;
 	size_t len;
 
