@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front.h"
 
-#include "rank.h"
+#include "command.h"
 #include "spawn.h"
 #include "strv.h"
 
@@ -13,7 +13,7 @@
 int hvd_front_run(char *const *argv, const struct hvd_log *log)
 {
 	struct hvd_spawn spawn = {
-		.path = "/proc/self/exe", .keep_fds = 1, .new_session = 1, .parent_death_signal = hvd_rank_follow()};
+		.path = "/proc/self/exe", .keep_fds = 1, .new_session = 1, .parent_death_signal = hvd_command_follow()};
 	pid_t pid, parent = getppid();
 	struct hvd_strv args = {0};
 	struct hvd_err err = {0};
@@ -40,5 +40,5 @@ int hvd_front_run(char *const *argv, const struct hvd_log *log)
 		if (sig > 0 && sig != SIGCHLD && sig != spawn.parent_death_signal)
 			kill(-pid, sig);
 	}
-	return hvd_rank_mirror(status);
+	return hvd_command_mirror(status);
 }

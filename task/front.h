@@ -6,7 +6,7 @@
  * no other process; often it dies itself without a word. So its child is this
  * front, and the shim runs behind it as the leader of a session of its own,
  * where no SIGKILL of the daemon's reaches it: it outlives the front by as long
- * as it takes to end all that the rank has started (hvd_rank_follow()). Signals
+ * as it takes to end all that the rank has started (hvd_command_follow()). Signals
  * are passed on, and the front ends as the shim does.
  */
 #ifndef HVD_FRONT_H

@@ -23,6 +23,7 @@
 #include "lib/log.h"
 #include "lib/spawn.h"
 #include "lsf/topology.h"
+#include "task/command.h"
 #include "task/front.h"
 #include "task/held.h"
 #include "task/host.h"
@@ -219,7 +220,7 @@ int main(int argc, char **argv)
 	if (args.mpi && !args.behind)
 		return hvd_front_run(argv, &log);
 	if (args.mpi)
-		hvd_rank_follow();
+		hvd_command_follow();
 	signal(SIGPIPE, SIG_IGN); /* a peer that goes is an error to handle; the command gets the default back */
 	status = prepare(&args, &boot, &info, &log);
 	if (status != 0)

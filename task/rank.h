@@ -21,17 +21,9 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
  * how the first failing rank ended (srun's own status is that of the signal which ended the others). Signals
  * for the task's group reach the command by themselves; the shim ends as the command did.
  *
- * `follow`, after hvd_rank_follow(): where no scheduler tracks the rank's processes, the shim does. When what started
- * it has gone, or the command has ended, so has every process that the command has left (those of the group get
- * SIGTERM and five seconds first when the command runs still).
+ * `follow`: see command.h.
  */
 int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
 		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log);
-
-/* First thing in the shim: from now on the end of its parent ends it. Returns the signal that tells of it. */
-int hvd_rank_follow(void);
-
-/* End as this wait status says, or return what to exit with. */
-int hvd_rank_mirror(int status);
 
 #endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include "spawn.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A step daemon signals one process of its step after the other; this is enough for all of a host's. */
+#define SIGNAL_ROUND_MS 100
+/* How long a command has after SIGTERM when what started this rank has gone. */
+#define ORPHAN_SECONDS 5
+/* How often, 10 ms apart, what the command has left is looked for. */
+#define LEFT_TRIES 100
+/* Sent to a shim when its parent ends; nobody else sends it. */
+#define ORPHAN_SIGNAL (SIGRTMIN + 7)
+
+struct run {
+	const struct hvd_command *command;
+	struct event_base *base; /* where the output is to be labelled */
+	struct hvd_output *out[2];
+	pid_t pid;
+	int status;
+};
+
+int hvd_command_follow(void)
+{
+	prctl(PR_SET_PDEATHSIG, ORPHAN_SIGNAL);
+	return ORPHAN_SIGNAL;
+}
+
+/* Wait for the command, up to so many seconds. */
+static bool ends_within(struct run *run, int seconds)
+{
+	struct timespec most = {.tv_sec = seconds};
+	sigset_t chld;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	for (;;) {
+		if (waitpid(run->pid, &run->status, WNOHANG) == run->pid)
+			return true;
+		if (sigtimedwait(&chld, NULL, &most) < 0 && errno == EAGAIN)
+			return false;
+	}
+}
+
+/* Processes that outlived the command are this shim's, which has made itself their reaper. */
+void hvd_command_end_left(void)
+{
+	struct timespec moment = {.tv_nsec = 10000000};
+
+	for (int tries = 0; tries < LEFT_TRIES && hvd_kill_children() > 0; tries++) {
+		nanosleep(&moment, NULL);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+}
+
+/* What started the rank has gone: so must the rank. The shim has all signals blocked, and goes last. */
+static void end_orphan(struct run *run)
+{
+	bool leads = getpgrp() == getpid();
+	sigset_t had;
+
+	if (getppid() == run->command->parent)
+		return; /* only a thread of it */
+	/* What is being killed for not heeding SIGTERM gets no more time. */
+	if (sigpending(&had) != 0 || !sigismember(&had, SIGTERM)) {
+		kill(leads ? 0 : run->pid, SIGTERM);
+		ends_within(run, ORPHAN_SECONDS);
+	}
+	hvd_command_end_left();
+	if (leads)
+		kill(0, SIGKILL);
+	_exit(1);
+}
+
+static void on_output_end(void *arg)
+{
+	*(struct hvd_output **)arg = NULL;
+}
+
+static void on_child(evutil_socket_t sig, short what, void *arg)
+{
+	struct run *run = arg;
+
+	(void)sig;
+	(void)what;
+	if (waitpid(run->pid, &run->status, WNOHANG) == run->pid)
+		event_base_loopbreak(run->base);
+}
+
+static void on_orphan(evutil_socket_t sig, short what, void *arg)
+{
+	(void)sig;
+	(void)what;
+	end_orphan(arg);
+}
+
+static void wait_plainly(struct run *run)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, ORPHAN_SIGNAL);
+	while (run->command->follow && waitpid(run->pid, &run->status, WNOHANG) == 0)
+		if (sigwaitinfo(&set, NULL) == ORPHAN_SIGNAL)
+			end_orphan(run);
+	while (!run->command->follow && waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* Start it with its output coming through here, and pass that on until it ends. -1 when it cannot be started. */
+static int run_labelled(struct run *run, struct hvd_spawn *spawn, struct hvd_err *err)
+{
+	struct event *child, *orphan;
+	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc = 0;
+	sigset_t chld;
+
+	run->base = event_base_new();
+	child = evsignal_new(run->base, SIGCHLD, on_child, run);
+	event_add(child, NULL);
+	orphan = evsignal_new(run->base, ORPHAN_SIGNAL, on_orphan, run);
+	event_add(orphan, NULL);
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigaddset(&chld, ORPHAN_SIGNAL);
+	sigprocmask(SIG_UNBLOCK, &chld, NULL);
+	for (int s = 0; s < 2 && rc == 0; s++) {
+		if (pipe2(pipes[s], O_CLOEXEC) != 0) {
+			rc = hvd_err_sys(err, "cannot make a pipe");
+			break;
+		}
+		hvd_spawn_fd(spawn, pipes[s][1], s + 1);
+		run->out[s] = hvd_output_create(run->base, pipes[s][0], run->command->rank, (enum hvd_stream)s,
+						run->command->style, on_output_end, &run->out[s], err);
+		rc = run->out[s] ? 0 : -1;
+	}
+	if (rc == 0)
+		rc = (run->pid = hvd_spawn(spawn, err)) < 0 ? -1 : 0;
+	for (int s = 0; s < 2; s++)
+		if (pipes[s][1] >= 0)
+			close(pipes[s][1]);
+	if (rc == 0)
+		event_base_dispatch(run->base);
+	for (int s = 0; s < 2; s++)
+		hvd_output_destroy(run->out[s]);
+	/* Without its handler the orphan's signal would end the shim in the midst of what it has left to do. */
+	sigprocmask(SIG_BLOCK, &chld, NULL);
+	event_free(child);
+	event_free(orphan);
+	event_base_free(run->base);
+	return rc;
+}
+
+int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_err *err)
+{
+	struct hvd_spawn spawn = {.path = command->argv[0],
+				  .argv = command->argv,
+				  .envp = command->envp,
+				  .keep_fds = 1,
+				  .parent_death_signal = SIGKILL};
+	struct run run = {.command = command};
+	sigset_t all;
+	int rc = 0;
+
+	if (command->follow)
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	if (hvd_output_wanted(command->style))
+		rc = run_labelled(&run, &spawn, err);
+	else if ((run.pid = hvd_spawn(&spawn, err)) < 0)
+		rc = -1;
+	else
+		wait_plainly(&run);
+	*status = run.status;
+	return rc;
+}
+
+/* The shim has all signals blocked and is sent it as well, now or in a moment. */
+bool hvd_command_signalled_with_us(int status)
+{
+	struct timespec moment = {.tv_nsec = SIGNAL_ROUND_MS * 1000000L};
+	sigset_t one;
+
+	if (!WIFSIGNALED(status))
+		return false;
+	sigemptyset(&one);
+	sigaddset(&one, WTERMSIG(status));
+	return sigtimedwait(&one, NULL, &moment) == WTERMSIG(status);
+}
+
+/* So that the scheduler sees the same. */
+int hvd_command_mirror(int status)
+{
+	struct rlimit none = {0, 0};
+	sigset_t set;
+
+	if (!WIFSIGNALED(status))
+		return WEXITSTATUS(status);
+	setrlimit(RLIMIT_CORE, &none); /* the command's core is the one of interest */
+	signal(WTERMSIG(status), SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, WTERMSIG(status));
+	raise(WTERMSIG(status));
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	return hvd_status_exit(status);
+}
