@@ -2,6 +2,7 @@
 #include "host.h"
 
 #include "agent.h"
+#include "cut.h"
 #include "notice.h"
 #include "spawn.h"
 
@@ -99,6 +100,8 @@ static void on_message(json_t *msg, void *arg)
 		start_one(host, msg);
 	else if (strcmp(type, "notify") == 0 && host->notice)
 		hvd_notice_pass(host->notice, msg);
+	else if (strcmp(type, "cut") == 0)
+		hvd_agent_send(host->agent, hvd_cut_answer(msg));
 	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) == 0)
 		hvd_ranks_end_one(host->ranks, (int)id, json_is_true(json_object_get(msg, "now")));
 	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)

@@ -12,6 +12,7 @@
 #include "self.h"
 #include "xalloc.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,6 +305,15 @@ static void on_notified(struct hvd_crew *crew, const json_t *msg)
 		crew->ops->notified((uint32_t)worker, why, crew->arg);
 }
 
+static void on_cut(struct hvd_crew *crew, uint32_t host, const json_t *msg)
+{
+	const char *why;
+	int64_t n;
+
+	if (hvd_get_int(msg, "n", 0, INT_MAX, &n, NULL) == 0 && hvd_get_str(msg, "why", 1024, &why, NULL) == 0)
+		crew->ops->cut(host, (int)n, why, crew->arg);
+}
+
 static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 {
 	struct hvd_crew *crew = arg;
@@ -323,6 +333,8 @@ static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 		on_exit_message(crew, msg);
 	else if (strcmp(type, "notified") == 0)
 		on_notified(crew, msg);
+	else if (strcmp(type, "cut") == 0)
+		on_cut(crew, cl->host, msg);
 }
 
 static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
@@ -426,6 +438,21 @@ void hvd_crew_notify(struct hvd_crew *crew, uint32_t host, uint32_t worker, cons
 		hvd_conn_send(crew->places[host].client->conn,
 			      json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "id", (json_int_t)worker, "to", to,
 					"time", (json_int_t)when));
+}
+
+int hvd_crew_cut(struct hvd_crew *crew, const struct hvd_pairs *pairs)
+{
+	int told = 0;
+
+	for (uint32_t h = 0; h < crew->roster.n; h++) {
+		json_t *at = crew->places[h].here ? hvd_pairs_at(pairs, &crew->roster.nodes[h]) : NULL;
+
+		if (!at)
+			continue;
+		hvd_conn_send(crew->places[h].client->conn, json_pack("{s:s, s:o}", "t", "cut", "at", at));
+		told++;
+	}
+	return told;
 }
 
 void hvd_crew_end(struct hvd_crew *crew)

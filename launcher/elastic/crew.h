@@ -14,13 +14,14 @@
  *                 {"t":"start", "id":N, "slot":I, "slots":N, "env":{…}}    one more rank
  *                 {"t":"stop", "id":N, "now":BOOL}
  *   from a shim   {"t":"exit", "rank":N, "status":S}
- * and what task/notice.h, driver.h, probe.h and node.h have.
+ * and what task/notice.h, task/cut.h, driver.h, probe.h and node.h have.
  */
 #ifndef HVD_CREW_H
 #define HVD_CREW_H
 
 #include "launcher/driver.h"
 #include "layout.h"
+#include "pairs.h"
 
 struct hvd_crew_ops {
 	/* The rendezvous is open. -1 with err set: the job fails. */
@@ -31,7 +32,9 @@ struct hvd_crew_ops {
 	void (*gone)(uint32_t host, const struct hvd_err *why, bool unfit, void *arg);
 	void (*exited)(uint32_t worker, int status, void *arg);
 	void (*notified)(uint32_t worker, const char *why, void *arg); /* "": it has heard */
-	void (*failed)(const struct hvd_err *why, void *arg);          /* the first hosts cannot be one job */
+	/* Connections of its ranks were broken: so many; `why` not all, or "". */
+	void (*cut)(uint32_t host, int broken, const char *why, void *arg);
+	void (*failed)(const struct hvd_err *why, void *arg); /* the first hosts cannot be one job */
 };
 
 struct hvd_crew;
@@ -58,6 +61,10 @@ void hvd_crew_stop(struct hvd_crew *crew, uint32_t host, uint32_t worker, bool a
 
 /* Have the shim of its host tell a worker that hosts have changed; `to` is what it said of where it listens. */
 void hvd_crew_notify(struct hvd_crew *crew, uint32_t host, uint32_t worker, const char *to, int64_t when);
+
+/* Have all shims break the connections of their ranks that these pairs have there: `cut` follows from each that was
+ * told. Returns how many were. */
+int hvd_crew_cut(struct hvd_crew *crew, const struct hvd_pairs *pairs);
 
 /* All shims: end your ranks and yourselves (twice: at once); pass on a signal. */
 void hvd_crew_end(struct hvd_crew *crew);

@@ -15,6 +15,7 @@
 #include "launcher/signals.h"
 #include "machine.h"
 #include "nofile.h"
+#include "pairs.h"
 #include "shims.h"
 #include "source.h"
 #include "spawn.h"
@@ -66,6 +67,7 @@ struct job {
 	struct hvd_machine *machine;
 	struct hvd_crew *crew;
 	struct hvd_desk *desk;
+	struct hvd_pairs *pairs;
 	struct hvd_shims *shims;
 	struct hvd_alloc hosts; /* as the source told them last */
 	uint32_t *jobs;         /* … and the Slurm jobs that they belong to */
@@ -278,6 +280,7 @@ static void do_generation(void *arg)
 	struct hvd_err why = {0};
 
 	hvd_desk_hush(job->desk);
+	hvd_pairs_begin(job->pairs);
 	if (layout_of(job->machine, &layout, &why) == 0)
 		hvd_crew_generation(job->crew, &layout);
 	else
@@ -311,6 +314,7 @@ static void do_answer(void *arg)
 	if (!job->result->started)
 		job->result->start_seconds = (double)(hvd_now() - job->began) / 1e9;
 	job->result->started = true;
+	hvd_pairs_answered(job->pairs);
 	hvd_desk_answer(job->desk, hvd_crew_layout(job->crew));
 }
 
@@ -326,7 +330,12 @@ static void do_cut(void *arg)
 {
 	struct job *job = arg;
 
-	add_news(job, NEWS_UNCUT, 0, 0);
+	hvd_verbose(job->log, "breaking the connections of generation %d's ranks",
+		    hvd_machine_generation(job->machine));
+	if (hvd_crew_cut(job->crew, job->pairs) == 0) {
+		hvd_verbose(job->log, "it is not known where they are connected");
+		add_news(job, NEWS_UNCUT, 0, 0);
+	}
 }
 
 static void do_finish(const struct hvd_err *why, int status, void *arg)
@@ -351,6 +360,7 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 	/* A rank waits for those that are still starting, however long that takes. */
 	hvd_rv_hold_ranks(rv, job->launch->options->elastic_timeout);
 	hvd_desk_open(job->desk, rv);
+	hvd_pairs_watch(job->pairs, rv);
 	return 0;
 }
 
@@ -405,6 +415,16 @@ static void on_notified(uint32_t worker, const char *why, void *arg)
 	if (*why)
 		hvd_verbose(job->log, "rank 0 could not be told that hosts have changed: %s", why);
 	add_news(job, NEWS_NOTIFIED, worker, *why == '\0');
+}
+
+static void on_cut(uint32_t host, int broken, const char *why, void *arg)
+{
+	struct job *job = arg;
+
+	hvd_verbose(job->log, "%s: %d connections of its ranks broken%s%s", hvd_machine_host(job->machine, host),
+		    broken, *why ? ": " : "", why);
+	if (*why)
+		add_news(job, NEWS_UNCUT, 0, 0);
 }
 
 static void on_pass(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
@@ -488,8 +508,8 @@ static int begin(struct job *job, struct hvd_err *err)
 	static const struct hvd_machine_ops machine_ops = {do_host_begin,   do_host_end,   do_generation,
 							   do_worker_start, do_worker_end, do_answer,
 							   do_notify,       do_cut,        do_finish};
-	static const struct hvd_crew_ops crew_ops = {on_opened, on_came,     on_here,  on_gone,
-						     on_exited, on_notified, on_failed};
+	static const struct hvd_crew_ops crew_ops = {on_opened, on_came,     on_here, on_gone,
+						     on_exited, on_notified, on_cut,  on_failed};
 	static const struct hvd_desk_ops desk_ops = {on_arrived, on_ready, on_pass};
 	static const struct hvd_shims_ops shims_ops = {on_shim_lost, on_none_left};
 	struct hvd_machine_opts opts = hvd_elastic_opts(job->launch);
@@ -504,6 +524,7 @@ static int begin(struct job *job, struct hvd_err *err)
 	job->hard_end = evtimer_new(job->base, on_hard_end, job);
 	job->shims = hvd_shims_create(job->base, job->launch, job->backend, &job->procs_opts, &shims_ops, job);
 	job->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, job, job->log);
+	job->pairs = hvd_pairs_create();
 	job->desk = hvd_desk_create(job->machine, &desk_ops, job, job->log);
 	job->opts->id_text = job->secret.id_text;
 	if (hvd_secret_make(&job->secret, job->launch, job->backend, err) != 0 ||
@@ -525,6 +546,7 @@ static void cleanup(struct job *job)
 	hvd_kill_adopted(); /* a killed shim's: what its ranks had started in sessions of their own */
 	hvd_desk_destroy(job->desk);
 	hvd_crew_destroy(job->crew);
+	hvd_pairs_destroy(job->pairs);
 	hvd_machine_destroy(job->machine);
 	while (job->first) {
 		struct news *n = job->first;

@@ -89,6 +89,8 @@ struct hvd_rv {
 	struct listener **listeners;
 	size_t n_listeners;
 	struct hook *hooks;
+	hvd_rv_watch_fn *watch; /* may be NULL */
+	void *watch_arg;
 	struct conn_list lists[CONN_STATES];
 	struct conn *pool; /* linked by next */
 	unsigned n_pool;

@@ -174,6 +174,8 @@ void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice
 	c->value = NULL;
 	if (hook && hook->fn.put)
 		status = hook->fn.put(hook->arg, key, v->data, v->len);
+	if (status == 0 && c->rv->watch)
+		c->rv->watch(c->rv->watch_arg, scope, key, v->data, v->len);
 	if (status == 0)
 		status = store_status(hvd_rv_store_put(c->rv->store, scope, key, v));
 	hvd_rv_value_unref(v);
@@ -309,6 +311,12 @@ void hvd_rv_hook(struct hvd_rv *rv, const char *scope, const struct hvd_rv_hook 
 	}
 	h->fn = *fn;
 	h->arg = arg;
+}
+
+void hvd_rv_watch(struct hvd_rv *rv, hvd_rv_watch_fn *fn, void *arg)
+{
+	rv->watch = fn;
+	rv->watch_arg = arg;
 }
 
 void hvd_rv_answer(struct hvd_rv_request *req, int status, const void *data, size_t len)

@@ -118,6 +118,13 @@ struct hvd_rv_hook {
 /* One hook for each scope; set again to replace it. `hook` is copied. */
 void hvd_rv_hook(struct hvd_rv *rv, const char *scope, const struct hvd_rv_hook *hook, void *arg);
 
+/* Sees each value that a client has sent and that is about to be stored, whatever the scope; the values that came
+ * before it are there for hvd_rv_get(). Names are not terminated. */
+typedef void hvd_rv_watch_fn(void *arg, struct hvd_slice scope, struct hvd_slice key, const void *data, size_t len);
+
+/* One for the server; set again to replace it. */
+void hvd_rv_watch(struct hvd_rv *rv, hvd_rv_watch_fn *fn, void *arg);
+
 /* Answer and forget a taken request; safe when the client, or the server itself, has gone. */
 void hvd_rv_answer(struct hvd_rv_request *req, int status, const void *data, size_t len);
 /* Who asks; -1 when it has gone. */
