@@ -2,9 +2,11 @@
 #include "driver.h"
 
 #include "clients.h"
+#include "handout.h"
 #include "planner.h"
 #include "roster.h"
 #include "self.h"
+#include "startclock.h"
 #include "trace.h"
 #include "venue.h"
 #include "xalloc.h"
@@ -13,8 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A start that takes longer than this says what it waits for, and again in this rhythm. */
-#define PROGRESS_SECONDS 1
 /* An attempt of the probe is given up after this; a lost first packet is sent again after one second. */
 #define PROBE_MS 2000
 /* A shim that goes during the start is likely one of a launch being cancelled: its end is told only when nothing
@@ -34,15 +34,16 @@ struct hvd_driver {
 	struct hvd_self self; /* to tell whether this host is one of the job's, and where it can be reached */
 
 	struct hvd_clients *clients;
-	struct event *deadline, *lost, *progress;
-	hvd_time began, deadline_at;
+	struct hvd_startclock *clock;
+	hvd_time began;
+	struct event *lost;
 	struct hvd_err lost_why;
 
 	struct hvd_roster roster;
 	struct hvd_venue venue;
 	struct hvd_plan plan;
+	struct hvd_handout handout; /* once there is a plan */
 	bool have_plan, started, over;
-	bool *has_plan; /* by rank */
 };
 
 static void write_trace(const struct hvd_driver *dr)
@@ -58,9 +59,8 @@ static void fail(struct hvd_driver *dr, const struct hvd_err *why)
 	if (dr->over)
 		return;
 	dr->over = true;
-	event_del(dr->deadline);
+	hvd_startclock_stop(dr->clock);
 	event_del(dr->lost);
-	event_del(dr->progress);
 	hvd_clients_stop_listening(dr->clients);
 	hvd_clients_tell(dr->clients, "failed");
 	write_trace(dr);
@@ -71,91 +71,19 @@ static void fail(struct hvd_driver *dr, const struct hvd_err *why)
 
 static void maybe_started(struct hvd_driver *dr)
 {
-	if (dr->started || dr->roster.ranks_planned < (uint32_t)dr->plan.layout.size)
+	if (dr->started || !hvd_handout_complete(&dr->handout))
 		return;
 	dr->started = true;
-	event_del(dr->deadline);
-	event_del(dr->progress);
+	hvd_startclock_stop(dr->clock);
 	write_trace(dr);
 	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", dr->plan.layout.size,
 		    (double)(hvd_now() - dr->began) / 1e9);
 	dr->ops->started(dr->arg);
 }
 
-/* A rank that asks again, as after a restart of its task, counts once. */
-static void count_planned(struct hvd_driver *dr, uint32_t host, uint32_t rank)
-{
-	struct hvd_seat *seat = &dr->roster.seats[host];
-
-	if (dr->has_plan[rank])
-		return;
-	dr->has_plan[rank] = true;
-	seat->stage = HVD_STAGE_PLANNED;
-	seat->planned++;
-	seat->planned_at = hvd_now();
-	dr->roster.ranks_planned++;
-}
-
-static void add_env(json_t *env, const char *prefix, const char *name, json_t *value)
-{
-	char *full = hvd_xasprintf("%s_%s", prefix, name);
-
-	json_object_set_new(env, full, value);
-	free(full);
-}
-
-static json_t *rank_plan(struct hvd_driver *dr, uint32_t rank)
-{
-	json_t *env = hvd_plan_env(&dr->plan, &dr->roster, rank, &dr->opts->env);
-	const struct hvd_endpoints *ep = dr->plan.endpoints;
-	const char *prefix = dr->opts->meeting_env;
-	int host = dr->plan.layout.places[rank].host;
-	char text[HVD_ADDR_TEXT];
-
-	if (!prefix)
-		return env;
-	hvd_addr_text(&ep->addrs[dr->plan.endpoint[host]], text);
-	add_env(env, prefix, "ADDR", json_string(text));
-	add_env(env, prefix, "PORT", json_sprintf("%u", ep->port));
-	add_env(env, prefix, "RANK", json_sprintf("%u", (unsigned)rank));
-	add_env(env, prefix, "HOST", json_string(dr->plan.layout.hosts[host].name));
-	return env;
-}
-
-/* Give a waiting shim what it waits for. The client may be gone afterwards. */
-static void send_plan(struct hvd_driver *dr, struct hvd_client *cl)
-{
-	if (cl->role == HVD_ROLE_RANK &&
-	    (cl->rank >= (uint32_t)dr->plan.layout.size || dr->plan.layout.places[cl->rank].host != (int)cl->host)) {
-		hvd_warn(dr->log, "a process asks for the plan of rank %u on host %u, which the job does not have",
-			 (unsigned)cl->rank, (unsigned)cl->host);
-		hvd_client_finish(cl);
-		return;
-	}
-	if (cl->role == HVD_ROLE_AGENT && dr->opts->start_ranks) {
-		const struct hvd_node *node = &dr->roster.nodes[cl->host];
-		json_t *ranks = json_array();
-
-		for (uint32_t r = 0; r < node->n_ranks; r++) {
-			json_array_append_new(ranks, rank_plan(dr, node->ranks[r]));
-			count_planned(dr, cl->host, node->ranks[r]);
-		}
-		hvd_conn_send(cl->conn, json_pack("{s:s, s:o}", "t", "plan", "ranks", ranks));
-	} else if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) {
-		bool keep = dr->opts->hold_ranks || (cl->role == HVD_ROLE_AGENT && dr->opts->watch_hosts);
-
-		hvd_conn_send(cl->conn,
-			      json_pack("{s:s, s:o, s:b}", "t", "plan", "env", rank_plan(dr, cl->rank), "keep", keep));
-		count_planned(dr, cl->host, cl->rank);
-		if (!keep)
-			hvd_client_finish(cl);
-	}
-}
-
 static void make_plan(struct hvd_driver *dr)
 {
 	struct hvd_err why = {0};
-	struct hvd_client *next;
 
 	if (hvd_plan_make(&dr->plan, &dr->roster, &dr->venue.endpoints, dr->log, &why) != 0) {
 		fail(dr, &why);
@@ -163,17 +91,13 @@ static void make_plan(struct hvd_driver *dr)
 	}
 	dr->plan.mpi = dr->opts->mpi;
 	dr->have_plan = true;
-	dr->has_plan = hvd_xcalloc((size_t)dr->plan.layout.size, sizeof(*dr->has_plan));
+	hvd_handout_begin(&dr->handout, dr->opts, &dr->plan, &dr->roster, dr->log);
 	hvd_venue_settle(&dr->venue, &dr->plan, &dr->roster);
 	/* The edges have done their work, and are the largest thing there is. */
 	free(dr->roster.edges);
 	dr->roster.edges = NULL;
 	dr->roster.n_edges = dr->roster.edges_room = 0;
-	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = next) {
-		next = hvd_clients_next(cl);
-		if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK)
-			send_plan(dr, cl);
-	}
+	hvd_handout_send_all(&dr->handout, dr->clients);
 	maybe_started(dr);
 }
 
@@ -188,8 +112,8 @@ static void begin_probe(struct hvd_driver *dr)
 		make_plan(dr);
 		return;
 	}
-	if (ms > hvd_left_ms(dr->deadline_at) / 2)
-		ms = hvd_left_ms(dr->deadline_at) / 2 + 1;
+	if (ms > hvd_startclock_left_ms(dr->clock) / 2)
+		ms = hvd_startclock_left_ms(dr->clock) / 2 + 1;
 	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = hvd_clients_next(cl)) {
 		if (cl->role != HVD_ROLE_AGENT)
 			continue;
@@ -293,7 +217,7 @@ static void on_join(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	cl->rank = (uint32_t)rank;
 	if (!dr->have_plan)
 		return;
-	send_plan(dr, cl);
+	hvd_handout_send(&dr->handout, cl);
 	maybe_started(dr);
 }
 
@@ -396,55 +320,18 @@ static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 	}
 }
 
-static void arm_deadline(struct hvd_driver *dr)
-{
-	struct timeval tv;
-
-	dr->deadline_at = hvd_deadline_in(dr->opts->start_timeout);
-	tv = hvd_left_tv(dr->deadline_at);
-	evtimer_add(dr->deadline, &tv);
-}
-
 static void on_first(void *arg)
 {
 	struct hvd_driver *dr = arg;
 
-	if (!dr->deadline_at)
-		arm_deadline(dr);
+	hvd_startclock_run(dr->clock, dr->self.host, hvd_clients_port(dr->clients));
 }
 
 /* ---- life ---- */
 
-static void on_progress(evutil_socket_t fd, short what, void *arg)
+static void on_late(const struct hvd_err *why, void *arg)
 {
-	struct hvd_driver *dr = arg;
-	char *missing;
-
-	(void)fd;
-	(void)what;
-	if (dr->over || dr->started || !dr->deadline_at)
-		return;
-	missing = hvd_roster_missing(&dr->roster);
-	hvd_info(dr->log, "still starting, %.0f s left: %s", hvd_left(dr->deadline_at), *missing ? missing : "probing");
-	free(missing);
-}
-
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
-{
-	struct hvd_driver *dr = arg;
-	struct hvd_err why = {0};
-	char *missing = hvd_roster_missing(&dr->roster);
-
-	(void)fd;
-	(void)what;
-	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s", dr->opts->start_timeout,
-		    *missing ? missing : "the rendezvous server did not start");
-	hvd_err_hint(&why,
-		     "are these hosts up, is munged running there, does a firewall block port %u of %s? "
-		     "--start-timeout gives more time",
-		     hvd_clients_port(dr->clients), dr->self.host);
-	free(missing);
-	fail(dr, &why);
+	fail(arg, why);
 }
 
 static void on_lost(evutil_socket_t fd, short what, void *arg)
@@ -467,7 +354,6 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 				     const struct hvd_log *log, struct hvd_err *err)
 {
 	static const struct hvd_clients_ops clients_ops = {on_first, on_message, on_gone};
-	struct timeval every = {.tv_sec = PROGRESS_SECONDS};
 	struct hvd_driver *dr = hvd_xcalloc(1, sizeof(*dr));
 
 	dr->base = base;
@@ -479,11 +365,8 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->began = hvd_now();
 	hvd_roster_init(&dr->roster, opts->hosts, opts->ranks);
 	hvd_strv_add_all(&dr->roster.names, opts->names.v);
-	dr->deadline = evtimer_new(base, on_deadline, dr);
+	dr->clock = hvd_startclock_create(base, opts, &dr->roster, on_late, dr, log);
 	dr->lost = evtimer_new(base, on_lost, dr);
-	dr->progress = event_new(base, -1, EV_PERSIST, on_progress, dr);
-	if (opts->progress)
-		event_add(dr->progress, &every);
 	if (hvd_self_find(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, err) != 0 ||
 	    !(dr->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
 					       &clients_ops, dr, log, err))) {
@@ -491,7 +374,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 		return NULL;
 	}
 	if (!opts->timeout_from_first)
-		arm_deadline(dr);
+		on_first(dr);
 	return dr;
 }
 
@@ -547,13 +430,12 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 	if (!dr)
 		return;
 	hvd_clients_destroy(dr->clients);
-	event_free(dr->deadline);
+	hvd_startclock_destroy(dr->clock);
 	event_free(dr->lost);
-	event_free(dr->progress);
 	hvd_venue_close(&dr->venue);
 	hvd_plan_clear(&dr->plan);
 	hvd_roster_clear(&dr->roster);
 	hvd_self_clear(&dr->self);
-	free(dr->has_plan);
+	hvd_handout_clear(&dr->handout);
 	free(dr);
 }
