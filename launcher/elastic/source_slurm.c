@@ -2,12 +2,14 @@
 /*
  * source_slurm.c - the nodes of a Slurm job, or of several, as the controller sees them.
  *
- * Slurm tells a user's program of nothing by itself, so it is asked: for the job, or all of the user's, and for the
- * states of nodes, which costs next to nothing while none has changed. libslurm waits as long as it likes, so that is
- * done by a thread of its own. It makes a view, leaves it for the event loop when it differs from the last one,
- * and sleeps: as long as the user said, or for a second, and longer where answers are so large that reading them would
- * cost more than SHARE of a core. The thread alone uses libslurm while it lives. It ends when the source does; if it
- * hangs in libslurm at that moment, it is left behind, to end by itself without touching the source.
+ * Slurm tells a user's program of nothing by itself, so it is asked: for the states of nodes, which costs next to
+ * nothing while none has changed, and for the user's jobs; for the one job that we are in only where something has
+ * changed, or now and then. A node that went down takes its shim with it, and a job its steps: the caller sees that at
+ * once, and nudges. libslurm waits as long as it likes, so asking is done by a thread of its own. It makes a view,
+ * leaves it for the event loop when it differs from the last one, and sleeps: as long as the user said, or for a
+ * second, and longer where answers are so large that reading them would cost more than SHARE of a core. The thread
+ * alone uses libslurm while it lives. It ends when the source does; if it hangs in libslurm at that moment, it is left
+ * behind, to end by itself without touching the source.
  */
 #include "source_kind.h"
 
@@ -26,7 +28,8 @@
 #define INTERVAL      1.0    /* seconds */
 #define INTERVAL_MAX  15.0   /* of a cluster with very many nodes */
 #define INTERVAL_SOON 0.1    /* after a nudge */
-#define SHARE         0.0005 /* of a core */
+#define SHARE         0.0008 /* of a core */
+#define JOB_TURNS     10     /* looks from one question for our own job to the next, while nothing changes */
 #define PATIENCE      2.0    /* with a thread that is to end */
 
 /* Belongs to the loop and the thread; the last of them frees it. */
@@ -43,6 +46,10 @@ struct watch {
 	struct hvd_slurm *slurm;
 	struct hvd_slurm_nodes nodes;
 	struct hvd_source_opts opts;
+	struct hvd_slurm_job *jobs; /* as the controller told them last */
+	size_t n_jobs;
+	int turns;   /* looks since then */
+	double cost; /* of a look, in seconds of a core: a mean in which the last ones count most */
 	struct hvd_view last;
 	bool any;
 };
@@ -53,6 +60,15 @@ struct own {
 	struct event *ready;
 	struct hvd_strv notes; /* that were said */
 };
+
+static void forget_jobs(struct watch *w)
+{
+	for (size_t i = 0; i < w->n_jobs; i++)
+		hvd_slurm_job_clear(&w->jobs[i]);
+	free(w->jobs);
+	w->jobs = NULL;
+	w->n_jobs = 0;
+}
 
 static void release(struct watch *w)
 {
@@ -66,6 +82,7 @@ static void release(struct watch *w)
 	hvd_view_clear(&w->view);
 	hvd_view_clear(&w->last);
 	hvd_slurm_nodes_clear(&w->nodes);
+	forget_jobs(w);
 	hvd_slurm_free(w->slurm);
 	hvd_source_opts_clear(&w->opts);
 	pthread_cond_destroy(&w->wake);
@@ -75,29 +92,32 @@ static void release(struct watch *w)
 
 /* ---- the thread ---- */
 
-static int ask(struct watch *w, struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
+static int ask(struct watch *w, struct hvd_err *err)
 {
+	forget_jobs(w);
+	w->turns = 0;
 	if (w->opts.jobs)
-		return hvd_slurm_jobs_get(w->slurm, jobs, n, err);
-	*jobs = hvd_xcalloc(1, sizeof(**jobs));
-	*n = hvd_slurm_job_get(w->slurm, w->opts.job, *jobs, err) == 0;
-	return *n ? 0 : -1;
+		return hvd_slurm_jobs_get(w->slurm, &w->jobs, &w->n_jobs, err);
+	w->jobs = hvd_xcalloc(1, sizeof(*w->jobs));
+	w->n_jobs = hvd_slurm_job_get(w->slurm, w->opts.job, w->jobs, err) == 0;
+	return w->n_jobs ? 0 : -1;
 }
 
 static int look(struct watch *w, struct hvd_view *view, struct hvd_err *err)
 {
-	struct hvd_slurm_job *jobs = NULL;
-	size_t n = 0;
-	int rc = ask(w, &jobs, &n, err);
+	bool asked = w->opts.jobs || !w->n_jobs || ++w->turns >= JOB_TURNS;
 
-	if (rc == 0)
-		rc = hvd_slurm_nodes_get(w->slurm, &w->nodes, err);
-	if (rc == 0)
-		hvd_view_make(view, &w->opts, jobs, n, &w->nodes);
-	for (size_t i = 0; i < n; i++)
-		hvd_slurm_job_clear(&jobs[i]);
-	free(jobs);
-	return rc;
+	if ((asked && ask(w, err) != 0) || hvd_slurm_nodes_get(w->slurm, &w->nodes, err) != 0)
+		return -1;
+	hvd_view_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
+	if (asked || hvd_view_same(view, &w->last))
+		return 0;
+	/* Is the node that has come or gone still part of the job? */
+	hvd_view_clear(view);
+	if (ask(w, err) != 0)
+		return -1;
+	hvd_view_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
+	return 0;
 }
 
 /* Copies what the loop needs: the thread keeps its own to compare with. */
@@ -182,27 +202,34 @@ static bool rest(struct watch *w, double seconds)
 		if (pthread_cond_timedwait(&w->wake, &w->lock, &ts) == ETIMEDOUT && hvd_now() >= end)
 			break;
 	}
+	if (w->nudged)
+		w->turns = JOB_TURNS;
 	w->nudged = false;
 	stop = w->stop;
 	pthread_mutex_unlock(&w->lock);
 	return !stop;
 }
 
+/* How long to rest. */
+static double pause_of(const struct watch *w)
+{
+	const double due = w->cost / SHARE;
+
+	if (w->opts.interval > 0)
+		return w->opts.interval;
+	return due < INTERVAL ? INTERVAL : due < INTERVAL_MAX ? due : INTERVAL_MAX;
+}
+
 static void *run(void *arg)
 {
 	struct watch *w = arg;
-	double pause;
 
 	do {
 		const double before = cpu_seconds();
 
 		look_once(w);
-		pause = (cpu_seconds() - before) / SHARE;
-		if (w->opts.interval > 0)
-			pause = w->opts.interval;
-		else
-			pause = pause < INTERVAL ? INTERVAL : pause < INTERVAL_MAX ? pause : INTERVAL_MAX;
-	} while (rest(w, pause));
+		w->cost += (cpu_seconds() - before - w->cost) / 4;
+	} while (rest(w, pause_of(w)));
 	release(w);
 	return NULL;
 }
