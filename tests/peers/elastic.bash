@@ -1,6 +1,36 @@
 # shellcheck shell=bash
 # What tests of elastic training share. LOG is elastic.py's log.
 
+# elastic_file [OPTION OF hvd-cluster up…]: in setup_file; a cluster, when there are options.
+elastic_file() {
+    peers
+    built
+    if [[ $PEERS_WHY ]]; then return 0; fi
+    reference "$BATS_FILE_TMPDIR"
+    if (($#)); then suite "$@"; fi
+}
+
+# On a cluster, in setup: ~/discover is a script that finds what hosts says.
+elastic_begin() {
+    needs_cluster
+    LOG=$(home)/log
+    rm -rf "$(home)"/log* "$(home)/failed-once" "$(home)/train.out"
+    printf '#!/bin/sh\ncat ~/hosts\n' >"$(home)/discover"
+    chmod 755 "$(home)/discover"
+}
+
+# … and in teardown.
+elastic_end() {
+    mend
+    if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then assert_no_leftovers; fi
+}
+
+# hosts LINE…: what the discovery script finds.
+hosts() { printf '%s\n' "$@" >"$(home)/hosts" && chmod 666 "$(home)/hosts"; }
+
+# elastic [OPTION OF hvdrun…]: in an allocation of all four nodes.
+elastic() { on_login env OMP_NUM_THREADS=1 salloc -Q -N4 --no-kill hvdrun "$@"; }
+
 # reference DIR: the loss of an undisturbed training of three epochs, in DIR/alone.
 reference() {
     on_this "$HVDRUN" --launcher=fork --min-np 1 "$PY" "$HERE/elastic.py" "$1/log" --pause 0 2>"$1/said" ||
@@ -31,6 +61,19 @@ every_batch_once() {
             next_at = at + 1
         }
         END { if (next_at != epochs * 10) { print "ended at " next_at; bad = 1 } exit bad }' "$LOG"
+}
+
+# survived N NEW: nobody was ended when a rank was killed by event N; the job goes on with what was there and NEW processes.
+survived() {
+    local new
+    has "breaking the connections of generation" " connections of its ranks broken"
+    has_not "is silent while others wait" "connections of its ranks broken:"
+    new=$(awk -v n="$1" '
+        /^event/ && $2 == n { after = 1 }
+        /^epoch/ && !after { was[$10] = 1 }
+        /^epoch/ && after && !($10 in was) { new[$10] = 1 }
+        END { print length(new) }' "$LOG")
+    [[ $new == "$2" ]] || { echo "$new processes are new, not $2" && return 1; }
 }
 
 # recovered N: seconds from event N to the first batch after it by a process that was not there before or in a larger

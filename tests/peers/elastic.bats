@@ -9,12 +9,7 @@ load ../cluster/launch
 load peers
 load elastic
 
-setup_file() {
-    peers
-    built
-    if [[ $PEERS_WHY ]]; then return 0; fi
-    reference "$BATS_FILE_TMPDIR"
-}
+setup_file() { elastic_file; }
 setup() {
     needs_peers
     LOG=$BATS_TEST_TMPDIR/log HOSTS=$BATS_TEST_TMPDIR/hosts
@@ -38,11 +33,12 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
 
 @test "a rank is killed: its place is filled, the training goes on from its last commit" {
     printf 'localhost:2\n127.0.0.1:2\n' >"$HOSTS"
-    run on_this "${ELASTIC[@]}" --min-np 4 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:2:kill -9 $PID'
+    run on_this "${ELASTIC[@]}" -v --min-np 4 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:2:kill -9 $PID'
     exits 0
     has "rank 2 on 127.0.0.1 failed: killed by signal 9 (SIGKILL)"
     has "the host is used further, for there are not enough others"
     has "generation 2: 4 ranks on 2 hosts"
+    survived 0 1
     sizes 4
     every_batch_once 3
     loss_as_alone
@@ -51,10 +47,13 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
 
 @test "a host whose rank failed is left when the others are enough" {
     printf 'localhost:2\n127.0.0.1:2\n' >"$HOSTS"
-    run on_this "${ELASTIC[@]}" --min-np 2 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:3:kill -9 $PID'
+    run on_this "${ELASTIC[@]}" -v --min-np 2 -np 4 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:3:kill -9 $PID'
     exits 0
-    has "generation 2: "
+    has "generation 2: 2 ranks on 1 host (127.0.0.1 removed)"
+    survived 0 0
+    sizes 4 2
     loss_as_alone
+    info "killed -> first batch: $(recovered 0) s"
 }
 
 @test "the reset limit is met" {

@@ -9,31 +9,10 @@ load ../cluster/launch
 load peers
 load elastic
 
-setup_file() {
-    peers
-    built
-    if [[ $PEERS_WHY ]]; then return 0; fi
-    reference "$BATS_FILE_TMPDIR"
-    suite --nodes 4
-}
+setup_file() { elastic_file --nodes 4; }
 teardown_file() { cluster_down; }
-setup() {
-    needs_cluster
-    LOG=$(home)/log
-    rm -rf "$(home)"/log* "$(home)/failed-once"
-    printf '#!/bin/sh\ncat ~/hosts\n' >"$(home)/discover"
-    chmod 755 "$(home)/discover"
-}
-teardown() {
-    mend
-    if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then assert_no_leftovers; fi
-}
-
-# hosts LINE…: what the discovery script finds.
-hosts() { printf '%s\n' "$@" >"$(home)/hosts" && chmod 666 "$(home)/hosts"; }
-
-# elastic [OPTION OF hvdrun…]: in an allocation of all nodes.
-elastic() { on_login env OMP_NUM_THREADS=1 salloc -Q -N4 --no-kill hvdrun "$@"; }
+setup() { elastic_begin; }
+teardown() { elastic_end; }
 
 @test "a host is added and removed; a rank is killed" {
     hosts hvdn1:2 hvdn2:2
@@ -50,13 +29,15 @@ elastic() { on_login env OMP_NUM_THREADS=1 salloc -Q -N4 --no-kill hvdrun "$@"; 
 
 @test "two ranks are killed at once" {
     hosts hvdn1:2 hvdn2:2 hvdn3:2
-    run elastic --min-np 2 -np 6 --host-discovery-script ./discover "$PY" "$HERE/elastic.py" log \
+    run elastic -v --min-np 2 -np 6 --host-discovery-script ./discover "$PY" "$HERE/elastic.py" log \
         --at '1:3:2:kill -9 $PID' --at '1:3:5:kill -9 $PID'
     exits 0
     has "rank 2 on hvdn2 failed"
     has "rank 5 on hvdn3 failed"
+    survived 1 0
     sizes 6 2
     loss_as_alone
+    info "killed -> first batch: $(recovered 1) s"
 }
 
 @test "a new worker fails before it has come: the others do not notice" {
