@@ -9,6 +9,8 @@
 
 /* Ranks are replaced when they have been silent for so long; HVD_SILENT_SECONDS in the environment says otherwise. */
 #define SILENT_SECONDS 1.0
+/* … where their connections to the others were cut: they have nothing to wait for, and are at work. */
+#define CUT_SECONDS 15.0
 /* Hosts that come one after the other within this time change the job once. */
 #define SETTLE_SECONDS 3.0
 
@@ -50,11 +52,12 @@ struct hvd_machine_opts hvd_elastic_opts(const struct hvd_launch *launch)
 		.cooldown_min = o->cooldown_min > 0 ? o->cooldown_min : 0,
 		.cooldown_max = o->cooldown_max > 0 ? o->cooldown_max : 0,
 		.silent_grace = SILENT_SECONDS,
+		.cut_grace = CUT_SECONDS,
 		.settle = SETTLE_SECONDS,
 	};
 
 	if (silent && atof(silent) > 0)
-		opts.silent_grace = atof(silent);
+		opts.silent_grace = opts.cut_grace = atof(silent);
 	return opts;
 }
 

@@ -39,8 +39,9 @@ struct hvd_crew {
 	struct event *timer;
 	struct hvd_roster roster;
 	struct hvd_venue venue;
-	struct hvd_plan plan;
-	struct place *places; /* as many as the roster has */
+	struct hvd_plan plan;     /* its layout: that of ranks to be started */
+	struct hvd_layout layout; /* of this generation */
+	struct place *places;     /* as many as the roster has */
 	enum {
 		GATHERING,
 		PROBING,
@@ -398,18 +399,34 @@ bool hvd_crew_is_here(const struct hvd_crew *crew, uint32_t host)
 	return host < crew->roster.n && crew->places[host].here;
 }
 
-void hvd_crew_generation(struct hvd_crew *crew, struct hvd_layout *layout)
+static void take_layout(struct hvd_layout *to, struct hvd_layout *from)
 {
-	hvd_layout_clear(&crew->plan.layout);
-	crew->plan.layout = *layout;
-	memset(layout, 0, sizeof(*layout));
-	hvd_rv_clear(hvd_meeting_server(crew->venue.meeting));
-	hvd_venue_size(&crew->venue, &crew->plan.layout);
+	hvd_layout_clear(to);
+	*to = *from;
+	memset(from, 0, sizeof(*from));
+}
+
+void hvd_crew_prepare(struct hvd_crew *crew, struct hvd_layout *layout)
+{
+	take_layout(&crew->plan.layout, layout);
+	hvd_rv_clear_scope(hvd_meeting_server(crew->venue.meeting), "global"); /* of some that were given up */
+}
+
+void hvd_crew_generation(struct hvd_crew *crew, struct hvd_layout *layout, bool prepared)
+{
+	struct hvd_rv *rv = hvd_meeting_server(crew->venue.meeting);
+
+	take_layout(&crew->layout, layout);
+	if (prepared)
+		hvd_rv_clear_but(rv, "global");
+	else
+		hvd_rv_clear(rv);
+	hvd_venue_size(&crew->venue, &crew->layout);
 }
 
 const struct hvd_layout *hvd_crew_layout(const struct hvd_crew *crew)
 {
-	return &crew->plan.layout;
+	return &crew->layout;
 }
 
 void hvd_crew_start(struct hvd_crew *crew, uint32_t worker, int rank, int slots)
@@ -511,6 +528,7 @@ void hvd_crew_destroy(struct hvd_crew *crew)
 	event_free(crew->timer);
 	hvd_venue_close(&crew->venue);
 	hvd_plan_clear(&crew->plan);
+	hvd_layout_clear(&crew->layout);
 	for (uint32_t h = 0; h < crew->roster.n; h++)
 		free(crew->places[h].name);
 	free(crew->places);

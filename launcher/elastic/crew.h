@@ -52,9 +52,12 @@ void hvd_crew_expect(struct hvd_crew *crew, uint32_t host, const char *name);
 void hvd_crew_forget(struct hvd_crew *crew, uint32_t host);
 bool hvd_crew_is_here(const struct hvd_crew *crew, uint32_t host);
 
-/* A new generation: `layout`, whose hosts are all that the job has ever had, by number. Taken over. The rendezvous
- * forgets the last one. */
-void hvd_crew_generation(struct hvd_crew *crew, struct hvd_layout *layout);
+/* Ranks that are started from now on are for this layout, whose hosts are all that the job has ever had, by number.
+ * Taken over. */
+void hvd_crew_prepare(struct hvd_crew *crew, struct hvd_layout *layout);
+/* A new generation of this layout, taken over. The rendezvous forgets the last one; when this one was prepared, what
+ * its new ranks have said there stays. */
+void hvd_crew_generation(struct hvd_crew *crew, struct hvd_layout *layout, bool prepared);
 const struct hvd_layout *hvd_crew_layout(const struct hvd_crew *crew);
 void hvd_crew_start(struct hvd_crew *crew, uint32_t worker, int rank, int slots);
 void hvd_crew_stop(struct hvd_crew *crew, uint32_t host, uint32_t worker, bool at_once);

@@ -174,16 +174,25 @@ static int on_global(void *arg, struct hvd_slice key, const void *data, size_t l
 			return 0;
 		rank = rank * 10 + (digit - '0');
 	}
-	w = hvd_machine_member(desk->machine, rank);
-	if (w && w->fresh)
+	w = hvd_machine_newcomer(desk->machine, rank);
+	if (!w)
+		w = hvd_machine_member(desk->machine, rank);
+	if (w)
 		desk->ops->arrived(w->id, desk->arg);
 	return 0;
+}
+
+static void on_met(void *arg)
+{
+	struct hvd_desk *desk = arg;
+
+	desk->ops->met(desk->arg);
 }
 
 void hvd_desk_open(struct hvd_desk *desk, struct hvd_rv *rv)
 {
 	const struct hvd_rv_hook ask = {.get = on_ask, .gone = on_gone}, addresses = {.put = on_addresses},
-				 global = {.put = on_global};
+				 global = {.put = on_global, .met = on_met};
 
 	hvd_rv_hook(rv, "rank_and_size", &ask, desk);
 	hvd_rv_hook(rv, "worker_addresses", &addresses, desk);

@@ -19,6 +19,7 @@
 
 struct hvd_desk_ops {
 	void (*arrived)(uint32_t worker, void *arg);
+	void (*met)(void *arg); /* all members of this generation have met the others */
 	void (*ready)(uint32_t worker, void *arg);
 	/* Tell this worker that hosts have changed, where it has said that it listens (worker/addrs.h). */
 	void (*pass)(const struct hvd_worker *worker, const char *to, int64_t when, void *arg);

@@ -32,6 +32,9 @@
 /* How long the shims may take to end their ranks before what runs them is killed. */
 #define END_SECONDS 10
 
+/* How long a new rank waits at the rendezvous, unless it is ended: as good as for ever. */
+#define HOLD_SECONDS (30 * 86400.0)
+
 enum news_kind {
 	NEWS_HOST_HERE,
 	NEWS_HOST_LOST,
@@ -39,6 +42,7 @@ enum news_kind {
 	NEWS_ARRIVED,
 	NEWS_READY,
 	NEWS_EXITED,
+	NEWS_CONNECTED,
 	NEWS_NOTIFIED,
 	NEWS_UNCUT,
 	NEWS_HOSTS,
@@ -164,6 +168,9 @@ static void tell_machine(struct job *job, struct news *n)
 	case NEWS_EXITED:
 		hvd_machine_exited(job->machine, n->id, n->value, now);
 		break;
+	case NEWS_CONNECTED:
+		hvd_machine_connected(job->machine, now);
+		break;
 	case NEWS_NOTIFIED:
 		hvd_machine_notified(job->machine, n->value != 0, now);
 		break;
@@ -246,34 +253,19 @@ static void do_host_end(uint32_t host, void *arg)
 	hvd_shims_release(job->shims, host, false);
 }
 
-static int layout_of(const struct hvd_machine *m, struct hvd_layout *layout, struct hvd_err *err)
+static void do_prepare(void *arg)
 {
-	uint32_t n = hvd_machine_n_hosts(m);
-	char **names = hvd_xcalloc(n, sizeof(*names));
-	int *tasks = hvd_xcalloc(n, sizeof(*tasks)), **tids = hvd_xcalloc(n, sizeof(*tids)), rc;
+	struct job *job = arg;
+	struct hvd_layout layout;
+	struct hvd_err why = {0};
 
-	for (uint32_t h = 0; h < n; h++) {
-		names[h] = hvd_xstrdup(hvd_machine_host(m, h));
-		tids[h] = hvd_xcalloc((size_t)hvd_machine_size(m), sizeof(**tids));
-	}
-	for (int r = 0; r < hvd_machine_size(m); r++) {
-		const struct hvd_worker *w = hvd_machine_member(m, r);
-
-		tids[w->host][w->slot] = r;
-		tasks[w->host]++;
-	}
-	rc = hvd_layout_from_tasks(layout, names, tasks, tids, (int)n, err);
-	for (uint32_t h = 0; h < n; h++) {
-		free(names[h]);
-		free(tids[h]);
-	}
-	free(names);
-	free(tasks);
-	free(tids);
-	return rc;
+	if (hvd_machine_layout(job->machine, true, &layout, &why) == 0)
+		hvd_crew_prepare(job->crew, &layout);
+	else
+		give_up(job, &why, 1);
 }
 
-static void do_generation(void *arg)
+static void do_generation(bool prepared, void *arg)
 {
 	struct job *job = arg;
 	struct hvd_layout layout;
@@ -281,8 +273,8 @@ static void do_generation(void *arg)
 
 	hvd_desk_hush(job->desk);
 	hvd_pairs_begin(job->pairs);
-	if (layout_of(job->machine, &layout, &why) == 0)
-		hvd_crew_generation(job->crew, &layout);
+	if (hvd_machine_layout(job->machine, false, &layout, &why) == 0)
+		hvd_crew_generation(job->crew, &layout, prepared);
 	else
 		give_up(job, &why, 1);
 }
@@ -357,8 +349,8 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 	struct job *job = arg;
 
 	(void)err;
-	/* A rank waits for those that are still starting, however long that takes. */
-	hvd_rv_hold_ranks(rv, job->launch->options->elastic_timeout);
+	/* A new rank waits for the others, who come when rank 0 has looked whether hosts have changed. */
+	hvd_rv_hold_ranks(rv, HOLD_SECONDS);
 	hvd_desk_open(job->desk, rv);
 	hvd_pairs_watch(job->pairs, rv);
 	return 0;
@@ -396,6 +388,11 @@ static void on_exited(uint32_t worker, int status, void *arg)
 static void on_failed(const struct hvd_err *why, void *arg)
 {
 	give_up(arg, why, hvd_err_status(why));
+}
+
+static void on_met(void *arg)
+{
+	add_news(arg, NEWS_CONNECTED, 0, 0);
 }
 
 static void on_arrived(uint32_t worker, void *arg)
@@ -505,12 +502,12 @@ static int begin_source(struct job *job, struct hvd_err *err)
 
 static int begin(struct job *job, struct hvd_err *err)
 {
-	static const struct hvd_machine_ops machine_ops = {do_host_begin,   do_host_end,   do_generation,
-							   do_worker_start, do_worker_end, do_answer,
-							   do_notify,       do_cut,        do_finish};
+	static const struct hvd_machine_ops machine_ops = {do_host_begin,   do_host_end,   do_prepare, do_generation,
+							   do_worker_start, do_worker_end, do_answer,  do_notify,
+							   do_cut,          do_finish};
 	static const struct hvd_crew_ops crew_ops = {on_opened, on_came,     on_here, on_gone,
 						     on_exited, on_notified, on_cut,  on_failed};
-	static const struct hvd_desk_ops desk_ops = {on_arrived, on_ready, on_pass};
+	static const struct hvd_desk_ops desk_ops = {on_arrived, on_met, on_ready, on_pass};
 	static const struct hvd_shims_ops shims_ops = {on_shim_lost, on_none_left};
 	struct hvd_machine_opts opts = hvd_elastic_opts(job->launch);
 	struct hvd_boot boot;

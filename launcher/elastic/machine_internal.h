@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine_internal.h - what the files of the state machine share: machine.c moves from phase to phase, crowd.c
- * knows the hosts and gives out places.
+ * machine_internal.h - what the files of the state machine share.
+ *
+ *   machine.c      what has happened, and how things are
+ *   phases.c       from phase to phase
+ *   generation.c   generations: prepared, begun, given up
+ *   places.c       who gets which rank
+ *   crowd.c        the hosts: which may be used, which are banned
  */
 #ifndef HVD_MACHINE_INTERNAL_H
 #define HVD_MACHINE_INTERNAL_H
@@ -25,14 +30,27 @@ struct hvd_crowd_host {
 	hvd_time banned_until; /* 0 = it is not */
 	hvd_time banned_at;
 	int bans, spared;
-	bool to_judge; /* a worker of this generation failed there */
+	bool to_judge; /* a worker failed there, and nothing has followed from it yet */
 };
 
-/* A place that the next generation will have. */
-struct hvd_seat_plan {
+/* A place of the next generation. */
+struct hvd_seat {
 	uint32_t host;
 	int slot;
 	struct hvd_worker *survivor; /* NULL: a new worker is needed */
+	bool gap;                    /* … since one with a higher slot of this host stays */
+};
+
+struct hvd_seats {
+	struct hvd_seat *v; /* in the order of ranks; owned */
+	int n;
+	int kept; /* so many have a survivor */
+};
+
+/* Workers by rank; they belong to the machine. */
+struct hvd_cast {
+	struct hvd_worker **v;
+	int n;
 };
 
 struct hvd_machine {
@@ -45,44 +63,53 @@ struct hvd_machine {
 	uint32_t n_hosts;
 	uint64_t next_order;
 
-	struct hvd_worker **workers; /* all that are not gone, and those of this generation */
+	struct hvd_worker **workers; /* all that are not gone, and those of this generation and of the next */
 	uint32_t n_workers, next_worker;
-	struct hvd_worker **members; /* by rank; into workers */
-	int size;
+	struct hvd_cast now;  /* this generation */
+	struct hvd_cast next; /* one that has been prepared; empty when there is none */
 
 	enum {
 		HVD_WAITING,
-		HVD_CLEARING,
 		HVD_STARTING,
 		HVD_RUNNING,
 		HVD_OVER
 	} phase;
-	int generation;
+	int generation, resets;
+	bool counted;           /* this generation is one of the resets */
+	bool short_handed;      /* … had to do with fewer than there were places */
+	bool connected;         /* running: its members have met */
+	int stand_ins;          /* … so many were started for members that went before they had met */
 	hvd_time waiting_since; /* for slots */
-	hvd_time enough_since;  /* first generation: so long there have been enough slots; 0 = there are not */
-	hvd_time trouble_at;    /* starting: a member has gone */
-	hvd_time moved_at;      /* last time that a member became ready or went */
-	int ended_silent;       /* running: so many were ended because they were silent */
-	bool died, success;     /* running: a member of this generation has */
-	bool cut, uncut;        /* … the connections between the others were to be broken; that could not be done */
-	bool notifying, told;   /* rank 0 is being told; has been told of what there is now */
+	hvd_time starting_since, next_since;
+	hvd_time enough_since; /* so long there have been enough slots, or places for more workers; 0 = there are not */
+	hvd_time trouble_at;   /* starting: a member has gone */
+	hvd_time moved_at;     /* last time that a member became ready or went */
+	int ended_silent;      /* running: so many were ended because they were silent */
+	bool died, success;    /* running: a member of this generation has */
+	bool cut, uncut;       /* … the connections between the others were to be cut; that could not be done */
+	bool notifying, told;  /* rank 0 is being told; has been told of what there is now */
 	hvd_time notify_after;
 	struct hvd_err first_failure;
 	int first_status;
 	hvd_time due;
-	bool warned_slots;
+	bool warned_slots, warned_limit;
 };
 
-/* crowd.c */
+static inline hvd_time hvd_after(hvd_time t, double seconds)
+{
+	return t + (hvd_time)(seconds * 1e9);
+}
+
+/* ---- crowd.c ---- */
+
 void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
-bool hvd_crowd_usable(const struct hvd_machine *m, const struct hvd_crowd_host *h, hvd_time now);
+bool hvd_crowd_usable(const struct hvd_crowd_host *h, hvd_time now);
+bool hvd_crowd_banned(const struct hvd_crowd_host *h, hvd_time now);
 /* Begin the shims of hosts that may be used, end those of hosts that are neither used nor needed any longer. */
 void hvd_crowd_tend(struct hvd_machine *m, hvd_time now);
 /* Is a host that may be used on its way? */
 bool hvd_crowd_coming(const struct hvd_machine *m, hvd_time now);
-/* The places of a next generation, in the order of ranks; *n of them, at most max_np. Caller frees. */
-struct hvd_seat_plan *hvd_crowd_places(const struct hvd_machine *m, hvd_time now, int *n);
-/* Ban the hosts whose workers have failed in this generation, or spare them. */
+/* Ban the hosts whose workers have failed, or spare them. */
 void hvd_crowd_judge(struct hvd_machine *m, hvd_time now);
 /* The next end of a ban; HVD_FOREVER when there is none. */
 hvd_time hvd_crowd_due(const struct hvd_machine *m, hvd_time now);
@@ -90,8 +117,49 @@ hvd_time hvd_crowd_due(const struct hvd_machine *m, hvd_time now);
 bool hvd_crowd_hopeless(const struct hvd_machine *m);
 /* There are hosts, and all of them were lost, or are unfit. */
 bool hvd_crowd_none_came(const struct hvd_machine *m);
-/* "hvdn4 added, hvdn2 removed": from the hosts of these places to those of the members. Caller frees. */
-char *hvd_crowd_change(const struct hvd_machine *m, const struct hvd_seat_plan *next, int n);
 void hvd_crowd_clear(struct hvd_machine *m);
+
+/* ---- places.c ---- */
+
+/* The places of a next generation, at most max_np. Free with hvd_seats_clear(). */
+struct hvd_seats hvd_seats_find(const struct hvd_machine *m, hvd_time now);
+void hvd_seats_clear(struct hvd_seats *seats);
+/* Leave out those that need a new worker, except where that would leave a gap. */
+void hvd_seats_keep(struct hvd_seats *seats);
+/* A place cannot be given to a new worker while an old one is still dying there. */
+bool hvd_seats_taken(const struct hvd_seats *seats, const struct hvd_machine *m);
+/* Has each worker of the cast a place among these: a survivor its own, a new one that of a new one? */
+bool hvd_seats_hold(const struct hvd_seats *seats, const struct hvd_cast *cast);
+
+/* ---- generation.c ---- */
+
+/* Give out places, without a word. */
+void hvd_generation_plan(struct hvd_machine *m, const struct hvd_seats *seats);
+/* … and start the new workers beside the generation that runs. */
+void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now);
+/* Give up what has been prepared, if anything. */
+void hvd_generation_drop(struct hvd_machine *m);
+/* What has been prepared begins. */
+void hvd_generation_begin(struct hvd_machine *m, hvd_time now);
+/* A generation of these places begins, without having been prepared. */
+void hvd_generation_form(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now);
+/* Have another one started with the place of a member that has gone. */
+void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, hvd_time now);
+/* … has failed to start. Survivors still wait. */
+void hvd_generation_undo(struct hvd_machine *m);
+
+bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w);
+int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state);
+void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once);
+
+/* ---- phases.c ---- */
+
+/* As far as it goes, now that something has happened. */
+void hvd_machine_step(struct hvd_machine *m, hvd_time now);
+
+/* ---- machine.c ---- */
+
+/* A worker has failed, or will not come: its host is to be judged. `first`: before any other of its generation. */
+void hvd_machine_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what);
 
 #endif

@@ -229,10 +229,12 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 
 static void do_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
-	if (hvd_rv_store_delete(c->rv->store, scope, key) != 0)
-		hvd_rv_conn_send(c, 507, NULL);
-	else
-		hvd_rv_conn_send(c, 200, NULL);
+	struct hook *hook = find_hook(c->rv, scope);
+	int rc = hvd_rv_store_delete(c->rv->store, scope, key);
+
+	hvd_rv_conn_send(c, rc < 0 ? 507 : 200, NULL);
+	if (rc > 0 && hook && hook->fn.met)
+		hook->fn.met(hook->arg);
 }
 
 size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, const char *body, size_t body_len)

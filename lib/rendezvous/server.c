@@ -251,6 +251,16 @@ void hvd_rv_clear(struct hvd_rv *rv)
 	hvd_rv_store_clear(rv->store);
 }
 
+void hvd_rv_clear_but(struct hvd_rv *rv, const char *scope)
+{
+	hvd_rv_store_clear_but(rv->store, (struct hvd_slice){scope, strlen(scope)});
+}
+
+void hvd_rv_clear_scope(struct hvd_rv *rv, const char *scope)
+{
+	hvd_rv_store_clear_scope(rv->store, (struct hvd_slice){scope, strlen(scope)});
+}
+
 int hvd_rv_put(struct hvd_rv *rv, const char *scope, const char *key, const void *data, size_t len, struct hvd_err *err)
 {
 	enum hvd_rv_stored why;

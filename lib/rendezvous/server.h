@@ -95,6 +95,9 @@ void hvd_rv_hold_ranks(struct hvd_rv *rv, double seconds);
 int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, struct hvd_err *err);
 /* Forget all values and scope sizes: a new generation of the job begins. Held GETs go on waiting. */
 void hvd_rv_clear(struct hvd_rv *rv);
+/* … except those of one scope; only the values of one scope. */
+void hvd_rv_clear_but(struct hvd_rv *rv, const char *scope);
+void hvd_rv_clear_scope(struct hvd_rv *rv, const char *scope);
 /* What a client's PUT and GET do. The value is on loan until the next call or event. */
 int hvd_rv_put(struct hvd_rv *rv, const char *scope, const char *key, const void *data, size_t len,
 	       struct hvd_err *err);
@@ -111,6 +114,8 @@ struct hvd_rv_hook {
 	enum hvd_rv_took (*get)(void *arg, struct hvd_slice key, struct hvd_rv_request *req);
 	/* A client has sent a value. 0: store it (200); otherwise nothing is stored and this is the status. */
 	int (*put)(void *arg, struct hvd_slice key, const void *data, size_t len);
+	/* As many clients as the scope has members have given up their keys, and so the values have gone. */
+	void (*met)(void *arg);
 	/* The client of a taken request has gone. The request still has to be answered, to no effect. */
 	void (*gone)(void *arg, struct hvd_rv_request *req);
 };

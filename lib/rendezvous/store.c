@@ -368,9 +368,10 @@ int hvd_rv_store_delete(struct hvd_rv_store *st, struct hvd_slice scope, struct 
 		e->done = true;
 		sc->done++;
 	}
-	if (sc->done >= sc->members)
-		clear_scope(st, sc);
-	return 0;
+	if (sc->done < sc->members)
+		return 0;
+	clear_scope(st, sc);
+	return 1;
 }
 
 int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, size_t members)
@@ -387,15 +388,37 @@ int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, siz
 	return 0;
 }
 
-void hvd_rv_store_clear(struct hvd_rv_store *st)
+static void clear_all_but(struct hvd_rv_store *st, const struct scope *kept)
 {
 	for (size_t i = 0; i < st->scopes_room; i++) {
 		for (struct scope *sc = st->scopes[i], *chain; sc; sc = chain) {
 			chain = sc->chain;
+			if (sc == kept)
+				continue;
 			clear_scope(st, sc);
 			sc->members = 0;
 			drop_scope_if_empty(st, sc);
 		}
+	}
+}
+
+void hvd_rv_store_clear(struct hvd_rv_store *st)
+{
+	clear_all_but(st, NULL);
+}
+
+void hvd_rv_store_clear_but(struct hvd_rv_store *st, struct hvd_slice scope)
+{
+	clear_all_but(st, find_scope(st, scope, mix(st->seed, scope)));
+}
+
+void hvd_rv_store_clear_scope(struct hvd_rv_store *st, struct hvd_slice scope)
+{
+	struct scope *sc = find_scope(st, scope, mix(st->seed, scope));
+
+	if (sc) {
+		clear_scope(st, sc);
+		drop_scope_if_empty(st, sc);
 	}
 }
 

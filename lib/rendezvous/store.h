@@ -71,7 +71,7 @@ struct hvd_rv_value *hvd_rv_store_get(const struct hvd_rv_store *st, struct hvd_
 /*
  * A member has no more use for its key. In a scope of known size the values stay, since others may still be
  * reading, until as many different keys as the scope has members were given up; then the scope's values go, all
- * at once, and the count begins anew. In any other scope the key goes. Unknown names are fine. -1 only when
+ * at once, and the count begins anew: 1. In any other scope the key goes. Unknown names are fine. -1 only when
  * there was no room to remember it.
  */
 int hvd_rv_store_delete(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key);
@@ -81,6 +81,10 @@ int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, siz
 
 /* Forget all values and all scope sizes. Who waits goes on waiting. */
 void hvd_rv_store_clear(struct hvd_rv_store *st);
+/* … except those of one scope. */
+void hvd_rv_store_clear_but(struct hvd_rv_store *st, struct hvd_slice scope);
+/* Forget the values of one scope, not its size. */
+void hvd_rv_store_clear_scope(struct hvd_rv_store *st, struct hvd_slice scope);
 
 /* Be woken when the key comes. -1 when there was no room. The key must not be there. */
 int hvd_rv_store_wait(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_waiter *w);

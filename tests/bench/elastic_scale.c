@@ -79,7 +79,8 @@ static void line_open(struct line *l, struct event_base *base, int fd, void (*on
 /* ---- the workers ---- */
 
 enum sim_state {
-	SIM_JOINING, /* has a place, says so */
+	SIM_STARTING, /* has been given a place, waits for rank 0, which trains perhaps */
+	SIM_JOINING,  /* has a place, says so, waits for rank 0 */
 	SIM_TRAINING,
 	SIM_ASKING, /* for its next place */
 };
@@ -172,16 +173,24 @@ static void call(struct sim *w, const char *method, const char *path, const char
 /* All train, and are one job? */
 static void look_round(struct crowd *c)
 {
-	int size = c->first ? c->first->size : 0, n = 0;
+	int size = 0, n = 0;
 	bool *seen;
 
-	for (struct sim *w = c->first; w; w = w->next, n++)
+	for (struct sim *w = c->first; w; w = w->next) {
+		if (w->state == SIM_STARTING)
+			continue;
+		if (!size)
+			size = w->size;
 		if (w->state != SIM_TRAINING || w->size != size)
 			return;
-	if (n != size || c->told)
+		n++;
+	}
+	if (n != size || n == 0 || c->told)
 		return;
 	seen = hvd_xcalloc((size_t)size, sizeof(*seen));
 	for (struct sim *w = c->first; w; w = w->next) {
+		if (w->state == SIM_STARTING)
+			continue;
 		if (w->rank < 0 || w->rank >= size || seen[w->rank])
 			die("two workers have the same rank, or one has none");
 		seen[w->rank] = true;
@@ -197,10 +206,29 @@ static void trains(struct sim *w, int status, const char *body)
 
 	(void)body;
 	if (status != 200)
-		die("a PUT was not taken");
+		die("a DELETE was not taken");
 	w->state = SIM_TRAINING;
 	evtimer_add(w->later, &patience);
 	look_round(w->crowd);
+}
+
+static void has_met(struct sim *w, int status, const char *body)
+{
+	char path[64];
+
+	(void)body;
+	if (status != 200)
+		die("a worker did not find rank 0");
+	snprintf(path, sizeof(path), "/global/%d", w->rank);
+	call(w, "DELETE", path, "", trains);
+}
+
+static void has_said(struct sim *w, int status, const char *body)
+{
+	(void)body;
+	if (status != 200)
+		die("a PUT was not taken");
+	call(w, "GET", "/global/rank_0", "", has_met);
 }
 
 static void has_said_where(struct sim *w, int status, const char *body)
@@ -211,7 +239,7 @@ static void has_said_where(struct sim *w, int status, const char *body)
 	if (status != 200)
 		die("a worker's addresses were not taken");
 	snprintf(path, sizeof(path), "/global/rank_%d", w->rank);
-	call(w, "PUT", path, "host", trains);
+	call(w, "PUT", path, "host", has_said);
 }
 
 static void has_place(struct sim *w, int status, const char *body)
@@ -226,7 +254,7 @@ static void has_place(struct sim *w, int status, const char *body)
 	}
 	w->state = SIM_JOINING;
 	snprintf(path, sizeof(path), "/global/rank_%d", w->rank);
-	call(w, "PUT", path, "host", trains);
+	call(w, "PUT", path, "host", has_said);
 }
 
 static void ask_for_place(evutil_socket_t fd, short what, void *arg)
@@ -236,7 +264,7 @@ static void ask_for_place(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (w->state == SIM_TRAINING && w->crowd->told)
+	if (w->state == SIM_STARTING || (w->state == SIM_TRAINING && w->crowd->told))
 		return;
 	/* Its generation is broken, or one of its peers has not come to it. */
 	w->state = SIM_ASKING;
@@ -252,7 +280,7 @@ static void break_up(struct crowd *c)
 	for (struct sim *w = c->first; w; w = w->next) {
 		struct timeval tv = {0, (suseconds_t)throw_dice(c, 20000)};
 
-		if (w->state == SIM_ASKING)
+		if (w->state == SIM_ASKING || w->state == SIM_STARTING)
 			continue;
 		w->state = SIM_ASKING;
 		evtimer_add(w->later, &tv);
@@ -295,7 +323,6 @@ static void sim_start(struct crowd *c, const char *line)
 	w->crowd = c;
 	w->next = c->first;
 	c->first = w;
-	c->told = false;
 	w->later = evtimer_new(c->base, ask_for_place, w);
 	memset(w->ear.key.b, (int)(w->id % 251 + 1), HVD_KEY_LEN);
 	w->ear.told = on_told;
@@ -308,18 +335,19 @@ static void sim_start(struct crowd *c, const char *line)
 	free(put);
 }
 
-static void kill_one(struct crowd *c)
+/* `spare`: not rank 0, which may have to hand its state to others just now. */
+static void kill_one(struct crowd *c, bool spare)
 {
 	unsigned n = 0, which;
 	struct sim *w;
 
 	for (w = c->first; w; w = w->next)
-		n++;
+		n += !(spare && w->rank == 0);
 	if (!n)
 		return;
 	which = throw_dice(c, n);
-	for (w = c->first; which > 0; w = w->next)
-		which--;
+	for (w = c->first; which > 0 || (spare && w->rank == 0); w = w->next)
+		which -= !(spare && w->rank == 0);
 	sim_end(w, SIGKILL);
 	break_up(c);
 }
@@ -328,7 +356,7 @@ static void kill_later(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	kill_one(arg);
+	kill_one(arg, true);
 }
 
 static void crowd_line(char *line, void *arg)
@@ -340,7 +368,7 @@ static void crowd_line(char *line, void *arg)
 	if (*line == 'S') {
 		sim_start(c, line);
 	} else if (*line == 'K') {
-		kill_one(c);
+		kill_one(c, false);
 		if (line[2] == '2')
 			event_base_once(c->base, -1, EV_TIMEOUT, kill_later, c, &moment);
 	} else if (*line == 'E') {
@@ -456,6 +484,8 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
 			hvd_machine_ready(d->machine, n.id, now);
 		else if (n.kind == 'X')
 			hvd_machine_exited(d->machine, n.id, n.value, now);
+		else if (n.kind == 'M')
+			hvd_machine_connected(d->machine, now);
 		else if (n.kind == 'N')
 			hvd_machine_notified(d->machine, n.value, now);
 		else
@@ -476,36 +506,25 @@ static void do_host_end(uint32_t host, void *arg)
 	(void)arg;
 }
 
-static void do_generation(void *arg)
+static void do_prepare(void *arg)
+{
+	hvd_rv_clear_scope(((struct driver *)arg)->rv, "global");
+}
+
+static void do_generation(bool prepared, void *arg)
 {
 	struct driver *d = arg;
-	const uint32_t n = hvd_machine_n_hosts(d->machine);
-	char **names = hvd_xcalloc(n, sizeof(*names));
-	int *tasks = hvd_xcalloc(n, sizeof(*tasks)), **tids = hvd_xcalloc(n, sizeof(*tids));
 
 	d->generations++;
 	hvd_desk_hush(d->desk);
-	hvd_rv_clear(d->rv);
-	for (uint32_t h = 0; h < n; h++) {
-		names[h] = hvd_xstrdup(hvd_machine_host(d->machine, h));
-		tids[h] = hvd_xcalloc(SLOTS, sizeof(**tids));
-	}
-	for (int r = 0; r < hvd_machine_size(d->machine); r++) {
-		const struct hvd_worker *w = hvd_machine_member(d->machine, r);
-
-		tids[w->host][w->slot] = r;
-		tasks[w->host]++;
-	}
+	if (prepared)
+		hvd_rv_clear_but(d->rv, "global");
+	else
+		hvd_rv_clear(d->rv);
 	hvd_layout_clear(&d->layout);
-	if (hvd_layout_from_tasks(&d->layout, names, tasks, tids, (int)n, NULL) != 0)
+	if (hvd_machine_layout(d->machine, false, &d->layout, NULL) != 0)
 		die("the machine's places are no layout");
-	for (uint32_t h = 0; h < n; h++) {
-		free(names[h]);
-		free(tids[h]);
-	}
-	free(names);
-	free(tasks);
-	free(tids);
+	hvd_rv_scope_size(d->rv, "global", (size_t)d->layout.size, NULL);
 }
 
 static void do_worker_start(const struct hvd_worker *w, void *arg)
@@ -513,7 +532,7 @@ static void do_worker_start(const struct hvd_worker *w, void *arg)
 	struct driver *d = arg;
 
 	say(&d->down, "S %u %s %d %d %d\n", w->id, hvd_machine_host(d->machine, w->host) + 1, w->slot, w->rank,
-	    hvd_machine_size(d->machine));
+	    hvd_machine_next_size(d->machine) ? hvd_machine_next_size(d->machine) : hvd_machine_size(d->machine));
 }
 
 static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
@@ -550,6 +569,11 @@ static void do_finish(const struct hvd_err *why, int status, void *arg)
 	(void)status;
 	(void)arg;
 	die(why->code ? why->msg : "the job has ended");
+}
+
+static void on_met(void *arg)
+{
+	queue(arg, 'M', 0, 0);
 }
 
 static void on_arrived(uint32_t worker, void *arg)
@@ -663,10 +687,10 @@ static void driver_line(char *line, void *arg)
 
 static void driver_main(struct driver *d, int fd)
 {
-	static const struct hvd_machine_ops ops = {do_host_begin,   do_host_end,   do_generation,
-						   do_worker_start, do_worker_end, do_answer,
-						   do_notify,       do_cut,        do_finish};
-	static const struct hvd_desk_ops desk_ops = {on_arrived, on_ready, on_pass};
+	static const struct hvd_machine_ops ops = {do_host_begin,   do_host_end,   do_prepare, do_generation,
+						   do_worker_start, do_worker_end, do_answer,  do_notify,
+						   do_cut,          do_finish};
+	static const struct hvd_desk_ops desk_ops = {on_arrived, on_met, on_ready, on_pass};
 	const struct hvd_machine_opts opts = {.np = d->ranks,
 					      .min_np = d->ranks / 2,
 					      .reset_limit = -1,

@@ -17,9 +17,10 @@
 #define MAX_PROCS 4096
 #define N_NAMES   6
 #define GRACE     1.0
+#define CUT_GRACE 15.0
 
 struct proc {
-	bool alive, silent, said_end, arrived, trains;
+	bool alive, silent, said_end, arrived, trains, member;
 	uint32_t host;
 	int slot;
 };
@@ -32,8 +33,8 @@ struct sim {
 	bool running_shim[64], listed[64];
 	struct proc procs[MAX_PROCS];
 	uint32_t n_procs;
-	int generations, answers, notifies, notify_due, finishes;
-	bool in_generation, over;
+	int generations, answers, notifies, notify_due, finishes, beside, cuts;
+	bool prepared, in_generation, over, gentle;
 	struct hvd_err why;
 	int status;
 	struct hvd_alloc list;
@@ -69,45 +70,81 @@ static void on_host_end(uint32_t host, void *arg)
 	s->running_shim[host] = false;
 }
 
-static void on_generation(void *arg)
+/* What holds of places, given out for a next generation or in force. */
+static void check_places(const struct sim *s, const struct hvd_cast *cast, bool first)
 {
-	struct sim *s = arg;
-	int size = hvd_machine_size(s->m), old = 0;
+	struct hvd_layout layout;
+	int old = 0;
 
 	assert_false(s->over);
-	s->notify_due = 0; /* what is under way is given up */
-	s->generations++;
-	s->in_generation = true;
-	assert_true(size >= s->opts.min_np);
-	assert_true(!s->opts.max_np || size <= s->opts.max_np);
-	if (hvd_machine_generation(s->m) == 1)
-		assert_true(size >= s->opts.np);
-	for (int r = 0; r < size; r++) {
-		const struct hvd_worker *w = hvd_machine_member(s->m, r);
+	assert_true(cast->n >= s->opts.min_np);
+	assert_true(!s->opts.max_np || cast->n <= s->opts.max_np);
+	for (int r = 0; r < cast->n; r++) {
+		const struct hvd_worker *w = cast->v[r];
 
-		assert_int_equal(w->rank, r);
+		assert_true(!w->fresh || w->rank == r);
 		assert_true(s->m->hosts[w->host].stage == HVD_HOST_HERE);
 		assert_true(s->m->hosts[w->host].banned_until <= s->now);
 		old += !w->fresh;
+		for (int q = 0; q < r; q++)
+			assert_false(cast->v[q]->host == w->host && cast->v[q]->slot == w->slot);
+	}
+	/* Local ranks have no gaps. */
+	assert_int_equal(hvd_machine_layout(s->m, cast == &s->m->next, &layout, NULL), 0);
+	for (int r = 0; r < cast->n; r++)
+		assert_int_equal(layout.places[r].local_rank, cast->v[r]->slot);
+	hvd_layout_clear(&layout);
+	if (!first) {
+		assert_true(old > 0);
+		assert_false(cast->v[0]->fresh);
+	}
+}
+
+static void on_prepare(void *arg)
+{
+	struct sim *s = arg;
+
+	check_places(s, &s->m->next, hvd_machine_generation(s->m) == 0);
+	s->prepared = true;
+	for (int r = 0; r < s->m->next.n; r++)
+		assert_true(!s->m->next.v[r]->fresh || s->m->next.v[r]->id >= s->n_procs); /* nobody was started yet */
+	if (s->m->phase != HVD_RUNNING)
+		return;
+	assert_true(s->m->connected);
+	assert_false(s->m->died || s->m->success);
+	s->beside++;
+}
+
+static void on_generation(bool prepared, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_true(s->prepared);
+	s->notify_due = 0; /* what is under way is given up */
+	s->generations++;
+	s->in_generation = true;
+	check_places(s, &s->m->now, hvd_machine_generation(s->m) == 1);
+	if (hvd_machine_generation(s->m) == 1)
+		assert_true(hvd_machine_size(s->m) >= s->opts.np);
+	for (int r = 0; r < hvd_machine_size(s->m); r++) {
+		const struct hvd_worker *w = hvd_machine_member(s->m, r);
+
+		assert_int_equal(w->rank, r);
 		if (!w->fresh)
 			assert_int_equal(w->state, HVD_WORKER_READY);
-		for (int q = 0; q < r; q++) {
-			const struct hvd_worker *v = hvd_machine_member(s->m, q);
-
-			assert_false(v->host == w->host && v->slot == w->slot);
-		}
+		else
+			assert_true(prepared == (w->id < s->n_procs));
 	}
-	if (hvd_machine_generation(s->m) > 1) {
-		assert_true(old > 0);
-		assert_false(hvd_machine_member(s->m, 0)->fresh);
-	}
+	/* Nobody may still speak at the rendezvous in the name of a generation that was given up. */
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		assert_false(s->procs[i].alive && s->procs[i].said_end && !s->procs[i].member);
 }
 
 static void on_start(const struct hvd_worker *w, void *arg)
 {
 	struct sim *s = arg;
 
-	assert_true(s->in_generation);
+	assert_true(s->prepared || (s->m->phase == HVD_RUNNING && !s->m->connected));
 	assert_int_equal(w->id, s->n_procs);
 	assert_true(s->running_shim[w->host]);
 	for (uint32_t i = 0; i < s->n_procs; i++)
@@ -130,14 +167,14 @@ static void on_answer(void *arg)
 	struct sim *s = arg;
 
 	assert_true(s->in_generation);
-	s->in_generation = false;
+	s->in_generation = s->prepared = false;
 	s->answers++;
 	for (int r = 0; r < hvd_machine_size(s->m); r++) {
 		const struct hvd_worker *w = hvd_machine_member(s->m, r);
 
 		assert_true(s->procs[w->id].alive);
 		assert_true(w->fresh ? s->procs[w->id].arrived : w->state == HVD_WORKER_READY);
-		s->procs[w->id].trains = true;
+		s->procs[w->id].trains = s->procs[w->id].member = true;
 		s->procs[w->id].silent = false;
 	}
 }
@@ -148,6 +185,8 @@ static void on_notify(uint32_t worker, void *arg)
 
 	assert_int_equal(worker, hvd_machine_member(s->m, 0)->id);
 	assert_int_equal(s->notify_due, 0);
+	/* Nobody who trains is to wait for one that is still starting. */
+	assert_int_equal(hvd_cast_count(&s->m->next, HVD_WORKER_STARTING), 0);
 	s->notify_due = 1;
 	s->notifies++;
 }
@@ -156,7 +195,8 @@ static void on_cut(void *arg)
 {
 	struct sim *s = arg;
 
-	assert_true(s->m->died);
+	assert_false(s->m->success);
+	s->cuts++;
 }
 
 static void on_finish(const struct hvd_err *why, int status, void *arg)
@@ -169,8 +209,8 @@ static void on_finish(const struct hvd_err *why, int status, void *arg)
 	s->status = status;
 }
 
-static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_generation, on_start, on_end,
-					   on_answer,     on_notify,   on_cut,        on_finish};
+static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_prepare, on_generation, on_start,
+					   on_end,        on_answer,   on_notify,  on_cut,        on_finish};
 
 static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 {
@@ -181,6 +221,7 @@ static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 	if (opts.elastic_timeout == 0)
 		opts.elastic_timeout = 600;
 	opts.silent_grace = GRACE;
+	opts.cut_grace = CUT_GRACE;
 	s->opts = opts;
 	s->m = hvd_machine_create(&opts, s->now, &ops, s, NULL);
 	return s;
@@ -210,13 +251,20 @@ static void come(struct sim *s)
 			hvd_machine_host_here(s->m, h, s->now);
 }
 
+static void arrive_one(struct sim *s, uint32_t i)
+{
+	if (!s->procs[i].alive || s->procs[i].arrived || s->procs[i].said_end)
+		return;
+	s->procs[i].arrived = true;
+	if (s->m->phase == HVD_RUNNING && hvd_cast_has(&s->m->now, hvd_machine_worker(s->m, i)))
+		s->procs[i].trains = s->procs[i].member = true; /* in another's place */
+	hvd_machine_arrived(s->m, i, s->now);
+}
+
 static void arrive(struct sim *s)
 {
 	for (uint32_t i = 0; i < s->n_procs; i++)
-		if (s->procs[i].alive && !s->procs[i].arrived && !s->procs[i].said_end) {
-			s->procs[i].arrived = true;
-			hvd_machine_arrived(s->m, i, s->now);
-		}
+		arrive_one(s, i);
 }
 
 static void die(struct sim *s, uint32_t id, int status)
@@ -243,9 +291,12 @@ static void ready(struct sim *s, uint32_t id)
 	}
 }
 
+/* … of this generation; the last one's word begins another. */
 static void all_ready(struct sim *s)
 {
-	for (uint32_t i = 0; i < s->n_procs; i++)
+	int answers = s->answers;
+
+	for (uint32_t i = 0; i < s->n_procs && s->answers == answers; i++)
 		ready(s, i);
 }
 
@@ -273,6 +324,17 @@ static void hear(struct sim *s, bool heard)
 	}
 }
 
+/* All members of the generation, if they live, say where they listen and connect to each other. */
+static void meet(struct sim *s)
+{
+	for (int r = 0; r < s->m->now.n; r++)
+		if (s->m->phase != HVD_RUNNING || !s->procs[s->m->now.v[r]->id].trains)
+			return;
+	for (int r = 0; r < s->m->now.n; r++)
+		hvd_machine_arrived(s->m, s->m->now.v[r]->id, s->now);
+	hvd_machine_connected(s->m, s->now);
+}
+
 static int rank_of(const struct sim *s, const char *host, int slot)
 {
 	for (int r = 0; r < hvd_machine_size(s->m); r++) {
@@ -298,7 +360,20 @@ static struct sim *running(struct hvd_machine_opts opts, const char *hosts)
 	pass(s, 10);
 	arrive(s);
 	assert_int_equal(s->answers, 1);
+	meet(s);
 	return s;
+}
+
+/* Those that were started for a next generation come, rank 0 is told, and all ask for their places. */
+static void change(struct sim *s)
+{
+	int answers = s->answers;
+
+	arrive(s);
+	hear(s, true);
+	all_ready(s);
+	assert_int_equal(s->answers, answers + 1);
+	meet(s);
 }
 
 #define DEFAULTS .reset_limit = -1, .settle = 2
@@ -329,23 +404,24 @@ static void host_added_and_removed(void **state)
 
 	(void)state;
 	list(s, "c:2,a:2,b:2");
-	assert_int_equal(s->notifies, 0); /* not before its shim is there */
+	assert_int_equal(s->n_procs, 4); /* not before its shim is there */
 	come(s);
+	assert_int_equal(s->n_procs, 6);
+	pass(s, 5);
+	assert_int_equal(s->notifies, 0); /* the new ones have not come yet */
+	arrive(s);
 	assert_int_equal(s->notifies, 1);
 	hear(s, true);
 	pass(s, 5);
 	assert_int_equal(s->notifies, 1);
 	all_ready(s);
-	assert_int_equal(s->answers, 1); /* the new ones have not come yet */
-	arrive(s);
 	assert_int_equal(s->answers, 2);
+	meet(s);
 	assert_int_equal(hvd_machine_size(s->m), 6);
 	assert_int_equal(rank_of(s, "a", 0), 0);
 	assert_int_equal(rank_of(s, "c", 0), 4);
-	list(s, "c:2,b:2");
-	hear(s, true);
-	all_ready(s);
-	assert_int_equal(s->answers, 3);
+	list(s, "c:2,b:2"); /* nobody new: told at once */
+	change(s);
 	assert_int_equal(hvd_machine_size(s->m), 4);
 	assert_int_equal(rank_of(s, "b", 0), 0);
 	assert_true(s->procs[0].said_end && s->procs[1].said_end);
@@ -376,17 +452,22 @@ static void silent_survivor_is_replaced(void **state)
 {
 	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 4, DEFAULTS}, "a:2,b:2,c:2");
 	uint32_t a1 = id_at(s, "a", 1);
+	double grace = *state ? GRACE : CUT_GRACE;
 
-	(void)state;
 	assert_int_equal(hvd_machine_size(s->m), 6);
 	s->procs[a1].silent = true;
 	die(s, id_at(s, "c", 0), SIGKILL);
 	pass(s, 5);
 	assert_false(s->procs[a1].said_end); /* nobody waits for it */
+	assert_int_equal(s->cuts, 0);
 	all_ready(s);
-	pass(s, GRACE * 0.9);
+	assert_int_equal(s->cuts, 1);
+	if (*state)
+		hvd_machine_uncut(s->m, s->now);
+	pass(s, grace * 0.9);
 	assert_false(s->procs[a1].said_end);
-	pass(s, GRACE * 0.2);
+	pass(s, grace * 0.2);
+	assert_int_equal(s->cuts, 1);
 	assert_true(s->procs[a1].said_end);
 	obey(s);
 	assert_int_equal(s->answers, 1);
@@ -468,14 +549,14 @@ static void failure_while_starting(void **state)
 	(void)state;
 	list(s, "a:2,b:1,c:1");
 	come(s);
-	hear(s, true);
-	all_ready(s);
-	die(s, id_at(s, "b", 0), 1 << 8);
-	pass(s, GRACE);
-	assert_int_equal(s->answers, 1);
+	die(s, hvd_machine_next(s->m, 2)->id, 1 << 8);
+	assert_true(s->procs[3].said_end); /* its rank would be another one */
+	assert_int_equal(s->n_procs, 4);
+	assert_int_equal(s->m->phase, HVD_RUNNING);
 	obey(s);
-	arrive(s);
-	assert_int_equal(s->answers, 2);
+	assert_int_equal(s->n_procs, 5);
+	change(s);
+	assert_int_equal(s->notifies, 1);
 	assert_int_equal(hvd_machine_size(s->m), 3);
 	assert_int_equal(rank_of(s, "b", 0), -1);
 	assert_int_equal(hvd_machine_generation(s->m), 2);
@@ -491,6 +572,7 @@ static void reset_limit(void **state)
 	die(s, id_at(s, "c", 0), SIGKILL);
 	all_ready(s);
 	assert_int_equal(s->answers, 2);
+	meet(s);
 	die(s, id_at(s, "b", 0), SIGKILL);
 	all_ready(s);
 	assert_true(s->over);
@@ -547,11 +629,11 @@ static void cooldown_ends(void **state)
 		assert_int_equal(hvd_machine_size(s->m), 1);
 		pass(s, i ? 14 : 9);
 		assert_int_equal(s->notifies, i);
+		meet(s);
 		pass(s, 2);
+		assert_int_equal(s->notifies, i);
+		change(s);
 		assert_int_equal(s->notifies, i + 1);
-		hear(s, true);
-		all_ready(s);
-		arrive(s);
 		assert_int_equal(hvd_machine_size(s->m), 2);
 	}
 	end(s);
@@ -560,18 +642,17 @@ static void cooldown_ends(void **state)
 /* All hosts are replaced: one stays until the others have its state. */
 static void state_is_handed_over(void **state)
 {
-	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, DEFAULTS}, "a:2");
+	int most = *state ? 2 : 0;
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, .max_np = most, DEFAULTS}, "a:2");
 
-	(void)state;
 	list(s, "b:2");
 	come(s);
-	hear(s, true);
-	all_ready(s);
-	arrive(s);
-	assert_int_equal(hvd_machine_size(s->m), 4);
+	change(s);
+	assert_int_equal(hvd_machine_size(s->m), most ? 2 : 4);
 	assert_int_equal(rank_of(s, "a", 0), 0);
-	hear(s, true);
-	all_ready(s);
+	obey(s);
+	come(s);
+	change(s);
 	assert_int_equal(hvd_machine_size(s->m), 2);
 	assert_int_equal(rank_of(s, "b", 0), 0);
 	end(s);
@@ -586,12 +667,11 @@ static void going_is_no_failure(void **state)
 	die(s, id_at(s, "b", 0), SIGTERM);
 	all_ready(s);
 	assert_int_equal(hvd_machine_size(s->m), 1);
+	meet(s);
 	list(s, "a:1");
 	list(s, "a:1,b:1");
 	come(s);
-	hear(s, true);
-	all_ready(s);
-	arrive(s);
+	change(s);
 	assert_int_equal(hvd_machine_size(s->m), 2);
 	end(s);
 }
@@ -604,10 +684,152 @@ static void aborting_is_not_held_against(void **state)
 	die(s, id_at(s, "c", 0), SIGKILL);
 	die(s, id_at(s, "b", 0), SIGABRT);
 	all_ready(s);
-	arrive(s);
 	assert_int_equal(s->answers, 2);
+	assert_int_equal(hvd_machine_size(s->m), 1);
+	meet(s);
+	change(s);
 	assert_int_equal(hvd_machine_size(s->m), 2);
 	assert_int_equal(rank_of(s, "c", 0), -1);
+	end(s);
+}
+
+/* Those who train do not wait for those who start, when they are enough. What fills the gap is no reset. */
+static void survivors_go_on_first(void **state)
+{
+	struct sim *s =
+		running((struct hvd_machine_opts){.np = 4, .min_np = 2, .max_np = 4, .reset_limit = 1, .settle = 2},
+			"a:2,b:2,c:2");
+
+	(void)state;
+	assert_int_equal(hvd_machine_size(s->m), 4);
+	die(s, id_at(s, "b", 1), SIGKILL);
+	all_ready(s);
+	assert_int_equal(s->answers, 2);
+	assert_int_equal(hvd_machine_size(s->m), 2);
+	obey(s);
+	assert_int_equal(s->n_procs, 4); /* not before they have met */
+	meet(s);
+	assert_int_equal(s->n_procs, 6);
+	change(s);
+	assert_int_equal(hvd_machine_size(s->m), 4);
+	assert_int_equal(rank_of(s, "c", 1), 3);
+	list(s, "a:2,b:2,c:1"); /* a second reset */
+	hear(s, true);
+	all_ready(s);
+	assert_true(s->over);
+	assert_int_equal(s->why.code, HVD_E_LIMIT);
+	end(s);
+}
+
+/* At the limit new hosts are no reason to end. */
+static void no_growth_beyond_the_limit(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, .reset_limit = 0, .settle = 2}, "a:2");
+
+	(void)state;
+	list(s, "a:2,b:2");
+	come(s);
+	pass(s, 10);
+	assert_int_equal(s->n_procs, 2);
+	assert_int_equal(s->notifies, 0);
+	end(s);
+}
+
+static void hosts_change_while_ranks_start(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, DEFAULTS}, "a:2,b:2");
+
+	(void)state;
+	list(s, "a:2,b:2,c:2");
+	come(s);
+	assert_int_equal(s->n_procs, 6);
+	list(s, "a:2,b:2,c:2,d:2"); /* one more: it waits for its turn */
+	come(s);
+	assert_int_equal(s->n_procs, 6);
+	change(s);
+	assert_int_equal(hvd_machine_size(s->m), 6);
+	assert_int_equal(s->n_procs, 8);
+	list(s, "a:2,c:2,d:2"); /* one goes: that comes first */
+	assert_true(s->procs[6].said_end && s->procs[7].said_end);
+	assert_int_equal(s->notifies, 2);
+	obey(s);
+	change(s);
+	assert_int_equal(hvd_machine_size(s->m), 4);
+	assert_int_equal(rank_of(s, "b", 0), -1);
+	obey(s);
+	change(s);
+	assert_int_equal(hvd_machine_size(s->m), 6);
+	end(s);
+}
+
+static void those_who_never_come(void **state)
+{
+	struct sim *s =
+		running((struct hvd_machine_opts){.np = 2, .min_np = 2, .elastic_timeout = 60, DEFAULTS}, "a:2");
+
+	(void)state;
+	list(s, "a:2,b:2");
+	come(s);
+	pass(s, 59);
+	assert_false(s->procs[2].said_end);
+	pass(s, 2);
+	assert_true(s->procs[2].said_end && s->procs[3].said_end);
+	assert_int_equal(s->m->hosts[1].banned_until, HVD_FOREVER);
+	assert_int_equal(s->m->phase, HVD_RUNNING);
+	end(s);
+	s = begin((struct hvd_machine_opts){.np = 2, .min_np = 2, .elastic_timeout = 60, DEFAULTS}, 1);
+	list(s, "a:2");
+	come(s);
+	pass(s, 61);
+	obey(s);
+	assert_true(s->over);
+	assert_int_equal(s->status, 1);
+	assert_non_null(strstr(s->why.msg, "has not come to the rendezvous within 60 seconds"));
+	end(s);
+}
+
+/* One goes after the answer, before it has said where it listens: the others wait for its word. */
+static void one_goes_before_they_have_met(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 2, DEFAULTS}, "a:2,b:2");
+
+	(void)state;
+	list(s, "a:2,b:1");
+	hear(s, true);
+	all_ready(s);
+	obey(s);
+	assert_int_equal(hvd_machine_size(s->m), 3);
+	die(s, id_at(s, "b", 0), SIGKILL);
+	assert_int_equal(s->n_procs, 5); /* another one, with its place */
+	assert_int_equal(hvd_machine_newcomer(s->m, 2)->id, 4);
+	assert_int_equal(s->answers, 2);
+	arrive(s);
+	assert_null(hvd_machine_newcomer(s->m, 2));
+	meet(s);
+	die(s, id_at(s, "b", 0), SIGKILL); /* now it is a failure as any */
+	all_ready(s);
+	assert_int_equal(s->answers, 3);
+	assert_int_equal(hvd_machine_size(s->m), 2);
+	die(s, id_at(s, "a", 0), SIGKILL); /* it had the state for the others */
+	assert_true(s->over);
+	assert_int_equal(s->status, 137);
+	assert_non_null(strstr(s->why.msg, "rank 0 went while the ranks of generation 3 were connecting"));
+	end(s);
+}
+
+/* Somebody is ready though nobody is known to have died. */
+static void connections_break_by_themselves(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, DEFAULTS}, "a:2");
+
+	(void)state;
+	ready(s, 0);
+	pass(s, 5);
+	assert_int_equal(s->cuts, 0);
+	pass(s, 6);
+	assert_int_equal(s->cuts, 1);
+	ready(s, 1);
+	assert_int_equal(s->answers, 2);
 	end(s);
 }
 
@@ -629,9 +851,13 @@ static void one_event(struct sim *s)
 {
 	uint32_t any = s->n_procs ? s->n_procs - 1 - rnd(s, s->n_procs < 16 ? s->n_procs : 16) : 0;
 	uint32_t host = s->m->n_hosts ? rnd(s, s->m->n_hosts) : 0;
-	bool excited = s->notifies > 0 || s->m->died;
+	/* In every other history failures are rare, and nobody asks for a place without a reason. */
+	bool gentle = s->gentle && rnd(s, 8);
+	bool excited = s->gentle ? s->m->told || s->m->died : s->notifies > 0 || s->m->died;
 
-	switch (rnd(s, 14)) {
+	if (rnd(s, 2))
+		meet(s);
+	switch (rnd(s, 15)) {
 	case 0:
 		random_list(s);
 		break;
@@ -641,7 +867,7 @@ static void one_event(struct sim *s)
 			hvd_machine_host_here(s->m, host, s->now);
 		break;
 	case 3:
-		if (s->m->n_hosts && s->running_shim[host] && rnd(s, 3) == 0) {
+		if (s->m->n_hosts && s->running_shim[host] && !gentle && rnd(s, 3) == 0) {
 			for (uint32_t i = 0; i < s->n_procs; i++)
 				if (s->procs[i].host == host)
 					s->procs[i].alive = s->procs[i].trains = false;
@@ -650,19 +876,17 @@ static void one_event(struct sim *s)
 		}
 		break;
 	case 4:
-		if (s->n_procs)
+		if (s->n_procs && !gentle)
 			die(s, any, rnd(s, 3) ? SIGKILL : rnd(s, 2) ? SIGABRT : 1 << 8);
 		break;
 	case 5:
-		if (s->n_procs && excited)
+		if (s->n_procs && excited && !gentle)
 			s->procs[any].silent = true;
 		break;
 	case 6:
 	case 7:
-		if (s->n_procs && s->procs[any].alive && !s->procs[any].arrived && !s->procs[any].said_end) {
-			s->procs[any].arrived = true;
-			hvd_machine_arrived(s->m, any, s->now);
-		}
+		if (s->n_procs)
+			arrive_one(s, any);
 		break;
 	case 8:
 	case 9:
@@ -675,6 +899,10 @@ static void one_event(struct sim *s)
 		break;
 	case 12:
 		obey(s);
+		break;
+	case 13:
+		if (s->cuts && rnd(s, 2))
+			hvd_machine_uncut(s->m, s->now);
 		break;
 	default:
 		pass(s, rnd(s, 100) / 50.0);
@@ -695,19 +923,20 @@ static void calm(struct sim *s)
 		come(s);
 		obey(s);
 		arrive(s);
+		meet(s);
 		hear(s, true);
 		if (s->m->died || s->m->told || s->m->phase != HVD_RUNNING)
 			all_ready(s);
 		pass(s, 1);
 		obey(s);
-		resting =
-			s->m->phase == HVD_RUNNING && !s->m->died && !s->m->told && !s->m->notifying && !s->notify_due;
+		resting = s->m->phase == HVD_RUNNING && !s->m->next.n && !s->m->died && !s->m->told &&
+			  !s->m->notifying && !s->notify_due;
 		for (uint32_t p = 0; p < s->n_procs; p++)
 			resting &= !s->procs[p].alive || s->procs[p].trains;
 	}
 	if (!s->over && !resting)
 		fail_msg("after calm: phase %d generation %d died %d told %d notifying %d size %d", s->m->phase,
-			 s->m->generation, s->m->died, s->m->told, s->m->notifying, s->m->size);
+			 s->m->generation, s->m->died, s->m->told, s->m->notifying, s->m->now.n);
 	for (uint32_t p = 0; p < s->n_procs && !s->over; p++)
 		die(s, p, 0);
 	assert_true(s->over);
@@ -717,7 +946,7 @@ static void calm(struct sim *s)
 
 static void random_histories(void **state)
 {
-	long generations = 0, finished = 0, silent = 0;
+	long generations = 0, finished = 0, silent = 0, beside = 0;
 
 	(void)state;
 	for (unsigned seed = 1; seed <= 5000; seed++) {
@@ -731,9 +960,11 @@ static void random_histories(void **state)
 						.settle = 2};
 		struct sim *s = begin(opts, seed);
 
+		s->gentle = seed % 2;
 		for (int i = 0; i < 300 && !s->over; i++)
 			one_event(s);
 		generations += s->generations;
+		beside += s->beside;
 		finished += s->over;
 		for (uint32_t p = 0; p < s->n_procs; p++)
 			silent += s->procs[p].silent;
@@ -744,6 +975,8 @@ static void random_histories(void **state)
 	assert_true(generations > 10000);
 	assert_true(finished < 4000);
 	assert_true(silent > 1000);
+	printf("%ld generations, %ld prepared beside another, %ld over\n", generations, beside, finished);
+	assert_true(beside > 1000);
 }
 
 int main(void)
@@ -753,6 +986,7 @@ int main(void)
 		cmocka_unit_test(host_added_and_removed),
 		cmocka_unit_test(failure_bans_the_host),
 		cmocka_unit_test(silent_survivor_is_replaced),
+		cmocka_unit_test_prestate(silent_survivor_is_replaced, (void *)"uncut"),
 		cmocka_unit_test(rank_0_survives),
 		cmocka_unit_test(failing_again_and_again_ends),
 		cmocka_unit_test(all_fail),
@@ -763,8 +997,15 @@ int main(void)
 		cmocka_unit_test(waits_for_hosts),
 		cmocka_unit_test(cooldown_ends),
 		cmocka_unit_test(state_is_handed_over),
+		cmocka_unit_test_prestate(state_is_handed_over, (void *)"no room"),
 		cmocka_unit_test(aborting_is_not_held_against),
 		cmocka_unit_test(going_is_no_failure),
+		cmocka_unit_test(survivors_go_on_first),
+		cmocka_unit_test(no_growth_beyond_the_limit),
+		cmocka_unit_test(hosts_change_while_ranks_start),
+		cmocka_unit_test(those_who_never_come),
+		cmocka_unit_test(connections_break_by_themselves),
+		cmocka_unit_test(one_goes_before_they_have_met),
 		cmocka_unit_test(random_histories),
 	};
 

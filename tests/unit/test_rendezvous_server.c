@@ -494,7 +494,7 @@ static void waits_for_a_place(void **state)
 
 struct hooked {
 	struct hvd_rv_request *req;
-	int asked, gone, puts;
+	int asked, gone, puts, met;
 	char last[64];
 };
 
@@ -527,6 +527,27 @@ static void on_gone(void *arg, struct hvd_rv_request *req)
 
 	assert_ptr_equal(req, h->req);
 	h->gone++;
+}
+
+static void on_met(void *arg)
+{
+	((struct hooked *)arg)->met++;
+}
+
+static void tells_when_a_scope_has_met(void **state)
+{
+	static const struct hvd_rv_hook hook = {.met = on_met};
+	struct world *w = *state;
+	struct hooked h = {0};
+
+	begin(w);
+	hvd_rv_hook(w->rv, "global", &hook, &h);
+	assert_int_equal(hvd_rv_scope_size(w->rv, "global", 2, NULL), 0);
+	put(w, "/global/rank_0", "x");
+	assert_int_equal(ask(w, "DELETE /global/0 HTTP/1.1\r\n\r\n").status, 200);
+	assert_int_equal(h.met, 0);
+	assert_int_equal(ask(w, "DELETE /global/1 HTTP/1.1\r\n\r\n").status, 200);
+	assert_int_equal(h.met, 1);
 }
 
 static void lets_hooks_answer(void **state)
@@ -821,6 +842,7 @@ int main(void)
 		T(moves_large_values),
 		T(waits_for_a_place),
 		T(lets_hooks_answer),
+		T(tells_when_a_scope_has_met),
 		T(proves_itself),
 		T(chooses_ports),
 		T(ends_gracefully),

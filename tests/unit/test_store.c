@@ -121,6 +121,31 @@ static void holds_many(void **state)
 	hvd_rv_store_destroy(st);
 }
 
+static void clears_one_scope_or_all_others(void **state)
+{
+	struct woken k;
+	struct hvd_rv_store *st = make(&k);
+
+	(void)state;
+	assert_int_equal(hvd_rv_store_scope_size(st, S("global"), 2), 0);
+	put(st, "global", "rank_0", "a");
+	put(st, "local", "rank_0", "b");
+	hvd_rv_store_clear_but(st, S("global"));
+	assert_string_equal(get(st, "global", "rank_0"), "a");
+	assert_null(get(st, "local", "rank_0"));
+	put(st, "local", "rank_0", "b");
+	hvd_rv_store_clear_scope(st, S("global"));
+	hvd_rv_store_clear_scope(st, S("never"));
+	assert_null(get(st, "global", "rank_0"));
+	assert_string_equal(get(st, "local", "rank_0"), "b");
+	hvd_rv_store_delete(st, S("global"), S("0")); /* it still has two members */
+	assert_int_equal(hvd_rv_store_delete(st, S("global"), S("1")), 1);
+	hvd_rv_store_clear_but(st, S("never"));
+	hvd_rv_store_clear(st);
+	assert_int_equal(bytes(st), 0);
+	hvd_rv_store_destroy(st);
+}
+
 static void clears_a_scope_when_all_are_done(void **state)
 {
 	struct woken k;
@@ -132,10 +157,10 @@ static void clears_a_scope_when_all_are_done(void **state)
 		put(st, "global", "rank_0", "host");
 		put(st, "global", "0", "a");
 		put(st, "global", "1", "b");
-		hvd_rv_store_delete(st, S("global"), S("0"));
-		hvd_rv_store_delete(st, S("global"), S("0")); /* one that is tried again counts once */
+		assert_int_equal(hvd_rv_store_delete(st, S("global"), S("0")), 0);
+		assert_int_equal(hvd_rv_store_delete(st, S("global"), S("0")), 0); /* again: counts once */
 		assert_string_equal(get(st, "global", "0"), "a");
-		hvd_rv_store_delete(st, S("global"), S("1"));
+		assert_int_equal(hvd_rv_store_delete(st, S("global"), S("1")), 1);
 		assert_null(get(st, "global", "0"));
 		assert_null(get(st, "global", "rank_0"));
 	}
@@ -268,6 +293,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keeps_scopes_apart),
 		cmocka_unit_test(holds_many),
+		cmocka_unit_test(clears_one_scope_or_all_others),
 		cmocka_unit_test(clears_a_scope_when_all_are_done),
 		cmocka_unit_test(counts_every_byte),
 		cmocka_unit_test(bounds_names_and_numbers),

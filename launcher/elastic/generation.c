@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* generation.c - generations: prepared, begun, given up. Workers live from their start until a generation begins that
+ * they are no part of. */
+#include "machine_internal.h"
+
+#include "slurm.h"
+#include "strv.h"
+#include "xalloc.h"
+
+#include <stdlib.h>
+
+bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w)
+{
+	for (int r = 0; r < cast->n; r++)
+		if (cast->v[r] == w)
+			return true;
+	return false;
+}
+
+int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state)
+{
+	int n = 0;
+
+	for (int r = 0; r < cast->n; r++)
+		n += cast->v[r]->state == state;
+	return n;
+}
+
+void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once)
+{
+	w->state = HVD_WORKER_ENDING;
+	m->ops->worker_end(w, at_once, m->arg);
+}
+
+static void forget_gone(struct hvd_machine *m)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < m->n_workers; i++)
+		if (m->workers[i]->state == HVD_WORKER_GONE && !hvd_cast_has(&m->now, m->workers[i]))
+			free(m->workers[i]);
+		else
+			m->workers[n++] = m->workers[i];
+	m->n_workers = n;
+}
+
+static struct hvd_worker *new_worker(struct hvd_machine *m, const struct hvd_seat *place)
+{
+	struct hvd_worker *w = hvd_xcalloc(1, sizeof(*w));
+
+	w->id = m->next_worker++;
+	w->host = place->host;
+	w->slot = place->slot;
+	w->fresh = true;
+	w->state = HVD_WORKER_STARTING;
+	m->workers = hvd_xrealloc(m->workers, m->n_workers + 1, sizeof(struct hvd_worker *));
+	m->workers[m->n_workers++] = w;
+	return w;
+}
+
+/* ---- messages ---- */
+
+static bool on_host(const struct hvd_cast *cast, uint32_t host)
+{
+	for (int r = 0; r < cast->n; r++)
+		if (cast->v[r]->host == host)
+			return true;
+	return false;
+}
+
+/* "hvdn4 added, hvdn2 removed": from the hosts of this generation to those of the next. Caller frees. */
+static char *change_of(const struct hvd_machine *m)
+{
+	struct hvd_strv names[2] = {{0}, {0}};
+	char *lists[2], *text;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		bool was = on_host(&m->now, k), is = on_host(&m->next, k);
+
+		if (was != is)
+			hvd_strv_add(&names[is ? 0 : 1], m->hosts[k].name);
+	}
+	for (int i = 0; i < 2; i++)
+		lists[i] = names[i].n ? hvd_hostlist_compress(names[i].v, names[i].n) : NULL;
+	text = hvd_xasprintf("%s%s%s%s%s", lists[0] ? lists[0] : "", lists[0] ? " added" : "",
+			     lists[0] && lists[1] ? ", " : "", lists[1] ? lists[1] : "", lists[1] ? " removed" : "");
+	for (int i = 0; i < 2; i++) {
+		free(lists[i]);
+		hvd_strv_free(&names[i]);
+	}
+	return text;
+}
+
+static void tell_begin(const struct hvd_machine *m)
+{
+	char *change = m->generation ? change_of(m) : hvd_xstrdup("");
+	int hosts = 0;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		hosts += on_host(&m->next, k);
+	hvd_info(m->log, "generation %d: %d rank%s on %d host%s%s%s%s", m->generation + 1, m->next.n,
+		 m->next.n == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s", *change ? " (" : "", change,
+		 *change ? ")" : "");
+	free(change);
+}
+
+/* ---- prepared ---- */
+
+void hvd_generation_plan(struct hvd_machine *m, const struct hvd_seats *seats)
+{
+	forget_gone(m);
+	m->next.v = hvd_xcalloc((size_t)seats->n + 1, sizeof(struct hvd_worker *));
+	m->next.n = seats->n;
+	for (int r = 0; r < seats->n; r++) {
+		m->next.v[r] = seats->v[r].survivor;
+		if (m->next.v[r])
+			continue;
+		m->next.v[r] = new_worker(m, &seats->v[r]);
+		m->next.v[r]->rank = r;
+	}
+}
+
+static void start(struct hvd_machine *m, const struct hvd_cast *cast)
+{
+	for (int r = 0; r < cast->n; r++)
+		if (cast->v[r]->fresh)
+			m->ops->worker_start(cast->v[r], m->arg);
+}
+
+void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now)
+{
+	int fresh = seats->n - seats->kept;
+
+	hvd_generation_plan(m, seats);
+	m->next_since = now;
+	hvd_verbose(m->log, "starting %d rank%s; the %d others train in the meantime", fresh, fresh == 1 ? "" : "s",
+		    seats->kept);
+	m->ops->prepare(m->arg);
+	start(m, &m->next);
+}
+
+static void clear_next(struct hvd_machine *m)
+{
+	free(m->next.v);
+	m->next = (struct hvd_cast){0};
+}
+
+void hvd_generation_drop(struct hvd_machine *m)
+{
+	for (int r = 0; r < m->next.n; r++) {
+		struct hvd_worker *w = m->next.v[r];
+
+		if (w->fresh && (w->state == HVD_WORKER_STARTING || w->state == HVD_WORKER_ARRIVED))
+			hvd_worker_stop(m, w, true);
+	}
+	clear_next(m);
+}
+
+/* ---- begun ---- */
+
+/* A host of which nobody survived is new to the training: its ranks come last from now on. */
+static void reorder(struct hvd_machine *m)
+{
+	for (int r = 0; r < m->next.n; r++) {
+		uint32_t host = m->next.v[r]->host;
+		bool survivor = false, seen = false;
+
+		for (int q = 0; q < m->next.n; q++) {
+			survivor |= m->next.v[q]->host == host && !m->next.v[q]->fresh;
+			seen |= q < r && m->next.v[q]->host == host;
+		}
+		if (!survivor && !seen)
+			m->hosts[host].order = m->next_order++;
+	}
+}
+
+static void remove_others(struct hvd_machine *m)
+{
+	for (uint32_t i = 0; i < m->n_workers; i++)
+		if (m->workers[i]->state == HVD_WORKER_READY && !hvd_cast_has(&m->next, m->workers[i])) {
+			m->workers[i]->removed = true;
+			hvd_worker_stop(m, m->workers[i], false);
+		}
+}
+
+static void begin(struct hvd_machine *m, bool prepared, hvd_time now)
+{
+	tell_begin(m);
+	if (m->generation > 0)
+		reorder(m);
+	remove_others(m);
+	free(m->now.v);
+	m->now = m->next;
+	m->next = (struct hvd_cast){0};
+	forget_gone(m);
+	for (int r = 0; r < m->now.n; r++) {
+		m->now.v[r]->rank = r;
+		m->now.v[r]->said = m->now.v[r]->state == HVD_WORKER_ARRIVED;
+	}
+	m->counted = m->generation++ > 0 && !(prepared && m->short_handed);
+	m->resets += m->counted;
+	m->short_handed = false;
+	m->phase = HVD_STARTING;
+	m->starting_since = now;
+	m->trouble_at = m->enough_since = m->notify_after = 0;
+	m->ended_silent = m->stand_ins = 0;
+	m->died = m->success = m->cut = m->uncut = m->notifying = m->told = m->connected = m->warned_slots = false;
+	m->ops->generation(prepared, m->arg);
+}
+
+void hvd_generation_begin(struct hvd_machine *m, hvd_time now)
+{
+	begin(m, true, now);
+}
+
+void hvd_generation_form(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now)
+{
+	hvd_generation_plan(m, seats);
+	m->ops->prepare(m->arg);
+	begin(m, false, now);
+	start(m, &m->now);
+}
+
+void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, hvd_time now)
+{
+	const struct hvd_seat place = {.host = w->host, .slot = w->slot};
+	int rank = w->rank;
+
+	m->now.v[rank] = new_worker(m, &place);
+	m->now.v[rank]->rank = rank;
+	m->stand_ins++;
+	m->starting_since = now;
+	m->ops->worker_start(m->now.v[rank], m->arg);
+}
+
+void hvd_generation_undo(struct hvd_machine *m)
+{
+	for (int r = 0; r < m->now.n; r++)
+		if (m->now.v[r]->state == HVD_WORKER_STARTING || m->now.v[r]->state == HVD_WORKER_ARRIVED)
+			hvd_worker_stop(m, m->now.v[r], true);
+	m->generation--;
+	m->resets -= m->counted;
+}
