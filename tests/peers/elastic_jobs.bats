@@ -8,23 +8,10 @@ load ../cluster/launch
 load peers
 load elastic
 
-setup_file() {
-    peers
-    built
-    if [[ $PEERS_WHY ]]; then return 0; fi
-    reference "$BATS_FILE_TMPDIR"
-    suite --nodes 2
-}
+setup_file() { elastic_file --nodes 2; }
 teardown_file() { cluster_down; }
-setup() {
-    needs_cluster
-    LOG=$(home)/log
-    rm -rf "$(home)"/log* "$(home)/train.out"
-}
-teardown() {
-    mend
-    if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then assert_no_leftovers; fi
-}
+setup() { elastic_begin; }
+teardown() { elastic_end; }
 
 submit() { on_login sbatch --parsable -N1 --exclusive "$@"; }
 wait_job() { submit -o /dev/null "$@" --wrap 'sleep 300'; }
