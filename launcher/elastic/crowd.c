@@ -102,6 +102,19 @@ bool hvd_crowd_coming(const struct hvd_machine *m, hvd_time now)
 	return false;
 }
 
+bool hvd_crowd_settled(struct hvd_machine *m, int slots, hvd_time now)
+{
+	hvd_time end;
+
+	if (!m->enough_since)
+		m->enough_since = now;
+	end = hvd_after(m->enough_since, m->opts.settle);
+	if (slots == m->opts.max_np || !hvd_crowd_coming(m, now) || now >= end)
+		return true;
+	hvd_machine_wake(m, end);
+	return false;
+}
+
 /* ---- bans ---- */
 
 static bool enough_without(struct hvd_machine *m, struct hvd_crowd_host *h, hvd_time now)

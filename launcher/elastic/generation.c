@@ -7,6 +7,7 @@
 #include "strv.h"
 #include "xalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w)
@@ -30,6 +31,18 @@ void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once)
 {
 	w->state = HVD_WORKER_ENDING;
 	m->ops->worker_end(w, at_once, m->arg);
+}
+
+void hvd_cast_give_up_late(struct hvd_machine *m, const struct hvd_cast *cast)
+{
+	char text[96];
+
+	snprintf(text, sizeof(text), "it has not come to the rendezvous within %g seconds", m->opts.elastic_timeout);
+	for (int r = 0; r < cast->n; r++)
+		if (cast->v[r]->state == HVD_WORKER_STARTING) {
+			hvd_machine_blame(m, cast->v[r], true, text);
+			hvd_worker_stop(m, cast->v[r], true);
+		}
 }
 
 static void forget_gone(struct hvd_machine *m)
@@ -240,4 +253,17 @@ void hvd_generation_undo(struct hvd_machine *m)
 			hvd_worker_stop(m, m->now.v[r], true);
 	m->generation--;
 	m->resets -= m->counted;
+}
+
+bool hvd_generation_dying(const struct hvd_machine *m)
+{
+	for (uint32_t i = 0; i < m->n_workers; i++)
+		if (m->workers[i]->fresh && m->workers[i]->state == HVD_WORKER_ENDING)
+			return true;
+	return false;
+}
+
+bool hvd_generation_limit_met(const struct hvd_machine *m)
+{
+	return m->opts.reset_limit >= 0 && m->resets >= m->opts.reset_limit;
 }

@@ -3,7 +3,8 @@
  * machine_internal.h - what the files of the state machine share.
  *
  *   machine.c      what has happened, and how things are
- *   phases.c       from phase to phase
+ *   phases.c       from phase to phase, until the ranks train
+ *   training.c     while they do
  *   generation.c   generations: prepared, begun, given up
  *   places.c       who gets which rank
  *   crowd.c        the hosts: which may be used, which are banned
@@ -100,6 +101,12 @@ static inline hvd_time hvd_after(hvd_time t, double seconds)
 	return t + (hvd_time)(seconds * 1e9);
 }
 
+/* Call hvd_machine_tick() then, if not before. */
+static inline void hvd_machine_wake(struct hvd_machine *m, hvd_time t)
+{
+	m->due = m->due ? hvd_earlier(m->due, t) : t;
+}
+
 /* ---- crowd.c ---- */
 
 void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
@@ -109,6 +116,8 @@ bool hvd_crowd_banned(const struct hvd_crowd_host *h, hvd_time now);
 void hvd_crowd_tend(struct hvd_machine *m, hvd_time now);
 /* Is a host that may be used on its way? */
 bool hvd_crowd_coming(const struct hvd_machine *m, hvd_time now);
+/* There are so many slots, and enough of them: wait a little for hosts that are coming? */
+bool hvd_crowd_settled(struct hvd_machine *m, int slots, hvd_time now);
 /* Ban the hosts whose workers have failed, or spare them. */
 void hvd_crowd_judge(struct hvd_machine *m, hvd_time now);
 /* The next end of a ban; HVD_FOREVER when there is none. */
@@ -148,14 +157,33 @@ void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, h
 /* … has failed to start. Survivors still wait. */
 void hvd_generation_undo(struct hvd_machine *m);
 
+/* Is one being ended that has taken part in none? It may still say a word at the rendezvous. */
+bool hvd_generation_dying(const struct hvd_machine *m);
+bool hvd_generation_limit_met(const struct hvd_machine *m);
+
 bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w);
 int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state);
+static inline int hvd_machine_count(const struct hvd_machine *m, enum hvd_worker_state state)
+{
+	return hvd_cast_count(&m->now, state);
+}
+/* Those that have not come to the rendezvous in time never will: they have failed. */
+void hvd_cast_give_up_late(struct hvd_machine *m, const struct hvd_cast *cast);
 void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once);
 
 /* ---- phases.c ---- */
 
 /* As far as it goes, now that something has happened. */
 void hvd_machine_step(struct hvd_machine *m, hvd_time now);
+/* The generation is over: who is ready waits for slots. */
+void hvd_machine_wait(struct hvd_machine *m, hvd_time now);
+void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int status);
+void hvd_machine_finish_as_first(struct hvd_machine *m); /* with what failed first, if anything did */
+
+/* ---- training.c ---- */
+
+/* True: there is a next phase to go on with. */
+bool hvd_training_step(struct hvd_machine *m, hvd_time now);
 
 /* ---- machine.c ---- */
 
