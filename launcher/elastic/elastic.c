@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * elastic.c - the parts of an elastic job, put together.
- *
- * What happens in one part is not handed to the state machine at once, but
- * queued, and handed over from the event loop: the machine's orders reach other
- * parts, which may have news in turn, and the machine must not be called while
- * it is at work.
- */
+/* elastic.c - the parts of an elastic job, put together. */
 #include "elastic.h"
 
 #include "crew.h"
@@ -14,6 +7,7 @@
 #include "launcher/secret.h"
 #include "launcher/signals.h"
 #include "machine.h"
+#include "news.h"
 #include "nofile.h"
 #include "pairs.h"
 #include "shims.h"
@@ -35,28 +29,6 @@
 /* How long a new rank waits at the rendezvous, unless it is ended: as good as for ever. */
 #define HOLD_SECONDS (30 * 86400.0)
 
-enum news_kind {
-	NEWS_HOST_HERE,
-	NEWS_HOST_LOST,
-	NEWS_HOST_UNFIT,
-	NEWS_ARRIVED,
-	NEWS_READY,
-	NEWS_EXITED,
-	NEWS_CONNECTED,
-	NEWS_NOTIFIED,
-	NEWS_UNCUT,
-	NEWS_HOSTS,
-};
-
-struct news {
-	enum news_kind kind;
-	uint32_t id;
-	int value;
-	struct hvd_alloc hosts;
-	uint32_t *jobs;
-	struct news *next;
-};
-
 struct job {
 	struct event_base *base;
 	struct hvd_launch *launch;
@@ -73,10 +45,8 @@ struct job {
 	struct hvd_desk *desk;
 	struct hvd_pairs *pairs;
 	struct hvd_shims *shims;
-	struct hvd_alloc hosts; /* as the source told them last */
-	uint32_t *jobs;         /* … and the Slurm jobs that they belong to */
-	struct news *first, **last;
-	struct event *read_news, *tick, *hard_end;
+	struct hvd_news *news;
+	struct event *hard_end;
 	struct hvd_signals *signals;
 	bool ending;
 	int ending_signal;
@@ -104,7 +74,7 @@ static void end_all(struct job *job)
 	job->ending = true;
 	hvd_source_destroy(job->source);
 	job->source = NULL;
-	event_del(job->tick);
+	hvd_news_stop(job->news);
 	if (hvd_shims_running(job->shims) == 0)
 		event_base_loopbreak(job->base);
 }
@@ -118,130 +88,22 @@ static void give_up(struct job *job, const struct hvd_err *why, int status)
 	end_all(job);
 }
 
-/* ---- news for the machine ---- */
-
-static struct news *add_news(struct job *job, enum news_kind kind, uint32_t id, int value)
-{
-	struct news *n = hvd_xcalloc(1, sizeof(*n));
-
-	n->kind = kind;
-	n->id = id;
-	n->value = value;
-	*job->last = n;
-	job->last = &n->next;
-	event_active(job->read_news, EV_TIMEOUT, 0);
-	return n;
-}
-
-static void set_tick(struct job *job)
-{
-	hvd_time due = hvd_machine_due(job->machine);
-
-	event_del(job->tick);
-	if (due && !job->ending) {
-		struct timeval tv = hvd_left_tv(due);
-
-		evtimer_add(job->tick, &tv);
-	}
-}
-
-static void tell_machine(struct job *job, struct news *n)
-{
-	hvd_time now = hvd_now();
-
-	switch (n->kind) {
-	case NEWS_HOST_HERE:
-		hvd_machine_host_here(job->machine, n->id, now);
-		break;
-	case NEWS_HOST_LOST:
-		hvd_machine_host_gone(job->machine, n->id, HVD_HOST_LOST, now);
-		break;
-	case NEWS_HOST_UNFIT:
-		hvd_machine_host_gone(job->machine, n->id, HVD_HOST_UNFIT, now);
-		break;
-	case NEWS_ARRIVED:
-		hvd_machine_arrived(job->machine, n->id, now);
-		break;
-	case NEWS_READY:
-		hvd_machine_ready(job->machine, n->id, now);
-		break;
-	case NEWS_EXITED:
-		hvd_machine_exited(job->machine, n->id, n->value, now);
-		break;
-	case NEWS_CONNECTED:
-		hvd_machine_connected(job->machine, now);
-		break;
-	case NEWS_NOTIFIED:
-		hvd_machine_notified(job->machine, n->value != 0, now);
-		break;
-	case NEWS_UNCUT:
-		hvd_machine_uncut(job->machine, now);
-		break;
-	case NEWS_HOSTS:
-		hvd_alloc_clear(&job->hosts);
-		free(job->jobs);
-		job->hosts = n->hosts;
-		job->jobs = n->jobs;
-		memset(&n->hosts, 0, sizeof(n->hosts));
-		n->jobs = NULL;
-		hvd_machine_hosts(job->machine, &job->hosts, now);
-		break;
-	}
-}
-
-static void drop_news(struct news *n)
-{
-	hvd_alloc_clear(&n->hosts);
-	free(n->jobs);
-	free(n);
-}
-
-static void on_news(evutil_socket_t fd, short what, void *arg)
-{
-	struct job *job = arg;
-
-	(void)fd;
-	(void)what;
-	while (job->first) {
-		struct news *n = job->first;
-
-		job->first = n->next;
-		if (!job->first)
-			job->last = &job->first;
-		if (!job->ending)
-			tell_machine(job, n);
-		drop_news(n);
-	}
-	set_tick(job);
-}
-
-static void on_tick(evutil_socket_t fd, short what, void *arg)
-{
-	struct job *job = arg;
-
-	(void)fd;
-	(void)what;
-	hvd_machine_tick(job->machine, hvd_now());
-	set_tick(job);
-}
-
 /* ---- what the machine wants ---- */
 
 static void do_host_begin(uint32_t host, void *arg)
 {
 	struct job *job = arg;
 	const char *name = hvd_machine_host(job->machine, host);
-	int at = hvd_alloc_find(&job->hosts, name);
 	struct hvd_err why = {0};
 
 	hvd_verbose(job->log, "%s: starting its shim", name);
 	hvd_crew_expect(job->crew, host, name);
 	if (hvd_shims_start(job->shims, host, name, hvd_machine_slots(job->machine, host),
-			    at >= 0 && job->jobs ? job->jobs[at] : 0, &why) == 0)
+			    hvd_news_job_of(job->news, name), &why) == 0)
 		return;
 	hvd_log_err(job->log, &why);
 	hvd_crew_forget(job->crew, host);
-	add_news(job, NEWS_HOST_UNFIT, host, 0);
+	hvd_news_add(job->news, HVD_NEWS_HOST_UNFIT, host, 0);
 }
 
 static void do_host_end(uint32_t host, void *arg)
@@ -326,7 +188,7 @@ static void do_cut(void *arg)
 		    hvd_machine_generation(job->machine));
 	if (hvd_crew_cut(job->crew, job->pairs) == 0) {
 		hvd_verbose(job->log, "it is not known where they are connected");
-		add_news(job, NEWS_UNCUT, 0, 0);
+		hvd_news_add(job->news, HVD_NEWS_UNCUT, 0, 0);
 	}
 }
 
@@ -363,7 +225,7 @@ static void on_came(uint32_t host, void *arg)
 
 static void on_here(uint32_t host, void *arg)
 {
-	add_news(arg, NEWS_HOST_HERE, host, 0);
+	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_HOST_HERE, host, 0);
 }
 
 static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
@@ -377,12 +239,12 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 		hvd_info(job->log, "%s", why->hint);
 	hvd_source_nudge(job->source);
 	hvd_shims_release(job->shims, host, true);
-	add_news(job, unfit ? NEWS_HOST_UNFIT : NEWS_HOST_LOST, host, 0);
+	hvd_news_add(job->news, unfit ? HVD_NEWS_HOST_UNFIT : HVD_NEWS_HOST_LOST, host, 0);
 }
 
 static void on_exited(uint32_t worker, int status, void *arg)
 {
-	add_news(arg, NEWS_EXITED, worker, status);
+	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_EXITED, worker, status);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -392,17 +254,17 @@ static void on_failed(const struct hvd_err *why, void *arg)
 
 static void on_met(void *arg)
 {
-	add_news(arg, NEWS_CONNECTED, 0, 0);
+	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_CONNECTED, 0, 0);
 }
 
 static void on_arrived(uint32_t worker, void *arg)
 {
-	add_news(arg, NEWS_ARRIVED, worker, 0);
+	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_ARRIVED, worker, 0);
 }
 
 static void on_ready(uint32_t worker, void *arg)
 {
-	add_news(arg, NEWS_READY, worker, 0);
+	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_READY, worker, 0);
 }
 
 static void on_notified(uint32_t worker, const char *why, void *arg)
@@ -411,7 +273,7 @@ static void on_notified(uint32_t worker, const char *why, void *arg)
 
 	if (*why)
 		hvd_verbose(job->log, "rank 0 could not be told that hosts have changed: %s", why);
-	add_news(job, NEWS_NOTIFIED, worker, *why == '\0');
+	hvd_news_add(job->news, HVD_NEWS_NOTIFIED, worker, *why == '\0');
 }
 
 static void on_cut(uint32_t host, int broken, const char *why, void *arg)
@@ -421,7 +283,7 @@ static void on_cut(uint32_t host, int broken, const char *why, void *arg)
 	hvd_verbose(job->log, "%s: %d connections of its ranks broken%s%s", hvd_machine_host(job->machine, host),
 		    broken, *why ? ": " : "", why);
 	if (*why)
-		add_news(job, NEWS_UNCUT, 0, 0);
+		hvd_news_add(job->news, HVD_NEWS_UNCUT, 0, 0);
 }
 
 static void on_pass(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
@@ -438,7 +300,7 @@ static void on_shim_lost(uint32_t host, const struct hvd_err *why, void *arg)
 	hvd_log_err(job->log, why);
 	hvd_crew_forget(job->crew, host);
 	hvd_source_nudge(job->source);
-	add_news(job, NEWS_HOST_LOST, host, 0);
+	hvd_news_add(job->news, HVD_NEWS_HOST_LOST, host, 0);
 }
 
 static void on_none_left(void *arg)
@@ -451,13 +313,7 @@ static void on_none_left(void *arg)
 
 static void on_hosts(const struct hvd_alloc *hosts, const uint32_t *jobs, void *arg)
 {
-	struct news *n = add_news(arg, NEWS_HOSTS, 0, 0);
-
-	for (int i = 0; i < hosts->n_hosts; i++)
-		hvd_alloc_add(&n->hosts, hosts->hosts[i].name, hosts->hosts[i].slots, NULL);
-	hvd_alloc_merge(&n->hosts);
-	n->jobs = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(*n->jobs));
-	memcpy(n->jobs, jobs, (size_t)hosts->n_hosts * sizeof(*n->jobs));
+	hvd_news_add_hosts(((struct job *)arg)->news, hosts, jobs);
 }
 
 static void on_leaving(const char *host, double seconds, void *arg)
@@ -516,11 +372,10 @@ static int begin(struct job *job, struct hvd_err *err)
 		.boot = job->boot, .key = &job->secret.key, .nofile = hvd_raise_nofile(), .no_stdin = true};
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	hvd_strv_add(&job->opts->env, "HOROVOD_ELASTIC=1");
-	job->read_news = evtimer_new(job->base, on_news, job);
-	job->tick = evtimer_new(job->base, on_tick, job);
 	job->hard_end = evtimer_new(job->base, on_hard_end, job);
 	job->shims = hvd_shims_create(job->base, job->launch, job->backend, &job->procs_opts, &shims_ops, job);
 	job->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, job, job->log);
+	job->news = hvd_news_create(job->base, job->machine);
 	job->pairs = hvd_pairs_create();
 	job->desk = hvd_desk_create(job->machine, &desk_ops, job, job->log);
 	job->opts->id_text = job->secret.id_text;
@@ -536,28 +391,18 @@ static int begin(struct job *job, struct hvd_err *err)
 
 static void cleanup(struct job *job)
 {
-	struct event *events[] = {job->read_news, job->tick, job->hard_end};
-
 	hvd_source_destroy(job->source);
 	hvd_shims_destroy(job->shims);
 	hvd_kill_adopted(); /* a killed shim's: what its ranks had started in sessions of their own */
 	hvd_desk_destroy(job->desk);
 	hvd_crew_destroy(job->crew);
 	hvd_pairs_destroy(job->pairs);
+	hvd_news_destroy(job->news);
 	hvd_machine_destroy(job->machine);
-	while (job->first) {
-		struct news *n = job->first;
-
-		job->first = n->next;
-		drop_news(n);
-	}
-	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
-		if (events[i])
-			event_free(events[i]);
+	if (job->hard_end)
+		event_free(job->hard_end);
 	hvd_signals_release(job->signals);
 	hvd_secret_clear(&job->secret);
-	hvd_alloc_clear(&job->hosts);
-	free(job->jobs);
 	event_base_free(job->base);
 }
 
@@ -574,7 +419,6 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	int rc = 0;
 
 	memset(result, 0, sizeof(*result));
-	job.last = &job.first;
 	job.base = event_base_new();
 	if (!job.base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
