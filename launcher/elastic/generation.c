@@ -146,8 +146,7 @@ void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_seats *seats
 
 	hvd_generation_plan(m, seats);
 	m->next_since = now;
-	hvd_verbose(m->log, "starting %d rank%s; the %d others train in the meantime", fresh, fresh == 1 ? "" : "s",
-		    seats->kept);
+	hvd_verbose(m->log, "starting %d rank%s beside the %d that train", fresh, fresh == 1 ? "" : "s", seats->kept);
 	m->ops->prepare(m->arg);
 	start(m, &m->next);
 }
