@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "roster.h"
 
-#include "slurm.h"
+#include "hostlist.h"
+#include "size.h"
 #include "wire.h"
 #include "xalloc.h"
 

@@ -5,7 +5,9 @@
 #ifndef HVD_SETTINGS_H
 #define HVD_SETTINGS_H
 
-#include "driver.h"
+#include "boot.h"
+#include "driver_opts.h"
+#include "handshake.h"
 #include "options.h"
 
 #define HVD_ID_TEXT sizeof(((struct hvd_boot *)0)->id)

@@ -2,7 +2,7 @@
 #include "alloc.h"
 
 #include "layout.h"
-#include "slurm.h"
+#include "size.h"
 #include "xalloc.h"
 
 #include <arpa/inet.h>

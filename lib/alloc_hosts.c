@@ -3,7 +3,7 @@
 #include "alloc.h"
 
 #include "readfile.h"
-#include "slurm.h" /* HVD_MAX_RANKS */
+#include "size.h"
 #include "xalloc.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
 /* Allocations from the environment that Slurm gives to jobs and steps. */
 #include "alloc.h"
 
+#include "gres.h"
 #include "layout.h"
 #include "slurm.h"
 #include "strv.h"

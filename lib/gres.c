@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "slurm.h"
+#include "gres.h"
 
 #include <string.h>
 

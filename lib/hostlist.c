@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is a host list expression one that libslurm may be given?
- *
- * libslurm ends the process for some expressions ("too many ranges") and makes
- * any number of names for others, so they are looked at first, without it.
+ * Is a host list expression one that libslurm may be given? It ends the process for "too many ranges".
  */
 #include "hostlist.h"
 
-#include "slurm.h"
+#include "size.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layout.h"
 
-#include "slurm.h" /* HVD_MAX_HOSTS, HVD_MAX_RANKS */
+#include "size.h"
 #include "xalloc.h"
 
 #include <limits.h>

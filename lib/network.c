@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "network.h"
 
-#include "slurm.h"
+#include "hostlist.h"
 #include "xalloc.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "node.h"
 
 #include "auth.h"
-#include "slurm.h"
+#include "size.h"
 #include "wire.h"
 #include "xalloc.h"
 

@@ -2,14 +2,14 @@
 /*
  * slurm.h - everything that this suite asks of libslurm.
  *
- * slurm.c is the only file that includes <slurm/slurm.h>, so what differs
- * between Slurm's versions is known there and nowhere else. Built without
+ * slurm.c and hostlist_slurm.c are the only files that include <slurm/slurm.h>,
+ * so what differs between Slurm's versions is known there and nowhere else. Built without
  * HVD_WITH_SLURM every function fails with HVD_E_NOENT ("built without Slurm"), see slurm_none.c.
  *
- * The host list functions need no configuration and no controller. Those that
- * take a handle read slurm.conf at the first call that needs it, and then ask
- * the controller; libslurm waits for it as long as its MessageTimeout says and
- * knows no deadline, so they may block for many seconds when it is down.
+ * Functions that take a handle read slurm.conf at the first call that needs it,
+ * and then ask the controller; libslurm waits for it as long as its
+ * MessageTimeout says and knows no deadline, so they may block for many seconds
+ * when it is down.
  *
  * libslurm keeps its state in the process: have one handle at a time, and use
  * it from one thread at a time. Reading the configuration also sets SLURM_CONF in the
@@ -19,27 +19,16 @@
 #define HVD_SLURM_H
 
 #include "err.h"
+#include "hostlist.h"
+#include "size.h"
 #include "strv.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* No allocation has more hosts, and no step more tasks. */
-#define HVD_MAX_HOSTS 65536
-#define HVD_MAX_RANKS (1 << 20)
-
 /* 1 when this program was built with libslurm. */
 int hvd_slurm_built_in(void);
-
-/* "n[1-3],gpu07" → n1 n2 n3 gpu07, appended to *names in the order given, duplicates included.
- * More than max_hosts names (at most HVD_MAX_HOSTS), unbalanced brackets and empty expressions are
- * errors; *names is then as it was. Untrusted input is fine. */
-int hvd_hostlist_expand(const char *expr, size_t max_hosts, struct hvd_strv *names, struct hvd_err *err);
-
-/* The other way, for messages: n1 n2 n3 → "n[1-3]". Keeps the order. Without libslurm the names are
- * joined with commas. Never NULL; caller frees. */
-char *hvd_hostlist_compress(char *const *names, size_t n);
 
 struct hvd_slurm;
 
@@ -116,9 +105,5 @@ void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes); /* NULL is fine */
 
 /* Read the configuration now, and not at the first question: it may take long, and changes the environment. */
 int hvd_slurm_open(struct hvd_slurm *s, struct hvd_err *err);
-
-/* GPUs in a GRES text as Slurm writes it for a node ("gpu:a100:2(IDX:0-1),shard:3", "gres/gpu:tesla=2",
- * "gpu(IDX:3)"); 0 when there are none, -1 when it is malformed. Untrusted input is fine. */
-int hvd_gres_gpus(const char *text);
 
 #endif

@@ -2,7 +2,7 @@
 /* What the tools of CSM print, read. */
 #include "csm.h"
 
-#include "slurm.h" /* HVD_MAX_RANKS */
+#include "size.h"
 #include "xalloc.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lists.h"
 
-#include "slurm.h" /* HVD_MAX_RANKS */
+#include "size.h"
 #include "xalloc.h"
 
 #include <stdbool.h>

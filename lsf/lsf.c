@@ -5,7 +5,7 @@
 #include "csm.h"
 #include "lists.h"
 #include "readfile.h"
-#include "slurm.h" /* HVD_MAX_RANKS */
+#include "size.h"
 #include "xalloc.h"
 
 #include <stdio.h>

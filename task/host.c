@@ -4,6 +4,7 @@
 #include "agent.h"
 #include "cut.h"
 #include "notice.h"
+#include "size.h"
 #include "spawn.h"
 
 #include <limits.h>

@@ -3,6 +3,7 @@
 
 #include "alloc.h"
 #include "self.h"
+#include "size.h"
 #include "xalloc.h"
 
 #include <errno.h>

@@ -9,7 +9,6 @@
 #define HVD_TASKINFO_H
 
 #include "err.h"
-#include "slurm.h"
 
 #include <stdint.h>
 

@@ -9,8 +9,6 @@
  */
 #include "backend.h"
 
-#include "slurm.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -16,7 +16,6 @@
 #include "launcher/driver.h"
 #include "network.h"
 #include "node.h"
-#include "slurm.h"
 #include "xalloc.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "lsf/csm.h"
 #include "lsf/lists.h"
 #include "lsf/lsf.h"
-#include "slurm.h"
+#include "size.h"
 #include "strv.h"
 
 #include <stdint.h>

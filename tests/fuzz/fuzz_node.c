@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a host says of itself: what is taken keeps to the limits, and comes back the same from the wire. */
 #include "node.h"
-#include "slurm.h"
+#include "size.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host list expressions and GRES texts, as they stand in environments and the controller's answers. */
+#include "gres.h"
 #include "hostlist.h"
-#include "slurm.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A task's environment in a Slurm step, and what a launcher tells the shim of a whole host: lines of text. */
+#include "size.h"
 #include "task/taskinfo.h"
 
 #include <stdlib.h>

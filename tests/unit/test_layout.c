@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layout.h"
-#include "slurm.h"
+#include "size.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lsf/lists.h"
 #include "lsf/lsf.h"
-#include "slurm.h"
+#include "size.h"
 #include "unit.h"
 
 #include <unistd.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of libslurm works without a cluster. */
+#include "gres.h"
 #include "hostlist.h"
 #include "slurm.h"
 #include "xalloc.h"
