@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct hvd_log hvd_log_make(const char *prog, enum hvd_log_level level)
@@ -29,18 +30,32 @@ static void write_line(int fd, const char *line, size_t len)
 	}
 }
 
+/* " 14:05:09.123", or nothing: only who wants to see every step wants to see when. */
+static void tell_time(const struct hvd_log *log, char text[24])
+{
+	struct timespec now;
+	struct tm tm;
+
+	text[0] = '\0';
+	if (log->level < HVD_LOG_DEBUG || clock_gettime(CLOCK_REALTIME, &now) != 0 || !localtime_r(&now.tv_sec, &tm))
+		return;
+	snprintf(text, 24, " %02u:%02u:%02u.%03u", (unsigned)tm.tm_hour % 24, (unsigned)tm.tm_min % 60,
+		 (unsigned)tm.tm_sec % 61, (unsigned)(now.tv_nsec / 1000000) % 1000);
+}
+
 void hvd_log(const struct hvd_log *log, enum hvd_log_level level, const char *fmt, ...)
 {
 	static const char *const mark[] = {"error: ", "warning: ", "", "", "debug: "};
 	int saved = errno;
-	char line[4096];
+	char line[4096], when[24];
 	va_list ap;
 	size_t len;
 	int n;
 
 	if (!log || level > log->level)
 		return;
-	n = snprintf(line, sizeof(line), "%s: %s", log->prog, mark[level]);
+	tell_time(log, when);
+	n = snprintf(line, sizeof(line), "%s%s: %s", log->prog, when, mark[level]);
 	len = n < 0 ? 0 : (size_t)n;
 	va_start(ap, fmt);
 	n = vsnprintf(line + len, sizeof(line) - len - 1, fmt, ap);

@@ -16,7 +16,7 @@ enum hvd_log_level {
 	HVD_LOG_WARN,
 	HVD_LOG_INFO,    /* shown by default: things the user should know */
 	HVD_LOG_VERBOSE, /* --verbose: why a choice was made */
-	HVD_LOG_DEBUG,   /* --verbose twice: every step */
+	HVD_LOG_DEBUG,   /* --verbose twice: every step, and the time in each line */
 };
 
 struct hvd_log {
