@@ -76,7 +76,7 @@ static void write_piece(struct hvd_relay *relay, ev_ssize_t most)
 		evbuffer_drain(relay->out, evbuffer_get_length(relay->out));
 }
 
-static bool has_room(int fd)
+bool hvd_relay_has_room(int fd)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
 
@@ -88,7 +88,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	struct hvd_relay *relay = arg;
 
 	(void)what;
-	for (int i = 0; i < PIECES && evbuffer_get_length(relay->out) && (i == 0 || has_room(fd)); i++)
+	for (int i = 0; i < PIECES && evbuffer_get_length(relay->out) && (i == 0 || hvd_relay_has_room(fd)); i++)
 		write_piece(relay, PIPE_BUF);
 	if (evbuffer_get_length(relay->out))
 		event_add(relay->writable, NULL);
@@ -107,7 +107,7 @@ static void wait_for_reader(int fd)
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGHUP);
 	sigaddset(&ends, SIGQUIT);
-	if (has_room(fd))
+	if (hvd_relay_has_room(fd))
 		return;
 	sigprocmask(SIG_UNBLOCK, &ends, NULL);
 	poll(&pfd, 1, -1);

@@ -14,6 +14,7 @@
 #include "err.h"
 
 #include <event2/event.h>
+#include <stdbool.h>
 
 struct hvd_relay;
 
@@ -25,6 +26,8 @@ enum hvd_relay_form {
 
 /* `to` is not owned. NULL with err set. */
 struct hvd_relay *hvd_relay_create(struct event_base *base, int to, enum hvd_relay_form form, struct hvd_err *err);
+/* Could something be written to this descriptor at once? Also when writing would fail. */
+bool hvd_relay_has_room(int fd);
 /* The end to write to of a new pipe, the caller's to hand to one process and to close; -1 with err set. */
 int hvd_relay_open(struct hvd_relay *relay, struct hvd_err *err);
 /* Take what can be read at once, write all there is, blocking if need be, and free. NULL is fine. */

@@ -48,6 +48,7 @@ struct hvd_crew {
 		OPEN,
 		OVER
 	} stage;
+	bool ended; /* hvd_crew_end() */
 };
 
 static void look_at_first(struct hvd_crew *crew);
@@ -70,6 +71,13 @@ static void set_timer(struct hvd_crew *crew)
 	}
 }
 
+/* What it says from now on is of no interest. */
+static void dismiss(struct hvd_client *cl)
+{
+	cl->role = HVD_ROLE_FORMER;
+	hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "end"));
+}
+
 static void drop(struct hvd_crew *crew, uint32_t host)
 {
 	struct place *p = &crew->places[host];
@@ -80,10 +88,8 @@ static void drop(struct hvd_crew *crew, uint32_t host)
 	hvd_roster_leave(&crew->roster, host);
 	if (crew->venue.endpoints.host == (int32_t)host)
 		crew->venue.endpoints.host = -1;
-	if (cl) {
-		cl->role = HVD_ROLE_NONE; /* what it says from now on is of no interest */
-		hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "end"));
-	}
+	if (cl)
+		dismiss(cl);
 	set_timer(crew);
 }
 
@@ -238,6 +244,12 @@ static void on_register(struct hvd_crew *crew, struct hvd_client *cl, const json
 	struct hvd_node node;
 	int64_t host;
 
+	if (crew->ended && cl->role == HVD_ROLE_NONE &&
+	    hvd_get_int(msg, "node", 0, crew->roster.n - 1, &host, &why) == 0) {
+		cl->host = (uint32_t)host;
+		dismiss(cl);
+		return;
+	}
 	if (cl->role != HVD_ROLE_NONE || hvd_get_int(msg, "node", 0, crew->roster.n - 1, &host, &why) != 0 ||
 	    !crew->places[host].expected || crew->places[host].client || hvd_node_from_json(msg, &node, &why) != 0) {
 		hvd_client_finish(cl); /* it has been given up in the meantime */
@@ -248,6 +260,7 @@ static void on_register(struct hvd_crew *crew, struct hvd_client *cl, const json
 	crew->places[host].client = cl;
 	cl->role = HVD_ROLE_AGENT;
 	cl->host = (uint32_t)host;
+	hvd_debug(crew->log, "%s: its shim has registered", crew->places[host].name);
 	crew->ops->came(cl->host, crew->arg);
 	if (crew->opts->nics.n && hvd_roster_restrict(&crew->roster, cl->host, crew->opts->nics.v, &why) != 0) {
 		lose(crew, cl->host, &why, true);
@@ -344,6 +357,11 @@ static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 	struct hvd_err lost = {0};
 	uint32_t host = cl->host;
 
+	if (cl->role == HVD_ROLE_FORMER) {
+		if (crew->places[host].client == cl)
+			crew->places[host].client = NULL;
+		crew->ops->left(host, crew->arg);
+	}
 	if (cl->role != HVD_ROLE_AGENT || crew->stage == OVER)
 		return;
 	hvd_err_set(&lost, HVD_E_NET, "the connection to its shim was lost%s%s", why->code ? ": " : "",
@@ -475,6 +493,13 @@ int hvd_crew_cut(struct hvd_crew *crew, const struct hvd_pairs *pairs)
 void hvd_crew_end(struct hvd_crew *crew)
 {
 	hvd_clients_tell(crew->clients, "end");
+	crew->ended = true;
+	event_del(crew->timer);
+	for (uint32_t h = 0; h < crew->roster.n; h++) {
+		crew->places[h].expected = crew->places[h].here = false;
+		if (crew->places[h].client)
+			crew->places[h].client->role = HVD_ROLE_FORMER;
+	}
 }
 
 void hvd_crew_signal(struct hvd_crew *crew, int sig)

@@ -30,6 +30,7 @@ struct hvd_crew_ops {
 	void (*here)(uint32_t host, void *arg); /* … and fits */
 	/* It does not come, or does not fit, or its connection has ended. `unfit`: it need not be tried again. */
 	void (*gone)(uint32_t host, const struct hvd_err *why, bool unfit, void *arg);
+	void (*left)(uint32_t host, void *arg); /* the connection of one that was told to end has ended */
 	void (*exited)(uint32_t worker, int status, void *arg);
 	void (*notified)(uint32_t worker, const char *why, void *arg); /* "": it has heard */
 	/* Connections of its ranks were broken: so many; `why` not all, or "". */

@@ -23,9 +23,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How long the shims may take to end their ranks before what runs them is killed. */
-#define END_SECONDS 10
-
 /* How long a new rank waits at the rendezvous, unless it is ended: as good as for ever. */
 #define HOLD_SECONDS (30 * 86400.0)
 
@@ -46,7 +43,6 @@ struct job {
 	struct hvd_pairs *pairs;
 	struct hvd_shims *shims;
 	struct hvd_news *news;
-	struct event *hard_end;
 	struct hvd_signals *signals;
 	bool ending;
 	int ending_signal;
@@ -55,22 +51,10 @@ struct job {
 
 /* ---- the end ---- */
 
-static void on_hard_end(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	hvd_shims_signal(((struct job *)arg)->shims, SIGKILL);
-}
-
 static void end_all(struct job *job)
 {
-	struct timeval tv = {.tv_sec = END_SECONDS};
-
 	hvd_crew_end(job->crew);
-	if (!job->ending)
-		evtimer_add(job->hard_end, &tv);
-	else
-		hvd_shims_signal(job->shims, SIGTERM);
+	hvd_shims_end(job->shims, job->ending_signal != 0);
 	job->ending = true;
 	hvd_source_destroy(job->source);
 	job->source = NULL;
@@ -242,6 +226,11 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	hvd_news_add(job->news, unfit ? HVD_NEWS_HOST_UNFIT : HVD_NEWS_HOST_LOST, host, 0);
 }
 
+static void on_left(uint32_t host, void *arg)
+{
+	hvd_shims_left(((struct job *)arg)->shims, host);
+}
+
 static void on_exited(uint32_t worker, int status, void *arg)
 {
 	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_EXITED, worker, status);
@@ -303,6 +292,16 @@ static void on_shim_lost(uint32_t host, const struct hvd_err *why, void *arg)
 	hvd_news_add(job->news, HVD_NEWS_HOST_LOST, host, 0);
 }
 
+static void on_cut_short(uint32_t host, void *arg)
+{
+	struct job *job = arg;
+
+	hvd_error(job->log, "%s: not all that its ranks wrote last could be passed on in time by %s",
+		  hvd_machine_host(job->machine, host), job->backend->name);
+	if (job->result->status == 0)
+		job->result->status = 1;
+}
+
 static void on_none_left(void *arg)
 {
 	struct job *job = arg;
@@ -361,10 +360,10 @@ static int begin(struct job *job, struct hvd_err *err)
 	static const struct hvd_machine_ops machine_ops = {do_host_begin,   do_host_end,   do_prepare, do_generation,
 							   do_worker_start, do_worker_end, do_answer,  do_notify,
 							   do_cut,          do_finish};
-	static const struct hvd_crew_ops crew_ops = {on_opened, on_came,     on_here, on_gone,
+	static const struct hvd_crew_ops crew_ops = {on_opened, on_came,     on_here, on_gone,  on_left,
 						     on_exited, on_notified, on_cut,  on_failed};
 	static const struct hvd_desk_ops desk_ops = {on_arrived, on_met, on_ready, on_pass};
-	static const struct hvd_shims_ops shims_ops = {on_shim_lost, on_none_left};
+	static const struct hvd_shims_ops shims_ops = {on_shim_lost, on_cut_short, on_none_left};
 	struct hvd_machine_opts opts = hvd_elastic_opts(job->launch);
 	struct hvd_boot boot;
 
@@ -372,7 +371,6 @@ static int begin(struct job *job, struct hvd_err *err)
 		.boot = job->boot, .key = &job->secret.key, .nofile = hvd_raise_nofile(), .no_stdin = true};
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	hvd_strv_add(&job->opts->env, "HOROVOD_ELASTIC=1");
-	job->hard_end = evtimer_new(job->base, on_hard_end, job);
 	job->shims = hvd_shims_create(job->base, job->launch, job->backend, &job->procs_opts, &shims_ops, job);
 	job->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, job, job->log);
 	job->news = hvd_news_create(job->base, job->machine);
@@ -399,8 +397,6 @@ static void cleanup(struct job *job)
 	hvd_pairs_destroy(job->pairs);
 	hvd_news_destroy(job->news);
 	hvd_machine_destroy(job->machine);
-	if (job->hard_end)
-		event_free(job->hard_end);
 	hvd_signals_release(job->signals);
 	hvd_secret_clear(&job->secret);
 	event_base_free(job->base);

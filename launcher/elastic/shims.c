@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shims.c - a launch of one host for each of them (procs.h). One that has ended is put away from the event loop. */
+/*
+ * shims.c - a launch of one host for each of them (procs.h). One that has ended is put away from the event loop.
+ *
+ * What runs a shim is killed when it does not end in time. Once the shim itself has ended, though, there is only output
+ * left to be passed on, and that has more time: as long as the reader takes, and a minute for what lies between.
+ */
 #include "shims.h"
 
+#include "launcher/relay.h"
 #include "xalloc.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A shim that was told to end has its ranks' grace of five seconds, and then this. */
 #define RELEASE_SECONDS 8
+/* The same at the end of the job; and how often it is looked whether there is still output on its way. */
+#define END_SECONDS 10
+#define DRAIN_TIMES 6
 
 struct shim {
 	struct hvd_shims *owner;
@@ -18,7 +28,9 @@ struct shim {
 	struct hvd_launch launch;
 	struct hvd_procs *procs;
 	struct event *patience;
-	bool wanted, asked, over; /* asked: by SIGTERM */
+	bool wanted, asked, over; /* asked: by SIGTERM, or need not be */
+	bool left;                /* the shim has ended */
+	int drained;              /* so many times since then, nobody had to wait for our own reader */
 };
 
 struct hvd_shims {
@@ -31,6 +43,7 @@ struct hvd_shims {
 	struct shim *first;
 	struct event *sweep;
 	unsigned running;
+	bool ending, at_once;
 };
 
 static void put_away(struct shim *s)
@@ -95,6 +108,17 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (s->over)
 		return;
+	if (s->left && !s->owner->at_once) {
+		s->drained =
+			hvd_relay_has_room(STDOUT_FILENO) && hvd_relay_has_room(STDERR_FILENO) ? s->drained + 1 : 0;
+		if (s->drained < DRAIN_TIMES) {
+			tv.tv_sec = END_SECONDS;
+			evtimer_add(s->patience, &tv);
+			return;
+		}
+		if (s->drained == DRAIN_TIMES)
+			s->owner->ops->cut_short(s->host, s->owner->arg);
+	}
 	hvd_procs_signal(s->procs, s->asked ? SIGKILL : SIGTERM);
 	s->asked = true;
 	evtimer_add(s->patience, &tv);
@@ -165,16 +189,37 @@ void hvd_shims_release(struct hvd_shims *shims, uint32_t host, bool hard)
 	evtimer_add(s->patience, &tv);
 }
 
+void hvd_shims_end(struct hvd_shims *shims, bool at_once)
+{
+	struct timeval tv = {.tv_sec = END_SECONDS};
+
+	for (struct shim *s = shims->first; s; s = s->next) {
+		if (shims->ending) {
+			hvd_procs_signal(s->procs, SIGTERM);
+			continue;
+		}
+		s->asked = true;
+		evtimer_add(s->patience, &tv);
+	}
+	shims->ending = true;
+	shims->at_once |= at_once;
+}
+
+void hvd_shims_left(struct hvd_shims *shims, uint32_t host)
+{
+	struct shim *oldest = NULL;
+
+	for (struct shim *s = shims->first; s; s = s->next)
+		if (s->host == host && !s->left && (shims->ending || !s->wanted))
+			oldest = s;
+	if (oldest)
+		oldest->left = true;
+}
+
 void hvd_shims_reap(struct hvd_shims *shims)
 {
 	for (struct shim *s = shims->first; s; s = s->next)
 		hvd_procs_reap(s->procs);
-}
-
-void hvd_shims_signal(struct hvd_shims *shims, int sig)
-{
-	for (struct shim *s = shims->first; s; s = s->next)
-		hvd_procs_signal(s->procs, sig);
 }
 
 unsigned hvd_shims_running(const struct hvd_shims *shims)

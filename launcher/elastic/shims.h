@@ -14,6 +14,8 @@ struct hvd_shims;
 struct hvd_shims_ops {
 	/* The process of this host, which was still wanted, has ended; `why` says what that means. */
 	void (*lost)(uint32_t host, const struct hvd_err *why, void *arg);
+	/* The process of this host was ended before it had passed on all that its ranks wrote. */
+	void (*cut_short)(uint32_t host, void *arg);
 	void (*none_left)(void *arg); /* the last process has ended */
 };
 
@@ -29,9 +31,12 @@ int hvd_shims_start(struct hvd_shims *shims, uint32_t host, const char *name, in
 void hvd_shims_came(struct hvd_shims *shims, uint32_t host);
 /* Not wanted any longer. The shim was told to end; `hard`: nobody could tell it. */
 void hvd_shims_release(struct hvd_shims *shims, uint32_t host, bool hard);
+/* All were told to end; `at_once`: the user does not want to wait for the last of their output. */
+void hvd_shims_end(struct hvd_shims *shims, bool at_once);
+/* The shim of a host, which was told to end, has done so: its process has only output to pass on. */
+void hvd_shims_left(struct hvd_shims *shims, uint32_t host);
 
 void hvd_shims_reap(struct hvd_shims *shims); /* after SIGCHLD */
-void hvd_shims_signal(struct hvd_shims *shims, int sig);
 unsigned hvd_shims_running(const struct hvd_shims *shims);
 
 #endif
