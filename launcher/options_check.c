@@ -10,21 +10,6 @@ bool hvd_options_mpi(const struct hvd_options *o)
 	return o->controller == HVD_CONTROLLER_MPI || o->controller == HVD_CONTROLLER_JSRUN;
 }
 
-bool hvd_options_on(const struct hvd_options *o, const char *name)
-{
-	const struct hvd_optset set = hvd_options_set();
-	const struct hvd_opt *row = name ? hvd_optset_find(&set, HVD_FAMILY_HOROVOD, name, NULL) : NULL;
-	char *text;
-	bool on;
-
-	if (!row)
-		return true;
-	text = hvd_opt_text(o, row);
-	on = text && (row->type == HVD_OPT_STRING || strcmp(text, "0") != 0);
-	free(text);
-	return on;
-}
-
 /* Options of which only one can be given. */
 static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
 {

@@ -2,7 +2,7 @@
 /*
  * hosts.c - which hosts a launch uses, where the backend does not leave that to the scheduler's own command.
  */
-#include "backends/backend.h"
+#include "backend.h"
 
 #include "bind.h"
 
