@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * front.h - what stands in for the shim of one rank where an MPI starts and ends the ranks.
+ * front.h - what stands in for a shim where an MPI's daemon, or one of LSF's, starts and ends it.
  *
- * An MPI's daemon kills its child and the child's process group, and knows of
+ * Such a daemon kills its child and the child's process group, and knows of
  * no other process; often it dies itself without a word. So its child is this
  * front, and the shim runs behind it as the leader of a session of its own,
  * where no SIGKILL of the daemon's reaches it: it outlives the front by as long
- * as it takes to end all that the rank has started (hvd_command_follow()). Signals
- * are passed on, and the front ends as the shim does.
+ * as it takes to end all that the ranks have started (for one rank see
+ * hvd_command_follow()). Signals are passed on, and the front ends as the shim does.
  */
 #ifndef HVD_FRONT_H
 #define HVD_FRONT_H

@@ -14,7 +14,8 @@
  *   hvd-task --topology            print what this host has of cores (lsf/topology.h)
  *   hvd-task --host=INDEX:HOSTS:NAME --ranks=FIRST:COUNT -- COMMAND
  *                                  start all ranks of this host and watch them; with --stdin the launch's
- *                                  environment, directory and key come on stdin (lib/preamble.h)
+ *                                  environment, directory and key come on stdin (lib/preamble.h); with --guarded
+ *                                  the shim runs behind a front (task/front.h)
  *   hvd-task --serve               run the rendezvous until the driver goes
  *
  * Started by the plugin and the launch backends, not by hand.
@@ -38,10 +39,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 static const char usage[] =
 	"usage: hvd-task --plan | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | --host=N:NODES:NAME "
-	"--ranks=FIRST:COUNT [--stdin]] "
+	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind [--cpus=LIST:LIST…]] "
 	"-- COMMAND… | "
 	"hvd-task --serve | hvd-task --topology\n"
@@ -58,7 +60,7 @@ enum mode {
 struct args {
 	enum mode mode;
 	const char *host, *ranks, *mpi, *jsrun;
-	bool from_stdin, behind;
+	bool from_stdin, guarded, behind;
 	struct hvd_host_opts opts;
 };
 
@@ -66,25 +68,16 @@ struct args {
 static int parse(int argc, char **argv, struct args *args)
 {
 	static const struct option options[] = {
-		{"plan", no_argument, NULL, 'p'},
-		{"host", required_argument, NULL, 'h'},
-		{"ranks", required_argument, NULL, 'r'},
-		{"label", required_argument, NULL, 'l'},
-		{"timestamps", no_argument, NULL, 't'},
-		{"output-dir", required_argument, NULL, 'o'},
-		{"size", required_argument, NULL, 'n'},
-		{"bind", no_argument, NULL, 'b'},
-		{"mpi", required_argument, NULL, 'm'},
-		{"behind", no_argument, NULL, 'B'},
-		{"jsrun", required_argument, NULL, 'j'},
-		{"topology", no_argument, NULL, 'y'},
-		{"serve", no_argument, NULL, 's'},
-		{"stdin", no_argument, NULL, 'i'},
-		{"cpus", required_argument, NULL, 'c'},
-		{"framed", no_argument, NULL, 'f'},
-		{"help", no_argument, NULL, '?' + 256},
-		{"version", no_argument, NULL, 'V'},
-		{NULL, 0, NULL, 0},
+		{"plan", no_argument, NULL, 'p'},        {"host", required_argument, NULL, 'h'},
+		{"ranks", required_argument, NULL, 'r'}, {"label", required_argument, NULL, 'l'},
+		{"timestamps", no_argument, NULL, 't'},  {"output-dir", required_argument, NULL, 'o'},
+		{"size", required_argument, NULL, 'n'},  {"bind", no_argument, NULL, 'b'},
+		{"mpi", required_argument, NULL, 'm'},   {"behind", no_argument, NULL, 'B'},
+		{"guarded", no_argument, NULL, 'g'},     {"jsrun", required_argument, NULL, 'j'},
+		{"topology", no_argument, NULL, 'y'},    {"serve", no_argument, NULL, 's'},
+		{"stdin", no_argument, NULL, 'i'},       {"cpus", required_argument, NULL, 'c'},
+		{"framed", no_argument, NULL, 'f'},      {"help", no_argument, NULL, '?' + 256},
+		{"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
 	};
 	struct hvd_output_style *style = &args->opts.output;
 	int c;
@@ -122,6 +115,9 @@ static int parse(int argc, char **argv, struct args *args)
 		case 'B': /* by the front of this shim (front.h) */
 			args->behind = true;
 			break;
+		case 'g':
+			args->guarded = true;
+			break;
 		case 'm':
 			args->mpi = optarg;
 			break;
@@ -153,7 +149,7 @@ static int parse(int argc, char **argv, struct args *args)
 	}
 	args->opts.argv = argv + optind;
 	if (((args->mpi || args->jsrun) && args->mode != MODE_RUN) ||
-	    (args->mode == MODE_HOST ? !args->ranks : args->from_stdin) ||
+	    (args->mode == MODE_HOST ? !args->ranks : args->from_stdin || args->guarded) ||
 	    (args->mode == MODE_RUN || args->mode == MODE_HOST) != (optind < argc)) {
 		fputs(usage, stderr);
 		return 2;
@@ -217,10 +213,12 @@ int main(int argc, char **argv)
 		return status;
 	if (args.mode == MODE_TOPOLOGY)
 		return print_topology(&log);
-	if (args.mpi && !args.behind)
+	if ((args.mpi || args.guarded) && !args.behind)
 		return hvd_front_run(argv, &log);
 	if (args.mpi)
 		hvd_command_follow();
+	else if (args.behind)
+		prctl(PR_SET_PDEATHSIG, SIGTERM); /* which ends the ranks first */
 	signal(SIGPIPE, SIG_IGN); /* a peer that goes is an error to handle; the command gets the default back */
 	status = prepare(&args, &boot, &info, &log);
 	if (status != 0)

@@ -82,6 +82,7 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank,
 	const struct hvd_options *o = launch->options;
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
+	bool local = hvd_launch_is_local(host->name);
 	char *cpus = NULL;
 	struct hvd_strv shim;
 
@@ -95,8 +96,11 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank,
 	if (index < launch->lsf.n_hosts && (cpus = hvd_lsf_cpus(&launch->lsf.hosts[index], host->slots)))
 		hvd_strv_addf(&proc->argv, "--cpus=%s", cpus);
 	free(cpus);
+	if (!local && hvd_alloc_in_lsf(launch->envp))
+		hvd_strv_add(&proc->argv,
+			     "--guarded"); /* LSF's daemons may kill the shim, and know of no other process */
 	hvd_launch_add_command(launch, proc);
-	if (hvd_launch_is_local(host->name))
+	if (local)
 		return;
 	shim = proc->argv;
 	proc->argv = (struct hvd_strv){0};
