@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crowd.c - the hosts of an elastic job: which may be used, which are banned. */
+/* crowd.c - the hosts of an elastic job: which may be used. */
 #include "machine_internal.h"
 
 #include "xalloc.h"
@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A host that the job cannot do without is not banned for its first failures. */
-#define SPARE_TIMES 3
 /* Failures on a host that is gone within this time, in nanoseconds, are not held against it when it comes again. */
 #define LAST_MOMENTS 30000000000LL
 
@@ -116,60 +114,6 @@ bool hvd_crowd_settled(struct hvd_machine *m, int slots, hvd_time now)
 }
 
 /* ---- bans ---- */
-
-static bool enough_without(struct hvd_machine *m, struct hvd_crowd_host *h, hvd_time now)
-{
-	hvd_time was = h->banned_until;
-	struct hvd_seats seats;
-	bool enough;
-
-	h->banned_until = HVD_FOREVER;
-	seats = hvd_seats_find(m, now);
-	enough = seats.n >= m->opts.min_np && (m->generation == 0 || seats.kept > 0);
-	hvd_seats_clear(&seats);
-	h->banned_until = was;
-	return enough;
-}
-
-static void ban(struct hvd_machine *m, struct hvd_crowd_host *h, hvd_time now)
-{
-	double seconds = m->opts.cooldown_min;
-
-	h->bans++;
-	h->banned_at = now;
-	if (seconds <= 0) {
-		h->banned_until = HVD_FOREVER;
-		hvd_warn(m->log, "%s: a rank failed there; the host is not used any longer", h->name);
-		return;
-	}
-	for (int i = 1; i < h->bans && seconds < m->opts.cooldown_max; i++)
-		seconds *= 2;
-	if (seconds > m->opts.cooldown_max)
-		seconds = m->opts.cooldown_max;
-	h->banned_until = now + (hvd_time)(seconds * 1e9);
-	hvd_warn(m->log, "%s: a rank failed there; the host is not used for %g s", h->name, seconds);
-}
-
-void hvd_crowd_judge(struct hvd_machine *m, hvd_time now)
-{
-	for (uint32_t k = 0; k < m->n_hosts; k++) {
-		struct hvd_crowd_host *h = &m->hosts[k];
-
-		if (!h->to_judge)
-			continue;
-		h->to_judge = false;
-		if (!h->listed || h->lost || hvd_crowd_banned(h, now))
-			continue;
-		if (h->spared < SPARE_TIMES && !enough_without(m, h, now)) {
-			h->spared++;
-			hvd_warn(m->log,
-				 "%s: a rank failed there; the host is used further, for there are not enough others",
-				 h->name);
-		} else {
-			ban(m, h, now);
-		}
-	}
-}
 
 hvd_time hvd_crowd_due(const struct hvd_machine *m, hvd_time now)
 {

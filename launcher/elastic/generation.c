@@ -10,23 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w)
-{
-	for (int r = 0; r < cast->n; r++)
-		if (cast->v[r] == w)
-			return true;
-	return false;
-}
-
-int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state)
-{
-	int n = 0;
-
-	for (int r = 0; r < cast->n; r++)
-		n += cast->v[r]->state == state;
-	return n;
-}
-
 void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once)
 {
 	w->state = HVD_WORKER_ENDING;
@@ -40,7 +23,7 @@ void hvd_cast_give_up_late(struct hvd_machine *m, const struct hvd_cast *cast)
 	snprintf(text, sizeof(text), "it has not come to the rendezvous within %g seconds", m->opts.elastic_timeout);
 	for (int r = 0; r < cast->n; r++)
 		if (cast->v[r]->state == HVD_WORKER_STARTING) {
-			hvd_machine_blame(m, cast->v[r], true, text);
+			hvd_failure_blame(m, cast->v[r], true, text);
 			hvd_worker_stop(m, cast->v[r], true);
 		}
 }
@@ -265,4 +248,12 @@ bool hvd_generation_dying(const struct hvd_machine *m)
 bool hvd_generation_limit_met(const struct hvd_machine *m)
 {
 	return m->opts.reset_limit >= 0 && m->resets >= m->opts.reset_limit;
+}
+
+void hvd_generation_over(struct hvd_machine *m, hvd_time now)
+{
+	hvd_failure_judge(m, now);
+	m->phase = HVD_WAITING;
+	m->waiting_since = now;
+	m->enough_since = 0;
 }

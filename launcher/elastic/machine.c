@@ -116,27 +116,6 @@ void hvd_machine_ready(struct hvd_machine *m, uint32_t worker, hvd_time now)
 	hvd_machine_step(m, now);
 }
 
-static bool aborted(int status)
-{
-	return (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) ||
-	       (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGABRT);
-}
-
-void hvd_machine_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what)
-{
-	const char *host = m->hosts[w->host].name;
-
-	w->failed = true;
-	hvd_warn(m->log, "rank %d on %s failed: %s", w->rank, host, what);
-	if (first || !aborted(w->status))
-		m->hosts[w->host].to_judge = true;
-	if (m->first_failure.code || !hvd_cast_has(&m->now, w))
-		return;
-	m->first_status = w->status;
-	hvd_err_set(&m->first_failure, HVD_E_FAILED, "rank %d failed first: %s", w->rank, what);
-	hvd_err_host(&m->first_failure, host);
-}
-
 /* The others wait for its word, and anybody can say it in its place; but rank 0 hands its state to them. */
 static bool can_be_replaced(const struct hvd_machine *m, const struct hvd_worker *w)
 {
@@ -165,11 +144,11 @@ static void member_exited(struct hvd_machine *m, struct hvd_worker *w, bool ours
 	}
 	m->died = true;
 	if (!ours)
-		hvd_machine_blame(m, w, first, hvd_status_text(w->status, text, sizeof(text)));
+		hvd_failure_blame(m, w, first, hvd_status_text(w->status, text, sizeof(text)));
 	if (m->phase == HVD_STARTING && !m->trouble_at)
 		m->trouble_at = now;
 	if (m->phase == HVD_WAITING)
-		hvd_crowd_judge(m, now);
+		hvd_failure_judge(m, now);
 }
 
 /* One that was to be part of the next has ended: this generation is not concerned, but its host is. */
@@ -177,8 +156,8 @@ static void newcomer_exited(struct hvd_machine *m, struct hvd_worker *w, hvd_tim
 {
 	char text[64];
 
-	hvd_machine_blame(m, w, true, hvd_status_text(w->status, text, sizeof(text)));
-	hvd_crowd_judge(m, now);
+	hvd_failure_blame(m, w, true, hvd_status_text(w->status, text, sizeof(text)));
+	hvd_failure_judge(m, now);
 }
 
 void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_time now)
@@ -270,16 +249,6 @@ const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int r
 const struct hvd_worker *hvd_machine_worker(const struct hvd_machine *m, uint32_t id)
 {
 	return find(m, id);
-}
-
-const struct hvd_worker *hvd_machine_at(const struct hvd_machine *m, uint32_t host, int slot)
-{
-	const struct hvd_worker *w = NULL;
-
-	for (uint32_t i = 0; i < m->n_workers; i++)
-		if (m->workers[i]->host == host && m->workers[i]->slot == slot && (!w || w->state == HVD_WORKER_GONE))
-			w = m->workers[i];
-	return w;
 }
 
 const char *hvd_machine_host(const struct hvd_machine *m, uint32_t host)

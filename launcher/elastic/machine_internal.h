@@ -6,8 +6,11 @@
  *   phases.c       from phase to phase, until the ranks train
  *   training.c     while they do
  *   generation.c   generations: prepared, begun, given up
+ *   failure.c      what a failure means for its host, and for the job
  *   places.c       who gets which rank
- *   crowd.c        the hosts: which may be used, which are banned
+ *   crowd.c        the hosts: which may be used
+ *
+ * Each calls those below it only.
  */
 #ifndef HVD_MACHINE_INTERNAL_H
 #define HVD_MACHINE_INTERNAL_H
@@ -118,8 +121,6 @@ void hvd_crowd_tend(struct hvd_machine *m, hvd_time now);
 bool hvd_crowd_coming(const struct hvd_machine *m, hvd_time now);
 /* There are so many slots, and enough of them: wait a little for hosts that are coming? */
 bool hvd_crowd_settled(struct hvd_machine *m, int slots, hvd_time now);
-/* Ban the hosts whose workers have failed, or spare them. */
-void hvd_crowd_judge(struct hvd_machine *m, hvd_time now);
 /* The next end of a ban; HVD_FOREVER when there is none. */
 hvd_time hvd_crowd_due(const struct hvd_machine *m, hvd_time now);
 /* No host will ever be usable unless the source names new ones. */
@@ -140,6 +141,23 @@ bool hvd_seats_taken(const struct hvd_seats *seats, const struct hvd_machine *m)
 /* Has each worker of the cast a place among these: a survivor its own, a new one that of a new one? */
 bool hvd_seats_hold(const struct hvd_seats *seats, const struct hvd_cast *cast);
 
+bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w);
+int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state);
+static inline int hvd_machine_count(const struct hvd_machine *m, enum hvd_worker_state state)
+{
+	return hvd_cast_count(&m->now, state);
+}
+
+/* ---- failure.c ---- */
+
+/* A worker has failed, or will not come: its host is to be judged. `first`: before any other of its generation. */
+void hvd_failure_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what);
+/* Ban the hosts that are to be judged, or spare them. */
+void hvd_failure_judge(struct hvd_machine *m, hvd_time now);
+/* The job has ended; with what failed first, if anything did. */
+void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int status);
+void hvd_failure_finish(struct hvd_machine *m);
+
 /* ---- generation.c ---- */
 
 /* Give out places, without a word. */
@@ -156,17 +174,13 @@ void hvd_generation_form(struct hvd_machine *m, const struct hvd_seats *seats, h
 void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, hvd_time now);
 /* … has failed to start. Survivors still wait. */
 void hvd_generation_undo(struct hvd_machine *m);
+/* It is over: who is ready waits for slots. */
+void hvd_generation_over(struct hvd_machine *m, hvd_time now);
 
 /* Is one being ended that has taken part in none? It may still say a word at the rendezvous. */
 bool hvd_generation_dying(const struct hvd_machine *m);
 bool hvd_generation_limit_met(const struct hvd_machine *m);
 
-bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w);
-int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state);
-static inline int hvd_machine_count(const struct hvd_machine *m, enum hvd_worker_state state)
-{
-	return hvd_cast_count(&m->now, state);
-}
 /* Those that have not come to the rendezvous in time never will: they have failed. */
 void hvd_cast_give_up_late(struct hvd_machine *m, const struct hvd_cast *cast);
 void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once);
@@ -175,19 +189,10 @@ void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once);
 
 /* As far as it goes, now that something has happened. */
 void hvd_machine_step(struct hvd_machine *m, hvd_time now);
-/* The generation is over: who is ready waits for slots. */
-void hvd_machine_wait(struct hvd_machine *m, hvd_time now);
-void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int status);
-void hvd_machine_finish_as_first(struct hvd_machine *m); /* with what failed first, if anything did */
 
 /* ---- training.c ---- */
 
 /* True: there is a next phase to go on with. */
 bool hvd_training_step(struct hvd_machine *m, hvd_time now);
-
-/* ---- machine.c ---- */
-
-/* A worker has failed, or will not come: its host is to be judged. `first`: before any other of its generation. */
-void hvd_machine_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what);
 
 #endif

@@ -5,19 +5,6 @@
 
 #include "spawn.h"
 
-void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int status)
-{
-	m->phase = HVD_OVER;
-	m->due = 0;
-	m->ops->finish(why, status, m->arg);
-}
-
-void hvd_machine_finish_as_first(struct hvd_machine *m)
-{
-	hvd_machine_finish(m, &m->first_failure,
-			   m->first_status ? hvd_status_exit(m->first_status) : m->first_failure.code != 0);
-}
-
 /* ---- waiting ---- */
 
 static void no_slots(struct hvd_machine *m, int have, int need)
@@ -128,14 +115,6 @@ static bool step_waiting(struct hvd_machine *m, hvd_time now)
 	return moved;
 }
 
-void hvd_machine_wait(struct hvd_machine *m, hvd_time now)
-{
-	hvd_crowd_judge(m, now);
-	m->phase = HVD_WAITING;
-	m->waiting_since = now;
-	m->enough_since = 0;
-}
-
 /* ---- starting ---- */
 
 /* Some of those to be started have failed, or a survivor has gone. Begin anew without them: places have changed, so
@@ -149,11 +128,11 @@ static void start_over(struct hvd_machine *m, hvd_time now)
 		failed += m->now.v[r]->fresh && m->now.v[r]->failed;
 	}
 	if (failed == m->now.n && fresh == m->now.n) {
-		hvd_machine_finish_as_first(m);
+		hvd_failure_finish(m);
 		return;
 	}
 	hvd_generation_undo(m);
-	hvd_machine_wait(m, now);
+	hvd_generation_over(m, now);
 }
 
 static bool step_starting(struct hvd_machine *m, hvd_time now)
@@ -165,7 +144,7 @@ static bool step_starting(struct hvd_machine *m, hvd_time now)
 	if (m->success) {
 		/* It never came: a program that does no training. Those that go on are waited for. */
 		if (starting + arrived == 0)
-			hvd_machine_finish_as_first(m);
+			hvd_failure_finish(m);
 		return false;
 	}
 	if (m->trouble_at) {

@@ -176,3 +176,30 @@ bool hvd_seats_hold(const struct hvd_seats *seats, const struct hvd_cast *cast)
 	}
 	return true;
 }
+
+const struct hvd_worker *hvd_machine_at(const struct hvd_machine *m, uint32_t host, int slot)
+{
+	const struct hvd_worker *w = NULL;
+
+	for (uint32_t i = 0; i < m->n_workers; i++)
+		if (m->workers[i]->host == host && m->workers[i]->slot == slot && (!w || w->state == HVD_WORKER_GONE))
+			w = m->workers[i];
+	return w;
+}
+
+bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w)
+{
+	for (int r = 0; r < cast->n; r++)
+		if (cast->v[r] == w)
+			return true;
+	return false;
+}
+
+int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state)
+{
+	int n = 0;
+
+	for (int r = 0; r < cast->n; r++)
+		n += cast->v[r]->state == state;
+	return n;
+}

@@ -50,7 +50,7 @@ static bool look_at_next(struct hvd_machine *m, hvd_time now)
 		hvd_machine_wake(m, late);
 	} else {
 		hvd_cast_give_up_late(m, &m->next);
-		hvd_crowd_judge(m, now);
+		hvd_failure_judge(m, now);
 		hvd_generation_drop(m);
 		return true;
 	}
@@ -172,10 +172,10 @@ bool hvd_training_step(struct hvd_machine *m, hvd_time now)
 
 	if (ready + gone == m->now.n) {
 		if (m->success) {
-			hvd_machine_finish_as_first(m);
+			hvd_failure_finish(m);
 			return false;
 		}
-		hvd_machine_wait(m, now);
+		hvd_generation_over(m, now);
 		return true;
 	}
 	if (m->died)

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* failure.c - what a failure means: for the host on which it happened, and for the job, which ends with the first. */
+#include "machine_internal.h"
+
+#include "spawn.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* A host that the job cannot do without is not banned for its first failures. */
+#define SPARE_TIMES 3
+
+static bool aborted(int status)
+{
+	return (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) ||
+	       (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGABRT);
+}
+
+void hvd_failure_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what)
+{
+	const char *host = m->hosts[w->host].name;
+
+	w->failed = true;
+	hvd_warn(m->log, "rank %d on %s failed: %s", w->rank, host, what);
+	if (first || !aborted(w->status))
+		m->hosts[w->host].to_judge = true;
+	if (m->first_failure.code || !hvd_cast_has(&m->now, w))
+		return;
+	m->first_status = w->status;
+	hvd_err_set(&m->first_failure, HVD_E_FAILED, "rank %d failed first: %s", w->rank, what);
+	hvd_err_host(&m->first_failure, host);
+}
+
+static bool enough_without(struct hvd_machine *m, struct hvd_crowd_host *h, hvd_time now)
+{
+	hvd_time was = h->banned_until;
+	struct hvd_seats seats;
+	bool enough;
+
+	h->banned_until = HVD_FOREVER;
+	seats = hvd_seats_find(m, now);
+	enough = seats.n >= m->opts.min_np && (m->generation == 0 || seats.kept > 0);
+	hvd_seats_clear(&seats);
+	h->banned_until = was;
+	return enough;
+}
+
+static void ban(struct hvd_machine *m, struct hvd_crowd_host *h, hvd_time now)
+{
+	double seconds = m->opts.cooldown_min;
+
+	h->bans++;
+	h->banned_at = now;
+	if (seconds <= 0) {
+		h->banned_until = HVD_FOREVER;
+		hvd_warn(m->log, "%s: a rank failed there; the host is not used any longer", h->name);
+		return;
+	}
+	for (int i = 1; i < h->bans && seconds < m->opts.cooldown_max; i++)
+		seconds *= 2;
+	if (seconds > m->opts.cooldown_max)
+		seconds = m->opts.cooldown_max;
+	h->banned_until = now + (hvd_time)(seconds * 1e9);
+	hvd_warn(m->log, "%s: a rank failed there; the host is not used for %g s", h->name, seconds);
+}
+
+void hvd_failure_judge(struct hvd_machine *m, hvd_time now)
+{
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		struct hvd_crowd_host *h = &m->hosts[k];
+
+		if (!h->to_judge)
+			continue;
+		h->to_judge = false;
+		if (!h->listed || h->lost || hvd_crowd_banned(h, now))
+			continue;
+		if (h->spared < SPARE_TIMES && !enough_without(m, h, now)) {
+			h->spared++;
+			hvd_warn(m->log,
+				 "%s: a rank failed there; the host is used further, for there are not enough others",
+				 h->name);
+		} else {
+			ban(m, h, now);
+		}
+	}
+}
+
+void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int status)
+{
+	m->phase = HVD_OVER;
+	m->due = 0;
+	m->ops->finish(why, status, m->arg);
+}
+
+void hvd_failure_finish(struct hvd_machine *m)
+{
+	hvd_machine_finish(m, &m->first_failure,
+			   m->first_status ? hvd_status_exit(m->first_status) : m->first_failure.code != 0);
+}
