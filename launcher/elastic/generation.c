@@ -102,7 +102,8 @@ static void tell_begin(const struct hvd_machine *m)
 
 /* ---- prepared ---- */
 
-void hvd_generation_plan(struct hvd_machine *m, const struct hvd_seats *seats)
+/* Give out places, without a word. */
+static void plan(struct hvd_machine *m, const struct hvd_seats *seats)
 {
 	forget_gone(m);
 	m->next.v = hvd_xcalloc((size_t)seats->n + 1, sizeof(struct hvd_worker *));
@@ -127,7 +128,7 @@ void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_seats *seats
 {
 	int fresh = seats->n - seats->kept;
 
-	hvd_generation_plan(m, seats);
+	plan(m, seats);
 	m->next_since = now;
 	hvd_verbose(m->log, "starting %d rank%s beside the %d that train", fresh, fresh == 1 ? "" : "s", seats->kept);
 	m->ops->prepare(m->arg);
@@ -210,7 +211,7 @@ void hvd_generation_begin(struct hvd_machine *m, hvd_time now)
 
 void hvd_generation_form(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now)
 {
-	hvd_generation_plan(m, seats);
+	plan(m, seats);
 	m->ops->prepare(m->arg);
 	begin(m, false, now);
 	start(m, &m->now);

@@ -160,9 +160,7 @@ void hvd_failure_finish(struct hvd_machine *m);
 
 /* ---- generation.c ---- */
 
-/* Give out places, without a word. */
-void hvd_generation_plan(struct hvd_machine *m, const struct hvd_seats *seats);
-/* … and start the new workers beside the generation that runs. */
+/* Give out places of a next one, and start its new workers beside the generation that runs. */
 void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now);
 /* Give up what has been prepared, if anything. */
 void hvd_generation_drop(struct hvd_machine *m);
@@ -172,7 +170,7 @@ void hvd_generation_begin(struct hvd_machine *m, hvd_time now);
 void hvd_generation_form(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now);
 /* Have another one started with the place of a member that has gone. */
 void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, hvd_time now);
-/* … has failed to start. Survivors still wait. */
+/* It has failed to start. Survivors still wait. */
 void hvd_generation_undo(struct hvd_machine *m);
 /* It is over: who is ready waits for slots. */
 void hvd_generation_over(struct hvd_machine *m, hvd_time now);
