@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of hosts, hostfiles and Slurm's environment; the first byte says which. */
 #include "alloc.h"
+#include "fuzz.h"
 #include "strv.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(struct hvd_alloc *a)
 {
@@ -49,10 +44,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct hvd_alloc a = {0};
 	char *text;
 
-	if (size < 1 || !(text = malloc(size)))
+	if (size < 1)
 		return 0;
-	memcpy(text, data + 1, size - 1);
-	text[size - 1] = '\0';
+	text = fuzz_text(data + 1, size - 1);
 	switch (data[0] % 3) {
 	case 0:
 		if (hvd_alloc_from_hosts(&a, text, 0, NULL) == 0)

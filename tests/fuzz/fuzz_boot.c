@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The boot text, which any user can put into an environment: what is taken can be written again, and says the same. */
 #include "boot.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *text = malloc(size + 1), again[HVD_BOOT_MAX];
+	char *text = fuzz_text(data, size), again[HVD_BOOT_MAX];
 	struct hvd_boot boot, back;
 
-	if (!text)
-		return 0;
-	memcpy(text, data, size);
-	text[size] = '\0';
 	if (hvd_boot_parse(text, &boot, NULL) == 0) {
 		if (!boot.port || !boot.n_addrs || boot.n_addrs > HVD_BOOT_MAX_ADDRS || !boot.id[0] ||
 		    strlen(boot.session) != HVD_SESSION_LEN || !(boot.timeout >= 0))

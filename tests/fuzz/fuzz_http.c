@@ -3,14 +3,10 @@
  * Feed the parser of request heads in pieces: what it says must not depend on how the bytes were cut, and it must
  * not read a byte that it was not given. The first four bytes of the input choose the cuts.
  */
+#include "fuzz.h"
 #include "rendezvous/http.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define HEAD_MAX 512
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(int ok)
 {

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks per node as text, and layouts from arbitrary ranks. */
+#include "fuzz.h"
 #include "layout.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define NODES 8
 
@@ -42,13 +37,9 @@ static void any_ranks(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *text = malloc(size + 1);
+	char *text = fuzz_text(data, size);
 	int *tasks, n;
 
-	if (!text)
-		return 0;
-	memcpy(text, data, size);
-	text[size] = '\0';
 	n = hvd_tasks_per_node_parse(text, 1000, &tasks, NULL);
 	if (n < 0 ? tasks != NULL : n < 1 || n > 1000)
 		abort();

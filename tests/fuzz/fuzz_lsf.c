@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LSF's lists of hosts, its affinity file, what CSM's tools print, and an environment; the first byte says which. */
+#include "fuzz.h"
 #include "lsf/csm.h"
 #include "lsf/lists.h"
 #include "lsf/lsf.h"
 #include "size.h"
 #include "strv.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const struct hvd_alloc *a)
 {
@@ -99,10 +94,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct hvd_alloc a = {0};
 	char *text;
 
-	if (size < 1 || !(text = malloc(size)))
+	if (size < 1)
 		return 0;
-	memcpy(text, data + 1, size - 1);
-	text[size - 1] = '\0';
+	text = fuzz_text(data + 1, size - 1);
 	switch (data[0] % 6) {
 	case 0:
 		if (hvd_lsf_parse_mcpu(&a, text, NULL) == 0)

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an MPI tells a shim (lines: hosts, rank, size, local rank, local size), what mpirun answers, and arguments that
  * a user wrote as one word. */
+#include "fuzz.h"
 #include "launcher/mpi.h"
 #include "task/taskinfo.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int held)
-{
-	if (!held)
-		abort();
-}
 
 static void place(const char *hosts)
 {
@@ -49,12 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
 					    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
-	char *text = malloc(size + 1), *p = text, *hosts;
+	char *text = fuzz_text(data, size), *p = text, *hosts;
 	int mpi;
 
-	must(text != NULL);
-	memcpy(text, data, size);
-	text[size] = '\0';
 	mpi = hvd_mpi_from_version(text);
 	must(mpi == -1 || hvd_mpi_name((enum hvd_mpi)mpi) != NULL);
 	words(text);

@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a host says of itself: what is taken keeps to the limits, and comes back the same from the wire. */
+#include "fuzz.h"
 #include "node.h"
 #include "size.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool held)
-{
-	if (!held)
-		abort();
-}
 
 static void check(const struct hvd_node *node)
 {

@@ -6,21 +6,10 @@
  * program is called by; words that begin with a '\1' are variables of the
  * environment, those that begin with a '\2' settings, KEY=VALUE.
  */
+#include "fuzz.h"
 #include "launcher/options.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define MOST 256
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool held)
-{
-	if (!held)
-		abort();
-}
 
 /* Is `what` the end of argv? And no word of srun's made up but from letters? */
 static void check_command(const struct hvd_options *o, int argc, char **argv)
@@ -47,17 +36,13 @@ static void configure(struct hvd_options *o, char *setting)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *text = malloc(size + 1), *argv[MOST + 1], *envp[MOST + 1], *settings[MOST];
+	char *text = fuzz_text(data, size), *argv[MOST + 1], *envp[MOST + 1], *settings[MOST];
 	int argc = 0, n_env = 0, n_set = 0;
 	struct hvd_strv env = {0};
 	struct hvd_options o;
 	struct hvd_err err;
 	int rc;
 
-	must(text);
-	if (size)
-		memcpy(text, data, size);
-	text[size] = '\0';
 	for (char *w = text; w < text + size && argc < MOST && n_env < MOST && n_set < MOST; w += strlen(w) + 1) {
 		if (*w == '\1')
 			envp[n_env++] = w + 1;

@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as what two ranks have put, cut in the middle, and as a set of ports. */
+#include "fuzz.h"
 #include "launcher/elastic/pairs.h"
 #include "portset.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool held)
-{
-	if (!held)
-		abort();
-}
 
 /* Copies, so that one byte too many is found. */
 static void *copy_of(const uint8_t *data, size_t size)

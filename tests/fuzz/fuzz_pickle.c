@@ -3,21 +3,12 @@
  * Any bytes as a pickle, as a frame signed by the right key, and as what a worker PUTs; all values that come of it are
  * looked at, to a depth.
  */
+#include "fuzz.h"
 #include "worker/addrs.h"
 #include "worker/message.h"
 #include "worker/pickle.h"
 
 #include <nettle/hmac.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool held)
-{
-	if (!held)
-		abort();
-}
 
 static size_t look(const struct hvd_pickle_value *v, int depth)
 {

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes from srun --label and from ssh, in pieces: nothing of it is looked for in vain, and a byte that goes in
  * comes out once at most. */
+#include "fuzz.h"
 #include "launcher/relay.h"
 
 #include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void relay(enum hvd_relay_form form, const uint8_t *data, size_t size)
 {

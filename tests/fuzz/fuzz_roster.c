@@ -4,21 +4,11 @@
  * order. "register" and "report" are put to the roster; when all have registered a plan is made, and each rank's
  * environment from it.
  */
+#include "fuzz.h"
 #include "launcher/planner.h"
 #include "wire.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define HOSTS 3
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool held)
-{
-	if (!held)
-		abort();
-}
 
 static void on_register(struct hvd_roster *roster, const json_t *msg)
 {

@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host list expressions and GRES texts, as they stand in environments and the controller's answers. */
+#include "fuzz.h"
 #include "gres.h"
 #include "hostlist.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct hvd_strv names = {0};
-	char *text = malloc(size + 1);
+	char *text = fuzz_text(data, size);
 	size_t count;
 	int gpus;
 
-	if (!text)
-		return 0;
-	memcpy(text, data, size);
-	text[size] = '\0';
 	gpus = hvd_gres_gpus(text);
 	if (gpus < -1)
 		abort();

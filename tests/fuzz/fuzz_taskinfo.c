@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A task's environment in a Slurm step, and what a launcher tells the shim of a whole host: lines of text. */
+#include "fuzz.h"
 #include "size.h"
 #include "task/taskinfo.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int held)
-{
-	if (!held)
-		abort();
-}
 
 static void check(struct hvd_taskinfo *info)
 {
@@ -28,12 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const char *const names[] = {"SLURM_PROCID",         "SLURM_LOCALID",        "SLURM_NODEID",
 					    "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS", "SLURMD_NODENAME",
 					    "SLURM_GTIDS"};
-	char *text = malloc(size + 1), *lines[7] = {0}, *p = text;
+	char *text = fuzz_text(data, size), *lines[7] = {0}, *p = text;
 	struct hvd_taskinfo info;
 
-	must(text != NULL);
-	memcpy(text, data, size);
-	text[size] = '\0';
 	for (int i = 0; i < 7; i++) {
 		lines[i] = strsep(&p, "\n");
 		if (lines[i])

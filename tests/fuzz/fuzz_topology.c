@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What compute nodes answer of their cores, and the resource file that is made of it. */
+#include "fuzz.h"
 #include "lsf/topology.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void resources(const struct hvd_alloc *a, const struct hvd_erf_host *hosts)
 {
@@ -21,12 +16,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct hvd_erf_host hosts[2] = {{.gpus = -1}, {.gpus = 2}};
 	struct hvd_alloc a = {0};
-	char *text = malloc(size + 1);
+	char *text = fuzz_text(data, size);
 
-	if (!text || hvd_alloc_from_hosts(&a, "n1:2,n2.site:1", 0, NULL) != 0)
+	if (hvd_alloc_from_hosts(&a, "n1:2,n2.site:1", 0, NULL) != 0)
 		abort();
-	memcpy(text, data, size);
-	text[size] = '\0';
 	if (hvd_topology_parse(hosts, &a, text, NULL) == 0) {
 		for (int i = 0; i < 2; i++)
 			if (hosts[i].cores < 1 || hosts[i].cores > HVD_ERF_MAX_CPUS || hosts[i].threads < 1 ||

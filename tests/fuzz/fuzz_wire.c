@@ -3,18 +3,8 @@
  * Frames of any bytes, before and after a key is set. With a key nothing may be taken that was not signed: the bytes
  * are first put to a keyed decoder as they are, then signed for it as a body.
  */
+#include "fuzz.h"
 #include "wire.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool held)
-{
-	if (!held)
-		abort();
-}
 
 /* All frames at the start of the bytes, from a buffer of exactly that size. */
 static int decode_all(struct hvd_wire *wire, const uint8_t *data, size_t size)

@@ -1,40 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "alloc.h"
+#include "alloc_text.h"
 #include "layout.h"
 #include "slurm.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* The library takes what execve(2) takes: pointers that are not const, to what it does not change. */
 #define WORDS(...) ((char **)(const char *[]){__VA_ARGS__})
 
-/* "a:2 b:1": an allocation as one text. */
-static const char *text_of(const struct hvd_alloc *a, char *buf, size_t room)
-{
-	size_t len = 0;
-
-	buf[0] = '\0';
-	for (int i = 0; i < a->n_hosts; i++)
-		len += (size_t)snprintf(buf + len, room - len, "%s%s:%d", i ? " " : "", a->hosts[i].name,
-					a->hosts[i].slots);
-	return buf;
-}
-
 static void check(struct hvd_alloc *a, const char *want)
 {
-	char buf[512];
 	int sum = 0;
 
-	assert_string_equal(text_of(a, buf, sizeof(buf)), want);
+	assert_string_equal(text_of(a), want);
 	for (int i = 0; i < a->n_hosts; i++)
 		sum += a->hosts[i].slots;
 	assert_int_equal(a->slots, sum);

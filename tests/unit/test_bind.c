@@ -124,7 +124,7 @@ static void the_affinity_mask_is_honoured(void **state)
 
 static void gpus_are_counted(void **state)
 {
-	char root[] = "/tmp/hvd-test-gpu-XXXXXX", rm[64];
+	char root[] = "/tmp/hvd-test-gpu-XXXXXX";
 	char **none = WORDS("PATH=/bin", NULL), **two = WORDS("CUDA_VISIBLE_DEVICES=0,3", NULL);
 	char **hidden = WORDS("CUDA_VISIBLE_DEVICES=", NULL), **cut = WORDS("CUDA_VISIBLE_DEVICES=1,-1,2", NULL);
 	char **uuid = WORDS("CUDA_VISIBLE_DEVICES=GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", NULL);
@@ -147,8 +147,7 @@ static void gpus_are_counted(void **state)
 	assert_int_equal(hvd_gpu_count(root, hidden), 0);
 	assert_int_equal(hvd_gpu_count(root, cut), 1);
 	assert_int_equal(hvd_gpu_count(root, uuid), 1);
-	snprintf(rm, sizeof(rm), "rm -rf '%s'", root);
-	assert_int_equal(system(rm), 0);
+	assert_int_equal(remove_tree(root), 0);
 }
 
 static void listed_cpus_are_taken(void **state)

@@ -395,6 +395,12 @@ static void shake(struct side *driver, struct side *shim, const struct hvd_key *
 	shim->conn = hvd_conn_new(base, fds[1], false, &shake_ops, shim);
 }
 
+static void hang_up(struct side *driver, struct side *shim)
+{
+	hvd_conn_free(driver->conn);
+	hvd_conn_free(shim->conn);
+}
+
 static void begin(struct side *driver, struct side *shim)
 {
 	assert_int_equal(hvd_handshake_start(&shim->hs, &shim->session, shim->conn, false, NULL), 0);
@@ -417,8 +423,7 @@ static void a_good_handshake(void **state)
 	assert_memory_equal(driver.session.key.b, shim.session.key.b, HVD_KEY_LEN);
 	assert_memory_not_equal(driver.session.key.b, right.b, HVD_KEY_LEN); /* for this session only */
 	assert_memory_equal(driver.hs.client_nonce, shim.hs.client_nonce, HVD_NONCE_LEN);
-	hvd_conn_free(driver.conn);
-	hvd_conn_free(shim.conn);
+	hang_up(&driver, &shim);
 }
 
 static void a_shim_with_the_wrong_key(void **state)
@@ -435,8 +440,7 @@ static void a_shim_with_the_wrong_key(void **state)
 	assert_int_equal(shim.rc, -1);
 	assert_int_equal(shim.err.code, HVD_E_AUTH);
 	assert_in(shim.err.msg, "the driver refuses this process");
-	hvd_conn_free(driver.conn);
-	hvd_conn_free(shim.conn);
+	hang_up(&driver, &shim);
 }
 
 static void a_driver_of_another_launch(void **state)
@@ -451,8 +455,7 @@ static void a_driver_of_another_launch(void **state)
 		run();
 	assert_in(shim.err.msg, "another launch");
 	assert_int_equal(driver.rc, 0); /* it got no proof at all */
-	hvd_conn_free(driver.conn);
-	hvd_conn_free(shim.conn);
+	hang_up(&driver, &shim);
 }
 
 /* Whoever says welcome without the key is not believed; nor is a plan before the proof. */
@@ -469,11 +472,9 @@ static void a_driver_that_is_none(void **state)
 	struct side driver, shim;
 
 	(void)state;
-	shake(&driver, &shim, &right, &right);
-	hvd_conn_free(driver.conn);
-	hvd_conn_free(shim.conn);
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+		if (i > 0)
+			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 		shake(&driver, &shim, &right, &right);
 		assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
 		driver.hs.server = true; /* the driver only says this */
@@ -482,8 +483,7 @@ static void a_driver_that_is_none(void **state)
 		assert_int_equal(shim.rc, -1);
 		assert_false(shim.hs.done);
 		assert_true(shim.err.code == HVD_E_AUTH || shim.err.code == HVD_E_PROTO);
-		hvd_conn_free(driver.conn);
-		hvd_conn_free(shim.conn);
+		hang_up(&driver, &shim);
 	}
 }
 
@@ -501,11 +501,9 @@ static void a_shim_that_is_none(void **state)
 	struct side driver, shim;
 
 	(void)state;
-	shake(&driver, &shim, &right, &right);
-	hvd_conn_free(driver.conn);
-	hvd_conn_free(shim.conn);
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+		if (i > 0)
+			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 		shake(&driver, &shim, &right, &right);
 		assert_int_equal(hvd_handshake_start(&driver.hs, &driver.session, driver.conn, true, NULL), 0);
 		shim.hs.done = true; /* only says this, and hears the answers */
@@ -517,8 +515,7 @@ static void a_shim_that_is_none(void **state)
 		while (!shim.closed) /* told why, then the connection ends */
 			run();
 		assert_int_equal(shim.after, 2);
-		hvd_conn_free(driver.conn);
-		hvd_conn_free(shim.conn);
+		hang_up(&driver, &shim);
 	}
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CSM's answers, and what becomes of the allocation when there are none. The tools are the stand-ins of
  * tests/standins; no real CSM was there to try. */
+#include "alloc_text.h"
 #include "lsf/csm.h"
 #include "lsf/lsf.h"
 #include "spawn.h"
@@ -32,23 +33,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	char rm[64];
-
 	(void)state;
-	snprintf(rm, sizeof(rm), "rm -rf '%s'", dir);
-	return system(rm);
-}
-
-static const char *text_of(const struct hvd_alloc *a)
-{
-	static char buf[512];
-	size_t len = 0;
-
-	buf[0] = '\0';
-	for (int i = 0; i < a->n_hosts; i++)
-		len += (size_t)snprintf(buf + len, sizeof(buf) - len, "%s%s:%d", i ? " " : "", a->hosts[i].name,
-					a->hosts[i].slots);
-	return buf;
+	return remove_tree(dir);
 }
 
 /* The allocation of a job on a CSM system, with up to two more variables. */

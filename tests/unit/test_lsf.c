@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "alloc_text.h"
 #include "lsf/lists.h"
 #include "lsf/lsf.h"
 #include "size.h"
@@ -19,11 +20,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	char rm[64];
-
 	(void)state;
-	snprintf(rm, sizeof(rm), "rm -rf '%s'", dir);
-	return system(rm);
+	return remove_tree(dir);
 }
 
 /* "NAME=path": a file with that text, as a variable. Of static memory, used anew by the same name. */
@@ -36,19 +34,6 @@ static const char *file_var(const char *name, const char *file, const char *text
 	make_file(dir, file, text);
 	snprintf(var, sizeof(vars[0]), "%s=%s%s", name, dir, file);
 	return var;
-}
-
-/* "a:2 b:1": hosts and slots as one text. */
-static const char *text_of(const struct hvd_alloc *a)
-{
-	static char buf[512];
-	size_t len = 0;
-
-	buf[0] = '\0';
-	for (int i = 0; i < a->n_hosts; i++)
-		len += (size_t)snprintf(buf + len, sizeof(buf) - len, "%s%s:%d", i ? " " : "", a->hosts[i].name,
-					a->hosts[i].slots);
-	return buf;
 }
 
 static void check(char **env, const struct hvd_alloc_lsf_opts *opts, const char *want, const char *source)

@@ -74,4 +74,13 @@ static inline void make_file(const char *root, const char *path, const char *tex
 	assert_int_equal(fclose(f), 0);
 }
 
+/* What tests have made below it, and the folder. For a teardown. */
+static inline int remove_tree(const char *root)
+{
+	char rm[512];
+
+	snprintf(rm, sizeof(rm), "rm -rf '%s'", root);
+	return system(rm);
+}
+
 #endif
