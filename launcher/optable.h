@@ -16,6 +16,7 @@
 #define HVD_OPTABLE_H
 
 #include "err.h"
+#include "strv.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -158,6 +159,9 @@ struct hvd_opthit {
 
 /* The next option: 1. No more: 0, and scan->next is the first word of the command, or argc. An error: -1. */
 int hvd_optscan_next(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd_err *err);
+
+/* What srun gets of a word of letters of which some are not its own. Appended to *sv. */
+void hvd_opthit_letter(const struct hvd_opthit *hit, struct hvd_strv *sv);
 
 /* Store a value in `result`. `from` names the option or variable in messages. `value` NULL = without a value. */
 int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const char *value, struct hvd_err *err);

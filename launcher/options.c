@@ -104,17 +104,6 @@ static int apply(struct hvd_options *o, const struct hvd_optset *set, const stru
 	return 0;
 }
 
-/* What srun gets of a word of letters of which some are not its own. */
-static void add_letter(struct hvd_strv *sv, const struct hvd_opthit *hit)
-{
-	if (hit->value && hit->end - hit->first > 1) {
-		hvd_strv_add(sv, hit->spelled);
-		hvd_strv_add(sv, hit->value);
-	} else {
-		hvd_strv_addf(sv, "%s%s", hit->spelled, hit->value ? hit->value : "");
-	}
-}
-
 /*
  * An option that no table has is perhaps one of a plugin of srun. It is handed
  * on where it is clear which words belong to it. Where a word follows that
@@ -190,7 +179,7 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 		}
 		all_pass = (all_pass || hit.word_begins) && hit.opt->pass;
 		if (!(hit.word_begins && hit.word_ends) && hit.opt->pass)
-			add_letter(&letters, &hit);
+			hvd_opthit_letter(&hit, &letters);
 		if (!hit.word_ends)
 			continue;
 		if (all_pass)

@@ -382,3 +382,13 @@ int hvd_optscan_next(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hv
 		return hvd_err_set(err, HVD_E_USAGE, "option %s takes no value", hit->spelled);
 	return take_words(scan, hit, err) ? -1 : 1;
 }
+
+void hvd_opthit_letter(const struct hvd_opthit *hit, struct hvd_strv *sv)
+{
+	if (hit->value && hit->end - hit->first > 1) {
+		hvd_strv_add(sv, hit->spelled);
+		hvd_strv_add(sv, hit->value);
+	} else {
+		hvd_strv_addf(sv, "%s%s", hit->spelled, hit->value ? hit->value : "");
+	}
+}

@@ -42,6 +42,7 @@ struct hvd_launch {
 	/* … of an elastic job, which has one of these for each host (see add_host): */
 	int first_host; /* the index of the allocation's host among all that the job has ever had */
 	uint32_t job;   /* the Slurm job that it belongs to; 0 = the one that we are in */
+	bool another;   /* one was started before: files of output have their beginning */
 	/* Out. */
 	struct hvd_alloc alloc;      /* hosts and slots in use; empty when the backend gets its allocation itself */
 	struct hvd_lsf lsf;          /* inside an LSF job: what is known of them, as hvd_launch_hosts() found it */

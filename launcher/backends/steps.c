@@ -16,29 +16,14 @@
 static void forget_tasks(struct hvd_strv *env)
 {
 	static const char *const names[] = {
-		"SLURM_NTASKS",
-		"SLURM_NPROCS",
-		"SLURM_NTASKS_PER_NODE",
-		"SLURM_NTASKS_PER_GPU",
-		"SLURM_NTASKS_PER_CORE",
-		"SLURM_NTASKS_PER_SOCKET",
-		"SLURM_NTASKS_PER_TRES",
-		"SLURM_CPUS_PER_TASK",
-		"SLURM_GPUS_PER_TASK",
-		"SLURM_TRES_PER_TASK",
-		"SLURM_CPUS_PER_GPU",
-		"SLURM_DISTRIBUTION",
-		"SLURM_HOSTFILE",
-		"SLURM_NNODES",
-		"SLURM_JOB_NUM_NODES",
-		"SLURM_KILL_BAD_EXIT",
-		"SLURM_EXACT",
-		"SLURM_EXCLUSIVE",
-		"SLURM_CPU_BIND",
-		"SLURM_GPU_BIND",
-		"SLURM_HVD_STEP",
-		"SLURM_OVERCOMMIT",
-		"SLURM_WAIT",
+		"SLURM_NTASKS",          "SLURM_NPROCS",          "SLURM_NTASKS_PER_NODE",
+		"SLURM_NTASKS_PER_GPU",  "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_SOCKET",
+		"SLURM_NTASKS_PER_TRES", "SLURM_CPUS_PER_TASK",   "SLURM_GPUS_PER_TASK",
+		"SLURM_TRES_PER_TASK",   "SLURM_CPUS_PER_GPU",    "SLURM_DISTRIBUTION",
+		"SLURM_HOSTFILE",        "SLURM_NNODES",          "SLURM_JOB_NUM_NODES",
+		"SLURM_KILL_BAD_EXIT",   "SLURM_EXACT",           "SLURM_EXCLUSIVE",
+		"SLURM_CPU_BIND",        "SLURM_LABELIO",         "SLURM_GPU_BIND",
+		"SLURM_HVD_STEP",        "SLURM_OVERCOMMIT",      "SLURM_WAIT",
 		"SLURM_STEP_ID",
 	};
 
@@ -68,7 +53,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	(void)err;
 	forget_tasks(&proc->env);
 	hvd_strv_add(&proc->argv, "srun");
-	hvd_strv_add_all(&proc->argv, launch->options->srun_args.v);
+	hvd_options_unlabelled(launch->options, &proc->argv); /* the shim labels its ranks' lines */
 	if (launch->job)
 		hvd_strv_addf(&proc->argv, "--jobid=%u", launch->job);
 	hvd_strv_addf(&proc->argv, "--nodelist=%s", host->name);
@@ -79,6 +64,8 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_strv_add(&proc->argv, "--kill-on-bad-exit=0");
 	hvd_strv_add(&proc->argv, "--input=none");
 	hvd_strv_add(&proc->argv, "--mpi=none");
+	if (launch->another)
+		hvd_strv_add(&proc->argv, "--open-mode=append");
 	/* Steps come and go here; what srun has to say of that would only alarm. Its errors are shown. */
 	if (!loudness_given(launch->options))
 		hvd_strv_add(&proc->argv, "--quiet");

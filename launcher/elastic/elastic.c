@@ -296,7 +296,7 @@ static void on_cut_short(uint32_t host, void *arg)
 {
 	struct job *job = arg;
 
-	hvd_error(job->log, "%s: not all that its ranks wrote last could be passed on in time by %s",
+	hvd_error(job->log, "%s: %s did not end in time; what its ranks wrote last may be missing",
 		  hvd_machine_host(job->machine, host), job->backend->name);
 	if (job->result->status == 0)
 		job->result->status = 1;

@@ -2,8 +2,8 @@
 /*
  * shims.c - a launch of one host for each of them (procs.h). One that has ended is put away from the event loop.
  *
- * What runs a shim is killed when it does not end in time. Once the shim itself has ended, though, there is only output
- * left to be passed on, and that has more time: as long as the reader takes, and a minute for what lies between.
+ * What runs a shim is killed when it does not end in time. Where only output is left to be passed on, that is as long
+ * as the reader takes, and a minute for what lies between.
  */
 #include "shims.h"
 
@@ -20,6 +20,8 @@
 /* The same at the end of the job; and how often it is looked whether there is still output on its way. */
 #define END_SECONDS 10
 #define DRAIN_TIMES 6
+/* … and whether shims that were told to end have heard of it. */
+#define SILENT_TIMES 3
 
 struct shim {
 	struct hvd_shims *owner;
@@ -30,7 +32,8 @@ struct shim {
 	struct event *patience;
 	bool wanted, asked, over; /* asked: by SIGTERM, or need not be */
 	bool left;                /* the shim has ended */
-	int drained;              /* so many times since then, nobody had to wait for our own reader */
+	bool cut;
+	int drained; /* so many times, nobody had to wait for our own reader */
 };
 
 struct hvd_shims {
@@ -43,6 +46,7 @@ struct hvd_shims {
 	struct shim *first;
 	struct event *sweep;
 	unsigned running;
+	bool any; /* … has ever been started */
 	bool ending, at_once;
 };
 
@@ -108,16 +112,16 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (s->over)
 		return;
-	if (s->left && !s->owner->at_once) {
+	if ((s->left || s->owner->ending) && !s->owner->at_once && !s->cut) {
 		s->drained =
 			hvd_relay_has_room(STDOUT_FILENO) && hvd_relay_has_room(STDERR_FILENO) ? s->drained + 1 : 0;
-		if (s->drained < DRAIN_TIMES) {
+		if (s->drained < (s->left ? DRAIN_TIMES : SILENT_TIMES)) {
 			tv.tv_sec = END_SECONDS;
 			evtimer_add(s->patience, &tv);
 			return;
 		}
-		if (s->drained == DRAIN_TIMES)
-			s->owner->ops->cut_short(s->host, s->owner->arg);
+		s->cut = true;
+		s->owner->ops->cut_short(s->host, s->owner->arg);
 	}
 	hvd_procs_signal(s->procs, s->asked ? SIGKILL : SIGTERM);
 	s->asked = true;
@@ -137,6 +141,7 @@ int hvd_shims_start(struct hvd_shims *shims, uint32_t host, const char *name, in
 	s->launch.n_procs = 0;
 	s->launch.first_host = (int)host;
 	s->launch.job = job;
+	s->launch.another = shims->any;
 	memset(&s->launch.alloc, 0, sizeof(s->launch.alloc));
 	memset(&s->launch.lsf, 0, sizeof(s->launch.lsf));
 	s->patience = evtimer_new(shims->base, on_patience, s);
@@ -149,6 +154,7 @@ int hvd_shims_start(struct hvd_shims *shims, uint32_t host, const char *name, in
 				s->next = shims->first;
 				shims->first = s;
 				shims->running++;
+				shims->any = true;
 				return 0;
 			}
 		}

@@ -14,7 +14,7 @@ struct hvd_shims;
 struct hvd_shims_ops {
 	/* The process of this host, which was still wanted, has ended; `why` says what that means. */
 	void (*lost)(uint32_t host, const struct hvd_err *why, void *arg);
-	/* The process of this host was ended before it had passed on all that its ranks wrote. */
+	/* The process of this host is killed, perhaps before it has passed on all that its ranks wrote. */
 	void (*cut_short)(uint32_t host, void *arg);
 	void (*none_left)(void *arg); /* the last process has ended */
 };

@@ -45,6 +45,28 @@ static void test_end_of_options(void **state)
 	refused("hvdrun -n 4 --", "no command", "");
 }
 
+static void test_without_labels(void **state)
+{
+	static const char *const lines[][2] = {
+		{"hvdrun --label -N 2 --comment --label a", "-N 2 --comment --label"},
+		{"hvdrun -luN2 --lab -l -wl --odd=1 a", "-u -N2 -wl --odd=1"},
+		{"hvdrun -Ol -n 3 a -l", "-O -n 3"},
+	};
+	struct hvd_options o;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct hvd_strv args = {0};
+
+		ok(&o, lines[i][0]);
+		assert_true(o.label);
+		hvd_options_unlabelled(&o, &args);
+		assert_words(&args, lines[i][1]);
+		hvd_strv_free(&args);
+		hvd_options_free(&o);
+	}
+}
+
 static void test_abbreviations(void **state)
 {
 	struct hvd_options o;
@@ -365,6 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_arity),
 		cmocka_unit_test(test_end_of_options),
+		cmocka_unit_test(test_without_labels),
 		cmocka_unit_test(test_abbreviations),
 		cmocka_unit_test(test_srun_fields),
 		cmocka_unit_test(test_processes),
