@@ -31,19 +31,6 @@ static void forget_tasks(struct hvd_strv *env)
 		hvd_env_unset(env, names[i]);
 }
 
-/* Has the user decided how much srun says? */
-static bool loudness_given(const struct hvd_options *o)
-{
-	for (size_t i = 0; i < o->srun_args.n; i++) {
-		const char *arg = o->srun_args.v[i];
-
-		if (strncmp(arg, "-v", 2) == 0 || strncmp(arg, "--verb", 6) == 0 || strncmp(arg, "-Q", 2) == 0 ||
-		    strncmp(arg, "--qui", 5) == 0)
-			return true;
-	}
-	return false;
-}
-
 static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[0];
@@ -67,7 +54,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	if (launch->another)
 		hvd_strv_add(&proc->argv, "--open-mode=append");
 	/* Steps come and go here; what srun has to say of that would only alarm. Its errors are shown. */
-	if (!loudness_given(launch->options))
+	if (!hvd_options_given(launch->options, "verbose") && !hvd_options_given(launch->options, "quiet"))
 		hvd_strv_add(&proc->argv, "--quiet");
 	hvd_launch_add_shim(launch, proc);
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);
