@@ -51,16 +51,16 @@ sizes() {
     [[ $seen == "$*" ]] || { echo "sizes were $seen, not $*" && return 1; }
 }
 
-# every_batch_once EPOCHS: rank 0 has been through all batches in order; one that was under way when a rank failed
-# may be there twice.
+# every_batch_once [EPOCHS]: rank 0 has been through all batches in order, up to the last of so many epochs; one that was
+# under way when a rank failed may be there twice.
 every_batch_once() {
-    awk -v epochs="$1" '
+    awk -v epochs="${1-}" '
         /^epoch/ && $8 == 0 {
             at = $2 * 10 + $4
             if (at != next_at && at != next_at - 1) { print "after " next_at - 1 ": " $0; bad = 1 }
             next_at = at + 1
         }
-        END { if (next_at != epochs * 10) { print "ended at " next_at; bad = 1 } exit bad }' "$LOG"
+        END { if (epochs && next_at != epochs * 10) { print "ended at " next_at; bad = 1 } exit bad }' "$LOG"
 }
 
 # survived N NEW: nobody was ended when a rank was killed by event N; the job goes on with what was there and NEW processes.

@@ -12,7 +12,8 @@ there.
 usage: elastic.py LOG [--epochs N] [--batches N] [--pause SECONDS] [--at E:B:RANK:COMMAND]... [--quit FILE]
 
 --at   before this batch, that rank (by its number then; "any": rank 0 does it once) runs this shell command, in which
-       $PID is its own process. Once for each job: LOG.N is left behind as a mark.
+       $PID is its own process. Once for each job: LOG.N is left behind as a mark. Where E is N*, in any epoch with N
+       ranks, when the commands before this one have been run.
 --quit the training ends after the batch in which a rank has seen this file.
 """
 import argparse
@@ -81,7 +82,11 @@ def main():
         for i, entry in enumerate(args.at):
             e, b, rank, command = entry.split(":", 3)
             mine = hvd.rank() == (0 if rank == "any" else int(rank))
-            if mine and (int(e), int(b)) == (epoch, batch) and once("%s.%d" % (args.log, i)):
+            if e.endswith("*"):
+                now = hvd.size() == int(e[:-1]) and (i == 0 or os.path.exists("%s.%d" % (args.log, i - 1)))
+            else:
+                now = int(e) == epoch
+            if mine and now and int(b) == batch and once("%s.%d" % (args.log, i)):
                 log("event %d time %.3f" % (i, time.time()))
                 subprocess.run(command, shell=True, env=dict(os.environ, PID=str(os.getpid())))
 
