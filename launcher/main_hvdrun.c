@@ -100,18 +100,20 @@ static void driver_opts(const struct hvd_options *o, const struct hvd_backend *b
 }
 
 /* Where the site lets srun listen only in a range of ports, the driver keeps to it as well. */
-static int port_range(struct hvd_driver_opts *opts, struct hvd_err *err)
+static int ask_site(struct hvd_launch *launch, struct hvd_driver_opts *opts, struct hvd_err *err)
 {
 	struct hvd_slurm *slurm = hvd_slurm_new();
-	int lo = 0, hi = 0, rc = 0;
+	struct hvd_slurm_site site = {.binds = true};
+	int rc = 0;
 
 	if (hvd_slurm_built_in())
-		rc = hvd_slurm_port_range(slurm, &lo, &hi, err);
+		rc = hvd_slurm_site_get(slurm, &site, err);
 	if (rc != 0)
 		hvd_err_hint(err, "does 'scontrol show config' work here? --launcher=fork uses this machine only");
 	hvd_slurm_free(slurm);
-	opts->port_lo = (in_port_t)lo;
-	opts->port_hi = (in_port_t)hi;
+	opts->port_lo = (in_port_t)site.port_lo;
+	opts->port_hi = (in_port_t)site.port_hi;
+	launch->unbound = !site.binds;
 	return rc;
 }
 
@@ -197,12 +199,12 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 		if (o->dry_run)
 			rc = hvd_report_dry_run(&launch, backend, &opts, o->json);
 		else if (elastic)
-			rc = (backend != &hvd_backend_steps || port_range(&opts, &err) == 0) &&
+			rc = (backend != &hvd_backend_steps || ask_site(&launch, &opts, &err) == 0) &&
 					     hvd_elastic_run(&launch, backend, &opts, &result, &err) == 0
 				     ? result.status
 				     : -1;
 		else if ((backend->starts_hosts || (backend->keeps_meeting && !hvd_alloc_in_slurm(environ)) ||
-			  port_range(&opts, &err) == 0) &&
+			  ask_site(&launch, &opts, &err) == 0) &&
 			 hvd_run(&launch, backend, &opts, &result, &err) == 0)
 			rc = result.status;
 	}

@@ -144,19 +144,20 @@ static int slurm_failed(struct hvd_err *err, int code, const char *what)
 	return hvd_err_set(err, unknown ? HVD_E_NOENT : HVD_E_SYS, "%s: %s", what, slurm_strerror(code));
 }
 
-int hvd_slurm_port_range(struct hvd_slurm *s, int *lo, int *hi, struct hvd_err *err)
+int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct hvd_err *err)
 {
 	slurm_conf_t *conf = NULL;
 
-	*lo = *hi = 0;
+	*site = (struct hvd_slurm_site){0};
 	if (ready(s, err) < 0)
 		return -1;
 	if (slurm_load_ctl_conf((time_t)0, &conf) != SLURM_SUCCESS)
 		return slurm_failed(err, errno, "cannot ask Slurm for its configuration");
 	if (conf->srun_port_range && conf->srun_port_range[0]) {
-		*lo = conf->srun_port_range[0];
-		*hi = conf->srun_port_range[1];
+		site->port_lo = conf->srun_port_range[0];
+		site->port_hi = conf->srun_port_range[1];
 	}
+	site->binds = conf->task_plugin && conf->task_plugin[0] && strcmp(conf->task_plugin, "task/none") != 0;
 	free_conf(conf);
 	return 0;
 }

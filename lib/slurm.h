@@ -37,8 +37,14 @@ struct hvd_slurm *hvd_slurm_new(void);
 /* Frees libslurm's state too. NULL is fine. */
 void hvd_slurm_free(struct hvd_slurm *s);
 
-/* SrunPortRange of slurm.conf. Both 0 when the site sets none. */
-int hvd_slurm_port_range(struct hvd_slurm *s, int *lo, int *hi, struct hvd_err *err);
+/* What slurm.conf says. */
+struct hvd_slurm_site {
+	int port_lo, port_hi; /* SrunPortRange; both 0 when there is none */
+	bool binds;           /* TaskPlugin is not task/none, with which srun remarks on every --cpu-bind */
+};
+
+/* After an error *site is zeroed. */
+int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct hvd_err *err);
 
 /* Where the tasks of a step are. Node i is hosts.v[i]; its tasks[i] tasks have the global ids
  * (SLURM_PROCID) tids[i][0 …], in the order of SLURM_LOCALID. */

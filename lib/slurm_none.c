@@ -95,10 +95,10 @@ void hvd_slurm_free(struct hvd_slurm *s)
 	free(s);
 }
 
-int hvd_slurm_port_range(struct hvd_slurm *s, int *lo, int *hi, struct hvd_err *err)
+int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct hvd_err *err)
 {
 	(void)s;
-	*lo = *hi = 0;
+	*site = (struct hvd_slurm_site){0};
 	return built_without(err);
 }
 

@@ -43,6 +43,7 @@ struct hvd_launch {
 	int first_host; /* the index of the allocation's host among all that the job has ever had */
 	uint32_t job;   /* the Slurm job that it belongs to; 0 = the one that we are in */
 	bool another;   /* one was started before: files of output have their beginning */
+	bool unbound;   /* Slurm does not bind tasks here */
 	/* Out. */
 	struct hvd_alloc alloc;      /* hosts and slots in use; empty when the backend gets its allocation itself */
 	struct hvd_lsf lsf;          /* inside an LSF job: what is known of them, as hvd_launch_hosts() found it */

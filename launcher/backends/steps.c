@@ -47,7 +47,8 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_strv_add(&proc->argv, "--nodes=1");
 	hvd_strv_add(&proc->argv, "--ntasks=1");
 	hvd_strv_add(&proc->argv, "--overlap");
-	hvd_strv_add(&proc->argv, "--cpu-bind=none");
+	if (!launch->unbound)
+		hvd_strv_add(&proc->argv, "--cpu-bind=none");
 	hvd_strv_add(&proc->argv, "--kill-on-bad-exit=0");
 	hvd_strv_add(&proc->argv, "--input=none");
 	hvd_strv_add(&proc->argv, "--mpi=none");

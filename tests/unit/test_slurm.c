@@ -195,7 +195,7 @@ static void a_missing_configuration_is_an_error(void **state)
 	struct hvd_slurm_step step;
 	struct hvd_slurm_job job;
 	struct hvd_err err;
-	int lo = 1, hi = 1;
+	struct hvd_slurm_site site = {1, 1, true};
 
 	(void)state;
 	setenv("SLURM_CONF", "/nonexistent/slurm.conf", 1);
@@ -208,19 +208,20 @@ static void a_missing_configuration_is_an_error(void **state)
 		assert_int_equal(write(fd, "Nonsense=1\n", 11), 11);
 		close(fd);
 		setenv("SLURM_CONF", path, 1);
-		assert_int_equal(hvd_slurm_port_range(s, &lo, &hi, &err), -1);
+		assert_int_equal(hvd_slurm_site_get(s, &site, &err), -1);
 		assert_int_equal(err.code, HVD_E_SYS);
 		assert_non_null(strstr(err.msg, "Slurm's configuration cannot be read"));
 		unlink(path);
 	} else {
-		assert_int_equal(hvd_slurm_port_range(s, &lo, &hi, &err), -1);
+		assert_int_equal(hvd_slurm_site_get(s, &site, &err), -1);
 		assert_int_equal(err.code, HVD_E_NOENT);
 		assert_int_equal(hvd_slurm_step_get(s, 1, 0, &step, &err), -1);
 		assert_int_equal(hvd_slurm_step_signal(s, 1, 0, 9, &err), -1);
 		assert_int_equal(hvd_slurm_job_get(s, 1, &job, &err), -1);
 	}
-	assert_int_equal(lo, 0);
-	assert_int_equal(hi, 0);
+	assert_int_equal(site.port_lo, 0);
+	assert_int_equal(site.port_hi, 0);
+	assert_false(site.binds);
 	hvd_slurm_free(s);
 	hvd_slurm_free(NULL);
 	memset(&step, 0, sizeof(step));
