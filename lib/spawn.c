@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-/* Everything the child needs, worked out before the fork. */
+/* Everything the child needs, worked out before it is there. */
 struct prepared {
 	const struct hvd_spawn *sp;
 	char **paths; /* candidates for execve, NULL-terminated */
@@ -180,6 +180,25 @@ static int cannot_run(const struct hvd_spawn *sp, int error, struct hvd_err *err
 	return -1;
 }
 
+/*
+ * The child shares our memory until the exec, and this thread waits for that: nothing is copied, however large we are.
+ * become() changes nothing there but `pr` and errno; descriptors, signal dispositions, limits and the directory are the
+ * child's own. It needs a frame of its own, which the child does not leave.
+ */
+static __attribute__((noinline)) pid_t start(struct prepared *pr)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		int error = become(pr);
+
+		if (write(pr->report_fd, &error, sizeof(error)) != sizeof(error))
+			_exit(126);
+		_exit(127);
+	}
+	return pid;
+}
+
 pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err)
 {
 	struct prepared pr = {.sp = sp, .envp = sp->envp ? sp->envp : environ, .parent = getpid()};
@@ -198,13 +217,7 @@ pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err)
 	/* No handler of this process may run in the child before the dispositions are reset. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &old);
-	pid = fork();
-	if (pid == 0) {
-		error = become(&pr);
-		if (write(pr.report_fd, &error, sizeof(error)) != sizeof(error))
-			_exit(126);
-		_exit(127);
-	}
+	pid = start(&pr);
 	error = errno;
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	close(report[1]);
