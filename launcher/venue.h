@@ -9,8 +9,8 @@
 #define HVD_VENUE_H
 
 #include "conn.h"
-#include "meeting.h"
 #include "planner.h"
+#include "rendezvous/meeting.h"
 #include "roster.h"
 
 struct hvd_venue {

@@ -2,7 +2,7 @@
 #include "probe.h"
 
 #include "conn.h"
-#include "meeting.h"
+#include "rendezvous/meeting.h"
 #include "responder.h"
 #include "xalloc.h"
 

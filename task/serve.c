@@ -3,9 +3,9 @@
 
 #include "agent.h"
 #include "link.h"
-#include "meeting.h"
 #include "network.h"
 #include "nofile.h"
+#include "rendezvous/meeting.h"
 #include "self.h"
 #include "spawn.h"
 #include "xalloc.h"

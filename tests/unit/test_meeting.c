@@ -2,8 +2,8 @@
 /* A host's own description, listening sockets, and the rendezvous of a launch over real sockets. */
 #include "deadline.h"
 #include "listen.h"
-#include "meeting.h"
 #include "node.h"
+#include "rendezvous/meeting.h"
 
 #include "unit.h"
 

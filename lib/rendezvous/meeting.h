@@ -2,7 +2,7 @@
 /*
  * meeting.h - the rendezvous of one launch, wherever it runs.
  *
- * A rendezvous server (rendezvous/server.h) set up for a launch: it listens on
+ * A rendezvous server (server.h) set up for a launch: it listens on
  * every address of this host until the plan has chosen some, admits the hosts
  * of the allocation only, and proves to the probe that it is the right one.
  * Runs in the driver, or on the first node in a process of its own.

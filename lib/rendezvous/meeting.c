@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "meeting.h"
 
-#include "rendezvous/server.h"
+#include "server.h"
 #include "xalloc.h"
 
 #include <stdlib.h>
