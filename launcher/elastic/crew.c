@@ -3,13 +3,10 @@
  * crew.c - a host is expected from the start of its shim, has a client from its registration on, and is here when it
  * has been let in. It is forgotten when its connection or its time ends, or when it is told to go.
  */
-#include "crew.h"
+#include "crew_internal.h"
 
 #include "admission.h"
-#include "launcher/clients.h"
-#include "launcher/venue.h"
 #include "rendezvous/server.h"
-#include "self.h"
 #include "xalloc.h"
 
 #include <limits.h>
@@ -18,38 +15,6 @@
 #include <string.h>
 
 #define PROBE_MS 2000
-
-struct place {
-	char *name;
-	struct hvd_client *client; /* NULL until it registers */
-	bool expected, here;
-	hvd_time deadline; /* to be here */
-};
-
-struct hvd_crew {
-	struct event_base *base;
-	const struct hvd_driver_opts *opts;
-	struct hvd_session *session;
-	const struct hvd_crew_ops *ops;
-	void *arg;
-	const struct hvd_log *log;
-
-	struct hvd_self self;
-	struct hvd_clients *clients;
-	struct event *timer;
-	struct hvd_roster roster;
-	struct hvd_venue venue;
-	struct hvd_plan plan;     /* its layout: that of ranks to be started */
-	struct hvd_layout layout; /* of this generation */
-	struct place *places;     /* as many as the roster has */
-	enum {
-		GATHERING,
-		PROBING,
-		OPEN,
-		OVER
-	} stage;
-	bool ended; /* hvd_crew_end() */
-};
 
 static void look_at_first(struct hvd_crew *crew);
 
@@ -80,7 +45,7 @@ static void dismiss(struct hvd_client *cl)
 
 static void drop(struct hvd_crew *crew, uint32_t host)
 {
-	struct place *p = &crew->places[host];
+	struct hvd_crew_place *p = &crew->places[host];
 	struct hvd_client *cl = p->client;
 
 	p->expected = p->here = false;
@@ -108,8 +73,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	for (uint32_t h = 0; h < crew->roster.n && crew->stage != OVER; h++) {
-		struct place *p = &crew->places[h];
+	for (uint32_t h = 0; h < crew->roster.n && crew->stage != HVD_CREW_OVER; h++) {
+		struct hvd_crew_place *p = &crew->places[h];
 
 		if (!p->expected || p->here || p->deadline > now)
 			continue;
@@ -127,9 +92,9 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 static void fail(struct hvd_crew *crew, const struct hvd_err *why)
 {
-	if (crew->stage == OVER)
+	if (crew->stage == HVD_CREW_OVER)
 		return;
-	crew->stage = OVER;
+	crew->stage = HVD_CREW_OVER;
 	event_del(crew->timer);
 	crew->ops->failed(why, crew->arg);
 }
@@ -138,7 +103,7 @@ static void fail(struct hvd_crew *crew, const struct hvd_err *why)
 
 static void let_in(struct hvd_crew *crew, uint32_t host)
 {
-	struct place *p = &crew->places[host];
+	struct hvd_crew_place *p = &crew->places[host];
 
 	p->here = true;
 	crew->roster.seats[host].stage = HVD_STAGE_PLANNED;
@@ -187,7 +152,7 @@ static void open_job(struct hvd_crew *crew)
 		fail(crew, &why);
 		return;
 	}
-	crew->stage = OPEN;
+	crew->stage = HVD_CREW_OPEN;
 	for (int k = 0; k < crew->plan.networks.n; k++)
 		for (uint32_t h = 0; h < crew->roster.n; h++)
 			if (crew->places[h].client)
@@ -208,7 +173,7 @@ static void look_at_first(struct hvd_crew *crew)
 	uint32_t missing = 0, registered = 0, probing = 0, reported = 0;
 	struct hvd_err why = {0};
 
-	if (crew->stage != GATHERING && crew->stage != PROBING)
+	if (crew->stage != HVD_CREW_GATHERING && crew->stage != HVD_CREW_PROBING)
 		return;
 	for (uint32_t h = 0; h < crew->roster.n; h++) {
 		missing += crew->places[h].expected && !crew->places[h].client;
@@ -216,11 +181,11 @@ static void look_at_first(struct hvd_crew *crew)
 		probing += crew->roster.seats[h].stage == HVD_STAGE_PROBING;
 		reported += crew->roster.seats[h].stage == HVD_STAGE_REPORTED;
 	}
-	if (crew->stage == PROBING) {
+	if (crew->stage == HVD_CREW_PROBING) {
 		if (probing == 0 && reported > 0)
 			open_job(crew);
 		else if (probing == 0)
-			crew->stage = GATHERING; /* all of them went */
+			crew->stage = HVD_CREW_GATHERING; /* all of them went */
 		return;
 	}
 	if (missing || !registered)
@@ -230,7 +195,7 @@ static void look_at_first(struct hvd_crew *crew)
 		return;
 	}
 	hvd_venue_admit(&crew->venue, &crew->roster);
-	crew->stage = PROBING;
+	crew->stage = HVD_CREW_PROBING;
 	for (uint32_t h = 0; h < crew->roster.n; h++)
 		if (crew->roster.seats[h].stage == HVD_STAGE_REGISTERED)
 			order_probe(crew, h);
@@ -266,7 +231,7 @@ static void on_register(struct hvd_crew *crew, struct hvd_client *cl, const json
 		lose(crew, cl->host, &why, true);
 		return;
 	}
-	if (crew->stage == OPEN) {
+	if (crew->stage == HVD_CREW_OPEN) {
 		hvd_venue_admit(&crew->venue, &crew->roster);
 		order_probe(crew, cl->host);
 	}
@@ -280,7 +245,7 @@ static void on_report(struct hvd_crew *crew, struct hvd_client *cl, const json_t
 	if (hvd_roster_report(&crew->roster, cl->host, msg, &why) != 0) {
 		hvd_err_host(&why, crew->places[cl->host].name);
 		lose(crew, cl->host, &why, true);
-	} else if (crew->stage == OPEN) {
+	} else if (crew->stage == HVD_CREW_OPEN) {
 		let_in_late(crew, cl->host);
 	} else {
 		look_at_first(crew);
@@ -333,7 +298,7 @@ static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 	struct hvd_crew *crew = arg;
 	const char *type;
 
-	if (crew->stage == OVER || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+	if (crew->stage == HVD_CREW_OVER || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
 	if (strcmp(type, "register") == 0)
 		on_register(crew, cl, msg);
@@ -362,7 +327,7 @@ static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 			crew->places[host].client = NULL;
 		crew->ops->left(host, crew->arg);
 	}
-	if (cl->role != HVD_ROLE_AGENT || crew->stage == OVER)
+	if (cl->role != HVD_ROLE_AGENT || crew->stage == HVD_CREW_OVER)
 		return;
 	hvd_err_set(&lost, HVD_E_NET, "the connection to its shim was lost%s%s", why->code ? ": " : "",
 		    why->code ? why->msg : "");
@@ -415,98 +380,6 @@ void hvd_crew_forget(struct hvd_crew *crew, uint32_t host)
 bool hvd_crew_is_here(const struct hvd_crew *crew, uint32_t host)
 {
 	return host < crew->roster.n && crew->places[host].here;
-}
-
-static void take_layout(struct hvd_layout *to, struct hvd_layout *from)
-{
-	hvd_layout_clear(to);
-	*to = *from;
-	memset(from, 0, sizeof(*from));
-}
-
-void hvd_crew_prepare(struct hvd_crew *crew, struct hvd_layout *layout)
-{
-	take_layout(&crew->plan.layout, layout);
-	hvd_rv_clear_scope(hvd_meeting_server(crew->venue.meeting), "global"); /* of some that were given up */
-}
-
-void hvd_crew_generation(struct hvd_crew *crew, struct hvd_layout *layout, bool prepared)
-{
-	struct hvd_rv *rv = hvd_meeting_server(crew->venue.meeting);
-
-	take_layout(&crew->layout, layout);
-	if (prepared)
-		hvd_rv_clear_but(rv, "global");
-	else
-		hvd_rv_clear(rv);
-	hvd_venue_size(&crew->venue, &crew->layout);
-}
-
-const struct hvd_layout *hvd_crew_layout(const struct hvd_crew *crew)
-{
-	return &crew->layout;
-}
-
-void hvd_crew_start(struct hvd_crew *crew, uint32_t worker, int rank, int slots)
-{
-	const struct hvd_place *place = &crew->plan.layout.places[rank];
-	struct place *p = &crew->places[place->host];
-
-	if (!p->here)
-		return; /* its end is on its way to whoever asks */
-	hvd_conn_send(p->client->conn,
-		      json_pack("{s:s, s:I, s:i, s:i, s:o}", "t", "start", "id", (json_int_t)worker, "slot",
-				place->local_rank, "slots", slots > place->local_rank ? slots : place->local_rank + 1,
-				"env", hvd_plan_env(&crew->plan, &crew->roster, (uint32_t)rank, &crew->opts->env)));
-}
-
-void hvd_crew_stop(struct hvd_crew *crew, uint32_t host, uint32_t worker, bool at_once)
-{
-	if (host < crew->roster.n && crew->places[host].here)
-		hvd_conn_send(crew->places[host].client->conn,
-			      json_pack("{s:s, s:I, s:b}", "t", "stop", "id", (json_int_t)worker, "now", at_once));
-}
-
-void hvd_crew_notify(struct hvd_crew *crew, uint32_t host, uint32_t worker, const char *to, int64_t when)
-{
-	if (host < crew->roster.n && crew->places[host].here)
-		hvd_conn_send(crew->places[host].client->conn,
-			      json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "id", (json_int_t)worker, "to", to,
-					"time", (json_int_t)when));
-}
-
-int hvd_crew_cut(struct hvd_crew *crew, const struct hvd_pairs *pairs)
-{
-	int told = 0;
-
-	for (uint32_t h = 0; h < crew->roster.n; h++) {
-		json_t *at = crew->places[h].here ? hvd_pairs_at(pairs, &crew->roster.nodes[h]) : NULL;
-
-		if (!at)
-			continue;
-		hvd_conn_send(crew->places[h].client->conn, json_pack("{s:s, s:o}", "t", "cut", "at", at));
-		told++;
-	}
-	return told;
-}
-
-void hvd_crew_end(struct hvd_crew *crew)
-{
-	hvd_clients_tell(crew->clients, "end");
-	crew->ended = true;
-	event_del(crew->timer);
-	for (uint32_t h = 0; h < crew->roster.n; h++) {
-		crew->places[h].expected = crew->places[h].here = false;
-		if (crew->places[h].client)
-			crew->places[h].client->role = HVD_ROLE_FORMER;
-	}
-}
-
-void hvd_crew_signal(struct hvd_crew *crew, int sig)
-{
-	for (uint32_t h = 0; h < crew->roster.n; h++)
-		if (crew->places[h].here)
-			hvd_conn_send(crew->places[h].client->conn, json_pack("{s:s, s:i}", "t", "signal", "sig", sig));
 }
 
 void hvd_crew_boot(const struct hvd_crew *crew, struct hvd_boot *boot)
