@@ -75,9 +75,7 @@ void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc)
 	hvd_strv_add_all(&proc->argv, launch->command);
 }
 
-static void add_host(struct hvd_launch *launch, int index, int first_rank,
-		     void (*reach)(const struct hvd_launch *launch, const char *host, char *const *shim,
-				   struct hvd_strv *argv))
+static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_reach_fn *reach)
 {
 	const struct hvd_options *o = launch->options;
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
@@ -108,13 +106,20 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank,
 	hvd_strv_free(&shim);
 }
 
-void hvd_launch_add_hosts(struct hvd_launch *launch, void (*reach)(const struct hvd_launch *launch, const char *host,
-								   char *const *shim, struct hvd_strv *argv))
+void hvd_launch_add_hosts(struct hvd_launch *launch, hvd_reach_fn *reach)
 {
 	for (int i = 0, rank = 0; i < launch->alloc.n_hosts; i++) {
 		add_host(launch, i, rank, reach);
 		rank += launch->alloc.hosts[i].slots;
 	}
+}
+
+int hvd_backend_add_host(const struct hvd_backend *backend, struct hvd_launch *launch, struct hvd_err *err)
+{
+	if (backend->add_host)
+		return backend->add_host(launch, err);
+	hvd_launch_add_hosts(launch, backend->reach);
+	return 0;
 }
 
 bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)

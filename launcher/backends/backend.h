@@ -54,6 +54,9 @@ struct hvd_launch {
 	bool framed; /* the one process is srun --label, and the shims' output is framed (frame.h) */
 };
 
+/* From the words of a shim to those of the command that runs it on another host; they are appended to `argv`. */
+typedef void hvd_reach_fn(const struct hvd_launch *launch, const char *host, char *const *shim, struct hvd_strv *argv);
+
 struct hvd_backend {
 	const char *name;
 	bool starts_hosts;  /* one shim per host, which starts the ranks; else one per rank */
@@ -73,9 +76,12 @@ struct hvd_backend {
 	bool (*suits)(const struct hvd_launch *launch);
 	/* Fill the out part. */
 	int (*prepare)(struct hvd_launch *launch, struct hvd_err *err);
-	/* Elastic jobs: instead of prepare, append the process that runs the shim of the allocation's one host. */
+	/* Where each host has a process of its own. NULL: it has none, or only this machine is reached. */
+	hvd_reach_fn *reach;
+	/* Elastic jobs: instead of prepare, append the process that runs the shim of the allocation's one host. NULL:
+	 * as hvd_launch_add_hosts() does. */
 	int (*add_host)(struct hvd_launch *launch, struct hvd_err *err);
-	/* The backend for elastic jobs, which has an add_host. NULL: there is none. */
+	/* The backend for elastic jobs, which has an add_host or a reach. NULL: there is none. */
 	const struct hvd_backend *elastic;
 	/* Where it starts hosts: a process ended (status as from waitpid(2)) before the host's ranks did; `came`: the
 	 * host had registered. What does that mean? NULL: nothing more than it says. */
@@ -104,8 +110,10 @@ void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
 
 /* For each host of the allocation a process that runs its shim, with ranks in slot order: on this machine the shim
  * itself, on others what `reach` makes of the shim's words. */
-void hvd_launch_add_hosts(struct hvd_launch *launch, void (*reach)(const struct hvd_launch *launch, const char *host,
-								   char *const *shim, struct hvd_strv *argv));
+void hvd_launch_add_hosts(struct hvd_launch *launch, hvd_reach_fn *reach);
+
+/* What add_host says of an elastic job's backend, done: the allocation of `launch` is that one host. */
+int hvd_backend_add_host(const struct hvd_backend *backend, struct hvd_launch *launch, struct hvd_err *err);
 
 /* The number of ranks that this launch is asked for on the command line or in a file; 0 = all that there is room for.
  */

@@ -35,16 +35,9 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	}
 }
 
-static int add_host(struct hvd_launch *launch, struct hvd_err *err)
-{
-	(void)err;
-	hvd_launch_add_hosts(launch, reach);
-	return 0;
-}
-
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
-	return hvd_lsf_prepare(launch, "blaunch", reach, err);
+	return hvd_lsf_prepare(launch, &hvd_backend_blaunch, err);
 }
 
 static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
@@ -61,7 +54,7 @@ const struct hvd_backend hvd_backend_blaunch = {
 	.fan_out = 64,
 	.suits = suits,
 	.prepare = prepare,
-	.add_host = add_host,
+	.reach = reach,
 	.elastic = &hvd_backend_blaunch,
 	.explain = explain,
 };

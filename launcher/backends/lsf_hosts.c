@@ -23,11 +23,10 @@ static int missing(const struct hvd_launch *launch, const char *program, const c
 			    "hosts let you in");
 }
 
-int hvd_lsf_prepare(struct hvd_launch *launch, const char *program,
-		    void (*reach)(const struct hvd_launch *launch, const char *host, char *const *shim,
-				  struct hvd_strv *argv),
-		    struct hvd_err *err)
+int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
 {
+	const char *program = backend->name;
+
 	if (hvd_launch_without_srun(launch, err) != 0)
 		return -1;
 	if (!hvd_alloc_in_lsf(launch->envp)) {
@@ -42,7 +41,7 @@ int hvd_lsf_prepare(struct hvd_launch *launch, const char *program,
 	for (int i = 0; i < launch->alloc.n_hosts; i++)
 		if (!hvd_launch_is_local(launch->alloc.hosts[i].name) && !hvd_launch_installed(launch, program))
 			return missing(launch, program, launch->alloc.hosts[i].name, err);
-	hvd_launch_add_hosts(launch, reach);
+	hvd_launch_add_hosts(launch, backend->reach);
 	return 0;
 }
 

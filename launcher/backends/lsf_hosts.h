@@ -7,11 +7,9 @@
 
 #include "backend.h"
 
-/* The job's hosts, or those that the user listed, each with a process; `program` must be there to reach others. */
-int hvd_lsf_prepare(struct hvd_launch *launch, const char *program,
-		    void (*reach)(const struct hvd_launch *launch, const char *host, char *const *shim,
-				  struct hvd_strv *argv),
-		    struct hvd_err *err);
+/* The job's hosts, or those that the user listed, each with a process; to reach others there must be a program of the
+ * backend's name. */
+int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err);
 
 /* As hvd_backend.explain. `before`, the host's name and `after` are a command that must work for the program to work.
  */

@@ -27,16 +27,9 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	hvd_strv_add_all(argv, shim);
 }
 
-static int add_host(struct hvd_launch *launch, struct hvd_err *err)
-{
-	(void)err;
-	hvd_launch_add_hosts(launch, reach);
-	return 0;
-}
-
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
-	if (hvd_lsf_prepare(launch, "lsrun", reach, err) != 0)
+	if (hvd_lsf_prepare(launch, &hvd_backend_lsrun, err) != 0)
 		return -1;
 	/* Else stderr comes out on stdout. */
 	for (size_t i = 0; i < launch->n_procs; i++)
@@ -58,7 +51,7 @@ const struct hvd_backend hvd_backend_lsrun = {
 	.fan_out = 64,
 	.suits = suits,
 	.prepare = prepare,
-	.add_host = add_host,
+	.reach = reach,
 	.elastic = &hvd_backend_lsrun,
 	.explain = explain,
 };

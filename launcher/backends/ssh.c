@@ -77,13 +77,6 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	free(line);
 }
 
-static int add_host(struct hvd_launch *launch, struct hvd_err *err)
-{
-	(void)err;
-	hvd_launch_add_hosts(launch, reach);
-	return 0;
-}
-
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
@@ -149,7 +142,7 @@ const struct hvd_backend hvd_backend_ssh = {
 	.fan_out = 32,
 	.suits = suits,
 	.prepare = prepare,
-	.add_host = add_host,
+	.reach = reach,
 	.elastic = &hvd_backend_ssh,
 	.explain = explain,
 };

@@ -76,7 +76,7 @@ static int preview_host(struct hvd_launch *launch, const struct hvd_backend *bac
 	rc = hvd_alloc_add(&one.alloc, host->name, host->slots, err);
 	if (rc == 0) {
 		hvd_alloc_merge(&one.alloc);
-		rc = backend->add_host(&one, err);
+		rc = hvd_backend_add_host(backend, &one, err);
 	}
 	for (size_t i = 0; i < one.n_procs; i++) {
 		struct hvd_proc *proc = hvd_launch_add(launch, host->name);

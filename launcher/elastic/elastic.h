@@ -23,7 +23,7 @@ int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *bac
 /* What the options say to the state machine. */
 struct hvd_machine_opts hvd_elastic_opts(const struct hvd_launch *launch);
 
-/* Run it on hosts where `backend` starts shims (one with add_host). As hvd_run(). */
+/* Run it on hosts where `backend` starts shims (hvd_backend_add_host()). As hvd_run(). */
 int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 		    struct hvd_result *result, struct hvd_err *err);
 

@@ -147,7 +147,7 @@ int hvd_shims_start(struct hvd_shims *shims, uint32_t host, const char *name, in
 	s->patience = evtimer_new(shims->base, on_patience, s);
 	if (hvd_alloc_add(&s->launch.alloc, name, slots, err) == 0) {
 		hvd_alloc_merge(&s->launch.alloc);
-		if (shims->backend->add_host(&s->launch, err) == 0) {
+		if (hvd_backend_add_host(shims->backend, &s->launch, err) == 0) {
 			s->procs = hvd_procs_create(shims->base, &s->launch, shims->backend, shims->opts, &ops, s);
 			s->wanted = true;
 			if (hvd_procs_start(s->procs, err) == 0) {
