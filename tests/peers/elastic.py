@@ -10,13 +10,19 @@ does: "epoch E batch B size N rank R pid P time T"; the last line of rank 0 is
 there.
 
 usage: elastic.py LOG [--epochs N] [--batches N] [--pause SECONDS] [--at E:B:RANK:COMMAND]... [--quit FILE]
+                  [--hold E:FILE] [--on-reset RANK:COMMAND]... [--say]
 
 --at   before this batch, that rank (by its number then; "any": rank 0 does it once) runs this shell command, in which
        $PID is its own process. Once for each job: LOG.N is left behind as a mark. Where E is N*, in any epoch with N
        ranks, when the commands before this one have been run.
 --quit the training ends after the batch in which a rank has seen this file.
+--hold before epoch E nothing but hosts may change, until a rank has seen this file: "hold epoch E size N"
+--on-reset
+       as --at, the first time that this rank (by its last number) is about to ask for its place in the next generation.
+--say  the log is printed, too.
 """
 import argparse
+import functools
 import os
 import subprocess
 import time
@@ -58,12 +64,21 @@ def main():
     parser.add_argument("--pause", type=float, default=0.02)
     parser.add_argument("--at", action="append", default=[])
     parser.add_argument("--quit")
+    parser.add_argument("--hold", default=":")
+    parser.add_argument("--on-reset", action="append", default=[])
+    parser.add_argument("--say", action="store_true")
     args = parser.parse_args()
+    hold_epoch, hold_file = args.hold.split(":", 1)
     torch.set_num_threads(1)
 
     def log(text):
         with open(args.log, "a") as f:
             f.write(text + "\n")
+        if args.say:
+            print(text, flush=True)
+
+    def run(command):
+        subprocess.run(command, shell=True, env=dict(os.environ, PID=str(os.getpid())))
 
     log("worker %d start %.3f init %.3f" % (os.getpid(), began(), time.time()))
     hvd.init()
@@ -74,9 +89,9 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     loss_of = torch.nn.MSELoss(reduction="sum")
 
-    def quits():
-        seen = torch.tensor([float(os.path.exists(args.quit))])
-        return hvd.allreduce(seen, op=hvd.Sum, name="quit").item() > 0
+    def seen(path):
+        here = torch.tensor([float(os.path.exists(path))])
+        return hvd.allreduce(here, op=hvd.Sum, name="seen").item() > 0
 
     def disturb(epoch, batch):
         for i, entry in enumerate(args.at):
@@ -88,11 +103,26 @@ def main():
                 now = int(e) == epoch
             if mine and now and int(b) == batch and once("%s.%d" % (args.log, i)):
                 log("event %d time %.3f" % (i, time.time()))
-                subprocess.run(command, shell=True, env=dict(os.environ, PID=str(os.getpid())))
+                run(command)
+
+    def init_again(init, was, *rest, **options):
+        for i, entry in enumerate(args.on_reset):
+            rank, command = entry.split(":", 1)
+            if int(rank) == was[0] and once("%s.reset.%d" % (args.log, i)):
+                run(command)
+        init(*rest, **options)
+        was[0] = hvd.rank()
+
+    # hvd.elastic.run calls this between two generations.
+    hvd.elastic.init = functools.partial(init_again, hvd.elastic.init, [hvd.rank()])
 
     @hvd.elastic.run
     def train(state):
         while state.epoch < args.epochs:
+            while str(state.epoch) == hold_epoch and state.batch == 0 and not seen(hold_file):
+                log("hold epoch %d size %d rank %d" % (state.epoch, hvd.size(), hvd.rank()))
+                time.sleep(args.pause)
+                state.commit()
             torch.manual_seed(1000 + state.epoch)
             order = torch.randperm(SAMPLES)
             while state.batch < args.batches:
@@ -109,7 +139,7 @@ def main():
                     (state.epoch, state.batch, hvd.size(), hvd.rank(), os.getpid(), time.time()))
                 time.sleep(args.pause)
                 state.batch += 1
-                if args.quit and quits():
+                if args.quit and seen(args.quit):
                     state.epoch, state.batch = args.epochs, args.batches
                 state.commit()
             state.epoch += 1
