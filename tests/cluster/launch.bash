@@ -15,6 +15,7 @@ launch() {
 # begin CMD…: in the background; what it prints is in $OUT.
 begin() {
     OUT=$BATS_TEST_TMPDIR/out
+    : >"$OUT" # at once: what the last one has said is not to be taken for this one's
     "$@" >"$OUT" 2>&1 3>&- &
     PID=$!
 }

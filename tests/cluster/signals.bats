@@ -90,8 +90,10 @@ queued() { [[ $(on_host hvdctl squeue -h -u alice -t PD) ]]; }
 }
 
 @test "one Ctrl-C reports, two end" {
+    # A rank that has not begun when srun is at its end is killed.
+    local all=$'ready\r\nready\r\nready\r\nready'
     for with in srun hvdrun; do
-        typed --wait ready --sleep 0.3 --type ^C --wait "tasks 0-3: running" --sleep 1.3 --type ^C --sleep 0.2 \
+        typed --wait "$all" --sleep 0.3 --type ^C --wait "tasks 0-3: running" --sleep 1.3 --type ^C --sleep 0.2 \
             --type ^C -- "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
         ended 15
         exits 130
