@@ -1,0 +1,53 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016 # $HOROVOD_RANK and the like are for the shell that runs the command
+# Elastic jobs of programs that do no training: what they print, and how they end.
+
+load helpers
+load launch
+
+setup_file() { suite_up --nodes 4; }
+teardown_file() { cluster_down; }
+teardown() {
+    cluster_mend
+    assert_no_leftovers
+}
+
+# elastic [OPTION OF hvdrun…]: two ranks on each of four hosts.
+elastic() { on_login salloc -Q -N4 --ntasks-per-node=2 --no-kill hvdrun --min-np 2 "$@"; }
+
+# all_said [LABEL…]: each rank its line, once, in $output.
+all_said() {
+    diff <(grep hello <<<"$output" | sort) <(for rank in {0..7}; do echo "${1:+$rank: }hello $rank"; done)
+}
+
+@test "a command that ends at once: all that it printed comes out" {
+    local how
+    for how in "" "" "" --label -lv; do
+        # shellcheck disable=SC2086
+        run elastic $how sh -c 'echo "hello $HOROVOD_RANK"'
+        exits 0
+        has_not "Killed" "cpu binding"
+        if [[ $how ]]; then all_said labelled; else all_said; fi
+    done
+}
+
+# Ten seconds is what shims and srun have for ending, when nothing keeps them.
+@test "a reader that comes late finds everything, and the job does not end before" {
+    on_login salloc -Q -N2 --ntasks-per-node=2 --no-kill hvdrun --min-np 2 \
+        sh -c 'for i in 0 1 2 3 4 5 6 7 8 9; do printf "%20000d\n" "$i"; done' 2>"$BATS_TEST_TMPDIR/said" |
+        (sleep 14 && tr -d ' ' | sort | uniq -c | awk '{ print $2 " " $1 }') >"$BATS_TEST_TMPDIR/read" 3>&-
+    cat "$BATS_TEST_TMPDIR/said"
+    diff "$BATS_TEST_TMPDIR/read" <(for i in {0..9}; do echo "$i 4"; done)
+    [[ ! -s $BATS_TEST_TMPDIR/said ]] || ! grep error "$BATS_TEST_TMPDIR/said"
+}
+
+@test "a file for the output has that of hosts which come later, too" {
+    echo old >"$(home)/o.txt" && chmod 666 "$(home)/o.txt"
+    run elastic -o o.txt sh -c 'echo "hello $HOROVOD_RANK"'
+    exits 0
+    output=$(<"$(home)/o.txt")
+    all_said
+    has_not old
+}
