@@ -6,7 +6,9 @@
 #include "xalloc.h"
 
 #include <event2/listener.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define HANDSHAKE_SECONDS 10.0
@@ -271,6 +273,22 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 in_port_t hvd_clients_port(const struct hvd_clients *cls)
 {
 	return cls->port;
+}
+
+void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_self *self, const struct hvd_driver_opts *opts,
+		      struct hvd_boot *boot)
+{
+	memset(boot, 0, sizeof(*boot));
+	memcpy(boot->session, cls->session->id, sizeof(boot->session));
+	boot->port = cls->port;
+	boot->n_addrs = (unsigned)self->n_addrs;
+	memcpy(boot->addrs, self->addrs, self->n_addrs * sizeof(*boot->addrs));
+	/* Loopback is for the rendezvous; a shim on another host would only meet its own there. */
+	if (!opts->loopback && boot->n_addrs > 1)
+		boot->n_addrs--;
+	boot->timeout = opts->start_timeout;
+	snprintf(boot->id, sizeof(boot->id), "%s", opts->id_text);
+	boot->verbose = cls->log->level >= HVD_LOG_DEBUG ? 2 : cls->log->level >= HVD_LOG_VERBOSE;
 }
 
 void hvd_clients_stop_listening(struct hvd_clients *cls)

@@ -10,9 +10,12 @@
 #ifndef HVD_CLIENTS_H
 #define HVD_CLIENTS_H
 
+#include "boot.h"
 #include "conn.h"
 #include "handshake.h"
+#include "launcher/driver_opts.h"
 #include "log.h"
+#include "self.h"
 
 #include <event2/event.h>
 
@@ -49,6 +52,9 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 				       const struct hvd_log *log, struct hvd_err *err);
 void hvd_clients_destroy(struct hvd_clients *cls); /* finishes them all; NULL is fine */
 in_port_t hvd_clients_port(const struct hvd_clients *cls);
+/* What a shim must know to become one of them; `self` is this host. */
+void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_self *self, const struct hvd_driver_opts *opts,
+		      struct hvd_boot *boot);
 void hvd_clients_stop_listening(struct hvd_clients *cls);
 
 /* Those that have proven who they are: start with the first, then follow hvd_clients_next. */

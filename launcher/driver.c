@@ -400,17 +400,7 @@ void hvd_driver_give_up(struct hvd_driver *dr, const struct hvd_err *why)
 
 void hvd_driver_boot(const struct hvd_driver *dr, struct hvd_boot *boot)
 {
-	memset(boot, 0, sizeof(*boot));
-	memcpy(boot->session, dr->session->id, sizeof(boot->session));
-	boot->port = hvd_clients_port(dr->clients);
-	boot->n_addrs = (unsigned)dr->self.n_addrs;
-	memcpy(boot->addrs, dr->self.addrs, dr->self.n_addrs * sizeof(*boot->addrs));
-	/* Loopback is for the rendezvous; a shim on another host would only meet its own there. */
-	if (!dr->opts->loopback && boot->n_addrs > 1)
-		boot->n_addrs--;
-	boot->timeout = dr->opts->start_timeout;
-	snprintf(boot->id, sizeof(boot->id), "%s", dr->opts->id_text);
-	boot->verbose = dr->log->level >= HVD_LOG_DEBUG ? 2 : dr->log->level >= HVD_LOG_VERBOSE;
+	hvd_clients_boot(dr->clients, &dr->self, dr->opts, boot);
 }
 
 void hvd_driver_end_ranks(struct hvd_driver *dr)

@@ -384,16 +384,7 @@ bool hvd_crew_is_here(const struct hvd_crew *crew, uint32_t host)
 
 void hvd_crew_boot(const struct hvd_crew *crew, struct hvd_boot *boot)
 {
-	memset(boot, 0, sizeof(*boot));
-	memcpy(boot->session, crew->session->id, sizeof(boot->session));
-	boot->port = hvd_clients_port(crew->clients);
-	boot->n_addrs = (unsigned)crew->self.n_addrs;
-	memcpy(boot->addrs, crew->self.addrs, crew->self.n_addrs * sizeof(*boot->addrs));
-	if (!crew->opts->loopback && boot->n_addrs > 1)
-		boot->n_addrs--; /* loopback leads a shim to its own host */
-	boot->timeout = crew->opts->start_timeout;
-	snprintf(boot->id, sizeof(boot->id), "%s", crew->opts->id_text);
-	boot->verbose = crew->log->level >= HVD_LOG_DEBUG ? 2 : crew->log->level >= HVD_LOG_VERBOSE;
+	hvd_clients_boot(crew->clients, &crew->self, crew->opts, boot);
 }
 
 struct hvd_crew *hvd_crew_create(struct event_base *base, const struct hvd_driver_opts *opts,

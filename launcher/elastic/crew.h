@@ -19,7 +19,9 @@
 #ifndef HVD_CREW_H
 #define HVD_CREW_H
 
-#include "launcher/driver.h"
+#include "boot.h"
+#include "handshake.h"
+#include "launcher/driver_opts.h"
 #include "layout.h"
 #include "pairs.h"
 
