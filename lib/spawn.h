@@ -4,9 +4,9 @@
  *
  * argv, envp and descriptors are prepared before the vfork; between that and
  * the exec only async-signal-safe calls are made, so a process with threads (srun,
- * slurmstepd) may call this, and one with much memory pays nothing for it. The child gets default signal dispositions and an
- * empty signal mask, and no descriptor but those named. A failing exec comes
- * back as an error here, through a close-on-exec pipe, not as an exit status.
+ * slurmstepd) may call this, and one with much memory pays nothing for it. The child gets default signal dispositions
+ * and an empty signal mask, and no descriptor but those named. A failing exec comes back as an error here, through a
+ * close-on-exec pipe, not as an exit status.
  *
  * Uses nothing but libc: the SPANK plugin links it too.
  */

@@ -393,11 +393,11 @@ static void clear_all_but(struct hvd_rv_store *st, const struct scope *kept)
 	for (size_t i = 0; i < st->scopes_room; i++) {
 		for (struct scope *sc = st->scopes[i], *chain; sc; sc = chain) {
 			chain = sc->chain;
-			if (sc == kept)
-				continue;
-			clear_scope(st, sc);
-			sc->members = 0;
-			drop_scope_if_empty(st, sc);
+			if (!kept || sc != kept) {
+				clear_scope(st, sc);
+				sc->members = 0;
+				drop_scope_if_empty(st, sc);
+			}
 		}
 	}
 }
