@@ -47,7 +47,7 @@ loss_as_alone() {
 # sizes N…: of the job, one after the other.
 sizes() {
     local seen
-    seen=$(awk '/^epoch/ { print $6 }' "$LOG" | uniq | paste -sd' ')
+    seen=$(sed -nE 's/.* size ([0-9]+) .*/\1/p' "$LOG" | uniq | paste -sd' ')
     [[ $seen == "$*" ]] || { echo "sizes were $seen, not $*" && return 1; }
 }
 

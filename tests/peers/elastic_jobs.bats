@@ -10,16 +10,19 @@ load elastic
 
 setup_file() { elastic_file --nodes 2; }
 teardown_file() { cluster_down; }
-setup() { elastic_begin; }
+setup() {
+    elastic_begin
+    rm -f "$(home)/enough"
+}
 teardown() { elastic_end; }
 
 submit() { on_login sbatch --parsable -N1 --exclusive "$@"; }
 wait_job() { submit -o /dev/null "$@" --wrap 'sleep 300'; }
 
-# train: in a job of its own on the first node.
+# train: in a job of its own on the first node. The last epoch begins when ~/enough is there.
 train() {
     job=$(submit -w hvdn1 -J mine --no-kill -o train.out --wrap "OMP_NUM_THREADS=1 hvdrun -np 2 --min-np 2 \
-        --slots-per-host 2 --start-timeout 100 --discover jobs:mine $PY $HERE/elastic.py log --pause 0.8")
+        --slots-per-host 2 --start-timeout 100 --discover jobs:mine $PY $HERE/elastic.py log --hold 2:enough")
     wait_for 60 trains 2
 }
 trains() { [[ $(tail -1 "$LOG" 2>/dev/null) == *" size $1 "* ]]; }
@@ -27,7 +30,8 @@ job_is_over() { [[ ! $(on_login squeue -h -j "$job" -t R,CG,PD 2>/dev/null) ]]; 
 
 # shrinks_and_ends: to the first node's ranks, none of which has failed.
 shrinks_and_ends() {
-    wait_for 40 trains 2
+    wait_for 60 trains 2
+    : >"$(home)/enough"
     wait_for 100 job_is_over
     cat "$(home)/train.out"
     sizes 2 4 2
@@ -38,7 +42,7 @@ shrinks_and_ends() {
 @test "a companion job joins, and is preempted: its ranks leave within the grace time" {
     train
     wait_job -J mine -p preempt -w hvdn2
-    wait_for 60 trains 4
+    wait_for 100 trains 4
     wait_job -w hvdn2
     shrinks_and_ends
     grep 'hvdn2 goes in [1-5] s' "$(home)/train.out"
@@ -49,7 +53,7 @@ shrinks_and_ends() {
 @test "a companion job joins, and is scancelled" {
     train
     companion=$(wait_job -J mine -w hvdn2)
-    wait_for 60 trains 4
+    wait_for 100 trains 4
     on_login scancel "$companion"
     shrinks_and_ends
 }
