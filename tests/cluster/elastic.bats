@@ -43,11 +43,21 @@ all_said() {
     [[ ! -s $BATS_TEST_TMPDIR/said ]] || ! grep error "$BATS_TEST_TMPDIR/said"
 }
 
-@test "a file for the output has that of hosts which come later, too" {
-    echo old >"$(home)/o.txt" && chmod 666 "$(home)/o.txt"
-    run elastic -o o.txt sh -c 'echo "hello $HOROVOD_RANK"'
+@test "a file for the output does not begin anew with a host that comes later" {
+    local out
+    out=$(home)/o.txt
+    printf '#!/bin/sh\ncat ~/hosts\n' | script discover
+    rm -f "$(home)/go" "$out"
+    echo hvdn1:2 >"$(home)/hosts"
+    begin on_login salloc -Q -N2 --no-kill hvdrun --hvd-verbose --min-np 2 -np 2 --host-discovery-script ./discover -o o.txt \
+        sh -c 'echo "hello $HOROVOD_RANK"; until [ -e ~/go ]; do sleep 0.1; done'
+    wait_for 30 grep -q "hello 0" "$out"
+    wait_for 30 grep -q "hello 1" "$out"
+    echo hvdn2:2 >>"$(home)/hosts"
+    says 30 "hvdn2 can be used"
+    : >"$(home)/go"
+    ended 30
     exits 0
-    output=$(<"$(home)/o.txt")
-    all_said
-    has_not old
+    grep "hello 0" "$out"
+    grep "hello 1" "$out"
 }
