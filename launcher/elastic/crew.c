@@ -215,8 +215,10 @@ static void on_register(struct hvd_crew *crew, struct hvd_client *cl, const json
 		dismiss(cl);
 		return;
 	}
-	if (cl->role != HVD_ROLE_NONE || hvd_get_int(msg, "node", 0, crew->roster.n - 1, &host, &why) != 0 ||
-	    !crew->places[host].expected || crew->places[host].client || hvd_node_from_json(msg, &node, &why) != 0) {
+	if (cl->role != HVD_ROLE_NONE)
+		return;
+	if (hvd_get_int(msg, "node", 0, crew->roster.n - 1, &host, &why) != 0 || !crew->places[host].expected ||
+	    crew->places[host].client || hvd_node_from_json(msg, &node, &why) != 0) {
 		hvd_client_finish(cl); /* it has been given up in the meantime */
 		return;
 	}

@@ -173,7 +173,7 @@ static bool step_starting(struct hvd_machine *m, hvd_time now)
 		m->now.v[r]->fresh = false;
 	}
 	m->phase = HVD_RUNNING;
-	m->moved_at = now;
+	m->moved_at = m->starting_since = now;
 	m->first_failure = (struct hvd_err){0};
 	m->first_status = 0;
 	return true;

@@ -132,17 +132,17 @@ static void gather(struct hvd_machine *m, hvd_time now)
 /* The members have not met yet, and something has gone wrong. True: the job has ended. */
 static bool cannot_meet(struct hvd_machine *m, hvd_time now)
 {
-	int starting = hvd_machine_count(m, HVD_WORKER_STARTING);
-	hvd_time late = hvd_after(m->starting_since, m->opts.elastic_timeout);
+	/* Who has not met the others when one has died never will: initialising fails by then, and that aborts. */
+	hvd_time late = m->died ? hvd_after(m->moved_at, PUZZLED_SECONDS)
+				: hvd_after(m->starting_since, m->opts.elastic_timeout);
 	const struct hvd_worker *missing = NULL;
 	struct hvd_err why = {0};
 
 	for (int r = 0; r < m->now.n; r++)
 		if (m->now.v[r]->state == HVD_WORKER_GONE && !m->now.v[r]->said)
 			missing = m->now.v[r];
-	if (starting && !m->died)
-		hvd_machine_wake(m, late);
-	if (m->success || (!missing && (!starting || now < late)))
+	hvd_machine_wake(m, late);
+	if (m->success || (!missing && now < late))
 		return false;
 	if (missing)
 		hvd_err_set(&why, HVD_E_FAILED,
@@ -150,8 +150,9 @@ static bool cannot_meet(struct hvd_machine *m, hvd_time now)
 			    "others cannot be freed from that",
 			    missing->rank, m->generation);
 	else
-		hvd_err_set(&why, HVD_E_TIMEOUT, "the ranks of generation %d have not met within %g seconds",
-			    m->generation, m->opts.elastic_timeout);
+		hvd_err_set(&why, HVD_E_TIMEOUT, "the ranks of generation %d have not met within %g seconds%s",
+			    m->generation, m->died ? (double)PUZZLED_SECONDS : m->opts.elastic_timeout,
+			    m->died ? " after one of them failed" : "");
 	hvd_err_hint(&why, "start the job again, from the training's last checkpoint");
 	if (missing)
 		hvd_err_host(&why, m->hosts[missing->host].name);

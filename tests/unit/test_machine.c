@@ -817,6 +817,38 @@ static void one_goes_before_they_have_met(void **state)
 	end(s);
 }
 
+/* … and one goes, and another one does not answer. */
+static void some_never_meet(void **state)
+{
+	struct sim *s =
+		running((struct hvd_machine_opts){.np = 3, .min_np = 1, .elastic_timeout = 300, DEFAULTS}, "a:3");
+
+	(void)state;
+	list(s, "a:2");
+	hear(s, true);
+	all_ready(s);
+	obey(s);
+	assert_int_equal(s->answers, 2);
+	hvd_machine_arrived(s->m, id_at(s, "a", 0), s->now);
+	pass(s, 200);
+	assert_false(s->over);
+	die(s, id_at(s, "a", 0), SIGABRT);
+	pass(s, 59);
+	assert_false(s->over);
+	pass(s, 2);
+	assert_true(s->over);
+	assert_int_equal(s->status, 134);
+	end(s);
+	s = running((struct hvd_machine_opts){.np = 2, .min_np = 1, .elastic_timeout = 300, DEFAULTS}, "a:2");
+	all_ready(s);
+	assert_int_equal(s->answers, 2);
+	pass(s, 301);
+	assert_true(s->over);
+	assert_int_equal(s->why.code, HVD_E_TIMEOUT);
+	assert_int_equal(s->status, 1);
+	end(s);
+}
+
 /* Somebody is ready though nobody is known to have died. */
 static void connections_break_by_themselves(void **state)
 {
@@ -1006,6 +1038,7 @@ int main(void)
 		cmocka_unit_test(those_who_never_come),
 		cmocka_unit_test(connections_break_by_themselves),
 		cmocka_unit_test(one_goes_before_they_have_met),
+		cmocka_unit_test(some_never_meet),
 		cmocka_unit_test(random_histories),
 	};
 
