@@ -245,6 +245,12 @@ void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host)
 		}
 }
 
+void hvd_procs_release(struct hvd_procs *procs)
+{
+	for (size_t i = 0; i < procs->n; i++)
+		procs->v[i].ranks_left = 0;
+}
+
 void hvd_procs_stop(struct hvd_procs *procs)
 {
 	procs->n = procs->started;

@@ -44,6 +44,7 @@ int hvd_procs_start(struct hvd_procs *procs, struct hvd_err *err);
 
 void hvd_procs_came(struct hvd_procs *procs, size_t host);            /* the host has registered */
 void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host); /* one of its ranks was reported */
+void hvd_procs_release(struct hvd_procs *procs);                      /* no rank is missed any longer */
 
 void hvd_procs_reap(struct hvd_procs *procs); /* after SIGCHLD */
 void hvd_procs_stop(struct hvd_procs *procs); /* start no more */

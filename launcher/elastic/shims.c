@@ -190,6 +190,7 @@ void hvd_shims_release(struct hvd_shims *shims, uint32_t host, bool hard)
 		return;
 	s->wanted = false;
 	s->asked = hard;
+	hvd_procs_release(s->procs);
 	if (hard)
 		hvd_procs_signal(s->procs, SIGTERM);
 	evtimer_add(s->patience, &tv);
@@ -205,6 +206,7 @@ void hvd_shims_end(struct hvd_shims *shims, bool at_once)
 			continue;
 		}
 		s->asked = true;
+		hvd_procs_release(s->procs);
 		evtimer_add(s->patience, &tv);
 	}
 	shims->ending = true;
