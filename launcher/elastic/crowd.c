@@ -144,10 +144,3 @@ bool hvd_crowd_none_came(const struct hvd_machine *m)
 			any |= m->hosts[k].listed;
 	return any;
 }
-
-void hvd_crowd_clear(struct hvd_machine *m)
-{
-	for (uint32_t k = 0; k < m->n_hosts; k++)
-		free(m->hosts[k].name);
-	free(m->hosts);
-}

@@ -2,13 +2,14 @@
 /*
  * machine_internal.h - what the files of the state machine share.
  *
- *   machine.c      what has happened, and how things are
+ *   events.c       what has happened
  *   phases.c       from phase to phase, until the ranks train
  *   training.c     while they do
  *   generation.c   generations: prepared, begun, given up
  *   failure.c      what a failure means for its host, and for the job
  *   places.c       who gets which rank
  *   crowd.c        the hosts: which may be used
+ *   machine.c      the machine's life, and how things are
  *
  * Each calls those below it only.
  */
@@ -110,6 +111,16 @@ static inline void hvd_machine_wake(struct hvd_machine *m, hvd_time t)
 	m->due = m->due ? hvd_earlier(m->due, t) : t;
 }
 
+/* ---- machine.c ---- */
+
+struct hvd_worker *hvd_worker_find(const struct hvd_machine *m, uint32_t id); /* NULL: none */
+bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w);
+int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state);
+static inline int hvd_machine_count(const struct hvd_machine *m, enum hvd_worker_state state)
+{
+	return hvd_cast_count(&m->now, state);
+}
+
 /* ---- crowd.c ---- */
 
 void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
@@ -127,7 +138,6 @@ hvd_time hvd_crowd_due(const struct hvd_machine *m, hvd_time now);
 bool hvd_crowd_hopeless(const struct hvd_machine *m);
 /* There are hosts, and all of them were lost, or are unfit. */
 bool hvd_crowd_none_came(const struct hvd_machine *m);
-void hvd_crowd_clear(struct hvd_machine *m);
 
 /* ---- places.c ---- */
 
@@ -140,13 +150,6 @@ void hvd_seats_keep(struct hvd_seats *seats);
 bool hvd_seats_taken(const struct hvd_seats *seats, const struct hvd_machine *m);
 /* Has each worker of the cast a place among these: a survivor its own, a new one that of a new one? */
 bool hvd_seats_hold(const struct hvd_seats *seats, const struct hvd_cast *cast);
-
-bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w);
-int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state);
-static inline int hvd_machine_count(const struct hvd_machine *m, enum hvd_worker_state state)
-{
-	return hvd_cast_count(&m->now, state);
-}
 
 /* ---- failure.c ---- */
 

@@ -186,20 +186,3 @@ const struct hvd_worker *hvd_machine_at(const struct hvd_machine *m, uint32_t ho
 			w = m->workers[i];
 	return w;
 }
-
-bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w)
-{
-	for (int r = 0; r < cast->n; r++)
-		if (cast->v[r] == w)
-			return true;
-	return false;
-}
-
-int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state)
-{
-	int n = 0;
-
-	for (int r = 0; r < cast->n; r++)
-		n += cast->v[r]->state == state;
-	return n;
-}
