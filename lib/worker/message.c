@@ -33,30 +33,39 @@ static void put_object(struct hvd_pickler *p, const char *module, const char *na
 	hvd_pickler_op(p, HVD_OP_NEWOBJ);
 }
 
+/* Its attributes, each a name and a value, come in between. */
+static void begin_state(struct hvd_pickler *p)
+{
+	hvd_pickler_op(p, HVD_OP_EMPTY_DICT);
+	hvd_pickler_op(p, HVD_OP_MARK);
+}
+
+static void end_state(struct hvd_pickler *p)
+{
+	hvd_pickler_op(p, HVD_OP_SETITEMS);
+	hvd_pickler_op(p, HVD_OP_BUILD);
+}
+
 static void put_hosts_updated(struct hvd_pickler *p, const struct hvd_message *msg)
 {
 	put_object(p, WORKER, "HostsUpdatedRequest");
-	hvd_pickler_op(p, HVD_OP_EMPTY_DICT);
-	hvd_pickler_op(p, HVD_OP_MARK);
+	begin_state(p);
 	hvd_pickler_str(p, "timestamp");
 	hvd_pickler_int(p, msg->timestamp);
 	hvd_pickler_str(p, "res");
 	hvd_pickler_int(p, msg->change);
-	hvd_pickler_op(p, HVD_OP_SETITEMS);
-	hvd_pickler_op(p, HVD_OP_BUILD);
+	end_state(p);
 }
 
 static void put_pong(struct hvd_pickler *p, const struct hvd_message *msg)
 {
 	put_object(p, NETWORK, "PingResponse");
-	hvd_pickler_op(p, HVD_OP_EMPTY_DICT);
-	hvd_pickler_op(p, HVD_OP_MARK);
+	begin_state(p);
 	hvd_pickler_str(p, "service_name");
 	hvd_pickler_str(p, "worker notification service");
 	hvd_pickler_str(p, "source_address");
 	hvd_pickler_str(p, msg->source);
-	hvd_pickler_op(p, HVD_OP_SETITEMS);
-	hvd_pickler_op(p, HVD_OP_BUILD);
+	end_state(p);
 }
 
 size_t hvd_message_frame(const struct hvd_key *key, const struct hvd_message *msg,
