@@ -135,12 +135,6 @@ void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_seats *seats
 	start(m, &m->next);
 }
 
-static void clear_next(struct hvd_machine *m)
-{
-	free(m->next.v);
-	m->next = (struct hvd_cast){0};
-}
-
 void hvd_generation_drop(struct hvd_machine *m)
 {
 	for (int r = 0; r < m->next.n; r++) {
@@ -149,7 +143,8 @@ void hvd_generation_drop(struct hvd_machine *m)
 		if (w->fresh && (w->state == HVD_WORKER_STARTING || w->state == HVD_WORKER_ARRIVED))
 			hvd_worker_stop(m, w, true);
 	}
-	clear_next(m);
+	free(m->next.v);
+	m->next = (struct hvd_cast){0};
 }
 
 /* ---- begun ---- */
