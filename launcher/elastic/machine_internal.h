@@ -160,6 +160,9 @@ void hvd_failure_judge(struct hvd_machine *m, hvd_time now);
 /* The job has ended; with what failed first, if anything did. */
 void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int status);
 void hvd_failure_finish(struct hvd_machine *m);
+/* Some were told to end, and are waited for. That is an event; but one that may not come, and then the job has failed.
+ */
+void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time since, hvd_time now);
 
 /* ---- generation.c ---- */
 

@@ -83,7 +83,7 @@ static bool form(struct hvd_machine *m, struct hvd_seats *seats, hvd_time now)
 	if (m->generation > 0 && seats->kept >= need)
 		hvd_seats_keep(seats);
 	if (hvd_seats_taken(seats, m) || hvd_generation_dying(m)) {
-		hvd_machine_wake(m, hvd_after(now, 1)); /* their end comes first, and is an event */
+		hvd_failure_bound_ends(m, m->waiting_since, now);
 		return false;
 	}
 	if (seats->n < need || (m->generation > 0 && seats->kept == 0)) {

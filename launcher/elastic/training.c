@@ -85,10 +85,11 @@ static bool look_at_hosts(struct hvd_machine *m, hvd_time now)
 }
 
 /* One that ends wakes those that wait for it: one at first, then twice as many each time. */
-static void end_silent(struct hvd_machine *m)
+static void end_silent(struct hvd_machine *m, hvd_time now)
 {
 	int most = m->ended_silent + 1;
 
+	m->moved_at = now;
 	for (int r = 0; r < m->now.n && most > 0; r++)
 		if (m->now.v[r]->state == HVD_WORKER_RUNNING) {
 			most--;
@@ -126,7 +127,9 @@ static void gather(struct hvd_machine *m, hvd_time now)
 	if (now < patience)
 		hvd_machine_wake(m, patience);
 	else if (hvd_machine_count(m, HVD_WORKER_ENDING) == 0)
-		end_silent(m);
+		end_silent(m, now);
+	else
+		hvd_failure_bound_ends(m, m->moved_at, now);
 }
 
 /* The members have not met yet, and something has gone wrong. True: the job has ended. */
@@ -183,7 +186,11 @@ bool hvd_training_step(struct hvd_machine *m, hvd_time now)
 		hvd_generation_drop(m); /* with one that is no more */
 	if (ready == 0 && !m->died && !m->success && m->connected)
 		return look_at_hosts(m, now);
-	if ((ready > 0 || m->died) && hvd_machine_count(m, HVD_WORKER_RUNNING) > 0 && !m->success)
+	if (m->success || (ready == 0 && !m->died))
+		return false;
+	if (hvd_machine_count(m, HVD_WORKER_RUNNING) > 0)
 		gather(m, now);
+	else
+		hvd_failure_bound_ends(m, m->moved_at, now);
 	return false;
 }

@@ -849,6 +849,40 @@ static void some_never_meet(void **state)
 	end(s);
 }
 
+/* One that was killed does not end: a file system hangs, perhaps. */
+static void killed_in_vain(void **state)
+{
+	struct hvd_machine_opts opts = {.np = 2, .min_np = 2, .elastic_timeout = 60, DEFAULTS};
+	struct sim *s = running(opts, "a:3");
+
+	(void)state;
+	s->procs[2].silent = true;
+	die(s, id_at(s, "a", 1), SIGKILL);
+	all_ready(s);
+	pass(s, CUT_GRACE + 1);
+	assert_true(s->procs[2].said_end);
+	pass(s, 50);
+	assert_false(s->over);
+	pass(s, 20);
+	assert_true(s->over);
+	assert_non_null(strstr(s->why.msg, "have not ended within 60 seconds"));
+	end(s);
+
+	s = running(opts, "a:2");
+	list(s, "a:2,b:2");
+	come(s);
+	list(s, "a:2"); /* those who start on b are not wanted any longer */
+	assert_true(s->procs[2].said_end);
+	die(s, id_at(s, "a", 1), SIGKILL);
+	all_ready(s);
+	pass(s, 59);
+	assert_false(s->over);
+	pass(s, 2);
+	assert_true(s->over);
+	assert_non_null(strstr(s->why.msg, "have not ended within 60 seconds"));
+	end(s);
+}
+
 /* Somebody is ready though nobody is known to have died. */
 static void connections_break_by_themselves(void **state)
 {
@@ -1039,6 +1073,7 @@ int main(void)
 		cmocka_unit_test(connections_break_by_themselves),
 		cmocka_unit_test(one_goes_before_they_have_met),
 		cmocka_unit_test(some_never_meet),
+		cmocka_unit_test(killed_in_vain),
 		cmocka_unit_test(random_histories),
 	};
 
