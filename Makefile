@@ -136,6 +136,10 @@ cluster_bats := $(sort $(wildcard tests/cluster/*.bats))
 peers_bats   := $(sort $(wildcard tests/peers/*.bats))
 fuzz_bin     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/tests/fuzz/%,$(fuzz_src))
 
+# Files of tests that run side by side: they wait more than they work.
+JOBS ?= $(shell expr 2 '*' $$(nproc))
+run_tests := B='$(B)' tests/run -j '$(JOBS)'
+
 # Programs that tests run.
 test_tools := $(B)/tests/bench/source_watch $(B)/tests/bench/worker_wire
 
@@ -145,15 +149,15 @@ benches: $(bench_bin)
 
 .PHONY: unit
 unit: $(unit_bin)  ## build and run the unit tests that are programs
-	@B='$(B)' tests/run $(unit_bin)
+	@$(run_tests) $(unit_bin)
 
 .PHONY: check-unit
 check-unit: all $(unit_bin)  ## every test that needs no cluster
-	@B='$(B)' tests/run $(unit_bin) $(unit_bats)
+	@$(run_tests) $(unit_bin) $(unit_bats)
 
 .PHONY: check-cluster
 check-cluster: all $(test_tools)  ## every test on a real Slurm on this machine (as root)
-	@B='$(B)' tests/run $(cluster_bats)
+	@$(run_tests) $(cluster_bats)
 
 .PHONY: peers check-peers
 peers:  ## install Horovod for the tests that need it, outside of this folder; some minutes
@@ -161,14 +165,15 @@ peers:  ## install Horovod for the tests that need it, outside of this folder; s
 	@tests/peers/install.sh --mpi
 
 check-peers: all $(test_tools)  ## every test with real Horovod: make peers first
-	@B='$(B)' tests/run $(peers_bats)
+	@$(run_tests) $(peers_bats)
 
 # Where Horovod cannot be had its tests are skipped, and say why; where it should be and is not they fail.
+# The other tests run while it is compiled.
 PEERS ?= yes
 .PHONY: check
-check: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod first, unless PEERS=no
-	@test '$(PEERS)' = no || $(MAKE) --no-print-directory peers || true
-	@B='$(B)' tests/run $(unit_bin) $(unit_bats) $(cluster_bats) $(peers_bats)
+check: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod besides, unless PEERS=no
+	@$(run_tests) $(if $(filter no,$(PEERS)),,--prepare 'peers=tests/peers/install.sh; tests/peers/install.sh --mpi') \
+		$(unit_bin) $(unit_bats) $(cluster_bats) $(peers_bats)
 
 .PHONY: sanitize
 sanitize:  ## run the unit tests with the address and undefined-behaviour sanitizers, from $(B)/sanitize
