@@ -3,26 +3,22 @@
 
 #ifdef HVD_WITH_SLURM
 
-#include "deadline.h"
 #include "gres.h"
+#include "slurm_init.h"
 #include "xalloc.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+/* Nothing of a handle's own: what libslurm has read is the process's (slurm_init.h). */
 struct hvd_slurm {
-	bool ready;
+	char unused;
 };
 
 /* It has had two names. Weak, the one that this libslurm lacks is NULL. */
@@ -42,77 +38,6 @@ int hvd_slurm_built_in(void)
 	return 1;
 }
 
-/* slurm_init ends the process when the configuration is not to be had or is wrong. Let a child try it:
- * 0 when it came back, else -1 with what it said in the error. */
-static int rehearse_init(struct hvd_err *err)
-{
-	char text[512];
-	size_t len = 0;
-	int fds[2], status = 0;
-	hvd_time deadline = hvd_deadline_in(30);
-	bool late = false;
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return hvd_err_sys(err, "cannot make a pipe");
-	pid = fork();
-	if (pid < 0) {
-		hvd_err_sys(err, "cannot start a process");
-		close(fds[0]);
-		close(fds[1]);
-		return -1;
-	}
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(fds[1], STDERR_FILENO);
-		slurm_init(NULL);
-		_exit(0);
-	}
-	close(fds[1]);
-	while (len < sizeof(text) - 1) {
-		struct pollfd p = {.fd = fds[0], .events = POLLIN};
-		ssize_t got;
-		int n = poll(&p, 1, hvd_left_ms(deadline));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n == 0)
-			late = true;
-		if (n <= 0)
-			break;
-		got = read(fds[0], text + len, sizeof(text) - 1 - len);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			break;
-		len += (size_t)got;
-	}
-	close(fds[0]);
-	if (late)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (!late && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
-	while (len > 0 && text[len - 1] == '\n')
-		len--;
-	text[len] = '\0';
-	hvd_err_set(err, late ? HVD_E_TIMEOUT : HVD_E_SYS, "Slurm's configuration cannot be read: %s",
-		    late ? "the controller does not answer" : text);
-	return hvd_err_hint(err, "see whether 'scontrol show config' works here");
-}
-
-static int ready(struct hvd_slurm *s, struct hvd_err *err)
-{
-	if (s->ready)
-		return 0;
-	if (rehearse_init(err) < 0)
-		return -1;
-	slurm_init(NULL);
-	s->ready = true;
-	return 0;
-}
-
 struct hvd_slurm *hvd_slurm_new(void)
 {
 	return hvd_xcalloc(1, sizeof(struct hvd_slurm));
@@ -120,8 +45,6 @@ struct hvd_slurm *hvd_slurm_new(void)
 
 void hvd_slurm_free(struct hvd_slurm *s)
 {
-	if (s && s->ready)
-		slurm_fini();
 	free(s);
 }
 
@@ -149,7 +72,8 @@ int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct 
 	slurm_conf_t *conf = NULL;
 
 	*site = (struct hvd_slurm_site){0};
-	if (ready(s, err) < 0)
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
 		return -1;
 	if (slurm_load_ctl_conf((time_t)0, &conf) != SLURM_SUCCESS)
 		return slurm_failed(err, errno, "cannot ask Slurm for its configuration");
@@ -194,7 +118,8 @@ int hvd_slurm_step_get(struct hvd_slurm *s, uint32_t job, uint32_t step, struct 
 	int rc;
 
 	memset(out, 0, sizeof(*out));
-	if (ready(s, err) < 0)
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
 		return -1;
 	id = step_id(job, step);
 	sl = slurm_job_step_layout_get(&id);
@@ -215,6 +140,8 @@ typedef int (*kill_ids_flags_fn)(uint32_t, uint32_t, uint16_t, uint16_t);
 typedef int (*kill_step_fn)(slurm_step_id_t *, uint16_t, uint16_t);
 typedef int (*load_id_fn)(job_info_msg_t **, uint32_t, uint16_t);
 typedef int (*load_step_fn)(job_info_msg_t **, slurm_step_id_t, uint16_t);
+typedef int (*script_id_fn)(FILE *, uint32_t);
+typedef int (*script_step_fn)(FILE *, slurm_step_id_t);
 
 static int kill_step(slurm_step_id_t id, uint16_t sig)
 {
@@ -236,9 +163,18 @@ static int load_job(job_info_msg_t **msg, slurm_step_id_t id)
 	return shape == 1 ? ((load_id_fn)fn)(msg, id.job_id, SHOW_DETAIL) : ((load_step_fn)fn)(msg, id, SHOW_DETAIL);
 }
 
+static int batch_script(FILE *out, slurm_step_id_t id)
+{
+	const int shape = _Generic(&slurm_job_batch_script, script_id_fn : 1, script_step_fn : 2);
+	any_fn fn = (any_fn)slurm_job_batch_script;
+
+	return shape == 1 ? ((script_id_fn)fn)(out, id.job_id) : ((script_step_fn)fn)(out, id);
+}
+
 int hvd_slurm_step_signal(struct hvd_slurm *s, uint32_t job, uint32_t step, int signal, struct hvd_err *err)
 {
-	if (ready(s, err) < 0)
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
 		return -1;
 	if (kill_step(step_id(job, step), (uint16_t)signal) == SLURM_SUCCESS)
 		return 0;
@@ -307,7 +243,8 @@ int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *o
 	int rc = -1;
 
 	memset(out, 0, sizeof(*out));
-	if (ready(s, err) < 0)
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
 		return -1;
 	if (load_job(&msg, step_id(job, NO_VAL)) != SLURM_SUCCESS)
 		return slurm_failed(err, errno, "cannot ask Slurm for the job");
@@ -328,7 +265,8 @@ int hvd_slurm_jobs_get(struct hvd_slurm *s, struct hvd_slurm_job **jobs, size_t 
 
 	*jobs = NULL;
 	*n = 0;
-	if (ready(s, err) < 0)
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
 		return -1;
 	if (slurm_load_job_user(&msg, geteuid(), SHOW_DETAIL) != SLURM_SUCCESS) {
 		if (errno == ESLURM_INVALID_JOB_ID) /* 22.05: the user has none */
@@ -355,14 +293,15 @@ char *hvd_slurm_job_script(struct hvd_slurm *s, uint32_t job, struct hvd_err *er
 	FILE *f;
 	int rc;
 
-	if (ready(s, err) < 0)
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
 		return NULL;
 	f = open_memstream(&text, &len);
 	if (!f) {
 		hvd_err_sys(err, "cannot read the job's script");
 		return NULL;
 	}
-	rc = slurm_job_batch_script(f, job);
+	rc = batch_script(f, step_id(job, NO_VAL));
 	if (rc != SLURM_SUCCESS)
 		slurm_failed(err, errno, "cannot ask Slurm for the job's script");
 	if (fclose(f) == 0 && rc == SLURM_SUCCESS)
@@ -389,7 +328,8 @@ int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, stru
 {
 	node_info_msg_t *msg = NULL;
 
-	if (ready(s, err) < 0)
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
 		return -1;
 	if (slurm_load_node((time_t)nodes->as_of, &msg, SHOW_ALL) != SLURM_SUCCESS) {
 		if (errno == SLURM_NO_CHANGE_IN_DATA)
@@ -409,7 +349,8 @@ int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, stru
 
 int hvd_slurm_open(struct hvd_slurm *s, struct hvd_err *err)
 {
-	return ready(s, err);
+	(void)s;
+	return hvd_slurm_init(err);
 }
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * slurm.h - everything that this suite asks of libslurm.
  *
- * slurm.c and hostlist_slurm.c are the only files that include <slurm/slurm.h>,
+ * slurm.c, slurm_init.c and hostlist_slurm.c are the only files that include <slurm/slurm.h>,
  * so what differs between Slurm's versions is known there and nowhere else. Built without
  * HVD_WITH_SLURM every function fails with HVD_E_NOENT ("built without Slurm"), see slurm_none.c.
  *
@@ -11,9 +11,19 @@
  * MessageTimeout says and knows no deadline, so they may block for many seconds
  * when it is down.
  *
- * libslurm keeps its state in the process: have one handle at a time, and use
- * it from one thread at a time. Reading the configuration also sets SLURM_CONF in the
- * environment of the process.
+ * libslurm keeps its state in the process: use one handle at a time, from one
+ * thread at a time. The configuration is read once in the life of a process, however
+ * many handles come and go (slurm_init.h); that also sets SLURM_CONF in the environment
+ * of the process.
+ *
+ * What has changed between releases in libslurm, as of 26.05:
+ *   slurm_init          24.11 dies of a second one after slurm_fini(): called once, never undone
+ *   slurm_kill_job_step, slurm_load_job, slurm_job_batch_script
+ *                       took numbers of job and step, take a slurm_step_id_t now: chosen by type in slurm.c
+ *   slurm_free_ctl_conf has had two names: both are weak
+ *   slurm_step_id_t     has grown: it is zeroed, and then filled field by field
+ *   hostlist_t          with and without the star in its typedef: taken from a function's type
+ *   SLURM_JOB_NODELIST  is missing in salloc's environment of a heterogeneous job
  */
 #ifndef HVD_SLURM_H
 #define HVD_SLURM_H
@@ -34,7 +44,7 @@ struct hvd_slurm;
 
 /* A handle; costs nothing until it is used. Never NULL. */
 struct hvd_slurm *hvd_slurm_new(void);
-/* Frees libslurm's state too. NULL is fine. */
+/* What libslurm has read stays, for the next handle. NULL is fine. */
 void hvd_slurm_free(struct hvd_slurm *s);
 
 /* What slurm.conf says. */

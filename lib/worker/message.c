@@ -90,6 +90,7 @@ int hvd_message_length(const unsigned char head[HVD_MESSAGE_HEAD], size_t *len, 
 {
 	size_t body = 0;
 
+	*len = 0;
 	for (size_t i = 0; i < 4; i++)
 		body |= (size_t)head[HVD_MAC_LEN + i] << (8 * i);
 	if (body > HVD_MESSAGE_MAX_BODY)

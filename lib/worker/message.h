@@ -47,7 +47,8 @@ struct hvd_message {
 size_t hvd_message_frame(const struct hvd_key *key, const struct hvd_message *msg,
 			 unsigned char out[HVD_MESSAGE_MAX_FRAME]);
 
-/* From the start of a frame to its whole length, head included. -1 (HVD_E_LIMIT) for a body that is too long. */
+/* From the start of a frame to its whole length, head included. -1 (HVD_E_LIMIT) and *len 0 for a body that is too
+ * long. */
 int hvd_message_length(const unsigned char head[HVD_MESSAGE_HEAD], size_t *len, struct hvd_err *err);
 /* Read a whole frame. HVD_E_AUTH when the key does not fit, HVD_E_PROTO when the body is no message. Untrusted
  * input is fine. */

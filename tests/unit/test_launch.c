@@ -474,7 +474,7 @@ static void a_trace_that_a_browser_can_read(void **state)
 	{
 		const char *ph = json_string_value(json_object_get(event, "ph"));
 
-		assert_in_range(json_integer_value(json_object_get(event, "pid")), 0, 2);
+		assert_int_in_range(json_integer_value(json_object_get(event, "pid")), 0, 2);
 		if (strcmp(ph, "M") == 0) {
 			named++;
 			assert_in(json_string_value(json_object_get(json_object_get(event, "args"), "name")), "node");

@@ -272,7 +272,7 @@ static void ranks_get_the_cpus_of_tasks(void **state)
 				in_rank++;
 				if (*p == ',')
 					continue;
-				assert_in_range(in_rank, tasks / ranks, (tasks + ranks - 1) / ranks);
+				assert_int_in_range(in_rank, tasks / ranks, (tasks + ranks - 1) / ranks);
 				in_rank = 0;
 				if (*p == '\0')
 					break;
@@ -307,7 +307,7 @@ static void a_thousand_hosts_are_read(void **state)
 	for (int round = 0; round < 2; round++)
 		for (int i = 0; i < 1000; i++)
 			len += (size_t)snprintf(var + len, room - len, "compute-node-%04d 42 ", i);
-	assert_in_range(len, 40000, room - 1);
+	assert_int_in_range(len, 40000, room - 1);
 	assert_int_equal(hvd_alloc_from_lsf(&a, NULL, WORDS(JOB, var), NULL, NULL), 0);
 	assert_int_equal(a.n_hosts, 1000);
 	assert_int_equal(a.slots, 84000);

@@ -165,7 +165,7 @@ static void a_range_that_is_exhausted(void **state)
 		assert_true(probe >= 0);
 		close(probe);
 		while (base < 65533 && n < 3 && (fds[n] = hvd_listen_any(true, base, base + 2, &port, NULL)) >= 0) {
-			assert_in_range(port, base, base + 2);
+			assert_int_in_range(port, base, base + 2);
 			seen[n] = port;
 			for (int i = 0; i < n; i++)
 				assert_int_not_equal(seen[i], port);

@@ -116,7 +116,7 @@ static void neighbours(void **state)
 		for (uint32_t i = 0; i<n; i += n> 1000 ? n / 100 : 1) {
 			int count = hvd_network_neighbours(i, n, to);
 
-			assert_in_range(count, n > 1 ? 1 : 0, HVD_MAX_NEIGHBOURS);
+			assert_int_in_range(count, n > 1 ? 1 : 0, HVD_MAX_NEIGHBOURS);
 			for (int c = 0; c < count; c++) {
 				assert_true(to[c] < n && to[c] != i);
 				assert_true(is_neighbour(to[c], i, n)); /* both directions are probed */

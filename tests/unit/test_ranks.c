@@ -393,7 +393,7 @@ static void many_ranks(void **state)
 		assert_int_equal(sscanf(line, "%d: line %d of %d%n", &label, &i, &rank, &end), 3);
 		assert_int_equal(line[end], '\0');
 		assert_int_equal(label, rank);
-		assert_in_range(rank, 0, RANKS - 1);
+		assert_int_in_range(rank, 0, RANKS - 1);
 		assert_int_equal(i, next[rank]++);
 	}
 	for (int r = 0; r < RANKS; r++)

@@ -185,7 +185,7 @@ static void slow_reader(void **state)
 			written++;
 		event_base_loop(stage.base, EVLOOP_NONBLOCK);
 	}
-	assert_in_range(written, 1000, LINES - 1); /* about what is held at most, not all */
+	assert_int_in_range(written, 1000, LINES - 1); /* about what is held at most, not all */
 	close(fd);
 	for (int turn = 0; turn < 100000 && total < (size_t)written * LINE; turn++) {
 		event_base_loop(stage.base, EVLOOP_NONBLOCK);

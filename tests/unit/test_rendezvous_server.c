@@ -5,19 +5,16 @@
 #include "deadline.h"
 #include "rendezvous/peeruid.h"
 #include "rendezvous/server.h"
+#include "unit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define NOBODY 65534
 
@@ -251,7 +248,7 @@ static void says_when_there_is_no_room(void **state)
 		if (put(w, path, value).status == 507)
 			break;
 	}
-	assert_in_range(i, 1, 5);
+	assert_int_in_range(i, 1, 5);
 	assert_int_equal(get(w, "/s/0").status, 200);
 	assert_int_equal(ask(w, "DELETE /s/0 HTTP/1.1\r\n\r\n").status, 200);
 	assert_int_equal(put(w, "/s/5", value).status, 200);
@@ -452,7 +449,7 @@ static void moves_large_values(void **state)
 	assert_memory_equal(back + got - size, big, size);
 	close(fd);
 	turn(w, 0.01);
-	assert_in_range(stats(w).store.bytes, 1, 1000);
+	assert_int_in_range(stats(w).store.bytes, 1, 1000);
 	free(big);
 	free(back);
 }
@@ -627,7 +624,7 @@ static void chooses_ports(void **state)
 	assert_int_equal(err.code, HVD_E_USAGE);
 	assert_int_equal(hvd_rv_listen(other, both, 2, 9, 3, &err), -1);
 	if (hvd_rv_listen(other, both, 2, w->port, (uint16_t)(w->port + 20), &err) == 0) {
-		assert_in_range(hvd_rv_port(other), w->port + 1, w->port + 20);
+		assert_int_in_range(hvd_rv_port(other), w->port + 1, w->port + 20);
 		assert_int_equal(hvd_rv_listener(other, 1, &ss), 0);
 		assert_int_equal(ss.ss_family, AF_INET6);
 		assert_int_equal(hvd_rv_listener(other, 2, &ss), -1);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rendezvous/store.h"
 #include "rendezvous/wheel.h"
+#include "unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct hvd_slice S(const char *s) {
 	return (struct hvd_slice){s, strlen(s)};
@@ -185,7 +182,7 @@ static void counts_every_byte(void **state)
 	v = hvd_rv_value_ref(hvd_rv_store_get(st, S("s"), S("k")));
 	hvd_rv_store_delete(st, S("s"), S("k"));
 	assert_memory_equal(v->data, "12345", 5);
-	assert_in_range(bytes(st), 5, with_one - 1); /* still being read */
+	assert_int_in_range(bytes(st), 5, with_one - 1); /* still being read */
 	hvd_rv_value_unref(v);
 	assert_int_equal(bytes(st), 0);
 	/* Fill it up with values that are not even stored. */
@@ -194,7 +191,7 @@ static void counts_every_byte(void **state)
 
 	while (n < 200 && (many[n] = hvd_rv_value_new(st, 1000, &why)))
 		n++;
-	assert_in_range(n, 90, 99);
+	assert_int_in_range(n, 90, 99);
 	assert_int_equal(why, HVD_RV_NO_ROOM);
 	while (n > 0)
 		hvd_rv_value_unref(many[--n]);

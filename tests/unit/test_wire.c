@@ -134,7 +134,7 @@ static void no_bit_may_change(void **state)
 			rc = take(&fresh, bytes, len, NULL, &err);
 			assert_int_not_equal(rc, 1);
 			if (rc == 0)
-				assert_in_range(i, 4, 7);
+				assert_int_in_range(i, 4, 7);
 			else
 				assert_true(err.code == HVD_E_PROTO || err.code == HVD_E_AUTH ||
 					    err.code == HVD_E_LIMIT);
