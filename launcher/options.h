@@ -146,8 +146,8 @@ int hvd_options_load(struct hvd_options *o, int argc, char *const *argv, char *c
 /* … or step by step, with a configuration file in between. */
 void hvd_options_init(struct hvd_options *o);
 int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct hvd_err *err);
-/* The words for srun but --label, for steps whose tasks are shims: those label lines themselves. Appended to *args. */
-void hvd_options_unlabelled(const struct hvd_options *o, struct hvd_strv *args);
+/* srun_args without the option of this long name, all its spellings. Appended to *args. */
+void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, struct hvd_strv *args);
 int hvd_options_env(struct hvd_options *o, char *const *envp, struct hvd_err *err);
 /* One value of a configuration file; `key` as in the table ("params.cycle_time_ms"), or an option's long name.
  * A value that a stronger source has given stays. HVD_E_NOENT: there is no such key. */

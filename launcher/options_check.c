@@ -189,6 +189,16 @@ static int check_command(struct hvd_options *o, struct hvd_err *err)
 			    o->as_horovodrun ? "horovodrun" : "hvdrun");
 }
 
+/* srun --async ends when the step is queued. Driver and rendezvous are there for as long as srun runs. */
+static int check_async(const struct hvd_options *o, struct hvd_err *err)
+{
+	if (!o->async)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE,
+		    "--async cannot be used with hvdrun, whose rendezvous must stay until the ranks end");
+	return hvd_err_hint(err, "leave it out, and let the shell put hvdrun in the background (&), or use sbatch");
+}
+
 static void add_notes(struct hvd_options *o)
 {
 	const struct hvd_optset set = hvd_options_set();
@@ -211,7 +221,7 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 	if (o->action != HVD_RUN)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
-	    check_function(o, err) || check_discover(o, err) || check_command(o, err))
+	    check_function(o, err) || check_discover(o, err) || check_async(o, err) || check_command(o, err))
 		return -1;
 	add_notes(o);
 	return 0;

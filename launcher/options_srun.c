@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * options_srun.c - the options of srun: the union of the releases 22.05 to
- * 26.05, and those of the plugin pyxis. All of them are handed on; the ones that
- * decide what this program does are read as well.
+ * 26.05, and those of the plugin pyxis. All of them are handed on, but --async; the
+ * ones that decide what this program does are read as well.
  */
 #include "options_rows.h"
 
@@ -265,7 +265,12 @@ static const struct hvd_opt rows[] = {
 	NEW("oom-kill-step", OPTIONAL, STEP, "0|1", "End the step when a task runs out of memory", 2411),
 	NEW("wait-for-children", NONE, STEP, NULL, "A task ends with the last of its processes", 2505),
 	NEW("ignore-signals", REQUIRED, STEP, "SIGNALS", "Signals that srun does not forward", 2605),
-	{ROW("async", 0, NONE, STEP, NULL, "Do not wait for the step"), .type = HVD_OPT_FLAG, .at = HVD_AT(async),
+	{.name = "async",
+	 .family = HVD_FAMILY_SRUN,
+	 .group = HVD_G_S_STEP,
+	 .help = "srun does not wait for the step with it. Refused here: ranks need the rendezvous until they end",
+	 .type = HVD_OPT_FLAG,
+	 .at = HVD_AT(async),
 	 .since = 2605},
 	NEW("parsable", NONE, STEP, NULL, "With --async, print only the step's number", 2605),
 	{ROW("autocomplete", 0, REQUIRED, STEP, "NAME", "For srun's shell completion"), .since = 2302, .hidden = true},
@@ -351,9 +356,10 @@ struct hvd_opttable hvd_options_srun(void)
 	return (struct hvd_opttable){.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
 }
 
-void hvd_options_unlabelled(const struct hvd_options *o, struct hvd_strv *args)
+void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, struct hvd_strv *args)
 {
 	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *but = hvd_optset_find(&set, HVD_FAMILY_SRUN, name, NULL);
 	struct hvd_strv words = {0};
 	struct hvd_optscan scan = {
 		.set = &set, .next = 1, .primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
@@ -364,7 +370,7 @@ void hvd_options_unlabelled(const struct hvd_options *o, struct hvd_strv *args)
 	scan.argc = (int)words.n;
 	scan.argv = words.v;
 	while (hvd_optscan_next(&scan, &hit, NULL) > 0) {
-		if (hit.opt && hit.opt->at == HVD_AT(label))
+		if (hit.opt && but && hit.opt->at == but->at)
 			continue;
 		if (hit.opt && !(hit.word_begins && hit.word_ends))
 			hvd_opthit_letter(&hit, args);

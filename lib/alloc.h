@@ -63,8 +63,10 @@ struct hvd_alloc_slurm_opts {
 	struct hvd_slurm *slurm; /* NULL: never ask the controller */
 };
 
-/* Is there a Slurm job in this environment? */
+/* Is there a Slurm job in this environment, one of several components included? */
 int hvd_alloc_in_slurm(char *const *envp);
+/* 0, or -1 with err set (HVD_E_USAGE) when that job is a heterogeneous one. */
+int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err);
 
 /* Hosts of the step in whose environment we are, else of the job. Slots per host, first that is there:
  *   slots_per_host;

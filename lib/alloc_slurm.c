@@ -98,9 +98,24 @@ static void all_slots(struct job *j, int n, const char *from)
 	j->from = from;
 }
 
+/* A job of several components: salloc's environment has no SLURM_JOB_NODELIST then, but one for each component. */
+static bool is_het(char *const *envp)
+{
+	return look(envp, "SLURM_JOB_NODELIST_HET_GROUP_0") || look_number(envp, "SLURM_HET_SIZE", INT32_MAX) > 1 ||
+	       look_number(envp, "SLURM_PACK_SIZE", INT32_MAX) > 1;
+}
+
 int hvd_alloc_in_slurm(char *const *envp)
 {
-	return look(envp, "SLURM_JOB_ID") && look(envp, "SLURM_JOB_NODELIST");
+	return look(envp, "SLURM_JOB_ID") && (look(envp, "SLURM_JOB_NODELIST") || is_het(envp));
+}
+
+int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err)
+{
+	if (!is_het(envp))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "this is a heterogeneous job, whose components cannot be one Horovod job");
+	return hvd_err_hint(err, "submit a job without 'hetjob' or ':' separators");
 }
 
 /* As many numbers as hosts, from a variable; false when it is not there or does not fit. */
@@ -300,14 +315,6 @@ static int find_slots(struct job *j, const struct hvd_alloc_slurm_opts *opts, st
 	return rc < 0 ? -1 : 0;
 }
 
-static int refuse_het(char *const *envp, struct hvd_err *err)
-{
-	if (look_number(envp, "SLURM_HET_SIZE", INT32_MAX) < 2 && look_number(envp, "SLURM_PACK_SIZE", INT32_MAX) < 2)
-		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "this is a heterogeneous job, and these are not supported");
-	return hvd_err_hint(err, "submit a job without 'hetjob' or ':' separators");
-}
-
 int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, const struct hvd_alloc_slurm_opts *opts,
 			 struct hvd_err *err)
 {
@@ -317,7 +324,7 @@ int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, const struct 
 	memset(out, 0, sizeof(*out));
 	if (!hvd_alloc_in_slurm(envp))
 		return hvd_err_set(err, HVD_E_NOENT, "there is no Slurm job in the environment");
-	if (refuse_het(envp, err) < 0)
+	if (hvd_alloc_refuse_het(envp, err) < 0)
 		return -1;
 	if (find_hosts(&j, err) == 0 && find_slots(&j, opts, err) == 0) {
 		rc = 0;

@@ -67,12 +67,14 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
 
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 {
+	struct hvd_err err = {0};
+
 	(void)sp;
 	(void)ac;
 	(void)av;
 	if (spank_context() != S_CTX_LOCAL || !hvd_plugin_enabled(&hvd_plugin))
 		return 0;
-	return hvd_srun_prepare(&hvd_plugin);
+	return hvd_srun_prepare(&hvd_plugin, &err) == 0 ? 0 : fail(&err);
 }
 
 int slurm_spank_local_user_init(spank_t sp, int ac, char **av)

@@ -51,7 +51,7 @@ const char *hvd_plugin_value(const char *opt, const char *site);
 bool hvd_plugin_enabled(const struct hvd_plugin *pl);
 
 /* In srun. */
-int hvd_srun_prepare(struct hvd_plugin *pl);                                       /* after the options */
+int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err);                  /* after the options */
 int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err); /* before the launch */
 void hvd_srun_end_driver(struct hvd_plugin *pl);                                   /* at the end */
 
@@ -64,5 +64,10 @@ extern struct hvd_plugin hvd_plugin;
 /* srun's own configuration, which it and libslurm export but slurm.h does not declare. Its type changes
  * with each release; Slurm refuses a plugin that was built for another one. */
 extern slurm_conf_t slurm_conf __attribute__((weak));
+
+/* srun's own options, of a type that is not needed here, and whether one of them was given by name, as Slurm's
+ * cli_filter plugins ask. false for a name that this release does not know. */
+extern char hvd_srun_opt __asm__("opt") __attribute__((weak));
+extern bool slurm_option_isset(void *opt, const char *name) __attribute__((weak));
 
 #endif

@@ -27,8 +27,20 @@
 /* Enough for its last words and for closing the trace. */
 #define DRIVER_END_SECONDS 3.0
 
-int hvd_srun_prepare(struct hvd_plugin *pl)
+/* srun --async ends when the step is queued. It does not call local_user_init, so the tasks would run without a
+ * driver, each as if it were alone. */
+static int refuse_async(struct hvd_err *err)
 {
+	if (!&hvd_srun_opt || !slurm_option_isset || !slurm_option_isset(&hvd_srun_opt, "async"))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "srun --async does not wait for the step, and the driver of a --hvd step must");
+	return hvd_err_hint(err, "leave --async out and let the shell put srun in the background (&), or say --no-hvd");
+}
+
+int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
+{
+	if (refuse_async(err) != 0)
+		return -1;
 	/* srun looks here when a task has failed and neither -K nor SLURM_KILL_BAD_EXIT was given. */
 	if (pl->site.kill_on_bad_exit)
 		slurm_conf.kill_on_bad_exit = 1;

@@ -29,9 +29,12 @@ const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, st
 {
 	int wanted = launch->options->launcher;
 
-	for (size_t i = 0; i < N_BACKENDS; i++)
-		if (wanted == HVD_LAUNCHER_AUTO ? table[i].backend->suits(launch) : (int)table[i].id == wanted)
-			return table[i].backend;
+	for (size_t i = 0; i < N_BACKENDS; i++) {
+		const struct hvd_backend *backend = table[i].backend;
+
+		if (wanted == HVD_LAUNCHER_AUTO ? backend->suits(launch) : (int)table[i].id == wanted)
+			return backend->check && backend->check(launch, err) != 0 ? NULL : backend;
+	}
 	hvd_err_set(err, HVD_E_USAGE, "there is no launch backend of that number, %d", wanted);
 	hvd_err_hint(err, "--launcher takes auto, srun, jsrun, blaunch, lsrun, ssh, mpirun and fork");
 	return NULL;

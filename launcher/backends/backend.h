@@ -74,6 +74,8 @@ struct hvd_backend {
 	bool signals_tty; /* the processes get the terminal's signals themselves and decide on them */
 	/* Is it the right one here, when the user named none? */
 	bool (*suits)(const struct hvd_launch *launch);
+	/* Refuse what it cannot do, for elastic jobs, too. NULL: there is nothing that prepare does not find. */
+	int (*check)(const struct hvd_launch *launch, struct hvd_err *err);
 	/* Fill the out part. */
 	int (*prepare)(struct hvd_launch *launch, struct hvd_err *err);
 	/* Where each host has a process of its own. NULL: it has none, or only this machine is reached. */
@@ -98,7 +100,7 @@ extern const struct hvd_backend hvd_backend_mpirun;
 extern const struct hvd_backend hvd_backend_ssh;
 extern const struct hvd_backend hvd_backend_fork;
 
-/* The one that the user named (enum hvd_launcher), or the first that suits. NULL with err set. */
+/* The one that the user named (enum hvd_launcher), or the first that suits. NULL with err set, also when it refuses. */
 const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, struct hvd_err *err);
 
 /* Append a process with this launch's environment. The pointer is valid until the next call. */

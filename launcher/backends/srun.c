@@ -96,18 +96,52 @@ static bool job_has_tasks(const struct hvd_launch *launch)
 
 static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	if (!launch->options->het_group && !launch->options->het_colon)
-		return 0;
+	const struct hvd_options *o = launch->options;
+
+	if (!o->het_group && !o->het_colon)
+		return hvd_options_given(o, "jobid") ? 0 : hvd_alloc_refuse_het(launch->envp, err);
 	hvd_err_set(err, HVD_E_USAGE, "a heterogeneous step (--het-group, \":\") cannot be one Horovod job");
 	return hvd_err_hint(err, "use one component as a job of its own");
+}
+
+/* srun would do these to the rank shim, and not to the user's program. */
+static int check_command(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+
+	if (!o->multi_prog && !o->bcast)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "%s cannot be used with hvdrun", o->multi_prog ? "--multi-prog" : "--bcast");
+	return hvd_err_hint(err, "srun --hvd %s does it, where the plugin is installed",
+			    o->multi_prog ? "--multi-prog" : "--bcast");
+}
+
+static int check(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	return check_het(launch, err) != 0 || check_command(launch, err) != 0 ? -1 : 0;
+}
+
+/* The hosts are listed; does -N, which srun does not take then, fit them? */
+static int check_nodes(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	int n = launch->alloc.n_hosts;
+
+	if (!hvd_options_given(o, "nodes") || (n >= o->nodes_min && (!o->nodes_max || n <= o->nodes_max)))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "--nodes does not fit the hosts that are listed and used, which are %d", n);
+	return hvd_err_hint(err, "leave --nodes (-N) out");
 }
 
 /* Hosts with tasks of their own number each: srun takes that as a list in a file, each host once per task. */
 static int arbitrary(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
 {
 	FILE *file;
-	int fd = memfd_create("hosts", 0);
+	int fd;
 
+	if (check_nodes(launch, err) != 0)
+		return -1;
+	fd = memfd_create("hosts", 0);
 	if (fd < 0 || !(file = fdopen(dup(fd), "w"))) {
 		if (fd >= 0)
 			close(fd);
@@ -120,9 +154,11 @@ static int arbitrary(struct hvd_launch *launch, struct hvd_proc *proc, struct hv
 	proc->fd = fd;
 	hvd_env_setf(&proc->env, "SLURM_HOSTFILE", "/proc/self/fd/%d", fd);
 	hvd_strv_add(&proc->argv, "--distribution=arbitrary");
-	hvd_strv_addf(&proc->argv, "--nodes=%d", launch->alloc.n_hosts);
 	hvd_strv_addf(&proc->argv, "--ntasks=%d", launch->alloc.slots);
 	hvd_env_unset(&proc->env, "SLURM_NTASKS_PER_NODE");
+	/* The number of nodes follows from the list. Newer releases of srun refuse one, and the job's is another. */
+	hvd_env_unset(&proc->env, "SLURM_JOB_NUM_NODES");
+	hvd_env_unset(&proc->env, "SLURM_NNODES");
 	return 0;
 }
 
@@ -184,25 +220,11 @@ static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct 
 	return 0;
 }
 
-/* srun would do these to the rank shim, and not to the user's program. */
-static int check_command(const struct hvd_launch *launch, struct hvd_err *err)
-{
-	const struct hvd_options *o = launch->options;
-
-	if (!o->multi_prog && !o->bcast)
-		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "%s cannot be used with hvdrun", o->multi_prog ? "--multi-prog" : "--bcast");
-	return hvd_err_hint(err, "srun --hvd %s does it, where the plugin is installed",
-			    o->multi_prog ? "--multi-prog" : "--bcast");
-}
-
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
 	struct hvd_proc *proc = hvd_launch_add(launch, NULL);
 
-	if (check_het(launch, err) != 0 || check_command(launch, err) != 0)
-		return -1;
 	hvd_strv_add(&proc->argv, "srun");
 	if (o->kill_on_bad_exit < 0 && !hvd_envp_get(launch->envp, "SLURM_KILL_BAD_EXIT"))
 		hvd_strv_addf(&proc->argv, "--kill-on-bad-exit=%d", o->keep_going ? 0 : 1);
@@ -217,7 +239,10 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		if (hvd_options_np_for_srun(o))
 			hvd_strv_addf(&proc->argv, "--ntasks=%d", hvd_options_np(o));
 	}
-	hvd_strv_add_all(&proc->argv, o->srun_args.v);
+	if (proc->fd >= 0)
+		hvd_options_srun_args_but(o, "nodes", &proc->argv);
+	else
+		hvd_strv_add_all(&proc->argv, o->srun_args.v);
 	/* Unless the user has another place for the output, it is read here, for srun does not keep lines whole. */
 	launch->framed = (o->as_horovodrun || o->prefix_timestamp) && !o->output && !o->error && !o->pty && !o->label;
 	if (launch->framed)
@@ -238,6 +263,7 @@ const struct hvd_backend hvd_backend_srun = {
 	.name = "srun",
 	.signals_tty = true,
 	.suits = suits,
+	.check = check,
 	.prepare = prepare,
 	.elastic = &hvd_backend_steps,
 };

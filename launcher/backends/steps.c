@@ -40,7 +40,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	(void)err;
 	forget_tasks(&proc->env);
 	hvd_strv_add(&proc->argv, "srun");
-	hvd_options_unlabelled(launch->options, &proc->argv); /* the shim labels its ranks' lines */
+	hvd_options_srun_args_but(launch->options, "label", &proc->argv); /* the shim labels its ranks' lines */
 	if (launch->job)
 		hvd_strv_addf(&proc->argv, "--jobid=%u", launch->job);
 	hvd_strv_addf(&proc->argv, "--nodelist=%s", host->name);

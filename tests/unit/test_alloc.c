@@ -340,6 +340,9 @@ static void other_environments_are_refused(void **state)
 	assert_int_equal(err.code, HVD_E_NOENT);
 	CASE(NULL, "heterogeneous", JOB("1", "n1"), "SLURM_HET_SIZE=2");
 	CASE(NULL, "heterogeneous", JOB("1", "n1"), "SLURM_PACK_SIZE=3");
+	/* salloc's, which has no SLURM_JOB_NODELIST. */
+	CASE(NULL, "heterogeneous", "SLURM_JOB_ID=1", "SLURM_HET_SIZE=2", "SLURM_JOB_NODELIST_HET_GROUP_0=n1");
+	CASE(NULL, "heterogeneous", "SLURM_JOB_ID=1", "SLURM_JOB_NODELIST_HET_GROUP_0=n1");
 	if (!hvd_slurm_built_in()) {
 		CASE(NULL, "built without Slurm", JOB("1", "n1"));
 		return;

@@ -60,11 +60,38 @@ static void test_without_labels(void **state)
 
 		ok(&o, lines[i][0]);
 		assert_true(o.label);
-		hvd_options_unlabelled(&o, &args);
+		hvd_options_srun_args_but(&o, "label", &args);
 		assert_words(&args, lines[i][1]);
 		hvd_strv_free(&args);
 		hvd_options_free(&o);
 	}
+}
+
+static void test_without_nodes(void **state)
+{
+	static const char *const lines[][2] = {
+		{"hvdrun -N 2 --comment -N a", "--comment -N"},
+		{"hvdrun -lN2 --nodes=2-4 --nodelist=a -N3 a", "-l --nodelist=a"},
+	};
+	struct hvd_options o;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct hvd_strv args = {0};
+
+		ok(&o, lines[i][0]);
+		hvd_options_srun_args_but(&o, "nodes", &args);
+		assert_words(&args, lines[i][1]);
+		hvd_strv_free(&args);
+		hvd_options_free(&o);
+	}
+}
+
+static void test_async(void **state)
+{
+	(void)state;
+	refused("hvdrun --async a", "--async cannot be used with hvdrun", "leave it out");
+	refused("hvdrun --asy -n2 --min-np=1 a", "--async cannot be used with hvdrun", "sbatch");
 }
 
 static void test_abbreviations(void **state)
@@ -388,6 +415,8 @@ int main(void)
 		cmocka_unit_test(test_arity),
 		cmocka_unit_test(test_end_of_options),
 		cmocka_unit_test(test_without_labels),
+		cmocka_unit_test(test_without_nodes),
+		cmocka_unit_test(test_async),
 		cmocka_unit_test(test_abbreviations),
 		cmocka_unit_test(test_srun_fields),
 		cmocka_unit_test(test_processes),
