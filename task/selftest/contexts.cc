@@ -46,6 +46,24 @@ std::string lost_peers(const std::shared_ptr<gloo::Context> &context, const std:
 	return n > most ? s + "; and " + std::to_string(n - most) + " more" : s;
 }
 
+// Gloo borrows the store while it connects, or since 2025 keeps a share of it: the one of these that fits what its header
+// declares is called.
+using Device = std::shared_ptr<gloo::transport::Device>;
+using Borrows = void (gloo::rendezvous::Context::*)(gloo::rendezvous::Store &, Device &);
+using Shares = void (gloo::rendezvous::Context::*)(std::shared_ptr<gloo::rendezvous::Store>, Device &);
+
+[[maybe_unused]] void connect(Borrows full_mesh, gloo::rendezvous::Context &context,
+			      const std::shared_ptr<HttpStore> &store, Device &device)
+{
+	(context.*full_mesh)(*store, device);
+}
+
+[[maybe_unused]] void connect(Shares full_mesh, gloo::rendezvous::Context &context,
+			      const std::shared_ptr<HttpStore> &store, Device &device)
+{
+	(context.*full_mesh)(store, device);
+}
+
 } // namespace
 
 std::string without_location(const std::string &text)
@@ -80,13 +98,13 @@ Mesh::Mesh(const Env &env_, const Interface &interface_) : env(env_), interface(
 
 std::shared_ptr<gloo::Context> Mesh::make(const std::string &scope, int rank, int size)
 {
-	HttpStore store(server, scope, rank, env.timeout, contexts.traffic);
+	auto store = std::make_shared<HttpStore>(server, scope, rank, size, env.timeout, contexts.traffic);
 	auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
 	bool connected = false;
 
 	context->setTimeout(env.timeout);
 	try {
-		context->connectFullMesh(store, contexts.device);
+		connect(&gloo::rendezvous::Context::connectFullMesh, *context, store, contexts.device);
 		connected = true;
 		gloo::BarrierOptions opts(context);
 		gloo::barrier(opts);
@@ -97,7 +115,9 @@ std::shared_ptr<gloo::Context> Mesh::make(const std::string &scope, int rank, in
 			EXIT_CHECK,
 			"scope " + scope + ": " +
 				(connected ? "the barrier of its " + std::to_string(size) + " ranks"
-					   : "connecting to its rank " + std::to_string(store.peer())) +
+				 : store->peer() < 0
+					 ? "connecting its " + std::to_string(size) + " ranks"
+					 : "connecting to its rank " + std::to_string(store->peer())) +
 				" failed: " + without_location(e.what()),
 			interface.name == "lo"
 				? "interface lo reaches this host only: set HOROVOD_GLOO_IFACE to one that reaches the "
@@ -105,7 +125,7 @@ std::shared_ptr<gloo::Context> Mesh::make(const std::string &scope, int rank, in
 				: "look whether all ranks use interfaces of one network (HOROVOD_GLOO_IFACE), whether "
 				  "a firewall lets the hosts connect to each other, and whether that rank lives");
 	}
-	store.finish();
+	store->finish();
 	return context;
 }
 

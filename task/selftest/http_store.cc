@@ -27,6 +27,13 @@ bool is_rank(const std::string &key)
 	return !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
 }
 
+// Behind the addresses that a rank publishes stands how many ranks it knows of: their bytes do not tell it, for from 2023 on
+// Gloo puts the name of the host in front of them.
+std::string postscript(int size)
+{
+	return "\n" + std::to_string(size);
+}
+
 std::string in_seconds(const std::chrono::milliseconds &t)
 {
 	return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(t).count()) + " s";
@@ -34,9 +41,9 @@ std::string in_seconds(const std::chrono::milliseconds &t)
 
 } // namespace
 
-HttpStore::HttpStore(const HttpServer &server_, const std::string &scope_, int rank_,
+HttpStore::HttpStore(const HttpServer &server_, const std::string &scope_, int rank_, int size_,
 		     std::chrono::milliseconds timeout_, Traffic &traffic_)
-    : server(server_), scope(scope_), rank(rank_), timeout(timeout_), traffic(traffic_)
+    : server(server_), scope(scope_), rank(rank_), size(size_), timeout(timeout_), traffic(traffic_)
 {
 }
 
@@ -81,9 +88,8 @@ HttpResponse HttpStore::request(const char *method, const std::string &key, cons
 
 void HttpStore::set(const std::string &key, const std::vector<char> &data)
 {
-	if (is_rank(key))
-		own_size = data.size();
-	HttpResponse r = request("PUT", key, std::string(data.begin(), data.end()), Clock::now() + timeout);
+	const std::string body = std::string(data.begin(), data.end()) + (is_rank(key) ? postscript(size) : "");
+	HttpResponse r = request("PUT", key, body, Clock::now() + timeout);
 	if (r.status == 0)
 		throw Failure(EXIT_CHECK,
 			      "the rendezvous at " + server.name + " does not answer PUT /" + scope + "/" + key +
@@ -108,15 +114,26 @@ std::vector<char> HttpStore::get(const std::string &key)
 		throw Failure(EXIT_CHECK,
 			      "the rendezvous at " + server.name + " had /" + scope + "/" + key + " and lost it",
 			      "look whether two jobs use this rendezvous, or whether it was started anew");
-	// Every rank publishes one address for each of the others, so all of these values are of one size.
-	if (r.body.size() != own_size)
-		throw Failure(
-			EXIT_CHECK,
-			"rank " + key + " of scope " + scope + " published " + std::to_string(r.body.size()) +
-				" bytes of addresses and this rank " + std::to_string(own_size),
-			"look whether all ranks have the same HOROVOD_SIZE (local scopes: _LOCAL_SIZE, cross scopes: "
-			"_CROSS_SIZE) and the same version of Gloo");
-	return std::vector<char>(r.body.begin(), r.body.end());
+	read++;
+	return addresses(key, r.body);
+}
+
+// What a rank published, without the postscript.
+std::vector<char> HttpStore::addresses(const std::string &key, const std::string &body) const
+{
+	const size_t end = body.rfind('\n');
+	const std::string theirs = end == std::string::npos ? "" : body.substr(end + 1);
+
+	if (!is_rank(theirs))
+		throw Failure(EXIT_CHECK, "rank " + key + " of scope " + scope + " is no hvd-selftest of this version",
+			      "look whether two jobs use this rendezvous, and whether all hosts have the same hvd");
+	if (theirs != std::to_string(size))
+		throw Failure(EXIT_CHECK,
+			      "rank " + key + " of scope " + scope + " knows of " + theirs +
+				      " ranks there and this rank of " + std::to_string(size),
+			      "look whether all ranks have the same HOROVOD_SIZE (local scopes: _LOCAL_SIZE, cross "
+			      "scopes: _CROSS_SIZE)");
+	return std::vector<char>(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(end));
 }
 
 void HttpStore::wait(const std::vector<std::string> &keys)

@@ -22,8 +22,8 @@ struct Traffic {
 class HttpStore : public gloo::rendezvous::Store
 {
       public:
-	HttpStore(const HttpServer &server_, const std::string &scope_, int rank_, std::chrono::milliseconds timeout_,
-		  Traffic &traffic_);
+	HttpStore(const HttpServer &server_, const std::string &scope_, int rank_, int size_,
+		  std::chrono::milliseconds timeout_, Traffic &traffic_);
 
 	// All throw Failure.
 	void set(const std::string &key, const std::vector<char> &data) override;
@@ -36,24 +36,26 @@ class HttpStore : public gloo::rendezvous::Store
 	// This rank has met all others and needs the scope no more.
 	void finish();
 
-	// The rank of this scope whose key was waited for last: the one that Gloo is connecting to; -1 at first.
+	// The rank of this scope that Gloo is connecting to, which is the one whose key was waited for last; -1 when there
+	// is none yet, or when Gloo has read all keys, its own too, and connects to all ranks at once, as from 2023 on.
 	int peer() const
 	{
-		return peer_rank;
+		return read < size ? peer_rank : -1;
 	}
 
       private:
 	HttpResponse request(const char *method, const std::string &key, const std::string &body, Deadline deadline);
+	[[nodiscard]] std::vector<char> addresses(const std::string &key, const std::string &body) const;
 	bool present(const std::string &key, Deadline deadline);
 	[[noreturn]] void nobody_came(const std::string &key, const std::chrono::milliseconds &limit);
 
 	const HttpServer &server;
 	const std::string scope;
-	const int rank;
+	const int rank, size;
 	const std::chrono::milliseconds timeout;
 	Traffic &traffic;
 	int peer_rank = -1;
-	size_t own_size = 0; // of the addresses that this rank published
+	int read = 0; // ranks' addresses
 };
 
 } // namespace selftest

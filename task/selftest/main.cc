@@ -3,6 +3,7 @@
 #include "contexts.h"
 #include "env.h"
 #include "failure.h"
+#include "gloo_log.h"
 #include "interface.h"
 #include "options.h"
 #include "results.h"
@@ -305,6 +306,7 @@ int main(int argc, char **argv)
 
 	// Gloo writes to connections whose other end may be gone, and an interpreter ignores the signal too.
 	signal(SIGPIPE, SIG_IGN);
+	selftest::GlooLog out(std::cout), err(std::cerr);
 	selftest::explain_uncaught();
 	return selftest::run(argc, argv, start);
 }

@@ -144,6 +144,25 @@ complains() {
 	[[ $(last_line) == "hvd-selftest: 3 ranks on 1 host: OK" ]]
 }
 
+@test "hosts whose names differ in length pass" {
+	unshare --uts true 2>/dev/null || skip "giving ranks hosts' names of their own needs root"
+	rendezvous
+	named=$BATS_TEST_TMPDIR/named
+	cat >"$named" <<-END
+		#!/usr/bin/env python3
+		import os, socket, sys
+		socket.sethostname("n" + str(9 + int(os.environ["HOROVOD_CROSS_RANK"])))
+		os.execv("$SELFTEST", ["hvd-selftest"] + sys.argv[1:])
+	END
+	chmod 755 "$named"
+	change='set -- --uts "$named" "$@"; SELFTEST=unshare' job "2 1" --quick --json
+	show
+	[[ ${status_of[*]} == "0 0 0" ]]
+	[[ -z $(cat "$BATS_TEST_TMPDIR"/err.*) ]]
+	grep -qF '"node":"n9"' "$BATS_TEST_TMPDIR/out.0"
+	grep -qF '"node":"n10"' "$BATS_TEST_TMPDIR/out.0"
+}
+
 @test "one rank passes without a rendezvous" {
 	HOROVOD_RANK=0 HOROVOD_SIZE=1 run -0 "$SELFTEST"
 	[[ ${lines[-1]} == "hvd-selftest: 1 rank on 1 host: OK" ]]
