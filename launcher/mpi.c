@@ -21,6 +21,7 @@ const char *hvd_mpi_name(enum hvd_mpi mpi)
 {
 	static const char *const names[] = {
 		[HVD_MPI_OPEN] = "Open MPI",
+		[HVD_MPI_PRRTE] = "Open MPI",
 		[HVD_MPI_SPECTRUM] = "IBM Spectrum MPI",
 		[HVD_MPI_MPICH] = "MPICH",
 		[HVD_MPI_INTEL] = "Intel MPI",
@@ -32,6 +33,20 @@ const char *hvd_mpi_name(enum hvd_mpi mpi)
 bool hvd_mpi_hydra(enum hvd_mpi mpi)
 {
 	return mpi == HVD_MPI_MPICH || mpi == HVD_MPI_INTEL;
+}
+
+bool hvd_mpi_keeps_output(enum hvd_mpi mpi)
+{
+	return mpi == HVD_MPI_OPEN || mpi == HVD_MPI_SPECTRUM;
+}
+
+/* "mpirun (Open MPI) 5.0.7"; which release it is when it does not say, is that of the longest-lived. */
+static int open_mpi_release(const char *text)
+{
+	static const char name[] = "(Open MPI) ";
+	const char *at = strstr(text, name);
+
+	return at && strtol(at + sizeof(name) - 1, NULL, 10) >= 5 ? HVD_MPI_PRRTE : HVD_MPI_OPEN;
 }
 
 int hvd_mpi_from_version(const char *text)
@@ -47,7 +62,7 @@ int hvd_mpi_from_version(const char *text)
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strstr(text, known[i].text))
-			return (int)known[i].mpi;
+			return known[i].mpi == HVD_MPI_OPEN ? open_mpi_release(text) : (int)known[i].mpi;
 	return -1;
 }
 
@@ -134,6 +149,9 @@ static int binding(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_s
 		add(argv, "-bind-to", "socket", NULL);
 		add(argv, "-map-by", "socket", NULL);
 		add(argv, "-rank-by", "core", NULL);
+	} else if (mpi == HVD_MPI_PRRTE) {
+		add(argv, "--bind-to", "none", NULL);
+		add(argv, "--map-by", "slot", NULL);
 	} else if (mpi != HVD_MPI_INTEL) {
 		add(argv, "-bind-to", "none", NULL);
 		add(argv, "-map-by", "slot", NULL);
@@ -141,16 +159,56 @@ static int binding(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_s
 	return 0;
 }
 
-static int open_mpi(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
+/* How many ranks on which hosts. */
+static void add_hosts(const struct hvd_mpi_job *job, struct hvd_strv *argv)
 {
-	char *hosts = hvd_mpi_hosts(job->hosts, true), *ssh = hvd_mpi_ssh_args(job),
-	     *nics = hvd_strv_join(job->nics, ",");
-	int rc;
+	char *hosts = hvd_mpi_hosts(job->hosts, true);
 
-	add(argv, "--allow-run-as-root", "--tag-output", NULL);
 	hvd_strv_add(argv, "-np");
 	hvd_strv_addf(argv, "%d", job->hosts->slots);
 	add(argv, "-H", hosts, NULL);
+	free(hosts);
+}
+
+/* Of the daemons: from how many hosts on they are not started in a tree, and how ssh is called. `param` is the option for
+ * a parameter of theirs. */
+static void add_daemons(const struct hvd_mpi_job *job, const char *param, const char *no_tree, const char *at_once,
+			const char *args, struct hvd_strv *argv)
+{
+	char *ssh = hvd_mpi_ssh_args(job);
+
+	if (job->hosts->n_hosts >= MANY_HOSTS) {
+		add(argv, param, no_tree, "true");
+		add(argv, param, at_once, NULL);
+		hvd_strv_addf(argv, "%d", job->hosts->n_hosts);
+	}
+	if (*ssh)
+		add(argv, param, args, ssh);
+	free(ssh);
+}
+
+/* What the ranks' processes get: networks, and the variables of the user. */
+static void add_ranks(const struct hvd_mpi_job *job, const char *param, struct hvd_strv *argv)
+{
+	char *nics = hvd_strv_join(job->nics, ",");
+
+	if (*nics) {
+		add(argv, param, "btl_tcp_if_include", nics);
+		hvd_strv_add(argv, "-x");
+		hvd_strv_addf(argv, "NCCL_SOCKET_IFNAME=%s", nics);
+	}
+	for (size_t i = 0; i < job->exports->n; i++)
+		if (!*nics || strcmp(job->exports->v[i], "NCCL_SOCKET_IFNAME") != 0)
+			add(argv, "-x", job->exports->v[i], NULL);
+	free(nics);
+}
+
+static int open_mpi(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
+{
+	int rc;
+
+	add(argv, "--allow-run-as-root", "--tag-output", NULL);
+	add_hosts(job, argv);
 	rc = binding(mpi, job, argv, err);
 	if (mpi == HVD_MPI_OPEN) {
 		add(argv, "-mca", "pml", "ob1");
@@ -158,30 +216,31 @@ static int open_mpi(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_
 	} else if (job->tcp) {
 		hvd_strv_add(argv, "-tcp");
 	}
-	if (job->hosts->n_hosts >= MANY_HOSTS) {
-		add(argv, "-mca", "plm_rsh_no_tree_spawn", "true");
-		add(argv, "-mca", "plm_rsh_num_concurrent", NULL);
-		hvd_strv_addf(argv, "%d", job->hosts->n_hosts);
-	}
+	add_daemons(job, "-mca", "plm_rsh_no_tree_spawn", "plm_rsh_num_concurrent", "plm_rsh_args", argv);
 	if (job->timestamps)
 		hvd_strv_add(argv, "--timestamp-output");
 	if (job->keep_going)
 		add(argv, "-mca", "orte_abort_on_non_zero_status", "0");
-	if (*ssh)
-		add(argv, "-mca", "plm_rsh_args", ssh);
-	if (*nics) {
-		add(argv, "-mca", "btl_tcp_if_include", nics);
-		hvd_strv_add(argv, "-x");
-		hvd_strv_addf(argv, "NCCL_SOCKET_IFNAME=%s", nics);
-	}
 	if (job->output_dir)
 		add(argv, "--output-filename", job->output_dir, NULL);
-	for (size_t i = 0; i < job->exports->n; i++)
-		if (!*nics || strcmp(job->exports->v[i], "NCCL_SOCKET_IFNAME") != 0)
-			add(argv, "-x", job->exports->v[i], NULL);
-	free(hosts);
-	free(ssh);
-	free(nics);
+	add_ranks(job, "-mca", argv);
+	return rc;
+}
+
+static int prrte(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
+{
+	int rc;
+
+	hvd_strv_add(argv, "--allow-run-as-root");
+	add(argv, "--output", job->timestamps ? "tag,timestamp" : "tag", NULL);
+	add_hosts(job, argv);
+	rc = binding(mpi, job, argv, err);
+	add(argv, "--mca", "pml", "ob1");
+	add(argv, "--mca", "btl", "^openib");
+	add_daemons(job, "--prtemca", "plm_ssh_no_tree_spawn", "plm_ssh_num_concurrent", "plm_ssh_args", argv);
+	if (job->keep_going)
+		add(argv, "--runtime-options", "error-nonzero-status=false", NULL);
+	add_ranks(job, "--mca", argv);
 	return rc;
 }
 
@@ -247,7 +306,7 @@ static int hydra(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_str
 
 int hvd_mpi_args(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
 {
-	if ((hvd_mpi_hydra(mpi) ? hydra : open_mpi)(mpi, job, argv, err) != 0)
+	if ((hvd_mpi_hydra(mpi) ? hydra : mpi == HVD_MPI_PRRTE ? prrte : open_mpi)(mpi, job, argv, err) != 0)
 		return -1;
 	return job->more_args ? add_words(argv, "mpi-args", job->more_args, err) : 0;
 }

@@ -2,11 +2,14 @@
 /*
  * mpi.h - the MPI that is installed, and how its mpirun is told what to start where.
  *
- * Four implementations are known. Open MPI and IBM Spectrum MPI, which is made
- * of it, have one grammar (mpirun(1) of Open MPI 4), MPICH and Intel MPI, whose
- * launcher is hydra, the other (MPICH, "Using the Hydra Process Manager"; Intel
- * MPI Library Developer Reference, "mpiexec.hydra"). The arguments are those
- * that horovodrun gives (horovod/runner/mpi_run.py).
+ * Four implementations are known, and three grammars. Open MPI up to release 4
+ * and IBM Spectrum MPI, which is made of it, have the one of mpirun(1) of Open
+ * MPI 4. Open MPI from 5 on is started by PRRTE, whose options have two dashes
+ * (prterun(1)). MPICH and Intel MPI are started by hydra (MPICH, "Using the
+ * Hydra Process Manager"; Intel MPI Library Developer Reference,
+ * "mpiexec.hydra"). The arguments are those that horovodrun gives
+ * (horovod/runner/mpi_run.py); it knows nothing of PRRTE, which gets the same in
+ * its own words.
  */
 #ifndef HVD_MPI_H
 #define HVD_MPI_H
@@ -19,7 +22,8 @@
 #include <stdbool.h>
 
 enum hvd_mpi {
-	HVD_MPI_OPEN,
+	HVD_MPI_OPEN,  /* up to release 4 */
+	HVD_MPI_PRRTE, /* Open MPI from release 5 on */
 	HVD_MPI_SPECTRUM,
 	HVD_MPI_MPICH,
 	HVD_MPI_INTEL,
@@ -29,12 +33,15 @@ enum hvd_mpi {
 const char *hvd_mpi_name(enum hvd_mpi mpi);
 /* Is it of hydra's family? */
 bool hvd_mpi_hydra(enum hvd_mpi mpi);
+/* Is what ranks print to be kept in a folder by its mpirun? Otherwise by the shims: hydra knows no folders, and those of
+ * PRRTE have its process id in their names. */
+bool hvd_mpi_keeps_output(enum hvd_mpi mpi);
 
 /* Whose is this answer to --version? -1: nobody's that is known. */
 int hvd_mpi_from_version(const char *text);
 
 /* Ask `program` (searched in PATH of `envp`) with --version. HVD_E_NOENT when there is none that can be run,
- * HVD_E_USAGE when it is none of the four, HVD_E_TIMEOUT. */
+ * HVD_E_USAGE when it is none of those, HVD_E_TIMEOUT. */
 int hvd_mpi_detect(const char *program, char *const *envp, hvd_time deadline, enum hvd_mpi *mpi, struct hvd_err *err);
 
 /* What is to be started. Nothing is owned. */
@@ -43,7 +50,7 @@ struct hvd_mpi_job {
 	const struct hvd_strv *nics;    /* the user's; may be empty */
 	const struct hvd_strv *exports; /* names of variables that ranks are to have */
 	const char *ssh_identity;       /* file, or NULL */
-	const char *output_dir;         /* or NULL; hydra knows no folders, and it is the shim's there */
+	const char *output_dir;         /* or NULL; for those that hvd_mpi_keeps_output() names */
 	const char *binding_args;       /* instead of the usual ones, as a shell would read it; or NULL */
 	const char *more_args;          /* more arguments, likewise; or NULL */
 	int ssh_port;                   /* 0 = ssh's own */

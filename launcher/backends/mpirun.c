@@ -206,7 +206,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_verbose(launch->log, "%s is that of %s", program(launch), hvd_mpi_name(mpi));
 	proc = hvd_launch_add(launch, NULL);
 	set_slurm(launch, proc);
-	if (!hvd_mpi_hydra(mpi))
+	if (hvd_mpi_keeps_output(mpi))
 		job.output_dir = launch->output_dir;
 	add_exports(launch, &exports);
 	hvd_strv_add(&proc->argv, program(launch));
@@ -222,7 +222,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	text = hvd_mpi_hosts(&launch->alloc, true);
 	hvd_strv_addf(&proc->argv, "--mpi=%s", text);
 	free(text);
-	if (hvd_mpi_hydra(mpi) && launch->output_dir)
+	if (!hvd_mpi_keeps_output(mpi) && launch->output_dir)
 		hvd_strv_addf(&proc->argv, "--output-dir=%s", launch->output_dir);
 	hvd_launch_add_command(launch, proc);
 	return 0;

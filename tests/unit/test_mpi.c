@@ -17,6 +17,11 @@ static void knows_versions(void **state)
 	} cases[] = {
 		{"mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n", HVD_MPI_OPEN},
 		{"mpirun (OpenRTE) 3.0.0", HVD_MPI_OPEN},
+		{"mpirun.openmpi (Open MPI) 5.0.7\n\nReport bugs to https://www.open-mpi.org/community/help/\n",
+		 HVD_MPI_PRRTE},
+		{"mpirun (Open MPI) 6.0.0rc2\n", HVD_MPI_PRRTE},
+		{"mpirun (Open MPI) 10.0.1\n", HVD_MPI_PRRTE},
+		{"mpirun (Open MPI) main", HVD_MPI_OPEN},
 		{"mpirun (IBM Spectrum MPI) 10.3.1.02rtm0\n", HVD_MPI_SPECTRUM},
 		{"IBM Spectrum MPI, of Open MPI", HVD_MPI_SPECTRUM},
 		{"HYDRA build details:\n    Version:                                 4.0.2\n", HVD_MPI_MPICH},
@@ -137,6 +142,9 @@ static void refused(enum hvd_mpi mpi, struct given *g, const char *why)
 #define OPEN_HEAD "--allow-run-as-root --tag-output -np 4 -H a:2,b:2 "
 #define OPEN_MCA  "-bind-to none -map-by slot -mca pml ob1 -mca btl ^openib "
 
+#define PRRTE_HEAD(output) "--allow-run-as-root --output " output " -np 4 -H a:2,b:2 "
+#define PRRTE_MCA	   "--bind-to none --map-by slot --mca pml ob1 --mca btl ^openib "
+
 static void open_mpi(void **state)
 {
 	struct given g;
@@ -154,8 +162,8 @@ static void open_mpi(void **state)
 	hvd_strv_add(&g.exports, "NCCL_SOCKET_IFNAME");
 	line(HVD_MPI_OPEN, &g,
 	     OPEN_HEAD OPEN_MCA
-	     "--timestamp-output -mca orte_abort_on_non_zero_status 0 -mca plm_rsh_args '-p 2222 -i /k' "
-	     "-mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME=ib0,eth0 --output-filename /out -x HOME -x PATH "
+	     "-mca plm_rsh_args '-p 2222 -i /k' --timestamp-output -mca orte_abort_on_non_zero_status 0 "
+	     "--output-filename /out -mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME=ib0,eth0 -x HOME -x PATH "
 	     "--mca oob_tcp_if_exclude docker0,lo ''");
 	clear(&g);
 
@@ -168,6 +176,33 @@ static void open_mpi(void **state)
 	g.job.binding_args = "--bind-to 'core";
 	refused(HVD_MPI_OPEN, &g, "a quote is not closed");
 	clear(&g);
+}
+
+/* From release 5 on: prterun(1). */
+static void open_mpi_by_prrte(void **state)
+{
+	struct given g;
+
+	(void)state;
+	give(&g, "a:2,b:2");
+	line(HVD_MPI_PRRTE, &g, PRRTE_HEAD("tag") PRRTE_MCA "-x HOME -x PATH");
+	g.job.timestamps = g.job.keep_going = g.job.tcp = true;
+	g.job.ssh_port = 2222;
+	g.job.ssh_identity = "/k";
+	g.job.more_args = "--oversubscribe";
+	hvd_strv_add(&g.nics, "ib0");
+	hvd_strv_add(&g.nics, "eth0");
+	line(HVD_MPI_PRRTE, &g,
+	     PRRTE_HEAD("tag,timestamp")
+		     PRRTE_MCA "--prtemca plm_ssh_args '-p 2222 -i /k' --runtime-options error-nonzero-status=false "
+			       "--mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME=ib0,eth0 -x HOME -x PATH "
+			       "--oversubscribe");
+	clear(&g);
+
+	assert_string_equal(hvd_mpi_name(HVD_MPI_PRRTE), "Open MPI");
+	assert_false(hvd_mpi_hydra(HVD_MPI_PRRTE));
+	assert_false(hvd_mpi_keeps_output(HVD_MPI_PRRTE));
+	assert_true(hvd_mpi_keeps_output(HVD_MPI_OPEN));
 }
 
 static void many_hosts(void **state)
@@ -185,6 +220,12 @@ static void many_hosts(void **state)
 		text = hvd_shell_join(argv.v);
 		assert_int_equal(strstr(text, "-mca plm_rsh_no_tree_spawn true") != NULL, n >= 64);
 		assert_int_equal(strstr(text, "-mca plm_rsh_num_concurrent 64 ") != NULL, n >= 64);
+		free(text);
+		hvd_strv_free(&argv);
+		assert_int_equal(hvd_mpi_args(HVD_MPI_PRRTE, &g.job, &argv, NULL), 0);
+		text = hvd_shell_join(argv.v);
+		assert_int_equal(strstr(text, "--prtemca plm_ssh_no_tree_spawn true") != NULL, n >= 64);
+		assert_int_equal(strstr(text, "--prtemca plm_ssh_num_concurrent 64 ") != NULL, n >= 64);
 		free(text);
 		hvd_strv_free(&argv);
 		snprintf(name, sizeof(name), "h%d", n);
@@ -398,6 +439,7 @@ int main(void)
 		cmocka_unit_test(knows_versions),
 		cmocka_unit_test(asks_for_the_version),
 		cmocka_unit_test(open_mpi),
+		cmocka_unit_test(open_mpi_by_prrte),
 		cmocka_unit_test(many_hosts),
 		cmocka_unit_test(spectrum),
 		cmocka_unit_test(hydra),
