@@ -106,9 +106,15 @@ $(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libhvd.
 $(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/bin/hvd-rendezvous: $(B)/obj/launcher/main_rendezvous.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(B)/libtask.a $(B)/libhvd.a
-$(B)/bin/% $(B)/libexec/hvd/%:
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
+# Two rules: one with two patterns would be taken to make both files at once.
+define link_program
+@mkdir -p $(@D)
+$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
+endef
+$(B)/bin/%:
+	$(link_program)
+$(B)/libexec/hvd/%:
+	$(link_program)
 
 selftest_src := $(sort $(wildcard task/selftest/*.cc))
 $(B)/bin/hvd-selftest: $(patsubst %.cc,$(B)/obj/%.o,$(selftest_src))
