@@ -82,7 +82,7 @@ mount_host() {
     for file in hosts passwd group nsswitch.conf resolv.conf; do
         bind "$state/etc/$file" "$root/etc/$file"
     done
-    bind "$state/hosts/$host/hostname" "$root/etc/hostname"
+    for file in hostname hosts; do bind "$state/hosts/$host/$file" "$root/etc/$file"; done
     bind "$state/etc/slurm" "$root$confdir"
     bind "$state/etc/munge" "$root/etc/munge"
     mount -t proc -o nosuid,nodev,noexec proc "$root/proc"

@@ -65,7 +65,7 @@ plugin_args() {
 
 # /etc files as the hosts see them.
 write_etc() {
-    local etc=$STATE/etc host file
+    local etc=$STATE/etc file
     mkdir -p "$etc" "$STATE/log" "$STATE/slurmctld"
     install -d -m 700 "$etc/munge"
     (umask 077 && head -c 128 /dev/urandom >"$etc/munge/munge.key")
@@ -78,13 +78,22 @@ write_etc() {
     printf '%s\n' 'passwd: files' 'group: files' 'shadow: files' 'hosts: files' \
         'networks: files' 'protocols: files' 'services: files' >"$etc/nsswitch.conf"
     echo '# no name servers here' >"$etc/resolv.conf"
-    {
-        echo '127.0.0.1 localhost'
-        echo '::1 localhost ip6-localhost'
-        if [[ ! $NO_DNS ]]; then
-            for host in "${HOSTS[@]}"; do echo "$(addr "$host" eth0 4) $host"; done
-        fi
-    } >"$etc/hosts"
+    hosts_file "${HOSTS[@]}" >"$etc/hosts"
+    if [[ $NO_DNS ]]; then
+        # The controller still knows them: since 24.11 it tries for 7 s to find the
+        # host of a srun whose job has ended, and does nothing else meanwhile.
+        mkdir -p "$STATE/hosts/$CTL"
+        mv "$etc/hosts" "$STATE/hosts/$CTL/hosts"
+        hosts_file >"$etc/hosts"
+    fi
+}
+
+# hosts_file HOST…: an /etc/hosts with these.
+hosts_file() {
+    local host
+    echo '127.0.0.1 localhost'
+    echo '::1 localhost ip6-localhost'
+    for host in "$@"; do echo "$(addr "$host" eth0 4) $host"; done
 }
 
 add_user() {
@@ -100,13 +109,14 @@ add_user() {
 cmd_up() {
     parse_up "$@"
     need_root
-    check_base
     slurm_check
     local tries host job jobs=() failed=
     # Another cluster's down may just be removing the empty parent folder.
     for tries in 1 2 3; do
-        mkdir -p "$BASE"
-        if mkdir "$STATE" 2>/dev/null; then break; fi
+        mkdir -p "$(dirname "$BASE")"
+        mkdir "$BASE" 2>/dev/null || true
+        # First made, then looked at: nobody can take its place in between.
+        if check_base && mkdir "$STATE" 2>/dev/null; then break; fi
         [[ ! -d $STATE ]] || die "cluster '$NAME' exists; take it down first"
         ((tries < 3)) || die "cannot make $STATE"
     done
@@ -164,7 +174,6 @@ tear_down() {
 cmd_down() {
     (($# == 0)) || die "down does not know '$1'"
     need_root
-    check_base
-    [[ -d $STATE ]] || return 0
+    check_base && [[ -d $STATE ]] || return 0
     tear_down
 }

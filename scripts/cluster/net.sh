@@ -76,7 +76,9 @@ net_host() {
     # Duplicate address detection keeps IPv6 addresses unusable for a second.
     # shellcheck disable=SC2016
     in_net "$host" bash -c 'cd /proc/sys/net/ipv6/conf
-        for dir in all default; do echo 0 >$dir/accept_dad; echo 0 >$dir/accept_ra; done'
+        for dir in all default; do echo 0 >$dir/accept_dad; echo 0 >$dir/accept_ra; done
+        # Debian 13 has a ping that needs this, as systemd sets it.
+        echo 0 2147483647 >/proc/sys/net/ipv4/ping_group_range'
     {
         echo "link set dev lo up"
         for iface in $(wires "$host"); do net_addresses "$host" "$iface"; done
