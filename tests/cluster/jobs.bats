@@ -161,6 +161,40 @@ END
     assert_no_leftovers
 }
 
+# Slurm is asked more than once by one process then, also for the states of nodes.
+@test "an allocation without a number of tasks" {
+    run on_login salloc --quiet -N3 --exclusive hvdrun -N3 -n3 hvd-selftest --quick
+    selftest_ok 3 3
+    run on_login salloc --quiet -N3 --exclusive hvdrun bash -c "$SIZE"
+    exits 0
+    counts 3 "of <3>"
+    run on_login salloc --quiet -N2 --exclusive --no-kill hvdrun --min-np 2 --max-np 2 bash -c "$SIZE"
+    exits 0
+    counts 2 "of <2>"
+    assert_no_leftovers
+}
+
+@test "fewer ranks than an allocation has tasks, and listed hosts of it" {
+    run on_login salloc --quiet -N2 --ntasks-per-node=2 hvdrun -np 3 bash -c "$SIZE"
+    exits 0
+    counts 3 "of <3>"
+    run on_login salloc --quiet -N3 -n6 hvdrun --hosts hvdn3:1,hvdn1:2 \
+        bash -c 'echo "$SLURMD_NODENAME $HOROVOD_RANK/$HOROVOD_SIZE"'
+    exits 0
+    has "hvdn3 0/3" "hvdn1 1/3" "hvdn1 2/3"
+    # A number of nodes that fits is no more than that.
+    run on_login salloc --quiet -N3 -n6 hvdrun -N2 --hosts hvdn3:1,hvdn1:2 bash -c "$SIZE"
+    exits 0
+    counts 3 "of <3>"
+    run on_login salloc --quiet -N3 -n6 hvdrun -N3 --hosts hvdn3:1,hvdn1:2 bash -c "$SIZE"
+    exits 2
+    has "--nodes does not fit the hosts that are listed"
+    run on_login salloc --quiet -N2 --ntasks-per-node=2 hvdrun -np 3 --min-np 3 --max-np 3 bash -c "$SIZE"
+    exits 0
+    counts 3 "of <3>"
+    assert_no_leftovers
+}
+
 @test "heterogeneous jobs and steps are refused clearly" {
     script het.sh <<'END'
 #!/bin/bash
@@ -173,7 +207,17 @@ END
     submit het.sh
     has "srun 1" "hvdrun 2"
     counts 2 heterogeneous
+    for with in "" "-n2" "--min-np 1"; do
+        # shellcheck disable=SC2086
+        run on_login salloc --quiet -N1 -n1 : -N1 -n1 hvdrun $with bash -c "$SIZE"
+        exits 2
+        has "heterogeneous job"
+        counts 0 "of <"
+    done
     run launch hvdrun -N1 -n1 true : -N1 -n1 true
+    exits 2
+    has heterogeneous "cannot be one Horovod job"
+    run on_login salloc --quiet -N2 -n2 hvdrun --min-np 1 true : -n1 true
     exits 2
     has heterogeneous "cannot be one Horovod job"
     run launch srun -N1 -n1 true : --hvd -N1 -n1 true

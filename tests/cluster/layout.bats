@@ -49,10 +49,10 @@ laid_out() {
 }
 
 @test "three ranks on one host, one on the other" {
-    laid_out 4 3,1 -N2 -n4 -m arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2
-    laid_out 4 1,3 -N2 -n4 -m arbitrary -w hvdn2,hvdn3,hvdn3,hvdn3
+    laid_out 4 3,1 -n4 -m arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2
+    laid_out 4 1,3 -n4 -m arbitrary -w hvdn2,hvdn3,hvdn3,hvdn3
     for with in srun hvdrun; do
-        run launch "$with" -N2 -n4 -m arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 hvd-selftest --quick
+        run launch "$with" -n4 -m arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 hvd-selftest --quick
         selftest_ok 4 2
     done
     assert_no_leftovers
@@ -80,9 +80,9 @@ laid_out() {
 }
 
 @test "an arbitrary distribution, with a host that comes back" {
-    laid_out 5 '' -N3 -n5 -m arbitrary -w hvdn3,hvdn1,hvdn3,hvdn2,hvdn1
+    laid_out 5 '' -n5 -m arbitrary -w hvdn3,hvdn1,hvdn3,hvdn2,hvdn1
     for with in srun hvdrun; do
-        run launch "$with" -N3 -n5 -m arbitrary -w hvdn3,hvdn1,hvdn3,hvdn2,hvdn1 hvd-selftest --quick
+        run launch "$with" -n5 -m arbitrary -w hvdn3,hvdn1,hvdn3,hvdn2,hvdn1 hvd-selftest --quick
         selftest_ok 5 3
     done
     assert_no_leftovers
