@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -40,6 +41,15 @@ static int fail(const struct hvd_err *err)
 	if (err->hint[0])
 		slurm_error("hvd: %s", err->hint);
 	return -1;
+}
+
+/* What a hook returns counts only where the line in plugstack.conf says "required"; with "optional" srun would go on,
+ * and its tasks would run without the environment of ranks. So srun ends here, as it does after an option that is
+ * wrong. */
+static void end_srun(const struct hvd_err *err)
+{
+	fail(err);
+	exit(hvd_err_status(err));
 }
 
 EXPORT int slurm_spank_init(spank_t sp, int ac, char **av);
@@ -74,7 +84,9 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 	(void)av;
 	if (spank_context() != S_CTX_LOCAL || !hvd_plugin_enabled(&hvd_plugin))
 		return 0;
-	return hvd_srun_prepare(&hvd_plugin, &err) == 0 ? 0 : fail(&err);
+	if (hvd_srun_prepare(&hvd_plugin, &err) != 0)
+		end_srun(&err);
+	return 0;
 }
 
 int slurm_spank_local_user_init(spank_t sp, int ac, char **av)
@@ -85,8 +97,12 @@ int slurm_spank_local_user_init(spank_t sp, int ac, char **av)
 	(void)av;
 	if (!hvd_plugin_enabled(&hvd_plugin))
 		return 0;
-	if (hvd_srun_start_driver(&hvd_plugin, sp, &err) != 0)
-		return fail(&err);
+	if (hvd_srun_check(&err) != 0)
+		end_srun(&err);
+	if (hvd_srun_start_driver(&hvd_plugin, sp, &err) != 0) {
+		fail(&err);
+		hvd_srun_refuse_tasks(sp, hvd_err_status(&err));
+	}
 	return 0;
 }
 

@@ -20,6 +20,8 @@
 #define HVD_OPT_UNSET (-1)
 /* Which step the exported HVD_BOOT_ENV is for: a step started from within another inherits both. */
 #define HVD_STEP_ENV "SLURM_HVD_STEP"
+/* In place of the driver's boot text, with a status behind it: there is no driver, and srun has said why. */
+#define HVD_REFUSED "refused "
 
 struct hvd_plugin_opt {
 	int enabled; /* HVD_OPT_UNSET, 0 (--no-hvd) or 1 (--hvd) */
@@ -51,9 +53,11 @@ const char *hvd_plugin_value(const char *opt, const char *site);
 bool hvd_plugin_enabled(const struct hvd_plugin *pl);
 
 /* In srun. */
+int hvd_srun_check(struct hvd_err *err); /* refuse what is known before the driver is started; nothing to undo then */
 int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err);                  /* after the options */
 int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err); /* before the launch */
-void hvd_srun_end_driver(struct hvd_plugin *pl);                                   /* at the end */
+void hvd_srun_refuse_tasks(spank_t sp, int status); /* no driver: each task is to end with this status */
+void hvd_srun_end_driver(struct hvd_plugin *pl);    /* at the end */
 
 /* In the task, already the user: fetch the plan and put it into the task's environment. Does not
  * return when there is no plan: the task ends, since it could only hang. */

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,16 +38,7 @@ static int refuse_async(struct hvd_err *err)
 	return hvd_err_hint(err, "leave --async out and let the shell put srun in the background (&), or say --no-hvd");
 }
 
-int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
-{
-	if (refuse_async(err) != 0)
-		return -1;
-	/* srun looks here when a task has failed and neither -K nor SLURM_KILL_BAD_EXIT was given. */
-	if (pl->site.kill_on_bad_exit)
-		slurm_conf.kill_on_bad_exit = 1;
-	return 0;
-}
-
+/* srun itself sets the variable when it makes such a job, so it is to be looked at before the launch again. */
 static int refuse_het(struct hvd_err *err)
 {
 	const char *size = getenv("SLURM_HET_SIZE");
@@ -57,6 +49,27 @@ static int refuse_het(struct hvd_err *err)
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "this is a heterogeneous job of %s components, which --hvd cannot span", size);
 	return hvd_err_hint(err, "use one component as a job of its own");
+}
+
+/* hvdrun has started this srun and drives the launch itself; --hvd came down from sbatch. */
+static bool within_hvdrun(void)
+{
+	return getenv(HVD_BOOT_ENV) && !getenv(HVD_STEP_ENV);
+}
+
+int hvd_srun_check(struct hvd_err *err)
+{
+	return !within_hvdrun() && (refuse_async(err) != 0 || refuse_het(err) != 0) ? -1 : 0;
+}
+
+int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
+{
+	if (hvd_srun_check(err) != 0)
+		return -1;
+	/* srun looks here when a task has failed and neither -K nor SLURM_KILL_BAD_EXIT was given. */
+	if (pl->site.kill_on_bad_exit)
+		slurm_conf.kill_on_bad_exit = 1;
+	return 0;
 }
 
 static void add_option(struct hvd_strv *argv, const char *name, const char *opt, const char *site)
@@ -144,11 +157,8 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 	char path[PATH_MAX + 16], text[HVD_BOOT_MAX];
 	int pair[2], rc;
 
-	/* hvdrun has started this srun and drives the launch itself; --hvd came down from sbatch. */
-	if (getenv(HVD_BOOT_ENV) && !getenv(HVD_STEP_ENV))
+	if (within_hvdrun())
 		return 0;
-	if (refuse_het(err) != 0)
-		return -1;
 	if (pl->driver > 0)
 		return hvd_err_set(err, HVD_E_USAGE, "one srun can carry one --hvd step only");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
@@ -173,6 +183,18 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 	if (rc != 0)
 		hvd_srun_end_driver(pl);
 	return rc;
+}
+
+/* The step exists by now. Should srun end, or a required plugin's hook fail, the controller would keep the step, and
+ * its nodes would be busy for others of the job. So the tasks are started, and end at once. */
+void hvd_srun_refuse_tasks(spank_t sp, int status)
+{
+	char text[32];
+	struct hvd_err err = {0};
+
+	snprintf(text, sizeof(text), HVD_REFUSED "%d", status);
+	if (export_boot(sp, text, &err) != 0)
+		slurm_error("hvd: %s", err.msg);
 }
 
 void hvd_srun_end_driver(struct hvd_plugin *pl)

@@ -109,6 +109,14 @@ static void give_up(pid_t shim, const char *why)
 	_exit(1);
 }
 
+/* Never 0, whatever was made of the variable on the way. */
+static int refused_status(const char *text)
+{
+	int status = atoi(text);
+
+	return status > 0 && status < 256 ? status : 1;
+}
+
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 {
 	char boot_text[HVD_BOOT_MAX], path[PATH_MAX + 16];
@@ -124,6 +132,8 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 
 	if (!wanted(sp, boot_text))
 		return;
+	if (strncmp(boot_text, HVD_REFUSED, strlen(HVD_REFUSED)) == 0)
+		_exit(refused_status(boot_text + strlen(HVD_REFUSED)));
 	if (hvd_boot_parse(boot_text, &boot, &err) != 0)
 		give_up(0, err.msg);
 	if (pipe(out) != 0 || !(plan = malloc(PLAN_MAX)))

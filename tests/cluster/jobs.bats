@@ -205,7 +205,7 @@ srun --hvd true; echo "srun $?"
 hvdrun true; echo "hvdrun $?"
 END
     submit het.sh
-    has "srun 1" "hvdrun 2"
+    has "srun 2" "hvdrun 2"
     counts 2 heterogeneous
     for with in "" "-n2" "--min-np 1"; do
         # shellcheck disable=SC2086

@@ -86,6 +86,23 @@ slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spa
     assert_no_leftovers
 }
 
+@test "a driver that cannot be started ends srun, also where the plugin is optional" {
+    for how in required optional; do
+        echo "$how $B/lib/hvd.so libexecdir=/nowhere" >"$(cluster path)/etc/slurm/plugstack.conf"
+        run on_login srun --hvd -N2 -n2 bash -c 'echo started'
+        exits 1
+        has "cannot run /nowhere/hvd-driver"
+        has_not started
+        # No step stays behind.
+        run on_login salloc --quiet -N2 -n2 bash -c \
+            'srun --hvd bash -c "echo started"; echo "status $?"; sleep 1; squeue -h -s -j $SLURM_JOB_ID -o "step %i"'
+        has "status 1"
+        has_not started
+        if grep -E '^step [0-9]+\.[0-9]+$' <<<"$output"; then return 1; fi
+    done
+    assert_no_leftovers
+}
+
 @test "defaults of plugstack.conf hold, and options win over them" {
     plugstack nics=eth0
     run launch srun -N2 -n2 bash -c 'echo "iface $HOROVOD_GLOO_IFACE"'
