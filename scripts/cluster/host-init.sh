@@ -56,6 +56,29 @@ within_reach() {
     rmdir "$hold"
 }
 
+# The machine's, or with --cgroup the host's own part of them (cgroup.sh).
+mount_cgroups() {
+    local kind
+    case ${HVD_CGROUP-} in
+    v1)
+        mount -t tmpfs -o mode=755,size=1m tmpfs "$1"
+        for kind in freezer memory cpuset devices cpuacct cpu; do
+            mkdir "$1/$kind"
+            mount -t cgroup -o "$kind" cgroup "$1/$kind" 2>/dev/null ||
+                mount -t cgroup -o cpu,cpuacct cgroup "$1/$kind"
+        done
+        ;;
+    v2)
+        # What systemd would have made.
+        mount -t cgroup2 cgroup2 "$1"
+        mkdir -p "$1/system.slice"
+        ;;
+    *)
+        if mountpoint -q /sys/fs/cgroup; then mount --rbind /sys/fs/cgroup "$1"; fi
+        ;;
+    esac
+}
+
 mount_host() {
     local sys=$state/hosts/$host/sys file dir
     mount --make-rprivate /
@@ -71,9 +94,7 @@ mount_host() {
     # but a fresh one has no cgroups below it, which slurmd wants to see.
     mkdir -p "$sys"
     mount -t sysfs -o nosuid,nodev,noexec sysfs "$sys"
-    if mountpoint -q /sys/fs/cgroup; then
-        mount --rbind /sys/fs/cgroup "$sys/fs/cgroup"
-    fi
+    mount_cgroups "$sys/fs/cgroup"
     mount --move "$sys" "$root/sys"
     mount -t tmpfs -o mode=755,size=512m tmpfs "$root/run"
     mount -t tmpfs -o mode=1777,size=2g tmpfs "$root/dev/shm"
@@ -83,7 +104,12 @@ mount_host() {
         bind "$state/etc/$file" "$root/etc/$file"
     done
     for file in hostname hosts; do bind "$state/hosts/$host/$file" "$root/etc/$file"; done
-    bind "$state/etc/slurm" "$root$confdir"
+    mkdir -p "$state/etc/empty"
+    if [[ ${HVD_CONFIGLESS-} && $host != hvdctl ]]; then
+        bind "$state/etc/empty" "$root$confdir"
+    else
+        bind "$state/etc/slurm" "$root$confdir"
+    fi
     bind "$state/etc/munge" "$root/etc/munge"
     mount -t proc -o nosuid,nodev,noexec proc "$root/proc"
 }

@@ -10,6 +10,7 @@ set_hosts() {
 
 save_settings() {
     declare -p NODES CPUS GPUS LOGIN_IB IP6_NET NO_DNS SRUN_PORTS SLURM_PREFIX ROOT \
+        CGROUP CGROUP_TOPS CGROUP_PRELOAD CONFIGLESS \
         BINDS COMPUTE HOSTS | sed 's/^declare /declare -g /' >"$STATE/settings"
 }
 
@@ -22,13 +23,16 @@ parse_up() {
     local kind
     NODES=4 CPUS=8 GPUS='' LOGIN_IB='' IP6_NET='' NO_DNS='' SRUN_PORTS=''
     SLURM_PREFIX='' ROOT='' BINDS=() PLUGINS=() SLURM_CONF_EXTRA=()
+    CGROUP='' CONFIGLESS='' CONF_FILES=()
     while (($#)); do
         case $1 in
         --login-ib) LOGIN_IB=1 ;;
         --ip6-net) IP6_NET=1 ;;
         --no-dns) NO_DNS=1 ;;
+        --configless) CONFIGLESS=1 ;;
         --nodes | --cpus | --gpus | --srun-port-range | --plugin | --plugin-optional | \
-            --slurm-conf | --slurm-prefix | --root | --bind)
+            --slurm-conf | --slurm-prefix | --root | --bind | \
+            --cgroup | --conf-file)
             (($# > 1)) || die "$1 needs a value"
             case $1 in
             --nodes) number "$1" "$2" 1 200 && NODES=$2 ;;
@@ -45,6 +49,14 @@ parse_up() {
                 PLUGINS+=("$kind $(readlink -f "${2%%:*}") $(plugin_args "$2")")
                 ;;
             --slurm-conf) SLURM_CONF_EXTRA+=("$2") ;;
+            --conf-file)
+                [[ $2 =~ ^[a-z_]+\.(conf|yaml)= ]] || die "$1 must be NAME=TEXT, not '$2'"
+                CONF_FILES+=("$2")
+                ;;
+            --cgroup)
+                [[ $2 == v[12] ]] || die "$1 must be v1 or v2, not '$2'"
+                CGROUP=$2
+                ;;
             --slurm-prefix) SLURM_PREFIX=$2 ;;
             --root) ROOT=$(readlink -e "$2") || die "no folder '$2'" ;;
             --bind) BINDS+=("$(readlink -e "$2")") || die "no folder '$2'" ;;
@@ -124,6 +136,7 @@ cmd_up() {
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
+    cgroup_prepare
     write_etc
     slurm_write_conf
     save_settings
@@ -167,6 +180,7 @@ tear_down() {
         fi
     done
     wait_until 10 gone switch || fail "the switch does not die"
+    cgroup_tear_down
     rm -rf --one-file-system "$STATE"
     rmdir "$BASE" 2>/dev/null || true
 }

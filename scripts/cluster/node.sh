@@ -50,8 +50,10 @@ boot_host() {
     switch=$(init_pid switch) || fail "the switch is gone; use down and up"
     mkdir -p "$STATE/hosts/$host"
     echo "$host" >"$STATE/hosts/$host/hostname"
-    pid=$(timeout 10 nsenter --target "$switch" --pid -- \
-        unshare --net --mount --uts --ipc --pid -- \
+    cgroup_host "$host"
+    pid=$(cgroup_enter "$host" && HVD_CGROUP=$CGROUP HVD_CONFIGLESS=$CONFIGLESS \
+        timeout 10 nsenter --target "$switch" --pid -- \
+        unshare --net --mount --uts --ipc --pid --cgroup -- \
         bash "$LIB/host-init.sh" host "$STATE" "$host" "$ROOT" "$SLURM_CONFDIR" \
         "${BINDS[@]}") || true
     [[ $pid ]] && save_pid "$host" "$pid" || fail "$host did not start" "$host.init"
@@ -73,7 +75,7 @@ gone() { ! init_pid "$1" >/dev/null; }
 on() {
     local pid
     pid=$(init_pid "$1") || return 125
-    nsenter --target "$pid" --mount --uts --ipc --net --pid --root --wd -- "${@:2}"
+    nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- "${@:2}"
 }
 
 # daemon_running HOST NAME: by process name, below the host's own /proc.
@@ -104,11 +106,12 @@ detached() (
         fd=${fd##*/}
         if ((fd > 2 && fd != 255)); then eval "exec $fd>&-"; fi
     done
+    cgroup_enter "$1"
     on "$@" </dev/null
 )
 
 daemon_start() {
-    local host=$1 daemon=$2 log=$STATE/log/$1.$2.log
+    local host=$1 daemon=$2 log=$STATE/log/$1.$2.log args=()
     if daemon_pids "$host" "$daemon" >/dev/null; then return 0; fi
     case $daemon in
     munged)
@@ -119,8 +122,9 @@ daemon_start() {
             fail "munged does not start on $host" "$host.munged.log.start" "$host.munged"
         ;;
     slurmctld | slurmd)
-        detached "$host" env -i PATH="$SYSTEM_PATH" "$(slurm_daemon "$daemon")" \
-            -L "$log" >>"$log.start" 2>&1 ||
+        if [[ $CONFIGLESS && $daemon == slurmd ]]; then args=(--conf-server "$(conf_server)"); fi
+        detached "$host" env -i PATH="$SYSTEM_PATH" ${CGROUP_PRELOAD:+"LD_PRELOAD=$CGROUP_PRELOAD"} \
+            "$(slurm_daemon "$daemon")" "${args[@]}" -L "$log" >>"$log.start" 2>&1 ||
             fail "$daemon does not start on $host" "$host.$daemon.log.start" "$host.$daemon"
         ;;
     esac
@@ -175,6 +179,8 @@ run_as() {
     local ids=() outer=() own=() env=(
         PATH="${HVD_PATH:+$HVD_PATH:}$SYSTEM_PATH" HOME="$home" USER="$user"
         LOGNAME="$user" SHELL=/bin/bash HVD_CLUSTER="$NAME")
+    # Where no slurmd keeps files up to date, a site's DNS says whom to ask; there is none here.
+    if [[ $CONFIGLESS ]]; then env+=(SLURM_CONF_SERVER="$(conf_server)"); fi
     if ((uid != 0)); then ids=(--reuid "$uid" --regid "$gid" --init-groups); fi
     # With a terminal the command stays in the foreground group and the keyboard
     # reaches it by itself; without one it gets a session of its own, so that a
@@ -192,12 +198,15 @@ run_as() {
     done
     # Death of the caller, even by SIGKILL, must not leave the command running:
     # both links of the chain ask the kernel to be killed with their parent.
-    "${outer[@]}" setpriv --pdeathsig KILL \
-        nsenter --target "$pid" --mount --uts --ipc --net --pid --root --wd -- \
+    {
+        cgroup_enter "$host"
+        exec "${outer[@]}" setpriv --pdeathsig KILL \
+        nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- \
         env --default-signal=INT,QUIT -u XDG_RUNTIME_DIR -u MAIL -u OLDPWD \
         -u SUDO_USER -u SUDO_UID -u SUDO_GID -u SUDO_COMMAND "${env[@]}" \
         "${own[@]}" setpriv --pdeathsig KILL "${ids[@]}" \
-        env --chdir="${dir:-$home}" "$@" <&0 &
+        env --chdir="${dir:-$home}" "$@"
+    } <&0 &
     exec_pid=$!
     rc=127
     while :; do

@@ -103,6 +103,11 @@ SlurmdDebug=info
 ${SRUN_PORTS:+SrunPortRange=$SRUN_PORTS}
 ${GPUS:+GresTypes=gpu}
 EOF
+    if [[ $CGROUP ]]; then
+        conf_set ProctrackType=proctrack/cgroup
+        conf_set TaskPlugin=task/cgroup,task/affinity
+    fi
+    if [[ $CONFIGLESS ]]; then conf_set SlurmctldParameters=enable_configless; fi
     for line in "${SLURM_CONF_EXTRA[@]}"; do
         # These may come more than once and add to each other.
         case $line in
@@ -128,7 +133,23 @@ EOF
     } >"$dir/slurm.conf"
     slurm_write_gres "$dir"
     printf '%s\n' "${PLUGINS[@]}" >"$dir/plugstack.conf"
-    echo 'CgroupPlugin=autodetect' >"$dir/cgroup.conf"
+    slurm_write_cgroup "$dir"
+    for line in "${CONF_FILES[@]}"; do printf '%s\n' "${line#*=}" >"$dir/${line%%=*}"; done
+}
+
+# Whom hosts without files of Slurm's ask.
+conf_server() { echo "$(addr "$CTL" eth0 4):$SLURMCTLD_PORT"; }
+
+slurm_write_cgroup() {
+    case $CGROUP in
+    v1)
+        printf '%s\n' CgroupPlugin=cgroup/v1 ConstrainCores=yes ConstrainDevices=yes \
+            ConstrainRAMSpace=yes
+        ;;
+    # No controllers are counted on, and no systemd.
+    v2) printf '%s\n' CgroupPlugin=cgroup/v2 IgnoreSystemd=yes ConstrainDevices=yes ;;
+    *) echo 'CgroupPlugin=autodetect' ;;
+    esac >"$1/cgroup.conf"
 }
 
 slurm_write_gres() {
