@@ -24,7 +24,7 @@ enum hvd_role {
 	HVD_ROLE_AGENT,  /* a host's node agent */
 	HVD_ROLE_RANK,   /* another rank, waits for its plan */
 	HVD_ROLE_SERVER, /* the rendezvous on the first host */
-	HVD_ROLE_FORMER, /* an agent that was told to end */
+	HVD_ROLE_FORMER, /* an agent that was told to end, a server that has */
 };
 
 struct hvd_client {

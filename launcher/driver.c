@@ -20,6 +20,8 @@
 /* A shim that goes during the start is likely one of a launch being cancelled: its end is told only when nothing
  * else has ended the launch in the meantime. */
 #define LOST_SECONDS 1.0
+/* A rendezvous server that was killed with its step: srun may take so long to end. */
+#define SERVER_LOST_SECONDS 5.0
 
 struct hvd_driver {
 	struct event_base *base;
@@ -271,6 +273,10 @@ static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	(void)msg;
 	if (cl->role == HVD_ROLE_AGENT && dr->have_plan)
 		dr->roster.seats[cl->host].done = true;
+	if (cl->role == HVD_ROLE_SERVER && dr->have_plan) {
+		cl->role = HVD_ROLE_FORMER;
+		dr->venue.server = NULL;
+	}
 }
 
 static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
@@ -296,8 +302,8 @@ static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 
 static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 {
-	struct timeval tv = {.tv_sec = (time_t)LOST_SECONDS};
 	struct hvd_driver *dr = arg;
+	struct timeval tv = {.tv_sec = (time_t)(dr->have_plan ? SERVER_LOST_SECONDS : LOST_SECONDS)};
 	const char *host;
 	char buf[32];
 

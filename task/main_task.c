@@ -16,7 +16,7 @@
  *                                  start all ranks of this host and watch them; with --stdin the launch's
  *                                  environment, directory and key come on stdin (lib/preamble.h); with --guarded
  *                                  the shim runs behind a front (task/front.h)
- *   hvd-task --serve               run the rendezvous until the driver goes
+ *   hvd-task --serve=PID           run the rendezvous until this process ends, or the driver goes
  *
  * Started by the plugin and the launch backends, not by hand.
  */
@@ -46,7 +46,7 @@ static const char usage[] =
 	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind [--cpus=LIST:LIST…]] "
 	"-- COMMAND… | "
-	"hvd-task --serve | hvd-task --topology\n"
+	"hvd-task --serve=PID | hvd-task --topology\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
 
 enum mode {
@@ -61,6 +61,7 @@ struct args {
 	enum mode mode;
 	const char *host, *ranks, *mpi, *jsrun;
 	bool from_stdin, guarded, behind;
+	pid_t task; /* whose rendezvous to run */
 	struct hvd_host_opts opts;
 };
 
@@ -74,7 +75,7 @@ static int parse(int argc, char **argv, struct args *args)
 		{"size", required_argument, NULL, 'n'},  {"bind", no_argument, NULL, 'b'},
 		{"mpi", required_argument, NULL, 'm'},   {"behind", no_argument, NULL, 'B'},
 		{"guarded", no_argument, NULL, 'g'},     {"jsrun", required_argument, NULL, 'j'},
-		{"topology", no_argument, NULL, 'y'},    {"serve", no_argument, NULL, 's'},
+		{"topology", no_argument, NULL, 'y'},    {"serve", required_argument, NULL, 's'},
 		{"stdin", no_argument, NULL, 'i'},       {"cpus", required_argument, NULL, 'c'},
 		{"framed", no_argument, NULL, 'f'},      {"help", no_argument, NULL, '?' + 256},
 		{"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
@@ -129,6 +130,7 @@ static int parse(int argc, char **argv, struct args *args)
 			break;
 		case 's':
 			args->mode = MODE_SERVE;
+			args->task = atoi(optarg);
 			break;
 		case 'f':
 			style->framed = true;
@@ -239,7 +241,7 @@ int main(int argc, char **argv)
 		status = hvd_host_run(&boot, &info, &args.opts, &log);
 		break;
 	case MODE_SERVE:
-		status = hvd_serve_run(&boot, &info, &log, &err) == 0 ? 0 : 1;
+		status = hvd_serve_run(&boot, &info, args.task, &log, &err) == 0 ? 0 : 1;
 		break;
 	case MODE_TOPOLOGY:
 		break;

@@ -28,6 +28,7 @@ struct fetch {
 	struct hvd_agent *agent;
 	struct event_base *base;
 	struct hvd_strv env; /* NAME=VALUE of the plan */
+	pid_t task;          /* the rank's, as Slurm knows it */
 	int status;          /* -1 while it goes on */
 	bool said;           /* an error message went out */
 	bool keep;           /* the driver wants to know when this host is lost: stay connected */
@@ -78,7 +79,7 @@ static void on_serve(void *arg)
 	struct fetch *fetch = arg;
 	struct hvd_err why = {0};
 
-	if (hvd_serve_spawn(&why) != 0)
+	if (hvd_serve_spawn(fetch->task, &why) != 0)
 		hvd_agent_send(fetch->agent, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", fetch->info->name,
 						       "why", why.msg, "hint", why.hint));
 }
@@ -136,7 +137,7 @@ static int fetch_plan(struct fetch *fetch, const struct hvd_boot *boot)
 
 int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_log *log)
 {
-	struct fetch fetch = {.log = log, .info = info};
+	struct fetch fetch = {.log = log, .info = info, .task = getppid()}; /* the plugin, in the task */
 	int status = fetch_plan(&fetch, boot);
 
 	part(&fetch);
@@ -198,7 +199,7 @@ static void say_done(struct fetch *fetch)
 int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
 		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log)
 {
-	struct fetch fetch = {.log = log, .info = info};
+	struct fetch fetch = {.log = log, .info = info, .task = getpid()};
 	struct hvd_output_style sized = *style;
 	struct hvd_command command = {
 		.argv = argv, .rank = (int)info->rank, .style = &sized, .follow = follow, .parent = getppid()};

@@ -11,8 +11,10 @@
 #include "xalloc.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct serve {
@@ -22,19 +24,23 @@ struct serve {
 	struct hvd_session session;
 	struct hvd_conn *conn;
 	struct hvd_meeting *meeting;
+	struct event *task_ended; /* a pidfd; NULL where the kernel has none (Linux before 5.3): Slurm ends us then */
+	bool done;
 	struct hvd_err *err;
 	int rc;
 };
 
-int hvd_serve_spawn(struct hvd_err *err)
+int hvd_serve_spawn(pid_t task, struct hvd_err *err)
 {
-	char self[PATH_MAX];
+	char self[PATH_MAX], serve[32];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *argv[] = {(char *)"hvd-task", (char *)"--serve", NULL};
+	char *argv[] = {(char *)"hvd-task", serve, NULL};
 	/* A session of its own and no descriptor of the task's: what the task's output is read by must see its end
-	 * when the task ends. It is not waited for: init or the step daemon reaps it. */
-	struct hvd_spawn spawn = {.path = self, .argv = argv, .new_session = 1};
+	 * when the task ends. It is not waited for: init or the step daemon reaps it. A SIGTERM for the step's
+	 * processes is for the ranks to act on, which may still need it meanwhile. */
+	struct hvd_spawn spawn = {.path = self, .argv = argv, .new_session = 1, .ignore_ends = 1};
 
+	snprintf(serve, sizeof(serve), "--serve=%d", (int)task);
 	if (n < 0)
 		return hvd_err_sys(err, "cannot tell where hvd-task is");
 	self[n] = '\0';
@@ -83,6 +89,45 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	free(addrs);
 }
 
+static void on_task_ended(evutil_socket_t fd, short what, void *arg)
+{
+	struct serve *serve = arg;
+
+	(void)fd;
+	(void)what;
+	serve->done = true;
+	stop(serve, 0);
+}
+
+static void watch(struct serve *serve, pid_t task)
+{
+	int fd = (int)syscall(SYS_pidfd_open, task, 0);
+
+	if (fd < 0)
+		return;
+	serve->task_ended = event_new(serve->base, fd, EV_READ, on_task_ended, serve);
+	event_add(serve->task_ended, NULL);
+}
+
+/* Last words are sent, if there are any. */
+static void part(struct serve *serve)
+{
+	if (serve->task_ended) {
+		close(event_get_fd(serve->task_ended));
+		event_free(serve->task_ended);
+	}
+	hvd_meeting_destroy(serve->meeting);
+	if (serve->conn && serve->done)
+		hvd_conn_send(serve->conn, json_pack("{s:s}", "t", "done"));
+	if (serve->conn && (serve->done || serve->rc != 0)) {
+		hvd_conn_finish(serve->conn, hvd_deadline_in(1));
+		event_base_dispatch(serve->base);
+	} else {
+		hvd_conn_free(serve->conn);
+	}
+	event_base_free(serve->base);
+}
+
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
 	(void)conn;
@@ -128,7 +173,7 @@ static void on_down(const struct hvd_err *why, void *arg)
 	stop(serve, -1);
 }
 
-int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_log *log,
+int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, const struct hvd_log *log,
 		  struct hvd_err *err)
 {
 	struct serve serve = {.base = event_base_new(), .info = info, .log = log, .err = err};
@@ -141,17 +186,11 @@ int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, 
 		event_base_free(serve.base);
 		return -1;
 	}
+	watch(&serve, task);
 	link = hvd_link_create(serve.base, boot, &serve.session, hvd_deadline_in(boot->timeout), on_up, on_down,
 			       &serve);
 	event_base_dispatch(serve.base);
 	hvd_link_destroy(link);
-	hvd_meeting_destroy(serve.meeting);
-	if (serve.rc != 0) {
-		hvd_conn_finish(serve.conn, hvd_deadline_in(1));
-		event_base_dispatch(serve.base);
-	} else {
-		hvd_conn_free(serve.conn);
-	}
-	event_base_free(serve.base);
+	part(&serve);
 	return serve.rc;
 }

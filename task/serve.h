@@ -4,8 +4,10 @@
  *
  * The node agent of the first host starts it as a process of its own, which
  * connects to the driver, says where it listens, and lives as long as that
- * connection:
+ * connection and the task of the agent's rank. Without this rank no ranks can meet; and Slurm waits a second, at the
+ * least, for a process that is there when a host's tasks have ended and is tracked by a control group.
  *   to the driver     {"t":"serving", "node":I, "port":P}
+ *                     {"t":"done"}    the task has ended
  *   from the driver   {"t":"allow", "hosts":[ADDR,…]}   who may connect
  *                     {"t":"keep", "addrs":[ADDR,…]}    listen on these addresses only from now on
  */
@@ -16,11 +18,11 @@
 #include "log.h"
 #include "taskinfo.h"
 
-/* Node agent: start it (this same program), detached from the task. */
-int hvd_serve_spawn(struct hvd_err *err);
+/* Node agent: start it (this same program), detached from `task`, which is to be there as long as the rank is. */
+int hvd_serve_spawn(pid_t task, struct hvd_err *err);
 
-/* The process itself: returns when the driver has gone. 0, or -1 with err set when it could not serve. */
-int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_log *log,
-		  struct hvd_err *err);
+/* The process itself: returns when the driver or the task has gone. 0, or -1 with err set when it could not serve. */
+int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task,
+		  const struct hvd_log *log, struct hvd_err *err);
 
 #endif
