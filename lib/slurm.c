@@ -334,9 +334,14 @@ int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, stru
 	if (slurm_load_node((time_t)nodes->as_of, &msg, SHOW_ALL) != SLURM_SUCCESS) {
 		if (errno == SLURM_NO_CHANGE_IN_DATA)
 			return 0;
-		return slurm_failed(err, errno, "cannot ask Slurm for the states of nodes");
+		if (errno != ESLURM_ACCESS_DENIED)
+			return slurm_failed(err, errno, "cannot ask Slurm for the states of nodes");
+		hvd_slurm_nodes_clear(nodes);
+		nodes->hidden = true;
+		return 0;
 	}
 	hvd_strv_free(&nodes->unusable);
+	nodes->hidden = false;
 	for (uint32_t i = 0; i < msg->record_count; i++)
 		if (msg->node_array[i].name && unusable(msg->node_array[i].node_state))
 			hvd_strv_add(&nodes->unusable, msg->node_array[i].name);

@@ -111,6 +111,7 @@ char *hvd_slurm_job_script(struct hvd_slurm *s, uint32_t job, struct hvd_err *er
 struct hvd_slurm_nodes {
 	struct hvd_strv unusable; /* sorted */
 	int64_t as_of;            /* of the controller's data; 0 = never asked */
+	bool hidden;              /* from users (PrivateData=nodes): then none is known to be unusable */
 };
 
 /* Bring up to date what was got before (or a zeroed struct). Costs little while nothing has changed in the cluster.

@@ -105,7 +105,8 @@ static int ask(struct watch *w, struct hvd_err *err)
 
 static int look(struct watch *w, struct hvd_view *view, struct hvd_err *err)
 {
-	bool asked = w->opts.jobs || !w->n_jobs || ++w->turns >= JOB_TURNS;
+	/* Where the states of nodes are hidden, only the job can tell that something has changed. */
+	bool asked = w->opts.jobs || !w->n_jobs || w->nodes.hidden || ++w->turns >= JOB_TURNS;
 
 	if ((asked && ask(w, err) != 0) || hvd_slurm_nodes_get(w->slurm, &w->nodes, err) != 0)
 		return -1;

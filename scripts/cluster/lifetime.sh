@@ -10,7 +10,7 @@ set_hosts() {
 
 save_settings() {
     declare -p NODES CPUS GPUS LOGIN_IB IP6_NET NO_DNS SRUN_PORTS SLURM_PREFIX ROOT \
-        CGROUP CGROUP_TOPS CGROUP_PRELOAD CONFIGLESS \
+        CGROUP CGROUP_TOPS CGROUP_PRELOAD CONFIGLESS CPU_LIST NS_CPU \
         BINDS COMPUTE HOSTS | sed 's/^declare /declare -g /' >"$STATE/settings"
 }
 
@@ -137,6 +137,8 @@ cmd_up() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     cgroup_prepare
+    CPU_LIST=$(taskset -pc $$ | sed 's/.*: //') NS_CPU=''
+    if [[ ${SLURM_CONF_EXTRA[*]} == *@(job_container|namespace)/* ]]; then NS_CPU=$(ns_cpu); fi
     write_etc
     slurm_write_conf
     save_settings

@@ -45,6 +45,23 @@ boot_switch() {
     net_switch "$pid"
 }
 
+# ns_cpu: on which CPU mount namespaces have the lowest numbers.  Slurm mounts
+# the one of a job's private /tmp in the host's, which takes only those with
+# higher numbers than its own; and since Linux 6.18 each CPU has a range of
+# numbers of its own, so that a later one may have a lower number.
+ns_cpu() {
+    local cpu
+    # shellcheck disable=SC2016
+    for cpu in $(awk '$1 == "processor" { print $3 }' /proc/cpuinfo | head -n 64); do
+        taskset -c "$cpu" unshare --mount python3 -c '
+import fcntl, struct, sys
+number = bytearray(8)
+with open("/proc/self/ns/mnt") as ns:
+    fcntl.ioctl(ns, 0x8008b705, number)  # NS_GET_MNTNS_ID
+print(struct.unpack("Q", number)[0], sys.argv[1])' "$cpu" 2>/dev/null || true
+    done | sort -n | awk 'NR == 1 { print $2 }'
+}
+
 boot_host() {
     local host=$1 switch pid
     switch=$(init_pid switch) || fail "the switch is gone; use down and up"
@@ -53,8 +70,8 @@ boot_host() {
     cgroup_host "$host"
     pid=$(cgroup_enter "$host" && HVD_CGROUP=$CGROUP HVD_CONFIGLESS=$CONFIGLESS \
         timeout 10 nsenter --target "$switch" --pid -- \
-        unshare --net --mount --uts --ipc --pid --cgroup -- \
-        bash "$LIB/host-init.sh" host "$STATE" "$host" "$ROOT" "$SLURM_CONFDIR" \
+        taskset -c "${NS_CPU:-$CPU_LIST}" unshare --net --mount --uts --ipc --pid --cgroup -- \
+        taskset -c "$CPU_LIST" bash "$LIB/host-init.sh" host "$STATE" "$host" "$ROOT" "$SLURM_CONFDIR" \
         "${BINDS[@]}") || true
     [[ $pid ]] && save_pid "$host" "$pid" || fail "$host did not start" "$host.init"
     net_host "$host"
