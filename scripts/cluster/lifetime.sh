@@ -154,7 +154,7 @@ cmd_up() {
         "$CTL.slurmctld" hvdn1.slurmd
     on "$LOGIN" timeout 30 setpriv --reuid 20001 --regid 20001 --init-groups \
         env -i PATH="$SYSTEM_PATH" HOME="$STATE/home/alice" \
-        srun -N "$NODES" -D / true </dev/null >"$STATE/log/first-srun.log" 2>&1 ||
+        ${CONFIGLESS:+"SLURM_CONF_SERVER=$(conf_server)"} srun -N "$NODES" -D / true </dev/null >"$STATE/log/first-srun.log" 2>&1 ||
         fail "the first srun failed" first-srun "$CTL.slurmctld" hvdn1.slurmd
     wait_idle 10 || fail "the nodes do not become idle after the first srun" "$CTL.slurmctld"
     trap - EXIT HUP INT TERM

@@ -1,0 +1,36 @@
+# shellcheck shell=bash
+# What the tests of production settings share, besides helpers and launch.
+
+# A job's private /tmp must not hide what the hosts share: clusters of these tests live below /var/tmp, and so do the
+# site's scripts, in $SITE.
+production_place() {
+    [[ $(readlink -f "$BATS_TEST_DIRNAME/../..") != /tmp/* ]] ||
+        skip "this checkout is below /tmp, which jobs of these clusters have a private one of"
+    SITE=$(mktemp -d /var/tmp/hvd-site.XXXXXX)
+    chmod 755 "$SITE"
+    export SITE HVD_CLUSTER_DIR=/var/tmp/hvd-cluster-${USER:-$(id -un)}
+}
+
+# site_script NAME <TEXT: for Prolog, Epilog or TaskProlog.
+site_script() {
+    cat >"$SITE/$1"
+    chmod 755 "$SITE/$1"
+}
+
+# cgroups v1|v2: sets CGROUPS to the options for a cluster with them, or WHY_NOT to the machine's reason.
+cgroups() {
+    local file sudo=()
+    file=$(readlink -f "$BATS_TEST_DIRNAME/../../scripts/cluster/cgroup.sh")
+    if ((EUID != 0)); then sudo=(sudo -n); fi
+    CGROUPS=(--cgroup "$1") WHY_NOT=
+    # shellcheck disable=SC2016 # for the shell that is called
+    WHY_NOT=$("${sudo[@]}" bash -c '. "$1"; cgroup_can "$2"' - "$file" "$1") || CGROUPS=()
+    export WHY_NOT
+}
+
+# How many CPUs a node can have, where tasks are bound to real ones.
+real_cpus() {
+    local cpus
+    cpus=$(nproc)
+    echo $((cpus < 4 ? cpus : 4))
+}

@@ -1,0 +1,200 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016 # $HOROVOD_RANK and the like are for the shell that runs the command
+# A cluster as sites run them: control groups (version 1) that track, bind and account, extern steps, interactive steps, a
+# private /tmp for each job, prolog, epilog and task prolog, a topology, a port range, and users who see little.
+
+load helpers
+load launch
+load production
+
+setup_file() {
+    production_place
+    cgroups v1
+    if [[ $WHY_NOT ]]; then CGROUPS=(--slurm-conf JobAcctGatherType=jobacct_gather/linux); fi
+    site_script task-prolog <<'END'
+#!/bin/bash
+echo "export SITE_SCRATCH=/scratch/$SLURM_JOB_ID"
+if [[ ${NAME_FOR_HOST-} ]]; then echo "export HOROVOD_HOSTNAME=$NAME_FOR_HOST"; fi
+END
+    site_script prolog <<'END'
+#!/bin/bash
+echo "$SLURM_JOB_ID" >>/run/prolog
+END
+    # What a job has left is there at its end, if anything is.
+    site_script epilog <<'END'
+#!/bin/bash
+echo "$SLURM_JOB_ID $(pgrep -u "$SLURM_JOB_UID" | wc -l)" >>/run/epilog
+END
+    suite_up --nodes 3 --cpus "$(real_cpus)" "${CGROUPS[@]}" --srun-port-range 20000-20999 \
+        --slurm-conf JobAcctGatherType=jobacct_gather/cgroup --slurm-conf JobAcctGatherFrequency=5 \
+        --slurm-conf PrologFlags=Alloc,Contain,X11 \
+        --slurm-conf LaunchParameters=use_interactive_step,enable_nss_slurm \
+        --slurm-conf JobContainerType=job_container/tmpfs \
+        --conf-file "job_container.conf=AutoBasePath=true
+BasePath=/run/job_container" \
+        --slurm-conf PrivateData=jobs,nodes,usage,users \
+        --slurm-conf TopologyPlugin=topology/tree \
+        --conf-file "topology.conf=SwitchName=leaf1 Nodes=hvdn[1-2]
+SwitchName=leaf2 Nodes=hvdn3
+SwitchName=spine Switches=leaf[1-2]" \
+        --slurm-conf TmpFS=/run ${PMIX:+--slurm-conf MpiDefault=pmix} \
+        --slurm-conf Prolog="$SITE/prolog" --slurm-conf Epilog="$SITE/epilog" --slurm-conf TaskProlog="$SITE/task-prolog"
+}
+teardown_file() {
+    cluster_down
+    rm -rf "$SITE"
+}
+teardown() {
+    cluster_mend
+    assert_no_leftovers
+}
+
+needs_cgroups() { [[ ! $WHY_NOT ]] || skip "$WHY_NOT"; }
+
+# alone N: $output is of so many ranks, each with a memory group, a CPU and a /tmp of its job's own.
+WHERE='echo "rank $HOROVOD_RANK $(hostname) $(sed -n "s/.*:memory://p" /proc/self/cgroup) cpus $(taskset -pc $$ | sed "s/.* //") $(findmnt -no FSROOT /tmp)"'
+alone() {
+    echo "$output"
+    [ "$(grep -cE "^rank [0-9]+ hvdn[12] /slurm[^ ]*/job_[0-9]+/step_[0-9]+[^ ]* cpus [0-9]+ /job_container/" <<<"$output")" -eq "$1" ]
+    # Different CPUs on a host, one each.
+    [ "$(grep ^rank <<<"$output" | awk '{ print $3, $6 }' | sort -u | wc -l)" -eq "$1" ]
+}
+
+@test "ranks are in their job's control groups, bound, and have its private /tmp" {
+    needs_cgroups
+    for with in srun hvdrun; do
+        run launch "$with" -N2 --ntasks-per-node=2 bash -c "$WHERE"
+        exits 0
+        alone 4
+    done
+}
+
+@test "ranks meet, over srun, hvdrun and in a batch job" {
+    for with in srun hvdrun; do
+        run launch "$with" -N3 --ntasks-per-node=2 hvd-selftest --quick
+        selftest_ok 6 3
+        has_not warning
+    done
+    script job.sh <<'END'
+#!/bin/bash
+srun --hvd hvd-selftest --quick || exit
+hvdrun hvd-selftest --quick || exit
+exec hvdrun --min-np 2 bash -c 'echo "elastic $HOROVOD_ELASTIC $HOROVOD_RANK"'
+END
+    submit -N3 --ntasks-per-node=2 --no-kill job.sh
+    exits 0
+    has_not warning
+    [ "$(grep -c "6 ranks on 3 hosts: OK" <<<"$output")" -eq 2 ]
+    [ "$(grep -c "^elastic 1" <<<"$output")" -eq 6 ]
+}
+
+# With proctrack/cgroup Slurm kills what is left, and then sleeps for a second before it looks again.
+@test "the rendezvous on a compute node ends with its rank, before Slurm has to end it" {
+    for with in srun hvdrun; do
+        run launch "$with" -N1 -n2 bash -c '
+            [[ $HOROVOD_RANK == 0 ]] && exec sleep 1
+            pgrep -u "$USER" -f "^hvd-task --serv[e]" >/dev/null && echo "served"
+            for ((i = 0; i < 40; i++)); do
+                pgrep -u "$USER" -f "^hvd-task --serv[e]" >/dev/null || break
+                sleep 0.1
+            done
+            if ((i > 5 && i < 40)); then echo "ended in time"; fi
+            # As long as a server that says nothing is waited for.
+            if [[ $1 == srun ]]; then sleep 6; fi' - "$with"
+        exits 0
+        has served "ended in time"
+        has_not warning
+    done
+}
+
+@test "a task prolog's variables reach the ranks; under srun --hvd they win, under hvdrun the launch's do" {
+    export NAME_FOR_HOST=of-the-site
+    run launch srun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK <$HOROVOD_HOSTNAME> <$SITE_SCRATCH>"'
+    exits 0
+    [ "$(grep -cE '^rank [01] <of-the-site> </scratch/[0-9]+>$' <<<"$output")" -eq 2 ]
+    run launch hvdrun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK <$HOROVOD_HOSTNAME> <$SITE_SCRATCH>"'
+    exits 0
+    [ "$(grep -cE '^rank [01] <hvdn[12]> </scratch/[0-9]+>$' <<<"$output")" -eq 2 ]
+}
+
+@test "a failing rank ends the others, and gives its status" {
+    local with
+    for with in srun hvdrun; do
+        SECONDS=0
+        run launch "$with" -N2 --ntasks-per-node=2 bash -c 'if [[ $HOROVOD_RANK == 3 ]]; then sleep 0.5; exit 7; fi; sleep 60'
+        # What srun says is how the ranks ended that it has ended itself.
+        if [[ $with == srun ]]; then exits 143; else exits 7; fi
+        has "hvdn2: task 3: Exited with exit code 7"
+        has_not "rendezvous server has ended"
+        ((SECONDS < 20))
+    done
+}
+
+@test "scancel ends a launch, ranks that ignore SIGTERM too" {
+    local with
+    for with in srun hvdrun; do
+        # Their patience, KillWait, is five seconds.
+        begin launch "$with" -N2 --ntasks-per-node=2 bash -c '
+            if [[ $1 == srun ]]; then trap "" TERM; fi
+            echo ready
+            while :; do sleep 1; done' - "$with"
+        says_times 10 4 ready
+        on_login scancel --user=alice
+        ended 20
+        [ "$status" -ne 0 ]
+        assert_no_leftovers 10
+    done
+}
+
+@test "a launcher killed in mid-run leaves nothing" {
+    local with
+    for with in srun hvdrun; do
+        begin launch "$with" -N2 --ntasks-per-node=2 bash -c 'echo ready; sleep 60'
+        says_times 10 4 ready
+        on_host hvdlogin pkill -KILL -o -x "$with"
+        ended 10
+        assert_no_leftovers 15
+    done
+}
+
+@test "an interactive step: srun --hvd and hvdrun from the shell that salloc gives" {
+    script inside <<'END'
+echo "shell on $(hostname)"
+srun --hvd hvd-selftest --quick
+hvdrun hvd-selftest --quick
+hvdrun --min-np 2 bash -c 'echo "elastic $HOROVOD_RANK"'
+echo "all d""one"
+END
+    run on_login "$BATS_TEST_DIRNAME/on_tty" --wait '$ ' --type $'. ./inside\r' --wait 'all done' --type $'exit\r' -- \
+        salloc -Q -N2 --ntasks-per-node=2 --no-kill
+    exits 0
+    has "shell on hvdn1"
+    [ "$(grep -c "4 ranks on 2 hosts: OK" <<<"$output")" -eq 2 ]
+    [ "$(grep -cE "^elastic [0-3]" <<<"$output")" -eq 4 ]
+}
+
+@test "an elastic job without a node that leaves it, where users see no nodes" {
+    run on_login sinfo
+    has denied
+    begin on_login salloc -Q -N3 --ntasks-per-node=1 --no-kill hvdrun --min-np 2 \
+        bash -c 'echo "ready $HOROVOD_SIZE"; until [[ -e ~/go ]]; do sleep 0.1; done'
+    says_times 20 3 "ready 3"
+    on_login bash -c 'scontrol update jobid="$(squeue --me -ho %i)" nodelist="hvdn[1-2]"'
+    says 20 "hvdn3 is left out"
+    touch "$(home)/go"
+    ended 20
+    has_not denied
+}
+
+@test "the epilog of each job finds none of its processes, and each job had its prolog" {
+    local host
+    for host in hvdn1 hvdn2; do
+        run as_root "$host" sort -u /run/prolog
+        [[ $output ]]
+        run as_root "$host" awk '$2 != 0' /run/epilog
+        [ -z "$output" ]
+        [ "$(as_root "$host" bash -c 'wc -l </run/epilog')" -ge 8 ]
+    done
+}
