@@ -20,7 +20,7 @@ SAN       ?=
 
 pkgs      := jansson libevent_core hwloc nettle yaml-0.1
 DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(pkgs) 2>/dev/null)
-DEP_LIBS  := $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -lmunge
+DEP_LIBS  := $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -ldl
 
 # Without libslurm everything but the plugin and the Slurm sources of allocations is built.
 SLURM     ?= $(shell $(PKG_CONFIG) --exists slurm 2>/dev/null && echo yes || { test -e /usr/include/slurm/slurm.h && echo yes || echo no; })

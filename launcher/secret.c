@@ -5,17 +5,14 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* What starts the ranks hands no descriptor down to them: they open this process's. */
 static int keep_key(struct hvd_secret *secret, const struct hvd_key *key, struct hvd_err *err)
 {
-	secret->fd = memfd_create("key", MFD_CLOEXEC);
-	if (secret->fd < 0 || fchmod(secret->fd, 0600) != 0 ||
-	    write(secret->fd, key->b, HVD_KEY_LEN) != (ssize_t)HVD_KEY_LEN)
-		return hvd_err_sys(err, "cannot keep the launch's key");
+	secret->fd = hvd_key_memfd(key, err);
+	if (secret->fd < 0)
+		return -1;
 	snprintf(secret->id_text, sizeof(secret->id_text), "pid:%d:%d", (int)getpid(), secret->fd);
 	return 0;
 }

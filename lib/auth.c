@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "auth.h"
 
+#include "munge.h"
 #include "xalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <munge.h>
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -152,18 +153,18 @@ static int shared_check(const struct hvd_identity *id, const struct hvd_context 
 	return 0;
 }
 
-static void munge_hint(munge_err_t rc, struct hvd_err *err)
+static void munge_hint(int rc, struct hvd_err *err)
 {
 	switch (rc) {
-	case EMUNGE_SOCKET:
-	case EMUNGE_TIMEOUT:
+	case HVD_MUNGE_SOCKET:
+	case HVD_MUNGE_TIMEOUT:
 		hvd_err_hint(err, "is munged running on this host? (systemctl status munge)");
 		break;
-	case EMUNGE_CRED_EXPIRED:
-	case EMUNGE_CRED_REWOUND:
+	case HVD_MUNGE_CRED_EXPIRED:
+	case HVD_MUNGE_CRED_REWOUND:
 		hvd_err_hint(err, "the clocks of the two hosts differ by minutes; synchronise them (chrony, ntp)");
 		break;
-	case EMUNGE_CRED_INVALID:
+	case HVD_MUNGE_CRED_INVALID:
 		hvd_err_hint(err, "the two hosts have different munge keys (/etc/munge/munge.key)");
 		break;
 	default:
@@ -171,36 +172,39 @@ static void munge_hint(munge_err_t rc, struct hvd_err *err)
 	}
 }
 
-static munge_ctx_t munge_open(const struct hvd_identity *id, struct hvd_err *err)
+/* A context of libmunge for this identity. NULL with err set: the library is not there. */
+static void *munge_open(struct hvd_munge *munge, const struct hvd_identity *id, struct hvd_err *err)
 {
-	munge_ctx_t ctx = munge_ctx_create();
+	void *ctx;
 
-	if (!ctx) {
-		hvd_err_set(err, HVD_E_SYS, "cannot make a munge context");
+	if (hvd_munge_load(munge, NULL, err) != 0)
 		return NULL;
-	}
-	if (id->munge_socket)
-		munge_ctx_set(ctx, MUNGE_OPT_SOCKET, id->munge_socket);
+	ctx = munge->ctx_create();
+	if (!ctx)
+		hvd_err_set(err, HVD_E_SYS, "cannot make a munge context");
+	else if (id->munge_socket)
+		munge->ctx_set(ctx, HVD_MUNGE_OPT_SOCKET, id->munge_socket);
 	return ctx;
 }
 
 static char *munge_make(const struct hvd_identity *id, const void *payload, size_t len, struct hvd_err *err)
 {
-	munge_ctx_t ctx = munge_open(id, err);
-	munge_err_t rc;
+	struct hvd_munge munge;
+	void *ctx = munge_open(&munge, id, err);
 	char *cred = NULL;
+	int rc;
 
 	if (!ctx)
 		return NULL;
-	munge_ctx_set(ctx, MUNGE_OPT_UID_RESTRICTION, geteuid());
-	rc = munge_encode(&cred, ctx, payload, (int)len);
-	if (rc != EMUNGE_SUCCESS) {
+	munge.ctx_set(ctx, HVD_MUNGE_OPT_UID_RESTRICTION, geteuid());
+	rc = munge.encode(&cred, ctx, payload, (int)len);
+	if (rc != HVD_MUNGE_SUCCESS) {
 		/* Not the peer's fault, and the same with every peer: no HVD_E_AUTH. */
-		hvd_err_set(err, HVD_E_SYS, "munge cannot make a credential: %s", munge_ctx_strerror(ctx));
+		hvd_err_set(err, HVD_E_SYS, "munge cannot make a credential: %s", munge.ctx_strerror(ctx));
 		munge_hint(rc, err);
 		cred = NULL;
 	}
-	munge_ctx_destroy(ctx);
+	munge.ctx_destroy(ctx);
 	return cred;
 }
 
@@ -208,18 +212,17 @@ static char *munge_make(const struct hvd_identity *id, const void *payload, size
 static int munge_open_cred(const struct hvd_identity *id, const char *cred, const struct hvd_context *want, void *out,
 			   size_t extra, struct hvd_err *err)
 {
-	munge_ctx_t ctx = munge_open(id, err);
-	void *payload = NULL;
-	int len = 0, rc = -1;
+	struct hvd_munge munge;
+	void *ctx = munge_open(&munge, id, err), *payload = NULL;
+	int len = 0, rc = -1, mrc;
 	uid_t uid = (uid_t)-1;
 	gid_t gid;
-	munge_err_t mrc;
 
 	if (!ctx)
 		return -1;
-	mrc = munge_decode(cred, ctx, &payload, &len, &uid, &gid);
-	if (mrc != EMUNGE_SUCCESS) {
-		hvd_err_set(err, HVD_E_AUTH, "munge refuses the peer's credential: %s", munge_ctx_strerror(ctx));
+	mrc = munge.decode(cred, ctx, &payload, &len, &uid, &gid);
+	if (mrc != HVD_MUNGE_SUCCESS) {
+		hvd_err_set(err, HVD_E_AUTH, "munge refuses the peer's credential: %s", munge.ctx_strerror(ctx));
 		munge_hint(mrc, err);
 	} else if (uid != geteuid()) {
 		hvd_err_set(err, HVD_E_AUTH, "the peer is uid %u, this launch belongs to uid %u", (unsigned)uid,
@@ -235,7 +238,7 @@ static int munge_open_cred(const struct hvd_identity *id, const char *cred, cons
 		explicit_bzero(payload, (size_t)len);
 		free(payload);
 	}
-	munge_ctx_destroy(ctx);
+	munge.ctx_destroy(ctx);
 	return rc;
 }
 
@@ -300,10 +303,25 @@ static ssize_t read_all(int fd, void *buf, size_t len)
 	return (ssize_t)got;
 }
 
+int hvd_key_memfd(const struct hvd_key *key, struct hvd_err *err)
+{
+	int fd = memfd_create("key", MFD_CLOEXEC);
+
+	if (fd >= 0 && fchmod(fd, 0600) == 0 && write(fd, key->b, HVD_KEY_LEN) == (ssize_t)HVD_KEY_LEN)
+		return fd;
+	hvd_err_sys(err, "cannot keep the launch's key");
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
 int hvd_key_read_fd(int fd, struct hvd_key *key, struct hvd_err *err)
 {
-	ssize_t n = read_all(fd, key->b, HVD_KEY_LEN);
+	/* From a memfd as often as it is wanted; from a pipe once. */
+	ssize_t n = pread(fd, key->b, HVD_KEY_LEN, 0);
 
+	if (n < 0 && errno == ESPIPE)
+		n = read_all(fd, key->b, HVD_KEY_LEN);
 	if (n < 0)
 		return hvd_err_sys(err, "cannot read the launch's key from descriptor %d", fd);
 	if (n != HVD_KEY_LEN)

@@ -17,8 +17,9 @@
  * Either way no secret is in an environment or on a command line. Afterwards
  * every message carries an HMAC-SHA256 (wire.h).
  *
- * libmunge talks to munged with time limits of its own (seconds). All functions
- * may be called by several threads with different identities.
+ * libmunge is loaded when it is used (munge.h), and talks to munged with time
+ * limits of its own (seconds). All functions may be called by several threads
+ * with different identities.
  */
 #ifndef HVD_AUTH_H
 #define HVD_AUTH_H
@@ -84,6 +85,10 @@ char *hvd_id_grant(const struct hvd_identity *id, const struct hvd_context *to, 
 /* Client: check the driver's answer and take the session key out of it. */
 int hvd_id_accept(const struct hvd_identity *id, const struct hvd_context *to, const char *cred,
 		  struct hvd_key *session_key, struct hvd_err *err);
+
+/* Keep the key in memory behind a descriptor, of mode 0600 and close-on-exec, that hvd_key_read_fd() can read any
+ * number of times, in other processes too. -1 with err set; else the caller's to close. */
+int hvd_key_memfd(const struct hvd_key *key, struct hvd_err *err);
 
 /* Read a 32-byte key from a descriptor (raw) or a file (64 hex digits or 32 raw bytes). The
  * file must belong to this uid and be closed to group and others. */

@@ -4,12 +4,12 @@
  * another. They are children of this program and end with it, however it ends.
  */
 #include "auth.h"
+#include "munge.h"
 #include "spawn.h"
 
 #include "unit.h"
 
 #include <fcntl.h>
-#include <munge.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -35,16 +35,26 @@ static void write_key(const char *path, char fill)
 	close(fd);
 }
 
+/* A context for the daemon at this socket, as another program may make one. */
+static void *open_munge(struct hvd_munge *munge, const char *sock)
+{
+	void *ctx;
+
+	assert_int_equal(hvd_munge_load(munge, NULL, NULL), 0);
+	ctx = munge->ctx_create();
+	munge->ctx_set(ctx, HVD_MUNGE_OPT_SOCKET, sock);
+	return ctx;
+}
+
 static bool answers(const char *sock)
 {
-	munge_ctx_t ctx = munge_ctx_create();
+	struct hvd_munge munge;
+	void *ctx = open_munge(&munge, sock);
 	char *cred = NULL;
-	bool ok;
+	bool ok = munge.encode(&cred, ctx, NULL, 0) == HVD_MUNGE_SUCCESS;
 
-	munge_ctx_set(ctx, MUNGE_OPT_SOCKET, sock);
-	ok = munge_encode(&cred, ctx, NULL, 0) == EMUNGE_SUCCESS;
 	free(cred);
-	munge_ctx_destroy(ctx);
+	munge.ctx_destroy(ctx);
 	return ok;
 }
 
@@ -268,10 +278,10 @@ static char *made_by_nobody(const struct hvd_context *to, bool anyone)
 		if (setresuid(65534, 65534, 65534) != 0)
 			_exit(3);
 		if (anyone) {
-			munge_ctx_t ctx = munge_ctx_create();
+			struct hvd_munge munge;
+			void *ctx = open_munge(&munge, socks[0]);
 
-			munge_ctx_set(ctx, MUNGE_OPT_SOCKET, socks[0]);
-			munge_encode(&made, ctx, to->b, sizeof(to->b));
+			munge.encode(&made, ctx, to->b, sizeof(to->b));
 		} else {
 			made = hvd_id_prove(&id, to, NULL);
 		}
@@ -323,16 +333,14 @@ static void another_user_cannot_open_a_grant(void **state)
 	grant = hvd_id_grant(&id, &to, &key, &err);
 	pid = fork();
 	if (pid == 0) {
-		munge_ctx_t ctx = munge_ctx_create();
-		void *payload = NULL;
-		munge_err_t rc;
-		int len = 0;
+		struct hvd_munge munge;
+		void *ctx = open_munge(&munge, socks[0]), *payload = NULL;
+		int len = 0, rc;
 
 		if (setresuid(65534, 65534, 65534) != 0)
 			_exit(3);
-		munge_ctx_set(ctx, MUNGE_OPT_SOCKET, socks[0]);
-		rc = munge_decode(grant, ctx, &payload, &len, NULL, NULL);
-		_exit(rc == EMUNGE_CRED_UNAUTHORIZED && !payload ? 0 : 4);
+		rc = munge.decode(grant, ctx, &payload, &len, NULL, NULL);
+		_exit(rc == HVD_MUNGE_CRED_UNAUTHORIZED && !payload ? 0 : 4);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "munge.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ISO C has no cast from dlsym's pointer to one to a function; POSIX says that both have the same bits. */
+static int find(void *library, const char *name, void *function)
+{
+	void *at = dlsym(library, name);
+
+	memcpy(function, &at, sizeof(at));
+	return at ? 0 : -1;
+}
+
+static int hint(struct hvd_err *err)
+{
+	return hvd_err_hint(err, "without munge a key file identifies the ranks: --key-file=FILE (srun --hvd: "
+				 "--hvd-key-file=FILE), of mode 0600, which all hosts can read");
+}
+
+int hvd_munge_load(struct hvd_munge *munge, const char *soname, struct hvd_err *err)
+{
+	void *library;
+
+	memset(munge, 0, sizeof(*munge));
+	if (!soname)
+		soname = HVD_MUNGE_SONAME;
+	library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		hvd_err_set(err, HVD_E_SYS, "cannot load munge's library: %s", dlerror());
+		return hint(err);
+	}
+	if (find(library, "munge_ctx_create", &munge->ctx_create) == 0 &&
+	    find(library, "munge_ctx_destroy", &munge->ctx_destroy) == 0 &&
+	    find(library, "munge_ctx_get", &munge->ctx_get) == 0 &&
+	    find(library, "munge_ctx_set", &munge->ctx_set) == 0 &&
+	    find(library, "munge_ctx_strerror", &munge->ctx_strerror) == 0 &&
+	    find(library, "munge_encode", &munge->encode) == 0 && find(library, "munge_decode", &munge->decode) == 0)
+		return 0; /* the library stays: its functions are in use from now on */
+	dlclose(library);
+	memset(munge, 0, sizeof(*munge));
+	hvd_err_set(err, HVD_E_SYS, "%s is not munge's library: functions are missing", soname);
+	return hint(err);
+}
+
+int hvd_munge_here(const char *socket, struct hvd_err *err)
+{
+	struct hvd_munge munge;
+	void *ctx = NULL;
+	int rc = 0;
+
+	if (hvd_munge_load(&munge, NULL, err) != 0)
+		return -1;
+	if (!socket && (ctx = munge.ctx_create()))
+		munge.ctx_get(ctx, HVD_MUNGE_OPT_SOCKET, &socket);
+	if (!socket || access(socket, F_OK) != 0) {
+		rc = hvd_err_sys(err, "munge does not run on this host: no socket %s", socket ? socket : "of munged");
+		hint(err);
+	}
+	munge.ctx_destroy(ctx);
+	return rc;
+}
