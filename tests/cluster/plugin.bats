@@ -103,6 +103,66 @@ slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spa
     assert_no_leftovers
 }
 
+@test "srun --async is refused, also where the plugin is optional" {
+    on_login srun --help | grep -q -e ' --async ' || skip "this release's srun has no --async"
+    for how in required optional; do
+        echo "$how $B/lib/hvd.so libexecdir=$B/libexec/hvd" >"$(cluster path)/etc/slurm/plugstack.conf"
+        run on_login salloc --quiet -N2 -n2 srun --hvd --async true
+        exits 2
+        has "srun --async does not wait for the step" "leave --async out"
+        run on_login salloc --quiet --hvd -N2 -n2 srun --asyn true
+        exits 2
+        # The command's own words are none of srun's.
+        run on_login salloc --quiet -N2 -n2 srun --hvd echo --async
+        exits 0
+    done
+    run launch hvdrun --async -N2 -n2 true
+    exits 2
+    has "--async cannot be used with hvdrun"
+    assert_no_leftovers
+}
+
+# other_release FILE: the plugin as another release of Slurm would have it.
+other_release() {
+    python3 - "$B/lib/hvd.so" "$1" <<'END'
+import struct, subprocess, sys
+def lines(*command):
+    return [l.split() for l in subprocess.check_output(command, text=True).splitlines()]
+symbol = next(int(l[0], 16) for l in lines("nm", "-D", sys.argv[1]) if l[-1:] == ["plugin_version"])
+offset = next(symbol - int(l[2], 16) + int(l[1], 16) for l in lines("readelf", "-lW", sys.argv[1])
+              if l[:1] == ["LOAD"] and int(l[2], 16) <= symbol < int(l[2], 16) + int(l[4], 16))
+data = bytearray(open(sys.argv[1], "rb").read())
+struct.pack_into("<I", data, offset, struct.unpack_from("<I", data, offset)[0] + 0x100)
+open(sys.argv[2], "wb").write(data)
+END
+}
+
+# What README and spank-hvd(8) say of upgrades.
+@test "a plugin for another release of Slurm: optional is left out, required stops everything" {
+    local other
+    other=$(cluster path)/home/other.so
+    other_release "$other"
+    fault slurmd-kill hvdn2
+    echo "optional $other libexecdir=$B/libexec/hvd" >"$(cluster path)/etc/slurm/plugstack.conf"
+    run on_login srun -N1 -n1 echo started
+    exits 0
+    has "Incompatible plugin version" started
+    run on_login srun --hvd -N1 -n1 echo started
+    has "unrecognized option '--hvd'"
+    has_not started
+    run as_root hvdn2 timeout 3 slurmd -D -N hvdn2
+    exits 124
+    has_not "slurmd initialization failed"
+    sed -i 's/^optional/required/' "$(cluster path)/etc/slurm/plugstack.conf"
+    run on_login srun -N1 -n1 echo started
+    exits 1
+    has "Incompatible plugin version" "Failed to load plugin"
+    has_not started
+    run as_root hvdn2 timeout 3 slurmd -D -N hvdn2
+    exits 1
+    has "slurmd initialization failed"
+}
+
 @test "defaults of plugstack.conf hold, and options win over them" {
     plugstack nics=eth0
     run launch srun -N2 -n2 bash -c 'echo "iface $HOROVOD_GLOO_IFACE"'
