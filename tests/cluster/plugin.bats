@@ -146,7 +146,7 @@ END
     echo "optional $other libexecdir=$B/libexec/hvd" >"$(cluster path)/etc/slurm/plugstack.conf"
     run on_login srun -N1 -n1 echo started
     exits 0
-    has "Incompatible plugin version" started
+    has "Incompatible Slurm plugin" started
     run on_login srun --hvd -N1 -n1 echo started
     has "unrecognized option '--hvd'"
     has_not started
@@ -156,7 +156,7 @@ END
     sed -i 's/^optional/required/' "$(cluster path)/etc/slurm/plugstack.conf"
     run on_login srun -N1 -n1 echo started
     exits 1
-    has "Incompatible plugin version" "Failed to load plugin"
+    has "Incompatible Slurm plugin" "Failed to load plugin"
     has_not started
     run as_root hvdn2 timeout 3 slurmd -D -N hvdn2
     exits 1
