@@ -15,11 +15,14 @@ HVD_CLUSTER_CMD=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts/cluster" && p
 
 # Seconds that any one command on the cluster may take.
 : "${HVD_TEST_DEADLINE:=60}"
+# So many times as long as on a machine that does nothing else: what is waited
+# for here may take.  It does not apply to what a test says of the product.
+: "${HVD_TEST_PATIENCE:=1}"
 
 # All calls go through here: never without a deadline.  timeout is told to stay
 # in the foreground group, for what it runs may be interrupted from a terminal.
 cluster() {
-    timeout --foreground --kill-after=10 "$HVD_TEST_DEADLINE" "$HVD_CLUSTER_CMD" "$@"
+    timeout --foreground --kill-after=10 $((HVD_TEST_DEADLINE * HVD_TEST_PATIENCE)) "$HVD_CLUSTER_CMD" "$@"
 }
 
 cluster_can() {
@@ -63,7 +66,7 @@ cluster_mend() {
     for user in alice bob; do
         cluster exec --user root --host hvdctl -- scancel --user="$user" || true
     done
-    cluster wait 30
+    cluster wait $((30 * HVD_TEST_PATIENCE))
 }
 
 on_login() { cluster exec -- "$@"; }
@@ -92,11 +95,12 @@ fault() { cluster fault "$@"; }
 
 # Nothing on any host but its daemons, all nodes idle, within some seconds.
 assert_no_leftovers() {
-    cluster leftovers --wait "${1:-5}"
+    cluster leftovers --wait $((${1:-5} * HVD_TEST_PATIENCE))
 }
 
-# wait_for SECONDS CMD…
-wait_for() {
+# wait_for SECONDS CMD…, with patience; within SECONDS CMD…, without.
+wait_for() { within $(($1 * HVD_TEST_PATIENCE)) "${@:2}"; }
+within() {
     local end=$((SECONDS + $1))
     shift
     until "$@"; do

@@ -41,7 +41,7 @@ said_times() { [[ $(grep -cF -e "$2" "$OUT") -ge $1 ]]; }
 # set as run does.
 ended() {
     local late=0
-    wait_for "$1" stopped "$PID" || late=1
+    within "$1" stopped "$PID" || late=1
     # A shell of ours waits for what was begun on the login host.
     if ((late)); then as_root hvdlogin pkill -KILL -u alice || true; fi
     status=0

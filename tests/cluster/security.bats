@@ -216,28 +216,37 @@ ended() {
     ended
 }
 
-# The key is taken out of the memory of the driver, and then looked for elsewhere.
+# The key is taken out of the memory of the driver, and then looked for elsewhere; in files that have changed since
+# $mark was made, for there may be many others.
 key_is_nowhere() {
-    local pid session key host home
+    local pid session key host state
     pid=$(as_root hvdlogin pgrep -x "$1")
     session=$(peer bob hvdlogin hello 127.0.0.1 "$(driver_port)")
     key=$(peer root hvdlogin key "$pid" "$session" | peer alice hvdn2 verify "$rv_addr" "$rv_port")
     [[ ${#key} -eq 64 ]]
-    # shellcheck disable=SC2016
-    home=$(on_login bash -c 'echo $HOME')
+    state=$(cluster path)
     for host in hvdlogin hvdctl hvdn1 hvdn2 hvdn3 hvdn4; do
-        run peer root $host search --memory sleep /tmp /dev/shm /run /var/tmp "$home" <<<"$key"
+        run peer root $host search --memory sleep --since "$mark" /tmp /dev/shm /run /var/tmp "$state" <<<"$key"
         echo "$host: $output"
         [ "$status" -eq 0 ]
         [[ $output == *'"hits": []'* ]]
+        looked=$output
     done
+    # What can be found is found.
+    as_user alice bash -c 'cat >planted' <<<"the key is $key"
+    run peer root hvdlogin search --since "$mark" "$state" <<<"$key"
+    as_user alice rm planted
+    [[ $output == *'"hits": ["file '"$state"'/home/alice/planted"]'* ]]
 }
 
 @test "no secret in environments, command lines, files or the ranks' memory" {
+    local mark
+    mark=$(cluster path)/mark
+    : >"$mark"
     running srun --hvd -N4
     key_is_nowhere hvd-driver
     # The ranks themselves were looked into.
-    [[ $output =~ \"memory\":\ [1-9] ]]
+    [[ $looked =~ \"memory\":\ [1-9] ]]
     ended
     running hvdrun -N4
     key_is_nowhere hvdrun

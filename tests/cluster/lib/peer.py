@@ -14,6 +14,7 @@ import os
 import re
 import select
 import socket
+import stat
 import struct
 import sys
 import threading
@@ -433,7 +434,8 @@ def forms(key):
 
 
 def cmd_search(args):
-    """Where on this host the key shows: environments, command lines, files, memory of named programs."""
+    """Where on this host the key shows: environments, command lines, changed files, memory of named programs."""
+    since = os.stat(args.since).st_ctime_ns if args.since else 0
     needles = forms(bytes.fromhex(sys.stdin.readline().strip()))
     hits, looked = [], {"environ": 0, "cmdline": 0, "file": 0, "memory": 0}
 
@@ -472,7 +474,8 @@ def cmd_search(args):
             for name in names:
                 path = os.path.join(folder, name)
                 try:
-                    if os.path.isfile(path) and os.path.getsize(path) < 64 << 20:
+                    about = os.lstat(path)
+                    if stat.S_ISREG(about.st_mode) and about.st_ctime_ns >= since and about.st_size < 64 << 20:
                         with open(path, "rb") as f:
                             look("file", path, f.read())
                 except OSError:
@@ -508,6 +511,7 @@ def main():
     command("verify", cmd_verify, "host", "port")
     p = command("search", cmd_search)
     p.add_argument("--memory", action="append", default=[])
+    p.add_argument("--since", help="a file: only files that have changed since this one did")
     p.add_argument("folders", nargs="*")
     args = parser.parse_args()
     sys.exit(args.fn(args))
