@@ -138,7 +138,11 @@ CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
         mapfile -t slurm < <(differences "$DIR/horovodrun/$rank.json" "$DIR/plain/$rank.json" |
             grep -xE '[+].*|-(MAIL|OLDPWD|SSH_CLIENT|SSH_CONNECTION)')
         (("${#slurm[@]}" > 20))
-        differ horovodrun/$rank srun/$rank "${OWN[@]}" "${MORE[@]}" "${slurm[@]}" "${PLUGIN[@]}"
+        # Slurm takes the options of plugins out of a task's environment, and misses some where several follow upon each
+        # other.
+        mapfile -t missed < <(differences "$DIR/plain/$rank.json" "$DIR/srun/$rank.json" |
+            grep -xE '[+]_SLURM_SPANK_OPTION_hvd_hvd_(nics|rendezvous|config)')
+        differ horovodrun/$rank srun/$rank "${OWN[@]}" "${MORE[@]}" "${slurm[@]}" "${PLUGIN[@]}" "${missed[@]}"
         differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${MORE[@]}" "${slurm[@]}"
         [[ $(value ssh/$rank HOROVOD_GLOO_TIMEOUT_SECONDS) == 77 && $(value srun/$rank HOROVOD_CYCLE_TIME) == 2.5 ]]
         [[ $(value hvdrun/$rank HOROVOD_HOSTNAME) == hvdn$((rank + 1)) && $(value ssh/$rank CUDA_VISIBLE_DEVICES) == null ]]

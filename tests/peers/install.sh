@@ -99,12 +99,12 @@ as_root() {
 }
 
 apt() {
-	as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l timeout 300 apt-get -q -o Acquire::Retries=3 \
+	as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l timeout 600 apt-get -q -o Acquire::Retries=3 \
 		-o Acquire::http::Timeout=30 -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 "$@" </dev/null
 }
 
 packages() {
-	local wanted
+	local wanted status=0
 	[[ -x $PYTHON ]] || give_up 77 "Horovod is built for Debian's PyTorch, and there is no $PYTHON here"
 	mapfile -t wanted < <(missing)
 	((${#wanted[@]})) || return 0
@@ -113,8 +113,9 @@ packages() {
 		give_up 77 "installing Debian's packages needs root: ${wanted[*]}"
 	say "installing ${wanted[*]}"
 	apt update >>"$log" 2>&1 || true
-	apt install -y --no-install-recommends "${wanted[@]}" >>"$log" 2>&1 ||
-		give_up 77 "apt-get cannot install ${wanted[*]}: $(grep -E '^E: ' "$log" | head -n 1)"
+	apt install -y --no-install-recommends "${wanted[@]}" >>"$log" 2>&1 || status=$?
+	((status != 124)) || give_up 77 "apt-get does not install ${wanted[*]} within ten minutes; see $log"
+	((status == 0)) || give_up 77 "apt-get cannot install ${wanted[*]}: $(grep -E '^E: ' "$log" | tail -n 1)"
 	mapfile -t wanted < <(missing)
 	((${#wanted[@]} == 0)) || give_up 1 "installed, but still not found: ${wanted[*]}"
 }

@@ -55,7 +55,7 @@ as_alone() {
 
 @test "on the cluster, three ranks on one host and one on another" {
     needs_cluster
-    run launch srun -N2 -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 "$PY" "$HERE/train.py"
+    run launch srun -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 "$PY" "$HERE/train.py"
     exits 0
     as_alone
     assert_no_leftovers
