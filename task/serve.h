@@ -22,7 +22,7 @@
 int hvd_serve_spawn(pid_t task, struct hvd_err *err);
 
 /* The process itself: returns when the driver or the task has gone. 0, or -1 with err set when it could not serve. */
-int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task,
-		  const struct hvd_log *log, struct hvd_err *err);
+int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, const struct hvd_log *log,
+		  struct hvd_err *err);
 
 #endif

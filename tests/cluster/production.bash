@@ -23,9 +23,14 @@ cgroups() {
     file=$(readlink -f "$BATS_TEST_DIRNAME/../../scripts/cluster/cgroup.sh")
     if ((EUID != 0)); then sudo=(sudo -n); fi
     CGROUPS=(--cgroup "$1") WHY_NOT=
-    # shellcheck disable=SC2016 # for the shell that is called
+    # shellcheck disable=SC2016,SC2034 # for the shell that is called; for the caller
     WHY_NOT=$("${sudo[@]}" bash -c '. "$1"; cgroup_can "$2"' - "$file" "$1") || CGROUPS=()
     export WHY_NOT
+}
+
+# What sites with Open MPI say, where Slurm has it.
+mpi_default() {
+    if compgen -G '/usr/lib*/*/slurm*/mpi_pmix.so' >/dev/null; then echo pmix; else echo none; fi
 }
 
 # How many CPUs a node can have, where tasks are bound to real ones.

@@ -39,7 +39,7 @@ BasePath=/run/job_container" \
         --conf-file "topology.conf=SwitchName=leaf1 Nodes=hvdn[1-2]
 SwitchName=leaf2 Nodes=hvdn3
 SwitchName=spine Switches=leaf[1-2]" \
-        --slurm-conf TmpFS=/run ${PMIX:+--slurm-conf MpiDefault=pmix} \
+        --slurm-conf TmpFS=/run --slurm-conf MpiDefault="$(mpi_default)" \
         --slurm-conf Prolog="$SITE/prolog" --slurm-conf Epilog="$SITE/epilog" --slurm-conf TaskProlog="$SITE/task-prolog"
 }
 teardown_file() {
