@@ -4,7 +4,9 @@
  *
  * Descriptor 3 is one end of a socket pair whose other end srun holds: the boot
  * text goes out there as one line, and its end of file, however srun ended, is
- * the driver's cue to go.
+ * the driver's cue to go. With --key-fd another descriptor holds the launch's
+ * key, which srun sends to the tasks in Slurm's launch message; else munge or a
+ * key file says who belongs to the launch.
  */
 #include "launcher/config.h"
 #include "launcher/driver.h"
@@ -31,14 +33,14 @@ extern char **environ;
 static const char usage[] =
 	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--port-range=LO-HI] [--nics=LIST]\n"
 	"                  [--start-timeout=SEC] [--rendezvous=auto|launch|batch] [--trace=FILE] [--config=FILE]\n"
-	"                  [--verbose[=N]]\n"
+	"                  [--key-file=FILE] [--key-fd=FD] [--verbose[=N]]\n"
 	"Started by srun --hvd, not by hand: see spank-hvd(8).\n";
 
 struct program {
 	struct event_base *base;
 	struct hvd_log log;
 	struct hvd_driver_opts opts;
-	uint32_t job, step;
+	uint32_t job, step, key_fd; /* key_fd 0: none */
 	struct event *end_step;
 	struct hvd_options settings; /* what the configuration files and the environment say */
 };
@@ -159,6 +161,7 @@ static int parse(int argc, char **argv, struct program *prog)
 		{"port-range", required_argument, NULL, 'p'},    {"nics", required_argument, NULL, 'i'},
 		{"start-timeout", required_argument, NULL, 't'}, {"rendezvous", required_argument, NULL, 'r'},
 		{"trace", required_argument, NULL, 'T'},         {"config", required_argument, NULL, 'c'},
+		{"key-file", required_argument, NULL, 'k'},      {"key-fd", required_argument, NULL, 'K'},
 		{"verbose", optional_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
 	};
 	struct hvd_driver_opts *opts = &prog->opts;
@@ -202,6 +205,12 @@ static int parse(int argc, char **argv, struct program *prog)
 		case 'c':
 			bad |= setting(prog, "config-file", optarg);
 			break;
+		case 'k':
+			bad |= setting(prog, "key-file", optarg);
+			break;
+		case 'K':
+			bad |= number(optarg, &prog->key_fd);
+			break;
 		case 'v':
 			prog->log.level = optarg && atoi(optarg) > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
 			break;
@@ -228,6 +237,17 @@ static int send_boot(const struct hvd_driver *driver, struct hvd_err *err)
 	return 0;
 }
 
+/* What the ranks prove to belong to this launch by. */
+static int identity_of(const struct program *prog, struct hvd_identity *identity, char id_text[HVD_ID_TEXT],
+		       struct hvd_err *err)
+{
+	if (prog->settings.key_file || !prog->key_fd)
+		return hvd_identity_from(&prog->settings, identity, id_text, err);
+	*identity = (struct hvd_identity){.kind = HVD_ID_KEY};
+	snprintf(id_text, HVD_ID_TEXT, "fd:%d", HVD_KEY_FD);
+	return hvd_key_read_fd((int)prog->key_fd, &identity->key, err);
+}
+
 static int run(struct program *prog, struct hvd_err *err)
 {
 	static const struct hvd_driver_ops ops = {on_started, on_failed, on_rank_exit, on_host_gone};
@@ -241,7 +261,7 @@ static int run(struct program *prog, struct hvd_err *err)
 	prog->base = event_base_new();
 	if (!prog->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
-	if (hvd_identity_from(&prog->settings, &identity, id_text, err) != 0 ||
+	if (identity_of(prog, &identity, id_text, err) != 0 ||
 	    hvd_session_create(&session, &identity, err) != 0)
 		return -1;
 	prog->opts.id_text = id_text;

@@ -32,9 +32,6 @@ struct hvd_procs_opts {
 	bool no_stdin;             /* what hvdrun itself reads goes to nobody */
 };
 
-/* The descriptor from which a shim on this machine reads the key, when the backend is loopback. */
-#define HVD_KEY_FD 3
-
 /* `launch`, `backend` and `opts` are not owned and must outlive it. */
 struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *launch,
 				   const struct hvd_backend *backend, const struct hvd_procs_opts *opts,

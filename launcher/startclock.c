@@ -4,6 +4,7 @@
 #include "xalloc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A start that takes longer than this says what it waits for, and again in this rhythm. */
 #define PROGRESS_SECONDS 1
@@ -46,9 +47,9 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s", clock->opts->start_timeout,
 		    *missing ? missing : "the rendezvous server did not start");
 	hvd_err_hint(&why,
-		     "are these hosts up, is munged running there, does a firewall block port %u of %s? "
-		     "--start-timeout gives more time",
-		     clock->port, clock->host);
+		     "are these hosts up, %sdoes a firewall block port %u of %s? --start-timeout gives more time",
+		     strcmp(clock->opts->id_text, "munge") == 0 ? "is munged running there, " : "", clock->port,
+		     clock->host);
 	free(missing);
 	clock->late(&why, clock->arg);
 }

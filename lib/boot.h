@@ -20,6 +20,8 @@
 #define HVD_BOOT_MAX_ADDRS 16
 #define HVD_BOOT_MAX       2048 /* length of the text, with the final NUL */
 #define HVD_SESSION_LEN    32   /* hex digits */
+/* The descriptor from which a shim reads the key where its parent hands one down ("fd:3"). */
+#define HVD_KEY_FD 3
 
 struct hvd_boot {
 	char session[HVD_SESSION_LEN + 1];

@@ -6,6 +6,7 @@
  * Nothing of ours runs in user_init: a hook that blocks there keeps scancel
  * away from the step and can drain the node.
  */
+#include "key.h"
 #include "plugin.h"
 
 #include <stdint.h>
@@ -72,7 +73,9 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
 	}
 	if (hvd_plugin_site_args(&hvd_plugin, ac, av, &err) != 0)
 		return fail(&err);
-	return hvd_plugin_options(sp);
+	if (hvd_plugin_options(sp) != 0)
+		return -1;
+	return spank_context() == S_CTX_REMOTE ? hvd_launch_key_expect(sp) : 0;
 }
 
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)

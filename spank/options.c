@@ -22,6 +22,7 @@ enum opt_id {
 	OPT_TRACE,
 	OPT_VERBOSE,
 	OPT_CONFIG,
+	OPT_KEY_FILE,
 };
 
 static int complain(const char *name, const char *value, const char *want)
@@ -85,6 +86,8 @@ static const char *set(struct hvd_plugin_opt *opt, enum opt_id id, const char *v
 		return replace(&opt->trace, value) ? "no memory" : NULL;
 	case OPT_CONFIG:
 		return replace(&opt->config, value) ? "no memory" : NULL;
+	case OPT_KEY_FILE:
+		return replace(&opt->key_file, value) ? "no memory" : NULL;
 	}
 	return "unknown option";
 }
@@ -107,6 +110,8 @@ static struct spank_option options[] = {
 	 on_option},
 	{(char *)"hvd-config", (char *)"FILE", (char *)"Read tunables and defaults from this file.", 1, OPT_CONFIG,
 	 on_option},
+	{(char *)"hvd-key-file", (char *)"FILE",
+	 (char *)"Identify ranks by the secret in this file, which all hosts can read.", 1, OPT_KEY_FILE, on_option},
 };
 
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))
@@ -150,6 +155,7 @@ static const struct {
 	{"trace", OPT_TRACE},
 	{"verbose", OPT_VERBOSE},
 	{"config", OPT_CONFIG},
+	{"key_file", OPT_KEY_FILE},
 };
 
 static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)
@@ -179,8 +185,8 @@ static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)
 		else
 			pl->site.defaults.enabled = value[0] - '0';
 	} else {
-		wrong = "no such key (known: nics start_timeout rendezvous trace verbose config libexecdir "
-			"kill_on_bad_exit enabled)";
+		wrong = "no such key (known: nics start_timeout rendezvous trace verbose config key_file "
+			"libexecdir kill_on_bad_exit enabled)";
 		for (size_t i = 0; i < sizeof(site_keys) / sizeof(site_keys[0]); i++)
 			if (strlen(site_keys[i].key) == len && strncmp(site_keys[i].key, arg, len) == 0)
 				wrong = set(&pl->site.defaults, site_keys[i].id, value);

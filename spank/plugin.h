@@ -17,7 +17,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define HVD_OPT_UNSET (-1)
+#define HVD_OPT_UNSET        (-1)
+#define HVD_LAUNCH_KEY_BYTES 32
+#define HVD_LAUNCH_KEY_HEX   (2 * HVD_LAUNCH_KEY_BYTES)
 /* Which step the exported HVD_BOOT_ENV is for: a step started from within another inherits both. */
 #define HVD_STEP_ENV "SLURM_HVD_STEP"
 /* In place of the driver's boot text, with a status behind it: there is no driver, and srun has said why. */
@@ -31,6 +33,7 @@ struct hvd_plugin_opt {
 	char *rendezvous;
 	char *trace;
 	char *config;
+	char *key_file;
 };
 
 struct hvd_plugin {
@@ -40,6 +43,7 @@ struct hvd_plugin {
 		char libexecdir[PATH_MAX];
 		int kill_on_bad_exit; /* end the step when a rank fails */
 	} site;
+	char launch_key[HVD_LAUNCH_KEY_HEX + 1]; /* slurmstepd only; "" when none came (key.h) */
 	pid_t driver;  /* srun only; 0 while there is none */
 	int driver_fd; /* srun only: its EOF ends the driver */
 };

@@ -7,6 +7,7 @@
  * the boot text (boot.h) that the tasks need, and its EOF, however srun ended,
  * tells the driver to go.
  */
+#include "key.h"
 #include "plugin.h"
 
 #include "lib/boot.h"
@@ -27,6 +28,8 @@
 #define DRIVER_ANSWER_SECONDS 10.0
 /* Enough for its last words and for closing the trace. */
 #define DRIVER_END_SECONDS 3.0
+/* Where the driver finds the launch's key; 3 is its end of the socket pair. */
+#define DRIVER_KEY_FD 4
 
 /* srun --async ends when the step is queued. It does not call local_user_init, so the tasks would run without a
  * driver, each as if it were alone. */
@@ -101,6 +104,7 @@ static void driver_argv(struct hvd_plugin *pl, spank_t sp, const char *path, str
 	add_option(argv, "rendezvous", opt->rendezvous, site->rendezvous);
 	add_option(argv, "trace", opt->trace, site->trace);
 	add_option(argv, "config", opt->config, site->config);
+	add_option(argv, "key-file", opt->key_file, site->key_file);
 	if (opt->verbose > 0 || (opt->verbose == HVD_OPT_UNSET && site->verbose > 0))
 		hvd_strv_addf(argv, "--verbose=%d", opt->verbose > 0 ? opt->verbose : site->verbose);
 }
@@ -150,28 +154,45 @@ static int export_boot(spank_t sp, const char *text, struct hvd_err *err)
 	return 0;
 }
 
+static void close_key(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err)
 {
 	struct hvd_spawn spawn = {.new_group = 1};
 	struct hvd_strv argv = {0};
 	char path[PATH_MAX + 16], text[HVD_BOOT_MAX];
-	int pair[2], rc;
+	int pair[2], key = -1, rc;
 
 	if (within_hvdrun())
 		return 0;
 	if (pl->driver > 0)
 		return hvd_err_set(err, HVD_E_USAGE, "one srun can carry one --hvd step only");
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-		return hvd_err_sys(err, "cannot make a socket pair");
+	if (hvd_launch_key_wanted() && !hvd_plugin_value(pl->opt.key_file, pl->site.defaults.key_file) &&
+	    (key = hvd_launch_key_send(sp, err)) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+		hvd_err_sys(err, "cannot make a socket pair");
+		close_key(key);
+		return -1;
+	}
 	snprintf(path, sizeof(path), "%s/hvd-driver", pl->site.libexecdir);
 	driver_argv(pl, sp, path, &argv);
+	if (key >= 0)
+		hvd_strv_addf(&argv, "--key-fd=%d", DRIVER_KEY_FD);
 	spawn.path = path;
 	spawn.argv = argv.v;
 	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
 	hvd_spawn_fd(&spawn, -1, STDOUT_FILENO);
 	hvd_spawn_fd(&spawn, pair[1], 3);
+	if (key >= 0)
+		hvd_spawn_fd(&spawn, key, DRIVER_KEY_FD);
 	pl->driver = hvd_spawn(&spawn, err);
 	close(pair[1]);
+	close_key(key);
 	hvd_strv_free(&argv);
 	pl->driver_fd = pair[0];
 	if (pl->driver < 0) {

@@ -7,6 +7,7 @@
  * same shim as everywhere, hvd-task; its answer, a list of NAME=VALUE, becomes
  * the task's environment.
  */
+#include "key.h"
 #include "plugin.h"
 
 #include "lib/boot.h"
@@ -117,6 +118,20 @@ static int refused_status(const char *text)
 	return status > 0 && status < 256 ? status : 1;
 }
 
+/* Where the launch has a key of its own, the shim finds it behind a descriptor. */
+static void hand_over_key(const struct hvd_plugin *pl, const struct hvd_boot *boot, struct hvd_spawn *spawn)
+{
+	struct hvd_err err = {0};
+	int fd;
+
+	if (strncmp(boot->id, "fd:", 3) != 0)
+		return;
+	fd = hvd_launch_key_take(pl, &err);
+	if (fd < 0)
+		give_up(0, err.msg);
+	hvd_spawn_fd(spawn, fd, HVD_KEY_FD);
+}
+
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 {
 	char boot_text[HVD_BOOT_MAX], path[PATH_MAX + 16];
@@ -143,6 +158,7 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 	spawn.envp = env.v;
 	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
 	hvd_spawn_fd(&spawn, out[1], STDOUT_FILENO);
+	hand_over_key(pl, &boot, &spawn);
 	pid = hvd_spawn(&spawn, &err);
 	close(out[1]);
 	if (pid < 0)

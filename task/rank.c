@@ -25,6 +25,7 @@ extern char **environ;
 struct fetch {
 	const struct hvd_log *log;
 	const struct hvd_taskinfo *info;
+	const struct hvd_boot *boot;
 	struct hvd_agent *agent;
 	struct event_base *base;
 	struct hvd_strv env; /* NAME=VALUE of the plan */
@@ -79,7 +80,7 @@ static void on_serve(void *arg)
 	struct fetch *fetch = arg;
 	struct hvd_err why = {0};
 
-	if (hvd_serve_spawn(fetch->task, &why) != 0)
+	if (hvd_serve_spawn(fetch->task, fetch->boot, &why) != 0)
 		hvd_agent_send(fetch->agent, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", fetch->info->name,
 						       "why", why.msg, "hint", why.hint));
 }
@@ -123,6 +124,7 @@ static int fetch_plan(struct fetch *fetch, const struct hvd_boot *boot)
 	struct hvd_err why = {0};
 
 	fetch->status = -1;
+	fetch->boot = boot;
 	fetch->base = event_base_new();
 	if (!fetch->base || hvd_agent_session(boot, &session, &why) != 0)
 		on_failed(&why, fetch);

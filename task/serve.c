@@ -30,9 +30,10 @@ struct serve {
 	int rc;
 };
 
-int hvd_serve_spawn(pid_t task, struct hvd_err *err)
+int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err)
 {
 	char self[PATH_MAX], serve[32];
+	int key;
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char *argv[] = {(char *)"hvd-task", serve, NULL};
 	/* A session of its own and no descriptor of the task's: what the task's output is read by must see its end
@@ -46,6 +47,8 @@ int hvd_serve_spawn(pid_t task, struct hvd_err *err)
 	self[n] = '\0';
 	for (int fd = 0; fd < 3; fd++)
 		hvd_spawn_fd(&spawn, -1, fd);
+	if (sscanf(boot->id, "fd:%d", &key) == 1)
+		hvd_spawn_fd(&spawn, key, HVD_KEY_FD); /* as SLURM_HVD_BOOT says, which goes along */
 	return hvd_spawn(&spawn, err) < 0 ? -1 : 0;
 }
 

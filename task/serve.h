@@ -18,8 +18,9 @@
 #include "log.h"
 #include "taskinfo.h"
 
-/* Node agent: start it (this same program), detached from `task`, which is to be there as long as the rank is. */
-int hvd_serve_spawn(pid_t task, struct hvd_err *err);
+/* Node agent: start it (this same program), detached from `task`, which is to be there as long as the rank is. A key that
+ * came to this shim by a descriptor is handed on by one. */
+int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err);
 
 /* The process itself: returns when the driver or the task has gone. 0, or -1 with err set when it could not serve. */
 int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, const struct hvd_log *log,

@@ -73,10 +73,10 @@ left_on() {
     on "$host" ps -e -o pid=,user=,args= |
         awk -v host="$host" '
             $1 == 1 || $3 ~ /^(ps|sleep|\[.*\])$/ && $2 == "root" { next }
-            $3 ~ /(^|\/)(munged|slurmd|slurmctld|slurmctld:)$/ && $2 == "root" { next }
+            $3 ~ /(^|\/)(munged|sackd|slurmd|slurmctld|slurmctld:)$/ && $2 == "root" { next }
             { print host ": process " $0 }'
     on "$host" ss --no-header --tcp --listening --numeric --processes |
-        awk -v host="$host" '$NF !~ /"(slurmd|slurmctld|munged)"/ { print host ": listening " $4 " " $NF }'
+        awk -v host="$host" '$NF !~ /"(slurmd|slurmctld|munged|sackd)"/ { print host ": listening " $4 " " $NF }'
     on "$host" find /dev/shm -mindepth 1 |
         awk -v host="$host" '{ print host ": file " $0 }'
 }

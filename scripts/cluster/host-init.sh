@@ -98,7 +98,8 @@ mount_host() {
     mount --move "$sys" "$root/sys"
     mount -t tmpfs -o mode=755,size=512m tmpfs "$root/run"
     mount -t tmpfs -o mode=1777,size=2g tmpfs "$root/dev/shm"
-    mkdir -p "$root/run/lock" "$root/run/munge" "$root/run/slurmd"
+    mkdir -p "$root/run/lock" "$root/run/slurmd" "$root/run/slurm" "$root/run/slurmctld"
+    if [[ -d $state/etc/munge ]]; then mkdir -p "$root/run/munge"; fi
     if [[ ! $root ]]; then within_reach "$tree"; fi
     for file in hosts passwd group nsswitch.conf resolv.conf; do
         bind "$state/etc/$file" "$root/etc/$file"

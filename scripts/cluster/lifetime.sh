@@ -10,7 +10,7 @@ set_hosts() {
 
 save_settings() {
     declare -p NODES CPUS GPUS LOGIN_IB IP6_NET NO_DNS SRUN_PORTS SLURM_PREFIX ROOT \
-        CGROUP CGROUP_TOPS CGROUP_PRELOAD CONFIGLESS CPU_LIST NS_CPU \
+        CGROUP CGROUP_TOPS CGROUP_PRELOAD CONFIGLESS CPU_LIST NS_CPU AUTH \
         BINDS COMPUTE HOSTS | sed 's/^declare /declare -g /' >"$STATE/settings"
 }
 
@@ -23,7 +23,7 @@ parse_up() {
     local kind
     NODES=4 CPUS=8 GPUS='' LOGIN_IB='' IP6_NET='' NO_DNS='' SRUN_PORTS=''
     SLURM_PREFIX='' ROOT='' BINDS=() PLUGINS=() SLURM_CONF_EXTRA=()
-    CGROUP='' CONFIGLESS='' CONF_FILES=()
+    AUTH=munge CGROUP='' CONFIGLESS='' CONF_FILES=()
     while (($#)); do
         case $1 in
         --login-ib) LOGIN_IB=1 ;;
@@ -32,9 +32,13 @@ parse_up() {
         --configless) CONFIGLESS=1 ;;
         --nodes | --cpus | --gpus | --srun-port-range | --plugin | --plugin-optional | \
             --slurm-conf | --slurm-prefix | --root | --bind | \
-            --cgroup | --conf-file)
+            --cgroup | --conf-file | --auth)
             (($# > 1)) || die "$1 needs a value"
             case $1 in
+            --auth)
+                [[ $2 == munge || $2 == slurm ]] || die "$1 must be munge or slurm, not '$2'"
+                AUTH=$2
+                ;;
             --nodes) number "$1" "$2" 1 200 && NODES=$2 ;;
             --cpus) number "$1" "$2" 1 1024 && CPUS=$2 ;;
             --gpus) number "$1" "$2" 1 64 && GPUS=$2 ;;
@@ -79,8 +83,11 @@ plugin_args() {
 write_etc() {
     local etc=$STATE/etc file
     mkdir -p "$etc" "$STATE/log" "$STATE/slurmctld"
-    install -d -m 700 "$etc/munge"
-    (umask 077 && head -c 128 /dev/urandom >"$etc/munge/munge.key")
+    # Without munge there is none of it: no key, and no folder of munged's on the hosts.
+    if [[ $AUTH == munge ]]; then
+        install -d -m 700 "$etc/munge"
+        (umask 077 && head -c 128 /dev/urandom >"$etc/munge/munge.key")
+    fi
     for file in passwd group; do
         awk -F: '$1 != "alice" && $1 != "bob" && $3 != 20001 && $3 != 20002' \
             "$ROOT/etc/$file" >"$etc/$file"

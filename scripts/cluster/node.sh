@@ -100,11 +100,14 @@ daemon_pids() {
     on "$1" pgrep -x -u root "$2"
 }
 
+# With auth/slurm sackd makes credentials where no other daemon of Slurm's is: on the login host.
 daemons_of() {
+    local own=''
+    if [[ $AUTH == munge ]]; then own=munged; fi
     case $1 in
-    "$LOGIN") echo munged ;;
-    "$CTL") echo munged slurmctld ;;
-    *) echo munged slurmd ;;
+    "$LOGIN") echo "${own:-sackd}" ;;
+    "$CTL") echo "$own" slurmctld ;;
+    *) echo "$own" slurmd ;;
     esac
 }
 
@@ -137,6 +140,10 @@ daemon_start() {
             --pid-file /run/munge/munged.pid --log-file "$log" --force \
             >>"$log.start" 2>&1 ||
             fail "munged does not start on $host" "$host.munged.log.start" "$host.munged"
+        ;;
+    sackd)
+        detached "$host" env -i PATH="$SYSTEM_PATH" "$(slurm_daemon "$daemon")" >>"$log" 2>&1 ||
+            fail "sackd does not start on $host" "$host.sackd"
         ;;
     slurmctld | slurmd)
         if [[ $CONFIGLESS && $daemon == slurmd ]]; then args=(--conf-server "$(conf_server)"); fi

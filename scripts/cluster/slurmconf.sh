@@ -36,7 +36,7 @@ slurm_check() {
         command -v "$tool" >/dev/null || missing+=("$tool")
     done
     if [[ ! $ROOT ]]; then
-        for tool in munged slurmctld slurmd srun sinfo scontrol; do
+        for tool in "$([[ $AUTH == munge ]] && echo munged || echo sackd)" slurmctld slurmd srun sinfo scontrol; do
             PATH=$SYSTEM_PATH command -v "$tool" >/dev/null || missing+=("$tool")
         done
     fi
@@ -64,8 +64,8 @@ ClusterName=hvd
 SlurmctldHost=$CTL($(addr "$CTL" eth0 4))
 SlurmUser=root
 SlurmdUser=root
-AuthType=auth/munge
-CredType=cred/munge
+AuthType=auth/$AUTH
+CredType=cred/$AUTH
 StateSaveLocation=$STATE/slurmctld
 SlurmdSpoolDir=/run/slurmd
 SlurmctldPidFile=/run/slurmctld.pid
@@ -132,6 +132,7 @@ EOF
         ((${#lines[@]} == 0)) || printf '%s\n' "${lines[@]}"
     } >"$dir/slurm.conf"
     slurm_write_gres "$dir"
+    if [[ $AUTH == slurm ]]; then (umask 077 && head -c 1024 /dev/urandom >"$dir/slurm.key"); fi
     printf '%s\n' "${PLUGINS[@]}" >"$dir/plugstack.conf"
     slurm_write_cgroup "$dir"
     for line in "${CONF_FILES[@]}"; do printf '%s\n' "${line#*=}" >"$dir/${line%%=*}"; done
