@@ -261,8 +261,7 @@ static int run(struct program *prog, struct hvd_err *err)
 	prog->base = event_base_new();
 	if (!prog->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
-	if (identity_of(prog, &identity, id_text, err) != 0 ||
-	    hvd_session_create(&session, &identity, err) != 0)
+	if (identity_of(prog, &identity, id_text, err) != 0 || hvd_session_create(&session, &identity, err) != 0)
 		return -1;
 	prog->opts.id_text = id_text;
 	prog->end_step = evtimer_new(prog->base, on_end_step, prog);

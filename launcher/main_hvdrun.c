@@ -8,6 +8,7 @@
 #include "config.h"
 #include "driver.h"
 #include "elastic/elastic.h"
+#include "lib/munge.h"
 #include "lib/slurm.h"
 #include "lib/spawn.h"
 #include "lib/xalloc.h"
@@ -99,11 +100,15 @@ static void driver_opts(const struct hvd_options *o, const struct hvd_backend *b
 		opts->hosts = (uint32_t)launch->alloc.n_hosts;
 }
 
-/* Where the site lets srun listen only in a range of ports, the driver keeps to it as well. */
-static int ask_site(struct hvd_launch *launch, struct hvd_driver_opts *opts, struct hvd_err *err)
+/* Where the site lets srun listen only in a range of ports, the driver keeps to it as well. Where it has no munge
+ * srun's tasks get the launch's key in another way. */
+static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
+		    struct hvd_err *err)
 {
+	bool keyless = !launch->options->key_file;
+
 	struct hvd_slurm *slurm = hvd_slurm_new();
-	struct hvd_slurm_site site = {.binds = true};
+	struct hvd_slurm_site site = {.munge = true, .binds = true};
 	int rc = 0;
 
 	if (hvd_slurm_built_in())
@@ -114,6 +119,11 @@ static int ask_site(struct hvd_launch *launch, struct hvd_driver_opts *opts, str
 	opts->port_lo = (in_port_t)site.port_lo;
 	opts->port_hi = (in_port_t)site.port_hi;
 	launch->unbound = !site.binds;
+	keyless = keyless && (!site.munge || hvd_munge_here(NULL, NULL) != 0);
+	if (rc == 0 && keyless && backend == &hvd_backend_srun)
+		rc = hvd_srun_by_stdin(launch, err);
+	else if (backend == &hvd_backend_steps)
+		launch->by_stdin = keyless;
 	return rc;
 }
 
@@ -199,12 +209,12 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 		if (o->dry_run)
 			rc = hvd_report_dry_run(&launch, backend, &opts, o->json);
 		else if (elastic)
-			rc = (backend != &hvd_backend_steps || ask_site(&launch, &opts, &err) == 0) &&
+			rc = (backend != &hvd_backend_steps || ask_site(&launch, backend, &opts, &err) == 0) &&
 					     hvd_elastic_run(&launch, backend, &opts, &result, &err) == 0
 				     ? result.status
 				     : -1;
 		else if ((backend->starts_hosts || (backend->keeps_meeting && !hvd_alloc_in_slurm(environ)) ||
-			  ask_site(&launch, &opts, &err) == 0) &&
+			  ask_site(&launch, backend, &opts, &err) == 0) &&
 			 hvd_run(&launch, backend, &opts, &result, &err) == 0)
 			rc = result.status;
 	}

@@ -61,7 +61,8 @@ static int key_pipe(const struct hvd_key *key, struct hvd_err *err)
 static int stdin_of(struct one *one, bool first, struct hvd_err *err)
 {
 	struct hvd_procs *procs = one->procs;
-	struct hvd_preamble p = {.key = *procs->opts->key, .directory = getcwd(NULL, 0)};
+	bool srun = procs->launch->by_stdin; /* which brings environment and directory */
+	struct hvd_preamble p = {.key = *procs->opts->key, .directory = srun ? hvd_xstrdup("") : getcwd(NULL, 0)};
 	unsigned char *bytes;
 	int rc = -1, fd = -1;
 	size_t n;
@@ -70,7 +71,8 @@ static int stdin_of(struct one *one, bool first, struct hvd_err *err)
 		hvd_err_sys(err, "cannot tell the current directory");
 	} else {
 		memcpy(p.boot, procs->opts->boot, strlen(procs->opts->boot) + 1);
-		hvd_launch_export(procs->launch, &p.env);
+		if (!srun)
+			hvd_launch_export(procs->launch, &p.env);
 		rc = hvd_preamble_format(&p, &bytes, &n, err);
 	}
 	hvd_preamble_clear(&p);
@@ -110,17 +112,20 @@ static int start_one(struct one *one, bool first, struct hvd_err *err)
 				  .ignore_ends = procs->backend->deaf,
 				  .nofile = procs->opts->nofile,
 				  .new_group = !procs->backend->signals_tty};
+	bool by_stdin = procs->backend->by_stdin || procs->launch->by_stdin;
 	int fd = -1, to = STDIN_FILENO, streams[2] = {-1, -1};
 
-	if (procs->backend->by_stdin) {
-		fd = stdin_of(one, first && !procs->opts->no_stdin, err);
-	} else {
+	/* A plugin that srun has is to see whose step it is. */
+	if (!procs->backend->by_stdin)
 		hvd_env_set(&proc->env, HVD_BOOT_ENV, procs->opts->boot);
+	if (by_stdin) {
+		fd = stdin_of(one, first && !procs->opts->no_stdin && !procs->launch->no_input, err);
+	} else {
 		to = HVD_KEY_FD;
 		if (procs->backend->loopback)
 			fd = key_pipe(procs->opts->key, err);
 	}
-	if (fd < 0 && (procs->backend->by_stdin || procs->backend->loopback))
+	if (fd < 0 && (by_stdin || procs->backend->loopback))
 		return -1;
 	if (fd >= 0)
 		hvd_spawn_fd(&spawn, fd, to);

@@ -21,7 +21,7 @@ int hvd_secret_make(struct hvd_secret *secret, const struct hvd_launch *launch, 
 		    struct hvd_err *err)
 {
 	struct hvd_identity identity = {.kind = HVD_ID_KEY};
-	bool handed = backend->loopback || backend->by_stdin;
+	bool handed = backend->loopback || backend->by_stdin || launch->by_stdin;
 
 	if (!handed && !launch->one_machine) {
 		if (hvd_identity_from(launch->options, &identity, secret->id_text, err) != 0)

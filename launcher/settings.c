@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settings.h"
 
+#include "munge.h"
 #include "xalloc.h"
 
 #include <stdio.h>
@@ -41,7 +42,7 @@ int hvd_identity_from(const struct hvd_options *o, struct hvd_identity *identity
 	memset(identity, 0, sizeof(*identity));
 	snprintf(id_text, HVD_ID_TEXT, "munge");
 	if (!o->key_file)
-		return 0;
+		return hvd_munge_here(NULL, err);
 	identity->kind = HVD_ID_KEY;
 	/* The shims may run in another directory. */
 	path = realpath(o->key_file, NULL);

@@ -46,8 +46,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s", clock->opts->start_timeout,
 		    *missing ? missing : "the rendezvous server did not start");
-	hvd_err_hint(&why,
-		     "are these hosts up, %sdoes a firewall block port %u of %s? --start-timeout gives more time",
+	hvd_err_hint(&why, "are these hosts up, %sdoes a firewall block port %u of %s? --start-timeout gives more time",
 		     strcmp(clock->opts->id_text, "munge") == 0 ? "is munged running there, " : "", clock->port,
 		     clock->host);
 	free(missing);

@@ -136,8 +136,8 @@ int hvd_preamble_parse(const unsigned char *bytes, size_t n, struct hvd_preamble
 	if (n >= HVD_KEY_LEN) {
 		memcpy(p->key.b, bytes, HVD_KEY_LEN);
 		c.at += HVD_KEY_LEN;
-		if (take_boot(&c, p) == 0 && (p->directory = take_text(&c)) && p->directory[0] == '/' &&
-		    take_env(&c, &p->env) == 0 && c.at == c.end)
+		if (take_boot(&c, p) == 0 && (p->directory = take_text(&c)) &&
+		    (p->directory[0] == '/' || !p->directory[0]) && take_env(&c, &p->env) == 0 && c.at == c.end)
 			return 0;
 	}
 	hvd_preamble_clear(p);

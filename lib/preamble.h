@@ -9,6 +9,9 @@
  *     "HVDP" | version, one byte | three zero bytes | length of what follows | key | boot text | directory |
  *     number of variables | NAME=VALUE …
  *
+ * Where srun starts the shims it brings environment and directory, and the
+ * preamble has neither: it carries the key where there is no munge.
+ *
  * Numbers have four bytes, the highest first; each text has its length in
  * front. The reader takes exactly the preamble and not a byte more.
  */
@@ -33,7 +36,7 @@ enum hvd_preamble_exit {
 struct hvd_preamble {
 	struct hvd_key key;
 	char boot[HVD_BOOT_MAX]; /* text, see boot.h */
-	char *directory;         /* absolute; owned */
+	char *directory;         /* absolute, or "": leave it; owned */
 	struct hvd_strv env;     /* NAME=VALUE, the names not empty */
 };
 

@@ -50,6 +50,7 @@ void hvd_slurm_free(struct hvd_slurm *s);
 /* What slurm.conf says. */
 struct hvd_slurm_site {
 	int port_lo, port_hi; /* SrunPortRange; both 0 when there is none */
+	bool munge;           /* AuthType is auth/munge */
 	bool binds;           /* TaskPlugin is not task/none, with which srun remarks on every --cpu-bind */
 };
 

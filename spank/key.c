@@ -87,7 +87,8 @@ int hvd_launch_key_send(spank_t sp, struct hvd_err *err)
 	int fd;
 
 	if (!value) {
-		hvd_err_set(err, HVD_E_SYS, "there is no munge here (AuthType=%s), and this Slurm's launch message takes "
+		hvd_err_set(err, HVD_E_SYS,
+			    "there is no munge here (AuthType=%s), and this Slurm's launch message takes "
 			    "no key",
 			    slurm_conf.authtype);
 		return hvd_err_hint(err, "name a key file of mode 0600 that all hosts can read: --hvd-key-file=FILE");
@@ -112,7 +113,8 @@ int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err)
 
 	for (size_t i = 0; i < sizeof(key); i++) {
 		if (sscanf(pl->launch_key + 2 * i, "%2x", &byte) != 1)
-			return hvd_err_set(err, HVD_E_AUTH, "the launch's key did not come with Slurm's launch message");
+			return hvd_err_set(err, HVD_E_AUTH,
+					   "the launch's key did not come with Slurm's launch message");
 		key[i] = (unsigned char)byte;
 	}
 	fd = in_memory(key, err);

@@ -44,8 +44,8 @@ struct hvd_plugin {
 		int kill_on_bad_exit; /* end the step when a rank fails */
 	} site;
 	char launch_key[HVD_LAUNCH_KEY_HEX + 1]; /* slurmstepd only; "" when none came (key.h) */
-	pid_t driver;  /* srun only; 0 while there is none */
-	int driver_fd; /* srun only: its EOF ends the driver */
+	pid_t driver;                            /* srun only; 0 while there is none */
+	int driver_fd;                           /* srun only: its EOF ends the driver */
 };
 
 /* Plugstack arguments: key=value. Unknown keys and bad values are errors. */

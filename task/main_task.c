@@ -11,12 +11,16 @@
  *   hvd-task --jsrun=HOST:SLOTS,… -- COMMAND
  *                                  the same as a task of jsrun, which need not end its tasks when it is killed: the
  *                                  rank ends when the driver says so or the connection to it drops
+ *   hvd-task --stdin [--input=RANK|none] -- COMMAND
+ *                                  the same as a task of srun where there is no munge: the launch's key comes on
+ *                                  stdin; of what follows there, COMMAND gets all, or only that of this rank
  *   hvd-task --topology            print what this host has of cores (lsf/topology.h)
  *   hvd-task --host=INDEX:HOSTS:NAME --ranks=FIRST:COUNT -- COMMAND
  *                                  start all ranks of this host and watch them; with --stdin the launch's
  *                                  environment, directory and key come on stdin (lib/preamble.h); with --guarded
  *                                  the shim runs behind a front (task/front.h)
  *   hvd-task --serve=PID           run the rendezvous until this process ends, or the driver goes
+ *   hvd-task --drain               read stdin to its end (task/remote.h)
  *
  * Started by the plugin and the launch backends, not by hand.
  */
@@ -46,7 +50,8 @@ static const char usage[] =
 	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind [--cpus=LIST:LIST…]] "
 	"-- COMMAND… | "
-	"hvd-task --serve=PID | hvd-task --topology\n"
+	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID | hvd-task --drain | hvd-task "
+	"--topology\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
 
 enum mode {
@@ -55,11 +60,12 @@ enum mode {
 	MODE_HOST,
 	MODE_SERVE,
 	MODE_TOPOLOGY,
+	MODE_DRAIN,
 };
 
 struct args {
 	enum mode mode;
-	const char *host, *ranks, *mpi, *jsrun;
+	const char *host, *ranks, *mpi, *jsrun, *input;
 	bool from_stdin, guarded, behind;
 	pid_t task; /* whose rendezvous to run */
 	struct hvd_host_opts opts;
@@ -78,6 +84,7 @@ static int parse(int argc, char **argv, struct args *args)
 		{"topology", no_argument, NULL, 'y'},    {"serve", required_argument, NULL, 's'},
 		{"stdin", no_argument, NULL, 'i'},       {"cpus", required_argument, NULL, 'c'},
 		{"framed", no_argument, NULL, 'f'},      {"help", no_argument, NULL, '?' + 256},
+		{"input", required_argument, NULL, 'I'}, {"drain", no_argument, NULL, 'd'},
 		{"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
 	};
 	struct hvd_output_style *style = &args->opts.output;
@@ -138,6 +145,12 @@ static int parse(int argc, char **argv, struct args *args)
 		case 'i':
 			args->from_stdin = true;
 			break;
+		case 'I':
+			args->input = optarg;
+			break;
+		case 'd':
+			args->mode = MODE_DRAIN;
+			break;
 		case 'V':
 			printf("hvd-task %s\n", HVD_VERSION);
 			return 0;
@@ -151,7 +164,8 @@ static int parse(int argc, char **argv, struct args *args)
 	}
 	args->opts.argv = argv + optind;
 	if (((args->mpi || args->jsrun) && args->mode != MODE_RUN) ||
-	    (args->mode == MODE_HOST ? !args->ranks : args->from_stdin || args->guarded) ||
+	    (args->mode == MODE_HOST ? !args->ranks || args->input : args->guarded) ||
+	    (args->from_stdin ? args->mode != MODE_RUN && args->mode != MODE_HOST : args->input != NULL) ||
 	    (args->mode == MODE_RUN || args->mode == MODE_HOST) != (optind < argc)) {
 		fputs(usage, stderr);
 		return 2;
@@ -182,6 +196,10 @@ static int prepare(const struct args *args, struct hvd_boot *boot, struct hvd_ta
 	if (!args->from_stdin)
 		return 0;
 	status = hvd_remote_enter(boot, info->name, log);
+	if (status == 0 && args->input && hvd_remote_input(args->input, info->rank, &err) != 0) {
+		hvd_log_err(log, &err);
+		status = 1;
+	}
 	if (status != 0)
 		hvd_taskinfo_free(info);
 	return status;
@@ -215,6 +233,8 @@ int main(int argc, char **argv)
 		return status;
 	if (args.mode == MODE_TOPOLOGY)
 		return print_topology(&log);
+	if (args.mode == MODE_DRAIN)
+		return hvd_remote_drain();
 	if ((args.mpi || args.guarded) && !args.behind)
 		return hvd_front_run(argv, &log);
 	if (args.mpi)
@@ -244,6 +264,7 @@ int main(int argc, char **argv)
 		status = hvd_serve_run(&boot, &info, args.task, &log, &err) == 0 ? 0 : 1;
 		break;
 	case MODE_TOPOLOGY:
+	case MODE_DRAIN:
 		break;
 	}
 	hvd_taskinfo_free(&info);

@@ -2,8 +2,12 @@
 #include "remote.h"
 
 #include "preamble.h"
+#include "spawn.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,21 +16,14 @@
 /* It comes right behind the command; ssh has its login behind it by then. */
 #define PREAMBLE_SECONDS 20
 
-/* The key in a pipe, which nothing that is started inherits. */
+/* The key behind a descriptor, which nothing that is started inherits. */
 static int hand_over_key(struct hvd_boot *boot, const struct hvd_key *key, struct hvd_err *err)
 {
-	int fds[2];
+	int fd = hvd_key_memfd(key, err);
 
-	if (pipe2(fds, O_CLOEXEC) != 0)
-		return hvd_err_sys(err, "cannot make a pipe");
-	if (write(fds[1], key->b, HVD_KEY_LEN) != HVD_KEY_LEN) {
-		hvd_err_sys(err, "cannot hand over the launch's key");
-		close(fds[0]);
-		close(fds[1]);
+	if (fd < 0)
 		return -1;
-	}
-	close(fds[1]);
-	snprintf(boot->id, sizeof(boot->id), "fd:%d", fds[0]);
+	snprintf(boot->id, sizeof(boot->id), "fd:%d", fd);
 	return 0;
 }
 
@@ -46,10 +43,49 @@ static int enter(const struct hvd_preamble *p, struct hvd_boot *boot, struct hvd
 	if (hvd_boot_parse(p->boot, boot, err) != 0 || hand_over_key(boot, &p->key, err) != 0)
 		return HVD_PREAMBLE_UNREADABLE;
 	enter_env(&p->env);
-	if (chdir(p->directory) == 0)
+	if (!p->directory[0] || chdir(p->directory) == 0)
 		return 0;
 	hvd_err_sys(err, "cannot change to the directory %s", p->directory);
 	return HVD_PREAMBLE_NO_DIRECTORY;
+}
+
+/* What srun brings to all ranks, and another one is to read: it must be read here too, or srun brings no more to
+ * anybody. */
+static int read_away(struct hvd_err *err)
+{
+	char *argv[] = {(char *)"hvd-task", (char *)"--drain", NULL};
+	struct hvd_spawn spawn = {.path = "/proc/self/exe", .argv = argv, .parent_death_signal = SIGKILL};
+
+	hvd_spawn_fd(&spawn, -1, STDOUT_FILENO);
+	hvd_spawn_fd(&spawn, -1, STDERR_FILENO);
+	return hvd_spawn(&spawn, err) < 0 ? -1 : 0;
+}
+
+int hvd_remote_input(const char *whose, uint32_t rank, struct hvd_err *err)
+{
+	bool nobody = strcmp(whose, "none") == 0;
+	int null;
+
+	if (!nobody && strtoul(whose, NULL, 10) == rank)
+		return 0;
+	if (!nobody && read_away(err) != 0)
+		return -1;
+	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+		return hvd_err_sys(err, "cannot open /dev/null");
+	close(null);
+	return 0;
+}
+
+int hvd_remote_drain(void)
+{
+	char buf[4096];
+	ssize_t n;
+
+	do
+		n = read(STDIN_FILENO, buf, sizeof(buf));
+	while (n > 0 || (n < 0 && errno == EINTR));
+	return n < 0;
 }
 
 int hvd_remote_enter(struct hvd_boot *boot, const char *host, const struct hvd_log *log)

@@ -44,6 +44,9 @@ struct hvd_launch {
 	uint32_t job;   /* the Slurm job that it belongs to; 0 = the one that we are in */
 	bool another;   /* one was started before: files of output have their beginning */
 	bool unbound;   /* Slurm does not bind tasks here */
+	/* srun's shims read the launch's key from their stdin, for there is no munge: hvd-task --stdin. What hvdrun
+	 * itself reads follows, unless `no_input`. */
+	bool by_stdin, no_input;
 	/* Out. */
 	struct hvd_alloc alloc;      /* hosts and slots in use; empty when the backend gets its allocation itself */
 	struct hvd_lsf lsf;          /* inside an LSF job: what is known of them, as hvd_launch_hosts() found it */
@@ -102,6 +105,10 @@ extern const struct hvd_backend hvd_backend_fork;
 
 /* The one that the user named (enum hvd_launcher), or the first that suits. NULL with err set, also when it refuses. */
 const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, struct hvd_err *err);
+
+/* After srun's prepare: have the key come to the shims on stdin, which srun brings to all tasks, and what the user said
+ * of --input be done by them. Refuses what takes that way: --pty, a file as input. */
+int hvd_srun_by_stdin(struct hvd_launch *launch, struct hvd_err *err);
 
 /* Append a process with this launch's environment. The pointer is valid until the next call. */
 struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);

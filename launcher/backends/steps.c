@@ -50,7 +50,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	if (!launch->unbound)
 		hvd_strv_add(&proc->argv, "--cpu-bind=none");
 	hvd_strv_add(&proc->argv, "--kill-on-bad-exit=0");
-	hvd_strv_add(&proc->argv, "--input=none");
+	hvd_strv_addf(&proc->argv, "--input=%s", launch->by_stdin ? "all" : "none");
 	hvd_strv_add(&proc->argv, "--mpi=none");
 	if (launch->another)
 		hvd_strv_add(&proc->argv, "--open-mode=append");
@@ -58,6 +58,8 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	if (!hvd_options_given(launch->options, "verbose") && !hvd_options_given(launch->options, "quiet"))
 		hvd_strv_add(&proc->argv, "--quiet");
 	hvd_launch_add_shim(launch, proc);
+	if (launch->by_stdin)
+		hvd_strv_add(&proc->argv, "--stdin");
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=0:%d", host->slots);
 	if (!bind)

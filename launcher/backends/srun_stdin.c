@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * srun_stdin.c - the launch's key for srun's tasks where there is no munge.
+ *
+ * srun brings what it reads to all of its tasks, over connections that Slurm
+ * itself authenticates, and it is in no environment and on no command line. So
+ * the key comes first on the shims' stdin (preamble.h); what hvdrun reads
+ * follows. What the user said of --input the shims do: srun must bring the key
+ * to every task.
+ */
+#include "backend.h"
+
+#include <string.h>
+
+static int refuse(const char *what, struct hvd_err *err)
+{
+	hvd_err_set(err, HVD_E_USAGE,
+		    "there is no munge here, so the launch's key comes to the ranks on their stdin; %s leaves no way "
+		    "for it",
+		    what);
+	return hvd_err_hint(err, "name a key file of mode 0600 that all hosts can read: --key-file=FILE");
+}
+
+/* The rank that gets the input, or "none"; NULL with 0: all ranks. */
+static int whose_input(const struct hvd_launch *launch, const char **whose, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	const char *input = o->input ? o->input : o->as_horovodrun ? "0" : "all";
+
+	*whose = NULL;
+	if (o->pty)
+		return refuse("--pty", err);
+	if (strcmp(input, "all") == 0)
+		return 0;
+	if (strcmp(input, "none") != 0 && (!*input || input[strspn(input, "0123456789")]))
+		return refuse("a file as --input", err);
+	*whose = input;
+	return 0;
+}
+
+int hvd_srun_by_stdin(struct hvd_launch *launch, struct hvd_err *err)
+{
+	struct hvd_strv *argv = &launch->procs[0].argv, words = {0};
+	const char *whose;
+	bool shim = false;
+
+	if (whose_input(launch, &whose, err) != 0)
+		return -1;
+	for (size_t i = 0; i < argv->n; i++) {
+		bool here = !shim && strcmp(argv->v[i], launch->task) == 0;
+
+		if (here && whose)
+			hvd_strv_add(&words, "--input=all"); /* the last one counts */
+		hvd_strv_add(&words, argv->v[i]);
+		if (here)
+			hvd_strv_add(&words, "--stdin");
+		if (here && whose)
+			hvd_strv_addf(&words, "--input=%s", whose);
+		shim = shim || here;
+	}
+	hvd_strv_free(argv);
+	*argv = words;
+	launch->by_stdin = true;
+	launch->no_input = whose && strcmp(whose, "none") == 0;
+	return 0;
+}
