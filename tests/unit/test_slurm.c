@@ -195,7 +195,7 @@ static void a_missing_configuration_is_an_error(void **state)
 	struct hvd_slurm_step step;
 	struct hvd_slurm_job job;
 	struct hvd_err err;
-	struct hvd_slurm_site site = {1, 1, true};
+	struct hvd_slurm_site site = {1, 1, true, true};
 
 	(void)state;
 	setenv("SLURM_CONF", "/nonexistent/slurm.conf", 1);

@@ -1,0 +1,305 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run and the helpers set
+# shellcheck disable=SC2030,SC2031
+# shellcheck disable=SC2016 # $HOROVOD_RANK and the like are for the shell that runs the command
+# A cluster without munge: AuthType=auth/slurm, no munged on any host, and libmunge cannot be loaded there. On a Slurm
+# that has no auth/slurm (before 24.05) only what needs none is tested, on an ordinary cluster.
+
+load helpers
+load launch
+
+HOSTS="hvdlogin hvdctl hvdn1 hvdn2"
+
+# Why this Slurm cannot do without munge; nothing when it can.
+why_munge() {
+    local version
+    version=$(PATH=$PATH:/usr/sbin srun --version | awk '{ print $2 }')
+    if [[ $(printf '%s\n' 24.05 "$version" | sort -V | head -1) != 24.05 ]]; then
+        echo "Slurm $version has no auth/slurm, which came with 24.05"
+    elif ! PATH=$PATH:/usr/sbin:/sbin command -v sackd >/dev/null; then
+        echo "sackd is not installed"
+    fi
+}
+
+setup_file() {
+    local host library why
+    cluster_can
+    why=$(why_munge)
+    if [[ $why ]]; then
+        suite_up --nodes 2
+    else
+        suite_up --nodes 2 --auth slurm --srun-port-range 20000-20999
+        library=$(PATH=$PATH:/sbin ldconfig -p | awk '$1 == "libmunge.so.2" { print $NF; exit }')
+        for host in $HOSTS; do
+            if [[ $library ]]; then as_root "$host" mount --bind /dev/null "$library"; fi
+        done
+    fi
+}
+teardown_file() { cluster_down; }
+teardown() {
+    cluster_mend
+    assert_no_leftovers
+}
+
+without_munge() {
+    local why
+    why=$(why_munge)
+    if [[ $why ]]; then skip "$why"; fi
+}
+
+# a_key FILE [MODE]: in alice's home.
+a_key() {
+    on_login bash -c "umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >$1; chmod ${2-600} $1"
+}
+
+@test "no munged, no socket of its, and no libmunge that could be loaded" {
+    local host
+    without_munge
+    for host in $HOSTS; do
+        ! as_root "$host" pgrep -x munged
+        as_root "$host" test ! -e /run/munge
+        run as_root "$host" python3 -c 'import ctypes; ctypes.CDLL("libmunge.so.2")'
+        exits 1
+    done
+    run on_login scontrol show config
+    has "auth/slurm" "cred/slurm"
+}
+
+@test "no program is linked to libmunge" {
+    local program
+    for program in "$B"/bin/* "$B"/libexec/hvd/* "$B"/lib/hvd.so; do
+        run readelf -d "$program"
+        exits 0
+        has_not munge
+    done
+}
+
+@test "srun --hvd and hvdrun from the login host, the rendezvous on the first node and with srun" {
+    local with where
+    without_munge
+    for with in srun hvdrun; do
+        run launch $with -N2 -n4 hvd-selftest --quick
+        selftest_ok 4 2
+    done
+    run on_login srun --hvd --hvd-rendezvous=launch -N2 -n3 hvd-selftest --quick
+    selftest_ok 3 2
+    run on_login hvdrun --rendezvous=launch -N2 -n3 hvd-selftest --quick
+    selftest_ok 3 2
+}
+
+@test "srun --hvd and hvdrun in an allocation and in a batch script" {
+    local out
+    without_munge
+    run on_login salloc -Q -N2 --ntasks-per-node=2 bash -c 'srun --hvd hvd-selftest --quick && hvdrun hvd-selftest --quick'
+    selftest_ok 4 2
+    [[ $(grep -c "4 ranks on 2 hosts: OK" <<<"$output") -eq 2 ]]
+    out=$(home)/batch.out
+    printf '%s\n' '#!/bin/bash' 'srun hvd-selftest --quick' 'hvdrun hvd-selftest --quick' | script job.sh
+    run on_login sbatch --hvd --wait -N2 --ntasks-per-node=1 --output=batch.out --export=ALL job.sh
+    output=$(<"$out")
+    selftest_ok 2 2
+    [[ $(grep -c "2 ranks on 2 hosts: OK" <<<"$output") -eq 2 ]]
+}
+
+@test "an elastic job, with a shim for each host" {
+    without_munge
+    run on_login salloc -Q -N2 --ntasks-per-node=2 --no-kill hvdrun --min-np 2 sh -c 'echo "hello $HOROVOD_RANK"; cat'
+    exits 0
+    [[ $(grep hello <<<"$output" | sort) == "$(printf 'hello %d\n' 0 1 2 3)" ]]
+}
+
+@test "what a rank ends with is told, and a rank that fails ends the others" {
+    local with
+    without_munge
+    for with in srun hvdrun; do
+        run launch $with -N2 -n4 sh -c '[ $HOROVOD_RANK -eq 3 ] && exit 7; sleep 60'
+        exits 7
+    done
+    has "rank 3 on hvdn2 failed first: exit code 7"
+}
+
+# input FROM OPTION…: what each of three ranks of hvdrun reads.
+input() {
+    run on_login hvdrun -N2 -n3 "${@:2}" sh -c 'echo "$HOROVOD_RANK:$(cat)"' <"$1"
+    exits 0
+    output=$(sort <<<"$output" | xargs)
+}
+
+@test "the key comes before hvdrun's own input, and --input holds" {
+    local file="$BATS_TEST_TMPDIR/file"
+    without_munge
+    echo word >"$file"
+    input "$file"
+    [[ $output == "0:word 1:word 2:word" ]]
+    input "$file" --input=all
+    [[ $output == "0:word 1:word 2:word" ]]
+    input "$file" --input=1
+    [[ $output == "0: 1:word 2:" ]]
+    input "$file" --input=none
+    [[ $output == "0: 1: 2:" ]]
+    input /dev/null
+    [[ $output == "0: 1: 2:" ]]
+    # A pipe that stays open is no reason to wait.
+    run on_login hvdrun -N2 -n2 true < <(sleep 50)
+    exits 0
+    run on_login env SLURM_STDINMODE=1 hvdrun -N2 -n2 sh -c 'echo "$HOROVOD_RANK:$(cat)"' <"$file"
+    [[ $(sort <<<"$output" | xargs) == "0: 1:word" ]]
+}
+
+# More than Slurm keeps for a task that does not read.
+@test "much input for one rank" {
+    without_munge
+    run on_login hvdrun -N2 -n3 --input=1 sh -c \
+        'if [ $HOROVOD_RANK -eq 1 ]; then echo "read $(wc -c)"; : >~/read; else until [ -e ~/read ]; do sleep 0.1; done; fi' \
+        < <(head -c 5000000 /dev/zero)
+    rm -f "$(home)/read"
+    exits 0
+    has "read 5000000"
+}
+
+@test "what leaves no way for the key is refused, and a key file helps" {
+    without_munge
+    run on_login hvdrun -N2 --pty true
+    exits 2
+    has "there is no munge here" "--pty leaves no way for it" "--key-file=FILE"
+    run on_login hvdrun -N2 --input=/etc/hostname true
+    exits 2
+    has "there is no munge here" "a file as --input leaves no way for it" "--key-file=FILE"
+    a_key key
+    run on_login hvdrun --key-file=key -N2 -n2 --input=/etc/hosts sh -c 'grep -c hvdn1'
+    exits 0
+    [[ $(grep -c '^1$' <<<"$output") -eq 2 ]]
+    # What knows of no other way than munge.
+    run on_login hvdrun --launcher=mpirun --hosts hvdn1:1,hvdn2:1 true
+    exits 1
+    has "cannot load munge's library" "--key-file=FILE"
+}
+
+@test "a key file, with srun --hvd and hvdrun" {
+    a_key key
+    run on_login srun --hvd --hvd-key-file=key -N2 hvd-selftest --quick
+    selftest_ok 2 2
+    run on_login hvdrun --key-file key -N2 hvd-selftest --quick
+    selftest_ok 2 2
+    run on_login env HVD_KEY_FILE=key srun --hvd -N2 hvd-selftest --quick
+    selftest_ok 2 2
+    a_key open 644
+    run on_login srun --hvd --hvd-key-file=open -N2 true
+    [[ $status -ne 0 ]]
+    has "the key file open is open to others" "chmod 600 open"
+    run on_login srun --hvd --hvd-key-file=nowhere -N2 true
+    [[ $status -ne 0 ]]
+    has "cannot find the key file nowhere"
+    run on_login srun --hvd --hvd-key-file= -N2 true
+    [[ $status -ne 0 ]]
+    has "--hvd-key-file=: a value is needed"
+}
+
+@test "other users cannot take part in a launch" {
+    local login with kind user
+    without_munge
+    login=$(cluster addr hvdlogin eth0)
+    for with in "srun --hvd" hvdrun; do
+        # shellcheck disable=SC2086
+        hold hvdn2 $with -N2 hvd-selftest --quick
+        # Nor can a process of the same user that was not started by the launch.
+        for user in bob alice; do
+            for kind in garbage empty; do
+                [[ $(peer $user hvdn1 auth "$login" "$port" $kind) == "refused: the peer does not hold this launch's key" ]]
+            done
+            [[ $(peer $user hvdn1 auth "$login" "$port" none) == "refused: a message lacks the string \"cred\"" ]]
+        done
+        go_on
+        selftest_ok 2 2
+        has "refused a connection from $(cluster addr hvdn1 eth0): the peer does not hold this launch's key"
+    done
+}
+
+# The launch's key as one of its processes on a host holds it.
+raw_key() {
+    as_root "$1" bash -c 'for fd in /proc/[0-9]*/fd/*; do
+        [[ $(readlink "$fd") == "/memfd:key (deleted)" ]] || continue
+        od -An -v -tx1 "$fd" | tr -d " \n"
+        exit
+    done'
+}
+
+has_key() { [[ $(raw_key "$1") ]]; }
+
+# nowhere KEY: not on any host, and not in what Slurm tells.
+nowhere() {
+    local host
+    [[ ${#1} -eq 64 ]]
+    for host in $HOSTS; do
+        run peer root "$host" search --memory sleep /tmp /dev/shm /run /var/tmp "$(home)" <<<"$1"
+        echo "$host: $output"
+        exits 0
+        has '"hits": []'
+    done
+    run on_login bash -c 'scontrol show job -dd; scontrol show step -dd; sacct 2>&1; squeue --json 2>&1'
+    has JobId= StepId=
+    has_not "$1"
+    run as_root hvdn1 bash -c 'scontrol listpids; cat /proc/*/environ /proc/*/cmdline | tr "\0" "\n"'
+    has_not "$1"
+}
+
+@test "the key is in no environment, on no command line, in no file and in no answer of Slurm's" {
+    local key
+    without_munge
+    # The driver has it, and the shim on the other host that waits for the frozen one.
+    hold hvdn2 srun --hvd -N2 bash -c 'env; sleep 3'
+    key=$(raw_key hvdlogin)
+    wait_for 10 has_key hvdn1
+    [[ $(raw_key hvdn1) == "$key" ]]
+    nowhere "$key"
+    go_on
+    exits 0
+    # What the job itself sees.
+    has SLURM_STEP_ID= HOROVOD_RANK=
+    has_not "$key" launch_key launch-key SPANK_OPTION_hvd
+
+    hold hvdn2 hvdrun -N2 bash -c 'env; sleep 3'
+    wait_for 10 has_key hvdn1
+    key=$(raw_key hvdn1)
+    nowhere "$key"
+    go_on
+    exits 0
+    has SLURM_STEP_ID= HOROVOD_RANK=
+    has_not "$key"
+}
+
+@test "the key is gone from the ranks' memory, and a rank has no descriptor of it" {
+    local key
+    without_munge
+    begin on_login srun --hvd -N2 sh -c 'ls -l /proc/self/fd; exec sleep 20'
+    wait_for 20 as_root hvdn1 pgrep -u alice -x sleep
+    key=$(raw_key hvdlogin)
+    nowhere "$key"
+    ended 30
+    exits 0
+    has_not "memfd:key"
+}
+
+# The user himself can give the hidden option a value, and harms but himself.
+@test "a variable of the user's for the hidden option is of no account" {
+    local name=_SLURM_SPANK_OPTION_hvd_hvd_launch_key zeros
+    without_munge
+    zeros=$(printf '0%.0s' {1..64})
+    run on_login env "$name=${zeros//0/f}" srun --hvd -N2 hvd-selftest --quick
+    selftest_ok 2 2
+    run on_login env "SLURM_SPANK_$name=$zeros" srun --hvd -N2 sh -c 'env | grep -i launch_key'
+    exits 1
+    run on_login srun --hvd-launch-key="$zeros" -N2 true
+    [[ $status -ne 0 ]]
+    run on_login srun --help
+    has --hvd-key-file
+    has_not launch-key
+}
+
+@test "a step within a step gets its own key" {
+    without_munge
+    run on_login srun --hvd -N1 -n1 sh -c 'srun --overlap --hvd -N1 -n1 hvd-selftest --quick && srun --overlap -n1 echo plain'
+    exits 0
+    has "1 rank" plain
+}
