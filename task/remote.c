@@ -16,6 +16,16 @@
 /* It comes right behind the command; ssh has its login behind it by then. */
 #define PREAMBLE_SECONDS 20
 
+/* Where srun has brought the boot text already it says how long the start may take. */
+static hvd_time patience(bool *srun)
+{
+	const char *text = getenv(HVD_BOOT_ENV);
+	struct hvd_boot boot;
+
+	*srun = text && hvd_boot_parse(text, &boot, NULL) == 0;
+	return hvd_deadline_in(*srun ? boot.timeout : PREAMBLE_SECONDS);
+}
+
 /* The key behind a descriptor, which nothing that is started inherits. */
 static int hand_over_key(struct hvd_boot *boot, const struct hvd_key *key, struct hvd_err *err)
 {
@@ -93,10 +103,18 @@ int hvd_remote_enter(struct hvd_boot *boot, const char *host, const struct hvd_l
 	int status = HVD_PREAMBLE_UNREADABLE;
 	struct hvd_preamble p;
 	struct hvd_err err = {0};
+	bool srun;
+	hvd_time deadline = patience(&srun);
 
-	if (hvd_preamble_read(STDIN_FILENO, hvd_deadline_in(PREAMBLE_SECONDS), &p, &err) == 0) {
+	if (hvd_preamble_read(STDIN_FILENO, deadline, &p, &err) == 0) {
 		status = enter(&p, boot, &err);
 		hvd_preamble_clear(&p);
+	} else if (srun && err.code == HVD_E_TIMEOUT) {
+		hvd_err_set(&err, HVD_E_TIMEOUT, "the launch's key did not come on stdin in time");
+		hvd_err_hint(&err, "srun brings it when it has reached all hosts of the step: is one of them down, or "
+				   "cut off from srun?");
+	} else if (srun) {
+		hvd_err_hint(&err, "a TaskProlog must not read from stdin; --key-file=FILE does without it");
 	}
 	if (status != 0) {
 		hvd_err_host(&err, host);
