@@ -55,6 +55,7 @@ static const struct hvd_opt rows[] = {
 	      "hvd.conf(5)",
 	      key_file),
 	 .env = "HVD_KEY_FILE"},
+	{TEXT("hvd-key-file", START, "FILE", "The plugin's spelling of --key-file", key_file)},
 
 	{TEXT("trace", OUTPUT, "FILE", "Write a trace of the start to this file, for Chrome's or Perfetto's viewer",
 	      trace),

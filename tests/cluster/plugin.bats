@@ -39,7 +39,7 @@ slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spa
     for command in srun sbatch salloc; do
         run on_login "$command" --help
         exits 0
-        has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-rendezvous --hvd-trace --hvd-verbose --hvd-config
+        has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-rendezvous --hvd-trace --hvd-verbose --hvd-config --hvd-key-file
     done
 }
 
