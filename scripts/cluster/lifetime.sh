@@ -72,6 +72,7 @@ parse_up() {
         shift
     done
     if [[ $ROOT == / ]]; then ROOT=''; fi
+    [[ $AUTH == munge || ! $CONFIGLESS ]] || die "--configless goes with --auth munge only"
     set_hosts
 }
 

@@ -95,6 +95,13 @@ static void what_is_not_one_is_refused(void **state)
 	assert_int_equal(hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, n - HVD_PREAMBLE_HEAD, &back, NULL), -1);
 	free(bytes);
 	hvd_env_unset(&p.env, "");
+	/* Where srun has brought it, there is none. */
+	p.directory[0] = '\0';
+	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
+	assert_int_equal(hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, n - HVD_PREAMBLE_HEAD, &back, NULL), 0);
+	assert_string_equal(back.directory, "");
+	hvd_preamble_clear(&back);
+	free(bytes);
 	p.directory[0] = 'x';
 	assert_int_equal(hvd_preamble_format(&p, &bytes, &n, NULL), 0);
 	assert_int_equal(hvd_preamble_parse(bytes + HVD_PREAMBLE_HEAD, n - HVD_PREAMBLE_HEAD, &back, NULL), -1);
