@@ -106,13 +106,10 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 		    struct hvd_err *err)
 {
 	bool keyless = !launch->options->key_file;
-
 	struct hvd_slurm *slurm = hvd_slurm_new();
-	struct hvd_slurm_site site = {.munge = true, .binds = true};
-	int rc = 0;
+	struct hvd_slurm_site site;
+	int rc = hvd_slurm_site_get(slurm, &site, err);
 
-	if (hvd_slurm_built_in())
-		rc = hvd_slurm_site_get(slurm, &site, err);
 	if (rc != 0)
 		hvd_err_hint(err, "does 'scontrol show config' work here? --launcher=fork uses this machine only");
 	hvd_slurm_free(slurm);

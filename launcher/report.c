@@ -129,8 +129,8 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 char *hvd_report_build(void)
 {
 	return hvd_xasprintf(
-		"hvdrun %s\n\nControllers:\n    [X] Gloo\n    [X] MPI\n\nLaunch backends:\n    [%c] srun (Slurm)\n"
+		"hvdrun %s\n\nControllers:\n    [X] Gloo\n    [X] MPI\n\nLaunch backends:\n    [X] srun (Slurm)%s\n"
 		"    [X] jsrun, blaunch, lsrun (LSF)\n    [X] ssh (hosts that are listed)\n    [X] mpirun (--mpi)\n"
 		"    [X] fork (this machine)\n",
-		HVD_VERSION, hvd_slurm_built_in() ? 'X' : ' ');
+		HVD_VERSION, hvd_slurm_built_in() ? "" : "; elastic jobs only with --host-discovery-script");
 }

@@ -3,7 +3,8 @@
  * hostlist.h - host list expressions ("n[1-4],gpu07"), as Slurm reads and writes them.
  *
  * libslurm does it where this was built with it (hostlist_slurm.c), without configuration or controller. It ends the
- * process for some expressions and makes any number of names for others, so each is looked at first.
+ * process for some expressions and makes any number of names for others, so each is looked at first. Without libslurm
+ * hostlist_plain.c does it.
  */
 #ifndef HVD_HOSTLIST_H
 #define HVD_HOSTLIST_H

@@ -4,7 +4,8 @@
  *
  * slurm.c, slurm_init.c and hostlist_slurm.c are the only files that include <slurm/slurm.h>,
  * so what differs between Slurm's versions is known there and nowhere else. Built without
- * HVD_WITH_SLURM every function fails with HVD_E_NOENT ("built without Slurm"), see slurm_none.c.
+ * HVD_WITH_SLURM every function fails with HVD_E_NOENT ("built without Slurm"), see slurm_none.c; except for
+ * hvd_slurm_site_get(), which then asks scontrol.
  *
  * Functions that take a handle read slurm.conf at the first call that needs it,
  * and then ask the controller; libslurm waits for it as long as its

@@ -2,6 +2,8 @@
 /* What of slurm.h needs no libslurm, and, where there is none, the rest as errors. */
 #include "slurm.h"
 
+#include "capture.h"
+#include "scontrol.h"
 #include "xalloc.h"
 
 #include <stdlib.h>
@@ -51,6 +53,10 @@ void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes)
 
 #ifndef HVD_WITH_SLURM
 
+/* Of `scontrol show config`; it prints about 8 KB. */
+#define MAX_CONFIG     (1u << 20)
+#define CONFIG_SECONDS 30
+
 static int built_without(struct hvd_err *err)
 {
 	hvd_err_set(err, HVD_E_NOENT, "this program was built without Slurm");
@@ -66,25 +72,6 @@ int hvd_slurm_built_in(void)
 	return 0;
 }
 
-int hvd_hostlist_expand(const char *expr, size_t max_hosts, struct hvd_strv *names, struct hvd_err *err)
-{
-	(void)expr, (void)max_hosts, (void)names;
-	return built_without(err);
-}
-
-char *hvd_hostlist_compress(char *const *names, size_t n)
-{
-	char *text = hvd_xstrdup("");
-
-	for (size_t i = 0; i < n; i++) {
-		char *longer = hvd_xasprintf("%s%s%s", text, i ? "," : "", names[i]);
-
-		free(text);
-		text = longer;
-	}
-	return text;
-}
-
 struct hvd_slurm *hvd_slurm_new(void)
 {
 	return hvd_xcalloc(1, sizeof(struct hvd_slurm));
@@ -97,9 +84,21 @@ void hvd_slurm_free(struct hvd_slurm *s)
 
 int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct hvd_err *err)
 {
+	static const char *const argv[] = {"scontrol", "show", "config", NULL};
+	struct hvd_spawn sp = {.path = argv[0], .argv = (char *const *)argv};
+	int status = 0;
+	size_t len;
+	char *text;
+
 	(void)s;
 	*site = (struct hvd_slurm_site){0};
-	return built_without(err);
+	text = hvd_capture(&sp, MAX_CONFIG, hvd_deadline_in(CONFIG_SECONDS), &len, &status, err);
+	if (!text)
+		return -1;
+	if (status == 0)
+		hvd_scontrol_config_parse(text, site);
+	free(text);
+	return status == 0 ? 0 : hvd_err_set(err, HVD_E_SYS, "'scontrol show config' failed");
 }
 
 int hvd_slurm_step_get(struct hvd_slurm *s, uint32_t job, uint32_t step, struct hvd_slurm_step *out,

@@ -270,8 +270,6 @@ static void slurm_case(const char *want, const char *from, int slots_per_host, c
 static void jobs_tell_their_slots(void **state)
 {
 	(void)state;
-	if (!hvd_slurm_built_in())
-		skip();
 	/* Tasks that the user asked for. */
 	CASE("n1:3 n2:1", "SLURM_TASKS_PER_NODE", JOB("2", "n[1-2]"), "SLURM_NTASKS=4", "SLURM_TASKS_PER_NODE=3,1");
 	CASE("n1:4 n2:4", "SLURM_NTASKS_PER_NODE", JOB("2", "n[1-2]"), "SLURM_NTASKS_PER_NODE=4",
@@ -312,8 +310,6 @@ static void jobs_tell_their_slots(void **state)
 static void steps_come_before_their_job(void **state)
 {
 	(void)state;
-	if (!hvd_slurm_built_in())
-		skip();
 	CASE("n2:2 n3:1", "SLURM_STEP_TASKS_PER_NODE", JOB("4", "n[1-4]"), STEP("0", "2", "n[2-3]", "2,1"));
 	/* A shell in a step. */
 	CASE("n2:4", "SLURM_GPUS_ON_NODE", JOB("4", "n[1-4]"), STEP("3", "1", "n2", "1"), "SLURM_GPUS_ON_NODE=4",
@@ -343,10 +339,6 @@ static void other_environments_are_refused(void **state)
 	/* salloc's, which has no SLURM_JOB_NODELIST. */
 	CASE(NULL, "heterogeneous", "SLURM_JOB_ID=1", "SLURM_HET_SIZE=2", "SLURM_JOB_NODELIST_HET_GROUP_0=n1");
 	CASE(NULL, "heterogeneous", "SLURM_JOB_ID=1", "SLURM_JOB_NODELIST_HET_GROUP_0=n1");
-	if (!hvd_slurm_built_in()) {
-		CASE(NULL, "built without Slurm", JOB("1", "n1"));
-		return;
-	}
 	CASE(NULL, "SLURM_JOB_NUM_NODES is 3", JOB("3", "n[1-2]"));
 	CASE(NULL, "no list of hosts", JOB("3", "n[1-2"));
 	CASE(NULL, "no list of hosts", JOB("3", "n[1-99999999]"));

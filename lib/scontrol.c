@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scontrol.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The value of the line "key   = value" at `line`; NULL when the line has another key. */
+static const char *value_of(const char *line, const char *key)
+{
+	size_t len = strlen(key);
+
+	if (strncmp(line, key, len) != 0 || (line[len] != ' ' && line[len] != '='))
+		return NULL;
+	line += len + strspn(line + len, " ");
+	if (*line != '=')
+		return NULL;
+	return line + 1 + strspn(line + 1, " ");
+}
+
+/* A port at *p, and *p moves behind it; -1 when there is none. */
+static int take_port(const char **p)
+{
+	char *end;
+	unsigned long port;
+
+	if (**p < '0' || **p > '9')
+		return -1;
+	port = strtoul(*p, &end, 10);
+	*p = end;
+	return port <= 65535 ? (int)port : -1;
+}
+
+/* "60001-63000"; "0-0" where none is set. */
+static void take_range(const char *p, struct hvd_slurm_site *site)
+{
+	int lo = take_port(&p), hi;
+
+	if (lo < 1 || *p++ != '-')
+		return;
+	hi = take_port(&p);
+	if (hi < lo)
+		return;
+	site->port_lo = lo;
+	site->port_hi = hi;
+}
+
+void hvd_scontrol_config_parse(const char *text, struct hvd_slurm_site *site)
+{
+	*site = (struct hvd_slurm_site){.munge = true};
+	for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		const char *value;
+
+		if ((value = value_of(line, "SrunPortRange")))
+			take_range(value, site);
+		else if ((value = value_of(line, "TaskPlugin")))
+			site->binds = *value && *value != '\n' && *value != '(' &&
+				      strncmp(value, "task/none", strlen("task/none")) != 0;
+		else if ((value = value_of(line, "AuthType")))
+			site->munge = strncmp(value, "auth/munge", strlen("auth/munge")) == 0;
+	}
+}
