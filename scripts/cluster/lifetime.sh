@@ -20,7 +20,7 @@ number() {
 }
 
 parse_up() {
-    local kind
+    local kind file
     NODES=4 CPUS=8 GPUS='' LOGIN_IB='' IP6_NET='' NO_DNS='' SRUN_PORTS=''
     SLURM_PREFIX='' ROOT='' BINDS=() PLUGINS=() SLURM_CONF_EXTRA=()
     AUTH=munge CGROUP='' CONFIGLESS='' CONF_FILES=()
@@ -49,8 +49,10 @@ parse_up() {
             --plugin | --plugin-optional)
                 kind=required
                 if [[ $1 == *-optional ]]; then kind=optional; fi
-                [[ -f ${2%%:*} ]] || die "no plugin ${2%%:*}"
-                PLUGINS+=("$kind $(readlink -f "${2%%:*}") $(plugin_args "$2")")
+                # The machine's, shown in the root as well; or one that is in the root only (--root before --plugin).
+                file=$(readlink -e "${2%%:*}") || file=${2%%:*}
+                [[ -f $file || -f $ROOT$file ]] || die "no plugin $file"
+                PLUGINS+=("$kind $file $(plugin_args "$2")")
                 ;;
             --slurm-conf) SLURM_CONF_EXTRA+=("$2") ;;
             --conf-file)
