@@ -218,6 +218,7 @@ soak: all  ## SOAK (1000) launches in a row on the test cluster, then look for l
 	@B='$(B)' tests/cluster/soak.sh $(SOAK)
 
 include install.mk
+include packaging/packaging.mk
 
 .PHONY: demo
 demo: all  ## run a job on a four-node Slurm on this machine, as root (scripts/demo --help)
