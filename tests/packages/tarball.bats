@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# make tarball-user: unpacked by a user without rights, on a cluster without the suite, and moved.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+	load packages
+	load ../cluster/helpers
+	cluster_can
+	(cd "$SRC" && make B="$BATS_FILE_TMPDIR" tarball-user) || return 1
+	ARCHIVE=$(echo "$BATS_FILE_TMPDIR"/packages/hvd-"$VERSION"-linux-*.tar.gz)
+	export ARCHIVE
+	cluster_up --nodes 2 --srun-port-range 61000-61100
+	on_login mkdir "site" && on_login tar xz -C site <"$ARCHIVE"
+	export TOP=site/hvd-$VERSION
+}
+
+teardown_file() {
+	load packages
+	load ../cluster/helpers
+	cluster_down
+}
+
+setup() {
+	load packages
+	load ../cluster/helpers
+}
+
+@test "no program needs a library that is not in the tarball, but glibc's" {
+	local dir=$BATS_TEST_TMPDIR/x file outside
+	mkdir "$dir" && tar xz -C "$dir" <"$ARCHIVE"
+	cd "$dir/hvd-$VERSION"
+	for file in bin/* libexec/hvd/*; do
+		outside=$(ldd "$file" | awk '$3 ~ /^\// { print $3 }' | grep -v "^$dir/" |
+			grep -vE '/lib(c|m|dl|rt|pthread|resolv)\.so' || true)
+		[ "$outside" = "" ] || { echo "$file: $outside" && false; }
+	done
+	run ! grep -rlI "$SRC\|@[A-Z]*@" .
+	[ -z "$(find . -name '*slurm.so*')" ]
+	[ ! -e share/man/man8 ] && [ -f share/man/man1/hvdrun.1 ] && [ -x libexec/hvd/hvd-task ]
+	run find share/doc/hvd/licenses -type f
+	[ "${#lines[@]}" -ge 5 ]
+}
+
+@test "one machine" {
+	run on_login "$TOP/bin/hvdrun" --launcher=fork -np 2 sh -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE"'
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *"rank 0 of 2"* && $output == *"rank 1 of 2"* ]]
+}
+
+@test "in an allocation, with the driver in SrunPortRange" {
+	run on_login salloc -N2 --ntasks-per-node=2 "$TOP/bin/hvdrun" --hvd-verbose --selftest -- --quick
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *"4 ranks on 2 hosts: OK"* ]]
+	[[ $output =~ port\ (610[0-9][0-9]|61100) ]]
+	assert_no_leftovers
+}
+
+@test "outside an allocation, as srun would" {
+	run on_login "$TOP/bin/hvdrun" -N2 --ntasks-per-node=1 --selftest -- --quick
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == *"2 ranks on 2 hosts: OK"* ]]
+}
+
+@test "elastic in an allocation says what it lacks" {
+	run on_login salloc -N2 "$TOP/bin/hvdrun" --min-np 1 --max-np 2 true
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ $output == *"built without Slurm"* ]]
+}
+
+@test "after a move it runs from its new folder, and its module finds it" {
+	on_login mv "$TOP" "site/else where"
+	run on_login salloc -N2 --ntasks-per-node=1 "site/else where/bin/hvdrun" --selftest -- --quick
+	echo "$output"
+	on_login mv "site/else where" "$TOP"
+	[ "$status" -eq 0 ]
+	[[ $output == *"2 ranks on 2 hosts: OK"* ]]
+	# Not the old place's, for there is nothing any more.
+	[[ $output != *"$TOP"* ]]
+}
+
+@test "its Python module runs a function in its hvdrun" {
+	python3 -c 'import cloudpickle' || skip "the Python module cloudpickle is not installed"
+	run on_login env PYTHONPATH="$TOP/lib/hvd/python" python3 -c '
+import hvdrun, os
+print(hvdrun.run(lambda: os.environ["HOROVOD_RANK"], np=2, extra_args=["--launcher=fork"]))'
+	echo "$output"
+	[ "$output" = "['0', '1']" ]
+}
