@@ -18,8 +18,8 @@
 #include "log.h"
 #include "taskinfo.h"
 
-/* Node agent: start it (this same program), detached from `task`, which is to be there as long as the rank is. A key that
- * came to this shim by a descriptor is handed on by one. */
+/* Node agent: start it (this same program), detached from `task`, which is to be there as long as the rank is. A key
+ * that came to this shim by a descriptor is handed on by one. */
 int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err);
 
 /* The process itself: returns when the driver or the task has gone. 0, or -1 with err set when it could not serve. */

@@ -353,7 +353,8 @@ static void test_own(void **state)
 	assert_int_equal(o.srun_args.n, 0);
 	hvd_options_free(&o);
 	/* The plugin's spellings. */
-	ok(&o, "hvdrun --hvd --hvd-start-timeout=5 --hvd-rendezvous=launch --hvd-trace=t --hvd-config=c --hvd-key-file=k a");
+	ok(&o, "hvdrun --hvd --hvd-start-timeout=5 --hvd-rendezvous=launch --hvd-trace=t --hvd-config=c "
+	       "--hvd-key-file=k a");
 	assert_true(o.start_timeout < 5.1);
 	assert_int_equal(o.rendezvous, HVD_RENDEZVOUS_LAUNCH);
 	assert_string_equal(o.trace, "t");
