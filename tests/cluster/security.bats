@@ -236,7 +236,7 @@ key_is_nowhere() {
     as_user alice bash -c 'cat >planted' <<<"the key is $key"
     run peer root hvdlogin search --since "$mark" "$state" <<<"$key"
     as_user alice rm planted
-    [[ $output == *'"hits": ["file '"$state"'/home/alice/planted"]'* ]]
+    [[ $output == *'"hits": ["file '"$state"'/'*'/planted"]'* ]]
 }
 
 @test "no secret in environments, command lines, files or the ranks' memory" {
