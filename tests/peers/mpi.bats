@@ -22,7 +22,7 @@ teardown() { mend; }
 
 # as_alone: the losses in $output, without mpirun's tags, are those of one process, up to rounding.
 as_alone() {
-    paste "$BATS_FILE_TMPDIR/alone" <(grep '^epoch' <<<"${output//'[1,0]<stdout>:'/}") | awk '
+    paste "$BATS_FILE_TMPDIR/alone" <(sed -nE 's/^(\[1,0\]<stdout>: ?)?(epoch.*)/\2/p' <<<"$output") | awk '
         { print }
         $2 != $6 || $8 == "" { bad = 1 }
         { off = $4 > $8 ? $4 - $8 : $8 - $4; if (off > 1e-9 * $4) bad = 1 }
