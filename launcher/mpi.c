@@ -20,11 +20,8 @@
 const char *hvd_mpi_name(enum hvd_mpi mpi)
 {
 	static const char *const names[] = {
-		[HVD_MPI_OPEN] = "Open MPI",
-		[HVD_MPI_PRRTE] = "Open MPI",
-		[HVD_MPI_SPECTRUM] = "IBM Spectrum MPI",
-		[HVD_MPI_MPICH] = "MPICH",
-		[HVD_MPI_INTEL] = "Intel MPI",
+		[HVD_MPI_OPEN] = "Open MPI", [HVD_MPI_PRRTE] = "Open MPI",  [HVD_MPI_SPECTRUM] = "IBM Spectrum MPI",
+		[HVD_MPI_MPICH] = "MPICH",   [HVD_MPI_INTEL] = "Intel MPI",
 	};
 
 	return names[mpi];
@@ -170,8 +167,8 @@ static void add_hosts(const struct hvd_mpi_job *job, struct hvd_strv *argv)
 	free(hosts);
 }
 
-/* Of the daemons: from how many hosts on they are not started in a tree, and how ssh is called. `param` is the option for
- * a parameter of theirs. */
+/* Of the daemons: from how many hosts on they are not started in a tree, and how ssh is called. `param` is the option
+ * for a parameter of theirs. */
 static void add_daemons(const struct hvd_mpi_job *job, const char *param, const char *no_tree, const char *at_once,
 			const char *args, struct hvd_strv *argv)
 {

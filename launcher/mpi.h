@@ -33,8 +33,8 @@ enum hvd_mpi {
 const char *hvd_mpi_name(enum hvd_mpi mpi);
 /* Is it of hydra's family? */
 bool hvd_mpi_hydra(enum hvd_mpi mpi);
-/* Is what ranks print to be kept in a folder by its mpirun? Otherwise by the shims: hydra knows no folders, and those of
- * PRRTE have its process id in their names. */
+/* Is what ranks print to be kept in a folder by its mpirun? Otherwise by the shims: hydra knows no folders, and those
+ * of PRRTE have its process id in their names. */
 bool hvd_mpi_keeps_output(enum hvd_mpi mpi);
 
 /* Whose is this answer to --version? -1: nobody's that is known. */

@@ -46,8 +46,8 @@ std::string lost_peers(const std::shared_ptr<gloo::Context> &context, const std:
 	return n > most ? s + "; and " + std::to_string(n - most) + " more" : s;
 }
 
-// Gloo borrows the store while it connects, or since 2025 keeps a share of it: the one of these that fits what its header
-// declares is called.
+// Gloo borrows the store while it connects, or since 2025 keeps a share of it: the one of these that fits what its
+// header declares is called.
 using Device = std::shared_ptr<gloo::transport::Device>;
 using Borrows = void (gloo::rendezvous::Context::*)(gloo::rendezvous::Store &, Device &);
 using Shares = void (gloo::rendezvous::Context::*)(std::shared_ptr<gloo::rendezvous::Store>, Device &);
@@ -114,10 +114,9 @@ std::shared_ptr<gloo::Context> Mesh::make(const std::string &scope, int rank, in
 		throw Failure(
 			EXIT_CHECK,
 			"scope " + scope + ": " +
-				(connected ? "the barrier of its " + std::to_string(size) + " ranks"
-				 : store->peer() < 0
-					 ? "connecting its " + std::to_string(size) + " ranks"
-					 : "connecting to its rank " + std::to_string(store->peer())) +
+				(connected           ? "the barrier of its " + std::to_string(size) + " ranks"
+				 : store->peer() < 0 ? "connecting its " + std::to_string(size) + " ranks"
+						     : "connecting to its rank " + std::to_string(store->peer())) +
 				" failed: " + without_location(e.what()),
 			interface.name == "lo"
 				? "interface lo reaches this host only: set HOROVOD_GLOO_IFACE to one that reaches the "

@@ -27,8 +27,8 @@ bool is_rank(const std::string &key)
 	return !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// Behind the addresses that a rank publishes stands how many ranks it knows of: their bytes do not tell it, for from 2023 on
-// Gloo puts the name of the host in front of them.
+// Behind the addresses that a rank publishes stands how many ranks it knows of: their bytes do not tell it, for from
+// 2023 on Gloo puts the name of the host in front of them.
 std::string postscript(int size)
 {
 	return "\n" + std::to_string(size);

@@ -36,8 +36,9 @@ class HttpStore : public gloo::rendezvous::Store
 	// This rank has met all others and needs the scope no more.
 	void finish();
 
-	// The rank of this scope that Gloo is connecting to, which is the one whose key was waited for last; -1 when there
-	// is none yet, or when Gloo has read all keys, its own too, and connects to all ranks at once, as from 2023 on.
+	// The rank of this scope that Gloo is connecting to, which is the one whose key was waited for last; -1 when
+	// there is none yet, or when Gloo has read all keys, its own too, and connects to all ranks at once, as from
+	// 2023 on.
 	int peer() const
 	{
 		return read < size ? peer_rank : -1;

@@ -143,7 +143,7 @@ static void refused(enum hvd_mpi mpi, struct given *g, const char *why)
 #define OPEN_MCA  "-bind-to none -map-by slot -mca pml ob1 -mca btl ^openib "
 
 #define PRRTE_HEAD(output) "--allow-run-as-root --output " output " -np 4 -H a:2,b:2 "
-#define PRRTE_MCA	   "--bind-to none --map-by slot --mca pml ob1 --mca btl ^openib "
+#define PRRTE_MCA          "--bind-to none --map-by slot --mca pml ob1 --mca btl ^openib "
 
 static void open_mpi(void **state)
 {
@@ -193,10 +193,10 @@ static void open_mpi_by_prrte(void **state)
 	hvd_strv_add(&g.nics, "ib0");
 	hvd_strv_add(&g.nics, "eth0");
 	line(HVD_MPI_PRRTE, &g,
-	     PRRTE_HEAD("tag,timestamp")
-		     PRRTE_MCA "--prtemca plm_ssh_args '-p 2222 -i /k' --runtime-options error-nonzero-status=false "
-			       "--mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME=ib0,eth0 -x HOME -x PATH "
-			       "--oversubscribe");
+	     PRRTE_HEAD("tag,timestamp") PRRTE_MCA
+	     "--prtemca plm_ssh_args '-p 2222 -i /k' --runtime-options error-nonzero-status=false "
+	     "--mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME=ib0,eth0 -x HOME -x PATH "
+	     "--oversubscribe");
 	clear(&g);
 
 	assert_string_equal(hvd_mpi_name(HVD_MPI_PRRTE), "Open MPI");
