@@ -181,6 +181,15 @@ check: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod beside
 	@$(run_tests) $(if $(filter no,$(PEERS)),,--prepare 'peers=tests/peers/install.sh; tests/peers/install.sh --mpi') \
 		$(unit_bin) $(unit_bats) $(cluster_bats) $(peers_bats)
 
+# The suite on other releases of Slurm: in roots of other releases of Debian, outside of this folder.
+ROOTS  ?= trixie sid
+MATRIX ?= all
+.PHONY: matrix compatibility
+matrix:  ## clone, build and test in each of ROOTS ("trixie sid"), as root; MATRIX=ci, or names of cluster tests, selects
+	@B='$(B)' tests/matrix/run --only '$(filter-out all,$(MATRIX))' $(ROOTS)
+compatibility:  ## write what make matrix has found into docs/compatibility.md
+	@tests/matrix/report page '$(B)/matrix' docs/compatibility.md
+
 .PHONY: sanitize
 sanitize:  ## run the unit tests with the address and undefined-behaviour sanitizers, from $(B)/sanitize
 	@$(MAKE) --no-print-directory B='$(B)/sanitize' SAN=address,undefined unit
