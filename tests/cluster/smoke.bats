@@ -2,10 +2,17 @@
 # The test cluster itself: is it what other tests take it for?
 
 load helpers
+load production
 
 setup_file() { cluster_up --nodes 4 --srun-port-range 20000-20999; }
 teardown_file() { cluster_down; }
 teardown() { cluster_mend; }
+
+cluster_base() { echo "${HVD_CLUSTER_DIR:-${TMPDIR:-/tmp}/hvd-cluster-${USER:-$(id -un)}}"; }
+
+cgroups_of() {
+    find /sys/fs/cgroup -maxdepth 2 -name "hvd-cluster-$(cksum <<<"$(cluster_base)/$1" | cut -d ' ' -f 1)"
+}
 
 # What a cluster could leave on the machine.  Names only: counters and clocks
 # change by themselves, and other clusters may come and go meanwhile.
@@ -15,7 +22,8 @@ machine() {
     awk '{ print $5 }' /proc/self/mountinfo
     getent passwd
     ls -d /run/*
-    ls -d "${HVD_CLUSTER_DIR:-${TMPDIR:-/tmp}/hvd-cluster-$USER}/$1" 2>/dev/null
+    ls -d "$(cluster_base)/$1" 2>/dev/null
+    cgroups_of "$1"
     # Processes that know the cluster's folder, or live in a namespace below it.
     pgrep -af "/$1(/|\$|[[:space:]])" | grep -v pgrep || true
 }
@@ -260,4 +268,18 @@ node_is() { on_host hvdctl sinfo -hN -n "$1" -o %T | grep -q "^$2"; }
     cluster down --name "$other"
     cluster down --name "$other"
     same "$before" "$(machine "$other")"
+}
+
+@test "control groups: a cluster's own, which go with it" {
+    local version
+    other="$HVD_CLUSTER_NAME-g"
+    for version in v1 v2; do
+        cgroups "$version"
+        [[ ! $WHY_NOT ]] || skip "$WHY_NOT"
+        cluster up --name "$other" --nodes 1 "${CGROUPS[@]}"
+        cluster exec --name "$other" -- srun -N1 grep -E '(freezer|0:):.*/job_' /proc/self/cgroup
+        [[ $(cgroups_of "$other") ]]
+        cluster down --name "$other"
+        [[ ! $(cgroups_of "$other") ]]
+    done
 }
