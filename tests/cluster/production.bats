@@ -195,6 +195,6 @@ END
         [[ $output ]]
         run as_root "$host" awk '$2 != 0' /run/epilog
         [ -z "$output" ]
-        [ "$(as_root "$host" bash -c 'wc -l </run/epilog')" -ge 8 ]
+        diff <(as_root "$host" sort -u /run/prolog) <(as_root "$host" sh -c 'cut -d " " -f 1 /run/epilog | sort -u')
     done
 }

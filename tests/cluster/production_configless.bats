@@ -26,7 +26,8 @@ teardown() {
     for with in srun hvdrun; do
         run launch "$with" -N3 --ntasks-per-node=2 bash -c 'echo "rank $HOROVOD_RANK $(sed -n s/^0:://p /proc/self/cgroup)"'
         exits 0
-        [ "$(grep -cE '^rank [0-5] /system.slice/[^ ]*slurmstepd.scope/job_[0-9]+/step_[0-9]+/user/task_[0-9]+$' <<<"$output")" -eq 6 ]
+        echo "$output"
+        [ "$(grep -cE '^rank [0-5] /system.slice/[^ ]*slurmstepd.scope/[^/]+/step_[0-9]+/user/task_[0-9]+$' <<<"$output")" -eq 6 ]
     done
 }
 

@@ -277,7 +277,7 @@ node_is() { on_host hvdctl sinfo -hN -n "$1" -o %T | grep -q "^$2"; }
         cgroups "$version"
         [[ ! $WHY_NOT ]] || skip "$WHY_NOT"
         cluster up --name "$other" --nodes 1 "${CGROUPS[@]}"
-        cluster exec --name "$other" -- srun -N1 grep -E '(freezer|0:):.*/job_' /proc/self/cgroup
+        cluster exec --name "$other" -- srun -N1 grep -E '(freezer|0:):.*/step_' /proc/self/cgroup
         [[ $(cgroups_of "$other") ]]
         cluster down --name "$other"
         [[ ! $(cgroups_of "$other") ]]
