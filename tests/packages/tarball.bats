@@ -51,7 +51,8 @@ setup() {
 }
 
 @test "in an allocation, with the driver in SrunPortRange" {
-	run on_login salloc -N2 --ntasks-per-node=2 "$TOP/bin/hvdrun" --hvd-verbose --selftest -- --quick
+	run on_login salloc -N2 --ntasks-per-node=2 "$TOP/bin/hvdrun" --hvd-verbose --rendezvous=launch \
+		--selftest -- --quick
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[[ $output == *"4 ranks on 2 hosts: OK"* ]]
