@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # The RPM packages: what they say of themselves, and what they put where, in a folder and a database of their own.
+#
+# HVD_PACKAGES   packages that make rpm has made before, instead of building them
 
 bats_require_minimum_version 1.5.0
 
@@ -9,8 +11,8 @@ setup_file() {
 	command -v rpmbuild >/dev/null || skip "rpmbuild is not installed: scripts/install-deps --package"
 	command -v srun >/dev/null || skip "Slurm is not installed"
 	cd "$SRC" || return 1
-	export RPMS=$BATS_FILE_TMPDIR/packages
-	make B="$BATS_FILE_TMPDIR" rpm || return 1
+	export RPMS=${HVD_PACKAGES:-$BATS_FILE_TMPDIR/packages}
+	[[ ${HVD_PACKAGES-} ]] || make B="$BATS_FILE_TMPDIR" rpm || return 1
 	RELEASE=$(packaging/slurm-release | sed -n 's/^release=//p')
 	SONAME=$(packaging/slurm-release | sed -n 's/^soname=//p')
 	NEXT=$(packaging/slurm-release | sed -n 's/^next=//p')
@@ -74,10 +76,10 @@ setup() {
 	for release in "$RELEASE.1" 99.05.1; do
 		fake_slurm "$release" "$([[ $release == 99* ]] && echo libslurm.so.99 || echo "$SONAME")"
 	done
-	local db=(--root "$root" --dbpath /rpmdb --noscripts)
+	local db=(--root "$root" --dbpath /rpmdb)
 	mkdir -p "$root"
 	rpm "${db[@]}" -i "$BATS_TEST_TMPDIR/slurm-$RELEASE.1-1.noarch.rpm"
-	rpm "${db[@]}" -i --nodeps "$RPMS/hvd-$NEVRA.rpm" "$RPMS/hvd-slurm-plugin-$NEVRA.rpm"
+	rpm "${db[@]}" -i --nodeps --noscripts "$RPMS/hvd-$NEVRA.rpm" "$RPMS/hvd-slurm-plugin-$NEVRA.rpm"
 	run rpm "${db[@]}" -U "$BATS_TEST_TMPDIR/slurm-99.05.1-1.noarch.rpm"
 	echo "$output"
 	[ "$status" -ne 0 ]
