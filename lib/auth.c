@@ -2,6 +2,7 @@
 #include "auth.h"
 
 #include "munge.h"
+#include "uid.h"
 #include "xalloc.h"
 
 #include <errno.h>
@@ -196,7 +197,7 @@ static char *munge_make(const struct hvd_identity *id, const void *payload, size
 
 	if (!ctx)
 		return NULL;
-	munge.ctx_set(ctx, HVD_MUNGE_OPT_UID_RESTRICTION, geteuid());
+	munge.ctx_set(ctx, HVD_MUNGE_OPT_UID_RESTRICTION, hvd_uid_outside());
 	rc = munge.encode(&cred, ctx, payload, (int)len);
 	if (rc != HVD_MUNGE_SUCCESS) {
 		/* Not the peer's fault, and the same with every peer: no HVD_E_AUTH. */
@@ -224,9 +225,9 @@ static int munge_open_cred(const struct hvd_identity *id, const char *cred, cons
 	if (mrc != HVD_MUNGE_SUCCESS) {
 		hvd_err_set(err, HVD_E_AUTH, "munge refuses the peer's credential: %s", munge.ctx_strerror(ctx));
 		munge_hint(mrc, err);
-	} else if (uid != geteuid()) {
+	} else if (uid != hvd_uid_outside()) {
 		hvd_err_set(err, HVD_E_AUTH, "the peer is uid %u, this launch belongs to uid %u", (unsigned)uid,
-			    (unsigned)geteuid());
+			    (unsigned)hvd_uid_outside());
 	} else if ((size_t)len != sizeof(want->b) + extra || memcmp(payload, want->b, sizeof(want->b)) != 0) {
 		hvd_err_set(err, HVD_E_AUTH, "the peer's credential was made for another connection");
 	} else {

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "uid.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The kernel takes at most 340 lines; a container's map has one or three. */
+#define MAP_MAX 16384
+
+uid_t hvd_uid_map(const char *map, uid_t inside)
+{
+	while (*map) {
+		unsigned first, outside, count;
+
+		if (sscanf(map, " %u %u %u", &first, &outside, &count) != 3)
+			break;
+		if (inside >= first && inside - first < count)
+			return outside + (inside - first);
+		map += strcspn(map, "\n");
+		map += *map == '\n';
+	}
+	return inside;
+}
+
+uid_t hvd_uid_outside(void)
+{
+	char map[MAP_MAX];
+	int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, map, sizeof(map) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	map[n > 0 ? n : 0] = '\0';
+	return hvd_uid_map(map, geteuid());
+}
