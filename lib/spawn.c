@@ -153,6 +153,8 @@ static int become(struct prepared *pr)
 		if (pr->report_fd >= 0 && getppid() != pr->parent)
 			return ESRCH; /* it died before we asked to be told */
 	}
+	if (sp->root_fd > 0 && (fchdir(sp->root_fd) != 0 || chroot(".") != 0))
+		return errno;
 	if (sp->cpus && sched_setaffinity(0, sizeof(*sp->cpus), sp->cpus) != 0)
 		return errno;
 	if (sp->nofile && set_nofile(sp->nofile) != 0)

@@ -25,7 +25,8 @@ struct hvd_spawn {
 	const char *path;  /* what to exec; searched in PATH of `envp` when it has no slash */
 	char *const *argv; /* NULL-terminated */
 	char *const *envp; /* NULL-terminated; NULL = this process's environment */
-	const char *cwd;   /* NULL = leave */
+	int root_fd;     /* a folder to become the child's root and directory, which needs CAP_SYS_CHROOT; 0 = leave */
+	const char *cwd; /* NULL = leave */
 
 	/* Descriptors of the child: child_fd[i] becomes a copy of parent_fd[i].
 	 * 0, 1 and 2 stay as they are unless named here; a parent_fd of -1 means /dev/null. */

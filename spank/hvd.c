@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * hvd.c - the hooks, and nothing but dispatch: what is done where is in the
- * file of that place (options.c, srun.c, task.c).
+ * file of that place (options.c, srun.c, task.c, container.c).
  *
  * Nothing of ours runs in user_init: a hook that blocks there keeps scancel
  * away from the step and can drain the node.
@@ -56,6 +56,7 @@ static void end_srun(const struct hvd_err *err)
 EXPORT int slurm_spank_init(spank_t sp, int ac, char **av);
 EXPORT int slurm_spank_init_post_opt(spank_t sp, int ac, char **av);
 EXPORT int slurm_spank_local_user_init(spank_t sp, int ac, char **av);
+EXPORT int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av);
 EXPORT int slurm_spank_task_init(spank_t sp, int ac, char **av);
 EXPORT int slurm_spank_exit(spank_t sp, int ac, char **av);
 
@@ -71,6 +72,8 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
 	default:
 		return 0;
 	}
+	if (hvd_container_late_args(ac, av))
+		return 0;
 	if (hvd_plugin_site_args(&hvd_plugin, ac, av, &err) != 0)
 		return fail(&err);
 	if (hvd_plugin_options(sp) != 0)
@@ -82,9 +85,10 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 {
 	struct hvd_err err = {0};
 
-	(void)sp;
-	(void)ac;
-	(void)av;
+	if (hvd_container_late_args(ac, av))
+		return 0;
+	if (spank_context() == S_CTX_REMOTE)
+		hvd_container_keep_names(&hvd_plugin, sp);
 	if (spank_context() != S_CTX_LOCAL || !hvd_plugin_enabled(&hvd_plugin))
 		return 0;
 	if (hvd_srun_prepare(&hvd_plugin, &err) != 0)
@@ -96,9 +100,7 @@ int slurm_spank_local_user_init(spank_t sp, int ac, char **av)
 {
 	struct hvd_err err = {0};
 
-	(void)ac;
-	(void)av;
-	if (!hvd_plugin_enabled(&hvd_plugin))
+	if (hvd_container_late_args(ac, av) || !hvd_plugin_enabled(&hvd_plugin))
 		return 0;
 	if (hvd_srun_check(&err) != 0)
 		end_srun(&err);
@@ -109,20 +111,26 @@ int slurm_spank_local_user_init(spank_t sp, int ac, char **av)
 	return 0;
 }
 
+int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av)
+{
+	if (!hvd_container_late_args(ac, av))
+		hvd_container_remember_host(&hvd_plugin, sp);
+	return 0;
+}
+
 int slurm_spank_task_init(spank_t sp, int ac, char **av)
 {
-	(void)ac;
-	(void)av;
-	hvd_task_take_plan(&hvd_plugin, sp);
+	if (hvd_container_late_args(ac, av))
+		hvd_container_repeat_plan(&hvd_plugin, sp);
+	else
+		hvd_task_take_plan(&hvd_plugin, sp);
 	return 0;
 }
 
 int slurm_spank_exit(spank_t sp, int ac, char **av)
 {
 	(void)sp;
-	(void)ac;
-	(void)av;
-	if (spank_context() == S_CTX_LOCAL)
+	if (spank_context() == S_CTX_LOCAL && !hvd_container_late_args(ac, av))
 		hvd_srun_end_driver(&hvd_plugin);
 	return 0;
 }

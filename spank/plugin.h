@@ -9,7 +9,9 @@
 #ifndef HVD_PLUGIN_H
 #define HVD_PLUGIN_H
 
+#include "lib/boot.h"
 #include "lib/err.h"
+#include "lib/strv.h"
 
 #include <limits.h>
 #include <slurm/slurm.h>
@@ -24,6 +26,12 @@
 #define HVD_STEP_ENV "SLURM_HVD_STEP"
 /* In place of the driver's boot text, with a status behind it: there is no driver, and srun has said why. */
 #define HVD_REFUSED "refused "
+
+/* Which network namespace a process is in; all zero when that cannot be told. */
+struct hvd_netns {
+	dev_t dev;
+	ino_t ino;
+};
 
 struct hvd_plugin_opt {
 	int enabled; /* HVD_OPT_UNSET, 0 (--no-hvd) or 1 (--hvd) */
@@ -46,6 +54,14 @@ struct hvd_plugin {
 	char launch_key[HVD_LAUNCH_KEY_HEX + 1]; /* slurmstepd only; "" when none came (key.h) */
 	pid_t driver;                            /* srun only; 0 while there is none */
 	int driver_fd;                           /* srun only: its EOF ends the driver */
+	struct {
+		int root_fd;             /* the host's root (O_PATH, close-on-exec); 0 while there is none */
+		struct hvd_netns net;    /* the network namespace in which the plan was made */
+		char *container_env;     /* PYXIS_CONTAINER_ENV as the user has it; NULL when unset */
+		bool container_env_ours; /* it has been changed for pyxis to read */
+		struct hvd_strv plan;    /* NAME=VALUE, as this task has got them */
+		int verbose;             /* of the launch */
+	} task;                          /* slurmstepd and its tasks only */
 };
 
 /* Plugstack arguments: key=value. Unknown keys and bad values are errors. */
@@ -66,6 +82,18 @@ void hvd_srun_end_driver(struct hvd_plugin *pl);    /* at the end */
 /* In the task, already the user: fetch the plan and put it into the task's environment. Does not
  * return when there is no plan: the task ends, since it could only hang. */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp);
+
+/* Is that a step which srun --hvd started? `boot` gets the text of HVD_BOOT_ENV. */
+bool hvd_task_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);
+
+/* container.c: a plugin behind or in front of this one may put the task into a container. */
+bool hvd_container_late_args(int argc, char **argv); /* is that the line "hvd.so late"? */
+void hvd_container_keep_names(struct hvd_plugin *pl, spank_t sp);
+void hvd_container_restore_names(struct hvd_plugin *pl, spank_t sp);
+void hvd_container_remember_host(struct hvd_plugin *pl, spank_t sp);
+int hvd_container_host_root(const struct hvd_plugin *pl);
+bool hvd_container_other_net(const struct hvd_plugin *pl, struct hvd_netns *now);
+void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp);
 
 extern struct hvd_plugin hvd_plugin;
 

@@ -15,6 +15,7 @@
 #include "lib/strv.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@
 #define EXTRA_SECONDS 10.0
 
 /* Is this step one that srun --hvd started, and not one started from within it? */
-static bool wanted(spank_t sp, char boot[HVD_BOOT_MAX])
+bool hvd_task_wanted(spank_t sp, char boot[HVD_BOOT_MAX])
 {
 	uint32_t job = 0, step = 0;
 	char here[64], there[64];
@@ -83,7 +84,7 @@ static ssize_t read_plan(int fd, char *plan, hvd_time deadline)
 }
 
 /* NAME=VALUE strings, each with its NUL, and an empty string that says the list is whole. */
-static int apply_plan(spank_t sp, char *plan, size_t len)
+static int apply_plan(spank_t sp, char *plan, size_t len, struct hvd_strv *applied)
 {
 	char *p = plan;
 
@@ -94,6 +95,7 @@ static int apply_plan(spank_t sp, char *plan, size_t len)
 
 		if (!value)
 			return -1;
+		hvd_strv_add(applied, p);
 		*value++ = '\0';
 		if (spank_setenv(sp, p, value, 1) != ESPANK_SUCCESS)
 			return -1;
@@ -102,10 +104,11 @@ static int apply_plan(spank_t sp, char *plan, size_t len)
 	return 0;
 }
 
-static void give_up(pid_t shim, const char *why)
+static void give_up(pid_t shim, const struct hvd_err *err)
 {
-	if (why)
-		fprintf(stderr, "hvd: error: %s\n", why);
+	fprintf(stderr, "hvd: error: %s\n", err->msg);
+	if (err->hint[0])
+		fprintf(stderr, "hvd: %s\n", err->hint);
 	hvd_end(shim, 0.5, NULL);
 	_exit(1);
 }
@@ -128,16 +131,60 @@ static void hand_over_key(const struct hvd_plugin *pl, const struct hvd_boot *bo
 		return;
 	fd = hvd_launch_key_take(pl, &err);
 	if (fd < 0)
-		give_up(0, err.msg);
+		give_up(0, &err);
 	hvd_spawn_fd(spawn, fd, HVD_KEY_FD);
+}
+
+static void give_up_because(pid_t shim, const char *why)
+{
+	struct hvd_err err;
+
+	hvd_err_set(&err, HVD_E_FAILED, "%s", why);
+	give_up(shim, &err);
+}
+
+/* The shim has said why it failed. It cannot know that the task is in a network of its own. */
+static void give_up_with(const struct hvd_plugin *pl, int status)
+{
+	struct hvd_netns now;
+
+	if (hvd_container_other_net(pl, &now))
+		fprintf(stderr, "hvd: this task was put into a network namespace of its own before hvd.so came: list "
+				"hvd.so first in plugstack.conf, or share the host's network with the container\n");
+	_exit(hvd_status_exit(status));
+}
+
+static pid_t start_shim(const struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, int out,
+			struct hvd_err *err)
+{
+	char path[PATH_MAX + 16];
+	char *argv[] = {path, (char *)"--plan", NULL};
+	struct hvd_spawn spawn = {.path = path, .argv = argv, .parent_death_signal = SIGKILL};
+	struct hvd_strv env = {0};
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/hvd-task", pl->site.libexecdir);
+	shim_env(sp, &env);
+	spawn.envp = env.v;
+	spawn.root_fd = hvd_container_host_root(pl);
+	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
+	hvd_spawn_fd(&spawn, out, STDOUT_FILENO);
+	hand_over_key(pl, boot, &spawn);
+	pid = hvd_spawn(&spawn, err);
+	hvd_strv_free(&env);
+	if (pid < 0 && spawn.root_fd > 0)
+		hvd_err_hint(err,
+			     "a plugin in front of hvd.so in plugstack.conf has put the task into a container "
+			     "that cannot be left: list hvd.so before that one, and \"hvd.so late\" behind it; see "
+			     "spank-hvd(8), CONTAINERS");
+	else if (pid < 0)
+		hvd_err_hint(err, "is the suite installed on this node? set libexecdir= in plugstack.conf");
+	return pid;
 }
 
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 {
-	char boot_text[HVD_BOOT_MAX], path[PATH_MAX + 16];
-	char *argv[] = {path, (char *)"--plan", NULL};
-	struct hvd_spawn spawn = {.path = path, .argv = argv, .parent_death_signal = SIGKILL};
-	struct hvd_strv env = {0};
+	char boot_text[HVD_BOOT_MAX];
 	struct hvd_boot boot;
 	struct hvd_err err = {0};
 	int out[2], status = 1;
@@ -145,32 +192,28 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 	ssize_t len;
 	pid_t pid;
 
-	if (!wanted(sp, boot_text))
+	if (!hvd_task_wanted(sp, boot_text))
 		return;
 	if (strncmp(boot_text, HVD_REFUSED, strlen(HVD_REFUSED)) == 0)
 		_exit(refused_status(boot_text + strlen(HVD_REFUSED)));
+	hvd_container_restore_names(pl, sp);
 	if (hvd_boot_parse(boot_text, &boot, &err) != 0)
-		give_up(0, err.msg);
-	if (pipe(out) != 0 || !(plan = malloc(PLAN_MAX)))
-		give_up(0, "no pipe or no memory for the launch plan");
-	snprintf(path, sizeof(path), "%s/hvd-task", pl->site.libexecdir);
-	shim_env(sp, &env);
-	spawn.envp = env.v;
-	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
-	hvd_spawn_fd(&spawn, out[1], STDOUT_FILENO);
-	hand_over_key(pl, &boot, &spawn);
-	pid = hvd_spawn(&spawn, &err);
+		give_up(0, &err);
+	if (pipe2(out, O_CLOEXEC) != 0 || !(plan = malloc(PLAN_MAX)))
+		give_up_because(0, "no pipe or no memory for the launch plan");
+	pid = start_shim(pl, &boot, sp, out[1], &err);
 	close(out[1]);
 	if (pid < 0)
-		give_up(0, err.msg);
+		give_up(0, &err);
 	len = read_plan(out[0], plan, hvd_deadline_in(boot.timeout + EXTRA_SECONDS));
 	close(out[0]);
 	if (len < 0 || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
-		give_up(pid, "hvd-task did not finish in time");
+		give_up_because(pid, "hvd-task did not finish in time");
 	if (hvd_status_exit(status) != 0)
-		_exit(hvd_status_exit(status)); /* it has said why */
-	if (apply_plan(sp, plan, (size_t)len) != 0)
-		give_up(0, "hvd-task's plan is damaged");
+		give_up_with(pl, status);
+	if (apply_plan(sp, plan, (size_t)len, &pl->task.plan) != 0)
+		give_up_because(0, "hvd-task's plan is damaged");
 	free(plan);
-	hvd_strv_free(&env);
+	pl->task.verbose = boot.verbose;
+	hvd_container_other_net(pl, &pl->task.net);
 }

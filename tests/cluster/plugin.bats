@@ -30,7 +30,7 @@ refused() {
     run nm -D --defined-only "$B/lib/hvd.so"
     exits 0
     [ "$(awk '{ print $3 }' <<<"$output" | sort | xargs)" = "plugin_name plugin_type plugin_version slurm_spank_exit \
-slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spank_task_init spank_plugin_version" ]
+slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spank_task_init slurm_spank_task_init_privileged spank_plugin_version" ]
     run ldd "$B/lib/hvd.so"
     has_not jansson munge hwloc libevent libslurm
 }

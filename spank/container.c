@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * container.c - the plugin and containers that another plugin (pyxis) starts.
+ *
+ * pyxis' task_init enters the container: another root and user namespace, from which no way leads back but a
+ * descriptor, and the container's variables in place of those of the same name. Slurm calls the plugins' hooks in the
+ * order of plugstack.conf.
+ *
+ * This plugin first: the shim runs on the host, and then the container's variables come over the plan's. Against that,
+ * pyxis is told to keep ours (PYXIS_CONTAINER_ENV, which it reads in its init_post_opt), and where hvd.so is listed a
+ * second time behind pyxis, with the argument "late", that entry sets the plan once more. Slurm loads the file once, so
+ * both entries share the one context.
+ *
+ * This plugin last: the shim has to run with the host's root. task_init_privileged, which runs before any task_init,
+ * opens that; the shim's process makes it its root, for which it has the right: who joins a user namespace has all
+ * capabilities there until its next exec. The descriptor is closed by the exec of the user's command.
+ */
+#include "plugin.h"
+
+#include "lib/emitted.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CONTAINER_ENV "PYXIS_CONTAINER_ENV"
+/* pyxis leaves out a value that does not fit into PATH_MAX. */
+#define CONTAINER_ENV_MAX PATH_MAX
+
+bool hvd_container_late_args(int argc, char **argv)
+{
+	return argc == 1 && strcmp(argv[0], "late") == 0;
+}
+
+/* In slurmstepd, before the init_post_opt of pyxis when this plugin is listed first. */
+void hvd_container_keep_names(struct hvd_plugin *pl, spank_t sp)
+{
+	char boot[HVD_BOOT_MAX], now[CONTAINER_ENV_MAX] = "";
+	struct hvd_strv names = {0};
+	char *text;
+
+	if (!hvd_task_wanted(sp, boot))
+		return;
+	if (spank_getenv(sp, CONTAINER_ENV, now, sizeof(now)) == ESPANK_SUCCESS) {
+		pl->task.container_env = strdup(now);
+		hvd_strv_add(&names, now);
+	}
+	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
+		hvd_strv_add(&names, e->name);
+	text = hvd_strv_join(&names, ",");
+	if (strlen(text) < CONTAINER_ENV_MAX && spank_setenv(sp, CONTAINER_ENV, text, 1) == ESPANK_SUCCESS)
+		pl->task.container_env_ours = true;
+	free(text);
+	hvd_strv_free(&names);
+}
+
+/* In the task: pyxis has read it, and a srun of the command's own is to find what the user has set. */
+void hvd_container_restore_names(struct hvd_plugin *pl, spank_t sp)
+{
+	if (!pl->task.container_env_ours)
+		return;
+	pl->task.container_env_ours = false;
+	if (pl->task.container_env)
+		spank_setenv(sp, CONTAINER_ENV, pl->task.container_env, 1);
+	else
+		spank_unsetenv(sp, CONTAINER_ENV);
+}
+
+/* /proc by way of the host's root: a container need not have one. */
+static bool find_net(const struct hvd_plugin *pl, struct hvd_netns *net)
+{
+	struct stat st;
+
+	if (pl->task.root_fd <= 0 || fstatat(pl->task.root_fd, "proc/self/ns/net", &st, 0) != 0)
+		return false;
+	*net = (struct hvd_netns){.dev = st.st_dev, .ino = st.st_ino};
+	return true;
+}
+
+/* In the task, still root and outside of any container. */
+void hvd_container_remember_host(struct hvd_plugin *pl, spank_t sp)
+{
+	char boot[HVD_BOOT_MAX];
+	int fd;
+
+	if (!hvd_task_wanted(sp, boot))
+		return;
+	fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	pl->task.root_fd = fd;
+	find_net(pl, &pl->task.net);
+}
+
+/* The descriptor of the host's root when this process has another one by now, else 0. */
+int hvd_container_host_root(const struct hvd_plugin *pl)
+{
+	struct stat host, here;
+
+	if (pl->task.root_fd <= 0 || fstat(pl->task.root_fd, &host) != 0 || stat("/", &here) != 0)
+		return 0;
+	return host.st_dev == here.st_dev && host.st_ino == here.st_ino ? 0 : pl->task.root_fd;
+}
+
+/* Has the task got another network namespace since? *now gets it. */
+bool hvd_container_other_net(const struct hvd_plugin *pl, struct hvd_netns *now)
+{
+	const struct hvd_netns *then = &pl->task.net;
+
+	if (!then->ino || !find_net(pl, now))
+		return false;
+	return now->dev != then->dev || now->ino != then->ino;
+}
+
+/* What the image itself sets stays: only our value is wrong there. */
+static void withdraw(spank_t sp, const char *name, const char *ours)
+{
+	char value[4096];
+
+	if (spank_getenv(sp, name, value, sizeof(value)) == ESPANK_SUCCESS && strcmp(value, ours) == 0)
+		spank_unsetenv(sp, name);
+}
+
+/* The task_init of the entry "late". */
+void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp)
+{
+	struct hvd_netns now;
+	bool other_net = hvd_container_other_net(pl, &now);
+
+	for (size_t i = 0; i < pl->task.plan.n; i++) {
+		char *entry = pl->task.plan.v[i], *value = strchr(entry, '=');
+
+		*value++ = '\0';
+		if (other_net && hvd_emitted_iface(entry))
+			withdraw(sp, entry, value);
+		else
+			spank_setenv(sp, entry, value, 1);
+	}
+	if (other_net && pl->task.verbose)
+		fprintf(stderr, "hvd: the container has a network namespace of its own: no variables that name "
+				"interfaces are set in it\n");
+	hvd_strv_free(&pl->task.plan);
+}

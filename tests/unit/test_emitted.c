@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of names is what the emitters set: a name that one side lacks is a failure. */
+#include "emit.h"
+#include "emitted.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+static void emit(struct hvd_strv *env, bool mpi)
+{
+	static const struct hvd_place place;
+	struct hvd_emit in = {.mpi = mpi, .place = &place, .hostname = "n1", .iface = "IFACE", .ifaces = "IFACE,ib0"};
+
+	hvd_addr_parse("192.0.2.1", &in.rendezvous);
+	hvd_emit_all(&in, env);
+}
+
+static const struct hvd_emitted *find(const char *name)
+{
+	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
+		if (strcmp(e->name, name) == 0)
+			return e;
+	return NULL;
+}
+
+/* Each name that is set is in the list, and says rightly whether it holds interfaces. */
+static void check_listed(bool mpi)
+{
+	struct hvd_strv env = {0};
+
+	emit(&env, mpi);
+	for (size_t i = 0; i < env.n; i++) {
+		char *value = strchr(env.v[i], '='), *name;
+		const struct hvd_emitted *e;
+
+		*value++ = '\0';
+		name = hvd_emit_name(env.v[i], NULL);
+		e = find(name);
+		if (!e)
+			fail_msg("%s is not in lib/emitted.c", name);
+		else if (e->iface != (strstr(value, "IFACE") != NULL))
+			fail_msg("lib/emitted.c is wrong about %s", name);
+		free(name);
+	}
+	hvd_strv_free(&env);
+}
+
+static void test_every_name_is_listed(void **state)
+{
+	(void)state;
+	check_listed(false);
+	check_listed(true);
+}
+
+static bool emitted(const char *name, bool mpi)
+{
+	struct hvd_strv env = {0};
+	bool found = false;
+
+	emit(&env, mpi);
+	for (size_t i = 0; i < env.n; i++)
+		found |= strncmp(env.v[i], name, strlen(name)) == 0 && strchr("=?", env.v[i][strlen(name)]);
+	hvd_strv_free(&env);
+	return found;
+}
+
+static void test_nothing_else_is_listed(void **state)
+{
+	(void)state;
+	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
+		if (!emitted(e->name, false) && !emitted(e->name, true))
+			fail_msg("lib/emitted.c has %s, which nothing sets", e->name);
+}
+
+static void test_interfaces(void **state)
+{
+	(void)state;
+	assert_true(hvd_emitted_iface("NCCL_SOCKET_IFNAME"));
+	assert_false(hvd_emitted_iface("HOROVOD_RANK"));
+	assert_false(hvd_emitted_iface("NCCL_SOCKET_IFNAMES"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_name_is_listed),
+		cmocka_unit_test(test_nothing_else_is_listed),
+		cmocka_unit_test(test_interfaces),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
