@@ -148,7 +148,22 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 run_tests := B='$(B)' tests/run -j '$(JOBS)'
 
 # Programs that tests run.
-test_tools := $(B)/tests/bench/source_watch $(B)/tests/bench/worker_wire
+test_tools := $(B)/tests/bench/source_watch $(B)/tests/bench/worker_wire $(B)/tests/standins/show
+ifeq ($(SLURM),yes)
+test_tools += $(B)/tests/standins/pyxis.so
+endif
+
+.PHONY: test-tools
+test-tools: $(test_tools)  ## build what single test files need besides make all
+
+# For tests of containers: a plugin that starts one, and the command in it, which finds no libraries there.
+$(B)/tests/standins/pyxis.so: $(B)/obj/tests/standins/pyxis.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -o $@ $^
+
+$(B)/tests/standins/show: $(B)/obj/tests/standins/show.o
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -static -o $@ $^
 
 .PHONY: units benches
 units: $(unit_bin)

@@ -1,0 +1,225 @@
+#!/usr/bin/env bats
+# srun --hvd where a container plugin puts the tasks into an image that has no libc, no munge and nothing of ours, and
+# whose variables have the names of ours: in both orders of plugstack.conf.
+#
+# The plugin is a stand-in for pyxis and enroot (tests/standins/pyxis.c). HVD_PYXIS, the path of a spank_pyxis.so that
+# was built for this Slurm, adds a test with the real ones; it needs enroot, mksquashfs and a static busybox.
+
+load helpers
+load launch
+
+setup_file() {
+    suite_up --nodes 2
+    export PLUGSTACK IMAGE BARE
+    PLUGSTACK=$(cluster path)/etc/slurm/plugstack.conf
+    IMAGE=$(cluster path)/home/alice/image BARE=$(cluster path)/home/alice/bare
+    cp "$PLUGSTACK" "$BATS_FILE_TMPDIR/plugstack.conf"
+    [[ -e $B/tests/standins/pyxis.so ]] || skip "there is no stand-in for pyxis in $B: make test-tools"
+    mkdir -p "$IMAGE"/{etc,proc,sys,dev} "$BARE/etc"
+    cp "$B/tests/standins/show" "$IMAGE/show"
+    cp "$B/tests/standins/show" "$BARE/show"
+    cat >"$IMAGE/etc/environment" <<'END'
+PYTORCH_VERSION=2.13.0
+HOROVOD_RANK=image
+HOROVOD_CONTROLLER=image
+HOROVOD_GLOO_IFACE=image0
+NCCL_SOCKET_IFNAME=image0
+HOROVOD_CYCLE_TIME=image
+IMAGE_ONLY=yes
+END
+    cp "$IMAGE/etc/environment" "$BARE/etc/environment"
+    chown -R 20001:20001 "$IMAGE" "$BARE"
+}
+teardown_file() { cluster_down; }
+teardown() {
+    cat "$BATS_FILE_TMPDIR/plugstack.conf" >"$PLUGSTACK"
+    cluster_mend
+}
+
+# order hvd|late|pyxis…: plugstack.conf has these lines.
+order() {
+    local line
+    for line in "$@"; do
+        case $line in
+        hvd) echo "required $B/lib/hvd.so libexecdir=$B/libexec/hvd" ;;
+        late) echo "required $B/lib/hvd.so late" ;;
+        pyxis) echo "required $B/tests/standins/pyxis.so" ;;
+        *) echo "required $line" ;;
+        esac
+    done >"$PLUGSTACK"
+}
+
+NAMES="HOROVOD_RANK HOROVOD_SIZE HOROVOD_CONTROLLER HOROVOD_GLOO_IFACE NCCL_SOCKET_IFNAME IMAGE_ONLY MASTER_ADDR RANK"
+
+# in_image ARG…: two ranks in the image, which print the variables above.
+in_image() {
+    # shellcheck disable=SC2086
+    run launch srun -N2 -n2 --container-image="$IMAGE" "$@" /show $NAMES
+}
+
+# Both ranks ran in the image, with our variables and the image's others, and were given no descriptor.
+placed() {
+    exits 0
+    for rank in 0 1; do
+        has "HOROVOD_RANK=$rank HOROVOD_SIZE=2 HOROVOD_CONTROLLER=gloo HOROVOD_GLOO_IFACE=ib0 \
+NCCL_SOCKET_IFNAME=ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook RANK=$rank uid=${1:-20001} host=no fds=0"
+    done
+}
+
+@test "the stand-in alone: the image's root and variables, and what pyxis and enroot add" {
+    order pyxis
+    run on_login srun -N2 -n2 --container-image="$IMAGE" /show HOROVOD_RANK RANK LOCAL_RANK WORLD_SIZE MASTER_PORT LANG
+    exits 0
+    has "HOROVOD_RANK=image RANK=1 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_PORT=61" "LANG! uid=20001 host=no fds=0"
+    run on_login env HOROVOD_RANK=mine srun --container-env=HOROVOD_RANK --container-image="$IMAGE" /show HOROVOD_RANK
+    has "HOROVOD_RANK=mine"
+    run on_login env HOROVOD_RANK=mine PYXIS_CONTAINER_ENV=HOROVOD_RANK srun --container-image="$IMAGE" /show HOROVOD_RANK
+    has "HOROVOD_RANK=mine"
+}
+
+@test "hvd before the container plugin: what the plan sets arrives" {
+    order hvd pyxis
+    in_image
+    placed
+    in_image --container-remap-root
+    placed 0
+    assert_no_leftovers
+}
+
+@test "hvd behind the container plugin: the shim runs on the host all the same" {
+    order pyxis hvd
+    in_image
+    placed
+    # What the user keeps of the host's variables makes no difference there.
+    in_image --container-env=NCCL_SOCKET_IFNAME
+    placed
+    # munged sees another user than the shim in its namespace.
+    in_image --container-remap-root
+    placed 0
+    in_image --container-remap-root --hvd-rendezvous=batch
+    placed 0
+    assert_no_leftovers
+}
+
+@test "an image without /proc and /dev" {
+    for first in hvd pyxis; do
+        order "$first" "$([[ $first == hvd ]] && echo pyxis || echo hvd)" late
+        run launch srun -N2 -n2 --container-image="$BARE" /show HOROVOD_RANK NCCL_SOCKET_IFNAME
+        exits 0
+        has "HOROVOD_RANK=0 NCCL_SOCKET_IFNAME=ib0,eth0 uid=20001 host=no fds=0" "HOROVOD_RANK=1 "
+    done
+}
+
+@test "the line hvd.so late: nothing that the user gives to pyxis takes the plan's variables away" {
+    order hvd pyxis
+    in_image --container-env=HOME
+    exits 0
+    has "HOROVOD_RANK=image" "NCCL_SOCKET_IFNAME=image0"
+    order hvd pyxis late
+    in_image --container-env=HOME
+    placed
+    # Tunables too, whose names no one knows beforehand.
+    script tunables.yaml <<<'params: {cycle_time_ms: 3}'
+    run launch srun --hvd-config=tunables.yaml -N2 -n2 --container-image="$IMAGE" /show HOROVOD_CYCLE_TIME
+    exits 0
+    has "HOROVOD_CYCLE_TIME=3"
+    # It registers no options, starts nothing by itself and changes nothing without a container.
+    run launch srun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE"'
+    exits 0
+    has "rank 0 of 2" "rank 1 of 2"
+    run on_login srun -N2 -n2 --container-image="$IMAGE" /show HOROVOD_RANK HOROVOD_SIZE
+    exits 0
+    has "HOROVOD_RANK=image HOROVOD_SIZE!"
+    assert_no_leftovers
+}
+
+@test "PYXIS_CONTAINER_ENV is in the ranks as the user has set it" {
+    order hvd pyxis
+    run launch srun -N1 -n1 --container-image="$IMAGE" /show HOROVOD_RANK PYXIS_CONTAINER_ENV
+    exits 0
+    has "HOROVOD_RANK=0 PYXIS_CONTAINER_ENV! "
+    run on_login env PYXIS_CONTAINER_ENV=IMAGE_ONLY IMAGE_ONLY=mine srun --hvd -N1 -n1 --container-image="$IMAGE" \
+        /show HOROVOD_RANK IMAGE_ONLY PYXIS_CONTAINER_ENV
+    exits 0
+    has "HOROVOD_RANK=0 IMAGE_ONLY=mine PYXIS_CONTAINER_ENV=IMAGE_ONLY "
+    run launch srun -N1 -n1 env
+    has_not PYXIS_CONTAINER_ENV
+}
+
+@test "a network namespace of the container's own gets no names of interfaces" {
+    order hvd pyxis late
+    run launch srun -N2 -n2 --hvd-verbose --container-unshare=net --container-image="$BARE" \
+        /show HOROVOD_RANK GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME HOROVOD_GLOO_IFACE
+    exits 0
+    has "network namespace of its own" "HOROVOD_RANK=1 GLOO_SOCKET_IFNAME! NCCL_SOCKET_IFNAME"
+    has_not "IFNAME=ib0"
+    # Behind the container plugin no driver can be reached from there, and the message says why.
+    order pyxis hvd
+    in_image --container-unshare=net --hvd-start-timeout=5
+    [ "$status" -ne 0 ]
+    has "network namespace of its own before hvd.so came" "list hvd.so first in plugstack.conf"
+    has_not "HOROVOD_RANK="
+    assert_no_leftovers
+}
+
+@test "an order that cannot work is named" {
+    order "$B/tests/standins/pyxis.so nocaps" hvd
+    in_image
+    [ "$status" -ne 0 ]
+    has "hvd-task" "list hvd.so before that one" "spank-hvd(8), CONTAINERS"
+    has_not "HOROVOD_RANK="
+    assert_no_leftovers
+    order hvd "$B/tests/standins/pyxis.so nocaps" late
+    in_image
+    placed
+}
+
+@test "scancel reaches a rank that waits for its plan in a container" {
+    order pyxis hvd
+    fault node-freeze hvdn2
+    begin launch srun -N2 -n2 --container-image="$IMAGE" /show HOROVOD_RANK
+    wait_for 10 runs_on hvdn1 "hvd-task --plan"
+    as_root hvdctl scancel --user=alice
+    wait_for 5 gone hvdn1 "hvd-task --plan"
+    fault node-thaw hvdn2
+    ended 20 || true
+    assert_no_leftovers 10
+}
+
+# shellcheck disable=SC2016
+@test "the real pyxis and enroot, in both orders" {
+    [[ ${HVD_PYXIS-} ]] || skip "HVD_PYXIS does not name a spank_pyxis.so that was built for this Slurm"
+    local busybox shell applet
+    for applet in enroot mksquashfs busybox; do
+        command -v "$applet" >/dev/null || skip "$applet is not installed"
+    done
+    busybox=$(command -v busybox)
+    [[ $(ldd "$busybox" 2>&1) == *"not a dynamic"* ]] || skip "$busybox is not linked statically"
+    shell=$(home)/real
+    mkdir -p "$shell"/{bin,etc,proc,sys,dev,tmp,run,root}
+    cp "$busybox" "$shell/bin/busybox"
+    for applet in sh env cat ls kill mkdir id; do ln -sf busybox "$shell/bin/$applet"; done
+    cp "$B/tests/standins/show" "$shell/show"
+    { cat "$IMAGE/etc/environment" && echo PATH=/bin; } >"$shell/etc/environment"
+    echo 'root:x:0:0:root:/root:/bin/sh' >"$shell/etc/passwd"
+    mksquashfs "$shell" "$(home)/real.sqsh" -all-root -quiet -no-progress >/dev/null
+    chmod 644 "$(home)/real.sqsh"
+    chown 20001 "$(home)/real.sqsh"
+    # pyxis makes it when slurmd starts, and here it has started without pyxis.
+    for host in hvdn1 hvdn2; do as_root "$host" mkdir -p /run/pyxis; done
+    for lines in "hvd $HVD_PYXIS" "hvd $HVD_PYXIS late" "$HVD_PYXIS hvd"; do
+        # shellcheck disable=SC2086
+        order $lines
+        sed -i "s|^required $HVD_PYXIS.*|& runtime_path=/run/pyxis|" "$PLUGSTACK"
+        for more in --no-container-remap-root --container-remap-root; do
+            run launch srun -N2 -n4 "$more" --container-image="$(home)/real.sqsh" \
+                /show HOROVOD_RANK HOROVOD_SIZE HOROVOD_CONTROLLER NCCL_SOCKET_IFNAME IMAGE_ONLY RANK
+            exits 0
+            for rank in 0 1 2 3; do
+                has "HOROVOD_RANK=$rank HOROVOD_SIZE=4 HOROVOD_CONTROLLER=gloo NCCL_SOCKET_IFNAME=ib0,eth0 \
+IMAGE_ONLY=yes RANK=$rank uid=$([[ $more == --no* ]] && echo 20001 || echo 0)"
+            done
+        done
+    done
+    assert_no_leftovers 10
+}
