@@ -142,8 +142,9 @@ NCCL_SOCKET_IFNAME=ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook RA
         /show HOROVOD_RANK IMAGE_ONLY PYXIS_CONTAINER_ENV
     exits 0
     has "HOROVOD_RANK=0 IMAGE_ONLY=mine PYXIS_CONTAINER_ENV=IMAGE_ONLY "
-    run launch srun -N1 -n1 env
-    has_not PYXIS_CONTAINER_ENV
+    run launch srun -N1 -n1 bash -c 'echo "names<${PYXIS_CONTAINER_ENV-unset}>"'
+    exits 0
+    has "names<unset>"
 }
 
 @test "a network namespace of the container's own gets no names of interfaces" {
