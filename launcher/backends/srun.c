@@ -116,9 +116,41 @@ static int check_command(const struct hvd_launch *launch, struct hvd_err *err)
 			    o->multi_prog ? "--multi-prog" : "--bcast");
 }
 
+/* What puts the tasks of this srun into a container: an option, or a variable that srun or pyxis reads. NULL if
+ * nothing. */
+static const char *container(const struct hvd_launch *launch)
+{
+	static const char *const options[] = {"container-image", "container-name", "container", "container-id"};
+	static const char *const variables[] = {"PYXIS_CONTAINER_IMAGE", "PYXIS_CONTAINER_NAME", "SRUN_CONTAINER_ID"};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (hvd_options_source(launch->options, options[i]) != HVD_FROM_DEFAULT)
+			return options[i];
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		if (hvd_envp_get(launch->envp, variables[i]))
+			return variables[i];
+	return NULL;
+}
+
+/* The rank shim would be looked for in the container, which has neither it nor its libraries. */
+static int check_container(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const char *what = container(launch);
+
+	if (!what)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "hvdrun cannot start ranks in a container of srun's (%s%s)",
+		    what[0] == 'c' ? "--" : "", what);
+	return hvd_err_hint(err,
+			    "srun --hvd does it with the same options, where the plugin is installed; or start the "
+			    "container in the command: hvdrun … apptainer exec IMAGE COMMAND");
+}
+
 static int check(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	return check_het(launch, err) != 0 || check_command(launch, err) != 0 ? -1 : 0;
+	if (check_het(launch, err) != 0 || check_command(launch, err) != 0)
+		return -1;
+	return check_container(launch, err);
 }
 
 /* The hosts are listed; does -N, which srun does not take then, fit them? */

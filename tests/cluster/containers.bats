@@ -187,6 +187,25 @@ NCCL_SOCKET_IFNAME=ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook RA
     assert_no_leftovers 10
 }
 
+@test "hvdrun refuses a container of srun's, and says what does it" {
+    local given
+    for given in --container-image=ubuntu --container-name=one --container=/bundle; do
+        run on_login hvdrun -N1 -n1 "$given" true
+        exits 2
+        has "cannot start ranks in a container of srun's (${given%%=*})" "srun --hvd does it"
+    done
+    run on_login env PYXIS_CONTAINER_IMAGE=ubuntu hvdrun -N1 -n1 true
+    exits 2
+    has "(PYXIS_CONTAINER_IMAGE)"
+    run on_login env SRUN_CONTAINER=/bundle hvdrun -N1 -n1 true
+    exits 2
+    has "(--container)"
+    run on_login salloc -Q -N2 hvdrun --min-np 1 --container-image=ubuntu true
+    exits 2
+    has "(--container-image)"
+    assert_no_leftovers
+}
+
 # shellcheck disable=SC2016
 @test "the real pyxis and enroot, in both orders" {
     [[ ${HVD_PYXIS-} ]] || skip "HVD_PYXIS does not name a spank_pyxis.so that was built for this Slurm"
