@@ -10,6 +10,7 @@
 #include "key.h"
 #include "plugin.h"
 
+#include "lib/apptainer.h"
 #include "lib/boot.h"
 #include "lib/spawn.h"
 #include "lib/strv.h"
@@ -83,9 +84,28 @@ static ssize_t read_plan(int fd, char *plan, hvd_time deadline)
 	return -1;
 }
 
+/* The task's command, or NULL. */
+static const char *command(spank_t sp)
+{
+	char **argv = NULL;
+	int argc = 0;
+
+	return spank_get_item(sp, S_JOB_ARGV, &argc, &argv) == ESPANK_SUCCESS && argc > 0 ? argv[0] : NULL;
+}
+
+/* For a container that the command starts; what the user wants there stays. */
+static void set_with_prefix(spank_t sp, const char *prefix, const char *name, const char *value)
+{
+	char full[512];
+
+	if (prefix && (size_t)snprintf(full, sizeof(full), "%s%s", prefix, name) < sizeof(full))
+		spank_setenv(sp, full, value, 0);
+}
+
 /* NAME=VALUE strings, each with its NUL, and an empty string that says the list is whole. */
 static int apply_plan(spank_t sp, char *plan, size_t len, struct hvd_strv *applied)
 {
+	const char *prefix = hvd_apptainer_prefix(command(sp));
 	char *p = plan;
 
 	if (len < 1 || plan[len - 1] != '\0' || (len > 1 && plan[len - 2] != '\0'))
@@ -99,6 +119,7 @@ static int apply_plan(spank_t sp, char *plan, size_t len, struct hvd_strv *appli
 		*value++ = '\0';
 		if (spank_setenv(sp, p, value, 1) != ESPANK_SUCCESS)
 			return -1;
+		set_with_prefix(sp, prefix, p, value);
 		p = value;
 	}
 	return 0;

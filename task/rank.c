@@ -2,6 +2,7 @@
 #include "rank.h"
 
 #include "agent.h"
+#include "apptainer.h"
 #include "command.h"
 #include "emit.h"
 #include "link.h"
@@ -219,7 +220,7 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		char *value = strchr(fetch.env.v[i], '=');
 
 		*value = '\0';
-		hvd_env_set(&env, fetch.env.v[i], value + 1);
+		hvd_apptainer_setenv(&env, argv[0], fetch.env.v[i], value + 1);
 	}
 	hvd_strv_free(&fetch.env);
 	command.envp = env.v;

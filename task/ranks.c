@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
+#include "apptainer.h"
 #include "bind.h"
 #include "boot.h"
 #include "output.h"
@@ -121,7 +122,7 @@ static void on_grace(evutil_socket_t fd, short what, void *arg)
 	signal_groups(ranks, SIGKILL);
 }
 
-static void rank_env(const json_t *plan, struct hvd_strv *env)
+static void rank_env(const json_t *plan, const char *command, struct hvd_strv *env)
 {
 	const char *name;
 	json_t *value;
@@ -131,7 +132,7 @@ static void rank_env(const json_t *plan, struct hvd_strv *env)
 	json_object_foreach((json_t *)plan, name, value)
 	{
 		if (json_is_string(value))
-			hvd_env_set(env, name, json_string_value(value));
+			hvd_apptainer_setenv(env, command, name, json_string_value(value));
 	}
 }
 
@@ -170,7 +171,7 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc;
 
 	rank->number = rank->id = number ? atoi(number) : ranks->opts->number;
-	rank_env(plan, &env);
+	rank_env(plan, ranks->opts->argv[0], &env);
 	spawn.envp = env.v;
 	rc = open_streams(ranks, rank->number, &spawn, pipes, err);
 	for (int s = 0; s < 2 && rc == 0 && pipes[s][0] >= 0; s++) {

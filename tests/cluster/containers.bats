@@ -187,6 +187,63 @@ NCCL_SOCKET_IFNAME=ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook RA
     assert_no_leftovers 10
 }
 
+# An Apptainer that does to the environment what --cleanenv does, and what it documents of APPTAINERENV_.
+fake_apptainer() {
+    script apptainer <<'END'
+#!/bin/bash
+clean=()
+while IFS='=' read -r -d '' name value; do
+    [[ $name != APPTAINERENV_* ]] || clean+=("${name#APPTAINERENV_}=$value")
+done < <(env -0)
+[[ $1 == exec && $2 == --cleanenv ]] || exit 9
+exec env -i "${clean[@]}" "${@:4}"
+END
+}
+
+@test "apptainer as the command: the plan's variables arrive with --cleanenv too" {
+    fake_apptainer
+    local apptainer with
+    apptainer=$(home)/apptainer
+    for with in srun hvdrun; do
+        run launch "$with" -N2 -n2 "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK HOROVOD_SIZE HOME
+        exits 0
+        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 HOME!" "HOROVOD_RANK=1 HOROVOD_SIZE=2 HOME!"
+        run on_login env APPTAINERENV_NCCL_SOCKET_IFNAME=mine "$with" "$([[ $with == srun ]] && echo --hvd || echo -l)" -N1 -n1 \
+            "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK NCCL_SOCKET_IFNAME
+        exits 0
+        has "HOROVOD_RANK=0 NCCL_SOCKET_IFNAME=mine"
+    done
+    run on_login hvdrun --launcher=fork -np 1 "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK
+    exits 0
+    has "HOROVOD_RANK=0"
+    # Others get no such names.
+    run launch srun -N1 -n1 bash -c 'env | grep -c APPTAINERENV_'
+    has 0
+    assert_no_leftovers
+}
+
+@test "the real apptainer, with a folder as the image" {
+    command -v apptainer >/dev/null || skip "apptainer is not installed"
+    local image="$IMAGE" way
+    mkdir -p "$image"/{bin,tmp,var/tmp,root,home}
+    : >"$image/etc/resolv.conf"
+    : >"$image/etc/hosts"
+    echo root:x:0: >"$image/etc/group"
+    echo root:x:0:0:root:/root:/bin/sh >"$image/etc/passwd"
+    chown -R 20001:20001 "$image"
+    for way in "" --cleanenv --containall; do
+        # shellcheck disable=SC2086
+        run launch srun -N2 -n2 apptainer exec $way "$image" /show HOROVOD_RANK HOROVOD_SIZE NCCL_SOCKET_IFNAME
+        exits 0
+        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME=ib0,eth0 uid=20001 host=no fds=0" "HOROVOD_RANK=1"
+        # shellcheck disable=SC2086
+        run launch hvdrun -N2 -n2 apptainer exec $way "$image" /show HOROVOD_RANK HOROVOD_SIZE NCCL_SOCKET_IFNAME
+        exits 0
+        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME=ib0,eth0" "HOROVOD_RANK=1"
+    done
+    assert_no_leftovers
+}
+
 @test "hvdrun refuses a container of srun's, and says what does it" {
     local given
     for given in --container-image=ubuntu --container-name=one --container=/bundle; do
