@@ -84,13 +84,31 @@ static ssize_t read_plan(int fd, char *plan, hvd_time deadline)
 	return -1;
 }
 
-/* The task's command, or NULL. */
-static const char *command(spank_t sp)
+/* The task's command, with a NULL at its end; NULL when Slurm does not say. */
+static char **command(spank_t sp)
 {
 	char **argv = NULL;
 	int argc = 0;
 
-	return spank_get_item(sp, S_JOB_ARGV, &argc, &argv) == ESPANK_SUCCESS && argc > 0 ? argv[0] : NULL;
+	return spank_get_item(sp, S_JOB_ARGV, &argc, &argv) == ESPANK_SUCCESS && argc > 0 ? argv : NULL;
+}
+
+/* Slurm 22.05 writes the config.json of a bundle (--container), the environment and the command with it, before it
+ * starts the tasks, and leaves them a command that is to tell so should it ever run. Later releases write it behind
+ * task_init. */
+static int check_bundle(spank_t sp, struct hvd_err *err)
+{
+	char **argv = command(sp);
+
+	if (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0) || !argv || strcmp(argv[0], "/bin/sh") != 0 ||
+	    !argv[1] || !argv[2] || !strstr(argv[2], "this should never execute with a container"))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE,
+		    "--hvd cannot reach a container of --container: this release of Slurm has written "
+		    "its environment already");
+	return hvd_err_hint(err,
+			    "start the container in the command (srun --hvd apptainer exec IMAGE COMMAND), or by pyxis "
+			    "(--container-image); Slurm 23.02 or newer can do it");
 }
 
 /* For a container that the command starts; what the user wants there stays. */
@@ -105,7 +123,8 @@ static void set_with_prefix(spank_t sp, const char *prefix, const char *name, co
 /* NAME=VALUE strings, each with its NUL, and an empty string that says the list is whole. */
 static int apply_plan(spank_t sp, char *plan, size_t len, struct hvd_strv *applied)
 {
-	const char *prefix = hvd_apptainer_prefix(command(sp));
+	char **argv = command(sp);
+	const char *prefix = hvd_apptainer_prefix(argv ? argv[0] : NULL);
 	char *p = plan;
 
 	if (len < 1 || plan[len - 1] != '\0' || (len > 1 && plan[len - 2] != '\0'))
@@ -131,7 +150,7 @@ static void give_up(pid_t shim, const struct hvd_err *err)
 	if (err->hint[0])
 		fprintf(stderr, "hvd: %s\n", err->hint);
 	hvd_end(shim, 0.5, NULL);
-	_exit(1);
+	_exit(hvd_err_status(err));
 }
 
 /* Never 0, whatever was made of the variable on the way. */
@@ -218,7 +237,7 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 	if (strncmp(boot_text, HVD_REFUSED, strlen(HVD_REFUSED)) == 0)
 		_exit(refused_status(boot_text + strlen(HVD_REFUSED)));
 	hvd_container_restore_names(pl, sp);
-	if (hvd_boot_parse(boot_text, &boot, &err) != 0)
+	if (check_bundle(sp, &err) != 0 || hvd_boot_parse(boot_text, &boot, &err) != 0)
 		give_up(0, &err);
 	if (pipe2(out, O_CLOEXEC) != 0 || !(plan = malloc(PLAN_MAX)))
 		give_up_because(0, "no pipe or no memory for the launch plan");

@@ -244,6 +244,43 @@ END
     assert_no_leftovers
 }
 
+# bundle: a folder as Slurm's --container wants it, and the site's configuration for that.
+bundle() {
+    BUNDLE=$(home)/bundle
+    mkdir -p "$BUNDLE"/rootfs
+    cp "$B/tests/standins/show" "$BUNDLE/rootfs/show"
+    cat >"$BUNDLE/config.json" <<'END'
+{"ociVersion": "1.0.2", "root": {"path": "rootfs"}, "mounts": [], "linux": {"namespaces": [{"type": "user"}]},
+ "process": {"cwd": "/", "args": ["/show"], "env": ["PATH=/bin", "HOROVOD_RANK=bundle", "BUNDLE_ONLY=yes"]}}
+END
+    chown -R 20001:20001 "$BUNDLE"
+    local runtime
+    runtime="python3 $(cd "$BATS_TEST_DIRNAME/../standins" && pwd)/oci_run.py"
+    cat >"$(dirname "$PLUGSTACK")/oci.conf" <<END
+RunTimeQuery="$runtime state %t"
+RunTimeKill="$runtime kill %t"
+RunTimeDelete="$runtime delete %t"
+RunTimeRun="$runtime run %b"
+END
+}
+
+@test "Slurm's own --container, with a stand-in for the OCI runtime" {
+    bundle
+    run on_login srun -N1 -n1 --container="$BUNDLE" /show HOROVOD_RANK BUNDLE_ONLY
+    exits 0
+    has "HOROVOD_RANK=bundle BUNDLE_ONLY=yes" "host=no"
+    run launch srun -N2 -n2 --container="$BUNDLE" /show HOROVOD_RANK HOROVOD_SIZE NCCL_SOCKET_IFNAME BUNDLE_ONLY
+    if [[ $(on_login srun --version) == "slurm-wlm 22.05"* ]]; then
+        exits 2
+        has "cannot reach a container of --container" "Slurm 23.02 or newer"
+    else
+        exits 0
+        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME=ib0,eth0 BUNDLE_ONLY=yes" "HOROVOD_RANK=1" "fds=0"
+    fi
+    rm "$(dirname "$PLUGSTACK")/oci.conf"
+    assert_no_leftovers
+}
+
 @test "hvdrun refuses a container of srun's, and says what does it" {
     local given
     for given in --container-image=ubuntu --container-name=one --container=/bundle; do
