@@ -45,6 +45,7 @@ endif
 	$(INSTALL) -m 644 README.md NEWS LICENSE etc/hvd.conf '$(DESTDIR)$(DOCDIR)'
 	$(INSTALL) -m 644 $(examples) '$(DESTDIR)$(DOCDIR)/examples'
 	$(place) etc/plugstack.conf.d/hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf'
+	$(place) etc/plugstack.conf.d/zz-hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-zz-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-zz-hvd.conf'
 	$(place) etc/modulefiles/hvd.lua.in > '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua' && chmod 644 '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua'
 	$(INSTALL) -d '$(DESTDIR)$(LIBEXECDIR)/lsf'
 	$(place) lsf/esub.hvd.in > '$(DESTDIR)$(LIBEXECDIR)/lsf/esub.hvd' && chmod 755 '$(DESTDIR)$(LIBEXECDIR)/lsf/esub.hvd'

@@ -61,6 +61,21 @@ passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
 	assert_no_leftovers
 }
 
+@test "container.sbatch: Apptainer, where srun has no --container-image" {
+	local home
+	home=$(cluster path)/home/alice
+	mkdir -p "$home/bin"
+	printf '%s\n' '#!/bin/sh' '[ "$1 $2" = "exec train.sif" ] || exit 9' 'shift 2' 'exec "$@"' >"$home/bin/apptainer"
+	chmod 755 "$home/bin" "$home/bin/apptainer"
+	HVD_PATH=$home/bin:$HVD_PATH IMAGE=train.sif submit container.sbatch
+	[ "$status" -eq 0 ]
+	passed "4 ranks on 2 hosts" 1
+	submit container.sbatch
+	[ "$status" -ne 0 ]
+	[[ $output == *"name an image"* ]]
+	assert_no_leftovers
+}
+
 @test "mpi.sbatch: workers of MPI, by mpirun" {
 	local COMMAND=(printenv HOROVOD_CONTROLLER)
 	command -v mpirun.openmpi >/dev/null || skip "Open MPI is not installed: scripts/install-deps --test"

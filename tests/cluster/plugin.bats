@@ -71,6 +71,9 @@ slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spa
     plugstack verbose
     refused --hvd
     has "key=value"
+    plugstack late
+    refused --hvd
+    has "\"late\" must be the only one"
     plugstack libexecdir=relative
     refused --hvd
     has "absolute path"

@@ -45,6 +45,7 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 	run ! grep -rnI '@[A-Z]*@' share
 	if [ -e lib/slurm/hvd.so ]; then
 		[ "$(awk '$1 == "optional" { print $2 }' share/doc/hvd/plugstack-hvd.conf)" = "$PRE/lib/slurm/hvd.so" ]
+		grep -qxF "optional $PRE/lib/slurm/hvd.so late" share/doc/hvd/plugstack-zz-hvd.conf
 	fi
 	grep -qF "\"$PRE/bin\"" share/modulefiles/hvd/*.lua
 	run ! grep -n '@[A-Z]*@' libexec/hvd/lsf/esub.hvd
