@@ -166,7 +166,8 @@ static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)
 
 	if (!value) {
 		if (strcmp(arg, "late") == 0)
-			return hvd_err_set(err, HVD_E_USAGE, "plugstack argument \"late\" must be the only one of its line");
+			return hvd_err_set(err, HVD_E_USAGE,
+					   "plugstack argument \"late\" must be the only one of its line");
 		hvd_err_set(err, HVD_E_USAGE, "plugstack argument \"%s\" is not of the form key=value", arg);
 		return -1;
 	}
