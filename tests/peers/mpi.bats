@@ -13,7 +13,7 @@ setup_file() {
     export HVD_MPIRUN=mpirun.openmpi
     peers --mpi
     if [[ $PEERS_WHY ]]; then return 0; fi
-    timeout 60 "$PY" "$HERE/train.py" --alone >"$BATS_FILE_TMPDIR/alone"
+    timeout $((60 * HVD_TEST_PATIENCE)) "$PY" "$HERE/train.py" --alone >"$BATS_FILE_TMPDIR/alone"
     suite --nodes 4 --slurm-conf TmpFS=/run
 }
 teardown_file() { cluster_down; }
