@@ -176,11 +176,11 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 
 @test "the rendezvous process killed when all has started: said, and ranks go on" {
     for with in srun hvdrun; do
-        begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 3; echo done'
+        begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 8; echo done'
         says 10 ready
         sleep 0.3
         on_host hvdn1 pkill -KILL -f 'hvd-task --serve'
-        ended 15
+        ended 20
         exits 0
         has "hvdn1: the rendezvous server has ended"
         [[ $(grep -c "done" <<<"$output") -eq 4 ]]
