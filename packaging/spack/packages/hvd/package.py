@@ -6,7 +6,7 @@ There is no archive to download, so the recipe builds the folder that it is call
 
 from spack_repo.builtin.build_systems.makefile import MakefilePackage
 
-from spack.package import *
+from spack.package import depends_on, license, variant, version
 
 
 class Hvd(MakefilePackage):
