@@ -258,3 +258,18 @@ scratch() { find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 		[ "$(scratch)" = "$before" ]
 	done
 }
+
+@test "a file that fails beside others is repeated alone, which counts and is told" {
+	# shellcheck disable=SC2016 # for the file
+	bats_file early/busy.bats '[ -e was_here ] || { touch was_here && false; }'
+	bats_file early/broken.bats 'echo again >>times && false'
+	ok_program fine
+	tests 1 -j 2 early/busy.bats early/broken.bats fine
+	says 'Once more, one by one:' 'Failed beside other files' 'early/busy.bats: it' 'FAILED: '
+	[ "$(grep -c '^FAILED: ' <<<"$output")" -eq 1 ]
+	last_line '2 passed, 1 failed, 0 skipped'
+	[ "$(wc -l <times)" -eq 2 ]
+	rm was_here
+	tests 1 early/busy.bats
+	last_line '0 passed, 1 failed, 0 skipped'
+}
