@@ -5,7 +5,7 @@
 #     inside.sh [-j N] [FILE...]
 #
 # Clones /mnt/source, installs what is missing, builds, and runs the unit tests and the FILEs (tests/cluster/...), without
-# a FILE all tests; N of their files side by side. In /mnt/out are afterwards: facts (versions), problems (steps that have
+# a FILE all tests and that of the Debian packages; N of their files side by side. In /mnt/out are afterwards: facts (versions), problems (steps that have
 # failed), a log for each step, and tests, the folder of logs and results of tests/run.
 
 set -uo pipefail
@@ -64,7 +64,7 @@ logged build timeout --kill-after=10 1200 make -j"$(nproc)" all units || problem
 # The logs of tests are outside of this root, whatever becomes of it.
 mkdir -p "$out/tests" build/test-logs
 mount --bind "$out/tests" build/test-logs || problem tests "cannot mount the folder of logs"
-only=()
+only=("peers_bats=$(echo tests/peers/*.bats) tests/packages/deb.bats")
 if (($#)); then only=("cluster_bats=$*" "peers_bats="); fi
 # Horovod has been installed before, or cannot be had.
 make -j"$(nproc)" PEERS=no "${side[@]}" "${only[@]}" check </dev/null 2>&1 | tee "$out/tests.log" | grep --line-buffered -E '^(ok|FAIL) '
