@@ -42,7 +42,7 @@ void hvd_container_keep_names(struct hvd_plugin *pl, spank_t sp)
 	struct hvd_strv names = {0};
 	char *text;
 
-	if (!hvd_task_wanted(sp, boot))
+	if (!hvd_step_wanted(sp, boot))
 		return;
 	if (spank_getenv(sp, CONTAINER_ENV, now, sizeof(now)) == ESPANK_SUCCESS) {
 		pl->task.container_env = strdup(now);
@@ -86,7 +86,7 @@ void hvd_container_remember_host(struct hvd_plugin *pl, spank_t sp)
 	char boot[HVD_BOOT_MAX];
 	int fd;
 
-	if (!hvd_task_wanted(sp, boot))
+	if (!hvd_step_wanted(sp, boot))
 		return;
 	fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)

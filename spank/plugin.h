@@ -83,8 +83,8 @@ void hvd_srun_end_driver(struct hvd_plugin *pl);    /* at the end */
  * return when there is no plan: the task ends, since it could only hang. */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp);
 
-/* Is that a step which srun --hvd started? `boot` gets the text of HVD_BOOT_ENV. */
-bool hvd_task_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);
+/* step.c: is that a step which srun --hvd started? `boot` gets the text of HVD_BOOT_ENV. */
+bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);
 
 /* container.c: a plugin behind or in front of this one may put the task into a container. */
 bool hvd_container_late_args(int argc, char **argv); /* is that the line "hvd.so late"? */

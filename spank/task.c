@@ -29,22 +29,6 @@
 /* hvd-task keeps the launch's own deadline; this one is for a shim that hangs. */
 #define EXTRA_SECONDS 10.0
 
-/* Is this step one that srun --hvd started, and not one started from within it? */
-bool hvd_task_wanted(spank_t sp, char boot[HVD_BOOT_MAX])
-{
-	uint32_t job = 0, step = 0;
-	char here[64], there[64];
-
-	if (spank_context() != S_CTX_REMOTE || spank_getenv(sp, HVD_STEP_ENV, there, sizeof(there)) != ESPANK_SUCCESS ||
-	    spank_getenv(sp, HVD_BOOT_ENV, boot, HVD_BOOT_MAX) != ESPANK_SUCCESS)
-		return false;
-	if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
-	    spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
-		return false;
-	snprintf(here, sizeof(here), "%u.%u", job, step);
-	return strcmp(here, there) == 0;
-}
-
 /* The shim needs Slurm's variables and MPI's only, and the user's may hold anything (LD_PRELOAD, 100 KB of
  * modules). */
 static void shim_env(spank_t sp, struct hvd_strv *env)
@@ -232,7 +216,7 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 	ssize_t len;
 	pid_t pid;
 
-	if (!hvd_task_wanted(sp, boot_text))
+	if (!hvd_step_wanted(sp, boot_text))
 		return;
 	if (strncmp(boot_text, HVD_REFUSED, strlen(HVD_REFUSED)) == 0)
 		_exit(refused_status(boot_text + strlen(HVD_REFUSED)));

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * step.c - which steps the plugin works for in slurmstepd and its tasks.
+ */
+#include "plugin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Is this step one that srun --hvd started, and not one started from within it? */
+bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX])
+{
+	uint32_t job = 0, step = 0;
+	char here[64], there[64];
+
+	if (spank_context() != S_CTX_REMOTE || spank_getenv(sp, HVD_STEP_ENV, there, sizeof(there)) != ESPANK_SUCCESS ||
+	    spank_getenv(sp, HVD_BOOT_ENV, boot, HVD_BOOT_MAX) != ESPANK_SUCCESS)
+		return false;
+	if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+	    spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
+		return false;
+	snprintf(here, sizeof(here), "%u.%u", job, step);
+	return strcmp(here, there) == 0;
+}
