@@ -6,8 +6,8 @@
 #
 # Clones /mnt/source, installs what is missing, builds, and runs the unit tests and the FILEs (tests/cluster/...), without
 # a FILE all tests and that of the Debian packages; N of their files side by side. In /mnt/out are afterwards: facts
-# (versions), problems (steps that have
-# failed), a log for each step, and tests, the folder of logs and results of tests/run.
+# (versions), problems (steps that have failed), a log for each step, and tests, the folder of logs and results of
+# tests/run.
 
 set -uo pipefail
 
