@@ -222,14 +222,16 @@ run_as() {
     done
     # Death of the caller, even by SIGKILL, must not leave the command running:
     # both links of the chain ask the kernel to be killed with their parent.
+    # nsenter must outlive an interrupt from the terminal, or the command is killed with it.
     {
+        trap '' INT QUIT
         cgroup_enter "$host"
         exec "${outer[@]}" setpriv --pdeathsig KILL \
-        nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- \
-        env --default-signal=INT,QUIT -u XDG_RUNTIME_DIR -u MAIL -u OLDPWD \
-        -u SUDO_USER -u SUDO_UID -u SUDO_GID -u SUDO_COMMAND "${env[@]}" \
-        "${own[@]}" setpriv --pdeathsig KILL "${ids[@]}" \
-        env --chdir="${dir:-$home}" "$@"
+            nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- \
+            env --default-signal=INT,QUIT -u XDG_RUNTIME_DIR -u MAIL -u OLDPWD \
+            -u SUDO_USER -u SUDO_UID -u SUDO_GID -u SUDO_COMMAND "${env[@]}" \
+            "${own[@]}" setpriv --pdeathsig KILL "${ids[@]}" \
+            env --chdir="${dir:-$home}" "$@"
     } <&0 &
     exec_pid=$!
     rc=127
