@@ -54,7 +54,7 @@ teardown() {
 needs_cgroups() { [[ ! $WHY_NOT ]] || skip "$WHY_NOT"; }
 
 # alone N: $output is of so many ranks, each with a memory group, a CPU and a /tmp of its job's own.
-WHERE='echo "rank $HOROVOD_RANK $(hostname) $(sed -n "s/.*:memory://p" /proc/self/cgroup) cpus $(taskset -pc $$ | sed "s/.* //") $(findmnt -no FSROOT /tmp)"'
+WHERE='echo "rank $HOROVOD_RANK $(hostname) $(sed -n "s/.*:memory://p" /proc/self/cgroup) cpus $(taskset -pc $$ | sed "s/.* //") $(findmnt -no FSROOT /tmp | tail -n 1)"'
 alone() {
     echo "$output"
     [ "$(grep -cE "^rank [0-9]+ hvdn[12] /slurm[^ ]*/job_[0-9]+/step_[0-9]+[^ ]* cpus [0-9]+ /job_container/" <<<"$output")" -eq "$1" ]
