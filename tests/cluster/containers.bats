@@ -12,7 +12,9 @@ setup_file() {
     suite_up --nodes 2
     export PLUGSTACK IMAGE BARE
     PLUGSTACK=$(cluster path)/etc/slurm/plugstack.conf
-    IMAGE=$(cluster path)/home/alice/image BARE=$(cluster path)/home/alice/bare
+    local homes
+    homes=$(cluster path)/home
+    IMAGE=$homes/alice/image BARE=$homes/alice/bare
     cp "$PLUGSTACK" "$BATS_FILE_TMPDIR/plugstack.conf"
     [[ -e $B/tests/standins/pyxis.so ]] || skip "there is no stand-in for pyxis in $B: make test-tools"
     mkdir -p "$IMAGE"/{etc,proc,sys,dev} "$BARE/etc"

@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(!p.directory && !p.env.v);
 		return 0;
 	}
-	must((p.directory[0] == '/' || !p.directory[0]) && strlen(p.boot) < HVD_BOOT_MAX && p.env.n <= HVD_PREAMBLE_VARS);
+	must((p.directory[0] == '/' || !p.directory[0]) && strlen(p.boot) < HVD_BOOT_MAX &&
+	     p.env.n <= HVD_PREAMBLE_VARS);
 	for (size_t i = 0; i < p.env.n; i++)
 		must(strchr(p.env.v[i], '=') > p.env.v[i]);
 	must(hvd_preamble_format(&p, &again, &n, NULL) == 0);
