@@ -60,13 +60,11 @@ while read -r bind; do
 done <<BINDS
 $binds
 BINDS
-# One mount on the other, so that no folder is needed for the old root.
+# As switch_root does: the new root over the old one.
 cd "$root"
-pivot_root . .
-umount -l .
-cd /
+mount --move . /
 trap - EXIT
-exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root USER=root LANG=C.UTF-8 \
+exec chroot . env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root USER=root LANG=C.UTF-8 \
 	TERM=dumb TMPDIR=/tmp "$@"'
 
 # The caller may have ended before its end was a signal: then it is not the parent any more.
