@@ -99,8 +99,8 @@ interrupted() {
     # A rank that has not begun when srun is at its end is killed.
     local all=$'ready\r\nready\r\nready\r\nready'
     for with in srun hvdrun; do
-        typed --wait "$all" --sleep 0.3 --type ^C --wait "tasks 0-3: running" --sleep 1.3 --type ^C --sleep 0.2 \
-            --type ^C -- "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
+        typed --wait "$all" --sleep 0.3 --type ^C --wait "tasks 0-3: running" --sleep 1.3 --type ^C \
+            --wait "one more within" --type ^C -- "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
         ended 15
         interrupted
         [[ $(grep -c "one more within 1 sec to abort" <<<"$output") -eq 2 ]]
@@ -113,7 +113,7 @@ interrupted() {
 @test "Ctrl-C twice during the start" {
     for with in srun hvdrun; do
         fault node-freeze hvdn2
-        typed --sleep 1.2 --type ^C --sleep 0.3 --type ^C -- "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
+        typed --sleep 1.2 --type ^C --wait "one more within" --type ^C -- "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
         says 10 "sending Ctrl-C"
         fault node-thaw hvdn2
         ended 15
