@@ -81,7 +81,7 @@ passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
 	command -v mpirun.openmpi >/dev/null || skip "Open MPI is not installed: scripts/install-deps --test"
 	HVD_MPIRUN=mpirun.openmpi submit mpi.sbatch
 	[ "$status" -eq 0 ]
-	[ "$(grep -c ">:mpi$" <<<"$output")" -eq 8 ]
+	[ "$(grep -cE ">: ?mpi$" <<<"$output")" -eq 8 ]
 }
 
 @test "steps.sbatch: several steps in one job, two of them at once" {
