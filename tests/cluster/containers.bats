@@ -185,7 +185,8 @@ NCCL_SOCKET_IFNAME=ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook RA
     as_root hvdctl scancel --user=alice
     wait_for 5 gone hvdn1 "hvd-task --plan"
     fault node-thaw hvdn2
-    ended 20 || true
+    ended 20
+    [ "$status" -ne 0 ]
     assert_no_leftovers 10
 }
 
