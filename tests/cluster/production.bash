@@ -39,3 +39,19 @@ real_cpus() {
     cpus=$(nproc)
     echo $((cpus < 4 ? cpus : 4))
 }
+
+# In a batch job on three hosts six ranks meet, over srun and hvdrun, and an elastic job's after them.
+batch_job_meets() {
+    script job.sh <<'END'
+#!/bin/bash
+srun --hvd hvd-selftest --quick || exit
+hvdrun hvd-selftest --quick || exit
+exec hvdrun --min-np 2 bash -c 'echo "elastic $HOROVOD_ELASTIC $HOROVOD_RANK"'
+END
+    submit -N3 --ntasks-per-node=2 --no-kill job.sh
+    exits 0
+    has_not warning
+    # shellcheck disable=SC2154 # set by submit
+    [ "$(grep -c "6 ranks on 3 hosts: OK" <<<"$output")" -eq 2 ]
+    [ "$(grep -c "^elastic 1" <<<"$output")" -eq 6 ]
+}

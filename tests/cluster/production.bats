@@ -77,17 +77,7 @@ alone() {
         selftest_ok 6 3
         has_not warning
     done
-    script job.sh <<'END'
-#!/bin/bash
-srun --hvd hvd-selftest --quick || exit
-hvdrun hvd-selftest --quick || exit
-exec hvdrun --min-np 2 bash -c 'echo "elastic $HOROVOD_ELASTIC $HOROVOD_RANK"'
-END
-    submit -N3 --ntasks-per-node=2 --no-kill job.sh
-    exits 0
-    has_not warning
-    [ "$(grep -c "6 ranks on 3 hosts: OK" <<<"$output")" -eq 2 ]
-    [ "$(grep -c "^elastic 1" <<<"$output")" -eq 6 ]
+    batch_job_meets
 }
 
 # With proctrack/cgroup Slurm kills what is left, and then sleeps for a second before it looks again.

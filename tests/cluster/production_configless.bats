@@ -41,17 +41,7 @@ teardown() {
     selftest_ok 6 3
     run launch hvdrun -N3 --ntasks-per-node=2 hvd-selftest --quick
     selftest_ok 6 3
-    script job.sh <<'END'
-#!/bin/bash
-srun --hvd hvd-selftest --quick || exit
-hvdrun hvd-selftest --quick || exit
-exec hvdrun --min-np 2 bash -c 'echo "elastic $HOROVOD_ELASTIC $HOROVOD_RANK"'
-END
-    submit -N3 --ntasks-per-node=2 --no-kill job.sh
-    exits 0
-    has_not warning
-    [ "$(grep -c "6 ranks on 3 hosts: OK" <<<"$output")" -eq 2 ]
-    [ "$(grep -c "^elastic 1" <<<"$output")" -eq 6 ]
+    batch_job_meets
     for how in "" "--min-np 2"; do
         # shellcheck disable=SC2086
         run on_login salloc -Q -N2 --ntasks-per-node=2 --no-kill hvdrun $how bash -c 'echo "rank $HOROVOD_RANK"'
