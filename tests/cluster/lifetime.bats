@@ -97,7 +97,8 @@ END
     has "hvdn4: the connection to its ranks' shim was lost"
     has_not "failed first: killed by signal 15"
     wait_for 30 grep -q "Node failure on hvdn2" "$out"
-    on_host hvdlogin pkill -TERM -x srun
+    # That of 24.11 has ended by itself by now: pkill finds none (1).
+    on_host hvdlogin pkill -TERM -x srun || [ "$?" -eq 1 ]
     wait "$first" || true
     fault clear
     assert_no_leftovers 10
