@@ -34,6 +34,7 @@ struct hvd_client {
 	struct hvd_handshake *hs; /* NULL once it is done */
 	enum hvd_role role;
 	uint32_t host, rank;
+	bool all; /* an agent that takes the plans of all of its host's ranks */
 };
 
 struct hvd_clients_ops {

@@ -195,6 +195,7 @@ static void on_register(struct hvd_driver *dr, struct hvd_client *cl, const json
 		return;
 	}
 	cl->role = HVD_ROLE_AGENT;
+	cl->all = dr->opts->start_ranks || json_is_true(json_object_get(msg, "all"));
 	cl->rank = dr->roster.nodes[cl->host].n_ranks ? dr->roster.nodes[cl->host].ranks[0] : 0;
 	hvd_debug(dr->log, "%s has registered (%u of %u)", dr->roster.nodes[cl->host].name, dr->roster.n_registered,
 		  dr->roster.n);

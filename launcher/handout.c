@@ -67,7 +67,7 @@ void hvd_handout_send(struct hvd_handout *ho, struct hvd_client *cl)
 		hvd_client_finish(cl);
 		return;
 	}
-	if (cl->role == HVD_ROLE_AGENT && ho->opts->start_ranks) {
+	if (cl->role == HVD_ROLE_AGENT && cl->all) {
 		const struct hvd_node *node = &ho->roster->nodes[cl->host];
 		json_t *ranks = json_array();
 
@@ -76,6 +76,8 @@ void hvd_handout_send(struct hvd_handout *ho, struct hvd_client *cl)
 			count_planned(ho, cl->host, node->ranks[r]);
 		}
 		hvd_conn_send(cl->conn, json_pack("{s:s, s:o}", "t", "plan", "ranks", ranks));
+		if (!ho->opts->start_ranks)
+			hvd_client_finish(cl);
 	} else if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) {
 		bool keep = ho->opts->hold_ranks || (cl->role == HVD_ROLE_AGENT && ho->opts->watch_hosts);
 

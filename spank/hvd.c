@@ -58,6 +58,7 @@ EXPORT int slurm_spank_init_post_opt(spank_t sp, int ac, char **av);
 EXPORT int slurm_spank_local_user_init(spank_t sp, int ac, char **av);
 EXPORT int slurm_spank_task_init_privileged(spank_t sp, int ac, char **av);
 EXPORT int slurm_spank_task_init(spank_t sp, int ac, char **av);
+EXPORT int slurm_spank_task_post_fork(spank_t sp, int ac, char **av);
 EXPORT int slurm_spank_exit(spank_t sp, int ac, char **av);
 
 int slurm_spank_init(spank_t sp, int ac, char **av)
@@ -87,8 +88,10 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 
 	if (hvd_container_late_args(ac, av))
 		return 0;
-	if (spank_context() == S_CTX_REMOTE)
+	if (spank_context() == S_CTX_REMOTE) {
 		hvd_container_keep_names(&hvd_plugin, sp);
+		hvd_plans_prepare(&hvd_plugin, sp);
+	}
 	if (spank_context() != S_CTX_LOCAL || !hvd_plugin_enabled(&hvd_plugin))
 		return 0;
 	if (hvd_srun_prepare(&hvd_plugin, &err) != 0)
@@ -124,6 +127,16 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
 		hvd_container_repeat_plan(&hvd_plugin, sp);
 	else
 		hvd_task_take_plan(&hvd_plugin, sp);
+	return 0;
+}
+
+/* In slurmstepd, once all tasks are forked. */
+int slurm_spank_task_post_fork(spank_t sp, int ac, char **av)
+{
+	(void)sp;
+	(void)ac;
+	(void)av;
+	hvd_plans_close(&hvd_plugin);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #define HVD_PLUGIN_H
 
 #include "lib/boot.h"
+#include "lib/deadline.h"
 #include "lib/err.h"
 #include "lib/strv.h"
 
@@ -62,6 +63,9 @@ struct hvd_plugin {
 		struct hvd_strv plan;    /* NAME=VALUE, as this task has got them */
 		int verbose;             /* of the launch */
 	} task;                          /* slurmstepd and its tasks only */
+	struct {
+		int memory, ready, tell; /* descriptors; 0 where this host's tasks do not share a shim */
+	} plans;                         /* slurmstepd and its tasks only; see plans.c */
 };
 
 /* Plugstack arguments: key=value. Unknown keys and bad values are errors. */
@@ -82,6 +86,23 @@ void hvd_srun_end_driver(struct hvd_plugin *pl);    /* at the end */
 /* In the task, already the user: fetch the plan and put it into the task's environment. Does not
  * return when there is no plan: the task ends, since it could only hang. */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp);
+
+/* plans.c: how the tasks of a host share one shim. */
+enum hvd_plans_part {
+	HVD_PLANS_OWN,   /* there is no sharing: run a shim for this task alone */
+	HVD_PLANS_FETCH, /* run the shim for all tasks of the host, and tell them */
+	HVD_PLANS_TAKE,  /* take what that one tells */
+};
+void hvd_plans_prepare(struct hvd_plugin *pl, spank_t sp); /* in slurmstepd, before it forks the tasks */
+void hvd_plans_close(struct hvd_plugin *pl);               /* in slurmstepd, after that; fine when nothing is open */
+enum hvd_plans_part hvd_plans_part(struct hvd_plugin *pl, spank_t sp); /* in a task */
+/* The first task's word: status 0 with the plans of all, or the status that all are to end with. */
+void hvd_plans_tell(struct hvd_plugin *pl, int status, const char *plans, size_t len);
+/* Another task's wait for it. 0 with *plan, which the caller frees; > 0: the status to end with, the first task has
+ * said why; -1 with err set. */
+int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **plan, size_t *len, struct hvd_err *err);
+/* Where the n-th plan (from 0) begins in `plans`, and how long it is with its empty string; 0 when there is none. */
+size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **plan);
 
 /* step.c: is that a step which srun --hvd started? `boot` gets the text of HVD_BOOT_ENV. */
 bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);

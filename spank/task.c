@@ -24,8 +24,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A plan is a dozen variables and the tunables of a configuration file. */
-#define PLAN_MAX (256 * 1024)
+/* A plan is a dozen variables and the tunables of a configuration file; there may be one for each task of the host. */
+#define PLAN_MAX  (64 * 1024 * 1024)
+#define PLAN_STEP (64 * 1024)
 /* hvd-task keeps the launch's own deadline; this one is for a shim that hangs. */
 #define EXTRA_SECONDS 10.0
 
@@ -42,10 +43,10 @@ static void shim_env(spank_t sp, struct hvd_strv *env)
 				hvd_strv_add(env, *job_env);
 }
 
-/* Read until the shim closes its end. Returns the length, or -1. */
-static ssize_t read_plan(int fd, char *plan, hvd_time deadline)
+/* Read until the shim closes its end. Returns the length, or -1. The caller frees *plan. */
+static ssize_t read_plan(int fd, char **plan, hvd_time deadline)
 {
-	size_t at = 0;
+	size_t at = 0, room = 0;
 
 	while (at < PLAN_MAX) {
 		struct pollfd pfd = {.fd = fd, .events = POLLIN};
@@ -56,7 +57,15 @@ static ssize_t read_plan(int fd, char *plan, hvd_time deadline)
 			continue;
 		if (rc <= 0)
 			return -1;
-		n = read(fd, plan + at, PLAN_MAX - at);
+		if (at == room) {
+			char *more = realloc(*plan, room + PLAN_STEP);
+
+			if (!more)
+				return -1;
+			*plan = more;
+			room += PLAN_STEP;
+		}
+		n = read(fd, *plan + at, room - at);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -104,15 +113,13 @@ static void set_with_prefix(spank_t sp, const char *prefix, const char *name, co
 		spank_setenv(sp, full, value, 0);
 }
 
-/* NAME=VALUE strings, each with its NUL, and an empty string that says the list is whole. */
-static int apply_plan(spank_t sp, char *plan, size_t len, struct hvd_strv *applied)
+/* NAME=VALUE strings, each with its NUL, up to an empty string. */
+static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied)
 {
 	char **argv = command(sp);
 	const char *prefix = hvd_apptainer_prefix(argv ? argv[0] : NULL);
 	char *p = plan;
 
-	if (len < 1 || plan[len - 1] != '\0' || (len > 1 && plan[len - 2] != '\0'))
-		return -1;
 	for (; *p; p += strlen(p) + 1) {
 		char *value = strchr(p, '=');
 
@@ -128,12 +135,14 @@ static int apply_plan(spank_t sp, char *plan, size_t len, struct hvd_strv *appli
 	return 0;
 }
 
-static void give_up(pid_t shim, const struct hvd_err *err)
+/* The task ends, and with it those that wait for its word. */
+static void give_up(struct hvd_plugin *pl, pid_t shim, const struct hvd_err *err)
 {
 	fprintf(stderr, "hvd: error: %s\n", err->msg);
 	if (err->hint[0])
 		fprintf(stderr, "hvd: %s\n", err->hint);
 	hvd_end(shim, 0.5, NULL);
+	hvd_plans_tell(pl, hvd_err_status(err), NULL, 0);
 	_exit(hvd_err_status(err));
 }
 
@@ -146,7 +155,7 @@ static int refused_status(const char *text)
 }
 
 /* Where the launch has a key of its own, the shim finds it behind a descriptor. */
-static void hand_over_key(const struct hvd_plugin *pl, const struct hvd_boot *boot, struct hvd_spawn *spawn)
+static void hand_over_key(struct hvd_plugin *pl, const struct hvd_boot *boot, struct hvd_spawn *spawn)
 {
 	struct hvd_err err = {0};
 	int fd;
@@ -155,34 +164,35 @@ static void hand_over_key(const struct hvd_plugin *pl, const struct hvd_boot *bo
 		return;
 	fd = hvd_launch_key_take(pl, &err);
 	if (fd < 0)
-		give_up(0, &err);
+		give_up(pl, 0, &err);
 	hvd_spawn_fd(spawn, fd, HVD_KEY_FD);
 }
 
-static void give_up_because(pid_t shim, const char *why)
+static void give_up_because(struct hvd_plugin *pl, pid_t shim, const char *why)
 {
 	struct hvd_err err;
 
 	hvd_err_set(&err, HVD_E_FAILED, "%s", why);
-	give_up(shim, &err);
+	give_up(pl, shim, &err);
 }
 
 /* The shim has said why it failed. It cannot know that the task is in a network of its own. */
-static void give_up_with(const struct hvd_plugin *pl, int status)
+static void give_up_with(struct hvd_plugin *pl, int status)
 {
 	struct hvd_netns now;
 
 	if (hvd_container_other_net(pl, &now))
 		fprintf(stderr, "hvd: this task was put into a network namespace of its own before hvd.so came: list "
 				"hvd.so first in plugstack.conf, or share the host's network with the container\n");
+	hvd_plans_tell(pl, hvd_status_exit(status), NULL, 0);
 	_exit(hvd_status_exit(status));
 }
 
-static pid_t start_shim(const struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, int out,
+static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, bool all, int out,
 			struct hvd_err *err)
 {
 	char path[PATH_MAX + 16];
-	char *argv[] = {path, (char *)"--plan", NULL};
+	char *argv[] = {path, (char *)(all ? "--plan=all" : "--plan"), NULL};
 	struct hvd_spawn spawn = {.path = path, .argv = argv, .parent_death_signal = SIGKILL};
 	struct hvd_strv env = {0};
 	pid_t pid;
@@ -206,15 +216,62 @@ static pid_t start_shim(const struct hvd_plugin *pl, const struct hvd_boot *boot
 	return pid;
 }
 
+/* Have the shim fetch this task's plan, or those of all tasks of the host. Returns their length. */
+static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, bool all, char **plans)
+{
+	struct hvd_err err = {0};
+	int out[2], status = 1;
+	ssize_t len;
+	pid_t pid;
+
+	if (pipe2(out, O_CLOEXEC) != 0)
+		give_up_because(pl, 0, "no pipe for the launch plan");
+	pid = start_shim(pl, boot, sp, all, out[1], &err);
+	close(out[1]);
+	if (pid < 0)
+		give_up(pl, 0, &err);
+	len = read_plan(out[0], plans, hvd_deadline_in(boot->timeout + EXTRA_SECONDS));
+	close(out[0]);
+	if (len < 0 || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
+		give_up_because(pl, pid, "hvd-task did not finish in time");
+	if (hvd_status_exit(status) != 0)
+		give_up_with(pl, status);
+	return (size_t)len;
+}
+
+static size_t take_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, char **plan)
+{
+	struct hvd_err err = {0};
+	size_t len = 0;
+	int rc = hvd_plans_take(pl, sp, hvd_deadline_in(boot->timeout + 2 * EXTRA_SECONDS), plan, &len, &err);
+
+	if (rc > 0)
+		_exit(rc);
+	if (rc < 0)
+		give_up(pl, 0, &err);
+	return len;
+}
+
+static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, struct hvd_strv *plan)
+{
+	enum hvd_plans_part part = hvd_plans_part(pl, sp);
+	char *plans = NULL;
+	const char *own;
+	size_t len = part == HVD_PLANS_TAKE ? take_plan(pl, boot, sp, &plans)
+					    : fetch_plans(pl, boot, sp, part == HVD_PLANS_FETCH, &plans);
+
+	if (part == HVD_PLANS_FETCH)
+		hvd_plans_tell(pl, 0, plans, len);
+	if (hvd_plans_nth(plans, len, 0, &own) == 0 || apply_plan(sp, plans, plan) != 0)
+		give_up_because(pl, 0, "hvd-task's plan is damaged");
+	free(plans);
+}
+
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 {
 	char boot_text[HVD_BOOT_MAX];
 	struct hvd_boot boot;
 	struct hvd_err err = {0};
-	int out[2], status = 1;
-	char *plan = NULL;
-	ssize_t len;
-	pid_t pid;
 
 	if (!hvd_step_wanted(sp, boot_text))
 		return;
@@ -222,22 +279,8 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 		_exit(refused_status(boot_text + strlen(HVD_REFUSED)));
 	hvd_container_restore_names(pl, sp);
 	if (check_bundle(sp, &err) != 0 || hvd_boot_parse(boot_text, &boot, &err) != 0)
-		give_up(0, &err);
-	if (pipe2(out, O_CLOEXEC) != 0 || !(plan = malloc(PLAN_MAX)))
-		give_up_because(0, "no pipe or no memory for the launch plan");
-	pid = start_shim(pl, &boot, sp, out[1], &err);
-	close(out[1]);
-	if (pid < 0)
-		give_up(0, &err);
-	len = read_plan(out[0], plan, hvd_deadline_in(boot.timeout + EXTRA_SECONDS));
-	close(out[0]);
-	if (len < 0 || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
-		give_up_because(pid, "hvd-task did not finish in time");
-	if (hvd_status_exit(status) != 0)
-		give_up_with(pl, status);
-	if (apply_plan(sp, plan, (size_t)len, &pl->task.plan) != 0)
-		give_up_because(0, "hvd-task's plan is damaged");
-	free(plan);
+		give_up(pl, 0, &err);
+	get_plan(pl, &boot, sp, &pl->task.plan);
 	pl->task.verbose = boot.verbose;
 	hvd_container_other_net(pl, &pl->task.net);
 }

@@ -17,7 +17,7 @@ struct hvd_agent {
 	struct event_base *base;
 	const struct hvd_taskinfo *info;
 	struct hvd_session *session;
-	bool rank_only;
+	enum hvd_agent_role role;
 	hvd_time deadline;
 	const struct hvd_agent_ops *ops;
 	void *arg;
@@ -159,6 +159,8 @@ static json_t *registration(const struct hvd_agent *agent)
 
 	if (hosts)
 		json_object_set_new(msg, "hosts", json_string(hosts));
+	if (agent->role == HVD_AGENT_ALL)
+		json_object_set_new(msg, "all", json_true());
 	return msg;
 }
 
@@ -171,7 +173,7 @@ static void on_up(struct hvd_conn *conn, void *arg)
 
 	agent->conn = conn;
 	hvd_conn_set_ops(conn, &ops, agent);
-	if (agent->rank_only) {
+	if (agent->role == HVD_AGENT_RANK) {
 		hvd_agent_send(agent, json_pack("{s:s, s:I, s:I}", "t", "join", "node", (json_int_t)info->node, "rank",
 						(json_int_t)info->rank));
 		return;
@@ -246,7 +248,7 @@ int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, 
 }
 
 struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_session *session,
-				   const struct hvd_taskinfo *info, bool rank_only, hvd_time deadline,
+				   const struct hvd_taskinfo *info, enum hvd_agent_role role, hvd_time deadline,
 				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
 				   struct hvd_err *err)
 {
@@ -257,7 +259,7 @@ struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boo
 	agent->base = base;
 	agent->info = info;
 	agent->session = session;
-	agent->rank_only = rank_only;
+	agent->role = role;
 	agent->deadline = deadline;
 	agent->ops = ops;
 	agent->arg = arg;
@@ -266,7 +268,7 @@ struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boo
 	evtimer_add(agent->timer, &tv);
 	/* The interfaces are looked at while the connections are under way. */
 	agent->link = hvd_link_create(base, boot, session, deadline, on_up, on_down, agent);
-	if (!rank_only && describe_host(agent, err) != 0) {
+	if (role != HVD_AGENT_RANK && describe_host(agent, err) != 0) {
 		hvd_agent_destroy(agent);
 		return NULL;
 	}

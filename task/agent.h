@@ -7,7 +7,8 @@
  * other ranks only ask for their plan.
  *
  * Messages to the driver, after the handshake (handshake.h):
- *   register   the host (node.h); from the node agent. "hosts":TEXT, when known, lists all of the step (hvdn[1-4])
+ *   register   the host (node.h); from the node agent. "hosts":TEXT, when known, lists all of the step (hvdn[1-4]);
+ *              "all":true asks for the plans of all of the host's ranks
  *   {"t":"join", "node":I, "rank":R}                       from the other ranks
  *   report     what the probe saw (probe.h)
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the agent has to give up
@@ -17,7 +18,8 @@
  *   {"t":"probe", …}                                       the order (probe.h)
  *   {"t":"serve"}                                          run the rendezvous on this host
  *   {"t":"plan", "env":{NAME:VALUE,…}, "keep":BOOL}        for one rank; keep: stay connected while it runs
- *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               for a shim that starts a host's ranks
+ *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               by local rank, to a shim that starts a host's ranks or has
+ *                                                          asked for all
  *   {"t":"failed"}                                         the start failed; the driver has said why
  *   {"t":"end"}                                            end the ranks (see ranks.h)
  */
@@ -34,6 +36,13 @@
 
 struct hvd_agent;
 
+/* What a shim asks the driver for. */
+enum hvd_agent_role {
+	HVD_AGENT_RANK, /* the plan of one rank; somebody else registers the host */
+	HVD_AGENT_NODE, /* node agent: register the host; the plan of its own rank, or what the driver's mode says */
+	HVD_AGENT_ALL,  /* node agent, for the plans of all of the host's ranks */
+};
+
 struct hvd_agent_ops {
 	/* The plan has come; `plan` is released after the call. The connection stays until the agent is destroyed. */
 	void (*plan)(const json_t *plan, void *arg);
@@ -46,10 +55,10 @@ struct hvd_agent_ops {
 	void (*failed)(const struct hvd_err *why, void *arg);
 };
 
-/* Begins to connect at once. `boot`, `session`, `info` and `log` are not owned. `rank_only`: ask for one rank's plan,
- * do not register the host. NULL with err set. */
+/* Begins to connect at once. `boot`, `session`, `info` and `log` are not owned. NULL with err
+ * set. */
 struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_session *session,
-				   const struct hvd_taskinfo *info, bool rank_only, hvd_time deadline,
+				   const struct hvd_taskinfo *info, enum hvd_agent_role role, hvd_time deadline,
 				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
 				   struct hvd_err *err);
 void hvd_agent_destroy(struct hvd_agent *agent); /* NULL is fine */

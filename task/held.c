@@ -134,7 +134,8 @@ static void run(struct held *held, const struct hvd_boot *boot)
 	struct hvd_err why = {0};
 
 	if (hvd_agent_session(boot, &session, &why) != 0 ||
-	    !(held->agent = hvd_agent_create(held->base, boot, &session, held->info, held->info->local_rank != 0,
+	    !(held->agent = hvd_agent_create(held->base, boot, &session, held->info,
+					     held->info->local_rank ? HVD_AGENT_RANK : HVD_AGENT_NODE,
 					     hvd_deadline_in(boot->timeout), &ops, held, held->log, &why)))
 		on_failed(&why, held);
 	else

@@ -163,8 +163,8 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		event_add(signals[i], NULL);
 	}
 	if (hvd_agent_session(boot, &session, &why) != 0 ||
-	    !(host.agent = hvd_agent_create(host.base, boot, &session, info, false, hvd_deadline_in(boot->timeout),
-					    &ops, &host, log, &why)))
+	    !(host.agent = hvd_agent_create(host.base, boot, &session, info, HVD_AGENT_NODE,
+					    hvd_deadline_in(boot->timeout), &ops, &host, log, &why)))
 		on_failed(&why, &host);
 	else
 		event_base_dispatch(host.base);

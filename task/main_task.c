@@ -2,7 +2,8 @@
 /*
  * hvd-task - the rank shim.
  *
- *   hvd-task --plan                fetch this rank's plan, print it as NAME=VALUE, each with a NUL
+ *   hvd-task --plan[=all]          fetch this rank's plan, print it as NAME=VALUE, each with a NUL; or the plans of
+ *                                  all ranks of this host (task/rank.h)
  *                                  (the SPANK plugin turns it into the task's environment)
  *   hvd-task -- COMMAND            fetch this rank's plan, run COMMAND in it, report how it ended
  *   hvd-task --mpi=HOST:SLOTS,… -- COMMAND
@@ -46,7 +47,7 @@
 #include <sys/prctl.h>
 
 static const char usage[] =
-	"usage: hvd-task --plan | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | --host=N:NODES:NAME "
+	"usage: hvd-task --plan[=all] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | --host=N:NODES:NAME "
 	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind [--cpus=LIST:LIST…]] "
 	"-- COMMAND… | "
@@ -66,7 +67,7 @@ enum mode {
 struct args {
 	enum mode mode;
 	const char *host, *ranks, *mpi, *jsrun, *input;
-	bool from_stdin, guarded, behind;
+	bool from_stdin, guarded, behind, all;
 	pid_t task; /* whose rendezvous to run */
 	struct hvd_host_opts opts;
 };
@@ -75,7 +76,7 @@ struct args {
 static int parse(int argc, char **argv, struct args *args)
 {
 	static const struct option options[] = {
-		{"plan", no_argument, NULL, 'p'},        {"host", required_argument, NULL, 'h'},
+		{"plan", optional_argument, NULL, 'p'},  {"host", required_argument, NULL, 'h'},
 		{"ranks", required_argument, NULL, 'r'}, {"label", required_argument, NULL, 'l'},
 		{"timestamps", no_argument, NULL, 't'},  {"output-dir", required_argument, NULL, 'o'},
 		{"size", required_argument, NULL, 'n'},  {"bind", no_argument, NULL, 'b'},
@@ -94,6 +95,7 @@ static int parse(int argc, char **argv, struct args *args)
 		switch (c) {
 		case 'p':
 			args->mode = MODE_PLAN;
+			args->all = optarg && strcmp(optarg, "all") == 0;
 			break;
 		case 'h':
 			args->mode = MODE_HOST;
@@ -248,7 +250,7 @@ int main(int argc, char **argv)
 	log.level = boot.verbose > 1 ? HVD_LOG_DEBUG : boot.verbose ? HVD_LOG_VERBOSE : HVD_LOG_INFO;
 	switch (args.mode) {
 	case MODE_PLAN:
-		status = hvd_rank_print_plan(&boot, &info, &log);
+		status = hvd_rank_print_plan(&boot, &info, args.all, &log);
 		break;
 	case MODE_RUN:
 		if (args.jsrun) {

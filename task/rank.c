@@ -29,7 +29,8 @@ struct fetch {
 	const struct hvd_boot *boot;
 	struct hvd_agent *agent;
 	struct event_base *base;
-	struct hvd_strv env; /* NAME=VALUE of the plan */
+	enum hvd_agent_role role;
+	struct hvd_strv env; /* NAME=VALUE of the plan; for all ranks of the host: "" behind each rank's */
 	pid_t task;          /* the rank's, as Slurm knows it */
 	int status;          /* -1 while it goes on */
 	bool said;           /* an error message went out */
@@ -57,19 +58,35 @@ static void warn_without_pmi(const struct fetch *fetch)
 			     "--mpi=list' has");
 }
 
-static void on_plan(const json_t *plan, void *arg)
+static void add_env(struct fetch *fetch, const json_t *env)
 {
-	struct fetch *fetch = arg;
 	const char *name;
 	json_t *value;
 
-	json_object_foreach(json_object_get(plan, "env"), name, value)
+	json_object_foreach((json_t *)env, name, value)
 	{
 		char *set = json_is_string(value) ? hvd_emit_name(name, environ) : NULL;
 
 		if (set)
 			hvd_strv_addf(&fetch->env, "%s=%s", set, json_string_value(value));
 		free(set);
+	}
+}
+
+static void on_plan(const json_t *plan, void *arg)
+{
+	struct fetch *fetch = arg;
+	json_t *env;
+	size_t i;
+
+	if (fetch->role == HVD_AGENT_ALL) {
+		json_array_foreach(json_object_get(plan, "ranks"), i, env)
+		{
+			add_env(fetch, env);
+			hvd_strv_add(&fetch->env, "");
+		}
+	} else {
+		add_env(fetch, json_object_get(plan, "env"));
 	}
 	warn_without_pmi(fetch);
 	fetch->keep = json_is_true(json_object_get(plan, "keep"));
@@ -129,25 +146,35 @@ static int fetch_plan(struct fetch *fetch, const struct hvd_boot *boot)
 	fetch->base = event_base_new();
 	if (!fetch->base || hvd_agent_session(boot, &session, &why) != 0)
 		on_failed(&why, fetch);
-	else if (!(fetch->agent =
-			   hvd_agent_create(fetch->base, boot, &session, fetch->info, fetch->info->local_rank != 0,
-					    hvd_deadline_in(boot->timeout), &ops, fetch, fetch->log, &why)))
+	else if (!(fetch->agent = hvd_agent_create(fetch->base, boot, &session, fetch->info, fetch->role,
+						   hvd_deadline_in(boot->timeout), &ops, fetch, fetch->log, &why)))
 		on_failed(&why, fetch);
 	else if (fetch->status < 0)
 		event_base_dispatch(fetch->base);
 	return fetch->status < 0 ? 1 : fetch->status;
 }
 
-int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_log *log)
+static enum hvd_agent_role role_of(const struct hvd_taskinfo *info)
 {
-	struct fetch fetch = {.log = log, .info = info, .task = getppid()}; /* the plugin, in the task */
+	return info->local_rank ? HVD_AGENT_RANK : HVD_AGENT_NODE;
+}
+
+int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all,
+			const struct hvd_log *log)
+{
+	struct fetch fetch = {.log = log,
+			      .info = info,
+			      .role = all ? HVD_AGENT_ALL : role_of(info),
+			      .task = getppid()}; /* the plugin, in the task */
 	int status = fetch_plan(&fetch, boot);
 
 	part(&fetch);
+	if (!all)
+		hvd_strv_add(&fetch.env, "");
 	for (size_t i = 0; status == 0 && i < fetch.env.n; i++)
 		if (fwrite(fetch.env.v[i], strlen(fetch.env.v[i]) + 1, 1, stdout) != 1)
 			status = 1;
-	if (status == 0 && (fputc('\0', stdout) == EOF || fflush(stdout) != 0))
+	if (status == 0 && fflush(stdout) != 0)
 		status = 1;
 	hvd_strv_free(&fetch.env);
 	return status;
@@ -202,7 +229,7 @@ static void say_done(struct fetch *fetch)
 int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
 		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log)
 {
-	struct fetch fetch = {.log = log, .info = info, .task = getpid()};
+	struct fetch fetch = {.log = log, .info = info, .role = role_of(info), .task = getpid()};
 	struct hvd_output_style sized = *style;
 	struct hvd_command command = {
 		.argv = argv, .rank = (int)info->rank, .style = &sized, .follow = follow, .parent = getppid()};

@@ -13,8 +13,10 @@
 #include "output.h"
 #include "taskinfo.h"
 
-/* Fetch the plan and print it on standard output: NAME=VALUE strings with their NULs, and an empty one. */
-int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_log *log);
+/* Fetch the plan and print it on standard output: NAME=VALUE strings with their NULs, and an empty one. `all`: the
+ * plans of all of the host's ranks, one behind the other by local rank; by local rank 0 only. */
+int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all,
+			const struct hvd_log *log);
 
 /*
  * Fetch the plan and run the command in its environment, as a child, so that the driver learns from here

@@ -7,6 +7,7 @@
 #   - on the batch host of an allocation, where the rendezvous runs with the launcher
 #   - on the login host, where each command gets its own allocation and the
 #     rendezvous runs on the first node
+#   - 128 ranks on 16 nodes
 # and the time until the first allreduce of real Gloo ranks.
 set -euo pipefail
 
@@ -18,7 +19,9 @@ name=bench$$
 cluster="$top/scripts/cluster/hvd-cluster"
 export HVD_PATH="$B/bin"
 
-finish() { "$cluster" down --name "$name" >/dev/null 2>&1 || true; }
+finish() {
+	for each in "$name" "$name-large"; do "$cluster" down --name "$each" >/dev/null 2>&1 || true; done
+}
 trap finish EXIT
 "$cluster" up --name "$name" --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" >/dev/null
 
@@ -34,6 +37,14 @@ echo
 echo "== on the login host, an allocation for each: $tasks true"
 "$cluster" exec --name "$name" -- python3 "$here/launch_times.py" "$rounds" \
 	"srun=srun -Q $tasks true" "srun --hvd=srun -Q --hvd $tasks true" "hvdrun=hvdrun -Q $tasks true"
+echo
+large=(-N16 -n128 --ntasks-per-node=8 --overcommit)
+echo "== 128 ranks on 16 nodes, in an allocation: ${large[*]} true"
+"$cluster" up --name "$name-large" --nodes 16 --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" >/dev/null
+"$cluster" exec --name "$name-large" -- salloc -Q "${large[@]}" srun -N1 -n1 --overlap python3 "$here/launch_times.py" "$rounds" \
+	"srun=srun ${large[*]} --overlap true" "srun --hvd=srun --hvd ${large[*]} --overlap true" \
+	"hvdrun=hvdrun ${large[*]} --overlap true"
+"$cluster" down --name "$name-large" >/dev/null
 echo
 echo "== srun with the plugin configured but not asked for, against srun without it"
 "$cluster" up --name "$name-bare" >/dev/null

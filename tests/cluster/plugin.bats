@@ -30,7 +30,8 @@ refused() {
     run nm -D --defined-only "$B/lib/hvd.so"
     exits 0
     [ "$(awk '{ print $3 }' <<<"$output" | sort | xargs)" = "plugin_name plugin_type plugin_version slurm_spank_exit \
-slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spank_task_init slurm_spank_task_init_privileged spank_plugin_version" ]
+slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spank_task_init slurm_spank_task_init_privileged \
+slurm_spank_task_post_fork spank_plugin_version" ]
     run ldd "$B/lib/hvd.so"
     has_not jansson munge hwloc libevent libslurm
 }
@@ -226,4 +227,50 @@ END
     [ -z "$output" ]
     run launch hvdrun --hvd-verbose -N2 -n2 true
     has "network 1" ib0 docker0
+}
+
+# own_shim: hvd-task is a script, in alice's home, that notes what it was called with on which host, then runs TEXT and
+# the real one.
+own_shim() {
+    mkdir -p "$(home)/libexec"
+    ln -sf "$B"/libexec/hvd/* "$(home)/libexec/"
+    rm "$(home)/libexec/hvd-task"
+    script libexec/hvd-task <<EOF
+#!/bin/bash
+echo "\$(hostname) \$*" >>"$(home)/shims"
+$1
+exec $B/libexec/hvd/hvd-task "\$@"
+EOF
+    chown -R "$(stat -c %u:%g "$(home)")" "$(home)/libexec"
+    rm -f "$(home)/shims"
+    echo "required $B/lib/hvd.so libexecdir=$(home)/libexec" >"$(cluster path)/etc/slurm/plugstack.conf"
+}
+
+@test "the tasks of a host share one shim" {
+    own_shim ''
+    run launch srun -N2 -n7 --overcommit -m plane=3 bash -c 'echo "$SLURM_PROCID=$HOROVOD_RANK $HOROVOD_HOSTNAME:$HOROVOD_LOCAL_RANK $SLURM_LOCALID"'
+    exits 0
+    [ "$(sort <<<"$output" | sed -E 's/^([0-9]+)=\1 hvdn[12]:([0-9]+) \2$/right/' | uniq -c | xargs)" = "7 right" ]
+    [ "$(sort <"$(home)/shims" | grep -v serve | xargs)" = "hvdn1 --plan=all hvdn2 --plan=all" ]
+}
+
+@test "a shim that fails: the host's tasks end with it, and it is said once" {
+    own_shim '[ $(hostname) = hvdn1 ] || { echo "no plan today" >&2; exit 9; }'
+    begin launch srun --hvd-start-timeout=30 -N2 -n8 --overcommit --ntasks-per-node=4 echo started
+    ended 20
+    has_not started
+    [ "$(grep -c "no plan today" <<<"$output")" = 1 ]
+    has "hvdn2"
+    assert_no_leftovers
+}
+
+@test "the first task of a host is killed while the others wait for it" {
+    own_shim '[ $(hostname) = hvdn1 ] || exec sleep 300'
+    begin launch srun --hvd-start-timeout=15 --kill-on-bad-exit=0 -N2 -n8 --overcommit --ntasks-per-node=4 echo started
+    wait_for 10 runs_on hvdn2 "sleep 300"
+    as_root hvdn2 bash -c 'kill -9 $(ps -o ppid= $(pgrep -x sleep))'
+    wait_for 10 said "this host's first task ended before it had the launch plan"
+    ended 40
+    has_not started
+    assert_no_leftovers
 }
