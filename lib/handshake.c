@@ -88,6 +88,9 @@ static int client_hello(struct hvd_handshake *hs, struct hvd_conn *conn, const j
 	struct hvd_context to;
 	char *cred;
 
+	if (hs->greeted)
+		return hvd_err_set(err, HVD_E_PROTO, "the peer sent a second greeting");
+	hs->greeted = true;
 	if (hvd_get_str(msg, "session", HVD_SESSION_LEN, &session, err) != 0 ||
 	    hvd_get_str(msg, "nonce", 2 * HVD_NONCE_LEN, &nonce, err) != 0)
 		return -1;

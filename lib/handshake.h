@@ -7,8 +7,9 @@
  *   driver -> shim   {"t":"welcome", "cred":TEXT}      or {"t":"refused", "why":TEXT}
  *
  * The driver's nonce is fresh for each connection, so a captured "auth" opens
- * nothing. After "welcome" both ends use a key derived from the session key and
- * both nonces.
+ * nothing. A connection has one "hello", since each costs the shim a credential.
+ * After "welcome" both ends use a key derived from the session key and both
+ * nonces.
  */
 #ifndef HVD_HANDSHAKE_H
 #define HVD_HANDSHAKE_H
@@ -26,6 +27,7 @@ struct hvd_handshake {
 	struct hvd_session *session; /* not owned; the shim's side puts the key there */
 	bool server;
 	unsigned char server_nonce[HVD_NONCE_LEN], client_nonce[HVD_NONCE_LEN];
+	bool greeted; /* the shim's side has answered a hello */
 	bool done;
 };
 

@@ -487,6 +487,30 @@ static void a_driver_that_is_none(void **state)
 	}
 }
 
+/* Each answer costs a credential: there is one for a connection. */
+static void a_driver_that_greets_again(void **state)
+{
+	struct side driver, shim;
+
+	(void)state;
+	shake(&driver, &shim, &right, &right);
+	driver.hs.done = true; /* only greets, and counts the answers */
+	assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		hvd_conn_send(driver.conn, json_pack("{s:s, s:s, s:s}", "t", "hello", "session", driver.session.id,
+						     "nonce", "000102030405060708090a0b0c0d0e0f"));
+	while (shim.rc == 0)
+		run();
+	assert_int_equal(shim.err.code, HVD_E_PROTO);
+	assert_in(shim.err.msg, "second greeting");
+	hvd_conn_finish(shim.conn, hvd_deadline_in(5));
+	shim.conn = NULL;
+	while (!driver.closed)
+		run();
+	assert_int_equal(driver.after, 1);
+	hang_up(&driver, &shim);
+}
+
 /* What a stranger may send instead of "auth": each is refused with a reason. */
 static void a_shim_that_is_none(void **state)
 {
@@ -539,6 +563,7 @@ int main(void)
 		pair(a_shim_with_the_wrong_key),
 		pair(a_driver_of_another_launch),
 		pair(a_driver_that_is_none),
+		pair(a_driver_that_greets_again),
 		pair(a_shim_that_is_none),
 	};
 
