@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "settings.h"
 
+#include "deadline.h"
 #include "munge.h"
 #include "xalloc.h"
 
@@ -13,7 +14,9 @@
 
 double hvd_start_timeout(const struct hvd_options *o)
 {
-	return o->start_timeout > 0 ? o->start_timeout : START_TIMEOUT;
+	if (o->start_timeout <= 0)
+		return START_TIMEOUT;
+	return o->start_timeout < HVD_MOST_SECONDS ? o->start_timeout : HVD_MOST_SECONDS;
 }
 
 void hvd_driver_opts_from(const struct hvd_options *o, struct hvd_driver_opts *opts)

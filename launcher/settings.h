@@ -12,7 +12,7 @@
 
 #define HVD_ID_TEXT sizeof(((struct hvd_boot *)0)->id)
 
-/* How long the whole start may take, in seconds. */
+/* How long the whole start may take, in seconds; at most HVD_MOST_SECONDS, whatever the user has set. */
 double hvd_start_timeout(const struct hvd_options *o);
 
 /* Take over time limit, rendezvous place, controller, interfaces, trace file and the workers' tunables. Adds to `opts`;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot.h"
 
+#include "deadline.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +66,7 @@ static int parse_field(char *field, struct hvd_boot *boot)
 			return -1;
 		boot->port = (in_port_t)number;
 	} else if (strcmp(field, "timeout") == 0) {
-		return parse_number(value, 0, 1e6, &boot->timeout);
+		return parse_number(value, 0, HVD_MOST_SECONDS, &boot->timeout);
 	} else if (strcmp(field, "verbose") == 0) {
 		if (parse_number(value, 0, 9, &number) != 0)
 			return -1;

@@ -28,7 +28,7 @@ struct hvd_boot {
 	in_port_t port;
 	struct hvd_addr addrs[HVD_BOOT_MAX_ADDRS]; /* any of them may lead to the driver */
 	unsigned n_addrs;
-	double timeout; /* seconds for the whole start, counted from the shim's own start */
+	double timeout; /* seconds for the whole start, from the shim's own on; at most HVD_MOST_SECONDS */
 	char id[256];   /* "munge", "fd:N" (of the shim), "pid:PID:N" (of the launcher) or "file:PATH" */
 	int verbose;    /* 0, 1 or 2 */
 };

@@ -16,11 +16,9 @@ hvd_time hvd_now(void)
 
 hvd_time hvd_deadline_in(double seconds)
 {
-	const double most = 1e9; /* 31 years: keeps the sum in range */
-
 	if (!(seconds > 0))
 		return hvd_now();
-	return hvd_now() + (hvd_time)((seconds < most ? seconds : most) * (double)NS_PER_S);
+	return hvd_now() + (hvd_time)((seconds < HVD_MOST_SECONDS ? seconds : HVD_MOST_SECONDS) * (double)NS_PER_S);
 }
 
 static int64_t left_ns(hvd_time deadline)

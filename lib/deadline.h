@@ -16,6 +16,9 @@ typedef int64_t hvd_time; /* nanoseconds, CLOCK_MONOTONIC */
 
 hvd_time hvd_now(void);
 
+/* Longer waits are as long as this: 31 years, so that sums stay in range. */
+#define HVD_MOST_SECONDS 1e9
+
 /* The point `seconds` from now; negative means "now". */
 hvd_time hvd_deadline_in(double seconds);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "addr.h"
 #include "boot.h"
+#include "deadline.h"
+#include "launcher/settings.h"
 
 #include "unit.h"
 
@@ -166,6 +168,28 @@ static void boot_round_trip(void **state)
 	}
 }
 
+/* Whatever --start-timeout takes, a shim takes. */
+static void boot_of_any_start_timeout(void **state)
+{
+	static const char *const values[] = {"0.001", "1", "2m", "1e6", "1000001", "300h", "1e9", "1e12", "1e300"};
+	struct hvd_boot boot = boot_of(), back;
+	char text[HVD_BOOT_MAX];
+	struct hvd_options o;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		hvd_options_init(&o);
+		assert_int_equal(hvd_options_config(&o, HVD_FROM_COMMAND, "start-timeout", values[i], NULL), 0);
+		boot.timeout = hvd_start_timeout(&o);
+		assert_true(boot.timeout > 0);
+		assert_int_equal(hvd_boot_format(&boot, text, NULL), 0);
+		assert_int_equal(hvd_boot_parse(text, &back, NULL), 0);
+		assert_true(back.timeout > boot.timeout - 0.001 && back.timeout < boot.timeout + 0.001);
+		assert_true(hvd_left(hvd_deadline_in(back.timeout)) > 0 || back.timeout < 1);
+		hvd_options_free(&o);
+	}
+}
+
 static void boot_path_with_a_semicolon(void **state)
 {
 	struct hvd_boot boot = boot_of();
@@ -206,7 +230,7 @@ static void boot_texts(void **state)
 		{"1;" SESSION ";port=1;addr=host;id=munge", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1,;id=munge;timeout=nan", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=-1", HVD_E_PROTO},
-		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=1e9", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=1e10", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;verbose=99", HVD_E_PROTO},
 		{"1;" SESSION "0;port=1;addr=::1;id=munge", HVD_E_PROTO},
 		{"1;session=0123456789abcdef0123456789abcdeX;port=1;addr=::1;id=munge", HVD_E_PROTO},
@@ -256,6 +280,7 @@ int main(void)
 		cmocka_unit_test(sockaddrs),
 		cmocka_unit_test(ends_of_a_socket),
 		cmocka_unit_test(boot_round_trip),
+		cmocka_unit_test(boot_of_any_start_timeout),
 		cmocka_unit_test(boot_path_with_a_semicolon),
 		cmocka_unit_test(boot_texts),
 		cmocka_unit_test(boot_limits),
