@@ -18,12 +18,17 @@ static uint32_t *present(const struct hvd_roster *roster, enum hvd_stage least, 
 	return v;
 }
 
+static bool same_machine(const struct hvd_roster *roster, uint32_t a, uint32_t b)
+{
+	return strcmp(roster->nodes[a].machine, roster->nodes[b].machine) == 0;
+}
+
 static bool one_machine(const struct hvd_roster *roster, const uint32_t *v, uint32_t n)
 {
 	for (uint32_t i = 1; i < n; i++)
-		if (strcmp(roster->nodes[v[i]].machine, roster->nodes[v[0]].machine) != 0)
+		if (!same_machine(roster, v[i], v[0]))
 			return false;
-	return n > 1;
+	return n > 0;
 }
 
 json_t *hvd_admission_order(const struct hvd_roster *roster, uint32_t from, const struct hvd_endpoints *endpoints,
@@ -105,21 +110,56 @@ static int set_endpoint(struct hvd_plan *plan, const struct hvd_roster *roster, 
 	return hvd_err_host(err, roster->nodes[host].name);
 }
 
+/* The interface that another host has in this network, by its name: the two are names of one machine. */
+static int iface_of_twin(const struct hvd_network *network, const struct hvd_roster *roster, uint32_t host,
+			 uint32_t twin)
+{
+	return hvd_node_find_iface(&roster->nodes[host], roster->nodes[twin].ifaces[network->iface[twin]].name);
+}
+
+/*
+ * All hosts are names of one machine, which need no network; but a host that comes later may be another one. So they
+ * use the best network of this machine, as one host alone does; loopback only where it has none. Nobody has shown yet
+ * that its other networks lead anywhere.
+ */
+static void find_network_of_one(struct hvd_plan *plan, struct hvd_roster *roster, const uint32_t *v, uint32_t n)
+{
+	plan->local = find_networks(plan, roster, v, 1, NULL) != 0;
+	for (int k = 1; k < plan->networks.n; k++)
+		free(plan->networks.v[k].iface);
+	if (plan->networks.n > 1)
+		plan->networks.n = 1;
+	for (uint32_t i = 1; i < n && !plan->local; i++) {
+		struct hvd_network *network = &plan->networks.v[0];
+		int iface = iface_of_twin(network, roster, v[i], v[0]);
+
+		if (iface >= 0) {
+			network->iface[v[i]] = (uint8_t)iface;
+			continue;
+		}
+		plan->local = true; /* the interface went while the hosts came */
+		hvd_networks_clear(&plan->networks);
+	}
+}
+
 int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool local, struct hvd_err *err)
 {
 	uint32_t n, *v = present(roster, HVD_STAGE_REPORTED, &n);
 	int rc = 0;
 
-	plan->local = local || one_machine(roster, v, n);
+	plan->local = local;
 	plan->endpoint = hvd_xcalloc(roster->n, sizeof(*plan->endpoint));
 	memset(plan->endpoint, 0xff, roster->n);
-	if (!plan->local)
+	if (one_machine(roster, v, n)) {
+		if (!local)
+			find_network_of_one(plan, roster, v, n);
+	} else if (local) {
+		rc = hvd_err_set(err, HVD_E_NET, "loopback (lo) connects the ranks of one machine only");
+		hvd_err_hint(err, "--network-interfaces names an interface that connects the hosts; without it one is "
+				  "looked for");
+	} else {
 		rc = find_networks(plan, roster, v, n, err);
-	/* Nobody has shown yet that the others of a single host lead anywhere. */
-	for (int k = 1; n == 1 && k < plan->networks.n; k++)
-		free(plan->networks.v[k].iface);
-	if (n == 1 && plan->networks.n > 1)
-		plan->networks.n = 1;
+	}
 	for (uint32_t i = 0; rc == 0 && i < n; i++)
 		rc = set_endpoint(plan, roster, v[i], err);
 	free(v);
@@ -156,18 +196,30 @@ static int not_reached(const struct hvd_plan *plan, const struct hvd_roster *ros
 
 	if (plan->local)
 		hvd_err_set(err, HVD_E_NET,
-			    "it is another machine, and the job began with names of one machine, over loopback");
+			    "it is another machine, and the ranks of this job are connected over loopback (lo)");
 	else
 		hvd_err_set(err, HVD_E_NET, "it does not reach the other hosts over their network; it has %s", have);
-	hvd_err_hint(err, "the job goes on without it; a host must be in the network that the first hosts share");
+	hvd_err_hint(err, plan->local ? "the job goes on without it; --network-interfaces names another interface"
+				      : "the job goes on without it; a host must be in the network that the first "
+					"hosts share");
 	free(have);
 	return hvd_err_host(err, roster->nodes[host].name);
+}
+
+/* Another host that is in the networks, and is the same machine by another name; -1: there is none. */
+static int64_t find_twin(const struct hvd_roster *roster, uint32_t host)
+{
+	for (uint32_t h = 0; h < roster->n; h++)
+		if (h != host && roster->seats[h].stage == HVD_STAGE_PLANNED && same_machine(roster, h, host))
+			return h;
+	return -1;
 }
 
 int hvd_admission_late(struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host, struct hvd_err *err)
 {
 	uint32_t n, *v = present(roster, HVD_STAGE_REPORTED, &n);
-	bool alone = n == 1, same = alone || one_machine(roster, v, n);
+	bool alone = n == 1, same = one_machine(roster, v, n);
+	int64_t twin = find_twin(roster, host);
 	int first = 0;
 
 	free(v);
@@ -175,7 +227,9 @@ int hvd_admission_late(struct hvd_plan *plan, const struct hvd_roster *roster, u
 		return not_reached(plan, roster, host, err);
 	for (int k = 0; k < plan->networks.n; k++) {
 		const struct hvd_network *network = &plan->networks.v[k];
-		int iface = alone ? iface_alone(network, roster, host) : iface_in(network, roster, host);
+		int iface = alone       ? iface_alone(network, roster, host)
+			    : twin >= 0 ? iface_of_twin(network, roster, host, (uint32_t)twin)
+					: iface_in(network, roster, host);
 
 		if (iface < 0 && k == 0)
 			return not_reached(plan, roster, host, err);

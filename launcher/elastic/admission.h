@@ -14,11 +14,13 @@
 json_t *hvd_admission_order(const struct hvd_roster *roster, uint32_t from, const struct hvd_endpoints *endpoints,
 			    int timeout_ms);
 
-/* Choose the networks of all hosts that have reported. `plan` is zeroed, but for `endpoints`. Unless `local` is said,
- * several hosts that are one machine make it so. HVD_E_NET when there is none, with the reasons. */
+/* Choose the networks of all hosts that have reported. `plan` is zeroed, but for `endpoints`. `local`: over loopback,
+ * which is also what names of one machine use that has no network. HVD_E_NET when nothing connects the hosts, with the
+ * reasons. */
 int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool local, struct hvd_err *err);
 
-/* Let one more host in, or say why not (HVD_E_NET). The plan grows with the roster. */
+/* Let one more host in, or say why not (HVD_E_NET). A second name of a machine that is in needs to reach nobody. The
+ * plan grows with the roster. */
 int hvd_admission_late(struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host, struct hvd_err *err);
 
 #endif

@@ -6,8 +6,8 @@ Fits a network to made-up data in double precision. Every rank computes the
 gradient of its share of a batch, and the shares are summed, so that every
 batch is the same whoever takes part. Each line of the log says what a rank
 does: "epoch E batch B size N rank R pid P time T"; the last line of rank 0 is
-"loss X" over all data. Every process begins with "worker P start T init T": when it began, and when what it imports was
-there.
+"loss X" over all data. Every process begins with "worker P start T init T rank R host H": when it began, when what it
+imports was there, and the rank and the host's name that it was started with.
 
 usage: elastic.py LOG [--epochs N] [--batches N] [--pause SECONDS] [--at E:B:RANK:COMMAND]... [--quit FILE]
                   [--hold E:FILE] [--on-reset RANK:COMMAND]... [--say]
@@ -80,7 +80,8 @@ def main():
     def run(command):
         subprocess.run(command, shell=True, env=dict(os.environ, PID=str(os.getpid())))
 
-    log("worker %d start %.3f init %.3f" % (os.getpid(), began(), time.time()))
+    log("worker %d start %.3f init %.3f rank %s host %s" % (os.getpid(), began(), time.time(),
+        os.environ.get("HOROVOD_RANK"), os.environ.get("HOROVOD_HOSTNAME")))
     hvd.init()
 
     x, y = data()

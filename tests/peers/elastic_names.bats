@@ -1,0 +1,54 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016 # $PID and $HOSTS are for the shell that runs the command
+# What Horovod's own tests of elastic training expect: hosts that come and go are names of this machine, and nothing says
+# that they will be no others.
+
+load ../cluster/helpers
+load ../cluster/launch
+load peers
+load elastic
+
+setup_file() { elastic_file; }
+setup() {
+    needs_peers
+    LOG=$BATS_TEST_TMPDIR/log HOSTS=$BATS_TEST_TMPDIR/hosts
+    export HOSTS
+    printf '#!/bin/sh\ncat "%s"\n' "$HOSTS" >"$BATS_TEST_TMPDIR/discover"
+    chmod +x "$BATS_TEST_TMPDIR/discover"
+    ELASTIC=("$HVDRUN" --host-discovery-script "$BATS_TEST_TMPDIR/discover")
+    TRAIN=("$PY" "$HERE/elastic.py" "$LOG" --pause 0.1 --epochs 1000)
+}
+teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
+
+# rank_0_began_as RANK HOST: so rank 0 of the last batch was started.
+rank_0_began_as() {
+    local as
+    as=$(awk '/^worker/ { as[$2] = $8 " " $10 } /^epoch/ && $8 == 0 { last = $10 } END { print as[last] }' "$LOG")
+    [[ $as == "$1 $2" ]] || { echo "rank 0 began as $as, not $1 $2" && return 1; }
+}
+
+# moves SLOTS [OPTION OF hvdrun…]: from one name of this machine to both, and to the other.
+moves() {
+    local slots=$1
+    echo "localhost:$slots" >"$HOSTS"
+    run on_this "${ELASTIC[@]}" -np "$slots" --min-np "$slots" --max-np $((2 * slots)) "${@:2}" "${TRAIN[@]}" \
+        --quit "$LOG.2" --at "1:0:any:echo 127.0.0.1:$slots >>\$HOSTS" \
+        --at "$((2 * slots))*:0:any:echo 127.0.0.1:$slots >\$HOSTS" \
+        --at "$slots*:5:any:true"
+}
+
+@test "a second name of this machine comes, and then the first one goes" {
+    local slots
+    for slots in 2 1; do
+        rm -f "$LOG"*
+        moves "$slots"
+        exits 0
+        has "generation 2: $((2 * slots)) ranks on 2 hosts (127.0.0.1 added)" "(localhost removed)"
+        has_not "is left out"
+        sizes "$slots" $((2 * slots)) "$slots"
+        rank_0_began_as "$slots" 127.0.0.1
+        every_batch_once
+    done
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which networks the hosts of an elastic job use, and which later ones can join in. */
+#include "launcher/elastic/admission.h"
+
+#include "unit.h"
+
+#define PORT 4321
+
+struct world {
+	struct hvd_roster roster;
+	struct hvd_addr addrs[2]; /* of the rendezvous: loopback, and host 0's eth0 */
+	struct hvd_endpoints endpoints;
+	struct hvd_plan plan;
+	struct hvd_err err;
+};
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	*state = w;
+	hvd_addr_parse("127.0.0.1", &w->addrs[0]);
+	hvd_addr_parse("10.0.0.1", &w->addrs[1]);
+	w->endpoints = (struct hvd_endpoints){.addrs = w->addrs, .n = 2, .port = PORT, .host = 0};
+	w->plan.endpoints = &w->endpoints;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	hvd_plan_clear(&w->plan);
+	hvd_roster_clear(&w->roster);
+	free(w);
+	return 0;
+}
+
+/* Host `h` registers. It is on this machine, and has interfaces of these names ("eth0,ib0") with an address each. */
+static void comes(struct world *w, uint32_t h, int machine, const char *names)
+{
+	json_t *ifaces = json_array(), *msg;
+	char copy[64], addr[32], machine_text[HVD_MACHINE_LEN + 1], name[16], *save = NULL;
+	const uint32_t had = w->roster.n;
+	int i = 0;
+
+	snprintf(copy, sizeof(copy), "%s", names);
+	for (char *one = strtok_r(copy, ",", &save); one; one = strtok_r(NULL, ",", &save), i++) {
+		snprintf(addr, sizeof(addr), "10.%d.0.%d", strcmp(one, "eth0") == 0 ? 0 : i + 1, machine + 1);
+		json_array_append_new(ifaces, json_pack("{s:s, s:s, s:i, s:i, s:i, s:[s]}", "n", one, "k", "ethernet",
+							"s", 1000, "r", 9 + i, "u", -1, "a", addr));
+	}
+	snprintf(machine_text, sizeof(machine_text), "%032d", machine);
+	snprintf(name, sizeof(name), "name%u", h);
+	msg = json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:[i], s:i, s:o, s:s}", "t", "register", "node", (int)h,
+			"nodes", 1, "size", 1, "name", name, "host", name, "machine", machine_text, "ranks", 0, "port",
+			4000 + (int)h, "ifaces", ifaces, "dropped", "");
+	assert_non_null(msg);
+	hvd_roster_grow(&w->roster, h + 1 > had ? h + 1 : had);
+	for (int k = 0; k < w->plan.networks.n && h >= had; k++) {
+		w->plan.networks.v[k].iface = realloc(w->plan.networks.v[k].iface, h + 1);
+		w->plan.networks.v[k].iface[h] = 0;
+	}
+	if (w->plan.endpoint && h >= had) {
+		w->plan.endpoint = realloc(w->plan.endpoint, h + 1);
+		w->plan.endpoint[h] = -1;
+	}
+	assert_int_equal(hvd_node_from_json(msg, &w->roster.nodes[h], NULL), 0);
+	w->roster.seats[h].stage = HVD_STAGE_REGISTERED;
+	json_decref(msg);
+}
+
+/* It does what it is told: each of the others' addresses, if `reaches`, over the interface of the same place; and the
+ * rendezvous. Returns how many hosts it was told to try. */
+static size_t reports(struct world *w, uint32_t h, bool reaches)
+{
+	json_t *order = hvd_admission_order(&w->roster, h, &w->endpoints, 100), *target, *entry;
+	json_t *edges = json_array(), *endpoints = json_array(), *report;
+	size_t i, a, n = json_array_size(json_object_get(order, "targets"));
+
+	json_array_foreach(json_object_get(order, "targets"), i, target)
+	{
+		json_array_foreach(json_object_get(target, "a"), a, entry)
+		{
+			if (a >= w->roster.nodes[h].n_ifaces)
+				continue;
+			json_array_append_new(edges, json_pack("[O,i,i,i,i]", json_object_get(target, "n"), (int)a,
+							       (int)a, reaches ? HVD_REACH_OK : HVD_REACH_SILENT, 50));
+		}
+	}
+	json_array_foreach(json_object_get(order, "rendezvous"), i, entry)
+	{
+		json_array_append_new(endpoints, json_pack("[i,i,i]", (int)i, HVD_REACH_OK, 50));
+	}
+	report = json_pack("{s:o, s:o}", "edges", edges, "rendezvous", endpoints);
+	w->roster.seats[h].stage = HVD_STAGE_PROBING;
+	assert_int_equal(hvd_roster_report(&w->roster, h, report, &w->err), 0);
+	json_decref(report);
+	json_decref(order);
+	return n;
+}
+
+static int first(struct world *w, bool local)
+{
+	int rc = hvd_admission_first(&w->plan, &w->roster, local, &w->err);
+
+	for (uint32_t h = 0; rc == 0 && h < w->roster.n; h++)
+		if (w->roster.seats[h].stage == HVD_STAGE_REPORTED)
+			w->roster.seats[h].stage = HVD_STAGE_PLANNED;
+	return rc;
+}
+
+static int late(struct world *w, uint32_t h)
+{
+	int rc = hvd_admission_late(&w->plan, &w->roster, h, &w->err);
+
+	if (rc == 0)
+		w->roster.seats[h].stage = HVD_STAGE_PLANNED;
+	return rc;
+}
+
+static const char *iface_of(const struct world *w, uint32_t h)
+{
+	return w->roster.nodes[h].ifaces[w->plan.networks.v[0].iface[h]].name;
+}
+
+/* Is it told to meet the others at this endpoint? */
+static bool meets_at(const struct world *w, uint32_t h, const char *addr)
+{
+	char text[HVD_ADDR_TEXT];
+
+	assert_true(w->plan.endpoint[h] >= 0);
+	return strcmp(hvd_addr_text(&w->addrs[w->plan.endpoint[h]], text), addr) == 0;
+}
+
+static void second_name_of_the_machine_comes_later(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "eth0,wlan0");
+	assert_int_equal(reports(w, 0, true), 0);
+	assert_int_equal(first(w, false), 0);
+	assert_false(w->plan.local);
+	assert_string_equal(iface_of(w, 0), "eth0");
+	comes(w, 1, 0, "wlan0,eth0"); /* in another order */
+	assert_int_equal(reports(w, 1, true), 0);
+	assert_int_equal(late(w, 1), 0);
+	assert_string_equal(iface_of(w, 1), "eth0");
+	assert_true(meets_at(w, 1, "10.0.0.1"));
+}
+
+static void second_name_of_a_machine_among_several(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "eth0");
+	comes(w, 1, 1, "eth0");
+	reports(w, 0, true);
+	reports(w, 1, true);
+	assert_int_equal(first(w, false), 0);
+	comes(w, 2, 1, "lan1,eth0");
+	reports(w, 2, false);
+	assert_int_equal(late(w, 2), 0);
+	assert_string_equal(iface_of(w, 2), "eth0");
+}
+
+/* It lacks what the first name had: the cable was pulled. */
+static void second_name_without_the_interface(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "eth0");
+	reports(w, 0, true);
+	assert_int_equal(first(w, false), 0);
+	comes(w, 1, 0, "wlan0");
+	reports(w, 1, true);
+	assert_int_equal(late(w, 1), -1);
+	assert_int_equal(w->err.code, HVD_E_NET);
+	assert_in(w->err.msg, "it does not reach the other hosts over their network; it has wlan0");
+	assert_string_equal(w->err.host, "name1");
+}
+
+/* Names of one machine do not stand in the way of another machine that comes later. */
+static void another_machine_after_two_names_of_one(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "eth0");
+	comes(w, 1, 0, "eth0");
+	reports(w, 0, true);
+	reports(w, 1, true);
+	assert_int_equal(first(w, false), 0);
+	assert_false(w->plan.local);
+	comes(w, 2, 1, "eth0");
+	assert_int_equal(reports(w, 2, true), 2);
+	assert_int_equal(late(w, 2), 0);
+	assert_string_equal(iface_of(w, 2), "eth0");
+}
+
+static void machine_without_a_network(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "");
+	reports(w, 0, true);
+	assert_int_equal(first(w, false), 0);
+	assert_true(w->plan.local);
+	assert_true(meets_at(w, 0, "127.0.0.1"));
+	comes(w, 1, 0, "");
+	reports(w, 1, true);
+	assert_int_equal(late(w, 1), 0);
+	assert_true(meets_at(w, 1, "127.0.0.1"));
+}
+
+static void over_loopback(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "eth0");
+	reports(w, 0, true);
+	assert_int_equal(first(w, true), 0);
+	assert_int_equal(w->plan.networks.n, 0);
+	assert_true(meets_at(w, 0, "127.0.0.1"));
+	comes(w, 1, 0, "eth0");
+	reports(w, 1, true);
+	assert_int_equal(late(w, 1), 0);
+	comes(w, 2, 1, "eth0");
+	reports(w, 2, true);
+	assert_int_equal(late(w, 2), -1);
+	assert_in(w->err.msg, "it is another machine, and the ranks of this job are connected over loopback");
+	assert_string_equal(w->err.host, "name2");
+}
+
+static void two_machines_over_loopback(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "eth0");
+	comes(w, 1, 1, "eth0");
+	reports(w, 0, true);
+	reports(w, 1, true);
+	assert_int_equal(first(w, true), -1);
+	assert_int_equal(w->err.code, HVD_E_NET);
+}
+
+static void networks_of_the_first(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "eth0,eth1");
+	comes(w, 2, 2, "eth0,eth1"); /* 1 has not come, or is gone */
+	assert_int_equal(reports(w, 0, true), 1);
+	assert_int_equal(reports(w, 2, true), 1);
+	assert_int_equal(first(w, false), 0);
+	assert_int_equal(w->plan.networks.n, 2);
+	assert_string_equal(iface_of(w, 2), "eth0");
+	assert_true(meets_at(w, 2, "10.0.0.1"));
+
+	comes(w, 1, 1, "eth0");
+	reports(w, 1, true);
+	assert_int_equal(late(w, 1), 0);
+	assert_string_equal(iface_of(w, 1), "eth0");
+	/* The second network does not keep it out; it has but one interface. */
+	assert_int_equal(w->plan.networks.v[1].iface[1], 0);
+
+	comes(w, 3, 3, "eth0");
+	reports(w, 3, false);
+	assert_int_equal(late(w, 3), -1);
+	assert_string_equal(w->err.host, "name3");
+	assert_in(w->err.msg, "it does not reach the other hosts over their network; it has eth0");
+	assert_in(w->err.hint, "the job goes on without it");
+}
+
+static void hosts_without_a_network_in_common(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "eth0");
+	comes(w, 1, 1, "eth0");
+	reports(w, 0, true);
+	reports(w, 1, false);
+	assert_int_equal(first(w, false), -1);
+	assert_int_equal(w->err.code, HVD_E_NET);
+	assert_in(w->err.msg, "no network interface connects all 2 hosts");
+}
+
+/* The others are gone when it comes: their network cannot be tried, but has to be of its kind. */
+static void comes_when_the_others_are_gone(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "eth0");
+	reports(w, 0, true);
+	assert_int_equal(first(w, false), 0);
+	hvd_roster_leave(&w->roster, 0);
+	w->endpoints.host = -1;
+	comes(w, 1, 1, "eth0");
+	reports(w, 1, true);
+	assert_int_equal(late(w, 1), 0);
+	hvd_roster_leave(&w->roster, 1);
+	comes(w, 2, 2, "");
+	reports(w, 2, true);
+	assert_int_equal(late(w, 2), -1);
+}
+
+static void rendezvous_out_of_reach(void **state)
+{
+	struct world *w = *state;
+
+	comes(w, 0, 0, "eth0");
+	comes(w, 1, 1, "eth0");
+	reports(w, 0, true);
+	reports(w, 1, true);
+	w->roster.seats[1].endpoints_ok = 0;
+	assert_int_equal(first(w, false), -1);
+	assert_string_equal(w->err.host, "name1");
+	assert_in(w->err.msg, "the rendezvous server cannot be reached from there at port 4321");
+}
+
+int main(void)
+{
+#define world(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		world(second_name_of_the_machine_comes_later),
+		world(second_name_of_a_machine_among_several),
+		world(second_name_without_the_interface),
+		world(another_machine_after_two_names_of_one),
+		world(machine_without_a_network),
+		world(over_loopback),
+		world(two_machines_over_loopback),
+		world(networks_of_the_first),
+		world(hosts_without_a_network_in_common),
+		world(comes_when_the_others_are_gone),
+		world(rendezvous_out_of_reach),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
