@@ -175,6 +175,23 @@ static const struct hvd_backend *choose_backend(struct hvd_launch *launch, bool 
 	return backend->elastic;
 }
 
+/* Nobody has said that the ranks are to run here, and there is a Slurm that they could have run in. */
+static void say_where(const struct hvd_launch *launch, const struct hvd_backend *backend)
+{
+	const struct hvd_options *o = launch->options;
+	char host[256] = "this host";
+
+	if (hvd_options_source(o, "launcher") != HVD_FROM_DEFAULT || o->hosts || o->hostfile || o->discovery_script ||
+	    o->discover || o->quiet || !(backend->loopback || launch->one_machine) ||
+	    hvd_alloc_in_slurm(launch->envp) || hvd_alloc_in_lsf(launch->envp) || !hvd_launch_installed(launch, "srun"))
+		return;
+	gethostname(host, sizeof(host) - 1);
+	hvd_info(launch->log,
+		 "the ranks run on %s, outside of Slurm, for no option of srun's is given (--launcher=srun has Slurm "
+		 "start them; --launcher=fork has this host do it without this message)",
+		 host);
+}
+
 static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 {
 	struct hvd_launch launch = {.options = o, .envp = environ, .log = log, .command = o->command.v};
@@ -202,6 +219,7 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 	if (backend && elastic && o->dry_run && hvd_elastic_preview(&launch, backend, &err) != 0)
 		backend = NULL;
 	if (backend && (elastic || backend->prepare(&launch, &err) == 0)) {
+		say_where(&launch, backend);
 		driver_opts(o, backend, &launch, &opts);
 		if (o->dry_run)
 			rc = hvd_report_dry_run(&launch, backend, &opts, o->json);

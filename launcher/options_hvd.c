@@ -15,8 +15,9 @@
 
 static const struct hvd_opt rows[] = {
 	{ROW("launcher", REQUIRED, RUN, "NAME",
-	     "What starts processes on hosts: auto takes the scheduler that this runs in, ssh for --hosts outside of "
-	     "one, fork on one machine"),
+	     "What starts processes on hosts: auto takes the scheduler's job that this runs in; outside of one, ssh "
+	     "for --hosts, srun where any option of srun's is given (-n, -l, but not -np) and srun is in PATH, else "
+	     "fork, on this machine"),
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(launcher), .choices = LAUNCHERS, .env = "HVD_LAUNCHER", .def = "auto"},
 	{FLAG("keep-going", RUN, "A rank that fails does not end the others; the same as srun's -K0", keep_going),
 	 .env = "HVD_KEEP_GOING"},

@@ -146,42 +146,52 @@ bool hvd_launch_is_local(const char *name)
 	return hvd_self_named(name);
 }
 
-/* srun's options that mean something here, too. */
-static bool honoured(const char *name)
+static bool among(const char *const *names, const char *name)
 {
-	static const char *const names[] = {"ntasks",  "label",      "cpu-bind",        "quiet",
-					    "verbose", "unbuffered", "kill-on-bad-exit"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(names[i], name) == 0)
-			return true;
-	return false;
+	while (*names && strcmp(*names, name) != 0)
+		names++;
+	return *names != NULL;
 }
 
-int hvd_launch_without_srun(const struct hvd_launch *launch, struct hvd_err *err)
+const char *hvd_launch_srun_option(const struct hvd_launch *launch, bool also_ours)
 {
+	/* How much is said is no matter of where the ranks run. */
+	static const char *const talk[] = {"quiet", "verbose", NULL};
+	static const char *const ours[] = {"ntasks", "label", "cpu-bind", "unbuffered", "kill-on-bad-exit", NULL};
 	const struct hvd_options *o = launch->options;
 	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *row;
 
 	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++) {
-		if (row->family != HVD_FAMILY_SRUN || !row->pass || honoured(row->name) ||
-		    !hvd_options_given(o, row->name))
+		if (row->family != HVD_FAMILY_SRUN || !row->pass || !hvd_options_given(o, row->name) ||
+		    among(talk, row->name) || (!also_ours && among(ours, row->name)))
 			continue;
-		if (strcmp(row->name, "nodes") == 0 && o->nodes_min == 1)
-			continue;
-		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and %s", row->name,
-			    hvd_alloc_in_slurm(launch->envp) ? "it is not srun that starts the ranks"
-							     : "there is no Slurm here");
-		if (hvd_alloc_in_slurm(launch->envp))
-			return hvd_err_hint(err, "leave the option out, or have srun start them: --launcher=srun");
+		if (also_ours || strcmp(row->name, "nodes") != 0 || o->nodes_min != 1)
+			return row->name;
+	}
+	return NULL;
+}
+
+int hvd_launch_without_srun(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	const char *name = hvd_launch_srun_option(launch, false);
+	bool slurm = hvd_alloc_in_slurm(launch->envp) || hvd_launch_installed(launch, "srun");
+
+	if (name && slurm) {
+		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and it is not srun that starts the ranks", name);
+		return hvd_err_hint(err, "leave the option out, or have srun start them: --launcher=srun");
+	}
+	if (name) {
+		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and srun is not in PATH", name);
 		return hvd_err_hint(err,
 				    "load the module that puts srun into PATH, or leave the option out to do without "
 				    "Slurm");
 	}
 	if (o->unknown.n) {
 		hvd_err_set(err, HVD_E_USAGE, "unknown option %s", o->unknown.v[0]);
-		return hvd_err_hint(err, "options that only srun's plugins know need a Slurm job; see hvdrun --help");
+		return hvd_err_hint(err, "see hvdrun --help; options that only srun's plugins know need a Slurm job%s",
+				    slurm ? " or --launcher=srun" : "");
 	}
 	return 0;
 }

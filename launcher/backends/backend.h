@@ -143,6 +143,9 @@ int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err);
 bool hvd_launch_installed(const struct hvd_launch *launch, const char *program);
 /* Is that a name of the machine we are on? */
 bool hvd_launch_is_local(const char *host);
+/* The first option on the command line that is srun's (but -v and -Q, which say nothing of where ranks run); NULL if
+ * there is none. Those that hvdrun does without srun, too, count with `also_ours`. */
+const char *hvd_launch_srun_option(const struct hvd_launch *launch, bool also_ours);
 /* Refuse what only srun does, rather than pass it over. */
 int hvd_launch_without_srun(const struct hvd_launch *launch, struct hvd_err *err);
 /* Of the user's environment, what goes to other hosts. Adds to `env`. */

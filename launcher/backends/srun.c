@@ -9,6 +9,7 @@
 #include "backend.h"
 
 #include "slurm.h"
+#include "slurm_step.h"
 #include "xalloc.h"
 
 #include <stdio.h>
@@ -17,60 +18,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Options that say what to allocate. Others of srun's (--label, --cpu-bind) make sense on one machine too. */
-static bool asks_for_nodes(const struct hvd_options *o)
+static bool hosts_told(const struct hvd_options *o)
 {
-	static const char *const names[] = {
-		"nodes",
-		"ntasks",
-		"ntasks-per-node",
-		"ntasks-per-gpu",
-		"ntasks-per-socket",
-		"ntasks-per-core",
-		"cpus-per-task",
-		"gpus",
-		"gpus-per-node",
-		"gpus-per-task",
-		"gpus-per-socket",
-		"gres",
-		"tres-per-task",
-		"mem",
-		"mem-per-cpu",
-		"mem-per-gpu",
-		"constraint",
-		"nodelist",
-		"nodefile",
-		"exclude",
-		"jobid",
-		"het-group",
-		"partition",
-		"time",
-		"time-min",
-		"account",
-		"qos",
-		"reservation",
-		"clusters",
-		"exclusive",
-		"immediate",
-		"begin",
-		"deadline",
-		"licenses",
-		"dependency",
-		"test-only",
-		"no-allocate",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (hvd_options_given(o, names[i]))
-			return true;
-	return false;
+	return o->hosts || o->hostfile || o->discovery_script || o->discover;
 }
 
-/* Inside a job; or the user asks for one with options that only srun has. */
+/* Inside a job; or the user writes options of srun's where there is one. What both know (--label, -n) asks for srun as
+ * well, unless hosts are listed or discovered: then it is others that start the ranks. */
 static bool suits(const struct hvd_launch *launch)
 {
-	return hvd_alloc_in_slurm(launch->envp) ||
-	       (asks_for_nodes(launch->options) && hvd_launch_installed(launch, "srun"));
+	if (hvd_alloc_in_slurm(launch->envp))
+		return true;
+	return !hvd_alloc_in_lsf(launch->envp) && hvd_launch_srun_option(launch, !hosts_told(launch->options)) &&
+	       hvd_launch_installed(launch, "srun");
 }
 
 /* Did the user say here how many tasks there are and where? What a job's environment says of tasks and nodes, which
@@ -146,11 +106,40 @@ static int check_container(const struct hvd_launch *launch, struct hvd_err *err)
 			    "container in the command: hvdrun … apptainer exec IMAGE COMMAND");
 }
 
+/* One srun makes a job of fixed size, and ends it with its step. */
+static int check_elastic(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+
+	if ((o->min_np <= 0 && o->max_np <= 0) || hosts_told(o) || hvd_alloc_in_slurm(launch->envp))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "srun starts the ranks of an elastic job only within a Slurm job");
+	return hvd_err_hint(err, "start hvdrun in sbatch or salloc; or leave srun's options out for an elastic job on "
+				 "this host");
+}
+
 static int check(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	if (check_het(launch, err) != 0 || check_command(launch, err) != 0)
+	if (check_elastic(launch, err) != 0 || check_het(launch, err) != 0 || check_command(launch, err) != 0)
 		return -1;
 	return check_container(launch, err);
+}
+
+/* A step within a step: srun would wait until the outer one ends, and that waits for us. */
+static int check_step(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	const char *job = hvd_envp_get(launch->envp, "SLURM_JOB_ID");
+	char step[64];
+
+	if (o->overlap || o->immediate || !job || !hvd_slurm_step_of(getpid(), "/proc", step, sizeof(step)) ||
+	    strtoul(step, NULL, 10) != strtoul(job, NULL, 10))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE,
+		    "hvdrun was started by srun, in step %s, which has the CPUs that its ranks would wait for", step);
+	return hvd_err_hint(err,
+			    "start hvdrun without srun, from the batch script or the shell of salloc; or share the "
+			    "CPUs with that step: hvdrun --overlap");
 }
 
 /* The hosts are listed; does -N, which srun does not take then, fit them? */
@@ -261,7 +250,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	if (o->kill_on_bad_exit < 0 && !hvd_envp_get(launch->envp, "SLURM_KILL_BAD_EXIT"))
 		hvd_strv_addf(&proc->argv, "--kill-on-bad-exit=%d", o->keep_going ? 0 : 1);
 	if (hvd_alloc_in_slurm(launch->envp) && !hvd_options_given(o, "jobid")) {
-		if (place_tasks(launch, proc, err) != 0)
+		if (check_step(launch, err) != 0 || place_tasks(launch, proc, err) != 0)
 			return -1;
 	} else {
 		if (o->hosts || o->hostfile) {

@@ -33,6 +33,55 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     assert_no_leftovers
 }
 
+@test "without an option of srun's ranks run here, and a line says so where there is a Slurm" {
+    local here="the ranks run on hvdlogin, outside of Slurm" how
+    for how in "-np 2" "-np 2 -v" "-np 2 --min-np 2" ""; do
+        # shellcheck disable=SC2086
+        run on_login hvdrun $how hostname
+        exits 0
+        has hvdlogin "$here" "--launcher=srun"
+    done
+    for how in "--launcher=fork -np 2" "--hosts localhost:2" "-np 2 -Q"; do
+        # shellcheck disable=SC2086
+        run on_login hvdrun $how hostname
+        exits 0
+        [ "$output" = $'hvdlogin\nhvdlogin' ]
+    done
+    run on_login env PATH=/nowhere "$B/bin/hvdrun" -np 2 /usr/bin/hostname
+    exits 0
+    [ "$output" = $'hvdlogin\nhvdlogin' ]
+    nobody_left 2
+}
+
+@test "any option of srun's has srun start the ranks" {
+    local how
+    for how in "-n 2" "-np 2 -l" "-np 2 --kill-on-bad-exit=0" "-np 2 -J name" "-np 2 --export=ALL" "-np 2 --output=none" \
+        "-np 2 -u" "-np 2 -N 1" "--launcher=srun -np 2"; do
+        # shellcheck disable=SC2086
+        run on_login hvdrun $how sh -c 'test "$SLURMD_NODENAME" = hvdn1'
+        exits 0
+        has_not "outside of Slurm"
+    done
+    # Listed hosts stay: what is not for srun alone does not change them, and what is for it is refused.
+    run on_login hvdrun --hosts localhost:2 -l hostname
+    exits 0
+    has "0: hvdlogin" "1: hvdlogin"
+    run on_login hvdrun --hosts localhost:2 -J name hostname
+    exits 2
+    has "hosts are listed"
+    run on_login hvdrun --launcher=fork -np 2 -J name hostname
+    exits 2
+    has "--job-name is srun's, and it is not srun that starts the ranks"
+    run on_login hvdrun -n 2 --min-np 1 hostname
+    exits 2
+    has "only within a Slurm job"
+    run on_login env PATH=/nowhere "$B/bin/hvdrun" -np 2 -J name hostname
+    exits 2
+    has "--job-name is srun's, and srun is not in PATH"
+    nobody_left 2
+    assert_no_leftovers
+}
+
 @test "a rank that fails with 7 ends the others" {
     begin forked bash -c '[ $HOROVOD_RANK = 2 ] && exit 7; sleep 50'
     ended 8

@@ -173,3 +173,21 @@ assert all(e.get("dur", 0) >= 0 for e in events)' "$(home)/trace.json"
     lines 2 "^cycle 4$"
     assert_no_leftovers
 }
+
+@test "within a step: refused, as srun would wait for ever; but not in a job that a step has submitted" {
+    begin launch srun --no-hvd -N1 -n1 hvdrun -n1 hostname
+    ended 20
+    exits 2
+    has "hvdrun was started by srun, in step" "--overlap"
+    run launch srun --no-hvd -N1 -n1 hvdrun --overlap -n1 hostname
+    exits 0
+    [ "$output" = hvdn1 ]
+    run launch srun --no-hvd -N1 -n1 hvdrun --launcher=fork -np 2 hostname
+    exits 0
+    lines 2 hvdn1
+    printf '#!/bin/sh\nhvdrun -n1 hostname\n' | script inner.sh
+    run launch srun --no-hvd -N1 -n1 sbatch --wait --output=inner.out inner.sh
+    exits 0
+    [ "$(cat "$(home)/inner.out")" = hvdn1 ]
+    assert_no_leftovers
+}

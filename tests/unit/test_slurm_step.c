@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "slurm_step.h"
+
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A folder like /proc, in which each process is the child of the one with the next lower number. */
+static char root[] = "/tmp/hvd-step.XXXXXX";
+static int n_made;
+
+static void put(int pid, const char *name, const char *text)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%d/%s", root, pid, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void add(const char *name, const char *title)
+{
+	char path[128], stat[128];
+
+	snprintf(path, sizeof(path), "%s/%d", root, ++n_made);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(stat, sizeof(stat), "%d (%s) S %d 7 7", n_made, name, n_made - 1);
+	put(n_made, "stat", stat);
+	put(n_made, "cmdline", title);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	static const char *const names[] = {"stat", "cmdline"};
+	char path[128];
+
+	(void)state;
+	for (; n_made > 0; n_made--) {
+		for (int i = 0; i < 2; i++) {
+			snprintf(path, sizeof(path), "%s/%d/%s", root, n_made, names[i]);
+			unlink(path);
+		}
+		snprintf(path, sizeof(path), "%s/%d", root, n_made);
+		rmdir(path);
+	}
+	rmdir(root);
+	memcpy(root + strlen(root) - 6, "XXXXXX", 6);
+	return 0;
+}
+
+static void test_a_task_and_what_it_has_started(void **state)
+{
+	char step[64];
+
+	(void)state;
+	add("slurmstepd", "slurmstepd: [17.3]");
+	add("bash", "bash");
+	add("a) S 99 (b", "odd");
+	assert_true(hvd_slurm_step_of(2, root, step, sizeof(step)));
+	assert_string_equal(step, "17.3");
+	assert_true(hvd_slurm_step_of(3, root, step, sizeof(step)));
+	assert_string_equal(step, "17.3");
+}
+
+static void test_a_batch_script_within_a_step_is_none(void **state)
+{
+	char step[64];
+
+	(void)state;
+	add("slurmstepd", "slurmstepd: [17.3]");
+	add("slurmstepd", "slurmstepd: [18.batch]");
+	add("bash", "bash");
+	assert_false(hvd_slurm_step_of(3, root, step, sizeof(step)));
+}
+
+static void test_what_is_no_step(void **state)
+{
+	char step[64];
+
+	(void)state;
+	add("slurmstepd", "slurmstepd: [17.interactive]");
+	add("bash", "slurmstepd is what I am reading about");
+	assert_false(hvd_slurm_step_of(2, root, step, sizeof(step)));
+	add("slurmstepd", "slurmstepd: [17.3");
+	add("bash", "bash");
+	assert_false(hvd_slurm_step_of(4, root, step, sizeof(step)));
+	assert_false(hvd_slurm_step_of(5, root, step, sizeof(step)));
+}
+
+static void test_this_process(void **state)
+{
+	char step[64];
+
+	(void)state;
+	hvd_slurm_step_of(getpid(), "/proc", step, sizeof(step)); /* whatever it says, it comes back */
+	add("itself", "bash");
+	put(1, "stat", "1 (itself) S 1 7 7"); /* a ring */
+	assert_false(hvd_slurm_step_of(1, root, step, sizeof(step)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_task_and_what_it_has_started, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_batch_script_within_a_step_is_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_is_no_step, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_this_process, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
