@@ -35,7 +35,7 @@ moves() {
     echo "localhost:$slots" >"$HOSTS"
     run on_this "${ELASTIC[@]}" -np "$slots" --min-np "$slots" --max-np $((2 * slots)) "${@:2}" "${TRAIN[@]}" \
         --quit "$LOG.2" --at "1:0:any:echo 127.0.0.1:$slots >>\$HOSTS" \
-        --at "$((2 * slots))*:0:any:echo 127.0.0.1:$slots >\$HOSTS" \
+        --at "$((2 * slots))*:0:any:echo 127.0.0.1:$slots >\$HOSTS; echo \$HOROVOD_GLOO_IFACE >$LOG.iface" \
         --at "$slots*:5:any:true"
 }
 
@@ -51,4 +51,11 @@ moves() {
         rank_0_began_as "$slots" 127.0.0.1
         every_batch_once
     done
+}
+
+@test "the same over loopback, which --network-interfaces asks for" {
+    moves 1 --network-interfaces lo
+    exits 0
+    sizes 1 2 1
+    [[ $(<"$LOG.iface") == lo ]]
 }
