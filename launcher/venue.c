@@ -61,19 +61,38 @@ static void list_addr(json_t *list, const struct hvd_addr *addr)
 	json_array_append_new(list, json_string(hvd_addr_text(addr, text)));
 }
 
-void hvd_venue_admit(struct hvd_venue *venue, const struct hvd_roster *roster)
+static size_t count_addrs(const struct hvd_roster *roster)
 {
-	json_t *list = json_array();
-	const struct hvd_addr *addr;
-	uint8_t iface;
+	size_t n = 0;
 
 	for (uint32_t h = 0; h < roster->n; h++)
-		for (size_t a = 0; (addr = hvd_roster_addr(&roster->nodes[h], a, &iface)); a++) {
-			if (venue->meeting)
-				hvd_meeting_allow(venue->meeting, addr, NULL);
-			list_addr(list, addr);
+		for (int i = 0; i < roster->nodes[h].n_ifaces; i++)
+			n += (size_t)roster->nodes[h].ifaces[i].n_addrs;
+	return n;
+}
+
+void hvd_venue_admit(struct hvd_venue *venue, const struct hvd_roster *roster)
+{
+	size_t room = count_addrs(roster), n = 0;
+	struct hvd_addr *addrs = hvd_xcalloc(room, sizeof(*addrs));
+	json_t *list;
+
+	for (uint32_t h = 0; h < roster->n; h++)
+		for (int i = 0; i < roster->nodes[h].n_ifaces; i++) {
+			const struct hvd_node_iface *iface = &roster->nodes[h].ifaces[i];
+
+			memcpy(&addrs[n], iface->addrs, (size_t)iface->n_addrs * sizeof(*addrs));
+			n += (size_t)iface->n_addrs;
 		}
-	tell(venue, "allow", "hosts", list);
+	if (venue->meeting)
+		hvd_meeting_admit(venue->meeting, addrs, n);
+	if (venue->server) {
+		list = json_array();
+		for (size_t i = 0; i < n; i++)
+			list_addr(list, &addrs[i]);
+		tell(venue, "allow", "hosts", list);
+	}
+	free(addrs);
 }
 
 void hvd_venue_size(struct hvd_venue *venue, const struct hvd_layout *l)

@@ -28,7 +28,7 @@ void hvd_venue_elsewhere(struct hvd_venue *venue, struct hvd_conn *server, const
 			 in_port_t port);
 void hvd_venue_close(struct hvd_venue *venue);
 
-/* Let the hosts of the job in, and nobody else. */
+/* Let the hosts that the roster knows in, and nobody else: one that has left it is shut out by the next call. */
 void hvd_venue_admit(struct hvd_venue *venue, const struct hvd_roster *roster);
 /* How many ranks meet in each scope. Only where it is open here. */
 void hvd_venue_size(struct hvd_venue *venue, const struct hvd_layout *layout);

@@ -83,8 +83,8 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 
 	(void)conn;
 	n = read_addrs(msg, "hosts", &addrs);
-	for (size_t i = 0; i < n; i++)
-		hvd_meeting_allow(serve->meeting, &addrs[i], NULL);
+	if (n)
+		hvd_meeting_admit(serve->meeting, addrs, n);
 	free(addrs);
 	n = read_addrs(msg, "addrs", &addrs);
 	if (n)

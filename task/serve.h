@@ -8,7 +8,7 @@
  * least, for a process that is there when a host's tasks have ended and is tracked by a control group.
  *   to the driver     {"t":"serving", "node":I, "port":P}
  *                     {"t":"done"}    the task has ended
- *   from the driver   {"t":"allow", "hosts":[ADDR,…]}   who may connect
+ *   from the driver   {"t":"allow", "hosts":[ADDR,…]}   who may connect, and nobody else
  *                     {"t":"keep", "addrs":[ADDR,…]}    listen on these addresses only from now on
  */
 #ifndef HVD_SERVE_H

@@ -15,14 +15,17 @@
 
 #define LOCAL_AGE 5.0 /* seconds that the list of this host's addresses is believed */
 
-/* IPv4 addresses are kept in their mapped form, so that there is one kind. */
+/* IPv4 addresses are kept in their mapped form, so that there is one kind. Sorted when it is first asked, so that many
+ * may be added at the cost of one sort. */
 struct addr_set {
 	struct in6_addr *v;
 	size_t n, room;
+	bool sorted;
 };
 
 struct hvd_rv_access {
 	struct addr_set allowed;
+	bool listed; /* only those that are allowed, and loopback */
 	struct addr_set local;
 	hvd_time local_until;
 	uid_t *uids;
@@ -47,9 +50,14 @@ static int compare(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct in6_addr));
 }
 
-static bool set_has(const struct addr_set *set, const struct in6_addr *key)
+static bool set_has(struct addr_set *set, const struct in6_addr *key)
 {
-	return set->n > 0 && bsearch(key, set->v, set->n, sizeof(*set->v), compare);
+	if (set->n == 0)
+		return false;
+	if (!set->sorted)
+		qsort(set->v, set->n, sizeof(*set->v), compare);
+	set->sorted = true;
+	return bsearch(key, set->v, set->n, sizeof(*set->v), compare);
 }
 
 static void set_append(struct addr_set *set, struct in6_addr key)
@@ -59,12 +67,7 @@ static void set_append(struct addr_set *set, struct in6_addr key)
 		set->v = hvd_xrealloc(set->v, set->room, sizeof(*set->v));
 	}
 	set->v[set->n++] = key;
-}
-
-static void set_sort(struct addr_set *set)
-{
-	if (set->n > 1)
-		qsort(set->v, set->n, sizeof(*set->v), compare);
+	set->sorted = false;
 }
 
 struct hvd_rv_access *hvd_rv_access_create(void)
@@ -92,7 +95,6 @@ int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err
 {
 	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *ai;
 	struct sockaddr_storage ss = {0};
-	struct in6_addr key;
 	struct in_addr v4;
 
 	/* "10.1" is an address to getaddrinfo, too. */
@@ -100,12 +102,21 @@ int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err
 		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address", ip);
 	memcpy(&ss, ai->ai_addr, ai->ai_addrlen);
 	freeaddrinfo(ai);
-	key = key_of(&ss);
-	if (set_has(&ac->allowed, &key))
-		return 0;
-	set_append(&ac->allowed, key);
-	set_sort(&ac->allowed);
+	set_append(&ac->allowed, key_of(&ss));
+	ac->listed = true;
 	return 0;
+}
+
+void hvd_rv_access_replace(struct hvd_rv_access *ac, const struct hvd_addr *addrs, size_t n)
+{
+	struct sockaddr_storage ss;
+
+	ac->allowed.n = 0;
+	ac->listed = true;
+	for (size_t i = 0; i < n; i++) {
+		hvd_addr_to_sockaddr(&addrs[i], 0, &ss);
+		set_append(&ac->allowed, key_of(&ss));
+	}
 }
 
 void hvd_rv_access_allow_uid(struct hvd_rv_access *ac, uid_t uid)
@@ -140,7 +151,6 @@ static void refresh_local(struct hvd_rv_access *ac)
 		set_append(&ac->local, key_of(&ss));
 	}
 	freeifaddrs(list);
-	set_sort(&ac->local);
 	ac->local_until = hvd_deadline_in(LOCAL_AGE);
 }
 
@@ -168,6 +178,21 @@ static bool uid_allowed(const struct hvd_rv_access *ac, uid_t uid)
 	return false;
 }
 
+static bool is_listed(struct hvd_rv_access *ac, const struct sockaddr_storage *from, const struct in6_addr *key)
+{
+	return !ac->listed || is_loopback(from) || set_has(&ac->allowed, key);
+}
+
+bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storage *peer)
+{
+	struct sockaddr_storage from = *peer;
+	struct in6_addr key;
+
+	hvd_unmap_v4(&from);
+	key = key_of(&from);
+	return is_listed(ac, &from, &key);
+}
+
 enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
 					uid_t *uid)
 {
@@ -178,7 +203,7 @@ enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const 
 
 	hvd_unmap_v4(&from);
 	key = key_of(&from);
-	if (ac->allowed.n > 0 && !is_loopback(&from) && !set_has(&ac->allowed, &key))
+	if (!is_listed(ac, &from, &key))
 		return HVD_RV_NOT_LISTED;
 	if (ac->any_user || !is_local(ac, &from, &key))
 		return HVD_RV_WELCOME;

@@ -9,6 +9,7 @@
 #ifndef HVD_RENDEZVOUS_ACCESS_H
 #define HVD_RENDEZVOUS_ACCESS_H
 
+#include "addr.h"
 #include "err.h"
 
 #include <stdbool.h>
@@ -31,6 +32,11 @@ void hvd_rv_access_destroy(struct hvd_rv_access *ac); /* NULL is fine */
 /* Add a numeric IPv4 or IPv6 address. From the first one on only listed addresses may connect, besides
  * loopback, which only this host's own processes can use. Adding one twice is fine. */
 int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err *err);
+/* These, and no others, instead of all that were added: from now on only they may connect, and loopback. None is fine.
+ * Costs one sort, however many there are. */
+void hvd_rv_access_replace(struct hvd_rv_access *ac, const struct hvd_addr *addrs, size_t n);
+/* Would the address of `peer` be let in now? Whose process it is is not asked. */
+bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storage *peer);
 
 /* Let another user's processes connect from this host, too. */
 void hvd_rv_access_allow_uid(struct hvd_rv_access *ac, uid_t uid);

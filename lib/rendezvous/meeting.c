@@ -64,9 +64,8 @@ struct hvd_meeting *hvd_meeting_create(struct event_base *base, const struct hvd
 	cfg.probe = on_probe;
 	cfg.probe_arg = meeting;
 	meeting->rv = hvd_rv_create(base, &cfg, log, err);
-	/* Loopback may come anyway, and once one is listed nobody else may: nothing is open while the hosts are not
-	 * known yet. */
-	hvd_rv_access_allow(meeting->access, "127.0.0.1", NULL);
+	/* Nothing is open to others while the hosts are not known yet. */
+	hvd_rv_access_replace(meeting->access, NULL, 0);
 	if (meeting->rv && listen_on(meeting, addrs, n_addrs, lo, hi, err) == 0)
 		return meeting;
 	hvd_meeting_destroy(meeting);
@@ -87,11 +86,10 @@ in_port_t hvd_meeting_port(const struct hvd_meeting *meeting)
 	return hvd_rv_port(meeting->rv);
 }
 
-int hvd_meeting_allow(struct hvd_meeting *meeting, const struct hvd_addr *addr, struct hvd_err *err)
+void hvd_meeting_admit(struct hvd_meeting *meeting, const struct hvd_addr *addrs, size_t n_addrs)
 {
-	char text[HVD_ADDR_TEXT];
-
-	return hvd_rv_access_allow(meeting->access, hvd_addr_text(addr, text), err);
+	hvd_rv_access_replace(meeting->access, addrs, n_addrs);
+	hvd_rv_expel(meeting->rv);
 }
 
 void hvd_meeting_keep(struct hvd_meeting *meeting, const struct hvd_addr *addrs, size_t n_addrs)

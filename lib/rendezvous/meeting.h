@@ -30,8 +30,9 @@ void hvd_meeting_destroy(struct hvd_meeting *meeting); /* NULL is fine */
 
 in_port_t hvd_meeting_port(const struct hvd_meeting *meeting);
 
-/* Admit a host by one of its addresses. Before the first call only this host's own user is, over loopback. */
-int hvd_meeting_allow(struct hvd_meeting *meeting, const struct hvd_addr *addr, struct hvd_err *err);
+/* Admit these addresses of the job's hosts, and no others: who was admitted before and is not among them is shut out,
+ * and what it has open is closed. Before the first call only this host's own user is admitted, over loopback. */
+void hvd_meeting_admit(struct hvd_meeting *meeting, const struct hvd_addr *addrs, size_t n_addrs);
 
 /* The plan is made: go on listening at these addresses only. */
 void hvd_meeting_keep(struct hvd_meeting *meeting, const struct hvd_addr *addrs, size_t n_addrs);

@@ -219,6 +219,25 @@ void hvd_rv_keep(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n)
 	rv->n_listeners = kept;
 }
 
+void hvd_rv_expel(struct hvd_rv *rv)
+{
+	if (!rv->cfg.access)
+		return;
+	for (int state = 0; state < CONN_DEAD; state++)
+		for (struct conn *c = rv->lists[state].first, *next; c; c = next) {
+			struct sockaddr_storage peer;
+			socklen_t len = sizeof(peer);
+
+			next = c->next;
+			if (getpeername(c->fd, (struct sockaddr *)&peer, &len) != 0 ||
+			    hvd_rv_access_listed(rv->cfg.access, &peer))
+				continue;
+			hvd_rv_conn_close(c);
+			if (state == CONN_TAKEN) /* the hook was told, and may have let go of others */
+				next = rv->lists[state].first;
+		}
+}
+
 uint16_t hvd_rv_port(const struct hvd_rv *rv)
 {
 	struct sockaddr_storage ss;

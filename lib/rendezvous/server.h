@@ -84,6 +84,8 @@ void hvd_rv_destroy(struct hvd_rv *rv);
 int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t lo, uint16_t hi, struct hvd_err *err);
 /* Stop listening on all addresses but these numeric ones; connections that are open go on. */
 void hvd_rv_keep(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n);
+/* Close the connections of those that cfg.access does not list (any longer), whatever they wait for. */
+void hvd_rv_expel(struct hvd_rv *rv);
 /* The port of the first listener; 0 while there is none. */
 uint16_t hvd_rv_port(const struct hvd_rv *rv);
 /* The address of listener `i`, with its port; -1 when there are not so many. */

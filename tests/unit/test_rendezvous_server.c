@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -706,6 +707,102 @@ static void lets_in_only_who_is_listed(void **state)
 	assert_int_equal(stats(w).refused_user + stats(w).refused_address, 0);
 }
 
+static enum hvd_rv_verdict verdict(struct world *w, const char *ip)
+{
+	struct sockaddr_storage ss;
+	struct hvd_addr addr;
+	uid_t uid;
+
+	assert_int_equal(hvd_addr_parse(ip, &addr), 0);
+	hvd_addr_to_sockaddr(&addr, 4000, &ss);
+	assert_int_equal(hvd_rv_access_listed(w->cfg.access, &ss),
+			 hvd_rv_access_check(w->cfg.access, -1, &ss, &uid) == HVD_RV_WELCOME);
+	return hvd_rv_access_check(w->cfg.access, -1, &ss, &uid);
+}
+
+static void a_new_list_takes_the_place_of_the_old(void **state)
+{
+	struct world *w = *state;
+	struct hvd_addr addrs[3];
+
+	w->cfg.access = hvd_rv_access_create();
+	begin(w);
+	hvd_addr_parse("192.0.2.9", &addrs[0]);
+	hvd_addr_parse("2001:db8::1", &addrs[1]);
+	hvd_addr_parse("192.0.2.1", &addrs[2]);
+	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.8", NULL), 0);
+	assert_int_equal(verdict(w, "192.0.2.8"), HVD_RV_WELCOME);
+	hvd_rv_access_replace(w->cfg.access, addrs, 3);
+	assert_int_equal(verdict(w, "192.0.2.8"), HVD_RV_NOT_LISTED);
+	assert_int_equal(verdict(w, "192.0.2.9"), HVD_RV_WELCOME);
+	assert_int_equal(verdict(w, "192.0.2.1"), HVD_RV_WELCOME);
+	assert_int_equal(verdict(w, "2001:db8::1"), HVD_RV_WELCOME);
+	assert_int_equal(verdict(w, "2001:db8::2"), HVD_RV_NOT_LISTED);
+	/* None at all is a list, too. */
+	hvd_rv_access_replace(w->cfg.access, NULL, 0);
+	assert_int_equal(verdict(w, "192.0.2.9"), HVD_RV_NOT_LISTED);
+	assert_int_equal(put(w, "/s/k", "v").status, 200);
+	/* One more is added to the new list. */
+	hvd_rv_access_replace(w->cfg.access, addrs, 1);
+	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.3", NULL), 0);
+	assert_int_equal(verdict(w, "192.0.2.3"), HVD_RV_WELCOME);
+	assert_int_equal(verdict(w, "192.0.2.9"), HVD_RV_WELCOME);
+	assert_int_equal(verdict(w, "192.0.2.1"), HVD_RV_NOT_LISTED);
+}
+
+/* An address of this host other than loopback. */
+static bool own_address(struct hvd_addr *addr)
+{
+	struct ifaddrs *list;
+	bool found = false;
+
+	assert_int_equal(getifaddrs(&list), 0);
+	for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next)
+		found = i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+			hvd_addr_from_sockaddr(i->ifa_addr, addr, NULL) == 0 && !hvd_addr_loopback(addr);
+	freeifaddrs(list);
+	return found;
+}
+
+static void those_that_have_left_are_shut_out(void **state)
+{
+	struct world *w = *state;
+	struct sockaddr_storage to;
+	struct hvd_addr addr;
+	char text[HVD_ADDR_TEXT];
+	const char *ip = text;
+	socklen_t len;
+	int fd, loop;
+
+	if (!own_address(&addr))
+		skip_because("this host has no address but loopback");
+	w->cfg.access = hvd_rv_access_create();
+	w->cfg.hold = 20;
+	begin(w);
+	hvd_addr_text(&addr, text);
+	assert_int_equal(hvd_rv_listen(w->rv, &ip, 1, 0, 0, NULL), 0);
+	hvd_rv_access_replace(w->cfg.access, &addr, 1);
+	assert_int_equal(hvd_rv_listener(w->rv, 1, &to), 0);
+	len = hvd_addr_to_sockaddr(&addr, ntohs(((struct sockaddr_in *)&to)->sin_port), &to);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, len), 0);
+	loop = dial(w);
+	say(fd, "GET /s/k HTTP/1.1\r\n\r\n");
+	say(loop, "GET /s/k HTTP/1.1\r\n\r\n");
+	turn(w, 0.05);
+	assert_int_equal(stats(w).held_now, 2);
+	hvd_rv_expel(w->rv);
+	assert_int_equal(stats(w).held_now, 2);
+	hvd_rv_access_replace(w->cfg.access, NULL, 0);
+	hvd_rv_expel(w->rv);
+	assert_int_equal(stats(w).held_now, 1);
+	assert_int_equal(hear(w, fd, 1).status, 0);
+	assert_int_equal(put(w, "/s/k", "v").status, 200);
+	assert_int_equal(hear(w, loop, 1).status, 200);
+	close(fd);
+	close(loop);
+}
+
 /* Exit status: the answer's status / 10, from a process of another user. */
 static pid_t ask_as(struct world *w, uid_t uid)
 {
@@ -844,6 +941,8 @@ int main(void)
 		T(chooses_ports),
 		T(ends_gracefully),
 		T(lets_in_only_who_is_listed),
+		T(a_new_list_takes_the_place_of_the_old),
+		T(those_that_have_left_are_shut_out),
 		T(refuses_other_users),
 		T(any_user_may_be_let_in),
 		T(finds_owners_both_ways),
