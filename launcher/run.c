@@ -257,8 +257,8 @@ static void on_proc_ended(int status, void *arg)
 	struct run *run = arg;
 	char text[64];
 
-	/* An MPI that was killed has told nobody. */
-	if (run->backend->signals_end && WIFSIGNALED(status) && !run->failed && !run->result->rank_failed &&
+	/* Whoever starts all ranks and is killed has told nobody: srun, an MPI. */
+	if (!run->backend->starts_hosts && WIFSIGNALED(status) && !run->failed && !run->result->rank_failed &&
 	    !run->ending)
 		hvd_error(run->log, "%s ended: %s", run->launch->procs[0].argv.v[0],
 			  hvd_status_text(status, text, sizeof(text)));

@@ -51,6 +51,17 @@ END
     exits 137
 }
 
+@test "hvdrun's srun killed in mid-run: the signal is named" {
+    begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+    says_times 10 4 ready
+    sleep 0.3
+    on_host hvdlogin pkill -KILL -o -x srun
+    ended 10
+    exits 137
+    has "srun ended: killed by signal 9 (SIGKILL)"
+    assert_no_leftovers 15
+}
+
 @test "srun and hvdrun killed during the start" {
     for with in srun hvdrun; do
         fault node-freeze hvdn2
