@@ -75,14 +75,15 @@ void hvd_handout_send(struct hvd_handout *ho, struct hvd_client *cl)
 			json_array_append_new(ranks, rank_plan(ho, node->ranks[r]));
 			count_planned(ho, cl->host, node->ranks[r]);
 		}
-		hvd_conn_send(cl->conn, json_pack("{s:s, s:o}", "t", "plan", "ranks", ranks));
+		hvd_conn_send(cl->conn, json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key",
+						  ho->opts->func_key));
 		if (!ho->opts->start_ranks)
 			hvd_client_finish(cl);
 	} else if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) {
 		bool keep = ho->opts->hold_ranks || (cl->role == HVD_ROLE_AGENT && ho->opts->watch_hosts);
 
-		hvd_conn_send(cl->conn,
-			      json_pack("{s:s, s:o, s:b}", "t", "plan", "env", rank_plan(ho, cl->rank), "keep", keep));
+		hvd_conn_send(cl->conn, json_pack("{s:s, s:o, s:b, s:b}", "t", "plan", "env", rank_plan(ho, cl->rank),
+						  "keep", keep, "func_key", ho->opts->func_key));
 		count_planned(ho, cl->host, cl->rank);
 		if (!keep)
 			hvd_client_finish(cl);

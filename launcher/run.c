@@ -175,7 +175,9 @@ static void on_host_gone(const char *host, void *arg)
 
 static int on_meeting(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
-	return hvd_runfunc_serve(((struct run *)arg)->func, rv, err);
+	struct run *run = arg;
+
+	return hvd_runfunc_serve(run->func, rv, &run->secret.session.key, err);
 }
 
 static void on_unread(void *arg)
@@ -194,6 +196,7 @@ static int open_func(struct run *run, struct hvd_err *err)
 	if (!o->run_func)
 		return 0;
 	run->opts->meeting_env = HVD_RUNFUNC_ENV;
+	run->opts->func_key = true;
 	hvd_strv_addf(&run->opts->env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
 	run->func = hvd_runfunc_open(run->base, o->run_func, o->results, on_unread, run, run->log, err);
 	return run->func ? 0 : -1;

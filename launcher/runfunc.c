@@ -5,6 +5,7 @@
  */
 #include "runfunc.h"
 
+#include "func_key.h"
 #include "spawn.h"
 #include "xalloc.h"
 
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,8 +33,10 @@
 
 struct hvd_runfunc {
 	const struct hvd_log *log;
-	char *func;
-	size_t func_len;
+	struct hvd_key key; /* once it is served */
+	bool refused;       /* a value that was not of this launch, which was told */
+	char *func;         /* room for the MAC, and the function behind it */
+	size_t func_len;    /* of both */
 	int fd;
 	bool stream; /* a pipe or socket, written without blocking */
 	struct evbuffer *out;
@@ -51,7 +55,7 @@ size_t hvd_runfunc_max(void)
 	struct hvd_rv_config cfg;
 
 	hvd_rv_config_init(&cfg);
-	return cfg.store.value_max;
+	return cfg.store.value_max - HVD_FUNC_MAC_LEN;
 }
 
 /* ---- the function ---- */
@@ -102,9 +106,9 @@ static int load(struct hvd_runfunc *rf, const char *name, struct hvd_err *err)
 			    (intmax_t)st.st_size, max);
 		hvd_err_hint(err, "have the ranks read large data from files");
 	} else {
-		rf->func_len = (size_t)st.st_size;
-		rf->func = hvd_xcalloc(1, rf->func_len + 1);
-		rc = read_all(fd, rf->func, rf->func_len);
+		rf->func_len = HVD_FUNC_MAC_LEN + (size_t)st.st_size;
+		rf->func = hvd_xcalloc(1, rf->func_len);
+		rc = read_all(fd, rf->func + HVD_FUNC_MAC_LEN, rf->func_len - HVD_FUNC_MAC_LEN);
 		if (rc != 0)
 			hvd_err_sys(err, "cannot read the function %s (--run-func)", name);
 	}
@@ -253,6 +257,25 @@ static bool add_to_set(struct hvd_set *set, uint32_t rank)
 	return true;
 }
 
+/* Whoever can reach the rendezvous can PUT: only what this launch's ranks have signed goes on. */
+static bool of_this_launch(struct hvd_runfunc *rf, const char *type, uint32_t rank, const void *value, size_t len)
+{
+	char number[RANK_DIGITS + 1];
+
+	snprintf(number, sizeof(number), "%u", (unsigned)rank);
+	if (hvd_func_signed(&rf->key, type, number, value, len))
+		return true;
+	if (!rf->refused) {
+		hvd_warn(rf->log,
+			 "refused a value that somebody sent as the %s of rank %s: it does not carry this launch's MAC",
+			 type, number);
+		hvd_info(rf->log, "is another user's process on a host of the job? A command of your own must sign its "
+				  "results, see FUNCTIONS in hvdrun(1)");
+	}
+	rf->refused = true;
+	return false;
+}
+
 static int take(struct hvd_runfunc *rf, struct hvd_set *set, const char *type, struct hvd_slice key, const void *data,
 		size_t len)
 {
@@ -261,13 +284,16 @@ static int take(struct hvd_runfunc *rf, struct hvd_set *set, const char *type, s
 
 	if (!read_rank(key, &rank))
 		return 400;
+	if (!of_this_launch(rf, type, rank, data, len))
+		return 403;
 	if (rf->failed)
 		return 507;
 	if (unread > 0 && unread + len > UNREAD_MAX)
 		return 503;
 	/* A second time: the answer to the first was lost on the way. */
 	if (add_to_set(set, rank))
-		add_record(rf, json_pack("{s:s, s:I}", "t", type, "rank", (json_int_t)rank), data, len);
+		add_record(rf, json_pack("{s:s, s:I}", "t", type, "rank", (json_int_t)rank),
+			   (const char *)data + HVD_FUNC_MAC_LEN, len - HVD_FUNC_MAC_LEN);
 	return rf->failed ? 507 : 200;
 }
 
@@ -294,10 +320,12 @@ static int refuse(void *arg, struct hvd_slice key, const void *data, size_t len)
 	return 403;
 }
 
-int hvd_runfunc_serve(struct hvd_runfunc *rf, struct hvd_rv *rv, struct hvd_err *err)
+int hvd_runfunc_serve(struct hvd_runfunc *rf, struct hvd_rv *rv, const struct hvd_key *session_key, struct hvd_err *err)
 {
 	static const struct hvd_rv_hook func = {.put = refuse}, result = {.put = on_result}, error = {.put = on_error};
 
+	rf->key = hvd_func_key(session_key);
+	hvd_func_sign(&rf->key, "func", "", rf->func + HVD_FUNC_MAC_LEN, rf->func_len - HVD_FUNC_MAC_LEN, rf->func);
 	if (hvd_rv_put(rv, SCOPE_FUNC, "func", rf->func, rf->func_len, err) != 0)
 		return -1;
 	free(rf->func);
@@ -372,6 +400,7 @@ void hvd_runfunc_close(struct hvd_runfunc *rf)
 	if (rf->fd >= 0)
 		close(rf->fd);
 	free(rf->func);
+	explicit_bzero(&rf->key, sizeof(rf->key));
 	free(rf->results.has);
 	free(rf->errors.has);
 	free(rf);

@@ -20,6 +20,7 @@
  *   {"t":"plan", "env":{NAME:VALUE,…}, "keep":BOOL}        for one rank; keep: stay connected while it runs
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               by local rank, to a shim that starts a host's ranks or has
  *                                                          asked for all
+ *                                                          both with "func_key":BOOL, see rank_key.h
  *   {"t":"failed"}                                         the start failed; the driver has said why
  *   {"t":"end"}                                            end the ranks (see ranks.h)
  */

@@ -173,6 +173,8 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 	sigset_t all;
 	int rc = 0;
 
+	if (command->key_fd)
+		hvd_spawn_fd(&spawn, command->key_fd, command->key_fd);
 	if (command->follow)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	sigfillset(&all);

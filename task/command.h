@@ -23,6 +23,7 @@ struct hvd_command {
 	char *const *envp;
 	int rank;                             /* for labels and files */
 	const struct hvd_output_style *style; /* where it asks for nothing the command has our output itself */
+	int key_fd;                           /* the command has it at the same number; 0 = none */
 	/* After hvd_command_follow(): end with `parent`, which had started this process. The command's group, when we
 	 * lead it, else the command, gets SIGTERM and five seconds first. Then this process ends as well: the call does
 	 * not come back. */

@@ -3,11 +3,13 @@
 
 #include "agent.h"
 #include "emit.h"
+#include "rank_key.h"
 #include "spawn.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern char **environ;
 
@@ -19,6 +21,7 @@ struct held {
 	const struct hvd_taskinfo *info;
 	struct hvd_ranks_opts opts;
 	const struct hvd_log *log;
+	struct hvd_session session;
 	struct hvd_agent *agent;
 	struct hvd_ranks *rank;
 	int status;
@@ -64,7 +67,8 @@ static void on_plan(const json_t *plan, void *arg)
 	json_t *plans = json_pack("[o]", plan_env(plan));
 	struct hvd_err why = {0};
 
-	held->rank = hvd_ranks_start(held->base, plans, &held->opts, &ops, held, held->log, &why);
+	if (hvd_rank_key_take(plan, &held->session, &held->opts.key_fd, &why) == 0)
+		held->rank = hvd_ranks_start(held->base, plans, &held->opts, &ops, held, held->log, &why);
 	json_decref(plans);
 	if (held->rank)
 		return;
@@ -130,17 +134,18 @@ static void run(struct held *held, const struct hvd_boot *boot)
 {
 	static const struct hvd_agent_ops ops = {
 		.plan = on_plan, .serve = on_serve, .message = on_message, .failed = on_failed};
-	struct hvd_session session;
 	struct hvd_err why = {0};
 
-	if (hvd_agent_session(boot, &session, &why) != 0 ||
-	    !(held->agent = hvd_agent_create(held->base, boot, &session, held->info,
+	if (hvd_agent_session(boot, &held->session, &why) != 0 ||
+	    !(held->agent = hvd_agent_create(held->base, boot, &held->session, held->info,
 					     held->info->local_rank ? HVD_AGENT_RANK : HVD_AGENT_NODE,
 					     hvd_deadline_in(boot->timeout), &ops, held, held->log, &why)))
 		on_failed(&why, held);
 	else
 		event_base_dispatch(held->base);
 	hvd_ranks_destroy(held->rank);
+	if (held->opts.key_fd)
+		close(held->opts.key_fd);
 	/* A connection that ends without this tells the driver that the host was lost. */
 	if (held->agent)
 		hvd_agent_send(held->agent, json_pack("{s:s}", "t", "done"));

@@ -4,6 +4,7 @@
 #include "agent.h"
 #include "cut.h"
 #include "notice.h"
+#include "rank_key.h"
 #include "size.h"
 #include "spawn.h"
 
@@ -11,12 +12,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct host {
 	struct event_base *base;
 	const struct hvd_taskinfo *info;
 	struct hvd_host_opts opts;
 	const struct hvd_log *log;
+	struct hvd_session session;
 	struct hvd_agent *agent;
 	struct hvd_ranks *ranks;
 	struct hvd_notice *notice; /* elastic */
@@ -60,8 +63,9 @@ static void on_plan(const json_t *plan, void *arg)
 	host->opts.deaf = host->opts.stay && getenv("SLURM_STEP_ID");
 	if (host->opts.stay && !host->notice)
 		host->notice = hvd_notice_create(host->base, on_notice, host);
-	host->ranks =
-		hvd_ranks_start(host->base, json_object_get(plan, "ranks"), &host->opts, &ops, host, host->log, &why);
+	if (hvd_rank_key_take(plan, &host->session, &host->opts.key_fd, &why) == 0)
+		host->ranks = hvd_ranks_start(host->base, json_object_get(plan, "ranks"), &host->opts, &ops, host,
+					      host->log, &why);
 	if (host->ranks)
 		return;
 	/* The start was complete: it is a rank that ends, with the status that a shell gives to this. */
@@ -153,7 +157,6 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	static const int ending[] = {SIGTERM, SIGINT, SIGHUP};
 	struct host host = {.info = info, .opts = *opts, .log = log, .base = event_base_new()};
 	struct event *signals[3] = {NULL};
-	struct hvd_session session;
 	struct hvd_err why = {0};
 
 	if (!host.base)
@@ -162,14 +165,16 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		signals[i] = evsignal_new(host.base, ending[i], on_signal, &host);
 		event_add(signals[i], NULL);
 	}
-	if (hvd_agent_session(boot, &session, &why) != 0 ||
-	    !(host.agent = hvd_agent_create(host.base, boot, &session, info, HVD_AGENT_NODE,
+	if (hvd_agent_session(boot, &host.session, &why) != 0 ||
+	    !(host.agent = hvd_agent_create(host.base, boot, &host.session, info, HVD_AGENT_NODE,
 					    hvd_deadline_in(boot->timeout), &ops, &host, log, &why)))
 		on_failed(&why, &host);
 	else
 		event_base_dispatch(host.base);
 	hvd_notice_destroy(host.notice);
 	hvd_ranks_destroy(host.ranks);
+	if (host.opts.key_fd)
+		close(host.opts.key_fd);
 	hvd_agent_destroy(host.agent);
 	for (int i = 0; i < 3; i++)
 		event_free(signals[i]);

@@ -6,6 +6,7 @@
 #include "command.h"
 #include "emit.h"
 #include "link.h"
+#include "rank_key.h"
 #include "serve.h"
 #include "strv.h"
 
@@ -27,10 +28,12 @@ struct fetch {
 	const struct hvd_log *log;
 	const struct hvd_taskinfo *info;
 	const struct hvd_boot *boot;
+	struct hvd_session session;
 	struct hvd_agent *agent;
 	struct event_base *base;
 	enum hvd_agent_role role;
 	struct hvd_strv env; /* NAME=VALUE of the plan; for all ranks of the host: "" behind each rank's */
+	int key_fd;          /* for the command, see rank_key.h */
 	pid_t task;          /* the rank's, as Slurm knows it */
 	int status;          /* -1 while it goes on */
 	bool said;           /* an error message went out */
@@ -73,12 +76,19 @@ static void add_env(struct fetch *fetch, const json_t *env)
 	}
 }
 
+static void on_failed(const struct hvd_err *why, void *arg);
+
 static void on_plan(const json_t *plan, void *arg)
 {
 	struct fetch *fetch = arg;
+	struct hvd_err why = {0};
 	json_t *env;
 	size_t i;
 
+	if (hvd_rank_key_take(plan, &fetch->session, &fetch->key_fd, &why) != 0) {
+		on_failed(&why, fetch);
+		return;
+	}
 	if (fetch->role == HVD_AGENT_ALL) {
 		json_array_foreach(json_object_get(plan, "ranks"), i, env)
 		{
@@ -138,15 +148,14 @@ static void part(struct fetch *fetch)
 static int fetch_plan(struct fetch *fetch, const struct hvd_boot *boot)
 {
 	static const struct hvd_agent_ops ops = {.plan = on_plan, .serve = on_serve, .failed = on_failed};
-	struct hvd_session session;
 	struct hvd_err why = {0};
 
 	fetch->status = -1;
 	fetch->boot = boot;
 	fetch->base = event_base_new();
-	if (!fetch->base || hvd_agent_session(boot, &session, &why) != 0)
+	if (!fetch->base || hvd_agent_session(boot, &fetch->session, &why) != 0)
 		on_failed(&why, fetch);
-	else if (!(fetch->agent = hvd_agent_create(fetch->base, boot, &session, fetch->info, fetch->role,
+	else if (!(fetch->agent = hvd_agent_create(fetch->base, boot, &fetch->session, fetch->info, fetch->role,
 						   hvd_deadline_in(boot->timeout), &ops, fetch, fetch->log, &why)))
 		on_failed(&why, fetch);
 	else if (fetch->status < 0)
@@ -250,9 +259,13 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		hvd_apptainer_setenv(&env, argv[0], fetch.env.v[i], value + 1);
 	}
 	hvd_strv_free(&fetch.env);
+	hvd_rank_key_env(fetch.key_fd, argv[0], &env);
 	command.envp = env.v;
+	command.key_fd = fetch.key_fd;
 	sized.size = (int)info->size;
 	rc = hvd_command_run(&command, &status, &err);
+	if (fetch.key_fd)
+		close(fetch.key_fd);
 	hvd_strv_free(&env);
 	if (rc != 0) {
 		hvd_err_host(&err, info->name);

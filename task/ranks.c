@@ -5,6 +5,7 @@
 #include "bind.h"
 #include "boot.h"
 #include "output.h"
+#include "rank_key.h"
 #include "spawn.h"
 #include "strv.h"
 #include "xalloc.h"
@@ -122,7 +123,7 @@ static void on_grace(evutil_socket_t fd, short what, void *arg)
 	signal_groups(ranks, SIGKILL);
 }
 
-static void rank_env(const json_t *plan, const char *command, struct hvd_strv *env)
+static void rank_env(const json_t *plan, int key_fd, const char *command, struct hvd_strv *env)
 {
 	const char *name;
 	json_t *value;
@@ -134,6 +135,7 @@ static void rank_env(const json_t *plan, const char *command, struct hvd_strv *e
 		if (json_is_string(value))
 			hvd_apptainer_setenv(env, command, name, json_string_value(value));
 	}
+	hvd_rank_key_env(key_fd, command, env);
 }
 
 /* Stdin is rank 0's; output goes straight out, or through a pipe of which pipes[stream][0] is ours. */
@@ -171,8 +173,10 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc;
 
 	rank->number = rank->id = number ? atoi(number) : ranks->opts->number;
-	rank_env(plan, ranks->opts->argv[0], &env);
+	rank_env(plan, ranks->opts->key_fd, ranks->opts->argv[0], &env);
 	spawn.envp = env.v;
+	if (ranks->opts->key_fd)
+		hvd_spawn_fd(&spawn, ranks->opts->key_fd, ranks->opts->key_fd);
 	rc = open_streams(ranks, rank->number, &spawn, pipes, err);
 	for (int s = 0; s < 2 && rc == 0 && pipes[s][0] >= 0; s++) {
 		rank->out[s] = hvd_output_create(ranks->base, pipes[s][0], rank->number, (enum hvd_stream)s,

@@ -230,8 +230,13 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 static void do_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
 	struct hook *hook = find_hook(c->rv, scope);
-	int rc = hvd_rv_store_delete(c->rv->store, scope, key);
+	int rc;
 
+	if (hook && (hook->fn.get || hook->fn.put)) {
+		hvd_rv_conn_send(c, 403, NULL);
+		return;
+	}
+	rc = hvd_rv_store_delete(c->rv->store, scope, key);
 	hvd_rv_conn_send(c, rc < 0 ? 507 : 200, NULL);
 	if (rc > 0 && hook && hook->fn.met)
 		hook->fn.met(hook->arg);

@@ -110,7 +110,8 @@ enum hvd_rv_took {
 	HVD_RV_TAKEN, /* the hook answers `req`, now or later, exactly once */
 };
 
-/* What a scope does other than to store. Any function may be NULL. Names are not terminated. */
+/* What a scope does other than to store. Any function may be NULL. Names are not terminated. In a scope with a get or a
+ * put of its own no client may DELETE (403): its values are not theirs. */
 struct hvd_rv_hook {
 	/* A client wants a key. */
 	enum hvd_rv_took (*get)(void *arg, struct hvd_slice key, struct hvd_rv_request *req);

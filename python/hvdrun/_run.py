@@ -227,6 +227,8 @@ def run(
     Parameters are those of horovod.run(), and mean the same. func, its arguments and its results are pickled by
     cloudpickle, and may have some 190 MiB each.
 
+    A MAC of the launch stands in front of each pickle on its way; what other users send is not read.
+
     num_proc            ranks; 1 if it is not given, "all" for all slots of the allocation
     hosts, hostfile     "h1:2,h2:2", or a file of "h1 slots=2"; default: the Slurm job's, elsewhere this machine
     slots               slots of a host that is listed without a number

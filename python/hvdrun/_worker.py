@@ -5,13 +5,19 @@ Run by its path, so that the package need not be where this Python looks for mod
 horovod.runner.run_task: a pickle in base64, the function at /runfunc/func, the result at /runfunc_result/<rank>. What
 that does not have is /runfunc_error/<rank>: a JSON object with rank, host, type, text, traceback, python, and the
 pickled exception where it can be pickled.
+
+Other users' processes on the hosts of the job can write to the rendezvous, and to read a pickle is to execute it. So a
+MAC of this launch stands in front of each value, and nothing without it is looked at.
 """
 
 import base64
+import hashlib
+import hmac
 import http.client
 import json
 import os
 import pickle
+import struct
 import sys
 import time
 import traceback
@@ -23,12 +29,44 @@ NO_ROOM = 120
 TEXT_MAX = 1 << 20
 
 
+# Bytes of the launch's key, and of a MAC, which is in hexadecimal.
+KEY_LEN = 32
+MAC_LEN = 64
+
+
+def take_key(environ):
+    """The launch's key, from a descriptor that hvd-task has handed down; no child of this process inherits it."""
+    number = environ.pop("HVD_RUN_FUNC_KEY_FD", "")
+    key = b""
+    if number.isdigit():
+        try:
+            key = os.pread(int(number), KEY_LEN + 1, 0)
+            os.close(int(number))
+        except OSError:
+            pass
+    if len(key) != KEY_LEN:
+        sys.exit(
+            "hvdrun worker: the launch's key cannot be read from descriptor {}: a program between hvd-task and this "
+            "Python must not close descriptors".format(number or "?")
+        )
+    return key
+
+
 class Rendezvous(object):
     """The launch's key-value server. No proxy stands in between, whatever http_proxy says."""
 
     def __init__(self, environ):
         self.addr = environ["HVD_RUN_FUNC_ADDR"]
         self.port = int(environ["HVD_RUN_FUNC_PORT"])
+        self._key = take_key(environ)
+
+    def _mac(self, kind, number, data):
+        """As in lib/func_key.h: no value can stand for one of another kind, rank or launch."""
+        mac = hmac.new(self._key, digestmod=hashlib.sha256)
+        for piece in (kind.encode("ascii"), number.encode("ascii"), data):
+            mac.update(struct.pack(">Q", len(piece)))
+            mac.update(piece)
+        return mac.hexdigest().encode("ascii")
 
     def _ask(self, method, path, body):
         conn = http.client.HTTPConnection(self.addr, self.port, timeout=STALLED)
@@ -58,14 +96,20 @@ class Rendezvous(object):
                     )
             time.sleep(0.5)
 
-    def get(self, path):
-        status, value = self.ask("GET", path)
+    def function(self):
+        status, value = self.ask("GET", "/runfunc/func")
         if status != 200:
-            raise RuntimeError("the rendezvous has nothing at {} (status {})".format(path, status))
-        return value
+            raise RuntimeError("the rendezvous has no function (status {})".format(status))
+        if not hmac.compare_digest(value[:MAC_LEN], self._mac("func", "", value[MAC_LEN:])):
+            raise RuntimeError(
+                "what the rendezvous at {} port {} has for a function is not of this launch, and is not "
+                "executed".format(self.addr, self.port)
+            )
+        return value[MAC_LEN:]
 
-    def put(self, path, value):
-        status, _ = self.ask("PUT", path, value)
+    def put(self, kind, rank, value):
+        path = "/runfunc_{}/{}".format(kind, rank)
+        status, _ = self.ask("PUT", path, self._mac(kind, str(rank), value) + value)
         if status != 200:
             raise RuntimeError(
                 "the rendezvous does not take {} bytes at {} (status {})".format(len(value), path, status)
@@ -151,16 +195,16 @@ def main():
     rank, host = int(environ["HVD_RUN_FUNC_RANK"]), environ["HVD_RUN_FUNC_HOST"]
     look_where_the_caller_does(environ)
     try:
-        func = load(rendezvous.get("/runfunc/func"))
+        func = load(rendezvous.function())
         result = dump_result(func(), int(environ.get("HVD_RUN_FUNC_MAX", "0")))
-        rendezvous.put("/runfunc_result/%d" % rank, result)
+        rendezvous.put("result", rank, result)
     except BaseException as e:  # sys.exit() has no result either
         about = describe(e, rank, host)
         sys.stdout.flush()
         sys.stderr.write(about["traceback"])
         sys.stderr.flush()
         try:
-            rendezvous.put("/runfunc_error/%d" % rank, json.dumps(about).encode("ascii"))
+            rendezvous.put("error", rank, json.dumps(about).encode("ascii"))
         except RuntimeError as lost:
             sys.stderr.write("hvdrun worker of rank {} on {}: {}\n".format(rank, host, lost))
         sys.exit(exit_code(e))

@@ -90,6 +90,19 @@ ranks_say() { sort -n <<<"$output"; }
     selftest_ok 2 1
 }
 
+@test "a Python function in every rank, and its results, through each launcher" {
+    local each
+    python3 -c 'import cloudpickle' 2>/dev/null || skip "the Python module cloudpickle is not installed"
+    for each in $EACH; do
+        with "$each"
+        run in_job env PYTHONPATH="$(cd "$BATS_TEST_DIRNAME/../../python" && pwd)" PYTHONDONTWRITEBYTECODE=1 python3 -c \
+            'import hvdrun, os; print(hvdrun.run(lambda: os.uname()[1], num_proc="all"))'
+        exits 0
+        has "['hvdn1', 'hvdn1', 'hvdn2', 'hvdn2', 'hvdn3', 'hvdn3']"
+        nothing_left
+    done
+}
+
 @test "words, environment, directory and input arrive exactly" {
     local each value=$'two\nlines, \'single\' "double" $(x) `y` \\ \t!* end' big
     big=$(head -c 100000 /dev/zero | tr '\0' x)

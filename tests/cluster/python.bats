@@ -25,6 +25,17 @@ program() {
     } | script "$1"
 }
 
+# sshd on all nodes, in any number of tests.
+logins_up() {
+    local host
+    sshd_prepare hvdn1 hvdn2 hvdn3
+    for host in hvdn1 hvdn2 hvdn3; do sshd_up "$host"; done
+}
+logins_down() {
+    local host
+    for host in hvdn1 hvdn2 hvdn3; do sshd_down "$host"; done
+}
+
 @test "in a batch job over several nodes" {
     echo 'def triple(x): return 3 * x' | script beside.py
     program job.py <<'END'
@@ -79,6 +90,53 @@ END
     assert_no_leftovers
 }
 
+@test "another user on a node sends pickles before and after the ranks do: none is read, the run is none the worse" {
+    program attacked.py <<'END'
+def work():
+    rank, environ = int(os.environ["HOROVOD_RANK"]), os.environ
+    if rank == 0:
+        print("meets at", environ["HVD_RUN_FUNC_ADDR"], environ["HVD_RUN_FUNC_PORT"], flush=True)
+        while not os.path.exists("go"): time.sleep(0.1)
+    return "rank", rank
+print(hvdrun.run(work, num_proc=2, extra_args=sys.argv[1:]))
+END
+    cat >"$(cluster path)/home/bob/attack.py" <<'END'
+import base64, http.client, json, os, pickle, sys
+class Evil:
+    def __reduce__(self): return (os.system, ("touch ~alice/owned",))
+evil = base64.b64encode(pickle.dumps(Evil()))
+error = json.dumps({"host": "h", "type": "E", "text": "", "traceback": "", "pickled": evil.decode()}).encode()
+def ask(method, path, body=None):
+    c = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]), timeout=10)
+    c.request(method, path, body)
+    return c.getresponse().status
+print("answers:", sorted({ask("PUT", "/runfunc_result/%d" % rank, b) for rank in range(2)
+                          for b in (evil, b"0" * 64 + evil)} |
+                         {ask("PUT", "/runfunc_error/0", error), ask("PUT", "/runfunc/func", evil)} |
+                         {ask("DELETE", p) for p in ("/runfunc/func", "/runfunc_result/1", "/runfunc_error/0")}))
+END
+    for backend in -N2 --hosts=hvdn1:1,hvdn2:1; do # srun, ssh
+        rm -f "$(home)/go"
+        if [[ $backend != -N2 ]]; then
+            sshd_can || continue
+            logins_up
+        fi
+        begin on_login ./attacked.py "$backend"
+        says 30 "meets at"
+        sleep 1 # rank 1 is done
+        read -r addr port < <(sed -n 's/.*meets at //p' "$OUT")
+        run cluster exec --user bob --host hvdn2 -- python3 attack.py "$addr" "$port"
+        exits 0
+        has "answers: [403]"
+        as_user alice touch go
+        ended 30
+        has "[('rank', 0), ('rank', 1)]" "refused a value that somebody sent as the result of rank 0"
+        [[ ! -e $(home)/owned ]]
+        if [[ $backend != -N2 ]]; then logins_down; fi
+        assert_no_leftovers
+    done
+}
+
 @test "within salloc" {
     program here.py <<'END'
 print(hvdrun.run(lambda x: (os.environ["SLURMD_NODENAME"], x), "x", np=2, hosts="hvdn2:1,hvdn3:1"))
@@ -110,7 +168,7 @@ END
 
 @test "on hosts through ssh" {
     sshd_can || skip "OpenSSH is not installed"
-    sshd_prepare hvdn2 hvdn3
+    logins_up
     program ssh.py <<'END'
 def where(): return os.environ["HOROVOD_HOSTNAME"], os.uname()[1], int(os.environ["HOROVOD_RANK"])
 print(hvdrun.run(where, np=3, hosts="hvdn2:2,hvdn3:1"))
@@ -120,8 +178,7 @@ except hvdrun.RankError as e:
     print(e.rank, e.host, repr(e.__cause__))
 END
     run on_login ./ssh.py
-    sshd_down hvdn2
-    sshd_down hvdn3
+    logins_down
     exits 0
     has "[('hvdn2', 'hvdn2', 0), ('hvdn2', 'hvdn2', 1), ('hvdn3', 'hvdn3', 2)]" "1 hvdn3 ZeroDivisionError("
     assert_no_leftovers

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2030,SC2031,SC2154 # what run sets, for functions that look at it
-# A function as the ranks of real Horovod: the Python module hvdrun, and Horovod's own run_task under hvdrun --run-func.
+# A function as the ranks of real Horovod: the Python module hvdrun.
 
 load ../cluster/helpers
 load ../cluster/launch
@@ -81,30 +81,5 @@ END
     run on_login env PYTHONPATH="$PYTHONPATH" "$PY" far.py
     exits 0
     has "[(0, 2, 0, 'hvdn1', 3.0), (1, 2, 0, 'hvdn2', 3.0)]"
-    assert_no_leftovers
-}
-
-@test "Horovod's own run_task gets the function and returns its result" {
-    cat >"$(home)/own.py" <<'END'
-import base64, json, sys
-import cloudpickle, work
-if sys.argv[1] == "make":
-    with open("func", "wb") as f: f.write(base64.b64encode(cloudpickle.dumps(lambda: work.train(1.0))))
-else:
-    with open("out", "rb") as f:
-        for line in f:
-            head = json.loads(line)
-            data = f.read(head["length"])
-            print(head["t"], head.get("rank"), cloudpickle.loads(base64.b64decode(data)) if data else "")
-END
-    env=(env PYTHONPATH="$PYTHONPATH:$(home)")
-    run on_login "${env[@]}" "$PY" own.py make
-    exits 0
-    # shellcheck disable=SC2016 # expanded where the rank runs
-    run on_login "${env[@]}" hvdrun -N2 -n2 --ntasks-per-node=1 --run-func=func --results=out \
-        bash -c 'exec "$1" -m horovod.runner.run_task "$HOROVOD_GLOO_RENDEZVOUS_ADDR" "$HOROVOD_GLOO_RENDEZVOUS_PORT"' x "$PY"
-    exits 0
-    run on_login "${env[@]}" "$PY" own.py show
-    has "result 0 (0, 2, 0, 'hvdn1', 3.0)" "result 1 (1, 2, 0, 'hvdn2', 3.0)" "end None"
     assert_no_leftovers
 }

@@ -105,7 +105,7 @@ python() {
 		    try: hvdrun.run(lambda d, n: b"x" * n, (b"x" * (202000000 - n), n))
 		    except hvdrun.LaunchError as e: return str(e)
 		for text in too_much(0), too_much(202000000):
-		    assert "bytes" in text and "268435456 at most" in text, text
+		    assert "bytes" in text and "268435392 at most" in text, text
 		print("all well")
 	END
 	[ "$status" -eq 0 ] && [[ $output == *"all well" ]]
@@ -219,33 +219,81 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 @test "hvdrun --run-func by itself: what is served, taken and written" {
 	printf 'some function' >func
 	cat >worker.py <<-'END'
-		import http.client, os, sys
+		import hashlib, hmac, http.client, os, struct, sys
+		key_fd = int(os.environ["HVD_RUN_FUNC_KEY_FD"])
+		key = os.pread(key_fd, 64, 0)
+		assert key_fd > 2 and len(key) == 32
+		def mac(*pieces):
+		    m = hmac.new(key, digestmod=hashlib.sha256)
+		    for p in pieces: m.update(struct.pack(">Q", len(p)) + p)
+		    return m.hexdigest().encode()
 		def ask(method, path, body=None):
 		    c = http.client.HTTPConnection(os.environ["HVD_RUN_FUNC_ADDR"], int(os.environ["HVD_RUN_FUNC_PORT"]))
 		    c.request(method, path, body)
 		    a = c.getresponse()
 		    return a.status, a.read()
 		rank = os.environ["HVD_RUN_FUNC_RANK"]
-		assert ask("GET", "/runfunc/func") == (200, b"some function")
-		assert ask("PUT", "/runfunc/func", b"another")[0] == 403
-		for key in "x", "-1", "00", "1e3", "123456789":
-		    assert ask("PUT", "/runfunc_result/" + key, b"x")[0] == 400
+		func = mac(b"func", b"", b"some function") + b"some function"
+		assert ask("GET", "/runfunc/func") == (200, func)
+		for method in "PUT", "DELETE":
+		    for scope in "runfunc/func", "runfunc_result/0", "runfunc_error/0":
+		        assert ask(method, "/" + scope, func)[0] == 403
+		assert ask("GET", "/runfunc/func") == (200, func)
+		for name in "x", "-1", "00", "1e3", "123456789":
+		    assert ask("PUT", "/runfunc_result/" + name, func)[0] == 400
+		# Without a MAC, with one of another value, rank or kind: refused, and nothing is kept.
+		me, other, mine = rank.encode(), b"10"[int(rank):][:1], b"result " + rank.encode()
+		right = mac(b"result", me, mine)
+		for bad in (b"", mine, right[:-1], right + b"other", right[1:] + b"0" + mine,
+		            mac(b"result", other, mine) + mine, mac(b"error", me, mine) + mine, func):
+		    assert ask("PUT", "/runfunc_result/" + rank, bad)[0] == 403, bad
 		if rank != os.environ.get("MUTE"):
-		    assert ask("PUT", "/runfunc_result/" + rank, b"result " + rank.encode())[0] == 200
-		    assert ask("PUT", "/runfunc_result/" + rank, b"once more")[0] == 200
+		    assert ask("PUT", "/runfunc_result/" + rank, right + mine)[0] == 200
+		    assert ask("PUT", "/runfunc_result/" + rank, mac(b"result", me, b"once more") + b"once more")[0] == 200
+		    assert ask("PUT", "/runfunc_error/" + rank, right + mine)[0] == 403
 		assert ask("PUT", "/other/key", b"v")[0] == 200
 		assert ask("GET", "/other/key") == (200, b"v")
 	END
 	run --separate-stderr timeout 60 "$HVDRUN" -np 2 --run-func=func --results=out python3 worker.py
 	[ "$status" -eq 0 ] || { echo "$stderr" && false; }
-	[ "$(grep -c '"t":"result"' out)" -eq 2 ] && grep -q 'result 0' out && grep -q 'result 1' out
-	run ! grep -q 'once more' out
+	[ "$(grep -c '"t":"result"' out)" -eq 2 ] && grep -q '"length":8}' out
+	grep -q '^result 0' out && grep -q '^result 1' out
+	run ! grep -q 'once more\|other' out
+	[ "$(grep -c 'it does not carry this launch.s MAC' <<<"$stderr")" -eq 1 ]
 	tail -n 1 out | grep -qF '{"t":"end","status":0,"started":true,"ranks":2,"length":0}'
 
 	MUTE=1 run timeout 60 "$HVDRUN" -np 2 --run-func=func --results=out python3 worker.py
 	[ "$status" -eq 1 ]
 	[[ $output == *"rank 1 ended without a result (1 of 2 ranks did)"* ]]
 	grep -qF '{"t":"exit","rank":1,"host":"localhost","status":0,' out
+}
+
+@test "a worker executes no function that is not of this launch, and tells when it has no key" {
+	cat >impostor.py <<-'END'
+		import base64, http.server, os, pickle, sys, threading
+		class Evil:
+		    def __reduce__(self): return (os.system, ("touch owned",))
+		evil = base64.b64encode(pickle.dumps(Evil()))
+		class Impostor(http.server.BaseHTTPRequestHandler):
+		    def do_GET(self):
+		        body = b"0" * 64 + evil
+		        self.send_response(200)
+		        self.send_header("Content-Length", str(len(body)))
+		        self.end_headers()
+		        self.wfile.write(body)
+		    def log_message(self, *args): pass
+		s = http.server.HTTPServer(("127.0.0.1", 0), Impostor)
+		threading.Thread(target=s.serve_forever, daemon=True).start()
+		os.environ["HVD_RUN_FUNC_PORT"] = str(s.server_port)
+		if sys.argv[2:]: os.environ.pop("HVD_RUN_FUNC_KEY_FD")
+		import subprocess
+		sys.exit(subprocess.call([sys.executable, sys.argv[1]], close_fds=False))
+	END
+	printf 'any' >func
+	run timeout 60 "$HVDRUN" -np 1 --run-func=func --results=out python3 impostor.py "$SRC/python/hvdrun/_worker.py"
+	[ "$status" -eq 1 ] && [[ $output == *"is not of this launch, and is not executed"* ]] && [ ! -e owned ]
+	run timeout 60 "$HVDRUN" -np 1 --run-func=func --results=out python3 impostor.py "$SRC/python/hvdrun/_worker.py" x
+	[ "$status" -eq 1 ] && [[ $output == *"the launch's key cannot be read from descriptor ?"* ]] && [ ! -e owned ]
 }
 
 @test "hvdrun --run-func: wrong files and options" {
@@ -262,7 +310,7 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 	refused "belong together" --results=out
 	refused "cannot open the function" --run-func=none --results=out
 	refused "is not a file" --run-func=fifo --results=out
-	refused "314572800 bytes, and the rendezvous takes 268435456 at most" --run-func=large --results=out
+	refused "314572800 bytes, and the rendezvous takes 268435392 at most" --run-func=large --results=out
 	refused "cannot write to /no/such" --run-func=func --results=/no/such
 	refused "cannot write to 99" --run-func=func --results=99
 	refused "cannot write to fifo" --run-func=func --results=fifo # nobody reads it

@@ -565,6 +565,10 @@ static void lets_hooks_answer(void **state)
 	assert_int_equal(put(w, "/rank_and_size/a", "ok").status, 200);
 	assert_string_equal(h.last, "a=ok");
 	assert_int_equal(put(w, "/rank_and_size/a", "bad").status, 400);
+	/* What is there is the hook's, and no client's to take away. */
+	assert_int_equal(hvd_rv_put(w->rv, "rank_and_size", "pass", "mine", 4, NULL), 0);
+	assert_int_equal(ask(w, "DELETE /rank_and_size/pass HTTP/1.1\r\n\r\n").status, 403);
+	assert_string_equal(get(w, "/rank_and_size/pass").body, "mine");
 
 	fd = dial(w);
 	say(fd, "GET /rank_and_size/h:0 HTTP/1.1\r\n\r\n");
