@@ -11,6 +11,9 @@
 #define SILENT_SECONDS 1.0
 /* … where their connections to the others were cut: they have nothing to wait for, and are at work. */
 #define CUT_SECONDS 15.0
+/* How long those that train wait for a worker that should come, and for one that should end; --elastic-timeout may be
+ * longer. */
+#define PATIENCE_SECONDS 600.0
 /* Hosts that come one after the other within this time change the job once. */
 #define SETTLE_SECONDS 3.0
 
@@ -49,6 +52,7 @@ struct hvd_machine_opts hvd_elastic_opts(const struct hvd_launch *launch)
 		.max_np = o->max_np > 0 ? o->max_np : 0,
 		.reset_limit = o->reset_limit,
 		.elastic_timeout = o->elastic_timeout,
+		.patience = o->elastic_timeout > PATIENCE_SECONDS ? o->elastic_timeout : PATIENCE_SECONDS,
 		.cooldown_min = o->cooldown_min > 0 ? o->cooldown_min : 0,
 		.cooldown_max = o->cooldown_max > 0 ? o->cooldown_max : 0,
 		.silent_grace = SILENT_SECONDS,

@@ -4,6 +4,7 @@
 
 #include "xalloc.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,24 @@ bool hvd_crowd_coming(const struct hvd_machine *m, hvd_time now)
 		if (m->hosts[k].stage == HVD_HOST_COMING && wanted(&m->hosts[k], now))
 			return true;
 	return false;
+}
+
+int hvd_crowd_promised(const struct hvd_machine *m, hvd_time now)
+{
+	int64_t slots = 0;
+	bool any = false;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		const struct hvd_crowd_host *h = &m->hosts[k];
+		bool coming = h->stage == HVD_HOST_COMING && !h->tried;
+
+		if (wanted(h, now) && (coming || h->stage == HVD_HOST_HERE))
+			slots += h->slots;
+		any |= wanted(h, now) && coming;
+	}
+	if (!any)
+		return 0;
+	return slots < INT_MAX ? (int)slots : INT_MAX;
 }
 
 bool hvd_crowd_settled(struct hvd_machine *m, int slots, hvd_time now)

@@ -23,6 +23,7 @@ void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now)
 	if (host >= m->n_hosts || m->hosts[host].stage != HVD_HOST_COMING)
 		return;
 	m->hosts[host].stage = HVD_HOST_HERE;
+	m->hosts[host].tried = true;
 	m->told = false;
 	hvd_machine_step(m, now);
 }
@@ -51,6 +52,7 @@ void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_e
 	if (!h || h->stage == HVD_HOST_AWAY)
 		return;
 	h->stage = HVD_HOST_AWAY;
+	h->tried = true;
 	h->unfit |= how == HVD_HOST_UNFIT;
 	h->lost = h->listed;
 	if (m->opts.cooldown_min > 0 && how == HVD_HOST_LOST && h->listed) {

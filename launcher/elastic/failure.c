@@ -100,15 +100,14 @@ void hvd_failure_finish(struct hvd_machine *m)
 
 void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time since, hvd_time now)
 {
-	hvd_time end = hvd_after(since, m->opts.elastic_timeout);
+	hvd_time end = hvd_after(since, m->opts.patience);
 	struct hvd_err why = {0};
 
 	if (now < end) {
 		hvd_machine_wake(m, end);
 		return;
 	}
-	hvd_err_set(&why, HVD_E_TIMEOUT, "ranks that were killed have not ended within %g seconds",
-		    m->opts.elastic_timeout);
+	hvd_err_set(&why, HVD_E_TIMEOUT, "ranks that were killed have not ended within %g seconds", m->opts.patience);
 	hvd_err_hint(&why, "look for processes in state D on the hosts, as of a file system or a device that hangs");
 	hvd_machine_finish(m, &why, 1);
 }

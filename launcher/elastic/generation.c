@@ -20,7 +20,7 @@ void hvd_cast_give_up_late(struct hvd_machine *m, const struct hvd_cast *cast)
 {
 	char text[96];
 
-	snprintf(text, sizeof(text), "it has not come to the rendezvous within %g seconds", m->opts.elastic_timeout);
+	snprintf(text, sizeof(text), "it has not come to the rendezvous within %g seconds", m->opts.patience);
 	for (int r = 0; r < cast->n; r++)
 		if (cast->v[r]->state == HVD_WORKER_STARTING) {
 			hvd_failure_blame(m, cast->v[r], true, text);

@@ -56,7 +56,9 @@ struct hvd_machine_opts {
 	int max_np;      /* 0 = any number */
 	int reset_limit; /* generations after the first, without those that fill up a smaller one; -1 = any number */
 	/* Seconds. */
-	double elastic_timeout;            /* to wait for slots; for a worker to come to the rendezvous */
+	double elastic_timeout; /* to wait for slots */
+	double patience; /* for a worker to come to the rendezvous, once others train; for those of a generation to meet
+			  * there; for a killed one to end */
 	double cooldown_min, cooldown_max; /* 0: a banned host stays banned */
 	double silent_grace;               /* see above, where connections cannot be cut */
 	double cut_grace;                  /* … and where they were */

@@ -35,6 +35,7 @@ struct hvd_crowd_host {
 	hvd_time banned_until; /* 0 = it is not */
 	hvd_time banned_at;
 	int bans, spared;
+	bool tried;    /* it has been here, or did not come */
 	bool to_judge; /* a worker failed there, and nothing has followed from it yet */
 };
 
@@ -130,6 +131,8 @@ bool hvd_crowd_banned(const struct hvd_crowd_host *h, hvd_time now);
 void hvd_crowd_tend(struct hvd_machine *m, hvd_time now);
 /* Is a host that may be used on its way? */
 bool hvd_crowd_coming(const struct hvd_machine *m, hvd_time now);
+/* While hosts are on their way for the first time: the slots that there are with theirs. Otherwise 0. */
+int hvd_crowd_promised(const struct hvd_machine *m, hvd_time now);
 /* There are so many slots, and enough of them: wait a little for hosts that are coming? */
 bool hvd_crowd_settled(struct hvd_machine *m, int slots, hvd_time now);
 /* The next end of a ban; HVD_FOREVER when there is none. */

@@ -60,8 +60,12 @@ static bool give_up(struct hvd_machine *m, bool fills_up)
 
 static void wait_for_slots(struct hvd_machine *m, const struct hvd_seats *seats, int need, hvd_time now)
 {
-	hvd_time end = hvd_after(m->waiting_since, m->opts.elastic_timeout);
+	hvd_time end;
 
+	/* There are slots enough, and their hosts have a time limit of their own. */
+	if (hvd_crowd_promised(m, now) >= need)
+		m->waiting_since = now;
+	end = hvd_after(m->waiting_since, m->opts.elastic_timeout);
 	if (now >= end) {
 		no_slots(m, seats->n, need);
 		return;
@@ -139,7 +143,8 @@ static bool step_starting(struct hvd_machine *m, hvd_time now)
 {
 	int starting = hvd_machine_count(m, HVD_WORKER_STARTING), arrived = hvd_machine_count(m, HVD_WORKER_ARRIVED);
 	hvd_time patience = hvd_after(m->trouble_at, m->opts.silent_grace);
-	hvd_time late = hvd_after(m->starting_since, m->opts.elastic_timeout);
+	/* At the first start nobody waits but those that start, and a program may have much to do before it trains. */
+	hvd_time late = m->generation > 1 ? hvd_after(m->starting_since, m->opts.patience) : HVD_FOREVER;
 
 	if (m->success) {
 		/* It never came: a program that does no training. Those that go on are waited for. */

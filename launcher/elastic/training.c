@@ -42,7 +42,7 @@ static void grow(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time 
 /* Those that were started for a next generation: have all come? True: they were given up. */
 static bool look_at_next(struct hvd_machine *m, hvd_time now)
 {
-	hvd_time late = hvd_after(m->next_since, m->opts.elastic_timeout);
+	hvd_time late = hvd_after(m->next_since, m->opts.patience);
 
 	if (hvd_cast_count(&m->next, HVD_WORKER_STARTING) == 0) {
 		tell_rank_0(m, now);
@@ -136,8 +136,8 @@ static void gather(struct hvd_machine *m, hvd_time now)
 static bool cannot_meet(struct hvd_machine *m, hvd_time now)
 {
 	/* Who has not met the others when one has died never will: initialising fails by then, and that aborts. */
-	hvd_time late = m->died ? hvd_after(m->moved_at, PUZZLED_SECONDS)
-				: hvd_after(m->starting_since, m->opts.elastic_timeout);
+	hvd_time late =
+		m->died ? hvd_after(m->moved_at, PUZZLED_SECONDS) : hvd_after(m->starting_since, m->opts.patience);
 	const struct hvd_worker *missing = NULL;
 	struct hvd_err why = {0};
 
@@ -154,7 +154,7 @@ static bool cannot_meet(struct hvd_machine *m, hvd_time now)
 			    missing->rank, m->generation);
 	else
 		hvd_err_set(&why, HVD_E_TIMEOUT, "the ranks of generation %d have not met within %g seconds%s",
-			    m->generation, m->died ? (double)PUZZLED_SECONDS : m->opts.elastic_timeout,
+			    m->generation, m->died ? (double)PUZZLED_SECONDS : m->opts.patience,
 			    m->died ? " after one of them failed" : "");
 	hvd_err_hint(&why, "start the job again, from the training's last checkpoint");
 	if (missing)

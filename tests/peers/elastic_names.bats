@@ -59,3 +59,12 @@ moves() {
     sizes 1 2 1
     [[ $(<"$LOG.iface") == lo ]]
 }
+
+# What horovodrun's is for: to wait for slots. A program that imports for longer is nobody's fault.
+@test "--elastic-timeout does not end ranks that take long to begin" {
+    echo "localhost:2" >"$HOSTS"
+    run on_this "${ELASTIC[@]}" -np 2 --min-np 2 --elastic-timeout 2 sh -c 'sleep 5; exec "$@"' sh "${TRAIN[@]}" \
+        --at '0:3:any:true' --quit "$LOG.0"
+    exits 0
+    sizes 2
+}

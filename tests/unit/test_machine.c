@@ -220,6 +220,8 @@ static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 	s->seed = seed * 2654435761u + 1;
 	if (opts.elastic_timeout == 0)
 		opts.elastic_timeout = 600;
+	if (opts.patience == 0)
+		opts.patience = 600;
 	opts.silent_grace = GRACE;
 	opts.cut_grace = CUT_GRACE;
 	s->opts = opts;
@@ -764,8 +766,7 @@ static void hosts_change_while_ranks_start(void **state)
 
 static void those_who_never_come(void **state)
 {
-	struct sim *s =
-		running((struct hvd_machine_opts){.np = 2, .min_np = 2, .elastic_timeout = 60, DEFAULTS}, "a:2");
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, .patience = 60, DEFAULTS}, "a:2");
 
 	(void)state;
 	list(s, "a:2,b:2");
@@ -777,14 +778,63 @@ static void those_who_never_come(void **state)
 	assert_int_equal(s->m->hosts[1].banned_until, HVD_FOREVER);
 	assert_int_equal(s->m->phase, HVD_RUNNING);
 	end(s);
-	s = begin((struct hvd_machine_opts){.np = 2, .min_np = 2, .elastic_timeout = 60, DEFAULTS}, 1);
+	/* Those that train have asked for places, and wait. */
+	s = running((struct hvd_machine_opts){.np = 4, .min_np = 4, .patience = 60, DEFAULTS}, "a:2,b:3");
+	die(s, id_at(s, "b", 1), SIGKILL);
+	all_ready(s);
+	pass(s, 59);
+	assert_false(s->procs[s->n_procs - 1].said_end);
+	pass(s, 2);
+	assert_true(s->procs[s->n_procs - 1].said_end);
+	assert_false(s->over);
+	end(s);
+}
+
+/* What the first ranks do before they come is their own business; --elastic-timeout is for slots. */
+static void first_ranks_take_their_time(void **state)
+{
+	struct sim *s = begin(
+		(struct hvd_machine_opts){.np = 2, .min_np = 2, .elastic_timeout = 3, .patience = 60, DEFAULTS}, 1);
+
+	(void)state;
 	list(s, "a:2");
+	pass(s, 8); /* so long its shim takes to start */
+	assert_false(s->over);
 	come(s);
-	pass(s, 61);
-	obey(s);
+	pass(s, 8);
+	assert_false(s->over);
+	pass(s, 3600);
+	assert_false(s->over);
+	arrive(s);
+	assert_int_equal(s->answers, 1);
+	end(s);
+}
+
+/* The time for slots counts from when it is known that there are too few. */
+static void host_that_does_not_come(void **state)
+{
+	struct sim *s = begin((struct hvd_machine_opts){.np = 4,
+							.min_np = 4,
+							.elastic_timeout = 3,
+							.patience = 60,
+							.cooldown_min = 1,
+							.cooldown_max = 1,
+							DEFAULTS},
+			      1);
+
+	(void)state;
+	list(s, "a:2,b:2");
+	hvd_machine_host_here(s->m, 0, s->now);
+	pass(s, 30);
+	assert_false(s->over);
+	hvd_machine_host_gone(s->m, 1, HVD_HOST_LOST, s->now);
+	s->running_shim[1] = false;
+	pass(s, 2);
+	assert_false(s->over); /* it is being tried again; how long that takes does not count any more */
+	pass(s, 2);
 	assert_true(s->over);
-	assert_int_equal(s->status, 1);
-	assert_non_null(strstr(s->why.msg, "has not come to the rendezvous within 60 seconds"));
+	assert_int_equal(s->why.code, HVD_E_TIMEOUT);
+	assert_in(s->why.msg, "there were not enough slots for 3 seconds: 2, and 4 ranks are needed");
 	end(s);
 }
 
@@ -820,8 +870,7 @@ static void one_goes_before_they_have_met(void **state)
 /* … and one goes, and another one does not answer. */
 static void some_never_meet(void **state)
 {
-	struct sim *s =
-		running((struct hvd_machine_opts){.np = 3, .min_np = 1, .elastic_timeout = 300, DEFAULTS}, "a:3");
+	struct sim *s = running((struct hvd_machine_opts){.np = 3, .min_np = 1, .patience = 300, DEFAULTS}, "a:3");
 
 	(void)state;
 	list(s, "a:2");
@@ -839,7 +888,7 @@ static void some_never_meet(void **state)
 	assert_true(s->over);
 	assert_int_equal(s->status, 134);
 	end(s);
-	s = running((struct hvd_machine_opts){.np = 2, .min_np = 1, .elastic_timeout = 300, DEFAULTS}, "a:2");
+	s = running((struct hvd_machine_opts){.np = 2, .min_np = 1, .patience = 300, DEFAULTS}, "a:2");
 	all_ready(s);
 	assert_int_equal(s->answers, 2);
 	pass(s, 301);
@@ -852,7 +901,7 @@ static void some_never_meet(void **state)
 /* One that was killed does not end: a file system hangs, perhaps. */
 static void killed_in_vain(void **state)
 {
-	struct hvd_machine_opts opts = {.np = 2, .min_np = 2, .elastic_timeout = 60, DEFAULTS};
+	struct hvd_machine_opts opts = {.np = 2, .min_np = 2, .patience = 60, DEFAULTS};
 	struct sim *s = running(opts, "a:3");
 
 	(void)state;
@@ -1021,6 +1070,7 @@ static void random_histories(void **state)
 						.max_np = seed % 5 ? 0 : 6,
 						.reset_limit = seed % 7 ? -1 : 5,
 						.elastic_timeout = 30,
+						.patience = 30,
 						.cooldown_min = seed % 2 ? 0 : 3,
 						.cooldown_max = 10,
 						.settle = 2};
@@ -1070,6 +1120,8 @@ int main(void)
 		cmocka_unit_test(no_growth_beyond_the_limit),
 		cmocka_unit_test(hosts_change_while_ranks_start),
 		cmocka_unit_test(those_who_never_come),
+		cmocka_unit_test(first_ranks_take_their_time),
+		cmocka_unit_test(host_that_does_not_come),
 		cmocka_unit_test(connections_break_by_themselves),
 		cmocka_unit_test(one_goes_before_they_have_met),
 		cmocka_unit_test(some_never_meet),
