@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
+#include "printable.h"
 #include "slurm.h"
 #include "spawn.h"
 #include "xalloc.h"
@@ -75,6 +76,17 @@ static char *assignments(const struct hvd_strv *env)
 	return all;
 }
 
+/* Names and values are files' and the environment's. */
+static void print_line(const char *intro, const char *text)
+{
+	size_t size = 4 * strlen(text) + 1;
+	char *shown = hvd_xcalloc(size, 1);
+
+	hvd_printable(text, shown, size);
+	printf("%s%s\n", intro, shown);
+	free(shown);
+}
+
 int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend,
 		       const struct hvd_driver_opts *opts, bool json)
 {
@@ -89,16 +101,18 @@ int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend
 		printf("# %d rank%s on %d host%s (%s):\n", launch->alloc.slots, launch->alloc.slots == 1 ? "" : "s",
 		       launch->alloc.n_hosts, launch->alloc.n_hosts == 1 ? "" : "s", launch->alloc.source);
 		for (char *save = NULL, *line = strtok_r(table, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-			printf("# %s\n", line);
+			print_line("# ", line);
 		free(table);
 	}
 	for (size_t i = 0; i < opts->env.n; i++)
-		printf("# every rank gets %s\n", opts->env.v[i]);
+		print_line("# every rank gets ", opts->env.v[i]);
 	for (size_t i = 0; i < launch->n_procs; i++) {
 		struct hvd_strv env = changed_env(launch, &launch->procs[i]);
 		char *vars = assignments(&env), *line = hvd_shell_join(launch->procs[i].argv.v);
+		char *all = hvd_xasprintf("%s%s%s", vars, *vars ? " " : "", line);
 
-		printf("%s%s%s\n", vars, *vars ? " " : "", line);
+		print_line("", all);
+		free(all);
 		free(vars);
 		free(line);
 		hvd_strv_free(&env);

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "err.h"
 
+#include "printable.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#define LONGEST sizeof(((struct hvd_err *)0)->msg)
+
+static void put(char *to, size_t size, const char *fmt, va_list ap)
+{
+	char text[LONGEST];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	hvd_printable(text, to, size);
+}
 
 int hvd_err_set(struct hvd_err *err, enum hvd_errc code, const char *fmt, ...)
 {
@@ -16,7 +28,7 @@ int hvd_err_set(struct hvd_err *err, enum hvd_errc code, const char *fmt, ...)
 	err->host[0] = '\0';
 	err->hint[0] = '\0';
 	va_start(ap, fmt);
-	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	put(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
 	return -1;
 }
@@ -33,7 +45,7 @@ int hvd_err_sys(struct hvd_err *err, const char *fmt, ...)
 	err->host[0] = '\0';
 	err->hint[0] = '\0';
 	va_start(ap, fmt);
-	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	put(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
 	len = strlen(err->msg);
 	snprintf(err->msg + len, sizeof(err->msg) - len, ": %s", strerror(saved));
@@ -44,7 +56,7 @@ int hvd_err_sys(struct hvd_err *err, const char *fmt, ...)
 int hvd_err_host(struct hvd_err *err, const char *host)
 {
 	if (err)
-		snprintf(err->host, sizeof(err->host), "%s", host ? host : "");
+		hvd_printable(host ? host : "", err->host, sizeof(err->host));
 	return -1;
 }
 
@@ -55,7 +67,7 @@ int hvd_err_hint(struct hvd_err *err, const char *fmt, ...)
 	if (!err)
 		return -1;
 	va_start(ap, fmt);
-	vsnprintf(err->hint, sizeof(err->hint), fmt, ap);
+	put(err->hint, sizeof(err->hint), fmt, ap);
 	va_end(ap);
 	return -1;
 }
@@ -70,7 +82,7 @@ int hvd_err_prefix(struct hvd_err *err, const char *fmt, ...)
 		return -1;
 	memcpy(old, err->msg, sizeof(old));
 	va_start(ap, fmt);
-	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	put(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
 	len = strlen(err->msg);
 	snprintf(err->msg + len, sizeof(err->msg) - len, ": %s", old);

@@ -6,6 +6,8 @@
  * returns -1 (or NULL). The caller decides what to do with it. Every function
  * that takes a `struct hvd_err *` accepts NULL and then only returns the code.
  *
+ * What is put into an error may come from anywhere: it is kept as a terminal may show it (printable.h).
+ *
  * An error says three things: what failed (msg), on which host (host, empty
  * when it is this one or when it does not matter), and what to do next (hint).
  */

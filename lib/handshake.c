@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "handshake.h"
 
+#include "printable.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +114,7 @@ static int client_message(struct hvd_handshake *hs, struct hvd_conn *conn, const
 {
 	const char *type, *text;
 	struct hvd_context to;
+	char quote[512];
 
 	if (hvd_get_str(msg, "t", 16, &type, err) != 0)
 		return -1;
@@ -120,10 +123,14 @@ static int client_message(struct hvd_handshake *hs, struct hvd_conn *conn, const
 	if (strcmp(type, "refused") == 0) {
 		if (hvd_get_str(msg, "why", 1024, &text, err) != 0)
 			return -1;
-		return hvd_err_set(err, HVD_E_AUTH, "the driver refuses this process: %s", text);
+		hvd_printable_quote(text, quote, sizeof(quote));
+		return hvd_err_set(err, HVD_E_AUTH,
+				   "the driver there, which has not proven who it is, refuses this process: %s", quote);
 	}
-	if (strcmp(type, "welcome") != 0)
-		return hvd_err_set(err, HVD_E_PROTO, "the driver sent \"%s\" before it proved who it is", type);
+	if (strcmp(type, "welcome") != 0) {
+		hvd_printable_quote(type, quote, sizeof(quote));
+		return hvd_err_set(err, HVD_E_PROTO, "the driver sent %s before it proved who it is", quote);
+	}
 	if (hvd_get_str(msg, "cred", HVD_CRED_MAX, &text, err) != 0)
 		return -1;
 	to = context(hs);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "log.h"
 
+#include "printable.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,11 +45,27 @@ static void tell_time(const struct hvd_log *log, char text[24])
 		 (unsigned)tm.tm_sec % 61, (unsigned)(now.tv_nsec / 1000000) % 1000);
 }
 
+/* Append `text`, as far as there is room for it and a newline. */
+static size_t append(char *line, size_t size, size_t len, const char *text)
+{
+	static const char indent[] = "  ";
+
+	for (const char *s = text; *s && len + sizeof(indent) + 1 < size; s++) {
+		line[len++] = *s;
+		if (*s == '\n' && s[1] != ' ') {
+			memcpy(line + len, indent, sizeof(indent) - 1);
+			len += sizeof(indent) - 1;
+		}
+	}
+	line[len++] = '\n';
+	return len;
+}
+
 void hvd_log(const struct hvd_log *log, enum hvd_log_level level, const char *fmt, ...)
 {
 	static const char *const mark[] = {"error: ", "warning: ", "", "", "debug: "};
 	int saved = errno;
-	char line[4096], when[24];
+	char text[4096], shown[4096], line[4096], when[24];
 	va_list ap;
 	size_t len;
 	int n;
@@ -58,11 +76,10 @@ void hvd_log(const struct hvd_log *log, enum hvd_log_level level, const char *fm
 	n = snprintf(line, sizeof(line), "%s%s: %s", log->prog, when, mark[level]);
 	len = n < 0 ? 0 : (size_t)n;
 	va_start(ap, fmt);
-	n = vsnprintf(line + len, sizeof(line) - len - 1, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (n > 0)
-		len += (size_t)n < sizeof(line) - len - 1 ? (size_t)n : sizeof(line) - len - 2;
-	line[len++] = '\n';
+	hvd_printable(text, shown, sizeof(shown));
+	len = append(line, sizeof(line), len, shown);
 	write_line(log->fd, line, len);
 	errno = saved;
 }

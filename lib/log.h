@@ -3,7 +3,9 @@
  * log.h - messages for people, on standard error.
  *
  * A log is a small value owned by main() and handed down by pointer; there is
- * no global one. Each message is written with a single write(2), so messages
+ * no global one. Whatever stands in a message is shown as printable.h has it,
+ * and lines behind the first are indented, so that nothing from outside can look
+ * like a message of its own. Each message is written with a single write(2), so messages
  * of several processes that share a descriptor do not mix within a line.
  */
 #ifndef HVD_LOG_H

