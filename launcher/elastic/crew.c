@@ -51,6 +51,8 @@ static void drop(struct hvd_crew *crew, uint32_t host)
 	p->expected = p->here = false;
 	p->client = NULL;
 	hvd_roster_leave(&crew->roster, host);
+	if (crew->venue.meeting)
+		hvd_venue_admit(&crew->venue, &crew->roster); /* those that are left, and it no longer */
 	if (crew->venue.endpoints.host == (int32_t)host)
 		crew->venue.endpoints.host = -1;
 	if (cl)

@@ -61,3 +61,32 @@ all_said() {
     grep "hello 0" "$out"
     grep "hello 1" "$out"
 }
+
+# at_rendezvous HOST WORD...: a request of alice's from there.
+at_rendezvous() { peer alice "$1" http "$rv_addr" "$rv_port" "${@:2}"; }
+
+@test "a host that has left the job can no longer reach its rendezvous, and may come again" {
+    printf '#!/bin/sh\ncat ~/hosts\n' | script discover
+    rm -f "$(home)"/{go,rendezvous}
+    printf 'hvdn1:1\nhvdn2:1\n' >"$(home)/hosts"
+    # The second host is there, and has no rank.
+    begin on_login salloc -Q -N2 --no-kill hvdrun --hvd-verbose --min-np 1 -np 1 --max-np 1 --discovery-interval 0.2 \
+        --host-discovery-script ./discover \
+        sh -c 'echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous; until [ -e go ]; do sleep 0.1; done'
+    says 30 "hvdn2 can be used"
+    wait_for 30 test -s "$(home)/rendezvous"
+    read -r rv_addr rv_port <"$(home)/rendezvous"
+    [[ $(at_rendezvous hvdn2 PUT /scope/key hello) == 200* ]]
+    echo hvdn1:1 >"$(home)/hosts"
+    says 30 "hvdn2: ending its shim"
+    [[ $(at_rendezvous hvdn2 GET /scope/key) == 403* ]]
+    [[ $(at_rendezvous hvdn2 PUT /scope/key evil) == 403* ]]
+    [[ $(at_rendezvous hvdn2 DELETE /scope/key) == 403* ]]
+    [[ $(at_rendezvous hvdn1 GET /scope/key) == "200 hello" ]]
+    echo hvdn2:1 >>"$(home)/hosts"
+    says_times 30 2 "hvdn2 can be used"
+    [[ $(at_rendezvous hvdn2 GET /scope/key) == "200 hello" ]]
+    : >"$(home)/go"
+    ended 30
+    exits 0
+}
