@@ -45,7 +45,7 @@ struct hvd_driver {
 	struct hvd_venue venue;
 	struct hvd_plan plan;
 	struct hvd_handout handout; /* once there is a plan */
-	bool have_plan, started, over;
+	bool have_plan, started, over, output_lost;
 };
 
 static void write_trace(const struct hvd_driver *dr)
@@ -280,14 +280,23 @@ static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	}
 }
 
+static void on_output_lost(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	(void)cl;
+	(void)msg;
+	dr->output_lost = true;
+}
+
 static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 {
 	static const struct {
 		const char *type;
 		void (*fn)(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg);
 	} known[] = {
-		{"register", on_register}, {"join", on_join},         {"report", on_report}, {"serving", on_serving},
-		{"cannot", on_cannot},     {"exit", on_exit_message}, {"done", on_done},
+		{"register", on_register}, {"join", on_join},
+		{"report", on_report},     {"serving", on_serving},
+		{"cannot", on_cannot},     {"exit", on_exit_message},
+		{"done", on_done},         {"output-lost", on_output_lost},
 	};
 	struct hvd_driver *dr = arg;
 	const char *type;
@@ -393,6 +402,11 @@ void hvd_driver_watch_hosts(struct hvd_driver *dr, void (*came)(uint32_t host, v
 void hvd_driver_watch_meeting(struct hvd_driver *dr, int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err))
 {
 	dr->meeting_open = opened;
+}
+
+bool hvd_driver_output_lost(const struct hvd_driver *dr)
+{
+	return dr->output_lost;
 }
 
 const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *dr)

@@ -53,6 +53,9 @@ void hvd_driver_watch_meeting(struct hvd_driver *driver,
 /* Something outside the driver has made the start fail; `failed` is called, unless it was already. */
 void hvd_driver_give_up(struct hvd_driver *driver, const struct hvd_err *why);
 
+/* Has a shim said that it could not write all that its ranks have printed? It has told the user why. */
+bool hvd_driver_output_lost(const struct hvd_driver *driver);
+
 /* Who is where; NULL while there is no plan. */
 const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *driver);
 

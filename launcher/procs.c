@@ -7,6 +7,7 @@
 #include "spawn.h"
 #include "xalloc.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,10 +297,12 @@ struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *l
 	return procs;
 }
 
-void hvd_procs_destroy(struct hvd_procs *procs)
+int hvd_procs_destroy(struct hvd_procs *procs)
 {
+	int rc = 0;
+
 	if (!procs)
-		return;
+		return 0;
 	for (size_t i = 0; i < procs->launch->n_procs; i++) {
 		struct one *one = &procs->v[i];
 
@@ -309,8 +312,15 @@ void hvd_procs_destroy(struct hvd_procs *procs)
 		if (one->late)
 			event_free(one->late);
 	}
-	hvd_relay_finish(procs->out[0]);
-	hvd_relay_finish(procs->out[1]);
+	for (int s = 0; s < 2; s++) {
+		errno = hvd_relay_finish(procs->out[s]);
+		if (!errno)
+			continue;
+		rc = -1;
+		hvd_error(procs->launch->log, "output of ranks is lost: cannot write to standard %s: %s",
+			  s ? "error" : "output", strerror(errno));
+	}
 	free(procs->v);
 	free(procs);
+	return rc;
 }

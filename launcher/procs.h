@@ -47,7 +47,7 @@ void hvd_procs_reap(struct hvd_procs *procs); /* after SIGCHLD */
 void hvd_procs_stop(struct hvd_procs *procs); /* start no more */
 void hvd_procs_signal(struct hvd_procs *procs, int sig);
 
-/* Ends what is left. NULL is fine. */
-void hvd_procs_destroy(struct hvd_procs *procs);
+/* Ends what is left. NULL is fine. -1 when output could not be written; the user was told why. */
+int hvd_procs_destroy(struct hvd_procs *procs);
 
 #endif

@@ -45,7 +45,8 @@ struct hvd_relay {
 	struct event_base *base;
 	enum hvd_relay_form form;
 	int to;
-	bool paused, gone; /* gone: nobody reads `to` any more */
+	bool paused, gone; /* gone: nothing can be written to `to` any more */
+	int error;         /* … and why, unless nobody reads it */
 	struct evbuffer *out;
 	struct event *writable; /* NULL: a file, which takes everything at once */
 	struct source *sources;
@@ -71,7 +72,10 @@ static void write_piece(struct hvd_relay *relay, ev_ssize_t most)
 {
 	int n = relay->gone ? 0 : evbuffer_write_atmost(relay->out, relay->to, most);
 
-	relay->gone |= n < 0 && errno != EAGAIN && errno != EINTR;
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		relay->gone = true;
+		relay->error = errno == EPIPE ? 0 : errno;
+	}
 	if (relay->gone)
 		evbuffer_drain(relay->out, evbuffer_get_length(relay->out));
 }
@@ -341,10 +345,12 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, int to, enum hvd_rel
 	return NULL;
 }
 
-void hvd_relay_finish(struct hvd_relay *relay)
+int hvd_relay_finish(struct hvd_relay *relay)
 {
+	int error;
+
 	if (!relay)
-		return;
+		return 0;
 	while (relay->sources) {
 		while (take(relay->sources) > 0)
 			write_all(relay);
@@ -356,5 +362,7 @@ void hvd_relay_finish(struct hvd_relay *relay)
 	}
 	if (relay->writable)
 		event_free(relay->writable);
+	error = relay->error;
 	free(relay);
+	return error;
 }

@@ -30,7 +30,8 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, int to, enum hvd_rel
 bool hvd_relay_has_room(int fd);
 /* The end to write to of a new pipe, the caller's to hand to one process and to close; -1 with err set. */
 int hvd_relay_open(struct hvd_relay *relay, struct hvd_err *err);
-/* Take what can be read at once, write all there is, blocking if need be, and free. NULL is fine. */
-void hvd_relay_finish(struct hvd_relay *relay);
+/* Take what can be read at once, write all there is, blocking if need be, and free. NULL is fine. Returns 0, or the
+ * errno for which output could not be written and is lost; that there is no reader any more is none. */
+int hvd_relay_finish(struct hvd_relay *relay);
 
 #endif

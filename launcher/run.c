@@ -376,7 +376,8 @@ static int begin(struct run *run, struct hvd_err *err)
 
 static void cleanup(struct run *run)
 {
-	hvd_procs_destroy(run->procs);
+	if (hvd_procs_destroy(run->procs) != 0 && run->result->status == 0)
+		run->result->status = 1;
 	if (run->backend->starts_hosts)
 		hvd_kill_adopted(); /* a killed shim's: what its ranks had started in sessions of their own */
 	hvd_driver_destroy(run->driver);
@@ -413,6 +414,8 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 		event_base_dispatch(run.base);
 	if (rc == 0 && run.func)
 		end_func(&run);
+	if (rc == 0 && result->status == 0 && hvd_driver_output_lost(run.driver))
+		result->status = 1;
 	result->seconds = (double)(hvd_now() - run.began) / 1e9;
 	cleanup(&run);
 	return rc;

@@ -13,6 +13,7 @@
  *   report     what the probe saw (probe.h)
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the agent has to give up
  *   {"t":"exit", "rank":R, "status":WAIT STATUS}           a rank has ended
+ *   {"t":"output-lost"}                                    output of ranks could not be written; the user was told
  *   {"t":"done"}                                           goodbye of an agent that stayed connected
  * Messages from the driver:
  *   {"t":"probe", …}                                       the order (probe.h)

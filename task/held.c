@@ -24,6 +24,7 @@ struct held {
 	struct hvd_session session;
 	struct hvd_agent *agent;
 	struct hvd_ranks *rank;
+	struct hvd_output_losses losses;
 	int status;
 };
 
@@ -146,6 +147,8 @@ static void run(struct held *held, const struct hvd_boot *boot)
 	hvd_ranks_destroy(held->rank);
 	if (held->opts.key_fd)
 		close(held->opts.key_fd);
+	if (held->agent && held->losses.any)
+		hvd_agent_send(held->agent, json_pack("{s:s}", "t", "output-lost"));
 	/* A connection that ends without this tells the driver that the host was lost. */
 	if (held->agent)
 		hvd_agent_send(held->agent, json_pack("{s:s}", "t", "done"));
@@ -163,6 +166,8 @@ int hvd_held_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	held.opts.inherit = true;
 	held.opts.number = (int)info->rank;
 	held.opts.output.size = (int)info->size;
+	held.losses = (struct hvd_output_losses){.log = log, .host = info->name};
+	held.opts.output.losses = &held.losses;
 	for (size_t i = 0; i < N_CAUGHT; i++) {
 		signals[i] = evsignal_new(held.base, caught[i], on_signal, &held);
 		event_add(signals[i], NULL);

@@ -23,8 +23,17 @@ struct host {
 	struct hvd_agent *agent;
 	struct hvd_ranks *ranks;
 	struct hvd_notice *notice; /* elastic */
+	struct hvd_output_losses losses;
+	bool loss_told;
 	int status;
 };
+
+static void tell_loss(struct host *host)
+{
+	if (host->losses.any && !host->loss_told && host->agent)
+		hvd_agent_send(host->agent, json_pack("{s:s}", "t", "output-lost"));
+	host->loss_told = host->losses.any;
+}
 
 static void on_exited(int id, int status, void *arg)
 {
@@ -32,6 +41,7 @@ static void on_exited(int id, int status, void *arg)
 
 	if (host->status == 0 && !host->opts.stay)
 		host->status = hvd_status_exit(status);
+	tell_loss(host);
 	hvd_agent_send(host->agent, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", id, "status", status));
 }
 
@@ -161,6 +171,8 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 
 	if (!host.base)
 		return 1;
+	host.losses = (struct hvd_output_losses){.log = log, .host = info->name};
+	host.opts.output.losses = &host.losses;
 	for (int i = 0; i < 3; i++) {
 		signals[i] = evsignal_new(host.base, ending[i], on_signal, &host);
 		event_add(signals[i], NULL);
@@ -175,6 +187,7 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	hvd_ranks_destroy(host.ranks);
 	if (host.opts.key_fd)
 		close(host.opts.key_fd);
+	tell_loss(&host);
 	hvd_agent_destroy(host.agent);
 	for (int i = 0; i < 3; i++)
 		event_free(signals[i]);

@@ -30,6 +30,8 @@ struct hvd_output {
 	char label[LABEL_MAX];
 	struct bytes line; /* the beginning of a line whose end has not come */
 	struct bytes ready, frame;
+	char *file;  /* its path, for messages */
+	bool told;   /* … that it could not be written */
 	bool within; /* the current line's label is out already: it is a long one, passed on in pieces */
 	void (*ended)(void *arg);
 	void *arg;
@@ -50,8 +52,9 @@ static void add(struct bytes *b, const char *p, size_t n)
 	b->n += n;
 }
 
-/* A reader that has gone is no reason to fail: the rank's own exit status decides. */
-static void write_all(int fd, const char *p, size_t n)
+/* Returns 0, or the errno of what could not be written. A reader that has gone is no reason to fail: the rank's own
+ * exit status decides. */
+static int write_all(int fd, const char *p, size_t n)
 {
 	while (n > 0) {
 		ssize_t done = write(fd, p, n);
@@ -65,10 +68,36 @@ static void write_all(int fd, const char *p, size_t n)
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0)
-			return;
+			return done == 0 ? EIO : errno == EPIPE ? 0 : errno;
 		p += done;
 		n -= (size_t)done;
 	}
+	return 0;
+}
+
+/* `error`: the errno of a write to our own stream, or to the file. */
+static void lose(struct hvd_output *out, bool file, int error)
+{
+	struct hvd_output_losses *losses = out->style->losses;
+	bool *told = file ? &out->told : losses ? &losses->told[out->to_fd == STDERR_FILENO] : NULL;
+	struct hvd_err why = {0};
+
+	if (!error || !losses)
+		return;
+	losses->any = true;
+	if (*told)
+		return;
+	*told = true;
+	errno = error;
+	if (file)
+		hvd_err_sys(&why, "output of a rank is lost: cannot write to %s", out->file);
+	else
+		hvd_err_sys(&why, "output of ranks is lost: cannot write to standard %s",
+			    out->to_fd == STDOUT_FILENO ? "output" : "error");
+	if (error == ENOSPC || error == EDQUOT)
+		hvd_err_hint(&why, "free some space there (df, quota), or choose another place; the ranks go on");
+	hvd_err_host(&why, losses->host);
+	hvd_log_err(losses->log, &why);
 }
 
 static void write_framed(struct hvd_output *out)
@@ -87,7 +116,7 @@ static void write_framed(struct hvd_output *out)
 			add(&out->frame, &c, 1);
 	}
 	add(&out->frame, (const char[]){HVD_FRAME_ESC, HVD_FRAME_END, '\n'}, 3);
-	write_all(out->to_fd, out->frame.p, out->frame.n);
+	lose(out, false, write_all(out->to_fd, out->frame.p, out->frame.n));
 	out->frame.n = 0;
 }
 
@@ -98,9 +127,9 @@ static void flush(struct hvd_output *out)
 	if (out->style->framed)
 		write_framed(out);
 	else
-		write_all(out->to_fd, out->ready.p, out->ready.n);
+		lose(out, false, write_all(out->to_fd, out->ready.p, out->ready.n));
 	if (out->file_fd >= 0)
-		write_all(out->file_fd, out->ready.p, out->ready.n);
+		lose(out, true, write_all(out->file_fd, out->ready.p, out->ready.n));
 	out->ready.n = 0;
 }
 
@@ -175,8 +204,10 @@ static void release(struct hvd_output *out)
 	take_rest(out);
 	event_free(out->readable);
 	close(out->fd);
-	if (out->file_fd >= 0)
-		close(out->file_fd);
+	/* Over a network it may be known only now. */
+	if (out->file_fd >= 0 && close(out->file_fd) != 0 && errno != EINTR)
+		lose(out, true, errno);
+	free(out->file);
 	free(out->line.p);
 	free(out->ready.p);
 	free(out->frame.p);
@@ -220,7 +251,7 @@ static int open_file(struct hvd_output *out, int rank, enum hvd_stream stream, s
 			open(file, O_WRONLY | O_CREAT | O_CLOEXEC | (out->style->append ? O_APPEND : O_TRUNC), 0666);
 		rc = out->file_fd >= 0 ? 0 : hvd_err_sys(err, "cannot write the rank's output to %s", file);
 	}
-	free(file);
+	out->file = file;
 	free(dir);
 	return rc;
 }
@@ -244,6 +275,7 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 		snprintf(out->label, sizeof(out->label), "[%d]<%s>:", rank, stream == HVD_STDOUT ? "stdout" : "stderr");
 	if (style->dir && open_file(out, rank, stream, err) != 0) {
 		close(fd);
+		free(out->file);
 		free(out);
 		return NULL;
 	}

@@ -5,12 +5,13 @@
  * Lines of several ranks never mix within a line. A line longer than
  * HVD_FRAME_LINE is passed on in pieces; bytes are not looked at, but for the
  * ends of lines. Writing blocks while the reader of our output is slow, which
- * in turn slows the rank: nothing is thrown away.
+ * in turn slows the rank: nothing is thrown away, but what cannot be written, which is told once for each file.
  */
 #ifndef HVD_OUTPUT_H
 #define HVD_OUTPUT_H
 
 #include "err.h"
+#include "log.h"
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -21,13 +22,21 @@ enum hvd_label {
 	HVD_LABEL_HOROVOD, /* "[3]<stdout>:", as horovodrun */
 };
 
+/* Of all outputs of a process: what could not be written. */
+struct hvd_output_losses {
+	const struct hvd_log *log;
+	const char *host;  /* this one, for messages */
+	bool any, told[2]; /* told: of our own stdout and stderr */
+};
+
 struct hvd_output_style {
 	enum hvd_label label;
-	bool timestamps; /* the date in front of each line, as asctime(3) has it */
-	const char *dir; /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
-	int size;        /* ranks of the job: how far to pad */
-	bool append;     /* keep what the files have */
-	bool framed;     /* on the way out, not in files: frame.h */
+	bool timestamps;                  /* the date in front of each line, as asctime(3) has it */
+	const char *dir;                  /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
+	int size;                         /* ranks of the job: how far to pad */
+	bool append;                      /* keep what the files have */
+	bool framed;                      /* on the way out, not in files: frame.h */
+	struct hvd_output_losses *losses; /* not owned; NULL = nobody wants to know */
 };
 
 /* Does the output have to pass through here at all? */

@@ -191,16 +191,14 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
 
 struct last_word {
 	struct event_base *base;
-	const struct hvd_taskinfo *info;
-	int status;
+	json_t *msg;
 };
 
 static void on_up(struct hvd_conn *conn, void *arg)
 {
 	struct last_word *word = arg;
 
-	hvd_conn_send(conn, json_pack("{s:s, s:I, s:i}", "t", "exit", "rank", (json_int_t)word->info->rank, "status",
-				      word->status));
+	hvd_conn_send(conn, json_incref(word->msg));
 	hvd_conn_finish(conn, hvd_deadline_in(REPORT_SECONDS));
 }
 
@@ -210,21 +208,27 @@ static void on_down(const struct hvd_err *why, void *arg)
 	event_base_loopbreak(((struct last_word *)arg)->base);
 }
 
-static void report_exit(const struct hvd_boot *boot, const struct hvd_taskinfo *info, int status)
+/* `msg` is taken over. */
+static void report(const struct hvd_boot *boot, json_t *msg)
 {
-	struct last_word word = {.base = event_base_new(), .info = info, .status = status};
+	struct last_word word = {.base = event_base_new(), .msg = msg};
 	struct hvd_session session;
 	struct hvd_link *link;
 
-	if (!word.base)
-		return;
-	if (hvd_agent_session(boot, &session, NULL) == 0) {
+	if (word.base && hvd_agent_session(boot, &session, NULL) == 0) {
 		link = hvd_link_create(word.base, boot, &session, hvd_deadline_in(REPORT_SECONDS), on_up, on_down,
 				       &word);
 		event_base_dispatch(word.base);
 		hvd_link_destroy(link);
 	}
-	event_base_free(word.base);
+	if (word.base)
+		event_base_free(word.base);
+	json_decref(msg);
+}
+
+static void report_exit(const struct hvd_boot *boot, const struct hvd_taskinfo *info, int status)
+{
+	report(boot, json_pack("{s:s, s:I, s:i}", "t", "exit", "rank", (json_int_t)info->rank, "status", status));
 }
 
 /* A connection that ends without this tells the driver that the host was lost. */
@@ -239,6 +243,7 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log)
 {
 	struct fetch fetch = {.log = log, .info = info, .role = role_of(info), .task = getpid()};
+	struct hvd_output_losses losses = {.log = log, .host = info->name};
 	struct hvd_output_style sized = *style;
 	struct hvd_command command = {
 		.argv = argv, .rank = (int)info->rank, .style = &sized, .follow = follow, .parent = getppid()};
@@ -263,6 +268,7 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	command.envp = env.v;
 	command.key_fd = fetch.key_fd;
 	sized.size = (int)info->size;
+	sized.losses = &losses;
 	rc = hvd_command_run(&command, &status, &err);
 	if (fetch.key_fd)
 		close(fetch.key_fd);
@@ -274,6 +280,9 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		say_done(&fetch);
 		return 127;
 	}
+	/* The scheduler would take another status of this task for a failure, and end the others. */
+	if (losses.any)
+		report(boot, json_pack("{s:s}", "t", "output-lost"));
 	/* A rank that was ended with all others is not what ended the job, and the scheduler says why. */
 	if (status != 0 && !hvd_command_signalled_with_us(status))
 		report_exit(boot, info, status);

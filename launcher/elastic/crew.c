@@ -325,6 +325,8 @@ static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 		on_cannot(crew, cl, msg);
 	else if (strcmp(type, "exit") == 0)
 		on_exit_message(crew, msg);
+	else if (strcmp(type, "output-lost") == 0)
+		crew->ops->output_lost(crew->arg);
 	else if (strcmp(type, "notified") == 0)
 		on_notified(crew, msg);
 	else if (strcmp(type, "cut") == 0)

@@ -37,6 +37,7 @@ struct hvd_crew_ops {
 	void (*notified)(uint32_t worker, const char *why, void *arg); /* "": it has heard */
 	/* Connections of its ranks were broken: so many; `why` not all, or "". */
 	void (*cut)(uint32_t host, int broken, const char *why, void *arg);
+	void (*output_lost)(void *arg); /* a shim could not write all of its ranks' output, and has told the user why */
 	void (*failed)(const struct hvd_err *why, void *arg); /* the first hosts cannot be one job */
 };
 

@@ -44,7 +44,7 @@ struct job {
 	struct hvd_shims *shims;
 	struct hvd_news *news;
 	struct hvd_signals *signals;
-	bool ending;
+	bool ending, output_lost;
 	int ending_signal;
 	hvd_time began;
 };
@@ -302,6 +302,12 @@ static void on_cut_short(uint32_t host, void *arg)
 		job->result->status = 1;
 }
 
+/* The user was told why. */
+static void on_output_lost(void *arg)
+{
+	((struct job *)arg)->output_lost = true;
+}
+
 static void on_none_left(void *arg)
 {
 	struct job *job = arg;
@@ -360,10 +366,10 @@ static int begin(struct job *job, struct hvd_err *err)
 	static const struct hvd_machine_ops machine_ops = {do_host_begin,   do_host_end,   do_prepare, do_generation,
 							   do_worker_start, do_worker_end, do_answer,  do_notify,
 							   do_cut,          do_finish};
-	static const struct hvd_crew_ops crew_ops = {on_opened, on_came,     on_here, on_gone,  on_left,
-						     on_exited, on_notified, on_cut,  on_failed};
+	static const struct hvd_crew_ops crew_ops = {on_opened, on_came,     on_here, on_gone,        on_left,
+						     on_exited, on_notified, on_cut,  on_output_lost, on_failed};
 	static const struct hvd_desk_ops desk_ops = {on_arrived, on_met, on_ready, on_pass};
-	static const struct hvd_shims_ops shims_ops = {on_shim_lost, on_cut_short, on_none_left};
+	static const struct hvd_shims_ops shims_ops = {on_shim_lost, on_cut_short, on_output_lost, on_none_left};
 	struct hvd_machine_opts opts = hvd_elastic_opts(job->launch);
 	struct hvd_boot boot;
 
@@ -424,5 +430,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	result->generations = hvd_machine_generation(job.machine);
 	result->seconds = (double)(hvd_now() - job.began) / 1e9;
 	cleanup(&job);
+	if (job.output_lost && result->status == 0)
+		result->status = 1;
 	return rc;
 }

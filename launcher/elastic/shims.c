@@ -52,7 +52,8 @@ struct hvd_shims {
 
 static void put_away(struct shim *s)
 {
-	hvd_procs_destroy(s->procs);
+	if (hvd_procs_destroy(s->procs) != 0)
+		s->owner->ops->output_lost(s->owner->arg);
 	event_free(s->patience);
 	hvd_launch_clear(&s->launch);
 	free(s);

@@ -16,7 +16,8 @@ struct hvd_shims_ops {
 	void (*lost)(uint32_t host, const struct hvd_err *why, void *arg);
 	/* The process of this host is killed, perhaps before it has passed on all that its ranks wrote. */
 	void (*cut_short)(uint32_t host, void *arg);
-	void (*none_left)(void *arg); /* the last process has ended */
+	void (*output_lost)(void *arg); /* what a process has passed on could not be written; the user was told why */
+	void (*none_left)(void *arg);   /* the last process has ended */
 };
 
 /* `launch` is what all hosts have in common; it and the others are not owned. */

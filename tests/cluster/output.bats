@@ -148,3 +148,58 @@ inputs() {
     has "hvdn3"
     fault clear
 }
+
+# full HOST: a folder of alice's that has no room on that host, as $room in her home; roomy HOST undoes it.
+room=full
+full() { as_root "$1" sh -c "mkdir -p '$(home)/$room' && chmod 777 '$(home)/$room' && mount -t tmpfs -o size=16k,mode=777 none '$(home)/$room'"; }
+roomy() { as_root "$1" umount "$(home)/$room"; }
+
+# files_lost HOST N: $output tells of so many files of that host that could not be written, each once.
+files_lost() {
+    local said
+    said=$(grep -F "$1: output of a rank is lost: cannot write to " <<<"$output" | grep -F "No space left on device") || true
+    [[ $(sort -u <<<"$said" | grep -c .) -eq $2 && $(wc -l <<<"$said") -eq $2 ]] || { echo "$output" && return 1; }
+}
+
+@test "--output-filename where the disk is full: told once for each file, and the status is not 0" {
+    local flood='for i in 1 2 3 4 5; do head -c 100000 /dev/zero | tr "\\0" x; echo; sleep 0.1; done'
+    full hvdlogin
+    run -1 told on_login hvdrun --launcher fork -np 2 --output-filename "$room" sh -c "$flood"
+    files_lost localhost 2
+    has "df, quota"
+    # A rank's own status is more to the point.
+    run -7 told on_login hvdrun --launcher fork -np 2 --output-filename "$room" sh -c "$flood; exit 7"
+    files_lost localhost 2
+    run -1 told on_login hvdrun --launcher fork -np 2 --min-np 2 --output-filename "$room" sh -c "$flood"
+    files_lost localhost 2
+    roomy hvdlogin
+    full hvdn2
+    # Ranks that go on are not ended because of it.
+    run -1 told on_login hvdrun -N2 -n4 --ntasks-per-node=2 --output-filename "$room" \
+        sh -c "if [ \$SLURM_NODEID = 1 ]; then $flood; else sleep 3; echo whole >survived; fi"
+    files_lost hvdn2 2
+    [ "$(cat "$(home)/survived")" = whole ]
+    if sshd_can; then
+        run -1 told on_login hvdrun -np 4 --hosts hvdn1:2,hvdn2:2 --output-filename "$room" sh -c "$flood"
+        files_lost hvdn2 2
+    fi
+    run -0 told on_login hvdrun -N1 -n2 -w hvdn1 --output-filename "$room" sh -c "$flood"
+    roomy hvdn2
+    as_root hvdlogin rm -rf "$(home)/$room" "$(home)/survived"
+}
+
+@test "standard output that cannot be written: told, and the status is not 0; a reader that has gone is no error" {
+    local backend
+    for backend in fork srun ssh; do
+        if [[ $backend == ssh ]] && ! sshd_can; then continue; fi
+        run -1 --separate-stderr to_full with $backend sh -c 'echo a; sleep 0.2; echo b'
+        # shellcheck disable=SC2154
+        [[ $(grep -c "cannot write to standard output: No space left on device" <<<"$stderr") -eq 1 ]] ||
+            { echo "$backend: $stderr" && return 1; }
+        run -0 --separate-stderr to_nobody with $backend sh -c 'sleep 0.5; echo a; sleep 0.2; echo b'
+        [[ $stderr != *"cannot write"* ]] || { echo "$backend: $stderr" && return 1; }
+    done
+}
+told() { "$@" 2>&1 >/dev/null; }
+to_full() { "$@" >/dev/full; }
+to_nobody() { "$@" > >(:); }

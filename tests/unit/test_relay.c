@@ -4,6 +4,7 @@
 
 #include "unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -216,9 +217,25 @@ static void reader_that_goes(void **state)
 		event_base_loop(stage.base, EVLOOP_NONBLOCK);
 	}
 	close(fd);
-	hvd_relay_finish(stage.relay);
+	assert_int_equal(hvd_relay_finish(stage.relay), 0);
 	close(stage.to);
 	event_base_free(stage.base);
+}
+
+static void full_disk(void **state)
+{
+	struct event_base *base = event_base_new();
+	int to = open("/dev/full", O_WRONLY | O_CLOEXEC), fd;
+	struct hvd_relay *relay = hvd_relay_create(base, to, HVD_RELAY_LINES, NULL);
+
+	(void)state;
+	assert_non_null(relay);
+	fd = hvd_relay_open(relay, NULL);
+	SAY(fd, "a line\n");
+	close(fd);
+	assert_int_equal(hvd_relay_finish(relay), ENOSPC);
+	close(to);
+	event_base_free(base);
 }
 
 int main(void)
@@ -227,6 +244,7 @@ int main(void)
 		cmocka_unit_test(lines_of_two),  cmocka_unit_test(carriage_returns),
 		cmocka_unit_test(tasks_of_srun), cmocka_unit_test(what_others_say),
 		cmocka_unit_test(slow_reader),   cmocka_unit_test(reader_that_goes),
+		cmocka_unit_test(full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
