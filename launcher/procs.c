@@ -86,7 +86,7 @@ static int stdin_of(struct one *one, bool first, struct hvd_err *err)
 static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fds[2], struct hvd_err *err)
 {
 	const struct hvd_options *o = procs->launch->options;
-	bool hosts = procs->backend->starts_hosts && !procs->backend->loopback &&
+	bool hosts = procs->backend->starts_hosts && (!procs->backend->loopback || procs->n > 1) &&
 		     (o->as_horovodrun || o->prefix_timestamp || o->label);
 	enum hvd_relay_form form = !hosts                                    ? HVD_RELAY_TASKS
 				   : o->as_horovodrun || o->prefix_timestamp ? HVD_RELAY_HOROVOD

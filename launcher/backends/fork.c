@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork.c - ranks on this machine, where there is no scheduler: one shim, which forks them.
+ * fork.c - ranks on this machine, where there is no scheduler: a shim for each of the names that it is listed by, which
+ * are as many hosts to the ranks. It is one name mostly.
  */
 #include "backend.h"
 
@@ -27,20 +28,19 @@ static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
 					    "--launcher=ssh reaches others; or run hvdrun inside a Slurm job, or with "
 					    "srun's options (hvdrun -N2 …)");
 		}
-	if (launch->alloc.n_hosts > 1)
-		return hvd_err_set(err, HVD_E_USAGE, "the hosts listed are one and the same machine");
 	return 0;
 }
 
-static void add_shim(struct hvd_launch *launch)
+static void add_shim(struct hvd_launch *launch, int index, int first_rank)
 {
-	const struct hvd_alloc_host *host = &launch->alloc.hosts[0];
+	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
 	const char *bind = launch->options->cpu_bind;
 
 	hvd_launch_add_shim(launch, proc);
-	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);
-	hvd_strv_addf(&proc->argv, "--ranks=0:%d", host->slots);
+	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
+		      launch->first_host + launch->alloc.n_hosts, host->name);
+	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
 	if (!bind || strcmp(bind, "none") != 0)
 		hvd_strv_add(&proc->argv, "--bind");
 	hvd_launch_add_command(launch, proc);
@@ -53,7 +53,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 		hvd_err_set(err, HVD_E_USAGE, "it is another machine, and fork starts ranks on this one only");
 		return hvd_err_hint(err, "--launcher=ssh reaches others");
 	}
-	add_shim(launch);
+	add_shim(launch, 0, 0);
 	return 0;
 }
 
@@ -70,7 +70,10 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		return -1;
 	hvd_alloc_clear(&launch->alloc);
 	launch->alloc = taken;
-	add_shim(launch);
+	for (int i = 0, rank = 0; i < launch->alloc.n_hosts; i++) {
+		add_shim(launch, i, rank);
+		rank += launch->alloc.hosts[i].slots;
+	}
 	return 0;
 }
 

@@ -89,6 +89,27 @@ static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	return rc != 0 ? -1 : take(launch, hvd_launch_asked_np(o), err);
 }
 
+/* An MPI takes localhost and 127.0.0.1 for the one host that they are, and numbers its ranks accordingly. */
+static void join_local_names(struct hvd_launch *launch)
+{
+	struct hvd_alloc *a = &launch->alloc;
+	const char *first = NULL;
+
+	for (int i = 0; i < a->n_hosts; i++) {
+		struct hvd_alloc_host *host = &a->hosts[i];
+
+		if (!hvd_launch_is_local(host->name))
+			continue;
+		if (first && strcmp(host->name, first) != 0) {
+			free(host->name);
+			host->name = hvd_xstrdup(first);
+		}
+		if (!first)
+			first = host->name;
+	}
+	hvd_alloc_merge(a);
+}
+
 static int find_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
@@ -101,6 +122,7 @@ static int find_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	} else if (hvd_launch_hosts(launch, err) != 0) {
 		return -1;
 	}
+	join_local_names(launch);
 	launch->one_machine = launch->alloc.n_hosts == 1 && hvd_launch_is_local(launch->alloc.hosts[0].name);
 	return 0;
 }

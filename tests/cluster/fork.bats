@@ -206,6 +206,59 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     nobody_left 2
 }
 
+# Horovod's own tests have no other hosts than these.
+NAMES=localhost:2,127.0.0.1:2
+# shellcheck disable=SC2016 # for the ranks
+PLACE='echo "at $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE $HOROVOD_CROSS_RANK/$HOROVOD_CROSS_SIZE $HOROVOD_HOSTNAME"'
+
+@test "two names of this machine are two hosts: -H, a hostfile, as horovodrun, and to mpirun one" {
+    printf 'localhost slots=2\n127.0.0.1 slots=2\n' | script hosts
+    for args in "hvdrun --hosts $NAMES" "hvdrun --launcher=fork --hostfile hosts" "horovodrun -H $NAMES"; do
+        # shellcheck disable=SC2086 # several words
+        run on_login bash -c 'exec -a "$1" hvdrun -np 4 "${@:2}"' - $args bash -c "$PLACE; cat; echo in \$(hostname)" <<<input
+        exits 0
+        has "at 0/4 0/2 0/2 localhost" "at 1/4 1/2 0/2 localhost" "at 2/4 0/2 1/2 127.0.0.1" "at 3/4 1/2 1/2 127.0.0.1"
+        four "in hvdlogin"
+        [[ $(grep -c "input" <<<"$output") -eq 1 ]]
+    done
+    # Labelled lines are whole, though two shims write them.
+    long=$(head -c 3000 /dev/zero | tr '\0' x)
+    run on_login bash -c 'exec -a horovodrun hvdrun -np 4 -H "$@"' - "$NAMES" \
+        bash -c 'for i in {1..200}; do printf "%s" "$1"; echo; done' - "$long"
+    exits 0
+    [[ $(grep -cxE "\[[0-3]\]<stdout>:$long" <<<"$output") -eq 800 ]]
+    run on_login hvdrun --hosts "$NAMES" -np 3 --selftest -- --quick
+    exits 0
+    has "3 ranks on 2 hosts"
+    if command -v mpirun >/dev/null; then
+        run on_login hvdrun --mpi -np 4 --hosts "$NAMES" bash -c 'echo "at $OMPI_COMM_WORLD_RANK on"'
+        exits 0
+        four "at [0-3] on"
+    fi
+    nobody_left 2
+    assert_no_leftovers
+}
+
+@test "two names of this machine: a rank that fails, Ctrl-C, and hvdrun killed" {
+    begin forked --hosts "$NAMES" bash -c '[ $HOROVOD_RANK = 3 ] && exit 7; sleep 50'
+    ended 8
+    exits 7
+    has "rank 3 on 127.0.0.1 failed first: exit code 7"
+    nobody_left 2
+    begin forked --hosts "$NAMES" bash -c 'echo ready; sleep 50'
+    says_times 10 4 ready
+    on_host hvdlogin pkill -INT -o -x hvdrun
+    ended 8
+    exits 130
+    nobody_left 2
+    begin forked --hosts "$NAMES" bash -c "$FAMILY"
+    says_times 10 4 ready
+    sleep 0.3
+    on_host hvdlogin pkill -KILL -x hvdrun
+    ended 10
+    nobody_left 8
+}
+
 @test "hosts: this one by name, others refused, more ranks than slots" {
     run on_login hvdrun --launcher fork --hosts localhost:2 bash -c 'echo "rank $HOROVOD_RANK"'
     exits 0

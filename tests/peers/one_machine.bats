@@ -24,6 +24,23 @@ setup() { needs_peers; }
     all_gone 2 "$BATS_TEST_TMPDIR"
 }
 
+# What Horovod's own tests run on: two names of one machine are two hosts.
+@test "four ranks on localhost and 127.0.0.1: what horovodrun tells them" {
+    cat >"$BATS_TEST_TMPDIR/place.py" <<'END'
+import torch
+import horovod.torch as hvd
+hvd.init()
+mine = (hvd.rank(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size())
+total = hvd.allreduce(torch.tensor([1 << hvd.rank()]), op=hvd.Sum).item()
+places = hvd.allgather_object(mine)
+if hvd.rank() == 0: print("places", places, total)
+END
+    run on_this bash -c 'exec -a horovodrun "$@"' - "$HVDRUN" -np 4 -H localhost:2,127.0.0.1:2 "$PY" "$BATS_TEST_TMPDIR/place.py"
+    exits 0
+    has "places [(0, 0, 2, 0, 2), (1, 1, 2, 0, 2), (2, 0, 2, 1, 2), (3, 1, 2, 1, 2)] 15"
+    all_gone 2 "$BATS_TEST_TMPDIR"
+}
+
 @test "one rank alone" {
     run on_this "$HVDRUN" -np 1 "$PY" "$HERE/contexts.py" "$BATS_TEST_TMPDIR"
     exits 0
