@@ -12,24 +12,6 @@
 
 #define DRAIN_TIME  2.0
 #define WRITE_STALL 10.0
-#define LINGER      INT64_C(2000000) /* nanoseconds that a client is expected to take to close */
-
-void hvd_rv_arm_linger(struct hvd_rv *rv)
-{
-	static const struct timeval soon = {.tv_usec = LINGER / 1000};
-
-	if (!rv->linger_armed)
-		event_add(rv->linger_ev, &soon);
-	rv->linger_armed = true;
-}
-
-/* The client is going to close right after it has read the answer. */
-static void start_linger(struct conn *c)
-{
-	hvd_rv_conn_state(c, CONN_LINGER);
-	c->limit = hvd_now() + LINGER;
-	hvd_rv_arm_linger(c->rv);
-}
 
 /* The answer is out: what comes next on this connection? */
 static void answered(struct conn *c)
@@ -39,13 +21,12 @@ static void answered(struct conn *c)
 	c->at = 0;
 	if (!c->close_after) {
 		c->has_asked = true;
-		if (c->once && !c->watching && c->buf_len == 0)
-			start_linger(c);
-		else
-			hvd_rv_conn_state(c, CONN_HEAD);
+		hvd_rv_conn_state(c, CONN_HEAD);
 		return;
 	}
-	if (!c->drain_after) {
+	/* What has come and is not read would make a reset of the close, which takes the answer away from a client that
+	 * has not read it yet. */
+	if (!c->drain_after && c->buf_len == 0) {
 		hvd_rv_conn_close(c);
 		return;
 	}

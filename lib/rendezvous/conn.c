@@ -9,11 +9,8 @@
  * the same call, and no event is registered and no timer armed unless something
  * has to be waited for. Deadlines of those that wait share one timer.
  *
- * Who closes? Horovod's client closes when it has read the answer. To be told of
- * that by epoll takes two more system calls, and the client's close has to wake
- * this process; so a connection whose client is known to close is looked at
- * again when the next one is accepted, or 2 ms later. Where this side closes
- * (see request.c), answer and end go out in one segment.
+ * Who closes? This side, unless the client wants to ask more (see request.c):
+ * answer and end go out in one segment, and nothing has to be waited for.
  *
  * What is closed goes to the list of the dead and is reused only after the
  * callback from the event loop has returned to its top, so that nothing that is
@@ -212,7 +209,7 @@ static void wait_for_input(struct conn *c, bool was_partial)
 		c->limit = INT64_MAX;
 		hvd_rv_conn_progress(c, cfg->idle);
 	}
-	if (c->state != CONN_WRITE && c->state != CONN_LINGER && c->state != CONN_DEAD)
+	if (c->state != CONN_WRITE && c->state != CONN_DEAD)
 		hvd_rv_conn_watch(c, EV_READ);
 }
 
@@ -261,7 +258,7 @@ static void input(struct conn *c)
 		stash(c, c->buf + used, c->buf_len - used);
 		was_partial = used == 0;
 	}
-	while (budget > 0 && c->state != CONN_DEAD && c->state != CONN_WRITE && c->state != CONN_LINGER) {
+	while (budget > 0 && c->state != CONN_DEAD && c->state != CONN_WRITE) {
 		size_t room = sizeof(rv->scratch);
 		char *into = rv->scratch;
 		ssize_t n;
@@ -305,6 +302,8 @@ static void input(struct conn *c)
 
 			if (c->state == CONN_DEAD)
 				return;
+			if (c->state == CONN_DRAIN)
+				continue;
 			if (len - used > rv->cfg.head_max) { /* a pipeline longer than is kept */
 				hvd_rv_conn_close(c);
 				return;
@@ -319,48 +318,6 @@ static void input(struct conn *c)
 		}
 	}
 	wait_for_input(c, was_partial);
-}
-
-/* Close those whose clients have closed; what is `old` goes on as an ordinary connection. */
-static void look_at_lingering(struct hvd_rv *rv, hvd_time old)
-{
-	struct conn *c;
-
-	while ((c = rv->lists[CONN_LINGER].first)) {
-		ssize_t n = read(c->fd, rv->scratch, rv->cfg.head_max);
-
-		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-			hvd_rv_conn_close(c);
-			continue;
-		}
-		if (n < 0 && c->limit > old)
-			return;
-		hvd_rv_conn_state(c, CONN_HEAD);
-		if (n > 0) { /* it has asked again, after all */
-			rv->stats.bytes_in += (uint64_t)n;
-			stash(c, rv->scratch, (size_t)n);
-		}
-		input(c);
-	}
-}
-
-void hvd_rv_linger(struct hvd_rv *rv)
-{
-	if (rv->lists[CONN_LINGER].first)
-		look_at_lingering(rv, 0);
-}
-
-void hvd_rv_on_linger(evutil_socket_t fd, short what, void *arg)
-{
-	struct hvd_rv *rv = arg;
-
-	(void)fd;
-	(void)what;
-	rv->linger_armed = false;
-	look_at_lingering(rv, hvd_now());
-	hvd_rv_conn_reap(rv);
-	if (rv->lists[CONN_LINGER].first)
-		hvd_rv_arm_linger(rv);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
@@ -404,7 +361,7 @@ void hvd_rv_conn_due(struct conn *c)
 	}
 }
 
-void hvd_rv_conn_start(struct hvd_rv *rv, int fd, bool loopback)
+void hvd_rv_conn_start(struct hvd_rv *rv, int fd)
 {
 	struct conn *c = rv->pool;
 
@@ -417,7 +374,6 @@ void hvd_rv_conn_start(struct hvd_rv *rv, int fd, bool loopback)
 	}
 	c->rv = rv;
 	c->fd = fd;
-	c->loopback = loopback;
 	c->limit = INT64_MAX;
 	list_append(c, CONN_HEAD);
 	if (++rv->stats.conns_now > rv->stats.conns_peak)

@@ -11,14 +11,13 @@
 #include <event2/event_struct.h>
 
 enum conn_state {
-	CONN_HEAD,   /* between requests, or in the middle of a head */
-	CONN_BODY,   /* of a PUT */
-	CONN_HELD,   /* waits for a key */
-	CONN_TAKEN,  /* a hook owes the answer */
-	CONN_WRITE,  /* the answer did not fit into the socket */
-	CONN_DRAIN,  /* answered and shut; what still comes is thrown away, so that the answer is not lost to a reset */
-	CONN_LINGER, /* answered; the client will close at once, which is seen without being told */
-	CONN_DEAD,   /* closed, to be reused */
+	CONN_HEAD,  /* between requests, or in the middle of a head */
+	CONN_BODY,  /* of a PUT */
+	CONN_HELD,  /* waits for a key */
+	CONN_TAKEN, /* a hook owes the answer */
+	CONN_WRITE, /* the answer did not fit into the socket */
+	CONN_DRAIN, /* answered and shut; what still comes is thrown away, so that the answer is not lost to a reset */
+	CONN_DEAD,  /* closed, to be reused */
 	CONN_STATES,
 };
 
@@ -40,8 +39,6 @@ struct conn {
 	short watching; /* events that are registered */
 	enum conn_state state;
 	bool close_after, drain_after, http10, body_follows;
-	bool once;      /* the client will not ask again on this connection */
-	bool loopback;  /* came in over a loopback address */
 	bool has_asked; /* has had an answer: is idle rather than slow */
 	unsigned char out_len;
 	char out[HVD_HTTP_HEAD_ROOM];
@@ -62,7 +59,6 @@ struct hook {
 
 struct listener {
 	struct hvd_rv *rv;
-	bool loopback;
 	struct event *ev;
 	int fd;
 	struct sockaddr_storage addr;
@@ -82,8 +78,6 @@ struct hvd_rv {
 	struct hvd_rv_store *store;
 	struct hvd_rv_wheel wheel;
 	struct event *tick;
-	struct event *linger_ev;
-	bool linger_armed;
 	bool ticking;
 	bool paused; /* not accepting, for want of room */
 	struct listener **listeners;
@@ -104,13 +98,12 @@ struct hvd_rv {
 };
 
 /* listen.c */
-bool hvd_rv_is_loopback(const struct sockaddr_storage *ss);
 int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int *fds, struct hvd_err *err);
 void hvd_rv_accept(evutil_socket_t fd, short what, void *arg);
 void hvd_rv_resume(struct hvd_rv *rv);
 
 /* conn.c */
-void hvd_rv_conn_start(struct hvd_rv *rv, int fd, bool loopback);
+void hvd_rv_conn_start(struct hvd_rv *rv, int fd);
 void hvd_rv_conn_close(struct conn *c);
 void hvd_rv_conn_state(struct conn *c, enum conn_state state);
 /* Be told of these events, and no others. */
@@ -123,9 +116,6 @@ hvd_time hvd_rv_body_limit(size_t len);
 void hvd_rv_conn_due(struct conn *c);
 /* Reuse or free what was closed. Only at the top of a callback. */
 void hvd_rv_conn_reap(struct hvd_rv *rv);
-/* Look whether clients that were expected to close have. */
-void hvd_rv_linger(struct hvd_rv *rv);
-void hvd_rv_on_linger(evutil_socket_t fd, short what, void *arg);
 
 /* answer.c */
 /* Send an answer; `value` may be NULL. Takes a reference of its own. */
@@ -136,7 +126,6 @@ void hvd_rv_conn_refuse(struct conn *c, int status);
 void hvd_rv_conn_release(struct conn *c, bool close_after);
 /* Go on with an answer that did not fit. */
 void hvd_rv_conn_flush(struct conn *c);
-void hvd_rv_arm_linger(struct hvd_rv *rv);
 
 /* request.c */
 /* Act on a complete head, with body_len bytes behind it. Returns how many of those were used. */

@@ -132,13 +132,6 @@ int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int 
 	return hvd_err_hint(err, "Free one, widen the range, or let the kernel choose with port 0.");
 }
 
-bool hvd_rv_is_loopback(const struct sockaddr_storage *ss)
-{
-	if (ss->ss_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)ss)->sin_addr.s_addr) >> 24 == 127;
-	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)ss)->sin6_addr);
-}
-
 static void log_refusal(const struct hvd_rv *rv, const struct sockaddr_storage *peer, const char *why, uid_t uid)
 {
 	char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -218,8 +211,8 @@ static bool make_room(struct hvd_rv *rv)
 {
 	struct conn *c = rv->lists[CONN_HEAD].first;
 
-	if (rv->lists[CONN_LINGER].first) {
-		hvd_rv_conn_close(rv->lists[CONN_LINGER].first);
+	if (rv->lists[CONN_DRAIN].first) {
+		hvd_rv_conn_close(rv->lists[CONN_DRAIN].first);
 	} else if (c && c->has_asked && c->buf_len == 0) {
 		hvd_rv_conn_close(c);
 	} else if (rv->lists[CONN_HELD].first) {
@@ -237,7 +230,6 @@ void hvd_rv_accept(evutil_socket_t listen_fd, short what, void *arg)
 	struct hvd_rv *rv = l->rv;
 
 	(void)what;
-	hvd_rv_linger(rv);
 	hvd_rv_conn_reap(rv);
 	for (int i = 0; i < ACCEPT_BURST; i++) {
 		struct sockaddr_storage peer;
@@ -264,7 +256,7 @@ void hvd_rv_accept(evutil_socket_t listen_fd, short what, void *arg)
 		rv->stats.connections++;
 		if (!welcome(rv, fd, &peer))
 			continue;
-		hvd_rv_conn_start(rv, fd, l->loopback);
+		hvd_rv_conn_start(rv, fd);
 		hvd_rv_conn_reap(rv);
 	}
 }

@@ -55,13 +55,6 @@ static int store_status(enum hvd_rv_stored why)
 	return 507;
 }
 
-/* A Content-Length on a request without a body, no word on the connection: that is Horovod's own client, which makes
- * a connection for each request. */
-static bool asks_once(const struct hvd_http_req *req)
-{
-	return req->method != HVD_HTTP_PUT && req->has_length && req->length == 0 && !req->has_connection;
-}
-
 /* The nonce of /_hvd/probe/<nonce>, or an empty slice. */
 static struct hvd_slice probe_nonce(struct hvd_slice target)
 {
@@ -204,6 +197,7 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 		return body_len;
 	}
 	take = body_len < c->value->len ? body_len : c->value->len;
+	c->drain_after = take < body_len;
 	if (take > 0)
 		memcpy(c->value->data, body, take);
 	c->at = take;
@@ -250,12 +244,10 @@ size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, cons
 
 	s->requests++;
 	c->http10 = req->http10;
-	c->once = asks_once(req) && body_len == 0;
-	/* The side that closes first keeps the connection's port blocked for a minute. On a worker's host a big mesh
-	 * could use them all up, so this side does it. Over loopback both are the same host, ports are taken into use
-	 * again after a second, and this process is the one that is short of time. */
-	c->close_after = !req->keep_alive || (c->once && !c->loopback);
-	c->drain_after = false;
+	/* The side that closes first keeps the connection's port blocked for a minute. On a worker's host, with a
+	 * connection for each request, a big mesh would use them all up; here it is the same port for all. So a
+	 * connection is kept only for a client that says that it wants that, which none of Horovod's does. */
+	c->close_after = !req->keep_alive || !req->has_connection;
 	c->body_follows = req->method != HVD_HTTP_HEAD;
 	if (req->method == HVD_HTTP_OTHER) {
 		hvd_rv_conn_refuse(c, 501);
@@ -276,6 +268,7 @@ size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, cons
 		}
 		skip = (size_t)req->length;
 	}
+	c->drain_after = body_len > skip;
 	nonce = probe_nonce(req->target);
 	if (nonce.n > 0 && req->method == HVD_HTTP_GET) {
 		do_probe(c, nonce);

@@ -96,8 +96,7 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 	rv->store = hvd_rv_store_create(&cfg->store, hvd_rv_wake, rv);
 	hvd_rv_wheel_init(&rv->wheel);
 	rv->tick = event_new(base, -1, EV_PERSIST, on_tick, rv);
-	rv->linger_ev = event_new(base, -1, 0, hvd_rv_on_linger, rv);
-	if (!rv->tick || !rv->linger_ev) {
+	if (!rv->tick) {
 		hvd_err_set(err, HVD_E_SYS, "cannot make a timer");
 		hvd_rv_destroy(rv);
 		return NULL;
@@ -155,8 +154,6 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 	}
 	if (rv->tick)
 		event_free(rv->tick);
-	if (rv->linger_ev)
-		event_free(rv->linger_ev);
 	if (rv->stop_ev)
 		event_free(rv->stop_ev);
 	hvd_rv_store_destroy(rv->store);
@@ -178,7 +175,6 @@ int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t 
 			l->rv = rv;
 			l->fd = fds[i];
 			getsockname(l->fd, (struct sockaddr *)&l->addr, &len);
-			l->loopback = hvd_rv_is_loopback(&l->addr);
 			l->ev = new_event(rv, l->fd, EV_READ | EV_PERSIST, hvd_rv_accept, l);
 			if (!rv->paused)
 				event_add(l->ev, NULL);
@@ -345,8 +341,6 @@ void hvd_rv_stop(struct hvd_rv *rv, double seconds, void (*done)(void *arg), voi
 		hvd_rv_conn_release(rv->lists[CONN_HELD].first, true);
 	while (rv->lists[CONN_TAKEN].first)
 		hvd_rv_conn_release(rv->lists[CONN_TAKEN].first, true);
-	while (rv->lists[CONN_LINGER].first)
-		hvd_rv_conn_close(rv->lists[CONN_LINGER].first);
 	for (struct conn *c = rv->lists[CONN_HEAD].first, *next; c; c = next) {
 		next = c->next;
 		if (c->buf_len == 0)

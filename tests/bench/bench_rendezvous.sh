@@ -3,21 +3,20 @@
 #
 # Measure hvd-rendezvous, over loopback only, and leave nothing behind:
 #   1. requests a second, a connection for each, 200-byte values, against nginx with one worker that serves a file of
-#      that size: same client, in turns, medians
+#      that size and closes first, as hvd-rendezvous does: same client, which asks as Horovod's does, in turns, medians
 #   2. the full mesh of N simulated ranks, with values of 200 bytes and of Gloo's real size, against what a server that
 #      only accepts and answers, and a bare copy, reach on this machine
 #
-# B=build RUNS=5 SECONDS_EACH=2 CONNECTIONS=16 RANKS="8 64 256 1024" LIMIT=120 bench_rendezvous.sh
+# B=build RUNS=5 SECONDS_EACH=2 CONNECTIONS="1 16 64" RANKS="8 64 256 1024" LIMIT=120 bench_rendezvous.sh
 set -eu
 cd "$(dirname "$0")/../.."
 B=${B:-build}
 RUNS=${RUNS:-5}
 SECONDS_EACH=${SECONDS_EACH:-2}
-CONNECTIONS=${CONNECTIONS:-16}
-RANKS=${RANKS:-8 64 256 1024}
+CONNECTIONS=${CONNECTIONS:-1 16 64}
+RANKS=${RANKS-8 64 256 1024}
 LIMIT=${LIMIT:-120} # seconds of one mesh
 bench=$B/tests/bench
-addresses=(127.0.0.1 127.0.0.2 127.0.0.3 127.0.0.4)
 
 make -s B="$B" "$B/bin/hvd-rendezvous" "$bench"/rv_{rate,mesh,bound}
 
@@ -32,11 +31,10 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# A port that is free on all addresses is one that the server itself finds.
 start_ours() { # FILE-FOR-OUTPUT OPTION...
 	local out=$1
 	shift
-	"$B/bin/hvd-rendezvous" --json "${addresses[@]/#/--bind=}" "$@" >"$out" &
+	"$B/bin/hvd-rendezvous" --json --bind=127.0.0.1 "$@" >"$out" &
 	pids+=($!)
 	for _ in $(seq 100); do
 		[ -s "$out" ] && break
@@ -73,37 +71,39 @@ if command -v nginx >/dev/null; then
 	{
 		echo "worker_processes 1; daemon off; pid $dir/pid; error_log $dir/error;"
 		echo "events { worker_connections 8192; }"
-		echo "http { access_log off; root $dir/www;"
+		echo "http { access_log off; keepalive_timeout 0; root $dir/www;"
 		for t in client_body proxy fastcgi uwsgi scgi; do echo "${t}_temp_path $dir/$t;"; done
-		echo "server {"
-		for a in "${addresses[@]}"; do echo "listen $a:$nginx_port backlog=4096;"; done
-		echo "} }"
+		echo "server { listen 127.0.0.1:$nginx_port backlog=4096; } }"
 	} >"$dir/nginx.conf"
 	nginx -c "$dir/nginx.conf" -e "$dir/error" &
 	pids+=($!)
-	sleep 0.5
+	for _ in $(seq 100); do
+		(: <>"/dev/tcp/127.0.0.1/$nginx_port") 2>/dev/null && break
+		sleep 0.05
+	done
 fi
 
-echo "== requests a second, connection per request, 200 bytes, $CONNECTIONS at a time, median of $RUNS"
-for _ in $(seq "$RUNS"); do
-	[ -z "$nginx_port" ] || "$bench/rv_rate" "$nginx_port" /global/1 "$CONNECTIONS" "$SECONDS_EACH" >>"$dir/r.nginx"
-	"$bench/rv_rate" "$checked" /global/1 "$CONNECTIONS" "$SECONDS_EACH" >>"$dir/r.checked"
-	"$bench/rv_rate" "$any" /global/1 "$CONNECTIONS" "$SECONDS_EACH" >>"$dir/r.any"
-done
 show() { # NAME FILE
 	echo "$1: $(cut -d' ' -f1 "$2" | median)/s, p50 $(cut -d' ' -f2 "$2" | median) us," \
 		"p99 $(cut -d' ' -f3 "$2" | median) us, failures $(awk '{n += $4} END {print n}' "$2")"
 }
-show "hvd-rendezvous" "$dir/r.checked"
-show "hvd-rendezvous --any-user" "$dir/r.any"
-if [ -n "$nginx_port" ]; then
+[ -n "$nginx_port" ] || echo "nginx is not installed: no comparison"
+for at_once in $CONNECTIONS; do
+	echo "== requests a second, connection per request, 200 bytes, $at_once at a time, median of $RUNS"
+	rm -f "$dir"/r.*
+	for _ in $(seq "$RUNS"); do
+		[ -z "$nginx_port" ] || "$bench/rv_rate" "$nginx_port" /global/1 "$at_once" "$SECONDS_EACH" >>"$dir/r.nginx"
+		"$bench/rv_rate" "$checked" /global/1 "$at_once" "$SECONDS_EACH" >>"$dir/r.checked"
+		"$bench/rv_rate" "$any" /global/1 "$at_once" "$SECONDS_EACH" >>"$dir/r.any"
+	done
+	show "hvd-rendezvous" "$dir/r.checked"
+	show "hvd-rendezvous --any-user" "$dir/r.any"
+	[ -n "$nginx_port" ] || continue
 	show "nginx, one worker" "$dir/r.nginx"
 	n=$(cut -d' ' -f1 "$dir/r.nginx" | median)
 	echo "ratio to nginx: $(ratio "$(cut -d' ' -f1 "$dir/r.checked" | median)" "$n")" \
 		"(--any-user: $(ratio "$(cut -d' ' -f1 "$dir/r.any" | median)" "$n"))"
-else
-	echo "nginx is not installed: no comparison"
-fi
+done
 
 # Horovod's own server, where a Python that has it is at hand.
 PYTHON=${PYTHON:-python3}

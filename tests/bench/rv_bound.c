@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rv_bound serve PORT BYTES - accept, read once, answer BYTES, wait for the end; knows no keys. What a server that
- *                             does nothing else reaches on this machine. Runs until SIGTERM.
+ * rv_bound serve PORT BYTES - accept, read once, answer BYTES, close; knows no keys. What a server that does nothing
+ *                             else reaches on this machine. Runs until SIGTERM.
  * rv_bound copy             - MB/s of memcpy, and of one loopback connection between two processes
  */
 #include "rv_client.h"
@@ -9,12 +9,12 @@
 #include <netinet/tcp.h>
 #include <sys/wait.h>
 
-static int listen_on(unsigned target, uint16_t port)
+static int listen_on(uint16_t port)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
-	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK + target);
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on));
 	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 || listen(fd, SOMAXCONN) != 0)
@@ -22,36 +22,24 @@ static int listen_on(unsigned target, uint16_t port)
 	return fd;
 }
 
-/* Blocking sockets in a single loop: the client's request is there when accept returns. */
+/* Blocking sockets: the client's request is there when accept returns. */
 static _Noreturn void serve(uint16_t port, size_t bytes)
 {
 	char *answer = calloc(1, bytes + 256), in[4096];
-	struct epoll_event ev[RV_TARGETS];
-	int ep = epoll_create1(EPOLL_CLOEXEC);
+	int listening = listen_on(port);
 	size_t len;
 
-	if (!answer || ep < 0)
+	if (!answer)
 		rv_die("start");
 	len = (size_t)sprintf(answer, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", bytes) + bytes;
-	for (unsigned i = 0; i < RV_TARGETS; i++) {
-		struct epoll_event want = {.events = EPOLLIN, .data.fd = listen_on(i, port)};
-
-		epoll_ctl(ep, EPOLL_CTL_ADD, want.data.fd, &want);
-	}
 	for (;;) {
-		int n = epoll_wait(ep, ev, RV_TARGETS, -1);
+		int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 
-		for (int i = 0; i < n; i++) {
-			int fd = accept4(ev[i].data.fd, NULL, NULL, SOCK_CLOEXEC);
-
-			if (fd < 0)
-				continue;
-			if (recv(fd, in, sizeof(in), 0) > 0)
-				send(fd, answer, len, MSG_NOSIGNAL);
-			while (recv(fd, in, sizeof(in), 0) > 0)
-				;
-			close(fd);
-		}
+		if (fd < 0)
+			continue;
+		if (recv(fd, in, sizeof(in), 0) > 0)
+			send(fd, answer, len, MSG_NOSIGNAL | MSG_MORE);
+		close(fd);
 	}
 }
 
@@ -82,7 +70,7 @@ static double loopback_rate(void)
 	struct sockaddr_in at;
 	socklen_t len = sizeof(at);
 	static char buf[1 << 18];
-	int l = listen_on(0, 0), c;
+	int l = listen_on(0), c;
 	size_t got = 0;
 	double begun;
 	pid_t pid;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rv_client.h - one HTTP request on a connection of its own, as Horovod's
- * workers make it: non-blocking, driven by the caller's epoll loop. The client
- * closes as soon as the body is complete. For the load generators only.
+ * rv_client.h - one HTTP request on a connection of its own, as Horovod's HTTPStore
+ * makes it: head and body in one segment, a Host and a Content-Length, no word on
+ * the connection, always to the same address. It closes as soon as the body is
+ * complete, whether the server has closed or not. Non-blocking, driven by the
+ * caller's epoll loop. For the load generators only.
  */
 #ifndef HVD_BENCH_RV_CLIENT_H
 #define HVD_BENCH_RV_CLIENT_H
@@ -20,8 +22,6 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
-
-#define RV_TARGETS 4 /* 127.0.0.1 …: ports of closed connections are blocked per target */
 
 struct rv_call {
 	int fd;
@@ -70,12 +70,12 @@ static inline void rv_close(struct rv_call *c)
 }
 
 /* Begin a request. The answer's status is in c->status once rv_step() returns 1. */
-static inline void rv_start(struct rv_call *c, int ep, void *tag, unsigned target, uint16_t port, const char *method,
-			    const char *path, const char *body, size_t body_len)
+static inline void rv_start(struct rv_call *c, int ep, void *tag, uint16_t port, const char *method, const char *path,
+			    const char *body, size_t body_len)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
 
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK + target % RV_TARGETS);
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (c->fd < 0)
 		rv_die("socket");

@@ -34,7 +34,6 @@ struct rank {
 struct mesh {
 	int ep, n;
 	uint16_t port;
-	unsigned turn;
 	char *body, *sink;
 	size_t body_len;
 	struct rank *ranks, *sleepers, **last;
@@ -52,7 +51,7 @@ static void begin(struct mesh *m, struct rank *r)
 
 	snprintf(path, sizeof(path), "/global/%s%d", name ? "rank_" : "", own ? r->me : r->other);
 	m->requests++;
-	rv_start(&r->call, m->ep, r, m->turn++, m->port, method[r->step], path,
+	rv_start(&r->call, m->ep, r, m->port, method[r->step], path,
 		 r->step == PUT_NAME   ? "node-with-a-name"
 		 : r->step == PUT_ADDR ? m->body
 				       : NULL,

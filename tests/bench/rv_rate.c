@@ -27,7 +27,7 @@ static int put(uint16_t port, const char *path, size_t bytes)
 	if (!body || ep < 0)
 		rv_die("put");
 	memset(body, 'v', bytes);
-	rv_start(&c, ep, &c, 0, port, "PUT", path, body, bytes);
+	rv_start(&c, ep, &c, port, "PUT", path, body, bytes);
 	while (rc == 0) {
 		struct epoll_event ev;
 
@@ -46,7 +46,6 @@ int main(int argc, char **argv)
 	struct epoll_event ev[256];
 	struct slot *slots;
 	size_t n = 0, failures = 0;
-	unsigned turn = 0;
 	double end, begin;
 	uint16_t port;
 	int ep, conns;
@@ -67,7 +66,7 @@ int main(int argc, char **argv)
 	end = begin + atof(argv[4]);
 	for (int i = 0; i < conns; i++) {
 		slots[i].since = begin;
-		rv_start(&slots[i].call, ep, &slots[i], turn++, port, "GET", argv[2], NULL, 0);
+		rv_start(&slots[i].call, ep, &slots[i], port, "GET", argv[2], NULL, 0);
 	}
 	while (rv_now() < end) {
 		int got = epoll_wait(ep, ev, 256, 100);
@@ -87,7 +86,7 @@ int main(int argc, char **argv)
 			else if (n < sizeof(took) / sizeof(took[0]))
 				took[n++] = (float)(now - s->since);
 			s->since = now;
-			rv_start(&s->call, ep, s, turn++, port, "GET", argv[2], NULL, 0);
+			rv_start(&s->call, ep, s, port, "GET", argv[2], NULL, 0);
 		}
 	}
 	end = rv_now();

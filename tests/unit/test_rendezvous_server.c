@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #define NOBODY 65534
+#define STAY   "Connection: keep-alive\r\n"
 
 struct world {
 	struct event_base *base;
@@ -272,7 +274,7 @@ static void holds_until_it_comes(void **state)
 
 	fd = dial(w);
 	gone = dial(w);
-	say(fd, "GET /s/k HTTP/1.1\r\n\r\nGET /s/k HTTP/1.1\r\n\r\n"); /* the second waits for the first */
+	say(fd, "GET /s/k HTTP/1.1\r\n" STAY "\r\nGET /s/k HTTP/1.1\r\n\r\n"); /* the second waits for the first */
 	say(gone, "GET /s/k HTTP/1.1\r\n\r\n");
 	turn(w, 0.05);
 	assert_int_equal(stats(w).held_now, 2);
@@ -383,10 +385,11 @@ static void keeps_connections_and_pipelines(void **state)
 
 	begin(w);
 	fd = dial(w);
-	say(fd, "PUT /s/1 HTTP/1.1\r\nContent-Length: 3\r\n\r\noneGET /s/1 HTTP/1.1\r\n\r\nGET /s/1 HTT");
+	say(fd,
+	    "PUT /s/1 HTTP/1.1\r\n" STAY "Content-Length: 3\r\n\r\noneGET /s/1 HTTP/1.1\r\n" STAY "\r\nGET /s/1 HTT");
 	assert_int_equal(hear(w, fd, 1).status, 200);
 	assert_string_equal(hear(w, fd, 1).body, "one");
-	say(fd, "P/1.1\r\nContent-Length: 4\r\n\r\nskipDELETE /s/1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+	say(fd, "P/1.1\r\n" STAY "Content-Length: 4\r\n\r\nskipDELETE /s/1 HTTP/1.0\r\n" STAY "\r\n");
 	assert_string_equal(hear(w, fd, 1).body, "one");
 	a = hear(w, fd, 1);
 	assert_int_equal(a.status, 200);
@@ -396,6 +399,84 @@ static void keeps_connections_and_pipelines(void **state)
 	assert_int_equal(a.status, 0);
 	assert_true(a.took > 0.4);
 	close(fd);
+}
+
+/* Of the client's end. */
+static int tcp_state(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	return info.tcpi_state;
+}
+
+/* Requests as Horovod's workers make them, and as its Python parts do: the port stays taken on the server's side, for
+ * the client's end had the other's end first. */
+static void closes_first(void **state)
+{
+	static const struct {
+		const char *text;
+		int status;
+	} cases[] = {
+		{"PUT /global/0 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n\r\nhi", 200},
+		{"GET /global/0 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n", 200},
+		{"GET /global/1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n", 404},
+		{"GET /global/0 HTTP/1.1\r\nAccept-Encoding: identity\r\nHost: h:1\r\nConnection: close\r\n\r\n", 200},
+		{"GET /global/0 HTTP/1.0\r\n\r\n", 200},
+		{"HEAD /global/0 HTTP/1.1\r\n\r\n", 200},
+		{"DELETE /global/0 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n", 200},
+		{"GET /one HTTP/1.1\r\n\r\n", 400},
+	};
+	struct world *w = *state;
+
+	begin(w);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int fd = dial(w);
+		struct answer a;
+
+		say(fd, cases[i].text);
+		a = hear(w, fd, 5);
+		assert_int_equal(a.status, cases[i].status);
+		assert_in(a.head, "Connection: close\r\n");
+		assert_int_equal(hear(w, fd, 2).status, 0);
+		assert_int_equal(tcp_state(fd), TCP_CLOSE_WAIT);
+		close(fd);
+	}
+	turn(w, 0.02);
+	assert_int_equal(stats(w).conns_now, 0);
+}
+
+/* What came behind the request, and is not going to be answered, does not take away the answer. */
+static void closes_without_a_reset(void **state)
+{
+	static const char *const behind[] = {"GET /s/k HTTP/1.1\r\n\r\n", "\r\n", "GET /s"};
+	struct world *w = *state;
+	char value[2001];
+
+	memset(value, 'v', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	begin(w);
+	assert_int_equal(put(w, "/s/k", value).status, 200);
+	for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
+		int fd = dial(w);
+		char text[128];
+		struct answer a;
+
+		snprintf(text, sizeof(text), "GET /s/k HTTP/1.1\r\n\r\n%s", behind[i]);
+		say(fd, text);
+		turn(w, 0.02);
+		send(fd, behind[i], strlen(behind[i]), MSG_NOSIGNAL);
+		turn(w, 0.02);
+		a = hear(w, fd, 1);
+		assert_int_equal(a.status, 200);
+		assert_int_equal(strlen(a.body), sizeof(value) - 1);
+		assert_int_equal(hear(w, fd, 1).status, 0);
+		close(fd);
+	}
+	assert_int_equal(stats(w).gets, 3);
+	turn(w, 0.02);
+	assert_int_equal(stats(w).conns_now, 0);
 }
 
 static void goes_on_when_asked_to(void **state)
@@ -426,7 +507,7 @@ static void moves_large_values(void **state)
 	for (size_t i = 0; i < size; i++)
 		big[i] = (char)(i * 7 + i / 4096);
 	fd = dial(w);
-	say(fd, "PUT /s/big HTTP/1.1\r\nContent-Length: 20971520\r\n\r\n");
+	say(fd, "PUT /s/big HTTP/1.1\r\n" STAY "Content-Length: 20971520\r\n\r\n");
 	while (sent < size) {
 		ssize_t n = send(fd, big + sent, size - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -466,7 +547,7 @@ static void waits_for_a_place(void **state)
 	put(w, "/s/k", "v");
 	for (int i = 0; i < 3; i++) {
 		idle[i] = dial(w);
-		say(idle[i], "GET /s/k HTTP/1.1\r\n\r\n");
+		say(idle[i], "GET /s/k HTTP/1.1\r\n" STAY "\r\n");
 		assert_int_equal(hear(w, idle[i], 1).status, 200);
 	}
 	assert_int_equal(get(w, "/s/k").status, 200); /* in the place of the one that was idle for longest */
@@ -571,7 +652,7 @@ static void lets_hooks_answer(void **state)
 	assert_string_equal(get(w, "/rank_and_size/pass").body, "mine");
 
 	fd = dial(w);
-	say(fd, "GET /rank_and_size/h:0 HTTP/1.1\r\n\r\n");
+	say(fd, "GET /rank_and_size/h:0 HTTP/1.1\r\n" STAY "\r\n");
 	turn(w, 0.3);
 	assert_non_null(h.req);
 	assert_int_equal(hvd_rv_request_peer(h.req, &peer), 0);
@@ -654,7 +735,7 @@ static void ends_gracefully(void **state)
 	w->cfg.stall = 20;
 	begin(w);
 	idle = dial(w);
-	say(idle, "PUT /s/x HTTP/1.1\r\nContent-Length: 1\r\n\r\nx");
+	say(idle, "PUT /s/x HTTP/1.1\r\n" STAY "Content-Length: 1\r\n\r\nx");
 	assert_int_equal(hear(w, idle, 1).status, 200);
 	held = dial(w);
 	say(held, "GET /s/k HTTP/1.1\r\n\r\n");
@@ -936,6 +1017,8 @@ int main(void)
 		T(times_out_what_stalls),
 		T(minds_half_closed_input),
 		T(keeps_connections_and_pipelines),
+		T(closes_first),
+		T(closes_without_a_reset),
 		T(goes_on_when_asked_to),
 		T(moves_large_values),
 		T(waits_for_a_place),
