@@ -20,12 +20,20 @@ static void look_at_first(struct hvd_crew *crew);
 
 /* ---- hosts that go ---- */
 
+/* Is it this host's turn to say something? One that has registered, or reported, waits for others. */
+static bool is_awaited(const struct hvd_crew *crew, uint32_t host)
+{
+	enum hvd_stage stage = crew->roster.seats[host].stage;
+
+	return crew->places[host].expected && (stage == HVD_STAGE_ABSENT || stage == HVD_STAGE_PROBING);
+}
+
 static void set_timer(struct hvd_crew *crew)
 {
 	hvd_time next = INT64_MAX;
 
 	for (uint32_t h = 0; h < crew->roster.n; h++)
-		if (crew->places[h].expected && !crew->places[h].here)
+		if (is_awaited(crew, h))
 			next = hvd_earlier(next, crew->places[h].deadline);
 	if (next == INT64_MAX) {
 		event_del(crew->timer);
@@ -78,7 +86,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	for (uint32_t h = 0; h < crew->roster.n && crew->stage != HVD_CREW_OVER; h++) {
 		struct hvd_crew_place *p = &crew->places[h];
 
-		if (!p->expected || p->here || p->deadline > now)
+		if (!is_awaited(crew, h) || p->deadline > now)
 			continue;
 		hvd_err_set(&why, HVD_E_TIMEOUT, "%s within %g seconds",
 			    p->client ? "it did not say what it reaches" : "no word came from there",
@@ -117,6 +125,8 @@ static void let_in(struct hvd_crew *crew, uint32_t host)
 static void order_probe(struct hvd_crew *crew, uint32_t host)
 {
 	crew->roster.seats[host].stage = HVD_STAGE_PROBING;
+	crew->places[host].deadline = hvd_deadline_in(crew->opts->start_timeout);
+	set_timer(crew);
 	hvd_conn_send(crew->places[host].client->conn,
 		      hvd_admission_order(&crew->roster, host, &crew->venue.endpoints, PROBE_MS));
 }
@@ -215,22 +225,31 @@ static void look_at_first(struct hvd_crew *crew)
 
 /* ---- messages ---- */
 
-static void on_register(struct hvd_crew *crew, struct hvd_client *cl, const json_t *msg)
+/* The host that a registration names; -1: the job has none of that number. */
+static int64_t host_of(const struct hvd_crew *crew, const json_t *msg)
 {
-	struct hvd_err why = {0};
-	struct hvd_node node;
 	int64_t host;
 
-	if (crew->ended && cl->role == HVD_ROLE_NONE &&
-	    hvd_get_int(msg, "node", 0, crew->roster.n - 1, &host, &why) == 0) {
+	if (crew->roster.n == 0 || hvd_get_int(msg, "node", 0, crew->roster.n - 1, &host, NULL) != 0)
+		return -1;
+	return host;
+}
+
+static void on_register(struct hvd_crew *crew, struct hvd_client *cl, const json_t *msg)
+{
+	int64_t host = host_of(crew, msg);
+	struct hvd_err why = {0};
+	struct hvd_node node;
+
+	if (crew->ended && cl->role == HVD_ROLE_NONE && host >= 0) {
 		cl->host = (uint32_t)host;
 		dismiss(cl);
 		return;
 	}
 	if (cl->role != HVD_ROLE_NONE)
 		return;
-	if (hvd_get_int(msg, "node", 0, crew->roster.n - 1, &host, &why) != 0 || !crew->places[host].expected ||
-	    crew->places[host].client || hvd_node_from_json(msg, &node, &why) != 0) {
+	if (host < 0 || !crew->places[host].expected || crew->places[host].client ||
+	    hvd_node_from_json(msg, &node, &why) != 0) {
 		hvd_client_finish(cl); /* it has been given up in the meantime */
 		return;
 	}

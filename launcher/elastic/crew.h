@@ -6,12 +6,13 @@
  * launch of fixed size, with the same parts. The hosts that are expected at
  * first are probed together, and choose the networks. One that comes later
  * must reach hosts that are there over the first of these networks, and the rendezvous; one that does not is refused,
- * and the job goes on without it. Each host has the start timeout to come.
+ * and the job goes on without it. Each host has the start timeout to come,
+ * and again for what it reaches.
  *
- * Hosts are known by their number in the job (machine.h), ranks by their worker's.
+ * Hosts are known by their number in the job (machine.h), and ranks, whose numbers change, by the id of their worker.
  *
  *   to a shim     {"t":"plan", "ranks":[], "stay":true}                     it is one of us
- *                 {"t":"start", "id":N, "slot":I, "slots":N, "env":{…}}    one more rank
+ *                 {"t":"start", "id":N, "slot":I, "slots":N, "env":{…}} one more rank
  *                 {"t":"stop", "id":N, "now":BOOL}
  *   from a shim   {"t":"exit", "rank":N, "status":S}
  * and what task/notice.h, task/cut.h, driver.h, probe.h and node.h have.

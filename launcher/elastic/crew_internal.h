@@ -16,7 +16,7 @@ struct hvd_crew_place {
 	char *name;
 	struct hvd_client *client; /* NULL until it registers */
 	bool expected, here;
-	hvd_time deadline; /* to be here */
+	hvd_time deadline; /* to register, or to report */
 };
 
 struct hvd_crew {

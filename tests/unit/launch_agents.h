@@ -30,6 +30,7 @@ struct shim {
 	enum hvd_reach to; /* what comes of them */
 	json_t *plan, *probe;
 	json_t *heard; /* the types of all messages, in order */
+	json_t *said;  /* the last message of each type */
 	bool down, closed;
 	struct hvd_err why;
 };
@@ -141,6 +142,7 @@ static inline int launch_teardown(void **state)
 		json_decref(s->plan);
 		json_decref(s->probe);
 		json_decref(s->heard);
+		json_decref(s->said);
 	}
 	hvd_driver_destroy(l->driver);
 	hvd_strv_free(&l->opts.nics);
@@ -186,6 +188,7 @@ static inline void shim_on_message(struct hvd_conn *conn, json_t *msg, void *arg
 
 	(void)conn;
 	json_array_append(s->heard, json_object_get(msg, "t"));
+	json_object_set(s->said, type, msg);
 	if (strcmp(type, "plan") == 0) {
 		s->plan = json_incref(msg);
 	} else if (strcmp(type, "probe") == 0) {
@@ -232,6 +235,7 @@ static inline struct shim *shim_connect(struct launch *l, json_t *hello)
 	assert_non_null(hello);
 	s->hello = hello;
 	s->heard = json_array();
+	s->said = json_object();
 	memcpy(s->session.id, l->boot.session, sizeof(s->session.id));
 	s->session.identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = l->key};
 	hvd_session_bind_key(&s->session);
