@@ -35,6 +35,7 @@ static void tell_loss(struct host *host)
 	host->loss_told = host->losses.any;
 }
 
+/* Of an elastic job the id is its worker's: the number of its rank changes. */
 static void on_exited(int id, int status, void *arg)
 {
 	struct host *host = arg;
@@ -42,7 +43,8 @@ static void on_exited(int id, int status, void *arg)
 	if (host->status == 0 && !host->opts.stay)
 		host->status = hvd_status_exit(status);
 	tell_loss(host);
-	hvd_agent_send(host->agent, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", id, "status", status));
+	hvd_agent_send(host->agent, json_pack("{s:s, s:i, s:i}", "t", "exit", host->opts.stay ? "worker" : "rank", id,
+					      "status", status));
 }
 
 static void on_all_gone(void *arg)
@@ -87,25 +89,26 @@ static void on_plan(const json_t *plan, void *arg)
 
 static void start_one(struct host *host, const json_t *msg)
 {
-	int64_t id, slot, slots;
+	int64_t worker, slot, slots;
 	struct hvd_err why = {0};
 	json_t *env;
 
-	if (hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) != 0 || hvd_get_int(msg, "slot", 0, INT_MAX, &slot, NULL) ||
+	if (hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) != 0 ||
+	    hvd_get_int(msg, "slot", 0, INT_MAX, &slot, NULL) ||
 	    hvd_get_int(msg, "slots", 1, HVD_MAX_RANKS, &slots, NULL) || hvd_get_object(msg, "env", &env, NULL) != 0)
 		return;
-	if (hvd_ranks_add(host->ranks, (int)id, env, (int)slot, (int)slots, &why) == 0)
+	if (hvd_ranks_add(host->ranks, (int)worker, env, (int)slot, (int)slots, &why) == 0)
 		return;
 	hvd_err_host(&why, host->info->name);
 	hvd_log_err(host->log, &why);
-	on_exited((int)id, 127 << 8, host);
+	on_exited((int)worker, 127 << 8, host);
 }
 
 static void on_message(json_t *msg, void *arg)
 {
 	struct host *host = arg;
 	const char *type;
-	int64_t sig, id;
+	int64_t sig, worker;
 
 	if (!host->ranks || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
@@ -117,8 +120,8 @@ static void on_message(json_t *msg, void *arg)
 		hvd_notice_pass(host->notice, msg);
 	else if (strcmp(type, "cut") == 0)
 		hvd_agent_send(host->agent, hvd_cut_answer(msg));
-	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "id", 0, INT_MAX, &id, NULL) == 0)
-		hvd_ranks_end_one(host->ranks, (int)id, json_is_true(json_object_get(msg, "now")));
+	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) == 0)
+		hvd_ranks_end_one(host->ranks, (int)worker, json_is_true(json_object_get(msg, "now")));
 	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
 		hvd_ranks_signal(host->ranks, (int)sig);
 }

@@ -17,7 +17,7 @@ struct hvd_notice {
 	void (*answer)(json_t *msg, void *arg);
 	void *arg;
 	struct hvd_notify *notify;
-	int64_t id;
+	int64_t worker;
 };
 
 static void on_done(const struct hvd_err *why, void *arg)
@@ -25,7 +25,7 @@ static void on_done(const struct hvd_err *why, void *arg)
 	struct hvd_notice *notice = arg;
 
 	notice->notify = NULL;
-	notice->answer(json_pack("{s:s, s:I, s:s}", "t", "notified", "id", (json_int_t)notice->id, "why",
+	notice->answer(json_pack("{s:s, s:I, s:s}", "t", "notified", "worker", (json_int_t)notice->worker, "why",
 				 why->code ? why->msg : ""),
 		       notice->arg);
 }
@@ -35,15 +35,15 @@ void hvd_notice_pass(struct hvd_notice *notice, const json_t *msg)
 	struct hvd_worker_addrs to = {0};
 	struct hvd_err why = {0};
 	const char *text;
-	int64_t id, when;
+	int64_t worker, when;
 
-	if (hvd_get_int(msg, "id", 0, UINT32_MAX, &id, NULL) != 0 ||
+	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) != 0 ||
 	    hvd_get_int(msg, "time", 0, INT64_MAX, &when, NULL) != 0 ||
 	    hvd_get_str(msg, "to", MAX_TEXT, &text, NULL) != 0)
 		return;
 	hvd_notify_cancel(notice->notify);
 	notice->notify = NULL;
-	notice->id = id;
+	notice->worker = worker;
 	/* Always as a mixed change: a worker that was told of removed hosts only skips its state sync, which those that
 	 * come to the same generation for another reason do not. */
 	if (hvd_worker_addrs_parse(text, strlen(text), &to, &why) == 0)

@@ -5,8 +5,8 @@
  * It is done from here, and not by the launcher, since a rank listens on the
  * job's network only, to which the launcher's host need not belong.
  *
- *   from the launcher   {"t":"notify", "id":N, "to":TEXT, "time":T}   TEXT: as the worker has put it (worker/addrs.h)
- *   to the launcher     {"t":"notified", "id":N, "why":TEXT}          "": it has heard
+ *   from the launcher   {"t":"notify", "worker":N, "to":TEXT, "time":T}   TEXT: as the worker has put it
+ * (worker/addrs.h) to the launcher     {"t":"notified", "worker":N, "why":TEXT}          "": it has heard
  */
 #ifndef HVD_NOTICE_H
 #define HVD_NOTICE_H

@@ -304,7 +304,7 @@ static void on_exit_message(struct hvd_crew *crew, const json_t *msg)
 {
 	int64_t worker, status;
 
-	if (hvd_get_int(msg, "rank", 0, UINT32_MAX, &worker, NULL) == 0 &&
+	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) == 0 &&
 	    hvd_get_int(msg, "status", 0, 0xffff, &status, NULL) == 0)
 		crew->ops->exited((uint32_t)worker, (int)status, crew->arg);
 }
@@ -314,7 +314,8 @@ static void on_notified(struct hvd_crew *crew, const json_t *msg)
 	const char *why;
 	int64_t worker;
 
-	if (hvd_get_int(msg, "id", 0, UINT32_MAX, &worker, NULL) == 0 && hvd_get_str(msg, "why", 1024, &why, NULL) == 0)
+	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) == 0 &&
+	    hvd_get_str(msg, "why", 1024, &why, NULL) == 0)
 		crew->ops->notified((uint32_t)worker, why, crew->arg);
 }
 

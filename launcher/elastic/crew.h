@@ -12,9 +12,9 @@
  * Hosts are known by their number in the job (machine.h), and ranks, whose numbers change, by the id of their worker.
  *
  *   to a shim     {"t":"plan", "ranks":[], "stay":true}                     it is one of us
- *                 {"t":"start", "id":N, "slot":I, "slots":N, "env":{…}} one more rank
- *                 {"t":"stop", "id":N, "now":BOOL}
- *   from a shim   {"t":"exit", "rank":N, "status":S}
+ *                 {"t":"start", "worker":N, "slot":I, "slots":N, "env":{…}} one more rank
+ *                 {"t":"stop", "worker":N, "now":BOOL}
+ *   from a shim   {"t":"exit", "worker":N, "status":S}
  * and what task/notice.h, task/cut.h, driver.h, probe.h and node.h have.
  */
 #ifndef HVD_CREW_H

@@ -44,7 +44,7 @@ void hvd_crew_start(struct hvd_crew *crew, uint32_t worker, int rank, int slots)
 	if (!p->here)
 		return; /* its end is on its way to whoever asks */
 	hvd_conn_send(p->client->conn,
-		      json_pack("{s:s, s:I, s:i, s:i, s:o}", "t", "start", "id", (json_int_t)worker, "slot",
+		      json_pack("{s:s, s:I, s:i, s:i, s:o}", "t", "start", "worker", (json_int_t)worker, "slot",
 				place->local_rank, "slots", slots > place->local_rank ? slots : place->local_rank + 1,
 				"env", hvd_plan_env(&crew->plan, &crew->roster, (uint32_t)rank, &crew->opts->env)));
 }
@@ -53,14 +53,14 @@ void hvd_crew_stop(struct hvd_crew *crew, uint32_t host, uint32_t worker, bool a
 {
 	if (host < crew->roster.n && crew->places[host].here)
 		hvd_conn_send(crew->places[host].client->conn,
-			      json_pack("{s:s, s:I, s:b}", "t", "stop", "id", (json_int_t)worker, "now", at_once));
+			      json_pack("{s:s, s:I, s:b}", "t", "stop", "worker", (json_int_t)worker, "now", at_once));
 }
 
 void hvd_crew_notify(struct hvd_crew *crew, uint32_t host, uint32_t worker, const char *to, int64_t when)
 {
 	if (host < crew->roster.n && crew->places[host].here)
 		hvd_conn_send(crew->places[host].client->conn,
-			      json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "id", (json_int_t)worker, "to", to,
+			      json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "worker", (json_int_t)worker, "to", to,
 					"time", (json_int_t)when));
 }
 

@@ -396,7 +396,7 @@ static void workers_are_started_and_end(void **state)
 	hvd_crew_prepare(w->crew, &layout);
 	hvd_crew_start(w->crew, WORKER, 2, 4);
 	until(w->l, shim_heard(s, "start"));
-	assert_int_equal(number_in(s, "start", "id"), WORKER);
+	assert_int_equal(number_in(s, "start", "worker"), WORKER);
 	assert_int_equal(number_in(s, "start", "slot"), 0);
 	assert_int_equal(number_in(s, "start", "slots"), 4);
 	assert_string_equal(env_of(s, "HOROVOD_RANK"), "2");
@@ -406,14 +406,14 @@ static void workers_are_started_and_end(void **state)
 
 	hvd_crew_stop(w->crew, 1, WORKER, true);
 	until(w->l, shim_heard(s, "stop"));
-	assert_int_equal(number_in(s, "stop", "id"), WORKER);
+	assert_int_equal(number_in(s, "stop", "worker"), WORKER);
 	assert_true(json_is_true(json_object_get(json_object_get(s->said, "stop"), "now")));
 
 	/* Words that are none, before the right one. */
-	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "worker", 2, "status", 9));
-	say(s, json_pack("{s:s, s:s, s:i}", "t", "exit", "rank", "2", "status", 9));
-	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 2, "status", -1));
-	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", WORKER, "status", 9));
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 2, "status", 9));
+	say(s, json_pack("{s:s, s:s, s:i}", "t", "exit", "worker", "2", "status", 9));
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "worker", 2, "status", -1));
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "worker", WORKER, "status", 9));
 	until(w->l, w->exited);
 	assert_int_equal(w->exited, 1);
 	assert_int_equal(w->worker, WORKER);
@@ -443,13 +443,13 @@ static void a_worker_is_told_that_hosts_have_changed(void **state)
 	s = &w->l->shims[0];
 	hvd_crew_notify(w->crew, 0, WORKER, "where it listens", 1234567890123);
 	until(w->l, shim_heard(s, "notify"));
-	assert_int_equal(number_in(s, "notify", "id"), WORKER);
+	assert_int_equal(number_in(s, "notify", "worker"), WORKER);
 	assert_true(number_in(s, "notify", "time") == 1234567890123);
-	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "id", WORKER, "why", ""));
+	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", WORKER, "why", ""));
 	until(w->l, w->notified == 1);
 	assert_int_equal(w->worker, WORKER);
 	assert_true(w->heard_well);
-	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "id", WORKER + 1, "why", "it is deaf"));
+	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", WORKER + 1, "why", "it is deaf"));
 	until(w->l, w->notified == 2);
 	assert_int_equal(w->worker, WORKER + 1);
 	assert_false(w->heard_well);
