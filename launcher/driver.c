@@ -15,8 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An attempt of the probe is given up after this; a lost first packet is sent again after one second. */
-#define PROBE_MS 2000
 /* A shim that goes during the start is likely one of a launch being cancelled: its end is told only when nothing
  * else has ended the launch in the meantime. */
 #define LOST_SECONDS 1.0
@@ -69,6 +67,31 @@ static void fail(struct hvd_driver *dr, const struct hvd_err *why)
 	dr->ops->failed(why, dr->arg);
 }
 
+/* ---- probe ---- */
+
+static void order_probe(struct hvd_driver *dr)
+{
+	int ms = hvd_probe_patience(dr->roster.rounds);
+
+	if (ms > hvd_startclock_left_ms(dr->clock) / 2)
+		ms = hvd_startclock_left_ms(dr->clock) / 2 + 1;
+	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = hvd_clients_next(cl)) {
+		if (cl->role != HVD_ROLE_AGENT)
+			continue;
+		hvd_conn_send(cl->conn, hvd_probe_order(&dr->roster, cl->host, &dr->venue.endpoints, ms));
+		dr->roster.seats[cl->host].stage = HVD_STAGE_PROBING;
+		dr->roster.seats[cl->host].probed_at = hvd_now();
+	}
+}
+
+/* Once more, and time is left for another after it. */
+static bool may_probe_again(const struct hvd_driver *dr)
+{
+	int round = dr->roster.rounds + 1;
+
+	return round < HVD_PROBE_ROUNDS && hvd_startclock_left_ms(dr->clock) > 2 * hvd_probe_patience(round);
+}
+
 /* ---- plan ---- */
 
 static void maybe_started(struct hvd_driver *dr)
@@ -86,12 +109,20 @@ static void maybe_started(struct hvd_driver *dr)
 static void make_plan(struct hvd_driver *dr)
 {
 	struct hvd_err why = {0};
+	int rc;
 
-	if (hvd_plan_make(&dr->plan, &dr->roster, &dr->venue.endpoints, dr->log, &why) != 0) {
+	dr->plan.mpi = dr->opts->mpi;
+	rc = hvd_plan_make(&dr->plan, &dr->roster, &dr->venue.endpoints, may_probe_again(dr), dr->log, &why);
+	if (rc > 0) {
+		hvd_verbose(dr->log, "some hosts got no answer over IPv4, or from the rendezvous: probing again");
+		hvd_roster_probe_again(&dr->roster);
+		order_probe(dr);
+		return;
+	}
+	if (rc < 0) {
 		fail(dr, &why);
 		return;
 	}
-	dr->plan.mpi = dr->opts->mpi;
 	dr->have_plan = true;
 	hvd_handout_begin(&dr->handout, dr->opts, &dr->plan, &dr->roster, dr->log);
 	hvd_venue_settle(&dr->venue, &dr->plan, &dr->roster);
@@ -103,26 +134,13 @@ static void make_plan(struct hvd_driver *dr)
 	maybe_started(dr);
 }
 
-/* ---- probe ---- */
-
 static void begin_probe(struct hvd_driver *dr)
 {
-	int ms = PROBE_MS;
-
 	/* On one machine there is nothing to find out, unless the rendezvous is elsewhere. */
-	if (dr->venue.endpoints.host >= 0 && hvd_roster_one_machine(&dr->roster)) {
+	if (dr->venue.endpoints.host >= 0 && hvd_roster_one_machine(&dr->roster))
 		make_plan(dr);
-		return;
-	}
-	if (ms > hvd_startclock_left_ms(dr->clock) / 2)
-		ms = hvd_startclock_left_ms(dr->clock) / 2 + 1;
-	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = hvd_clients_next(cl)) {
-		if (cl->role != HVD_ROLE_AGENT)
-			continue;
-		hvd_conn_send(cl->conn, hvd_probe_order(&dr->roster, cl->host, &dr->venue.endpoints, ms));
-		dr->roster.seats[cl->host].stage = HVD_STAGE_PROBING;
-		dr->roster.seats[cl->host].probed_at = hvd_now();
-	}
+	else
+		order_probe(dr);
 }
 
 /* ---- rendezvous ---- */

@@ -45,28 +45,49 @@ json_t *hvd_probe_order_to(const struct hvd_roster *roster, const uint32_t *to, 
 			 timeout_ms);
 }
 
+int hvd_probe_patience(int round)
+{
+	return round < 2 ? 2000 : 4000;
+}
+
+int hvd_plan_no_network(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
+			const struct hvd_networks *nets, struct hvd_err *err)
+{
+	char *why = hvd_networks_explain(nodes, n, edges, n_edges, nets);
+
+	if (nets->n == 0)
+		hvd_err_set(err, HVD_E_NET, "no network interface connects all %u hosts:\n%.900s", n, why);
+	else
+		hvd_err_set(err, HVD_E_NET,
+			    "no network interface connects all %u hosts over IPv4, which Horovod needs:\n%.860s", n,
+			    why);
+	free(why);
+	return hvd_err_hint(err, "mend the network, or leave out the host that differs (srun --exclude=HOST)");
+}
+
 static int no_network(struct hvd_plan *plan, struct hvd_roster *roster, const struct hvd_log *log, struct hvd_err *err)
 {
-	char *why = hvd_networks_explain(roster->nodes, roster->n, roster->edges, roster->n_edges, &plan->networks);
-
-	hvd_err_set(err, HVD_E_NET, "no network interface connects all %u hosts:\n%.900s", roster->n, why);
-	hvd_err_hint(err, "mend the network, or leave out the host that differs (srun --exclude=HOST)");
+	hvd_plan_no_network(roster->nodes, roster->n, roster->edges, roster->n_edges, &plan->networks, err);
 	for (uint32_t h = 0; h < roster->n && h < 64; h++) {
 		char *text = hvd_node_ifaces_text(&roster->nodes[h]);
 
 		hvd_verbose(log, "%s has %s", roster->nodes[h].name, text);
 		free(text);
 	}
-	free(why);
 	return -1;
 }
 
-/* The best endpoint that host `h` has reached: one in its best network first, in the order of networks. */
+/* The best endpoint that host `h` has reached: one in its best network first, in the order of networks. Horovod's
+ * client knows IPv4 only. */
 static int reached_endpoint(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t h)
 {
 	const struct hvd_endpoints *ep = plan->endpoints;
 	uint64_t ok = roster->seats[h].endpoints_ok;
 	int any = -1;
+
+	for (size_t i = 0; !plan->mpi && i < ep->n && i < HVD_MAX_ENDPOINTS; i++)
+		if (ep->addrs[i].family != AF_INET)
+			ok &= ~(UINT64_C(1) << i);
 
 	for (int net = 0; net < plan->networks.n && ep->host >= 0; net++) {
 		const struct hvd_network *nw = &plan->networks.v[net];
@@ -78,7 +99,7 @@ static int reached_endpoint(const struct hvd_plan *plan, const struct hvd_roster
 				    (iface->addrs[a].family == AF_INET) == (nw->family == 4))
 					return (int)i;
 	}
-	/* Not on a host of the job: what was reached, IPv4 first, for Horovod's client knows no other. */
+	/* Not on a host of the job: what was reached, IPv4 first. */
 	for (size_t i = 0; i < ep->n && i < HVD_MAX_ENDPOINTS; i++) {
 		if (!(ok >> i & 1) || hvd_addr_loopback(&ep->addrs[i]))
 			continue;
@@ -116,9 +137,9 @@ static int choose_endpoints(struct hvd_plan *plan, const struct hvd_roster *rost
 
 		if (i < 0) {
 			hvd_err_set(err, HVD_E_NET,
-				    "the rendezvous server cannot be reached from there at port %u of any of its %zu "
-				    "addresses",
-				    plan->endpoints->port, plan->endpoints->n);
+				    "the rendezvous server cannot be reached from there at port %u of any of its "
+				    "%zu addresses%s",
+				    plan->endpoints->port, plan->endpoints->n, plan->mpi ? "" : " over IPv4");
 			hvd_err_hint(err, "is a firewall between this host and the nodes? --hvd-rendezvous=batch runs "
 					  "it on the first node");
 			return hvd_err_host(err, roster->nodes[h].name);
@@ -157,22 +178,42 @@ static void tell_networks(const struct hvd_plan *plan, const struct hvd_roster *
 	free(why);
 }
 
-int hvd_plan_make(struct hvd_plan *plan, struct hvd_roster *roster, const struct hvd_endpoints *endpoints,
+/* Each host has reached the rendezvous somewhere? */
+static bool all_reach_endpoints(const struct hvd_plan *plan, const struct hvd_roster *roster)
+{
+	for (uint32_t h = 0; h < roster->n; h++)
+		if (hvd_plan_endpoint(plan, roster, h) < 0)
+			return false;
+	return true;
+}
+
+static int undecided(struct hvd_plan *plan)
+{
+	bool mpi = plan->mpi;
+
+	hvd_plan_clear(plan);
+	plan->mpi = mpi;
+	return 1;
+}
+
+int hvd_plan_make(struct hvd_plan *plan, struct hvd_roster *roster, const struct hvd_endpoints *endpoints, bool again,
 		  const struct hvd_log *log, struct hvd_err *err)
 {
-	memset(plan, 0, sizeof(*plan));
+	bool serves;
+
 	plan->endpoints = endpoints;
 	plan->local = hvd_roster_one_machine(roster);
 	if (hvd_roster_layout(roster, &plan->layout, err) != 0)
 		return -1;
 	if (!plan->local) {
 		hvd_networks_find(roster->nodes, roster->n, roster->edges, roster->n_edges, &plan->networks);
-		if (plan->networks.n == 0)
+		serves = hvd_networks_serve_horovod(&plan->networks);
+		if (again &&
+		    ((!serves && hvd_edges_lost(roster->edges, roster->n_edges)) || !all_reach_endpoints(plan, roster)))
+			return undecided(plan);
+		if (!serves && (!plan->mpi || plan->networks.n == 0))
 			return no_network(plan, roster, log, err);
 		tell_networks(plan, roster, log);
-		if (plan->networks.v[0].family == 6)
-			hvd_warn(log,
-				 "the hosts share no IPv4 network; Horovod's own rendezvous client knows IPv4 only");
 	}
 	return choose_endpoints(plan, roster, log, err);
 }
@@ -185,15 +226,16 @@ void hvd_plan_clear(struct hvd_plan *plan)
 	memset(plan, 0, sizeof(*plan));
 }
 
-/* "ib0,eth0": this host's interface in each network of the first one's family; that IPv6 works over an interface
- * says nothing about its IPv4. Caller frees. */
+/* "ib0,eth0": this host's interface in each network that is like the first one; that IPv6 works over an interface says
+ * nothing about its IPv4. Caller frees. */
 static char *iface_list(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t h)
 {
 	char *list = hvd_xstrdup("");
 
 	for (int i = 0; i < plan->networks.n; i++) {
 		const char *name = node->ifaces[plan->networks.v[i].iface[h]].name;
-		bool skip = plan->networks.v[i].family != plan->networks.v[0].family;
+		bool skip = plan->networks.v[i].family != plan->networks.v[0].family ||
+			    plan->networks.v[i].by_name != plan->networks.v[0].by_name;
 		char *longer;
 
 		for (int k = 0; k < i; k++)

@@ -25,7 +25,7 @@ struct hvd_endpoints {
 struct hvd_plan {
 	struct hvd_layout layout;
 	bool local; /* one machine: loopback, no networks */
-	bool mpi;   /* the workers' controller is MPI (emit.h); the caller's to set */
+	bool mpi;   /* the workers' controller is MPI (emit.h), which needs no IPv4; the caller's to set */
 	struct hvd_networks networks;
 	int8_t *endpoint; /* per host: which of the endpoints */
 	const struct hvd_endpoints *endpoints;
@@ -40,15 +40,26 @@ json_t *hvd_probe_order(const struct hvd_roster *roster, uint32_t from, const st
 json_t *hvd_probe_order_to(const struct hvd_roster *roster, const uint32_t *to, int n,
 			   const struct hvd_endpoints *endpoints, int timeout_ms);
 
-/* Decide. Fails with HVD_E_NET when the hosts share no network, or one reaches no endpoint; the message then lists
- * every interface and why it dropped out. `endpoints` must outlive the plan. */
-int hvd_plan_make(struct hvd_plan *plan, struct hvd_roster *roster, const struct hvd_endpoints *endpoints,
+/* A probe that got no answers over IPv4 is repeated: rounds at most, and the patience of one, in milliseconds. */
+#define HVD_PROBE_ROUNDS 3
+int hvd_probe_patience(int round);
+
+/* Decide; plan->mpi is the caller's to set before, all else is zero. Fails with HVD_E_NET when the hosts share no
+ * network that carries Horovod, or one reaches no endpoint; the message then lists every interface and why it dropped
+ * out. Returns 1, with *plan as it was, when `again` allows to probe once more, and that may change the answer.
+ * `endpoints` must outlive the plan. */
+int hvd_plan_make(struct hvd_plan *plan, struct hvd_roster *roster, const struct hvd_endpoints *endpoints, bool again,
 		  const struct hvd_log *log, struct hvd_err *err);
 void hvd_plan_clear(struct hvd_plan *plan);
 
 /* A rank's environment: {NAME:VALUE,…}, the launch's own additions included. */
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t rank,
 		     const struct hvd_strv *extra);
+
+/* The error for hosts that share no network which carries Horovod. `edges` as hvd_networks_find() left them. Returns
+ * -1. */
+int hvd_plan_no_network(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
+			const struct hvd_networks *nets, struct hvd_err *err);
 
 /* The endpoint that a host should use, of those that it has reached; -1: none. */
 int hvd_plan_endpoint(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host);

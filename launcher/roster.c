@@ -189,6 +189,7 @@ static int add_edge(struct hvd_roster *roster, uint32_t from, const json_t *entr
 		.to = (uint32_t)v[0],
 		.from_if = (uint8_t)v[2],
 		.to_if = to_if,
+		.to_addr = (uint8_t)(addr - roster->nodes[v[0]].ifaces[to_if].addrs),
 		.family = addr->family == AF_INET ? 4 : 6,
 		.result = (uint8_t)v[3],
 		.rtt_us = (uint32_t)v[4],
@@ -223,6 +224,21 @@ int hvd_roster_report(struct hvd_roster *roster, uint32_t index, const json_t *m
 	seat->reported_at = hvd_now();
 	roster->n_reported++;
 	return 0;
+}
+
+void hvd_roster_probe_again(struct hvd_roster *roster)
+{
+	size_t n = 0;
+
+	for (size_t e = 0; e < roster->n_edges; e++)
+		if (roster->edges[e].result == HVD_REACH_OK)
+			roster->edges[n++] = roster->edges[e];
+	roster->n_edges = n;
+	for (uint32_t h = 0; h < roster->n; h++)
+		if (roster->seats[h].stage == HVD_STAGE_REPORTED)
+			roster->seats[h].stage = HVD_STAGE_REGISTERED;
+	roster->n_reported = 0;
+	roster->rounds++;
 }
 
 bool hvd_roster_one_machine(const struct hvd_roster *roster)

@@ -44,6 +44,7 @@ struct hvd_roster {
 	uint32_t n_registered, n_reported, ranks_planned;
 	struct hvd_edge *edges;
 	size_t n_edges, edges_room;
+	int rounds; /* of the probe that are over, and were not enough */
 };
 
 /* n and size may be 0: then the first registration decides. */
@@ -63,6 +64,9 @@ int hvd_roster_restrict(struct hvd_roster *roster, uint32_t index, char *const *
 
 /* Take over a report of host `index`, whose order listed for each target the addresses as hvd_roster_addrs does. */
 int hvd_roster_report(struct hvd_roster *roster, uint32_t index, const json_t *msg, struct hvd_err *err);
+
+/* What was reached stays, what was not is to be tried again: hosts that have reported are REGISTERED again. */
+void hvd_roster_probe_again(struct hvd_roster *roster);
 
 /* Address `i` of a host in the order of the probe's lists; NULL past the last. *iface is whose it is. */
 const struct hvd_addr *hvd_roster_addr(const struct hvd_node *node, size_t i, uint8_t *iface);

@@ -49,11 +49,12 @@ static int addr_order(const struct hvd_iface_addr *a)
 }
 
 /* Insert, keeping the order and, among equals, the kernel's. */
-static void add_addr(struct hvd_iface *i, const struct hvd_nl_addr *nl)
+static void add_addr(struct hvd_iface *i, const struct hvd_nl_addr *nl, bool first)
 {
 	struct hvd_iface_addr a = {.family = nl->family, .prefix = nl->prefix};
 	int at = i->n_addrs;
 
+	a.first = first;
 	memcpy(a.a.bytes, nl->bytes, sizeof(a.a.bytes));
 	a.deprecated = nl->flags & IFA_F_DEPRECATED;
 	a.temporary = nl->family == AF_INET6 && (nl->flags & IFA_F_TEMPORARY);
@@ -67,10 +68,12 @@ static void add_addr(struct hvd_iface *i, const struct hvd_nl_addr *nl)
 /* The addresses of a link; returns NULL, or why there is none. */
 static const char *take_addrs(struct hvd_iface *i, const struct hvd_nl_dump *d, const struct hvd_nl_link *l)
 {
-	bool local = false, tentative = false, duplicate = false;
+	bool local = false, tentative = false, duplicate = false, first = true;
 
 	for (size_t k = 0; k < d->n_addrs; k++) {
 		const struct hvd_nl_addr *a = &d->addrs[k];
+
+		bool named = !a->label[0] || strcmp(a->label, l->name) == 0;
 
 		if (a->index != l->index)
 			continue;
@@ -81,7 +84,8 @@ static const char *take_addrs(struct hvd_iface *i, const struct hvd_nl_dump *d, 
 		else if ((a->flags & IFA_F_TENTATIVE) && !(a->flags & IFA_F_OPTIMISTIC))
 			tentative = true;
 		else
-			add_addr(i, a);
+			add_addr(i, a, first && named);
+		first = first && !named;
 	}
 	if (i->n_addrs)
 		return NULL;

@@ -48,6 +48,9 @@ struct hvd_iface_addr {
 	int prefix;      /* length in bits */
 	bool deprecated; /* no longer preferred as a source */
 	bool temporary;  /* IPv6 privacy address: changes while the host is up */
+	/* The one that getifaddrs(3) lists first under the interface's name. Gloo and NCCL, which are told no more than
+	 * that name, take it. At most one of an interface's; none when it is an address that is of no use here. */
+	bool first;
 };
 
 struct hvd_iface {

@@ -125,6 +125,9 @@ static void addr_attr(void *arg, unsigned type, const unsigned char *data, size_
 	case IFA_FLAGS:
 		at->a->flags = u32(data, len);
 		break;
+	case IFA_LABEL:
+		copy_text(at->a->label, sizeof(at->a->label), data, len);
+		break;
 	default:
 		break;
 	}

@@ -31,8 +31,9 @@ struct hvd_nl_addr {
 	int index;
 	int family;
 	int prefix;
-	int scope;      /* RT_SCOPE_… */
-	unsigned flags; /* IFA_F_… */
+	int scope;               /* RT_SCOPE_… */
+	unsigned flags;          /* IFA_F_… */
+	char label[IF_NAMESIZE]; /* getifaddrs(3) gives it for the interface's name; empty for IPv6 */
 	unsigned char bytes[16];
 };
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "network.h"
 
-#include "hostlist.h"
 #include "xalloc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +99,8 @@ static bool pick(struct index *ix, const struct hvd_node *nodes, uint32_t n, uin
 		for (int i = 0; i < nodes[h].n_ifaces; i++) {
 			uint32_t x = ix->first[h] + (uint32_t)i;
 
-			if (find(ix, x) != root)
+			if (find(ix, x) != root ||
+			    !hvd_node_has_family(&nodes[h].ifaces[i], net->family == 4 ? AF_INET : AF_INET6))
 				continue;
 			if (best < 0 || ix->mutual[x] > ix->mutual[ix->first[h] + (uint32_t)best] ||
 			    (ix->mutual[x] == ix->mutual[ix->first[h] + (uint32_t)best] &&
@@ -117,21 +116,37 @@ static bool pick(struct index *ix, const struct hvd_node *nodes, uint32_t n, uin
 	return true;
 }
 
+/* Of the edges alike to `e`, the first that is good: was that very address reached, too? */
+static bool reached_addr(const struct hvd_edge *e, const struct hvd_edge *end, uint8_t addr)
+{
+	for (const struct hvd_edge *x = e; x < end && cmp_edge(x, e) == 0; x++)
+		if (x->to_addr == addr)
+			return true;
+	return false;
+}
+
 /* Every probed pair must have met over the very interfaces that were picked. */
-static bool holds(const struct hvd_edge *edges, size_t n_edges, uint32_t n, struct hvd_network *net)
+static bool holds(const struct hvd_node *nodes, const struct hvd_edge *edges, size_t n_edges, uint32_t n,
+		  struct hvd_network *net)
 {
 	uint32_t to[HVD_MAX_NEIGHBOURS];
 	uint64_t sum = 0, count = 0;
 
+	net->by_name = true;
 	for (uint32_t h = 0; h < n; h++) {
+		const struct hvd_node_iface *iface = &nodes[h].ifaces[net->iface[h]];
 		int k = hvd_network_neighbours(h, n, to);
 
+		net->by_name = net->by_name && iface->first < iface->n_addrs &&
+			       iface->addrs[iface->first].family == (net->family == 4 ? AF_INET : AF_INET6);
 		for (int i = 0; i < k; i++) {
 			const struct hvd_edge *e =
 				lookup(edges, n_edges, h, to[i], net->iface[h], net->iface[to[i]], net->family);
 
 			if (!e)
 				return false;
+			net->by_name = net->by_name &&
+				       reached_addr(e, edges + n_edges, nodes[to[i]].ifaces[net->iface[to[i]]].first);
 			sum += e->rtt_us;
 			count++;
 		}
@@ -149,6 +164,8 @@ static int cmp_network(const void *pa, const void *pb)
 {
 	const struct hvd_network *a = pa, *b = pb;
 
+	if (a->by_name != b->by_name)
+		return a->by_name ? -1 : 1;
 	if (a->family != b->family)
 		return a->family < b->family ? -1 : 1;
 	if (a->ranking != b->ranking)
@@ -163,10 +180,18 @@ static void add_networks(struct index *ix, const struct hvd_node *nodes, uint32_
 	for (int i = 0; i < nodes[0].n_ifaces; i++) {
 		struct hvd_network net = {.family = family, .iface = hvd_xcalloc(n, 1)};
 		bool good = pick(ix, nodes, n, find(ix, ix->first[0] + (uint32_t)i), &net) &&
-			    holds(edges, n_edges, n, &net);
+			    holds(nodes, edges, n_edges, n, &net);
 
-		for (int k = 0; good && k < out->n; k++)
-			good = !same_picks(&out->v[k], &net, n);
+		for (int k = 0; good && k < out->n; k++) {
+			if (!same_picks(&out->v[k], &net, n))
+				continue;
+			good = false;
+			if (net.by_name && !out->v[k].by_name) {
+				free(out->v[k].iface);
+				out->v[k] = net;
+				net.iface = NULL;
+			}
+		}
 		if (!good) {
 			free(net.iface);
 			continue;
@@ -221,159 +246,16 @@ void hvd_networks_clear(struct hvd_networks *nets)
 	memset(nets, 0, sizeof(*nets));
 }
 
-const char *hvd_reach_text(enum hvd_reach reach)
+bool hvd_networks_serve_horovod(const struct hvd_networks *nets)
 {
-	static const char *const text[HVD_REACH_N] = {
-		[HVD_REACH_OK] = "reached",
-		[HVD_REACH_REFUSED] = "connection refused",
-		[HVD_REACH_SILENT] = "no answer",
-		[HVD_REACH_UNREACHABLE] = "no route",
-		[HVD_REACH_DUPLICATE] = "the asking host has the same address",
-		[HVD_REACH_STRANGER] = "another process or host answers there",
-		[HVD_REACH_SOURCE] = "the connection leaves by another network",
-		[HVD_REACH_NAT] = "the address is translated on the way (NAT)",
-		[HVD_REACH_BROKEN] = "the connection broke",
-	};
-
-	return reach < HVD_REACH_N ? text[reach] : "?";
+	return nets->n > 0 && nets->v[0].by_name && nets->v[0].family == 4;
 }
 
-static bool in_network(const struct hvd_networks *nets, uint32_t host, int iface)
+bool hvd_edges_lost(const struct hvd_edge *edges, size_t n_edges)
 {
-	for (int i = 0; i < nets->n; i++)
-		if (nets->v[i].iface[host] == iface)
+	for (size_t e = 0; e < n_edges; e++)
+		if (edges[e].family == 4 &&
+		    (edges[e].result == HVD_REACH_SILENT || edges[e].result == HVD_REACH_BROKEN))
 			return true;
 	return false;
-}
-
-static void append(char **text, char *more)
-{
-	char *longer = hvd_xasprintf("%s%s%s", *text, **text ? "\n" : "", more);
-
-	free(more);
-	free(*text);
-	*text = longer;
-}
-
-/* An attempt that failed over the interface of that name, on either side. */
-static const struct hvd_edge *example(const struct hvd_node *nodes, const struct hvd_edge *edges, size_t n_edges,
-				      const char *name)
-{
-	for (size_t e = 0; e < n_edges; e++) {
-		const struct hvd_edge *edge = &edges[e];
-
-		if (edge->result == HVD_REACH_OK)
-			continue;
-		if (strcmp(nodes[edge->to].ifaces[edge->to_if].name, name) == 0)
-			return edge;
-	}
-	return NULL;
-}
-
-/* Hosts that have no usable interface of that name, as text; NULL when all have it. */
-static char *lacking(const struct hvd_node *nodes, uint32_t n, const char *name)
-{
-	char *list = NULL;
-	unsigned more = 0, shown = 0;
-
-	for (uint32_t h = 0; h < n; h++) {
-		char *longer;
-
-		if (hvd_node_find_iface(&nodes[h], name) >= 0)
-			continue;
-		if (shown == 4) {
-			more++;
-			continue;
-		}
-		longer = hvd_xasprintf("%s%s%s", list ? list : "", list ? ", " : "", nodes[h].name);
-		free(list);
-		list = longer;
-		shown++;
-	}
-	if (more) {
-		char *longer = hvd_xasprintf("%s and %u more", list, more);
-
-		free(list);
-		list = longer;
-	}
-	return list;
-}
-
-static void explain_one(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
-			const char *name, char **text)
-{
-	const struct hvd_edge *e = example(nodes, edges, n_edges, name);
-	char *without = lacking(nodes, n, name);
-	char addr[HVD_ADDR_TEXT];
-
-	if (e) {
-		const struct hvd_node_iface *there = &nodes[e->to].ifaces[e->to_if];
-		const struct hvd_addr *to = &there->addrs[0];
-
-		for (int a = 0; a < there->n_addrs; a++)
-			if (there->addrs[a].family == (e->family == 4 ? AF_INET : AF_INET6)) {
-				to = &there->addrs[a];
-				break;
-			}
-		append(text, hvd_xasprintf("  %s: %s -> %s (%s): %s%s%s", name, nodes[e->from].name, nodes[e->to].name,
-					   hvd_addr_text(to, addr), hvd_reach_text(e->result),
-					   without ? "; not usable on " : "", without ? without : ""));
-	} else if (without) {
-		append(text, hvd_xasprintf("  %s: not usable on %s", name, without));
-	} else {
-		append(text, hvd_xasprintf("  %s: does not connect all hosts", name));
-	}
-	free(without);
-}
-
-/* What hosts left out themselves, those that left out the same on one line. */
-static void explain_dropped(const struct hvd_node *nodes, uint32_t n, char **text)
-{
-	const char *told[8];
-	size_t n_told = 0;
-
-	for (uint32_t h = 0; h < n && n_told < sizeof(told) / sizeof(told[0]); h++) {
-		struct hvd_strv alike = {0};
-		bool known = !nodes[h].dropped;
-		char *hosts;
-
-		for (size_t k = 0; !known && k < n_told; k++)
-			known = strcmp(told[k], nodes[h].dropped) == 0;
-		if (known)
-			continue;
-		told[n_told++] = nodes[h].dropped;
-		for (uint32_t i = h; i < n; i++)
-			if (nodes[i].dropped && strcmp(nodes[i].dropped, nodes[h].dropped) == 0)
-				hvd_strv_add(&alike, nodes[i].name);
-		hosts = hvd_hostlist_compress(alike.v, alike.n);
-		append(text, hvd_xasprintf("  on %s not looked at: %s", hosts, nodes[h].dropped));
-		free(hosts);
-		hvd_strv_free(&alike);
-	}
-}
-
-char *hvd_networks_explain(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
-			   const struct hvd_networks *nets)
-{
-	char *text = hvd_xstrdup("");
-	char(*seen)[IF_NAMESIZE] = NULL;
-	size_t n_seen = 0;
-
-	for (uint32_t h = 0; h < n; h++) {
-		for (int i = 0; i < nodes[h].n_ifaces; i++) {
-			const char *name = nodes[h].ifaces[i].name;
-			bool known = in_network(nets, h, i);
-
-			for (size_t k = 0; !known && k < n_seen; k++)
-				known = strcmp(seen[k], name) == 0;
-			if (known || n_seen == 32)
-				continue;
-			seen = hvd_xrealloc(seen, n_seen + 1, sizeof(*seen));
-			memcpy(seen[n_seen++], name, IF_NAMESIZE);
-			explain_one(nodes, n, edges, n_edges, name, &text);
-		}
-	}
-	explain_dropped(nodes, n, &text);
-	free(seen);
-	return text;
 }

@@ -32,6 +32,7 @@ enum hvd_reach {
 struct hvd_edge {
 	uint32_t from, to;      /* hosts */
 	uint8_t from_if, to_if; /* interfaces; from_if is HVD_NO_IFACE when the source is not known */
+	uint8_t to_addr;        /* which of its addresses */
 	uint8_t family;         /* 4 or 6 */
 	uint8_t result;         /* enum hvd_reach */
 	uint32_t rtt_us;        /* connect to proof; 0 unless HVD_REACH_OK */
@@ -43,7 +44,10 @@ struct hvd_edge {
 #define HVD_MAX_ENDPOINTS 64
 
 struct hvd_network {
-	uint8_t family;  /* 4 or 6 */
+	uint8_t family; /* 4 or 6 */
+	/* It carries what programs do that know no more than the interfaces' names: the address that they take of each
+	 * (hvd_node_iface.first) was reached by all neighbours. */
+	bool by_name;
 	uint8_t *iface;  /* per host: index of its interface */
 	int64_t ranking; /* of its worst interface: lower is better */
 	uint64_t rtt_us; /* mean of its edges */
@@ -51,7 +55,8 @@ struct hvd_network {
 
 /* A zeroed struct is empty. */
 struct hvd_networks {
-	struct hvd_network *v; /* best first: IPv4 before IPv6, then by what the interfaces are, then by latency */
+	/* Best first: by_name, IPv4 before IPv6, then by what the interfaces are, then by latency. */
+	struct hvd_network *v;
 	int n;
 };
 
@@ -65,8 +70,17 @@ void hvd_networks_find(const struct hvd_node *nodes, uint32_t n, struct hvd_edge
 		       struct hvd_networks *out);
 void hvd_networks_clear(struct hvd_networks *nets); /* NULL is fine */
 
-/* Why each interface is in no network, a line for each name, with an example. Caller frees; "" when there is nothing to
- * say. */
+/* Is the best one good for Horovod? Its rendezvous client knows IPv4 only, and Gloo takes an interface's first address,
+ * which is of IPv4 where there is one. */
+bool hvd_networks_serve_horovod(const struct hvd_networks *nets);
+
+/* Attempts over IPv4 got no answer, or broke: they may have met a network that loses packets, and another probe may say
+ * more. */
+bool hvd_edges_lost(const struct hvd_edge *edges, size_t n_edges);
+
+/* Why each interface is in no network, a line for each name, with an example; also where it is in one over IPv6, and
+ * IPv4 does not connect the hosts. Then the addresses that several hosts have. `edges` as hvd_networks_find() left
+ * them. Caller frees; "" when there is nothing to say. */
 char *hvd_networks_explain(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
 			   const struct hvd_networks *nets);
 

@@ -44,10 +44,13 @@ void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs)
 		to->speed = (int32_t)from->speed;
 		to->ranking = hvd_iface_rank(from);
 		to->n_addrs = (uint8_t)(from->n_addrs < HVD_NODE_MAX_ADDRS ? from->n_addrs : HVD_NODE_MAX_ADDRS);
+		to->first = HVD_NO_ADDR;
 		to->addrs = hvd_xcalloc(to->n_addrs, sizeof(*to->addrs));
 		for (int a = 0; a < to->n_addrs; a++) {
 			hvd_iface_sockaddr(&from->addrs[a], 0, &ss);
 			hvd_addr_from_sockaddr((struct sockaddr *)&ss, &to->addrs[a], NULL);
+			if (from->addrs[a].first)
+				to->first = (uint8_t)a;
 		}
 	}
 	for (int i = 0; i < ifs->n_dropped && (!node->dropped || strlen(node->dropped) < DROPPED_MAX / 2); i++) {
@@ -87,8 +90,9 @@ static json_t *iface_to_json(const struct hvd_node_iface *iface)
 
 	for (int a = 0; a < iface->n_addrs; a++)
 		json_array_append_new(addrs, json_string(hvd_addr_text(&iface->addrs[a], text)));
-	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:o}", "n", iface->name, "k", hvd_iface_kind_name(iface->kind), "s",
-			 iface->speed, "r", (json_int_t)iface->ranking, "u", iface->numa, "a", addrs);
+	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:o, s:i}", "n", iface->name, "k", hvd_iface_kind_name(iface->kind),
+			 "s", iface->speed, "r", (json_int_t)iface->ranking, "u", iface->numa, "a", addrs, "f",
+			 iface->first);
 }
 
 json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t nodes, uint32_t size)
@@ -108,7 +112,7 @@ json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t n
 static int iface_from_json(const json_t *msg, struct hvd_node_iface *iface, struct hvd_err *err)
 {
 	const char *name, *kind;
-	int64_t speed, ranking, numa;
+	int64_t speed, ranking, numa, first = 0;
 	json_t *addrs;
 	size_t n;
 
@@ -116,7 +120,8 @@ static int iface_from_json(const json_t *msg, struct hvd_node_iface *iface, stru
 	    hvd_get_int(msg, "s", -1, INT32_MAX, &speed, err) != 0 ||
 	    hvd_get_int(msg, "r", INT64_MIN, INT64_MAX, &ranking, err) != 0 ||
 	    hvd_get_int(msg, "u", -1, INT16_MAX, &numa, err) != 0 ||
-	    hvd_get_array(msg, "a", HVD_NODE_MAX_ADDRS, &addrs, err) != 0)
+	    hvd_get_array(msg, "a", HVD_NODE_MAX_ADDRS, &addrs, err) != 0 ||
+	    (json_object_get(msg, "f") && hvd_get_int(msg, "f", 0, HVD_NO_ADDR, &first, err) != 0))
 		return -1;
 	if (hvd_iface_kind_of(kind) < 0)
 		return hvd_err_set(err, HVD_E_PROTO, "interface %s is of unknown kind \"%s\"", name, kind);
@@ -126,6 +131,7 @@ static int iface_from_json(const json_t *msg, struct hvd_node_iface *iface, stru
 	iface->ranking = ranking;
 	iface->numa = (int16_t)numa;
 	n = json_array_size(addrs);
+	iface->first = first < (int64_t)n ? (uint8_t)first : HVD_NO_ADDR;
 	iface->addrs = hvd_xcalloc(n, sizeof(*iface->addrs));
 	for (size_t i = 0; i < n; i++) {
 		const char *text = json_string_value(json_array_get(addrs, i));

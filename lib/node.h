@@ -7,7 +7,9 @@
  *
  *   {"t":"register", "node":I, "nodes":N, "size":RANKS, "name":TEXT, "host":TEXT, "machine":HEX,
  *    "ranks":[…], "port":P,
- *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…]},…], "dropped":[[NAME,WHY],…]}
+ *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…],"f":FIRST},…], "dropped":TEXT}
+ *
+ * FIRST is 0 where it is left out.
  */
 #ifndef HVD_NODE_H
 #define HVD_NODE_H
@@ -21,6 +23,7 @@
 
 #define HVD_NODE_MAX_IFACES 64
 #define HVD_NODE_MAX_ADDRS  32 /* of one interface */
+#define HVD_NO_ADDR         255
 #define HVD_MACHINE_LEN     32 /* hex digits */
 
 struct hvd_node_iface {
@@ -30,6 +33,8 @@ struct hvd_node_iface {
 	int32_t speed;   /* Mb/s, -1 unknown */
 	int64_t ranking; /* hvd_iface_rank: lower is better */
 	uint8_t n_addrs;
+	uint8_t first; /* the address that a program takes which is told the name only (iface.h); HVD_NO_ADDR: none here
+			*/
 	struct hvd_addr *addrs;
 };
 

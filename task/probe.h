@@ -34,7 +34,8 @@ void hvd_probe_destroy(struct hvd_probe *probe); /* NULL is fine */
 in_port_t hvd_probe_port(const struct hvd_probe *probe);
 
 /*
- * Try all targets. `order` is the driver's message:
+ * Try all targets, those that do not answer several times. One order at a time; another may follow the report. `order`
+ * is the driver's message:
  *   {"targets":[{"n":I, "p":PORT, "a":[ADDR,…]},…], "rendezvous":[[ADDR,PORT],…], "timeout_ms":N}
  * `done` is called once, from the loop, with the report (released after the call):
  *   {"t":"report", "edges":[[I, index in "a", own interface or 255, result, rtt µs],…],

@@ -48,21 +48,11 @@ json_t *hvd_admission_order(const struct hvd_roster *roster, uint32_t from, cons
 	return order;
 }
 
-static void no_network(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
-		       struct hvd_err *err)
-{
-	struct hvd_networks none = {0};
-	char *why = hvd_networks_explain(nodes, n, edges, n_edges, &none);
-
-	hvd_err_set(err, HVD_E_NET, "no network interface connects all %u hosts:\n%.900s", n, why);
-	hvd_err_hint(err, "mend the network, or leave out the host that differs");
-	free(why);
-}
-
-/* Networks of those that are there, without gaps, become networks of all, with gaps. */
-static int find_networks(struct hvd_plan *plan, struct hvd_roster *roster, const uint32_t *v, uint32_t n,
+/* Networks of those that are there, without gaps, become networks of all, with gaps. 1: ask them again. */
+static int find_networks(struct hvd_plan *plan, struct hvd_roster *roster, const uint32_t *v, uint32_t n, bool again,
 			 struct hvd_err *err)
 {
+	int rc = 0;
 	struct hvd_node *nodes = hvd_xcalloc(n, sizeof(*nodes));
 	struct hvd_edge *edges = hvd_xcalloc(roster->n_edges, sizeof(*edges));
 	uint32_t *position = hvd_xcalloc(roster->n, sizeof(*position));
@@ -82,8 +72,10 @@ static int find_networks(struct hvd_plan *plan, struct hvd_roster *roster, const
 			edges[n_edges++] = edge;
 	}
 	hvd_networks_find(nodes, n, edges, n_edges, &plan->networks);
-	if (plan->networks.n == 0)
-		no_network(nodes, n, edges, n_edges, err);
+	if (!hvd_networks_serve_horovod(&plan->networks))
+		rc = again && hvd_edges_lost(edges, n_edges)
+			     ? 1
+			     : hvd_plan_no_network(nodes, n, edges, n_edges, &plan->networks, err);
 	for (int k = 0; k < plan->networks.n; k++) {
 		uint8_t *iface = hvd_xcalloc(roster->n, 1);
 
@@ -95,7 +87,7 @@ static int find_networks(struct hvd_plan *plan, struct hvd_roster *roster, const
 	free(position);
 	free(edges);
 	free(nodes);
-	return plan->networks.n ? 0 : -1;
+	return rc;
 }
 
 static int set_endpoint(struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host, struct hvd_err *err)
@@ -104,7 +96,7 @@ static int set_endpoint(struct hvd_plan *plan, const struct hvd_roster *roster, 
 	if (plan->endpoint[host] >= 0)
 		return 0;
 	hvd_err_set(err, HVD_E_NET,
-		    "the rendezvous server cannot be reached from there at port %u of any of its addresses",
+		    "the rendezvous server cannot be reached from there at port %u of any of its addresses over IPv4",
 		    plan->endpoints->port);
 	hvd_err_hint(err, "is a firewall between this host and the one that hvdrun runs on?");
 	return hvd_err_host(err, roster->nodes[host].name);
@@ -124,7 +116,11 @@ static int iface_of_twin(const struct hvd_network *network, const struct hvd_ros
  */
 static void find_network_of_one(struct hvd_plan *plan, struct hvd_roster *roster, const uint32_t *v, uint32_t n)
 {
-	plan->local = find_networks(plan, roster, v, 1, NULL) != 0;
+	plan->local = find_networks(plan, roster, v, 1, false, NULL) != 0;
+	if (plan->local) {
+		hvd_networks_clear(&plan->networks);
+		return;
+	}
 	for (int k = 1; k < plan->networks.n; k++)
 		free(plan->networks.v[k].iface);
 	if (plan->networks.n > 1)
@@ -142,7 +138,7 @@ static void find_network_of_one(struct hvd_plan *plan, struct hvd_roster *roster
 	}
 }
 
-int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool local, struct hvd_err *err)
+int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool local, bool again, struct hvd_err *err)
 {
 	uint32_t n, *v = present(roster, HVD_STAGE_REPORTED, &n);
 	int rc = 0;
@@ -158,11 +154,20 @@ int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool l
 		hvd_err_hint(err, "--network-interfaces names an interface that connects the hosts; without it one is "
 				  "looked for");
 	} else {
-		rc = find_networks(plan, roster, v, n, err);
+		rc = find_networks(plan, roster, v, n, again, err);
 	}
 	for (uint32_t i = 0; rc == 0 && i < n; i++)
-		rc = set_endpoint(plan, roster, v[i], err);
+		if (again && hvd_plan_endpoint(plan, roster, v[i]) < 0)
+			rc = 1;
+		else
+			rc = set_endpoint(plan, roster, v[i], err);
 	free(v);
+	if (rc > 0) {
+		hvd_networks_clear(&plan->networks);
+		free(plan->endpoint);
+		plan->endpoint = NULL;
+		plan->local = false;
+	}
 	return rc;
 }
 
@@ -173,7 +178,8 @@ static int iface_in(const struct hvd_network *network, const struct hvd_roster *
 		const struct hvd_edge *edge = &roster->edges[e];
 
 		if (edge->from == host && edge->result == HVD_REACH_OK && edge->family == network->family &&
-		    edge->to_if == network->iface[edge->to])
+		    edge->to_if == network->iface[edge->to] &&
+		    edge->to_addr == roster->nodes[edge->to].ifaces[edge->to_if].first)
 			return edge->from_if;
 	}
 	return -1;

@@ -16,8 +16,8 @@ json_t *hvd_admission_order(const struct hvd_roster *roster, uint32_t from, cons
 
 /* Choose the networks of all hosts that have reported. `plan` is zeroed, but for `endpoints`. `local`: over loopback,
  * which is also what names of one machine use that has no network. HVD_E_NET when nothing connects the hosts, with the
- * reasons. */
-int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool local, struct hvd_err *err);
+ * reasons. 1, with *plan as it was, when `again` allows to probe once more, and that may change the answer. */
+int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool local, bool again, struct hvd_err *err);
 
 /* Let one more host in, or say why not (HVD_E_NET). A second name of a machine that is in needs to reach nobody. The
  * plan grows with the roster. */

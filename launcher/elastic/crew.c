@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_MS 2000
-
 static void look_at_first(struct hvd_crew *crew);
 
 /* ---- hosts that go ---- */
@@ -127,8 +125,29 @@ static void order_probe(struct hvd_crew *crew, uint32_t host)
 	crew->roster.seats[host].stage = HVD_STAGE_PROBING;
 	crew->places[host].deadline = hvd_deadline_in(crew->opts->start_timeout);
 	set_timer(crew);
-	hvd_conn_send(crew->places[host].client->conn,
-		      hvd_admission_order(&crew->roster, host, &crew->venue.endpoints, PROBE_MS));
+	hvd_conn_send(crew->places[host].client->conn, hvd_admission_order(&crew->roster, host, &crew->venue.endpoints,
+									   hvd_probe_patience(crew->roster.rounds)));
+}
+
+static void order_probes(struct hvd_crew *crew)
+{
+	for (uint32_t h = 0; h < crew->roster.n; h++)
+		if (crew->roster.seats[h].stage == HVD_STAGE_REGISTERED)
+			order_probe(crew, h);
+}
+
+/* Once more, and time is left for another after it. */
+static bool may_probe_again(const struct hvd_crew *crew)
+{
+	int round = crew->roster.rounds + 1;
+
+	if (round >= HVD_PROBE_ROUNDS)
+		return false;
+	for (uint32_t h = 0; h < crew->roster.n; h++)
+		if (crew->places[h].expected && !crew->places[h].here &&
+		    hvd_left_ms(crew->places[h].deadline) < 2 * hvd_probe_patience(round))
+			return false;
+	return true;
 }
 
 static void let_in_late(struct hvd_crew *crew, uint32_t host)
@@ -168,9 +187,17 @@ static bool over_loopback(const struct hvd_driver_opts *opts)
 static void open_job(struct hvd_crew *crew)
 {
 	struct hvd_err why = {0};
+	int rc;
 
 	crew->plan.endpoints = &crew->venue.endpoints;
-	if (hvd_admission_first(&crew->plan, &crew->roster, over_loopback(crew->opts), &why) != 0) {
+	rc = hvd_admission_first(&crew->plan, &crew->roster, over_loopback(crew->opts), may_probe_again(crew), &why);
+	if (rc > 0) {
+		hvd_verbose(crew->log, "some hosts got no answer over IPv4, or from the rendezvous: probing again");
+		hvd_roster_probe_again(&crew->roster);
+		order_probes(crew);
+		return;
+	}
+	if (rc < 0) {
 		fail(crew, &why);
 		return;
 	}
@@ -218,9 +245,7 @@ static void look_at_first(struct hvd_crew *crew)
 	}
 	hvd_venue_admit(&crew->venue, &crew->roster);
 	crew->stage = HVD_CREW_PROBING;
-	for (uint32_t h = 0; h < crew->roster.n; h++)
-		if (crew->roster.seats[h].stage == HVD_STAGE_REGISTERED)
-			order_probe(crew, h);
+	order_probes(crew);
 }
 
 /* ---- messages ---- */

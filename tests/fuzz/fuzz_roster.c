@@ -47,12 +47,12 @@ static void make_plan(struct hvd_roster *roster, int32_t host)
 	struct hvd_addr addrs[2];
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 2, .port = 4242, .host = host};
 	struct hvd_log log = hvd_log_make("fuzz", HVD_LOG_DEBUG);
-	struct hvd_plan plan;
+	struct hvd_plan plan = {0};
 
 	log.fd = -1;
 	hvd_addr_parse("127.0.0.1", &addrs[0]);
 	hvd_addr_parse("10.0.0.1", &addrs[1]);
-	if (hvd_plan_make(&plan, roster, &ep, &log, NULL) == 0)
+	if (hvd_plan_make(&plan, roster, &ep, host < 0, &log, NULL) == 0)
 		for (int rank = 0; rank < plan.layout.size; rank++) {
 			json_t *env = hvd_plan_env(&plan, roster, (uint32_t)rank, NULL);
 

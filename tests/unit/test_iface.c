@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <linux/if_addr.h>
 #include <linux/if_arp.h>
 #include <linux/netlink.h>
@@ -340,6 +341,29 @@ static const char *dropped(const struct hvd_ifaces *ifs, const char *name)
 	return "";
 }
 
+/* Is the address that is marked as the first one that which Gloo finds? */
+static bool first_as_gloo(const struct hvd_iface *i)
+{
+	char want[INET6_ADDRSTRLEN] = "", got[INET6_ADDRSTRLEN] = "";
+	struct ifaddrs *list = NULL;
+
+	if (getifaddrs(&list) != 0)
+		return false;
+	for (const struct ifaddrs *a = list; a && !want[0]; a = a->ifa_next) {
+		if (!a->ifa_addr || strcmp(a->ifa_name, i->name) != 0)
+			continue;
+		if (a->ifa_addr->sa_family == AF_INET)
+			inet_ntop(AF_INET, &((struct sockaddr_in *)a->ifa_addr)->sin_addr, want, sizeof(want));
+		else if (a->ifa_addr->sa_family == AF_INET6)
+			inet_ntop(AF_INET6, &((struct sockaddr_in6 *)a->ifa_addr)->sin6_addr, want, sizeof(want));
+	}
+	freeifaddrs(list);
+	for (int a = 0; a < i->n_addrs; a++)
+		if (i->addrs[a].first)
+			hvd_iface_addr_text(&i->addrs[a], got, sizeof(got));
+	return strcmp(want, got) == 0;
+}
+
 /* In a namespace of its own, which goes with the process. */
 static int in_namespace(bool own_sysfs)
 {
@@ -355,7 +379,8 @@ static int in_namespace(bool own_sysfs)
 	       "ip link add docker0 type bridge && ip link add v2 type veth peer name v3 &&"
 	       "ip link add eth0 type veth peer name v5") != 0)
 		return 77;
-	if (sh("ip link set v1 master br0 && ip addr add 10.9.0.1/24 dev v0 && ip addr add 10.7.0.1/24 dev br0 &&"
+	if (sh("ip link set v1 master br0 && ip addr add 10.9.0.1/24 dev v0 && "
+	       "ip addr add 10.5.0.1/24 dev br0 label br0:0 && ip addr add 10.7.0.1/24 dev br0 &&"
 	       "ip addr add 172.17.0.1/16 dev docker0 && ip addr add 10.8.0.1/24 dev v2 &&"
 	       "ip addr add 10.6.0.1/24 dev eth0 && for i in v0 v1 br0 docker0 v2 v5; do ip link set $i up; done &&"
 	       "ip -6 addr add fd09::3/64 dev v0 nodad preferred_lft 0 && ip -6 addr add fd09::1/64 dev v0 nodad &&"
@@ -382,6 +407,9 @@ static int in_namespace(bool own_sysfs)
 	i = hvd_ifaces_find(&ifs, "br0");
 	if (!i || i->kind != HVD_IFACE_BRIDGE || i->uplink || i->nat_default)
 		return 7;
+	/* Of br0 it is the second: the first has another label. */
+	if (!first_as_gloo(i) || i->addrs[0].first || !first_as_gloo(hvd_ifaces_find(&ifs, "v0")))
+		return 13;
 	/* A bridge without ports has no carrier, where the kernel is new enough to say so. */
 	i = hvd_ifaces_find(&ifs, "docker0");
 	if (i ? !i->nat_default || i != &ifs.v[ifs.n - 1] : strcmp(dropped(&ifs, "docker0"), "has no carrier") != 0)

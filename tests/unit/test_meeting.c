@@ -17,8 +17,9 @@
 static const char node_text[] =
 	"{\"name\":\"n1\",\"host\":\"h1\",\"machine\":\"00\",\"ranks\":[3,1],\"port\":4000,\"dropped\":\"eth2 (is "
 	"down)\","
-	"\"ifaces\":[{\"n\":\"eth0\",\"k\":\"ethernet\",\"s\":1000,\"r\":-5,\"u\":-1,\"a\":[\"10.0.0.1\",\"fd00::1\"]},"
-	"{\"n\":\"ib0\",\"k\":\"infiniband\",\"s\":-1,\"r\":1,\"u\":2,\"a\":[]}]}";
+	"\"ifaces\":[{\"n\":\"eth0\",\"k\":\"ethernet\",\"s\":1000,\"r\":-5,\"u\":-1,\"a\":[\"10.0.0.1\",\"fd00::1\"],"
+	"\"f\":1},"
+	"{\"n\":\"ib0\",\"k\":\"infiniband\",\"s\":-1,\"r\":1,\"u\":2,\"a\":[],\"f\":255}]}";
 
 static void a_node_from_the_wire(void **state)
 {

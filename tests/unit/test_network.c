@@ -289,6 +289,47 @@ static void ipv6_only(void **state)
 	hvd_networks_clear(&nets);
 }
 
+/* Gloo is told an interface's name, and takes the first address of it. */
+static void the_address_that_gloo_takes(void **state)
+{
+	static const int zero[HOSTS] = {0}, one[HOSTS] = {1, 1, 1};
+	struct hvd_networks nets;
+	struct graph g;
+	char *why;
+
+	(void)state;
+	graph_init(&g, 3);
+	for (uint32_t h = 0; h < 3; h++) {
+		plug(&g, h, "ib0", 1, "192.168.9.9 10.2.0.1");
+		plug(&g, h, "eth0", 20, "10.0.0.1 fd00::1");
+	}
+	segment(&g, zero, 4);
+	for (size_t e = 0; e < g.n_edges; e++)
+		g.edges[e].to_addr = 1; /* the second address of each is what was reached */
+	edge(&g, 0, HVD_NO_IFACE, 1, 0, 4, HVD_REACH_DUPLICATE);
+	segment(&g, one, 4);
+	nets = solve(&g);
+	assert_int_equal(nets.n, 2);
+	assert_int_equal(nets.v[0].iface[0], 1);
+	assert_true(nets.v[0].by_name && !nets.v[1].by_name);
+	assert_true(hvd_networks_serve_horovod(&nets));
+	why = explain(&g, &nets);
+	assert_in(why, "ib0: h0 -> h1 (192.168.9.9): the asking host has the same address");
+	free(why);
+	hvd_networks_clear(&nets);
+	/* Neither does what nobody else could use, such as an address of IPv6 that is bound to the link. */
+	for (size_t e = 0; e < g.n_edges; e++)
+		if (g.edges[e].to_if == 1)
+			g.ifaces[g.edges[e].to][1].first = HVD_NO_ADDR;
+	nets = solve(&g);
+	assert_int_equal(nets.n, 2);
+	assert_false(hvd_networks_serve_horovod(&nets));
+	why = explain(&g, &nets);
+	assert_in(why, "eth0: the first address of it on h0, which Gloo takes, is of no use to other hosts");
+	free(why);
+	hvd_networks_clear(&nets);
+}
+
 /* IPv4 before IPv6, then what the interfaces are, then latency. */
 static void order(void **state)
 {
@@ -509,6 +550,7 @@ int main(void)
 		cmocka_unit_test(one_way_edges),
 		cmocka_unit_test(an_interface_that_one_host_lacks),
 		cmocka_unit_test(ipv6_only),
+		cmocka_unit_test(the_address_that_gloo_takes),
 		cmocka_unit_test(order),
 		cmocka_unit_test(nothing_at_all),
 		cmocka_unit_test(random_cablings),

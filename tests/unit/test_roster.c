@@ -278,14 +278,14 @@ static void a_plan(void **state)
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 3, .port = 5000, .host = 0};
 	struct hvd_strv extra = {0};
 	struct hvd_roster roster;
-	struct hvd_plan plan;
+	struct hvd_plan plan = {0};
 
 	(void)state;
 	hvd_strv_add(&extra, "X=a=b");
 	hvd_strv_add(&extra, "HOROVOD_CONTROLLER=mine"); /* the launch's own word is the last */
 	filled(&roster, 3);
 	all_report(&roster, 7, 0);
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, &quiet, NULL), 0);
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), 0);
 	assert_false(plan.local);
 	assert_int_equal(plan.networks.n, 2); /* ib0 speaks both families, and is one */
 	for (uint32_t r = 0; r < 6; r++) {
@@ -316,18 +316,25 @@ static void the_endpoint_is_one_that_was_reached(void **state)
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 3, .port = 5000, .host = -1};
 	struct hvd_roster roster;
 	struct hvd_err err = {0};
-	struct hvd_plan plan;
+	struct hvd_plan plan = {0};
 
 	(void)state;
 	filled(&roster, 3);
 	all_report(&roster, 7, 0);
 	roster.seats[1].endpoints_ok = 2;
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, &quiet, &err), 0);
+	plan.mpi = true;
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), 0);
 	assert_int_equal(plan.endpoint[0], 2); /* IPv4 first, and never another host's loopback */
 	assert_int_equal(plan.endpoint[1], 1);
 	hvd_plan_clear(&plan);
+	/* Horovod knows IPv4 only. */
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), -1);
+	assert_string_equal(err.host, "n1");
+	assert_in(err.msg, "over IPv4");
+	hvd_plan_clear(&plan);
+	roster.seats[1].endpoints_ok = 4;
 	roster.seats[2].endpoints_ok = 1;
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, &quiet, &err), -1);
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), -1);
 	assert_int_equal(err.code, HVD_E_NET);
 	assert_string_equal(err.host, "n2");
 	assert_in(err.msg, "port 5000");
@@ -341,11 +348,11 @@ static void no_network_no_plan(void **state)
 	struct hvd_endpoints ep = {.addrs = &lo, .n = 1, .port = 5000, .host = -1};
 	struct hvd_roster roster;
 	struct hvd_err err = {0};
-	struct hvd_plan plan;
+	struct hvd_plan plan = {0};
 
 	(void)state;
 	filled(&roster, 3);
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, &quiet, &err), -1);
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), -1);
 	assert_int_equal(err.code, HVD_E_NET);
 	assert_in(err.msg, "all 3 hosts");
 	assert_in(err.msg, "ib0: does not connect all hosts");
@@ -361,7 +368,7 @@ static void ranks_that_are_no_layout(void **state)
 	static const char *const second[] = {"[1]", "[3]", "[0]", "[1,1]", "[]"};
 	struct hvd_roster roster;
 	struct hvd_err err = {0};
-	struct hvd_plan plan;
+	struct hvd_plan plan = {0};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(second) / sizeof(second[0]); i++) {
@@ -369,25 +376,100 @@ static void ranks_that_are_no_layout(void **state)
 		put(&roster, registration(0, 2, "[0,2]"), NULL);
 		put(&roster, registration(1, 2, second[i]), NULL);
 		all_report(&roster, 1, 0);
-		assert_int_equal(hvd_plan_make(&plan, &roster, &ep, &quiet, &err), i == 0 ? 0 : -1);
+		assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), i == 0 ? 0 : -1);
 		hvd_plan_clear(&plan);
 		hvd_roster_clear(&roster);
 	}
 }
 
-static void ipv6_alone_is_planned_with_a_warning(void **state)
+/* As all_report(), and no address of IPv4 answers. */
+static void report_ipv4_silent(struct hvd_roster *roster)
+{
+	static const int address[] = {0, 2};
+	uint32_t to[HVD_MAX_NEIGHBOURS];
+
+	all_report(roster, 1, 6);
+	for (uint32_t h = 0; h < roster->n; h++) {
+		json_t *edges = json_array(), *msg = json_pack("{s:o, s:[]}", "edges", edges, "rendezvous");
+		int n = hvd_network_neighbours(h, roster->n, to);
+
+		for (int k = 0; k < n; k++)
+			for (int a = 0; a < 2; a++)
+				json_array_append_new(edges, json_pack("[I,i,i,i,i]", (json_int_t)to[k], address[a],
+								       HVD_NO_IFACE, HVD_REACH_SILENT, 0));
+		roster->seats[h].stage = HVD_STAGE_PROBING;
+		assert_int_equal(hvd_roster_report(roster, h, msg, NULL), 0);
+		json_decref(msg);
+	}
+}
+
+static void ipv6_alone_does_not_carry_horovod(void **state)
 {
 	struct hvd_addr addrs[] = {A("fd01::1")};
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 1, .port = 5000, .host = 0};
 	struct hvd_roster roster;
-	struct hvd_plan plan;
+	struct hvd_plan plan = {0};
+	struct hvd_err err = {0};
 
 	(void)state;
 	filled(&roster, 3);
-	all_report(&roster, 1, 6);
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, &quiet, NULL), 0);
+	report_ipv4_silent(&roster);
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), -1);
+	assert_int_equal(err.code, HVD_E_NET);
+	assert_in(err.msg, "no network interface connects all 3 hosts over IPv4, which Horovod needs");
+	assert_in(err.msg, "ib0: n0 -> n1 (10.1.0.2): no answer; IPv6 alone connects all hosts");
+	assert_in(err.msg, "eth0: n0 -> n1 (10.0.0.2): no answer");
+	hvd_plan_clear(&plan);
+	/* An MPI brings its own rendezvous. */
+	plan.mpi = true;
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), 0);
 	assert_int_equal(plan.networks.n, 1);
 	assert_int_equal(plan.networks.v[0].family, 6);
+	hvd_plan_clear(&plan);
+	hvd_roster_clear(&roster);
+}
+
+static void what_got_lost_is_asked_for_again(void **state)
+{
+	struct hvd_addr addrs[] = {A("10.1.0.0")};
+	struct hvd_endpoints ep = {.addrs = addrs, .n = 1, .port = 5000, .host = 0};
+	struct hvd_roster roster;
+	struct hvd_plan plan = {.mpi = true};
+
+	(void)state;
+	filled(&roster, 3);
+	report_ipv4_silent(&roster);
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
+	assert_true(plan.mpi && plan.networks.n == 0 && !plan.endpoint);
+	hvd_roster_probe_again(&roster);
+	assert_int_equal(roster.n_reported, 0);
+	for (uint32_t h = 0; h < 3; h++)
+		assert_int_equal(roster.seats[h].stage, HVD_STAGE_REGISTERED);
+	/* Now some IPv4 comes through, and another part of it in the round after that. */
+	for (uint32_t part = 0; part < 2; part++) {
+		for (uint32_t h = 0; h < 3; h++) {
+			char text[256];
+
+			/* ib0, to the next host, then to the one after it. */
+			snprintf(text, sizeof(text),
+				 "{\"edges\":[[%u,0,0,0,9],[%u,0,255,2,0]],\"rendezvous\":[[0,0,9]]}",
+				 (h + 1 + part) % 3, (h + 2 - part) % 3);
+			roster.seats[h].stage = HVD_STAGE_PROBING;
+			assert_int_equal(report(&roster, h, text, NULL), 0);
+		}
+		if (part == 0) {
+			assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
+			hvd_roster_probe_again(&roster);
+		}
+	}
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 0);
+	assert_int_equal(plan.networks.v[0].family, 4);
+	assert_true(plan.networks.v[0].by_name);
+	hvd_plan_clear(&plan);
+	/* A rendezvous that one host has not reached is asked for again as well. */
+	roster.seats[2].endpoints_ok = 0;
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), -1);
 	hvd_plan_clear(&plan);
 	hvd_roster_clear(&roster);
 }
@@ -445,7 +527,8 @@ int main(void)
 		cmocka_unit_test(the_endpoint_is_one_that_was_reached),
 		cmocka_unit_test(no_network_no_plan),
 		cmocka_unit_test(ranks_that_are_no_layout),
-		cmocka_unit_test(ipv6_alone_is_planned_with_a_warning),
+		cmocka_unit_test(ipv6_alone_does_not_carry_horovod),
+		cmocka_unit_test(what_got_lost_is_asked_for_again),
 		cmocka_unit_test(what_each_framework_is_told),
 	};
 

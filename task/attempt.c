@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attempt.h"
+
+#include "conn.h"
+#include "rendezvous/meeting.h"
+#include "responder.h"
+#include "xalloc.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NONCE_HEX (2 * HVD_NONCE_LEN)
+#define HEAD_MAX  4096 /* of the rendezvous' answer */
+
+struct hvd_attempt {
+	const struct hvd_asker *asker;
+	const struct hvd_target *target;
+	hvd_attempt_done *done;
+	void *arg;
+	hvd_time start;
+	int fd;                   /* while connecting, else -1 */
+	struct event *connecting; /* waits for the connect */
+	struct hvd_conn *conn;    /* to an agent */
+	struct bufferevent *http; /* to the rendezvous */
+	char nonce[NONCE_HEX + 1];
+	int iface;
+};
+
+void hvd_attempt_destroy(struct hvd_attempt *at)
+{
+	if (!at)
+		return;
+	if (at->connecting)
+		event_free(at->connecting);
+	if (at->fd >= 0)
+		close(at->fd);
+	hvd_conn_free(at->conn);
+	if (at->http)
+		bufferevent_free(at->http);
+	free(at);
+}
+
+bool hvd_attempt_connected(const struct hvd_attempt *at)
+{
+	return at->conn || at->http;
+}
+
+/* The attempt may be gone afterwards. */
+static void finish(struct hvd_attempt *at, enum hvd_reach result)
+{
+	uint32_t rtt_us = result == HVD_REACH_OK ? (uint32_t)((hvd_now() - at->start) / 1000) | 1 : 0;
+
+	/* Who has the address himself talked to himself: say that, it tells the user more. */
+	if (result != HVD_REACH_OK && result != HVD_REACH_SOURCE && result != HVD_REACH_NAT && !at->target->endpoint &&
+	    hvd_node_find_addr(at->asker->node, &at->target->addr) >= 0)
+		result = HVD_REACH_DUPLICATE;
+	at->done(at->arg, result, at->iface, rtt_us);
+}
+
+static enum hvd_reach reach_of_errno(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+		return HVD_REACH_REFUSED;
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+	case EADDRNOTAVAIL:
+	case EACCES:
+	case EPERM:
+		return HVD_REACH_UNREACHABLE;
+	case ETIMEDOUT:
+		return HVD_REACH_SILENT;
+	default:
+		return HVD_REACH_BROKEN;
+	}
+}
+
+/* ---- to an agent ---- */
+
+static void on_pong(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct hvd_attempt *at = arg;
+	const char *nonce, *seen_text;
+	struct hvd_addr seen, self;
+	int64_t node;
+
+	if (hvd_get_str(msg, "nonce", NONCE_HEX, &nonce, NULL) != 0 || strcmp(nonce, at->nonce) != 0 ||
+	    hvd_get_int(msg, "node", 0, UINT32_MAX, &node, NULL) != 0 || (uint32_t)node != at->target->node ||
+	    hvd_get_str(msg, "seen", HVD_ADDR_TEXT, &seen_text, NULL) != 0 || hvd_addr_parse(seen_text, &seen) != 0)
+		finish(at, HVD_REACH_STRANGER);
+	else if (hvd_addr_of_self(hvd_conn_fd(conn), &self) != 0 || !hvd_addr_equal(&seen, &self))
+		finish(at, HVD_REACH_NAT);
+	else
+		finish(at, HVD_REACH_OK);
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	(void)conn;
+	finish(arg, why->code == HVD_E_NET || why->code == HVD_OK ? HVD_REACH_BROKEN : HVD_REACH_STRANGER);
+}
+
+static void ask_agent(struct hvd_attempt *at, int fd)
+{
+	static const struct hvd_conn_ops ops = {on_pong, on_closed};
+	struct hvd_addr self;
+
+	at->iface = hvd_addr_of_self(fd, &self) == 0 ? hvd_node_find_addr(at->asker->node, &self) : -1;
+	if (at->iface < 0) {
+		close(fd);
+		finish(at, HVD_REACH_SOURCE);
+		return;
+	}
+	at->conn = hvd_conn_new(at->asker->base, fd, false, &ops, at);
+	hvd_conn_set_key(at->conn, &at->asker->key);
+	hvd_conn_set_max(at->conn, HVD_PING_MAX);
+	hvd_conn_send(at->conn, json_pack("{s:s, s:I, s:s}", "t", "ping", "to", (json_int_t)at->target->node, "nonce",
+					  at->nonce));
+}
+
+/* ---- to the rendezvous ---- */
+
+static void on_http(struct bufferevent *bev, void *arg)
+{
+	struct hvd_attempt *at = arg;
+	struct evbuffer *in = bufferevent_get_input(bev);
+	char want[2 * HVD_MAC_LEN + 1];
+	struct evbuffer_ptr head = evbuffer_search(in, "\r\n\r\n", 4, NULL);
+	size_t len = evbuffer_get_length(in);
+	const char *text;
+
+	if (head.pos < 0 || len < (size_t)head.pos + 4 + 2 * HVD_MAC_LEN) {
+		if (len > HEAD_MAX)
+			finish(at, HVD_REACH_STRANGER);
+		return;
+	}
+	text = (const char *)evbuffer_pullup(in, -1) + head.pos + 4;
+	hvd_meeting_proof(&at->asker->session_key, at->nonce, want);
+	finish(at, memcmp(text, want, 2 * HVD_MAC_LEN) == 0 ? HVD_REACH_OK : HVD_REACH_STRANGER);
+}
+
+static void on_http_event(struct bufferevent *bev, short what, void *arg)
+{
+	(void)bev;
+	if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR))
+		finish(arg, what & BEV_EVENT_EOF ? HVD_REACH_STRANGER : HVD_REACH_BROKEN);
+}
+
+static void ask_rendezvous(struct hvd_attempt *at, int fd)
+{
+	at->http = bufferevent_socket_new(at->asker->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	bufferevent_setcb(at->http, on_http, NULL, on_http_event, at);
+	bufferevent_enable(at->http, EV_READ | EV_WRITE);
+	evbuffer_add_printf(bufferevent_get_output(at->http),
+			    "GET %s%s HTTP/1.1\r\nHost: rendezvous\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+			    HVD_MEETING_PROBE_PATH, at->nonce);
+}
+
+/* ---- life ---- */
+
+static void connected(struct hvd_attempt *at)
+{
+	int fd = at->fd;
+
+	at->fd = -1;
+	if (at->target->endpoint)
+		ask_rendezvous(at, fd);
+	else
+		ask_agent(at, fd);
+}
+
+static void on_connect(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_attempt *at = arg;
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	(void)what;
+	event_free(at->connecting);
+	at->connecting = NULL;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+		error = errno;
+	if (error)
+		finish(at, reach_of_errno(error));
+	else
+		connected(at);
+}
+
+/* HVD_REACH_OK while there is nothing to tell yet. */
+static enum hvd_reach begin(struct hvd_attempt *at)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = hvd_addr_to_sockaddr(&at->target->addr, at->target->port, &ss);
+	unsigned char nonce[HVD_NONCE_LEN];
+
+	if (hvd_random(nonce, sizeof(nonce), NULL) != 0)
+		return HVD_REACH_BROKEN;
+	hvd_hex(nonce, sizeof(nonce), at->nonce);
+	at->fd = socket(at->target->addr.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (at->fd < 0)
+		return HVD_REACH_BROKEN;
+	if (connect(at->fd, (struct sockaddr *)&ss, len) != 0 && errno != EINPROGRESS)
+		return reach_of_errno(errno);
+	at->connecting = event_new(at->asker->base, at->fd, EV_WRITE, on_connect, at);
+	event_add(at->connecting, NULL);
+	return HVD_REACH_OK;
+}
+
+struct hvd_attempt *hvd_attempt_start(const struct hvd_asker *asker, const struct hvd_target *target,
+				      hvd_attempt_done *done, void *arg)
+{
+	struct hvd_attempt *at = hvd_xcalloc(1, sizeof(*at));
+	enum hvd_reach result;
+
+	at->asker = asker;
+	at->target = target;
+	at->done = done;
+	at->arg = arg;
+	at->start = hvd_now();
+	at->fd = at->iface = -1;
+	result = begin(at);
+	if (result == HVD_REACH_OK)
+		return at;
+	finish(at, result);
+	hvd_attempt_destroy(at);
+	return NULL;
+}
