@@ -16,6 +16,8 @@
 
 /* What a shim said last may still be on its way when its process is seen to have ended. */
 #define LATE_MS 200
+/* How often processes are woken up whose hosts have not registered (wake_signal). */
+#define WAKE_MS 250
 
 struct one {
 	struct hvd_procs *procs;
@@ -39,6 +41,7 @@ struct hvd_procs {
 	struct one *v;
 	size_t n, started, running; /* the first n are to run */
 	unsigned under_way;
+	struct event *wake; /* NULL where the backend has no wake_signal */
 };
 
 /* ---- starting ---- */
@@ -139,8 +142,11 @@ static int start_one(struct one *one, bool first, struct hvd_err *err)
 			close(streams[s]);
 	if (fd >= 0)
 		close(fd);
-	if (one->pid >= 0)
+	if (one->pid >= 0) {
+		if (procs->wake && !evtimer_pending(procs->wake, NULL))
+			evtimer_add(procs->wake, &(struct timeval){.tv_usec = WAKE_MS * 1000});
 		return 0;
+	}
 	one->pid = 0;
 	return -1;
 }
@@ -167,6 +173,19 @@ static void start_more(struct hvd_procs *procs)
 		hvd_procs_stop(procs);
 		procs->ops->lost(&why, procs->arg);
 	}
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_procs *procs = arg;
+
+	(void)fd;
+	(void)what;
+	for (size_t i = 0; i < procs->started; i++)
+		if (procs->v[i].pid > 0 && !procs->v[i].came)
+			kill(-procs->v[i].pid, procs->backend->wake_signal);
+	if (procs->under_way > 0)
+		evtimer_add(procs->wake, &(struct timeval){.tv_usec = WAKE_MS * 1000});
 }
 
 /* ---- ending ---- */
@@ -285,6 +304,8 @@ struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *l
 	procs->arg = arg;
 	procs->n = launch->n_procs;
 	procs->v = hvd_xcalloc(procs->n, sizeof(*procs->v));
+	if (backend->wake_signal)
+		procs->wake = evtimer_new(base, on_wake, procs);
 	for (size_t i = 0; i < procs->n; i++) {
 		procs->v[i].procs = procs;
 		procs->v[i].proc = &launch->procs[i];
@@ -312,6 +333,8 @@ int hvd_procs_destroy(struct hvd_procs *procs)
 		if (one->late)
 			event_free(one->late);
 	}
+	if (procs->wake)
+		event_free(procs->wake);
 	for (int s = 0; s < 2; s++) {
 		errno = hvd_relay_finish(procs->out[s]);
 		if (!errno)

@@ -73,6 +73,9 @@ struct hvd_backend {
 	/* What its processes run is ended over the shims' connections. They themselves ignore SIGINT, SIGTERM and
 	 * SIGHUP and go on when the launcher dies; a signal of ours goes to the whole group of such a process. */
 	bool deaf;
+	/* A process may leave its stdin unread until a signal wakes it up. This one is sent to its group again and
+	 * again until its host has registered; it must mean nothing to the remote side. 0 = none. */
+	int wake_signal;
 	bool signals_end; /* with signals_tty: a signal that ends them is what hvdrun's status is to tell */
 	bool signals_tty; /* the processes get the terminal's signals themselves and decide on them */
 	/* Is it the right one here, when the user named none? */

@@ -8,8 +8,15 @@
  * the shim could not end what its ranks have started in sessions of their own.
  * So it ignores the usual signals, statuses and the end come over the shims'
  * connections, and killing it is the last resort.
+ *
+ * Its helper, nios, looks whether the remote side has connected before it waits
+ * for input. If the connection comes in between, nios leaves its stdin unread
+ * until it is woken up, and the shim never gets the launch's data. SIGCONT
+ * wakes it up: nios passes it on to the shim, which ignores it.
  */
 #include "lsf_hosts.h"
+
+#include <signal.h>
 
 static bool suits(const struct hvd_launch *launch)
 {
@@ -48,6 +55,7 @@ const struct hvd_backend hvd_backend_lsrun = {
 	.starts_hosts = true,
 	.by_stdin = true,
 	.deaf = true,
+	.wake_signal = SIGCONT,
 	.fan_out = 64,
 	.suits = suits,
 	.prepare = prepare,

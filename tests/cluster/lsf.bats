@@ -137,6 +137,21 @@ $(home)/a dir 'q'
     nothing_left
 }
 
+@test "lsrun's helper leaves its stdin unread until it is woken up: every start succeeds" {
+    local i
+    with lsrun
+    for i in {1..5}; do
+        run sixth --start-timeout 10 bash -c 'cat; echo "$HOROVOD_RANK of $HOROVOD_SIZE"'
+        exits 0
+        [[ $(ranks_say) == "$(printf '%d of 6\n' {0..5})" ]] || { echo "$output" && return 1; }
+    done
+    # What follows the launch's data on stdin arrives as well.
+    output=$(HVD_PATH=$B/bin:$JOB_PATH cluster exec --host hvdn1 -- env LSB_JOBID=1 LSB_HOSTS="hvdn2 hvdn3" \
+        STANDIN_DIR="$STANDIN_DIR" hvdrun bash -c '(($HOROVOD_RANK)) || wc -l' < <(seq 50000))
+    [[ $output == 50000 ]] || { echo "$output" && return 1; }
+    nothing_left
+}
+
 @test "exit codes: a rank that fails ends the others, though a launcher loses statuses" {
     local each
     export STANDIN_STATUS=lost
