@@ -34,7 +34,8 @@ static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
 
 static int check_processes(const struct hvd_options *o, struct hvd_err *err)
 {
-	int np = hvd_options_np(o);
+	/* How many tasks a batch job has is no word about how many ranks an elastic one begins with. */
+	int np = o->num_proc > 0 || hvd_options_given(o, "ntasks") ? hvd_options_np(o) : 0;
 
 	if (o->num_proc > 0 && hvd_options_given(o, "ntasks") && o->num_proc != o->ntasks) {
 		hvd_err_set(err, HVD_E_USAGE, "-np %d and -n %d are the same option with different values", o->num_proc,
@@ -44,6 +45,11 @@ static int check_processes(const struct hvd_options *o, struct hvd_err *err)
 	if (o->min_np > 0 && o->max_np > 0 && o->min_np > o->max_np) {
 		hvd_err_set(err, HVD_E_USAGE, "--min-np %d is more than --max-np %d", o->min_np, o->max_np);
 		return hvd_err_hint(err, "the least number of processes cannot be above the largest");
+	}
+	if (np > 0 && np < o->min_np) {
+		hvd_err_set(err, HVD_E_USAGE, "%d processes are fewer than --min-np %d", np, o->min_np);
+		return hvd_err_hint(err, "the job begins with -np processes and may shrink to --min-np: raise -np, or "
+					 "lower --min-np");
 	}
 	if (np > 0 && o->max_np > 0 && np > o->max_np) {
 		hvd_err_set(err, HVD_E_USAGE, "%d processes are more than --max-np %d", np, o->max_np);

@@ -41,11 +41,21 @@ int hvd_elastic_prepare(struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
+/* How many ranks the first generation has at least. Where nothing but a batch job's size tells, it is within bounds. */
+static int begin_np(const struct hvd_options *o)
+{
+	int np = hvd_options_np(o) > o->min_np ? hvd_options_np(o) : o->min_np;
+
+	if (np < 1)
+		return 1;
+	return o->max_np > 0 && np > o->max_np ? o->max_np : np;
+}
+
 struct hvd_machine_opts hvd_elastic_opts(const struct hvd_launch *launch)
 {
 	const struct hvd_options *o = launch->options;
 	const char *silent = hvd_envp_get(launch->envp, "HVD_SILENT_SECONDS");
-	int np = hvd_options_np(o) > 0 ? hvd_options_np(o) : o->min_np > 0 ? o->min_np : 1;
+	int np = begin_np(o);
 	struct hvd_machine_opts opts = {
 		.np = np,
 		.min_np = o->min_np > 0 ? o->min_np : np,

@@ -60,19 +60,22 @@ static bool give_up(struct hvd_machine *m, bool fills_up)
 
 static void wait_for_slots(struct hvd_machine *m, const struct hvd_seats *seats, int need, hvd_time now)
 {
+	int promised = hvd_crowd_promised(m, now);
 	hvd_time end;
 
 	/* There are slots enough, and their hosts have a time limit of their own. */
-	if (hvd_crowd_promised(m, now) >= need)
+	if (promised >= need)
 		m->waiting_since = now;
 	end = hvd_after(m->waiting_since, m->opts.elastic_timeout);
 	if (now >= end) {
 		no_slots(m, seats->n, need);
 		return;
 	}
-	if (seats->n < need && m->generation && !m->warned_slots)
-		hvd_info(m->log, "%d slots, and %d ranks are needed: waiting for hosts", seats->n, need);
-	m->warned_slots |= seats->n < need;
+	if (seats->n < need && promised < need && !m->warned_slots && (m->generation || m->n_hosts)) {
+		hvd_info(m->log, "%d slots, and %d ranks are needed: waiting for hosts",
+			 promised > seats->n ? promised : seats->n, need);
+		m->warned_slots = true;
+	}
 	m->enough_since = 0;
 	hvd_machine_wake(m, end);
 	hvd_machine_wake(m, hvd_crowd_due(m, now));

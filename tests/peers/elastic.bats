@@ -67,6 +67,7 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
     echo "localhost:2" >"$HOSTS"
     run on_this "${ELASTIC[@]}" --min-np 4 --elastic-timeout 2 true
     exits 1
+    has "2 slots, and 4 ranks are needed: waiting for hosts"
     has "there were not enough slots for 2 seconds: 2, and 4 ranks are needed"
     echo "elsewhere.invalid:2" >"$HOSTS"
     run on_this "${ELASTIC[@]}" --min-np 2 true

@@ -218,6 +218,22 @@ static void test_processes(void **state)
 	refused("hvdrun -npx a", "-n: \"px\"", "");
 	refused("hvdrun --min-np 4 --max-np 2 a", "--min-np 4", "");
 	refused("hvdrun -np 4 --max-np 2 a", "--max-np 2", "");
+	refused("hvdrun -np 2 --min-np 4 a", "2 processes are fewer than --min-np 4", "raise -np, or lower --min-np");
+	refused("hvdrun -n2 --min-np 4 a", "--min-np 4", "");
+}
+
+/* An elastic job within a batch job of another size: other jobs may bring the rest. */
+static void test_np_of_the_batch_job(void **state)
+{
+	char few[] = "SLURM_NTASKS=2", many[] = "SLURM_NTASKS=8", *two[] = {few, NULL}, *eight[] = {many, NULL};
+	struct hvd_options o;
+	struct hvd_err err;
+
+	(void)state;
+	assert_int_equal(load_env(&o, "hvdrun --min-np 4 a", two, &err), 0);
+	hvd_options_free(&o);
+	assert_int_equal(load_env(&o, "hvdrun --max-np 4 a", eight, &err), 0);
+	hvd_options_free(&o);
 }
 
 /* Letters and names that srun and horovodrun have both. */
@@ -422,6 +438,7 @@ int main(void)
 		cmocka_unit_test(test_abbreviations),
 		cmocka_unit_test(test_srun_fields),
 		cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_np_of_the_batch_job),
 		cmocka_unit_test(test_both_meanings),
 		cmocka_unit_test(test_called_as_horovodrun),
 		cmocka_unit_test(test_mpi),
