@@ -15,6 +15,7 @@
 #include "options.h"
 #include "report.h"
 #include "settings.h"
+#include "size.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -192,6 +193,21 @@ static void say_where(const struct hvd_launch *launch, const struct hvd_backend 
 		 host);
 }
 
+/* Tell at once what no shim could start. */
+static int check_size(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
+{
+	for (int i = 0; backend->starts_hosts && i < launch->alloc.n_hosts; i++) {
+		const struct hvd_alloc_host *host = &launch->alloc.hosts[i];
+
+		if (host->slots <= HVD_MAX_HOST_RANKS)
+			continue;
+		hvd_err_set(err, HVD_E_LIMIT, "%d ranks on %s are more than the %d that one host may have", host->slots,
+			    host->name, HVD_MAX_HOST_RANKS);
+		return hvd_err_hint(err, "start fewer ranks (-np), or spread them over more hosts");
+	}
+	return 0;
+}
+
 static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 {
 	struct hvd_launch launch = {.options = o, .envp = environ, .log = log, .command = o->command.v};
@@ -218,7 +234,7 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 		backend = NULL;
 	if (backend && elastic && o->dry_run && hvd_elastic_preview(&launch, backend, &err) != 0)
 		backend = NULL;
-	if (backend && (elastic || backend->prepare(&launch, &err) == 0)) {
+	if (backend && (elastic || backend->prepare(&launch, &err) == 0) && check_size(&launch, backend, &err) == 0) {
 		say_where(&launch, backend);
 		driver_opts(o, backend, &launch, &opts);
 		if (o->dry_run)

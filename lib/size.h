@@ -8,5 +8,7 @@
 /* No allocation has more hosts, and no step more tasks. */
 #define HVD_MAX_HOSTS 65536
 #define HVD_MAX_RANKS (1 << 20)
+/* A shim that starts the ranks of its host gets the environments of all of them in one message (HVD_WIRE_MAX). */
+#define HVD_MAX_HOST_RANKS 8192
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spawn.h"
 
+#include "rlimits.h"
 #include "strv.h"
 #include "xalloc.h"
 
@@ -157,9 +158,10 @@ static int become(struct prepared *pr)
 		return errno;
 	if (sp->cpus && sched_setaffinity(0, sizeof(*sp->cpus), sp->cpus) != 0)
 		return errno;
-	if (sp->nofile && set_nofile(sp->nofile) != 0)
-		return errno;
 	if (arrange_fds(sp, &pr->report_fd) != 0)
+		return errno;
+	/* Not before: descriptors are moved above those that we have, which may be more than the child may. */
+	if (sp->nofile && set_nofile(sp->nofile) != 0)
 		return errno;
 	if (sp->cwd && chdir(sp->cwd) != 0)
 		return errno;
@@ -177,6 +179,7 @@ static int cannot_run(const struct hvd_spawn *sp, int error, struct hvd_err *err
 {
 	errno = error;
 	hvd_err_sys(err, "cannot run %s", sp->path);
+	hvd_limits_explain(error, err);
 	if (error == ENOENT && !strchr(sp->path, '/'))
 		hvd_err_hint(err, "%s was not found in PATH; give its full path or load its module", sp->path);
 	return -1;
@@ -210,8 +213,12 @@ pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err)
 	ssize_t n;
 	pid_t pid;
 
-	if (pipe2(report, O_CLOEXEC) != 0)
-		return hvd_err_sys(err, "cannot make a pipe to start %s", sp->path);
+	if (pipe2(report, O_CLOEXEC) != 0) {
+		error = errno;
+		hvd_err_sys(err, "cannot make a pipe to start %s", sp->path);
+		hvd_limits_explain(error, err);
+		return -1;
+	}
 	candidates(&paths, sp->path, pr.envp);
 	pr.paths = paths.v;
 	pr.report_fd = report[1];

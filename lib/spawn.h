@@ -47,7 +47,8 @@ struct hvd_spawn {
  * closes parent_fd. Asserts that there is room (HVD_SPAWN_MAX_FDS). */
 void hvd_spawn_fd(struct hvd_spawn *sp, int parent_fd, int child_fd);
 
-/* Start it. Returns its pid, or -1 with err set and no process left behind. */
+/* Start it. Returns its pid, or -1 with err set and no process left behind: HVD_E_LIMIT with a hint where processes,
+ * descriptors or memory ran out. */
 pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err);
 
 /* Become it: as hvd_spawn without the fork. Returns only when it failed, with -1. */

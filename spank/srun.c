@@ -196,7 +196,8 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 	hvd_strv_free(&argv);
 	pl->driver_fd = pair[0];
 	if (pl->driver < 0) {
-		hvd_err_hint(err, "is the suite installed on this host? set libexecdir= in plugstack.conf");
+		if (err->code != HVD_E_LIMIT)
+			hvd_err_hint(err, "is the suite installed on this host? set libexecdir= in plugstack.conf");
 		rc = -1;
 	} else {
 		rc = read_boot(pair[0], text, err) != 0 || export_boot(sp, text, err) != 0 ? -1 : 0;

@@ -206,6 +206,8 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	hand_over_key(pl, boot, &spawn);
 	pid = hvd_spawn(&spawn, err);
 	hvd_strv_free(&env);
+	if (pid < 0 && err->code == HVD_E_LIMIT)
+		return pid;
 	if (pid < 0 && spawn.root_fd > 0)
 		hvd_err_hint(err,
 			     "a plugin in front of hvd.so in plugstack.conf has put the task into a container "

@@ -4,8 +4,10 @@
 #include "apptainer.h"
 #include "bind.h"
 #include "boot.h"
+#include "nofile.h"
 #include "output.h"
 #include "rank_key.h"
+#include "rlimits.h"
 #include "spawn.h"
 #include "strv.h"
 #include "xalloc.h"
@@ -22,6 +24,8 @@
 
 #define GRACE_SECONDS     5
 #define GRACE_SECONDS_ONE 1
+/* What the shim itself has open, and what starting one rank takes. */
+#define OTHER_FILES 40
 
 extern char **environ;
 
@@ -42,6 +46,7 @@ struct hvd_ranks {
 	struct rank **v;
 	size_t n;
 	struct hvd_binding bound;
+	unsigned long nofile; /* the ranks' soft limit of open files; 0 = ours */
 	struct event *child, *grace;
 	bool ending, killed, gone;
 };
@@ -145,8 +150,13 @@ static int open_streams(const struct hvd_ranks *ranks, int number, struct hvd_sp
 	if (number != 0 || ranks->opts->stay)
 		hvd_spawn_fd(spawn, -1, STDIN_FILENO);
 	for (int s = 0; s < 2 && hvd_output_wanted(&ranks->opts->output); s++) {
-		if (pipe2(pipes[s], O_CLOEXEC) != 0)
-			return hvd_err_sys(err, "cannot make a pipe for rank %d", number);
+		if (pipe2(pipes[s], O_CLOEXEC) != 0) {
+			int error = errno;
+
+			hvd_err_sys(err, "cannot make a pipe");
+			hvd_limits_explain(error, err);
+			return -1;
+		}
 		hvd_spawn_fd(spawn, pipes[s][1], s + 1);
 	}
 	return 0;
@@ -167,6 +177,7 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 				  .new_group = 1,
 				  .ignore_ends = ranks->opts->deaf,
 				  .keep_fds = ranks->opts->inherit,
+				  .nofile = ranks->nofile,
 				  .cpus = cpus};
 	const char *number = json_string_value(json_object_get(plan, "HOROVOD_RANK"));
 	struct hvd_strv env = {0};
@@ -217,6 +228,21 @@ static void bind_for(struct hvd_ranks *ranks, int n)
 		hvd_verbose(ranks->log, "ranks are not bound to cores: %s", bound->why ? bound->why : "hwloc failed");
 }
 
+/* Better than to find out when thousands have been started. */
+static int check_room(struct hvd_ranks *ranks, size_t n, struct hvd_err *err)
+{
+	const struct hvd_output_style *style = &ranks->opts->output;
+	char what[64];
+
+	if (hvd_limits_ranks("", (long)n, err) != 0)
+		return -1;
+	if (!hvd_output_wanted(style))
+		return 0;
+	ranks->nofile = hvd_raise_nofile();
+	snprintf(what, sizeof(what), "%zu ranks with output %s", n, style->dir ? "into files" : "by lines");
+	return hvd_limits_files(n * (style->dir ? 4 : 2) + OTHER_FILES, what, err);
+}
+
 struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, const struct hvd_ranks_opts *opts,
 				  const struct hvd_ranks_ops *ops, void *arg, const struct hvd_log *log,
 				  struct hvd_err *err)
@@ -235,6 +261,10 @@ struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, 
 	ranks->child = evsignal_new(base, SIGCHLD, on_child, ranks);
 	ranks->grace = evtimer_new(base, on_grace, ranks);
 	event_add(ranks->child, NULL);
+	if (check_room(ranks, n, err) != 0) {
+		hvd_ranks_destroy(ranks);
+		return NULL;
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (start_rank(ranks, new_rank(ranks), json_array_get(plans, i), bound->n ? &bound->sets[i] : NULL,
 			       err) == 0)

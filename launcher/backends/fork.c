@@ -6,6 +6,7 @@
 #include "backend.h"
 
 #include "bind.h"
+#include "rlimits.h"
 
 #include <string.h>
 
@@ -70,6 +71,8 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		return -1;
 	hvd_alloc_clear(&launch->alloc);
 	launch->alloc = taken;
+	if (hvd_limits_ranks("", launch->alloc.slots, err) != 0)
+		return -1;
 	for (int i = 0, rank = 0; i < launch->alloc.n_hosts; i++) {
 		add_shim(launch, i, rank);
 		rank += launch->alloc.hosts[i].slots;

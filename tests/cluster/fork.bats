@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+bats_require_minimum_version 1.5.0
 # hvdrun without a scheduler: ranks on this machine, which is the cluster's login
 # host, so that what stays behind would be seen.
 
@@ -189,6 +190,35 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     four '^[0-3]: no newline$'
     run forked --label seq 5000
     [[ $(grep -c '^[0-3]: [0-9]*$' <<<"$output") -eq 20000 ]]
+    nobody_left 2
+}
+
+# limited ULIMIT… -- ARG…: hvdrun with these limits.
+limited() {
+    local limits=()
+    while [[ $1 != -- ]]; do limits+=("$1") && shift; done
+    on_login bash -c 'ulimit "$1" "$2" && shift 2 && exec hvdrun "$@"' - "${limits[@]}" --launcher fork "${@:2}"
+}
+
+@test "limits of processes, files and ranks are told at once, by name" {
+    run limited -u 500 -- -np 501 true
+    exits 1
+    has "501 ranks on one host need as many processes" "ulimit -u is 500" "start fewer ranks"
+    # Those of others count too, which is seen only when a rank cannot be started.
+    run limited -u 2 -- -np 2 true
+    [ "$status" -ne 0 ]
+    has "ulimit -u is 2"
+    has_not "is the suite installed" "same path"
+    run -127 limited -n 100 -- --label -np 60 true
+    has "60 ranks with output by lines need" "open files, and ulimit -n is 100"
+    # Its shim takes what it may, and the ranks keep what they had.
+    run on_login bash -c 'ulimit -Sn 64; exec hvdrun --launcher fork -np 60 --label bash -c "ulimit -Sn"'
+    exits 0
+    [[ $(grep -c '^[0-9]*: 64$' <<<"$output") -eq 60 ]]
+    begin on_login hvdrun --launcher fork -np 9000 true
+    ended 5
+    exits 1
+    has "9000 ranks on "
     nobody_left 2
 }
 

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rlimits.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* The lowest limit of processes, as far as it is known. */
+struct lowest {
+	long room; /* for so many more */
+	long limit;
+	char what[PATH_MAX + 64];
+	const char *todo;
+};
+
+/* The number in a file; -1 when there is none ("max"). */
+static long read_number(const char *root, const char *folder, const char *name)
+{
+	char path[PATH_MAX];
+	long n = -1;
+	FILE *f;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s%s/%s", root, folder, name) >= sizeof(path) ||
+	    !(f = fopen(path, "re")))
+		return -1;
+	if (fscanf(f, "%ld", &n) != 1)
+		n = -1;
+	fclose(f);
+	return n;
+}
+
+static void consider(struct lowest *low, long room, long limit, const char *what, const char *todo)
+{
+	if (limit < 0 || room >= low->room)
+		return;
+	low->room = room > 0 ? room : 0;
+	low->limit = limit;
+	low->todo = todo;
+	snprintf(low->what, sizeof(low->what), "%s", what);
+}
+
+/* A control group, and those that it is in. */
+static void consider_groups(struct lowest *low, const char *root, const char *mount, const char *group)
+{
+	char folder[PATH_MAX], what[PATH_MAX + 16];
+	size_t top = strlen(mount);
+
+	if ((size_t)snprintf(folder, sizeof(folder), "%s%s", mount, group) >= sizeof(folder))
+		return;
+	for (;;) {
+		long max = read_number(root, folder, "pids.max"), now = read_number(root, folder, "pids.current");
+		char *slash;
+
+		snprintf(what, sizeof(what), "%s/pids.max", folder);
+		consider(low, max - (now > 0 ? now : 0), max, what,
+			 "raise the limit of this login or job (systemd's TasksMax=), or start fewer ranks on this "
+			 "host");
+		slash = strrchr(folder, '/');
+		if (!slash || (size_t)(slash - folder) < top)
+			return;
+		*slash = '\0';
+	}
+}
+
+/* Lines of ID:CONTROLLERS:GROUP; without controllers it is version 2. */
+static void consider_cgroups(struct lowest *low, const char *root)
+{
+	char path[PATH_MAX], line[PATH_MAX];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+
+		if (!group)
+			continue;
+		*controllers++ = *group++ = '\0';
+		group[strcspn(group, "\n")] = '\0';
+		if (!*controllers)
+			consider_groups(low, root, "/sys/fs/cgroup", group);
+		else if (strcmp(controllers, "pids") == 0)
+			consider_groups(low, root, "/sys/fs/cgroup/pids", group);
+	}
+	if (f)
+		fclose(f);
+}
+
+static void find_lowest(struct lowest *low, const char *root)
+{
+	struct rlimit rl;
+	long n;
+
+	*low = (struct lowest){.room = LONG_MAX};
+	if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &rl) == 0 && rl.rlim_cur < LONG_MAX)
+		consider(low, (long)rl.rlim_cur, (long)rl.rlim_cur, "ulimit -u",
+			 "raise it (ulimit -u, limits.conf(5)), or start fewer ranks on this host");
+	n = read_number(root, "/proc/sys/kernel", "threads-max");
+	consider(low, n, n, "kernel.threads-max", "start fewer ranks on this host");
+	n = read_number(root, "/proc/sys/kernel", "pid_max");
+	consider(low, n, n, "kernel.pid_max", "start fewer ranks on this host");
+	consider_cgroups(low, root);
+}
+
+int hvd_limits_ranks(const char *root, long n, struct hvd_err *err)
+{
+	struct lowest low;
+
+	find_lowest(&low, root);
+	if (n <= low.room)
+		return 0;
+	hvd_err_set(err, HVD_E_LIMIT, "%ld ranks on one host need as many processes, and there may be %ld more: %s is %ld", n,
+		    low.room, low.what, low.limit);
+	return hvd_err_hint(err, "%s", low.todo);
+}
+
+int hvd_limits_files(unsigned long n, const char *what, struct hvd_err *err)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) != 0 || n <= rl.rlim_cur)
+		return 0;
+	hvd_err_set(err, HVD_E_LIMIT, "%s need %lu open files, and ulimit -n is %lu", what, n, (unsigned long)rl.rlim_cur);
+	return hvd_err_hint(err, "raise it (ulimit -n, ulimit -Hn, limits.conf(5)), or start fewer ranks on this host");
+}
+
+void hvd_limits_explain(int error, struct hvd_err *err)
+{
+	struct lowest low;
+	struct rlimit rl;
+
+	if (!err)
+		return;
+	if (error == EAGAIN) {
+		find_lowest(&low, "");
+		hvd_err_hint(err,
+			     "there can be no more processes: %s is %ld, of which all that run on this host for the same "
+			     "user count; %s",
+			     low.what, low.limit, low.todo ? low.todo : "start fewer");
+	} else if (error == EMFILE && getrlimit(RLIMIT_NOFILE, &rl) == 0) {
+		hvd_err_hint(err, "ulimit -n is %lu: raise it (limits.conf(5)), or start fewer ranks on this host",
+			     (unsigned long)rl.rlim_cur);
+	} else if (error == ENFILE) {
+		hvd_err_hint(err, "all files that can be open on this host are (fs.file-max): start fewer ranks on it");
+	} else if (error == ENOMEM) {
+		hvd_err_hint(err, "the host or this job has no more memory: start fewer ranks on it");
+	} else {
+		return;
+	}
+	err->code = HVD_E_LIMIT;
+}
