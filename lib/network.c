@@ -254,8 +254,8 @@ bool hvd_networks_serve_horovod(const struct hvd_networks *nets)
 bool hvd_edges_lost(const struct hvd_edge *edges, size_t n_edges)
 {
 	for (size_t e = 0; e < n_edges; e++)
-		if (edges[e].family == 4 &&
-		    (edges[e].result == HVD_REACH_SILENT || edges[e].result == HVD_REACH_BROKEN))
+		if (edges[e].family == 4 && (edges[e].result == HVD_REACH_SILENT ||
+					     edges[e].result == HVD_REACH_BROKEN || edges[e].result == HVD_REACH_MTU))
 			return true;
 	return false;
 }

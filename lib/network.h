@@ -26,6 +26,7 @@ enum hvd_reach {
 	HVD_REACH_SOURCE,      /* the connection left this host by an address of no usable interface */
 	HVD_REACH_NAT,         /* the other side saw another source address than ours */
 	HVD_REACH_BROKEN,      /* the connection broke */
+	HVD_REACH_MTU,         /* short packets arrive, full ones do not */
 	HVD_REACH_N,
 };
 

@@ -23,6 +23,7 @@ const char *hvd_reach_text(enum hvd_reach reach)
 		[HVD_REACH_SOURCE] = "the connection leaves by another network",
 		[HVD_REACH_NAT] = "the address is translated on the way (NAT)",
 		[HVD_REACH_BROKEN] = "the connection broke",
+		[HVD_REACH_MTU] = "short packets get through, full-size ones do not (MTU)",
 	};
 
 	return reach < HVD_REACH_N ? text[reach] : "?";

@@ -28,6 +28,7 @@ struct hvd_attempt {
 	struct bufferevent *http; /* to the rendezvous */
 	char nonce[NONCE_HEX + 1];
 	int iface;
+	bool proven; /* the pong was right */
 };
 
 void hvd_attempt_destroy(struct hvd_attempt *at)
@@ -47,6 +48,11 @@ void hvd_attempt_destroy(struct hvd_attempt *at)
 bool hvd_attempt_connected(const struct hvd_attempt *at)
 {
 	return at->conn || at->http;
+}
+
+bool hvd_attempt_proven(const struct hvd_attempt *at)
+{
+	return at->proven;
 }
 
 /* The attempt may be gone afterwards. */
@@ -81,8 +87,23 @@ static enum hvd_reach reach_of_errno(int error)
 
 /* ---- to an agent ---- */
 
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	(void)conn;
+	finish(arg, why->code == HVD_E_NET || why->code == HVD_OK ? HVD_REACH_BROKEN : HVD_REACH_STRANGER);
+}
+
+/* What came back filled packets, too. */
+static void on_filled(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	(void)conn;
+	(void)msg;
+	finish(arg, HVD_REACH_OK);
+}
+
 static void on_pong(struct hvd_conn *conn, json_t *msg, void *arg)
 {
+	static const struct hvd_conn_ops ops = {on_filled, on_closed};
 	struct hvd_attempt *at = arg;
 	const char *nonce, *seen_text;
 	struct hvd_addr seen, self;
@@ -94,14 +115,12 @@ static void on_pong(struct hvd_conn *conn, json_t *msg, void *arg)
 		finish(at, HVD_REACH_STRANGER);
 	else if (hvd_addr_of_self(hvd_conn_fd(conn), &self) != 0 || !hvd_addr_equal(&seen, &self))
 		finish(at, HVD_REACH_NAT);
-	else
-		finish(at, HVD_REACH_OK);
-}
-
-static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
-{
-	(void)conn;
-	finish(arg, why->code == HVD_E_NET || why->code == HVD_OK ? HVD_REACH_BROKEN : HVD_REACH_STRANGER);
+	else {
+		at->proven = true;
+		hvd_conn_set_ops(conn, &ops, at);
+		hvd_conn_set_max(conn, HVD_FILL_MAX);
+		hvd_conn_send(conn, hvd_fill_message(hvd_conn_fd(conn), "fill"));
+	}
 }
 
 static void ask_agent(struct hvd_attempt *at, int fd)

@@ -43,4 +43,7 @@ void hvd_attempt_destroy(struct hvd_attempt *at); /* without a call of `done`; N
 /* It has a connection: the kernel cares for what gets lost from here on. */
 bool hvd_attempt_connected(const struct hvd_attempt *at);
 
+/* It has proof of who is there, and waits for packets of full size to have gone both ways. */
+bool hvd_attempt_proven(const struct hvd_attempt *at);
+
 #endif

@@ -107,6 +107,14 @@ static void on_attempt(void *arg, enum hvd_reach result, int iface, uint32_t rtt
 		event_active(probe->timer, EV_TIMEOUT, 0);
 }
 
+static bool line_proven(const struct line *line)
+{
+	for (int i = 0; i < line->n_attempts; i++)
+		if (line->attempts[i] && hvd_attempt_proven(line->attempts[i]))
+			return true;
+	return false;
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_probe *probe = arg;
@@ -114,7 +122,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	for (size_t i = 0; i < probe->n_lines; i++)
-		finish(&probe->lines[i], HVD_REACH_SILENT, -1, 0);
+		finish(&probe->lines[i], line_proven(&probe->lines[i]) ? HVD_REACH_MTU : HVD_REACH_SILENT, -1, 0);
 	report(probe);
 }
 

@@ -7,7 +7,9 @@
 #include "xalloc.h"
 
 #include <event2/listener.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define NONCE_HEX      (2 * HVD_NONCE_LEN)
@@ -53,8 +55,43 @@ static void drop_oldest(struct hvd_responder *rs)
 	answering_free(rs->first);
 }
 
+static void on_ping_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	(void)why;
+	hvd_conn_free(conn);
+	answering_free(arg);
+}
+
+json_t *hvd_fill_message(int fd, const char *type)
+{
+	int segment = 0;
+	socklen_t len = sizeof(segment);
+	size_t n = HVD_PAD_MAX;
+	char *pad;
+	json_t *msg;
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len) == 0 && segment > 0 && segment < HVD_PAD_MAX / 2)
+		n = 2 * (size_t)segment;
+	pad = hvd_xcalloc(n + 1, 1);
+	memset(pad, 'x', n);
+	msg = json_pack("{s:s, s:s}", "t", type, "pad", pad);
+	free(pad);
+	return msg;
+}
+
+static void on_fill(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	const char *type;
+
+	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && strcmp(type, "fill") == 0)
+		hvd_conn_send(conn, hvd_fill_message(hvd_conn_fd(conn), "filled"));
+	hvd_conn_finish(conn, hvd_deadline_in(ANSWER_SECONDS));
+	answering_free(arg);
+}
+
 static void on_ping(struct hvd_conn *conn, json_t *msg, void *arg)
 {
+	static const struct hvd_conn_ops ops = {on_fill, on_ping_closed};
 	struct answering *an = arg;
 	char seen[HVD_ADDR_TEXT];
 	struct hvd_addr peer;
@@ -62,19 +99,17 @@ static void on_ping(struct hvd_conn *conn, json_t *msg, void *arg)
 	int64_t to;
 
 	if (hvd_get_str(msg, "nonce", NONCE_HEX, &nonce, NULL) == 0 &&
-	    hvd_get_int(msg, "to", 0, UINT32_MAX, &to, NULL) == 0 && hvd_addr_of_peer(hvd_conn_fd(conn), &peer) == 0)
+	    hvd_get_int(msg, "to", 0, UINT32_MAX, &to, NULL) == 0 && hvd_addr_of_peer(hvd_conn_fd(conn), &peer) == 0) {
 		/* Also when it asked for another host: it must learn that it reached the wrong one. */
 		hvd_conn_send(conn, json_pack("{s:s, s:I, s:s, s:s}", "t", "pong", "node", (json_int_t)an->rs->index,
 					      "nonce", nonce, "seen", hvd_addr_text(&peer, seen)));
+		hvd_conn_set_ops(conn, &ops, an);
+		hvd_conn_set_max(conn, HVD_FILL_MAX);
+		hvd_conn_set_deadline(conn, hvd_deadline_in(ANSWER_SECONDS));
+		return;
+	}
 	hvd_conn_finish(conn, hvd_deadline_in(ANSWER_SECONDS));
 	answering_free(an);
-}
-
-static void on_ping_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
-{
-	(void)why;
-	hvd_conn_free(conn);
-	answering_free(arg);
 }
 
 /* Out of descriptors. What waits in the kernel's queue would be reported again at once. */

@@ -145,6 +145,24 @@ fault_block() {
     } | nft_add "$host"
 }
 
+# The switch's port takes shorter packets than the hosts send, and says so to
+# nobody.  Segments that the hosts leave to the network card to cut would pass
+# it in one piece, so they cut them themselves.
+fault_mtu_hole() {
+    local host iface bytes switch
+    args 3 3 $# "mtu-hole HOST IFACE BYTES"
+    touch_net "$1" && need_iface "$1" "$2"
+    iface=$2 bytes=$3
+    switch=$(init_pid switch) || fail "the switch is gone"
+    for host in "${HOSTS[@]}"; do
+        if in_net "$host" ip link show dev "$iface" >/dev/null 2>&1; then
+            touch_net "$host"
+            in_net "$host" ip link set dev "$iface" gso_max_segs 1 || fail "$host cannot cut segments"
+        fi
+    done
+    nsenter --target "$switch" --net ip link set dev "$1.$iface" mtu "$bytes" || fail "no packets of $bytes bytes"
+}
+
 fault_silence() {
     args 1 1 $# "silence HOST"
     touch_net "$1"

@@ -169,6 +169,23 @@ docker_is_up() {
     ((took < usual + 15000))
 }
 
+@test "a network that loses packets of full size only" {
+    fault mtu-hole hvdn3 ib0 1400
+    # What is short gets through, what is long does not.
+    on_host hvdn1 timeout 5 bash -c "exec 3<>/dev/tcp/$(cluster addr hvdn3 ib0)/1" 2>&1 | grep -q refused
+    as_root hvdn1 ping -q -c 1 -W 2 -s 1300 "$(cluster addr hvdn3 ib0)"
+    run as_root hvdn1 ping -q -c 1 -W 2 -M 'do' -s 1450 "$(cluster addr hvdn3 ib0)"
+    ((status != 0))
+    launch srun --hvd --hvd-verbose -N4
+    job_ran 4 4
+    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\):\ short\ packets\ get\ through,\ full-size\ ones\ do\ not ]]
+    launch srun --hvd --hvd-nics=ib0 -N4
+    [ "$status" -ne 0 ]
+    says "short packets get through, full-size ones do not (MTU)"
+    assert_no_leftovers
+}
+
 @test "addresses that are translated on the way are no network" {
     # What hvdn2 sends leaves with another address than its sockets have.
     fault iface-add4 hvdn2 ib0 10.78.0.99/24
