@@ -2,6 +2,7 @@
 #include "driver.h"
 
 #include "clients.h"
+#include "ends.h"
 #include "handout.h"
 #include "planner.h"
 #include "roster.h"
@@ -27,6 +28,7 @@ struct hvd_driver {
 	struct hvd_session *session;
 	const struct hvd_driver_ops *ops;
 	void (*host_came)(uint32_t host, void *arg);
+	void (*all_ended)(const struct hvd_strv *without_munge, void *arg);
 	int (*meeting_open)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
 	void *arg;
 	const struct hvd_log *log;
@@ -43,6 +45,7 @@ struct hvd_driver {
 	struct hvd_venue venue;
 	struct hvd_plan plan;
 	struct hvd_handout handout; /* once there is a plan */
+	struct hvd_ends ends;       /* … and all shims stay connected */
 	bool have_plan, started, over, output_lost;
 };
 
@@ -125,6 +128,8 @@ static void make_plan(struct hvd_driver *dr)
 	}
 	dr->have_plan = true;
 	hvd_handout_begin(&dr->handout, dr->opts, &dr->plan, &dr->roster, dr->log);
+	if (hvd_handout_keeps_all(&dr->handout))
+		hvd_ends_begin(&dr->ends, (uint32_t)dr->plan.layout.size);
 	hvd_venue_settle(&dr->venue, &dr->plan, &dr->roster);
 	/* The edges have done their work, and are the largest thing there is. */
 	free(dr->roster.edges);
@@ -287,11 +292,23 @@ static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const 
 	dr->ops->rank_exit((uint32_t)rank, host, (int)status, dr->arg);
 }
 
+static void add_end(struct hvd_driver *dr, uint32_t rank)
+{
+	if (dr->all_ended && hvd_ends_add(&dr->ends, rank))
+		dr->all_ended(&dr->ends.without_munge, dr->arg);
+}
+
 static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
-	(void)msg;
+	char buf[32];
+
 	if (cl->role == HVD_ROLE_AGENT && dr->have_plan)
 		dr->roster.seats[cl->host].done = true;
+	if ((cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) && dr->have_plan) {
+		if (json_is_false(json_object_get(msg, "munge")))
+			hvd_ends_without_munge(&dr->ends, hvd_roster_name(&dr->roster, cl->host, buf));
+		add_end(dr, cl->rank);
+	}
 	if (cl->role == HVD_ROLE_SERVER && dr->have_plan) {
 		cl->role = HVD_ROLE_FORMER;
 		dr->venue.server = NULL;
@@ -305,16 +322,29 @@ static void on_output_lost(struct hvd_driver *dr, struct hvd_client *cl, const j
 	dr->output_lost = true;
 }
 
+/* The host's ranks are being ended; `why` is not a matter of the start any longer. */
+static void on_orphan(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_err why = {0};
+	const char *parent;
+	char buf[32];
+
+	if (!dr->have_plan || (cl->role != HVD_ROLE_AGENT && cl->role != HVD_ROLE_RANK) ||
+	    hvd_get_str(msg, "parent", 31, &parent, NULL) != 0)
+		return;
+	hvd_err_set(&why, HVD_E_FAILED, "%s ended before the ranks that it had started", parent);
+	dr->ops->host_gone(hvd_roster_name(&dr->roster, cl->host, buf), &why, dr->arg);
+}
+
 static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 {
 	static const struct {
 		const char *type;
 		void (*fn)(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg);
 	} known[] = {
-		{"register", on_register}, {"join", on_join},
-		{"report", on_report},     {"serving", on_serving},
-		{"cannot", on_cannot},     {"exit", on_exit_message},
-		{"done", on_done},         {"output-lost", on_output_lost},
+		{"register", on_register}, {"join", on_join},     {"report", on_report},
+		{"serving", on_serving},   {"cannot", on_cannot}, {"exit", on_exit_message},
+		{"done", on_done},         {"orphan", on_orphan}, {"output-lost", on_output_lost},
 	};
 	struct hvd_driver *dr = arg;
 	const char *type;
@@ -328,6 +358,18 @@ static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 		}
 }
 
+/* After the start. A killed shim's rank has gone with it, and the backend sees that. */
+static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
+{
+	const struct hvd_seat *seat = &dr->roster.seats[cl->host];
+	char buf[32];
+
+	if (cl->role == HVD_ROLE_AGENT ? !seat->done && seat->ended < dr->roster.nodes[cl->host].n_ranks
+				       : why->code == HVD_E_TIMEOUT)
+		dr->ops->host_gone(hvd_roster_name(&dr->roster, cl->host, buf), why, dr->arg);
+	add_end(dr, cl->rank);
+}
+
 static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 {
 	struct hvd_driver *dr = arg;
@@ -335,16 +377,16 @@ static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 	const char *host;
 	char buf[32];
 
+	if (dr->have_plan && (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK)) {
+		on_gone_later(dr, cl, why);
+		return;
+	}
 	if (cl->role != HVD_ROLE_AGENT && cl->role != HVD_ROLE_SERVER)
 		return;
 	if (dr->venue.server == cl->conn)
 		dr->venue.server = NULL;
 	host = hvd_roster_name(&dr->roster, cl->host, buf);
-	if (dr->have_plan && cl->role == HVD_ROLE_AGENT) {
-		if (!dr->roster.seats[cl->host].done &&
-		    dr->roster.seats[cl->host].ended < dr->roster.nodes[cl->host].n_ranks)
-			dr->ops->host_gone(host, dr->arg);
-	} else if (!dr->over && !dr->lost_why.code) {
+	if (!dr->over && !dr->lost_why.code) {
 		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s%s%s",
 			    cl->role == HVD_ROLE_SERVER ? "the rendezvous server has ended"
 							: "its node agent ended before the start was complete",
@@ -417,6 +459,11 @@ void hvd_driver_watch_hosts(struct hvd_driver *dr, void (*came)(uint32_t host, v
 	dr->host_came = came;
 }
 
+void hvd_driver_watch_ends(struct hvd_driver *dr, void (*all_ended)(const struct hvd_strv *without_munge, void *arg))
+{
+	dr->all_ended = all_ended;
+}
+
 void hvd_driver_watch_meeting(struct hvd_driver *dr, int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err))
 {
 	dr->meeting_open = opened;
@@ -466,5 +513,6 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 	hvd_roster_clear(&dr->roster);
 	hvd_self_clear(&dr->self);
 	hvd_handout_clear(&dr->handout);
+	hvd_ends_clear(&dr->ends);
 	free(dr);
 }

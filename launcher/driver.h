@@ -31,8 +31,11 @@ struct hvd_driver_ops {
 	void (*failed)(const struct hvd_err *why, void *arg);
 	/* A rank has ended; status as from waitpid(2). `host` is its name. */
 	void (*rank_exit)(uint32_t rank, const char *host, int status, void *arg);
-	/* After the start: a host's shim has gone before its ranks ended, or (watch_hosts) without a goodbye. */
-	void (*host_gone)(const char *host, void *arg);
+	/* After the start: a host's shim has gone before its ranks ended, or (watch_hosts) without a goodbye. why->code
+	 * is HVD_E_TIMEOUT when the host itself does not answer any longer, and HVD_E_FAILED when a shim says that what
+	 * had started it has gone; then its ranks are being ended. With any other, just the process has gone, as when
+	 * all are being ended. */
+	void (*host_gone)(const char *host, const struct hvd_err *why, void *arg);
 };
 
 struct hvd_driver;
@@ -50,6 +53,10 @@ void hvd_driver_watch_hosts(struct hvd_driver *driver, void (*came)(uint32_t hos
 /* Tell when the rendezvous is open here, before any rank knows of it. -1 with err set: the start fails. */
 void hvd_driver_watch_meeting(struct hvd_driver *driver,
 			      int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err));
+/* Where the backend starts ranks and all shims stay connected (handout.h): tell once when every rank has ended or
+ * its host is lost. `without_munge`: the hosts whose munged had gone by then; not owned. */
+void hvd_driver_watch_ends(struct hvd_driver *driver,
+			   void (*all_ended)(const struct hvd_strv *without_munge, void *arg));
 /* Something outside the driver has made the start fail; `failed` is called, unless it was already. */
 void hvd_driver_give_up(struct hvd_driver *driver, const struct hvd_err *why);
 

@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 
+/* One connection of each rank is held open while it runs, up to so many ranks; beyond, one of each host. */
+#define KEEP_MAX 8192
+
 void hvd_handout_begin(struct hvd_handout *ho, const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
 		       struct hvd_roster *roster, const struct hvd_log *log)
 {
@@ -58,6 +61,11 @@ static json_t *rank_plan(struct hvd_handout *ho, uint32_t rank)
 	return env;
 }
 
+bool hvd_handout_keeps_all(const struct hvd_handout *ho)
+{
+	return ho->opts->hold_ranks || (ho->opts->watch_hosts && ho->plan->layout.size <= KEEP_MAX);
+}
+
 void hvd_handout_send(struct hvd_handout *ho, struct hvd_client *cl)
 {
 	if (cl->role == HVD_ROLE_RANK &&
@@ -80,11 +88,13 @@ void hvd_handout_send(struct hvd_handout *ho, struct hvd_client *cl)
 		if (!ho->opts->start_ranks)
 			hvd_client_finish(cl);
 	} else if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) {
-		bool keep = ho->opts->hold_ranks || (cl->role == HVD_ROLE_AGENT && ho->opts->watch_hosts);
+		bool keep = hvd_handout_keeps_all(ho) || (cl->role == HVD_ROLE_AGENT && ho->opts->watch_hosts);
 
 		hvd_conn_send(cl->conn, json_pack("{s:s, s:o, s:b, s:b}", "t", "plan", "env", rank_plan(ho, cl->rank),
 						  "keep", keep, "func_key", ho->opts->func_key));
 		count_planned(ho, cl->host, cl->rank);
+		if (keep && !ho->opts->loopback)
+			hvd_conn_watch_host(cl->conn);
 		if (!keep)
 			hvd_client_finish(cl);
 	}

@@ -34,6 +34,9 @@ void hvd_handout_send(struct hvd_handout *handout, struct hvd_client *cl);
 /* … and all shims that are there. */
 void hvd_handout_send_all(struct hvd_handout *handout, const struct hvd_clients *clients);
 
+/* Do the shims of all ranks stay connected while their ranks run? Else those of node agents at most. */
+bool hvd_handout_keeps_all(const struct hvd_handout *handout);
+
 /* Has every rank its plan? */
 bool hvd_handout_complete(const struct hvd_handout *handout);
 

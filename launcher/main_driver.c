@@ -80,9 +80,10 @@ static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
 	(void)arg; /* srun tells of it, and ends the step */
 }
 
-static void on_host_gone(const char *host, void *arg)
+static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 {
 	(void)host;
+	(void)why;
 	(void)arg;
 }
 

@@ -288,6 +288,11 @@ void hvd_procs_signal(struct hvd_procs *procs, int sig)
 			kill(procs->backend->deaf ? -procs->v[i].pid : procs->v[i].pid, sig);
 }
 
+pid_t hvd_procs_pid(const struct hvd_procs *procs)
+{
+	return procs->started ? procs->v[0].pid : 0;
+}
+
 /* ---- life ---- */
 
 struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *launch,

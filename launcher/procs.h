@@ -46,6 +46,7 @@ void hvd_procs_release(struct hvd_procs *procs);                      /* no rank
 void hvd_procs_reap(struct hvd_procs *procs); /* after SIGCHLD */
 void hvd_procs_stop(struct hvd_procs *procs); /* start no more */
 void hvd_procs_signal(struct hvd_procs *procs, int sig);
+pid_t hvd_procs_pid(const struct hvd_procs *procs); /* of the first; 0 when it has ended or was not started */
 
 /* Ends what is left. NULL is fine. -1 when output could not be written; the user was told why. */
 int hvd_procs_destroy(struct hvd_procs *procs);

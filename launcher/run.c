@@ -3,6 +3,7 @@
 
 #include "layout.h"
 #include "nofile.h"
+#include "overdue.h"
 #include "procs.h"
 #include "runfunc.h"
 #include "secret.h"
@@ -27,8 +28,11 @@
 #define LOST_HOST_SECONDS 3
 /* How long an MPI may take to end the ranks after one has failed, before it is asked to. */
 #define MPI_END_SECONDS 3
-/* How long a backend may take to end its processes before it is killed itself. */
+/* How long a backend may take to end its processes before it is killed itself; and how long to see that all of its
+ * ranks have ended, before it is asked to end. */
 #define END_SECONDS 10
+/* … when it has been asked to end, and no rank is left that it could wait for. */
+#define SETTLE_SECONDS 2
 
 /* After SIGTSTP: time for the ranks to hear of it, before this process stops. */
 #define PAUSE_MS 300
@@ -51,6 +55,8 @@ struct run {
 	char lost_host[256];
 	hvd_time began;
 	bool failed, ending;
+	bool all_ended;              /* all ranks, as their shims have told */
+	struct hvd_overdue *overdue; /* since then */
 	int ending_signal;
 };
 
@@ -63,7 +69,7 @@ static bool shims_end(const struct run *run)
 /* End everything: the ranks through their shims where those start them, else through the backend's process. */
 static void end_all(struct run *run)
 {
-	struct timeval tv = {.tv_sec = END_SECONDS};
+	struct timeval tv = {.tv_sec = run->all_ended ? SETTLE_SECONDS : END_SECONDS};
 
 	hvd_procs_stop(run->procs);
 	if (shims_end(run))
@@ -143,32 +149,84 @@ static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
 		evtimer_add(run->soft_end, &tv); /* though hydra's launcher has been seen to wait for ever */
 }
 
-static void on_lost_host(evutil_socket_t fd, short what, void *arg)
+/* A host cannot do its part any longer, for a reason that is logged unless the job is ending anyhow. */
+static void end_without(struct run *run, const struct hvd_err *why)
 {
-	struct run *run = arg;
-
-	(void)fd;
-	(void)what;
-	if (!run->failed && !run->ending && !run->result->rank_failed) {
-		hvd_error(run->log, "%s: the connection to its ranks' shim was lost; ending the job", run->lost_host);
-		hvd_info(run->log, "did the host fail, or was it taken away? (%s %s)",
-			 hvd_alloc_in_lsf(run->launch->envp) ? "bhosts" : "sinfo -N -n", run->lost_host);
+	if (run->ending)
+		return;
+	if (!run->failed && !run->result->rank_failed) {
+		hvd_log_err(run->log, why);
 		run->result->status = 1;
 		run->failed = true;
 	}
 	end_all(run);
 }
 
-/* Often the step is just being ended, and this host's shim was first to go: wait whether the rest follows. */
-static void on_host_gone(const char *host, void *arg)
+static void lost(struct run *run, const char *because)
+{
+	struct hvd_err why = {0};
+
+	hvd_err_set(&why, HVD_E_NET, "the connection to its ranks' shim was lost%s; ending the job", because);
+	hvd_err_hint(&why, "did the host fail, or was it taken away? (%s %s)",
+		     hvd_alloc_in_lsf(run->launch->envp) ? "bhosts" : "sinfo -N -n", run->lost_host);
+	hvd_err_host(&why, run->lost_host);
+	end_without(run, &why);
+}
+
+static void on_lost_host(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	lost(arg, "");
+}
+
+/* Often the step is just being ended, and this host's shim was first to go: wait whether the rest follows. A host that
+ * does not answer, or whose shim says what has happened, is no such case. */
+static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 {
 	struct timeval tv = {.tv_sec = LOST_HOST_SECONDS};
 	struct run *run = arg;
+	struct hvd_err told;
 
+	if (why->code == HVD_E_FAILED) {
+		hvd_err_set(&told, HVD_E_FAILED, "%s; ending the job", why->msg);
+		hvd_err_hint(&told,
+			     "was it killed, or is the host out of memory? (dmesg and the scheduler's log there)");
+		hvd_err_host(&told, host);
+		end_without(run, &told);
+		return;
+	}
 	if (evtimer_pending(run->host_lost, NULL))
 		return;
 	snprintf(run->lost_host, sizeof(run->lost_host), "%s", host);
-	evtimer_add(run->host_lost, &tv);
+	if (why->code == HVD_E_TIMEOUT)
+		lost(run, ": the host does not answer");
+	else
+		evtimer_add(run->host_lost, &tv);
+}
+
+/* ---- all ranks have ended ---- */
+
+static void on_overdue(const struct hvd_err *why, void *arg)
+{
+	struct run *run = arg;
+
+	if (!run->ending)
+		end_without(run, why);
+}
+
+static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
+{
+	struct timeval settle = {.tv_sec = SETTLE_SECONDS};
+	struct run *run = arg;
+
+	run->all_ended = true;
+	evtimer_del(run->host_lost);
+	if (run->ending)
+		evtimer_add(run->hard_end, &settle);
+	else
+		run->overdue = hvd_overdue_watch(run->base, run->launch->procs[0].argv.v[0], hvd_procs_pid(run->procs),
+						 END_SECONDS, without_munge, on_overdue, run);
 }
 
 /* ---- a function for every rank ---- */
@@ -289,6 +347,15 @@ static void ended_by(struct run *run, int sig)
 	evtimer_add(run->hard_end, &tv);
 }
 
+/* Nothing is left to be ended but the backend's process, which would go on after one SIGINT. */
+static void ended_by_now(struct run *run, int sig)
+{
+	hvd_info(run->log, "interrupted; all ranks have ended: ending %s", run->launch->procs[0].argv.v[0]);
+	run->ending_signal = sig;
+	run->result->status = 128 + sig;
+	end_all(run);
+}
+
 static void on_signal(int sig, bool tty, void *arg)
 {
 	struct run *run = arg;
@@ -301,6 +368,8 @@ static void on_signal(int sig, bool tty, void *arg)
 			hvd_procs_signal(run->procs, sig);
 		if (run->backend->signals_end && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
 			ended_by(run, sig);
+		else if (run->all_ended && sig == SIGINT && !run->ending)
+			ended_by_now(run, sig);
 	} else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP) {
 		if (!run->ending_signal) {
 			hvd_info(run->log, "%s: ending the ranks", sig == SIGINT ? "interrupted" : strsignal(sig));
@@ -369,6 +438,7 @@ static int begin(struct run *run, struct hvd_err *err)
 	if (!run->driver)
 		return -1;
 	hvd_driver_watch_hosts(run->driver, on_host_came);
+	hvd_driver_watch_ends(run->driver, on_ranks_ended);
 	if (run->func)
 		hvd_driver_watch_meeting(run->driver, on_meeting);
 	return start_all(run, err);
@@ -380,6 +450,7 @@ static void cleanup(struct run *run)
 		run->result->status = 1;
 	if (run->backend->starts_hosts)
 		hvd_kill_adopted(); /* a killed shim's: what its ranks had started in sessions of their own */
+	hvd_overdue_destroy(run->overdue);
 	hvd_driver_destroy(run->driver);
 	hvd_runfunc_close(run->func);
 	hvd_signals_release(run->signals);

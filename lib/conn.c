@@ -3,6 +3,7 @@
 
 #include "xalloc.h"
 
+#include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <netinet/in.h>
@@ -89,7 +90,10 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	if (!(what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)))
 		return;
 	if (what & BEV_EVENT_ERROR)
-		hvd_err_set(&why, HVD_E_NET, "the connection broke: %s", evutil_socket_error_to_string(error));
+		hvd_err_set(&why,
+			    error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ? HVD_E_TIMEOUT
+												: HVD_E_NET,
+			    "the connection broke: %s", evutil_socket_error_to_string(error));
 	else if (evbuffer_get_length(bufferevent_get_input(bev)) > 0)
 		hvd_err_set(&why, HVD_E_PROTO, "the peer closed the connection within a message");
 	conn->busy = true;
@@ -121,18 +125,38 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	leave(conn);
 }
 
-/* A peer whose host has gone without a word is noticed within a minute. */
-static void set_options(int fd)
+struct option {
+	int level, name, value;
+};
+
+static void set_options(int fd, const struct option *options, size_t n)
 {
-	static const struct {
-		int level, name, value;
-	} options[] = {
+	for (size_t i = 0; i < n; i++)
+		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+}
+
+/* A peer whose host has gone without a word is noticed within a minute. */
+static void set_usual_options(int fd)
+{
+	static const struct option options[] = {
 		{IPPROTO_TCP, TCP_NODELAY, 1},    {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 20},
 		{IPPROTO_TCP, TCP_KEEPINTVL, 10}, {IPPROTO_TCP, TCP_KEEPCNT, 4},
 	};
 
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+	set_options(fd, options, sizeof(options) / sizeof(options[0]));
+}
+
+void hvd_conn_watch_host(struct hvd_conn *conn)
+{
+	static const struct option options[] = {
+		{IPPROTO_TCP, TCP_KEEPIDLE, HVD_CONN_WATCH_SECONDS - 8},
+		{IPPROTO_TCP, TCP_KEEPINTVL, 2},
+		{IPPROTO_TCP, TCP_KEEPCNT, 4},
+		/* The same for what has been sent and is not acknowledged, where no probe is sent. */
+		{IPPROTO_TCP, TCP_USER_TIMEOUT, HVD_CONN_WATCH_SECONDS * 1000},
+	};
+
+	set_options(bufferevent_getfd(conn->bev), options, sizeof(options) / sizeof(options[0]));
 }
 
 struct hvd_conn *hvd_conn_new(struct event_base *base, int fd, bool server, const struct hvd_conn_ops *ops, void *arg)
@@ -140,7 +164,7 @@ struct hvd_conn *hvd_conn_new(struct event_base *base, int fd, bool server, cons
 	struct hvd_conn *conn = hvd_xcalloc(1, sizeof(*conn));
 
 	evutil_make_socket_nonblocking(fd);
-	set_options(fd);
+	set_usual_options(fd);
 	hvd_wire_init(&conn->wire, server);
 	conn->ops = ops;
 	conn->arg = arg;

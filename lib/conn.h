@@ -21,7 +21,8 @@ struct hvd_conn;
 struct hvd_conn_ops {
 	/* A message; it is released after the call unless the callback takes a reference. */
 	void (*message)(struct hvd_conn *conn, json_t *msg, void *arg);
-	/* It is over. why->code is HVD_OK when the peer closed it between two messages. */
+	/* It is over. why->code is HVD_OK when the peer closed it between two messages, HVD_E_TIMEOUT when the
+	 * connection's deadline passed or the peer's host does not answer any longer. */
 	void (*closed)(struct hvd_conn *conn, const struct hvd_err *why, void *arg);
 };
 
@@ -42,6 +43,11 @@ void hvd_conn_set_max(struct hvd_conn *conn, size_t max); /* see hvd_wire_set_ma
 /* Close it (HVD_E_TIMEOUT) when it is still there at this time; 0 takes a deadline back. */
 void hvd_conn_set_deadline(struct hvd_conn *conn, hvd_time deadline);
 
+/* Have the kernel ask more often whether the peer's host is still there: when that has not answered for
+ * HVD_CONN_WATCH_SECONDS the connection is over (HVD_E_TIMEOUT); without this it takes a minute. A process that is
+ * stopped, or does not read, still has a host that answers. */
+#define HVD_CONN_WATCH_SECONDS 14
+void hvd_conn_watch_host(struct hvd_conn *conn);
 int hvd_conn_fd(const struct hvd_conn *conn);
 void *hvd_conn_arg(const struct hvd_conn *conn);
 void hvd_conn_set_ops(struct hvd_conn *conn, const struct hvd_conn_ops *ops, void *arg);

@@ -2,7 +2,10 @@
 #include "munge.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* ISO C has no cast from dlsym's pointer to one to a function; POSIX says that both have the same bits. */
@@ -61,4 +64,36 @@ int hvd_munge_here(const char *socket, struct hvd_err *err)
 	}
 	munge.ctx_destroy(ctx);
 	return rc;
+}
+
+static bool listens(const char *socket_path)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int fd, rc;
+
+	if (strlen(socket_path) >= sizeof(sun.sun_path))
+		return true; /* whatever libmunge makes of it */
+	memcpy(sun.sun_path, socket_path, strlen(socket_path) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return true;
+	rc = connect(fd, (struct sockaddr *)&sun, sizeof(sun));
+	rc = rc == 0 || (errno != ECONNREFUSED && errno != ENOENT);
+	close(fd);
+	return rc;
+}
+
+bool hvd_munge_listens(const char *socket)
+{
+	struct hvd_munge munge;
+	void *ctx = NULL;
+	bool there = false;
+
+	if (hvd_munge_load(&munge, NULL, NULL) != 0)
+		return false;
+	if (!socket && (ctx = munge.ctx_create()))
+		munge.ctx_get(ctx, HVD_MUNGE_OPT_SOCKET, &socket);
+	there = socket && listens(socket);
+	munge.ctx_destroy(ctx);
+	return there;
 }

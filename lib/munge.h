@@ -14,6 +14,7 @@
 
 #include "err.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #define HVD_MUNGE_SONAME "libmunge.so.2"
@@ -52,5 +53,9 @@ int hvd_munge_load(struct hvd_munge *munge, const char *soname, struct hvd_err *
 /* Can this host make credentials: is there the library, and the socket of a munged (NULL: where libmunge looks by
  * itself)? Says nothing of whether that munged answers. */
 int hvd_munge_here(const char *socket, struct hvd_err *err);
+
+/* Does a munged listen on that socket (NULL: where libmunge looks by itself)? Also true for one that is stopped. Does
+ * not wait. */
+bool hvd_munge_listens(const char *socket);
 
 #endif

@@ -14,7 +14,9 @@
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the agent has to give up
  *   {"t":"exit", "rank":R, "status":WAIT STATUS}           a rank has ended
  *   {"t":"output-lost"}                                    output of ranks could not be written; the user was told
- *   {"t":"done"}                                           goodbye of an agent that stayed connected
+ *   {"t":"orphan", "parent":TEXT}                          what had started this rank has gone, so the rank is ended
+ *   {"t":"done", "munge":BOOL}                             goodbye of a shim that stayed connected: its rank has
+ *                                                          ended. munge: does this host's munged listen, when asked for
  * Messages from the driver:
  *   {"t":"probe", …}                                       the order (probe.h)
  *   {"t":"serve"}                                          run the rendezvous on this host

@@ -64,20 +64,32 @@ void hvd_command_end_left(void)
 	}
 }
 
-/* What started the rank has gone: so must the rank. The shim has all signals blocked, and goes last. */
-static void end_orphan(struct run *run)
+/* What started the rank has gone: so must the rank. The shim has all signals blocked, and goes last. False: it is still
+ * there. */
+static bool end_orphan(struct run *run)
 {
-	bool leads = getpgrp() == getpid();
+	bool leads = getpgrp() == getpid(), ended = false;
 	sigset_t had;
 
 	if (getppid() == run->command->parent)
-		return; /* only a thread of it */
+		return false; /* only a thread of it */
+	if (run->command->orphaned) {
+		run->command->orphaned(run->command->arg);
+		prctl(PR_SET_CHILD_SUBREAPER, 1); /* of what the command leaves from here on */
+	}
 	/* What is being killed for not heeding SIGTERM gets no more time. */
 	if (sigpending(&had) != 0 || !sigismember(&had, SIGTERM)) {
 		kill(leads ? 0 : run->pid, SIGTERM);
-		ends_within(run, ORPHAN_SECONDS);
+		ended = ends_within(run, ORPHAN_SECONDS);
+	}
+	if (run->command->orphaned && !ended) {
+		kill(run->pid, SIGKILL);
+		while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
+			;
 	}
 	hvd_command_end_left();
+	if (run->command->orphaned)
+		return true;
 	if (leads)
 		kill(0, SIGKILL);
 	_exit(1);
@@ -102,20 +114,27 @@ static void on_orphan(evutil_socket_t sig, short what, void *arg)
 {
 	(void)sig;
 	(void)what;
-	end_orphan(arg);
+	if (end_orphan(arg))
+		event_base_loopbreak(((struct run *)arg)->base);
+}
+
+static bool watches_parent(const struct hvd_command *command)
+{
+	return command->follow || command->orphaned;
 }
 
 static void wait_plainly(struct run *run)
 {
+	bool watches = watches_parent(run->command);
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, ORPHAN_SIGNAL);
-	while (run->command->follow && waitpid(run->pid, &run->status, WNOHANG) == 0)
-		if (sigwaitinfo(&set, NULL) == ORPHAN_SIGNAL)
-			end_orphan(run);
-	while (!run->command->follow && waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
+	while (watches && waitpid(run->pid, &run->status, WNOHANG) == 0)
+		if (sigwaitinfo(&set, NULL) == ORPHAN_SIGNAL && end_orphan(run))
+			return;
+	while (!watches && waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
 		;
 }
 
@@ -179,6 +198,11 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
+	if (command->orphaned) {
+		hvd_command_follow();
+		if (getppid() != command->parent)
+			raise(ORPHAN_SIGNAL); /* it went before this was asked for */
+	}
 	if (hvd_output_wanted(command->style))
 		rc = run_labelled(&run, &spawn, err);
 	else if ((run.pid = hvd_spawn(&spawn, err)) < 0)

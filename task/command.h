@@ -29,6 +29,11 @@ struct hvd_command {
 	 * not come back. */
 	bool follow;
 	pid_t parent;
+	/* Without `follow`, where a scheduler's daemon is the parent and nobody would look after the command when that
+	 * has gone: called first, then the command is ended in the same way, with all that it has left. The call comes
+	 * back then. NULL: the command goes on. */
+	void (*orphaned)(void *arg);
+	void *arg;
 };
 
 /* First thing in a program that follows: from now on the end of its parent sends a signal that ends it. Returns it. */

@@ -6,6 +6,7 @@
 #include "command.h"
 #include "emit.h"
 #include "link.h"
+#include "munge.h"
 #include "rank_key.h"
 #include "serve.h"
 #include "strv.h"
@@ -37,6 +38,7 @@ struct fetch {
 	pid_t task;          /* the rank's, as Slurm knows it */
 	int status;          /* -1 while it goes on */
 	bool said;           /* an error message went out */
+	char parent[32];     /* the program that started this one */
 	bool keep;           /* the driver wants to know when this host is lost: stay connected */
 };
 
@@ -208,16 +210,16 @@ static void on_down(const struct hvd_err *why, void *arg)
 	event_base_loopbreak(((struct last_word *)arg)->base);
 }
 
-/* `msg` is taken over. */
-static void report(const struct hvd_boot *boot, json_t *msg)
+/* Over a connection of its own, where none was kept. */
+static void report_anew(const struct fetch *fetch, json_t *msg)
 {
 	struct last_word word = {.base = event_base_new(), .msg = msg};
 	struct hvd_session session;
 	struct hvd_link *link;
 
-	if (word.base && hvd_agent_session(boot, &session, NULL) == 0) {
-		link = hvd_link_create(word.base, boot, &session, hvd_deadline_in(REPORT_SECONDS), on_up, on_down,
-				       &word);
+	if (word.base && hvd_agent_session(fetch->boot, &session, NULL) == 0) {
+		link = hvd_link_create(word.base, fetch->boot, &session, hvd_deadline_in(REPORT_SECONDS), on_up,
+				       on_down, &word);
 		event_base_dispatch(word.base);
 		hvd_link_destroy(link);
 	}
@@ -226,17 +228,56 @@ static void report(const struct hvd_boot *boot, json_t *msg)
 	json_decref(msg);
 }
 
-static void report_exit(const struct hvd_boot *boot, const struct hvd_taskinfo *info, int status)
+/* What a kept connection is given goes out with the goodbye. `msg` is taken over. */
+static void report(const struct fetch *fetch, json_t *msg)
 {
-	report(boot, json_pack("{s:s, s:I, s:i}", "t", "exit", "rank", (json_int_t)info->rank, "status", status));
+	if (fetch->agent)
+		hvd_agent_send(fetch->agent, msg);
+	else
+		report_anew(fetch, msg);
 }
 
-/* A connection that ends without this tells the driver that the host was lost. */
+static void report_exit(const struct fetch *fetch, int status)
+{
+	report(fetch,
+	       json_pack("{s:s, s:I, s:i}", "t", "exit", "rank", (json_int_t)fetch->info->rank, "status", status));
+}
+
+/* A connection that ends without this tells the driver that the host was lost. Without munged the step daemon cannot
+ * tell srun that the rank has ended. */
 static void say_done(struct fetch *fetch)
 {
 	if (fetch->agent)
-		hvd_agent_send(fetch->agent, json_pack("{s:s}", "t", "done"));
+		hvd_agent_send(fetch->agent,
+			       json_pack("{s:s, s:b}", "t", "done", "munge",
+					 strcmp(fetch->boot->id, "munge") != 0 || hvd_munge_listens(NULL)));
 	part(fetch);
+}
+
+/* The step daemon has gone, and with it the way of the rank's output, of signals to it and of the news of its end. */
+static void on_orphaned(void *arg)
+{
+	struct fetch *fetch = arg;
+
+	if (!fetch->agent)
+		return;
+	hvd_agent_send(fetch->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", fetch->parent));
+	event_base_loop(fetch->base, EVLOOP_NONBLOCK);
+}
+
+/* The name of the program that started this one. */
+static void name_parent(char name[32])
+{
+	FILE *f;
+	char path[64];
+
+	snprintf(name, 32, "what started the ranks");
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)getppid());
+	f = fopen(path, "re");
+	if (f && fgets(name, 32, f))
+		name[strcspn(name, "\n")] = '\0';
+	if (f)
+		fclose(f);
 }
 
 int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
@@ -249,8 +290,14 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		.argv = argv, .rank = (int)info->rank, .style = &sized, .follow = follow, .parent = getppid()};
 	struct hvd_strv env = {0};
 	struct hvd_err err = {0};
-	int status = fetch_plan(&fetch, boot), rc;
+	int status, rc;
 
+	if (!follow) {
+		command.orphaned = on_orphaned;
+		command.arg = &fetch;
+		name_parent(fetch.parent);
+	}
+	status = fetch_plan(&fetch, boot);
 	if (status != 0 || !fetch.keep)
 		part(&fetch);
 	if (status != 0)
@@ -276,16 +323,16 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	if (rc != 0) {
 		hvd_err_host(&err, info->name);
 		hvd_log_err(log, &err);
-		report_exit(boot, info, 127 << 8);
+		report_exit(&fetch, 127 << 8);
 		say_done(&fetch);
 		return 127;
 	}
 	/* The scheduler would take another status of this task for a failure, and end the others. */
 	if (losses.any)
-		report(boot, json_pack("{s:s}", "t", "output-lost"));
+		report(&fetch, json_pack("{s:s}", "t", "output-lost"));
 	/* A rank that was ended with all others is not what ended the job, and the scheduler says why. */
 	if (status != 0 && !hvd_command_signalled_with_us(status))
-		report_exit(boot, info, status);
+		report_exit(&fetch, status);
 	say_done(&fetch);
 	if (follow)
 		hvd_command_end_left();

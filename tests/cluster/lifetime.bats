@@ -87,6 +87,59 @@ END
     assert_no_leftovers
 }
 
+@test "a step daemon killed: hvdrun says so and ends, the ranks go with it" {
+    # Plain srun, and so srun --hvd, waits for ever for the ranks that the daemon had started.
+    begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep 50'
+    says_times 10 8 ready
+    as_root hvdn2 pkill -KILL -x slurmstepd
+    ended 20
+    exits 1
+    has "hvdn2: slurmstepd ended before the ranks that it had started; ending the job"
+    has_not "failed first"
+    assert_no_leftovers 10
+    run launch hvdrun -N4 -n8 --ntasks-per-node=2 hvd-selftest --quick
+    selftest_ok 8 4
+}
+
+@test "munged killed: hvdrun ends when all ranks have, and names the host" {
+    begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep $((1 + HOROVOD_LOCAL_RANK * 3))'
+    says_times 10 8 ready
+    as_root hvdn2 pkill -KILL -x munged
+    # Local ranks 0 have ended, the others go on: nothing is overdue.
+    sleep 2
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do runs_on "$host" 'hvd-task -- bash'; done
+    ended 30
+    exits 1
+    has "all ranks ended 10 s ago, but srun cannot hear of those on hvdn2, where munged does not run; ending it"
+    fault munged-start hvdn2
+    assert_no_leftovers 20
+}
+
+@test "munged killed: one SIGINT ends hvdrun when all ranks have ended" {
+    begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep 1'
+    says_times 10 8 ready
+    as_root hvdn2 pkill -KILL -x munged
+    wait_for 10 gone hvdn2 'hvd-task -- bash'
+    sleep 1
+    on_host hvdlogin pkill -INT -o -x hvdrun
+    ended 8
+    exits 130
+    has "interrupted; all ranks have ended: ending srun"
+    fault munged-start hvdn2
+    assert_no_leftovers 20
+}
+
+@test "a node cut off in mid-run: hvdrun has ended within 20 seconds" {
+    begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep 300'
+    says_times 10 8 ready
+    fault node-lost hvdn3
+    ended 20
+    exits 1
+    has "hvdn3: the connection to its ranks' shim was lost: the host does not answer; ending the job"
+    fault clear
+    assert_no_leftovers 20
+}
+
 @test "a node lost in mid-run: the ranks of the others end" {
     local out
     begin launch srun -K -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' bash -c 'echo ready; sleep 300'

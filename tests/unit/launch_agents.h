@@ -53,6 +53,7 @@ struct launch {
 	uint32_t exit_rank;
 	int exit_status;
 	char exit_host[256], gone_host[256];
+	struct hvd_err gone_why;
 	int fds_before;
 };
 
@@ -86,11 +87,12 @@ static inline void launch_on_exit(uint32_t rank, const char *host, int status, v
 	snprintf(l->exit_host, sizeof(l->exit_host), "%s", host);
 }
 
-static inline void launch_on_gone(const char *host, void *arg)
+static inline void launch_on_gone(const char *host, const struct hvd_err *why, void *arg)
 {
 	struct launch *l = arg;
 
 	l->gone++;
+	l->gone_why = *why;
 	snprintf(l->gone_host, sizeof(l->gone_host), "%s", host);
 }
 

@@ -428,6 +428,96 @@ static void ranks_are_reported_and_ended(void **state)
 	assert_int_equal(l->failed, 0);
 }
 
+/* ---- how ranks end ---- */
+
+static int n_all_ended;
+static char without_munge[64];
+
+static void on_all_ended(const struct hvd_strv *hosts, void *arg)
+{
+	(void)arg;
+	n_all_ended++;
+	snprintf(without_munge, sizeof(without_munge), "%zu %s", hosts->n, hosts->n ? hosts->v[0] : "");
+}
+
+/* Two hosts with two ranks each; all of them have their plan. */
+static void start_watched(struct launch *l, struct shim *s[4])
+{
+	n_all_ended = 0;
+	l->opts.watch_hosts = true;
+	launch_start(l);
+	hvd_driver_watch_ends(l->driver, on_all_ended);
+	for (int h = 0; h < 2; h++) {
+		s[2 * h] = shim_connect(l, registration(h, 2, 2, false));
+		s[2 * h + 1] = shim_connect(l, joining(h, 2 * h + 1));
+	}
+	until(l, s[0]->plan && s[1]->plan && s[2]->plan && s[3]->plan);
+	until(l, l->started);
+}
+
+static void say_done(struct shim *s, bool munge)
+{
+	hvd_conn_send(s->conn, json_pack("{s:s, s:b}", "t", "done", "munge", munge));
+	hvd_conn_finish(s->conn, hvd_deadline_in(5));
+	s->conn = NULL;
+}
+
+static void the_end_of_the_last_rank_is_told(void **state)
+{
+	struct launch *l = *state;
+	struct shim *s[4];
+
+	start_watched(l, s);
+	for (int r = 0; r < 4; r++)
+		assert_true(json_is_true(json_object_get(s[r]->plan, "keep")));
+	/* Node agents first; one shim is killed, and takes its rank with it. */
+	say_done(s[0], true);
+	say_done(s[2], true);
+	hvd_conn_free(s[1]->conn);
+	s[1]->conn = NULL;
+	for (int i = 0; i < 20; i++)
+		event_base_loop(l->base, EVLOOP_NONBLOCK);
+	assert_int_equal(n_all_ended, 0);
+	assert_false(s[3]->closed);
+	say_done(s[3], false);
+	until(l, n_all_ended);
+	assert_int_equal(n_all_ended, 1);
+	assert_string_equal(without_munge, "1 node1");
+	assert_int_equal(l->gone, 0);
+}
+
+static void an_agent_that_says_no_goodbye_is_lost_and_its_rank_has_ended(void **state)
+{
+	struct launch *l = *state;
+	struct shim *s[4];
+
+	start_watched(l, s);
+	hvd_conn_free(s[2]->conn);
+	s[2]->conn = NULL;
+	until(l, l->gone);
+	assert_string_equal(l->gone_host, "node1");
+	assert_int_equal(l->gone_why.code, HVD_OK);
+	say_done(s[0], true);
+	say_done(s[1], true);
+	say_done(s[3], true);
+	until(l, n_all_ended);
+	assert_string_equal(without_munge, "0 ");
+}
+
+static void a_shim_whose_parent_has_gone(void **state)
+{
+	struct launch *l = *state;
+	struct shim *s[4];
+
+	start_watched(l, s);
+	hvd_conn_send(s[3]->conn, json_pack("{s:s, s:s}", "t", "orphan", "parent", "slurmstepd"));
+	until(l, l->gone);
+	assert_string_equal(l->gone_host, "node1");
+	assert_int_equal(l->gone_why.code, HVD_E_FAILED);
+	assert_string_equal(l->gone_why.msg, "slurmstepd ended before the ranks that it had started");
+	assert_int_equal(n_all_ended, 0);
+}
+
 /* ---- the rendezvous on the first host ---- */
 
 static void a_rendezvous_elsewhere(void **state)
@@ -533,6 +623,9 @@ int main(void)
 		launch(a_report_that_names_what_was_not_asked_for),
 		launch(a_shim_with_another_key),
 		launch(ranks_are_reported_and_ended),
+		launch(the_end_of_the_last_rank_is_told),
+		launch(an_agent_that_says_no_goodbye_is_lost_and_its_rank_has_ended),
+		launch(a_shim_whose_parent_has_gone),
 		launch(a_rendezvous_elsewhere),
 		launch(a_trace_that_a_browser_can_read),
 		launch(a_launch_that_is_given_up),

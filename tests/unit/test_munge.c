@@ -7,6 +7,8 @@
 
 #include "unit.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #if __has_include(<munge.h>)
@@ -63,6 +65,28 @@ static void no_daemon(void **state)
 	assert_int_equal(hvd_munge_here("/dev/null", &err), 0);
 }
 
+static void a_daemon_that_was_killed(void **state)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	char dir[] = "/tmp/hvd-test-munge.XXXXXX";
+	int fd;
+
+	(void)state;
+	if (hvd_munge_load(&(struct hvd_munge){0}, NULL, NULL) != 0)
+		skip_because("libmunge is not installed");
+	assert_non_null(mkdtemp(dir));
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/socket", dir);
+	assert_false(hvd_munge_listens(sun.sun_path));
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_true(hvd_munge_listens(sun.sun_path));
+	close(fd); /* the file stays */
+	assert_false(hvd_munge_listens(sun.sun_path));
+	assert_int_equal(unlink(sun.sun_path), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 /* A key file needs no munge; nor is the library loaded for one. */
 static void a_key_loads_nothing(void **state)
 {
@@ -103,8 +127,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_key_loads_nothing), /* first: the others load the library */
-		cmocka_unit_test(not_installed),       cmocka_unit_test(another_library),
-		cmocka_unit_test(no_daemon),           cmocka_unit_test(a_key_in_memory_is_read_again),
+		cmocka_unit_test(not_installed),
+		cmocka_unit_test(another_library),
+		cmocka_unit_test(no_daemon),
+		cmocka_unit_test(a_daemon_that_was_killed),
+		cmocka_unit_test(a_key_in_memory_is_read_again),
 	};
 
 	return cmocka_run_group_tests_name("munge's library", tests, NULL, NULL);
