@@ -43,29 +43,34 @@ static int count_ranks(const int *tasks, int n_hosts, struct hvd_err *err)
 	return (int)sum;
 }
 
-/* The ranks of every host are known; fill in the places. */
+/* The ranks of every host are known; fill in the places. Hosts count in the order of their first ranks, as horovodrun
+ * has it: Slurm sorts the nodes of a step, and rank 0 may be on any of them (--distribution=arbitrary). */
 static void place_ranks(struct hvd_layout *l)
 {
 	int most = 0;
 	int *seen; /* hosts so far that have local rank i */
 
-	for (int h = 0; h < l->n_hosts; h++)
-		if (l->hosts[h].n > most)
-			most = l->hosts[h].n;
-	seen = hvd_xcalloc((size_t)most, sizeof(*seen));
 	for (int h = 0; h < l->n_hosts; h++) {
 		const struct hvd_layout_host *host = &l->hosts[h];
 
-		for (int i = 0; i < host->n; i++) {
-			struct hvd_place *p = &l->places[host->ranks[i]];
+		if (host->n > most)
+			most = host->n;
+		for (int i = 0; i < host->n; i++)
+			l->places[host->ranks[i]] = (struct hvd_place){.rank = host->ranks[i],
+								       .size = l->size,
+								       .host = h,
+								       .local_rank = i,
+								       .local_size = host->n,
+								       .cross_rank = -1};
+	}
+	seen = hvd_xcalloc((size_t)most, sizeof(*seen));
+	for (int r = 0; r < l->size; r++) {
+		const struct hvd_layout_host *host = &l->hosts[l->places[r].host];
 
-			p->rank = host->ranks[i];
-			p->size = l->size;
-			p->host = h;
-			p->local_rank = i;
-			p->local_size = host->n;
-			p->cross_rank = seen[i]++;
-		}
+		if (l->places[r].cross_rank >= 0)
+			continue; /* not its host's first */
+		for (int i = 0; i < host->n; i++)
+			l->places[host->ranks[i]].cross_rank = seen[i]++;
 	}
 	for (int r = 0; r < l->size; r++)
 		l->places[r].cross_size = seen[l->places[r].local_rank];
@@ -179,37 +184,6 @@ char *hvd_layout_table(const struct hvd_layout *l, int max_hosts)
 		return hvd_xstrdup("");
 	}
 	return text;
-}
-
-int hvd_place_of_task(const int *tasks, int n_nodes, int node, int local_id, int rank, struct hvd_place *out,
-		      struct hvd_err *err)
-{
-	int size;
-
-	memset(out, 0, sizeof(*out));
-	size = count_ranks(tasks, n_nodes, err);
-	if (size < 0)
-		return -1;
-	if (node < 0 || node >= n_nodes)
-		return hvd_err_set(err, HVD_E_PROTO, "node %d is not one of the %d nodes of the step", node, n_nodes);
-	if (local_id < 0 || local_id >= tasks[node])
-		return hvd_err_set(err, HVD_E_PROTO, "local task %d is not one of the %d tasks of node %d", local_id,
-				   tasks[node], node);
-	if (rank < 0 || rank >= size)
-		return hvd_err_set(err, HVD_E_PROTO, "rank %d is not one of the %d ranks of the step", rank, size);
-	out->rank = rank;
-	out->size = size;
-	out->host = node;
-	out->local_rank = local_id;
-	out->local_size = tasks[node];
-	for (int i = 0; i < n_nodes; i++) {
-		if (tasks[i] <= local_id)
-			continue;
-		out->cross_size++;
-		if (i < node)
-			out->cross_rank++;
-	}
-	return 0;
 }
 
 /* A number at *p, moved past it; -1 when there is none or it is beyond max. */

@@ -3,7 +3,7 @@
  * layout.h - rank → host, local rank, cross rank, by Horovod's definitions.
  *
  *   local rank   position of a rank among the ranks of its host
- *   cross rank   position of its host among the hosts that have this local rank
+ *   cross rank   position of its host among the hosts that have this local rank, in the order of the hosts' first ranks
  *   cross size   how many hosts have this local rank
  *
  * Pure values: no I/O, no shared state; threads may read one layout together.
@@ -53,11 +53,6 @@ int hvd_layout_find_host(const struct hvd_layout *l, const char *name);
 
 /* A table of hosts and ranks for messages, at most max_hosts lines of hosts (0 = all). Caller frees. */
 char *hvd_layout_table(const struct hvd_layout *l, int max_hosts);
-
-/* The place of one task without a whole layout: from the tasks of each node of its step, the index of
- * its node, its local id and its rank (SLURM_PROCID, any distribution). */
-int hvd_place_of_task(const int *tasks, int n_nodes, int node, int local_id, int rank, struct hvd_place *out,
-		      struct hvd_err *err);
 
 /* "2(x4),1" → 2 2 2 2 1: the syntax of SLURM_TASKS_PER_NODE and SLURM_JOB_CPUS_PER_NODE
  * (uint16_array_to_str in Slurm's sources). More than max_nodes numbers and numbers beyond

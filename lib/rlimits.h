@@ -17,7 +17,8 @@
  * /proc and /sys: "", but in tests. */
 int hvd_limits_ranks(const char *root, long n, struct hvd_err *err);
 
-/* May this process have so many open files? -1 with err set (HVD_E_LIMIT); `what` needs them ("8 ranks with labels"). */
+/* May this process have so many open files? -1 with err set (HVD_E_LIMIT); `what` needs them ("8 ranks with labels").
+ */
 int hvd_limits_files(unsigned long n, const char *what, struct hvd_err *err);
 
 /* `err` is about a failure with this errno. If that is a limit that was met, make it HVD_E_LIMIT and say in the hint

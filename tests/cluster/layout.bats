@@ -25,7 +25,7 @@ for r in sorted(ranks):
 for r, (_, node, name, *said) in ranks.items():
     mates = nodes[int(node)]
     local = mates.index(r)
-    column = [n for n in sorted(nodes) if len(nodes[n]) > local]
+    column = [n for n in sorted(nodes, key=lambda n: nodes[n][0]) if len(nodes[n]) > local]
     expect = [r, want, local, len(mates), column.index(int(node)), len(column), name]
     assert said == [str(e) for e in expect], (said, expect)
 shape = ",".join(str(len(nodes[n])) for n in sorted(nodes))
@@ -81,6 +81,7 @@ laid_out() {
 
 @test "an arbitrary distribution, with a host that comes back" {
     laid_out 5 '' -n5 -m arbitrary -w hvdn3,hvdn1,hvdn3,hvdn2,hvdn1
+    grep -q '^0 2 hvdn3 0 5 0 2 0 3 ' <<<"$output"
     for with in srun hvdrun; do
         run launch "$with" -n5 -m arbitrary -w hvdn3,hvdn1,hvdn3,hvdn2,hvdn1 hvd-selftest --quick
         selftest_ok 5 3
