@@ -103,7 +103,7 @@ static size_t reports(struct world *w, uint32_t h, bool reaches)
 
 static int first(struct world *w, bool local)
 {
-	int rc = hvd_admission_first(&w->plan, &w->roster, local, &w->err);
+	int rc = hvd_admission_first(&w->plan, &w->roster, local, false, &w->err);
 
 	for (uint32_t h = 0; rc == 0 && h < w->roster.n; h++)
 		if (w->roster.seats[h].stage == HVD_STAGE_REPORTED)

@@ -122,8 +122,15 @@ static int teardown(void **state)
 
 static void begin(struct world *w)
 {
-	static const struct hvd_crew_ops ops = {on_opened, on_came,     on_here, on_gone,  on_left,
-						on_exited, on_notified, on_cut,  on_failed};
+	static const struct hvd_crew_ops ops = {.opened = on_opened,
+						.came = on_came,
+						.here = on_here,
+						.gone = on_gone,
+						.left = on_left,
+						.exited = on_exited,
+						.notified = on_notified,
+						.cut = on_cut,
+						.failed = on_failed};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = w->l->key};
 	struct hvd_err err = {0};
 
