@@ -20,6 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* For become(), which execs from a list of paths and has no large variables. */
+#define MEMBER_STACK 65536
+
 extern char **environ;
 
 /* Everything the child needs, worked out before it is there. */
@@ -29,6 +32,8 @@ struct prepared {
 	char *const *envp;
 	pid_t parent;
 	int report_fd; /* errno goes here; -1 when there was no fork */
+	char *stack;   /* where the child that joins a group without leading it runs until its exec; NULL = no group */
+	pid_t member;  /* that child; -1 when there is none */
 };
 
 void hvd_spawn_fd(struct hvd_spawn *sp, int parent_fd, int child_fd)
@@ -185,6 +190,30 @@ static int cannot_run(const struct hvd_spawn *sp, int error, struct hvd_err *err
 	return -1;
 }
 
+static int member(void *arg)
+{
+	struct prepared *pr = arg;
+	int error = become(pr);
+
+	return write(pr->report_fd, &error, sizeof(error)) == sizeof(error) ? 127 : 126;
+}
+
+/* In a child that only begins the group. The other one is its sibling, so it is ours to wait for, and is in the group
+ * from its first moment. This one ends when that has had its exec. */
+static _Noreturn void lead(struct prepared *pr)
+{
+	int error = 0;
+
+	if (setpgid(0, 0) != 0)
+		error = errno;
+	else if ((pr->member = clone(member, pr->stack + MEMBER_STACK, CLONE_VM | CLONE_VFORK | CLONE_PARENT | SIGCHLD,
+				     pr)) < 0)
+		error = errno;
+	if (error && write(pr->report_fd, &error, sizeof(error)) != sizeof(error))
+		_exit(126);
+	_exit(0);
+}
+
 /*
  * The child shares our memory until the exec, and this thread waits for that: nothing is copied, however large we are.
  * become() changes nothing there but `pr` and errno; descriptors, signal dispositions, limits and the directory are the
@@ -195,7 +224,11 @@ static __attribute__((noinline)) pid_t start(struct prepared *pr)
 	pid_t pid = vfork();
 
 	if (pid == 0) {
-		int error = become(pr);
+		int error;
+
+		if (pr->stack)
+			lead(pr);
+		error = become(pr);
 
 		if (write(pr->report_fd, &error, sizeof(error)) != sizeof(error))
 			_exit(126);
@@ -204,9 +237,15 @@ static __attribute__((noinline)) pid_t start(struct prepared *pr)
 	return pid;
 }
 
+static void reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err)
 {
-	struct prepared pr = {.sp = sp, .envp = sp->envp ? sp->envp : environ, .parent = getpid()};
+	struct prepared pr = {.sp = sp, .envp = sp->envp ? sp->envp : environ, .parent = getpid(), .member = -1};
 	struct hvd_strv paths = {0};
 	sigset_t all, old;
 	int report[2], error = 0;
@@ -226,22 +265,30 @@ pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err)
 	/* No handler of this process may run in the child before the dispositions are reset. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &old);
+	if (sp->group)
+		pr.stack = hvd_xcalloc(1, MEMBER_STACK);
 	pid = start(&pr);
 	error = errno;
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	close(report[1]);
 	hvd_strv_free(&paths);
+	free(pr.stack);
 	if (pid < 0) {
 		close(report[0]);
 		return cannot_run(sp, error, err);
+	}
+	if (sp->group) {
+		*sp->group = pid;
+		reap(pid);
+		pid = pr.member;
 	}
 	do
 		n = read(report[0], &error, sizeof(error));
 	while (n < 0 && errno == EINTR);
 	close(report[0]);
 	if (n == sizeof(error)) {
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
+		if (pid > 0)
+			reap(pid);
 		return cannot_run(sp, error, err);
 	}
 	return pid;

@@ -37,10 +37,14 @@ struct hvd_spawn {
 
 	int parent_death_signal; /* sent to the child when this *thread* ends; 0 = none */
 	int new_group;           /* make the child the leader of a process group of its own */
-	int new_session;         /* … of a session of its own (implies a group) */
-	int ignore_ends;         /* SIGINT, SIGTERM and SIGHUP are ignored, until the program decides otherwise */
-	const cpu_set_t *cpus;   /* bind to these CPUs; NULL = leave */
-	unsigned long nofile;    /* soft limit of open files; 0 = leave */
+	/* Not NULL: make the child a member of a new process group, whose number is stored here, that nobody leads.
+	 * Unlike the leader of a group it may begin a session of its own, so that a command like setsid(1) stays this
+	 * process instead of forking and ending. The group lasts as long as a process is in it. */
+	pid_t *group;
+	int new_session;       /* … of a session of its own (implies a group) */
+	int ignore_ends;       /* SIGINT, SIGTERM and SIGHUP are ignored, until the program decides otherwise */
+	const cpu_set_t *cpus; /* bind to these CPUs; NULL = leave */
+	unsigned long nofile;  /* soft limit of open files; 0 = leave */
 };
 
 /* Add a descriptor to the request. Ends nothing, owns nothing: the caller still

@@ -51,11 +51,22 @@ struct hvd_ranks {
 	bool ending, killed, gone;
 };
 
+/* The rank's group, and the one that it has made for itself, perhaps with a session (setsid). Also right for a rank
+ * that has ended and was not waited for. */
+static void signal_rank(const struct rank *rank, int sig)
+{
+	pid_t own = rank->pid > 0 ? getpgid(rank->pid) : -1;
+
+	if (rank->group > 0)
+		kill(-rank->group, sig);
+	if (own > 0 && own != rank->group)
+		kill(own == getpgrp() ? rank->pid : -own, sig);
+}
+
 static void signal_groups(struct hvd_ranks *ranks, int sig)
 {
 	for (size_t i = 0; i < ranks->n; i++)
-		if (ranks->v[i]->group > 0)
-			kill(-ranks->v[i]->group, sig);
+		signal_rank(ranks->v[i], sig);
 }
 
 static void check_gone(struct hvd_ranks *ranks)
@@ -91,8 +102,7 @@ static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
 		if (rank->pid != pid)
 			continue;
 		rank->pid = 0;
-		/* Descendants may hold the pipes: they are ended, and what is in the pipes is taken now. */
-		kill(-rank->group, SIGKILL);
+		/* Descendants may have held the pipes: they were ended, and what is in the pipes is taken now. */
 		for (int s = 0; s < 2; s++) {
 			hvd_output_destroy(rank->out[s]);
 			rank->out[s] = NULL;
@@ -105,6 +115,14 @@ static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
 	}
 }
 
+/* What it has started goes with it. While it is not waited for, its groups cannot be anybody else's. */
+static void end_left_of(struct hvd_ranks *ranks, pid_t pid)
+{
+	for (size_t i = 0; i < ranks->n; i++)
+		if (ranks->v[i]->pid == pid)
+			signal_rank(ranks->v[i], SIGKILL);
+}
+
 static void on_child(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_ranks *ranks = arg;
@@ -113,8 +131,16 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		reaped(ranks, pid, status);
+	for (;;) {
+		siginfo_t ended = {0};
+
+		if (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid == 0)
+			break;
+		end_left_of(ranks, ended.si_pid);
+		pid = waitpid(ended.si_pid, &status, 0);
+		if (pid > 0)
+			reaped(ranks, pid, status);
+	}
 	check_gone(ranks);
 }
 
@@ -174,7 +200,7 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 	struct hvd_spawn spawn = {.path = ranks->opts->argv[0],
 				  .argv = ranks->opts->argv,
 				  .parent_death_signal = SIGKILL,
-				  .new_group = 1,
+				  .group = &rank->group,
 				  .ignore_ends = ranks->opts->deaf,
 				  .keep_fds = ranks->opts->inherit,
 				  .nofile = ranks->nofile,
@@ -208,7 +234,6 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 		rank->pid = 0;
 		return hvd_err_prefix(err, "rank %d", rank->number);
 	}
-	rank->group = rank->pid;
 	return 0;
 }
 
@@ -299,7 +324,7 @@ static void on_grace_one(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (rank->pid > 0)
-		kill(-rank->group, SIGKILL);
+		signal_rank(rank, SIGKILL);
 }
 
 void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, bool at_once)
@@ -311,8 +336,8 @@ void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, bool at_once)
 
 		if (rank->id != id || rank->pid <= 0)
 			continue;
-		kill(-rank->group, at_once ? SIGKILL : SIGTERM);
-		kill(-rank->group, SIGCONT);
+		signal_rank(rank, at_once ? SIGKILL : SIGTERM);
+		signal_rank(rank, SIGCONT);
 		if (!rank->grace)
 			rank->grace = evtimer_new(ranks->base, on_grace_one, rank);
 		evtimer_add(rank->grace, &tv);

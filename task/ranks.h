@@ -2,7 +2,7 @@
 /*
  * ranks.h - the ranks of one host, started and watched by their shim.
  *
- * Each rank leads a process group of its own. They end together: on request, or
+ * Each rank is in a process group of its own. They end together: on request, or
  * when the owner is destroyed, every group gets SIGTERM, after a grace of five
  * seconds SIGKILL, and so does every process that a rank has left behind, for
  * the shim is made their reaper (PR_SET_CHILD_SUBREAPER). Ranks also die with

@@ -193,6 +193,33 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     nobody_left 2
 }
 
+@test "a command that begins a session of its own is waited for, and ended" {
+    run on_login hvdrun --launcher fork -np 2 setsid sh -c 'sleep 0.5; echo "rank $HOROVOD_RANK went on"'
+    exits 0
+    has "rank 0 went on" "rank 1 went on"
+    run on_login hvdrun --launcher fork -np 2 setsid sh -c 'sleep 0.5; exit $((HOROVOD_RANK * 7))'
+    exits 7
+    # It gets the signals, and so does what it has started.
+    begin forked setsid bash -c 'trap "echo got it; exit 0" USR1; echo ready; while :; do sleep 0.2; done'
+    says_times 10 4 ready
+    sleep 0.3
+    on_host hvdlogin pkill -USR1 -o -x hvdrun
+    ended 8
+    [[ $(grep -c "got it" <<<"$output") -eq 4 ]]
+    nobody_left 2
+    begin forked setsid bash -c 'sleep 50 & echo ready; wait'
+    says_times 10 4 ready
+    on_host hvdlogin pkill -TERM -o -x hvdrun
+    ended 8
+    exits 143
+    nobody_left 2
+    # A descendant that holds the output does not hold up the end of its rank.
+    run forked --label setsid sh -c 'sleep 50 & echo done'
+    exits 0
+    [[ $(grep -c ': done$' <<<"$output") -eq 4 ]]
+    nobody_left 2
+}
+
 # limited ULIMIT… -- ARG…: hvdrun with these limits.
 limited() {
     local limits=()

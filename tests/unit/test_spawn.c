@@ -331,6 +331,32 @@ static void groups_and_sessions(void **state)
 	assert_string_equal(output_of(&session, script, &status), "1 1\n");
 }
 
+/* setsid(1) forks when it leads a group, and its first process ends at once. */
+static void a_group_that_the_child_does_not_lead(void **state)
+{
+	static const char script[] = "set -- $(cat /proc/$$/stat); echo $5 $(($1 == $5)) $(($4 == $PPID)); "
+				     "exec setsid sh -c 'set -- $(cat /proc/$$/stat); echo $(($1 == $6)) $$'; exit 3";
+	struct hvd_err err = {0};
+	char *argv[] = {(char *)"no", NULL};
+	struct hvd_spawn sp = {0}, no = {.path = "/nowhere/no", .argv = argv};
+	pid_t group = 0, of_none = 0;
+	char want[64], *text;
+	int status;
+
+	(void)state;
+	sp.group = &group;
+	text = (char *)output_of(&sp, script, &status);
+	assert_int_equal(status, 0);
+	assert_true(group > 1);
+	snprintf(want, sizeof(want), "%d 0 1\n1 ", (int)group);
+	if (strncmp(text, want, strlen(want)) != 0)
+		fail_msg("not '%s' but '%s'", want, text);
+	no.group = &of_none;
+	assert_int_equal(hvd_spawn(&no, &err), -1);
+	assert_non_null(strstr(err.msg, "No such file"));
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left */
+}
+
 static void folder_environment_and_cpus(void **state)
 {
 	char *envp[] = {(char *)"ONLY=this", NULL};
@@ -527,6 +553,7 @@ int main(void)
 		checked(search_in_path),
 		checked(signals_are_as_for_a_fresh_process),
 		checked(groups_and_sessions),
+		checked(a_group_that_the_child_does_not_lead),
 		checked(folder_environment_and_cpus),
 		checked(the_child_dies_with_its_parent),
 		checked(waiting_ends_at_the_deadline),
