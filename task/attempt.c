@@ -28,6 +28,7 @@ struct hvd_attempt {
 	struct bufferevent *http; /* to the rendezvous */
 	char nonce[NONCE_HEX + 1];
 	int iface;
+	bool begun;
 	bool proven; /* the pong was right */
 };
 
@@ -58,13 +59,14 @@ bool hvd_attempt_proven(const struct hvd_attempt *at)
 /* The attempt may be gone afterwards. */
 static void finish(struct hvd_attempt *at, enum hvd_reach result)
 {
+	struct hvd_attempt *begun = at->begun ? at : NULL;
 	uint32_t rtt_us = result == HVD_REACH_OK ? (uint32_t)((hvd_now() - at->start) / 1000) | 1 : 0;
 
 	/* Who has the address himself talked to himself: say that, it tells the user more. */
 	if (result != HVD_REACH_OK && result != HVD_REACH_SOURCE && result != HVD_REACH_NAT && !at->target->endpoint &&
 	    hvd_node_find_addr(at->asker->node, &at->target->addr) >= 0)
 		result = HVD_REACH_DUPLICATE;
-	at->done(at->arg, result, at->iface, rtt_us);
+	at->done(at->arg, begun, result, at->iface, rtt_us);
 }
 
 static enum hvd_reach reach_of_errno(int error)
@@ -242,8 +244,10 @@ struct hvd_attempt *hvd_attempt_start(const struct hvd_asker *asker, const struc
 	at->start = hvd_now();
 	at->fd = at->iface = -1;
 	result = begin(at);
-	if (result == HVD_REACH_OK)
+	if (result == HVD_REACH_OK) {
+		at->begun = true;
 		return at;
+	}
 	finish(at, result);
 	hvd_attempt_destroy(at);
 	return NULL;

@@ -30,9 +30,9 @@ struct hvd_target {
 	in_port_t port;
 };
 
-/* What came of it; called once. `iface` is the interface of this host that the connection left by, or -1; `rtt_us` is
- * 0 unless the result is HVD_REACH_OK. */
-typedef void hvd_attempt_done(void *arg, enum hvd_reach result, int iface, uint32_t rtt_us);
+/* What came of it; called once. `at` is NULL when it could not even begin. `iface` is the interface of this host that
+ * the connection left by, or -1; `rtt_us` is 0 unless the result is HVD_REACH_OK. */
+typedef void hvd_attempt_done(void *arg, struct hvd_attempt *at, enum hvd_reach result, int iface, uint32_t rtt_us);
 
 /* Begin to connect. `asker` and `target` must outlive the attempt. NULL when it failed at once: then `done` has been
  * called. */

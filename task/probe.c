@@ -19,6 +19,7 @@
 #define MAX_ADDRS     (HVD_NODE_MAX_IFACES * HVD_NODE_MAX_ADDRS)
 #define MAX_ENDPOINTS HVD_MAX_ENDPOINTS
 #define MAX_ATTEMPTS  6 /* of a line */
+#define MAX_BROKEN    3 /* that are made anew at once */
 #define AGAIN_MS      300
 
 struct line {
@@ -26,7 +27,7 @@ struct line {
 	struct hvd_target target;
 	uint32_t at; /* index of the address in the order, or of the endpoint */
 	struct hvd_attempt *attempts[MAX_ATTEMPTS];
-	int n_attempts;
+	int n_attempts, n_broken;
 	bool done;
 	enum hvd_reach result;
 	uint32_t rtt_us;
@@ -96,11 +97,20 @@ static void finish(struct line *line, enum hvd_reach result, int iface, uint32_t
 	line->probe->n_done++;
 }
 
-static void on_attempt(void *arg, enum hvd_reach result, int iface, uint32_t rtt_us)
+static void on_attempt(void *arg, struct hvd_attempt *at, enum hvd_reach result, int iface, uint32_t rtt_us)
 {
 	struct line *line = arg;
 	struct hvd_probe *probe = line->probe;
 
+	/* An agent whose port is flooded by somebody else closes what it has no room for. */
+	if (result == HVD_REACH_BROKEN && at && line->n_broken < MAX_BROKEN) {
+		line->n_broken++;
+		hvd_attempt_destroy(at);
+		for (int i = 0; i < line->n_attempts; i++)
+			if (line->attempts[i] == at)
+				line->attempts[i] = hvd_attempt_start(&probe->asker, &line->target, on_attempt, line);
+		return;
+	}
 	finish(line, result, iface, rtt_us);
 	/* Not from within a call that starts attempts: those of the other lines are to follow. */
 	if (probe->n_done == probe->n_lines)

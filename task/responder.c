@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "responder.h"
 
+#include "accept.h"
 #include "addr.h"
 #include "conn.h"
 #include "listen.h"
 #include "xalloc.h"
 
-#include <event2/listener.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +15,14 @@
 #define NONCE_HEX      (2 * HVD_NONCE_LEN)
 #define ANSWER_SECONDS 5.0 /* for one ping */
 #define MAX_ANSWERING  512 /* one more takes the place of the one that has been at it for longest */
+#define MAX_OF_PEER    64  /* from one address without a ping, likewise: an agent has a few to each of ours */
 
 /* One other agent's connection. */
 struct answering {
 	struct hvd_responder *rs;
 	struct hvd_conn *conn;
+	struct hvd_addr peer;
+	bool pinged; /* it has signed a ping */
 	struct answering *prev, *next;
 };
 
@@ -27,7 +30,7 @@ struct hvd_responder {
 	struct event_base *base;
 	struct hvd_key key;
 	uint32_t index;
-	struct evconnlistener *listener;
+	struct hvd_acceptor *acceptor;
 	in_port_t port;
 	struct answering *first, *last; /* oldest first */
 	unsigned n_answering;
@@ -49,10 +52,35 @@ static void answering_free(struct answering *an)
 	free(an);
 }
 
+static void drop(struct answering *an)
+{
+	hvd_conn_free(an->conn);
+	answering_free(an);
+}
+
+/* The oldest that has not signed anything yet, if there is one: whoever floods this port pushes out himself. */
 static void drop_oldest(struct hvd_responder *rs)
 {
-	hvd_conn_free(rs->first->conn);
-	answering_free(rs->first);
+	struct answering *an = rs->first;
+
+	while (an && an->pinged)
+		an = an->next;
+	drop(an ? an : rs->first);
+}
+
+static void drop_oldest_of(struct hvd_responder *rs, const struct hvd_addr *peer)
+{
+	struct answering *oldest = NULL;
+	unsigned n = 0;
+
+	for (struct answering *an = rs->first; an; an = an->next)
+		if (!an->pinged && hvd_addr_equal(&an->peer, peer)) {
+			n++;
+			if (!oldest)
+				oldest = an;
+		}
+	if (n >= MAX_OF_PEER)
+		drop(oldest);
 }
 
 static void on_ping_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
@@ -100,6 +128,7 @@ static void on_ping(struct hvd_conn *conn, json_t *msg, void *arg)
 
 	if (hvd_get_str(msg, "nonce", NONCE_HEX, &nonce, NULL) == 0 &&
 	    hvd_get_int(msg, "to", 0, UINT32_MAX, &to, NULL) == 0 && hvd_addr_of_peer(hvd_conn_fd(conn), &peer) == 0) {
+		an->pinged = true;
 		/* Also when it asked for another host: it must learn that it reached the wrong one. */
 		hvd_conn_send(conn, json_pack("{s:s, s:I, s:s, s:s}", "t", "pong", "node", (json_int_t)an->rs->index,
 					      "nonce", nonce, "seen", hvd_addr_text(&peer, seen)));
@@ -112,29 +141,27 @@ static void on_ping(struct hvd_conn *conn, json_t *msg, void *arg)
 	answering_free(an);
 }
 
-/* Out of descriptors. What waits in the kernel's queue would be reported again at once. */
-static void on_accept_error(struct evconnlistener *listener, void *arg)
+/* Out of descriptors. */
+static bool on_full(void *arg)
 {
 	struct hvd_responder *rs = arg;
 
-	if (rs->first)
-		drop_oldest(rs);
-	else
-		evconnlistener_disable(listener);
+	if (!rs->first)
+		return false;
+	drop_oldest(rs);
+	return true;
 }
 
-static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *sa, int len, void *arg)
+static void on_accept(void *arg, int fd, const struct sockaddr_storage *peer)
 {
 	static const struct hvd_conn_ops ops = {on_ping, on_ping_closed};
 	struct hvd_responder *rs = arg;
-	struct answering *an;
+	struct answering *an = hvd_xcalloc(1, sizeof(*an));
 
-	(void)listener;
-	(void)sa;
-	(void)len;
+	hvd_addr_from_sockaddr((const struct sockaddr *)peer, &an->peer, NULL);
+	drop_oldest_of(rs, &an->peer);
 	if (rs->n_answering >= MAX_ANSWERING)
 		drop_oldest(rs);
-	an = hvd_xcalloc(1, sizeof(*an));
 	an->rs = rs;
 	an->prev = rs->last;
 	if (an->prev)
@@ -151,18 +178,16 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
 
 static int listen_for_pings(struct hvd_responder *rs, struct hvd_err *err)
 {
+	static const struct hvd_acceptor_ops ops = {.accepted = on_accept, .full = on_full};
 	int fd = hvd_listen_any(false, 0, 0, &rs->port, err);
 
 	if (fd < 0)
 		return -1;
-	rs->listener =
-		evconnlistener_new(rs->base, on_accept, rs, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
-	if (rs->listener) {
-		evconnlistener_set_error_cb(rs->listener, on_accept_error);
+	rs->acceptor = hvd_acceptor_create(rs->base, fd, &ops, rs, err);
+	if (rs->acceptor)
 		return 0;
-	}
 	close(fd);
-	return hvd_err_set(err, HVD_E_SYS, "cannot listen for the probe");
+	return -1;
 }
 
 struct hvd_responder *hvd_responder_create(struct event_base *base, const struct hvd_key *key, uint32_t index,
@@ -189,8 +214,7 @@ void hvd_responder_destroy(struct hvd_responder *rs)
 	if (!rs)
 		return;
 	while (rs->first)
-		drop_oldest(rs);
-	if (rs->listener)
-		evconnlistener_free(rs->listener);
+		drop(rs->first);
+	hvd_acceptor_destroy(rs->acceptor);
 	free(rs);
 }

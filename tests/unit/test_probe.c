@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The probe between two agents of one process, in a network namespace of its own: the second one's addresses are on the
+ * same interface, of which the first one does not know that they are this machine's.
+ */
+#include "task/probe.h"
+
+#include "task/responder.h"
+#include "xalloc.h"
+
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#define HERE  "10.9.0.1"
+#define THERE "10.9.0.2"
+#define FLOOD 300
+
+static struct agents {
+	struct event_base *base;
+	struct hvd_node node;
+	struct hvd_node_iface iface;
+	struct hvd_addr addrs[1];
+	struct hvd_key key;
+	struct hvd_probe *probe;
+	struct hvd_responder *other; /* of host 1 */
+	json_t *report;
+	int fds[FLOOD], n_fds;
+	bool namespace;
+} ag;
+
+static int make_namespace(void **state)
+{
+	(void)state;
+	ag.namespace = unshare(CLONE_NEWNET) == 0 &&
+		       system("{ ip link set lo up && ip link add d0 type veth peer name d1 && ip link set d1 up && ip "
+			      "addr add " HERE "/24 dev d0 && "
+			      "ip addr add " THERE "/24 dev d0 && ip link set d0 up; } >/dev/null 2>&1") == 0;
+	return 0;
+}
+
+static int open_agents(void **state)
+{
+	struct hvd_key key;
+
+	(void)state;
+	if (!ag.namespace)
+		return 0;
+	ag.base = event_base_new();
+	memset(&ag.key, 3, sizeof(ag.key));
+	hvd_addr_parse(HERE, &ag.addrs[0]);
+	strcpy(ag.iface.name, "d0");
+	ag.iface.addrs = ag.addrs;
+	ag.iface.n_addrs = 1;
+	ag.node.ifaces = &ag.iface;
+	ag.node.n_ifaces = 1;
+	key = hvd_key_derive(&ag.key, "probe", NULL, 0);
+	ag.probe = hvd_probe_create(ag.base, &ag.key, 0, &ag.node, NULL);
+	ag.other = hvd_responder_create(ag.base, &key, 1, NULL);
+	return ag.probe && ag.other ? 0 : -1;
+}
+
+static int close_agents(void **state)
+{
+	(void)state;
+	if (!ag.namespace)
+		return 0;
+	while (ag.n_fds)
+		close(ag.fds[--ag.n_fds]);
+	hvd_probe_destroy(ag.probe);
+	hvd_responder_destroy(ag.other);
+	json_decref(ag.report);
+	ag.report = NULL;
+	event_base_free(ag.base);
+	return 0;
+}
+
+static void on_report(json_t *report, void *arg)
+{
+	(void)arg;
+	assert_null(ag.report);
+	ag.report = json_incref(report);
+	event_base_loopbreak(ag.base);
+}
+
+/* Host `to` at THERE and that port; the result. */
+static int64_t probe(uint32_t to, in_port_t port, int ms)
+{
+	json_t *order = json_pack("{s:[{s:I, s:i, s:[s]}], s:[], s:i}", "targets", "n", (json_int_t)to, "p", (int)port,
+				  "a", THERE, "rendezvous", "timeout_ms", ms);
+	json_t *edge;
+
+	json_decref(ag.report);
+	ag.report = NULL;
+	assert_int_equal(hvd_probe_run(ag.probe, order, on_report, NULL, NULL), 0);
+	json_decref(order);
+	event_base_dispatch(ag.base);
+	edge = json_array_get(json_object_get(ag.report, "edges"), 0);
+	assert_int_equal(json_integer_value(json_array_get(edge, 0)), to);
+	return json_integer_value(json_array_get(edge, 3));
+}
+
+/* Connections that say nothing. */
+static void flood(int n)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(hvd_responder_port(ag.other))};
+
+	inet_pton(AF_INET, THERE, &sin.sin_addr);
+	for (int i = 0; i < n; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		assert_int_equal(connect(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+		ag.fds[ag.n_fds++] = fd;
+	}
+}
+
+/* A listener that accepts nothing and says nothing. */
+static in_port_t silent_listener(const char *addr, in_port_t port)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port)};
+	socklen_t len = sizeof(sin);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, addr, &sin.sin_addr);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sin, &len), 0);
+	ag.fds[ag.n_fds++] = fd;
+	return ntohs(sin.sin_port);
+}
+
+#define need_namespace()                                                                                               \
+	do {                                                                                                           \
+		if (!ag.namespace)                                                                                     \
+			skip_because("no network namespace can be made here");                                         \
+	} while (0)
+
+static void what_is_reached_and_what_not(void **state)
+{
+	(void)state;
+	need_namespace();
+	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
+	assert_int_equal(json_integer_value(json_array_get(json_array_get(json_object_get(ag.report, "edges"), 0), 2)),
+			 0); /* by its interface d0 */
+	assert_int_equal(probe(2, hvd_responder_port(ag.other), 5000), HVD_REACH_STRANGER);
+	assert_int_equal(probe(1, 1, 5000), HVD_REACH_REFUSED);
+	assert_int_equal(probe(1, silent_listener(THERE, 0), 700), HVD_REACH_SILENT);
+	/* One order after the other; also one with nothing in it. */
+	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
+}
+
+static void orders_that_are_refused(void **state)
+{
+	static const char *const orders[] = {
+		"{}",
+		"{\"targets\":[],\"rendezvous\":[],\"timeout_ms\":0}",
+		"{\"targets\":[{\"n\":1,\"p\":0,\"a\":[\"10.9.0.2\"]}],\"rendezvous\":[],\"timeout_ms\":9}",
+		"{\"targets\":[{\"n\":1,\"p\":9,\"a\":[\"10.9.0.2\",\"x\"]}],\"rendezvous\":[],\"timeout_ms\":9}",
+		"{\"targets\":[{\"n\":1,\"p\":9,\"a\":[1]}],\"rendezvous\":[],\"timeout_ms\":9}",
+		"{\"targets\":[],\"rendezvous\":[[\"10.9.0.2\",70000]],\"timeout_ms\":9}",
+		"{\"targets\":[],\"rendezvous\":[[]],\"timeout_ms\":9}",
+	};
+
+	(void)state;
+	need_namespace();
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		json_t *order = json_loads(orders[i], 0, NULL);
+		struct hvd_err err = {0};
+
+		assert_non_null(order);
+		assert_int_equal(hvd_probe_run(ag.probe, order, on_report, NULL, &err), -1);
+		assert_int_equal(err.code, HVD_E_PROTO);
+		json_decref(order);
+	}
+	/* None of them stands in the way of another. */
+	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
+}
+
+static void connections_wait_their_turn(void **state)
+{
+	int before;
+
+	(void)state;
+	need_namespace();
+	flood(100);
+	before = open_fds();
+	event_base_loop(ag.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	assert_int_in_range(open_fds() - before, 1, 40);
+}
+
+static void strangers_push_out_themselves(void **state)
+{
+	int before = 0;
+
+	(void)state;
+	need_namespace();
+	before = open_fds();
+	flood(FLOOD);
+	for (int i = 0; i < 50; i++)
+		event_base_loop(ag.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	/* So many of one address are kept at most. */
+	assert_int_in_range(open_fds() - before - FLOOD, 1, 64);
+	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_reached_and_what_not, open_agents, close_agents),
+		cmocka_unit_test_setup_teardown(orders_that_are_refused, open_agents, close_agents),
+		cmocka_unit_test_setup_teardown(connections_wait_their_turn, open_agents, close_agents),
+		cmocka_unit_test_setup_teardown(strangers_push_out_themselves, open_agents, close_agents),
+	};
+
+	return cmocka_run_group_tests_name("probe", tests, make_namespace, NULL);
+}
