@@ -254,6 +254,8 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 		rc = hvd_err_status(&err);
 		result.status = rc;
 	}
+	if (!o->dry_run)
+		hvd_report_as_horovodrun(&launch, backend, &result);
 	if (o->json && !o->dry_run)
 		hvd_report_result(&result, backend);
 	hvd_launch_clear(&launch);

@@ -7,6 +7,7 @@
 #include "xalloc.h"
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,34 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 	fprintf(stderr, "%s\n", line);
 	free(line);
 	json_decref(out);
+}
+
+/* Was it a signal to the launcher that ended the job? */
+static bool told_to_end(const struct hvd_result *result)
+{
+	return !result->rank_failed &&
+	       (result->status == 128 + SIGINT || result->status == 128 + SIGTERM || result->status == 128 + SIGHUP);
+}
+
+void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_backend *backend,
+			      const struct hvd_result *result)
+{
+	static const char detected[] = "Horovod detected that one or more processes exited with non-zero status, thus "
+				       "causing the job to be terminated.";
+
+	if (!launch->options->as_horovodrun || result->status == 0 || told_to_end(result))
+		return;
+	if (result->limit_met)
+		hvd_error(launch->log,
+			  "Horovod was shutdown because number of resets during elastic job exceeded limit: %d",
+			  launch->options->reset_limit);
+	else if (backend == &hvd_backend_mpirun || backend == &hvd_backend_jsrun)
+		hvd_error(launch->log, "%s failed with exit code %d", backend->name, result->status);
+	else if (result->rank_failed)
+		hvd_error(launch->log, "%s The first process to do so was:\nProcess name: %u\nExit code: %d", detected,
+			  (unsigned)result->rank, hvd_status_exit(result->rank_status));
+	else if (result->started || result->generations > 0)
+		hvd_error(launch->log, "%s", detected);
 }
 
 char *hvd_report_build(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h - what hvdrun tells of a launch besides its messages: --dry-run, --json, --check-build.
+ * report.h - what hvdrun tells of a launch besides its messages: --dry-run, --json, --check-build, and the last words of
+ * horovodrun.
  */
 #ifndef HVD_REPORT_H
 #define HVD_REPORT_H
@@ -15,6 +16,11 @@ int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend
 
 /* One line of JSON about a launch that has ended, to standard error: standard output is the ranks'. */
 void hvd_report_result(const struct hvd_result *result, const struct hvd_backend *backend);
+
+/* Called as horovodrun, and the job has failed: say it in the sentence of horovodrun's that scripts look for, behind
+ * what was said of the failure itself. */
+void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_backend *backend,
+			      const struct hvd_result *result);
 
 /* What this build can do. Caller frees. */
 char *hvd_report_build(void);

@@ -28,6 +28,7 @@ struct hvd_result {
 	double start_seconds; /* until every rank had its plan */
 	double seconds;       /* all of it */
 	int generations;      /* of an elastic job; else 0 */
+	bool limit_met;       /* … which --reset-limit has ended */
 };
 
 /* Run what the backend has prepared. `opts` gets the identity added. -1 with err set only when nothing was started. */

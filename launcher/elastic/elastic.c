@@ -185,6 +185,7 @@ static void do_finish(const struct hvd_err *why, int status, void *arg)
 	if (why->code)
 		hvd_log_err(job->log, why);
 	job->result->status = status;
+	job->result->limit_met = why->code == HVD_E_LIMIT;
 	end_all(job);
 }
 

@@ -111,7 +111,8 @@ class Relay(threading.Thread):
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()[-4096:]
         for line in lines:
-            if line.startswith((b"hvdrun: ", b"srun: ", b"hvd-task: ")):
+            # "hvdrun: error: …", or with the time: "hvdrun 14:05:09.123: …"
+            if line.partition(b":")[0].partition(b" ")[0] in (b"hvdrun", b"horovodrun", b"srun", b"hvd-task"):
                 self.messages.append(line.decode("utf-8", "replace"))
         del self.messages[:-KEEP_LINES]
 

@@ -76,11 +76,13 @@ fails() {
 
 # Whoever reads the message of the one finds as much in that of the other: which rank, and how it ended.
 @test "horovodrun names the same rank and the same exit code" {
+    local said=("Horovod detected that one or more processes exited with non-zero status, thus causing the job to be \
+terminated. The first process to do so was:"$'\n'"Process name: 2"$'\n'"Exit code: 7")
     run on_this "$HORUN" -np 4 "$PY" "$HERE/fail.py" exit 2 "$BATS_TEST_TMPDIR"
     [ "$status" -ne 0 ]
-    has "Process name: 2" "Exit code: 7"
+    has "${said[@]}"
     run on_this bash -c 'exec -a horovodrun "$@"' - "$HVDRUN" -np 4 "$PY" "$HERE/fail.py" exit 2 "$BATS_TEST_TMPDIR"
     exits 7
-    has "error: rank 2 on localhost failed first: exit code 7" "[2]<stdout>:fails at"
+    has "error: rank 2 on localhost failed first: exit code 7" "[2]<stdout>:fails at" "${said[@]}"
     all_gone 2 "$BATS_TEST_TMPDIR"
 }
