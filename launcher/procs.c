@@ -114,6 +114,7 @@ static int start_one(struct one *one, bool first, struct hvd_err *err)
 				  .argv = proc->argv.v,
 				  .parent_death_signal = procs->backend->deaf ? 0 : SIGTERM,
 				  .ignore_ends = procs->backend->deaf,
+				  .ignore_user = procs->backend->deaf,
 				  .nofile = procs->opts->nofile,
 				  .new_group = !procs->backend->signals_tty};
 	bool by_stdin = procs->backend->by_stdin || procs->launch->by_stdin;

@@ -25,8 +25,12 @@ struct hvd_scratch {
 static int start_remover(struct hvd_scratch *scratch, char *const *envp, struct hvd_err *err)
 {
 	const char *const argv[] = {"sh", "-c", "read -r end; rm -rf -- \"$1\"", "hvdrun-remover", scratch->dir, NULL};
-	struct hvd_spawn spawn = {
-		.path = "/bin/sh", .argv = (char *const *)argv, .envp = envp, .new_session = 1, .ignore_ends = 1};
+	struct hvd_spawn spawn = {.path = "/bin/sh",
+				  .argv = (char *const *)argv,
+				  .envp = envp,
+				  .new_session = 1,
+				  .ignore_ends = 1,
+				  .ignore_user = 1};
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) != 0)

@@ -149,6 +149,11 @@ static int become(struct prepared *pr)
 		signal(SIGTERM, SIG_IGN);
 		signal(SIGHUP, SIG_IGN);
 	}
+	if (sp->ignore_user) {
+		signal(SIGQUIT, SIG_IGN);
+		signal(SIGUSR1, SIG_IGN);
+		signal(SIGUSR2, SIG_IGN);
+	}
 	if (sp->new_session)
 		setsid();
 	else if (sp->new_group)

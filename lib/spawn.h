@@ -43,6 +43,7 @@ struct hvd_spawn {
 	pid_t *group;
 	int new_session;       /* … of a session of its own (implies a group) */
 	int ignore_ends;       /* SIGINT, SIGTERM and SIGHUP are ignored, until the program decides otherwise */
+	int ignore_user;       /* the same with SIGQUIT, SIGUSR1 and SIGUSR2 */
 	const cpu_set_t *cpus; /* bind to these CPUs; NULL = leave */
 	unsigned long nofile;  /* soft limit of open files; 0 = leave */
 };

@@ -13,7 +13,7 @@
 
 extern char **environ;
 
-static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 #define N_CAUGHT (sizeof(caught) / sizeof(caught[0]))
 
 struct held {
@@ -88,7 +88,7 @@ static void on_message(json_t *msg, void *arg)
 	if (!held->rank || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
 	if (strcmp(type, "end") == 0)
-		hvd_ranks_end(held->rank);
+		hvd_ranks_end_told(held->rank);
 	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
 		hvd_ranks_signal(held->rank, (int)sig);
 }
@@ -123,7 +123,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	struct held *held = arg;
 
 	(void)what;
-	if (held->rank && (sig == SIGUSR1 || sig == SIGUSR2))
+	if (held->rank && (sig == SIGQUIT || sig == SIGUSR1 || sig == SIGUSR2))
 		hvd_ranks_signal(held->rank, (int)sig);
 	else if (held->rank)
 		hvd_ranks_end(held->rank);

@@ -113,7 +113,7 @@ static void on_message(json_t *msg, void *arg)
 	if (!host->ranks || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
 	if (strcmp(type, "end") == 0)
-		hvd_ranks_end(host->ranks);
+		hvd_ranks_end_told(host->ranks);
 	else if (strcmp(type, "start") == 0 && host->opts.stay)
 		start_one(host, msg);
 	else if (strcmp(type, "notify") == 0 && host->notice)
@@ -155,6 +155,8 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	struct host *host = arg;
 
 	(void)what;
+	if (sig == SIGQUIT || sig == SIGUSR1 || sig == SIGUSR2)
+		return; /* meant for the ranks: the launcher, which gets them too, passes them on */
 	if (host->ranks && host->opts.deaf && sig == SIGTERM)
 		hvd_verbose(host->log, "%s: SIGTERM: going on until the launcher decides", host->info->name);
 	else if (host->ranks)
@@ -167,17 +169,17 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		 const struct hvd_log *log)
 {
 	static const struct hvd_agent_ops ops = {on_plan, on_serve, on_message, on_failed};
-	static const int ending[] = {SIGTERM, SIGINT, SIGHUP};
+	static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 	struct host host = {.info = info, .opts = *opts, .log = log, .base = event_base_new()};
-	struct event *signals[3] = {NULL};
+	struct event *signals[sizeof(caught) / sizeof(caught[0])] = {NULL};
 	struct hvd_err why = {0};
 
 	if (!host.base)
 		return 1;
 	host.losses = (struct hvd_output_losses){.log = log, .host = info->name};
 	host.opts.output.losses = &host.losses;
-	for (int i = 0; i < 3; i++) {
-		signals[i] = evsignal_new(host.base, ending[i], on_signal, &host);
+	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++) {
+		signals[i] = evsignal_new(host.base, caught[i], on_signal, &host);
 		event_add(signals[i], NULL);
 	}
 	if (hvd_agent_session(boot, &host.session, &why) != 0 ||
@@ -192,7 +194,7 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		close(host.opts.key_fd);
 	tell_loss(&host);
 	hvd_agent_destroy(host.agent);
-	for (int i = 0; i < 3; i++)
+	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
 		event_free(signals[i]);
 	event_base_dispatch(host.base); /* the last reports on their way out */
 	event_base_free(host.base);

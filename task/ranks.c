@@ -48,7 +48,7 @@ struct hvd_ranks {
 	struct hvd_binding bound;
 	unsigned long nofile; /* the ranks' soft limit of open files; 0 = ours */
 	struct event *child, *grace;
-	bool ending, killed, gone;
+	bool ending, told, killed, gone;
 };
 
 /* The rank's group, and the one that it has made for itself, perhaps with a session (setsid). Also right for a rank
@@ -348,17 +348,21 @@ void hvd_ranks_end(struct hvd_ranks *ranks)
 {
 	struct timeval tv = {.tv_sec = ranks->opts->deaf ? GRACE_SECONDS_ONE : GRACE_SECONDS};
 
-	if (ranks->gone)
+	if (ranks->gone || ranks->ending)
 		return;
-	if (ranks->ending) {
-		on_grace(-1, 0, ranks);
-		return;
-	}
 	ranks->ending = true;
 	signal_groups(ranks, SIGTERM);
 	signal_groups(ranks, SIGCONT); /* a stopped one could not obey */
 	event_add(ranks->grace, &tv);
 	event_active(ranks->child, EV_SIGNAL, 1); /* perhaps there is none, and no signal will come */
+}
+
+void hvd_ranks_end_told(struct hvd_ranks *ranks)
+{
+	if (ranks->told && !ranks->gone)
+		on_grace(-1, 0, ranks);
+	ranks->told = true;
+	hvd_ranks_end(ranks);
 }
 
 void hvd_ranks_signal(struct hvd_ranks *ranks, int sig)

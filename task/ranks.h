@@ -46,8 +46,11 @@ struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, 
 int hvd_ranks_add(struct hvd_ranks *ranks, int id, const json_t *plan, int slot, int slots, struct hvd_err *err);
 /* SIGTERM to one of them and, a second later or at once, SIGKILL. One that has ended already is no error. */
 void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, bool at_once);
-/* Begin to end them; all_gone follows within the grace. Again: SIGKILL at once. */
+/* Begin to end them; all_gone follows within the grace. Once begun, nothing changes it. */
 void hvd_ranks_end(struct hvd_ranks *ranks);
+/* The launcher's request to end them. Its second one does not wait for the grace: SIGKILL at once. A signal that this
+ * process gets itself is no request of the launcher, for a scheduler may signal both at the same time. */
+void hvd_ranks_end_told(struct hvd_ranks *ranks);
 /* Pass a signal on to all ranks' groups. */
 void hvd_ranks_signal(struct hvd_ranks *ranks, int sig);
 void hvd_ranks_destroy(struct hvd_ranks *ranks); /* kills what is left at once; NULL is fine */

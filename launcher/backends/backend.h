@@ -71,7 +71,9 @@ struct hvd_backend {
 	 * or the connection drops (hvd-task --jsrun). */
 	bool holds_ranks;
 	/* What its processes run is ended over the shims' connections. They themselves ignore SIGINT, SIGTERM and
-	 * SIGHUP and go on when the launcher dies; a signal of ours goes to the whole group of such a process. */
+	 * SIGHUP and go on when the launcher dies; a signal of ours goes to the whole group of such a process. They
+	 * ignore SIGQUIT, SIGUSR1 and SIGUSR2 as well, which are meant for the ranks: a scheduler may send them to
+	 * every process of the job. */
 	bool deaf;
 	/* A process may leave its stdin unread until a signal wakes it up. This one is sent to its group again and
 	 * again until its host has registered; it must mean nothing to the remote side. 0 = none. */

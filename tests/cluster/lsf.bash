@@ -54,6 +54,14 @@ job_signal() {
     done
 }
 
+# every_process SIGNAL: at once to all that the job runs on its first host, launchers, shims and ranks among them, as LSF
+# does when it has had the time to find them.
+every_process() {
+    # shellcheck disable=SC2016 # for the shell there
+    as_root "${JOB_HOSTS%% *}" bash -c 'kill -s "$1" $(pgrep -u alice | grep -vxF "$(pgrep -u alice -f standins/job)")' \
+        bash "$1"
+}
+
 # called NAME: how often a launcher was; called NAME TEXT: with this in argv or environment, as JSON has it.
 called() { grep -cF -e "${2-}" "$STANDIN_DIR/calls.$1" 2>/dev/null; }
 forget_calls() { as_root hvdlogin rm -f "$STANDIN_DIR"/calls.*; }

@@ -207,6 +207,31 @@ $(home)/a dir 'q'
     done
 }
 
+# every_rank SECONDS WORD: all six have said it.
+every_rank() { wait_for "$1" all_said "$2" || { cat "$OUT" && return 1; }; }
+all_said() { [[ $(grep -oP "^$1 \K\d" "$OUT" | sort -u | xargs) == "0 1 2 3 4 5" ]]; }
+
+@test "signals for every process of the job's first host: the ranks decide, and have their five seconds" {
+    local each
+    for each in $EACH; do
+        with "$each"
+        begin_job hvdrun bash -c 'trap "" INT; trap "echo saved \$HOROVOD_RANK" USR1; trap "echo limit \$HOROVOD_RANK" USR2
+            trap "sleep 2; echo over \$HOROVOD_RANK; exit 0" TERM; echo ready; while :; do sleep 0.1; done'
+        says_times 20 6 ready
+        every_process USR1
+        every_rank 10 saved
+        every_process USR2
+        every_rank 10 limit
+        # A late bkill: launcher and shims get the signal at the same time.
+        every_process INT
+        ended 20
+        exits 130
+        every_rank 0 over
+        has_not "failed first" "ended before"
+        nothing_left
+    done
+}
+
 counts() { [[ $(wc -l <"$OUT") -gt $1 ]]; }
 
 @test "bstop and bresume reach the ranks on all hosts" {

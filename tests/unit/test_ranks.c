@@ -60,6 +60,8 @@ struct scenario {
 	int n;            /* ranks */
 	enum hvd_label label;
 	int end;            /* ask them to end so many times … */
+	bool told;          /* … the last time as the launcher does … */
+	bool told_twice;    /* … and once more */
 	const char *end_at; /* … when this file is there; NULL: at once */
 	int sig;            /* pass this on then */
 	bool destroy;       /* instead of ending them */
@@ -97,7 +99,12 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	for (int i = 0; i < sc->end; i++)
-		hvd_ranks_end(ranks);
+		if (i + 1 < sc->end || !sc->told)
+			hvd_ranks_end(ranks);
+		else
+			hvd_ranks_end_told(ranks);
+	if (sc->told_twice)
+		hvd_ranks_end_told(ranks);
 	if (sc->sig)
 		hvd_ranks_signal(ranks, sc->sig);
 	if (sc->destroy)
@@ -231,11 +238,26 @@ static void a_rank_that_does_not_want_to_end(void **state)
 {
 	struct scenario sc = {.script = "trap '' TERM; : >ready.0; while :; do sleep 0.01; done",
 			      .n = 1,
-			      .end = 2, /* the second time at once */
+			      .end = 1,
+			      .told = true,
+			      .told_twice = true, /* at once */
 			      .end_at = "ready.0"};
 
 	(void)state;
 	calls_are(&sc, "exit 0 9\nall gone\n");
+}
+
+/* Signals for the shim itself, and then the launcher's request, as in the end of a job of LSF. */
+static void a_rank_that_needs_a_moment_to_end(void **state)
+{
+	struct scenario sc = {.script = "trap 'sleep 0.3; exit 5' TERM; : >ready.0; while :; do sleep 0.01; done",
+			      .n = 1,
+			      .end = 3,
+			      .told = true,
+			      .end_at = "ready.0"};
+
+	(void)state;
+	calls_are(&sc, "exit 0 1280\nall gone\n");
 }
 
 static void a_stopped_rank_ends_too(void **state)
@@ -407,6 +429,8 @@ int main(void)
 		cmocka_unit_test(exit_codes),
 		cmocka_unit_test(signals),
 		cmocka_unit_test(a_rank_that_does_not_want_to_end),
+		cmocka_unit_test(a_rank_that_needs_a_moment_to_end),
+		cmocka_unit_test(a_rank_that_needs_a_moment_to_end),
 		cmocka_unit_test(a_stopped_rank_ends_too),
 		cmocka_unit_test(what_a_rank_leaves_behind),
 		cmocka_unit_test(destroying_leaves_nothing),
