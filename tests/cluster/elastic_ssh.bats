@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# Elastic jobs on hosts that a script finds, through a real sshd on each of them, without a scheduler. Their workers are
+# elastic_worker.py.
+
+load helpers
+load launch
+load sshd
+
+setup_file() {
+    if ! sshd_can; then return 0; fi
+    suite_up --nodes 3
+    sshd_prepare hvdn1 hvdn2 hvdn3
+    cp "$BATS_TEST_DIRNAME/elastic_worker.py" "$(home)/"
+    printf '#!/bin/sh\ncat ~/hosts\n' | script discover
+}
+teardown_file() { if sshd_can; then cluster_down; fi; }
+setup() {
+    sshd_can || skip "OpenSSH is not installed"
+    WORK=$(home)/work
+    as_root hvdlogin rm -rf "$WORK"
+    on_login mkdir work
+    on_login chmod 777 work
+}
+teardown() {
+    sshd_can || return 0
+    local host
+    for host in hvdlogin hvdn1 hvdn2 hvdn3; do as_root "$host" pkill -KILL -u alice || true; done
+    cluster_mend
+    for host in hvdn1 hvdn2 hvdn3; do sshd_up "$host"; done
+}
+
+nobody_left() { wait_for 8 clean || { sshd_left_behind && return 1; }; }
+clean() { [[ ! $(sshd_left_behind) ]]; }
+
+hosts() { printf '%s\n' "$@" >"$(home)/hosts.new" && chmod 666 "$(home)/hosts.new" && mv "$(home)/hosts.new" "$(home)/hosts"; }
+
+# elastic [OPTION OF hvdrun…]: on the hosts that the script finds.
+elastic() {
+    begin on_login hvdrun --launcher=ssh --host-discovery-script ./discover --discovery-interval 0.2 --min-np 1 "$@" \
+        ./elastic_worker.py work
+}
+
+# works_as LINE…: the last generation's ranks are these, in their order: "size S rank R on HOST … was R0".
+last_generation() { tail -n "$1" "$WORK/log" | sed 's/ pid .*//' | sort -k4n; }
+works_as() {
+    local want
+    want=$(printf '%s\n' "$@")
+    wait_for 30 works_so "$#" "$want" || { echo "not: $want" && cat "$WORK/log" "$OUT" && return 1; }
+}
+works_so() { [[ $(last_generation "$1" 2>/dev/null) == "$2" ]]; }
+stop() { on_login touch work/stop; }
+
+@test "hosts come, and go" {
+    hosts hvdn1:2
+    elastic -np 2
+    works_as "size 2 rank 0 on hvdn1 local 0/2 cross 0/1 was 0" "size 2 rank 1 on hvdn1 local 1/2 cross 0/1 was 1"
+    hosts hvdn1:2 hvdn2:1
+    works_as "size 3 rank 0 on hvdn1 local 0/2 cross 0/2 was 0" "size 3 rank 1 on hvdn1 local 1/2 cross 0/1 was 1" \
+        "size 3 rank 2 on hvdn2 local 0/1 cross 1/2 was 2"
+    hosts hvdn2:1 hvdn3:1
+    works_as "size 2 rank 0 on hvdn2 local 0/1 cross 0/2 was 2" "size 2 rank 1 on hvdn3 local 0/1 cross 1/2 was 1"
+    wait_for 20 gone hvdn1 elastic_worker
+    stop
+    ended 30
+    exits 0
+    has "generation 2: 3 ranks on 2 hosts (hvdn2 added)" "hvdn1 removed" "hvdn3 added"
+    has_not "error" "warning"
+    nobody_left
+}
+
+@test "a host is lost: the others go on, without it until it is found again" {
+    hosts hvdn1:1 hvdn2:1
+    elastic -np 2
+    works_as "size 2 rank 0 on hvdn1 local 0/1 cross 0/2 was 0" "size 2 rank 1 on hvdn2 local 0/1 cross 1/2 was 1"
+    # What an ssh of its own keeps alive goes, and the shim with it.
+    as_root hvdn2 pkill -KILL -u alice
+    says 20 "hvdn2 is left out"
+    hosts hvdn1:1
+    on_login touch work/again.1
+    works_as "size 1 rank 0 on hvdn1 local 0/1 cross 0/1 was 0"
+    hosts hvdn1:1 hvdn2:1
+    works_as "size 2 rank 0 on hvdn1 local 0/1 cross 0/2 was 0" "size 2 rank 1 on hvdn2 local 0/1 cross 1/2 was 1"
+    stop
+    ended 30
+    exits 0
+    nobody_left
+}
+
+@test "hosts that ssh does not reach are left out, and named" {
+    sshd_down hvdn2
+    hosts hvdn1:1 hvdn2:1 nowhere:1
+    elastic -np 1
+    works_as "size 1 rank 0 on hvdn1 local 0/1 cross 0/1 was 0"
+    stop
+    ended 30
+    exits 0
+    has "hvdn2: ssh cannot reach it, or may not log in there" "nowhere: its name does not resolve on this host"
+    nobody_left
+}
+
+@test "labelled output is each worker's, and complete; a signal ends all" {
+    hosts hvdn1:1 hvdn2:1
+    elastic -np 2 --label
+    works_as "size 2 rank 0 on hvdn1 local 0/1 cross 0/2 was 0" "size 2 rank 1 on hvdn2 local 0/1 cross 1/2 was 1"
+    as_root hvdlogin pkill -INT -x hvdrun
+    ended 20
+    exits 130
+    has "0: size 2 rank 0 on hvdn1" "1: size 2 rank 1 on hvdn2"
+    nobody_left
+}
