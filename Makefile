@@ -148,7 +148,7 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 run_tests := B='$(B)' tests/run -j '$(JOBS)'
 
 # Programs that tests run.
-test_tools := $(B)/tests/bench/source_watch $(B)/tests/bench/worker_wire $(B)/tests/standins/show
+test_tools := $(B)/tests/bench/source_watch $(B)/tests/bench/worker_wire $(B)/tests/bench/connect_flood $(B)/tests/standins/show
 ifeq ($(SLURM),yes)
 test_tools += $(B)/tests/standins/pyxis.so
 endif

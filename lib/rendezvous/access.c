@@ -32,6 +32,7 @@ struct hvd_rv_access {
 	size_t n_uids;
 	bool any_user;
 	int netlink_fd;
+	uint32_t questions;
 };
 
 static struct in6_addr key_of(const struct sockaddr_storage *ss)
@@ -194,10 +195,10 @@ bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storag
 }
 
 enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
-					uid_t *uid)
+					const struct sockaddr_storage *local, uid_t *uid)
 {
-	struct sockaddr_storage from = *peer, local = {0};
-	socklen_t len = sizeof(local);
+	struct sockaddr_storage from = *peer, to = {0};
+	socklen_t len = sizeof(to);
 	struct in6_addr key;
 	int rc;
 
@@ -208,11 +209,13 @@ enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const 
 	if (ac->any_user || !is_local(ac, &from, &key))
 		return HVD_RV_WELCOME;
 	*uid = (uid_t)-1;
-	if (getsockname(fd, (struct sockaddr *)&local, &len) != 0)
+	if (local)
+		to = *local;
+	else if (getsockname(fd, (struct sockaddr *)&to, &len) != 0)
 		return HVD_RV_OTHER_USER;
-	hvd_unmap_v4(&local);
-	rc = hvd_peer_uid_diag(ac->netlink_fd, &from, &local, uid);
+	hvd_unmap_v4(&to);
+	rc = hvd_peer_uid_diag(ac->netlink_fd, ++ac->questions, &from, &to, uid);
 	if (rc < 0)
-		rc = hvd_peer_uid_proc(&from, &local, uid);
+		rc = hvd_peer_uid_proc(&from, &to, uid);
 	return rc == 0 && uid_allowed(ac, *uid) ? HVD_RV_WELCOME : HVD_RV_OTHER_USER;
 }

@@ -43,9 +43,9 @@ void hvd_rv_access_allow_uid(struct hvd_rv_access *ac, uid_t uid);
 /* Ask no process of this host who it belongs to. */
 void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any);
 
-/* Judge an accepted TCP connection that comes from `peer`. When it comes from this host, *uid is whose it is, or
- * (uid_t)-1 when that is not known; otherwise it is not touched. Never blocks on the network. */
+/* Judge an accepted TCP connection from `peer` to `local`; NULL: the socket knows. When it comes from this host, *uid
+ * is whose it is, or (uid_t)-1 when that is not known; otherwise it is not touched. Never blocks on the network. */
 enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
-					uid_t *uid);
+					const struct sockaddr_storage *local, uid_t *uid);
 
 #endif

@@ -5,6 +5,7 @@
 #ifndef HVD_RENDEZVOUS_INTERNAL_H
 #define HVD_RENDEZVOUS_INTERNAL_H
 
+#include "accept.h"
 #include "server.h"
 #include "wheel.h"
 
@@ -59,9 +60,9 @@ struct hook {
 
 struct listener {
 	struct hvd_rv *rv;
-	struct event *ev;
-	int fd;
+	struct hvd_acceptor *acceptor;
 	struct sockaddr_storage addr;
+	bool any_address; /* `addr` is not where a connection has come to */
 };
 
 struct conn_list {
@@ -99,7 +100,9 @@ struct hvd_rv {
 
 /* listen.c */
 int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int *fds, struct hvd_err *err);
-void hvd_rv_accept(evutil_socket_t fd, short what, void *arg);
+/* The descriptor is the listener's. */
+struct listener *hvd_rv_listener_create(struct hvd_rv *rv, int fd);
+void hvd_rv_listener_destroy(struct listener *l);
 void hvd_rv_resume(struct hvd_rv *rv);
 
 /* conn.c */

@@ -14,10 +14,11 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define ACCEPT_BURST 256 /* connections per wake-up, so that those already open have their turn */
+#define REFUSED_MAX (64 << 10) /* bytes that are taken of a request that is refused */
 
 static int parse_ip(const char *ip, struct sockaddr_storage *ss, socklen_t *len, struct hvd_err *err)
 {
@@ -64,6 +65,13 @@ static int listen_one(struct sockaddr_storage *ss, socklen_t len, uint16_t port)
 	close(fd);
 	errno = saved;
 	return -1;
+}
+
+static bool is_any(const struct sockaddr_storage *ss)
+{
+	if (ss->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)ss)->sin_addr.s_addr == htonl(INADDR_ANY);
+	return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)ss)->sin6_addr);
 }
 
 static uint16_t port_of_fd(int fd)
@@ -150,27 +158,31 @@ static void log_refusal(const struct hvd_rv *rv, const struct sockaddr_storage *
 			    (unsigned)uid);
 }
 
-/* Tell a client that it may not connect. It has mostly sent its request already, which has to be read, or else
- * closing would reset the connection and lose the answer. */
+/* Tell a client that it may not connect. It has mostly sent its request already, which has to be taken, or else closing
+ * would reset the connection and lose the answer: one call, which copies nothing. Whoever sends more than that is
+ * reset. */
 static void refuse(struct hvd_rv *rv, int fd)
 {
 	char head[HVD_HTTP_HEAD_ROOM];
 	size_t len = hvd_http_head(head, 403, 0, HVD_HTTP_AFTER_CLOSE);
 
-	while (recv(fd, rv->scratch, sizeof(rv->scratch), MSG_DONTWAIT) == (ssize_t)sizeof(rv->scratch))
-		;
-	if (send(fd, head, len, MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+	ssize_t n = recv(fd, NULL, REFUSED_MAX, MSG_DONTWAIT | MSG_TRUNC);
+
+	rv->stats.bytes_in += n > 0 ? (uint64_t)n : 0;
+	/* Where nobody is any longer there is nobody to tell. */
+	if ((n >= 0 || errno == EAGAIN) && send(fd, head, len, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE) > 0)
 		rv->stats.bytes_out += len;
 	close(fd);
 }
 
-static bool welcome(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer)
+static bool welcome(struct listener *l, int fd, const struct sockaddr_storage *peer)
 {
+	struct hvd_rv *rv = l->rv;
 	uid_t uid = (uid_t)-1;
 
 	if (!rv->cfg.access)
 		return true;
-	switch (hvd_rv_access_check(rv->cfg.access, fd, peer, &uid)) {
+	switch (hvd_rv_access_check(rv->cfg.access, fd, peer, l->any_address ? NULL : &l->addr, &uid)) {
 	case HVD_RV_WELCOME:
 		return true;
 	case HVD_RV_NOT_LISTED:
@@ -190,7 +202,7 @@ static bool welcome(struct hvd_rv *rv, int fd, const struct sockaddr_storage *pe
 static void pause_accepting(struct hvd_rv *rv)
 {
 	for (size_t i = 0; i < rv->n_listeners; i++)
-		event_del(rv->listeners[i]->ev);
+		hvd_acceptor_pause(rv->listeners[i]->acceptor);
 	rv->paused = true;
 	rv->stats.paused++;
 	/* With nothing to wait for on the wheel, the tick still has to come. */
@@ -203,7 +215,7 @@ void hvd_rv_resume(struct hvd_rv *rv)
 		return;
 	rv->paused = false;
 	for (size_t i = 0; i < rv->n_listeners; i++)
-		event_add(rv->listeners[i]->ev, NULL);
+		hvd_acceptor_resume(rv->listeners[i]->acceptor);
 }
 
 /* Make a place for one more connection: at the cost of one that has nothing to do, or only waits. */
@@ -224,39 +236,57 @@ static bool make_room(struct hvd_rv *rv)
 	return true;
 }
 
-void hvd_rv_accept(evutil_socket_t listen_fd, short what, void *arg)
+static bool may_come(void *arg)
 {
-	const struct listener *l = arg;
+	struct hvd_rv *rv = ((struct listener *)arg)->rv;
+
+	hvd_rv_conn_reap(rv);
+	if (rv->stats.conns_now < rv->cfg.conns_max || make_room(rv))
+		return true;
+	pause_accepting(rv);
+	return false;
+}
+
+static bool no_descriptors(void *arg)
+{
+	struct hvd_rv *rv = ((struct listener *)arg)->rv;
+
+	if (make_room(rv))
+		return true;
+	pause_accepting(rv);
+	return false;
+}
+
+static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
+{
+	struct listener *l = arg;
 	struct hvd_rv *rv = l->rv;
 
-	(void)what;
-	hvd_rv_conn_reap(rv);
-	for (int i = 0; i < ACCEPT_BURST; i++) {
-		struct sockaddr_storage peer;
-		socklen_t len = sizeof(peer);
-		int fd;
-
-		if (rv->stats.conns_now >= rv->cfg.conns_max && !make_room(rv)) {
-			pause_accepting(rv);
-			return;
-		}
-		/* Without an access check nobody wants the address. */
-		if (rv->cfg.access)
-			fd = accept4(listen_fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		else
-			fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd < 0) {
-			if (errno == EINTR || errno == ECONNABORTED)
-				continue;
-			if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) &&
-			    !make_room(rv))
-				pause_accepting(rv);
-			return;
-		}
-		rv->stats.connections++;
-		if (!welcome(rv, fd, &peer))
-			continue;
+	rv->stats.connections++;
+	if (welcome(l, fd, peer))
 		hvd_rv_conn_start(rv, fd);
-		hvd_rv_conn_reap(rv);
-	}
+}
+
+struct listener *hvd_rv_listener_create(struct hvd_rv *rv, int fd)
+{
+	static const struct hvd_acceptor_ops ops = {on_accepted, no_descriptors, may_come};
+	struct listener *l = hvd_xcalloc(1, sizeof(*l));
+	socklen_t len = sizeof(l->addr);
+
+	l->rv = rv;
+	getsockname(fd, (struct sockaddr *)&l->addr, &len);
+	l->any_address = is_any(&l->addr);
+	l->acceptor = hvd_acceptor_create(rv->base, fd, &ops, l, NULL);
+	/* As xalloc.h has it: memory for a small structure is there. */
+	if (!l->acceptor)
+		abort();
+	if (rv->paused)
+		hvd_acceptor_pause(l->acceptor);
+	return l;
+}
+
+void hvd_rv_listener_destroy(struct listener *l)
+{
+	hvd_acceptor_destroy(l->acceptor);
+	free(l);
 }

@@ -47,14 +47,17 @@ static int split_addr(const struct sockaddr_storage *ss, uint32_t words[4], uint
 	return 4;
 }
 
-int hvd_peer_uid_diag(int netlink_fd, const struct sockaddr_storage *peer, const struct sockaddr_storage *local,
-		      uid_t *uid)
+int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storage *peer,
+		      const struct sockaddr_storage *local, uid_t *uid)
 {
 	static const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 	struct {
 		struct nlmsghdr h;
 		struct inet_diag_req_v2 r;
-	} q = {.h = {.nlmsg_len = sizeof(q), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
+	} q = {.h = {.nlmsg_len = sizeof(q),
+		     .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+		     .nlmsg_flags = NLM_F_REQUEST,
+		     .nlmsg_seq = seq},
 	       .r = {.sdiag_family = (uint8_t)peer->ss_family,
 		     .sdiag_protocol = IPPROTO_TCP,
 		     .idiag_states = (uint32_t)-1,
@@ -67,8 +70,6 @@ int hvd_peer_uid_diag(int netlink_fd, const struct sockaddr_storage *peer, const
 
 	if (netlink_fd < 0 || peer->ss_family != local->ss_family)
 		return -1;
-	while (recv(netlink_fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
-		; /* an answer left over from a question that was given up */
 	split_addr(peer, words, &q.r.id.idiag_sport);
 	memcpy(q.r.id.idiag_src, words, sizeof(words));
 	split_addr(local, words, &q.r.id.idiag_dport);
@@ -76,9 +77,11 @@ int hvd_peer_uid_diag(int netlink_fd, const struct sockaddr_storage *peer, const
 	if (sendto(netlink_fd, &q, sizeof(q), 0, (const struct sockaddr *)&kernel, sizeof(kernel)) != sizeof(q))
 		return -1;
 	/* The kernel answers before sendto() returns. */
-	n = recv(netlink_fd, buf, sizeof(buf), MSG_DONTWAIT);
-	if (n < (ssize_t)sizeof(*h) || h->nlmsg_len > (size_t)n)
-		return -1;
+	do {
+		n = recv(netlink_fd, buf, sizeof(buf), MSG_DONTWAIT);
+		if (n < (ssize_t)sizeof(*h) || h->nlmsg_len > (size_t)n)
+			return -1;
+	} while (h->nlmsg_seq != seq);
 	if (h->nlmsg_type == NLMSG_ERROR && h->nlmsg_len >= NLMSG_LENGTH(sizeof(struct nlmsgerr))) {
 		const struct nlmsgerr *e = NLMSG_DATA(h);
 

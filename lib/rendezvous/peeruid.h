@@ -5,6 +5,7 @@
 #ifndef HVD_RENDEZVOUS_PEERUID_H
 #define HVD_RENDEZVOUS_PEERUID_H
 
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -14,10 +15,11 @@ int hvd_peer_uid_open(void);
 /*
  * The owner of the socket that has `peer` as its own address and `local` as its peer's. Returns 0; 1 when there
  * is no such socket or no process holds it any more (the kernel then reports user 0, which must not be believed);
- * -1 when the question could not be asked.
+ * -1 when the question could not be asked. `seq` is another number for each question, which tells its answer from one
+ * to a question that was given up.
  */
-int hvd_peer_uid_diag(int netlink_fd, const struct sockaddr_storage *peer, const struct sockaddr_storage *local,
-		      uid_t *uid);
+int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storage *peer,
+		      const struct sockaddr_storage *local, uid_t *uid);
 /* The same from /proc/net/tcp and tcp6. Slow where there are many sockets. */
 int hvd_peer_uid_proc(const struct sockaddr_storage *peer, const struct sockaddr_storage *local, uid_t *uid);
 

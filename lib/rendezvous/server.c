@@ -9,7 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define SPARE_FDS 32 /* for whatever else the process has open */
+#define SPARE_FDS  32 /* for whatever else the process has open */
+#define LAST_TURNS 8  /* of accepting, when it ends */
 
 void hvd_rv_config_init(struct hvd_rv_config *cfg)
 {
@@ -116,11 +117,8 @@ static struct event *new_event(struct hvd_rv *rv, int fd, short what, event_call
 
 static void close_listeners(struct hvd_rv *rv)
 {
-	for (size_t i = 0; i < rv->n_listeners; i++) {
-		event_free(rv->listeners[i]->ev);
-		close(rv->listeners[i]->fd);
-		free(rv->listeners[i]);
-	}
+	for (size_t i = 0; i < rv->n_listeners; i++)
+		hvd_rv_listener_destroy(rv->listeners[i]);
 	rv->n_listeners = 0;
 }
 
@@ -167,18 +165,8 @@ int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t 
 
 	if (rc == 0) {
 		rv->listeners = hvd_xrealloc(rv->listeners, rv->n_listeners + n, sizeof(*rv->listeners));
-		for (size_t i = 0; i < n; i++) {
-			struct listener *l = hvd_xcalloc(1, sizeof(*l));
-			socklen_t len = sizeof(l->addr);
-
-			rv->listeners[rv->n_listeners++] = l;
-			l->rv = rv;
-			l->fd = fds[i];
-			getsockname(l->fd, (struct sockaddr *)&l->addr, &len);
-			l->ev = new_event(rv, l->fd, EV_READ | EV_PERSIST, hvd_rv_accept, l);
-			if (!rv->paused)
-				event_add(l->ev, NULL);
-		}
+		for (size_t i = 0; i < n; i++)
+			rv->listeners[rv->n_listeners++] = hvd_rv_listener_create(rv, fds[i]);
 	}
 	free(fds);
 	return rc;
@@ -204,13 +192,10 @@ void hvd_rv_keep(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n)
 		hvd_addr_from_sockaddr((struct sockaddr *)&l->addr, &addr, NULL);
 		for (size_t k = 0; k < n && !keep; k++)
 			keep = hvd_addr_equal(&addr, &addrs[k]);
-		if (keep) {
+		if (keep)
 			rv->listeners[kept++] = l;
-			continue;
-		}
-		event_free(l->ev);
-		close(l->fd);
-		free(l);
+		else
+			hvd_rv_listener_destroy(l);
 	}
 	rv->n_listeners = kept;
 }
@@ -307,6 +292,24 @@ void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out)
 
 /* --- the end --- */
 
+static void let_go(struct hvd_rv *rv)
+{
+	/* Those that are in the queue already have been let in. */
+	for (int turns = 0; turns < LAST_TURNS; turns++)
+		for (size_t i = 0; i < rv->n_listeners; i++)
+			hvd_acceptor_turn(rv->listeners[i]->acceptor);
+	close_listeners(rv);
+	while (rv->lists[CONN_HELD].first)
+		hvd_rv_conn_release(rv->lists[CONN_HELD].first, true);
+	while (rv->lists[CONN_TAKEN].first)
+		hvd_rv_conn_release(rv->lists[CONN_TAKEN].first, true);
+	for (struct conn *c = rv->lists[CONN_HEAD].first, *next; c; c = next) {
+		next = c->next;
+		if (c->buf_len == 0)
+			hvd_rv_conn_close(c);
+	}
+}
+
 static void on_stop(evutil_socket_t fd, short what, void *arg)
 {
 	static const struct timeval again = {.tv_usec = 10000};
@@ -316,6 +319,8 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	hvd_rv_conn_reap(rv);
+	if (rv->n_listeners > 0)
+		let_go(rv);
 	if (rv->stats.conns_now > 0 && hvd_left(rv->stop_deadline) > 0) {
 		event_add(rv->stop_ev, &again);
 		return;
@@ -332,20 +337,7 @@ void hvd_rv_stop(struct hvd_rv *rv, double seconds, void (*done)(void *arg), voi
 
 	if (rv->stopping)
 		return;
-	/* Those that are in the queue already have been let in. */
-	for (size_t i = 0; i < rv->n_listeners && !rv->paused; i++)
-		hvd_rv_accept(rv->listeners[i]->fd, EV_READ, rv->listeners[i]);
 	rv->stopping = true;
-	close_listeners(rv);
-	while (rv->lists[CONN_HELD].first)
-		hvd_rv_conn_release(rv->lists[CONN_HELD].first, true);
-	while (rv->lists[CONN_TAKEN].first)
-		hvd_rv_conn_release(rv->lists[CONN_TAKEN].first, true);
-	for (struct conn *c = rv->lists[CONN_HEAD].first, *next; c; c = next) {
-		next = c->next;
-		if (c->buf_len == 0)
-			hvd_rv_conn_close(c);
-	}
 	rv->stop_deadline = hvd_deadline_in(seconds);
 	rv->stop_done = done;
 	rv->stop_arg = arg;

@@ -2,6 +2,7 @@
 /*
  * The server over real sockets on loopback, in one process: the client's side turns the event loop while it waits.
  */
+#include "accept.h"
 #include "deadline.h"
 #include "rendezvous/peeruid.h"
 #include "rendezvous/server.h"
@@ -770,22 +771,22 @@ static void lets_in_only_who_is_listed(void **state)
 	w->cfg.access = hvd_rv_access_create();
 	begin(w);
 	memcpy(&ss, &in, sizeof(in));
-	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_WELCOME);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_WELCOME);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "host", &err), -1);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2", &err), -1);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.8", &err), 0);
-	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_NOT_LISTED);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_NOT_LISTED);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.7", &err), 0);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "192.0.2.7", &err), 0);
-	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_WELCOME);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_WELCOME);
 	inet_pton(AF_INET6, "::ffff:192.0.2.7", &in6.sin6_addr);
 	memcpy(&ss, &in6, sizeof(in6));
-	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_WELCOME);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_WELCOME);
 	inet_pton(AF_INET6, "2001:db8::1", &in6.sin6_addr);
 	memcpy(&ss, &in6, sizeof(in6));
-	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_NOT_LISTED);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_NOT_LISTED);
 	assert_int_equal(hvd_rv_access_allow(w->cfg.access, "2001:db8::1", &err), 0);
-	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, &uid), HVD_RV_WELCOME);
+	assert_int_equal(hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid), HVD_RV_WELCOME);
 	assert_int_equal(uid, 12345); /* not from here: nobody was asked */
 	/* This process's own connection, over loopback. */
 	assert_int_equal(put(w, "/s/k", "v").status, 200);
@@ -801,8 +802,8 @@ static enum hvd_rv_verdict verdict(struct world *w, const char *ip)
 	assert_int_equal(hvd_addr_parse(ip, &addr), 0);
 	hvd_addr_to_sockaddr(&addr, 4000, &ss);
 	assert_int_equal(hvd_rv_access_listed(w->cfg.access, &ss),
-			 hvd_rv_access_check(w->cfg.access, -1, &ss, &uid) == HVD_RV_WELCOME);
-	return hvd_rv_access_check(w->cfg.access, -1, &ss, &uid);
+			 hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid) == HVD_RV_WELCOME);
+	return hvd_rv_access_check(w->cfg.access, -1, &ss, NULL, &uid);
 }
 
 static void a_new_list_takes_the_place_of_the_old(void **state)
@@ -938,6 +939,70 @@ static void refuses_other_users(void **state)
 	assert_int_equal(outcome(w, ask_as(w, NOBODY)), 20);
 }
 
+/* However many are in the queue, each turn of the loop comes back to what else there is. */
+static void a_turn_is_bounded(void **state)
+{
+	struct world *w = *state;
+	int fds[3 * HVD_ACCEPT_TURN];
+	size_t n = sizeof(fds) / sizeof(fds[0]);
+
+	begin(w);
+	for (size_t i = 0; i < n; i++) {
+		fds[i] = dial(w);
+		say(fds[i], "HEAD /s/k HTTP/1.0\r\n\r\n");
+	}
+	for (uint64_t i = 1; i <= n / HVD_ACCEPT_TURN; i++) {
+		event_base_loop(w->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+		assert_int_equal(stats(w).connections, i * HVD_ACCEPT_TURN);
+	}
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+}
+
+/* From another user, who sends without end: the loop reads no more of it than a part. */
+static void reads_little_of_who_is_refused(void **state)
+{
+	struct world *w = *state;
+	static char junk[65536];
+	int go[2], status;
+	uint64_t in;
+	char byte;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip_because("needs root");
+	w->cfg.access = hvd_rv_access_create();
+	begin(w);
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		int fd;
+
+		if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
+			_exit(99);
+		fd = dial(w);
+		while (send(fd, junk, sizeof(junk), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+			;
+		if (write(go[1], "x", 1) != 1)
+			_exit(99);
+		while (send(fd, junk, sizeof(junk), MSG_NOSIGNAL) > 0)
+			;
+		_exit(errno == ECONNRESET || errno == EPIPE ? 0 : 1);
+	}
+	assert_int_equal(read(go[0], &byte, 1), 1);
+	for (int i = 0; i < 1000 && stats(w).refused_user == 0; i++)
+		turn(w, 0.002);
+	assert_int_equal(stats(w).refused_user, 1);
+	in = stats(w).bytes_in;
+	assert_in_range(in, 1, 1 << 20);
+	/* It is told by a reset: nothing is there any longer that reads. */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(stats(w).conns_now, 0);
+	close(go[0]);
+	close(go[1]);
+}
+
 static void any_user_may_be_let_in(void **state)
 {
 	struct world *w = *state;
@@ -965,7 +1030,7 @@ static void finds_owners_both_ways(void **state)
 	len = sizeof(local);
 	assert_int_equal(getpeername(fd, (struct sockaddr *)&local, &len), 0);
 	if (nl >= 0) {
-		assert_int_equal(hvd_peer_uid_diag(nl, &peer, &local, &uid), 0);
+		assert_int_equal(hvd_peer_uid_diag(nl, 7, &peer, &local, &uid), 0);
 		assert_int_equal(uid, geteuid());
 	}
 	uid = 4242;
@@ -974,7 +1039,7 @@ static void finds_owners_both_ways(void **state)
 	close(fd);
 	turn(w, 0.02);
 	if (nl >= 0) {
-		assert_int_equal(hvd_peer_uid_diag(nl, &peer, &local, &uid), 1);
+		assert_int_equal(hvd_peer_uid_diag(nl, 8, &peer, &local, &uid), 1);
 		close(nl);
 	}
 	assert_int_equal(hvd_peer_uid_proc(&peer, &local, &uid), 1);
@@ -996,7 +1061,7 @@ static void finds_owners_both_ways(void **state)
 	assert_int_equal(uid, geteuid());
 	uid = 4242;
 	if (nl >= 0) {
-		assert_int_equal(hvd_peer_uid_diag(nl, &peer, &local, &uid), 0);
+		assert_int_equal(hvd_peer_uid_diag(nl, 7, &peer, &local, &uid), 0);
 		assert_int_equal(uid, geteuid());
 		close(nl);
 	}
@@ -1031,6 +1096,8 @@ int main(void)
 		T(a_new_list_takes_the_place_of_the_old),
 		T(those_that_have_left_are_shut_out),
 		T(refuses_other_users),
+		T(a_turn_is_bounded),
+		T(reads_little_of_who_is_refused),
 		T(any_user_may_be_let_in),
 		T(finds_owners_both_ways),
 	};
