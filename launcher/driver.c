@@ -173,6 +173,7 @@ static void begin_meeting(struct hvd_driver *dr)
 			fail(dr, &why);
 			return;
 		}
+		memcpy(dr->venue.endpoints.machine, dr->self.machine, sizeof(dr->self.machine));
 		hvd_venue_admit(&dr->venue, &dr->roster);
 		begin_probe(dr);
 		return;

@@ -25,24 +25,26 @@ json_t *hvd_probe_order(const struct hvd_roster *roster, uint32_t from, const st
 	uint32_t to[HVD_MAX_NEIGHBOURS];
 	int n = hvd_roster_one_machine(roster) ? 0 : hvd_network_neighbours(from, roster->n, to);
 
-	return hvd_probe_order_to(roster, to, n, endpoints, timeout_ms);
+	return hvd_probe_order_to(roster, from, to, n, endpoints, timeout_ms);
 }
 
-json_t *hvd_probe_order_to(const struct hvd_roster *roster, const uint32_t *to, int n,
+json_t *hvd_probe_order_to(const struct hvd_roster *roster, uint32_t from, const uint32_t *to, int n,
 			   const struct hvd_endpoints *endpoints, int timeout_ms)
 {
+	const char *machine = roster->nodes[from].machine;
 	json_t *targets = json_array(), *list = json_array();
 	char text[HVD_ADDR_TEXT];
 
 	for (int i = 0; i < n; i++)
-		json_array_append_new(targets, json_pack("{s:I, s:i, s:o}", "n", (json_int_t)to[i], "p",
-							 (int)roster->nodes[to[i]].port, "a",
-							 host_addrs(&roster->nodes[to[i]])));
+		json_array_append_new(targets,
+				      json_pack("{s:I, s:i, s:o, s:b}", "n", (json_int_t)to[i], "p",
+						(int)roster->nodes[to[i]].port, "a", host_addrs(&roster->nodes[to[i]]),
+						"here", strcmp(roster->nodes[to[i]].machine, machine) == 0));
 	for (size_t i = 0; i < endpoints->n; i++)
 		json_array_append_new(
 			list, json_pack("[si]", hvd_addr_text(&endpoints->addrs[i], text), (int)endpoints->port));
-	return json_pack("{s:s, s:o, s:o, s:i}", "t", "probe", "targets", targets, "rendezvous", list, "timeout_ms",
-			 timeout_ms);
+	return json_pack("{s:s, s:o, s:o, s:b, s:i}", "t", "probe", "targets", targets, "rendezvous", list, "here",
+			 strcmp(endpoints->machine, machine) == 0, "timeout_ms", timeout_ms);
 }
 
 int hvd_probe_patience(int round)

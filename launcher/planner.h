@@ -20,6 +20,7 @@ struct hvd_endpoints {
 	/* Index of the host that it runs on, whose own ranks reach it at any address; -1 when that is none of the
 	 * job's. */
 	int32_t host;
+	char machine[HVD_MACHINE_LEN + 1]; /* whose addresses they are (node.h) */
 };
 
 struct hvd_plan {
@@ -37,7 +38,7 @@ json_t *hvd_probe_order(const struct hvd_roster *roster, uint32_t from, const st
 			int timeout_ms);
 
 /* The same for these hosts. */
-json_t *hvd_probe_order_to(const struct hvd_roster *roster, const uint32_t *to, int n,
+json_t *hvd_probe_order_to(const struct hvd_roster *roster, uint32_t from, const uint32_t *to, int n,
 			   const struct hvd_endpoints *endpoints, int timeout_ms);
 
 /* A probe that got no answers over IPv4 is repeated: rounds at most, and the patience of one, in milliseconds. */

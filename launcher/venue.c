@@ -35,6 +35,7 @@ void hvd_venue_elsewhere(struct hvd_venue *venue, struct hvd_conn *server, const
 		ep->addrs[ep->n++] = *addr;
 	ep->port = port;
 	ep->host = 0;
+	memcpy(ep->machine, first->machine, sizeof(ep->machine));
 	venue->server = server;
 }
 

@@ -21,6 +21,7 @@ void hvd_ifaces_clear(struct hvd_ifaces *ifs)
 		free(ifs->v[i].addrs);
 	free(ifs->v);
 	free(ifs->dropped);
+	free(ifs->own);
 	memset(ifs, 0, sizeof(*ifs));
 }
 
@@ -237,6 +238,14 @@ int hvd_ifaces_query(struct hvd_ifaces *out, const struct hvd_iface_opts *opts, 
 		q.sock = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	for (size_t k = 0; k < d.n_links; k++)
 		take_link(out, &q, &d, &d.links[k]);
+	out->own = hvd_xcalloc(d.n_addrs, sizeof(*out->own));
+	for (size_t k = 0; k < d.n_addrs; k++) {
+		struct hvd_iface_addr *own = &out->own[out->n_own++];
+
+		own->family = d.addrs[k].family;
+		own->prefix = d.addrs[k].prefix;
+		memcpy(own->a.bytes, d.addrs[k].bytes, sizeof(own->a.bytes));
+	}
 	if (q.sock >= 0)
 		close(q.sock);
 	hvd_numa_clear(&q.numa);

@@ -80,6 +80,8 @@ struct hvd_ifaces {
 	int n;
 	struct hvd_iface_drop *dropped;
 	int n_dropped;
+	struct hvd_iface_addr *own; /* all addresses of this host, also those of interfaces that were left out */
+	int n_own;
 };
 
 struct hvd_iface_opts {

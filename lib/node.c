@@ -25,6 +25,7 @@ void hvd_node_clear(struct hvd_node *node)
 	for (int i = 0; i < node->n_ifaces; i++)
 		free(node->ifaces[i].addrs);
 	free(node->ifaces);
+	free(node->own);
 	free(node->dropped);
 	memset(node, 0, sizeof(*node));
 }
@@ -52,6 +53,13 @@ void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs)
 			if (from->addrs[a].first)
 				to->first = (uint8_t)a;
 		}
+	}
+	node->own = hvd_xcalloc((size_t)ifs->n_own, sizeof(*node->own));
+	for (int i = 0; i < ifs->n_own; i++) {
+		struct sockaddr_storage ss;
+
+		hvd_iface_sockaddr(&ifs->own[i], 0, &ss);
+		hvd_addr_from_sockaddr((struct sockaddr *)&ss, &node->own[node->n_own++], NULL);
 	}
 	for (int i = 0; i < ifs->n_dropped && (!node->dropped || strlen(node->dropped) < DROPPED_MAX / 2); i++) {
 		char *longer = hvd_xasprintf("%s%s%s (%s)", node->dropped ? node->dropped : "",
@@ -207,6 +215,14 @@ int hvd_node_find_addr(const struct hvd_node *node, const struct hvd_addr *addr)
 			if (hvd_addr_equal(&node->ifaces[i].addrs[a], addr))
 				return i;
 	return -1;
+}
+
+bool hvd_node_owns(const struct hvd_node *node, const struct hvd_addr *addr)
+{
+	for (uint32_t i = 0; i < node->n_own; i++)
+		if (hvd_addr_equal(&node->own[i], addr))
+			return true;
+	return hvd_addr_loopback(addr) || hvd_node_find_addr(node, addr) >= 0;
 }
 
 bool hvd_node_has_family(const struct hvd_node_iface *iface, int family)

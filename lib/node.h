@@ -49,6 +49,10 @@ struct hvd_node {
 	in_port_t port;  /* where its agent answers probes */
 	uint8_t n_ifaces;
 	struct hvd_node_iface *ifaces;
+	/* Of the agent's own node: all addresses of this host, also those of interfaces that were left out. Not sent.
+	 */
+	struct hvd_addr *own;
+	uint32_t n_own;
 	char *dropped; /* "eth2 (is down), ib1 (has no address)": for messages; may be NULL */
 };
 
@@ -65,6 +69,8 @@ int hvd_node_from_json(const json_t *msg, struct hvd_node *node, struct hvd_err 
 /* Index of the interface of that name or with that address; -1 if there is none. */
 int hvd_node_find_iface(const struct hvd_node *node, const char *name);
 int hvd_node_find_addr(const struct hvd_node *node, const struct hvd_addr *addr);
+/* Is that an address of this host, the loopback ones among them? For the agent's own node. */
+bool hvd_node_owns(const struct hvd_node *node, const struct hvd_addr *addr);
 bool hvd_node_has_family(const struct hvd_node_iface *iface, int family);
 
 /* "eth0 (1000 Mb/s) 10.0.0.1, ib0 …": for messages. Caller frees. */

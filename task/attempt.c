@@ -62,10 +62,6 @@ static void finish(struct hvd_attempt *at, enum hvd_reach result)
 	struct hvd_attempt *begun = at->begun ? at : NULL;
 	uint32_t rtt_us = result == HVD_REACH_OK ? (uint32_t)((hvd_now() - at->start) / 1000) | 1 : 0;
 
-	/* Who has the address himself talked to himself: say that, it tells the user more. */
-	if (result != HVD_REACH_OK && result != HVD_REACH_SOURCE && result != HVD_REACH_NAT && !at->target->endpoint &&
-	    hvd_node_find_addr(at->asker->node, &at->target->addr) >= 0)
-		result = HVD_REACH_DUPLICATE;
 	at->done(at->arg, begun, result, at->iface, rtt_us);
 }
 
@@ -108,14 +104,18 @@ static void on_pong(struct hvd_conn *conn, json_t *msg, void *arg)
 	static const struct hvd_conn_ops ops = {on_filled, on_closed};
 	struct hvd_attempt *at = arg;
 	const char *nonce, *seen_text;
-	struct hvd_addr seen, self;
-	int64_t node;
+	const char *at_text;
+	struct hvd_addr seen, self, there;
+	int64_t node, port;
 
 	if (hvd_get_str(msg, "nonce", NONCE_HEX, &nonce, NULL) != 0 || strcmp(nonce, at->nonce) != 0 ||
 	    hvd_get_int(msg, "node", 0, UINT32_MAX, &node, NULL) != 0 || (uint32_t)node != at->target->node ||
-	    hvd_get_str(msg, "seen", HVD_ADDR_TEXT, &seen_text, NULL) != 0 || hvd_addr_parse(seen_text, &seen) != 0)
+	    hvd_get_str(msg, "seen", HVD_ADDR_TEXT, &seen_text, NULL) != 0 || hvd_addr_parse(seen_text, &seen) != 0 ||
+	    hvd_get_str(msg, "at", HVD_ADDR_TEXT, &at_text, NULL) != 0 || hvd_addr_parse(at_text, &there) != 0 ||
+	    hvd_get_int(msg, "port", 1, 65535, &port, NULL) != 0)
 		finish(at, HVD_REACH_STRANGER);
-	else if (hvd_addr_of_self(hvd_conn_fd(conn), &self) != 0 || !hvd_addr_equal(&seen, &self))
+	else if (hvd_addr_of_self(hvd_conn_fd(conn), &self) != 0 || !hvd_addr_equal(&seen, &self) ||
+		 !hvd_addr_equal(&there, &at->target->addr) || port != at->target->port)
 		finish(at, HVD_REACH_NAT);
 	else {
 		at->proven = true;
@@ -160,7 +160,7 @@ static void on_http(struct bufferevent *bev, void *arg)
 		return;
 	}
 	text = (const char *)evbuffer_pullup(in, -1) + head.pos + 4;
-	hvd_meeting_proof(&at->asker->session_key, at->nonce, want);
+	hvd_meeting_proof(&at->asker->session_key, at->nonce, &at->target->addr, at->target->port, want);
 	finish(at, memcmp(text, want, 2 * HVD_MAC_LEN) == 0 ? HVD_REACH_OK : HVD_REACH_STRANGER);
 }
 
@@ -218,6 +218,9 @@ static enum hvd_reach begin(struct hvd_attempt *at)
 	socklen_t len = hvd_addr_to_sockaddr(&at->target->addr, at->target->port, &ss);
 	unsigned char nonce[HVD_NONCE_LEN];
 
+	/* Whoever has the address himself would ask himself, or a process here that anybody may have started. */
+	if (!at->target->here && hvd_node_owns(at->asker->node, &at->target->addr))
+		return HVD_REACH_DUPLICATE;
 	if (hvd_random(nonce, sizeof(nonce), NULL) != 0)
 		return HVD_REACH_BROKEN;
 	hvd_hex(nonce, sizeof(nonce), at->nonce);

@@ -25,6 +25,7 @@ struct hvd_asker {
 /* Who is to answer. */
 struct hvd_target {
 	bool endpoint; /* the rendezvous */
+	bool here;     /* this machine is meant */
 	uint32_t node; /* else the agent of that host */
 	struct hvd_addr addr;
 	in_port_t port;

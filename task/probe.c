@@ -193,6 +193,7 @@ static int read_target(struct hvd_probe *probe, const json_t *entry, struct hvd_
 		if (add_line(probe, addr, port, err) != 0)
 			return -1;
 		probe->lines[probe->n_lines - 1].target.node = (uint32_t)n;
+		probe->lines[probe->n_lines - 1].target.here = json_is_true(json_object_get(entry, "here"));
 		probe->lines[probe->n_lines - 1].at = (uint32_t)a;
 	}
 	return 0;
@@ -202,6 +203,7 @@ static int read_order(struct hvd_probe *probe, const json_t *order, int64_t *tim
 {
 	json_t *targets, *endpoints, *addrs, *entry;
 	size_t i, total = 0;
+	bool here;
 
 	if (hvd_get_array(order, "targets", MAX_TARGETS, &targets, err) != 0 ||
 	    hvd_get_array(order, "rendezvous", MAX_ENDPOINTS, &endpoints, err) != 0 ||
@@ -219,11 +221,13 @@ static int read_order(struct hvd_probe *probe, const json_t *order, int64_t *tim
 		if (read_target(probe, entry, err) != 0)
 			return -1;
 	}
+	here = json_is_true(json_object_get(order, "here"));
 	json_array_foreach(endpoints, i, entry)
 	{
 		if (add_line(probe, json_array_get(entry, 0), json_integer_value(json_array_get(entry, 1)), err) != 0)
 			return -1;
 		probe->lines[probe->n_lines - 1].target.endpoint = true;
+		probe->lines[probe->n_lines - 1].target.here = here;
 		probe->lines[probe->n_lines - 1].at = (uint32_t)i;
 	}
 	return 0;

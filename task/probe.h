@@ -8,12 +8,14 @@
  *     (signed with the launch's key, over a nonce of ours), so that addresses
  *     which exist on several hosts do not pass;
  *   - it left this host by an address of one of our interfaces;
- *   - the other side saw that very address, so there is no NAT in between.
+ *   - the other side saw that very address, and was asked at the one that we asked, so there is neither NAT nor
+ *     somebody who passes on what is said in between.
+ * An address that this host has itself is not tried: whoever listens there is not the one that is meant.
  * The rendezvous' endpoints are tried in the same way, by a GET that only the
  * launch's own server can answer.
  *
  * Between agents, signed with a key derived from the session's (wire.h):
- *   {"t":"ping", "to":I, "nonce":HEX}  ->  {"t":"pong", "node":I, "nonce":HEX, "seen":ADDR}
+ *   {"t":"ping", "to":I, "nonce":HEX}  ->  {"t":"pong", "node":I, "nonce":HEX, "seen":ADDR, "at":ADDR, "port":PORT}
  *   {"t":"fill", "pad":TEXT}           ->  {"t":"filled", "pad":TEXT}
  * The second pair is as long as two segments of the connection, so that packets of the network's full size go both
  * ways: where routers disagree about it, and say so to nobody, short ones arrive and a training stands still.
@@ -39,8 +41,9 @@ in_port_t hvd_probe_port(const struct hvd_probe *probe);
 /*
  * Try all targets, those that do not answer several times. One order at a time; another may follow the report. `order`
  * is the driver's message:
- *   {"targets":[{"n":I, "p":PORT, "a":[ADDR,…]},…], "rendezvous":[[ADDR,PORT],…], "timeout_ms":N}
- * `done` is called once, from the loop, with the report (released after the call):
+ *   {"targets":[{"n":I, "p":PORT, "a":[ADDR,…], "here":BOOL},…], "rendezvous":[[ADDR,PORT],…], "here":BOOL,
+ * "timeout_ms":N} here: the host, or the one that the rendezvous runs on, is this very machine, whose own addresses
+ * lead to it. `done` is called once, from the loop, with the report (released after the call):
  *   {"t":"report", "edges":[[I, index in "a", own interface or 255, result, rtt µs],…],
  *    "rendezvous":[[index, result, rtt µs],…]}
  */

@@ -121,17 +121,20 @@ static void on_ping(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	static const struct hvd_conn_ops ops = {on_fill, on_ping_closed};
 	struct answering *an = arg;
-	char seen[HVD_ADDR_TEXT];
-	struct hvd_addr peer;
+	char seen[HVD_ADDR_TEXT], here[HVD_ADDR_TEXT];
+	struct hvd_addr peer, self;
 	const char *nonce;
 	int64_t to;
 
 	if (hvd_get_str(msg, "nonce", NONCE_HEX, &nonce, NULL) == 0 &&
-	    hvd_get_int(msg, "to", 0, UINT32_MAX, &to, NULL) == 0 && hvd_addr_of_peer(hvd_conn_fd(conn), &peer) == 0) {
+	    hvd_get_int(msg, "to", 0, UINT32_MAX, &to, NULL) == 0 && hvd_addr_of_peer(hvd_conn_fd(conn), &peer) == 0 &&
+	    hvd_addr_of_self(hvd_conn_fd(conn), &self) == 0) {
 		an->pinged = true;
 		/* Also when it asked for another host: it must learn that it reached the wrong one. */
-		hvd_conn_send(conn, json_pack("{s:s, s:I, s:s, s:s}", "t", "pong", "node", (json_int_t)an->rs->index,
-					      "nonce", nonce, "seen", hvd_addr_text(&peer, seen)));
+		hvd_conn_send(conn,
+			      json_pack("{s:s, s:I, s:s, s:s, s:s, s:i}", "t", "pong", "node",
+					(json_int_t)an->rs->index, "nonce", nonce, "seen", hvd_addr_text(&peer, seen),
+					"at", hvd_addr_text(&self, here), "port", (int)an->rs->port));
 		hvd_conn_set_ops(conn, &ops, an);
 		hvd_conn_set_max(conn, HVD_FILL_MAX);
 		hvd_conn_set_deadline(conn, hvd_deadline_in(ANSWER_SECONDS));

@@ -43,7 +43,7 @@ json_t *hvd_admission_order(const struct hvd_roster *roster, uint32_t from, cons
 	n_to = one_machine(roster, v, n) ? 0 : hvd_network_neighbours(at, n, to);
 	for (int i = 0; i < n_to; i++)
 		to[i] = v[to[i]];
-	order = hvd_probe_order_to(roster, to, n_to, endpoints, timeout_ms);
+	order = hvd_probe_order_to(roster, from, to, n_to, endpoints, timeout_ms);
 	free(v);
 	return order;
 }

@@ -171,6 +171,7 @@ static int open_venue(struct hvd_crew *crew, struct hvd_err *err)
 	if (hvd_venue_open(&crew->venue, crew->base, &crew->session->key, crew->self.addrs, crew->self.n_addrs,
 			   crew->opts->port_lo, crew->opts->port_hi, own, crew->log, err) != 0)
 		return -1;
+	memcpy(crew->venue.endpoints.machine, crew->self.machine, sizeof(crew->self.machine));
 	return crew->ops->opened(hvd_meeting_server(crew->venue.meeting), crew->arg, err);
 }
 

@@ -4,6 +4,7 @@
 #include "server.h"
 #include "xalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,24 +14,28 @@ struct hvd_meeting {
 	struct hvd_rv *rv;
 };
 
-void hvd_meeting_proof(const struct hvd_key *session_key, const char *nonce, char *text)
+void hvd_meeting_proof(const struct hvd_key *session_key, const char *nonce, const struct hvd_addr *addr,
+		       in_port_t port, char *text)
 {
 	struct hvd_key key = hvd_key_derive(session_key, "rendezvous", NULL, 0);
-	struct hvd_piece piece = {nonce, strlen(nonce)};
 	unsigned char mac[HVD_MAC_LEN];
+	char where[HVD_ADDR_TEXT + 16], ip[HVD_ADDR_TEXT];
+	int n = snprintf(where, sizeof(where), " %s %u", hvd_addr_text(addr, ip), (unsigned)port);
+	struct hvd_piece pieces[] = {{nonce, strlen(nonce)}, {where, (size_t)n}};
 
-	hvd_hmac(&key, &piece, 1, mac);
+	hvd_hmac(&key, pieces, 2, mac);
 	hvd_hex(mac, sizeof(mac), text);
 }
 
-static int on_probe(void *arg, const char *nonce, char *out, size_t room)
+static int on_probe(void *arg, const char *nonce, int fd, char *out, size_t room)
 {
 	struct hvd_meeting *meeting = arg;
 	char text[2 * HVD_MAC_LEN + 1];
+	struct hvd_addr self;
 
-	if (room < 2 * HVD_MAC_LEN)
+	if (room < 2 * HVD_MAC_LEN || hvd_addr_of_self(fd, &self) != 0)
 		return -1;
-	hvd_meeting_proof(&meeting->session_key, nonce, text);
+	hvd_meeting_proof(&meeting->session_key, nonce, &self, hvd_meeting_port(meeting), text);
 	memcpy(out, text, 2 * HVD_MAC_LEN);
 	return 2 * HVD_MAC_LEN;
 }

@@ -40,7 +40,9 @@ void hvd_meeting_keep(struct hvd_meeting *meeting, const struct hvd_addr *addrs,
 /* The server itself, for what the launch knows of it (scope sizes, statistics). */
 struct hvd_rv *hvd_meeting_server(struct hvd_meeting *meeting);
 
-/* What this launch's server answers to the probe: hex of an HMAC over the nonce, 2 * HVD_MAC_LEN + 1 bytes. */
-void hvd_meeting_proof(const struct hvd_key *session_key, const char *nonce, char *text);
+/* What this launch's server answers to the probe that comes to one of its addresses: hex of an HMAC over the nonce,
+ * address and port, 2 * HVD_MAC_LEN + 1 bytes. Whoever passes the probe on from elsewhere gets another one. */
+void hvd_meeting_proof(const struct hvd_key *session_key, const char *nonce, const struct hvd_addr *addr,
+		       in_port_t port, char *text);
 
 #endif

@@ -95,7 +95,7 @@ static void do_probe(struct conn *c, struct hvd_slice nonce)
 
 	memcpy(text, nonce.p, nonce.n);
 	text[nonce.n] = '\0';
-	len = c->rv->cfg.probe ? c->rv->cfg.probe(c->rv->cfg.probe_arg, text, out, sizeof(out)) : -1;
+	len = c->rv->cfg.probe ? c->rv->cfg.probe(c->rv->cfg.probe_arg, text, c->fd, out, sizeof(out)) : -1;
 	if (len < 0 || (size_t)len > sizeof(out))
 		hvd_rv_conn_send(c, 404, NULL);
 	else

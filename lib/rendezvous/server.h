@@ -44,9 +44,10 @@ struct hvd_rv_request;
 
 /*
  * Answer to "who are you": `nonce` is 2 to 128 lower- or upper-case hexadecimal digits as the client sent them.
- * Write at most `room` bytes to `out` and return how many, or -1 for 404.
+ * Write at most `room` bytes to `out` and return how many, or -1 for 404. `fd` is the connection's, to ask for its
+ * ends.
  */
-typedef int hvd_rv_probe_fn(void *arg, const char *nonce, char *out, size_t room);
+typedef int hvd_rv_probe_fn(void *arg, const char *nonce, int fd, char *out, size_t room);
 
 #define HVD_RV_PROBE_ROOM 1024
 

@@ -255,12 +255,21 @@ static void it_proves_whose_it_is(void **state)
 {
 	struct place *p = *state;
 	char proof[2 * HVD_MAC_LEN + 1], other[2 * HVD_MAC_LEN + 1];
+	in_port_t port = hvd_meeting_port(p->meeting);
+	struct hvd_addr addr, elsewhere;
 	const char *answer;
 	struct hvd_key wrong = p->key;
 
 	wrong.b[0] ^= 1;
-	hvd_meeting_proof(&p->key, "0123456789abcdef0123456789abcdef", proof);
-	hvd_meeting_proof(&wrong, "0123456789abcdef0123456789abcdef", other);
+	hvd_addr_parse("127.0.0.1", &addr);
+	hvd_addr_parse("127.0.0.2", &elsewhere);
+	hvd_meeting_proof(&p->key, "0123456789abcdef0123456789abcdef", &addr, port, proof);
+	hvd_meeting_proof(&wrong, "0123456789abcdef0123456789abcdef", &addr, port, other);
+	assert_string_not_equal(proof, other);
+	/* What was said at another address or port proves nothing of this one. */
+	hvd_meeting_proof(&p->key, "0123456789abcdef0123456789abcdef", &elsewhere, port, other);
+	assert_string_not_equal(proof, other);
+	hvd_meeting_proof(&p->key, "0123456789abcdef0123456789abcdef", &addr, (in_port_t)(port + 1), other);
 	assert_string_not_equal(proof, other);
 	answer = ask(p, "GET " HVD_MEETING_PROBE_PATH "0123456789abcdef0123456789abcdef HTTP/1.0\r\n\r\n");
 	assert_in(answer, " 200 ");

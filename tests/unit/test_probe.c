@@ -36,10 +36,12 @@ static struct agents {
 static int make_namespace(void **state)
 {
 	(void)state;
-	ag.namespace = unshare(CLONE_NEWNET) == 0 &&
-		       system("{ ip link set lo up && ip link add d0 type veth peer name d1 && ip link set d1 up && ip "
-			      "addr add " HERE "/24 dev d0 && "
-			      "ip addr add " THERE "/24 dev d0 && ip link set d0 up; } >/dev/null 2>&1") == 0;
+	ag.namespace =
+		unshare(CLONE_NEWNET) == 0 &&
+		system("{ ip link set lo up && ip link add d0 type veth peer name d1 && ip link set d1 up && ip "
+		       "addr add " HERE "/24 dev d0 && "
+		       "ip addr add " THERE
+		       "/24 dev d0 && ip addr add 172.17.0.1/16 dev lo && ip link set d0 up; } >/dev/null 2>&1") == 0;
 	return 0;
 }
 
@@ -87,11 +89,11 @@ static void on_report(json_t *report, void *arg)
 	event_base_loopbreak(ag.base);
 }
 
-/* Host `to` at THERE and that port; the result. */
-static int64_t probe(uint32_t to, in_port_t port, int ms)
+/* Host `to` at that address and port; the result. */
+static int64_t probe_at(const char *addr, uint32_t to, in_port_t port, int ms)
 {
 	json_t *order = json_pack("{s:[{s:I, s:i, s:[s]}], s:[], s:i}", "targets", "n", (json_int_t)to, "p", (int)port,
-				  "a", THERE, "rendezvous", "timeout_ms", ms);
+				  "a", addr, "rendezvous", "timeout_ms", ms);
 	json_t *edge;
 
 	json_decref(ag.report);
@@ -102,6 +104,11 @@ static int64_t probe(uint32_t to, in_port_t port, int ms)
 	edge = json_array_get(json_object_get(ag.report, "edges"), 0);
 	assert_int_equal(json_integer_value(json_array_get(edge, 0)), to);
 	return json_integer_value(json_array_get(edge, 3));
+}
+
+static int64_t probe(uint32_t to, in_port_t port, int ms)
+{
+	return probe_at(THERE, to, port, ms);
 }
 
 /* Connections that say nothing. */
@@ -151,6 +158,66 @@ static void what_is_reached_and_what_not(void **state)
 	assert_int_equal(probe(1, silent_listener(THERE, 0), 700), HVD_REACH_SILENT);
 	/* One order after the other; also one with nothing in it. */
 	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
+}
+
+/* 172.17.0.1 is on every host: whoever listens there on this one is asked nothing, and keeps nobody waiting. */
+static void nobody_asks_himself(void **state)
+{
+	struct hvd_addr own[2];
+	json_t *order, *edges, *reached;
+	in_port_t port;
+	hvd_time began;
+
+	(void)state;
+	need_namespace();
+	hvd_addr_parse(HERE, &own[0]);
+	hvd_addr_parse("172.17.0.1", &own[1]); /* of an interface that was left out */
+	ag.node.own = own;
+	ag.node.n_own = 2;
+	port = silent_listener(HERE, 0);
+	silent_listener("172.17.0.1", port);
+	silent_listener("127.0.0.1", port);
+	order = json_pack("{s:[{s:i, s:i, s:[s,s]}], s:[[s,i],[s,i],[s,i]], s:i}", "targets", "n", 1, "p", (int)port,
+			  "a", HERE, "172.17.0.1", "rendezvous", HERE, (int)port, "172.17.0.1", (int)port, "127.0.0.1",
+			  (int)port, "timeout_ms", 60000);
+	began = hvd_now();
+	assert_int_equal(hvd_probe_run(ag.probe, order, on_report, NULL, NULL), 0);
+	event_base_dispatch(ag.base);
+	assert_true(hvd_now() - began < 30 * INT64_C(1000000000));
+	edges = json_object_get(ag.report, "edges");
+	reached = json_object_get(ag.report, "rendezvous");
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(json_integer_value(json_array_get(json_array_get(edges, i), 3)), HVD_REACH_DUPLICATE);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(json_integer_value(json_array_get(json_array_get(reached, i), 1)),
+				 HVD_REACH_DUPLICATE);
+	/* Unless this very machine is meant, as where it runs the rendezvous. */
+	json_decref(ag.report);
+	ag.report = NULL;
+	json_object_set_new(order, "here", json_true());
+	json_object_set_new(order, "timeout_ms", json_integer(100));
+	assert_int_equal(hvd_probe_run(ag.probe, order, on_report, NULL, NULL), 0);
+	event_base_dispatch(ag.base);
+	assert_int_equal(
+		json_integer_value(json_array_get(json_array_get(json_object_get(ag.report, "rendezvous"), 0), 1)),
+		HVD_REACH_SILENT);
+	json_decref(order);
+	ag.node.own = NULL;
+	ag.node.n_own = 0;
+}
+
+/* Somebody at an address that is taken for the other host's passes on what is said, and even comes from ours. */
+static void whoever_passes_it_on_is_found_out(void **state)
+{
+	in_port_t port = hvd_responder_port(ag.other);
+
+	(void)state;
+	need_namespace();
+	if (system("nft add table ip t && nft 'add chain ip t o { type nat hook output priority -100; }' && "
+		   "nft 'add rule ip t o ip daddr 10.9.0.3 dnat to " THERE "' 2>/dev/null") != 0)
+		skip_because("no address can be translated here");
+	assert_int_equal(probe_at("10.9.0.3", 1, port, 5000), HVD_REACH_NAT);
+	assert_int_equal(probe(1, port, 5000), HVD_REACH_OK);
 }
 
 static void orders_that_are_refused(void **state)
@@ -211,6 +278,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_reached_and_what_not, open_agents, close_agents),
+		cmocka_unit_test_setup_teardown(nobody_asks_himself, open_agents, close_agents),
+		cmocka_unit_test_setup_teardown(whoever_passes_it_on_is_found_out, open_agents, close_agents),
 		cmocka_unit_test_setup_teardown(orders_that_are_refused, open_agents, close_agents),
 		cmocka_unit_test_setup_teardown(connections_wait_their_turn, open_agents, close_agents),
 		cmocka_unit_test_setup_teardown(strangers_push_out_themselves, open_agents, close_agents),

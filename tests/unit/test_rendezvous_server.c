@@ -677,8 +677,9 @@ static void lets_hooks_answer(void **state)
 	close(fd);
 }
 
-static int on_probe(void *arg, const char *nonce, char *out, size_t room)
+static int on_probe(void *arg, const char *nonce, int fd, char *out, size_t room)
 {
+	assert_true(fd >= 0);
 	return snprintf(out, room, "%s:%s", (const char *)arg, nonce);
 }
 

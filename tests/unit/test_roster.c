@@ -201,7 +201,7 @@ static void reports_that_are_refused(void **state)
 		"{\"edges\":[[3,0,0,0,5]],\"rendezvous\":[]}",
 		"{\"edges\":[[1,3,0,0,5]],\"rendezvous\":[]}",
 		"{\"edges\":[[1,0,2,0,5]],\"rendezvous\":[]}",
-		"{\"edges\":[[1,0,0,9,5]],\"rendezvous\":[]}",
+		"{\"edges\":[[1,0,0,99,5]],\"rendezvous\":[]}",
 		"{\"edges\":[[1,0,0,-1,5]],\"rendezvous\":[]}",
 		"{\"edges\":[[4294967297,0,0,0,5]],\"rendezvous\":[]}",
 	};
