@@ -288,6 +288,8 @@ void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_self *self
 		boot->n_addrs--;
 	boot->timeout = opts->start_timeout;
 	snprintf(boot->id, sizeof(boot->id), "%s", opts->id_text);
+	boot->port_lo = opts->port_lo;
+	boot->port_hi = opts->port_hi;
 	boot->verbose = cls->log->level >= HVD_LOG_DEBUG ? 2 : cls->log->level >= HVD_LOG_VERBOSE;
 }
 

@@ -96,21 +96,31 @@ void hvd_venue_admit(struct hvd_venue *venue, const struct hvd_roster *roster)
 	free(addrs);
 }
 
+/* Here, or into the list that goes to the server elsewhere. */
+static void set_size(struct hvd_venue *venue, json_t *list, const char *scope, int members)
+{
+	if (venue->meeting)
+		hvd_rv_scope_size(hvd_meeting_server(venue->meeting), scope, (size_t)members, NULL);
+	if (venue->server)
+		json_array_append_new(list, json_pack("[si]", scope, members));
+}
+
 void hvd_venue_size(struct hvd_venue *venue, const struct hvd_layout *l)
 {
-	struct hvd_rv *rv = hvd_meeting_server(venue->meeting);
+	json_t *list = json_array();
 	char scope[300];
 
-	hvd_rv_scope_size(rv, "global", (size_t)l->size, NULL);
+	set_size(venue, list, "global", l->size);
 	for (int h = 0; h < l->n_hosts; h++) {
 		snprintf(scope, sizeof(scope), "local_%s", l->hosts[h].name);
-		hvd_rv_scope_size(rv, scope, (size_t)l->hosts[h].n, NULL);
+		set_size(venue, list, scope, l->hosts[h].n);
 	}
 	for (int r = 0; r < l->size; r++)
 		if (l->places[r].cross_rank == 0) {
 			snprintf(scope, sizeof(scope), "cross_%d", l->places[r].local_rank);
-			hvd_rv_scope_size(rv, scope, (size_t)l->places[r].cross_size, NULL);
+			set_size(venue, list, scope, l->places[r].cross_size);
 		}
+	tell(venue, "size", "sizes", list);
 }
 
 void hvd_venue_settle(struct hvd_venue *venue, const struct hvd_plan *plan, const struct hvd_roster *roster)
@@ -125,10 +135,9 @@ void hvd_venue_settle(struct hvd_venue *venue, const struct hvd_plan *plan, cons
 			kept[n++] = ep->addrs[i];
 			list_addr(list, &ep->addrs[i]);
 		}
-	if (venue->meeting) {
+	if (venue->meeting)
 		hvd_meeting_keep(venue->meeting, kept, n);
-		hvd_venue_size(venue, &plan->layout);
-	}
 	tell(venue, "keep", "addrs", list);
+	hvd_venue_size(venue, &plan->layout);
 	free(kept);
 }

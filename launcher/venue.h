@@ -30,7 +30,7 @@ void hvd_venue_close(struct hvd_venue *venue);
 
 /* Let the hosts that the roster knows in, and nobody else: one that has left it is shut out by the next call. */
 void hvd_venue_admit(struct hvd_venue *venue, const struct hvd_roster *roster);
-/* How many ranks meet in each scope. Only where it is open here. */
+/* How many ranks meet in each scope. */
 void hvd_venue_size(struct hvd_venue *venue, const struct hvd_layout *layout);
 /* The plan is made: listen on what it uses only, and know how many ranks meet in each scope. */
 void hvd_venue_settle(struct hvd_venue *venue, const struct hvd_plan *plan, const struct hvd_roster *roster);

@@ -10,14 +10,16 @@
 
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err)
 {
-	char addr[HVD_ADDR_TEXT];
+	char addr[HVD_ADDR_TEXT], range[32] = "";
 	size_t at;
 	int n;
 
 	if (strchr(boot->id, ';'))
 		return hvd_err_set(err, HVD_E_USAGE, "the key file's path must not contain a semicolon: %s", boot->id);
-	n = snprintf(text, HVD_BOOT_MAX, "1;session=%s;port=%u;timeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
-		     boot->port, boot->timeout, boot->id, boot->verbose);
+	if (boot->port_lo)
+		snprintf(range, sizeof(range), "range=%u-%u;", boot->port_lo, boot->port_hi);
+	n = snprintf(text, HVD_BOOT_MAX, "1;session=%s;port=%u;%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
+		     boot->port, range, boot->timeout, boot->id, boot->verbose);
 	at = (size_t)n;
 	for (unsigned i = 0; i < boot->n_addrs && n > 0 && at < HVD_BOOT_MAX; i++) {
 		n = snprintf(text + at, HVD_BOOT_MAX - at, "%s%s", i ? "," : "", hvd_addr_text(&boot->addrs[i], addr));
@@ -49,6 +51,21 @@ static int parse_addrs(char *list, struct hvd_boot *boot)
 	return boot->n_addrs ? 0 : -1;
 }
 
+static int parse_range(char *text, struct hvd_boot *boot)
+{
+	char *dash = strchr(text, '-');
+	double lo, hi;
+
+	if (!dash)
+		return -1;
+	*dash = '\0';
+	if (parse_number(text, 1, 65535, &lo) != 0 || parse_number(dash + 1, lo, 65535, &hi) != 0)
+		return -1;
+	boot->port_lo = (in_port_t)lo;
+	boot->port_hi = (in_port_t)hi;
+	return 0;
+}
+
 static int parse_field(char *field, struct hvd_boot *boot)
 {
 	char *value = strchr(field, '=');
@@ -75,6 +92,8 @@ static int parse_field(char *field, struct hvd_boot *boot)
 		if (strlen(value) >= sizeof(boot->id))
 			return -1;
 		memcpy(boot->id, value, strlen(value) + 1);
+	} else if (strcmp(field, "range") == 0) {
+		return parse_range(value, boot);
 	} else if (strcmp(field, "addr") == 0) {
 		return parse_addrs(value, boot);
 	}

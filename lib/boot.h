@@ -31,6 +31,8 @@ struct hvd_boot {
 	double timeout; /* seconds for the whole start, from the shim's own on; at most HVD_MOST_SECONDS */
 	char id[256];   /* "munge", "fd:N" (of the shim), "pid:PID:N" (of the launcher) or "file:PATH" */
 	int verbose;    /* 0, 1 or 2 */
+	/* Where the site wants listening sockets of a launch; 0, 0: anywhere. */
+	in_port_t port_lo, port_hi;
 };
 
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err);

@@ -6,7 +6,9 @@
 #include "network.h"
 #include "nofile.h"
 #include "rendezvous/meeting.h"
+#include "rendezvous/server.h"
 #include "self.h"
+#include "size.h"
 #include "spawn.h"
 #include "xalloc.h"
 
@@ -17,8 +19,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Of one message: global, one for each host, one for each local rank. */
+#define MAX_SCOPES (2 * HVD_MAX_HOSTS)
+
 struct serve {
 	struct event_base *base;
+	const struct hvd_boot *boot;
 	const struct hvd_taskinfo *info;
 	const struct hvd_log *log;
 	struct hvd_session session;
@@ -75,6 +81,24 @@ static size_t read_addrs(const json_t *msg, const char *key, struct hvd_addr **a
 	return n;
 }
 
+/* Sizes that make no sense cost their scope only. */
+static void read_sizes(struct serve *serve, const json_t *msg)
+{
+	json_t *list, *entry;
+	size_t i;
+
+	if (hvd_get_array(msg, "sizes", MAX_SCOPES, &list, NULL) != 0)
+		return;
+	json_array_foreach(list, i, entry)
+	{
+		const char *scope = json_string_value(json_array_get(entry, 0));
+		json_int_t members = json_integer_value(json_array_get(entry, 1));
+
+		if (scope && members > 0 && members <= HVD_MAX_RANKS)
+			hvd_rv_scope_size(hvd_meeting_server(serve->meeting), scope, (size_t)members, NULL);
+	}
+}
+
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct serve *serve = arg;
@@ -90,6 +114,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	if (n)
 		hvd_meeting_keep(serve->meeting, addrs, n);
 	free(addrs);
+	read_sizes(serve, msg);
 }
 
 static void on_task_ended(evutil_socket_t fd, short what, void *arg)
@@ -145,8 +170,8 @@ static int begin(struct serve *serve)
 
 	if (hvd_self_find(&self, HVD_MAX_ENDPOINTS, false, serve->err) != 0)
 		return -1;
-	serve->meeting = hvd_meeting_create(serve->base, &serve->session.key, self.addrs, self.n_addrs, 0, 0,
-					    serve->log, serve->err);
+	serve->meeting = hvd_meeting_create(serve->base, &serve->session.key, self.addrs, self.n_addrs,
+					    serve->boot->port_lo, serve->boot->port_hi, serve->log, serve->err);
 	hvd_self_clear(&self);
 	return serve->meeting ? 0 : -1;
 }
@@ -179,7 +204,7 @@ static void on_down(const struct hvd_err *why, void *arg)
 int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, const struct hvd_log *log,
 		  struct hvd_err *err)
 {
-	struct serve serve = {.base = event_base_new(), .info = info, .log = log, .err = err};
+	struct serve serve = {.base = event_base_new(), .boot = boot, .info = info, .log = log, .err = err};
 	struct hvd_link *link;
 
 	if (!serve.base)

@@ -10,6 +10,7 @@
  *                     {"t":"done"}    the task has ended
  *   from the driver   {"t":"allow", "hosts":[ADDR,…]}   who may connect, and nobody else
  *                     {"t":"keep", "addrs":[ADDR,…]}    listen on these addresses only from now on
+ *                     {"t":"size", "sizes":[[SCOPE,N],…]}   so many ranks meet in these scopes
  */
 #ifndef HVD_SERVE_H
 #define HVD_SERVE_H

@@ -7,6 +7,7 @@
  */
 #include "internal.h"
 
+#include "auth.h"
 #include "xalloc.h"
 
 #include <arpa/inet.h>
@@ -112,6 +113,8 @@ static int listen_at(const char *const *ips, size_t n, uint16_t port, int *fds, 
 
 int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int *fds, struct hvd_err *err)
 {
+	uint16_t start = 0;
+
 	if (n == 0)
 		return hvd_err_set(err, HVD_E_USAGE, "no address to listen on");
 	if (lo > hi || (lo == 0 && hi != 0))
@@ -126,8 +129,10 @@ int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int 
 		}
 		return hvd_err_set(err, HVD_E_NET, "found no port that is free on all addresses");
 	}
-	for (unsigned port = lo; port <= hi; port++) {
-		int rc = listen_at(ips, n, (uint16_t)port, fds, err);
+	/* Not all launches of a host try the same ones first. */
+	hvd_random(&start, sizeof(start), NULL);
+	for (unsigned i = 0; i <= (unsigned)(hi - lo); i++) {
+		int rc = listen_at(ips, n, (uint16_t)(lo + (start + i) % ((unsigned)(hi - lo) + 1)), fds, err);
 
 		if (rc <= 0)
 			return rc;

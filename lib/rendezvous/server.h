@@ -78,9 +78,10 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 void hvd_rv_destroy(struct hvd_rv *rv);
 
 /*
- * Listen on `n` numeric addresses ("::" takes IPv4 too), all at the same port: the first of lo..hi that is free on
- * every one of them; lo = hi = 0 lets the kernel choose. May be called again to add more, at a port of their own.
- * On error (HVD_E_USAGE for a bad address or range, HVD_E_NET when no port is left) nothing was added.
+ * Listen on `n` numeric addresses ("::" takes IPv4 too), all at the same port: one of lo..hi that is free on every
+ * one of them, looked for from a random one on; lo = hi = 0 lets the kernel choose. May be called again to add more, at
+ * a port of their own. On error (HVD_E_USAGE for a bad address or range, HVD_E_NET when no port is left) nothing was
+ * added.
  */
 int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t lo, uint16_t hi, struct hvd_err *err);
 /* Stop listening on all addresses but these numeric ones; connections that are open go on. */

@@ -11,9 +11,9 @@ teardown() {
     cluster_mend
 }
 
-# hold N: take N ports of the range on the login host, until descriptor 9 closes.
+# hold N [HOST]: take N ports of the range on a host (the login host), until descriptor 9 closes.
 hold() {
-    exec 9> >(cluster exec --user root -- timeout 30 python3 -c "
+    exec 9> >(cluster exec --user root --host "${2:-hvdlogin}" -- timeout 30 python3 -c "
 import socket, sys
 held = []
 for port in range(20000, 20006):
@@ -24,14 +24,14 @@ for port in range(20000, 20006):
         s.listen()
         held.append(s)
 sys.stdin.read()" 3>&-)
-    wait_for 10 holds "$1"
+    wait_for 10 holds "$1" "${2:-hvdlogin}"
 }
 
-holds() { [[ $(on_login ss -Htln 'sport >= :20000 and sport <= :20005' | wc -l) -eq $1 ]]; }
+holds() { [[ $(on_host "$2" ss -Htln 'sport >= :20000 and sport <= :20005' | wc -l) -eq $1 ]]; }
 
 release() {
     exec 9>&-
-    wait_for 10 holds 0
+    wait_for 10 holds 0 "${1:-hvdlogin}"
 }
 
 # On the login host only: what listens for a moment there while a job runs.
@@ -50,6 +50,70 @@ listening() { on_host hvdlogin ss -Htlnp | grep -v munged | awk '{ sub(/.*:/, ""
         run launch "$with" --hvd-rendezvous=launch -N2 -n2 hvd-selftest --quick
         selftest_ok 2 2
     done
+    assert_no_leftovers
+}
+
+# A launch from the login host, which has no part in the job: its rendezvous is on the first node, by default and when
+# asked to. Prints where the ranks were told that it is.
+first_rendezvous() {
+    # shellcheck disable=SC2016
+    on_login "$@" -N2 -n2 bash -c '((HOROVOD_RANK)) || echo "$HOROVOD_GLOO_RENDEZVOUS_PORT" "$(hostname)"'
+}
+
+@test "the rendezvous on the first node listens inside the range, too" {
+    local with where option port host
+    for with in "srun --hvd" hvdrun; do
+        for where in "" auto batch; do
+            option=${where:+--hvd-rendezvous=$where}
+            if [[ $with == hvdrun ]]; then option=${option/hvd-rendezvous/rendezvous}; fi
+            # shellcheck disable=SC2086
+            run first_rendezvous $with $option
+            echo "$with $option: $output"
+            exits 0
+            read -r port host <<<"$output"
+            [[ $host == hvdn1 ]]
+            ((port >= 20000 && port <= 20005))
+        done
+        # shellcheck disable=SC2086
+        run on_login $with -N2 -n2 hvd-selftest --quick
+        selftest_ok 2 2
+    done
+    assert_no_leftovers
+}
+
+@test "the rendezvous on the first node knows how many ranks meet" {
+    # A rank that has given up its key: its value stays until the other one has, too.
+    local addr port
+    on_login rm -f rendezvous
+    # shellcheck disable=SC2016
+    begin launch srun -N2 -n2 bash -c '((HOROVOD_RANK)) ||
+        echo "$HOROVOD_GLOO_RENDEZVOUS_ADDR" "$HOROVOD_GLOO_RENDEZVOUS_PORT" >rendezvous; sleep 20'
+    wait_for 10 on_login test -s rendezvous
+    read -r addr port < <(on_login cat rendezvous)
+    for scope in global cross_0; do
+        [[ $(peer alice hvdn1 http "$addr" "$port" PUT /$scope/0 hello) == 200* ]]
+        [[ $(peer alice hvdn1 http "$addr" "$port" DELETE /$scope/0) == 200* ]]
+        [[ $(peer alice hvdn2 http "$addr" "$port" GET /$scope/0) == "200 hello" ]]
+        [[ $(peer alice hvdn2 http "$addr" "$port" DELETE /$scope/1) == 200* ]]
+        [[ $(peer alice hvdn2 http "$addr" "$port" GET /$scope/0) == 404* ]]
+    done
+    # Of one rank.
+    [[ $(peer alice hvdn1 http "$addr" "$port" PUT /local_hvdn2/0 hello) == 200* ]]
+    [[ $(peer alice hvdn1 http "$addr" "$port" DELETE /local_hvdn2/0) == 200* ]]
+    [[ $(peer alice hvdn2 http "$addr" "$port" GET /local_hvdn2/0) == 404* ]]
+    as_root hvdlogin pkill -TERM -u alice -x srun
+    ended $((20 * HVD_TEST_PATIENCE))
+    assert_no_leftovers
+}
+
+@test "all of the first node's range in use: node and range are named" {
+    hold 6 hvdn1
+    run launch srun -N2 -n2 true
+    [ "$status" -ne 0 ]
+    has hvdn1 "all 6 ports of the range 20000-20005 are in use"
+    release hvdn1
+    run launch srun -N2 -n2 true
+    exits 0
     assert_no_leftovers
 }
 

@@ -160,6 +160,10 @@ static void boot_round_trip(void **state)
 		assert_string_equal(back.session, boot.session);
 		assert_string_equal(back.id, boot.id);
 		assert_int_equal(back.port, boot.port);
+		assert_int_equal(back.port_lo, boot.port_lo);
+		assert_int_equal(back.port_hi, boot.port_hi);
+		boot.port_lo = 20000; /* in the next round */
+		boot.port_hi = 65535;
 		assert_int_equal(back.verbose, 2);
 		assert_true(back.timeout == 12.5);
 		assert_int_equal(back.n_addrs, boot.n_addrs);
@@ -232,6 +236,11 @@ static void boot_texts(void **state)
 		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=-1", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;timeout=1e10", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;verbose=99", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;range=7-7", HVD_OK},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;range=0-7", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8-7", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8-65536", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8", HVD_E_PROTO},
 		{"1;" SESSION "0;port=1;addr=::1;id=munge", HVD_E_PROTO},
 		{"1;session=0123456789abcdef0123456789abcdeX;port=1;addr=::1;id=munge", HVD_E_PROTO},
 		{"1;session=0123456789ABCDEF0123456789ABCDEF;port=1;addr=::1;id=munge", HVD_E_PROTO},
