@@ -148,6 +148,8 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 
 	if (hvd_options_env(o, environ, err) != 0 || worker_controller(o, err) != 0 || hvd_config_load(o, err) != 0)
 		return -1;
+	for (size_t i = 0; i < o->warnings.n; i++)
+		hvd_warn(&prog->log, "%s", o->warnings.v[i]);
 	hvd_driver_opts_from(o, &prog->opts);
 	if (o->verbose && prog->log.level < HVD_LOG_VERBOSE)
 		prog->log.level = o->verbose > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;

@@ -287,6 +287,8 @@ static int act(struct hvd_options *o, const struct hvd_log *log)
 	case HVD_ASK_SRUN:
 		return ask_srun(o, log);
 	default:
+		for (size_t i = 0; i < o->warnings.n; i++)
+			hvd_warn(log, "%s", o->warnings.v[i]);
 		for (size_t i = 0; i < o->notes.n; i++)
 			hvd_verbose(log, "%s", o->notes.v[i]);
 		return launch_job(o, log);

@@ -70,6 +70,7 @@ void hvd_options_free(struct hvd_options *o)
 	hvd_strv_free(&o->unknown);
 	hvd_strv_free(&o->command);
 	hvd_strv_free(&o->notes);
+	hvd_strv_free(&o->warnings);
 	free(o->source);
 	o->source = NULL;
 }
@@ -252,21 +253,52 @@ int hvd_options_env(struct hvd_options *o, char *const *envp, struct hvd_err *er
 	return 0;
 }
 
+/* The row that a key stands for, its number in *i; NULL when there is none. */
+static const struct hvd_opt *find_setting(const struct hvd_optset *set, const char *key, size_t *i)
+{
+	const struct hvd_opt *row;
+
+	for (*i = 0; (row = hvd_optset_row(set, *i)); ++*i)
+		if (row->config && strcmp(row->config, key) == 0)
+			return row;
+	return hvd_optset_find(set, HVD_FAMILY_HOROVOD, key, i);
+}
+
+static bool can_be_set(const struct hvd_opt *row)
+{
+	return row && !row->pass && row->type != HVD_OPT_SET && !row->negate;
+}
+
+bool hvd_options_setting(const char *key)
+{
+	const struct hvd_optset set = hvd_options_set();
+	size_t i;
+
+	return can_be_set(find_setting(&set, key, &i));
+}
+
+bool hvd_options_settings_below(const char *map)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+	size_t len = strlen(map);
+
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+		if (row->config && strncmp(row->config, map, len) == 0 && row->config[len] == '.')
+			return true;
+	return false;
+}
+
 int hvd_options_config(struct hvd_options *o, enum hvd_opt_source source, const char *key, const char *value,
 		       struct hvd_err *err)
 {
 	const struct hvd_optset set = hvd_options_set();
-	const struct hvd_opt *row;
-	char *from;
 	size_t i;
+	const struct hvd_opt *row = find_setting(&set, key, &i);
+	char *from;
 	int rc;
 
-	for (i = 0; (row = hvd_optset_row(&set, i)); i++)
-		if (row->config && strcmp(row->config, key) == 0)
-			break;
-	if (!row)
-		row = hvd_optset_find(&set, HVD_FAMILY_HOROVOD, key, &i);
-	if (!row || row->pass || row->type == HVD_OPT_SET || row->negate) {
+	if (!can_be_set(row)) {
 		const char *near = row ? NULL : hvd_optset_near(&set, key);
 
 		hvd_err_set(err, HVD_E_NOENT, "there is no setting \"%.200s\"", key);

@@ -69,9 +69,10 @@ struct hvd_options {
 	struct hvd_strv srun_args; /* for srun, as they were written and in that order */
 	struct hvd_strv unknown;   /* those of srun_args that no table knows; refuse them where srun is not used */
 	struct hvd_strv command;
-	struct hvd_strv notes; /* things worth telling the user with --verbose */
-	bool dashdash;         /* options were ended by "--" */
-	size_t het_colon;      /* where in command a ":" is, at which srun would begin the next component; 0 = none */
+	struct hvd_strv notes;    /* things worth telling the user with --verbose */
+	struct hvd_strv warnings; /* … and always */
+	bool dashdash;            /* options were ended by "--" */
+	size_t het_colon; /* where in command a ":" is, at which srun would begin the next component; 0 = none */
 	bool as_horovodrun;
 	int action; /* enum hvd_action; when it is not HVD_RUN there may be no command */
 
@@ -153,6 +154,9 @@ int hvd_options_env(struct hvd_options *o, char *const *envp, struct hvd_err *er
  * A value that a stronger source has given stays. HVD_E_NOENT: there is no such key. */
 int hvd_options_config(struct hvd_options *o, enum hvd_opt_source from, const char *key, const char *value,
 		       struct hvd_err *err);
+/* Is there such a key? Are there keys within a map of that name ("params")? */
+bool hvd_options_setting(const char *key);
+bool hvd_options_settings_below(const char *map);
 /* Rules between options: call it last. May add to o->notes. */
 int hvd_options_check(struct hvd_options *o, struct hvd_err *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h - what hvdrun tells of a launch besides its messages: --dry-run, --json, --check-build, and the last words of
- * horovodrun.
+ * report.h - what hvdrun tells of a launch besides its messages: --dry-run, --json, --check-build, and the last
+ * words of horovodrun.
  */
 #ifndef HVD_REPORT_H
 #define HVD_REPORT_H

@@ -13,6 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(text, data, size);
 	hvd_options_init(&o);
+	o.as_horovodrun = size > 0 && (data[size - 1] & 1);
 	if (hvd_config_parse(&o, HVD_FROM_CONFIG, text, size, "fuzz", &err) != 0 && (err.code == HVD_OK || !err.msg[0]))
 		abort();
 	hvd_options_free(&o);

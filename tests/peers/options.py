@@ -290,6 +290,9 @@ def check_config():
                        [action.option_strings[-1]] + values(action)[0])
     # All of it at once.
     configured([(key, samples[key][0]) for key in keys], [])
+    # What it does not know it passes over.
+    for key in ("logging.hide_timestamp", "params.novelty", "novelty.within", "novelty"):
+        configured([("params.cache_capacity", "9"), (key, "true")], [])
     configured([(key, samples[key][0]) for key in keys], ["--no-autotune", "--cache-capacity", "0", "--log-level", "FATAL"])
 
 
