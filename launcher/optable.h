@@ -171,8 +171,6 @@ void hvd_opt_clear(void *result, const struct hvd_opt *o);
 char *hvd_opt_text(const void *result, const struct hvd_opt *o);
 /* A number as srun and horovodrun read one: all of `s`, decimal. */
 bool hvd_opt_int(const char *s, long long *out);
-/* Is `s` one of "a|b|c"? Its index, or -1. Case does not matter. */
-int hvd_opt_choice(const char *choices, const char *s);
 
 /* Text made from the tables; the caller frees it. A row that can never be meant, because the primary family has
  * its name or letter, is not in it. `families` is a set of 1 << family; `width` that of the terminal, in columns. */

@@ -4,6 +4,7 @@
  * that its tunables become.
  */
 #include "options_rows.h"
+#include "values.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -63,7 +64,7 @@ static const struct hvd_opt rows[] = {
 	{ROW("start-timeout", REQUIRED, START, "SECONDS",
 	     "How long all hosts together may take to start; then the error names those that are missing"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .env = "HVD_START_TIMEOUT,HOROVOD_START_TIMEOUT",
-	 .def = "30", .min = 0.001},
+	 .def = "30", .min = HVD_VALUES_LEAST_TIMEOUT},
 	{ROW("network-interfaces", REQUIRED, START, "LIST",
 	     "Use these network interfaces only; by default those over which all hosts reach each other are found"),
 	 .type = HVD_OPT_LIST, .at = HVD_AT(nics), .env = "HVD_NICS"},

@@ -4,9 +4,9 @@
  * so that `srun --hvd …` and `hvdrun …` take the same words.
  */
 #include "options_rows.h"
+#include "values.h"
 
-#define LAUNCHERS  "auto|srun|fork|jsrun|blaunch|lsrun|ssh|mpirun"
-#define RENDEZVOUS "auto|launch|batch"
+#define LAUNCHERS "auto|srun|fork|jsrun|blaunch|lsrun|ssh|mpirun"
 
 #define ROW(n, ar, g, hint, text)                                                                                      \
 	.name = n, .family = HVD_FAMILY_HVD, .arity = HVD_ARG_##ar, .group = HVD_G_##g, .arg = hint, .help = text
@@ -39,17 +39,18 @@ static const struct hvd_opt rows[] = {
 	{ROW("hvd-nics", REQUIRED, START, "LIST", "The plugin's spelling of --network-interfaces"),
 	 .type = HVD_OPT_LIST, .at = HVD_AT(nics)},
 	{ROW("hvd-start-timeout", REQUIRED, START, "SECONDS", "The plugin's spelling of --start-timeout"),
-	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .min = 0.001},
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .min = HVD_VALUES_LEAST_TIMEOUT},
 	{ROW("rendezvous", REQUIRED, START, "WHERE",
 	     "Where the rendezvous runs: launch is beside this program, batch the allocation's first node"),
-	 .type = HVD_OPT_ENUM, .at = HVD_AT(rendezvous), .choices = RENDEZVOUS, .env = "HVD_RENDEZVOUS", .def = "auto"},
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(rendezvous), .choices = HVD_VALUES_RENDEZVOUS, .env = "HVD_RENDEZVOUS",
+	 .def = "auto"},
 	{ROW("hvd-rendezvous", REQUIRED, START, "WHERE", "The plugin's spelling of --rendezvous"), .type = HVD_OPT_ENUM,
-	 .at = HVD_AT(rendezvous), .choices = RENDEZVOUS},
+	 .at = HVD_AT(rendezvous), .choices = HVD_VALUES_RENDEZVOUS},
 	{TEXT("hvd-config", START, "FILE", "The plugin's spelling of --config-file", config_file)},
 	{ROW("hvd", NONE, START, NULL, "For the plugin; here it is what happens anyway"), .type = HVD_OPT_TRI,
-	 .at = HVD_AT(hvd), .exclude = HVD_X_HVD},
+	 .at = HVD_AT(hvd)},
 	{ROW("no-hvd", NONE, START, NULL, "For the plugin; without effect here"), .type = HVD_OPT_TRI,
-	 .at = HVD_AT(hvd), .negate = true, .exclude = HVD_X_HVD},
+	 .at = HVD_AT(hvd), .negate = true},
 
 	{TEXT("key-file", START, "FILE",
 	      "Identify ranks by the secret in this file, which all hosts can read, instead of by munge; see "

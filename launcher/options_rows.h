@@ -48,7 +48,6 @@ enum hvd_opt_exclusion {
 	HVD_X_STALL,
 	HVD_X_MPI_THREADS,
 	HVD_X_LOG_TIMESTAMP,
-	HVD_X_HVD,
 };
 
 #define HVD_AT(field) offsetof(struct hvd_options, field)

@@ -2,16 +2,15 @@
 /* optvalue.c - values of options: from text to the result, and back. */
 #include "optable.h"
 #include "strv.h"
+#include "values.h"
 #include "xalloc.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static void *place(void *result, const struct hvd_opt *o)
 {
@@ -33,60 +32,12 @@ bool hvd_opt_int(const char *s, long long *out)
 	return true;
 }
 
-int hvd_opt_choice(const char *choices, const char *s)
-{
-	size_t len = strlen(s);
-
-	for (int i = 0;; i++) {
-		size_t n = strcspn(choices, "|");
-
-		if (n == len && strncasecmp(choices, s, n) == 0)
-			return i;
-		if (!choices[n])
-			return -1;
-		choices += n + 1;
-	}
-}
-
-/* Decimal, without the inf, nan and hexadecimal numbers of strtod(3). */
-static bool number(const char *s, double *out, const char **rest)
-{
-	const char *p = s + (*s == '-' || *s == '+');
-	char *end;
-
-	if (!isdigit((unsigned char)*p) && *p != '.')
-		return false;
-	if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X'))
-		return false;
-	errno = 0;
-	*out = strtod(s, &end);
-	if (end == s || !isfinite(*out))
-		return false;
-	*rest = end;
-	return true;
-}
-
-static bool seconds(const char *s, double *out)
-{
-	const char *unit;
-
-	if (!number(s, out, &unit))
-		return false;
-	if (strcmp(unit, "m") == 0)
-		*out *= 60;
-	else if (strcmp(unit, "h") == 0)
-		*out *= 3600;
-	else if (*unit && strcmp(unit, "s") != 0)
-		return false;
-	return isfinite(*out);
-}
-
 /* -1 = none of the words for yes and no */
 static int truth(const char *s)
 {
-	if (!*s || hvd_opt_choice("yes|true|on", s) >= 0)
+	if (!*s || hvd_value_index("yes|true|on", s) >= 0)
 		return 1;
-	if (hvd_opt_choice("no|false|off", s) >= 0)
+	if (hvd_value_index("no|false|off", s) >= 0)
 		return 0;
 	for (const char *p = s; *p; p++)
 		if (!isdigit((unsigned char)*p))
@@ -99,15 +50,6 @@ static int bad(struct hvd_err *err, const char *from, const char *value, const c
 	return hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not %s", from, value, what);
 }
 
-/* Says the bounds in words; `n` is the value as written. */
-static int outside(struct hvd_err *err, const struct hvd_opt *o, const char *from, const char *value)
-{
-	hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is out of range", from, value);
-	if (o->max > 0)
-		return hvd_err_hint(err, "it must be a number from %g to %g", o->min, o->max);
-	return hvd_err_hint(err, "it must be a number of at least %g", o->min);
-}
-
 static int store_int(int *at, const struct hvd_opt *o, const char *from, const char *value, struct hvd_err *err)
 {
 	long long n;
@@ -115,53 +57,9 @@ static int store_int(int *at, const struct hvd_opt *o, const char *from, const c
 	if (!hvd_opt_int(value, &n))
 		return bad(err, from, value, "a whole number");
 	if ((double)n < o->min || n > INT_MAX || (o->max > 0 && (double)n > o->max))
-		return outside(err, o, from, value);
+		return hvd_value_outside(from, value, o->min, o->max, err);
 	*at = (int)n;
 	return 0;
-}
-
-static int store_float(double *at, const struct hvd_opt *o, const char *from, const char *value, struct hvd_err *err)
-{
-	const char *rest = "";
-	double d;
-
-	if (o->type == HVD_OPT_SECONDS) {
-		if (!seconds(value, &d)) {
-			bad(err, from, value, "a number of seconds");
-			return hvd_err_hint(err, "for example 30, 1.5 or 2m");
-		}
-	} else if (!number(value, &d, &rest) || *rest) {
-		return bad(err, from, value, "a number");
-	}
-	if (d < o->min || (o->max > 0 && d > o->max))
-		return outside(err, o, from, value);
-	*at = d;
-	return 0;
-}
-
-static int store_list(struct hvd_strv *at, const char *from, const char *value, struct hvd_err *err)
-{
-	size_t len = strlen(value);
-
-	/* All or nothing: "a,,b" must not leave "a" behind. */
-	if (!len || value[0] == ',' || value[len - 1] == ',' || strstr(value, ",,")) {
-		bad(err, from, value, "a list");
-		return hvd_err_hint(err, "write names with commas between them, none of them empty");
-	}
-	for (const char *s = value;;) {
-		size_t n = strcspn(s, ",");
-		char *item = hvd_xstrndup(s, n);
-		bool there = false;
-
-		for (size_t i = 0; i < at->n && !there; i++)
-			there = strcmp(at->v[i], item) == 0;
-		if (!there)
-			hvd_strv_add(at, item);
-		free(item);
-		if (!s[n])
-			return 0;
-		s += n + 1;
-	}
 }
 
 int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const char *value, struct hvd_err *err)
@@ -200,26 +98,19 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 	case HVD_OPT_INT:
 		return store_int(at, o, from, value ? value : "", err);
 	case HVD_OPT_FLOAT:
+		return hvd_value_number(from, value ? value : "", o->min, o->max, at, err);
 	case HVD_OPT_SECONDS:
-		return store_float(at, o, from, value ? value : "", err);
+		return hvd_value_seconds(from, value ? value : "", o->min, o->max, at, err);
 	case HVD_OPT_STRING:
-		if (o->family != HVD_FAMILY_SRUN && value && !*value) {
-			hvd_err_set(err, HVD_E_USAGE, "%s: the value is empty", from);
-			return hvd_err_hint(err, "leave the option out, or give it a value");
-		}
+		if (o->family != HVD_FAMILY_SRUN && value && hvd_value_text(from, value, err) != 0)
+			return -1;
 		free(*(char **)at);
 		*(char **)at = hvd_xstrdup(value ? value : "");
 		return 0;
 	case HVD_OPT_LIST:
-		return store_list(at, from, value ? value : "", err);
+		return hvd_value_list(from, value ? value : "", at, err);
 	case HVD_OPT_ENUM:
-		n = hvd_opt_choice(o->choices, value ? value : "");
-		if (n < 0) {
-			hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not known", from, value ? value : "");
-			return hvd_err_hint(err, "it is one of %s", o->choices);
-		}
-		*(int *)at = n;
-		return 0;
+		return hvd_value_choice(from, value ? value : "", o->choices, at, err);
 	case HVD_OPT_SET:
 		*(int *)at = o->number;
 		return 0;

@@ -38,7 +38,8 @@ struct hvd_plugin hvd_plugin = {
 
 static int fail(const struct hvd_err *err)
 {
-	slurm_error("hvd: %s", err->msg);
+	if (err->msg[0])
+		slurm_error("hvd: %s", err->msg);
 	if (err->hint[0])
 		slurm_error("hvd: %s", err->hint);
 	return -1;
@@ -91,6 +92,8 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 	if (spank_context() == S_CTX_REMOTE) {
 		hvd_container_keep_names(&hvd_plugin, sp);
 		hvd_plans_prepare(&hvd_plugin, sp);
+	} else if (hvd_plugin_check(&hvd_plugin, &err) != 0) {
+		end_srun(&err);
 	}
 	if (spank_context() != S_CTX_LOCAL || !hvd_plugin_enabled(&hvd_plugin))
 		return 0;

@@ -8,9 +8,8 @@
  */
 #include "plugin.h"
 
-#include "lib/printable.h"
+#include "lib/values.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,74 +26,87 @@ enum opt_id {
 	OPT_KEY_FILE,
 };
 
-static int complain(const char *name, const char *value, const char *want)
-{
-	char shown[256];
-
-	hvd_printable(value ? value : "", shown, sizeof(shown));
-	slurm_error("hvd: --hvd-%s=%s: %s", name, shown, want);
-	return -1;
-}
-
-static int check_timeout(const char *text)
-{
-	char *end;
-	double t;
-
-	errno = 0;
-	t = strtod(text, &end);
-	return errno || end == text || *end || !(t > 0 && t <= 86400) ? -1 : 0;
-}
-
-static int check_rendezvous(const char *text)
-{
-	return strcmp(text, "auto") == 0 || strcmp(text, "launch") == 0 || strcmp(text, "batch") == 0 ? 0 : -1;
-}
-
-static int replace(char **where, const char *value)
+static int replace(char **where, const char *value, struct hvd_err *err)
 {
 	char *copy = strdup(value);
 
 	if (!copy)
-		return -1;
+		return hvd_err_sys(err, "no memory for the options of hvd.so");
 	free(*where);
 	*where = copy;
 	return 0;
 }
 
-/* One setter for options and plugstack arguments; the name tells the two apart in messages. */
-static const char *set(struct hvd_plugin_opt *opt, enum opt_id id, const char *value)
+static int set_timeout(char **where, const char *from, const char *value, struct hvd_err *err)
 {
-	if (id != OPT_HVD && id != OPT_NO_HVD && id != OPT_VERBOSE && (!value || !*value))
-		return "a value is needed";
+	double seconds;
+	char text[40];
+
+	if (hvd_value_seconds(from, value, HVD_VALUES_LEAST_TIMEOUT, 0, &seconds, err) != 0)
+		return -1;
+	snprintf(text, sizeof(text), "%.15g", seconds);
+	return replace(where, text, err);
+}
+
+static int set_rendezvous(char **where, const char *from, const char *value, struct hvd_err *err)
+{
+	static const char *const words[] = {"auto", "launch", "batch"};
+	int n;
+
+	if (hvd_value_choice(from, value, HVD_VALUES_RENDEZVOUS, &n, err) != 0)
+		return -1;
+	return replace(where, words[n], err);
+}
+
+/* `join`: add to what there is. */
+static int set_nics(char **where, bool join, const char *from, const char *value, struct hvd_err *err)
+{
+	struct hvd_strv list = {0};
+	char *all = NULL;
+	int rc = hvd_value_list(from, value, &list, err);
+
+	hvd_strv_free(&list);
+	if (rc == 0 && join && *where) {
+		if (asprintf(&all, "%s,%s", *where, value) < 0)
+			return hvd_err_sys(err, "no memory for the options of hvd.so");
+		free(*where);
+		*where = all;
+		return 0;
+	}
+	return rc == 0 ? replace(where, value, err) : -1;
+}
+
+/* One setter for options and plugstack arguments; `from` tells the two apart in messages. */
+static int set(struct hvd_plugin_opt *opt, enum opt_id id, bool join, const char *from, const char *value,
+	       struct hvd_err *err)
+{
 	switch (id) {
 	case OPT_HVD:
 		opt->enabled = 1;
-		return NULL;
+		return 0;
 	case OPT_NO_HVD:
 		opt->enabled = 0;
-		return NULL;
+		return 0;
 	case OPT_VERBOSE:
 		opt->verbose = value && *value ? atoi(value) : 1;
-		return NULL;
+		return 0;
 	case OPT_NICS:
-		return replace(&opt->nics, value) ? "no memory" : NULL;
+		return set_nics(&opt->nics, join, from, value, err);
 	case OPT_START_TIMEOUT:
-		if (check_timeout(value) != 0)
-			return "must be a number of seconds from more than 0 to 86400";
-		return replace(&opt->start_timeout, value) ? "no memory" : NULL;
+		return set_timeout(&opt->start_timeout, from, value, err);
 	case OPT_RENDEZVOUS:
-		if (check_rendezvous(value) != 0)
-			return "must be auto, launch or batch";
-		return replace(&opt->rendezvous, value) ? "no memory" : NULL;
+		return set_rendezvous(&opt->rendezvous, from, value, err);
 	case OPT_TRACE:
-		return replace(&opt->trace, value) ? "no memory" : NULL;
 	case OPT_CONFIG:
-		return replace(&opt->config, value) ? "no memory" : NULL;
 	case OPT_KEY_FILE:
-		return replace(&opt->key_file, value) ? "no memory" : NULL;
+		if (hvd_value_text(from, value, err) != 0)
+			return -1;
+		return replace(id == OPT_TRACE    ? &opt->trace
+			       : id == OPT_CONFIG ? &opt->config
+						  : &opt->key_file,
+			       value, err);
 	}
-	return "unknown option";
+	return hvd_err_set(err, HVD_E_USAGE, "%s is not known", from);
 }
 
 static int on_option(int val, const char *value, int remote);
@@ -121,20 +133,69 @@ static struct spank_option options[] = {
 
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))
 
+/* What sbatch or salloc was given comes to srun in a variable, and to the same callback as srun's own options, before
+ * them. Slurm keeps one value for each option there. */
+static bool from_job(const char *name, const char *value)
+{
+	char variable[80] = "_SLURM_SPANK_OPTION_hvd_";
+	size_t n = strlen(variable);
+	const char *text;
+
+	for (; *name && n + 1 < sizeof(variable); name++)
+		variable[n++] = *name == '-' ? '_' : *name;
+	variable[n] = '\0';
+	text = getenv(variable);
+	return text && strcmp(text, value ? value : "") == 0;
+}
+
+static const struct spank_option *option_of(int val)
+{
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		if (options[i].val == val)
+			return &options[i];
+	return &options[0];
+}
+
+/* srun would say itself that the value is invalid, and end with 255; hvd_plugin_check() says why, and ends with 2. */
 static int on_option(int val, const char *value, int remote)
 {
-	const char *wrong;
+	const char *name = option_of(val)->name;
+	bool again = hvd_plugin.given & 1U << val;
+	struct hvd_err err = {0};
+	char from[64];
 
 	/* The step daemon gets the options too; srun has checked them, and the task asks the driver. */
 	if (remote)
 		return 0;
-	wrong = set(&hvd_plugin.opt, (enum opt_id)val, value);
-	if (!wrong)
+	snprintf(from, sizeof(from), "option --%s", name);
+	if (!again && !(hvd_plugin.of_job & 1U << val) && spank_context() == S_CTX_LOCAL && from_job(name, value))
+		hvd_plugin.of_job |= 1U << val;
+	else
+		hvd_plugin.given |= 1U << val;
+	if (again && val == OPT_NICS && spank_context() != S_CTX_LOCAL) {
+		hvd_err_set(&err, HVD_E_USAGE, "%s: sbatch and salloc keep one of several only", from);
+		hvd_err_hint(&err, "write one list: --hvd-nics=%s,%s", hvd_plugin.opt.nics ? hvd_plugin.opt.nics : "",
+			     value ? value : "");
+	} else {
+		set(&hvd_plugin.opt, (enum opt_id)val, again, from, value ? value : "", &err);
+	}
+	if (err.code && !hvd_plugin.wrong.code)
+		hvd_plugin.wrong = err;
+	return 0;
+}
+
+int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err)
+{
+	if (pl->wrong.code) {
+		*err = pl->wrong;
+		return -1;
+	}
+	if (spank_context() != S_CTX_LOCAL || hvd_plugin_enabled(pl) || pl->opt.enabled == 0)
 		return 0;
 	for (size_t i = 0; i < N_OPTIONS; i++)
-		if (options[i].val == val)
-			return complain(options[i].name + strlen("hvd-"), value, wrong);
-	return -1;
+		if (pl->given & 1U << options[i].val)
+			slurm_info("hvd: --%s does nothing without --hvd", options[i].name);
+	return 0;
 }
 
 int hvd_plugin_options(spank_t sp)
@@ -167,6 +228,8 @@ static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)
 {
 	const char *value = strchr(arg, '=');
 	const char *wrong = NULL;
+	char from[128];
+	int id = -1;
 	size_t len;
 
 	if (!value) {
@@ -197,10 +260,12 @@ static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)
 			"libexecdir kill_on_bad_exit enabled)";
 		for (size_t i = 0; i < sizeof(site_keys) / sizeof(site_keys[0]); i++)
 			if (strlen(site_keys[i].key) == len && strncmp(site_keys[i].key, arg, len) == 0)
-				wrong = set(&pl->site.defaults, site_keys[i].id, value);
+				wrong = NULL, id = (int)site_keys[i].id;
 	}
-	if (wrong) {
-		hvd_err_set(err, HVD_E_USAGE, "plugstack argument \"%s\": %s", arg, wrong);
+	snprintf(from, sizeof(from), "plugstack argument \"%.100s\"", arg);
+	if (wrong || (id >= 0 && set(&pl->site.defaults, (enum opt_id)id, false, from, value, err) != 0)) {
+		if (wrong)
+			hvd_err_set(err, HVD_E_USAGE, "%s: %s", from, wrong);
 		hvd_err_hint(err, "mend the line of hvd.so in plugstack.conf, see spank-hvd(8)");
 		return -1;
 	}

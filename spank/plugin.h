@@ -47,6 +47,9 @@ struct hvd_plugin_opt {
 
 struct hvd_plugin {
 	struct hvd_plugin_opt opt;
+	unsigned given;       /* options by number: those of this command's own line, */
+	unsigned of_job;      /* and those that sbatch or salloc was given */
+	struct hvd_err wrong; /* the first that makes no sense */
 	struct {
 		struct hvd_plugin_opt defaults;
 		char libexecdir[PATH_MAX];
@@ -72,6 +75,8 @@ struct hvd_plugin {
 int hvd_plugin_site_args(struct hvd_plugin *pl, int argc, char **argv, struct hvd_err *err);
 /* Register the command-line options with Slurm. */
 int hvd_plugin_options(spank_t sp);
+/* When all options are known: -1 with err set for the first that makes no sense. Tells of those without effect. */
+int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err);
 /* What holds: the option, else the site's default, else NULL. */
 const char *hvd_plugin_value(const char *opt, const char *site);
 bool hvd_plugin_enabled(const struct hvd_plugin *pl);

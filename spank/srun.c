@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* The driver only binds sockets before it answers. */
@@ -109,8 +110,21 @@ static void driver_argv(struct hvd_plugin *pl, spank_t sp, const char *path, str
 		hvd_strv_addf(argv, "--verbose=%d", opt->verbose > 0 ? opt->verbose : site->verbose);
 }
 
-/* One line from the driver. A driver that cannot start says why on stderr and closes the socket. */
-static int read_boot(int fd, char text[HVD_BOOT_MAX], struct hvd_err *err)
+/* It has closed the socket. When it could not start it says why on stderr, and its status tells whether the user is to
+ * mend that; then there is nothing to add. */
+static int no_driver(struct hvd_plugin *pl, struct hvd_err *err)
+{
+	int status = 0;
+
+	if (hvd_wait(pl->driver, hvd_deadline_in(DRIVER_END_SECONDS), &status, NULL) == 0)
+		pl->driver = 0;
+	hvd_err_set(err, status == 2 << 8 ? HVD_E_USAGE : HVD_E_FAILED, "%s",
+		    WIFEXITED(status) && WEXITSTATUS(status) ? "" : "hvd-driver ended before it had started");
+	return -1;
+}
+
+/* One line from the driver. */
+static int read_boot(struct hvd_plugin *pl, int fd, char text[HVD_BOOT_MAX], struct hvd_err *err)
 {
 	hvd_time deadline = hvd_deadline_in(DRIVER_ANSWER_SECONDS);
 	size_t at = 0;
@@ -129,7 +143,7 @@ static int read_boot(int fd, char text[HVD_BOOT_MAX], struct hvd_err *err)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return hvd_err_set(err, HVD_E_FAILED, "hvd-driver could not start; its message is above");
+			return no_driver(pl, err);
 		at += (size_t)n;
 		if (text[at - 1] == '\n') {
 			text[at - 1] = '\0';
@@ -200,7 +214,7 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 			hvd_err_hint(err, "is the suite installed on this host? set libexecdir= in plugstack.conf");
 		rc = -1;
 	} else {
-		rc = read_boot(pair[0], text, err) != 0 || export_boot(sp, text, err) != 0 ? -1 : 0;
+		rc = read_boot(pl, pair[0], text, err) != 0 || export_boot(sp, text, err) != 0 ? -1 : 0;
 	}
 	if (rc != 0)
 		hvd_srun_end_driver(pl);
@@ -215,6 +229,7 @@ void hvd_srun_refuse_tasks(spank_t sp, int status)
 	struct hvd_err err = {0};
 
 	snprintf(text, sizeof(text), HVD_REFUSED "%d", status);
+	slurm_conf.kill_on_bad_exit = 0; /* the others end by themselves, and a signal would change srun's status */
 	if (export_boot(sp, text, &err) != 0)
 		slurm_error("hvd: %s", err.msg);
 }

@@ -44,18 +44,84 @@ slurm_spank_task_post_fork spank_plugin_version" ]
     done
 }
 
+# told_alike COMMAND OPTION MESSAGE HINT: that is what it says, and nothing else, and ends with 2.
+told_alike() {
+    local command=true
+    if [[ $1 == sbatch* ]]; then command=''; fi
+    # shellcheck disable=SC2086
+    run on_login $1 "$2" -N2 -n2 $command
+    exits 2
+    [[ $output == *"$3"$'\n'*"$4"* && $(wc -l <<<"$output") -eq 2 ]] || { echo "$1 $2: $output" && return 1; }
+}
+
 @test "bad values of options are refused with a reason" {
-    refused --hvd --hvd-start-timeout=0
-    has "--hvd-start-timeout=0" "number of seconds"
-    refused --hvd --hvd-start-timeout=soon
-    has "--hvd-start-timeout=soon"
-    refused --hvd --hvd-rendezvous=moon
-    has "--hvd-rendezvous=moon" "auto, launch or batch"
-    refused --hvd --hvd-nics=
-    has "--hvd-nics=" "value is needed"
+    local how
+    for how in "srun --hvd" "sbatch --hvd --wrap=true" "salloc --hvd" hvdrun; do
+        told_alike "$how" --hvd-start-timeout=0 'option --hvd-start-timeout: "0" is out of range' "a number of at least"
+        told_alike "$how" --hvd-start-timeout=soon 'option --hvd-start-timeout: "soon" is not a number of seconds' "30, 1.5 or 2m"
+        told_alike "$how" --hvd-rendezvous=moon 'option --hvd-rendezvous: "moon" is not known' "auto|launch|batch"
+        told_alike "$how" --hvd-nics= 'option --hvd-nics: "" is not a list' "none of them empty"
+        told_alike "$how" --hvd-nics=a,,b 'option --hvd-nics: "a,,b" is not a list' "none of them empty"
+        told_alike "$how" --hvd-trace= 'option --hvd-trace: the value is empty' "leave the option out"
+    done
+    # What only the driver sees.
+    for how in "srun --hvd" hvdrun; do
+        for _ in 1 2 3; do
+            # shellcheck disable=SC2086
+            run on_login $how --hvd-config=/nowhere -N2 -n4 sh -c 'echo started'
+            exits 2
+            has "cannot open the configuration file /nowhere"
+            has_not started "could not start"
+        done
+    done
+    run on_login env HVD_RENDEZVOUS=moon srun --hvd -N2 -n4 sh -c 'echo started'
+    exits 2
+    has 'HVD_RENDEZVOUS: "moon" is not known'
+    has_not started
     refused --hvd --hvd-nics=nosuch0
     has "nosuch0" "only" eth0
     refused --hvd --hvd-nonsense
+    assert_no_leftovers
+}
+
+@test "srun --hvd and hvdrun read values alike" {
+    local how
+    # shellcheck disable=SC2016
+    local say='echo "$NCCL_SOCKET_IFNAME"'
+    for how in srun hvdrun; do
+        run launch "$how" --hvd-rendezvous=LAUNCH --hvd-start-timeout=2m -N2 -n2 true
+        exits 0
+        run launch "$how" --hvd-nics=ib0 --hvd-nics=eth0 -N2 -n2 sh -c "$say"
+        exits 0
+        [ "$output" = $'ib0,eth0\nib0,eth0' ]
+    done
+    run on_login hvdrun --hvd --no-hvd -N1 -n1 true
+    exits 0
+    # What a job was given holds until srun is given something else.
+    run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 srun -N2 -n2 sh -c "$say"
+    [ "$output" = $'ib0\nib0' ]
+    run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 srun --hvd-nics=eth0 -N2 -n2 sh -c "$say"
+    [ "$output" = $'eth0\neth0' ]
+    run on_login salloc -Q -N2 --hvd --hvd-nics=eth0 srun --hvd-nics=eth0 --hvd-nics=ib0 -N2 -n2 sh -c "$say"
+    [ "$output" = $'ib0,eth0\nib0,eth0' ]
+    # Slurm would keep one of them.
+    run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 --hvd-nics=eth0 true
+    exits 2
+    has "--hvd-nics=ib0,eth0"
+    assert_no_leftovers
+}
+
+@test "options without --hvd are said to do nothing" {
+    run on_login srun --hvd-nics=eth0 --hvd-start-timeout=3 -N1 -n1 true
+    exits 0
+    has "--hvd-nics does nothing without --hvd" "--hvd-start-timeout does nothing"
+    run on_login srun --hvd-nics=eth0 --hvd -N1 -n1 true
+    [ -z "$output" ]
+    run on_login srun --no-hvd --hvd-nics=eth0 -N1 -n1 true
+    [ -z "$output" ]
+    # Some steps of a job may have --hvd, and others not.
+    run on_login salloc -Q -N1 --hvd-nics=eth0 srun -N1 -n1 true
+    [ -z "$output" ]
     assert_no_leftovers
 }
 

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "values.h"
+
+#include "xalloc.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static int bad(struct hvd_err *err, const char *from, const char *text, const char *what)
+{
+	return hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not %s", from, text, what);
+}
+
+int hvd_value_index(const char *choices, const char *text)
+{
+	size_t len = strlen(text);
+
+	for (int i = 0;; i++) {
+		size_t n = strcspn(choices, "|");
+
+		if (n == len && strncasecmp(choices, text, n) == 0)
+			return i;
+		if (!choices[n])
+			return -1;
+		choices += n + 1;
+	}
+}
+
+int hvd_value_choice(const char *from, const char *text, const char *choices, int *out, struct hvd_err *err)
+{
+	int n = hvd_value_index(choices, text);
+
+	if (n < 0) {
+		hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not known", from, text);
+		return hvd_err_hint(err, "it is one of %s", choices);
+	}
+	*out = n;
+	return 0;
+}
+
+static const char *number(const char *text, double *out)
+{
+	const char *p = text + (*text == '-' || *text == '+');
+	char *end;
+
+	if (!isdigit((unsigned char)*p) && *p != '.')
+		return NULL;
+	if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X'))
+		return NULL;
+	errno = 0;
+	*out = strtod(text, &end);
+	return end == text || !isfinite(*out) ? NULL : end;
+}
+
+int hvd_value_outside(const char *from, const char *text, double min, double max, struct hvd_err *err)
+{
+	hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is out of range", from, text);
+	if (max > 0)
+		return hvd_err_hint(err, "it must be a number from %g to %g", min, max);
+	return hvd_err_hint(err, "it must be a number of at least %g", min);
+}
+
+static int within(const char *from, const char *text, double n, double min, double max, double *out, struct hvd_err *err)
+{
+	if (n < min || (max > 0 && n > max))
+		return hvd_value_outside(from, text, min, max, err);
+	*out = n;
+	return 0;
+}
+
+int hvd_value_number(const char *from, const char *text, double min, double max, double *out, struct hvd_err *err)
+{
+	const char *rest;
+	double n;
+
+	rest = number(text, &n);
+	if (!rest || *rest)
+		return bad(err, from, text, "a number");
+	return within(from, text, n, min, max, out, err);
+}
+
+int hvd_value_seconds(const char *from, const char *text, double min, double max, double *out, struct hvd_err *err)
+{
+	const char *unit;
+	double n;
+
+	unit = number(text, &n);
+	if (unit && strcmp(unit, "m") == 0)
+		n *= 60;
+	else if (unit && strcmp(unit, "h") == 0)
+		n *= 3600;
+	else if (!unit || (*unit && strcmp(unit, "s") != 0))
+		unit = NULL;
+	if (!unit || !isfinite(n)) {
+		bad(err, from, text, "a number of seconds");
+		return hvd_err_hint(err, "for example 30, 1.5 or 2m");
+	}
+	return within(from, text, n, min, max, out, err);
+}
+
+int hvd_value_list(const char *from, const char *text, struct hvd_strv *list, struct hvd_err *err)
+{
+	size_t len = strlen(text);
+
+	/* All or nothing: "a,,b" must not leave "a" behind. */
+	if (!len || text[0] == ',' || text[len - 1] == ',' || strstr(text, ",,")) {
+		bad(err, from, text, "a list");
+		return hvd_err_hint(err, "write names with commas between them, none of them empty");
+	}
+	for (const char *s = text;;) {
+		size_t n = strcspn(s, ",");
+		char *item = hvd_xstrndup(s, n);
+		bool there = false;
+
+		for (size_t i = 0; i < list->n && !there; i++)
+			there = strcmp(list->v[i], item) == 0;
+		if (!there)
+			hvd_strv_add(list, item);
+		free(item);
+		if (!s[n])
+			return 0;
+		s += n + 1;
+	}
+}
+
+int hvd_value_text(const char *from, const char *text, struct hvd_err *err)
+{
+	if (*text)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "%s: the value is empty", from);
+	return hvd_err_hint(err, "leave the option out, or give it a value");
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "values.h"
+
+#include "unit.h"
+
+static void refused(int rc, const struct hvd_err *err, const char *msg, const char *hint)
+{
+	assert_int_equal(rc, -1);
+	assert_int_equal(err->code, HVD_E_USAGE);
+	assert_string_equal(err->msg, msg);
+	if (!strstr(err->hint, hint))
+		fail_msg("no '%s' in: %s", hint, err->hint);
+}
+
+static void test_numbers(void **state)
+{
+	static const char *const bad[] = {"", " 1", "1 ", "0x10", "inf", "nan", "1e999", "one", "--1"};
+	struct hvd_err err;
+	double d = 7;
+
+	(void)state;
+	assert_int_equal(hvd_value_number("option --x", "-1.5e1", -20, 0, &d, &err), 0);
+	assert_true(d < -14.9 && d > -15.1);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(hvd_value_number("option --x", bad[i], 0, 0, &d, &err), -1);
+	assert_true(d < -14.9 && d > -15.1); /* as it was */
+	refused(hvd_value_number("option --x", "9", 1, 8, &d, &err), &err, "option --x: \"9\" is out of range",
+		"from 1 to 8");
+	refused(hvd_value_number("option --x", "0", 1, 0, &d, &err), &err, "option --x: \"0\" is out of range",
+		"at least 1");
+}
+
+static void test_seconds(void **state)
+{
+	static const struct {
+		const char *text;
+		double seconds;
+	} good[] = {{"30", 30}, {"30s", 30}, {"1.5m", 90}, {"2h", 7200}, {".5", .5}};
+	static const char *const bad[] = {"m", "2 m", "2ms", "2d", "soon", "1e308h"};
+	struct hvd_err err;
+	double d;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(hvd_value_seconds("x", good[i].text, 0.001, 0, &d, &err), 0);
+		assert_true(d > good[i].seconds * 0.999 && d < good[i].seconds * 1.001);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(hvd_value_seconds("x", bad[i], 0, 0, &d, NULL), -1);
+	refused(hvd_value_seconds("variable T", "soon", 0, 0, &d, &err), &err,
+		"variable T: \"soon\" is not a number of seconds", "2m");
+}
+
+static void test_choices(void **state)
+{
+	struct hvd_err err;
+	int n = 7;
+
+	(void)state;
+	assert_int_equal(hvd_value_choice("x", "LAUNCH", HVD_VALUES_RENDEZVOUS, &n, &err), 0);
+	assert_int_equal(n, 1);
+	refused(hvd_value_choice("x", "launc", HVD_VALUES_RENDEZVOUS, &n, &err), &err, "x: \"launc\" is not known",
+		"auto|launch|batch");
+	assert_int_equal(hvd_value_choice("x", "", HVD_VALUES_RENDEZVOUS, &n, NULL), -1);
+	assert_int_equal(n, 1);
+	assert_int_equal(hvd_value_index("a|b", "a|b"), -1);
+}
+
+static void test_lists(void **state)
+{
+	static const char *const bad[] = {"", ",", ",a", "a,", "a,,b"};
+	struct hvd_strv list = {0};
+	struct hvd_err err;
+
+	(void)state;
+	assert_int_equal(hvd_value_list("x", "a,b,a", &list, &err), 0);
+	assert_int_equal(hvd_value_list("x", "b,c", &list, &err), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(hvd_value_list("x", bad[i], &list, &err), -1);
+	refused(-1, &err, "x: \"a,,b\" is not a list", "commas");
+	assert_int_equal(list.n, 3);
+	assert_string_equal(list.v[2], "c");
+	hvd_strv_free(&list);
+}
+
+static void test_texts(void **state)
+{
+	struct hvd_err err;
+
+	(void)state;
+	assert_int_equal(hvd_value_text("x", "a", &err), 0);
+	refused(hvd_value_text("x", "", &err), &err, "x: the value is empty", "leave the option out");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_numbers), cmocka_unit_test(test_seconds), cmocka_unit_test(test_choices),
+		cmocka_unit_test(test_lists),   cmocka_unit_test(test_texts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
