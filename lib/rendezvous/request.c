@@ -226,7 +226,7 @@ static void do_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice k
 	struct hook *hook = find_hook(c->rv, scope);
 	int rc;
 
-	if (hook && (hook->fn.get || hook->fn.put)) {
+	if (hook && (hook->fn.get || hook->fn.put) && !hook->fn.met) {
 		hvd_rv_conn_send(c, 403, NULL);
 		return;
 	}

@@ -113,7 +113,8 @@ enum hvd_rv_took {
 };
 
 /* What a scope does other than to store. Any function may be NULL. Names are not terminated. In a scope with a get or a
- * put of its own no client may DELETE (403): its values are not theirs. */
+ * put of its own no client may DELETE (403), for its values are not theirs; unless it has a met, which waits for that.
+ */
 struct hvd_rv_hook {
 	/* A client wants a key. */
 	enum hvd_rv_took (*get)(void *arg, struct hvd_slice key, struct hvd_rv_request *req);

@@ -299,6 +299,29 @@ static void first_words(void **state)
 	assert_int_equal(w->arrived, 1);
 }
 
+/* Each member gives its key up when it is connected to the others. In the other scopes nobody may take anything away.
+ */
+static void all_have_met(void **state)
+{
+	struct world *w = *state;
+
+	hosts(w, "a:2,b:1");
+	assert_int_equal(hvd_rv_scope_size(w->rv, "global", 3, NULL), 0);
+	for (int rank = 0; rank < 3; rank++) {
+		char path[32];
+
+		snprintf(path, sizeof(path), "/global/rank_%d", rank);
+		put(w, path, "where");
+	}
+	answer_is(w, request(w, "DELETE", "/global/rank_1", ""), 200, "");
+	answer_is(w, request(w, "DELETE", "/global/rank_0", ""), 200, "");
+	assert_int_equal(w->met, 0);
+	answer_is(w, request(w, "DELETE", "/global/rank_2", ""), 200, "");
+	assert_int_equal(w->met, 1);
+	answer_is(w, request(w, "DELETE", "/worker_addresses/a:0", ""), 403, "");
+	answer_is(w, request(w, "DELETE", "/rank_and_size/a:0", ""), 403, "");
+}
+
 static void place_is_held_until_the_next_generation(void **state)
 {
 	struct world *w = *state;
@@ -470,6 +493,7 @@ int main(void)
 #define desk(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
 		desk(first_words),
+		desk(all_have_met),
 		desk(place_is_held_until_the_next_generation),
 		desk(nobody_lives_there),
 		desk(one_that_is_removed),
