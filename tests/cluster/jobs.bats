@@ -221,7 +221,7 @@ END
     exits 2
     has heterogeneous "cannot be one Horovod job"
     run launch srun -N1 -n1 true : --hvd -N1 -n1 true
-    [ "$status" -ne 0 ]
+    exits 2
     has heterogeneous
     assert_no_leftovers
 }

@@ -56,6 +56,15 @@ exits() {
     [[ $status -eq $1 ]] || { echo "status $status, not $1: $output" && return 1; }
 }
 
+# One of these, where it depends on which task srun sees end last.
+exits_one_of() {
+    local one
+    for one in "$@"; do
+        if [[ $status -eq $one ]]; then return 0; fi
+    done
+    echo "status $status, none of $*: $output" && return 1
+}
+
 has() {
     local text
     for text in "$@"; do
