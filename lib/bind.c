@@ -110,7 +110,21 @@ static void to_cpu_set(hwloc_const_bitmap_t from, cpu_set_t *to)
 		CPU_SET((unsigned)cpu, to);
 }
 
-static int split(struct hvd_binding *out, hwloc_topology_t t, int n, struct hvd_err *err)
+/* Each set becomes that of the NUMA nodes which it has CPUs of. */
+static void widen(hwloc_topology_t t, hwloc_bitmap_t *sets, int n)
+{
+	for (int i = 0; i < n; i++) {
+		hwloc_bitmap_t own = hwloc_bitmap_dup(sets[i]);
+		hwloc_obj_t node = NULL;
+
+		while (own && (node = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, node)))
+			if (hwloc_bitmap_intersects(own, node->cpuset))
+				hwloc_bitmap_or(sets[i], sets[i], node->cpuset);
+		hwloc_bitmap_free(own);
+	}
+}
+
+static int split(struct hvd_binding *out, hwloc_topology_t t, int n, bool near, struct hvd_err *err)
 {
 	int depth = core_depth(t), cores = hwloc_get_nbobjs_by_depth(t, depth), rc = 0;
 	hwloc_obj_t root = hwloc_get_root_obj(t);
@@ -120,9 +134,13 @@ static int split(struct hvd_binding *out, hwloc_topology_t t, int n, struct hvd_
 		return unbound(out, "there are more local ranks than cores");
 	if (hwloc_bitmap_last(root->cpuset) >= CPU_SETSIZE)
 		return unbound(out, "this machine has more CPUs than can be bound to");
+	if (near && hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_NUMANODE) < 2)
+		return unbound(out, "this machine has one NUMA domain, which they share");
 	sets = hvd_xcalloc((size_t)n, sizeof(*sets)); /* hwloc_distrib allocates each */
 	if (hwloc_distrib(t, &root, 1, sets, (unsigned)n, depth, 0) != 0 || !disjoint(sets, n))
 		rc = in_blocks(t, depth, cores, sets, n, err);
+	if (rc == 0 && near)
+		widen(t, sets, n);
 	if (rc == 0) {
 		out->n = n;
 		out->sets = hvd_xcalloc((size_t)n, sizeof(*out->sets));
@@ -160,7 +178,7 @@ int hvd_bind_cores(struct hvd_cores *out, const char *machine, struct hvd_err *e
 	return 0;
 }
 
-int hvd_bind_split_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err)
+static int split_machine(struct hvd_binding *out, int n, const char *machine, bool near, struct hvd_err *err)
 {
 	hwloc_topology_t t;
 	int rc;
@@ -173,9 +191,24 @@ int hvd_bind_split_on(struct hvd_binding *out, int n, const char *machine, struc
 	if (!t)
 		return -1;
 	out->why = NULL;
-	rc = split(out, t, n, err);
+	rc = split(out, t, n, near, err);
 	hwloc_topology_destroy(t);
 	return rc;
+}
+
+int hvd_bind_split_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err)
+{
+	return split_machine(out, n, machine, false, err);
+}
+
+int hvd_bind_near_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err)
+{
+	return split_machine(out, n, machine, true, err);
+}
+
+int hvd_bind_near(struct hvd_binding *out, int n, struct hvd_err *err)
+{
+	return split_machine(out, n, NULL, true, err);
 }
 
 int hvd_bind_split(struct hvd_binding *out, int n, struct hvd_err *err)

@@ -12,7 +12,7 @@
 /* A zeroed struct means "no binding". */
 struct hvd_binding {
 	int n;           /* ranks; 0 = leave them unbound */
-	cpu_set_t *sets; /* sets[local rank]: whole cores, no CPU in two sets */
+	cpu_set_t *sets; /* sets[local rank]: whole cores; unless ranks share a NUMA domain no CPU in two sets */
 	const char *why; /* why n is 0; static text, NULL otherwise */
 };
 
@@ -23,6 +23,11 @@ int hvd_bind_split(struct hvd_binding *out, int n, struct hvd_err *err);
 /* The same for another machine, from a description in hwloc's XML or synthetic syntax
  * ("synthetic:pack:2 core:4 pu:2"): for tests. */
 int hvd_bind_split_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err);
+/* The NUMA domains that those cores are in, where there are several: ranks of one domain share it. So a rank keeps to
+ * near memory, and threads of its own, such as data loaders, have more than its share of the cores to run on. Otherwise
+ * as above; "no binding" also where there is one domain only. */
+int hvd_bind_near(struct hvd_binding *out, int n, struct hvd_err *err);
+int hvd_bind_near_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err);
 /* What there is to divide. */
 struct hvd_cores {
 	int cores;

@@ -49,8 +49,8 @@
 static const char usage[] =
 	"usage: hvd-task --plan[=all] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | --host=N:NODES:NAME "
 	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
-	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind [--cpus=LIST:LIST…]] "
-	"-- COMMAND… | "
+	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind[=near] "
+	"[--cpus=LIST:LIST…]] -- COMMAND… | "
 	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID | hvd-task --drain | hvd-task "
 	"--topology\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
@@ -79,7 +79,7 @@ static int parse(int argc, char **argv, struct args *args)
 		{"plan", optional_argument, NULL, 'p'},  {"host", required_argument, NULL, 'h'},
 		{"ranks", required_argument, NULL, 'r'}, {"label", required_argument, NULL, 'l'},
 		{"timestamps", no_argument, NULL, 't'},  {"output-dir", required_argument, NULL, 'o'},
-		{"size", required_argument, NULL, 'n'},  {"bind", no_argument, NULL, 'b'},
+		{"size", required_argument, NULL, 'n'},  {"bind", optional_argument, NULL, 'b'},
 		{"mpi", required_argument, NULL, 'm'},   {"behind", no_argument, NULL, 'B'},
 		{"guarded", no_argument, NULL, 'g'},     {"jsrun", required_argument, NULL, 'j'},
 		{"topology", no_argument, NULL, 'y'},    {"serve", required_argument, NULL, 's'},
@@ -118,6 +118,7 @@ static int parse(int argc, char **argv, struct args *args)
 			break;
 		case 'b':
 			args->opts.bind = true;
+			args->opts.near = optarg && strcmp(optarg, "near") == 0;
 			break;
 		case 'c':
 			args->opts.cpus = optarg;

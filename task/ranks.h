@@ -24,6 +24,7 @@ struct hvd_ranks;
 struct hvd_ranks_opts {
 	char *const *argv; /* the user's command */
 	bool bind;         /* to disjoint cores */
+	bool near;         /* … or rather to the NUMA domains of these, which ranks share */
 	const char *cpus;  /* those of each, see hvd_bind_listed(); NULL = all that there are, divided */
 	bool inherit;      /* ranks inherit all open descriptors: an MPI may have handed down some */
 	int key_fd;        /* each rank gets it at the same number, see rank_key.h; 0 = none. Not owned */

@@ -80,7 +80,6 @@ void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc)
 
 static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_reach_fn *reach)
 {
-	const struct hvd_options *o = launch->options;
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
 	bool local = hvd_launch_is_local(host->name);
@@ -92,8 +91,7 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
 		      launch->first_host + launch->alloc.n_hosts, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
-	if (!o->cpu_bind || strcmp(o->cpu_bind, "none") != 0)
-		hvd_strv_add(&proc->argv, "--bind");
+	hvd_launch_add_binding(launch, proc);
 	if (index < launch->lsf.n_hosts && (cpus = hvd_lsf_cpus(&launch->lsf.hosts[index], host->slots)))
 		hvd_strv_addf(&proc->argv, "--cpus=%s", cpus);
 	free(cpus);
@@ -146,6 +144,38 @@ bool hvd_launch_is_local(const char *name)
 	return hvd_self_named(name);
 }
 
+/* What --cpu-bind asks for where shims bind. What the environment has of it is meant for srun. */
+static const char *binding(const struct hvd_options *o)
+{
+	static const char *const quiet[] = {"quiet,", "q,", "verbose,", "v,"};
+	const char *bind = hvd_options_source(o, "cpu-bind") > HVD_FROM_ENV ? o->cpu_bind : NULL;
+
+	for (size_t i = 0; bind && i < sizeof(quiet) / sizeof(quiet[0]); i++)
+		if (strncmp(bind, quiet[i], strlen(quiet[i])) == 0)
+			bind += strlen(quiet[i]);
+	if (bind)
+		return bind;
+	return o->cpu_bind && strcmp(o->cpu_bind, "none") == 0 ? "none" : "ldoms";
+}
+
+void hvd_launch_add_binding(const struct hvd_launch *launch, struct hvd_proc *proc)
+{
+	const char *bind = binding(launch->options);
+
+	if (strcmp(bind, "none") != 0)
+		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
+}
+
+static int check_binding(const struct hvd_options *o, struct hvd_err *err)
+{
+	const char *bind = binding(o);
+
+	if (strcmp(bind, "none") == 0 || strcmp(bind, "cores") == 0 || strcmp(bind, "ldoms") == 0)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "--cpu-bind=%s is srun's, and it is not srun that starts the ranks", bind);
+	return hvd_err_hint(err, "elsewhere it takes none, cores, and ldoms, which is what it does by itself");
+}
+
 static bool among(const char *const *names, const char *name)
 {
 	while (*names && strcmp(*names, name) != 0)
@@ -157,7 +187,8 @@ const char *hvd_launch_srun_option(const struct hvd_launch *launch, bool also_ou
 {
 	/* How much is said is no matter of where the ranks run. */
 	static const char *const talk[] = {"quiet", "verbose", NULL};
-	static const char *const ours[] = {"ntasks", "label", "cpu-bind", "unbuffered", "kill-on-bad-exit", NULL};
+	static const char *const ours[] = {"ntasks",           "label", "cpu-bind", "cpu_bind", "unbuffered",
+					   "kill-on-bad-exit", NULL};
 	const struct hvd_options *o = launch->options;
 	const struct hvd_optset set = hvd_options_set();
 	const struct hvd_opt *row;
@@ -193,7 +224,7 @@ int hvd_launch_without_srun(const struct hvd_launch *launch, struct hvd_err *err
 		return hvd_err_hint(err, "see hvdrun --help; options that only srun's plugins know need a Slurm job%s",
 				    slurm ? " or --launcher=srun" : "");
 	}
-	return 0;
+	return check_binding(o, err);
 }
 
 static bool begins_with(const char *text, const char *start)

@@ -121,6 +121,8 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);
  * backend needs go between the two calls. */
 void hvd_launch_add_shim(struct hvd_launch *launch, struct hvd_proc *proc);
 void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
+/* For a shim that starts ranks: how it is to bind them. */
+void hvd_launch_add_binding(const struct hvd_launch *launch, struct hvd_proc *proc);
 
 /* For each host of the allocation a process that runs its shim, with ranks in slot order: on this machine the shim
  * itself, on others what `reach` makes of the shim's words. */

@@ -5,10 +5,7 @@
  */
 #include "backend.h"
 
-#include "bind.h"
 #include "rlimits.h"
-
-#include <string.h>
 
 static bool suits(const struct hvd_launch *launch)
 {
@@ -36,14 +33,12 @@ static void add_shim(struct hvd_launch *launch, int index, int first_rank)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
-	const char *bind = launch->options->cpu_bind;
 
 	hvd_launch_add_shim(launch, proc);
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
 		      launch->first_host + launch->alloc.n_hosts, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
-	if (!bind || strcmp(bind, "none") != 0)
-		hvd_strv_add(&proc->argv, "--bind");
+	hvd_launch_add_binding(launch, proc);
 	hvd_launch_add_command(launch, proc);
 }
 

@@ -263,6 +263,31 @@ limited() {
     nobody_left 2
 }
 
+@test "ranks may use all cores unless --cpu-bind says otherwise" {
+    local all
+    allowed() { sort -u <<<"$output"; }
+    all=$(on_login sed -n 's/^Cpus_allowed_list:\s*//p' /proc/self/status)
+    cpus=(sed -n 's/^Cpus_allowed_list:\s*//p' /proc/self/status)
+    [[ $(on_login bash -c 'cat /sys/devices/system/node/online') == 0 ]] || skip "this machine has several NUMA domains"
+    # As many ranks as cores: data loaders and OpenMP's threads would have one core with each of them.
+    run on_login hvdrun --launcher fork -np "$(nproc)" "${cpus[@]}"
+    exits 0
+    [[ $(allowed) == "$all" ]] || { echo "$output" && return 1; }
+    run on_login env SLURM_CPU_BIND=quiet,mask_cpu:0x1 hvdrun --launcher fork -np "$(nproc)" "${cpus[@]}"
+    exits 0
+    [[ $(allowed) == "$all" ]]
+    run on_login hvdrun --launcher fork --cpu-bind=none -np "$(nproc)" "${cpus[@]}"
+    exits 0
+    [[ $(allowed) == "$all" ]]
+    run on_login hvdrun --launcher fork --cpu-bind=map_cpu:0 -np 2 true
+    exits 2
+    has "--cpu-bind=map_cpu:0 is srun's" "none, cores, and ldoms"
+    (($(on_login nproc) > 1)) || return 0
+    run on_login hvdrun --launcher fork --cpu-bind=verbose,cores -np 2 "${cpus[@]}"
+    exits 0
+    [[ $(allowed | wc -l) -eq 2 && $(allowed) != *"$all"* ]] || { echo "$output" && return 1; }
+}
+
 # Horovod's own tests have no other hosts than these.
 NAMES=localhost:2,127.0.0.1:2
 # shellcheck disable=SC2016 # for the ranks

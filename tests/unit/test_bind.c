@@ -2,6 +2,7 @@
 #include "bind.h"
 #include "unit.h"
 
+#include <stdbool.h>
 #include <unistd.h>
 
 /* The library takes what execve(2) takes: pointers that are not const, to what it does not change. */
@@ -75,6 +76,53 @@ static void ranks_stay_within_numa_nodes(void **state)
 		}
 		hvd_binding_clear(&b);
 	}
+}
+
+static bool is_block(const cpu_set_t *set, int first, int n)
+{
+	for (int c = first; c < first + n; c++)
+		if (!CPU_ISSET(c, set))
+			return false;
+	return CPU_COUNT(set) == n;
+}
+
+/* Whatever the number of ranks, even one to a core: each may use all of a NUMA node, whole and near. */
+static void ranks_share_numa_nodes(void **state)
+{
+	static const char machine[] = "synthetic:numa:4 core:8 pu:2";
+	struct hvd_binding b;
+
+	(void)state;
+	for (int n = 4; n <= 32; n++) {
+		int on[4] = {0};
+
+		assert_int_equal(hvd_bind_near_on(&b, n, machine, NULL), 0);
+		assert_int_equal(b.n, n);
+		for (int r = 0; r < n; r++) {
+			int node = 0;
+
+			while (node < 3 && !CPU_ISSET(16 * node, &b.sets[r]))
+				node++;
+			/* A rank whose share is in two nodes has both. */
+			assert_true(is_block(&b.sets[r], 16 * node, 16) || is_block(&b.sets[r], 16 * node, 32));
+			on[node]++;
+		}
+		for (int node = 0; node < 4 && n % 4 == 0; node++)
+			assert_int_equal(on[node], n / 4);
+		hvd_binding_clear(&b);
+	}
+	/* Fewer ranks than nodes have several each, and all CPUs are of use. */
+	assert_int_equal(hvd_bind_near_on(&b, 2, machine, NULL), 0);
+	assert_true(is_block(&b.sets[0], 0, 32) && is_block(&b.sets[1], 32, 32));
+	hvd_binding_clear(&b);
+	/* Where there is nothing to choose, or no way to: unbound. */
+	assert_int_equal(hvd_bind_near_on(&b, 4, "synthetic:numa:1 core:4 pu:2", NULL), 0);
+	assert_int_equal(b.n, 0);
+	assert_non_null(strstr(b.why, "one NUMA domain"));
+	assert_int_equal(hvd_bind_near_on(&b, 33, machine, NULL), 0);
+	assert_int_equal(b.n, 0);
+	assert_int_equal(hvd_bind_near_on(&b, 0, machine, NULL), -1);
+	hvd_binding_clear(&b);
 }
 
 static void too_many_ranks_stay_unbound(void **state)
@@ -189,6 +237,7 @@ int main(void)
 		cmocka_unit_test(machines_are_divided),        cmocka_unit_test(ranks_stay_within_numa_nodes),
 		cmocka_unit_test(too_many_ranks_stay_unbound), cmocka_unit_test(the_affinity_mask_is_honoured),
 		cmocka_unit_test(listed_cpus_are_taken),       cmocka_unit_test(gpus_are_counted),
+		cmocka_unit_test(ranks_share_numa_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
