@@ -192,7 +192,7 @@ static void add_ranks(const struct hvd_mpi_job *job, const char *param, struct h
 	if (*nics) {
 		add(argv, param, "btl_tcp_if_include", nics);
 		hvd_strv_add(argv, "-x");
-		hvd_strv_addf(argv, "NCCL_SOCKET_IFNAME=%s", nics);
+		hvd_strv_addf(argv, "NCCL_SOCKET_IFNAME==%s", nics);
 	}
 	for (size_t i = 0; i < job->exports->n; i++)
 		if (!*nics || strcmp(job->exports->v[i], "NCCL_SOCKET_IFNAME") != 0)
@@ -294,7 +294,9 @@ static int hydra(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_str
 	free(ssh);
 	if (job->nics->n) {
 		add(argv, "-iface", job->nics->v[0], NULL);
-		add(argv, "-genv", "NCCL_SOCKET_IFNAME", job->nics->v[0]);
+		hvd_strv_add(argv, "-genv");
+		hvd_strv_add(argv, "NCCL_SOCKET_IFNAME");
+		hvd_strv_addf(argv, "=%s", job->nics->v[0]);
 	}
 	if (job->keep_going)
 		hvd_strv_add(argv, "-disable-auto-cleanup");

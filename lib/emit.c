@@ -38,9 +38,10 @@ static void emit_horovod(const struct hvd_emit *in, struct hvd_strv *env)
 	hvd_env_set(env, "PYTHONUNBUFFERED", "1");
 }
 
+/* Without = NCCL takes the names for beginnings of names: ib0 for ib01, too. */
 static void emit_nccl(const struct hvd_emit *in, struct hvd_strv *env)
 {
-	hvd_env_set(env, "NCCL_SOCKET_IFNAME", in->ifaces);
+	hvd_env_setf(env, "NCCL_SOCKET_IFNAME", "=%s", in->ifaces);
 }
 
 /* torch.distributed's Gloo backend. */

@@ -64,7 +64,7 @@ placed() {
     exits 0
     for rank in 0 1; do
         has "HOROVOD_RANK=$rank HOROVOD_SIZE=2 HOROVOD_CONTROLLER=gloo HOROVOD_GLOO_IFACE=ib0 \
-NCCL_SOCKET_IFNAME=ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook RANK=$rank uid=${1:-20001} host=no fds=0"
+NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook RANK=$rank uid=${1:-20001} host=no fds=0"
     done
 }
 
@@ -108,7 +108,7 @@ NCCL_SOCKET_IFNAME=ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook RA
         order "$first" "$([[ $first == hvd ]] && echo pyxis || echo hvd)" late
         run launch srun -N2 -n2 --container-image="$BARE" /show HOROVOD_RANK NCCL_SOCKET_IFNAME
         exits 0
-        has "HOROVOD_RANK=0 NCCL_SOCKET_IFNAME=ib0,eth0 uid=20001 host=no fds=0" "HOROVOD_RANK=1 "
+        has "HOROVOD_RANK=0 NCCL_SOCKET_IFNAME==ib0,eth0 uid=20001 host=no fds=0" "HOROVOD_RANK=1 "
     done
 }
 
@@ -238,11 +238,11 @@ END
         # shellcheck disable=SC2086
         run launch srun -N2 -n2 apptainer exec $way "$image" /show HOROVOD_RANK HOROVOD_SIZE NCCL_SOCKET_IFNAME
         exits 0
-        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME=ib0,eth0 uid=20001 host=no fds=0" "HOROVOD_RANK=1"
+        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME==ib0,eth0 uid=20001 host=no fds=0" "HOROVOD_RANK=1"
         # shellcheck disable=SC2086
         run launch hvdrun -N2 -n2 apptainer exec $way "$image" /show HOROVOD_RANK HOROVOD_SIZE NCCL_SOCKET_IFNAME
         exits 0
-        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME=ib0,eth0" "HOROVOD_RANK=1"
+        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME==ib0,eth0" "HOROVOD_RANK=1"
     done
     assert_no_leftovers
 }
@@ -278,7 +278,7 @@ END
         has "cannot reach a container of --container" "Slurm 23.02 or newer"
     else
         exits 0
-        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME=ib0,eth0 BUNDLE_ONLY=yes" "HOROVOD_RANK=1" "fds=0"
+        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 NCCL_SOCKET_IFNAME==ib0,eth0 BUNDLE_ONLY=yes" "HOROVOD_RANK=1" "fds=0"
     fi
     rm "$(dirname "$PLUGSTACK")/oci.conf"
     assert_no_leftovers
@@ -333,7 +333,7 @@ END
                 /show HOROVOD_RANK HOROVOD_SIZE HOROVOD_CONTROLLER NCCL_SOCKET_IFNAME IMAGE_ONLY RANK
             exits 0
             for rank in 0 1 2 3; do
-                has "HOROVOD_RANK=$rank HOROVOD_SIZE=4 HOROVOD_CONTROLLER=gloo NCCL_SOCKET_IFNAME=ib0,eth0 \
+                has "HOROVOD_RANK=$rank HOROVOD_SIZE=4 HOROVOD_CONTROLLER=gloo NCCL_SOCKET_IFNAME==ib0,eth0 \
 IMAGE_ONLY=yes RANK=$rank uid=$([[ $more == --no* ]] && echo 20001 || echo 0)"
             done
         done

@@ -94,7 +94,7 @@ END
     exits 0
     rings 4
     output=$(<"$(home)/env.3")
-    has HOROVOD_CONTROLLER=mpi HOROVOD_CYCLE_TIME=3 HOROVOD_GLOO_IFACE=ib0 NCCL_SOCKET_IFNAME=ib0,eth0 \
+    has HOROVOD_CONTROLLER=mpi HOROVOD_CYCLE_TIME=3 HOROVOD_GLOO_IFACE=ib0 NCCL_SOCKET_IFNAME==ib0,eth0 \
         OMPI_MCA_btl_tcp_if_include=ib0,eth0 NCCL_DEBUG=mine PYTHONUNBUFFERED=1
     has_not SLURM_HVD_BOOT= HOROVOD_RANK= HOROVOD_CPU_OPERATIONS= HOROVOD_GLOO_RENDEZVOUS
 }
@@ -104,7 +104,7 @@ END
     run ompi in_job 2 2 hvdrun --mpi --network-interfaces=eth0 bash -c 'env | grep -E "if_include|SOCKET_IFNAME"; exec ./ring.openmpi'
     exits 0
     output=${output//>: />:} # from release 5 on there is a blank behind Open MPI's tag
-    has ">:OMPI_MCA_btl_tcp_if_include=eth0" ">:NCCL_SOCKET_IFNAME=eth0"
+    has ">:OMPI_MCA_btl_tcp_if_include=eth0" ">:NCCL_SOCKET_IFNAME==eth0"
     # Debian's file for Open MPI 6 names lo, and Open MPI takes no networks to use and networks not to use at once.
     export OMPI_MCA_mca_base_param_files=none
     run ompi in_job 2 2 hvdrun --mpi --mpi-args='--mca btl_tcp_if_exclude docker0,lo' bash -c 'env | grep -E btl_tcp_if; exec ./ring.openmpi'

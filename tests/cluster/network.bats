@@ -76,7 +76,7 @@ docker_is_up() {
     wait_for 10 docker_is_up
     launch srun --hvd --hvd-verbose -N4 -n8 --ntasks-per-node=2
     job_ran 8 4
-    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
     says "network 1: IPv4 over ib0 (veth, 100000 Mb/s"
     says "network 2: IPv4 over eth0"
     [[ $output =~ docker0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(172.17.0.1\):\ the\ asking\ host\ has\ the\ same\ address ]]
@@ -84,7 +84,7 @@ docker_is_up() {
     says "on hvdn[1-4] not looked at: lo (is the loopback interface)"
     launch hvdrun -N4 -n8 --verbose
     job_ran 8 4
-    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
     says "network 1: IPv4 over ib0"
 }
 
@@ -95,7 +95,7 @@ docker_is_up() {
     done
     launch srun --hvd -N4
     job_ran 4 4
-    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
     # … and when there is nothing else, that is no network.
     wait_for 10 docker_is_up
     launch srun --hvd --hvd-nics=docker0 -N4
@@ -108,20 +108,20 @@ docker_is_up() {
     fault iface-del hvdn2 ib0
     launch srun --hvd --hvd-verbose -N4
     job_ran 4 4
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     [[ $output =~ ib0:.*\ not\ usable\ on\ hvdn2 ]]
     ((took < 20000))
     # The others among themselves still use it.
     launch srun --hvd -N3 --exclude=hvdn2
     job_ran 3 3
-    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn3 hvdn4
+    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn3 hvdn4
 }
 
 @test "an interface that is down on one host" {
     fault iface-down hvdn3 ib0
     launch srun --hvd --hvd-verbose -N4
     job_ran 4 4
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     says "not usable on hvdn3"
     [[ $output =~ on\ hvdn3\ not\ looked\ at:[^$'\n']*ib0\ \(is\ down\) ]]
 }
@@ -130,30 +130,30 @@ docker_is_up() {
     fault iface-rename hvdn3 ib0 ib7
     launch srun --hvd --hvd-verbose -N4
     job_ran 4 4
-    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn2 hvdn4
-    all_given "ib7 ib7,eth0 $(cluster addr hvdn1 ib0)" hvdn3
+    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn2 hvdn4
+    all_given "ib7 =ib7,eth0 $(cluster addr hvdn1 ib0)" hvdn3
     says "it is ib7 on hvdn3"
     launch hvdrun -N4
     job_ran 4 4
-    all_given "ib7 ib7,eth0 $(cluster addr hvdn1 ib0)" hvdn3
+    all_given "ib7 =ib7,eth0 $(cluster addr hvdn1 ib0)" hvdn3
     # The first host, which the rendezvous runs on, may be the odd one as well.
     fault iface-rename hvdn1 ib0 mlx0
     launch srun --hvd -N4
     job_ran 4 4
-    all_given "mlx0 mlx0,eth0 $(cluster addr hvdn1 ib0)" hvdn1
+    all_given "mlx0 =mlx0,eth0 $(cluster addr hvdn1 ib0)" hvdn1
 }
 
 @test "a filter in one direction, either one" {
     fault one-way hvdn1 hvdn2 ib0
     launch srun --hvd --hvd-verbose -N4
     job_ran 4 4
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     says "ib0: hvdn1 -> hvdn2 ($(cluster addr hvdn2 ib0)): no answer"
     fault clear
     fault one-way hvdn4 hvdn3 ib0
     launch hvdrun --verbose -N4
     job_ran 4 4
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     says "ib0: hvdn4 -> hvdn3 ($(cluster addr hvdn3 ib0)): no answer"
 }
 
@@ -163,7 +163,7 @@ docker_is_up() {
     fault block hvdn2 ib0
     launch srun --hvd --hvd-verbose -N4
     job_ran 4 4
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     [[ $output =~ ib0:.*hvdn2.*:\ no\ answer ]]
     # Two seconds for the probe, room for a busy machine, and far from the start's 30.
     ((took < usual + 15000))
@@ -178,7 +178,7 @@ docker_is_up() {
     ((status != 0))
     launch srun --hvd --hvd-verbose -N4
     job_ran 4 4
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \([0-9.]+\):\ short\ packets\ get\ through,\ full-size\ ones\ do\ not ]]
     launch srun --hvd --hvd-nics=ib0 -N4
     [ "$status" -ne 0 ]
@@ -200,7 +200,7 @@ NFT
     launch srun --hvd --hvd-verbose -N4
     as_root hvdn2 nft delete table inet test_nat
     job_ran 4 4
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     [[ $output =~ ib0:\ hvdn2\ -\>\ hvdn[134]\ \([0-9.]+\):\ the\ address\ is\ translated\ on\ the\ way\ \(NAT\) ]]
 }
 
@@ -216,7 +216,7 @@ NFT
     done
     launch srun --hvd -N4
     job_ran 4 4
-    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do
         for ((i = 1; i <= 12; i++)); do echo "link del lost$i"; done | as_root $host ip -batch -
     done
@@ -253,11 +253,11 @@ NFT
         # shellcheck disable=SC2086
         launch $option -N4
         job_ran 4 4
-        all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+        all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     done
     launch srun --hvd --hvd-nics=eth0,ib0 -N4
     job_ran 4 4
-    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
     fault iface-del hvdn2 ib0
     for option in "srun --hvd --hvd-nics=ib0" "hvdrun --nics ib0" "hvdrun --network-interfaces eth0,ib0"; do
         # shellcheck disable=SC2086
@@ -278,7 +278,7 @@ NFT
     says "ib0:"
     launch srun --hvd --hvd-nics=ib0,eth0 -N4
     job_ran 4 4
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
 }
 
 @test "the rendezvous on the launching host, which is not on the fast network" {
@@ -286,11 +286,11 @@ NFT
     [[ $output != *ib0* ]]
     launch srun --hvd --hvd-verbose --hvd-rendezvous=launch -N4
     job_ran 4 4
-    all_given "ib0 ib0,eth0 $(cluster addr hvdlogin eth0)"
+    all_given "ib0 =ib0,eth0 $(cluster addr hvdlogin eth0)"
     says "the rendezvous server runs on hvdlogin, with the driver"
     launch srun --hvd --hvd-verbose -N4
     job_ran 4 4
-    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
     says "the rendezvous server runs on hvdn1"
 }
 
@@ -299,7 +299,7 @@ NFT
     run on_login bash -c 'cat out.* && rm out.*'
     echo "$output"
     job_ran 4 4
-    all_given "ib0 ib0,eth0 $(cluster addr hvdn1 ib0)"
+    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
     says "the rendezvous server runs on hvdn1, with the driver"
 }
 
@@ -309,20 +309,20 @@ NFT
     fault one-way hvdn4 hvdn1 ib0
     launch srun --hvd --hvd-rendezvous=batch -N4
     job_ran 4 4
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
 }
 
 @test "one node: loopback" {
     launch srun --hvd --hvd-verbose -N1 -n3
     job_ran 3 1
-    all_given "lo lo 127.0.0.1" hvdn1
+    all_given "lo =lo 127.0.0.1" hvdn1
     launch hvdrun -N1 -n2
     job_ran 2 1
-    all_given "lo lo 127.0.0.1" hvdn1
+    all_given "lo =lo 127.0.0.1" hvdn1
     # The launching host's rendezvous is not on that loopback.
     launch srun --hvd --hvd-rendezvous=launch -N1 -n2
     job_ran 2 1
-    all_given "lo lo $(cluster addr hvdlogin eth0)" hvdn1
+    all_given "lo =lo $(cluster addr hvdlogin eth0)" hvdn1
 }
 
 # firewall HOST PORT VERDICT: on connections that HOST opens to that port.
@@ -373,7 +373,7 @@ other() {
     [ "$status" -ne 0 ]
     other srun --hvd -N2 -n4 --ntasks-per-node=2
     job_ran 4 2
-    all_given "ib0 ib0,eth0 $(cluster addr --name "$OTHER" hvdn1 ib0)" hvdn1 hvdn2
+    all_given "ib0 =ib0,eth0 $(cluster addr --name "$OTHER" hvdn1 ib0)" hvdn1 hvdn2
     other hvdrun -N2 -n4
     job_ran 4 2
 }
@@ -409,7 +409,7 @@ any_on_ib0() {
     told srun --hvd --hvd-verbose -N4
     any_on_ib0
     ((status == 0))
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(10.78[0-9.]+\):\ no\ answer\;\ IPv6\ alone\ connects ]]
     output=$said
     ((plugin != 0))
@@ -425,11 +425,11 @@ any_on_ib0() {
     for i in 1 2 3 4; do
         told srun --hvd --hvd-nics=ib0 -N4
         ((status == 0)) || break
-        all_given "ib0 ib0 $(cluster addr hvdn1 ib0)" || break
+        all_given "ib0 =ib0 $(cluster addr hvdn1 ib0)" || break
     done
     any_on_ib0
     ((status == 0 && i == 4))
-    all_given "ib0 ib0 $(cluster addr hvdn1 ib0)"
+    all_given "ib0 =ib0 $(cluster addr hvdn1 ib0)"
 }
 
 @test "an address that several hosts have is not the one that Gloo is to take" {
@@ -442,7 +442,7 @@ any_on_ib0() {
     done
     launch srun --hvd --hvd-verbose -N4
     job_ran 4 4
-    all_given "eth0 eth0 $(cluster addr hvdn1 eth0)"
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(192.168.9.9\):\ the\ asking\ host\ has\ the\ same\ address ]]
 }
 
@@ -451,7 +451,7 @@ any_on_ib0() {
     # With IPv4 on another network that one is taken, though slower.
     other srun --hvd -N2
     job_ran 2 2
-    all_given "eth0 eth0 $(cluster addr --name "$OTHER" hvdn1 eth0)" hvdn1 hvdn2
+    all_given "eth0 =eth0 $(cluster addr --name "$OTHER" hvdn1 eth0)" hvdn1 hvdn2
     [[ $output != *warning* ]]
     # Nothing else left: users' traffic on eth0 is cut.
     cluster fault --name "$OTHER" block hvdn2 eth0

@@ -45,7 +45,7 @@ static void every_rank_gets_its_place(void **state)
 		assert_int_equal(number(s[r], "HOROVOD_CROSS_SIZE"), 3);
 		assert_string_equal(env(s[r], "HOROVOD_HOSTNAME"), host);
 		assert_string_equal(env(s[r], "HOROVOD_GLOO_IFACE"), "eth0");
-		assert_string_equal(env(s[r], "NCCL_SOCKET_IFNAME"), "eth0");
+		assert_string_equal(env(s[r], "NCCL_SOCKET_IFNAME"), "=eth0");
 		assert_string_equal(env(s[r], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
 		assert_true(number(s[r], "HOROVOD_GLOO_RENDEZVOUS_PORT") > 0);
 		assert_string_equal(env(s[r], "EXTRA"), "a=b c");
@@ -292,7 +292,7 @@ static void nics_that_all_have(void **state)
 	assert_int_equal(
 		json_array_size(json_object_get(json_array_get(json_object_get(s[0]->probe, "targets"), 0), "a")), 1);
 	for (int h = 0; h < 3; h++)
-		assert_string_equal(env(s[h], "NCCL_SOCKET_IFNAME"), "eth0");
+		assert_string_equal(env(s[h], "NCCL_SOCKET_IFNAME"), "=eth0");
 }
 
 static void no_network_in_common(void **state)

@@ -163,7 +163,7 @@ static void open_mpi(void **state)
 	line(HVD_MPI_OPEN, &g,
 	     OPEN_HEAD OPEN_MCA
 	     "-mca plm_rsh_args '-p 2222 -i /k' --timestamp-output -mca orte_abort_on_non_zero_status 0 "
-	     "--output-filename /out -mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME=ib0,eth0 -x HOME -x PATH "
+	     "--output-filename /out -mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME==ib0,eth0 -x HOME -x PATH "
 	     "--mca oob_tcp_if_exclude docker0,lo ''");
 	clear(&g);
 
@@ -195,7 +195,7 @@ static void open_mpi_by_prrte(void **state)
 	line(HVD_MPI_PRRTE, &g,
 	     PRRTE_HEAD("tag,timestamp") PRRTE_MCA
 	     "--prtemca plm_ssh_args '-p 2222 -i /k' --runtime-options error-nonzero-status=false "
-	     "--mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME=ib0,eth0 -x HOME -x PATH "
+	     "--mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME==ib0,eth0 -x HOME -x PATH "
 	     "--oversubscribe");
 	clear(&g);
 
@@ -260,10 +260,10 @@ static void hydra(void **state)
 	/* MPICH's takes no arguments for ssh: HYDRA_LAUNCHER_EXTRA_ARGS has them. */
 	line(HVD_MPI_MPICH, &g,
 	     "-l -np 4 -ppn 2 -hosts a,b -bind-to none -map-by slot -bootstrap ssh -iface ib0 -genv NCCL_SOCKET_IFNAME "
-	     "ib0 -verbose");
+	     "=ib0 -verbose");
 	line(HVD_MPI_INTEL, &g,
 	     "-l -np 4 -ppn 2 -hosts a,b -bootstrap ssh -bootstrap-exec-args '-p 2222' -iface ib0 -genv "
-	     "NCCL_SOCKET_IFNAME ib0 -verbose");
+	     "NCCL_SOCKET_IFNAME =ib0 -verbose");
 	g.job.keep_going = true;
 	refused(HVD_MPI_INTEL, &g, "--keep-going");
 	g.job.keep_going = false;
@@ -412,7 +412,7 @@ static void tells_mpi_ranks(void **state)
 	hvd_emit_all(&in, &env);
 	assert_string_equal(hvd_env_get(&env, "HOROVOD_CONTROLLER"), "mpi");
 	assert_string_equal(hvd_env_get(&env, "HOROVOD_GLOO_IFACE"), "ib0");
-	assert_string_equal(hvd_env_get(&env, "NCCL_SOCKET_IFNAME"), "ib0,eth0");
+	assert_string_equal(hvd_env_get(&env, "NCCL_SOCKET_IFNAME"), "=ib0,eth0");
 	assert_null(hvd_env_get(&env, "HOROVOD_RANK"));
 	assert_null(hvd_env_get(&env, "HOROVOD_CPU_OPERATIONS"));
 	assert_null(hvd_env_get(&env, "HOROVOD_GLOO_RENDEZVOUS_ADDR"));

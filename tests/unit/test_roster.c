@@ -296,7 +296,7 @@ static void a_plan(void **state)
 		assert_int_equal(atoi(value(env, "HOROVOD_CROSS_RANK")), r % 3);
 		assert_string_equal(value(env, "HOROVOD_GLOO_IFACE"), "ib0");
 		assert_string_equal(value(env, "GLOO_SOCKET_IFNAME"), "ib0");
-		assert_string_equal(value(env, "NCCL_SOCKET_IFNAME"), "ib0,eth0");
+		assert_string_equal(value(env, "NCCL_SOCKET_IFNAME"), "=ib0,eth0");
 		assert_string_equal(value(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "10.1.0.1");
 		assert_string_equal(value(env, "HOROVOD_GLOO_RENDEZVOUS_PORT"), "5000");
 		assert_string_equal(value(env, "X"), "a=b");
@@ -496,7 +496,7 @@ static void what_each_framework_is_told(void **state)
 		"HOROVOD_GLOO_IFACE=ib0",
 		"HOROVOD_GLOO_RENDEZVOUS_ADDR=fd00::1",
 		"HOROVOD_GLOO_RENDEZVOUS_PORT=65535",
-		"NCCL_SOCKET_IFNAME=ib0,eth0",
+		"NCCL_SOCKET_IFNAME==ib0,eth0",
 		"GLOO_SOCKET_IFNAME=ib0",
 	};
 	struct hvd_strv env = {0};
