@@ -21,6 +21,7 @@
  *                                  environment, directory and key come on stdin (lib/preamble.h); with --guarded
  *                                  the shim runs behind a front (task/front.h)
  *   hvd-task --serve=PID           run the rendezvous until this process ends, or the driver goes
+ *   hvd-task --warden=PID          start that, and see that it does not outlive the process
  *   hvd-task --drain               read stdin to its end (task/remote.h)
  *
  * Started by the plugin and the launch backends, not by hand.
@@ -51,7 +52,8 @@ static const char usage[] =
 	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind[=near] "
 	"[--cpus=LIST:LIST…]] -- COMMAND… | "
-	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID | hvd-task --drain | hvd-task "
+	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID | hvd-task --warden=PID | hvd-task "
+	"--drain | hvd-task "
 	"--topology\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
 
@@ -60,6 +62,7 @@ enum mode {
 	MODE_PLAN,
 	MODE_HOST,
 	MODE_SERVE,
+	MODE_WARDEN,
 	MODE_TOPOLOGY,
 	MODE_DRAIN,
 };
@@ -76,17 +79,29 @@ struct args {
 static int parse(int argc, char **argv, struct args *args)
 {
 	static const struct option options[] = {
-		{"plan", optional_argument, NULL, 'p'},  {"host", required_argument, NULL, 'h'},
-		{"ranks", required_argument, NULL, 'r'}, {"label", required_argument, NULL, 'l'},
-		{"timestamps", no_argument, NULL, 't'},  {"output-dir", required_argument, NULL, 'o'},
-		{"size", required_argument, NULL, 'n'},  {"bind", optional_argument, NULL, 'b'},
-		{"mpi", required_argument, NULL, 'm'},   {"behind", no_argument, NULL, 'B'},
-		{"guarded", no_argument, NULL, 'g'},     {"jsrun", required_argument, NULL, 'j'},
-		{"topology", no_argument, NULL, 'y'},    {"serve", required_argument, NULL, 's'},
-		{"stdin", no_argument, NULL, 'i'},       {"cpus", required_argument, NULL, 'c'},
-		{"framed", no_argument, NULL, 'f'},      {"help", no_argument, NULL, '?' + 256},
-		{"input", required_argument, NULL, 'I'}, {"drain", no_argument, NULL, 'd'},
-		{"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
+		{"plan", optional_argument, NULL, 'p'},
+		{"host", required_argument, NULL, 'h'},
+		{"ranks", required_argument, NULL, 'r'},
+		{"label", required_argument, NULL, 'l'},
+		{"timestamps", no_argument, NULL, 't'},
+		{"output-dir", required_argument, NULL, 'o'},
+		{"size", required_argument, NULL, 'n'},
+		{"bind", optional_argument, NULL, 'b'},
+		{"mpi", required_argument, NULL, 'm'},
+		{"behind", no_argument, NULL, 'B'},
+		{"guarded", no_argument, NULL, 'g'},
+		{"jsrun", required_argument, NULL, 'j'},
+		{"topology", no_argument, NULL, 'y'},
+		{"serve", required_argument, NULL, 's'},
+		{"stdin", no_argument, NULL, 'i'},
+		{"cpus", required_argument, NULL, 'c'},
+		{"framed", no_argument, NULL, 'f'},
+		{"help", no_argument, NULL, '?' + 256},
+		{"input", required_argument, NULL, 'I'},
+		{"drain", no_argument, NULL, 'd'},
+		{"version", no_argument, NULL, 'V'},
+		{"warden", required_argument, NULL, 'w'},
+		{NULL, 0, NULL, 0},
 	};
 	struct hvd_output_style *style = &args->opts.output;
 	int c;
@@ -139,7 +154,8 @@ static int parse(int argc, char **argv, struct args *args)
 			args->mode = MODE_TOPOLOGY;
 			break;
 		case 's':
-			args->mode = MODE_SERVE;
+		case 'w':
+			args->mode = c == 's' ? MODE_SERVE : MODE_WARDEN;
 			args->task = atoi(optarg);
 			break;
 		case 'f':
@@ -238,6 +254,8 @@ int main(int argc, char **argv)
 		return print_topology(&log);
 	if (args.mode == MODE_DRAIN)
 		return hvd_remote_drain();
+	if (args.mode == MODE_WARDEN)
+		return hvd_serve_warden(args.task, &err) == 0 ? 0 : 1;
 	if ((args.mpi || args.guarded) && !args.behind)
 		return hvd_front_run(argv, &log);
 	if (args.mpi)
@@ -266,6 +284,7 @@ int main(int argc, char **argv)
 	case MODE_SERVE:
 		status = hvd_serve_run(&boot, &info, args.task, &log, &err) == 0 ? 0 : 1;
 		break;
+	case MODE_WARDEN:
 	case MODE_TOPOLOGY:
 	case MODE_DRAIN:
 		break;

@@ -12,7 +12,10 @@
 #include "spawn.h"
 #include "xalloc.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +24,8 @@
 
 /* Of one message: global, one for each host, one for each local rank. */
 #define MAX_SCOPES (2 * HVD_MAX_HOSTS)
+/* That a server has for its last words when its task has ended; they take a second at most. */
+#define LAST_MS 2000
 
 struct serve {
 	struct event_base *base;
@@ -36,26 +41,68 @@ struct serve {
 	int rc;
 };
 
+static int find_self(char self[PATH_MAX], struct hvd_err *err)
+{
+	ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
+
+	if (n < 0)
+		return hvd_err_sys(err, "cannot tell where hvd-task is");
+	self[n] = '\0';
+	return 0;
+}
+
 int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err)
 {
-	char self[PATH_MAX], serve[32];
+	char self[PATH_MAX], warden[32];
 	int key;
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *argv[] = {(char *)"hvd-task", serve, NULL};
+	char *argv[] = {(char *)"hvd-task", warden, NULL};
 	/* A session of its own and no descriptor of the task's: what the task's output is read by must see its end
 	 * when the task ends. It is not waited for: init or the step daemon reaps it. A SIGTERM for the step's
 	 * processes is for the ranks to act on, which may still need it meanwhile. */
 	struct hvd_spawn spawn = {.path = self, .argv = argv, .new_session = 1, .ignore_ends = 1};
 
-	snprintf(serve, sizeof(serve), "--serve=%d", (int)task);
-	if (n < 0)
-		return hvd_err_sys(err, "cannot tell where hvd-task is");
-	self[n] = '\0';
+	snprintf(warden, sizeof(warden), "--warden=%d", (int)task);
+	if (find_self(self, err) != 0)
+		return -1;
 	for (int fd = 0; fd < 3; fd++)
 		hvd_spawn_fd(&spawn, -1, fd);
 	if (sscanf(boot->id, "fd:%d", &key) == 1)
 		hvd_spawn_fd(&spawn, key, HVD_KEY_FD); /* as SLURM_HVD_BOOT says, which goes along */
 	return hvd_spawn(&spawn, err) < 0 ? -1 : 0;
+}
+
+static int open_pid(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+int hvd_serve_warden(pid_t task, struct hvd_err *err)
+{
+	char self[PATH_MAX], serve[32];
+	char *argv[] = {(char *)"hvd-task", serve, NULL};
+	struct hvd_spawn spawn = {
+		.path = self, .argv = argv, .keep_fds = 1, .ignore_ends = 1, .parent_death_signal = SIGKILL};
+	struct pollfd ends[2] = {{.fd = open_pid(task), .events = POLLIN}, {.fd = -1, .events = POLLIN}};
+	pid_t server = -1;
+
+	snprintf(serve, sizeof(serve), "--serve=%d", (int)task);
+	if (find_self(self, err) != 0)
+		return -1;
+	if (ends[0].fd >= 0)
+		server = hvd_spawn(&spawn, err);
+	if (server < 0) { /* better without a warden than not at all */
+		spawn.parent_death_signal = 0;
+		return hvd_exec(&spawn, err);
+	}
+	ends[1].fd = open_pid(server);
+	close(HVD_KEY_FD);
+	while (poll(ends, 2, -1) < 0 && errno == EINTR)
+		;
+	/* It ends by itself, unless somebody has stopped it. */
+	while (!ends[1].revents && poll(&ends[1], 1, LAST_MS) < 0 && errno == EINTR)
+		;
+	kill(server, SIGKILL);
+	return 0;
 }
 
 static void stop(struct serve *serve, int rc)
@@ -129,7 +176,7 @@ static void on_task_ended(evutil_socket_t fd, short what, void *arg)
 
 static void watch(struct serve *serve, pid_t task)
 {
-	int fd = (int)syscall(SYS_pidfd_open, task, 0);
+	int fd = open_pid(task);
 
 	if (fd < 0)
 		return;
@@ -154,6 +201,7 @@ static void part(struct serve *serve)
 		hvd_conn_free(serve->conn);
 	}
 	event_base_free(serve->base);
+	kill(getppid(), SIGCONT); /* the warden, should somebody have stopped it, is to see this end */
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)

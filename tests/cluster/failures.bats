@@ -177,6 +177,22 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     done
 }
 
+@test "the rendezvous process, or what watches it, stopped: neither outlives the job" {
+    for with in srun hvdrun; do
+        for which in serve warden; do
+            begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 3'
+            says_times 10 4 ready
+            on_host hvdn1 pkill -STOP -f "hvd-task --$which"
+            ended 20
+            exits 0
+            assert_no_leftovers 10 || {
+                on_host hvdn1 pkill -KILL -f "hvd-task --(serve|warden)"
+                return 1
+            }
+        done
+    done
+}
+
 @test "the rendezvous process killed when all has started: said, and ranks go on" {
     for with in srun hvdrun; do
         begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 8; echo done'
