@@ -46,7 +46,7 @@ struct hvd_driver {
 	struct hvd_plan plan;
 	struct hvd_handout handout; /* once there is a plan */
 	struct hvd_ends ends;       /* … and all shims stay connected */
-	bool have_plan, started, over, output_lost;
+	bool have_plan, started, over, output_lost, rank_failed;
 };
 
 static void write_trace(const struct hvd_driver *dr)
@@ -288,6 +288,7 @@ static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const 
 	if (!dr->have_plan || hvd_get_int(msg, "rank", 0, dr->plan.layout.size - 1, &rank, NULL) != 0 ||
 	    hvd_get_int(msg, "status", 0, 0xffff, &status, NULL) != 0)
 		return;
+	dr->rank_failed |= status != 0;
 	dr->roster.seats[dr->plan.layout.places[rank].host].ended++;
 	host = dr->plan.layout.hosts[dr->plan.layout.places[rank].host].name;
 	dr->ops->rank_exit((uint32_t)rank, host, (int)status, dr->arg);
@@ -420,8 +421,9 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 	if (!dr->have_plan) {
 		fail(dr, &dr->lost_why);
 	} else {
-		hvd_warn(dr->log, "%s: %s; ranks that are already connected go on", dr->lost_why.host,
-			 dr->lost_why.msg);
+		/* After a failed rank it is likely that its step was ended, which may take long elsewhere. */
+		hvd_log(dr->log, dr->rank_failed ? HVD_LOG_VERBOSE : HVD_LOG_WARN,
+			"%s: %s; ranks that are already connected go on", dr->lost_why.host, dr->lost_why.msg);
 		dr->lost_why.code = HVD_OK;
 	}
 }

@@ -65,7 +65,8 @@ int hvd_value_outside(const char *from, const char *text, double min, double max
 	return hvd_err_hint(err, "it must be a number of at least %g", min);
 }
 
-static int within(const char *from, const char *text, double n, double min, double max, double *out, struct hvd_err *err)
+static int within(const char *from, const char *text, double n, double min, double max, double *out,
+		  struct hvd_err *err)
 {
 	if (n < min || (max > 0 && n > max))
 		return hvd_value_outside(from, text, min, max, err);

@@ -3,8 +3,8 @@
  * values.h - what users write as values of options: read, and refused, in one way by hvdrun, its files and variables,
  * and the SPANK plugin.
  *
- * `from` names the option, variable or setting in messages: "option --nics". Each function returns 0, or -1 with err set
- * (HVD_E_USAGE) and its result as it was.
+ * `from` names the option, variable or setting in messages: "option --nics". Each function returns 0, or -1 with err
+ * set (HVD_E_USAGE) and its result as it was.
  *
  * Uses nothing but libc: the SPANK plugin links it too.
  */

@@ -205,3 +205,23 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
         assert_no_leftovers
     done
 }
+
+# It goes with its step, which srun may take long to end: here a node does not answer.
+@test "after a rank has failed nothing is said of the rendezvous process" {
+    rm -f "$(home)/go"
+    begin launch hvdrun --rendezvous=batch -N3 -n3 -w 'hvdn[1-3]' bash -c 'trap "" TERM; echo ready
+        if [ $HOROVOD_RANK != 1 ]; then while :; do sleep 1; done; fi; until [ -e ~/go ]; do sleep 0.1; done; exit 3'
+    says_times 10 3 ready
+    wait_for 10 runs_on hvdn1 'hvd-task --serve'
+    fault node-freeze hvdn3
+    : >"$(home)/go"
+    says 10 "failed first: exit code 3"
+    wait_for 20 gone hvdn1 'hvd-task --serve'
+    sleep 6
+    fault clear
+    ended 40
+    has "rank 1 on hvdn2 failed first: exit code 3"
+    has_not "rendezvous server has ended"
+    rm -f "$(home)/go"
+    assert_no_leftovers 15
+}
