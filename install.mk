@@ -24,6 +24,14 @@ $(B)/man/hvdrun.1: man/hvdrun.1.in $(B)/bin/hvdrun
 
 all: $(pages_made)
 
+# hvdrun has lsrun find these in place of those in LSF_SERVERDIR.
+lsf_server := $(B)/libexec/hvd/lsf/server/nios $(B)/libexec/hvd/lsf/server/eauth
+$(lsf_server): lsf/server.sh
+	@mkdir -p $(@D)
+	$(INSTALL) -m 755 $< $@
+
+all: $(lsf_server)
+
 place := sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@MANDIR@|$(MANDIR)|g' \
 	-e 's|@PYTHONDIR@|$(PYTHONDIR)|g' -e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' \
 	-e 's|@PLUGINDIR@|$(PLUGINDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
@@ -47,7 +55,8 @@ endif
 	$(place) etc/plugstack.conf.d/hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-hvd.conf'
 	$(place) etc/plugstack.conf.d/zz-hvd.conf.in > '$(DESTDIR)$(DOCDIR)/plugstack-zz-hvd.conf' && chmod 644 '$(DESTDIR)$(DOCDIR)/plugstack-zz-hvd.conf'
 	$(place) etc/modulefiles/hvd.lua.in > '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua' && chmod 644 '$(DESTDIR)$(DATADIR)/modulefiles/hvd/$(VERSION).lua'
-	$(INSTALL) -d '$(DESTDIR)$(LIBEXECDIR)/lsf'
+	$(INSTALL) -d '$(DESTDIR)$(LIBEXECDIR)/lsf/server'
+	$(INSTALL) -m 755 $(lsf_server) '$(DESTDIR)$(LIBEXECDIR)/lsf/server'
 	$(place) lsf/esub.hvd.in > '$(DESTDIR)$(LIBEXECDIR)/lsf/esub.hvd' && chmod 755 '$(DESTDIR)$(LIBEXECDIR)/lsf/esub.hvd'
 	$(INSTALL) -m 644 etc/bash_completion/* '$(DESTDIR)$(DATADIR)/bash-completion/completions'
 	$(INSTALL) -d '$(DESTDIR)$(PYTHONDIR)/hvdrun'
@@ -64,7 +73,7 @@ uninstall:  ## remove what install has put there (give the same PREFIX, DESTDIR,
 	$(MAKE) --no-print-directory install DESTDIR='$(abspath $(B))/uninstall' HOROVODRUN=$(HOROVODRUN) >/dev/null
 	cd '$(B)/uninstall' && find . ! -type d | while read -r f; do rm -f '$(DESTDIR)'/"$$f"; done
 	rm -rf '$(DESTDIR)$(PYTHONDIR)/hvdrun/__pycache__'
-	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(PYTHONDIR)/hvdrun' '$(DESTDIR)$(PYTHONDIR)' $(if $(filter %/hvd/python,$(PYTHONDIR)),'$(DESTDIR)$(patsubst %/python,%,$(PYTHONDIR))') '$(DESTDIR)$(LIBEXECDIR)/lsf/server' '$(DESTDIR)$(LIBEXECDIR)/lsf' '$(DESTDIR)$(LIBEXECDIR)' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DOCDIR)' \
 		'$(DESTDIR)$(DATADIR)/modulefiles/hvd' $(if $(filter yes,$(SLURM)),'$(DESTDIR)$(PLUGINDIR)')
 	rm -rf '$(B)/uninstall'
 

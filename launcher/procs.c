@@ -137,6 +137,7 @@ static int start_one(struct one *one, bool first, struct hvd_err *err)
 	if (proc->fd >= 0)
 		hvd_spawn_fd(&spawn, proc->fd, proc->fd);
 	spawn.envp = proc->env.v;
+	spawn.cwd = proc->cwd;
 	one->pid = open_streams(procs, &spawn, streams, err) == 0 ? hvd_spawn(&spawn, err) : -1;
 	for (int s = 0; s < 2; s++)
 		if (streams[s] >= 0)

@@ -29,6 +29,7 @@ struct hvd_agent {
 	struct hvd_node node;
 	struct hvd_probe *probe;
 	bool planned, over;
+	const struct hvd_err *refusal; /* NULL = none */
 };
 
 static void fail(struct hvd_agent *agent, const struct hvd_err *why)
@@ -185,6 +186,8 @@ static void on_up(struct hvd_conn *conn, void *arg)
 	}
 	agent->node.port = hvd_probe_port(agent->probe);
 	hvd_agent_send(agent, registration(agent));
+	if (agent->refusal)
+		cannot(agent, agent->refusal);
 }
 
 static void on_down(const struct hvd_err *why, void *arg)
@@ -273,6 +276,11 @@ struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boo
 		return NULL;
 	}
 	return agent;
+}
+
+void hvd_agent_refuse(struct hvd_agent *agent, const struct hvd_err *why)
+{
+	agent->refusal = why;
 }
 
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg)

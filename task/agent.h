@@ -67,6 +67,10 @@ struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boo
 				   struct hvd_err *err);
 void hvd_agent_destroy(struct hvd_agent *agent); /* NULL is fine */
 
+/* Before the event loop runs: once connected, tell the driver that this host cannot take part. `why` must outlive the
+ * agent. */
+void hvd_agent_refuse(struct hvd_agent *agent, const struct hvd_err *why);
+
 /* Queue a message for the driver; takes the reference. */
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg);
 

@@ -166,7 +166,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 }
 
 int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_host_opts *opts,
-		 const struct hvd_log *log)
+		 const struct hvd_err *refusal, const struct hvd_log *log)
 {
 	static const struct hvd_agent_ops ops = {on_plan, on_serve, on_message, on_failed};
 	static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -186,7 +186,9 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	    !(host.agent = hvd_agent_create(host.base, boot, &host.session, info, HVD_AGENT_NODE,
 					    hvd_deadline_in(boot->timeout), &ops, &host, log, &why)))
 		on_failed(&why, &host);
-	else
+	if (host.agent && refusal->code)
+		hvd_agent_refuse(host.agent, refusal);
+	if (host.agent)
 		event_base_dispatch(host.base);
 	hvd_notice_destroy(host.notice);
 	hvd_ranks_destroy(host.ranks);

@@ -16,8 +16,9 @@
 
 #define hvd_host_opts hvd_ranks_opts
 
-/* Returns the exit status: that of the first rank that failed. */
+/* Returns the exit status: that of the first rank that failed. With a `refusal` that has a code there are no ranks: the
+ * launcher is told why. */
 int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_host_opts *opts,
-		 const struct hvd_log *log);
+		 const struct hvd_err *refusal, const struct hvd_log *log);
 
 #endif

@@ -19,7 +19,8 @@
  *   hvd-task --host=INDEX:HOSTS:NAME --ranks=FIRST:COUNT -- COMMAND
  *                                  start all ranks of this host and watch them; with --stdin the launch's
  *                                  environment, directory and key come on stdin (lib/preamble.h); with --guarded
- *                                  the shim runs behind a front (task/front.h)
+ *                                  the shim runs behind a front (task/front.h); --nice=N and --memlock=BYTES|unlimited
+ *                                  are the launcher's own
  *   hvd-task --serve=PID           run the rendezvous until this process ends, or the driver goes
  *   hvd-task --warden=PID          start that, and see that it does not outlive the process
  *   hvd-task --drain               read stdin to its end (task/remote.h)
@@ -28,6 +29,7 @@
  */
 #include "lib/boot.h"
 #include "lib/log.h"
+#include "lib/preamble.h"
 #include "lib/spawn.h"
 #include "lsf/topology.h"
 #include "task/command.h"
@@ -50,6 +52,7 @@
 static const char usage[] =
 	"usage: hvd-task --plan[=all] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | --host=N:NODES:NAME "
 	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
+	"[--nice=N] [--memlock=BYTES|unlimited] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind[=near] "
 	"[--cpus=LIST:LIST…]] -- COMMAND… | "
 	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID | hvd-task --warden=PID | hvd-task "
@@ -69,7 +72,7 @@ enum mode {
 
 struct args {
 	enum mode mode;
-	const char *host, *ranks, *mpi, *jsrun, *input;
+	const char *host, *ranks, *mpi, *jsrun, *input, *nice, *memlock;
 	bool from_stdin, guarded, behind, all;
 	pid_t task; /* whose rendezvous to run */
 	struct hvd_host_opts opts;
@@ -101,6 +104,8 @@ static int parse(int argc, char **argv, struct args *args)
 		{"drain", no_argument, NULL, 'd'},
 		{"version", no_argument, NULL, 'V'},
 		{"warden", required_argument, NULL, 'w'},
+		{"nice", required_argument, NULL, 'N'},
+		{"memlock", required_argument, NULL, 'L'},
 		{NULL, 0, NULL, 0},
 	};
 	struct hvd_output_style *style = &args->opts.output;
@@ -167,6 +172,12 @@ static int parse(int argc, char **argv, struct args *args)
 		case 'I':
 			args->input = optarg;
 			break;
+		case 'N':
+			args->nice = optarg;
+			break;
+		case 'L':
+			args->memlock = optarg;
+			break;
 		case 'd':
 			args->mode = MODE_DRAIN;
 			break;
@@ -192,12 +203,37 @@ static int parse(int argc, char **argv, struct args *args)
 	return -1;
 }
 
-/* Where the driver is, and which ranks are ours. Returns 0, or the exit status to end with, after saying why. */
-static int prepare(const struct args *args, struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_log *log)
+/* The launch's data on stdin. Returns as prepare(). */
+static int enter(const struct args *args, struct hvd_boot *boot, struct hvd_taskinfo *info, struct hvd_err *refusal,
+		 const struct hvd_log *log)
+{
+	struct hvd_err err = {0};
+	int status = hvd_remote_enter(boot, &err);
+
+	/* LSF's launchers may lose this status and what is said here. The driver is told instead. */
+	if (status == HVD_PREAMBLE_NO_DIRECTORY && args->behind) {
+		*refusal = err;
+		hvd_err_hint(refusal, "start hvdrun in a directory that all hosts have, with the same path");
+		return 0;
+	}
+	if (status == 0 && args->input && hvd_remote_input(args->input, info->rank, &err) != 0)
+		status = 1;
+	else if (status != 0)
+		hvd_err_host(&err, info->name);
+	if (status == 0)
+		return 0;
+	hvd_log_err(log, &err);
+	hvd_taskinfo_free(info);
+	return status;
+}
+
+/* Where the driver is, and which ranks are ours. Returns 0, or the exit status to end with, after saying why. With
+ * `refusal` set the driver is to be told that there will be no ranks here. */
+static int prepare(const struct args *args, struct hvd_boot *boot, struct hvd_taskinfo *info, struct hvd_err *refusal,
+		   const struct hvd_log *log)
 {
 	const char *text = args->from_stdin ? "" : getenv(HVD_BOOT_ENV);
 	struct hvd_err err = {0};
-	int status;
 
 	if (!text) {
 		hvd_error(log, "%s is not set: hvd-task is started by srun --hvd and hvdrun, not by hand",
@@ -212,16 +248,7 @@ static int prepare(const struct args *args, struct hvd_boot *boot, struct hvd_ta
 		hvd_log_err(log, &err);
 		return 1;
 	}
-	if (!args->from_stdin)
-		return 0;
-	status = hvd_remote_enter(boot, info->name, log);
-	if (status == 0 && args->input && hvd_remote_input(args->input, info->rank, &err) != 0) {
-		hvd_log_err(log, &err);
-		status = 1;
-	}
-	if (status != 0)
-		hvd_taskinfo_free(info);
-	return status;
+	return args->from_stdin ? enter(args, boot, info, refusal, log) : 0;
 }
 
 static int print_topology(const struct hvd_log *log)
@@ -245,11 +272,12 @@ int main(int argc, char **argv)
 	struct args args = {0};
 	struct hvd_taskinfo info;
 	struct hvd_boot boot;
-	struct hvd_err err = {0};
+	struct hvd_err err = {0}, refusal = {0};
 	int status = parse(argc, argv, &args);
 
 	if (status >= 0)
 		return status;
+	hvd_remote_limits(args.nice, args.memlock);
 	if (args.mode == MODE_TOPOLOGY)
 		return print_topology(&log);
 	if (args.mode == MODE_DRAIN)
@@ -263,7 +291,7 @@ int main(int argc, char **argv)
 	else if (args.behind)
 		prctl(PR_SET_PDEATHSIG, SIGTERM); /* which ends the ranks first */
 	signal(SIGPIPE, SIG_IGN); /* a peer that goes is an error to handle; the command gets the default back */
-	status = prepare(&args, &boot, &info, &log);
+	status = prepare(&args, &boot, &info, &refusal, &log);
 	if (status != 0)
 		return status;
 	log.level = boot.verbose > 1 ? HVD_LOG_DEBUG : boot.verbose ? HVD_LOG_VERBOSE : HVD_LOG_INFO;
@@ -279,7 +307,7 @@ int main(int argc, char **argv)
 		status = hvd_rank_run(&boot, &info, args.opts.argv, &args.opts.output, args.mpi != NULL, &log);
 		break;
 	case MODE_HOST:
-		status = hvd_host_run(&boot, &info, &args.opts, &log);
+		status = hvd_host_run(&boot, &info, &args.opts, &refusal, &log);
 		break;
 	case MODE_SERVE:
 		status = hvd_serve_run(&boot, &info, args.task, &log, &err) == 0 ? 0 : 1;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* It comes right behind the command; ssh has its login behind it by then. */
@@ -98,27 +99,36 @@ int hvd_remote_drain(void)
 	return n < 0;
 }
 
-int hvd_remote_enter(struct hvd_boot *boot, const char *host, const struct hvd_log *log)
+void hvd_remote_limits(const char *nice_value, const char *memlock)
+{
+	struct rlimit rl;
+
+	if (nice_value)
+		setpriority(PRIO_PROCESS, 0, atoi(nice_value));
+	if (!memlock || getrlimit(RLIMIT_MEMLOCK, &rl) != 0)
+		return;
+	rl.rlim_cur = strcmp(memlock, "unlimited") == 0 ? RLIM_INFINITY : (rlim_t)strtoull(memlock, NULL, 10);
+	if (rl.rlim_cur > rl.rlim_max)
+		rl.rlim_cur = rl.rlim_max;
+	setrlimit(RLIMIT_MEMLOCK, &rl);
+}
+
+int hvd_remote_enter(struct hvd_boot *boot, struct hvd_err *err)
 {
 	int status = HVD_PREAMBLE_UNREADABLE;
 	struct hvd_preamble p;
-	struct hvd_err err = {0};
 	bool srun;
 	hvd_time deadline = patience(&srun);
 
-	if (hvd_preamble_read(STDIN_FILENO, deadline, &p, &err) == 0) {
-		status = enter(&p, boot, &err);
+	if (hvd_preamble_read(STDIN_FILENO, deadline, &p, err) == 0) {
+		status = enter(&p, boot, err);
 		hvd_preamble_clear(&p);
-	} else if (srun && err.code == HVD_E_TIMEOUT) {
-		hvd_err_set(&err, HVD_E_TIMEOUT, "the launch's key did not come on stdin in time");
-		hvd_err_hint(&err, "srun brings it when it has reached all hosts of the step: is one of them down, or "
-				   "cut off from srun?");
+	} else if (srun && err->code == HVD_E_TIMEOUT) {
+		hvd_err_set(err, HVD_E_TIMEOUT, "the launch's key did not come on stdin in time");
+		hvd_err_hint(err, "srun brings it when it has reached all hosts of the step: is one of them down, or "
+				  "cut off from srun?");
 	} else if (srun) {
-		hvd_err_hint(&err, "a TaskProlog must not read from stdin; --key-file=FILE does without it");
-	}
-	if (status != 0) {
-		hvd_err_host(&err, host);
-		hvd_log_err(log, &err);
+		hvd_err_hint(err, "a TaskProlog must not read from stdin; --key-file=FILE does without it");
 	}
 	return status;
 }

@@ -7,14 +7,17 @@
 
 #include "boot.h"
 #include "err.h"
-#include "log.h"
 
 #include <stdint.h>
 
 /* Take the launch's preamble from stdin: environment (this host's own stays where the launch names no other value),
  * directory and boot text; boot->id then names a descriptor with the key. What follows on stdin is left there.
- * `host` is for messages. Returns 0, or the exit status to end with, after saying why. */
-int hvd_remote_enter(struct hvd_boot *boot, const char *host, const struct hvd_log *log);
+ * Returns 0, or the exit status to end with, with err set; after HVD_PREAMBLE_NO_DIRECTORY the rest is done. */
+int hvd_remote_enter(struct hvd_boot *boot, struct hvd_err *err);
+
+/* What a launcher's own processes have, and what it starts elsewhere may lack: the nice value, and the soft limit of
+ * locked memory in bytes or "unlimited", as far as the hard limit and this user's rights allow. NULL = leave. */
+void hvd_remote_limits(const char *nice_value, const char *memlock);
 
 /* What is left on stdin belongs to rank `whose` (a number), or to nobody ("none"): any other rank gets /dev/null
  * instead. A process that ends with this one reads away what still comes for others. */

@@ -3,6 +3,7 @@
 
 #include "boot.h"
 #include "launcher/scratch.h"
+#include "lsf_hosts.h"
 #include "self.h"
 #include "xalloc.h"
 
@@ -95,9 +96,11 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 	if (index < launch->lsf.n_hosts && (cpus = hvd_lsf_cpus(&launch->lsf.hosts[index], host->slots)))
 		hvd_strv_addf(&proc->argv, "--cpus=%s", cpus);
 	free(cpus);
-	if (!local && hvd_alloc_in_lsf(launch->envp))
-		hvd_strv_add(&proc->argv,
-			     "--guarded"); /* LSF's daemons may kill the shim, and know of no other process */
+	if (!local && hvd_alloc_in_lsf(launch->envp)) {
+		/* LSF's daemons may kill the shim, and know of no other process */
+		hvd_strv_add(&proc->argv, "--guarded");
+		hvd_lsf_add_limits(&proc->argv);
+	}
 	hvd_launch_add_command(launch, proc);
 	if (local)
 		return;

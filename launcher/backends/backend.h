@@ -28,6 +28,7 @@ struct hvd_proc {
 	struct hvd_strv argv;
 	struct hvd_strv env; /* whole environment, without the boot variable */
 	const char *host;    /* whose ranks it starts; NULL = those of all hosts */
+	const char *cwd;     /* static; NULL = the launcher's */
 	int fd;              /* a descriptor to hand down under the same number, -1 = none; owned */
 };
 

@@ -16,4 +16,8 @@ int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend
 void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *proc, const char *before,
 		     const char *after, int status, bool came, struct hvd_err *why);
 
+/* LSF's launchers do not take the nice value and the limit of locked memory to other hosts: words for the shim there.
+ */
+void hvd_lsf_add_limits(struct hvd_strv *shim);
+
 #endif

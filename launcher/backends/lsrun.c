@@ -16,7 +16,13 @@
  */
 #include "lsf_hosts.h"
 
+#include "strv.h"
+#include "xalloc.h"
+
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static bool suits(const struct hvd_launch *launch)
 {
@@ -34,13 +40,50 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	hvd_strv_add_all(argv, shim);
 }
 
+/* Have lsrun find another nios, which is the real one with SIGUSR1 ignored (lsf/server.sh). */
+static void shield(const struct hvd_launch *launch, struct hvd_proc *proc)
+{
+	const char *server = hvd_envp_get(launch->envp, "LSF_SERVERDIR"), *slash = strrchr(launch->task, '/');
+	char *ours = hvd_xasprintf("%.*s/lsf/server", slash ? (int)(slash - launch->task) : 0, launch->task);
+	char *nios = hvd_xasprintf("%s/nios", ours);
+
+	if (server && access(nios, X_OK) == 0) {
+		hvd_env_set(&proc->env, "HVD_LSF_SERVERDIR", server);
+		hvd_env_set(&proc->env, "LSF_SERVERDIR", ours);
+	}
+	free(nios);
+	free(ours);
+}
+
+static void equip(struct hvd_launch *launch)
+{
+	for (size_t i = 0; i < launch->n_procs; i++) {
+		struct hvd_proc *proc = &launch->procs[i];
+
+		if (hvd_launch_is_local(proc->host))
+			continue;
+		/* Else stderr comes out on stdout. */
+		hvd_env_set(&proc->env, "LSF_INTERACTIVE_STDERR", "y");
+		/* lsrun takes its directory along, and where the other host has none of that name the shim does not
+		 * start, without a status that says so. The shim itself can tell the driver. */
+		proc->cwd = "/";
+		shield(launch, proc);
+	}
+}
+
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	if (hvd_lsf_prepare(launch, &hvd_backend_lsrun, err) != 0)
 		return -1;
-	/* Else stderr comes out on stdout. */
-	for (size_t i = 0; i < launch->n_procs; i++)
-		hvd_env_set(&launch->procs[i].env, "LSF_INTERACTIVE_STDERR", "y");
+	equip(launch);
+	return 0;
+}
+
+static int add_host(struct hvd_launch *launch, struct hvd_err *err)
+{
+	(void)err;
+	hvd_launch_add_hosts(launch, reach);
+	equip(launch);
 	return 0;
 }
 
@@ -60,6 +103,7 @@ const struct hvd_backend hvd_backend_lsrun = {
 	.suits = suits,
 	.prepare = prepare,
 	.reach = reach,
+	.add_host = add_host,
 	.elastic = &hvd_backend_lsrun,
 	.explain = explain,
 };

@@ -35,7 +35,7 @@ in_job() {
     local first=${JOB_HOSTS%% *}
     HVD_PATH=$B/bin:$JOB_PATH cluster exec --host "$first" -- "$STANDINS/job" env LSB_JOBID=4711 LSB_JOBINDEX=0 \
         LSB_JOBNAME=t LSB_QUEUE=normal LSB_MCPU_HOSTS="$JOB_HOSTS " LSB_SUB_HOST=hvdlogin LS_SUBCWD="$(home)" \
-        LSFUSER=alice STANDIN_DIR="$STANDIN_DIR" "$@" </dev/null
+        LSFUSER=alice LSF_SERVERDIR="$STANDINS/server" STANDIN_DIR="$STANDIN_DIR" "$@" </dev/null
 }
 
 # begin_job CMD…: in the background, see begin; nothing of what was begun before is taken for its output.
@@ -59,7 +59,7 @@ job_signal() {
 every_process() {
     # shellcheck disable=SC2016 # for the shell there
     as_root "${JOB_HOSTS%% *}" bash -c 'kill -s "$1" $(pgrep -u alice | grep -vxF "$(pgrep -u alice -f standins/job)")' \
-        bash "$1"
+        bash "$1" 2>/dev/null || true # a short-lived one may have ended meanwhile
 }
 
 # called NAME: how often a launcher was; called NAME TEXT: with this in argv or environment, as JSON has it.

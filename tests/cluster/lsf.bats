@@ -129,7 +129,7 @@ $(home)/a dir 'q'
     for each in blaunch lsrun; do
         with "$each"
         output=$(HVD_PATH=$B/bin:$JOB_PATH cluster exec --host hvdn1 -- env LSB_JOBID=1 LSB_HOSTS="hvdn2 hvdn3" \
-            STANDIN_DIR="$STANDIN_DIR" hvdrun bash -c 'wc -l | sed "s/^/$HOROVOD_RANK /"' < <(seq 50000))
+            LSF_SERVERDIR="$STANDINS/server" STANDIN_DIR="$STANDIN_DIR" hvdrun bash -c 'wc -l | sed "s/^/$HOROVOD_RANK /"' < <(seq 50000))
         [[ $(ranks_say) == "0 50000
 1 0" ]] || { echo "$each: $output" && return 1; }
         [[ $(called "$each" "SLURM_HVD_BOOT") -eq 0 ]]
@@ -147,8 +147,35 @@ $(home)/a dir 'q'
     done
     # What follows the launch's data on stdin arrives as well.
     output=$(HVD_PATH=$B/bin:$JOB_PATH cluster exec --host hvdn1 -- env LSB_JOBID=1 LSB_HOSTS="hvdn2 hvdn3" \
-        STANDIN_DIR="$STANDIN_DIR" hvdrun bash -c '(($HOROVOD_RANK)) || wc -l' < <(seq 50000))
+        LSF_SERVERDIR="$STANDINS/server" STANDIN_DIR="$STANDIN_DIR" hvdrun bash -c '(($HOROVOD_RANK)) || wc -l' < <(seq 50000))
     [[ $output == 50000 ]] || { echo "$output" && return 1; }
+    nothing_left
+}
+
+@test "nice value and limit of locked memory are the job's on all hosts" {
+    local each
+    for each in blaunch lsrun; do
+        with "$each"
+        run in_job nice -n 7 bash -c 'ulimit -S -l 40; exec hvdrun bash -c "echo \$HOROVOD_RANK \$(nice) \$(ulimit -l)"'
+        exits 0
+        [[ $(ranks_say) == "$(printf '%d 7 40\n' {0..5})" ]] || { echo "$each: $output" && return 1; }
+    done
+    nothing_left
+}
+
+@test "a directory that another host lacks" {
+    local each
+    # Each host has a /dev/shm of its own.
+    as_root hvdn1 install -d -o alice /dev/shm/here
+    for each in blaunch lsrun; do
+        with "$each"
+        run in_job bash -c 'cd /dev/shm/here && exec hvdrun echo unlikely'
+        exits 1
+        has "hvdrun: error: hvdn" ": cannot change to the directory /dev/shm/here: No such file or directory" \
+            "a directory that all hosts have"
+        has_not unlikely "installed" "ended before"
+    done
+    as_root hvdn1 rmdir /dev/shm/here
     nothing_left
 }
 

@@ -72,12 +72,13 @@ class Task:
 
 
 def wait_all(tasks, on_end=None, forward=(signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)):
-    """Until all have ended; signals go to them all."""
+    """Until all have ended; signals go to them all, but for those that this process was started to ignore."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
     for number in forward:
-        signal.signal(number, lambda *_: None)
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     left = list(tasks)
     while left:
         ready, _, _ = select.select(left + [reader], [], [])

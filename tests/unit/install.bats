@@ -31,6 +31,7 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 	for page in man1/hvdrun.1 man1/hvd-rendezvous.1 man1/hvd-selftest.1 man5/hvd.conf.5 man8/spank-hvd.8; do
 		[ -f "share/man/$page" ]
 	done
+	[ -x libexec/hvd/lsf/server/nios ] && [ -x libexec/hvd/lsf/server/eauth ]
 	[ -f share/man/man7/hvd-lsf.7 ] && [ -x libexec/hvd/lsf/esub.hvd ] && [ -f share/doc/hvd/examples/gpus.bsub ]
 	[ -f share/doc/hvd/README.md ] && [ -f share/doc/hvd/hvd.conf ] && [ -f share/doc/hvd/examples/srun.sbatch ]
 	run find . ! -perm -o=r
