@@ -121,11 +121,17 @@ char *hvd_mpi_hosts(const struct hvd_alloc *hosts, bool slots)
 
 char *hvd_mpi_ssh_args(const struct hvd_mpi_job *job)
 {
-	char *port = job->ssh_port > 0 ? hvd_xasprintf("-p %d", job->ssh_port) : hvd_xstrdup("");
-	char *all = hvd_xasprintf("%s%s%s%s", port, *port && job->ssh_identity ? " " : "",
-				  job->ssh_identity ? "-i " : "", job->ssh_identity ? job->ssh_identity : "");
+	struct hvd_strv words = {0};
+	char *all;
 
-	free(port);
+	if (job->any_host_key)
+		hvd_strv_add(&words, "-oStrictHostKeyChecking=no");
+	if (job->ssh_port > 0)
+		hvd_strv_addf(&words, "-p %d", job->ssh_port);
+	if (job->ssh_identity)
+		hvd_strv_addf(&words, "-i %s", job->ssh_identity);
+	all = hvd_strv_join(&words, " ");
+	hvd_strv_free(&words);
 	return all;
 }
 

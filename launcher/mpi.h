@@ -54,6 +54,7 @@ struct hvd_mpi_job {
 	const char *binding_args;       /* instead of the usual ones, as a shell would read it; or NULL */
 	const char *more_args;          /* more arguments, likewise; or NULL */
 	int ssh_port;                   /* 0 = ssh's own */
+	bool any_host_key;              /* ssh asks nobody whether it is the right host */
 	bool tcp, timestamps, keep_going;
 };
 

@@ -220,6 +220,9 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 
 	if (hvd_launch_without_srun(launch, err) != 0 || find_hosts(launch, err) != 0)
 		return -1;
+	/* As with ssh alone; a scheduler's own ways need no ssh. */
+	job.any_host_key = o->as_horovodrun && !launch->one_machine && !hvd_alloc_in_slurm(launch->envp) &&
+			   !hvd_alloc_in_lsf(launch->envp);
 	if (o->rendezvous == HVD_RENDEZVOUS_BATCH)
 		return hvd_err_set(err, HVD_E_USAGE,
 				   "with mpirun the rendezvous runs where hvdrun does, not on the first host");

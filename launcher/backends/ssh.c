@@ -57,6 +57,9 @@ static void add_ssh(const struct hvd_launch *launch, struct hvd_strv *argv)
 	hvd_strv_add(argv, program(launch));
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		hvd_strv_add(argv, fixed[i]);
+	/* horovodrun takes a host for what its name says, and its users have no known_hosts. */
+	if (o->as_horovodrun)
+		hvd_strv_add(argv, "-oStrictHostKeyChecking=no");
 	hvd_strv_addf(argv, "-oConnectTimeout=%d", (int)(hvd_start_timeout(o) + 0.999));
 	if (o->ssh_port > 0)
 		hvd_strv_addf(argv, "-p%d", o->ssh_port);

@@ -180,6 +180,18 @@ $(home)/a dir 'q'
     has "Host key verification failed" "hvdrun: error: hvdn3: ssh cannot reach it" "ssh -oBatchMode=yes hvdn3 true"
     has_not ready
     nobody_left
+    # horovodrun goes to hosts that it has never seen, and to those that have another key.
+    run on_login bash -c 'exec -a horovodrun hvdrun -np 2 -H hvdn2:1,hvdn3:1 echo came'
+    exits 0
+    has "[0]<stdout>:came" "[1]<stdout>:came"
+    as_root hvdlogin sed -i "/^hvdn3 /d" "$KNOWN"
+    run over_ssh hvdn3:1 true
+    exits 1
+    has "Host key verification failed"
+    run on_login bash -c 'exec -a horovodrun hvdrun -np 1 -H hvdn3:1 echo came'
+    exits 0
+    has "[0]<stdout>:came"
+    nobody_left
     as_root hvdlogin mv "$KNOWN.good" "$KNOWN"
     sshd_down hvdn2
     sshd_up hvdn2 "$SSHD/other.pub"

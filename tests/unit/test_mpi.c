@@ -173,6 +173,10 @@ static void open_mpi(void **state)
 	line(HVD_MPI_OPEN, &g,
 	     OPEN_HEAD "--bind-to core --map-by slot:PE=2 -mca pml ob1 -mca btl ^openib -mca plm_rsh_args '-i /k' "
 		       "-x HOME -x PATH");
+	g.job.any_host_key = true;
+	line(HVD_MPI_OPEN, &g,
+	     OPEN_HEAD "--bind-to core --map-by slot:PE=2 -mca pml ob1 -mca btl ^openib -mca plm_rsh_args "
+		       "'-oStrictHostKeyChecking=no -i /k' -x HOME -x PATH");
 	g.job.binding_args = "--bind-to 'core";
 	refused(HVD_MPI_OPEN, &g, "a quote is not closed");
 	clear(&g);
