@@ -34,8 +34,8 @@ static bool give_up(struct hvd_machine *m, bool fills_up)
 		return true;
 	}
 	if (m->generation > 0 && hvd_generation_limit_met(m) && !fills_up) {
-		hvd_err_set(&why, HVD_E_LIMIT, "the ranks have changed %d times, as often as --reset-limit lets them",
-			    m->opts.reset_limit);
+		hvd_err_set(&why, HVD_E_LIMIT, "the ranks have changed %d time%s, as often as --reset-limit lets them",
+			    m->opts.reset_limit, m->opts.reset_limit == 1 ? "" : "s");
 		if (m->first_failure.code)
 			hvd_err_hint(&why, "the last failure: %.200s", m->first_failure.msg);
 		hvd_machine_finish(m, &why, 1);

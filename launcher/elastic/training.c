@@ -27,9 +27,9 @@ static void grow(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time 
 	if (hvd_generation_limit_met(m) && !m->short_handed) {
 		if (!m->warned_limit)
 			hvd_warn(m->log,
-				 "hosts that come are not used: the ranks have changed %d times, as often as "
+				 "hosts that come are not used: the ranks have changed %d time%s, as often as "
 				 "--reset-limit lets them",
-				 m->opts.reset_limit);
+				 m->opts.reset_limit, m->opts.reset_limit == 1 ? "" : "s");
 		m->warned_limit = true;
 		return;
 	}

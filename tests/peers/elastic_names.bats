@@ -68,3 +68,34 @@ moves() {
     exits 0
     sizes 2
 }
+
+@test "the reset limit: two changes of hosts are one too many, or just enough" {
+    moves 1 --reset-limit 1
+    exits 1
+    has "generation 2: 2 ranks on 2 hosts" "the ranks have changed 1 time, as often as --reset-limit lets them"
+    has_not "generation 3"
+    rm -f "$LOG"*
+    moves 1 --reset-limit 2
+    exits 0
+    sizes 1 2 1
+}
+
+@test "all ranks are killed at once: the job has failed with them" {
+    printf 'localhost:2\n127.0.0.1:2\n' >"$HOSTS"
+    run on_this "${ELASTIC[@]}" -np 4 --min-np 2 --max-np 4 "${TRAIN[@]}" --at '1:0:0:kill -9 $PID' \
+        --at '1:0:1:kill -9 $PID' --at '1:0:2:kill -9 $PID' --at '1:0:3:kill -9 $PID'
+    exits 137
+    has "failed first: killed by signal 9 (SIGKILL)"
+    has_not "generation 2"
+    sizes 4
+}
+
+@test "a host on which a rank has failed is used again after a while, and after a longer one when one fails again" {
+    printf 'localhost:2\n127.0.0.1:2\n' >"$HOSTS"
+    run on_this "${ELASTIC[@]}" -np 4 --min-np 2 --max-np 4 --blacklist-cooldown-range 1 2 "${TRAIN[@]}" --quit "$LOG.4" \
+        --at '1:3:3:kill -9 $PID' --at '2*:5:any:true' --at '4*:5:3:kill -9 $PID' --at '2*:5:any:true' --at '4*:5:any:true'
+    exits 0
+    has "127.0.0.1: a rank failed there; the host is not used for 1 s" "127.0.0.1: a rank failed there; the host is not used for 2 s"
+    sizes 4 2 4 2 4
+    every_batch_once
+}
