@@ -148,7 +148,8 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 run_tests := B='$(B)' tests/run -j '$(JOBS)'
 
 # Programs that tests run.
-test_tools := $(B)/tests/bench/source_watch $(B)/tests/bench/worker_wire $(B)/tests/bench/connect_flood $(B)/tests/standins/show
+test_tools := $(addprefix $(B)/tests/bench/,bench_driver connect_flood connect_hold source_watch worker_wire) \
+	$(B)/tests/standins/show
 ifeq ($(SLURM),yes)
 test_tools += $(B)/tests/standins/pyxis.so
 endif

@@ -3,24 +3,21 @@
 
 #include "addr.h"
 #include "listen.h"
+#include "nofile.h"
+#include "pending.h"
 #include "xalloc.h"
 
-#include <event2/listener.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define HANDSHAKE_SECONDS 10.0
-#define SEND_SECONDS      5.0
-/* Strangers that have not proven anything yet, at once. One more takes the place of the one that has been at it for
- * longest: a shim needs some milliseconds, so that whoever wants to keep shims out would have to connect so many
- * times in such a while, rather than once in ten seconds. */
-#define MAX_STRANGERS 4096
+#define SEND_SECONDS 5.0
+/* Connections that have not proven anything yet, at once: half of the descriptors, within these. */
+#define MIN_PENDING 64
+#define MAX_PENDING 32768
 /* Refusals that the user is told of; all are with --verbose. */
 #define MAX_WARNINGS 8
-/* No descriptor is left, and no stranger to take one from. */
-#define PAUSE_MS 100
 
 struct list {
 	struct hvd_client *first, *last;
@@ -32,11 +29,10 @@ struct hvd_clients {
 	const struct hvd_clients_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
-	struct evconnlistener *listener;
+	struct hvd_pending *pending;
 	in_port_t port;
-	struct list strangers, proven; /* oldest first */
-	struct event *resume;
-	unsigned n_strangers, n_warnings;
+	struct list proven; /* oldest first */
+	unsigned n_warnings;
 	bool met; /* `first` was called */
 };
 
@@ -65,12 +61,7 @@ static void take_out(struct list *list, struct hvd_client *cl)
 
 static void drop(struct hvd_client *cl)
 {
-	struct hvd_clients *cls = cl->owner;
-
-	if (cl->hs)
-		cls->n_strangers--;
-	take_out(cl->hs ? &cls->strangers : &cls->proven, cl);
-	free(cl->hs);
+	take_out(&cl->owner->proven, cl);
 	free(cl);
 }
 
@@ -112,11 +103,27 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	hvd_conn_free(conn);
 }
 
-static void warn_of(struct hvd_clients *cls, struct hvd_conn *conn, const struct hvd_err *why)
+static void on_proven(struct hvd_conn *conn, void *arg)
 {
+	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	struct hvd_clients *cls = arg;
+	struct hvd_client *cl = hvd_xcalloc(1, sizeof(*cl));
+
+	cl->owner = cls;
+	cl->conn = conn;
+	append(&cls->proven, cl);
+	hvd_conn_set_ops(conn, &ops, cl);
+	if (!cls->met)
+		cls->ops->first(cls->arg);
+	cls->met = true;
+}
+
+static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+{
+	struct hvd_clients *cls = arg;
 	char peer[HVD_ADDR_TEXT];
 
-	peer_text(conn, peer);
+	hvd_addr_text(from, peer);
 	if (cls->n_warnings == MAX_WARNINGS) {
 		hvd_verbose(cls->log, "refused a connection from %s: %s", peer, why->msg);
 		return;
@@ -128,99 +135,25 @@ static void warn_of(struct hvd_clients *cls, struct hvd_conn *conn, const struct
 		hvd_warn(cls->log, "more refused connections are not told of");
 }
 
-static void on_stranger_message(struct hvd_conn *conn, json_t *msg, void *arg)
+static void on_dropped(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
 {
-	static const struct hvd_conn_ops ops = {on_message, on_closed};
-	struct hvd_client *cl = arg;
-	struct hvd_clients *cls = cl->owner;
-	struct hvd_err why = {0};
-	int rc = hvd_handshake_message(cl->hs, conn, msg, &why);
-
-	if (rc > 0) {
-		cls->n_strangers--;
-		take_out(&cls->strangers, cl);
-		append(&cls->proven, cl);
-		free(cl->hs);
-		cl->hs = NULL;
-		hvd_conn_set_deadline(conn, 0);
-		hvd_conn_set_ops(conn, &ops, cl);
-		if (!cls->met)
-			cls->ops->first(cls->arg);
-		cls->met = true;
-	} else if (rc < 0) {
-		warn_of(cls, conn, &why);
-		hvd_client_finish(cl);
-	}
-}
-
-static void on_stranger_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
-{
-	struct hvd_client *cl = arg;
+	struct hvd_clients *cls = arg;
 	char peer[HVD_ADDR_TEXT];
 
-	/* Shims try all addresses and keep one: connections that just end are ordinary. */
-	if (why->code != HVD_OK && why->code != HVD_E_NET) {
-		peer_text(conn, peer);
-		hvd_verbose(cl->owner->log, "dropped a connection from %s: %s", peer, why->msg);
-	}
-	drop(cl);
-	hvd_conn_free(conn);
+	hvd_verbose(cls->log, "dropped a connection from %s: %s", hvd_addr_text(from, peer), why->msg);
 }
 
-static void make_room(struct hvd_clients *cls)
-{
-	struct hvd_client *oldest = cls->strangers.first;
-
-	hvd_conn_free(oldest->conn);
-	drop(oldest);
-}
-
-static void on_resume(evutil_socket_t fd, short what, void *arg)
+static void on_full(void *arg)
 {
 	struct hvd_clients *cls = arg;
 
-	(void)fd;
-	(void)what;
-	evconnlistener_enable(cls->listener);
-}
-
-/* Out of descriptors, mostly. The connection stays in the kernel's queue, and would be reported again at once. */
-static void on_accept_error(struct evconnlistener *listener, void *arg)
-{
-	struct hvd_clients *cls = arg;
-	struct timeval tv = {.tv_usec = PAUSE_MS * 1000};
-
-	if (cls->strangers.first) {
-		make_room(cls);
-		return;
-	}
-	evconnlistener_disable(listener);
-	evtimer_add(cls->resume, &tv);
-}
-
-static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *sa, int len, void *arg)
-{
-	static const struct hvd_conn_ops ops = {on_stranger_message, on_stranger_closed};
-	struct hvd_clients *cls = arg;
-	struct hvd_client *cl;
-	struct hvd_err why = {0};
-
-	(void)listener;
-	(void)sa;
-	(void)len;
-	if (cls->n_strangers >= MAX_STRANGERS)
-		make_room(cls);
-	cl = hvd_xcalloc(1, sizeof(*cl));
-	cl->owner = cls;
-	cl->hs = hvd_xcalloc(1, sizeof(*cl->hs));
-	append(&cls->strangers, cl);
-	cls->n_strangers++;
-	cl->conn = hvd_conn_new(cls->base, fd, true, &ops, cl);
-	hvd_conn_set_deadline(cl->conn, hvd_deadline_in(HANDSHAKE_SECONDS));
-	if (hvd_handshake_start(cl->hs, cls->session, cl->conn, true, &why) != 0) {
-		hvd_log_err(cls->log, &why);
-		hvd_client_finish(cl);
-	}
+	hvd_warn(cls->log,
+		 "no descriptor is left for another connection: the limit is %lu, and the hosts of the job "
+		 "need at least one each",
+		 hvd_nofile());
+	hvd_info(cls->log,
+		 "raise the limit where the launch begins: ulimit -Hn, or LimitNOFILE= of the service that it "
+		 "runs in");
 }
 
 struct hvd_client *hvd_clients_first(const struct hvd_clients *cls)
@@ -239,10 +172,19 @@ void hvd_clients_tell(struct hvd_clients *cls, const char *type)
 		hvd_conn_send(cl->conn, json_pack("{s:s}", "t", type));
 }
 
+/* The others are for those that have proven who they are, and for the rendezvous. */
+static unsigned max_pending(void)
+{
+	unsigned long half = hvd_nofile() / 2;
+
+	return half < MIN_PENDING ? MIN_PENDING : half > MAX_PENDING ? MAX_PENDING : (unsigned)half;
+}
+
 struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_session *session, bool loopback,
 				       in_port_t lo, in_port_t hi, const struct hvd_clients_ops *ops, void *arg,
 				       const struct hvd_log *log, struct hvd_err *err)
 {
+	static const struct hvd_pending_ops pending_ops = {on_proven, on_refused, on_dropped, on_full};
 	struct hvd_clients *cls = hvd_xcalloc(1, sizeof(*cls));
 	int fd = hvd_listen_any(loopback, lo, hi, &cls->port, err);
 
@@ -255,18 +197,12 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 		free(cls);
 		return NULL;
 	}
-	cls->listener = evconnlistener_new(base, on_accept, cls, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
-	cls->resume = evtimer_new(base, on_resume, cls);
-	if (cls->listener && cls->resume) {
-		evconnlistener_set_error_cb(cls->listener, on_accept_error);
+	cls->pending = hvd_pending_create(base, fd, session, max_pending(), &pending_ops, cls, err);
+	if (cls->pending)
 		return cls;
-	}
-	if (cls->listener)
-		evconnlistener_free(cls->listener);
-	else
-		close(fd);
+	close(fd);
 	free(cls);
-	hvd_err_set(err, HVD_E_SYS, "cannot listen for the hosts of the job");
+	hvd_err_prefix(err, "cannot listen for the hosts of the job");
 	return NULL;
 }
 
@@ -295,19 +231,15 @@ void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_self *self
 
 void hvd_clients_stop_listening(struct hvd_clients *cls)
 {
-	event_del(cls->resume);
-	evconnlistener_disable(cls->listener);
+	hvd_pending_stop(cls->pending);
 }
 
 void hvd_clients_destroy(struct hvd_clients *cls)
 {
 	if (!cls)
 		return;
-	while (cls->strangers.first)
-		hvd_client_finish(cls->strangers.first);
+	hvd_pending_destroy(cls->pending);
 	while (cls->proven.first)
 		hvd_client_finish(cls->proven.first);
-	event_free(cls->resume);
-	evconnlistener_free(cls->listener);
 	free(cls);
 }

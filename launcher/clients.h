@@ -2,10 +2,8 @@
 /*
  * clients.h - the shims that are connected to the driver.
  *
- * Accepts connections, lets each prove who it is (handshake.h) within a time
- * limit, and hands on only what comes from those that did. Strangers are
- * bounded in number, the oldest making room for one more, told why they are
- * refused, and logged.
+ * Has each connection prove who it is (pending.h), and hands on only what comes
+ * from those that did. Those that are refused are logged.
  */
 #ifndef HVD_CLIENTS_H
 #define HVD_CLIENTS_H
@@ -31,7 +29,6 @@ struct hvd_client {
 	struct hvd_clients *owner;
 	struct hvd_client *prev, *next;
 	struct hvd_conn *conn;
-	struct hvd_handshake *hs; /* NULL once it is done */
 	enum hvd_role role;
 	uint32_t host, rank;
 	bool all; /* an agent that takes the plans of all of its host's ranks */

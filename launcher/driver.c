@@ -4,6 +4,7 @@
 #include "clients.h"
 #include "ends.h"
 #include "handout.h"
+#include "nofile.h"
 #include "planner.h"
 #include "roster.h"
 #include "self.h"
@@ -21,6 +22,8 @@
 #define LOST_SECONDS 1.0
 /* A rendezvous server that was killed with its step: srun may take so long to end. */
 #define SERVER_LOST_SECONDS 5.0
+/* Descriptors for all else than the hosts' connections. */
+#define OTHER_FILES 32
 
 struct hvd_driver {
 	struct event_base *base;
@@ -428,6 +431,21 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
+/* Each host's agent has a connection, and all of them are there at once. */
+static int check_room(const struct hvd_driver_opts *opts, struct hvd_err *err)
+{
+	unsigned long files = hvd_nofile();
+
+	if (opts->hosts + OTHER_FILES <= files)
+		return 0;
+	hvd_err_set(err, HVD_E_LIMIT, "%u hosts need a connection each, and this process may open %lu files",
+		    (unsigned)opts->hosts, files);
+	return hvd_err_hint(err,
+			    "raise the limit where the launch begins to more than %u: ulimit -Hn, or LimitNOFILE= "
+			    "of the service that it runs in",
+			    (unsigned)opts->hosts + OTHER_FILES);
+}
+
 struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_driver_opts *opts,
 				     struct hvd_session *session, const struct hvd_driver_ops *ops, void *arg,
 				     const struct hvd_log *log, struct hvd_err *err)
@@ -446,7 +464,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	hvd_strv_add_all(&dr->roster.names, opts->names.v);
 	dr->clock = hvd_startclock_create(base, opts, &dr->roster, on_late, dr, log);
 	dr->lost = evtimer_new(base, on_lost, dr);
-	if (hvd_self_find(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, err) != 0 ||
+	if (check_room(opts, err) != 0 || hvd_self_find(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, err) != 0 ||
 	    !(dr->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
 					       &clients_ops, dr, log, err))) {
 		hvd_driver_destroy(dr);

@@ -27,20 +27,33 @@ int hvd_session_create(struct hvd_session *session, const struct hvd_identity *i
 	return 0;
 }
 
-int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_conn *conn, bool server,
-			struct hvd_err *err)
+json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_err *err)
 {
 	char hex[2 * HVD_NONCE_LEN + 1];
 
 	memset(hs, 0, sizeof(*hs));
 	hs->session = session;
-	hs->server = server;
-	if (!server)
-		return hvd_random(hs->client_nonce, HVD_NONCE_LEN, err);
+	hs->server = true;
 	if (hvd_random(hs->server_nonce, HVD_NONCE_LEN, err) != 0)
-		return -1;
+		return NULL;
 	hvd_hex(hs->server_nonce, HVD_NONCE_LEN, hex);
-	hvd_conn_send(conn, json_pack("{s:s, s:s, s:s}", "t", "hello", "session", session->id, "nonce", hex));
+	return json_pack("{s:s, s:s, s:s}", "t", "hello", "session", session->id, "nonce", hex);
+}
+
+int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_conn *conn, bool server,
+			struct hvd_err *err)
+{
+	json_t *hello;
+
+	if (!server) {
+		memset(hs, 0, sizeof(*hs));
+		hs->session = session;
+		return hvd_random(hs->client_nonce, HVD_NONCE_LEN, err);
+	}
+	hello = hvd_handshake_hello(hs, session, err);
+	if (!hello)
+		return -1;
+	hvd_conn_send(conn, hello);
 	return 0;
 }
 

@@ -38,6 +38,10 @@ void hvd_session_bind_key(struct hvd_session *session);
 /* Make a driver's session: random id and key (with HVD_ID_KEY the key follows from the shared secret and the id). */
 int hvd_session_create(struct hvd_session *session, const struct hvd_identity *identity, struct hvd_err *err);
 
+/* Begin on the driver's side of a connection that is none of conn.h's yet: its hello, to be sent as the first message.
+ * NULL with err set. */
+json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_err *err);
+
 /* Begin. The driver's side sends its hello at once. */
 int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_conn *conn, bool server,
 			struct hvd_err *err);

@@ -17,3 +17,10 @@ unsigned long hvd_raise_nofile(void)
 	}
 	return before;
 }
+
+unsigned long hvd_nofile(void)
+{
+	struct rlimit rl;
+
+	return getrlimit(RLIMIT_NOFILE, &rl) == 0 ? rl.rlim_cur : 1024;
+}

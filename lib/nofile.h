@@ -9,4 +9,7 @@
  * that are started from here and must not see a changed one (hvd_spawn.nofile); 0 when it cannot be told. */
 unsigned long hvd_raise_nofile(void);
 
+/* The soft limit that is in force. */
+unsigned long hvd_nofile(void);
+
 #endif

@@ -202,7 +202,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	hvd_err_set(&why, HVD_E_TIMEOUT, "no launch plan came from the driver in time");
-	hvd_err_hint(&why, "the driver's message says which hosts did not answer");
+	hvd_err_hint(&why, "the driver says which hosts did not answer. If it says nothing, it does not run: is srun's "
+			   "hvd-driver, or hvdrun, stopped, or has its host gone?");
 	fail(arg, &why);
 }
 

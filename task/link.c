@@ -11,16 +11,22 @@
 
 /* One who has greeted but is slow to prove himself does not hold up the others for longer. */
 #define TURN_SECONDS 1.0
+/* Whose connection was closed without a word connects again after this; twice as long each time, up to the most. */
+#define AGAIN_SECONDS      0.05
+#define MOST_AGAIN_SECONDS 1.0
 
 struct way {
 	struct hvd_link *link;
 	unsigned index;
 	int fd; /* while connecting */
 	struct event *connecting;
+	struct event *again; /* NULL, or how it comes to the next attempt */
+	unsigned closed;     /* attempts that ended without a word */
 	struct hvd_conn *conn;
 	struct hvd_handshake hs;
 	json_t *hello; /* greeted, waits for its turn */
 	bool asked, failed;
+	int error; /* why it could not connect; 0: it could, or is at it */
 	char why[320];
 };
 
@@ -53,10 +59,49 @@ static void way_close(struct way *way)
 
 static void close_all(struct hvd_link *link)
 {
-	for (unsigned i = 0; i < link->boot->n_addrs; i++)
+	for (unsigned i = 0; i < link->boot->n_addrs; i++) {
 		way_close(&link->ways[i]);
+		if (link->ways[i].again)
+			event_del(link->ways[i].again);
+	}
 	event_del(link->deadline);
 	event_del(link->turn);
+}
+
+static const char *outcome(const struct way *way)
+{
+	if (*way->why)
+		return way->why;
+	if (!way->conn)
+		return "no answer";
+	return way->asked ? "greeted, and then no word came" : "connected, and no word came";
+}
+
+/* What to do depends on what has become of the attempts. */
+static void hint(const struct hvd_link *link, struct hvd_err *why)
+{
+	unsigned mute = 0, refused = 0, closed = 0;
+
+	for (unsigned i = 0; i < link->boot->n_addrs; i++) {
+		const struct way *way = &link->ways[i];
+
+		mute += !way->failed && way->conn;
+		refused += way->failed && way->error == ECONNREFUSED;
+		closed += way->closed > 0;
+	}
+	if (mute)
+		hvd_err_hint(why,
+			     "the driver is there and says nothing: is srun's hvd-driver, or hvdrun, stopped, or its "
+			     "host overloaded?");
+	else if (refused)
+		hvd_err_hint(why,
+			     "nothing listens there any more: did srun or hvdrun end, or was it or srun's hvd-driver "
+			     "killed?");
+	else if (closed)
+		hvd_err_hint(why, "the driver had more connections than it takes: does somebody flood its port?");
+	else
+		hvd_err_hint(why, "is a firewall between the hosts? The driver listens inside SrunPortRange where the "
+				  "site sets one; srun --hvd-verbose tells more");
 }
 
 static void give_up(struct hvd_link *link, enum hvd_errc code)
@@ -76,17 +121,26 @@ static void give_up(struct hvd_link *link, enum hvd_errc code)
 		for (unsigned i = 0; i < link->boot->n_addrs; i++) {
 			at = strlen(why.msg);
 			snprintf(why.msg + at, sizeof(why.msg) - at, "%s %s (%s)", i ? "," : "",
-				 hvd_addr_text(&link->boot->addrs[i], addr),
-				 link->ways[i].failed ? link->ways[i].why : "no answer");
+				 hvd_addr_text(&link->boot->addrs[i], addr), outcome(&link->ways[i]));
 		}
-		hvd_err_hint(&why, "is a firewall between the hosts? The driver listens inside SrunPortRange where the "
-				   "site sets one; srun --hvd-verbose tells more");
+		hint(link, &why);
 	}
 	close_all(link);
 	link->down(&why, link->arg);
 }
 
 static void next_turn(struct hvd_link *link);
+
+/* A way has failed: go on with the others, if there are. */
+static void one_less(struct hvd_link *link)
+{
+	for (unsigned i = 0; i < link->boot->n_addrs; i++)
+		if (!link->ways[i].failed) {
+			next_turn(link);
+			return;
+		}
+	give_up(link, HVD_E_NET);
+}
 
 static void way_failed(struct way *way, const struct hvd_err *why)
 {
@@ -103,12 +157,7 @@ static void way_failed(struct way *way, const struct hvd_err *why)
 		give_up(link, why->code);
 		return;
 	}
-	for (unsigned i = 0; i < link->boot->n_addrs; i++)
-		if (!link->ways[i].failed) {
-			next_turn(link);
-			return;
-		}
-	give_up(link, HVD_E_NET);
+	one_less(link);
 }
 
 static void established(struct way *way)
@@ -184,14 +233,53 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	}
 }
 
+static void begin(struct way *way);
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+	struct way *way = arg;
+
+	(void)fd;
+	(void)what;
+	begin(way);
+	if (way->failed)
+		one_less(way->link);
+}
+
+/* A little apart, so that those who were closed at the same time do not come back at the same time. */
+static struct timeval again_in(unsigned closed)
+{
+	double seconds = closed < 8 ? AGAIN_SECONDS * (double)(1U << closed) : MOST_AGAIN_SECONDS;
+	unsigned char dice = 0;
+
+	hvd_random(&dice, sizeof(dice), NULL);
+	if (seconds > MOST_AGAIN_SECONDS)
+		seconds = MOST_AGAIN_SECONDS;
+	return hvd_left_tv(hvd_deadline_in(seconds * (0.5 + dice / 255.0)));
+}
+
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	struct hvd_err gone = *why;
+	struct way *way = arg;
+	struct hvd_link *link = way->link;
+	struct timeval tv;
 
 	(void)conn;
-	if (gone.code == HVD_OK)
-		hvd_err_set(&gone, HVD_E_NET, "closed the connection");
-	way_failed(arg, &gone);
+	if (why->code != HVD_OK && why->code != HVD_E_NET) {
+		way_failed(way, why);
+		return;
+	}
+	tv = again_in(way->closed++);
+	snprintf(way->why, sizeof(way->why), "closed %u connection%s without a word", way->closed,
+		 way->closed == 1 ? "" : "s");
+	way_close(way);
+	if (way->asked)
+		event_del(link->turn);
+	way->asked = false;
+	if (!way->again)
+		way->again = evtimer_new(link->base, on_again, way);
+	evtimer_add(way->again, &tv);
+	next_turn(link);
 }
 
 static void on_connect(evutil_socket_t fd, short what, void *arg)
@@ -208,6 +296,7 @@ static void on_connect(evutil_socket_t fd, short what, void *arg)
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (error) {
+		way->error = error;
 		hvd_err_set(&why, HVD_E_NET, "%s", strerror(error));
 		way_failed(way, &why);
 		return;
@@ -233,6 +322,7 @@ static void begin(struct way *way)
 	}
 	error = errno;
 	way->failed = true; /* not way_failed: the others have not started yet */
+	way->error = error;
 	snprintf(way->why, sizeof(way->why), "%s", strerror(error));
 	way_close(way);
 }
@@ -269,6 +359,9 @@ void hvd_link_destroy(struct hvd_link *link)
 	if (!link)
 		return;
 	close_all(link);
+	for (unsigned i = 0; i < link->boot->n_addrs; i++)
+		if (link->ways[i].again)
+			event_free(link->ways[i].again);
 	event_free(link->deadline);
 	event_free(link->turn);
 	free(link);

@@ -5,6 +5,10 @@
  * All addresses are tried at once, since which of them leads to the driver is
  * what nobody knows yet. Who greets first is asked to prove himself; the others
  * wait, and take their turn when he fails or is slow.
+ *
+ * A driver that is flooded closes connections without a word. Such an address is
+ * tried again, less and less often, until the deadline. It is given up when a
+ * connection cannot be made there, or when whoever is there says what is wrong.
  */
 #ifndef HVD_LINK_H
 #define HVD_LINK_H

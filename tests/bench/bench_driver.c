@@ -5,7 +5,7 @@
  *   bench_driver [HOSTS…]     default: 10 100 500 1000 2000
  *
  * One process is the real driver; another plays all node agents over loopback,
- * each with its own connection and handshake, three interfaces (two networks
+ * who come at once, each with its own connection and handshake (link.h), three interfaces (two networks
  * and one docker0), and a probe report in which everything went well. Printed
  * per number of hosts: the time from the first connection until every host has
  * its plan, the driver's CPU time, and its memory: the growth of its peak
@@ -16,6 +16,7 @@
 #include "launcher/driver.h"
 #include "network.h"
 #include "node.h"
+#include "task/link.h"
 #include "xalloc.h"
 
 #include <errno.h>
@@ -32,15 +33,14 @@ struct sim {
 	struct event_base *base;
 	struct hvd_session session;
 	uint32_t n, planned;
-	struct hvd_addr to;
-	in_port_t port;
+	struct hvd_boot boot;
 };
 
 struct agent {
 	struct sim *sim;
 	uint32_t index;
+	struct hvd_link *link;
 	struct hvd_conn *conn;
-	struct hvd_handshake hs;
 };
 
 static void set_iface(struct hvd_node_iface *iface, const char *name, int64_t ranking, const char *fmt, uint32_t i)
@@ -106,17 +106,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	struct hvd_err err = {0};
 	const char *type;
 
-	if (!ag->hs.done) {
-		int rc = hvd_handshake_message(&ag->hs, conn, msg, &err);
-
-		if (rc < 0) {
-			fprintf(stderr, "bench_driver: %s\n", err.msg);
-			exit(1);
-		}
-		if (rc > 0)
-			send_register(ag);
-		return;
-	}
+	(void)conn;
 	if (hvd_get_str(msg, "t", 16, &type, &err) != 0)
 		exit(1);
 	if (strcmp(type, "probe") == 0)
@@ -134,20 +124,21 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	ag->conn = NULL;
 }
 
-static void connect_agent(struct agent *ag)
+static void on_up(struct hvd_conn *conn, void *arg)
 {
 	static const struct hvd_conn_ops ops = {on_message, on_closed};
-	struct sockaddr_storage ss;
-	socklen_t len = hvd_addr_to_sockaddr(&ag->sim->to, ag->sim->port, &ss);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct agent *ag = arg;
 
-	if (fd < 0 || connect(fd, (struct sockaddr *)&ss, len) != 0) {
-		perror("bench_driver: connect");
-		exit(1);
-	}
-	ag->conn = hvd_conn_new(ag->sim->base, fd, false, &ops, ag);
-	if (hvd_handshake_start(&ag->hs, &ag->sim->session, ag->conn, false, NULL) != 0)
-		exit(1);
+	ag->conn = conn;
+	hvd_conn_set_ops(conn, &ops, ag);
+	send_register(ag);
+}
+
+static void on_down(const struct hvd_err *why, void *arg)
+{
+	(void)arg;
+	fprintf(stderr, "bench_driver: %s\n", why->msg);
+	exit(1);
 }
 
 /* ---- the driver's process ---- */
@@ -234,15 +225,17 @@ static struct figures run(uint32_t n)
 		close(down[1]);
 		run_driver(n, &sim.session, up[1], down[0]);
 	}
-	if (pid < 0 || read(up[0], &sim.port, sizeof(sim.port)) != sizeof(sim.port))
+	if (pid < 0 || read(up[0], &sim.boot.port, sizeof(sim.boot.port)) != sizeof(sim.boot.port))
 		exit(1);
 	sim.base = event_base_new();
-	hvd_addr_parse("127.0.0.1", &sim.to);
+	hvd_addr_parse("127.0.0.1", &sim.boot.addrs[0]);
+	sim.boot.n_addrs = 1;
 	began = hvd_now();
 	for (uint32_t i = 0; i < n; i++) {
 		agents[i].sim = &sim;
 		agents[i].index = i;
-		connect_agent(&agents[i]);
+		agents[i].link = hvd_link_create(sim.base, &sim.boot, &sim.session, hvd_deadline_in(TIMEOUT), on_up,
+						 on_down, &agents[i]);
 	}
 	event_base_dispatch(sim.base);
 	out.seconds = (double)(hvd_now() - began) / 1e9;
@@ -252,8 +245,10 @@ static struct figures run(uint32_t n)
 	out.cpu = (double)ru.ru_utime.tv_sec + (double)ru.ru_stime.tv_sec +
 		  (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e6;
 	out.rss_kib = ru.ru_maxrss;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
+		hvd_link_destroy(agents[i].link);
 		hvd_conn_free(agents[i].conn);
+	}
 	event_base_free(sim.base);
 	free(agents);
 	close(up[0]);

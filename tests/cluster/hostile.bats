@@ -8,6 +8,7 @@
 # bounded in number and time, and do not leave the cluster's own networks.
 
 # shellcheck disable=SC2030,SC2031,SC2154  # set by functions of the helpers
+# shellcheck disable=SC2016  # $HOROVOD_RANK is for the shell that runs the command
 
 load helpers
 
@@ -181,6 +182,109 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     output=$(<"$out")
     echo "$output"
     job_ran 4 4
+}
+
+# timed CMD…: of how many milliseconds go_on was the last; and what has become of the launch.
+timed() {
+    local began
+    began=$(date +%s%3N)
+    go_on
+    took=$(($(date +%s%3N) - began))
+    echo "$took ms"
+}
+
+# connects HOST ADDRESS OPEN: bob connects from there to the driver, as often as he can, until stop_connects.
+connects() {
+    cluster exec --user bob --host "$1" -- "$B/tests/bench/connect_hold" "$2" "$port" 30000 30 "$3" \
+        >"$BATS_TEST_TMPDIR/connects" 3>&- &
+    connecting=$!
+    wait_for 5 as_root "$1" pgrep -x connect_hold
+    sleep 0.5
+}
+stop_connects() {
+    as_root "$1" pkill -INT -x connect_hold || true
+    wait "$connecting" || true
+    cat "$BATS_TEST_TMPDIR/connects"
+}
+
+@test "the driver: tens of thousands of connections a second" {
+    local login launch from normal
+    login=$(cluster addr hvdlogin eth0)
+    for launch in "srun --hvd --hvd-start-timeout=30 -N4" "hvdrun --start-timeout=30 -N4" \
+        "salloc -Q -N4 --no-kill hvdrun --start-timeout=30 -np 4 --min-np 4"; do
+        # shellcheck disable=SC2086
+        hold hvdn4 $launch sh -c 'echo "rank $HOROVOD_RANK is here"'
+        timed
+        all_here
+        normal=$took
+        # Where an agent runs, and where the driver does; those that go at once, and those that stay.
+        for from in "hvdn2 $login 64" "hvdn4 $login 15000" "hvdlogin 127.0.0.1 15000"; do
+            # shellcheck disable=SC2086
+            hold hvdn4 $launch sh -c 'echo "rank $HOROVOD_RANK is here"'
+            # shellcheck disable=SC2086
+            connects $from
+            timed
+            stop_connects "${from%% *}"
+            all_here
+            ((took < normal + 2000 * HVD_TEST_PATIENCE))
+        done
+    done
+    assert_no_leftovers
+}
+all_here() {
+    local rank
+    [ "$status" -eq 0 ]
+    for rank in 0 1 2 3; do says "rank $rank is here"; done
+}
+
+# ends_in NAME CMD… [-- CONNECTS…]: how long a running job takes to end ($took) when NAME is sent SIGTERM.
+ends_in() {
+    local name=$1 began job words=() running
+    shift
+    while (($#)) && [[ $1 != -- ]]; do words+=("$1") && shift; done
+    on_login "${words[@]}" sleep 100 >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    job=$!
+    for running in hvdn{1..4}; do wait_for 10 as_root "$running" pgrep -u alice -x sleep; done
+    port=$(driver_port)
+    if (($#)); then connects "${@:2}"; fi
+    began=$(date +%s%3N)
+    as_root hvdlogin pkill -TERM -o -x "$name"
+    wait_for 20 no_launch
+    took=$(($(date +%s%3N) - began))
+    echo "$took ms"
+    if (($#)); then stop_connects "$2"; fi
+    wait "$job" || true
+    cat "$BATS_TEST_TMPDIR/out"
+}
+no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
+
+@test "a launch under tens of thousands of connections a second ends when it is told to" {
+    local login name launch normal
+    login=$(cluster addr hvdlogin eth0)
+    for launch in "srun --hvd" hvdrun; do
+        name=${launch%% *}
+        # shellcheck disable=SC2086
+        ends_in "$name" $launch -N4
+        normal=$took
+        # shellcheck disable=SC2086
+        ends_in "$name" $launch -N4 -- hvdn2 "$login" 15000
+        ((took < normal + 2000 * HVD_TEST_PATIENCE))
+    done
+}
+
+@test "the deadline of a start is kept under tens of thousands of connections a second" {
+    local login launch
+    login=$(cluster addr hvdlogin eth0)
+    for launch in "srun --hvd --hvd-start-timeout=4" "hvdrun --start-timeout=4"; do
+        # shellcheck disable=SC2086
+        hold hvdn4 $launch -N4 true
+        connects hvdn2 "$login" 15000
+        within $((6 * HVD_TEST_PATIENCE)) grep -q "the start took longer than 4 seconds" "$held_out"
+        stop_connects hvdn2
+        go_on
+        [ "$status" -ne 0 ]
+        cluster_mend
+    done
 }
 
 @test "the probe's responders" {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole launches without a scheduler: the driver, and shims that the test plays. */
 #include "launch_agents.h"
+
 #include "slurm.h"
+#include <sys/resource.h>
 
 static const char *env(const struct shim *s, const char *name)
 {
@@ -159,6 +161,29 @@ static void more_hosts_than_the_launcher_asked_for(void **state)
 	launch_start(l);
 	shim_connect(l, registration(0, 2, 3, false));
 	fails(l, HVD_E_PROTO, "the driver of 2 and 4");
+}
+
+static void more_hosts_than_descriptors(void **state)
+{
+	struct launch *l = *state;
+	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = l->key};
+	static const struct hvd_driver_ops ops = {launch_on_started, launch_on_failed, launch_on_exit, launch_on_gone};
+	struct rlimit before, few;
+	struct hvd_err err = {0};
+
+	getrlimit(RLIMIT_NOFILE, &before);
+	few = before;
+	few.rlim_cur = 200;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	l->opts.hosts = 180;
+	assert_int_equal(hvd_session_create(&l->session, &id, NULL), 0);
+	assert_null(hvd_driver_create(l->base, &l->opts, &l->session, &ops, l, &l->log, &err));
+	assert_int_equal(err.code, HVD_E_LIMIT);
+	assert_in(err.msg, "180 hosts need a connection each, and this process may open 200 files");
+	assert_in(err.hint, "more than 212");
+	l->opts.hosts = 150;
+	launch_start(l);
+	setrlimit(RLIMIT_NOFILE, &before);
 }
 
 static void a_rank_on_two_hosts(void **state)
@@ -608,6 +633,7 @@ int main(void)
 		launch(an_agent_registers_twice),
 		launch(sizes_that_contradict),
 		launch(more_hosts_than_the_launcher_asked_for),
+		launch(more_hosts_than_descriptors),
 		launch(a_rank_on_two_hosts),
 		launch(an_agent_that_is_lost),
 		launch(what_a_host_cannot_do),
