@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+bats_require_minimum_version 1.5.0
 # hvdrun as people know srun: its options, files, input and output.
 
 load helpers
@@ -111,6 +112,37 @@ lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2'
     has "--no-such-option"
     run launch hvdrun -N2 -n2
     exits 2
+    assert_no_leftovers
+}
+
+# What hvdrun(1), EXIT STATUS, says.
+@test "the status is that of the rank that failed first, whoever starts the ranks" {
+    local how two='if [ $HOROVOD_RANK = 0 ]; then exit 3; else sleep 1; exit 9; fi'
+    for how in "-n2" "--launcher=fork -np 2"; do
+        # shellcheck disable=SC2086
+        run -3 on_login hvdrun $how sh -c "$two"
+        # shellcheck disable=SC2086
+        run -3 on_login hvdrun $how --keep-going sh -c "$two"
+        # shellcheck disable=SC2086
+        run -127 on_login hvdrun $how nosuchcommand
+        # shellcheck disable=SC2086
+        run -127 on_login hvdrun $how /etc/passwd
+        # shellcheck disable=SC2086,SC2016
+        run -137 on_login hvdrun $how sh -c 'kill -KILL $$'
+    done
+    run -3 on_login hvdrun --launcher=fork -np 2 --min-np 2 sh -c "$two"
+    run -1 on_login hvdrun --launcher=fork -np 2 --start-timeout 0.001 true
+    run -2 on_login hvdrun -N2 -n2 --nics=nosuch0 true
+    begin on_login hvdrun --launcher=fork -np 2 sh -c 'echo ready; sleep 50'
+    says_times 10 2 ready
+    on_host hvdlogin pkill -TERM -o -x hvdrun
+    ended 10
+    exits 143
+    begin on_login hvdrun -n2 sh -c 'echo ready; sleep 50'
+    says_times 10 2 ready
+    on_host hvdlogin pkill -TERM -o -x hvdrun
+    ended 20
+    exits 137
     assert_no_leftovers
 }
 
