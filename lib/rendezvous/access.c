@@ -35,7 +35,7 @@ struct hvd_rv_access {
 	uint32_t questions;
 };
 
-static struct in6_addr key_of(const struct sockaddr_storage *ss)
+struct in6_addr hvd_rv_mapped(const struct sockaddr_storage *ss)
 {
 	struct in6_addr key = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
 
@@ -103,7 +103,7 @@ int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err
 		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address", ip);
 	memcpy(&ss, ai->ai_addr, ai->ai_addrlen);
 	freeaddrinfo(ai);
-	set_append(&ac->allowed, key_of(&ss));
+	set_append(&ac->allowed, hvd_rv_mapped(&ss));
 	ac->listed = true;
 	return 0;
 }
@@ -116,7 +116,7 @@ void hvd_rv_access_replace(struct hvd_rv_access *ac, const struct hvd_addr *addr
 	ac->listed = true;
 	for (size_t i = 0; i < n; i++) {
 		hvd_addr_to_sockaddr(&addrs[i], 0, &ss);
-		set_append(&ac->allowed, key_of(&ss));
+		set_append(&ac->allowed, hvd_rv_mapped(&ss));
 	}
 }
 
@@ -149,7 +149,7 @@ static void refresh_local(struct hvd_rv_access *ac)
 			memcpy(&ss, i->ifa_addr, sizeof(struct sockaddr_in6));
 		else
 			continue;
-		set_append(&ac->local, key_of(&ss));
+		set_append(&ac->local, hvd_rv_mapped(&ss));
 	}
 	freeifaddrs(list);
 	ac->local_until = hvd_deadline_in(LOCAL_AGE);
@@ -190,7 +190,7 @@ bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storag
 	struct in6_addr key;
 
 	hvd_unmap_v4(&from);
-	key = key_of(&from);
+	key = hvd_rv_mapped(&from);
 	return is_listed(ac, &from, &key);
 }
 
@@ -203,7 +203,7 @@ enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const 
 	int rc;
 
 	hvd_unmap_v4(&from);
-	key = key_of(&from);
+	key = hvd_rv_mapped(&from);
 	if (!is_listed(ac, &from, &key))
 		return HVD_RV_NOT_LISTED;
 	if (ac->any_user || !is_local(ac, &from, &key))

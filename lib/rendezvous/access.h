@@ -12,12 +12,16 @@
 #include "addr.h"
 #include "err.h"
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
 struct hvd_rv_access;
+
+/* An address as IPv6, in its mapped form where it is IPv4: one kind to compare. */
+struct in6_addr hvd_rv_mapped(const struct sockaddr_storage *ss);
 
 enum hvd_rv_verdict {
 	HVD_RV_WELCOME,

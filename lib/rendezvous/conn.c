@@ -66,6 +66,10 @@ void hvd_rv_conn_state(struct conn *c, enum conn_state state)
 {
 	struct hvd_rv *rv = c->rv;
 
+	if (c->state == CONN_BODY) {
+		c->peer->pending -= c->pending;
+		c->pending = 0;
+	}
 	list_remove(c);
 	list_append(c, state);
 	hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
@@ -109,6 +113,8 @@ void hvd_rv_conn_close(struct conn *c)
 		event_del(&c->ev);
 	close(c->fd);
 	hvd_rv_conn_state(c, CONN_DEAD);
+	hvd_rv_peers_leave(rv->peers, c->peer);
+	c->peer = NULL;
 	rv->stats.conns_now--;
 	if (c->taken) {
 		struct hvd_rv_request *req = c->taken;
@@ -263,6 +269,8 @@ static void input(struct conn *c)
 		char *into = rv->scratch;
 		ssize_t n;
 
+		if (c->state == CONN_BODY && !hvd_rv_request_room(c))
+			continue; /* refused */
 		if (c->state == CONN_BODY) {
 			into = (char *)c->value->data + c->at;
 			room = c->value->len - c->at;
@@ -294,7 +302,7 @@ static void input(struct conn *c)
 		budget -= (size_t)n < budget ? (size_t)n : budget;
 		if (c->state == CONN_BODY) {
 			c->at += (size_t)n;
-			if (c->at == c->value->len)
+			if (c->at == c->body_len)
 				body_done(c);
 		} else if (c->state == CONN_HEAD) {
 			const char *data = c->buf ? c->buf : rv->scratch;
@@ -361,7 +369,7 @@ void hvd_rv_conn_due(struct conn *c)
 	}
 }
 
-void hvd_rv_conn_start(struct hvd_rv *rv, int fd)
+void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer)
 {
 	struct conn *c = rv->pool;
 
@@ -374,6 +382,7 @@ void hvd_rv_conn_start(struct hvd_rv *rv, int fd)
 	}
 	c->rv = rv;
 	c->fd = fd;
+	c->peer = hvd_rv_peers_enter(rv->peers, peer);
 	c->limit = INT64_MAX;
 	list_append(c, CONN_HEAD);
 	if (++rv->stats.conns_now > rv->stats.conns_peak)

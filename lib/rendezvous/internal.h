@@ -6,6 +6,7 @@
 #define HVD_RENDEZVOUS_INTERNAL_H
 
 #include "accept.h"
+#include "peers.h"
 #include "server.h"
 #include "wheel.h"
 
@@ -25,6 +26,7 @@ enum conn_state {
 struct conn {
 	struct event ev;
 	struct hvd_rv *rv;
+	struct hvd_rv_peer *peer;
 	struct conn *prev, *next; /* in the list of its state */
 	struct hvd_rv_spoke spoke;
 	hvd_time limit; /* the state's deadline that progress does not move */
@@ -36,6 +38,9 @@ struct conn {
 	size_t buf_len, scanned;
 	char *names; /* scope and key of a PUT whose body is coming */
 	size_t scope_len, key_len;
+	size_t body_len; /* as announced; the value has room for a part of it, of which `pending` is charged to the peer
+			  */
+	size_t pending;
 	int fd;
 	short watching; /* events that are registered */
 	enum conn_state state;
@@ -87,6 +92,7 @@ struct hvd_rv {
 	hvd_rv_watch_fn *watch; /* may be NULL */
 	void *watch_arg;
 	struct conn_list lists[CONN_STATES];
+	struct hvd_rv_peers *peers;
 	struct conn *pool; /* linked by next */
 	unsigned n_pool;
 	struct hvd_rv_stats stats;
@@ -104,9 +110,12 @@ int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int 
 struct listener *hvd_rv_listener_create(struct hvd_rv *rv, int fd);
 void hvd_rv_listener_destroy(struct listener *l);
 void hvd_rv_resume(struct hvd_rv *rv);
+/* The oldest connection in a state of the address that has most connections; NULL: none is near the front of the list.
+ */
+struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state);
 
 /* conn.c */
-void hvd_rv_conn_start(struct hvd_rv *rv, int fd);
+void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer);
 void hvd_rv_conn_close(struct conn *c);
 void hvd_rv_conn_state(struct conn *c, enum conn_state state);
 /* Be told of these events, and no others. */
@@ -133,6 +142,8 @@ void hvd_rv_conn_flush(struct conn *c);
 /* request.c */
 /* Act on a complete head, with body_len bytes behind it. Returns how many of those were used. */
 size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, const char *body, size_t body_len);
+/* There is room for more of a body, or it is refused: then false. */
+bool hvd_rv_request_room(struct conn *c);
 /* The body of a PUT is complete. */
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
 void hvd_rv_wake(void *arg, struct hvd_rv_waiter *w, struct hvd_rv_value *value);

@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #define REFUSED_MAX (64 << 10) /* bytes that are taken of a request that is refused */
+#define LOOK_AT     64         /* connections, for one of a certain address */
+#define MODEST      64         /* connections of an address that nobody minds */
 
 static int parse_ip(const char *ip, struct sockaddr_storage *ss, socklen_t *len, struct hvd_err *err)
 {
@@ -223,20 +225,53 @@ void hvd_rv_resume(struct hvd_rv *rv)
 		hvd_acceptor_resume(rv->listeners[i]->acceptor);
 }
 
-/* Make a place for one more connection: at the cost of one that has nothing to do, or only waits. */
+struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state)
+{
+	const struct hvd_rv_peer *most = hvd_rv_peers_most(rv->peers);
+	struct conn *c = rv->lists[state].first;
+
+	/* It has most of them, so that they are not far. */
+	for (int i = 0; c && c->peer != most && i < LOOK_AT; i++)
+		c = c->next;
+	return c && c->peer == most ? c : NULL;
+}
+
+/* One that sends a value, of an address that has taken most of the places for such as this. */
+static struct conn *greedy(const struct hvd_rv *rv)
+{
+	struct conn *c = hvd_rv_oldest_of_most(rv, CONN_BODY);
+
+	return c && c->peer->conns > MODEST && c->peer->conns > rv->cfg.conns_max / 2 ? c : NULL;
+}
+
+/* Whose place one more connection would get: of one that has nothing to do, has not asked yet, or only waits. */
+static struct conn *find_victim(const struct hvd_rv *rv)
+{
+	struct conn *c = rv->lists[CONN_HEAD].first, *victim = rv->lists[CONN_DRAIN].first;
+
+	if (!victim && c && c->has_asked && c->buf_len == 0)
+		victim = c;
+	if (!victim)
+		victim = hvd_rv_oldest_of_most(rv, CONN_HEAD);
+	if (!victim)
+		victim = c;
+	if (!victim)
+		victim = greedy(rv);
+	if (!victim)
+		victim = hvd_rv_oldest_of_most(rv, CONN_HELD);
+	return victim ? victim : rv->lists[CONN_HELD].first;
+}
+
 static bool make_room(struct hvd_rv *rv)
 {
-	struct conn *c = rv->lists[CONN_HEAD].first;
+	struct conn *victim = find_victim(rv);
 
-	if (rv->lists[CONN_DRAIN].first) {
-		hvd_rv_conn_close(rv->lists[CONN_DRAIN].first);
-	} else if (c && c->has_asked && c->buf_len == 0) {
-		hvd_rv_conn_close(c);
-	} else if (rv->lists[CONN_HELD].first) {
-		hvd_rv_conn_release(rv->lists[CONN_HELD].first, true);
-	} else {
+	if (!victim)
 		return false;
-	}
+	if (victim->state == CONN_HELD)
+		hvd_rv_conn_release(victim, true);
+	else
+		hvd_rv_conn_close(victim);
 	hvd_rv_conn_reap(rv);
 	return true;
 }
@@ -246,7 +281,7 @@ static bool may_come(void *arg)
 	struct hvd_rv *rv = ((struct listener *)arg)->rv;
 
 	hvd_rv_conn_reap(rv);
-	if (rv->stats.conns_now < rv->cfg.conns_max || make_room(rv))
+	if (rv->stats.conns_now < rv->cfg.conns_max || find_victim(rv))
 		return true;
 	pause_accepting(rv);
 	return false;
@@ -268,8 +303,11 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 	struct hvd_rv *rv = l->rv;
 
 	rv->stats.connections++;
-	if (welcome(l, fd, peer))
-		hvd_rv_conn_start(rv, fd);
+	if (!welcome(l, fd, peer))
+		return;
+	if (rv->stats.conns_now >= rv->cfg.conns_max)
+		make_room(rv);
+	hvd_rv_conn_start(rv, fd, peer);
 }
 
 struct listener *hvd_rv_listener_create(struct hvd_rv *rv, int fd)

@@ -13,6 +13,7 @@
 #define RESERVED   "_hvd"
 #define PROBE_PATH "/_hvd/probe/"
 #define NONCE_MAX  128
+#define FIRST_ROOM 16384 /* bytes for a value whose first bytes are not here yet; then twice what is */
 
 static bool slice_is(struct hvd_slice s, const char *text, size_t len)
 {
@@ -102,6 +103,15 @@ static void do_probe(struct conn *c, struct hvd_slice nonce)
 		answer_copy(c, 200, out, (size_t)len);
 }
 
+/* The address that has most connections gives up one that is held, unless it is its own that is to be held. */
+static void make_room_to_hold(struct conn *c)
+{
+	struct conn *old = hvd_rv_oldest_of_most(c->rv, CONN_HELD);
+
+	if (old && old->peer != c->peer)
+		hvd_rv_conn_release(old, true);
+}
+
 static void hold(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
 	struct hvd_rv *rv = c->rv;
@@ -112,6 +122,8 @@ static void hold(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 		return;
 	}
 	/* A client that asks again is better off than one that is told off. */
+	if (rv->lists[CONN_HELD].n >= rv->cfg.held_max)
+		make_room_to_hold(c);
 	if (rv->lists[CONN_HELD].n >= rv->cfg.held_max || hvd_rv_store_wait(rv->store, scope, key, &c->waiter) != 0) {
 		rv->stats.hold_limit++;
 		hvd_rv_conn_send(c, 404, NULL);
@@ -191,17 +203,18 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 		hvd_rv_conn_refuse(c, 413);
 		return body_len;
 	}
-	c->value = hvd_rv_value_new(c->rv->store, (size_t)req->length, &why);
+	c->body_len = (size_t)req->length;
+	take = body_len < c->body_len ? body_len : c->body_len;
+	c->drain_after = take < body_len;
+	c->value = hvd_rv_value_new(c->rv->store, take, &why);
 	if (!c->value) {
 		hvd_rv_conn_refuse(c, store_status(why));
 		return body_len;
 	}
-	take = body_len < c->value->len ? body_len : c->value->len;
-	c->drain_after = take < body_len;
 	if (take > 0)
 		memcpy(c->value->data, body, take);
 	c->at = take;
-	if (take == c->value->len) {
+	if (take == c->body_len) {
 		hvd_rv_request_put(c, scope, key);
 		return take;
 	}
@@ -217,8 +230,31 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 	c->scope_len = scope.n;
 	c->key_len = key.n;
 	hvd_rv_conn_state(c, CONN_BODY);
-	c->limit = hvd_rv_body_limit((size_t)req->length);
+	c->limit = hvd_rv_body_limit(c->body_len);
 	return take;
+}
+
+bool hvd_rv_request_room(struct conn *c)
+{
+	size_t room = 2 * c->at > FIRST_ROOM ? 2 * c->at : FIRST_ROOM;
+	enum hvd_rv_stored why = HVD_RV_NO_ROOM;
+	struct hvd_rv_value *v = NULL;
+
+	if (c->at < c->value->len)
+		return true;
+	if (room > c->body_len)
+		room = c->body_len;
+	/* All of the first part counts, too. */
+	if (c->peer->pending - c->pending + room <= c->rv->cfg.pending_max)
+		v = hvd_rv_value_grow(c->value, room, &why);
+	if (!v) {
+		hvd_rv_conn_refuse(c, store_status(why));
+		return false;
+	}
+	c->value = v;
+	c->peer->pending += room - c->pending;
+	c->pending = room;
+	return true;
 }
 
 static void do_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice key)

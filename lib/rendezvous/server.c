@@ -24,6 +24,7 @@ void hvd_rv_config_init(struct hvd_rv_config *cfg)
 	cfg->head_max = 8192;
 	cfg->conns_max = 65536;
 	cfg->held_max = 49152;
+	cfg->pending_max = (size_t)256 << 20;
 	cfg->hold = 1.0;
 	cfg->rank_hold = 30.0;
 	cfg->stall = 3.0;
@@ -94,6 +95,9 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 	rv->cfg = *cfg;
 	rv->log = log;
 	fit_limits(&rv->cfg);
+	if (rv->cfg.pending_max < rv->cfg.store.value_max)
+		rv->cfg.pending_max = rv->cfg.store.value_max;
+	rv->peers = hvd_rv_peers_create();
 	rv->store = hvd_rv_store_create(&cfg->store, hvd_rv_wake, rv);
 	hvd_rv_wheel_init(&rv->wheel);
 	rv->tick = event_new(base, -1, EV_PERSIST, on_tick, rv);
@@ -155,6 +159,7 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 	if (rv->stop_ev)
 		event_free(rv->stop_ev);
 	hvd_rv_store_destroy(rv->store);
+	hvd_rv_peers_destroy(rv->peers);
 	free(rv);
 }
 

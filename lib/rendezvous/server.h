@@ -18,7 +18,10 @@
  *
  * Whoever has no place is told with a status (413, 431, 507 …), with one
  * exception: connections above the limit are left in the kernel's queue rather
- * than refused, since a worker gives up after three refusals within 1.5 s.
+ * than refused, since a worker gives up after three refusals within 1.5 s. A
+ * place is made free at the cost of connections that ask nothing, those of the
+ * address with most connections first. What a client says that it will send
+ * takes no room before it is here.
  *
  * The server lives in the caller's event loop, in one thread. Callbacks come
  * from that loop; they may call everything here but hvd_rv_destroy().
@@ -56,6 +59,7 @@ struct hvd_rv_config {
 	struct hvd_rv_store_limits store;
 	size_t head_max;    /* bytes of a request's head */
 	unsigned conns_max; /* open connections; never more than the descriptors this process may have */
+	size_t pending_max; /* bytes of values that one address is in the middle of sending; value_max at the least */
 	unsigned held_max;  /* held GETs; at most 3/4 of conns_max. One more is answered 404 at once */
 
 	double hold;      /* how long a GET waits for its key; 0 = not at all */

@@ -116,6 +116,28 @@ struct hvd_rv_value *hvd_rv_value_new(struct hvd_rv_store *st, size_t len, enum 
 	return v;
 }
 
+struct hvd_rv_value *hvd_rv_value_grow(struct hvd_rv_value *v, size_t len, enum hvd_rv_stored *why)
+{
+	struct hvd_rv_store *st = v->store;
+	size_t more = len - v->len;
+
+	if (len > st->limits.value_max) {
+		*why = HVD_RV_TOO_LONG;
+		return NULL;
+	}
+	*why = HVD_RV_NO_ROOM;
+	if (!charge(st, more))
+		return NULL;
+	v = realloc(v, sizeof(*v) + len);
+	if (!v) {
+		st->bytes -= more;
+		return NULL;
+	}
+	v->len = len;
+	*why = HVD_RV_STORED;
+	return v;
+}
+
 struct hvd_rv_value *hvd_rv_value_ref(struct hvd_rv_value *v)
 {
 	v->refs++;

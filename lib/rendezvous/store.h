@@ -58,6 +58,9 @@ void hvd_rv_store_destroy(struct hvd_rv_store *st); /* NULL is fine; nobody may 
 
 /* Room for a value of `len` bytes, to be filled by the caller, with one reference. NULL with *why set. */
 struct hvd_rv_value *hvd_rv_value_new(struct hvd_rv_store *st, size_t len, enum hvd_rv_stored *why);
+/* Make it one of `len` bytes, more than it has, while it is only the caller's; what is in it stays. Returns where it is
+ * now; NULL with *why set, and then it is as it was. */
+struct hvd_rv_value *hvd_rv_value_grow(struct hvd_rv_value *v, size_t len, enum hvd_rv_stored *why);
 struct hvd_rv_value *hvd_rv_value_ref(struct hvd_rv_value *v);
 void hvd_rv_value_unref(struct hvd_rv_value *v); /* NULL is fine */
 

@@ -259,6 +259,124 @@ static void says_when_there_is_no_room(void **state)
 	assert_int_equal(stats(w).refused_room, 2);
 }
 
+/* From an address of its own. */
+static int dial_from(struct world *w, const char *ip)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(w->port)}, from = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(inet_pton(AF_INET, ip, &from.sin_addr), 1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+/* Heads that promise more than there is room for take no room from others. */
+static void promises_take_no_room(void **state)
+{
+	struct world *w = *state;
+	int fds[100];
+
+	w->cfg.store.total_max = 1 << 20;
+	w->cfg.store.value_max = 1 << 20;
+	begin(w);
+	for (size_t i = 0; i < 100; i++) {
+		fds[i] = dial(w);
+		say(fds[i], "PUT /s/k HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n");
+	}
+	turn(w, 0.05);
+	assert_int_equal(stats(w).conns_now, 100);
+	assert_int_equal(put(w, "/s/small", "v").status, 200);
+	assert_int_equal(get(w, "/s/small").status, 200);
+	for (size_t i = 0; i < 100; i++)
+		close(fds[i]);
+	turn(w, 0.05);
+	assert_int_equal(stats(w).conns_now, 0);
+}
+
+/* What is on its way takes room, from its address only so much. */
+static void what_is_on_its_way_is_bounded_by_address(void **state)
+{
+	static const char *const from[] = {"127.0.0.2", "127.0.0.3"};
+	struct world *w = *state;
+	static char part[60001];
+	int fds[8], fd;
+
+	memset(part, 'v', sizeof(part) - 1);
+	w->cfg.store.total_max = 10 << 20;
+	w->cfg.store.value_max = 100000;
+	w->cfg.pending_max = 400000;
+	w->cfg.stall = 5;
+	begin(w);
+	/* Each is charged for up to 100,000 bytes: four of them. */
+	for (int i = 0; i < 8; i++) {
+		fds[i] = dial_from(w, from[0]);
+		say(fds[i], "PUT /s/k HTTP/1.1\r\nContent-Length: 100000\r\n\r\n");
+		say(fds[i], part);
+		turn(w, 0.02);
+	}
+	assert_int_equal(stats(w).refused_room, 4);
+	for (int i = 4; i < 8; i++)
+		assert_int_equal(hear(w, fds[i], 1).status, 507);
+	/* Others are not concerned. */
+	fd = dial_from(w, from[1]);
+	say(fd, "PUT /s/k HTTP/1.1\r\nContent-Length: 60000\r\n\r\n");
+	say(fd, part);
+	assert_int_equal(hear(w, fd, 1).status, 200);
+	close(fd);
+	/* It may go on when one has gone, and what is complete is no longer on its way. */
+	close(fds[0]);
+	turn(w, 0.02);
+	for (int i = 0; i < 3; i++) {
+		fd = dial_from(w, from[0]);
+		say(fd, "PUT /s/k HTTP/1.1\r\nContent-Length: 60000\r\n\r\n");
+		say(fd, part);
+		assert_int_equal(hear(w, fd, 1).status, 200);
+		close(fd);
+	}
+	for (int i = 1; i < 8; i++)
+		close(fds[i]);
+}
+
+/* An address that takes all the places is the one that gives them up. */
+static void places_go_to_those_who_ask(void **state)
+{
+	struct world *w = *state;
+	int fds[200], held;
+
+	w->cfg.conns_max = 150;
+	w->cfg.hold = 20;
+	begin(w);
+	held = dial(w);
+	say(held, "GET /s/k HTTP/1.1\r\n\r\n");
+	turn(w, 0.02);
+	/* Heads that are not complete; then bodies. */
+	for (int i = 0; i < 200; i++) {
+		fds[i] = dial_from(w, "127.0.0.2");
+		say(fds[i], "GET /s/");
+		if (i % 50 == 49)
+			turn(w, 0.02);
+	}
+	assert_int_equal(stats(w).conns_now, 150);
+	assert_int_equal(ask(w, "HEAD /s/none HTTP/1.1\r\n\r\n").status, 404);
+	assert_int_equal(stats(w).held_now, 1);
+	for (int i = 0; i < 200; i++)
+		close(fds[i]);
+	turn(w, 0.05);
+	for (int i = 0; i < 200; i++) {
+		fds[i] = dial_from(w, "127.0.0.2");
+		say(fds[i], "PUT /s/x HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc");
+		if (i % 50 == 49)
+			turn(w, 0.02);
+	}
+	assert_int_equal(put(w, "/s/k", "here").status, 200);
+	assert_string_equal(hear(w, held, 1).body, "here");
+	close(held);
+	for (int i = 0; i < 200; i++)
+		close(fds[i]);
+}
+
 static void holds_until_it_comes(void **state)
 {
 	struct world *w = *state;
@@ -1077,6 +1195,9 @@ int main(void)
 		T(serves_workers),
 		T(refuses_with_a_status),
 		T(says_when_there_is_no_room),
+		T(promises_take_no_room),
+		T(what_is_on_its_way_is_bounded_by_address),
+		T(places_go_to_those_who_ask),
 		T(holds_until_it_comes),
 		T(bounds_what_is_held),
 		T(keeps_values_until_all_are_done),
