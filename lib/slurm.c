@@ -219,6 +219,7 @@ static void take_facts(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_
 	out->ends = ji->end_time;
 	out->now = now;
 	out->preempted = ji->preempt_time != 0;
+	out->het = ji->het_job_id;
 	out->held = (ji->job_state & JOB_STATE_BASE) == JOB_SUSPENDED || ji->job_state & JOB_CONFIGURING;
 }
 

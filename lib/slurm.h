@@ -93,6 +93,7 @@ struct hvd_slurm_job {
 	int64_t began, ends;  /* seconds since 1970, by the controller's clock; ends 0 = no limit */
 	int64_t now;          /* the same clock, when it answered */
 	bool preempted;       /* … and so ends early */
+	uint32_t het;         /* the first component of the heterogeneous job that it is one of; 0 = it is none */
 	bool held;            /* suspended, or its nodes are still being configured */
 };
 

@@ -54,12 +54,32 @@ static bool job_has_tasks(const struct hvd_launch *launch)
 	return hvd_envp_get(launch->envp, "SLURM_NTASKS") || hvd_envp_get(launch->envp, "SLURM_NTASKS_PER_NODE");
 }
 
+/* --jobid: of a component srun would say that it is not the leader, of the leader that there are no directives. */
+static int check_job(const char *jobid, struct hvd_err *err)
+{
+	struct hvd_slurm *slurm = hvd_slurm_new();
+	struct hvd_slurm_job job = {0};
+	uint32_t het = 0;
+
+	/* What cannot be asked, or is no number ("17+1" begins with the leader's), srun judges. */
+	if (hvd_slurm_job_get(slurm, (uint32_t)strtoul(jobid, NULL, 10), &job, NULL) == 0)
+		het = job.het;
+	hvd_slurm_job_clear(&job);
+	hvd_slurm_free(slurm);
+	if (!het)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE,
+		    "--jobid=%.20s is a heterogeneous job, whose components cannot be one Horovod job", jobid);
+	return hvd_err_hint(err, "submit a job without 'hetjob' or ':' separators");
+}
+
 static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
 
 	if (!o->het_group && !o->het_colon)
-		return hvd_options_given(o, "jobid") ? 0 : hvd_alloc_refuse_het(launch->envp, err);
+		return hvd_options_given(o, "jobid") ? check_job(o->jobid, err)
+						     : hvd_alloc_refuse_het(launch->envp, err);
 	hvd_err_set(err, HVD_E_USAGE, "a heterogeneous step (--het-group, \":\") cannot be one Horovod job");
 	return hvd_err_hint(err, "use one component as a job of its own");
 }

@@ -224,4 +224,15 @@ END
     exits 2
     has heterogeneous
     assert_no_leftovers
+    # From outside of it, by the number of either component, as squeue shows them, and within one of them.
+    run on_login salloc --quiet -N1 -n1 : -N1 -n1 bash -c 'leader=$SLURM_JOB_ID_HET_GROUP_0
+        other=$SLURM_JOB_ID_HET_GROUP_1
+        unset ${!SLURM_@}
+        for job in "$leader" "$other" "$leader+1"; do
+            hvdrun --jobid="$job" -n1 echo started
+            echo "status $?"
+        done'
+    counts 3 "is a heterogeneous job"
+    counts 3 "status 2"
+    has_not started
 }
