@@ -283,7 +283,7 @@ static int act(struct hvd_options *o, const struct hvd_log *log)
 	case HVD_SHOW_VERSION:
 		return show(hvd_xasprintf("hvdrun %s\n", HVD_VERSION));
 	case HVD_CHECK_BUILD:
-		return show(hvd_report_build());
+		return show(hvd_report_build(environ));
 	case HVD_ASK_SRUN:
 		return ask_srun(o, log);
 	default:

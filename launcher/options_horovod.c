@@ -211,8 +211,9 @@ static const struct hvd_opt rows[] = {
 	    HVD_X_LOG_TIMESTAMP),
 	 .hidden = true},
 
-	{ROW("check-build", NONE, INFO, NULL, "Show what this program was built with and end"), .word = "cb",
-	 .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_CHECK_BUILD},
+	{ROW("check-build", NONE, INFO, NULL,
+	     "Show what this program and Horovod, in the Python of PATH, were built with and end"),
+	 .word = "cb", .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_CHECK_BUILD},
 	{ROW("help", NONE, INFO, NULL, "Show the options and end"), .letter = 'h', .type = HVD_OPT_SET,
 	 .at = HVD_AT(action), .number = HVD_SHOW_HELP},
 	{ROW("version", NONE, INFO, NULL, "Show the version of this program and end"), .letter = 'v',

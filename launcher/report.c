@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
+#include "capture.h"
 #include "printable.h"
 #include "slurm.h"
 #include "spawn.h"
@@ -11,6 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Horovod imports every framework to tell which it was built for. */
+#define HOROVOD_SECONDS 120.0
+#define HOROVOD_MAX     65536
 
 static json_t *strv_json(const struct hvd_strv *sv)
 {
@@ -169,11 +174,51 @@ void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_
 		hvd_error(launch->log, "%s", detected);
 }
 
-char *hvd_report_build(void)
+/* What Horovod says of itself with --check-build, in the Python that comes first in PATH and has it. NULL: none has.
+ * Caller frees. */
+static char *ask_horovod(char *const *envp)
 {
-	return hvd_xasprintf(
-		"hvdrun %s\n\nControllers:\n    [X] Gloo\n    [X] MPI\n\nLaunch backends:\n    [X] srun (Slurm)%s\n"
-		"    [X] jsrun, blaunch, lsrun (LSF)\n    [X] ssh (hosts that are listed)\n    [X] mpirun (--mpi)\n"
-		"    [X] fork (this machine)\n",
-		HVD_VERSION, hvd_slurm_built_in() ? "" : "; elastic jobs only with --host-discovery-script");
+	static const char *const pythons[] = {"python", "python3"};
+
+	for (size_t i = 0; i < sizeof(pythons) / sizeof(pythons[0]); i++) {
+		struct hvd_strv argv = {0};
+		struct hvd_spawn spawn = {.path = pythons[i], .envp = envp};
+		int status = -1;
+		size_t len;
+		char *text;
+
+		hvd_strv_add(&argv, pythons[i]);
+		hvd_strv_add(&argv, "-m");
+		hvd_strv_add(&argv, "horovod.runner.launch");
+		hvd_strv_add(&argv, "--check-build");
+		spawn.argv = argv.v;
+		text = hvd_capture(&spawn, HOROVOD_MAX, hvd_deadline_in(HOROVOD_SECONDS), &len, &status, NULL);
+		hvd_strv_free(&argv);
+		if (text && status == 0 && strstr(text, "Available Frameworks:")) {
+			while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\n'))
+				text[--len] = '\0';
+			return text;
+		}
+		free(text);
+	}
+	return NULL;
+}
+
+char *hvd_report_build(char *const *envp)
+{
+	static const char none[] = "Horovod: neither python nor python3, as PATH has them, can import it\n\n"
+				   "Available Frameworks:\n    [ ] TensorFlow\n    [ ] PyTorch\n    [ ] MXNet\n\n"
+				   "Available Controllers:\n    [ ] MPI\n    [ ] Gloo\n\n"
+				   "Available Tensor Operations:\n    [ ] NCCL\n    [ ] DDL\n    [ ] CCL\n    [ ] MPI\n"
+				   "    [ ] Gloo";
+	char *horovod = ask_horovod(envp);
+	char *all = hvd_xasprintf("hvdrun %s\n\nLaunch backends:\n    [X] srun (Slurm)%s\n"
+				  "    [X] jsrun, blaunch, lsrun (LSF)\n    [X] ssh (hosts that are listed)\n"
+				  "    [X] mpirun (--mpi)\n    [X] fork (this machine)\n\n%s\n",
+				  HVD_VERSION,
+				  hvd_slurm_built_in() ? "" : "; elastic jobs only with --host-discovery-script",
+				  horovod ? horovod : none);
+
+	free(horovod);
+	return all;
 }

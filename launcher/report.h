@@ -22,7 +22,8 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_backend *backend,
 			      const struct hvd_result *result);
 
-/* What this build can do. Caller frees. */
-char *hvd_report_build(void);
+/* What this build can do, and what Horovod was built for, as it says itself; takes as long as that does. Caller frees.
+ */
+char *hvd_report_build(char *const *envp);
 
 #endif

@@ -38,3 +38,16 @@ alike() {
 @test "every key of the configuration file; the command line wins" { alike config 100; }
 
 @test "defaults" { alike defaults 4; }
+
+@test "--check-build has all lines of horovodrun's" {
+    local line theirs
+    run on_this "$HORUN" --check-build
+    exits 0
+    theirs=$output
+    run on_this env PATH="${PY%/*}:$PATH" "$BATS_TEST_TMPDIR/horovodrun" --check-build
+    exits 0
+    while IFS= read -r line; do
+        grep -qxF -e "$line" <<<"$output" || { echo "missing: $line" && echo "$output" && return 1; }
+    done <<<"$theirs"
+    [[ $theirs == *"[X] PyTorch"* ]]
+}

@@ -190,6 +190,22 @@ csm_node_attributes_query -n h1\,h2' ]
 	run -4 csm_node_attributes_query -n a
 }
 
+@test "--check-build has Horovod's sections, and its own words in them" {
+	local section
+	mkdir bin
+	run -0 env PATH="$PWD/bin" "$B/bin/hvdrun" --check-build
+	for section in "Available Frameworks:" "    [ ] PyTorch" "Available Controllers:" "    [ ] Gloo" \
+		"Available Tensor Operations:" "    [ ] NCCL" "Launch backends:" "Horovod: neither python nor python3"; do
+		grep -qF -x -e "$section" -e "$section, as PATH has them, can import it" <<<"$output" || { echo "$output" && false; }
+	done
+	printf '#!/bin/sh\n%s\n' 'echo "No module named horovod" >&2; exit 1' >bin/python
+	# shellcheck disable=SC2016 # for the stand-in
+	printf '#!/bin/sh\n%s\n' 'echo "Horovod v9.9:"; echo; echo "Available Frameworks:"; echo "    [X] PyTorch"; echo "$*"' >bin/python3
+	chmod +x bin/python*
+	run -0 env PATH="$PWD/bin" "$B/bin/hvdrun" --check-build
+	[[ $output == *$'\n'"Horovod v9.9:"$'\n\n'"Available Frameworks:"$'\n'"    [X] PyTorch"$'\n'"-m horovod.runner.launch --check-build" ]]
+}
+
 @test "--check-build names LSF" {
 	run -0 hvdrun --check-build
 	[[ $output == *"[X] jsrun, blaunch, lsrun (LSF)"* ]]
