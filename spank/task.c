@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,6 +42,12 @@ static void shim_env(spank_t sp, struct hvd_strv *env)
 			if (strncmp(*job_env, "SLURM", 5) == 0 || strncmp(*job_env, "OMPI_MCA_", 9) == 0 ||
 			    strncmp(*job_env, "PMI", 3) == 0)
 				hvd_strv_add(env, *job_env);
+}
+
+/* The task's standard error does not tell which host it comes from. */
+static const char *own_name(char name[HOST_NAME_MAX + 1])
+{
+	return gethostname(name, HOST_NAME_MAX) == 0 ? name : "this host";
 }
 
 /* Read until the shim closes its end. Returns the length, or -1. The caller frees *plan. */
@@ -138,7 +145,7 @@ static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied)
 /* The task ends, and with it those that wait for its word. */
 static void give_up(struct hvd_plugin *pl, pid_t shim, const struct hvd_err *err)
 {
-	fprintf(stderr, "hvd: error: %s\n", err->msg);
+	fprintf(stderr, "hvd: error: %s: %s\n", own_name((char[HOST_NAME_MAX + 1]){0}), err->msg);
 	if (err->hint[0])
 		fprintf(stderr, "hvd: %s\n", err->hint);
 	hvd_end(shim, 0.5, NULL);

@@ -17,6 +17,7 @@ int hvd_front_run(char *const *argv, const struct hvd_log *log)
 	pid_t pid, parent = getppid();
 	struct hvd_strv args = {0};
 	struct hvd_err err = {0};
+	char host[256] = "";
 	int status = 0, sig;
 	siginfo_t info;
 	sigset_t all;
@@ -30,6 +31,8 @@ int hvd_front_run(char *const *argv, const struct hvd_log *log)
 	pid = hvd_spawn(&spawn, &err);
 	hvd_strv_free(&args);
 	if (pid < 0) {
+		if (gethostname(host, sizeof(host) - 1) == 0)
+			hvd_err_host(&err, host);
 		hvd_log_err(log, &err);
 		return 127;
 	}

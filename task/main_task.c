@@ -203,6 +203,17 @@ static int parse(int argc, char **argv, struct args *args)
 	return -1;
 }
 
+/* Before it is known which host of the job this is. */
+static int fail(const struct hvd_log *log, struct hvd_err *err)
+{
+	char host[256] = "";
+
+	if (!err->host[0] && gethostname(host, sizeof(host) - 1) == 0)
+		hvd_err_host(err, host);
+	hvd_log_err(log, err);
+	return 1;
+}
+
 /* The launch's data on stdin. Returns as prepare(). */
 static int enter(const struct args *args, struct hvd_boot *boot, struct hvd_taskinfo *info, struct hvd_err *refusal,
 		 const struct hvd_log *log)
@@ -244,10 +255,8 @@ static int prepare(const struct args *args, struct hvd_boot *boot, struct hvd_ta
 	    (args->mode == MODE_HOST ? hvd_taskinfo_host(args->host, args->ranks, info, &err)
 	     : args->mpi             ? hvd_taskinfo_mpi(args->mpi, info, &err)
 	     : args->jsrun           ? hvd_taskinfo_jsrun(args->jsrun, info, &err)
-				     : hvd_taskinfo_slurm(info, &err)) != 0) {
-		hvd_log_err(log, &err);
-		return 1;
-	}
+				     : hvd_taskinfo_slurm(info, &err)) != 0)
+		return fail(log, &err);
 	return args->from_stdin ? enter(args, boot, info, refusal, log) : 0;
 }
 

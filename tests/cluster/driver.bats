@@ -1,0 +1,47 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# What is said of a driver that does not answer, and of a node on which the suite is not.
+
+load helpers
+load launch
+
+setup_file() { suite_up --nodes 4; }
+teardown_file() { cluster_down; }
+teardown() {
+    cluster_mend
+    assert_no_leftovers
+}
+
+# late HOW: a launch that waits for hvdn4, whose driver gets this signal; then hvdn4 comes.
+late() {
+    local driver
+    hold hvdn4 srun --hvd --hvd-start-timeout="$2" -N4 true
+    for host in hvdn1 hvdn2 hvdn3; do wait_for 10 runs_on "$host" hvd-task; done
+    driver=$(as_root hvdlogin pgrep -x -o hvd-driver)
+    as_root hvdlogin kill "-$1" "$driver"
+    go_on
+    [ "$status" -ne 0 ]
+    # srun does not wait for a child of its plugin that is stopped.
+    as_root hvdlogin kill -KILL "$driver" 2>/dev/null || true
+}
+
+@test "a driver that is stopped: its nodes say that it does not run" {
+    late STOP 5
+    has "hvdn1: no launch plan came from the driver in time" "If it says nothing, it does not run"
+    [[ $output != *"error: hvdn4"* ]] || has "connected, and no word came" "the driver is there and says nothing"
+}
+
+@test "a driver that was killed: its nodes say that, and nothing of a firewall" {
+    late KILL 20
+    has ": the connection to the driver ended" "did srun or hvdrun end, or was it killed?"
+    has_not firewall
+}
+
+@test "a node without the suite is named" {
+    as_root hvdn3 mount -t tmpfs none "$B/libexec/hvd"
+    run launch srun -N4 true
+    as_root hvdn3 umount "$B/libexec/hvd"
+    [ "$status" -ne 0 ]
+    has "hvd: error: hvdn3: cannot run $B/libexec/hvd/hvd-task: No such file or directory" "is the suite installed on this node?"
+}
