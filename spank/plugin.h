@@ -109,6 +109,9 @@ int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **
 /* Where the n-th plan (from 0) begins in `plans`, and how long it is with its empty string; 0 when there is none. */
 size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **plan);
 
+/* prolog.c: have the plan stay when the site has a TaskProlog. After it was set. */
+void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp);
+
 /* step.c: is that a step which srun --hvd started? `boot` gets the text of HVD_BOOT_ENV. */
 bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);
 

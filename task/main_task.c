@@ -23,6 +23,7 @@
  *                                  are the launcher's own
  *   hvd-task --serve=PID           run the rendezvous until this process ends, or the driver goes
  *   hvd-task --warden=PID          start that, and see that it does not outlive the process
+ *   hvd-task                       in place of the site's TaskProlog, when its variable is set (prolog.h)
  *   hvd-task --drain               read stdin to its end (task/remote.h)
  *
  * Started by the plugin and the launch backends, not by hand.
@@ -30,12 +31,14 @@
 #include "lib/boot.h"
 #include "lib/log.h"
 #include "lib/preamble.h"
+#include "lib/prolog.h"
 #include "lib/spawn.h"
 #include "lsf/topology.h"
 #include "task/command.h"
 #include "task/front.h"
 #include "task/held.h"
 #include "task/host.h"
+#include "task/prolog.h"
 #include "task/rank.h"
 #include "task/remote.h"
 #include "task/serve.h"
@@ -282,8 +285,12 @@ int main(int argc, char **argv)
 	struct hvd_taskinfo info;
 	struct hvd_boot boot;
 	struct hvd_err err = {0}, refusal = {0};
-	int status = parse(argc, argv, &args);
+	int status;
 
+	/* Slurm gives its TaskProlog no argument. */
+	if (argc == 1 && getenv(HVD_PROLOG_ENV))
+		return hvd_prolog_run(getenv(HVD_PROLOG_ENV), &log);
+	status = parse(argc, argv, &args);
 	if (status >= 0)
 		return status;
 	hvd_remote_limits(args.nice, args.memlock);

@@ -4,8 +4,18 @@
 load helpers
 load launch
 
-setup_file() { suite_up --nodes 2; }
-teardown_file() { cluster_down; }
+setup_file() {
+    SITE=$(mktemp -d "${TMPDIR:-/tmp}/hvd-site.XXXXXX")
+    export SITE
+    chmod 755 "$SITE"
+    printf '#!/bin/sh\nexit 0\n' >"$SITE/task-prolog"
+    chmod 755 "$SITE/task-prolog"
+    suite_up --nodes 2 --slurm-conf TaskProlog="$SITE/task-prolog"
+}
+teardown_file() {
+    cluster_down
+    rm -rf "$SITE"
+}
 teardown() { cluster_mend; }
 
 VARIABLES=(HOROVOD_RANK HOROVOD_SIZE HOROVOD_LOCAL_RANK HOROVOD_LOCAL_SIZE HOROVOD_CROSS_RANK HOROVOD_CROSS_SIZE
@@ -75,5 +85,32 @@ has_all() {
         exits 0
         [[ ! $output =~ [0-9a-f]{64} ]]
     done
+    assert_no_leftovers
+}
+
+@test "a site's TaskProlog that exports a rank of its own: the launch's facts stay" {
+    cat >"$SITE/task-prolog" <<'END'
+#!/bin/sh
+echo export HOROVOD_RANK=7
+echo export HOROVOD_SIZE=9
+echo export HOROVOD_GLOO_RENDEZVOUS_PORT=1
+echo export SITE=here
+echo print prolog of rank $HOROVOD_RANK
+END
+    for with in srun hvdrun; do
+        run launch "$with" -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE, $SITE, <$(env | grep -c TASK_PROLOG)>"'
+        exits 0
+        has "rank 0 of 2, here, <0>" "rank 1 of 2, here, <0>"
+        run launch "$with" -N2 -n4 --ntasks-per-node=2 hvd-selftest --quick
+        selftest_ok 4 2
+    done
+    # One that fails does as much or as little as in plain srun.
+    echo exit 3 >>"$SITE/task-prolog"
+    run launch srun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK, $SITE"'
+    [[ $(grep -c "rank [01], here" <<<"$output") -eq $(on_login srun -N2 -n2 bash -c 'echo $SITE' | grep -c here) ]]
+    sed -i '$d' "$SITE/task-prolog"
+    # Without --hvd it is as it always was.
+    run on_login srun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK, $SITE"'
+    [[ $(grep -c "rank 7, here" <<<"$output") -eq 2 ]]
     assert_no_leftovers
 }

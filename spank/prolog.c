@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prolog.c - the site's TaskProlog, which Slurm runs in each task after the plugins' task_init.
+ *
+ * What it exports would come over the plan. So it is run by hvd-task (task/prolog.h), which has the last word: in the
+ * task's own process, just before Slurm looks there, hvd-task takes the place of the site's program in the
+ * configuration. In a container of another plugin's hvd-task may not be found; there the site's program stays.
+ */
+#include "plugin.h"
+
+#include "lib/prolog.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* pyxis puts the task into its container after this plugin when that is listed first. */
+static bool pyxis_loaded(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[PATH_MAX + 128];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strstr(line, "pyxis") != NULL;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp)
+{
+	struct hvd_strv names = {0};
+	char *text, *path;
+
+	if (!&slurm_conf || !slurm_conf.task_prolog || hvd_container_host_root(pl) || pyxis_loaded())
+		return;
+	for (size_t i = 0; i < pl->task.plan.n; i++) {
+		const char *entry = pl->task.plan.v[i];
+		char *name = strndup(entry, strcspn(entry, "="));
+
+		if (name)
+			hvd_strv_add(&names, name);
+		free(name);
+	}
+	text = hvd_strv_join(&names, " ");
+	path = malloc(strlen(pl->site.libexecdir) + sizeof("/hvd-task"));
+	if (path && spank_setenv(sp, HVD_PROLOG_ENV, slurm_conf.task_prolog, 1) == ESPANK_SUCCESS &&
+	    spank_setenv(sp, HVD_PROLOG_NAMES_ENV, text, 1) == ESPANK_SUCCESS) {
+		sprintf(path, "%s/hvd-task", pl->site.libexecdir);
+		slurm_conf.task_prolog = path; /* the task's own, and its process execs soon */
+		path = NULL;
+	}
+	free(path);
+	free(text);
+	hvd_strv_free(&names);
+}
