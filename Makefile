@@ -123,7 +123,7 @@ $(B)/bin/hvd-selftest: $(patsubst %.cc,$(B)/obj/%.o,$(selftest_src))
 
 # The plugin takes from lib/ only what needs nothing but libc.
 plugin_lib := $(call obj,lib/err.c lib/deadline.c lib/strv.c lib/xalloc.c lib/spawn.c lib/rlimits.c lib/values.c lib/boot.c \
-	lib/addr.c lib/emitted.c lib/apptainer.c lib/printable.c)
+	lib/addr.c lib/emitted.c lib/apptainer.c lib/printable.c lib/nicspec.c)
 $(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/sources
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -Wl,--version-script=spank/exports.map -o $@ $(filter %.o,$^)

@@ -217,7 +217,7 @@ static void on_register(struct hvd_driver *dr, struct hvd_client *cl, const json
 		return;
 	}
 	if (hvd_roster_register(&dr->roster, msg, &cl->host, &why) != 0 ||
-	    (dr->opts->nics.n && hvd_roster_restrict(&dr->roster, cl->host, dr->opts->nics.v, &why) != 0)) {
+	    hvd_roster_restrict(&dr->roster, cl->host, dr->opts->nics.v, &why) != 0) {
 		fail(dr, &why);
 		return;
 	}
@@ -464,7 +464,8 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	hvd_strv_add_all(&dr->roster.names, opts->names.v);
 	dr->clock = hvd_startclock_create(base, opts, &dr->roster, on_late, dr, log);
 	dr->lost = evtimer_new(base, on_lost, dr);
-	if (check_room(opts, err) != 0 || hvd_self_find(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, err) != 0 ||
+	if (check_room(opts, err) != 0 ||
+	    hvd_self_find(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->nics.v, err) != 0 ||
 	    !(dr->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
 					       &clients_ops, dr, log, err))) {
 		hvd_driver_destroy(dr);

@@ -12,6 +12,7 @@
 #include "launcher/driver.h"
 #include "launcher/settings.h"
 #include "lib/log.h"
+#include "lib/nicspec.h"
 #include "lib/nofile.h"
 #include "lib/slurm.h"
 
@@ -147,6 +148,8 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 	struct hvd_options *o = &prog->settings;
 
 	if (hvd_options_env(o, environ, err) != 0 || worker_controller(o, err) != 0 || hvd_config_load(o, err) != 0)
+		return -1;
+	if (hvd_nicspec_check_all(o->nics.v, err) != 0)
 		return -1;
 	for (size_t i = 0; i < o->warnings.n; i++)
 		hvd_warn(&prog->log, "%s", o->warnings.v[i]);

@@ -95,8 +95,6 @@ static void driver_opts(const struct hvd_options *o, const struct hvd_backend *b
 		opts->where = HVD_WHERE_LAUNCH;
 	for (int i = 0; (backend->starts_hosts || backend->holds_ranks) && i < launch->alloc.n_hosts; i++)
 		hvd_strv_add(&opts->names, launch->alloc.hosts[i].name);
-	if (opts->loopback)
-		hvd_strv_free(&opts->nics); /* there is but one */
 	if (backend->starts_hosts || backend->holds_ranks)
 		opts->hosts = (uint32_t)launch->alloc.n_hosts;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options_check.c - the rules between options, when all of them are known. */
+#include "nicspec.h"
 #include "options_rows.h"
 
 #include <stdlib.h>
@@ -227,7 +228,8 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 	if (o->action != HVD_RUN)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
-	    check_function(o, err) || check_discover(o, err) || check_async(o, err) || check_command(o, err))
+	    check_function(o, err) || check_discover(o, err) || check_async(o, err) || check_command(o, err) ||
+	    hvd_nicspec_check_all(o->nics.v, err))
 		return -1;
 	add_notes(o);
 	return 0;

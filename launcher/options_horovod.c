@@ -66,7 +66,8 @@ static const struct hvd_opt rows[] = {
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .env = "HVD_START_TIMEOUT,HOROVOD_START_TIMEOUT",
 	 .def = "30", .min = HVD_VALUES_LEAST_TIMEOUT},
 	{ROW("network-interfaces", REQUIRED, START, "LIST",
-	     "Use these network interfaces only; by default those over which all hosts reach each other are found"),
+	     "Use these network interfaces only: names, patterns (ib*), subnets (10.77.0.0/24), with ^ in front those "
+	     "not to be used (^docker0); by default those over which all hosts reach each other are found"),
 	 .type = HVD_OPT_LIST, .at = HVD_AT(nics), .env = "HVD_NICS"},
 	{ROW("network-interface", REQUIRED, START, "NAME", "The same for one interface; may be repeated"),
 	 .type = HVD_OPT_LIST, .at = HVD_AT(nics)},

@@ -79,6 +79,13 @@ static int no_network(struct hvd_plan *plan, struct hvd_roster *roster, const st
 	return -1;
 }
 
+/* Need it not be IPv4? An MPI has a rendezvous of its own; and who names a subnet of IPv6 has no Horovod, or another.
+ */
+static bool any_family(const struct hvd_plan *plan, const struct hvd_roster *roster)
+{
+	return plan->mpi || roster->ipv6;
+}
+
 /* The best endpoint that host `h` has reached: one in its best network first, in the order of networks. Horovod's
  * client knows IPv4 only. */
 static int reached_endpoint(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t h)
@@ -87,7 +94,7 @@ static int reached_endpoint(const struct hvd_plan *plan, const struct hvd_roster
 	uint64_t ok = roster->seats[h].endpoints_ok;
 	int any = -1;
 
-	for (size_t i = 0; !plan->mpi && i < ep->n && i < HVD_MAX_ENDPOINTS; i++)
+	for (size_t i = 0; !any_family(plan, roster) && i < ep->n && i < HVD_MAX_ENDPOINTS; i++)
 		if (ep->addrs[i].family != AF_INET)
 			ok &= ~(UINT64_C(1) << i);
 
@@ -141,7 +148,8 @@ static int choose_endpoints(struct hvd_plan *plan, const struct hvd_roster *rost
 			hvd_err_set(err, HVD_E_NET,
 				    "the rendezvous server cannot be reached from there at port %u of any of its "
 				    "%zu addresses%s",
-				    plan->endpoints->port, plan->endpoints->n, plan->mpi ? "" : " over IPv4");
+				    plan->endpoints->port, plan->endpoints->n,
+				    any_family(plan, roster) ? "" : " over IPv4");
 			hvd_err_hint(err, "is a firewall between this host and the nodes? --hvd-rendezvous=batch runs "
 					  "it on the first node");
 			return hvd_err_host(err, roster->nodes[h].name);
@@ -210,11 +218,15 @@ int hvd_plan_make(struct hvd_plan *plan, struct hvd_roster *roster, const struct
 	if (!plan->local) {
 		hvd_networks_find(roster->nodes, roster->n, roster->edges, roster->n_edges, &plan->networks);
 		serves = hvd_networks_serve_horovod(&plan->networks);
-		if (again &&
-		    ((!serves && hvd_edges_lost(roster->edges, roster->n_edges)) || !all_reach_endpoints(plan, roster)))
+		if (again && ((!serves && !roster->ipv6 && hvd_edges_lost(roster->edges, roster->n_edges)) ||
+			      !all_reach_endpoints(plan, roster)))
 			return undecided(plan);
-		if (!serves && (!plan->mpi || plan->networks.n == 0))
+		if (!serves && (!any_family(plan, roster) || plan->networks.n == 0))
 			return no_network(plan, roster, log, err);
+		if (!serves && !plan->mpi)
+			hvd_warn(log,
+				 "the network is one of IPv6, as it was named; Horovod's rendezvous client knows IPv4 "
+				 "only");
 		tell_networks(plan, roster, log);
 	}
 	return choose_endpoints(plan, roster, log, err);
@@ -251,19 +263,34 @@ static char *iface_list(const struct hvd_plan *plan, const struct hvd_node *node
 	return list;
 }
 
+/* The same where all ranks are on one machine: loopback, unless the user wants others. */
+static char *local_list(const struct hvd_node *node, const struct hvd_seat *seat)
+{
+	char *list = hvd_xstrdup(seat->named && !seat->loopback ? "" : "lo");
+
+	for (int i = 0; seat->named && i < node->n_ifaces; i++) {
+		char *longer = hvd_xasprintf("%s%s%s", list, *list ? "," : "", node->ifaces[i].name);
+
+		free(list);
+		list = longer;
+	}
+	return list;
+}
+
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t rank,
 		     const struct hvd_strv *extra)
 {
 	const struct hvd_place *place = &plan->layout.places[rank];
 	uint32_t h = (uint32_t)place->host;
 	const struct hvd_node *node = &roster->nodes[h];
-	char *list = plan->local ? hvd_xstrdup("lo") : iface_list(plan, node, h);
+	char *list = plan->local ? local_list(node, &roster->seats[h]) : iface_list(plan, node, h);
+	char *first = hvd_xstrndup(list, strcspn(list, ","));
 	struct hvd_emit in = {
 		.mpi = plan->mpi,
 		.one_machine = plan->local,
 		.place = place,
 		.hostname = node->name,
-		.iface = plan->local ? "lo" : node->ifaces[plan->networks.v[0].iface[h]].name,
+		.iface = first,
 		.ifaces = list,
 		.rendezvous = plan->endpoints->addrs[plan->endpoint[h]],
 		.port = plan->endpoints->port,
@@ -286,6 +313,7 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_roster *roste
 		free(name);
 	}
 	hvd_strv_free(&env);
+	free(first);
 	free(list);
 	return out;
 }

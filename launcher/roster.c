@@ -2,6 +2,7 @@
 #include "roster.h"
 
 #include "hostlist.h"
+#include "nicspec.h"
 #include "size.h"
 #include "wire.h"
 #include "xalloc.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_EDGES_PER_NODE (HVD_MAX_NEIGHBOURS * HVD_NODE_MAX_IFACES * 4)
+#define MAX_EDGES_PER_NODE (HVD_MAX_NEIGHBOURS * HVD_MAX_NICS * HVD_NODE_MAX_ADDRS)
 #define MAX_HOSTS_TEXT     (256 * 1024)
 
 static void set_size(struct hvd_roster *roster, uint32_t n, uint32_t size)
@@ -111,43 +112,101 @@ int hvd_roster_register(struct hvd_roster *roster, const json_t *msg, uint32_t *
 	return 0;
 }
 
+static int lacks_iface(const struct hvd_node *node, const char *what, const char *name, struct hvd_err *err)
+{
+	char *have = hvd_node_ifaces_text(node);
+
+	hvd_err_set(err, HVD_E_USAGE, "there is no usable interface %s%s there, only %s%s%s", what, name, have,
+		    node->dropped ? "; left out: " : "", node->dropped ? node->dropped : "");
+	free(have);
+	hvd_err_hint(err, "name interfaces that every host has, or leave the option out to have them found");
+	return hvd_err_host(err, node->name);
+}
+
+static int check_nics(const struct hvd_node *node, const struct hvd_nicspec *spec, char *const *nics,
+		      struct hvd_err *err)
+{
+	struct hvd_strv list = {0};
+	const char *name;
+	char *text;
+	int rc;
+
+	for (size_t i = 0; (name = hvd_nicspec_name(spec, i)); i++)
+		if (strcmp(name, "lo") != 0 && hvd_node_find_iface(node, name) < 0)
+			return lacks_iface(node, "", name, err);
+	if (hvd_nicspec_wants(spec, "lo", NULL))
+		return 0;
+	for (int i = 0; i < node->n_ifaces; i++)
+		for (int a = 0; a < node->ifaces[i].n_addrs; a++)
+			if (hvd_nicspec_wants(spec, node->ifaces[i].name, &node->ifaces[i].addrs[a]))
+				return 0;
+	hvd_strv_add_all(&list, nics);
+	text = hvd_strv_join(&list, ",");
+	rc = lacks_iface(node, "that is wanted by ", text, err);
+	free(text);
+	hvd_strv_free(&list);
+	return rc;
+}
+
+/* Leave an interface the addresses that are wanted. False when none is. */
+static bool keep_addrs(struct hvd_node_iface *iface, const struct hvd_nicspec *spec)
+{
+	uint8_t kept = 0, first = HVD_NO_ADDR;
+
+	for (uint8_t a = 0; a < iface->n_addrs; a++) {
+		if (!hvd_nicspec_wants(spec, iface->name, &iface->addrs[a]))
+			continue;
+		if (a == iface->first)
+			first = kept;
+		iface->addrs[kept++] = iface->addrs[a];
+	}
+	iface->n_addrs = kept;
+	iface->first = first;
+	return kept > 0;
+}
+
 int hvd_roster_restrict(struct hvd_roster *roster, uint32_t index, char *const *nics, struct hvd_err *err)
 {
 	struct hvd_node *node = &roster->nodes[index];
 	struct hvd_seat *seat = &roster->seats[index];
-	uint8_t kept = 0;
-	char *have;
+	struct hvd_nicspec spec;
+	unsigned kept = 0, more = 0;
 
-	for (char *const *nic = nics; *nic; nic++) {
-		if (hvd_node_find_iface(node, *nic) >= 0)
-			continue;
-		have = hvd_node_ifaces_text(node);
-		hvd_err_set(err, HVD_E_USAGE, "there is no usable interface %s there, only %s%s%s", *nic, have,
-			    node->dropped ? "; left out: " : "", node->dropped ? node->dropped : "");
-		free(have);
-		hvd_err_hint(err, "name interfaces that every host has, or leave the option out to have them found");
-		return hvd_err_host(err, node->name);
+	if (hvd_nicspec_parse(&spec, nics, err) != 0)
+		return -1;
+	if (spec.n && check_nics(node, &spec, nics, err) != 0) {
+		hvd_nicspec_clear(&spec);
+		return -1;
 	}
+	seat->named = spec.n > 0;
+	seat->loopback = hvd_nicspec_wants(&spec, "lo", NULL);
 	seat->n_told = node->n_ifaces;
 	seat->kept = hvd_xcalloc(node->n_ifaces, 1);
 	for (int i = 0; i < node->n_ifaces; i++) {
-		bool named = false;
+		bool wanted = !spec.n || keep_addrs(&node->ifaces[i], &spec);
 
-		for (char *const *nic = nics; *nic; nic++)
-			named |= strcmp(node->ifaces[i].name, *nic) == 0;
-		seat->kept[i] = named ? kept : HVD_NO_IFACE;
-		if (named)
+		more += wanted && kept == HVD_MAX_NICS;
+		wanted = wanted && kept < HVD_MAX_NICS;
+		seat->kept[i] = wanted ? (uint8_t)kept : HVD_NO_IFACE;
+		if (wanted)
 			node->ifaces[kept++] = node->ifaces[i];
 		else
 			free(node->ifaces[i].addrs);
 	}
-	node->n_ifaces = kept;
+	node->n_ifaces = (uint16_t)kept;
+	if (more)
+		hvd_node_dropped(node,
+				 hvd_xasprintf("%u slower ones than the first %d, which can be named to be used", more,
+					       HVD_MAX_NICS),
+				 true);
+	roster->ipv6 = hvd_nicspec_ipv6(&spec);
+	hvd_nicspec_clear(&spec);
 	return 0;
 }
 
 const struct hvd_addr *hvd_roster_addr(const struct hvd_node *node, size_t i, uint8_t *iface)
 {
-	for (uint8_t f = 0; f < node->n_ifaces; f++) {
+	for (uint8_t f = 0; f < node->n_ifaces && f < HVD_MAX_NICS; f++) {
 		if (i < node->ifaces[f].n_addrs) {
 			*iface = f;
 			return &node->ifaces[f].addrs[i];
@@ -160,7 +219,7 @@ const struct hvd_addr *hvd_roster_addr(const struct hvd_node *node, size_t i, ui
 static int add_edge(struct hvd_roster *roster, uint32_t from, const json_t *entry, struct hvd_err *err)
 {
 	const struct hvd_seat *seat = &roster->seats[from];
-	uint8_t n_told = seat->kept ? seat->n_told : roster->nodes[from].n_ifaces;
+	uint16_t n_told = seat->kept ? seat->n_told : roster->nodes[from].n_ifaces;
 	int64_t v[5];
 	const struct hvd_addr *addr;
 	uint8_t to_if = 0;
@@ -168,14 +227,17 @@ static int add_edge(struct hvd_roster *roster, uint32_t from, const json_t *entr
 	for (size_t i = 0; i < 5; i++) {
 		const json_t *value = json_array_get(entry, i);
 
-		if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > UINT32_MAX)
+		if (!json_is_integer(value) || json_integer_value(value) < (i == 2 ? -1 : 0) ||
+		    json_integer_value(value) > UINT32_MAX)
 			return hvd_err_set(err, HVD_E_PROTO, "a probe report is malformed");
 		v[i] = json_integer_value(value);
 	}
-	if (v[0] >= roster->n || v[0] == from || v[3] >= HVD_REACH_N || (v[2] >= n_told && v[2] != HVD_NO_IFACE) ||
+	if (v[0] >= roster->n || v[0] == from || v[3] >= HVD_REACH_N || v[2] >= n_told ||
 	    !(addr = hvd_roster_addr(&roster->nodes[v[0]], (size_t)v[1], &to_if)))
 		return hvd_err_set(err, HVD_E_PROTO, "a probe report names what was not asked for");
-	if (seat->kept && v[2] != HVD_NO_IFACE)
+	if (v[2] < 0)
+		v[2] = HVD_NO_IFACE;
+	else if (seat->kept)
 		v[2] = seat->kept[v[2]];
 	/* It left by an interface that the user does not want. */
 	if (v[2] == HVD_NO_IFACE && v[3] == HVD_REACH_OK)

@@ -30,9 +30,11 @@ struct hvd_seat {
 	hvd_time registered_at, probed_at, reported_at, planned_at; /* 0 = not yet */
 	uint64_t endpoints_ok; /* which of the rendezvous' endpoints it has reached, by bit */
 	/* After hvd_roster_restrict(): from the agent's numbers of its interfaces, which its report uses, to those that
-	 * were kept; HVD_NO_IFACE where one was not. NULL: they are the same. */
+	 * were kept; HVD_NO_IFACE where one was not. */
 	uint8_t *kept;
-	uint8_t n_told; /* length of `kept` */
+	uint16_t n_told; /* length of `kept` */
+	bool named;      /* the user has said which interfaces are wanted */
+	bool loopback;   /* and the loopback one is: for a job on one machine */
 };
 
 struct hvd_roster {
@@ -44,6 +46,7 @@ struct hvd_roster {
 	uint32_t n_registered, n_reported, ranks_planned;
 	struct hvd_edge *edges;
 	size_t n_edges, edges_room;
+	bool ipv6;  /* the user wants IPv6, by a subnet of it */
 	int rounds; /* of the probe that are over, and were not enough */
 };
 
@@ -59,7 +62,9 @@ void hvd_roster_leave(struct hvd_roster *roster, uint32_t index);
 /* Take over a registration. A second one for the same host, or one that contradicts the others, is an error. */
 int hvd_roster_register(struct hvd_roster *roster, const json_t *msg, uint32_t *index, struct hvd_err *err);
 
-/* Keep only the named interfaces of a host; one that it lacks is an error that names host and interface. */
+/* Keep of a host's interfaces and their addresses what the user wants (nicspec.h; NULL or an empty list: everything),
+ * and of these the best HVD_MAX_NICS. To be called once for each host that registers. One that was named and is not
+ * there, or none at all, is an error that names host and interface. */
 int hvd_roster_restrict(struct hvd_roster *roster, uint32_t index, char *const *nics, struct hvd_err *err);
 
 /* Take over a report of host `index`, whose order listed for each target the addresses as hvd_roster_addrs does. */

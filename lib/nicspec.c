@@ -76,10 +76,18 @@ int hvd_nicspec_parse(struct hvd_nicspec *spec, char *const *entries, struct hvd
 	return 0;
 }
 
+int hvd_nicspec_check_all(char *const *entries, struct hvd_err *err)
+{
+	struct hvd_nicspec spec;
+	int rc = hvd_nicspec_parse(&spec, entries, err);
+
+	hvd_nicspec_clear(&spec);
+	return rc;
+}
+
 int hvd_nicspec_check(const char *list, struct hvd_err *err)
 {
 	struct hvd_strv entries = {0};
-	struct hvd_nicspec spec;
 	int rc;
 
 	for (;;) {
@@ -92,8 +100,7 @@ int hvd_nicspec_check(const char *list, struct hvd_err *err)
 			break;
 		list += len + 1;
 	}
-	rc = hvd_nicspec_parse(&spec, entries.v, err);
-	hvd_nicspec_clear(&spec);
+	rc = hvd_nicspec_check_all(entries.v, err);
 	hvd_strv_free(&entries);
 	return rc;
 }

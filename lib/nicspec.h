@@ -42,7 +42,8 @@ struct hvd_nicspec {
 /* Read the entries of a list (NULL-terminated, may be NULL). HVD_E_USAGE names the one that is wrong, and why; *spec is
  * empty then. */
 int hvd_nicspec_parse(struct hvd_nicspec *spec, char *const *entries, struct hvd_err *err);
-/* The same of a list with commas, only to see whether it is right. */
+/* Only to see whether they are right: entries, or a list with commas. */
+int hvd_nicspec_check_all(char *const *entries, struct hvd_err *err);
 int hvd_nicspec_check(const char *list, struct hvd_err *err);
 void hvd_nicspec_clear(struct hvd_nicspec *spec); /* leaves it empty; NULL is fine */
 

@@ -30,9 +30,19 @@ void hvd_node_clear(struct hvd_node *node)
 	memset(node, 0, sizeof(*node));
 }
 
+void hvd_node_dropped(struct hvd_node *node, char *more, bool before)
+{
+	char *have = node->dropped ? node->dropped : hvd_xstrdup("");
+	const char *comma = *have ? ", " : "";
+
+	node->dropped = hvd_xasprintf("%s%s%s", before ? more : have, comma, before ? have : more);
+	free(more);
+	free(have);
+}
+
 void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs)
 {
-	node->n_ifaces = (uint8_t)(ifs->n < HVD_NODE_MAX_IFACES ? ifs->n : HVD_NODE_MAX_IFACES);
+	node->n_ifaces = (uint16_t)(ifs->n < HVD_NODE_MAX_IFACES ? ifs->n : HVD_NODE_MAX_IFACES);
 	node->ifaces = hvd_xcalloc(node->n_ifaces, sizeof(*node->ifaces));
 	for (int i = 0; i < node->n_ifaces; i++) {
 		const struct hvd_iface *from = &ifs->v[i];
@@ -61,13 +71,18 @@ void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs)
 		hvd_iface_sockaddr(&ifs->own[i], 0, &ss);
 		hvd_addr_from_sockaddr((struct sockaddr *)&ss, &node->own[node->n_own++], NULL);
 	}
-	for (int i = 0; i < ifs->n_dropped && (!node->dropped || strlen(node->dropped) < DROPPED_MAX / 2); i++) {
-		char *longer = hvd_xasprintf("%s%s%s (%s)", node->dropped ? node->dropped : "",
-					     node->dropped ? ", " : "", ifs->dropped[i].name, ifs->dropped[i].reason);
-
-		free(node->dropped);
-		node->dropped = longer;
+	for (int i = 0; i < ifs->n_dropped; i++) {
+		if (node->dropped && strlen(node->dropped) > DROPPED_MAX / 2) {
+			hvd_node_dropped(node, hvd_xasprintf("%d more", ifs->n_dropped - i), false);
+			break;
+		}
+		hvd_node_dropped(node, hvd_xasprintf("%s (%s)", ifs->dropped[i].name, ifs->dropped[i].reason), false);
 	}
+	if (ifs->n > HVD_NODE_MAX_IFACES)
+		hvd_node_dropped(node,
+				 hvd_xasprintf("%d slower ones (a host tells of %d)", ifs->n - HVD_NODE_MAX_IFACES,
+					       HVD_NODE_MAX_IFACES),
+				 true);
 }
 
 int hvd_node_set_machine(struct hvd_node *node, struct hvd_err *err)

@@ -21,8 +21,9 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#define HVD_NODE_MAX_IFACES 64
-#define HVD_NODE_MAX_ADDRS  32 /* of one interface */
+#define HVD_NODE_MAX_IFACES 1024 /* that a host may tell of */
+#define HVD_MAX_NICS        64   /* that are probed: the best, or those that the user wants */
+#define HVD_NODE_MAX_ADDRS  32   /* of one interface */
 #define HVD_NO_ADDR         255
 #define HVD_MACHINE_LEN     32 /* hex digits */
 
@@ -47,7 +48,7 @@ struct hvd_node {
 	uint32_t n_ranks;
 	uint32_t *ranks; /* by local rank */
 	in_port_t port;  /* where its agent answers probes */
-	uint8_t n_ifaces;
+	uint16_t n_ifaces;
 	struct hvd_node_iface *ifaces;
 	/* Of the agent's own node: all addresses of this host, also those of interfaces that were left out. Not sent.
 	 */
@@ -57,6 +58,9 @@ struct hvd_node {
 };
 
 void hvd_node_clear(struct hvd_node *node); /* leaves an unregistered node; NULL is fine */
+
+/* One more thing to say of what was left out, before or after the others; `more` is freed. */
+void hvd_node_dropped(struct hvd_node *node, char *more, bool before);
 
 /* Agent: take over the interfaces and name the machine. */
 void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs);

@@ -18,8 +18,9 @@ struct hvd_self {
 	size_t n_addrs;
 };
 
-/* At most `most` addresses; `loopback`: 127.0.0.1 alone. After an error *self is empty. */
-int hvd_self_find(struct hvd_self *self, size_t most, bool loopback, struct hvd_err *err);
+/* At most `most` addresses, those first that a list of interfaces wants (nicspec.h; NULL: all alike); `loopback`:
+ * 127.0.0.1 alone. After an error *self is empty. */
+int hvd_self_find(struct hvd_self *self, size_t most, bool loopback, char *const *nics, struct hvd_err *err);
 void hvd_self_clear(struct hvd_self *self);
 
 /* Is that a name of the machine we are on? "node1" and "node1.example.org" are one. */

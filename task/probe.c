@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define MAX_TARGETS   HVD_MAX_NEIGHBOURS
-#define MAX_ADDRS     (HVD_NODE_MAX_IFACES * HVD_NODE_MAX_ADDRS)
+#define MAX_ADDRS     (HVD_MAX_NICS * HVD_NODE_MAX_ADDRS)
 #define MAX_ENDPOINTS HVD_MAX_ENDPOINTS
 #define MAX_ATTEMPTS  6 /* of a line */
 #define MAX_BROKEN    3 /* that are made anew at once */
@@ -77,8 +77,7 @@ static void report(struct hvd_probe *probe)
 					      json_pack("[iii]", (int)line->at, (int)line->result, (int)line->rtt_us));
 		else
 			json_array_append_new(edges, json_pack("[Iiiii]", (json_int_t)line->target.node, (int)line->at,
-							       line->iface < 0 ? HVD_NO_IFACE : line->iface,
-							       (int)line->result, (int)line->rtt_us));
+							       line->iface, (int)line->result, (int)line->rtt_us));
 	}
 	end_order(probe);
 	probe->done(msg, probe->done_arg);

@@ -44,7 +44,7 @@ in_port_t hvd_probe_port(const struct hvd_probe *probe);
  *   {"targets":[{"n":I, "p":PORT, "a":[ADDR,…], "here":BOOL},…], "rendezvous":[[ADDR,PORT],…], "here":BOOL,
  * "timeout_ms":N} here: the host, or the one that the rendezvous runs on, is this very machine, whose own addresses
  * lead to it. `done` is called once, from the loop, with the report (released after the call):
- *   {"t":"report", "edges":[[I, index in "a", own interface or 255, result, rtt µs],…],
+ *   {"t":"report", "edges":[[I, index in "a", own interface or -1, result, rtt µs],…],
  *    "rendezvous":[[index, result, rtt µs],…]}
  */
 int hvd_probe_run(struct hvd_probe *probe, const json_t *order, void (*done)(json_t *report, void *arg), void *arg,

@@ -216,7 +216,8 @@ static int begin(struct serve *serve)
 {
 	struct hvd_self self;
 
-	if (hvd_self_find(&self, HVD_MAX_ENDPOINTS, false, serve->err) != 0)
+	/* Which of them the plan will choose nobody knows yet. */
+	if (hvd_self_find(&self, HVD_NODE_MAX_IFACES, false, NULL, serve->err) != 0)
 		return -1;
 	serve->meeting = hvd_meeting_create(serve->base, &serve->session.key, self.addrs, self.n_addrs,
 					    serve->boot->port_lo, serve->boot->port_hi, serve->log, serve->err);

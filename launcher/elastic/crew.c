@@ -286,8 +286,7 @@ static void on_register(struct hvd_crew *crew, struct hvd_client *cl, const json
 	cl->host = (uint32_t)host;
 	hvd_debug(crew->log, "%s: its shim has registered", crew->places[host].name);
 	crew->ops->came(cl->host, crew->arg);
-	if (crew->opts->nics.n && !over_loopback(crew->opts) &&
-	    hvd_roster_restrict(&crew->roster, cl->host, crew->opts->nics.v, &why) != 0) {
+	if (hvd_roster_restrict(&crew->roster, cl->host, crew->opts->nics.v, &why) != 0) {
 		lose(crew, cl->host, &why, true);
 		return;
 	}
@@ -464,7 +463,7 @@ struct hvd_crew *hvd_crew_create(struct event_base *base, const struct hvd_drive
 	crew->arg = arg;
 	crew->log = log;
 	crew->timer = evtimer_new(base, on_timer, crew);
-	if (hvd_self_find(&crew->self, HVD_BOOT_MAX_ADDRS, opts->loopback, err) == 0 &&
+	if (hvd_self_find(&crew->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->nics.v, err) == 0 &&
 	    (crew->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
 						&clients_ops, crew, log, err)))
 		return crew;

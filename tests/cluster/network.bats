@@ -270,6 +270,62 @@ NFT
     assert_no_leftovers
 }
 
+@test "interfaces by pattern, by subnet, and those that are not wanted" {
+    local option
+    for option in "srun --hvd --hvd-nics=ib*" "hvdrun --nics=ib*" "srun --hvd --hvd-nics=10.78.0.0/24" \
+        "hvdrun --network-interfaces=^eth0,docker0" "srun --hvd --hvd-nics=*,^eth0"; do
+        # shellcheck disable=SC2086
+        launch $option -N4
+        job_ran 4 4
+        all_given "ib0 =ib0 $(cluster addr hvdn1 ib0)"
+    done
+    # Where it has another name, too.
+    fault iface-rename hvdn3 ib0 ib7
+    for option in "srun --hvd --hvd-nics=ib?" "hvdrun --nics=10.78.0.0/24"; do
+        # shellcheck disable=SC2086
+        launch $option -N4
+        job_ran 4 4
+        all_given "ib7 =ib7 $(cluster addr hvdn1 ib0)" hvdn3
+    done
+    launch srun --hvd "--hvd-nics=wl*,10.99.0.0/16" -N4
+    [ "$status" -ne 0 ]
+    says "there is no usable interface that is wanted by wl*,10.99.0.0/16 there, only"
+    for option in "srun --hvd --hvd-nics=10.78.0.5" "hvdrun --nics=10.78.0.5"; do
+        # shellcheck disable=SC2086
+        launch $option -N4
+        [ "$status" -ne 0 ]
+        says '"10.78.0.5" names no network interfaces: that is one host'
+    done
+    [ "$status" -eq 2 ]
+    assert_no_leftovers
+}
+
+@test "more interfaces than are probed" {
+    local host i
+    for host in hvdn1 hvdn2; do
+        fault iface-add4 $host docker0 172.18.0.1/16
+        # Faster than eth0, all of them.
+        for ((i = 1; i <= 80; i++)); do
+            echo "link add lost$i type veth peer name tsol$i"
+            echo "link set tsol$i up"
+            echo "link set lost$i up"
+            echo "addr add 10.$((100 + i)).0.1/16 dev lost$i"
+        done | as_root $host ip -batch -
+    done
+    launch srun --hvd --hvd-verbose -N2 -w hvdn1,hvdn2
+    local first=$output status_first=$status
+    launch srun --hvd --hvd-nics=eth0,lost80 -N2 -w hvdn1,hvdn2
+    for host in hvdn1 hvdn2; do
+        for ((i = 1; i <= 80; i++)); do echo "link del lost$i"; done | as_root $host ip -batch -
+    done
+    job_ran 2 2
+    all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)" hvdn1 hvdn2
+    output=$first status=$status_first
+    job_ran 2 2
+    all_given "ib0 =ib0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn2
+    says "slower ones than the first 64, which can be named to be used"
+}
+
 @test "named interfaces of which one is silent" {
     fault block hvdn2 ib0
     launch srun --hvd --hvd-nics=ib0 -N4
@@ -446,6 +502,30 @@ any_on_ib0() {
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(192.168.9.9\):\ the\ asking\ host\ has\ the\ same\ address ]]
 }
 
+@test "one machine and named interfaces" {
+    launch hvdrun -N1 -n2 --nics=eth0
+    job_ran 2 1
+    all_given "eth0 =eth0 127.0.0.1" hvdn1
+    launch srun --hvd --hvd-nics=ib*,eth0 -N1 -n2
+    job_ran 2 1
+    all_given "ib0 =ib0,eth0 127.0.0.1" hvdn1
+    run on_host hvdn1 hvdrun -np 2 --launcher=fork --nics=eth0 bash -c "$TELL"
+    echo "$output"
+    job_ran 2 1
+    all_given "eth0 =eth0 127.0.0.1" hvdn1
+    launch hvdrun -N1 -n2 --nics=lo
+    job_ran 2 1
+    all_given "lo =lo 127.0.0.1" hvdn1
+    launch hvdrun -N1 -n2 --nics=wlan0
+    [ "$status" -ne 0 ]
+    says "there is no usable interface wlan0 there, only"
+    # Of several machines it leads nowhere.
+    launch hvdrun -N2 --nics=lo
+    [ "$status" -ne 0 ]
+    says "no network interface connects all 2 hosts"
+    assert_no_leftovers
+}
+
 @test "IPv6 only" {
     cluster fault --name "$OTHER" no-ipv4 ib0
     # With IPv4 on another network that one is taken, though slower.
@@ -462,5 +542,10 @@ any_on_ib0() {
     other hvdrun --nics=eth6 -N2
     [ "$status" -ne 0 ]
     says "no network interface connects all 2 hosts over IPv4, which Horovod needs"
+    # Who names a subnet of IPv6 has a program that does without.
+    other srun --hvd --hvd-nics=fd79::/64 -N2
+    job_ran 2 2
+    all_given "eth6 =eth6 $(cluster addr --name "$OTHER" hvdn1 eth6 6)" hvdn1 hvdn2
+    says "warning: the network is one of IPv6, as it was named; Horovod's rendezvous client knows IPv4 only"
     cluster fault --name "$OTHER" clear
 }

@@ -12,16 +12,19 @@
 
 static void on_register(struct hvd_roster *roster, const json_t *msg)
 {
-	char *nics[] = {(char *)"eth0", NULL};
+	char *nics[] = {NULL, NULL};
+	const char *wanted;
 	struct hvd_seat *seats = roster->seats;
 	uint32_t index;
 
 	if (hvd_roster_register(roster, msg, &index, NULL) != 0)
 		return;
 	must(index < roster->n && seats[index].stage == HVD_STAGE_REGISTERED && roster->nodes[index].name);
-	if (json_object_get(msg, "restrict"))
-		hvd_roster_restrict(roster, index, nics, NULL);
-	must(roster->nodes[index].n_ifaces <= HVD_NODE_MAX_IFACES);
+	if (hvd_get_str(msg, "restrict", 64, &wanted, NULL) == 0)
+		nics[0] = (char *)wanted;
+	if (hvd_roster_restrict(roster, index, nics, NULL) != 0)
+		hvd_roster_restrict(roster, index, NULL, NULL);
+	must(roster->nodes[index].n_ifaces <= HVD_MAX_NICS);
 }
 
 static void on_report(struct hvd_roster *roster, const json_t *msg)

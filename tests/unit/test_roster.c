@@ -83,6 +83,21 @@ static void filled(struct hvd_roster *roster, int n)
 	assert_int_equal(roster->n_registered, n);
 }
 
+static struct hvd_addr A(const char *text) {
+	struct hvd_addr addr;
+
+	assert_int_equal(hvd_addr_parse(text, &addr), 0);
+	return addr;
+}
+
+static const char *
+value(const json_t *env, const char *name)
+{
+	const char *text = json_string_value(json_object_get(env, name));
+
+	return text ? text : "(not set)";
+}
+
 /* ---- registration ---- */
 
 static void the_first_decides(void **state)
@@ -161,6 +176,142 @@ static void restricting(void **state)
 	hvd_roster_clear(&roster);
 }
 
+/* What one host of two keeps, as hvd_node_ifaces_text() has it without what is in brackets. */
+static char *kept(const char *a, const char *b)
+{
+	char *nics[] = {(char *)a, (char *)b, NULL}, *text, *out;
+	struct hvd_roster roster;
+
+	filled(&roster, 2);
+	assert_int_equal(hvd_roster_restrict(&roster, 0, nics, NULL), 0);
+	text = hvd_node_ifaces_text(&roster.nodes[0]);
+	out = text;
+	for (char *c = text, *to = text;; c++) {
+		if (*c == '(')
+			c = strchr(c, ')') + 1;
+		*to++ = *c;
+		if (!*c)
+			break;
+	}
+	hvd_roster_clear(&roster);
+	return out;
+}
+
+static void nics_of_all_kinds(void **state)
+{
+	static const struct {
+		const char *a, *b, *kept;
+	} cases[] = {
+		{"ib*", NULL, "ib0  10.1.0.1 fd01::1"},
+		{"^ib*", NULL, "eth0  10.0.0.1"},
+		{"10.1.0.0/16", NULL, "ib0  10.1.0.1"},
+		{"fd01::/64", NULL, "ib0  fd01::1"},
+		{"^10.1.0.0/16", NULL, "ib0  fd01::1; eth0  10.0.0.1"},
+		{"eth0", "fd01::/64", "ib0  fd01::1; eth0  10.0.0.1"},
+		{"*", "^eth0", "ib0  10.1.0.1 fd01::1"},
+		{"lo", NULL, "no interface"},
+		{"lo", "eth0", "eth0  10.0.0.1"},
+	};
+	char *none[] = {(char *)"wl*", (char *)"10.9.0.0/16", NULL};
+	struct hvd_roster roster;
+	struct hvd_err err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = kept(cases[i].a, cases[i].b);
+
+		assert_string_equal(text, cases[i].kept);
+		free(text);
+	}
+	filled(&roster, 2);
+	assert_int_equal(hvd_roster_restrict(&roster, 1, none, &err), -1);
+	assert_int_equal(err.code, HVD_E_USAGE);
+	assert_string_equal(err.host, "n1");
+	assert_in(err.msg, "there is no usable interface that is wanted by wl*,10.9.0.0/16 there, only ib0");
+	/* An interface is without the address that Gloo takes of it when that is not wanted. */
+	none[0] = (char *)"fd01::/64";
+	none[1] = NULL;
+	assert_int_equal(hvd_roster_restrict(&roster, 0, none, &err), 0);
+	assert_int_equal(roster.nodes[0].ifaces[0].first, HVD_NO_ADDR);
+	assert_true(roster.ipv6);
+	hvd_roster_clear(&roster);
+}
+
+/* A host with more interfaces than are probed: eth0 is the last of them. */
+static void many_interfaces(void **state)
+{
+	char *nics[] = {(char *)"eth0", (char *)"lost9?", NULL};
+	struct hvd_roster roster;
+
+	(void)state;
+	for (int named = 0; named < 2; named++) {
+		json_t *msg = registration(0, 2, "[0]"), *list = json_object_get(msg, "ifaces");
+
+		for (int i = 0; i < 300; i++)
+			json_array_insert_new(list, 0,
+					      json_pack("{s:o, s:s, s:i, s:i, s:i, s:[o]}", "n",
+							json_sprintf("lost%d", 299 - i), "k", "bridge", "s", 1, "r", i,
+							"u", -1, "a",
+							json_sprintf("10.%d.%d.1", 20 + i / 200, i % 200)));
+		hvd_roster_init(&roster, 0, 0);
+		assert_int_equal(put(&roster, msg, NULL), 0);
+		assert_int_equal(roster.nodes[0].n_ifaces, 302);
+		assert_int_equal(hvd_roster_restrict(&roster, 0, named ? nics : NULL, NULL), 0);
+		if (named) {
+			assert_int_equal(roster.nodes[0].n_ifaces, 11);
+			assert_string_equal(roster.nodes[0].ifaces[10].name, "eth0");
+			assert_null(roster.nodes[0].dropped);
+		} else {
+			assert_int_equal(roster.nodes[0].n_ifaces, HVD_MAX_NICS);
+			assert_string_equal(roster.nodes[0].dropped,
+					    "238 slower ones than the first 64, which can be named to be used");
+		}
+		/* Its report has numbers of its own. */
+		assert_int_equal(put(&roster, registration(1, 2, "[1]"), NULL), 0);
+		roster.seats[0].stage = HVD_STAGE_PROBING;
+		assert_int_equal(report(&roster, 0,
+					"{\"edges\":[[1,0,301,0,5],[1,0,95,0,5],[1,0,-1,2,0]],"
+					"\"rendezvous\":[]}",
+					NULL),
+				 0);
+		assert_int_equal(roster.edges[0].from_if, named ? 10 : HVD_NO_IFACE);
+		assert_int_equal(roster.edges[1].from_if, named ? 5 : HVD_NO_IFACE);
+		assert_int_equal(roster.edges[2].from_if, HVD_NO_IFACE);
+		hvd_roster_clear(&roster);
+	}
+}
+
+/* Interfaces of one machine's ranks. */
+static void one_machine_and_nics(void **state)
+{
+	static const struct {
+		const char *nics, *gloo, *all;
+	} cases[] = {
+		{NULL, "lo", "lo"},        {"eth0", "eth0", "eth0"},        {"lo", "lo", "lo"},
+		{"^ib0", "lo", "lo,eth0"}, {"10.0.0.0/24", "eth0", "eth0"},
+	};
+	struct hvd_addr addrs[] = {A("127.0.0.1")};
+	struct hvd_endpoints ep = {.addrs = addrs, .n = 1, .port = 5000, .host = 0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *nics[] = {(char *)cases[i].nics, NULL};
+		struct hvd_roster roster;
+		struct hvd_plan plan = {0};
+		json_t *env;
+
+		filled(&roster, 1);
+		assert_int_equal(hvd_roster_restrict(&roster, 0, nics, NULL), 0);
+		assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 0);
+		env = hvd_plan_env(&plan, &roster, 0, NULL);
+		assert_string_equal(value(env, "HOROVOD_GLOO_IFACE"), cases[i].gloo);
+		assert_in(value(env, "NCCL_SOCKET_IFNAME"), cases[i].all);
+		json_decref(env);
+		hvd_plan_clear(&plan);
+		hvd_roster_clear(&roster);
+	}
+}
+
 static void addresses_in_order(void **state)
 {
 	static const struct {
@@ -219,7 +370,7 @@ static void reports_that_are_refused(void **state)
 		assert_int_equal(roster.n_edges, 0);
 	}
 	assert_int_equal(report(&roster, 0,
-				"{\"edges\":[[1,0,255,2,0]],\"rendezvous\":[[0,0,1],[1,1,1],[63,0,1],[64,0,1],"
+				"{\"edges\":[[1,0,-1,2,0]],\"rendezvous\":[[0,0,1],[1,1,1],[63,0,1],[64,0,1],"
 				"[-1,0,1],[\"x\",0,1],[]]}",
 				&err),
 			 0);
@@ -256,21 +407,6 @@ static void what_is_missing(void **state)
 }
 
 /* ---- plans ---- */
-
-static struct hvd_addr A(const char *text) {
-	struct hvd_addr addr;
-
-	assert_int_equal(hvd_addr_parse(text, &addr), 0);
-	return addr;
-}
-
-static const char *
-value(const json_t *env, const char *name)
-{
-	const char *text = json_string_value(json_object_get(env, name));
-
-	return text ? text : "(not set)";
-}
 
 static void a_plan(void **state)
 {
@@ -395,8 +531,8 @@ static void report_ipv4_silent(struct hvd_roster *roster)
 
 		for (int k = 0; k < n; k++)
 			for (int a = 0; a < 2; a++)
-				json_array_append_new(edges, json_pack("[I,i,i,i,i]", (json_int_t)to[k], address[a],
-								       HVD_NO_IFACE, HVD_REACH_SILENT, 0));
+				json_array_append_new(edges, json_pack("[I,i,i,i,i]", (json_int_t)to[k], address[a], -1,
+								       HVD_REACH_SILENT, 0));
 		roster->seats[h].stage = HVD_STAGE_PROBING;
 		assert_int_equal(hvd_roster_report(roster, h, msg, NULL), 0);
 		json_decref(msg);
@@ -452,7 +588,7 @@ static void what_got_lost_is_asked_for_again(void **state)
 
 			/* ib0, to the next host, then to the one after it. */
 			snprintf(text, sizeof(text),
-				 "{\"edges\":[[%u,0,0,0,9],[%u,0,255,2,0]],\"rendezvous\":[[0,0,9]]}",
+				 "{\"edges\":[[%u,0,0,0,9],[%u,0,-1,2,0]],\"rendezvous\":[[0,0,9]]}",
 				 (h + 1 + part) % 3, (h + 2 - part) % 3);
 			roster.seats[h].stage = HVD_STAGE_PROBING;
 			assert_int_equal(report(&roster, h, text, NULL), 0);
@@ -520,6 +656,9 @@ int main(void)
 		cmocka_unit_test(the_first_decides),
 		cmocka_unit_test(registrations_that_are_refused),
 		cmocka_unit_test(restricting),
+		cmocka_unit_test(nics_of_all_kinds),
+		cmocka_unit_test(many_interfaces),
+		cmocka_unit_test(one_machine_and_nics),
 		cmocka_unit_test(addresses_in_order),
 		cmocka_unit_test(reports_that_are_refused),
 		cmocka_unit_test(what_is_missing),
