@@ -2,18 +2,25 @@
 #include "front.h"
 
 #include "command.h"
+#include "output.h"
 #include "spawn.h"
 #include "strv.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-int hvd_front_run(char *const *argv, const struct hvd_log *log)
+/* How long whoever carries the output on may take to read the last of it, and then to pass it on. */
+#define SETTLE_SECONDS 2
+#define SETTLE_MS      50
+
+int hvd_front_run(char *const *argv, bool settle, const struct hvd_log *log)
 {
 	struct hvd_spawn spawn = {
 		.path = "/proc/self/exe", .keep_fds = 1, .new_session = 1, .parent_death_signal = hvd_command_follow()};
+	struct timespec moment = {.tv_nsec = SETTLE_MS * 1000000L};
 	pid_t pid, parent = getppid();
 	struct hvd_strv args = {0};
 	struct hvd_err err = {0};
@@ -42,6 +49,10 @@ int hvd_front_run(char *const *argv, const struct hvd_log *log)
 			return 1; /* which is the same signal for the shim */
 		if (sig > 0 && sig != SIGCHLD && sig != spawn.parent_death_signal)
 			kill(-pid, sig);
+	}
+	if (settle) {
+		hvd_output_settle(hvd_deadline_in(SETTLE_SECONDS));
+		nanosleep(&moment, NULL);
 	}
 	return hvd_command_mirror(status);
 }

@@ -14,7 +14,10 @@
 
 #include "log.h"
 
-/* Run this program again with these arguments and --behind in front of them. Returns the exit status. */
-int hvd_front_run(char *const *argv, const struct hvd_log *log);
+#include <stdbool.h>
+
+/* Run this program again with these arguments and --behind in front of them. `settle`: see hvd_output_settle(). Returns
+ * the exit status. */
+int hvd_front_run(char *const *argv, bool settle, const struct hvd_log *log);
 
 #endif

@@ -301,7 +301,7 @@ int main(int argc, char **argv)
 	if (args.mode == MODE_WARDEN)
 		return hvd_serve_warden(args.task, &err) == 0 ? 0 : 1;
 	if ((args.mpi || args.guarded) && !args.behind)
-		return hvd_front_run(argv, &log);
+		return hvd_front_run(argv, args.guarded, &log);
 	if (args.mpi)
 		hvd_command_follow();
 	else if (args.behind)

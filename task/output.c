@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -294,4 +295,19 @@ void hvd_output_destroy(struct hvd_output *out)
 	while ((n = read(out->fd, buf, sizeof(buf))) > 0)
 		take(out, buf, (size_t)n);
 	release(out);
+}
+
+/* stderr first: res is to have passed it on before it sees the end of stdout. */
+void hvd_output_settle(hvd_time deadline)
+{
+	static const int streams[] = {STDERR_FILENO, STDOUT_FILENO};
+
+	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+		struct pollfd pfd = {.fd = streams[i]}; /* POLLHUP alone */
+
+		if (shutdown(streams[i], SHUT_WR) != 0)
+			continue; /* no socket, or there is nobody */
+		while (poll(&pfd, 1, hvd_left_ms(deadline)) < 0 && errno == EINTR)
+			;
+	}
 }

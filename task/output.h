@@ -10,6 +10,7 @@
 #ifndef HVD_OUTPUT_H
 #define HVD_OUTPUT_H
 
+#include "deadline.h"
 #include "err.h"
 #include "log.h"
 
@@ -56,5 +57,10 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 				     struct hvd_err *err);
 /* Take what can be read at once, write it, and stop; `ended` is not called. NULL is fine. */
 void hvd_output_destroy(struct hvd_output *out);
+
+/* Before this process ends, where nothing else that is left writes to its stdout and stderr: if these are sockets,
+ * whose other side carries the output on (res, of OpenLava and its kin), say that nothing follows, and wait until it
+ * has closed its side. It may throw away what it has not read when this process ends. Takes `deadline` at most. */
+void hvd_output_settle(hvd_time deadline);
 
 #endif

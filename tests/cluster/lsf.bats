@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # hvdrun in an LSF job: jsrun, blaunch and lsrun are stand-ins, which run the ranks for real on the test hosts.
 
+bats_require_minimum_version 1.5.0
+
 load helpers
 load launch
 load lsf
@@ -176,6 +178,24 @@ $(home)/a dir 'q'
         has_not unlikely "installed" "ended before"
     done
     as_root hvdn1 rmdir /dev/shm/here
+    nothing_left
+}
+
+@test "the last that ranks write to stdout and stderr arrives, with and without an end of line" {
+    local each options
+    for each in blaunch lsrun; do
+        with "$each"
+        for options in --launcher=auto --label; do
+            run --separate-stderr sixth "$options" bash -c 'echo "out $HOROVOD_RANK"; echo "err $HOROVOD_RANK" >&2
+                printf " rest %d," "$HOROVOD_RANK"; printf " end %d," "$HOROVOD_RANK" >&2'
+            exits 0
+            [[ $(grep -oP "out \d" <<<"$output" | sort | xargs) == "$(echo out\ {0..5})" &&
+                $(grep -oP "rest \d" <<<"$output" | sort | xargs) == "$(echo rest\ {0..5})" &&
+                $(grep -oP "err \d" <<<"$stderr" | sort | xargs) == "$(echo err\ {0..5})" &&
+                $(grep -oP "end \d" <<<"$stderr" | sort | xargs) == "$(echo end\ {0..5})" ]] ||
+                { echo "$each $options: $output; $stderr" && return 1; }
+        done
+    done
     nothing_left
 }
 
