@@ -153,7 +153,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 3; echo done'
     says_times 10 4 ready
     on_host hvdlogin pkill -KILL -x hvd-driver
-    if said done; then return 1; fi
+    if said "done"; then return 1; fi
     ended 15
     exits 0
     has_not error
