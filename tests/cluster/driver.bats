@@ -29,7 +29,7 @@ late() {
 @test "a driver that is stopped: its nodes say that it does not run" {
     late STOP 5
     has "hvdn1: no launch plan came from the driver in time" "If it says nothing, it does not run"
-    [[ $output != *"error: hvdn4"* ]] || has "connected, and no word came" "the driver is there and says nothing"
+    [[ $output != *"hvd-task: error: hvdn4"* ]] || has "connected, and no word came" "the driver is there and says nothing"
 }
 
 @test "a driver that was killed: its nodes say that, and nothing of a firewall" {
