@@ -245,7 +245,8 @@ void hvd_procs_reap(struct hvd_procs *procs)
 			continue;
 		one->pid = 0;
 		one->status = status;
-		if (one->ranks_left > 0)
+		/* One that was killed is itself the reason, whatever is reported of its ranks after it. */
+		if (one->ranks_left > 0 && !WIFSIGNALED(status))
 			event_add(one->late, &(struct timeval){.tv_usec = LATE_MS * 1000});
 		else
 			settle(one);

@@ -317,9 +317,13 @@ stopped_on() {
         says_times 20 6 ready
         fault node-kill hvdn3
         ended 45
-        [[ $status -ne 0 ]]
-        has hvdn3
-        has_not "sinfo"
+        exits 1
+        case $each in
+        jsrun) has "hvdrun: error: hvdn3: the connection to its ranks' shim was lost" "(bhosts hvdn3)" ;;
+        blaunch) has "hvdrun: error: hvdn3: its blaunch ended before its ranks did: exit code 255" "(bhosts hvdn3, " ;;
+        lsrun) has "hvdrun: error: hvdn3: its lsrun ended before its ranks did: exit code 0" "(bhosts hvdn3, " ;;
+        esac
+        has_not "sinfo" "failed first" "error: hvdn1" "error: hvdn2"
         fault clear
         # shellcheck disable=SC2086
         for host in $ALL; do standin_daemon "$host"; done
@@ -346,8 +350,9 @@ stopped_on() {
         says_times 20 6 ready
         as_root hvdn1 pkill -KILL -u alice -f "$each .*hvdn2"
         ended 20
-        [[ $status -ne 0 ]]
-        has "hvdn2"
+        exits 1
+        has "hvdrun: error: hvdn2: its $each ended before its ranks did: killed by signal 9 (SIGKILL)"
+        has_not "failed first" "error: hvdn1" "error: hvdn3"
         nothing_left
     done
 }
@@ -396,8 +401,10 @@ stopped_on() {
     has "PMIX_RANK says that this is rank 0, OMPI_COMM_WORLD_RANK that it is 1"
     has_not unlikely
     STANDIN_JSRUN=backwards run sixth --start-timeout 4 echo unlikely
-    [[ $status -ne 0 ]]
-    has "hvdn"
+    exits 1
+    has "hvd-task: error: rank 0 is on hvdn3, and not on hvdn1: ranks were not put on the hosts slot by slot" \
+        "hvd-task: error: rank 5 is on hvdn1, and not on hvdn3: ranks were not put on the hosts slot by slot" \
+        "must not change which rank goes to which host"
     has_not unlikely
     STANDIN_JSRUN=fail run sixth echo unlikely
     exits 1
@@ -409,8 +416,8 @@ stopped_on() {
     exits 2
     has "hvdn1: " "2 cores with 1 hardware threads each, too few for 3 ranks" "--binding-args"
     run in_job env JSM_NAMESPACE_RANK=0 hvdrun true
-    [[ $status -ne 0 ]]
-    has jsrun
+    exits 2
+    has "this is a task of jsrun already (JSM_NAMESPACE_RANK is 0)"
     nothing_left
 }
 
