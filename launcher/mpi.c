@@ -2,6 +2,7 @@
 #include "mpi.h"
 
 #include "capture.h"
+#include "nicspec.h"
 #include "xalloc.h"
 
 #include <signal.h>
@@ -190,19 +191,45 @@ static void add_daemons(const struct hvd_mpi_job *job, const char *param, const 
 	free(ssh);
 }
 
+/* The user's interfaces where all of them are names, which is what an MPI understands; "" else: then the ranks' shims
+ * have them from the plan. Caller frees. */
+static char *plain_nics(const struct hvd_mpi_job *job)
+{
+	struct hvd_nicspec spec;
+	size_t n = 0;
+	bool plain;
+
+	if (hvd_nicspec_parse(&spec, job->nics->v, NULL) != 0)
+		return hvd_xstrdup("");
+	while (hvd_nicspec_name(&spec, n))
+		n++;
+	plain = n == spec.n;
+	hvd_nicspec_clear(&spec);
+	return plain ? hvd_strv_join(job->nics, ",") : hvd_xstrdup("");
+}
+
+/* The user has said which of them NCCL is to use. */
+static bool has_nccl_nics(const struct hvd_mpi_job *job)
+{
+	for (size_t i = 0; i < job->exports->n; i++)
+		if (strcmp(job->exports->v[i], "NCCL_SOCKET_IFNAME") == 0)
+			return true;
+	return false;
+}
+
 /* What the ranks' processes get: networks, and the variables of the user. */
 static void add_ranks(const struct hvd_mpi_job *job, const char *param, struct hvd_strv *argv)
 {
-	char *nics = hvd_strv_join(job->nics, ",");
+	char *nics = plain_nics(job);
 
-	if (*nics) {
+	if (*nics)
 		add(argv, param, "btl_tcp_if_include", nics);
+	if (*nics && !has_nccl_nics(job)) {
 		hvd_strv_add(argv, "-x");
 		hvd_strv_addf(argv, "NCCL_SOCKET_IFNAME==%s", nics);
 	}
 	for (size_t i = 0; i < job->exports->n; i++)
-		if (!*nics || strcmp(job->exports->v[i], "NCCL_SOCKET_IFNAME") != 0)
-			add(argv, "-x", job->exports->v[i], NULL);
+		add(argv, "-x", job->exports->v[i], NULL);
 	free(nics);
 }
 
@@ -268,7 +295,7 @@ static int ranks_per_host(enum hvd_mpi mpi, const struct hvd_alloc *hosts, struc
 static int hydra(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
 {
 	int each = ranks_per_host(mpi, job->hosts, err);
-	char *hosts, *ssh;
+	char *hosts, *ssh, *nics;
 
 	if (each < 0)
 		return -1;
@@ -298,12 +325,16 @@ static int hydra(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_str
 	if (*ssh && mpi == HVD_MPI_INTEL)
 		add(argv, "-bootstrap-exec-args", ssh, NULL);
 	free(ssh);
-	if (job->nics->n) {
+	nics = plain_nics(job);
+	if (*nics) {
 		add(argv, "-iface", job->nics->v[0], NULL);
+	}
+	if (*nics && !has_nccl_nics(job)) {
 		hvd_strv_add(argv, "-genv");
 		hvd_strv_add(argv, "NCCL_SOCKET_IFNAME");
 		hvd_strv_addf(argv, "=%s", job->nics->v[0]);
 	}
+	free(nics);
 	if (job->keep_going)
 		hvd_strv_add(argv, "-disable-auto-cleanup");
 	return each;

@@ -228,6 +228,7 @@ int hvd_plan_make(struct hvd_plan *plan, struct hvd_roster *roster, const struct
 				 "the network is one of IPv6, as it was named; Horovod's rendezvous client knows IPv4 "
 				 "only");
 		tell_networks(plan, roster, log);
+		hvd_plan_check_given(plan, roster, log);
 	}
 	return choose_endpoints(plan, roster, log, err);
 }

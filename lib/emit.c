@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "emit.h"
 
+#include "emitted.h"
+#include "given.h"
 #include "xalloc.h"
 
 #include <string.h>
@@ -70,6 +72,8 @@ char *hvd_emit_name(const char *name, char *const *envp)
 {
 	size_t len = strcspn(name, "?");
 
+	if (!name[len] && hvd_emitted_yields(name) && hvd_given(name, envp, NULL, NULL, NULL))
+		return NULL;
 	if (name[len] && (has(envp, name, len) || has(envp, name + len + 1, strlen(name + len + 1))))
 		return NULL;
 	return hvd_xstrndup(name, len);

@@ -30,8 +30,8 @@ struct hvd_emit {
  * already; hvd_emit_name() settles it. */
 void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env);
 
-/* The variable to set in the environment `envp` (NULL-terminated) for a name as above, or NULL when none is to be set.
- * Caller frees. */
+/* The variable to set in the environment `envp` (NULL-terminated) for a name as above, or NULL when none is to be set,
+ * as where user or site have set one of those that yield (emitted.h). Caller frees. */
 char *hvd_emit_name(const char *name, char *const *envp);
 
 #endif

@@ -14,7 +14,8 @@
 
 struct hvd_emitted {
 	const char *name;
-	bool iface; /* the value names network interfaces, which means nothing in another network namespace */
+	bool iface;  /* the value names network interfaces, which means nothing in another network namespace */
+	bool yields; /* it is not set where user or site have set it (given.h) */
 };
 
 /* Ends with an entry whose name is NULL. */
@@ -22,5 +23,7 @@ extern const struct hvd_emitted hvd_emitted[];
 
 /* Is that a variable that names network interfaces? */
 bool hvd_emitted_iface(const char *name);
+/* Is it one that is left as user or site have set it? */
+bool hvd_emitted_yields(const char *name);
 
 #endif

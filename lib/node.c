@@ -2,6 +2,7 @@
 #include "node.h"
 
 #include "auth.h"
+#include "given.h"
 #include "size.h"
 #include "wire.h"
 #include "xalloc.h"
@@ -25,9 +26,30 @@ void hvd_node_clear(struct hvd_node *node)
 	for (int i = 0; i < node->n_ifaces; i++)
 		free(node->ifaces[i].addrs);
 	free(node->ifaces);
+	for (int i = 0; i < HVD_N_GIVEN; i++) {
+		free(node->given[i]);
+		free(node->given_where[i]);
+	}
 	free(node->own);
 	free(node->dropped);
 	memset(node, 0, sizeof(*node));
+}
+
+const char *hvd_node_given_name(int i)
+{
+	return i == HVD_GIVEN_NCCL ? "NCCL_SOCKET_IFNAME" : "GLOO_SOCKET_IFNAME";
+}
+
+void hvd_node_set_given(struct hvd_node *node, char *const *envp)
+{
+	for (int i = 0; i < HVD_N_GIVEN; i++) {
+		if (!hvd_given(hvd_node_given_name(i), envp, NULL, &node->given[i], &node->given_where[i]))
+			continue;
+		if (strlen(node->given[i]) > HVD_GIVEN_MAX)
+			node->given[i][HVD_GIVEN_MAX] = '\0';
+		if (strlen(node->given_where[i]) > HVD_GIVEN_MAX)
+			node->given_where[i][HVD_GIVEN_MAX] = '\0';
+	}
 }
 
 void hvd_node_dropped(struct hvd_node *node, char *more, bool before)
@@ -120,16 +142,24 @@ static json_t *iface_to_json(const struct hvd_node_iface *iface)
 
 json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t nodes, uint32_t size)
 {
-	json_t *ranks = json_array(), *ifaces = json_array();
+	json_t *ranks = json_array(), *ifaces = json_array(), *given = json_array(), *msg;
 
 	for (uint32_t i = 0; i < node->n_ranks; i++)
 		json_array_append_new(ranks, json_integer(node->ranks[i]));
 	for (int i = 0; i < node->n_ifaces; i++)
 		json_array_append_new(ifaces, iface_to_json(&node->ifaces[i]));
-	return json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:i, s:o, s:s}", "t", "register", "node",
-			 (json_int_t)index, "nodes", (json_int_t)nodes, "size", (json_int_t)size, "name", node->name,
-			 "host", node->host, "machine", node->machine, "ranks", ranks, "port", node->port, "ifaces",
-			 ifaces, "dropped", node->dropped ? node->dropped : "");
+	for (int i = 0; i < HVD_N_GIVEN; i++)
+		if (node->given[i])
+			json_array_append_new(given, json_pack("[sss]", hvd_node_given_name(i), node->given[i],
+							       node->given_where[i]));
+	msg = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:i, s:o, s:s}", "t", "register", "node",
+			(json_int_t)index, "nodes", (json_int_t)nodes, "size", (json_int_t)size, "name", node->name,
+			"host", node->host, "machine", node->machine, "ranks", ranks, "port", node->port, "ifaces",
+			ifaces, "dropped", node->dropped ? node->dropped : "");
+	if (json_array_size(given))
+		json_object_set(msg, "given", given);
+	json_decref(given);
+	return msg;
 }
 
 static int iface_from_json(const json_t *msg, struct hvd_node_iface *iface, struct hvd_err *err)
@@ -162,6 +192,29 @@ static int iface_from_json(const json_t *msg, struct hvd_node_iface *iface, stru
 		if (!text || hvd_addr_parse(text, &iface->addrs[i]) != 0)
 			return hvd_err_set(err, HVD_E_PROTO, "interface %s has a malformed address", name);
 		iface->n_addrs++;
+	}
+	return 0;
+}
+
+static int given_from_json(const json_t *list, struct hvd_node *node, struct hvd_err *err)
+{
+	const json_t *entry;
+	size_t at;
+
+	json_array_foreach(list, at, entry)
+	{
+		const char *text[3];
+
+		for (size_t i = 0; i < 3; i++) {
+			text[i] = json_string_value(json_array_get(entry, i));
+			if (!text[i] || strlen(text[i]) > HVD_GIVEN_MAX)
+				return hvd_err_set(err, HVD_E_PROTO, "a variable of host %s is malformed", node->name);
+		}
+		for (int i = 0; i < HVD_N_GIVEN; i++)
+			if (!node->given[i] && strcmp(text[0], hvd_node_given_name(i)) == 0) {
+				node->given[i] = hvd_xstrdup(text[1]);
+				node->given_where[i] = hvd_xstrdup(text[2]);
+			}
 	}
 	return 0;
 }
@@ -203,7 +256,7 @@ static int from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *e
 		if (iface_from_json(json_array_get(ifaces, i), &node->ifaces[i], err) != 0)
 			return -1;
 	}
-	return 0;
+	return given_from_json(json_object_get(msg, "given"), node, err);
 }
 
 int hvd_node_from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)

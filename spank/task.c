@@ -31,8 +31,8 @@
 /* hvd-task keeps the launch's own deadline; this one is for a shim that hangs. */
 #define EXTRA_SECONDS 10.0
 
-/* The shim needs Slurm's variables and MPI's only, and the user's may hold anything (LD_PRELOAD, 100 KB of
- * modules). */
+/* The shim needs the variables of Slurm, MPI, NCCL and Gloo only, and the user's may hold anything (LD_PRELOAD, 100 KB
+ * of modules). */
 static void shim_env(spank_t sp, struct hvd_strv *env)
 {
 	char **job_env = NULL;
@@ -40,7 +40,8 @@ static void shim_env(spank_t sp, struct hvd_strv *env)
 	if (spank_get_item(sp, S_JOB_ENV, &job_env) == ESPANK_SUCCESS)
 		for (; job_env && *job_env; job_env++)
 			if (strncmp(*job_env, "SLURM", 5) == 0 || strncmp(*job_env, "OMPI_MCA_", 9) == 0 ||
-			    strncmp(*job_env, "PMI", 3) == 0)
+			    strncmp(*job_env, "PMI", 3) == 0 || strncmp(*job_env, "NCCL_", 5) == 0 ||
+			    strncmp(*job_env, "GLOO_", 5) == 0 || strncmp(*job_env, "HOME=", 5) == 0)
 				hvd_strv_add(env, *job_env);
 }
 

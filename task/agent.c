@@ -147,6 +147,7 @@ static int describe_host(struct hvd_agent *agent, struct hvd_err *err)
 	if (hvd_node_set_machine(&agent->node, err) != 0 || hvd_ifaces_query(&ifs, NULL, agent->deadline, err) != 0)
 		return -1;
 	hvd_node_set_ifaces(&agent->node, &ifs);
+	hvd_node_set_given(&agent->node, environ);
 	hvd_ifaces_clear(&ifs);
 	return 0;
 }

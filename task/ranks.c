@@ -4,6 +4,7 @@
 #include "apptainer.h"
 #include "bind.h"
 #include "boot.h"
+#include "emit.h"
 #include "nofile.h"
 #include "output.h"
 #include "rank_key.h"
@@ -163,8 +164,11 @@ static void rank_env(const json_t *plan, int key_fd, const char *command, struct
 	hvd_env_unset(env, HVD_BOOT_ENV);
 	json_object_foreach((json_t *)plan, name, value)
 	{
-		if (json_is_string(value))
-			hvd_apptainer_setenv(env, command, name, json_string_value(value));
+		char *set = json_is_string(value) ? hvd_emit_name(name, environ) : NULL;
+
+		if (set)
+			hvd_apptainer_setenv(env, command, set, json_string_value(value));
+		free(set);
 	}
 	hvd_rank_key_env(key_fd, command, env);
 }

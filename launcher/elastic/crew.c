@@ -203,6 +203,7 @@ static void open_job(struct hvd_crew *crew)
 		return;
 	}
 	crew->stage = HVD_CREW_OPEN;
+	hvd_plan_check_given(&crew->plan, &crew->roster, crew->log);
 	for (int k = 0; k < crew->plan.networks.n; k++)
 		for (uint32_t h = 0; h < crew->roster.n; h++)
 			if (crew->roster.seats[h].stage == HVD_STAGE_REPORTED)

@@ -502,6 +502,32 @@ any_on_ib0() {
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(192.168.9.9\):\ the\ asking\ host\ has\ the\ same\ address ]]
 }
 
+@test "what the user has set for NCCL stays, and is looked at" {
+    local ib0
+    ib0=$(cluster addr hvdn1 ib0)
+    for option in "srun --hvd --hvd-verbose" "hvdrun --verbose"; do
+        # shellcheck disable=SC2086
+        launch env NCCL_SOCKET_IFNAME==eth0 $option -N4
+        job_ran 4 4
+        all_given "ib0 =eth0 $ib0"
+        says "NCCL_SOCKET_IFNAME==eth0 (from the environment) is left as it is"
+        [[ $output != *warning* ]]
+    done
+    wait_for 10 docker_is_up
+    launch env NCCL_SOCKET_IFNAME=docker0 GLOO_SOCKET_IFNAME=nosuch0 srun --hvd -N4
+    job_ran 4 4
+    all_given "ib0 docker0 $ib0"
+    says "warning: hvdn[1-4]: NCCL_SOCKET_IFNAME=docker0 (from the environment) selects docker0, which does not connect all hosts (ib0, eth0 does)"
+    says "warning: hvdn[1-4]: GLOO_SOCKET_IFNAME=nosuch0 (from the environment) selects nothing that connects all hosts"
+    # A file of NCCL's own is one that a variable would overrule.
+    on_login bash -c 'echo NCCL_SOCKET_IFNAME=^docker,lo >~/.nccl.conf'
+    launch srun --hvd --hvd-verbose -N4
+    on_login bash -c 'rm ~/.nccl.conf'
+    job_ran 4 4
+    all_given "ib0 $ib0 "
+    says "/.nccl.conf) is left as it is"
+}
+
 @test "one machine and named interfaces" {
     launch hvdrun -N1 -n2 --nics=eth0
     job_ran 2 1

@@ -163,7 +163,7 @@ static void open_mpi(void **state)
 	line(HVD_MPI_OPEN, &g,
 	     OPEN_HEAD OPEN_MCA
 	     "-mca plm_rsh_args '-p 2222 -i /k' --timestamp-output -mca orte_abort_on_non_zero_status 0 "
-	     "--output-filename /out -mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME==ib0,eth0 -x HOME -x PATH "
+	     "--output-filename /out -mca btl_tcp_if_include ib0,eth0 -x HOME -x PATH -x NCCL_SOCKET_IFNAME "
 	     "--mca oob_tcp_if_exclude docker0,lo ''");
 	clear(&g);
 
@@ -201,6 +201,12 @@ static void open_mpi_by_prrte(void **state)
 	     "--prtemca plm_ssh_args '-p 2222 -i /k' --runtime-options error-nonzero-status=false "
 	     "--mca btl_tcp_if_include ib0,eth0 -x NCCL_SOCKET_IFNAME==ib0,eth0 -x HOME -x PATH "
 	     "--oversubscribe");
+	/* What is no name no MPI understands; the ranks' shims have it from the plan. */
+	hvd_strv_add(&g.nics, "^ib3");
+	line(HVD_MPI_PRRTE, &g,
+	     PRRTE_HEAD("tag,timestamp") PRRTE_MCA
+	     "--prtemca plm_ssh_args '-p 2222 -i /k' --runtime-options error-nonzero-status=false "
+	     "-x HOME -x PATH --oversubscribe");
 	clear(&g);
 
 	assert_string_equal(hvd_mpi_name(HVD_MPI_PRRTE), "Open MPI");
