@@ -321,6 +321,42 @@ PLACE='echo "at $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_S
     assert_no_leftovers
 }
 
+as_horovodrun() { on_login bash -c 'exec -a horovodrun hvdrun "$@"' - "$@"; }
+
+@test "as horovodrun on two names: the statuses and last words that Horovod's tests expect" {
+    run as_horovodrun -np 4 -H "$NAMES" true
+    exits 0
+    has_not "Horovod" "failed"
+    run as_horovodrun -np 4 -H "$NAMES" bash -c '[ $HOROVOD_RANK != 3 ] || exit 7; sleep 50'
+    exits 7
+    [[ $output == *"Horovod detected that one or more processes exited with non-zero status, thus causing the job to be \
+terminated. The first process to do so was:"$'\n'"Process name: 3"$'\n'"Exit code: 7" ]] || { echo "$output" && return 1; }
+    # Fixed hosts, and a command that knows nothing of elastic jobs.
+    run as_horovodrun -np 2 --min-np 2 -H "$NAMES" true
+    exits 0
+    run as_horovodrun -np 2 --min-np 2 -H "$NAMES" false
+    exits 1
+    has "Horovod detected that one or more processes exited with non-zero status"
+    run on_login hvdrun -np 2 --hosts "$NAMES" false
+    exits 1
+    has_not "Horovod detected"
+    # Ended by a signal, it is no process that has failed.
+    begin as_horovodrun -np 2 -H "$NAMES" bash -c 'echo ready; sleep 50'
+    says_times 10 2 ready
+    on_host hvdlogin pkill -TERM -o -x hvdrun
+    ended 8
+    exits 143
+    has_not "Horovod detected"
+    if command -v mpirun >/dev/null; then
+        run as_horovodrun --mpi -np 4 -H "$NAMES" true
+        exits 0
+        run as_horovodrun --mpi -np 4 -H "$NAMES" false
+        [ "$status" -ne 0 ]
+        has "mpirun failed with exit code $status"
+    fi
+    nobody_left 2
+}
+
 @test "two names of this machine: a rank that fails, Ctrl-C, and hvdrun killed" {
     begin forked --hosts "$NAMES" bash -c '[ $HOROVOD_RANK = 3 ] && exit 7; sleep 50'
     ended 8
