@@ -10,7 +10,7 @@
 
 #define LONGEST sizeof(((struct hvd_err *)0)->msg)
 
-static void put(char *to, size_t size, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static void put(char *to, size_t size, const char *fmt, va_list ap)
 {
 	char text[LONGEST];
 
