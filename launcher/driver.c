@@ -68,7 +68,7 @@ static void fail(struct hvd_driver *dr, const struct hvd_err *why)
 	hvd_startclock_stop(dr->clock);
 	event_del(dr->lost);
 	hvd_clients_stop_listening(dr->clients);
-	hvd_clients_tell(dr->clients, "failed");
+	hvd_clients_tell(dr->clients, why->code == HVD_E_USAGE ? "misused" : "failed");
 	write_trace(dr);
 	dr->ops->failed(why, dr->arg);
 }

@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* A plan is a dozen variables and the tunables of a configuration file; there may be one for each task of the host. */
@@ -189,6 +190,11 @@ static void give_up_with(struct hvd_plugin *pl, int status)
 {
 	struct hvd_netns now;
 
+	/* Not a status of its own: it would hide the one with which the first task of a failed launch has ended. */
+	if (WIFSIGNALED(status)) {
+		hvd_plans_tell(pl, 1, NULL, 0);
+		_exit(1);
+	}
 	if (hvd_container_other_net(pl, &now))
 		fprintf(stderr, "hvd: this task was put into a network namespace of its own before hvd.so came: list "
 				"hvd.so first in plugstack.conf, or share the host's network with the container\n");
@@ -277,14 +283,18 @@ static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t
 	free(plans);
 }
 
+/* While there is no plan SIGTERM ends the shim, and with it its task and those that wait for its word: see
+ * give_up_with(). When a launch has failed srun sends it as soon as the first task has ended. */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 {
+	struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
 	char boot_text[HVD_BOOT_MAX];
 	struct hvd_boot boot;
 	struct hvd_err err = {0};
 
 	if (!hvd_step_wanted(sp, boot_text))
 		return;
+	sigaction(SIGTERM, &ignore, &before);
 	if (strncmp(boot_text, HVD_REFUSED, strlen(HVD_REFUSED)) == 0)
 		_exit(refused_status(boot_text + strlen(HVD_REFUSED)));
 	hvd_container_restore_names(pl, sp);
@@ -293,4 +303,5 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 	get_plan(pl, &boot, sp, &pl->task.plan);
 	pl->task.verbose = boot.verbose;
 	hvd_container_other_net(pl, &pl->task.net);
+	sigaction(SIGTERM, &before, NULL);
 }

@@ -101,6 +101,9 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	if (strcmp(type, "failed") == 0 || (!agent->planned && strcmp(type, "end") == 0)) {
 		hvd_err_set(&why, HVD_E_FAILED, "the launch failed");
 		fail(agent, &why);
+	} else if (strcmp(type, "misused") == 0) {
+		why.code = HVD_E_USAGE; /* the driver has said what was wrong */
+		fail(agent, &why);
 	} else if (agent->planned) {
 		if (agent->ops->message)
 			agent->ops->message(msg, agent->arg);

@@ -24,7 +24,8 @@
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               by local rank, to a shim that starts a host's ranks or has
  *                                                          asked for all
  *                                                          both with "func_key":BOOL, see rank_key.h
- *   {"t":"failed"}                                         the start failed; the driver has said why
+ *   {"t":"failed"}, {"t":"misused"}                        the start failed (by what the user wrote); the driver has
+ *                                                          said why
  *   {"t":"end"}                                            end the ranks (see ranks.h)
  */
 #ifndef HVD_AGENT_H

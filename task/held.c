@@ -104,13 +104,13 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	struct hvd_err here = *why;
 
 	if (held->status == 0)
-		held->status = 1;
+		held->status = hvd_err_status(why);
 	if (held->rank) {
 		hvd_verbose(held->log, "%s: ending rank %d: %s", held->info->name, held->opts.number, why->msg);
 		hvd_ranks_end(held->rank);
 		return;
 	}
-	if (why->code != HVD_E_FAILED) {
+	if (why->code != HVD_E_FAILED && why->msg[0]) {
 		hvd_err_host(&here, held->info->name);
 		hvd_log_err(held->log, &here);
 	}

@@ -137,13 +137,13 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	struct hvd_err here = *why;
 
 	if (host->status == 0)
-		host->status = 1;
+		host->status = hvd_err_status(why);
 	if (host->ranks) {
 		hvd_verbose(host->log, "%s: ending the ranks: %s", host->info->name, why->msg);
 		hvd_ranks_end(host->ranks);
 		return;
 	}
-	if (why->code != HVD_E_FAILED) {
+	if (why->code != HVD_E_FAILED && why->msg[0]) {
 		hvd_err_host(&here, host->info->name);
 		hvd_log_err(host->log, &here);
 	}

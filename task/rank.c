@@ -123,13 +123,13 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	/* The first rank that ends has srun send this to the others, which are about to end with the same status. */
 	signal(SIGTERM, SIG_IGN);
 	/* What the driver has told already is not said again by every rank. */
-	if (why->code != HVD_E_FAILED) {
+	if (why->code != HVD_E_FAILED && why->msg[0]) {
 		if (!here.host[0])
 			hvd_err_host(&here, fetch->info->name);
 		hvd_log_err(fetch->log, &here);
 		fetch->said = true;
 	}
-	end(fetch, 1);
+	end(fetch, hvd_err_status(why));
 }
 
 /* Last words go out to the driver; returns when they are out, at most after their second. */

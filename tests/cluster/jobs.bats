@@ -223,7 +223,6 @@ END
     run launch srun -N1 -n1 true : --hvd -N1 -n1 true
     exits 2
     has heterogeneous
-    assert_no_leftovers
     # From outside of it, by the number of either component, as squeue shows them, and within one of them.
     run on_login salloc --quiet -N1 -n1 : -N1 -n1 bash -c 'leader=$SLURM_JOB_ID_HET_GROUP_0
         other=$SLURM_JOB_ID_HET_GROUP_1
@@ -235,4 +234,5 @@ END
     counts 3 "is a heterogeneous job"
     counts 3 "status 2"
     has_not started
+    assert_no_leftovers
 }

@@ -78,8 +78,16 @@ told_alike() {
     exits 2
     has 'HVD_RENDEZVOUS: "moon" is not known'
     has_not started
-    refused --hvd --hvd-nics=nosuch0
-    has "nosuch0" "only" eth0
+    # … and the hosts.
+    for how in "srun --hvd" hvdrun; do
+        for _ in 1 2 3; do
+            # shellcheck disable=SC2086
+            run on_login $how --hvd-nics=nosuch0 -N2 -n6 sh -c 'echo started'
+            exits 2
+            has "nosuch0" "only" eth0
+            has_not started
+        done
+    done
     refused --hvd --hvd-nonsense
     assert_no_leftovers
 }
