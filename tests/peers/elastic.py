@@ -14,7 +14,7 @@ usage: elastic.py LOG [--epochs N] [--batches N] [--pause SECONDS] [--at E:B:RAN
 
 --at   before this batch, that rank (by its number then; "any": rank 0 does it once) runs this shell command, in which
        $PID is its own process. Once for each job: LOG.N is left behind as a mark. Where E is N*, in any epoch with N
-       ranks, when the commands before this one have been run.
+       ranks, when the commands before this one have been run, and a batch with so many ranks.
 --quit the training ends after the batch in which a rank has seen this file.
 --hold before epoch E nothing but hosts may change, until a rank has seen this file: "hold epoch E size N"
 --on-reset
@@ -94,12 +94,14 @@ def main():
         here = torch.tensor([float(os.path.exists(path))])
         return hvd.allreduce(here, op=hvd.Sum, name="seen").item() > 0
 
+    last_size = [0]  # of the batch that this rank has logged last
+
     def disturb(epoch, batch):
         for i, entry in enumerate(args.at):
             e, b, rank, command = entry.split(":", 3)
             mine = hvd.rank() == (0 if rank == "any" else int(rank))
             if e.endswith("*"):
-                now = hvd.size() == int(e[:-1]) and (i == 0 or os.path.exists("%s.%d" % (args.log, i - 1)))
+                now = hvd.size() == int(e[:-1]) == last_size[0] and (i == 0 or os.path.exists("%s.%d" % (args.log, i - 1)))
             else:
                 now = int(e) == epoch
             if mine and now and int(b) == batch and once("%s.%d" % (args.log, i)):
@@ -138,6 +140,7 @@ def main():
                 optimizer.step()
                 log("epoch %d batch %d size %d rank %d pid %d time %.3f" %
                     (state.epoch, state.batch, hvd.size(), hvd.rank(), os.getpid(), time.time()))
+                last_size[0] = hvd.size()
                 time.sleep(args.pause)
                 state.batch += 1
                 if args.quit and seen(args.quit):
