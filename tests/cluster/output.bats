@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2154,SC2030,SC2031 # what run sets
 bats_require_minimum_version 1.5.0
-# shellcheck disable=SC2154 # what run sets
 # What ranks print and read, much of it, with every backend: nothing is lost, no line is broken, no byte is changed.
 
 load helpers
@@ -200,6 +200,6 @@ files_lost() {
         [[ $stderr != *"cannot write"* ]] || { echo "$backend: $stderr" && return 1; }
     done
 }
-told() { "$@" 2>&1 >/dev/null; }
+told() { "$@" 3>&1 >/dev/null 2>&3 3>&-; }
 to_full() { "$@" >/dev/full; }
 to_nobody() { "$@" > >(:); }

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031 # what run sets
 # The plugin's options, its lines in plugstack.conf, and that it does nothing
 # where it is not asked.
 
