@@ -132,7 +132,7 @@ static void make_plan(struct hvd_driver *dr)
 	dr->have_plan = true;
 	hvd_handout_begin(&dr->handout, dr->opts, &dr->plan, &dr->roster, dr->log);
 	if (hvd_handout_keeps_all(&dr->handout))
-		hvd_ends_begin(&dr->ends, (uint32_t)dr->plan.layout.size);
+		hvd_ends_begin(&dr->ends, &dr->plan.layout);
 	hvd_venue_settle(&dr->venue, &dr->plan, &dr->roster);
 	/* The edges have done their work, and are the largest thing there is. */
 	free(dr->roster.edges);
@@ -484,6 +484,17 @@ void hvd_driver_watch_hosts(struct hvd_driver *dr, void (*came)(uint32_t host, v
 void hvd_driver_watch_ends(struct hvd_driver *dr, void (*all_ended)(const struct hvd_strv *without_munge, void *arg))
 {
 	dr->all_ended = all_ended;
+}
+
+char *hvd_driver_hosts_behind(const struct hvd_driver *dr)
+{
+	return hvd_ends_behind(&dr->ends);
+}
+
+void hvd_driver_lose_host(struct hvd_driver *dr, const char *host)
+{
+	if (hvd_ends_add_host(&dr->ends, host) && dr->all_ended)
+		dr->all_ended(&dr->ends.without_munge, dr->arg);
 }
 
 void hvd_driver_watch_meeting(struct hvd_driver *dr, int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err))

@@ -57,6 +57,11 @@ void hvd_driver_watch_meeting(struct hvd_driver *driver,
  * its host is lost. `without_munge`: the hosts whose munged had gone by then; not owned. */
 void hvd_driver_watch_ends(struct hvd_driver *driver,
 			   void (*all_ended)(const struct hvd_strv *without_munge, void *arg));
+/* While all ranks of one host have ended: the names of those where a rank goes on, with commas between them. NULL while
+ * there is none of the one or the other, or shims do not stay connected. The caller frees it. */
+char *hvd_driver_hosts_behind(const struct hvd_driver *driver);
+/* That host is lost: all of its ranks count as ended. */
+void hvd_driver_lose_host(struct hvd_driver *driver, const char *host);
 /* Something outside the driver has made the start fail; `failed` is called, unless it was already. */
 void hvd_driver_give_up(struct hvd_driver *driver, const struct hvd_err *why);
 

@@ -16,7 +16,7 @@ struct hvd_overdue {
 	unsigned long long written; /* bytes that it had written a second ago */
 	const struct hvd_strv *without_munge;
 	struct event *tick;
-	void (*overdue)(const struct hvd_err *why, void *arg);
+	void (*overdue)(const struct hvd_err *why, bool certain, void *arg);
 	void *arg;
 };
 
@@ -46,23 +46,23 @@ static unsigned long long written_by(pid_t pid)
 
 static void tell(struct hvd_overdue *od)
 {
+	bool certain = od->without_munge->n > 0;
 	struct hvd_err why = {0};
 	char *hosts = hvd_strv_join(od->without_munge, ", ");
 
-	if (*hosts) {
+	if (certain) {
 		hvd_err_set(&why, HVD_E_FAILED,
 			    "all ranks ended %d s ago, but %s cannot hear of those on %s, where munged does not run; "
 			    "ending it",
 			    od->seconds, od->program, hosts);
 		hvd_err_hint(&why, "start munged there again; what these ranks printed last may be missing above");
 	} else {
-		hvd_err_set(&why, HVD_E_FAILED, "all ranks ended %d s ago, but %s still waits for some; ending it",
+		hvd_err_set(&why, HVD_E_TIMEOUT,
+			    "all ranks ended %d s ago, and %s goes on, as for an epilog; one SIGINT (Ctrl-C) ends it",
 			    od->seconds, od->program);
-		hvd_err_hint(&why,
-			     "what ranks printed last may be missing above; see the scheduler's log on the hosts");
 	}
 	free(hosts);
-	od->overdue(&why, od->arg);
+	od->overdue(&why, certain, od->arg);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -82,7 +82,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 struct hvd_overdue *hvd_overdue_watch(struct event_base *base, const char *program, pid_t pid, int seconds,
 				      const struct hvd_strv *without_munge,
-				      void (*overdue)(const struct hvd_err *why, void *arg), void *arg)
+				      void (*overdue)(const struct hvd_err *why, bool certain, void *arg), void *arg)
 {
 	struct hvd_overdue *od = hvd_xcalloc(1, sizeof(*od));
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run.h"
 
+#include "down.h"
 #include "layout.h"
 #include "nofile.h"
 #include "overdue.h"
@@ -57,6 +58,7 @@ struct run {
 	bool failed, ending;
 	bool all_ended;              /* all ranks, as their shims have told */
 	struct hvd_overdue *overdue; /* since then */
+	struct hvd_down *down;
 	int ending_signal;
 };
 
@@ -97,10 +99,14 @@ static void on_hard_end(evutil_socket_t fd, short what, void *arg)
 
 /* ---- what the driver says ---- */
 
+static void on_node_down(const char *host, void *arg);
+
 static void on_started(void *arg)
 {
 	struct run *run = arg;
 
+	if (run->backend == &hvd_backend_srun)
+		run->down = hvd_down_watch(run->base, run->driver, on_node_down, run);
 	run->result->started = true;
 	run->result->start_seconds = (double)(hvd_now() - run->began) / 1e9;
 }
@@ -173,6 +179,15 @@ static void lost(struct run *run, const char *because)
 	end_without(run, &why);
 }
 
+static void on_node_down(const char *host, void *arg)
+{
+	struct run *run = arg;
+
+	snprintf(run->lost_host, sizeof(run->lost_host), "%s", host);
+	lost(run, ": Slurm has given up the node");
+	hvd_driver_lose_host(run->driver, host);
+}
+
 static void on_lost_host(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
@@ -207,12 +222,14 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 
 /* ---- all ranks have ended ---- */
 
-static void on_overdue(const struct hvd_err *why, void *arg)
+static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
 {
 	struct run *run = arg;
 
-	if (!run->ending)
+	if (certain)
 		end_without(run, why);
+	else if (!run->ending)
+		hvd_info(run->log, "%s", why->msg);
 }
 
 static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
@@ -451,6 +468,7 @@ static void cleanup(struct run *run)
 	if (run->backend->starts_hosts)
 		hvd_kill_adopted(); /* a killed shim's: what its ranks had started in sessions of their own */
 	hvd_overdue_destroy(run->overdue);
+	hvd_down_destroy(run->down);
 	hvd_driver_destroy(run->driver);
 	hvd_runfunc_close(run->func);
 	hvd_signals_release(run->signals);

@@ -102,17 +102,30 @@ END
 }
 
 @test "munged killed: hvdrun ends when all ranks have, and names the host" {
-    begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep $((1 + HOROVOD_LOCAL_RANK * 3))'
+    begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep $((1 + HOROVOD_LOCAL_RANK * 11))'
     says_times 10 8 ready
     as_root hvdn2 pkill -KILL -x munged
     # Local ranks 0 have ended, the others go on: nothing is overdue.
     sleep 2
-    for host in hvdn1 hvdn2 hvdn3 hvdn4; do runs_on "$host" 'hvd-task -- bash'; done
-    ended 30
+    runs_on hvdn2 "hvd-task -- bash"
+    ended 40
     exits 1
     has "all ranks ended 10 s ago, but srun cannot hear of those on hvdn2, where munged does not run; ending it"
     fault munged-start hvdn2
     assert_no_leftovers 20
+}
+
+@test "a step daemon that stands still when all ranks have ended: hvdrun tells, and waits" {
+    begin launch hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' bash -c 'echo ready; sleep 1'
+    says_times 10 4 ready
+    as_root hvdn2 pkill -STOP -x slurmstepd
+    says 30 "all ranks ended 10 s ago, and srun goes on"
+    sleep 3
+    running "$PID"
+    as_root hvdn2 pkill -CONT -x slurmstepd
+    ended 15
+    exits 0
+    assert_no_leftovers
 }
 
 @test "munged killed: one SIGINT ends hvdrun when all ranks have ended" {
@@ -136,6 +149,19 @@ END
     ended 20
     exits 1
     has "hvdn3: the connection to its ranks' shim was lost: the host does not answer; ending the job"
+    fault clear
+    assert_no_leftovers 20
+}
+
+@test "a node that stands still: hvdrun ends soon after Slurm has given it up" {
+    begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep 300'
+    says_times 10 8 ready
+    fault node-freeze hvdn3
+    # SlurmdTimeout is five seconds here.
+    says 40 "Node failure on hvdn3"
+    ended 20
+    exits 1
+    has "hvdn3: the connection to its ranks' shim was lost: Slurm has given up the node; ending the job"
     fault clear
     assert_no_leftovers 20
 }

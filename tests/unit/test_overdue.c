@@ -14,15 +14,17 @@
 struct heard {
 	struct event_base *base;
 	int times;
+	bool certain;
 	struct hvd_err why;
 };
 
-static void on_overdue(const struct hvd_err *why, void *arg)
+static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
 {
 	struct heard *heard = arg;
 
 	heard->times++;
 	heard->why = *why;
+	heard->certain = certain;
 	event_base_loopbreak(heard->base);
 }
 
@@ -67,10 +69,12 @@ static void a_process_that_does_nothing(void **state)
 
 	(void)state;
 	assert_true(seconds_until_overdue(&heard, start_writer(0), &hosts) >= 0.9);
-	assert_string_equal(heard.why.msg, "all ranks ended 1 s ago, but srun still waits for some; ending it");
+	assert_in(heard.why.msg, "all ranks ended 1 s ago, and srun goes on");
+	assert_false(heard.certain);
 	hvd_strv_add(&hosts, "node1");
 	hvd_strv_add(&hosts, "node7");
 	seconds_until_overdue(&heard, start_writer(0), &hosts);
+	assert_true(heard.certain);
 	assert_in(heard.why.msg, "srun cannot hear of those on node1, node7, where munged does not run");
 	hvd_strv_free(&hosts);
 }
