@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve.h"
 
+#include "addrlist.h"
 #include "agent.h"
 #include "link.h"
 #include "network.h"
@@ -111,23 +112,6 @@ static void stop(struct serve *serve, int rc)
 	event_base_loopbreak(serve->base);
 }
 
-static size_t read_addrs(const json_t *msg, const char *key, struct hvd_addr **addrs)
-{
-	json_t *list, *entry;
-	size_t i, n = 0;
-
-	*addrs = NULL;
-	if (hvd_get_array(msg, key, 1 << 20, &list, NULL) != 0)
-		return 0;
-	*addrs = hvd_xcalloc(json_array_size(list), sizeof(**addrs));
-	json_array_foreach(list, i, entry)
-	{
-		if (json_is_string(entry) && hvd_addr_parse(json_string_value(entry), &(*addrs)[n]) == 0)
-			n++;
-	}
-	return n;
-}
-
 /* Sizes that make no sense cost their scope only. */
 static void read_sizes(struct serve *serve, const json_t *msg)
 {
@@ -153,11 +137,11 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	size_t n;
 
 	(void)conn;
-	n = read_addrs(msg, "hosts", &addrs);
+	n = hvd_addrs_from_json(msg, "hosts", &addrs);
 	if (n)
 		hvd_meeting_admit(serve->meeting, addrs, n);
 	free(addrs);
-	n = read_addrs(msg, "addrs", &addrs);
+	n = hvd_addrs_from_json(msg, "addrs", &addrs);
 	if (n)
 		hvd_meeting_keep(serve->meeting, addrs, n);
 	free(addrs);
