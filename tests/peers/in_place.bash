@@ -42,6 +42,7 @@ horovods_own() {
         PYTHONPATH="$BATS_TEST_DIRNAME:$BATS_TEST_DIRNAME/../../python:$MODULES" \
         HVD_IN_PLACE_HOSTS="${HVD_IN_PLACE_HOSTS-}" bash -c 'cd "$1" && shift && exec "$@"' - "$TESTS/${file%/*}" \
         "$python" -m pytest -q -p no:cacheprovider -p in_place "$TESTS/$file" "$@"
+    # shellcheck disable=SC2154 # what run sets
     PASSED=$(sed -n 's/^result: passed //p' <<<"$output")
     FAILED=$(sed -n 's/^result: failed //p' <<<"$output")
     SKIPPED=$(sed -n 's/^result: skipped //p' <<<"$output")

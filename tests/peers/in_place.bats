@@ -11,6 +11,7 @@ load in_place
 setup_file() { in_place_file --nodes 2; }
 setup() {
     needs_cluster
+    # shellcheck disable=SC2034 # for horovods_own
     IN_PLACE=(on_login)
 }
 teardown() { mend; }

@@ -43,7 +43,7 @@ alike() {
     local line theirs
     run on_this "$HORUN" --check-build
     exits 0
-    theirs=$(sed 's/ *$//' <<<"$output")
+    theirs=$(printf '%s' "$output" | sed 's/ *$//')
     run on_this env PATH="${PY%/*}:$PATH" "$BATS_TEST_TMPDIR/horovodrun" --check-build
     exits 0
     while IFS= read -r line; do
