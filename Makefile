@@ -243,6 +243,10 @@ SOAK ?= 1000
 soak: all  ## SOAK (1000) launches in a row on the test cluster, then look for leaks
 	@B='$(B)' tests/cluster/soak.sh $(SOAK)
 
+.PHONY: soak-faults
+soak-faults: all  ## SOAK (60) launches, each with a process that is killed or stopped at random
+	@B='$(B)' tests/cluster/soak_faults.sh $(SOAK)
+
 include install.mk
 include packaging/packaging.mk
 

@@ -51,8 +51,11 @@ timeout 120 "$cluster" up --nodes 4 --slurm-conf SlurmdTimeout=8 --srun-port-ran
     --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" || exit 1
 
 JOB=(-N4 -n8 --ntasks-per-node=2 --hvd-start-timeout=15 "$B/bin/hvd-selftest" --quick --sleep 3)
+# Behind a shell: what enters a host stops with the program that it has started, and nobody would wake it.
 launch() {
-    if [[ $1 == srun ]]; then on hvdlogin alice srun --hvd "${JOB[@]}"; else on hvdlogin alice hvdrun "${JOB[@]}"; fi
+    local by=(hvdrun)
+    if [[ $1 == srun ]]; then by=(srun --hvd); fi
+    on hvdlogin alice bash -c '"$@"; exit "$?"' launch "${by[@]}" "${JOB[@]}"
 }
 
 # What pgrep finds a victim by, on which host; several processes: one of them.
@@ -61,11 +64,11 @@ choose() {
     victim=${victims[RANDOM % ${#victims[@]}]} host=hvdn$((RANDOM % 4 + 1))
     case $victim in
     rank) find=(-f '^[^ ]*hvd-selftest') ;;
-    shim) find=(-f 'hvd-task (--plan|.*--|.*hvd-selftest)') ;;
+    shim) find=(-f '[h]vd-task (--plan|.*--|.*hvd-selftest)') ;;
     stepd) find=(-x slurmstepd) ;;
     srun) find=(-o -x srun) host=hvdlogin ;;
     driver) find=(-x "$([[ $1 == srun ]] && echo hvd-driver || echo hvdrun)") host=hvdlogin ;;
-    serve) find=(-f 'hvd-task --serve') host=hvdn1 ;;
+    serve) find=(-f '[h]vd-task --serve') host=hvdn1 ;;
     *) find=(-x "$victim") ;;
     esac
     how=$([[ $((RANDOM % 3)) == 0 ]] && echo STOP || echo KILL)
