@@ -239,13 +239,14 @@ bench: all $(bench_bin)  ## measure launches against srun, the rendezvous agains
 	@B='$(B)' tests/bench/run $(BENCH)
 
 SOAK ?= 1000
+FAULTS ?= 60
 .PHONY: soak
 soak: all  ## SOAK (1000) launches in a row on the test cluster, then look for leaks
 	@B='$(B)' tests/cluster/soak.sh $(SOAK)
 
 .PHONY: soak-faults
-soak-faults: all  ## SOAK (60) launches, each with a process that is killed or stopped at random
-	@B='$(B)' tests/cluster/soak_faults.sh $(SOAK)
+soak-faults: all  ## FAULTS (60) launches, each with a process that is killed or stopped at random
+	@B='$(B)' tests/cluster/soak_faults.sh $(FAULTS)
 
 include install.mk
 include packaging/packaging.mk
