@@ -96,7 +96,8 @@ int hvd_serve_warden(pid_t task, struct hvd_err *err)
 		return hvd_exec(&spawn, err);
 	}
 	ends[1].fd = open_pid(server);
-	close(HVD_KEY_FD);
+	if (ends[0].fd != HVD_KEY_FD && ends[1].fd != HVD_KEY_FD)
+		close(HVD_KEY_FD); /* it was the server's */
 	while (poll(ends, 2, -1) < 0 && errno == EINTR)
 		;
 	/* It ends by itself, unless somebody has stopped it. */

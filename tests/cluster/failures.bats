@@ -179,8 +179,12 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 @test "the rendezvous process, or what watches it, stopped: neither outlives the job" {
     for with in srun hvdrun; do
         for which in serve warden; do
-            begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 3'
+            begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 6'
             says_times 10 4 ready
+            # Both are there as long as the job runs, which is longer than what a stopped one is given.
+            sleep 3
+            runs_on hvdn1 'hvd-task --serve'
+            runs_on hvdn1 'hvd-task --warden'
             on_host hvdn1 pkill -STOP -f "hvd-task --$which"
             ended 20
             exits 0
