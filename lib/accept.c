@@ -17,8 +17,9 @@ struct hvd_acceptor {
 	void *arg;
 	int fd;
 	struct event *readable, *resume;
-	bool paused; /* by the owner, or for want of descriptors */
-	bool *gone;  /* set where it is destroyed from within a callback */
+	bool paused;    /* by the owner, or for want of descriptors */
+	unsigned turns; /* that are going on: one, or one within another */
+	bool gone;      /* destroyed from within a turn, which releases it */
 };
 
 static void pause_for_a_while(struct hvd_acceptor *ac)
@@ -30,7 +31,7 @@ static void pause_for_a_while(struct hvd_acceptor *ac)
 }
 
 /* What accept4() said other than a descriptor. True to try again. */
-static bool not_accepted(struct hvd_acceptor *ac, int error, const bool *gone)
+static bool not_accepted(struct hvd_acceptor *ac, int error)
 {
 	switch (error) {
 	case EINTR:
@@ -42,7 +43,7 @@ static bool not_accepted(struct hvd_acceptor *ac, int error, const bool *gone)
 	case ENOMEM:
 		if (ac->ops.full && ac->ops.full(ac->arg))
 			return true;
-		if (!*gone && !ac->paused)
+		if (!ac->gone && !ac->paused)
 			pause_for_a_while(ac);
 		return false;
 	default: /* EAGAIN, or an error of the network that the kernel passes on: the next turn will tell */
@@ -52,28 +53,24 @@ static bool not_accepted(struct hvd_acceptor *ac, int error, const bool *gone)
 
 void hvd_acceptor_turn(struct hvd_acceptor *ac)
 {
-	bool gone = false, *outer = ac->gone;
-
-	ac->gone = &gone;
-	for (int i = 0; i < HVD_ACCEPT_TURN && !gone && !ac->paused; i++) {
+	ac->turns++;
+	for (int i = 0; i < HVD_ACCEPT_TURN && !ac->gone && !ac->paused; i++) {
 		struct sockaddr_storage peer = {0};
 		socklen_t len = sizeof(peer);
 		int fd;
 
 		if (ac->ops.ready && !ac->ops.ready(ac->arg))
 			break;
-		if (gone || ac->paused)
+		if (ac->gone || ac->paused)
 			break;
 		fd = accept4(ac->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0)
 			ac->ops.accepted(ac->arg, fd, &peer);
-		else if (!not_accepted(ac, errno, &gone))
+		else if (!not_accepted(ac, errno))
 			break;
 	}
-	if (!gone)
-		ac->gone = outer;
-	else if (outer)
-		*outer = true;
+	if (--ac->turns == 0 && ac->gone)
+		free(ac);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -112,15 +109,15 @@ void hvd_acceptor_destroy(struct hvd_acceptor *ac)
 {
 	if (!ac)
 		return;
-	if (ac->gone)
-		*ac->gone = true;
 	if (ac->readable)
 		event_free(ac->readable);
 	if (ac->resume)
 		event_free(ac->resume);
 	if (ac->fd >= 0)
 		close(ac->fd);
-	free(ac);
+	ac->gone = true;
+	if (ac->turns == 0)
+		free(ac);
 }
 
 void hvd_acceptor_pause(struct hvd_acceptor *ac)

@@ -19,9 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REFUSED_MAX (64 << 10) /* bytes that are taken of a request that is refused */
-#define LOOK_AT     64         /* connections, for one of a certain address */
-#define MODEST      64         /* connections of an address that nobody minds */
+#define LOOK_AT 64 /* connections, for one of a certain address */
+#define MODEST  64 /* connections of an address that nobody minds */
 
 static int parse_ip(const char *ip, struct sockaddr_storage *ss, socklen_t *len, struct hvd_err *err)
 {
@@ -166,14 +165,13 @@ static void log_refusal(const struct hvd_rv *rv, const struct sockaddr_storage *
 }
 
 /* Tell a client that it may not connect. It has mostly sent its request already, which has to be taken, or else closing
- * would reset the connection and lose the answer: one call, which copies nothing. Whoever sends more than that is
- * reset. */
+ * would reset the connection and lose the answer: one call, which does not even copy it. Whoever sends more than that
+ * is reset. */
 static void refuse(struct hvd_rv *rv, int fd)
 {
 	char head[HVD_HTTP_HEAD_ROOM];
 	size_t len = hvd_http_head(head, 403, 0, HVD_HTTP_AFTER_CLOSE);
-
-	ssize_t n = recv(fd, NULL, REFUSED_MAX, MSG_DONTWAIT | MSG_TRUNC);
+	ssize_t n = recv(fd, rv->scratch, sizeof(rv->scratch), MSG_DONTWAIT | MSG_TRUNC);
 
 	rv->stats.bytes_in += n > 0 ? (uint64_t)n : 0;
 	/* Where nobody is any longer there is nobody to tell. */
