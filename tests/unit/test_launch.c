@@ -109,7 +109,8 @@ static void fails(struct launch *l, enum hvd_errc code, const char *text)
 	assert_in(l->why.msg, text);
 	for (int i = 0; i < l->n_shims; i++)
 		if (l->shims[i].conn)
-			until(l, shim_heard(&l->shims[i], "failed") || l->shims[i].closed);
+			until(l, shim_heard(&l->shims[i], l->why.code == HVD_E_USAGE ? "misused" : "failed") ||
+					 l->shims[i].closed);
 	assert_int_equal(l->failed, 1);
 	assert_int_equal(l->started, 0);
 }
