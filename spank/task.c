@@ -32,18 +32,25 @@
 /* hvd-task keeps the launch's own deadline; this one is for a shim that hangs. */
 #define EXTRA_SECONDS 10.0
 
+static bool begins(const char *entry, const char *name)
+{
+	return strncmp(entry, name, strlen(name)) == 0;
+}
+
 /* The shim needs the variables of Slurm, MPI, NCCL and Gloo only, and the user's may hold anything (LD_PRELOAD, 100 KB
- * of modules). */
-static void shim_env(spank_t sp, struct hvd_strv *env)
+ * of modules). What is there of NCCL's in a container may be the image's, which knows nothing of this job's networks.
+ */
+static void shim_env(spank_t sp, bool in_image, struct hvd_strv *env)
 {
 	char **job_env = NULL;
 
-	if (spank_get_item(sp, S_JOB_ENV, &job_env) == ESPANK_SUCCESS)
-		for (; job_env && *job_env; job_env++)
-			if (strncmp(*job_env, "SLURM", 5) == 0 || strncmp(*job_env, "OMPI_MCA_", 9) == 0 ||
-			    strncmp(*job_env, "PMI", 3) == 0 || strncmp(*job_env, "NCCL_", 5) == 0 ||
-			    strncmp(*job_env, "GLOO_", 5) == 0 || strncmp(*job_env, "HOME=", 5) == 0)
-				hvd_strv_add(env, *job_env);
+	if (spank_get_item(sp, S_JOB_ENV, &job_env) != ESPANK_SUCCESS)
+		return;
+	for (; job_env && *job_env; job_env++)
+		if (begins(*job_env, "SLURM") || begins(*job_env, "OMPI_MCA_") || begins(*job_env, "PMI") ||
+		    (!in_image &&
+		     (begins(*job_env, "NCCL_") || begins(*job_env, "GLOO_") || begins(*job_env, "HOME="))))
+			hvd_strv_add(env, *job_env);
 }
 
 /* The task's standard error does not tell which host it comes from. */
@@ -212,7 +219,7 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	pid_t pid;
 
 	snprintf(path, sizeof(path), "%s/hvd-task", pl->site.libexecdir);
-	shim_env(sp, &env);
+	shim_env(sp, hvd_container_host_root(pl) > 0, &env);
 	spawn.envp = env.v;
 	spawn.root_fd = hvd_container_host_root(pl);
 	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
