@@ -153,6 +153,7 @@ cmd_up() {
     slurm_write_conf
     save_settings
     boot_switch
+    neigh_reserve "$(init_pid switch)" "${#HOSTS[@]}" "$((2 + ${IP6_NET:-0}))"
     boot_host "$CTL"
     for host in "$LOGIN" "${COMPUTE[@]}"; do
         (trap - EXIT && boot_host "$host") &
@@ -192,6 +193,7 @@ tear_down() {
         fi
     done
     wait_until 10 gone switch || fail "the switch does not die"
+    neigh_release
     cgroup_tear_down
     rm -rf --one-file-system "$STATE"
     rmdir "$BASE" 2>/dev/null || true
