@@ -1,10 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2034 # IN_PLACE is for horovods_own
-# bats file_tags=alone
-# Horovod's own tests of elastic training, with hvdrun in horovodrun's place, on this machine; see in_place.py. Alone, since
-# their workers have three seconds' patience with the news that hosts have changed, which hvdrun has for them when the new
-# ranks have imported what they need.
+# Horovod's own tests of elastic training, with hvdrun in horovodrun's place, on this machine; see in_place.py.
 
 load ../cluster/helpers
 load ../cluster/launch
