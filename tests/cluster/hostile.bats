@@ -337,7 +337,12 @@ while [[ -e busy ]]; do sleep 0.1; done' >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     job=$!
     wait_for 10 on_login test -s rendezvous
     read -r rv_addr rv_port < <(on_login cat rendezvous)
-    server=$(process "$host" "$name")
+    # Of the two on the first node not the one that only watches.
+    if [[ $name == hvd-task ]]; then
+        server=$(as_root "$host" pgrep -o -f '^hvd-task --serve')
+    else
+        server=$(process "$host" "$name")
+    fi
     read -r peak fds < <(state "$host" "$server")
 }
 
