@@ -330,6 +330,47 @@ static void the_address_that_gloo_takes(void **state)
 	hvd_networks_clear(&nets);
 }
 
+/* Every address answers, and yet it is no network: the hosts and the reason are named. */
+static void why_a_rail_connects_nobody(void **state)
+{
+	struct hvd_networks nets;
+	struct graph g;
+	char *why;
+
+	(void)state;
+	/* Routed by another interface. */
+	graph_init(&g, 3);
+	for (uint32_t h = 0; h < 3; h++) {
+		plug(&g, h, "eth0", 20, "10.0.0.1");
+		plug(&g, h, "rail1", 1, "10.1.0.1");
+	}
+	for (uint32_t h = 0; h < 3; h++)
+		for (uint32_t d = 1; d < 3; d++)
+			for (int to = 0; to < 2; to++)
+				edge(&g, h, 0, (h + d) % 3, to, 4, HVD_REACH_OK);
+	nets = solve(&g);
+	assert_int_equal(nets.n, 1);
+	why = explain(&g, &nets);
+	assert_string_equal(why, "  rail1: does not connect all hosts: h0 -> h1: the connection leaves by eth0");
+	free(why);
+	hvd_networks_clear(&nets);
+	/* Plugged into the other rail on one host. */
+	graph_init(&g, 2);
+	for (uint32_t h = 0; h < 2; h++) {
+		plug(&g, h, "rail0", 1, "10.1.0.1");
+		plug(&g, h, "rail1", 1, "10.2.0.1");
+	}
+	edge(&g, 0, 0, 1, 1, 4, HVD_REACH_OK);
+	edge(&g, 1, 1, 0, 0, 4, HVD_REACH_OK);
+	nets = solve(&g);
+	assert_int_equal(nets.n, 1);
+	why = explain(&g, &nets);
+	assert_in(why, "rail0: does not connect all hosts: h0 -> h1: it leads to rail1 there");
+	assert_in(why, "rail1: does not connect all hosts: h0 -> h1: the connection leaves by rail0");
+	free(why);
+	hvd_networks_clear(&nets);
+}
+
 /* IPv4 before IPv6, then what the interfaces are, then latency. */
 static void order(void **state)
 {
@@ -551,6 +592,7 @@ int main(void)
 		cmocka_unit_test(an_interface_that_one_host_lacks),
 		cmocka_unit_test(ipv6_only),
 		cmocka_unit_test(the_address_that_gloo_takes),
+		cmocka_unit_test(why_a_rail_connects_nobody),
 		cmocka_unit_test(order),
 		cmocka_unit_test(nothing_at_all),
 		cmocka_unit_test(random_cablings),
