@@ -140,9 +140,8 @@ $(home)/a dir 'q'
 }
 
 @test "lsrun's helper leaves its stdin unread until it is woken up: every start succeeds" {
-    local i
     with lsrun
-    for i in {1..5}; do
+    for _ in {1..5}; do
         run sixth --start-timeout 10 bash -c 'cat; echo "$HOROVOD_RANK of $HOROVOD_SIZE"'
         exits 0
         [[ $(ranks_say) == "$(printf '%d of 6\n' {0..5})" ]] || { echo "$output" && return 1; }
@@ -182,7 +181,7 @@ $(home)/a dir 'q'
 }
 
 @test "the last that ranks write to stdout and stderr arrives, with and without an end of line" {
-    local each options
+    local each options stderr
     for each in blaunch lsrun; do
         with "$each"
         for options in --launcher=auto --label; do
