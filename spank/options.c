@@ -8,6 +8,7 @@
  */
 #include "plugin.h"
 
+#include "lib/nicspec.h"
 #include "lib/values.h"
 
 #include <stdio.h>
@@ -66,6 +67,8 @@ static int set_nics(char **where, bool join, const char *from, const char *value
 	int rc = hvd_value_list(from, value, &list, err);
 
 	hvd_strv_free(&list);
+	if (rc == 0)
+		rc = hvd_nicspec_check(value, err);
 	if (rc == 0 && join && *where) {
 		if (asprintf(&all, "%s,%s", *where, value) < 0)
 			return hvd_err_sys(err, "no memory for the options of hvd.so");

@@ -63,6 +63,7 @@ told_alike() {
         told_alike "$how" --hvd-rendezvous=moon 'option --hvd-rendezvous: "moon" is not known' "auto|launch|batch"
         told_alike "$how" --hvd-nics= 'option --hvd-nics: "" is not a list' "none of them empty"
         told_alike "$how" --hvd-nics=a,,b 'option --hvd-nics: "a,,b" is not a list' "none of them empty"
+        told_alike "$how" --hvd-nics=10.0.0.0/99 'names no network interfaces: what is behind / is no number of bits' "subnets (10.77.0.0/24)"
         told_alike "$how" --hvd-trace= 'option --hvd-trace: the value is empty' "leave the option out"
     done
     # What only the driver sees.
