@@ -22,7 +22,7 @@
  *                                  the shim runs behind a front (task/front.h); --nice=N and --memlock=BYTES|unlimited
  *                                  are the launcher's own
  *   hvd-task --serve=PID           run the rendezvous until this process ends, or the driver goes
- *   hvd-task --warden=PID          start that, and see that it does not outlive the process
+ *   hvd-task --watchdog=PID        start that, and see that it does not outlive the process
  *   hvd-task                       in place of the site's TaskProlog, when its variable is set (prolog.h)
  *   hvd-task --drain               read stdin to its end (task/remote.h)
  *
@@ -58,9 +58,8 @@ static const char usage[] =
 	"[--nice=N] [--memlock=BYTES|unlimited] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind[=near] "
 	"[--cpus=LIST:LIST…]] -- COMMAND… | "
-	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID | hvd-task --warden=PID | hvd-task "
-	"--drain | hvd-task "
-	"--topology\n"
+	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID | hvd-task --watchdog=PID | "
+	"hvd-task --drain | hvd-task --topology\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
 
 enum mode {
@@ -68,7 +67,7 @@ enum mode {
 	MODE_PLAN,
 	MODE_HOST,
 	MODE_SERVE,
-	MODE_WARDEN,
+	MODE_WATCHDOG,
 	MODE_TOPOLOGY,
 	MODE_DRAIN,
 };
@@ -106,7 +105,7 @@ static int parse(int argc, char **argv, struct args *args)
 		{"input", required_argument, NULL, 'I'},
 		{"drain", no_argument, NULL, 'd'},
 		{"version", no_argument, NULL, 'V'},
-		{"warden", required_argument, NULL, 'w'},
+		{"watchdog", required_argument, NULL, 'w'},
 		{"nice", required_argument, NULL, 'N'},
 		{"memlock", required_argument, NULL, 'L'},
 		{NULL, 0, NULL, 0},
@@ -163,7 +162,7 @@ static int parse(int argc, char **argv, struct args *args)
 			break;
 		case 's':
 		case 'w':
-			args->mode = c == 's' ? MODE_SERVE : MODE_WARDEN;
+			args->mode = c == 's' ? MODE_SERVE : MODE_WATCHDOG;
 			args->task = atoi(optarg);
 			break;
 		case 'f':
@@ -298,8 +297,8 @@ int main(int argc, char **argv)
 		return print_topology(&log);
 	if (args.mode == MODE_DRAIN)
 		return hvd_remote_drain();
-	if (args.mode == MODE_WARDEN)
-		return hvd_serve_warden(args.task, &err) == 0 ? 0 : 1;
+	if (args.mode == MODE_WATCHDOG)
+		return hvd_serve_watch(args.task, &err) == 0 ? 0 : 1;
 	if ((args.mpi || args.guarded) && !args.behind)
 		return hvd_front_run(argv, args.guarded, &log);
 	if (args.mpi)
@@ -328,7 +327,7 @@ int main(int argc, char **argv)
 	case MODE_SERVE:
 		status = hvd_serve_run(&boot, &info, args.task, &log, &err) == 0 ? 0 : 1;
 		break;
-	case MODE_WARDEN:
+	case MODE_WATCHDOG:
 	case MODE_TOPOLOGY:
 	case MODE_DRAIN:
 		break;

@@ -54,15 +54,15 @@ static int find_self(char self[PATH_MAX], struct hvd_err *err)
 
 int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err)
 {
-	char self[PATH_MAX], warden[32];
+	char self[PATH_MAX], watchdog[32];
 	int key;
-	char *argv[] = {(char *)"hvd-task", warden, NULL};
+	char *argv[] = {(char *)"hvd-task", watchdog, NULL};
 	/* A session of its own and no descriptor of the task's: what the task's output is read by must see its end
 	 * when the task ends. It is not waited for: init or the step daemon reaps it. A SIGTERM for the step's
 	 * processes is for the ranks to act on, which may still need it meanwhile. */
-	struct hvd_spawn spawn = {.path = self, .argv = argv, .new_session = 1, .ignore_ends = 1};
+	struct hvd_spawn spawn = {.path = self, .argv = argv, .new_session = 1, .ignore_ends = 1, .ignore_user = 1};
 
-	snprintf(warden, sizeof(warden), "--warden=%d", (int)task);
+	snprintf(watchdog, sizeof(watchdog), "--watchdog=%d", (int)task);
 	if (find_self(self, err) != 0)
 		return -1;
 	for (int fd = 0; fd < 3; fd++)
@@ -77,12 +77,16 @@ static int open_pid(pid_t pid)
 	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-int hvd_serve_warden(pid_t task, struct hvd_err *err)
+int hvd_serve_watch(pid_t task, struct hvd_err *err)
 {
 	char self[PATH_MAX], serve[32];
 	char *argv[] = {(char *)"hvd-task", serve, NULL};
-	struct hvd_spawn spawn = {
-		.path = self, .argv = argv, .keep_fds = 1, .ignore_ends = 1, .parent_death_signal = SIGKILL};
+	struct hvd_spawn spawn = {.path = self,
+				  .argv = argv,
+				  .keep_fds = 1,
+				  .ignore_ends = 1,
+				  .ignore_user = 1,
+				  .parent_death_signal = SIGKILL};
 	struct pollfd ends[2] = {{.fd = open_pid(task), .events = POLLIN}, {.fd = -1, .events = POLLIN}};
 	pid_t server = -1;
 
@@ -91,7 +95,7 @@ int hvd_serve_warden(pid_t task, struct hvd_err *err)
 		return -1;
 	if (ends[0].fd >= 0)
 		server = hvd_spawn(&spawn, err);
-	if (server < 0) { /* better without a warden than not at all */
+	if (server < 0) { /* better without a watchdog than not at all */
 		spawn.parent_death_signal = 0;
 		return hvd_exec(&spawn, err);
 	}
@@ -186,7 +190,7 @@ static void part(struct serve *serve)
 		hvd_conn_free(serve->conn);
 	}
 	event_base_free(serve->base);
-	kill(getppid(), SIGCONT); /* the warden, should somebody have stopped it, is to see this end */
+	kill(getppid(), SIGCONT); /* the watchdog, should somebody have stopped it, is to see this end */
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)

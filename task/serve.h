@@ -20,14 +20,14 @@
 #include "taskinfo.h"
 
 /* Node agent: start it (this same program), detached from `task`, which is to be there as long as the rank is. A key
- * that came to this shim by a descriptor is handed on by one. What is started is its warden. */
+ * that came to this shim by a descriptor is handed on by one. What is started is its watchdog. */
 int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err);
 
-/* The warden: starts the server, which dies with it, and kills it when the task has ended and the server has not; for
+/* The watchdog: starts the server, which dies with it, and kills it when the task has ended and the server has not; for
  * one that somebody has stopped, or that hangs, would stay on the host with its port where Slurm does not find it
  * (proctrack/linuxproc). Returns when the server has gone: 0, or -1 with err set. Where the kernel cannot tell of the
  * end of processes it becomes the server. */
-int hvd_serve_warden(pid_t task, struct hvd_err *err);
+int hvd_serve_watch(pid_t task, struct hvd_err *err);
 
 /* The process itself: returns when the driver or the task has gone. 0, or -1 with err set when it could not serve. */
 int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, const struct hvd_log *log,

@@ -178,21 +178,36 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 
 @test "the rendezvous process, or what watches it, stopped: neither outlives the job" {
     for with in srun hvdrun; do
-        for which in serve warden; do
+        for which in serve watchdog; do
             begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 6'
             says_times 10 4 ready
             # Both are there as long as the job runs, which is longer than what a stopped one is given.
             sleep 3
             runs_on hvdn1 'hvd-task --serve'
-            runs_on hvdn1 'hvd-task --warden'
+            runs_on hvdn1 'hvd-task --watchdog'
             on_host hvdn1 pkill -STOP -f "hvd-task --$which"
             ended 20
             exits 0
             assert_no_leftovers 10 || {
-                on_host hvdn1 pkill -KILL -f "hvd-task --(serve|warden)"
+                on_host hvdn1 pkill -KILL -f "hvd-task --(serve|watchdog)"
                 return 1
             }
         done
+    done
+}
+
+@test "a signal for the ranks does not end the rendezvous process" {
+    for with in srun hvdrun; do
+        begin launch "$with" "${FOUR[@]}" bash -c 'trap "echo got it" USR1; echo ready; for i in 1 2 3 4 5; do sleep 1; done'
+        says_times 10 4 ready
+        on_login scancel --signal=USR1 --user=alice
+        as_root hvdn1 pkill -USR1 -f 'hvd-task --(serve|watchdog)'
+        says_times 10 4 "got it"
+        runs_on hvdn1 'hvd-task --serve'
+        ended 20
+        exits 0
+        has_not "rendezvous server has ended"
+        assert_no_leftovers
     done
 }
 
