@@ -100,7 +100,9 @@ def work():
     return "rank", rank
 print(hvdrun.run(work, num_proc=2, extra_args=sys.argv[1:]))
 END
-    cat >"$(cluster path)/home/bob/attack.py" <<'END'
+    local bob
+    bob="$(cluster path)/home/bob"
+    cat >"$bob/attack.py" <<'END'
 import base64, http.client, json, os, pickle, sys
 class Evil:
     def __reduce__(self): return (os.system, ("touch ~alice/owned",))
