@@ -401,8 +401,8 @@ stopped_on() {
     has_not unlikely
     STANDIN_JSRUN=backwards run sixth --start-timeout 4 echo unlikely
     exits 1
-    has "hvd-task: error: rank 0 is on hvdn3, and not on hvdn1: ranks were not put on the hosts slot by slot" \
-        "hvd-task: error: rank 5 is on hvdn1, and not on hvdn3: ranks were not put on the hosts slot by slot" \
+    has "hvd-task: error: hvdn3: rank 0 is on hvdn3, and not on hvdn1: ranks were not put on the hosts slot by slot" \
+        "hvd-task: error: hvdn1: rank 5 is on hvdn1, and not on hvdn3: ranks were not put on the hosts slot by slot" \
         "must not change which rank goes to which host"
     has_not unlikely
     STANDIN_JSRUN=fail run sixth echo unlikely

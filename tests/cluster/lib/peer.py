@@ -430,7 +430,9 @@ def cmd_verify(args):
             answer = b""
             while more := sock.recv(4096):
                 answer += more
-        if answer.endswith(signature(signature(key, b"rendezvous", b""), nonce.encode()).hex().encode()):
+        where = " {} {}".format(args.host, args.port)  # as in lib/rendezvous/meeting.c
+        proof = signature(signature(key, b"rendezvous", b""), nonce.encode(), where.encode())
+        if answer.endswith(proof.hex().encode()):
             print(key.hex())
             return 0
     print("none of them", file=sys.stderr)
