@@ -56,8 +56,8 @@ value() { jq -r --arg name "$2" '.[$name]' "$DIR/$1.json"; }
 
 # A port is the launch's own; _ is the path of what the shell has run last.
 OWN=('!HOROVOD_GLOO_RENDEZVOUS_PORT' '!_')
-# For torch.distributed, which Horovod's launcher does not care for.
-MORE=(+GLOO_SOCKET_IFNAME)
+# For torch.distributed, which Horovod's launcher does not care for; and NCCL is told whole names, not prefixes (=eth0).
+MORE=(+GLOO_SOCKET_IFNAME '!NCCL_SOCKET_IFNAME')
 # Horovod's launcher knows this host as localhost only; a scheduler by its name.
 NAMED=('!HOROVOD_HOSTNAME')
 
