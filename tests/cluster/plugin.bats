@@ -217,7 +217,7 @@ open(sys.argv[2], "wb").write(data)
 END
 }
 
-# What README and spank-hvd(8) say of upgrades.
+# What docs/install.md and spank-hvd(8) say of upgrades.
 @test "a plugin for another release of Slurm: optional is left out, required stops everything" {
     local other
     other=$(cluster path)/home/other.so
