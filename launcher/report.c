@@ -167,10 +167,12 @@ void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_
 			  launch->options->reset_limit);
 	else if (backend == &hvd_backend_mpirun || backend == &hvd_backend_jsrun)
 		hvd_error(launch->log, "%s failed with exit code %d", backend->name, result->status);
-	else if (result->rank_failed)
-		hvd_error(launch->log, "%s The first process to do so was:\nProcess name: %u\nExit code: %d", detected,
-			  (unsigned)result->rank, hvd_status_exit(result->rank_status));
-	else if (result->started || result->generations > 0)
+	else if (result->rank_failed) {
+		hvd_error(launch->log, "%s The first process to do so was:", detected);
+		/* At the beginning of a line, as horovodrun has them. */
+		dprintf(launch->log->fd, "Process name: %u\nExit code: %d\n", (unsigned)result->rank,
+			hvd_status_exit(result->rank_status));
+	} else if (result->started || result->generations > 0)
 		hvd_error(launch->log, "%s", detected);
 }
 

@@ -103,17 +103,17 @@ told_alike() {
         exits 0
         run launch "$how" --hvd-nics=ib0 --hvd-nics=eth0 -N2 -n2 sh -c "$say"
         exits 0
-        [ "$output" = $'ib0,eth0\nib0,eth0' ]
+        [ "$output" = $'=ib0,eth0\n=ib0,eth0' ]
     done
     run on_login hvdrun --hvd --no-hvd -N1 -n1 true
     exits 0
     # What a job was given holds until srun is given something else.
     run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 srun -N2 -n2 sh -c "$say"
-    [ "$output" = $'ib0\nib0' ]
+    [ "$output" = $'=ib0\n=ib0' ]
     run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 srun --hvd-nics=eth0 -N2 -n2 sh -c "$say"
-    [ "$output" = $'eth0\neth0' ]
+    [ "$output" = $'=eth0\n=eth0' ]
     run on_login salloc -Q -N2 --hvd --hvd-nics=eth0 srun --hvd-nics=eth0 --hvd-nics=ib0 -N2 -n2 sh -c "$say"
-    [ "$output" = $'ib0,eth0\nib0,eth0' ]
+    [ "$output" = $'=ib0,eth0\n=ib0,eth0' ]
     # Slurm would keep one of them.
     run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 --hvd-nics=eth0 true
     exits 2
