@@ -137,6 +137,6 @@ first_rendezvous() {
     run on_login salloc --quiet -N2 srun --hvd -N2 -n2 true
     release
     [ "$status" -ne 0 ]
-    has hvdlogin "all ports from 20000 to 20005 (SrunPortRange) are in use" "could not start"
+    has hvdlogin "all ports from 20000 to 20005 (SrunPortRange) are in use"
     assert_no_leftovers 15
 }
