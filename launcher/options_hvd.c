@@ -15,9 +15,9 @@
 
 static const struct hvd_opt rows[] = {
 	{ROW("launcher", REQUIRED, RUN, "NAME",
-	     "What starts processes on hosts: auto takes the scheduler's job that this runs in; outside of one, ssh "
-	     "for --hosts, srun where any option of srun's is given (-n, -l, but not -np) and srun is in PATH, else "
-	     "fork, on this machine"),
+	     "What starts processes on hosts: auto takes the scheduler of the job that this runs in; outside of a job "
+	     "srun where any option of srun's is given (-n, -l, but not -np) and srun is in PATH, else ssh where "
+	     "--hosts lists other machines, else fork, on this machine; see hvdrun(1), LAUNCHERS"),
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(launcher), .choices = LAUNCHERS, .env = "HVD_LAUNCHER", .def = "auto"},
 	{FLAG("keep-going", RUN, "A rank that fails does not end the others; the same as srun's -K0", keep_going),
 	 .env = "HVD_KEEP_GOING"},
@@ -27,9 +27,8 @@ static const struct hvd_opt rows[] = {
 	{TEXT("erf", RUN, "FILE",
 	      "With jsrun, write its explicit resource file here, and leave it; with --dry-run for use by hand", erf)},
 	{TEXT("run-func", RUN, "FILE",
-	      "Give every rank the function in this file (or descriptor) at /runfunc/func of the rendezvous, and "
-	      "collect "
-	      "what the ranks return: for programs, as the Python module hvdrun is one",
+	      "For programs such as the Python module hvdrun: offer all ranks the function in this file (or "
+	      "descriptor), and collect what they return; see hvdrun(1), FUNCTIONS",
 	      run_func)},
 	{TEXT("results", RUN, "FILE",
 	      "With --run-func, where the ranks' results go: a file, a pipe, or the number of a descriptor", results)},
@@ -41,15 +40,16 @@ static const struct hvd_opt rows[] = {
 	{ROW("hvd-start-timeout", REQUIRED, START, "SECONDS", "The plugin's spelling of --start-timeout"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .min = HVD_VALUES_LEAST_TIMEOUT},
 	{ROW("rendezvous", REQUIRED, START, "WHERE",
-	     "Where the rendezvous runs: launch is beside this program, batch the allocation's first node"),
+	     "Where the rendezvous server runs: launch is on this host, batch is on the first node of the job (srun "
+	     "only); auto is launch, but with srun batch where this host is none of the job's"),
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(rendezvous), .choices = HVD_VALUES_RENDEZVOUS, .env = "HVD_RENDEZVOUS",
 	 .def = "auto"},
 	{ROW("hvd-rendezvous", REQUIRED, START, "WHERE", "The plugin's spelling of --rendezvous"), .type = HVD_OPT_ENUM,
 	 .at = HVD_AT(rendezvous), .choices = HVD_VALUES_RENDEZVOUS},
 	{TEXT("hvd-config", START, "FILE", "The plugin's spelling of --config-file", config_file)},
-	{ROW("hvd", NONE, START, NULL, "For the plugin; here it is what happens anyway"), .type = HVD_OPT_TRI,
+	{ROW("hvd", NONE, START, NULL, "Without effect: it is for srun with the plugin"), .type = HVD_OPT_TRI,
 	 .at = HVD_AT(hvd)},
-	{ROW("no-hvd", NONE, START, NULL, "For the plugin; without effect here"), .type = HVD_OPT_TRI,
+	{ROW("no-hvd", NONE, START, NULL, "Without effect: it is for srun with the plugin"), .type = HVD_OPT_TRI,
 	 .at = HVD_AT(hvd), .negate = true},
 
 	{TEXT("key-file", START, "FILE",
@@ -78,7 +78,7 @@ static const struct hvd_opt rows[] = {
 	 .shown = "script with --host-discovery-script, hosts where they are listed, slurm in a Slurm job"},
 
 	{ROW("discovery-interval", REQUIRED, ELASTIC, "SECONDS",
-	     "Look for hosts so often, 0.1 at least: run the discovery script, or ask Slurm"),
+	     "Time from one look for hosts to the next, 0.1 at least: run the discovery script, or ask Slurm"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(discovery_interval), .env = "HVD_DISCOVERY_INTERVAL", .min = 0.1,
 	 .max = 3600, .shown = "1, more seldom where a look takes much of a core"},
 
