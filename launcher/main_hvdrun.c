@@ -156,6 +156,12 @@ static int make_output_dir(const struct hvd_options *o, char **dir, struct hvd_e
 }
 
 /* What starts the ranks, and prepared for it. NULL with err set. */
+/* Does a program say which hosts there are? */
+static bool asks_script(const struct hvd_options *o)
+{
+	return o->discovery_script || (o->discover && strncmp(o->discover, "script:", 7) == 0);
+}
+
 static const struct hvd_backend *choose_backend(struct hvd_launch *launch, bool elastic, struct hvd_err *err)
 {
 	const struct hvd_backend *backend = hvd_backend_choose(launch, err);
@@ -165,7 +171,7 @@ static const struct hvd_backend *choose_backend(struct hvd_launch *launch, bool 
 	if (hvd_elastic_prepare(launch, err) != 0)
 		return NULL;
 	/* Hosts that nobody knows yet may be other machines. */
-	if (backend->loopback && launch->options->launcher == HVD_LAUNCHER_AUTO && launch->options->discovery_script)
+	if (backend->loopback && launch->options->launcher == HVD_LAUNCHER_AUTO && asks_script(launch->options))
 		backend = &hvd_backend_ssh;
 	if (!backend->elastic) {
 		hvd_err_set(err, HVD_E_USAGE, "%s cannot start the ranks of an elastic job", backend->name);

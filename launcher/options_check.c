@@ -143,9 +143,9 @@ static int check_function(const struct hvd_options *o, struct hvd_err *err)
 	}
 	if (o->run_func && o->selftest)
 		return hvd_err_set(err, HVD_E_USAGE, "--run-func and --selftest cannot be given together");
-	if (o->run_func && (o->min_np > 0 || o->max_np > 0 || o->discovery_script)) {
+	if (o->run_func && (o->min_np > 0 || o->max_np > 0 || o->discovery_script || o->discover)) {
 		hvd_err_set(err, HVD_E_USAGE, "--run-func needs a job of fixed size");
-		return hvd_err_hint(err, "leave --min-np, --max-np and --host-discovery-script out");
+		return hvd_err_hint(err, "leave --min-np, --max-np, --discover and --host-discovery-script out");
 	}
 	if (o->run_func && o->rendezvous == HVD_RENDEZVOUS_BATCH) {
 		hvd_err_set(err, HVD_E_USAGE,

@@ -110,3 +110,18 @@ stop() { on_login touch work/stop; }
     has "0: size 2 rank 0 on hvdn1" "1: size 2 rank 1 on hvdn2"
     nobody_left
 }
+
+@test "hosts that a program finds are reached through ssh, whichever option names it" {
+    local how
+    for how in "--discover script:./discover" "--host-discovery-script ./discover"; do
+        on_login rm -f work/log work/stop
+        hosts hvdn1:1
+        # shellcheck disable=SC2086
+        begin on_login hvdrun $how --discovery-interval 0.2 --min-np 1 -np 1 ./elastic_worker.py work
+        works_as "size 1 rank 0 on hvdn1 local 0/1 cross 0/1 was 0"
+        stop
+        ended 30
+        exits 0
+    done
+    nobody_left
+}
