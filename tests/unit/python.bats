@@ -258,8 +258,8 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 	[ "$status" -eq 0 ] || { echo "$stderr" && false; }
 	[ "$(grep -c '"t":"result"' out)" -eq 2 ] && grep -q '"length":8}' out
 	grep -q '^result 0' out && grep -q '^result 1' out
-	run ! grep -q 'once more\|other' out
 	[ "$(grep -c 'it does not carry this launch.s MAC' <<<"$stderr")" -eq 1 ]
+	run ! grep -q 'once more\|other' out
 	tail -n 1 out | grep -qF '{"t":"end","status":0,"started":true,"ranks":2,"length":0}'
 
 	MUTE=1 run timeout 60 "$HVDRUN" -np 2 --run-func=func --results=out python3 worker.py
