@@ -63,7 +63,8 @@ show_library() {
 
 # A rank that says who it is, and has reached the rendezvous.
 RANK='exec 9<>/dev/tcp/$HOROVOD_GLOO_RENDEZVOUS_ADDR/$HOROVOD_GLOO_RENDEZVOUS_PORT && printf "GET /a/b HTTP/1.0\r\n\r\n" >&9 &&
-      read -r -t 10 _ code _ <&9 && echo "rank $HOROVOD_RANK of $HOROVOD_SIZE: $code"'
+      read -r -t 10 _ code _ <&9 && echo "rank $HOROVOD_RANK of $HOROVOD_SIZE: $code" || exit
+      sleep 1' # the rendezvous on the first node ends with rank 0, and the others may be slow to begin
 
 ranks_met() { exits 0 && [[ $(grep -cE "^rank [0-9]+ of $1: 404" <<<"$output") -eq $1 ]] || { echo "$output" && return 1; }; }
 
