@@ -117,6 +117,9 @@ static void on_pong(struct hvd_conn *conn, json_t *msg, void *arg)
 	else if (hvd_addr_of_self(hvd_conn_fd(conn), &self) != 0 || !hvd_addr_equal(&seen, &self) ||
 		 !hvd_addr_equal(&there, &at->target->addr) || port != at->target->port)
 		finish(at, HVD_REACH_NAT);
+	else if (at->target->addr.family != AF_INET &&
+		 hvd_node_has_family(&at->asker->node->ifaces[at->iface], AF_INET))
+		finish(at, HVD_REACH_OK); /* the IPv4 addresses of these interfaces see to the size of packets */
 	else {
 		at->proven = true;
 		hvd_conn_set_ops(conn, &ops, at);

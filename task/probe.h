@@ -17,8 +17,9 @@
  * Between agents, signed with a key derived from the session's (wire.h):
  *   {"t":"ping", "to":I, "nonce":HEX}  ->  {"t":"pong", "node":I, "nonce":HEX, "seen":ADDR, "at":ADDR, "port":PORT}
  *   {"t":"fill", "pad":TEXT}           ->  {"t":"filled", "pad":TEXT}
- * The second pair is as long as two segments of the connection, so that packets of the network's full size go both
- * ways: where routers disagree about it, and say so to nobody, short ones arrive and a training stands still.
+ * The second pair is longer than a segment of the connection, so that packets of the network's full size go both ways:
+ * where routers disagree about it, and say so to nobody, short ones arrive and a training stands still. Over IPv6 it is
+ * left out where the interface has IPv4 too.
  */
 #ifndef HVD_PROBE_H
 #define HVD_PROBE_H

@@ -98,8 +98,8 @@ json_t *hvd_fill_message(int fd, const char *type)
 	char *pad;
 	json_t *msg;
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len) == 0 && segment > 0 && segment < HVD_PAD_MAX / 2)
-		n = 2 * (size_t)segment;
+	if (getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len) == 0 && segment > 0 && segment < HVD_PAD_MAX)
+		n = (size_t)segment; /* and the message around it: the first packet is full */
 	pad = hvd_xcalloc(n + 1, 1);
 	memset(pad, 'x', n);
 	msg = json_pack("{s:s, s:s}", "t", type, "pad", pad);
