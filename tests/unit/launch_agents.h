@@ -194,6 +194,7 @@ static inline void shim_on_message(struct hvd_conn *conn, json_t *msg, void *arg
 	if (strcmp(type, "plan") == 0) {
 		s->plan = json_incref(msg);
 	} else if (strcmp(type, "probe") == 0) {
+		json_decref(s->probe); /* of the round before */
 		s->probe = json_incref(msg);
 		if (!s->deaf)
 			shim_report(s, msg);
