@@ -131,7 +131,8 @@ lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2'
         run -137 on_login hvdrun $how sh -c 'kill -KILL $$'
     done
     run -3 on_login hvdrun --launcher=fork -np 2 --min-np 2 sh -c "$two"
-    run -1 on_login hvdrun --launcher=fork -np 2 --start-timeout 0.001 true
+    # No sshd runs there.
+    run -1 on_login hvdrun --launcher=ssh --hosts hvdn1:1 --start-timeout 5 true
     run -2 on_login hvdrun -N2 -n2 --nics=nosuch0 true
     begin on_login hvdrun --launcher=fork -np 2 sh -c 'echo ready; sleep 50'
     says_times 10 2 ready
