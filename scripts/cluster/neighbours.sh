@@ -33,7 +33,8 @@ neigh_apply() {
     local file sum=0 family soft hard rc=0
     for file in "$NEIGH_DIR"/need.*; do
         [[ -e $file ]] || continue
-        if kill -0 "${file##*.}" 2>/dev/null; then
+        # A process that has ended, but was not waited for yet, has no program.
+        if readlink "/proc/${file##*.}/exe" >/dev/null 2>&1; then
             sum=$((sum + $(<"$file")))
         else
             rm -f "$file"
