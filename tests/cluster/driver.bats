@@ -21,7 +21,7 @@ late() {
     driver=$(as_root hvdlogin pgrep -x -o hvd-driver)
     as_root hvdlogin kill "-$1" "$driver"
     go_on
-    [ "$status" -ne 0 ]
+    [ "$status" -eq 1 ]
     # srun does not wait for a child of its plugin that is stopped.
     as_root hvdlogin kill -KILL "$driver" 2>/dev/null || true
 }
@@ -42,6 +42,6 @@ late() {
     as_root hvdn3 mount -t tmpfs none "$B/libexec/hvd"
     run launch srun -N4 true
     as_root hvdn3 umount "$B/libexec/hvd"
-    [ "$status" -ne 0 ]
+    [ "$status" -eq 1 ]
     has "hvd: error: hvdn3: cannot run $B/libexec/hvd/hvd-task: No such file or directory" "is the suite installed on this node?"
 }
