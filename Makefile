@@ -40,15 +40,16 @@ ifneq ($(SAN),)
 HARDEN    := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 CPPFLAGS_ALL := -D_GNU_SOURCE -DHVD_VERSION='"$(VERSION)"' -DHVD_LIBEXECDIR='"$(LIBEXECDIR)"' \
-	-DHVD_SYSCONFDIR='"$(SYSCONFDIR)"' -iquote lib -iquote . $(SLURM_CFLAGS) $(DEP_CFLAGS) $(CPPFLAGS)
+	-DHVD_SYSCONFDIR='"$(SYSCONFDIR)"' -iquote . $(SLURM_CFLAGS) $(DEP_CFLAGS) $(CPPFLAGS)
 CFLAGS_ALL   := -std=c11 $(OPT) $(WARN) $(CWARN) $(HARDEN) -fPIC -fvisibility=hidden $(CFLAGS)
 CXXFLAGS_ALL := -std=c++17 $(OPT) $(WARN) $(HARDEN) -fPIE $(CXXFLAGS)
 LDFLAGS_ALL  := -Wl,-z,relro,-z,now,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
-lib_src      := $(sort $(wildcard lib/*.c lib/*/*.c lsf/*.c))
-launcher_src := $(sort $(filter-out launcher/main_%,$(wildcard launcher/*.c launcher/backends/*.c launcher/elastic/*.c)))
+lib_src      := $(sort $(wildcard lib/*/*.c slurm/*.c lsf/*.c))
+launcher_src := $(sort $(wildcard launcher/*/*.c))
 task_src     := $(sort $(filter-out task/main_%,$(wildcard task/*.c)))
 spank_src    := $(sort $(wildcard spank/*.c))
+rendezvous_src := $(sort $(wildcard rendezvous/*.c))
 unit_src     := $(sort $(wildcard tests/unit/test_*.c))
 fuzz_src     := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 bench_src    := $(sort $(wildcard tests/bench/*.c))
@@ -89,7 +90,7 @@ $(B)/obj/%.o: %.cc $(B)/flags
 	$(CXX) $(CPPFLAGS_ALL) $(CXXFLAGS_ALL) -MMD -MP -c $< -o $@
 
 # What is made of many objects depends on the list of sources too: a removed source leaves nothing behind.
-sources_now := $(lib_src) $(launcher_src) $(task_src) $(spank_src)
+sources_now := $(lib_src) $(launcher_src) $(task_src) $(spank_src) $(rendezvous_src)
 $(B)/sources: FORCE
 	@mkdir -p $(@D)
 	@echo '$(sources_now)' | cmp -s - $@ || echo '$(sources_now)' > $@
@@ -101,10 +102,10 @@ $(B)/%.a:
 	@rm -f $@
 	$(AR) rcs $@ $(filter %.o,$^)
 
-# Neither of launcher/ and task/ uses the other; linking without it says so.
+# None of launcher/, task/ and rendezvous/ uses another; linking without it says so.
 $(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a $(B)/libhvd.a
-$(B)/bin/hvd-rendezvous: $(B)/obj/launcher/main_rendezvous.o $(B)/liblauncher.a $(B)/libhvd.a
+$(B)/bin/hvd-rendezvous: $(call obj,$(rendezvous_src)) $(B)/libhvd.a
 $(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(B)/libtask.a $(B)/libhvd.a
 # Two rules: one with two patterns would be taken to make both files at once.
 define link_program
@@ -122,8 +123,8 @@ $(B)/bin/hvd-selftest: $(patsubst %.cc,$(B)/obj/%.o,$(selftest_src))
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(GLOO_LIBS) -lpthread
 
 # The plugin takes from lib/ only what needs nothing but libc.
-plugin_lib := $(call obj,lib/err.c lib/deadline.c lib/strv.c lib/xalloc.c lib/spawn.c lib/rlimits.c lib/values.c lib/boot.c \
-	lib/addr.c lib/emitted.c lib/apptainer.c lib/printable.c lib/nicspec.c)
+plugin_lib := $(call obj,$(addprefix lib/,base/deadline.c base/err.c base/printable.c base/strv.c base/values.c base/xalloc.c \
+	process/apptainer.c process/rlimits.c process/spawn.c net/addr.c net/nicspec.c protocol/boot.c frameworks/emitted.c))
 $(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/sources
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -Wl,--version-script=spank/exports.map -o $@ $(filter %.o,$^)
@@ -148,7 +149,7 @@ JOBS ?= $(shell expr $$(nproc) + 1)
 run_tests := B='$(B)' tests/run -j '$(JOBS)'
 
 # Programs that tests run.
-test_tools := $(addprefix $(B)/tests/bench/,bench_driver connect_flood connect_hold source_watch worker_wire) \
+test_tools := $(addprefix $(B)/tests/bench/,bench_driver connect_flood connect_hold discovery_watch worker_wire) \
 	$(B)/tests/standins/show
 ifeq ($(SLURM),yes)
 test_tools += $(B)/tests/standins/pyxis.so

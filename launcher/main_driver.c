@@ -8,13 +8,13 @@
  * key, which srun sends to the tasks in Slurm's launch message; else munge or a
  * key file says who belongs to the launch.
  */
-#include "launcher/config.h"
-#include "launcher/driver.h"
-#include "launcher/settings.h"
-#include "lib/log.h"
-#include "lib/nicspec.h"
-#include "lib/nofile.h"
-#include "lib/slurm.h"
+#include "launcher/driver/driver.h"
+#include "launcher/options/config.h"
+#include "launcher/options/settings.h"
+#include "lib/base/log.h"
+#include "lib/net/nicspec.h"
+#include "lib/process/nofile.h"
+#include "slurm/slurm.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -4,18 +4,18 @@
  *
  * Reads the command line, chooses a backend, and runs the launch (run.h).
  */
-#include "backends/backend.h"
-#include "config.h"
-#include "driver.h"
-#include "elastic/elastic.h"
-#include "lib/munge.h"
-#include "lib/slurm.h"
-#include "lib/spawn.h"
-#include "lib/xalloc.h"
-#include "options.h"
-#include "report.h"
-#include "settings.h"
-#include "size.h"
+#include "launcher/backends/backend.h"
+#include "launcher/driver/driver.h"
+#include "launcher/elastic/elastic.h"
+#include "launcher/options/config.h"
+#include "launcher/options/options.h"
+#include "launcher/options/settings.h"
+#include "launcher/run/report.h"
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/spawn.h"
+#include "lib/protocol/munge.h"
+#include "slurm/slurm.h"
 
 #include <errno.h>
 #include <limits.h>

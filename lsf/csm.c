@@ -2,8 +2,8 @@
 /* What the tools of CSM print, read. */
 #include "csm.h"
 
-#include "size.h"
-#include "xalloc.h"
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -16,9 +16,9 @@
 #ifndef HVD_LSF_CSM_H
 #define HVD_LSF_CSM_H
 
-#include "alloc.h"
-#include "deadline.h"
-#include "err.h"
+#include "lib/base/deadline.h"
+#include "lib/base/err.h"
+#include "lib/job/alloc.h"
 #include "lsf.h"
 
 #include <stddef.h>

@@ -2,9 +2,9 @@
 /* The tools of CSM, run. */
 #include "csm.h"
 
-#include "capture.h"
-#include "strv.h"
-#include "xalloc.h"
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/capture.h"
 
 #include <stdlib.h>
 #include <string.h>

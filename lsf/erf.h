@@ -27,9 +27,9 @@
 #ifndef HVD_LSF_ERF_H
 #define HVD_LSF_ERF_H
 
-#include "alloc.h"
-#include "err.h"
-#include "strv.h"
+#include "lib/base/err.h"
+#include "lib/base/strv.h"
+#include "lib/job/alloc.h"
 
 #include <stdbool.h>
 

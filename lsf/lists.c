@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lists.h"
 
-#include "size.h"
-#include "xalloc.h"
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
 
 #include <stdbool.h>
 #include <stdio.h>

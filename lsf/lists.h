@@ -8,8 +8,8 @@
 #ifndef HVD_LSF_LISTS_H
 #define HVD_LSF_LISTS_H
 
-#include "alloc.h"
-#include "err.h"
+#include "lib/base/err.h"
+#include "lib/job/alloc.h"
 #include "lsf.h"
 
 #include <stddef.h>

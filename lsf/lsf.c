@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lsf.h"
 
-#include "bind.h"
 #include "csm.h"
+#include "lib/base/readfile.h"
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+#include "lib/job/bind.h"
 #include "lists.h"
-#include "readfile.h"
-#include "size.h"
-#include "xalloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>

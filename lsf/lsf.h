@@ -22,10 +22,10 @@
 #ifndef HVD_LSF_H
 #define HVD_LSF_H
 
-#include "alloc.h"
-#include "deadline.h"
-#include "err.h"
-#include "strv.h"
+#include "lib/base/deadline.h"
+#include "lib/base/err.h"
+#include "lib/base/strv.h"
+#include "lib/job/alloc.h"
 
 #include <stdbool.h>
 

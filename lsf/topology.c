@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology.h"
 
-#include "bind.h"
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
+#include "lib/job/bind.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@
  */
 #include "plugin.h"
 
-#include "lib/emitted.h"
+#include "lib/frameworks/emitted.h"
 
 #include <fcntl.h>
 #include <stdio.h>

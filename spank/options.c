@@ -8,8 +8,8 @@
  */
 #include "plugin.h"
 
-#include "lib/nicspec.h"
-#include "lib/values.h"
+#include "lib/base/values.h"
+#include "lib/net/nicspec.h"
 
 #include <stdio.h>
 #include <stdlib.h>

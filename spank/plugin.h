@@ -9,10 +9,10 @@
 #ifndef HVD_PLUGIN_H
 #define HVD_PLUGIN_H
 
-#include "lib/boot.h"
-#include "lib/deadline.h"
-#include "lib/err.h"
-#include "lib/strv.h"
+#include "lib/base/deadline.h"
+#include "lib/base/err.h"
+#include "lib/base/strv.h"
+#include "lib/protocol/boot.h"
 
 #include <limits.h>
 #include <slurm/slurm.h>

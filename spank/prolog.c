@@ -8,7 +8,7 @@
  */
 #include "plugin.h"
 
-#include "lib/prolog.h"
+#include "lib/process/task_prolog.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,9 +10,9 @@
 #include "key.h"
 #include "plugin.h"
 
-#include "lib/boot.h"
-#include "lib/spawn.h"
-#include "lib/strv.h"
+#include "lib/base/strv.h"
+#include "lib/process/spawn.h"
+#include "lib/protocol/boot.h"
 
 #include <errno.h>
 #include <poll.h>

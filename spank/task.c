@@ -10,10 +10,10 @@
 #include "key.h"
 #include "plugin.h"
 
-#include "lib/apptainer.h"
-#include "lib/boot.h"
-#include "lib/spawn.h"
-#include "lib/strv.h"
+#include "lib/base/strv.h"
+#include "lib/process/apptainer.h"
+#include "lib/process/spawn.h"
+#include "lib/protocol/boot.h"
 
 #include <errno.h>
 #include <fcntl.h>

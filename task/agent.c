@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
 
-#include "iface.h"
+#include "lib/base/xalloc.h"
+#include "lib/job/node.h"
+#include "lib/net/iface.h"
 #include "link.h"
-#include "node.h"
 #include "probe.h"
-#include "xalloc.h"
 
 #include <fcntl.h>
 #include <stdio.h>

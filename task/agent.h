@@ -31,10 +31,10 @@
 #ifndef HVD_AGENT_H
 #define HVD_AGENT_H
 
-#include "boot.h"
-#include "conn.h"
-#include "handshake.h"
-#include "log.h"
+#include "lib/base/log.h"
+#include "lib/protocol/boot.h"
+#include "lib/protocol/conn.h"
+#include "lib/protocol/handshake.h"
 #include "taskinfo.h"
 
 #include <event2/event.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attempt.h"
 
-#include "conn.h"
-#include "rendezvous/meeting.h"
+#include "lib/base/xalloc.h"
+#include "lib/protocol/conn.h"
+#include "lib/rendezvous/meeting.h"
 #include "responder.h"
-#include "xalloc.h"
 
 #include <errno.h>
 #include <event2/buffer.h>

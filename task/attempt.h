@@ -8,8 +8,8 @@
 #ifndef HVD_ATTEMPT_H
 #define HVD_ATTEMPT_H
 
-#include "auth.h"
-#include "network.h"
+#include "lib/job/network.h"
+#include "lib/protocol/auth.h"
 
 #include <event2/event.h>
 

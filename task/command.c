@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
 
-#include "spawn.h"
+#include "lib/process/spawn.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -12,7 +12,7 @@
 #ifndef HVD_COMMAND_H
 #define HVD_COMMAND_H
 
-#include "err.h"
+#include "lib/base/err.h"
 #include "output.h"
 
 #include <stdbool.h>

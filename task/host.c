@@ -2,11 +2,11 @@
 #include "host.h"
 
 #include "agent.h"
-#include "cut.h"
-#include "notice.h"
+#include "kill_connections.h"
+#include "lib/base/size.h"
+#include "lib/process/spawn.h"
 #include "rank_key.h"
-#include "size.h"
-#include "spawn.h"
+#include "worker_notify.h"
 
 #include <limits.h>
 #include <signal.h>

@@ -9,8 +9,8 @@
 #ifndef HVD_HOST_H
 #define HVD_HOST_H
 
-#include "boot.h"
-#include "log.h"
+#include "lib/base/log.h"
+#include "lib/protocol/boot.h"
 #include "ranks.h"
 #include "taskinfo.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link.h"
 
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
 
 #include <errno.h>
 #include <stdio.h>

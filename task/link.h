@@ -13,9 +13,9 @@
 #ifndef HVD_LINK_H
 #define HVD_LINK_H
 
-#include "boot.h"
-#include "conn.h"
-#include "handshake.h"
+#include "lib/protocol/boot.h"
+#include "lib/protocol/conn.h"
+#include "lib/protocol/handshake.h"
 
 struct hvd_link;
 

@@ -18,31 +18,30 @@
  *   hvd-task --topology            print what this host has of cores (lsf/topology.h)
  *   hvd-task --host=INDEX:HOSTS:NAME --ranks=FIRST:COUNT -- COMMAND
  *                                  start all ranks of this host and watch them; with --stdin the launch's
- *                                  environment, directory and key come on stdin (lib/preamble.h); with --guarded
- *                                  the shim runs behind a front (task/front.h); --nice=N and --memlock=BYTES|unlimited
- *                                  are the launcher's own
- *   hvd-task --serve=PID           run the rendezvous until this process ends, or the driver goes
- *   hvd-task --watchdog=PID        start that, and see that it does not outlive the process
- *   hvd-task                       in place of the site's TaskProlog, when its variable is set (prolog.h)
- *   hvd-task --drain               read stdin to its end (task/remote.h)
+ *                                  environment, directory and key come on stdin (lib/protocol/preamble.h); with
+ * --guarded the shim runs behind a front (task/monitor.h); --nice=N and --memlock=BYTES|unlimited are the launcher's
+ * own hvd-task --serve=PID           run the rendezvous until this process ends, or the driver goes hvd-task
+ * --watchdog=PID        start that, and see that it does not outlive the process hvd-task                       in
+ * place of the site's TaskProlog, when its variable is set (task_prolog.h) hvd-task --drain               read stdin to
+ * its end (task/stdin_bootstrap.h)
  *
  * Started by the plugin and the launch backends, not by hand.
  */
-#include "lib/boot.h"
-#include "lib/log.h"
-#include "lib/preamble.h"
-#include "lib/prolog.h"
-#include "lib/spawn.h"
+#include "command.h"
+#include "host.h"
+#include "lib/base/log.h"
+#include "lib/process/spawn.h"
+#include "lib/process/task_prolog.h"
+#include "lib/protocol/boot.h"
+#include "lib/protocol/preamble.h"
 #include "lsf/topology.h"
-#include "task/command.h"
-#include "task/front.h"
-#include "task/held.h"
-#include "task/host.h"
-#include "task/prolog.h"
-#include "task/rank.h"
-#include "task/remote.h"
-#include "task/serve.h"
-#include "task/taskinfo.h"
+#include "monitor.h"
+#include "prolog.h"
+#include "rank.h"
+#include "serve.h"
+#include "stdin_bootstrap.h"
+#include "supervised_rank.h"
+#include "taskinfo.h"
 
 #include <getopt.h>
 #include <signal.h>
@@ -145,7 +144,7 @@ static int parse(int argc, char **argv, struct args *args)
 		case 'c':
 			args->opts.cpus = optarg;
 			break;
-		case 'B': /* by the front of this shim (front.h) */
+		case 'B': /* by the front of this shim (monitor.h) */
 			args->behind = true;
 			break;
 		case 'g':

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "output.h"
 
-#include "frame.h"
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
+#include "lib/protocol/output_frame.h"
 
 #include <errno.h>
 #include <fcntl.h>

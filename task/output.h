@@ -10,9 +10,9 @@
 #ifndef HVD_OUTPUT_H
 #define HVD_OUTPUT_H
 
-#include "deadline.h"
-#include "err.h"
-#include "log.h"
+#include "lib/base/deadline.h"
+#include "lib/base/err.h"
+#include "lib/base/log.h"
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -36,7 +36,7 @@ struct hvd_output_style {
 	const char *dir;                  /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
 	int size;                         /* ranks of the job: how far to pad */
 	bool append;                      /* keep what the files have */
-	bool framed;                      /* on the way out, not in files: frame.h */
+	bool framed;                      /* on the way out, not in files: output_frame.h */
 	struct hvd_output_losses *losses; /* not owned; NULL = nobody wants to know */
 };
 

@@ -8,9 +8,9 @@
 #include "probe.h"
 
 #include "attempt.h"
+#include "lib/base/xalloc.h"
+#include "lib/protocol/wire.h"
 #include "responder.h"
-#include "wire.h"
-#include "xalloc.h"
 
 #include <stdlib.h>
 #include <string.h>

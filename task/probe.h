@@ -24,9 +24,9 @@
 #ifndef HVD_PROBE_H
 #define HVD_PROBE_H
 
-#include "auth.h"
-#include "deadline.h"
-#include "network.h"
+#include "lib/base/deadline.h"
+#include "lib/job/network.h"
+#include "lib/protocol/auth.h"
 
 #include <event2/event.h>
 #include <jansson.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "prolog.h"
 
-#include "emitted.h"
-#include "lib/prolog.h"
-#include "spawn.h"
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
+#include "lib/frameworks/emitted.h"
+#include "lib/process/spawn.h"
+#include "lib/process/task_prolog.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #ifndef HVD_PROLOG_H
 #define HVD_PROLOG_H
 
-#include "log.h"
+#include "lib/base/log.h"
 
 /* Run `program` with this process's output; then print the launch's facts once more: those variables of the plan that
  * this environment has, but for names of interfaces, on which the site may know better. Returns the program's exit

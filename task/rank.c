@@ -2,14 +2,14 @@
 #include "rank.h"
 
 #include "agent.h"
-#include "apptainer.h"
 #include "command.h"
-#include "emit.h"
+#include "lib/base/strv.h"
+#include "lib/frameworks/emit.h"
+#include "lib/process/apptainer.h"
+#include "lib/protocol/munge.h"
 #include "link.h"
-#include "munge.h"
 #include "rank_key.h"
 #include "serve.h"
-#include "strv.h"
 
 #include <poll.h>
 #include <signal.h>

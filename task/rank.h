@@ -8,8 +8,8 @@
 #ifndef HVD_RANK_H
 #define HVD_RANK_H
 
-#include "boot.h"
-#include "log.h"
+#include "lib/base/log.h"
+#include "lib/protocol/boot.h"
 #include "output.h"
 #include "taskinfo.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank_key.h"
 
-#include "apptainer.h"
-#include "func_key.h"
+#include "lib/process/apptainer.h"
+#include "lib/protocol/func_key.h"
 
 #include <fcntl.h>
 #include <stdio.h>

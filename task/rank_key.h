@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank_key.h - hands the key of hvdrun --run-func (lib/func_key.h) down to the ranks that this shim starts.
+ * rank_key.h - hands the key of hvdrun --run-func (lib/protocol/func_key.h) down to the ranks that this shim starts.
  *
  * The rank inherits a descriptor from which it reads the key, and a variable with the descriptor's number.
  */
 #ifndef HVD_RANK_KEY_H
 #define HVD_RANK_KEY_H
 
-#include "handshake.h"
-#include "strv.h"
+#include "lib/base/strv.h"
+#include "lib/protocol/handshake.h"
 
 #include <jansson.h>
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
-#include "apptainer.h"
-#include "bind.h"
-#include "boot.h"
-#include "emit.h"
-#include "nofile.h"
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+#include "lib/frameworks/emit.h"
+#include "lib/job/bind.h"
+#include "lib/process/apptainer.h"
+#include "lib/process/nofile.h"
+#include "lib/process/rlimits.h"
+#include "lib/process/spawn.h"
+#include "lib/protocol/boot.h"
 #include "output.h"
 #include "rank_key.h"
-#include "rlimits.h"
-#include "spawn.h"
-#include "strv.h"
-#include "xalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>

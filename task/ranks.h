@@ -11,8 +11,8 @@
 #ifndef HVD_RANKS_H
 #define HVD_RANKS_H
 
-#include "err.h"
-#include "log.h"
+#include "lib/base/err.h"
+#include "lib/base/log.h"
 #include "output.h"
 
 #include <event2/event.h>

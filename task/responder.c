@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "responder.h"
 
-#include "accept.h"
-#include "addr.h"
-#include "conn.h"
-#include "listen.h"
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
+#include "lib/net/accept.h"
+#include "lib/net/addr.h"
+#include "lib/net/listen.h"
+#include "lib/protocol/conn.h"
 
 #include <netinet/tcp.h>
 #include <stdlib.h>

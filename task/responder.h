@@ -5,7 +5,7 @@
 #ifndef HVD_RESPONDER_H
 #define HVD_RESPONDER_H
 
-#include "auth.h"
+#include "lib/protocol/auth.h"
 
 #include <event2/event.h>
 #include <jansson.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve.h"
 
-#include "addrlist.h"
 #include "agent.h"
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+#include "lib/job/network.h"
+#include "lib/job/self.h"
+#include "lib/process/nofile.h"
+#include "lib/process/spawn.h"
+#include "lib/protocol/addrlist.h"
+#include "lib/rendezvous/meeting.h"
+#include "lib/rendezvous/server.h"
 #include "link.h"
-#include "network.h"
-#include "nofile.h"
-#include "rendezvous/meeting.h"
-#include "rendezvous/server.h"
-#include "self.h"
-#include "size.h"
-#include "spawn.h"
-#include "xalloc.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -15,8 +15,8 @@
 #ifndef HVD_SERVE_H
 #define HVD_SERVE_H
 
-#include "boot.h"
-#include "log.h"
+#include "lib/base/log.h"
+#include "lib/protocol/boot.h"
 #include "taskinfo.h"
 
 /* Node agent: start it (this same program), detached from `task`, which is to be there as long as the rank is. A key

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "taskinfo.h"
 
-#include "alloc.h"
-#include "self.h"
-#include "size.h"
-#include "xalloc.h"
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+#include "lib/job/alloc.h"
+#include "lib/job/self.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #ifndef HVD_TASKINFO_H
 #define HVD_TASKINFO_H
 
-#include "err.h"
+#include "lib/base/err.h"
 
 #include <stdint.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend.h"
 
-#include "boot.h"
-#include "launcher/scratch.h"
+#include "lib/base/xalloc.h"
+#include "lib/job/self.h"
+#include "lib/protocol/boot.h"
 #include "lsf_hosts.h"
-#include "self.h"
-#include "xalloc.h"
+#include "scratch.h"
 
 #include <stdlib.h>
 #include <string.h>

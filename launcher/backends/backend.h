@@ -11,12 +11,12 @@
 #ifndef HVD_BACKEND_H
 #define HVD_BACKEND_H
 
-#include "alloc.h"
-#include "err.h"
-#include "launcher/options.h"
-#include "log.h"
+#include "launcher/options/options.h"
+#include "lib/base/err.h"
+#include "lib/base/log.h"
+#include "lib/base/strv.h"
+#include "lib/job/alloc.h"
 #include "lsf/lsf.h"
-#include "strv.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,7 +55,7 @@ struct hvd_launch {
 	struct hvd_scratch *scratch; /* files that are to be gone with it; owned, or NULL */
 	struct hvd_proc *procs;
 	size_t n_procs;
-	bool framed; /* the one process is srun --label, and the shims' output is framed (frame.h) */
+	bool framed; /* the one process is srun --label, and the shims' output is framed (output_frame.h) */
 };
 
 /* From the words of a shim to those of the command that runs it on another host; they are appended to `argv`. */

@@ -5,7 +5,7 @@
  */
 #include "backend.h"
 
-#include "rlimits.h"
+#include "lib/process/rlimits.h"
 
 static bool suits(const struct hvd_launch *launch)
 {

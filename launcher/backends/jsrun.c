@@ -10,7 +10,7 @@
  *   CSM: cores without those kept for the system, and the job's SMT mode;
  *   the nodes: one task on each, `hvd-task --topology`, which looks with hwloc.
  *
- * The shims hold their connections and end their rank with them (task/held.h),
+ * The shims hold their connections and end their rank with them (task/supervised_rank.h),
  * since killing jsrun does not always kill its tasks. They are told where ranks
  * were put, and hold that against what jsrun says.
  *
@@ -18,13 +18,13 @@
  */
 #include "backend.h"
 
-#include "capture.h"
-#include "launcher/mpi.h"
-#include "launcher/scratch.h"
-#include "launcher/settings.h"
+#include "launcher/options/settings.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/capture.h"
 #include "lsf/erf.h"
 #include "lsf/topology.h"
-#include "xalloc.h"
+#include "mpi.h"
+#include "scratch.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lsf_hosts.h"
 
-#include "addr.h"
-#include "preamble.h"
-#include "spawn.h"
+#include "lib/net/addr.h"
+#include "lib/process/spawn.h"
+#include "lib/protocol/preamble.h"
 
 #include <string.h>
 #include <sys/resource.h>

@@ -16,8 +16,8 @@
  */
 #include "lsf_hosts.h"
 
-#include "strv.h"
-#include "xalloc.h"
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -9,10 +9,10 @@
  */
 #include "backend.h"
 
-#include "boot.h"
-#include "launcher/mpi.h"
-#include "slurm.h"
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
+#include "lib/protocol/boot.h"
+#include "mpi.h"
+#include "slurm/slurm.h"
 
 #include <ctype.h>
 #include <stdlib.h>

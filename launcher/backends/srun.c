@@ -8,9 +8,9 @@
  */
 #include "backend.h"
 
-#include "slurm.h"
-#include "slurm_step.h"
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
+#include "slurm/slurm.h"
+#include "slurm/slurm_step.h"
 
 #include <stdio.h>
 #include <stdlib.h>

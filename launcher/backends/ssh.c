@@ -8,11 +8,11 @@
  */
 #include "backend.h"
 
-#include "addr.h"
-#include "launcher/settings.h"
-#include "preamble.h"
-#include "spawn.h"
-#include "xalloc.h"
+#include "launcher/options/settings.h"
+#include "lib/base/xalloc.h"
+#include "lib/net/addr.h"
+#include "lib/process/spawn.h"
+#include "lib/protocol/preamble.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,18 +2,18 @@
 /* elastic.c - the parts of an elastic job, put together. */
 #include "elastic.h"
 
-#include "crew.h"
-#include "desk.h"
-#include "launcher/secret.h"
-#include "launcher/signals.h"
+#include "discovery.h"
+#include "elastic_rendezvous.h"
+#include "event_queue.h"
+#include "launcher/driver/gloo_peers.h"
+#include "launcher/driver/node_agents.h"
+#include "launcher/run/agent_procs.h"
+#include "launcher/run/secret.h"
+#include "launcher/run/signals.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/nofile.h"
+#include "lib/process/spawn.h"
 #include "machine.h"
-#include "news.h"
-#include "nofile.h"
-#include "pairs.h"
-#include "shims.h"
-#include "source.h"
-#include "spawn.h"
-#include "xalloc.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -2,15 +2,15 @@
 /*
  * elastic.h - one elastic job of hvdrun, from the first host to the last rank.
  *
- * One event loop holds a source of hosts (source.h), the state machine
- * (machine.h), the connections to the hosts' shims (crew.h), the workers'
- * requests at the rendezvous (desk.h), the processes that run the shims, and
+ * One event loop holds a source of hosts (discovery.h), the state machine
+ * (machine.h), the connections to the hosts' shims (node_agents.h), the workers'
+ * requests at the rendezvous (elastic_rendezvous.h), the processes that run the shims, and
  * the signals. It ends when the job has ended and no process is left.
  */
 #ifndef HVD_ELASTIC_H
 #define HVD_ELASTIC_H
 
-#include "launcher/run.h"
+#include "launcher/run/run.h"
 #include "machine.h"
 
 /* Does the user ask for an elastic job? */

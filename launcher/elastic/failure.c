@@ -2,7 +2,7 @@
 /* failure.c - what a failure means: for the host on which it happened, and for the job, which ends with the first. */
 #include "machine_internal.h"
 
-#include "spawn.h"
+#include "lib/process/spawn.h"
 
 #include <signal.h>
 #include <sys/wait.h>

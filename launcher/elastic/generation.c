@@ -3,9 +3,9 @@
  * they are no part of. */
 #include "machine_internal.h"
 
-#include "slurm.h"
-#include "strv.h"
-#include "xalloc.h"
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+#include "slurm/slurm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* machine.c - the elastic state machine's life, and how things are. */
 #include "machine_internal.h"
 
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
 
 #include <stdlib.h>
 

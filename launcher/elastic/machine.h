@@ -41,11 +41,11 @@
 #ifndef HVD_MACHINE_H
 #define HVD_MACHINE_H
 
-#include "alloc.h"
-#include "deadline.h"
-#include "err.h"
-#include "layout.h"
-#include "log.h"
+#include "lib/base/deadline.h"
+#include "lib/base/err.h"
+#include "lib/base/log.h"
+#include "lib/job/alloc.h"
+#include "lib/job/layout.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,13 +2,13 @@
 /*
  * machine_internal.h - what the files of the state machine share.
  *
- *   events.c       what has happened
+ *   machine_events.c       what has happened
  *   phases.c       from phase to phase, until the ranks train
  *   training.c     while they do
  *   generation.c   generations: prepared, begun, given up
  *   failure.c      what a failure means for its host, and for the job
- *   places.c       who gets which rank
- *   crowd.c        the hosts: which may be used
+ *   rank_assignment.c       who gets which rank
+ *   host_manager.c        the hosts: which may be used
  *   machine.c      the machine's life, and how things are
  *
  * Each calls those below it only.
@@ -122,7 +122,7 @@ static inline int hvd_machine_count(const struct hvd_machine *m, enum hvd_worker
 	return hvd_cast_count(&m->now, state);
 }
 
-/* ---- crowd.c ---- */
+/* ---- host_manager.c ---- */
 
 void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
 bool hvd_crowd_usable(const struct hvd_crowd_host *h, hvd_time now);
@@ -142,7 +142,7 @@ bool hvd_crowd_hopeless(const struct hvd_machine *m);
 /* There are hosts, and all of them were lost, or are unfit. */
 bool hvd_crowd_none_came(const struct hvd_machine *m);
 
-/* ---- places.c ---- */
+/* ---- rank_assignment.c ---- */
 
 /* The places of a next generation, at most max_np. Free with hvd_seats_clear(). */
 struct hvd_seats hvd_seats_find(const struct hvd_machine *m, hvd_time now);

@@ -3,7 +3,7 @@
  */
 #include "machine_internal.h"
 
-#include "spawn.h"
+#include "lib/process/spawn.h"
 
 /* ---- waiting ---- */
 

@@ -2,7 +2,7 @@
 /* training.c - the phase in which the ranks of a generation run: hosts come and go, ranks fail, or end. */
 #include "machine_internal.h"
 
-#include "spawn.h"
+#include "lib/process/spawn.h"
 
 /* Ready workers whose peers neither ask nor end, though none is known to have died: their connections are cut, and when
  * that has not helped they are replaced. The second is longer than Gloo's own patience. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "access.h"
 
-#include "deadline.h"
+#include "lib/base/deadline.h"
+#include "lib/base/xalloc.h"
 #include "peeruid.h"
-#include "xalloc.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -9,8 +9,8 @@
 #ifndef HVD_RENDEZVOUS_ACCESS_H
 #define HVD_RENDEZVOUS_ACCESS_H
 
-#include "addr.h"
-#include "err.h"
+#include "lib/base/err.h"
+#include "lib/net/addr.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>

@@ -18,7 +18,7 @@
  */
 #include "internal.h"
 
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
 
 #include <errno.h>
 #include <stdlib.h>

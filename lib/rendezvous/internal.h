@@ -5,7 +5,7 @@
 #ifndef HVD_RENDEZVOUS_INTERNAL_H
 #define HVD_RENDEZVOUS_INTERNAL_H
 
-#include "accept.h"
+#include "lib/net/accept.h"
 #include "peers.h"
 #include "server.h"
 #include "wheel.h"

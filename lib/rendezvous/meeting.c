@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "meeting.h"
 
+#include "lib/base/xalloc.h"
 #include "server.h"
-#include "xalloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,10 +10,10 @@
 #ifndef HVD_MEETING_H
 #define HVD_MEETING_H
 
-#include "addr.h"
-#include "auth.h"
-#include "err.h"
-#include "log.h"
+#include "lib/base/err.h"
+#include "lib/base/log.h"
+#include "lib/net/addr.h"
+#include "lib/protocol/auth.h"
 
 #include <event2/event.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #include "peers.h"
 
 #include "access.h"
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
 
 #include <stdint.h>
 #include <stdlib.h>

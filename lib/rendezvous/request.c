@@ -4,7 +4,7 @@
  */
 #include "internal.h"
 
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
 
 #include <stdlib.h>
 #include <string.h>

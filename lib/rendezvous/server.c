@@ -2,7 +2,7 @@
 #include "server.h"
 
 #include "internal.h"
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
 
 #include <stdlib.h>
 #include <string.h>

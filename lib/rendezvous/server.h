@@ -30,11 +30,11 @@
 #define HVD_RENDEZVOUS_SERVER_H
 
 #include "access.h"
-#include "addr.h"
-#include "err.h"
-#include "log.h"
-#include "rendezvous/http.h"
-#include "rendezvous/store.h"
+#include "http.h"
+#include "lib/base/err.h"
+#include "lib/base/log.h"
+#include "lib/net/addr.h"
+#include "store.h"
 
 #include <event2/event.h>
 #include <stdbool.h>

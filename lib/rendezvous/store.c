@@ -6,7 +6,7 @@
  */
 #include "store.h"
 
-#include "xalloc.h"
+#include "lib/base/xalloc.h"
 
 #include <stdlib.h>
 #include <string.h>

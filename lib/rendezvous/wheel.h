@@ -9,7 +9,7 @@
 #ifndef HVD_RENDEZVOUS_WHEEL_H
 #define HVD_RENDEZVOUS_WHEEL_H
 
-#include "deadline.h"
+#include "lib/base/deadline.h"
 
 #include <stdbool.h>
 #include <stddef.h>

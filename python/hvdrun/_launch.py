@@ -152,7 +152,7 @@ class Relay(threading.Thread):
 
 
 def read_records(stream):
-    """Yields (head, data) as launcher/runfunc.h tells; ends early when hvdrun does."""
+    """Yields (head, data) as launcher/run/runfunc.h tells; ends early when hvdrun does."""
     while True:
         line = stream.readline()
         if not line.endswith(b"\n"):

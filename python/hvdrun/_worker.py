@@ -61,7 +61,7 @@ class Rendezvous(object):
         self._key = take_key(environ)
 
     def _mac(self, kind, number, data):
-        """As in lib/func_key.h: no value can stand for one of another kind, rank or launch."""
+        """As in lib/protocol/func_key.h: no value can stand for one of another kind, rank or launch."""
         mac = hmac.new(self._key, digestmod=hashlib.sha256)
         for piece in (kind.encode("ascii"), number.encode("ascii"), data):
             mac.update(struct.pack(">Q", len(piece)))

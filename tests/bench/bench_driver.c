@@ -11,13 +11,13 @@
  * its plan, the driver's CPU time, and its memory: the growth of its peak
  * resident size over that of a launch with one host.
  */
-#include "conn.h"
-#include "handshake.h"
-#include "launcher/driver.h"
-#include "network.h"
-#include "node.h"
+#include "launcher/driver/driver.h"
+#include "lib/base/xalloc.h"
+#include "lib/job/network.h"
+#include "lib/job/node.h"
+#include "lib/protocol/conn.h"
+#include "lib/protocol/handshake.h"
 #include "task/link.h"
-#include "xalloc.h"
 
 #include <errno.h>
 #include <stdio.h>

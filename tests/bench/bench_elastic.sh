@@ -175,10 +175,10 @@ idles() {
 
 told() { [[ $(grep -sc '^hosts' "$results/told") -ge $1 ]]; }
 
-# news ARG…: of source_watch; seconds from the controller's answer to scontrol until the source tells, of so many changes.
+# news ARG…: of discovery_watch; seconds from the controller's answer to scontrol until the source tells, of so many changes.
 news() {
 	local before state lines=1 round began
-	timeout 300 "$HVD_CLUSTER_CMD" exec -- salloc -Q -N4 --no-kill "$B/tests/bench/source_watch" --discover slurm "${@:2}" \
+	timeout 300 "$HVD_CLUSTER_CMD" exec -- salloc -Q -N4 --no-kill "$B/tests/bench/discovery_watch" --discover slurm "${@:2}" \
 		100 >"$results/told" 2>/dev/null &
 	PID=$!
 	wait_for 30 told 1

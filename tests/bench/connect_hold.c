@@ -10,9 +10,9 @@
  * after SECONDS, or when its parent has ended. Prints how many connections were
  * begun, and how many of them the other side has answered with at least a byte.
  */
-#include "addr.h"
-#include "deadline.h"
-#include "xalloc.h"
+#include "lib/base/deadline.h"
+#include "lib/base/xalloc.h"
+#include "lib/net/addr.h"
 
 #include <errno.h>
 #include <signal.h>

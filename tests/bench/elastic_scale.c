@@ -11,14 +11,14 @@
  * checked that its ranks are 0 … size-1. Printed is how long it took from the event until every worker had its
  * place, and what the driver took of a core for a generation.
  */
-#include "deadline.h"
-#include "launcher/elastic/desk.h"
-#include "log.h"
-#include "nofile.h"
-#include "slurm.h"
+#include "launcher/elastic/elastic_rendezvous.h"
+#include "lib/base/deadline.h"
+#include "lib/base/log.h"
+#include "lib/base/xalloc.h"
+#include "lib/frameworks/worker_client.h"
+#include "lib/process/nofile.h"
+#include "slurm/slurm.h"
 #include "tests/unit/fake_worker.h"
-#include "worker/notify.h"
-#include "xalloc.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -6,10 +6,10 @@
  * acknowledges worker_wire listen                      be a worker on 127.0.0.1: print what it would PUT, then a line
  * for each request, and end after a notification
  */
-#include "deadline.h"
-#include "log.h"
+#include "lib/base/deadline.h"
+#include "lib/base/log.h"
+#include "lib/frameworks/worker_client.h"
 #include "tests/unit/fake_worker.h"
-#include "worker/notify.h"
 
 #include <inttypes.h>
 #include <stdio.h>

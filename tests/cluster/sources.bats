@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Where the hosts of an elastic job come from, on a real Slurm: tests/bench/source_watch prints what would be told.
+# Where the hosts of an elastic job come from, on a real Slurm: tests/bench/discovery_watch prints what would be told.
 
 load helpers
 load launch
@@ -12,7 +12,7 @@ setup_file() {
 teardown_file() { cluster_down; }
 
 setup() {
-    watch=$B/tests/bench/source_watch
+    watch=$B/tests/bench/discovery_watch
     [[ -x $watch ]] || skip "there is no $watch: make benches"
     told=$BATS_TEST_TMPDIR/told
 }
@@ -26,13 +26,13 @@ teardown() {
     cluster_mend
 }
 
-# follow CMD…: source_watch in the background, and what it tells in $told.
+# follow CMD…: discovery_watch in the background, and what it tells in $told.
 follow() {
     on_login "$@" >"$told" 2>&1 3>&- &
     watcher=$!
 }
 
-# The last line that source_watch has told is this.
+# The last line that discovery_watch has told is this.
 last_is() { [[ $(grep -E '^(hosts|leaving|failed)' "$told" | tail -1) =~ ^($1)$ ]]; }
 tells() {
     wait_for 30 last_is "$1" || {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of addresses in messages: what is taken is an address, and in order. */
-#include "addrlist.h"
 #include "fuzz.h"
+#include "lib/protocol/addrlist.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

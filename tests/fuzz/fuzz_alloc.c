@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of hosts, hostfiles and Slurm's environment; the first byte says which. */
-#include "alloc.h"
 #include "fuzz.h"
-#include "strv.h"
+#include "lib/base/strv.h"
+#include "lib/job/alloc.h"
 
 static void check(struct hvd_alloc *a)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The boot text, which any user can put into an environment: what is taken can be written again, and says the same. */
-#include "boot.h"
 #include "fuzz.h"
+#include "lib/protocol/boot.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

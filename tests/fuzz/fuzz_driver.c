@@ -5,9 +5,9 @@
  * connection.
  */
 #include "fuzz.h"
-#include "launcher/driver.h"
+#include "launcher/driver/driver.h"
+#include "lib/protocol/wire.h"
 #include "task/link.h"
-#include "wire.h"
 
 #define PEERS 2
 

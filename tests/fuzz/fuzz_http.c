@@ -4,7 +4,7 @@
  * not read a byte that it was not given. The first four bytes of the input choose the cuts.
  */
 #include "fuzz.h"
-#include "rendezvous/http.h"
+#include "lib/rendezvous/http.h"
 
 #define HEAD_MAX 512
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LSF's lists of hosts, its affinity file, what CSM's tools print, and an environment; the first byte says which. */
 #include "fuzz.h"
+#include "lib/base/size.h"
+#include "lib/base/strv.h"
 #include "lsf/csm.h"
 #include "lsf/lists.h"
 #include "lsf/lsf.h"
-#include "size.h"
-#include "strv.h"
 
 static void check(const struct hvd_alloc *a)
 {

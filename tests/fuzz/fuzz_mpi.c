@@ -2,7 +2,7 @@
 /* What an MPI tells a shim (lines: hosts, rank, size, local rank, local size), what mpirun answers, and arguments that
  * a user wrote as one word. */
 #include "fuzz.h"
-#include "launcher/mpi.h"
+#include "launcher/backends/mpi.h"
 #include "task/taskinfo.h"
 
 static void place(const char *hosts)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of interfaces: what is taken selects in a way that holds together. */
 #include "fuzz.h"
-#include "given.h"
-#include "nicspec.h"
-#include "strv.h"
+#include "lib/base/strv.h"
+#include "lib/frameworks/given.h"
+#include "lib/net/nicspec.h"
 
 /* `list` is taken apart. */
 static struct hvd_strv entries(char *list)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a host says of itself: what is taken keeps to the limits, and comes back the same from the wire. */
 #include "fuzz.h"
-#include "node.h"
-#include "size.h"
+#include "lib/base/size.h"
+#include "lib/job/node.h"
 
 static void check(const struct hvd_node *node)
 {

@@ -7,7 +7,7 @@
  * environment, those that begin with a '\2' settings, KEY=VALUE.
  */
 #include "fuzz.h"
-#include "launcher/options.h"
+#include "launcher/options/options.h"
 
 #define MOST 256
 

@@ -4,9 +4,9 @@
  * looked at, to a depth.
  */
 #include "fuzz.h"
-#include "worker/addrs.h"
-#include "worker/message.h"
-#include "worker/pickle.h"
+#include "lib/frameworks/pickle.h"
+#include "lib/frameworks/worker_addrs.h"
+#include "lib/frameworks/worker_message.h"
 
 #include <nettle/hmac.h>
 

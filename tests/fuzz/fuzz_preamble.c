@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a shim reads from its stdin: what is taken is within its limits, and is written again byte for byte. */
 #include "fuzz.h"
-#include "preamble.h"
+#include "lib/protocol/preamble.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

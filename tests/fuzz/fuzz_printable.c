@@ -2,7 +2,7 @@
 /* Any bytes as text for a terminal, with any room: nothing that it obeys is left, and nothing is written past the end.
  */
 #include "fuzz.h"
-#include "printable.h"
+#include "lib/base/printable.h"
 
 static void harmless(const char *text)
 {

@@ -4,8 +4,8 @@
  * that are signed with the launch's key. Only what is signed is answered, and the next ping is, whatever came before.
  * In a network namespace of its own.
  */
-#include "conn.h"
 #include "fuzz.h"
+#include "lib/protocol/conn.h"
 #include "task/responder.h"
 
 #include <arpa/inet.h>

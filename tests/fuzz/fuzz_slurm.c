@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host list expressions, GRES texts and configurations, as they stand in environments and the controller's answers. */
 #include "fuzz.h"
-#include "gres.h"
-#include "hostlist.h"
-#include "scontrol.h"
+#include "lib/base/hostlist.h"
+#include "slurm/gres.h"
+#include "slurm/scontrol.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

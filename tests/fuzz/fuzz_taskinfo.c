@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A task's environment in a Slurm step, and what a launcher tells the shim of a whole host: lines of text. */
 #include "fuzz.h"
-#include "size.h"
+#include "lib/base/size.h"
 #include "task/taskinfo.h"
 
 static void check(struct hvd_taskinfo *info)

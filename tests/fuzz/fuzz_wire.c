@@ -4,7 +4,7 @@
  * are first put to a keyed decoder as they are, then signed for it as a body.
  */
 #include "fuzz.h"
-#include "wire.h"
+#include "lib/protocol/wire.h"
 
 /* All frames at the start of the bytes, from a buffer of exactly that size. */
 static int decode_all(struct hvd_wire *wire, const uint8_t *data, size_t size)

@@ -5,9 +5,9 @@
 #ifndef HVD_TESTS_FAKE_WORKER_H
 #define HVD_TESTS_FAKE_WORKER_H
 
-#include "listen.h"
-#include "worker/addrs.h"
-#include "worker/message.h"
+#include "lib/frameworks/worker_addrs.h"
+#include "lib/frameworks/worker_message.h"
+#include "lib/net/listen.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>

@@ -8,10 +8,10 @@
 #ifndef HVD_TESTS_LAUNCH_AGENTS_H
 #define HVD_TESTS_LAUNCH_AGENTS_H
 
-#include "launcher/driver.h"
-#include "network.h"
+#include "launcher/driver/driver.h"
+#include "lib/job/network.h"
+#include "lib/protocol/wire.h"
 #include "task/link.h"
-#include "wire.h"
 
 #include "unit.h"
 

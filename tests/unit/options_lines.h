@@ -3,8 +3,8 @@
 #ifndef HVD_TEST_OPTIONS_LINES_H
 #define HVD_TEST_OPTIONS_LINES_H
 
-#include "launcher/options.h"
-#include "xalloc.h"
+#include "launcher/options/options.h"
+#include "lib/base/xalloc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /*
  * Accepting in turns: clients that wait in the queue of a real socket, and an event loop that is run turn by turn.
  */
-#include "accept.h"
+#include "lib/net/accept.h"
 
 #include "unit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "addr.h"
-#include "boot.h"
-#include "deadline.h"
-#include "launcher/settings.h"
+#include "launcher/options/settings.h"
+#include "lib/base/deadline.h"
+#include "lib/net/addr.h"
+#include "lib/protocol/boot.h"
 
 #include "unit.h"
 

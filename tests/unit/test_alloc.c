@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc_text.h"
-#include "layout.h"
-#include "slurm.h"
+#include "lib/job/layout.h"
+#include "slurm/slurm.h"
 #include "unit.h"
 
 #include <unistd.h>

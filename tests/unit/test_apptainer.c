@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "apptainer.h"
+#include "lib/process/apptainer.h"
 
 #include "unit.h"
 

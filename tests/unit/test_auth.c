@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auth.h"
+#include "lib/protocol/auth.h"
 
 #include "unit.h"
 

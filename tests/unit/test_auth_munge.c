@@ -3,9 +3,9 @@
  * Identity by munge, with real daemons on private sockets: two with the same key, as on two hosts, and one with
  * another. They are children of this program and end with it, however it ends.
  */
-#include "auth.h"
-#include "munge.h"
-#include "spawn.h"
+#include "lib/process/spawn.h"
+#include "lib/protocol/auth.h"
+#include "lib/protocol/munge.h"
 
 #include "unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bind.h"
+#include "lib/job/bind.h"
 #include "unit.h"
 
 #include <stdbool.h>

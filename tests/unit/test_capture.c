@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "capture.h"
+#include "lib/process/capture.h"
 #include "unit.h"
 
 #include <signal.h>

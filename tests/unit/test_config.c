@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files: what is an error, what is only warned of, and how much there may be. */
-#include "launcher/config.h"
+#include "launcher/options/config.h"
 
-#include "deadline.h"
+#include "lib/base/deadline.h"
 #include "unit.h"
 
 /* Far more than any file of 64 KiB needs, also on a busy machine. Without the limits some of these take minutes. */

@@ -3,8 +3,8 @@
  * Connections over real socket pairs, in an event loop that always ends: a watchdog of ten seconds breaks it, and then
  * the test fails.
  */
-#include "conn.h"
-#include "handshake.h"
+#include "lib/protocol/conn.h"
+#include "lib/protocol/handshake.h"
 
 #include "unit.h"
 

@@ -2,9 +2,9 @@
 /* CSM's answers, and what becomes of the allocation when there are none. The tools are the stand-ins of
  * tests/standins; no real CSM was there to try. */
 #include "alloc_text.h"
+#include "lib/process/spawn.h"
 #include "lsf/csm.h"
 #include "lsf/lsf.h"
-#include "spawn.h"
 #include "unit.h"
 
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of names is what the emitters set: a name that one side lacks is a failure. */
-#include "emit.h"
-#include "emitted.h"
+#include "lib/frameworks/emit.h"
+#include "lib/frameworks/emitted.h"
 
 #include "unit.h"
 
@@ -38,9 +38,9 @@ static void check_listed(bool mpi)
 		name = hvd_emit_name(env.v[i], NULL);
 		e = find(name);
 		if (!e)
-			fail_msg("%s is not in lib/emitted.c", name);
+			fail_msg("%s is not in lib/frameworks/emitted.c", name);
 		else if (e->iface != (strstr(value, "IFACE") != NULL))
-			fail_msg("lib/emitted.c is wrong about %s", name);
+			fail_msg("lib/frameworks/emitted.c is wrong about %s", name);
 		free(name);
 	}
 	hvd_strv_free(&env);
@@ -70,7 +70,7 @@ static void test_nothing_else_is_listed(void **state)
 	(void)state;
 	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
 		if (!emitted(e->name, false) && !emitted(e->name, true))
-			fail_msg("lib/emitted.c has %s, which nothing sets", e->name);
+			fail_msg("lib/frameworks/emitted.c has %s, which nothing sets", e->name);
 }
 
 static void test_interfaces(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "err.h"
-#include "log.h"
+#include "lib/base/err.h"
+#include "lib/base/log.h"
 
 #include "unit.h"
 

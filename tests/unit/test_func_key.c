@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "func_key.h"
+#include "lib/protocol/func_key.h"
 
 #include "unit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What user and site have set, and what it selects. */
-#include "emit.h"
-#include "given.h"
-#include "strv.h"
+#include "lib/base/strv.h"
+#include "lib/frameworks/emit.h"
+#include "lib/frameworks/given.h"
 
 #include "unit.h"
 

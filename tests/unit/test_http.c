@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rendezvous/http.h"
+#include "lib/rendezvous/http.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "iface.h"
-#include "iface_netlink.h"
-#include "iface_sysfs.h"
+#include "lib/net/iface.h"
+#include "lib/net/iface_netlink.h"
+#include "lib/net/iface_sysfs.h"
 #include "unit.h"
 
 #include <arpa/inet.h>

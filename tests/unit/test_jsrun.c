@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A task of jsrun finds its place, and files that go with a launch. */
-#include "launcher/scratch.h"
+#include "launcher/backends/scratch.h"
 #include "task/taskinfo.h"
 #include "unit.h"
 

@@ -2,7 +2,7 @@
 /* Whole launches without a scheduler: the driver, and shims that the test plays. */
 #include "launch_agents.h"
 
-#include "slurm.h"
+#include "slurm/slurm.h"
 #include <sys/resource.h>
 
 static const char *env(const struct shim *s, const char *name)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "layout.h"
-#include "size.h"
+#include "lib/base/size.h"
+#include "lib/job/layout.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,8 +5,8 @@
  */
 #include "task/link.h"
 
-#include "accept.h"
-#include "listen.h"
+#include "lib/net/accept.h"
+#include "lib/net/listen.h"
 #include "unit.h"
 
 #include <event2/event.h>

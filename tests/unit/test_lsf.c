@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc_text.h"
+#include "lib/base/size.h"
 #include "lsf/lists.h"
 #include "lsf/lsf.h"
-#include "size.h"
 #include "unit.h"
 
 #include <unistd.h>

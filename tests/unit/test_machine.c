@@ -5,8 +5,8 @@
  */
 #include "launcher/elastic/machine_internal.h"
 
+#include "lib/base/xalloc.h"
 #include "unit.h"
-#include "xalloc.h"
 
 #include <signal.h>
 #include <stdio.h>

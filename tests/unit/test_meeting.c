@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A host's own description, listening sockets, and the rendezvous of a launch over real sockets. */
-#include "deadline.h"
-#include "listen.h"
-#include "node.h"
-#include "rendezvous/meeting.h"
+#include "lib/base/deadline.h"
+#include "lib/job/node.h"
+#include "lib/net/listen.h"
+#include "lib/rendezvous/meeting.h"
 
 #include "unit.h"
 

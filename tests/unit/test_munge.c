@@ -2,8 +2,8 @@
 /*
  * libmunge is loaded when it is used: what is said where it is not there, and that no program is linked to it.
  */
-#include "auth.h"
-#include "munge.h"
+#include "lib/protocol/auth.h"
+#include "lib/protocol/munge.h"
 
 #include "unit.h"
 
@@ -14,7 +14,7 @@
 #if __has_include(<munge.h>)
 #include <munge.h>
 
-/* What lib/munge.h says of libmunge's numbers, held against libmunge's own header. */
+/* What lib/protocol/munge.h says of libmunge's numbers, held against libmunge's own header. */
 _Static_assert((int)HVD_MUNGE_SUCCESS == (int)EMUNGE_SUCCESS, "");
 _Static_assert((int)HVD_MUNGE_SOCKET == (int)EMUNGE_SOCKET, "");
 _Static_assert((int)HVD_MUNGE_TIMEOUT == (int)EMUNGE_TIMEOUT, "");

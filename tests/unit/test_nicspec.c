@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of interfaces as users give them. */
-#include "nicspec.h"
-#include "strv.h"
+#include "lib/base/strv.h"
+#include "lib/net/nicspec.h"
 
 #include "unit.h"
 

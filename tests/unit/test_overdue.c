@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/overdue.h"
+#include "launcher/run/overdue.h"
 
-#include "deadline.h"
+#include "lib/base/deadline.h"
 
 #include "unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "peer_table.h"
+#include "lib/net/peer_table.h"
 
 #include "unit.h"
 

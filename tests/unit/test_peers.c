@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is connected, by address. */
-#include "addr.h"
-#include "rendezvous/peers.h"
+#include "lib/net/addr.h"
+#include "lib/rendezvous/peers.h"
 
 #include "unit.h"
 

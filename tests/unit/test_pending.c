@@ -2,10 +2,10 @@
 /*
  * Strangers at a driver's port, over loopback: ::1 and 127.0.0.1 are two addresses to come from.
  */
-#include "launcher/pending.h"
+#include "launcher/driver/pending.h"
 
-#include "listen.h"
-#include "nofile.h"
+#include "lib/net/listen.h"
+#include "lib/process/nofile.h"
 #include "unit.h"
 
 #include <errno.h>

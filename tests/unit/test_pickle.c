@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What elastic workers send, captured from real ones (Horovod 0.28, Python 3.11), and what nobody should send. */
+#include "lib/frameworks/pickle.h"
+#include "lib/frameworks/pickle_opcode.h"
+#include "lib/frameworks/worker_addrs.h"
+#include "lib/frameworks/worker_message.h"
 #include "unit.h"
-#include "worker/addrs.h"
-#include "worker/message.h"
-#include "worker/opcode.h"
-#include "worker/pickle.h"
 
 #include <nettle/base64.h>
 #include <nettle/hmac.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "preamble.h"
+#include "lib/protocol/preamble.h"
 
+#include "lib/base/xalloc.h"
 #include "unit.h"
-#include "xalloc.h"
 
 #include <unistd.h>
 

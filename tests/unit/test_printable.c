@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "printable.h"
+#include "lib/base/printable.h"
 
-#include "err.h"
-#include "log.h"
+#include "lib/base/err.h"
+#include "lib/base/log.h"
 #include "unit.h"
 
 #include <errno.h>

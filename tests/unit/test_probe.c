@@ -5,8 +5,8 @@
  */
 #include "task/probe.h"
 
+#include "lib/base/xalloc.h"
 #include "task/responder.h"
-#include "xalloc.h"
 
 #include "unit.h"
 

@@ -3,8 +3,8 @@
  * Ranks and their output. Each scenario runs in a process of its own, which is what a shim is: it adopts what ranks
  * leave behind, and waits for any child. Its standard output and error, and what it was called back with, go to files.
  */
-#include "boot.h"
-#include "frame.h"
+#include "lib/protocol/boot.h"
+#include "lib/protocol/output_frame.h"
 #include "task/ranks.h"
 
 #include "unit.h"

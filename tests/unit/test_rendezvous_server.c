@@ -2,10 +2,10 @@
 /*
  * The server over real sockets on loopback, in one process: the client's side turns the event loop while it waits.
  */
-#include "accept.h"
-#include "deadline.h"
-#include "rendezvous/peeruid.h"
-#include "rendezvous/server.h"
+#include "lib/base/deadline.h"
+#include "lib/net/accept.h"
+#include "lib/rendezvous/peeruid.h"
+#include "lib/rendezvous/server.h"
 #include "unit.h"
 
 #include <arpa/inet.h>

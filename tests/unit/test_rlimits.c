@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rlimits.h"
+#include "lib/process/rlimits.h"
 
 #include "unit.h"
 

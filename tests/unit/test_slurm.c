@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of libslurm works without a cluster. */
-#include "gres.h"
-#include "hostlist.h"
-#include "scontrol.h"
-#include "slurm.h"
-#include "xalloc.h"
+#include "lib/base/hostlist.h"
+#include "lib/base/xalloc.h"
+#include "slurm/gres.h"
+#include "slurm/scontrol.h"
+#include "slurm/slurm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How often libslurm is initialised, and what is said when it dies of that: libslurm's two functions are played. */
-#include "slurm.h"
+#include "slurm/slurm.h"
 #include "unit.h"
 
 #include <signal.h>

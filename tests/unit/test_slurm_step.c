@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "slurm_step.h"
+#include "slurm/slurm_step.h"
 
 #include "unit.h"
 

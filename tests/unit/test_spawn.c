@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "spawn.h"
-#include "strv.h"
+#include "lib/base/strv.h"
+#include "lib/process/spawn.h"
 
 #include "unit.h"
 

@@ -4,8 +4,8 @@
  */
 #include "launcher/backends/backend.h"
 
+#include "lib/base/xalloc.h"
 #include "unit.h"
-#include "xalloc.h"
 
 #define TASK "/opt/libexec/hvd/hvd-task"
 

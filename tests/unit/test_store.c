@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rendezvous/store.h"
-#include "rendezvous/wheel.h"
+#include "lib/rendezvous/store.h"
+#include "lib/rendezvous/wheel.h"
 #include "unit.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "deadline.h"
-#include "strv.h"
+#include "lib/base/deadline.h"
+#include "lib/base/strv.h"
 
 #include "unit.h"
 

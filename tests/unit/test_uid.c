@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "uid.h"
+#include "lib/base/uid.h"
 
 #include "unit.h"
 

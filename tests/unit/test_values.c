@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "values.h"
+#include "lib/base/values.h"
 
 #include "unit.h"
 

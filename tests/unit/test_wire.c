@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire.h"
+#include "lib/protocol/wire.h"
 
 #include "unit.h"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A peer of the launch protocols that does not keep to the rules.
 
-Written from the descriptions in lib/wire.h, lib/handshake.h and lib/auth.h, so that
+Written from the descriptions in lib/protocol/wire.h, lib/protocol/handshake.h and lib/protocol/auth.h, so that
 it also checks those.  Every wait has a deadline.
 """
 import argparse

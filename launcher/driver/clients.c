@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clients.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/net/addr.h"
+#include "lib/net/listen.h"
+#include "lib/process/nofile.h"
+#include "pending.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SEND_SECONDS 5.0
+/* Connections that have not proven anything yet, at once: half of the descriptors, within these. */
+#define MIN_PENDING 64
+#define MAX_PENDING 32768
+/* Refusals that the user is told of; all are with --verbose. */
+#define MAX_WARNINGS 8
+
+struct list {
+	struct hvd_client *first, *last;
+};
+
+struct hvd_clients {
+	struct event_base *base;
+	struct hvd_session *session;
+	const struct hvd_clients_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+	struct hvd_pending *pending;
+	in_port_t port;
+	struct list proven; /* oldest first */
+	unsigned n_warnings;
+	bool met; /* `first` was called */
+};
+
+static void append(struct list *list, struct hvd_client *cl)
+{
+	cl->next = NULL;
+	cl->prev = list->last;
+	if (cl->prev)
+		cl->prev->next = cl;
+	else
+		list->first = cl;
+	list->last = cl;
+}
+
+static void take_out(struct list *list, struct hvd_client *cl)
+{
+	if (cl->prev)
+		cl->prev->next = cl->next;
+	else
+		list->first = cl->next;
+	if (cl->next)
+		cl->next->prev = cl->prev;
+	else
+		list->last = cl->prev;
+}
+
+static void drop(struct hvd_client *cl)
+{
+	take_out(&cl->owner->proven, cl);
+	free(cl);
+}
+
+void hvd_client_finish(struct hvd_client *cl)
+{
+	hvd_conn_finish(cl->conn, hvd_deadline_in(SEND_SECONDS));
+	drop(cl);
+}
+
+static void peer_text(struct hvd_conn *conn, char text[HVD_ADDR_TEXT])
+{
+	struct hvd_addr peer = {0};
+
+	if (hvd_addr_of_peer(hvd_conn_fd(conn), &peer) != 0)
+		peer.family = AF_UNSPEC;
+	hvd_addr_text(&peer, text);
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct hvd_client *cl = arg;
+
+	(void)conn;
+	cl->owner->ops->message(cl, msg, cl->owner->arg);
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct hvd_client *cl = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	/* This side has ended it, and nobody else can say why. */
+	if (why->code == HVD_E_AUTH || why->code == HVD_E_LIMIT) {
+		peer_text(conn, peer);
+		hvd_warn(cl->owner->log, "dropped the connection from %s: %s", peer, why->msg);
+	}
+	cl->owner->ops->gone(cl, why, cl->owner->arg);
+	drop(cl);
+	hvd_conn_free(conn);
+}
+
+static void on_proven(struct hvd_conn *conn, void *arg)
+{
+	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	struct hvd_clients *cls = arg;
+	struct hvd_client *cl = hvd_xcalloc(1, sizeof(*cl));
+
+	cl->owner = cls;
+	cl->conn = conn;
+	append(&cls->proven, cl);
+	hvd_conn_set_ops(conn, &ops, cl);
+	if (!cls->met)
+		cls->ops->first(cls->arg);
+	cls->met = true;
+}
+
+static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+{
+	struct hvd_clients *cls = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	hvd_addr_text(from, peer);
+	if (cls->n_warnings == MAX_WARNINGS) {
+		hvd_verbose(cls->log, "refused a connection from %s: %s", peer, why->msg);
+		return;
+	}
+	hvd_warn(cls->log, "refused a connection from %s: %s", peer, why->msg);
+	if (why->hint[0])
+		hvd_info(cls->log, "%s", why->hint);
+	if (++cls->n_warnings == MAX_WARNINGS)
+		hvd_warn(cls->log, "more refused connections are not told of");
+}
+
+static void on_dropped(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+{
+	struct hvd_clients *cls = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	hvd_verbose(cls->log, "dropped a connection from %s: %s", hvd_addr_text(from, peer), why->msg);
+}
+
+static void on_full(void *arg)
+{
+	struct hvd_clients *cls = arg;
+
+	hvd_warn(cls->log,
+		 "no descriptor is left for another connection: the limit is %lu, and the hosts of the job "
+		 "need at least one each",
+		 hvd_nofile());
+	hvd_info(cls->log,
+		 "raise the limit where the launch begins: ulimit -Hn, or LimitNOFILE= of the service that it "
+		 "runs in");
+}
+
+struct hvd_client *hvd_clients_first(const struct hvd_clients *cls)
+{
+	return cls->proven.first;
+}
+
+struct hvd_client *hvd_clients_next(const struct hvd_client *cl)
+{
+	return cl->next;
+}
+
+void hvd_clients_tell(struct hvd_clients *cls, const char *type)
+{
+	for (struct hvd_client *cl = hvd_clients_first(cls); cl; cl = hvd_clients_next(cl))
+		hvd_conn_send(cl->conn, json_pack("{s:s}", "t", type));
+}
+
+/* The others are for those that have proven who they are, and for the rendezvous. */
+static unsigned max_pending(void)
+{
+	unsigned long half = hvd_nofile() / 2;
+
+	return half < MIN_PENDING ? MIN_PENDING : half > MAX_PENDING ? MAX_PENDING : (unsigned)half;
+}
+
+struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_session *session, bool loopback,
+				       in_port_t lo, in_port_t hi, const struct hvd_clients_ops *ops, void *arg,
+				       const struct hvd_log *log, struct hvd_err *err)
+{
+	static const struct hvd_pending_ops pending_ops = {on_proven, on_refused, on_dropped, on_full};
+	struct hvd_clients *cls = hvd_xcalloc(1, sizeof(*cls));
+	int fd = hvd_listen_any(loopback, lo, hi, &cls->port, err);
+
+	cls->base = base;
+	cls->session = session;
+	cls->ops = ops;
+	cls->arg = arg;
+	cls->log = log;
+	if (fd < 0) {
+		free(cls);
+		return NULL;
+	}
+	cls->pending = hvd_pending_create(base, fd, session, max_pending(), &pending_ops, cls, err);
+	if (cls->pending)
+		return cls;
+	close(fd);
+	free(cls);
+	hvd_err_prefix(err, "cannot listen for the hosts of the job");
+	return NULL;
+}
+
+in_port_t hvd_clients_port(const struct hvd_clients *cls)
+{
+	return cls->port;
+}
+
+void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_self *self, const struct hvd_driver_opts *opts,
+		      struct hvd_boot *boot)
+{
+	memset(boot, 0, sizeof(*boot));
+	memcpy(boot->session, cls->session->id, sizeof(boot->session));
+	boot->port = cls->port;
+	boot->n_addrs = (unsigned)self->n_addrs;
+	memcpy(boot->addrs, self->addrs, self->n_addrs * sizeof(*boot->addrs));
+	/* Loopback is for the rendezvous; a shim on another host would only meet its own there. */
+	if (!opts->loopback && boot->n_addrs > 1)
+		boot->n_addrs--;
+	boot->timeout = opts->start_timeout;
+	snprintf(boot->id, sizeof(boot->id), "%s", opts->id_text);
+	boot->port_lo = opts->port_lo;
+	boot->port_hi = opts->port_hi;
+	boot->verbose = cls->log->level >= HVD_LOG_DEBUG ? 2 : cls->log->level >= HVD_LOG_VERBOSE;
+}
+
+void hvd_clients_stop_listening(struct hvd_clients *cls)
+{
+	hvd_pending_stop(cls->pending);
+}
+
+void hvd_clients_destroy(struct hvd_clients *cls)
+{
+	if (!cls)
+		return;
+	hvd_pending_destroy(cls->pending);
+	while (cls->proven.first)
+		hvd_client_finish(cls->proven.first);
+	free(cls);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* given_check.c - variables that users have set themselves, against the networks of the plan. */
+#include "lib/base/hostlist.h"
+#include "lib/base/xalloc.h"
+#include "lib/frameworks/given.h"
+#include "planner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TOLD 8 /* sentences about one variable; hosts that differ in more ways are not worth the lines */
+
+static bool connects(const struct hvd_plan *plan, uint32_t h, int iface)
+{
+	for (int i = 0; i < plan->networks.n; i++)
+		if (plan->networks.v[i].iface[h] == iface && plan->networks.v[i].by_name == plan->networks.v[0].by_name)
+			return true;
+	return false;
+}
+
+static char *with(char *list, const char *name)
+{
+	char *longer = hvd_xasprintf("%s%s%s", list, *list ? ", " : "", name);
+
+	free(list);
+	return longer;
+}
+
+/* What is to be said of a host's variable, without the host: "" when all is well. Caller frees. */
+static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t h, int given)
+{
+	char *good = hvd_xstrdup(""), *bad = hvd_xstrdup(""), *text;
+	bool any = false;
+
+	for (int i = 0; i < node->n_ifaces; i++) {
+		bool selected = hvd_given_selects(node->given[given], given == HVD_GIVEN_NCCL, node->ifaces[i].name);
+
+		if (connects(plan, h, i)) {
+			good = with(good, node->ifaces[i].name);
+			any = any || selected;
+		} else if (selected) {
+			bad = with(bad, node->ifaces[i].name);
+		}
+	}
+	if (*bad)
+		text = hvd_xasprintf("selects %s, which does not connect all hosts (%s does)", bad, good);
+	else
+		text = any ? hvd_xstrdup("") : hvd_xasprintf("selects nothing that connects all hosts (%s does)", good);
+	free(good);
+	free(bad);
+	return text;
+}
+
+static void check_one(const struct hvd_plan *plan, const struct hvd_roster *roster, int given,
+		      const struct hvd_log *log)
+{
+	char *told[MAX_TOLD] = {NULL};
+	struct hvd_strv hosts[MAX_TOLD] = {{0}};
+	int n = 0;
+
+	for (uint32_t h = 0; h < roster->n; h++) {
+		const struct hvd_node *node = &roster->nodes[h];
+		char *text, *what;
+		int i = 0;
+
+		if (!node->name || !node->given[given])
+			continue;
+		what = say(plan, node, h, given);
+		text = hvd_xasprintf("%s=%s (from %s) %s", hvd_node_given_name(given), node->given[given],
+				     node->given_where[given], *what ? what : "is left as it is");
+		if (!*what)
+			hvd_verbose(log, "%s: %s", node->name, text);
+		while (*what && i < n && strcmp(told[i], text) != 0)
+			i++;
+		if (*what && i < MAX_TOLD) {
+			hvd_strv_add(&hosts[i], node->name);
+			if (i == n)
+				told[n++] = hvd_xstrdup(text);
+		}
+		free(what);
+		free(text);
+	}
+	for (int i = 0; i < n; i++) {
+		char *list = hvd_hostlist_compress(hosts[i].v, hosts[i].n);
+
+		hvd_warn(log, "%s: %s", list, told[i]);
+		free(list);
+		free(told[i]);
+		hvd_strv_free(&hosts[i]);
+	}
+}
+
+void hvd_plan_check_given(const struct hvd_plan *plan, const struct hvd_roster *roster, const struct hvd_log *log)
+{
+	for (int i = 0; !plan->local && i < HVD_N_GIVEN; i++)
+		check_one(plan, roster, i, log);
+}

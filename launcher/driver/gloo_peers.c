@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gloo_peers.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/net/portset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hvd_pairs {
+	struct hvd_rv *rv;
+	struct hvd_portset now, before; /* told since the last generation began, and before that */
+};
+
+/* ---- what Gloo puts ---- */
+
+static const char *address_at(const void *data, size_t i)
+{
+	return (const char *)data + i * HVD_MESH_ADDRESS;
+}
+
+/* A rank's address for another one: it has none for itself. */
+static void address_for(const void *data, size_t own, size_t other, struct sockaddr_storage *ss)
+{
+	memcpy(ss, address_at(data, other < own ? other : other - 1), sizeof(*ss));
+}
+
+size_t hvd_mesh_size(const void *data, size_t len)
+{
+	struct hvd_addr first, addr;
+	struct sockaddr_storage ss;
+	in_port_t port;
+	size_t n = len / HVD_MESH_ADDRESS;
+
+	if (n < 1 || len % HVD_MESH_ADDRESS != 0 || n >= HVD_MESH_MAX)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&ss, address_at(data, i), sizeof(ss));
+		if (hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, &port) != 0 || port == 0)
+			return 0;
+		if (i == 0)
+			first = addr;
+		else if (!hvd_addr_equal(&first, &addr))
+			return 0; /* all listen at one interface */
+	}
+	return n + 1;
+}
+
+/* As Gloo compares them: ports as they lie in memory. */
+static int compare(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	int c;
+
+	if (a->ss_family == AF_INET) {
+		const struct sockaddr_in *x = (const void *)a, *y = (const void *)b;
+
+		c = memcmp(&x->sin_addr, &y->sin_addr, sizeof(x->sin_addr));
+		return c ? c : x->sin_port - y->sin_port;
+	}
+	const struct sockaddr_in6 *x = (const void *)a, *y = (const void *)b;
+
+	c = memcmp(&x->sin6_addr, &y->sin6_addr, sizeof(x->sin6_addr));
+	return c ? c : x->sin6_port - y->sin6_port;
+}
+
+int hvd_mesh_pair(const void *a_data, size_t a, const void *b_data, size_t b, size_t n, struct hvd_mesh_end *end)
+{
+	struct sockaddr_storage at_a, at_b;
+	int c;
+
+	if (a >= n || b >= n || a == b)
+		return -1;
+	address_for(a_data, a, b, &at_a);
+	address_for(b_data, b, a, &at_b);
+	if (at_a.ss_family != at_b.ss_family || (at_a.ss_family != AF_INET && at_a.ss_family != AF_INET6))
+		return -1;
+	c = compare(&at_a, &at_b);
+	if (c == 0)
+		return -1;
+	hvd_addr_from_sockaddr((struct sockaddr *)(c < 0 ? &at_a : &at_b), &end->addr, &end->port);
+	return end->port ? 0 : -1;
+}
+
+/* ---- reading along ---- */
+
+static bool number(struct hvd_slice key, size_t *n)
+{
+	*n = 0;
+	if (key.n < 1 || key.n > 5 || (key.n > 1 && key.p[0] == '0'))
+		return false;
+	for (size_t i = 0; i < key.n; i++) {
+		if (key.p[i] < '0' || key.p[i] > '9')
+			return false;
+		*n = *n * 10 + (size_t)(key.p[i] - '0');
+	}
+	return true;
+}
+
+static void on_put(void *arg, struct hvd_slice scope, struct hvd_slice key, const void *data, size_t len)
+{
+	struct hvd_pairs *pairs = arg;
+	size_t rank, n;
+	char *name;
+
+	if (!number(key, &rank) || (n = hvd_mesh_size(data, len)) == 0 || rank >= n)
+		return;
+	name = hvd_xstrndup(scope.p, scope.n);
+	for (size_t other = 0; other < n; other++) {
+		const struct hvd_rv_value *v;
+		struct hvd_mesh_end end;
+		char text[24];
+
+		snprintf(text, sizeof(text), "%zu", other);
+		v = other == rank ? NULL : hvd_rv_get(pairs->rv, name, text);
+		if (v && v->len == len && hvd_mesh_pair(data, rank, v->data, other, n, &end) == 0)
+			hvd_portset_add(&pairs->now, &end.addr, end.port);
+	}
+	free(name);
+}
+
+void hvd_pairs_watch(struct hvd_pairs *pairs, struct hvd_rv *rv)
+{
+	pairs->rv = rv;
+	hvd_rv_watch(rv, on_put, pairs);
+}
+
+void hvd_pairs_begin(struct hvd_pairs *pairs)
+{
+	hvd_portset_merge(&pairs->before, &pairs->now);
+	hvd_portset_clear(&pairs->now);
+}
+
+void hvd_pairs_answered(struct hvd_pairs *pairs)
+{
+	hvd_portset_clear(&pairs->before);
+}
+
+/* A loopback address is one of every host, and of none in particular. */
+static bool is_of(const struct hvd_addr *addr, const struct hvd_node *node)
+{
+	return hvd_addr_loopback(addr) || hvd_node_find_addr(node, addr) >= 0;
+}
+
+json_t *hvd_pairs_at(const struct hvd_pairs *pairs, const struct hvd_node *node)
+{
+	const struct hvd_portset *sets[] = {&pairs->before, &pairs->now};
+	json_t *obj = NULL;
+	char text[HVD_ADDR_TEXT];
+
+	for (size_t s = 0; s < sizeof(sets) / sizeof(sets[0]); s++)
+		for (size_t i = 0; i < sets[s]->n; i++) {
+			const struct hvd_addr *addr = &sets[s]->v[i].addr;
+			json_t *more, *ports;
+
+			if (!is_of(addr, node))
+				continue;
+			if (!obj)
+				obj = json_object();
+			more = hvd_portset_list(sets[s], addr);
+			ports = json_object_get(obj, hvd_addr_text(addr, text));
+			if (ports)
+				json_array_extend(ports, more);
+			else
+				json_object_set(obj, text, more);
+			json_decref(more);
+		}
+	return obj;
+}
+
+struct hvd_pairs *hvd_pairs_create(void)
+{
+	return hvd_xcalloc(1, sizeof(struct hvd_pairs));
+}
+
+void hvd_pairs_destroy(struct hvd_pairs *pairs)
+{
+	if (!pairs)
+		return;
+	hvd_portset_clear(&pairs->now);
+	hvd_portset_clear(&pairs->before);
+	free(pairs);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * node_agents_internal.h - what the files of the crew share: node_agents.c knows who has come and lets hosts in,
+ * agent_commands.c tells them what to do.
+ */
+#ifndef HVD_NODE_AGENTS_INTERNAL_H
+#define HVD_NODE_AGENTS_INTERNAL_H
+
+#include "node_agents.h"
+
+#include "clients.h"
+#include "lib/job/self.h"
+#include "rendezvous_service.h"
+
+struct hvd_crew_place {
+	char *name;
+	struct hvd_client *client; /* NULL until it registers */
+	bool expected, here;
+	hvd_time deadline; /* to register, or to report */
+};
+
+struct hvd_crew {
+	struct event_base *base;
+	const struct hvd_driver_opts *opts;
+	struct hvd_session *session;
+	const struct hvd_crew_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+
+	struct hvd_self self;
+	struct hvd_clients *clients;
+	struct event *timer;
+	struct hvd_roster roster;
+	struct hvd_venue venue;
+	struct hvd_plan plan;          /* its layout: that of ranks to be started */
+	struct hvd_layout layout;      /* of this generation */
+	struct hvd_crew_place *places; /* as many as the roster has */
+	enum {
+		HVD_CREW_GATHERING,
+		HVD_CREW_PROBING,
+		HVD_CREW_OPEN,
+		HVD_CREW_OVER
+	} stage;
+	bool ended; /* hvd_crew_end() */
+};
+
+#endif

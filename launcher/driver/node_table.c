@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node_table.h"
+
+#include "lib/base/hostlist.h"
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+#include "lib/net/nicspec.h"
+#include "lib/protocol/wire.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_EDGES_PER_NODE (HVD_MAX_NEIGHBOURS * HVD_MAX_NICS * HVD_NODE_MAX_ADDRS)
+#define MAX_HOSTS_TEXT     (256 * 1024)
+
+static void set_size(struct hvd_roster *roster, uint32_t n, uint32_t size)
+{
+	roster->n = n;
+	roster->size = size;
+	roster->nodes = hvd_xcalloc(n, sizeof(*roster->nodes));
+	roster->seats = hvd_xcalloc(n, sizeof(*roster->seats));
+}
+
+void hvd_roster_init(struct hvd_roster *roster, uint32_t n, uint32_t size)
+{
+	memset(roster, 0, sizeof(*roster));
+	if (n)
+		set_size(roster, n, size);
+}
+
+void hvd_roster_clear(struct hvd_roster *roster)
+{
+	for (uint32_t i = 0; i < roster->n; i++) {
+		hvd_node_clear(&roster->nodes[i]);
+		free(roster->seats[i].kept);
+	}
+	free(roster->nodes);
+	free(roster->seats);
+	free(roster->edges);
+	hvd_strv_free(&roster->names);
+	memset(roster, 0, sizeof(*roster));
+}
+
+void hvd_roster_grow(struct hvd_roster *roster, uint32_t n)
+{
+	if (n <= roster->n)
+		return;
+	roster->nodes = hvd_xrealloc(roster->nodes, n, sizeof(*roster->nodes));
+	roster->seats = hvd_xrealloc(roster->seats, n, sizeof(*roster->seats));
+	memset(&roster->nodes[roster->n], 0, (n - roster->n) * sizeof(*roster->nodes));
+	memset(&roster->seats[roster->n], 0, (n - roster->n) * sizeof(*roster->seats));
+	roster->n = n;
+}
+
+void hvd_roster_leave(struct hvd_roster *roster, uint32_t index)
+{
+	size_t n = 0;
+
+	hvd_node_clear(&roster->nodes[index]);
+	free(roster->seats[index].kept);
+	memset(&roster->seats[index], 0, sizeof(roster->seats[index]));
+	for (size_t e = 0; e < roster->n_edges; e++)
+		if (roster->edges[e].from != index && roster->edges[e].to != index)
+			roster->edges[n++] = roster->edges[e];
+	roster->n_edges = n;
+}
+
+/* The names of all hosts, from the first one that knows them. */
+static void learn_names(struct hvd_roster *roster, const json_t *msg)
+{
+	const char *hosts;
+	struct hvd_strv names = {0};
+
+	if (roster->names.n || hvd_get_str(msg, "hosts", MAX_HOSTS_TEXT, &hosts, NULL) != 0)
+		return;
+	if (hvd_hostlist_expand(hosts, roster->n, &names, NULL) == 0 && names.n == roster->n)
+		roster->names = names;
+	else
+		hvd_strv_free(&names);
+}
+
+int hvd_roster_register(struct hvd_roster *roster, const json_t *msg, uint32_t *index, struct hvd_err *err)
+{
+	int64_t node, nodes, size;
+	struct hvd_node fresh;
+
+	if (hvd_get_int(msg, "nodes", 1, HVD_MAX_HOSTS, &nodes, err) != 0 ||
+	    hvd_get_int(msg, "node", 0, nodes - 1, &node, err) != 0 ||
+	    hvd_get_int(msg, "size", 0, HVD_MAX_RANKS, &size, err) != 0 || hvd_node_from_json(msg, &fresh, err) != 0)
+		return -1;
+	if (roster->n == 0)
+		set_size(roster, (uint32_t)nodes, (uint32_t)size);
+	if ((uint32_t)nodes != roster->n || (size && roster->size && (uint32_t)size != roster->size)) {
+		hvd_err_set(err, HVD_E_PROTO, "%s knows of %u hosts and %u ranks, the driver of %u and %u", fresh.name,
+			    (unsigned)nodes, (unsigned)size, roster->n, roster->size);
+		hvd_node_clear(&fresh);
+		return -1;
+	}
+	if (roster->seats[node].stage != HVD_STAGE_ABSENT) {
+		hvd_err_set(err, HVD_E_PROTO, "%s registers as host %u, which %s is already", fresh.name,
+			    (unsigned)node, roster->nodes[node].name);
+		hvd_node_clear(&fresh);
+		return -1;
+	}
+	*index = (uint32_t)node;
+	roster->nodes[node] = fresh;
+	roster->seats[node].stage = HVD_STAGE_REGISTERED;
+	roster->seats[node].registered_at = hvd_now();
+	roster->n_registered++;
+	learn_names(roster, msg);
+	return 0;
+}
+
+static int lacks_iface(const struct hvd_node *node, const char *what, const char *name, struct hvd_err *err)
+{
+	char *have = hvd_node_ifaces_text(node);
+
+	hvd_err_set(err, HVD_E_USAGE, "there is no usable interface %s%s there, only %s%s%s", what, name, have,
+		    node->dropped ? "; left out: " : "", node->dropped ? node->dropped : "");
+	free(have);
+	hvd_err_hint(err, "name interfaces that every host has, or leave the option out to have them found");
+	return hvd_err_host(err, node->name);
+}
+
+static int check_nics(const struct hvd_node *node, const struct hvd_nicspec *spec, char *const *nics,
+		      struct hvd_err *err)
+{
+	struct hvd_strv list = {0};
+	const char *name;
+	char *text;
+	int rc;
+
+	for (size_t i = 0; (name = hvd_nicspec_name(spec, i)); i++)
+		if (strcmp(name, "lo") != 0 && hvd_node_find_iface(node, name) < 0)
+			return lacks_iface(node, "", name, err);
+	if (hvd_nicspec_wants(spec, "lo", NULL))
+		return 0;
+	for (int i = 0; i < node->n_ifaces; i++)
+		for (int a = 0; a < node->ifaces[i].n_addrs; a++)
+			if (hvd_nicspec_wants(spec, node->ifaces[i].name, &node->ifaces[i].addrs[a]))
+				return 0;
+	hvd_strv_add_all(&list, nics);
+	text = hvd_strv_join(&list, ",");
+	rc = lacks_iface(node, "that is wanted by ", text, err);
+	free(text);
+	hvd_strv_free(&list);
+	return rc;
+}
+
+/* Leave an interface the addresses that are wanted. False when none is. */
+static bool keep_addrs(struct hvd_node_iface *iface, const struct hvd_nicspec *spec)
+{
+	uint8_t kept = 0, first = HVD_NO_ADDR;
+
+	for (uint8_t a = 0; a < iface->n_addrs; a++) {
+		if (!hvd_nicspec_wants(spec, iface->name, &iface->addrs[a]))
+			continue;
+		if (a == iface->first)
+			first = kept;
+		iface->addrs[kept++] = iface->addrs[a];
+	}
+	iface->n_addrs = kept;
+	iface->first = first;
+	return kept > 0;
+}
+
+int hvd_roster_restrict(struct hvd_roster *roster, uint32_t index, char *const *nics, struct hvd_err *err)
+{
+	struct hvd_node *node = &roster->nodes[index];
+	struct hvd_seat *seat = &roster->seats[index];
+	struct hvd_nicspec spec;
+	unsigned kept = 0, more = 0;
+
+	if (hvd_nicspec_parse(&spec, nics, err) != 0)
+		return -1;
+	if (spec.n && check_nics(node, &spec, nics, err) != 0) {
+		hvd_nicspec_clear(&spec);
+		return -1;
+	}
+	seat->named = spec.n > 0;
+	seat->loopback = hvd_nicspec_wants(&spec, "lo", NULL);
+	seat->n_told = node->n_ifaces;
+	seat->kept = hvd_xcalloc(node->n_ifaces, 1);
+	for (int i = 0; i < node->n_ifaces; i++) {
+		bool wanted = !spec.n || keep_addrs(&node->ifaces[i], &spec);
+
+		more += wanted && kept == HVD_MAX_NICS;
+		wanted = wanted && kept < HVD_MAX_NICS;
+		seat->kept[i] = wanted ? (uint8_t)kept : HVD_NO_IFACE;
+		if (wanted)
+			node->ifaces[kept++] = node->ifaces[i];
+		else
+			free(node->ifaces[i].addrs);
+	}
+	node->n_ifaces = (uint16_t)kept;
+	if (more)
+		hvd_node_dropped(node,
+				 hvd_xasprintf("%u slower ones than the first %d, which can be named to be used", more,
+					       HVD_MAX_NICS),
+				 true);
+	roster->ipv6 = hvd_nicspec_ipv6(&spec);
+	hvd_nicspec_clear(&spec);
+	return 0;
+}
+
+const struct hvd_addr *hvd_roster_addr(const struct hvd_node *node, size_t i, uint8_t *iface)
+{
+	for (uint8_t f = 0; f < node->n_ifaces && f < HVD_MAX_NICS; f++) {
+		if (i < node->ifaces[f].n_addrs) {
+			*iface = f;
+			return &node->ifaces[f].addrs[i];
+		}
+		i -= node->ifaces[f].n_addrs;
+	}
+	return NULL;
+}
+
+static int add_edge(struct hvd_roster *roster, uint32_t from, const json_t *entry, struct hvd_err *err)
+{
+	const struct hvd_seat *seat = &roster->seats[from];
+	uint16_t n_told = seat->kept ? seat->n_told : roster->nodes[from].n_ifaces;
+	int64_t v[5];
+	const struct hvd_addr *addr;
+	uint8_t to_if = 0;
+
+	for (size_t i = 0; i < 5; i++) {
+		const json_t *value = json_array_get(entry, i);
+
+		if (!json_is_integer(value) || json_integer_value(value) < (i == 2 ? -1 : 0) ||
+		    json_integer_value(value) > UINT32_MAX)
+			return hvd_err_set(err, HVD_E_PROTO, "a probe report is malformed");
+		v[i] = json_integer_value(value);
+	}
+	if (v[0] >= roster->n || v[0] == from || v[3] >= HVD_REACH_N || v[2] >= n_told ||
+	    !(addr = hvd_roster_addr(&roster->nodes[v[0]], (size_t)v[1], &to_if)))
+		return hvd_err_set(err, HVD_E_PROTO, "a probe report names what was not asked for");
+	if (v[2] < 0)
+		v[2] = HVD_NO_IFACE;
+	else if (seat->kept)
+		v[2] = seat->kept[v[2]];
+	/* It left by an interface that the user does not want. */
+	if (v[2] == HVD_NO_IFACE && v[3] == HVD_REACH_OK)
+		v[3] = HVD_REACH_SOURCE;
+	if (roster->n_edges == roster->edges_room) {
+		roster->edges_room = roster->edges_room ? roster->edges_room * 2 : 256;
+		roster->edges = hvd_xrealloc(roster->edges, roster->edges_room, sizeof(*roster->edges));
+	}
+	roster->edges[roster->n_edges++] = (struct hvd_edge){
+		.from = from,
+		.to = (uint32_t)v[0],
+		.from_if = (uint8_t)v[2],
+		.to_if = to_if,
+		.to_addr = (uint8_t)(addr - roster->nodes[v[0]].ifaces[to_if].addrs),
+		.family = addr->family == AF_INET ? 4 : 6,
+		.result = (uint8_t)v[3],
+		.rtt_us = (uint32_t)v[4],
+	};
+	return 0;
+}
+
+int hvd_roster_report(struct hvd_roster *roster, uint32_t index, const json_t *msg, struct hvd_err *err)
+{
+	struct hvd_seat *seat = &roster->seats[index];
+	json_t *edges, *endpoints, *entry;
+	size_t i;
+
+	if (seat->stage != HVD_STAGE_PROBING)
+		return hvd_err_set(err, HVD_E_PROTO, "a probe report came unasked");
+	if (hvd_get_array(msg, "edges", MAX_EDGES_PER_NODE, &edges, err) != 0 ||
+	    hvd_get_array(msg, "rendezvous", HVD_MAX_ENDPOINTS, &endpoints, err) != 0)
+		return -1;
+	json_array_foreach(edges, i, entry)
+	{
+		if (add_edge(roster, index, entry, err) != 0)
+			return -1;
+	}
+	json_array_foreach(endpoints, i, entry)
+	{
+		json_int_t at = json_integer_value(json_array_get(entry, 0));
+
+		if (json_integer_value(json_array_get(entry, 1)) == HVD_REACH_OK && at >= 0 && at < HVD_MAX_ENDPOINTS)
+			seat->endpoints_ok |= UINT64_C(1) << at;
+	}
+	seat->stage = HVD_STAGE_REPORTED;
+	seat->reported_at = hvd_now();
+	roster->n_reported++;
+	return 0;
+}
+
+void hvd_roster_probe_again(struct hvd_roster *roster)
+{
+	size_t n = 0;
+
+	for (size_t e = 0; e < roster->n_edges; e++)
+		if (roster->edges[e].result == HVD_REACH_OK)
+			roster->edges[n++] = roster->edges[e];
+	roster->n_edges = n;
+	for (uint32_t h = 0; h < roster->n; h++)
+		if (roster->seats[h].stage == HVD_STAGE_REPORTED)
+			roster->seats[h].stage = HVD_STAGE_REGISTERED;
+	roster->n_reported = 0;
+	roster->rounds++;
+}
+
+bool hvd_roster_one_machine(const struct hvd_roster *roster)
+{
+	for (uint32_t i = 1; i < roster->n; i++)
+		if (strcmp(roster->nodes[i].machine, roster->nodes[0].machine) != 0)
+			return false;
+	return true;
+}
+
+int hvd_roster_layout(const struct hvd_roster *roster, struct hvd_layout *layout, struct hvd_err *err)
+{
+	char **names = hvd_xcalloc(roster->n, sizeof(*names));
+	int *tasks = hvd_xcalloc(roster->n, sizeof(*tasks));
+	int **tids = hvd_xcalloc(roster->n, sizeof(*tids));
+	int rc;
+
+	for (uint32_t i = 0; i < roster->n; i++) {
+		const struct hvd_node *node = &roster->nodes[i];
+
+		names[i] = node->name;
+		tasks[i] = (int)node->n_ranks;
+		tids[i] = hvd_xcalloc(node->n_ranks, sizeof(**tids));
+		for (uint32_t r = 0; r < node->n_ranks; r++)
+			tids[i][r] = (int)node->ranks[r];
+	}
+	rc = hvd_layout_from_tasks(layout, names, tasks, tids, (int)roster->n, err);
+	for (uint32_t i = 0; i < roster->n; i++)
+		free(tids[i]);
+	free(tids);
+	free(tasks);
+	free(names);
+	return rc;
+}
+
+const char *hvd_roster_name(const struct hvd_roster *roster, uint32_t index, char buf[32])
+{
+	if (index < roster->n && roster->nodes[index].name)
+		return roster->nodes[index].name;
+	if (index < roster->names.n)
+		return roster->names.v[index];
+	snprintf(buf, 32, "host %u", index);
+	return buf;
+}
+
+static bool lacks(const struct hvd_roster *roster, uint32_t i, int kind)
+{
+	const struct hvd_seat *seat = &roster->seats[i];
+
+	switch (kind) {
+	case 0:
+		return seat->stage == HVD_STAGE_ABSENT;
+	case 1:
+		return seat->stage == HVD_STAGE_PROBING;
+	default:
+		return seat->stage == HVD_STAGE_PLANNED && seat->planned < roster->nodes[i].n_ranks;
+	}
+}
+
+char *hvd_roster_missing(const struct hvd_roster *roster)
+{
+	static const char *const what[] = {
+		"no word from",
+		"no probe report from",
+		"not all ranks have asked for their plan on",
+	};
+	char *text = hvd_xstrdup(""), buf[32];
+
+	if (roster->n == 0) {
+		free(text);
+		return hvd_xstrdup("no word from any host");
+	}
+	for (int kind = 0; kind < 3; kind++) {
+		struct hvd_strv hosts = {0};
+		char *list, *longer;
+
+		for (uint32_t i = 0; i < roster->n; i++)
+			if (lacks(roster, i, kind))
+				hvd_strv_add(&hosts, hvd_roster_name(roster, i, buf));
+		if (hosts.n) {
+			list = hvd_hostlist_compress(hosts.v, hosts.n);
+			longer = hvd_xasprintf("%s%s%s %s", text, *text ? "; " : "", what[kind], list);
+			free(list);
+			free(text);
+			text = longer;
+		}
+		hvd_strv_free(&hosts);
+	}
+	return text;
+}

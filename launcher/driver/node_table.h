@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * node_table.h - who belongs to a launch and how far each host has come.
+ *
+ * Pure bookkeeping of the driver: no sockets here.
+ */
+#ifndef HVD_NODE_TABLE_H
+#define HVD_NODE_TABLE_H
+
+#include "lib/base/deadline.h"
+#include "lib/base/err.h"
+#include "lib/base/strv.h"
+#include "lib/job/layout.h"
+#include "lib/job/network.h"
+#include "lib/job/node.h"
+
+enum hvd_stage {
+	HVD_STAGE_ABSENT,     /* has not been heard of */
+	HVD_STAGE_REGISTERED, /* has said what it is */
+	HVD_STAGE_PROBING,    /* was told to probe */
+	HVD_STAGE_REPORTED,   /* has said what it reached */
+	HVD_STAGE_PLANNED,    /* has its plan */
+};
+
+struct hvd_seat {
+	enum hvd_stage stage;
+	uint32_t ended;                                             /* ranks whose shim has told their end */
+	bool done;                                                  /* its shim has said goodbye */
+	uint32_t planned;                                           /* ranks that have their plan */
+	hvd_time registered_at, probed_at, reported_at, planned_at; /* 0 = not yet */
+	uint64_t endpoints_ok; /* which of the rendezvous' endpoints it has reached, by bit */
+	/* After hvd_roster_restrict(): from the agent's numbers of its interfaces, which its report uses, to those that
+	 * were kept; HVD_NO_IFACE where one was not. */
+	uint8_t *kept;
+	uint16_t n_told; /* length of `kept` */
+	bool named;      /* the user has said which interfaces are wanted */
+	bool loopback;   /* and the loopback one is: for a job on one machine */
+};
+
+struct hvd_roster {
+	uint32_t n;    /* hosts; 0 until the first one has told */
+	uint32_t size; /* ranks */
+	struct hvd_node *nodes;
+	struct hvd_seat *seats;
+	struct hvd_strv names; /* the hosts' names as the scheduler told them; may be empty */
+	uint32_t n_registered, n_reported, ranks_planned;
+	struct hvd_edge *edges;
+	size_t n_edges, edges_room;
+	bool ipv6;  /* the user wants IPv6, by a subnet of it */
+	int rounds; /* of the probe that are over, and were not enough */
+};
+
+/* n and size may be 0: then the first registration decides. */
+void hvd_roster_init(struct hvd_roster *roster, uint32_t n, uint32_t size);
+void hvd_roster_clear(struct hvd_roster *roster);
+
+/* Make room for hosts 0 … n-1. Those that are there stay. */
+void hvd_roster_grow(struct hvd_roster *roster, uint32_t n);
+/* Forget all that is known of a host, also what others said of it. */
+void hvd_roster_leave(struct hvd_roster *roster, uint32_t index);
+
+/* Take over a registration. A second one for the same host, or one that contradicts the others, is an error. */
+int hvd_roster_register(struct hvd_roster *roster, const json_t *msg, uint32_t *index, struct hvd_err *err);
+
+/* Keep of a host's interfaces and their addresses what the user wants (nicspec.h; NULL or an empty list: everything),
+ * and of these the best HVD_MAX_NICS. To be called once for each host that registers. One that was named and is not
+ * there, or none at all, is an error that names host and interface. */
+int hvd_roster_restrict(struct hvd_roster *roster, uint32_t index, char *const *nics, struct hvd_err *err);
+
+/* Take over a report of host `index`, whose order listed for each target the addresses as hvd_roster_addrs does. */
+int hvd_roster_report(struct hvd_roster *roster, uint32_t index, const json_t *msg, struct hvd_err *err);
+
+/* What was reached stays, what was not is to be tried again: hosts that have reported are REGISTERED again. */
+void hvd_roster_probe_again(struct hvd_roster *roster);
+
+/* Address `i` of a host in the order of the probe's lists; NULL past the last. *iface is whose it is. */
+const struct hvd_addr *hvd_roster_addr(const struct hvd_node *node, size_t i, uint8_t *iface);
+
+/* All nodes are one machine and one network namespace? */
+bool hvd_roster_one_machine(const struct hvd_roster *roster);
+
+int hvd_roster_layout(const struct hvd_roster *roster, struct hvd_layout *layout, struct hvd_err *err);
+
+/* What a start that has run out of time waited for: hosts by what is missing from each. Caller frees. */
+char *hvd_roster_missing(const struct hvd_roster *roster);
+
+/* The name of a host, as far as it is known. Valid until the next call with the same buffer. */
+const char *hvd_roster_name(const struct hvd_roster *roster, uint32_t index, char buf[32]);
+
+#endif

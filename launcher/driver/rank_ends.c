@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rank_ends.h"
+
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void hvd_ends_begin(struct hvd_ends *ends, const struct hvd_layout *layout)
+{
+	uint32_t n = (uint32_t)layout->size;
+
+	*ends = (struct hvd_ends){.layout = layout, .ended = hvd_xcalloc(n, sizeof(*ends->ended)), .n = n, .left = n};
+}
+
+bool hvd_ends_add(struct hvd_ends *ends, uint32_t rank)
+{
+	if (rank >= ends->n || ends->ended[rank])
+		return false;
+	ends->ended[rank] = true;
+	return --ends->left == 0;
+}
+
+bool hvd_ends_add_host(struct hvd_ends *ends, const char *host)
+{
+	bool last = false;
+
+	for (uint32_t r = 0; r < ends->n; r++)
+		if (strcmp(ends->layout->hosts[ends->layout->places[r].host].name, host) == 0)
+			last |= hvd_ends_add(ends, r);
+	return last;
+}
+
+char *hvd_ends_behind(const struct hvd_ends *ends)
+{
+	const struct hvd_layout *l = ends->layout;
+	struct hvd_strv behind = {0};
+	bool any_over = false;
+	char *text = NULL;
+
+	for (int h = 0; ends->left && ends->left < ends->n && h < l->n_hosts; h++) {
+		bool over = true;
+
+		for (int i = 0; i < l->hosts[h].n; i++)
+			over &= ends->ended[l->hosts[h].ranks[i]];
+		any_over |= over;
+		if (!over)
+			hvd_strv_add(&behind, l->hosts[h].name);
+	}
+	if (any_over)
+		text = hvd_strv_join(&behind, ",");
+	hvd_strv_free(&behind);
+	return text;
+}
+
+void hvd_ends_without_munge(struct hvd_ends *ends, const char *host)
+{
+	for (size_t i = 0; i < ends->without_munge.n; i++)
+		if (strcmp(ends->without_munge.v[i], host) == 0)
+			return;
+	hvd_strv_add(&ends->without_munge, host);
+}
+
+void hvd_ends_clear(struct hvd_ends *ends)
+{
+	free(ends->ended);
+	hvd_strv_free(&ends->without_munge);
+	*ends = (struct hvd_ends){0};
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * discovery_choose.c - from what the user asked for to a source of hosts.
+ */
+#include "discovery.h"
+
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+#include "slurm/slurm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Does a line "#SBATCH … --no-kill" or -k stand in the script? */
+static bool script_has_no_kill(const char *script)
+{
+	bool found = false;
+
+	for (const char *line = script; line && !found; line = strchr(line, '\n')) {
+		char *copy, *save = NULL;
+
+		line += *line == '\n';
+		if (strncmp(line, "#SBATCH", 7) != 0)
+			continue;
+		copy = hvd_xstrndup(line + 7, strcspn(line, "\n") > 7 ? strcspn(line, "\n") - 7 : 0);
+		for (char *w = strtok_r(copy, " \t\r", &save); w && !found; w = strtok_r(NULL, " \t\r", &save))
+			found = strcmp(w, "--no-kill") == 0 || strcmp(w, "-k") == 0;
+		free(copy);
+	}
+	return found;
+}
+
+/* Slurm tells nobody whether a job has --no-kill; only where it was asked for can be looked at. */
+static void warn_of_kill(const struct hvd_launch *launch, struct hvd_slurm *slurm, const struct hvd_source_opts *out)
+{
+	char *script;
+	bool found;
+
+	if (out->hosts.n_hosts < 2 || hvd_envp_get(launch->envp, "SBATCH_NO_KILL") ||
+	    hvd_envp_get(launch->envp, "SLURM_NO_KILL"))
+		return;
+	script = hvd_slurm_job_script(slurm, out->job, NULL);
+	found = script_has_no_kill(script);
+	free(script);
+	if (!found)
+		hvd_info(
+			launch->log,
+			"unless job %u was submitted with --no-kill, Slurm ends all of it when one of its nodes fails; "
+			"\"#SBATCH --no-kill\" in its script is how it can be seen here",
+			out->job);
+}
+
+/* The Slurm job that we are in. */
+static int own_job(const struct hvd_launch *launch, bool nodes_fail, struct hvd_source_opts *out, struct hvd_err *err)
+{
+	struct hvd_slurm *slurm = hvd_slurm_new();
+	const struct hvd_alloc_slurm_opts opts = {.slots_per_host = out->slots_per_host, .slurm = slurm};
+	const char *id = hvd_envp_get(launch->envp, "SLURM_JOB_ID");
+	int rc = hvd_alloc_from_slurm(&out->hosts, launch->envp, &opts, err);
+
+	if (rc == 0 && id)
+		out->job = (uint32_t)strtoul(id, NULL, 10);
+	if (rc == 0 && nodes_fail)
+		warn_of_kill(launch, slurm, out);
+	hvd_slurm_free(slurm);
+	return rc;
+}
+
+static int choose_slurm(const struct hvd_launch *launch, struct hvd_source_opts *out, struct hvd_err *err)
+{
+	out->id = HVD_SOURCE_SLURM;
+	if (!hvd_alloc_in_slurm(launch->envp)) {
+		hvd_err_set(err, HVD_E_USAGE,
+			    "--discover=slurm watches the nodes of the Slurm job that hvdrun runs in, and "
+			    "there is none");
+		return hvd_err_hint(err, "start hvdrun within sbatch or salloc, with --no-kill");
+	}
+	return own_job(launch, true, out, err);
+}
+
+static int choose_jobs(const struct hvd_launch *launch, const char *name, struct hvd_source_opts *out,
+		       struct hvd_err *err)
+{
+	out->id = HVD_SOURCE_JOBS;
+	out->jobs = hvd_xstrdup(name);
+	if (!hvd_slurm_built_in()) {
+		hvd_err_set(err, HVD_E_USAGE, "--discover=jobs: this program was built without Slurm");
+		return hvd_err_hint(err, "rebuild it where Slurm's development files are installed");
+	}
+	return hvd_alloc_in_slurm(launch->envp) ? own_job(launch, false, out, err) : 0;
+}
+
+/* As many slots as there are to be ranks at most. */
+static int this_machine(struct hvd_launch *own, struct hvd_err *err)
+{
+	const struct hvd_options *o = own->options;
+	int np = o->max_np > 0 ? o->max_np : hvd_options_np(o) > 0 ? hvd_options_np(o) : o->min_np;
+
+	if (o->slots_per_host > 0 || np < 1)
+		return hvd_launch_this_machine(own, err);
+	return hvd_alloc_from_local(&own->alloc, np, err);
+}
+
+/* Hosts that stay: listed, of the job, or this machine. */
+static int choose_fixed(const struct hvd_launch *launch, struct hvd_source_opts *out, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	struct hvd_launch own = {.options = o, .envp = launch->envp, .log = launch->log};
+	int rc;
+
+	out->id = HVD_SOURCE_HOSTS;
+	if (!hvd_alloc_in_slurm(launch->envp) && hvd_alloc_in_lsf(launch->envp))
+		rc = hvd_launch_lsf_hosts(&own, err);
+	else if (o->hosts || o->hostfile)
+		rc = hvd_launch_listed(&own, err);
+	else if (hvd_alloc_in_slurm(launch->envp))
+		return own_job(launch, false, out, err);
+	else
+		rc = this_machine(&own, err);
+	hvd_lsf_clear(&own.lsf);
+	out->hosts = own.alloc;
+	return rc;
+}
+
+int hvd_source_choose(const struct hvd_launch *launch, struct hvd_source_opts *out, struct hvd_err *err)
+{
+	const struct hvd_options *o = launch->options;
+	const char *d = o->discover;
+
+	memset(out, 0, sizeof(*out));
+	out->envp = launch->envp;
+	out->slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0;
+	out->interval = o->discovery_interval > 0 ? o->discovery_interval : 0;
+	if (o->discovery_script || (d && strncmp(d, "script:", 7) == 0)) {
+		out->id = HVD_SOURCE_SCRIPT;
+		out->script = hvd_xstrdup(o->discovery_script ? o->discovery_script : d + 7);
+		return 0;
+	}
+	if (d && strncmp(d, "jobs:", 5) == 0)
+		return choose_jobs(launch, d + 5, out, err);
+	if (d && strcmp(d, "slurm") == 0)
+		return choose_slurm(launch, out, err);
+	if (!d && !o->hosts && !o->hostfile && hvd_alloc_in_slurm(launch->envp))
+		return choose_slurm(launch, out, err);
+	return choose_fixed(launch, out, err);
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * discovery_slurm.c - the nodes of a Slurm job, or of several, as the controller sees them.
+ *
+ * Slurm tells a user's program of nothing by itself, so it is asked: for the states of nodes, which costs next to
+ * nothing while none has changed, and for the user's jobs; for the one job that we are in only where something has
+ * changed, or now and then. A node that went down takes its shim with it, and a job its steps: the caller sees that at
+ * once, and nudges. libslurm waits as long as it likes, so asking is done by a thread of its own. It makes a view,
+ * leaves it for the event loop when it differs from the last one, and sleeps: as long as the user said, or for a
+ * second, and longer where answers are so large that reading them would cost more than SHARE of a core. The thread
+ * alone uses libslurm while it lives. It ends when the source does; if it hangs in libslurm at that moment, it is left
+ * behind, to end by itself without touching the source.
+ */
+#include "discovery_kind.h"
+
+#include "lib/base/deadline.h"
+#include "lib/base/xalloc.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define INTERVAL      1.0    /* seconds */
+#define INTERVAL_MAX  15.0   /* of a cluster with very many nodes */
+#define INTERVAL_SOON 0.1    /* after a nudge */
+#define SHARE         0.0008 /* of a core */
+#define JOB_TURNS     10     /* looks from one question for our own job to the next, while nothing changes */
+#define PATIENCE      2.0    /* with a thread that is to end */
+
+/* Belongs to the loop and the thread; the last of them frees it. */
+struct watch {
+	pthread_mutex_t lock; /* for all that follows but the thread's own */
+	pthread_cond_t wake;
+	int refs;
+	int fd; /* an eventfd: there is something for the loop */
+	bool stop, nudged;
+	bool news; /* a view or a failure that the loop has not taken */
+	struct hvd_view view;
+	struct hvd_err why; /* when its code is not HVD_OK, in place of the view */
+	/* The thread's own. */
+	struct hvd_slurm *slurm;
+	struct hvd_slurm_nodes nodes;
+	struct hvd_source_opts opts;
+	struct hvd_slurm_job *jobs; /* as the controller told them last */
+	size_t n_jobs;
+	int turns;   /* looks since then */
+	double cost; /* of a look, in seconds of a core: a mean in which the last ones count most */
+	struct hvd_view last;
+	bool any;
+};
+
+struct own {
+	struct watch *watch;
+	pthread_t thread;
+	struct event *ready;
+	struct hvd_strv notes; /* that were said */
+};
+
+static void forget_jobs(struct watch *w)
+{
+	for (size_t i = 0; i < w->n_jobs; i++)
+		hvd_slurm_job_clear(&w->jobs[i]);
+	free(w->jobs);
+	w->jobs = NULL;
+	w->n_jobs = 0;
+}
+
+static void release(struct watch *w)
+{
+	pthread_mutex_lock(&w->lock);
+	const bool last = --w->refs == 0;
+	pthread_mutex_unlock(&w->lock);
+	if (!last)
+		return;
+	if (w->fd >= 0)
+		close(w->fd);
+	hvd_view_clear(&w->view);
+	hvd_view_clear(&w->last);
+	hvd_slurm_nodes_clear(&w->nodes);
+	forget_jobs(w);
+	hvd_slurm_free(w->slurm);
+	hvd_source_opts_clear(&w->opts);
+	pthread_cond_destroy(&w->wake);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+/* ---- the thread ---- */
+
+static int ask(struct watch *w, struct hvd_err *err)
+{
+	forget_jobs(w);
+	w->turns = 0;
+	if (w->opts.jobs)
+		return hvd_slurm_jobs_get(w->slurm, &w->jobs, &w->n_jobs, err);
+	w->jobs = hvd_xcalloc(1, sizeof(*w->jobs));
+	w->n_jobs = hvd_slurm_job_get(w->slurm, w->opts.job, w->jobs, err) == 0;
+	return w->n_jobs ? 0 : -1;
+}
+
+static int look(struct watch *w, struct hvd_view *view, struct hvd_err *err)
+{
+	/* Where the states of nodes are hidden, only the job can tell that something has changed. */
+	bool asked = w->opts.jobs || !w->n_jobs || w->nodes.hidden || ++w->turns >= JOB_TURNS;
+
+	if ((asked && ask(w, err) != 0) || hvd_slurm_nodes_get(w->slurm, &w->nodes, err) != 0)
+		return -1;
+	hvd_view_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
+	if (asked || hvd_view_same(view, &w->last))
+		return 0;
+	/* Is the node that has come or gone still part of the job? */
+	hvd_view_clear(view);
+	if (ask(w, err) != 0)
+		return -1;
+	hvd_view_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
+	return 0;
+}
+
+/* Copies what the loop needs: the thread keeps its own to compare with. */
+static void copy_view(const struct hvd_view *from, struct hvd_view *to)
+{
+	memset(to, 0, sizeof(*to));
+	for (int i = 0; i < from->hosts.n_hosts; i++)
+		hvd_alloc_add(&to->hosts, from->hosts.hosts[i].name, from->hosts.hosts[i].slots, NULL);
+	if (from->hosts.n_hosts) {
+		to->jobs = hvd_xcalloc((size_t)from->hosts.n_hosts, sizeof(*to->jobs));
+		memcpy(to->jobs, from->jobs, (size_t)from->hosts.n_hosts * sizeof(*to->jobs));
+	}
+	to->leaving = from->n_leaving ? hvd_xcalloc(from->n_leaving, sizeof(*to->leaving)) : NULL;
+	for (; to->n_leaving < from->n_leaving; to->n_leaving++) {
+		to->leaving[to->n_leaving].host = hvd_xstrdup(from->leaving[to->n_leaving].host);
+		to->leaving[to->n_leaving].seconds = from->leaving[to->n_leaving].seconds;
+	}
+	hvd_strv_add_all(&to->notes, from->notes.v);
+}
+
+/* With the lock held. */
+static void post(struct watch *w, const struct hvd_err *why)
+{
+	const uint64_t one = 1;
+
+	hvd_view_clear(&w->view);
+	w->why = *why;
+	if (why->code == HVD_OK)
+		copy_view(&w->last, &w->view);
+	w->news = true;
+	if (write(w->fd, &one, sizeof(one)) < 0) {
+		/* It is readable already. */
+	}
+}
+
+static void look_once(struct watch *w)
+{
+	struct hvd_view view = {0};
+	struct hvd_err why = {0};
+	bool fresh;
+
+	if (look(w, &view, &why) == 0) {
+		fresh = !w->any || !hvd_view_same(&view, &w->last);
+		if (fresh) {
+			hvd_view_clear(&w->last);
+			w->last = view;
+		} else {
+			hvd_view_clear(&view);
+		}
+		w->any = true;
+	} else {
+		fresh = true;
+		w->any = false; /* the next view is news again, after a failure */
+	}
+	pthread_mutex_lock(&w->lock);
+	if (fresh && !w->stop)
+		post(w, &why);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static double cpu_seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* Until so many seconds have passed, or a nudge (after a moment, in which more may come), or the end. */
+static bool rest(struct watch *w, double seconds)
+{
+	const hvd_time until = hvd_deadline_in(seconds), soon = hvd_deadline_in(INTERVAL_SOON);
+	struct timespec ts;
+	bool stop;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->stop) {
+		const hvd_time end = w->nudged ? hvd_earlier(soon, until) : until;
+
+		ts.tv_sec = end / 1000000000;
+		ts.tv_nsec = end % 1000000000;
+		if (pthread_cond_timedwait(&w->wake, &w->lock, &ts) == ETIMEDOUT && hvd_now() >= end)
+			break;
+	}
+	if (w->nudged)
+		w->turns = JOB_TURNS;
+	w->nudged = false;
+	stop = w->stop;
+	pthread_mutex_unlock(&w->lock);
+	return !stop;
+}
+
+/* How long to rest. */
+static double pause_of(const struct watch *w)
+{
+	const double due = w->cost / SHARE;
+
+	if (w->opts.interval > 0)
+		return w->opts.interval;
+	return due < INTERVAL ? INTERVAL : due < INTERVAL_MAX ? due : INTERVAL_MAX;
+}
+
+static void *run(void *arg)
+{
+	struct watch *w = arg;
+
+	do {
+		const double before = cpu_seconds();
+
+		look_once(w);
+		w->cost += (cpu_seconds() - before - w->cost) / 4;
+	} while (rest(w, pause_of(w)));
+	release(w);
+	return NULL;
+}
+
+/* ---- the loop ---- */
+
+static void say_notes(struct hvd_source *s, struct own *own, const struct hvd_strv *notes)
+{
+	for (size_t i = 0; i < notes->n; i++) {
+		bool said = false;
+
+		for (size_t j = 0; j < own->notes.n && !said; j++)
+			said = strcmp(notes->v[i], own->notes.v[j]) == 0;
+		if (said)
+			continue;
+		hvd_warn(s->log, "%s", notes->v[i]);
+		hvd_strv_add(&own->notes, notes->v[i]);
+	}
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_source *s = arg;
+	struct own *own = s->own;
+	struct watch *w = own->watch;
+	struct hvd_view view;
+	struct hvd_err why;
+	uint64_t count;
+	bool news;
+
+	(void)what;
+	if (read(fd, &count, sizeof(count)) < 0) {
+		/* Nothing to be read: nothing to be done. */
+	}
+	pthread_mutex_lock(&w->lock);
+	news = w->news;
+	view = w->view;
+	why = w->why;
+	memset(&w->view, 0, sizeof(w->view));
+	w->news = false;
+	pthread_mutex_unlock(&w->lock);
+	if (!news)
+		return;
+	say_notes(s, own, &view.notes);
+	if (why.code == HVD_OK)
+		hvd_source_looked(s, &view);
+	else
+		hvd_source_missed(s, &why);
+	hvd_view_clear(&view);
+}
+
+static int begin_thread(struct hvd_source *s, struct own *own, struct hvd_err *err)
+{
+	sigset_t all, before;
+	int rc;
+
+	/* Signals are the loop's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	own->watch->refs++;
+	rc = pthread_create(&own->thread, NULL, run, own->watch);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc == 0) {
+		own->ready = event_new(s->base, own->watch->fd, EV_READ | EV_PERSIST, on_ready, s);
+		event_add(own->ready, NULL);
+		return 0;
+	}
+	own->watch->refs--;
+	errno = rc;
+	return hvd_err_sys(err, "cannot start a thread");
+}
+
+static int begin(struct hvd_source *s, struct hvd_err *err)
+{
+	struct own *own = hvd_xcalloc(1, sizeof(*own));
+	struct watch *w = hvd_xcalloc(1, sizeof(*w));
+	pthread_condattr_t attr;
+
+	s->own = own;
+	own->watch = w;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	w->refs = 1;
+	w->slurm = hvd_slurm_new();
+	w->opts.job = s->opts.job;
+	w->opts.slots_per_host = s->opts.slots_per_host;
+	w->opts.interval = s->opts.interval;
+	w->opts.jobs = s->opts.jobs ? hvd_xstrdup(s->opts.jobs) : NULL;
+	for (int i = 0; i < s->opts.hosts.n_hosts; i++)
+		hvd_alloc_add(&w->opts.hosts, s->opts.hosts.hosts[i].name, s->opts.hosts.hosts[i].slots, NULL);
+	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->fd < 0)
+		return hvd_err_sys(err, "cannot make an eventfd");
+	/* Here, and not in the thread: it forks, and changes the environment. */
+	if (hvd_slurm_open(w->slurm, err) != 0)
+		return -1;
+	return begin_thread(s, own, err);
+}
+
+static void end(struct hvd_source *s)
+{
+	struct own *own = s->own;
+	struct timespec ts;
+
+	if (!own)
+		return;
+	pthread_mutex_lock(&own->watch->lock);
+	own->watch->stop = true;
+	pthread_cond_signal(&own->watch->wake);
+	pthread_mutex_unlock(&own->watch->lock);
+	if (own->ready) {
+		event_free(own->ready);
+		clock_gettime(CLOCK_REALTIME, &ts);
+		ts.tv_sec += (time_t)PATIENCE;
+		if (pthread_timedjoin_np(own->thread, NULL, &ts) != 0)
+			pthread_detach(own->thread);
+	}
+	release(own->watch);
+	hvd_strv_free(&own->notes);
+	free(own);
+}
+
+static void nudge(struct hvd_source *s)
+{
+	struct watch *w = ((struct own *)s->own)->watch;
+
+	pthread_mutex_lock(&w->lock);
+	w->nudged = true;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+}
+
+const struct hvd_source_kind hvd_source_slurm = {.name = "slurm", .begin = begin, .end = end, .nudge = nudge};

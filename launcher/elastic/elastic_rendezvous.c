@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* elastic_rendezvous.c - a card for each worker that has asked or told something. Cards of workers that are gone are
+ * thrown away when a generation is answered. */
+#include "elastic_rendezvous.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/frameworks/worker_addrs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NO_PLACE "-1,-1,-1,-1,-1,-1"
+
+struct card {
+	uint32_t worker;
+	struct hvd_rv_request *asks; /* NULL: does not, or has gone away meanwhile */
+	bool owed;                   /* it is ready, and the generation that it is ready for has been answered */
+	char *listens;               /* what it has put; NULL = nothing yet */
+	struct card *next;
+};
+
+struct hvd_desk {
+	const struct hvd_machine *machine;
+	const struct hvd_desk_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+	const struct hvd_layout *layout; /* of the generation that was answered last */
+	struct card *cards;
+	bool to_notify;
+	uint32_t notify_worker;
+	int64_t last_time;
+};
+
+static struct card *card_of(struct hvd_desk *desk, uint32_t worker)
+{
+	struct card *c = desk->cards;
+
+	while (c && c->worker != worker)
+		c = c->next;
+	if (!c) {
+		c = hvd_xcalloc(1, sizeof(*c));
+		c->worker = worker;
+		c->next = desk->cards;
+		desk->cards = c;
+	}
+	return c;
+}
+
+static void tear_up(struct card *c)
+{
+	if (c->asks)
+		hvd_rv_answer(c->asks, 503, NULL, 0);
+	free(c->listens);
+	free(c);
+}
+
+/* "HOST:LOCAL_RANK": who lives there. */
+static const struct hvd_worker *worker_of(const struct hvd_desk *desk, struct hvd_slice key)
+{
+	const char *text = (const char *)key.p;
+	size_t at = key.n, digits;
+	int slot = 0;
+
+	while (at > 0 && text[at - 1] != ':')
+		at--;
+	digits = key.n - at;
+	if (at < 2 || digits == 0 || digits > 7)
+		return NULL;
+	for (size_t i = at; i < key.n; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return NULL;
+		slot = slot * 10 + (text[i] - '0');
+	}
+	for (uint32_t h = 0; h < hvd_machine_n_hosts(desk->machine); h++) {
+		const char *name = hvd_machine_host(desk->machine, h);
+
+		if (strlen(name) == at - 1 && memcmp(name, text, at - 1) == 0)
+			return hvd_machine_at(desk->machine, h, slot);
+	}
+	return NULL;
+}
+
+static void give(struct hvd_desk *desk, struct card *c, const struct hvd_worker *w)
+{
+	const struct hvd_place *p = &desk->layout->places[w->rank];
+	char text[128];
+	int n = snprintf(text, sizeof(text), "%d,%d,%d,%d,%d,%d", p->rank, p->size, p->local_rank, p->local_size,
+			 p->cross_rank, p->cross_size);
+	struct hvd_rv_request *req = c->asks;
+
+	c->asks = NULL;
+	c->owed = req == NULL;
+	if (req)
+		hvd_rv_answer(req, 200, text, (size_t)n);
+}
+
+static enum hvd_rv_took on_ask(void *arg, struct hvd_slice key, struct hvd_rv_request *req)
+{
+	struct hvd_desk *desk = arg;
+	const struct hvd_worker *w = worker_of(desk, key);
+	struct card *c;
+
+	if (!w || w->state == HVD_WORKER_GONE || w->state == HVD_WORKER_ENDING) {
+		hvd_debug(desk->log, "rendezvous: %.*s asks for its place, and has none", (int)key.n,
+			  (const char *)key.p);
+		hvd_rv_answer(req, 200, NO_PLACE, sizeof(NO_PLACE) - 1);
+		return HVD_RV_TAKEN;
+	}
+	c = card_of(desk, w->id);
+	if (c->asks)
+		hvd_rv_answer(c->asks, 503, NULL, 0);
+	c->asks = req;
+	if (c->owed) {
+		give(desk, c, w);
+		return HVD_RV_TAKEN;
+	}
+	desk->ops->ready(w->id, desk->arg);
+	return HVD_RV_TAKEN;
+}
+
+static void on_gone(void *arg, struct hvd_rv_request *req)
+{
+	struct hvd_desk *desk = arg;
+
+	for (struct card *c = desk->cards; c; c = c->next)
+		if (c->asks == req)
+			c->asks = NULL;
+	hvd_rv_answer(req, 503, NULL, 0);
+}
+
+static void send_notify(struct hvd_desk *desk);
+
+static int on_addresses(void *arg, struct hvd_slice key, const void *data, size_t len)
+{
+	struct hvd_desk *desk = arg;
+	const struct hvd_worker *w = worker_of(desk, key);
+	struct hvd_worker_addrs addrs;
+	struct hvd_err why = {0};
+	struct card *c;
+
+	if (!w || w->state == HVD_WORKER_GONE)
+		return 200;
+	if (hvd_worker_addrs_parse(data, len, &addrs, &why) != 0) {
+		hvd_warn(desk->log, "%s: where local rank %d listens for changes of hosts cannot be read: %s",
+			 hvd_machine_host(desk->machine, w->host), w->slot, why.msg);
+		return 200;
+	}
+	hvd_worker_addrs_clear(&addrs);
+	c = card_of(desk, w->id);
+	free(c->listens);
+	c->listens = hvd_xstrndup(data, len);
+	if (desk->to_notify && desk->notify_worker == w->id)
+		send_notify(desk);
+	return 200;
+}
+
+static int on_global(void *arg, struct hvd_slice key, const void *data, size_t len)
+{
+	static const char prefix[] = "rank_";
+	struct hvd_desk *desk = arg;
+	const struct hvd_worker *w;
+	int rank = 0;
+
+	(void)data;
+	(void)len;
+	if (key.n <= sizeof(prefix) - 1 || key.n > 12 || memcmp(key.p, prefix, sizeof(prefix) - 1) != 0)
+		return 0;
+	for (size_t i = sizeof(prefix) - 1; i < key.n; i++) {
+		char digit = ((const char *)key.p)[i];
+
+		if (digit < '0' || digit > '9')
+			return 0;
+		rank = rank * 10 + (digit - '0');
+	}
+	w = hvd_machine_newcomer(desk->machine, rank);
+	if (!w)
+		w = hvd_machine_member(desk->machine, rank);
+	if (w)
+		desk->ops->arrived(w->id, desk->arg);
+	return 0;
+}
+
+static void on_met(void *arg)
+{
+	struct hvd_desk *desk = arg;
+
+	desk->ops->met(desk->arg);
+}
+
+void hvd_desk_open(struct hvd_desk *desk, struct hvd_rv *rv)
+{
+	const struct hvd_rv_hook ask = {.get = on_ask, .gone = on_gone}, addresses = {.put = on_addresses},
+				 global = {.put = on_global, .met = on_met};
+
+	hvd_rv_hook(rv, "rank_and_size", &ask, desk);
+	hvd_rv_hook(rv, "worker_addresses", &addresses, desk);
+	hvd_rv_hook(rv, "global", &global, desk);
+}
+
+void hvd_desk_answer(struct hvd_desk *desk, const struct hvd_layout *layout)
+{
+	desk->layout = layout;
+	for (struct card **at = &desk->cards; *at;) {
+		struct card *c = *at;
+		const struct hvd_worker *w = hvd_machine_worker(desk->machine, c->worker);
+
+		if (!w || w->state == HVD_WORKER_GONE) {
+			*at = c->next;
+			tear_up(c);
+			continue;
+		}
+		if (w->state == HVD_WORKER_READY)
+			give(desk, c, w);
+		at = &c->next;
+	}
+}
+
+/* ---- notifications ---- */
+
+static void send_notify(struct hvd_desk *desk)
+{
+	struct card *c = card_of(desk, desk->notify_worker);
+	const struct hvd_worker *w = hvd_machine_worker(desk->machine, desk->notify_worker);
+	int64_t now = (int64_t)time(NULL);
+
+	if (!c->listens || !w)
+		return; /* its word comes when it trains */
+	desk->to_notify = false;
+	desk->last_time = now > desk->last_time ? now : desk->last_time + 1;
+	desk->ops->pass(w, c->listens, desk->last_time, desk->arg);
+}
+
+void hvd_desk_notify(struct hvd_desk *desk, uint32_t worker)
+{
+	desk->to_notify = true;
+	desk->notify_worker = worker;
+	send_notify(desk);
+}
+
+void hvd_desk_hush(struct hvd_desk *desk)
+{
+	desk->to_notify = false;
+}
+
+struct hvd_desk *hvd_desk_create(const struct hvd_machine *machine, const struct hvd_desk_ops *ops, void *arg,
+				 const struct hvd_log *log)
+{
+	struct hvd_desk *desk = hvd_xcalloc(1, sizeof(*desk));
+
+	desk->machine = machine;
+	desk->ops = ops;
+	desk->arg = arg;
+	desk->log = log;
+	return desk;
+}
+
+void hvd_desk_destroy(struct hvd_desk *desk)
+{
+	if (!desk)
+		return;
+	hvd_desk_hush(desk);
+	while (desk->cards) {
+		struct card *next = desk->cards->next;
+
+		tear_up(desk->cards);
+		desk->cards = next;
+	}
+	free(desk);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host_manager.c - the hosts of an elastic job: which may be used. */
+#include "machine_internal.h"
+
+#include "lib/base/xalloc.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Failures on a host that is gone within this time, in nanoseconds, are not held against it when it comes again. */
+#define LAST_MOMENTS 30000000000LL
+
+static struct hvd_crowd_host *find_host(const struct hvd_machine *m, const char *name)
+{
+	for (uint32_t h = 0; h < m->n_hosts; h++)
+		if (strcmp(m->hosts[h].name, name) == 0)
+			return &m->hosts[h];
+	return NULL;
+}
+
+static struct hvd_crowd_host *add_host(struct hvd_machine *m, const char *name)
+{
+	struct hvd_crowd_host *h;
+
+	m->hosts = hvd_xrealloc(m->hosts, m->n_hosts + 1, sizeof(*m->hosts));
+	h = &m->hosts[m->n_hosts++];
+	memset(h, 0, sizeof(*h));
+	h->name = hvd_xstrdup(name);
+	h->order = m->next_order++;
+	return h;
+}
+
+void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
+{
+	for (int i = 0; i < hosts->n_hosts; i++) {
+		struct hvd_crowd_host *h = find_host(m, hosts->hosts[i].name);
+
+		if (!h)
+			h = add_host(m, hosts->hosts[i].name);
+		else if (!h->listed)
+			h->order = m->next_order++; /* it comes anew, behind those that stayed */
+		h->slots = hosts->hosts[i].slots;
+		h->listed = true;
+	}
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		struct hvd_crowd_host *h = &m->hosts[k];
+
+		if (!h->listed || hvd_alloc_find(hosts, h->name) >= 0)
+			continue;
+		h->listed = h->lost = false; /* when it comes again it is mended */
+		/* Its ranks failed because it was about to go. */
+		if (h->banned_until && now - h->banned_at < LAST_MOMENTS)
+			h->banned_until = 0;
+	}
+}
+
+bool hvd_crowd_banned(const struct hvd_crowd_host *h, hvd_time now)
+{
+	return h->banned_until > now;
+}
+
+static bool wanted(const struct hvd_crowd_host *h, hvd_time now)
+{
+	return h->listed && !h->lost && !h->unfit && !hvd_crowd_banned(h, now);
+}
+
+bool hvd_crowd_usable(const struct hvd_crowd_host *h, hvd_time now)
+{
+	return wanted(h, now) && h->stage == HVD_HOST_HERE;
+}
+
+static bool has_workers(const struct hvd_machine *m, uint32_t host)
+{
+	for (uint32_t i = 0; i < m->n_workers; i++)
+		if (m->workers[i]->host == host && m->workers[i]->state != HVD_WORKER_GONE)
+			return true;
+	return false;
+}
+
+void hvd_crowd_tend(struct hvd_machine *m, hvd_time now)
+{
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		struct hvd_crowd_host *h = &m->hosts[k];
+
+		if (h->stage == HVD_HOST_AWAY && wanted(h, now)) {
+			h->stage = HVD_HOST_COMING;
+			m->ops->host_begin(k, m->arg);
+		} else if (h->stage != HVD_HOST_AWAY && (!h->listed || h->unfit) && !has_workers(m, k)) {
+			h->stage = HVD_HOST_AWAY;
+			m->ops->host_end(k, m->arg);
+		}
+	}
+}
+
+bool hvd_crowd_coming(const struct hvd_machine *m, hvd_time now)
+{
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		if (m->hosts[k].stage == HVD_HOST_COMING && wanted(&m->hosts[k], now))
+			return true;
+	return false;
+}
+
+int hvd_crowd_promised(const struct hvd_machine *m, hvd_time now)
+{
+	int64_t slots = 0;
+	bool any = false;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		const struct hvd_crowd_host *h = &m->hosts[k];
+		bool coming = h->stage == HVD_HOST_COMING && !h->tried;
+
+		if (wanted(h, now) && (coming || h->stage == HVD_HOST_HERE))
+			slots += h->slots;
+		any |= wanted(h, now) && coming;
+	}
+	if (!any)
+		return 0;
+	return slots < INT_MAX ? (int)slots : INT_MAX;
+}
+
+bool hvd_crowd_settled(struct hvd_machine *m, int slots, hvd_time now)
+{
+	hvd_time end;
+
+	if (!m->enough_since)
+		m->enough_since = now;
+	end = hvd_after(m->enough_since, m->opts.settle);
+	if (slots == m->opts.max_np || !hvd_crowd_coming(m, now) || now >= end)
+		return true;
+	hvd_machine_wake(m, end);
+	return false;
+}
+
+/* ---- bans ---- */
+
+hvd_time hvd_crowd_due(const struct hvd_machine *m, hvd_time now)
+{
+	hvd_time due = HVD_FOREVER;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		if (m->hosts[k].listed && hvd_crowd_banned(&m->hosts[k], now))
+			due = hvd_earlier(due, m->hosts[k].banned_until);
+	return due;
+}
+
+bool hvd_crowd_hopeless(const struct hvd_machine *m)
+{
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		if (m->hosts[k].banned_until != HVD_FOREVER)
+			return false;
+	return m->n_hosts > 0;
+}
+
+bool hvd_crowd_none_came(const struct hvd_machine *m)
+{
+	bool any = false;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		if (m->hosts[k].listed && !m->hosts[k].lost && !m->hosts[k].unfit)
+			return false;
+		else
+			any |= m->hosts[k].listed;
+	return any;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* machine_events.c - what has happened, as the elastic state machine is told. */
+#include "machine_internal.h"
+
+#include "lib/process/spawn.h"
+
+#include <signal.h>
+
+/* When rank 0 could not be told, it is tried again after this. */
+#define NOTIFY_AGAIN_SECONDS 1
+/* Members that are replaced while a generation's workers meet. */
+#define STAND_INS 3
+
+void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
+{
+	hvd_crowd_update(m, hosts, now);
+	m->told = m->warned_slots = false;
+	hvd_machine_step(m, now);
+}
+
+void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now)
+{
+	if (host >= m->n_hosts || m->hosts[host].stage != HVD_HOST_COMING)
+		return;
+	m->hosts[host].stage = HVD_HOST_HERE;
+	m->hosts[host].tried = true;
+	m->told = false;
+	hvd_machine_step(m, now);
+}
+
+static void lost_worker(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
+{
+	w->state = HVD_WORKER_GONE;
+	w->status = SIGKILL;
+	if (!hvd_cast_has(&m->now, w))
+		return;
+	m->died = true;
+	m->moved_at = now;
+	if (m->phase == HVD_STARTING && !m->trouble_at)
+		m->trouble_at = now;
+	if (!m->first_failure.code && m->phase != HVD_WAITING) {
+		m->first_status = SIGKILL;
+		hvd_err_set(&m->first_failure, HVD_E_FAILED, "rank %d was lost with its host", w->rank);
+		hvd_err_host(&m->first_failure, m->hosts[w->host].name);
+	}
+}
+
+void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now)
+{
+	struct hvd_crowd_host *h = host < m->n_hosts ? &m->hosts[host] : NULL;
+
+	if (!h || h->stage == HVD_HOST_AWAY)
+		return;
+	h->stage = HVD_HOST_AWAY;
+	h->tried = true;
+	h->unfit |= how == HVD_HOST_UNFIT;
+	h->lost = h->listed;
+	if (m->opts.cooldown_min > 0 && how == HVD_HOST_LOST && h->listed) {
+		h->lost = false;
+		h->banned_until = hvd_after(now, m->opts.cooldown_min);
+	}
+	for (uint32_t i = 0; i < m->n_workers; i++)
+		if (m->workers[i]->host == host && m->workers[i]->state != HVD_WORKER_GONE)
+			lost_worker(m, m->workers[i], now);
+	m->told = false;
+	hvd_machine_step(m, now);
+}
+
+void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now)
+{
+	struct hvd_worker *w = hvd_worker_find(m, worker);
+
+	if (!w)
+		return;
+	w->said = true;
+	if (w->state != HVD_WORKER_STARTING)
+		return;
+	if (m->phase == HVD_RUNNING && hvd_cast_has(&m->now, w)) {
+		w->state = HVD_WORKER_RUNNING; /* in another's place */
+		w->fresh = false;
+		return;
+	}
+	w->state = HVD_WORKER_ARRIVED;
+	if (hvd_cast_count(m->next.n ? &m->next : &m->now, HVD_WORKER_STARTING) == 0)
+		hvd_machine_step(m, now); /* the last that was waited for */
+}
+
+void hvd_machine_connected(struct hvd_machine *m, hvd_time now)
+{
+	if (m->phase != HVD_RUNNING || m->connected)
+		return;
+	m->connected = true;
+	hvd_machine_step(m, now);
+}
+
+void hvd_machine_ready(struct hvd_machine *m, uint32_t worker, hvd_time now)
+{
+	struct hvd_worker *w = hvd_worker_find(m, worker);
+
+	if (!w || w->state != HVD_WORKER_RUNNING)
+		return;
+	w->state = HVD_WORKER_READY;
+	m->moved_at = now;
+	hvd_machine_step(m, now);
+}
+
+/* The others wait for its word, and anybody can say it in its place; but rank 0 hands its state to them. */
+static bool can_be_replaced(const struct hvd_machine *m, const struct hvd_worker *w)
+{
+	const struct hvd_crowd_host *h = &m->hosts[w->host];
+
+	return m->phase == HVD_RUNNING && !m->connected && !w->said && !m->died && !m->success && w->rank > 0 &&
+	       m->stand_ins < STAND_INS && h->stage == HVD_HOST_HERE && h->listed;
+}
+
+/* A member of this generation has ended. */
+static void member_exited(struct hvd_machine *m, struct hvd_worker *w, bool ours, hvd_time now)
+{
+	bool first = !m->died;
+	char text[64];
+
+	m->moved_at = now;
+	if (!ours && w->status == 0) {
+		w->success = m->success = true;
+		return;
+	}
+	if (!ours && can_be_replaced(m, w)) {
+		hvd_warn(m->log, "rank %d on %s failed before it had met the others: %s; starting another one", w->rank,
+			 m->hosts[w->host].name, hvd_status_text(w->status, text, sizeof(text)));
+		hvd_generation_replace(m, w, now);
+		return;
+	}
+	m->died = true;
+	if (!ours)
+		hvd_failure_blame(m, w, first, hvd_status_text(w->status, text, sizeof(text)));
+	if (m->phase == HVD_STARTING && !m->trouble_at)
+		m->trouble_at = now;
+	if (m->phase == HVD_WAITING)
+		hvd_failure_judge(m, now);
+}
+
+/* One that was to be part of the next has ended: this generation is not concerned, but its host is. */
+static void newcomer_exited(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
+{
+	char text[64];
+
+	hvd_failure_blame(m, w, true, hvd_status_text(w->status, text, sizeof(text)));
+	hvd_failure_judge(m, now);
+}
+
+void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_time now)
+{
+	struct hvd_worker *w = hvd_worker_find(m, worker);
+	bool ours;
+
+	if (!w || w->state == HVD_WORKER_GONE)
+		return;
+	ours = w->state == HVD_WORKER_ENDING;
+	w->state = HVD_WORKER_GONE;
+	w->status = status;
+	if (m->phase == HVD_OVER)
+		return;
+	if (hvd_cast_has(&m->now, w))
+		member_exited(m, w, ours, now);
+	else if (!ours)
+		newcomer_exited(m, w, now);
+	hvd_machine_step(m, now);
+}
+
+void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now)
+{
+	if (!m->notifying)
+		return;
+	m->notifying = false;
+	m->told = heard;
+	if (!heard)
+		m->notify_after = hvd_after(now, NOTIFY_AGAIN_SECONDS);
+	hvd_machine_step(m, now);
+}
+
+void hvd_machine_uncut(struct hvd_machine *m, hvd_time now)
+{
+	m->uncut = m->cut;
+	hvd_machine_step(m, now);
+}
+
+void hvd_machine_tick(struct hvd_machine *m, hvd_time now)
+{
+	/* A ban may have ended since rank 0 was told last. */
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		if (m->hosts[k].banned_until && m->hosts[k].banned_until <= now) {
+			m->hosts[k].banned_until = 0;
+			m->told = false;
+		}
+	hvd_machine_step(m, now);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "slurm_hosts.h"
+
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool wanted(const struct hvd_source_opts *opts, const struct hvd_slurm_job *job)
+{
+	if (job->state != HVD_SLURM_RUNNING || job->held)
+		return false;
+	if (!opts->jobs)
+		return job->id == opts->job;
+	return strcmp(job->name, opts->jobs) == 0 || strcmp(job->comment, opts->jobs) == 0;
+}
+
+static int older(const struct hvd_slurm_job *a, const struct hvd_slurm_job *b)
+{
+	if (a->began != b->began)
+		return a->began < b->began ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static int by_age(const void *a, const void *b)
+{
+	return older(a, b);
+}
+
+/* As hvd_alloc_find(), which is slow for thousands, for a name that is probably at `guess`. */
+static int known(const struct hvd_alloc *a, const char *name, size_t guess)
+{
+	if (guess < (size_t)a->n_hosts && strcmp(a->hosts[guess].name, name) == 0)
+		return (int)guess;
+	return hvd_alloc_find(a, name);
+}
+
+/*
+ * Slots of a job's host `i`: as the user says here; as our own job's environment tells; tasks per node or, where there
+ * are more tasks than nodes, tasks, which somebody must have asked for; GPUs; one.
+ */
+static int slots_of(const struct hvd_source_opts *opts, const struct hvd_slurm_job *job, size_t i)
+{
+	const int hosts = (int)job->hosts.n, at = job->id == opts->job ? known(&opts->hosts, job->hosts.v[i], i) : -1;
+
+	if (opts->slots_per_host > 0)
+		return opts->slots_per_host;
+	if (at >= 0 && opts->hosts.hosts[at].slots > 0)
+		return opts->hosts.hosts[at].slots;
+	if (job->tasks_per_node > 0)
+		return job->tasks_per_node;
+	if (job->tasks > hosts)
+		return job->tasks / hosts + ((int)i < job->tasks % hosts);
+	if (job->gpus && job->gpus[i] > 0)
+		return job->gpus[i];
+	return 1;
+}
+
+/* Is the job about to end? Our own takes us with it. */
+static bool about_to_end(const struct hvd_source_opts *opts, const struct hvd_slurm_job *job)
+{
+	if (job->id == opts->job || !job->ends)
+		return false;
+	return job->preempted || job->ends - job->now < HVD_VIEW_NOTICE;
+}
+
+static void add_leaving(struct hvd_view *view, const char *host, double seconds)
+{
+	view->leaving = hvd_xrealloc(view->leaving, view->n_leaving + 1, sizeof(*view->leaving));
+	view->leaving[view->n_leaving].host = hvd_xstrdup(host);
+	view->leaving[view->n_leaving].seconds = seconds > 0 ? seconds : 0;
+	view->n_leaving++;
+}
+
+/* Index among the first n hosts, -1 if it is not there. */
+static int find_before(const struct hvd_alloc *a, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(a->hosts[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+/* The first `others` hosts are those of other jobs. */
+static void add_host(struct hvd_view *view, const struct hvd_source_opts *opts, const struct hvd_slurm_job *job,
+		     size_t i, int others)
+{
+	const char *name = job->hosts.v[i];
+	const int at = find_before(&view->hosts, others, name);
+
+	if (at >= 0) {
+		hvd_strv_addf(&view->notes, "%s belongs to job %u and to job %u: only the first one's share is used",
+			      name, view->jobs[at], job->id);
+		return;
+	}
+	if (hvd_alloc_add(&view->hosts, name, slots_of(opts, job, i), NULL) != 0)
+		return;
+	view->jobs = hvd_xrealloc(view->jobs, (size_t)view->hosts.n_hosts, sizeof(*view->jobs));
+	view->jobs[view->hosts.n_hosts - 1] = job->id;
+}
+
+static void add_job(struct hvd_view *view, const struct hvd_source_opts *opts, const struct hvd_slurm_job *job,
+		    const struct hvd_slurm_nodes *nodes)
+{
+	const bool ending = about_to_end(opts, job);
+	const int others = view->hosts.n_hosts;
+
+	for (size_t i = 0; i < job->hosts.n; i++) {
+		if (ending)
+			add_leaving(view, job->hosts.v[i], (double)(job->ends - job->now));
+		else if (hvd_slurm_node_usable(nodes, job->hosts.v[i]))
+			add_host(view, opts, job, i, others);
+	}
+}
+
+void hvd_view_make(struct hvd_view *view, const struct hvd_source_opts *opts, struct hvd_slurm_job *jobs, size_t n,
+		   const struct hvd_slurm_nodes *nodes)
+{
+	memset(view, 0, sizeof(*view));
+	if (n > 1)
+		qsort(jobs, n, sizeof(*jobs), by_age);
+	for (int own = 1; own >= 0; own--)
+		for (size_t i = 0; i < n; i++)
+			if ((jobs[i].id == opts->job) == own && wanted(opts, &jobs[i]))
+				add_job(view, opts, &jobs[i], nodes);
+}
+
+bool hvd_view_same(const struct hvd_view *a, const struct hvd_view *b)
+{
+	if (a->hosts.n_hosts != b->hosts.n_hosts || a->n_leaving != b->n_leaving)
+		return false;
+	for (int i = 0; i < a->hosts.n_hosts; i++)
+		if (a->hosts.hosts[i].slots != b->hosts.hosts[i].slots || a->jobs[i] != b->jobs[i] ||
+		    strcmp(a->hosts.hosts[i].name, b->hosts.hosts[i].name) != 0)
+			return false;
+	for (size_t i = 0; i < a->n_leaving; i++)
+		if (strcmp(a->leaving[i].host, b->leaving[i].host) != 0)
+			return false;
+	return true;
+}
+
+void hvd_view_clear(struct hvd_view *view)
+{
+	if (!view)
+		return;
+	hvd_alloc_clear(&view->hosts);
+	free(view->jobs);
+	for (size_t i = 0; i < view->n_leaving; i++)
+		free(view->leaving[i].host);
+	free(view->leaving);
+	hvd_strv_free(&view->notes);
+	memset(view, 0, sizeof(*view));
+}

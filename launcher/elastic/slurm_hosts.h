@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slurm_hosts.h - from what Slurm tells of jobs and nodes to hosts and slots.
+ *
+ * Pure: no I/O.
+ */
+#ifndef HVD_SLURM_HOSTS_H
+#define HVD_SLURM_HOSTS_H
+
+#include "discovery.h"
+#include "lib/job/alloc.h"
+#include "slurm/slurm.h"
+
+/* A job other than ours whose time limit is nearer than this is left while it still runs. Seconds. */
+#define HVD_VIEW_NOTICE 30
+
+struct hvd_view_leaving {
+	char *host;
+	double seconds;
+};
+
+/* A zeroed struct is empty. */
+struct hvd_view {
+	struct hvd_alloc hosts;
+	uint32_t *jobs; /* of each of hosts; NULL while there are none */
+	struct hvd_view_leaving *leaving;
+	size_t n_leaving;
+	struct hvd_strv notes; /* what the user should know, such as a host that two jobs share; said once each */
+};
+
+/*
+ * Hosts of the jobs that run, are no longer or not yet to be left, and have the name or comment opts->jobs (or, when
+ * that is NULL, the number opts->job), without unusable nodes. Our own job comes first, then older ones. A host of
+ * several jobs is that of the first. Reorders `jobs`.
+ */
+void hvd_view_make(struct hvd_view *view, const struct hvd_source_opts *opts, struct hvd_slurm_job *jobs, size_t n,
+		   const struct hvd_slurm_nodes *nodes);
+/* Nothing to be told? Times and notes are not looked at. */
+bool hvd_view_same(const struct hvd_view *a, const struct hvd_view *b);
+void hvd_view_clear(struct hvd_view *view); /* NULL is fine */
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include "lib/base/xalloc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yaml.h>
+
+#define SITE_FILE HVD_SYSCONFDIR "/hvd.conf"
+#define MAX_FILE  (64 * 1024)
+#define MAX_LIST  256
+/* Of what a file may hold. libyaml looks at every open bracket again for each word: 300,000 brackets kept it busy for
+ * minutes. */
+#define MAX_DEPTH 8
+#define MAX_NODES 4096
+
+struct reader {
+	yaml_document_t doc;
+	bool horovodruns; /* what it does not know is passed over, as horovodrun does */
+	struct hvd_options *o;
+	enum hvd_opt_source from;
+	const char *path;
+	struct hvd_err *err;
+};
+
+static int complain(struct reader *rd, const yaml_node_t *node, const char *what)
+{
+	return hvd_err_set(rd->err, HVD_E_USAGE, "%s:%zu: %s", rd->path, node->start_mark.line + 1, what);
+}
+
+static int set_value(struct reader *rd, const yaml_node_t *at, const char *key, const char *value)
+{
+	if (hvd_options_config(rd->o, rd->from, key, value, rd->err) == 0)
+		return 0;
+	hvd_err_prefix(rd->err, "%s:%zu", rd->path, at->start_mark.line + 1);
+	rd->err->code = HVD_E_USAGE;
+	return -1;
+}
+
+/* What is not known in a file that was written for horovodrun, which knows no more of it, stops nobody. */
+static int pass_over(struct reader *rd, const yaml_node_t *at, const char *key)
+{
+	hvd_strv_addf(&rd->o->warnings, "%s:%zu: there is no setting \"%.200s\"; it is passed over, as by horovodrun",
+		      rd->path, at->start_mark.line + 1, key);
+	return 0;
+}
+
+/* "key: [a, b]" is a list option's "a,b". */
+static int set_list(struct reader *rd, const yaml_node_t *node, const char *key)
+{
+	const yaml_node_item_t *item = node->data.sequence.items.start;
+	char *list = hvd_xstrdup("");
+	int n = 0, rc = 0;
+
+	for (; item < node->data.sequence.items.top && rc == 0; item++) {
+		const yaml_node_t *entry = yaml_document_get_node(&rd->doc, *item);
+		char *longer;
+
+		if (entry->type != YAML_SCALAR_NODE || ++n > MAX_LIST) {
+			rc = complain(rd, entry, "a list must hold plain values, not more than 256");
+			break;
+		}
+		longer = hvd_xasprintf("%s%s%s", list, *list ? "," : "", (const char *)entry->data.scalar.value);
+		free(list);
+		list = longer;
+	}
+	if (rc == 0)
+		rc = set_value(rd, node, key, list);
+	free(list);
+	return rc;
+}
+
+/* A text without a NUL byte. */
+static bool plain(const yaml_node_t *node)
+{
+	return node->type == YAML_SCALAR_NODE &&
+	       strlen((const char *)node->data.scalar.value) == node->data.scalar.length;
+}
+
+/* Does it have settings of horovodrun's, and none that only hvdrun has? */
+static bool is_horovodruns(struct reader *rd, const yaml_node_t *root)
+{
+	const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+	bool some = false;
+
+	for (; pair < root->data.mapping.pairs.top; pair++) {
+		const yaml_node_t *name = yaml_document_get_node(&rd->doc, pair->key);
+		const char *text = plain(name) ? (const char *)name->data.scalar.value : "";
+
+		if (strcmp(text, "controller") == 0 || hvd_options_settings_below(text))
+			some = true;
+		else if (hvd_options_setting(text))
+			return false;
+	}
+	return some;
+}
+
+static int read_map(struct reader *rd, const yaml_node_t *map, const char *prefix);
+
+static int read_pair(struct reader *rd, const yaml_node_pair_t *pair, const char *prefix)
+{
+	const yaml_node_t *name = yaml_document_get_node(&rd->doc, pair->key);
+	const yaml_node_t *value = yaml_document_get_node(&rd->doc, pair->value);
+	const char *text;
+	char *key;
+	int rc;
+
+	if (!plain(name))
+		return complain(rd, name, "a key must be a plain name");
+	text = (const char *)name->data.scalar.value;
+	key = hvd_xasprintf("%s%s%s", prefix, *prefix ? "." : "", text);
+	if (rd->horovodruns && !hvd_options_setting(key) && (*prefix || !hvd_options_settings_below(key))) {
+		rc = pass_over(rd, name, key);
+	} else if (value->type == YAML_MAPPING_NODE && !*prefix) {
+		rc = read_map(rd, value, key);
+	} else if (value->type == YAML_MAPPING_NODE) {
+		rc = complain(rd, value, "maps cannot be nested any deeper");
+	} else if (value->type == YAML_SEQUENCE_NODE) {
+		rc = set_list(rd, value, key);
+	} else if (!plain(value)) {
+		rc = complain(rd, value, "a value contains a NUL byte");
+	} else {
+		rc = set_value(rd, name, key, (const char *)value->data.scalar.value);
+	}
+	free(key);
+	return rc;
+}
+
+static int read_map(struct reader *rd, const yaml_node_t *map, const char *prefix)
+{
+	const yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+
+	for (; pair < map->data.mapping.pairs.top; pair++)
+		if (read_pair(rd, pair, prefix) != 0)
+			return -1;
+	return 0;
+}
+
+static int not_valid(const yaml_parser_t *parser, const char *path, struct hvd_err *err)
+{
+	return hvd_err_set(err, HVD_E_USAGE, "%s:%zu: not valid YAML: %s", path, parser->problem_mark.line + 1,
+			   parser->problem ? parser->problem : "unknown problem");
+}
+
+/* Before it is made a document: is it of a size that a configuration has? */
+static int check_extent(const char *text, size_t len, const char *path, struct hvd_err *err)
+{
+	int depth = 0, nodes = 0, rc = 0;
+	yaml_parser_t parser;
+	yaml_event_t event;
+	bool end = false;
+
+	if (!yaml_parser_initialize(&parser))
+		return hvd_err_set(err, HVD_E_SYS, "cannot set up the YAML parser");
+	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+	while (!end && rc == 0) {
+		size_t line;
+
+		if (!yaml_parser_parse(&parser, &event)) {
+			rc = not_valid(&parser, path, err);
+			break;
+		}
+		line = event.start_mark.line + 1;
+		end = event.type == YAML_STREAM_END_EVENT;
+		if (event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT)
+			depth++;
+		else if (event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT)
+			depth--;
+		yaml_event_delete(&event);
+		if (depth > MAX_DEPTH)
+			rc = hvd_err_set(err, HVD_E_USAGE, "%s:%zu: maps and lists cannot be nested any deeper", path,
+					 line);
+		else if (++nodes > MAX_NODES)
+			rc = hvd_err_set(err, HVD_E_USAGE, "%s:%zu: the file has more than %d keys and values", path,
+					 line, MAX_NODES);
+	}
+	yaml_parser_delete(&parser);
+	return rc;
+}
+
+int hvd_config_parse(struct hvd_options *o, enum hvd_opt_source from, const char *text, size_t len, const char *path,
+		     struct hvd_err *err)
+{
+	struct reader rd = {.o = o, .from = from, .path = path, .err = err};
+	const yaml_node_t *root;
+	yaml_parser_t parser;
+	int rc;
+
+	if (len > MAX_FILE)
+		return hvd_err_set(err, HVD_E_USAGE, "the configuration file %s is larger than %d bytes", path,
+				   MAX_FILE);
+	if (check_extent(text, len, path, err) != 0)
+		return -1;
+	if (!yaml_parser_initialize(&parser))
+		return hvd_err_set(err, HVD_E_SYS, "cannot set up the YAML parser");
+	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+	if (!yaml_parser_load(&parser, &rd.doc)) {
+		not_valid(&parser, path, err);
+		yaml_parser_delete(&parser);
+		return -1;
+	}
+	root = yaml_document_get_root_node(&rd.doc);
+	if (!root)
+		rc = 0; /* an empty file */
+	else if (root->type != YAML_MAPPING_NODE)
+		rc = complain(&rd, root, "the file must be a map of keys and values");
+	else {
+		rd.horovodruns = from == HVD_FROM_CONFIG && (o->as_horovodrun || is_horovodruns(&rd, root));
+		rc = read_map(&rd, root, "");
+	}
+	yaml_document_delete(&rd.doc);
+	yaml_parser_delete(&parser);
+	return rc;
+}
+
+int hvd_config_read(struct hvd_options *o, enum hvd_opt_source from, const char *path, struct hvd_err *err)
+{
+	FILE *file = fopen(path, "re");
+	char *text;
+	size_t n;
+	int rc;
+
+	if (!file) {
+		hvd_err_sys(err, "cannot open the configuration file %s", path);
+		err->code = HVD_E_USAGE;
+		return -1;
+	}
+	text = hvd_xcalloc(MAX_FILE + 1, 1);
+	n = fread(text, 1, MAX_FILE + 1, file);
+	if (ferror(file))
+		rc = hvd_err_sys(err, "cannot read the configuration file %s", path);
+	else
+		rc = hvd_config_parse(o, from, text, n, path, err);
+	fclose(file);
+	free(text);
+	return rc;
+}
+
+int hvd_config_load(struct hvd_options *o, struct hvd_err *err)
+{
+	if (access(SITE_FILE, F_OK) == 0 && hvd_config_read(o, HVD_FROM_SITE, SITE_FILE, err) != 0)
+		return -1;
+	if (o->config_file && hvd_config_read(o, HVD_FROM_CONFIG, o->config_file, err) != 0)
+		return -1;
+	return 0;
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+#include "lib/base/xalloc.h"
+#include "options_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const titles[HVD_GROUPS] = {
+	[HVD_G_RUN] = "What to run",
+	[HVD_G_HOSTS] = "Hosts",
+	[HVD_G_START] = "Start",
+	[HVD_G_OUTPUT] = "Output",
+	[HVD_G_ELASTIC] = "Elastic training",
+	[HVD_G_CONTROLLER] = "Controller",
+	[HVD_G_SSH] = "Starting by ssh",
+	[HVD_G_TUNE] = "Tunables",
+	[HVD_G_AUTOTUNE] = "Automatic tuning",
+	[HVD_G_TIMELINE] = "Timeline",
+	[HVD_G_STALL] = "Stall check",
+	[HVD_G_LIBRARY] = "Libraries",
+	[HVD_G_LOGGING] = "Logging of Horovod",
+	[HVD_G_INFO] = "Information",
+	[HVD_G_S_TASKS] = "srun: tasks",
+	[HVD_G_S_NODES] = "srun: nodes",
+	[HVD_G_S_RESOURCES] = "srun: resources",
+	[HVD_G_S_BINDING] = "srun: binding",
+	[HVD_G_S_IO] = "srun: input and output",
+	[HVD_G_S_STEP] = "srun: the step",
+	[HVD_G_S_JOB] = "srun: the job",
+	[HVD_G_S_PLUGIN] = "srun: options of the plugin pyxis",
+};
+
+struct hvd_optset hvd_options_set(void)
+{
+	return (struct hvd_optset){
+		.family = {[HVD_FAMILY_SRUN] = hvd_options_srun(),
+			   [HVD_FAMILY_HOROVOD] = hvd_options_horovod(),
+			   [HVD_FAMILY_HVD] = hvd_options_hvd()},
+		.titles = titles,
+		.n_titles = HVD_GROUPS,
+	};
+}
+
+void hvd_options_init(struct hvd_options *o)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+
+	*o = (struct hvd_options){.nodes_max = -1, .cooldown_max = -1};
+	o->source = hvd_xcalloc(hvd_optset_count(&set), 1);
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+		hvd_opt_clear(o, row);
+	/* The tables' own defaults are right: a test reads each of them. */
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+		if (row->def)
+			hvd_opt_store(o, row, row->name, row->def, NULL);
+}
+
+void hvd_options_free(struct hvd_options *o)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+
+	if (!o)
+		return;
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+		hvd_opt_clear(o, row);
+	hvd_strv_free(&o->srun_args);
+	hvd_strv_free(&o->unknown);
+	hvd_strv_free(&o->command);
+	hvd_strv_free(&o->notes);
+	hvd_strv_free(&o->warnings);
+	free(o->source);
+	o->source = NULL;
+}
+
+/* The strongest source among the spellings of the same thing. */
+static enum hvd_opt_source source_of(const struct hvd_options *o, const struct hvd_optset *set,
+				     const struct hvd_opt *what, size_t at)
+{
+	enum hvd_opt_source most = o->source[at];
+	const struct hvd_opt *row;
+
+	for (size_t i = 0; what->at && (row = hvd_optset_row(set, i)); i++)
+		if (row->at == what->at && o->source[i] > most)
+			most = o->source[i];
+	return most;
+}
+
+/* Store a value unless a stronger source has given one. */
+static int apply(struct hvd_options *o, const struct hvd_optset *set, const struct hvd_opt *row, size_t at,
+		 enum hvd_opt_source source, const char *from, const char *value, struct hvd_err *err)
+{
+	enum hvd_opt_source before = source_of(o, set, row, at);
+
+	if (before > source)
+		return 0;
+	/* A list of a weaker source is replaced, not added to. */
+	if (before < source && (row->type == HVD_OPT_LIST || row->type == HVD_OPT_COUNT))
+		hvd_opt_clear(o, row);
+	if (hvd_opt_store(o, row, from, value, err))
+		return -1;
+	o->source[at] = (unsigned char)source;
+	return 0;
+}
+
+/*
+ * An option that no table has is perhaps one of a plugin of srun. It is handed
+ * on where it is clear which words belong to it. Where a word follows that
+ * could be its value as well as the command, guessing would run the wrong thing.
+ */
+static int take_unknown(struct hvd_options *o, const struct hvd_optset *set, int argc, char *const *argv,
+			const struct hvd_opthit *hit, struct hvd_err *err)
+{
+	const char *near = hvd_optset_near(set, hit->spelled + 2);
+	const char *next = hit->end < argc ? argv[hit->end] : NULL;
+
+	if (!hit->value && next && (next[0] != '-' || !next[1])) {
+		hvd_err_set(err, HVD_E_USAGE, "unknown option %s, followed by \"%.200s\"", hit->spelled, next);
+		if (near)
+			return hvd_err_hint(
+				err,
+				"did you mean --%s? If it belongs to a plugin of srun, write %s=%.100s if that "
+				"is its value, or put -- before the command",
+				near, hit->spelled, next);
+		return hvd_err_hint(
+			err,
+			"if it belongs to a plugin of srun, write %s=%.100s if that is its value, or put -- "
+			"before the command",
+			hit->spelled, next);
+	}
+	hvd_strv_add(&o->srun_args, argv[hit->first]);
+	hvd_strv_add(&o->unknown, argv[hit->first]);
+	if (near)
+		hvd_strv_addf(&o->notes, "option %s is not known here and left to srun; --%s has a similar name",
+			      hit->spelled, near);
+	else
+		hvd_strv_addf(&o->notes, "option %s is not known here and left to srun", hit->spelled);
+	return 0;
+}
+
+static int take_known(struct hvd_options *o, const struct hvd_optset *set, const struct hvd_opthit *hit,
+		      struct hvd_err *err)
+{
+	char *from = hvd_xasprintf("option %s", hit->spelled);
+	char *both = hit->value2 ? hvd_xasprintf("%s %s", hit->value, hit->value2) : NULL;
+	int rc = apply(o, set, hit->opt, hit->row, HVD_FROM_COMMAND, from, both ? both : hit->value, err);
+
+	free(both);
+	free(from);
+	return rc;
+}
+
+int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct hvd_err *err)
+{
+	const struct hvd_optset set = hvd_options_set();
+	struct hvd_optscan scan = {.set = &set, .argc = argc, .argv = argv, .next = 1};
+	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+	struct hvd_strv letters = {0};
+	struct hvd_opthit hit;
+	bool all_pass = true;
+	int rc;
+
+	o->as_horovodrun = argc > 0 && strcmp(slash ? slash + 1 : argv[0], "horovodrun") == 0;
+	scan.primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN;
+
+	while ((rc = hvd_optscan_next(&scan, &hit, err)) > 0) {
+		if (!hit.opt) {
+			if (take_unknown(o, &set, argc, argv, &hit, err))
+				goto fail;
+			continue;
+		}
+		if (take_known(o, &set, &hit, err))
+			goto fail;
+		/* --help and its like do not care for what comes after. */
+		if (o->action != HVD_RUN) {
+			hvd_strv_free(&letters);
+			return 0;
+		}
+		all_pass = (all_pass || hit.word_begins) && hit.opt->pass;
+		if (!(hit.word_begins && hit.word_ends) && hit.opt->pass)
+			hvd_opthit_letter(&hit, &letters);
+		if (!hit.word_ends)
+			continue;
+		if (all_pass)
+			for (int i = hit.first; i < hit.end; i++)
+				hvd_strv_add(&o->srun_args, argv[i]);
+		else
+			hvd_strv_add_all(&o->srun_args, letters.v);
+		hvd_strv_free(&letters);
+	}
+	if (rc < 0)
+		goto fail;
+	o->dashdash = scan.dashdash;
+	for (int i = scan.next; i < argc; i++) {
+		if (!o->het_colon && o->command.n && strcmp(argv[i], ":") == 0)
+			o->het_colon = o->command.n;
+		hvd_strv_add(&o->command, argv[i]);
+	}
+	return 0;
+fail:
+	hvd_strv_free(&letters);
+	return -1;
+}
+
+static const char *lookup(char *const *envp, const char *name, size_t len)
+{
+	for (; envp && *envp; envp++)
+		if (strncmp(*envp, name, len) == 0 && (*envp)[len] == '=')
+			return *envp + len + 1;
+	return NULL;
+}
+
+/* One row from the first of its variables that is set. */
+static int from_env(struct hvd_options *o, const struct hvd_optset *set, const struct hvd_opt *row, size_t at,
+		    char *const *envp, struct hvd_err *err)
+{
+	for (const char *s = row->env; *s;) {
+		size_t len = strcspn(s, ",");
+		const char *value = lookup(envp, s, len);
+		struct hvd_err e = {0};
+		char *from;
+		int rc;
+
+		/* An empty variable is one that is not set; but srun takes it for a flag that is. */
+		if (!value || (!*value && (row->family != HVD_FAMILY_SRUN || row->type != HVD_OPT_FLAG))) {
+			s += len + (s[len] == ',');
+			continue;
+		}
+		from = hvd_xasprintf("environment variable %.*s", (int)len, s);
+		rc = apply(o, set, row, at, HVD_FROM_ENV, from, value, &e);
+		if (rc && row->family == HVD_FAMILY_SRUN) {
+			hvd_strv_addf(&o->notes, "%s: \"%.200s\" is left to srun to judge", from, value);
+			rc = 0;
+		} else if (rc && err) {
+			*err = e;
+		}
+		free(from);
+		return rc;
+	}
+	return 0;
+}
+
+int hvd_options_env(struct hvd_options *o, char *const *envp, struct hvd_err *err)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+		if (row->env && from_env(o, &set, row, i, envp, err))
+			return -1;
+	return 0;
+}
+
+/* The row that a key stands for, its number in *i; NULL when there is none. */
+static const struct hvd_opt *find_setting(const struct hvd_optset *set, const char *key, size_t *i)
+{
+	const struct hvd_opt *row;
+
+	for (*i = 0; (row = hvd_optset_row(set, *i)); ++*i)
+		if (row->config && strcmp(row->config, key) == 0)
+			return row;
+	return hvd_optset_find(set, HVD_FAMILY_HOROVOD, key, i);
+}
+
+static bool can_be_set(const struct hvd_opt *row)
+{
+	return row && !row->pass && row->type != HVD_OPT_SET && !row->negate;
+}
+
+bool hvd_options_setting(const char *key)
+{
+	const struct hvd_optset set = hvd_options_set();
+	size_t i;
+
+	return can_be_set(find_setting(&set, key, &i));
+}
+
+bool hvd_options_settings_below(const char *map)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+	size_t len = strlen(map);
+
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+		if (row->config && strncmp(row->config, map, len) == 0 && row->config[len] == '.')
+			return true;
+	return false;
+}
+
+int hvd_options_config(struct hvd_options *o, enum hvd_opt_source source, const char *key, const char *value,
+		       struct hvd_err *err)
+{
+	const struct hvd_optset set = hvd_options_set();
+	size_t i;
+	const struct hvd_opt *row = find_setting(&set, key, &i);
+	char *from;
+	int rc;
+
+	if (!can_be_set(row)) {
+		const char *near = row ? NULL : hvd_optset_near(&set, key);
+
+		hvd_err_set(err, HVD_E_NOENT, "there is no setting \"%.200s\"", key);
+		if (row && row->pass)
+			hvd_err_hint(err, "options of srun come from its environment variables or the command line");
+		else if (near)
+			hvd_err_hint(err, "did you mean %s?", near);
+		return -1;
+	}
+	from = hvd_xasprintf("setting %s", key);
+	rc = apply(o, &set, row, i, source, from, value, err);
+	free(from);
+	return rc;
+}
+
+enum hvd_opt_source hvd_options_source(const struct hvd_options *o, const char *name)
+{
+	const struct hvd_optset set = hvd_options_set();
+	size_t at = 0;
+	const struct hvd_opt *row = hvd_optset_find(&set, HVD_FAMILY_SRUN, name, &at);
+
+	return row ? source_of(o, &set, row, at) : HVD_FROM_DEFAULT;
+}
+
+bool hvd_options_given(const struct hvd_options *o, const char *name)
+{
+	return hvd_options_source(o, name) == HVD_FROM_COMMAND;
+}
+
+bool hvd_options_on(const struct hvd_options *o, const char *name)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row = name ? hvd_optset_find(&set, HVD_FAMILY_HOROVOD, name, NULL) : NULL;
+	char *text;
+	bool on;
+
+	if (!row)
+		return true;
+	text = hvd_opt_text(o, row);
+	on = text && (row->type == HVD_OPT_STRING || strcmp(text, "0") != 0);
+	free(text);
+	return on;
+}
+
+int hvd_options_np(const struct hvd_options *o)
+{
+	return o->num_proc > 0 ? o->num_proc : o->ntasks;
+}
+
+bool hvd_options_np_for_srun(const struct hvd_options *o)
+{
+	return o->num_proc > 0 && !hvd_options_given(o, "ntasks");
+}
+
+void hvd_options_tunables(const struct hvd_options *o, struct hvd_strv *env)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++) {
+		char *text = row->tunable ? hvd_opt_text(o, row) : NULL;
+
+		if (text && hvd_options_on(o, row->needs))
+			hvd_env_set(env, row->tunable, text);
+		free(text);
+	}
+}
+
+static enum hvd_opt_family primary_of(const struct hvd_options *o)
+{
+	return o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN;
+}
+
+char *hvd_options_usage(const struct hvd_options *o)
+{
+	const char *name = o->as_horovodrun ? "horovodrun" : "hvdrun";
+
+	return hvd_xasprintf("Usage: %s [options] command [arguments]\n"
+			     "       %s -np 4 python train.py\n"
+			     "       %s -N 2 --ntasks-per-node=4 --gpus-per-task=1 python train.py\n"
+			     "Options are those of srun, those of horovodrun, and its own: see %s --help.\n",
+			     name, name, name, name);
+}
+
+char *hvd_options_help(const struct hvd_options *o, int width)
+{
+	const struct hvd_optset set = hvd_options_set();
+	char *usage = hvd_options_usage(o);
+	char *rows = hvd_opt_help(&set, primary_of(o), ~0U, width);
+	char *all = hvd_xasprintf("%s%s", usage, rows);
+
+	free(rows);
+	free(usage);
+	return all;
+}
+
+char *hvd_options_man(const struct hvd_options *o)
+{
+	const struct hvd_optset set = hvd_options_set();
+
+	return hvd_opt_man(&set, primary_of(o));
+}
+
+char *hvd_options_completion(const struct hvd_options *o)
+{
+	const struct hvd_optset set = hvd_options_set();
+
+	return hvd_opt_completion(&set, primary_of(o));
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options_check.c - the rules between options, when all of them are known. */
+#include "lib/net/nicspec.h"
+#include "options_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool hvd_options_mpi(const struct hvd_options *o)
+{
+	return o->controller == HVD_CONTROLLER_MPI || o->controller == HVD_CONTROLLER_JSRUN;
+}
+
+/* Options of which only one can be given. */
+static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *a, *b;
+
+	for (size_t i = 0; (a = hvd_optset_row(&set, i)); i++) {
+		if (!a->exclude || o->source[i] != HVD_FROM_COMMAND)
+			continue;
+		for (size_t j = i + 1; (b = hvd_optset_row(&set, j)); j++) {
+			if (b->exclude != a->exclude || o->source[j] != HVD_FROM_COMMAND)
+				continue;
+			if (a->at == b->at && a->type == HVD_OPT_TRI && a->negate == b->negate)
+				continue;
+			hvd_err_set(err, HVD_E_USAGE, "options --%s and --%s cannot be given together", a->name,
+				    b->name);
+			return hvd_err_hint(err, "leave one of them out");
+		}
+	}
+	return 0;
+}
+
+static int check_processes(const struct hvd_options *o, struct hvd_err *err)
+{
+	/* How many tasks a batch job has is no word about how many ranks an elastic one begins with. */
+	int np = o->num_proc > 0 || hvd_options_given(o, "ntasks") ? hvd_options_np(o) : 0;
+
+	if (o->num_proc > 0 && hvd_options_given(o, "ntasks") && o->num_proc != o->ntasks) {
+		hvd_err_set(err, HVD_E_USAGE, "-np %d and -n %d are the same option with different values", o->num_proc,
+			    o->ntasks);
+		return hvd_err_hint(err, "give one of them");
+	}
+	if (o->min_np > 0 && o->max_np > 0 && o->min_np > o->max_np) {
+		hvd_err_set(err, HVD_E_USAGE, "--min-np %d is more than --max-np %d", o->min_np, o->max_np);
+		return hvd_err_hint(err, "the least number of processes cannot be above the largest");
+	}
+	if (np > 0 && np < o->min_np) {
+		hvd_err_set(err, HVD_E_USAGE, "%d processes are fewer than --min-np %d", np, o->min_np);
+		return hvd_err_hint(err, "the job begins with -np processes and may shrink to --min-np: raise -np, or "
+					 "lower --min-np");
+	}
+	if (np > 0 && o->max_np > 0 && np > o->max_np) {
+		hvd_err_set(err, HVD_E_USAGE, "%d processes are more than --max-np %d", np, o->max_np);
+		return hvd_err_hint(err, "raise --max-np, or lower -np");
+	}
+	return 0;
+}
+
+/* -K0 and --keep-going are one thing. */
+static int check_failure(struct hvd_options *o, struct hvd_err *err)
+{
+	enum hvd_opt_source kill = hvd_options_source(o, "kill-on-bad-exit");
+	enum hvd_opt_source keep = hvd_options_source(o, "keep-going");
+
+	if (o->kill_on_bad_exit < 0)
+		return 0;
+	if (kill == keep && o->keep_going && o->kill_on_bad_exit) {
+		hvd_err_set(err, HVD_E_USAGE, "--keep-going and --kill-on-bad-exit contradict each other");
+		return hvd_err_hint(err, "leave one of them out; without both a failing rank ends the job");
+	}
+	if (kill > keep)
+		o->keep_going = !o->kill_on_bad_exit;
+	return 0;
+}
+
+static int check_launcher(struct hvd_options *o, struct hvd_err *err)
+{
+	if (o->erf && o->launcher == HVD_LAUNCHER_AUTO)
+		o->launcher = HVD_LAUNCHER_JSRUN;
+	if (o->erf && o->launcher != HVD_LAUNCHER_JSRUN) {
+		hvd_err_set(err, HVD_E_USAGE, "--erf is for jsrun, and --launcher names another");
+		return hvd_err_hint(err, "leave one of them out");
+	}
+	if (o->controller == HVD_CONTROLLER_MPI) {
+		if (o->launcher == HVD_LAUNCHER_AUTO)
+			o->launcher = HVD_LAUNCHER_MPIRUN;
+		if (o->launcher == HVD_LAUNCHER_MPIRUN || o->launcher == HVD_LAUNCHER_SRUN ||
+		    o->launcher == HVD_LAUNCHER_JSRUN)
+			return 0;
+		hvd_err_set(err, HVD_E_USAGE, "--launcher names one that cannot start programs of MPI (--mpi)");
+		return hvd_err_hint(err, "leave it out for mpirun, or take srun with --mpi=pmix, or jsrun");
+	}
+	if (o->controller != HVD_CONTROLLER_JSRUN)
+		return 0;
+	if (o->launcher != HVD_LAUNCHER_AUTO && o->launcher != HVD_LAUNCHER_JSRUN) {
+		hvd_err_set(err, HVD_E_USAGE, "--jsrun and --launcher name different launchers");
+		return hvd_err_hint(err, "leave one of them out");
+	}
+	o->launcher = HVD_LAUNCHER_JSRUN;
+	return 0;
+}
+
+/* "h1:2,h2:4": what somebody who knows horovodrun writes after -H. */
+static bool is_host_list(const char *s)
+{
+	while (*s) {
+		size_t name = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
+		size_t slots;
+
+		if (!name || s[name] != ':')
+			return false;
+		s += name + 1;
+		slots = strspn(s, "0123456789");
+		if (!slots || (s[slots] && s[slots] != ','))
+			return false;
+		s += slots + (s[slots] == ',');
+	}
+	return true;
+}
+
+/* srun answers --mpi=list, --cpu-bind=help and the like without a command. */
+static bool asks_srun(const struct hvd_options *o)
+{
+	for (size_t i = 0; i < o->srun_args.n; i++) {
+		const char *s = o->srun_args.v[i], *eq = strrchr(s, '=');
+		const char *value = eq ? eq + 1 : s;
+
+		if (strcmp(value, "help") == 0 || strcmp(value, "list") == 0 || strncmp(s, "--autocomplete", 14) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int check_function(const struct hvd_options *o, struct hvd_err *err)
+{
+	if (!o->run_func != !o->results) {
+		hvd_err_set(err, HVD_E_USAGE, "--run-func and --results belong together");
+		return hvd_err_hint(err,
+				    "the one is the function, the other where the ranks' results go; see hvdrun(1)");
+	}
+	if (o->run_func && o->selftest)
+		return hvd_err_set(err, HVD_E_USAGE, "--run-func and --selftest cannot be given together");
+	if (o->run_func && (o->min_np > 0 || o->max_np > 0 || o->discovery_script || o->discover)) {
+		hvd_err_set(err, HVD_E_USAGE, "--run-func needs a job of fixed size");
+		return hvd_err_hint(err, "leave --min-np, --max-np, --discover and --host-discovery-script out");
+	}
+	if (o->run_func && o->rendezvous == HVD_RENDEZVOUS_BATCH) {
+		hvd_err_set(err, HVD_E_USAGE,
+			    "with --run-func the rendezvous runs where hvdrun does, not on the first node");
+		return hvd_err_hint(err, "leave --rendezvous=batch out");
+	}
+	return 0;
+}
+
+static int check_discover(const struct hvd_options *o, struct hvd_err *err)
+{
+	const char *d = o->discover;
+	const bool script = d && strncmp(d, "script:", 7) == 0, jobs = d && strncmp(d, "jobs:", 5) == 0;
+
+	if (!d)
+		return 0;
+	if ((script && !d[7]) || (jobs && !d[5]) ||
+	    (!script && !jobs && strcmp(d, "slurm") != 0 && strcmp(d, "hosts") != 0)) {
+		hvd_err_set(err, HVD_E_USAGE, "--discover %.200s names no source of hosts", d);
+		return hvd_err_hint(err, "write slurm, jobs:NAME, script:PROGRAM or hosts");
+	}
+	if (o->discovery_script) {
+		hvd_err_set(err, HVD_E_USAGE, "--discover and --host-discovery-script both say where hosts come from");
+		return hvd_err_hint(err, "leave one of them out");
+	}
+	if (strcmp(d, "hosts") != 0 && (o->hosts || o->hostfile)) {
+		hvd_err_set(err, HVD_E_USAGE, "with --discover %.200s hosts cannot be listed", d);
+		return hvd_err_hint(err, "leave --%s out, or write --discover hosts", o->hosts ? "hosts" : "hostfile");
+	}
+	return 0;
+}
+
+static int check_command(struct hvd_options *o, struct hvd_err *err)
+{
+	if (o->hold && o->command.n && *o->command.v[0] && is_host_list(o->command.v[0])) {
+		hvd_err_set(err, HVD_E_USAGE, "-H is srun's --hold, but \"%.200s\" looks like hosts with slots",
+			    o->command.v[0]);
+		return hvd_err_hint(err, "write --hosts %.200s", o->command.v[0]);
+	}
+	if (o->command.n || o->selftest)
+		return 0;
+	if (asks_srun(o)) {
+		o->action = HVD_ASK_SRUN;
+		return 0;
+	}
+	hvd_err_set(err, HVD_E_USAGE, "there is no command to run");
+	return hvd_err_hint(err, "write it after the options: %s -n 4 python train.py",
+			    o->as_horovodrun ? "horovodrun" : "hvdrun");
+}
+
+/* srun --async ends when the step is queued. Driver and rendezvous are there for as long as srun runs. */
+static int check_async(const struct hvd_options *o, struct hvd_err *err)
+{
+	if (!o->async)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE,
+		    "--async cannot be used with hvdrun, whose rendezvous must stay until the ranks end");
+	return hvd_err_hint(err, "leave it out, and let the shell put hvdrun in the background (&), or use sbatch");
+}
+
+static void add_notes(struct hvd_options *o)
+{
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
+		if (row->needs && o->source[i] && !hvd_options_on(o, row->needs))
+			hvd_strv_addf(&o->notes, "option --%s has no effect without --%s", row->name, row->needs);
+	if (o->disable_cache)
+		hvd_strv_add(&o->notes,
+			     "option --disable-cache has no effect: hosts are looked at anew by every launch");
+	if (o->hvd >= 0)
+		hvd_strv_addf(&o->notes, "option --%s is for srun's plugin and has no effect here",
+			      o->hvd ? "hvd" : "no-hvd");
+}
+
+int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
+{
+	/* Who asks for help gets it, whatever else was written. */
+	if (o->action != HVD_RUN)
+		return 0;
+	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
+	    check_function(o, err) || check_discover(o, err) || check_async(o, err) || check_command(o, err) ||
+	    hvd_nicspec_check_all(o->nics.v, err))
+		return -1;
+	add_notes(o);
+	return 0;
+}
+
+int hvd_options_load(struct hvd_options *o, int argc, char *const *argv, char *const *envp, struct hvd_err *err)
+{
+	hvd_options_init(o);
+	if (hvd_options_parse(o, argc, argv, err) || hvd_options_env(o, envp, err) || hvd_options_check(o, err))
+		return -1;
+	return 0;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options_horovod.c - the options of horovodrun, and the variables of workers
+ * that its tunables become.
+ */
+#include "lib/base/values.h"
+#include "options_rows.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "MIN MAX", "MIN,MAX" */
+static int read_cooldown(void *result, const struct hvd_opt *o, const char *value, struct hvd_err *err)
+{
+	struct hvd_options *res = result;
+	long long lo, hi;
+	char a[16], b[16], rest;
+
+	if (!value || sscanf(value, "%15[0-9]%*[ ,]%15[0-9]%c", a, b, &rest) != 2 || !hvd_opt_int(a, &lo) ||
+	    !hvd_opt_int(b, &hi)) {
+		hvd_err_set(err, HVD_E_USAGE, "option --%s: \"%s\" is not two numbers of seconds", o->name,
+			    value ? value : "");
+		return hvd_err_hint(err, "for example --%s 60 300", o->name);
+	}
+	if (lo < 1 || hi > 3600 || lo > hi) {
+		hvd_err_set(err, HVD_E_USAGE, "option --%s: %lld to %lld is not a range within 1 to 3600 seconds",
+			    o->name, lo, hi);
+		return hvd_err_hint(err, "the least time comes first: --%s 60 300", o->name);
+	}
+	res->cooldown_min = (int)lo;
+	res->cooldown_max = (int)hi;
+	return 0;
+}
+
+#define ROW(n, ar, g, hint, text)                                                                                      \
+	.name = n, .family = HVD_FAMILY_HOROVOD, .arity = HVD_ARG_##ar, .group = HVD_G_##g, .arg = hint, .help = text
+#define NUM(n, g, text, field, least)                                                                                  \
+	ROW(n, REQUIRED, g, "NUMBER", text), .type = HVD_OPT_INT, .at = HVD_AT(field), .min = least
+#define TEXT(n, g, hint, text, field) ROW(n, REQUIRED, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field)
+#define ON(n, g, text, field, x)      ROW(n, NONE, g, NULL, text), .type = HVD_OPT_TRI, .at = HVD_AT(field), .exclude = x
+#define OFF(n, g, text, field, x)     ON(n, g, text, field, x), .negate = true
+#define SETS(n, g, text, field, to)   ROW(n, NONE, g, NULL, text), .type = HVD_OPT_SET, .at = HVD_AT(field), .number = to
+/* A worker's variable and the key in a configuration file. */
+#define TELL(var, as, key) .tunable = var, .transform = as, .config = key
+
+static const struct hvd_opt rows[] = {
+	{NUM("num-proc", RUN,
+	     "Start this many processes (ranks); the same as srun's -n. Elastic: wait for this many "
+	     "before the start",
+	     num_proc, 1),
+	 .word = "np", .letter = 'n'},
+	{TEXT("hosts", HOSTS, "HOST:SLOTS,...", "Run on these hosts, with this many slots on each", hosts),
+	 .letter = 'H', .exclude = HVD_X_HOSTS,
+	 .collide = "-H is srun's --hold; horovodrun's when called as horovodrun"},
+	{TEXT("hostfile", HOSTS, "FILE", "Run on the hosts of this file; a line is \"HOST slots=SLOTS\"", hostfile),
+	 .word = "hostfile", .exclude = HVD_X_HOSTS},
+	{TEXT("host-discovery-script", HOSTS, "PROGRAM",
+	      "Elastic: run this every second (--discovery-interval) for the hosts, a line each: HOST or HOST:SLOTS",
+	      discovery_script),
+	 .exclude = HVD_X_HOSTS},
+	{NUM("slots-per-host", HOSTS, "Slots of each host of a job, and of hosts listed or discovered without a number",
+	     slots_per_host, 1),
+	 .env = "HVD_SLOTS_PER_HOST"},
+
+	{ROW("start-timeout", REQUIRED, START, "SECONDS",
+	     "How long all hosts together may take to start; then the error names those that are missing"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .env = "HVD_START_TIMEOUT,HOROVOD_START_TIMEOUT",
+	 .def = "30", .min = HVD_VALUES_LEAST_TIMEOUT},
+	{ROW("network-interfaces", REQUIRED, START, "LIST",
+	     "Use these network interfaces only: names, patterns (ib*), subnets (10.77.0.0/24), with ^ in front those "
+	     "not to be used (^docker0); by default those over which all hosts reach each other are found"),
+	 .type = HVD_OPT_LIST, .at = HVD_AT(nics), .env = "HVD_NICS"},
+	{ROW("network-interface", REQUIRED, START, "NAME", "Use this network interface; may be repeated for more"),
+	 .type = HVD_OPT_LIST, .at = HVD_AT(nics)},
+	{ROW("disable-cache", NONE, START, NULL, "Without effect: every launch checks its hosts anew"),
+	 .type = HVD_OPT_FLAG, .at = HVD_AT(disable_cache)},
+	{TEXT("config-file", START, "FILE", "Read options from this YAML file; the command line wins over it",
+	      config_file),
+	 .env = "HVD_CONFIG"},
+
+	{TEXT("output-filename", OUTPUT, "DIRECTORY",
+	      "Write each rank's output to DIRECTORY/rank.RANK/stdout and stderr as well", output_filename)},
+	{ROW("prefix-output-with-timestamp", NONE, OUTPUT, NULL, "Put the time in front of each line of output"),
+	 .word = "prefix-timestamp", .type = HVD_OPT_FLAG, .at = HVD_AT(prefix_timestamp)},
+	{ROW("verbose", NONE, OUTPUT, NULL, "Say more"), .type = HVD_OPT_COUNT, .at = HVD_AT(verbose),
+	 .collide = "srun's, and so handed on to it; not handed on when called as horovodrun"},
+
+	{NUM("min-np", ELASTIC, "Go on with as few processes as this, and wait for hosts below it", min_np, 1),
+	 .shown = "--num-proc"},
+	{NUM("min-num-proc", ELASTIC, "The same as --min-np", min_np, 1)},
+	{NUM("max-np", ELASTIC, "Never more processes than this", max_np, 1), .shown = "unbounded"},
+	{NUM("max-num-proc", ELASTIC, "The same as --max-np", max_np, 1)},
+	{ROW("elastic-timeout", REQUIRED, ELASTIC, "SECONDS",
+	     "How long to wait for enough slots after hosts have changed"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(elastic_timeout), .env = "HOROVOD_ELASTIC_TIMEOUT", .def = "600",
+	 .min = 0.001},
+	{NUM("reset-limit", ELASTIC,
+	     "Most changes of the ranks: beyond it a failure ends the job, and new hosts are not used", reset_limit, 0),
+	 .shown = "unbounded"},
+	{ROW("blacklist-cooldown-range", TWO, ELASTIC, "MIN MAX",
+	     "Seconds, 1 to 3600, after which a host that failed is tried again, growing from MIN to MAX"),
+	 .type = HVD_OPT_INT, .at = HVD_AT(cooldown_min), .read = read_cooldown, .shown = "never again"},
+
+	{SETS("gloo", CONTROLLER, "Workers use the Gloo controller. This is the default", controller,
+	      HVD_CONTROLLER_GLOO),
+	 .exclude = HVD_X_CONTROLLER},
+	{SETS("mpi", CONTROLLER, "Workers use the MPI controller and are started by mpirun", controller,
+	      HVD_CONTROLLER_MPI),
+	 .exclude = HVD_X_CONTROLLER, .collide = "with a value, --mpi=TYPE, it is srun's"},
+	{SETS("jsrun", CONTROLLER, "Workers use the MPI controller and are started by jsrun (LSF)", controller,
+	      HVD_CONTROLLER_JSRUN),
+	 .exclude = HVD_X_CONTROLLER},
+	{TEXT("mpi-args", CONTROLLER, "ARGUMENTS", "More arguments for mpirun, in one word", mpi_args),
+	 .dash_value = true},
+	{TEXT("binding-args", CONTROLLER, "ARGUMENTS", "Arguments for mpirun or jsrun that bind processes",
+	      binding_args),
+	 .dash_value = true},
+	{ROW("tcp", NONE, CONTROLLER, NULL, "Use TCP only, no InfiniBand"), .type = HVD_OPT_FLAG, .at = HVD_AT(tcp),
+	 .tunable = "NCCL_IB_DISABLE", .transform = HVD_AS_BOOL},
+
+	{NUM("ssh-port", SSH, "Port of ssh on all hosts", ssh_port, 1), .max = 65535, .letter = 'p',
+	 .collide = "-p is srun's --partition; horovodrun's when called as horovodrun"},
+	{TEXT("ssh-identity-file", SSH, "FILE", "Private key for ssh", ssh_identity_file), .letter = 'i',
+	 .collide = "-i is srun's --input; horovodrun's when called as horovodrun"},
+
+	{NUM("fusion-threshold-mb", TUNE, "Size in MiB up to which tensors are fused; 0 does not fuse",
+	     fusion_threshold_mb, 0),
+	 TELL("HOROVOD_FUSION_THRESHOLD", HVD_AS_MIB, "params.fusion_threshold_mb"), .shown = "Horovod's: 128"},
+	{ROW("cycle-time-ms", REQUIRED, TUNE, "MILLISECONDS", "Time between two rounds of fusing tensors"),
+	 .type = HVD_OPT_FLOAT, .at = HVD_AT(cycle_time_ms),
+	 TELL("HOROVOD_CYCLE_TIME", HVD_AS_IS, "params.cycle_time_ms"), .shown = "Horovod's: 1"},
+	{NUM("cache-capacity", TUNE, "How many names of tensors are cached", cache_capacity, 0),
+	 TELL("HOROVOD_CACHE_CAPACITY", HVD_AS_IS, "params.cache_capacity"), .shown = "Horovod's: 1024"},
+	{ON("hierarchical-allreduce", TUNE, "Reduce within a host first, then between hosts", hierarchical_allreduce,
+	    HVD_X_HIERARCHICAL_ALLREDUCE),
+	 TELL("HOROVOD_HIERARCHICAL_ALLREDUCE", HVD_AS_BOOL, "params.hierarchical_allreduce")},
+	{OFF("no-hierarchical-allreduce", TUNE, "No hierarchical allreduce, even when tuning automatically",
+	     hierarchical_allreduce, HVD_X_HIERARCHICAL_ALLREDUCE)},
+	{ON("hierarchical-allgather", TUNE, "Gather within a host first, then between hosts", hierarchical_allgather,
+	    HVD_X_HIERARCHICAL_ALLGATHER),
+	 TELL("HOROVOD_HIERARCHICAL_ALLGATHER", HVD_AS_BOOL, "params.hierarchical_allgather")},
+	{OFF("no-hierarchical-allgather", TUNE, "No hierarchical allgather, even when tuning automatically",
+	     hierarchical_allgather, HVD_X_HIERARCHICAL_ALLGATHER)},
+	{ON("torus-allreduce", TUNE, "Reduce over a two-dimensional torus, with NCCL", torus_allreduce,
+	    HVD_X_TORUS_ALLREDUCE),
+	 TELL("HOROVOD_TORUS_ALLREDUCE", HVD_AS_BOOL, "params.torus_allreduce")},
+	{OFF("no-torus-allreduce", TUNE, "No torus allreduce, even when tuning automatically", torus_allreduce,
+	     HVD_X_TORUS_ALLREDUCE)},
+
+	{ON("autotune", AUTOTUNE, "Find good values of the tunables while training", autotune, HVD_X_AUTOTUNE),
+	 TELL("HOROVOD_AUTOTUNE", HVD_AS_BOOL, "autotune.enabled")},
+	{OFF("no-autotune", AUTOTUNE, "Do not tune automatically", autotune, HVD_X_AUTOTUNE)},
+	{TEXT("autotune-log-file", AUTOTUNE, "FILE", "Write the trials and their scores to this file",
+	      autotune_log_file),
+	 TELL("HOROVOD_AUTOTUNE_LOG", HVD_AS_IS, "autotune.log_file"), .needs = "autotune"},
+	{NUM("autotune-warmup-samples", AUTOTUNE, "Samples to throw away first", autotune_warmup_samples, 0),
+	 TELL("HOROVOD_AUTOTUNE_WARMUP_SAMPLES", HVD_AS_IS, "autotune.warmup_samples"), .needs = "autotune",
+	 .shown = "Horovod's: 3"},
+	{NUM("autotune-steps-per-sample", AUTOTUNE, "Steps in a sample", autotune_steps_per_sample, 0),
+	 TELL("HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", HVD_AS_IS, "autotune.steps_per_sample"), .needs = "autotune",
+	 .shown = "Horovod's: 10"},
+	{NUM("autotune-bayes-opt-max-samples", AUTOTUNE, "Most samples of one Bayesian optimization",
+	     autotune_bayes_opt_max_samples, 0),
+	 TELL("HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", HVD_AS_IS, "autotune.bayes_opt_max_samples"),
+	 .needs = "autotune", .shown = "Horovod's: 20"},
+	{ROW("autotune-gaussian-process-noise", REQUIRED, AUTOTUNE, "NUMBER",
+	     "Regularization, 0 to 1, for noise in the samples"),
+	 .type = HVD_OPT_FLOAT, .at = HVD_AT(autotune_gaussian_process_noise), .max = 1,
+	 TELL("HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE", HVD_AS_IS, "autotune.gaussian_process_noise"),
+	 .needs = "autotune", .shown = "Horovod's: 0.8"},
+
+	{TEXT("timeline-filename", TIMELINE, "FILE", "Write a timeline of Horovod's work to this JSON file",
+	      timeline_filename),
+	 TELL("HOROVOD_TIMELINE", HVD_AS_IS, "timeline.filename")},
+	{ON("timeline-mark-cycles", TIMELINE, "Mark cycles in the timeline", timeline_mark_cycles, HVD_X_MARK_CYCLES),
+	 TELL("HOROVOD_TIMELINE_MARK_CYCLES", HVD_AS_BOOL, "timeline.mark_cycles"), .needs = "timeline-filename"},
+	{OFF("no-timeline-mark-cycles", TIMELINE, "Do not mark cycles in the timeline", timeline_mark_cycles,
+	     HVD_X_MARK_CYCLES)},
+
+	{ON("stall-check", STALL, "Warn when ranks wait long for others. This is Horovod's default", stall_check,
+	    HVD_X_STALL),
+	 TELL("HOROVOD_STALL_CHECK_DISABLE", HVD_AS_COMPLEMENT, "stall_check.enabled")},
+	{OFF("no-stall-check", STALL, "Do not warn of stalls", stall_check, HVD_X_STALL)},
+	{NUM("stall-check-warning-time-seconds", STALL, "Warn after this time", stall_check_warning_time_seconds, 0),
+	 TELL("HOROVOD_STALL_CHECK_TIME_SECONDS", HVD_AS_IS, "stall_check.warning_time_seconds"),
+	 .shown = "Horovod's: 60"},
+	{NUM("stall-check-shutdown-time-seconds", STALL, "End the job after this time; 0 never does",
+	     stall_check_shutdown_time_seconds, 0),
+	 TELL("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", HVD_AS_IS, "stall_check.shutdown_time_seconds"),
+	 .shown = "Horovod's: 0"},
+
+	{ON("mpi-threads-disable", LIBRARY, "Do not use MPI from several threads", mpi_threads_disable,
+	    HVD_X_MPI_THREADS),
+	 TELL("HOROVOD_MPI_THREADS_DISABLE", HVD_AS_BOOL, "library_options.mpi_threads_disable")},
+	{OFF("no-mpi-threads-disable", LIBRARY, "Use MPI from several threads", mpi_threads_disable,
+	     HVD_X_MPI_THREADS)},
+	{NUM("num-nccl-streams", LIBRARY, "Number of NCCL streams", num_nccl_streams, 0),
+	 TELL("HOROVOD_NUM_NCCL_STREAMS", HVD_AS_IS, "library_options.num_nccl_streams")},
+	{NUM("thread-affinity", LIBRARY, "CPU of Horovod's background thread", thread_affinity, 0),
+	 TELL("HOROVOD_THREAD_AFFINITY", HVD_AS_IS, "library_options.thread_affinity"), .shown = "Horovod's: 0"},
+	{NUM("gloo-timeout-seconds", LIBRARY, "How long an operation of Gloo may take", gloo_timeout_seconds, 0),
+	 TELL("HOROVOD_GLOO_TIMEOUT_SECONDS", HVD_AS_IS, "library_options.gloo_timeout_seconds"),
+	 .shown = "Horovod's: 30"},
+
+	{ROW("log-level", REQUIRED, LOGGING, "LEVEL", "What Horovod logs in the workers"), .type = HVD_OPT_ENUM,
+	 .at = HVD_AT(log_level), .choices = "TRACE|DEBUG|INFO|WARNING|ERROR|FATAL",
+	 TELL("HOROVOD_LOG_LEVEL", HVD_AS_IS, "logging.level"), .shown = "Horovod's: WARNING"},
+	{ON("log-with-timestamp", LOGGING, "Horovod's log shows the time", log_with_timestamp, HVD_X_LOG_TIMESTAMP),
+	 TELL("HOROVOD_LOG_HIDE_TIME", HVD_AS_COMPLEMENT, "logging.with_timestamp")},
+	{OFF("log-without-timestamp", LOGGING, "Horovod's log does not show the time", log_with_timestamp,
+	     HVD_X_LOG_TIMESTAMP)},
+	{OFF("log-hide-timestamp", LOGGING, "Old name of --log-without-timestamp", log_with_timestamp,
+	     HVD_X_LOG_TIMESTAMP),
+	 .hidden = true},
+	{ON("no-log-hide-timestamp", LOGGING, "Old name of --log-with-timestamp", log_with_timestamp,
+	    HVD_X_LOG_TIMESTAMP),
+	 .hidden = true},
+
+	{ROW("check-build", NONE, INFO, NULL,
+	     "Show what this program and Horovod, in the Python of PATH, were built with and end"),
+	 .word = "cb", .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_CHECK_BUILD},
+	{ROW("help", NONE, INFO, NULL, "Show the options and end"), .letter = 'h', .type = HVD_OPT_SET,
+	 .at = HVD_AT(action), .number = HVD_SHOW_HELP},
+	{ROW("version", NONE, INFO, NULL, "Show the version of this program and end"), .letter = 'v',
+	 .type = HVD_OPT_SET, .at = HVD_AT(action), .number = HVD_SHOW_VERSION,
+	 .collide = "-v is srun's --verbose; horovodrun's when called as horovodrun"},
+};
+
+struct hvd_opttable hvd_options_horovod(void)
+{
+	return (struct hvd_opttable){.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options_hvd.c - hvdrun's own options, and the spellings of the Slurm plugin,
+ * so that `srun --hvd …` and `hvdrun …` take the same words.
+ */
+#include "lib/base/values.h"
+#include "options_rows.h"
+
+#define LAUNCHERS "auto|srun|fork|jsrun|blaunch|lsrun|ssh|mpirun"
+
+#define ROW(n, ar, g, hint, text)                                                                                      \
+	.name = n, .family = HVD_FAMILY_HVD, .arity = HVD_ARG_##ar, .group = HVD_G_##g, .arg = hint, .help = text
+#define FLAG(n, g, text, field)       ROW(n, NONE, g, NULL, text), .type = HVD_OPT_FLAG, .at = HVD_AT(field)
+#define TEXT(n, g, hint, text, field) ROW(n, REQUIRED, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field)
+
+static const struct hvd_opt rows[] = {
+	{ROW("launcher", REQUIRED, RUN, "NAME",
+	     "What starts processes on hosts: auto takes the scheduler of the job that this runs in; outside of a job "
+	     "srun where any option of srun's is given (-n, -l, but not -np) and srun is in PATH, else ssh where "
+	     "--hosts lists other machines, else fork, on this machine; see hvdrun(1), LAUNCHERS"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(launcher), .choices = LAUNCHERS, .env = "HVD_LAUNCHER", .def = "auto"},
+	{FLAG("keep-going", RUN, "A rank that fails does not end the others; the same as srun's -K0", keep_going),
+	 .env = "HVD_KEEP_GOING"},
+	{FLAG("dry-run", RUN, "Show what would be started, and start nothing", dry_run)},
+	{FLAG("selftest", RUN, "Instead of a command, run a worker that tests that all ranks reach each other",
+	      selftest)},
+	{TEXT("erf", RUN, "FILE",
+	      "With jsrun, write its explicit resource file here, and leave it; with --dry-run for use by hand", erf)},
+	{TEXT("run-func", RUN, "FILE",
+	      "For programs such as the Python module hvdrun: offer all ranks the function in this file (or "
+	      "descriptor), and collect what they return; see hvdrun(1), FUNCTIONS",
+	      run_func)},
+	{TEXT("results", RUN, "FILE",
+	      "With --run-func, where the ranks' results go: a file, a pipe, or the number of a descriptor", results)},
+
+	{ROW("nics", REQUIRED, START, "LIST", "The same as --network-interfaces"), .type = HVD_OPT_LIST,
+	 .at = HVD_AT(nics)},
+	{ROW("hvd-nics", REQUIRED, START, "LIST", "The plugin's spelling of --network-interfaces"),
+	 .type = HVD_OPT_LIST, .at = HVD_AT(nics)},
+	{ROW("hvd-start-timeout", REQUIRED, START, "SECONDS", "The plugin's spelling of --start-timeout"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .min = HVD_VALUES_LEAST_TIMEOUT},
+	{ROW("rendezvous", REQUIRED, START, "WHERE",
+	     "Where the rendezvous server runs: launch is on this host, batch is on the first node of the job (srun "
+	     "only); auto is launch, but with srun batch where this host is none of the job's"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(rendezvous), .choices = HVD_VALUES_RENDEZVOUS, .env = "HVD_RENDEZVOUS",
+	 .def = "auto"},
+	{ROW("hvd-rendezvous", REQUIRED, START, "WHERE", "The plugin's spelling of --rendezvous"), .type = HVD_OPT_ENUM,
+	 .at = HVD_AT(rendezvous), .choices = HVD_VALUES_RENDEZVOUS},
+	{TEXT("hvd-config", START, "FILE", "The plugin's spelling of --config-file", config_file)},
+	{ROW("hvd", NONE, START, NULL, "Without effect: it is for srun with the plugin"), .type = HVD_OPT_TRI,
+	 .at = HVD_AT(hvd)},
+	{ROW("no-hvd", NONE, START, NULL, "Without effect: it is for srun with the plugin"), .type = HVD_OPT_TRI,
+	 .at = HVD_AT(hvd), .negate = true},
+
+	{TEXT("key-file", START, "FILE",
+	      "Identify ranks by the secret in this file, which all hosts can read, instead of by munge; see "
+	      "hvd.conf(5)",
+	      key_file),
+	 .env = "HVD_KEY_FILE"},
+	{TEXT("hvd-key-file", START, "FILE", "The plugin's spelling of --key-file", key_file)},
+
+	{TEXT("trace", OUTPUT, "FILE", "Write a trace of the start to this file, for Chrome's or Perfetto's viewer",
+	      trace),
+	 .env = "HVD_TRACE"},
+	{TEXT("hvd-trace", OUTPUT, "FILE", "The plugin's spelling of --trace", trace)},
+	{FLAG("json", OUTPUT,
+	      "With --dry-run, show what would run as JSON; otherwise end with a line of JSON about the launch on "
+	      "standard error",
+	      json)},
+	{ROW("hvd-verbose", NONE, OUTPUT, NULL, "Say more, without making srun say more; twice for every step"),
+	 .type = HVD_OPT_COUNT, .at = HVD_AT(verbose), .env = "HVD_VERBOSE"},
+
+	{TEXT("discover", ELASTIC, "SOURCE",
+	      "Where hosts come from as they come and go: slurm is the nodes of this job (which needs --no-kill), "
+	      "jobs:NAME those of all your running jobs of that name or comment, script:PROGRAM what it prints, hosts "
+	      "those of --hosts, --hostfile or the job, which stay",
+	      discover),
+	 .shown = "script with --host-discovery-script, hosts where they are listed, slurm in a Slurm job"},
+
+	{ROW("discovery-interval", REQUIRED, ELASTIC, "SECONDS",
+	     "Time from one look for hosts to the next, 0.1 at least: run the discovery script, or ask Slurm"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(discovery_interval), .env = "HVD_DISCOVERY_INTERVAL", .min = 0.1,
+	 .max = 3600, .shown = "1, more seldom where a look takes much of a core"},
+
+	{ROW("controller", REQUIRED, CONTROLLER, "NAME", "The same as --gloo, --mpi or --jsrun"), .type = HVD_OPT_ENUM,
+	 .at = HVD_AT(controller), .choices = "auto|gloo|mpi|jsrun", .env = "HVD_CONTROLLER", .def = "auto",
+	 .config = "controller", .exclude = HVD_X_CONTROLLER},
+
+	{ROW("help-man", NONE, INFO, NULL, "Show the options as text for a manual page"), .type = HVD_OPT_SET,
+	 .at = HVD_AT(action), .number = HVD_SHOW_MAN, .hidden = true},
+	{ROW("print-completion", NONE, INFO, NULL, "Show the options for shell completion"), .type = HVD_OPT_SET,
+	 .at = HVD_AT(action), .number = HVD_SHOW_COMPLETION, .hidden = true},
+};
+
+struct hvd_opttable hvd_options_hvd(void)
+{
+	return (struct hvd_opttable){.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* optscan.c - which rows of the tables the words of a command line mean. See optable.h for the rules. */
+#include "lib/base/xalloc.h"
+#include "optable.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t hvd_optset_count(const struct hvd_optset *set)
+{
+	size_t n = 0;
+
+	for (int f = 0; f < HVD_FAMILIES; f++)
+		n += set->family[f].n;
+	return n;
+}
+
+const struct hvd_opt *hvd_optset_row(const struct hvd_optset *set, size_t i)
+{
+	for (int f = 0; f < HVD_FAMILIES; f++) {
+		if (i < set->family[f].n)
+			return &set->family[f].rows[i];
+		i -= set->family[f].n;
+	}
+	return NULL;
+}
+
+/* The number of a row of a table, among all. */
+static size_t number_of(const struct hvd_optset *set, const struct hvd_opt *o)
+{
+	size_t base = 0;
+
+	for (int f = 0; f < (int)o->family; f++)
+		base += set->family[f].n;
+	return base + (size_t)(o - set->family[o->family].rows);
+}
+
+/* The i-th family in the order in which they are asked: the primary one, then the others as they are numbered. */
+static enum hvd_opt_family asked(enum hvd_opt_family primary, int i)
+{
+	if (i == 0)
+		return primary;
+	return (enum hvd_opt_family)(i <= (int)primary ? i - 1 : i);
+}
+
+const struct hvd_opt *hvd_optset_find(const struct hvd_optset *set, enum hvd_opt_family primary, const char *name,
+				      size_t *row)
+{
+	for (int i = 0; i < HVD_FAMILIES; i++) {
+		const struct hvd_opttable *t = &set->family[asked(primary, i)];
+
+		for (size_t j = 0; j < t->n; j++) {
+			if (strcmp(t->rows[j].name, name) != 0)
+				continue;
+			if (row)
+				*row = number_of(set, &t->rows[j]);
+			return &t->rows[j];
+		}
+	}
+	return NULL;
+}
+
+const struct hvd_opt *hvd_optset_letter(const struct hvd_optset *set, enum hvd_opt_family primary, char letter)
+{
+	for (int i = 0; i < HVD_FAMILIES; i++) {
+		const struct hvd_opttable *t = &set->family[asked(primary, i)];
+
+		for (size_t j = 0; j < t->n; j++)
+			if (t->rows[j].letter == letter)
+				return &t->rows[j];
+	}
+	return NULL;
+}
+
+/* Letters to add, take away or change; two swapped ones count once. Names are short: longer ones are far apart. */
+static size_t distance(const char *a, const char *b)
+{
+	enum {
+		MOST = 48
+	};
+	size_t rows[3][MOST + 1], n = strlen(a), m = strlen(b);
+	size_t *before = rows[0], *last = rows[1], *now = rows[2];
+
+	if (n > MOST || m > MOST)
+		return MOST;
+	for (size_t j = 0; j <= m; j++)
+		last[j] = j;
+	for (size_t i = 1; i <= n; i++) {
+		size_t *spare = before;
+
+		now[0] = i;
+		for (size_t j = 1; j <= m; j++) {
+			size_t d = last[j - 1] + (a[i - 1] != b[j - 1]);
+
+			d = last[j] + 1 < d ? last[j] + 1 : d;
+			d = now[j - 1] + 1 < d ? now[j - 1] + 1 : d;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < d)
+				d = before[j - 2] + 1;
+			now[j] = d;
+		}
+		before = last;
+		last = now;
+		now = spare;
+	}
+	return last[m];
+}
+
+const char *hvd_optset_near(const struct hvd_optset *set, const char *name)
+{
+	const struct hvd_opt *o;
+	const char *best = NULL;
+	size_t least = strlen(name) / 4 + 1;
+
+	for (size_t i = 0; (o = hvd_optset_row(set, i)); i++) {
+		size_t d = o->hidden ? least + 1 : distance(name, o->name);
+
+		if (d && d <= least && (!best || d < distance(name, best)))
+			best = o->name;
+	}
+	return best;
+}
+
+/* Is `s` one of "a|b*|c"? */
+static bool matches(const char *patterns, const char *s)
+{
+	while (*patterns) {
+		size_t n = strcspn(patterns, "|");
+
+		if (n && patterns[n - 1] == '*' ? strncmp(s, patterns, n - 1) == 0
+						: strlen(s) == n && strncmp(s, patterns, n) == 0)
+			return true;
+		patterns += n + (patterns[n] == '|');
+	}
+	return false;
+}
+
+/* Can the option have been written like this? */
+static bool fits(const struct hvd_opt *o, bool equals, const char *next)
+{
+	if (equals)
+		return o->arity != HVD_ARG_NONE;
+	return !o->apart || (next && matches(o->apart, next));
+}
+
+struct name {
+	const char *s;
+	size_t len;
+	bool equals;      /* "=VALUE" follows */
+	const char *next; /* the word after, or NULL */
+};
+
+static const struct hvd_opt *exact(const struct hvd_optscan *scan, const struct name *nm)
+{
+	const struct hvd_opt *unfit = NULL;
+
+	for (int i = 0; i < HVD_FAMILIES; i++) {
+		const struct hvd_opttable *t = &scan->set->family[asked(scan->primary, i)];
+
+		for (size_t j = 0; j < t->n; j++) {
+			const struct hvd_opt *o = &t->rows[j];
+
+			if (strncmp(o->name, nm->s, nm->len) != 0 || o->name[nm->len])
+				continue;
+			if (fits(o, nm->equals, nm->next))
+				return o;
+			if (!unfit)
+				unfit = o;
+		}
+	}
+	return unfit;
+}
+
+static int tier(const struct hvd_opt *o)
+{
+	return o->plugin ? 2 : o->since ? 1 : 0;
+}
+
+/* Options that mean the same, so that it does not matter which of them is meant. */
+static bool same(const struct hvd_opt *a, const struct hvd_opt *b)
+{
+	return a->at && a->at == b->at && a->type == b->type && a->arity == b->arity && a->negate == b->negate &&
+	       a->number == b->number && a->pass == b->pass;
+}
+
+/* Names that begin so, in these families and this tier. 1: *found; 0: none; -1: several that differ. */
+static int beginning(const struct hvd_optscan *scan, const struct name *nm, int from, int to, int level,
+		     const struct hvd_opt **found, struct hvd_err *err)
+{
+	char list[256] = "";
+	size_t used = 0;
+	bool several = false;
+
+	*found = NULL;
+	for (int i = from; i < to; i++) {
+		const struct hvd_opttable *t = &scan->set->family[asked(scan->primary, i)];
+
+		for (size_t j = 0; j < t->n; j++) {
+			const struct hvd_opt *o = &t->rows[j];
+
+			if (o->hidden || tier(o) != level || strncmp(o->name, nm->s, nm->len) != 0 ||
+			    (o->apart && !fits(o, nm->equals, nm->next)))
+				continue;
+			if (used < sizeof(list))
+				used += (size_t)snprintf(list + used, sizeof(list) - used, "%s--%s", used ? ", " : "",
+							 o->name);
+			if (!*found)
+				*found = o;
+			else
+				several = several || !same(*found, o);
+		}
+	}
+	if (!several)
+		return *found ? 1 : 0;
+	hvd_err_set(err, HVD_E_USAGE, "option --%.*s is ambiguous", (int)(nm->len < 64 ? nm->len : 64), nm->s);
+	return hvd_err_hint(err, "it may be short for %s%s", list, used >= sizeof(list) ? "…" : "");
+}
+
+/* 1: *found; 0: nobody knows it; -1: ambiguous. */
+static int find_long(const struct hvd_optscan *scan, const struct name *nm, const struct hvd_opt **found,
+		     struct hvd_err *err)
+{
+	*found = exact(scan, nm);
+	if (*found)
+		return 1;
+	for (int others = 0; others < 2; others++) {
+		for (int level = 0; level < 3; level++) {
+			int rc = others ? beginning(scan, nm, 1, HVD_FAMILIES, level, found, err)
+					: beginning(scan, nm, 0, 1, level, found, err);
+
+			if (rc)
+				return rc;
+		}
+	}
+	return 0;
+}
+
+/* "-np", "-np=4", "-np4" */
+static const struct hvd_opt *find_word(const struct hvd_optscan *scan, const char *s, const char **value)
+{
+	const struct hvd_opt *o;
+
+	for (size_t i = 0; (o = hvd_optset_row(scan->set, i)); i++) {
+		size_t n = o->word ? strlen(o->word) : 0;
+
+		if (!n || strncmp(s, o->word, n) != 0)
+			continue;
+		*value = s[n] == '=' ? s + n + 1 : s + n;
+		if (!s[n]) {
+			*value = NULL;
+			return o;
+		}
+		if (s[n] == '=' || (o->type == HVD_OPT_INT && isdigit((unsigned char)s[n])))
+			return o;
+	}
+	return NULL;
+}
+
+static const char *word_after(const struct hvd_optscan *scan, int i)
+{
+	return i + 1 < scan->argc ? scan->argv[i + 1] : NULL;
+}
+
+/* Take values that are words of their own. Only an option of srun may swallow what looks like another option, since
+ * only srun knows better. */
+static int take_words(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd_err *err)
+{
+	int wanted = hit->opt->arity == HVD_ARG_TWO ? 2 : hit->opt->arity == HVD_ARG_REQUIRED ? 1 : 0;
+	const char **slot[] = {&hit->value, &hit->value2};
+
+	if (hit->value)
+		return 0;
+	for (int i = 0; i < wanted; i++) {
+		const char *w = scan->next < scan->argc ? scan->argv[scan->next] : NULL;
+
+		if (!w) {
+			hvd_err_set(err, HVD_E_USAGE, "option %s needs %s", hit->spelled,
+				    wanted == 2 ? "two values" : "a value");
+			return hvd_err_hint(err, "write %s %s", hit->spelled, hit->opt->arg ? hit->opt->arg : "VALUE");
+		}
+		if (hit->opt->family != HVD_FAMILY_SRUN && !hit->opt->dash_value && w[0] == '-' && w[1] &&
+		    !isdigit((unsigned char)w[1]) && w[1] != '.') {
+			hvd_err_set(err, HVD_E_USAGE, "option %s needs %s, but %.100s follows", hit->spelled,
+				    wanted == 2 ? "two values" : "a value", w);
+			return hvd_err_hint(err, "if that is its value, write --%s=%.100s", hit->opt->name, w);
+		}
+		*slot[i] = w;
+		hit->end = ++scan->next;
+	}
+	return 0;
+}
+
+static int one_long(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd_err *err)
+{
+	const char *word = scan->argv[scan->next];
+	const char *eq = strchr(word, '=');
+	struct name nm = {.s = word + 2,
+			  .len = eq ? (size_t)(eq - word) - 2 : strlen(word) - 2,
+			  .equals = eq != NULL,
+			  .next = word_after(scan, scan->next)};
+
+	snprintf(hit->spelled, sizeof(hit->spelled), "%.*s", (int)(nm.len < 60 ? nm.len + 2 : 60), word);
+	/* "--=x" has no name, and would begin every name. */
+	if (!nm.len) {
+		hvd_err_set(err, HVD_E_USAGE, "\"%.100s\" is no option", word);
+		return hvd_err_hint(err, "to run a command of that name put -- in front of it");
+	}
+	if (find_long(scan, &nm, &hit->opt, err) < 0)
+		return -1;
+	hit->word_begins = hit->word_ends = true;
+	hit->end = ++scan->next;
+	hit->value = eq ? eq + 1 : NULL;
+	if (!hit->opt)
+		return 1;
+	hit->row = number_of(scan->set, hit->opt);
+	if (eq && hit->opt->arity == HVD_ARG_NONE) {
+		hvd_err_set(err, HVD_E_USAGE, "option %s takes no value, \"%.100s\" was given", hit->spelled, eq + 1);
+		return hvd_err_hint(err, "write %s alone", hit->spelled);
+	}
+	if (!eq && !fits(hit->opt, false, nm.next)) {
+		hvd_err_set(err, HVD_E_USAGE, "option %s needs a value", hit->spelled);
+		return hvd_err_hint(err, "write --%s=%s", hit->opt->name, hit->opt->arg);
+	}
+	return take_words(scan, hit, err) ? -1 : 1;
+}
+
+static int one_letter(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd_err *err)
+{
+	char letter = *scan->cluster++;
+
+	snprintf(hit->spelled, sizeof(hit->spelled), "-%c", letter);
+	hit->opt = hvd_optset_letter(scan->set, scan->primary, letter);
+	if (!hit->opt) {
+		hvd_err_set(err, HVD_E_USAGE, "unknown option -%c in \"%.100s\"", letter, scan->argv[scan->next]);
+		return hvd_err_hint(err, "--help lists the options");
+	}
+	hit->row = number_of(scan->set, hit->opt);
+	hit->end = scan->next + 1;
+	if (*scan->cluster && hit->opt->arity != HVD_ARG_NONE) {
+		hit->value = scan->cluster;
+		scan->cluster += strlen(scan->cluster);
+	}
+	hit->word_ends = !*scan->cluster;
+	if (!hit->word_ends)
+		return 1;
+	scan->cluster = NULL;
+	scan->next++;
+	return take_words(scan, hit, err) ? -1 : 1;
+}
+
+int hvd_optscan_next(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd_err *err)
+{
+	const char *word;
+
+	*hit = (struct hvd_opthit){.first = scan->next, .end = scan->next};
+	if (scan->cluster)
+		return one_letter(scan, hit, err);
+	if (scan->next >= scan->argc)
+		return 0;
+	word = scan->argv[scan->next];
+	if (word[0] != '-' || !word[1])
+		return 0;
+	if (strcmp(word, "--") == 0) {
+		scan->dashdash = true;
+		scan->next++;
+		return 0;
+	}
+	if (word[1] == '-')
+		return one_long(scan, hit, err);
+	hit->opt = find_word(scan, word + 1, &hit->value);
+	if (!hit->opt) {
+		hit->word_begins = true;
+		scan->cluster = word + 1;
+		return one_letter(scan, hit, err);
+	}
+	hit->row = number_of(scan->set, hit->opt);
+	hit->word_begins = hit->word_ends = true;
+	hit->end = ++scan->next;
+	snprintf(hit->spelled, sizeof(hit->spelled), "-%s", hit->opt->word);
+	if (hit->value && hit->opt->arity == HVD_ARG_NONE)
+		return hvd_err_set(err, HVD_E_USAGE, "option %s takes no value", hit->spelled);
+	return take_words(scan, hit, err) ? -1 : 1;
+}
+
+void hvd_opthit_letter(const struct hvd_opthit *hit, struct hvd_strv *sv)
+{
+	if (hit->value && hit->end - hit->first > 1) {
+		hvd_strv_add(sv, hit->spelled);
+		hvd_strv_add(sv, hit->value);
+	} else {
+		hvd_strv_addf(sv, "%s%s", hit->spelled, hit->value ? hit->value : "");
+	}
+}

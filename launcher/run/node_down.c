@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node_down.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/process/capture.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Seconds between two looks at which ranks have ended. */
+#define LOOK_SECONDS 2
+/* So many looks at most from one question to the next. */
+#define MOST_LOOKS 32
+/* A controller that takes longer is asked again later. */
+#define ANSWER_SECONDS 2.0
+#define MAX_ANSWER     (256 * 1024)
+
+struct hvd_down {
+	const struct hvd_driver *driver;
+	struct event *look;
+	unsigned looks, wait;
+	void (*down)(const char *host, void *arg);
+	void *arg;
+};
+
+/* Is one of these hosts down? Its name is put into `name`. */
+static bool ask(char *hosts, char *name, size_t len)
+{
+	char *argv[] = {(char *)"sinfo",
+			(char *)"--noheader",
+			(char *)"--Node",
+			(char *)"--states=down",
+			(char *)"--format=%N",
+			(char *)"--nodes",
+			hosts,
+			NULL};
+	struct hvd_spawn spawn = {.path = argv[0], .argv = argv};
+	size_t n;
+	int status;
+	char *text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(ANSWER_SECONDS), &n, &status, NULL);
+	bool found = false;
+
+	if (text && status == 0) {
+		n = strcspn(text, "\n");
+		found = n > 0 && n < len;
+		if (found) {
+			memcpy(name, text, n);
+			name[n] = '\0';
+		}
+	}
+	free(text);
+	return found;
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_down *down = arg;
+	char *hosts = hvd_driver_hosts_behind(down->driver), name[256];
+
+	(void)fd;
+	(void)what;
+	if (!hosts) {
+		down->looks = 0;
+		down->wait = 1;
+	} else if (++down->looks >= down->wait) {
+		down->looks = 0;
+		down->wait = down->wait < MOST_LOOKS ? down->wait * 2 : MOST_LOOKS;
+		if (ask(hosts, name, sizeof(name))) {
+			event_del(down->look);
+			down->down(name, down->arg);
+		}
+	}
+	free(hosts);
+}
+
+struct hvd_down *hvd_down_watch(struct event_base *base, const struct hvd_driver *driver,
+				void (*fn)(const char *host, void *arg), void *arg)
+{
+	struct hvd_down *down = hvd_xcalloc(1, sizeof(*down));
+
+	down->driver = driver;
+	down->wait = 1;
+	down->down = fn;
+	down->arg = arg;
+	down->look = event_new(base, -1, EV_PERSIST, on_look, down);
+	event_add(down->look, &(struct timeval){.tv_sec = LOOK_SECONDS});
+	return down;
+}
+
+void hvd_down_destroy(struct hvd_down *down)
+{
+	if (!down)
+		return;
+	event_free(down->look);
+	free(down);
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * output_mux.c - a source is a pipe, and lives until its end or the relay's. What is whole goes to `out`, which all of
+ * them share; while much is in there, none of them is read.
+ */
+#include "output_mux.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/protocol/output_frame.h"
+#include "stdin_forward.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define READ_AT_ONCE 65536
+#define OUT_MOST     (1024 * 1024)
+#define TASKS_MOST   (1 << 20)
+#define PIECES       64 /* so many writes, before others have their turn */
+
+struct task {
+	struct evbuffer *line; /* NULL before its first byte */
+	bool inside;           /* a frame has begun */
+	bool escaped;          /* the byte before began an escape */
+};
+
+struct source {
+	struct hvd_relay *relay;
+	struct source *next;
+	int fd;
+	struct event *readable;
+	struct evbuffer *rest; /* the beginning of a line whose end has not come */
+	struct task *tasks;
+	size_t n_tasks;
+};
+
+struct hvd_relay {
+	struct event_base *base;
+	enum hvd_relay_form form;
+	int to;
+	bool paused, gone; /* gone: nothing can be written to `to` any more */
+	int error;         /* … and why, unless nobody reads it */
+	struct evbuffer *out;
+	struct event *writable; /* NULL: a file, which takes everything at once */
+	struct source *sources;
+};
+
+/* ---- to ---- */
+
+static void pause_sources(struct hvd_relay *relay, bool pause)
+{
+	if (relay->paused == pause)
+		return;
+	relay->paused = pause;
+	for (struct source *src = relay->sources; src; src = src->next) {
+		if (pause)
+			event_del(src->readable);
+		else
+			event_add(src->readable, NULL);
+	}
+}
+
+/* So little that a pipe which is said to be writable has room for it. */
+static void write_piece(struct hvd_relay *relay, ev_ssize_t most)
+{
+	int n = relay->gone ? 0 : evbuffer_write_atmost(relay->out, relay->to, most);
+
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		relay->gone = true;
+		relay->error = errno == EPIPE ? 0 : errno;
+	}
+	if (relay->gone)
+		evbuffer_drain(relay->out, evbuffer_get_length(relay->out));
+}
+
+bool hvd_relay_has_room(int fd)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+
+	return poll(&pfd, 1, 0) > 0;
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_relay *relay = arg;
+
+	(void)what;
+	for (int i = 0; i < PIECES && evbuffer_get_length(relay->out) && (i == 0 || hvd_relay_has_room(fd)); i++)
+		write_piece(relay, PIPE_BUF);
+	if (evbuffer_get_length(relay->out))
+		event_add(relay->writable, NULL);
+	if (evbuffer_get_length(relay->out) < OUT_MOST)
+		pause_sources(relay, false);
+}
+
+/* Whoever is tired of waiting for the reader can end this process. */
+static void wait_for_reader(int fd)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+	sigset_t ends;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	sigaddset(&ends, SIGQUIT);
+	if (hvd_relay_has_room(fd))
+		return;
+	sigprocmask(SIG_UNBLOCK, &ends, NULL);
+	poll(&pfd, 1, -1);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+}
+
+static void write_all(struct hvd_relay *relay)
+{
+	while (evbuffer_get_length(relay->out)) {
+		write_piece(relay, PIPE_BUF);
+		wait_for_reader(relay->to);
+	}
+}
+
+static void pass_on(struct hvd_relay *relay)
+{
+	if (!evbuffer_get_length(relay->out))
+		return;
+	if (!relay->writable) {
+		write_all(relay);
+		return;
+	}
+	event_add(relay->writable, NULL);
+	if (evbuffer_get_length(relay->out) >= OUT_MOST)
+		pause_sources(relay, true);
+}
+
+/* ---- lines ---- */
+
+/* What is too long for a line goes on in pieces. */
+static void keep(struct hvd_relay *relay, struct evbuffer *rest, const char *p, size_t n)
+{
+	evbuffer_add(rest, p, n);
+	if (evbuffer_get_length(rest) > HVD_FRAME_LINE + READ_AT_ONCE)
+		evbuffer_add_buffer(relay->out, rest);
+}
+
+static void take_lines(struct source *src, const char *p, size_t n)
+{
+	const char *last = memrchr(p, '\n', n);
+	const char *cr = src->relay->form == HVD_RELAY_HOROVOD ? memrchr(p, '\r', n) : NULL;
+	size_t whole;
+
+	if (cr && (!last || cr > last))
+		last = cr;
+	whole = last ? (size_t)(last - p) + 1 : 0;
+
+	if (whole) {
+		evbuffer_add_buffer(src->relay->out, src->rest);
+		evbuffer_add(src->relay->out, p, whole);
+	}
+	keep(src->relay, src->rest, p + whole, n - whole);
+}
+
+/* ---- tasks ---- */
+
+static struct task *task_of(struct source *src, size_t number)
+{
+	if (number >= src->n_tasks) {
+		size_t n = number * 2 + 16;
+
+		src->tasks = hvd_xrealloc(src->tasks, n, sizeof(*src->tasks));
+		memset(src->tasks + src->n_tasks, 0, (n - src->n_tasks) * sizeof(*src->tasks));
+		src->n_tasks = n;
+	}
+	if (!src->tasks[number].line)
+		src->tasks[number].line = evbuffer_new();
+	return &src->tasks[number];
+}
+
+static void take_escape(struct hvd_relay *relay, struct task *task, char c)
+{
+	switch (c) {
+	case HVD_FRAME_BEGIN:
+	case HVD_FRAME_END:
+		task->inside = c == HVD_FRAME_BEGIN;
+		break;
+	case HVD_FRAME_LF:
+	case HVD_FRAME_CR:
+		keep(relay, task->line, c == HVD_FRAME_CR ? "\r" : "\n", 1);
+		evbuffer_add_buffer(relay->out, task->line);
+		break;
+	default:
+		keep(relay, task->line, (const char[]){HVD_FRAME_ESC}, 1);
+	}
+}
+
+static void unescape(struct hvd_relay *relay, struct task *task, const char *p, size_t n)
+{
+	while (n > 0) {
+		const char *esc = memchr(p, HVD_FRAME_ESC, n);
+		size_t len = esc ? (size_t)(esc - p) : n;
+
+		if (task->escaped) {
+			task->escaped = false;
+			take_escape(relay, task, *p);
+			p++;
+			n--;
+			continue;
+		}
+		keep(relay, task->line, p, len);
+		task->escaped = esc != NULL;
+		len += esc != NULL;
+		p += len;
+		n -= len;
+	}
+}
+
+/* One line of srun's: "3: " and what task 3 wrote; or what shim, step daemon or srun itself have to say. */
+static void take_srun_line(struct source *src, const char *line, size_t n)
+{
+	struct hvd_relay *relay = src->relay;
+	size_t at = 0, number = 0;
+
+	while (at < n && line[at] == ' ')
+		at++;
+	for (; at < n && line[at] >= '0' && line[at] <= '9' && number < TASKS_MOST; at++)
+		number = number * 10 + (size_t)(line[at] - '0');
+	if (at > 0 && line[at - 1] != ' ' && number < TASKS_MOST && n - at >= 2 && memcmp(line + at, ": ", 2) == 0) {
+		struct task *task = task_of(src, number);
+
+		line += at + 2;
+		n -= at + 2;
+		if (task->inside || task->escaped || (n > 0 && *line == HVD_FRAME_ESC)) {
+			unescape(relay, task, line, n);
+			return;
+		}
+	}
+	evbuffer_add(relay->out, line, n);
+	evbuffer_add(relay->out, "\n", 1);
+}
+
+static void take_tasks(struct source *src, const char *p, size_t n)
+{
+	size_t len;
+	char *line;
+
+	evbuffer_add(src->rest, p, n);
+	while ((line = evbuffer_readln(src->rest, &len, EVBUFFER_EOL_LF))) {
+		take_srun_line(src, line, len);
+		free(line);
+	}
+	/* srun's lines are short. */
+	if (evbuffer_get_length(src->rest) > HVD_FRAME_LINE)
+		evbuffer_add_buffer(src->relay->out, src->rest);
+}
+
+/* ---- sources ---- */
+
+static ssize_t take(struct source *src)
+{
+	char buf[READ_AT_ONCE];
+	ssize_t n = read(src->fd, buf, sizeof(buf));
+
+	if (n > 0 && src->relay->form == HVD_RELAY_TASKS)
+		take_tasks(src, buf, (size_t)n);
+	else if (n > 0)
+		take_lines(src, buf, (size_t)n);
+	return n;
+}
+
+static void end_source(struct source *src)
+{
+	struct source **at = &src->relay->sources;
+
+	evbuffer_add_buffer(src->relay->out, src->rest);
+	for (size_t i = 0; i < src->n_tasks; i++)
+		if (src->tasks[i].line) {
+			evbuffer_add_buffer(src->relay->out, src->tasks[i].line);
+			evbuffer_free(src->tasks[i].line);
+		}
+	while (*at != src)
+		at = &(*at)->next;
+	*at = src->next;
+	event_free(src->readable);
+	close(src->fd);
+	evbuffer_free(src->rest);
+	free(src->tasks);
+	free(src);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct source *src = arg;
+	struct hvd_relay *relay = src->relay;
+	ssize_t n = take(src);
+
+	(void)fd;
+	(void)what;
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		end_source(src);
+	pass_on(relay);
+}
+
+int hvd_relay_open(struct hvd_relay *relay, struct hvd_err *err)
+{
+	struct source *src;
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) != 0)
+		return hvd_err_sys(err, "cannot make a pipe");
+	evutil_make_socket_nonblocking(fds[0]);
+	src = hvd_xcalloc(1, sizeof(*src));
+	src->relay = relay;
+	src->fd = fds[0];
+	src->rest = evbuffer_new();
+	src->readable = event_new(relay->base, src->fd, EV_READ | EV_PERSIST, on_readable, src);
+	src->next = relay->sources;
+	relay->sources = src;
+	if (!relay->paused)
+		event_add(src->readable, NULL);
+	return fds[1];
+}
+
+/* ---- life ---- */
+
+struct hvd_relay *hvd_relay_create(struct event_base *base, int to, enum hvd_relay_form form, struct hvd_err *err)
+{
+	struct hvd_relay *relay = hvd_xcalloc(1, sizeof(*relay));
+
+	relay->base = base;
+	relay->form = form;
+	relay->to = to;
+	relay->out = evbuffer_new();
+	if (hvd_feed_can_poll(to))
+		relay->writable = event_new(base, to, EV_WRITE, on_writable, relay);
+	if (relay->out && (relay->writable || !hvd_feed_can_poll(to)))
+		return relay;
+	hvd_relay_finish(relay);
+	hvd_err_set(err, HVD_E_SYS, "cannot watch for output");
+	return NULL;
+}
+
+int hvd_relay_finish(struct hvd_relay *relay)
+{
+	int error;
+
+	if (!relay)
+		return 0;
+	while (relay->sources) {
+		while (take(relay->sources) > 0)
+			write_all(relay);
+		end_source(relay->sources);
+	}
+	if (relay->out) {
+		write_all(relay);
+		evbuffer_free(relay->out);
+	}
+	if (relay->writable)
+		event_free(relay->writable);
+	error = relay->error;
+	free(relay);
+	return error;
+}

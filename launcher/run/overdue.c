@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "overdue.h"
+
+#include "lib/base/xalloc.h"
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct hvd_overdue {
+	const char *program;
+	pid_t pid;
+	int seconds, quiet;
+	unsigned long long written; /* bytes that it had written a second ago */
+	const struct hvd_strv *without_munge;
+	struct event *tick;
+	void (*overdue)(const struct hvd_err *why, bool certain, void *arg);
+	void *arg;
+};
+
+static bool writable(int fd)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+
+	return poll(&pfd, 1, 0) != 0; /* a descriptor that is closed or broken keeps nobody waiting */
+}
+
+/* What a process has given to write(2) and its like; 0 when that cannot be told. */
+static unsigned long long written_by(pid_t pid)
+{
+	unsigned long long n = 0;
+	char path[64], line[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "wchar: %llu", &n) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static void tell(struct hvd_overdue *od)
+{
+	bool certain = od->without_munge->n > 0;
+	struct hvd_err why = {0};
+	char *hosts = hvd_strv_join(od->without_munge, ", ");
+
+	if (certain) {
+		hvd_err_set(&why, HVD_E_FAILED,
+			    "all ranks ended %d s ago, but %s cannot hear of those on %s, where munged does not run; "
+			    "ending it",
+			    od->seconds, od->program, hosts);
+		hvd_err_hint(&why, "start munged there again; what these ranks printed last may be missing above");
+	} else {
+		hvd_err_set(&why, HVD_E_TIMEOUT,
+			    "all ranks ended %d s ago, and %s goes on, as for an epilog; one SIGINT (Ctrl-C) ends it",
+			    od->seconds, od->program);
+	}
+	free(hosts);
+	od->overdue(&why, certain, od->arg);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_overdue *od = arg;
+	unsigned long long written = written_by(od->pid);
+
+	(void)fd;
+	(void)what;
+	od->quiet = written == od->written && writable(STDOUT_FILENO) && writable(STDERR_FILENO) ? od->quiet + 1 : 0;
+	od->written = written;
+	if (od->quiet < od->seconds)
+		return;
+	event_del(od->tick);
+	tell(od);
+}
+
+struct hvd_overdue *hvd_overdue_watch(struct event_base *base, const char *program, pid_t pid, int seconds,
+				      const struct hvd_strv *without_munge,
+				      void (*overdue)(const struct hvd_err *why, bool certain, void *arg), void *arg)
+{
+	struct hvd_overdue *od = hvd_xcalloc(1, sizeof(*od));
+
+	od->program = program;
+	od->pid = pid;
+	od->seconds = seconds;
+	od->written = written_by(pid);
+	od->without_munge = without_munge;
+	od->overdue = overdue;
+	od->arg = arg;
+	od->tick = event_new(base, -1, EV_PERSIST, on_tick, od);
+	event_add(od->tick, &(struct timeval){.tv_sec = 1});
+	return od;
+}
+
+void hvd_overdue_destroy(struct hvd_overdue *od)
+{
+	if (!od)
+		return;
+	event_free(od->tick);
+	free(od);
+}

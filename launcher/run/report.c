@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report.h"
+
+#include "lib/base/printable.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/capture.h"
+#include "lib/process/spawn.h"
+#include "slurm/slurm.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Horovod imports every framework to tell which it was built for. */
+#define HOROVOD_SECONDS 120.0
+#define HOROVOD_MAX     65536
+
+static json_t *strv_json(const struct hvd_strv *sv)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < sv->n; i++)
+		json_array_append_new(list, json_string(sv->v[i]));
+	return list;
+}
+
+/* Variables that this launch adds to, or changes in, the environment it was given. */
+static struct hvd_strv changed_env(const struct hvd_launch *launch, const struct hvd_proc *proc)
+{
+	struct hvd_strv out = {0};
+
+	for (size_t i = 0; i < proc->env.n; i++) {
+		bool same = false;
+
+		for (char *const *e = launch->envp; *e && !same; e++)
+			same = strcmp(*e, proc->env.v[i]) == 0;
+		if (!same)
+			hvd_strv_add(&out, proc->env.v[i]);
+	}
+	return out;
+}
+
+static void print_json(const struct hvd_launch *launch, const struct hvd_backend *backend,
+		       const struct hvd_driver_opts *opts)
+{
+	json_t *hosts = json_array(), *procs = json_array(), *out;
+
+	for (int i = 0; i < launch->alloc.n_hosts; i++)
+		json_array_append_new(hosts, json_pack("{s:s, s:i}", "name", launch->alloc.hosts[i].name, "slots",
+						       launch->alloc.hosts[i].slots));
+	for (size_t i = 0; i < launch->n_procs; i++) {
+		struct hvd_strv env = changed_env(launch, &launch->procs[i]);
+
+		json_array_append_new(procs, json_pack("{s:o, s:o}", "argv", strv_json(&launch->procs[i].argv), "env",
+						       strv_json(&env)));
+		hvd_strv_free(&env);
+	}
+	out = json_pack("{s:s, s:o, s:o, s:o, s:f}", "backend", backend->name, "hosts", hosts, "processes", procs,
+			"rank_env", strv_json(&opts->env), "start_timeout", opts->start_timeout);
+	json_dumpf(out, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(out);
+}
+
+/* NAME='value' …: what the shell takes for assignments, so only the value may be quoted. Caller frees. */
+static char *assignments(const struct hvd_strv *env)
+{
+	char *all = hvd_xstrdup("");
+
+	for (size_t i = 0; i < env->n; i++) {
+		const char *value = strchr(env->v[i], '=') + 1;
+		char *quoted = hvd_shell_quote(value);
+		char *longer =
+			hvd_xasprintf("%s%s%.*s%s", all, i ? " " : "", (int)(value - env->v[i]), env->v[i], quoted);
+
+		free(quoted);
+		free(all);
+		all = longer;
+	}
+	return all;
+}
+
+/* Names and values are files' and the environment's. */
+static void print_line(const char *intro, const char *text)
+{
+	size_t size = 4 * strlen(text) + 1;
+	char *shown = hvd_xcalloc(size, 1);
+
+	hvd_printable(text, shown, size);
+	printf("%s%s\n", intro, shown);
+	free(shown);
+}
+
+int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend,
+		       const struct hvd_driver_opts *opts, bool json)
+{
+	if (json) {
+		print_json(launch, backend, opts);
+		return fflush(stdout) != 0;
+	}
+	printf("# backend: %s\n", backend->name);
+	if (launch->alloc.n_hosts) {
+		char *table = hvd_alloc_table(&launch->alloc, 0);
+
+		printf("# %d rank%s on %d host%s (%s):\n", launch->alloc.slots, launch->alloc.slots == 1 ? "" : "s",
+		       launch->alloc.n_hosts, launch->alloc.n_hosts == 1 ? "" : "s", launch->alloc.source);
+		for (char *save = NULL, *line = strtok_r(table, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+			print_line("# ", line);
+		free(table);
+	}
+	for (size_t i = 0; i < opts->env.n; i++)
+		print_line("# every rank gets ", opts->env.v[i]);
+	for (size_t i = 0; i < launch->n_procs; i++) {
+		struct hvd_strv env = changed_env(launch, &launch->procs[i]);
+		char *vars = assignments(&env), *line = hvd_shell_join(launch->procs[i].argv.v);
+		char *all = hvd_xasprintf("%s%s%s", vars, *vars ? " " : "", line);
+
+		print_line("", all);
+		free(all);
+		free(vars);
+		free(line);
+		hvd_strv_free(&env);
+	}
+	return fflush(stdout) != 0;
+}
+
+void hvd_report_result(const struct hvd_result *result, const struct hvd_backend *backend)
+{
+	char text[64];
+	json_t *out = json_pack("{s:s, s:i, s:b, s:f, s:f}", "backend", backend ? backend->name : "none", "status",
+				result->status, "started", result->started, "start_seconds", result->start_seconds,
+				"seconds", result->seconds);
+	char *line;
+
+	if (result->rank_failed)
+		json_object_set_new(out, "first_failure",
+				    json_pack("{s:I, s:s, s:s}", "rank", (json_int_t)result->rank, "host", result->host,
+					      "how", hvd_status_text(result->rank_status, text, sizeof(text))));
+	if (result->generations)
+		json_object_set_new(out, "generations", json_integer(result->generations));
+	line = json_dumps(out, JSON_COMPACT);
+	fprintf(stderr, "%s\n", line);
+	free(line);
+	json_decref(out);
+}
+
+/* Was it a signal to the launcher that ended the job? */
+static bool told_to_end(const struct hvd_result *result)
+{
+	return !result->rank_failed &&
+	       (result->status == 128 + SIGINT || result->status == 128 + SIGTERM || result->status == 128 + SIGHUP);
+}
+
+void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_backend *backend,
+			      const struct hvd_result *result)
+{
+	static const char detected[] = "Horovod detected that one or more processes exited with non-zero status, thus "
+				       "causing the job to be terminated.";
+
+	if (!launch->options->as_horovodrun || result->status == 0 || told_to_end(result))
+		return;
+	if (result->limit_met)
+		hvd_error(launch->log,
+			  "Horovod was shutdown because number of resets during elastic job exceeded limit: %d",
+			  launch->options->reset_limit);
+	else if (backend == &hvd_backend_mpirun || backend == &hvd_backend_jsrun)
+		hvd_error(launch->log, "%s failed with exit code %d", backend->name, result->status);
+	else if (result->rank_failed) {
+		hvd_error(launch->log, "%s The first process to do so was:", detected);
+		/* At the beginning of a line, as horovodrun has them. */
+		dprintf(launch->log->fd, "Process name: %u\nExit code: %d\n", (unsigned)result->rank,
+			hvd_status_exit(result->rank_status));
+	} else if (result->started || result->generations > 0)
+		hvd_error(launch->log, "%s", detected);
+}
+
+/* What Horovod says of itself with --check-build, in the Python that comes first in PATH and has it. NULL: none has.
+ * Caller frees. */
+static char *ask_horovod(char *const *envp)
+{
+	static const char *const pythons[] = {"python", "python3"};
+
+	for (size_t i = 0; i < sizeof(pythons) / sizeof(pythons[0]); i++) {
+		struct hvd_strv argv = {0};
+		struct hvd_spawn spawn = {.path = pythons[i], .envp = envp};
+		int status = -1;
+		size_t len;
+		char *text;
+
+		hvd_strv_add(&argv, pythons[i]);
+		hvd_strv_add(&argv, "-m");
+		hvd_strv_add(&argv, "horovod.runner.launch");
+		hvd_strv_add(&argv, "--check-build");
+		spawn.argv = argv.v;
+		text = hvd_capture(&spawn, HOROVOD_MAX, hvd_deadline_in(HOROVOD_SECONDS), &len, &status, NULL);
+		hvd_strv_free(&argv);
+		if (text && status == 0 && strstr(text, "Available Frameworks:")) {
+			while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\n'))
+				text[--len] = '\0';
+			return text;
+		}
+		free(text);
+	}
+	return NULL;
+}
+
+char *hvd_report_build(char *const *envp)
+{
+	static const char none[] = "Horovod: neither python nor python3, as PATH has them, can import it\n\n"
+				   "Available Frameworks:\n    [ ] TensorFlow\n    [ ] PyTorch\n    [ ] MXNet\n\n"
+				   "Available Controllers:\n    [ ] MPI\n    [ ] Gloo\n\n"
+				   "Available Tensor Operations:\n    [ ] NCCL\n    [ ] DDL\n    [ ] CCL\n    [ ] MPI\n"
+				   "    [ ] Gloo";
+	char *horovod = ask_horovod(envp);
+	char *all = hvd_xasprintf("hvdrun %s\n\nLaunch backends:\n    [X] srun (Slurm)%s\n"
+				  "    [X] jsrun, blaunch, lsrun (LSF)\n    [X] ssh (hosts that are listed)\n"
+				  "    [X] mpirun (--mpi)\n    [X] fork (this machine)\n\n%s\n",
+				  HVD_VERSION,
+				  hvd_slurm_built_in() ? "" : "; elastic jobs only with --host-discovery-script",
+				  horovod ? horovod : none);
+
+	free(horovod);
+	return all;
+}

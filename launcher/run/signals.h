@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * signals.h - the signals that a launch reacts to, as events of its loop.
+ *
+ * SIGCHLD and those that end a program or that a user may have a meaning for
+ * are blocked in this process and come through a descriptor (signalfd(2)).
+ * Programs that lib/process/spawn.h starts get an empty mask.
+ */
+#ifndef HVD_SIGNALS_H
+#define HVD_SIGNALS_H
+
+#include "lib/base/err.h"
+
+#include <event2/event.h>
+#include <stdbool.h>
+
+struct hvd_signals;
+
+/* `job_control`: SIGTSTP and SIGCONT, too. `fn` is called from the loop, once for each signal; `tty`: it
+ * came from the terminal, so that the whole foreground group has it. NULL with err set. */
+struct hvd_signals *hvd_signals_catch(struct event_base *base, bool job_control,
+				      void (*fn)(int sig, bool tty, void *arg), void *arg, struct hvd_err *err);
+/* Signals stay blocked. NULL is fine. */
+void hvd_signals_release(struct hvd_signals *signals);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stdin_forward.h - what a process of the launch reads from its stdin: some bytes of ours, and then perhaps our own
+ * stdin.
+ */
+#ifndef HVD_STDIN_FORWARD_H
+#define HVD_STDIN_FORWARD_H
+
+#include "lib/base/err.h"
+
+#include <event2/event.h>
+#include <stddef.h>
+
+struct hvd_feed;
+
+/* Write `bytes` (taken over, wiped and freed) to a new pipe, then everything that can be read from `from` (-1:
+ * nothing), then close it. *out is the end to read from, the caller's to close. NULL with err set. */
+struct hvd_feed *hvd_feed_create(struct event_base *base, unsigned char *bytes, size_t n, int from, int *out,
+				 struct hvd_err *err);
+/* Closes the pipe at once; NULL is fine. */
+void hvd_feed_destroy(struct hvd_feed *feed);
+
+/* Can an event loop wait for it? Not for a file, which is always ready. */
+int hvd_feed_can_poll(int fd);
+
+#endif

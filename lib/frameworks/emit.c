@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "emit.h"
+
+#include "emitted.h"
+#include "given.h"
+#include "lib/base/xalloc.h"
+
+#include <string.h>
+
+/* Horovod with the MPI controller asks MPI for everything but this. What moves the data stays Horovod's or the user's
+ * choice; when that is Gloo, it needs its interface. */
+static void emit_horovod_mpi(const struct hvd_emit *in, struct hvd_strv *env)
+{
+	hvd_env_set(env, "HOROVOD_CONTROLLER", "mpi");
+	hvd_env_set(env, "HOROVOD_GLOO_IFACE", in->iface);
+	hvd_env_set(env, "PYTHONUNBUFFERED", "1");
+}
+
+/* Horovod, Gloo controller: horovod/common/gloo/gloo_context.h names them. */
+static void emit_horovod(const struct hvd_emit *in, struct hvd_strv *env)
+{
+	char addr[HVD_ADDR_TEXT];
+
+	if (in->mpi) {
+		emit_horovod_mpi(in, env);
+		return;
+	}
+	hvd_env_setf(env, "HOROVOD_RANK", "%d", in->place->rank);
+	hvd_env_setf(env, "HOROVOD_SIZE", "%d", in->place->size);
+	hvd_env_setf(env, "HOROVOD_LOCAL_RANK", "%d", in->place->local_rank);
+	hvd_env_setf(env, "HOROVOD_LOCAL_SIZE", "%d", in->place->local_size);
+	hvd_env_setf(env, "HOROVOD_CROSS_RANK", "%d", in->place->cross_rank);
+	hvd_env_setf(env, "HOROVOD_CROSS_SIZE", "%d", in->place->cross_size);
+	hvd_env_set(env, "HOROVOD_HOSTNAME", in->hostname);
+	hvd_env_set(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR", hvd_addr_text(&in->rendezvous, addr));
+	hvd_env_setf(env, "HOROVOD_GLOO_RENDEZVOUS_PORT", "%u", in->port);
+	hvd_env_set(env, "HOROVOD_GLOO_IFACE", in->iface);
+	hvd_env_set(env, "HOROVOD_CONTROLLER", "gloo");
+	hvd_env_set(env, "HOROVOD_CPU_OPERATIONS", "gloo");
+	hvd_env_set(env, "PYTHONUNBUFFERED", "1");
+}
+
+/* Without = NCCL takes the names for beginnings of names: ib0 for ib01, too. */
+static void emit_nccl(const struct hvd_emit *in, struct hvd_strv *env)
+{
+	hvd_env_setf(env, "NCCL_SOCKET_IFNAME", "=%s", in->ifaces);
+}
+
+/* torch.distributed's Gloo backend. */
+static void emit_gloo(const struct hvd_emit *in, struct hvd_strv *env)
+{
+	hvd_env_set(env, "GLOO_SOCKET_IFNAME", in->iface);
+}
+
+/* Open MPI and Spectrum MPI: an MCA parameter in the environment, since names may differ between hosts. Between ranks
+ * of one machine no network is used. The two parameters exclude each other. */
+static void emit_openmpi(const struct hvd_emit *in, struct hvd_strv *env)
+{
+	if (in->mpi && !in->one_machine)
+		hvd_env_set(env, "OMPI_MCA_btl_tcp_if_include?OMPI_MCA_btl_tcp_if_exclude", in->ifaces);
+}
+
+static bool has(char *const *envp, const char *name, size_t len)
+{
+	for (; envp && *envp; envp++)
+		if (strncmp(*envp, name, len) == 0 && (*envp)[len] == '=')
+			return true;
+	return false;
+}
+
+char *hvd_emit_name(const char *name, char *const *envp)
+{
+	size_t len = strcspn(name, "?");
+
+	if (!name[len] && hvd_emitted_yields(name) && hvd_given(name, envp, NULL, NULL, NULL))
+		return NULL;
+	if (name[len] && (has(envp, name, len) || has(envp, name + len + 1, strlen(name + len + 1))))
+		return NULL;
+	return hvd_xstrndup(name, len);
+}
+
+void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env)
+{
+	static void (*const emitters[])(const struct hvd_emit *in, struct hvd_strv *env) = {
+		emit_horovod,
+		emit_nccl,
+		emit_gloo,
+		emit_openmpi,
+	};
+
+	for (size_t i = 0; i < sizeof(emitters) / sizeof(emitters[0]); i++)
+		emitters[i](in, env);
+}

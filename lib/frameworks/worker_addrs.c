@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker_addrs.h"
+
+#include "lib/base/xalloc.h"
+#include "pickle.h"
+#include "pickler.h"
+
+#include <nettle/base64.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int bad_addrs(struct hvd_err *err, const char *what)
+{
+	return hvd_err_set(err, HVD_E_PROTO, "a worker's addresses: %s", what);
+}
+
+static int read_addr(const struct hvd_pickle_value *iface, const struct hvd_pickle_value *v,
+		     struct hvd_worker_addrs *out, struct hvd_err *err)
+{
+	struct hvd_worker_addr *a = &out->v[out->n];
+	char text[HVD_ADDR_TEXT];
+
+	if (out->n == HVD_WORKER_MAX_ADDRS)
+		return hvd_err_set(err, HVD_E_LIMIT, "a worker with more than %d addresses", HVD_WORKER_MAX_ADDRS);
+	if (v->kind != HVD_PICKLE_TUPLE || v->n != 2 || v->items[0]->kind != HVD_PICKLE_STR ||
+	    v->items[1]->kind != HVD_PICKLE_INT)
+		return bad_addrs(err, "one is not (address, port)");
+	if (v->items[0]->len >= sizeof(text) || memchr(v->items[0]->text, 0, v->items[0]->len))
+		return bad_addrs(err, "one is no address");
+	memcpy(text, v->items[0]->text, v->items[0]->len);
+	text[v->items[0]->len] = '\0';
+	if (hvd_addr_parse(text, &a->addr) != 0)
+		return bad_addrs(err, "one is no address");
+	if (v->items[1]->number < 1 || v->items[1]->number > 65535)
+		return bad_addrs(err, "one has no port");
+	a->port = (in_port_t)v->items[1]->number;
+	if (iface->len >= sizeof(a->iface) || memchr(iface->text, 0, iface->len))
+		return bad_addrs(err, "an interface has no name, or too long a one");
+	memcpy(a->iface, iface->text, iface->len);
+	a->iface[iface->len] = '\0';
+	out->n++;
+	return 0;
+}
+
+/* ({iface: [(addr, port), …], …}, key) */
+static int read_addrs(const struct hvd_pickle_value *v, struct hvd_worker_addrs *out, struct hvd_err *err)
+{
+	const struct hvd_pickle_value *dict, *key;
+
+	if (v->kind != HVD_PICKLE_TUPLE || v->n != 2)
+		return bad_addrs(err, "they are no pair");
+	dict = v->items[0];
+	key = v->items[1];
+	if (dict->kind != HVD_PICKLE_DICT)
+		return bad_addrs(err, "the first is no dict");
+	if (key->kind != HVD_PICKLE_BYTES || key->len != HVD_KEY_LEN)
+		return bad_addrs(err, "the second is no key of 32 bytes");
+	for (size_t i = 0; i < dict->n; i += 2) {
+		const struct hvd_pickle_value *iface = dict->items[i], *list = dict->items[i + 1];
+
+		if (iface->kind != HVD_PICKLE_STR || list->kind != HVD_PICKLE_LIST)
+			return bad_addrs(err, "an interface has no list");
+		for (size_t j = 0; j < list->n; j++)
+			if (read_addr(iface, list->items[j], out, err) < 0)
+				return -1;
+	}
+	if (!out->n)
+		return bad_addrs(err, "there are none");
+	memcpy(out->key.b, key->text, HVD_KEY_LEN);
+	return 0;
+}
+
+/* Those of the loopback interface are the last to be tried. The order is kept otherwise. */
+static void loopback_last(struct hvd_worker_addrs *a)
+{
+	struct hvd_worker_addr *sorted = hvd_xcalloc(a->n, sizeof(*sorted));
+	size_t n = 0;
+
+	for (int loopback = 0; loopback < 2; loopback++)
+		for (size_t i = 0; i < a->n; i++)
+			if (hvd_addr_loopback(&a->v[i].addr) == loopback)
+				sorted[n++] = a->v[i];
+	free(a->v);
+	a->v = sorted;
+}
+
+/* Decoded bytes, the caller's to wipe and free. */
+static unsigned char *unbase64(const void *text, size_t len, size_t *n, struct hvd_err *err)
+{
+	struct base64_decode_ctx ctx;
+	unsigned char *bytes;
+
+	if (len > BASE64_ENCODE_RAW_LENGTH(HVD_PICKLE_MAX)) {
+		hvd_err_set(err, HVD_E_LIMIT, "a worker's addresses: %zu bytes are too many", len);
+		return NULL;
+	}
+	*n = BASE64_DECODE_LENGTH(len);
+	bytes = hvd_xcalloc(*n, 1);
+	base64_decode_init(&ctx);
+	if (base64_decode_update(&ctx, n, bytes, len, text) && base64_decode_final(&ctx))
+		return bytes;
+	bad_addrs(err, "they are not base64");
+	explicit_bzero(bytes, BASE64_DECODE_LENGTH(len));
+	free(bytes);
+	return NULL;
+}
+
+int hvd_worker_addrs_parse(const void *text, size_t len, struct hvd_worker_addrs *out, struct hvd_err *err)
+{
+	struct hvd_pickle *pickle;
+	unsigned char *bytes;
+	size_t n;
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	bytes = unbase64(text, len, &n, err);
+	if (!bytes)
+		return -1;
+	pickle = hvd_pickle_read(bytes, n, err);
+	out->v = hvd_xcalloc(HVD_WORKER_MAX_ADDRS, sizeof(*out->v));
+	rc = pickle ? read_addrs(hvd_pickle_root(pickle), out, err) : -1;
+	hvd_pickle_free(pickle);
+	explicit_bzero(bytes, n);
+	free(bytes);
+	if (rc < 0) {
+		hvd_worker_addrs_clear(out);
+		return -1;
+	}
+	loopback_last(out);
+	return 0;
+}
+
+char *hvd_worker_addrs_format(const struct hvd_worker_addrs *addrs)
+{
+	const size_t room = 128 + addrs->n * (HVD_WORKER_IFACE_MAX + HVD_ADDR_TEXT + 16);
+	struct hvd_pickler p = {.bytes = hvd_xcalloc(room, 1), .room = room};
+	char address[HVD_ADDR_TEXT], *text;
+
+	hvd_pickler_begin(&p);
+	hvd_pickler_op(&p, HVD_OP_EMPTY_DICT);
+	for (size_t i = 0; i < addrs->n; i++) {
+		const struct hvd_worker_addr *a = &addrs->v[i];
+
+		if (i == 0 || strcmp(a->iface, a[-1].iface) != 0) {
+			hvd_pickler_str(&p, a->iface);
+			hvd_pickler_op(&p, HVD_OP_EMPTY_LIST);
+		}
+		hvd_pickler_str(&p, hvd_addr_text(&a->addr, address));
+		hvd_pickler_int(&p, a->port);
+		hvd_pickler_op(&p, HVD_OP_TUPLE2);
+		hvd_pickler_op(&p, HVD_OP_APPEND);
+		if (i + 1 == addrs->n || strcmp(a->iface, a[1].iface) != 0)
+			hvd_pickler_op(&p, HVD_OP_SETITEM);
+	}
+	hvd_pickler_bytes(&p, addrs->key.b, HVD_KEY_LEN);
+	hvd_pickler_op(&p, HVD_OP_TUPLE2);
+	hvd_pickler_op(&p, HVD_OP_STOP);
+	text = hvd_xcalloc(BASE64_ENCODE_RAW_LENGTH(p.n) + 1, 1);
+	base64_encode_raw(text, p.n, p.bytes);
+	explicit_bzero(p.bytes, p.n);
+	free(p.bytes);
+	return text;
+}
+
+void hvd_worker_addrs_clear(struct hvd_worker_addrs *addrs)
+{
+	if (!addrs)
+		return;
+	free(addrs->v);
+	explicit_bzero(addrs, sizeof(*addrs));
+}

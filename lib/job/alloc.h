@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * alloc.h - an allocation: the hosts and slots that a launch may use, in order.
+ *
+ * It comes from the scheduler or from the user. Every host is named once: what
+ * names a host twice (`-H a:2,b:2,a:1`, a hostfile, an arbitrary distribution)
+ * adds up on the first mention. (horovodrun lets both entries stand, and then
+ * gives two ranks the same local rank.)
+ *
+ * Texts and files are untrusted input. Nothing here reads the environment of
+ * the process: it is passed in.
+ */
+#ifndef HVD_ALLOC_H
+#define HVD_ALLOC_H
+
+#include "lib/base/err.h"
+
+#include <stddef.h>
+
+struct hvd_slurm;
+
+struct hvd_alloc_host {
+	char *name; /* an IPv6 literal has no brackets */
+	int slots;
+};
+
+/* A zeroed struct is an empty allocation. */
+struct hvd_alloc {
+	struct hvd_alloc_host *hosts;
+	int n_hosts;
+	int slots;       /* of all hosts */
+	char source[96]; /* where hosts and slots come from, for messages: "job 12: SLURM_NTASKS_PER_NODE" */
+};
+
+void hvd_alloc_clear(struct hvd_alloc *a); /* leaves an empty allocation; NULL is fine */
+
+/* Building one by hand: append hosts, then merge those named twice (stable). add refuses names that
+ * are neither a host name nor an address, more than HVD_MAX_HOSTS hosts and more than HVD_MAX_RANKS slots. */
+int hvd_alloc_add(struct hvd_alloc *a, const char *name, int slots, struct hvd_err *err);
+void hvd_alloc_merge(struct hvd_alloc *a);
+
+/* All from_… functions: after an error *out is empty. */
+
+/* `-H h:4,h2:2,[fd00::1]:2`. A host without a number gets default_slots (0 = 1). */
+int hvd_alloc_from_hosts(struct hvd_alloc *out, const char *text, int default_slots, struct hvd_err *err);
+
+/* A hostfile: `h slots=4` a line, also `h:4` and `h`; `#` starts a comment, blank lines are skipped,
+ * `max_slots=` as Open MPI has it is accepted and not used. Errors name file and line. */
+int hvd_alloc_from_hostfile(struct hvd_alloc *out, const char *path, int default_slots, struct hvd_err *err);
+/* The same on text that has been read already; `path` is for messages only. */
+int hvd_alloc_parse_hostfile(struct hvd_alloc *out, const char *text, size_t len, const char *path, int default_slots,
+			     struct hvd_err *err);
+
+/* One `host[:slots]`, as in -H and as a discovery script prints it; slots of 0 are passed on, a host
+ * without a number gets default_slots. The name is the caller's to free; NULL after an error. */
+int hvd_alloc_parse_host(const char *text, size_t len, int default_slots, char **name, int *slots, struct hvd_err *err);
+
+/* This machine as "localhost", with that many slots. */
+int hvd_alloc_from_local(struct hvd_alloc *out, int slots, struct hvd_err *err);
+
+struct hvd_alloc_slurm_opts {
+	int slots_per_host;      /* > 0: this many on every host, whatever the job says */
+	struct hvd_slurm *slurm; /* NULL: never ask the controller */
+};
+
+/* Is there a Slurm job in this environment, one of several components included? */
+int hvd_alloc_in_slurm(char *const *envp);
+/* 0, or -1 with err set (HVD_E_USAGE) when that job is a heterogeneous one. */
+int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err);
+
+/* Hosts of the step in whose environment we are, else of the job. Slots per host, first that is there:
+ *   slots_per_host;
+ *   tasks per GPU (SLURM_NTASKS_PER_GPU), where it is known how the GPUs are spread;
+ *   tasks, where the user asked for tasks (SLURM_NTASKS, SLURM_NTASKS_PER_NODE; inside a step: where it has more
+ *     tasks than nodes, as a shell in a step has one task and wants its GPUs);
+ *   GPUs (SLURM_GPUS_PER_NODE, SLURM_GPUS_ON_NODE, SLURM_JOB_GPUS, SLURM_STEP_GPUS, SLURM_GPUS, divided by
+ *     SLURM_GPUS_PER_TASK or SLURM_TRES_PER_TASK), and from the controller where the environment leaves open how
+ *     they are spread over several hosts;
+ *   1.
+ * Heterogeneous jobs are refused. HVD_E_NOENT when there is no job. */
+int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, const struct hvd_alloc_slurm_opts *opts,
+			 struct hvd_err *err);
+
+/* The first np slots of `a`, in order, as an allocation of its own: hosts that get none are left out.
+ * np of 0 takes all. np beyond the slots is HVD_E_USAGE, with the table of hosts and slots in the message. */
+int hvd_alloc_take(const struct hvd_alloc *a, int np, struct hvd_alloc *out, struct hvd_err *err);
+
+/* Index of the host of that name, -1 if there is none. */
+int hvd_alloc_find(const struct hvd_alloc *a, const char *name);
+
+/* Hosts and slots, one host a line, at most max_hosts of them (0 = all). Caller frees. */
+char *hvd_alloc_table(const struct hvd_alloc *a, int max_hosts);
+
+struct hvd_layout;
+/* Ranks in slot order. After an error *out is empty. */
+int hvd_alloc_layout(const struct hvd_alloc *a, struct hvd_layout *out, struct hvd_err *err);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bind.h"
+
+#include "lib/base/xalloc.h"
+
+#include <hwloc.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hvd_binding_clear(struct hvd_binding *b)
+{
+	if (!b)
+		return;
+	free(b->sets);
+	memset(b, 0, sizeof(*b));
+}
+
+static int unbound(struct hvd_binding *out, const char *why)
+{
+	hvd_binding_clear(out);
+	out->why = why;
+	return 0;
+}
+
+/* Where `machine` is NULL, this machine as far as the process may use it. */
+static hwloc_topology_t load(const char *machine, struct hvd_err *err)
+{
+	unsigned long flags = 0;
+	hwloc_topology_t t;
+	hwloc_bitmap_t mask;
+	bool ok;
+
+	if (hwloc_topology_init(&t) != 0) {
+		hvd_err_sys(err, "cannot look at this machine");
+		return NULL;
+	}
+#if HWLOC_API_VERSION >= 0x00020800
+	flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+#endif
+	hwloc_topology_set_flags(t, flags);
+	hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
+	hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
+	ok = true;
+	if (machine && strncmp(machine, "synthetic:", 10) == 0)
+		ok = hwloc_topology_set_synthetic(t, machine + 10) == 0;
+	else if (machine)
+		ok = hwloc_topology_set_xml(t, machine) == 0;
+	if (!ok || hwloc_topology_load(t) != 0) {
+		hvd_err_sys(err, "cannot look at this machine");
+		hwloc_topology_destroy(t);
+		return NULL;
+	}
+	if (machine)
+		return t;
+	/* hwloc has left out what the cgroup forbids; the affinity mask is ours to follow. */
+	mask = hwloc_bitmap_alloc();
+	if (mask && hwloc_get_cpubind(t, mask, HWLOC_CPUBIND_PROCESS) == 0 && !hwloc_bitmap_iszero(mask))
+		hwloc_topology_restrict(t, mask, 0);
+	hwloc_bitmap_free(mask);
+	return t;
+}
+
+/* Cores, or processing units where the machine does not tell its cores. */
+static int core_depth(hwloc_topology_t t)
+{
+	int depth = hwloc_get_type_depth(t, HWLOC_OBJ_CORE);
+
+	return depth >= 0 ? depth : hwloc_get_type_depth(t, HWLOC_OBJ_PU);
+}
+
+/* All there, none empty, no CPU in two of them. */
+static bool disjoint(hwloc_bitmap_t *sets, int n)
+{
+	hwloc_bitmap_t seen = hwloc_bitmap_alloc();
+	bool fine = seen != NULL;
+
+	for (int i = 0; fine && i < n; i++) {
+		fine = sets[i] && !hwloc_bitmap_iszero(sets[i]) && !hwloc_bitmap_intersects(seen, sets[i]);
+		if (fine)
+			hwloc_bitmap_or(seen, seen, sets[i]);
+	}
+	hwloc_bitmap_free(seen);
+	return fine;
+}
+
+/* Neighbouring cores in blocks, whose sizes differ by one at most: for unequal cores (some with one thread, some
+ * with two), where hwloc_distrib, going by threads, may put two ranks on one core. */
+static int in_blocks(hwloc_topology_t t, int depth, int cores, hwloc_bitmap_t *sets, int n, struct hvd_err *err)
+{
+	int next = 0;
+
+	for (int i = 0; i < n; i++) {
+		int take = cores / n + (i < cores % n);
+
+		hwloc_bitmap_free(sets[i]);
+		sets[i] = hwloc_bitmap_alloc();
+		if (!sets[i])
+			return hvd_err_set(err, HVD_E_SYS, "out of memory");
+		while (take-- > 0)
+			hwloc_bitmap_or(sets[i], sets[i], hwloc_get_obj_by_depth(t, depth, (unsigned)next++)->cpuset);
+	}
+	return 0;
+}
+
+static void to_cpu_set(hwloc_const_bitmap_t from, cpu_set_t *to)
+{
+	CPU_ZERO(to);
+	for (int cpu = hwloc_bitmap_first(from); cpu >= 0; cpu = hwloc_bitmap_next(from, cpu))
+		CPU_SET((unsigned)cpu, to);
+}
+
+/* Each set becomes that of the NUMA nodes which it has CPUs of. */
+static void widen(hwloc_topology_t t, hwloc_bitmap_t *sets, int n)
+{
+	for (int i = 0; i < n; i++) {
+		hwloc_bitmap_t own = hwloc_bitmap_dup(sets[i]);
+		hwloc_obj_t node = NULL;
+
+		while (own && (node = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, node)))
+			if (hwloc_bitmap_intersects(own, node->cpuset))
+				hwloc_bitmap_or(sets[i], sets[i], node->cpuset);
+		hwloc_bitmap_free(own);
+	}
+}
+
+static int split(struct hvd_binding *out, hwloc_topology_t t, int n, bool near, struct hvd_err *err)
+{
+	int depth = core_depth(t), cores = hwloc_get_nbobjs_by_depth(t, depth), rc = 0;
+	hwloc_obj_t root = hwloc_get_root_obj(t);
+	hwloc_bitmap_t *sets;
+
+	if (cores < n)
+		return unbound(out, "there are more local ranks than cores");
+	if (hwloc_bitmap_last(root->cpuset) >= CPU_SETSIZE)
+		return unbound(out, "this machine has more CPUs than can be bound to");
+	if (near && hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_NUMANODE) < 2)
+		return unbound(out, "this machine has one NUMA domain, which they share");
+	sets = hvd_xcalloc((size_t)n, sizeof(*sets)); /* hwloc_distrib allocates each */
+	if (hwloc_distrib(t, &root, 1, sets, (unsigned)n, depth, 0) != 0 || !disjoint(sets, n))
+		rc = in_blocks(t, depth, cores, sets, n, err);
+	if (rc == 0 && near)
+		widen(t, sets, n);
+	if (rc == 0) {
+		out->n = n;
+		out->sets = hvd_xcalloc((size_t)n, sizeof(*out->sets));
+	}
+	for (int i = 0; i < n; i++) {
+		if (rc == 0)
+			to_cpu_set(sets[i], &out->sets[i]);
+		hwloc_bitmap_free(sets[i]);
+	}
+	free(sets);
+	return rc;
+}
+
+int hvd_bind_cores(struct hvd_cores *out, const char *machine, struct hvd_err *err)
+{
+	hwloc_topology_t t = load(machine, err);
+	int depth, packages;
+
+	memset(out, 0, sizeof(*out));
+	if (!t)
+		return -1;
+	depth = core_depth(t);
+	out->cores = hwloc_get_nbobjs_by_depth(t, depth);
+	for (int i = 0; i < out->cores; i++) {
+		int threads = hwloc_bitmap_weight(hwloc_get_obj_by_depth(t, depth, (unsigned)i)->cpuset);
+
+		if (threads > 0 && (out->threads == 0 || threads < out->threads))
+			out->threads = threads;
+	}
+	packages = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE);
+	out->packages = packages > 0 ? packages : 1;
+	hwloc_topology_destroy(t);
+	if (out->cores < 1 || out->threads < 1)
+		return hvd_err_set(err, HVD_E_SYS, "this machine does not tell its cores");
+	return 0;
+}
+
+static int split_machine(struct hvd_binding *out, int n, const char *machine, bool near, struct hvd_err *err)
+{
+	hwloc_topology_t t;
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	out->why = "the machine is not known";
+	if (n < 1)
+		return hvd_err_set(err, HVD_E_USAGE, "%d is no number of local ranks", n);
+	t = load(machine, err);
+	if (!t)
+		return -1;
+	out->why = NULL;
+	rc = split(out, t, n, near, err);
+	hwloc_topology_destroy(t);
+	return rc;
+}
+
+int hvd_bind_split_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err)
+{
+	return split_machine(out, n, machine, false, err);
+}
+
+int hvd_bind_near_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err)
+{
+	return split_machine(out, n, machine, true, err);
+}
+
+int hvd_bind_near(struct hvd_binding *out, int n, struct hvd_err *err)
+{
+	return split_machine(out, n, NULL, true, err);
+}
+
+int hvd_bind_split(struct hvd_binding *out, int n, struct hvd_err *err)
+{
+	return hvd_bind_split_on(out, n, NULL, err);
+}

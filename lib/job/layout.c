@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layout.h"
+
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hvd_layout_clear(struct hvd_layout *l)
+{
+	if (!l)
+		return;
+	for (int i = 0; i < l->n_hosts; i++) {
+		free(l->hosts[i].name);
+		free(l->hosts[i].ranks);
+	}
+	free(l->hosts);
+	free(l->places);
+	memset(l, 0, sizeof(*l));
+}
+
+/* The number of ranks, or -1. */
+static int count_ranks(const int *tasks, int n_hosts, struct hvd_err *err)
+{
+	long long sum = 0;
+
+	if (n_hosts < 0 || n_hosts > HVD_MAX_HOSTS)
+		return hvd_err_set(err, HVD_E_LIMIT, "%d hosts are more than the %d that are possible", n_hosts,
+				   HVD_MAX_HOSTS);
+	for (int i = 0; i < n_hosts; i++) {
+		if (tasks[i] < 0)
+			return hvd_err_set(err, HVD_E_PROTO, "host %d of the layout has %d tasks", i, tasks[i]);
+		sum += tasks[i];
+	}
+	if (sum > HVD_MAX_RANKS)
+		return hvd_err_set(err, HVD_E_LIMIT, "%lld ranks are more than the %d that are possible", sum,
+				   HVD_MAX_RANKS);
+	if (sum == 0)
+		return hvd_err_set(err, HVD_E_PROTO, "the layout has no ranks");
+	return (int)sum;
+}
+
+/* The ranks of every host are known; fill in the places. Hosts count in the order of their first ranks, as horovodrun
+ * has it: Slurm sorts the nodes of a step, and rank 0 may be on any of them (--distribution=arbitrary). */
+static void place_ranks(struct hvd_layout *l)
+{
+	int most = 0;
+	int *seen; /* hosts so far that have local rank i */
+
+	for (int h = 0; h < l->n_hosts; h++) {
+		const struct hvd_layout_host *host = &l->hosts[h];
+
+		if (host->n > most)
+			most = host->n;
+		for (int i = 0; i < host->n; i++)
+			l->places[host->ranks[i]] = (struct hvd_place){.rank = host->ranks[i],
+								       .size = l->size,
+								       .host = h,
+								       .local_rank = i,
+								       .local_size = host->n,
+								       .cross_rank = -1};
+	}
+	seen = hvd_xcalloc((size_t)most, sizeof(*seen));
+	for (int r = 0; r < l->size; r++) {
+		const struct hvd_layout_host *host = &l->hosts[l->places[r].host];
+
+		if (l->places[r].cross_rank >= 0)
+			continue; /* not its host's first */
+		for (int i = 0; i < host->n; i++)
+			l->places[host->ranks[i]].cross_rank = seen[i]++;
+	}
+	for (int r = 0; r < l->size; r++)
+		l->places[r].cross_size = seen[l->places[r].local_rank];
+	free(seen);
+}
+
+/* tids NULL: slot order. */
+static int build(struct hvd_layout *out, char *const *names, const int *tasks, int *const *tids, int n_hosts,
+		 struct hvd_err *err)
+{
+	int size, next = 0;
+
+	memset(out, 0, sizeof(*out));
+	size = count_ranks(tasks, n_hosts, err);
+	if (size < 0)
+		return -1;
+	out->size = size;
+	out->n_hosts = n_hosts;
+	out->hosts = hvd_xcalloc((size_t)n_hosts, sizeof(*out->hosts));
+	out->places = hvd_xcalloc((size_t)size, sizeof(*out->places));
+	for (int h = 0; h < n_hosts; h++) {
+		struct hvd_layout_host *host = &out->hosts[h];
+
+		host->name = hvd_xstrdup(names[h]);
+		host->n = tasks[h];
+		host->ranks = hvd_xcalloc((size_t)tasks[h], sizeof(*host->ranks));
+		for (int i = 0; i < tasks[h]; i++) {
+			int rank = tids ? tids[h][i] : next++;
+
+			if (rank < 0 || rank >= size) {
+				hvd_err_set(err, HVD_E_PROTO, "task %d of %s has rank %d, but there are %d ranks", i,
+					    names[h], rank, size);
+				hvd_layout_clear(out);
+				return -1;
+			}
+			if (out->places[rank].size) {
+				hvd_err_set(err, HVD_E_PROTO, "rank %d occurs twice in the layout, again on %s", rank,
+					    names[h]);
+				hvd_layout_clear(out);
+				return -1;
+			}
+			out->places[rank].size = size; /* marks it as seen; as many as ranks: none is missing */
+			host->ranks[i] = rank;
+		}
+	}
+	place_ranks(out);
+	return 0;
+}
+
+int hvd_layout_from_slots(struct hvd_layout *out, char *const *names, const int *slots, int n_hosts,
+			  struct hvd_err *err)
+{
+	return build(out, names, slots, NULL, n_hosts, err);
+}
+
+int hvd_layout_from_tasks(struct hvd_layout *out, char *const *names, const int *tasks, int *const *tids, int n_hosts,
+			  struct hvd_err *err)
+{
+	return build(out, names, tasks, tids, n_hosts, err);
+}
+
+int hvd_layout_find_host(const struct hvd_layout *l, const char *name)
+{
+	for (int i = 0; i < l->n_hosts; i++)
+		if (strcmp(l->hosts[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+/* Ranks as "0-3,8": runs of consecutive ones are drawn together. */
+static void put_ranks(FILE *f, const struct hvd_layout_host *host)
+{
+	for (int i = 0; i < host->n;) {
+		int j = i;
+
+		while (j + 1 < host->n && host->ranks[j + 1] == host->ranks[j] + 1)
+			j++;
+		fprintf(f, i ? ",%d" : "%d", host->ranks[i]);
+		if (j > i)
+			fprintf(f, "-%d", host->ranks[j]);
+		i = j + 1;
+	}
+}
+
+char *hvd_layout_table(const struct hvd_layout *l, int max_hosts)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	int shown = max_hosts > 0 && max_hosts < l->n_hosts ? max_hosts : l->n_hosts;
+	int width = 4;
+
+	if (!f)
+		return hvd_xstrdup("");
+	for (int i = 0; i < shown; i++) {
+		size_t w = strlen(l->hosts[i].name);
+
+		if (w > (size_t)width && w < 64)
+			width = (int)w;
+	}
+	fprintf(f, "  %-*s  size  ranks\n", width, "host");
+	for (int i = 0; i < shown; i++) {
+		fprintf(f, "  %-*s  %4d  ", width, l->hosts[i].name, l->hosts[i].n);
+		put_ranks(f, &l->hosts[i]);
+		fputc('\n', f);
+	}
+	if (shown < l->n_hosts)
+		fprintf(f, "  and %d more hosts\n", l->n_hosts - shown);
+	if (fclose(f) != 0 || !text) {
+		free(text);
+		return hvd_xstrdup("");
+	}
+	return text;
+}
+
+/* A number at *p, moved past it; -1 when there is none or it is beyond max. */
+static long number(const char **p, long max)
+{
+	long n = 0;
+
+	if (**p < '0' || **p > '9')
+		return -1;
+	for (; **p >= '0' && **p <= '9'; (*p)++) {
+		n = n * 10 + (**p - '0');
+		if (n > max)
+			return -1;
+	}
+	return n;
+}
+
+int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct hvd_err *err)
+{
+	const char *p = text;
+	int *v = NULL;
+	int n = 0, room = 0;
+
+	*out = NULL;
+	if (max_nodes > HVD_MAX_HOSTS)
+		max_nodes = HVD_MAX_HOSTS;
+	for (;;) {
+		long tasks = number(&p, HVD_MAX_RANKS), times = 1;
+
+		if (tasks < 0)
+			goto malformed;
+		if (p[0] == '(') {
+			if (p[1] != 'x')
+				goto malformed;
+			p += 2;
+			times = number(&p, INT_MAX);
+			if (times < 1 || *p++ != ')')
+				goto malformed;
+		}
+		if (times > max_nodes - n) {
+			hvd_err_set(err, HVD_E_LIMIT, "'%.80s' is for more than %d nodes", text, max_nodes);
+			free(v);
+			return -1;
+		}
+		if (n + times > room) {
+			room = (int)(n + times) * 2;
+			v = hvd_xrealloc(v, (size_t)room, sizeof(*v));
+		}
+		while (times-- > 0)
+			v[n++] = (int)tasks;
+		if (*p == '\0')
+			break;
+		if (*p++ != ',')
+			goto malformed;
+	}
+	*out = v;
+	return n;
+malformed:
+	free(v);
+	return hvd_err_set(err, HVD_E_PROTO, "'%.80s' is no list of tasks per node like '2(x4),1'", text);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "network.h"
+
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int hvd_network_neighbours(uint32_t i, uint32_t n, uint32_t out[HVD_MAX_NEIGHBOURS])
+{
+	int count = 0;
+
+	for (uint32_t d = 1; d < n; d *= 2) {
+		uint32_t both[2] = {(i + d) % n, (i + n - d) % n};
+
+		for (int b = 0; b < 2; b++) {
+			bool known = both[b] == i;
+
+			for (int k = 0; k < count; k++)
+				known |= out[k] == both[b];
+			if (!known && count < HVD_MAX_NEIGHBOURS)
+				out[count++] = both[b];
+		}
+	}
+	return count;
+}
+
+/* All interfaces of all hosts, numbered through. */
+struct index {
+	uint32_t *first;  /* first[host]; first[n] = how many */
+	uint32_t *parent; /* union-find over interfaces */
+	uint32_t *mutual; /* how many edges hold in both directions */
+};
+
+static uint32_t find(struct index *ix, uint32_t x)
+{
+	while (ix->parent[x] != x)
+		x = ix->parent[x] = ix->parent[ix->parent[x]];
+	return x;
+}
+
+static int cmp_edge(const void *pa, const void *pb)
+{
+	const struct hvd_edge *a = pa, *b = pb;
+
+	if (a->from != b->from)
+		return a->from < b->from ? -1 : 1;
+	if (a->to != b->to)
+		return a->to < b->to ? -1 : 1;
+	if (a->family != b->family)
+		return a->family < b->family ? -1 : 1;
+	if (a->from_if != b->from_if)
+		return a->from_if < b->from_if ? -1 : 1;
+	if (a->to_if != b->to_if)
+		return a->to_if < b->to_if ? -1 : 1;
+	return (a->result != HVD_REACH_OK) - (b->result != HVD_REACH_OK); /* a good one first */
+}
+
+static const struct hvd_edge *lookup(const struct hvd_edge *edges, size_t n_edges, uint32_t from, uint32_t to,
+				     uint8_t from_if, uint8_t to_if, uint8_t family)
+{
+	struct hvd_edge key = {.from = from, .to = to, .from_if = from_if, .to_if = to_if, .family = family};
+	size_t lo = 0, hi = n_edges;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (cmp_edge(&edges[mid], &key) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < n_edges && edges[lo].result == HVD_REACH_OK && cmp_edge(&edges[lo], &key) == 0 ? &edges[lo] : NULL;
+}
+
+static void join_mutual(struct index *ix, const struct hvd_edge *edges, size_t n_edges, uint8_t family)
+{
+	for (size_t e = 0; e < n_edges; e++) {
+		const struct hvd_edge *a = &edges[e];
+
+		if (a->result != HVD_REACH_OK || a->family != family || a->from_if == HVD_NO_IFACE)
+			continue;
+		if (!lookup(edges, n_edges, a->to, a->from, a->to_if, a->from_if, family))
+			continue;
+		uint32_t x = ix->first[a->from] + a->from_if, y = ix->first[a->to] + a->to_if;
+
+		ix->mutual[x]++;
+		ix->parent[find(ix, x)] = find(ix, y);
+	}
+}
+
+/* Choose an interface of `root`'s component on every host. False when a host has none. */
+static bool pick(struct index *ix, const struct hvd_node *nodes, uint32_t n, uint32_t root, struct hvd_network *net)
+{
+	net->ranking = INT64_MIN;
+	for (uint32_t h = 0; h < n; h++) {
+		int best = -1;
+
+		for (int i = 0; i < nodes[h].n_ifaces; i++) {
+			uint32_t x = ix->first[h] + (uint32_t)i;
+
+			if (find(ix, x) != root ||
+			    !hvd_node_has_family(&nodes[h].ifaces[i], net->family == 4 ? AF_INET : AF_INET6))
+				continue;
+			if (best < 0 || ix->mutual[x] > ix->mutual[ix->first[h] + (uint32_t)best] ||
+			    (ix->mutual[x] == ix->mutual[ix->first[h] + (uint32_t)best] &&
+			     nodes[h].ifaces[i].ranking < nodes[h].ifaces[best].ranking))
+				best = i;
+		}
+		if (best < 0)
+			return false;
+		net->iface[h] = (uint8_t)best;
+		if (nodes[h].ifaces[best].ranking > net->ranking)
+			net->ranking = nodes[h].ifaces[best].ranking;
+	}
+	return true;
+}
+
+/* Of the edges alike to `e`, the first that is good: was that very address reached, too? */
+static bool reached_addr(const struct hvd_edge *e, const struct hvd_edge *end, uint8_t addr)
+{
+	for (const struct hvd_edge *x = e; x < end && cmp_edge(x, e) == 0; x++)
+		if (x->to_addr == addr)
+			return true;
+	return false;
+}
+
+/* Every probed pair must have met over the very interfaces that were picked. */
+static bool holds(const struct hvd_node *nodes, const struct hvd_edge *edges, size_t n_edges, uint32_t n,
+		  struct hvd_network *net)
+{
+	uint32_t to[HVD_MAX_NEIGHBOURS];
+	uint64_t sum = 0, count = 0;
+
+	net->by_name = true;
+	for (uint32_t h = 0; h < n; h++) {
+		const struct hvd_node_iface *iface = &nodes[h].ifaces[net->iface[h]];
+		int k = hvd_network_neighbours(h, n, to);
+
+		net->by_name = net->by_name && iface->first < iface->n_addrs &&
+			       iface->addrs[iface->first].family == (net->family == 4 ? AF_INET : AF_INET6);
+		for (int i = 0; i < k; i++) {
+			const struct hvd_edge *e =
+				lookup(edges, n_edges, h, to[i], net->iface[h], net->iface[to[i]], net->family);
+
+			if (!e)
+				return false;
+			net->by_name = net->by_name &&
+				       reached_addr(e, edges + n_edges, nodes[to[i]].ifaces[net->iface[to[i]]].first);
+			sum += e->rtt_us;
+			count++;
+		}
+	}
+	net->rtt_us = count ? sum / count : 0;
+	return true;
+}
+
+static bool same_picks(const struct hvd_network *a, const struct hvd_network *b, uint32_t n)
+{
+	return memcmp(a->iface, b->iface, n) == 0;
+}
+
+static int cmp_network(const void *pa, const void *pb)
+{
+	const struct hvd_network *a = pa, *b = pb;
+
+	if (a->by_name != b->by_name)
+		return a->by_name ? -1 : 1;
+	if (a->family != b->family)
+		return a->family < b->family ? -1 : 1;
+	if (a->ranking != b->ranking)
+		return a->ranking < b->ranking ? -1 : 1;
+	return a->rtt_us < b->rtt_us ? -1 : a->rtt_us > b->rtt_us;
+}
+
+static void add_networks(struct index *ix, const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges,
+			 size_t n_edges, uint8_t family, struct hvd_networks *out)
+{
+	/* A network has an interface on every host, so those of the first host lead to all of them. */
+	for (int i = 0; i < nodes[0].n_ifaces; i++) {
+		struct hvd_network net = {.family = family, .iface = hvd_xcalloc(n, 1)};
+		bool good = pick(ix, nodes, n, find(ix, ix->first[0] + (uint32_t)i), &net) &&
+			    holds(nodes, edges, n_edges, n, &net);
+
+		for (int k = 0; good && k < out->n; k++) {
+			if (!same_picks(&out->v[k], &net, n))
+				continue;
+			good = false;
+			if (net.by_name && !out->v[k].by_name) {
+				free(out->v[k].iface);
+				out->v[k] = net;
+				net.iface = NULL;
+			}
+		}
+		if (!good) {
+			free(net.iface);
+			continue;
+		}
+		out->v = hvd_xrealloc(out->v, (size_t)out->n + 1, sizeof(*out->v));
+		out->v[out->n++] = net;
+	}
+}
+
+void hvd_networks_find(const struct hvd_node *nodes, uint32_t n, struct hvd_edge *edges, size_t n_edges,
+		       struct hvd_networks *out)
+{
+	struct index ix = {.first = hvd_xcalloc(n + 1, sizeof(uint32_t))};
+	uint32_t total = 0;
+
+	memset(out, 0, sizeof(*out));
+	if (n == 0) {
+		free(ix.first);
+		return;
+	}
+	for (uint32_t h = 0; h < n; h++) {
+		ix.first[h] = total;
+		total += nodes[h].n_ifaces;
+	}
+	ix.first[n] = total;
+	ix.parent = hvd_xcalloc(total, sizeof(*ix.parent));
+	ix.mutual = hvd_xcalloc(total, sizeof(*ix.mutual));
+	if (n_edges)
+		qsort(edges, n_edges, sizeof(*edges), cmp_edge);
+	for (uint8_t family = 4; family <= 6; family += 2) {
+		for (uint32_t x = 0; x < total; x++) {
+			ix.parent[x] = x;
+			ix.mutual[x] = 0;
+		}
+		join_mutual(&ix, edges, n_edges, family);
+		add_networks(&ix, nodes, n, edges, n_edges, family, out);
+	}
+	if (out->n > 1)
+		qsort(out->v, (size_t)out->n, sizeof(*out->v), cmp_network);
+	free(ix.first);
+	free(ix.parent);
+	free(ix.mutual);
+}
+
+void hvd_networks_clear(struct hvd_networks *nets)
+{
+	if (!nets)
+		return;
+	for (int i = 0; i < nets->n; i++)
+		free(nets->v[i].iface);
+	free(nets->v);
+	memset(nets, 0, sizeof(*nets));
+}
+
+bool hvd_networks_serve_horovod(const struct hvd_networks *nets)
+{
+	return nets->n > 0 && nets->v[0].by_name && nets->v[0].family == 4;
+}
+
+bool hvd_edges_lost(const struct hvd_edge *edges, size_t n_edges)
+{
+	for (size_t e = 0; e < n_edges; e++)
+		if (edges[e].family == 4 && (edges[e].result == HVD_REACH_SILENT ||
+					     edges[e].result == HVD_REACH_BROKEN || edges[e].result == HVD_REACH_MTU))
+			return true;
+	return false;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* network_why.c - why interfaces are in no network, in words. */
+#include "lib/base/hostlist.h"
+#include "lib/base/xalloc.h"
+#include "network.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NAMES      32
+#define MAX_DUPLICATES 8
+
+const char *hvd_reach_text(enum hvd_reach reach)
+{
+	static const char *const text[HVD_REACH_N] = {
+		[HVD_REACH_OK] = "reached",
+		[HVD_REACH_REFUSED] = "connection refused",
+		[HVD_REACH_SILENT] = "no answer",
+		[HVD_REACH_UNREACHABLE] = "no route",
+		[HVD_REACH_DUPLICATE] = "the asking host has the same address",
+		[HVD_REACH_STRANGER] = "another process or host answers there",
+		[HVD_REACH_SOURCE] = "the connection leaves by another network",
+		[HVD_REACH_NAT] = "the address is translated on the way (NAT)",
+		[HVD_REACH_BROKEN] = "the connection broke",
+		[HVD_REACH_MTU] = "short packets get through, full-size ones do not (MTU)",
+	};
+
+	return reach < HVD_REACH_N ? text[reach] : "?";
+}
+
+struct probed {
+	const struct hvd_node *nodes;
+	uint32_t n;
+	const struct hvd_edge *edges; /* sorted by host and host */
+	size_t n_edges;
+	const struct hvd_networks *nets;
+	struct hvd_addr duplicates[MAX_DUPLICATES]; /* that have been named */
+	int n_duplicates;
+	char *text;
+};
+
+static void append(struct probed *p, char *more)
+{
+	char *longer = hvd_xasprintf("%s%s%s", p->text, *p->text ? "\n" : "", more);
+
+	free(more);
+	free(p->text);
+	p->text = longer;
+}
+
+static const struct hvd_node_iface *iface_of(const struct probed *p, const struct hvd_edge *e)
+{
+	return &p->nodes[e->to].ifaces[e->to_if];
+}
+
+/* The first edge from one host to another; the others follow. NULL: there is none. */
+static const struct hvd_edge *between(const struct probed *p, uint32_t from, uint32_t to)
+{
+	size_t lo = 0, hi = p->n_edges;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		const struct hvd_edge *e = &p->edges[mid];
+
+		if (e->from < from || (e->from == from && e->to < to))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < p->n_edges && p->edges[lo].from == from && p->edges[lo].to == to ? &p->edges[lo] : NULL;
+}
+
+static const struct hvd_edge *next_between(const struct probed *p, const struct hvd_edge *e)
+{
+	const struct hvd_edge *next = e + 1;
+
+	return next < p->edges + p->n_edges && next->from == e->from && next->to == e->to ? next : NULL;
+}
+
+/* The same address was reached after all, at another time. */
+static bool reached_as_well(const struct probed *p, const struct hvd_edge *failed)
+{
+	for (const struct hvd_edge *e = between(p, failed->from, failed->to); e; e = next_between(p, e))
+		if (e->result == HVD_REACH_OK && e->to_if == failed->to_if && e->to_addr == failed->to_addr)
+			return true;
+	return false;
+}
+
+/* An attempt that failed over the interface of that name. */
+static const struct hvd_edge *example(const struct probed *p, const char *name, uint8_t family)
+{
+	for (size_t i = 0; i < p->n_edges; i++) {
+		const struct hvd_edge *e = &p->edges[i];
+
+		if (e->result != HVD_REACH_OK && e->family == family && strcmp(iface_of(p, e)->name, name) == 0 &&
+		    !reached_as_well(p, e))
+			return e;
+	}
+	return NULL;
+}
+
+/* Hosts that have no usable interface of that name, as text; NULL when all have it. */
+static char *lacking(const struct probed *p, const char *name)
+{
+	char *list = NULL;
+	unsigned more = 0, shown = 0;
+
+	for (uint32_t h = 0; h < p->n; h++) {
+		char *longer;
+
+		if (hvd_node_find_iface(&p->nodes[h], name) >= 0)
+			continue;
+		if (shown == 4) {
+			more++;
+			continue;
+		}
+		longer = hvd_xasprintf("%s%s%s", list ? list : "", list ? ", " : "", p->nodes[h].name);
+		free(list);
+		list = longer;
+		shown++;
+	}
+	if (more) {
+		char *longer = hvd_xasprintf("%s and %u more", list, more);
+
+		free(list);
+		list = longer;
+	}
+	return list;
+}
+
+/* Is an address of it reached from that interface, and the other way round? */
+static bool mutual(const struct probed *p, const struct hvd_edge *there)
+{
+	for (const struct hvd_edge *e = between(p, there->to, there->from); e; e = next_between(p, e))
+		if (e->result == HVD_REACH_OK && e->family == there->family && e->from_if == there->to_if &&
+		    e->to_if == there->from_if)
+			return true;
+	return false;
+}
+
+/* What is between interface `i` of a host and a neighbour of it; NULL when the two meet over interfaces of one name. */
+static char *why_not(const struct probed *p, uint32_t h, int i, uint32_t to, uint8_t family)
+{
+	const struct hvd_node *here = &p->nodes[h], *there = &p->nodes[to];
+	const char *name = here->ifaces[i].name;
+	const struct hvd_edge *back = NULL, *other = NULL, *cross = NULL;
+
+	for (const struct hvd_edge *e = between(p, h, to); e; e = next_between(p, e)) {
+		bool same = strcmp(there->ifaces[e->to_if].name, name) == 0;
+
+		if (e->result != HVD_REACH_OK || e->family != family)
+			continue;
+		if (e->from_if == i && mutual(p, e)) {
+			if (same)
+				return NULL;
+			cross = e;
+		} else if (e->from_if == i) {
+			back = e;
+		} else if (same) {
+			other = e;
+		}
+	}
+	if (cross)
+		return hvd_xasprintf("%s -> %s: it leads to %s there", here->name, there->name,
+				     there->ifaces[cross->to_if].name);
+	if (back)
+		return hvd_xasprintf("%s -> %s: what comes back leaves by another interface than %s", here->name,
+				     there->name, there->ifaces[back->to_if].name);
+	if (other)
+		return hvd_xasprintf("%s -> %s: the connection leaves by %s", here->name, there->name,
+				     here->ifaces[other->from_if].name);
+	return hvd_xasprintf("%s -> %s: not reached", here->name, there->name);
+}
+
+/* No attempt has failed, and yet it is no network: which two hosts does it not connect? */
+static char *unconnected(const struct probed *p, const char *name, uint8_t family)
+{
+	uint32_t to[HVD_MAX_NEIGHBOURS];
+
+	for (uint32_t h = 0; h < p->n; h++) {
+		int i = hvd_node_find_iface(&p->nodes[h], name), k = hvd_network_neighbours(h, p->n, to);
+
+		for (int t = 0; i >= 0 && t < k; t++) {
+			char *why = why_not(p, h, i, to[t], family);
+
+			if (why)
+				return why;
+		}
+	}
+	return NULL;
+}
+
+static void remember_duplicate(struct probed *p, const struct hvd_addr *addr)
+{
+	if (p->n_duplicates < MAX_DUPLICATES)
+		p->duplicates[p->n_duplicates++] = *addr;
+}
+
+/* What Gloo would take of that interface on some host is of no use to others, though they reach the host. */
+static const struct hvd_node *useless_first(const struct probed *p, const char *name)
+{
+	for (uint32_t h = 0; h < p->n; h++) {
+		int i = hvd_node_find_iface(&p->nodes[h], name);
+
+		if (i >= 0 && p->nodes[h].ifaces[i].first == HVD_NO_ADDR)
+			return &p->nodes[h];
+	}
+	return NULL;
+}
+
+/* `by_ipv6`: the hosts meet over it, by IPv6. */
+static void explain_one(struct probed *p, const char *name, uint8_t family, bool by_ipv6)
+{
+	const struct hvd_edge *e = example(p, name, family);
+	const struct hvd_node *useless = useless_first(p, name);
+	char *without = lacking(p, name);
+	char addr[HVD_ADDR_TEXT], *why;
+
+	if (e) {
+		const struct hvd_addr *to = &iface_of(p, e)->addrs[e->to_addr];
+
+		append(p, hvd_xasprintf("  %s: %s -> %s (%s): %s%s%s%s", name, p->nodes[e->from].name,
+					p->nodes[e->to].name, hvd_addr_text(to, addr), hvd_reach_text(e->result),
+					by_ipv6 ? "; IPv6 alone connects all hosts" : "",
+					without ? "; not usable on " : "", without ? without : ""));
+		if (e->result == HVD_REACH_DUPLICATE)
+			remember_duplicate(p, to);
+	} else if (without) {
+		append(p, hvd_xasprintf("  %s: not usable on %s", name, without));
+	} else if (useless) {
+		append(p, hvd_xasprintf(
+				  "  %s: the first address of it on %s, which Gloo takes, is of no use to other hosts",
+				  name, useless->name));
+	} else {
+		why = unconnected(p, name, family);
+		append(p, hvd_xasprintf("  %s: does not connect all hosts%s%s", name, why ? ": " : "", why ? why : ""));
+		free(why);
+	}
+	free(without);
+}
+
+static bool connected_by_ipv6(const struct probed *p, uint32_t host, int iface)
+{
+	for (int i = 0; i < p->nets->n; i++)
+		if (p->nets->v[i].family == 6 && p->nets->v[i].iface[host] == iface)
+			return true;
+	return false;
+}
+
+/* The best family by which programs that know that interface's name meet over it; 0: none. */
+static uint8_t connected_by(const struct probed *p, uint32_t host, int iface)
+{
+	uint8_t family = 0;
+
+	for (int i = 0; i < p->nets->n; i++)
+		if (p->nets->v[i].by_name && p->nets->v[i].iface[host] == iface &&
+		    (!family || p->nets->v[i].family < family))
+			family = p->nets->v[i].family;
+	return family;
+}
+
+/* The addresses that the asking host has itself, unless they were named before. */
+static void explain_duplicates(struct probed *p)
+{
+	char text[HVD_ADDR_TEXT];
+
+	for (size_t i = 0; i < p->n_edges && p->n_duplicates < MAX_DUPLICATES; i++) {
+		const struct hvd_edge *e = &p->edges[i];
+		const struct hvd_addr *addr = &iface_of(p, e)->addrs[e->to_addr];
+		bool known = e->result != HVD_REACH_DUPLICATE;
+
+		for (int k = 0; !known && k < p->n_duplicates; k++)
+			known = hvd_addr_equal(&p->duplicates[k], addr);
+		if (known)
+			continue;
+		remember_duplicate(p, addr);
+		append(p, hvd_xasprintf("  %s: %s -> %s (%s): %s", iface_of(p, e)->name, p->nodes[e->from].name,
+					p->nodes[e->to].name, hvd_addr_text(addr, text), hvd_reach_text(e->result)));
+	}
+}
+
+/* What hosts left out themselves, those that left out the same on one line. */
+static void explain_dropped(struct probed *p)
+{
+	const char *told[8];
+	size_t n_told = 0;
+
+	for (uint32_t h = 0; h < p->n && n_told < sizeof(told) / sizeof(told[0]); h++) {
+		struct hvd_strv alike = {0};
+		bool known = !p->nodes[h].dropped;
+		char *hosts;
+
+		for (size_t k = 0; !known && k < n_told; k++)
+			known = strcmp(told[k], p->nodes[h].dropped) == 0;
+		if (known)
+			continue;
+		told[n_told++] = p->nodes[h].dropped;
+		for (uint32_t i = h; i < p->n; i++)
+			if (p->nodes[i].dropped && strcmp(p->nodes[i].dropped, p->nodes[h].dropped) == 0)
+				hvd_strv_add(&alike, p->nodes[i].name);
+		hosts = hvd_hostlist_compress(alike.v, alike.n);
+		append(p, hvd_xasprintf("  on %s not looked at: %s", hosts, p->nodes[h].dropped));
+		free(hosts);
+		hvd_strv_free(&alike);
+	}
+}
+
+char *hvd_networks_explain(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
+			   const struct hvd_networks *nets)
+{
+	struct probed p = {.nodes = nodes, .n = n, .edges = edges, .n_edges = n_edges, .nets = nets};
+	char(*seen)[IF_NAMESIZE] = NULL;
+	size_t n_seen = 0;
+
+	p.text = hvd_xstrdup("");
+	for (uint32_t h = 0; h < n; h++) {
+		for (int i = 0; i < nodes[h].n_ifaces; i++) {
+			const char *name = nodes[h].ifaces[i].name;
+			uint8_t family = hvd_node_has_family(&nodes[h].ifaces[i], AF_INET) ? 4 : 6;
+			uint8_t by = connected_by(&p, h, i);
+			bool known = by && by <= family;
+
+			for (size_t k = 0; !known && k < n_seen; k++)
+				known = strcmp(seen[k], name) == 0;
+			if (known || n_seen == MAX_NAMES)
+				continue;
+			seen = hvd_xrealloc(seen, n_seen + 1, sizeof(*seen));
+			memcpy(seen[n_seen++], name, IF_NAMESIZE);
+			explain_one(&p, name, family, family == 4 && connected_by_ipv6(&p, h, i));
+		}
+	}
+	explain_duplicates(&p);
+	explain_dropped(&p);
+	free(seen);
+	return p.text;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node.h"
+
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+#include "lib/frameworks/given.h"
+#include "lib/protocol/auth.h"
+#include "lib/protocol/wire.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DROPPED_MAX 4096 /* the text of what was left out; a host with hundreds of veths is cut short */
+
+void hvd_node_clear(struct hvd_node *node)
+{
+	if (!node)
+		return;
+	free(node->name);
+	free(node->host);
+	free(node->ranks);
+	for (int i = 0; i < node->n_ifaces; i++)
+		free(node->ifaces[i].addrs);
+	free(node->ifaces);
+	for (int i = 0; i < HVD_N_GIVEN; i++) {
+		free(node->given[i]);
+		free(node->given_where[i]);
+	}
+	free(node->own);
+	free(node->dropped);
+	memset(node, 0, sizeof(*node));
+}
+
+const char *hvd_node_given_name(int i)
+{
+	return i == HVD_GIVEN_NCCL ? "NCCL_SOCKET_IFNAME" : "GLOO_SOCKET_IFNAME";
+}
+
+void hvd_node_set_given(struct hvd_node *node, char *const *envp)
+{
+	for (int i = 0; i < HVD_N_GIVEN; i++) {
+		if (!hvd_given(hvd_node_given_name(i), envp, NULL, &node->given[i], &node->given_where[i]))
+			continue;
+		if (strlen(node->given[i]) > HVD_GIVEN_MAX)
+			node->given[i][HVD_GIVEN_MAX] = '\0';
+		if (strlen(node->given_where[i]) > HVD_GIVEN_MAX)
+			node->given_where[i][HVD_GIVEN_MAX] = '\0';
+	}
+}
+
+void hvd_node_dropped(struct hvd_node *node, char *more, bool before)
+{
+	char *have = node->dropped ? node->dropped : hvd_xstrdup("");
+	const char *comma = *have ? ", " : "";
+
+	node->dropped = hvd_xasprintf("%s%s%s", before ? more : have, comma, before ? have : more);
+	free(more);
+	free(have);
+}
+
+void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs)
+{
+	node->n_ifaces = (uint16_t)(ifs->n < HVD_NODE_MAX_IFACES ? ifs->n : HVD_NODE_MAX_IFACES);
+	node->ifaces = hvd_xcalloc(node->n_ifaces, sizeof(*node->ifaces));
+	for (int i = 0; i < node->n_ifaces; i++) {
+		const struct hvd_iface *from = &ifs->v[i];
+		struct hvd_node_iface *to = &node->ifaces[i];
+		struct sockaddr_storage ss;
+
+		memcpy(to->name, from->name, sizeof(to->name));
+		to->kind = (uint8_t)from->kind;
+		to->numa = (int16_t)from->numa;
+		to->speed = (int32_t)from->speed;
+		to->ranking = hvd_iface_rank(from);
+		to->n_addrs = (uint8_t)(from->n_addrs < HVD_NODE_MAX_ADDRS ? from->n_addrs : HVD_NODE_MAX_ADDRS);
+		to->first = HVD_NO_ADDR;
+		to->addrs = hvd_xcalloc(to->n_addrs, sizeof(*to->addrs));
+		for (int a = 0; a < to->n_addrs; a++) {
+			hvd_iface_sockaddr(&from->addrs[a], 0, &ss);
+			hvd_addr_from_sockaddr((struct sockaddr *)&ss, &to->addrs[a], NULL);
+			if (from->addrs[a].first)
+				to->first = (uint8_t)a;
+		}
+	}
+	node->own = hvd_xcalloc((size_t)ifs->n_own, sizeof(*node->own));
+	for (int i = 0; i < ifs->n_own; i++) {
+		struct sockaddr_storage ss;
+
+		hvd_iface_sockaddr(&ifs->own[i], 0, &ss);
+		hvd_addr_from_sockaddr((struct sockaddr *)&ss, &node->own[node->n_own++], NULL);
+	}
+	for (int i = 0; i < ifs->n_dropped; i++) {
+		if (node->dropped && strlen(node->dropped) > DROPPED_MAX / 2) {
+			hvd_node_dropped(node, hvd_xasprintf("%d more", ifs->n_dropped - i), false);
+			break;
+		}
+		hvd_node_dropped(node, hvd_xasprintf("%s (%s)", ifs->dropped[i].name, ifs->dropped[i].reason), false);
+	}
+	if (ifs->n > HVD_NODE_MAX_IFACES)
+		hvd_node_dropped(node,
+				 hvd_xasprintf("%d slower ones (a host tells of %d)", ifs->n - HVD_NODE_MAX_IFACES,
+					       HVD_NODE_MAX_IFACES),
+				 true);
+}
+
+int hvd_node_set_machine(struct hvd_node *node, struct hvd_err *err)
+{
+	static const struct hvd_key none;
+	unsigned char digest[HVD_MAC_LEN];
+	char boot_id[64] = "";
+	struct stat st = {0};
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, boot_id, sizeof(boot_id) - 1) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0 || stat("/proc/self/ns/net", &st) != 0)
+		return hvd_err_sys(err, "cannot tell this machine from others: /proc is not readable");
+	struct hvd_piece pieces[] = {
+		{boot_id, (size_t)n}, {&st.st_ino, sizeof(st.st_ino)}, {&st.st_dev, sizeof(st.st_dev)}};
+
+	hvd_hmac(&none, pieces, 3, digest);
+	hvd_hex(digest, HVD_MACHINE_LEN / 2, node->machine);
+	return 0;
+}
+
+static json_t *iface_to_json(const struct hvd_node_iface *iface)
+{
+	json_t *addrs = json_array();
+	char text[HVD_ADDR_TEXT];
+
+	for (int a = 0; a < iface->n_addrs; a++)
+		json_array_append_new(addrs, json_string(hvd_addr_text(&iface->addrs[a], text)));
+	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:o, s:i}", "n", iface->name, "k", hvd_iface_kind_name(iface->kind),
+			 "s", iface->speed, "r", (json_int_t)iface->ranking, "u", iface->numa, "a", addrs, "f",
+			 iface->first);
+}
+
+json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t nodes, uint32_t size)
+{
+	json_t *ranks = json_array(), *ifaces = json_array(), *given = json_array(), *msg;
+
+	for (uint32_t i = 0; i < node->n_ranks; i++)
+		json_array_append_new(ranks, json_integer(node->ranks[i]));
+	for (int i = 0; i < node->n_ifaces; i++)
+		json_array_append_new(ifaces, iface_to_json(&node->ifaces[i]));
+	for (int i = 0; i < HVD_N_GIVEN; i++)
+		if (node->given[i])
+			json_array_append_new(given, json_pack("[sss]", hvd_node_given_name(i), node->given[i],
+							       node->given_where[i]));
+	msg = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:i, s:o, s:s}", "t", "register", "node",
+			(json_int_t)index, "nodes", (json_int_t)nodes, "size", (json_int_t)size, "name", node->name,
+			"host", node->host, "machine", node->machine, "ranks", ranks, "port", node->port, "ifaces",
+			ifaces, "dropped", node->dropped ? node->dropped : "");
+	if (json_array_size(given))
+		json_object_set(msg, "given", given);
+	json_decref(given);
+	return msg;
+}
+
+static int iface_from_json(const json_t *msg, struct hvd_node_iface *iface, struct hvd_err *err)
+{
+	const char *name, *kind;
+	int64_t speed, ranking, numa, first = 0;
+	json_t *addrs;
+	size_t n;
+
+	if (hvd_get_str(msg, "n", IF_NAMESIZE - 1, &name, err) != 0 || hvd_get_str(msg, "k", 32, &kind, err) != 0 ||
+	    hvd_get_int(msg, "s", -1, INT32_MAX, &speed, err) != 0 ||
+	    hvd_get_int(msg, "r", INT64_MIN, INT64_MAX, &ranking, err) != 0 ||
+	    hvd_get_int(msg, "u", -1, INT16_MAX, &numa, err) != 0 ||
+	    hvd_get_array(msg, "a", HVD_NODE_MAX_ADDRS, &addrs, err) != 0 ||
+	    (json_object_get(msg, "f") && hvd_get_int(msg, "f", 0, HVD_NO_ADDR, &first, err) != 0))
+		return -1;
+	if (hvd_iface_kind_of(kind) < 0)
+		return hvd_err_set(err, HVD_E_PROTO, "interface %s is of unknown kind \"%s\"", name, kind);
+	memcpy(iface->name, name, strlen(name) + 1);
+	iface->kind = (uint8_t)hvd_iface_kind_of(kind);
+	iface->speed = (int32_t)speed;
+	iface->ranking = ranking;
+	iface->numa = (int16_t)numa;
+	n = json_array_size(addrs);
+	iface->first = first < (int64_t)n ? (uint8_t)first : HVD_NO_ADDR;
+	iface->addrs = hvd_xcalloc(n, sizeof(*iface->addrs));
+	for (size_t i = 0; i < n; i++) {
+		const char *text = json_string_value(json_array_get(addrs, i));
+
+		if (!text || hvd_addr_parse(text, &iface->addrs[i]) != 0)
+			return hvd_err_set(err, HVD_E_PROTO, "interface %s has a malformed address", name);
+		iface->n_addrs++;
+	}
+	return 0;
+}
+
+static int given_from_json(const json_t *list, struct hvd_node *node, struct hvd_err *err)
+{
+	const json_t *entry;
+	size_t at;
+
+	json_array_foreach(list, at, entry)
+	{
+		const char *text[3];
+
+		for (size_t i = 0; i < 3; i++) {
+			text[i] = json_string_value(json_array_get(entry, i));
+			if (!text[i] || strlen(text[i]) > HVD_GIVEN_MAX)
+				return hvd_err_set(err, HVD_E_PROTO, "a variable of host %s is malformed", node->name);
+		}
+		for (int i = 0; i < HVD_N_GIVEN; i++)
+			if (!node->given[i] && strcmp(text[0], hvd_node_given_name(i)) == 0) {
+				node->given[i] = hvd_xstrdup(text[1]);
+				node->given_where[i] = hvd_xstrdup(text[2]);
+			}
+	}
+	return 0;
+}
+
+static int from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)
+{
+	const char *name, *host, *machine, *dropped;
+	json_t *ranks, *ifaces;
+	int64_t port;
+	size_t n;
+
+	if (hvd_get_str(msg, "name", 255, &name, err) != 0 || hvd_get_str(msg, "host", 255, &host, err) != 0 ||
+	    hvd_get_str(msg, "machine", HVD_MACHINE_LEN, &machine, err) != 0 ||
+	    hvd_get_str(msg, "dropped", DROPPED_MAX, &dropped, err) != 0 ||
+	    hvd_get_array(msg, "ranks", HVD_MAX_RANKS, &ranks, err) != 0 ||
+	    hvd_get_array(msg, "ifaces", HVD_NODE_MAX_IFACES, &ifaces, err) != 0 ||
+	    hvd_get_int(msg, "port", 0, 65535, &port, err) != 0)
+		return -1;
+	if (!*name)
+		return hvd_err_set(err, HVD_E_PROTO, "a host without a name");
+	node->name = hvd_xstrdup(name);
+	node->host = hvd_xstrdup(host);
+	node->dropped = *dropped ? hvd_xstrdup(dropped) : NULL;
+	node->port = (in_port_t)port;
+	memcpy(node->machine, machine, strlen(machine) + 1);
+	n = json_array_size(ranks);
+	node->ranks = hvd_xcalloc(n, sizeof(*node->ranks));
+	for (size_t i = 0; i < n; i++) {
+		const json_t *rank = json_array_get(ranks, i);
+
+		if (!json_is_integer(rank) || json_integer_value(rank) < 0 || json_integer_value(rank) >= HVD_MAX_RANKS)
+			return hvd_err_set(err, HVD_E_PROTO, "host %s names a rank that is none", name);
+		node->ranks[node->n_ranks++] = (uint32_t)json_integer_value(rank);
+	}
+	n = json_array_size(ifaces);
+	node->ifaces = hvd_xcalloc(n, sizeof(*node->ifaces));
+	for (size_t i = 0; i < n; i++) {
+		node->n_ifaces++;
+		if (iface_from_json(json_array_get(ifaces, i), &node->ifaces[i], err) != 0)
+			return -1;
+	}
+	return given_from_json(json_object_get(msg, "given"), node, err);
+}
+
+int hvd_node_from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)
+{
+	memset(node, 0, sizeof(*node));
+	if (from_json(msg, node, err) == 0)
+		return 0;
+	hvd_node_clear(node);
+	return -1;
+}
+
+int hvd_node_find_iface(const struct hvd_node *node, const char *name)
+{
+	for (int i = 0; i < node->n_ifaces; i++)
+		if (strcmp(node->ifaces[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+int hvd_node_find_addr(const struct hvd_node *node, const struct hvd_addr *addr)
+{
+	for (int i = 0; i < node->n_ifaces; i++)
+		for (int a = 0; a < node->ifaces[i].n_addrs; a++)
+			if (hvd_addr_equal(&node->ifaces[i].addrs[a], addr))
+				return i;
+	return -1;
+}
+
+bool hvd_node_owns(const struct hvd_node *node, const struct hvd_addr *addr)
+{
+	for (uint32_t i = 0; i < node->n_own; i++)
+		if (hvd_addr_equal(&node->own[i], addr))
+			return true;
+	return hvd_addr_loopback(addr) || hvd_node_find_addr(node, addr) >= 0;
+}
+
+bool hvd_node_has_family(const struct hvd_node_iface *iface, int family)
+{
+	for (int a = 0; a < iface->n_addrs; a++)
+		if (iface->addrs[a].family == family)
+			return true;
+	return false;
+}
+
+char *hvd_node_ifaces_text(const struct hvd_node *node)
+{
+	char *out = hvd_xstrdup(node->n_ifaces ? "" : "no interface");
+	char text[HVD_ADDR_TEXT], speed[32], numa[32];
+
+	for (int i = 0; i < node->n_ifaces; i++) {
+		const struct hvd_node_iface *iface = &node->ifaces[i];
+		char *longer;
+
+		speed[0] = numa[0] = '\0';
+		if (iface->speed > 0)
+			snprintf(speed, sizeof(speed), ", %d Mb/s", iface->speed);
+		if (iface->numa >= 0)
+			snprintf(numa, sizeof(numa), ", NUMA node %d", iface->numa);
+		longer = hvd_xasprintf("%s%s%s (%s%s%s)", out, i ? "; " : "", iface->name,
+				       hvd_iface_kind_name(iface->kind), speed, numa);
+		free(out);
+		out = longer;
+		for (int a = 0; a < iface->n_addrs; a++) {
+			longer = hvd_xasprintf("%s %s", out, hvd_addr_text(&iface->addrs[a], text));
+			free(out);
+			out = longer;
+		}
+	}
+	return out;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The event stays registered while connections are accepted: epoll reports a socket with more in its queue again in
+ * the loop's next turn, and what else is ready comes between.
+ */
+#include "accept.h"
+
+#include "lib/base/xalloc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct hvd_acceptor {
+	struct hvd_acceptor_ops ops;
+	void *arg;
+	int fd;
+	struct event *readable, *resume;
+	bool paused;    /* by the owner, or for want of descriptors */
+	unsigned turns; /* that are going on: one, or one within another */
+	bool gone;      /* destroyed from within a turn, which releases it */
+};
+
+static void pause_for_a_while(struct hvd_acceptor *ac)
+{
+	static const struct timeval pause = {.tv_usec = HVD_ACCEPT_PAUSE_MS * 1000};
+
+	hvd_acceptor_pause(ac);
+	event_add(ac->resume, &pause);
+}
+
+/* What accept4() said other than a descriptor. True to try again. */
+static bool not_accepted(struct hvd_acceptor *ac, int error)
+{
+	switch (error) {
+	case EINTR:
+	case ECONNABORTED: /* who was in the queue has gone */
+		return true;
+	case EMFILE:
+	case ENFILE:
+	case ENOBUFS:
+	case ENOMEM:
+		if (ac->ops.full && ac->ops.full(ac->arg))
+			return true;
+		if (!ac->gone && !ac->paused)
+			pause_for_a_while(ac);
+		return false;
+	default: /* EAGAIN, or an error of the network that the kernel passes on: the next turn will tell */
+		return false;
+	}
+}
+
+void hvd_acceptor_turn(struct hvd_acceptor *ac)
+{
+	ac->turns++;
+	for (int i = 0; i < HVD_ACCEPT_TURN && !ac->gone && !ac->paused; i++) {
+		struct sockaddr_storage peer = {0};
+		socklen_t len = sizeof(peer);
+		int fd;
+
+		if (ac->ops.ready && !ac->ops.ready(ac->arg))
+			break;
+		if (ac->gone || ac->paused)
+			break;
+		fd = accept4(ac->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0)
+			ac->ops.accepted(ac->arg, fd, &peer);
+		else if (!not_accepted(ac, errno))
+			break;
+	}
+	if (--ac->turns == 0 && ac->gone)
+		free(ac);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	hvd_acceptor_turn(arg);
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	hvd_acceptor_resume(arg);
+}
+
+struct hvd_acceptor *hvd_acceptor_create(struct event_base *base, int fd, const struct hvd_acceptor_ops *ops, void *arg,
+					 struct hvd_err *err)
+{
+	struct hvd_acceptor *ac = hvd_xcalloc(1, sizeof(*ac));
+
+	ac->ops = *ops;
+	ac->arg = arg;
+	ac->fd = fd;
+	ac->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, ac);
+	ac->resume = evtimer_new(base, on_resume, ac);
+	if (ac->readable && ac->resume && event_add(ac->readable, NULL) == 0)
+		return ac;
+	ac->fd = -1;
+	hvd_acceptor_destroy(ac);
+	hvd_err_set(err, HVD_E_SYS, "cannot wait for connections");
+	return NULL;
+}
+
+void hvd_acceptor_destroy(struct hvd_acceptor *ac)
+{
+	if (!ac)
+		return;
+	if (ac->readable)
+		event_free(ac->readable);
+	if (ac->resume)
+		event_free(ac->resume);
+	if (ac->fd >= 0)
+		close(ac->fd);
+	ac->gone = true;
+	if (ac->turns == 0)
+		free(ac);
+}
+
+void hvd_acceptor_pause(struct hvd_acceptor *ac)
+{
+	event_del(ac->readable);
+	event_del(ac->resume);
+	ac->paused = true;
+}
+
+void hvd_acceptor_resume(struct hvd_acceptor *ac)
+{
+	if (!ac->paused)
+		return;
+	event_del(ac->resume);
+	ac->paused = false;
+	event_add(ac->readable, NULL);
+}
+
+int hvd_acceptor_fd(const struct hvd_acceptor *ac)
+{
+	return ac->fd;
+}

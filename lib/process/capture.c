@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "capture.h"
+
+#include "lib/base/xalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* To the end of file: 0. The text has room for a zero byte. */
+static int read_all(int fd, const char *what, char **text, size_t *len, size_t max, hvd_time deadline,
+		    struct hvd_err *err)
+{
+	size_t room = 4096;
+	ssize_t n;
+
+	*text = hvd_xcalloc(room, 1);
+	*len = 0;
+	for (;;) {
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+		int rc = poll(&pfd, 1, hvd_left_ms(deadline));
+
+		if (rc == 0)
+			return hvd_err_set(err, HVD_E_TIMEOUT, "%s does not come to an end", what);
+		if (rc < 0 && errno == EINTR)
+			continue;
+		n = read(fd, *text + *len, room - *len - 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return hvd_err_sys(err, "cannot read from %s", what);
+		if (n == 0)
+			return 0;
+		*len += (size_t)n;
+		if (*len > max)
+			return hvd_err_set(err, HVD_E_LIMIT, "%s prints more than %zu bytes", what, max);
+		if (room - *len < 2)
+			*text = hvd_xrealloc(*text, room *= 2, 1);
+	}
+}
+
+char *hvd_capture(const struct hvd_spawn *sp, size_t max, hvd_time deadline, size_t *len, int *status,
+		  struct hvd_err *err)
+{
+	struct hvd_spawn mine = *sp;
+	char *text = NULL;
+	int fds[2], rc;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) != 0) {
+		hvd_err_sys(err, "cannot make a pipe to %s", sp->path);
+		return NULL;
+	}
+	mine.new_group = 1;
+	mine.parent_death_signal = SIGKILL;
+	hvd_spawn_fd(&mine, -1, STDIN_FILENO);
+	hvd_spawn_fd(&mine, fds[1], STDOUT_FILENO);
+	hvd_spawn_fd(&mine, -1, STDERR_FILENO);
+	pid = hvd_spawn(&mine, err);
+	close(fds[1]);
+	rc = pid < 0 ? -1 : read_all(fds[0], sp->path, &text, len, max, deadline, err);
+	close(fds[0]);
+	if (rc == 0)
+		rc = hvd_wait(pid, deadline, status, err);
+	if (rc == 0) {
+		text[*len] = '\0';
+		return text;
+	}
+	if (pid > 0) {
+		kill(-pid, SIGKILL);
+		hvd_wait(pid, hvd_deadline_in(5), NULL, NULL);
+	}
+	free(text);
+	return NULL;
+}

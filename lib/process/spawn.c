@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spawn.h"
+
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+#include "rlimits.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* For become(), which execs from a list of paths and has no large variables. */
+#define MEMBER_STACK 65536
+
+extern char **environ;
+
+/* Everything the child needs, worked out before it is there. */
+struct prepared {
+	const struct hvd_spawn *sp;
+	char **paths; /* candidates for execve, NULL-terminated */
+	char *const *envp;
+	pid_t parent;
+	int report_fd; /* errno goes here; -1 when there was no fork */
+	char *stack;   /* where the child that joins a group without leading it runs until its exec; NULL = no group */
+	pid_t member;  /* that child; -1 when there is none */
+};
+
+void hvd_spawn_fd(struct hvd_spawn *sp, int parent_fd, int child_fd)
+{
+	assert(sp->n_fds < HVD_SPAWN_MAX_FDS);
+	sp->parent_fd[sp->n_fds] = parent_fd;
+	sp->child_fd[sp->n_fds++] = child_fd;
+}
+
+static void candidates(struct hvd_strv *paths, const char *path, char *const *envp)
+{
+	const char *search = "/usr/local/bin:/usr/bin:/bin";
+
+	if (strchr(path, '/')) {
+		hvd_strv_add(paths, path);
+		return;
+	}
+	for (; envp && *envp; envp++)
+		if (strncmp(*envp, "PATH=", 5) == 0)
+			search = *envp + 5;
+	for (;;) {
+		size_t len = strcspn(search, ":");
+
+		hvd_strv_addf(paths, "%.*s%s%s", (int)len, search, len ? "/" : "", path);
+		if (!search[len])
+			return;
+		search += len + 1;
+	}
+}
+
+static void default_signals(void)
+{
+	struct sigaction sa;
+	sigset_t none;
+
+	memset(&sa, 0, sizeof(sa));
+	sa.sa_handler = SIG_DFL;
+	for (int sig = 1; sig < NSIG; sig++)
+		sigaction(sig, &sa, NULL); /* fails for KILL and STOP, as it should */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Put every descriptor where the child wants it and close the rest. Sources are first moved out of
+ * the way of all targets, so that no order of the request can overwrite one that is still needed. */
+static int arrange_fds(const struct hvd_spawn *sp, int *report_fd)
+{
+	int tmp[HVD_SPAWN_MAX_FDS];
+	int top = 2;
+
+	for (int i = 0; i < sp->n_fds; i++)
+		if (sp->child_fd[i] > top)
+			top = sp->child_fd[i];
+	if (*report_fd >= 0) {
+		int moved = fcntl(*report_fd, F_DUPFD_CLOEXEC, top + 1);
+
+		if (moved < 0)
+			return -1;
+		*report_fd = moved;
+	}
+	for (int i = 0; i < sp->n_fds; i++) {
+		int from = sp->parent_fd[i];
+
+		if (from < 0)
+			from = open("/dev/null", O_RDWR | O_CLOEXEC);
+		tmp[i] = from < 0 ? -1 : fcntl(from, F_DUPFD_CLOEXEC, top + 1);
+		if (tmp[i] < 0)
+			return -1;
+	}
+	for (int i = 0; i < sp->n_fds; i++)
+		if (dup2(tmp[i], sp->child_fd[i]) < 0)
+			return -1;
+	if (sp->keep_fds)
+		return 0;
+	for (int fd = 3; fd <= top; fd++) {
+		int wanted = 0;
+
+		for (int i = 0; i < sp->n_fds; i++)
+			wanted |= sp->child_fd[i] == fd;
+		if (!wanted)
+			close(fd);
+	}
+	/* What is above stays open up to the exec (the report pipe among it) and goes with it. */
+	if (syscall(SYS_close_range, (unsigned)top + 1, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) != 0) {
+		long most = sysconf(_SC_OPEN_MAX);
+
+		for (int fd = top + 1; fd < (most > 0 && most < 65536 ? most : 65536); fd++)
+			fcntl(fd, F_SETFD, FD_CLOEXEC);
+	}
+	return 0;
+}
+
+static int set_nofile(unsigned long soft)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) != 0)
+		return -1;
+	rl.rlim_cur = soft;
+	return setrlimit(RLIMIT_NOFILE, &rl);
+}
+
+/* In the child (or in place). Returns the errno of what failed. */
+static int become(struct prepared *pr)
+{
+	const struct hvd_spawn *sp = pr->sp;
+	int best = ENOENT;
+
+	if (pr->report_fd >= 0)
+		default_signals();
+	if (sp->ignore_ends) {
+		signal(SIGINT, SIG_IGN);
+		signal(SIGTERM, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
+	}
+	if (sp->ignore_user) {
+		signal(SIGQUIT, SIG_IGN);
+		signal(SIGUSR1, SIG_IGN);
+		signal(SIGUSR2, SIG_IGN);
+	}
+	if (sp->new_session)
+		setsid();
+	else if (sp->new_group)
+		setpgid(0, 0);
+	if (sp->parent_death_signal) {
+		if (prctl(PR_SET_PDEATHSIG, sp->parent_death_signal) != 0)
+			return errno;
+		if (pr->report_fd >= 0 && getppid() != pr->parent)
+			return ESRCH; /* it died before we asked to be told */
+	}
+	if (sp->root_fd > 0 && (fchdir(sp->root_fd) != 0 || chroot(".") != 0))
+		return errno;
+	if (sp->cpus && sched_setaffinity(0, sizeof(*sp->cpus), sp->cpus) != 0)
+		return errno;
+	if (arrange_fds(sp, &pr->report_fd) != 0)
+		return errno;
+	/* Not before: descriptors are moved above those that we have, which may be more than the child may. */
+	if (sp->nofile && set_nofile(sp->nofile) != 0)
+		return errno;
+	if (sp->cwd && chdir(sp->cwd) != 0)
+		return errno;
+	for (char **path = pr->paths; *path; path++) {
+		execve(*path, sp->argv, pr->envp);
+		if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+			return errno;
+		if (errno == EACCES || !pr->paths[1])
+			best = errno;
+	}
+	return best;
+}
+
+static int cannot_run(const struct hvd_spawn *sp, int error, struct hvd_err *err)
+{
+	errno = error;
+	hvd_err_sys(err, "cannot run %s", sp->path);
+	hvd_limits_explain(error, err);
+	if (error == ENOENT && !strchr(sp->path, '/'))
+		hvd_err_hint(err, "%s was not found in PATH; give its full path or load its module", sp->path);
+	return -1;
+}
+
+static int member(void *arg)
+{
+	struct prepared *pr = arg;
+	int error = become(pr);
+
+	return write(pr->report_fd, &error, sizeof(error)) == sizeof(error) ? 127 : 126;
+}
+
+/* In a child that only begins the group. The other one is its sibling, so it is ours to wait for, and is in the group
+ * from its first moment. This one ends when that has had its exec. */
+static _Noreturn void lead(struct prepared *pr)
+{
+	int error = 0;
+
+	if (setpgid(0, 0) != 0)
+		error = errno;
+	else if ((pr->member = clone(member, pr->stack + MEMBER_STACK, CLONE_VM | CLONE_VFORK | CLONE_PARENT | SIGCHLD,
+				     pr)) < 0)
+		error = errno;
+	if (error && write(pr->report_fd, &error, sizeof(error)) != sizeof(error))
+		_exit(126);
+	_exit(0);
+}
+
+/*
+ * The child shares our memory until the exec, and this thread waits for that: nothing is copied, however large we are.
+ * become() changes nothing there but `pr` and errno; descriptors, signal dispositions, limits and the directory are the
+ * child's own. It needs a frame of its own, which the child does not leave.
+ */
+static __attribute__((noinline)) pid_t start(struct prepared *pr)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		int error;
+
+		if (pr->stack)
+			lead(pr);
+		error = become(pr);
+
+		if (write(pr->report_fd, &error, sizeof(error)) != sizeof(error))
+			_exit(126);
+		_exit(127);
+	}
+	return pid;
+}
+
+static void reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err)
+{
+	struct prepared pr = {.sp = sp, .envp = sp->envp ? sp->envp : environ, .parent = getpid(), .member = -1};
+	struct hvd_strv paths = {0};
+	sigset_t all, old;
+	int report[2], error = 0;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(report, O_CLOEXEC) != 0) {
+		error = errno;
+		hvd_err_sys(err, "cannot make a pipe to start %s", sp->path);
+		hvd_limits_explain(error, err);
+		return -1;
+	}
+	candidates(&paths, sp->path, pr.envp);
+	pr.paths = paths.v;
+	pr.report_fd = report[1];
+
+	/* No handler of this process may run in the child before the dispositions are reset. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
+	if (sp->group)
+		pr.stack = hvd_xcalloc(1, MEMBER_STACK);
+	pid = start(&pr);
+	error = errno;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	close(report[1]);
+	hvd_strv_free(&paths);
+	free(pr.stack);
+	if (pid < 0) {
+		close(report[0]);
+		return cannot_run(sp, error, err);
+	}
+	if (sp->group) {
+		*sp->group = pid;
+		reap(pid);
+		pid = pr.member;
+	}
+	do
+		n = read(report[0], &error, sizeof(error));
+	while (n < 0 && errno == EINTR);
+	close(report[0]);
+	if (n == sizeof(error)) {
+		if (pid > 0)
+			reap(pid);
+		return cannot_run(sp, error, err);
+	}
+	return pid;
+}
+
+int hvd_exec(const struct hvd_spawn *sp, struct hvd_err *err)
+{
+	struct prepared pr = {.sp = sp, .envp = sp->envp ? sp->envp : environ, .report_fd = -1};
+	struct hvd_strv paths = {0};
+	int error;
+
+	candidates(&paths, sp->path, pr.envp);
+	pr.paths = paths.v;
+	default_signals();
+	error = become(&pr);
+	hvd_strv_free(&paths);
+	return cannot_run(sp, error, err);
+}
+
+int hvd_wait(pid_t pid, hvd_time deadline, int *status, struct hvd_err *err)
+{
+	struct pollfd pfd = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	int rc, wstatus = 0;
+
+	if (pfd.fd < 0)
+		return hvd_err_sys(err, "cannot watch process %d", (int)pid);
+	do
+		rc = poll(&pfd, 1, hvd_left_ms(deadline));
+	while (rc < 0 && errno == EINTR);
+	close(pfd.fd);
+	if (rc == 0)
+		return hvd_err_set(err, HVD_E_TIMEOUT, "process %d is still running", (int)pid);
+	while (waitpid(pid, &wstatus, 0) < 0) {
+		if (errno != EINTR)
+			return hvd_err_sys(err, "cannot wait for process %d", (int)pid);
+	}
+	if (status)
+		*status = wstatus;
+	return 0;
+}
+
+void hvd_end(pid_t pid, double grace, int *status)
+{
+	if (pid <= 0)
+		return;
+	kill(pid, SIGTERM);
+	if (hvd_wait(pid, hvd_deadline_in(grace), status, NULL) == 0)
+		return;
+	kill(pid, SIGKILL);
+	hvd_wait(pid, hvd_deadline_in(5), status, NULL);
+}
+
+int hvd_kill_children(void)
+{
+	char path[64], text[4096];
+	int fd, n_killed = 0;
+	ssize_t n;
+	long pid;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	for (char *p = text, *end; (pid = strtol(p, &end, 10)), end != p; p = end)
+		n_killed += pid > 0 && kill((pid_t)pid, SIGKILL) == 0;
+	return n_killed;
+}
+
+void hvd_kill_adopted(void)
+{
+	struct timespec moment = {.tv_nsec = 10000000};
+
+	for (int tries = 0; tries < 100 && hvd_kill_children() > 0; tries++) {
+		nanosleep(&moment, NULL);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+}
+
+const char *hvd_status_text(int status, char *buf, size_t len)
+{
+	if (WIFSIGNALED(status)) {
+		const char *name = sigabbrev_np(WTERMSIG(status));
+
+		snprintf(buf, len, "killed by signal %d (%s%s)", WTERMSIG(status), name ? "SIG" : "",
+			 name ? name : "?");
+	} else {
+		snprintf(buf, len, "exit code %d", WEXITSTATUS(status));
+	}
+	return buf;
+}
+
+int hvd_status_exit(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

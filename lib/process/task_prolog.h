@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * task_prolog.h - what the plugin tells hvd-task when that takes the place of the site's TaskProlog.
+ */
+#ifndef HVD_TASK_PROLOG_H
+#define HVD_TASK_PROLOG_H
+
+#define HVD_PROLOG_ENV       "SLURM_HVD_TASK_PROLOG" /* the site's program */
+#define HVD_PROLOG_NAMES_ENV "SLURM_HVD_TASK_NAMES"  /* names of the plan's variables, with blanks between them */
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "preamble.h"
+
+#include "lib/base/xalloc.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const unsigned char magic[8] = {'H', 'V', 'D', 'P', 1, 0, 0, 0};
+
+/* ---- writing ---- */
+
+static unsigned char *put_number(unsigned char *at, size_t n)
+{
+	for (int shift = 24; shift >= 0; shift -= 8)
+		*at++ = (unsigned char)(n >> shift);
+	return at;
+}
+
+static unsigned char *put_text(unsigned char *at, const char *text)
+{
+	size_t len = strlen(text);
+
+	at = put_number(at, len);
+	memcpy(at, text, len);
+	return at + len;
+}
+
+int hvd_preamble_format(const struct hvd_preamble *p, unsigned char **bytes, size_t *n, struct hvd_err *err)
+{
+	size_t len = HVD_KEY_LEN + 4 + strlen(p->boot) + 4 + strlen(p->directory) + 4;
+	unsigned char *at;
+
+	for (size_t i = 0; i < p->env.n; i++)
+		len += 4 + strlen(p->env.v[i]);
+	if (len > HVD_PREAMBLE_MAX || p->env.n > HVD_PREAMBLE_VARS)
+		return hvd_err_set(err, HVD_E_LIMIT,
+				   "the environment is too large to be sent to other hosts (%zu variables, %zu bytes)",
+				   p->env.n, len);
+	*n = HVD_PREAMBLE_HEAD + len;
+	*bytes = at = hvd_xcalloc(*n, 1);
+	memcpy(at, magic, sizeof(magic));
+	at = put_number(at + sizeof(magic), len);
+	memcpy(at, p->key.b, HVD_KEY_LEN);
+	at = put_text(at + HVD_KEY_LEN, p->boot);
+	at = put_text(at, p->directory);
+	at = put_number(at, p->env.n);
+	for (size_t i = 0; i < p->env.n; i++)
+		at = put_text(at, p->env.v[i]);
+	return 0;
+}
+
+/* ---- reading ---- */
+
+struct cursor {
+	const unsigned char *at, *end;
+};
+
+static int take_number(struct cursor *c, size_t *n)
+{
+	if (c->end - c->at < 4)
+		return -1;
+	*n = (size_t)c->at[0] << 24 | (size_t)c->at[1] << 16 | (size_t)c->at[2] << 8 | c->at[3];
+	c->at += 4;
+	return 0;
+}
+
+/* A text without a NUL in it. NULL: there is none. */
+static char *take_text(struct cursor *c)
+{
+	char *text;
+	size_t len;
+
+	if (take_number(c, &len) != 0 || len > (size_t)(c->end - c->at) || memchr(c->at, '\0', len))
+		return NULL;
+	text = hvd_xcalloc(len + 1, 1);
+	memcpy(text, c->at, len);
+	c->at += len;
+	return text;
+}
+
+static int take_boot(struct cursor *c, struct hvd_preamble *p)
+{
+	char *boot = take_text(c);
+	int rc = boot && strlen(boot) < sizeof(p->boot) ? 0 : -1;
+
+	if (rc == 0)
+		memcpy(p->boot, boot, strlen(boot) + 1);
+	free(boot);
+	return rc;
+}
+
+static int take_env(struct cursor *c, struct hvd_strv *env)
+{
+	size_t n;
+
+	if (take_number(c, &n) != 0 || n > HVD_PREAMBLE_VARS)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		char *var = take_text(c);
+		const char *equals = var ? strchr(var, '=') : NULL;
+
+		if (equals && equals != var)
+			hvd_strv_add(env, var);
+		free(var);
+		if (!equals || env->n != i + 1)
+			return -1;
+	}
+	return 0;
+}
+
+int hvd_preamble_length(const unsigned char head[HVD_PREAMBLE_HEAD], size_t *n, struct hvd_err *err)
+{
+	struct cursor c = {head + sizeof(magic), head + HVD_PREAMBLE_HEAD};
+
+	if (memcmp(head, magic, 4) != 0)
+		return hvd_err_set(err, HVD_E_PROTO, "what came on stdin is not from hvdrun");
+	if (memcmp(head, magic, sizeof(magic)) != 0) {
+		hvd_err_set(err, HVD_E_PROTO, "what came on stdin is from another release of hvdrun");
+		return hvd_err_hint(err, "the same release must be installed on all hosts");
+	}
+	if (take_number(&c, n) != 0 || *n > HVD_PREAMBLE_MAX)
+		return hvd_err_set(err, HVD_E_LIMIT, "what came on stdin is too long");
+	return 0;
+}
+
+int hvd_preamble_parse(const unsigned char *bytes, size_t n, struct hvd_preamble *p, struct hvd_err *err)
+{
+	struct cursor c = {bytes, bytes + n};
+
+	memset(p, 0, sizeof(*p));
+	if (n >= HVD_KEY_LEN) {
+		memcpy(p->key.b, bytes, HVD_KEY_LEN);
+		c.at += HVD_KEY_LEN;
+		if (take_boot(&c, p) == 0 && (p->directory = take_text(&c)) &&
+		    (p->directory[0] == '/' || !p->directory[0]) && take_env(&c, &p->env) == 0 && c.at == c.end)
+			return 0;
+	}
+	hvd_preamble_clear(p);
+	return hvd_err_set(err, HVD_E_PROTO, "what came on stdin is damaged");
+}
+
+/* Exactly so many bytes. */
+static int read_all(int fd, unsigned char *buf, size_t len, hvd_time deadline, struct hvd_err *err)
+{
+	for (size_t got = 0; got < len;) {
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+		int ready = poll(&pfd, 1, hvd_left_ms(deadline));
+		ssize_t n = ready > 0 ? read(fd, buf + got, len - got) : -1;
+
+		if (ready == 0)
+			return hvd_err_set(err, HVD_E_TIMEOUT, "nothing came on stdin in time");
+		if (n == 0)
+			return hvd_err_set(err, HVD_E_PROTO, "stdin ended before the launch's data was complete");
+		if (n > 0)
+			got += (size_t)n;
+		else if (errno != EINTR && errno != EAGAIN)
+			return hvd_err_sys(err, "cannot read from stdin");
+	}
+	return 0;
+}
+
+int hvd_preamble_read(int fd, hvd_time deadline, struct hvd_preamble *p, struct hvd_err *err)
+{
+	unsigned char head[HVD_PREAMBLE_HEAD], *bytes;
+	size_t n;
+	int rc;
+
+	memset(p, 0, sizeof(*p));
+	if (read_all(fd, head, sizeof(head), deadline, err) != 0 || hvd_preamble_length(head, &n, err) != 0)
+		return -1;
+	bytes = hvd_xcalloc(n + 1, 1);
+	rc = read_all(fd, bytes, n, deadline, err);
+	if (rc == 0)
+		rc = hvd_preamble_parse(bytes, n, p, err);
+	explicit_bzero(bytes, n);
+	free(bytes);
+	return rc;
+}
+
+void hvd_preamble_clear(struct hvd_preamble *p)
+{
+	explicit_bzero(&p->key, sizeof(p->key));
+	free(p->directory);
+	hvd_strv_free(&p->env);
+	memset(p, 0, sizeof(*p));
+}

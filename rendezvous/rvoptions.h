@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rvoptions.h - the command line of hvd-rendezvous.
+ */
+#ifndef HVD_RVOPTIONS_H
+#define HVD_RVOPTIONS_H
+
+#include "lib/base/err.h"
+#include "lib/base/strv.h"
+#include "lib/rendezvous/server.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hvd_rvoptions {
+	struct hvd_strv binds, allows; /* numeric addresses or names; `binds` is never empty after parsing */
+	struct hvd_strv scopes;        /* NAME=MEMBERS, checked */
+	struct hvd_rv_config cfg;      /* limits and times; `access` and `probe` are left to the caller */
+	uint16_t lo, hi;               /* ports; 0, 0: any */
+	bool any_user, json;
+	double idle_exit; /* seconds; 0 = never */
+	int parent_fd;    /* -1 = none */
+	int verbose;
+};
+
+void hvd_rvoptions_init(struct hvd_rvoptions *o);
+void hvd_rvoptions_free(struct hvd_rvoptions *o);
+
+/* 0: go on; 1: help or version was printed, and there is nothing more to do; -1: err (HVD_E_USAGE). Strings of `argv`
+ * are copied. Not for threads: getopt(3). */
+int hvd_rvoptions_parse(struct hvd_rvoptions *o, int argc, char **argv, struct hvd_err *err);
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocations from the environment that Slurm gives to jobs and steps. */
+#include "lib/job/alloc.h"
+
+#include "gres.h"
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+#include "lib/job/layout.h"
+#include "slurm.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Step ids from here on are the batch script, the interactive shell, the external step. */
+#define FIRST_SPECIAL_STEP 0xfffffff0u
+
+struct job {
+	char *const *envp;
+	bool in_step;
+	struct hvd_strv hosts;
+	int *slots;
+	const char *from; /* what decided the slots */
+};
+
+static const char *look(char *const *envp, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; envp && *envp; envp++)
+		if (strncmp(*envp, name, len) == 0 && (*envp)[len] == '=')
+			return (*envp)[len + 1] ? *envp + len + 1 : NULL;
+	return NULL;
+}
+
+/* A variable that is a plain number up to max; -1 when it is not there or is none. */
+static int64_t look_number(char *const *envp, const char *name, int64_t max)
+{
+	const char *s = look(envp, name);
+	int64_t n = 0;
+
+	if (!s)
+		return -1;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9')
+			return -1;
+		n = n * 10 + (*s - '0');
+		if (n > max)
+			return -1;
+	}
+	return n;
+}
+
+/* "4", "a100:4", "a100:2,v100:1": the sum; -1 when it is none of these. */
+static int typed_count(const char *s)
+{
+	int sum = 0;
+
+	while (s) {
+		const char *comma = strchr(s, ',');
+		size_t len = comma ? (size_t)(comma - s) : strlen(s), from = len;
+		int n = 0;
+
+		while (from > 0 && s[from - 1] != ':')
+			from--;
+		if (from == len)
+			return -1;
+		for (; from < len; from++) {
+			if (s[from] < '0' || s[from] > '9')
+				return -1;
+			n = n * 10 + (s[from] - '0');
+			if (n > HVD_MAX_RANKS)
+				return -1;
+		}
+		sum += n;
+		if (sum > HVD_MAX_RANKS)
+			return -1;
+		s = comma ? comma + 1 : NULL;
+	}
+	return sum;
+}
+
+static int list_count(const char *s)
+{
+	int n = 1;
+
+	for (; *s; s++)
+		n += *s == ',';
+	return n;
+}
+
+static void all_slots(struct job *j, int n, const char *from)
+{
+	for (size_t i = 0; i < j->hosts.n; i++)
+		j->slots[i] = n;
+	j->from = from;
+}
+
+/* A job of several components: salloc's environment has no SLURM_JOB_NODELIST then, but one for each component. */
+static bool is_het(char *const *envp)
+{
+	return look(envp, "SLURM_JOB_NODELIST_HET_GROUP_0") || look_number(envp, "SLURM_HET_SIZE", INT32_MAX) > 1 ||
+	       look_number(envp, "SLURM_PACK_SIZE", INT32_MAX) > 1;
+}
+
+int hvd_alloc_in_slurm(char *const *envp)
+{
+	return look(envp, "SLURM_JOB_ID") && (look(envp, "SLURM_JOB_NODELIST") || is_het(envp));
+}
+
+int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err)
+{
+	if (!is_het(envp))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "this is a heterogeneous job, whose components cannot be one Horovod job");
+	return hvd_err_hint(err, "submit a job without 'hetjob' or ':' separators");
+}
+
+/* As many numbers as hosts, from a variable; false when it is not there or does not fit. */
+static bool tasks_from(struct job *j, const char *name)
+{
+	const char *text = look(j->envp, name);
+	int *tasks, n;
+
+	if (!text)
+		return false;
+	n = hvd_tasks_per_node_parse(text, (int)j->hosts.n, &tasks, NULL);
+	if (n < 0)
+		return false;
+	if ((size_t)n == j->hosts.n) {
+		memcpy(j->slots, tasks, (size_t)n * sizeof(*tasks));
+		j->from = name;
+	}
+	free(tasks);
+	return (size_t)n == j->hosts.n;
+}
+
+/* The tasks of each host, where the user asked for tasks. SLURM_TASKS_PER_NODE alone does not tell: without such a
+ * wish Slurm writes the number of CPUs there. 1 when they are set now, 0 when there is no such wish. */
+static int slots_by_tasks(struct job *j, struct hvd_err *err)
+{
+	int64_t hosts = (int64_t)j->hosts.n;
+	int64_t ntasks = look_number(j->envp, "SLURM_NTASKS", HVD_MAX_RANKS);
+	int64_t per_node = look_number(j->envp, "SLURM_NTASKS_PER_NODE", HVD_MAX_RANKS);
+
+	if (j->in_step) {
+		int64_t sum = 0;
+
+		if (!tasks_from(j, "SLURM_STEP_TASKS_PER_NODE"))
+			return hvd_err_set(err, HVD_E_PROTO,
+					   "SLURM_STEP_TASKS_PER_NODE does not fit the %zu hosts of the step",
+					   j->hosts.n);
+		for (int64_t i = 0; i < hosts; i++)
+			sum += j->slots[i];
+		return sum > hosts;
+	}
+	/* The spread that Slurm computes for the environment knows nothing of a wished number per node. */
+	if (per_node > 0 && (ntasks < 0 || ntasks == per_node * hosts)) {
+		all_slots(j, (int)per_node, "SLURM_NTASKS_PER_NODE");
+		return 1;
+	}
+	if (ntasks < 0 && !look(j->envp, "SLURM_NTASKS_PER_GPU"))
+		return 0;
+	if (tasks_from(j, "SLURM_TASKS_PER_NODE"))
+		return 1;
+	if (ntasks < 1)
+		return 0;
+	for (int64_t i = 0; i < hosts; i++)
+		j->slots[i] = (int)(ntasks / hosts + (i < ntasks % hosts));
+	j->from = "SLURM_NTASKS";
+	return 1;
+}
+
+/* GPUs that one task wants; 1 when the user did not say. */
+static int gpus_per_task(char *const *envp)
+{
+	const char *s = look(envp, "SLURM_GPUS_PER_TASK");
+	int n = s ? typed_count(s) : 0;
+
+	if (n < 1 && (s = look(envp, "SLURM_TRES_PER_TASK")))
+		n = hvd_gres_gpus(s);
+	return n > 0 ? n : 1;
+}
+
+/* What the controller says; false when it does not know or its hosts are not ours. */
+static bool gpus_from_controller(struct job *j, struct hvd_slurm *slurm)
+{
+	int64_t id = look_number(j->envp, "SLURM_JOB_ID", UINT32_MAX);
+	struct hvd_slurm_job facts;
+	bool same;
+	int sum = 0;
+
+	if (!slurm || id < 0 || hvd_slurm_job_get(slurm, (uint32_t)id, &facts, NULL) < 0)
+		return false;
+	same = facts.gpus && facts.hosts.n == j->hosts.n;
+	for (size_t i = 0; same && i < j->hosts.n; i++) {
+		same = strcmp(facts.hosts.v[i], j->hosts.v[i]) == 0;
+		sum += same ? facts.gpus[i] : 0;
+	}
+	if (same && sum > 0) {
+		memcpy(j->slots, facts.gpus, j->hosts.n * sizeof(*j->slots));
+		j->from = "the GPUs that Slurm granted";
+	}
+	hvd_slurm_job_clear(&facts);
+	return same && sum > 0;
+}
+
+/* 1 when the slots are set to the GPUs of each host, 0 when the job has none, -1 with err. */
+static int count_gpus(struct job *j, struct hvd_slurm *slurm, struct hvd_err *err)
+{
+	static const char *const lists[] = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
+	const char *s;
+	int hosts = (int)j->hosts.n;
+	int total = (s = look(j->envp, "SLURM_GPUS")) ? typed_count(s) : -1;
+	int per_node = (s = look(j->envp, "SLURM_GPUS_PER_NODE")) ? typed_count(s) : -1;
+	int here = (int)look_number(j->envp, "SLURM_GPUS_ON_NODE", HVD_MAX_RANKS);
+
+	/* A step may have fewer than its job: in it only what is said of this host counts first. */
+	if (per_node > 0 && !(j->in_step && here > 0)) {
+		all_slots(j, per_node, "SLURM_GPUS_PER_NODE");
+		return 1;
+	}
+	if (here > 0 && (hosts == 1 || j->in_step)) {
+		all_slots(j, here, "SLURM_GPUS_ON_NODE");
+		return 1;
+	}
+	if (!j->in_step && gpus_from_controller(j, slurm))
+		return 1;
+	if (here > 0 && (total < 0 || total == here * hosts)) {
+		all_slots(j, here, "SLURM_GPUS_ON_NODE");
+		return 1;
+	}
+	if (total > 0 && total % hosts == 0) {
+		all_slots(j, total / hosts, "SLURM_GPUS");
+		return 1;
+	}
+	if (total > 0) {
+		hvd_err_set(err, HVD_E_USAGE, "how the %d GPUs of the job are spread over its %d hosts is not known",
+			    total, hosts);
+		return hvd_err_hint(err, "ask for --gpus-per-node, or say --slots-per-host");
+	}
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+		if (!(s = look(j->envp, lists[i])))
+			continue;
+		all_slots(j, list_count(s), lists[i]);
+		return 1;
+	}
+	return 0;
+}
+
+static int slots_by_gpus(struct job *j, struct hvd_slurm *slurm, struct hvd_err *err)
+{
+	int rc = count_gpus(j, slurm, err), each = gpus_per_task(j->envp);
+
+	if (rc < 1 || each == 1)
+		return rc;
+	for (size_t i = 0; i < j->hosts.n; i++)
+		j->slots[i] = j->slots[i] / each;
+	return rc;
+}
+
+/* Tasks per GPU follow the GPUs, but Slurm spreads them by CPUs in SLURM_TASKS_PER_NODE. 1 when the slots are set. */
+static int slots_by_tasks_per_gpu(struct job *j, struct hvd_slurm *slurm)
+{
+	int64_t each = look_number(j->envp, "SLURM_NTASKS_PER_GPU", 1024);
+	int64_t ntasks = look_number(j->envp, "SLURM_NTASKS", HVD_MAX_RANKS), sum = 0;
+
+	if (each < 1 || j->in_step || count_gpus(j, slurm, NULL) < 1)
+		return 0;
+	for (size_t i = 0; i < j->hosts.n; i++)
+		sum += j->slots[i] * each;
+	if (sum > HVD_MAX_RANKS || (ntasks >= 0 && sum != ntasks))
+		return 0;
+	for (size_t i = 0; i < j->hosts.n; i++)
+		j->slots[i] = (int)(j->slots[i] * each);
+	j->from = "SLURM_NTASKS_PER_GPU";
+	return 1;
+}
+
+static int find_hosts(struct job *j, struct hvd_err *err)
+{
+	int64_t step = look_number(j->envp, "SLURM_STEP_ID", UINT32_MAX), nodes;
+	const char *list;
+
+	j->in_step = step >= 0 && step < FIRST_SPECIAL_STEP && look(j->envp, "SLURM_STEP_NODELIST");
+	list = look(j->envp, j->in_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST");
+	if (hvd_hostlist_expand(list, HVD_MAX_HOSTS, &j->hosts, err) < 0)
+		return -1;
+	nodes = look_number(j->envp, j->in_step ? "SLURM_STEP_NUM_NODES" : "SLURM_JOB_NUM_NODES", UINT32_MAX);
+	if (nodes >= 0 && nodes != (int64_t)j->hosts.n)
+		return hvd_err_set(err, HVD_E_PROTO, "'%.200s' names %zu hosts, but %s is %lld", list, j->hosts.n,
+				   j->in_step ? "SLURM_STEP_NUM_NODES" : "SLURM_JOB_NUM_NODES", (long long)nodes);
+	j->slots = hvd_xcalloc(j->hosts.n, sizeof(*j->slots));
+	return 0;
+}
+
+static int find_slots(struct job *j, const struct hvd_alloc_slurm_opts *opts, struct hvd_err *err)
+{
+	struct hvd_slurm *slurm = opts ? opts->slurm : NULL;
+	int rc;
+
+	if (opts && opts->slots_per_host > 0) {
+		all_slots(j, opts->slots_per_host, "slots per host as asked for");
+		return 0;
+	}
+	rc = slots_by_tasks_per_gpu(j, slurm);
+	if (rc == 0)
+		rc = slots_by_tasks(j, err);
+	if (rc == 0)
+		rc = slots_by_gpus(j, slurm, err);
+	if (rc == 0)
+		all_slots(j, 1, "one slot per host");
+	return rc < 0 ? -1 : 0;
+}
+
+int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, const struct hvd_alloc_slurm_opts *opts,
+			 struct hvd_err *err)
+{
+	struct job j = {.envp = envp};
+	int rc = -1;
+
+	memset(out, 0, sizeof(*out));
+	if (!hvd_alloc_in_slurm(envp))
+		return hvd_err_set(err, HVD_E_NOENT, "there is no Slurm job in the environment");
+	if (hvd_alloc_refuse_het(envp, err) < 0)
+		return -1;
+	if (find_hosts(&j, err) == 0 && find_slots(&j, opts, err) == 0) {
+		rc = 0;
+		for (size_t i = 0; rc == 0 && i < j.hosts.n; i++)
+			rc = hvd_alloc_add(out, j.hosts.v[i], j.slots[i], err);
+	}
+	if (rc == 0) {
+		hvd_alloc_merge(out);
+		snprintf(out->source, sizeof(out->source), "Slurm job %.20s: %s", look(envp, "SLURM_JOB_ID"), j.from);
+	} else {
+		hvd_alloc_clear(out);
+	}
+	hvd_strv_free(&j.hosts);
+	free(j.slots);
+	return rc;
+}

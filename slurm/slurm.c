@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "slurm.h"
+
+#ifdef HVD_WITH_SLURM
+
+#include "gres.h"
+#include "lib/base/xalloc.h"
+#include "slurm_init.h"
+
+#include <errno.h>
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Nothing of a handle's own: what libslurm has read is the process's (slurm_init.h). */
+struct hvd_slurm {
+	char unused;
+};
+
+/* It has had two names. Weak, the one that this libslurm lacks is NULL. */
+extern void slurm_free_ctl_conf(slurm_conf_t *conf) __attribute__((weak));
+extern void slurm_free_conf(slurm_conf_t *conf) __attribute__((weak));
+
+static void free_conf(slurm_conf_t *conf)
+{
+	if (slurm_free_ctl_conf)
+		slurm_free_ctl_conf(conf);
+	else if (slurm_free_conf)
+		slurm_free_conf(conf);
+}
+
+int hvd_slurm_built_in(void)
+{
+	return 1;
+}
+
+struct hvd_slurm *hvd_slurm_new(void)
+{
+	return hvd_xcalloc(1, sizeof(struct hvd_slurm));
+}
+
+void hvd_slurm_free(struct hvd_slurm *s)
+{
+	free(s);
+}
+
+/* Fields that we do not know are zero, as in Slurm's own initializer. */
+static slurm_step_id_t step_id(uint32_t job, uint32_t step)
+{
+	slurm_step_id_t id;
+
+	memset(&id, 0, sizeof(id));
+	id.job_id = job;
+	id.step_id = step;
+	id.step_het_comp = NO_VAL;
+	return id;
+}
+
+static int slurm_failed(struct hvd_err *err, int code, const char *what)
+{
+	bool unknown = code == ESLURM_INVALID_JOB_ID || code == ESLURM_ALREADY_DONE;
+
+	return hvd_err_set(err, unknown ? HVD_E_NOENT : HVD_E_SYS, "%s: %s", what, slurm_strerror(code));
+}
+
+int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct hvd_err *err)
+{
+	slurm_conf_t *conf = NULL;
+
+	*site = (struct hvd_slurm_site){0};
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
+		return -1;
+	if (slurm_load_ctl_conf((time_t)0, &conf) != SLURM_SUCCESS)
+		return slurm_failed(err, errno, "cannot ask Slurm for its configuration");
+	if (conf->srun_port_range && conf->srun_port_range[0]) {
+		site->port_lo = conf->srun_port_range[0];
+		site->port_hi = conf->srun_port_range[1];
+	}
+	site->munge = conf->authtype && strcmp(conf->authtype, "auth/munge") == 0;
+	site->binds = conf->task_plugin && conf->task_plugin[0] && strcmp(conf->task_plugin, "task/none") != 0;
+	free_conf(conf);
+	return 0;
+}
+
+static int take_layout(const slurm_step_layout_t *sl, struct hvd_slurm_step *out, struct hvd_err *err)
+{
+	long long sum = 0;
+
+	if (hvd_hostlist_expand(sl->node_list ? sl->node_list : "", HVD_MAX_HOSTS, &out->hosts, err) < 0)
+		return -1;
+	if (out->hosts.n != sl->node_cnt)
+		return hvd_err_set(err, HVD_E_PROTO, "Slurm names %zu hosts for a step of %u", out->hosts.n,
+				   sl->node_cnt);
+	out->tasks = hvd_xcalloc(out->hosts.n, sizeof(*out->tasks));
+	out->tids = hvd_xcalloc(out->hosts.n, sizeof(*out->tids));
+	for (size_t i = 0; i < out->hosts.n; i++) {
+		out->tasks[i] = sl->tasks[i];
+		sum += sl->tasks[i];
+		if (sum > HVD_MAX_RANKS)
+			return hvd_err_set(err, HVD_E_LIMIT, "the step has more than %d tasks", HVD_MAX_RANKS);
+		out->tids[i] = hvd_xcalloc(sl->tasks[i], sizeof(**out->tids));
+		for (uint16_t j = 0; j < sl->tasks[i]; j++)
+			out->tids[i][j] = sl->tids[i][j] <= HVD_MAX_RANKS ? (int)sl->tids[i][j] : -1;
+	}
+	out->n_tasks = (int)sum;
+	return 0;
+}
+
+int hvd_slurm_step_get(struct hvd_slurm *s, uint32_t job, uint32_t step, struct hvd_slurm_step *out,
+		       struct hvd_err *err)
+{
+	slurm_step_id_t id;
+	slurm_step_layout_t *sl;
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
+		return -1;
+	id = step_id(job, step);
+	sl = slurm_job_step_layout_get(&id);
+	if (!sl)
+		return slurm_failed(err, errno, "cannot ask Slurm for the layout of the step");
+	rc = take_layout(sl, out, err);
+	slurm_job_step_layout_free(sl);
+	if (rc < 0)
+		hvd_slurm_step_clear(out);
+	return rc;
+}
+
+/* Functions that have had several signatures: each is known here, and the one that this libslurm declares
+ * is chosen by its type. */
+typedef void (*any_fn)(void);
+typedef int (*kill_ids_fn)(uint32_t, uint32_t, uint16_t);
+typedef int (*kill_ids_flags_fn)(uint32_t, uint32_t, uint16_t, uint16_t);
+typedef int (*kill_step_fn)(slurm_step_id_t *, uint16_t, uint16_t);
+typedef int (*load_id_fn)(job_info_msg_t **, uint32_t, uint16_t);
+typedef int (*load_step_fn)(job_info_msg_t **, slurm_step_id_t, uint16_t);
+typedef int (*script_id_fn)(FILE *, uint32_t);
+typedef int (*script_step_fn)(FILE *, slurm_step_id_t);
+
+static int kill_step(slurm_step_id_t id, uint16_t sig)
+{
+	const int shape = _Generic(&slurm_kill_job_step, kill_ids_fn : 1, kill_ids_flags_fn : 2, kill_step_fn : 3);
+	any_fn fn = (any_fn)slurm_kill_job_step;
+
+	if (shape == 1)
+		return ((kill_ids_fn)fn)(id.job_id, id.step_id, sig);
+	if (shape == 2)
+		return ((kill_ids_flags_fn)fn)(id.job_id, id.step_id, sig, 0);
+	return ((kill_step_fn)fn)(&id, sig, 0);
+}
+
+static int load_job(job_info_msg_t **msg, slurm_step_id_t id)
+{
+	const int shape = _Generic(&slurm_load_job, load_id_fn : 1, load_step_fn : 2);
+	any_fn fn = (any_fn)slurm_load_job;
+
+	return shape == 1 ? ((load_id_fn)fn)(msg, id.job_id, SHOW_DETAIL) : ((load_step_fn)fn)(msg, id, SHOW_DETAIL);
+}
+
+static int batch_script(FILE *out, slurm_step_id_t id)
+{
+	const int shape = _Generic(&slurm_job_batch_script, script_id_fn : 1, script_step_fn : 2);
+	any_fn fn = (any_fn)slurm_job_batch_script;
+
+	return shape == 1 ? ((script_id_fn)fn)(out, id.job_id) : ((script_step_fn)fn)(out, id);
+}
+
+int hvd_slurm_step_signal(struct hvd_slurm *s, uint32_t job, uint32_t step, int signal, struct hvd_err *err)
+{
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
+		return -1;
+	if (kill_step(step_id(job, step), (uint16_t)signal) == SLURM_SUCCESS)
+		return 0;
+	if (errno == ESLURM_INVALID_JOB_ID || errno == ESLURM_ALREADY_DONE)
+		return 0;
+	return slurm_failed(err, errno, "cannot signal the step");
+}
+
+static void take_gpus(const slurm_job_info_t *ji, struct hvd_slurm_job *out)
+{
+	/* One text per host, or nothing at all. */
+	if (out->hosts.n == 0 || ji->gres_detail_cnt != out->hosts.n)
+		return;
+	out->gpus = hvd_xcalloc(out->hosts.n, sizeof(*out->gpus));
+	for (size_t i = 0; i < out->hosts.n; i++) {
+		const char *text = ji->gres_detail_str[i];
+		int n = text && *text ? hvd_gres_gpus(text) : 0;
+
+		if (n < 0) {
+			free(out->gpus);
+			out->gpus = NULL;
+			return;
+		}
+		out->gpus[i] = n;
+	}
+}
+
+static int wished(uint32_t n, uint32_t unset)
+{
+	return n >= unset || n > HVD_MAX_RANKS ? 0 : (int)n;
+}
+
+static void take_facts(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_job *out)
+{
+	out->id = ji->job_id;
+	out->name = hvd_xstrdup(ji->name ? ji->name : "");
+	out->comment = hvd_xstrdup(ji->comment ? ji->comment : "");
+	out->tasks_per_node = wished(ji->ntasks_per_node, INFINITE16);
+	out->tasks = wished(ji->num_tasks, INFINITE);
+	out->began = ji->start_time;
+	out->ends = ji->end_time;
+	out->now = now;
+	out->preempted = ji->preempt_time != 0;
+	out->het = ji->het_job_id;
+	out->held = (ji->job_state & JOB_STATE_BASE) == JOB_SUSPENDED || ji->job_state & JOB_CONFIGURING;
+}
+
+static int take_job(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_job *out, struct hvd_err *err)
+{
+	uint32_t base = ji->job_state & JOB_STATE_BASE;
+
+	out->state = HVD_SLURM_ENDED;
+	if (base == JOB_PENDING)
+		out->state = HVD_SLURM_PENDING;
+	else if (base == JOB_RUNNING || base == JOB_SUSPENDED)
+		out->state = HVD_SLURM_RUNNING;
+	take_facts(ji, now, out);
+	if (ji->nodes && *ji->nodes && hvd_hostlist_expand(ji->nodes, HVD_MAX_HOSTS, &out->hosts, err) < 0)
+		return -1;
+	take_gpus(ji, out);
+	return 0;
+}
+
+int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err)
+{
+	job_info_msg_t *msg = NULL;
+	int rc = -1;
+
+	memset(out, 0, sizeof(*out));
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
+		return -1;
+	if (load_job(&msg, step_id(job, NO_VAL)) != SLURM_SUCCESS)
+		return slurm_failed(err, errno, "cannot ask Slurm for the job");
+	if (msg->record_count < 1)
+		hvd_err_set(err, HVD_E_NOENT, "Slurm knows no job %u", job);
+	else
+		rc = take_job(&msg->job_array[0], msg->last_update, out, err);
+	slurm_free_job_info_msg(msg);
+	if (rc < 0)
+		hvd_slurm_job_clear(out);
+	return rc;
+}
+
+int hvd_slurm_jobs_get(struct hvd_slurm *s, struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
+{
+	job_info_msg_t *msg = NULL;
+	int rc = 0;
+
+	*jobs = NULL;
+	*n = 0;
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
+		return -1;
+	if (slurm_load_job_user(&msg, geteuid(), SHOW_DETAIL) != SLURM_SUCCESS) {
+		if (errno == ESLURM_INVALID_JOB_ID) /* 22.05: the user has none */
+			return 0;
+		return slurm_failed(err, errno, "cannot ask Slurm for this user's jobs");
+	}
+	*jobs = hvd_xcalloc(msg->record_count, sizeof(**jobs));
+	for (; rc == 0 && *n < msg->record_count; ++*n)
+		rc = take_job(&msg->job_array[*n], msg->last_update, &(*jobs)[*n], err);
+	slurm_free_job_info_msg(msg);
+	if (rc == 0)
+		return 0;
+	while (*n > 0)
+		hvd_slurm_job_clear(&(*jobs)[--*n]);
+	free(*jobs);
+	*jobs = NULL;
+	return -1;
+}
+
+char *hvd_slurm_job_script(struct hvd_slurm *s, uint32_t job, struct hvd_err *err)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f;
+	int rc;
+
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
+		return NULL;
+	f = open_memstream(&text, &len);
+	if (!f) {
+		hvd_err_sys(err, "cannot read the job's script");
+		return NULL;
+	}
+	rc = batch_script(f, step_id(job, NO_VAL));
+	if (rc != SLURM_SUCCESS)
+		slurm_failed(err, errno, "cannot ask Slurm for the job's script");
+	if (fclose(f) == 0 && rc == SLURM_SUCCESS)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static bool unusable(uint32_t state)
+{
+	const uint32_t base = state & NODE_STATE_BASE;
+	const uint32_t flags = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_POWERED_DOWN | NODE_STATE_POWERING_DOWN |
+			       NODE_STATE_REBOOT_ISSUED;
+
+	return base == NODE_STATE_DOWN || base == NODE_STATE_ERROR || base == NODE_STATE_FUTURE || state & flags;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, struct hvd_err *err)
+{
+	node_info_msg_t *msg = NULL;
+
+	(void)s;
+	if (hvd_slurm_init(err) < 0)
+		return -1;
+	if (slurm_load_node((time_t)nodes->as_of, &msg, SHOW_ALL) != SLURM_SUCCESS) {
+		if (errno == SLURM_NO_CHANGE_IN_DATA)
+			return 0;
+		if (errno != ESLURM_ACCESS_DENIED)
+			return slurm_failed(err, errno, "cannot ask Slurm for the states of nodes");
+		hvd_slurm_nodes_clear(nodes);
+		nodes->hidden = true;
+		return 0;
+	}
+	hvd_strv_free(&nodes->unusable);
+	nodes->hidden = false;
+	for (uint32_t i = 0; i < msg->record_count; i++)
+		if (msg->node_array[i].name && unusable(msg->node_array[i].node_state))
+			hvd_strv_add(&nodes->unusable, msg->node_array[i].name);
+	if (nodes->unusable.n)
+		qsort(nodes->unusable.v, nodes->unusable.n, sizeof(*nodes->unusable.v), by_name);
+	nodes->as_of = msg->last_update;
+	slurm_free_node_info_msg(msg);
+	return 0;
+}
+
+int hvd_slurm_open(struct hvd_slurm *s, struct hvd_err *err)
+{
+	(void)s;
+	return hvd_slurm_init(err);
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of slurm.h needs no libslurm, and, where there is none, the rest as errors. */
+#include "slurm.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/process/capture.h"
+#include "scontrol.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void hvd_slurm_step_clear(struct hvd_slurm_step *step)
+{
+	if (!step)
+		return;
+	for (size_t i = 0; step->tids && i < step->hosts.n; i++)
+		free(step->tids[i]);
+	free(step->tids);
+	free(step->tasks);
+	hvd_strv_free(&step->hosts);
+	memset(step, 0, sizeof(*step));
+}
+
+void hvd_slurm_job_clear(struct hvd_slurm_job *job)
+{
+	if (!job)
+		return;
+	hvd_strv_free(&job->hosts);
+	free(job->gpus);
+	free(job->name);
+	free(job->comment);
+	memset(job, 0, sizeof(*job));
+}
+
+static int compare(const void *name, const void *entry)
+{
+	return strcmp(name, *(char *const *)entry);
+}
+
+bool hvd_slurm_node_usable(const struct hvd_slurm_nodes *nodes, const char *name)
+{
+	return !nodes->unusable.n ||
+	       !bsearch(name, nodes->unusable.v, nodes->unusable.n, sizeof(*nodes->unusable.v), compare);
+}
+
+void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes)
+{
+	if (!nodes)
+		return;
+	hvd_strv_free(&nodes->unusable);
+	nodes->as_of = 0;
+}
+
+#ifndef HVD_WITH_SLURM
+
+/* Of `scontrol show config`; it prints about 8 KB. */
+#define MAX_CONFIG     (1u << 20)
+#define CONFIG_SECONDS 30
+
+static int built_without(struct hvd_err *err)
+{
+	hvd_err_set(err, HVD_E_NOENT, "this program was built without Slurm");
+	return hvd_err_hint(err, "rebuild it where Slurm's development files are installed");
+}
+
+struct hvd_slurm {
+	char unused;
+};
+
+int hvd_slurm_built_in(void)
+{
+	return 0;
+}
+
+struct hvd_slurm *hvd_slurm_new(void)
+{
+	return hvd_xcalloc(1, sizeof(struct hvd_slurm));
+}
+
+void hvd_slurm_free(struct hvd_slurm *s)
+{
+	free(s);
+}
+
+int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct hvd_err *err)
+{
+	static const char *const argv[] = {"scontrol", "show", "config", NULL};
+	struct hvd_spawn sp = {.path = argv[0], .argv = (char *const *)argv};
+	int status = 0;
+	size_t len;
+	char *text;
+
+	(void)s;
+	*site = (struct hvd_slurm_site){0};
+	text = hvd_capture(&sp, MAX_CONFIG, hvd_deadline_in(CONFIG_SECONDS), &len, &status, err);
+	if (!text)
+		return -1;
+	if (status == 0)
+		hvd_scontrol_config_parse(text, site);
+	free(text);
+	return status == 0 ? 0 : hvd_err_set(err, HVD_E_SYS, "'scontrol show config' failed");
+}
+
+int hvd_slurm_step_get(struct hvd_slurm *s, uint32_t job, uint32_t step, struct hvd_slurm_step *out,
+		       struct hvd_err *err)
+{
+	(void)s, (void)job, (void)step;
+	memset(out, 0, sizeof(*out));
+	return built_without(err);
+}
+
+int hvd_slurm_step_signal(struct hvd_slurm *s, uint32_t job, uint32_t step, int signal, struct hvd_err *err)
+{
+	(void)s, (void)job, (void)step, (void)signal;
+	return built_without(err);
+}
+
+int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err)
+{
+	(void)s, (void)job;
+	memset(out, 0, sizeof(*out));
+	return built_without(err);
+}
+
+int hvd_slurm_jobs_get(struct hvd_slurm *s, struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
+{
+	(void)s;
+	*jobs = NULL;
+	*n = 0;
+	return built_without(err);
+}
+
+int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, struct hvd_err *err)
+{
+	(void)s, (void)nodes;
+	return built_without(err);
+}
+
+char *hvd_slurm_job_script(struct hvd_slurm *s, uint32_t job, struct hvd_err *err)
+{
+	(void)s, (void)job;
+	built_without(err);
+	return NULL;
+}
+
+int hvd_slurm_open(struct hvd_slurm *s, struct hvd_err *err)
+{
+	(void)s;
+	return built_without(err);
+}
+
+#endif

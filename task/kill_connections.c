@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kill_connections.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/protocol/wire.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A thousand ranks' connections to one host's are looked at within tenths of a second. */
+#define CUT_SECONDS 3.0
+#define MAX_PIDS    65536
+
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438 /* all architectures */
+#endif
+
+struct pids {
+	pid_t *v;
+	size_t n, room;
+};
+
+struct cut {
+	const struct hvd_portset *at;
+	int broken;
+	pid_t closed; /* a process that did not let itself be looked into, and why */
+	int error;
+};
+
+static void add_pid(struct pids *pids, pid_t pid)
+{
+	if (pids->n == MAX_PIDS)
+		return;
+	if (pids->n == pids->room) {
+		pids->room = pids->room ? 2 * pids->room : 64;
+		pids->v = hvd_xrealloc(pids->v, pids->room, sizeof(*pids->v));
+	}
+	pids->v[pids->n++] = pid;
+}
+
+/* Every thread has children of its own. */
+static void add_children(struct pids *pids, pid_t pid)
+{
+	char path[64];
+	struct dirent *de;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = opendir(path);
+	while (tasks && (de = readdir(tasks))) {
+		char *line = NULL, *end;
+		size_t room = 0;
+		FILE *f;
+		long child;
+
+		if (de->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/children", (int)pid, de->d_name);
+		f = fopen(path, "re");
+		if (f && getline(&line, &room, f) > 0)
+			for (char *p = line; (child = strtol(p, &end, 10)) > 0 && end != p; p = end)
+				add_pid(pids, (pid_t)child);
+		free(line);
+		if (f)
+			fclose(f);
+	}
+	if (tasks)
+		closedir(tasks);
+}
+
+static bool is_meant(const struct cut *cut, int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct hvd_addr addr;
+	in_port_t port;
+
+	return getsockname(fd, (struct sockaddr *)&ss, &len) == 0 &&
+	       hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, &port) == 0 &&
+	       hvd_portset_has(cut->at, &addr, port) && hvd_addr_of_peer(fd, &addr) == 0;
+}
+
+static void closed_to_us(struct cut *cut, pid_t pid)
+{
+	/* Gone in the meantime, or the descriptor is. */
+	if (errno == ESRCH || errno == ENOENT || errno == EBADF)
+		return;
+	cut->closed = pid;
+	cut->error = errno;
+}
+
+static void cut_process(struct cut *cut, pid_t pid)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	char path[64], what[16];
+	struct dirent *de;
+	DIR *fds;
+
+	if (pidfd < 0) {
+		closed_to_us(cut, pid);
+		return;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	fds = opendir(path);
+	if (!fds)
+		closed_to_us(cut, pid);
+	while (fds && (de = readdir(fds))) {
+		ssize_t n = readlinkat(dirfd(fds), de->d_name, what, sizeof(what));
+		int fd;
+
+		/* Of other things no copy is made: closing the last one of a file may take a while. */
+		if (n < 8 || memcmp(what, "socket:[", 8) != 0)
+			continue;
+		fd = (int)syscall(SYS_pidfd_getfd, pidfd, atoi(de->d_name), 0);
+		if (fd < 0) {
+			closed_to_us(cut, pid);
+			continue;
+		}
+		/* Where two processes share one, the second finds it broken. */
+		if (is_meant(cut, fd) && shutdown(fd, SHUT_RDWR) == 0)
+			cut->broken++;
+		close(fd);
+	}
+	if (fds)
+		closedir(fds);
+	close(pidfd);
+}
+
+int hvd_cut(const struct hvd_portset *at, hvd_time deadline, struct hvd_err *err)
+{
+	struct cut cut = {.at = at};
+	struct pids pids = {0};
+	bool late = false;
+
+	/* Those that it finds are looked below in their turn. */
+	add_children(&pids, getpid());
+	for (size_t i = 0; i < pids.n && !late; i++) {
+		cut_process(&cut, pids.v[i]);
+		add_children(&pids, pids.v[i]);
+		late = i + 1 < pids.n && hvd_left(deadline) <= 0;
+	}
+	free(pids.v);
+	if (late) {
+		hvd_err_set(err, HVD_E_TIMEOUT, "there are more processes than can be looked at in time");
+	} else if (cut.closed && cut.broken == 0) {
+		errno = cut.error;
+		hvd_err_sys(err,
+			    "cannot take over sockets of process %d, which needs Linux 5.6 or later and that "
+			    "ptrace is allowed (kernel.yama.ptrace_scope of 0 or 1)",
+			    (int)cut.closed);
+	}
+	return cut.broken;
+}
+
+json_t *hvd_cut_answer(const json_t *msg)
+{
+	struct hvd_portset at = {0};
+	struct hvd_err why = {0};
+	int n = 0;
+
+	if (hvd_portset_from_json(json_object_get(msg, "at"), &at, &why) == 0)
+		n = hvd_cut(&at, hvd_deadline_in(CUT_SECONDS), &why);
+	hvd_portset_clear(&at);
+	return json_pack("{s:s, s:i, s:s}", "t", "cut", "n", n, "why", why.code ? why.msg : "");
+}

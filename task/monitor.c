@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor.h"
+
+#include "command.h"
+#include "lib/base/strv.h"
+#include "lib/process/spawn.h"
+#include "output.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long whoever carries the output on may take to read the last of it, and then to pass it on. */
+#define SETTLE_SECONDS 2
+#define SETTLE_MS      50
+
+int hvd_front_run(char *const *argv, bool settle, const struct hvd_log *log)
+{
+	struct hvd_spawn spawn = {
+		.path = "/proc/self/exe", .keep_fds = 1, .new_session = 1, .parent_death_signal = hvd_command_follow()};
+	struct timespec moment = {.tv_nsec = SETTLE_MS * 1000000L};
+	pid_t pid, parent = getppid();
+	struct hvd_strv args = {0};
+	struct hvd_err err = {0};
+	char host[256] = "";
+	int status = 0, sig;
+	siginfo_t info;
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	hvd_strv_add(&args, argv[0]);
+	hvd_strv_add(&args, "--behind");
+	hvd_strv_add_all(&args, argv + 1);
+	spawn.argv = args.v;
+	pid = hvd_spawn(&spawn, &err);
+	hvd_strv_free(&args);
+	if (pid < 0) {
+		if (gethostname(host, sizeof(host) - 1) == 0)
+			hvd_err_host(&err, host);
+		hvd_log_err(log, &err);
+		return 127;
+	}
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		sig = sigwaitinfo(&all, &info);
+		if (sig == spawn.parent_death_signal && getppid() != parent)
+			return 1; /* which is the same signal for the shim */
+		if (sig > 0 && sig != SIGCHLD && sig != spawn.parent_death_signal)
+			kill(-pid, sig);
+	}
+	if (settle) {
+		hvd_output_settle(hvd_deadline_in(SETTLE_SECONDS));
+		nanosleep(&moment, NULL);
+	}
+	return hvd_command_mirror(status);
+}

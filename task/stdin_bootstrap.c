@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stdin_bootstrap.h"
+
+#include "lib/process/spawn.h"
+#include "lib/protocol/preamble.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* It comes right behind the command; ssh has its login behind it by then. */
+#define PREAMBLE_SECONDS 20
+
+/* Where srun has brought the boot text already it says how long the start may take. */
+static hvd_time patience(bool *srun)
+{
+	const char *text = getenv(HVD_BOOT_ENV);
+	struct hvd_boot boot;
+
+	*srun = text && hvd_boot_parse(text, &boot, NULL) == 0;
+	return hvd_deadline_in(*srun ? boot.timeout : PREAMBLE_SECONDS);
+}
+
+/* The key behind a descriptor, which nothing that is started inherits. */
+static int hand_over_key(struct hvd_boot *boot, const struct hvd_key *key, struct hvd_err *err)
+{
+	int fd = hvd_key_memfd(key, err);
+
+	if (fd < 0)
+		return -1;
+	snprintf(boot->id, sizeof(boot->id), "fd:%d", fd);
+	return 0;
+}
+
+static void enter_env(const struct hvd_strv *env)
+{
+	for (size_t i = 0; i < env->n; i++) {
+		char *equals = strchr(env->v[i], '=');
+
+		*equals = '\0';
+		setenv(env->v[i], equals + 1, 1);
+		*equals = '=';
+	}
+}
+
+static int enter(const struct hvd_preamble *p, struct hvd_boot *boot, struct hvd_err *err)
+{
+	if (hvd_boot_parse(p->boot, boot, err) != 0 || hand_over_key(boot, &p->key, err) != 0)
+		return HVD_PREAMBLE_UNREADABLE;
+	enter_env(&p->env);
+	if (!p->directory[0] || chdir(p->directory) == 0)
+		return 0;
+	hvd_err_sys(err, "cannot change to the directory %s", p->directory);
+	return HVD_PREAMBLE_NO_DIRECTORY;
+}
+
+/* What srun brings to all ranks, and another one is to read: it must be read here too, or srun brings no more to
+ * anybody. */
+static int read_away(struct hvd_err *err)
+{
+	char *argv[] = {(char *)"hvd-task", (char *)"--drain", NULL};
+	struct hvd_spawn spawn = {.path = "/proc/self/exe", .argv = argv, .parent_death_signal = SIGKILL};
+
+	hvd_spawn_fd(&spawn, -1, STDOUT_FILENO);
+	hvd_spawn_fd(&spawn, -1, STDERR_FILENO);
+	return hvd_spawn(&spawn, err) < 0 ? -1 : 0;
+}
+
+int hvd_remote_input(const char *whose, uint32_t rank, struct hvd_err *err)
+{
+	bool nobody = strcmp(whose, "none") == 0;
+	int null;
+
+	if (!nobody && strtoul(whose, NULL, 10) == rank)
+		return 0;
+	if (!nobody && read_away(err) != 0)
+		return -1;
+	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+		return hvd_err_sys(err, "cannot open /dev/null");
+	close(null);
+	return 0;
+}
+
+int hvd_remote_drain(void)
+{
+	char buf[4096];
+	ssize_t n;
+
+	do
+		n = read(STDIN_FILENO, buf, sizeof(buf));
+	while (n > 0 || (n < 0 && errno == EINTR));
+	return n < 0;
+}
+
+void hvd_remote_limits(const char *nice_value, const char *memlock)
+{
+	struct rlimit rl;
+
+	if (nice_value)
+		setpriority(PRIO_PROCESS, 0, atoi(nice_value));
+	if (!memlock || getrlimit(RLIMIT_MEMLOCK, &rl) != 0)
+		return;
+	rl.rlim_cur = strcmp(memlock, "unlimited") == 0 ? RLIM_INFINITY : (rlim_t)strtoull(memlock, NULL, 10);
+	if (rl.rlim_cur > rl.rlim_max)
+		rl.rlim_cur = rl.rlim_max;
+	setrlimit(RLIMIT_MEMLOCK, &rl);
+}
+
+int hvd_remote_enter(struct hvd_boot *boot, struct hvd_err *err)
+{
+	int status = HVD_PREAMBLE_UNREADABLE;
+	struct hvd_preamble p;
+	bool srun;
+	hvd_time deadline = patience(&srun);
+
+	if (hvd_preamble_read(STDIN_FILENO, deadline, &p, err) == 0) {
+		status = enter(&p, boot, err);
+		hvd_preamble_clear(&p);
+	} else if (srun && err->code == HVD_E_TIMEOUT) {
+		hvd_err_set(err, HVD_E_TIMEOUT, "the launch's key did not come on stdin in time");
+		hvd_err_hint(err, "srun brings it when it has reached all hosts of the step: is one of them down, or "
+				  "cut off from srun?");
+	} else if (srun) {
+		hvd_err_hint(err, "a TaskProlog must not read from stdin; --key-file=FILE does without it");
+	}
+	return status;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A launch of three hosts as the driver's bookkeeping sees it: the input is a JSON list of their messages, in any
+ * order. "register" and "report" are put to the roster; when all have registered a plan is made, and each rank's
+ * environment from it.
+ */
+#include "fuzz.h"
+#include "launcher/driver/planner.h"
+#include "lib/protocol/wire.h"
+
+#define HOSTS 3
+
+static void on_register(struct hvd_roster *roster, const json_t *msg)
+{
+	char *nics[] = {NULL, NULL};
+	const char *wanted;
+	struct hvd_seat *seats = roster->seats;
+	uint32_t index;
+
+	if (hvd_roster_register(roster, msg, &index, NULL) != 0)
+		return;
+	must(index < roster->n && seats[index].stage == HVD_STAGE_REGISTERED && roster->nodes[index].name);
+	if (hvd_get_str(msg, "restrict", 64, &wanted, NULL) == 0)
+		nics[0] = (char *)wanted;
+	if (hvd_roster_restrict(roster, index, nics, NULL) != 0)
+		hvd_roster_restrict(roster, index, NULL, NULL);
+	must(roster->nodes[index].n_ifaces <= HVD_MAX_NICS);
+}
+
+static void on_report(struct hvd_roster *roster, const json_t *msg)
+{
+	int64_t node;
+
+	if (roster->n_registered < roster->n || hvd_get_int(msg, "node", 0, HOSTS - 1, &node, NULL) != 0)
+		return;
+	if (roster->seats[node].stage == HVD_STAGE_REGISTERED)
+		roster->seats[node].stage = HVD_STAGE_PROBING;
+	hvd_roster_report(roster, (uint32_t)node, msg, NULL);
+	for (size_t e = 0; e < roster->n_edges; e++) {
+		const struct hvd_edge *edge = &roster->edges[e];
+
+		must(edge->from < roster->n && edge->to < roster->n && edge->from != edge->to);
+		must(edge->to_if < roster->nodes[edge->to].n_ifaces);
+		must(edge->from_if < roster->nodes[edge->from].n_ifaces || edge->from_if == HVD_NO_IFACE);
+	}
+}
+
+static void make_plan(struct hvd_roster *roster, int32_t host)
+{
+	struct hvd_addr addrs[2];
+	struct hvd_endpoints ep = {.addrs = addrs, .n = 2, .port = 4242, .host = host};
+	struct hvd_log log = hvd_log_make("fuzz", HVD_LOG_DEBUG);
+	struct hvd_plan plan = {0};
+
+	log.fd = -1;
+	hvd_addr_parse("127.0.0.1", &addrs[0]);
+	hvd_addr_parse("10.0.0.1", &addrs[1]);
+	if (hvd_plan_make(&plan, roster, &ep, host < 0, &log, NULL) == 0)
+		for (int rank = 0; rank < plan.layout.size; rank++) {
+			json_t *env = hvd_plan_env(&plan, roster, (uint32_t)rank, NULL);
+
+			must(json_is_object(env));
+			must(atoi(json_string_value(json_object_get(env, "HOROVOD_RANK"))) == rank);
+			json_decref(env);
+		}
+	hvd_plan_clear(&plan);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	json_t *list = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *msg;
+	struct hvd_roster roster;
+	const char *type;
+	size_t i;
+
+	hvd_roster_init(&roster, HOSTS, 0);
+	json_array_foreach(list, i, msg)
+	{
+		if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+			continue;
+		if (strcmp(type, "register") == 0)
+			on_register(&roster, msg);
+		else if (strcmp(type, "report") == 0)
+			on_report(&roster, msg);
+	}
+	free(hvd_roster_missing(&roster));
+	if (roster.n_registered == roster.n) {
+		make_plan(&roster, -1);
+		make_plan(&roster, 0);
+	}
+	hvd_roster_clear(&roster);
+	json_decref(list);
+	return 0;
+}

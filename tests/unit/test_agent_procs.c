@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes that run the shims of an elastic job's hosts: what starts them is a shell here. */
+#include "launcher/options/options.h"
+#include "launcher/run/agent_procs.h"
+
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct world {
+	struct event_base *base;
+	struct event *child, *watchdog;
+	bool too_long;
+	struct hvd_options options;
+	struct hvd_launch launch;
+	struct hvd_backend backend;
+	struct hvd_procs_opts procs_opts;
+	struct hvd_key key;
+	struct hvd_shims *shims;
+	char dir[64];
+	int lost, cut_short, none_left;
+	uint32_t last_lost;
+	char why[512];
+	int fds;
+};
+
+static void on_lost(uint32_t host, const struct hvd_err *why, void *arg)
+{
+	struct world *w = arg;
+
+	w->lost++;
+	w->last_lost = host;
+	snprintf(w->why, sizeof(w->why), "%.200s: %.300s", why->host, why->msg);
+}
+
+static void on_cut_short(uint32_t host, void *arg)
+{
+	(void)host;
+	((struct world *)arg)->cut_short++;
+}
+
+static void on_none_left(void *arg)
+{
+	((struct world *)arg)->none_left++;
+}
+
+static void on_child(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	hvd_shims_reap(((struct world *)arg)->shims);
+}
+
+static void on_watchdog(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	((struct world *)arg)->too_long = true;
+}
+
+/* The name of a host is what its process does; slots, number and so on are in its environment. */
+static int add_host(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_alloc_host *host = &launch->alloc.hosts[0];
+	struct hvd_proc *proc;
+
+	if (strcmp(host->name, "nowhere") == 0)
+		return hvd_err_set(err, HVD_E_FAILED, "there is no such host");
+	proc = hvd_launch_add(launch, host->name);
+	hvd_strv_add(&proc->argv, "/bin/sh");
+	hvd_strv_add(&proc->argv, "-c");
+	if (strcmp(host->name, "stays") == 0)
+		hvd_strv_add(&proc->argv, "echo here >\"$DIR/$HOST\"; exec sleep 100");
+	else if (strcmp(host->name, "stubborn") == 0)
+		hvd_strv_add(&proc->argv, "trap 'echo asked >\"$DIR/$HOST.asked\"' TERM; echo here >\"$DIR/$HOST\"; "
+					  "while :; do sleep 0.1; done");
+	else if (strcmp(host->name, "fails") == 0)
+		hvd_strv_add(&proc->argv, "exit 3");
+	else
+		hvd_strv_add(&proc->argv, "echo $SLOTS $JOB $ANOTHER >\"$DIR/$HOST\"; until [ -e \"$DIR/go\" ]; do "
+					  "sleep 0.05; done");
+	hvd_strv_addf(&proc->env, "HOST=%d", launch->first_host);
+	hvd_strv_addf(&proc->env, "SLOTS=%d", host->slots);
+	hvd_strv_addf(&proc->env, "JOB=%u", launch->job);
+	hvd_strv_addf(&proc->env, "ANOTHER=%d", launch->another);
+	return 0;
+}
+
+static int begin(void **state)
+{
+	static const struct hvd_shims_ops ops = {.lost = on_lost, .cut_short = on_cut_short, .none_left = on_none_left};
+	static char path[] = "PATH=/usr/bin:/bin", dir[80];
+	static char *envp[] = {path, dir, NULL};
+	struct world *w = calloc(1, sizeof(*w));
+	struct timeval tv = {.tv_sec = 40};
+
+	assert_non_null(w);
+	w->fds = open_fds();
+	snprintf(w->dir, sizeof(w->dir), "/tmp/test_agent_procs.XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	snprintf(dir, sizeof(dir), "DIR=%s", w->dir);
+	w->base = event_base_new();
+	hvd_options_init(&w->options);
+	w->launch = (struct hvd_launch){.options = &w->options, .envp = envp};
+	w->backend = (struct hvd_backend){.name = "shell", .starts_hosts = true, .add_host = add_host};
+	w->procs_opts = (struct hvd_procs_opts){.boot = "boot", .key = &w->key, .nofile = 1024, .no_stdin = true};
+	w->shims = hvd_shims_create(w->base, &w->launch, &w->backend, &w->procs_opts, &ops, w);
+	w->child = evsignal_new(w->base, SIGCHLD, on_child, w);
+	event_add(w->child, NULL);
+	w->watchdog = evtimer_new(w->base, on_watchdog, w);
+	evtimer_add(w->watchdog, &tv);
+	*state = w;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct world *w = *state;
+	int leaked;
+
+	hvd_shims_destroy(w->shims);
+	event_free(w->child);
+	event_free(w->watchdog);
+	event_base_free(w->base);
+	hvd_options_free(&w->options);
+	remove_tree(w->dir);
+	/* Nothing that it has started is left. */
+	leaked = open_fds() - w->fds + (waitpid(-1, NULL, WNOHANG) != -1);
+	free(w);
+	return leaked ? -1 : 0;
+}
+
+#define until(w, condition)                                                                                            \
+	while (!(condition)) {                                                                                         \
+		usleep(2000);                                                                                          \
+		event_base_loop((w)->base, EVLOOP_NONBLOCK);                                                           \
+		assert_false((w)->too_long);                                                                           \
+	}
+
+static int start(struct world *w, uint32_t host, const char *name)
+{
+	struct hvd_err err = {0};
+	int rc = hvd_shims_start(w->shims, host, name, 2, 77, &err);
+
+	if (rc != 0)
+		snprintf(w->why, sizeof(w->why), "%.200s: %.300s", err.host, err.msg);
+	return rc;
+}
+
+/* What the process of a host has written; "" while it has not. */
+static const char *wrote(const struct world *w, const char *file)
+{
+	static char text[64];
+	char path[128];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", w->dir, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+	text[n > 0 ? n : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+	return text;
+}
+
+static void each_host_has_a_process(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(start(w, 0, "a"), 0);
+	assert_int_equal(start(w, 5, "b"), 0);
+	assert_int_equal(hvd_shims_running(w->shims), 2);
+	until(w, *wrote(w, "0") && *wrote(w, "5"));
+	assert_string_equal(wrote(w, "0"), "2 77 0\n");
+	assert_string_equal(wrote(w, "5"), "2 77 1\n");
+	/* Their shims were told to end, and do. */
+	hvd_shims_end(w->shims, false);
+	make_file(w->dir, "/go", "");
+	until(w, w->none_left);
+	assert_int_equal(w->none_left, 1);
+	assert_int_equal(hvd_shims_running(w->shims), 0);
+	assert_int_equal(w->lost + w->cut_short, 0);
+}
+
+static void one_ends_that_is_wanted(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(start(w, 3, "fails"), 0);
+	hvd_shims_came(w->shims, 3);
+	until(w, w->none_left);
+	assert_int_equal(w->lost, 1);
+	assert_int_equal(w->last_lost, 3);
+	assert_string_equal(w->why, "fails: its shim ended before its ranks did: exit code 3");
+	/* The same host again. */
+	assert_int_equal(start(w, 3, "fails"), 0);
+	until(w, w->lost == 2);
+}
+
+static void one_ends_that_is_released(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(start(w, 0, "a"), 0);
+	hvd_shims_release(w->shims, 0, false);
+	hvd_shims_release(w->shims, 0, false);     /* it is not wanted already */
+	hvd_shims_release(w->shims, 9, false);     /* none */
+	assert_int_equal(start(w, 0, "stays"), 0); /* the host is used again meanwhile */
+	make_file(w->dir, "/go", "");
+	until(w, hvd_shims_running(w->shims) == 1);
+	assert_int_equal(w->lost + w->none_left, 0);
+}
+
+/* Nobody could tell the shim: the process that runs it is asked, and that is all that stays of it. */
+static void one_is_released_hard(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(start(w, 0, "stays"), 0);
+	until(w, *wrote(w, "0"));
+	hvd_shims_release(w->shims, 0, true);
+	until(w, w->none_left);
+	assert_int_equal(w->lost, 0);
+}
+
+static void one_does_not_end(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(start(w, 0, "stubborn"), 0);
+	until(w, *wrote(w, "0"));
+	hvd_shims_release(w->shims, 0, true);
+	until(w, *wrote(w, "0.asked"));
+	until(w, w->none_left); /* killed */
+	assert_int_equal(w->lost, 0);
+}
+
+/* At the end of the job what a killed process would have passed on is missed. */
+static void one_does_not_end_with_the_job(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(start(w, 2, "stubborn"), 0);
+	until(w, *wrote(w, "2"));
+	hvd_shims_end(w->shims, false);
+	hvd_shims_end(w->shims, false); /* the user asks again: by a signal */
+	until(w, *wrote(w, "2.asked"));
+	assert_int_equal(w->none_left, 0);
+	hvd_shims_end(w->shims, true); /* and does not want to wait any longer */
+	until(w, w->none_left);
+	assert_int_equal(w->cut_short + w->lost, 0);
+}
+
+static void one_cannot_be_started(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(start(w, 0, "nowhere"), -1);
+	assert_string_equal(w->why, "nowhere: there is no such host");
+	assert_int_equal(hvd_shims_running(w->shims), 0);
+	assert_int_equal(w->none_left, 0);
+	hvd_shims_end(w->shims, false); /* with none there is nothing to wait for */
+	assert_int_equal(w->none_left, 0);
+}
+
+static void they_go_with_their_owner(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(start(w, 0, "stays"), 0);
+	assert_int_equal(start(w, 1, "stubborn"), 0);
+	until(w, *wrote(w, "0") && *wrote(w, "1"));
+	hvd_shims_destroy(w->shims);
+	w->shims = NULL;
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+int main(void)
+{
+#define shims(test) cmocka_unit_test_setup_teardown(test, begin, end)
+	const struct CMUnitTest tests[] = {
+		shims(each_host_has_a_process), shims(one_ends_that_is_wanted),  shims(one_ends_that_is_released),
+		shims(one_is_released_hard),    shims(one_does_not_end),         shims(one_does_not_end_with_the_job),
+		shims(one_cannot_be_started),   shims(they_go_with_their_owner),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sources of hosts that need no scheduler, with real scripts; and what all sources share. */
+#include "launcher/elastic/discovery_kind.h"
+#include "lib/base/deadline.h"
+#include "lib/base/xalloc.h"
+
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* A folder for a script and its files, and a record of what was told. */
+struct world {
+	struct event_base *base;
+	struct hvd_source *source;
+	char dir[64], script[128];
+	char told[1024]; /* "hosts a:1|leaving b 3|…" */
+	struct hvd_err failure;
+	int stop_after; /* so many calls; 0 = never */
+	bool destroy;   /* from within the callback */
+	int fds;
+	struct hvd_log log;
+	int log_fd;
+};
+
+static void note(struct world *w, const char *text)
+{
+	size_t len = strlen(w->told);
+
+	snprintf(w->told + len, sizeof(w->told) - len, "%s%s", len ? "|" : "", text);
+	if (w->destroy) {
+		hvd_source_destroy(w->source);
+		w->source = NULL;
+	}
+	if (w->stop_after && --w->stop_after == 0)
+		event_base_loopbreak(w->base);
+}
+
+static void on_hosts(const struct hvd_alloc *hosts, const uint32_t *jobs, void *arg)
+{
+	char text[256] = "hosts";
+	size_t at = strlen(text);
+
+	for (int i = 0; i < hosts->n_hosts; i++) {
+		at += (size_t)snprintf(text + at, sizeof(text) - at, " %s:%d", hosts->hosts[i].name,
+				       hosts->hosts[i].slots);
+		if (jobs[i])
+			at += (size_t)snprintf(text + at, sizeof(text) - at, "@%u", jobs[i]);
+	}
+	note(arg, text);
+}
+
+static void on_leaving(const char *host, double seconds, void *arg)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "leaving %s %.0f", host, seconds);
+	note(arg, text);
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	struct world *w = arg;
+
+	w->failure = *why;
+	note(w, "failed");
+}
+
+static const struct hvd_source_ops ops = {on_hosts, on_leaving, on_failed};
+
+static int begin(void **state)
+{
+	struct world *w = hvd_xcalloc(1, sizeof(*w));
+	char path[128];
+
+	w->fds = open_fds();
+	snprintf(w->dir, sizeof(w->dir), "/tmp/hvd-source-XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	snprintf(w->script, sizeof(w->script), "%s/script", w->dir);
+	snprintf(path, sizeof(path), "%s/log", w->dir);
+	w->log_fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	w->log = hvd_log_make("test", HVD_LOG_INFO);
+	w->log.fd = w->log_fd;
+	w->base = event_base_new();
+	*state = w;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct world *w = *state;
+	char command[128];
+
+	hvd_source_destroy(w->source);
+	event_base_free(w->base);
+	close(w->log_fd);
+	assert_int_equal(open_fds(), w->fds);
+	snprintf(command, sizeof(command), "rm -rf '%s'", w->dir);
+	assert_int_equal(system(command), 0);
+	free(w);
+	return 0;
+}
+
+/* What was logged. */
+static const char *logged(struct world *w)
+{
+	static char text[4096];
+	ssize_t n = pread(w->log_fd, text, sizeof(text) - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+/* $D is the folder. */
+static void write_script(struct world *w, const char *body)
+{
+	FILE *f = fopen(w->script, "w");
+
+	assert_non_null(f);
+	fprintf(f, "#!/bin/sh\nD=%s\n%s\n", w->dir, body);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(chmod(w->script, 0700), 0);
+}
+
+static void run_script(struct world *w, const char *command, int slots, int calls)
+{
+	struct hvd_source_opts opts = {
+		.id = HVD_SOURCE_SCRIPT, .script = hvd_xstrdup(command), .slots_per_host = slots, .envp = environ};
+	const struct timeval tv = {50, 0};
+
+	w->stop_after = calls;
+	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
+	assert_non_null(w->source);
+	assert_string_equal(w->told, "");
+	hvd_source_opts_clear(&opts);
+	event_base_loopexit(w->base, &tv);
+	event_base_dispatch(w->base);
+	assert_int_equal(w->stop_after, 0);
+}
+
+static void fixed_hosts_are_told_once(void **state)
+{
+	struct world *w = *state;
+	struct hvd_source_opts opts = {.id = HVD_SOURCE_HOSTS};
+
+	hvd_alloc_add(&opts.hosts, "a", 2, NULL);
+	hvd_alloc_add(&opts.hosts, "b", 1, NULL);
+	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
+	hvd_source_opts_clear(&opts);
+	event_base_dispatch(w->base); /* ends: nothing is waited for */
+	assert_string_equal(w->told, "hosts a:2 b:1");
+	assert_string_equal(hvd_source_name(w->source), "hosts");
+	hvd_source_nudge(w->source);
+}
+
+static void script_tells_changes_only(void **state)
+{
+	struct world *w = *state;
+
+	write_script(w, "echo x >>$D/runs\n"
+			"case $(wc -l <$D/runs) in\n"
+			"1|2) printf 'a:2\\n\\n b \\r\\n' ;;\n" /* blank line, spaces, and slots from the option */
+			"3) printf 'b:3\\na:2\\n' ;;\n"         /* order is kept */
+			"*) printf 'c\\nb:0\\na:2\\na:4\\n' ;;\n"
+			"esac");
+	run_script(w, w->script, 3, 2);
+	assert_string_equal(w->told, "hosts a:2 b:3|hosts a:4 c:3");
+}
+
+/* As often as asked for, though a heavy script would run more seldom by itself. */
+static void script_runs_as_often_as_asked(void **state)
+{
+	struct world *w = *state;
+	struct hvd_source_opts opts = {.id = HVD_SOURCE_SCRIPT, .envp = environ, .interval = 0.1};
+	hvd_time before = hvd_now();
+
+	write_script(w, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done\n"
+			"echo x >>$D/runs; echo a:$(wc -l <$D/runs)");
+	opts.script = w->script;
+	w->stop_after = 4;
+	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
+	event_base_dispatch(w->base);
+	assert_string_equal(w->told, "hosts a:1|hosts a:2|hosts a:3|hosts a:4");
+	assert_true(hvd_now() - before >= INT64_C(300000000));
+}
+
+static void first_failure_is_fatal(void **state)
+{
+	struct world *w = *state;
+
+	write_script(w, "echo a; exit 3");
+	run_script(w, w->script, 0, 1);
+	assert_string_equal(w->told, "failed");
+	assert_in(w->failure.msg, w->script);
+	assert_in(w->failure.msg, "exit code 3");
+	assert_in(w->failure.hint, "host:slots");
+}
+
+static void bad_line_is_named(void **state)
+{
+	struct world *w = *state;
+
+	write_script(w, "echo a:2; echo; echo 'b: c'");
+	run_script(w, w->script, 0, 1);
+	assert_string_equal(w->told, "failed");
+	assert_in(w->failure.msg, "line 3 of its output");
+}
+
+static void later_failures_are_retried(void **state)
+{
+	struct world *w = *state;
+
+	write_script(w, "echo x >>$D/runs\n"
+			"case $(wc -l <$D/runs) in\n"
+			"1) echo a ;;\n"
+			"2|3) exit 1 ;;\n"
+			"*) echo b ;;\n"
+			"esac");
+	run_script(w, w->script, 0, 2);
+	assert_string_equal(w->told, "hosts a:1|hosts b:1");
+	assert_in(logged(w), "those known are used on");
+	assert_in(logged(w), "exit code 1");
+	assert_in(logged(w), "found again");
+	/* Said once. */
+	assert_null(strstr(strstr(logged(w), "exit code 1") + 1, "exit code 1"));
+}
+
+static void a_command_line_goes_through_the_shell(void **state)
+{
+	struct world *w = *state;
+
+	run_script(w, "echo a:1 && echo b:2 | cat", 0, 1);
+	assert_string_equal(w->told, "hosts a:1 b:2");
+}
+
+static void a_script_without_a_program_is_told(void **state)
+{
+	struct world *w = *state;
+
+	run_script(w, w->script, 0, 1);
+	assert_string_equal(w->told, "failed");
+	assert_in(w->failure.msg, "exit code 127");
+}
+
+/* Its child holds its stdout for a minute; that is not waited for, and the child is gone when the source is told of. */
+static void what_a_script_leaves_is_killed(void **state)
+{
+	struct world *w = *state;
+	char path[128], text[32] = "";
+	hvd_time before = hvd_now();
+	int fd;
+
+	write_script(w, "sleep 60 & echo $! >$D/pid; echo a");
+	run_script(w, w->script, 0, 1);
+	assert_string_equal(w->told, "hosts a:1");
+	assert_true(hvd_now() - before < INT64_C(40000000000));
+	snprintf(path, sizeof(path), "%s/pid", w->dir);
+	fd = open(path, O_RDONLY);
+	assert_true(read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	/* Killed, and at most a zombie that init has not reaped yet. */
+	for (int i = 0; i < 200 && kill((pid_t)strtol(text, NULL, 10), 0) == 0; i++)
+		usleep(10000);
+	snprintf(path, sizeof(path), "/proc/%ld/cmdline", strtol(text, NULL, 10));
+	fd = open(path, O_RDONLY);
+	assert_true(fd < 0 || read(fd, text, 1) == 0);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void a_flood_is_cut(void **state)
+{
+	struct world *w = *state;
+
+	run_script(w, "yes hosthosthosthost", 0, 1);
+	assert_string_equal(w->told, "failed");
+	assert_in(w->failure.msg, "more than a megabyte");
+}
+
+static void a_script_that_hangs_is_killed(void **state)
+{
+	struct world *w = *state;
+	struct hvd_source_opts opts = {.id = HVD_SOURCE_SCRIPT, .envp = environ, .time_limit = 0.2};
+
+	write_script(w, "trap '' TERM; sleep 60; echo a");
+	opts.script = w->script;
+	w->stop_after = 1;
+	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
+	event_base_dispatch(w->base);
+	assert_string_equal(w->told, "failed");
+	assert_in(w->failure.msg, "did not end in time");
+}
+
+/* One that hangs goes with the source. */
+static void ends_with_a_script_under_way(void **state)
+{
+	struct world *w = *state;
+	struct hvd_source_opts opts = {.id = HVD_SOURCE_SCRIPT, .script = hvd_xstrdup("sleep 60"), .envp = environ};
+	hvd_time before = hvd_now();
+
+	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
+	hvd_source_opts_clear(&opts);
+	event_base_loop(w->base, EVLOOP_ONCE);
+	hvd_source_destroy(w->source);
+	w->source = NULL;
+	assert_true(hvd_now() - before < INT64_C(40000000000));
+	assert_string_equal(w->told, "");
+}
+
+static void may_be_destroyed_from_within(void **state)
+{
+	struct world *w = *state;
+
+	w->destroy = true;
+	run_script(w, "echo a", 0, 1);
+	assert_string_equal(w->told, "hosts a:1");
+	event_base_loop(w->base, EVLOOP_NONBLOCK);
+}
+
+/* ---- what all share: views put in by hand ---- */
+
+static struct hvd_source_opts none = {.id = HVD_SOURCE_HOSTS};
+
+static void look(struct world *w, const char *hosts, const uint32_t *jobs, const char *leaving)
+{
+	struct hvd_view_leaving going = {(char *)leaving, 5};
+	struct hvd_view view = {.leaving = &going, .n_leaving = leaving != NULL, .jobs = (uint32_t *)jobs};
+
+	if (*hosts)
+		assert_int_equal(hvd_alloc_from_hosts(&view.hosts, hosts, 1, NULL), 0);
+	w->told[0] = '\0';
+	hvd_source_looked(w->source, &view);
+	hvd_alloc_clear(&view.hosts);
+}
+
+static void order_jobs_and_leaving(void **state)
+{
+	static const uint32_t one[] = {1, 1, 2}, moved[] = {1, 3, 3};
+	struct world *w = *state;
+
+	w->source = hvd_source_create(w->base, &none, &ops, w, &w->log, NULL);
+	look(w, "", NULL, NULL);
+	assert_string_equal(w->told, "hosts");
+	look(w, "", NULL, NULL);
+	assert_string_equal(w->told, "");
+	look(w, "a:1,b:2,c:1", one, NULL);
+	assert_string_equal(w->told, "hosts a:1@1 b:2@1 c:1@2");
+	/* Another order is no news. */
+	look(w, "b:2,a:1,c:1", one, NULL);
+	assert_string_equal(w->told, "");
+	/* c's job ended, and another has got it: c goes and comes. */
+	look(w, "a:1,c:1,d:1", moved, NULL);
+	assert_string_equal(w->told, "hosts a:1@1 d:1@3|hosts a:1@1 d:1@3 c:1@3");
+	/* Said once, and only of hosts in use. */
+	look(w, "a:1,c:1", moved, "d");
+	assert_string_equal(w->told, "leaving d 5|hosts a:1@1 c:1@3");
+	look(w, "a:1,c:1", moved, "d");
+	assert_string_equal(w->told, "");
+	look(w, "a:1,c:1", moved, "x");
+	assert_string_equal(w->told, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(fixed_hosts_are_told_once, begin, end),
+		cmocka_unit_test_setup_teardown(script_tells_changes_only, begin, end),
+		cmocka_unit_test_setup_teardown(script_runs_as_often_as_asked, begin, end),
+		cmocka_unit_test_setup_teardown(first_failure_is_fatal, begin, end),
+		cmocka_unit_test_setup_teardown(bad_line_is_named, begin, end),
+		cmocka_unit_test_setup_teardown(later_failures_are_retried, begin, end),
+		cmocka_unit_test_setup_teardown(a_command_line_goes_through_the_shell, begin, end),
+		cmocka_unit_test_setup_teardown(a_script_without_a_program_is_told, begin, end),
+		cmocka_unit_test_setup_teardown(what_a_script_leaves_is_killed, begin, end),
+		cmocka_unit_test_setup_teardown(a_flood_is_cut, begin, end),
+		cmocka_unit_test_setup_teardown(a_script_that_hangs_is_killed, begin, end),
+		cmocka_unit_test_setup_teardown(ends_with_a_script_under_way, begin, end),
+		cmocka_unit_test_setup_teardown(may_be_destroyed_from_within, begin, end),
+		cmocka_unit_test_setup_teardown(order_jobs_and_leaving, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

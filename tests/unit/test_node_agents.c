@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shims of an elastic job's hosts: which are let in, and what they are told; with simulated ones over loopback. */
+#include "launcher/driver/node_agents.h"
+#include "lib/rendezvous/server.h"
+
+#include "launch_agents.h"
+
+#define WORKER 70000 /* ids of workers are no ranks: they grow as long as the job lasts */
+
+struct world {
+	struct launch *l;
+	struct hvd_crew *crew;
+	struct hvd_rv *rv;
+	int opened, came, here, gone, left, exited, notified, cut, failed;
+	uint32_t last_here, last_gone, last_left, worker;
+	int status, broken;
+	bool unfit, heard_well;
+	char why[1024], cut_why[256];
+	int code;
+};
+
+static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
+{
+	struct world *w = arg;
+
+	(void)err;
+	w->opened++;
+	w->rv = rv;
+	return 0;
+}
+
+static void on_came(uint32_t host, void *arg)
+{
+	(void)host;
+	((struct world *)arg)->came++;
+}
+
+static void on_here(uint32_t host, void *arg)
+{
+	struct world *w = arg;
+
+	w->here++;
+	w->last_here = host;
+}
+
+static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
+{
+	struct world *w = arg;
+
+	w->gone++;
+	w->last_gone = host;
+	w->unfit = unfit;
+	w->code = why->code;
+	snprintf(w->why, sizeof(w->why), "%.200s: %.800s", why->host, why->msg);
+}
+
+static void on_left(uint32_t host, void *arg)
+{
+	struct world *w = arg;
+
+	w->left++;
+	w->last_left = host;
+}
+
+static void on_exited(uint32_t worker, int status, void *arg)
+{
+	struct world *w = arg;
+
+	w->exited++;
+	w->worker = worker;
+	w->status = status;
+}
+
+static void on_notified(uint32_t worker, const char *why, void *arg)
+{
+	struct world *w = arg;
+
+	w->notified++;
+	w->worker = worker;
+	w->heard_well = *why == '\0';
+}
+
+static void on_cut(uint32_t host, int broken, const char *why, void *arg)
+{
+	struct world *w = arg;
+
+	(void)host;
+	w->cut++;
+	w->broken = broken;
+	snprintf(w->cut_why, sizeof(w->cut_why), "%s", why);
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	struct world *w = arg;
+
+	w->failed++;
+	w->code = why->code;
+	snprintf(w->why, sizeof(w->why), "%s", why->msg);
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	launch_setup((void **)&w->l);
+	w->l->opts.loopback = false;
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+	void *l = w->l;
+
+	hvd_crew_destroy(w->crew);
+	free(w);
+	return launch_teardown(&l);
+}
+
+static void begin(struct world *w)
+{
+	static const struct hvd_crew_ops ops = {.opened = on_opened,
+						.came = on_came,
+						.here = on_here,
+						.gone = on_gone,
+						.left = on_left,
+						.exited = on_exited,
+						.notified = on_notified,
+						.cut = on_cut,
+						.failed = on_failed};
+	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = w->l->key};
+	struct hvd_err err = {0};
+
+	assert_int_equal(hvd_session_create(&w->l->session, &id, &err), 0);
+	w->crew = hvd_crew_create(w->l->base, &w->l->opts, &w->l->session, &ops, w, &w->l->log, &err);
+	if (!w->crew)
+		print_error("%s\n", err.msg);
+	assert_non_null(w->crew);
+	hvd_crew_boot(w->crew, &w->l->boot);
+}
+
+static void expect(struct world *w, uint32_t n)
+{
+	char name[16];
+
+	for (uint32_t h = 0; h < n; h++) {
+		snprintf(name, sizeof(name), "node%u", h);
+		hvd_crew_expect(w->crew, h, name);
+	}
+}
+
+/* A shim of host `h`, with no ranks yet. */
+static struct shim *come(struct world *w, int h)
+{
+	return shim_connect(w->l, registration(h, 1, 0, false));
+}
+
+/* The first hosts are there. */
+static void open_with(struct world *w, int n)
+{
+	begin(w);
+	expect(w, (uint32_t)n);
+	for (int h = 0; h < n; h++)
+		come(w, h);
+	until(w->l, w->here == n);
+}
+
+static void say(struct shim *s, json_t *msg)
+{
+	assert_non_null(msg);
+	hvd_conn_send(s->conn, msg);
+}
+
+/* A layout of so many ranks on each of these hosts. */
+static struct hvd_layout layout_of(const int *slots, int hosts)
+{
+	char names_of[][8] = {"node0", "node1", "node2"}, *names[] = {names_of[0], names_of[1], names_of[2]};
+	struct hvd_layout layout;
+
+	assert_int_equal(hvd_layout_from_slots(&layout, names, slots, hosts, NULL), 0);
+	return layout;
+}
+
+static const char *env_of(const struct shim *s, const char *name)
+{
+	const json_t *start = json_object_get(s->said, "start");
+
+	return json_string_value(json_object_get(json_object_get(start, "env"), name));
+}
+
+static json_int_t number_in(const struct shim *s, const char *type, const char *name)
+{
+	json_t *number = json_object_get(json_object_get(s->said, type), name);
+
+	assert_true(json_is_integer(number));
+	return json_integer_value(number);
+}
+
+/* ---- who comes ---- */
+
+static void first_hosts_are_one_job(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	expect(w, 2);
+	come(w, 0);
+	until(w->l, w->came == 1);
+	assert_false(shim_heard(&w->l->shims[0], "probe")); /* the other one is waited for */
+	come(w, 1);
+	until(w->l, w->here == 2);
+	assert_int_equal(w->opened, 1);
+	assert_true(hvd_crew_is_here(w->crew, 0) && hvd_crew_is_here(w->crew, 1));
+	assert_false(hvd_crew_is_here(w->crew, 2));
+	until(w->l, w->l->shims[0].plan && w->l->shims[1].plan);
+	assert_true(json_is_true(json_object_get(w->l->shims[1].plan, "stay")));
+	assert_int_equal(w->gone + w->failed, 0);
+}
+
+static void one_does_not_come(void **state)
+{
+	struct world *w = *state;
+
+	w->l->opts.start_timeout = 0.3;
+	begin(w);
+	expect(w, 2);
+	come(w, 0);
+	until(w->l, w->here == 1);
+	assert_int_equal(w->gone, 1);
+	assert_int_equal(w->last_gone, 1);
+	assert_false(w->unfit);
+	assert_int_equal(w->code, HVD_E_TIMEOUT);
+	assert_in(w->why, "node1: no word came from there within 0.3 seconds");
+}
+
+static void one_does_not_report(void **state)
+{
+	struct world *w = *state;
+
+	w->l->opts.start_timeout = 0.5;
+	begin(w);
+	expect(w, 2);
+	come(w, 0);
+	come(w, 1)->deaf = true;
+	until(w->l, w->here == 1);
+	assert_in(w->why, "node1: it did not say what it reaches");
+	until(w->l, shim_heard(&w->l->shims[1], "end"));
+}
+
+static void hosts_without_a_network(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	expect(w, 2);
+	come(w, 0);
+	come(w, 1)->to = HVD_REACH_SILENT;
+	until(w->l, w->failed);
+	assert_int_equal(w->code, HVD_E_NET);
+	assert_in(w->why, "no network interface connects all 2 hosts");
+	assert_int_equal(w->here, 0);
+}
+
+/* One that knows the key registers a host of which the job has not heard. */
+static void nobody_is_expected(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	come(w, 0);
+	until(w->l, w->l->shims[0].closed);
+	assert_int_equal(w->came, 0);
+	expect(w, 1);
+	shim_connect(w->l, registration(7, 1, 0, false));
+	until(w->l, w->l->shims[1].closed);
+	come(w, 0);
+	until(w->l, w->here == 1);
+}
+
+static void nobody_was_expected_at_the_end(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	hvd_crew_end(w->crew);
+	come(w, 0);
+	until(w->l, w->l->shims[0].closed);
+	assert_int_equal(w->came + w->left, 0);
+}
+
+static void one_comes_twice(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 1);
+	come(w, 0);
+	until(w->l, w->l->shims[1].closed);
+	assert_false(w->l->shims[0].closed);
+	assert_true(hvd_crew_is_here(w->crew, 0));
+}
+
+static void one_comes_later(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	hvd_crew_expect(w->crew, 2, "node2");
+	come(w, 2);
+	until(w->l, w->here == 3);
+	assert_int_equal(w->last_here, 2);
+	assert_int_equal(w->opened, 1);
+}
+
+static void one_comes_later_and_reaches_nobody(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	hvd_crew_expect(w->crew, 2, "node2");
+	come(w, 2)->to = HVD_REACH_SILENT;
+	until(w->l, w->gone);
+	assert_true(w->unfit);
+	assert_in(w->why, "node2: it does not reach the other hosts");
+	until(w->l, shim_heard(&w->l->shims[2], "end"));
+	assert_int_equal(w->here, 2);
+	assert_int_equal(w->failed, 0);
+}
+
+static void one_says_that_it_cannot(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	say(&w->l->shims[1],
+	    json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", "x", "why", "no room", "hint", ""));
+	until(w->l, w->gone);
+	assert_int_equal(w->last_gone, 1);
+	assert_true(w->unfit);
+	assert_string_equal(w->why, "node1: no room");
+	assert_false(hvd_crew_is_here(w->crew, 1));
+	assert_true(hvd_crew_is_here(w->crew, 0));
+}
+
+static void connection_is_lost(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	hvd_conn_free(w->l->shims[1].conn);
+	w->l->shims[1].conn = NULL;
+	until(w->l, w->gone);
+	assert_int_equal(w->last_gone, 1);
+	assert_false(w->unfit);
+	assert_in(w->why, "node1: the connection to its shim was lost");
+	/* It may come again. */
+	hvd_crew_expect(w->crew, 1, "node1");
+	come(w, 1);
+	until(w->l, w->here == 3);
+}
+
+static void a_named_interface_is_missing(void **state)
+{
+	struct world *w = *state;
+
+	hvd_strv_add(&w->l->opts.nics, "ib0");
+	begin(w);
+	expect(w, 2);
+	shim_connect(w->l, registration(0, 2, 0, true));
+	come(w, 1);
+	until(w->l, w->here == 1);
+	assert_int_equal(w->last_gone, 1);
+	assert_true(w->unfit);
+	assert_in(w->why, "ib0");
+}
+
+static void loopback_is_named(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout = layout_of((int[]){1}, 1);
+
+	hvd_strv_add(&w->l->opts.nics, "lo");
+	open_with(w, 1);
+	hvd_crew_prepare(w->crew, &layout);
+	hvd_crew_start(w->crew, WORKER, 0, 1);
+	until(w->l, shim_heard(&w->l->shims[0], "start"));
+	assert_string_equal(env_of(&w->l->shims[0], "HOROVOD_GLOO_IFACE"), "lo");
+	assert_string_equal(env_of(&w->l->shims[0], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
+}
+
+/* ---- what they are told, and say ---- */
+
+static void workers_are_started_and_end(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout = layout_of((int[]){2, 1}, 2);
+	struct shim *s;
+
+	open_with(w, 2);
+	s = &w->l->shims[1];
+	hvd_crew_prepare(w->crew, &layout);
+	hvd_crew_start(w->crew, WORKER, 2, 4);
+	until(w->l, shim_heard(s, "start"));
+	assert_int_equal(number_in(s, "start", "worker"), WORKER);
+	assert_int_equal(number_in(s, "start", "slot"), 0);
+	assert_int_equal(number_in(s, "start", "slots"), 4);
+	assert_string_equal(env_of(s, "HOROVOD_RANK"), "2");
+	assert_string_equal(env_of(s, "HOROVOD_SIZE"), "3");
+	assert_string_equal(env_of(s, "HOROVOD_HOSTNAME"), "node1");
+	assert_false(shim_heard(&w->l->shims[0], "start"));
+
+	hvd_crew_stop(w->crew, 1, WORKER, true);
+	until(w->l, shim_heard(s, "stop"));
+	assert_int_equal(number_in(s, "stop", "worker"), WORKER);
+	assert_true(json_is_true(json_object_get(json_object_get(s->said, "stop"), "now")));
+
+	/* Words that are none, before the right one. */
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 2, "status", 9));
+	say(s, json_pack("{s:s, s:s, s:i}", "t", "exit", "worker", "2", "status", 9));
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "worker", 2, "status", -1));
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "worker", WORKER, "status", 9));
+	until(w->l, w->exited);
+	assert_int_equal(w->exited, 1);
+	assert_int_equal(w->worker, WORKER);
+	assert_int_equal(w->status, 9);
+}
+
+/* A host has more ranks than slots when slots were taken away. */
+static void more_ranks_than_slots(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout = layout_of((int[]){3}, 1);
+
+	open_with(w, 1);
+	hvd_crew_prepare(w->crew, &layout);
+	hvd_crew_start(w->crew, WORKER, 2, 1);
+	until(w->l, shim_heard(&w->l->shims[0], "start"));
+	assert_int_equal(number_in(&w->l->shims[0], "start", "slot"), 2);
+	assert_int_equal(number_in(&w->l->shims[0], "start", "slots"), 3);
+}
+
+static void a_worker_is_told_that_hosts_have_changed(void **state)
+{
+	struct world *w = *state;
+	struct shim *s;
+
+	open_with(w, 1);
+	s = &w->l->shims[0];
+	hvd_crew_notify(w->crew, 0, WORKER, "where it listens", 1234567890123);
+	until(w->l, shim_heard(s, "notify"));
+	assert_int_equal(number_in(s, "notify", "worker"), WORKER);
+	assert_true(number_in(s, "notify", "time") == 1234567890123);
+	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", WORKER, "why", ""));
+	until(w->l, w->notified == 1);
+	assert_int_equal(w->worker, WORKER);
+	assert_true(w->heard_well);
+	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", WORKER + 1, "why", "it is deaf"));
+	until(w->l, w->notified == 2);
+	assert_int_equal(w->worker, WORKER + 1);
+	assert_false(w->heard_well);
+}
+
+static void connections_are_cut(void **state)
+{
+	struct hvd_pairs *pairs = hvd_pairs_create();
+	struct world *w = *state;
+
+	open_with(w, 1);
+	assert_int_equal(hvd_crew_cut(w->crew, pairs), 0); /* nobody is connected */
+	hvd_pairs_destroy(pairs);
+	say(&w->l->shims[0], json_pack("{s:s, s:i, s:s}", "t", "cut", "n", 5, "why", "not all"));
+	until(w->l, w->cut);
+	assert_int_equal(w->broken, 5);
+	assert_string_equal(w->cut_why, "not all");
+}
+
+static void signals_are_passed_on(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	hvd_crew_signal(w->crew, 10);
+	until(w->l, shim_heard(&w->l->shims[0], "signal") && shim_heard(&w->l->shims[1], "signal"));
+	assert_int_equal(number_in(&w->l->shims[1], "signal", "sig"), 10);
+}
+
+static void put(struct world *w, const char *scope, const char *key)
+{
+	assert_int_equal(hvd_rv_put(w->rv, scope, key, "x", 1, NULL), 0);
+}
+
+static void generations_begin(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout;
+
+	open_with(w, 1);
+	layout = layout_of((int[]){1}, 1);
+	hvd_crew_prepare(w->crew, &layout);
+	layout = layout_of((int[]){1}, 1);
+	hvd_crew_generation(w->crew, &layout, false);
+	assert_int_equal(hvd_crew_layout(w->crew)->size, 1);
+	put(w, "global", "0");
+	put(w, "local_node0", "0");
+
+	layout = layout_of((int[]){2}, 1);
+	hvd_crew_prepare(w->crew, &layout);
+	assert_null(hvd_rv_get(w->rv, "global", "0"));
+	assert_int_equal(hvd_crew_layout(w->crew)->size, 1); /* … of this generation */
+	put(w, "global", "1");                               /* a new rank's first word */
+	layout = layout_of((int[]){2}, 1);
+	hvd_crew_generation(w->crew, &layout, true);
+	assert_non_null(hvd_rv_get(w->rv, "global", "1"));
+	assert_null(hvd_rv_get(w->rv, "local_node0", "0"));
+	assert_int_equal(hvd_crew_layout(w->crew)->size, 2);
+
+	layout = layout_of((int[]){2}, 1);
+	hvd_crew_generation(w->crew, &layout, false);
+	assert_null(hvd_rv_get(w->rv, "global", "1"));
+}
+
+/* ---- who goes ---- */
+
+static void one_is_not_wanted_any_longer(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	hvd_crew_forget(w->crew, 1);
+	hvd_crew_forget(w->crew, 5); /* none */
+	assert_false(hvd_crew_is_here(w->crew, 1));
+	until(w->l, shim_heard(&w->l->shims[1], "end"));
+	hvd_crew_stop(w->crew, 1, WORKER, true); /* goes nowhere */
+	hvd_conn_free(w->l->shims[1].conn);
+	w->l->shims[1].conn = NULL;
+	until(w->l, w->left);
+	assert_int_equal(w->last_left, 1);
+	assert_int_equal(w->gone, 0);
+	assert_false(shim_heard(&w->l->shims[0], "end"));
+	assert_false(shim_heard(&w->l->shims[1], "stop"));
+}
+
+static void all_are_told_to_end(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	expect(w, 3);
+	come(w, 0);
+	come(w, 1);
+	until(w->l, w->came == 2);
+	hvd_crew_end(w->crew);
+	until(w->l, shim_heard(&w->l->shims[0], "end") && shim_heard(&w->l->shims[1], "end"));
+	come(w, 2); /* its shim was under way */
+	until(w->l, shim_heard(&w->l->shims[2], "end"));
+	for (int i = 0; i < 3; i++) {
+		hvd_conn_free(w->l->shims[i].conn);
+		w->l->shims[i].conn = NULL;
+	}
+	until(w->l, w->left == 3);
+	assert_int_equal(w->gone + w->failed + w->here, 0);
+}
+
+/* The last of the first hosts that were waited for goes: the others are a job without it. */
+static void first_host_goes_before_it_has_come(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	expect(w, 2);
+	come(w, 0);
+	until(w->l, w->came == 1);
+	hvd_crew_forget(w->crew, 1);
+	until(w->l, w->here == 1);
+	assert_int_equal(w->gone, 0);
+}
+
+int main(void)
+{
+#define crew(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		crew(first_hosts_are_one_job),
+		crew(one_does_not_come),
+		crew(one_does_not_report),
+		crew(hosts_without_a_network),
+		crew(nobody_is_expected),
+		crew(nobody_was_expected_at_the_end),
+		crew(one_comes_twice),
+		crew(one_comes_later),
+		crew(one_comes_later_and_reaches_nobody),
+		crew(one_says_that_it_cannot),
+		crew(connection_is_lost),
+		crew(a_named_interface_is_missing),
+		crew(loopback_is_named),
+		crew(workers_are_started_and_end),
+		crew(more_ranks_than_slots),
+		crew(a_worker_is_told_that_hosts_have_changed),
+		crew(connections_are_cut),
+		crew(signals_are_passed_on),
+		crew(generations_begin),
+		crew(one_is_not_wanted_any_longer),
+		crew(all_are_told_to_end),
+		crew(first_host_goes_before_it_has_come),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

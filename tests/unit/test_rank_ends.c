@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/driver/rank_ends.h"
+
+#include "unit.h"
+
+/* Three hosts: ranks 0 and 1, 2 and 3, 4. */
+static struct hvd_layout three_hosts(void)
+{
+	char *names[] = {(char *)"a", (char *)"b", (char *)"c"};
+	struct hvd_layout layout;
+
+	assert_int_equal(hvd_layout_from_slots(&layout, names, (int[]){2, 2, 1}, 3, NULL), 0);
+	return layout;
+}
+
+static void the_last_one_is_told_once(void **state)
+{
+	struct hvd_layout layout = three_hosts();
+	struct hvd_ends ends = {0};
+
+	(void)state;
+	assert_false(hvd_ends_add(&ends, 0)); /* nothing is watched */
+	hvd_ends_begin(&ends, &layout);
+	assert_false(hvd_ends_add(&ends, 2));
+	assert_false(hvd_ends_add(&ends, 2));
+	assert_false(hvd_ends_add(&ends, 5)); /* there is no such rank */
+	assert_false(hvd_ends_add(&ends, 0));
+	assert_false(hvd_ends_add(&ends, 4));
+	assert_false(hvd_ends_add(&ends, 1));
+	assert_true(hvd_ends_add(&ends, 3));
+	assert_false(hvd_ends_add(&ends, 3));
+	hvd_ends_clear(&ends);
+	hvd_ends_clear(&ends);
+	hvd_layout_clear(&layout);
+}
+
+static void hosts_that_are_behind(void **state)
+{
+	struct hvd_layout layout = three_hosts();
+	struct hvd_ends ends = {0};
+	char *hosts;
+
+	(void)state;
+	assert_null(hvd_ends_behind(&ends));
+	hvd_ends_begin(&ends, &layout);
+	assert_null(hvd_ends_behind(&ends));
+	hvd_ends_add(&ends, 0);
+	hvd_ends_add(&ends, 2);
+	assert_null(hvd_ends_behind(&ends)); /* no host has ended */
+	hvd_ends_add(&ends, 4);
+	hosts = hvd_ends_behind(&ends);
+	assert_string_equal(hosts, "a,b");
+	free(hosts);
+	assert_false(hvd_ends_add_host(&ends, "nowhere"));
+	assert_false(hvd_ends_add_host(&ends, "a"));
+	hosts = hvd_ends_behind(&ends);
+	assert_string_equal(hosts, "b");
+	free(hosts);
+	assert_true(hvd_ends_add_host(&ends, "b"));
+	assert_false(hvd_ends_add_host(&ends, "b"));
+	assert_null(hvd_ends_behind(&ends));
+	hvd_ends_clear(&ends);
+	hvd_layout_clear(&layout);
+}
+
+static void a_host_is_named_once(void **state)
+{
+	struct hvd_ends ends = {0};
+
+	(void)state;
+	hvd_ends_without_munge(&ends, "a");
+	hvd_ends_without_munge(&ends, "b");
+	hvd_ends_without_munge(&ends, "a");
+	assert_int_equal(ends.without_munge.n, 2);
+	hvd_ends_clear(&ends);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_last_one_is_told_once),
+		cmocka_unit_test(hosts_that_are_behind),
+		cmocka_unit_test(a_host_is_named_once),
+	};
+
+	return cmocka_run_group_tests_name("ends", tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From jobs and nodes as Slurm might tell them to hosts and slots. */
+#include "launcher/elastic/slurm_hosts.h"
+#include "lib/base/xalloc.h"
+
+#include "unit.h"
+
+#define NOW 1700000000
+
+struct made {
+	struct hvd_slurm_job jobs[4];
+	size_t n;
+	struct hvd_slurm_nodes nodes;
+	struct hvd_source_opts opts;
+	struct hvd_view view;
+};
+
+/* A job that runs, on hosts that spaces separate. */
+static struct hvd_slurm_job *job(struct made *m, uint32_t id, const char *name, const char *hosts)
+{
+	struct hvd_slurm_job *j = &m->jobs[m->n++];
+	char *copy = hvd_xstrdup(hosts), *save = NULL;
+
+	*j = (struct hvd_slurm_job){.state = HVD_SLURM_RUNNING, .id = id, .began = NOW - 100 + id, .now = NOW};
+	j->name = hvd_xstrdup(name);
+	j->comment = hvd_xstrdup("");
+	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		hvd_strv_add(&j->hosts, w);
+	j->tasks = (int)j->hosts.n;
+	free(copy);
+	return j;
+}
+
+/* "n1:2@7 n2:1@8", and behind a bar those that leave: "| n3 5". */
+static void assert_view(struct made *m, const char *want)
+{
+	char text[512] = "";
+	size_t at = 0;
+
+	hvd_view_clear(&m->view);
+	hvd_view_make(&m->view, &m->opts, m->jobs, m->n, &m->nodes);
+	for (int i = 0; i < m->view.hosts.n_hosts; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s:%d@%u", i ? " " : "",
+				       m->view.hosts.hosts[i].name, m->view.hosts.hosts[i].slots, m->view.jobs[i]);
+	for (size_t i = 0; i < m->view.n_leaving; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s %.0f", i ? ", " : " | ",
+				       m->view.leaving[i].host, m->view.leaving[i].seconds);
+	assert_string_equal(text, want);
+}
+
+static int begin(void **state)
+{
+	*state = hvd_xcalloc(1, sizeof(struct made));
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct made *m = *state;
+
+	for (size_t i = 0; i < m->n; i++)
+		hvd_slurm_job_clear(&m->jobs[i]);
+	hvd_slurm_nodes_clear(&m->nodes);
+	hvd_source_opts_clear(&m->opts);
+	hvd_view_clear(&m->view);
+	free(m);
+	return 0;
+}
+
+static void own_job_without_unusable_nodes(void **state)
+{
+	struct made *m = *state;
+
+	m->opts.job = 7;
+	hvd_alloc_add(&m->opts.hosts, "n1", 4, NULL);
+	hvd_alloc_add(&m->opts.hosts, "n2", 2, NULL);
+	job(m, 7, "train", "n1 n2 n3");
+	job(m, 8, "train", "n4");
+	assert_view(m, "n1:4@7 n2:2@7 n3:1@7");
+	hvd_strv_add(&m->nodes.unusable, "n2");
+	hvd_strv_add(&m->nodes.unusable, "n9");
+	assert_view(m, "n1:4@7 n3:1@7");
+	m->jobs[0].state = HVD_SLURM_ENDED;
+	assert_view(m, "");
+}
+
+static void jobs_by_name_or_comment(void **state)
+{
+	struct made *m = *state;
+	struct hvd_slurm_job *late;
+
+	m->opts.jobs = hvd_xstrdup("train");
+	m->opts.job = 9;
+	late = job(m, 5, "other", "n5");
+	free(late->comment);
+	late->comment = hvd_xstrdup("train");
+	job(m, 6, "trainer", "n6");
+	job(m, 9, "train", "n9 n10");
+	job(m, 7, "train", "n7")->state = HVD_SLURM_PENDING;
+	/* Our own first, whatever its age. */
+	assert_view(m, "n9:1@9 n10:1@9 n5:1@5");
+	m->jobs[0].held = true; /* sorted by age: job 5 */
+	assert_view(m, "n9:1@9 n10:1@9");
+}
+
+static void slots(void **state)
+{
+	struct made *m = *state;
+	struct hvd_slurm_job *j = job(m, 1, "t", "a b c");
+
+	m->opts.job = 1;
+	assert_view(m, "a:1@1 b:1@1 c:1@1");
+	j->gpus = hvd_xcalloc(3, sizeof(int));
+	j->gpus[0] = j->gpus[1] = 4;
+	assert_view(m, "a:4@1 b:4@1 c:1@1");
+	j->tasks = 8;
+	assert_view(m, "a:3@1 b:3@1 c:2@1");
+	j->tasks_per_node = 5;
+	assert_view(m, "a:5@1 b:5@1 c:5@1");
+	m->opts.slots_per_host = 6;
+	assert_view(m, "a:6@1 b:6@1 c:6@1");
+}
+
+static void a_preempted_job_is_left(void **state)
+{
+	struct made *m = *state;
+	struct hvd_slurm_job *j;
+
+	m->opts.jobs = hvd_xstrdup("t");
+	job(m, 1, "t", "a");
+	j = job(m, 2, "t", "b c");
+	j->ends = NOW + 3600;
+	assert_view(m, "a:1@1 b:1@2 c:1@2");
+	j->preempted = true;
+	j->ends = NOW + 20;
+	assert_view(m, "a:1@1 | b 20, c 20");
+	j->ends = NOW - 1;
+	assert_view(m, "a:1@1 | b 0, c 0");
+}
+
+static void a_job_near_its_time_limit_is_left(void **state)
+{
+	struct made *m = *state;
+
+	m->opts.jobs = hvd_xstrdup("t");
+	m->opts.job = 1;
+	job(m, 1, "t", "a")->ends = NOW + 10; /* ours: with it everything ends */
+	job(m, 2, "t", "b")->ends = NOW + HVD_VIEW_NOTICE;
+	job(m, 3, "t", "c")->ends = NOW + HVD_VIEW_NOTICE - 1;
+	assert_view(m, "a:1@1 b:1@2 | c 29");
+}
+
+static void a_host_of_two_jobs_is_the_first_ones(void **state)
+{
+	struct made *m = *state;
+
+	m->opts.jobs = hvd_xstrdup("t");
+	job(m, 2, "t", "b c");
+	job(m, 1, "t", "a b");
+	assert_view(m, "a:1@1 b:1@1 c:1@2");
+	assert_int_equal(m->view.notes.n, 1);
+	assert_in(m->view.notes.v[0], "b belongs to job 1 and to job 2");
+}
+
+static void sameness(void **state)
+{
+	struct made *m = *state;
+	struct hvd_view other = {0};
+
+	m->opts.jobs = hvd_xstrdup("t");
+	job(m, 1, "t", "a b");
+	job(m, 2, "t", "c");
+	assert_view(m, "a:1@1 b:1@1 c:1@2");
+	hvd_view_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
+	assert_true(hvd_view_same(&m->view, &other));
+	hvd_view_clear(&other);
+	m->jobs[1].id = 3;
+	hvd_view_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
+	assert_false(hvd_view_same(&m->view, &other));
+	hvd_view_clear(&other);
+	m->jobs[1].preempted = true;
+	m->jobs[1].ends = NOW + 5;
+	hvd_view_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
+	assert_false(hvd_view_same(&m->view, &other));
+	hvd_view_clear(&other);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(own_job_without_unusable_nodes, begin, end),
+		cmocka_unit_test_setup_teardown(jobs_by_name_or_comment, begin, end),
+		cmocka_unit_test_setup_teardown(slots, begin, end),
+		cmocka_unit_test_setup_teardown(a_preempted_job_is_left, begin, end),
+		cmocka_unit_test_setup_teardown(a_job_near_its_time_limit_is_left, begin, end),
+		cmocka_unit_test_setup_teardown(a_host_of_two_jobs_is_the_first_ones, begin, end),
+		cmocka_unit_test_setup_teardown(sameness, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/run/stdin_forward.h"
+
+#include "lib/base/xalloc.h"
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+static struct hvd_feed *feed_of(struct event_base *base, const char *text, int from, int *out)
+{
+	struct hvd_feed *feed =
+		hvd_feed_create(base, (unsigned char *)hvd_xstrdup(text), strlen(text), from, out, NULL);
+
+	assert_non_null(feed);
+	return feed;
+}
+
+/* All that comes out of the pipe, while the loop runs. */
+static size_t drain(struct event_base *base, int fd, char *buf, size_t room)
+{
+	size_t got = 0;
+	ssize_t n;
+
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	for (int turns = 0; turns < 10000; turns++) {
+		event_base_loop(base, EVLOOP_NONBLOCK);
+		n = read(fd, buf + got, room - got);
+		if (n == 0)
+			return got;
+		got += n > 0 ? (size_t)n : 0;
+	}
+	fail_msg("the pipe was not closed");
+	return got;
+}
+
+static void ours_only(void **state)
+{
+	struct event_base *base = event_base_new();
+	char buf[64];
+	int out;
+	struct hvd_feed *feed = feed_of(base, "ours", -1, &out);
+
+	(void)state;
+	assert_int_equal(drain(base, out, buf, sizeof(buf)), 4);
+	assert_memory_equal(buf, "ours", 4);
+	hvd_feed_destroy(feed);
+	close(out);
+	event_base_free(base);
+}
+
+/* More than a pipe holds, from a file, which cannot be polled. */
+static void then_a_file(void **state)
+{
+	enum {
+		SIZE = 300000
+	};
+	struct event_base *base = event_base_new();
+	char *content = hvd_xcalloc(SIZE, 1), *buf = hvd_xcalloc(SIZE + 64, 1);
+	FILE *file = tmpfile();
+	struct hvd_feed *feed;
+	int out;
+
+	(void)state;
+	for (int i = 0; i < SIZE; i++)
+		content[i] = (char)(i * 7 + i / 251);
+	assert_int_equal(fwrite(content, 1, SIZE, file), SIZE);
+	rewind(file);
+	feed = feed_of(base, "ours", fileno(file), &out);
+	assert_int_equal(drain(base, out, buf, SIZE + 64), SIZE + 4);
+	assert_memory_equal(buf, "ours", 4);
+	assert_memory_equal(buf + 4, content, SIZE);
+	hvd_feed_destroy(feed);
+	fclose(file);
+	close(out);
+	free(content);
+	free(buf);
+	event_base_free(base);
+}
+
+static void then_a_pipe(void **state)
+{
+	struct event_base *base = event_base_new();
+	int out, fds[2];
+	char buf[64];
+	struct hvd_feed *feed;
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	feed = feed_of(base, "ours ", fds[0], &out);
+	for (int i = 0; i < 10; i++)
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(write(fds[1], "theirs", 6), 6);
+	for (int i = 0; i < 10; i++)
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(read(out, buf, sizeof(buf)), 11);
+	assert_memory_equal(buf, "ours theirs", 11);
+	close(fds[1]);
+	assert_int_equal(drain(base, out, buf, sizeof(buf)), 0);
+	hvd_feed_destroy(feed);
+	close(fds[0]);
+	close(out);
+	event_base_free(base);
+}
+
+static void nothing_to_read(void **state)
+{
+	struct event_base *base = event_base_new();
+	int out, null = open("/dev/null", O_RDONLY);
+	char buf[64];
+	struct hvd_feed *feed = feed_of(base, "ours", null, &out);
+
+	(void)state;
+	assert_int_equal(drain(base, out, buf, sizeof(buf)), 4);
+	hvd_feed_destroy(feed);
+	close(null);
+	close(out);
+	event_base_free(base);
+}
+
+/* What nobody reads is not taken from the source: no more than the pipe and one block. */
+static void a_reader_that_is_slow_or_gone(void **state)
+{
+	struct event_base *base = event_base_new();
+	FILE *file = tmpfile();
+	struct hvd_feed *feed;
+	int out;
+
+	(void)state;
+	assert_int_equal(ftruncate(fileno(file), 10 << 20), 0);
+	feed = feed_of(base, "ours", fileno(file), &out);
+	for (int i = 0; i < 1000; i++)
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_true(lseek(fileno(file), 0, SEEK_CUR) <= 4 * 65536);
+	close(out);
+	for (int i = 0; i < 10; i++)
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 1); /* nothing is waited for any more */
+	hvd_feed_destroy(feed);
+	fclose(file);
+	event_base_free(base);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ours_only),
+		cmocka_unit_test(then_a_file),
+		cmocka_unit_test(then_a_pipe),
+		cmocka_unit_test(nothing_to_read),
+		cmocka_unit_test(a_reader_that_is_slow_or_gone),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
