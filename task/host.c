@@ -22,7 +22,7 @@ struct host {
 	struct hvd_session session;
 	struct hvd_agent *agent;
 	struct hvd_ranks *ranks;
-	struct hvd_notice *notice; /* elastic */
+	struct hvd_worker_notify *notice; /* elastic */
 	struct hvd_output_losses losses;
 	bool loss_told;
 	int status;
@@ -74,7 +74,7 @@ static void on_plan(const json_t *plan, void *arg)
 	 */
 	host->opts.deaf = host->opts.stay && getenv("SLURM_STEP_ID");
 	if (host->opts.stay && !host->notice)
-		host->notice = hvd_notice_create(host->base, on_notice, host);
+		host->notice = hvd_worker_notify_create(host->base, on_notice, host);
 	if (hvd_rank_key_take(plan, &host->session, &host->opts.key_fd, &why) == 0)
 		host->ranks = hvd_ranks_start(host->base, json_object_get(plan, "ranks"), &host->opts, &ops, host,
 					      host->log, &why);
@@ -117,9 +117,9 @@ static void on_message(json_t *msg, void *arg)
 	else if (strcmp(type, "start") == 0 && host->opts.stay)
 		start_one(host, msg);
 	else if (strcmp(type, "notify") == 0 && host->notice)
-		hvd_notice_pass(host->notice, msg);
+		hvd_worker_notify_pass(host->notice, msg);
 	else if (strcmp(type, "cut") == 0)
-		hvd_agent_send(host->agent, hvd_cut_answer(msg));
+		hvd_agent_send(host->agent, hvd_kill_connections_answer(msg));
 	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) == 0)
 		hvd_ranks_end_one(host->ranks, (int)worker, json_is_true(json_object_get(msg, "now")));
 	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
@@ -190,7 +190,7 @@ int hvd_host_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		hvd_agent_refuse(host.agent, refusal);
 	if (host.agent)
 		event_base_dispatch(host.base);
-	hvd_notice_destroy(host.notice);
+	hvd_worker_notify_destroy(host.notice);
 	hvd_ranks_destroy(host.ranks);
 	if (host.opts.key_fd)
 		close(host.opts.key_fd);

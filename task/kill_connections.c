@@ -134,7 +134,7 @@ static void cut_process(struct cut *cut, pid_t pid)
 	close(pidfd);
 }
 
-int hvd_cut(const struct hvd_portset *at, hvd_time deadline, struct hvd_err *err)
+int hvd_kill_connections(const struct hvd_portset *at, hvd_time deadline, struct hvd_err *err)
 {
 	struct cut cut = {.at = at};
 	struct pids pids = {0};
@@ -160,14 +160,14 @@ int hvd_cut(const struct hvd_portset *at, hvd_time deadline, struct hvd_err *err
 	return cut.broken;
 }
 
-json_t *hvd_cut_answer(const json_t *msg)
+json_t *hvd_kill_connections_answer(const json_t *msg)
 {
 	struct hvd_portset at = {0};
 	struct hvd_err why = {0};
 	int n = 0;
 
 	if (hvd_portset_from_json(json_object_get(msg, "at"), &at, &why) == 0)
-		n = hvd_cut(&at, hvd_deadline_in(CUT_SECONDS), &why);
+		n = hvd_kill_connections(&at, hvd_deadline_in(CUT_SECONDS), &why);
 	hvd_portset_clear(&at);
 	return json_pack("{s:s, s:i, s:s}", "t", "cut", "n", n, "why", why.code ? why.msg : "");
 }

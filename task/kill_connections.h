@@ -22,9 +22,9 @@
  * many were broken; *err is set when none was and a process did not let itself be looked into, or when the deadline
  * has passed. Does not block.
  */
-int hvd_cut(const struct hvd_portset *at, hvd_time deadline, struct hvd_err *err);
+int hvd_kill_connections(const struct hvd_portset *at, hvd_time deadline, struct hvd_err *err);
 
 /* The answer to such a message: a new object. */
-json_t *hvd_cut_answer(const json_t *msg);
+json_t *hvd_kill_connections_answer(const json_t *msg);
 
 #endif

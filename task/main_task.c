@@ -220,7 +220,7 @@ static int enter(const struct args *args, struct hvd_boot *boot, struct hvd_task
 		 const struct hvd_log *log)
 {
 	struct hvd_err err = {0};
-	int status = hvd_remote_enter(boot, &err);
+	int status = hvd_stdin_bootstrap_enter(boot, &err);
 
 	/* LSF's launchers may lose this status and what is said here. The driver is told instead. */
 	if (status == HVD_PREAMBLE_NO_DIRECTORY && args->behind) {
@@ -228,7 +228,7 @@ static int enter(const struct args *args, struct hvd_boot *boot, struct hvd_task
 		hvd_err_hint(refusal, "start hvdrun in a directory that all hosts have, with the same path");
 		return 0;
 	}
-	if (status == 0 && args->input && hvd_remote_input(args->input, info->rank, &err) != 0)
+	if (status == 0 && args->input && hvd_stdin_bootstrap_input(args->input, info->rank, &err) != 0)
 		status = 1;
 	else if (status != 0)
 		hvd_err_host(&err, info->name);
@@ -291,15 +291,15 @@ int main(int argc, char **argv)
 	status = parse(argc, argv, &args);
 	if (status >= 0)
 		return status;
-	hvd_remote_limits(args.nice, args.memlock);
+	hvd_stdin_bootstrap_limits(args.nice, args.memlock);
 	if (args.mode == MODE_TOPOLOGY)
 		return print_topology(&log);
 	if (args.mode == MODE_DRAIN)
-		return hvd_remote_drain();
+		return hvd_stdin_bootstrap_drain();
 	if (args.mode == MODE_WATCHDOG)
 		return hvd_serve_watch(args.task, &err) == 0 ? 0 : 1;
 	if ((args.mpi || args.guarded) && !args.behind)
-		return hvd_front_run(argv, args.guarded, &log);
+		return hvd_monitor_run(argv, args.guarded, &log);
 	if (args.mpi)
 		hvd_command_follow();
 	else if (args.behind)
@@ -315,7 +315,7 @@ int main(int argc, char **argv)
 		break;
 	case MODE_RUN:
 		if (args.jsrun) {
-			status = hvd_held_run(&boot, &info, &args.opts, &log);
+			status = hvd_supervised_rank_run(&boot, &info, &args.opts, &log);
 			break;
 		}
 		status = hvd_rank_run(&boot, &info, args.opts.argv, &args.opts.output, args.mpi != NULL, &log);

@@ -16,7 +16,7 @@
 #define SETTLE_SECONDS 2
 #define SETTLE_MS      50
 
-int hvd_front_run(char *const *argv, bool settle, const struct hvd_log *log)
+int hvd_monitor_run(char *const *argv, bool settle, const struct hvd_log *log)
 {
 	struct hvd_spawn spawn = {
 		.path = "/proc/self/exe", .keep_fds = 1, .new_session = 1, .parent_death_signal = hvd_command_follow()};

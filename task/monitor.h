@@ -18,6 +18,6 @@
 
 /* Run this program again with these arguments and --behind in front of them. `settle`: see hvd_output_settle(). Returns
  * the exit status. */
-int hvd_front_run(char *const *argv, bool settle, const struct hvd_log *log);
+int hvd_monitor_run(char *const *argv, bool settle, const struct hvd_log *log);
 
 #endif

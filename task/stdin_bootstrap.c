@@ -72,7 +72,7 @@ static int read_away(struct hvd_err *err)
 	return hvd_spawn(&spawn, err) < 0 ? -1 : 0;
 }
 
-int hvd_remote_input(const char *whose, uint32_t rank, struct hvd_err *err)
+int hvd_stdin_bootstrap_input(const char *whose, uint32_t rank, struct hvd_err *err)
 {
 	bool nobody = strcmp(whose, "none") == 0;
 	int null;
@@ -88,7 +88,7 @@ int hvd_remote_input(const char *whose, uint32_t rank, struct hvd_err *err)
 	return 0;
 }
 
-int hvd_remote_drain(void)
+int hvd_stdin_bootstrap_drain(void)
 {
 	char buf[4096];
 	ssize_t n;
@@ -99,7 +99,7 @@ int hvd_remote_drain(void)
 	return n < 0;
 }
 
-void hvd_remote_limits(const char *nice_value, const char *memlock)
+void hvd_stdin_bootstrap_limits(const char *nice_value, const char *memlock)
 {
 	struct rlimit rl;
 
@@ -113,7 +113,7 @@ void hvd_remote_limits(const char *nice_value, const char *memlock)
 	setrlimit(RLIMIT_MEMLOCK, &rl);
 }
 
-int hvd_remote_enter(struct hvd_boot *boot, struct hvd_err *err)
+int hvd_stdin_bootstrap_enter(struct hvd_boot *boot, struct hvd_err *err)
 {
 	int status = HVD_PREAMBLE_UNREADABLE;
 	struct hvd_preamble p;

@@ -155,8 +155,8 @@ static void run(struct held *held, const struct hvd_boot *boot)
 	hvd_agent_destroy(held->agent);
 }
 
-int hvd_held_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
-		 const struct hvd_log *log)
+int hvd_supervised_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+			    const struct hvd_ranks_opts *opts, const struct hvd_log *log)
 {
 	struct held held = {.info = info, .opts = *opts, .log = log, .base = event_base_new()};
 	struct event *signals[N_CAUGHT];

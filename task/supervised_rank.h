@@ -16,7 +16,7 @@
 #include "taskinfo.h"
 
 /* Returns the exit status: the rank's, as a shell gives it. opts->inherit and opts->number are set here. */
-int hvd_held_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
-		 const struct hvd_log *log);
+int hvd_supervised_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+			    const struct hvd_ranks_opts *opts, const struct hvd_log *log);
 
 #endif

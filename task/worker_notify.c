@@ -12,7 +12,7 @@
 #define NOTIFY_SECONDS 10.0
 #define MAX_TEXT       65536
 
-struct hvd_notice {
+struct hvd_worker_notify {
 	struct event_base *base;
 	void (*answer)(json_t *msg, void *arg);
 	void *arg;
@@ -22,7 +22,7 @@ struct hvd_notice {
 
 static void on_done(const struct hvd_err *why, void *arg)
 {
-	struct hvd_notice *notice = arg;
+	struct hvd_worker_notify *notice = arg;
 
 	notice->notify = NULL;
 	notice->answer(json_pack("{s:s, s:I, s:s}", "t", "notified", "worker", (json_int_t)notice->worker, "why",
@@ -30,7 +30,7 @@ static void on_done(const struct hvd_err *why, void *arg)
 		       notice->arg);
 }
 
-void hvd_notice_pass(struct hvd_notice *notice, const json_t *msg)
+void hvd_worker_notify_pass(struct hvd_worker_notify *notice, const json_t *msg)
 {
 	struct hvd_worker_addrs to = {0};
 	struct hvd_err why = {0};
@@ -54,9 +54,10 @@ void hvd_notice_pass(struct hvd_notice *notice, const json_t *msg)
 	hvd_worker_addrs_clear(&to);
 }
 
-struct hvd_notice *hvd_notice_create(struct event_base *base, void (*answer)(json_t *msg, void *arg), void *arg)
+struct hvd_worker_notify *hvd_worker_notify_create(struct event_base *base, void (*answer)(json_t *msg, void *arg),
+						   void *arg)
 {
-	struct hvd_notice *notice = hvd_xcalloc(1, sizeof(*notice));
+	struct hvd_worker_notify *notice = hvd_xcalloc(1, sizeof(*notice));
 
 	notice->base = base;
 	notice->answer = answer;
@@ -64,7 +65,7 @@ struct hvd_notice *hvd_notice_create(struct event_base *base, void (*answer)(jso
 	return notice;
 }
 
-void hvd_notice_destroy(struct hvd_notice *notice)
+void hvd_worker_notify_destroy(struct hvd_worker_notify *notice)
 {
 	if (!notice)
 		return;

@@ -15,11 +15,12 @@
 #include <event2/event.h>
 #include <jansson.h>
 
-struct hvd_notice;
+struct hvd_worker_notify;
 
 /* One at a time; a new one takes the place of the last. `answer` gets messages for the launcher, to keep. */
-struct hvd_notice *hvd_notice_create(struct event_base *base, void (*answer)(json_t *msg, void *arg), void *arg);
-void hvd_notice_destroy(struct hvd_notice *notice); /* NULL is fine */
-void hvd_notice_pass(struct hvd_notice *notice, const json_t *msg);
+struct hvd_worker_notify *hvd_worker_notify_create(struct event_base *base, void (*answer)(json_t *msg, void *arg),
+						   void *arg);
+void hvd_worker_notify_destroy(struct hvd_worker_notify *notice); /* NULL is fine */
+void hvd_worker_notify_pass(struct hvd_worker_notify *notice, const json_t *msg);
 
 #endif

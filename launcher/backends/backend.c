@@ -206,7 +206,7 @@ const char *hvd_launch_srun_option(const struct hvd_launch *launch, bool also_ou
 	return NULL;
 }
 
-int hvd_launch_without_srun(const struct hvd_launch *launch, struct hvd_err *err)
+int hvd_launch_reject_srun_options(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
 	const char *name = hvd_launch_srun_option(launch, false);

@@ -75,7 +75,7 @@ struct hvd_backend {
 	 * SIGHUP and go on when the launcher dies; a signal of ours goes to the whole group of such a process. They
 	 * ignore SIGQUIT, SIGUSR1 and SIGUSR2 as well, which are meant for the ranks: a scheduler may send them to
 	 * every process of the job. */
-	bool deaf;
+	bool launch_proc_ignores_signals;
 	/* A process may leave its stdin unread until a signal wakes it up. This one is sent to its group again and
 	 * again until its host has registered; it must mean nothing to the remote side. 0 = none. */
 	int wake_signal;
@@ -155,7 +155,7 @@ bool hvd_launch_is_local(const char *host);
  * there is none. Those that hvdrun does without srun, too, count with `also_ours`. */
 const char *hvd_launch_srun_option(const struct hvd_launch *launch, bool also_ours);
 /* Refuse what only srun does, rather than pass it over. */
-int hvd_launch_without_srun(const struct hvd_launch *launch, struct hvd_err *err);
+int hvd_launch_reject_srun_options(const struct hvd_launch *launch, struct hvd_err *err);
 /* Of the user's environment, what goes to other hosts. Adds to `env`. */
 void hvd_launch_export(const struct hvd_launch *launch, struct hvd_strv *env);
 void hvd_launch_clear(struct hvd_launch *launch);

@@ -28,7 +28,7 @@ int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend
 {
 	const char *program = backend->name;
 
-	if (hvd_launch_without_srun(launch, err) != 0)
+	if (hvd_launch_reject_srun_options(launch, err) != 0)
 		return -1;
 	if (!hvd_alloc_in_lsf(launch->envp)) {
 		hvd_err_set(err, HVD_E_USAGE, "%s starts ranks inside an LSF job only, and this is none", program);

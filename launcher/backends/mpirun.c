@@ -218,7 +218,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	char *text;
 	int rc;
 
-	if (hvd_launch_without_srun(launch, err) != 0 || find_hosts(launch, err) != 0)
+	if (hvd_launch_reject_srun_options(launch, err) != 0 || find_hosts(launch, err) != 0)
 		return -1;
 	/* As with ssh alone; a scheduler's own ways need no ssh. */
 	job.any_host_key = o->as_horovodrun && !launch->one_machine && !hvd_alloc_in_slurm(launch->envp) &&

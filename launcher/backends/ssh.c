@@ -84,7 +84,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
 
-	if (hvd_launch_without_srun(launch, err) != 0)
+	if (hvd_launch_reject_srun_options(launch, err) != 0)
 		return -1;
 	if (!o->hosts && !o->hostfile && !hvd_alloc_in_lsf(launch->envp)) {
 		hvd_err_set(err, HVD_E_USAGE, "ssh has to be told which hosts to start ranks on");

@@ -7,23 +7,23 @@
 #include <string.h>
 
 /* The hosts that have come so far, by their numbers; *n of them. */
-static uint32_t *present(const struct hvd_roster *roster, enum hvd_stage least, uint32_t *n)
+static uint32_t *present(const struct hvd_node_table *roster, enum hvd_stage least, uint32_t *n)
 {
 	uint32_t *v = hvd_xcalloc(roster->n, sizeof(*v));
 
 	*n = 0;
 	for (uint32_t h = 0; h < roster->n; h++)
-		if (roster->seats[h].stage >= least)
+		if (roster->states[h].stage >= least)
 			v[(*n)++] = h;
 	return v;
 }
 
-static bool same_machine(const struct hvd_roster *roster, uint32_t a, uint32_t b)
+static bool same_machine(const struct hvd_node_table *roster, uint32_t a, uint32_t b)
 {
 	return strcmp(roster->nodes[a].machine, roster->nodes[b].machine) == 0;
 }
 
-static bool one_machine(const struct hvd_roster *roster, const uint32_t *v, uint32_t n)
+static bool one_machine(const struct hvd_node_table *roster, const uint32_t *v, uint32_t n)
 {
 	for (uint32_t i = 1; i < n; i++)
 		if (!same_machine(roster, v[i], v[0]))
@@ -31,7 +31,7 @@ static bool one_machine(const struct hvd_roster *roster, const uint32_t *v, uint
 	return n > 0;
 }
 
-json_t *hvd_admission_order(const struct hvd_roster *roster, uint32_t from, const struct hvd_endpoints *endpoints,
+json_t *hvd_admission_order(const struct hvd_node_table *roster, uint32_t from, const struct hvd_endpoints *endpoints,
 			    int timeout_ms)
 {
 	uint32_t to[HVD_MAX_NEIGHBOURS], n, at = 0, *v = present(roster, HVD_STAGE_REGISTERED, &n);
@@ -49,8 +49,8 @@ json_t *hvd_admission_order(const struct hvd_roster *roster, uint32_t from, cons
 }
 
 /* Networks of those that are there, without gaps, become networks of all, with gaps. 1: ask them again. */
-static int find_networks(struct hvd_plan *plan, struct hvd_roster *roster, const uint32_t *v, uint32_t n, bool again,
-			 struct hvd_err *err)
+static int find_networks(struct hvd_plan *plan, struct hvd_node_table *roster, const uint32_t *v, uint32_t n,
+			 bool again, struct hvd_err *err)
 {
 	int rc = 0;
 	struct hvd_node *nodes = hvd_xcalloc(n, sizeof(*nodes));
@@ -90,7 +90,7 @@ static int find_networks(struct hvd_plan *plan, struct hvd_roster *roster, const
 	return rc;
 }
 
-static int set_endpoint(struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host, struct hvd_err *err)
+static int set_endpoint(struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t host, struct hvd_err *err)
 {
 	plan->endpoint[host] = (int8_t)hvd_plan_endpoint(plan, roster, host);
 	if (plan->endpoint[host] >= 0)
@@ -103,7 +103,7 @@ static int set_endpoint(struct hvd_plan *plan, const struct hvd_roster *roster, 
 }
 
 /* The interface that another host has in this network, by its name: the two are names of one machine. */
-static int iface_of_twin(const struct hvd_network *network, const struct hvd_roster *roster, uint32_t host,
+static int iface_of_twin(const struct hvd_network *network, const struct hvd_node_table *roster, uint32_t host,
 			 uint32_t twin)
 {
 	return hvd_node_find_iface(&roster->nodes[host], roster->nodes[twin].ifaces[network->iface[twin]].name);
@@ -114,7 +114,7 @@ static int iface_of_twin(const struct hvd_network *network, const struct hvd_ros
  * use the best network of this machine, as one host alone does; loopback only where it has none. Nobody has shown yet
  * that its other networks lead anywhere.
  */
-static void find_network_of_one(struct hvd_plan *plan, struct hvd_roster *roster, const uint32_t *v, uint32_t n)
+static void find_network_of_one(struct hvd_plan *plan, struct hvd_node_table *roster, const uint32_t *v, uint32_t n)
 {
 	plan->local = find_networks(plan, roster, v, 1, false, NULL) != 0;
 	if (plan->local) {
@@ -138,7 +138,8 @@ static void find_network_of_one(struct hvd_plan *plan, struct hvd_roster *roster
 	}
 }
 
-int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool local, bool again, struct hvd_err *err)
+int hvd_admission_first(struct hvd_plan *plan, struct hvd_node_table *roster, bool local, bool again,
+			struct hvd_err *err)
 {
 	uint32_t n, *v = present(roster, HVD_STAGE_REPORTED, &n);
 	int rc = 0;
@@ -172,7 +173,7 @@ int hvd_admission_first(struct hvd_plan *plan, struct hvd_roster *roster, bool l
 }
 
 /* Its interface in one of the networks; -1 when it reached nobody over it. */
-static int iface_in(const struct hvd_network *network, const struct hvd_roster *roster, uint32_t host)
+static int iface_in(const struct hvd_network *network, const struct hvd_node_table *roster, uint32_t host)
 {
 	for (size_t e = 0; e < roster->n_edges; e++) {
 		const struct hvd_edge *edge = &roster->edges[e];
@@ -186,7 +187,7 @@ static int iface_in(const struct hvd_network *network, const struct hvd_roster *
 }
 
 /* Nobody else is there any longer: by its name. */
-static int iface_alone(const struct hvd_network *network, const struct hvd_roster *roster, uint32_t host)
+static int iface_alone(const struct hvd_network *network, const struct hvd_node_table *roster, uint32_t host)
 {
 	const struct hvd_node *node = &roster->nodes[host];
 
@@ -196,7 +197,8 @@ static int iface_alone(const struct hvd_network *network, const struct hvd_roste
 	return -1;
 }
 
-static int not_reached(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host, struct hvd_err *err)
+static int not_reached(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t host,
+		       struct hvd_err *err)
 {
 	char *have = hvd_node_ifaces_text(&roster->nodes[host]);
 
@@ -213,15 +215,15 @@ static int not_reached(const struct hvd_plan *plan, const struct hvd_roster *ros
 }
 
 /* Another host that is in the networks, and is the same machine by another name; -1: there is none. */
-static int64_t find_twin(const struct hvd_roster *roster, uint32_t host)
+static int64_t find_twin(const struct hvd_node_table *roster, uint32_t host)
 {
 	for (uint32_t h = 0; h < roster->n; h++)
-		if (h != host && roster->seats[h].stage == HVD_STAGE_PLANNED && same_machine(roster, h, host))
+		if (h != host && roster->states[h].stage == HVD_STAGE_PLANNED && same_machine(roster, h, host))
 			return h;
 	return -1;
 }
 
-int hvd_admission_late(struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host, struct hvd_err *err)
+int hvd_admission_late(struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t host, struct hvd_err *err)
 {
 	uint32_t n, *v = present(roster, HVD_STAGE_REPORTED, &n);
 	bool alone = n == 1, same = one_machine(roster, v, n);

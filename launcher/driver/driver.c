@@ -44,11 +44,11 @@ struct hvd_driver {
 	struct event *lost;
 	struct hvd_err lost_why;
 
-	struct hvd_roster roster;
-	struct hvd_venue venue;
+	struct hvd_node_table roster;
+	struct hvd_rv_service service;
 	struct hvd_plan plan;
-	struct hvd_handout handout; /* once there is a plan */
-	struct hvd_ends ends;       /* … and all shims stay connected */
+	struct hvd_plan_delivery delivery; /* once there is a plan */
+	struct hvd_rank_ends ends;         /* … and all shims stay connected */
 	bool have_plan, started, over, output_lost, rank_failed;
 };
 
@@ -84,9 +84,9 @@ static void order_probe(struct hvd_driver *dr)
 	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = hvd_clients_next(cl)) {
 		if (cl->role != HVD_ROLE_AGENT)
 			continue;
-		hvd_conn_send(cl->conn, hvd_probe_order(&dr->roster, cl->host, &dr->venue.endpoints, ms));
-		dr->roster.seats[cl->host].stage = HVD_STAGE_PROBING;
-		dr->roster.seats[cl->host].probed_at = hvd_now();
+		hvd_conn_send(cl->conn, hvd_probe_order(&dr->roster, cl->host, &dr->service.endpoints, ms));
+		dr->roster.states[cl->host].stage = HVD_STAGE_PROBING;
+		dr->roster.states[cl->host].probed_at = hvd_now();
 	}
 }
 
@@ -102,7 +102,7 @@ static bool may_probe_again(const struct hvd_driver *dr)
 
 static void maybe_started(struct hvd_driver *dr)
 {
-	if (dr->started || !hvd_handout_complete(&dr->handout))
+	if (dr->started || !hvd_plan_delivery_complete(&dr->delivery))
 		return;
 	dr->started = true;
 	hvd_startclock_stop(dr->clock);
@@ -118,10 +118,10 @@ static void make_plan(struct hvd_driver *dr)
 	int rc;
 
 	dr->plan.mpi = dr->opts->mpi;
-	rc = hvd_plan_make(&dr->plan, &dr->roster, &dr->venue.endpoints, may_probe_again(dr), dr->log, &why);
+	rc = hvd_plan_make(&dr->plan, &dr->roster, &dr->service.endpoints, may_probe_again(dr), dr->log, &why);
 	if (rc > 0) {
 		hvd_verbose(dr->log, "some hosts got no answer over IPv4, or from the rendezvous: probing again");
-		hvd_roster_probe_again(&dr->roster);
+		hvd_node_table_probe_again(&dr->roster);
 		order_probe(dr);
 		return;
 	}
@@ -130,22 +130,22 @@ static void make_plan(struct hvd_driver *dr)
 		return;
 	}
 	dr->have_plan = true;
-	hvd_handout_begin(&dr->handout, dr->opts, &dr->plan, &dr->roster, dr->log);
-	if (hvd_handout_keeps_all(&dr->handout))
-		hvd_ends_begin(&dr->ends, &dr->plan.layout);
-	hvd_venue_settle(&dr->venue, &dr->plan, &dr->roster);
+	hvd_plan_delivery_begin(&dr->delivery, dr->opts, &dr->plan, &dr->roster, dr->log);
+	if (hvd_plan_delivery_keeps_all(&dr->delivery))
+		hvd_rank_ends_begin(&dr->ends, &dr->plan.layout);
+	hvd_rv_service_settle(&dr->service, &dr->plan, &dr->roster);
 	/* The edges have done their work, and are the largest thing there is. */
 	free(dr->roster.edges);
 	dr->roster.edges = NULL;
 	dr->roster.n_edges = dr->roster.edges_room = 0;
-	hvd_handout_send_all(&dr->handout, dr->clients);
+	hvd_plan_delivery_send_all(&dr->delivery, dr->clients);
 	maybe_started(dr);
 }
 
 static void begin_probe(struct hvd_driver *dr)
 {
 	/* On one machine there is nothing to find out, unless the rendezvous is elsewhere. */
-	if (dr->venue.endpoints.host >= 0 && hvd_roster_one_machine(&dr->roster))
+	if (dr->service.endpoints.host >= 0 && hvd_node_table_one_machine(&dr->roster))
 		make_plan(dr);
 	else
 		order_probe(dr);
@@ -170,14 +170,15 @@ static void begin_meeting(struct hvd_driver *dr)
 	if (dr->opts->where == HVD_WHERE_LAUNCH || (dr->opts->where == HVD_WHERE_AUTO && host >= 0) ||
 	    (dr->opts->where == HVD_WHERE_BATCH && host == 0)) {
 		hvd_verbose(dr->log, "the rendezvous server runs on %s, with the driver", dr->self.host);
-		if (hvd_venue_open(&dr->venue, dr->base, &dr->session->key, dr->self.addrs, dr->self.n_addrs,
-				   dr->opts->port_lo, dr->opts->port_hi, host, dr->log, &why) != 0 ||
-		    (dr->meeting_open && dr->meeting_open(hvd_meeting_server(dr->venue.meeting), dr->arg, &why) != 0)) {
+		if (hvd_rv_service_open(&dr->service, dr->base, &dr->session->key, dr->self.addrs, dr->self.n_addrs,
+					dr->opts->port_lo, dr->opts->port_hi, host, dr->log, &why) != 0 ||
+		    (dr->meeting_open &&
+		     dr->meeting_open(hvd_meeting_server(dr->service.meeting), dr->arg, &why) != 0)) {
 			fail(dr, &why);
 			return;
 		}
-		memcpy(dr->venue.endpoints.machine, dr->self.machine, sizeof(dr->self.machine));
-		hvd_venue_admit(&dr->venue, &dr->roster);
+		memcpy(dr->service.endpoints.machine, dr->self.machine, sizeof(dr->self.machine));
+		hvd_rv_service_admit(&dr->service, &dr->roster);
 		begin_probe(dr);
 		return;
 	}
@@ -192,14 +193,14 @@ static void on_serving(struct hvd_driver *dr, struct hvd_client *cl, const json_
 	struct hvd_err why = {0};
 	int64_t port;
 
-	if (dr->venue.meeting || dr->venue.server || !dr->roster.n || dr->roster.n_registered < dr->roster.n ||
+	if (dr->service.meeting || dr->service.server || !dr->roster.n || dr->roster.n_registered < dr->roster.n ||
 	    hvd_get_int(msg, "port", 1, 65535, &port, &why) != 0) {
 		hvd_client_finish(cl);
 		return;
 	}
 	cl->role = HVD_ROLE_SERVER;
-	hvd_venue_elsewhere(&dr->venue, cl->conn, &dr->roster.nodes[0], (in_port_t)port);
-	hvd_venue_admit(&dr->venue, &dr->roster);
+	hvd_rv_service_elsewhere(&dr->service, cl->conn, &dr->roster.nodes[0], (in_port_t)port);
+	hvd_rv_service_admit(&dr->service, &dr->roster);
 	begin_probe(dr);
 }
 
@@ -216,8 +217,8 @@ static void on_register(struct hvd_driver *dr, struct hvd_client *cl, const json
 		fail(dr, &why);
 		return;
 	}
-	if (hvd_roster_register(&dr->roster, msg, &cl->host, &why) != 0 ||
-	    hvd_roster_restrict(&dr->roster, cl->host, dr->opts->nics.v, &why) != 0) {
+	if (hvd_node_table_register(&dr->roster, msg, &cl->host, &why) != 0 ||
+	    hvd_node_table_restrict(&dr->roster, cl->host, dr->opts->nics.v, &why) != 0) {
 		fail(dr, &why);
 		return;
 	}
@@ -247,7 +248,7 @@ static void on_join(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	cl->rank = (uint32_t)rank;
 	if (!dr->have_plan)
 		return;
-	hvd_handout_send(&dr->handout, cl);
+	hvd_plan_delivery_send(&dr->delivery, cl);
 	maybe_started(dr);
 }
 
@@ -257,7 +258,7 @@ static void on_report(struct hvd_driver *dr, struct hvd_client *cl, const json_t
 
 	if (cl->role != HVD_ROLE_AGENT)
 		return;
-	if (hvd_roster_report(&dr->roster, cl->host, msg, &why) != 0) {
+	if (hvd_node_table_report(&dr->roster, cl->host, msg, &why) != 0) {
 		hvd_err_host(&why, dr->roster.nodes[cl->host].name);
 		fail(dr, &why);
 		return;
@@ -292,14 +293,14 @@ static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const 
 	    hvd_get_int(msg, "status", 0, 0xffff, &status, NULL) != 0)
 		return;
 	dr->rank_failed |= status != 0;
-	dr->roster.seats[dr->plan.layout.places[rank].host].ended++;
+	dr->roster.states[dr->plan.layout.places[rank].host].ended++;
 	host = dr->plan.layout.hosts[dr->plan.layout.places[rank].host].name;
 	dr->ops->rank_exit((uint32_t)rank, host, (int)status, dr->arg);
 }
 
 static void add_end(struct hvd_driver *dr, uint32_t rank)
 {
-	if (dr->all_ended && hvd_ends_add(&dr->ends, rank))
+	if (dr->all_ended && hvd_rank_ends_add(&dr->ends, rank))
 		dr->all_ended(&dr->ends.without_munge, dr->arg);
 }
 
@@ -308,15 +309,15 @@ static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	char buf[32];
 
 	if (cl->role == HVD_ROLE_AGENT && dr->have_plan)
-		dr->roster.seats[cl->host].done = true;
+		dr->roster.states[cl->host].done = true;
 	if ((cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) && dr->have_plan) {
 		if (json_is_false(json_object_get(msg, "munge")))
-			hvd_ends_without_munge(&dr->ends, hvd_roster_name(&dr->roster, cl->host, buf));
+			hvd_rank_ends_without_munge(&dr->ends, hvd_node_table_name(&dr->roster, cl->host, buf));
 		add_end(dr, cl->rank);
 	}
 	if (cl->role == HVD_ROLE_SERVER && dr->have_plan) {
 		cl->role = HVD_ROLE_FORMER;
-		dr->venue.server = NULL;
+		dr->service.server = NULL;
 	}
 }
 
@@ -338,7 +339,7 @@ static void on_orphan(struct hvd_driver *dr, struct hvd_client *cl, const json_t
 	    hvd_get_str(msg, "parent", 31, &parent, NULL) != 0)
 		return;
 	hvd_err_set(&why, HVD_E_FAILED, "%s ended before the ranks that it had started", parent);
-	dr->ops->host_gone(hvd_roster_name(&dr->roster, cl->host, buf), &why, dr->arg);
+	dr->ops->host_gone(hvd_node_table_name(&dr->roster, cl->host, buf), &why, dr->arg);
 }
 
 static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
@@ -366,12 +367,12 @@ static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 /* After the start. A killed shim's rank has gone with it, and the backend sees that. */
 static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
-	const struct hvd_seat *seat = &dr->roster.seats[cl->host];
+	const struct hvd_node_state *state = &dr->roster.states[cl->host];
 	char buf[32];
 
-	if (cl->role == HVD_ROLE_AGENT ? !seat->done && seat->ended < dr->roster.nodes[cl->host].n_ranks
+	if (cl->role == HVD_ROLE_AGENT ? !state->done && state->ended < dr->roster.nodes[cl->host].n_ranks
 				       : why->code == HVD_E_TIMEOUT)
-		dr->ops->host_gone(hvd_roster_name(&dr->roster, cl->host, buf), why, dr->arg);
+		dr->ops->host_gone(hvd_node_table_name(&dr->roster, cl->host, buf), why, dr->arg);
 	add_end(dr, cl->rank);
 }
 
@@ -388,9 +389,9 @@ static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 	}
 	if (cl->role != HVD_ROLE_AGENT && cl->role != HVD_ROLE_SERVER)
 		return;
-	if (dr->venue.server == cl->conn)
-		dr->venue.server = NULL;
-	host = hvd_roster_name(&dr->roster, cl->host, buf);
+	if (dr->service.server == cl->conn)
+		dr->service.server = NULL;
+	host = hvd_node_table_name(&dr->roster, cl->host, buf);
 	if (!dr->over && !dr->lost_why.code) {
 		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s%s%s",
 			    cl->role == HVD_ROLE_SERVER ? "the rendezvous server has ended"
@@ -460,7 +461,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->arg = arg;
 	dr->log = log;
 	dr->began = hvd_now();
-	hvd_roster_init(&dr->roster, opts->hosts, opts->ranks);
+	hvd_node_table_init(&dr->roster, opts->hosts, opts->ranks);
 	hvd_strv_add_all(&dr->roster.names, opts->names.v);
 	dr->clock = hvd_startclock_create(base, opts, &dr->roster, on_late, dr, log);
 	dr->lost = evtimer_new(base, on_lost, dr);
@@ -488,12 +489,12 @@ void hvd_driver_watch_ends(struct hvd_driver *dr, void (*all_ended)(const struct
 
 char *hvd_driver_hosts_behind(const struct hvd_driver *dr)
 {
-	return hvd_ends_behind(&dr->ends);
+	return hvd_rank_ends_behind(&dr->ends);
 }
 
 void hvd_driver_lose_host(struct hvd_driver *dr, const char *host)
 {
-	if (hvd_ends_add_host(&dr->ends, host) && dr->all_ended)
+	if (hvd_rank_ends_add_host(&dr->ends, host) && dr->all_ended)
 		dr->all_ended(&dr->ends.without_munge, dr->arg);
 }
 
@@ -541,11 +542,11 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 	hvd_clients_destroy(dr->clients);
 	hvd_startclock_destroy(dr->clock);
 	event_free(dr->lost);
-	hvd_venue_close(&dr->venue);
+	hvd_rv_service_close(&dr->service);
 	hvd_plan_clear(&dr->plan);
-	hvd_roster_clear(&dr->roster);
+	hvd_node_table_clear(&dr->roster);
 	hvd_self_clear(&dr->self);
-	hvd_handout_clear(&dr->handout);
-	hvd_ends_clear(&dr->ends);
+	hvd_plan_delivery_clear(&dr->delivery);
+	hvd_rank_ends_clear(&dr->ends);
 	free(dr);
 }

@@ -51,7 +51,7 @@ static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint3
 	return text;
 }
 
-static void check_one(const struct hvd_plan *plan, const struct hvd_roster *roster, int given,
+static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *roster, int given,
 		      const struct hvd_log *log)
 {
 	char *told[MAX_TOLD] = {NULL};
@@ -90,7 +90,7 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_roster *rost
 	}
 }
 
-void hvd_plan_check_given(const struct hvd_plan *plan, const struct hvd_roster *roster, const struct hvd_log *log)
+void hvd_plan_check_given(const struct hvd_plan *plan, const struct hvd_node_table *roster, const struct hvd_log *log)
 {
 	for (int i = 0; !plan->local && i < HVD_N_GIVEN; i++)
 		check_one(plan, roster, i, log);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct hvd_pairs {
+struct hvd_gloo_peers {
 	struct hvd_rv *rv;
 	struct hvd_portset now, before; /* told since the last generation began, and before that */
 };
@@ -99,7 +99,7 @@ static bool number(struct hvd_slice key, size_t *n)
 
 static void on_put(void *arg, struct hvd_slice scope, struct hvd_slice key, const void *data, size_t len)
 {
-	struct hvd_pairs *pairs = arg;
+	struct hvd_gloo_peers *pairs = arg;
 	size_t rank, n;
 	char *name;
 
@@ -119,19 +119,19 @@ static void on_put(void *arg, struct hvd_slice scope, struct hvd_slice key, cons
 	free(name);
 }
 
-void hvd_pairs_watch(struct hvd_pairs *pairs, struct hvd_rv *rv)
+void hvd_gloo_peers_watch(struct hvd_gloo_peers *pairs, struct hvd_rv *rv)
 {
 	pairs->rv = rv;
 	hvd_rv_watch(rv, on_put, pairs);
 }
 
-void hvd_pairs_begin(struct hvd_pairs *pairs)
+void hvd_gloo_peers_begin(struct hvd_gloo_peers *pairs)
 {
 	hvd_portset_merge(&pairs->before, &pairs->now);
 	hvd_portset_clear(&pairs->now);
 }
 
-void hvd_pairs_answered(struct hvd_pairs *pairs)
+void hvd_gloo_peers_answered(struct hvd_gloo_peers *pairs)
 {
 	hvd_portset_clear(&pairs->before);
 }
@@ -142,7 +142,7 @@ static bool is_of(const struct hvd_addr *addr, const struct hvd_node *node)
 	return hvd_addr_loopback(addr) || hvd_node_find_addr(node, addr) >= 0;
 }
 
-json_t *hvd_pairs_at(const struct hvd_pairs *pairs, const struct hvd_node *node)
+json_t *hvd_gloo_peers_at(const struct hvd_gloo_peers *pairs, const struct hvd_node *node)
 {
 	const struct hvd_portset *sets[] = {&pairs->before, &pairs->now};
 	json_t *obj = NULL;
@@ -168,12 +168,12 @@ json_t *hvd_pairs_at(const struct hvd_pairs *pairs, const struct hvd_node *node)
 	return obj;
 }
 
-struct hvd_pairs *hvd_pairs_create(void)
+struct hvd_gloo_peers *hvd_gloo_peers_create(void)
 {
-	return hvd_xcalloc(1, sizeof(struct hvd_pairs));
+	return hvd_xcalloc(1, sizeof(struct hvd_gloo_peers));
 }
 
-void hvd_pairs_destroy(struct hvd_pairs *pairs)
+void hvd_gloo_peers_destroy(struct hvd_gloo_peers *pairs)
 {
 	if (!pairs)
 		return;

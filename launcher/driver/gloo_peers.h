@@ -41,18 +41,18 @@ size_t hvd_mesh_size(const void *data, size_t len);
  * go together. Both are of the length that n ranks need. */
 int hvd_mesh_pair(const void *a_data, size_t a, const void *b_data, size_t b, size_t n, struct hvd_mesh_end *end);
 
-struct hvd_pairs;
+struct hvd_gloo_peers;
 
-struct hvd_pairs *hvd_pairs_create(void);
-void hvd_pairs_destroy(struct hvd_pairs *pairs); /* NULL is fine */
+struct hvd_gloo_peers *hvd_gloo_peers_create(void);
+void hvd_gloo_peers_destroy(struct hvd_gloo_peers *pairs); /* NULL is fine */
 
 /* Read along what is put there. `rv` must outlive it, or put nothing any more. */
-void hvd_pairs_watch(struct hvd_pairs *pairs, struct hvd_rv *rv);
+void hvd_gloo_peers_watch(struct hvd_gloo_peers *pairs, struct hvd_rv *rv);
 /* A generation begins. */
-void hvd_pairs_begin(struct hvd_pairs *pairs);
+void hvd_gloo_peers_begin(struct hvd_gloo_peers *pairs);
 /* It was answered: none of the ranks is in an earlier one any longer. */
-void hvd_pairs_answered(struct hvd_pairs *pairs);
+void hvd_gloo_peers_answered(struct hvd_gloo_peers *pairs);
 /* The ends that are at one of these addresses of a host (portset.h); NULL when there are none. */
-json_t *hvd_pairs_at(const struct hvd_pairs *pairs, const struct hvd_node *node);
+json_t *hvd_gloo_peers_at(const struct hvd_gloo_peers *pairs, const struct hvd_node *node);
 
 #endif

@@ -26,7 +26,7 @@
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
 
-struct hvd_crew_ops {
+struct hvd_node_agents_ops {
 	/* The rendezvous is open. -1 with err set: the job fails. */
 	int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
 	void (*came)(uint32_t host, void *arg); /* it has registered */
@@ -42,40 +42,41 @@ struct hvd_crew_ops {
 	void (*failed)(const struct hvd_err *why, void *arg); /* the first hosts cannot be one job */
 };
 
-struct hvd_crew;
+struct hvd_node_agents;
 
 /* As hvd_driver_create(); of opts it uses port range, loopback, timeout, nics, env and id_text. */
-struct hvd_crew *hvd_crew_create(struct event_base *base, const struct hvd_driver_opts *opts,
-				 struct hvd_session *session, const struct hvd_crew_ops *ops, void *arg,
-				 const struct hvd_log *log, struct hvd_err *err);
-void hvd_crew_destroy(struct hvd_crew *crew); /* NULL is fine */
-void hvd_crew_boot(const struct hvd_crew *crew, struct hvd_boot *boot);
+struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, const struct hvd_driver_opts *opts,
+					       struct hvd_session *session, const struct hvd_node_agents_ops *ops,
+					       void *arg, const struct hvd_log *log, struct hvd_err *err);
+void hvd_node_agents_destroy(struct hvd_node_agents *agents); /* NULL is fine */
+void hvd_node_agents_boot(const struct hvd_node_agents *agents, struct hvd_boot *boot);
 
 /* Its shim was started. */
-void hvd_crew_expect(struct hvd_crew *crew, uint32_t host, const char *name);
+void hvd_node_agents_expect(struct hvd_node_agents *agents, uint32_t host, const char *name);
 /* It is not wanted any longer: told to end, if it is there. `gone` is not called. */
-void hvd_crew_forget(struct hvd_crew *crew, uint32_t host);
-bool hvd_crew_is_here(const struct hvd_crew *crew, uint32_t host);
+void hvd_node_agents_forget(struct hvd_node_agents *agents, uint32_t host);
+bool hvd_node_agents_is_here(const struct hvd_node_agents *agents, uint32_t host);
 
 /* Ranks that are started from now on are for this layout, whose hosts are all that the job has ever had, by number.
  * Taken over. */
-void hvd_crew_prepare(struct hvd_crew *crew, struct hvd_layout *layout);
+void hvd_node_agents_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout);
 /* A new generation of this layout, taken over. The rendezvous forgets the last one; when this one was prepared, what
  * its new ranks have said there stays. */
-void hvd_crew_generation(struct hvd_crew *crew, struct hvd_layout *layout, bool prepared);
-const struct hvd_layout *hvd_crew_layout(const struct hvd_crew *crew);
-void hvd_crew_start(struct hvd_crew *crew, uint32_t worker, int rank, int slots);
-void hvd_crew_stop(struct hvd_crew *crew, uint32_t host, uint32_t worker, bool at_once);
+void hvd_node_agents_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared);
+const struct hvd_layout *hvd_node_agents_layout(const struct hvd_node_agents *agents);
+void hvd_node_agents_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots);
+void hvd_node_agents_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, bool at_once);
 
 /* Have the shim of its host tell a worker that hosts have changed; `to` is what it said of where it listens. */
-void hvd_crew_notify(struct hvd_crew *crew, uint32_t host, uint32_t worker, const char *to, int64_t when);
+void hvd_node_agents_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to,
+			    int64_t when);
 
 /* Have all shims break the connections of their ranks that these pairs have there: `cut` follows from each that was
  * told. Returns how many were. */
-int hvd_crew_cut(struct hvd_crew *crew, const struct hvd_pairs *pairs);
+int hvd_node_agents_cut(struct hvd_node_agents *agents, const struct hvd_gloo_peers *pairs);
 
 /* All shims: end your ranks and yourselves (twice: at once); pass on a signal. */
-void hvd_crew_end(struct hvd_crew *crew);
-void hvd_crew_signal(struct hvd_crew *crew, int sig);
+void hvd_node_agents_end(struct hvd_node_agents *agents);
+void hvd_node_agents_signal(struct hvd_node_agents *agents, int sig);
 
 #endif

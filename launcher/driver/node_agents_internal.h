@@ -12,36 +12,36 @@
 #include "lib/job/self.h"
 #include "rendezvous_service.h"
 
-struct hvd_crew_place {
+struct hvd_node_agent {
 	char *name;
 	struct hvd_client *client; /* NULL until it registers */
 	bool expected, here;
 	hvd_time deadline; /* to register, or to report */
 };
 
-struct hvd_crew {
+struct hvd_node_agents {
 	struct event_base *base;
 	const struct hvd_driver_opts *opts;
 	struct hvd_session *session;
-	const struct hvd_crew_ops *ops;
+	const struct hvd_node_agents_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
 
 	struct hvd_self self;
 	struct hvd_clients *clients;
 	struct event *timer;
-	struct hvd_roster roster;
-	struct hvd_venue venue;
+	struct hvd_node_table roster;
+	struct hvd_rv_service service;
 	struct hvd_plan plan;          /* its layout: that of ranks to be started */
 	struct hvd_layout layout;      /* of this generation */
-	struct hvd_crew_place *places; /* as many as the roster has */
+	struct hvd_node_agent *places; /* as many as the roster has */
 	enum {
-		HVD_CREW_GATHERING,
-		HVD_CREW_PROBING,
-		HVD_CREW_OPEN,
-		HVD_CREW_OVER
+		HVD_AGENTS_GATHERING,
+		HVD_AGENTS_PROBING,
+		HVD_AGENTS_OPEN,
+		HVD_AGENTS_OVER
 	} stage;
-	bool ended; /* hvd_crew_end() */
+	bool ended; /* hvd_node_agents_end() */
 };
 
 #endif

@@ -14,52 +14,52 @@
 #define MAX_EDGES_PER_NODE (HVD_MAX_NEIGHBOURS * HVD_MAX_NICS * HVD_NODE_MAX_ADDRS)
 #define MAX_HOSTS_TEXT     (256 * 1024)
 
-static void set_size(struct hvd_roster *roster, uint32_t n, uint32_t size)
+static void set_size(struct hvd_node_table *roster, uint32_t n, uint32_t size)
 {
 	roster->n = n;
 	roster->size = size;
 	roster->nodes = hvd_xcalloc(n, sizeof(*roster->nodes));
-	roster->seats = hvd_xcalloc(n, sizeof(*roster->seats));
+	roster->states = hvd_xcalloc(n, sizeof(*roster->states));
 }
 
-void hvd_roster_init(struct hvd_roster *roster, uint32_t n, uint32_t size)
+void hvd_node_table_init(struct hvd_node_table *roster, uint32_t n, uint32_t size)
 {
 	memset(roster, 0, sizeof(*roster));
 	if (n)
 		set_size(roster, n, size);
 }
 
-void hvd_roster_clear(struct hvd_roster *roster)
+void hvd_node_table_clear(struct hvd_node_table *roster)
 {
 	for (uint32_t i = 0; i < roster->n; i++) {
 		hvd_node_clear(&roster->nodes[i]);
-		free(roster->seats[i].kept);
+		free(roster->states[i].kept);
 	}
 	free(roster->nodes);
-	free(roster->seats);
+	free(roster->states);
 	free(roster->edges);
 	hvd_strv_free(&roster->names);
 	memset(roster, 0, sizeof(*roster));
 }
 
-void hvd_roster_grow(struct hvd_roster *roster, uint32_t n)
+void hvd_node_table_grow(struct hvd_node_table *roster, uint32_t n)
 {
 	if (n <= roster->n)
 		return;
 	roster->nodes = hvd_xrealloc(roster->nodes, n, sizeof(*roster->nodes));
-	roster->seats = hvd_xrealloc(roster->seats, n, sizeof(*roster->seats));
+	roster->states = hvd_xrealloc(roster->states, n, sizeof(*roster->states));
 	memset(&roster->nodes[roster->n], 0, (n - roster->n) * sizeof(*roster->nodes));
-	memset(&roster->seats[roster->n], 0, (n - roster->n) * sizeof(*roster->seats));
+	memset(&roster->states[roster->n], 0, (n - roster->n) * sizeof(*roster->states));
 	roster->n = n;
 }
 
-void hvd_roster_leave(struct hvd_roster *roster, uint32_t index)
+void hvd_node_table_leave(struct hvd_node_table *roster, uint32_t index)
 {
 	size_t n = 0;
 
 	hvd_node_clear(&roster->nodes[index]);
-	free(roster->seats[index].kept);
-	memset(&roster->seats[index], 0, sizeof(roster->seats[index]));
+	free(roster->states[index].kept);
+	memset(&roster->states[index], 0, sizeof(roster->states[index]));
 	for (size_t e = 0; e < roster->n_edges; e++)
 		if (roster->edges[e].from != index && roster->edges[e].to != index)
 			roster->edges[n++] = roster->edges[e];
@@ -67,7 +67,7 @@ void hvd_roster_leave(struct hvd_roster *roster, uint32_t index)
 }
 
 /* The names of all hosts, from the first one that knows them. */
-static void learn_names(struct hvd_roster *roster, const json_t *msg)
+static void learn_names(struct hvd_node_table *roster, const json_t *msg)
 {
 	const char *hosts;
 	struct hvd_strv names = {0};
@@ -80,7 +80,7 @@ static void learn_names(struct hvd_roster *roster, const json_t *msg)
 		hvd_strv_free(&names);
 }
 
-int hvd_roster_register(struct hvd_roster *roster, const json_t *msg, uint32_t *index, struct hvd_err *err)
+int hvd_node_table_register(struct hvd_node_table *roster, const json_t *msg, uint32_t *index, struct hvd_err *err)
 {
 	int64_t node, nodes, size;
 	struct hvd_node fresh;
@@ -97,7 +97,7 @@ int hvd_roster_register(struct hvd_roster *roster, const json_t *msg, uint32_t *
 		hvd_node_clear(&fresh);
 		return -1;
 	}
-	if (roster->seats[node].stage != HVD_STAGE_ABSENT) {
+	if (roster->states[node].stage != HVD_STAGE_ABSENT) {
 		hvd_err_set(err, HVD_E_PROTO, "%s registers as host %u, which %s is already", fresh.name,
 			    (unsigned)node, roster->nodes[node].name);
 		hvd_node_clear(&fresh);
@@ -105,8 +105,8 @@ int hvd_roster_register(struct hvd_roster *roster, const json_t *msg, uint32_t *
 	}
 	*index = (uint32_t)node;
 	roster->nodes[node] = fresh;
-	roster->seats[node].stage = HVD_STAGE_REGISTERED;
-	roster->seats[node].registered_at = hvd_now();
+	roster->states[node].stage = HVD_STAGE_REGISTERED;
+	roster->states[node].registered_at = hvd_now();
 	roster->n_registered++;
 	learn_names(roster, msg);
 	return 0;
@@ -165,10 +165,10 @@ static bool keep_addrs(struct hvd_node_iface *iface, const struct hvd_nicspec *s
 	return kept > 0;
 }
 
-int hvd_roster_restrict(struct hvd_roster *roster, uint32_t index, char *const *nics, struct hvd_err *err)
+int hvd_node_table_restrict(struct hvd_node_table *roster, uint32_t index, char *const *nics, struct hvd_err *err)
 {
 	struct hvd_node *node = &roster->nodes[index];
-	struct hvd_seat *seat = &roster->seats[index];
+	struct hvd_node_state *state = &roster->states[index];
 	struct hvd_nicspec spec;
 	unsigned kept = 0, more = 0;
 
@@ -178,16 +178,16 @@ int hvd_roster_restrict(struct hvd_roster *roster, uint32_t index, char *const *
 		hvd_nicspec_clear(&spec);
 		return -1;
 	}
-	seat->named = spec.n > 0;
-	seat->loopback = hvd_nicspec_wants(&spec, "lo", NULL);
-	seat->n_told = node->n_ifaces;
-	seat->kept = hvd_xcalloc(node->n_ifaces, 1);
+	state->named = spec.n > 0;
+	state->loopback = hvd_nicspec_wants(&spec, "lo", NULL);
+	state->n_told = node->n_ifaces;
+	state->kept = hvd_xcalloc(node->n_ifaces, 1);
 	for (int i = 0; i < node->n_ifaces; i++) {
 		bool wanted = !spec.n || keep_addrs(&node->ifaces[i], &spec);
 
 		more += wanted && kept == HVD_MAX_NICS;
 		wanted = wanted && kept < HVD_MAX_NICS;
-		seat->kept[i] = wanted ? (uint8_t)kept : HVD_NO_IFACE;
+		state->kept[i] = wanted ? (uint8_t)kept : HVD_NO_IFACE;
 		if (wanted)
 			node->ifaces[kept++] = node->ifaces[i];
 		else
@@ -204,7 +204,7 @@ int hvd_roster_restrict(struct hvd_roster *roster, uint32_t index, char *const *
 	return 0;
 }
 
-const struct hvd_addr *hvd_roster_addr(const struct hvd_node *node, size_t i, uint8_t *iface)
+const struct hvd_addr *hvd_node_table_addr(const struct hvd_node *node, size_t i, uint8_t *iface)
 {
 	for (uint8_t f = 0; f < node->n_ifaces && f < HVD_MAX_NICS; f++) {
 		if (i < node->ifaces[f].n_addrs) {
@@ -216,10 +216,10 @@ const struct hvd_addr *hvd_roster_addr(const struct hvd_node *node, size_t i, ui
 	return NULL;
 }
 
-static int add_edge(struct hvd_roster *roster, uint32_t from, const json_t *entry, struct hvd_err *err)
+static int add_edge(struct hvd_node_table *roster, uint32_t from, const json_t *entry, struct hvd_err *err)
 {
-	const struct hvd_seat *seat = &roster->seats[from];
-	uint16_t n_told = seat->kept ? seat->n_told : roster->nodes[from].n_ifaces;
+	const struct hvd_node_state *state = &roster->states[from];
+	uint16_t n_told = state->kept ? state->n_told : roster->nodes[from].n_ifaces;
 	int64_t v[5];
 	const struct hvd_addr *addr;
 	uint8_t to_if = 0;
@@ -233,12 +233,12 @@ static int add_edge(struct hvd_roster *roster, uint32_t from, const json_t *entr
 		v[i] = json_integer_value(value);
 	}
 	if (v[0] >= roster->n || v[0] == from || v[3] >= HVD_REACH_N || v[2] >= n_told ||
-	    !(addr = hvd_roster_addr(&roster->nodes[v[0]], (size_t)v[1], &to_if)))
+	    !(addr = hvd_node_table_addr(&roster->nodes[v[0]], (size_t)v[1], &to_if)))
 		return hvd_err_set(err, HVD_E_PROTO, "a probe report names what was not asked for");
 	if (v[2] < 0)
 		v[2] = HVD_NO_IFACE;
-	else if (seat->kept)
-		v[2] = seat->kept[v[2]];
+	else if (state->kept)
+		v[2] = state->kept[v[2]];
 	/* It left by an interface that the user does not want. */
 	if (v[2] == HVD_NO_IFACE && v[3] == HVD_REACH_OK)
 		v[3] = HVD_REACH_SOURCE;
@@ -259,13 +259,13 @@ static int add_edge(struct hvd_roster *roster, uint32_t from, const json_t *entr
 	return 0;
 }
 
-int hvd_roster_report(struct hvd_roster *roster, uint32_t index, const json_t *msg, struct hvd_err *err)
+int hvd_node_table_report(struct hvd_node_table *roster, uint32_t index, const json_t *msg, struct hvd_err *err)
 {
-	struct hvd_seat *seat = &roster->seats[index];
+	struct hvd_node_state *state = &roster->states[index];
 	json_t *edges, *endpoints, *entry;
 	size_t i;
 
-	if (seat->stage != HVD_STAGE_PROBING)
+	if (state->stage != HVD_STAGE_PROBING)
 		return hvd_err_set(err, HVD_E_PROTO, "a probe report came unasked");
 	if (hvd_get_array(msg, "edges", MAX_EDGES_PER_NODE, &edges, err) != 0 ||
 	    hvd_get_array(msg, "rendezvous", HVD_MAX_ENDPOINTS, &endpoints, err) != 0)
@@ -280,15 +280,15 @@ int hvd_roster_report(struct hvd_roster *roster, uint32_t index, const json_t *m
 		json_int_t at = json_integer_value(json_array_get(entry, 0));
 
 		if (json_integer_value(json_array_get(entry, 1)) == HVD_REACH_OK && at >= 0 && at < HVD_MAX_ENDPOINTS)
-			seat->endpoints_ok |= UINT64_C(1) << at;
+			state->endpoints_ok |= UINT64_C(1) << at;
 	}
-	seat->stage = HVD_STAGE_REPORTED;
-	seat->reported_at = hvd_now();
+	state->stage = HVD_STAGE_REPORTED;
+	state->reported_at = hvd_now();
 	roster->n_reported++;
 	return 0;
 }
 
-void hvd_roster_probe_again(struct hvd_roster *roster)
+void hvd_node_table_probe_again(struct hvd_node_table *roster)
 {
 	size_t n = 0;
 
@@ -297,13 +297,13 @@ void hvd_roster_probe_again(struct hvd_roster *roster)
 			roster->edges[n++] = roster->edges[e];
 	roster->n_edges = n;
 	for (uint32_t h = 0; h < roster->n; h++)
-		if (roster->seats[h].stage == HVD_STAGE_REPORTED)
-			roster->seats[h].stage = HVD_STAGE_REGISTERED;
+		if (roster->states[h].stage == HVD_STAGE_REPORTED)
+			roster->states[h].stage = HVD_STAGE_REGISTERED;
 	roster->n_reported = 0;
 	roster->rounds++;
 }
 
-bool hvd_roster_one_machine(const struct hvd_roster *roster)
+bool hvd_node_table_one_machine(const struct hvd_node_table *roster)
 {
 	for (uint32_t i = 1; i < roster->n; i++)
 		if (strcmp(roster->nodes[i].machine, roster->nodes[0].machine) != 0)
@@ -311,7 +311,7 @@ bool hvd_roster_one_machine(const struct hvd_roster *roster)
 	return true;
 }
 
-int hvd_roster_layout(const struct hvd_roster *roster, struct hvd_layout *layout, struct hvd_err *err)
+int hvd_node_table_layout(const struct hvd_node_table *roster, struct hvd_layout *layout, struct hvd_err *err)
 {
 	char **names = hvd_xcalloc(roster->n, sizeof(*names));
 	int *tasks = hvd_xcalloc(roster->n, sizeof(*tasks));
@@ -336,7 +336,7 @@ int hvd_roster_layout(const struct hvd_roster *roster, struct hvd_layout *layout
 	return rc;
 }
 
-const char *hvd_roster_name(const struct hvd_roster *roster, uint32_t index, char buf[32])
+const char *hvd_node_table_name(const struct hvd_node_table *roster, uint32_t index, char buf[32])
 {
 	if (index < roster->n && roster->nodes[index].name)
 		return roster->nodes[index].name;
@@ -346,21 +346,21 @@ const char *hvd_roster_name(const struct hvd_roster *roster, uint32_t index, cha
 	return buf;
 }
 
-static bool lacks(const struct hvd_roster *roster, uint32_t i, int kind)
+static bool lacks(const struct hvd_node_table *roster, uint32_t i, int kind)
 {
-	const struct hvd_seat *seat = &roster->seats[i];
+	const struct hvd_node_state *state = &roster->states[i];
 
 	switch (kind) {
 	case 0:
-		return seat->stage == HVD_STAGE_ABSENT;
+		return state->stage == HVD_STAGE_ABSENT;
 	case 1:
-		return seat->stage == HVD_STAGE_PROBING;
+		return state->stage == HVD_STAGE_PROBING;
 	default:
-		return seat->stage == HVD_STAGE_PLANNED && seat->planned < roster->nodes[i].n_ranks;
+		return state->stage == HVD_STAGE_PLANNED && state->planned < roster->nodes[i].n_ranks;
 	}
 }
 
-char *hvd_roster_missing(const struct hvd_roster *roster)
+char *hvd_node_table_missing(const struct hvd_node_table *roster)
 {
 	static const char *const what[] = {
 		"no word from",
@@ -379,7 +379,7 @@ char *hvd_roster_missing(const struct hvd_roster *roster)
 
 		for (uint32_t i = 0; i < roster->n; i++)
 			if (lacks(roster, i, kind))
-				hvd_strv_add(&hosts, hvd_roster_name(roster, i, buf));
+				hvd_strv_add(&hosts, hvd_node_table_name(roster, i, buf));
 		if (hosts.n) {
 			list = hvd_hostlist_compress(hosts.v, hosts.n);
 			longer = hvd_xasprintf("%s%s%s %s", text, *text ? "; " : "", what[kind], list);

@@ -8,30 +8,30 @@
 /* One connection of each rank is held open while it runs, up to so many ranks; beyond, one of each host. */
 #define KEEP_MAX 8192
 
-void hvd_handout_begin(struct hvd_handout *ho, const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
-		       struct hvd_roster *roster, const struct hvd_log *log)
+void hvd_plan_delivery_begin(struct hvd_plan_delivery *ho, const struct hvd_driver_opts *opts,
+			     const struct hvd_plan *plan, struct hvd_node_table *roster, const struct hvd_log *log)
 {
-	*ho = (struct hvd_handout){.opts = opts, .plan = plan, .roster = roster, .log = log};
+	*ho = (struct hvd_plan_delivery){.opts = opts, .plan = plan, .roster = roster, .log = log};
 	ho->has_plan = hvd_xcalloc((size_t)plan->layout.size, sizeof(*ho->has_plan));
 }
 
-void hvd_handout_clear(struct hvd_handout *ho)
+void hvd_plan_delivery_clear(struct hvd_plan_delivery *ho)
 {
 	free(ho->has_plan);
 	ho->has_plan = NULL;
 }
 
 /* A rank that asks again, as after a restart of its task, counts once. */
-static void count_planned(struct hvd_handout *ho, uint32_t host, uint32_t rank)
+static void count_planned(struct hvd_plan_delivery *ho, uint32_t host, uint32_t rank)
 {
-	struct hvd_seat *seat = &ho->roster->seats[host];
+	struct hvd_node_state *state = &ho->roster->states[host];
 
 	if (ho->has_plan[rank])
 		return;
 	ho->has_plan[rank] = true;
-	seat->stage = HVD_STAGE_PLANNED;
-	seat->planned++;
-	seat->planned_at = hvd_now();
+	state->stage = HVD_STAGE_PLANNED;
+	state->planned++;
+	state->planned_at = hvd_now();
 	ho->roster->ranks_planned++;
 }
 
@@ -43,7 +43,7 @@ static void add_env(json_t *env, const char *prefix, const char *name, json_t *v
 	free(full);
 }
 
-static json_t *rank_plan(struct hvd_handout *ho, uint32_t rank)
+static json_t *rank_plan(struct hvd_plan_delivery *ho, uint32_t rank)
 {
 	json_t *env = hvd_plan_env(ho->plan, ho->roster, rank, &ho->opts->env);
 	const struct hvd_endpoints *ep = ho->plan->endpoints;
@@ -61,12 +61,12 @@ static json_t *rank_plan(struct hvd_handout *ho, uint32_t rank)
 	return env;
 }
 
-bool hvd_handout_keeps_all(const struct hvd_handout *ho)
+bool hvd_plan_delivery_keeps_all(const struct hvd_plan_delivery *ho)
 {
 	return ho->opts->hold_ranks || (ho->opts->watch_hosts && ho->plan->layout.size <= KEEP_MAX);
 }
 
-void hvd_handout_send(struct hvd_handout *ho, struct hvd_client *cl)
+void hvd_plan_delivery_send(struct hvd_plan_delivery *ho, struct hvd_client *cl)
 {
 	if (cl->role == HVD_ROLE_RANK &&
 	    (cl->rank >= (uint32_t)ho->plan->layout.size || ho->plan->layout.places[cl->rank].host != (int)cl->host)) {
@@ -88,7 +88,7 @@ void hvd_handout_send(struct hvd_handout *ho, struct hvd_client *cl)
 		if (!ho->opts->start_ranks)
 			hvd_client_finish(cl);
 	} else if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) {
-		bool keep = hvd_handout_keeps_all(ho) || (cl->role == HVD_ROLE_AGENT && ho->opts->watch_hosts);
+		bool keep = hvd_plan_delivery_keeps_all(ho) || (cl->role == HVD_ROLE_AGENT && ho->opts->watch_hosts);
 
 		hvd_conn_send(cl->conn, json_pack("{s:s, s:o, s:b, s:b}", "t", "plan", "env", rank_plan(ho, cl->rank),
 						  "keep", keep, "func_key", ho->opts->func_key));
@@ -100,17 +100,17 @@ void hvd_handout_send(struct hvd_handout *ho, struct hvd_client *cl)
 	}
 }
 
-void hvd_handout_send_all(struct hvd_handout *ho, const struct hvd_clients *clients)
+void hvd_plan_delivery_send_all(struct hvd_plan_delivery *ho, const struct hvd_clients *clients)
 {
 	struct hvd_client *next;
 
 	for (struct hvd_client *cl = hvd_clients_first(clients); cl; cl = next) {
 		next = hvd_clients_next(cl);
-		hvd_handout_send(ho, cl);
+		hvd_plan_delivery_send(ho, cl);
 	}
 }
 
-bool hvd_handout_complete(const struct hvd_handout *ho)
+bool hvd_plan_delivery_complete(const struct hvd_plan_delivery *ho)
 {
 	return ho->roster->ranks_planned >= (uint32_t)ho->plan->layout.size;
 }

@@ -14,30 +14,30 @@
 #include "node_table.h"
 #include "planner.h"
 
-struct hvd_handout {
+struct hvd_plan_delivery {
 	const struct hvd_driver_opts *opts;
 	const struct hvd_plan *plan;
-	struct hvd_roster *roster;
+	struct hvd_node_table *roster;
 	const struct hvd_log *log;
 	bool *has_plan; /* by rank */
 };
 
 /* The plan is made. Nothing that is passed is owned, and all of it must outlive the handout. The roster is told how far
  * each host has come. */
-void hvd_handout_begin(struct hvd_handout *handout, const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
-		       struct hvd_roster *roster, const struct hvd_log *log);
-void hvd_handout_clear(struct hvd_handout *handout); /* a zeroed struct is fine */
+void hvd_plan_delivery_begin(struct hvd_plan_delivery *handout, const struct hvd_driver_opts *opts,
+			     const struct hvd_plan *plan, struct hvd_node_table *roster, const struct hvd_log *log);
+void hvd_plan_delivery_clear(struct hvd_plan_delivery *handout); /* a zeroed struct is fine */
 
 /* Give a shim what it waits for; nothing, when it waits for no plan. A rank that asks again counts once. The client may
  * be gone afterwards. */
-void hvd_handout_send(struct hvd_handout *handout, struct hvd_client *cl);
+void hvd_plan_delivery_send(struct hvd_plan_delivery *handout, struct hvd_client *cl);
 /* … and all shims that are there. */
-void hvd_handout_send_all(struct hvd_handout *handout, const struct hvd_clients *clients);
+void hvd_plan_delivery_send_all(struct hvd_plan_delivery *handout, const struct hvd_clients *clients);
 
 /* Do the shims of all ranks stay connected while their ranks run? Else those of node agents at most. */
-bool hvd_handout_keeps_all(const struct hvd_handout *handout);
+bool hvd_plan_delivery_keeps_all(const struct hvd_plan_delivery *handout);
 
 /* Has every rank its plan? */
-bool hvd_handout_complete(const struct hvd_handout *handout);
+bool hvd_plan_delivery_complete(const struct hvd_plan_delivery *handout);
 
 #endif

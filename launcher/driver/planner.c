@@ -14,21 +14,21 @@ static json_t *host_addrs(const struct hvd_node *node)
 	char text[HVD_ADDR_TEXT];
 	uint8_t iface;
 
-	for (size_t a = 0; (addr = hvd_roster_addr(node, a, &iface)); a++)
+	for (size_t a = 0; (addr = hvd_node_table_addr(node, a, &iface)); a++)
 		json_array_append_new(addrs, json_string(hvd_addr_text(addr, text)));
 	return addrs;
 }
 
-json_t *hvd_probe_order(const struct hvd_roster *roster, uint32_t from, const struct hvd_endpoints *endpoints,
+json_t *hvd_probe_order(const struct hvd_node_table *roster, uint32_t from, const struct hvd_endpoints *endpoints,
 			int timeout_ms)
 {
 	uint32_t to[HVD_MAX_NEIGHBOURS];
-	int n = hvd_roster_one_machine(roster) ? 0 : hvd_network_neighbours(from, roster->n, to);
+	int n = hvd_node_table_one_machine(roster) ? 0 : hvd_network_neighbours(from, roster->n, to);
 
 	return hvd_probe_order_to(roster, from, to, n, endpoints, timeout_ms);
 }
 
-json_t *hvd_probe_order_to(const struct hvd_roster *roster, uint32_t from, const uint32_t *to, int n,
+json_t *hvd_probe_order_to(const struct hvd_node_table *roster, uint32_t from, const uint32_t *to, int n,
 			   const struct hvd_endpoints *endpoints, int timeout_ms)
 {
 	const char *machine = roster->nodes[from].machine;
@@ -67,7 +67,8 @@ int hvd_plan_no_network(const struct hvd_node *nodes, uint32_t n, const struct h
 	return hvd_err_hint(err, "mend the network, or leave out the host that differs (srun --exclude=HOST)");
 }
 
-static int no_network(struct hvd_plan *plan, struct hvd_roster *roster, const struct hvd_log *log, struct hvd_err *err)
+static int no_network(struct hvd_plan *plan, struct hvd_node_table *roster, const struct hvd_log *log,
+		      struct hvd_err *err)
 {
 	hvd_plan_no_network(roster->nodes, roster->n, roster->edges, roster->n_edges, &plan->networks, err);
 	for (uint32_t h = 0; h < roster->n && h < 64; h++) {
@@ -81,17 +82,17 @@ static int no_network(struct hvd_plan *plan, struct hvd_roster *roster, const st
 
 /* Need it not be IPv4? An MPI has a rendezvous of its own; and who names a subnet of IPv6 has no Horovod, or another.
  */
-static bool any_family(const struct hvd_plan *plan, const struct hvd_roster *roster)
+static bool any_family(const struct hvd_plan *plan, const struct hvd_node_table *roster)
 {
 	return plan->mpi || roster->ipv6;
 }
 
 /* The best endpoint that host `h` has reached: one in its best network first, in the order of networks. Horovod's
  * client knows IPv4 only. */
-static int reached_endpoint(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t h)
+static int reached_endpoint(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t h)
 {
 	const struct hvd_endpoints *ep = plan->endpoints;
-	uint64_t ok = roster->seats[h].endpoints_ok;
+	uint64_t ok = roster->states[h].endpoints_ok;
 	int any = -1;
 
 	for (size_t i = 0; !any_family(plan, roster) && i < ep->n && i < HVD_MAX_ENDPOINTS; i++)
@@ -128,14 +129,14 @@ static int local_endpoint(const struct hvd_endpoints *ep)
 	return -1;
 }
 
-int hvd_plan_endpoint(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host)
+int hvd_plan_endpoint(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t host)
 {
 	int i = plan->local && plan->endpoints->host >= 0 ? local_endpoint(plan->endpoints) : -1;
 
 	return i >= 0 ? i : reached_endpoint(plan, roster, host);
 }
 
-static int choose_endpoints(struct hvd_plan *plan, const struct hvd_roster *roster, const struct hvd_log *log,
+static int choose_endpoints(struct hvd_plan *plan, const struct hvd_node_table *roster, const struct hvd_log *log,
 			    struct hvd_err *err)
 {
 	char addr[HVD_ADDR_TEXT];
@@ -162,7 +163,7 @@ static int choose_endpoints(struct hvd_plan *plan, const struct hvd_roster *rost
 	return 0;
 }
 
-static void tell_networks(const struct hvd_plan *plan, const struct hvd_roster *roster, const struct hvd_log *log)
+static void tell_networks(const struct hvd_plan *plan, const struct hvd_node_table *roster, const struct hvd_log *log)
 {
 	char *why;
 
@@ -189,7 +190,7 @@ static void tell_networks(const struct hvd_plan *plan, const struct hvd_roster *
 }
 
 /* Each host has reached the rendezvous somewhere? */
-static bool all_reach_endpoints(const struct hvd_plan *plan, const struct hvd_roster *roster)
+static bool all_reach_endpoints(const struct hvd_plan *plan, const struct hvd_node_table *roster)
 {
 	for (uint32_t h = 0; h < roster->n; h++)
 		if (hvd_plan_endpoint(plan, roster, h) < 0)
@@ -206,14 +207,14 @@ static int undecided(struct hvd_plan *plan)
 	return 1;
 }
 
-int hvd_plan_make(struct hvd_plan *plan, struct hvd_roster *roster, const struct hvd_endpoints *endpoints, bool again,
-		  const struct hvd_log *log, struct hvd_err *err)
+int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *roster, const struct hvd_endpoints *endpoints,
+		  bool again, const struct hvd_log *log, struct hvd_err *err)
 {
 	bool serves;
 
 	plan->endpoints = endpoints;
-	plan->local = hvd_roster_one_machine(roster);
-	if (hvd_roster_layout(roster, &plan->layout, err) != 0)
+	plan->local = hvd_node_table_one_machine(roster);
+	if (hvd_node_table_layout(roster, &plan->layout, err) != 0)
 		return -1;
 	if (!plan->local) {
 		hvd_networks_find(roster->nodes, roster->n, roster->edges, roster->n_edges, &plan->networks);
@@ -265,11 +266,11 @@ static char *iface_list(const struct hvd_plan *plan, const struct hvd_node *node
 }
 
 /* The same where all ranks are on one machine: loopback, unless the user wants others. */
-static char *local_list(const struct hvd_node *node, const struct hvd_seat *seat)
+static char *local_list(const struct hvd_node *node, const struct hvd_node_state *state)
 {
-	char *list = hvd_xstrdup(seat->named && !seat->loopback ? "" : "lo");
+	char *list = hvd_xstrdup(state->named && !state->loopback ? "" : "lo");
 
-	for (int i = 0; seat->named && i < node->n_ifaces; i++) {
+	for (int i = 0; state->named && i < node->n_ifaces; i++) {
 		char *longer = hvd_xasprintf("%s%s%s", list, *list ? "," : "", node->ifaces[i].name);
 
 		free(list);
@@ -278,13 +279,13 @@ static char *local_list(const struct hvd_node *node, const struct hvd_seat *seat
 	return list;
 }
 
-json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t rank,
+json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t rank,
 		     const struct hvd_strv *extra)
 {
 	const struct hvd_place *place = &plan->layout.places[rank];
 	uint32_t h = (uint32_t)place->host;
 	const struct hvd_node *node = &roster->nodes[h];
-	char *list = plan->local ? local_list(node, &roster->seats[h]) : iface_list(plan, node, h);
+	char *list = plan->local ? local_list(node, &roster->states[h]) : iface_list(plan, node, h);
 	char *first = hvd_xstrndup(list, strcspn(list, ","));
 	struct hvd_emit in = {
 		.mpi = plan->mpi,
@@ -319,7 +320,7 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_roster *roste
 	return out;
 }
 
-bool hvd_plan_uses(const struct hvd_plan *plan, const struct hvd_roster *roster, size_t i)
+bool hvd_plan_uses(const struct hvd_plan *plan, const struct hvd_node_table *roster, size_t i)
 {
 	for (uint32_t h = 0; h < roster->n; h++)
 		if ((size_t)plan->endpoint[h] == i)

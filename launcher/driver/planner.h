@@ -34,11 +34,11 @@ struct hvd_plan {
 
 /* What the agent of host `from` is told to try (task/probe.h): its neighbours, none when all hosts are one machine, and
  * the rendezvous. */
-json_t *hvd_probe_order(const struct hvd_roster *roster, uint32_t from, const struct hvd_endpoints *endpoints,
+json_t *hvd_probe_order(const struct hvd_node_table *roster, uint32_t from, const struct hvd_endpoints *endpoints,
 			int timeout_ms);
 
 /* The same for these hosts. */
-json_t *hvd_probe_order_to(const struct hvd_roster *roster, uint32_t from, const uint32_t *to, int n,
+json_t *hvd_probe_order_to(const struct hvd_node_table *roster, uint32_t from, const uint32_t *to, int n,
 			   const struct hvd_endpoints *endpoints, int timeout_ms);
 
 /* A probe that got no answers over IPv4 is repeated: rounds at most, and the patience of one, in milliseconds. */
@@ -49,12 +49,12 @@ int hvd_probe_patience(int round);
  * network that carries Horovod, or one reaches no endpoint; the message then lists every interface and why it dropped
  * out. Returns 1, with *plan as it was, when `again` allows to probe once more, and that may change the answer.
  * `endpoints` must outlive the plan. */
-int hvd_plan_make(struct hvd_plan *plan, struct hvd_roster *roster, const struct hvd_endpoints *endpoints, bool again,
-		  const struct hvd_log *log, struct hvd_err *err);
+int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *roster, const struct hvd_endpoints *endpoints,
+		  bool again, const struct hvd_log *log, struct hvd_err *err);
 void hvd_plan_clear(struct hvd_plan *plan);
 
 /* A rank's environment: {NAME:VALUE,…}, the launch's own additions included. */
-json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t rank,
+json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t rank,
 		     const struct hvd_strv *extra);
 
 /* The error for hosts that share no network which carries Horovod. `edges` as hvd_networks_find() left them. Returns
@@ -64,12 +64,12 @@ int hvd_plan_no_network(const struct hvd_node *nodes, uint32_t n, const struct h
 
 /* Tell where variables that user or site have set, and that are left so, select interfaces that do not connect all
  * hosts; verbose: that they are left so. Of hosts that have registered. */
-void hvd_plan_check_given(const struct hvd_plan *plan, const struct hvd_roster *roster, const struct hvd_log *log);
+void hvd_plan_check_given(const struct hvd_plan *plan, const struct hvd_node_table *roster, const struct hvd_log *log);
 
 /* The endpoint that a host should use, of those that it has reached; -1: none. */
-int hvd_plan_endpoint(const struct hvd_plan *plan, const struct hvd_roster *roster, uint32_t host);
+int hvd_plan_endpoint(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t host);
 
 /* Is endpoint `i` used by any host? */
-bool hvd_plan_uses(const struct hvd_plan *plan, const struct hvd_roster *roster, size_t i);
+bool hvd_plan_uses(const struct hvd_plan *plan, const struct hvd_node_table *roster, size_t i);
 
 #endif

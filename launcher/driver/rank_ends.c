@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-void hvd_ends_begin(struct hvd_ends *ends, const struct hvd_layout *layout)
+void hvd_rank_ends_begin(struct hvd_rank_ends *ends, const struct hvd_layout *layout)
 {
 	uint32_t n = (uint32_t)layout->size;
 
-	*ends = (struct hvd_ends){.layout = layout, .ended = hvd_xcalloc(n, sizeof(*ends->ended)), .n = n, .left = n};
+	*ends = (struct hvd_rank_ends){
+		.layout = layout, .ended = hvd_xcalloc(n, sizeof(*ends->ended)), .n = n, .left = n};
 }
 
-bool hvd_ends_add(struct hvd_ends *ends, uint32_t rank)
+bool hvd_rank_ends_add(struct hvd_rank_ends *ends, uint32_t rank)
 {
 	if (rank >= ends->n || ends->ended[rank])
 		return false;
@@ -21,17 +22,17 @@ bool hvd_ends_add(struct hvd_ends *ends, uint32_t rank)
 	return --ends->left == 0;
 }
 
-bool hvd_ends_add_host(struct hvd_ends *ends, const char *host)
+bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host)
 {
 	bool last = false;
 
 	for (uint32_t r = 0; r < ends->n; r++)
 		if (strcmp(ends->layout->hosts[ends->layout->places[r].host].name, host) == 0)
-			last |= hvd_ends_add(ends, r);
+			last |= hvd_rank_ends_add(ends, r);
 	return last;
 }
 
-char *hvd_ends_behind(const struct hvd_ends *ends)
+char *hvd_rank_ends_behind(const struct hvd_rank_ends *ends)
 {
 	const struct hvd_layout *l = ends->layout;
 	struct hvd_strv behind = {0};
@@ -53,7 +54,7 @@ char *hvd_ends_behind(const struct hvd_ends *ends)
 	return text;
 }
 
-void hvd_ends_without_munge(struct hvd_ends *ends, const char *host)
+void hvd_rank_ends_without_munge(struct hvd_rank_ends *ends, const char *host)
 {
 	for (size_t i = 0; i < ends->without_munge.n; i++)
 		if (strcmp(ends->without_munge.v[i], host) == 0)
@@ -61,9 +62,9 @@ void hvd_ends_without_munge(struct hvd_ends *ends, const char *host)
 	hvd_strv_add(&ends->without_munge, host);
 }
 
-void hvd_ends_clear(struct hvd_ends *ends)
+void hvd_rank_ends_clear(struct hvd_rank_ends *ends)
 {
 	free(ends->ended);
 	hvd_strv_free(&ends->without_munge);
-	*ends = (struct hvd_ends){0};
+	*ends = (struct hvd_rank_ends){0};
 }

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct hvd_ends {
+struct hvd_rank_ends {
 	const struct hvd_layout *layout;
 	bool *ended; /* by rank */
 	uint32_t n, left;
@@ -22,17 +22,17 @@ struct hvd_ends {
 
 /* No rank of the layout, which is not owned, has ended. Zeroed before, or cleared. Until this is called there is no
  * rank. */
-void hvd_ends_begin(struct hvd_ends *ends, const struct hvd_layout *layout);
+void hvd_rank_ends_begin(struct hvd_rank_ends *ends, const struct hvd_layout *layout);
 /* Returns true when that was the last one: once. A rank that has ended already, or that there is not, changes nothing.
  */
-bool hvd_ends_add(struct hvd_ends *ends, uint32_t rank);
+bool hvd_rank_ends_add(struct hvd_rank_ends *ends, uint32_t rank);
 /* The same for all ranks of a host. */
-bool hvd_ends_add_host(struct hvd_ends *ends, const char *host);
+bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host);
 /* While all ranks of one host have ended: the names of those where a rank goes on, with commas between them. NULL while
  * there is none of the one or the other. The caller frees it. */
-char *hvd_ends_behind(const struct hvd_ends *ends);
+char *hvd_rank_ends_behind(const struct hvd_rank_ends *ends);
 /* The host is named once, however often it is told. */
-void hvd_ends_without_munge(struct hvd_ends *ends, const char *host);
-void hvd_ends_clear(struct hvd_ends *ends);
+void hvd_rank_ends_without_munge(struct hvd_rank_ends *ends, const char *host);
+void hvd_rank_ends_clear(struct hvd_rank_ends *ends);
 
 #endif

@@ -11,7 +11,7 @@
 
 struct hvd_startclock {
 	const struct hvd_driver_opts *opts;
-	const struct hvd_roster *roster;
+	const struct hvd_node_table *roster;
 	void (*late)(const struct hvd_err *why, void *arg);
 	void *arg;
 	const struct hvd_log *log;
@@ -30,7 +30,7 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (!clock->deadline_at)
 		return;
-	missing = hvd_roster_missing(clock->roster);
+	missing = hvd_node_table_missing(clock->roster);
 	hvd_info(clock->log, "still starting, %.0f s left: %s", hvd_left(clock->deadline_at),
 		 *missing ? missing : "probing");
 	free(missing);
@@ -40,7 +40,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_startclock *clock = arg;
 	struct hvd_err why = {0};
-	char *missing = hvd_roster_missing(clock->roster);
+	char *missing = hvd_node_table_missing(clock->roster);
 
 	(void)fd;
 	(void)what;
@@ -54,7 +54,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 }
 
 struct hvd_startclock *hvd_startclock_create(struct event_base *base, const struct hvd_driver_opts *opts,
-					     const struct hvd_roster *roster,
+					     const struct hvd_node_table *roster,
 					     void (*late)(const struct hvd_err *why, void *arg), void *arg,
 					     const struct hvd_log *log)
 {

@@ -12,23 +12,23 @@ static void phase(json_t *events, uint32_t host, const char *name, hvd_time from
 						"dur", (json_int_t)((to - from) / 1000)));
 }
 
-int hvd_trace_write(const char *path, const struct hvd_roster *roster, hvd_time began, struct hvd_err *err)
+int hvd_trace_write(const char *path, const struct hvd_node_table *roster, hvd_time began, struct hvd_err *err)
 {
 	json_t *events = json_array(), *trace;
 	char buf[32];
 	int rc;
 
 	for (uint32_t h = 0; h < roster->n; h++) {
-		const struct hvd_seat *seat = &roster->seats[h];
+		const struct hvd_node_state *state = &roster->states[h];
 
 		json_array_append_new(events,
 				      json_pack("{s:s, s:s, s:I, s:{s:s}}", "ph", "M", "name", "process_name", "pid",
-						(json_int_t)h, "args", "name", hvd_roster_name(roster, h, buf)));
-		phase(events, h, "wait for the host", began, seat->registered_at, began);
-		phase(events, h, "wait for the other hosts", seat->registered_at, seat->probed_at, began);
-		phase(events, h, "probe", seat->probed_at, seat->reported_at, began);
-		phase(events, h, "wait for the plan", seat->reported_at ? seat->reported_at : seat->registered_at,
-		      seat->planned_at, began);
+						(json_int_t)h, "args", "name", hvd_node_table_name(roster, h, buf)));
+		phase(events, h, "wait for the host", began, state->registered_at, began);
+		phase(events, h, "wait for the other hosts", state->registered_at, state->probed_at, began);
+		phase(events, h, "probe", state->probed_at, state->reported_at, began);
+		phase(events, h, "wait for the plan", state->reported_at ? state->reported_at : state->registered_at,
+		      state->planned_at, began);
 	}
 	trace = json_pack("{s:s, s:o}", "displayTimeUnit", "ms", "traceEvents", events);
 	rc = json_dump_file(trace, path, JSON_COMPACT);

@@ -15,15 +15,15 @@
 
 static void tell_fixed(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_source *s = arg;
-	const struct hvd_view view = {.hosts = s->opts.hosts};
+	struct hvd_discovery *s = arg;
+	const struct hvd_slurm_hosts view = {.hosts = s->opts.hosts};
 
 	(void)fd;
 	(void)what;
-	hvd_source_looked(s, &view);
+	hvd_discovery_looked(s, &view);
 }
 
-static int begin_fixed(struct hvd_source *s, struct hvd_err *err)
+static int begin_fixed(struct hvd_discovery *s, struct hvd_err *err)
 {
 	(void)err;
 	s->own = evtimer_new(s->base, tell_fixed, s);
@@ -31,19 +31,19 @@ static int begin_fixed(struct hvd_source *s, struct hvd_err *err)
 	return 0;
 }
 
-static void end_fixed(struct hvd_source *s)
+static void end_fixed(struct hvd_discovery *s)
 {
 	if (s->own)
 		event_free(s->own);
 }
 
-static const struct hvd_source_kind fixed = {.name = "hosts", .begin = begin_fixed, .end = end_fixed};
+static const struct hvd_discovery_kind fixed = {.name = "hosts", .begin = begin_fixed, .end = end_fixed};
 
-static const struct hvd_source_kind *const kinds[] = {
-	[HVD_SOURCE_HOSTS] = &fixed,
-	[HVD_SOURCE_SCRIPT] = &hvd_source_script,
-	[HVD_SOURCE_SLURM] = &hvd_source_slurm,
-	[HVD_SOURCE_JOBS] = &hvd_source_slurm,
+static const struct hvd_discovery_kind *const kinds[] = {
+	[HVD_DISCOVERY_HOSTS] = &fixed,
+	[HVD_DISCOVERY_SCRIPT] = &hvd_discovery_script,
+	[HVD_DISCOVERY_SLURM] = &hvd_discovery_slurm,
+	[HVD_DISCOVERY_JOBS] = &hvd_discovery_slurm,
 };
 
 /* ---- telling ---- */
@@ -63,7 +63,7 @@ static void append(struct hvd_alloc *to, uint32_t **jobs, const struct hvd_alloc
 
 /* The view with hosts that stay in the order in which they were told. *moved: a host has gone to another job; with
  * without_moved such hosts are left out. */
-static void arrange(const struct hvd_source *s, const struct hvd_view *view, bool without_moved, bool *moved,
+static void arrange(const struct hvd_discovery *s, const struct hvd_slurm_hosts *view, bool without_moved, bool *moved,
 		    struct hvd_alloc *out, uint32_t **jobs)
 {
 	*moved = false;
@@ -96,7 +96,7 @@ static bool same(const struct hvd_alloc *a, const uint32_t *a_jobs, const struct
 }
 
 /* Takes over hosts and jobs. */
-static void tell(struct hvd_source *s, struct hvd_alloc *hosts, uint32_t *jobs)
+static void tell(struct hvd_discovery *s, struct hvd_alloc *hosts, uint32_t *jobs)
 {
 	if (s->any && same(hosts, jobs, &s->hosts, s->jobs)) {
 		hvd_alloc_clear(hosts);
@@ -122,7 +122,7 @@ static bool is_in(const struct hvd_strv *names, const char *name)
 }
 
 /* Hosts in use that will go, if that was not said yet. */
-static void tell_leaving(struct hvd_source *s, const struct hvd_view *view)
+static void tell_leaving(struct hvd_discovery *s, const struct hvd_slurm_hosts *view)
 {
 	struct hvd_strv now = {0}, before = s->leaving;
 
@@ -135,14 +135,14 @@ static void tell_leaving(struct hvd_source *s, const struct hvd_view *view)
 	hvd_strv_free(&before);
 }
 
-static void leave(struct hvd_source *s)
+static void leave(struct hvd_discovery *s)
 {
 	s->busy = false;
 	if (s->unwanted)
-		hvd_source_destroy(s);
+		hvd_discovery_destroy(s);
 }
 
-void hvd_source_looked(struct hvd_source *s, const struct hvd_view *view)
+void hvd_discovery_looked(struct hvd_discovery *s, const struct hvd_slurm_hosts *view)
 {
 	struct hvd_alloc hosts = {0};
 	uint32_t *jobs = NULL;
@@ -169,7 +169,7 @@ void hvd_source_looked(struct hvd_source *s, const struct hvd_view *view)
 	leave(s);
 }
 
-void hvd_source_missed(struct hvd_source *s, const struct hvd_err *why)
+void hvd_discovery_missed(struct hvd_discovery *s, const struct hvd_err *why)
 {
 	if (!s->any) {
 		s->busy = true;
@@ -194,11 +194,11 @@ static int copy_alloc(const struct hvd_alloc *from, struct hvd_alloc *to, struct
 	return 0;
 }
 
-struct hvd_source *hvd_source_create(struct event_base *base, const struct hvd_source_opts *opts,
-				     const struct hvd_source_ops *ops, void *arg, const struct hvd_log *log,
-				     struct hvd_err *err)
+struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct hvd_discovery_opts *opts,
+					   const struct hvd_discovery_ops *ops, void *arg, const struct hvd_log *log,
+					   struct hvd_err *err)
 {
-	struct hvd_source *s = hvd_xcalloc(1, sizeof(*s));
+	struct hvd_discovery *s = hvd_xcalloc(1, sizeof(*s));
 
 	s->kind = kinds[opts->id];
 	s->base = base;
@@ -211,11 +211,11 @@ struct hvd_source *hvd_source_create(struct event_base *base, const struct hvd_s
 	s->opts.jobs = opts->jobs ? hvd_xstrdup(opts->jobs) : NULL;
 	if (copy_alloc(&opts->hosts, &s->opts.hosts, err) == 0 && s->kind->begin(s, err) == 0)
 		return s;
-	hvd_source_destroy(s);
+	hvd_discovery_destroy(s);
 	return NULL;
 }
 
-void hvd_source_destroy(struct hvd_source *s)
+void hvd_discovery_destroy(struct hvd_discovery *s)
 {
 	if (!s)
 		return;
@@ -223,14 +223,14 @@ void hvd_source_destroy(struct hvd_source *s)
 	if (s->busy)
 		return;
 	s->kind->end(s);
-	hvd_source_opts_clear(&s->opts);
+	hvd_discovery_opts_clear(&s->opts);
 	hvd_alloc_clear(&s->hosts);
 	free(s->jobs);
 	hvd_strv_free(&s->leaving);
 	free(s);
 }
 
-void hvd_source_opts_clear(struct hvd_source_opts *opts)
+void hvd_discovery_opts_clear(struct hvd_discovery_opts *opts)
 {
 	if (!opts)
 		return;
@@ -240,12 +240,12 @@ void hvd_source_opts_clear(struct hvd_source_opts *opts)
 	memset(opts, 0, sizeof(*opts));
 }
 
-const char *hvd_source_name(const struct hvd_source *s)
+const char *hvd_discovery_name(const struct hvd_discovery *s)
 {
-	return s->opts.id == HVD_SOURCE_JOBS ? "jobs" : s->kind->name;
+	return s->opts.id == HVD_DISCOVERY_JOBS ? "jobs" : s->kind->name;
 }
 
-void hvd_source_nudge(struct hvd_source *s)
+void hvd_discovery_nudge(struct hvd_discovery *s)
 {
 	if (s->kind->nudge && !s->unwanted)
 		s->kind->nudge(s);

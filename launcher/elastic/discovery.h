@@ -9,7 +9,7 @@
  *   script    a program that prints `host[:slots]` lines, run every second, or as often as is asked for
  *   slurm     the nodes of this Slurm job, without those that are down, draining or failing
  *   jobs      the nodes of all the user's running Slurm jobs of one name or comment
- * To add one: a file with a struct hvd_source_kind (discovery_kind.h), and its line in the table of source.c.
+ * To add one: a file with a struct hvd_discovery_kind (discovery_kind.h), and its line in the table of source.c.
  */
 #ifndef HVD_DISCOVERY_H
 #define HVD_DISCOVERY_H
@@ -23,15 +23,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum hvd_source_id {
-	HVD_SOURCE_HOSTS,
-	HVD_SOURCE_SCRIPT,
-	HVD_SOURCE_SLURM,
-	HVD_SOURCE_JOBS,
+enum hvd_discovery_id {
+	HVD_DISCOVERY_HOSTS,
+	HVD_DISCOVERY_SCRIPT,
+	HVD_DISCOVERY_SLURM,
+	HVD_DISCOVERY_JOBS,
 };
 
-struct hvd_source_opts {
-	enum hvd_source_id id;
+struct hvd_discovery_opts {
+	enum hvd_discovery_id id;
 	struct hvd_alloc hosts; /* HOSTS: these. SLURM: the job's as it began */
 	char *script;           /* SCRIPT: a command line for sh -c */
 	char *jobs;             /* JOBS: the name or comment of the jobs */
@@ -44,8 +44,8 @@ struct hvd_source_opts {
 	double interval;
 };
 
-/* Callbacks come from the event loop, never from within hvd_source_create(). All of them may destroy the source. */
-struct hvd_source_ops {
+/* Callbacks come from the event loop, never from within hvd_discovery_create(). All of them may destroy the source. */
+struct hvd_discovery_ops {
 	/*
 	 * The complete list, at first (soon after creation; perhaps an empty one) and whenever it has changed. Hosts
 	 * are named once, with at least one slot, and keep their order from list to list: a new one comes behind those
@@ -68,25 +68,25 @@ struct hvd_source_ops {
 	void (*failed)(const struct hvd_err *why, void *arg);
 };
 
-struct hvd_source;
+struct hvd_discovery;
 
 /* What the options ask for: --discover, --host-discovery-script, -H or --hostfile, else the Slurm job that we are
  * in, else this machine. -1 with err set (HVD_E_USAGE, HVD_E_NOENT). Clear *out in any case. */
-int hvd_source_choose(const struct hvd_launch *launch, struct hvd_source_opts *out, struct hvd_err *err);
-void hvd_source_opts_clear(struct hvd_source_opts *opts); /* NULL is fine */
+int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err);
+void hvd_discovery_opts_clear(struct hvd_discovery_opts *opts); /* NULL is fine */
 
 /* Begin. `opts`, `ops` are copied where needed; `envp` and `log` must outlive the source. NULL with err set. While one
  * of the Slurm kinds lives, nobody else in this process may use libslurm (slurm.h). */
-struct hvd_source *hvd_source_create(struct event_base *base, const struct hvd_source_opts *opts,
-				     const struct hvd_source_ops *ops, void *arg, const struct hvd_log *log,
-				     struct hvd_err *err);
+struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct hvd_discovery_opts *opts,
+					   const struct hvd_discovery_ops *ops, void *arg, const struct hvd_log *log,
+					   struct hvd_err *err);
 /* Ends what it started (a script that runs is killed). NULL is fine. */
-void hvd_source_destroy(struct hvd_source *source);
+void hvd_discovery_destroy(struct hvd_discovery *source);
 
 /* For messages: "hosts", "script", "slurm", "jobs". */
-const char *hvd_source_name(const struct hvd_source *source);
+const char *hvd_discovery_name(const struct hvd_discovery *source);
 
 /* Look now, rather than at the next turn: the caller has seen a host fail. Harmless for all kinds. */
-void hvd_source_nudge(struct hvd_source *source);
+void hvd_discovery_nudge(struct hvd_discovery *source);
 
 #endif

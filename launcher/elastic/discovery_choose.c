@@ -31,7 +31,7 @@ static bool script_has_no_kill(const char *script)
 }
 
 /* Slurm tells nobody whether a job has --no-kill; only where it was asked for can be looked at. */
-static void warn_of_kill(const struct hvd_launch *launch, struct hvd_slurm *slurm, const struct hvd_source_opts *out)
+static void warn_of_kill(const struct hvd_launch *launch, struct hvd_slurm *slurm, const struct hvd_discovery_opts *out)
 {
 	char *script;
 	bool found;
@@ -51,7 +51,8 @@ static void warn_of_kill(const struct hvd_launch *launch, struct hvd_slurm *slur
 }
 
 /* The Slurm job that we are in. */
-static int own_job(const struct hvd_launch *launch, bool nodes_fail, struct hvd_source_opts *out, struct hvd_err *err)
+static int own_job(const struct hvd_launch *launch, bool nodes_fail, struct hvd_discovery_opts *out,
+		   struct hvd_err *err)
 {
 	struct hvd_slurm *slurm = hvd_slurm_new();
 	const struct hvd_alloc_slurm_opts opts = {.slots_per_host = out->slots_per_host, .slurm = slurm};
@@ -66,9 +67,9 @@ static int own_job(const struct hvd_launch *launch, bool nodes_fail, struct hvd_
 	return rc;
 }
 
-static int choose_slurm(const struct hvd_launch *launch, struct hvd_source_opts *out, struct hvd_err *err)
+static int choose_slurm(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
-	out->id = HVD_SOURCE_SLURM;
+	out->id = HVD_DISCOVERY_SLURM;
 	if (!hvd_alloc_in_slurm(launch->envp)) {
 		hvd_err_set(err, HVD_E_USAGE,
 			    "--discover=slurm watches the nodes of the Slurm job that hvdrun runs in, and "
@@ -78,10 +79,10 @@ static int choose_slurm(const struct hvd_launch *launch, struct hvd_source_opts 
 	return own_job(launch, true, out, err);
 }
 
-static int choose_jobs(const struct hvd_launch *launch, const char *name, struct hvd_source_opts *out,
+static int choose_jobs(const struct hvd_launch *launch, const char *name, struct hvd_discovery_opts *out,
 		       struct hvd_err *err)
 {
-	out->id = HVD_SOURCE_JOBS;
+	out->id = HVD_DISCOVERY_JOBS;
 	out->jobs = hvd_xstrdup(name);
 	if (!hvd_slurm_built_in()) {
 		hvd_err_set(err, HVD_E_USAGE, "--discover=jobs: this program was built without Slurm");
@@ -91,7 +92,7 @@ static int choose_jobs(const struct hvd_launch *launch, const char *name, struct
 }
 
 /* As many slots as there are to be ranks at most. */
-static int this_machine(struct hvd_launch *own, struct hvd_err *err)
+static int local_alloc(struct hvd_launch *own, struct hvd_err *err)
 {
 	const struct hvd_options *o = own->options;
 	int np = o->max_np > 0 ? o->max_np : hvd_options_np(o) > 0 ? hvd_options_np(o) : o->min_np;
@@ -102,13 +103,13 @@ static int this_machine(struct hvd_launch *own, struct hvd_err *err)
 }
 
 /* Hosts that stay: listed, of the job, or this machine. */
-static int choose_fixed(const struct hvd_launch *launch, struct hvd_source_opts *out, struct hvd_err *err)
+static int choose_fixed(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
 	struct hvd_launch own = {.options = o, .envp = launch->envp, .log = launch->log};
 	int rc;
 
-	out->id = HVD_SOURCE_HOSTS;
+	out->id = HVD_DISCOVERY_HOSTS;
 	if (!hvd_alloc_in_slurm(launch->envp) && hvd_alloc_in_lsf(launch->envp))
 		rc = hvd_launch_lsf_hosts(&own, err);
 	else if (o->hosts || o->hostfile)
@@ -116,13 +117,13 @@ static int choose_fixed(const struct hvd_launch *launch, struct hvd_source_opts 
 	else if (hvd_alloc_in_slurm(launch->envp))
 		return own_job(launch, false, out, err);
 	else
-		rc = this_machine(&own, err);
+		rc = local_alloc(&own, err);
 	hvd_lsf_clear(&own.lsf);
 	out->hosts = own.alloc;
 	return rc;
 }
 
-int hvd_source_choose(const struct hvd_launch *launch, struct hvd_source_opts *out, struct hvd_err *err)
+int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
 	const char *d = o->discover;
@@ -132,7 +133,7 @@ int hvd_source_choose(const struct hvd_launch *launch, struct hvd_source_opts *o
 	out->slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0;
 	out->interval = o->discovery_interval > 0 ? o->discovery_interval : 0;
 	if (o->discovery_script || (d && strncmp(d, "script:", 7) == 0)) {
-		out->id = HVD_SOURCE_SCRIPT;
+		out->id = HVD_DISCOVERY_SCRIPT;
 		out->script = hvd_xstrdup(o->discovery_script ? o->discovery_script : d + 7);
 		return 0;
 	}

@@ -119,7 +119,7 @@ static int reap(struct own *own, double *cpu)
 	return status;
 }
 
-static void again(const struct hvd_source *s, double cpu)
+static void again(const struct hvd_discovery *s, double cpu)
 {
 	struct own *own = s->own;
 	double pause = cpu / SHARE;
@@ -162,22 +162,22 @@ static void stop(struct own *own, const char *cause)
 	kill(-own->pid, SIGKILL);
 }
 
-static void failed(struct hvd_source *s, struct hvd_err *why)
+static void failed(struct hvd_discovery *s, struct hvd_err *why)
 {
 	hvd_err_prefix(why, "the discovery script %.200s", s->opts.script);
 	if (!why->hint[0])
 		hvd_err_hint(why,
 			     "it is to print a line host or host:slots for each host, and to exit with 0; what it says "
 			     "on its standard error is shown above");
-	hvd_source_missed(s, why);
+	hvd_discovery_missed(s, why);
 }
 
 /* Last call: the source may be gone afterwards. */
 static void on_ended(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_source *s = arg;
+	struct hvd_discovery *s = arg;
 	struct own *own = s->own;
-	struct hvd_view view = {0};
+	struct hvd_slurm_hosts view = {0};
 	struct hvd_err why = {0};
 	char text[64];
 	double cpu;
@@ -204,8 +204,8 @@ static void on_ended(evutil_socket_t fd, short what, void *arg)
 		own->last_len = own->len;
 		own->text = NULL;
 		own->room = 0;
-		hvd_source_looked(s, &view);
-		hvd_view_clear(&view);
+		hvd_discovery_looked(s, &view);
+		hvd_slurm_hosts_clear(&view);
 		return;
 	}
 	failed(s, &why);
@@ -213,7 +213,7 @@ static void on_ended(evutil_socket_t fd, short what, void *arg)
 
 static void on_output(evutil_socket_t fd, short what, void *arg)
 {
-	struct own *own = ((struct hvd_source *)arg)->own;
+	struct own *own = ((struct hvd_discovery *)arg)->own;
 
 	(void)fd;
 	(void)what;
@@ -244,7 +244,7 @@ static bool is_path(const char *s)
 	return s[strcspn(s, " \t\n|&;<>()$`\\\"'*?[]#~=%!{}")] == '\0' && strchr(s, '/');
 }
 
-static int start(struct hvd_source *s, struct hvd_err *err)
+static int start(struct hvd_discovery *s, struct hvd_err *err)
 {
 	struct own *own = s->own;
 	char *shell[] = {(char[]){"sh"}, (char[]){"-c"}, s->opts.script, NULL};
@@ -290,7 +290,7 @@ static int start(struct hvd_source *s, struct hvd_err *err)
 
 static void on_time(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_source *s = arg;
+	struct hvd_discovery *s = arg;
 	struct own *own = s->own;
 	struct hvd_err why = {0};
 	struct timeval tv;
@@ -313,7 +313,7 @@ static void on_time(evutil_socket_t fd, short what, void *arg)
 	failed(s, &why);
 }
 
-static int begin(struct hvd_source *s, struct hvd_err *err)
+static int begin(struct hvd_discovery *s, struct hvd_err *err)
 {
 	struct own *own = hvd_xcalloc(1, sizeof(*own));
 
@@ -325,7 +325,7 @@ static int begin(struct hvd_source *s, struct hvd_err *err)
 	return 0;
 }
 
-static void end(struct hvd_source *s)
+static void end(struct hvd_discovery *s)
 {
 	struct own *own = s->own;
 
@@ -338,7 +338,7 @@ static void end(struct hvd_source *s)
 	free(own);
 }
 
-static void nudge(struct hvd_source *s)
+static void nudge(struct hvd_discovery *s)
 {
 	struct own *own = s->own;
 	const struct timeval tv = {0, 100000};
@@ -350,4 +350,4 @@ static void nudge(struct hvd_source *s)
 		evtimer_add(own->next, &tv);
 }
 
-const struct hvd_source_kind hvd_source_script = {.name = "script", .begin = begin, .end = end, .nudge = nudge};
+const struct hvd_discovery_kind hvd_discovery_script = {.name = "script", .begin = begin, .end = end, .nudge = nudge};

@@ -40,17 +40,17 @@ struct watch {
 	int fd; /* an eventfd: there is something for the loop */
 	bool stop, nudged;
 	bool news; /* a view or a failure that the loop has not taken */
-	struct hvd_view view;
+	struct hvd_slurm_hosts view;
 	struct hvd_err why; /* when its code is not HVD_OK, in place of the view */
 	/* The thread's own. */
 	struct hvd_slurm *slurm;
 	struct hvd_slurm_nodes nodes;
-	struct hvd_source_opts opts;
+	struct hvd_discovery_opts opts;
 	struct hvd_slurm_job *jobs; /* as the controller told them last */
 	size_t n_jobs;
 	int turns;   /* looks since then */
 	double cost; /* of a look, in seconds of a core: a mean in which the last ones count most */
-	struct hvd_view last;
+	struct hvd_slurm_hosts last;
 	bool any;
 };
 
@@ -79,12 +79,12 @@ static void release(struct watch *w)
 		return;
 	if (w->fd >= 0)
 		close(w->fd);
-	hvd_view_clear(&w->view);
-	hvd_view_clear(&w->last);
+	hvd_slurm_hosts_clear(&w->view);
+	hvd_slurm_hosts_clear(&w->last);
 	hvd_slurm_nodes_clear(&w->nodes);
 	forget_jobs(w);
 	hvd_slurm_free(w->slurm);
-	hvd_source_opts_clear(&w->opts);
+	hvd_discovery_opts_clear(&w->opts);
 	pthread_cond_destroy(&w->wake);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
@@ -103,26 +103,26 @@ static int ask(struct watch *w, struct hvd_err *err)
 	return w->n_jobs ? 0 : -1;
 }
 
-static int look(struct watch *w, struct hvd_view *view, struct hvd_err *err)
+static int look(struct watch *w, struct hvd_slurm_hosts *view, struct hvd_err *err)
 {
 	/* Where the states of nodes are hidden, only the job can tell that something has changed. */
 	bool asked = w->opts.jobs || !w->n_jobs || w->nodes.hidden || ++w->turns >= JOB_TURNS;
 
 	if ((asked && ask(w, err) != 0) || hvd_slurm_nodes_get(w->slurm, &w->nodes, err) != 0)
 		return -1;
-	hvd_view_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
-	if (asked || hvd_view_same(view, &w->last))
+	hvd_slurm_hosts_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
+	if (asked || hvd_slurm_hosts_same(view, &w->last))
 		return 0;
 	/* Is the node that has come or gone still part of the job? */
-	hvd_view_clear(view);
+	hvd_slurm_hosts_clear(view);
 	if (ask(w, err) != 0)
 		return -1;
-	hvd_view_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
+	hvd_slurm_hosts_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
 	return 0;
 }
 
 /* Copies what the loop needs: the thread keeps its own to compare with. */
-static void copy_view(const struct hvd_view *from, struct hvd_view *to)
+static void copy_view(const struct hvd_slurm_hosts *from, struct hvd_slurm_hosts *to)
 {
 	memset(to, 0, sizeof(*to));
 	for (int i = 0; i < from->hosts.n_hosts; i++)
@@ -144,7 +144,7 @@ static void post(struct watch *w, const struct hvd_err *why)
 {
 	const uint64_t one = 1;
 
-	hvd_view_clear(&w->view);
+	hvd_slurm_hosts_clear(&w->view);
 	w->why = *why;
 	if (why->code == HVD_OK)
 		copy_view(&w->last, &w->view);
@@ -156,17 +156,17 @@ static void post(struct watch *w, const struct hvd_err *why)
 
 static void look_once(struct watch *w)
 {
-	struct hvd_view view = {0};
+	struct hvd_slurm_hosts view = {0};
 	struct hvd_err why = {0};
 	bool fresh;
 
 	if (look(w, &view, &why) == 0) {
-		fresh = !w->any || !hvd_view_same(&view, &w->last);
+		fresh = !w->any || !hvd_slurm_hosts_same(&view, &w->last);
 		if (fresh) {
-			hvd_view_clear(&w->last);
+			hvd_slurm_hosts_clear(&w->last);
 			w->last = view;
 		} else {
-			hvd_view_clear(&view);
+			hvd_slurm_hosts_clear(&view);
 		}
 		w->any = true;
 	} else {
@@ -237,7 +237,7 @@ static void *run(void *arg)
 
 /* ---- the loop ---- */
 
-static void say_notes(struct hvd_source *s, struct own *own, const struct hvd_strv *notes)
+static void say_notes(struct hvd_discovery *s, struct own *own, const struct hvd_strv *notes)
 {
 	for (size_t i = 0; i < notes->n; i++) {
 		bool said = false;
@@ -253,10 +253,10 @@ static void say_notes(struct hvd_source *s, struct own *own, const struct hvd_st
 
 static void on_ready(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_source *s = arg;
+	struct hvd_discovery *s = arg;
 	struct own *own = s->own;
 	struct watch *w = own->watch;
-	struct hvd_view view;
+	struct hvd_slurm_hosts view;
 	struct hvd_err why;
 	uint64_t count;
 	bool news;
@@ -276,13 +276,13 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 		return;
 	say_notes(s, own, &view.notes);
 	if (why.code == HVD_OK)
-		hvd_source_looked(s, &view);
+		hvd_discovery_looked(s, &view);
 	else
-		hvd_source_missed(s, &why);
-	hvd_view_clear(&view);
+		hvd_discovery_missed(s, &why);
+	hvd_slurm_hosts_clear(&view);
 }
 
-static int begin_thread(struct hvd_source *s, struct own *own, struct hvd_err *err)
+static int begin_thread(struct hvd_discovery *s, struct own *own, struct hvd_err *err)
 {
 	sigset_t all, before;
 	int rc;
@@ -303,7 +303,7 @@ static int begin_thread(struct hvd_source *s, struct own *own, struct hvd_err *e
 	return hvd_err_sys(err, "cannot start a thread");
 }
 
-static int begin(struct hvd_source *s, struct hvd_err *err)
+static int begin(struct hvd_discovery *s, struct hvd_err *err)
 {
 	struct own *own = hvd_xcalloc(1, sizeof(*own));
 	struct watch *w = hvd_xcalloc(1, sizeof(*w));
@@ -333,7 +333,7 @@ static int begin(struct hvd_source *s, struct hvd_err *err)
 	return begin_thread(s, own, err);
 }
 
-static void end(struct hvd_source *s)
+static void end(struct hvd_discovery *s)
 {
 	struct own *own = s->own;
 	struct timespec ts;
@@ -356,7 +356,7 @@ static void end(struct hvd_source *s)
 	free(own);
 }
 
-static void nudge(struct hvd_source *s)
+static void nudge(struct hvd_discovery *s)
 {
 	struct watch *w = ((struct own *)s->own)->watch;
 
@@ -366,4 +366,4 @@ static void nudge(struct hvd_source *s)
 	pthread_mutex_unlock(&w->lock);
 }
 
-const struct hvd_source_kind hvd_source_slurm = {.name = "slurm", .begin = begin, .end = end, .nudge = nudge};
+const struct hvd_discovery_kind hvd_discovery_slurm = {.name = "slurm", .begin = begin, .end = end, .nudge = nudge};

@@ -36,13 +36,13 @@ struct job {
 	struct hvd_secret secret;
 	char boot[HVD_BOOT_MAX];
 	struct hvd_procs_opts procs_opts;
-	struct hvd_source *source;
+	struct hvd_discovery *source;
 	struct hvd_machine *machine;
-	struct hvd_crew *crew;
-	struct hvd_desk *desk;
-	struct hvd_pairs *pairs;
-	struct hvd_shims *shims;
-	struct hvd_news *news;
+	struct hvd_node_agents *agents;
+	struct hvd_elastic_rv *erv;
+	struct hvd_gloo_peers *pairs;
+	struct hvd_agent_procs *agent_procs;
+	struct hvd_event_queue *events;
 	struct hvd_signals *signals;
 	bool ending, output_lost;
 	int ending_signal;
@@ -53,13 +53,13 @@ struct job {
 
 static void end_all(struct job *job)
 {
-	hvd_crew_end(job->crew);
-	hvd_shims_end(job->shims, job->ending_signal != 0);
+	hvd_node_agents_end(job->agents);
+	hvd_agent_procs_end(job->agent_procs, job->ending_signal != 0);
 	job->ending = true;
-	hvd_source_destroy(job->source);
+	hvd_discovery_destroy(job->source);
 	job->source = NULL;
-	hvd_news_stop(job->news);
-	if (hvd_shims_running(job->shims) == 0)
+	hvd_event_queue_stop(job->events);
+	if (hvd_agent_procs_running(job->agent_procs) == 0)
 		event_base_loopbreak(job->base);
 }
 
@@ -81,13 +81,13 @@ static void do_host_begin(uint32_t host, void *arg)
 	struct hvd_err why = {0};
 
 	hvd_verbose(job->log, "%s: starting its shim", name);
-	hvd_crew_expect(job->crew, host, name);
-	if (hvd_shims_start(job->shims, host, name, hvd_machine_slots(job->machine, host),
-			    hvd_news_job_of(job->news, name), &why) == 0)
+	hvd_node_agents_expect(job->agents, host, name);
+	if (hvd_agent_procs_start(job->agent_procs, host, name, hvd_machine_slots(job->machine, host),
+				  hvd_event_queue_job_of(job->events, name), &why) == 0)
 		return;
 	hvd_log_err(job->log, &why);
-	hvd_crew_forget(job->crew, host);
-	hvd_news_add(job->news, HVD_NEWS_HOST_UNFIT, host, 0);
+	hvd_node_agents_forget(job->agents, host);
+	hvd_event_queue_add(job->events, HVD_EVENT_HOST_UNFIT, host, 0);
 }
 
 static void do_host_end(uint32_t host, void *arg)
@@ -95,8 +95,8 @@ static void do_host_end(uint32_t host, void *arg)
 	struct job *job = arg;
 
 	hvd_verbose(job->log, "%s: ending its shim", hvd_machine_host(job->machine, host));
-	hvd_crew_forget(job->crew, host);
-	hvd_shims_release(job->shims, host, false);
+	hvd_node_agents_forget(job->agents, host);
+	hvd_agent_procs_release(job->agent_procs, host, false);
 }
 
 static void do_prepare(void *arg)
@@ -106,7 +106,7 @@ static void do_prepare(void *arg)
 	struct hvd_err why = {0};
 
 	if (hvd_machine_layout(job->machine, true, &layout, &why) == 0)
-		hvd_crew_prepare(job->crew, &layout);
+		hvd_node_agents_prepare(job->agents, &layout);
 	else
 		give_up(job, &why, 1);
 }
@@ -117,10 +117,10 @@ static void do_generation(bool prepared, void *arg)
 	struct hvd_layout layout;
 	struct hvd_err why = {0};
 
-	hvd_desk_hush(job->desk);
-	hvd_pairs_begin(job->pairs);
+	hvd_elastic_rv_hush(job->erv);
+	hvd_gloo_peers_begin(job->pairs);
 	if (hvd_machine_layout(job->machine, false, &layout, &why) == 0)
-		hvd_crew_generation(job->crew, &layout, prepared);
+		hvd_node_agents_generation(job->agents, &layout, prepared);
 	else
 		give_up(job, &why, 1);
 }
@@ -131,7 +131,7 @@ static void do_worker_start(const struct hvd_worker *w, void *arg)
 
 	hvd_verbose(job->log, "%s: starting rank %d, local rank %d", hvd_machine_host(job->machine, w->host), w->rank,
 		    w->slot);
-	hvd_crew_start(job->crew, w->id, w->rank, hvd_machine_slots(job->machine, w->host));
+	hvd_node_agents_start(job->agents, w->id, w->rank, hvd_machine_slots(job->machine, w->host));
 }
 
 static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
@@ -140,7 +140,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 
 	hvd_verbose(job->log, "%s: ending local rank %d%s", hvd_machine_host(job->machine, w->host), w->slot,
 		    w->removed ? ", which is no longer part of the job" : "");
-	hvd_crew_stop(job->crew, w->host, w->id, at_once);
+	hvd_node_agents_stop(job->agents, w->host, w->id, at_once);
 }
 
 static void do_answer(void *arg)
@@ -152,8 +152,8 @@ static void do_answer(void *arg)
 	if (!job->result->started)
 		job->result->start_seconds = (double)(hvd_now() - job->began) / 1e9;
 	job->result->started = true;
-	hvd_pairs_answered(job->pairs);
-	hvd_desk_answer(job->desk, hvd_crew_layout(job->crew));
+	hvd_gloo_peers_answered(job->pairs);
+	hvd_elastic_rv_answer(job->erv, hvd_node_agents_layout(job->agents));
 }
 
 static void do_notify(uint32_t worker, void *arg)
@@ -161,7 +161,7 @@ static void do_notify(uint32_t worker, void *arg)
 	struct job *job = arg;
 
 	hvd_verbose(job->log, "telling rank 0 that hosts have changed");
-	hvd_desk_notify(job->desk, worker);
+	hvd_elastic_rv_notify(job->erv, worker);
 }
 
 static void do_cut(void *arg)
@@ -170,9 +170,9 @@ static void do_cut(void *arg)
 
 	hvd_verbose(job->log, "breaking the connections of generation %d's ranks",
 		    hvd_machine_generation(job->machine));
-	if (hvd_crew_cut(job->crew, job->pairs) == 0) {
+	if (hvd_node_agents_cut(job->agents, job->pairs) == 0) {
 		hvd_verbose(job->log, "it is not known where they are connected");
-		hvd_news_add(job->news, HVD_NEWS_UNCUT, 0, 0);
+		hvd_event_queue_add(job->events, HVD_EVENT_UNCUT, 0, 0);
 	}
 }
 
@@ -198,19 +198,19 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 	(void)err;
 	/* A new rank waits for the others, who come when rank 0 has looked whether hosts have changed. */
 	hvd_rv_hold_ranks(rv, HOLD_SECONDS);
-	hvd_desk_open(job->desk, rv);
-	hvd_pairs_watch(job->pairs, rv);
+	hvd_elastic_rv_open(job->erv, rv);
+	hvd_gloo_peers_watch(job->pairs, rv);
 	return 0;
 }
 
 static void on_came(uint32_t host, void *arg)
 {
-	hvd_shims_came(((struct job *)arg)->shims, host);
+	hvd_agent_procs_came(((struct job *)arg)->agent_procs, host);
 }
 
 static void on_here(uint32_t host, void *arg)
 {
-	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_HOST_HERE, host, 0);
+	hvd_event_queue_add(((struct job *)arg)->events, HVD_EVENT_HOST_HERE, host, 0);
 }
 
 static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
@@ -222,19 +222,19 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	hvd_warn(job->log, "%s is left out: %s", hvd_machine_host(job->machine, host), why->msg);
 	if (*why->hint)
 		hvd_info(job->log, "%s", why->hint);
-	hvd_source_nudge(job->source);
-	hvd_shims_release(job->shims, host, true);
-	hvd_news_add(job->news, unfit ? HVD_NEWS_HOST_UNFIT : HVD_NEWS_HOST_LOST, host, 0);
+	hvd_discovery_nudge(job->source);
+	hvd_agent_procs_release(job->agent_procs, host, true);
+	hvd_event_queue_add(job->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);
 }
 
 static void on_left(uint32_t host, void *arg)
 {
-	hvd_shims_left(((struct job *)arg)->shims, host);
+	hvd_agent_procs_left(((struct job *)arg)->agent_procs, host);
 }
 
 static void on_exited(uint32_t worker, int status, void *arg)
 {
-	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_EXITED, worker, status);
+	hvd_event_queue_add(((struct job *)arg)->events, HVD_EVENT_EXITED, worker, status);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -244,17 +244,17 @@ static void on_failed(const struct hvd_err *why, void *arg)
 
 static void on_met(void *arg)
 {
-	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_CONNECTED, 0, 0);
+	hvd_event_queue_add(((struct job *)arg)->events, HVD_EVENT_CONNECTED, 0, 0);
 }
 
 static void on_arrived(uint32_t worker, void *arg)
 {
-	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_ARRIVED, worker, 0);
+	hvd_event_queue_add(((struct job *)arg)->events, HVD_EVENT_ARRIVED, worker, 0);
 }
 
 static void on_ready(uint32_t worker, void *arg)
 {
-	hvd_news_add(((struct job *)arg)->news, HVD_NEWS_READY, worker, 0);
+	hvd_event_queue_add(((struct job *)arg)->events, HVD_EVENT_READY, worker, 0);
 }
 
 static void on_notified(uint32_t worker, const char *why, void *arg)
@@ -263,7 +263,7 @@ static void on_notified(uint32_t worker, const char *why, void *arg)
 
 	if (*why)
 		hvd_verbose(job->log, "rank 0 could not be told that hosts have changed: %s", why);
-	hvd_news_add(job->news, HVD_NEWS_NOTIFIED, worker, *why == '\0');
+	hvd_event_queue_add(job->events, HVD_EVENT_NOTIFIED, worker, *why == '\0');
 }
 
 static void on_cut(uint32_t host, int broken, const char *why, void *arg)
@@ -273,12 +273,12 @@ static void on_cut(uint32_t host, int broken, const char *why, void *arg)
 	hvd_verbose(job->log, "%s: %d connections of its ranks broken%s%s", hvd_machine_host(job->machine, host),
 		    broken, *why ? ": " : "", why);
 	if (*why)
-		hvd_news_add(job->news, HVD_NEWS_UNCUT, 0, 0);
+		hvd_event_queue_add(job->events, HVD_EVENT_UNCUT, 0, 0);
 }
 
 static void on_pass(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
 {
-	hvd_crew_notify(((struct job *)arg)->crew, w->host, w->id, to, when);
+	hvd_node_agents_notify(((struct job *)arg)->agents, w->host, w->id, to, when);
 }
 
 static void on_shim_lost(uint32_t host, const struct hvd_err *why, void *arg)
@@ -288,9 +288,9 @@ static void on_shim_lost(uint32_t host, const struct hvd_err *why, void *arg)
 	if (job->ending)
 		return;
 	hvd_log_err(job->log, why);
-	hvd_crew_forget(job->crew, host);
-	hvd_source_nudge(job->source);
-	hvd_news_add(job->news, HVD_NEWS_HOST_LOST, host, 0);
+	hvd_node_agents_forget(job->agents, host);
+	hvd_discovery_nudge(job->source);
+	hvd_event_queue_add(job->events, HVD_EVENT_HOST_LOST, host, 0);
 }
 
 static void on_cut_short(uint32_t host, void *arg)
@@ -319,7 +319,7 @@ static void on_none_left(void *arg)
 
 static void on_hosts(const struct hvd_alloc *hosts, const uint32_t *jobs, void *arg)
 {
-	hvd_news_add_hosts(((struct job *)arg)->news, hosts, jobs);
+	hvd_event_queue_add_hosts(((struct job *)arg)->events, hosts, jobs);
 }
 
 static void on_leaving(const char *host, double seconds, void *arg)
@@ -335,7 +335,7 @@ static void on_signal(int sig, bool tty, void *arg)
 
 	(void)tty;
 	if (sig == SIGCHLD) {
-		hvd_shims_reap(job->shims);
+		hvd_agent_procs_reap(job->agent_procs);
 	} else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP) {
 		if (!job->ending_signal) {
 			hvd_info(job->log, "%s: ending the ranks", sig == SIGINT ? "interrupted" : strsignal(sig));
@@ -344,7 +344,7 @@ static void on_signal(int sig, bool tty, void *arg)
 		}
 		end_all(job);
 	} else {
-		hvd_crew_signal(job->crew, sig);
+		hvd_node_agents_signal(job->agents, sig);
 	}
 }
 
@@ -352,13 +352,13 @@ static void on_signal(int sig, bool tty, void *arg)
 
 static int begin_source(struct job *job, struct hvd_err *err)
 {
-	static const struct hvd_source_ops ops = {on_hosts, on_leaving, on_failed};
-	struct hvd_source_opts opts;
-	int rc = hvd_source_choose(job->launch, &opts, err);
+	static const struct hvd_discovery_ops ops = {on_hosts, on_leaving, on_failed};
+	struct hvd_discovery_opts opts;
+	int rc = hvd_discovery_choose(job->launch, &opts, err);
 
 	if (rc == 0)
-		job->source = hvd_source_create(job->base, &opts, &ops, job, job->log, err);
-	hvd_source_opts_clear(&opts);
+		job->source = hvd_discovery_create(job->base, &opts, &ops, job, job->log, err);
+	hvd_discovery_opts_clear(&opts);
 	return rc == 0 && job->source ? 0 : -1;
 }
 
@@ -367,10 +367,10 @@ static int begin(struct job *job, struct hvd_err *err)
 	static const struct hvd_machine_ops machine_ops = {do_host_begin,   do_host_end,   do_prepare, do_generation,
 							   do_worker_start, do_worker_end, do_answer,  do_notify,
 							   do_cut,          do_finish};
-	static const struct hvd_crew_ops crew_ops = {on_opened, on_came,     on_here, on_gone,        on_left,
-						     on_exited, on_notified, on_cut,  on_output_lost, on_failed};
-	static const struct hvd_desk_ops desk_ops = {on_arrived, on_met, on_ready, on_pass};
-	static const struct hvd_shims_ops shims_ops = {on_shim_lost, on_cut_short, on_output_lost, on_none_left};
+	static const struct hvd_node_agents_ops crew_ops = {on_opened, on_came,     on_here, on_gone,        on_left,
+							    on_exited, on_notified, on_cut,  on_output_lost, on_failed};
+	static const struct hvd_elastic_rv_ops desk_ops = {on_arrived, on_met, on_ready, on_pass};
+	static const struct hvd_agent_procs_ops shims_ops = {on_shim_lost, on_cut_short, on_output_lost, on_none_left};
 	struct hvd_machine_opts opts = hvd_elastic_opts(job->launch);
 	struct hvd_boot boot;
 
@@ -378,31 +378,32 @@ static int begin(struct job *job, struct hvd_err *err)
 		.boot = job->boot, .key = &job->secret.key, .nofile = hvd_raise_nofile(), .no_stdin = true};
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	hvd_strv_add(&job->opts->env, "HOROVOD_ELASTIC=1");
-	job->shims = hvd_shims_create(job->base, job->launch, job->backend, &job->procs_opts, &shims_ops, job);
+	job->agent_procs =
+		hvd_agent_procs_create(job->base, job->launch, job->backend, &job->procs_opts, &shims_ops, job);
 	job->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, job, job->log);
-	job->news = hvd_news_create(job->base, job->machine);
-	job->pairs = hvd_pairs_create();
-	job->desk = hvd_desk_create(job->machine, &desk_ops, job, job->log);
+	job->events = hvd_event_queue_create(job->base, job->machine);
+	job->pairs = hvd_gloo_peers_create();
+	job->erv = hvd_elastic_rv_create(job->machine, &desk_ops, job, job->log);
 	job->opts->id_text = job->secret.id_text;
 	if (hvd_secret_make(&job->secret, job->launch, job->backend, err) != 0 ||
 	    !(job->signals = hvd_signals_catch(job->base, false, on_signal, job, err)))
 		return -1;
-	job->crew = hvd_crew_create(job->base, job->opts, &job->secret.session, &crew_ops, job, job->log, err);
-	if (!job->crew)
+	job->agents = hvd_node_agents_create(job->base, job->opts, &job->secret.session, &crew_ops, job, job->log, err);
+	if (!job->agents)
 		return -1;
-	hvd_crew_boot(job->crew, &boot);
+	hvd_node_agents_boot(job->agents, &boot);
 	return hvd_boot_format(&boot, job->boot, err) == 0 && begin_source(job, err) == 0 ? 0 : -1;
 }
 
 static void cleanup(struct job *job)
 {
-	hvd_source_destroy(job->source);
-	hvd_shims_destroy(job->shims);
+	hvd_discovery_destroy(job->source);
+	hvd_agent_procs_destroy(job->agent_procs);
 	hvd_kill_adopted(); /* a killed shim's: what its ranks had started in sessions of their own */
-	hvd_desk_destroy(job->desk);
-	hvd_crew_destroy(job->crew);
-	hvd_pairs_destroy(job->pairs);
-	hvd_news_destroy(job->news);
+	hvd_elastic_rv_destroy(job->erv);
+	hvd_node_agents_destroy(job->agents);
+	hvd_gloo_peers_destroy(job->pairs);
+	hvd_event_queue_destroy(job->events);
 	hvd_machine_destroy(job->machine);
 	hvd_signals_release(job->signals);
 	hvd_secret_clear(&job->secret);

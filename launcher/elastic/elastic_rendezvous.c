@@ -21,9 +21,9 @@ struct card {
 	struct card *next;
 };
 
-struct hvd_desk {
+struct hvd_elastic_rv {
 	const struct hvd_machine *machine;
-	const struct hvd_desk_ops *ops;
+	const struct hvd_elastic_rv_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
 	const struct hvd_layout *layout; /* of the generation that was answered last */
@@ -33,17 +33,17 @@ struct hvd_desk {
 	int64_t last_time;
 };
 
-static struct card *card_of(struct hvd_desk *desk, uint32_t worker)
+static struct card *card_of(struct hvd_elastic_rv *erv, uint32_t worker)
 {
-	struct card *c = desk->cards;
+	struct card *c = erv->cards;
 
 	while (c && c->worker != worker)
 		c = c->next;
 	if (!c) {
 		c = hvd_xcalloc(1, sizeof(*c));
 		c->worker = worker;
-		c->next = desk->cards;
-		desk->cards = c;
+		c->next = erv->cards;
+		erv->cards = c;
 	}
 	return c;
 }
@@ -57,7 +57,7 @@ static void tear_up(struct card *c)
 }
 
 /* "HOST:LOCAL_RANK": who lives there. */
-static const struct hvd_worker *worker_of(const struct hvd_desk *desk, struct hvd_slice key)
+static const struct hvd_worker *worker_of(const struct hvd_elastic_rv *erv, struct hvd_slice key)
 {
 	const char *text = (const char *)key.p;
 	size_t at = key.n, digits;
@@ -73,18 +73,18 @@ static const struct hvd_worker *worker_of(const struct hvd_desk *desk, struct hv
 			return NULL;
 		slot = slot * 10 + (text[i] - '0');
 	}
-	for (uint32_t h = 0; h < hvd_machine_n_hosts(desk->machine); h++) {
-		const char *name = hvd_machine_host(desk->machine, h);
+	for (uint32_t h = 0; h < hvd_machine_n_hosts(erv->machine); h++) {
+		const char *name = hvd_machine_host(erv->machine, h);
 
 		if (strlen(name) == at - 1 && memcmp(name, text, at - 1) == 0)
-			return hvd_machine_at(desk->machine, h, slot);
+			return hvd_machine_at(erv->machine, h, slot);
 	}
 	return NULL;
 }
 
-static void give(struct hvd_desk *desk, struct card *c, const struct hvd_worker *w)
+static void give(struct hvd_elastic_rv *erv, struct card *c, const struct hvd_worker *w)
 {
-	const struct hvd_place *p = &desk->layout->places[w->rank];
+	const struct hvd_place *p = &erv->layout->places[w->rank];
 	char text[128];
 	int n = snprintf(text, sizeof(text), "%d,%d,%d,%d,%d,%d", p->rank, p->size, p->local_rank, p->local_size,
 			 p->cross_rank, p->cross_size);
@@ -98,44 +98,44 @@ static void give(struct hvd_desk *desk, struct card *c, const struct hvd_worker 
 
 static enum hvd_rv_took on_ask(void *arg, struct hvd_slice key, struct hvd_rv_request *req)
 {
-	struct hvd_desk *desk = arg;
-	const struct hvd_worker *w = worker_of(desk, key);
+	struct hvd_elastic_rv *erv = arg;
+	const struct hvd_worker *w = worker_of(erv, key);
 	struct card *c;
 
 	if (!w || w->state == HVD_WORKER_GONE || w->state == HVD_WORKER_ENDING) {
-		hvd_debug(desk->log, "rendezvous: %.*s asks for its place, and has none", (int)key.n,
+		hvd_debug(erv->log, "rendezvous: %.*s asks for its place, and has none", (int)key.n,
 			  (const char *)key.p);
 		hvd_rv_answer(req, 200, NO_PLACE, sizeof(NO_PLACE) - 1);
 		return HVD_RV_TAKEN;
 	}
-	c = card_of(desk, w->id);
+	c = card_of(erv, w->id);
 	if (c->asks)
 		hvd_rv_answer(c->asks, 503, NULL, 0);
 	c->asks = req;
 	if (c->owed) {
-		give(desk, c, w);
+		give(erv, c, w);
 		return HVD_RV_TAKEN;
 	}
-	desk->ops->ready(w->id, desk->arg);
+	erv->ops->ready(w->id, erv->arg);
 	return HVD_RV_TAKEN;
 }
 
 static void on_gone(void *arg, struct hvd_rv_request *req)
 {
-	struct hvd_desk *desk = arg;
+	struct hvd_elastic_rv *erv = arg;
 
-	for (struct card *c = desk->cards; c; c = c->next)
+	for (struct card *c = erv->cards; c; c = c->next)
 		if (c->asks == req)
 			c->asks = NULL;
 	hvd_rv_answer(req, 503, NULL, 0);
 }
 
-static void send_notify(struct hvd_desk *desk);
+static void send_notify(struct hvd_elastic_rv *erv);
 
 static int on_addresses(void *arg, struct hvd_slice key, const void *data, size_t len)
 {
-	struct hvd_desk *desk = arg;
-	const struct hvd_worker *w = worker_of(desk, key);
+	struct hvd_elastic_rv *erv = arg;
+	const struct hvd_worker *w = worker_of(erv, key);
 	struct hvd_worker_addrs addrs;
 	struct hvd_err why = {0};
 	struct card *c;
@@ -143,23 +143,23 @@ static int on_addresses(void *arg, struct hvd_slice key, const void *data, size_
 	if (!w || w->state == HVD_WORKER_GONE)
 		return 200;
 	if (hvd_worker_addrs_parse(data, len, &addrs, &why) != 0) {
-		hvd_warn(desk->log, "%s: where local rank %d listens for changes of hosts cannot be read: %s",
-			 hvd_machine_host(desk->machine, w->host), w->slot, why.msg);
+		hvd_warn(erv->log, "%s: where local rank %d listens for changes of hosts cannot be read: %s",
+			 hvd_machine_host(erv->machine, w->host), w->slot, why.msg);
 		return 200;
 	}
 	hvd_worker_addrs_clear(&addrs);
-	c = card_of(desk, w->id);
+	c = card_of(erv, w->id);
 	free(c->listens);
 	c->listens = hvd_xstrndup(data, len);
-	if (desk->to_notify && desk->notify_worker == w->id)
-		send_notify(desk);
+	if (erv->to_notify && erv->notify_worker == w->id)
+		send_notify(erv);
 	return 200;
 }
 
 static int on_global(void *arg, struct hvd_slice key, const void *data, size_t len)
 {
 	static const char prefix[] = "rank_";
-	struct hvd_desk *desk = arg;
+	struct hvd_elastic_rv *erv = arg;
 	const struct hvd_worker *w;
 	int rank = 0;
 
@@ -174,37 +174,37 @@ static int on_global(void *arg, struct hvd_slice key, const void *data, size_t l
 			return 0;
 		rank = rank * 10 + (digit - '0');
 	}
-	w = hvd_machine_newcomer(desk->machine, rank);
+	w = hvd_machine_newcomer(erv->machine, rank);
 	if (!w)
-		w = hvd_machine_member(desk->machine, rank);
+		w = hvd_machine_member(erv->machine, rank);
 	if (w)
-		desk->ops->arrived(w->id, desk->arg);
+		erv->ops->arrived(w->id, erv->arg);
 	return 0;
 }
 
 static void on_met(void *arg)
 {
-	struct hvd_desk *desk = arg;
+	struct hvd_elastic_rv *erv = arg;
 
-	desk->ops->met(desk->arg);
+	erv->ops->met(erv->arg);
 }
 
-void hvd_desk_open(struct hvd_desk *desk, struct hvd_rv *rv)
+void hvd_elastic_rv_open(struct hvd_elastic_rv *erv, struct hvd_rv *rv)
 {
 	const struct hvd_rv_hook ask = {.get = on_ask, .gone = on_gone}, addresses = {.put = on_addresses},
 				 global = {.put = on_global, .met = on_met};
 
-	hvd_rv_hook(rv, "rank_and_size", &ask, desk);
-	hvd_rv_hook(rv, "worker_addresses", &addresses, desk);
-	hvd_rv_hook(rv, "global", &global, desk);
+	hvd_rv_hook(rv, "rank_and_size", &ask, erv);
+	hvd_rv_hook(rv, "worker_addresses", &addresses, erv);
+	hvd_rv_hook(rv, "global", &global, erv);
 }
 
-void hvd_desk_answer(struct hvd_desk *desk, const struct hvd_layout *layout)
+void hvd_elastic_rv_answer(struct hvd_elastic_rv *erv, const struct hvd_layout *layout)
 {
-	desk->layout = layout;
-	for (struct card **at = &desk->cards; *at;) {
+	erv->layout = layout;
+	for (struct card **at = &erv->cards; *at;) {
 		struct card *c = *at;
-		const struct hvd_worker *w = hvd_machine_worker(desk->machine, c->worker);
+		const struct hvd_worker *w = hvd_machine_worker(erv->machine, c->worker);
 
 		if (!w || w->state == HVD_WORKER_GONE) {
 			*at = c->next;
@@ -212,60 +212,60 @@ void hvd_desk_answer(struct hvd_desk *desk, const struct hvd_layout *layout)
 			continue;
 		}
 		if (w->state == HVD_WORKER_READY)
-			give(desk, c, w);
+			give(erv, c, w);
 		at = &c->next;
 	}
 }
 
 /* ---- notifications ---- */
 
-static void send_notify(struct hvd_desk *desk)
+static void send_notify(struct hvd_elastic_rv *erv)
 {
-	struct card *c = card_of(desk, desk->notify_worker);
-	const struct hvd_worker *w = hvd_machine_worker(desk->machine, desk->notify_worker);
+	struct card *c = card_of(erv, erv->notify_worker);
+	const struct hvd_worker *w = hvd_machine_worker(erv->machine, erv->notify_worker);
 	int64_t now = (int64_t)time(NULL);
 
 	if (!c->listens || !w)
 		return; /* its word comes when it trains */
-	desk->to_notify = false;
-	desk->last_time = now > desk->last_time ? now : desk->last_time + 1;
-	desk->ops->pass(w, c->listens, desk->last_time, desk->arg);
+	erv->to_notify = false;
+	erv->last_time = now > erv->last_time ? now : erv->last_time + 1;
+	erv->ops->pass(w, c->listens, erv->last_time, erv->arg);
 }
 
-void hvd_desk_notify(struct hvd_desk *desk, uint32_t worker)
+void hvd_elastic_rv_notify(struct hvd_elastic_rv *erv, uint32_t worker)
 {
-	desk->to_notify = true;
-	desk->notify_worker = worker;
-	send_notify(desk);
+	erv->to_notify = true;
+	erv->notify_worker = worker;
+	send_notify(erv);
 }
 
-void hvd_desk_hush(struct hvd_desk *desk)
+void hvd_elastic_rv_hush(struct hvd_elastic_rv *erv)
 {
-	desk->to_notify = false;
+	erv->to_notify = false;
 }
 
-struct hvd_desk *hvd_desk_create(const struct hvd_machine *machine, const struct hvd_desk_ops *ops, void *arg,
-				 const struct hvd_log *log)
+struct hvd_elastic_rv *hvd_elastic_rv_create(const struct hvd_machine *machine, const struct hvd_elastic_rv_ops *ops,
+					     void *arg, const struct hvd_log *log)
 {
-	struct hvd_desk *desk = hvd_xcalloc(1, sizeof(*desk));
+	struct hvd_elastic_rv *erv = hvd_xcalloc(1, sizeof(*erv));
 
-	desk->machine = machine;
-	desk->ops = ops;
-	desk->arg = arg;
-	desk->log = log;
-	return desk;
+	erv->machine = machine;
+	erv->ops = ops;
+	erv->arg = arg;
+	erv->log = log;
+	return erv;
 }
 
-void hvd_desk_destroy(struct hvd_desk *desk)
+void hvd_elastic_rv_destroy(struct hvd_elastic_rv *erv)
 {
-	if (!desk)
+	if (!erv)
 		return;
-	hvd_desk_hush(desk);
-	while (desk->cards) {
-		struct card *next = desk->cards->next;
+	hvd_elastic_rv_hush(erv);
+	while (erv->cards) {
+		struct card *next = erv->cards->next;
 
-		tear_up(desk->cards);
-		desk->cards = next;
+		tear_up(erv->cards);
+		erv->cards = next;
 	}
-	free(desk);
+	free(erv);
 }

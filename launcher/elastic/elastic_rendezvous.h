@@ -17,7 +17,7 @@
 #include "lib/rendezvous/server.h"
 #include "machine.h"
 
-struct hvd_desk_ops {
+struct hvd_elastic_rv_ops {
 	void (*arrived)(uint32_t worker, void *arg);
 	void (*met)(void *arg); /* all members of this generation have met the others */
 	void (*ready)(uint32_t worker, void *arg);
@@ -26,21 +26,21 @@ struct hvd_desk_ops {
 	void (*pass)(const struct hvd_worker *worker, const char *to, int64_t when, void *arg);
 };
 
-struct hvd_desk;
+struct hvd_elastic_rv;
 
 /* `machine` is only looked at. Neither it nor `log` is owned. */
-struct hvd_desk *hvd_desk_create(const struct hvd_machine *machine, const struct hvd_desk_ops *ops, void *arg,
-				 const struct hvd_log *log);
-void hvd_desk_destroy(struct hvd_desk *desk); /* before the server; NULL is fine */
+struct hvd_elastic_rv *hvd_elastic_rv_create(const struct hvd_machine *machine, const struct hvd_elastic_rv_ops *ops,
+					     void *arg, const struct hvd_log *log);
+void hvd_elastic_rv_destroy(struct hvd_elastic_rv *erv); /* before the server; NULL is fine */
 
 /* Take over the three scopes. */
-void hvd_desk_open(struct hvd_desk *desk, struct hvd_rv *rv);
+void hvd_elastic_rv_open(struct hvd_elastic_rv *erv, struct hvd_rv *rv);
 
 /* Tell every member of this generation that waits, and those that ask again, their places. */
-void hvd_desk_answer(struct hvd_desk *desk, const struct hvd_layout *layout);
+void hvd_elastic_rv_answer(struct hvd_elastic_rv *erv, const struct hvd_layout *layout);
 /* Tell this worker that hosts have changed, as soon as it has said where it listens. */
-void hvd_desk_notify(struct hvd_desk *desk, uint32_t worker);
+void hvd_elastic_rv_notify(struct hvd_elastic_rv *erv, uint32_t worker);
 /* A new generation begins: what was being told is given up. */
-void hvd_desk_hush(struct hvd_desk *desk);
+void hvd_elastic_rv_hush(struct hvd_elastic_rv *erv);
 
 #endif

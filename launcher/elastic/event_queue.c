@@ -13,14 +13,14 @@ struct hosts {
 };
 
 struct item {
-	enum hvd_news_kind kind;
+	enum hvd_event_kind kind;
 	uint32_t id;
 	int value;
 	struct hosts *hosts; /* then it is of these */
 	struct item *next;
 };
 
-struct hvd_news {
+struct hvd_event_queue {
 	struct hvd_machine *machine;
 	struct event *read, *tick;
 	struct item *first, **last;
@@ -37,56 +37,56 @@ static void free_hosts(struct hosts *hosts)
 	free(hosts);
 }
 
-static void set_tick(struct hvd_news *news)
+static void set_tick(struct hvd_event_queue *events)
 {
-	hvd_time due = hvd_machine_due(news->machine);
+	hvd_time due = hvd_machine_due(events->machine);
 
-	event_del(news->tick);
-	if (due && !news->stopped) {
+	event_del(events->tick);
+	if (due && !events->stopped) {
 		struct timeval tv = hvd_left_tv(due);
 
-		evtimer_add(news->tick, &tv);
+		evtimer_add(events->tick, &tv);
 	}
 }
 
-static void tell_hosts(struct hvd_news *news, struct item *it, hvd_time now)
+static void tell_hosts(struct hvd_event_queue *events, struct item *it, hvd_time now)
 {
-	free_hosts(news->hosts);
-	news->hosts = it->hosts;
+	free_hosts(events->hosts);
+	events->hosts = it->hosts;
 	it->hosts = NULL;
-	hvd_machine_hosts(news->machine, &news->hosts->list, now);
+	hvd_machine_hosts(events->machine, &events->hosts->list, now);
 }
 
-static void tell(struct hvd_news *news, const struct item *it, hvd_time now)
+static void tell(struct hvd_event_queue *events, const struct item *it, hvd_time now)
 {
-	struct hvd_machine *m = news->machine;
+	struct hvd_machine *m = events->machine;
 
 	switch (it->kind) {
-	case HVD_NEWS_HOST_HERE:
+	case HVD_EVENT_HOST_HERE:
 		hvd_machine_host_here(m, it->id, now);
 		break;
-	case HVD_NEWS_HOST_LOST:
+	case HVD_EVENT_HOST_LOST:
 		hvd_machine_host_gone(m, it->id, HVD_HOST_LOST, now);
 		break;
-	case HVD_NEWS_HOST_UNFIT:
+	case HVD_EVENT_HOST_UNFIT:
 		hvd_machine_host_gone(m, it->id, HVD_HOST_UNFIT, now);
 		break;
-	case HVD_NEWS_ARRIVED:
+	case HVD_EVENT_ARRIVED:
 		hvd_machine_arrived(m, it->id, now);
 		break;
-	case HVD_NEWS_CONNECTED:
+	case HVD_EVENT_CONNECTED:
 		hvd_machine_connected(m, now);
 		break;
-	case HVD_NEWS_READY:
+	case HVD_EVENT_READY:
 		hvd_machine_ready(m, it->id, now);
 		break;
-	case HVD_NEWS_EXITED:
+	case HVD_EVENT_EXITED:
 		hvd_machine_exited(m, it->id, it->value, now);
 		break;
-	case HVD_NEWS_NOTIFIED:
+	case HVD_EVENT_NOTIFIED:
 		hvd_machine_notified(m, it->value != 0, now);
 		break;
-	case HVD_NEWS_UNCUT:
+	case HVD_EVENT_UNCUT:
 		hvd_machine_uncut(m, now);
 		break;
 	}
@@ -98,64 +98,64 @@ static void drop(struct item *it)
 	free(it);
 }
 
-static struct item *take(struct hvd_news *news)
+static struct item *take(struct hvd_event_queue *events)
 {
-	struct item *it = news->first;
+	struct item *it = events->first;
 
-	news->first = it->next;
-	if (!news->first)
-		news->last = &news->first;
+	events->first = it->next;
+	if (!events->first)
+		events->last = &events->first;
 	return it;
 }
 
 static void on_read(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_news *news = arg;
+	struct hvd_event_queue *events = arg;
 
 	(void)fd;
 	(void)what;
-	while (news->first) {
-		struct item *it = take(news);
+	while (events->first) {
+		struct item *it = take(events);
 
-		if (!news->stopped && it->hosts)
-			tell_hosts(news, it, hvd_now());
-		else if (!news->stopped)
-			tell(news, it, hvd_now());
+		if (!events->stopped && it->hosts)
+			tell_hosts(events, it, hvd_now());
+		else if (!events->stopped)
+			tell(events, it, hvd_now());
 		drop(it);
 	}
-	set_tick(news);
+	set_tick(events);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_news *news = arg;
+	struct hvd_event_queue *events = arg;
 
 	(void)fd;
 	(void)what;
-	hvd_machine_tick(news->machine, hvd_now());
-	set_tick(news);
+	hvd_machine_tick(events->machine, hvd_now());
+	set_tick(events);
 }
 
-static struct item *add(struct hvd_news *news)
+static struct item *add(struct hvd_event_queue *events)
 {
 	struct item *it = hvd_xcalloc(1, sizeof(*it));
 
-	*news->last = it;
-	news->last = &it->next;
-	event_active(news->read, EV_TIMEOUT, 0);
+	*events->last = it;
+	events->last = &it->next;
+	event_active(events->read, EV_TIMEOUT, 0);
 	return it;
 }
 
-void hvd_news_add(struct hvd_news *news, enum hvd_news_kind kind, uint32_t id, int value)
+void hvd_event_queue_add(struct hvd_event_queue *events, enum hvd_event_kind kind, uint32_t id, int value)
 {
-	struct item *it = add(news);
+	struct item *it = add(events);
 
 	it->kind = kind;
 	it->id = id;
 	it->value = value;
 }
 
-void hvd_news_add_hosts(struct hvd_news *news, const struct hvd_alloc *hosts, const uint32_t *jobs)
+void hvd_event_queue_add_hosts(struct hvd_event_queue *events, const struct hvd_alloc *hosts, const uint32_t *jobs)
 {
 	struct hosts *copy = hvd_xcalloc(1, sizeof(*copy));
 
@@ -164,41 +164,41 @@ void hvd_news_add_hosts(struct hvd_news *news, const struct hvd_alloc *hosts, co
 	hvd_alloc_merge(&copy->list);
 	copy->jobs = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(*copy->jobs));
 	memcpy(copy->jobs, jobs, (size_t)hosts->n_hosts * sizeof(*copy->jobs));
-	add(news)->hosts = copy;
+	add(events)->hosts = copy;
 }
 
-uint32_t hvd_news_job_of(const struct hvd_news *news, const char *host)
+uint32_t hvd_event_queue_job_of(const struct hvd_event_queue *events, const char *host)
 {
-	int at = news->hosts ? hvd_alloc_find(&news->hosts->list, host) : -1;
+	int at = events->hosts ? hvd_alloc_find(&events->hosts->list, host) : -1;
 
-	return at >= 0 ? news->hosts->jobs[at] : 0;
+	return at >= 0 ? events->hosts->jobs[at] : 0;
 }
 
-void hvd_news_stop(struct hvd_news *news)
+void hvd_event_queue_stop(struct hvd_event_queue *events)
 {
-	news->stopped = true;
-	event_del(news->tick);
+	events->stopped = true;
+	event_del(events->tick);
 }
 
-struct hvd_news *hvd_news_create(struct event_base *base, struct hvd_machine *machine)
+struct hvd_event_queue *hvd_event_queue_create(struct event_base *base, struct hvd_machine *machine)
 {
-	struct hvd_news *news = hvd_xcalloc(1, sizeof(*news));
+	struct hvd_event_queue *events = hvd_xcalloc(1, sizeof(*events));
 
-	news->machine = machine;
-	news->last = &news->first;
-	news->read = evtimer_new(base, on_read, news);
-	news->tick = evtimer_new(base, on_tick, news);
-	return news;
+	events->machine = machine;
+	events->last = &events->first;
+	events->read = evtimer_new(base, on_read, events);
+	events->tick = evtimer_new(base, on_tick, events);
+	return events;
 }
 
-void hvd_news_destroy(struct hvd_news *news)
+void hvd_event_queue_destroy(struct hvd_event_queue *events)
 {
-	if (!news)
+	if (!events)
 		return;
-	while (news->first)
-		drop(take(news));
-	event_free(news->read);
-	event_free(news->tick);
-	free_hosts(news->hosts);
-	free(news);
+	while (events->first)
+		drop(take(events));
+	event_free(events->read);
+	event_free(events->tick);
+	free_hosts(events->hosts);
+	free(events);
 }

@@ -14,31 +14,31 @@
 
 #include <event2/event.h>
 
-enum hvd_news_kind {         /* id                  value */
-	HVD_NEWS_HOST_HERE,  /* host */
-	HVD_NEWS_HOST_LOST,  /* host */
-	HVD_NEWS_HOST_UNFIT, /* host */
-	HVD_NEWS_ARRIVED,    /* worker */
-	HVD_NEWS_CONNECTED,
-	HVD_NEWS_READY,    /* worker */
-	HVD_NEWS_EXITED,   /* worker              as from waitpid(2) */
-	HVD_NEWS_NOTIFIED, /* worker              has it heard? */
-	HVD_NEWS_UNCUT,
+enum hvd_event_kind {         /* id                  value */
+	HVD_EVENT_HOST_HERE,  /* host */
+	HVD_EVENT_HOST_LOST,  /* host */
+	HVD_EVENT_HOST_UNFIT, /* host */
+	HVD_EVENT_ARRIVED,    /* worker */
+	HVD_EVENT_CONNECTED,
+	HVD_EVENT_READY,    /* worker */
+	HVD_EVENT_EXITED,   /* worker              as from waitpid(2) */
+	HVD_EVENT_NOTIFIED, /* worker              has it heard? */
+	HVD_EVENT_UNCUT,
 };
 
-struct hvd_news;
+struct hvd_event_queue;
 
 /* Neither is owned. */
-struct hvd_news *hvd_news_create(struct event_base *base, struct hvd_machine *machine);
-void hvd_news_destroy(struct hvd_news *news); /* NULL is fine */
+struct hvd_event_queue *hvd_event_queue_create(struct event_base *base, struct hvd_machine *machine);
+void hvd_event_queue_destroy(struct hvd_event_queue *events); /* NULL is fine */
 
-void hvd_news_add(struct hvd_news *news, enum hvd_news_kind kind, uint32_t id, int value);
+void hvd_event_queue_add(struct hvd_event_queue *events, enum hvd_event_kind kind, uint32_t id, int value);
 /* The hosts that there are, each once, and the Slurm job of each (0: ours). Copied. */
-void hvd_news_add_hosts(struct hvd_news *news, const struct hvd_alloc *hosts, const uint32_t *jobs);
+void hvd_event_queue_add_hosts(struct hvd_event_queue *events, const struct hvd_alloc *hosts, const uint32_t *jobs);
 /* The Slurm job of a host, as the machine was told last; 0: ours. */
-uint32_t hvd_news_job_of(const struct hvd_news *news, const char *host);
+uint32_t hvd_event_queue_job_of(const struct hvd_event_queue *events, const char *host);
 
 /* From now on the machine is told nothing. */
-void hvd_news_stop(struct hvd_news *news);
+void hvd_event_queue_stop(struct hvd_event_queue *events);
 
 #endif

@@ -24,28 +24,28 @@ void hvd_failure_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, 
 	hvd_warn(m->log, "rank %d on %s failed: %s", w->rank, host, what);
 	if (first || !aborted(w->status))
 		m->hosts[w->host].to_judge = true;
-	if (m->first_failure.code || !hvd_cast_has(&m->now, w))
+	if (m->first_failure.code || !hvd_worker_group_has(&m->now, w))
 		return;
 	m->first_status = w->status;
 	hvd_err_set(&m->first_failure, HVD_E_FAILED, "rank %d failed first: %s", w->rank, what);
 	hvd_err_host(&m->first_failure, host);
 }
 
-static bool enough_without(struct hvd_machine *m, struct hvd_crowd_host *h, hvd_time now)
+static bool enough_without(struct hvd_machine *m, struct hvd_managed_host *h, hvd_time now)
 {
 	hvd_time was = h->banned_until;
-	struct hvd_seats seats;
+	struct hvd_rank_assignment assignment;
 	bool enough;
 
 	h->banned_until = HVD_FOREVER;
-	seats = hvd_seats_find(m, now);
-	enough = seats.n >= m->opts.min_np && (m->generation == 0 || seats.kept > 0);
-	hvd_seats_clear(&seats);
+	assignment = hvd_rank_assignment_find(m, now);
+	enough = assignment.n >= m->opts.min_np && (m->generation == 0 || assignment.kept > 0);
+	hvd_rank_assignment_clear(&assignment);
 	h->banned_until = was;
 	return enough;
 }
 
-static void ban(struct hvd_machine *m, struct hvd_crowd_host *h, hvd_time now)
+static void ban(struct hvd_machine *m, struct hvd_managed_host *h, hvd_time now)
 {
 	double seconds = m->opts.cooldown_min;
 
@@ -67,12 +67,12 @@ static void ban(struct hvd_machine *m, struct hvd_crowd_host *h, hvd_time now)
 void hvd_failure_judge(struct hvd_machine *m, hvd_time now)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
-		struct hvd_crowd_host *h = &m->hosts[k];
+		struct hvd_managed_host *h = &m->hosts[k];
 
 		if (!h->to_judge)
 			continue;
 		h->to_judge = false;
-		if (!h->listed || h->lost || hvd_crowd_banned(h, now))
+		if (!h->listed || h->lost || hvd_host_manager_banned(h, now))
 			continue;
 		if (h->spared < SPARE_TIMES && !enough_without(m, h, now)) {
 			h->spared++;

@@ -16,15 +16,15 @@ void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once)
 	m->ops->worker_end(w, at_once, m->arg);
 }
 
-void hvd_cast_give_up_late(struct hvd_machine *m, const struct hvd_cast *cast)
+void hvd_worker_group_give_up_late(struct hvd_machine *m, const struct hvd_worker_group *group)
 {
 	char text[96];
 
 	snprintf(text, sizeof(text), "it has not come to the rendezvous within %g seconds", m->opts.patience);
-	for (int r = 0; r < cast->n; r++)
-		if (cast->v[r]->state == HVD_WORKER_STARTING) {
-			hvd_failure_blame(m, cast->v[r], true, text);
-			hvd_worker_stop(m, cast->v[r], true);
+	for (int r = 0; r < group->n; r++)
+		if (group->v[r]->state == HVD_WORKER_STARTING) {
+			hvd_failure_blame(m, group->v[r], true, text);
+			hvd_worker_stop(m, group->v[r], true);
 		}
 }
 
@@ -33,14 +33,14 @@ static void forget_gone(struct hvd_machine *m)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < m->n_workers; i++)
-		if (m->workers[i]->state == HVD_WORKER_GONE && !hvd_cast_has(&m->now, m->workers[i]))
+		if (m->workers[i]->state == HVD_WORKER_GONE && !hvd_worker_group_has(&m->now, m->workers[i]))
 			free(m->workers[i]);
 		else
 			m->workers[n++] = m->workers[i];
 	m->n_workers = n;
 }
 
-static struct hvd_worker *new_worker(struct hvd_machine *m, const struct hvd_seat *place)
+static struct hvd_worker *new_worker(struct hvd_machine *m, const struct hvd_assigned_slot *place)
 {
 	struct hvd_worker *w = hvd_xcalloc(1, sizeof(*w));
 
@@ -56,10 +56,10 @@ static struct hvd_worker *new_worker(struct hvd_machine *m, const struct hvd_sea
 
 /* ---- messages ---- */
 
-static bool on_host(const struct hvd_cast *cast, uint32_t host)
+static bool on_host(const struct hvd_worker_group *group, uint32_t host)
 {
-	for (int r = 0; r < cast->n; r++)
-		if (cast->v[r]->host == host)
+	for (int r = 0; r < group->n; r++)
+		if (group->v[r]->host == host)
 			return true;
 	return false;
 }
@@ -103,34 +103,35 @@ static void tell_begin(const struct hvd_machine *m)
 /* ---- prepared ---- */
 
 /* Give out places, without a word. */
-static void plan(struct hvd_machine *m, const struct hvd_seats *seats)
+static void plan(struct hvd_machine *m, const struct hvd_rank_assignment *assignment)
 {
 	forget_gone(m);
-	m->next.v = hvd_xcalloc((size_t)seats->n + 1, sizeof(struct hvd_worker *));
-	m->next.n = seats->n;
-	for (int r = 0; r < seats->n; r++) {
-		m->next.v[r] = seats->v[r].survivor;
+	m->next.v = hvd_xcalloc((size_t)assignment->n + 1, sizeof(struct hvd_worker *));
+	m->next.n = assignment->n;
+	for (int r = 0; r < assignment->n; r++) {
+		m->next.v[r] = assignment->v[r].survivor;
 		if (m->next.v[r])
 			continue;
-		m->next.v[r] = new_worker(m, &seats->v[r]);
+		m->next.v[r] = new_worker(m, &assignment->v[r]);
 		m->next.v[r]->rank = r;
 	}
 }
 
-static void start(struct hvd_machine *m, const struct hvd_cast *cast)
+static void start(struct hvd_machine *m, const struct hvd_worker_group *group)
 {
-	for (int r = 0; r < cast->n; r++)
-		if (cast->v[r]->fresh)
-			m->ops->worker_start(cast->v[r], m->arg);
+	for (int r = 0; r < group->n; r++)
+		if (group->v[r]->fresh)
+			m->ops->worker_start(group->v[r], m->arg);
 }
 
-void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now)
+void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now)
 {
-	int fresh = seats->n - seats->kept;
+	int fresh = assignment->n - assignment->kept;
 
-	plan(m, seats);
+	plan(m, assignment);
 	m->next_since = now;
-	hvd_verbose(m->log, "starting %d rank%s beside the %d that train", fresh, fresh == 1 ? "" : "s", seats->kept);
+	hvd_verbose(m->log, "starting %d rank%s beside the %d that train", fresh, fresh == 1 ? "" : "s",
+		    assignment->kept);
 	m->ops->prepare(m->arg);
 	start(m, &m->next);
 }
@@ -144,7 +145,7 @@ void hvd_generation_drop(struct hvd_machine *m)
 			hvd_worker_stop(m, w, true);
 	}
 	free(m->next.v);
-	m->next = (struct hvd_cast){0};
+	m->next = (struct hvd_worker_group){0};
 }
 
 /* ---- begun ---- */
@@ -168,7 +169,7 @@ static void reorder(struct hvd_machine *m)
 static void remove_others(struct hvd_machine *m)
 {
 	for (uint32_t i = 0; i < m->n_workers; i++)
-		if (m->workers[i]->state == HVD_WORKER_READY && !hvd_cast_has(&m->next, m->workers[i])) {
+		if (m->workers[i]->state == HVD_WORKER_READY && !hvd_worker_group_has(&m->next, m->workers[i])) {
 			m->workers[i]->removed = true;
 			hvd_worker_stop(m, m->workers[i], false);
 		}
@@ -182,7 +183,7 @@ static void begin(struct hvd_machine *m, bool prepared, hvd_time now)
 	remove_others(m);
 	free(m->now.v);
 	m->now = m->next;
-	m->next = (struct hvd_cast){0};
+	m->next = (struct hvd_worker_group){0};
 	forget_gone(m);
 	for (int r = 0; r < m->now.n; r++) {
 		m->now.v[r]->rank = r;
@@ -204,9 +205,9 @@ void hvd_generation_begin(struct hvd_machine *m, hvd_time now)
 	begin(m, true, now);
 }
 
-void hvd_generation_form(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now)
+void hvd_generation_form(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now)
 {
-	plan(m, seats);
+	plan(m, assignment);
 	m->ops->prepare(m->arg);
 	begin(m, false, now);
 	start(m, &m->now);
@@ -214,7 +215,7 @@ void hvd_generation_form(struct hvd_machine *m, const struct hvd_seats *seats, h
 
 void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, hvd_time now)
 {
-	const struct hvd_seat place = {.host = w->host, .slot = w->slot};
+	const struct hvd_assigned_slot place = {.host = w->host, .slot = w->slot};
 	int rank = w->rank;
 
 	m->now.v[rank] = new_worker(m, &place);

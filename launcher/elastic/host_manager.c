@@ -11,7 +11,7 @@
 /* Failures on a host that is gone within this time, in nanoseconds, are not held against it when it comes again. */
 #define LAST_MOMENTS 30000000000LL
 
-static struct hvd_crowd_host *find_host(const struct hvd_machine *m, const char *name)
+static struct hvd_managed_host *find_host(const struct hvd_machine *m, const char *name)
 {
 	for (uint32_t h = 0; h < m->n_hosts; h++)
 		if (strcmp(m->hosts[h].name, name) == 0)
@@ -19,9 +19,9 @@ static struct hvd_crowd_host *find_host(const struct hvd_machine *m, const char 
 	return NULL;
 }
 
-static struct hvd_crowd_host *add_host(struct hvd_machine *m, const char *name)
+static struct hvd_managed_host *add_host(struct hvd_machine *m, const char *name)
 {
-	struct hvd_crowd_host *h;
+	struct hvd_managed_host *h;
 
 	m->hosts = hvd_xrealloc(m->hosts, m->n_hosts + 1, sizeof(*m->hosts));
 	h = &m->hosts[m->n_hosts++];
@@ -31,10 +31,10 @@ static struct hvd_crowd_host *add_host(struct hvd_machine *m, const char *name)
 	return h;
 }
 
-void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
+void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
 {
 	for (int i = 0; i < hosts->n_hosts; i++) {
-		struct hvd_crowd_host *h = find_host(m, hosts->hosts[i].name);
+		struct hvd_managed_host *h = find_host(m, hosts->hosts[i].name);
 
 		if (!h)
 			h = add_host(m, hosts->hosts[i].name);
@@ -44,7 +44,7 @@ void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_
 		h->listed = true;
 	}
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
-		struct hvd_crowd_host *h = &m->hosts[k];
+		struct hvd_managed_host *h = &m->hosts[k];
 
 		if (!h->listed || hvd_alloc_find(hosts, h->name) >= 0)
 			continue;
@@ -55,17 +55,17 @@ void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_
 	}
 }
 
-bool hvd_crowd_banned(const struct hvd_crowd_host *h, hvd_time now)
+bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now)
 {
 	return h->banned_until > now;
 }
 
-static bool wanted(const struct hvd_crowd_host *h, hvd_time now)
+static bool wanted(const struct hvd_managed_host *h, hvd_time now)
 {
-	return h->listed && !h->lost && !h->unfit && !hvd_crowd_banned(h, now);
+	return h->listed && !h->lost && !h->unfit && !hvd_host_manager_banned(h, now);
 }
 
-bool hvd_crowd_usable(const struct hvd_crowd_host *h, hvd_time now)
+bool hvd_host_manager_usable(const struct hvd_managed_host *h, hvd_time now)
 {
 	return wanted(h, now) && h->stage == HVD_HOST_HERE;
 }
@@ -78,10 +78,10 @@ static bool has_workers(const struct hvd_machine *m, uint32_t host)
 	return false;
 }
 
-void hvd_crowd_tend(struct hvd_machine *m, hvd_time now)
+void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
-		struct hvd_crowd_host *h = &m->hosts[k];
+		struct hvd_managed_host *h = &m->hosts[k];
 
 		if (h->stage == HVD_HOST_AWAY && wanted(h, now)) {
 			h->stage = HVD_HOST_COMING;
@@ -93,7 +93,7 @@ void hvd_crowd_tend(struct hvd_machine *m, hvd_time now)
 	}
 }
 
-bool hvd_crowd_coming(const struct hvd_machine *m, hvd_time now)
+bool hvd_host_manager_coming(const struct hvd_machine *m, hvd_time now)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++)
 		if (m->hosts[k].stage == HVD_HOST_COMING && wanted(&m->hosts[k], now))
@@ -101,13 +101,13 @@ bool hvd_crowd_coming(const struct hvd_machine *m, hvd_time now)
 	return false;
 }
 
-int hvd_crowd_promised(const struct hvd_machine *m, hvd_time now)
+int hvd_host_manager_promised(const struct hvd_machine *m, hvd_time now)
 {
 	int64_t slots = 0;
 	bool any = false;
 
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
-		const struct hvd_crowd_host *h = &m->hosts[k];
+		const struct hvd_managed_host *h = &m->hosts[k];
 		bool coming = h->stage == HVD_HOST_COMING && !h->tried;
 
 		if (wanted(h, now) && (coming || h->stage == HVD_HOST_HERE))
@@ -119,14 +119,14 @@ int hvd_crowd_promised(const struct hvd_machine *m, hvd_time now)
 	return slots < INT_MAX ? (int)slots : INT_MAX;
 }
 
-bool hvd_crowd_settled(struct hvd_machine *m, int slots, hvd_time now)
+bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now)
 {
 	hvd_time end;
 
 	if (!m->enough_since)
 		m->enough_since = now;
 	end = hvd_after(m->enough_since, m->opts.settle);
-	if (slots == m->opts.max_np || !hvd_crowd_coming(m, now) || now >= end)
+	if (slots == m->opts.max_np || !hvd_host_manager_coming(m, now) || now >= end)
 		return true;
 	hvd_machine_wake(m, end);
 	return false;
@@ -134,17 +134,17 @@ bool hvd_crowd_settled(struct hvd_machine *m, int slots, hvd_time now)
 
 /* ---- bans ---- */
 
-hvd_time hvd_crowd_due(const struct hvd_machine *m, hvd_time now)
+hvd_time hvd_host_manager_due(const struct hvd_machine *m, hvd_time now)
 {
 	hvd_time due = HVD_FOREVER;
 
 	for (uint32_t k = 0; k < m->n_hosts; k++)
-		if (m->hosts[k].listed && hvd_crowd_banned(&m->hosts[k], now))
+		if (m->hosts[k].listed && hvd_host_manager_banned(&m->hosts[k], now))
 			due = hvd_earlier(due, m->hosts[k].banned_until);
 	return due;
 }
 
-bool hvd_crowd_hopeless(const struct hvd_machine *m)
+bool hvd_host_manager_hopeless(const struct hvd_machine *m)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++)
 		if (m->hosts[k].banned_until != HVD_FOREVER)
@@ -152,7 +152,7 @@ bool hvd_crowd_hopeless(const struct hvd_machine *m)
 	return m->n_hosts > 0;
 }
 
-bool hvd_crowd_none_came(const struct hvd_machine *m)
+bool hvd_host_manager_none_came(const struct hvd_machine *m)
 {
 	bool any = false;
 

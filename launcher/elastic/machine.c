@@ -6,20 +6,20 @@
 
 #include <stdlib.h>
 
-bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w)
+bool hvd_worker_group_has(const struct hvd_worker_group *group, const struct hvd_worker *w)
 {
-	for (int r = 0; r < cast->n; r++)
-		if (cast->v[r] == w)
+	for (int r = 0; r < group->n; r++)
+		if (group->v[r] == w)
 			return true;
 	return false;
 }
 
-int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state)
+int hvd_worker_group_count(const struct hvd_worker_group *group, enum hvd_worker_state state)
 {
 	int n = 0;
 
-	for (int r = 0; r < cast->n; r++)
-		n += cast->v[r]->state == state;
+	for (int r = 0; r < group->n; r++)
+		n += group->v[r]->state == state;
 	return n;
 }
 
@@ -90,17 +90,17 @@ int hvd_machine_slots(const struct hvd_machine *m, uint32_t host)
 
 int hvd_machine_layout(const struct hvd_machine *m, bool next, struct hvd_layout *layout, struct hvd_err *err)
 {
-	const struct hvd_cast *cast = next ? &m->next : &m->now;
+	const struct hvd_worker_group *group = next ? &m->next : &m->now;
 	char **names = hvd_xcalloc(m->n_hosts, sizeof(*names));
 	int *tasks = hvd_xcalloc(m->n_hosts, sizeof(*tasks)), **tids = hvd_xcalloc(m->n_hosts, sizeof(*tids)), rc;
 
 	for (uint32_t h = 0; h < m->n_hosts; h++) {
 		names[h] = m->hosts[h].name;
-		tids[h] = hvd_xcalloc((size_t)cast->n + 1, sizeof(**tids));
+		tids[h] = hvd_xcalloc((size_t)group->n + 1, sizeof(**tids));
 	}
-	for (int r = 0; r < cast->n; r++) {
-		tids[cast->v[r]->host][cast->v[r]->slot] = r;
-		tasks[cast->v[r]->host]++;
+	for (int r = 0; r < group->n; r++) {
+		tids[group->v[r]->host][group->v[r]->slot] = r;
+		tasks[group->v[r]->host]++;
 	}
 	rc = hvd_layout_from_tasks(layout, names, tasks, tids, (int)m->n_hosts, err);
 	for (uint32_t h = 0; h < m->n_hosts; h++)

@@ -13,7 +13,7 @@
 
 void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
 {
-	hvd_crowd_update(m, hosts, now);
+	hvd_host_manager_update(m, hosts, now);
 	m->told = m->warned_slots = false;
 	hvd_machine_step(m, now);
 }
@@ -32,7 +32,7 @@ static void lost_worker(struct hvd_machine *m, struct hvd_worker *w, hvd_time no
 {
 	w->state = HVD_WORKER_GONE;
 	w->status = SIGKILL;
-	if (!hvd_cast_has(&m->now, w))
+	if (!hvd_worker_group_has(&m->now, w))
 		return;
 	m->died = true;
 	m->moved_at = now;
@@ -47,7 +47,7 @@ static void lost_worker(struct hvd_machine *m, struct hvd_worker *w, hvd_time no
 
 void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now)
 {
-	struct hvd_crowd_host *h = host < m->n_hosts ? &m->hosts[host] : NULL;
+	struct hvd_managed_host *h = host < m->n_hosts ? &m->hosts[host] : NULL;
 
 	if (!h || h->stage == HVD_HOST_AWAY)
 		return;
@@ -75,13 +75,13 @@ void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now)
 	w->said = true;
 	if (w->state != HVD_WORKER_STARTING)
 		return;
-	if (m->phase == HVD_RUNNING && hvd_cast_has(&m->now, w)) {
+	if (m->phase == HVD_RUNNING && hvd_worker_group_has(&m->now, w)) {
 		w->state = HVD_WORKER_RUNNING; /* in another's place */
 		w->fresh = false;
 		return;
 	}
 	w->state = HVD_WORKER_ARRIVED;
-	if (hvd_cast_count(m->next.n ? &m->next : &m->now, HVD_WORKER_STARTING) == 0)
+	if (hvd_worker_group_count(m->next.n ? &m->next : &m->now, HVD_WORKER_STARTING) == 0)
 		hvd_machine_step(m, now); /* the last that was waited for */
 }
 
@@ -107,7 +107,7 @@ void hvd_machine_ready(struct hvd_machine *m, uint32_t worker, hvd_time now)
 /* The others wait for its word, and anybody can say it in its place; but rank 0 hands its state to them. */
 static bool can_be_replaced(const struct hvd_machine *m, const struct hvd_worker *w)
 {
-	const struct hvd_crowd_host *h = &m->hosts[w->host];
+	const struct hvd_managed_host *h = &m->hosts[w->host];
 
 	return m->phase == HVD_RUNNING && !m->connected && !w->said && !m->died && !m->success && w->rank > 0 &&
 	       m->stand_ins < STAND_INS && h->stage == HVD_HOST_HERE && h->listed;
@@ -160,7 +160,7 @@ void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_
 	w->status = status;
 	if (m->phase == HVD_OVER)
 		return;
-	if (hvd_cast_has(&m->now, w))
+	if (hvd_worker_group_has(&m->now, w))
 		member_exited(m, w, ours, now);
 	else if (!ours)
 		newcomer_exited(m, w, now);

@@ -26,7 +26,7 @@ enum hvd_host_stage {
 	HVD_HOST_HERE,   /* it has registered, and fits */
 };
 
-struct hvd_crowd_host {
+struct hvd_managed_host {
 	char *name;
 	int slots;      /* as listed last */
 	uint64_t order; /* of its ranks among hosts: smaller comes first */
@@ -40,21 +40,21 @@ struct hvd_crowd_host {
 };
 
 /* A place of the next generation. */
-struct hvd_seat {
+struct hvd_assigned_slot {
 	uint32_t host;
 	int slot;
 	struct hvd_worker *survivor; /* NULL: a new worker is needed */
 	bool gap;                    /* … since one with a higher slot of this host stays */
 };
 
-struct hvd_seats {
-	struct hvd_seat *v; /* in the order of ranks; owned */
+struct hvd_rank_assignment {
+	struct hvd_assigned_slot *v; /* in the order of ranks; owned */
 	int n;
 	int kept; /* so many have a survivor */
 };
 
 /* Workers by rank; they belong to the machine. */
-struct hvd_cast {
+struct hvd_worker_group {
 	struct hvd_worker **v;
 	int n;
 };
@@ -65,14 +65,14 @@ struct hvd_machine {
 	void *arg;
 	const struct hvd_log *log;
 
-	struct hvd_crowd_host *hosts;
+	struct hvd_managed_host *hosts;
 	uint32_t n_hosts;
 	uint64_t next_order;
 
 	struct hvd_worker **workers; /* all that are not gone, and those of this generation and of the next */
 	uint32_t n_workers, next_worker;
-	struct hvd_cast now;  /* this generation */
-	struct hvd_cast next; /* one that has been prepared; empty when there is none */
+	struct hvd_worker_group now;  /* this generation */
+	struct hvd_worker_group next; /* one that has been prepared; empty when there is none */
 
 	enum {
 		HVD_WAITING,
@@ -115,44 +115,44 @@ static inline void hvd_machine_wake(struct hvd_machine *m, hvd_time t)
 /* ---- machine.c ---- */
 
 struct hvd_worker *hvd_worker_find(const struct hvd_machine *m, uint32_t id); /* NULL: none */
-bool hvd_cast_has(const struct hvd_cast *cast, const struct hvd_worker *w);
-int hvd_cast_count(const struct hvd_cast *cast, enum hvd_worker_state state);
+bool hvd_worker_group_has(const struct hvd_worker_group *group, const struct hvd_worker *w);
+int hvd_worker_group_count(const struct hvd_worker_group *group, enum hvd_worker_state state);
 static inline int hvd_machine_count(const struct hvd_machine *m, enum hvd_worker_state state)
 {
-	return hvd_cast_count(&m->now, state);
+	return hvd_worker_group_count(&m->now, state);
 }
 
 /* ---- host_manager.c ---- */
 
-void hvd_crowd_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
-bool hvd_crowd_usable(const struct hvd_crowd_host *h, hvd_time now);
-bool hvd_crowd_banned(const struct hvd_crowd_host *h, hvd_time now);
+void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
+bool hvd_host_manager_usable(const struct hvd_managed_host *h, hvd_time now);
+bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now);
 /* Begin the shims of hosts that may be used, end those of hosts that are neither used nor needed any longer. */
-void hvd_crowd_tend(struct hvd_machine *m, hvd_time now);
+void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now);
 /* Is a host that may be used on its way? */
-bool hvd_crowd_coming(const struct hvd_machine *m, hvd_time now);
+bool hvd_host_manager_coming(const struct hvd_machine *m, hvd_time now);
 /* While hosts are on their way for the first time: the slots that there are with theirs. Otherwise 0. */
-int hvd_crowd_promised(const struct hvd_machine *m, hvd_time now);
+int hvd_host_manager_promised(const struct hvd_machine *m, hvd_time now);
 /* There are so many slots, and enough of them: wait a little for hosts that are coming? */
-bool hvd_crowd_settled(struct hvd_machine *m, int slots, hvd_time now);
+bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now);
 /* The next end of a ban; HVD_FOREVER when there is none. */
-hvd_time hvd_crowd_due(const struct hvd_machine *m, hvd_time now);
+hvd_time hvd_host_manager_due(const struct hvd_machine *m, hvd_time now);
 /* No host will ever be usable unless the source names new ones. */
-bool hvd_crowd_hopeless(const struct hvd_machine *m);
+bool hvd_host_manager_hopeless(const struct hvd_machine *m);
 /* There are hosts, and all of them were lost, or are unfit. */
-bool hvd_crowd_none_came(const struct hvd_machine *m);
+bool hvd_host_manager_none_came(const struct hvd_machine *m);
 
 /* ---- rank_assignment.c ---- */
 
-/* The places of a next generation, at most max_np. Free with hvd_seats_clear(). */
-struct hvd_seats hvd_seats_find(const struct hvd_machine *m, hvd_time now);
-void hvd_seats_clear(struct hvd_seats *seats);
+/* The places of a next generation, at most max_np. Free with hvd_rank_assignment_clear(). */
+struct hvd_rank_assignment hvd_rank_assignment_find(const struct hvd_machine *m, hvd_time now);
+void hvd_rank_assignment_clear(struct hvd_rank_assignment *assignment);
 /* Leave out those that need a new worker, except where that would leave a gap. */
-void hvd_seats_keep(struct hvd_seats *seats);
+void hvd_rank_assignment_keep(struct hvd_rank_assignment *assignment);
 /* A place cannot be given to a new worker while an old one is still dying there. */
-bool hvd_seats_taken(const struct hvd_seats *seats, const struct hvd_machine *m);
+bool hvd_rank_assignment_taken(const struct hvd_rank_assignment *assignment, const struct hvd_machine *m);
 /* Has each worker of the cast a place among these: a survivor its own, a new one that of a new one? */
-bool hvd_seats_hold(const struct hvd_seats *seats, const struct hvd_cast *cast);
+bool hvd_rank_assignment_hold(const struct hvd_rank_assignment *assignment, const struct hvd_worker_group *group);
 
 /* ---- failure.c ---- */
 
@@ -170,13 +170,13 @@ void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time since, hvd_time now)
 /* ---- generation.c ---- */
 
 /* Give out places of a next one, and start its new workers beside the generation that runs. */
-void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now);
+void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now);
 /* Give up what has been prepared, if anything. */
 void hvd_generation_drop(struct hvd_machine *m);
 /* What has been prepared begins. */
 void hvd_generation_begin(struct hvd_machine *m, hvd_time now);
 /* A generation of these places begins, without having been prepared. */
-void hvd_generation_form(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now);
+void hvd_generation_form(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now);
 /* Have another one started with the place of a member that has gone. */
 void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, hvd_time now);
 /* It has failed to start. Survivors still wait. */
@@ -189,7 +189,7 @@ bool hvd_generation_dying(const struct hvd_machine *m);
 bool hvd_generation_limit_met(const struct hvd_machine *m);
 
 /* Those that have not come to the rendezvous in time never will: they have failed. */
-void hvd_cast_give_up_late(struct hvd_machine *m, const struct hvd_cast *cast);
+void hvd_worker_group_give_up_late(struct hvd_machine *m, const struct hvd_worker_group *group);
 void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once);
 
 /* ---- phases.c ---- */

@@ -41,13 +41,13 @@ static bool give_up(struct hvd_machine *m, bool fills_up)
 		hvd_machine_finish(m, &why, 1);
 		return true;
 	}
-	if (m->generation == 0 && hvd_crowd_none_came(m)) {
+	if (m->generation == 0 && hvd_host_manager_none_came(m)) {
 		hvd_err_set(&why, HVD_E_FAILED, "none of the hosts can be used");
 		hvd_err_hint(&why, "what was said of each of them above tells why");
 		hvd_machine_finish(m, &why, 1);
 		return true;
 	}
-	if (hvd_crowd_hopeless(m)) {
+	if (hvd_host_manager_hopeless(m)) {
 		if (!why.code)
 			hvd_err_set(&why, HVD_E_FAILED, "ranks have failed on every host");
 		hvd_err_hint(&why,
@@ -58,9 +58,9 @@ static bool give_up(struct hvd_machine *m, bool fills_up)
 	return false;
 }
 
-static void wait_for_slots(struct hvd_machine *m, const struct hvd_seats *seats, int need, hvd_time now)
+static void wait_for_slots(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, int need, hvd_time now)
 {
-	int promised = hvd_crowd_promised(m, now);
+	int promised = hvd_host_manager_promised(m, now);
 	hvd_time end;
 
 	/* There are slots enough, and their hosts have a time limit of their own. */
@@ -68,46 +68,46 @@ static void wait_for_slots(struct hvd_machine *m, const struct hvd_seats *seats,
 		m->waiting_since = now;
 	end = hvd_after(m->waiting_since, m->opts.elastic_timeout);
 	if (now >= end) {
-		no_slots(m, seats->n, need);
+		no_slots(m, assignment->n, need);
 		return;
 	}
-	if (seats->n < need && promised < need && !m->warned_slots && (m->generation || m->n_hosts)) {
+	if (assignment->n < need && promised < need && !m->warned_slots && (m->generation || m->n_hosts)) {
 		hvd_info(m->log, "%d slots, and %d ranks are needed: waiting for hosts",
-			 promised > seats->n ? promised : seats->n, need);
+			 promised > assignment->n ? promised : assignment->n, need);
 		m->warned_slots = true;
 	}
 	m->enough_since = 0;
 	hvd_machine_wake(m, end);
-	hvd_machine_wake(m, hvd_crowd_due(m, now));
+	hvd_machine_wake(m, hvd_host_manager_due(m, now));
 }
 
 /* Form a generation of these places, or one of those who are there already if they are enough. */
-static bool form(struct hvd_machine *m, struct hvd_seats *seats, hvd_time now)
+static bool form(struct hvd_machine *m, struct hvd_rank_assignment *assignment, hvd_time now)
 {
 	int need = m->generation || m->opts.np < m->opts.min_np ? m->opts.min_np : m->opts.np;
-	int all = seats->n;
+	int all = assignment->n;
 
-	if (m->generation > 0 && seats->kept >= need)
-		hvd_seats_keep(seats);
-	if (hvd_seats_taken(seats, m) || hvd_generation_dying(m)) {
+	if (m->generation > 0 && assignment->kept >= need)
+		hvd_rank_assignment_keep(assignment);
+	if (hvd_rank_assignment_taken(assignment, m) || hvd_generation_dying(m)) {
 		hvd_failure_bound_ends(m, m->waiting_since, now);
 		return false;
 	}
-	if (seats->n < need || (m->generation > 0 && seats->kept == 0)) {
-		wait_for_slots(m, seats, need, now);
+	if (assignment->n < need || (m->generation > 0 && assignment->kept == 0)) {
+		wait_for_slots(m, assignment, need, now);
 		return false;
 	}
-	if (m->generation == 0 && !hvd_crowd_settled(m, seats->n, now))
+	if (m->generation == 0 && !hvd_host_manager_settled(m, assignment->n, now))
 		return false;
-	hvd_generation_form(m, seats, now);
-	m->short_handed = seats->n < all;
+	hvd_generation_form(m, assignment, now);
+	m->short_handed = assignment->n < all;
 	return true;
 }
 
 static bool step_waiting(struct hvd_machine *m, hvd_time now)
 {
-	struct hvd_seats seats = hvd_seats_find(m, now);
-	bool moved = false, prepared = m->next.n > 0 && hvd_seats_hold(&seats, &m->next);
+	struct hvd_rank_assignment assignment = hvd_rank_assignment_find(m, now);
+	bool moved = false, prepared = m->next.n > 0 && hvd_rank_assignment_hold(&assignment, &m->next);
 
 	if (!give_up(m, prepared && m->short_handed)) {
 		if (prepared) {
@@ -115,10 +115,10 @@ static bool step_waiting(struct hvd_machine *m, hvd_time now)
 			moved = true;
 		} else {
 			hvd_generation_drop(m);
-			moved = form(m, &seats, now);
+			moved = form(m, &assignment, now);
 		}
 	}
-	hvd_seats_clear(&seats);
+	hvd_rank_assignment_clear(&assignment);
 	return moved;
 }
 
@@ -168,7 +168,7 @@ static bool step_starting(struct hvd_machine *m, hvd_time now)
 		return false;
 	}
 	if (starting) {
-		hvd_cast_give_up_late(m, &m->now);
+		hvd_worker_group_give_up_late(m, &m->now);
 		m->trouble_at = now;
 		return true;
 	}
@@ -193,7 +193,7 @@ void hvd_machine_step(struct hvd_machine *m, hvd_time now)
 
 	while (again && m->phase != HVD_OVER) {
 		m->due = 0;
-		hvd_crowd_tend(m, now);
+		hvd_host_manager_tend(m, now);
 		switch (m->phase) {
 		case HVD_WAITING:
 			again = step_waiting(m, now);

@@ -28,7 +28,7 @@ static struct hvd_worker *carrier_at(const struct hvd_machine *m, uint32_t host,
 struct choice {
 	uint32_t host;
 	uint64_t order;
-	int seats; /* so many of its slots, from the first on */
+	int assignment; /* so many of its slots, from the first on */
 	bool carries;
 };
 
@@ -62,21 +62,21 @@ static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct cho
 	size_t n = 0;
 
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
-		const struct hvd_crowd_host *h = &m->hosts[k];
+		const struct hvd_managed_host *h = &m->hosts[k];
 		struct choice c = {k, h->order, slots_to_carriers(m, k, false), false};
 
-		c.carries = c.seats > 0;
-		if (hvd_crowd_usable(h, now)) {
+		c.carries = c.assignment > 0;
+		if (hvd_host_manager_usable(h, now)) {
 			v[n++] = c;
 			carried |= c.carries;
-		} else if (c.carries && h->stage == HVD_HOST_HERE && !h->lost && !hvd_crowd_banned(h, now) &&
+		} else if (c.carries && h->stage == HVD_HOST_HERE && !h->lost && !hvd_host_manager_banned(h, now) &&
 			   h->order < extra.order) {
 			extra = c;
 		}
 	}
 	if (n && !carried && extra.carries) {
 		if (m->opts.max_np > 0)
-			extra.seats = slots_to_carriers(m, extra.host, true); /* the others need the room */
+			extra.assignment = slots_to_carriers(m, extra.host, true); /* the others need the room */
 		v[n++] = extra;
 	}
 	qsort(v, n, sizeof(*v), cmp_choice);
@@ -89,65 +89,67 @@ static int least(int a, int b)
 }
 
 /* The first `n` slots of a host: survivors first, then those to be started. */
-static void seat_host(const struct hvd_machine *m, struct hvd_seats *seats, uint32_t host, int n)
+static void seat_host(const struct hvd_machine *m, struct hvd_rank_assignment *assignment, uint32_t host, int n)
 {
 	int top = slots_to_carriers(m, host, false);
 
-	seats->v = hvd_xrealloc(seats->v, (size_t)(seats->n + n) + 1, sizeof(*seats->v));
+	assignment->v = hvd_xrealloc(assignment->v, (size_t)(assignment->n + n) + 1, sizeof(*assignment->v));
 	for (int pass = 0; pass < 2; pass++)
 		for (int s = 0; s < n; s++) {
 			struct hvd_worker *w = carrier_at(m, host, s);
 
 			if ((w != NULL) != (pass == 0))
 				continue;
-			seats->v[seats->n++] = (struct hvd_seat){host, s, w, !w && s < top && top <= n};
-			seats->kept += w != NULL;
+			assignment->v[assignment->n++] =
+				(struct hvd_assigned_slot){host, s, w, !w && s < top && top <= n};
+			assignment->kept += w != NULL;
 		}
 }
 
-struct hvd_seats hvd_seats_find(const struct hvd_machine *m, hvd_time now)
+struct hvd_rank_assignment hvd_rank_assignment_find(const struct hvd_machine *m, hvd_time now)
 {
 	struct choice *v = hvd_xcalloc(m->n_hosts + 1, sizeof(*v));
 	size_t n = choose_hosts(m, now, v);
-	struct hvd_seats seats = {0};
+	struct hvd_rank_assignment assignment = {0};
 	int room = m->opts.max_np > 0 ? m->opts.max_np : INT32_MAX;
 
 	for (size_t i = 0; i < n; i++) {
-		v[i].seats = least(v[i].seats, room);
-		room -= v[i].seats;
+		v[i].assignment = least(v[i].assignment, room);
+		room -= v[i].assignment;
 	}
 	for (size_t i = 0; i < n; i++) {
-		bool leaves = !hvd_crowd_usable(&m->hosts[v[i].host], now);
-		int more = leaves ? 0 : least(m->hosts[v[i].host].slots - v[i].seats, room);
+		bool leaves = !hvd_host_manager_usable(&m->hosts[v[i].host], now);
+		int more = leaves ? 0 : least(m->hosts[v[i].host].slots - v[i].assignment, room);
 
 		room -= more;
-		seat_host(m, &seats, v[i].host, v[i].seats + more);
+		seat_host(m, &assignment, v[i].host, v[i].assignment + more);
 	}
 	free(v);
-	return seats;
+	return assignment;
 }
 
-void hvd_seats_clear(struct hvd_seats *seats)
+void hvd_rank_assignment_clear(struct hvd_rank_assignment *assignment)
 {
-	free(seats->v);
-	*seats = (struct hvd_seats){0};
+	free(assignment->v);
+	*assignment = (struct hvd_rank_assignment){0};
 }
 
-void hvd_seats_keep(struct hvd_seats *seats)
+void hvd_rank_assignment_keep(struct hvd_rank_assignment *assignment)
 {
 	int n = 0;
 
-	for (int i = 0; i < seats->n; i++)
-		if (seats->v[i].survivor || seats->v[i].gap)
-			seats->v[n++] = seats->v[i];
-	seats->n = n;
+	for (int i = 0; i < assignment->n; i++)
+		if (assignment->v[i].survivor || assignment->v[i].gap)
+			assignment->v[n++] = assignment->v[i];
+	assignment->n = n;
 }
 
-bool hvd_seats_taken(const struct hvd_seats *seats, const struct hvd_machine *m)
+bool hvd_rank_assignment_taken(const struct hvd_rank_assignment *assignment, const struct hvd_machine *m)
 {
-	for (int k = 0; k < seats->n; k++) {
-		const struct hvd_worker *w =
-			seats->v[k].survivor ? NULL : hvd_machine_at(m, seats->v[k].host, seats->v[k].slot);
+	for (int k = 0; k < assignment->n; k++) {
+		const struct hvd_worker *w = assignment->v[k].survivor
+						     ? NULL
+						     : hvd_machine_at(m, assignment->v[k].host, assignment->v[k].slot);
 
 		if (w && w->state != HVD_WORKER_GONE)
 			return true;
@@ -155,23 +157,24 @@ bool hvd_seats_taken(const struct hvd_seats *seats, const struct hvd_machine *m)
 	return false;
 }
 
-static bool has_place(const struct hvd_seats *seats, const struct hvd_worker *w)
+static bool has_place(const struct hvd_rank_assignment *assignment, const struct hvd_worker *w)
 {
-	for (int k = 0; k < seats->n; k++)
-		if (w->fresh ? !seats->v[k].survivor && seats->v[k].host == w->host && seats->v[k].slot == w->slot
-			     : seats->v[k].survivor == w)
+	for (int k = 0; k < assignment->n; k++)
+		if (w->fresh ? !assignment->v[k].survivor && assignment->v[k].host == w->host &&
+				       assignment->v[k].slot == w->slot
+			     : assignment->v[k].survivor == w)
 			return true;
 	return false;
 }
 
-bool hvd_seats_hold(const struct hvd_seats *seats, const struct hvd_cast *cast)
+bool hvd_rank_assignment_hold(const struct hvd_rank_assignment *assignment, const struct hvd_worker_group *group)
 {
-	for (int r = 0; r < cast->n; r++) {
-		const struct hvd_worker *w = cast->v[r];
+	for (int r = 0; r < group->n; r++) {
+		const struct hvd_worker *w = group->v[r];
 
 		if (w->fresh && w->state != HVD_WORKER_STARTING && w->state != HVD_WORKER_ARRIVED)
 			return false;
-		if (!has_place(seats, w))
+		if (!has_place(assignment, w))
 			return false;
 	}
 	return true;

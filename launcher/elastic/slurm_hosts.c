@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool wanted(const struct hvd_source_opts *opts, const struct hvd_slurm_job *job)
+static bool wanted(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job)
 {
 	if (job->state != HVD_SLURM_RUNNING || job->held)
 		return false;
@@ -39,7 +39,7 @@ static int known(const struct hvd_alloc *a, const char *name, size_t guess)
  * Slots of a job's host `i`: as the user says here; as our own job's environment tells; tasks per node or, where there
  * are more tasks than nodes, tasks, which somebody must have asked for; GPUs; one.
  */
-static int slots_of(const struct hvd_source_opts *opts, const struct hvd_slurm_job *job, size_t i)
+static int slots_of(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job, size_t i)
 {
 	const int hosts = (int)job->hosts.n, at = job->id == opts->job ? known(&opts->hosts, job->hosts.v[i], i) : -1;
 
@@ -57,14 +57,14 @@ static int slots_of(const struct hvd_source_opts *opts, const struct hvd_slurm_j
 }
 
 /* Is the job about to end? Our own takes us with it. */
-static bool about_to_end(const struct hvd_source_opts *opts, const struct hvd_slurm_job *job)
+static bool about_to_end(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job)
 {
 	if (job->id == opts->job || !job->ends)
 		return false;
 	return job->preempted || job->ends - job->now < HVD_VIEW_NOTICE;
 }
 
-static void add_leaving(struct hvd_view *view, const char *host, double seconds)
+static void add_leaving(struct hvd_slurm_hosts *view, const char *host, double seconds)
 {
 	view->leaving = hvd_xrealloc(view->leaving, view->n_leaving + 1, sizeof(*view->leaving));
 	view->leaving[view->n_leaving].host = hvd_xstrdup(host);
@@ -82,8 +82,8 @@ static int find_before(const struct hvd_alloc *a, int n, const char *name)
 }
 
 /* The first `others` hosts are those of other jobs. */
-static void add_host(struct hvd_view *view, const struct hvd_source_opts *opts, const struct hvd_slurm_job *job,
-		     size_t i, int others)
+static void add_host(struct hvd_slurm_hosts *view, const struct hvd_discovery_opts *opts,
+		     const struct hvd_slurm_job *job, size_t i, int others)
 {
 	const char *name = job->hosts.v[i];
 	const int at = find_before(&view->hosts, others, name);
@@ -99,8 +99,8 @@ static void add_host(struct hvd_view *view, const struct hvd_source_opts *opts, 
 	view->jobs[view->hosts.n_hosts - 1] = job->id;
 }
 
-static void add_job(struct hvd_view *view, const struct hvd_source_opts *opts, const struct hvd_slurm_job *job,
-		    const struct hvd_slurm_nodes *nodes)
+static void add_job(struct hvd_slurm_hosts *view, const struct hvd_discovery_opts *opts,
+		    const struct hvd_slurm_job *job, const struct hvd_slurm_nodes *nodes)
 {
 	const bool ending = about_to_end(opts, job);
 	const int others = view->hosts.n_hosts;
@@ -113,8 +113,8 @@ static void add_job(struct hvd_view *view, const struct hvd_source_opts *opts, c
 	}
 }
 
-void hvd_view_make(struct hvd_view *view, const struct hvd_source_opts *opts, struct hvd_slurm_job *jobs, size_t n,
-		   const struct hvd_slurm_nodes *nodes)
+void hvd_slurm_hosts_make(struct hvd_slurm_hosts *view, const struct hvd_discovery_opts *opts,
+			  struct hvd_slurm_job *jobs, size_t n, const struct hvd_slurm_nodes *nodes)
 {
 	memset(view, 0, sizeof(*view));
 	if (n > 1)
@@ -125,7 +125,7 @@ void hvd_view_make(struct hvd_view *view, const struct hvd_source_opts *opts, st
 				add_job(view, opts, &jobs[i], nodes);
 }
 
-bool hvd_view_same(const struct hvd_view *a, const struct hvd_view *b)
+bool hvd_slurm_hosts_same(const struct hvd_slurm_hosts *a, const struct hvd_slurm_hosts *b)
 {
 	if (a->hosts.n_hosts != b->hosts.n_hosts || a->n_leaving != b->n_leaving)
 		return false;
@@ -139,7 +139,7 @@ bool hvd_view_same(const struct hvd_view *a, const struct hvd_view *b)
 	return true;
 }
 
-void hvd_view_clear(struct hvd_view *view)
+void hvd_slurm_hosts_clear(struct hvd_slurm_hosts *view)
 {
 	if (!view)
 		return;

@@ -14,16 +14,16 @@
 /* A job other than ours whose time limit is nearer than this is left while it still runs. Seconds. */
 #define HVD_VIEW_NOTICE 30
 
-struct hvd_view_leaving {
+struct hvd_slurm_hosts_leaving {
 	char *host;
 	double seconds;
 };
 
 /* A zeroed struct is empty. */
-struct hvd_view {
+struct hvd_slurm_hosts {
 	struct hvd_alloc hosts;
 	uint32_t *jobs; /* of each of hosts; NULL while there are none */
-	struct hvd_view_leaving *leaving;
+	struct hvd_slurm_hosts_leaving *leaving;
 	size_t n_leaving;
 	struct hvd_strv notes; /* what the user should know, such as a host that two jobs share; said once each */
 };
@@ -33,10 +33,10 @@ struct hvd_view {
  * that is NULL, the number opts->job), without unusable nodes. Our own job comes first, then older ones. A host of
  * several jobs is that of the first. Reorders `jobs`.
  */
-void hvd_view_make(struct hvd_view *view, const struct hvd_source_opts *opts, struct hvd_slurm_job *jobs, size_t n,
-		   const struct hvd_slurm_nodes *nodes);
+void hvd_slurm_hosts_make(struct hvd_slurm_hosts *view, const struct hvd_discovery_opts *opts,
+			  struct hvd_slurm_job *jobs, size_t n, const struct hvd_slurm_nodes *nodes);
 /* Nothing to be told? Times and notes are not looked at. */
-bool hvd_view_same(const struct hvd_view *a, const struct hvd_view *b);
-void hvd_view_clear(struct hvd_view *view); /* NULL is fine */
+bool hvd_slurm_hosts_same(const struct hvd_slurm_hosts *a, const struct hvd_slurm_hosts *b);
+void hvd_slurm_hosts_clear(struct hvd_slurm_hosts *view); /* NULL is fine */
 
 #endif

@@ -22,7 +22,7 @@ static void tell_rank_0(struct hvd_machine *m, hvd_time now)
 }
 
 /* There is room for more. */
-static void grow(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time now)
+static void grow(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now)
 {
 	if (hvd_generation_limit_met(m) && !m->short_handed) {
 		if (!m->warned_limit)
@@ -33,10 +33,10 @@ static void grow(struct hvd_machine *m, const struct hvd_seats *seats, hvd_time 
 		m->warned_limit = true;
 		return;
 	}
-	if (!m->connected || hvd_generation_dying(m) || hvd_seats_taken(seats, m))
+	if (!m->connected || hvd_generation_dying(m) || hvd_rank_assignment_taken(assignment, m))
 		return;
-	if (hvd_crowd_settled(m, seats->n, now))
-		hvd_generation_prepare(m, seats, now);
+	if (hvd_host_manager_settled(m, assignment->n, now))
+		hvd_generation_prepare(m, assignment, now);
 }
 
 /* Those that were started for a next generation: have all come? True: they were given up. */
@@ -44,12 +44,12 @@ static bool look_at_next(struct hvd_machine *m, hvd_time now)
 {
 	hvd_time late = hvd_after(m->next_since, m->opts.patience);
 
-	if (hvd_cast_count(&m->next, HVD_WORKER_STARTING) == 0) {
+	if (hvd_worker_group_count(&m->next, HVD_WORKER_STARTING) == 0) {
 		tell_rank_0(m, now);
 	} else if (now < late) {
 		hvd_machine_wake(m, late);
 	} else {
-		hvd_cast_give_up_late(m, &m->next);
+		hvd_worker_group_give_up_late(m, &m->next);
 		hvd_failure_judge(m, now);
 		hvd_generation_drop(m);
 		return true;
@@ -59,28 +59,28 @@ static bool look_at_next(struct hvd_machine *m, hvd_time now)
 
 static bool look_at_hosts(struct hvd_machine *m, hvd_time now)
 {
-	struct hvd_seats seats = hvd_seats_find(m, now);
-	bool leaving = seats.kept < m->now.n, coming = seats.kept < seats.n, again = false;
+	struct hvd_rank_assignment assignment = hvd_rank_assignment_find(m, now);
+	bool leaving = assignment.kept < m->now.n, coming = assignment.kept < assignment.n, again = false;
 
-	hvd_machine_wake(m, hvd_crowd_due(m, now));
-	if (m->next.n && !hvd_seats_hold(&seats, &m->next))
+	hvd_machine_wake(m, hvd_host_manager_due(m, now));
+	if (m->next.n && !hvd_rank_assignment_hold(&assignment, &m->next))
 		hvd_generation_drop(m);
 	if (!leaving && !coming) {
 		m->enough_since = 0;
-	} else if (seats.n < m->opts.min_np || seats.kept == 0) {
+	} else if (assignment.n < m->opts.min_np || assignment.kept == 0) {
 		if (!m->warned_slots)
 			hvd_warn(m->log,
 				 "%d slots are left, and %d ranks are needed: going on as long as the hosts last",
-				 seats.n, m->opts.min_np);
+				 assignment.n, m->opts.min_np);
 		m->warned_slots = true;
 	} else if (m->next.n) {
 		again = look_at_next(m, now);
-	} else if (leaving && seats.kept >= m->opts.min_np) {
+	} else if (leaving && assignment.kept >= m->opts.min_np) {
 		tell_rank_0(m, now); /* whoever is to come can come later */
 	} else {
-		grow(m, &seats, now);
+		grow(m, &assignment, now);
 	}
-	hvd_seats_clear(&seats);
+	hvd_rank_assignment_clear(&assignment);
 	return again;
 }
 

@@ -106,8 +106,8 @@ static int preview_host(struct hvd_launch *launch, const struct hvd_backend *bac
 
 int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
 {
-	struct hvd_source_opts opts;
-	int rc = hvd_source_choose(launch, &opts, err);
+	struct hvd_discovery_opts opts;
+	int rc = hvd_discovery_choose(launch, &opts, err);
 
 	if (rc == 0 && opts.hosts.n_hosts == 0) {
 		rc = hvd_err_set(err, HVD_E_USAGE, "--dry-run: which hosts there are is found out when the job runs");
@@ -119,6 +119,6 @@ int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *bac
 	}
 	for (int i = 0; rc == 0 && i < launch->alloc.n_hosts; i++)
 		rc = preview_host(launch, backend, i, err);
-	hvd_source_opts_clear(&opts);
+	hvd_discovery_opts_clear(&opts);
 	return rc;
 }

@@ -23,9 +23,9 @@
 /* … and whether shims that were told to end have heard of it. */
 #define SILENT_TIMES 3
 
-struct shim {
-	struct hvd_shims *owner;
-	struct shim *next;
+struct agent_proc {
+	struct hvd_agent_procs *owner;
+	struct agent_proc *next;
 	uint32_t host;
 	struct hvd_launch launch;
 	struct hvd_procs *procs;
@@ -36,21 +36,21 @@ struct shim {
 	int drained; /* so many times, nobody had to wait for our own reader */
 };
 
-struct hvd_shims {
+struct hvd_agent_procs {
 	struct event_base *base;
 	const struct hvd_launch *launch;
 	const struct hvd_backend *backend;
 	const struct hvd_procs_opts *opts;
-	const struct hvd_shims_ops *ops;
+	const struct hvd_agent_procs_ops *ops;
 	void *arg;
-	struct shim *first;
+	struct agent_proc *first;
 	struct event *sweep;
 	unsigned running;
 	bool any; /* … has ever been started */
 	bool ending, at_once;
 };
 
-static void put_away(struct shim *s)
+static void put_away(struct agent_proc *s)
 {
 	if (hvd_procs_destroy(s->procs) != 0)
 		s->owner->ops->output_lost(s->owner->arg);
@@ -61,12 +61,12 @@ static void put_away(struct shim *s)
 
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_shims *shims = arg;
+	struct hvd_agent_procs *agent_procs = arg;
 
 	(void)fd;
 	(void)what;
-	for (struct shim **at = &shims->first; *at;) {
-		struct shim *s = *at;
+	for (struct agent_proc **at = &agent_procs->first; *at;) {
+		struct agent_proc *s = *at;
 
 		if (!s->over) {
 			at = &s->next;
@@ -85,7 +85,7 @@ static void on_ended(int status, void *arg)
 
 static void on_lost(const struct hvd_err *why, void *arg)
 {
-	struct shim *s = arg;
+	struct agent_proc *s = arg;
 
 	if (s->wanted)
 		s->owner->ops->lost(s->host, why, s->owner->arg);
@@ -94,28 +94,29 @@ static void on_lost(const struct hvd_err *why, void *arg)
 
 static void on_all_ended(void *arg)
 {
-	struct shim *s = arg;
-	struct hvd_shims *shims = s->owner;
+	struct agent_proc *s = arg;
+	struct hvd_agent_procs *agent_procs = s->owner;
 
 	s->over = true;
 	s->wanted = false;
-	event_active(shims->sweep, EV_TIMEOUT, 0);
-	if (--shims->running == 0)
-		shims->ops->none_left(shims->arg);
+	event_active(agent_procs->sweep, EV_TIMEOUT, 0);
+	if (--agent_procs->running == 0)
+		agent_procs->ops->none_left(agent_procs->arg);
 }
 
 static void on_patience(evutil_socket_t fd, short what, void *arg)
 {
 	struct timeval tv = {.tv_sec = RELEASE_SECONDS};
-	struct shim *s = arg;
+	struct agent_proc *s = arg;
 
 	(void)fd;
 	(void)what;
 	if (s->over)
 		return;
 	if ((s->left || s->owner->ending) && !s->owner->at_once && !s->cut) {
-		s->drained =
-			hvd_relay_has_room(STDOUT_FILENO) && hvd_relay_has_room(STDERR_FILENO) ? s->drained + 1 : 0;
+		s->drained = hvd_output_mux_has_room(STDOUT_FILENO) && hvd_output_mux_has_room(STDERR_FILENO)
+				     ? s->drained + 1
+				     : 0;
 		if (s->drained < (s->left ? DRAIN_TIMES : SILENT_TIMES)) {
 			tv.tv_sec = END_SECONDS;
 			evtimer_add(s->patience, &tv);
@@ -129,33 +130,34 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
 	evtimer_add(s->patience, &tv);
 }
 
-int hvd_shims_start(struct hvd_shims *shims, uint32_t host, const char *name, int slots, uint32_t job,
-		    struct hvd_err *err)
+int hvd_agent_procs_start(struct hvd_agent_procs *agent_procs, uint32_t host, const char *name, int slots, uint32_t job,
+			  struct hvd_err *err)
 {
 	static const struct hvd_procs_ops ops = {.ended = on_ended, .lost = on_lost, .all_ended = on_all_ended};
-	struct shim *s = hvd_xcalloc(1, sizeof(*s));
+	struct agent_proc *s = hvd_xcalloc(1, sizeof(*s));
 
-	s->owner = shims;
+	s->owner = agent_procs;
 	s->host = host;
-	s->launch = *shims->launch;
+	s->launch = *agent_procs->launch;
 	s->launch.procs = NULL;
 	s->launch.n_procs = 0;
 	s->launch.first_host = (int)host;
 	s->launch.job = job;
-	s->launch.another = shims->any;
+	s->launch.another = agent_procs->any;
 	memset(&s->launch.alloc, 0, sizeof(s->launch.alloc));
 	memset(&s->launch.lsf, 0, sizeof(s->launch.lsf));
-	s->patience = evtimer_new(shims->base, on_patience, s);
+	s->patience = evtimer_new(agent_procs->base, on_patience, s);
 	if (hvd_alloc_add(&s->launch.alloc, name, slots, err) == 0) {
 		hvd_alloc_merge(&s->launch.alloc);
-		if (hvd_backend_add_host(shims->backend, &s->launch, err) == 0) {
-			s->procs = hvd_procs_create(shims->base, &s->launch, shims->backend, shims->opts, &ops, s);
+		if (hvd_backend_add_host(agent_procs->backend, &s->launch, err) == 0) {
+			s->procs = hvd_procs_create(agent_procs->base, &s->launch, agent_procs->backend,
+						    agent_procs->opts, &ops, s);
 			s->wanted = true;
 			if (hvd_procs_start(s->procs, err) == 0) {
-				s->next = shims->first;
-				shims->first = s;
-				shims->running++;
-				shims->any = true;
+				s->next = agent_procs->first;
+				agent_procs->first = s;
+				agent_procs->running++;
+				agent_procs->any = true;
 				return 0;
 			}
 		}
@@ -165,27 +167,27 @@ int hvd_shims_start(struct hvd_shims *shims, uint32_t host, const char *name, in
 	return -1;
 }
 
-static struct shim *find(struct hvd_shims *shims, uint32_t host)
+static struct agent_proc *find(struct hvd_agent_procs *agent_procs, uint32_t host)
 {
-	struct shim *s = shims->first;
+	struct agent_proc *s = agent_procs->first;
 
 	while (s && !(s->host == host && s->wanted))
 		s = s->next;
 	return s;
 }
 
-void hvd_shims_came(struct hvd_shims *shims, uint32_t host)
+void hvd_agent_procs_came(struct hvd_agent_procs *agent_procs, uint32_t host)
 {
-	struct shim *s = find(shims, host);
+	struct agent_proc *s = find(agent_procs, host);
 
 	if (s)
 		hvd_procs_came(s->procs, 0);
 }
 
-void hvd_shims_release(struct hvd_shims *shims, uint32_t host, bool hard)
+void hvd_agent_procs_release(struct hvd_agent_procs *agent_procs, uint32_t host, bool hard)
 {
 	struct timeval tv = {.tv_sec = RELEASE_SECONDS};
-	struct shim *s = find(shims, host);
+	struct agent_proc *s = find(agent_procs, host);
 
 	if (!s)
 		return;
@@ -197,12 +199,12 @@ void hvd_shims_release(struct hvd_shims *shims, uint32_t host, bool hard)
 	evtimer_add(s->patience, &tv);
 }
 
-void hvd_shims_end(struct hvd_shims *shims, bool at_once)
+void hvd_agent_procs_end(struct hvd_agent_procs *agent_procs, bool at_once)
 {
 	struct timeval tv = {.tv_sec = END_SECONDS};
 
-	for (struct shim *s = shims->first; s; s = s->next) {
-		if (shims->ending) {
+	for (struct agent_proc *s = agent_procs->first; s; s = s->next) {
+		if (agent_procs->ending) {
 			hvd_procs_signal(s->procs, SIGTERM);
 			continue;
 		}
@@ -210,58 +212,58 @@ void hvd_shims_end(struct hvd_shims *shims, bool at_once)
 		hvd_procs_release(s->procs);
 		evtimer_add(s->patience, &tv);
 	}
-	shims->ending = true;
-	shims->at_once |= at_once;
+	agent_procs->ending = true;
+	agent_procs->at_once |= at_once;
 }
 
-void hvd_shims_left(struct hvd_shims *shims, uint32_t host)
+void hvd_agent_procs_left(struct hvd_agent_procs *agent_procs, uint32_t host)
 {
-	struct shim *oldest = NULL;
+	struct agent_proc *oldest = NULL;
 
-	for (struct shim *s = shims->first; s; s = s->next)
-		if (s->host == host && !s->left && (shims->ending || !s->wanted))
+	for (struct agent_proc *s = agent_procs->first; s; s = s->next)
+		if (s->host == host && !s->left && (agent_procs->ending || !s->wanted))
 			oldest = s;
 	if (oldest)
 		oldest->left = true;
 }
 
-void hvd_shims_reap(struct hvd_shims *shims)
+void hvd_agent_procs_reap(struct hvd_agent_procs *agent_procs)
 {
-	for (struct shim *s = shims->first; s; s = s->next)
+	for (struct agent_proc *s = agent_procs->first; s; s = s->next)
 		hvd_procs_reap(s->procs);
 }
 
-unsigned hvd_shims_running(const struct hvd_shims *shims)
+unsigned hvd_agent_procs_running(const struct hvd_agent_procs *agent_procs)
 {
-	return shims->running;
+	return agent_procs->running;
 }
 
-struct hvd_shims *hvd_shims_create(struct event_base *base, const struct hvd_launch *launch,
-				   const struct hvd_backend *backend, const struct hvd_procs_opts *opts,
-				   const struct hvd_shims_ops *ops, void *arg)
+struct hvd_agent_procs *hvd_agent_procs_create(struct event_base *base, const struct hvd_launch *launch,
+					       const struct hvd_backend *backend, const struct hvd_procs_opts *opts,
+					       const struct hvd_agent_procs_ops *ops, void *arg)
 {
-	struct hvd_shims *shims = hvd_xcalloc(1, sizeof(*shims));
+	struct hvd_agent_procs *agent_procs = hvd_xcalloc(1, sizeof(*agent_procs));
 
-	shims->base = base;
-	shims->launch = launch;
-	shims->backend = backend;
-	shims->opts = opts;
-	shims->ops = ops;
-	shims->arg = arg;
-	shims->sweep = evtimer_new(base, on_sweep, shims);
-	return shims;
+	agent_procs->base = base;
+	agent_procs->launch = launch;
+	agent_procs->backend = backend;
+	agent_procs->opts = opts;
+	agent_procs->ops = ops;
+	agent_procs->arg = arg;
+	agent_procs->sweep = evtimer_new(base, on_sweep, agent_procs);
+	return agent_procs;
 }
 
-void hvd_shims_destroy(struct hvd_shims *shims)
+void hvd_agent_procs_destroy(struct hvd_agent_procs *agent_procs)
 {
-	if (!shims)
+	if (!agent_procs)
 		return;
-	while (shims->first) {
-		struct shim *next = shims->first->next;
+	while (agent_procs->first) {
+		struct agent_proc *next = agent_procs->first->next;
 
-		put_away(shims->first);
-		shims->first = next;
+		put_away(agent_procs->first);
+		agent_procs->first = next;
 	}
-	event_free(shims->sweep);
-	free(shims);
+	event_free(agent_procs->sweep);
+	free(agent_procs);
 }

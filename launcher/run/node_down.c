@@ -16,7 +16,7 @@
 #define ANSWER_SECONDS 2.0
 #define MAX_ANSWER     (256 * 1024)
 
-struct hvd_down {
+struct hvd_node_down {
 	const struct hvd_driver *driver;
 	struct event *look;
 	unsigned looks, wait;
@@ -55,7 +55,7 @@ static bool ask(char *hosts, char *name, size_t len)
 
 static void on_look(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_down *down = arg;
+	struct hvd_node_down *down = arg;
 	char *hosts = hvd_driver_hosts_behind(down->driver), name[256];
 
 	(void)fd;
@@ -74,10 +74,10 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 	free(hosts);
 }
 
-struct hvd_down *hvd_down_watch(struct event_base *base, const struct hvd_driver *driver,
-				void (*fn)(const char *host, void *arg), void *arg)
+struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct hvd_driver *driver,
+					  void (*fn)(const char *host, void *arg), void *arg)
 {
-	struct hvd_down *down = hvd_xcalloc(1, sizeof(*down));
+	struct hvd_node_down *down = hvd_xcalloc(1, sizeof(*down));
 
 	down->driver = driver;
 	down->wait = 1;
@@ -88,7 +88,7 @@ struct hvd_down *hvd_down_watch(struct event_base *base, const struct hvd_driver
 	return down;
 }
 
-void hvd_down_destroy(struct hvd_down *down)
+void hvd_node_down_destroy(struct hvd_node_down *down)
 {
 	if (!down)
 		return;

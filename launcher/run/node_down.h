@@ -12,12 +12,12 @@
 
 #include "launcher/driver/driver.h"
 
-struct hvd_down;
+struct hvd_node_down;
 
 /* `down` is called with the name of such a host, once. Nothing that is passed is owned. Slurm is asked by sinfo, for
  * which the loop stands still for two seconds at most. */
-struct hvd_down *hvd_down_watch(struct event_base *base, const struct hvd_driver *driver,
-				void (*down)(const char *host, void *arg), void *arg);
-void hvd_down_destroy(struct hvd_down *down); /* NULL is fine */
+struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct hvd_driver *driver,
+					  void (*down)(const char *host, void *arg), void *arg);
+void hvd_node_down_destroy(struct hvd_node_down *down); /* NULL is fine */
 
 #endif

@@ -32,7 +32,7 @@ struct task {
 };
 
 struct source {
-	struct hvd_relay *relay;
+	struct hvd_output_mux *relay;
 	struct source *next;
 	int fd;
 	struct event *readable;
@@ -41,9 +41,9 @@ struct source {
 	size_t n_tasks;
 };
 
-struct hvd_relay {
+struct hvd_output_mux {
 	struct event_base *base;
-	enum hvd_relay_form form;
+	enum hvd_output_mux_form form;
 	int to;
 	bool paused, gone; /* gone: nothing can be written to `to` any more */
 	int error;         /* … and why, unless nobody reads it */
@@ -54,7 +54,7 @@ struct hvd_relay {
 
 /* ---- to ---- */
 
-static void pause_sources(struct hvd_relay *relay, bool pause)
+static void pause_sources(struct hvd_output_mux *relay, bool pause)
 {
 	if (relay->paused == pause)
 		return;
@@ -68,7 +68,7 @@ static void pause_sources(struct hvd_relay *relay, bool pause)
 }
 
 /* So little that a pipe which is said to be writable has room for it. */
-static void write_piece(struct hvd_relay *relay, ev_ssize_t most)
+static void write_piece(struct hvd_output_mux *relay, ev_ssize_t most)
 {
 	int n = relay->gone ? 0 : evbuffer_write_atmost(relay->out, relay->to, most);
 
@@ -80,7 +80,7 @@ static void write_piece(struct hvd_relay *relay, ev_ssize_t most)
 		evbuffer_drain(relay->out, evbuffer_get_length(relay->out));
 }
 
-bool hvd_relay_has_room(int fd)
+bool hvd_output_mux_has_room(int fd)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
 
@@ -89,10 +89,10 @@ bool hvd_relay_has_room(int fd)
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_relay *relay = arg;
+	struct hvd_output_mux *relay = arg;
 
 	(void)what;
-	for (int i = 0; i < PIECES && evbuffer_get_length(relay->out) && (i == 0 || hvd_relay_has_room(fd)); i++)
+	for (int i = 0; i < PIECES && evbuffer_get_length(relay->out) && (i == 0 || hvd_output_mux_has_room(fd)); i++)
 		write_piece(relay, PIPE_BUF);
 	if (evbuffer_get_length(relay->out))
 		event_add(relay->writable, NULL);
@@ -111,14 +111,14 @@ static void wait_for_reader(int fd)
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGHUP);
 	sigaddset(&ends, SIGQUIT);
-	if (hvd_relay_has_room(fd))
+	if (hvd_output_mux_has_room(fd))
 		return;
 	sigprocmask(SIG_UNBLOCK, &ends, NULL);
 	poll(&pfd, 1, -1);
 	sigprocmask(SIG_BLOCK, &ends, NULL);
 }
 
-static void write_all(struct hvd_relay *relay)
+static void write_all(struct hvd_output_mux *relay)
 {
 	while (evbuffer_get_length(relay->out)) {
 		write_piece(relay, PIPE_BUF);
@@ -126,7 +126,7 @@ static void write_all(struct hvd_relay *relay)
 	}
 }
 
-static void pass_on(struct hvd_relay *relay)
+static void pass_on(struct hvd_output_mux *relay)
 {
 	if (!evbuffer_get_length(relay->out))
 		return;
@@ -142,7 +142,7 @@ static void pass_on(struct hvd_relay *relay)
 /* ---- lines ---- */
 
 /* What is too long for a line goes on in pieces. */
-static void keep(struct hvd_relay *relay, struct evbuffer *rest, const char *p, size_t n)
+static void keep(struct hvd_output_mux *relay, struct evbuffer *rest, const char *p, size_t n)
 {
 	evbuffer_add(rest, p, n);
 	if (evbuffer_get_length(rest) > HVD_FRAME_LINE + READ_AT_ONCE)
@@ -152,7 +152,7 @@ static void keep(struct hvd_relay *relay, struct evbuffer *rest, const char *p, 
 static void take_lines(struct source *src, const char *p, size_t n)
 {
 	const char *last = memrchr(p, '\n', n);
-	const char *cr = src->relay->form == HVD_RELAY_HOROVOD ? memrchr(p, '\r', n) : NULL;
+	const char *cr = src->relay->form == HVD_OUTPUT_MUX_HOROVOD ? memrchr(p, '\r', n) : NULL;
 	size_t whole;
 
 	if (cr && (!last || cr > last))
@@ -182,7 +182,7 @@ static struct task *task_of(struct source *src, size_t number)
 	return &src->tasks[number];
 }
 
-static void take_escape(struct hvd_relay *relay, struct task *task, char c)
+static void take_escape(struct hvd_output_mux *relay, struct task *task, char c)
 {
 	switch (c) {
 	case HVD_FRAME_BEGIN:
@@ -199,7 +199,7 @@ static void take_escape(struct hvd_relay *relay, struct task *task, char c)
 	}
 }
 
-static void unescape(struct hvd_relay *relay, struct task *task, const char *p, size_t n)
+static void unescape(struct hvd_output_mux *relay, struct task *task, const char *p, size_t n)
 {
 	while (n > 0) {
 		const char *esc = memchr(p, HVD_FRAME_ESC, n);
@@ -223,7 +223,7 @@ static void unescape(struct hvd_relay *relay, struct task *task, const char *p, 
 /* One line of srun's: "3: " and what task 3 wrote; or what shim, step daemon or srun itself have to say. */
 static void take_srun_line(struct source *src, const char *line, size_t n)
 {
-	struct hvd_relay *relay = src->relay;
+	struct hvd_output_mux *relay = src->relay;
 	size_t at = 0, number = 0;
 
 	while (at < n && line[at] == ' ')
@@ -266,7 +266,7 @@ static ssize_t take(struct source *src)
 	char buf[READ_AT_ONCE];
 	ssize_t n = read(src->fd, buf, sizeof(buf));
 
-	if (n > 0 && src->relay->form == HVD_RELAY_TASKS)
+	if (n > 0 && src->relay->form == HVD_OUTPUT_MUX_TASKS)
 		take_tasks(src, buf, (size_t)n);
 	else if (n > 0)
 		take_lines(src, buf, (size_t)n);
@@ -296,7 +296,7 @@ static void end_source(struct source *src)
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct source *src = arg;
-	struct hvd_relay *relay = src->relay;
+	struct hvd_output_mux *relay = src->relay;
 	ssize_t n = take(src);
 
 	(void)fd;
@@ -306,7 +306,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	pass_on(relay);
 }
 
-int hvd_relay_open(struct hvd_relay *relay, struct hvd_err *err)
+int hvd_output_mux_open(struct hvd_output_mux *relay, struct hvd_err *err)
 {
 	struct source *src;
 	int fds[2];
@@ -328,24 +328,25 @@ int hvd_relay_open(struct hvd_relay *relay, struct hvd_err *err)
 
 /* ---- life ---- */
 
-struct hvd_relay *hvd_relay_create(struct event_base *base, int to, enum hvd_relay_form form, struct hvd_err *err)
+struct hvd_output_mux *hvd_output_mux_create(struct event_base *base, int to, enum hvd_output_mux_form form,
+					     struct hvd_err *err)
 {
-	struct hvd_relay *relay = hvd_xcalloc(1, sizeof(*relay));
+	struct hvd_output_mux *relay = hvd_xcalloc(1, sizeof(*relay));
 
 	relay->base = base;
 	relay->form = form;
 	relay->to = to;
 	relay->out = evbuffer_new();
-	if (hvd_feed_can_poll(to))
+	if (hvd_stdin_forward_can_poll(to))
 		relay->writable = event_new(base, to, EV_WRITE, on_writable, relay);
-	if (relay->out && (relay->writable || !hvd_feed_can_poll(to)))
+	if (relay->out && (relay->writable || !hvd_stdin_forward_can_poll(to)))
 		return relay;
-	hvd_relay_finish(relay);
+	hvd_output_mux_finish(relay);
 	hvd_err_set(err, HVD_E_SYS, "cannot watch for output");
 	return NULL;
 }
 
-int hvd_relay_finish(struct hvd_relay *relay)
+int hvd_output_mux_finish(struct hvd_output_mux *relay)
 {
 	int error;
 

@@ -26,7 +26,7 @@ struct one {
 	int status;
 	int ranks_left; /* not reported yet; 0 where the backend starts no hosts */
 	bool came, over;
-	struct hvd_feed *feed;
+	struct hvd_stdin_forward *feed;
 	struct event *late;
 };
 
@@ -37,7 +37,7 @@ struct hvd_procs {
 	const struct hvd_procs_opts *opts;
 	const struct hvd_procs_ops *ops;
 	void *arg;
-	struct hvd_relay *out[2]; /* stdout, stderr; NULL where the processes write to ours themselves */
+	struct hvd_output_mux *out[2]; /* stdout, stderr; NULL where the processes write to ours themselves */
 	struct one *v;
 	size_t n, started, running; /* the first n are to run */
 	unsigned under_way;
@@ -81,7 +81,7 @@ static int stdin_of(struct one *one, bool first, struct hvd_err *err)
 	}
 	hvd_preamble_clear(&p);
 	if (rc == 0)
-		one->feed = hvd_feed_create(procs->base, bytes, n, first ? STDIN_FILENO : -1, &fd, err);
+		one->feed = hvd_stdin_forward_create(procs->base, bytes, n, first ? STDIN_FILENO : -1, &fd, err);
 	return fd;
 }
 
@@ -91,14 +91,14 @@ static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fd
 	const struct hvd_options *o = procs->launch->options;
 	bool hosts = procs->backend->starts_hosts && (!procs->backend->loopback || procs->n > 1) &&
 		     (o->as_horovodrun || o->prefix_timestamp || o->label);
-	enum hvd_relay_form form = !hosts                                    ? HVD_RELAY_TASKS
-				   : o->as_horovodrun || o->prefix_timestamp ? HVD_RELAY_HOROVOD
-									     : HVD_RELAY_LINES;
+	enum hvd_output_mux_form form = !hosts                                    ? HVD_OUTPUT_MUX_TASKS
+					: o->as_horovodrun || o->prefix_timestamp ? HVD_OUTPUT_MUX_HOROVOD
+										  : HVD_OUTPUT_MUX_LINES;
 
 	for (int s = 0; s < 2 && (hosts || procs->launch->framed); s++) {
-		if (!procs->out[s] && !(procs->out[s] = hvd_relay_create(procs->base, s + 1, form, err)))
+		if (!procs->out[s] && !(procs->out[s] = hvd_output_mux_create(procs->base, s + 1, form, err)))
 			return -1;
-		fds[s] = hvd_relay_open(procs->out[s], err);
+		fds[s] = hvd_output_mux_open(procs->out[s], err);
 		if (fds[s] < 0)
 			return -1;
 		hvd_spawn_fd(spawn, fds[s], s + 1);
@@ -112,9 +112,9 @@ static int start_one(struct one *one, bool first, struct hvd_err *err)
 	struct hvd_proc *proc = one->proc;
 	struct hvd_spawn spawn = {.path = proc->argv.v[0],
 				  .argv = proc->argv.v,
-				  .parent_death_signal = procs->backend->deaf ? 0 : SIGTERM,
-				  .ignore_ends = procs->backend->deaf,
-				  .ignore_user = procs->backend->deaf,
+				  .parent_death_signal = procs->backend->launch_proc_ignores_signals ? 0 : SIGTERM,
+				  .ignore_ends = procs->backend->launch_proc_ignores_signals,
+				  .ignore_user = procs->backend->launch_proc_ignores_signals,
 				  .nofile = procs->opts->nofile,
 				  .new_group = !procs->backend->signals_tty};
 	bool by_stdin = procs->backend->by_stdin || procs->launch->by_stdin;
@@ -288,7 +288,7 @@ void hvd_procs_signal(struct hvd_procs *procs, int sig)
 {
 	for (size_t i = 0; i < procs->started; i++)
 		if (procs->v[i].pid > 0)
-			kill(procs->backend->deaf ? -procs->v[i].pid : procs->v[i].pid, sig);
+			kill(procs->backend->launch_proc_ignores_signals ? -procs->v[i].pid : procs->v[i].pid, sig);
 }
 
 pid_t hvd_procs_pid(const struct hvd_procs *procs)
@@ -335,7 +335,7 @@ int hvd_procs_destroy(struct hvd_procs *procs)
 	for (size_t i = 0; i < procs->launch->n_procs; i++) {
 		struct one *one = &procs->v[i];
 
-		hvd_feed_destroy(one->feed);
+		hvd_stdin_forward_destroy(one->feed);
 		if (one->pid > 0)
 			hvd_end(one->pid, 1, NULL);
 		if (one->late)
@@ -344,7 +344,7 @@ int hvd_procs_destroy(struct hvd_procs *procs)
 	if (procs->wake)
 		event_free(procs->wake);
 	for (int s = 0; s < 2; s++) {
-		errno = hvd_relay_finish(procs->out[s]);
+		errno = hvd_output_mux_finish(procs->out[s]);
 		if (!errno)
 			continue;
 		rc = -1;

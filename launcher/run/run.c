@@ -58,7 +58,7 @@ struct run {
 	bool failed, ending;
 	bool all_ended;              /* all ranks, as their shims have told */
 	struct hvd_overdue *overdue; /* since then */
-	struct hvd_down *down;
+	struct hvd_node_down *down;
 	int ending_signal;
 };
 
@@ -106,7 +106,7 @@ static void on_started(void *arg)
 	struct run *run = arg;
 
 	if (run->backend == &hvd_backend_srun)
-		run->down = hvd_down_watch(run->base, run->driver, on_node_down, run);
+		run->down = hvd_node_down_watch(run->base, run->driver, on_node_down, run);
 	run->result->started = true;
 	run->result->start_seconds = (double)(hvd_now() - run->began) / 1e9;
 }
@@ -468,7 +468,7 @@ static void cleanup(struct run *run)
 	if (run->backend->starts_hosts)
 		hvd_kill_adopted(); /* a killed shim's: what its ranks had started in sessions of their own */
 	hvd_overdue_destroy(run->overdue);
-	hvd_down_destroy(run->down);
+	hvd_node_down_destroy(run->down);
 	hvd_driver_destroy(run->driver);
 	hvd_runfunc_close(run->func);
 	hvd_signals_release(run->signals);

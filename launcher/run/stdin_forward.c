@@ -17,14 +17,14 @@
 
 #define BLOCK 65536
 
-struct hvd_feed {
+struct hvd_stdin_forward {
 	unsigned char *buf; /* n bytes, of which `done` are written */
 	size_t n, done;
 	int from, to; /* -1: there is none any more */
 	struct event *readable, *writable;
 };
 
-static void finish(struct hvd_feed *feed)
+static void finish(struct hvd_stdin_forward *feed)
 {
 	if (feed->readable)
 		event_free(feed->readable);
@@ -41,7 +41,7 @@ static void finish(struct hvd_feed *feed)
 }
 
 /* A terminal may belong to others now: then nothing comes from it any more, rather than that we are stopped. */
-static ssize_t read_block(struct hvd_feed *feed)
+static ssize_t read_block(struct hvd_stdin_forward *feed)
 {
 	sigset_t tty, old;
 	ssize_t n;
@@ -60,7 +60,7 @@ static ssize_t read_block(struct hvd_feed *feed)
 }
 
 /* The first block, ours, may be of any size; those that follow have a buffer of their own. */
-static void take_block(struct hvd_feed *feed)
+static void take_block(struct hvd_stdin_forward *feed)
 {
 	ssize_t n = read_block(feed);
 
@@ -84,7 +84,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_feed *feed = arg;
+	struct hvd_stdin_forward *feed = arg;
 	ssize_t n = write(fd, feed->buf + feed->done, feed->n - feed->done);
 
 	(void)what;
@@ -110,7 +110,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		take_block(feed);
 }
 
-int hvd_feed_can_poll(int fd)
+int hvd_stdin_forward_can_poll(int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 	int ep = epoll_create1(EPOLL_CLOEXEC), rc = ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) == 0;
@@ -120,10 +120,10 @@ int hvd_feed_can_poll(int fd)
 	return rc;
 }
 
-struct hvd_feed *hvd_feed_create(struct event_base *base, unsigned char *bytes, size_t n, int from, int *out,
-				 struct hvd_err *err)
+struct hvd_stdin_forward *hvd_stdin_forward_create(struct event_base *base, unsigned char *bytes, size_t n, int from,
+						   int *out, struct hvd_err *err)
 {
-	struct hvd_feed *feed;
+	struct hvd_stdin_forward *feed;
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) != 0) {
@@ -139,14 +139,14 @@ struct hvd_feed *hvd_feed_create(struct event_base *base, unsigned char *bytes, 
 	feed->from = from;
 	feed->to = fds[1];
 	feed->writable = event_new(base, feed->to, EV_WRITE, on_writable, feed);
-	if (from >= 0 && hvd_feed_can_poll(from))
+	if (from >= 0 && hvd_stdin_forward_can_poll(from))
 		feed->readable = event_new(base, from, EV_READ, on_readable, feed);
 	event_add(feed->writable, NULL);
 	*out = fds[0];
 	return feed;
 }
 
-void hvd_feed_destroy(struct hvd_feed *feed)
+void hvd_stdin_forward_destroy(struct hvd_stdin_forward *feed)
 {
 	if (!feed)
 		return;

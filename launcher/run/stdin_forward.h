@@ -11,16 +11,16 @@
 #include <event2/event.h>
 #include <stddef.h>
 
-struct hvd_feed;
+struct hvd_stdin_forward;
 
 /* Write `bytes` (taken over, wiped and freed) to a new pipe, then everything that can be read from `from` (-1:
  * nothing), then close it. *out is the end to read from, the caller's to close. NULL with err set. */
-struct hvd_feed *hvd_feed_create(struct event_base *base, unsigned char *bytes, size_t n, int from, int *out,
-				 struct hvd_err *err);
+struct hvd_stdin_forward *hvd_stdin_forward_create(struct event_base *base, unsigned char *bytes, size_t n, int from,
+						   int *out, struct hvd_err *err);
 /* Closes the pipe at once; NULL is fine. */
-void hvd_feed_destroy(struct hvd_feed *feed);
+void hvd_stdin_forward_destroy(struct hvd_stdin_forward *feed);
 
 /* Can an event loop wait for it? Not for a file, which is always ready. */
-int hvd_feed_can_poll(int fd);
+int hvd_stdin_forward_can_poll(int fd);
 
 #endif

@@ -61,11 +61,11 @@ static double cpu(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-static int follow(const struct hvd_source_opts *opts, double seconds, const struct hvd_log *log, struct hvd_err *err)
+static int follow(const struct hvd_discovery_opts *opts, double seconds, const struct hvd_log *log, struct hvd_err *err)
 {
-	static const struct hvd_source_ops ops = {on_hosts, on_leaving, on_failed};
+	static const struct hvd_discovery_ops ops = {on_hosts, on_leaving, on_failed};
 	struct event_base *base = event_base_new();
-	struct hvd_source *source = hvd_source_create(base, opts, &ops, base, log, err);
+	struct hvd_discovery *source = hvd_discovery_create(base, opts, &ops, base, log, err);
 	struct event *end = evtimer_new(base, on_end, base);
 	struct event *term = evsignal_new(base, SIGTERM, on_end, base);
 	const struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
@@ -78,7 +78,7 @@ static int follow(const struct hvd_source_opts *opts, double seconds, const stru
 		event_base_dispatch(base);
 		printf("cpu %.3f\n", (cpu() - before) / ((double)(hvd_now() - began) / 1e9) * 100);
 	}
-	hvd_source_destroy(source);
+	hvd_discovery_destroy(source);
 	event_free(end);
 	event_free(term);
 	event_base_free(base);
@@ -88,19 +88,19 @@ static int follow(const struct hvd_source_opts *opts, double seconds, const stru
 int main(int argc, char **argv)
 {
 	const struct hvd_log log = hvd_log_make("discovery_watch", HVD_LOG_INFO);
-	struct hvd_source_opts opts = {0};
+	struct hvd_discovery_opts opts = {0};
 	struct hvd_options options;
 	struct hvd_launch launch = {.options = &options, .envp = environ, .log = &log};
 	struct hvd_err err = {0};
 	int rc = hvd_options_load(&options, argc, argv, environ, &err);
 
 	if (rc == 0)
-		rc = hvd_source_choose(&launch, &opts, &err);
+		rc = hvd_discovery_choose(&launch, &opts, &err);
 	if (rc == 0)
 		rc = follow(&opts, strtod(options.command.v[0], NULL), &log, &err);
 	if (rc != 0)
 		hvd_log_err(&log, &err);
-	hvd_source_opts_clear(&opts);
+	hvd_discovery_opts_clear(&opts);
 	hvd_options_free(&options);
 	return rc == 0 ? 0 : hvd_err_status(&err);
 }

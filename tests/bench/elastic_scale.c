@@ -411,7 +411,7 @@ struct driver {
 	struct hvd_rv *rv;
 	struct hvd_log log;
 	struct hvd_machine *machine;
-	struct hvd_desk *desk;
+	struct hvd_elastic_rv *desk;
 	struct hvd_layout layout;
 	struct line down;
 	struct event *read_news, *tick, *next;
@@ -516,7 +516,7 @@ static void do_generation(bool prepared, void *arg)
 	struct driver *d = arg;
 
 	d->generations++;
-	hvd_desk_hush(d->desk);
+	hvd_elastic_rv_hush(d->desk);
 	if (prepared)
 		hvd_rv_clear_but(d->rv, "global");
 	else
@@ -545,7 +545,7 @@ static void do_answer(void *arg)
 {
 	struct driver *d = arg;
 
-	hvd_desk_answer(d->desk, &d->layout);
+	hvd_elastic_rv_answer(d->desk, &d->layout);
 }
 
 static void do_notify(uint32_t worker, void *arg)
@@ -556,7 +556,7 @@ static void do_notify(uint32_t worker, void *arg)
 		d->since = hvd_now();
 		d->now = HOST_RETURNS;
 	}
-	hvd_desk_notify(d->desk, worker);
+	hvd_elastic_rv_notify(d->desk, worker);
 }
 
 static void do_cut(void *arg)
@@ -690,7 +690,7 @@ static void driver_main(struct driver *d, int fd)
 	static const struct hvd_machine_ops ops = {do_host_begin,   do_host_end,   do_prepare, do_generation,
 						   do_worker_start, do_worker_end, do_answer,  do_notify,
 						   do_cut,          do_finish};
-	static const struct hvd_desk_ops desk_ops = {on_arrived, on_met, on_ready, on_pass};
+	static const struct hvd_elastic_rv_ops desk_ops = {on_arrived, on_met, on_ready, on_pass};
 	const struct hvd_machine_opts opts = {.np = d->ranks,
 					      .min_np = d->ranks / 2,
 					      .reset_limit = -1,
@@ -704,11 +704,11 @@ static void driver_main(struct driver *d, int fd)
 	d->tick = evtimer_new(d->base, on_tick, d);
 	d->next = evtimer_new(d->base, next_round, d);
 	d->machine = hvd_machine_create(&opts, hvd_now(), &ops, d, &d->log);
-	d->desk = hvd_desk_create(d->machine, &desk_ops, d, &d->log);
-	hvd_desk_open(d->desk, d->rv);
+	d->desk = hvd_elastic_rv_create(d->machine, &desk_ops, d, &d->log);
+	hvd_elastic_rv_open(d->desk, d->rv);
 	list_hosts(d, (unsigned)d->ranks / SLOTS);
 	event_base_dispatch(d->base);
-	hvd_desk_destroy(d->desk);
+	hvd_elastic_rv_destroy(d->desk);
 	hvd_machine_destroy(d->machine);
 	hvd_layout_clear(&d->layout);
 	hvd_rv_destroy(d->rv);

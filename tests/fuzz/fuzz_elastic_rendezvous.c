@@ -23,7 +23,7 @@ struct hvd_rv_request {
 
 struct world {
 	struct hvd_machine *machine;
-	struct hvd_desk *desk;
+	struct hvd_elastic_rv *erv;
 	struct hvd_layout layout;
 	char *addresses;
 	uint32_t ready[REQUESTS], arrived[REQUESTS];
@@ -101,7 +101,7 @@ static void do_generation(bool prepared, void *arg)
 	struct world *w = arg;
 
 	(void)prepared;
-	hvd_desk_hush(w->desk);
+	hvd_elastic_rv_hush(w->erv);
 	hvd_layout_clear(&w->layout);
 	must(hvd_machine_layout(w->machine, false, &w->layout, NULL) == 0);
 }
@@ -123,12 +123,12 @@ static void do_answer(void *arg)
 {
 	struct world *w = arg;
 
-	hvd_desk_answer(w->desk, &w->layout);
+	hvd_elastic_rv_answer(w->erv, &w->layout);
 }
 
 static void do_notify(uint32_t worker, void *arg)
 {
-	hvd_desk_notify(((struct world *)arg)->desk, worker);
+	hvd_elastic_rv_notify(((struct world *)arg)->erv, worker);
 }
 
 static void do_finish(const struct hvd_err *why, int status, void *arg)
@@ -168,7 +168,7 @@ static void leave(struct world *w)
 {
 	for (size_t i = 0; i < n_requests; i++)
 		if (requests[i].waits) {
-			hooks[0].gone(w->desk, &requests[i]);
+			hooks[0].gone(w->erv, &requests[i]);
 			must(requests[i].answered);
 			return;
 		}
@@ -187,20 +187,20 @@ static void event(struct world *w, const char *line, size_t len)
 		if (n_requests == REQUESTS)
 			break;
 		requests[n_requests] = (struct hvd_rv_request){.waits = true};
-		must(hooks[0].get(w->desk, key, &requests[n_requests]) == HVD_RV_TAKEN);
+		must(hooks[0].get(w->erv, key, &requests[n_requests]) == HVD_RV_TAKEN);
 		n_requests++;
 		break;
 	case 'a':
-		must(hooks[1].put(w->desk, key, w->addresses, strlen(w->addresses)) == 200);
+		must(hooks[1].put(w->erv, key, w->addresses, strlen(w->addresses)) == 200);
 		break;
 	case 'b':
-		must(hooks[1].put(w->desk, key, key.p, key.n) == 200);
+		must(hooks[1].put(w->erv, key, key.p, key.n) == 200);
 		break;
 	case 'p':
-		must(hooks[2].put(w->desk, key, "", 0) == 0);
+		must(hooks[2].put(w->erv, key, "", 0) == 0);
 		break;
 	case 'm':
-		hooks[2].met(w->desk);
+		hooks[2].met(w->erv);
 		break;
 	case 'x':
 		leave(w);
@@ -231,7 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 							   .notify = do_notify,
 							   .cut = do_nothing,
 							   .finish = do_finish};
-	static const struct hvd_desk_ops ops = {
+	static const struct hvd_elastic_rv_ops ops = {
 		.arrived = on_arrived, .met = on_met, .ready = on_ready, .pass = on_pass};
 	const struct hvd_machine_opts opts = {.np = 2, .min_np = 2, .reset_limit = -1, .elastic_timeout = 60};
 	struct hvd_worker_addr one = {.iface = "lo", .port = 4321};
@@ -245,8 +245,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hvd_addr_parse("127.0.0.1", &one.addr);
 	w.addresses = hvd_worker_addrs_format(&addrs);
 	w.machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, &w, &log);
-	w.desk = hvd_desk_create(w.machine, &ops, &w, &log);
-	hvd_desk_open(w.desk, NULL);
+	w.erv = hvd_elastic_rv_create(w.machine, &ops, &w, &log);
+	hvd_elastic_rv_open(w.erv, NULL);
 	hosts(&w, "a:2,b.example:1");
 	while (at < end && !w.over) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -256,7 +256,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		act(&w);
 		at += len + 1;
 	}
-	hvd_desk_destroy(w.desk);
+	hvd_elastic_rv_destroy(w.erv);
 	for (size_t i = 0; i < n_requests; i++)
 		must(requests[i].answered);
 	hvd_machine_destroy(w.machine);

@@ -10,32 +10,32 @@
 
 #define HOSTS 3
 
-static void on_register(struct hvd_roster *roster, const json_t *msg)
+static void on_register(struct hvd_node_table *roster, const json_t *msg)
 {
 	char *nics[] = {NULL, NULL};
 	const char *wanted;
-	struct hvd_seat *seats = roster->seats;
+	struct hvd_node_state *states = roster->states;
 	uint32_t index;
 
-	if (hvd_roster_register(roster, msg, &index, NULL) != 0)
+	if (hvd_node_table_register(roster, msg, &index, NULL) != 0)
 		return;
-	must(index < roster->n && seats[index].stage == HVD_STAGE_REGISTERED && roster->nodes[index].name);
+	must(index < roster->n && states[index].stage == HVD_STAGE_REGISTERED && roster->nodes[index].name);
 	if (hvd_get_str(msg, "restrict", 64, &wanted, NULL) == 0)
 		nics[0] = (char *)wanted;
-	if (hvd_roster_restrict(roster, index, nics, NULL) != 0)
-		hvd_roster_restrict(roster, index, NULL, NULL);
+	if (hvd_node_table_restrict(roster, index, nics, NULL) != 0)
+		hvd_node_table_restrict(roster, index, NULL, NULL);
 	must(roster->nodes[index].n_ifaces <= HVD_MAX_NICS);
 }
 
-static void on_report(struct hvd_roster *roster, const json_t *msg)
+static void on_report(struct hvd_node_table *roster, const json_t *msg)
 {
 	int64_t node;
 
 	if (roster->n_registered < roster->n || hvd_get_int(msg, "node", 0, HOSTS - 1, &node, NULL) != 0)
 		return;
-	if (roster->seats[node].stage == HVD_STAGE_REGISTERED)
-		roster->seats[node].stage = HVD_STAGE_PROBING;
-	hvd_roster_report(roster, (uint32_t)node, msg, NULL);
+	if (roster->states[node].stage == HVD_STAGE_REGISTERED)
+		roster->states[node].stage = HVD_STAGE_PROBING;
+	hvd_node_table_report(roster, (uint32_t)node, msg, NULL);
 	for (size_t e = 0; e < roster->n_edges; e++) {
 		const struct hvd_edge *edge = &roster->edges[e];
 
@@ -45,7 +45,7 @@ static void on_report(struct hvd_roster *roster, const json_t *msg)
 	}
 }
 
-static void make_plan(struct hvd_roster *roster, int32_t host)
+static void make_plan(struct hvd_node_table *roster, int32_t host)
 {
 	struct hvd_addr addrs[2];
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 2, .port = 4242, .host = host};
@@ -69,11 +69,11 @@ static void make_plan(struct hvd_roster *roster, int32_t host)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	json_t *list = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *msg;
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	const char *type;
 	size_t i;
 
-	hvd_roster_init(&roster, HOSTS, 0);
+	hvd_node_table_init(&roster, HOSTS, 0);
 	json_array_foreach(list, i, msg)
 	{
 		if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
@@ -83,12 +83,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		else if (strcmp(type, "report") == 0)
 			on_report(&roster, msg);
 	}
-	free(hvd_roster_missing(&roster));
+	free(hvd_node_table_missing(&roster));
 	if (roster.n_registered == roster.n) {
 		make_plan(&roster, -1);
 		make_plan(&roster, 0);
 	}
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 	json_decref(list);
 	return 0;
 }

@@ -7,17 +7,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static void relay(enum hvd_relay_form form, const uint8_t *data, size_t size)
+static void relay(enum hvd_output_mux_form form, const uint8_t *data, size_t size)
 {
 	struct event_base *base = event_base_new();
-	struct hvd_relay *relay;
+	struct hvd_output_mux *relay;
 	int out[2], from;
 	char buf[16384];
 	size_t step = size ? data[0] % 97 + 1 : 1, back = 0;
 	ssize_t n;
 
-	if (!base || pipe2(out, O_CLOEXEC | O_NONBLOCK) != 0 || !(relay = hvd_relay_create(base, out[1], form, NULL)) ||
-	    (from = hvd_relay_open(relay, NULL)) < 0)
+	if (!base || pipe2(out, O_CLOEXEC | O_NONBLOCK) != 0 ||
+	    !(relay = hvd_output_mux_create(base, out[1], form, NULL)) || (from = hvd_output_mux_open(relay, NULL)) < 0)
 		abort();
 	for (size_t at = 0; at < size; at += step) {
 		if (write(from, data + at, step < size - at ? step : size - at) < 0)
@@ -25,10 +25,10 @@ static void relay(enum hvd_relay_form form, const uint8_t *data, size_t size)
 		event_base_loop(base, EVLOOP_NONBLOCK);
 	}
 	close(from);
-	hvd_relay_finish(relay);
+	hvd_output_mux_finish(relay);
 	while ((n = read(out[0], buf, sizeof(buf))) > 0)
 		back += (size_t)n;
-	if (form == HVD_RELAY_LINES ? back != size : back > size)
+	if (form == HVD_OUTPUT_MUX_LINES ? back != size : back > size)
 		abort();
 	close(out[0]);
 	close(out[1]);
@@ -37,7 +37,7 @@ static void relay(enum hvd_relay_form form, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	relay(HVD_RELAY_LINES, data, size);
-	relay(HVD_RELAY_TASKS, data, size);
+	relay(HVD_OUTPUT_MUX_LINES, data, size);
+	relay(HVD_OUTPUT_MUX_TASKS, data, size);
 	return 0;
 }

@@ -7,7 +7,7 @@
 #define PORT 4321
 
 struct world {
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_addr addrs[2]; /* of the rendezvous: loopback, and host 0's eth0 */
 	struct hvd_endpoints endpoints;
 	struct hvd_plan plan;
@@ -32,7 +32,7 @@ static int teardown(void **state)
 	struct world *w = *state;
 
 	hvd_plan_clear(&w->plan);
-	hvd_roster_clear(&w->roster);
+	hvd_node_table_clear(&w->roster);
 	free(w);
 	return 0;
 }
@@ -57,7 +57,7 @@ static void comes(struct world *w, uint32_t h, int machine, const char *names)
 			"nodes", 1, "size", 1, "name", name, "host", name, "machine", machine_text, "ranks", 0, "port",
 			4000 + (int)h, "ifaces", ifaces, "dropped", "");
 	assert_non_null(msg);
-	hvd_roster_grow(&w->roster, h + 1 > had ? h + 1 : had);
+	hvd_node_table_grow(&w->roster, h + 1 > had ? h + 1 : had);
 	for (int k = 0; k < w->plan.networks.n && h >= had; k++) {
 		w->plan.networks.v[k].iface = realloc(w->plan.networks.v[k].iface, h + 1);
 		w->plan.networks.v[k].iface[h] = 0;
@@ -67,7 +67,7 @@ static void comes(struct world *w, uint32_t h, int machine, const char *names)
 		w->plan.endpoint[h] = -1;
 	}
 	assert_int_equal(hvd_node_from_json(msg, &w->roster.nodes[h], NULL), 0);
-	w->roster.seats[h].stage = HVD_STAGE_REGISTERED;
+	w->roster.states[h].stage = HVD_STAGE_REGISTERED;
 	json_decref(msg);
 }
 
@@ -94,8 +94,8 @@ static size_t reports(struct world *w, uint32_t h, bool reaches)
 		json_array_append_new(endpoints, json_pack("[i,i,i]", (int)i, HVD_REACH_OK, 50));
 	}
 	report = json_pack("{s:o, s:o}", "edges", edges, "rendezvous", endpoints);
-	w->roster.seats[h].stage = HVD_STAGE_PROBING;
-	assert_int_equal(hvd_roster_report(&w->roster, h, report, &w->err), 0);
+	w->roster.states[h].stage = HVD_STAGE_PROBING;
+	assert_int_equal(hvd_node_table_report(&w->roster, h, report, &w->err), 0);
 	json_decref(report);
 	json_decref(order);
 	return n;
@@ -106,8 +106,8 @@ static int first(struct world *w, bool local)
 	int rc = hvd_admission_first(&w->plan, &w->roster, local, false, &w->err);
 
 	for (uint32_t h = 0; rc == 0 && h < w->roster.n; h++)
-		if (w->roster.seats[h].stage == HVD_STAGE_REPORTED)
-			w->roster.seats[h].stage = HVD_STAGE_PLANNED;
+		if (w->roster.states[h].stage == HVD_STAGE_REPORTED)
+			w->roster.states[h].stage = HVD_STAGE_PLANNED;
 	return rc;
 }
 
@@ -116,7 +116,7 @@ static int late(struct world *w, uint32_t h)
 	int rc = hvd_admission_late(&w->plan, &w->roster, h, &w->err);
 
 	if (rc == 0)
-		w->roster.seats[h].stage = HVD_STAGE_PLANNED;
+		w->roster.states[h].stage = HVD_STAGE_PLANNED;
 	return rc;
 }
 
@@ -293,12 +293,12 @@ static void comes_when_the_others_are_gone(void **state)
 	comes(w, 0, 0, "eth0");
 	reports(w, 0, true);
 	assert_int_equal(first(w, false), 0);
-	hvd_roster_leave(&w->roster, 0);
+	hvd_node_table_leave(&w->roster, 0);
 	w->endpoints.host = -1;
 	comes(w, 1, 1, "eth0");
 	reports(w, 1, true);
 	assert_int_equal(late(w, 1), 0);
-	hvd_roster_leave(&w->roster, 1);
+	hvd_node_table_leave(&w->roster, 1);
 	comes(w, 2, 2, "");
 	reports(w, 2, true);
 	assert_int_equal(late(w, 2), -1);
@@ -312,7 +312,7 @@ static void rendezvous_out_of_reach(void **state)
 	comes(w, 1, 1, "eth0");
 	reports(w, 0, true);
 	reports(w, 1, true);
-	w->roster.seats[1].endpoints_ok = 0;
+	w->roster.states[1].endpoints_ok = 0;
 	assert_int_equal(first(w, false), -1);
 	assert_string_equal(w->err.host, "name1");
 	assert_in(w->err.msg, "the rendezvous server cannot be reached from there at port 4321");

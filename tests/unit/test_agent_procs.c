@@ -19,7 +19,7 @@ struct world {
 	struct hvd_backend backend;
 	struct hvd_procs_opts procs_opts;
 	struct hvd_key key;
-	struct hvd_shims *shims;
+	struct hvd_agent_procs *agent_procs;
 	char dir[64];
 	int lost, cut_short, none_left;
 	uint32_t last_lost;
@@ -51,7 +51,7 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	hvd_shims_reap(((struct world *)arg)->shims);
+	hvd_agent_procs_reap(((struct world *)arg)->agent_procs);
 }
 
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
@@ -91,7 +91,8 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 
 static int begin(void **state)
 {
-	static const struct hvd_shims_ops ops = {.lost = on_lost, .cut_short = on_cut_short, .none_left = on_none_left};
+	static const struct hvd_agent_procs_ops ops = {
+		.lost = on_lost, .cut_short = on_cut_short, .none_left = on_none_left};
 	static char path[] = "PATH=/usr/bin:/bin", dir[80];
 	static char *envp[] = {path, dir, NULL};
 	struct world *w = calloc(1, sizeof(*w));
@@ -107,7 +108,7 @@ static int begin(void **state)
 	w->launch = (struct hvd_launch){.options = &w->options, .envp = envp};
 	w->backend = (struct hvd_backend){.name = "shell", .starts_hosts = true, .add_host = add_host};
 	w->procs_opts = (struct hvd_procs_opts){.boot = "boot", .key = &w->key, .nofile = 1024, .no_stdin = true};
-	w->shims = hvd_shims_create(w->base, &w->launch, &w->backend, &w->procs_opts, &ops, w);
+	w->agent_procs = hvd_agent_procs_create(w->base, &w->launch, &w->backend, &w->procs_opts, &ops, w);
 	w->child = evsignal_new(w->base, SIGCHLD, on_child, w);
 	event_add(w->child, NULL);
 	w->watchdog = evtimer_new(w->base, on_watchdog, w);
@@ -121,7 +122,7 @@ static int end(void **state)
 	struct world *w = *state;
 	int leaked;
 
-	hvd_shims_destroy(w->shims);
+	hvd_agent_procs_destroy(w->agent_procs);
 	event_free(w->child);
 	event_free(w->watchdog);
 	event_base_free(w->base);
@@ -143,7 +144,7 @@ static int end(void **state)
 static int start(struct world *w, uint32_t host, const char *name)
 {
 	struct hvd_err err = {0};
-	int rc = hvd_shims_start(w->shims, host, name, 2, 77, &err);
+	int rc = hvd_agent_procs_start(w->agent_procs, host, name, 2, 77, &err);
 
 	if (rc != 0)
 		snprintf(w->why, sizeof(w->why), "%.200s: %.300s", err.host, err.msg);
@@ -173,16 +174,16 @@ static void each_host_has_a_process(void **state)
 
 	assert_int_equal(start(w, 0, "a"), 0);
 	assert_int_equal(start(w, 5, "b"), 0);
-	assert_int_equal(hvd_shims_running(w->shims), 2);
+	assert_int_equal(hvd_agent_procs_running(w->agent_procs), 2);
 	until(w, *wrote(w, "0") && *wrote(w, "5"));
 	assert_string_equal(wrote(w, "0"), "2 77 0\n");
 	assert_string_equal(wrote(w, "5"), "2 77 1\n");
 	/* Their shims were told to end, and do. */
-	hvd_shims_end(w->shims, false);
+	hvd_agent_procs_end(w->agent_procs, false);
 	make_file(w->dir, "/go", "");
 	until(w, w->none_left);
 	assert_int_equal(w->none_left, 1);
-	assert_int_equal(hvd_shims_running(w->shims), 0);
+	assert_int_equal(hvd_agent_procs_running(w->agent_procs), 0);
 	assert_int_equal(w->lost + w->cut_short, 0);
 }
 
@@ -191,7 +192,7 @@ static void one_ends_that_is_wanted(void **state)
 	struct world *w = *state;
 
 	assert_int_equal(start(w, 3, "fails"), 0);
-	hvd_shims_came(w->shims, 3);
+	hvd_agent_procs_came(w->agent_procs, 3);
 	until(w, w->none_left);
 	assert_int_equal(w->lost, 1);
 	assert_int_equal(w->last_lost, 3);
@@ -206,12 +207,12 @@ static void one_ends_that_is_released(void **state)
 	struct world *w = *state;
 
 	assert_int_equal(start(w, 0, "a"), 0);
-	hvd_shims_release(w->shims, 0, false);
-	hvd_shims_release(w->shims, 0, false);     /* it is not wanted already */
-	hvd_shims_release(w->shims, 9, false);     /* none */
-	assert_int_equal(start(w, 0, "stays"), 0); /* the host is used again meanwhile */
+	hvd_agent_procs_release(w->agent_procs, 0, false);
+	hvd_agent_procs_release(w->agent_procs, 0, false); /* it is not wanted already */
+	hvd_agent_procs_release(w->agent_procs, 9, false); /* none */
+	assert_int_equal(start(w, 0, "stays"), 0);         /* the host is used again meanwhile */
 	make_file(w->dir, "/go", "");
-	until(w, hvd_shims_running(w->shims) == 1);
+	until(w, hvd_agent_procs_running(w->agent_procs) == 1);
 	assert_int_equal(w->lost + w->none_left, 0);
 }
 
@@ -222,7 +223,7 @@ static void one_is_released_hard(void **state)
 
 	assert_int_equal(start(w, 0, "stays"), 0);
 	until(w, *wrote(w, "0"));
-	hvd_shims_release(w->shims, 0, true);
+	hvd_agent_procs_release(w->agent_procs, 0, true);
 	until(w, w->none_left);
 	assert_int_equal(w->lost, 0);
 }
@@ -233,7 +234,7 @@ static void one_does_not_end(void **state)
 
 	assert_int_equal(start(w, 0, "stubborn"), 0);
 	until(w, *wrote(w, "0"));
-	hvd_shims_release(w->shims, 0, true);
+	hvd_agent_procs_release(w->agent_procs, 0, true);
 	until(w, *wrote(w, "0.asked"));
 	until(w, w->none_left); /* killed */
 	assert_int_equal(w->lost, 0);
@@ -246,11 +247,11 @@ static void one_does_not_end_with_the_job(void **state)
 
 	assert_int_equal(start(w, 2, "stubborn"), 0);
 	until(w, *wrote(w, "2"));
-	hvd_shims_end(w->shims, false);
-	hvd_shims_end(w->shims, false); /* the user asks again: by a signal */
+	hvd_agent_procs_end(w->agent_procs, false);
+	hvd_agent_procs_end(w->agent_procs, false); /* the user asks again: by a signal */
 	until(w, *wrote(w, "2.asked"));
 	assert_int_equal(w->none_left, 0);
-	hvd_shims_end(w->shims, true); /* and does not want to wait any longer */
+	hvd_agent_procs_end(w->agent_procs, true); /* and does not want to wait any longer */
 	until(w, w->none_left);
 	assert_int_equal(w->cut_short + w->lost, 0);
 }
@@ -261,9 +262,9 @@ static void one_cannot_be_started(void **state)
 
 	assert_int_equal(start(w, 0, "nowhere"), -1);
 	assert_string_equal(w->why, "nowhere: there is no such host");
-	assert_int_equal(hvd_shims_running(w->shims), 0);
+	assert_int_equal(hvd_agent_procs_running(w->agent_procs), 0);
 	assert_int_equal(w->none_left, 0);
-	hvd_shims_end(w->shims, false); /* with none there is nothing to wait for */
+	hvd_agent_procs_end(w->agent_procs, false); /* with none there is nothing to wait for */
 	assert_int_equal(w->none_left, 0);
 }
 
@@ -274,18 +275,19 @@ static void they_go_with_their_owner(void **state)
 	assert_int_equal(start(w, 0, "stays"), 0);
 	assert_int_equal(start(w, 1, "stubborn"), 0);
 	until(w, *wrote(w, "0") && *wrote(w, "1"));
-	hvd_shims_destroy(w->shims);
-	w->shims = NULL;
+	hvd_agent_procs_destroy(w->agent_procs);
+	w->agent_procs = NULL;
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
 int main(void)
 {
-#define shims(test) cmocka_unit_test_setup_teardown(test, begin, end)
+#define agent_procs(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		shims(each_host_has_a_process), shims(one_ends_that_is_wanted),  shims(one_ends_that_is_released),
-		shims(one_is_released_hard),    shims(one_does_not_end),         shims(one_does_not_end_with_the_job),
-		shims(one_cannot_be_started),   shims(they_go_with_their_owner),
+		agent_procs(each_host_has_a_process),   agent_procs(one_ends_that_is_wanted),
+		agent_procs(one_ends_that_is_released), agent_procs(one_is_released_hard),
+		agent_procs(one_does_not_end),          agent_procs(one_does_not_end_with_the_job),
+		agent_procs(one_cannot_be_started),     agent_procs(they_go_with_their_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ extern char **environ;
 /* A folder for a script and its files, and a record of what was told. */
 struct world {
 	struct event_base *base;
-	struct hvd_source *source;
+	struct hvd_discovery *source;
 	char dir[64], script[128];
 	char told[1024]; /* "hosts a:1|leaving b 3|…" */
 	struct hvd_err failure;
@@ -32,7 +32,7 @@ static void note(struct world *w, const char *text)
 
 	snprintf(w->told + len, sizeof(w->told) - len, "%s%s", len ? "|" : "", text);
 	if (w->destroy) {
-		hvd_source_destroy(w->source);
+		hvd_discovery_destroy(w->source);
 		w->source = NULL;
 	}
 	if (w->stop_after && --w->stop_after == 0)
@@ -69,7 +69,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	note(w, "failed");
 }
 
-static const struct hvd_source_ops ops = {on_hosts, on_leaving, on_failed};
+static const struct hvd_discovery_ops ops = {on_hosts, on_leaving, on_failed};
 
 static int begin(void **state)
 {
@@ -94,7 +94,7 @@ static int end(void **state)
 	struct world *w = *state;
 	char command[128];
 
-	hvd_source_destroy(w->source);
+	hvd_discovery_destroy(w->source);
 	event_base_free(w->base);
 	close(w->log_fd);
 	assert_int_equal(open_fds(), w->fds);
@@ -127,15 +127,15 @@ static void write_script(struct world *w, const char *body)
 
 static void run_script(struct world *w, const char *command, int slots, int calls)
 {
-	struct hvd_source_opts opts = {
-		.id = HVD_SOURCE_SCRIPT, .script = hvd_xstrdup(command), .slots_per_host = slots, .envp = environ};
+	struct hvd_discovery_opts opts = {
+		.id = HVD_DISCOVERY_SCRIPT, .script = hvd_xstrdup(command), .slots_per_host = slots, .envp = environ};
 	const struct timeval tv = {50, 0};
 
 	w->stop_after = calls;
-	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
+	w->source = hvd_discovery_create(w->base, &opts, &ops, w, &w->log, NULL);
 	assert_non_null(w->source);
 	assert_string_equal(w->told, "");
-	hvd_source_opts_clear(&opts);
+	hvd_discovery_opts_clear(&opts);
 	event_base_loopexit(w->base, &tv);
 	event_base_dispatch(w->base);
 	assert_int_equal(w->stop_after, 0);
@@ -144,16 +144,16 @@ static void run_script(struct world *w, const char *command, int slots, int call
 static void fixed_hosts_are_told_once(void **state)
 {
 	struct world *w = *state;
-	struct hvd_source_opts opts = {.id = HVD_SOURCE_HOSTS};
+	struct hvd_discovery_opts opts = {.id = HVD_DISCOVERY_HOSTS};
 
 	hvd_alloc_add(&opts.hosts, "a", 2, NULL);
 	hvd_alloc_add(&opts.hosts, "b", 1, NULL);
-	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
-	hvd_source_opts_clear(&opts);
+	w->source = hvd_discovery_create(w->base, &opts, &ops, w, &w->log, NULL);
+	hvd_discovery_opts_clear(&opts);
 	event_base_dispatch(w->base); /* ends: nothing is waited for */
 	assert_string_equal(w->told, "hosts a:2 b:1");
-	assert_string_equal(hvd_source_name(w->source), "hosts");
-	hvd_source_nudge(w->source);
+	assert_string_equal(hvd_discovery_name(w->source), "hosts");
+	hvd_discovery_nudge(w->source);
 }
 
 static void script_tells_changes_only(void **state)
@@ -174,14 +174,14 @@ static void script_tells_changes_only(void **state)
 static void script_runs_as_often_as_asked(void **state)
 {
 	struct world *w = *state;
-	struct hvd_source_opts opts = {.id = HVD_SOURCE_SCRIPT, .envp = environ, .interval = 0.1};
+	struct hvd_discovery_opts opts = {.id = HVD_DISCOVERY_SCRIPT, .envp = environ, .interval = 0.1};
 	hvd_time before = hvd_now();
 
 	write_script(w, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done\n"
 			"echo x >>$D/runs; echo a:$(wc -l <$D/runs)");
 	opts.script = w->script;
 	w->stop_after = 4;
-	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
+	w->source = hvd_discovery_create(w->base, &opts, &ops, w, &w->log, NULL);
 	event_base_dispatch(w->base);
 	assert_string_equal(w->told, "hosts a:1|hosts a:2|hosts a:3|hosts a:4");
 	assert_true(hvd_now() - before >= INT64_C(300000000));
@@ -283,12 +283,12 @@ static void a_flood_is_cut(void **state)
 static void a_script_that_hangs_is_killed(void **state)
 {
 	struct world *w = *state;
-	struct hvd_source_opts opts = {.id = HVD_SOURCE_SCRIPT, .envp = environ, .time_limit = 0.2};
+	struct hvd_discovery_opts opts = {.id = HVD_DISCOVERY_SCRIPT, .envp = environ, .time_limit = 0.2};
 
 	write_script(w, "trap '' TERM; sleep 60; echo a");
 	opts.script = w->script;
 	w->stop_after = 1;
-	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
+	w->source = hvd_discovery_create(w->base, &opts, &ops, w, &w->log, NULL);
 	event_base_dispatch(w->base);
 	assert_string_equal(w->told, "failed");
 	assert_in(w->failure.msg, "did not end in time");
@@ -298,13 +298,14 @@ static void a_script_that_hangs_is_killed(void **state)
 static void ends_with_a_script_under_way(void **state)
 {
 	struct world *w = *state;
-	struct hvd_source_opts opts = {.id = HVD_SOURCE_SCRIPT, .script = hvd_xstrdup("sleep 60"), .envp = environ};
+	struct hvd_discovery_opts opts = {
+		.id = HVD_DISCOVERY_SCRIPT, .script = hvd_xstrdup("sleep 60"), .envp = environ};
 	hvd_time before = hvd_now();
 
-	w->source = hvd_source_create(w->base, &opts, &ops, w, &w->log, NULL);
-	hvd_source_opts_clear(&opts);
+	w->source = hvd_discovery_create(w->base, &opts, &ops, w, &w->log, NULL);
+	hvd_discovery_opts_clear(&opts);
 	event_base_loop(w->base, EVLOOP_ONCE);
-	hvd_source_destroy(w->source);
+	hvd_discovery_destroy(w->source);
 	w->source = NULL;
 	assert_true(hvd_now() - before < INT64_C(40000000000));
 	assert_string_equal(w->told, "");
@@ -322,17 +323,17 @@ static void may_be_destroyed_from_within(void **state)
 
 /* ---- what all share: views put in by hand ---- */
 
-static struct hvd_source_opts none = {.id = HVD_SOURCE_HOSTS};
+static struct hvd_discovery_opts none = {.id = HVD_DISCOVERY_HOSTS};
 
 static void look(struct world *w, const char *hosts, const uint32_t *jobs, const char *leaving)
 {
-	struct hvd_view_leaving going = {(char *)leaving, 5};
-	struct hvd_view view = {.leaving = &going, .n_leaving = leaving != NULL, .jobs = (uint32_t *)jobs};
+	struct hvd_slurm_hosts_leaving going = {(char *)leaving, 5};
+	struct hvd_slurm_hosts view = {.leaving = &going, .n_leaving = leaving != NULL, .jobs = (uint32_t *)jobs};
 
 	if (*hosts)
 		assert_int_equal(hvd_alloc_from_hosts(&view.hosts, hosts, 1, NULL), 0);
 	w->told[0] = '\0';
-	hvd_source_looked(w->source, &view);
+	hvd_discovery_looked(w->source, &view);
 	hvd_alloc_clear(&view.hosts);
 }
 
@@ -341,7 +342,7 @@ static void order_jobs_and_leaving(void **state)
 	static const uint32_t one[] = {1, 1, 2}, moved[] = {1, 3, 3};
 	struct world *w = *state;
 
-	w->source = hvd_source_create(w->base, &none, &ops, w, &w->log, NULL);
+	w->source = hvd_discovery_create(w->base, &none, &ops, w, &w->log, NULL);
 	look(w, "", NULL, NULL);
 	assert_string_equal(w->told, "hosts");
 	look(w, "", NULL, NULL);

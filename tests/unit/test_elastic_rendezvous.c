@@ -16,7 +16,7 @@ struct world {
 	struct event_base *base;
 	struct hvd_rv *rv;
 	struct hvd_machine *machine;
-	struct hvd_desk *desk;
+	struct hvd_elastic_rv *erv;
 	struct hvd_log log;
 	struct hvd_alloc hosts;
 	struct hvd_layout layout; /* of this generation */
@@ -46,7 +46,7 @@ static void do_generation(bool prepared, void *arg)
 	struct world *w = arg;
 
 	(void)prepared;
-	hvd_desk_hush(w->desk);
+	hvd_elastic_rv_hush(w->erv);
 	hvd_layout_clear(&w->layout);
 	assert_int_equal(hvd_machine_layout(w->machine, false, &w->layout, NULL), 0);
 }
@@ -69,12 +69,12 @@ static void do_answer(void *arg)
 	struct world *w = arg;
 
 	w->answers++;
-	hvd_desk_answer(w->desk, &w->layout);
+	hvd_elastic_rv_answer(w->erv, &w->layout);
 }
 
 static void do_notify(uint32_t worker, void *arg)
 {
-	hvd_desk_notify(((struct world *)arg)->desk, worker);
+	hvd_elastic_rv_notify(((struct world *)arg)->erv, worker);
 }
 
 static void do_finish(const struct hvd_err *why, int status, void *arg)
@@ -121,7 +121,7 @@ static int begin(void **state)
 {
 	static const struct hvd_machine_ops machine_ops = {do_host, do_host,   do_nothing, do_generation, do_start,
 							   do_end,  do_answer, do_notify,  do_nothing,    do_finish};
-	static const struct hvd_desk_ops ops = {on_arrived, on_met, on_ready, on_pass};
+	static const struct hvd_elastic_rv_ops ops = {on_arrived, on_met, on_ready, on_pass};
 	static const char *const ips[] = {"127.0.0.1"};
 	const struct hvd_machine_opts opts = {
 		.np = 3, .min_np = 2, .reset_limit = -1, .elastic_timeout = 60, .patience = 60};
@@ -139,8 +139,8 @@ static int begin(void **state)
 	w->rv = hvd_rv_create(w->base, &cfg, &w->log, NULL);
 	assert_int_equal(hvd_rv_listen(w->rv, ips, 1, 0, 0, NULL), 0);
 	w->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, w, &w->log);
-	w->desk = hvd_desk_create(w->machine, &ops, w, &w->log);
-	hvd_desk_open(w->desk, w->rv);
+	w->erv = hvd_elastic_rv_create(w->machine, &ops, w, &w->log);
+	hvd_elastic_rv_open(w->erv, w->rv);
 	hvd_addr_parse("127.0.0.1", &one.addr);
 	memset(addrs.key.b, 3, sizeof(addrs.key.b));
 	w->listens = hvd_worker_addrs_format(&addrs);
@@ -151,7 +151,7 @@ static int end(void **state)
 {
 	struct world *w = *state;
 
-	hvd_desk_destroy(w->desk);
+	hvd_elastic_rv_destroy(w->erv);
 	hvd_rv_destroy(w->rv);
 	hvd_machine_destroy(w->machine);
 	hvd_layout_clear(&w->layout);
@@ -367,7 +367,7 @@ static void one_that_is_removed(void **state)
 	/* Its first request is over when the worker is. */
 	assert_false(answered(w, b0));
 	hvd_machine_exited(w->machine, 2, 0, hvd_now());
-	hvd_desk_answer(w->desk, &w->layout);
+	hvd_elastic_rv_answer(w->erv, &w->layout);
 	answer_is(w, b0, 503, "");
 }
 
@@ -431,7 +431,7 @@ static void rank_0_is_told(void **state)
 	int64_t before;
 
 	running(w);
-	hvd_desk_notify(w->desk, 0);
+	hvd_elastic_rv_notify(w->erv, 0);
 	assert_int_equal(w->passed, 0); /* it has not said yet where it listens */
 	put(w, "/worker_addresses/b:0", w->listens);
 	assert_int_equal(w->passed, 0);
@@ -441,8 +441,8 @@ static void rank_0_is_told(void **state)
 	assert_string_equal(w->to, w->listens);
 	/* A worker ignores what is not newer than the last. */
 	before = w->when;
-	hvd_desk_notify(w->desk, 0);
-	hvd_desk_notify(w->desk, 0);
+	hvd_elastic_rv_notify(w->erv, 0);
+	hvd_elastic_rv_notify(w->erv, 0);
 	assert_int_equal(w->passed, 3);
 	assert_true(w->when >= before + 2);
 	put(w, "/worker_addresses/a:0", w->listens);
@@ -454,8 +454,8 @@ static void a_new_generation_gives_up_telling(void **state)
 	struct world *w = *state;
 
 	running(w);
-	hvd_desk_notify(w->desk, 0);
-	hvd_desk_hush(w->desk);
+	hvd_elastic_rv_notify(w->erv, 0);
+	hvd_elastic_rv_hush(w->erv);
 	put(w, "/worker_addresses/a:0", w->listens);
 	assert_int_equal(w->passed, 0);
 }
@@ -465,7 +465,7 @@ static void addresses_that_are_none(void **state)
 	struct world *w = *state;
 
 	running(w);
-	hvd_desk_notify(w->desk, 0);
+	hvd_elastic_rv_notify(w->erv, 0);
 	put(w, "/worker_addresses/a:0", "");
 	put(w, "/worker_addresses/a:0", "%%%");
 	put(w, "/worker_addresses/a:0", "gASVCgAAAAAAAACMBnN5c3RlbZQu"); /* a pickle of another thing */
@@ -483,27 +483,27 @@ static void it_goes_while_workers_wait(void **state)
 
 	running(w);
 	fd = ask(w, "a:0");
-	hvd_desk_destroy(w->desk);
-	w->desk = NULL;
+	hvd_elastic_rv_destroy(w->erv);
+	w->erv = NULL;
 	answer_is(w, fd, 503, "");
 }
 
 int main(void)
 {
-#define desk(test) cmocka_unit_test_setup_teardown(test, begin, end)
+#define erv(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		desk(first_words),
-		desk(all_have_met),
-		desk(place_is_held_until_the_next_generation),
-		desk(nobody_lives_there),
-		desk(one_that_is_removed),
-		desk(connection_breaks_while_it_waits),
-		desk(connection_breaks_when_it_is_answered),
-		desk(one_asks_twice),
-		desk(rank_0_is_told),
-		desk(a_new_generation_gives_up_telling),
-		desk(addresses_that_are_none),
-		desk(it_goes_while_workers_wait),
+		erv(first_words),
+		erv(all_have_met),
+		erv(place_is_held_until_the_next_generation),
+		erv(nobody_lives_there),
+		erv(one_that_is_removed),
+		erv(connection_breaks_while_it_waits),
+		erv(connection_breaks_when_it_is_answered),
+		erv(one_asks_twice),
+		erv(rank_0_is_told),
+		erv(a_new_generation_gives_up_telling),
+		erv(addresses_that_are_none),
+		erv(it_goes_while_workers_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

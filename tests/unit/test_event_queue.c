@@ -10,7 +10,7 @@
 struct world {
 	struct event_base *base;
 	struct hvd_machine *machine;
-	struct hvd_news *news;
+	struct hvd_event_queue *events;
 	int begun, ended, prepared, generations, started, answers, notices, cuts, finished;
 	struct hvd_err why;
 	int status;
@@ -22,7 +22,7 @@ static void do_host_begin(uint32_t host, void *arg)
 
 	w->begun++;
 	/* The machine must not be called from here; its news must wait. */
-	hvd_news_add(w->news, HVD_NEWS_HOST_HERE, host, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_HOST_HERE, host, 0);
 }
 
 static void do_host_end(uint32_t host, void *arg)
@@ -88,7 +88,7 @@ static void begin_with(struct world *w, double elastic_timeout)
 		.np = 2, .min_np = 2, .reset_limit = -1, .elastic_timeout = elastic_timeout, .patience = 60};
 
 	w->machine = hvd_machine_create(&opts, hvd_now(), &ops, w, NULL);
-	w->news = hvd_news_create(w->base, w->machine);
+	w->events = hvd_event_queue_create(w->base, w->machine);
 }
 
 static int begin(void **state)
@@ -105,7 +105,7 @@ static int end(void **state)
 {
 	struct world *w = *state;
 
-	hvd_news_destroy(w->news);
+	hvd_event_queue_destroy(w->events);
 	hvd_machine_destroy(w->machine);
 	event_base_free(w->base);
 	free(w);
@@ -124,7 +124,7 @@ static void add_hosts(struct world *w, const char *text, const uint32_t *jobs)
 
 	if (*text)
 		assert_int_equal(hvd_alloc_from_hosts(&hosts, text, 1, NULL), 0);
-	hvd_news_add_hosts(w->news, &hosts, jobs);
+	hvd_event_queue_add_hosts(w->events, &hosts, jobs);
 	hvd_alloc_clear(&hosts); /* copied */
 }
 
@@ -135,13 +135,13 @@ static void running(struct world *w)
 	add_hosts(w, "a:2", (const uint32_t[]){7});
 	turn(w);
 	turn(w);
-	hvd_news_add(w->news, HVD_NEWS_ARRIVED, 0, 0);
-	hvd_news_add(w->news, HVD_NEWS_ARRIVED, 1, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_ARRIVED, 0, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_ARRIVED, 1, 0);
 	turn(w);
 	assert_int_equal(w->answers, 1);
-	hvd_news_add(w->news, HVD_NEWS_ARRIVED, 0, 0);
-	hvd_news_add(w->news, HVD_NEWS_ARRIVED, 1, 0);
-	hvd_news_add(w->news, HVD_NEWS_CONNECTED, 0, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_ARRIVED, 0, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_ARRIVED, 1, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_CONNECTED, 0, 0);
 	turn(w);
 }
 
@@ -184,25 +184,25 @@ static void each_kind_reaches_the_machine(void **state)
 	add_hosts(w, "a:3", (const uint32_t[]){7});
 	turn(w);
 	assert_int_equal(w->started, 3);
-	hvd_news_add(w->news, HVD_NEWS_ARRIVED, 2, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_ARRIVED, 2, 0);
 	turn(w);
 	assert_int_equal(w->notices, 1);
-	hvd_news_add(w->news, HVD_NEWS_NOTIFIED, 0, 1);
-	hvd_news_add(w->news, HVD_NEWS_READY, 0, 0);
-	hvd_news_add(w->news, HVD_NEWS_READY, 1, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_NOTIFIED, 0, 1);
+	hvd_event_queue_add(w->events, HVD_EVENT_READY, 0, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_READY, 1, 0);
 	turn(w);
 	assert_int_equal(w->answers, 2);
 	assert_int_equal(hvd_machine_size(w->machine), 3);
 	for (uint32_t id = 0; id < 3; id++)
-		hvd_news_add(w->news, HVD_NEWS_ARRIVED, id, 0);
-	hvd_news_add(w->news, HVD_NEWS_CONNECTED, 0, 0);
+		hvd_event_queue_add(w->events, HVD_EVENT_ARRIVED, id, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_CONNECTED, 0, 0);
 	/* One fails, one knows: the third's connections are cut. */
-	hvd_news_add(w->news, HVD_NEWS_EXITED, 2, SIGKILL);
-	hvd_news_add(w->news, HVD_NEWS_READY, 0, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_EXITED, 2, SIGKILL);
+	hvd_event_queue_add(w->events, HVD_EVENT_READY, 0, 0);
 	turn(w);
 	assert_int_equal(w->cuts, 1);
-	hvd_news_add(w->news, HVD_NEWS_UNCUT, 0, 0);
-	hvd_news_add(w->news, HVD_NEWS_HOST_LOST, 0, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_UNCUT, 0, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_HOST_LOST, 0, 0);
 	turn(w);
 	assert_int_equal(w->finished, 1); /* with it went all that there was of the training */
 	assert_int_equal(w->status, 128 + SIGKILL);
@@ -217,10 +217,10 @@ static void a_notice_that_was_not_heard_is_given_again(void **state)
 	add_hosts(w, "a:1,b:1", (const uint32_t[]){7, 7});
 	turn(w);
 	turn(w);
-	hvd_news_add(w->news, HVD_NEWS_ARRIVED, 2, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_ARRIVED, 2, 0);
 	turn(w);
 	assert_int_equal(w->notices, 1);
-	hvd_news_add(w->news, HVD_NEWS_NOTIFIED, 0, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_NOTIFIED, 0, 0);
 	turn(w);
 	assert_int_equal(w->notices, 1);
 	while (w->notices < 2 && hvd_left(until) > 0)
@@ -234,7 +234,7 @@ static void unfit_hosts_are_not_tried_again(void **state)
 
 	begin_with(w, 60);
 	add_hosts(w, "a:1,b:1", (const uint32_t[]){7, 7});
-	hvd_news_add(w->news, HVD_NEWS_HOST_UNFIT, 1, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_HOST_UNFIT, 1, 0);
 	turn(w);
 	add_hosts(w, "a:1", (const uint32_t[]){7});
 	add_hosts(w, "a:1,b:1", (const uint32_t[]){7, 7});
@@ -261,20 +261,20 @@ static void jobs_of_hosts(void **state)
 	struct world *w = *state;
 
 	begin_with(w, 60);
-	assert_int_equal(hvd_news_job_of(w->news, "a"), 0);
+	assert_int_equal(hvd_event_queue_job_of(w->events, "a"), 0);
 	add_hosts(w, "a:1,b:1", (const uint32_t[]){7, 8});
-	assert_int_equal(hvd_news_job_of(w->news, "b"), 0); /* as the machine was told last */
+	assert_int_equal(hvd_event_queue_job_of(w->events, "b"), 0); /* as the machine was told last */
 	turn(w);
-	assert_int_equal(hvd_news_job_of(w->news, "a"), 7);
-	assert_int_equal(hvd_news_job_of(w->news, "b"), 8);
-	assert_int_equal(hvd_news_job_of(w->news, "c"), 0);
+	assert_int_equal(hvd_event_queue_job_of(w->events, "a"), 7);
+	assert_int_equal(hvd_event_queue_job_of(w->events, "b"), 8);
+	assert_int_equal(hvd_event_queue_job_of(w->events, "c"), 0);
 	add_hosts(w, "b:1", (const uint32_t[]){9});
 	turn(w);
-	assert_int_equal(hvd_news_job_of(w->news, "a"), 0);
-	assert_int_equal(hvd_news_job_of(w->news, "b"), 9);
+	assert_int_equal(hvd_event_queue_job_of(w->events, "a"), 0);
+	assert_int_equal(hvd_event_queue_job_of(w->events, "b"), 9);
 	add_hosts(w, "", (const uint32_t[]){0});
 	turn(w);
-	assert_int_equal(hvd_news_job_of(w->news, "b"), 0);
+	assert_int_equal(hvd_event_queue_job_of(w->events, "b"), 0);
 }
 
 static void nothing_is_told_after_the_end(void **state)
@@ -283,8 +283,8 @@ static void nothing_is_told_after_the_end(void **state)
 
 	begin_with(w, 0.1);
 	add_hosts(w, "a:2", (const uint32_t[]){7});
-	hvd_news_stop(w->news);
-	hvd_news_add(w->news, HVD_NEWS_HOST_HERE, 0, 0);
+	hvd_event_queue_stop(w->events);
+	hvd_event_queue_add(w->events, HVD_EVENT_HOST_HERE, 0, 0);
 	turn(w);
 	assert_int_equal(w->begun, 0);
 	event_base_loopexit(w->base, &(struct timeval){.tv_usec = 300000});
@@ -299,27 +299,27 @@ static void news_that_nobody_hears(void **state)
 
 	begin_with(w, 60);
 	add_hosts(w, "a:2", (const uint32_t[]){7});
-	hvd_news_add(w->news, HVD_NEWS_HOST_HERE, 0, 0);
-	hvd_news_destroy(w->news);
-	w->news = NULL;
+	hvd_event_queue_add(w->events, HVD_EVENT_HOST_HERE, 0, 0);
+	hvd_event_queue_destroy(w->events);
+	w->events = NULL;
 	turn(w);
 	assert_int_equal(w->begun, 0);
-	hvd_news_destroy(NULL);
+	hvd_event_queue_destroy(NULL);
 }
 
 int main(void)
 {
-#define news(test) cmocka_unit_test_setup_teardown(test, begin, end)
+#define events(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		news(news_are_told_from_the_event_loop),
-		news(news_keep_their_order),
-		news(each_kind_reaches_the_machine),
-		news(a_notice_that_was_not_heard_is_given_again),
-		news(unfit_hosts_are_not_tried_again),
-		news(the_clock_runs),
-		news(jobs_of_hosts),
-		news(nothing_is_told_after_the_end),
-		news(news_that_nobody_hears),
+		events(news_are_told_from_the_event_loop),
+		events(news_keep_their_order),
+		events(each_kind_reaches_the_machine),
+		events(a_notice_that_was_not_heard_is_given_again),
+		events(unfit_hosts_are_not_tried_again),
+		events(the_clock_runs),
+		events(jobs_of_hosts),
+		events(nothing_is_told_after_the_end),
+		events(news_that_nobody_hears),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

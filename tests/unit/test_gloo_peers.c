@@ -17,7 +17,7 @@
 struct world {
 	struct event_base *base;
 	struct hvd_rv *rv;
-	struct hvd_pairs *pairs;
+	struct hvd_gloo_peers *pairs;
 	struct hvd_node node;
 	struct hvd_node_iface iface;
 	struct hvd_addr addr;
@@ -35,8 +35,8 @@ static int begin(void **state)
 	w->rv = hvd_rv_create(w->base, &cfg, NULL, NULL);
 	assert_non_null(w->rv);
 	assert_int_equal(hvd_rv_listen(w->rv, ips, 1, 0, 0, NULL), 0);
-	w->pairs = hvd_pairs_create();
-	hvd_pairs_watch(w->pairs, w->rv);
+	w->pairs = hvd_gloo_peers_create();
+	hvd_gloo_peers_watch(w->pairs, w->rv);
 	assert_int_equal(hvd_addr_parse("10.77.0.2", &w->addr), 0);
 	w->iface = (struct hvd_node_iface){.name = "eth0", .n_addrs = 1, .addrs = &w->addr};
 	w->node = (struct hvd_node){.n_ifaces = 1, .ifaces = &w->iface};
@@ -49,7 +49,7 @@ static int end(void **state)
 	struct world *w = *state;
 
 	hvd_rv_destroy(w->rv);
-	hvd_pairs_destroy(w->pairs);
+	hvd_gloo_peers_destroy(w->pairs);
 	event_base_free(w->base);
 	free(w);
 	return 0;
@@ -79,7 +79,7 @@ static void put(struct world *w, const char *path, const void *data, size_t len)
 /* The ends at the node, as text; "" for none. */
 static void ends_are(const struct world *w, const char *want)
 {
-	json_t *at = hvd_pairs_at(w->pairs, &w->node);
+	json_t *at = hvd_gloo_peers_at(w->pairs, &w->node);
 	char *text = at ? json_dumps(at, JSON_COMPACT | JSON_SORT_KEYS) : strdup("");
 
 	assert_string_equal(text, want);
@@ -200,20 +200,20 @@ static void ends_last_as_long_as_their_generation(void **state)
 	struct world *w = *state;
 
 	ends_are(w, "");
-	hvd_pairs_begin(w->pairs);
+	hvd_gloo_peers_begin(w->pairs);
 	put_value(w, "/a/0", "10.77.0.2", 40000, 1);
 	put_value(w, "/a/1", "10.77.0.3", 40000, 1);
-	hvd_pairs_answered(w->pairs); /* new ranks need no answer to meet */
+	hvd_gloo_peers_answered(w->pairs); /* new ranks need no answer to meet */
 	ends_are(w, "{\"10.77.0.2\":[40000]}");
 	hvd_rv_clear(w->rv);
-	hvd_pairs_begin(w->pairs);
+	hvd_gloo_peers_begin(w->pairs);
 	put_value(w, "/a/0", "10.77.0.2", 40001, 1);
 	put_value(w, "/a/1", "10.77.0.3", 40000, 1);
 	ends_are(w, "{\"10.77.0.2\":[40000,40001]}");
-	hvd_pairs_answered(w->pairs);
+	hvd_gloo_peers_answered(w->pairs);
 	ends_are(w, "{\"10.77.0.2\":[40001]}");
-	hvd_pairs_begin(w->pairs);
-	hvd_pairs_answered(w->pairs);
+	hvd_gloo_peers_begin(w->pairs);
+	hvd_gloo_peers_answered(w->pairs);
 	ends_are(w, "");
 }
 

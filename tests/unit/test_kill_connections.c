@@ -156,7 +156,7 @@ static void the_right_ones_are_broken(int how, int family)
 	hvd_portset_add(&at, &meant.addr, meant.port);
 	fds = open_fds();
 	assert_false(is_broken(meant.other));
-	assert_true(hvd_cut(&at, hvd_deadline_in(30), &err) >= 1);
+	assert_true(hvd_kill_connections(&at, hvd_deadline_in(30), &err) >= 1);
 	assert_int_equal(err.code, HVD_OK);
 	becomes_broken(meant.other);
 	assert_false(is_broken(foreign.other));
@@ -215,7 +215,7 @@ static void the_other_end_and_listeners_stay(void **state)
 	hold(CHILD);
 	/* The child has listeners at both, and the connecting ends; the accepted ones are shared with it. */
 	hvd_portset_add(&at, &theirs.addr, theirs.port + 1);
-	assert_int_equal(hvd_cut(&at, hvd_deadline_in(30), &err), 0);
+	assert_int_equal(hvd_kill_connections(&at, hvd_deadline_in(30), &err), 0);
 	assert_int_equal(err.code, HVD_OK);
 	assert_false(is_broken(mine.other));
 	assert_false(is_broken(theirs.other));
@@ -223,7 +223,7 @@ static void the_other_end_and_listeners_stay(void **state)
 	mine.accepted = -1;
 	/* Somebody listens at a port that is meant: he goes on listening. */
 	hvd_portset_add(&at, &theirs.addr, theirs.port);
-	hvd_cut(&at, hvd_deadline_in(30), &err);
+	hvd_kill_connections(&at, hvd_deadline_in(30), &err);
 	assert_int_equal(getsockname(theirs.listener, (struct sockaddr *)&ss, &len), 0);
 	again = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(again, (struct sockaddr *)&ss, len), 0);
@@ -264,7 +264,7 @@ static void says_which_it_may_not_look_into(void **state)
 		}
 		if (read(ready[0], &c, 1) != 1)
 			_exit(8);
-		status = hvd_cut(&at, hvd_deadline_in(30), &err) == 0 && err.code == HVD_E_SYS &&
+		status = hvd_kill_connections(&at, hvd_deadline_in(30), &err) == 0 && err.code == HVD_E_SYS &&
 			 strstr(err.msg, "ptrace") && strstr(err.msg, "kernel.yama.ptrace_scope");
 		_exit(status ? 0 : 7);
 	}
@@ -281,14 +281,14 @@ static void messages_are_answered(void **state)
 {
 	json_t *bad = json_pack("{s:s, s:{s:[i]}}", "t", "cut", "at", "elsewhere", 1);
 	json_t *none = json_pack("{s:s, s:{s:[i]}}", "t", "cut", "at", "192.0.2.1", 1);
-	json_t *answer = hvd_cut_answer(bad);
+	json_t *answer = hvd_kill_connections_answer(bad);
 
 	(void)state;
 	assert_string_equal(json_string_value(json_object_get(answer, "t")), "cut");
 	assert_in(json_string_value(json_object_get(answer, "why")), "\"elsewhere\" is no address");
 	json_decref(answer);
 	json_decref(bad);
-	answer = hvd_cut_answer(none);
+	answer = hvd_kill_connections_answer(none);
 	assert_int_equal(json_integer_value(json_object_get(answer, "n")), 0);
 	assert_string_equal(json_string_value(json_object_get(answer, "why")), "");
 	json_decref(answer);

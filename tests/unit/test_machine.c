@@ -71,32 +71,32 @@ static void on_host_end(uint32_t host, void *arg)
 }
 
 /* What holds of places, given out for a next generation or in force. */
-static void check_places(const struct sim *s, const struct hvd_cast *cast, bool first)
+static void check_places(const struct sim *s, const struct hvd_worker_group *group, bool first)
 {
 	struct hvd_layout layout;
 	int old = 0;
 
 	assert_false(s->over);
-	assert_true(cast->n >= s->opts.min_np);
-	assert_true(!s->opts.max_np || cast->n <= s->opts.max_np);
-	for (int r = 0; r < cast->n; r++) {
-		const struct hvd_worker *w = cast->v[r];
+	assert_true(group->n >= s->opts.min_np);
+	assert_true(!s->opts.max_np || group->n <= s->opts.max_np);
+	for (int r = 0; r < group->n; r++) {
+		const struct hvd_worker *w = group->v[r];
 
 		assert_true(!w->fresh || w->rank == r);
 		assert_true(s->m->hosts[w->host].stage == HVD_HOST_HERE);
 		assert_true(s->m->hosts[w->host].banned_until <= s->now);
 		old += !w->fresh;
 		for (int q = 0; q < r; q++)
-			assert_false(cast->v[q]->host == w->host && cast->v[q]->slot == w->slot);
+			assert_false(group->v[q]->host == w->host && group->v[q]->slot == w->slot);
 	}
 	/* Local ranks have no gaps. */
-	assert_int_equal(hvd_machine_layout(s->m, cast == &s->m->next, &layout, NULL), 0);
-	for (int r = 0; r < cast->n; r++)
-		assert_int_equal(layout.places[r].local_rank, cast->v[r]->slot);
+	assert_int_equal(hvd_machine_layout(s->m, group == &s->m->next, &layout, NULL), 0);
+	for (int r = 0; r < group->n; r++)
+		assert_int_equal(layout.places[r].local_rank, group->v[r]->slot);
 	hvd_layout_clear(&layout);
 	if (!first) {
 		assert_true(old > 0);
-		assert_false(cast->v[0]->fresh);
+		assert_false(group->v[0]->fresh);
 	}
 }
 
@@ -186,7 +186,7 @@ static void on_notify(uint32_t worker, void *arg)
 	assert_int_equal(worker, hvd_machine_member(s->m, 0)->id);
 	assert_int_equal(s->notify_due, 0);
 	/* Nobody who trains is to wait for one that is still starting. */
-	assert_int_equal(hvd_cast_count(&s->m->next, HVD_WORKER_STARTING), 0);
+	assert_int_equal(hvd_worker_group_count(&s->m->next, HVD_WORKER_STARTING), 0);
 	s->notify_due = 1;
 	s->notifies++;
 }
@@ -258,7 +258,7 @@ static void arrive_one(struct sim *s, uint32_t i)
 	if (!s->procs[i].alive || s->procs[i].arrived || s->procs[i].said_end)
 		return;
 	s->procs[i].arrived = true;
-	if (s->m->phase == HVD_RUNNING && hvd_cast_has(&s->m->now, hvd_machine_worker(s->m, i)))
+	if (s->m->phase == HVD_RUNNING && hvd_worker_group_has(&s->m->now, hvd_machine_worker(s->m, i)))
 		s->procs[i].trains = s->procs[i].member = true; /* in another's place */
 	hvd_machine_arrived(s->m, i, s->now);
 }

@@ -9,7 +9,7 @@
 
 struct world {
 	struct launch *l;
-	struct hvd_crew *crew;
+	struct hvd_node_agents *agents;
 	struct hvd_rv *rv;
 	int opened, came, here, gone, left, exited, notified, cut, failed;
 	uint32_t last_here, last_gone, last_left, worker;
@@ -115,31 +115,31 @@ static int teardown(void **state)
 	struct world *w = *state;
 	void *l = w->l;
 
-	hvd_crew_destroy(w->crew);
+	hvd_node_agents_destroy(w->agents);
 	free(w);
 	return launch_teardown(&l);
 }
 
 static void begin(struct world *w)
 {
-	static const struct hvd_crew_ops ops = {.opened = on_opened,
-						.came = on_came,
-						.here = on_here,
-						.gone = on_gone,
-						.left = on_left,
-						.exited = on_exited,
-						.notified = on_notified,
-						.cut = on_cut,
-						.failed = on_failed};
+	static const struct hvd_node_agents_ops ops = {.opened = on_opened,
+						       .came = on_came,
+						       .here = on_here,
+						       .gone = on_gone,
+						       .left = on_left,
+						       .exited = on_exited,
+						       .notified = on_notified,
+						       .cut = on_cut,
+						       .failed = on_failed};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = w->l->key};
 	struct hvd_err err = {0};
 
 	assert_int_equal(hvd_session_create(&w->l->session, &id, &err), 0);
-	w->crew = hvd_crew_create(w->l->base, &w->l->opts, &w->l->session, &ops, w, &w->l->log, &err);
-	if (!w->crew)
+	w->agents = hvd_node_agents_create(w->l->base, &w->l->opts, &w->l->session, &ops, w, &w->l->log, &err);
+	if (!w->agents)
 		print_error("%s\n", err.msg);
-	assert_non_null(w->crew);
-	hvd_crew_boot(w->crew, &w->l->boot);
+	assert_non_null(w->agents);
+	hvd_node_agents_boot(w->agents, &w->l->boot);
 }
 
 static void expect(struct world *w, uint32_t n)
@@ -148,7 +148,7 @@ static void expect(struct world *w, uint32_t n)
 
 	for (uint32_t h = 0; h < n; h++) {
 		snprintf(name, sizeof(name), "node%u", h);
-		hvd_crew_expect(w->crew, h, name);
+		hvd_node_agents_expect(w->agents, h, name);
 	}
 }
 
@@ -213,8 +213,8 @@ static void first_hosts_are_one_job(void **state)
 	come(w, 1);
 	until(w->l, w->here == 2);
 	assert_int_equal(w->opened, 1);
-	assert_true(hvd_crew_is_here(w->crew, 0) && hvd_crew_is_here(w->crew, 1));
-	assert_false(hvd_crew_is_here(w->crew, 2));
+	assert_true(hvd_node_agents_is_here(w->agents, 0) && hvd_node_agents_is_here(w->agents, 1));
+	assert_false(hvd_node_agents_is_here(w->agents, 2));
 	until(w->l, w->l->shims[0].plan && w->l->shims[1].plan);
 	assert_true(json_is_true(json_object_get(w->l->shims[1].plan, "stay")));
 	assert_int_equal(w->gone + w->failed, 0);
@@ -285,7 +285,7 @@ static void nobody_was_expected_at_the_end(void **state)
 	struct world *w = *state;
 
 	begin(w);
-	hvd_crew_end(w->crew);
+	hvd_node_agents_end(w->agents);
 	come(w, 0);
 	until(w->l, w->l->shims[0].closed);
 	assert_int_equal(w->came + w->left, 0);
@@ -299,7 +299,7 @@ static void one_comes_twice(void **state)
 	come(w, 0);
 	until(w->l, w->l->shims[1].closed);
 	assert_false(w->l->shims[0].closed);
-	assert_true(hvd_crew_is_here(w->crew, 0));
+	assert_true(hvd_node_agents_is_here(w->agents, 0));
 }
 
 static void one_comes_later(void **state)
@@ -307,7 +307,7 @@ static void one_comes_later(void **state)
 	struct world *w = *state;
 
 	open_with(w, 2);
-	hvd_crew_expect(w->crew, 2, "node2");
+	hvd_node_agents_expect(w->agents, 2, "node2");
 	come(w, 2);
 	until(w->l, w->here == 3);
 	assert_int_equal(w->last_here, 2);
@@ -319,7 +319,7 @@ static void one_comes_later_and_reaches_nobody(void **state)
 	struct world *w = *state;
 
 	open_with(w, 2);
-	hvd_crew_expect(w->crew, 2, "node2");
+	hvd_node_agents_expect(w->agents, 2, "node2");
 	come(w, 2)->to = HVD_REACH_SILENT;
 	until(w->l, w->gone);
 	assert_true(w->unfit);
@@ -340,8 +340,8 @@ static void one_says_that_it_cannot(void **state)
 	assert_int_equal(w->last_gone, 1);
 	assert_true(w->unfit);
 	assert_string_equal(w->why, "node1: no room");
-	assert_false(hvd_crew_is_here(w->crew, 1));
-	assert_true(hvd_crew_is_here(w->crew, 0));
+	assert_false(hvd_node_agents_is_here(w->agents, 1));
+	assert_true(hvd_node_agents_is_here(w->agents, 0));
 }
 
 static void connection_is_lost(void **state)
@@ -356,7 +356,7 @@ static void connection_is_lost(void **state)
 	assert_false(w->unfit);
 	assert_in(w->why, "node1: the connection to its shim was lost");
 	/* It may come again. */
-	hvd_crew_expect(w->crew, 1, "node1");
+	hvd_node_agents_expect(w->agents, 1, "node1");
 	come(w, 1);
 	until(w->l, w->here == 3);
 }
@@ -383,8 +383,8 @@ static void loopback_is_named(void **state)
 
 	hvd_strv_add(&w->l->opts.nics, "lo");
 	open_with(w, 1);
-	hvd_crew_prepare(w->crew, &layout);
-	hvd_crew_start(w->crew, WORKER, 0, 1);
+	hvd_node_agents_prepare(w->agents, &layout);
+	hvd_node_agents_start(w->agents, WORKER, 0, 1);
 	until(w->l, shim_heard(&w->l->shims[0], "start"));
 	assert_string_equal(env_of(&w->l->shims[0], "HOROVOD_GLOO_IFACE"), "lo");
 	assert_string_equal(env_of(&w->l->shims[0], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
@@ -400,8 +400,8 @@ static void workers_are_started_and_end(void **state)
 
 	open_with(w, 2);
 	s = &w->l->shims[1];
-	hvd_crew_prepare(w->crew, &layout);
-	hvd_crew_start(w->crew, WORKER, 2, 4);
+	hvd_node_agents_prepare(w->agents, &layout);
+	hvd_node_agents_start(w->agents, WORKER, 2, 4);
 	until(w->l, shim_heard(s, "start"));
 	assert_int_equal(number_in(s, "start", "worker"), WORKER);
 	assert_int_equal(number_in(s, "start", "slot"), 0);
@@ -411,7 +411,7 @@ static void workers_are_started_and_end(void **state)
 	assert_string_equal(env_of(s, "HOROVOD_HOSTNAME"), "node1");
 	assert_false(shim_heard(&w->l->shims[0], "start"));
 
-	hvd_crew_stop(w->crew, 1, WORKER, true);
+	hvd_node_agents_stop(w->agents, 1, WORKER, true);
 	until(w->l, shim_heard(s, "stop"));
 	assert_int_equal(number_in(s, "stop", "worker"), WORKER);
 	assert_true(json_is_true(json_object_get(json_object_get(s->said, "stop"), "now")));
@@ -434,8 +434,8 @@ static void more_ranks_than_slots(void **state)
 	struct hvd_layout layout = layout_of((int[]){3}, 1);
 
 	open_with(w, 1);
-	hvd_crew_prepare(w->crew, &layout);
-	hvd_crew_start(w->crew, WORKER, 2, 1);
+	hvd_node_agents_prepare(w->agents, &layout);
+	hvd_node_agents_start(w->agents, WORKER, 2, 1);
 	until(w->l, shim_heard(&w->l->shims[0], "start"));
 	assert_int_equal(number_in(&w->l->shims[0], "start", "slot"), 2);
 	assert_int_equal(number_in(&w->l->shims[0], "start", "slots"), 3);
@@ -448,7 +448,7 @@ static void a_worker_is_told_that_hosts_have_changed(void **state)
 
 	open_with(w, 1);
 	s = &w->l->shims[0];
-	hvd_crew_notify(w->crew, 0, WORKER, "where it listens", 1234567890123);
+	hvd_node_agents_notify(w->agents, 0, WORKER, "where it listens", 1234567890123);
 	until(w->l, shim_heard(s, "notify"));
 	assert_int_equal(number_in(s, "notify", "worker"), WORKER);
 	assert_true(number_in(s, "notify", "time") == 1234567890123);
@@ -464,12 +464,12 @@ static void a_worker_is_told_that_hosts_have_changed(void **state)
 
 static void connections_are_cut(void **state)
 {
-	struct hvd_pairs *pairs = hvd_pairs_create();
+	struct hvd_gloo_peers *pairs = hvd_gloo_peers_create();
 	struct world *w = *state;
 
 	open_with(w, 1);
-	assert_int_equal(hvd_crew_cut(w->crew, pairs), 0); /* nobody is connected */
-	hvd_pairs_destroy(pairs);
+	assert_int_equal(hvd_node_agents_cut(w->agents, pairs), 0); /* nobody is connected */
+	hvd_gloo_peers_destroy(pairs);
 	say(&w->l->shims[0], json_pack("{s:s, s:i, s:s}", "t", "cut", "n", 5, "why", "not all"));
 	until(w->l, w->cut);
 	assert_int_equal(w->broken, 5);
@@ -481,7 +481,7 @@ static void signals_are_passed_on(void **state)
 	struct world *w = *state;
 
 	open_with(w, 2);
-	hvd_crew_signal(w->crew, 10);
+	hvd_node_agents_signal(w->agents, 10);
 	until(w->l, shim_heard(&w->l->shims[0], "signal") && shim_heard(&w->l->shims[1], "signal"));
 	assert_int_equal(number_in(&w->l->shims[1], "signal", "sig"), 10);
 }
@@ -498,26 +498,26 @@ static void generations_begin(void **state)
 
 	open_with(w, 1);
 	layout = layout_of((int[]){1}, 1);
-	hvd_crew_prepare(w->crew, &layout);
+	hvd_node_agents_prepare(w->agents, &layout);
 	layout = layout_of((int[]){1}, 1);
-	hvd_crew_generation(w->crew, &layout, false);
-	assert_int_equal(hvd_crew_layout(w->crew)->size, 1);
+	hvd_node_agents_generation(w->agents, &layout, false);
+	assert_int_equal(hvd_node_agents_layout(w->agents)->size, 1);
 	put(w, "global", "0");
 	put(w, "local_node0", "0");
 
 	layout = layout_of((int[]){2}, 1);
-	hvd_crew_prepare(w->crew, &layout);
+	hvd_node_agents_prepare(w->agents, &layout);
 	assert_null(hvd_rv_get(w->rv, "global", "0"));
-	assert_int_equal(hvd_crew_layout(w->crew)->size, 1); /* … of this generation */
-	put(w, "global", "1");                               /* a new rank's first word */
+	assert_int_equal(hvd_node_agents_layout(w->agents)->size, 1); /* … of this generation */
+	put(w, "global", "1");                                        /* a new rank's first word */
 	layout = layout_of((int[]){2}, 1);
-	hvd_crew_generation(w->crew, &layout, true);
+	hvd_node_agents_generation(w->agents, &layout, true);
 	assert_non_null(hvd_rv_get(w->rv, "global", "1"));
 	assert_null(hvd_rv_get(w->rv, "local_node0", "0"));
-	assert_int_equal(hvd_crew_layout(w->crew)->size, 2);
+	assert_int_equal(hvd_node_agents_layout(w->agents)->size, 2);
 
 	layout = layout_of((int[]){2}, 1);
-	hvd_crew_generation(w->crew, &layout, false);
+	hvd_node_agents_generation(w->agents, &layout, false);
 	assert_null(hvd_rv_get(w->rv, "global", "1"));
 }
 
@@ -528,11 +528,11 @@ static void one_is_not_wanted_any_longer(void **state)
 	struct world *w = *state;
 
 	open_with(w, 2);
-	hvd_crew_forget(w->crew, 1);
-	hvd_crew_forget(w->crew, 5); /* none */
-	assert_false(hvd_crew_is_here(w->crew, 1));
+	hvd_node_agents_forget(w->agents, 1);
+	hvd_node_agents_forget(w->agents, 5); /* none */
+	assert_false(hvd_node_agents_is_here(w->agents, 1));
 	until(w->l, shim_heard(&w->l->shims[1], "end"));
-	hvd_crew_stop(w->crew, 1, WORKER, true); /* goes nowhere */
+	hvd_node_agents_stop(w->agents, 1, WORKER, true); /* goes nowhere */
 	hvd_conn_free(w->l->shims[1].conn);
 	w->l->shims[1].conn = NULL;
 	until(w->l, w->left);
@@ -551,7 +551,7 @@ static void all_are_told_to_end(void **state)
 	come(w, 0);
 	come(w, 1);
 	until(w->l, w->came == 2);
-	hvd_crew_end(w->crew);
+	hvd_node_agents_end(w->agents);
 	until(w->l, shim_heard(&w->l->shims[0], "end") && shim_heard(&w->l->shims[1], "end"));
 	come(w, 2); /* its shim was under way */
 	until(w->l, shim_heard(&w->l->shims[2], "end"));
@@ -572,37 +572,37 @@ static void first_host_goes_before_it_has_come(void **state)
 	expect(w, 2);
 	come(w, 0);
 	until(w->l, w->came == 1);
-	hvd_crew_forget(w->crew, 1);
+	hvd_node_agents_forget(w->agents, 1);
 	until(w->l, w->here == 1);
 	assert_int_equal(w->gone, 0);
 }
 
 int main(void)
 {
-#define crew(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define agents(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		crew(first_hosts_are_one_job),
-		crew(one_does_not_come),
-		crew(one_does_not_report),
-		crew(hosts_without_a_network),
-		crew(nobody_is_expected),
-		crew(nobody_was_expected_at_the_end),
-		crew(one_comes_twice),
-		crew(one_comes_later),
-		crew(one_comes_later_and_reaches_nobody),
-		crew(one_says_that_it_cannot),
-		crew(connection_is_lost),
-		crew(a_named_interface_is_missing),
-		crew(loopback_is_named),
-		crew(workers_are_started_and_end),
-		crew(more_ranks_than_slots),
-		crew(a_worker_is_told_that_hosts_have_changed),
-		crew(connections_are_cut),
-		crew(signals_are_passed_on),
-		crew(generations_begin),
-		crew(one_is_not_wanted_any_longer),
-		crew(all_are_told_to_end),
-		crew(first_host_goes_before_it_has_come),
+		agents(first_hosts_are_one_job),
+		agents(one_does_not_come),
+		agents(one_does_not_report),
+		agents(hosts_without_a_network),
+		agents(nobody_is_expected),
+		agents(nobody_was_expected_at_the_end),
+		agents(one_comes_twice),
+		agents(one_comes_later),
+		agents(one_comes_later_and_reaches_nobody),
+		agents(one_says_that_it_cannot),
+		agents(connection_is_lost),
+		agents(a_named_interface_is_missing),
+		agents(loopback_is_named),
+		agents(workers_are_started_and_end),
+		agents(more_ranks_than_slots),
+		agents(a_worker_is_told_that_hosts_have_changed),
+		agents(connections_are_cut),
+		agents(signals_are_passed_on),
+		agents(generations_begin),
+		agents(one_is_not_wanted_any_longer),
+		agents(all_are_told_to_end),
+		agents(first_host_goes_before_it_has_come),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

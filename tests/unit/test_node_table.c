@@ -23,10 +23,10 @@ static json_t *registration(int i, int n, const char *ranks)
 	return json_loads(text, 0, NULL);
 }
 
-static int put(struct hvd_roster *roster, json_t *msg, struct hvd_err *err)
+static int put(struct hvd_node_table *roster, json_t *msg, struct hvd_err *err)
 {
 	uint32_t index = 99;
-	int rc = hvd_roster_register(roster, msg, &index, err);
+	int rc = hvd_node_table_register(roster, msg, &index, err);
 
 	if (rc == 0)
 		assert_int_equal(index, json_integer_value(json_object_get(msg, "node")));
@@ -34,20 +34,20 @@ static int put(struct hvd_roster *roster, json_t *msg, struct hvd_err *err)
 	return rc;
 }
 
-static int report(struct hvd_roster *roster, uint32_t host, const char *text, struct hvd_err *err)
+static int report(struct hvd_node_table *roster, uint32_t host, const char *text, struct hvd_err *err)
 {
 	json_t *msg = json_loads(text, 0, NULL);
 	int rc;
 
 	assert_non_null(msg);
-	rc = hvd_roster_report(roster, host, msg, err);
+	rc = hvd_node_table_report(roster, host, msg, err);
 	json_decref(msg);
 	return rc;
 }
 
 /* All hosts reach all addresses of all their neighbours from the interface at the same place, and the endpoints of
  * the mask. */
-static void all_report(struct hvd_roster *roster, uint64_t endpoints, int family_only)
+static void all_report(struct hvd_node_table *roster, uint64_t endpoints, int family_only)
 {
 	static const int iface_of[] = {0, 0, 1}, family_of[] = {4, 6, 4};
 	uint32_t to[HVD_MAX_NEIGHBOURS];
@@ -65,17 +65,17 @@ static void all_report(struct hvd_roster *roster, uint64_t endpoints, int family
 			if (endpoints >> e & 1)
 				json_array_append_new(reached, json_pack("[i,i,i]", e, HVD_REACH_OK, 10));
 		msg = json_pack("{s:o, s:o}", "edges", edges, "rendezvous", reached);
-		roster->seats[h].stage = HVD_STAGE_PROBING;
-		assert_int_equal(hvd_roster_report(roster, h, msg, NULL), 0);
+		roster->states[h].stage = HVD_STAGE_PROBING;
+		assert_int_equal(hvd_node_table_report(roster, h, msg, NULL), 0);
 		json_decref(msg);
 	}
 }
 
-static void filled(struct hvd_roster *roster, int n)
+static void filled(struct hvd_node_table *roster, int n)
 {
 	char ranks[32];
 
-	hvd_roster_init(roster, 0, 0);
+	hvd_node_table_init(roster, 0, 0);
 	for (int i = 0; i < n; i++) {
 		snprintf(ranks, sizeof(ranks), "[%d,%d]", i, n + i); /* cyclic */
 		assert_int_equal(put(roster, registration(i, n, ranks), NULL), 0);
@@ -102,34 +102,34 @@ value(const json_t *env, const char *name)
 
 static void the_first_decides(void **state)
 {
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_err err = {0};
 	char buf[32];
 
 	(void)state;
-	hvd_roster_init(&roster, 0, 0);
+	hvd_node_table_init(&roster, 0, 0);
 	assert_int_equal(roster.n, 0);
 	assert_int_equal(put(&roster, registration(1, 3, "[1]"), &err), 0);
 	assert_int_equal(roster.n, 3);
-	assert_int_equal(roster.seats[1].stage, HVD_STAGE_REGISTERED);
-	assert_string_equal(hvd_roster_name(&roster, 1, buf), "n1");
+	assert_int_equal(roster.states[1].stage, HVD_STAGE_REGISTERED);
+	assert_string_equal(hvd_node_table_name(&roster, 1, buf), "n1");
 	assert_int_equal(put(&roster, registration(0, 2, "[0]"), &err), -1);
 	assert_in(err.msg, "n0 knows of 2 hosts");
 	assert_int_equal(put(&roster, registration(1, 3, "[0]"), &err), -1);
 	assert_in(err.msg, "already");
 	assert_int_equal(roster.n_registered, 1);
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 	assert_int_equal(roster.n, 0);
 }
 
 static void registrations_that_are_refused(void **state)
 {
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_err err = {0};
 	json_t *msg;
 
 	(void)state;
-	hvd_roster_init(&roster, 3, 0);
+	hvd_node_table_init(&roster, 3, 0);
 	for (int i = 0; i < 6; i++) {
 		static const char *const keys[] = {"node", "node", "nodes", "nodes", "ranks", "name"};
 		json_t *values[] = {json_integer(3),       json_integer(-1), json_integer(0),
@@ -145,45 +145,45 @@ static void registrations_that_are_refused(void **state)
 		assert_true(err.msg[0] != '\0');
 		assert_int_equal(roster.n_registered, 0);
 	}
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 }
 
 static void restricting(void **state)
 {
 	char *eth[] = {(char *)"eth0", NULL}, *none[] = {(char *)"eth0", (char *)"wlan0", NULL};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_err err = {0};
 	uint8_t iface = 9;
 
 	(void)state;
 	filled(&roster, 2);
-	assert_int_equal(hvd_roster_restrict(&roster, 0, none, &err), -1);
+	assert_int_equal(hvd_node_table_restrict(&roster, 0, none, &err), -1);
 	assert_int_equal(err.code, HVD_E_USAGE);
 	assert_in(err.msg, "wlan0");
 	assert_string_equal(err.host, "n0");
 	assert_int_equal(roster.nodes[0].n_ifaces, 2); /* nothing was left out */
-	assert_int_equal(hvd_roster_restrict(&roster, 0, eth, &err), 0);
+	assert_int_equal(hvd_node_table_restrict(&roster, 0, eth, &err), 0);
 	assert_int_equal(roster.nodes[0].n_ifaces, 1);
 	assert_string_equal(roster.nodes[0].ifaces[0].name, "eth0");
-	assert_non_null(hvd_roster_addr(&roster.nodes[0], 0, &iface));
+	assert_non_null(hvd_node_table_addr(&roster.nodes[0], 0, &iface));
 	assert_int_equal(iface, 0);
-	assert_null(hvd_roster_addr(&roster.nodes[0], 1, &iface));
+	assert_null(hvd_node_table_addr(&roster.nodes[0], 1, &iface));
 	/* The agent's number 1 is our 0; what left by its number 0 counts as unknown. */
-	roster.seats[0].stage = HVD_STAGE_PROBING;
+	roster.states[0].stage = HVD_STAGE_PROBING;
 	assert_int_equal(report(&roster, 0, "{\"edges\":[[1,0,1,0,5],[1,0,0,0,5]],\"rendezvous\":[]}", &err), 0);
 	assert_int_equal(roster.edges[0].from_if, 0);
 	assert_int_equal(roster.edges[1].from_if, HVD_NO_IFACE);
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 }
 
 /* What one host of two keeps, as hvd_node_ifaces_text() has it without what is in brackets. */
 static char *kept(const char *a, const char *b)
 {
 	char *nics[] = {(char *)a, (char *)b, NULL}, *text, *out;
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 
 	filled(&roster, 2);
-	assert_int_equal(hvd_roster_restrict(&roster, 0, nics, NULL), 0);
+	assert_int_equal(hvd_node_table_restrict(&roster, 0, nics, NULL), 0);
 	text = hvd_node_ifaces_text(&roster.nodes[0]);
 	out = text;
 	for (char *c = text, *to = text;; c++) {
@@ -193,7 +193,7 @@ static char *kept(const char *a, const char *b)
 		if (!*c)
 			break;
 	}
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 	return out;
 }
 
@@ -213,7 +213,7 @@ static void nics_of_all_kinds(void **state)
 		{"lo", "eth0", "eth0  10.0.0.1"},
 	};
 	char *none[] = {(char *)"wl*", (char *)"10.9.0.0/16", NULL};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_err err = {0};
 
 	(void)state;
@@ -224,24 +224,24 @@ static void nics_of_all_kinds(void **state)
 		free(text);
 	}
 	filled(&roster, 2);
-	assert_int_equal(hvd_roster_restrict(&roster, 1, none, &err), -1);
+	assert_int_equal(hvd_node_table_restrict(&roster, 1, none, &err), -1);
 	assert_int_equal(err.code, HVD_E_USAGE);
 	assert_string_equal(err.host, "n1");
 	assert_in(err.msg, "there is no usable interface that is wanted by wl*,10.9.0.0/16 there, only ib0");
 	/* An interface is without the address that Gloo takes of it when that is not wanted. */
 	none[0] = (char *)"fd01::/64";
 	none[1] = NULL;
-	assert_int_equal(hvd_roster_restrict(&roster, 0, none, &err), 0);
+	assert_int_equal(hvd_node_table_restrict(&roster, 0, none, &err), 0);
 	assert_int_equal(roster.nodes[0].ifaces[0].first, HVD_NO_ADDR);
 	assert_true(roster.ipv6);
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 }
 
 /* A host with more interfaces than are probed: eth0 is the last of them. */
 static void many_interfaces(void **state)
 {
 	char *nics[] = {(char *)"eth0", (char *)"lost9?", NULL};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 
 	(void)state;
 	for (int named = 0; named < 2; named++) {
@@ -253,10 +253,10 @@ static void many_interfaces(void **state)
 							json_sprintf("lost%d", 299 - i), "k", "bridge", "s", 1, "r", i,
 							"u", -1, "a",
 							json_sprintf("10.%d.%d.1", 20 + i / 200, i % 200)));
-		hvd_roster_init(&roster, 0, 0);
+		hvd_node_table_init(&roster, 0, 0);
 		assert_int_equal(put(&roster, msg, NULL), 0);
 		assert_int_equal(roster.nodes[0].n_ifaces, 302);
-		assert_int_equal(hvd_roster_restrict(&roster, 0, named ? nics : NULL, NULL), 0);
+		assert_int_equal(hvd_node_table_restrict(&roster, 0, named ? nics : NULL, NULL), 0);
 		if (named) {
 			assert_int_equal(roster.nodes[0].n_ifaces, 11);
 			assert_string_equal(roster.nodes[0].ifaces[10].name, "eth0");
@@ -268,7 +268,7 @@ static void many_interfaces(void **state)
 		}
 		/* Its report has numbers of its own. */
 		assert_int_equal(put(&roster, registration(1, 2, "[1]"), NULL), 0);
-		roster.seats[0].stage = HVD_STAGE_PROBING;
+		roster.states[0].stage = HVD_STAGE_PROBING;
 		assert_int_equal(report(&roster, 0,
 					"{\"edges\":[[1,0,301,0,5],[1,0,95,0,5],[1,0,-1,2,0]],"
 					"\"rendezvous\":[]}",
@@ -277,7 +277,7 @@ static void many_interfaces(void **state)
 		assert_int_equal(roster.edges[0].from_if, named ? 10 : HVD_NO_IFACE);
 		assert_int_equal(roster.edges[1].from_if, named ? 5 : HVD_NO_IFACE);
 		assert_int_equal(roster.edges[2].from_if, HVD_NO_IFACE);
-		hvd_roster_clear(&roster);
+		hvd_node_table_clear(&roster);
 	}
 }
 
@@ -296,19 +296,19 @@ static void one_machine_and_nics(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char *nics[] = {(char *)cases[i].nics, NULL};
-		struct hvd_roster roster;
+		struct hvd_node_table roster;
 		struct hvd_plan plan = {0};
 		json_t *env;
 
 		filled(&roster, 1);
-		assert_int_equal(hvd_roster_restrict(&roster, 0, nics, NULL), 0);
+		assert_int_equal(hvd_node_table_restrict(&roster, 0, nics, NULL), 0);
 		assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 0);
 		env = hvd_plan_env(&plan, &roster, 0, NULL);
 		assert_string_equal(value(env, "HOROVOD_GLOO_IFACE"), cases[i].gloo);
 		assert_in(value(env, "NCCL_SOCKET_IFNAME"), cases[i].all);
 		json_decref(env);
 		hvd_plan_clear(&plan);
-		hvd_roster_clear(&roster);
+		hvd_node_table_clear(&roster);
 	}
 }
 
@@ -318,22 +318,23 @@ static void addresses_in_order(void **state)
 		const char *text;
 		uint8_t iface;
 	} want[] = {{"10.1.0.1", 0}, {"fd01::1", 0}, {"10.0.0.1", 1}};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	char text[HVD_ADDR_TEXT];
 	uint8_t iface;
 
 	(void)state;
 	filled(&roster, 1);
 	for (size_t i = 0; i < 3; i++) {
-		assert_string_equal(hvd_addr_text(hvd_roster_addr(&roster.nodes[0], i, &iface), text), want[i].text);
+		assert_string_equal(hvd_addr_text(hvd_node_table_addr(&roster.nodes[0], i, &iface), text),
+				    want[i].text);
 		assert_int_equal(iface, want[i].iface);
 	}
-	assert_null(hvd_roster_addr(&roster.nodes[0], 3, &iface));
-	assert_true(hvd_roster_one_machine(&roster));
-	hvd_roster_clear(&roster);
+	assert_null(hvd_node_table_addr(&roster.nodes[0], 3, &iface));
+	assert_true(hvd_node_table_one_machine(&roster));
+	hvd_node_table_clear(&roster);
 	filled(&roster, 2);
-	assert_false(hvd_roster_one_machine(&roster));
-	hvd_roster_clear(&roster);
+	assert_false(hvd_node_table_one_machine(&roster));
+	hvd_node_table_clear(&roster);
 }
 
 /* ---- reports ---- */
@@ -356,7 +357,7 @@ static void reports_that_are_refused(void **state)
 		"{\"edges\":[[1,0,0,-1,5]],\"rendezvous\":[]}",
 		"{\"edges\":[[4294967297,0,0,0,5]],\"rendezvous\":[]}",
 	};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_err err;
 
 	(void)state;
@@ -364,7 +365,7 @@ static void reports_that_are_refused(void **state)
 	assert_int_equal(report(&roster, 0, "{\"edges\":[],\"rendezvous\":[]}", &err), -1);
 	assert_in(err.msg, "unasked");
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		roster.seats[0].stage = HVD_STAGE_PROBING;
+		roster.states[0].stage = HVD_STAGE_PROBING;
 		assert_int_equal(report(&roster, 0, texts[i], &err), -1);
 		assert_int_equal(err.code, HVD_E_PROTO);
 		assert_int_equal(roster.n_edges, 0);
@@ -375,35 +376,35 @@ static void reports_that_are_refused(void **state)
 				&err),
 			 0);
 	assert_int_equal(roster.n_edges, 1);
-	assert_true(roster.seats[0].endpoints_ok & 1);
-	assert_false(roster.seats[0].endpoints_ok & 2);
+	assert_true(roster.states[0].endpoints_ok & 1);
+	assert_false(roster.states[0].endpoints_ok & 2);
 	assert_int_equal(report(&roster, 0, "{\"edges\":[],\"rendezvous\":[]}", &err), -1); /* once */
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 }
 
 static void what_is_missing(void **state)
 {
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	char *text;
 
 	(void)state;
-	hvd_roster_init(&roster, 0, 0);
-	text = hvd_roster_missing(&roster);
+	hvd_node_table_init(&roster, 0, 0);
+	text = hvd_node_table_missing(&roster);
 	assert_string_equal(text, "no word from any host");
 	free(text);
-	hvd_roster_init(&roster, 4, 8);
+	hvd_node_table_init(&roster, 4, 8);
 	hvd_strv_add(&roster.names, "n0");
 	hvd_strv_add(&roster.names, "n1");
 	put(&roster, registration(2, 4, "[2]"), NULL);
 	put(&roster, registration(3, 4, "[3]"), NULL);
-	roster.seats[2].stage = HVD_STAGE_PROBING;
-	roster.seats[3].stage = HVD_STAGE_PLANNED;
-	text = hvd_roster_missing(&roster);
+	roster.states[2].stage = HVD_STAGE_PROBING;
+	roster.states[3].stage = HVD_STAGE_PLANNED;
+	text = hvd_node_table_missing(&roster);
 	assert_in(text, hvd_slurm_built_in() ? "no word from n[0-1]" : "no word from n0,n1");
 	assert_in(text, "no probe report from n2");
 	assert_in(text, "not all ranks have asked for their plan on n3");
 	free(text);
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 }
 
 /* ---- plans ---- */
@@ -413,7 +414,7 @@ static void a_plan(void **state)
 	struct hvd_addr addrs[] = {A("127.0.0.1"), A("10.0.0.1"), A("10.1.0.1")};
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 3, .port = 5000, .host = 0};
 	struct hvd_strv extra = {0};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_plan plan = {0};
 
 	(void)state;
@@ -442,7 +443,7 @@ static void a_plan(void **state)
 	assert_true(hvd_plan_uses(&plan, &roster, 2));
 	assert_false(hvd_plan_uses(&plan, &roster, 1));
 	hvd_plan_clear(&plan);
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 	hvd_strv_free(&extra);
 }
 
@@ -450,14 +451,14 @@ static void the_endpoint_is_one_that_was_reached(void **state)
 {
 	struct hvd_addr addrs[] = {A("127.0.0.1"), A("fd09::9"), A("10.9.0.9")};
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 3, .port = 5000, .host = -1};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_err err = {0};
 	struct hvd_plan plan = {0};
 
 	(void)state;
 	filled(&roster, 3);
 	all_report(&roster, 7, 0);
-	roster.seats[1].endpoints_ok = 2;
+	roster.states[1].endpoints_ok = 2;
 	plan.mpi = true;
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), 0);
 	assert_int_equal(plan.endpoint[0], 2); /* IPv4 first, and never another host's loopback */
@@ -468,21 +469,21 @@ static void the_endpoint_is_one_that_was_reached(void **state)
 	assert_string_equal(err.host, "n1");
 	assert_in(err.msg, "over IPv4");
 	hvd_plan_clear(&plan);
-	roster.seats[1].endpoints_ok = 4;
-	roster.seats[2].endpoints_ok = 1;
+	roster.states[1].endpoints_ok = 4;
+	roster.states[2].endpoints_ok = 1;
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), -1);
 	assert_int_equal(err.code, HVD_E_NET);
 	assert_string_equal(err.host, "n2");
 	assert_in(err.msg, "port 5000");
 	hvd_plan_clear(&plan);
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 }
 
 static void no_network_no_plan(void **state)
 {
 	struct hvd_addr lo = A("127.0.0.1");
 	struct hvd_endpoints ep = {.addrs = &lo, .n = 1, .port = 5000, .host = -1};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_err err = {0};
 	struct hvd_plan plan = {0};
 
@@ -494,7 +495,7 @@ static void no_network_no_plan(void **state)
 	assert_in(err.msg, "ib0: does not connect all hosts");
 	assert_in(err.msg, "eth0: does not connect all hosts");
 	hvd_plan_clear(&plan);
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 }
 
 static void ranks_that_are_no_layout(void **state)
@@ -502,24 +503,24 @@ static void ranks_that_are_no_layout(void **state)
 	struct hvd_addr addr = A("10.1.0.1");
 	struct hvd_endpoints ep = {.addrs = &addr, .n = 1, .port = 5000, .host = 0};
 	static const char *const second[] = {"[1]", "[3]", "[0]", "[1,1]", "[]"};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_err err = {0};
 	struct hvd_plan plan = {0};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(second) / sizeof(second[0]); i++) {
-		hvd_roster_init(&roster, 2, 0);
+		hvd_node_table_init(&roster, 2, 0);
 		put(&roster, registration(0, 2, "[0,2]"), NULL);
 		put(&roster, registration(1, 2, second[i]), NULL);
 		all_report(&roster, 1, 0);
 		assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), i == 0 ? 0 : -1);
 		hvd_plan_clear(&plan);
-		hvd_roster_clear(&roster);
+		hvd_node_table_clear(&roster);
 	}
 }
 
 /* As all_report(), and no address of IPv4 answers. */
-static void report_ipv4_silent(struct hvd_roster *roster)
+static void report_ipv4_silent(struct hvd_node_table *roster)
 {
 	static const int address[] = {0, 2};
 	uint32_t to[HVD_MAX_NEIGHBOURS];
@@ -533,8 +534,8 @@ static void report_ipv4_silent(struct hvd_roster *roster)
 			for (int a = 0; a < 2; a++)
 				json_array_append_new(edges, json_pack("[I,i,i,i,i]", (json_int_t)to[k], address[a], -1,
 								       HVD_REACH_SILENT, 0));
-		roster->seats[h].stage = HVD_STAGE_PROBING;
-		assert_int_equal(hvd_roster_report(roster, h, msg, NULL), 0);
+		roster->states[h].stage = HVD_STAGE_PROBING;
+		assert_int_equal(hvd_node_table_report(roster, h, msg, NULL), 0);
 		json_decref(msg);
 	}
 }
@@ -543,7 +544,7 @@ static void ipv6_alone_does_not_carry_horovod(void **state)
 {
 	struct hvd_addr addrs[] = {A("fd01::1")};
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 1, .port = 5000, .host = 0};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_plan plan = {0};
 	struct hvd_err err = {0};
 
@@ -562,14 +563,14 @@ static void ipv6_alone_does_not_carry_horovod(void **state)
 	assert_int_equal(plan.networks.n, 1);
 	assert_int_equal(plan.networks.v[0].family, 6);
 	hvd_plan_clear(&plan);
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 }
 
 static void what_got_lost_is_asked_for_again(void **state)
 {
 	struct hvd_addr addrs[] = {A("10.1.0.0")};
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 1, .port = 5000, .host = 0};
-	struct hvd_roster roster;
+	struct hvd_node_table roster;
 	struct hvd_plan plan = {.mpi = true};
 
 	(void)state;
@@ -577,10 +578,10 @@ static void what_got_lost_is_asked_for_again(void **state)
 	report_ipv4_silent(&roster);
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
 	assert_true(plan.mpi && plan.networks.n == 0 && !plan.endpoint);
-	hvd_roster_probe_again(&roster);
+	hvd_node_table_probe_again(&roster);
 	assert_int_equal(roster.n_reported, 0);
 	for (uint32_t h = 0; h < 3; h++)
-		assert_int_equal(roster.seats[h].stage, HVD_STAGE_REGISTERED);
+		assert_int_equal(roster.states[h].stage, HVD_STAGE_REGISTERED);
 	/* Now some IPv4 comes through, and another part of it in the round after that. */
 	for (uint32_t part = 0; part < 2; part++) {
 		for (uint32_t h = 0; h < 3; h++) {
@@ -590,12 +591,12 @@ static void what_got_lost_is_asked_for_again(void **state)
 			snprintf(text, sizeof(text),
 				 "{\"edges\":[[%u,0,0,0,9],[%u,0,-1,2,0]],\"rendezvous\":[[0,0,9]]}",
 				 (h + 1 + part) % 3, (h + 2 - part) % 3);
-			roster.seats[h].stage = HVD_STAGE_PROBING;
+			roster.states[h].stage = HVD_STAGE_PROBING;
 			assert_int_equal(report(&roster, h, text, NULL), 0);
 		}
 		if (part == 0) {
 			assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
-			hvd_roster_probe_again(&roster);
+			hvd_node_table_probe_again(&roster);
 		}
 	}
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 0);
@@ -603,11 +604,11 @@ static void what_got_lost_is_asked_for_again(void **state)
 	assert_true(plan.networks.v[0].by_name);
 	hvd_plan_clear(&plan);
 	/* A rendezvous that one host has not reached is asked for again as well. */
-	roster.seats[2].endpoints_ok = 0;
+	roster.states[2].endpoints_ok = 0;
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), -1);
 	hvd_plan_clear(&plan);
-	hvd_roster_clear(&roster);
+	hvd_node_table_clear(&roster);
 }
 
 static void what_each_framework_is_told(void **state)

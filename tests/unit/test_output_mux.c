@@ -11,14 +11,14 @@
 
 struct stage {
 	struct event_base *base;
-	struct hvd_relay *relay;
+	struct hvd_output_mux *relay;
 	int from; /* where what was relayed is read */
 	int to;
 	char seen[512];
 	size_t n;
 };
 
-static void begin(struct stage *stage, enum hvd_relay_form form)
+static void begin(struct stage *stage, enum hvd_output_mux_form form)
 {
 	int fds[2];
 
@@ -27,7 +27,7 @@ static void begin(struct stage *stage, enum hvd_relay_form form)
 	stage->base = event_base_new();
 	stage->from = fds[0];
 	stage->to = fds[1];
-	stage->relay = hvd_relay_create(stage->base, stage->to, form, NULL);
+	stage->relay = hvd_output_mux_create(stage->base, stage->to, form, NULL);
 	assert_non_null(stage->relay);
 }
 
@@ -53,7 +53,7 @@ static const char *seen(struct stage *stage)
 
 static void end(struct stage *stage)
 {
-	hvd_relay_finish(stage->relay);
+	hvd_output_mux_finish(stage->relay);
 	seen(stage);
 	close(stage->from);
 	close(stage->to);
@@ -66,9 +66,9 @@ static void lines_of_two(void **state)
 	int a, b;
 
 	(void)state;
-	begin(&stage, HVD_RELAY_LINES);
-	a = hvd_relay_open(stage.relay, NULL);
-	b = hvd_relay_open(stage.relay, NULL);
+	begin(&stage, HVD_OUTPUT_MUX_LINES);
+	a = hvd_output_mux_open(stage.relay, NULL);
+	b = hvd_output_mux_open(stage.relay, NULL);
 	SAY(a, "one, ");
 	SAY(b, "three, ");
 	assert_string_equal(seen(&stage), "");
@@ -93,16 +93,16 @@ static void carriage_returns(void **state)
 	int fd;
 
 	(void)state;
-	begin(&stage, HVD_RELAY_HOROVOD);
-	fd = hvd_relay_open(stage.relay, NULL);
+	begin(&stage, HVD_OUTPUT_MUX_HOROVOD);
+	fd = hvd_output_mux_open(stage.relay, NULL);
 	SAY(fd, "a\nten\rtwenty\rth");
 	assert_string_equal(seen(&stage), "a\nten\rtwenty\r");
 	SAY(fd, "irty\n");
 	assert_string_equal(seen(&stage), "thirty\n");
 	end(&stage);
 	close(fd);
-	begin(&stage, HVD_RELAY_TASKS);
-	fd = hvd_relay_open(stage.relay, NULL);
+	begin(&stage, HVD_OUTPUT_MUX_TASKS);
+	fd = hvd_output_mux_open(stage.relay, NULL);
 	SAY(fd, "0: \x10"
 		"bten\x10r\x10"
 		"e\n");
@@ -118,8 +118,8 @@ static void tasks_of_srun(void **state)
 	int fd;
 
 	(void)state;
-	begin(&stage, HVD_RELAY_TASKS);
-	fd = hvd_relay_open(stage.relay, NULL);
+	begin(&stage, HVD_OUTPUT_MUX_TASKS);
+	fd = hvd_output_mux_open(stage.relay, NULL);
 	SAY(fd, " 0: \x10"
 		"ba b\x10nc \n"
 		"11: \x10\n"
@@ -148,8 +148,8 @@ static void what_others_say(void **state)
 	int fd;
 
 	(void)state;
-	begin(&stage, HVD_RELAY_TASKS);
-	fd = hvd_relay_open(stage.relay, NULL);
+	begin(&stage, HVD_OUTPUT_MUX_TASKS);
+	fd = hvd_output_mux_open(stage.relay, NULL);
 	SAY(fd, "srun: error: hvdn1: task 0: Exited with exit code 1\n0: slurmstepd: error: *** STEP\n99999999999: "
 		"x\n: y\n \n");
 	assert_string_equal(seen(&stage), "srun: error: hvdn1: task 0: Exited with exit code 1\nslurmstepd: error: *** "
@@ -176,8 +176,8 @@ static void slow_reader(void **state)
 	ssize_t n;
 
 	(void)state;
-	begin(&stage, HVD_RELAY_LINES);
-	fd = hvd_relay_open(stage.relay, NULL);
+	begin(&stage, HVD_OUTPUT_MUX_LINES);
+	fd = hvd_output_mux_open(stage.relay, NULL);
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	memset(line, 'x', LINE);
 	line[LINE - 1] = '\n';
@@ -209,15 +209,15 @@ static void reader_that_goes(void **state)
 
 	(void)state;
 	signal(SIGPIPE, SIG_IGN);
-	begin(&stage, HVD_RELAY_LINES);
-	fd = hvd_relay_open(stage.relay, NULL);
+	begin(&stage, HVD_OUTPUT_MUX_LINES);
+	fd = hvd_output_mux_open(stage.relay, NULL);
 	close(stage.from);
 	for (int i = 0; i < 100; i++) {
 		SAY(fd, "a line\n");
 		event_base_loop(stage.base, EVLOOP_NONBLOCK);
 	}
 	close(fd);
-	assert_int_equal(hvd_relay_finish(stage.relay), 0);
+	assert_int_equal(hvd_output_mux_finish(stage.relay), 0);
 	close(stage.to);
 	event_base_free(stage.base);
 }
@@ -226,14 +226,14 @@ static void full_disk(void **state)
 {
 	struct event_base *base = event_base_new();
 	int to = open("/dev/full", O_WRONLY | O_CLOEXEC), fd;
-	struct hvd_relay *relay = hvd_relay_create(base, to, HVD_RELAY_LINES, NULL);
+	struct hvd_output_mux *relay = hvd_output_mux_create(base, to, HVD_OUTPUT_MUX_LINES, NULL);
 
 	(void)state;
 	assert_non_null(relay);
-	fd = hvd_relay_open(relay, NULL);
+	fd = hvd_output_mux_open(relay, NULL);
 	SAY(fd, "a line\n");
 	close(fd);
-	assert_int_equal(hvd_relay_finish(relay), ENOSPC);
+	assert_int_equal(hvd_output_mux_finish(relay), ENOSPC);
 	close(to);
 	event_base_free(base);
 }

@@ -16,63 +16,63 @@ static struct hvd_layout three_hosts(void)
 static void the_last_one_is_told_once(void **state)
 {
 	struct hvd_layout layout = three_hosts();
-	struct hvd_ends ends = {0};
+	struct hvd_rank_ends ends = {0};
 
 	(void)state;
-	assert_false(hvd_ends_add(&ends, 0)); /* nothing is watched */
-	hvd_ends_begin(&ends, &layout);
-	assert_false(hvd_ends_add(&ends, 2));
-	assert_false(hvd_ends_add(&ends, 2));
-	assert_false(hvd_ends_add(&ends, 5)); /* there is no such rank */
-	assert_false(hvd_ends_add(&ends, 0));
-	assert_false(hvd_ends_add(&ends, 4));
-	assert_false(hvd_ends_add(&ends, 1));
-	assert_true(hvd_ends_add(&ends, 3));
-	assert_false(hvd_ends_add(&ends, 3));
-	hvd_ends_clear(&ends);
-	hvd_ends_clear(&ends);
+	assert_false(hvd_rank_ends_add(&ends, 0)); /* nothing is watched */
+	hvd_rank_ends_begin(&ends, &layout);
+	assert_false(hvd_rank_ends_add(&ends, 2));
+	assert_false(hvd_rank_ends_add(&ends, 2));
+	assert_false(hvd_rank_ends_add(&ends, 5)); /* there is no such rank */
+	assert_false(hvd_rank_ends_add(&ends, 0));
+	assert_false(hvd_rank_ends_add(&ends, 4));
+	assert_false(hvd_rank_ends_add(&ends, 1));
+	assert_true(hvd_rank_ends_add(&ends, 3));
+	assert_false(hvd_rank_ends_add(&ends, 3));
+	hvd_rank_ends_clear(&ends);
+	hvd_rank_ends_clear(&ends);
 	hvd_layout_clear(&layout);
 }
 
 static void hosts_that_are_behind(void **state)
 {
 	struct hvd_layout layout = three_hosts();
-	struct hvd_ends ends = {0};
+	struct hvd_rank_ends ends = {0};
 	char *hosts;
 
 	(void)state;
-	assert_null(hvd_ends_behind(&ends));
-	hvd_ends_begin(&ends, &layout);
-	assert_null(hvd_ends_behind(&ends));
-	hvd_ends_add(&ends, 0);
-	hvd_ends_add(&ends, 2);
-	assert_null(hvd_ends_behind(&ends)); /* no host has ended */
-	hvd_ends_add(&ends, 4);
-	hosts = hvd_ends_behind(&ends);
+	assert_null(hvd_rank_ends_behind(&ends));
+	hvd_rank_ends_begin(&ends, &layout);
+	assert_null(hvd_rank_ends_behind(&ends));
+	hvd_rank_ends_add(&ends, 0);
+	hvd_rank_ends_add(&ends, 2);
+	assert_null(hvd_rank_ends_behind(&ends)); /* no host has ended */
+	hvd_rank_ends_add(&ends, 4);
+	hosts = hvd_rank_ends_behind(&ends);
 	assert_string_equal(hosts, "a,b");
 	free(hosts);
-	assert_false(hvd_ends_add_host(&ends, "nowhere"));
-	assert_false(hvd_ends_add_host(&ends, "a"));
-	hosts = hvd_ends_behind(&ends);
+	assert_false(hvd_rank_ends_add_host(&ends, "nowhere"));
+	assert_false(hvd_rank_ends_add_host(&ends, "a"));
+	hosts = hvd_rank_ends_behind(&ends);
 	assert_string_equal(hosts, "b");
 	free(hosts);
-	assert_true(hvd_ends_add_host(&ends, "b"));
-	assert_false(hvd_ends_add_host(&ends, "b"));
-	assert_null(hvd_ends_behind(&ends));
-	hvd_ends_clear(&ends);
+	assert_true(hvd_rank_ends_add_host(&ends, "b"));
+	assert_false(hvd_rank_ends_add_host(&ends, "b"));
+	assert_null(hvd_rank_ends_behind(&ends));
+	hvd_rank_ends_clear(&ends);
 	hvd_layout_clear(&layout);
 }
 
 static void a_host_is_named_once(void **state)
 {
-	struct hvd_ends ends = {0};
+	struct hvd_rank_ends ends = {0};
 
 	(void)state;
-	hvd_ends_without_munge(&ends, "a");
-	hvd_ends_without_munge(&ends, "b");
-	hvd_ends_without_munge(&ends, "a");
+	hvd_rank_ends_without_munge(&ends, "a");
+	hvd_rank_ends_without_munge(&ends, "b");
+	hvd_rank_ends_without_munge(&ends, "a");
 	assert_int_equal(ends.without_munge.n, 2);
-	hvd_ends_clear(&ends);
+	hvd_rank_ends_clear(&ends);
 }
 
 int main(void)

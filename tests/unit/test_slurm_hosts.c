@@ -11,8 +11,8 @@ struct made {
 	struct hvd_slurm_job jobs[4];
 	size_t n;
 	struct hvd_slurm_nodes nodes;
-	struct hvd_source_opts opts;
-	struct hvd_view view;
+	struct hvd_discovery_opts opts;
+	struct hvd_slurm_hosts view;
 };
 
 /* A job that runs, on hosts that spaces separate. */
@@ -37,8 +37,8 @@ static void assert_view(struct made *m, const char *want)
 	char text[512] = "";
 	size_t at = 0;
 
-	hvd_view_clear(&m->view);
-	hvd_view_make(&m->view, &m->opts, m->jobs, m->n, &m->nodes);
+	hvd_slurm_hosts_clear(&m->view);
+	hvd_slurm_hosts_make(&m->view, &m->opts, m->jobs, m->n, &m->nodes);
 	for (int i = 0; i < m->view.hosts.n_hosts; i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s:%d@%u", i ? " " : "",
 				       m->view.hosts.hosts[i].name, m->view.hosts.hosts[i].slots, m->view.jobs[i]);
@@ -61,8 +61,8 @@ static int end(void **state)
 	for (size_t i = 0; i < m->n; i++)
 		hvd_slurm_job_clear(&m->jobs[i]);
 	hvd_slurm_nodes_clear(&m->nodes);
-	hvd_source_opts_clear(&m->opts);
-	hvd_view_clear(&m->view);
+	hvd_discovery_opts_clear(&m->opts);
+	hvd_slurm_hosts_clear(&m->view);
 	free(m);
 	return 0;
 }
@@ -165,24 +165,24 @@ static void a_host_of_two_jobs_is_the_first_ones(void **state)
 static void sameness(void **state)
 {
 	struct made *m = *state;
-	struct hvd_view other = {0};
+	struct hvd_slurm_hosts other = {0};
 
 	m->opts.jobs = hvd_xstrdup("t");
 	job(m, 1, "t", "a b");
 	job(m, 2, "t", "c");
 	assert_view(m, "a:1@1 b:1@1 c:1@2");
-	hvd_view_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
-	assert_true(hvd_view_same(&m->view, &other));
-	hvd_view_clear(&other);
+	hvd_slurm_hosts_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
+	assert_true(hvd_slurm_hosts_same(&m->view, &other));
+	hvd_slurm_hosts_clear(&other);
 	m->jobs[1].id = 3;
-	hvd_view_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
-	assert_false(hvd_view_same(&m->view, &other));
-	hvd_view_clear(&other);
+	hvd_slurm_hosts_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
+	assert_false(hvd_slurm_hosts_same(&m->view, &other));
+	hvd_slurm_hosts_clear(&other);
 	m->jobs[1].preempted = true;
 	m->jobs[1].ends = NOW + 5;
-	hvd_view_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
-	assert_false(hvd_view_same(&m->view, &other));
-	hvd_view_clear(&other);
+	hvd_slurm_hosts_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
+	assert_false(hvd_slurm_hosts_same(&m->view, &other));
+	hvd_slurm_hosts_clear(&other);
 }
 
 int main(void)
