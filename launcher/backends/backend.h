@@ -134,9 +134,9 @@ int hvd_backend_add_host(const struct hvd_backend *backend, struct hvd_launch *l
 
 /* The number of ranks that this launch is asked for on the command line or in a file; 0 = all that there is room for.
  */
-int hvd_launch_asked_np(const struct hvd_options *o);
+int hvd_launch_requested_np(const struct hvd_options *o);
 /* This machine, with as many slots as ranks or GPUs, as the launch's allocation. */
-int hvd_launch_this_machine(struct hvd_launch *launch, struct hvd_err *err);
+int hvd_launch_local_alloc(struct hvd_launch *launch, struct hvd_err *err);
 /* The hosts that the user listed (-H, --hostfile), as the launch's allocation. */
 int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err);
 /* … which must be among those of `granted`, unless that is empty. */

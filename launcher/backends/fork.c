@@ -61,7 +61,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 
 	if (hvd_launch_reject_srun_options(launch, err) != 0)
 		return -1;
-	if ((o->hosts || o->hostfile ? listed_hosts(launch, err) : hvd_launch_this_machine(launch, err)) != 0 ||
+	if ((o->hosts || o->hostfile ? listed_hosts(launch, err) : hvd_launch_local_alloc(launch, err)) != 0 ||
 	    hvd_alloc_take(&launch->alloc, np > 0 ? np : 0, &taken, err) != 0)
 		return -1;
 	hvd_alloc_clear(&launch->alloc);

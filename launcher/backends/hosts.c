@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-int hvd_launch_asked_np(const struct hvd_options *o)
+int hvd_launch_requested_np(const struct hvd_options *o)
 {
 	return o->num_proc > 0 ? o->num_proc : hvd_options_source(o, "ntasks") > HVD_FROM_ENV ? o->ntasks : 0;
 }
 
-int hvd_launch_this_machine(struct hvd_launch *launch, struct hvd_err *err)
+int hvd_launch_local_alloc(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
 	int np = hvd_options_np(o);

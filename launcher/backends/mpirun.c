@@ -86,7 +86,7 @@ static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	} else {
 		launch->alloc = granted;
 	}
-	return rc != 0 ? -1 : take(launch, hvd_launch_asked_np(o), err);
+	return rc != 0 ? -1 : take(launch, hvd_launch_requested_np(o), err);
 }
 
 /* An MPI takes localhost and 127.0.0.1 for the one host that they are, and numbers its ranks accordingly. */
@@ -117,7 +117,7 @@ static int find_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	if (hvd_alloc_in_slurm(launch->envp))
 		return slurm_hosts(launch, err);
 	if (!hvd_alloc_in_lsf(launch->envp) && !o->hosts && !o->hostfile) {
-		if (hvd_launch_this_machine(launch, err) != 0 || take(launch, hvd_options_np(o), err) != 0)
+		if (hvd_launch_local_alloc(launch, err) != 0 || take(launch, hvd_options_np(o), err) != 0)
 			return -1;
 	} else if (hvd_launch_hosts(launch, err) != 0) {
 		return -1;

@@ -220,7 +220,7 @@ static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct 
 					    .slurm = slurm};
 	struct hvd_alloc granted = {0}, taken = {0};
 	bool listed = o->hosts || o->hostfile;
-	int np = hvd_launch_asked_np(o), rc;
+	int np = hvd_launch_requested_np(o), rc;
 
 	rc = hvd_alloc_from_slurm(&granted, launch->envp, &opts, err);
 	hvd_slurm_free(slurm);

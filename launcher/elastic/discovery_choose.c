@@ -98,7 +98,7 @@ static int local_alloc(struct hvd_launch *own, struct hvd_err *err)
 	int np = o->max_np > 0 ? o->max_np : hvd_options_np(o) > 0 ? hvd_options_np(o) : o->min_np;
 
 	if (o->slots_per_host > 0 || np < 1)
-		return hvd_launch_this_machine(own, err);
+		return hvd_launch_local_alloc(own, err);
 	return hvd_alloc_from_local(&own->alloc, np, err);
 }
 
