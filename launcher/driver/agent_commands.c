@@ -38,14 +38,14 @@ const struct hvd_layout *hvd_node_agents_layout(const struct hvd_node_agents *ag
 
 void hvd_node_agents_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots)
 {
-	const struct hvd_place *place = &agents->plan.layout.places[rank];
-	struct hvd_node_agent *p = &agents->places[place->host];
+	const struct hvd_rank_slot *slot = &agents->plan.layout.rank_slots[rank];
+	struct hvd_node_agent *p = &agents->places[slot->host];
 
 	if (!p->here)
 		return; /* its end is on its way to whoever asks */
 	hvd_conn_send(p->client->conn,
 		      json_pack("{s:s, s:I, s:i, s:i, s:o}", "t", "start", "worker", (json_int_t)worker, "slot",
-				place->local_rank, "slots", slots > place->local_rank ? slots : place->local_rank + 1,
+				slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1,
 				"env",
 				hvd_plan_env(&agents->plan, &agents->roster, (uint32_t)rank, &agents->opts->env)));
 }

@@ -293,8 +293,8 @@ static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const 
 	    hvd_get_int(msg, "status", 0, 0xffff, &status, NULL) != 0)
 		return;
 	dr->rank_failed |= status != 0;
-	dr->roster.states[dr->plan.layout.places[rank].host].ended++;
-	host = dr->plan.layout.hosts[dr->plan.layout.places[rank].host].name;
+	dr->roster.states[dr->plan.layout.rank_slots[rank].host].ended++;
+	host = dr->plan.layout.hosts[dr->plan.layout.rank_slots[rank].host].name;
 	dr->ops->rank_exit((uint32_t)rank, host, (int)status, dr->arg);
 }
 

@@ -48,7 +48,7 @@ static json_t *rank_plan(struct hvd_plan_delivery *ho, uint32_t rank)
 	json_t *env = hvd_plan_env(ho->plan, ho->roster, rank, &ho->opts->env);
 	const struct hvd_endpoints *ep = ho->plan->endpoints;
 	const char *prefix = ho->opts->meeting_env;
-	int host = ho->plan->layout.places[rank].host;
+	int host = ho->plan->layout.rank_slots[rank].host;
 	char text[HVD_ADDR_TEXT];
 
 	if (!prefix)
@@ -68,8 +68,8 @@ bool hvd_plan_delivery_keeps_all(const struct hvd_plan_delivery *ho)
 
 void hvd_plan_delivery_send(struct hvd_plan_delivery *ho, struct hvd_client *cl)
 {
-	if (cl->role == HVD_ROLE_RANK &&
-	    (cl->rank >= (uint32_t)ho->plan->layout.size || ho->plan->layout.places[cl->rank].host != (int)cl->host)) {
+	if (cl->role == HVD_ROLE_RANK && (cl->rank >= (uint32_t)ho->plan->layout.size ||
+					  ho->plan->layout.rank_slots[cl->rank].host != (int)cl->host)) {
 		hvd_warn(ho->log, "a process asks for the plan of rank %u on host %u, which the job does not have",
 			 (unsigned)cl->rank, (unsigned)cl->host);
 		hvd_client_finish(cl);

@@ -282,15 +282,15 @@ static char *local_list(const struct hvd_node *node, const struct hvd_node_state
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t rank,
 		     const struct hvd_strv *extra)
 {
-	const struct hvd_place *place = &plan->layout.places[rank];
-	uint32_t h = (uint32_t)place->host;
+	const struct hvd_rank_slot *slot = &plan->layout.rank_slots[rank];
+	uint32_t h = (uint32_t)slot->host;
 	const struct hvd_node *node = &roster->nodes[h];
 	char *list = plan->local ? local_list(node, &roster->states[h]) : iface_list(plan, node, h);
 	char *first = hvd_xstrndup(list, strcspn(list, ","));
 	struct hvd_emit in = {
 		.mpi = plan->mpi,
 		.one_machine = plan->local,
-		.place = place,
+		.slot = slot,
 		.hostname = node->name,
 		.iface = first,
 		.ifaces = list,

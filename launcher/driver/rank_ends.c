@@ -27,7 +27,7 @@ bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host)
 	bool last = false;
 
 	for (uint32_t r = 0; r < ends->n; r++)
-		if (strcmp(ends->layout->hosts[ends->layout->places[r].host].name, host) == 0)
+		if (strcmp(ends->layout->hosts[ends->layout->rank_slots[r].host].name, host) == 0)
 			last |= hvd_rank_ends_add(ends, r);
 	return last;
 }

@@ -117,9 +117,9 @@ void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout
 		set_size(service, list, scope, l->hosts[h].n);
 	}
 	for (int r = 0; r < l->size; r++)
-		if (l->places[r].cross_rank == 0) {
-			snprintf(scope, sizeof(scope), "cross_%d", l->places[r].local_rank);
-			set_size(service, list, scope, l->places[r].cross_size);
+		if (l->rank_slots[r].cross_rank == 0) {
+			snprintf(scope, sizeof(scope), "cross_%d", l->rank_slots[r].local_rank);
+			set_size(service, list, scope, l->rank_slots[r].cross_size);
 		}
 	tell(service, "size", "sizes", list);
 }

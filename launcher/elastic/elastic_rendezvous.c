@@ -84,7 +84,7 @@ static const struct hvd_worker *worker_of(const struct hvd_elastic_rv *erv, stru
 
 static void give(struct hvd_elastic_rv *erv, struct card *c, const struct hvd_worker *w)
 {
-	const struct hvd_place *p = &erv->layout->places[w->rank];
+	const struct hvd_rank_slot *p = &erv->layout->rank_slots[w->rank];
 	char text[128];
 	int n = snprintf(text, sizeof(text), "%d,%d,%d,%d,%d,%d", p->rank, p->size, p->local_rank, p->local_size,
 			 p->cross_rank, p->cross_size);

@@ -295,7 +295,7 @@ static void end_func(struct run *run)
 			    l->size);
 		hvd_err_hint(&why, "the command must PUT one at /runfunc_result/%d before it ends; see hvdrun(1)",
 			     first);
-		hvd_err_host(&why, l->hosts[l->places[first].host].name);
+		hvd_err_host(&why, l->hosts[l->rank_slots[first].host].name);
 		hvd_log_err(run->log, &why);
 		hvd_runfunc_failed(run->func, (uint32_t)first, why.host, 0);
 		result->status = 1;

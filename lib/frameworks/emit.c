@@ -25,12 +25,12 @@ static void emit_horovod(const struct hvd_emit *in, struct hvd_strv *env)
 		emit_horovod_mpi(in, env);
 		return;
 	}
-	hvd_env_setf(env, "HOROVOD_RANK", "%d", in->place->rank);
-	hvd_env_setf(env, "HOROVOD_SIZE", "%d", in->place->size);
-	hvd_env_setf(env, "HOROVOD_LOCAL_RANK", "%d", in->place->local_rank);
-	hvd_env_setf(env, "HOROVOD_LOCAL_SIZE", "%d", in->place->local_size);
-	hvd_env_setf(env, "HOROVOD_CROSS_RANK", "%d", in->place->cross_rank);
-	hvd_env_setf(env, "HOROVOD_CROSS_SIZE", "%d", in->place->cross_size);
+	hvd_env_setf(env, "HOROVOD_RANK", "%d", in->slot->rank);
+	hvd_env_setf(env, "HOROVOD_SIZE", "%d", in->slot->size);
+	hvd_env_setf(env, "HOROVOD_LOCAL_RANK", "%d", in->slot->local_rank);
+	hvd_env_setf(env, "HOROVOD_LOCAL_SIZE", "%d", in->slot->local_size);
+	hvd_env_setf(env, "HOROVOD_CROSS_RANK", "%d", in->slot->cross_rank);
+	hvd_env_setf(env, "HOROVOD_CROSS_SIZE", "%d", in->slot->cross_size);
 	hvd_env_set(env, "HOROVOD_HOSTNAME", in->hostname);
 	hvd_env_set(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR", hvd_addr_text(&in->rendezvous, addr));
 	hvd_env_setf(env, "HOROVOD_GLOO_RENDEZVOUS_PORT", "%u", in->port);

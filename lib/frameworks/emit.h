@@ -18,7 +18,7 @@
 struct hvd_emit {
 	bool mpi; /* the workers' controller is MPI: whatever started the ranks tells them rank and size */
 	bool one_machine;
-	const struct hvd_place *place;
+	const struct hvd_rank_slot *slot;
 	const char *hostname;       /* the same on all ranks of a host, another on every other host */
 	const char *iface;          /* the best interface of this host that all hosts share */
 	const char *ifaces;         /* all that are shared, best first, with commas */

@@ -18,7 +18,7 @@ void hvd_layout_clear(struct hvd_layout *l)
 		free(l->hosts[i].ranks);
 	}
 	free(l->hosts);
-	free(l->places);
+	free(l->rank_slots);
 	memset(l, 0, sizeof(*l));
 }
 
@@ -43,9 +43,9 @@ static int count_ranks(const int *tasks, int n_hosts, struct hvd_err *err)
 	return (int)sum;
 }
 
-/* The ranks of every host are known; fill in the places. Hosts count in the order of their first ranks, as horovodrun
- * has it: Slurm sorts the nodes of a step, and rank 0 may be on any of them (--distribution=arbitrary). */
-static void place_ranks(struct hvd_layout *l)
+/* The ranks of every host are known; fill in the rank slots. Hosts count in the order of their first ranks, as
+ * horovodrun has it: Slurm sorts the nodes of a step, and rank 0 may be on any of them (--distribution=arbitrary). */
+static void fill_rank_slots(struct hvd_layout *l)
 {
 	int most = 0;
 	int *seen; /* hosts so far that have local rank i */
@@ -56,24 +56,24 @@ static void place_ranks(struct hvd_layout *l)
 		if (host->n > most)
 			most = host->n;
 		for (int i = 0; i < host->n; i++)
-			l->places[host->ranks[i]] = (struct hvd_place){.rank = host->ranks[i],
-								       .size = l->size,
-								       .host = h,
-								       .local_rank = i,
-								       .local_size = host->n,
-								       .cross_rank = -1};
+			l->rank_slots[host->ranks[i]] = (struct hvd_rank_slot){.rank = host->ranks[i],
+									       .size = l->size,
+									       .host = h,
+									       .local_rank = i,
+									       .local_size = host->n,
+									       .cross_rank = -1};
 	}
 	seen = hvd_xcalloc((size_t)most, sizeof(*seen));
 	for (int r = 0; r < l->size; r++) {
-		const struct hvd_layout_host *host = &l->hosts[l->places[r].host];
+		const struct hvd_layout_host *host = &l->hosts[l->rank_slots[r].host];
 
-		if (l->places[r].cross_rank >= 0)
+		if (l->rank_slots[r].cross_rank >= 0)
 			continue; /* not its host's first */
 		for (int i = 0; i < host->n; i++)
-			l->places[host->ranks[i]].cross_rank = seen[i]++;
+			l->rank_slots[host->ranks[i]].cross_rank = seen[i]++;
 	}
 	for (int r = 0; r < l->size; r++)
-		l->places[r].cross_size = seen[l->places[r].local_rank];
+		l->rank_slots[r].cross_size = seen[l->rank_slots[r].local_rank];
 	free(seen);
 }
 
@@ -90,7 +90,7 @@ static int build(struct hvd_layout *out, char *const *names, const int *tasks, i
 	out->size = size;
 	out->n_hosts = n_hosts;
 	out->hosts = hvd_xcalloc((size_t)n_hosts, sizeof(*out->hosts));
-	out->places = hvd_xcalloc((size_t)size, sizeof(*out->places));
+	out->rank_slots = hvd_xcalloc((size_t)size, sizeof(*out->rank_slots));
 	for (int h = 0; h < n_hosts; h++) {
 		struct hvd_layout_host *host = &out->hosts[h];
 
@@ -106,17 +106,17 @@ static int build(struct hvd_layout *out, char *const *names, const int *tasks, i
 				hvd_layout_clear(out);
 				return -1;
 			}
-			if (out->places[rank].size) {
+			if (out->rank_slots[rank].size) {
 				hvd_err_set(err, HVD_E_PROTO, "rank %d occurs twice in the layout, again on %s", rank,
 					    names[h]);
 				hvd_layout_clear(out);
 				return -1;
 			}
-			out->places[rank].size = size; /* marks it as seen; as many as ranks: none is missing */
+			out->rank_slots[rank].size = size; /* marks it as seen; as many as ranks: none is missing */
 			host->ranks[i] = rank;
 		}
 	}
-	place_ranks(out);
+	fill_rank_slots(out);
 	return 0;
 }
 

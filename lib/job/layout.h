@@ -15,8 +15,8 @@
 
 #include <stddef.h>
 
-/* What one rank knows of its place. */
-struct hvd_place {
+/* The slot of one rank: where it runs, and its position among the others. */
+struct hvd_rank_slot {
 	int rank, size;
 	int local_rank, local_size;
 	int cross_rank, cross_size;
@@ -34,7 +34,7 @@ struct hvd_layout {
 	int size;
 	int n_hosts;
 	struct hvd_layout_host *hosts;
-	struct hvd_place *places; /* places[rank] */
+	struct hvd_rank_slot *rank_slots; /* rank_slots[rank] */
 };
 
 /* Ranks in slot order: all of names[0], then all of names[1], … After an error *out is empty. */

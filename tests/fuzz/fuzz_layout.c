@@ -24,7 +24,7 @@ static void any_ranks(const uint8_t *data, size_t size)
 	}
 	if (hvd_layout_from_tasks(&l, names, tasks, tids, n_nodes, NULL) == 0) {
 		for (int r = 0; r < l.size; r++) {
-			const struct hvd_place *p = &l.places[r];
+			const struct hvd_rank_slot *p = &l.rank_slots[r];
 
 			if (p->rank != r || p->local_rank >= p->local_size || p->cross_rank >= p->cross_size ||
 			    l.hosts[p->host].ranks[p->local_rank] != r)

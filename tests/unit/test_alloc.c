@@ -353,7 +353,7 @@ static void an_allocation_becomes_a_layout(void **state)
 	assert_int_equal(hvd_alloc_from_hosts(&a, "a:2,b:1", 0, NULL), 0);
 	assert_int_equal(hvd_alloc_layout(&a, &l, NULL), 0);
 	assert_int_equal(l.size, 3);
-	assert_string_equal(l.hosts[l.places[2].host].name, "b");
+	assert_string_equal(l.hosts[l.rank_slots[2].host].name, "b");
 	hvd_layout_clear(&l);
 	hvd_alloc_clear(&a);
 	assert_int_equal(hvd_alloc_layout(&a, &l, NULL), -1);

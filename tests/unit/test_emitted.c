@@ -9,8 +9,8 @@
 
 static void emit(struct hvd_strv *env, bool mpi)
 {
-	static const struct hvd_place place;
-	struct hvd_emit in = {.mpi = mpi, .place = &place, .hostname = "n1", .iface = "IFACE", .ifaces = "IFACE,ib0"};
+	static const struct hvd_rank_slot slot;
+	struct hvd_emit in = {.mpi = mpi, .slot = &slot, .hostname = "n1", .iface = "IFACE", .ifaces = "IFACE,ib0"};
 
 	hvd_addr_parse("192.0.2.1", &in.rendezvous);
 	hvd_emit_all(&in, env);

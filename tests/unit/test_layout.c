@@ -47,7 +47,7 @@ static void check_by_definition(const struct step *s, const struct hvd_layout *l
 		assert_int_equal(l->hosts[node].n, s->tasks[node]);
 		for (int local = 0; local < s->tasks[node]; local++) {
 			int rank = s->tids[node][local], before = 0, all = 0;
-			const struct hvd_place *p = &l->places[rank];
+			const struct hvd_rank_slot *p = &l->rank_slots[rank];
 
 			for (int other = 0; other < s->n_nodes; other++) {
 				if (s->tasks[other] > local) {
@@ -166,10 +166,10 @@ static void uneven_hosts_as_horovodrun(void **state)
 	(void)state;
 	assert_int_equal(hvd_layout_from_slots(&l, names, slots, 3, NULL), 0);
 	for (int r = 0; r < 6; r++) {
-		assert_int_equal(l.places[r].local_rank, want[r][0]);
-		assert_int_equal(l.places[r].local_size, want[r][1]);
-		assert_int_equal(l.places[r].cross_rank, want[r][2]);
-		assert_int_equal(l.places[r].cross_size, want[r][3]);
+		assert_int_equal(l.rank_slots[r].local_rank, want[r][0]);
+		assert_int_equal(l.rank_slots[r].local_size, want[r][1]);
+		assert_int_equal(l.rank_slots[r].cross_rank, want[r][2]);
+		assert_int_equal(l.rank_slots[r].cross_size, want[r][3]);
 	}
 	assert_int_equal(hvd_layout_find_host(&l, "c"), 2);
 	assert_int_equal(hvd_layout_find_host(&l, "d"), -1);
@@ -213,10 +213,10 @@ static void hosts_count_by_their_first_rank(void **state)
 	(void)state;
 	assert_int_equal(hvd_layout_from_tasks(&l, names, tasks, tids, 3, NULL), 0);
 	for (int r = 0; r < 5; r++) {
-		assert_int_equal(l.places[r].cross_rank, want[r][0]);
-		assert_int_equal(l.places[r].cross_size, want[r][1]);
+		assert_int_equal(l.rank_slots[r].cross_rank, want[r][0]);
+		assert_int_equal(l.rank_slots[r].cross_size, want[r][1]);
 	}
-	assert_int_equal(l.places[0].host, 2);
+	assert_int_equal(l.rank_slots[0].host, 2);
 	hvd_layout_clear(&l);
 }
 

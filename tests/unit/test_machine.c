@@ -92,7 +92,7 @@ static void check_places(const struct sim *s, const struct hvd_worker_group *gro
 	/* Local ranks have no gaps. */
 	assert_int_equal(hvd_machine_layout(s->m, group == &s->m->next, &layout, NULL), 0);
 	for (int r = 0; r < group->n; r++)
-		assert_int_equal(layout.places[r].local_rank, group->v[r]->slot);
+		assert_int_equal(layout.rank_slots[r].local_rank, group->v[r]->slot);
 	hvd_layout_clear(&layout);
 	if (!first) {
 		assert_true(old > 0);

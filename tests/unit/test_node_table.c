@@ -613,8 +613,8 @@ static void what_got_lost_is_asked_for_again(void **state)
 
 static void what_each_framework_is_told(void **state)
 {
-	struct hvd_place place = {5, 8, 1, 2, 2, 4, 2};
-	struct hvd_emit in = {.place = &place,
+	struct hvd_rank_slot slot = {5, 8, 1, 2, 2, 4, 2};
+	struct hvd_emit in = {.slot = &slot,
 			      .hostname = "n2",
 			      .iface = "ib0",
 			      .ifaces = "ib0,eth0",
