@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "slurm_step.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/readfile.h"
 #include "lib/base/xalloc.h"
 
@@ -15,24 +16,20 @@
 
 static char *read_of(const char *proc, pid_t pid, const char *name, size_t max)
 {
-	char *path = hvd_xasprintf("%s/%d/%s", proc, (int)pid, name), *text;
+	hvd_cleanup_free char *path = hvd_xasprintf("%s/%d/%s", proc, (int)pid, name);
 	size_t len;
 
-	text = hvd_read_file(path, max, name, &len, NULL);
-	free(path);
-	return text;
+	return hvd_read_file(path, max, name, &len, NULL);
 }
 
 /* "7 (a name) S 3 …": the name may have anything in it. 0 when there is none. */
 static pid_t parent_of(const char *proc, pid_t pid)
 {
-	char *text = read_of(proc, pid, "stat", STAT_MAX), *p = text ? strrchr(text, ')') : NULL;
-	int parent = 0;
+	hvd_cleanup_free char *text = read_of(proc, pid, "stat", STAT_MAX);
+	const char *p = text ? strrchr(text, ')') : NULL;
+	int parent;
 
-	if (p && sscanf(p + 1, " %*c %d", &parent) != 1)
-		parent = 0;
-	free(text);
-	return parent;
+	return p && sscanf(p + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
 /* The step daemon calls itself "slurmstepd: [7.0]"; for a batch script "slurmstepd: [7.batch]". */
@@ -50,13 +47,10 @@ static bool numbered(const char *title, char *step, size_t len)
 bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len)
 {
 	for (int i = 0; i < ANCESTORS_MOST && (pid = parent_of(proc, pid)) > 0; i++) {
-		char *title = read_of(proc, pid, "cmdline", CMDLINE_MAX);
-		bool daemon = title && strncmp(title, "slurmstepd:", 11) == 0;
-		bool found = daemon && numbered(title, step, len);
+		hvd_cleanup_free char *title = read_of(proc, pid, "cmdline", CMDLINE_MAX);
 
-		free(title);
-		if (daemon)
-			return found;
+		if (title && strncmp(title, "slurmstepd:", 11) == 0)
+			return numbered(title, step, len);
 	}
 	return false;
 }

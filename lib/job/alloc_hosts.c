@@ -2,6 +2,7 @@
 /* Allocations that the user writes down: -H and hostfiles. */
 #include "alloc.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/readfile.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -110,14 +111,11 @@ int hvd_alloc_from_hosts(struct hvd_alloc *out, const char *text, int default_sl
 	memset(out, 0, sizeof(*out));
 	for (;;) {
 		size_t len = strcspn(text, ",");
-		char *name;
-		int slots, rc;
+		hvd_cleanup_free char *name = NULL;
+		int slots;
 
-		rc = hvd_alloc_parse_host(text, len, default_slots, &name, &slots, err);
-		if (rc == 0)
-			rc = add(out, name, slots, err);
-		free(name);
-		if (rc < 0) {
+		if (hvd_alloc_parse_host(text, len, default_slots, &name, &slots, err) < 0 ||
+		    add(out, name, slots, err) < 0) {
 			hvd_err_prefix(err, "list of hosts");
 			hvd_alloc_clear(out);
 			return -1;
@@ -164,7 +162,7 @@ static int key_value(const char **p, const char *end, int *slots, struct hvd_err
 static int parse_line(struct hvd_alloc *out, const char *line, size_t len, int default_slots, struct hvd_err *err)
 {
 	const char *comment = memchr(line, '#', len), *p, *end;
-	char *name;
+	hvd_cleanup_free char *name = NULL;
 	size_t word = 0;
 	int slots;
 
@@ -183,18 +181,10 @@ static int parse_line(struct hvd_alloc *out, const char *line, size_t len, int d
 		while (p < end && blank(*p))
 			p++;
 		if (p == end)
-			break;
-		if (key_value(&p, end, &slots, err) < 0) {
-			free(name);
+			return add(out, name, slots, err);
+		if (key_value(&p, end, &slots, err) < 0)
 			return -1;
-		}
 	}
-	if (add(out, name, slots, err) < 0) {
-		free(name);
-		return -1;
-	}
-	free(name);
-	return 0;
 }
 
 int hvd_alloc_parse_hostfile(struct hvd_alloc *out, const char *text, size_t len, const char *path, int default_slots,
@@ -229,8 +219,7 @@ int hvd_alloc_from_hostfile(struct hvd_alloc *out, const char *path, int default
 {
 	struct hvd_err why = {0};
 	size_t len;
-	char *text = hvd_read_file(path, MAX_FILE, "the hostfile", &len, &why);
-	int rc;
+	hvd_cleanup_free char *text = hvd_read_file(path, MAX_FILE, "the hostfile", &len, &why);
 
 	memset(out, 0, sizeof(*out));
 	if (!text) {
@@ -240,7 +229,5 @@ int hvd_alloc_from_hostfile(struct hvd_alloc *out, const char *path, int default
 			*err = why;
 		return -1;
 	}
-	rc = hvd_alloc_parse_hostfile(out, text, len, path, default_slots, err);
-	free(text);
-	return rc;
+	return hvd_alloc_parse_hostfile(out, text, len, path, default_slots, err);
 }
