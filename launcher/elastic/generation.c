@@ -189,14 +189,11 @@ static void begin(struct hvd_machine *m, bool prepared, hvd_time now)
 		m->now.v[r]->rank = r;
 		m->now.v[r]->said = m->now.v[r]->state == HVD_WORKER_ARRIVED;
 	}
-	m->counted = m->generation++ > 0 && !(prepared && m->short_handed);
-	m->resets += m->counted;
-	m->short_handed = false;
+	m->gen = (struct hvd_generation){.counted = m->generation > 0 && !(prepared && m->gen.partial),
+					 .starting_since = now};
+	m->generation++;
+	m->resets += m->gen.counted;
 	m->phase = HVD_STARTING;
-	m->starting_since = now;
-	m->trouble_at = m->enough_since = m->notify_after = 0;
-	m->ended_silent = m->stand_ins = 0;
-	m->died = m->success = m->cut = m->uncut = m->notifying = m->told = m->connected = m->warned_slots = false;
 	m->ops->generation(prepared, m->arg);
 }
 
@@ -220,8 +217,8 @@ void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, h
 
 	m->now.v[rank] = new_worker(m, &place);
 	m->now.v[rank]->rank = rank;
-	m->stand_ins++;
-	m->starting_since = now;
+	m->gen.replaced++;
+	m->gen.starting_since = now;
 	m->ops->worker_start(m->now.v[rank], m->arg);
 }
 
@@ -231,7 +228,7 @@ void hvd_generation_undo(struct hvd_machine *m)
 		if (m->now.v[r]->state == HVD_WORKER_STARTING || m->now.v[r]->state == HVD_WORKER_ARRIVED)
 			hvd_worker_stop(m, m->now.v[r], true);
 	m->generation--;
-	m->resets -= m->counted;
+	m->resets -= m->gen.counted;
 }
 
 bool hvd_generation_dying(const struct hvd_machine *m)
@@ -252,5 +249,5 @@ void hvd_generation_over(struct hvd_machine *m, hvd_time now)
 	hvd_failure_judge(m, now);
 	m->phase = HVD_WAITING;
 	m->waiting_since = now;
-	m->enough_since = 0;
+	m->gen.enough_since = 0;
 }

@@ -123,9 +123,9 @@ bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now)
 {
 	hvd_time end;
 
-	if (!m->enough_since)
-		m->enough_since = now;
-	end = hvd_after(m->enough_since, m->opts.settle);
+	if (!m->gen.enough_since)
+		m->gen.enough_since = now;
+	end = hvd_after(m->gen.enough_since, m->opts.settle);
 	if (slots == m->opts.max_np || !hvd_host_manager_coming(m, now) || now >= end)
 		return true;
 	hvd_machine_wake(m, end);

@@ -14,7 +14,7 @@
 void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
 {
 	hvd_host_manager_update(m, hosts, now);
-	m->told = m->warned_slots = false;
+	m->gen.notified = m->gen.warned_slots = false;
 	hvd_machine_step(m, now);
 }
 
@@ -24,7 +24,7 @@ void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now)
 		return;
 	m->hosts[host].stage = HVD_HOST_HERE;
 	m->hosts[host].tried = true;
-	m->told = false;
+	m->gen.notified = false;
 	hvd_machine_step(m, now);
 }
 
@@ -34,10 +34,10 @@ static void lost_worker(struct hvd_machine *m, struct hvd_worker *w, hvd_time no
 	w->status = SIGKILL;
 	if (!hvd_worker_group_has(&m->now, w))
 		return;
-	m->died = true;
-	m->moved_at = now;
-	if (m->phase == HVD_STARTING && !m->trouble_at)
-		m->trouble_at = now;
+	m->gen.died = true;
+	m->gen.moved_at = now;
+	if (m->phase == HVD_STARTING && !m->gen.trouble_at)
+		m->gen.trouble_at = now;
 	if (!m->first_failure.code && m->phase != HVD_WAITING) {
 		m->first_status = SIGKILL;
 		hvd_err_set(&m->first_failure, HVD_E_FAILED, "rank %d was lost with its host", w->rank);
@@ -62,7 +62,7 @@ void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_e
 	for (uint32_t i = 0; i < m->n_workers; i++)
 		if (m->workers[i]->host == host && m->workers[i]->state != HVD_WORKER_GONE)
 			lost_worker(m, m->workers[i], now);
-	m->told = false;
+	m->gen.notified = false;
 	hvd_machine_step(m, now);
 }
 
@@ -87,9 +87,9 @@ void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now)
 
 void hvd_machine_connected(struct hvd_machine *m, hvd_time now)
 {
-	if (m->phase != HVD_RUNNING || m->connected)
+	if (m->phase != HVD_RUNNING || m->gen.connected)
 		return;
-	m->connected = true;
+	m->gen.connected = true;
 	hvd_machine_step(m, now);
 }
 
@@ -100,7 +100,7 @@ void hvd_machine_ready(struct hvd_machine *m, uint32_t worker, hvd_time now)
 	if (!w || w->state != HVD_WORKER_RUNNING)
 		return;
 	w->state = HVD_WORKER_READY;
-	m->moved_at = now;
+	m->gen.moved_at = now;
 	hvd_machine_step(m, now);
 }
 
@@ -109,19 +109,19 @@ static bool can_be_replaced(const struct hvd_machine *m, const struct hvd_worker
 {
 	const struct hvd_managed_host *h = &m->hosts[w->host];
 
-	return m->phase == HVD_RUNNING && !m->connected && !w->said && !m->died && !m->success && w->rank > 0 &&
-	       m->stand_ins < STAND_INS && h->stage == HVD_HOST_HERE && h->listed;
+	return m->phase == HVD_RUNNING && !m->gen.connected && !w->said && !m->gen.died && !m->gen.success &&
+	       w->rank > 0 && m->gen.replaced < STAND_INS && h->stage == HVD_HOST_HERE && h->listed;
 }
 
 /* A member of this generation has ended. */
 static void member_exited(struct hvd_machine *m, struct hvd_worker *w, bool ours, hvd_time now)
 {
-	bool first = !m->died;
+	bool first = !m->gen.died;
 	char text[64];
 
-	m->moved_at = now;
+	m->gen.moved_at = now;
 	if (!ours && w->status == 0) {
-		w->success = m->success = true;
+		w->success = m->gen.success = true;
 		return;
 	}
 	if (!ours && can_be_replaced(m, w)) {
@@ -130,11 +130,11 @@ static void member_exited(struct hvd_machine *m, struct hvd_worker *w, bool ours
 		hvd_generation_replace(m, w, now);
 		return;
 	}
-	m->died = true;
+	m->gen.died = true;
 	if (!ours)
 		hvd_failure_blame(m, w, first, hvd_status_text(w->status, text, sizeof(text)));
-	if (m->phase == HVD_STARTING && !m->trouble_at)
-		m->trouble_at = now;
+	if (m->phase == HVD_STARTING && !m->gen.trouble_at)
+		m->gen.trouble_at = now;
 	if (m->phase == HVD_WAITING)
 		hvd_failure_judge(m, now);
 }
@@ -169,18 +169,18 @@ void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_
 
 void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now)
 {
-	if (!m->notifying)
+	if (!m->gen.notifying)
 		return;
-	m->notifying = false;
-	m->told = heard;
+	m->gen.notifying = false;
+	m->gen.notified = heard;
 	if (!heard)
-		m->notify_after = hvd_after(now, NOTIFY_AGAIN_SECONDS);
+		m->gen.notify_after = hvd_after(now, NOTIFY_AGAIN_SECONDS);
 	hvd_machine_step(m, now);
 }
 
 void hvd_machine_uncut(struct hvd_machine *m, hvd_time now)
 {
-	m->uncut = m->cut;
+	m->gen.kill_failed = m->gen.kill_asked;
 	hvd_machine_step(m, now);
 }
 
@@ -190,7 +190,7 @@ void hvd_machine_tick(struct hvd_machine *m, hvd_time now)
 	for (uint32_t k = 0; k < m->n_hosts; k++)
 		if (m->hosts[k].banned_until && m->hosts[k].banned_until <= now) {
 			m->hosts[k].banned_until = 0;
-			m->told = false;
+			m->gen.notified = false;
 		}
 	hvd_machine_step(m, now);
 }

@@ -59,6 +59,28 @@ struct hvd_worker_group {
 	int n;
 };
 
+/* What has happened in the current generation. It is zeroed when a generation begins. Until the first one begins, and
+ * while the job waits for the slots of the next one, warned_slots, enough_since and notified are in use, too. */
+struct hvd_generation {
+	bool counted; /* it counts against the reset limit */
+	bool partial; /* it was formed of survivors alone, though there were slots for more */
+	hvd_time starting_since;
+	hvd_time enough_since; /* there have been enough slots, or slots for more workers, since then; 0 = there are not
+				*/
+	hvd_time trouble_at;   /* while it starts: a member has gone; 0 = none */
+	bool connected;        /* its members have connected to each other */
+	int replaced;          /* members that were replaced before they had connected to the others */
+	hvd_time moved_at;     /* when a member last became ready or went */
+	int ended_silent;      /* members that were ended because they were silent while others waited for them */
+	bool died, success;    /* a member has failed or was lost; has ended with 0 */
+	bool kill_asked;       /* the connections between the remaining members were to be killed … */
+	bool kill_failed;      /* … and this could not be done on every host */
+	bool notifying;        /* rank 0 is being told that hosts have changed */
+	bool notified;         /* rank 0 knows of the latest change */
+	hvd_time notify_after; /* when to tell it again after a failure */
+	bool warned_slots;
+};
+
 struct hvd_machine {
 	struct hvd_machine_opts opts;
 	const struct hvd_machine_ops *ops;
@@ -81,24 +103,13 @@ struct hvd_machine {
 		HVD_OVER
 	} phase;
 	int generation, resets;
-	bool counted;           /* this generation is one of the resets */
-	bool short_handed;      /* … had to do with fewer than there were places */
-	bool connected;         /* running: its members have met */
-	int stand_ins;          /* … so many were started for members that went before they had met */
+	struct hvd_generation gen;
 	hvd_time waiting_since; /* for slots */
-	hvd_time starting_since, next_since;
-	hvd_time enough_since; /* so long there have been enough slots, or places for more workers; 0 = there are not */
-	hvd_time trouble_at;   /* starting: a member has gone */
-	hvd_time moved_at;     /* last time that a member became ready or went */
-	int ended_silent;      /* running: so many were ended because they were silent */
-	bool died, success;    /* running: a member of this generation has */
-	bool cut, uncut;       /* … the connections between the others were to be cut; that could not be done */
-	bool notifying, told;  /* rank 0 is being told; has been told of what there is now */
-	hvd_time notify_after;
+	hvd_time next_since;    /* the prepared generation's workers were started */
 	struct hvd_err first_failure;
 	int first_status;
 	hvd_time due;
-	bool warned_slots, warned_limit;
+	bool warned_limit;
 };
 
 static inline hvd_time hvd_after(hvd_time t, double seconds)

@@ -71,12 +71,12 @@ static void wait_for_slots(struct hvd_machine *m, const struct hvd_rank_assignme
 		no_slots(m, assignment->n, need);
 		return;
 	}
-	if (assignment->n < need && promised < need && !m->warned_slots && (m->generation || m->n_hosts)) {
+	if (assignment->n < need && promised < need && !m->gen.warned_slots && (m->generation || m->n_hosts)) {
 		hvd_info(m->log, "%d slots, and %d ranks are needed: waiting for hosts",
 			 promised > assignment->n ? promised : assignment->n, need);
-		m->warned_slots = true;
+		m->gen.warned_slots = true;
 	}
-	m->enough_since = 0;
+	m->gen.enough_since = 0;
 	hvd_machine_wake(m, end);
 	hvd_machine_wake(m, hvd_host_manager_due(m, now));
 }
@@ -100,7 +100,7 @@ static bool form(struct hvd_machine *m, struct hvd_rank_assignment *assignment, 
 	if (m->generation == 0 && !hvd_host_manager_settled(m, assignment->n, now))
 		return false;
 	hvd_generation_form(m, assignment, now);
-	m->short_handed = assignment->n < all;
+	m->gen.partial = assignment->n < all;
 	return true;
 }
 
@@ -109,7 +109,7 @@ static bool step_waiting(struct hvd_machine *m, hvd_time now)
 	struct hvd_rank_assignment assignment = hvd_rank_assignment_find(m, now);
 	bool moved = false, prepared = m->next.n > 0 && hvd_rank_assignment_hold(&assignment, &m->next);
 
-	if (!give_up(m, prepared && m->short_handed)) {
+	if (!give_up(m, prepared && m->gen.partial)) {
 		if (prepared) {
 			hvd_generation_begin(m, now);
 			moved = true;
@@ -145,17 +145,17 @@ static void start_over(struct hvd_machine *m, hvd_time now)
 static bool step_starting(struct hvd_machine *m, hvd_time now)
 {
 	int starting = hvd_machine_count(m, HVD_WORKER_STARTING), arrived = hvd_machine_count(m, HVD_WORKER_ARRIVED);
-	hvd_time patience = hvd_after(m->trouble_at, m->opts.silent_grace);
+	hvd_time patience = hvd_after(m->gen.trouble_at, m->opts.silent_grace);
 	/* At the first start nobody waits but those that start, and a program may have much to do before it trains. */
-	hvd_time late = m->generation > 1 ? hvd_after(m->starting_since, m->opts.patience) : HVD_FOREVER;
+	hvd_time late = m->generation > 1 ? hvd_after(m->gen.starting_since, m->opts.patience) : HVD_FOREVER;
 
-	if (m->success) {
+	if (m->gen.success) {
 		/* It never came: a program that does no training. Those that go on are waited for. */
 		if (starting + arrived == 0)
 			hvd_failure_finish(m);
 		return false;
 	}
-	if (m->trouble_at) {
+	if (m->gen.trouble_at) {
 		if (starting + arrived == 0 || now >= patience) {
 			start_over(m, now);
 			return m->phase != HVD_OVER;
@@ -169,7 +169,7 @@ static bool step_starting(struct hvd_machine *m, hvd_time now)
 	}
 	if (starting) {
 		hvd_worker_group_give_up_late(m, &m->now);
-		m->trouble_at = now;
+		m->gen.trouble_at = now;
 		return true;
 	}
 	for (int r = 0; r < m->now.n; r++)
@@ -181,7 +181,7 @@ static bool step_starting(struct hvd_machine *m, hvd_time now)
 		m->now.v[r]->fresh = false;
 	}
 	m->phase = HVD_RUNNING;
-	m->moved_at = m->starting_since = now;
+	m->gen.moved_at = m->gen.starting_since = now;
 	m->first_failure = (struct hvd_err){0};
 	m->first_status = 0;
 	return true;

@@ -11,20 +11,20 @@
 
 static void tell_rank_0(struct hvd_machine *m, hvd_time now)
 {
-	if (m->notifying || m->told)
+	if (m->gen.notifying || m->gen.notified)
 		return;
-	if (now < m->notify_after) {
-		hvd_machine_wake(m, m->notify_after);
+	if (now < m->gen.notify_after) {
+		hvd_machine_wake(m, m->gen.notify_after);
 		return;
 	}
-	m->notifying = true;
+	m->gen.notifying = true;
 	m->ops->notify(m->now.v[0]->id, m->arg);
 }
 
 /* There is room for more. */
 static void grow(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now)
 {
-	if (hvd_generation_limit_met(m) && !m->short_handed) {
+	if (hvd_generation_limit_met(m) && !m->gen.partial) {
 		if (!m->warned_limit)
 			hvd_warn(m->log,
 				 "hosts that come are not used: the ranks have changed %d time%s, as often as "
@@ -33,7 +33,7 @@ static void grow(struct hvd_machine *m, const struct hvd_rank_assignment *assign
 		m->warned_limit = true;
 		return;
 	}
-	if (!m->connected || hvd_generation_dying(m) || hvd_rank_assignment_taken(assignment, m))
+	if (!m->gen.connected || hvd_generation_dying(m) || hvd_rank_assignment_taken(assignment, m))
 		return;
 	if (hvd_host_manager_settled(m, assignment->n, now))
 		hvd_generation_prepare(m, assignment, now);
@@ -66,13 +66,13 @@ static bool look_at_hosts(struct hvd_machine *m, hvd_time now)
 	if (m->next.n && !hvd_rank_assignment_hold(&assignment, &m->next))
 		hvd_generation_drop(m);
 	if (!leaving && !coming) {
-		m->enough_since = 0;
+		m->gen.enough_since = 0;
 	} else if (assignment.n < m->opts.min_np || assignment.kept == 0) {
-		if (!m->warned_slots)
+		if (!m->gen.warned_slots)
 			hvd_warn(m->log,
 				 "%d slots are left, and %d ranks are needed: going on as long as the hosts last",
 				 assignment.n, m->opts.min_np);
-		m->warned_slots = true;
+		m->gen.warned_slots = true;
 	} else if (m->next.n) {
 		again = look_at_next(m, now);
 	} else if (leaving && assignment.kept >= m->opts.min_np) {
@@ -87,13 +87,13 @@ static bool look_at_hosts(struct hvd_machine *m, hvd_time now)
 /* One that ends wakes those that wait for it: one at first, then twice as many each time. */
 static void end_silent(struct hvd_machine *m, hvd_time now)
 {
-	int most = m->ended_silent + 1;
+	int most = m->gen.ended_silent + 1;
 
-	m->moved_at = now;
+	m->gen.moved_at = now;
 	for (int r = 0; r < m->now.n && most > 0; r++)
 		if (m->now.v[r]->state == HVD_WORKER_RUNNING) {
 			most--;
-			m->ended_silent++;
+			m->gen.ended_silent++;
 			hvd_info(m->log, "rank %d on %s is silent while others wait for it: replacing it", r,
 				 m->hosts[m->now.v[r]->host].name);
 			hvd_worker_stop(m, m->now.v[r], true);
@@ -104,40 +104,40 @@ static void end_silent(struct hvd_machine *m, hvd_time now)
 static void gather(struct hvd_machine *m, hvd_time now)
 {
 	bool waited_for = hvd_machine_count(m, HVD_WORKER_READY) > 0;
-	hvd_time strange = hvd_after(m->moved_at, m->died && waited_for ? 0 : STRANGE_SECONDS), patience;
+	hvd_time strange = hvd_after(m->gen.moved_at, m->gen.died && waited_for ? 0 : STRANGE_SECONDS), patience;
 	double grace = m->opts.silent_grace;
 
-	if (!m->cut && now < strange) {
+	if (!m->gen.kill_asked && now < strange) {
 		hvd_machine_wake(m, strange);
 		return;
 	}
-	if (!m->cut) {
-		m->cut = true;
+	if (!m->gen.kill_asked) {
+		m->gen.kill_asked = true;
 		m->ops->cut(m->arg);
 	}
 	if (!waited_for)
 		return;
-	if (!m->died)
+	if (!m->gen.died)
 		grace = PUZZLED_SECONDS;
-	else if (m->ended_silent)
+	else if (m->gen.ended_silent)
 		grace /= 4;
-	else if (!m->uncut)
+	else if (!m->gen.kill_failed)
 		grace = m->opts.cut_grace;
-	patience = hvd_after(m->moved_at, grace);
+	patience = hvd_after(m->gen.moved_at, grace);
 	if (now < patience)
 		hvd_machine_wake(m, patience);
 	else if (hvd_machine_count(m, HVD_WORKER_ENDING) == 0)
 		end_silent(m, now);
 	else
-		hvd_failure_bound_ends(m, m->moved_at, now);
+		hvd_failure_bound_ends(m, m->gen.moved_at, now);
 }
 
 /* The members have not met yet, and something has gone wrong. True: the job has ended. */
 static bool cannot_meet(struct hvd_machine *m, hvd_time now)
 {
 	/* Who has not met the others when one has died never will: initialising fails by then, and that aborts. */
-	hvd_time late =
-		m->died ? hvd_after(m->moved_at, PUZZLED_SECONDS) : hvd_after(m->starting_since, m->opts.patience);
+	hvd_time late = m->gen.died ? hvd_after(m->gen.moved_at, PUZZLED_SECONDS)
+				    : hvd_after(m->gen.starting_since, m->opts.patience);
 	const struct hvd_worker *missing = NULL;
 	struct hvd_err why = {0};
 
@@ -145,7 +145,7 @@ static bool cannot_meet(struct hvd_machine *m, hvd_time now)
 		if (m->now.v[r]->state == HVD_WORKER_GONE && !m->now.v[r]->said)
 			missing = m->now.v[r];
 	hvd_machine_wake(m, late);
-	if (m->success || (!missing && now < late))
+	if (m->gen.success || (!missing && now < late))
 		return false;
 	if (missing)
 		hvd_err_set(&why, HVD_E_FAILED,
@@ -154,8 +154,8 @@ static bool cannot_meet(struct hvd_machine *m, hvd_time now)
 			    missing->rank, m->generation);
 	else
 		hvd_err_set(&why, HVD_E_TIMEOUT, "the ranks of generation %d have not met within %g seconds%s",
-			    m->generation, m->died ? (double)PUZZLED_SECONDS : m->opts.patience,
-			    m->died ? " after one of them failed" : "");
+			    m->generation, m->gen.died ? (double)PUZZLED_SECONDS : m->opts.patience,
+			    m->gen.died ? " after one of them failed" : "");
 	hvd_err_hint(&why, "start the job again, from the training's last checkpoint");
 	if (missing)
 		hvd_err_host(&why, m->hosts[missing->host].name);
@@ -167,30 +167,30 @@ bool hvd_training_step(struct hvd_machine *m, hvd_time now)
 {
 	int ready = hvd_machine_count(m, HVD_WORKER_READY), gone = hvd_machine_count(m, HVD_WORKER_GONE);
 
-	if (!m->connected && cannot_meet(m, now))
+	if (!m->gen.connected && cannot_meet(m, now))
 		return false;
 	/* A stand-in that is not needed any longer. */
-	for (int r = 0; r < m->now.n && m->died; r++)
+	for (int r = 0; r < m->now.n && m->gen.died; r++)
 		if (m->now.v[r]->state == HVD_WORKER_STARTING)
 			hvd_worker_stop(m, m->now.v[r], true);
 
 	if (ready + gone == m->now.n) {
-		if (m->success) {
+		if (m->gen.success) {
 			hvd_failure_finish(m);
 			return false;
 		}
 		hvd_generation_over(m, now);
 		return true;
 	}
-	if (m->died)
+	if (m->gen.died)
 		hvd_generation_drop(m); /* with one that is no more */
-	if (ready == 0 && !m->died && !m->success && m->connected)
+	if (ready == 0 && !m->gen.died && !m->gen.success && m->gen.connected)
 		return look_at_hosts(m, now);
-	if (m->success || (ready == 0 && !m->died))
+	if (m->gen.success || (ready == 0 && !m->gen.died))
 		return false;
 	if (hvd_machine_count(m, HVD_WORKER_RUNNING) > 0)
 		gather(m, now);
 	else
-		hvd_failure_bound_ends(m, m->moved_at, now);
+		hvd_failure_bound_ends(m, m->gen.moved_at, now);
 	return false;
 }

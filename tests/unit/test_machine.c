@@ -110,8 +110,8 @@ static void on_prepare(void *arg)
 		assert_true(!s->m->next.v[r]->fresh || s->m->next.v[r]->id >= s->n_procs); /* nobody was started yet */
 	if (s->m->phase != HVD_RUNNING)
 		return;
-	assert_true(s->m->connected);
-	assert_false(s->m->died || s->m->success);
+	assert_true(s->m->gen.connected);
+	assert_false(s->m->gen.died || s->m->gen.success);
 	s->beside++;
 }
 
@@ -144,7 +144,7 @@ static void on_start(const struct hvd_worker *w, void *arg)
 {
 	struct sim *s = arg;
 
-	assert_true(s->prepared || (s->m->phase == HVD_RUNNING && !s->m->connected));
+	assert_true(s->prepared || (s->m->phase == HVD_RUNNING && !s->m->gen.connected));
 	assert_int_equal(w->id, s->n_procs);
 	assert_true(s->running_shim[w->host]);
 	for (uint32_t i = 0; i < s->n_procs; i++)
@@ -195,7 +195,7 @@ static void on_cut(void *arg)
 {
 	struct sim *s = arg;
 
-	assert_false(s->m->success);
+	assert_false(s->m->gen.success);
 	s->cuts++;
 }
 
@@ -968,7 +968,7 @@ static void one_event(struct sim *s)
 	uint32_t host = s->m->n_hosts ? rnd(s, s->m->n_hosts) : 0;
 	/* In every other history failures are rare, and nobody asks for a place without a reason. */
 	bool gentle = s->gentle && rnd(s, 8);
-	bool excited = s->gentle ? s->m->told || s->m->died : s->notifies > 0 || s->m->died;
+	bool excited = s->gentle ? s->m->gen.notified || s->m->gen.died : s->notifies > 0 || s->m->gen.died;
 
 	if (rnd(s, 2))
 		meet(s);
@@ -1040,18 +1040,18 @@ static void calm(struct sim *s)
 		arrive(s);
 		meet(s);
 		hear(s, true);
-		if (s->m->died || s->m->told || s->m->phase != HVD_RUNNING)
+		if (s->m->gen.died || s->m->gen.notified || s->m->phase != HVD_RUNNING)
 			all_ready(s);
 		pass(s, 1);
 		obey(s);
-		resting = s->m->phase == HVD_RUNNING && !s->m->next.n && !s->m->died && !s->m->told &&
-			  !s->m->notifying && !s->notify_due;
+		resting = s->m->phase == HVD_RUNNING && !s->m->next.n && !s->m->gen.died && !s->m->gen.notified &&
+			  !s->m->gen.notifying && !s->notify_due;
 		for (uint32_t p = 0; p < s->n_procs; p++)
 			resting &= !s->procs[p].alive || s->procs[p].trains;
 	}
 	if (!s->over && !resting)
 		fail_msg("after calm: phase %d generation %d died %d told %d notifying %d size %d", s->m->phase,
-			 s->m->generation, s->m->died, s->m->told, s->m->notifying, s->m->now.n);
+			 s->m->generation, s->m->gen.died, s->m->gen.notified, s->m->gen.notifying, s->m->now.n);
 	for (uint32_t p = 0; p < s->n_procs && !s->over; p++)
 		die(s, p, 0);
 	assert_true(s->over);
