@@ -85,18 +85,15 @@ static void driver_opts(const struct hvd_options *o, const struct hvd_backend *b
 			struct hvd_driver_opts *opts)
 {
 	opts->loopback = backend->loopback || launch->one_machine;
-	opts->start_ranks = backend->starts_hosts;
-	opts->watch_hosts = !backend->starts_hosts;
-	opts->hold_ranks = backend->holds_ranks;
-	opts->timeout_from_first = !backend->starts_hosts && !backend->holds_ranks; /* a job may queue for hours */
+	opts->mode = backend->mode;
 	hvd_driver_opts_from(o, opts);
-	/* Shims that start hosts keep no rendezvous. */
-	if (backend->starts_hosts || backend->keeps_meeting || o->run_func)
+	if (!backend->one_srun || o->run_func)
 		opts->where = HVD_WHERE_LAUNCH;
-	for (int i = 0; (backend->starts_hosts || backend->holds_ranks) && i < launch->alloc.n_hosts; i++)
+	if (backend->mode == HVD_START_RANKS)
+		return;
+	opts->hosts = (uint32_t)launch->alloc.n_hosts;
+	for (int i = 0; i < launch->alloc.n_hosts; i++)
 		hvd_strv_add(&opts->names, launch->alloc.hosts[i].name);
-	if (backend->starts_hosts || backend->holds_ranks)
-		opts->hosts = (uint32_t)launch->alloc.n_hosts;
 }
 
 /* Where the site lets srun listen only in a range of ports, the driver keeps to it as well. Where it has no munge
@@ -200,7 +197,7 @@ static void say_where(const struct hvd_launch *launch, const struct hvd_backend 
 /* Tell at once what no shim could start. */
 static int check_size(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
 {
-	for (int i = 0; backend->starts_hosts && i < launch->alloc.n_hosts; i++) {
+	for (int i = 0; backend->mode == HVD_START_HOSTS && i < launch->alloc.n_hosts; i++) {
 		const struct hvd_alloc_host *host = &launch->alloc.hosts[i];
 
 		if (host->slots <= HVD_MAX_HOST_RANKS)
@@ -248,7 +245,7 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 					     hvd_elastic_run(&launch, backend, &opts, &result, &err) == 0
 				     ? result.status
 				     : -1;
-		else if ((backend->starts_hosts || (backend->keeps_meeting && !hvd_alloc_in_slurm(environ)) ||
+		else if ((backend->mode == HVD_START_HOSTS || !(backend->one_srun || hvd_alloc_in_slurm(environ)) ||
 			  ask_site(&launch, backend, &opts, &err) == 0) &&
 			 hvd_run(&launch, backend, &opts, &result, &err) == 0)
 			rc = result.status;

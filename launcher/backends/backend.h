@@ -11,6 +11,7 @@
 #ifndef HVD_BACKEND_H
 #define HVD_BACKEND_H
 
+#include "launcher/driver/start_mode.h"
 #include "launcher/options/options.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
@@ -63,14 +64,13 @@ typedef void hvd_reach_fn(const struct hvd_launch *launch, const char *host, cha
 
 struct hvd_backend {
 	const char *name;
-	bool starts_hosts;  /* one shim per host, which starts the ranks; else one per rank */
-	bool loopback;      /* nothing leaves this machine */
-	bool by_stdin;      /* shims read the launch's data from their stdin (preamble.h): hvd-task --stdin */
-	unsigned fan_out;   /* so many processes at most that have not reached their hosts yet; 0 = any number */
-	bool keeps_meeting; /* the rendezvous runs with the launcher, whatever else there is */
-	/* Where it starts ranks: their shims stay connected, report every end, and end their rank when they are told to
-	 * or the connection drops (hvd-task --jsrun). */
-	bool holds_ranks;
+	enum hvd_start_mode mode;
+	bool loopback;    /* nothing leaves this machine */
+	bool by_stdin;    /* shims read the launch's data from their stdin (preamble.h): hvd-task --stdin */
+	unsigned fan_out; /* so many processes at most that have not reached their hosts yet; 0 = any number */
+	/* All ranks are tasks of one srun, which takes every option of srun's. Slurm can start the rendezvous on the
+	 * job's first host; with any other backend it runs with the launcher. */
+	bool one_srun;
 	/* What its processes run is ended over the shims' connections. They themselves ignore SIGINT, SIGTERM and
 	 * SIGHUP and go on when the launcher dies; a signal of ours goes to the whole group of such a process. They
 	 * ignore SIGQUIT, SIGUSR1 and SIGUSR2 as well, which are meant for the ranks: a scheduler may send them to
@@ -79,8 +79,8 @@ struct hvd_backend {
 	/* A process may leave its stdin unread until a signal wakes it up. This one is sent to its group again and
 	 * again until its host has registered; it must mean nothing to the remote side. 0 = none. */
 	int wake_signal;
-	bool signals_end; /* with signals_tty: a signal that ends them is what hvdrun's status is to tell */
-	bool signals_tty; /* the processes get the terminal's signals themselves and decide on them */
+	/* HVD_START_RANKS: its exit status does not tell that a signal ended it, so hvdrun's does. */
+	bool status_hides_signals;
 	/* Is it the right one here, when the user named none? */
 	bool (*suits)(const struct hvd_launch *launch);
 	/* Refuse what it cannot do, for elastic jobs, too. NULL: there is nothing that prepare does not find. */

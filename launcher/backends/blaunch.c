@@ -48,7 +48,7 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 
 const struct hvd_backend hvd_backend_blaunch = {
 	.name = "blaunch",
-	.starts_hosts = true,
+	.mode = HVD_START_HOSTS,
 	.by_stdin = true,
 	.launch_proc_ignores_signals = true,
 	.fan_out = 64,

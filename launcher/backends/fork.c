@@ -77,7 +77,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 
 const struct hvd_backend hvd_backend_fork = {
 	.name = "fork",
-	.starts_hosts = true,
+	.mode = HVD_START_HOSTS,
 	.loopback = true,
 	.suits = suits,
 	.prepare = prepare,

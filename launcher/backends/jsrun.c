@@ -242,8 +242,7 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 
 const struct hvd_backend hvd_backend_jsrun = {
 	.name = "jsrun",
-	.holds_ranks = true,
-	.keeps_meeting = true,
+	.mode = HVD_START_SUPERVISED_RANKS,
 	.suits = suits,
 	.prepare = prepare,
 	.explain = explain,

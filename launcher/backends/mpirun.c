@@ -255,9 +255,8 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 
 const struct hvd_backend hvd_backend_mpirun = {
 	.name = "mpirun",
-	.keeps_meeting = true,
-	.signals_tty = true,
-	.signals_end = true,
+	.mode = HVD_START_RANKS,
+	.status_hides_signals = true,
 	.suits = suits,
 	.prepare = prepare,
 };

@@ -302,7 +302,8 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 
 const struct hvd_backend hvd_backend_srun = {
 	.name = "srun",
-	.signals_tty = true,
+	.mode = HVD_START_RANKS,
+	.one_srun = true,
 	.suits = suits,
 	.check = check,
 	.prepare = prepare,

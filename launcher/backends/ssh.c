@@ -140,7 +140,7 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 
 const struct hvd_backend hvd_backend_ssh = {
 	.name = "ssh",
-	.starts_hosts = true,
+	.mode = HVD_START_HOSTS,
 	.by_stdin = true,
 	.fan_out = 32,
 	.suits = suits,

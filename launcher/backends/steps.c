@@ -70,6 +70,6 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 
 const struct hvd_backend hvd_backend_steps = {
 	.name = "srun",
-	.starts_hosts = true,
+	.mode = HVD_START_HOSTS,
 	.add_host = add_host,
 };

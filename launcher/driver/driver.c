@@ -223,7 +223,7 @@ static void on_register(struct hvd_driver *dr, struct hvd_client *cl, const json
 		return;
 	}
 	cl->role = HVD_ROLE_AGENT;
-	cl->all = dr->opts->start_ranks || json_is_true(json_object_get(msg, "all"));
+	cl->all = dr->opts->mode == HVD_START_HOSTS || json_is_true(json_object_get(msg, "all"));
 	cl->rank = dr->roster.nodes[cl->host].n_ranks ? dr->roster.nodes[cl->host].ranks[0] : 0;
 	hvd_debug(dr->log, "%s has registered (%u of %u)", dr->roster.nodes[cl->host].name, dr->roster.n_registered,
 		  dr->roster.n);
@@ -472,7 +472,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 		hvd_driver_destroy(dr);
 		return NULL;
 	}
-	if (!opts->timeout_from_first)
+	if (opts->mode != HVD_START_RANKS)
 		on_first(dr);
 	return dr;
 }

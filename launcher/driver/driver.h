@@ -31,10 +31,10 @@ struct hvd_driver_ops {
 	void (*failed)(const struct hvd_err *why, void *arg);
 	/* A rank has ended; status as from waitpid(2). `host` is its name. */
 	void (*rank_exit)(uint32_t rank, const char *host, int status, void *arg);
-	/* After the start: a host's shim has gone before its ranks ended, or (watch_hosts) without a goodbye. why->code
-	 * is HVD_E_TIMEOUT when the host itself does not answer any longer, and HVD_E_FAILED when a shim says that what
-	 * had started it has gone; then its ranks are being ended. With any other, just the process has gone, as when
-	 * all are being ended. */
+	/* After the start: a host's shim has gone before its ranks ended, or (where the backend starts ranks) without a
+	 * goodbye. why->code is HVD_E_TIMEOUT when the host itself does not answer any longer, and HVD_E_FAILED when a
+	 * shim says that what had started it has gone; then its ranks are being ended. With any other, just the process
+	 * has gone, as when all are being ended. */
 	void (*host_gone)(const char *host, const struct hvd_err *why, void *arg);
 };
 

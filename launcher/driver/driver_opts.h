@@ -6,6 +6,7 @@
 #define HVD_DRIVER_OPTS_H
 
 #include "lib/base/strv.h"
+#include "start_mode.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -21,13 +22,10 @@ struct hvd_driver_opts {
 	uint32_t hosts, ranks;      /* 0: the first registration decides */
 	in_port_t port_lo, port_hi; /* 0: any */
 	bool loopback;              /* all ranks are on this machine: listen on 127.0.0.1 only */
-	bool start_ranks;           /* the backend starts hosts: shims start the ranks and keep their connections */
-	bool timeout_from_first;    /* the deadline counts from the first shim: who knows how long the queue is */
-	double start_timeout;       /* seconds */
+	enum hvd_start_mode mode;
+	double start_timeout; /* seconds */
 	enum hvd_where where;
 	bool mpi;              /* the workers' controller is MPI */
-	bool hold_ranks;       /* the backend starts ranks: have all of their shims stay connected, and end by that */
-	bool watch_hosts;      /* the backend starts ranks: have one shim per host stay connected */
 	bool progress;         /* say what is awaited when the start takes long */
 	struct hvd_strv nics;  /* empty: find them */
 	struct hvd_strv env;   /* NAME=VALUE for every rank */

@@ -63,7 +63,8 @@ static json_t *rank_plan(struct hvd_plan_delivery *ho, uint32_t rank)
 
 bool hvd_plan_delivery_keeps_all(const struct hvd_plan_delivery *ho)
 {
-	return ho->opts->hold_ranks || (ho->opts->watch_hosts && ho->plan->layout.size <= KEEP_MAX);
+	return ho->opts->mode == HVD_START_SUPERVISED_RANKS ||
+	       (ho->opts->mode == HVD_START_RANKS && ho->plan->layout.size <= KEEP_MAX);
 }
 
 void hvd_plan_delivery_send(struct hvd_plan_delivery *ho, struct hvd_client *cl)
@@ -85,10 +86,11 @@ void hvd_plan_delivery_send(struct hvd_plan_delivery *ho, struct hvd_client *cl)
 		}
 		hvd_conn_send(cl->conn, json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key",
 						  ho->opts->func_key));
-		if (!ho->opts->start_ranks)
+		if (ho->opts->mode != HVD_START_HOSTS)
 			hvd_client_finish(cl);
 	} else if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) {
-		bool keep = hvd_plan_delivery_keeps_all(ho) || (cl->role == HVD_ROLE_AGENT && ho->opts->watch_hosts);
+		bool keep = hvd_plan_delivery_keeps_all(ho) ||
+			    (cl->role == HVD_ROLE_AGENT && ho->opts->mode == HVD_START_RANKS);
 
 		hvd_conn_send(cl->conn, json_pack("{s:s, s:o, s:b, s:b}", "t", "plan", "env", rank_plan(ho, cl->rank),
 						  "keep", keep, "func_key", ho->opts->func_key));

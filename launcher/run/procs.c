@@ -89,7 +89,7 @@ static int stdin_of(struct one *one, bool first, struct hvd_err *err)
 static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fds[2], struct hvd_err *err)
 {
 	const struct hvd_options *o = procs->launch->options;
-	bool hosts = procs->backend->starts_hosts && (!procs->backend->loopback || procs->n > 1) &&
+	bool hosts = procs->backend->mode == HVD_START_HOSTS && (!procs->backend->loopback || procs->n > 1) &&
 		     (o->as_horovodrun || o->prefix_timestamp || o->label);
 	enum hvd_output_mux_form form = !hosts                                    ? HVD_OUTPUT_MUX_TASKS
 					: o->as_horovodrun || o->prefix_timestamp ? HVD_OUTPUT_MUX_HOROVOD
@@ -116,7 +116,7 @@ static int start_one(struct one *one, bool first, struct hvd_err *err)
 				  .ignore_ends = procs->backend->launch_proc_ignores_signals,
 				  .ignore_user = procs->backend->launch_proc_ignores_signals,
 				  .nofile = procs->opts->nofile,
-				  .new_group = !procs->backend->signals_tty};
+				  .new_group = procs->backend->mode != HVD_START_RANKS};
 	bool by_stdin = procs->backend->by_stdin || procs->launch->by_stdin;
 	int fd = -1, to = STDIN_FILENO, streams[2] = {-1, -1};
 
@@ -266,7 +266,7 @@ void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host)
 {
 	for (size_t i = 0; i < procs->started; i++)
 		if (procs->v[i].ranks_left > 0 &&
-		    (procs->backend->holds_ranks ||
+		    (procs->backend->mode == HVD_START_SUPERVISED_RANKS ||
 		     (procs->v[i].proc->host && strcmp(procs->v[i].proc->host, host) == 0))) {
 			procs->v[i].ranks_left--;
 			return;
@@ -318,9 +318,9 @@ struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *l
 		procs->v[i].procs = procs;
 		procs->v[i].proc = &launch->procs[i];
 		procs->v[i].late = evtimer_new(base, on_late, &procs->v[i]);
-		if (backend->starts_hosts && i < (size_t)launch->alloc.n_hosts)
+		if (backend->mode == HVD_START_HOSTS && i < (size_t)launch->alloc.n_hosts)
 			procs->v[i].ranks_left = launch->alloc.hosts[i].slots;
-		if (backend->holds_ranks)
+		if (backend->mode == HVD_START_SUPERVISED_RANKS)
 			procs->v[i].ranks_left = launch->alloc.slots;
 	}
 	return procs;

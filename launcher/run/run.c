@@ -65,7 +65,7 @@ struct run {
 /* Do the shims end the ranks when the driver says so? */
 static bool shims_end(const struct run *run)
 {
-	return run->backend->starts_hosts || run->backend->holds_ranks;
+	return run->backend->mode != HVD_START_RANKS;
 }
 
 /* End everything: the ranks through their shims where those start them, else through the backend's process. */
@@ -151,7 +151,7 @@ static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
 	hvd_error(run->log, "rank %u on %s failed first: %s; ending the other ranks", rank, host, text);
 	if (shims_end(run))
 		end_all(run); /* otherwise the backend does it: it sees the same end */
-	else if (run->backend->signals_end)
+	else if (run->backend->status_hides_signals)
 		evtimer_add(run->soft_end, &tv); /* though hydra's launcher has been seen to wait for ever */
 }
 
@@ -336,7 +336,7 @@ static void on_proc_ended(int status, void *arg)
 	char text[64];
 
 	/* Whoever starts all ranks and is killed has told nobody: srun, an MPI. */
-	if (!run->backend->starts_hosts && WIFSIGNALED(status) && !run->failed && !run->result->rank_failed &&
+	if (run->backend->mode != HVD_START_HOSTS && WIFSIGNALED(status) && !run->failed && !run->result->rank_failed &&
 	    !run->ending)
 		hvd_error(run->log, "%s ended: %s", run->launch->procs[0].argv.v[0],
 			  hvd_status_text(status, text, sizeof(text)));
@@ -380,10 +380,10 @@ static void on_signal(int sig, bool tty, void *arg)
 
 	if (sig == SIGCHLD) {
 		hvd_procs_reap(run->procs);
-	} else if (run->backend->signals_tty) {
+	} else if (run->backend->mode == HVD_START_RANKS) {
 		if (!tty)
 			hvd_procs_signal(run->procs, sig);
-		if (run->backend->signals_end && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
+		if (run->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
 			ended_by(run, sig);
 		else if (run->all_ended && sig == SIGINT && !run->ending)
 			ended_by_now(run, sig);
@@ -437,7 +437,7 @@ static int begin(struct run *run, struct hvd_err *err)
 
 	run->procs_opts =
 		(struct hvd_procs_opts){.boot = run->boot, .key = &run->secret.key, .nofile = hvd_raise_nofile()};
-	if (run->backend->starts_hosts)
+	if (run->backend->mode == HVD_START_HOSTS)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	run->base = event_base_new();
 	if (!run->base)
@@ -449,7 +449,7 @@ static int begin(struct run *run, struct hvd_err *err)
 	run->procs = hvd_procs_create(run->base, run->launch, run->backend, &run->procs_opts, &procs_ops, run);
 	run->opts->id_text = run->secret.id_text;
 	if (open_func(run, err) != 0 || hvd_secret_make(&run->secret, run->launch, run->backend, err) != 0 ||
-	    !(run->signals = hvd_signals_catch(run->base, !run->backend->signals_tty, on_signal, run, err)))
+	    !(run->signals = hvd_signals_catch(run->base, run->backend->mode != HVD_START_RANKS, on_signal, run, err)))
 		return -1;
 	run->driver = hvd_driver_create(run->base, run->opts, &run->secret.session, &ops, run, run->log, err);
 	if (!run->driver)
@@ -465,7 +465,7 @@ static void cleanup(struct run *run)
 {
 	if (hvd_procs_destroy(run->procs) != 0 && run->result->status == 0)
 		run->result->status = 1;
-	if (run->backend->starts_hosts)
+	if (run->backend->mode == HVD_START_HOSTS)
 		hvd_kill_adopted(); /* a killed shim's: what its ranks had started in sessions of their own */
 	hvd_overdue_destroy(run->overdue);
 	hvd_node_down_destroy(run->down);

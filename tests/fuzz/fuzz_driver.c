@@ -100,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	json_t *list = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *msg;
 	struct hvd_driver_opts opts = {.loopback = true,
 				       .where = size % 2 ? HVD_WHERE_LAUNCH : HVD_WHERE_AUTO,
-				       .start_ranks = size % 3 == 0,
+				       .mode = size % 3 ? HVD_START_PLUGIN : HVD_START_HOSTS,
 				       .start_timeout = 60,
 				       .id_text = "fd:9"};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = {{1, 2, 3}}};

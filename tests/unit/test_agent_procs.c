@@ -106,7 +106,7 @@ static int begin(void **state)
 	w->base = event_base_new();
 	hvd_options_init(&w->options);
 	w->launch = (struct hvd_launch){.options = &w->options, .envp = envp};
-	w->backend = (struct hvd_backend){.name = "shell", .starts_hosts = true, .add_host = add_host};
+	w->backend = (struct hvd_backend){.name = "shell", .mode = HVD_START_HOSTS, .add_host = add_host};
 	w->procs_opts = (struct hvd_procs_opts){.boot = "boot", .key = &w->key, .nofile = 1024, .no_stdin = true};
 	w->agent_procs = hvd_agent_procs_create(w->base, &w->launch, &w->backend, &w->procs_opts, &ops, w);
 	w->child = evsignal_new(w->base, SIGCHLD, on_child, w);

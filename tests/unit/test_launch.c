@@ -276,7 +276,7 @@ static void a_timeout_from_the_first_shim(void **state)
 	struct launch *l = *state;
 
 	l->opts.start_timeout = 0.05;
-	l->opts.timeout_from_first = true;
+	l->opts.mode = HVD_START_RANKS;
 	launch_start(l);
 	for (hvd_time end = hvd_deadline_in(0.2); hvd_left(end) > 0;)
 		event_base_loop(l->base, EVLOOP_NONBLOCK);
@@ -424,7 +424,7 @@ static void ranks_are_reported_and_ended(void **state)
 	struct shim *s[2];
 	json_t *ranks;
 
-	l->opts.start_ranks = true;
+	l->opts.mode = HVD_START_HOSTS;
 	launch_start(l);
 	for (int h = 0; h < 2; h++)
 		s[h] = shim_connect(l, registration(h, 2, 3, false));
@@ -470,7 +470,7 @@ static void on_all_ended(const struct hvd_strv *hosts, void *arg)
 static void start_watched(struct launch *l, struct shim *s[4])
 {
 	n_all_ended = 0;
-	l->opts.watch_hosts = true;
+	l->opts.mode = HVD_START_RANKS;
 	launch_start(l);
 	hvd_driver_watch_ends(l->driver, on_all_ended);
 	for (int h = 0; h < 2; h++) {
