@@ -11,6 +11,7 @@
 #include "launcher/driver/driver.h"
 #include "launcher/options/config.h"
 #include "launcher/options/settings.h"
+#include "lib/base/key.h"
 #include "lib/base/log.h"
 #include "lib/net/nicspec.h"
 #include "lib/process/nofile.h"

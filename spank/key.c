@@ -12,14 +12,12 @@
  */
 #include "key.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include "lib/base/hex.h"
+#include "lib/base/key.h"
+#include "lib/base/random.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define OPTION     "hvd-launch-key"
 #define OPTION_ENV "_SLURM_SPANK_OPTION_hvd_hvd_launch_key" /* the name that Slurm makes of plugin and option */
@@ -67,23 +65,10 @@ static char *option_value(spank_t sp)
 	return rc == ESPANK_SUCCESS && value && strcmp(value, zeros) == 0 ? value : NULL;
 }
 
-/* Where the driver and the shim read it: raw bytes, of mode 0600, gone with the last descriptor. */
-static int in_memory(const unsigned char *key, struct hvd_err *err)
-{
-	int fd = memfd_create("key", MFD_CLOEXEC);
-
-	if (fd >= 0 && fchmod(fd, 0600) == 0 && write(fd, key, HVD_LAUNCH_KEY_BYTES) == HVD_LAUNCH_KEY_BYTES)
-		return fd;
-	hvd_err_sys(err, "cannot keep the launch's key");
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 int hvd_launch_key_send(spank_t sp, struct hvd_err *err)
 {
-	unsigned char key[HVD_LAUNCH_KEY_BYTES];
-	char *value = option_value(sp), hex[3];
+	struct hvd_key key;
+	char *value = option_value(sp), hex[HVD_LAUNCH_KEY_HEX + 1];
 	int fd;
 
 	if (!value) {
@@ -93,31 +78,26 @@ int hvd_launch_key_send(spank_t sp, struct hvd_err *err)
 			    slurm_conf.authtype);
 		return hvd_err_hint(err, "name a key file of mode 0600 that all hosts can read: --hvd-key-file=FILE");
 	}
-	if (getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key))
-		return hvd_err_sys(err, "cannot get random bytes from the kernel");
-	fd = in_memory(key, err);
-	for (size_t i = 0; i < sizeof(key) && fd >= 0; i++) {
-		snprintf(hex, sizeof(hex), "%02x", key[i]);
-		memcpy(value + 2 * i, hex, 2);
+	if (hvd_random(key.b, sizeof(key.b), err) < 0)
+		return -1;
+	fd = hvd_key_memfd(&key, err);
+	if (fd >= 0) {
+		hvd_hex(key.b, sizeof(key.b), hex);
+		memcpy(value, hex, HVD_LAUNCH_KEY_HEX);
+		explicit_bzero(hex, sizeof(hex));
 	}
-	explicit_bzero(key, sizeof(key));
-	explicit_bzero(hex, sizeof(hex));
+	explicit_bzero(&key, sizeof(key));
 	return fd;
 }
 
 int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err)
 {
-	unsigned char key[HVD_LAUNCH_KEY_BYTES];
-	unsigned byte;
+	struct hvd_key key;
 	int fd;
 
-	for (size_t i = 0; i < sizeof(key); i++) {
-		if (sscanf(pl->launch_key + 2 * i, "%2x", &byte) != 1)
-			return hvd_err_set(err, HVD_E_AUTH,
-					   "the launch's key did not come with Slurm's launch message");
-		key[i] = (unsigned char)byte;
-	}
-	fd = in_memory(key, err);
-	explicit_bzero(key, sizeof(key));
+	if (hvd_unhex(pl->launch_key, key.b, sizeof(key.b)) < 0)
+		return hvd_err_set(err, HVD_E_AUTH, "the launch's key did not come with Slurm's launch message");
+	fd = hvd_key_memfd(&key, err);
+	explicit_bzero(&key, sizeof(key));
 	return fd;
 }

@@ -11,6 +11,7 @@
 
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
+#include "lib/base/key.h"
 #include "lib/base/strv.h"
 #include "lib/protocol/boot.h"
 
@@ -20,9 +21,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define HVD_OPT_UNSET        (-1)
-#define HVD_LAUNCH_KEY_BYTES 32
-#define HVD_LAUNCH_KEY_HEX   (2 * HVD_LAUNCH_KEY_BYTES)
+#define HVD_OPT_UNSET      (-1)
+#define HVD_LAUNCH_KEY_HEX (2 * HVD_KEY_LEN)
 /* Which step the exported HVD_BOOT_ENV is for: a step started from within another inherits both. */
 #define HVD_STEP_ENV "SLURM_HVD_STEP"
 /* In place of the driver's boot text, with a status behind it: there is no driver, and srun has said why. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
 
+#include "lib/base/key.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/node.h"
 #include "lib/net/iface.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attempt.h"
 
+#include "lib/base/hex.h"
+#include "lib/base/random.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/conn.h"
 #include "lib/rendezvous/meeting.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link.h"
 
+#include "lib/base/random.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank_key.h"
 
+#include "lib/base/key.h"
 #include "lib/process/apptainer.h"
 #include "lib/protocol/func_key.h"
 

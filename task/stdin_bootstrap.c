@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stdin_bootstrap.h"
 
+#include "lib/base/key.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/preamble.h"
 

@@ -2,6 +2,7 @@
 #include "settings.h"
 
 #include "lib/base/deadline.h"
+#include "lib/base/key.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/munge.h"
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "secret.h"
 
+#include "lib/base/key.h"
+#include "lib/base/random.h"
+
 #include "procs.h"
 
 #include <stdio.h>

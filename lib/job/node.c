@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node.h"
 
+#include "lib/base/hex.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/given.h"

@@ -2,7 +2,7 @@
 #include "listen.h"
 
 #include "addr.h"
-#include "lib/protocol/auth.h"
+#include "lib/base/random.h"
 
 #include <errno.h>
 #include <string.h>

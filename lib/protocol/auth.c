@@ -1,39 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "auth.h"
 
+#include "lib/base/hex.h"
 #include "lib/base/uid.h"
 #include "lib/base/xalloc.h"
 #include "munge.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-int hvd_random(void *buf, size_t len, struct hvd_err *err)
-{
-	unsigned char *p = buf;
-
-	while (len > 0) {
-		ssize_t n = getrandom(p, len, 0);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return hvd_err_sys(err, "cannot get random bytes from the kernel");
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
 
 /* Nettle and not libcrypto: a shim's whole life is a few milliseconds, and loading and initialising
  * libcrypto alone takes more than one of them. */
@@ -69,42 +46,6 @@ struct hvd_key hvd_key_derive(const struct hvd_key *key, const char *purpose, co
 int hvd_mac_equal(const unsigned char a[HVD_MAC_LEN], const unsigned char b[HVD_MAC_LEN])
 {
 	return memeql_sec(a, b, HVD_MAC_LEN);
-}
-
-void hvd_hex(const void *bytes, size_t n, char *text)
-{
-	const unsigned char *p = bytes;
-
-	for (size_t i = 0; i < n; i++)
-		snprintf(text + 2 * i, 3, "%02x", p[i]);
-	text[2 * n] = '\0';
-}
-
-static int nibble(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
-int hvd_unhex(const char *text, void *bytes, size_t n)
-{
-	unsigned char *p = bytes;
-
-	if (!text || strlen(text) != 2 * n)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		int hi = nibble(text[2 * i]), lo = nibble(text[2 * i + 1]);
-
-		if (hi < 0 || lo < 0)
-			return -1;
-		p[i] = (unsigned char)(hi << 4 | lo);
-	}
-	return 0;
 }
 
 struct hvd_context hvd_context_of(const char *session, const unsigned char server_nonce[HVD_NONCE_LEN],
@@ -284,83 +225,4 @@ int hvd_id_accept(const struct hvd_identity *id, const struct hvd_context *to, c
 		return shared_check(id, to, "driver", cred, err);
 	}
 	return munge_open_cred(id, cred, to, session_key->b, HVD_KEY_LEN, err);
-}
-
-static ssize_t read_all(int fd, void *buf, size_t len)
-{
-	size_t got = 0;
-
-	while (got < len) {
-		ssize_t n = read(fd, (char *)buf + got, len - got);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		got += (size_t)n;
-	}
-	return (ssize_t)got;
-}
-
-int hvd_key_memfd(const struct hvd_key *key, struct hvd_err *err)
-{
-	int fd = memfd_create("key", MFD_CLOEXEC);
-
-	if (fd >= 0 && fchmod(fd, 0600) == 0 && write(fd, key->b, HVD_KEY_LEN) == (ssize_t)HVD_KEY_LEN)
-		return fd;
-	hvd_err_sys(err, "cannot keep the launch's key");
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
-int hvd_key_read_fd(int fd, struct hvd_key *key, struct hvd_err *err)
-{
-	/* From a memfd as often as it is wanted; from a pipe once. */
-	ssize_t n = pread(fd, key->b, HVD_KEY_LEN, 0);
-
-	if (n < 0 && errno == ESPIPE)
-		n = read_all(fd, key->b, HVD_KEY_LEN);
-	if (n < 0)
-		return hvd_err_sys(err, "cannot read the launch's key from descriptor %d", fd);
-	if (n != HVD_KEY_LEN)
-		return hvd_err_set(err, HVD_E_AUTH, "descriptor %d holds no key", fd);
-	return 0;
-}
-
-int hvd_key_read_file(const char *path, struct hvd_key *key, struct hvd_err *err)
-{
-	char text[2 * HVD_KEY_LEN + 2];
-	struct stat st = {0};
-	ssize_t n;
-	/* Not to wait for a writer, should it be a named pipe. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-	if (fd < 0)
-		return hvd_err_sys(err, "cannot open the key file %s", path);
-	n = fstat(fd, &st);
-	if (n == 0 && S_ISREG(st.st_mode))
-		n = read_all(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n < 0)
-		return hvd_err_sys(err, "cannot read the key file %s", path);
-	if (!S_ISREG(st.st_mode))
-		return hvd_err_set(err, HVD_E_USAGE, "the key file %s is no ordinary file", path);
-	if (st.st_uid != geteuid() || (st.st_mode & 077)) {
-		hvd_err_set(err, HVD_E_AUTH, "the key file %s is open to others", path);
-		return hvd_err_hint(err, "it must belong to you and have mode 0600: chmod 600 %s", path);
-	}
-	if (n == HVD_KEY_LEN) {
-		memcpy(key->b, text, HVD_KEY_LEN);
-		return 0;
-	}
-	text[n] = '\0';
-	text[strcspn(text, "\r\n")] = '\0';
-	if (hvd_unhex(text, key->b, HVD_KEY_LEN) != 0) {
-		hvd_err_set(err, HVD_E_USAGE, "the key file %s holds neither 64 hex digits nor 32 bytes", path);
-		return hvd_err_hint(err, "make one: (umask 077; openssl rand -hex 32 > %s)", path);
-	}
-	return 0;
 }

@@ -25,17 +25,13 @@
 #define HVD_AUTH_H
 
 #include "lib/base/err.h"
+#include "lib/base/key.h"
 
 #include <stddef.h>
 
-#define HVD_KEY_LEN   32
 #define HVD_NONCE_LEN 16
 #define HVD_MAC_LEN   32
 #define HVD_CRED_MAX  4096 /* the longest credential that is looked at */
-
-struct hvd_key {
-	unsigned char b[HVD_KEY_LEN];
-};
 
 enum hvd_identity_kind {
 	HVD_ID_MUNGE,
@@ -53,9 +49,6 @@ struct hvd_context {
 	unsigned char b[HVD_MAC_LEN];
 };
 
-/* Fill with random bytes from the kernel. */
-int hvd_random(void *buf, size_t len, struct hvd_err *err);
-
 /* HMAC-SHA256 over up to four pieces (NULL pieces are passed over). Lengths are part of
  * what is signed, so moving a border between pieces changes the result. */
 struct hvd_piece {
@@ -68,9 +61,6 @@ void hvd_hmac(const struct hvd_key *key, const struct hvd_piece *pieces, size_t 
 struct hvd_key hvd_key_derive(const struct hvd_key *key, const char *purpose, const void *salt, size_t salt_len);
 /* Compare in constant time. */
 int hvd_mac_equal(const unsigned char a[HVD_MAC_LEN], const unsigned char b[HVD_MAC_LEN]);
-
-void hvd_hex(const void *bytes, size_t n, char *text);  /* text: 2n+1 bytes */
-int hvd_unhex(const char *text, void *bytes, size_t n); /* -1 unless exactly 2n hex digits */
 
 struct hvd_context hvd_context_of(const char *session, const unsigned char server_nonce[HVD_NONCE_LEN],
 				  const unsigned char client_nonce[HVD_NONCE_LEN]);
@@ -85,14 +75,5 @@ char *hvd_id_grant(const struct hvd_identity *id, const struct hvd_context *to, 
 /* Client: check the driver's answer and take the session key out of it. */
 int hvd_id_accept(const struct hvd_identity *id, const struct hvd_context *to, const char *cred,
 		  struct hvd_key *session_key, struct hvd_err *err);
-
-/* Keep the key in memory behind a descriptor, of mode 0600 and close-on-exec, that hvd_key_read_fd() can read any
- * number of times, in other processes too. -1 with err set; else the caller's to close. */
-int hvd_key_memfd(const struct hvd_key *key, struct hvd_err *err);
-
-/* Read a 32-byte key from a descriptor (raw) or a file (64 hex digits or 32 raw bytes). The
- * file must belong to this uid and be closed to group and others. */
-int hvd_key_read_fd(int fd, struct hvd_key *key, struct hvd_err *err);
-int hvd_key_read_file(const char *path, struct hvd_key *key, struct hvd_err *err);
 
 #endif

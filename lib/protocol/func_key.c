@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "func_key.h"
 
+#include "lib/base/hex.h"
+
 #include <string.h>
 
 #define PURPOSE "run-func"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "handshake.h"
 
+#include "lib/base/hex.h"
 #include "lib/base/printable.h"
+#include "lib/base/random.h"
 
 #include <stdlib.h>
 #include <string.h>

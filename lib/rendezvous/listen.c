@@ -7,8 +7,8 @@
  */
 #include "internal.h"
 
+#include "lib/base/random.h"
 #include "lib/base/xalloc.h"
-#include "lib/protocol/auth.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "meeting.h"
 
+#include "lib/base/hex.h"
 #include "lib/base/xalloc.h"
 #include "server.h"
 

@@ -8,6 +8,7 @@
  */
 #include "lib/base/deadline.h"
 #include "lib/base/log.h"
+#include "lib/base/random.h"
 #include "lib/frameworks/worker_client.h"
 #include "tests/unit/fake_worker.h"
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/base/hex.h"
+#include "lib/base/key.h"
+#include "lib/base/random.h"
 #include "lib/protocol/auth.h"
 
 #include "unit.h"

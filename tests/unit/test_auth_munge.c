@@ -3,6 +3,7 @@
  * Identity by munge, with real daemons on private sockets: two with the same key, as on two hosts, and one with
  * another. They are children of this program and end with it, however it ends.
  */
+#include "lib/base/random.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/auth.h"
 #include "lib/protocol/munge.h"

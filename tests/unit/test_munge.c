@@ -2,6 +2,8 @@
 /*
  * libmunge is loaded when it is used: what is said where it is not there, and that no program is linked to it.
  */
+#include "lib/base/key.h"
+#include "lib/base/random.h"
 #include "lib/protocol/auth.h"
 #include "lib/protocol/munge.h"
 

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hex.h"
+
+#include <string.h>
+
+void hvd_hex(const void *bytes, size_t n, char *text)
+{
+	static const char digits[] = "0123456789abcdef";
+	const unsigned char *p = bytes;
+
+	for (size_t i = 0; i < n; i++) {
+		*text++ = digits[p[i] >> 4];
+		*text++ = digits[p[i] & 15];
+	}
+	*text = '\0';
+}
+
+static int nibble(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+int hvd_unhex(const char *text, void *bytes, size_t n)
+{
+	unsigned char *p = bytes;
+
+	if (!text || strlen(text) != 2 * n)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		int hi = nibble(text[2 * i]), lo = nibble(text[2 * i + 1]);
+
+		if (hi < 0 || lo < 0)
+			return -1;
+		p[i] = (unsigned char)(hi << 4 | lo);
+	}
+	return 0;
+}
