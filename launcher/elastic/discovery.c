@@ -48,69 +48,57 @@ static const struct hvd_discovery_kind *const kinds[] = {
 
 /* ---- telling ---- */
 
-static uint32_t job_of(const uint32_t *jobs, int i)
+static void append(struct hvd_alloc *to, const struct hvd_alloc_host *host)
 {
-	return jobs ? jobs[i] : 0;
+	if (host->slots >= 1 && hvd_alloc_add(to, host->name, host->slots, NULL) == 0)
+		to->hosts[to->n_hosts - 1].slurm_job = host->slurm_job;
 }
 
-static void append(struct hvd_alloc *to, uint32_t **jobs, const struct hvd_alloc *from, int i, uint32_t job)
-{
-	if (from->hosts[i].slots < 1 || hvd_alloc_add(to, from->hosts[i].name, from->hosts[i].slots, NULL) != 0)
-		return;
-	*jobs = hvd_xrealloc(*jobs, (size_t)to->n_hosts, sizeof(**jobs));
-	(*jobs)[to->n_hosts - 1] = job;
-}
-
-/* The view with hosts that stay in the order in which they were told. *moved: a host has gone to another job; with
- * without_moved such hosts are left out. */
-static void arrange(const struct hvd_discovery *s, const struct hvd_slurm_hosts *view, bool without_moved, bool *moved,
-		    struct hvd_alloc *out, uint32_t **jobs)
+/* The hosts that were found, those that stay in the order in which they were told. *moved: a host has gone to another
+ * job; with without_moved such hosts are left out. */
+static void arrange(const struct hvd_discovery *s, const struct hvd_alloc *found, bool without_moved, bool *moved,
+		    struct hvd_alloc *out)
 {
 	*moved = false;
 	for (int i = 0; i < s->hosts.n_hosts; i++) {
-		int at = hvd_alloc_find(&view->hosts, s->hosts.hosts[i].name);
+		int at = hvd_alloc_find(found, s->hosts.hosts[i].name);
 
 		if (at < 0)
 			continue;
-		if (job_of(view->jobs, at) != job_of(s->jobs, i)) {
+		if (found->hosts[at].slurm_job != s->hosts.hosts[i].slurm_job) {
 			*moved = true;
 			if (without_moved)
 				continue;
 		}
-		append(out, jobs, &view->hosts, at, job_of(view->jobs, at));
+		append(out, &found->hosts[at]);
 	}
-	for (int i = 0; i < view->hosts.n_hosts; i++)
-		if (hvd_alloc_find(&s->hosts, view->hosts.hosts[i].name) < 0)
-			append(out, jobs, &view->hosts, i, job_of(view->jobs, i));
+	for (int i = 0; i < found->n_hosts; i++)
+		if (hvd_alloc_find(&s->hosts, found->hosts[i].name) < 0)
+			append(out, &found->hosts[i]);
 }
 
-static bool same(const struct hvd_alloc *a, const uint32_t *a_jobs, const struct hvd_alloc *b, const uint32_t *b_jobs)
+static bool same(const struct hvd_alloc *a, const struct hvd_alloc *b)
 {
 	if (a->n_hosts != b->n_hosts)
 		return false;
 	for (int i = 0; i < a->n_hosts; i++)
-		if (a->hosts[i].slots != b->hosts[i].slots || job_of(a_jobs, i) != job_of(b_jobs, i) ||
+		if (a->hosts[i].slots != b->hosts[i].slots || a->hosts[i].slurm_job != b->hosts[i].slurm_job ||
 		    strcmp(a->hosts[i].name, b->hosts[i].name) != 0)
 			return false;
 	return true;
 }
 
-/* Takes over hosts and jobs. */
-static void tell(struct hvd_discovery *s, struct hvd_alloc *hosts, uint32_t *jobs)
+/* Takes over the list. */
+static void tell(struct hvd_discovery *s, struct hvd_alloc *hosts)
 {
-	if (s->any && same(hosts, jobs, &s->hosts, s->jobs)) {
+	if (s->any && same(hosts, &s->hosts)) {
 		hvd_alloc_clear(hosts);
-		free(jobs);
 		return;
 	}
-	if (!jobs)
-		jobs = hvd_xcalloc(1, sizeof(*jobs));
 	hvd_alloc_clear(&s->hosts);
-	free(s->jobs);
 	s->hosts = *hosts;
-	s->jobs = jobs;
 	s->any = true;
-	s->ops.hosts(&s->hosts, s->jobs, s->arg);
+	s->ops.hosts(&s->hosts, s->arg);
 }
 
 static bool is_in(const struct hvd_strv *names, const char *name)
@@ -145,26 +133,21 @@ static void leave(struct hvd_discovery *s)
 void hvd_discovery_looked(struct hvd_discovery *s, const struct hvd_slurm_hosts *view)
 {
 	struct hvd_alloc hosts = {0};
-	uint32_t *jobs = NULL;
-	bool moved;
+	bool moved = false;
 
 	s->busy = true;
 	if (s->said[0])
 		hvd_info(s->log, "hosts are being found again (%s)", s->kind->name);
 	s->said[0] = '\0';
 	tell_leaving(s, view);
-	arrange(s, view, true, &moved, &hosts, &jobs);
-	if (s->unwanted) {
-		hvd_alloc_clear(&hosts);
-		free(jobs);
-	} else {
-		tell(s, &hosts, jobs);
+	if (!s->unwanted) {
+		arrange(s, &view->hosts, true, &moved, &hosts);
+		tell(s, &hosts);
 	}
 	if (moved && !s->unwanted) {
 		memset(&hosts, 0, sizeof(hosts));
-		jobs = NULL;
-		arrange(s, view, false, &moved, &hosts, &jobs);
-		tell(s, &hosts, jobs);
+		arrange(s, &view->hosts, false, &moved, &hosts);
+		tell(s, &hosts);
 	}
 	leave(s);
 }
@@ -185,15 +168,6 @@ void hvd_discovery_missed(struct hvd_discovery *s, const struct hvd_err *why)
 
 /* ---- lifetime ---- */
 
-static int copy_alloc(const struct hvd_alloc *from, struct hvd_alloc *to, struct hvd_err *err)
-{
-	for (int i = 0; i < from->n_hosts; i++)
-		if (hvd_alloc_add(to, from->hosts[i].name, from->hosts[i].slots, err) != 0)
-			return -1;
-	memcpy(to->source, from->source, sizeof(to->source));
-	return 0;
-}
-
 struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct hvd_discovery_opts *opts,
 					   const struct hvd_discovery_ops *ops, void *arg, const struct hvd_log *log,
 					   struct hvd_err *err)
@@ -209,7 +183,8 @@ struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct
 	memset(&s->opts.hosts, 0, sizeof(s->opts.hosts));
 	s->opts.script = opts->script ? hvd_xstrdup(opts->script) : NULL;
 	s->opts.jobs = opts->jobs ? hvd_xstrdup(opts->jobs) : NULL;
-	if (copy_alloc(&opts->hosts, &s->opts.hosts, err) == 0 && s->kind->begin(s, err) == 0)
+	hvd_alloc_copy(&opts->hosts, &s->opts.hosts);
+	if (s->kind->begin(s, err) == 0)
 		return s;
 	hvd_discovery_destroy(s);
 	return NULL;
@@ -225,7 +200,6 @@ void hvd_discovery_destroy(struct hvd_discovery *s)
 	s->kind->end(s);
 	hvd_discovery_opts_clear(&s->opts);
 	hvd_alloc_clear(&s->hosts);
-	free(s->jobs);
 	hvd_strv_free(&s->leaving);
 	free(s);
 }

@@ -49,14 +49,13 @@ struct hvd_discovery_ops {
 	/*
 	 * The complete list, at first (soon after creation; perhaps an empty one) and whenever it has changed. Hosts
 	 * are named once, with at least one slot, and keep their order from list to list: a new one comes behind those
-	 * that stay. `jobs[i]` is the Slurm job that hosts->hosts[i] belongs to, 0 for none. Both are on loan for the
-	 * call.
+	 * that stay. The list is on loan for the call.
 	 *
 	 * A host that is not in the list any more is to be left: its processes may still run (drained, its job about to
 	 * end) or be gone already. A host that went from one job to another is left out of one list in between, so
 	 * that nobody has to compare jobs.
 	 */
-	void (*hosts)(const struct hvd_alloc *hosts, const uint32_t *jobs, void *arg);
+	void (*hosts)(const struct hvd_alloc *hosts, void *arg);
 	/*
 	 * This host will go in about so many seconds: its job is being preempted or is near its time limit. Once for
 	 * each host; a list without it follows at once. Until then processes there run on, so ranks can leave it in

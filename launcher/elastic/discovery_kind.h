@@ -29,7 +29,6 @@ struct hvd_discovery {
 	/* Told so far. */
 	bool any;
 	struct hvd_alloc hosts;
-	uint32_t *jobs;
 	struct hvd_strv leaving; /* hosts of which that was said, while they are still about */
 	char said[1024];         /* the last failure that was logged; "" when the last look was good */
 	bool busy, unwanted;     /* in a callback; to be destroyed after it */

@@ -125,12 +125,7 @@ static int look(struct watch *w, struct hvd_slurm_hosts *view, struct hvd_err *e
 static void copy_view(const struct hvd_slurm_hosts *from, struct hvd_slurm_hosts *to)
 {
 	memset(to, 0, sizeof(*to));
-	for (int i = 0; i < from->hosts.n_hosts; i++)
-		hvd_alloc_add(&to->hosts, from->hosts.hosts[i].name, from->hosts.hosts[i].slots, NULL);
-	if (from->hosts.n_hosts) {
-		to->jobs = hvd_xcalloc((size_t)from->hosts.n_hosts, sizeof(*to->jobs));
-		memcpy(to->jobs, from->jobs, (size_t)from->hosts.n_hosts * sizeof(*to->jobs));
-	}
+	hvd_alloc_copy(&from->hosts, &to->hosts);
 	to->leaving = from->n_leaving ? hvd_xcalloc(from->n_leaving, sizeof(*to->leaving)) : NULL;
 	for (; to->n_leaving < from->n_leaving; to->n_leaving++) {
 		to->leaving[to->n_leaving].host = hvd_xstrdup(from->leaving[to->n_leaving].host);
@@ -322,8 +317,7 @@ static int begin(struct hvd_discovery *s, struct hvd_err *err)
 	w->opts.slots_per_host = s->opts.slots_per_host;
 	w->opts.interval = s->opts.interval;
 	w->opts.jobs = s->opts.jobs ? hvd_xstrdup(s->opts.jobs) : NULL;
-	for (int i = 0; i < s->opts.hosts.n_hosts; i++)
-		hvd_alloc_add(&w->opts.hosts, s->opts.hosts.hosts[i].name, s->opts.hosts.hosts[i].slots, NULL);
+	hvd_alloc_copy(&s->opts.hosts, &w->opts.hosts);
 	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->fd < 0)
 		return hvd_err_sys(err, "cannot make an eventfd");

@@ -83,7 +83,7 @@ static void do_host_begin(uint32_t host, void *arg)
 	hvd_verbose(job->log, "%s: starting its shim", name);
 	hvd_node_agents_expect(job->agents, host, name);
 	if (hvd_agent_procs_start(job->agent_procs, host, name, hvd_machine_slots(job->machine, host),
-				  hvd_event_queue_job_of(job->events, name), &why) == 0)
+				  hvd_machine_slurm_job(job->machine, host), &why) == 0)
 		return;
 	hvd_log_err(job->log, &why);
 	hvd_node_agents_forget(job->agents, host);
@@ -317,9 +317,9 @@ static void on_none_left(void *arg)
 		event_base_loopbreak(job->base);
 }
 
-static void on_hosts(const struct hvd_alloc *hosts, const uint32_t *jobs, void *arg)
+static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 {
-	hvd_event_queue_add_hosts(((struct job *)arg)->events, hosts, jobs);
+	hvd_event_queue_add_hosts(((struct job *)arg)->events, hosts);
 }
 
 static void on_leaving(const char *host, double seconds, void *arg)

@@ -5,18 +5,12 @@
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-struct hosts {
-	struct hvd_alloc list;
-	uint32_t *jobs;
-};
 
 struct item {
 	enum hvd_event_kind kind;
 	uint32_t id;
 	int value;
-	struct hosts *hosts; /* then it is of these */
+	struct hvd_alloc hosts; /* HVD_EVENT_HOSTS */
 	struct item *next;
 };
 
@@ -24,18 +18,8 @@ struct hvd_event_queue {
 	struct hvd_machine *machine;
 	struct event *read, *tick;
 	struct item *first, **last;
-	struct hosts *hosts; /* as handed over last */
 	bool stopped;
 };
-
-static void free_hosts(struct hosts *hosts)
-{
-	if (!hosts)
-		return;
-	hvd_alloc_clear(&hosts->list);
-	free(hosts->jobs);
-	free(hosts);
-}
 
 static void set_tick(struct hvd_event_queue *events)
 {
@@ -49,19 +33,14 @@ static void set_tick(struct hvd_event_queue *events)
 	}
 }
 
-static void tell_hosts(struct hvd_event_queue *events, struct item *it, hvd_time now)
-{
-	free_hosts(events->hosts);
-	events->hosts = it->hosts;
-	it->hosts = NULL;
-	hvd_machine_hosts(events->machine, &events->hosts->list, now);
-}
-
 static void tell(struct hvd_event_queue *events, const struct item *it, hvd_time now)
 {
 	struct hvd_machine *m = events->machine;
 
 	switch (it->kind) {
+	case HVD_EVENT_HOSTS:
+		hvd_machine_hosts(m, &it->hosts, now);
+		break;
 	case HVD_EVENT_HOST_HERE:
 		hvd_machine_host_here(m, it->id, now);
 		break;
@@ -94,7 +73,7 @@ static void tell(struct hvd_event_queue *events, const struct item *it, hvd_time
 
 static void drop(struct item *it)
 {
-	free_hosts(it->hosts);
+	hvd_alloc_clear(&it->hosts);
 	free(it);
 }
 
@@ -117,9 +96,7 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
 	while (events->first) {
 		struct item *it = take(events);
 
-		if (!events->stopped && it->hosts)
-			tell_hosts(events, it, hvd_now());
-		else if (!events->stopped)
+		if (!events->stopped)
 			tell(events, it, hvd_now());
 		drop(it);
 	}
@@ -136,10 +113,11 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	set_tick(events);
 }
 
-static struct item *add(struct hvd_event_queue *events)
+static struct item *add(struct hvd_event_queue *events, enum hvd_event_kind kind)
 {
 	struct item *it = hvd_xcalloc(1, sizeof(*it));
 
+	it->kind = kind;
 	*events->last = it;
 	events->last = &it->next;
 	event_active(events->read, EV_TIMEOUT, 0);
@@ -148,30 +126,15 @@ static struct item *add(struct hvd_event_queue *events)
 
 void hvd_event_queue_add(struct hvd_event_queue *events, enum hvd_event_kind kind, uint32_t id, int value)
 {
-	struct item *it = add(events);
+	struct item *it = add(events, kind);
 
-	it->kind = kind;
 	it->id = id;
 	it->value = value;
 }
 
-void hvd_event_queue_add_hosts(struct hvd_event_queue *events, const struct hvd_alloc *hosts, const uint32_t *jobs)
+void hvd_event_queue_add_hosts(struct hvd_event_queue *events, const struct hvd_alloc *hosts)
 {
-	struct hosts *copy = hvd_xcalloc(1, sizeof(*copy));
-
-	for (int i = 0; i < hosts->n_hosts; i++)
-		hvd_alloc_add(&copy->list, hosts->hosts[i].name, hosts->hosts[i].slots, NULL);
-	hvd_alloc_merge(&copy->list);
-	copy->jobs = hvd_xcalloc((size_t)hosts->n_hosts + 1, sizeof(*copy->jobs));
-	memcpy(copy->jobs, jobs, (size_t)hosts->n_hosts * sizeof(*copy->jobs));
-	add(events)->hosts = copy;
-}
-
-uint32_t hvd_event_queue_job_of(const struct hvd_event_queue *events, const char *host)
-{
-	int at = events->hosts ? hvd_alloc_find(&events->hosts->list, host) : -1;
-
-	return at >= 0 ? events->hosts->jobs[at] : 0;
+	hvd_alloc_copy(hosts, &add(events, HVD_EVENT_HOSTS)->hosts);
 }
 
 void hvd_event_queue_stop(struct hvd_event_queue *events)
@@ -199,6 +162,5 @@ void hvd_event_queue_destroy(struct hvd_event_queue *events)
 		drop(take(events));
 	event_free(events->read);
 	event_free(events->tick);
-	free_hosts(events->hosts);
 	free(events);
 }

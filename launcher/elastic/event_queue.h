@@ -15,6 +15,7 @@
 #include <event2/event.h>
 
 enum hvd_event_kind {         /* id                  value */
+	HVD_EVENT_HOSTS,      /* by hvd_event_queue_add_hosts() */
 	HVD_EVENT_HOST_HERE,  /* host */
 	HVD_EVENT_HOST_LOST,  /* host */
 	HVD_EVENT_HOST_UNFIT, /* host */
@@ -33,10 +34,8 @@ struct hvd_event_queue *hvd_event_queue_create(struct event_base *base, struct h
 void hvd_event_queue_destroy(struct hvd_event_queue *events); /* NULL is fine */
 
 void hvd_event_queue_add(struct hvd_event_queue *events, enum hvd_event_kind kind, uint32_t id, int value);
-/* The hosts that there are, each once, and the Slurm job of each (0: ours). Copied. */
-void hvd_event_queue_add_hosts(struct hvd_event_queue *events, const struct hvd_alloc *hosts, const uint32_t *jobs);
-/* The Slurm job of a host, as the machine was told last; 0: ours. */
-uint32_t hvd_event_queue_job_of(const struct hvd_event_queue *events, const char *host);
+/* The hosts that there are, each once. Copied. */
+void hvd_event_queue_add_hosts(struct hvd_event_queue *events, const struct hvd_alloc *hosts);
 
 /* From now on the machine is told nothing. */
 void hvd_event_queue_stop(struct hvd_event_queue *events);

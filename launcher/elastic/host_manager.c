@@ -41,6 +41,7 @@ void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *host
 		else if (!h->listed)
 			h->order = m->next_order++; /* it comes anew, behind those that stayed */
 		h->slots = hosts->hosts[i].slots;
+		h->slurm_job = hosts->hosts[i].slurm_job;
 		h->listed = true;
 	}
 	for (uint32_t k = 0; k < m->n_hosts; k++) {

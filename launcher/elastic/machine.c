@@ -88,6 +88,11 @@ int hvd_machine_slots(const struct hvd_machine *m, uint32_t host)
 	return host < m->n_hosts ? m->hosts[host].slots : 0;
 }
 
+uint32_t hvd_machine_slurm_job(const struct hvd_machine *m, uint32_t host)
+{
+	return host < m->n_hosts ? m->hosts[host].slurm_job : 0;
+}
+
 int hvd_machine_layout(const struct hvd_machine *m, bool next, struct hvd_layout *layout, struct hvd_err *err)
 {
 	const struct hvd_worker_group *group = next ? &m->next : &m->now;

@@ -156,8 +156,9 @@ const struct hvd_worker *hvd_machine_worker(const struct hvd_machine *m, uint32_
 int hvd_machine_layout(const struct hvd_machine *m, bool next, struct hvd_layout *layout, struct hvd_err *err);
 /* The worker that lives, or dies, at this place of a host; NULL when there is none. */
 const struct hvd_worker *hvd_machine_at(const struct hvd_machine *m, uint32_t host, int slot);
-const char *hvd_machine_host(const struct hvd_machine *m, uint32_t host); /* its name */
-uint32_t hvd_machine_n_hosts(const struct hvd_machine *m);                /* ever seen */
-int hvd_machine_slots(const struct hvd_machine *m, uint32_t host);        /* as listed last */
+const char *hvd_machine_host(const struct hvd_machine *m, uint32_t host);   /* its name */
+uint32_t hvd_machine_n_hosts(const struct hvd_machine *m);                  /* ever seen */
+int hvd_machine_slots(const struct hvd_machine *m, uint32_t host);          /* as listed last */
+uint32_t hvd_machine_slurm_job(const struct hvd_machine *m, uint32_t host); /* as listed last; 0: ours */
 
 #endif

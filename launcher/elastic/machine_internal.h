@@ -28,7 +28,8 @@ enum hvd_host_stage {
 
 struct hvd_managed_host {
 	char *name;
-	int slots;      /* as listed last */
+	int slots; /* as listed last */
+	uint32_t slurm_job;
 	uint64_t order; /* of its ranks among hosts: smaller comes first */
 	enum hvd_host_stage stage;
 	bool listed, lost, unfit;

@@ -90,13 +90,11 @@ static void add_host(struct hvd_slurm_hosts *view, const struct hvd_discovery_op
 
 	if (at >= 0) {
 		hvd_strv_addf(&view->notes, "%s belongs to job %u and to job %u: only the first one's share is used",
-			      name, view->jobs[at], job->id);
+			      name, view->hosts.hosts[at].slurm_job, job->id);
 		return;
 	}
-	if (hvd_alloc_add(&view->hosts, name, slots_of(opts, job, i), NULL) != 0)
-		return;
-	view->jobs = hvd_xrealloc(view->jobs, (size_t)view->hosts.n_hosts, sizeof(*view->jobs));
-	view->jobs[view->hosts.n_hosts - 1] = job->id;
+	if (hvd_alloc_add(&view->hosts, name, slots_of(opts, job, i), NULL) == 0)
+		view->hosts.hosts[view->hosts.n_hosts - 1].slurm_job = job->id;
 }
 
 static void add_job(struct hvd_slurm_hosts *view, const struct hvd_discovery_opts *opts,
@@ -130,7 +128,8 @@ bool hvd_slurm_hosts_same(const struct hvd_slurm_hosts *a, const struct hvd_slur
 	if (a->hosts.n_hosts != b->hosts.n_hosts || a->n_leaving != b->n_leaving)
 		return false;
 	for (int i = 0; i < a->hosts.n_hosts; i++)
-		if (a->hosts.hosts[i].slots != b->hosts.hosts[i].slots || a->jobs[i] != b->jobs[i] ||
+		if (a->hosts.hosts[i].slots != b->hosts.hosts[i].slots ||
+		    a->hosts.hosts[i].slurm_job != b->hosts.hosts[i].slurm_job ||
 		    strcmp(a->hosts.hosts[i].name, b->hosts.hosts[i].name) != 0)
 			return false;
 	for (size_t i = 0; i < a->n_leaving; i++)
@@ -144,7 +143,6 @@ void hvd_slurm_hosts_clear(struct hvd_slurm_hosts *view)
 	if (!view)
 		return;
 	hvd_alloc_clear(&view->hosts);
-	free(view->jobs);
 	for (size_t i = 0; i < view->n_leaving; i++)
 		free(view->leaving[i].host);
 	free(view->leaving);

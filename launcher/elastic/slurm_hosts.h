@@ -21,8 +21,7 @@ struct hvd_slurm_hosts_leaving {
 
 /* A zeroed struct is empty. */
 struct hvd_slurm_hosts {
-	struct hvd_alloc hosts;
-	uint32_t *jobs; /* of each of hosts; NULL while there are none */
+	struct hvd_alloc hosts; /* each with its Slurm job */
 	struct hvd_slurm_hosts_leaving *leaving;
 	size_t n_leaving;
 	struct hvd_strv notes; /* what the user should know, such as a host that two jobs share; said once each */

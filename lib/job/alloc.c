@@ -70,9 +70,18 @@ int hvd_alloc_add(struct hvd_alloc *a, const char *name, int slots, struct hvd_e
 		a->hosts = hvd_xrealloc(a->hosts, a->n_hosts ? (size_t)a->n_hosts * 2 : 1, sizeof(*a->hosts));
 	a->hosts[a->n_hosts].name = hvd_xstrdup(name);
 	a->hosts[a->n_hosts].slots = slots;
+	a->hosts[a->n_hosts].slurm_job = 0;
 	a->n_hosts++;
 	a->slots += slots;
 	return 0;
+}
+
+void hvd_alloc_copy(const struct hvd_alloc *from, struct hvd_alloc *to)
+{
+	for (int i = 0; i < from->n_hosts; i++)
+		if (hvd_alloc_add(to, from->hosts[i].name, from->hosts[i].slots, NULL) == 0)
+			to->hosts[to->n_hosts - 1].slurm_job = from->hosts[i].slurm_job;
+	memcpy(to->source, from->source, sizeof(to->source));
 }
 
 /* Pointers into one array: the address tells which of two equal names came first. */

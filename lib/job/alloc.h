@@ -16,12 +16,14 @@
 #include "lib/base/err.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct hvd_slurm;
 
 struct hvd_alloc_host {
 	char *name; /* an IPv6 literal has no brackets */
 	int slots;
+	uint32_t slurm_job; /* the Slurm job that has it, where hosts of several jobs are used; 0 = ours, or none */
 };
 
 /* A zeroed struct is an empty allocation. */
@@ -38,6 +40,8 @@ void hvd_alloc_clear(struct hvd_alloc *a); /* leaves an empty allocation; NULL i
  * are neither a host name nor an address, more than HVD_MAX_HOSTS hosts and more than HVD_MAX_RANKS slots. */
 int hvd_alloc_add(struct hvd_alloc *a, const char *name, int slots, struct hvd_err *err);
 void hvd_alloc_merge(struct hvd_alloc *a);
+/* Make an empty allocation a copy of another one, with the Slurm job of each host. */
+void hvd_alloc_copy(const struct hvd_alloc *from, struct hvd_alloc *to);
 
 /* All from_… functions: after an error *out is empty. */
 

@@ -21,12 +21,12 @@
 
 extern char **environ;
 
-static void on_hosts(const struct hvd_alloc *hosts, const uint32_t *jobs, void *arg)
+static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 {
 	(void)arg;
 	printf("hosts");
 	for (int i = 0; i < hosts->n_hosts; i++)
-		printf(" %s:%d@%u", hosts->hosts[i].name, hosts->hosts[i].slots, jobs[i]);
+		printf(" %s:%d@%u", hosts->hosts[i].name, hosts->hosts[i].slots, hosts->hosts[i].slurm_job);
 	printf("\n");
 	fflush(stdout);
 }

@@ -39,7 +39,7 @@ static void note(struct world *w, const char *text)
 		event_base_loopbreak(w->base);
 }
 
-static void on_hosts(const struct hvd_alloc *hosts, const uint32_t *jobs, void *arg)
+static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 {
 	char text[256] = "hosts";
 	size_t at = strlen(text);
@@ -47,8 +47,8 @@ static void on_hosts(const struct hvd_alloc *hosts, const uint32_t *jobs, void *
 	for (int i = 0; i < hosts->n_hosts; i++) {
 		at += (size_t)snprintf(text + at, sizeof(text) - at, " %s:%d", hosts->hosts[i].name,
 				       hosts->hosts[i].slots);
-		if (jobs[i])
-			at += (size_t)snprintf(text + at, sizeof(text) - at, "@%u", jobs[i]);
+		if (hosts->hosts[i].slurm_job)
+			at += (size_t)snprintf(text + at, sizeof(text) - at, "@%u", hosts->hosts[i].slurm_job);
 	}
 	note(arg, text);
 }
@@ -328,10 +328,12 @@ static struct hvd_discovery_opts none = {.id = HVD_DISCOVERY_HOSTS};
 static void look(struct world *w, const char *hosts, const uint32_t *jobs, const char *leaving)
 {
 	struct hvd_slurm_hosts_leaving going = {(char *)leaving, 5};
-	struct hvd_slurm_hosts view = {.leaving = &going, .n_leaving = leaving != NULL, .jobs = (uint32_t *)jobs};
+	struct hvd_slurm_hosts view = {.leaving = &going, .n_leaving = leaving != NULL};
 
 	if (*hosts)
 		assert_int_equal(hvd_alloc_from_hosts(&view.hosts, hosts, 1, NULL), 0);
+	for (int i = 0; i < view.hosts.n_hosts; i++)
+		view.hosts.hosts[i].slurm_job = jobs[i];
 	w->told[0] = '\0';
 	hvd_discovery_looked(w->source, &view);
 	hvd_alloc_clear(&view.hosts);

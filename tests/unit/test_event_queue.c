@@ -124,7 +124,9 @@ static void add_hosts(struct world *w, const char *text, const uint32_t *jobs)
 
 	if (*text)
 		assert_int_equal(hvd_alloc_from_hosts(&hosts, text, 1, NULL), 0);
-	hvd_event_queue_add_hosts(w->events, &hosts, jobs);
+	for (int i = 0; i < hosts.n_hosts; i++)
+		hosts.hosts[i].slurm_job = jobs[i];
+	hvd_event_queue_add_hosts(w->events, &hosts);
 	hvd_alloc_clear(&hosts); /* copied */
 }
 
@@ -261,20 +263,15 @@ static void jobs_of_hosts(void **state)
 	struct world *w = *state;
 
 	begin_with(w, 60);
-	assert_int_equal(hvd_event_queue_job_of(w->events, "a"), 0);
 	add_hosts(w, "a:1,b:1", (const uint32_t[]){7, 8});
-	assert_int_equal(hvd_event_queue_job_of(w->events, "b"), 0); /* as the machine was told last */
+	assert_int_equal(hvd_machine_slurm_job(w->machine, 1), 0); /* as the machine was told last */
 	turn(w);
-	assert_int_equal(hvd_event_queue_job_of(w->events, "a"), 7);
-	assert_int_equal(hvd_event_queue_job_of(w->events, "b"), 8);
-	assert_int_equal(hvd_event_queue_job_of(w->events, "c"), 0);
+	assert_int_equal(hvd_machine_slurm_job(w->machine, 0), 7);
+	assert_int_equal(hvd_machine_slurm_job(w->machine, 1), 8);
+	assert_int_equal(hvd_machine_slurm_job(w->machine, 2), 0);
 	add_hosts(w, "b:1", (const uint32_t[]){9});
 	turn(w);
-	assert_int_equal(hvd_event_queue_job_of(w->events, "a"), 0);
-	assert_int_equal(hvd_event_queue_job_of(w->events, "b"), 9);
-	add_hosts(w, "", (const uint32_t[]){0});
-	turn(w);
-	assert_int_equal(hvd_event_queue_job_of(w->events, "b"), 0);
+	assert_int_equal(hvd_machine_slurm_job(w->machine, 1), 9);
 }
 
 static void nothing_is_told_after_the_end(void **state)

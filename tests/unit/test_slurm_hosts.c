@@ -41,7 +41,8 @@ static void assert_view(struct made *m, const char *want)
 	hvd_slurm_hosts_make(&m->view, &m->opts, m->jobs, m->n, &m->nodes);
 	for (int i = 0; i < m->view.hosts.n_hosts; i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s:%d@%u", i ? " " : "",
-				       m->view.hosts.hosts[i].name, m->view.hosts.hosts[i].slots, m->view.jobs[i]);
+				       m->view.hosts.hosts[i].name, m->view.hosts.hosts[i].slots,
+				       m->view.hosts.hosts[i].slurm_job);
 	for (size_t i = 0; i < m->view.n_leaving; i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s %.0f", i ? ", " : " | ",
 				       m->view.leaving[i].host, m->view.leaving[i].seconds);
