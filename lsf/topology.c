@@ -3,6 +3,7 @@
 
 #include "lib/base/xalloc.h"
 #include "lib/job/bind.h"
+#include "lib/job/this_host.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,15 +46,10 @@ static int number(const char **at, const char *name, int *out)
 static int find(const struct hvd_alloc *a, const char *name)
 {
 	int host = hvd_alloc_find(a, name);
-	size_t len = strcspn(name, ".");
 
-	for (int i = 0; host < 0 && i < a->n_hosts; i++) {
-		const char *known = a->hosts[i].name;
-
-		/* One of the two is the short name. */
-		if (strcspn(known, ".") == len && strncmp(known, name, len) == 0 && (!known[len] || !name[len]))
+	for (int i = 0; host < 0 && i < a->n_hosts; i++)
+		if (hvd_same_host(a->hosts[i].name, name))
 			host = i;
-	}
 	return host;
 }
 

@@ -148,10 +148,10 @@ static int describe_host(struct hvd_agent *agent, struct hvd_err *err)
 	agent->node.n_ranks = info->local_size;
 	agent->node.ranks = hvd_xcalloc(info->local_size, sizeof(*agent->node.ranks));
 	memcpy(agent->node.ranks, info->ranks, info->local_size * sizeof(*agent->node.ranks));
-	if (hvd_node_set_machine(&agent->node, err) != 0 || hvd_ifaces_query(&ifs, NULL, agent->deadline, err) != 0)
+	if (hvd_machine_id(agent->node.machine, err) != 0 || hvd_ifaces_query(&ifs, NULL, agent->deadline, err) != 0)
 		return -1;
 	hvd_node_set_ifaces(&agent->node, &ifs);
-	hvd_node_set_given(&agent->node, environ);
+	hvd_node_set_user_ifnames(&agent->node, environ);
 	hvd_ifaces_clear(&ifs);
 	return 0;
 }

@@ -5,10 +5,10 @@
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/network.h"
-#include "lib/job/self.h"
+#include "lib/job/this_host.h"
 #include "lib/process/nofile.h"
 #include "lib/process/spawn.h"
-#include "lib/protocol/addrlist.h"
+#include "lib/protocol/wire.h"
 #include "lib/rendezvous/meeting.h"
 #include "lib/rendezvous/server.h"
 #include "link.h"
@@ -142,11 +142,11 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	size_t n;
 
 	(void)conn;
-	n = hvd_addrs_from_json(msg, "hosts", &addrs);
+	n = hvd_get_addrs(msg, "hosts", &addrs);
 	if (n)
 		hvd_meeting_admit(serve->meeting, addrs, n);
 	free(addrs);
-	n = hvd_addrs_from_json(msg, "addrs", &addrs);
+	n = hvd_get_addrs(msg, "addrs", &addrs);
 	if (n)
 		hvd_meeting_keep(serve->meeting, addrs, n);
 	free(addrs);
@@ -203,14 +203,14 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 /* On every address of this host, loopback for its own ranks included. */
 static int begin(struct serve *serve)
 {
-	struct hvd_self self;
+	struct hvd_this_host self;
 
 	/* Which of them the plan will choose nobody knows yet. */
-	if (hvd_self_find(&self, HVD_NODE_MAX_IFACES, false, NULL, serve->err) != 0)
+	if (hvd_this_host_query(&self, HVD_NODE_MAX_IFACES, false, NULL, serve->err) != 0)
 		return -1;
 	serve->meeting = hvd_meeting_create(serve->base, &serve->session.key, self.addrs, self.n_addrs,
 					    serve->boot->port_lo, serve->boot->port_hi, serve->log, serve->err);
-	hvd_self_clear(&self);
+	hvd_this_host_clear(&self);
 	return serve->meeting ? 0 : -1;
 }
 

@@ -4,7 +4,7 @@
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/alloc.h"
-#include "lib/job/self.h"
+#include "lib/job/this_host.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -153,10 +153,10 @@ static int place(struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struc
  * addresses, tell nothing. */
 static int check_host(const struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struct hvd_err *err)
 {
-	if (hvd_self_named(info->name))
+	if (hvd_is_this_host(info->name))
 		return 0;
 	for (int i = 0; i < hosts->n_hosts; i++)
-		if (hvd_self_named(hosts->hosts[i].name)) {
+		if (hvd_is_this_host(hosts->hosts[i].name)) {
 			hvd_err_set(err, HVD_E_PROTO, "rank %u is on %s, and not on %s: " NOT_BY_SLOT, info->rank,
 				    hosts->hosts[i].name, info->name);
 			return hvd_err_hint(err, HINT_BY_SLOT);

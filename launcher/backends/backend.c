@@ -2,7 +2,7 @@
 #include "backend.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/job/self.h"
+#include "lib/job/this_host.h"
 #include "lib/protocol/boot.h"
 #include "lsf_hosts.h"
 #include "scratch.h"
@@ -144,7 +144,7 @@ bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)
 
 bool hvd_launch_is_local(const char *name)
 {
-	return hvd_self_named(name);
+	return hvd_is_this_host(name);
 }
 
 /* What --cpu-bind asks for where shims bind. What the environment has of it is meant for srun. */

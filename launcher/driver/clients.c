@@ -211,8 +211,8 @@ in_port_t hvd_clients_port(const struct hvd_clients *cls)
 	return cls->port;
 }
 
-void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_self *self, const struct hvd_driver_opts *opts,
-		      struct hvd_boot *boot)
+void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
+		      const struct hvd_driver_opts *opts, struct hvd_boot *boot)
 {
 	memset(boot, 0, sizeof(*boot));
 	memcpy(boot->session, cls->session->id, sizeof(boot->session));

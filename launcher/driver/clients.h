@@ -10,7 +10,7 @@
 
 #include "driver_opts.h"
 #include "lib/base/log.h"
-#include "lib/job/self.h"
+#include "lib/job/this_host.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
@@ -51,8 +51,8 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 void hvd_clients_destroy(struct hvd_clients *cls); /* finishes them all; NULL is fine */
 in_port_t hvd_clients_port(const struct hvd_clients *cls);
 /* What a shim must know to become one of them; `self` is this host. */
-void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_self *self, const struct hvd_driver_opts *opts,
-		      struct hvd_boot *boot);
+void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
+		      const struct hvd_driver_opts *opts, struct hvd_boot *boot);
 void hvd_clients_stop_listening(struct hvd_clients *cls);
 
 /* Those that have proven who they are: start with the first, then follow hvd_clients_next. */

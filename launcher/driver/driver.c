@@ -3,7 +3,7 @@
 
 #include "clients.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/self.h"
+#include "lib/job/this_host.h"
 #include "lib/process/nofile.h"
 #include "node_table.h"
 #include "plan_delivery.h"
@@ -36,7 +36,7 @@ struct hvd_driver {
 	void *arg;
 	const struct hvd_log *log;
 
-	struct hvd_self self; /* to tell whether this host is one of the job's, and where it can be reached */
+	struct hvd_this_host self; /* to tell whether this host is one of the job's, and where it can be reached */
 
 	struct hvd_clients *clients;
 	struct hvd_startclock *clock;
@@ -466,7 +466,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->clock = hvd_startclock_create(base, opts, &dr->roster, on_late, dr, log);
 	dr->lost = evtimer_new(base, on_lost, dr);
 	if (check_room(opts, err) != 0 ||
-	    hvd_self_find(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->nics.v, err) != 0 ||
+	    hvd_this_host_query(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->nics.v, err) != 0 ||
 	    !(dr->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
 					       &clients_ops, dr, log, err))) {
 		hvd_driver_destroy(dr);
@@ -545,7 +545,7 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 	hvd_rv_service_close(&dr->service);
 	hvd_plan_clear(&dr->plan);
 	hvd_node_table_clear(&dr->roster);
-	hvd_self_clear(&dr->self);
+	hvd_this_host_clear(&dr->self);
 	hvd_plan_delivery_clear(&dr->delivery);
 	hvd_rank_ends_clear(&dr->ends);
 	free(dr);

@@ -206,7 +206,7 @@ static void open_job(struct hvd_node_agents *agents)
 		return;
 	}
 	agents->stage = HVD_AGENTS_OPEN;
-	hvd_plan_check_given(&agents->plan, &agents->roster, agents->log);
+	hvd_plan_check_user_ifnames(&agents->plan, &agents->roster, agents->log);
 	for (int k = 0; k < agents->plan.networks.n; k++)
 		for (uint32_t h = 0; h < agents->roster.n; h++)
 			if (agents->roster.states[h].stage == HVD_STAGE_REPORTED)
@@ -467,7 +467,7 @@ struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, const st
 	agents->arg = arg;
 	agents->log = log;
 	agents->timer = evtimer_new(base, on_timer, agents);
-	if (hvd_self_find(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->nics.v, err) == 0 &&
+	if (hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->nics.v, err) == 0 &&
 	    (agents->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
 						  &clients_ops, agents, log, err)))
 		return agents;
@@ -488,6 +488,6 @@ void hvd_node_agents_destroy(struct hvd_node_agents *agents)
 		free(agents->places[h].name);
 	free(agents->places);
 	hvd_node_table_clear(&agents->roster);
-	hvd_self_clear(&agents->self);
+	hvd_this_host_clear(&agents->self);
 	free(agents);
 }

@@ -9,7 +9,7 @@
 #include "node_agents.h"
 
 #include "clients.h"
-#include "lib/job/self.h"
+#include "lib/job/this_host.h"
 #include "rendezvous_service.h"
 
 struct hvd_node_agent {
@@ -27,7 +27,7 @@ struct hvd_node_agents {
 	void *arg;
 	const struct hvd_log *log;
 
-	struct hvd_self self;
+	struct hvd_this_host self;
 	struct hvd_clients *clients;
 	struct event *timer;
 	struct hvd_node_table roster;

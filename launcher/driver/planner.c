@@ -229,7 +229,7 @@ int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *roster, const st
 				 "the network is one of IPv6, as it was named; Horovod's rendezvous client knows IPv4 "
 				 "only");
 		tell_networks(plan, roster, log);
-		hvd_plan_check_given(plan, roster, log);
+		hvd_plan_check_user_ifnames(plan, roster, log);
 	}
 	return choose_endpoints(plan, roster, log, err);
 }

@@ -64,7 +64,8 @@ int hvd_plan_no_network(const struct hvd_node *nodes, uint32_t n, const struct h
 
 /* Tell where variables that user or site have set, and that are left so, select interfaces that do not connect all
  * hosts; verbose: that they are left so. Of hosts that have registered. */
-void hvd_plan_check_given(const struct hvd_plan *plan, const struct hvd_node_table *roster, const struct hvd_log *log);
+void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_node_table *roster,
+				 const struct hvd_log *log);
 
 /* The endpoint that a host should use, of those that it has reached; -1: none. */
 int hvd_plan_endpoint(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t host);

@@ -2,8 +2,8 @@
 #include "emit.h"
 
 #include "emitted.h"
-#include "given.h"
 #include "lib/base/xalloc.h"
+#include "lib/job/user_ifname.h"
 
 #include <string.h>
 
@@ -72,7 +72,7 @@ char *hvd_emit_name(const char *name, char *const *envp)
 {
 	size_t len = strcspn(name, "?");
 
-	if (!name[len] && hvd_emitted_yields(name) && hvd_given(name, envp, NULL, NULL, NULL))
+	if (!name[len] && hvd_emitted_yields(name) && hvd_user_ifname_find(name, envp, NULL, NULL))
 		return NULL;
 	if (name[len] && (has(envp, name, len) || has(envp, name + len + 1, strlen(name + len + 1))))
 		return NULL;

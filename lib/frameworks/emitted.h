@@ -15,7 +15,7 @@
 struct hvd_emitted {
 	const char *name;
 	bool iface;  /* the value names network interfaces, which means nothing in another network namespace */
-	bool yields; /* it is not set where user or site have set it (given.h) */
+	bool yields; /* it is not set where user or site have set it (lib/job/user_ifname.h) */
 };
 
 /* Ends with an entry whose name is NULL. */

@@ -4,8 +4,6 @@
 #include "lib/base/hex.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
-#include "lib/frameworks/given.h"
-#include "lib/protocol/auth.h"
 #include "lib/protocol/wire.h"
 
 #include <fcntl.h>
@@ -27,30 +25,17 @@ void hvd_node_clear(struct hvd_node *node)
 	for (int i = 0; i < node->n_ifaces; i++)
 		free(node->ifaces[i].addrs);
 	free(node->ifaces);
-	for (int i = 0; i < HVD_N_GIVEN; i++) {
-		free(node->given[i]);
-		free(node->given_where[i]);
-	}
+	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
+		hvd_user_ifname_clear(&node->user_ifnames[i]);
 	free(node->own);
 	free(node->dropped);
 	memset(node, 0, sizeof(*node));
 }
 
-const char *hvd_node_given_name(int i)
+void hvd_node_set_user_ifnames(struct hvd_node *node, char *const *envp)
 {
-	return i == HVD_GIVEN_NCCL ? "NCCL_SOCKET_IFNAME" : "GLOO_SOCKET_IFNAME";
-}
-
-void hvd_node_set_given(struct hvd_node *node, char *const *envp)
-{
-	for (int i = 0; i < HVD_N_GIVEN; i++) {
-		if (!hvd_given(hvd_node_given_name(i), envp, NULL, &node->given[i], &node->given_where[i]))
-			continue;
-		if (strlen(node->given[i]) > HVD_GIVEN_MAX)
-			node->given[i][HVD_GIVEN_MAX] = '\0';
-		if (strlen(node->given_where[i]) > HVD_GIVEN_MAX)
-			node->given_where[i][HVD_GIVEN_MAX] = '\0';
-	}
+	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
+		hvd_user_ifname_find(hvd_user_ifname_name(i), envp, NULL, &node->user_ifnames[i]);
 }
 
 void hvd_node_dropped(struct hvd_node *node, char *more, bool before)
@@ -108,27 +93,6 @@ void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs)
 				 true);
 }
 
-int hvd_node_set_machine(struct hvd_node *node, struct hvd_err *err)
-{
-	static const struct hvd_key none;
-	unsigned char digest[HVD_MAC_LEN];
-	char boot_id[64] = "";
-	struct stat st = {0};
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, boot_id, sizeof(boot_id) - 1) : -1;
-
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0 || stat("/proc/self/ns/net", &st) != 0)
-		return hvd_err_sys(err, "cannot tell this machine from others: /proc is not readable");
-	struct hvd_piece pieces[] = {
-		{boot_id, (size_t)n}, {&st.st_ino, sizeof(st.st_ino)}, {&st.st_dev, sizeof(st.st_dev)}};
-
-	hvd_hmac(&none, pieces, 3, digest);
-	hvd_hex(digest, HVD_MACHINE_LEN / 2, node->machine);
-	return 0;
-}
-
 static json_t *iface_to_json(const struct hvd_node_iface *iface)
 {
 	json_t *addrs = json_array();
@@ -143,23 +107,24 @@ static json_t *iface_to_json(const struct hvd_node_iface *iface)
 
 json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t nodes, uint32_t size)
 {
-	json_t *ranks = json_array(), *ifaces = json_array(), *given = json_array(), *msg;
+	json_t *ranks = json_array(), *ifaces = json_array(), *user_ifnames = json_array(), *msg;
 
 	for (uint32_t i = 0; i < node->n_ranks; i++)
 		json_array_append_new(ranks, json_integer(node->ranks[i]));
 	for (int i = 0; i < node->n_ifaces; i++)
 		json_array_append_new(ifaces, iface_to_json(&node->ifaces[i]));
-	for (int i = 0; i < HVD_N_GIVEN; i++)
-		if (node->given[i])
-			json_array_append_new(given, json_pack("[sss]", hvd_node_given_name(i), node->given[i],
-							       node->given_where[i]));
+	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
+		if (node->user_ifnames[i].value)
+			json_array_append_new(user_ifnames,
+					      json_pack("[sss]", hvd_user_ifname_name(i), node->user_ifnames[i].value,
+							node->user_ifnames[i].source));
 	msg = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:i, s:o, s:s}", "t", "register", "node",
 			(json_int_t)index, "nodes", (json_int_t)nodes, "size", (json_int_t)size, "name", node->name,
 			"host", node->host, "machine", node->machine, "ranks", ranks, "port", node->port, "ifaces",
 			ifaces, "dropped", node->dropped ? node->dropped : "");
-	if (json_array_size(given))
-		json_object_set(msg, "given", given);
-	json_decref(given);
+	if (json_array_size(user_ifnames))
+		json_object_set(msg, "user_ifnames", user_ifnames);
+	json_decref(user_ifnames);
 	return msg;
 }
 
@@ -197,7 +162,7 @@ static int iface_from_json(const json_t *msg, struct hvd_node_iface *iface, stru
 	return 0;
 }
 
-static int given_from_json(const json_t *list, struct hvd_node *node, struct hvd_err *err)
+static int user_ifnames_from_json(const json_t *list, struct hvd_node *node, struct hvd_err *err)
 {
 	const json_t *entry;
 	size_t at;
@@ -208,13 +173,13 @@ static int given_from_json(const json_t *list, struct hvd_node *node, struct hvd
 
 		for (size_t i = 0; i < 3; i++) {
 			text[i] = json_string_value(json_array_get(entry, i));
-			if (!text[i] || strlen(text[i]) > HVD_GIVEN_MAX)
+			if (!text[i] || strlen(text[i]) > HVD_USER_IFNAME_MAX)
 				return hvd_err_set(err, HVD_E_PROTO, "a variable of host %s is malformed", node->name);
 		}
-		for (int i = 0; i < HVD_N_GIVEN; i++)
-			if (!node->given[i] && strcmp(text[0], hvd_node_given_name(i)) == 0) {
-				node->given[i] = hvd_xstrdup(text[1]);
-				node->given_where[i] = hvd_xstrdup(text[2]);
+		for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
+			if (!node->user_ifnames[i].value && strcmp(text[0], hvd_user_ifname_name(i)) == 0) {
+				node->user_ifnames[i].value = hvd_xstrdup(text[1]);
+				node->user_ifnames[i].source = hvd_xstrdup(text[2]);
 			}
 	}
 	return 0;
@@ -257,7 +222,7 @@ static int from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *e
 		if (iface_from_json(json_array_get(ifaces, i), &node->ifaces[i], err) != 0)
 			return -1;
 	}
-	return given_from_json(json_object_get(msg, "given"), node, err);
+	return user_ifnames_from_json(json_object_get(msg, "user_ifnames"), node, err);
 }
 
 int hvd_node_from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)

@@ -9,7 +9,7 @@
  *    "ranks":[…], "port":P,
  *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…],"f":FIRST},…], "dropped":TEXT}
  *
- * FIRST is 0 where it is left out. "given":[[NAME,VALUE,WHERE],…] may follow.
+ * FIRST is 0 where it is left out. "user_ifnames":[[NAME,VALUE,SOURCE],…] may follow.
  */
 #ifndef HVD_NODE_H
 #define HVD_NODE_H
@@ -17,6 +17,8 @@
 #include "lib/base/err.h"
 #include "lib/net/addr.h"
 #include "lib/net/iface.h"
+#include "this_host.h"
+#include "user_ifname.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -25,13 +27,6 @@
 #define HVD_MAX_NICS        64   /* that are probed: the best, or those that the user wants */
 #define HVD_NODE_MAX_ADDRS  32   /* of one interface */
 #define HVD_NO_ADDR         255
-#define HVD_MACHINE_LEN     32 /* hex digits */
-
-enum {
-	HVD_GIVEN_NCCL, /* NCCL_SOCKET_IFNAME */
-	HVD_GIVEN_GLOO, /* GLOO_SOCKET_IFNAME */
-	HVD_N_GIVEN,
-};
 
 struct hvd_node_iface {
 	char name[IF_NAMESIZE];
@@ -56,9 +51,7 @@ struct hvd_node {
 	in_port_t port;  /* where its agent answers probes */
 	uint16_t n_ifaces;
 	struct hvd_node_iface *ifaces;
-	/* What user or site have set there of the variables that select interfaces (given.h), and where; may be NULL.
-	 */
-	char *given[HVD_N_GIVEN], *given_where[HVD_N_GIVEN];
+	struct hvd_user_ifname user_ifnames[HVD_N_USER_IFNAMES]; /* by enum hvd_user_ifname_var */
 	/* Of the agent's own node: all addresses of this host, also those of interfaces that were left out. Not sent.
 	 */
 	struct hvd_addr *own;
@@ -71,13 +64,9 @@ void hvd_node_clear(struct hvd_node *node); /* leaves an unregistered node; NULL
 /* One more thing to say of what was left out, before or after the others; `more` is freed. */
 void hvd_node_dropped(struct hvd_node *node, char *more, bool before);
 
-/* The variable of that name. */
-const char *hvd_node_given_name(int i);
-
 /* Agent: take over the interfaces, what is set in the environment `envp`, and name the machine. */
-void hvd_node_set_given(struct hvd_node *node, char *const *envp);
+void hvd_node_set_user_ifnames(struct hvd_node *node, char *const *envp);
 void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs);
-int hvd_node_set_machine(struct hvd_node *node, struct hvd_err *err);
 
 json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t nodes, uint32_t size);
 /* The node's own fields only. After an error *node is cleared. */

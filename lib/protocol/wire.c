@@ -8,6 +8,7 @@
 
 #define WIRE_VERSION 1
 #define FLAG_SIGNED  1
+#define MAX_ADDRS    (1 << 20)
 
 void hvd_wire_init(struct hvd_wire *wire, bool server)
 {
@@ -170,4 +171,21 @@ int hvd_get_object(const json_t *msg, const char *key, json_t **out, struct hvd_
 		return hvd_err_set(err, HVD_E_PROTO, "a message lacks the object \"%s\"", key);
 	*out = v;
 	return 0;
+}
+
+size_t hvd_get_addrs(const json_t *msg, const char *key, struct hvd_addr **out)
+{
+	json_t *list, *entry;
+	size_t i, n = 0;
+
+	*out = NULL;
+	if (hvd_get_array(msg, key, MAX_ADDRS, &list, NULL) != 0)
+		return 0;
+	*out = hvd_xcalloc(json_array_size(list), sizeof(**out));
+	json_array_foreach(list, i, entry)
+	{
+		if (json_is_string(entry) && hvd_addr_parse(json_string_value(entry), &(*out)[n]) == 0)
+			n++;
+	}
+	return n;
 }

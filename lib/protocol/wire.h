@@ -17,6 +17,7 @@
 
 #include "auth.h"
 #include "lib/base/err.h"
+#include "lib/net/addr.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -55,5 +56,9 @@ int hvd_get_int(const json_t *msg, const char *key, int64_t min, int64_t max, in
 int hvd_get_str(const json_t *msg, const char *key, size_t max, const char **out, struct hvd_err *err);
 int hvd_get_array(const json_t *msg, const char *key, size_t max, json_t **out, struct hvd_err *err);
 int hvd_get_object(const json_t *msg, const char *key, json_t **out, struct hvd_err *err);
+
+/* The addresses in the list under `key`. Entries that are no address are skipped. Returns how many there are: 0 when
+ * there is no such list. The caller frees *out, which may be NULL when 0 is returned. */
+size_t hvd_get_addrs(const json_t *msg, const char *key, struct hvd_addr **out);
 
 #endif

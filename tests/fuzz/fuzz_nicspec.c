@@ -2,7 +2,7 @@
 /* Lists of interfaces: what is taken selects in a way that holds together. */
 #include "fuzz.h"
 #include "lib/base/strv.h"
-#include "lib/frameworks/given.h"
+#include "lib/job/user_ifname.h"
 #include "lib/net/nicspec.h"
 
 /* `list` is taken apart. */
@@ -28,8 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hvd_addr_parse("10.77.0.1", &v4);
 	hvd_addr_parse("fd77::1", &v6);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		hvd_given_selects(text, true, names[i]);
-		hvd_given_selects(text, false, names[i]);
+		hvd_user_ifname_selects(text, HVD_NCCL_IFNAME, names[i]);
+		hvd_user_ifname_selects(text, HVD_GLOO_IFNAME, names[i]);
 	}
 	rc = hvd_nicspec_check(text, NULL);
 	list = entries(text);

@@ -258,7 +258,7 @@ static inline json_t *registration(int i, int n, int per_host, bool ib)
 	snprintf(name, sizeof(name), "node%d", i);
 	snprintf(machine, sizeof(machine), "%032d", i);
 	if (i == 0) {
-		assert_int_equal(hvd_node_set_machine(&self, NULL), 0);
+		assert_int_equal(hvd_machine_id(self.machine, NULL), 0);
 		memcpy(machine, self.machine, sizeof(machine));
 	}
 	if (ib) {

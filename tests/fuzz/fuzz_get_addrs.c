@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of addresses in messages: what is taken is an address, and in order. */
 #include "fuzz.h"
-#include "lib/protocol/addrlist.h"
+#include "lib/protocol/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	json_t *msg = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *list, *entry;
 	struct hvd_addr *addrs, again;
 	char text[HVD_ADDR_TEXT];
-	size_t n = hvd_addrs_from_json(msg, "hosts", &addrs), i, at = 0;
+	size_t n = hvd_get_addrs(msg, "hosts", &addrs), i, at = 0;
 
 	list = json_object_get(msg, "hosts");
 	must(n <= json_array_size(list));

@@ -2,7 +2,7 @@
 /* What user and site have set, and what it selects. */
 #include "lib/base/strv.h"
 #include "lib/frameworks/emit.h"
-#include "lib/frameworks/given.h"
+#include "lib/job/user_ifname.h"
 
 #include "unit.h"
 
@@ -10,8 +10,9 @@
 
 static void where_it_is_set(void **state)
 {
-	char dir[] = "/tmp/hvd-test-given-XXXXXX", home[64], site[64], own[64];
-	char *envp[] = {home, NULL, NULL, NULL}, *value, *where;
+	char dir[] = "/tmp/hvd-test-ifname-XXXXXX", home[64], site[64], own[64];
+	char *envp[] = {home, NULL, NULL, NULL};
+	struct hvd_user_ifname set;
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
@@ -22,32 +23,30 @@ static void where_it_is_set(void **state)
 	snprintf(site, sizeof(site), "%s/site", dir);
 	snprintf(own, sizeof(own), "NCCL_CONF_FILE=%s/own", dir);
 
-	assert_true(hvd_given("NCCL_SOCKET_IFNAME", envp, site, &value, &where));
-	assert_string_equal(value, "ib0");
-	assert_in(where, "/.nccl.conf");
-	free(value);
-	free(where);
+	assert_true(hvd_user_ifname_find("NCCL_SOCKET_IFNAME", envp, site, &set));
+	assert_string_equal(set.value, "ib0");
+	assert_in(set.source, "/.nccl.conf");
+	hvd_user_ifname_clear(&set);
 	envp[1] = own;
-	assert_true(hvd_given("NCCL_SOCKET_IFNAME", envp, site, &value, NULL));
-	assert_string_equal(value, "own0");
-	free(value);
+	assert_true(hvd_user_ifname_find("NCCL_SOCKET_IFNAME", envp, site, &set));
+	assert_string_equal(set.value, "own0");
+	hvd_user_ifname_clear(&set);
 	envp[2] = (char *)"NCCL_SOCKET_IFNAME=eth1";
-	assert_true(hvd_given("NCCL_SOCKET_IFNAME", envp, site, &value, &where));
-	assert_string_equal(value, "eth1");
-	assert_string_equal(where, "the environment");
-	free(value);
-	free(where);
+	assert_true(hvd_user_ifname_find("NCCL_SOCKET_IFNAME", envp, site, &set));
+	assert_string_equal(set.value, "eth1");
+	assert_string_equal(set.source, "the environment");
+	hvd_user_ifname_clear(&set);
 	envp[0] = (char *)"HOME=/nonexistent";
 	envp[1] = NULL;
-	assert_true(hvd_given("NCCL_SOCKET_IFNAME", envp, site, &value, NULL));
-	assert_string_equal(value, "^docker");
-	free(value);
+	assert_true(hvd_user_ifname_find("NCCL_SOCKET_IFNAME", envp, site, &set));
+	assert_string_equal(set.value, "^docker");
+	hvd_user_ifname_clear(&set);
 	/* Empty is not set, files are NCCL's only. */
-	assert_false(hvd_given("NCCL_IB_HCA", envp, site, NULL, NULL));
-	assert_false(hvd_given("GLOO_SOCKET_IFNAME", envp, site, NULL, NULL));
+	assert_false(hvd_user_ifname_find("NCCL_IB_HCA", envp, site, NULL));
+	assert_false(hvd_user_ifname_find("GLOO_SOCKET_IFNAME", envp, site, NULL));
 	envp[0] = (char *)"GLOO_SOCKET_IFNAME=";
-	assert_false(hvd_given("GLOO_SOCKET_IFNAME", envp, site, NULL, NULL));
-	assert_false(hvd_given("NCCL_SOCKET_IFNAME", NULL, "/nonexistent", NULL, NULL));
+	assert_false(hvd_user_ifname_find("GLOO_SOCKET_IFNAME", envp, site, NULL));
+	assert_false(hvd_user_ifname_find("NCCL_SOCKET_IFNAME", NULL, "/nonexistent", NULL));
 	snprintf(home, sizeof(home), "rm -r %s", dir);
 	assert_int_equal(system(home), 0);
 }
@@ -73,7 +72,8 @@ static void what_it_selects(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (hvd_given_selects(cases[i].value, cases[i].nccl, cases[i].iface) != cases[i].selects)
+		if (hvd_user_ifname_selects(cases[i].value, cases[i].nccl ? HVD_NCCL_IFNAME : HVD_GLOO_IFNAME,
+					    cases[i].iface) != cases[i].selects)
 			fail_msg("%s: %s", cases[i].value, cases[i].iface);
 }
 
@@ -106,5 +106,5 @@ int main(void)
 		cmocka_unit_test(what_is_there_wins),
 	};
 
-	return cmocka_run_group_tests_name("given", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("user_ifname", tests, NULL, NULL);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* given_check.c - variables that users have set themselves, against the networks of the plan. */
+/* user_ifname_check.c - variables that users have set themselves, against the networks of the plan. */
 #include "lib/base/hostlist.h"
 #include "lib/base/xalloc.h"
-#include "lib/frameworks/given.h"
 #include "planner.h"
 
 #include <stdlib.h>
@@ -27,13 +26,13 @@ static char *with(char *list, const char *name)
 }
 
 /* What is to be said of a host's variable, without the host: "" when all is well. Caller frees. */
-static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t h, int given)
+static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t h, enum hvd_user_ifname_var var)
 {
 	char *good = hvd_xstrdup(""), *bad = hvd_xstrdup(""), *text;
 	bool any = false;
 
 	for (int i = 0; i < node->n_ifaces; i++) {
-		bool selected = hvd_given_selects(node->given[given], given == HVD_GIVEN_NCCL, node->ifaces[i].name);
+		bool selected = hvd_user_ifname_selects(node->user_ifnames[var].value, var, node->ifaces[i].name);
 
 		if (connects(plan, h, i)) {
 			good = with(good, node->ifaces[i].name);
@@ -51,7 +50,7 @@ static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint3
 	return text;
 }
 
-static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *roster, int given,
+static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *roster, enum hvd_user_ifname_var var,
 		      const struct hvd_log *log)
 {
 	char *told[MAX_TOLD] = {NULL};
@@ -63,11 +62,11 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *
 		char *text, *what;
 		int i = 0;
 
-		if (!node->name || !node->given[given])
+		if (!node->name || !node->user_ifnames[var].value)
 			continue;
-		what = say(plan, node, h, given);
-		text = hvd_xasprintf("%s=%s (from %s) %s", hvd_node_given_name(given), node->given[given],
-				     node->given_where[given], *what ? what : "is left as it is");
+		what = say(plan, node, h, var);
+		text = hvd_xasprintf("%s=%s (from %s) %s", hvd_user_ifname_name(var), node->user_ifnames[var].value,
+				     node->user_ifnames[var].source, *what ? what : "is left as it is");
 		if (!*what)
 			hvd_verbose(log, "%s: %s", node->name, text);
 		while (*what && i < n && strcmp(told[i], text) != 0)
@@ -90,8 +89,9 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *
 	}
 }
 
-void hvd_plan_check_given(const struct hvd_plan *plan, const struct hvd_node_table *roster, const struct hvd_log *log)
+void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_node_table *roster,
+				 const struct hvd_log *log)
 {
-	for (int i = 0; !plan->local && i < HVD_N_GIVEN; i++)
+	for (int i = 0; !plan->local && i < HVD_N_USER_IFNAMES; i++)
 		check_one(plan, roster, i, log);
 }

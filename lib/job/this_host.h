@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * this_host.h - the host that this process runs on: its names, which machine it is, and where other hosts reach it.
+ *
+ * Reads the kernel's tables; keeps no state. Any thread.
+ */
+#ifndef HVD_THIS_HOST_H
+#define HVD_THIS_HOST_H
+
+#include "lib/base/err.h"
+#include "lib/net/addr.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HVD_MACHINE_LEN 32 /* hex digits of a machine id */
+
+/* A zeroed struct is empty. */
+struct hvd_this_host {
+	char host[256];                    /* as gethostname(2) tells it */
+	char machine[HVD_MACHINE_LEN + 1]; /* hvd_machine_id() */
+	struct hvd_addr *addrs;            /* owned; addresses of better interfaces first, 127.0.0.1 last */
+	size_t n_addrs;
+};
+
+/* Fill in *self with at most `most` addresses (`most` is at least 1). The addresses that the list `nics` wants come
+ * before the others (nicspec.h; NULL wants all). With `loopback` 127.0.0.1 is the only address. On success the caller
+ * clears *self; after an error *self is empty. */
+int hvd_this_host_query(struct hvd_this_host *self, size_t most, bool loopback, char *const *nics, struct hvd_err *err);
+void hvd_this_host_clear(struct hvd_this_host *self); /* leaves it empty */
+
+/* Write the machine id of this process. Two processes have the same id exactly when they run on one machine and in one
+ * network namespace. So several slurmd on one machine count as one host, while containers with networks of their own
+ * count as several. HVD_E_SYS when /proc cannot be read. */
+int hvd_machine_id(char id[HVD_MACHINE_LEN + 1], struct hvd_err *err);
+
+/* Are these two names of one host? They are when they are equal, or when one is the other's short name: "node1" and
+ * "node1.example.org". */
+bool hvd_same_host(const char *a, const char *b);
+
+/* Is `name` a name of this host? "localhost" and the loopback addresses are. */
+bool hvd_is_this_host(const char *name);
+
+#endif
