@@ -55,14 +55,12 @@ static void on_started(void *arg)
 static void on_end_step(evutil_socket_t fd, short what, void *arg)
 {
 	struct program *prog = arg;
-	struct hvd_slurm *slurm = hvd_slurm_new();
 	struct hvd_err err = {0};
 
 	(void)fd;
 	(void)what;
-	if (hvd_slurm_step_signal(slurm, prog->job, prog->step, SIGKILL, &err) != 0)
+	if (hvd_slurm_step_signal(prog->job, prog->step, SIGKILL, &err) != 0)
 		hvd_log_err(&prog->log, &err);
-	hvd_slurm_free(slurm);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)

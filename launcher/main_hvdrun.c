@@ -15,6 +15,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/munge.h"
+#include "slurm/alloc_slurm.h"
 #include "slurm/slurm.h"
 
 #include <errno.h>
@@ -102,13 +103,11 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 		    struct hvd_err *err)
 {
 	bool keyless = !launch->options->key_file;
-	struct hvd_slurm *slurm = hvd_slurm_new();
 	struct hvd_slurm_site site;
-	int rc = hvd_slurm_site_get(slurm, &site, err);
+	int rc = hvd_slurm_site_get(&site, err);
 
 	if (rc != 0)
 		hvd_err_hint(err, "does 'scontrol show config' work here? --launcher=fork uses this machine only");
-	hvd_slurm_free(slurm);
 	opts->port_lo = (in_port_t)site.port_lo;
 	opts->port_hi = (in_port_t)site.port_hi;
 	launch->unbound = !site.binds;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations from the environment that Slurm gives to jobs and steps. */
-#include "lib/job/alloc.h"
+#include "alloc_slurm.h"
 
 #include "gres.h"
 #include "lib/base/strv.h"
@@ -19,6 +19,7 @@
 
 struct job {
 	char *const *envp;
+	bool ask_controller;
 	bool in_step;
 	struct hvd_strv hosts;
 	int *slots;
@@ -105,7 +106,7 @@ static bool is_het(char *const *envp)
 	       look_number(envp, "SLURM_PACK_SIZE", INT32_MAX) > 1;
 }
 
-int hvd_alloc_in_slurm(char *const *envp)
+bool hvd_alloc_in_slurm(char *const *envp)
 {
 	return look(envp, "SLURM_JOB_ID") && (look(envp, "SLURM_JOB_NODELIST") || is_het(envp));
 }
@@ -185,14 +186,14 @@ static int gpus_per_task(char *const *envp)
 }
 
 /* What the controller says; false when it does not know or its hosts are not ours. */
-static bool gpus_from_controller(struct job *j, struct hvd_slurm *slurm)
+static bool gpus_from_controller(struct job *j)
 {
 	int64_t id = look_number(j->envp, "SLURM_JOB_ID", UINT32_MAX);
 	struct hvd_slurm_job facts;
 	bool same;
 	int sum = 0;
 
-	if (!slurm || id < 0 || hvd_slurm_job_get(slurm, (uint32_t)id, &facts, NULL) < 0)
+	if (!j->ask_controller || id < 0 || hvd_slurm_job_get((uint32_t)id, &facts, NULL) < 0)
 		return false;
 	same = facts.gpus && facts.hosts.n == j->hosts.n;
 	for (size_t i = 0; same && i < j->hosts.n; i++) {
@@ -208,7 +209,7 @@ static bool gpus_from_controller(struct job *j, struct hvd_slurm *slurm)
 }
 
 /* 1 when the slots are set to the GPUs of each host, 0 when the job has none, -1 with err. */
-static int count_gpus(struct job *j, struct hvd_slurm *slurm, struct hvd_err *err)
+static int count_gpus(struct job *j, struct hvd_err *err)
 {
 	static const char *const lists[] = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
 	const char *s;
@@ -226,7 +227,7 @@ static int count_gpus(struct job *j, struct hvd_slurm *slurm, struct hvd_err *er
 		all_slots(j, here, "SLURM_GPUS_ON_NODE");
 		return 1;
 	}
-	if (!j->in_step && gpus_from_controller(j, slurm))
+	if (!j->in_step && gpus_from_controller(j))
 		return 1;
 	if (here > 0 && (total < 0 || total == here * hosts)) {
 		all_slots(j, here, "SLURM_GPUS_ON_NODE");
@@ -250,9 +251,9 @@ static int count_gpus(struct job *j, struct hvd_slurm *slurm, struct hvd_err *er
 	return 0;
 }
 
-static int slots_by_gpus(struct job *j, struct hvd_slurm *slurm, struct hvd_err *err)
+static int slots_by_gpus(struct job *j, struct hvd_err *err)
 {
-	int rc = count_gpus(j, slurm, err), each = gpus_per_task(j->envp);
+	int rc = count_gpus(j, err), each = gpus_per_task(j->envp);
 
 	if (rc < 1 || each == 1)
 		return rc;
@@ -262,12 +263,12 @@ static int slots_by_gpus(struct job *j, struct hvd_slurm *slurm, struct hvd_err 
 }
 
 /* Tasks per GPU follow the GPUs, but Slurm spreads them by CPUs in SLURM_TASKS_PER_NODE. 1 when the slots are set. */
-static int slots_by_tasks_per_gpu(struct job *j, struct hvd_slurm *slurm)
+static int slots_by_tasks_per_gpu(struct job *j)
 {
 	int64_t each = look_number(j->envp, "SLURM_NTASKS_PER_GPU", 1024);
 	int64_t ntasks = look_number(j->envp, "SLURM_NTASKS", HVD_MAX_RANKS), sum = 0;
 
-	if (each < 1 || j->in_step || count_gpus(j, slurm, NULL) < 1)
+	if (each < 1 || j->in_step || count_gpus(j, NULL) < 1)
 		return 0;
 	for (size_t i = 0; i < j->hosts.n; i++)
 		sum += j->slots[i] * each;
@@ -296,29 +297,28 @@ static int find_hosts(struct job *j, struct hvd_err *err)
 	return 0;
 }
 
-static int find_slots(struct job *j, const struct hvd_alloc_slurm_opts *opts, struct hvd_err *err)
+static int find_slots(struct job *j, int slots_per_host, struct hvd_err *err)
 {
-	struct hvd_slurm *slurm = opts ? opts->slurm : NULL;
 	int rc;
 
-	if (opts && opts->slots_per_host > 0) {
-		all_slots(j, opts->slots_per_host, "slots per host as asked for");
+	if (slots_per_host > 0) {
+		all_slots(j, slots_per_host, "slots per host as asked for");
 		return 0;
 	}
-	rc = slots_by_tasks_per_gpu(j, slurm);
+	rc = slots_by_tasks_per_gpu(j);
 	if (rc == 0)
 		rc = slots_by_tasks(j, err);
 	if (rc == 0)
-		rc = slots_by_gpus(j, slurm, err);
+		rc = slots_by_gpus(j, err);
 	if (rc == 0)
 		all_slots(j, 1, "one slot per host");
 	return rc < 0 ? -1 : 0;
 }
 
-int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, const struct hvd_alloc_slurm_opts *opts,
+int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,
 			 struct hvd_err *err)
 {
-	struct job j = {.envp = envp};
+	struct job j = {.envp = envp, .ask_controller = ask_controller};
 	int rc = -1;
 
 	memset(out, 0, sizeof(*out));
@@ -326,7 +326,7 @@ int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, const struct 
 		return hvd_err_set(err, HVD_E_NOENT, "there is no Slurm job in the environment");
 	if (hvd_alloc_refuse_het(envp, err) < 0)
 		return -1;
-	if (find_hosts(&j, err) == 0 && find_slots(&j, opts, err) == 0) {
+	if (find_hosts(&j, err) == 0 && find_slots(&j, slots_per_host, err) == 0) {
 		rc = 0;
 		for (size_t i = 0; rc == 0 && i < j.hosts.n; i++)
 			rc = hvd_alloc_add(out, j.hosts.v[i], j.slots[i], err);

@@ -5,7 +5,6 @@
 
 #include "gres.h"
 #include "lib/base/xalloc.h"
-#include "slurm_init.h"
 
 #include <errno.h>
 #include <slurm/slurm.h>
@@ -15,11 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Nothing of a handle's own: what libslurm has read is the process's (slurm_init.h). */
-struct hvd_slurm {
-	char unused;
-};
 
 /* It has had two names. Weak, the one that this libslurm lacks is NULL. */
 extern void slurm_free_ctl_conf(slurm_conf_t *conf) __attribute__((weak));
@@ -36,16 +30,6 @@ static void free_conf(slurm_conf_t *conf)
 int hvd_slurm_built_in(void)
 {
 	return 1;
-}
-
-struct hvd_slurm *hvd_slurm_new(void)
-{
-	return hvd_xcalloc(1, sizeof(struct hvd_slurm));
-}
-
-void hvd_slurm_free(struct hvd_slurm *s)
-{
-	free(s);
 }
 
 /* Fields that we do not know are zero, as in Slurm's own initializer. */
@@ -67,13 +51,12 @@ static int slurm_failed(struct hvd_err *err, int code, const char *what)
 	return hvd_err_set(err, unknown ? HVD_E_NOENT : HVD_E_SYS, "%s: %s", what, slurm_strerror(code));
 }
 
-int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct hvd_err *err)
+int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err)
 {
 	slurm_conf_t *conf = NULL;
 
 	*site = (struct hvd_slurm_site){0};
-	(void)s;
-	if (hvd_slurm_init(err) < 0)
+	if (hvd_slurm_open(err) < 0)
 		return -1;
 	if (slurm_load_ctl_conf((time_t)0, &conf) != SLURM_SUCCESS)
 		return slurm_failed(err, errno, "cannot ask Slurm for its configuration");
@@ -111,16 +94,14 @@ static int take_layout(const slurm_step_layout_t *sl, struct hvd_slurm_step *out
 	return 0;
 }
 
-int hvd_slurm_step_get(struct hvd_slurm *s, uint32_t job, uint32_t step, struct hvd_slurm_step *out,
-		       struct hvd_err *err)
+int hvd_slurm_step_get(uint32_t job, uint32_t step, struct hvd_slurm_step *out, struct hvd_err *err)
 {
 	slurm_step_id_t id;
 	slurm_step_layout_t *sl;
 	int rc;
 
 	memset(out, 0, sizeof(*out));
-	(void)s;
-	if (hvd_slurm_init(err) < 0)
+	if (hvd_slurm_open(err) < 0)
 		return -1;
 	id = step_id(job, step);
 	sl = slurm_job_step_layout_get(&id);
@@ -172,10 +153,9 @@ static int batch_script(FILE *out, slurm_step_id_t id)
 	return shape == 1 ? ((script_id_fn)fn)(out, id.job_id) : ((script_step_fn)fn)(out, id);
 }
 
-int hvd_slurm_step_signal(struct hvd_slurm *s, uint32_t job, uint32_t step, int signal, struct hvd_err *err)
+int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, struct hvd_err *err)
 {
-	(void)s;
-	if (hvd_slurm_init(err) < 0)
+	if (hvd_slurm_open(err) < 0)
 		return -1;
 	if (kill_step(step_id(job, step), (uint16_t)signal) == SLURM_SUCCESS)
 		return 0;
@@ -239,14 +219,13 @@ static int take_job(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_job
 	return 0;
 }
 
-int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err)
+int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err)
 {
 	job_info_msg_t *msg = NULL;
 	int rc = -1;
 
 	memset(out, 0, sizeof(*out));
-	(void)s;
-	if (hvd_slurm_init(err) < 0)
+	if (hvd_slurm_open(err) < 0)
 		return -1;
 	if (load_job(&msg, step_id(job, NO_VAL)) != SLURM_SUCCESS)
 		return slurm_failed(err, errno, "cannot ask Slurm for the job");
@@ -260,15 +239,14 @@ int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *o
 	return rc;
 }
 
-int hvd_slurm_jobs_get(struct hvd_slurm *s, struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
+int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
 {
 	job_info_msg_t *msg = NULL;
 	int rc = 0;
 
 	*jobs = NULL;
 	*n = 0;
-	(void)s;
-	if (hvd_slurm_init(err) < 0)
+	if (hvd_slurm_open(err) < 0)
 		return -1;
 	if (slurm_load_job_user(&msg, geteuid(), SHOW_DETAIL) != SLURM_SUCCESS) {
 		if (errno == ESLURM_INVALID_JOB_ID) /* 22.05: the user has none */
@@ -288,15 +266,14 @@ int hvd_slurm_jobs_get(struct hvd_slurm *s, struct hvd_slurm_job **jobs, size_t 
 	return -1;
 }
 
-char *hvd_slurm_job_script(struct hvd_slurm *s, uint32_t job, struct hvd_err *err)
+char *hvd_slurm_job_script(uint32_t job, struct hvd_err *err)
 {
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f;
 	int rc;
 
-	(void)s;
-	if (hvd_slurm_init(err) < 0)
+	if (hvd_slurm_open(err) < 0)
 		return NULL;
 	f = open_memstream(&text, &len);
 	if (!f) {
@@ -326,12 +303,11 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, struct hvd_err *err)
+int hvd_slurm_nodes_get(struct hvd_slurm_nodes *nodes, struct hvd_err *err)
 {
 	node_info_msg_t *msg = NULL;
 
-	(void)s;
-	if (hvd_slurm_init(err) < 0)
+	if (hvd_slurm_open(err) < 0)
 		return -1;
 	if (slurm_load_node((time_t)nodes->as_of, &msg, SHOW_ALL) != SLURM_SUCCESS) {
 		if (errno == SLURM_NO_CHANGE_IN_DATA)
@@ -352,12 +328,6 @@ int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, stru
 	nodes->as_of = msg->last_update;
 	slurm_free_node_info_msg(msg);
 	return 0;
-}
-
-int hvd_slurm_open(struct hvd_slurm *s, struct hvd_err *err)
-{
-	(void)s;
-	return hvd_slurm_init(err);
 }
 
 #endif

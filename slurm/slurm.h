@@ -7,15 +7,9 @@
  * HVD_WITH_SLURM every function fails with HVD_E_NOENT ("built without Slurm"), see slurm_none.c; except for
  * hvd_slurm_site_get(), which then asks scontrol.
  *
- * Functions that take a handle read slurm.conf at the first call that needs it,
- * and then ask the controller; libslurm waits for it as long as its
- * MessageTimeout says and knows no deadline, so they may block for many seconds
- * when it is down.
- *
- * libslurm keeps its state in the process: use one handle at a time, from one
- * thread at a time. The configuration is read once in the life of a process, however
- * many handles come and go (slurm_init.h); that also sets SLURM_CONF in the environment
- * of the process.
+ * libslurm keeps its state in the process, so there is no handle: the configuration is read once in the life of a
+ * process, and one thread at a time may ask. libslurm waits for the controller as long as MessageTimeout in slurm.conf
+ * says and knows no deadline, so a function that asks may block for many seconds while the controller is down.
  *
  * What has changed between releases in libslurm, as of 26.05:
  *   slurm_init          24.11 dies of a second one after slurm_fini(): called once, never undone
@@ -41,12 +35,11 @@
 /* 1 when this program was built with libslurm. */
 int hvd_slurm_built_in(void);
 
-struct hvd_slurm;
-
-/* A handle; costs nothing until it is used. Never NULL. */
-struct hvd_slurm *hvd_slurm_new(void);
-/* What libslurm has read stays, for the next handle. NULL is fine. */
-void hvd_slurm_free(struct hvd_slurm *s);
+/* Read slurm.conf, which every function below that asks Slurm does at its first call if this was not called before.
+ * Returns 0 and does nothing when the configuration was read before; after an error the next call tries again. Reading
+ * may take long, starts a process, and sets SLURM_CONF in the environment: call this before the process has threads.
+ * Later calls may come from any thread. */
+int hvd_slurm_open(struct hvd_err *err);
 
 /* What slurm.conf says. */
 struct hvd_slurm_site {
@@ -56,7 +49,7 @@ struct hvd_slurm_site {
 };
 
 /* After an error *site is zeroed. */
-int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct hvd_err *err);
+int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err);
 
 /* Where the tasks of a step are. Node i is hosts.v[i]; its tasks[i] tasks have the global ids
  * (SLURM_PROCID) tids[i][0 …], in the order of SLURM_LOCALID. */
@@ -68,13 +61,12 @@ struct hvd_slurm_step {
 };
 
 /* HVD_E_NOENT when the controller knows no such step. After an error *out is empty. */
-int hvd_slurm_step_get(struct hvd_slurm *s, uint32_t job, uint32_t step, struct hvd_slurm_step *out,
-		       struct hvd_err *err);
+int hvd_slurm_step_get(uint32_t job, uint32_t step, struct hvd_slurm_step *out, struct hvd_err *err);
 void hvd_slurm_step_clear(struct hvd_slurm_step *step);
 
 /* Send a signal to all tasks of a step through the controller; SIGKILL ends the step. A step that
  * has ended already is no error. */
-int hvd_slurm_step_signal(struct hvd_slurm *s, uint32_t job, uint32_t step, int signal, struct hvd_err *err);
+int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, struct hvd_err *err);
 
 enum hvd_slurm_state {
 	HVD_SLURM_PENDING,
@@ -98,15 +90,15 @@ struct hvd_slurm_job {
 };
 
 /* HVD_E_NOENT when the controller knows no such job. After an error *out is empty. */
-int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err);
+int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err);
 void hvd_slurm_job_clear(struct hvd_slurm_job *job);
 
 /* All jobs of this user that the controller knows, those that have ended included. The array is the caller's to free,
  * after hvd_slurm_job_clear() on each. After an error there are none. */
-int hvd_slurm_jobs_get(struct hvd_slurm *s, struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err);
+int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err);
 
 /* The batch script of a job, terminated; the caller frees it. NULL with err set, as for a job that has none. */
-char *hvd_slurm_job_script(struct hvd_slurm *s, uint32_t job, struct hvd_err *err);
+char *hvd_slurm_job_script(uint32_t job, struct hvd_err *err);
 
 /* The nodes of the cluster that nothing should be started on: down, draining or drained, failing, going down for a
  * reboot or to save power. One that does not answer for the moment is not among them: after a restart of the
@@ -119,11 +111,8 @@ struct hvd_slurm_nodes {
 
 /* Bring up to date what was got before (or a zeroed struct). Costs little while nothing has changed in the cluster.
  * After an error *nodes is as it was. */
-int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, struct hvd_err *err);
+int hvd_slurm_nodes_get(struct hvd_slurm_nodes *nodes, struct hvd_err *err);
 bool hvd_slurm_node_usable(const struct hvd_slurm_nodes *nodes, const char *name);
 void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes); /* NULL is fine */
-
-/* Read the configuration now, and not at the first question: it may take long, and changes the environment. */
-int hvd_slurm_open(struct hvd_slurm *s, struct hvd_err *err);
 
 #endif

@@ -5,7 +5,7 @@
  * slurm_init() ends its process when the configuration is not to be had or is wrong, so a child tries it first. When
  * the child came back, this process does the same and keeps what libslurm has read until it ends.
  */
-#include "slurm_init.h"
+#include "slurm.h"
 
 #ifdef HVD_WITH_SLURM
 
@@ -25,7 +25,7 @@
 
 #define REHEARSAL_SECONDS 30.0
 
-/* libslurm has one state for the whole process, so this is not part of any handle. */
+/* libslurm has one state for the whole process. */
 static struct {
 	pthread_mutex_t lock;
 	bool done;
@@ -109,7 +109,7 @@ static int rehearse(struct hvd_err *err)
 	return explain(!in_time, text, status, err);
 }
 
-int hvd_slurm_init(struct hvd_err *err)
+int hvd_slurm_open(struct hvd_err *err)
 {
 	int rc = 0;
 

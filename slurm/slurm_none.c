@@ -2,7 +2,6 @@
 /* What of slurm.h needs no libslurm, and, where there is none, the rest as errors. */
 #include "slurm.h"
 
-#include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
 #include "scontrol.h"
 
@@ -63,26 +62,12 @@ static int built_without(struct hvd_err *err)
 	return hvd_err_hint(err, "rebuild it where Slurm's development files are installed");
 }
 
-struct hvd_slurm {
-	char unused;
-};
-
 int hvd_slurm_built_in(void)
 {
 	return 0;
 }
 
-struct hvd_slurm *hvd_slurm_new(void)
-{
-	return hvd_xcalloc(1, sizeof(struct hvd_slurm));
-}
-
-void hvd_slurm_free(struct hvd_slurm *s)
-{
-	free(s);
-}
-
-int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct hvd_err *err)
+int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err)
 {
 	static const char *const argv[] = {"scontrol", "show", "config", NULL};
 	struct hvd_spawn sp = {.path = argv[0], .argv = (char *const *)argv};
@@ -90,7 +75,6 @@ int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct 
 	size_t len;
 	char *text;
 
-	(void)s;
 	*site = (struct hvd_slurm_site){0};
 	text = hvd_capture(&sp, MAX_CONFIG, hvd_deadline_in(CONFIG_SECONDS), &len, &status, err);
 	if (!text)
@@ -101,51 +85,48 @@ int hvd_slurm_site_get(struct hvd_slurm *s, struct hvd_slurm_site *site, struct 
 	return status == 0 ? 0 : hvd_err_set(err, HVD_E_SYS, "'scontrol show config' failed");
 }
 
-int hvd_slurm_step_get(struct hvd_slurm *s, uint32_t job, uint32_t step, struct hvd_slurm_step *out,
-		       struct hvd_err *err)
+int hvd_slurm_step_get(uint32_t job, uint32_t step, struct hvd_slurm_step *out, struct hvd_err *err)
 {
-	(void)s, (void)job, (void)step;
+	(void)job, (void)step;
 	memset(out, 0, sizeof(*out));
 	return built_without(err);
 }
 
-int hvd_slurm_step_signal(struct hvd_slurm *s, uint32_t job, uint32_t step, int signal, struct hvd_err *err)
+int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, struct hvd_err *err)
 {
-	(void)s, (void)job, (void)step, (void)signal;
+	(void)job, (void)step, (void)signal;
 	return built_without(err);
 }
 
-int hvd_slurm_job_get(struct hvd_slurm *s, uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err)
+int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err)
 {
-	(void)s, (void)job;
+	(void)job;
 	memset(out, 0, sizeof(*out));
 	return built_without(err);
 }
 
-int hvd_slurm_jobs_get(struct hvd_slurm *s, struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
+int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
 {
-	(void)s;
 	*jobs = NULL;
 	*n = 0;
 	return built_without(err);
 }
 
-int hvd_slurm_nodes_get(struct hvd_slurm *s, struct hvd_slurm_nodes *nodes, struct hvd_err *err)
+int hvd_slurm_nodes_get(struct hvd_slurm_nodes *nodes, struct hvd_err *err)
 {
-	(void)s, (void)nodes;
+	(void)nodes;
 	return built_without(err);
 }
 
-char *hvd_slurm_job_script(struct hvd_slurm *s, uint32_t job, struct hvd_err *err)
+char *hvd_slurm_job_script(uint32_t job, struct hvd_err *err)
 {
-	(void)s, (void)job;
+	(void)job;
 	built_without(err);
 	return NULL;
 }
 
-int hvd_slurm_open(struct hvd_slurm *s, struct hvd_err *err)
+int hvd_slurm_open(struct hvd_err *err)
 {
-	(void)s;
 	return built_without(err);
 }
 

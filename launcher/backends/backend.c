@@ -6,6 +6,7 @@
 #include "lib/protocol/boot.h"
 #include "lsf_hosts.h"
 #include "scratch.h"
+#include "slurm/alloc_slurm.h"
 
 #include <stdlib.h>
 #include <string.h>

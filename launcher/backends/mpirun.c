@@ -12,7 +12,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/protocol/boot.h"
 #include "mpi.h"
-#include "slurm/slurm.h"
+#include "slurm/alloc_slurm.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -69,13 +69,9 @@ static void sort_as(struct hvd_launch *launch, const struct hvd_alloc *granted)
 static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
-	struct hvd_slurm *slurm = hvd_slurm_new();
-	struct hvd_alloc_slurm_opts opts = {.slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0,
-					    .slurm = slurm};
 	struct hvd_alloc granted = {0};
-	int rc = hvd_alloc_from_slurm(&granted, launch->envp, &opts, err);
+	int rc = hvd_alloc_from_slurm(&granted, launch->envp, o->slots_per_host, true, err);
 
-	hvd_slurm_free(slurm);
 	if (rc != 0)
 		return -1;
 	if (o->hosts || o->hostfile) {

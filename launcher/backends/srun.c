@@ -9,6 +9,7 @@
 #include "backend.h"
 
 #include "lib/base/xalloc.h"
+#include "slurm/alloc_slurm.h"
 #include "slurm/slurm.h"
 #include "slurm/slurm_step.h"
 
@@ -57,15 +58,13 @@ static bool job_has_tasks(const struct hvd_launch *launch)
 /* --jobid: of a component srun would say that it is not the leader, of the leader that there are no directives. */
 static int check_job(const char *jobid, struct hvd_err *err)
 {
-	struct hvd_slurm *slurm = hvd_slurm_new();
 	struct hvd_slurm_job job = {0};
 	uint32_t het = 0;
 
 	/* What cannot be asked, or is no number ("17+1" begins with the leader's), srun judges. */
-	if (hvd_slurm_job_get(slurm, (uint32_t)strtoul(jobid, NULL, 10), &job, NULL) == 0)
+	if (hvd_slurm_job_get((uint32_t)strtoul(jobid, NULL, 10), &job, NULL) == 0)
 		het = job.het;
 	hvd_slurm_job_clear(&job);
-	hvd_slurm_free(slurm);
 	if (!het)
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE,
@@ -215,15 +214,11 @@ static bool uniform(const struct hvd_alloc *a)
 static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
 {
 	const struct hvd_options *o = launch->options;
-	struct hvd_slurm *slurm = hvd_slurm_new();
-	struct hvd_alloc_slurm_opts opts = {.slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0,
-					    .slurm = slurm};
 	struct hvd_alloc granted = {0}, taken = {0};
 	bool listed = o->hosts || o->hostfile;
 	int np = hvd_launch_requested_np(o), rc;
 
-	rc = hvd_alloc_from_slurm(&granted, launch->envp, &opts, err);
-	hvd_slurm_free(slurm);
+	rc = hvd_alloc_from_slurm(&granted, launch->envp, o->slots_per_host, true, err);
 	if (rc != 0)
 		return -1;
 	if (tasks_given(o) && !listed) {

@@ -6,6 +6,7 @@
 
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "slurm/alloc_slurm.h"
 #include "slurm/slurm.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static bool script_has_no_kill(const char *script)
 }
 
 /* Slurm tells nobody whether a job has --no-kill; only where it was asked for can be looked at. */
-static void warn_of_kill(const struct hvd_launch *launch, struct hvd_slurm *slurm, const struct hvd_discovery_opts *out)
+static void warn_of_kill(const struct hvd_launch *launch, const struct hvd_discovery_opts *out)
 {
 	char *script;
 	bool found;
@@ -39,7 +40,7 @@ static void warn_of_kill(const struct hvd_launch *launch, struct hvd_slurm *slur
 	if (out->hosts.n_hosts < 2 || hvd_envp_get(launch->envp, "SBATCH_NO_KILL") ||
 	    hvd_envp_get(launch->envp, "SLURM_NO_KILL"))
 		return;
-	script = hvd_slurm_job_script(slurm, out->job, NULL);
+	script = hvd_slurm_job_script(out->job, NULL);
 	found = script_has_no_kill(script);
 	free(script);
 	if (!found)
@@ -54,16 +55,13 @@ static void warn_of_kill(const struct hvd_launch *launch, struct hvd_slurm *slur
 static int own_job(const struct hvd_launch *launch, bool nodes_fail, struct hvd_discovery_opts *out,
 		   struct hvd_err *err)
 {
-	struct hvd_slurm *slurm = hvd_slurm_new();
-	const struct hvd_alloc_slurm_opts opts = {.slots_per_host = out->slots_per_host, .slurm = slurm};
 	const char *id = hvd_envp_get(launch->envp, "SLURM_JOB_ID");
-	int rc = hvd_alloc_from_slurm(&out->hosts, launch->envp, &opts, err);
+	int rc = hvd_alloc_from_slurm(&out->hosts, launch->envp, out->slots_per_host, true, err);
 
 	if (rc == 0 && id)
 		out->job = (uint32_t)strtoul(id, NULL, 10);
 	if (rc == 0 && nodes_fail)
-		warn_of_kill(launch, slurm, out);
-	hvd_slurm_free(slurm);
+		warn_of_kill(launch, out);
 	return rc;
 }
 

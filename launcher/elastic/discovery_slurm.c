@@ -43,7 +43,6 @@ struct watch {
 	struct hvd_slurm_hosts view;
 	struct hvd_err why; /* when its code is not HVD_OK, in place of the view */
 	/* The thread's own. */
-	struct hvd_slurm *slurm;
 	struct hvd_slurm_nodes nodes;
 	struct hvd_discovery_opts opts;
 	struct hvd_slurm_job *jobs; /* as the controller told them last */
@@ -83,7 +82,6 @@ static void release(struct watch *w)
 	hvd_slurm_hosts_clear(&w->last);
 	hvd_slurm_nodes_clear(&w->nodes);
 	forget_jobs(w);
-	hvd_slurm_free(w->slurm);
 	hvd_discovery_opts_clear(&w->opts);
 	pthread_cond_destroy(&w->wake);
 	pthread_mutex_destroy(&w->lock);
@@ -97,9 +95,9 @@ static int ask(struct watch *w, struct hvd_err *err)
 	forget_jobs(w);
 	w->turns = 0;
 	if (w->opts.jobs)
-		return hvd_slurm_jobs_get(w->slurm, &w->jobs, &w->n_jobs, err);
+		return hvd_slurm_jobs_get(&w->jobs, &w->n_jobs, err);
 	w->jobs = hvd_xcalloc(1, sizeof(*w->jobs));
-	w->n_jobs = hvd_slurm_job_get(w->slurm, w->opts.job, w->jobs, err) == 0;
+	w->n_jobs = hvd_slurm_job_get(w->opts.job, w->jobs, err) == 0;
 	return w->n_jobs ? 0 : -1;
 }
 
@@ -108,7 +106,7 @@ static int look(struct watch *w, struct hvd_slurm_hosts *view, struct hvd_err *e
 	/* Where the states of nodes are hidden, only the job can tell that something has changed. */
 	bool asked = w->opts.jobs || !w->n_jobs || w->nodes.hidden || ++w->turns >= JOB_TURNS;
 
-	if ((asked && ask(w, err) != 0) || hvd_slurm_nodes_get(w->slurm, &w->nodes, err) != 0)
+	if ((asked && ask(w, err) != 0) || hvd_slurm_nodes_get(&w->nodes, err) != 0)
 		return -1;
 	hvd_slurm_hosts_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
 	if (asked || hvd_slurm_hosts_same(view, &w->last))
@@ -312,7 +310,6 @@ static int begin(struct hvd_discovery *s, struct hvd_err *err)
 	pthread_cond_init(&w->wake, &attr);
 	pthread_condattr_destroy(&attr);
 	w->refs = 1;
-	w->slurm = hvd_slurm_new();
 	w->opts.job = s->opts.job;
 	w->opts.slots_per_host = s->opts.slots_per_host;
 	w->opts.interval = s->opts.interval;
@@ -322,7 +319,7 @@ static int begin(struct hvd_discovery *s, struct hvd_err *err)
 	if (w->fd < 0)
 		return hvd_err_sys(err, "cannot make an eventfd");
 	/* Here, and not in the thread: it forks, and changes the environment. */
-	if (hvd_slurm_open(w->slurm, err) != 0)
+	if (hvd_slurm_open(err) != 0)
 		return -1;
 	return begin_thread(s, own, err);
 }

@@ -18,8 +18,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct hvd_slurm;
-
 struct hvd_alloc_host {
 	char *name; /* an IPv6 literal has no brackets */
 	int slots;
@@ -61,29 +59,6 @@ int hvd_alloc_parse_host(const char *text, size_t len, int default_slots, char *
 
 /* This machine as "localhost", with that many slots. */
 int hvd_alloc_from_local(struct hvd_alloc *out, int slots, struct hvd_err *err);
-
-struct hvd_alloc_slurm_opts {
-	int slots_per_host;      /* > 0: this many on every host, whatever the job says */
-	struct hvd_slurm *slurm; /* NULL: never ask the controller */
-};
-
-/* Is there a Slurm job in this environment, one of several components included? */
-int hvd_alloc_in_slurm(char *const *envp);
-/* 0, or -1 with err set (HVD_E_USAGE) when that job is a heterogeneous one. */
-int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err);
-
-/* Hosts of the step in whose environment we are, else of the job. Slots per host, first that is there:
- *   slots_per_host;
- *   tasks per GPU (SLURM_NTASKS_PER_GPU), where it is known how the GPUs are spread;
- *   tasks, where the user asked for tasks (SLURM_NTASKS, SLURM_NTASKS_PER_NODE; inside a step: where it has more
- *     tasks than nodes, as a shell in a step has one task and wants its GPUs);
- *   GPUs (SLURM_GPUS_PER_NODE, SLURM_GPUS_ON_NODE, SLURM_JOB_GPUS, SLURM_STEP_GPUS, SLURM_GPUS, divided by
- *     SLURM_GPUS_PER_TASK or SLURM_TRES_PER_TASK), and from the controller where the environment leaves open how
- *     they are spread over several hosts;
- *   1.
- * Heterogeneous jobs are refused. HVD_E_NOENT when there is no job. */
-int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, const struct hvd_alloc_slurm_opts *opts,
-			 struct hvd_err *err);
 
 /* The first np slots of `a`, in order, as an allocation of its own: hosts that get none are left out.
  * np of 0 takes all. np beyond the slots is HVD_E_USAGE, with the table of hosts and slots in the message. */

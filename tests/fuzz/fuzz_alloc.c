@@ -2,7 +2,7 @@
 /* Lists of hosts, hostfiles and Slurm's environment; the first byte says which. */
 #include "fuzz.h"
 #include "lib/base/strv.h"
-#include "lib/job/alloc.h"
+#include "slurm/alloc_slurm.h"
 
 static void check(struct hvd_alloc *a)
 {
@@ -34,7 +34,7 @@ static void from_environment(struct hvd_alloc *a, char *text)
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
 		hvd_strv_add(&env, line);
 	hvd_strv_add(&env, "SLURM_JOB_NODELIST=n[1-3]");
-	if (hvd_alloc_from_slurm(a, env.v, NULL, NULL) == 0)
+	if (hvd_alloc_from_slurm(a, env.v, 0, false, NULL) == 0)
 		check(a);
 	hvd_strv_free(&env);
 }

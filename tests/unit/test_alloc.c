@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc_text.h"
 #include "lib/job/layout.h"
-#include "slurm/slurm.h"
+#include "slurm/alloc_slurm.h"
 #include "unit.h"
 
 #include <unistd.h>
@@ -244,10 +244,9 @@ static void hosts_are_added_after_a_merge(void **state)
 
 static void slurm_case(const char *want, const char *from, int slots_per_host, char **envp)
 {
-	struct hvd_alloc_slurm_opts opts = {.slots_per_host = slots_per_host};
 	struct hvd_alloc a;
 	struct hvd_err err = {0};
-	int rc = hvd_alloc_from_slurm(&a, envp, &opts, &err);
+	int rc = hvd_alloc_from_slurm(&a, envp, slots_per_host, false, &err);
 
 	if (!want) {
 		if (rc == 0)
@@ -327,11 +326,11 @@ static void other_environments_are_refused(void **state)
 	struct hvd_err err;
 
 	(void)state;
-	assert_int_equal(hvd_alloc_in_slurm(NULL), 0);
-	assert_int_equal(hvd_alloc_in_slurm(WORDS(JOB("1", "n1"), NULL)), 1);
-	assert_int_equal(hvd_alloc_from_slurm(&a, WORDS("PATH=/bin", NULL), NULL, &err), -1);
+	assert_false(hvd_alloc_in_slurm(NULL));
+	assert_true(hvd_alloc_in_slurm(WORDS(JOB("1", "n1"), NULL)));
+	assert_int_equal(hvd_alloc_from_slurm(&a, WORDS("PATH=/bin", NULL), 0, false, &err), -1);
 	assert_int_equal(err.code, HVD_E_NOENT);
-	assert_int_equal(hvd_alloc_from_slurm(&a, WORDS("SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=", NULL), NULL, &err),
+	assert_int_equal(hvd_alloc_from_slurm(&a, WORDS("SLURM_JOB_ID=1", "SLURM_JOB_NODELIST=", NULL), 0, false, &err),
 			 -1);
 	assert_int_equal(err.code, HVD_E_NOENT);
 	CASE(NULL, "heterogeneous", JOB("1", "n1"), "SLURM_HET_SIZE=2");

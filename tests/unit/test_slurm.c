@@ -225,10 +225,9 @@ static void scontrol_tells_the_configuration(void **state)
 	}
 }
 
-/* libslurm ends a process that has no configuration; the handle turns that into an error. */
+/* libslurm ends a process that has no configuration; hvd_slurm_open() turns that into an error. */
 static void a_missing_configuration_is_an_error(void **state)
 {
-	struct hvd_slurm *s = hvd_slurm_new();
 	struct hvd_slurm_step step;
 	struct hvd_slurm_job job;
 	struct hvd_err err;
@@ -245,22 +244,20 @@ static void a_missing_configuration_is_an_error(void **state)
 		assert_int_equal(write(fd, "Nonsense=1\n", 11), 11);
 		close(fd);
 		setenv("SLURM_CONF", path, 1);
-		assert_int_equal(hvd_slurm_site_get(s, &site, &err), -1);
+		assert_int_equal(hvd_slurm_site_get(&site, &err), -1);
 		assert_int_equal(err.code, HVD_E_SYS);
 		assert_non_null(strstr(err.msg, "Slurm's configuration cannot be read"));
 		unlink(path);
 	} else {
 		setenv("PATH", "/nonexistent", 1);
-		assert_int_equal(hvd_slurm_site_get(s, &site, &err), -1);
-		assert_int_equal(hvd_slurm_step_get(s, 1, 0, &step, &err), -1);
-		assert_int_equal(hvd_slurm_step_signal(s, 1, 0, 9, &err), -1);
-		assert_int_equal(hvd_slurm_job_get(s, 1, &job, &err), -1);
+		assert_int_equal(hvd_slurm_site_get(&site, &err), -1);
+		assert_int_equal(hvd_slurm_step_get(1, 0, &step, &err), -1);
+		assert_int_equal(hvd_slurm_step_signal(1, 0, 9, &err), -1);
+		assert_int_equal(hvd_slurm_job_get(1, &job, &err), -1);
 	}
 	assert_int_equal(site.port_lo, 0);
 	assert_int_equal(site.port_hi, 0);
 	assert_false(site.binds);
-	hvd_slurm_free(s);
-	hvd_slurm_free(NULL);
 	memset(&step, 0, sizeof(step));
 	memset(&job, 0, sizeof(job));
 	hvd_slurm_step_clear(&step);
