@@ -83,15 +83,12 @@ int hvd_csm_query_nodes(struct hvd_lsf_host *hosts, const struct hvd_alloc *a, i
 	static const char tool[] = "csm_node_attributes_query";
 
 	for (int i = 0; i < a->n_hosts;) {
-		char *names = hvd_xstrdup(a->hosts[i++].name), *longer, *text;
+		char *names = hvd_xstrdup(a->hosts[i++].name), *text;
 		size_t len;
 		int rc;
 
-		for (; i < a->n_hosts && i % NAMES_AT_ONCE != 0; i++) {
-			longer = hvd_xasprintf("%s,%s", names, a->hosts[i].name);
-			free(names);
-			names = longer;
-		}
+		for (; i < a->n_hosts && i % NAMES_AT_ONCE != 0; i++)
+			hvd_xappendf(&names, ",%s", a->hosts[i].name);
 		text = ask(tool, "-n", names, envp, deadline, &len, err);
 		free(names);
 		if (!text)

@@ -17,14 +17,6 @@ static bool connects(const struct hvd_plan *plan, uint32_t h, int iface)
 	return false;
 }
 
-static char *with(char *list, const char *name)
-{
-	char *longer = hvd_xasprintf("%s%s%s", list, *list ? ", " : "", name);
-
-	free(list);
-	return longer;
-}
-
 /* What is to be said of a host's variable, without the host: "" when all is well. Caller frees. */
 static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t h, enum hvd_user_ifname_var var)
 {
@@ -35,10 +27,10 @@ static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint3
 		bool selected = hvd_user_ifname_selects(node->user_ifnames[var].value, var, node->ifaces[i].name);
 
 		if (connects(plan, h, i)) {
-			good = with(good, node->ifaces[i].name);
+			hvd_xappendf(&good, "%s%s", *good ? ", " : "", node->ifaces[i].name);
 			any = any || selected;
 		} else if (selected) {
-			bad = with(bad, node->ifaces[i].name);
+			hvd_xappendf(&bad, "%s%s", *bad ? ", " : "", node->ifaces[i].name);
 		}
 	}
 	if (*bad)

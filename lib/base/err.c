@@ -18,15 +18,28 @@ __attribute__((format(printf, 3, 0))) static void put(char *to, size_t size, con
 	hvd_printable(text, to, size);
 }
 
+static void begin(struct hvd_err *err, enum hvd_errc code)
+{
+	err->code = code;
+	err->host[0] = '\0';
+	err->hint[0] = '\0';
+}
+
+static int append(struct hvd_err *err, const char *text)
+{
+	size_t len = strlen(err->msg);
+
+	snprintf(err->msg + len, sizeof(err->msg) - len, ": %s", text);
+	return -1;
+}
+
 int hvd_err_set(struct hvd_err *err, enum hvd_errc code, const char *fmt, ...)
 {
 	va_list ap;
 
 	if (!err)
 		return -1;
-	err->code = code;
-	err->host[0] = '\0';
-	err->hint[0] = '\0';
+	begin(err, code);
 	va_start(ap, fmt);
 	put(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
@@ -37,18 +50,14 @@ int hvd_err_sys(struct hvd_err *err, const char *fmt, ...)
 {
 	int saved = errno;
 	va_list ap;
-	size_t len;
 
 	if (!err)
 		return -1;
-	err->code = HVD_E_SYS;
-	err->host[0] = '\0';
-	err->hint[0] = '\0';
+	begin(err, HVD_E_SYS);
 	va_start(ap, fmt);
 	put(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
-	len = strlen(err->msg);
-	snprintf(err->msg + len, sizeof(err->msg) - len, ": %s", strerror(saved));
+	append(err, strerror(saved));
 	errno = saved;
 	return -1;
 }
@@ -76,7 +85,6 @@ int hvd_err_prefix(struct hvd_err *err, const char *fmt, ...)
 {
 	char old[sizeof(err->msg)];
 	va_list ap;
-	size_t len;
 
 	if (!err)
 		return -1;
@@ -84,9 +92,7 @@ int hvd_err_prefix(struct hvd_err *err, const char *fmt, ...)
 	va_start(ap, fmt);
 	put(err->msg, sizeof(err->msg), fmt, ap);
 	va_end(ap);
-	len = strlen(err->msg);
-	snprintf(err->msg + len, sizeof(err->msg) - len, ": %s", old);
-	return -1;
+	return append(err, old);
 }
 
 int hvd_err_status(const struct hvd_err *err)

@@ -185,11 +185,9 @@ char *hvd_shell_join(char *const *argv)
 
 	for (; argv && *argv; argv++) {
 		char *word = hvd_shell_quote(*argv);
-		char *longer = hvd_xasprintf("%s%s%s", line, *line ? " " : "", word);
 
+		hvd_xappendf(&line, "%s%s", *line ? " " : "", word);
 		free(word);
-		free(line);
-		line = longer;
 	}
 	return line;
 }

@@ -61,3 +61,16 @@ char *hvd_xasprintf(const char *fmt, ...)
 	va_end(ap);
 	return s;
 }
+
+void hvd_xappendf(char **text, const char *fmt, ...)
+{
+	char *old = *text, *more;
+	va_list ap;
+
+	va_start(ap, fmt);
+	more = hvd_xvasprintf(fmt, ap);
+	va_end(ap);
+	*text = hvd_xasprintf("%s%s", old ? old : "", more);
+	free(old);
+	free(more);
+}

@@ -18,4 +18,7 @@ char *hvd_xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnu
 char *hvd_xvasprintf(const char *fmt, va_list ap) __attribute__((malloc, returns_nonnull, format(printf, 1, 0)));
 char *hvd_xasprintf(const char *fmt, ...) __attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
 
+/* Append to *text, which is allocated text, or NULL for none. The arguments may point into *text. */
+void hvd_xappendf(char **text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 #endif

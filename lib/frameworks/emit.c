@@ -2,6 +2,7 @@
 #include "emit.h"
 
 #include "emitted.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/user_ifname.h"
 
@@ -60,23 +61,16 @@ static void emit_openmpi(const struct hvd_emit *in, struct hvd_strv *env)
 		hvd_env_set(env, "OMPI_MCA_btl_tcp_if_include?OMPI_MCA_btl_tcp_if_exclude", in->ifaces);
 }
 
-static bool has(char *const *envp, const char *name, size_t len)
-{
-	for (; envp && *envp; envp++)
-		if (strncmp(*envp, name, len) == 0 && (*envp)[len] == '=')
-			return true;
-	return false;
-}
-
 char *hvd_emit_name(const char *name, char *const *envp)
 {
 	size_t len = strcspn(name, "?");
+	hvd_cleanup_free char *a = hvd_xstrndup(name, len);
 
 	if (!name[len] && hvd_emitted_yields(name) && hvd_user_ifname_find(name, envp, NULL, NULL))
 		return NULL;
-	if (name[len] && (has(envp, name, len) || has(envp, name + len + 1, strlen(name + len + 1))))
+	if (name[len] && (hvd_envp_get(envp, a) || hvd_envp_get(envp, name + len + 1)))
 		return NULL;
-	return hvd_xstrndup(name, len);
+	return hvd_take_ptr(&a);
 }
 
 void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env)

@@ -4,6 +4,7 @@
 #include "lib/base/xalloc.h"
 
 #include <hwloc.h>
+#include <hwloc/glibc-sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,24 +104,15 @@ static int in_blocks(hwloc_topology_t t, int depth, int cores, hwloc_bitmap_t *s
 	return 0;
 }
 
-static void to_cpu_set(hwloc_const_bitmap_t from, cpu_set_t *to)
-{
-	CPU_ZERO(to);
-	for (int cpu = hwloc_bitmap_first(from); cpu >= 0; cpu = hwloc_bitmap_next(from, cpu))
-		CPU_SET((unsigned)cpu, to);
-}
-
 /* Each set becomes that of the NUMA nodes which it has CPUs of. */
 static void widen(hwloc_topology_t t, hwloc_bitmap_t *sets, int n)
 {
 	for (int i = 0; i < n; i++) {
-		hwloc_bitmap_t own = hwloc_bitmap_dup(sets[i]);
-		hwloc_obj_t node = NULL;
+		hwloc_bitmap_t nodes = hwloc_bitmap_alloc();
 
-		while (own && (node = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, node)))
-			if (hwloc_bitmap_intersects(own, node->cpuset))
-				hwloc_bitmap_or(sets[i], sets[i], node->cpuset);
-		hwloc_bitmap_free(own);
+		if (nodes && hwloc_cpuset_to_nodeset(t, sets[i], nodes) == 0)
+			hwloc_cpuset_from_nodeset(t, sets[i], nodes);
+		hwloc_bitmap_free(nodes);
 	}
 }
 
@@ -147,7 +139,7 @@ static int split(struct hvd_binding *out, hwloc_topology_t t, int n, bool near, 
 	}
 	for (int i = 0; i < n; i++) {
 		if (rc == 0)
-			to_cpu_set(sets[i], &out->sets[i]);
+			hwloc_cpuset_to_glibc_sched_affinity(t, sets[i], &out->sets[i], sizeof(out->sets[i]));
 		hwloc_bitmap_free(sets[i]);
 	}
 	free(sets);

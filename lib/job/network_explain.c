@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_why.c - why interfaces are in no network, in words. */
+/* network_explain.c - why interfaces are in no network, in words. */
 #include "lib/base/hostlist.h"
 #include "lib/base/xalloc.h"
 #include "network.h"
@@ -10,6 +10,7 @@
 
 #define MAX_NAMES      32
 #define MAX_DUPLICATES 8
+#define MAX_LACKING    4
 
 const char *hvd_reach_text(enum hvd_reach reach)
 {
@@ -42,11 +43,8 @@ struct probed {
 
 static void append(struct probed *p, char *more)
 {
-	char *longer = hvd_xasprintf("%s%s%s", p->text, *p->text ? "\n" : "", more);
-
+	hvd_xappendf(&p->text, "%s%s", *p->text ? "\n" : "", more);
 	free(more);
-	free(p->text);
-	p->text = longer;
 }
 
 static const struct hvd_node_iface *iface_of(const struct probed *p, const struct hvd_edge *e)
@@ -104,28 +102,16 @@ static const struct hvd_edge *example(const struct probed *p, const char *name, 
 static char *lacking(const struct probed *p, const char *name)
 {
 	char *list = NULL;
-	unsigned more = 0, shown = 0;
+	unsigned count = 0;
 
 	for (uint32_t h = 0; h < p->n; h++) {
-		char *longer;
-
 		if (hvd_node_find_iface(&p->nodes[h], name) >= 0)
 			continue;
-		if (shown == 4) {
-			more++;
-			continue;
-		}
-		longer = hvd_xasprintf("%s%s%s", list ? list : "", list ? ", " : "", p->nodes[h].name);
-		free(list);
-		list = longer;
-		shown++;
+		if (count++ < MAX_LACKING)
+			hvd_xappendf(&list, "%s%s", list ? ", " : "", p->nodes[h].name);
 	}
-	if (more) {
-		char *longer = hvd_xasprintf("%s and %u more", list, more);
-
-		free(list);
-		list = longer;
-	}
+	if (count > MAX_LACKING)
+		hvd_xappendf(&list, " and %u more", count - MAX_LACKING);
 	return list;
 }
 

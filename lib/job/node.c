@@ -55,7 +55,6 @@ void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs)
 	for (int i = 0; i < node->n_ifaces; i++) {
 		const struct hvd_iface *from = &ifs->v[i];
 		struct hvd_node_iface *to = &node->ifaces[i];
-		struct sockaddr_storage ss;
 
 		memcpy(to->name, from->name, sizeof(to->name));
 		to->kind = (uint8_t)from->kind;
@@ -66,19 +65,14 @@ void hvd_node_set_ifaces(struct hvd_node *node, const struct hvd_ifaces *ifs)
 		to->first = HVD_NO_ADDR;
 		to->addrs = hvd_xcalloc(to->n_addrs, sizeof(*to->addrs));
 		for (int a = 0; a < to->n_addrs; a++) {
-			hvd_iface_sockaddr(&from->addrs[a], 0, &ss);
-			hvd_addr_from_sockaddr((struct sockaddr *)&ss, &to->addrs[a], NULL);
+			to->addrs[a] = from->addrs[a].addr;
 			if (from->addrs[a].first)
 				to->first = (uint8_t)a;
 		}
 	}
-	node->own = hvd_xcalloc((size_t)ifs->n_own, sizeof(*node->own));
-	for (int i = 0; i < ifs->n_own; i++) {
-		struct sockaddr_storage ss;
-
-		hvd_iface_sockaddr(&ifs->own[i], 0, &ss);
-		hvd_addr_from_sockaddr((struct sockaddr *)&ss, &node->own[node->n_own++], NULL);
-	}
+	node->n_own = (uint32_t)ifs->n_own;
+	node->own = hvd_xcalloc(node->n_own, sizeof(*node->own));
+	memcpy(node->own, ifs->own, node->n_own * sizeof(*node->own));
 	for (int i = 0; i < ifs->n_dropped; i++) {
 		if (node->dropped && strlen(node->dropped) > DROPPED_MAX / 2) {
 			hvd_node_dropped(node, hvd_xasprintf("%d more", ifs->n_dropped - i), false);
@@ -274,22 +268,16 @@ char *hvd_node_ifaces_text(const struct hvd_node *node)
 
 	for (int i = 0; i < node->n_ifaces; i++) {
 		const struct hvd_node_iface *iface = &node->ifaces[i];
-		char *longer;
 
 		speed[0] = numa[0] = '\0';
 		if (iface->speed > 0)
 			snprintf(speed, sizeof(speed), ", %d Mb/s", iface->speed);
 		if (iface->numa >= 0)
 			snprintf(numa, sizeof(numa), ", NUMA node %d", iface->numa);
-		longer = hvd_xasprintf("%s%s%s (%s%s%s)", out, i ? "; " : "", iface->name,
-				       hvd_iface_kind_name(iface->kind), speed, numa);
-		free(out);
-		out = longer;
-		for (int a = 0; a < iface->n_addrs; a++) {
-			longer = hvd_xasprintf("%s %s", out, hvd_addr_text(&iface->addrs[a], text));
-			free(out);
-			out = longer;
-		}
+		hvd_xappendf(&out, "%s%s (%s%s%s)", i ? "; " : "", iface->name, hvd_iface_kind_name(iface->kind), speed,
+			     numa);
+		for (int a = 0; a < iface->n_addrs; a++)
+			hvd_xappendf(&out, " %s", hvd_addr_text(&iface->addrs[a], text));
 	}
 	return out;
 }

@@ -22,13 +22,10 @@ static void add_addrs(struct hvd_this_host *self, size_t most, const struct hvd_
 {
 	for (int i = 0; i < ifs->n; i++)
 		for (int a = 0; a < ifs->v[i].n_addrs && self->n_addrs + 1 < most; a++) {
-			struct sockaddr_storage ss;
-			struct hvd_addr addr;
+			const struct hvd_addr *addr = &ifs->v[i].addrs[a].addr;
 
-			hvd_iface_sockaddr(&ifs->v[i].addrs[a], 0, &ss);
-			hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, NULL);
-			if (hvd_nicspec_wants(spec, ifs->v[i].name, &addr) == wanted)
-				self->addrs[self->n_addrs++] = addr;
+			if (hvd_nicspec_wants(spec, ifs->v[i].name, addr) == wanted)
+				self->addrs[self->n_addrs++] = *addr;
 		}
 }
 

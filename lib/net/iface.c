@@ -25,40 +25,33 @@ void hvd_ifaces_clear(struct hvd_ifaces *ifs)
 	memset(ifs, 0, sizeof(*ifs));
 }
 
-static bool v4_link_local(const unsigned char *b)
-{
-	return b[0] == 169 && b[1] == 254;
-}
-
 /* Does the address lead to this host from elsewhere, whatever its state? */
 static bool addr_global(const struct hvd_nl_addr *a)
 {
-	static const unsigned char zero[16];
-	const unsigned char *b = a->bytes;
+	static const unsigned char zero[15];
 
-	if (a->scope >= RT_SCOPE_HOST)
+	if (a->scope >= RT_SCOPE_HOST || hvd_addr_loopback(&a->addr))
 		return false;
-	if (a->family == AF_INET)
-		return b[0] != 127 && b[0] != 0;
-	return a->scope != RT_SCOPE_LINK && !(b[0] == 0xfe && (b[1] & 0xc0) == 0x80) && memcmp(b, zero, 15) != 0;
+	if (a->addr.family == AF_INET)
+		return ntohl(a->addr.u.v4.s_addr) >> 24 != 0;
+	return a->scope != RT_SCOPE_LINK && !hvd_addr_link_local(&a->addr) &&
+	       memcmp(&a->addr.u.v6, zero, sizeof(zero)) != 0;
 }
 
 /* Order of preference within an interface. */
 static int addr_order(const struct hvd_iface_addr *a)
 {
-	return a->deprecated * 4 + a->temporary * 2 + (a->family == AF_INET && v4_link_local(a->a.bytes));
+	return a->deprecated * 4 + a->temporary * 2 + hvd_addr_link_local(&a->addr);
 }
 
 /* Insert, keeping the order and, among equals, the kernel's. */
 static void add_addr(struct hvd_iface *i, const struct hvd_nl_addr *nl, bool first)
 {
-	struct hvd_iface_addr a = {.family = nl->family, .prefix = nl->prefix};
+	struct hvd_iface_addr a = {.addr = nl->addr, .prefix = nl->prefix, .first = first};
 	int at = i->n_addrs;
 
-	a.first = first;
-	memcpy(a.a.bytes, nl->bytes, sizeof(a.a.bytes));
 	a.deprecated = nl->flags & IFA_F_DEPRECATED;
-	a.temporary = nl->family == AF_INET6 && (nl->flags & IFA_F_TEMPORARY);
+	a.temporary = nl->addr.family == AF_INET6 && (nl->flags & IFA_F_TEMPORARY);
 	i->addrs = hvd_xrealloc(i->addrs, (size_t)i->n_addrs + 1, sizeof(*i->addrs));
 	for (; at > 0 && addr_order(&i->addrs[at - 1]) > addr_order(&a); at--)
 		i->addrs[at] = i->addrs[at - 1];
@@ -239,13 +232,8 @@ int hvd_ifaces_query(struct hvd_ifaces *out, const struct hvd_iface_opts *opts, 
 	for (size_t k = 0; k < d.n_links; k++)
 		take_link(out, &q, &d, &d.links[k]);
 	out->own = hvd_xcalloc(d.n_addrs, sizeof(*out->own));
-	for (size_t k = 0; k < d.n_addrs; k++) {
-		struct hvd_iface_addr *own = &out->own[out->n_own++];
-
-		own->family = d.addrs[k].family;
-		own->prefix = d.addrs[k].prefix;
-		memcpy(own->a.bytes, d.addrs[k].bytes, sizeof(own->a.bytes));
-	}
+	for (size_t k = 0; k < d.n_addrs; k++)
+		out->own[out->n_own++] = d.addrs[k].addr;
 	if (q.sock >= 0)
 		close(q.sock);
 	hvd_numa_clear(&q.numa);

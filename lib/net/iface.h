@@ -13,15 +13,14 @@
 #ifndef HVD_IFACE_H
 #define HVD_IFACE_H
 
+#include "addr.h"
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
 
 #include <net/if.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 enum hvd_iface_kind {
 	HVD_IFACE_INFINIBAND, /* IP over InfiniBand */
@@ -39,12 +38,7 @@ enum hvd_iface_kind {
 };
 
 struct hvd_iface_addr {
-	int family; /* AF_INET or AF_INET6 */
-	union {
-		struct in_addr v4;
-		struct in6_addr v6;
-		unsigned char bytes[16]; /* network order */
-	} a;
+	struct hvd_addr addr;
 	int prefix;      /* length in bits */
 	bool deprecated; /* no longer preferred as a source */
 	bool temporary;  /* IPv6 privacy address: changes while the host is up */
@@ -80,7 +74,7 @@ struct hvd_ifaces {
 	int n;
 	struct hvd_iface_drop *dropped;
 	int n_dropped;
-	struct hvd_iface_addr *own; /* all addresses of this host, also those of interfaces that were left out */
+	struct hvd_addr *own; /* all addresses of this host, also those of interfaces that were left out */
 	int n_own;
 };
 
@@ -105,10 +99,5 @@ const struct hvd_iface *hvd_ifaces_find(const struct hvd_ifaces *ifs, const char
 const char *hvd_iface_kind_name(enum hvd_iface_kind kind);
 /* The other way; -1 when there is no such kind. */
 int hvd_iface_kind_of(const char *name);
-
-/* Fill in a socket address with that port (host order). Returns its length. */
-socklen_t hvd_iface_sockaddr(const struct hvd_iface_addr *a, uint16_t port, struct sockaddr_storage *out);
-/* "10.0.0.1" or "fd00::1". Returns buf, which has room for INET6_ADDRSTRLEN. */
-const char *hvd_iface_addr_text(const struct hvd_iface_addr *a, char *buf, size_t len);
 
 #endif

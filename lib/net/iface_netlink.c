@@ -189,16 +189,16 @@ static int take_addr(struct hvd_nl_dump *d, const unsigned char *p, size_t len, 
 		return 0;
 	want = ifa.ifa_family == AF_INET ? 4 : 16;
 	addr.index = ifa.ifa_index <= INT32_MAX ? (int)ifa.ifa_index : 0;
-	addr.family = ifa.ifa_family;
+	addr.addr.family = ifa.ifa_family;
 	addr.prefix = ifa.ifa_prefixlen;
 	addr.scope = ifa.ifa_scope;
 	addr.flags = ifa.ifa_flags; /* the low 8 bits; IFA_FLAGS has them all */
 	if (len > NLMSG_ALIGN(sizeof(ifa)))
 		each_attr(p + NLMSG_ALIGN(sizeof(ifa)), len - NLMSG_ALIGN(sizeof(ifa)), addr_attr, &at);
 	if (at.local && at.local_len == want)
-		memcpy(addr.bytes, at.local, want);
+		memcpy(&addr.addr.u, at.local, want);
 	else if (at.address && at.address_len == want)
-		memcpy(addr.bytes, at.address, want);
+		memcpy(&addr.addr.u, at.address, want);
 	else
 		return 0;
 	if (addr.index <= 0 || (size_t)addr.prefix > want * 8)

@@ -7,6 +7,7 @@
 #ifndef HVD_IFACE_NETLINK_H
 #define HVD_IFACE_NETLINK_H
 
+#include "addr.h"
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
 
@@ -29,12 +30,11 @@ struct hvd_nl_link {
 
 struct hvd_nl_addr {
 	int index;
-	int family;
+	struct hvd_addr addr;
 	int prefix;
 	int scope;               /* RT_SCOPE_… */
 	unsigned flags;          /* IFA_F_… */
 	char label[IF_NAMESIZE]; /* getifaddrs(3) gives it for the interface's name; empty for IPv6 */
-	unsigned char bytes[16];
 };
 
 /* A zeroed struct is empty. */

@@ -2,7 +2,6 @@
 /* What is to be said of an interface that is known already: how good, what it is called. */
 #include "iface.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
 static const char *const kind_names[] = {
@@ -82,7 +81,7 @@ static int class_of(const struct hvd_iface *i)
 static bool only_v4_link_local(const struct hvd_iface *i)
 {
 	for (int k = 0; k < i->n_addrs; k++)
-		if (i->addrs[k].family != AF_INET || i->addrs[k].a.bytes[0] != 169 || i->addrs[k].a.bytes[1] != 254)
+		if (i->addrs[k].addr.family != AF_INET || !hvd_addr_link_local(&i->addrs[k].addr))
 			return false;
 	return i->n_addrs > 0;
 }
@@ -106,26 +105,4 @@ const struct hvd_iface *hvd_ifaces_find(const struct hvd_ifaces *ifs, const char
 		if (strcmp(ifs->v[i].name, name) == 0)
 			return &ifs->v[i];
 	return NULL;
-}
-
-socklen_t hvd_iface_sockaddr(const struct hvd_iface_addr *a, uint16_t port, struct sockaddr_storage *out)
-{
-	memset(out, 0, sizeof(*out));
-	if (a->family == AF_INET) {
-		struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = a->a.v4};
-
-		memcpy(out, &sin, sizeof(sin));
-		return sizeof(sin);
-	}
-	struct sockaddr_in6 sin6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = a->a.v6};
-
-	memcpy(out, &sin6, sizeof(sin6));
-	return sizeof(sin6);
-}
-
-const char *hvd_iface_addr_text(const struct hvd_iface_addr *a, char *buf, size_t len)
-{
-	if (len > 0 && !inet_ntop(a->family, a->a.bytes, buf, (socklen_t)len))
-		buf[0] = '\0';
-	return buf;
 }

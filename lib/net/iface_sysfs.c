@@ -193,9 +193,8 @@ static hwloc_topology_t load_topology(void)
 /* The one node that has all these CPUs; -1 when none or several have. */
 static int covering_node(struct hvd_numa *numa, const char *cpulist)
 {
-	hwloc_bitmap_t cpus;
-	hwloc_obj_t node = NULL;
-	int found = -1;
+	hwloc_bitmap_t cpus, nodes;
+	int node = -1;
 
 	if (!numa->tried) {
 		numa->tried = true;
@@ -204,15 +203,13 @@ static int covering_node(struct hvd_numa *numa, const char *cpulist)
 	if (!numa->topology)
 		return -1;
 	cpus = hwloc_bitmap_alloc();
-	if (cpus && hwloc_bitmap_list_sscanf(cpus, cpulist) == 0 && !hwloc_bitmap_iszero(cpus)) {
-		while ((node = hwloc_get_next_obj_by_type(numa->topology, HWLOC_OBJ_NUMANODE, node))) {
-			if (!hwloc_bitmap_isincluded(cpus, node->cpuset))
-				continue;
-			found = found < 0 ? (int)node->os_index : -2;
-		}
-	}
+	nodes = hwloc_bitmap_alloc();
+	if (cpus && nodes && hwloc_bitmap_list_sscanf(cpus, cpulist) == 0 &&
+	    hwloc_cpuset_to_nodeset(numa->topology, cpus, nodes) == 0 && hwloc_bitmap_weight(nodes) == 1)
+		node = hwloc_bitmap_first(nodes);
 	hwloc_bitmap_free(cpus);
-	return found < 0 ? -1 : found;
+	hwloc_bitmap_free(nodes);
+	return node;
 }
 
 int hvd_nic_numa(const char *sysfs, const char *name, struct hvd_numa *numa)

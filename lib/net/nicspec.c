@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* "10.77.0.0/24" */
-static const char *read_subnet(struct hvd_nic *nic, char *slash)
+static const char *read_subnet(struct hvd_nicspec_entry *nic, char *slash)
 {
 	char *end;
 	long bits;
@@ -29,7 +29,7 @@ static const char *read_subnet(struct hvd_nic *nic, char *slash)
 }
 
 /* NULL, or what is wrong with it. */
-static const char *read_entry(struct hvd_nic *nic, const char *text)
+static const char *read_entry(struct hvd_nicspec_entry *nic, const char *text)
 {
 	struct hvd_addr addr;
 
@@ -113,7 +113,7 @@ void hvd_nicspec_clear(struct hvd_nicspec *spec)
 	memset(spec, 0, sizeof(*spec));
 }
 
-static bool in_subnet(const struct hvd_nic *nic, const struct hvd_addr *addr)
+static bool in_subnet(const struct hvd_nicspec_entry *nic, const struct hvd_addr *addr)
 {
 	const unsigned char *a = (const unsigned char *)&nic->net.u, *b = (const unsigned char *)&addr->u;
 	int bytes = nic->bits / 8, rest = nic->bits % 8;
@@ -123,7 +123,7 @@ static bool in_subnet(const struct hvd_nic *nic, const struct hvd_addr *addr)
 	return !rest || ((a[bytes] ^ b[bytes]) >> (8 - rest)) == 0;
 }
 
-static bool names(const struct hvd_nic *nic, const char *iface, const struct hvd_addr *addr)
+static bool names(const struct hvd_nicspec_entry *nic, const char *iface, const struct hvd_addr *addr)
 {
 	switch (nic->kind) {
 	case HVD_NIC_NAME:

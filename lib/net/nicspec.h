@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct hvd_nic {
+struct hvd_nicspec_entry {
 	enum {
 		HVD_NIC_NAME,
 		HVD_NIC_PATTERN,
@@ -35,7 +35,7 @@ struct hvd_nic {
 
 /* A zeroed struct wants everything. */
 struct hvd_nicspec {
-	struct hvd_nic *v;
+	struct hvd_nicspec_entry *v;
 	size_t n;
 };
 
