@@ -5,7 +5,8 @@
 #include "lib/base/random.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/conn.h"
-#include "lib/rendezvous/meeting.h"
+#include "lib/rendezvous/server.h"
+#include "lib/rendezvous/service.h"
 #include "responder.h"
 
 #include <errno.h>
@@ -165,7 +166,7 @@ static void on_http(struct bufferevent *bev, void *arg)
 		return;
 	}
 	text = (const char *)evbuffer_pullup(in, -1) + head.pos + 4;
-	hvd_meeting_proof(&at->asker->session_key, at->nonce, &at->target->addr, at->target->port, want);
+	hvd_rv_service_proof(&at->asker->session_key, at->nonce, &at->target->addr, at->target->port, want);
 	finish(at, memcmp(text, want, 2 * HVD_MAC_LEN) == 0 ? HVD_REACH_OK : HVD_REACH_STRANGER);
 }
 
@@ -183,7 +184,7 @@ static void ask_rendezvous(struct hvd_attempt *at, int fd)
 	bufferevent_enable(at->http, EV_READ | EV_WRITE);
 	evbuffer_add_printf(bufferevent_get_output(at->http),
 			    "GET %s%s HTTP/1.1\r\nHost: rendezvous\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-			    HVD_MEETING_PROBE_PATH, at->nonce);
+			    HVD_RV_PROBE_PATH, at->nonce);
 }
 
 /* ---- life ---- */

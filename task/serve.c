@@ -2,15 +2,11 @@
 #include "serve.h"
 
 #include "agent.h"
-#include "lib/base/size.h"
-#include "lib/base/xalloc.h"
 #include "lib/job/network.h"
 #include "lib/job/this_host.h"
 #include "lib/process/nofile.h"
 #include "lib/process/spawn.h"
-#include "lib/protocol/wire.h"
-#include "lib/rendezvous/meeting.h"
-#include "lib/rendezvous/server.h"
+#include "lib/rendezvous/service.h"
 #include "link.h"
 
 #include <errno.h>
@@ -23,8 +19,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of one message: global, one for each host, one for each local rank. */
-#define MAX_SCOPES (2 * HVD_MAX_HOSTS)
 /* That a server has for its last words when its task has ended; they take a second at most. */
 #define LAST_MS 2000
 
@@ -35,7 +29,7 @@ struct serve {
 	const struct hvd_log *log;
 	struct hvd_session session;
 	struct hvd_conn *conn;
-	struct hvd_meeting *meeting;
+	struct hvd_rv_service service;
 	struct event *task_ended; /* a pidfd; NULL where the kernel has none (Linux before 5.3): Slurm ends us then */
 	bool done;
 	struct hvd_err *err;
@@ -117,40 +111,12 @@ static void stop(struct serve *serve, int rc)
 	event_base_loopbreak(serve->base);
 }
 
-/* Sizes that make no sense cost their scope only. */
-static void read_sizes(struct serve *serve, const json_t *msg)
-{
-	json_t *list, *entry;
-	size_t i;
-
-	if (hvd_get_array(msg, "sizes", MAX_SCOPES, &list, NULL) != 0)
-		return;
-	json_array_foreach(list, i, entry)
-	{
-		const char *scope = json_string_value(json_array_get(entry, 0));
-		json_int_t members = json_integer_value(json_array_get(entry, 1));
-
-		if (scope && members > 0 && members <= HVD_MAX_RANKS)
-			hvd_rv_scope_size(hvd_meeting_server(serve->meeting), scope, (size_t)members, NULL);
-	}
-}
-
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct serve *serve = arg;
-	struct hvd_addr *addrs;
-	size_t n;
 
 	(void)conn;
-	n = hvd_get_addrs(msg, "hosts", &addrs);
-	if (n)
-		hvd_meeting_admit(serve->meeting, addrs, n);
-	free(addrs);
-	n = hvd_get_addrs(msg, "addrs", &addrs);
-	if (n)
-		hvd_meeting_keep(serve->meeting, addrs, n);
-	free(addrs);
-	read_sizes(serve, msg);
+	hvd_rv_service_message(&serve->service, msg);
 }
 
 static void on_task_ended(evutil_socket_t fd, short what, void *arg)
@@ -180,7 +146,7 @@ static void part(struct serve *serve)
 		close(event_get_fd(serve->task_ended));
 		event_free(serve->task_ended);
 	}
-	hvd_meeting_destroy(serve->meeting);
+	hvd_rv_service_close(&serve->service);
 	if (serve->conn && serve->done)
 		hvd_conn_send(serve->conn, json_pack("{s:s}", "t", "done"));
 	if (serve->conn && (serve->done || serve->rc != 0)) {
@@ -204,14 +170,15 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 static int begin(struct serve *serve)
 {
 	struct hvd_this_host self;
+	int rc;
 
 	/* Which of them the plan will choose nobody knows yet. */
 	if (hvd_this_host_query(&self, HVD_NODE_MAX_IFACES, false, NULL, serve->err) != 0)
 		return -1;
-	serve->meeting = hvd_meeting_create(serve->base, &serve->session.key, self.addrs, self.n_addrs,
-					    serve->boot->port_lo, serve->boot->port_hi, serve->log, serve->err);
+	rc = hvd_rv_service_open(&serve->service, serve->base, &serve->session.key, &self, serve->boot->port_lo,
+				 serve->boot->port_hi, 0, serve->log, serve->err);
 	hvd_this_host_clear(&self);
-	return serve->meeting ? 0 : -1;
+	return rc;
 }
 
 static void on_up(struct hvd_conn *conn, void *arg)
@@ -223,7 +190,7 @@ static void on_up(struct hvd_conn *conn, void *arg)
 	hvd_conn_set_ops(conn, &ops, serve);
 	if (begin(serve) == 0) {
 		hvd_conn_send(conn, json_pack("{s:s, s:I, s:i}", "t", "serving", "node", (json_int_t)serve->info->node,
-					      "port", hvd_meeting_port(serve->meeting)));
+					      "port", (int)serve->service.endpoints.port));
 		return;
 	}
 	hvd_conn_send(conn, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", serve->info->name, "why",

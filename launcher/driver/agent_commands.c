@@ -16,12 +16,12 @@ static void take_layout(struct hvd_layout *to, struct hvd_layout *from)
 void hvd_node_agents_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout)
 {
 	take_layout(&agents->plan.layout, layout);
-	hvd_rv_clear_scope(hvd_meeting_server(agents->service.meeting), "global"); /* of some that were given up */
+	hvd_rv_clear_scope(agents->service.rv, "global"); /* of some that were given up */
 }
 
 void hvd_node_agents_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared)
 {
-	struct hvd_rv *rv = hvd_meeting_server(agents->service.meeting);
+	struct hvd_rv *rv = agents->service.rv;
 
 	take_layout(&agents->layout, layout);
 	if (prepared)

@@ -170,15 +170,13 @@ static void begin_meeting(struct hvd_driver *dr)
 	if (dr->opts->where == HVD_WHERE_LAUNCH || (dr->opts->where == HVD_WHERE_AUTO && host >= 0) ||
 	    (dr->opts->where == HVD_WHERE_BATCH && host == 0)) {
 		hvd_verbose(dr->log, "the rendezvous server runs on %s, with the driver", dr->self.host);
-		if (hvd_rv_service_open(&dr->service, dr->base, &dr->session->key, dr->self.addrs, dr->self.n_addrs,
-					dr->opts->port_lo, dr->opts->port_hi, host, dr->log, &why) != 0 ||
-		    (dr->meeting_open &&
-		     dr->meeting_open(hvd_meeting_server(dr->service.meeting), dr->arg, &why) != 0)) {
+		if (hvd_rv_service_open(&dr->service, dr->base, &dr->session->key, &dr->self, dr->opts->port_lo,
+					dr->opts->port_hi, host, dr->log, &why) != 0 ||
+		    (dr->meeting_open && dr->meeting_open(dr->service.rv, dr->arg, &why) != 0)) {
 			fail(dr, &why);
 			return;
 		}
-		memcpy(dr->service.endpoints.machine, dr->self.machine, sizeof(dr->self.machine));
-		hvd_rv_service_admit(&dr->service, &dr->roster);
+		hvd_rv_service_admit_nodes(&dr->service, &dr->roster);
 		begin_probe(dr);
 		return;
 	}
@@ -193,14 +191,14 @@ static void on_serving(struct hvd_driver *dr, struct hvd_client *cl, const json_
 	struct hvd_err why = {0};
 	int64_t port;
 
-	if (dr->service.meeting || dr->service.server || !dr->roster.n || dr->roster.n_registered < dr->roster.n ||
+	if (hvd_rv_service_is_open(&dr->service) || !dr->roster.n || dr->roster.n_registered < dr->roster.n ||
 	    hvd_get_int(msg, "port", 1, 65535, &port, &why) != 0) {
 		hvd_client_finish(cl);
 		return;
 	}
 	cl->role = HVD_ROLE_SERVER;
 	hvd_rv_service_elsewhere(&dr->service, cl->conn, &dr->roster.nodes[0], (in_port_t)port);
-	hvd_rv_service_admit(&dr->service, &dr->roster);
+	hvd_rv_service_admit_nodes(&dr->service, &dr->roster);
 	begin_probe(dr);
 }
 
@@ -317,7 +315,7 @@ static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	}
 	if (cl->role == HVD_ROLE_SERVER && dr->have_plan) {
 		cl->role = HVD_ROLE_FORMER;
-		dr->service.server = NULL;
+		hvd_rv_service_lost(&dr->service, cl->conn);
 	}
 }
 
@@ -389,8 +387,7 @@ static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 	}
 	if (cl->role != HVD_ROLE_AGENT && cl->role != HVD_ROLE_SERVER)
 		return;
-	if (dr->service.server == cl->conn)
-		dr->service.server = NULL;
+	hvd_rv_service_lost(&dr->service, cl->conn);
 	host = hvd_node_table_name(&dr->roster, cl->host, buf);
 	if (!dr->over && !dr->lost_why.code) {
 		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s%s%s",

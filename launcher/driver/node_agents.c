@@ -57,8 +57,9 @@ static void drop(struct hvd_node_agents *agents, uint32_t host)
 	p->expected = p->here = false;
 	p->client = NULL;
 	hvd_node_table_leave(&agents->roster, host);
-	if (agents->service.meeting)
-		hvd_rv_service_admit(&agents->service, &agents->roster); /* those that are left, and it no longer */
+	if (agents->service.rv)
+		hvd_rv_service_admit_nodes(&agents->service,
+					   &agents->roster); /* those that are left, and it no longer */
 	if (agents->service.endpoints.host == (int32_t)host)
 		agents->service.endpoints.host = -1;
 	if (cl)
@@ -169,12 +170,10 @@ static int open_venue(struct hvd_node_agents *agents, struct hvd_err *err)
 	for (uint32_t h = 0; h < agents->roster.n; h++)
 		if (agents->places[h].client && strcmp(agents->roster.nodes[h].machine, agents->self.machine) == 0)
 			own = (int32_t)h;
-	if (hvd_rv_service_open(&agents->service, agents->base, &agents->session->key, agents->self.addrs,
-				agents->self.n_addrs, agents->opts->port_lo, agents->opts->port_hi, own, agents->log,
-				err) != 0)
+	if (hvd_rv_service_open(&agents->service, agents->base, &agents->session->key, &agents->self,
+				agents->opts->port_lo, agents->opts->port_hi, own, agents->log, err) != 0)
 		return -1;
-	memcpy(agents->service.endpoints.machine, agents->self.machine, sizeof(agents->self.machine));
-	return agents->ops->opened(hvd_meeting_server(agents->service.meeting), agents->arg, err);
+	return agents->ops->opened(agents->service.rv, agents->arg, err);
 }
 
 /* --network-interfaces lo: names of one machine, whatever else it has. */
@@ -244,11 +243,11 @@ static void look_at_first(struct hvd_node_agents *agents)
 	}
 	if (missing || !registered)
 		return;
-	if (!agents->service.meeting && open_venue(agents, &why) != 0) {
+	if (!agents->service.rv && open_venue(agents, &why) != 0) {
 		fail(agents, &why);
 		return;
 	}
-	hvd_rv_service_admit(&agents->service, &agents->roster);
+	hvd_rv_service_admit_nodes(&agents->service, &agents->roster);
 	agents->stage = HVD_AGENTS_PROBING;
 	order_probes(agents);
 }
@@ -295,7 +294,7 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 		return;
 	}
 	if (agents->stage == HVD_AGENTS_OPEN) {
-		hvd_rv_service_admit(&agents->service, &agents->roster);
+		hvd_rv_service_admit_nodes(&agents->service, &agents->roster);
 		order_probe(agents, cl->host);
 	}
 	look_at_first(agents);

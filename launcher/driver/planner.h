@@ -10,18 +10,8 @@
 #include "lib/base/log.h"
 #include "lib/job/layout.h"
 #include "lib/job/network.h"
+#include "lib/rendezvous/service.h"
 #include "node_table.h"
-
-/* Where the rendezvous listens. */
-struct hvd_endpoints {
-	struct hvd_addr *addrs; /* at most HVD_MAX_ENDPOINTS */
-	size_t n;
-	in_port_t port;
-	/* Index of the host that it runs on, whose own ranks reach it at any address; -1 when that is none of the
-	 * job's. */
-	int32_t host;
-	char machine[HVD_MACHINE_LEN + 1]; /* whose addresses they are (node.h) */
-};
 
 struct hvd_plan {
 	struct hvd_layout layout;

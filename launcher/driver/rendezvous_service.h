@@ -1,39 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rendezvous_service.h - where the ranks meet: a rendezvous in this process, or one on the first host.
- *
- * The driver speaks to both in the same way; the one on the first host (see
- * task/serve.h) is told over its connection.
+ * rendezvous_service.h - what the driver says to its rendezvous (lib/rendezvous/service.h), in terms of node table and
+ * plan.
  */
-#ifndef HVD_RENDEZVOUS_SERVICE_H
-#define HVD_RENDEZVOUS_SERVICE_H
+#ifndef HVD_DRIVER_RENDEZVOUS_SERVICE_H
+#define HVD_DRIVER_RENDEZVOUS_SERVICE_H
 
-#include "lib/protocol/conn.h"
-#include "lib/rendezvous/meeting.h"
+#include "lib/rendezvous/service.h"
 #include "node_table.h"
 #include "planner.h"
 
-struct hvd_rv_service {
-	struct hvd_meeting *meeting; /* here, or NULL */
-	struct hvd_conn *server;     /* elsewhere, or NULL; not owned */
-	struct hvd_endpoints endpoints;
-};
-
-/* Open it here, on these addresses of this host, which is host `host` of the job (-1: none). */
-int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, const struct hvd_key *session_key,
-			const struct hvd_addr *addrs, size_t n_addrs, in_port_t lo, in_port_t hi, int32_t host,
-			const struct hvd_log *log, struct hvd_err *err);
-/* It is open on the first host, at this port of all its addresses. */
-void hvd_rv_service_elsewhere(struct hvd_rv_service *service, struct hvd_conn *server, const struct hvd_node *first,
+/* The service runs on the first host, at this port of all its addresses; `conn` leads to it. */
+void hvd_rv_service_elsewhere(struct hvd_rv_service *service, struct hvd_conn *conn, const struct hvd_node *first,
 			      in_port_t port);
-void hvd_rv_service_close(struct hvd_rv_service *service);
-
-/* Let the hosts that the roster knows in, and nobody else: one that has left it is shut out by the next call. */
-void hvd_rv_service_admit(struct hvd_rv_service *service, const struct hvd_node_table *roster);
-/* How many ranks meet in each scope. */
-void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *layout);
-/* The plan is made: listen on what it uses only, and know how many ranks meet in each scope. */
+/* Admit the hosts of the node table, and nobody else: a host that has left the table is shut out by the next call. */
+void hvd_rv_service_admit_nodes(struct hvd_rv_service *service, const struct hvd_node_table *nodes);
+/* The plan is made: listen only on the addresses that it uses, and learn how many ranks meet in each scope. */
 void hvd_rv_service_settle(struct hvd_rv_service *service, const struct hvd_plan *plan,
-			   const struct hvd_node_table *roster);
+			   const struct hvd_node_table *nodes);
 
 #endif

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 
 #define RESERVED   "_hvd"
-#define PROBE_PATH "/_hvd/probe/"
 #define NONCE_MAX  128
 #define FIRST_ROOM 16384 /* bytes for a value whose first bytes are not here yet; then twice what is */
 
@@ -59,7 +58,7 @@ static int store_status(enum hvd_rv_stored why)
 /* The nonce of /_hvd/probe/<nonce>, or an empty slice. */
 static struct hvd_slice probe_nonce(struct hvd_slice target)
 {
-	static const char path[] = PROBE_PATH;
+	static const char path[] = HVD_RV_PROBE_PATH;
 	const size_t n = sizeof(path) - 1;
 	struct hvd_slice nonce = {NULL, 0};
 

@@ -53,6 +53,7 @@ struct hvd_rv_request;
 typedef int hvd_rv_probe_fn(void *arg, const char *nonce, int fd, char *out, size_t room);
 
 #define HVD_RV_PROBE_ROOM 1024
+#define HVD_RV_PROBE_PATH "/_hvd/probe/" /* and the nonce */
 
 /* Set by hvd_rv_config_init(); change what should differ. Times are in seconds. */
 struct hvd_rv_config {

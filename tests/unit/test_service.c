@@ -3,7 +3,8 @@
 #include "lib/base/deadline.h"
 #include "lib/job/node.h"
 #include "lib/net/listen.h"
-#include "lib/rendezvous/meeting.h"
+#include "lib/rendezvous/server.h"
+#include "lib/rendezvous/service.h"
 
 #include "unit.h"
 
@@ -186,11 +187,11 @@ static void a_range_that_is_exhausted(void **state)
 		close(fds[i]);
 }
 
-/* ---- meeting ---- */
+/* ---- service ---- */
 
 struct place {
 	struct event_base *base;
-	struct hvd_meeting *meeting;
+	struct hvd_rv_service service;
 	struct hvd_log log;
 	struct hvd_key key;
 	int fds_before;
@@ -209,8 +210,8 @@ static int open_place(void **state)
 	p->log.fd = -1;
 	memset(&p->key, 5, sizeof(p->key));
 	hvd_addr_parse("127.0.0.1", &addr);
-	p->meeting = hvd_meeting_create(p->base, &p->key, &addr, 1, 0, 0, &p->log, NULL);
-	return p->meeting ? 0 : -1;
+	return hvd_rv_service_open(&p->service, p->base, &p->key, &(struct hvd_this_host){.addrs = &addr, .n_addrs = 1},
+				   0, 0, 0, &p->log, NULL);
 }
 
 static int close_place(void **state)
@@ -218,8 +219,8 @@ static int close_place(void **state)
 	struct place *p = *state;
 	int leaked;
 
-	hvd_meeting_destroy(p->meeting);
-	hvd_meeting_destroy(NULL);
+	hvd_rv_service_close(&p->service);
+	hvd_rv_service_close(&p->service);
 	event_base_free(p->base);
 	leaked = open_fds() - p->fds_before;
 	free(p);
@@ -230,7 +231,7 @@ static int close_place(void **state)
 static const char *ask(struct place *p, const char *request)
 {
 	static char text[4096];
-	int fd = connect_to("127.0.0.1", hvd_meeting_port(p->meeting));
+	int fd = connect_to("127.0.0.1", p->service.endpoints.port);
 	hvd_time end = hvd_deadline_in(10);
 	size_t at = 0;
 	ssize_t n;
@@ -255,7 +256,7 @@ static void it_proves_whose_it_is(void **state)
 {
 	struct place *p = *state;
 	char proof[2 * HVD_MAC_LEN + 1], other[2 * HVD_MAC_LEN + 1];
-	in_port_t port = hvd_meeting_port(p->meeting);
+	in_port_t port = p->service.endpoints.port;
 	struct hvd_addr addr, elsewhere;
 	const char *answer;
 	struct hvd_key wrong = p->key;
@@ -263,15 +264,15 @@ static void it_proves_whose_it_is(void **state)
 	wrong.b[0] ^= 1;
 	hvd_addr_parse("127.0.0.1", &addr);
 	hvd_addr_parse("127.0.0.2", &elsewhere);
-	hvd_meeting_proof(&p->key, "0123456789abcdef0123456789abcdef", &addr, port, proof);
-	hvd_meeting_proof(&wrong, "0123456789abcdef0123456789abcdef", &addr, port, other);
+	hvd_rv_service_proof(&p->key, "0123456789abcdef0123456789abcdef", &addr, port, proof);
+	hvd_rv_service_proof(&wrong, "0123456789abcdef0123456789abcdef", &addr, port, other);
 	assert_string_not_equal(proof, other);
 	/* What was said at another address or port proves nothing of this one. */
-	hvd_meeting_proof(&p->key, "0123456789abcdef0123456789abcdef", &elsewhere, port, other);
+	hvd_rv_service_proof(&p->key, "0123456789abcdef0123456789abcdef", &elsewhere, port, other);
 	assert_string_not_equal(proof, other);
-	hvd_meeting_proof(&p->key, "0123456789abcdef0123456789abcdef", &addr, (in_port_t)(port + 1), other);
+	hvd_rv_service_proof(&p->key, "0123456789abcdef0123456789abcdef", &addr, (in_port_t)(port + 1), other);
 	assert_string_not_equal(proof, other);
-	answer = ask(p, "GET " HVD_MEETING_PROBE_PATH "0123456789abcdef0123456789abcdef HTTP/1.0\r\n\r\n");
+	answer = ask(p, "GET " HVD_RV_PROBE_PATH "0123456789abcdef0123456789abcdef HTTP/1.0\r\n\r\n");
 	assert_in(answer, " 200 ");
 	assert_in(answer, proof);
 }
@@ -285,7 +286,7 @@ static void it_keeps_what_ranks_put_there(void **state)
 	assert_in(ask(p, "GET /global/0 HTTP/1.0\r\n\r\n"), "hello");
 	/* Once hosts are named, our own loopback still is one of us. */
 	hvd_addr_parse("10.0.0.1", &addr);
-	hvd_meeting_admit(p->meeting, &addr, 1);
+	hvd_rv_service_admit(&p->service, &addr, 1);
 	assert_in(ask(p, "GET /global/0 HTTP/1.0\r\n\r\n"), "hello");
 }
 
@@ -295,26 +296,31 @@ static void it_goes_on_where_the_plan_wants_it(void **state)
 	struct hvd_addr addr;
 
 	hvd_addr_parse("127.0.0.1", &addr);
-	hvd_meeting_keep(p->meeting, &addr, 1);
+	hvd_rv_service_keep(&p->service, &addr, 1);
 	assert_in(ask(p, "PUT /global/0 HTTP/1.0\r\nContent-Length: 1\r\n\r\nx"), " 200 ");
-	hvd_meeting_keep(p->meeting, NULL, 0);
+	hvd_rv_service_keep(&p->service, NULL, 0);
 	event_base_loop(p->base, EVLOOP_NONBLOCK);
-	assert_int_equal(connect_to("127.0.0.1", hvd_meeting_port(p->meeting)), -1);
+	assert_int_equal(connect_to("127.0.0.1", p->service.endpoints.port), -1);
 }
 
 static void a_range_without_room(void **state)
 {
 	struct place *p = *state;
-	in_port_t taken = hvd_meeting_port(p->meeting);
+	struct hvd_rv_service other = {0};
+	in_port_t taken = p->service.endpoints.port;
 	struct hvd_addr addr;
 	struct hvd_err err = {0};
 
 	hvd_addr_parse("127.0.0.1", &addr);
-	assert_null(hvd_meeting_create(p->base, &p->key, &addr, 1, taken, taken, &p->log, &err));
+	assert_int_equal(hvd_rv_service_open(&other, p->base, &p->key,
+					     &(struct hvd_this_host){.addrs = &addr, .n_addrs = 1}, taken, taken, 0,
+					     &p->log, &err),
+			 -1);
+	assert_false(hvd_rv_service_is_open(&other));
 	assert_true(err.code != HVD_OK && err.msg[0]);
 }
 
-#define meeting(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
+#define service(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
 
 int main(void)
 {
@@ -324,11 +330,11 @@ int main(void)
 		cmocka_unit_test(machines),
 		cmocka_unit_test(any_port),
 		cmocka_unit_test(a_range_that_is_exhausted),
-		meeting(it_proves_whose_it_is),
-		meeting(it_keeps_what_ranks_put_there),
-		meeting(it_goes_on_where_the_plan_wants_it),
-		meeting(a_range_without_room),
+		service(it_proves_whose_it_is),
+		service(it_keeps_what_ranks_put_there),
+		service(it_goes_on_where_the_plan_wants_it),
+		service(a_range_without_room),
 	};
 
-	return cmocka_run_group_tests_name("node, listen, meeting", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("node, listen, service", tests, NULL, NULL);
 }

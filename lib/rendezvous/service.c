@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service.h"
+
+#include "lib/base/hex.h"
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+#include "lib/protocol/wire.h"
+#include "server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* In one message: global, one for each host, one for each local rank. */
+#define MAX_SCOPES (2 * HVD_MAX_HOSTS)
+
+/* ---- open and close ---- */
+
+void hvd_rv_service_proof(const struct hvd_key *session_key, const char *nonce, const struct hvd_addr *addr,
+			  in_port_t port, char *text)
+{
+	struct hvd_key key = hvd_key_derive(session_key, "rendezvous", NULL, 0);
+	unsigned char mac[HVD_MAC_LEN];
+	char where[HVD_ADDR_TEXT + 16], ip[HVD_ADDR_TEXT];
+	int n = snprintf(where, sizeof(where), " %s %u", hvd_addr_text(addr, ip), (unsigned)port);
+	struct hvd_piece pieces[] = {{nonce, strlen(nonce)}, {where, (size_t)n}};
+
+	hvd_hmac(&key, pieces, 2, mac);
+	hvd_hex(mac, sizeof(mac), text);
+}
+
+static int on_probe(void *arg, const char *nonce, int fd, char *out, size_t room)
+{
+	struct hvd_rv_service *service = arg;
+	char text[2 * HVD_MAC_LEN + 1];
+	struct hvd_addr self;
+
+	if (room < 2 * HVD_MAC_LEN || hvd_addr_of_self(fd, &self) != 0)
+		return -1;
+	hvd_rv_service_proof(&service->session_key, nonce, &self, service->endpoints.port, text);
+	memcpy(out, text, 2 * HVD_MAC_LEN);
+	return 2 * HVD_MAC_LEN;
+}
+
+static int listen_on(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n, in_port_t lo, in_port_t hi,
+		     struct hvd_err *err)
+{
+	char(*texts)[HVD_ADDR_TEXT] = hvd_xcalloc(n, sizeof(*texts));
+	const char **ips = hvd_xcalloc(n, sizeof(*ips));
+	int rc;
+
+	for (size_t i = 0; i < n; i++)
+		ips[i] = hvd_addr_text(&addrs[i], texts[i]);
+	rc = hvd_rv_listen(rv, ips, n, lo, hi, err);
+	free(ips);
+	free(texts);
+	return rc;
+}
+
+int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, const struct hvd_key *session_key,
+			const struct hvd_this_host *self, in_port_t lo, in_port_t hi, int32_t host,
+			const struct hvd_log *log, struct hvd_err *err)
+{
+	struct hvd_endpoints *ep = &service->endpoints;
+	struct hvd_rv_config cfg;
+
+	service->session_key = *session_key;
+	service->access = hvd_rv_access_create();
+	/* While the hosts are not known nothing is open to them. */
+	hvd_rv_access_replace(service->access, NULL, 0);
+	hvd_rv_config_init(&cfg);
+	cfg.access = service->access;
+	cfg.probe = on_probe;
+	cfg.probe_arg = service;
+	service->rv = hvd_rv_create(base, &cfg, log, err);
+	if (!service->rv || listen_on(service->rv, self->addrs, self->n_addrs, lo, hi, err) != 0) {
+		hvd_rv_service_close(service);
+		return hvd_err_prefix(err, "cannot start the rendezvous server");
+	}
+	ep->addrs = hvd_xcalloc(self->n_addrs, sizeof(*ep->addrs));
+	memcpy(ep->addrs, self->addrs, self->n_addrs * sizeof(*ep->addrs));
+	ep->n = self->n_addrs;
+	ep->port = hvd_rv_port(service->rv);
+	ep->host = host;
+	memcpy(ep->machine, self->machine, sizeof(ep->machine));
+	return 0;
+}
+
+void hvd_rv_service_connect(struct hvd_rv_service *service, struct hvd_conn *conn,
+			    const struct hvd_endpoints *endpoints)
+{
+	service->conn = conn;
+	service->endpoints = *endpoints;
+}
+
+void hvd_rv_service_lost(struct hvd_rv_service *service, const struct hvd_conn *conn)
+{
+	if (service->conn == conn)
+		service->conn = NULL;
+}
+
+bool hvd_rv_service_is_open(const struct hvd_rv_service *service)
+{
+	return service->endpoints.n > 0;
+}
+
+void hvd_rv_service_close(struct hvd_rv_service *service)
+{
+	hvd_rv_destroy(service->rv);
+	hvd_rv_access_destroy(service->access);
+	free(service->endpoints.addrs);
+	memset(service, 0, sizeof(*service));
+}
+
+/* ---- the operations, on the server here or as a message ---- */
+
+/* Takes the reference to `list`. */
+static void send_list(struct hvd_rv_service *service, const char *type, const char *key, json_t *list)
+{
+	hvd_conn_send(service->conn, json_pack("{s:s, s:o}", "t", type, key, list));
+}
+
+static json_t *addr_list(const struct hvd_addr *addrs, size_t n)
+{
+	json_t *list = json_array();
+	char text[HVD_ADDR_TEXT];
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(hvd_addr_text(&addrs[i], text)));
+	return list;
+}
+
+void hvd_rv_service_admit(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n)
+{
+	if (service->conn) {
+		send_list(service, "allow", "hosts", addr_list(addrs, n));
+	} else if (service->rv) {
+		hvd_rv_access_replace(service->access, addrs, n);
+		hvd_rv_expel(service->rv);
+	}
+}
+
+void hvd_rv_service_keep(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n)
+{
+	if (service->conn)
+		send_list(service, "keep", "addrs", addr_list(addrs, n));
+	else if (service->rv)
+		hvd_rv_keep(service->rv, addrs, n);
+}
+
+/* To the server here, or to the list for the one elsewhere. */
+static void set_size(struct hvd_rv_service *service, json_t *list, const char *scope, int members)
+{
+	if (list)
+		json_array_append_new(list, json_pack("[si]", scope, members));
+	else if (service->rv)
+		hvd_rv_scope_size(service->rv, scope, (size_t)members, NULL);
+}
+
+void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *l)
+{
+	json_t *list = service->conn ? json_array() : NULL;
+	char scope[300];
+
+	set_size(service, list, "global", l->size);
+	for (int h = 0; h < l->n_hosts; h++) {
+		snprintf(scope, sizeof(scope), "local_%s", l->hosts[h].name);
+		set_size(service, list, scope, l->hosts[h].n);
+	}
+	for (int r = 0; r < l->size; r++)
+		if (l->rank_slots[r].cross_rank == 0) {
+			snprintf(scope, sizeof(scope), "cross_%d", l->rank_slots[r].local_rank);
+			set_size(service, list, scope, l->rank_slots[r].cross_size);
+		}
+	if (list)
+		send_list(service, "size", "sizes", list);
+}
+
+/* ---- the messages, at their destination ---- */
+
+/* Sizes that make no sense cost their scope only. */
+static void read_sizes(struct hvd_rv_service *service, const json_t *msg)
+{
+	json_t *list, *entry;
+	size_t i;
+
+	if (hvd_get_array(msg, "sizes", MAX_SCOPES, &list, NULL) != 0)
+		return;
+	json_array_foreach(list, i, entry)
+	{
+		const char *scope = json_string_value(json_array_get(entry, 0));
+		json_int_t members = json_integer_value(json_array_get(entry, 1));
+
+		if (scope && members > 0 && members <= HVD_MAX_RANKS)
+			set_size(service, NULL, scope, (int)members);
+	}
+}
+
+void hvd_rv_service_message(struct hvd_rv_service *service, const json_t *msg)
+{
+	struct hvd_addr *addrs;
+	size_t n;
+
+	n = hvd_get_addrs(msg, "hosts", &addrs);
+	if (n)
+		hvd_rv_service_admit(service, addrs, n);
+	free(addrs);
+	n = hvd_get_addrs(msg, "addrs", &addrs);
+	if (n)
+		hvd_rv_service_keep(service, addrs, n);
+	free(addrs);
+	read_sizes(service, msg);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service.h - the rendezvous of one launch: a server (server.h) that is set up for the launch.
+ *
+ * The service runs in the driver's process, or in a process of its own on the job's first host (task/serve.h), when the
+ * driver runs on a login host. In the second case the driver has a service, too, which stands for the one on the first
+ * host: it sends each operation as a message over the connection to that process, and that process applies the message
+ * to its own service. The messages, which service.c writes and reads:
+ *
+ *   {"t":"allow", "hosts":[ADDR,…]}        hvd_rv_service_admit()
+ *   {"t":"keep", "addrs":[ADDR,…]}         hvd_rv_service_keep()
+ *   {"t":"size", "sizes":[[SCOPE,N],…]}    hvd_rv_service_size()
+ *
+ * The life of a service: it listens on all addresses of its host, and only processes of the same user on this host may
+ * connect. Once the hosts of the job are known they are admitted. Once the plan is made the service stops listening on
+ * the addresses that the plan does not use, and learns how many ranks meet in each scope.
+ */
+#ifndef HVD_RENDEZVOUS_SERVICE_H
+#define HVD_RENDEZVOUS_SERVICE_H
+
+#include "lib/base/err.h"
+#include "lib/base/log.h"
+#include "lib/job/layout.h"
+#include "lib/job/this_host.h"
+#include "lib/net/addr.h"
+#include "lib/protocol/auth.h"
+#include "lib/protocol/conn.h"
+
+#include <event2/event.h>
+#include <stddef.h>
+
+/* Where the rendezvous listens. */
+struct hvd_endpoints {
+	struct hvd_addr *addrs; /* at most HVD_MAX_ENDPOINTS (network.h) */
+	size_t n;
+	in_port_t port;
+	/* Index of the host that the rendezvous runs on, whose own ranks reach it at any address; -1 when that is none
+	 * of the job's hosts. */
+	int32_t host;
+	char machine[HVD_MACHINE_LEN + 1]; /* whose addresses they are (node.h) */
+};
+
+/* Zeroed: neither open nor connected. Must not move while it is open. */
+struct hvd_rv_service {
+	struct hvd_rv *rv; /* the server; NULL when the service runs in another process */
+	struct hvd_endpoints endpoints;
+	/* Private: */
+	struct hvd_rv_access *access;
+	struct hvd_key session_key;
+	struct hvd_conn *conn; /* to the process that has the server, or NULL */
+};
+
+/* Start the server in this process, on all addresses of `self` at one port of lo … hi (0, 0: any port). `host` is the
+ * index of this host in the job, or -1. On error the service is zero. `log` must outlive the service. */
+int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, const struct hvd_key *session_key,
+			const struct hvd_this_host *self, in_port_t lo, in_port_t hi, int32_t host,
+			const struct hvd_log *log, struct hvd_err *err);
+/* Let `service` stand for the one at the other end of `conn`, which listens at `endpoints`. The service owns
+ * endpoints.addrs from now on; `conn` stays the caller's. */
+void hvd_rv_service_connect(struct hvd_rv_service *service, struct hvd_conn *conn,
+			    const struct hvd_endpoints *endpoints);
+/* `conn` ends: if it is the service's, operations have no effect from now on. */
+void hvd_rv_service_lost(struct hvd_rv_service *service, const struct hvd_conn *conn);
+/* Was it opened or connected? */
+bool hvd_rv_service_is_open(const struct hvd_rv_service *service);
+/* The service is zero after this. It may be zero before. */
+void hvd_rv_service_close(struct hvd_rv_service *service);
+
+/* Admit these addresses, and no others: connections from an address that was admitted before and is not among them are
+ * closed. This host's own user may connect over loopback at any time. */
+void hvd_rv_service_admit(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n);
+/* From now on listen on these addresses only. */
+void hvd_rv_service_keep(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n);
+/* Say how many ranks meet in each of Horovod's scopes, so that a scope's values go when all of its ranks have read
+ * them. */
+void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *layout);
+
+/* Apply a message that the driver's service has sent to this one, which is open. What makes no sense is ignored. */
+void hvd_rv_service_message(struct hvd_rv_service *service, const json_t *msg);
+
+/* The answer of this launch's server to a probe (HVD_RV_PROBE_PATH) that comes to one of its addresses: hex of an HMAC
+ * over nonce, address and port, 2 * HVD_MAC_LEN + 1 bytes. A probe that was forwarded from another address or port gets
+ * another answer. */
+void hvd_rv_service_proof(const struct hvd_key *session_key, const char *nonce, const struct hvd_addr *addr,
+			  in_port_t port, char *text);
+
+#endif
