@@ -2,6 +2,7 @@
 /* What the tools of CSM print, read. */
 #include "csm.h"
 
+#include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 
@@ -118,18 +119,8 @@ static const yaml_node_t *get(yaml_document_t *doc, const yaml_node_t *map, cons
 static int get_number(yaml_document_t *doc, const yaml_node_t *map, const char *key, int max)
 {
 	const char *s = scalar(get(doc, map, key));
-	long long n = 0;
 
-	if (!s || !*s)
-		return -1;
-	for (; *s; s++) {
-		if (*s < '0' || *s > '9')
-			return -1;
-		n = n * 10 + (*s - '0');
-		if (n > max)
-			return -1;
-	}
-	return (int)n;
+	return s ? (int)hvd_digits(s, strlen(s), max) : -1;
 }
 
 /* ---- csm_allocation_query ---- */

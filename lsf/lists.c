@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lists.h"
 
+#include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 
@@ -35,21 +36,6 @@ static const char *next(struct words *w, size_t *len)
 		w->p++;
 	*len = (size_t)(w->p - word);
 	return *len ? word : NULL;
-}
-
-/* All of it as a number up to max, else -1. */
-static int number(const char *text, size_t len, int max)
-{
-	int n = 0; /* max is far from its end */
-
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return -1;
-		n = n * 10 + (text[i] - '0');
-		if (n > max)
-			return -1;
-	}
-	return len ? n : -1;
 }
 
 /* Names come in runs: as long as the last host is named, it gets the slot. hvd_alloc_merge() does the rest. */
@@ -96,7 +82,7 @@ int hvd_lsf_parse_mcpu(struct hvd_alloc *out, const char *text, struct hvd_err *
 		int slots;
 
 		count = next(&w, &count_len);
-		slots = count ? number(count, count_len, HVD_MAX_RANKS) : -1;
+		slots = count ? (int)hvd_digits(count, count_len, HVD_MAX_RANKS) : -1;
 		if (slots < 1)
 			rc = hvd_err_set(err, HVD_E_PROTO, "%.*s is not followed by its number of slots",
 					 name_len < 80 ? (int)name_len : 80, name);
@@ -133,8 +119,8 @@ static char *cpu_list(const char *text, size_t len)
 		int from, to;
 
 		dash = memchr(text, '-', item);
-		from = number(text, dash ? (size_t)(dash - text) : item, MAX_CPU);
-		to = dash ? number(dash + 1, item - (size_t)(dash + 1 - text), MAX_CPU) : from;
+		from = (int)hvd_digits(text, dash ? (size_t)(dash - text) : item, MAX_CPU);
+		to = dash ? (int)hvd_digits(dash + 1, item - (size_t)(dash + 1 - text), MAX_CPU) : from;
 		fine = from >= 0 && to >= from;
 		for (int cpu = from; fine && cpu <= to; cpu++)
 			fine = fprintf(f, "%s%d", ftell(f) > 0 ? "," : "", cpu) > 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topology.h"
 
+#include "lib/base/digits.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/bind.h"
 #include "lib/job/this_host.h"
@@ -36,11 +37,9 @@ static int number(const char **at, const char *name, int *out)
 		return -1;
 	*at += len;
 	digits = strspn(*at, "0123456789");
-	if (!digits || digits > 6)
-		return -1;
-	*out = atoi(*at);
+	*out = (int)hvd_digits(*at, digits, HVD_ERF_MAX_CPUS);
 	*at += digits;
-	return *out > 0 && *out <= HVD_ERF_MAX_CPUS ? 0 : -1;
+	return *out > 0 ? 0 : -1;
 }
 
 static int find(const struct hvd_alloc *a, const char *name)

@@ -3,6 +3,7 @@
 #include "alloc_slurm.h"
 
 #include "gres.h"
+#include "lib/base/digits.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/layout.h"
@@ -40,18 +41,8 @@ static const char *look(char *const *envp, const char *name)
 static int64_t look_number(char *const *envp, const char *name, int64_t max)
 {
 	const char *s = look(envp, name);
-	int64_t n = 0;
 
-	if (!s)
-		return -1;
-	for (; *s; s++) {
-		if (*s < '0' || *s > '9')
-			return -1;
-		n = n * 10 + (*s - '0');
-		if (n > max)
-			return -1;
-	}
-	return n;
+	return s ? hvd_digits(s, strlen(s), max) : -1;
 }
 
 /* "4", "a100:4", "a100:2,v100:1": the sum; -1 when it is none of these. */
@@ -62,22 +53,14 @@ static int typed_count(const char *s)
 	while (s) {
 		const char *comma = strchr(s, ',');
 		size_t len = comma ? (size_t)(comma - s) : strlen(s), from = len;
-		int n = 0;
+		int n;
 
 		while (from > 0 && s[from - 1] != ':')
 			from--;
-		if (from == len)
+		n = (int)hvd_digits(s + from, len - from, HVD_MAX_RANKS - sum);
+		if (n < 0)
 			return -1;
-		for (; from < len; from++) {
-			if (s[from] < '0' || s[from] > '9')
-				return -1;
-			n = n * 10 + (s[from] - '0');
-			if (n > HVD_MAX_RANKS)
-				return -1;
-		}
 		sum += n;
-		if (sum > HVD_MAX_RANKS)
-			return -1;
 		s = comma ? comma + 1 : NULL;
 	}
 	return sum;

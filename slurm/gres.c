@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gres.h"
 
+#include "lib/base/digits.h"
+
 #include <string.h>
 
 #define MAX_GPUS 65536
@@ -14,22 +16,6 @@ static size_t element_len(const char *p)
 	for (; p[n] && (p[n] != ',' || depth > 0); n++)
 		depth += p[n] == '(' ? 1 : p[n] == ')' ? -1 : 0;
 	return n;
-}
-
-static long number(const char *p, size_t n)
-{
-	long v = 0;
-
-	if (n == 0)
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		if (p[i] < '0' || p[i] > '9')
-			return -1;
-		v = v * 10 + (p[i] - '0');
-		if (v > MAX_GPUS)
-			return -1;
-	}
-	return v;
 }
 
 /* One element without "gres/" and without its parentheses: GPUs in it, 0 when it is another resource. */
@@ -46,7 +32,7 @@ static long element(const char *p, size_t n)
 	/* "gpu:tesla" names a type and means one; "gpu:tesla:2", "gpu:tesla=2" and "gpu:2" have a number last. */
 	if (last < n && (p[last] < '0' || p[last] > '9') && p[last - 1] == ':')
 		return 1;
-	return number(p + last, n - last);
+	return hvd_digits(p + last, n - last, MAX_GPUS);
 }
 
 int hvd_gres_gpus(const char *text)

@@ -3,6 +3,7 @@
 #include "alloc.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/digits.h"
 #include "lib/base/readfile.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -26,21 +27,9 @@ static void trim(const char **text, size_t *len)
 		(*len)--;
 }
 
-/* All of text as a number from 0 to HVD_MAX_RANKS, else -1. */
 static int number(const char *text, size_t len)
 {
-	int n = 0;
-
-	if (len == 0)
-		return -1;
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return -1;
-		n = n * 10 + (text[i] - '0');
-		if (n > HVD_MAX_RANKS)
-			return -1;
-	}
-	return n;
+	return (int)hvd_digits(text, len, HVD_MAX_RANKS);
 }
 
 static int printable(size_t len)

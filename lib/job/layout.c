@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layout.h"
 
+#include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 
@@ -186,19 +187,14 @@ char *hvd_layout_table(const struct hvd_layout *l, int max_hosts)
 	return text;
 }
 
-/* A number at *p, moved past it; -1 when there is none or it is beyond max. */
-static long number(const char **p, long max)
+/* The number at *p; *p moves behind it. -1: there is none up to max. */
+static int number(const char **p, int max)
 {
-	long n = 0;
+	size_t len = strspn(*p, "0123456789");
+	const char *at = *p;
 
-	if (**p < '0' || **p > '9')
-		return -1;
-	for (; **p >= '0' && **p <= '9'; (*p)++) {
-		n = n * 10 + (**p - '0');
-		if (n > max)
-			return -1;
-	}
-	return n;
+	*p += len;
+	return (int)hvd_digits(at, len, max);
 }
 
 int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct hvd_err *err)
@@ -211,7 +207,7 @@ int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct 
 	if (max_nodes > HVD_MAX_HOSTS)
 		max_nodes = HVD_MAX_HOSTS;
 	for (;;) {
-		long tasks = number(&p, HVD_MAX_RANKS), times = 1;
+		int tasks = number(&p, HVD_MAX_RANKS), times = 1;
 
 		if (tasks < 0)
 			goto malformed;
@@ -229,11 +225,11 @@ int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct 
 			return -1;
 		}
 		if (n + times > room) {
-			room = (int)(n + times) * 2;
+			room = (n + times) * 2;
 			v = hvd_xrealloc(v, (size_t)room, sizeof(*v));
 		}
 		while (times-- > 0)
-			v[n++] = (int)tasks;
+			v[n++] = tasks;
 		if (*p == '\0')
 			break;
 		if (*p++ != ',')

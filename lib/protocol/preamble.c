@@ -3,8 +3,10 @@
 
 #include "lib/base/xalloc.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +18,10 @@ static const unsigned char magic[8] = {'H', 'V', 'D', 'P', 1, 0, 0, 0};
 
 static unsigned char *put_number(unsigned char *at, size_t n)
 {
-	for (int shift = 24; shift >= 0; shift -= 8)
-		*at++ = (unsigned char)(n >> shift);
-	return at;
+	uint32_t big_endian = htobe32((uint32_t)n);
+
+	memcpy(at, &big_endian, sizeof(big_endian));
+	return at + sizeof(big_endian);
 }
 
 static unsigned char *put_text(unsigned char *at, const char *text)
@@ -62,10 +65,13 @@ struct cursor {
 
 static int take_number(struct cursor *c, size_t *n)
 {
-	if (c->end - c->at < 4)
+	uint32_t big_endian;
+
+	if (c->end - c->at < (ptrdiff_t)sizeof(big_endian))
 		return -1;
-	*n = (size_t)c->at[0] << 24 | (size_t)c->at[1] << 16 | (size_t)c->at[2] << 8 | c->at[3];
-	c->at += 4;
+	memcpy(&big_endian, c->at, sizeof(big_endian));
+	*n = be32toh(big_endian);
+	c->at += sizeof(big_endian);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "lib/base/xalloc.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +36,8 @@ static void sign(const struct hvd_wire *wire, bool from_server, uint64_t count, 
 	unsigned char head[9] = {from_server ? 'S' : 'C'};
 	struct hvd_piece pieces[] = {{head, sizeof(head)}, {body, len}};
 
-	for (int i = 0; i < 8; i++)
-		head[1 + i] = (unsigned char)(count >> (56 - 8 * i));
+	count = htobe64(count);
+	memcpy(head + 1, &count, sizeof(count));
 	hvd_hmac(&wire->key, pieces, 2, mac);
 }
 
@@ -46,6 +47,7 @@ int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **by
 	size_t max = wire->keyed ? HVD_WIRE_MAX : HVD_WIRE_MAX_OPEN;
 	size_t at = HVD_WIRE_HEAD + (wire->keyed ? HVD_MAC_LEN : 0);
 	unsigned char *out;
+	uint32_t length;
 
 	if (body == 0)
 		return hvd_err_set(err, HVD_E_PROTO, "a message cannot be written as JSON");
@@ -60,8 +62,8 @@ int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **by
 	out[1] = 'V';
 	out[2] = WIRE_VERSION;
 	out[3] = wire->keyed ? FLAG_SIGNED : 0;
-	for (int i = 0; i < 4; i++)
-		out[4 + i] = (unsigned char)(body >> (24 - 8 * i));
+	length = htobe32((uint32_t)body);
+	memcpy(out + 4, &length, sizeof(length));
 	if (wire->keyed)
 		sign(wire, wire->server, wire->sent++, out + at, body, out + HVD_WIRE_HEAD);
 	*bytes = out;
@@ -92,7 +94,7 @@ int hvd_wire_decode(struct hvd_wire *wire, const unsigned char *buf, size_t len,
 	size_t at = HVD_WIRE_HEAD + (wire->keyed ? HVD_MAC_LEN : 0);
 	size_t max = wire->keyed ? wire->max : HVD_WIRE_MAX_OPEN;
 	unsigned char mac[HVD_MAC_LEN];
-	json_error_t why;
+	uint32_t length;
 	size_t body;
 
 	*used = 0;
@@ -101,7 +103,8 @@ int hvd_wire_decode(struct hvd_wire *wire, const unsigned char *buf, size_t len,
 		return -1;
 	if (len < HVD_WIRE_HEAD)
 		return 0;
-	body = (size_t)buf[4] << 24 | (size_t)buf[5] << 16 | (size_t)buf[6] << 8 | buf[7];
+	memcpy(&length, buf + 4, sizeof(length));
+	body = be32toh(length);
 	if (body > max)
 		return hvd_err_set(err, HVD_E_LIMIT, "the peer announces %zu bytes, over the limit of %zu", body, max);
 	if (len < at + body)
@@ -112,7 +115,7 @@ int hvd_wire_decode(struct hvd_wire *wire, const unsigned char *buf, size_t len,
 			return hvd_err_set(err, HVD_E_AUTH, "a message's signature is wrong");
 		wire->received++;
 	}
-	*msg = json_loadb((const char *)buf + at, body, JSON_REJECT_DUPLICATES, &why);
+	*msg = json_loadb((const char *)buf + at, body, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(*msg)) {
 		json_decref(*msg);
 		*msg = NULL;

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * digits.h - decimal numbers in text from outside: no sign, no blank, no overflow.
+ */
+#ifndef HVD_DIGITS_H
+#define HVD_DIGITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The number that the `len` bytes of text spell, from 0 to max. -1 when there is none: no byte, a byte that is no
+ * digit, or a larger number. Untrusted input is fine; text needs no terminating zero byte. */
+int64_t hvd_digits(const char *text, size_t len, int64_t max);
+
+#endif
