@@ -11,19 +11,11 @@
 # shellcheck disable=SC2016  # $HOROVOD_RANK is for the shell that runs the command
 
 load helpers
+load launch
 
 setup_file() { suite_up --nodes 4 --srun-port-range 20000-20999; }
 teardown_file() { cluster_down; }
 teardown() { cluster_mend; }
-
-says() {
-    [[ $output == *"$1"* ]] || {
-        echo "not said: $1"
-        return 1
-    }
-}
-
-job_ran() { [[ $status -eq 0 && $output == *"hvd-selftest: $1 ranks on $2 hosts: OK"* ]]; }
 
 # flood HOST ADDRESS PORT WHAT [HOW] [OPTION…]: all of them are ended by the other side.
 flood() {
@@ -81,9 +73,9 @@ has_responder() { [[ $(responder_port "$1") ]]; }
         flood hvdn2 "$login" "$port" partial reset --count 500 --seconds 5
         bounded hvdlogin "$driver" 8192
         go_on
-        job_ran 4 4
-        says "the peer announces 4294967295 bytes, over the limit of 8192"
-        says "the peer does not speak this protocol"
+        selftest_ok 4 4
+        has "the peer announces 4294967295 bytes, over the limit of 8192"
+        has "the peer does not speak this protocol"
     done
     assert_no_leftovers
 }
@@ -104,7 +96,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     sleep 4
     # hvdn4's shim comes into the midst of it.
     go_on
-    job_ran 4 4
+    selftest_ok 4 4
     [[ $output != *"libevent"* && $output != *"[warn]"* ]]
     [[ $(wc -l <<<"$output") -lt 40 ]]
     for pid in "${pids[@]}"; do wait "$pid"; done
@@ -124,7 +116,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     python3 -c 'import json, sys; r = json.loads(sys.argv[1]); assert r["left"] == 0 and r["failed"] == 0 and 9 < r["longest"] < 13, r' "$output"
     bounded hvdlogin "$driver" 65536
     go_on
-    job_ran 4 4
+    selftest_ok 4 4
 }
 
 @test "the driver: more connections than it may have descriptors" {
@@ -137,7 +129,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     pid=$!
     sleep 3
     go_on
-    job_ran 4 4
+    selftest_ok 4 4
     [[ $output != *"accept"* ]]
     wait "$pid"
     # It waits for room, rather than to ask for it again and again.
@@ -160,9 +152,9 @@ has_responder() { [[ $(responder_port "$1") ]]; }
         [[ $(peer bob hvdn2 auth "$login" "$port" own) == "refused: the peer is uid"* ]]
     done
     go_on
-    job_ran 4 4
+    selftest_ok 4 4
     (($(grep -c "refused a connection" <<<"$output") <= 8))
-    says "more refused connections are not told of"
+    has "more refused connections are not told of"
 }
 
 @test "strangers do not start the clock of a job that is still queued" {
@@ -181,7 +173,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     wait "$pid" || status=$?
     output=$(<"$out")
     echo "$output"
-    job_ran 4 4
+    selftest_ok 4 4
 }
 
 # timed CMD…: of how many milliseconds go_on was the last; and what has become of the launch.
@@ -234,7 +226,7 @@ stop_connects() {
 all_here() {
     local rank
     [ "$status" -eq 0 ]
-    for rank in 0 1 2 3; do says "rank $rank is here"; done
+    for rank in 0 1 2 3; do has "rank $rank is here"; done
 }
 
 # ends_in NAME CMD… [-- CONNECTS…]: how long a running job takes to end ($took) when NAME is sent SIGTERM.
@@ -313,16 +305,16 @@ no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
     pids+=($!)
     sleep 2
     go_on
-    job_ran 4 4
+    selftest_ok 4 4
     [[ $output == *" ib0 "* ]]
     for pid in "${pids[@]}"; do wait "$pid"; done
     cat "$BATS_TEST_TMPDIR"/[12]
     assert_no_leftovers
 }
 
-# meeting HOST NAME CMD…: a job whose ranks meet while one of them is late.  $rv_addr and $rv_port are its rendezvous,
+# one_rank_late HOST NAME CMD…: a job whose ranks meet while one of them is late.  $rv_addr and $rv_port are its rendezvous,
 # which the process NAME on HOST runs.  meet lets them meet, finish lets them end.
-meeting() {
+one_rank_late() {
     local host=$1 name=$2
     shift 2
     on_login rm -f rendezvous go
@@ -362,7 +354,7 @@ finish() {
 
 @test "the rendezvous: requests that are none" {
     local what
-    meeting hvdn1 hvd-task srun --hvd -N4
+    one_rank_late hvdn1 hvd-task srun --hvd -N4
     for what in garbage announce announce-more negative chunked long-head headers nest probe partial-head partial; do
         flood hvdn2 "$rv_addr" "$rv_port" $what --http --count 30 --seconds 14
     done
@@ -377,7 +369,7 @@ finish() {
     bounded hvdn1 "$server" 32768
     meet 10
     finish
-    job_ran 4 4
+    selftest_ok 4 4
     assert_no_leftovers
 }
 
@@ -386,7 +378,7 @@ finish() {
     for launch in "hvdn1 hvd-task srun --hvd" "hvdlogin hvdrun hvdrun --rendezvous=launch"; do
         pids=()
         # shellcheck disable=SC2086
-        meeting $launch -N4
+        one_rank_late $launch -N4
         flood hvdn2 "$rv_addr" "$rv_port" nothing --http --count 2000 --seconds 16 >"$BATS_TEST_TMPDIR/1" 3>&- &
         pids+=($!)
         flood hvdn3 "$rv_addr" "$rv_port" partial-head slow --http --count 300 --seconds 25 >"$BATS_TEST_TMPDIR/2" 3>&- &
@@ -402,7 +394,7 @@ finish() {
         # shellcheck disable=SC2086
         bounded ${launch%% *} "$server" 65536
         finish
-        job_ran 4 4
+        selftest_ok 4 4
     done
     assert_no_leftovers
 }
@@ -421,6 +413,6 @@ finish() {
     flood hvdn2 "$login" "$port" partial reset --count 1000 --seconds 5
     bounded hvdlogin "$driver" 32768
     go_on
-    job_ran 4 4
+    selftest_ok 4 4
     assert_no_leftovers
 }

@@ -20,8 +20,6 @@ begin() {
     PID=$!
 }
 
-as_root() { cluster exec --host "$1" --user root -- "${@:2}"; }
-
 running() { kill -0 "$1" 2>/dev/null; }
 stopped() { ! running "$1"; }
 said() { grep -qF -e "$1" "$OUT"; }

