@@ -3,8 +3,8 @@
 
 #include "lib/base/xalloc.h"
 #include "lib/net/accept.h"
-#include "lib/net/addr.h"
 #include "lib/net/listen.h"
+#include "lib/net/peer_table.h"
 #include "lib/protocol/conn.h"
 
 #include <netinet/tcp.h>
@@ -14,15 +14,14 @@
 
 #define NONCE_HEX      (2 * HVD_NONCE_LEN)
 #define ANSWER_SECONDS 5.0 /* for one ping */
-#define MAX_ANSWERING  512 /* one more takes the place of the one that has been at it for longest */
-#define MAX_OF_PEER    64  /* from one address without a ping, likewise: an agent has a few to each of ours */
+#define MAX_ANSWERING  512 /* connections; one more takes the place of another */
+#define MAX_OF_PEER    64  /* of them from one address without a ping; an agent needs a few for each of ours */
 
 /* One other agent's connection. */
 struct answering {
+	struct hvd_peer_entry entry; /* in rs->silent until a signed ping has come; the first member */
 	struct hvd_responder *rs;
 	struct hvd_conn *conn;
-	struct hvd_addr peer;
-	bool pinged; /* it has signed a ping */
 	struct answering *prev, *next;
 };
 
@@ -34,6 +33,7 @@ struct hvd_responder {
 	in_port_t port;
 	struct answering *first, *last; /* oldest first */
 	unsigned n_answering;
+	struct hvd_peer_table *silent; /* those of them that have not sent a signed ping */
 };
 
 static void answering_free(struct answering *an)
@@ -49,6 +49,7 @@ static void answering_free(struct answering *an)
 	else
 		rs->last = an->prev;
 	rs->n_answering--;
+	hvd_peer_table_remove(rs->silent, &an->entry);
 	free(an);
 }
 
@@ -58,29 +59,13 @@ static void drop(struct answering *an)
 	answering_free(an);
 }
 
-/* The oldest that has not signed anything yet, if there is one: whoever floods this port pushes out himself. */
-static void drop_oldest(struct hvd_responder *rs)
+/* A connection that has not sent a signed ping, if there is one, of the address that has most of these: whoever floods
+ * this port pushes out himself. */
+static void drop_one(struct hvd_responder *rs)
 {
-	struct answering *an = rs->first;
+	struct hvd_peer_entry *silent = hvd_peer_table_busiest(rs->silent);
 
-	while (an && an->pinged)
-		an = an->next;
-	drop(an ? an : rs->first);
-}
-
-static void drop_oldest_of(struct hvd_responder *rs, const struct hvd_addr *peer)
-{
-	struct answering *oldest = NULL;
-	unsigned n = 0;
-
-	for (struct answering *an = rs->first; an; an = an->next)
-		if (!an->pinged && hvd_addr_equal(&an->peer, peer)) {
-			n++;
-			if (!oldest)
-				oldest = an;
-		}
-	if (n >= MAX_OF_PEER)
-		drop(oldest);
+	drop(silent ? (struct answering *)silent : rs->first);
 }
 
 static void on_ping_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
@@ -129,7 +114,7 @@ static void on_ping(struct hvd_conn *conn, json_t *msg, void *arg)
 	if (hvd_get_str(msg, "nonce", NONCE_HEX, &nonce, NULL) == 0 &&
 	    hvd_get_int(msg, "to", 0, UINT32_MAX, &to, NULL) == 0 && hvd_addr_of_peer(hvd_conn_fd(conn), &peer) == 0 &&
 	    hvd_addr_of_self(hvd_conn_fd(conn), &self) == 0) {
-		an->pinged = true;
+		hvd_peer_table_remove(an->rs->silent, &an->entry);
 		/* Also when it asked for another host: it must learn that it reached the wrong one. */
 		hvd_conn_send(conn,
 			      json_pack("{s:s, s:I, s:s, s:s, s:s, s:i}", "t", "pong", "node",
@@ -151,7 +136,7 @@ static bool on_full(void *arg)
 
 	if (!rs->first)
 		return false;
-	drop_oldest(rs);
+	drop_one(rs);
 	return true;
 }
 
@@ -160,11 +145,14 @@ static void on_accept(void *arg, int fd, const struct sockaddr_storage *peer)
 	static const struct hvd_conn_ops ops = {on_ping, on_ping_closed};
 	struct hvd_responder *rs = arg;
 	struct answering *an = hvd_xcalloc(1, sizeof(*an));
+	struct hvd_addr from;
 
-	hvd_addr_from_sockaddr((const struct sockaddr *)peer, &an->peer, NULL);
-	drop_oldest_of(rs, &an->peer);
 	if (rs->n_answering >= MAX_ANSWERING)
-		drop_oldest(rs);
+		drop_one(rs);
+	hvd_addr_from_sockaddr((const struct sockaddr *)peer, &from, NULL);
+	hvd_peer_table_add(rs->silent, &from, &an->entry);
+	if (an->entry.peer->n > MAX_OF_PEER)
+		drop((struct answering *)an->entry.peer->first);
 	an->rs = rs;
 	an->prev = rs->last;
 	if (an->prev)
@@ -201,6 +189,7 @@ struct hvd_responder *hvd_responder_create(struct event_base *base, const struct
 	rs->base = base;
 	rs->key = *key;
 	rs->index = index;
+	rs->silent = hvd_peer_table_create();
 	if (listen_for_pings(rs, err) == 0)
 		return rs;
 	hvd_responder_destroy(rs);
@@ -219,5 +208,6 @@ void hvd_responder_destroy(struct hvd_responder *rs)
 	while (rs->first)
 		drop(rs->first);
 	hvd_acceptor_destroy(rs->acceptor);
+	hvd_peer_table_destroy(rs->silent);
 	free(rs);
 }

@@ -75,7 +75,7 @@ static void drop(struct newcomer *s)
 
 static struct hvd_addr from(const struct newcomer *s)
 {
-	return *hvd_peer_entry_addr(&s->entry);
+	return s->entry.peer->addr;
 }
 
 /* ---- those that have said something ---- */

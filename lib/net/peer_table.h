@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peer_table.h - connections by the address that they come from, and which address has most of them.
+ * peer_table.h - open connections by the address of the peer, and which address has most of them.
  *
- * For a server that anybody may connect to: when there are too many connections, one of the address that has most goes,
- * so that nobody is driven out by what comes from elsewhere. All of 127.0.0.0/8 counts as one address, since a process
- * may choose among them. Adding, removing and finding take the same time whatever the numbers.
+ * Anybody may connect to a server's port. When the server has too many connections it closes one of the address that
+ * has most, so that a flood from one address does not push out the connections of others. All of 127.0.0.0/8 counts as
+ * one address, because a process on this host can choose any of them as its source. Adding and removing an entry and
+ * finding the busiest address take constant time.
  *
- * Entries are the caller's, within a struct of his own. Addresses are forgotten with their last entry.
+ * An entry is a member of the caller's struct for a connection. The table owns the peers: a peer exists while it has
+ * entries. One thread.
  */
 #ifndef HVD_PEER_TABLE_H
 #define HVD_PEER_TABLE_H
@@ -16,25 +18,34 @@
 #include <stddef.h>
 
 struct hvd_peer_table;
-struct hvd_peer;
 
 struct hvd_peer_entry {
 	struct hvd_peer *peer; /* NULL: in no table */
 	struct hvd_peer_entry *prev, *next;
 };
 
-struct hvd_peer_table *hvd_peer_table_create(void);              /* never NULL */
-void hvd_peer_table_destroy(struct hvd_peer_table *table);       /* entries that are there are removed; NULL is fine */
-size_t hvd_peer_table_count(const struct hvd_peer_table *table); /* entries */
+/* An address that has entries. To be read, except for `pending`. */
+struct hvd_peer {
+	struct hvd_addr addr;
+	size_t n;                            /* entries */
+	struct hvd_peer_entry *first, *last; /* the oldest, the newest */
+	size_t pending;                      /* for the caller to use; 0 in a new peer */
+	/* Private: */
+	struct hvd_peer *same_slot;
+	struct hvd_peer *prev, *next; /* with as many entries */
+};
 
-/* `entry` is zero, or was removed. */
+struct hvd_peer_table *hvd_peer_table_create(void);        /* never NULL */
+void hvd_peer_table_destroy(struct hvd_peer_table *table); /* removes the entries that are left; NULL is fine */
+
+size_t hvd_peer_table_count(const struct hvd_peer_table *table); /* all entries */
+
+/* Add an entry that is zero or was removed, as the newest of its address. */
 void hvd_peer_table_add(struct hvd_peer_table *table, const struct hvd_addr *addr, struct hvd_peer_entry *entry);
+/* An entry that is in no table is fine. */
 void hvd_peer_table_remove(struct hvd_peer_table *table, struct hvd_peer_entry *entry);
 
-/* The oldest entry of the address that has most. It stays there. NULL: there is none. */
+/* The oldest entry of the address that has most; NULL when the table is empty. */
 struct hvd_peer_entry *hvd_peer_table_busiest(const struct hvd_peer_table *table);
-
-/* Where an entry that is in a table comes from. */
-const struct hvd_addr *hvd_peer_entry_addr(const struct hvd_peer_entry *entry);
 
 #endif

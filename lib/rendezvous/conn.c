@@ -67,7 +67,7 @@ void hvd_rv_conn_state(struct conn *c, enum conn_state state)
 	struct hvd_rv *rv = c->rv;
 
 	if (c->state == CONN_BODY) {
-		c->peer->pending -= c->pending;
+		c->entry.peer->pending -= c->pending;
 		c->pending = 0;
 	}
 	list_remove(c);
@@ -113,8 +113,7 @@ void hvd_rv_conn_close(struct conn *c)
 		event_del(&c->ev);
 	close(c->fd);
 	hvd_rv_conn_state(c, CONN_DEAD);
-	hvd_rv_peers_leave(rv->peers, c->peer);
-	c->peer = NULL;
+	hvd_peer_table_remove(rv->peers, &c->entry);
 	rv->stats.conns_now--;
 	if (c->taken) {
 		struct hvd_rv_request *req = c->taken;
@@ -372,6 +371,7 @@ void hvd_rv_conn_due(struct conn *c)
 void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer)
 {
 	struct conn *c = rv->pool;
+	struct hvd_addr addr;
 
 	if (c) {
 		rv->pool = c->next;
@@ -382,7 +382,8 @@ void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage 
 	}
 	c->rv = rv;
 	c->fd = fd;
-	c->peer = hvd_rv_peers_enter(rv->peers, peer);
+	hvd_addr_from_sockaddr((const struct sockaddr *)peer, &addr, NULL);
+	hvd_peer_table_add(rv->peers, &addr, &c->entry);
 	c->limit = INT64_MAX;
 	list_append(c, CONN_HEAD);
 	if (++rv->stats.conns_now > rv->stats.conns_peak)

@@ -6,7 +6,7 @@
 #define HVD_RENDEZVOUS_INTERNAL_H
 
 #include "lib/net/accept.h"
-#include "peers.h"
+#include "lib/net/peer_table.h"
 #include "server.h"
 #include "wheel.h"
 
@@ -26,8 +26,8 @@ enum conn_state {
 struct conn {
 	struct event ev;
 	struct hvd_rv *rv;
-	struct hvd_rv_peer *peer;
-	struct conn *prev, *next; /* in the list of its state */
+	struct hvd_peer_entry entry; /* in rv->peers */
+	struct conn *prev, *next;    /* in the list of its state */
 	struct hvd_rv_spoke spoke;
 	hvd_time limit; /* the state's deadline that progress does not move */
 	struct hvd_rv_waiter waiter;
@@ -92,7 +92,7 @@ struct hvd_rv {
 	hvd_rv_watch_fn *watch; /* may be NULL */
 	void *watch_arg;
 	struct conn_list lists[CONN_STATES];
-	struct hvd_rv_peers *peers;
+	struct hvd_peer_table *peers;
 	struct conn *pool; /* linked by next */
 	unsigned n_pool;
 	struct hvd_rv_stats stats;

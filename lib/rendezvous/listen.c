@@ -225,13 +225,14 @@ void hvd_rv_resume(struct hvd_rv *rv)
 
 struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state)
 {
-	const struct hvd_rv_peer *most = hvd_rv_peers_most(rv->peers);
-	struct conn *c = rv->lists[state].first;
+	const struct hvd_peer_entry *busiest = hvd_peer_table_busiest(rv->peers);
+	struct conn *c = busiest ? rv->lists[state].first : NULL;
 
 	/* It has most of them, so that they are not far. */
-	for (int i = 0; c && c->peer != most && i < LOOK_AT; i++)
-		c = c->next;
-	return c && c->peer == most ? c : NULL;
+	for (int i = 0; c && i < LOOK_AT; i++, c = c->next)
+		if (c->entry.peer == busiest->peer)
+			return c;
+	return NULL;
 }
 
 /* One that sends a value, of an address that has taken most of the places for such as this. */
@@ -239,7 +240,7 @@ static struct conn *greedy(const struct hvd_rv *rv)
 {
 	struct conn *c = hvd_rv_oldest_of_most(rv, CONN_BODY);
 
-	return c && c->peer->conns > MODEST && c->peer->conns > rv->cfg.conns_max / 2 ? c : NULL;
+	return c && c->entry.peer->n > MODEST && c->entry.peer->n > rv->cfg.conns_max / 2 ? c : NULL;
 }
 
 /* Whose place one more connection would get: of one that has nothing to do, has not asked yet, or only waits. */

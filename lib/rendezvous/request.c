@@ -107,7 +107,7 @@ static void make_room_to_hold(struct conn *c)
 {
 	struct conn *old = hvd_rv_oldest_of_most(c->rv, CONN_HELD);
 
-	if (old && old->peer != c->peer)
+	if (old && old->entry.peer != c->entry.peer)
 		hvd_rv_conn_release(old, true);
 }
 
@@ -244,14 +244,14 @@ bool hvd_rv_request_room(struct conn *c)
 	if (room > c->body_len)
 		room = c->body_len;
 	/* All of the first part counts, too. */
-	if (c->peer->pending - c->pending + room <= c->rv->cfg.pending_max)
+	if (c->entry.peer->pending - c->pending + room <= c->rv->cfg.pending_max)
 		v = hvd_rv_value_grow(c->value, room, &why);
 	if (!v) {
 		hvd_rv_conn_refuse(c, store_status(why));
 		return false;
 	}
 	c->value = v;
-	c->peer->pending += room - c->pending;
+	c->entry.peer->pending += room - c->pending;
 	c->pending = room;
 	return true;
 }

@@ -97,7 +97,7 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 	fit_limits(&rv->cfg);
 	if (rv->cfg.pending_max < rv->cfg.store.value_max)
 		rv->cfg.pending_max = rv->cfg.store.value_max;
-	rv->peers = hvd_rv_peers_create();
+	rv->peers = hvd_peer_table_create();
 	rv->store = hvd_rv_store_create(&cfg->store, hvd_rv_wake, rv);
 	hvd_rv_wheel_init(&rv->wheel);
 	rv->tick = event_new(base, -1, EV_PERSIST, on_tick, rv);
@@ -159,7 +159,7 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 	if (rv->stop_ev)
 		event_free(rv->stop_ev);
 	hvd_rv_store_destroy(rv->store);
-	hvd_rv_peers_destroy(rv->peers);
+	hvd_peer_table_destroy(rv->peers);
 	free(rv);
 }
 

@@ -6,11 +6,11 @@
  */
 #include "store.h"
 
+#include "lib/base/hash.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 struct scope {
 	struct scope *chain;
@@ -47,15 +47,9 @@ struct hvd_rv_store {
 	size_t bytes, bytes_peak, values, waiters;
 };
 
-/* FNV-1a from a random start, finished so that the low bits are good. Chosen collisions are no concern: keys per
- * scope are limited, and whoever can connect is part of the job. */
-static uint64_t mix(uint64_t h, struct hvd_slice s)
+static uint64_t mix(uint64_t seed, struct hvd_slice s)
 {
-	for (size_t i = 0; i < s.n; i++)
-		h = (h ^ (unsigned char)s.p[i]) * UINT64_C(0x100000001b3);
-	h ^= h >> 32;
-	h *= UINT64_C(0x9e3779b97f4a7c15);
-	return h ^ (h >> 29);
+	return hvd_hash(seed, s.p, s.n);
 }
 
 static bool same_name(const char *name, size_t len, struct hvd_slice s)
@@ -81,9 +75,7 @@ struct hvd_rv_store *hvd_rv_store_create(const struct hvd_rv_store_limits *limit
 	st->limits = *limits;
 	st->wake = wake;
 	st->wake_arg = arg;
-	/* Without randomness the tables still work. */
-	if (getrandom(&st->seed, sizeof(st->seed), GRND_NONBLOCK) != (ssize_t)sizeof(st->seed))
-		st->seed = UINT64_C(0xcbf29ce484222325);
+	st->seed = hvd_hash_seed();
 	st->entries_room = 256;
 	st->entries = hvd_xcalloc(st->entries_room, sizeof(*st->entries));
 	st->scopes_room = 64;

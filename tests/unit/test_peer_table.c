@@ -43,7 +43,7 @@ static void the_oldest_of_the_busiest(void **state)
 	hvd_peer_table_remove(table, &e[2]); /* is out of it */
 	add(table, "10.0.0.1", &e[6]);
 	assert_ptr_equal(hvd_peer_table_busiest(table), &e[0]);
-	assert_true(hvd_addr_equal(hvd_peer_entry_addr(&e[6]), &(struct hvd_addr){AF_INET, {{htonl(0x0a000001)}}}));
+	assert_true(hvd_addr_equal(&e[6].peer->addr, &(struct hvd_addr){AF_INET, {{htonl(0x0a000001)}}}));
 	hvd_peer_table_remove(table, &e[0]);
 	hvd_peer_table_remove(table, &e[6]);
 	hvd_peer_table_remove(table, &e[1]);
@@ -53,6 +53,27 @@ static void the_oldest_of_the_busiest(void **state)
 	assert_int_equal(hvd_peer_table_count(table), 0);
 	hvd_peer_table_destroy(table);
 	hvd_peer_table_destroy(NULL);
+}
+
+/* What the owner counts for an address is there as long as the address is. */
+static void pending_of_an_address(void **state)
+{
+	struct hvd_peer_entry e[3] = {0};
+	struct hvd_peer_table *table = hvd_peer_table_create();
+
+	(void)state;
+	add(table, "10.0.0.1", &e[0]);
+	e[0].peer->pending = 7;
+	add(table, "::ffff:10.0.0.1", &e[1]);
+	add(table, "10.0.0.2", &e[2]);
+	assert_int_equal(e[2].peer->pending, 0);
+	hvd_peer_table_remove(table, &e[0]);
+	assert_int_equal(e[1].peer->pending, 7);
+	assert_int_equal(e[1].peer->n, 1);
+	hvd_peer_table_remove(table, &e[1]);
+	add(table, "10.0.0.1", &e[0]);
+	assert_int_equal(e[0].peer->pending, 0);
+	hvd_peer_table_destroy(table);
 }
 
 /* Whoever is on this host has a million addresses of that kind. */
@@ -109,7 +130,7 @@ static void as_counted_by_hand(void **state)
 		}
 		assert_int_equal(hvd_peer_table_count(table), count);
 		if (step % 1000 == 0 && count > 0) {
-			const struct hvd_addr *of = hvd_peer_entry_addr(hvd_peer_table_busiest(table));
+			const struct hvd_addr *of = &hvd_peer_table_busiest(table)->peer->addr;
 			size_t most = 0;
 
 			for (size_t k = 0; k < 9000; k++)
@@ -124,6 +145,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_oldest_of_the_busiest),
+		cmocka_unit_test(pending_of_an_address),
 		cmocka_unit_test(loopback_is_one),
 		cmocka_unit_test(as_counted_by_hand),
 	};

@@ -29,15 +29,21 @@ struct world {
 	uint16_t port;
 };
 
-static void begin(struct world *w)
+/* On the first of the two addresses, or on both. */
+static void begin_at(struct world *w, size_t n)
 {
 	static const char *const ips[] = {"127.0.0.1", "::1"};
 	struct hvd_err err;
 
 	w->rv = hvd_rv_create(w->base, &w->cfg, NULL, &err);
 	assert_non_null(w->rv);
-	assert_int_equal(hvd_rv_listen(w->rv, ips, 1, 0, 0, &err), 0);
+	assert_int_equal(hvd_rv_listen(w->rv, ips, n, 0, 0, &err), 0);
 	w->port = hvd_rv_port(w->rv);
+}
+
+static void begin(struct world *w)
+{
+	begin_at(w, 1);
 }
 
 static int setup(void **state)
@@ -260,14 +266,13 @@ static void says_when_there_is_no_room(void **state)
 }
 
 /* From an address of its own. */
-static int dial_from(struct world *w, const char *ip)
+/* As another peer: all of 127/8 counts as one. */
+static int dial6(struct world *w)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(w->port)}, from = {.sin_family = AF_INET};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(w->port)};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(inet_pton(AF_INET, ip, &from.sin_addr), 1);
-	assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+	to.sin6_addr = in6addr_loopback;
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	return fd;
 }
@@ -298,7 +303,6 @@ static void promises_take_no_room(void **state)
 /* What is on its way takes room, from its address only so much. */
 static void what_is_on_its_way_is_bounded_by_address(void **state)
 {
-	static const char *const from[] = {"127.0.0.2", "127.0.0.3"};
 	struct world *w = *state;
 	static char part[60001];
 	int fds[8], fd;
@@ -308,10 +312,10 @@ static void what_is_on_its_way_is_bounded_by_address(void **state)
 	w->cfg.store.value_max = 100000;
 	w->cfg.pending_max = 400000;
 	w->cfg.stall = 5;
-	begin(w);
+	begin_at(w, 2);
 	/* Each is charged for up to 100,000 bytes: four of them. */
 	for (int i = 0; i < 8; i++) {
-		fds[i] = dial_from(w, from[0]);
+		fds[i] = dial(w);
 		say(fds[i], "PUT /s/k HTTP/1.1\r\nContent-Length: 100000\r\n\r\n");
 		say(fds[i], part);
 		turn(w, 0.02);
@@ -320,7 +324,7 @@ static void what_is_on_its_way_is_bounded_by_address(void **state)
 	for (int i = 4; i < 8; i++)
 		assert_int_equal(hear(w, fds[i], 1).status, 507);
 	/* Others are not concerned. */
-	fd = dial_from(w, from[1]);
+	fd = dial6(w);
 	say(fd, "PUT /s/k HTTP/1.1\r\nContent-Length: 60000\r\n\r\n");
 	say(fd, part);
 	assert_int_equal(hear(w, fd, 1).status, 200);
@@ -329,7 +333,7 @@ static void what_is_on_its_way_is_bounded_by_address(void **state)
 	close(fds[0]);
 	turn(w, 0.02);
 	for (int i = 0; i < 3; i++) {
-		fd = dial_from(w, from[0]);
+		fd = dial(w);
 		say(fd, "PUT /s/k HTTP/1.1\r\nContent-Length: 60000\r\n\r\n");
 		say(fd, part);
 		assert_int_equal(hear(w, fd, 1).status, 200);
@@ -347,13 +351,13 @@ static void places_go_to_those_who_ask(void **state)
 
 	w->cfg.conns_max = 150;
 	w->cfg.hold = 20;
-	begin(w);
-	held = dial(w);
+	begin_at(w, 2);
+	held = dial6(w);
 	say(held, "GET /s/k HTTP/1.1\r\n\r\n");
 	turn(w, 0.02);
 	/* Heads that are not complete; then bodies. */
 	for (int i = 0; i < 200; i++) {
-		fds[i] = dial_from(w, "127.0.0.2");
+		fds[i] = dial(w);
 		say(fds[i], "GET /s/");
 		if (i % 50 == 49)
 			turn(w, 0.02);
@@ -365,7 +369,7 @@ static void places_go_to_those_who_ask(void **state)
 		close(fds[i]);
 	turn(w, 0.05);
 	for (int i = 0; i < 200; i++) {
-		fds[i] = dial_from(w, "127.0.0.2");
+		fds[i] = dial(w);
 		say(fds[i], "PUT /s/x HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc");
 		if (i % 50 == 49)
 			turn(w, 0.02);
