@@ -17,7 +17,7 @@
 struct hvd_agent {
 	struct event_base *base;
 	const struct hvd_taskinfo *info;
-	struct hvd_session *session;
+	struct hvd_session session;
 	enum hvd_agent_role role;
 	hvd_time deadline;
 	const struct hvd_agent_ops *ops;
@@ -41,13 +41,18 @@ static void fail(struct hvd_agent *agent, const struct hvd_err *why)
 	agent->ops->failed(why, agent->arg);
 }
 
-/* The driver is to know too, so that it can say why the launch fails, with the host's name. */
+static void send_cannot(struct hvd_agent *agent, const struct hvd_err *why)
+{
+	hvd_agent_send(agent, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", agent->info->name, "why",
+					why->msg, "hint", why->hint));
+}
+
+/* Fail, and tell the driver, which reports why the launch fails, with the name of this host. */
 static void cannot(struct hvd_agent *agent, const struct hvd_err *why)
 {
 	struct hvd_err told;
 
-	hvd_agent_send(agent, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", agent->info->name, "why",
-					why->msg, "hint", why->hint));
+	send_cannot(agent, why);
 	if (agent->conn)
 		hvd_err_set(&told, HVD_E_FAILED, "%s", why->msg);
 	fail(agent, agent->conn ? &told : why);
@@ -111,7 +116,8 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	} else if (strcmp(type, "probe") == 0) {
 		on_probe_order(agent, msg);
 	} else if (strcmp(type, "serve") == 0) {
-		agent->ops->serve(agent->arg);
+		if (agent->ops->serve && agent->ops->serve(agent->arg, &why) != 0)
+			send_cannot(agent, &why);
 	} else if (strcmp(type, "plan") == 0) {
 		on_plan(agent, msg);
 	} else {
@@ -184,7 +190,7 @@ static void on_up(struct hvd_conn *conn, void *arg)
 						(json_int_t)info->rank));
 		return;
 	}
-	agent->probe = hvd_probe_create(agent->base, &agent->session->key, info->node, &agent->node, &why);
+	agent->probe = hvd_probe_create(agent->base, &agent->session.key, info->node, &agent->node, &why);
 	if (!agent->probe) {
 		cannot(agent, &why);
 		return;
@@ -256,32 +262,53 @@ int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, 
 	return rc;
 }
 
-struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_session *session,
-				   const struct hvd_taskinfo *info, enum hvd_agent_role role, hvd_time deadline,
+struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot,
+				   const struct hvd_taskinfo *info, enum hvd_agent_role role,
 				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
 				   struct hvd_err *err)
 {
 	struct hvd_agent *agent = hvd_xcalloc(1, sizeof(*agent));
-	/* A little later than the link's: that one knows more of what went wrong. */
-	struct timeval tv = hvd_left_tv(deadline + 200000000);
+	struct timeval tv;
 
 	agent->base = base;
 	agent->info = info;
-	agent->session = session;
 	agent->role = role;
-	agent->deadline = deadline;
+	agent->deadline = hvd_deadline_in(boot->timeout);
 	agent->ops = ops;
 	agent->arg = arg;
 	agent->log = log;
+	if (hvd_agent_session(boot, &agent->session, err) != 0) {
+		hvd_agent_destroy(agent);
+		return NULL;
+	}
+	/* A little later than the link's deadline: the link's message tells more. */
+	tv = hvd_left_tv(agent->deadline + 200000000);
 	agent->timer = evtimer_new(base, on_deadline, agent);
 	evtimer_add(agent->timer, &tv);
-	/* The interfaces are looked at while the connections are under way. */
-	agent->link = hvd_link_create(base, boot, session, deadline, on_up, on_down, agent);
+	/* The connections are under way while this process looks at the host's interfaces. */
+	agent->link = hvd_link_create(base, boot, &agent->session, agent->deadline, on_up, on_down, agent);
 	if (role != HVD_AGENT_RANK && describe_host(agent, err) != 0) {
 		hvd_agent_destroy(agent);
 		return NULL;
 	}
 	return agent;
+}
+
+const struct hvd_key *hvd_agent_key(const struct hvd_agent *agent)
+{
+	return &agent->session.key;
+}
+
+bool hvd_agent_log_failure(const struct hvd_log *log, const struct hvd_taskinfo *info, const struct hvd_err *why)
+{
+	struct hvd_err here = *why;
+
+	if (why->code == HVD_E_FAILED || !why->msg[0])
+		return false;
+	if (!here.host[0])
+		hvd_err_host(&here, info->name);
+	hvd_log_err(log, &here);
+	return true;
 }
 
 void hvd_agent_refuse(struct hvd_agent *agent, const struct hvd_err *why)

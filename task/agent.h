@@ -51,21 +51,23 @@ enum hvd_agent_role {
 struct hvd_agent_ops {
 	/* The plan has come; `plan` is released after the call. The connection stays until the agent is destroyed. */
 	void (*plan)(const json_t *plan, void *arg);
-	/* The driver wants this host to run the rendezvous. */
-	void (*serve)(void *arg);
-	/* Any message after the plan. NULL: none is expected. */
+	/* The driver wants this host to run the rendezvous. -1 with err set: the driver is told why it cannot.
+	 * NULL: the driver of this launch never asks for it. */
+	int (*serve)(void *arg, struct hvd_err *err);
+	/* Any message after the plan. NULL: the driver sends none. */
 	void (*message)(json_t *msg, void *arg);
-	/* It is over. HVD_E_FAILED: the driver has told the user already. Before the plan and, where `message`
-	 * is given, also after it: the connection dropped. */
+	/* The agent cannot go on; called once at most. HVD_E_FAILED: the driver has told the user already. The end of
+	 * the connection is a failure before the plan and, where `message` is given, also after it. */
 	void (*failed)(const struct hvd_err *why, void *arg);
 };
 
-/* Begins to connect at once. `boot`, `session`, `info` and `log` are not owned. NULL with err
- * set. */
-struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_session *session,
-				   const struct hvd_taskinfo *info, enum hvd_agent_role role, hvd_time deadline,
+/* Begins to connect at once; `failed` is called when the plan has not come within the launch's start timeout. `boot`,
+ * `info` and `log` are not owned, and must outlive the agent. NULL with err set. */
+struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot,
+				   const struct hvd_taskinfo *info, enum hvd_agent_role role,
 				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
 				   struct hvd_err *err);
+/* Messages that were queued are still sent: run the event loop until it is empty, which takes a second at most. */
 void hvd_agent_destroy(struct hvd_agent *agent); /* NULL is fine */
 
 /* Before the event loop runs: once connected, tell the driver that this host cannot take part. `why` must outlive the
@@ -75,7 +77,14 @@ void hvd_agent_refuse(struct hvd_agent *agent, const struct hvd_err *why);
 /* Queue a message for the driver; takes the reference. */
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg);
 
-/* Set up a session from the boot text: identity, and the key where it is not munge's. */
+/* The session's key; valid from the plan on, until the agent is destroyed. */
+const struct hvd_key *hvd_agent_key(const struct hvd_agent *agent);
+
+/* Log what `failed` was called with, under the name of this host. Nothing is logged, and false is returned, if the
+ * driver has told the user already. */
+bool hvd_agent_log_failure(const struct hvd_log *log, const struct hvd_taskinfo *info, const struct hvd_err *why);
+
+/* Fill in a session from the boot text: its identity and, where that is not munge's, its key. -1 with err set. */
 int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, struct hvd_err *err);
 
 #endif

@@ -17,8 +17,6 @@
 #define SIGNAL_ROUND_MS 100
 /* How long a command has after SIGTERM when what started this rank has gone. */
 #define ORPHAN_SECONDS 5
-/* How often, 10 ms apart, what the command has left is looked for. */
-#define LEFT_TRIES 100
 /* Sent to a shim when its parent ends; nobody else sends it. */
 #define ORPHAN_SIGNAL (SIGRTMIN + 7)
 
@@ -52,18 +50,6 @@ static bool ends_within(struct run *run, int seconds)
 	}
 }
 
-/* Processes that outlived the command are this shim's, which has made itself their reaper. */
-void hvd_command_end_left(void)
-{
-	struct timespec moment = {.tv_nsec = 10000000};
-
-	for (int tries = 0; tries < LEFT_TRIES && hvd_kill_children() > 0; tries++) {
-		nanosleep(&moment, NULL);
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
-	}
-}
-
 /* What started the rank has gone: so must the rank. The shim has all signals blocked, and goes last. False: it is still
  * there. */
 static bool end_orphan(struct run *run)
@@ -87,7 +73,7 @@ static bool end_orphan(struct run *run)
 		while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
 			;
 	}
-	hvd_command_end_left();
+	hvd_kill_adopted();
 	if (run->command->orphaned)
 		return true;
 	if (leads)

@@ -47,9 +47,6 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
  * node, Ctrl-C? Takes a tenth of a second when it did not. */
 bool hvd_command_signalled_with_us(int status);
 
-/* With `follow`: end the processes that the command has left behind; takes a second at most. */
-void hvd_command_end_left(void);
-
 /* End as this wait status says, or return what to exit with. */
 int hvd_command_mirror(int status);
 

@@ -1,36 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hvd-task - the rank shim.
+ * hvd-task - the rank shim and node agent. srun's plugin and the launch backends start it on the hosts of a job.
  *
- *   hvd-task --plan[=all]          fetch this rank's plan, print it as NAME=VALUE, each with a NUL; or the plans of
- *                                  all ranks of this host (task/rank.h)
- *                                  (the SPANK plugin turns it into the task's environment)
- *   hvd-task -- COMMAND            fetch this rank's plan, run COMMAND in it, report how it ended
- *   hvd-task --mpi=HOST:SLOTS,… -- COMMAND
- *                                  the same where an MPI starts the ranks: they are put on these hosts, slot by
- *                                  slot; the rank ends with what started it
- *   hvd-task --jsrun=HOST:SLOTS,… -- COMMAND
- *                                  the same as a task of jsrun, which need not end its tasks when it is killed: the
- *                                  rank ends when the driver says so or the connection to it drops
- *   hvd-task --stdin [--input=RANK|none] -- COMMAND
- *                                  the same as a task of srun where there is no munge: the launch's key comes on
- *                                  stdin; of what follows there, COMMAND gets all, or only that of this rank
- *   hvd-task --topology            print what this host has of cores (lsf/topology.h)
- *   hvd-task --host=INDEX:HOSTS:NAME --ranks=FIRST:COUNT -- COMMAND
- *                                  start all ranks of this host and watch them; with --stdin the launch's
- *                                  environment, directory and key come on stdin (lib/protocol/preamble.h); with
- * --guarded the shim runs behind a front (task/monitor.h); --nice=N and --memlock=BYTES|unlimited are the launcher's
- * own hvd-task --serve=PID           run the rendezvous until this process ends, or the driver goes hvd-task
- * --watchdog=PID        start that, and see that it does not outlive the process hvd-task                       in
- * place of the site's TaskProlog, when its variable is set (task_prolog.h) hvd-task --drain               read stdin to
- * its end (task/stdin_bootstrap.h)
+ * One option chooses the mode (see the table `modes` below):
  *
- * Started by the plugin and the launch backends, not by hand.
+ *   -- COMMAND                  rank shim: get this rank's plan, run COMMAND with it, tell the driver how it ended.
+ *                               Started for each rank by the backend srun (rank.h).
+ *   --mpi=HOST:SLOTS,…          the same for each rank that an MPI starts. The MPI fills the hosts slot by slot. The
+ *                               rank ends with the process that started it (monitor.h).
+ *   --jsrun=HOST:SLOTS,…        the same for each rank that jsrun starts. jsrun need not end its tasks when it is
+ *                               killed, so the rank ends when the driver says so or is gone (supervisor.h).
+ *   --host=INDEX:HOSTS:NAME --ranks=FIRST:COUNT
+ *                               node agent: start all ranks of this host and watch them. Started for each host by
+ *                               the backends ssh, fork, blaunch and lsrun, and in elastic jobs (supervisor.h).
+ *   --plan[=all]                print this rank's plan, or those of all ranks of this host: NAME=VALUE, each with a
+ *                               NUL. Started in a task of srun --hvd by the plugin (spank/task.c), which sets them.
+ *   --serve=PID                 run the rendezvous until the process PID ends or the driver is gone (serve.h)
+ *   --watchdog=PID              start --serve=PID, and see that it does not outlive PID. Started by the node agent of
+ *                               the first host when the driver asks for it (serve.h).
+ *   --topology                  print what cores this host has (lsf/topology.h). Started by hvdrun in an LSF job.
+ *   --drain                     read stdin to its end. Started by a rank shim (stdin_bootstrap.h).
+ *   no argument                 run the site's TaskProlog: Slurm starts this program in its place (prolog.h).
+ *
+ * Of the other options, those that change what a mode does:
+ *
+ *   --stdin                     the driver's address, the key and, for --host, the environment and the directory come
+ *                               on stdin (lib/protocol/preamble.h); else HVD_BOOT_ENV has the address
+ *   --input=RANK|none           what follows on stdin then goes to this rank's COMMAND only, or to none
+ *   --guarded                   run behind a monitor (monitor.h), which adds --behind
+ *   --nice=N, --memlock=BYTES|unlimited
+ *                               take over these limits of the launcher
  */
 #include "command.h"
-#include "host.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/log.h"
-#include "lib/process/spawn.h"
 #include "lib/process/task_prolog.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/preamble.h"
@@ -40,7 +43,7 @@
 #include "rank.h"
 #include "serve.h"
 #include "stdin_bootstrap.h"
-#include "supervised_rank.h"
+#include "supervisor.h"
 #include "taskinfo.h"
 
 #include <getopt.h>
@@ -50,6 +53,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 static const char usage[] =
 	"usage: hvd-task --plan[=all] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | --host=N:NODES:NAME "
@@ -61,50 +65,143 @@ static const char usage[] =
 	"hvd-task --drain | hvd-task --topology\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
 
-enum mode {
-	MODE_RUN,
-	MODE_PLAN,
+enum mode_index {
+	MODE_RANK, /* no option chooses it */
+	MODE_MPI,
+	MODE_JSRUN,
 	MODE_HOST,
+	MODE_PLAN,
 	MODE_SERVE,
 	MODE_WATCHDOG,
 	MODE_TOPOLOGY,
 	MODE_DRAIN,
+	N_MODES,
 };
 
+/* What the command line says. */
 struct args {
-	enum mode mode;
-	const char *host, *ranks, *mpi, *jsrun, *input, *nice, *memlock;
-	bool from_stdin, guarded, behind, all;
-	pid_t task; /* whose rendezvous to run */
-	struct hvd_host_opts opts;
+	enum mode_index mode;
+	const char *value; /* of the mode's option; NULL = none */
+	const char *ranks, *input, *nice, *memlock;
+	bool from_stdin, guarded, behind;
+	struct hvd_ranks_opts opts;
 };
+
+struct task {
+	struct args args;
+	struct hvd_boot boot;
+	struct hvd_taskinfo info;
+	struct hvd_err refusal; /* with a code: there can be no ranks here, and the driver is to be told why */
+	struct hvd_log log;
+};
+
+static int run_rank(struct task *task)
+{
+	const struct hvd_ranks_opts *opts = &task->args.opts;
+
+	return hvd_rank_run(&task->boot, &task->info, opts->argv, &opts->output, task->args.mode == MODE_MPI,
+			    &task->log);
+}
+
+static int run_jsrun_rank(struct task *task)
+{
+	return hvd_supervise_rank(&task->boot, &task->info, &task->args.opts, &task->log);
+}
+
+static int run_host(struct task *task)
+{
+	return hvd_supervise_host(&task->boot, &task->info, &task->args.opts, &task->refusal, &task->log);
+}
+
+static int print_plan(struct task *task)
+{
+	bool all = task->args.value && strcmp(task->args.value, "all") == 0;
+
+	return hvd_rank_print_plan(&task->boot, &task->info, all, &task->log);
+}
+
+static int serve(struct task *task)
+{
+	struct hvd_err err = {0};
+
+	return hvd_serve_run(&task->boot, &task->info, atoi(task->args.value), &task->log, &err) == 0 ? 0 : 1;
+}
+
+static int watchdog(struct task *task)
+{
+	struct hvd_err err = {0};
+
+	return hvd_serve_watch(atoi(task->args.value), &err) == 0 ? 0 : 1;
+}
+
+static int print_topology(struct task *task)
+{
+	struct hvd_err err = {0};
+	hvd_cleanup_free char *text = hvd_topology_line(&err);
+
+	if (!text)
+		hvd_log_err(&task->log, &err);
+	return text && puts(text) != EOF && fflush(stdout) == 0 ? 0 : 1;
+}
+
+static int drain(struct task *task)
+{
+	(void)task;
+	return hvd_stdin_bootstrap_drain();
+}
+
+/* The modes, and what starts this program in each. All return the exit status. */
+static const struct mode {
+	bool command; /* a COMMAND must follow the options; else none may */
+	bool driver;  /* the mode needs the driver's address, and which ranks of the job are this process's */
+	int (*run)(struct task *task);
+} modes[N_MODES] = {
+	[MODE_RANK] = {true, true, run_rank},             /* the backend srun */
+	[MODE_MPI] = {true, true, run_rank},              /* mpirun and its like */
+	[MODE_JSRUN] = {true, true, run_jsrun_rank},      /* jsrun */
+	[MODE_HOST] = {true, true, run_host},             /* ssh, fork, blaunch, lsrun, steps of elastic jobs */
+	[MODE_PLAN] = {false, true, print_plan},          /* the plugin, in a task */
+	[MODE_SERVE] = {false, true, serve},              /* MODE_WATCHDOG */
+	[MODE_WATCHDOG] = {false, false, watchdog},       /* the node agent of the first host */
+	[MODE_TOPOLOGY] = {false, false, print_topology}, /* hvdrun in an LSF job */
+	[MODE_DRAIN] = {false, false, drain},             /* MODE_RANK with --input=RANK */
+};
+
+static bool misused(const struct args *args, bool command)
+{
+	bool host = args->mode == MODE_HOST;
+
+	return command != modes[args->mode].command || host != (args->ranks != NULL) || (args->guarded && !host) ||
+	       (args->from_stdin && !command) || (args->input && (host || !args->from_stdin));
+}
 
 /* Returns the exit status to end with, or -1 to go on. */
 static int parse(int argc, char **argv, struct args *args)
 {
+	/* The option of a mode stands for the mode. */
 	static const struct option options[] = {
-		{"plan", optional_argument, NULL, 'p'},
-		{"host", required_argument, NULL, 'h'},
+		{"mpi", required_argument, NULL, MODE_MPI},
+		{"jsrun", required_argument, NULL, MODE_JSRUN},
+		{"host", required_argument, NULL, MODE_HOST},
+		{"plan", optional_argument, NULL, MODE_PLAN},
+		{"serve", required_argument, NULL, MODE_SERVE},
+		{"watchdog", required_argument, NULL, MODE_WATCHDOG},
+		{"topology", no_argument, NULL, MODE_TOPOLOGY},
+		{"drain", no_argument, NULL, MODE_DRAIN},
 		{"ranks", required_argument, NULL, 'r'},
 		{"label", required_argument, NULL, 'l'},
 		{"timestamps", no_argument, NULL, 't'},
 		{"output-dir", required_argument, NULL, 'o'},
 		{"size", required_argument, NULL, 'n'},
 		{"bind", optional_argument, NULL, 'b'},
-		{"mpi", required_argument, NULL, 'm'},
 		{"behind", no_argument, NULL, 'B'},
 		{"guarded", no_argument, NULL, 'g'},
-		{"jsrun", required_argument, NULL, 'j'},
-		{"topology", no_argument, NULL, 'y'},
-		{"serve", required_argument, NULL, 's'},
 		{"stdin", no_argument, NULL, 'i'},
 		{"cpus", required_argument, NULL, 'c'},
 		{"framed", no_argument, NULL, 'f'},
-		{"help", no_argument, NULL, '?' + 256},
+		{"help", no_argument, NULL, 'h'},
 		{"input", required_argument, NULL, 'I'},
-		{"drain", no_argument, NULL, 'd'},
 		{"version", no_argument, NULL, 'V'},
-		{"watchdog", required_argument, NULL, 'w'},
 		{"nice", required_argument, NULL, 'N'},
 		{"memlock", required_argument, NULL, 'L'},
 		{NULL, 0, NULL, 0},
@@ -114,14 +211,6 @@ static int parse(int argc, char **argv, struct args *args)
 
 	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
 		switch (c) {
-		case 'p':
-			args->mode = MODE_PLAN;
-			args->all = optarg && strcmp(optarg, "all") == 0;
-			break;
-		case 'h':
-			args->mode = MODE_HOST;
-			args->host = optarg;
-			break;
 		case 'r':
 			args->ranks = optarg;
 			break;
@@ -144,25 +233,11 @@ static int parse(int argc, char **argv, struct args *args)
 		case 'c':
 			args->opts.cpus = optarg;
 			break;
-		case 'B': /* by the front of this shim (monitor.h) */
+		case 'B':
 			args->behind = true;
 			break;
 		case 'g':
 			args->guarded = true;
-			break;
-		case 'm':
-			args->mpi = optarg;
-			break;
-		case 'j':
-			args->jsrun = optarg;
-			break;
-		case 'y':
-			args->mode = MODE_TOPOLOGY;
-			break;
-		case 's':
-		case 'w':
-			args->mode = c == 's' ? MODE_SERVE : MODE_WATCHDOG;
-			args->task = atoi(optarg);
 			break;
 		case 'f':
 			style->framed = true;
@@ -179,158 +254,120 @@ static int parse(int argc, char **argv, struct args *args)
 		case 'L':
 			args->memlock = optarg;
 			break;
-		case 'd':
-			args->mode = MODE_DRAIN;
-			break;
 		case 'V':
 			printf("hvd-task %s\n", HVD_VERSION);
 			return 0;
-		case '?' + 256:
+		case 'h':
 			fputs(usage, stdout);
 			return 0;
 		default:
+			if (c < N_MODES && args->mode == MODE_RANK) {
+				args->mode = (enum mode_index)c;
+				args->value = optarg;
+				break;
+			}
 			fputs(usage, stderr);
 			return 2;
 		}
 	}
 	args->opts.argv = argv + optind;
-	if (((args->mpi || args->jsrun) && args->mode != MODE_RUN) ||
-	    (args->mode == MODE_HOST ? !args->ranks || args->input : args->guarded) ||
-	    (args->from_stdin ? args->mode != MODE_RUN && args->mode != MODE_HOST : args->input != NULL) ||
-	    (args->mode == MODE_RUN || args->mode == MODE_HOST) != (optind < argc)) {
-		fputs(usage, stderr);
-		return 2;
-	}
-	return -1;
+	if (!misused(args, optind < argc))
+		return -1;
+	fputs(usage, stderr);
+	return 2;
 }
 
-/* Before it is known which host of the job this is. */
-static int fail(const struct hvd_log *log, struct hvd_err *err)
+/* Take over what the launcher has sent on stdin. Returns 0, or the exit status to end with, after saying why. */
+static int enter_stdin(struct task *task)
 {
-	char host[256] = "";
-
-	if (!err->host[0] && gethostname(host, sizeof(host) - 1) == 0)
-		hvd_err_host(err, host);
-	hvd_log_err(log, err);
-	return 1;
-}
-
-/* The launch's data on stdin. Returns as prepare(). */
-static int enter(const struct args *args, struct hvd_boot *boot, struct hvd_taskinfo *info, struct hvd_err *refusal,
-		 const struct hvd_log *log)
-{
+	const struct args *args = &task->args;
 	struct hvd_err err = {0};
-	int status = hvd_stdin_bootstrap_enter(boot, &err);
+	int status = hvd_stdin_bootstrap_enter(&task->boot, &err);
 
-	/* LSF's launchers may lose this status and what is said here. The driver is told instead. */
+	/* LSF's launchers may lose this process's output and exit status, so the driver is told. */
 	if (status == HVD_PREAMBLE_NO_DIRECTORY && args->behind) {
-		*refusal = err;
-		hvd_err_hint(refusal, "start hvdrun in a directory that all hosts have, with the same path");
+		task->refusal = err;
+		hvd_err_hint(&task->refusal, "start hvdrun in a directory that all hosts have, with the same path");
 		return 0;
 	}
-	if (status == 0 && args->input && hvd_stdin_bootstrap_input(args->input, info->rank, &err) != 0)
+	if (status == 0 && args->input && hvd_stdin_bootstrap_input(args->input, task->info.rank, &err) != 0)
 		status = 1;
 	else if (status != 0)
-		hvd_err_host(&err, info->name);
-	if (status == 0)
-		return 0;
-	hvd_log_err(log, &err);
-	hvd_taskinfo_free(info);
+		hvd_err_host(&err, task->info.name);
+	if (status != 0)
+		hvd_log_err(&task->log, &err);
 	return status;
 }
 
-/* Where the driver is, and which ranks are ours. Returns 0, or the exit status to end with, after saying why. With
- * `refusal` set the driver is to be told that there will be no ranks here. */
-static int prepare(const struct args *args, struct hvd_boot *boot, struct hvd_taskinfo *info, struct hvd_err *refusal,
-		   const struct hvd_log *log)
+static int find_ranks(const struct args *args, struct hvd_taskinfo *info, struct hvd_err *err)
 {
+	switch (args->mode) {
+	case MODE_HOST:
+		return hvd_taskinfo_host(args->value, args->ranks, info, err);
+	case MODE_MPI:
+		return hvd_taskinfo_mpi(args->value, info, err);
+	case MODE_JSRUN:
+		return hvd_taskinfo_jsrun(args->value, info, err);
+	default:
+		return hvd_taskinfo_slurm(info, err);
+	}
+}
+
+/* Find out where the driver is, and which ranks of the job are this process's. Returns 0, or the exit status to end
+ * with, after saying why. */
+static int prepare(struct task *task)
+{
+	const struct args *args = &task->args;
 	const char *text = args->from_stdin ? "" : getenv(HVD_BOOT_ENV);
 	struct hvd_err err = {0};
+	char host[256] = "";
 
 	if (!text) {
-		hvd_error(log, "%s is not set: hvd-task is started by srun --hvd and hvdrun, not by hand",
+		hvd_error(&task->log, "%s is not set: hvd-task is started by srun --hvd and hvdrun, not by hand",
 			  HVD_BOOT_ENV);
 		return 2;
 	}
-	if ((!args->from_stdin && hvd_boot_parse(text, boot, &err) != 0) ||
-	    (args->mode == MODE_HOST ? hvd_taskinfo_host(args->host, args->ranks, info, &err)
-	     : args->mpi             ? hvd_taskinfo_mpi(args->mpi, info, &err)
-	     : args->jsrun           ? hvd_taskinfo_jsrun(args->jsrun, info, &err)
-				     : hvd_taskinfo_slurm(info, &err)) != 0)
-		return fail(log, &err);
-	return args->from_stdin ? enter(args, boot, info, refusal, log) : 0;
-}
-
-static int print_topology(const struct hvd_log *log)
-{
-	struct hvd_err err = {0};
-	char *text = hvd_topology_line(&err);
-
-	if (!text)
-		hvd_log_err(log, &err);
-	if (!text || puts(text) == EOF || fflush(stdout) != 0) {
-		free(text);
+	if ((!args->from_stdin && hvd_boot_parse(text, &task->boot, &err) != 0) ||
+	    find_ranks(args, &task->info, &err) != 0) {
+		/* It is not known here what the scheduler calls this host. */
+		if (!err.host[0] && gethostname(host, sizeof(host) - 1) == 0)
+			hvd_err_host(&err, host);
+		hvd_log_err(&task->log, &err);
 		return 1;
 	}
-	free(text);
-	return 0;
+	return args->from_stdin ? enter_stdin(task) : 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct hvd_log log = hvd_log_make("hvd-task", HVD_LOG_INFO);
-	struct args args = {0};
-	struct hvd_taskinfo info;
-	struct hvd_boot boot;
-	struct hvd_err err = {0}, refusal = {0};
+	struct task task = {.log = hvd_log_make("hvd-task", HVD_LOG_INFO)};
+	const struct args *args = &task.args;
 	int status;
 
 	/* Slurm gives its TaskProlog no argument. */
 	if (argc == 1 && getenv(HVD_PROLOG_ENV))
-		return hvd_prolog_run(getenv(HVD_PROLOG_ENV), &log);
-	status = parse(argc, argv, &args);
+		return hvd_prolog_run(getenv(HVD_PROLOG_ENV), &task.log);
+	status = parse(argc, argv, &task.args);
 	if (status >= 0)
 		return status;
-	hvd_stdin_bootstrap_limits(args.nice, args.memlock);
-	if (args.mode == MODE_TOPOLOGY)
-		return print_topology(&log);
-	if (args.mode == MODE_DRAIN)
-		return hvd_stdin_bootstrap_drain();
-	if (args.mode == MODE_WATCHDOG)
-		return hvd_serve_watch(args.task, &err) == 0 ? 0 : 1;
-	if ((args.mpi || args.guarded) && !args.behind)
-		return hvd_monitor_run(argv, args.guarded, &log);
-	if (args.mpi)
+	hvd_stdin_bootstrap_limits(args->nice, args->memlock);
+	if (!modes[args->mode].driver)
+		return modes[args->mode].run(&task);
+	if ((args->mode == MODE_MPI || args->guarded) && !args->behind)
+		return hvd_monitor_run(argv, args->guarded, &task.log);
+	if (args->mode == MODE_MPI)
 		hvd_command_follow();
-	else if (args.behind)
-		prctl(PR_SET_PDEATHSIG, SIGTERM); /* which ends the ranks first */
-	signal(SIGPIPE, SIG_IGN); /* a peer that goes is an error to handle; the command gets the default back */
-	status = prepare(&args, &boot, &info, &refusal, &log);
-	if (status != 0)
-		return status;
-	log.level = boot.verbose > 1 ? HVD_LOG_DEBUG : boot.verbose ? HVD_LOG_VERBOSE : HVD_LOG_INFO;
-	switch (args.mode) {
-	case MODE_PLAN:
-		status = hvd_rank_print_plan(&boot, &info, args.all, &log);
-		break;
-	case MODE_RUN:
-		if (args.jsrun) {
-			status = hvd_supervised_rank_run(&boot, &info, &args.opts, &log);
-			break;
-		}
-		status = hvd_rank_run(&boot, &info, args.opts.argv, &args.opts.output, args.mpi != NULL, &log);
-		break;
-	case MODE_HOST:
-		status = hvd_host_run(&boot, &info, &args.opts, &refusal, &log);
-		break;
-	case MODE_SERVE:
-		status = hvd_serve_run(&boot, &info, args.task, &log, &err) == 0 ? 0 : 1;
-		break;
-	case MODE_WATCHDOG:
-	case MODE_TOPOLOGY:
-	case MODE_DRAIN:
-		break;
+	else if (args->behind)
+		prctl(PR_SET_PDEATHSIG, SIGTERM); /* the end of the monitor ends this process, after its ranks */
+	/* That a peer is gone is an error to handle here; the command starts with the default. */
+	signal(SIGPIPE, SIG_IGN);
+	status = prepare(&task);
+	if (status == 0) {
+		task.log.level = task.boot.verbose > 1 ? HVD_LOG_DEBUG
+				 : task.boot.verbose   ? HVD_LOG_VERBOSE
+						       : HVD_LOG_INFO;
+		status = modes[args->mode].run(&task);
 	}
-	hvd_taskinfo_free(&info);
+	hvd_taskinfo_free(&task.info);
 	return status;
 }

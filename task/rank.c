@@ -3,12 +3,12 @@
 
 #include "agent.h"
 #include "command.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
-#include "lib/frameworks/emit.h"
-#include "lib/process/apptainer.h"
+#include "lib/process/spawn.h"
 #include "lib/protocol/munge.h"
 #include "link.h"
-#include "rank_key.h"
+#include "rank_env.h"
 #include "serve.h"
 
 #include <poll.h>
@@ -23,171 +23,147 @@
 /* When a task fails srun ends the step, and loses what the task said in the moment before: give it time to arrive. */
 #define LAST_WORDS_MS 100
 
-extern char **environ;
-
-struct fetch {
+/* A rank shim, from its start to the end of its command. */
+struct shim {
 	const struct hvd_log *log;
 	const struct hvd_taskinfo *info;
 	const struct hvd_boot *boot;
-	struct hvd_session session;
-	struct hvd_agent *agent;
 	struct event_base *base;
-	enum hvd_agent_role role;
-	struct hvd_strv env; /* NAME=VALUE of the plan; for all ranks of the host: "" behind each rank's */
-	int key_fd;          /* for the command, see rank_key.h */
-	pid_t task;          /* the rank's, as Slurm knows it */
-	int status;          /* -1 while it goes on */
-	bool said;           /* an error message went out */
-	char parent[32];     /* the program that started this one */
-	bool keep;           /* the driver wants to know when this host is lost: stay connected */
+	struct hvd_agent *agent; /* the connection to the driver; NULL when there is none */
+	json_t *plan;
+	int key_fd;      /* for the command, see rank_env.h; 0 = none */
+	pid_t task;      /* the rank's process, as Slurm knows it */
+	int status;      /* to end with; -1 while the plan is awaited */
+	bool logged;     /* an error message went out */
+	char parent[32]; /* the name of the program that started this one */
 };
-
-static void end(struct fetch *fetch, int status)
-{
-	if (fetch->status < 0)
-		fetch->status = status;
-	event_base_loopbreak(fetch->base);
-}
-
-/* MPI's workers in a step that srun was not told to start an MPI in: each would find itself alone, and go on. With
- * Slurm's own libpmi it is right. */
-static void warn_without_pmi(const struct fetch *fetch)
-{
-	const char *controller = hvd_env_get(&fetch->env, "HOROVOD_CONTROLLER");
-
-	if (fetch->info->rank != 0 || fetch->info->size < 2 || !controller || strcmp(controller, "mpi") != 0 ||
-	    getenv("PMIX_RANK") || getenv("PMI_RANK") || getenv("OMPI_COMM_WORLD_RANK"))
-		return;
-	hvd_warn(fetch->log, "the workers' controller is MPI, but nothing here tells an MPI its rank");
-	hvd_info(fetch->log, "srun needs --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH, Intel MPI), whatever 'srun "
-			     "--mpi=list' has");
-}
-
-static void add_env(struct fetch *fetch, const json_t *env)
-{
-	const char *name;
-	json_t *value;
-
-	json_object_foreach((json_t *)env, name, value)
-	{
-		char *set = json_is_string(value) ? hvd_emit_name(name, environ) : NULL;
-
-		if (set)
-			hvd_strv_addf(&fetch->env, "%s=%s", set, json_string_value(value));
-		free(set);
-	}
-}
-
-static void on_failed(const struct hvd_err *why, void *arg);
-
-static void on_plan(const json_t *plan, void *arg)
-{
-	struct fetch *fetch = arg;
-	struct hvd_err why = {0};
-	json_t *env;
-	size_t i;
-
-	if (hvd_rank_key_take(plan, &fetch->session, &fetch->key_fd, &why) != 0) {
-		on_failed(&why, fetch);
-		return;
-	}
-	if (fetch->role == HVD_AGENT_ALL) {
-		json_array_foreach(json_object_get(plan, "ranks"), i, env)
-		{
-			add_env(fetch, env);
-			hvd_strv_add(&fetch->env, "");
-		}
-	} else {
-		add_env(fetch, json_object_get(plan, "env"));
-	}
-	warn_without_pmi(fetch);
-	fetch->keep = json_is_true(json_object_get(plan, "keep"));
-	end(fetch, 0);
-}
-
-static void on_serve(void *arg)
-{
-	struct fetch *fetch = arg;
-	struct hvd_err why = {0};
-
-	if (hvd_serve_spawn(fetch->task, fetch->boot, &why) != 0)
-		hvd_agent_send(fetch->agent, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", fetch->info->name,
-						       "why", why.msg, "hint", why.hint));
-}
-
-static void on_failed(const struct hvd_err *why, void *arg)
-{
-	struct fetch *fetch = arg;
-	struct hvd_err here = *why;
-
-	/* The first rank that ends has srun send this to the others, which are about to end with the same status. */
-	signal(SIGTERM, SIG_IGN);
-	/* What the driver has told already is not said again by every rank. */
-	if (why->code != HVD_E_FAILED && why->msg[0]) {
-		if (!here.host[0])
-			hvd_err_host(&here, fetch->info->name);
-		hvd_log_err(fetch->log, &here);
-		fetch->said = true;
-	}
-	end(fetch, hvd_err_status(why));
-}
-
-/* Last words go out to the driver; returns when they are out, at most after their second. */
-static void part(struct fetch *fetch)
-{
-	hvd_agent_destroy(fetch->agent);
-	fetch->agent = NULL;
-	if (fetch->base) {
-		event_base_dispatch(fetch->base);
-		event_base_free(fetch->base);
-	}
-	fetch->base = NULL;
-	if (fetch->said)
-		poll(NULL, 0, LAST_WORDS_MS);
-}
-
-/* Get the plan. 0 with fetch->env filled, or an exit status. The connection is there still until part(). */
-static int fetch_plan(struct fetch *fetch, const struct hvd_boot *boot)
-{
-	static const struct hvd_agent_ops ops = {.plan = on_plan, .serve = on_serve, .failed = on_failed};
-	struct hvd_err why = {0};
-
-	fetch->status = -1;
-	fetch->boot = boot;
-	fetch->base = event_base_new();
-	if (!fetch->base || hvd_agent_session(boot, &fetch->session, &why) != 0)
-		on_failed(&why, fetch);
-	else if (!(fetch->agent = hvd_agent_create(fetch->base, boot, &fetch->session, fetch->info, fetch->role,
-						   hvd_deadline_in(boot->timeout), &ops, fetch, fetch->log, &why)))
-		on_failed(&why, fetch);
-	else if (fetch->status < 0)
-		event_base_dispatch(fetch->base);
-	return fetch->status < 0 ? 1 : fetch->status;
-}
 
 static enum hvd_agent_role role_of(const struct hvd_taskinfo *info)
 {
 	return info->local_rank ? HVD_AGENT_RANK : HVD_AGENT_NODE;
 }
 
+static void end_wait(struct shim *shim, int status)
+{
+	if (shim->status < 0)
+		shim->status = status;
+	event_base_loopbreak(shim->base);
+}
+
+/* MPI's workers in a step that srun was not told to start an MPI in: each would find itself alone, and go on. With
+ * Slurm's own libpmi it is right. */
+static void warn_without_pmi(const struct shim *shim)
+{
+	const json_t *env = json_object_get(shim->plan, "env");
+	const char *controller;
+
+	if (!env)
+		env = json_array_get(json_object_get(shim->plan, "ranks"), 0);
+	controller = json_string_value(json_object_get(env, "HOROVOD_CONTROLLER"));
+
+	if (shim->info->rank != 0 || shim->info->size < 2 || !controller || strcmp(controller, "mpi") != 0 ||
+	    getenv("PMIX_RANK") || getenv("PMI_RANK") || getenv("OMPI_COMM_WORLD_RANK"))
+		return;
+	hvd_warn(shim->log, "the workers' controller is MPI, but nothing here tells an MPI its rank");
+	hvd_info(shim->log, "srun needs --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH, Intel MPI), whatever 'srun "
+			    "--mpi=list' has");
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	struct shim *shim = arg;
+
+	/* The first rank that ends has srun send SIGTERM to the others, which are about to end with the same status. */
+	signal(SIGTERM, SIG_IGN);
+	shim->logged = hvd_agent_log_failure(shim->log, shim->info, why);
+	end_wait(shim, hvd_err_status(why));
+}
+
+static void on_plan(const json_t *plan, void *arg)
+{
+	struct shim *shim = arg;
+	struct hvd_err why = {0};
+
+	if (hvd_rank_key_take(plan, hvd_agent_key(shim->agent), &shim->key_fd, &why) != 0) {
+		on_failed(&why, shim);
+		return;
+	}
+	shim->plan = json_incref((json_t *)plan);
+	warn_without_pmi(shim);
+	end_wait(shim, 0);
+}
+
+static int on_serve(void *arg, struct hvd_err *err)
+{
+	const struct shim *shim = arg;
+
+	return hvd_serve_spawn(shim->task, shim->boot, err);
+}
+
+/* Last words go out to the driver; returns when they are out, at most after their second. */
+static void part(struct shim *shim)
+{
+	hvd_agent_destroy(shim->agent);
+	shim->agent = NULL;
+	if (shim->base) {
+		event_base_dispatch(shim->base);
+		event_base_free(shim->base);
+	}
+	shim->base = NULL;
+	if (shim->logged)
+		poll(NULL, 0, LAST_WORDS_MS);
+}
+
+/* Wait for the plan. Returns 0 with shim->plan set, or the exit status. The connection stays until part(). */
+static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
+{
+	static const struct hvd_agent_ops ops = {.plan = on_plan, .serve = on_serve, .failed = on_failed};
+	struct hvd_err why = {0};
+
+	shim->status = -1;
+	shim->base = event_base_new();
+	if (!shim->base)
+		return 1;
+	shim->agent = hvd_agent_create(shim->base, shim->boot, shim->info, role, &ops, shim, shim->log, &why);
+	if (shim->agent)
+		event_base_dispatch(shim->base);
+	else
+		on_failed(&why, shim);
+	return shim->status < 0 ? 1 : shim->status;
+}
+
+/* The variables of one rank's plan, each with its NUL, and an empty string. */
+static int print_env(const json_t *plan)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
+
+	hvd_rank_env_add(&env, plan, NULL);
+	for (size_t i = 0; i < env.n; i++)
+		if (fwrite(env.v[i], strlen(env.v[i]) + 1, 1, stdout) != 1)
+			return 1;
+	return putchar('\0') == EOF;
+}
+
 int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all,
 			const struct hvd_log *log)
 {
-	struct fetch fetch = {.log = log,
-			      .info = info,
-			      .role = all ? HVD_AGENT_ALL : role_of(info),
-			      .task = getppid()}; /* the plugin, in the task */
-	int status = fetch_plan(&fetch, boot);
+	/* The parent is the task itself, in which the plugin runs. */
+	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getppid()};
+	int status = fetch_plan(&shim, all ? HVD_AGENT_ALL : role_of(info));
+	const json_t *env;
+	size_t i;
 
-	part(&fetch);
-	if (!all)
-		hvd_strv_add(&fetch.env, "");
-	for (size_t i = 0; status == 0 && i < fetch.env.n; i++)
-		if (fwrite(fetch.env.v[i], strlen(fetch.env.v[i]) + 1, 1, stdout) != 1)
-			status = 1;
+	part(&shim);
+	if (status == 0 && !all)
+		status = print_env(json_object_get(shim.plan, "env"));
+	json_array_foreach(status == 0 && all ? json_object_get(shim.plan, "ranks") : NULL, i, env)
+	{
+		if (status == 0)
+			status = print_env(env);
+	}
 	if (status == 0 && fflush(stdout) != 0)
 		status = 1;
-	hvd_strv_free(&fetch.env);
+	json_decref(shim.plan);
 	return status;
 }
 
@@ -211,15 +187,15 @@ static void on_down(const struct hvd_err *why, void *arg)
 }
 
 /* Over a connection of its own, where none was kept. */
-static void report_anew(const struct fetch *fetch, json_t *msg)
+static void report_anew(const struct shim *shim, json_t *msg)
 {
 	struct last_word word = {.base = event_base_new(), .msg = msg};
 	struct hvd_session session;
 	struct hvd_link *link;
 
-	if (word.base && hvd_agent_session(fetch->boot, &session, NULL) == 0) {
-		link = hvd_link_create(word.base, fetch->boot, &session, hvd_deadline_in(REPORT_SECONDS), on_up,
-				       on_down, &word);
+	if (word.base && hvd_agent_session(shim->boot, &session, NULL) == 0) {
+		link = hvd_link_create(word.base, shim->boot, &session, hvd_deadline_in(REPORT_SECONDS), on_up, on_down,
+				       &word);
 		event_base_dispatch(word.base);
 		hvd_link_destroy(link);
 	}
@@ -229,40 +205,38 @@ static void report_anew(const struct fetch *fetch, json_t *msg)
 }
 
 /* What a kept connection is given goes out with the goodbye. `msg` is taken over. */
-static void report(const struct fetch *fetch, json_t *msg)
+static void report(const struct shim *shim, json_t *msg)
 {
-	if (fetch->agent)
-		hvd_agent_send(fetch->agent, msg);
+	if (shim->agent)
+		hvd_agent_send(shim->agent, msg);
 	else
-		report_anew(fetch, msg);
+		report_anew(shim, msg);
 }
 
-static void report_exit(const struct fetch *fetch, int status)
+static void report_exit(const struct shim *shim, int status)
 {
-	report(fetch,
-	       json_pack("{s:s, s:I, s:i}", "t", "exit", "rank", (json_int_t)fetch->info->rank, "status", status));
+	report(shim, json_pack("{s:s, s:I, s:i}", "t", "exit", "rank", (json_int_t)shim->info->rank, "status", status));
 }
 
 /* A connection that ends without this tells the driver that the host was lost. Without munged the step daemon cannot
  * tell srun that the rank has ended. */
-static void say_done(struct fetch *fetch)
+static void say_done(struct shim *shim)
 {
-	if (fetch->agent)
-		hvd_agent_send(fetch->agent,
-			       json_pack("{s:s, s:b}", "t", "done", "munge",
-					 strcmp(fetch->boot->id, "munge") != 0 || hvd_munge_listens(NULL)));
-	part(fetch);
+	if (shim->agent)
+		hvd_agent_send(shim->agent, json_pack("{s:s, s:b}", "t", "done", "munge",
+						      strcmp(shim->boot->id, "munge") != 0 || hvd_munge_listens(NULL)));
+	part(shim);
 }
 
 /* The step daemon has gone, and with it the way of the rank's output, of signals to it and of the news of its end. */
 static void on_orphaned(void *arg)
 {
-	struct fetch *fetch = arg;
+	struct shim *shim = arg;
 
-	if (!fetch->agent)
+	if (!shim->agent)
 		return;
-	hvd_agent_send(fetch->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", fetch->parent));
-	event_base_loop(fetch->base, EVLOOP_NONBLOCK);
+	hvd_agent_send(shim->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", shim->parent));
+	event_base_loop(shim->base, EVLOOP_NONBLOCK);
 }
 
 /* The name of the program that started this one. */
@@ -283,7 +257,7 @@ static void name_parent(char name[32])
 int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
 		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log)
 {
-	struct fetch fetch = {.log = log, .info = info, .role = role_of(info), .task = getpid()};
+	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getpid()};
 	struct hvd_output_losses losses = {.log = log, .host = info->name};
 	struct hvd_output_style sized = *style;
 	struct hvd_command command = {
@@ -294,47 +268,40 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 
 	if (!follow) {
 		command.orphaned = on_orphaned;
-		command.arg = &fetch;
-		name_parent(fetch.parent);
+		command.arg = &shim;
+		name_parent(shim.parent);
 	}
-	status = fetch_plan(&fetch, boot);
-	if (status != 0 || !fetch.keep)
-		part(&fetch);
+	status = fetch_plan(&shim, role_of(info));
+	if (status != 0 || !json_is_true(json_object_get(shim.plan, "keep")))
+		part(&shim);
 	if (status != 0)
 		return status;
-	hvd_strv_add_all(&env, environ);
-	hvd_env_unset(&env, HVD_BOOT_ENV);
-	for (size_t i = 0; i < fetch.env.n; i++) {
-		char *value = strchr(fetch.env.v[i], '=');
-
-		*value = '\0';
-		hvd_apptainer_setenv(&env, argv[0], fetch.env.v[i], value + 1);
-	}
-	hvd_strv_free(&fetch.env);
-	hvd_rank_key_env(fetch.key_fd, argv[0], &env);
+	hvd_rank_env_make(&env, json_object_get(shim.plan, "env"), argv[0], shim.key_fd);
+	json_decref(shim.plan);
 	command.envp = env.v;
-	command.key_fd = fetch.key_fd;
+	command.key_fd = shim.key_fd;
 	sized.size = (int)info->size;
 	sized.losses = &losses;
 	rc = hvd_command_run(&command, &status, &err);
-	if (fetch.key_fd)
-		close(fetch.key_fd);
+	if (shim.key_fd)
+		close(shim.key_fd);
 	hvd_strv_free(&env);
 	if (rc != 0) {
 		hvd_err_host(&err, info->name);
 		hvd_log_err(log, &err);
-		report_exit(&fetch, 127 << 8);
-		say_done(&fetch);
+		report_exit(&shim, 127 << 8);
+		say_done(&shim);
 		return 127;
 	}
-	/* The scheduler would take another status of this task for a failure, and end the others. */
+	/* The exit status does not tell of lost output: the scheduler would take it for a failure of the rank, and end
+	 * the others. */
 	if (losses.any)
-		report(&fetch, json_pack("{s:s}", "t", "output-lost"));
+		report(&shim, json_pack("{s:s}", "t", "output-lost"));
 	/* A rank that was ended with all others is not what ended the job, and the scheduler says why. */
 	if (status != 0 && !hvd_command_signalled_with_us(status))
-		report_exit(&fetch, status);
-	say_done(&fetch);
+		report_exit(&shim, status);
+	say_done(&shim);
 	if (follow)
-		hvd_command_end_left();
+		hvd_kill_adopted();
 	return hvd_command_mirror(status);
 }

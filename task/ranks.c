@@ -3,15 +3,12 @@
 
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "lib/frameworks/emit.h"
 #include "lib/job/bind.h"
-#include "lib/process/apptainer.h"
 #include "lib/process/nofile.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
-#include "lib/protocol/boot.h"
 #include "output.h"
-#include "rank_key.h"
+#include "rank_env.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +24,6 @@
 #define GRACE_SECONDS_ONE 1
 /* What the shim itself has open, and what starting one rank takes. */
 #define OTHER_FILES 40
-
-extern char **environ;
 
 struct rank {
 	int id, number;
@@ -155,24 +150,6 @@ static void on_grace(evutil_socket_t fd, short what, void *arg)
 	signal_groups(ranks, SIGKILL);
 }
 
-static void rank_env(const json_t *plan, int key_fd, const char *command, struct hvd_strv *env)
-{
-	const char *name;
-	json_t *value;
-
-	hvd_strv_add_all(env, environ);
-	hvd_env_unset(env, HVD_BOOT_ENV);
-	json_object_foreach((json_t *)plan, name, value)
-	{
-		char *set = json_is_string(value) ? hvd_emit_name(name, environ) : NULL;
-
-		if (set)
-			hvd_apptainer_setenv(env, command, set, json_string_value(value));
-		free(set);
-	}
-	hvd_rank_key_env(key_fd, command, env);
-}
-
 /* Stdin is rank 0's; output goes straight out, or through a pipe of which pipes[stream][0] is ours. */
 static int open_streams(const struct hvd_ranks *ranks, int number, struct hvd_spawn *spawn, int pipes[2][2],
 			struct hvd_err *err)
@@ -205,7 +182,7 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 				  .argv = ranks->opts->argv,
 				  .parent_death_signal = SIGKILL,
 				  .group = &rank->group,
-				  .ignore_ends = ranks->opts->deaf,
+				  .ignore_ends = ranks->opts->ignore_ends,
 				  .keep_fds = ranks->opts->inherit,
 				  .nofile = ranks->nofile,
 				  .cpus = cpus};
@@ -214,7 +191,7 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc;
 
 	rank->number = rank->id = number ? atoi(number) : ranks->opts->number;
-	rank_env(plan, ranks->opts->key_fd, ranks->opts->argv[0], &env);
+	hvd_rank_env_make(&env, plan, ranks->opts->argv[0], ranks->opts->key_fd);
 	spawn.envp = env.v;
 	if (ranks->opts->key_fd)
 		hvd_spawn_fd(&spawn, ranks->opts->key_fd, ranks->opts->key_fd);
@@ -351,7 +328,7 @@ void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, bool at_once)
 
 void hvd_ranks_end(struct hvd_ranks *ranks)
 {
-	struct timeval tv = {.tv_sec = ranks->opts->deaf ? GRACE_SECONDS_ONE : GRACE_SECONDS};
+	struct timeval tv = {.tv_sec = ranks->opts->ignore_ends ? GRACE_SECONDS_ONE : GRACE_SECONDS};
 
 	if (ranks->gone || ranks->ending)
 		return;

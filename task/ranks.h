@@ -27,10 +27,11 @@ struct hvd_ranks_opts {
 	bool near;         /* … or rather to the NUMA domains of these, which ranks share */
 	const char *cpus;  /* those of each, see hvd_bind_listed(); NULL = all that there are, divided */
 	bool inherit;      /* ranks inherit all open descriptors: an MPI may have handed down some */
-	int key_fd;        /* each rank gets it at the same number, see rank_key.h; 0 = none. Not owned */
+	int key_fd;        /* each rank gets it at the same number, see rank_env.h; 0 = none. Not owned */
 	int number;        /* of a rank whose plan does not tell it (HOROVOD_RANK) */
 	bool stay;         /* ranks come and go by hvd_ranks_add and _end_one; none is needed for it to go on */
-	bool deaf; /* ranks outlive SIGTERM, unless the program decides otherwise, and soon get SIGKILL after it */
+	bool ignore_ends;  /* ranks outlive SIGTERM, unless the program decides otherwise, and soon get SIGKILL after it
+			    */
 	struct hvd_output_style output;
 };
 

@@ -10,7 +10,7 @@
  *   CSM: cores without those kept for the system, and the job's SMT mode;
  *   the nodes: one task on each, `hvd-task --topology`, which looks with hwloc.
  *
- * The shims hold their connections and end their rank with them (task/supervised_rank.h),
+ * The shims hold their connections and end their rank with them (task/supervisor.h),
  * since killing jsrun does not always kill its tasks. They are told where ranks
  * were put, and hold that against what jsrun says.
  *

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor.h"
+
+#include "agent.h"
+#include "kill_connections.h"
+#include "lib/base/size.h"
+#include "lib/process/spawn.h"
+#include "rank_env.h"
+#include "worker_notify.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NOT_STARTED (127 << 8) /* the wait status of a rank that could not be started, as a shell has it */
+
+static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+#define N_CAUGHT (sizeof(caught) / sizeof(caught[0]))
+
+struct supervisor {
+	struct event_base *base;
+	const struct hvd_taskinfo *info;
+	bool one_rank; /* of a host on which every rank has a supervisor of its own */
+	struct hvd_ranks_opts opts;
+	const struct hvd_log *log;
+	struct hvd_agent *agent;
+	struct hvd_ranks *ranks;
+	struct hvd_worker_notify *notify; /* elastic jobs only */
+	struct hvd_output_losses losses;
+	bool loss_told;
+	int status;
+};
+
+static void tell_loss(struct supervisor *sup)
+{
+	if (sup->losses.any && !sup->loss_told && sup->agent)
+		hvd_agent_send(sup->agent, json_pack("{s:s}", "t", "output-lost"));
+	sup->loss_told = sup->losses.any;
+}
+
+/* `id` is the number of a rank; in an elastic job, where that changes, the id of its worker. */
+static void on_exited(int id, int status, void *arg)
+{
+	struct supervisor *sup = arg;
+
+	if (sup->status == 0 && !sup->opts.stay)
+		sup->status = hvd_status_exit(status);
+	tell_loss(sup);
+	hvd_agent_send(sup->agent, json_pack("{s:s, s:i, s:i}", "t", "exit", sup->opts.stay ? "worker" : "rank", id,
+					     "status", status));
+}
+
+static void on_all_gone(void *arg)
+{
+	event_base_loopbreak(((struct supervisor *)arg)->base);
+}
+
+static void not_started(struct supervisor *sup, int id, struct hvd_err *why)
+{
+	hvd_err_host(why, sup->info->name);
+	hvd_log_err(sup->log, why);
+	on_exited(id, NOT_STARTED, sup);
+}
+
+static void on_notified(json_t *msg, void *arg)
+{
+	hvd_agent_send(((struct supervisor *)arg)->agent, msg);
+}
+
+static void prepare_elastic(struct supervisor *sup)
+{
+	sup->opts.stay = true;
+	/* The number of ranks is not known beforehand, and a rank may have a number that another rank had before it. */
+	sup->opts.output.append = true;
+	sup->opts.output.size = 0;
+	/* Slurm sends SIGTERM to all processes of a job when it is preempted, at the beginning of the grace time. The
+	 * launcher gets that signal too, and has the ranks leave within the grace time. So ranks ignore it here. */
+	sup->opts.ignore_ends = getenv("SLURM_STEP_ID");
+	sup->notify = hvd_worker_notify_create(sup->base, on_notified, sup);
+}
+
+static int start_ranks(struct supervisor *sup, const json_t *plan, struct hvd_err *err)
+{
+	static const struct hvd_ranks_ops ops = {on_exited, on_all_gone};
+	json_auto_t *plans = sup->one_rank ? json_pack("[O*]", json_object_get(plan, "env"))
+					   : json_incref(json_object_get(plan, "ranks"));
+
+	if (hvd_rank_key_take(plan, hvd_agent_key(sup->agent), &sup->opts.key_fd, err) == 0)
+		sup->ranks = hvd_ranks_start(sup->base, plans, &sup->opts, &ops, sup, sup->log, err);
+	return sup->ranks ? 0 : -1;
+}
+
+static void on_plan(const json_t *plan, void *arg)
+{
+	struct supervisor *sup = arg;
+	struct hvd_err why = {0};
+
+	if (json_is_true(json_object_get(plan, "stay")) && !sup->one_rank)
+		prepare_elastic(sup);
+	if (start_ranks(sup, plan, &why) == 0)
+		return;
+	/* The launch has started: that a command cannot be run is an end of a rank, not a failure of the launch. */
+	not_started(sup, (int)sup->info->ranks[sup->info->local_rank], &why);
+	event_base_loopbreak(sup->base);
+}
+
+static void start_worker(struct supervisor *sup, const json_t *msg)
+{
+	int64_t worker, slot, slots;
+	struct hvd_err why = {0};
+	json_t *env;
+
+	if (hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) != 0 ||
+	    hvd_get_int(msg, "slot", 0, INT_MAX, &slot, NULL) ||
+	    hvd_get_int(msg, "slots", 1, HVD_MAX_RANKS, &slots, NULL) || hvd_get_object(msg, "env", &env, NULL) != 0)
+		return;
+	if (hvd_ranks_add(sup->ranks, (int)worker, env, (int)slot, (int)slots, &why) != 0)
+		not_started(sup, (int)worker, &why);
+}
+
+static void on_message(json_t *msg, void *arg)
+{
+	struct supervisor *sup = arg;
+	const char *type;
+	int64_t sig, worker;
+
+	if (!sup->ranks || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+		return;
+	if (strcmp(type, "end") == 0)
+		hvd_ranks_end_told(sup->ranks);
+	else if (strcmp(type, "start") == 0 && sup->opts.stay)
+		start_worker(sup, msg);
+	else if (strcmp(type, "notify") == 0 && sup->notify)
+		hvd_worker_notify_pass(sup->notify, msg);
+	else if (strcmp(type, "cut") == 0)
+		hvd_agent_send(sup->agent, hvd_kill_connections_answer(msg));
+	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) == 0)
+		hvd_ranks_end_one(sup->ranks, (int)worker, json_is_true(json_object_get(msg, "now")));
+	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
+		hvd_ranks_signal(sup->ranks, (int)sig);
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	struct supervisor *sup = arg;
+
+	if (sup->status == 0)
+		sup->status = hvd_err_status(why);
+	if (sup->ranks) {
+		hvd_verbose(sup->log, "%s: ending the ranks: %s", sup->info->name, why->msg);
+		hvd_ranks_end(sup->ranks);
+		return;
+	}
+	hvd_agent_log_failure(sup->log, sup->info, why);
+	event_base_loopbreak(sup->base);
+}
+
+static void on_signal(evutil_socket_t sig, short what, void *arg)
+{
+	struct supervisor *sup = arg;
+	bool for_ranks = sig == SIGQUIT || sig == SIGUSR1 || sig == SIGUSR2;
+
+	(void)what;
+	if (for_ranks && !sup->one_rank)
+		return; /* the launcher gets it too, and has it passed on */
+	if (!sup->ranks)
+		event_base_loopbreak(sup->base);
+	else if (for_ranks)
+		hvd_ranks_signal(sup->ranks, (int)sig); /* jsrun sends it to its tasks only */
+	else if (sup->opts.ignore_ends && sig == SIGTERM)
+		hvd_verbose(sup->log, "%s: SIGTERM: going on until the launcher decides", sup->info->name);
+	else
+		hvd_ranks_end(sup->ranks);
+}
+
+static void close_down(struct supervisor *sup)
+{
+	hvd_worker_notify_destroy(sup->notify);
+	hvd_ranks_destroy(sup->ranks);
+	if (sup->opts.key_fd)
+		close(sup->opts.key_fd);
+	tell_loss(sup);
+	/* The driver takes a connection of a rank that ends without this for the loss of its host. */
+	if (sup->agent && sup->one_rank)
+		hvd_agent_send(sup->agent, json_pack("{s:s}", "t", "done"));
+	hvd_agent_destroy(sup->agent);
+}
+
+static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_agent_role role,
+	       const struct hvd_err *refusal)
+{
+	static const struct hvd_agent_ops ops = {.plan = on_plan, .message = on_message, .failed = on_failed};
+	struct event *signals[N_CAUGHT];
+	struct hvd_err why = {0};
+
+	sup->base = event_base_new();
+	if (!sup->base)
+		return 1;
+	sup->losses = (struct hvd_output_losses){.log = sup->log, .host = sup->info->name};
+	sup->opts.output.losses = &sup->losses;
+	for (size_t i = 0; i < N_CAUGHT; i++) {
+		signals[i] = evsignal_new(sup->base, caught[i], on_signal, sup);
+		event_add(signals[i], NULL);
+	}
+	sup->agent = hvd_agent_create(sup->base, boot, sup->info, role, &ops, sup, sup->log, &why);
+	if (!sup->agent)
+		on_failed(&why, sup);
+	if (sup->agent && refusal && refusal->code)
+		hvd_agent_refuse(sup->agent, refusal);
+	if (sup->agent)
+		event_base_dispatch(sup->base);
+	close_down(sup);
+	for (size_t i = 0; i < N_CAUGHT; i++)
+		event_free(signals[i]);
+	event_base_dispatch(sup->base); /* until the last messages are out */
+	event_base_free(sup->base);
+	return sup->status;
+}
+
+int hvd_supervise_host(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
+		       const struct hvd_err *refusal, const struct hvd_log *log)
+{
+	struct supervisor sup = {.info = info, .opts = *opts, .log = log};
+
+	return run(&sup, boot, HVD_AGENT_NODE, refusal);
+}
+
+int hvd_supervise_rank(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
+		       const struct hvd_log *log)
+{
+	struct supervisor sup = {.info = info, .opts = *opts, .log = log, .one_rank = true};
+
+	sup.opts.inherit = true;
+	sup.opts.number = (int)info->rank;
+	sup.opts.output.size = (int)info->size;
+	return run(&sup, boot, info->local_rank ? HVD_AGENT_RANK : HVD_AGENT_NODE, NULL);
+}
