@@ -1,52 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.c - the plugin's options and plugstack arguments, as tables.
+ * options.c - the plugin's options and the arguments of its line in plugstack.conf.
  *
- * A callback may run twice: first for what sbatch handed down through the
- * environment, then for srun's own command line. The later one holds, so
- * `srun --no-hvd` undoes `sbatch --hvd`.
+ * Both come from one table: the option --hvd-start-timeout, the argument start_timeout and hvd-driver's option
+ * --start-timeout are the same setting.
+ *
+ * Slurm calls on_option() twice for an option that was given twice: first with the value that sbatch handed down in the
+ * environment, then with that of srun's own command line. The later value holds, so `srun --no-hvd` undoes
+ * `sbatch --hvd`.
  */
 #include "plugin.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/values.h"
+#include "lib/base/xalloc.h"
 #include "lib/net/nicspec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum opt_id {
-	OPT_HVD,
+/* What the options of enum hvd_setting begin with. */
+#define PREFIX "hvd-"
+
+/* The options that are no text: their numbers follow those of enum hvd_setting. */
+enum {
+	OPT_HVD = HVD_N_SETTINGS,
 	OPT_NO_HVD,
-	OPT_NICS,
-	OPT_START_TIMEOUT,
-	OPT_RENDEZVOUS,
-	OPT_TRACE,
 	OPT_VERBOSE,
-	OPT_CONFIG,
-	OPT_KEY_FILE,
 };
 
-static int replace(char **where, const char *value, struct hvd_err *err)
+static void replace(char **where, const char *value)
 {
-	char *copy = strdup(value);
-
-	if (!copy)
-		return hvd_err_sys(err, "no memory for the options of hvd.so");
 	free(*where);
-	*where = copy;
-	return 0;
+	*where = hvd_xstrdup(value);
 }
 
 static int set_timeout(char **where, const char *from, const char *value, struct hvd_err *err)
 {
 	double seconds;
-	char text[40];
 
 	if (hvd_value_seconds(from, value, HVD_VALUES_LEAST_TIMEOUT, 0, &seconds, err) != 0)
 		return -1;
-	snprintf(text, sizeof(text), "%.15g", seconds);
-	return replace(where, text, err);
+	free(*where);
+	*where = hvd_xasprintf("%.15g", seconds);
+	return 0;
 }
 
 static int set_rendezvous(char **where, const char *from, const char *value, struct hvd_err *err)
@@ -56,60 +54,47 @@ static int set_rendezvous(char **where, const char *from, const char *value, str
 
 	if (hvd_value_choice(from, value, HVD_VALUES_RENDEZVOUS, &n, err) != 0)
 		return -1;
-	return replace(where, words[n], err);
+	replace(where, words[n]);
+	return 0;
 }
 
-/* `join`: add to what there is. */
+/* `join`: add to the list that is there. */
 static int set_nics(char **where, bool join, const char *from, const char *value, struct hvd_err *err)
 {
-	struct hvd_strv list = {0};
-	char *all = NULL;
-	int rc = hvd_value_list(from, value, &list, err);
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv list = {0};
+	hvd_cleanup_free char *had = NULL;
 
-	hvd_strv_free(&list);
-	if (rc == 0)
-		rc = hvd_nicspec_check(value, err);
-	if (rc == 0 && join && *where) {
-		if (asprintf(&all, "%s,%s", *where, value) < 0)
-			return hvd_err_sys(err, "no memory for the options of hvd.so");
-		free(*where);
-		*where = all;
-		return 0;
-	}
-	return rc == 0 ? replace(where, value, err) : -1;
+	if (hvd_value_list(from, value, &list, err) != 0 || hvd_nicspec_check(value, err) != 0)
+		return -1;
+	had = *where;
+	*where = join && had ? hvd_xasprintf("%s,%s", had, value) : hvd_xstrdup(value);
+	return 0;
 }
 
-/* One setter for options and plugstack arguments; `from` tells the two apart in messages. */
-static int set(struct hvd_plugin_opt *opt, enum opt_id id, bool join, const char *from, const char *value,
-	       struct hvd_err *err)
+/* Check a value, and set it in `opt`. `id` is the number of an option; `from` names the option, or the argument of
+ * plugstack.conf, in messages. -1 with err set. */
+static int set(struct hvd_plugin_opt *opt, int id, bool join, const char *from, const char *value, struct hvd_err *err)
 {
 	switch (id) {
 	case OPT_HVD:
-		opt->enabled = 1;
-		return 0;
 	case OPT_NO_HVD:
-		opt->enabled = 0;
+		opt->enabled = id == OPT_HVD;
 		return 0;
 	case OPT_VERBOSE:
-		opt->verbose = value && *value ? atoi(value) : 1;
+		opt->verbose = *value ? atoi(value) : 1;
 		return 0;
-	case OPT_NICS:
-		return set_nics(&opt->nics, join, from, value, err);
-	case OPT_START_TIMEOUT:
-		return set_timeout(&opt->start_timeout, from, value, err);
-	case OPT_RENDEZVOUS:
-		return set_rendezvous(&opt->rendezvous, from, value, err);
-	case OPT_TRACE:
-	case OPT_CONFIG:
-	case OPT_KEY_FILE:
+	case HVD_NICS:
+		return set_nics(&opt->text[id], join, from, value, err);
+	case HVD_START_TIMEOUT:
+		return set_timeout(&opt->text[id], from, value, err);
+	case HVD_RENDEZVOUS:
+		return set_rendezvous(&opt->text[id], from, value, err);
+	default:
 		if (hvd_value_text(from, value, err) != 0)
 			return -1;
-		return replace(id == OPT_TRACE    ? &opt->trace
-			       : id == OPT_CONFIG ? &opt->config
-						  : &opt->key_file,
-			       value, err);
+		replace(&opt->text[id], value);
+		return 0;
 	}
-	return hvd_err_set(err, HVD_E_USAGE, "%s is not known", from);
 }
 
 static int on_option(int val, const char *value, int remote);
@@ -120,25 +105,25 @@ static struct spank_option options[] = {
 	{(char *)"no-hvd", NULL, (char *)"Undo an --hvd given to sbatch or salloc.", 0, OPT_NO_HVD, on_option},
 	{(char *)"hvd-nics", (char *)"LIST",
 	 (char *)"Use these network interfaces only: names, ib*, 10.77.0.0/24, ^docker0 (default: find them).", 1,
-	 OPT_NICS, on_option},
+	 HVD_NICS, on_option},
 	{(char *)"hvd-start-timeout", (char *)"SEC", (char *)"Give up when the start takes longer (default 30).", 1,
-	 OPT_START_TIMEOUT, on_option},
+	 HVD_START_TIMEOUT, on_option},
 	{(char *)"hvd-rendezvous", (char *)"auto|launch|batch",
-	 (char *)"Where the rendezvous server runs: with srun, or on the first node.", 1, OPT_RENDEZVOUS, on_option},
-	{(char *)"hvd-trace", (char *)"FILE", (char *)"Write the phases of the start as a Chrome trace.", 1, OPT_TRACE,
+	 (char *)"Where the rendezvous server runs: with srun, or on the first node.", 1, HVD_RENDEZVOUS, on_option},
+	{(char *)"hvd-trace", (char *)"FILE", (char *)"Write the phases of the start as a Chrome trace.", 1, HVD_TRACE,
 	 on_option},
 	{(char *)"hvd-verbose", NULL, (char *)"Say why interfaces and addresses were chosen.", 0, OPT_VERBOSE,
 	 on_option},
-	{(char *)"hvd-config", (char *)"FILE", (char *)"Read tunables and defaults from this file.", 1, OPT_CONFIG,
+	{(char *)"hvd-config", (char *)"FILE", (char *)"Read tunables and defaults from this file.", 1, HVD_CONFIG,
 	 on_option},
 	{(char *)"hvd-key-file", (char *)"FILE",
-	 (char *)"Identify ranks by the secret in this file, which all hosts can read.", 1, OPT_KEY_FILE, on_option},
+	 (char *)"Identify ranks by the secret in this file, which all hosts can read.", 1, HVD_KEY_FILE, on_option},
 };
 
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))
 
-/* What sbatch or salloc was given comes to srun in a variable, and to the same callback as srun's own options, before
- * them. Slurm keeps one value for each option there. */
+/* Was this value given to sbatch or salloc? Slurm hands it down to srun in a variable of the environment, one for each
+ * option, and calls on_option() for it before it does so for srun's own options. */
 static bool from_job(const char *name, const char *value)
 {
 	char variable[80] = "_SLURM_SPANK_OPTION_hvd_";
@@ -149,7 +134,7 @@ static bool from_job(const char *name, const char *value)
 		variable[n++] = *name == '-' ? '_' : *name;
 	variable[n] = '\0';
 	text = getenv(variable);
-	return text && strcmp(text, value ? value : "") == 0;
+	return text && strcmp(text, value) == 0;
 }
 
 static const struct spank_option *option_of(int val)
@@ -160,7 +145,8 @@ static const struct spank_option *option_of(int val)
 	return &options[0];
 }
 
-/* srun would say itself that the value is invalid, and end with 255; hvd_plugin_check() says why, and ends with 2. */
+/* Called by Slurm for each option that was given. An invalid value is remembered for hvd_plugin_check(), which says why
+ * it is invalid and has srun end with status 2; if this function failed, srun would not say why, and end with 255. */
 static int on_option(int val, const char *value, int remote)
 {
 	const char *name = option_of(val)->name;
@@ -168,20 +154,22 @@ static int on_option(int val, const char *value, int remote)
 	struct hvd_err err = {0};
 	char from[64];
 
-	/* The step daemon gets the options too; srun has checked them, and the task asks the driver. */
+	/* slurmstepd gets the options too. They are of no use there: the driver knows them. */
 	if (remote)
 		return 0;
+	if (!value)
+		value = "";
 	snprintf(from, sizeof(from), "option --%s", name);
 	if (!again && !(hvd_plugin.of_job & 1U << val) && spank_context() == S_CTX_LOCAL && from_job(name, value))
 		hvd_plugin.of_job |= 1U << val;
 	else
 		hvd_plugin.given |= 1U << val;
-	if (again && val == OPT_NICS && spank_context() != S_CTX_LOCAL) {
+	if (again && val == HVD_NICS && spank_context() != S_CTX_LOCAL) {
 		hvd_err_set(&err, HVD_E_USAGE, "%s: sbatch and salloc keep one of several only", from);
-		hvd_err_hint(&err, "write one list: --hvd-nics=%s,%s", hvd_plugin.opt.nics ? hvd_plugin.opt.nics : "",
-			     value ? value : "");
+		hvd_err_hint(&err, "write one list: --hvd-nics=%s,%s",
+			     hvd_plugin.opt.text[HVD_NICS] ? hvd_plugin.opt.text[HVD_NICS] : "", value);
 	} else {
-		set(&hvd_plugin.opt, (enum opt_id)val, again, from, value ? value : "", &err);
+		set(&hvd_plugin.opt, val, again, from, value, &err);
 	}
 	if (err.code && !hvd_plugin.wrong.code)
 		hvd_plugin.wrong = err;
@@ -215,65 +203,67 @@ int hvd_plugin_options(spank_t sp)
 	return 0;
 }
 
-static const struct {
-	const char *key;
-	enum opt_id id;
-} site_keys[] = {
-	{"nics", OPT_NICS},
-	{"start_timeout", OPT_START_TIMEOUT},
-	{"rendezvous", OPT_RENDEZVOUS},
-	{"trace", OPT_TRACE},
-	{"verbose", OPT_VERBOSE},
-	{"config", OPT_CONFIG},
-	{"key_file", OPT_KEY_FILE},
-};
+/* Is this the argument of that option? start_timeout is that of --hvd-start-timeout. */
+static bool is_argument(const char *option, const char *key, size_t len)
+{
+	if (strncmp(option, PREFIX, strlen(PREFIX)) != 0)
+		return false;
+	option += strlen(PREFIX);
+	for (size_t i = 0; i < len; i++)
+		if (!option[i] || key[i] != (option[i] == '-' ? '_' : option[i]))
+			return false;
+	return !option[len];
+}
+
+static int set_flag(int *flag, const char *from, const char *value, struct hvd_err *err)
+{
+	if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
+		return hvd_err_set(err, HVD_E_USAGE, "%s: must be 0 or 1", from);
+	*flag = value[0] - '0';
+	return 0;
+}
+
+static bool is_key(const char *name, const char *key, size_t len)
+{
+	return strlen(name) == len && strncmp(name, key, len) == 0;
+}
+
+/* The first `len` bytes of `key` are the argument's name. */
+static int set_site(struct hvd_plugin *pl, const char *key, size_t len, const char *from, const char *value,
+		    struct hvd_err *err)
+{
+	if (is_key("libexecdir", key, len)) {
+		if (*value != '/' || strlen(value) >= sizeof(pl->site.libexecdir))
+			return hvd_err_set(err, HVD_E_USAGE, "%s: must be an absolute path", from);
+		memcpy(pl->site.libexecdir, value, strlen(value) + 1);
+		return 0;
+	}
+	if (is_key("kill_on_bad_exit", key, len))
+		return set_flag(&pl->site.kill_on_bad_exit, from, value, err);
+	if (is_key("enabled", key, len))
+		return set_flag(&pl->site.defaults.enabled, from, value, err);
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		if (is_argument(options[i].name, key, len))
+			return set(&pl->site.defaults, options[i].val, false, from, value, err);
+	return hvd_err_set(err, HVD_E_USAGE,
+			   "%s: no such key (known: nics start_timeout rendezvous trace verbose config key_file "
+			   "libexecdir kill_on_bad_exit enabled)",
+			   from);
+}
 
 static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)
 {
 	const char *value = strchr(arg, '=');
-	const char *wrong = NULL;
 	char from[128];
-	int id = -1;
-	size_t len;
 
-	if (!value) {
-		if (strcmp(arg, "late") == 0)
-			return hvd_err_set(err, HVD_E_USAGE,
-					   "plugstack argument \"late\" must be the only one of its line");
-		hvd_err_set(err, HVD_E_USAGE, "plugstack argument \"%s\" is not of the form key=value", arg);
-		return -1;
-	}
-	len = (size_t)(value++ - arg);
-	if (len == strlen("libexecdir") && strncmp(arg, "libexecdir", len) == 0) {
-		if (*value != '/' || strlen(value) >= sizeof(pl->site.libexecdir))
-			wrong = "must be an absolute path";
-		else
-			memcpy(pl->site.libexecdir, value, strlen(value) + 1);
-	} else if (len == strlen("kill_on_bad_exit") && strncmp(arg, "kill_on_bad_exit", len) == 0) {
-		if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
-			wrong = "must be 0 or 1";
-		else
-			pl->site.kill_on_bad_exit = value[0] - '0';
-	} else if (len == strlen("enabled") && strncmp(arg, "enabled", len) == 0) {
-		if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
-			wrong = "must be 0 or 1";
-		else
-			pl->site.defaults.enabled = value[0] - '0';
-	} else {
-		wrong = "no such key (known: nics start_timeout rendezvous trace verbose config key_file "
-			"libexecdir kill_on_bad_exit enabled)";
-		for (size_t i = 0; i < sizeof(site_keys) / sizeof(site_keys[0]); i++)
-			if (strlen(site_keys[i].key) == len && strncmp(site_keys[i].key, arg, len) == 0)
-				wrong = NULL, id = (int)site_keys[i].id;
-	}
+	if (!value && strcmp(arg, "late") == 0)
+		return hvd_err_set(err, HVD_E_USAGE, "plugstack argument \"late\" must be the only one of its line");
+	if (!value)
+		return hvd_err_set(err, HVD_E_USAGE, "plugstack argument \"%s\" is not of the form key=value", arg);
 	snprintf(from, sizeof(from), "plugstack argument \"%.100s\"", arg);
-	if (wrong || (id >= 0 && set(&pl->site.defaults, (enum opt_id)id, false, from, value, err) != 0)) {
-		if (wrong)
-			hvd_err_set(err, HVD_E_USAGE, "%s: %s", from, wrong);
-		hvd_err_hint(err, "mend the line of hvd.so in plugstack.conf, see spank-hvd(8)");
-		return -1;
-	}
-	return 0;
+	if (set_site(pl, arg, (size_t)(value - arg), from, value + 1, err) == 0)
+		return 0;
+	return hvd_err_hint(err, "mend the line of hvd.so in plugstack.conf, see spank-hvd(8)");
 }
 
 int hvd_plugin_site_args(struct hvd_plugin *pl, int argc, char **argv, struct hvd_err *err)
@@ -284,9 +274,14 @@ int hvd_plugin_site_args(struct hvd_plugin *pl, int argc, char **argv, struct hv
 	return 0;
 }
 
-const char *hvd_plugin_value(const char *opt, const char *site)
+const char *hvd_plugin_value(const struct hvd_plugin *pl, enum hvd_setting setting)
 {
-	return opt ? opt : site;
+	return pl->opt.text[setting] ? pl->opt.text[setting] : pl->site.defaults.text[setting];
+}
+
+const char *hvd_plugin_setting_name(enum hvd_setting setting)
+{
+	return option_of(setting)->name + strlen(PREFIX);
 }
 
 bool hvd_plugin_enabled(const struct hvd_plugin *pl)

@@ -34,15 +34,21 @@ struct hvd_netns {
 	ino_t ino;
 };
 
+/* What srun hands on to hvd-driver as it is. */
+enum hvd_setting {
+	HVD_NICS,
+	HVD_START_TIMEOUT,
+	HVD_RENDEZVOUS,
+	HVD_TRACE,
+	HVD_CONFIG,
+	HVD_KEY_FILE,
+	HVD_N_SETTINGS,
+};
+
 struct hvd_plugin_opt {
-	int enabled; /* HVD_OPT_UNSET, 0 (--no-hvd) or 1 (--hvd) */
-	int verbose;
-	char *nics;
-	char *start_timeout;
-	char *rendezvous;
-	char *trace;
-	char *config;
-	char *key_file;
+	int enabled;                /* HVD_OPT_UNSET, 0 (--no-hvd) or 1 (--hvd) */
+	int verbose;                /* HVD_OPT_UNSET, or how much to say */
+	char *text[HVD_N_SETTINGS]; /* checked; NULL = unset */
 };
 
 struct hvd_plugin {
@@ -77,8 +83,10 @@ int hvd_plugin_site_args(struct hvd_plugin *pl, int argc, char **argv, struct hv
 int hvd_plugin_options(spank_t sp);
 /* When all options are known: -1 with err set for the first that makes no sense. Tells of those without effect. */
 int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err);
-/* What holds: the option, else the site's default, else NULL. */
-const char *hvd_plugin_value(const char *opt, const char *site);
+/* The value of a setting: the option's, else the site's, else NULL. */
+const char *hvd_plugin_value(const struct hvd_plugin *pl, enum hvd_setting setting);
+/* The name of hvd-driver's option for it. */
+const char *hvd_plugin_setting_name(enum hvd_setting setting);
 bool hvd_plugin_enabled(const struct hvd_plugin *pl);
 
 /* In srun. */

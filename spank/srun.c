@@ -76,17 +76,9 @@ int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
 	return 0;
 }
 
-static void add_option(struct hvd_strv *argv, const char *name, const char *opt, const char *site)
+static void driver_argv(const struct hvd_plugin *pl, spank_t sp, const char *path, struct hvd_strv *argv)
 {
-	const char *value = hvd_plugin_value(opt, site);
-
-	if (value)
-		hvd_strv_addf(argv, "--%s=%s", name, value);
-}
-
-static void driver_argv(struct hvd_plugin *pl, spank_t sp, const char *path, struct hvd_strv *argv)
-{
-	const struct hvd_plugin_opt *opt = &pl->opt, *site = &pl->site.defaults;
+	int verbose = pl->opt.verbose != HVD_OPT_UNSET ? pl->opt.verbose : pl->site.defaults.verbose;
 	uint32_t job = 0, step = 0, nodes = 0, tasks = 0;
 
 	spank_get_item(sp, S_JOB_ID, &job);
@@ -100,14 +92,12 @@ static void driver_argv(struct hvd_plugin *pl, spank_t sp, const char *path, str
 	hvd_strv_addf(argv, "--tasks=%u", tasks);
 	if (slurm_conf.srun_port_range)
 		hvd_strv_addf(argv, "--port-range=%u-%u", slurm_conf.srun_port_range[0], slurm_conf.srun_port_range[1]);
-	add_option(argv, "nics", opt->nics, site->nics);
-	add_option(argv, "start-timeout", opt->start_timeout, site->start_timeout);
-	add_option(argv, "rendezvous", opt->rendezvous, site->rendezvous);
-	add_option(argv, "trace", opt->trace, site->trace);
-	add_option(argv, "config", opt->config, site->config);
-	add_option(argv, "key-file", opt->key_file, site->key_file);
-	if (opt->verbose > 0 || (opt->verbose == HVD_OPT_UNSET && site->verbose > 0))
-		hvd_strv_addf(argv, "--verbose=%d", opt->verbose > 0 ? opt->verbose : site->verbose);
+	for (int i = 0; i < HVD_N_SETTINGS; i++)
+		if (hvd_plugin_value(pl, (enum hvd_setting)i))
+			hvd_strv_addf(argv, "--%s=%s", hvd_plugin_setting_name((enum hvd_setting)i),
+				      hvd_plugin_value(pl, (enum hvd_setting)i));
+	if (verbose > 0)
+		hvd_strv_addf(argv, "--verbose=%d", verbose);
 }
 
 /* It has closed the socket. When it could not start it says why on stderr, and its status tells whether the user is to
@@ -185,8 +175,7 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 		return 0;
 	if (pl->driver > 0)
 		return hvd_err_set(err, HVD_E_USAGE, "one srun can carry one --hvd step only");
-	if (hvd_launch_key_wanted() && !hvd_plugin_value(pl->opt.key_file, pl->site.defaults.key_file) &&
-	    (key = hvd_launch_key_send(sp, err)) < 0)
+	if (hvd_launch_key_wanted() && !hvd_plugin_value(pl, HVD_KEY_FILE) && (key = hvd_launch_key_send(sp, err)) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
 		hvd_err_sys(err, "cannot make a socket pair");
