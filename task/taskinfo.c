@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "taskinfo.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/alloc.h"
@@ -14,6 +15,7 @@
 #define NOT_BY_SLOT  "ranks were not put on the hosts slot by slot"
 #define HINT_BY_SLOT "arguments for the MPI launcher must not change which rank goes to which host"
 
+/* The number at the beginning of `text`: at most `max`. Returns how many characters it has, -1 when there is none. */
 static int number(const char *text, uint32_t max, uint32_t *out)
 {
 	unsigned long v;
@@ -37,6 +39,7 @@ static int only_number(const char *text, uint32_t max, uint32_t *out)
 	return used < 0 || text[used] ? -1 : 0;
 }
 
+/* The number in the variable `name` or, when that is not set, in `other` (NULL = none). */
 static int from_env(const char *name, const char *other, uint32_t max, uint32_t *out, struct hvd_err *err)
 {
 	const char *text = getenv(name);
@@ -52,7 +55,7 @@ static int from_env(const char *name, const char *other, uint32_t max, uint32_t 
 	return 0;
 }
 
-/* "0,3,6": the ranks of this host, by local rank. */
+/* `text` is SLURM_GTIDS, as "0,3,6": the ranks of this host, by local rank. */
 static int parse_gtids(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
 {
 	uint32_t room = 0;
@@ -108,26 +111,49 @@ static int read_slurm(struct hvd_taskinfo *info, struct hvd_err *err)
 	return 0;
 }
 
+/* On an error *info holds nothing to free. Returns `rc`. */
+static int done(struct hvd_taskinfo *info, int rc)
+{
+	if (rc != 0)
+		hvd_taskinfo_free(info);
+	return rc;
+}
+
 int hvd_taskinfo_slurm(struct hvd_taskinfo *info, struct hvd_err *err)
 {
 	memset(info, 0, sizeof(*info));
-	if (read_slurm(info, err) == 0)
-		return 0;
-	hvd_taskinfo_free(info);
-	return -1;
+	return done(info, read_slurm(info, err));
 }
 
-/* What an MPI calls them, by who it is; it is the first whose rank is there. NULL: it has no such variable. */
-static const struct mpi_names {
+/* The variables in which a launcher or an MPI tells a process what it is. NULL: there is no such variable. */
+struct rank_names {
 	const char *rank, *size, *local_rank, *local_size;
-} mpi_names[] = {
-	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+};
+
+#define OPENMPI_NAMES                                                                                                  \
+	{                                                                                                              \
+		"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",                          \
+			"OMPI_COMM_WORLD_LOCAL_SIZE"                                                                   \
+	}
+
+/* Of MPIs: the first whose rank is set is the one that started this process. Another one's may be left from outside. */
+static const struct rank_names mpi_names[] = {
+	OPENMPI_NAMES,
 	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
 	{"PMIX_RANK", NULL, NULL, NULL},
 };
+#define N_MPI_NAMES (sizeof(mpi_names) / sizeof(mpi_names[0]))
 
-/* The host that has this rank when they are put slot by slot, and its ranks. */
-static int place(struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struct hvd_err *err)
+/* Of jsrun, and of the MPI that jsrun's tasks use: all that are set must agree. */
+static const struct rank_names jsrun_names[] = {
+	{"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"},
+	{"PMIX_RANK", NULL, NULL, NULL},
+	OPENMPI_NAMES,
+};
+#define N_JSRUN_NAMES (sizeof(jsrun_names) / sizeof(jsrun_names[0]))
+
+/* Find the host on which info->rank is when ranks fill the hosts slot by slot, and the ranks of that host. */
+static int set_slot(struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struct hvd_err *err)
 {
 	uint32_t first = 0;
 
@@ -149,8 +175,8 @@ static int place(struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struc
 			   hosts->slots);
 }
 
-/* Is this host one of the launch's, but another than its ranks' place says? Names that are none of this host's, as
- * addresses, tell nothing. */
+/* Fail if this process runs on another host of the job than its rank says. A job may name its hosts by names that this
+ * machine does not know as its own (addresses): then nothing is checked. */
 static int check_host(const struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struct hvd_err *err)
 {
 	if (hvd_is_this_host(info->name))
@@ -164,7 +190,7 @@ static int check_host(const struct hvd_taskinfo *info, const struct hvd_alloc *h
 	return 0;
 }
 
-/* The same variable, where there is one, must say the same. */
+/* Fail if the variable `name` is set to another number than `want`. */
 static int agrees(const char *name, uint32_t want, struct hvd_err *err)
 {
 	uint32_t v;
@@ -175,58 +201,25 @@ static int agrees(const char *name, uint32_t want, struct hvd_err *err)
 	return hvd_err_hint(err, HINT_BY_SLOT);
 }
 
-/* `text` says where the ranks were put; info->rank is known. */
-static int find_place(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
+/* `text` is "HOST:SLOTS,…". Fill in all but info->rank, which is known. */
+static int find_slot(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
 {
-	struct hvd_alloc hosts;
-	int rc;
+	HVD_CLEANUP(hvd_alloc_clear) struct hvd_alloc hosts = {0};
 
 	if (hvd_alloc_from_hosts(&hosts, text, 0, err) != 0)
 		return -1;
 	info->size = (uint32_t)hosts.slots;
-	rc = place(info, &hosts, err) == 0 ? check_host(info, &hosts, err) : -1;
-	hvd_alloc_clear(&hosts);
-	return rc;
+	return set_slot(info, &hosts, err) == 0 ? check_host(info, &hosts, err) : -1;
 }
 
-static int names_agree(const struct mpi_names *names, const struct hvd_taskinfo *info, struct hvd_err *err)
+/* Set info->rank from those of `n` variables that are set. Returns how many there are, or -1 with err set. */
+static int read_rank(const struct rank_names *names, size_t n, struct hvd_taskinfo *info, struct hvd_err *err)
 {
-	return agrees(names->size, info->size, err) != 0 || agrees(names->local_rank, info->local_rank, err) != 0 ||
-			       agrees(names->local_size, info->local_size, err) != 0
-		       ? -1
-		       : 0;
-}
-
-static int read_mpi(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
-{
-	size_t n = sizeof(mpi_names) / sizeof(mpi_names[0]), i = 0;
-
-	while (i < n - 1 && !getenv(mpi_names[i].rank))
-		i++;
-	if (!getenv(mpi_names[i].rank)) {
-		hvd_err_set(err, HVD_E_NOENT, "no MPI has said which rank this is");
-		return hvd_err_hint(err, "hvd-task --mpi is started by mpirun and its like, not by hand");
-	}
-	if (from_env(mpi_names[i].rank, NULL, HVD_MAX_RANKS - 1, &info->rank, err) != 0 ||
-	    find_place(text, info, err) != 0 || names_agree(&mpi_names[i], info, err) != 0)
-		return -1;
-	return 0;
-}
-
-/* What jsrun's tasks are told, by itself and by the MPI that it serves. */
-static const struct mpi_names jsrun_names[] = {
-	{"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"},
-	{"PMIX_RANK", NULL, NULL, NULL},
-	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-};
-
-/* All of them must tell the same. */
-static int jsrun_rank(struct hvd_taskinfo *info, struct hvd_err *err)
-{
+	int found = 0;
 	const char *from = NULL;
 
-	for (size_t i = 0; i < sizeof(jsrun_names) / sizeof(jsrun_names[0]); i++) {
-		const char *name = jsrun_names[i].rank;
+	for (size_t i = 0; i < n; i++) {
+		const char *name = names[i].rank;
 		uint32_t rank;
 
 		if (!getenv(name))
@@ -240,33 +233,48 @@ static int jsrun_rank(struct hvd_taskinfo *info, struct hvd_err *err)
 		}
 		info->rank = rank;
 		from = name;
+		found++;
 	}
-	if (from)
-		return 0;
-	hvd_err_set(err, HVD_E_NOENT, "jsrun has not said which rank this is");
-	return hvd_err_hint(err, "hvd-task --jsrun is started by jsrun, not by hand");
+	return found;
 }
 
-int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err)
+/* `hosts` says where the launcher had the ranks put. All of `n` names must agree with it, as far as they are set.
+ * `none` and `hint` are for the error when no rank is set. */
+static int read_names(const struct rank_names *names, size_t n, const char *hosts, const char *none, const char *hint,
+		      struct hvd_taskinfo *info, struct hvd_err *err)
 {
-	int rc;
+	int found = read_rank(names, n, info, err);
 
-	memset(info, 0, sizeof(*info));
-	rc = jsrun_rank(info, err) != 0 || find_place(hosts, info, err) != 0 ? -1 : 0;
-	for (size_t i = 0; rc == 0 && i < sizeof(jsrun_names) / sizeof(jsrun_names[0]); i++)
-		rc = names_agree(&jsrun_names[i], info, err);
-	if (rc != 0)
-		hvd_taskinfo_free(info);
-	return rc;
+	if (found == 0) {
+		hvd_err_set(err, HVD_E_NOENT, "%s", none);
+		return hvd_err_hint(err, "%s", hint);
+	}
+	if (found < 0 || find_slot(hosts, info, err) != 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (agrees(names[i].size, info->size, err) != 0 ||
+		    agrees(names[i].local_rank, info->local_rank, err) != 0 ||
+		    agrees(names[i].local_size, info->local_size, err) != 0)
+			return -1;
+	return 0;
 }
 
 int hvd_taskinfo_mpi(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err)
 {
+	size_t i = 0;
+
+	while (i < N_MPI_NAMES - 1 && !getenv(mpi_names[i].rank))
+		i++;
 	memset(info, 0, sizeof(*info));
-	if (read_mpi(hosts, info, err) == 0)
-		return 0;
-	hvd_taskinfo_free(info);
-	return -1;
+	return done(info, read_names(&mpi_names[i], 1, hosts, "no MPI has said which rank this is",
+				     "hvd-task --mpi is started by mpirun and its like, not by hand", info, err));
+}
+
+int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	memset(info, 0, sizeof(*info));
+	return done(info, read_names(jsrun_names, N_JSRUN_NAMES, hosts, "jsrun has not said which rank this is",
+				     "hvd-task --jsrun is started by jsrun, not by hand", info, err));
 }
 
 static int parse_host(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)
@@ -300,10 +308,7 @@ static int parse_ranks(const char *text, struct hvd_taskinfo *info, struct hvd_e
 int hvd_taskinfo_host(const char *host, const char *ranks, struct hvd_taskinfo *info, struct hvd_err *err)
 {
 	memset(info, 0, sizeof(*info));
-	if (parse_host(host, info, err) == 0 && parse_ranks(ranks, info, err) == 0)
-		return 0;
-	hvd_taskinfo_free(info);
-	return -1;
+	return done(info, parse_host(host, info, err) == 0 ? parse_ranks(ranks, info, err) : -1);
 }
 
 void hvd_taskinfo_free(struct hvd_taskinfo *info)

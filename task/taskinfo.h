@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * taskinfo.h - where a shim finds itself: which rank of which host.
+ * taskinfo.h - which rank, on which host, a process of hvd-task is.
  *
- * What the launch backend's environment says, per backend one reader. The
- * driver holds it against what the other hosts say.
+ * There is one reader for each way in which a scheduler, an MPI or the launcher tells it. The driver compares what the
+ * hosts say.
  */
 #ifndef HVD_TASKINFO_H
 #define HVD_TASKINFO_H
@@ -16,28 +16,31 @@ struct hvd_taskinfo {
 	char name[256]; /* this host, as the scheduler calls it */
 	uint32_t node;  /* its index, 0 … nodes-1 */
 	uint32_t nodes;
-	uint32_t rank; /* of this process; unused where one shim starts a host's ranks */
+	uint32_t rank; /* of this process; 0 where one process starts all ranks of the host, and so is local_rank */
 	uint32_t size;
 	uint32_t local_rank;
 	uint32_t local_size;
 	uint32_t *ranks; /* this host's ranks by local rank, local_size of them; owned */
 };
 
-/* Inside a Slurm step: SLURM_PROCID, SLURM_LOCALID, SLURM_NODEID, SLURM_GTIDS, SLURM_STEP_NUM_NODES,
- * SLURM_STEP_NUM_TASKS, SLURMD_NODENAME (srun(1), "OUTPUT ENVIRONMENT VARIABLES"). On error *info holds nothing to
- * free. */
+/* All readers return 0, or -1 with err set; *info then holds nothing to free. */
+
+/* In a Slurm step, from SLURM_PROCID, SLURM_LOCALID, SLURM_NODEID, SLURM_GTIDS, SLURM_STEP_NUM_NODES,
+ * SLURM_STEP_NUM_TASKS and SLURMD_NODENAME (srun(1), "OUTPUT ENVIRONMENT VARIABLES"). */
 int hvd_taskinfo_slurm(struct hvd_taskinfo *info, struct hvd_err *err);
 
-/* Started by an MPI, which tells rank and size only: OMPI_COMM_WORLD_* (Open MPI, IBM Spectrum MPI), PMI_RANK with
- * MPI_LOCALRANKID (MPICH and Intel MPI: hydra), else PMIX_RANK. `hosts` is where the launcher had it put them,
- * "HOST:SLOTS,…", slot by slot; an MPI that says otherwise is an error. */
+/* In a process that an MPI has started. The MPI tells only rank and size, and perhaps local rank and local size:
+ * OMPI_COMM_WORLD_* (Open MPI, IBM Spectrum MPI), PMI_RANK with MPI_LOCALRANKID (MPICH, Intel MPI), else PMIX_RANK.
+ * `hosts`, "HOST:SLOTS,…", is where the launcher had the MPI put the ranks, slot by slot. It is an error if the MPI's
+ * variables disagree with it. */
 int hvd_taskinfo_mpi(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err);
 
-/* A task of jsrun (doc: JSM_NAMESPACE_*; PMIX_RANK and OMPI_COMM_WORLD_* where they are there as well). `hosts` as
- * above; all variables must tell the same. */
+/* In a task of jsrun, from JSM_NAMESPACE_* and, where they are set, PMIX_RANK and OMPI_COMM_WORLD_*, which must agree.
+ * `hosts` as above. */
 int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err);
 
-/* As the launcher told a shim that starts a whole host: `host` is "INDEX:HOSTS:NAME", `ranks` "FIRST:COUNT". */
+/* In a process that starts all ranks of a host, from its command line: `host` is "INDEX:HOSTS:NAME", `ranks`
+ * "FIRST:COUNT". */
 int hvd_taskinfo_host(const char *host, const char *ranks, struct hvd_taskinfo *info, struct hvd_err *err);
 
 void hvd_taskinfo_free(struct hvd_taskinfo *info);
