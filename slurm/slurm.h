@@ -2,7 +2,7 @@
 /*
  * slurm.h - everything that this suite asks of libslurm.
  *
- * slurm.c, slurm_init.c and hostlist_slurm.c are the only files that include <slurm/slurm.h>,
+ * slurm.c and slurm_init.c are the only files that include <slurm/slurm.h>,
  * so what differs between Slurm's versions is known there and nowhere else. Built without
  * HVD_WITH_SLURM every function fails with HVD_E_NOENT ("built without Slurm"), see slurm_none.c; except for
  * hvd_slurm_site_get(), which then asks scontrol.
@@ -17,7 +17,6 @@
  *                       took numbers of job and step, take a slurm_step_id_t now: chosen by type in slurm.c
  *   slurm_free_ctl_conf has had two names: both are weak
  *   slurm_step_id_t     has grown: it is zeroed, and then filled field by field
- *   hostlist_t          with and without the star in its typedef: taken from a function's type
  *   SLURM_JOB_NODELIST  is missing in salloc's environment of a heterogeneous job
  */
 #ifndef HVD_SLURM_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hostlist.h - host list expressions ("n[1-4],gpu07"), as Slurm reads and writes them.
+ * hostlist.h - host list expressions such as "n[1-4],gpu07", as Slurm reads and writes them.
  *
- * libslurm does it where this was built with it (hostlist_slurm.c), without configuration or controller. It ends the
- * process for some expressions and makes any number of names for others, so each is looked at first. Without libslurm
- * hostlist_plain.c does it.
+ * An expression is a list of elements with commas between them. An element is a name that may have brackets anywhere
+ * ("r[1-2]n[1-4]-ib"), each with numbers and ranges; a number has at least as many digits as the beginning of its range
+ * is written with ("n[08-10]"). Names have letters, digits, '-', '_' and '.'. tests/unit/test_hostlist.c compares what
+ * these functions make of it with libslurm, which is not used here: it ends the process for some expressions.
  */
 #ifndef HVD_HOSTLIST_H
 #define HVD_HOSTLIST_H
@@ -14,17 +15,13 @@
 
 #include <stddef.h>
 
-/* HVD_E_PROTO for what is no expression (letters, digits, -, _, . and [ranges] in names), HVD_E_LIMIT for
- * what stands for more than max_hosts names; else 0 and *count names. Untrusted input is fine. */
-int hvd_hostlist_check(const char *expr, size_t max_hosts, size_t *count, struct hvd_err *err);
-
-/* "n[1-3],gpu07" → n1 n2 n3 gpu07, appended to *names in the order given, duplicates included.
- * More than max_hosts names (at most HVD_MAX_HOSTS), unbalanced brackets and empty expressions are
- * errors; *names is then as it was. Untrusted input is fine. */
+/* Append the names of an expression to *names in Slurm's order, duplicates included: "n[1-3],gpu07" gives n1 n2 n3
+ * gpu07. Returns 0, or -1 with HVD_E_PROTO for what is malformed (an empty element too) and HVD_E_LIMIT for more than
+ * max_hosts names (at most HVD_MAX_HOSTS); *names is then as it was. Untrusted input is fine. */
 int hvd_hostlist_expand(const char *expr, size_t max_hosts, struct hvd_strv *names, struct hvd_err *err);
 
-/* The other way, for messages: n1 n2 n3 → "n[1-3]". Keeps the order. Without libslurm the names are
- * joined with commas. Never NULL; caller frees. */
+/* The other way, for messages: n1 n2 n3 gives "n[1-3]". Keeps the order; neighbours that differ in their last numbers
+ * share a bracket. Never NULL; the caller frees it. */
 char *hvd_hostlist_compress(char *const *names, size_t n);
 
 #endif

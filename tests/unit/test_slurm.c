@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of libslurm works without a cluster. */
-#include "lib/base/hostlist.h"
-#include "lib/base/xalloc.h"
 #include "slurm/gres.h"
 #include "slurm/scontrol.h"
 #include "slurm/slurm.h"
@@ -16,143 +14,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static void expressions_are_expanded(void **state)
-{
-	static const struct {
-		const char *expr, *want;
-	} good[] = {
-		{"n1", "n1"},
-		{"n[1-3]", "n1 n2 n3"},
-		{"n[1-3],gpu07", "n1 n2 n3 gpu07"},
-		{"n[08-11]", "n08 n09 n10 n11"},
-		{"b,a,b", "b a b"},
-		{"r[1-2]n[1-2]", "r1n1 r1n2 r2n1 r2n2"},
-		{"n[2,1,5-6]", "n2 n1 n5 n6"},
-		{"r[1-2].n[5-6]", "r1.n5 r1.n6 r2.n5 r2.n6"},
-		{"node-a.example.org", "node-a.example.org"},
-		{"a_1,1,2", "a_1 1 2"},
-		{"n[8-11]", "n8 n9 n10 n11"},
-		{"n[007,9-10]", "n007 n9 n10"},
-		{"[1-2]", "1 2"},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
-		struct hvd_strv names = {0};
-		struct hvd_err err = {0};
-		char *joined;
-
-		hvd_strv_add(&names, "first");
-		if (hvd_hostlist_expand(good[i].expr, 16, &names, &err) != 0)
-			fail_msg("%s", err.msg);
-		assert_string_equal(names.v[0], "first");
-		joined = hvd_shell_join(names.v + 1);
-		assert_string_equal(joined, good[i].want);
-		free(joined);
-		hvd_strv_free(&names);
-	}
-}
-
-static void bad_expressions_are_refused(void **state)
-{
-	static const char *const bad[] = {"",
-					  ",",
-					  "a,",
-					  ",a",
-					  "a,,b",
-					  "n[",
-					  "n[1",
-					  "n[1-",
-					  "n[]",
-					  "n]",
-					  "n[1-2]]",
-					  "n[[1]]",
-					  "n[2-1]",
-					  "n[a]",
-					  "n[1-2,]",
-					  "n[,1]",
-					  "n 1",
-					  "n\t1",
-					  "n[1 -2]",
-					  "a/b",
-					  "a;b",
-					  "n[1-2-3]",
-					  "n[-1]",
-					  "n[1x]",
-					  "[1-3",
-					  "\x80x",
-					  "n{1,2}",
-					  "n[0-99999999]",
-					  "n[1-99999999999999999999999]",
-					  "n[1-300]n[1-300]"};
-	struct hvd_strv names = {0};
-	char longname[400];
-	size_t count;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		if (hvd_hostlist_check(bad[i], HVD_MAX_HOSTS, &count, NULL) == 0)
-			fail_msg("'%s' was taken", bad[i]);
-	assert_int_equal(hvd_hostlist_check("n[1-17]", 16, &count, NULL), -1);
-	assert_int_equal(hvd_hostlist_check("n[1-16]", 16, &count, NULL), 0);
-	assert_int_equal(count, 16);
-	assert_int_equal(hvd_hostlist_check("n[1-9],n[1-8]", 16, &count, NULL), -1);
-	assert_int_equal(hvd_hostlist_check("n[1-256]x[1-256]", HVD_MAX_HOSTS, &count, NULL), 0);
-	assert_int_equal(count, 65536);
-	memset(longname, 'a', sizeof(longname) - 1);
-	longname[sizeof(longname) - 1] = '\0';
-	assert_int_equal(hvd_hostlist_check(longname, 16, &count, NULL), -1);
-	assert_int_equal(hvd_hostlist_expand("n[1-", 16, &names, NULL), -1);
-	assert_null(names.v);
-}
-
-static void names_are_compressed(void **state)
-{
-	struct hvd_strv names = {0}, back = {0};
-	char *text;
-
-	(void)state;
-	for (int i = 1; i <= 300; i++)
-		hvd_strv_addf(&names, "node%03d", i);
-	hvd_strv_add(&names, "x");
-	text = hvd_hostlist_compress(names.v, names.n);
-	if (!hvd_slurm_built_in()) {
-		assert_non_null(strstr(text, "node300,x"));
-		free(text);
-		hvd_strv_free(&names);
-		skip();
-	}
-	assert_string_equal(text, "node[001-300],x");
-	assert_int_equal(hvd_hostlist_expand(text, 301, &back, NULL), 0);
-	assert_int_equal(back.n, names.n);
-	for (size_t i = 0; i < names.n; i++)
-		assert_string_equal(names.v[i], back.v[i]);
-	free(text);
-	hvd_strv_free(&names);
-	hvd_strv_free(&back);
-	text = hvd_hostlist_compress(NULL, 0);
-	assert_string_equal(text, "");
-	free(text);
-}
-
-/* Nothing in common, and nothing shorter than the names: the widest text there is. */
-static void incompressible_names_fit(void **state)
-{
-	struct hvd_strv names = {0};
-	char *text;
-
-	(void)state;
-	for (int i = 0; i < 500; i++)
-		hvd_strv_addf(&names, "%c%d%c", 'a' + i % 26, i * 7919 % 1000, 'a' + i % 17);
-	for (int i = 0; i < 500; i++)
-		hvd_strv_addf(&names, "p%d", i * 2);
-	text = hvd_hostlist_compress(names.v, names.n);
-	assert_null(strstr(text, "..."));
-	assert_non_null(strstr(text, "998"));
-	free(text);
-	hvd_strv_free(&names);
-}
 
 static void gpus_are_read_from_gres(void **state)
 {
@@ -268,10 +129,6 @@ static void a_missing_configuration_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(expressions_are_expanded),
-		cmocka_unit_test(bad_expressions_are_refused),
-		cmocka_unit_test(names_are_compressed),
-		cmocka_unit_test(incompressible_names_fit),
 		cmocka_unit_test(gpus_are_read_from_gres),
 		cmocka_unit_test(scontrol_tells_the_configuration),
 		cmocka_unit_test(a_missing_configuration_is_an_error),
