@@ -82,7 +82,7 @@ static void print_stats(const struct program *p)
 		       "errors; %llu waited\n",
 		       (unsigned long long)s.requests, (unsigned long long)s.connections, (unsigned long long)s.gets,
 		       (unsigned long long)s.puts, (unsigned long long)s.deletes, (unsigned long long)s.ok,
-		       (unsigned long long)s.not_found, (unsigned long long)s.errors, (unsigned long long)s.held);
+		       (unsigned long long)s.not_found, (unsigned long long)s.errors, (unsigned long long)s.waited);
 		fflush(stdout);
 		return;
 	}
@@ -92,11 +92,11 @@ static void print_stats(const struct program *p)
 		"s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 		"event", "statistics", I(connections, s.connections), I(requests, s.requests), I(gets, s.gets),
 		I(puts, s.puts), I(deletes, s.deletes), I(ok, s.ok), I(not_found, s.not_found), I(errors, s.errors),
-		I(held, s.held), I(refused_address, s.refused_address), I(refused_user, s.refused_user),
+		I(held, s.waited), I(refused_address, s.refused_address), I(refused_user, s.refused_user),
 		I(refused_malformed, s.refused_malformed), I(refused_size, s.refused_size),
-		I(refused_room, s.refused_room), I(timeouts, s.timeouts), I(hold_limit, s.hold_limit),
+		I(refused_room, s.refused_room), I(timeouts, s.timeouts), I(hold_limit, s.wait_limit),
 		I(paused, s.paused), I(bytes_in, s.bytes_in), I(bytes_out, s.bytes_out),
-		I(connections_now, s.conns_now), I(connections_peak, s.conns_peak), I(held_peak, s.held_peak),
+		I(connections_now, s.conns_now), I(connections_peak, s.conns_peak), I(held_peak, s.waiting_peak),
 		I(stored_bytes, s.store.bytes), I(stored_bytes_peak, s.store.bytes_peak), I(stored_keys, s.store.keys),
 		I(stored_scopes, s.store.scopes)));
 #undef I

@@ -163,9 +163,9 @@ static int take_option(struct hvd_rvoptions *o, int opt, const char *arg, struct
 		return 0;
 	}
 	case OPT_HOLD:
-		return parse_seconds("--hold", arg, &o->cfg.hold, err);
+		return parse_seconds("--hold", arg, &o->cfg.get_wait, err);
 	case OPT_RANK_HOLD:
-		return parse_seconds("--rank-hold", arg, &o->cfg.rank_hold, err);
+		return parse_seconds("--rank-hold", arg, &o->cfg.rank_wait, err);
 	case OPT_MAX_VALUE:
 		rc = parse_count("--max-value", arg, true, SIZE_MAX / 2, &n, err);
 		o->cfg.store.value_max = rc == 0 ? (size_t)n : 0;

@@ -24,10 +24,7 @@ void hvd_node_agents_generation(struct hvd_node_agents *agents, struct hvd_layou
 	struct hvd_rv *rv = agents->service.rv;
 
 	take_layout(&agents->layout, layout);
-	if (prepared)
-		hvd_rv_clear_but(rv, "global");
-	else
-		hvd_rv_clear(rv);
+	hvd_rv_clear(rv, prepared ? "global" : NULL);
 	hvd_rv_service_size(&agents->service, &agents->layout);
 }
 

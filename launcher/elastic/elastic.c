@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* How long a new rank waits at the rendezvous, unless it is ended: as good as for ever. */
-#define HOLD_SECONDS (30 * 86400.0)
+#define RANK_WAIT_SECONDS (30 * 86400.0)
 
 struct job {
 	struct event_base *base;
@@ -197,7 +197,7 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 
 	(void)err;
 	/* A new rank waits for the others, who come when rank 0 has looked whether hosts have changed. */
-	hvd_rv_hold_ranks(rv, HOLD_SECONDS);
+	hvd_rv_set_rank_wait(rv, RANK_WAIT_SECONDS);
 	hvd_elastic_rv_open(job->erv, rv);
 	hvd_gloo_peers_watch(job->pairs, rv);
 	return 0;

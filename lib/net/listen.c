@@ -9,17 +9,26 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int listen_at(const struct hvd_addr *addr, in_port_t port)
+#define TRIES 64 /* for a port that is free at all addresses, of those that the kernel gives */
+
+static in_port_t *port_in(struct sockaddr_storage *ss)
 {
-	struct sockaddr_storage ss;
-	socklen_t len = hvd_addr_to_sockaddr(addr, port, &ss);
-	int off = 0, on = 1, saved;
-	int fd = socket(addr->family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	return ss->ss_family == AF_INET ? &((struct sockaddr_in *)ss)->sin_port
+					: &((struct sockaddr_in6 *)ss)->sin6_port;
+}
+
+static int listen_one(struct sockaddr_storage ss, in_port_t port)
+{
+	socklen_t len = ss.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	int on = 1, v6only, saved, fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
-	if (addr->family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	*port_in(&ss) = htons(port);
+	if (ss.ss_family == AF_INET6) {
+		v6only = !IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)&ss)->sin6_addr);
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
+	}
 	/* A port of a launch that has just ended can be had again at once. */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind(fd, (struct sockaddr *)&ss, len) == 0 && listen(fd, SOMAXCONN) == 0)
@@ -30,57 +39,74 @@ static int listen_at(const struct hvd_addr *addr, in_port_t port)
 	return -1;
 }
 
-static int port_of(int fd, in_port_t *port)
+in_port_t hvd_listen_port(int fd)
 {
-	struct sockaddr_storage ss;
-	struct hvd_addr addr;
+	struct sockaddr_storage ss = {0};
 	socklen_t len = sizeof(ss);
 
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) != 0)
-		return -1;
-	return hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, port);
+	return getsockname(fd, (struct sockaddr *)&ss, &len) == 0 ? ntohs(*port_in(&ss)) : 0;
 }
 
-static int listen_in_range(const struct hvd_addr *addr, in_port_t lo, in_port_t hi)
+static int listen_at(const struct sockaddr_storage *addrs, size_t n, in_port_t port, int *fds, size_t *which)
 {
-	unsigned count = (unsigned)hi - lo + 1, start = 0;
-	int fd = -1;
+	for (size_t i = 0; i < n; i++) {
+		fds[i] = listen_one(addrs[i], port);
+		if (fds[i] < 0) {
+			int saved = errno;
 
+			*which = i;
+			while (i-- > 0)
+				close(fds[i]);
+			errno = saved;
+			return -1;
+		}
+		if (port == 0)
+			port = hvd_listen_port(fds[i]);
+	}
+	return 0;
+}
+
+int hvd_listen_all(const struct sockaddr_storage *addrs, size_t n, in_port_t lo, in_port_t hi, int *fds, size_t *which)
+{
+	unsigned count = lo ? (unsigned)hi - lo + 1 : TRIES, start = 0;
+
+	/* Not all launches of a host try the same ports first. */
 	hvd_random(&start, sizeof(start), NULL);
 	for (unsigned i = 0; i < count; i++) {
-		fd = listen_at(addr, (in_port_t)(lo + (start % count + i) % count));
-		if (fd >= 0 || errno != EADDRINUSE)
-			return fd;
+		in_port_t port = lo ? (in_port_t)(lo + (start % count + i) % count) : 0;
+
+		if (listen_at(addrs, n, port, fds, which) == 0)
+			return 0;
+		if (errno != EADDRINUSE)
+			return -1;
 	}
-	return fd;
+	return -1;
 }
 
 int hvd_listen_any(bool loopback, in_port_t lo, in_port_t hi, in_port_t *port, struct hvd_err *err)
 {
 	struct hvd_addr addr = {.family = loopback ? AF_INET : AF_INET6};
+	struct sockaddr_storage ss;
 	char host[256] = "this host";
-	int fd;
+	size_t which;
+	int fd, rc;
 
 	if (loopback)
 		addr.u.v4.s_addr = htonl(INADDR_LOOPBACK);
-	fd = listen_in_range(&addr, lo, hi);
-	if (fd < 0 && addr.family == AF_INET6 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
-		memset(&addr, 0, sizeof(addr));
-		addr.family = AF_INET;
-		fd = listen_in_range(&addr, lo, hi);
+	hvd_addr_to_sockaddr(&addr, 0, &ss);
+	rc = hvd_listen_all(&ss, 1, lo, hi, &fd, &which);
+	if (rc != 0 && !loopback && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
+		hvd_addr_to_sockaddr(&(struct hvd_addr){.family = AF_INET}, 0, &ss);
+		rc = hvd_listen_all(&ss, 1, lo, hi, &fd, &which);
 	}
-	if (fd >= 0 && port_of(fd, port) == 0)
+	if (rc == 0) {
+		*port = hvd_listen_port(fd);
 		return fd;
-	gethostname(host, sizeof(host) - 1);
-	if (fd < 0 && errno == EADDRINUSE && lo) {
-		hvd_err_set(err, HVD_E_NET, "all ports from %u to %u (SrunPortRange) are in use", lo, hi);
-		hvd_err_hint(err,
-			     "end other launches on this host, or ask the administrator for a wider SrunPortRange");
-		hvd_err_host(err, host);
-		return -1;
 	}
-	hvd_err_sys(err, "cannot listen on %s", host);
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	gethostname(host, sizeof(host) - 1);
+	if (errno != EADDRINUSE || !lo)
+		return hvd_err_sys(err, "cannot listen on %s", host);
+	hvd_err_set(err, HVD_E_NET, "all ports from %u to %u (SrunPortRange) are in use", lo, hi);
+	hvd_err_hint(err, "end other launches on this host, or ask the administrator for a wider SrunPortRange");
+	return hvd_err_host(err, host);
 }

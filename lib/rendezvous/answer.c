@@ -135,7 +135,7 @@ void hvd_rv_conn_refuse(struct conn *c, int status)
 void hvd_rv_conn_release(struct conn *c, bool close_after)
 {
 	c->close_after |= close_after;
-	if (c->state == CONN_HELD) {
+	if (c->state == CONN_WAITING) {
 		hvd_rv_store_unwait(c->rv->store, &c->waiter);
 		hvd_rv_conn_send(c, 404, NULL);
 	} else if (c->state == CONN_TAKEN) {

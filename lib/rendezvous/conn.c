@@ -73,10 +73,10 @@ void hvd_rv_conn_state(struct conn *c, enum conn_state state)
 	list_remove(c);
 	list_append(c, state);
 	hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
-	if (state == CONN_HELD) {
-		rv->stats.held_now = rv->lists[CONN_HELD].n;
-		if (rv->stats.held_now > rv->stats.held_peak)
-			rv->stats.held_peak = rv->stats.held_now;
+	if (state == CONN_WAITING) {
+		rv->stats.waiting_now = rv->lists[CONN_WAITING].n;
+		if (rv->stats.waiting_now > rv->stats.waiting_peak)
+			rv->stats.waiting_peak = rv->stats.waiting_now;
 	}
 }
 
@@ -222,7 +222,7 @@ static void wait_for_input(struct conn *c, bool was_partial)
 static void on_eof(struct conn *c)
 {
 	switch (c->state) {
-	case CONN_HELD:
+	case CONN_WAITING:
 		/* Either it has gone or it only closed its half: in both cases it is no use to wait on. */
 		hvd_rv_conn_release(c, true);
 		break;
@@ -276,7 +276,7 @@ static void input(struct conn *c)
 		} else if (c->state != CONN_DRAIN && c->buf) {
 			into = c->buf + c->buf_len;
 			room = rv->cfg.head_max - c->buf_len;
-		} else if (c->state == CONN_HELD || c->state == CONN_TAKEN) {
+		} else if (c->state == CONN_WAITING || c->state == CONN_TAKEN) {
 			room = rv->cfg.head_max;
 		}
 		/* One that sends more while it waits for an answer than a request can be long. */
@@ -345,7 +345,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 void hvd_rv_conn_due(struct conn *c)
 {
 	switch (c->state) {
-	case CONN_HELD:
+	case CONN_WAITING:
 		hvd_rv_conn_release(c, false);
 		break;
 	case CONN_BODY:

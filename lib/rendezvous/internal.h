@@ -13,11 +13,11 @@
 #include <event2/event_struct.h>
 
 enum conn_state {
-	CONN_HEAD,  /* between requests, or in the middle of a head */
-	CONN_BODY,  /* of a PUT */
-	CONN_HELD,  /* waits for a key */
-	CONN_TAKEN, /* a hook owes the answer */
-	CONN_WRITE, /* the answer did not fit into the socket */
+	CONN_HEAD,    /* between requests, or in the middle of a head */
+	CONN_BODY,    /* of a PUT */
+	CONN_WAITING, /* waits for a key */
+	CONN_TAKEN,   /* a hook owes the answer */
+	CONN_WRITE,   /* the answer did not fit into the socket */
 	CONN_DRAIN, /* answered and shut; what still comes is thrown away, so that the answer is not lost to a reset */
 	CONN_DEAD,  /* closed, to be reused */
 	CONN_STATES,

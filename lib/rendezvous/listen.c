@@ -7,8 +7,8 @@
  */
 #include "internal.h"
 
-#include "lib/base/random.h"
 #include "lib/base/xalloc.h"
+#include "lib/net/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define LOOK_AT 64 /* connections, for one of a certain address */
 #define MODEST  64 /* connections of an address that nobody minds */
 
-static int parse_ip(const char *ip, struct sockaddr_storage *ss, socklen_t *len, struct hvd_err *err)
+static int parse_ip(const char *ip, struct sockaddr_storage *ss, struct hvd_err *err)
 {
 	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *ai;
 	struct in_addr v4;
@@ -30,43 +30,9 @@ static int parse_ip(const char *ip, struct sockaddr_storage *ss, socklen_t *len,
 	/* "10.1" is an address to getaddrinfo, too. */
 	if ((!strchr(ip, ':') && inet_pton(AF_INET, ip, &v4) != 1) || getaddrinfo(ip, "0", &hints, &ai) != 0)
 		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address to listen on", ip);
-	memset(ss, 0, sizeof(*ss));
 	memcpy(ss, ai->ai_addr, ai->ai_addrlen);
-	*len = ai->ai_addrlen;
 	freeaddrinfo(ai);
 	return 0;
-}
-
-static in_port_t *port_of(struct sockaddr_storage *ss)
-{
-	return ss->ss_family == AF_INET ? &((struct sockaddr_in *)ss)->sin_port
-					: &((struct sockaddr_in6 *)ss)->sin6_port;
-}
-
-/* One listening socket. Returns -1 with errno set. */
-static int listen_one(struct sockaddr_storage *ss, socklen_t len, uint16_t port)
-{
-	int on = 1, v6only, saved, fd;
-
-	fd = socket(ss->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -1;
-	*port_of(ss) = htons(port);
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (ss->ss_family == AF_INET6) {
-		v6only = !IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)ss)->sin6_addr);
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
-	}
-	/* Inherited by what is accepted: answers on an open connection must not wait for acknowledgements. */
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	/* Wake up only when the request is there. Those that send nothing come a second later. */
-	setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on));
-	if (bind(fd, (struct sockaddr *)ss, len) == 0 && listen(fd, SOMAXCONN) == 0)
-		return fd;
-	saved = errno;
-	close(fd);
-	errno = saved;
-	return -1;
 }
 
 static bool is_any(const struct sockaddr_storage *ss)
@@ -76,74 +42,43 @@ static bool is_any(const struct sockaddr_storage *ss)
 	return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)ss)->sin6_addr);
 }
 
-static uint16_t port_of_fd(int fd)
+static int cannot_listen(const char *ip, uint16_t lo, uint16_t hi, struct hvd_err *err)
 {
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
-
-	return getsockname(fd, (struct sockaddr *)&ss, &len) == 0 ? ntohs(*port_of(&ss)) : 0;
-}
-
-/* All addresses at one port. Returns 0, 1 when the port is taken, -1 with err set. */
-static int listen_at(const char *const *ips, size_t n, uint16_t port, int *fds, struct hvd_err *err)
-{
-	struct sockaddr_storage ss;
-	socklen_t len = 0;
-	int rc = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (parse_ip(ips[i], &ss, &len, err) != 0) {
-			rc = -1;
-		} else {
-			fds[i] = listen_one(&ss, len, port);
-			if (fds[i] < 0 && errno == EADDRINUSE)
-				rc = 1;
-			else if (fds[i] < 0)
-				rc = hvd_err_sys(err, "cannot listen on %s port %u", ips[i], (unsigned)port);
-			else if (port == 0)
-				port = port_of_fd(fds[i]);
-		}
-		if (rc != 0) {
-			while (i-- > 0)
-				close(fds[i]);
-			return rc;
-		}
-	}
-	return 0;
-}
-
-int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int *fds, struct hvd_err *err)
-{
-	uint16_t start = 0;
-
-	if (n == 0)
-		return hvd_err_set(err, HVD_E_USAGE, "no address to listen on");
-	if (lo > hi || (lo == 0 && hi != 0))
-		return hvd_err_set(err, HVD_E_USAGE, "bad port range %u-%u", (unsigned)lo, (unsigned)hi);
-	if (lo == 0) {
-		/* A port that is free on the first address may be taken on another. */
-		for (int tries = 0; tries < 64; tries++) {
-			int rc = listen_at(ips, n, 0, fds, err);
-
-			if (rc <= 0)
-				return rc;
-		}
+	if (errno != EADDRINUSE)
+		return hvd_err_sys(err, "cannot listen on %s port %u", ip, (unsigned)lo);
+	if (lo == 0)
 		return hvd_err_set(err, HVD_E_NET, "found no port that is free on all addresses");
-	}
-	/* Not all launches of a host try the same ones first. */
-	hvd_random(&start, sizeof(start), NULL);
-	for (unsigned i = 0; i <= (unsigned)(hi - lo); i++) {
-		int rc = listen_at(ips, n, (uint16_t)(lo + (start + i) % ((unsigned)(hi - lo) + 1)), fds, err);
-
-		if (rc <= 0)
-			return rc;
-	}
 	if (lo == hi)
 		hvd_err_set(err, HVD_E_NET, "port %u is in use", (unsigned)lo);
 	else
 		hvd_err_set(err, HVD_E_NET, "all %u ports of the range %u-%u are in use", (unsigned)(hi - lo + 1),
 			    (unsigned)lo, (unsigned)hi);
 	return hvd_err_hint(err, "Free one, widen the range, or let the kernel choose with port 0.");
+}
+
+int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int *fds, struct hvd_err *err)
+{
+	struct sockaddr_storage *addrs;
+	size_t which = 0;
+	int rc = 0, on = 1;
+
+	if (n == 0)
+		return hvd_err_set(err, HVD_E_USAGE, "no address to listen on");
+	if (lo > hi || (lo == 0 && hi != 0))
+		return hvd_err_set(err, HVD_E_USAGE, "bad port range %u-%u", (unsigned)lo, (unsigned)hi);
+	addrs = hvd_xcalloc(n, sizeof(*addrs));
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = parse_ip(ips[i], &addrs[i], err);
+	if (rc == 0 && hvd_listen_all(addrs, n, lo, hi, fds, &which) != 0)
+		rc = cannot_listen(ips[which], lo, hi, err);
+	free(addrs);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		/* Accepted connections inherit it: an answer must not wait for an acknowledgement. */
+		setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		/* Accept a connection when its request is there, or a second later. */
+		setsockopt(fds[i], IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on));
+	}
+	return rc;
 }
 
 static void log_refusal(const struct hvd_rv *rv, const struct sockaddr_storage *peer, const char *why, uid_t uid)
@@ -257,8 +192,8 @@ static struct conn *find_victim(const struct hvd_rv *rv)
 	if (!victim)
 		victim = greedy(rv);
 	if (!victim)
-		victim = hvd_rv_oldest_of_most(rv, CONN_HELD);
-	return victim ? victim : rv->lists[CONN_HELD].first;
+		victim = hvd_rv_oldest_of_most(rv, CONN_WAITING);
+	return victim ? victim : rv->lists[CONN_WAITING].first;
 }
 
 static bool make_room(struct hvd_rv *rv)
@@ -267,7 +202,7 @@ static bool make_room(struct hvd_rv *rv)
 
 	if (!victim)
 		return false;
-	if (victim->state == CONN_HELD)
+	if (victim->state == CONN_WAITING)
 		hvd_rv_conn_release(victim, true);
 	else
 		hvd_rv_conn_close(victim);

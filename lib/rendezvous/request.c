@@ -103,33 +103,34 @@ static void do_probe(struct conn *c, struct hvd_slice nonce)
 }
 
 /* The address that has most connections gives up one that is held, unless it is its own that is to be held. */
-static void make_room_to_hold(struct conn *c)
+static void make_room_to_wait(struct conn *c)
 {
-	struct conn *old = hvd_rv_oldest_of_most(c->rv, CONN_HELD);
+	struct conn *old = hvd_rv_oldest_of_most(c->rv, CONN_WAITING);
 
 	if (old && old->entry.peer != c->entry.peer)
 		hvd_rv_conn_release(old, true);
 }
 
-static void hold(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
+static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
 	struct hvd_rv *rv = c->rv;
-	double seconds = is_rank_key(key) ? rv->cfg.rank_hold : rv->cfg.hold;
+	double seconds = is_rank_key(key) ? rv->cfg.rank_wait : rv->cfg.get_wait;
 
 	if (!(seconds > 0) || rv->stopping) {
 		hvd_rv_conn_send(c, 404, NULL);
 		return;
 	}
 	/* A client that asks again is better off than one that is told off. */
-	if (rv->lists[CONN_HELD].n >= rv->cfg.held_max)
-		make_room_to_hold(c);
-	if (rv->lists[CONN_HELD].n >= rv->cfg.held_max || hvd_rv_store_wait(rv->store, scope, key, &c->waiter) != 0) {
-		rv->stats.hold_limit++;
+	if (rv->lists[CONN_WAITING].n >= rv->cfg.waiting_max)
+		make_room_to_wait(c);
+	if (rv->lists[CONN_WAITING].n >= rv->cfg.waiting_max ||
+	    hvd_rv_store_wait(rv->store, scope, key, &c->waiter) != 0) {
+		rv->stats.wait_limit++;
 		hvd_rv_conn_send(c, 404, NULL);
 		return;
 	}
-	rv->stats.held++;
-	hvd_rv_conn_state(c, CONN_HELD);
+	rv->stats.waited++;
+	hvd_rv_conn_state(c, CONN_WAITING);
 	hvd_rv_arm(rv, c, hvd_deadline_in(seconds));
 }
 
@@ -166,7 +167,7 @@ static void do_get(struct conn *c, enum hvd_http_method method, struct hvd_slice
 	else if (method == HVD_HTTP_HEAD)
 		hvd_rv_conn_send(c, 404, NULL);
 	else
-		hold(c, scope, key);
+		wait_for_key(c, scope, key);
 }
 
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key)

@@ -23,10 +23,10 @@ void hvd_rv_config_init(struct hvd_rv_config *cfg)
 	cfg->store.scope_keys_max = 262144;
 	cfg->head_max = 8192;
 	cfg->conns_max = 65536;
-	cfg->held_max = 49152;
+	cfg->waiting_max = 49152;
 	cfg->pending_max = (size_t)256 << 20;
-	cfg->hold = 1.0;
-	cfg->rank_hold = 30.0;
+	cfg->get_wait = 1.0;
+	cfg->rank_wait = 30.0;
 	cfg->stall = 3.0;
 	cfg->head_time = 10.0;
 	cfg->idle = 60.0;
@@ -74,8 +74,8 @@ static void fit_limits(struct hvd_rv_config *cfg)
 		if (cfg->conns_max > most)
 			cfg->conns_max = (unsigned)most;
 	}
-	if (cfg->held_max > cfg->conns_max / 4 * 3)
-		cfg->held_max = cfg->conns_max / 4 * 3;
+	if (cfg->waiting_max > cfg->conns_max / 4 * 3)
+		cfg->waiting_max = cfg->conns_max / 4 * 3;
 }
 
 struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config *cfg, const struct hvd_log *log,
@@ -107,16 +107,6 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 		return NULL;
 	}
 	return rv;
-}
-
-/* As xalloc.h has it: memory for a small structure is there. */
-static struct event *new_event(struct hvd_rv *rv, int fd, short what, event_callback_fn fn, void *arg)
-{
-	struct event *ev = event_new(rv->base, fd, what, fn, arg);
-
-	if (!ev)
-		abort();
-	return ev;
 }
 
 static void close_listeners(struct hvd_rv *rv)
@@ -246,24 +236,19 @@ int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, stru
 	return 0;
 }
 
-void hvd_rv_hold_ranks(struct hvd_rv *rv, double seconds)
+void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds)
 {
-	rv->cfg.rank_hold = seconds;
+	rv->cfg.rank_wait = seconds;
 }
 
-void hvd_rv_clear(struct hvd_rv *rv)
+void hvd_rv_clear(struct hvd_rv *rv, const char *kept)
 {
-	hvd_rv_store_clear(rv->store);
-}
-
-void hvd_rv_clear_but(struct hvd_rv *rv, const char *scope)
-{
-	hvd_rv_store_clear_but(rv->store, (struct hvd_slice){scope, strlen(scope)});
+	hvd_rv_store_clear(rv->store, slice(kept ? kept : ""));
 }
 
 void hvd_rv_clear_scope(struct hvd_rv *rv, const char *scope)
 {
-	hvd_rv_store_clear_scope(rv->store, (struct hvd_slice){scope, strlen(scope)});
+	hvd_rv_store_clear_scope(rv->store, slice(scope));
 }
 
 int hvd_rv_put(struct hvd_rv *rv, const char *scope, const char *key, const void *data, size_t len, struct hvd_err *err)
@@ -291,7 +276,7 @@ const struct hvd_rv_value *hvd_rv_get(struct hvd_rv *rv, const char *scope, cons
 void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out)
 {
 	*out = rv->stats;
-	out->held_now = rv->lists[CONN_HELD].n;
+	out->waiting_now = rv->lists[CONN_WAITING].n;
 	hvd_rv_store_stats(rv->store, &out->store);
 }
 
@@ -304,8 +289,8 @@ static void let_go(struct hvd_rv *rv)
 		for (size_t i = 0; i < rv->n_listeners; i++)
 			hvd_acceptor_turn(rv->listeners[i]->acceptor);
 	close_listeners(rv);
-	while (rv->lists[CONN_HELD].first)
-		hvd_rv_conn_release(rv->lists[CONN_HELD].first, true);
+	while (rv->lists[CONN_WAITING].first)
+		hvd_rv_conn_release(rv->lists[CONN_WAITING].first, true);
 	while (rv->lists[CONN_TAKEN].first)
 		hvd_rv_conn_release(rv->lists[CONN_TAKEN].first, true);
 	for (struct conn *c = rv->lists[CONN_HEAD].first, *next; c; c = next) {
@@ -346,6 +331,9 @@ void hvd_rv_stop(struct hvd_rv *rv, double seconds, void (*done)(void *arg), voi
 	rv->stop_deadline = hvd_deadline_in(seconds);
 	rv->stop_done = done;
 	rv->stop_arg = arg;
-	rv->stop_ev = new_event(rv, -1, 0, on_stop, rv);
+	rv->stop_ev = event_new(rv->base, -1, 0, on_stop, rv);
+	/* As xalloc.h has it: memory for a small structure is there. */
+	if (!rv->stop_ev)
+		abort();
 	event_add(rv->stop_ev, &now);
 }

@@ -58,13 +58,13 @@ typedef int hvd_rv_probe_fn(void *arg, const char *nonce, int fd, char *out, siz
 /* Set by hvd_rv_config_init(); change what should differ. Times are in seconds. */
 struct hvd_rv_config {
 	struct hvd_rv_store_limits store;
-	size_t head_max;    /* bytes of a request's head */
-	unsigned conns_max; /* open connections; never more than the descriptors this process may have */
-	size_t pending_max; /* bytes of values that one address is in the middle of sending; value_max at the least */
-	unsigned held_max;  /* held GETs; at most 3/4 of conns_max. One more is answered 404 at once */
+	size_t head_max;      /* bytes of a request's head */
+	unsigned conns_max;   /* open connections; never more than the descriptors this process may have */
+	size_t pending_max;   /* bytes of values that one address is in the middle of sending; value_max at the least */
+	unsigned waiting_max; /* held GETs; at most 3/4 of conns_max. One more is answered 404 at once */
 
-	double hold;      /* how long a GET waits for its key; 0 = not at all */
-	double rank_hold; /* the same for keys named rank_<number> */
+	double get_wait;  /* how long a GET waits for its key; 0 = not at all */
+	double rank_wait; /* the same for keys named rank_<number> */
 	double stall;     /* a request that stops in the middle for so long gets 408 */
 	double head_time; /* a head that is not complete after so long gets 408, however it trickles */
 	double idle;      /* a connection that is open without a request is closed after so long */
@@ -99,13 +99,13 @@ uint16_t hvd_rv_port(const struct hvd_rv *rv);
 int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *addr);
 
 /* Change how long a GET waits for a key named rank_<number>, from now on. */
-void hvd_rv_hold_ranks(struct hvd_rv *rv, double seconds);
+void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds);
 /* How many members a scope has, so that its values go when all have given up their key. 0 forgets it. */
 int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, struct hvd_err *err);
-/* Forget all values and scope sizes: a new generation of the job begins. Held GETs go on waiting. */
-void hvd_rv_clear(struct hvd_rv *rv);
-/* … except those of one scope; only the values of one scope. */
-void hvd_rv_clear_but(struct hvd_rv *rv, const char *scope);
+/* Forget all values and scope sizes, but those of the scope `kept` (may be NULL): a new generation of the job begins.
+ * Waiting GETs go on waiting. */
+void hvd_rv_clear(struct hvd_rv *rv, const char *kept);
+/* Forget the values of one scope, not its size. */
 void hvd_rv_clear_scope(struct hvd_rv *rv, const char *scope);
 /* What a client's PUT and GET do. The value is on loan until the next call or event. */
 int hvd_rv_put(struct hvd_rv *rv, const char *scope, const char *key, const void *data, size_t len,
@@ -152,17 +152,17 @@ struct hvd_rv_stats {
 	uint64_t gets, puts, deletes; /* by method; HEAD counts as GET */
 	uint64_t ok, not_found;       /* answers 200 and 404 */
 	uint64_t errors;              /* all other answers */
-	uint64_t held;                /* GETs that had to wait */
+	uint64_t waited;              /* GETs that had to wait */
 	uint64_t refused_address, refused_user;
 	uint64_t refused_malformed; /* 400, 411, 414, 417, 431, 501, 505 */
 	uint64_t refused_size;      /* 413 */
 	uint64_t refused_room;      /* 507 */
 	uint64_t timeouts;          /* 408, and peers that did not read their answer */
-	uint64_t hold_limit;        /* GETs that were not held because held_max was met */
+	uint64_t wait_limit;        /* GETs that were not held because waiting_max was met */
 	uint64_t paused;            /* times that connections had to wait for a place */
 	uint64_t bytes_in, bytes_out;
 	unsigned conns_now, conns_peak;
-	unsigned held_now, held_peak;
+	unsigned waiting_now, waiting_peak;
 	struct hvd_rv_store_stats store;
 };
 void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out);

@@ -402,28 +402,20 @@ int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, siz
 	return 0;
 }
 
-static void clear_all_but(struct hvd_rv_store *st, const struct scope *kept)
+void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept)
 {
+	const struct scope *keep = find_scope(st, kept, mix(st->seed, kept));
+
 	for (size_t i = 0; i < st->scopes_room; i++) {
 		for (struct scope *sc = st->scopes[i], *chain; sc; sc = chain) {
 			chain = sc->chain;
-			if (!kept || sc != kept) {
-				clear_scope(st, sc);
-				sc->members = 0;
-				drop_scope_if_empty(st, sc);
-			}
+			if (sc == keep)
+				continue;
+			clear_scope(st, sc);
+			sc->members = 0;
+			drop_scope_if_empty(st, sc);
 		}
 	}
-}
-
-void hvd_rv_store_clear(struct hvd_rv_store *st)
-{
-	clear_all_but(st, NULL);
-}
-
-void hvd_rv_store_clear_but(struct hvd_rv_store *st, struct hvd_slice scope)
-{
-	clear_all_but(st, find_scope(st, scope, mix(st->seed, scope)));
 }
 
 void hvd_rv_store_clear_scope(struct hvd_rv_store *st, struct hvd_slice scope)
@@ -488,7 +480,7 @@ void hvd_rv_store_destroy(struct hvd_rv_store *st)
 {
 	if (!st)
 		return;
-	hvd_rv_store_clear(st);
+	hvd_rv_store_clear(st, (struct hvd_slice){"", 0});
 	free(st->entries);
 	free(st->scopes);
 	free(st);

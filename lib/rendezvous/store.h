@@ -82,10 +82,9 @@ int hvd_rv_store_delete(struct hvd_rv_store *st, struct hvd_slice scope, struct 
 /* Say how many members a scope has; 0 forgets it. -1 when there was no room. */
 int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, size_t members);
 
-/* Forget all values and all scope sizes. Who waits goes on waiting. */
-void hvd_rv_store_clear(struct hvd_rv_store *st);
-/* … except those of one scope. */
-void hvd_rv_store_clear_but(struct hvd_rv_store *st, struct hvd_slice scope);
+/* Forget all values and scope sizes, but those of the scope `kept`, which may be empty: no scope has that name. Who
+ * waits goes on waiting. */
+void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept);
 /* Forget the values of one scope, not its size. */
 void hvd_rv_store_clear_scope(struct hvd_rv_store *st, struct hvd_slice scope);
 

@@ -518,9 +518,9 @@ static void do_generation(bool prepared, void *arg)
 	d->generations++;
 	hvd_elastic_rv_hush(d->desk);
 	if (prepared)
-		hvd_rv_clear_but(d->rv, "global");
+		hvd_rv_clear(d->rv, "global");
 	else
-		hvd_rv_clear(d->rv);
+		hvd_rv_clear(d->rv, NULL);
 	hvd_layout_clear(&d->layout);
 	if (hvd_machine_layout(d->machine, false, &d->layout, NULL) != 0)
 		die("the machine's places are no layout");

@@ -205,7 +205,7 @@ static void ends_last_as_long_as_their_generation(void **state)
 	put_value(w, "/a/1", "10.77.0.3", 40000, 1);
 	hvd_gloo_peers_answered(w->pairs); /* new ranks need no answer to meet */
 	ends_are(w, "{\"10.77.0.2\":[40000]}");
-	hvd_rv_clear(w->rv);
+	hvd_rv_clear(w->rv, NULL);
 	hvd_gloo_peers_begin(w->pairs);
 	put_value(w, "/a/0", "10.77.0.2", 40001, 1);
 	put_value(w, "/a/1", "10.77.0.3", 40000, 1);

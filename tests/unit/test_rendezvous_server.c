@@ -52,8 +52,8 @@ static int setup(void **state)
 
 	w->base = event_base_new();
 	hvd_rv_config_init(&w->cfg);
-	w->cfg.hold = 0.2;
-	w->cfg.rank_hold = 0.6;
+	w->cfg.get_wait = 0.2;
+	w->cfg.rank_wait = 0.6;
 	w->cfg.stall = 0.3;
 	w->cfg.head_time = 0.8;
 	w->cfg.idle = 0.5;
@@ -350,7 +350,7 @@ static void places_go_to_those_who_ask(void **state)
 	int fds[200], held;
 
 	w->cfg.conns_max = 150;
-	w->cfg.hold = 20;
+	w->cfg.get_wait = 20;
 	begin_at(w, 2);
 	held = dial6(w);
 	say(held, "GET /s/k HTTP/1.1\r\n\r\n");
@@ -364,7 +364,7 @@ static void places_go_to_those_who_ask(void **state)
 	}
 	assert_int_equal(stats(w).conns_now, 150);
 	assert_int_equal(ask(w, "HEAD /s/none HTTP/1.1\r\n\r\n").status, 404);
-	assert_int_equal(stats(w).held_now, 1);
+	assert_int_equal(stats(w).waiting_now, 1);
 	for (int i = 0; i < 200; i++)
 		close(fds[i]);
 	turn(w, 0.05);
@@ -400,10 +400,10 @@ static void holds_until_it_comes(void **state)
 	say(fd, "GET /s/k HTTP/1.1\r\n" STAY "\r\nGET /s/k HTTP/1.1\r\n\r\n"); /* the second waits for the first */
 	say(gone, "GET /s/k HTTP/1.1\r\n\r\n");
 	turn(w, 0.05);
-	assert_int_equal(stats(w).held_now, 2);
+	assert_int_equal(stats(w).waiting_now, 2);
 	close(gone);
 	turn(w, 0.02);
-	assert_int_equal(stats(w).held_now, 1);
+	assert_int_equal(stats(w).waiting_now, 1);
 	assert_int_equal(put(w, "/s/k", "here").status, 200);
 	a = hear(w, fd, 1);
 	assert_int_equal(a.status, 200);
@@ -418,8 +418,8 @@ static void bounds_what_is_held(void **state)
 	struct answer a;
 	int fd[2];
 
-	w->cfg.held_max = 2;
-	w->cfg.hold = 5;
+	w->cfg.waiting_max = 2;
+	w->cfg.get_wait = 5;
 	begin(w);
 	for (int i = 0; i < 2; i++) {
 		fd[i] = dial(w);
@@ -429,7 +429,7 @@ static void bounds_what_is_held(void **state)
 	a = get(w, "/s/k");
 	assert_int_equal(a.status, 404);
 	assert_true(a.took < 0.2);
-	assert_int_equal(stats(w).hold_limit, 1);
+	assert_int_equal(stats(w).wait_limit, 1);
 	for (int i = 0; i < 2; i++)
 		close(fd[i]);
 }
@@ -665,7 +665,7 @@ static void waits_for_a_place(void **state)
 	int idle[3], fd;
 
 	w->cfg.conns_max = 3;
-	w->cfg.hold = 5;
+	w->cfg.get_wait = 5;
 	begin(w);
 	put(w, "/s/k", "v");
 	for (int i = 0; i < 3; i++) {
@@ -855,7 +855,7 @@ static void ends_gracefully(void **state)
 	struct world *w = *state;
 	int held, body, stuck, idle, done = 0;
 
-	w->cfg.hold = 20;
+	w->cfg.get_wait = 20;
 	w->cfg.stall = 20;
 	begin(w);
 	idle = dial(w);
@@ -986,7 +986,7 @@ static void those_that_have_left_are_shut_out(void **state)
 	if (!own_address(&addr))
 		skip_because("this host has no address but loopback");
 	w->cfg.access = hvd_rv_access_create();
-	w->cfg.hold = 20;
+	w->cfg.get_wait = 20;
 	begin(w);
 	hvd_addr_text(&addr, text);
 	assert_int_equal(hvd_rv_listen(w->rv, &ip, 1, 0, 0, NULL), 0);
@@ -999,12 +999,12 @@ static void those_that_have_left_are_shut_out(void **state)
 	say(fd, "GET /s/k HTTP/1.1\r\n\r\n");
 	say(loop, "GET /s/k HTTP/1.1\r\n\r\n");
 	turn(w, 0.05);
-	assert_int_equal(stats(w).held_now, 2);
+	assert_int_equal(stats(w).waiting_now, 2);
 	hvd_rv_expel(w->rv);
-	assert_int_equal(stats(w).held_now, 2);
+	assert_int_equal(stats(w).waiting_now, 2);
 	hvd_rv_access_replace(w->cfg.access, NULL, 0);
 	hvd_rv_expel(w->rv);
-	assert_int_equal(stats(w).held_now, 1);
+	assert_int_equal(stats(w).waiting_now, 1);
 	assert_int_equal(hear(w, fd, 1).status, 0);
 	assert_int_equal(put(w, "/s/k", "v").status, 200);
 	assert_int_equal(hear(w, loop, 1).status, 200);
