@@ -10,7 +10,7 @@
  */
 #include "launcher/driver/driver.h"
 #include "launcher/options/config.h"
-#include "launcher/options/settings.h"
+#include "launcher/run/secret.h"
 #include "lib/base/key.h"
 #include "lib/base/log.h"
 #include "lib/net/nicspec.h"
@@ -44,7 +44,8 @@ struct program {
 	struct hvd_driver_opts opts;
 	uint32_t job, step, key_fd; /* key_fd 0: none */
 	struct event *end_step;
-	struct hvd_options settings; /* what the configuration files and the environment say */
+	struct hvd_options settings; /* what the plugin, the configuration files and the environment say */
+	struct hvd_launch_spec spec; /* … decided */
 };
 
 static void on_started(void *arg)
@@ -152,7 +153,9 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 		return -1;
 	for (size_t i = 0; i < o->warnings.n; i++)
 		hvd_warn(&prog->log, "%s", o->warnings.v[i]);
-	hvd_driver_opts_from(o, &prog->opts);
+	hvd_launch_spec_make(&prog->spec, o, environ);
+	prog->opts.spec = &prog->spec;
+	hvd_strv_add_all(&prog->opts.env, prog->spec.env.v);
 	if (o->verbose && prog->log.level < HVD_LOG_VERBOSE)
 		prog->log.level = o->verbose > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
 	return 0;
@@ -246,8 +249,8 @@ static int send_boot(const struct hvd_driver *driver, struct hvd_err *err)
 static int identity_of(const struct program *prog, struct hvd_identity *identity, char id_text[HVD_ID_TEXT],
 		       struct hvd_err *err)
 {
-	if (prog->settings.key_file || !prog->key_fd)
-		return hvd_identity_from(&prog->settings, identity, id_text, err);
+	if (prog->spec.key_file || !prog->key_fd)
+		return hvd_secret_identity(prog->spec.key_file, identity, id_text, err);
 	*identity = (struct hvd_identity){.kind = HVD_ID_KEY};
 	snprintf(id_text, HVD_ID_TEXT, "fd:%d", HVD_KEY_FD);
 	return hvd_key_read_fd((int)prog->key_fd, &identity->key, err);

@@ -9,7 +9,6 @@
 #include "launcher/elastic/elastic.h"
 #include "launcher/options/config.h"
 #include "launcher/options/options.h"
-#include "launcher/options/settings.h"
 #include "launcher/run/report.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -82,14 +81,14 @@ static char *find_program(const char *relative, const char *installed)
 	return hvd_xstrdup(installed);
 }
 
-static void driver_opts(const struct hvd_options *o, const struct hvd_backend *backend, const struct hvd_launch *launch,
+static void driver_opts(const struct hvd_launch *launch, const struct hvd_backend *backend,
 			struct hvd_driver_opts *opts)
 {
-	opts->loopback = backend->loopback || launch->one_machine;
+	opts->spec = launch->spec;
 	opts->mode = backend->mode;
-	hvd_driver_opts_from(o, opts);
-	if (!backend->one_srun || o->run_func)
-		opts->where = HVD_WHERE_LAUNCH;
+	opts->loopback = backend->loopback || launch->one_machine;
+	opts->rendezvous_here = !backend->one_srun;
+	hvd_strv_add_all(&opts->env, launch->spec->env.v);
 	if (backend->mode == HVD_START_RANKS)
 		return;
 	opts->hosts = (uint32_t)launch->alloc.n_hosts;
@@ -102,7 +101,7 @@ static void driver_opts(const struct hvd_options *o, const struct hvd_backend *b
 static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 		    struct hvd_err *err)
 {
-	bool keyless = !launch->options->key_file;
+	bool keyless = !launch->spec->key_file;
 	struct hvd_slurm_site site;
 	int rc = hvd_slurm_site_get(&site, err);
 
@@ -120,20 +119,13 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 }
 
 /* --output-filename: the folder and those above it; the shims, which may run elsewhere, make the ranks' own. */
-static int make_output_dir(const struct hvd_options *o, char **dir, struct hvd_err *err)
+static int make_output_dir(const struct hvd_launch_spec *spec, struct hvd_err *err)
 {
-	char *path, *slash;
+	const char *path = spec->output.dir;
 
-	if (!o->output_filename)
+	if (!path || spec->dry_run)
 		return 0;
-	path = o->output_filename[0] == '/' ? hvd_xstrdup(o->output_filename) : NULL;
-	if (!path) {
-		char *cwd = getcwd(NULL, 0);
-
-		path = hvd_xasprintf("%s/%s", cwd ? cwd : ".", o->output_filename);
-		free(cwd);
-	}
-	for (slash = path; !o->dry_run && slash; slash = strchr(slash + 1, '/')) {
+	for (const char *slash = path; slash; slash = strchr(slash + 1, '/')) {
 		char *part = hvd_xstrndup(path, (size_t)(slash - path));
 		int rc = *part ? mkdir(part, 0777) : 0;
 
@@ -141,33 +133,23 @@ static int make_output_dir(const struct hvd_options *o, char **dir, struct hvd_e
 		if (rc != 0 && errno != EEXIST)
 			break;
 	}
-	if (!o->dry_run && mkdir(path, 0777) != 0 && errno != EEXIST) {
-		hvd_err_sys(err, "cannot make the folder %s for the ranks' output", path);
-		err->code = HVD_E_USAGE;
-		free(path);
-		return -1;
-	}
-	*dir = path;
-	return 0;
+	if (mkdir(path, 0777) == 0 || errno == EEXIST)
+		return 0;
+	hvd_err_sys(err, "cannot make the folder %s for the ranks' output", path);
+	err->code = HVD_E_USAGE;
+	return -1;
 }
 
-/* What starts the ranks, and prepared for it. NULL with err set. */
-/* Does a program say which hosts there are? */
-static bool asks_script(const struct hvd_options *o)
-{
-	return o->discovery_script || (o->discover && strncmp(o->discover, "script:", 7) == 0);
-}
-
-static const struct hvd_backend *choose_backend(struct hvd_launch *launch, bool elastic, struct hvd_err *err)
+/* What starts the ranks. NULL with err set. */
+static const struct hvd_backend *choose_backend(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_backend *backend = hvd_backend_choose(launch, err);
 
-	if (!backend || !elastic)
+	if (!backend || !launch->spec->elastic.on)
 		return backend;
-	if (hvd_elastic_prepare(launch, err) != 0)
-		return NULL;
 	/* Hosts that nobody knows yet may be other machines. */
-	if (backend->loopback && launch->options->launcher == HVD_LAUNCHER_AUTO && asks_script(launch->options))
+	if (backend->loopback && launch->spec->launcher == HVD_LAUNCHER_AUTO &&
+	    launch->spec->discovery.from == HVD_DISCOVER_SCRIPT)
 		backend = &hvd_backend_ssh;
 	if (!backend->elastic) {
 		hvd_err_set(err, HVD_E_USAGE, "%s cannot start the ranks of an elastic job", backend->name);
@@ -179,11 +161,9 @@ static const struct hvd_backend *choose_backend(struct hvd_launch *launch, bool 
 /* Nobody has said that the ranks are to run here, and there is a Slurm that they could have run in. */
 static void say_where(const struct hvd_launch *launch, const struct hvd_backend *backend)
 {
-	const struct hvd_options *o = launch->options;
 	char host[256] = "this host";
 
-	if (hvd_options_source(o, "launcher") != HVD_FROM_DEFAULT || o->hosts || o->hostfile || o->discovery_script ||
-	    o->discover || o->quiet || !(backend->loopback || launch->one_machine) ||
+	if (launch->spec->hosts.said || launch->spec->output.quiet || !(backend->loopback || launch->one_machine) ||
 	    hvd_alloc_in_slurm(launch->envp) || hvd_alloc_in_lsf(launch->envp) || !hvd_launch_installed(launch, "srun"))
 		return;
 	gethostname(host, sizeof(host) - 1);
@@ -208,62 +188,60 @@ static int check_size(const struct hvd_launch *launch, const struct hvd_backend 
 	return 0;
 }
 
-static int launch_job(struct hvd_options *o, const struct hvd_log *log)
+/* Prepare what `backend` starts, and run it. The exit status; -1 with err set when nothing was started. */
+static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
+		   bool json, struct hvd_result *result, struct hvd_err *err)
 {
-	struct hvd_launch launch = {.options = o, .envp = environ, .log = log, .command = o->command.v};
+	const struct hvd_launch_spec *spec = launch->spec;
+	const bool elastic = spec->elastic.on;
+	const bool by_slurm = backend == &hvd_backend_steps || backend->one_srun ||
+			      (backend->mode != HVD_START_HOSTS && hvd_alloc_in_slurm(launch->envp));
+	int rc;
+
+	if (elastic)
+		rc = spec->dry_run ? hvd_elastic_preview(launch, backend, err) : 0;
+	else
+		rc = backend->prepare(launch, err);
+	if (rc != 0 || check_size(launch, backend, err) != 0)
+		return -1;
+	say_where(launch, backend);
+	driver_opts(launch, backend, opts);
+	if (spec->dry_run)
+		return hvd_report_dry_run(launch, backend, json);
+	if (by_slurm && ask_site(launch, backend, opts, err) != 0)
+		return -1;
+	rc = elastic ? hvd_elastic_run(launch, backend, opts, result, err)
+		     : hvd_run(launch, backend, opts, result, err);
+	return rc == 0 ? result->status : -1;
+}
+
+static int launch_job(const struct hvd_launch_spec *spec, bool json, const struct hvd_log *log)
+{
 	char *task = find_program("../libexec/hvd/hvd-task", HVD_LIBEXECDIR "/hvd-task");
 	char *selftest = find_program("hvd-selftest", "hvd-selftest");
-	const struct hvd_backend *backend;
+	struct hvd_launch launch = {.spec = spec, .envp = environ, .log = log, .task = task, .selftest = selftest};
 	struct hvd_driver_opts opts = {0};
 	struct hvd_result result = {0};
-	struct hvd_strv command = {0};
 	struct hvd_err err = {0};
-	bool elastic = hvd_elastic_asked(o);
-	char *output_dir = NULL;
-	int rc = -1;
+	const struct hvd_backend *backend = choose_backend(&launch, &err);
+	int rc;
 
-	if (o->selftest)
-		hvd_strv_add(&command, selftest);
-	hvd_strv_add_all(&command, o->command.v);
-	launch.command = command.v;
-	launch.task = task;
-	backend = choose_backend(&launch, elastic, &err);
-	if (backend && make_output_dir(o, &output_dir, &err) == 0)
-		launch.output_dir = output_dir;
-	else
+	if (backend && make_output_dir(spec, &err) != 0)
 		backend = NULL;
-	if (backend && elastic && o->dry_run && hvd_elastic_preview(&launch, backend, &err) != 0)
-		backend = NULL;
-	if (backend && (elastic || backend->prepare(&launch, &err) == 0) && check_size(&launch, backend, &err) == 0) {
-		say_where(&launch, backend);
-		driver_opts(o, backend, &launch, &opts);
-		if (o->dry_run)
-			rc = hvd_report_dry_run(&launch, backend, &opts, o->json);
-		else if (elastic)
-			rc = (backend != &hvd_backend_steps || ask_site(&launch, backend, &opts, &err) == 0) &&
-					     hvd_elastic_run(&launch, backend, &opts, &result, &err) == 0
-				     ? result.status
-				     : -1;
-		else if ((backend->mode == HVD_START_HOSTS || !(backend->one_srun || hvd_alloc_in_slurm(environ)) ||
-			  ask_site(&launch, backend, &opts, &err) == 0) &&
-			 hvd_run(&launch, backend, &opts, &result, &err) == 0)
-			rc = result.status;
-	}
+	rc = backend ? run_job(&launch, backend, &opts, json, &result, &err) : -1;
+
 	if (rc < 0) {
 		hvd_log_err(log, &err);
 		rc = hvd_err_status(&err);
 		result.status = rc;
 	}
-	if (!o->dry_run)
+	if (!spec->dry_run)
 		hvd_report_as_horovodrun(&launch, backend, &result);
-	if (o->json && !o->dry_run)
+	if (json && !spec->dry_run)
 		hvd_report_result(&result, backend);
 	hvd_launch_clear(&launch);
-	hvd_strv_free(&opts.nics);
 	hvd_strv_free(&opts.env);
 	hvd_strv_free(&opts.names);
-	hvd_strv_free(&command);
-	free(output_dir);
 	free(task);
 	free(selftest);
 	return rc;
@@ -271,6 +249,9 @@ static int launch_job(struct hvd_options *o, const struct hvd_log *log)
 
 static int act(struct hvd_options *o, const struct hvd_log *log)
 {
+	struct hvd_launch_spec spec;
+	int status;
+
 	switch (o->action) {
 	case HVD_SHOW_HELP:
 		return show(hvd_options_help(o, terminal_width()));
@@ -291,7 +272,10 @@ static int act(struct hvd_options *o, const struct hvd_log *log)
 			hvd_warn(log, "%s", o->warnings.v[i]);
 		for (size_t i = 0; i < o->notes.n; i++)
 			hvd_verbose(log, "%s", o->notes.v[i]);
-		return launch_job(o, log);
+		hvd_launch_spec_make(&spec, o, environ);
+		status = launch_job(&spec, o->json, log);
+		hvd_launch_spec_clear(&spec);
+		return status;
 	}
 }
 

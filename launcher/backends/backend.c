@@ -29,12 +29,12 @@ static const struct {
 
 const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	int wanted = launch->options->launcher;
+	enum hvd_launcher wanted = launch->spec->launcher;
 
 	for (size_t i = 0; i < N_BACKENDS; i++) {
 		const struct hvd_backend *backend = table[i].backend;
 
-		if (wanted == HVD_LAUNCHER_AUTO ? backend->suits(launch) : (int)table[i].id == wanted)
+		if (wanted == HVD_LAUNCHER_AUTO ? backend->suits(launch) : table[i].id == wanted)
 			return backend->check && backend->check(launch, err) != 0 ? NULL : backend;
 	}
 	hvd_err_set(err, HVD_E_USAGE, "there is no launch backend of that number, %d", wanted);
@@ -59,17 +59,17 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host)
 /* Where srun starts the ranks it labels lines itself when it is asked to; horovodrun always does. */
 void hvd_launch_add_shim(struct hvd_launch *launch, struct hvd_proc *proc)
 {
-	const struct hvd_options *o = launch->options;
+	enum hvd_label label = launch->spec->output.label;
 
 	hvd_strv_add(&proc->argv, launch->task);
-	if (o->as_horovodrun || o->prefix_timestamp)
+	if (label == HVD_LABEL_HOROVOD)
 		hvd_strv_add(&proc->argv, "--label=horovod");
-	else if (o->label && proc->host)
+	else if (label == HVD_LABEL_SRUN && proc->host)
 		hvd_strv_add(&proc->argv, "--label=srun");
-	if (o->prefix_timestamp)
+	if (launch->spec->output.timestamps)
 		hvd_strv_add(&proc->argv, "--timestamps");
-	if (launch->output_dir)
-		hvd_strv_addf(&proc->argv, "--output-dir=%s", launch->output_dir);
+	if (launch->spec->output.dir && !launch->proc_writes_files)
+		hvd_strv_addf(&proc->argv, "--output-dir=%s", launch->spec->output.dir);
 	if (launch->alloc.slots)
 		hvd_strv_addf(&proc->argv, "--size=%d", launch->alloc.slots);
 }
@@ -77,7 +77,9 @@ void hvd_launch_add_shim(struct hvd_launch *launch, struct hvd_proc *proc)
 void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc)
 {
 	hvd_strv_add(&proc->argv, "--");
-	hvd_strv_add_all(&proc->argv, launch->command);
+	if (launch->spec->selftest)
+		hvd_strv_add(&proc->argv, launch->selftest);
+	hvd_strv_add_all(&proc->argv, launch->spec->command);
 }
 
 static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_reach_fn *reach)
@@ -148,69 +150,25 @@ bool hvd_launch_is_local(const char *name)
 	return hvd_is_this_host(name);
 }
 
-/* What --cpu-bind asks for where shims bind. What the environment has of it is meant for srun. */
-static const char *binding(const struct hvd_options *o)
-{
-	static const char *const quiet[] = {"quiet,", "q,", "verbose,", "v,"};
-	const char *bind = hvd_options_source(o, "cpu-bind") > HVD_FROM_ENV ? o->cpu_bind : NULL;
-
-	for (size_t i = 0; bind && i < sizeof(quiet) / sizeof(quiet[0]); i++)
-		if (strncmp(bind, quiet[i], strlen(quiet[i])) == 0)
-			bind += strlen(quiet[i]);
-	if (bind)
-		return bind;
-	return o->cpu_bind && strcmp(o->cpu_bind, "none") == 0 ? "none" : "ldoms";
-}
-
 void hvd_launch_add_binding(const struct hvd_launch *launch, struct hvd_proc *proc)
 {
-	const char *bind = binding(launch->options);
+	const char *bind = launch->spec->binding.ranks;
 
 	if (strcmp(bind, "none") != 0)
 		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
 }
 
-static int check_binding(const struct hvd_options *o, struct hvd_err *err)
+static int check_binding(const char *bind, struct hvd_err *err)
 {
-	const char *bind = binding(o);
-
 	if (strcmp(bind, "none") == 0 || strcmp(bind, "cores") == 0 || strcmp(bind, "ldoms") == 0)
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "--cpu-bind=%s is srun's, and it is not srun that starts the ranks", bind);
 	return hvd_err_hint(err, "elsewhere it takes none, cores, and ldoms, which is what it does by itself");
 }
 
-static bool among(const char *const *names, const char *name)
-{
-	while (*names && strcmp(*names, name) != 0)
-		names++;
-	return *names != NULL;
-}
-
-const char *hvd_launch_srun_option(const struct hvd_launch *launch, bool also_ours)
-{
-	/* How much is said is no matter of where the ranks run. */
-	static const char *const talk[] = {"quiet", "verbose", NULL};
-	static const char *const ours[] = {"ntasks",           "label", "cpu-bind", "cpu_bind", "unbuffered",
-					   "kill-on-bad-exit", NULL};
-	const struct hvd_options *o = launch->options;
-	const struct hvd_optset set = hvd_options_set();
-	const struct hvd_opt *row;
-
-	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++) {
-		if (row->family != HVD_FAMILY_SRUN || !row->pass || !hvd_options_given(o, row->name) ||
-		    among(talk, row->name) || (!also_ours && among(ours, row->name)))
-			continue;
-		if (also_ours || strcmp(row->name, "nodes") != 0 || o->nodes_min != 1)
-			return row->name;
-	}
-	return NULL;
-}
-
 int hvd_launch_reject_srun_options(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
-	const char *name = hvd_launch_srun_option(launch, false);
+	const char *name = launch->spec->srun.only_option, *unknown = launch->spec->srun.unknown_option;
 	bool slurm = hvd_alloc_in_slurm(launch->envp) || hvd_launch_installed(launch, "srun");
 
 	if (name && slurm) {
@@ -223,12 +181,12 @@ int hvd_launch_reject_srun_options(const struct hvd_launch *launch, struct hvd_e
 				    "load the module that puts srun into PATH, or leave the option out to do without "
 				    "Slurm");
 	}
-	if (o->unknown.n) {
-		hvd_err_set(err, HVD_E_USAGE, "unknown option %s", o->unknown.v[0]);
+	if (unknown) {
+		hvd_err_set(err, HVD_E_USAGE, "unknown option %s", unknown);
 		return hvd_err_hint(err, "see hvdrun --help; options that only srun's plugins know need a Slurm job%s",
 				    slurm ? " or --launcher=srun" : "");
 	}
-	return check_binding(o, err);
+	return check_binding(launch->spec->binding.ranks, err);
 }
 
 static bool begins_with(const char *text, const char *start)

@@ -12,7 +12,7 @@
 #define HVD_BACKEND_H
 
 #include "launcher/driver/start_mode.h"
-#include "launcher/options/options.h"
+#include "launcher/options/launch_spec.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
@@ -35,11 +35,9 @@ struct hvd_proc {
 
 struct hvd_launch {
 	/* In. */
-	const struct hvd_options *options;
+	const struct hvd_launch_spec *spec;
 	char *const *envp;
-	const char *task;       /* path of hvd-task */
-	char *const *command;   /* the user's */
-	const char *output_dir; /* of --output-filename, an absolute path; NULL = none */
+	const char *task, *selftest; /* paths of hvd-task and hvd-selftest */
 	const struct hvd_log *log;
 	/* … of an elastic job, which has one of these for each host (see add_host): */
 	int first_host; /* the index of the allocation's host among all that the job has ever had */
@@ -56,7 +54,8 @@ struct hvd_launch {
 	struct hvd_scratch *scratch; /* files that are to be gone with it; owned, or NULL */
 	struct hvd_proc *procs;
 	size_t n_procs;
-	bool framed; /* the one process is srun --label, and the shims' output is framed (output_frame.h) */
+	bool proc_writes_files; /* the one process writes the files of --output-filename, the shims do not */
+	bool framed;            /* the one process is srun --label, and the shims' output is framed (output_frame.h) */
 };
 
 /* From the words of a shim to those of the command that runs it on another host; they are appended to `argv`. */
@@ -132,9 +131,6 @@ void hvd_launch_add_hosts(struct hvd_launch *launch, hvd_reach_fn *reach);
 /* What add_host says of an elastic job's backend, done: the allocation of `launch` is that one host. */
 int hvd_backend_add_host(const struct hvd_backend *backend, struct hvd_launch *launch, struct hvd_err *err);
 
-/* The number of ranks that this launch is asked for on the command line or in a file; 0 = all that there is room for.
- */
-int hvd_launch_requested_np(const struct hvd_options *o);
 /* This machine, with as many slots as ranks or GPUs, as the launch's allocation. */
 int hvd_launch_local_alloc(struct hvd_launch *launch, struct hvd_err *err);
 /* The hosts that the user listed (-H, --hostfile), as the launch's allocation. */
@@ -151,9 +147,6 @@ int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err);
 bool hvd_launch_installed(const struct hvd_launch *launch, const char *program);
 /* Is that a name of the machine we are on? */
 bool hvd_launch_is_local(const char *host);
-/* The first option on the command line that is srun's (but -v and -Q, which say nothing of where ranks run); NULL if
- * there is none. Those that hvdrun does without srun, too, count with `also_ours`. */
-const char *hvd_launch_srun_option(const struct hvd_launch *launch, bool also_ours);
 /* Refuse what only srun does, rather than pass it over. */
 int hvd_launch_reject_srun_options(const struct hvd_launch *launch, struct hvd_err *err);
 /* Of the user's environment, what goes to other hosts. Adds to `env`. */

@@ -55,14 +55,12 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
 	struct hvd_alloc taken = {0};
-	int np = hvd_options_np(o);
 
 	if (hvd_launch_reject_srun_options(launch, err) != 0)
 		return -1;
-	if ((o->hosts || o->hostfile ? listed_hosts(launch, err) : hvd_launch_local_alloc(launch, err)) != 0 ||
-	    hvd_alloc_take(&launch->alloc, np > 0 ? np : 0, &taken, err) != 0)
+	if ((launch->spec->hosts.listed ? listed_hosts(launch, err) : hvd_launch_local_alloc(launch, err)) != 0 ||
+	    hvd_alloc_take(&launch->alloc, launch->spec->ranks.n, &taken, err) != 0)
 		return -1;
 	hvd_alloc_clear(&launch->alloc);
 	launch->alloc = taken;

@@ -9,31 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-int hvd_launch_requested_np(const struct hvd_options *o)
-{
-	return o->num_proc > 0 ? o->num_proc : hvd_options_source(o, "ntasks") > HVD_FROM_ENV ? o->ntasks : 0;
-}
-
 int hvd_launch_local_alloc(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
-	int np = hvd_options_np(o);
-	int slots = o->slots_per_host;
+	int np = launch->spec->ranks.n, slots = launch->spec->hosts.slots_per_host;
 
 	/* Who asks for a number of ranks here gets it: there is no scheduler that would know better. */
-	if (slots <= 0)
-		slots = np > 0 ? np : hvd_gpu_count("", launch->envp);
+	if (!slots)
+		slots = np ? np : hvd_gpu_count("", launch->envp);
 	return hvd_alloc_from_local(&launch->alloc, slots > 0 ? slots : 1, err);
 }
 
 int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
-	int slots = o->slots_per_host > 0 ? o->slots_per_host : 0;
+	const struct hvd_launch_spec *spec = launch->spec;
 
-	if (o->hosts)
-		return hvd_alloc_from_hosts(&launch->alloc, o->hosts, slots, err);
-	return hvd_alloc_from_hostfile(&launch->alloc, o->hostfile, slots, err);
+	if (spec->hosts.list)
+		return hvd_alloc_from_hosts(&launch->alloc, spec->hosts.list, spec->hosts.slots_per_host, err);
+	return hvd_alloc_from_hostfile(&launch->alloc, spec->hosts.file, spec->hosts.slots_per_host, err);
 }
 
 int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
@@ -72,8 +64,7 @@ static int check_slots(const struct hvd_launch *launch, const struct hvd_alloc *
 
 int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
-	struct hvd_alloc_lsf_opts opts = {.slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0,
+	struct hvd_alloc_lsf_opts opts = {.slots_per_host = launch->spec->hosts.slots_per_host,
 					  .jsrun = hvd_launch_installed(launch, "jsrun")};
 	struct hvd_alloc granted = {0};
 	int rc = 0;
@@ -82,7 +73,7 @@ int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
 		return -1;
 	for (size_t i = 0; i < launch->lsf.notes.n; i++)
 		hvd_warn(launch->log, "%s", launch->lsf.notes.v[i]);
-	if (!o->hosts && !o->hostfile) {
+	if (!launch->spec->hosts.listed) {
 		launch->alloc = granted;
 		return 0;
 	}
@@ -97,17 +88,16 @@ int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
 
 int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
 	struct hvd_alloc taken = {0};
-	int np = hvd_options_np(o), rc;
+	int rc;
 
 	if (hvd_alloc_in_lsf(launch->envp))
 		rc = hvd_launch_lsf_hosts(launch, err);
-	else if (o->hosts || o->hostfile)
+	else if (launch->spec->hosts.listed)
 		rc = hvd_launch_listed(launch, err);
 	else
 		rc = hvd_err_set(err, HVD_E_NOENT, "no hosts are listed, and there is no LSF job");
-	if (rc != 0 || hvd_alloc_take(&launch->alloc, np > 0 ? np : 0, &taken, err) != 0)
+	if (rc != 0 || hvd_alloc_take(&launch->alloc, launch->spec->ranks.n, &taken, err) != 0)
 		return -1;
 	hvd_lsf_select(&launch->lsf, &launch->alloc, &taken);
 	hvd_alloc_clear(&launch->alloc);

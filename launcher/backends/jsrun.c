@@ -18,7 +18,6 @@
  */
 #include "backend.h"
 
-#include "launcher/options/settings.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
 #include "lsf/erf.h"
@@ -73,7 +72,7 @@ static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts
 	hvd_strv_add(&argv, launch->task);
 	hvd_strv_add(&argv, "--topology");
 	spawn.argv = argv.v;
-	text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(hvd_start_timeout(launch->options)), &len, &status, err);
+	text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(launch->spec->deadlines.start), &len, &status, err);
 	hvd_strv_free(&argv);
 	if (text && status != 0)
 		hvd_err_set(err, HVD_E_FAILED, "jsrun: %s", hvd_status_text(status, how, sizeof(how)));
@@ -115,16 +114,16 @@ static char *resources(const struct hvd_launch *launch, struct hvd_err *err)
 /* The file: where the user wants it, else one that goes with the launch. */
 static int add_resources(struct hvd_launch *launch, struct hvd_strv *argv, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
+	const struct hvd_launch_spec *spec = launch->spec;
 	char *text = resources(launch, err);
-	const char *path = o->erf;
+	const char *path = spec->erf;
 	int rc = text ? 0 : -1;
 
 	if (rc == 0 && path) {
 		rc = hvd_write_private(path, text, 0, err);
 		if (rc != 0 && err)
 			err->code = HVD_E_USAGE;
-	} else if (rc == 0 && o->dry_run) {
+	} else if (rc == 0 && spec->dry_run) {
 		path = "ERF"; /* nothing is left behind that could be used */
 	} else if (rc == 0) {
 		launch->scratch = hvd_scratch_create(launch->envp, err);
@@ -137,46 +136,42 @@ static int add_resources(struct hvd_launch *launch, struct hvd_strv *argv, struc
 	return rc;
 }
 
-static int add_binding(const struct hvd_options *o, struct hvd_strv *argv, struct hvd_err *err)
+static int add_binding(const char *args, struct hvd_strv *argv, struct hvd_err *err)
 {
-	if (hvd_shell_split(o->binding_args, argv) == 0)
+	if (hvd_shell_split(args, argv) == 0)
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "a quote in --binding-args is not closed");
-	return hvd_err_hint(err, "it is read as a shell reads it: %.300s", o->binding_args);
+	return hvd_err_hint(err, "it is read as a shell reads it: %.300s", args);
 }
 
 /* What Spectrum MPI is told; for programs without MPI nothing is. */
 static void add_mpi(const struct hvd_launch *launch, struct hvd_strv *argv)
 {
-	const struct hvd_options *o = launch->options;
+	const struct hvd_launch_spec *spec = launch->spec;
 
-	if (!hvd_options_mpi(o))
+	if (!spec->mpi.on)
 		return;
-	if (o->tcp || o->mpi_args) {
+	if (spec->mpi.tcp || spec->mpi.args) {
 		hvd_strv_add(argv, "--smpiargs");
-		hvd_strv_addf(argv, "%s%s%s", o->tcp ? "-tcp" : "", o->tcp && o->mpi_args ? " " : "",
-			      o->mpi_args ? o->mpi_args : "");
+		hvd_strv_addf(argv, "%s%s%s", spec->mpi.tcp ? "-tcp" : "", spec->mpi.tcp && spec->mpi.args ? " " : "",
+			      spec->mpi.args ? spec->mpi.args : "");
 	}
-	if (launch->output_dir) {
+	if (spec->output.dir) {
 		hvd_strv_add(argv, "--stdio_stdout");
-		hvd_strv_addf(argv, "%s/stdout", launch->output_dir);
+		hvd_strv_addf(argv, "%s/stdout", spec->output.dir);
 		hvd_strv_add(argv, "--stdio_stderr");
-		hvd_strv_addf(argv, "%s/stderr", launch->output_dir);
+		hvd_strv_addf(argv, "%s/stderr", spec->output.dir);
 	}
 }
 
 static void add_shim(struct hvd_launch *launch, struct hvd_proc *proc)
 {
-	const struct hvd_options *o = launch->options;
-	const char *output_dir = launch->output_dir;
+	const struct hvd_launch_spec *spec = launch->spec;
 	char *hosts = hvd_mpi_hosts(&launch->alloc, true);
 
-	/* With MPI it is jsrun that writes the files. */
-	if (hvd_options_mpi(o))
-		launch->output_dir = NULL;
+	launch->proc_writes_files = spec->mpi.on;
 	hvd_launch_add_shim(launch, proc);
-	launch->output_dir = output_dir;
-	if (o->label && !o->as_horovodrun && !o->prefix_timestamp)
+	if (spec->output.label == HVD_LABEL_SRUN)
 		hvd_strv_add(&proc->argv, "--label=srun");
 	hvd_strv_addf(&proc->argv, "--jsrun=%s", hosts);
 	free(hosts);
@@ -184,7 +179,7 @@ static void add_shim(struct hvd_launch *launch, struct hvd_proc *proc)
 
 static int check(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
+	const struct hvd_launch_spec *spec = launch->spec;
 
 	if (hvd_launch_reject_srun_options(launch, err) != 0)
 		return -1;
@@ -192,14 +187,14 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 		hvd_err_set(err, HVD_E_USAGE, "jsrun starts ranks inside an LSF job only, and this is none");
 		return hvd_err_hint(err, "submit a script that calls hvdrun: bsub -nnodes 2 ./job.sh; see hvd-lsf(7)");
 	}
-	if (!o->dry_run && !hvd_launch_installed(launch, "jsrun")) {
+	if (!spec->dry_run && !hvd_launch_installed(launch, "jsrun")) {
 		hvd_err_set(err, HVD_E_USAGE, "jsrun is not in PATH");
 		return hvd_err_hint(err, "load the module that has it; --launcher=blaunch does without it");
 	}
-	if (o->rendezvous == HVD_RENDEZVOUS_BATCH)
+	if (spec->rendezvous == HVD_RENDEZVOUS_BATCH)
 		return hvd_err_set(err, HVD_E_USAGE,
 				   "with jsrun the rendezvous runs where hvdrun does, not on the first host");
-	if (o->erf && o->binding_args) {
+	if (spec->erf && spec->binding.args) {
 		hvd_err_set(err, HVD_E_USAGE, "--binding-args replaces the resource file that --erf is to write");
 		return hvd_err_hint(err, "leave one of them out");
 	}
@@ -208,14 +203,15 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
+	const struct hvd_launch_spec *spec = launch->spec;
 	struct hvd_proc *proc;
 
 	if (check(launch, err) != 0 || hvd_launch_hosts(launch, err) != 0)
 		return -1;
 	proc = hvd_launch_add(launch, NULL);
 	hvd_strv_add(&proc->argv, "jsrun");
-	if ((o->binding_args ? add_binding(o, &proc->argv, err) : add_resources(launch, &proc->argv, err)) != 0)
+	if ((spec->binding.args ? add_binding(spec->binding.args, &proc->argv, err)
+				: add_resources(launch, &proc->argv, err)) != 0)
 		return -1;
 	add_mpi(launch, &proc->argv);
 	add_shim(launch, proc);
@@ -233,7 +229,7 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 	hvd_err_set(why, HVD_E_FAILED, "jsrun ended before its ranks did: %s", text);
 	if (came)
 		hvd_err_hint(why, "was it killed, or did a host fail? (bjobs -l, bhosts)");
-	else if (launch->options->binding_args)
+	else if (launch->spec->binding.args)
 		hvd_err_hint(why, "does it say why above? It was told --binding-args as they are");
 	else
 		hvd_err_hint(why, "does it say why above? Ranks prove who they are by munge, or else by --key-file; "

@@ -24,7 +24,7 @@
 static bool suits(const struct hvd_launch *launch)
 {
 	(void)launch;
-	return false; /* --mpi asks for it by name, see hvd_options_check() */
+	return false; /* --mpi asks for it by name, see options_check.c */
 }
 
 static const char *program(const struct hvd_launch *launch)
@@ -38,7 +38,7 @@ static int take(struct hvd_launch *launch, int np, struct hvd_err *err)
 {
 	struct hvd_alloc taken = {0};
 
-	if (hvd_alloc_take(&launch->alloc, np > 0 ? np : 0, &taken, err) != 0)
+	if (hvd_alloc_take(&launch->alloc, np, &taken, err) != 0)
 		return -1;
 	hvd_alloc_clear(&launch->alloc);
 	launch->alloc = taken;
@@ -68,13 +68,13 @@ static void sort_as(struct hvd_launch *launch, const struct hvd_alloc *granted)
 /* The job's hosts, or those of them that the user listed. */
 static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
+	const struct hvd_launch_spec *spec = launch->spec;
 	struct hvd_alloc granted = {0};
-	int rc = hvd_alloc_from_slurm(&granted, launch->envp, o->slots_per_host, true, err);
+	int rc = hvd_alloc_from_slurm(&granted, launch->envp, spec->hosts.slots_per_host, true, err);
 
 	if (rc != 0)
 		return -1;
-	if (o->hosts || o->hostfile) {
+	if (spec->hosts.listed) {
 		rc = hvd_launch_listed_within(launch, &granted, err);
 		if (rc == 0)
 			sort_as(launch, &granted);
@@ -82,7 +82,7 @@ static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	} else {
 		launch->alloc = granted;
 	}
-	return rc != 0 ? -1 : take(launch, hvd_launch_requested_np(o), err);
+	return rc != 0 ? -1 : take(launch, spec->ranks.requested, err);
 }
 
 /* An MPI takes localhost and 127.0.0.1 for the one host that they are, and numbers its ranks accordingly. */
@@ -108,12 +108,12 @@ static void join_local_names(struct hvd_launch *launch)
 
 static int find_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
+	const struct hvd_launch_spec *spec = launch->spec;
 
 	if (hvd_alloc_in_slurm(launch->envp))
 		return slurm_hosts(launch, err);
-	if (!hvd_alloc_in_lsf(launch->envp) && !o->hosts && !o->hostfile) {
-		if (hvd_launch_local_alloc(launch, err) != 0 || take(launch, hvd_options_np(o), err) != 0)
+	if (!hvd_alloc_in_lsf(launch->envp) && !spec->hosts.listed) {
+		if (hvd_launch_local_alloc(launch, err) != 0 || take(launch, spec->ranks.n, err) != 0)
 			return -1;
 	} else if (hvd_launch_hosts(launch, err) != 0) {
 		return -1;
@@ -195,19 +195,19 @@ static void set_slurm(const struct hvd_launch *launch, struct hvd_proc *proc)
 
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
+	const struct hvd_launch_spec *spec = launch->spec;
 	struct hvd_strv exports = {0};
 	struct hvd_mpi_job job = {
 		.hosts = &launch->alloc,
-		.nics = &o->nics,
+		.nics = &spec->interfaces,
 		.exports = &exports,
-		.ssh_identity = o->ssh_identity_file,
-		.binding_args = o->binding_args,
-		.more_args = o->mpi_args,
-		.ssh_port = o->ssh_port > 0 ? o->ssh_port : 0,
-		.tcp = o->tcp,
-		.timestamps = o->prefix_timestamp,
-		.keep_going = o->keep_going,
+		.ssh_identity = spec->ssh.identity,
+		.binding_args = spec->binding.args,
+		.more_args = spec->mpi.args,
+		.ssh_port = spec->ssh.port,
+		.tcp = spec->mpi.tcp,
+		.timestamps = spec->output.timestamps,
+		.keep_going = spec->failure.keep_going,
 	};
 	struct hvd_proc *proc;
 	enum hvd_mpi mpi;
@@ -217,9 +217,9 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	if (hvd_launch_reject_srun_options(launch, err) != 0 || find_hosts(launch, err) != 0)
 		return -1;
 	/* As with ssh alone; a scheduler's own ways need no ssh. */
-	job.any_host_key = o->as_horovodrun && !launch->one_machine && !hvd_alloc_in_slurm(launch->envp) &&
+	job.any_host_key = spec->as_horovodrun && !launch->one_machine && !hvd_alloc_in_slurm(launch->envp) &&
 			   !hvd_alloc_in_lsf(launch->envp);
-	if (o->rendezvous == HVD_RENDEZVOUS_BATCH)
+	if (spec->rendezvous == HVD_RENDEZVOUS_BATCH)
 		return hvd_err_set(err, HVD_E_USAGE,
 				   "with mpirun the rendezvous runs where hvdrun does, not on the first host");
 	if (hvd_mpi_detect(program(launch), launch->envp, hvd_deadline_in(VERSION_SECONDS), &mpi, err) != 0)
@@ -228,7 +228,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	proc = hvd_launch_add(launch, NULL);
 	set_slurm(launch, proc);
 	if (hvd_mpi_keeps_output(mpi))
-		job.output_dir = launch->output_dir;
+		job.output_dir = spec->output.dir;
 	add_exports(launch, &exports);
 	hvd_strv_add(&proc->argv, program(launch));
 	rc = hvd_mpi_args(mpi, &job, &proc->argv, err);
@@ -243,8 +243,8 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	text = hvd_mpi_hosts(&launch->alloc, true);
 	hvd_strv_addf(&proc->argv, "--mpi=%s", text);
 	free(text);
-	if (!hvd_mpi_keeps_output(mpi) && launch->output_dir)
-		hvd_strv_addf(&proc->argv, "--output-dir=%s", launch->output_dir);
+	if (!hvd_mpi_keeps_output(mpi) && spec->output.dir)
+		hvd_strv_addf(&proc->argv, "--output-dir=%s", spec->output.dir);
 	hvd_launch_add_command(launch, proc);
 	return 0;
 }

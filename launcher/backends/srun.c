@@ -19,9 +19,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static bool hosts_told(const struct hvd_options *o)
+static bool hosts_told(const struct hvd_launch_spec *spec)
 {
-	return o->hosts || o->hostfile || o->discovery_script || o->discover;
+	return spec->hosts.listed || spec->discovery.from != HVD_DISCOVER_AUTO;
 }
 
 /* Inside a job; or the user writes options of srun's where there is one. What both know (--label, -n) asks for srun as
@@ -30,23 +30,8 @@ static bool suits(const struct hvd_launch *launch)
 {
 	if (hvd_alloc_in_slurm(launch->envp))
 		return true;
-	return !hvd_alloc_in_lsf(launch->envp) && hvd_launch_srun_option(launch, !hosts_told(launch->options)) &&
-	       hvd_launch_installed(launch, "srun");
-}
-
-/* Did the user say here how many tasks there are and where? What a job's environment says of tasks and nodes, which
- * srun would read as well, is the allocation's and no wish for this launch. */
-static bool tasks_given(const struct hvd_options *o)
-{
-	static const char *const names[] = {
-		"ntasks",   "nodes",    "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-socket", "ntasks-per-core",
-		"nodelist", "nodefile", "relative",        "distribution",   "multi-prog",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (hvd_options_source(o, names[i]) > HVD_FROM_ENV)
-			return true;
-	return false;
+	return !hvd_alloc_in_lsf(launch->envp) && hvd_launch_installed(launch, "srun") &&
+	       (launch->spec->srun.only_option || (launch->spec->srun.any_option && !hosts_told(launch->spec)));
 }
 
 /* Was the job itself submitted with a number of tasks? Then srun knows as well as we where they go. */
@@ -74,11 +59,10 @@ static int check_job(const char *jobid, struct hvd_err *err)
 
 static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
+	const char *jobid = launch->spec->srun.jobid;
 
-	if (!o->het_group && !o->het_colon)
-		return hvd_options_given(o, "jobid") ? check_job(o->jobid, err)
-						     : hvd_alloc_refuse_het(launch->envp, err);
+	if (!launch->spec->srun.heterogeneous)
+		return jobid ? check_job(jobid, err) : hvd_alloc_refuse_het(launch->envp, err);
 	hvd_err_set(err, HVD_E_USAGE, "a heterogeneous step (--het-group, \":\") cannot be one Horovod job");
 	return hvd_err_hint(err, "use one component as a job of its own");
 }
@@ -86,25 +70,22 @@ static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
 /* srun would do these to the rank shim, and not to the user's program. */
 static int check_command(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
+	const char *option = launch->spec->srun.plugin_only;
 
-	if (!o->multi_prog && !o->bcast)
+	if (!option)
 		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "%s cannot be used with hvdrun", o->multi_prog ? "--multi-prog" : "--bcast");
-	return hvd_err_hint(err, "srun --hvd %s does it, where the plugin is installed",
-			    o->multi_prog ? "--multi-prog" : "--bcast");
+	hvd_err_set(err, HVD_E_USAGE, "%s cannot be used with hvdrun", option);
+	return hvd_err_hint(err, "srun --hvd %s does it, where the plugin is installed", option);
 }
 
 /* What puts the tasks of this srun into a container: an option, or a variable that srun or pyxis reads. NULL if
  * nothing. */
 static const char *container(const struct hvd_launch *launch)
 {
-	static const char *const options[] = {"container-image", "container-name", "container", "container-id"};
 	static const char *const variables[] = {"PYXIS_CONTAINER_IMAGE", "PYXIS_CONTAINER_NAME", "SRUN_CONTAINER_ID"};
 
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		if (hvd_options_source(launch->options, options[i]) != HVD_FROM_DEFAULT)
-			return options[i];
+	if (launch->spec->srun.container)
+		return launch->spec->srun.container;
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
 		if (hvd_envp_get(launch->envp, variables[i]))
 			return variables[i];
@@ -128,9 +109,7 @@ static int check_container(const struct hvd_launch *launch, struct hvd_err *err)
 /* One srun makes a job of fixed size, and ends it with its step. */
 static int check_elastic(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
-
-	if ((o->min_np <= 0 && o->max_np <= 0) || hosts_told(o) || hvd_alloc_in_slurm(launch->envp))
+	if (!launch->spec->elastic.on || hosts_told(launch->spec) || hvd_alloc_in_slurm(launch->envp))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "srun starts the ranks of an elastic job only within a Slurm job");
 	return hvd_err_hint(err, "start hvdrun in sbatch or salloc; or leave srun's options out for an elastic job on "
@@ -147,11 +126,10 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 /* A step within a step: srun would wait until the outer one ends, and that waits for us. */
 static int check_step(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
 	const char *job = hvd_envp_get(launch->envp, "SLURM_JOB_ID");
 	char step[64];
 
-	if (o->overlap || o->immediate || !job || !hvd_slurm_step_of(getpid(), "/proc", step, sizeof(step)) ||
+	if (launch->spec->srun.shares_step || !job || !hvd_slurm_step_of(getpid(), "/proc", step, sizeof(step)) ||
 	    strtoul(step, NULL, 10) != strtoul(job, NULL, 10))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE,
@@ -164,10 +142,9 @@ static int check_step(const struct hvd_launch *launch, struct hvd_err *err)
 /* The hosts are listed; does -N, which srun does not take then, fit them? */
 static int check_nodes(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
-	int n = launch->alloc.n_hosts;
+	int n = launch->alloc.n_hosts, max = launch->spec->srun.nodes_max;
 
-	if (!hvd_options_given(o, "nodes") || (n >= o->nodes_min && (!o->nodes_max || n <= o->nodes_max)))
+	if (n >= launch->spec->srun.nodes_min && (!max || n <= max))
 		return 0;
 	hvd_err_set(err, HVD_E_USAGE, "--nodes does not fit the hosts that are listed and used, which are %d", n);
 	return hvd_err_hint(err, "leave --nodes (-N) out");
@@ -213,21 +190,21 @@ static bool uniform(const struct hvd_alloc *a)
 /* In an allocation: how many tasks, and where? */
 static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
+	const struct hvd_launch_spec *spec = launch->spec;
 	struct hvd_alloc granted = {0}, taken = {0};
-	bool listed = o->hosts || o->hostfile;
-	int np = hvd_launch_requested_np(o), rc;
+	bool listed = spec->hosts.listed;
+	int np = spec->ranks.requested, rc;
 
-	rc = hvd_alloc_from_slurm(&granted, launch->envp, o->slots_per_host, true, err);
+	rc = hvd_alloc_from_slurm(&granted, launch->envp, spec->hosts.slots_per_host, true, err);
 	if (rc != 0)
 		return -1;
-	if (tasks_given(o) && !listed) {
+	if (spec->srun.places_tasks && !listed) {
 		launch->alloc = granted;
-		if (hvd_options_np_for_srun(o))
-			hvd_strv_addf(&proc->argv, "--ntasks=%d", np);
+		if (spec->srun.add_ntasks)
+			hvd_strv_addf(&proc->argv, "--ntasks=%d", spec->srun.add_ntasks);
 		return 0;
 	}
-	if (!listed && !np && o->slots_per_host <= 0 && job_has_tasks(launch)) {
+	if (!listed && !np && !spec->hosts.slots_per_host && job_has_tasks(launch)) {
 		launch->alloc = granted;
 		return 0;
 	}
@@ -237,11 +214,11 @@ static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct 
 		launch->alloc = granted;
 	if (listed)
 		hvd_alloc_clear(&granted);
-	if (rc == 0 && !o->overcommit)
+	if (rc == 0 && !spec->srun.overcommit)
 		rc = hvd_alloc_take(&launch->alloc, np, &taken, err);
 	if (rc != 0)
 		return -1;
-	if (!o->overcommit) {
+	if (!spec->srun.overcommit) {
 		hvd_alloc_clear(&launch->alloc);
 		launch->alloc = taken;
 	} else if (np > 0) {
@@ -258,33 +235,30 @@ static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct 
 
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
+	const struct hvd_launch_spec *spec = launch->spec;
 	struct hvd_proc *proc = hvd_launch_add(launch, NULL);
 
 	hvd_strv_add(&proc->argv, "srun");
-	if (o->kill_on_bad_exit < 0 && !hvd_envp_get(launch->envp, "SLURM_KILL_BAD_EXIT"))
-		hvd_strv_addf(&proc->argv, "--kill-on-bad-exit=%d", o->keep_going ? 0 : 1);
-	if (hvd_alloc_in_slurm(launch->envp) && !hvd_options_given(o, "jobid")) {
+	if (spec->srun.add_kill_on_bad_exit >= 0)
+		hvd_strv_addf(&proc->argv, "--kill-on-bad-exit=%d", spec->srun.add_kill_on_bad_exit);
+	if (hvd_alloc_in_slurm(launch->envp) && !spec->srun.jobid) {
 		if (check_step(launch, err) != 0 || place_tasks(launch, proc, err) != 0)
 			return -1;
 	} else {
-		if (o->hosts || o->hostfile) {
+		if (spec->hosts.listed) {
 			hvd_err_set(err, HVD_E_USAGE, "hosts are listed (-H, --hostfile), but srun is to find them");
 			return hvd_err_hint(err, "name nodes with -w, or leave srun's options out");
 		}
-		if (hvd_options_np_for_srun(o))
-			hvd_strv_addf(&proc->argv, "--ntasks=%d", hvd_options_np(o));
+		if (spec->srun.add_ntasks)
+			hvd_strv_addf(&proc->argv, "--ntasks=%d", spec->srun.add_ntasks);
 	}
-	if (proc->fd >= 0)
-		hvd_options_srun_args_but(o, "nodes", &proc->argv);
-	else
-		hvd_strv_add_all(&proc->argv, o->srun_args.v);
+	hvd_strv_add_all(&proc->argv, proc->fd >= 0 ? spec->srun.args_but_nodes.v : spec->srun.args.v);
 	/* Unless the user has another place for the output, it is read here, for srun does not keep lines whole. */
-	launch->framed = (o->as_horovodrun || o->prefix_timestamp) && !o->output && !o->error && !o->pty && !o->label;
+	launch->framed = spec->output.label == HVD_LABEL_HOROVOD && !spec->srun.handles_output;
 	if (launch->framed)
 		hvd_strv_add(&proc->argv, "--label");
 	/* Without a word srun gives its input to all tasks. */
-	if (o->as_horovodrun && !o->input && !o->pty)
+	if (spec->as_horovodrun && !spec->srun.input && !spec->srun.pty)
 		hvd_strv_add(&proc->argv, "--input=0");
 	hvd_launch_add_shim(launch, proc);
 	if (launch->framed)

@@ -24,11 +24,11 @@ static int refuse(const char *what, struct hvd_err *err)
 /* The rank that gets the input, or "none"; NULL with 0: all ranks. */
 static int whose_input(const struct hvd_launch *launch, const char **whose, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
-	const char *input = o->input ? o->input : o->as_horovodrun ? "0" : "all";
+	const struct hvd_launch_spec *spec = launch->spec;
+	const char *input = spec->srun.input ? spec->srun.input : spec->as_horovodrun ? "0" : "all";
 
 	*whose = NULL;
-	if (o->pty)
+	if (spec->srun.pty)
 		return refuse("--pty", err);
 	if (strcmp(input, "all") == 0)
 		return 0;

@@ -8,7 +8,6 @@
  */
 #include "backend.h"
 
-#include "launcher/options/settings.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/addr.h"
 #include "lib/process/spawn.h"
@@ -21,10 +20,10 @@
 /* Hosts listed, and one of them is another machine. A list that cannot be read is the next backend's to complain of. */
 static bool suits(const struct hvd_launch *launch)
 {
-	struct hvd_launch look = {.options = launch->options};
+	struct hvd_launch look = {.spec = launch->spec};
 	bool other = false;
 
-	if ((!launch->options->hosts && !launch->options->hostfile) || hvd_launch_listed(&look, NULL) != 0)
+	if (!launch->spec->hosts.listed || hvd_launch_listed(&look, NULL) != 0)
 		return false;
 	for (int i = 0; i < look.alloc.n_hosts; i++)
 		other |= !hvd_launch_is_local(look.alloc.hosts[i].name);
@@ -52,20 +51,20 @@ static void add_ssh(const struct hvd_launch *launch, struct hvd_strv *argv)
 		"-oControlMaster=no",
 		"-oRemoteCommand=none",
 	};
-	const struct hvd_options *o = launch->options;
+	const struct hvd_launch_spec *spec = launch->spec;
 
 	hvd_strv_add(argv, program(launch));
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		hvd_strv_add(argv, fixed[i]);
 	/* horovodrun takes a host for what its name says, and its users have no known_hosts. */
-	if (o->as_horovodrun)
+	if (spec->as_horovodrun)
 		hvd_strv_add(argv, "-oStrictHostKeyChecking=no");
-	hvd_strv_addf(argv, "-oConnectTimeout=%d", (int)(hvd_start_timeout(o) + 0.999));
-	if (o->ssh_port > 0)
-		hvd_strv_addf(argv, "-p%d", o->ssh_port);
-	if (o->ssh_identity_file) {
+	hvd_strv_addf(argv, "-oConnectTimeout=%d", (int)(spec->deadlines.start + 0.999));
+	if (spec->ssh.port)
+		hvd_strv_addf(argv, "-p%d", spec->ssh.port);
+	if (spec->ssh.identity) {
 		hvd_strv_add(argv, "-i");
-		hvd_strv_add(argv, o->ssh_identity_file);
+		hvd_strv_add(argv, spec->ssh.identity);
 	}
 }
 
@@ -82,15 +81,13 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
-
 	if (hvd_launch_reject_srun_options(launch, err) != 0)
 		return -1;
-	if (!o->hosts && !o->hostfile && !hvd_alloc_in_lsf(launch->envp)) {
+	if (!launch->spec->hosts.listed && !hvd_alloc_in_lsf(launch->envp)) {
 		hvd_err_set(err, HVD_E_USAGE, "ssh has to be told which hosts to start ranks on");
 		return hvd_err_hint(err, "list them with --hosts HOST:SLOTS,… or in a --hostfile");
 	}
-	if (o->rendezvous == HVD_RENDEZVOUS_BATCH)
+	if (launch->spec->rendezvous == HVD_RENDEZVOUS_BATCH)
 		return hvd_err_set(err, HVD_E_USAGE,
 				   "with ssh the rendezvous runs where hvdrun does, not on the first host");
 	if (hvd_launch_hosts(launch, err) != 0)

@@ -35,12 +35,11 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[0];
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
-	const char *bind = launch->options->cpu_bind;
 
 	(void)err;
 	forget_tasks(&proc->env);
 	hvd_strv_add(&proc->argv, "srun");
-	hvd_options_srun_args_but(launch->options, "label", &proc->argv); /* the shim labels its ranks' lines */
+	hvd_strv_add_all(&proc->argv, launch->spec->srun.args_but_label.v); /* the shim labels its ranks' lines */
 	if (launch->job)
 		hvd_strv_addf(&proc->argv, "--jobid=%u", launch->job);
 	hvd_strv_addf(&proc->argv, "--nodelist=%s", host->name);
@@ -55,14 +54,14 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	if (launch->another)
 		hvd_strv_add(&proc->argv, "--open-mode=append");
 	/* Steps come and go here; what srun has to say of that would only alarm. Its errors are shown. */
-	if (!hvd_options_given(launch->options, "verbose") && !hvd_options_given(launch->options, "quiet"))
+	if (!launch->spec->srun.talks)
 		hvd_strv_add(&proc->argv, "--quiet");
 	hvd_launch_add_shim(launch, proc);
 	if (launch->by_stdin)
 		hvd_strv_add(&proc->argv, "--stdin");
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=0:%d", host->slots);
-	if (!bind)
+	if (!launch->spec->binding.given)
 		hvd_strv_add(&proc->argv, "--bind");
 	hvd_launch_add_command(launch, proc);
 	return 0;

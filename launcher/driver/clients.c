@@ -222,7 +222,7 @@ void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host 
 	/* Loopback is for the rendezvous; a shim on another host would only meet its own there. */
 	if (!opts->loopback && boot->n_addrs > 1)
 		boot->n_addrs--;
-	boot->timeout = opts->start_timeout;
+	boot->timeout = opts->spec->deadlines.start;
 	snprintf(boot->id, sizeof(boot->id), "%s", opts->id_text);
 	boot->port_lo = opts->port_lo;
 	boot->port_hi = opts->port_hi;

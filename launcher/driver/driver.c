@@ -56,7 +56,7 @@ static void write_trace(const struct hvd_driver *dr)
 {
 	struct hvd_err err = {0};
 
-	if (dr->opts->trace && hvd_trace_write(dr->opts->trace, &dr->roster, dr->began, &err) != 0)
+	if (dr->opts->spec->trace && hvd_trace_write(dr->opts->spec->trace, &dr->roster, dr->began, &err) != 0)
 		hvd_log_err(dr->log, &err);
 }
 
@@ -117,7 +117,7 @@ static void make_plan(struct hvd_driver *dr)
 	struct hvd_err why = {0};
 	int rc;
 
-	dr->plan.mpi = dr->opts->mpi;
+	dr->plan.mpi = dr->opts->spec->mpi.on;
 	rc = hvd_plan_make(&dr->plan, &dr->roster, &dr->service.endpoints, may_probe_again(dr), dr->log, &why);
 	if (rc > 0) {
 		hvd_verbose(dr->log, "some hosts got no answer over IPv4, or from the rendezvous: probing again");
@@ -164,11 +164,12 @@ static int32_t own_index(const struct hvd_driver *dr)
 
 static void begin_meeting(struct hvd_driver *dr)
 {
+	enum hvd_rendezvous_at at = dr->opts->rendezvous_here ? HVD_RENDEZVOUS_LAUNCH : dr->opts->spec->rendezvous;
 	int32_t host = own_index(dr);
 	struct hvd_err why = {0};
 
-	if (dr->opts->where == HVD_WHERE_LAUNCH || (dr->opts->where == HVD_WHERE_AUTO && host >= 0) ||
-	    (dr->opts->where == HVD_WHERE_BATCH && host == 0)) {
+	if (at == HVD_RENDEZVOUS_LAUNCH || (at == HVD_RENDEZVOUS_AUTO && host >= 0) ||
+	    (at == HVD_RENDEZVOUS_BATCH && host == 0)) {
 		hvd_verbose(dr->log, "the rendezvous server runs on %s, with the driver", dr->self.host);
 		if (hvd_rv_service_open(&dr->service, dr->base, &dr->session->key, &dr->self, dr->opts->port_lo,
 					dr->opts->port_hi, host, dr->log, &why) != 0 ||
@@ -216,7 +217,7 @@ static void on_register(struct hvd_driver *dr, struct hvd_client *cl, const json
 		return;
 	}
 	if (hvd_node_table_register(&dr->roster, msg, &cl->host, &why) != 0 ||
-	    hvd_node_table_restrict(&dr->roster, cl->host, dr->opts->nics.v, &why) != 0) {
+	    hvd_node_table_restrict(&dr->roster, cl->host, dr->opts->spec->interfaces.v, &why) != 0) {
 		fail(dr, &why);
 		return;
 	}
@@ -463,7 +464,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->clock = hvd_startclock_create(base, opts, &dr->roster, on_late, dr, log);
 	dr->lost = evtimer_new(base, on_lost, dr);
 	if (check_room(opts, err) != 0 ||
-	    hvd_this_host_query(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->nics.v, err) != 0 ||
+	    hvd_this_host_query(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) != 0 ||
 	    !(dr->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
 					       &clients_ops, dr, log, err))) {
 		hvd_driver_destroy(dr);

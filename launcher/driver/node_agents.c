@@ -89,7 +89,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 			continue;
 		hvd_err_set(&why, HVD_E_TIMEOUT, "%s within %g seconds",
 			    p->client ? "it did not say what it reaches" : "no word came from there",
-			    agents->opts->start_timeout);
+			    agents->opts->spec->deadlines.start);
 		hvd_err_hint(&why,
 			     "is the host up, does a firewall block port %u of %s? --start-timeout gives more time",
 			     hvd_clients_port(agents->clients), agents->self.host);
@@ -124,7 +124,7 @@ static void let_in(struct hvd_node_agents *agents, uint32_t host)
 static void order_probe(struct hvd_node_agents *agents, uint32_t host)
 {
 	agents->roster.states[host].stage = HVD_STAGE_PROBING;
-	agents->places[host].deadline = hvd_deadline_in(agents->opts->start_timeout);
+	agents->places[host].deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
 	set_timer(agents);
 	hvd_conn_send(agents->places[host].client->conn,
 		      hvd_admission_order(&agents->roster, host, &agents->service.endpoints,
@@ -179,10 +179,10 @@ static int open_venue(struct hvd_node_agents *agents, struct hvd_err *err)
 /* --network-interfaces lo: names of one machine, whatever else it has. */
 static bool over_loopback(const struct hvd_driver_opts *opts)
 {
-	bool lo = opts->nics.n > 0;
+	bool lo = opts->spec->interfaces.n > 0;
 
-	for (size_t i = 0; i < opts->nics.n; i++)
-		lo = lo && strcmp(opts->nics.v[i], "lo") == 0;
+	for (size_t i = 0; i < opts->spec->interfaces.n; i++)
+		lo = lo && strcmp(opts->spec->interfaces.v[i], "lo") == 0;
 	return lo || opts->loopback;
 }
 
@@ -289,7 +289,7 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 	cl->host = (uint32_t)host;
 	hvd_debug(agents->log, "%s: its shim has registered", agents->places[host].name);
 	agents->ops->came(cl->host, agents->arg);
-	if (hvd_node_table_restrict(&agents->roster, cl->host, agents->opts->nics.v, &why) != 0) {
+	if (hvd_node_table_restrict(&agents->roster, cl->host, agents->opts->spec->interfaces.v, &why) != 0) {
 		lose(agents, cl->host, &why, true);
 		return;
 	}
@@ -430,7 +430,7 @@ void hvd_node_agents_expect(struct hvd_node_agents *agents, uint32_t host, const
 	free(agents->places[host].name);
 	agents->places[host].name = hvd_xstrdup(name);
 	agents->places[host].expected = true;
-	agents->places[host].deadline = hvd_deadline_in(agents->opts->start_timeout);
+	agents->places[host].deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
 	set_timer(agents);
 }
 
@@ -466,7 +466,8 @@ struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, const st
 	agents->arg = arg;
 	agents->log = log;
 	agents->timer = evtimer_new(base, on_timer, agents);
-	if (hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->nics.v, err) == 0 &&
+	if (hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) ==
+		    0 &&
 	    (agents->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
 						  &clients_ops, agents, log, err)))
 		return agents;

@@ -44,8 +44,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s", clock->opts->start_timeout,
-		    *missing ? missing : "the rendezvous server did not start");
+	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s",
+		    clock->opts->spec->deadlines.start, *missing ? missing : "the rendezvous server did not start");
 	hvd_err_hint(&why, "are these hosts up, %sdoes a firewall block port %u of %s? --start-timeout gives more time",
 		     strcmp(clock->opts->id_text, "munge") == 0 ? "is munged running there, " : "", clock->port,
 		     clock->host);
@@ -68,7 +68,7 @@ struct hvd_startclock *hvd_startclock_create(struct event_base *base, const stru
 	clock->log = log;
 	clock->deadline = evtimer_new(base, on_deadline, clock);
 	clock->progress = event_new(base, -1, EV_PERSIST, on_progress, clock);
-	if (opts->progress)
+	if (opts->spec->output.progress)
 		event_add(clock->progress, &every);
 	return clock;
 }
@@ -81,7 +81,7 @@ void hvd_startclock_run(struct hvd_startclock *clock, const char *host, in_port_
 		return;
 	clock->host = host;
 	clock->port = port;
-	clock->deadline_at = hvd_deadline_in(clock->opts->start_timeout);
+	clock->deadline_at = hvd_deadline_in(clock->opts->spec->deadlines.start);
 	tv = hvd_left_tv(clock->deadline_at);
 	evtimer_add(clock->deadline, &tv);
 }

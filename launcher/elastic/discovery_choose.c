@@ -92,10 +92,10 @@ static int choose_jobs(const struct hvd_launch *launch, const char *name, struct
 /* As many slots as there are to be ranks at most. */
 static int local_alloc(struct hvd_launch *own, struct hvd_err *err)
 {
-	const struct hvd_options *o = own->options;
-	int np = o->max_np > 0 ? o->max_np : hvd_options_np(o) > 0 ? hvd_options_np(o) : o->min_np;
+	const struct hvd_launch_spec *spec = own->spec;
+	int np = spec->elastic.max_np ? spec->elastic.max_np : spec->ranks.n ? spec->ranks.n : spec->elastic.min_np;
 
-	if (o->slots_per_host > 0 || np < 1)
+	if (spec->hosts.slots_per_host || !np)
 		return hvd_launch_local_alloc(own, err);
 	return hvd_alloc_from_local(&own->alloc, np, err);
 }
@@ -103,14 +103,13 @@ static int local_alloc(struct hvd_launch *own, struct hvd_err *err)
 /* Hosts that stay: listed, of the job, or this machine. */
 static int choose_fixed(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
-	struct hvd_launch own = {.options = o, .envp = launch->envp, .log = launch->log};
+	struct hvd_launch own = {.spec = launch->spec, .envp = launch->envp, .log = launch->log};
 	int rc;
 
 	out->id = HVD_DISCOVERY_HOSTS;
 	if (!hvd_alloc_in_slurm(launch->envp) && hvd_alloc_in_lsf(launch->envp))
 		rc = hvd_launch_lsf_hosts(&own, err);
-	else if (o->hosts || o->hostfile)
+	else if (launch->spec->hosts.listed)
 		rc = hvd_launch_listed(&own, err);
 	else if (hvd_alloc_in_slurm(launch->envp))
 		return own_job(launch, false, out, err);
@@ -123,23 +122,27 @@ static int choose_fixed(const struct hvd_launch *launch, struct hvd_discovery_op
 
 int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
-	const struct hvd_options *o = launch->options;
-	const char *d = o->discover;
+	const struct hvd_launch_spec *spec = launch->spec;
 
 	memset(out, 0, sizeof(*out));
 	out->envp = launch->envp;
-	out->slots_per_host = o->slots_per_host > 0 ? o->slots_per_host : 0;
-	out->interval = o->discovery_interval > 0 ? o->discovery_interval : 0;
-	if (o->discovery_script || (d && strncmp(d, "script:", 7) == 0)) {
+	out->slots_per_host = spec->hosts.slots_per_host;
+	out->interval = spec->discovery.interval;
+	switch (spec->discovery.from) {
+	case HVD_DISCOVER_SCRIPT:
 		out->id = HVD_DISCOVERY_SCRIPT;
-		out->script = hvd_xstrdup(o->discovery_script ? o->discovery_script : d + 7);
+		out->script = hvd_xstrdup(spec->discovery.what);
 		return 0;
+	case HVD_DISCOVER_JOBS:
+		return choose_jobs(launch, spec->discovery.what, out, err);
+	case HVD_DISCOVER_SLURM:
+		return choose_slurm(launch, out, err);
+	case HVD_DISCOVER_AUTO:
+		if (!spec->hosts.listed && hvd_alloc_in_slurm(launch->envp))
+			return choose_slurm(launch, out, err);
+		break;
+	case HVD_DISCOVER_HOSTS:
+		break;
 	}
-	if (d && strncmp(d, "jobs:", 5) == 0)
-		return choose_jobs(launch, d + 5, out, err);
-	if (d && strcmp(d, "slurm") == 0)
-		return choose_slurm(launch, out, err);
-	if (!d && !o->hosts && !o->hostfile && hvd_alloc_in_slurm(launch->envp))
-		return choose_slurm(launch, out, err);
 	return choose_fixed(launch, out, err);
 }

@@ -23,6 +23,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* A rank that has been silent for so long is replaced, unless the launch spec says otherwise; */
+#define SILENT_SECONDS 1.0
+/* … where its connections to the others were broken: it has nothing to wait for, and is at work. */
+#define CUT_SECONDS 15.0
+/* How long those that train wait for a worker that should come, and for one that should end; --elastic-timeout may be
+ * longer. */
+#define PATIENCE_SECONDS 600.0
+/* Hosts that come one after the other within this time change the job once. */
+#define SETTLE_SECONDS 3.0
 /* How long a new rank waits at the rendezvous, unless it is ended: as good as for ever. */
 #define RANK_WAIT_SECONDS (30 * 86400.0)
 
@@ -362,6 +371,25 @@ static int begin_source(struct job *job, struct hvd_err *err)
 	return rc == 0 && job->source ? 0 : -1;
 }
 
+static struct hvd_machine_opts machine_opts(const struct hvd_launch_spec *spec)
+{
+	const double silent = spec->elastic.silent, timeout = spec->elastic.timeout;
+
+	return (struct hvd_machine_opts){
+		.np = spec->elastic.first_np,
+		.min_np = spec->elastic.min_np ? spec->elastic.min_np : spec->elastic.first_np,
+		.max_np = spec->elastic.max_np,
+		.reset_limit = spec->elastic.reset_limit,
+		.elastic_timeout = timeout,
+		.patience = timeout > PATIENCE_SECONDS ? timeout : PATIENCE_SECONDS,
+		.cooldown_min = spec->elastic.cooldown_min,
+		.cooldown_max = spec->elastic.cooldown_max,
+		.silent_grace = silent > 0 ? silent : SILENT_SECONDS,
+		.cut_grace = silent > 0 ? silent : CUT_SECONDS,
+		.settle = SETTLE_SECONDS,
+	};
+}
+
 static int begin(struct job *job, struct hvd_err *err)
 {
 	static const struct hvd_machine_ops machine_ops = {do_host_begin,   do_host_end,   do_prepare, do_generation,
@@ -371,7 +399,7 @@ static int begin(struct job *job, struct hvd_err *err)
 							    on_exited, on_notified, on_cut,  on_output_lost, on_failed};
 	static const struct hvd_elastic_rv_ops desk_ops = {on_arrived, on_met, on_ready, on_pass};
 	static const struct hvd_agent_procs_ops shims_ops = {on_shim_lost, on_cut_short, on_output_lost, on_none_left};
-	struct hvd_machine_opts opts = hvd_elastic_opts(job->launch);
+	struct hvd_machine_opts opts = machine_opts(job->launch->spec);
 	struct hvd_boot boot;
 
 	job->procs_opts = (struct hvd_procs_opts){

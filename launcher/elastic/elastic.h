@@ -13,15 +13,8 @@
 #include "launcher/run/run.h"
 #include "machine.h"
 
-/* Does the user ask for an elastic job? */
-bool hvd_elastic_asked(const struct hvd_options *o);
-
-/* Instead of backend->prepare(): refuses options that an elastic job does not go with. */
-int hvd_elastic_prepare(struct hvd_launch *launch, struct hvd_err *err);
 /* For --dry-run: the hosts that are known before the start, and the processes for their shims. */
 int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err);
-/* What the options say to the state machine. */
-struct hvd_machine_opts hvd_elastic_opts(const struct hvd_launch *launch);
 
 /* Run it on hosts where `backend` starts shims (hvd_backend_add_host()). As hvd_run(). */
 int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,

@@ -13,6 +13,7 @@
 #ifndef HVD_OPTIONS_H
 #define HVD_OPTIONS_H
 
+#include "launch_spec.h"
 #include "lib/base/strv.h"
 #include "optable.h"
 
@@ -27,28 +28,11 @@ enum hvd_action {
 	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: srun with srun_args answers */
 };
 
-enum hvd_launcher {
-	HVD_LAUNCHER_AUTO = 0,
-	HVD_LAUNCHER_SRUN,
-	HVD_LAUNCHER_FORK,
-	HVD_LAUNCHER_JSRUN,
-	HVD_LAUNCHER_BLAUNCH,
-	HVD_LAUNCHER_LSRUN,
-	HVD_LAUNCHER_SSH,
-	HVD_LAUNCHER_MPIRUN,
-};
-
 enum hvd_controller {
 	HVD_CONTROLLER_AUTO = 0, /* nothing was said: gloo */
 	HVD_CONTROLLER_GLOO,
 	HVD_CONTROLLER_MPI,
 	HVD_CONTROLLER_JSRUN,
-};
-
-enum hvd_rendezvous_at {
-	HVD_RENDEZVOUS_AUTO = 0,
-	HVD_RENDEZVOUS_LAUNCH, /* where hvdrun runs */
-	HVD_RENDEZVOUS_BATCH,  /* on the first node of the allocation */
 };
 
 /* Where a value comes from; a later one wins. */
@@ -174,6 +158,9 @@ bool hvd_options_np_for_srun(const struct hvd_options *o);
 
 /* Is the workers' controller MPI: --mpi, --jsrun? */
 bool hvd_options_mpi(const struct hvd_options *o);
+
+/* Is the job to be elastic: may ranks come and go? */
+bool hvd_options_elastic(const struct hvd_options *o);
 
 /* Is the option with this long name on (a flag), or has it a value (others)? True for NULL. */
 bool hvd_options_on(const struct hvd_options *o, const char *name);

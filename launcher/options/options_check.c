@@ -11,6 +11,11 @@ bool hvd_options_mpi(const struct hvd_options *o)
 	return o->controller == HVD_CONTROLLER_MPI || o->controller == HVD_CONTROLLER_JSRUN;
 }
 
+bool hvd_options_elastic(const struct hvd_options *o)
+{
+	return o->min_np > 0 || o->max_np > 0 || o->discovery_script || o->discover;
+}
+
 /* Options of which only one can be given. */
 static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
 {
@@ -143,13 +148,30 @@ static int check_function(const struct hvd_options *o, struct hvd_err *err)
 	}
 	if (o->run_func && o->selftest)
 		return hvd_err_set(err, HVD_E_USAGE, "--run-func and --selftest cannot be given together");
-	if (o->run_func && (o->min_np > 0 || o->max_np > 0 || o->discovery_script || o->discover)) {
+	if (o->run_func && hvd_options_elastic(o)) {
 		hvd_err_set(err, HVD_E_USAGE, "--run-func needs a job of fixed size");
 		return hvd_err_hint(err, "leave --min-np, --max-np, --discover and --host-discovery-script out");
 	}
 	if (o->run_func && o->rendezvous == HVD_RENDEZVOUS_BATCH) {
 		hvd_err_set(err, HVD_E_USAGE,
 			    "with --run-func the rendezvous runs where hvdrun does, not on the first node");
+		return hvd_err_hint(err, "leave --rendezvous=batch out");
+	}
+	return 0;
+}
+
+static int check_elastic(const struct hvd_options *o, struct hvd_err *err)
+{
+	if (!hvd_options_elastic(o))
+		return 0;
+	if (o->keep_going || hvd_options_mpi(o)) {
+		hvd_err_set(err, HVD_E_USAGE, "%s does not go with an elastic job",
+			    o->keep_going ? "--keep-going (-K0)" : "the MPI controller");
+		return hvd_err_hint(err, "leave it out, or --min-np, --max-np, --discover and --host-discovery-script");
+	}
+	if (o->rendezvous == HVD_RENDEZVOUS_BATCH) {
+		hvd_err_set(err, HVD_E_USAGE,
+			    "the rendezvous of an elastic job runs where hvdrun does, not on the first host");
 		return hvd_err_hint(err, "leave --rendezvous=batch out");
 	}
 	return 0;
@@ -228,8 +250,8 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 	if (o->action != HVD_RUN)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
-	    check_function(o, err) || check_discover(o, err) || check_async(o, err) || check_command(o, err) ||
-	    hvd_nicspec_check_all(o->nics.v, err))
+	    check_function(o, err) || check_discover(o, err) || check_elastic(o, err) || check_async(o, err) ||
+	    check_command(o, err) || hvd_nicspec_check_all(o->nics.v, err))
 		return -1;
 	add_notes(o);
 	return 0;

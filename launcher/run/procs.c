@@ -88,12 +88,12 @@ static int stdin_of(struct one *one, bool first, struct hvd_err *err)
 /* Labelled lines of several processes must not mix, and srun does not keep lines whole. */
 static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fds[2], struct hvd_err *err)
 {
-	const struct hvd_options *o = procs->launch->options;
+	enum hvd_label label = procs->launch->spec->output.label;
 	bool hosts = procs->backend->mode == HVD_START_HOSTS && (!procs->backend->loopback || procs->n > 1) &&
-		     (o->as_horovodrun || o->prefix_timestamp || o->label);
-	enum hvd_output_mux_form form = !hosts                                    ? HVD_OUTPUT_MUX_TASKS
-					: o->as_horovodrun || o->prefix_timestamp ? HVD_OUTPUT_MUX_HOROVOD
-										  : HVD_OUTPUT_MUX_LINES;
+		     label != HVD_LABEL_NONE;
+	enum hvd_output_mux_form form = !hosts                       ? HVD_OUTPUT_MUX_TASKS
+					: label == HVD_LABEL_HOROVOD ? HVD_OUTPUT_MUX_HOROVOD
+								     : HVD_OUTPUT_MUX_LINES;
 
 	for (int s = 0; s < 2 && (hosts || procs->launch->framed); s++) {
 		if (!procs->out[s] && !(procs->out[s] = hvd_output_mux_create(procs->base, s + 1, form, err)))

@@ -42,8 +42,7 @@ static struct hvd_strv changed_env(const struct hvd_launch *launch, const struct
 	return out;
 }
 
-static void print_json(const struct hvd_launch *launch, const struct hvd_backend *backend,
-		       const struct hvd_driver_opts *opts)
+static void print_json(const struct hvd_launch *launch, const struct hvd_backend *backend)
 {
 	json_t *hosts = json_array(), *procs = json_array(), *out;
 
@@ -58,7 +57,7 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 		hvd_strv_free(&env);
 	}
 	out = json_pack("{s:s, s:o, s:o, s:o, s:f}", "backend", backend->name, "hosts", hosts, "processes", procs,
-			"rank_env", strv_json(&opts->env), "start_timeout", opts->start_timeout);
+			"rank_env", strv_json(&launch->spec->env), "start_timeout", launch->spec->deadlines.start);
 	json_dumpf(out, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(out);
@@ -93,11 +92,10 @@ static void print_line(const char *intro, const char *text)
 	free(shown);
 }
 
-int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend,
-		       const struct hvd_driver_opts *opts, bool json)
+int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json)
 {
 	if (json) {
-		print_json(launch, backend, opts);
+		print_json(launch, backend);
 		return fflush(stdout) != 0;
 	}
 	printf("# backend: %s\n", backend->name);
@@ -110,8 +108,8 @@ int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend
 			print_line("# ", line);
 		free(table);
 	}
-	for (size_t i = 0; i < opts->env.n; i++)
-		print_line("# every rank gets ", opts->env.v[i]);
+	for (size_t i = 0; i < launch->spec->env.n; i++)
+		print_line("# every rank gets ", launch->spec->env.v[i]);
 	for (size_t i = 0; i < launch->n_procs; i++) {
 		struct hvd_strv env = changed_env(launch, &launch->procs[i]);
 		char *vars = assignments(&env), *line = hvd_shell_join(launch->procs[i].argv.v);
@@ -159,12 +157,12 @@ void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_
 	static const char detected[] = "Horovod detected that one or more processes exited with non-zero status, thus "
 				       "causing the job to be terminated.";
 
-	if (!launch->options->as_horovodrun || result->status == 0 || told_to_end(result))
+	if (!launch->spec->as_horovodrun || result->status == 0 || told_to_end(result))
 		return;
 	if (result->limit_met)
 		hvd_error(launch->log,
 			  "Horovod was shutdown because number of resets during elastic job exceeded limit: %d",
-			  launch->options->reset_limit);
+			  launch->spec->elastic.reset_limit);
 	else if (backend == &hvd_backend_mpirun || backend == &hvd_backend_jsrun)
 		hvd_error(launch->log, "%s failed with exit code %d", backend->name, result->status);
 	else if (result->rank_failed) {

@@ -11,8 +11,7 @@
 #include "run.h"
 
 /* Print what would run, to standard output: for people, or as one JSON object. Returns the exit status. */
-int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend,
-		       const struct hvd_driver_opts *opts, bool json);
+int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json);
 
 /* One line of JSON about a launch that has ended, to standard error: standard output is the ranks'. */
 void hvd_report_result(const struct hvd_result *result, const struct hvd_backend *backend);

@@ -144,7 +144,7 @@ static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
 	run->result->status = hvd_status_exit(status);
 	snprintf(run->result->host, sizeof(run->result->host), "%s", host);
 	hvd_status_text(status, text, sizeof(text));
-	if (run->launch->options->keep_going) {
+	if (run->launch->spec->failure.keep_going) {
 		hvd_error(run->log, "rank %u on %s failed: %s; the others go on (--keep-going)", rank, host, text);
 		return;
 	}
@@ -266,14 +266,15 @@ static void on_unread(void *arg)
 
 static int open_func(struct run *run, struct hvd_err *err)
 {
-	const struct hvd_options *o = run->launch->options;
+	const struct hvd_launch_spec *spec = run->launch->spec;
 
-	if (!o->run_func)
+	if (!spec->function.file)
 		return 0;
 	run->opts->meeting_env = HVD_RUNFUNC_ENV;
 	run->opts->func_key = true;
 	hvd_strv_addf(&run->opts->env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
-	run->func = hvd_runfunc_open(run->base, o->run_func, o->results, on_unread, run, run->log, err);
+	run->func =
+		hvd_runfunc_open(run->base, spec->function.file, spec->function.results, on_unread, run, run->log, err);
 	return run->func ? 0 : -1;
 }
 
@@ -326,7 +327,7 @@ static void on_proc_lost(const struct hvd_err *why, void *arg)
 	hvd_log_err(run->log, why);
 	if (run->result->status == 0)
 		run->result->status = 1;
-	if (!run->launch->options->keep_going)
+	if (!run->launch->spec->failure.keep_going)
 		end_all(run);
 }
 

@@ -4,9 +4,11 @@
 #include "lib/base/key.h"
 #include "lib/base/random.h"
 
+#include "lib/protocol/munge.h"
 #include "procs.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,6 +22,35 @@ static int keep_key(struct hvd_secret *secret, const struct hvd_key *key, struct
 	return 0;
 }
 
+int hvd_secret_identity(const char *key_file, struct hvd_identity *identity, char id_text[HVD_ID_TEXT],
+			struct hvd_err *err)
+{
+	char *path;
+	int n;
+
+	memset(identity, 0, sizeof(*identity));
+	snprintf(id_text, HVD_ID_TEXT, "munge");
+	if (!key_file)
+		return hvd_munge_here(NULL, err);
+	identity->kind = HVD_ID_KEY;
+	/* The shims may run in another directory. */
+	path = realpath(key_file, NULL);
+	if (!path) {
+		hvd_err_sys(err, "cannot find the key file %s", key_file);
+		err->code = HVD_E_USAGE;
+		return -1;
+	}
+	n = snprintf(id_text, HVD_ID_TEXT, "file:%s", path);
+	free(path);
+	if (n < 0 || (size_t)n >= HVD_ID_TEXT)
+		return hvd_err_set(err, HVD_E_USAGE, "the path of the key file %s is too long", key_file);
+	if (hvd_key_read_file(key_file, &identity->key, err) == 0)
+		return 0;
+	if (err)
+		err->code = HVD_E_USAGE;
+	return -1;
+}
+
 int hvd_secret_make(struct hvd_secret *secret, const struct hvd_launch *launch, const struct hvd_backend *backend,
 		    struct hvd_err *err)
 {
@@ -27,7 +58,7 @@ int hvd_secret_make(struct hvd_secret *secret, const struct hvd_launch *launch, 
 	bool handed = backend->loopback || backend->by_stdin || launch->by_stdin;
 
 	if (!handed && !launch->one_machine) {
-		if (hvd_identity_from(launch->options, &identity, secret->id_text, err) != 0)
+		if (hvd_secret_identity(launch->spec->key_file, &identity, secret->id_text, err) != 0)
 			return -1;
 	} else if (hvd_random(identity.key.b, HVD_KEY_LEN, err) != 0) {
 		return -1;

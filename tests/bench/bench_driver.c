@@ -180,8 +180,9 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 static void run_driver(uint32_t n, const struct hvd_session *session, int to_parent, int from_parent)
 {
 	static const struct hvd_driver_ops ops = {on_started, on_failed, on_rank_exit, on_host_gone};
+	const struct hvd_launch_spec spec = {.deadlines = {.start = TIMEOUT}};
 	struct hvd_driver_opts opts = {
-		.hosts = n, .ranks = n, .start_timeout = TIMEOUT, .where = HVD_WHERE_LAUNCH, .id_text = "fd:3"};
+		.spec = &spec, .rendezvous_here = true, .hosts = n, .ranks = n, .id_text = "fd:3"};
 	struct hvd_log log = hvd_log_make("bench_driver", HVD_LOG_WARN);
 	struct event_base *base = event_base_new();
 	struct hvd_session own = *session;

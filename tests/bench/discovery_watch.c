@@ -11,6 +11,7 @@
  * and at the end "cpu SHARE", the share of a core that the process took, in percent, without what it started.
  */
 #include "launcher/elastic/discovery.h"
+#include "launcher/options/options.h"
 #include "lib/base/deadline.h"
 
 #include <signal.h>
@@ -90,17 +91,21 @@ int main(int argc, char **argv)
 	const struct hvd_log log = hvd_log_make("discovery_watch", HVD_LOG_INFO);
 	struct hvd_discovery_opts opts = {0};
 	struct hvd_options options;
-	struct hvd_launch launch = {.options = &options, .envp = environ, .log = &log};
+	struct hvd_launch_spec spec = {0};
+	struct hvd_launch launch = {.spec = &spec, .envp = environ, .log = &log};
 	struct hvd_err err = {0};
 	int rc = hvd_options_load(&options, argc, argv, environ, &err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		hvd_launch_spec_make(&spec, &options, environ);
 		rc = hvd_discovery_choose(&launch, &opts, &err);
+	}
 	if (rc == 0)
 		rc = follow(&opts, strtod(options.command.v[0], NULL), &log, &err);
 	if (rc != 0)
 		hvd_log_err(&log, &err);
 	hvd_discovery_opts_clear(&opts);
+	hvd_launch_spec_clear(&spec);
 	hvd_options_free(&options);
 	return rc == 0 ? 0 : hvd_err_status(&err);
 }

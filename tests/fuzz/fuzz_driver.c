@@ -98,10 +98,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct hvd_driver_ops ops = {on_started, on_failed, on_rank_exit, on_host_gone};
 	json_t *list = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *msg;
-	struct hvd_driver_opts opts = {.loopback = true,
-				       .where = size % 2 ? HVD_WHERE_LAUNCH : HVD_WHERE_AUTO,
+	const struct hvd_launch_spec spec = {.deadlines = {.start = 60}};
+	struct hvd_driver_opts opts = {.spec = &spec,
+				       .loopback = true,
+				       .rendezvous_here = size % 2,
 				       .mode = size % 3 ? HVD_START_PLUGIN : HVD_START_HOSTS,
-				       .start_timeout = 60,
 				       .id_text = "fd:9"};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = {{1, 2, 3}}};
 	struct hvd_log log = hvd_log_make("fuzz", HVD_LOG_DEBUG);

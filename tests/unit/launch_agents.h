@@ -40,6 +40,7 @@ struct launch {
 	struct event *watchdog;
 	bool too_long;
 	struct hvd_log log;
+	struct hvd_launch_spec spec;
 	struct hvd_driver_opts opts;
 	struct hvd_session session;
 	struct hvd_driver *driver;
@@ -110,8 +111,8 @@ static inline int launch_setup(void **state)
 	evtimer_add(l->watchdog, &tv);
 	l->log = hvd_log_make("test", HVD_LOG_DEBUG);
 	l->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	l->opts = (struct hvd_driver_opts){
-		.loopback = true, .where = HVD_WHERE_AUTO, .start_timeout = 60, .id_text = "fd:9"};
+	l->spec.deadlines.start = 60;
+	l->opts = (struct hvd_driver_opts){.spec = &l->spec, .loopback = true, .id_text = "fd:9"};
 	memset(&l->key, 'k', sizeof(l->key));
 	return 0;
 }
@@ -147,7 +148,7 @@ static inline int launch_teardown(void **state)
 		json_decref(s->said);
 	}
 	hvd_driver_destroy(l->driver);
-	hvd_strv_free(&l->opts.nics);
+	hvd_strv_free(&l->spec.interfaces);
 	hvd_strv_free(&l->opts.env);
 	hvd_strv_free(&l->opts.names);
 	event_free(l->watchdog);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launcher/options/settings.h"
+#include "launcher/options/options.h"
 #include "lib/base/deadline.h"
 #include "lib/net/addr.h"
 #include "lib/protocol/boot.h"
@@ -178,18 +178,21 @@ static void boot_of_any_start_timeout(void **state)
 	static const char *const values[] = {"0.001", "1", "2m", "1e6", "1000001", "300h", "1e9", "1e12", "1e300"};
 	struct hvd_boot boot = boot_of(), back;
 	char text[HVD_BOOT_MAX];
+	struct hvd_launch_spec spec;
 	struct hvd_options o;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		hvd_options_init(&o);
 		assert_int_equal(hvd_options_config(&o, HVD_FROM_COMMAND, "start-timeout", values[i], NULL), 0);
-		boot.timeout = hvd_start_timeout(&o);
+		hvd_launch_spec_make(&spec, &o, NULL);
+		boot.timeout = spec.deadlines.start;
 		assert_true(boot.timeout > 0);
 		assert_int_equal(hvd_boot_format(&boot, text, NULL), 0);
 		assert_int_equal(hvd_boot_parse(text, &back, NULL), 0);
 		assert_true(back.timeout > boot.timeout - 0.001 && back.timeout < boot.timeout + 0.001);
 		assert_true(hvd_left(hvd_deadline_in(back.timeout)) > 0 || back.timeout < 1);
+		hvd_launch_spec_clear(&spec);
 		hvd_options_free(&o);
 	}
 }

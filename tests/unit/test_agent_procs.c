@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processes that run the shims of an elastic job's hosts: what starts them is a shell here. */
-#include "launcher/options/options.h"
 #include "launcher/run/agent_procs.h"
 
 #include "unit.h"
@@ -14,7 +13,7 @@ struct world {
 	struct event_base *base;
 	struct event *child, *watchdog;
 	bool too_long;
-	struct hvd_options options;
+	struct hvd_launch_spec spec;
 	struct hvd_launch launch;
 	struct hvd_backend backend;
 	struct hvd_procs_opts procs_opts;
@@ -104,8 +103,7 @@ static int begin(void **state)
 	assert_non_null(mkdtemp(w->dir));
 	snprintf(dir, sizeof(dir), "DIR=%s", w->dir);
 	w->base = event_base_new();
-	hvd_options_init(&w->options);
-	w->launch = (struct hvd_launch){.options = &w->options, .envp = envp};
+	w->launch = (struct hvd_launch){.spec = &w->spec, .envp = envp};
 	w->backend = (struct hvd_backend){.name = "shell", .mode = HVD_START_HOSTS, .add_host = add_host};
 	w->procs_opts = (struct hvd_procs_opts){.boot = "boot", .key = &w->key, .nofile = 1024, .no_stdin = true};
 	w->agent_procs = hvd_agent_procs_create(w->base, &w->launch, &w->backend, &w->procs_opts, &ops, w);
@@ -126,7 +124,6 @@ static int end(void **state)
 	event_free(w->child);
 	event_free(w->watchdog);
 	event_base_free(w->base);
-	hvd_options_free(&w->options);
 	remove_tree(w->dir);
 	/* Nothing that it has started is left. */
 	leaked = open_fds() - w->fds + (waitpid(-1, NULL, WNOHANG) != -1);

@@ -234,7 +234,7 @@ static void the_timeout_names_who_is_missing(void **state)
 	char name[16];
 
 	l->opts.hosts = 5;
-	l->opts.start_timeout = 0.2;
+	l->spec.deadlines.start = 0.2;
 	for (int i = 0; i < 5; i++) {
 		snprintf(name, sizeof(name), "node%d", i);
 		hvd_strv_add(&l->opts.names, name);
@@ -251,7 +251,7 @@ static void the_timeout_names_who_has_not_probed(void **state)
 {
 	struct launch *l = *state;
 
-	l->opts.start_timeout = 0.3;
+	l->spec.deadlines.start = 0.3;
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
 		shim_connect(l, registration(h, 3, 1, false))->deaf = h == 1;
@@ -262,7 +262,7 @@ static void the_timeout_names_whose_ranks_have_not_asked(void **state)
 {
 	struct launch *l = *state;
 
-	l->opts.start_timeout = 0.3;
+	l->spec.deadlines.start = 0.3;
 	launch_start(l);
 	for (int h = 0; h < 2; h++)
 		shim_connect(l, registration(h, 2, 2, false));
@@ -274,7 +274,7 @@ static void a_timeout_from_the_first_shim(void **state)
 {
 	struct launch *l = *state;
 
-	l->opts.start_timeout = 0.05;
+	l->spec.deadlines.start = 0.05;
 	l->opts.mode = HVD_START_RANKS;
 	launch_start(l);
 	for (hvd_time end = hvd_deadline_in(0.2); hvd_left(end) > 0;)
@@ -290,8 +290,8 @@ static void nics_that_a_host_lacks(void **state)
 {
 	struct launch *l = *state;
 
-	hvd_strv_add(&l->opts.nics, "eth0");
-	hvd_strv_add(&l->opts.nics, "mlx5");
+	hvd_strv_add(&l->spec.interfaces, "eth0");
+	hvd_strv_add(&l->spec.interfaces, "mlx5");
 	launch_start(l);
 	shim_connect(l, registration(0, 2, 1, true));
 	fails(l, HVD_E_USAGE, "no usable interface mlx5");
@@ -305,7 +305,7 @@ static void nics_that_all_have(void **state)
 	struct launch *l = *state;
 	struct shim *s[3];
 
-	hvd_strv_add(&l->opts.nics, "eth0");
+	hvd_strv_add(&l->spec.interfaces, "eth0");
 	launch_start(l);
 	for (int h = 0; h < 3; h++) {
 		s[h] = shim_connect(l, registration(h, 3, 1, true));
@@ -577,7 +577,7 @@ static void a_trace_that_a_browser_can_read(void **state)
 
 	assert_true(fd >= 0);
 	close(fd);
-	l->opts.trace = path;
+	l->spec.trace = path;
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
 		shim_connect(l, registration(h, 3, 1, false));

@@ -224,7 +224,7 @@ static void one_does_not_come(void **state)
 {
 	struct world *w = *state;
 
-	w->l->opts.start_timeout = 0.3;
+	w->l->spec.deadlines.start = 0.3;
 	begin(w);
 	expect(w, 2);
 	come(w, 0);
@@ -240,7 +240,7 @@ static void one_does_not_report(void **state)
 {
 	struct world *w = *state;
 
-	w->l->opts.start_timeout = 0.5;
+	w->l->spec.deadlines.start = 0.5;
 	begin(w);
 	expect(w, 2);
 	come(w, 0);
@@ -365,7 +365,7 @@ static void a_named_interface_is_missing(void **state)
 {
 	struct world *w = *state;
 
-	hvd_strv_add(&w->l->opts.nics, "ib0");
+	hvd_strv_add(&w->l->spec.interfaces, "ib0");
 	begin(w);
 	expect(w, 2);
 	shim_connect(w->l, registration(0, 2, 0, true));
@@ -381,7 +381,7 @@ static void loopback_is_named(void **state)
 	struct world *w = *state;
 	struct hvd_layout layout = layout_of((int[]){1}, 1);
 
-	hvd_strv_add(&w->l->opts.nics, "lo");
+	hvd_strv_add(&w->l->spec.interfaces, "lo");
 	open_with(w, 1);
 	hvd_node_agents_prepare(w->agents, &layout);
 	hvd_node_agents_start(w->agents, WORKER, 0, 1);

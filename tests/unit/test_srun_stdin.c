@@ -3,6 +3,7 @@
  * How srun and its shims are told that the launch's key comes on stdin.
  */
 #include "launcher/backends/backend.h"
+#include "launcher/options/options.h"
 
 #include "lib/base/xalloc.h"
 #include "unit.h"
@@ -11,6 +12,7 @@
 
 static struct hvd_launch launch;
 static struct hvd_options options;
+static struct hvd_launch_spec spec;
 static struct hvd_err err;
 
 /* What comes of `line`: 0 with the words of srun's command line in *words, the caller's to free. */
@@ -24,7 +26,8 @@ static int by_stdin(const char *line, char **words)
 	argv[argc] = NULL;
 	hvd_options_init(&options);
 	assert_int_equal(hvd_options_parse(&options, argc, argv, &err), 0);
-	launch = (struct hvd_launch){.options = &options, .task = TASK};
+	hvd_launch_spec_make(&spec, &options, NULL);
+	launch = (struct hvd_launch){.spec = &spec, .task = TASK};
 	launch.procs = hvd_xcalloc(1, sizeof(*launch.procs));
 	launch.procs[0].fd = -1;
 	launch.n_procs = 1;
@@ -36,6 +39,7 @@ static int by_stdin(const char *line, char **words)
 	rc = hvd_srun_by_stdin(&launch, &err);
 	*words = hvd_shell_join(launch.procs[0].argv.v);
 	hvd_launch_clear(&launch);
+	hvd_launch_spec_clear(&spec);
 	hvd_options_free(&options);
 	free(copy);
 	return rc;

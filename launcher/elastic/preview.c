@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* preview.c - hvdrun --dry-run of an elastic job: what would be started on the hosts that are known beforehand. */
+#include "discovery.h"
+#include "elastic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The process of one host, moved to those of the launch. */
+static int preview_host(struct hvd_launch *launch, const struct hvd_backend *backend, int index, struct hvd_err *err)
+{
+	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
+	struct hvd_launch one = *launch;
+	int rc;
+
+	one.procs = NULL;
+	one.n_procs = 0;
+	one.first_host = index;
+	memset(&one.lsf, 0, sizeof(one.lsf));
+	memset(&one.alloc, 0, sizeof(one.alloc));
+	rc = hvd_alloc_add(&one.alloc, host->name, host->slots, err);
+	if (rc == 0) {
+		hvd_alloc_merge(&one.alloc);
+		rc = hvd_backend_add_host(backend, &one, err);
+	}
+	for (size_t i = 0; i < one.n_procs; i++) {
+		struct hvd_proc *proc = hvd_launch_add(launch, host->name);
+
+		hvd_strv_free(&proc->env);
+		proc->argv = one.procs[i].argv;
+		proc->env = one.procs[i].env;
+	}
+	free(one.procs);
+	hvd_alloc_clear(&one.alloc);
+	return rc == 0 ? 0 : hvd_err_host(err, host->name);
+}
+
+int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
+{
+	struct hvd_discovery_opts opts;
+	int rc = hvd_discovery_choose(launch, &opts, err);
+
+	if (rc == 0 && opts.hosts.n_hosts == 0) {
+		rc = hvd_err_set(err, HVD_E_USAGE, "--dry-run: which hosts there are is found out when the job runs");
+		hvd_err_hint(err, "run what finds them by hand, or list hosts with --hosts");
+	}
+	if (rc == 0) {
+		launch->alloc = opts.hosts;
+		memset(&opts.hosts, 0, sizeof(opts.hosts));
+	}
+	for (int i = 0; rc == 0 && i < launch->alloc.n_hosts; i++)
+		rc = preview_host(launch, backend, i, err);
+	hvd_discovery_opts_clear(&opts);
+	return rc;
+}

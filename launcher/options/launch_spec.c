@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch_spec.h"
+
+#include "lib/base/deadline.h"
+#include "lib/base/xalloc.h"
+#include "options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define START_TIMEOUT 30 /* seconds, as horovodrun's */
+
+/* Options have -1 where nothing gave a number. */
+static int positive(int n)
+{
+	return n > 0 ? n : 0;
+}
+
+static bool any_given(const struct hvd_options *o, const char *const *names, enum hvd_opt_source above)
+{
+	for (; *names; names++)
+		if (hvd_options_source(o, *names) > above)
+			return true;
+	return false;
+}
+
+static void set_discovery(struct hvd_launch_spec *spec, const struct hvd_options *o)
+{
+	const char *d = o->discover;
+
+	if (o->discovery_script || (d && strncmp(d, "script:", 7) == 0)) {
+		spec->discovery.from = HVD_DISCOVER_SCRIPT;
+		spec->discovery.what = o->discovery_script ? o->discovery_script : d + 7;
+	} else if (d && strncmp(d, "jobs:", 5) == 0) {
+		spec->discovery.from = HVD_DISCOVER_JOBS;
+		spec->discovery.what = d + 5;
+	} else if (d) {
+		spec->discovery.from = strcmp(d, "slurm") == 0 ? HVD_DISCOVER_SLURM : HVD_DISCOVER_HOSTS;
+	}
+	spec->discovery.interval = o->discovery_interval > 0 ? o->discovery_interval : 0;
+}
+
+static void set_hosts(struct hvd_launch_spec *spec, const struct hvd_options *o)
+{
+	spec->ranks.n = positive(hvd_options_np(o));
+	spec->ranks.requested = o->num_proc > 0 || hvd_options_source(o, "ntasks") > HVD_FROM_ENV ? spec->ranks.n : 0;
+	spec->hosts.list = o->hosts;
+	spec->hosts.file = o->hostfile;
+	spec->hosts.listed = o->hosts || o->hostfile;
+	spec->hosts.slots_per_host = positive(o->slots_per_host);
+	set_discovery(spec, o);
+	spec->hosts.said = hvd_options_source(o, "launcher") != HVD_FROM_DEFAULT || spec->hosts.listed ||
+			   spec->discovery.from != HVD_DISCOVER_AUTO;
+}
+
+static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
+{
+	const char *silent = hvd_envp_get(envp, "HVD_SILENT_SECONDS");
+	int min = positive(o->min_np), max = positive(o->max_np), np = spec->ranks.n > min ? spec->ranks.n : min;
+
+	spec->elastic.on = hvd_options_elastic(o);
+	spec->elastic.min_np = min;
+	spec->elastic.max_np = max;
+	/* In a batch job ranks.n may be no wish of the user's: it gives way to the bounds, which are. */
+	spec->elastic.first_np = max && np > max ? max : np > 1 ? np : 1;
+	spec->elastic.reset_limit = o->reset_limit;
+	spec->elastic.timeout = o->elastic_timeout;
+	spec->elastic.cooldown_min = positive(o->cooldown_min);
+	spec->elastic.cooldown_max = positive(o->cooldown_max);
+	spec->elastic.silent = silent && atof(silent) > 0 ? atof(silent) : 0;
+}
+
+/* The first option on the command line that is srun's and that `ours`, which hvdrun knows as well, does not list. How
+ * much srun says has nothing to do with who starts the ranks. */
+static const char *srun_option(const struct hvd_options *o, bool also_ours)
+{
+	static const char *const talk = " quiet verbose ";
+	static const char *const ours = " ntasks label cpu-bind cpu_bind unbuffered kill-on-bad-exit ";
+	const struct hvd_optset set = hvd_options_set();
+	const struct hvd_opt *row;
+
+	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++) {
+		char word[64];
+
+		if (row->family != HVD_FAMILY_SRUN || !row->pass || !hvd_options_given(o, row->name))
+			continue;
+		snprintf(word, sizeof(word), " %s ", row->name);
+		if (strstr(talk, word) || (!also_ours && strstr(ours, word)))
+			continue;
+		/* One node is what there is without srun. */
+		if (also_ours || strcmp(row->name, "nodes") != 0 || o->nodes_min != 1)
+			return row->name;
+	}
+	return NULL;
+}
+
+static void set_srun_tasks(struct hvd_launch_spec *spec, const struct hvd_options *o)
+{
+	/* What a job's environment says of tasks and nodes, which srun reads as well, describes the allocation. */
+	static const char *const places[] = {
+		"ntasks",   "nodes",    "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-socket", "ntasks-per-core",
+		"nodelist", "nodefile", "relative",        "distribution",   "multi-prog",        NULL,
+	};
+	bool nodes = hvd_options_given(o, "nodes");
+
+	spec->srun.nodes_min = nodes ? o->nodes_min : 0;
+	spec->srun.nodes_max = nodes ? o->nodes_max : 0;
+	spec->srun.places_tasks = any_given(o, places, HVD_FROM_ENV);
+	spec->srun.add_ntasks = hvd_options_np_for_srun(o) ? o->num_proc : 0;
+	spec->srun.heterogeneous = o->het_group || o->het_colon;
+	spec->srun.shares_step = o->overlap || o->immediate;
+	spec->srun.overcommit = o->overcommit;
+}
+
+static void set_srun(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
+{
+	static const char *const containers[] = {"container-image", "container-name", "container", "container-id"};
+	static const char *const talk[] = {"verbose", "quiet", NULL};
+
+	hvd_strv_add_all(&spec->srun.args, o->srun_args.v);
+	hvd_options_srun_args_but(o, "nodes", &spec->srun.args_but_nodes);
+	hvd_options_srun_args_but(o, "label", &spec->srun.args_but_label);
+	spec->srun.jobid = hvd_options_given(o, "jobid") ? o->jobid : NULL;
+	spec->srun.input = o->input;
+	for (size_t i = 0; i < sizeof(containers) / sizeof(containers[0]) && !spec->srun.container; i++)
+		if (hvd_options_source(o, containers[i]) != HVD_FROM_DEFAULT)
+			spec->srun.container = containers[i];
+	spec->srun.plugin_only = o->multi_prog ? "--multi-prog" : o->bcast ? "--bcast" : NULL;
+	spec->srun.only_option = srun_option(o, false);
+	spec->srun.any_option = srun_option(o, true);
+	spec->srun.unknown_option = o->unknown.n ? o->unknown.v[0] : NULL;
+	spec->srun.add_kill_on_bad_exit = !o->keep_going;
+	if (o->kill_on_bad_exit >= 0 || hvd_envp_get(envp, "SLURM_KILL_BAD_EXIT"))
+		spec->srun.add_kill_on_bad_exit = -1;
+	spec->srun.pty = o->pty;
+	spec->srun.talks = any_given(o, talk, HVD_FROM_CONFIG);
+	spec->srun.handles_output = o->output || o->error || o->pty || o->label;
+	set_srun_tasks(spec, o);
+}
+
+/* Where node agents bind ranks. A variable that says how srun is to bind them only counts when it says not at all. */
+static const char *rank_binding(const struct hvd_options *o)
+{
+	static const char *const reports[] = {"quiet,", "q,", "verbose,", "v,"};
+	const char *bind = hvd_options_source(o, "cpu-bind") > HVD_FROM_ENV ? o->cpu_bind : NULL;
+
+	for (size_t i = 0; bind && i < sizeof(reports) / sizeof(reports[0]); i++)
+		if (strncmp(bind, reports[i], strlen(reports[i])) == 0)
+			bind += strlen(reports[i]);
+	if (bind)
+		return bind;
+	return o->cpu_bind && strcmp(o->cpu_bind, "none") == 0 ? "none" : "ldoms";
+}
+
+static void set_backends(struct hvd_launch_spec *spec, const struct hvd_options *o)
+{
+	spec->launcher = (enum hvd_launcher)o->launcher;
+	spec->mpi.on = hvd_options_mpi(o);
+	spec->mpi.tcp = o->tcp;
+	spec->mpi.args = o->mpi_args;
+	spec->ssh.port = positive(o->ssh_port);
+	spec->ssh.identity = o->ssh_identity_file;
+	spec->erf = o->erf;
+	spec->binding.ranks = rank_binding(o);
+	spec->binding.given = o->cpu_bind != NULL;
+	spec->binding.args = o->binding_args;
+}
+
+static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o)
+{
+	hvd_strv_add_all(&spec->interfaces, o->nics.v);
+	/* hvdrun reads the ranks' results out of the rendezvous. */
+	spec->rendezvous = o->run_func ? HVD_RENDEZVOUS_LAUNCH : (enum hvd_rendezvous_at)o->rendezvous;
+	spec->deadlines.start = o->start_timeout <= 0                 ? START_TIMEOUT
+				: o->start_timeout < HVD_MOST_SECONDS ? o->start_timeout
+								      : HVD_MOST_SECONDS;
+	hvd_options_tunables(o, &spec->env);
+	spec->key_file = o->key_file;
+	spec->trace = o->trace;
+}
+
+static void set_output(struct hvd_launch_spec *spec, const struct hvd_options *o)
+{
+	const char *dir = o->output_filename;
+
+	spec->output.label = o->as_horovodrun || o->prefix_timestamp ? HVD_LABEL_HOROVOD
+			     : o->label                              ? HVD_LABEL_SRUN
+								     : HVD_LABEL_NONE;
+	spec->output.timestamps = o->prefix_timestamp;
+	if (dir && dir[0] == '/') {
+		spec->output.dir = hvd_xstrdup(dir);
+	} else if (dir) {
+		char *cwd = getcwd(NULL, 0);
+
+		spec->output.dir = hvd_xasprintf("%s/%s", cwd ? cwd : ".", dir);
+		free(cwd);
+	}
+	spec->output.progress = isatty(STDERR_FILENO) == 1;
+	spec->output.quiet = o->quiet > 0;
+}
+
+void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
+{
+	*spec = (struct hvd_launch_spec){
+		.command = o->command.v,
+		.selftest = o->selftest,
+		.function = {.file = o->run_func, .results = o->results},
+		.dry_run = o->dry_run,
+		.as_horovodrun = o->as_horovodrun,
+		.failure = {.keep_going = o->keep_going},
+	};
+	set_hosts(spec, o);
+	set_elastic(spec, o, envp);
+	set_backends(spec, o);
+	set_srun(spec, o, envp);
+	set_driver(spec, o);
+	set_output(spec, o);
+}
+
+void hvd_launch_spec_clear(struct hvd_launch_spec *spec)
+{
+	hvd_strv_free(&spec->srun.args);
+	hvd_strv_free(&spec->srun.args_but_nodes);
+	hvd_strv_free(&spec->srun.args_but_label);
+	hvd_strv_free(&spec->interfaces);
+	hvd_strv_free(&spec->env);
+	free(spec->output.dir);
+	spec->output.dir = NULL;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * launch_spec.h - what the user wants of one launch, decided.
+ *
+ * hvd_launch_spec_make() reads struct hvd_options (command line, environment
+ * and configuration files) once. Nothing outside of launcher/options reads the
+ * options after that, and nothing changes the launch spec: what starts ranks,
+ * talks to their hosts and ends them reads it as it is.
+ *
+ * Numbers are 0, and strings NULL, where nothing gave them a value; where a
+ * value has another meaning, the field says so.
+ */
+#ifndef HVD_LAUNCH_SPEC_H
+#define HVD_LAUNCH_SPEC_H
+
+#include "lib/base/strv.h"
+
+#include <stdbool.h>
+
+struct hvd_options;
+
+/* --launcher */
+enum hvd_launcher {
+	HVD_LAUNCHER_AUTO = 0,
+	HVD_LAUNCHER_SRUN,
+	HVD_LAUNCHER_FORK,
+	HVD_LAUNCHER_JSRUN,
+	HVD_LAUNCHER_BLAUNCH,
+	HVD_LAUNCHER_LSRUN,
+	HVD_LAUNCHER_SSH,
+	HVD_LAUNCHER_MPIRUN,
+};
+
+/* --rendezvous: the host that the rendezvous runs on */
+enum hvd_rendezvous_at {
+	HVD_RENDEZVOUS_AUTO = 0, /* the driver's when that is a host of the job, else the job's first */
+	HVD_RENDEZVOUS_LAUNCH,   /* the driver's */
+	HVD_RENDEZVOUS_BATCH,    /* the job's first */
+};
+
+/* What stands in front of each line that a rank prints. */
+enum hvd_label {
+	HVD_LABEL_NONE = 0,
+	HVD_LABEL_SRUN,    /* as srun --label has it */
+	HVD_LABEL_HOROVOD, /* as horovodrun has it */
+};
+
+/* Where the hosts of an elastic job come from. */
+enum hvd_discover {
+	HVD_DISCOVER_AUTO = 0, /* nothing was said */
+	HVD_DISCOVER_HOSTS,    /* the listed hosts or those of the job, which stay */
+	HVD_DISCOVER_SLURM,    /* the nodes of this Slurm job */
+	HVD_DISCOVER_JOBS,     /* the nodes of all Slurm jobs of one name or comment */
+	HVD_DISCOVER_SCRIPT,   /* what a program prints */
+};
+
+struct hvd_launch_spec {
+	/* What to run. */
+	char *const *command; /* the user's, with a NULL at its end */
+	bool selftest;        /* hvd-selftest instead, to which `command` are arguments */
+	struct {
+		const char *file;    /* offer all ranks the function in this file or descriptor; NULL = none */
+		const char *results; /* where the ranks' results go: a file, a pipe, or a descriptor's number */
+	} function;
+	bool dry_run;       /* only show what would be started */
+	bool as_horovodrun; /* called as horovodrun: where hvdrun differs from it, do as horovodrun does */
+
+	/* How many ranks, on which hosts. */
+	struct {
+		int n; /* from any source; in a batch job that is its number of tasks where the user gave none */
+		int requested; /* from the command line or a configuration file only */
+	} ranks;
+	struct {
+		const char *list, *file; /* --hosts, --hostfile: at most one is set */
+		bool listed;             /* one of them is */
+		int slots_per_host;      /* of hosts that come without a number; 0 = what the scheduler says, or 1 */
+		bool said;               /* where ranks run was said: by --launcher, a list, or a discovery source */
+	} hosts;
+	struct {
+		enum hvd_discover from;
+		const char *what; /* JOBS: their name or comment; SCRIPT: a command line for sh -c */
+		double interval;  /* seconds from one look to the next; 0 = as often as is cheap */
+	} discovery;
+	struct {
+		bool on;                           /* ranks come and go */
+		int first_np;                      /* ranks of the first generation, at least */
+		int min_np, max_np;                /* of each later one; max 0 = any number */
+		int reset_limit;                   /* generations after the first; -1 = any number */
+		double timeout;                    /* seconds that the job waits for slots; below 0 = any time */
+		double cooldown_min, cooldown_max; /* seconds that a failing host is left out; 0 = for ever */
+		double silent; /* seconds after which a silent rank is replaced; 0 = what the state machine thinks */
+	} elastic;
+
+	/* What starts the ranks. */
+	enum hvd_launcher launcher;
+	struct {
+		struct hvd_strv args;           /* the words that go to srun as they are */
+		struct hvd_strv args_but_nodes; /* … without -N */
+		struct hvd_strv args_but_label; /* … without -l */
+		const char *jobid;              /* --jobid on the command line */
+		const char *input;              /* --input, from any source */
+		const char *container;          /* the option that puts the tasks into a container, without dashes */
+		const char *plugin_only;        /* "--multi-prog" or "--bcast": only srun's plugin can do it */
+		const char *only_option;        /* an option on the command line that only srun knows */
+		const char *any_option;         /* … or that srun and hvdrun know; -v and -Q do not count */
+		const char *unknown_option;     /* one that may belong to a plugin of srun's */
+		int nodes_min, nodes_max;       /* -N on the command line; max 0 = no bound */
+		int add_ntasks;                 /* -np, where `args` have no --ntasks that says the same */
+		int add_kill_on_bad_exit;       /* to be told to srun; -1 = the user or the environment does */
+		bool places_tasks;              /* the user said how many tasks there are, or where */
+		bool heterogeneous;             /* --het-group, or ":" */
+		bool shares_step;               /* --overlap, --immediate: no wait for CPUs of the step we are in */
+		bool overcommit, pty;
+		bool talks;          /* -v or -Q */
+		bool handles_output; /* --output, --error, --pty or --label: output is not hvdrun's to label */
+	} srun;
+	struct {
+		bool on; /* the workers' controller is MPI */
+		bool tcp;
+		const char *args; /* --mpi-args */
+	} mpi;
+	struct {
+		int port;             /* 0 = ssh's own default */
+		const char *identity; /* a file */
+	} ssh;
+	const char *erf; /* where jsrun's resource file is to stay; NULL = it goes with the launch */
+	struct {
+		/* Where node agents bind ranks: "none", "cores" or "ldoms"; anything else is not for them. */
+		const char *ranks;
+		bool given;       /* --cpu-bind, or its variable: srun binds accordingly */
+		const char *args; /* --binding-args, for jsrun and mpirun */
+	} binding;
+
+	/* How the driver brings the ranks together. */
+	struct hvd_strv interfaces; /* names, prefixes or networks; empty = the driver finds them */
+	enum hvd_rendezvous_at rendezvous;
+	struct {
+		double start; /* seconds from the start until every rank has its plan */
+	} deadlines;
+	struct hvd_strv env;  /* NAME=VALUE for every rank */
+	const char *key_file; /* the secret by which ranks prove who they are; NULL = munge, or the launch's own */
+	const char *trace;    /* file for a trace of the start */
+
+	/* What becomes of a rank that fails, and of what ranks print. */
+	struct {
+		bool keep_going; /* the other ranks go on */
+	} failure;
+	struct {
+		enum hvd_label label;
+		bool timestamps; /* with HVD_LABEL_HOROVOD */
+		char *dir;       /* a file for each rank goes here; an absolute path */
+		bool progress;   /* say what is awaited when the start takes long */
+		bool quiet;
+	} output;
+};
+
+/* `spec` gets all that `o`, which hvd_options_check() has passed, and the environment say. Lists and output.dir are the
+ * spec's own; other strings stay those of `o`, which must outlive it. */
+void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp);
+void hvd_launch_spec_clear(struct hvd_launch_spec *spec);
+
+#endif
