@@ -30,7 +30,7 @@ struct hvd_agent {
 	struct hvd_node node;
 	struct hvd_probe *probe;
 	bool planned, over;
-	const struct hvd_err *refusal; /* NULL = none */
+	const struct hvd_err *refusal; /* see hvd_agent_refuse(); NULL = none */
 };
 
 static void fail(struct hvd_agent *agent, const struct hvd_err *why)
@@ -84,7 +84,7 @@ static void on_plan(struct hvd_agent *agent, const json_t *plan)
 	agent->timer = NULL;
 	event_free(timer);
 	agent->planned = true;
-	/* Where hosts may follow they will ask whether they can reach this one. */
+	/* In an elastic job hosts that come later probe this one, so it goes on to answer. */
 	if (!json_is_true(json_object_get(plan, "stay"))) {
 		hvd_probe_destroy(agent->probe);
 		agent->probe = NULL;
@@ -103,7 +103,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 		fail(agent, &why);
 		return;
 	}
-	/* "end" before there are ranks: the user has interrupted the start. */
+	/* The driver sends "end" before the plan when the user has interrupted the start. */
 	if (strcmp(type, "failed") == 0 || (!agent->planned && strcmp(type, "end") == 0)) {
 		hvd_err_set(&why, HVD_E_FAILED, "the launch failed");
 		fail(agent, &why);
@@ -140,7 +140,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	fail(agent, &gone);
 }
 
-/* Local rank 0: gather what the driver wants to know of this host. */
+/* Collect what the driver wants to know of this host. */
 static int describe_host(struct hvd_agent *agent, struct hvd_err *err)
 {
 	const struct hvd_taskinfo *info = agent->info;
@@ -162,7 +162,7 @@ static int describe_host(struct hvd_agent *agent, struct hvd_err *err)
 	return 0;
 }
 
-/* Who else is in the step goes along, so that the driver can name a host that it never hears of. */
+/* With the list of all hosts of the step the driver can name a host from which nothing ever comes. */
 static json_t *registration(const struct hvd_agent *agent)
 {
 	const struct hvd_taskinfo *info = agent->info;
@@ -218,7 +218,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	fail(arg, &why);
 }
 
-/* "PID:FD": a descriptor of the launcher on this machine, which only its user can open. */
+/* `text` is "PID:FD": the launcher runs on this machine, and its user can open its descriptor through /proc. */
 static int key_of_process(const char *text, struct hvd_key *key, struct hvd_err *err)
 {
 	char path[64];
@@ -332,7 +332,7 @@ void hvd_agent_destroy(struct hvd_agent *agent)
 		event_free(agent->timer);
 	hvd_probe_destroy(agent->probe);
 	hvd_link_destroy(agent->link);
-	/* What was said last ("cannot", "exit") should still arrive. */
+	/* Messages that were queued last ("cannot", "exit") are still sent. */
 	hvd_conn_finish(agent->conn, hvd_deadline_in(1));
 	hvd_node_clear(&agent->node);
 	free(agent);

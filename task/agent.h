@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent.h - a shim's side of the launch: find the driver, say who we are, get the plan.
+ * agent.h - the connection of hvd-task to the driver: register, probe, get the plan.
  *
- * Local rank 0 of a host (or the one shim that starts a whole host) is its node
- * agent: it registers the host's interfaces and probes the neighbours. The
- * other ranks only ask for their plan.
+ * Local rank 0 of a host, or the process that starts all ranks of the host, is the host's node agent: it registers the
+ * host with its interfaces, and probes other hosts. The other ranks only ask for their plan.
  *
  * Messages to the driver, after the handshake (handshake.h):
- *   register   the host (node.h); from the node agent. "hosts":TEXT, when known, lists all of the step (hvdn[1-4]);
- *              "all":true asks for the plans of all of the host's ranks
- *   {"t":"join", "node":I, "rank":R}                       from the other ranks
- *   report     what the probe saw (probe.h)
- *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the agent has to give up
- *   {"t":"exit", "rank":R, "status":WAIT STATUS}           a rank has ended
+ *   register   the host (node.h); from the node agent. "hosts":TEXT, when it is known, lists all hosts of the step
+ *              (hvdn[1-4]); "all":true asks for the plans of all ranks of the host
+ *   {"t":"join", "node":I, "rank":R}                       from every other rank
+ *   report     what the probe found (probe.h)
+ *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part
+ *   {"t":"exit", "rank":R, "status":WAIT STATUS}           a rank has ended; in an elastic job "worker":N in place of
+ *                                                          the rank
  *   {"t":"output-lost"}                                    output of ranks could not be written; the user was told
- *   {"t":"orphan", "parent":TEXT}                          what had started this rank has gone, so the rank is ended
- *   {"t":"done", "munge":BOOL}                             goodbye of a shim that stayed connected: its rank has
- *                                                          ended. munge: does this host's munged listen, when asked for
+ *   {"t":"orphan", "parent":TEXT}                          the process that started this rank is gone, so the rank is
+ *                                                          ended; parent: that process's program
+ *   {"t":"done", "munge":BOOL}                             the rank has ended, and the connection ends. munge: munged
+ *                                                          listens on this host, or the launch does not use munge
  * Messages from the driver:
- *   {"t":"probe", …}                                       the order (probe.h)
+ *   {"t":"probe", …}                                       probe these hosts (probe.h)
  *   {"t":"serve"}                                          run the rendezvous on this host
- *   {"t":"plan", "env":{NAME:VALUE,…}, "keep":BOOL}        for one rank; keep: stay connected while it runs
- *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               by local rank, to a shim that starts a host's ranks or has
- *                                                          asked for all
- *                                                          both with "func_key":BOOL, see rank_key.h
- *   {"t":"failed"}, {"t":"misused"}                        the start failed (by what the user wrote); the driver has
- *                                                          said why
+ *   {"t":"plan", "env":{NAME:VALUE,…}, "keep":BOOL}        the plan of one rank; keep: stay connected while it runs
+ *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, for a
+ *                                                          process that starts them or that asked for all. Both plans
+ *                                                          have "func_key":BOOL, see rank_env.h
+ *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of what the user wrote);
+ *                                                          the driver has told the user why
  *   {"t":"end"}                                            end the ranks (see ranks.h)
+ * Those of an elastic job are in launcher/driver/node_agents.h.
  */
 #ifndef HVD_AGENT_H
 #define HVD_AGENT_H
@@ -41,11 +43,11 @@
 
 struct hvd_agent;
 
-/* What a shim asks the driver for. */
+/* What a process of hvd-task asks the driver for. */
 enum hvd_agent_role {
-	HVD_AGENT_RANK, /* the plan of one rank; somebody else registers the host */
-	HVD_AGENT_NODE, /* node agent: register the host; the plan of its own rank, or what the driver's mode says */
-	HVD_AGENT_ALL,  /* node agent, for the plans of all of the host's ranks */
+	HVD_AGENT_RANK, /* the plan of one rank; another process registers the host */
+	HVD_AGENT_NODE, /* node agent, for the plan of its rank or, where the backend starts hosts, of all ranks */
+	HVD_AGENT_ALL,  /* node agent, for the plans of all ranks of the host */
 };
 
 struct hvd_agent_ops {

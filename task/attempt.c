@@ -31,7 +31,7 @@ struct hvd_attempt {
 	struct bufferevent *http; /* to the rendezvous */
 	char nonce[NONCE_HEX + 1];
 	int iface;
-	bool begun;
+	bool begun;  /* hvd_attempt_start() has returned it */
 	bool proven; /* the pong was right */
 };
 
@@ -59,7 +59,7 @@ bool hvd_attempt_proven(const struct hvd_attempt *at)
 	return at->proven;
 }
 
-/* The attempt may be gone afterwards. */
+/* The owner may destroy the attempt in this call. */
 static void finish(struct hvd_attempt *at, enum hvd_reach result)
 {
 	struct hvd_attempt *begun = at->begun ? at : NULL;
@@ -94,7 +94,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	finish(arg, why->code == HVD_E_NET || why->code == HVD_OK ? HVD_REACH_BROKEN : HVD_REACH_STRANGER);
 }
 
-/* What came back filled packets, too. */
+/* The answer to "fill" has come: packets of full size went both ways. */
 static void on_filled(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	(void)conn;
@@ -122,7 +122,7 @@ static void on_pong(struct hvd_conn *conn, json_t *msg, void *arg)
 		finish(at, HVD_REACH_NAT);
 	else if (at->target->addr.family != AF_INET &&
 		 hvd_node_has_family(&at->asker->node->ifaces[at->iface], AF_INET))
-		finish(at, HVD_REACH_OK); /* the IPv4 addresses of these interfaces see to the size of packets */
+		finish(at, HVD_REACH_OK); /* the attempts over IPv4 on this interface test the size of packets */
 	else {
 		at->proven = true;
 		hvd_conn_set_ops(conn, &ops, at);
@@ -217,14 +217,14 @@ static void on_connect(evutil_socket_t fd, short what, void *arg)
 		connected(at);
 }
 
-/* HVD_REACH_OK while there is nothing to tell yet. */
+/* Returns HVD_REACH_OK if the attempt goes on, else its result. */
 static enum hvd_reach begin(struct hvd_attempt *at)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = hvd_addr_to_sockaddr(&at->target->addr, at->target->port, &ss);
 	unsigned char nonce[HVD_NONCE_LEN];
 
-	/* Whoever has the address himself would ask himself, or a process here that anybody may have started. */
+	/* If this host has the target's address too, the connection would end at some process of this host. */
 	if (!at->target->here && hvd_node_owns(at->asker->node, &at->target->addr))
 		return HVD_REACH_DUPLICATE;
 	if (hvd_random(nonce, sizeof(nonce), NULL) != 0)

@@ -13,16 +13,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A step daemon signals one process of its step after the other; this is enough for all of a host's. */
+/* slurmstepd signals the processes of a step one after the other: how long that takes at most on a host. */
 #define SIGNAL_ROUND_MS 100
-/* How long a command has after SIGTERM when what started this rank has gone. */
+/* How long the command has after SIGTERM when the process that started this rank is gone. */
 #define ORPHAN_SECONDS 5
-/* Sent to a shim when its parent ends; nobody else sends it. */
+/* The kernel sends it to the shim when the shim's parent ends. Nothing else uses it. */
 #define ORPHAN_SIGNAL (SIGRTMIN + 7)
 
 struct run {
 	const struct hvd_command *command;
-	struct event_base *base; /* where the output is to be labelled */
+	struct event_base *base; /* if the output passes through this process; else NULL */
 	struct hvd_output *out[2];
 	pid_t pid;
 	int status;
@@ -34,7 +34,7 @@ int hvd_command_follow(void)
 	return ORPHAN_SIGNAL;
 }
 
-/* Wait for the command, up to so many seconds. */
+/* Wait until the command has ended, for so many seconds at most. */
 static bool ends_within(struct run *run, int seconds)
 {
 	struct timespec most = {.tv_sec = seconds};
@@ -50,20 +50,19 @@ static bool ends_within(struct run *run, int seconds)
 	}
 }
 
-/* What started the rank has gone: so must the rank. The shim has all signals blocked, and goes last. False: it is still
- * there. */
+/* End the command, since the process that started this rank is gone. Returns false if that process is still there. */
 static bool end_orphan(struct run *run)
 {
 	bool leads = getpgrp() == getpid(), ended = false;
 	sigset_t had;
 
 	if (getppid() == run->command->parent)
-		return false; /* only a thread of it */
+		return false; /* only the thread that forked this process has ended */
 	if (run->command->orphaned) {
 		run->command->orphaned(run->command->arg);
-		prctl(PR_SET_CHILD_SUBREAPER, 1); /* of what the command leaves from here on */
+		prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes that outlive the command become children of this one */
 	}
-	/* What is being killed for not heeding SIGTERM gets no more time. */
+	/* If the scheduler has sent SIGTERM already, the command has had its time. */
 	if (sigpending(&had) != 0 || !sigismember(&had, SIGTERM)) {
 		kill(leads ? 0 : run->pid, SIGTERM);
 		ended = ends_within(run, ORPHAN_SECONDS);
@@ -124,7 +123,7 @@ static void wait_plainly(struct run *run)
 		;
 }
 
-/* Start it with its output coming through here, and pass that on until it ends. -1 when it cannot be started. */
+/* Run the command with its output passing through this process. -1 with err set if it could not be started. */
 static int run_labelled(struct run *run, struct hvd_spawn *spawn, struct hvd_err *err)
 {
 	struct event *child, *orphan;
@@ -159,7 +158,7 @@ static int run_labelled(struct run *run, struct hvd_spawn *spawn, struct hvd_err
 		event_base_dispatch(run->base);
 	for (int s = 0; s < 2; s++)
 		hvd_output_destroy(run->out[s]);
-	/* Without its handler the orphan's signal would end the shim in the midst of what it has left to do. */
+	/* ORPHAN_SIGNAL must not end this process while it reports the end of the command. */
 	sigprocmask(SIG_BLOCK, &chld, NULL);
 	event_free(child);
 	event_free(orphan);
@@ -187,7 +186,7 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 	if (command->orphaned) {
 		hvd_command_follow();
 		if (getppid() != command->parent)
-			raise(ORPHAN_SIGNAL); /* it went before this was asked for */
+			raise(ORPHAN_SIGNAL); /* the parent ended before the kernel was asked for the signal */
 	}
 	if (hvd_output_wanted(command->style))
 		rc = run_labelled(&run, &spawn, err);
@@ -199,7 +198,6 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 	return rc;
 }
 
-/* The shim has all signals blocked and is sent it as well, now or in a moment. */
 bool hvd_command_signalled_with_us(int status)
 {
 	struct timespec moment = {.tv_nsec = SIGNAL_ROUND_MS * 1000000L};
@@ -212,7 +210,6 @@ bool hvd_command_signalled_with_us(int status)
 	return sigtimedwait(&one, NULL, &moment) == WTERMSIG(status);
 }
 
-/* So that the scheduler sees the same. */
 int hvd_command_mirror(int status)
 {
 	struct rlimit none = {0, 0};
@@ -220,7 +217,7 @@ int hvd_command_mirror(int status)
 
 	if (!WIFSIGNALED(status))
 		return WEXITSTATUS(status);
-	setrlimit(RLIMIT_CORE, &none); /* the command's core is the one of interest */
+	setrlimit(RLIMIT_CORE, &none); /* the core file of the command must not be overwritten by one of this process */
 	signal(WTERMSIG(status), SIG_DFL);
 	sigemptyset(&set);
 	sigaddset(&set, WTERMSIG(status));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * command.h - the user's command as the one child of a shim, from its start until the shim ends as it did.
+ * command.h - run the user's command as the one child of a rank shim, which then ends as the command did.
  *
- * Everything here blocks and is for the main thread of a program that does nothing else meanwhile. Signals for the
- * group of processes go to the command as well: the shim only waits, and can tell afterwards what it was sent, for all
- * of its signals are blocked when hvd_command_run() comes back, also with an error.
+ * These functions block: they are for the main thread of a process that does nothing else meanwhile. A scheduler sends
+ * signals to the whole process group, the command included. So the shim only waits, with all signals blocked; they stay
+ * blocked when hvd_command_run() returns, so that the shim can find out which signals it was sent too.
  *
- * A shim that follows is for where no scheduler tracks the rank's processes. When what started it has gone, or the
- * command has ended, so has every process that the command has left.
+ * A shim that "follows" is for an MPI, whose ranks no scheduler tracks: when the process that started the shim is gone,
+ * or when the command has ended, the shim ends every process that the command has started.
  */
 #ifndef HVD_COMMAND_H
 #define HVD_COMMAND_H
@@ -22,32 +22,33 @@ struct hvd_command {
 	char *const *argv; /* NULL-terminated; the first is searched in PATH of `envp` */
 	char *const *envp;
 	int rank;                             /* for labels and files */
-	const struct hvd_output_style *style; /* where it asks for nothing the command has our output itself */
-	int key_fd;                           /* the command has it at the same number; 0 = none */
-	/* After hvd_command_follow(): end with `parent`, which had started this process. The command's group, when we
-	 * lead it, else the command, gets SIGTERM and five seconds first. Then this process ends as well: the call does
-	 * not come back. */
+	const struct hvd_output_style *style; /* if it asks for nothing, the command inherits stdout and stderr */
+	int key_fd;                           /* the command gets it at the same number; 0 = none */
+	/* Needs hvd_command_follow(). When the process `parent`, which has started this one, is gone: SIGTERM to the
+	 * process group if this process leads it, else to the command; SIGKILL five seconds later; then this process
+	 * ends too, and hvd_command_run() does not return. */
 	bool follow;
 	pid_t parent;
-	/* Without `follow`, where a scheduler's daemon is the parent and nobody would look after the command when that
-	 * has gone: called first, then the command is ended in the same way, with all that it has left. The call comes
-	 * back then. NULL: the command goes on. */
+	/* Without `follow`, if not NULL: the parent is a scheduler's daemon. When it is gone, nobody looks after the
+	 * command. So this function is called, and then the command and all that it has started are ended in the same
+	 * way; hvd_command_run() returns. */
 	void (*orphaned)(void *arg);
 	void *arg;
 };
 
-/* First thing in a program that follows: from now on the end of its parent sends a signal that ends it. Returns it. */
+/* Have the kernel send this process a signal when its parent ends. To be called first in a program that follows.
+ * Returns the number of the signal, which ends a process that does not handle it. */
 int hvd_command_follow(void);
 
-/* Run it to its end, and all of its output to its. *status as from waitpid(2). -1 with err set when it could not be
- * started; then nothing of it runs. */
+/* Run the command until it has ended and all of its output was passed on. *status is as from waitpid(2). -1 with err
+ * set if the command could not be started. */
 int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_err *err);
 
-/* After hvd_command_run(): did the signal that ended the command go to the whole step: scancel, a time limit, a lost
- * node, Ctrl-C? Takes a tenth of a second when it did not. */
+/* After hvd_command_run(): was the command ended by a signal that this process got too, as from scancel, a time limit,
+ * a lost node or Ctrl-C? Takes a tenth of a second if it was not. */
 bool hvd_command_signalled_with_us(int status);
 
-/* End as this wait status says, or return what to exit with. */
+/* End this process by the signal that ended the command, or return the exit code with which to end. */
 int hvd_command_mirror(int status);
 
 #endif

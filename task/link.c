@@ -10,25 +10,28 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One who has greeted but is slow to prove himself does not hold up the others for longer. */
+/* How long an address that has greeted may take to prove who it is, before the next one gets its turn. */
 #define TURN_SECONDS 1.0
-/* Whose connection was closed without a word connects again after this; twice as long each time, up to the most. */
+/* How long to wait before connecting again to an address that closed the connection without a message: twice as long
+ * each time, up to the most. */
 #define AGAIN_SECONDS      0.05
 #define MOST_AGAIN_SECONDS 1.0
 
+/* One address of the driver. */
 struct way {
 	struct hvd_link *link;
 	unsigned index;
 	int fd; /* while connecting */
 	struct event *connecting;
-	struct event *again; /* NULL, or how it comes to the next attempt */
-	unsigned closed;     /* attempts that ended without a word */
+	struct event *again; /* connects again after a while; NULL = it was never needed */
+	unsigned closed;     /* connections that were closed without a message */
 	struct hvd_conn *conn;
 	struct hvd_handshake hs;
-	json_t *hello; /* greeted, waits for its turn */
-	bool asked, failed;
-	int error; /* why it could not connect; 0: it could, or is at it */
-	char why[320];
+	json_t *hello; /* the greeting, while the address waits for its turn */
+	bool asked;    /* it has got this side's proof */
+	bool failed;   /* it was given up */
+	int error;     /* the errno of a connect that failed; else 0 */
+	char why[320]; /* what happened there, for the message; "" = nothing yet */
 };
 
 struct hvd_link {
@@ -41,7 +44,7 @@ struct hvd_link {
 	void (*down)(const struct hvd_err *why, void *arg);
 	void *arg;
 	bool over;
-	struct hvd_err local; /* a failure that no other address would mend */
+	struct hvd_err local; /* a failure of this host, which no other address would change */
 };
 
 static void way_close(struct way *way)
@@ -78,7 +81,7 @@ static const char *outcome(const struct way *way)
 	return way->asked ? "greeted, and then no word came" : "connected, and no word came";
 }
 
-/* What to do depends on what has become of the attempts. */
+/* Say what the user can do; it depends on how the attempts ended. */
 static void hint(const struct hvd_link *link, struct hvd_err *why)
 {
 	unsigned mute = 0, refused = 0, closed = 0;
@@ -132,7 +135,7 @@ static void give_up(struct hvd_link *link, enum hvd_errc code)
 
 static void next_turn(struct hvd_link *link);
 
-/* A way has failed: go on with the others, if there are. */
+/* An address was given up: go on with the others, if there are any. */
 static void one_less(struct hvd_link *link)
 {
 	for (unsigned i = 0; i < link->boot->n_addrs; i++)
@@ -151,8 +154,8 @@ static void way_failed(struct way *way, const struct hvd_err *why)
 		return;
 	way->failed = true;
 	snprintf(way->why, sizeof(way->why), "%.*s", (int)sizeof(way->why) - 1, why->msg);
-	/* No credential can be had on this host: the others would end the same way. */
 	way_close(way);
+	/* This host cannot make a credential: at the other addresses it would fail as well. */
 	if (why->code == HVD_E_SYS && way->asked) {
 		link->local = *why;
 		give_up(link, why->code);
@@ -172,7 +175,7 @@ static void established(struct way *way)
 	link->up(conn, link->arg);
 }
 
-static void feed(struct way *way, const json_t *msg)
+static void handshake(struct way *way, const json_t *msg)
 {
 	struct hvd_err why = {0};
 	int rc = hvd_handshake_message(&way->hs, way->conn, msg, &why);
@@ -183,7 +186,7 @@ static void feed(struct way *way, const json_t *msg)
 		established(way);
 }
 
-/* Let the first who has greeted and was not asked yet prove himself, unless one is at it. */
+/* Unless an address is at it within its time: go on with the handshake at the first that has greeted. */
 static void next_turn(struct hvd_link *link)
 {
 	struct timeval tv = {.tv_sec = (time_t)TURN_SECONDS};
@@ -201,7 +204,7 @@ static void next_turn(struct hvd_link *link)
 		way->hello = NULL;
 		way->asked = true;
 		evtimer_add(link->turn, &tv);
-		feed(way, hello);
+		handshake(way, hello);
 		json_decref(hello);
 		return;
 	}
@@ -227,7 +230,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 
 	(void)conn;
 	if (way->asked) {
-		feed(way, msg);
+		handshake(way, msg);
 	} else if (!way->hello) {
 		way->hello = json_incref(msg);
 		next_turn(way->link);
@@ -247,16 +250,16 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 		one_less(way->link);
 }
 
-/* A little apart, so that those who were closed at the same time do not come back at the same time. */
+/* When to connect again. The random part keeps hosts whose connections were closed together from returning together. */
 static struct timeval again_in(unsigned closed)
 {
 	double seconds = closed < 8 ? AGAIN_SECONDS * (double)(1U << closed) : MOST_AGAIN_SECONDS;
-	unsigned char dice = 0;
+	unsigned char random = 0;
 
-	hvd_random(&dice, sizeof(dice), NULL);
+	hvd_random(&random, sizeof(random), NULL);
 	if (seconds > MOST_AGAIN_SECONDS)
 		seconds = MOST_AGAIN_SECONDS;
-	return hvd_left_tv(hvd_deadline_in(seconds * (0.5 + dice / 255.0)));
+	return hvd_left_tv(hvd_deadline_in(seconds * (0.5 + random / 255.0)));
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
@@ -322,7 +325,7 @@ static void begin(struct way *way)
 		return;
 	}
 	error = errno;
-	way->failed = true; /* not way_failed: the others have not started yet */
+	way->failed = true; /* without way_failed(): the other addresses may not have been tried yet */
 	way->error = error;
 	snprintf(way->why, sizeof(way->why), "%s", strerror(error));
 	way_close(way);

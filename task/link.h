@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * link.h - from the driver's addresses to one signed connection.
+ * link.h - from the addresses of the driver to one signed connection.
  *
- * All addresses are tried at once, since which of them leads to the driver is
- * what nobody knows yet. Who greets first is asked to prove himself; the others
- * wait, and take their turn when he fails or is slow.
+ * A link connects to all addresses at the same time, since nobody knows yet which of them leads to the driver. The
+ * first that sends a greeting gets this side's proof of identity; the others wait, and get it in turn if the first one
+ * fails or is slow.
  *
- * A driver that is flooded closes connections without a word. Such an address is
- * tried again, less and less often, until the deadline. It is given up when a
- * connection cannot be made there, or when whoever is there says what is wrong.
+ * A driver whose port is flooded closes connections without a message. The link connects to such an address again, at
+ * growing intervals, until the deadline. It gives an address up if a connection cannot be made, or if the other side
+ * sends a refusal.
  */
 #ifndef HVD_LINK_H
 #define HVD_LINK_H
@@ -19,11 +19,13 @@
 
 struct hvd_link;
 
-/* `up` is called once with the established connection, which the callee then owns; `down` once, when no address is
- * left or the deadline has passed, with what happened at each of them. Either call is the link's last. */
+/* Begin to connect. `boot` (the addresses) and `session` are not owned, and must outlive the link. One of the two
+ * functions is called, once, from the event loop:
+ *   up     there is a connection, which belongs to the called function
+ *   down   no address is left, or the deadline has passed; `why` tells what happened at each address */
 struct hvd_link *hvd_link_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_session *session,
 				 hvd_time deadline, void (*up)(struct hvd_conn *conn, void *arg),
 				 void (*down)(const struct hvd_err *why, void *arg), void *arg);
-void hvd_link_destroy(struct hvd_link *link); /* NULL is fine; not from within its callbacks: afterwards */
+void hvd_link_destroy(struct hvd_link *link); /* NULL is fine; not from within `up` or `down` */
 
 #endif

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long whoever carries the output on may take to read the last of it, and then to pass it on. */
+/* How long the reader of the output may take to read the last of it, and then to pass it on. */
 #define SETTLE_SECONDS 2
 #define SETTLE_MS      50
 
@@ -46,7 +46,7 @@ int hvd_monitor_run(char *const *argv, bool settle, const struct hvd_log *log)
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		sig = sigwaitinfo(&all, &info);
 		if (sig == spawn.parent_death_signal && getppid() != parent)
-			return 1; /* which is the same signal for the shim */
+			return 1; /* the end of this process sends the same signal to the shim */
 		if (sig > 0 && sig != SIGCHLD && sig != spawn.parent_death_signal)
 			kill(-pid, sig);
 	}

@@ -18,7 +18,7 @@
 #define READ_AT_ONCE 65536
 #define LABEL_MAX    96
 
-/* Bytes that grow; what was labelled is written in few, large pieces. */
+/* A buffer that grows. Labelled lines are collected in one, so that there are few, large writes. */
 struct bytes {
 	char *p;
 	size_t n, room;
@@ -32,8 +32,8 @@ struct hvd_output {
 	struct bytes line; /* the beginning of a line whose end has not come */
 	struct bytes ready, frame;
 	char *file;  /* its path, for messages */
-	bool told;   /* … that it could not be written */
-	bool within; /* the current line's label is out already: it is a long one, passed on in pieces */
+	bool told;   /* the user knows that the file could not be written */
+	bool within; /* the label of the current line was passed on already, with the first piece of the line */
 	void (*ended)(void *arg);
 	void *arg;
 };
@@ -53,8 +53,7 @@ static void add(struct bytes *b, const char *p, size_t n)
 	b->n += n;
 }
 
-/* Returns 0, or the errno of what could not be written. A reader that has gone is no reason to fail: the rank's own
- * exit status decides. */
+/* Returns 0, or the errno of a write that failed. A broken pipe is no failure: the reader wants no more. */
 static int write_all(int fd, const char *p, size_t n)
 {
 	while (n > 0) {
@@ -76,7 +75,8 @@ static int write_all(int fd, const char *p, size_t n)
 	return 0;
 }
 
-/* `error`: the errno of a write to our own stream, or to the file. */
+/* Report that output could not be written. `error` is the errno of the write, to the file or to this process's own
+ * stream; 0 = it succeeded. */
 static void lose(struct hvd_output *out, bool file, int error)
 {
 	struct hvd_output_losses *losses = out->style->losses;
@@ -148,7 +148,7 @@ static void add_label(struct hvd_output *out)
 	add(&out->ready, out->label, strlen(out->label));
 }
 
-/* A line, or a piece of one, with what was kept of its beginning. */
+/* Add a line, or a piece of one, after the part of the line that was kept. */
 static void add_line(struct hvd_output *out, const char *p, size_t n, bool whole)
 {
 	if (!out->within)
@@ -159,7 +159,8 @@ static void add_line(struct hvd_output *out, const char *p, size_t n, bool whole
 	out->within = !whole;
 }
 
-/* Horovod ends a line at a carriage return too, so that progress bars are seen as they move. */
+/* The length of the first line with its end, 0 if the end is not there yet. In Horovod's style a carriage return ends a
+ * line too, so that progress bars move on the screen. */
 static size_t line_length(const struct hvd_output *out, const char *p, size_t n)
 {
 	const char *nl = memchr(p, '\n', n);
@@ -192,7 +193,7 @@ static void take(struct hvd_output *out, const char *p, size_t n)
 	flush(out);
 }
 
-/* The rank's last line may lack its end; the next rank's must not run into it. */
+/* The last line of a rank gets a line end if it has none, so that the next rank's line does not continue it. */
 static void take_rest(struct hvd_output *out)
 {
 	if (out->line.n || out->within)
@@ -205,7 +206,7 @@ static void release(struct hvd_output *out)
 	take_rest(out);
 	event_free(out->readable);
 	close(out->fd);
-	/* Over a network it may be known only now. */
+	/* A network file system may report only now that data could not be written. */
 	if (out->file_fd >= 0 && close(out->file_fd) != 0 && errno != EINTR)
 		lose(out, true, errno);
 	free(out->file);
@@ -297,7 +298,7 @@ void hvd_output_destroy(struct hvd_output *out)
 	release(out);
 }
 
-/* stderr first: res is to have passed it on before it sees the end of stdout. */
+/* stderr comes first: res must have passed it on before it sees the end of stdout. */
 void hvd_output_settle(hvd_time deadline)
 {
 	static const int streams[] = {STDERR_FILENO, STDOUT_FILENO};

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output.h - a rank's output on its way to ours: whole lines, labelled, and into files of its own.
+ * output.h - pass the output of a rank on in whole lines, with labels, and write it into files.
  *
- * Lines of several ranks never mix within a line. A line longer than
- * HVD_FRAME_LINE is passed on in pieces; bytes are not looked at, but for the
- * ends of lines. Writing blocks while the reader of our output is slow, which
- * in turn slows the rank: nothing is thrown away, but what cannot be written, which is told once for each file.
+ * Lines of several ranks never mix within a line. A line longer than HVD_FRAME_LINE is passed on in pieces. Only line
+ * ends are looked at in the bytes. A write blocks while the reader of this process's output is slow, which slows the
+ * rank down: nothing is dropped but what cannot be written. That is reported once for each file or stream.
  */
 #ifndef HVD_OUTPUT_H
 #define HVD_OUTPUT_H
@@ -23,24 +22,24 @@ enum hvd_label {
 	HVD_LABEL_HOROVOD, /* "[3]<stdout>:", as horovodrun */
 };
 
-/* Of all outputs of a process: what could not be written. */
+/* Whether any output of this process's ranks could not be written. */
 struct hvd_output_losses {
 	const struct hvd_log *log;
-	const char *host;  /* this one, for messages */
-	bool any, told[2]; /* told: of our own stdout and stderr */
+	const char *host;  /* the name of this host, for messages */
+	bool any, told[2]; /* told: the user knows of this process's stdout, stderr */
 };
 
 struct hvd_output_style {
 	enum hvd_label label;
 	bool timestamps;                  /* the date in front of each line, as asctime(3) has it */
 	const char *dir;                  /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
-	int size;                         /* ranks of the job: how far to pad */
-	bool append;                      /* keep what the files have */
-	bool framed;                      /* on the way out, not in files: output_frame.h */
-	struct hvd_output_losses *losses; /* not owned; NULL = nobody wants to know */
+	int size;                         /* number of ranks of the job, which tells how far to pad */
+	bool append;                      /* keep what is in the files already */
+	bool framed;                      /* put frames around the output, but not in files: output_frame.h */
+	struct hvd_output_losses *losses; /* not owned; NULL = do not report lost output */
 };
 
-/* Does the output have to pass through here at all? */
+/* Must the output pass through this process? */
 bool hvd_output_wanted(const struct hvd_output_style *style);
 
 enum hvd_stream {
@@ -50,17 +49,17 @@ enum hvd_stream {
 
 struct hvd_output;
 
-/* `fd` (taken over, also on error) is read until its end; then `ended` is called, once, and the output has been freed.
- * Directories and files are made here; NULL with err set when that fails. */
+/* Read `fd` until its end; then call `ended` once, after the output was freed. Takes over `fd`, also on an error. Makes
+ * the rank's directory and file, if there are to be any; NULL with err set if that fails. */
 struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, enum hvd_stream stream,
 				     const struct hvd_output_style *style, void (*ended)(void *arg), void *arg,
 				     struct hvd_err *err);
-/* Take what can be read at once, write it, and stop; `ended` is not called. NULL is fine. */
+/* Pass on what can be read without waiting, and stop. `ended` is not called. NULL is fine. */
 void hvd_output_destroy(struct hvd_output *out);
 
-/* Before this process ends, where nothing else that is left writes to its stdout and stderr: if these are sockets,
- * whose other side carries the output on (res, of OpenLava and its kin), say that nothing follows, and wait until it
- * has closed its side. It may throw away what it has not read when this process ends. Takes `deadline` at most. */
+/* For the end of a process, when nothing else writes to its stdout and stderr any more. If these are sockets (of res,
+ * the remote execution server of OpenLava and its relatives), say that nothing follows, and wait until the other side
+ * has closed: res may throw away what it has not read yet when this process ends. Waits until `deadline` at most. */
 void hvd_output_settle(hvd_time deadline);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An order becomes lines, one for each address to be tried. A line has an attempt at once, and another each AGAIN_MS
- * while none of its attempts has got a connection: the kernel sends a lost SYN again after a whole second only. The
- * first attempt that comes to an end decides, and ends the others of its line; when all lines are done, or time is
- * out, the report is made.
+ * An order becomes a list of lines, one for each address that is tried. Each line starts an attempt at once, and
+ * another every AGAIN_MS for as long as none of its attempts has a connection: the kernel repeats a lost SYN only after
+ * a second. The first attempt with a result decides for its line, and the line's other attempts end. The report is made
+ * when all lines have a result, or when the order's time is over.
  */
 #include "probe.h"
 
@@ -19,7 +19,7 @@
 #define MAX_ADDRS     (HVD_MAX_NICS * HVD_NODE_MAX_ADDRS)
 #define MAX_ENDPOINTS HVD_MAX_ENDPOINTS
 #define MAX_ATTEMPTS  6 /* of a line */
-#define MAX_BROKEN    3 /* that are made anew at once */
+#define MAX_BROKEN    3 /* attempts of a line that are repeated at once when their connection breaks */
 #define AGAIN_MS      300
 
 struct line {
@@ -101,7 +101,7 @@ static void on_attempt(void *arg, struct hvd_attempt *at, enum hvd_reach result,
 	struct line *line = arg;
 	struct hvd_probe *probe = line->probe;
 
-	/* An agent whose port is flooded by somebody else closes what it has no room for. */
+	/* If somebody floods the other agent's port, that agent closes connections for which it has no room. */
 	if (result == HVD_REACH_BROKEN && at && line->n_broken < MAX_BROKEN) {
 		line->n_broken++;
 		hvd_attempt_destroy(at);
@@ -111,7 +111,7 @@ static void on_attempt(void *arg, struct hvd_attempt *at, enum hvd_reach result,
 		return;
 	}
 	finish(line, result, iface, rtt_us);
-	/* Not from within a call that starts attempts: those of the other lines are to follow. */
+	/* The report waits for the event loop: this may be a call of start_attempts(), which goes through all lines. */
 	if (probe->n_done == probe->n_lines)
 		event_active(probe->timer, EV_TIMEOUT, 0);
 }
@@ -164,7 +164,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 	start_attempts(arg);
 }
 
-/* Lines are added in the room that was counted before. */
+/* read_order() has made room for the line. */
 static int add_line(struct hvd_probe *probe, const json_t *addr, int64_t port, struct hvd_err *err)
 {
 	const char *text = json_string_value(addr);

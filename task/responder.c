@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #define NONCE_HEX      (2 * HVD_NONCE_LEN)
-#define ANSWER_SECONDS 5.0 /* for one ping */
+#define ANSWER_SECONDS 5.0 /* how long one connection may take to send its ping, and then its fill */
 #define MAX_ANSWERING  512 /* connections; one more takes the place of another */
 #define MAX_OF_PEER    64  /* of them from one address without a ping; an agent needs a few for each of ours */
 
-/* One other agent's connection. */
+/* A connection of another host's agent. */
 struct answering {
 	struct hvd_peer_entry entry; /* in rs->silent until a signed ping has come; the first member */
 	struct hvd_responder *rs;
@@ -84,7 +84,7 @@ json_t *hvd_fill_message(int fd, const char *type)
 	json_t *msg;
 
 	if (getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len) == 0 && segment > 0 && segment < HVD_PAD_MAX)
-		n = (size_t)segment; /* and the message around it: the first packet is full */
+		n = (size_t)segment; /* with the rest of the message the first packet is full */
 	pad = hvd_xcalloc(n + 1, 1);
 	memset(pad, 'x', n);
 	msg = json_pack("{s:s, s:s}", "t", type, "pad", pad);
@@ -115,7 +115,7 @@ static void on_ping(struct hvd_conn *conn, json_t *msg, void *arg)
 	    hvd_get_int(msg, "to", 0, UINT32_MAX, &to, NULL) == 0 && hvd_addr_of_peer(hvd_conn_fd(conn), &peer) == 0 &&
 	    hvd_addr_of_self(hvd_conn_fd(conn), &self) == 0) {
 		hvd_peer_table_remove(an->rs->silent, &an->entry);
-		/* Also when it asked for another host: it must learn that it reached the wrong one. */
+		/* A ping for another host is answered too: its sender must learn that it reached the wrong host. */
 		hvd_conn_send(conn,
 			      json_pack("{s:s, s:I, s:s, s:s, s:s, s:i}", "t", "pong", "node",
 					(json_int_t)an->rs->index, "nonce", nonce, "seen", hvd_addr_text(&peer, seen),
@@ -129,7 +129,7 @@ static void on_ping(struct hvd_conn *conn, json_t *msg, void *arg)
 	answering_free(an);
 }
 
-/* Out of descriptors. */
+/* This process has no descriptor left for another connection. */
 static bool on_full(void *arg)
 {
 	struct hvd_responder *rs = arg;

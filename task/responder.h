@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * responder.h - a node agent answers the probes of the others (see probe.h for the messages).
+ * responder.h - the port on which a node agent answers the probes of other hosts (see probe.h for the messages).
  */
 #ifndef HVD_RESPONDER_H
 #define HVD_RESPONDER_H
@@ -11,23 +11,24 @@
 #include <jansson.h>
 #include <netinet/in.h>
 
-/* Bytes of a ping or a pong: no more is kept of a peer's before its signature is looked at. */
+/* The size limit of a ping or a pong, in bytes. A peer can have this side keep no more before its signature is checked.
+ */
 #define HVD_PING_MAX 512
-/* Of a message that fills packets, which is taken only of who has signed a ping: a segment over InfiniBand or loopback
- * may be almost as long. */
+/* The size limit of a message that fills packets. It is taken only from a peer that has signed a ping. A segment over
+ * InfiniBand or loopback may be almost as long. */
 #define HVD_PAD_MAX  65536
 #define HVD_FILL_MAX (HVD_PAD_MAX + 64)
 
 struct hvd_responder;
 
-/* Listens on all addresses, at a port of the kernel's choice, and answers for host `index` whoever signs with
- * `key`. NULL with err set. */
+/* Listen on all addresses, at a port that the kernel chooses, and answer pings that are signed with `key` as the host
+ * with this index. NULL with err set. */
 struct hvd_responder *hvd_responder_create(struct event_base *base, const struct hvd_key *key, uint32_t index,
 					   struct hvd_err *err);
 void hvd_responder_destroy(struct hvd_responder *rs); /* NULL is fine */
 in_port_t hvd_responder_port(const struct hvd_responder *rs);
 
-/* A message of that type which takes more than one full segment of the connection. */
+/* A message of this type that is longer than one full segment of the connection `fd`. The caller owns it. */
 json_t *hvd_fill_message(int fd, const char *type);
 
 #endif
