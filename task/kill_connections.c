@@ -15,9 +15,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A thousand ranks' connections to one host's are looked at within tenths of a second. */
-#define CUT_SECONDS 3.0
-#define MAX_PIDS    65536
+/* How long it may take. A thousand ranks take tenths of a second. */
+#define KILL_SECONDS 3.0
+#define MAX_PIDS     65536
 
 #ifndef SYS_pidfd_getfd
 #define SYS_pidfd_getfd 438 /* all architectures */
@@ -28,11 +28,11 @@ struct pids {
 	size_t n, room;
 };
 
-struct cut {
+struct killer {
 	const struct hvd_portset *at;
 	int broken;
-	pid_t closed; /* a process that did not let itself be looked into, and why */
-	int error;
+	pid_t closed; /* a process that this one was not allowed to look into; 0 = none */
+	int error;    /* the errno of that */
 };
 
 static void add_pid(struct pids *pids, pid_t pid)
@@ -46,7 +46,7 @@ static void add_pid(struct pids *pids, pid_t pid)
 	pids->v[pids->n++] = pid;
 }
 
-/* Every thread has children of its own. */
+/* /proc lists the children of each thread separately. */
 static void add_children(struct pids *pids, pid_t pid)
 {
 	char path[64];
@@ -76,7 +76,7 @@ static void add_children(struct pids *pids, pid_t pid)
 		closedir(tasks);
 }
 
-static bool is_meant(const struct cut *cut, int fd)
+static bool is_meant(const struct killer *killer, int fd)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
@@ -85,19 +85,19 @@ static bool is_meant(const struct cut *cut, int fd)
 
 	return getsockname(fd, (struct sockaddr *)&ss, &len) == 0 &&
 	       hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, &port) == 0 &&
-	       hvd_portset_has(cut->at, &addr, port) && hvd_addr_of_peer(fd, &addr) == 0;
+	       hvd_portset_has(killer->at, &addr, port) && hvd_addr_of_peer(fd, &addr) == 0;
 }
 
-static void closed_to_us(struct cut *cut, pid_t pid)
+static void closed_to_us(struct killer *killer, pid_t pid)
 {
-	/* Gone in the meantime, or the descriptor is. */
+	/* The process or the descriptor has gone in the meantime. */
 	if (errno == ESRCH || errno == ENOENT || errno == EBADF)
 		return;
-	cut->closed = pid;
-	cut->error = errno;
+	killer->closed = pid;
+	killer->error = errno;
 }
 
-static void cut_process(struct cut *cut, pid_t pid)
+static void kill_in_process(struct killer *killer, pid_t pid)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	char path[64], what[16];
@@ -105,28 +105,28 @@ static void cut_process(struct cut *cut, pid_t pid)
 	DIR *fds;
 
 	if (pidfd < 0) {
-		closed_to_us(cut, pid);
+		closed_to_us(killer, pid);
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	fds = opendir(path);
 	if (!fds)
-		closed_to_us(cut, pid);
+		closed_to_us(killer, pid);
 	while (fds && (de = readdir(fds))) {
 		ssize_t n = readlinkat(dirfd(fds), de->d_name, what, sizeof(what));
 		int fd;
 
-		/* Of other things no copy is made: closing the last one of a file may take a while. */
+		/* Only sockets are copied: closing the last copy of a file may take long. */
 		if (n < 8 || memcmp(what, "socket:[", 8) != 0)
 			continue;
 		fd = (int)syscall(SYS_pidfd_getfd, pidfd, atoi(de->d_name), 0);
 		if (fd < 0) {
-			closed_to_us(cut, pid);
+			closed_to_us(killer, pid);
 			continue;
 		}
-		/* Where two processes share one, the second finds it broken. */
-		if (is_meant(cut, fd) && shutdown(fd, SHUT_RDWR) == 0)
-			cut->broken++;
+		/* shutdown() fails for a socket that another process shares, and that was broken there. */
+		if (is_meant(killer, fd) && shutdown(fd, SHUT_RDWR) == 0)
+			killer->broken++;
 		close(fd);
 	}
 	if (fds)
@@ -136,28 +136,28 @@ static void cut_process(struct cut *cut, pid_t pid)
 
 int hvd_kill_connections(const struct hvd_portset *at, hvd_time deadline, struct hvd_err *err)
 {
-	struct cut cut = {.at = at};
+	struct killer killer = {.at = at};
 	struct pids pids = {0};
 	bool late = false;
 
-	/* Those that it finds are looked below in their turn. */
+	/* The list grows while it is worked through: by the children of each process on it. */
 	add_children(&pids, getpid());
 	for (size_t i = 0; i < pids.n && !late; i++) {
-		cut_process(&cut, pids.v[i]);
+		kill_in_process(&killer, pids.v[i]);
 		add_children(&pids, pids.v[i]);
 		late = i + 1 < pids.n && hvd_left(deadline) <= 0;
 	}
 	free(pids.v);
 	if (late) {
 		hvd_err_set(err, HVD_E_TIMEOUT, "there are more processes than can be looked at in time");
-	} else if (cut.closed && cut.broken == 0) {
-		errno = cut.error;
+	} else if (killer.closed && killer.broken == 0) {
+		errno = killer.error;
 		hvd_err_sys(err,
 			    "cannot take over sockets of process %d, which needs Linux 5.6 or later and that "
 			    "ptrace is allowed (kernel.yama.ptrace_scope of 0 or 1)",
-			    (int)cut.closed);
+			    (int)killer.closed);
 	}
-	return cut.broken;
+	return killer.broken;
 }
 
 json_t *hvd_kill_connections_answer(const json_t *msg)
@@ -167,7 +167,7 @@ json_t *hvd_kill_connections_answer(const json_t *msg)
 	int n = 0;
 
 	if (hvd_portset_from_json(json_object_get(msg, "at"), &at, &why) == 0)
-		n = hvd_kill_connections(&at, hvd_deadline_in(CUT_SECONDS), &why);
+		n = hvd_kill_connections(&at, hvd_deadline_in(KILL_SECONDS), &why);
 	hvd_portset_clear(&at);
 	return json_pack("{s:s, s:i, s:s}", "t", "cut", "n", n, "why", why.code ? why.msg : "");
 }

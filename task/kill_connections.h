@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kill_connections.h - the shim breaks connections of its ranks, so that none waits for a peer that will not answer.
+ * kill_connections.h - break connections of this host's ranks, so that none of them waits for a peer that will not
+ * answer.
  *
- * Those are meant whose local end is one of a set of addresses and ports; all
- * others, and listening sockets, are left alone. Each is taken over from its process for
- * a moment (pidfd_getfd(2), Linux 5.6) and shut down: what reads from it, on
- * either side, sees its end.
+ * The launcher names the connections by their local addresses and ports. Other connections, and listening sockets, are
+ * left alone. This process copies each socket from the process that has it (pidfd_getfd(2), Linux 5.6) and shuts it
+ * down, so that both sides read the end of the connection.
  *
  *   from the launcher   {"t":"cut", "at":{ADDR:[PORT,…],…}}   portset.h
- *   to the launcher     {"t":"cut", "n":N, "why":TEXT}        how many were broken; "": all that there were
+ *   to the launcher     {"t":"cut", "n":N, "why":TEXT}        how many were broken; why some could not be, or ""
  */
 #ifndef HVD_KILL_CONNECTIONS_H
 #define HVD_KILL_CONNECTIONS_H
@@ -18,13 +18,13 @@
 #include "lib/net/portset.h"
 
 /*
- * Break them in all processes below this one (its descendants, and what it has adopted as a subreaper). Returns how
- * many were broken; *err is set when none was and a process did not let itself be looked into, or when the deadline
- * has passed. Does not block.
+ * Break the connections of all descendants of this process, and of all processes that it has adopted as a subreaper.
+ * Returns how many were broken. *err is set when the deadline has passed, or when none was broken and this process was
+ * not allowed to look into another one. Does not block.
  */
 int hvd_kill_connections(const struct hvd_portset *at, hvd_time deadline, struct hvd_err *err);
 
-/* The answer to such a message: a new object. */
+/* Do what such a message asks for. Returns the answer, a new object. */
 json_t *hvd_kill_connections_answer(const json_t *msg);
 
 #endif

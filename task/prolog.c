@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The site's program sees what it would see without us. */
+/* The environment is that which the site's program would have without this suite. */
 static int run_program(const char *program, const struct hvd_log *log)
 {
 	char *argv[] = {(char *)program, NULL};

@@ -18,9 +18,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A driver that does not take the report within this time is not going to act on it. */
+/* How long to try to send the driver a report. */
 #define REPORT_SECONDS 3.0
-/* When a task fails srun ends the step, and loses what the task said in the moment before: give it time to arrive. */
+/* When a task fails, srun ends the step, and loses messages that the task wrote just before. So wait until they have
+ * arrived. */
 #define LAST_WORDS_MS 100
 
 /* A rank shim, from its start to the end of its command. */
@@ -50,8 +51,8 @@ static void end_wait(struct shim *shim, int status)
 	event_base_loopbreak(shim->base);
 }
 
-/* MPI's workers in a step that srun was not told to start an MPI in: each would find itself alone, and go on. With
- * Slurm's own libpmi it is right. */
+/* Warn if the workers' controller is MPI in a step that srun was not told to start an MPI in: each worker would find
+ * itself alone, and go on. */
 static void warn_without_pmi(const struct shim *shim)
 {
 	const json_t *env = json_object_get(shim->plan, "env");
@@ -100,8 +101,8 @@ static int on_serve(void *arg, struct hvd_err *err)
 	return hvd_serve_spawn(shim->task, shim->boot, err);
 }
 
-/* Last words go out to the driver; returns when they are out, at most after their second. */
-static void part(struct shim *shim)
+/* End the connection to the driver, after queued messages were sent; takes a second at most. */
+static void disconnect(struct shim *shim)
 {
 	hvd_agent_destroy(shim->agent);
 	shim->agent = NULL;
@@ -114,7 +115,7 @@ static void part(struct shim *shim)
 		poll(NULL, 0, LAST_WORDS_MS);
 }
 
-/* Wait for the plan. Returns 0 with shim->plan set, or the exit status. The connection stays until part(). */
+/* Wait for the plan. Returns 0 with shim->plan set, or the exit status. The connection stays until disconnect(). */
 static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 {
 	static const struct hvd_agent_ops ops = {.plan = on_plan, .serve = on_serve, .failed = on_failed};
@@ -153,7 +154,7 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
 	const json_t *env;
 	size_t i;
 
-	part(&shim);
+	disconnect(&shim);
 	if (status == 0 && !all)
 		status = print_env(json_object_get(shim.plan, "env"));
 	json_array_foreach(status == 0 && all ? json_object_get(shim.plan, "ranks") : NULL, i, env)
@@ -167,44 +168,44 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
 	return status;
 }
 
-struct last_word {
+struct last_report {
 	struct event_base *base;
 	json_t *msg;
 };
 
 static void on_up(struct hvd_conn *conn, void *arg)
 {
-	struct last_word *word = arg;
+	struct last_report *report = arg;
 
-	hvd_conn_send(conn, json_incref(word->msg));
+	hvd_conn_send(conn, json_incref(report->msg));
 	hvd_conn_finish(conn, hvd_deadline_in(REPORT_SECONDS));
 }
 
 static void on_down(const struct hvd_err *why, void *arg)
 {
-	(void)why; /* the driver went first: then it was not this rank that ended the job */
-	event_base_loopbreak(((struct last_word *)arg)->base);
+	(void)why; /* the driver is gone: the job had ended before this rank did */
+	event_base_loopbreak(((struct last_report *)arg)->base);
 }
 
-/* Over a connection of its own, where none was kept. */
+/* Send a message over a new connection, and end that. `msg` is taken over. */
 static void report_anew(const struct shim *shim, json_t *msg)
 {
-	struct last_word word = {.base = event_base_new(), .msg = msg};
+	struct last_report last = {.base = event_base_new(), .msg = msg};
 	struct hvd_session session;
 	struct hvd_link *link;
 
-	if (word.base && hvd_agent_session(shim->boot, &session, NULL) == 0) {
-		link = hvd_link_create(word.base, shim->boot, &session, hvd_deadline_in(REPORT_SECONDS), on_up, on_down,
-				       &word);
-		event_base_dispatch(word.base);
+	if (last.base && hvd_agent_session(shim->boot, &session, NULL) == 0) {
+		link = hvd_link_create(last.base, shim->boot, &session, hvd_deadline_in(REPORT_SECONDS), on_up, on_down,
+				       &last);
+		event_base_dispatch(last.base);
 		hvd_link_destroy(link);
 	}
-	if (word.base)
-		event_base_free(word.base);
+	if (last.base)
+		event_base_free(last.base);
 	json_decref(msg);
 }
 
-/* What a kept connection is given goes out with the goodbye. `msg` is taken over. */
+/* Send the driver a message. If the connection was kept, say_done() sends it. `msg` is taken over. */
 static void report(const struct shim *shim, json_t *msg)
 {
 	if (shim->agent)
@@ -218,17 +219,17 @@ static void report_exit(const struct shim *shim, int status)
 	report(shim, json_pack("{s:s, s:I, s:i}", "t", "exit", "rank", (json_int_t)shim->info->rank, "status", status));
 }
 
-/* A connection that ends without this tells the driver that the host was lost. Without munged the step daemon cannot
- * tell srun that the rank has ended. */
+/* If a kept connection ends without "done", the driver takes the host for lost. The driver also wants to know whether
+ * munged listens here: without it slurmstepd cannot tell srun that the rank has ended. */
 static void say_done(struct shim *shim)
 {
 	if (shim->agent)
 		hvd_agent_send(shim->agent, json_pack("{s:s, s:b}", "t", "done", "munge",
 						      strcmp(shim->boot->id, "munge") != 0 || hvd_munge_listens(NULL)));
-	part(shim);
+	disconnect(shim);
 }
 
-/* The step daemon has gone, and with it the way of the rank's output, of signals to it and of the news of its end. */
+/* slurmstepd is gone, so the rank's output, signals to the rank and the report of its end get lost. */
 static void on_orphaned(void *arg)
 {
 	struct shim *shim = arg;
@@ -273,7 +274,7 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	}
 	status = fetch_plan(&shim, role_of(info));
 	if (status != 0 || !json_is_true(json_object_get(shim.plan, "keep")))
-		part(&shim);
+		disconnect(&shim);
 	if (status != 0)
 		return status;
 	hvd_rank_env_make(&env, json_object_get(shim.plan, "env"), argv[0], shim.key_fd);

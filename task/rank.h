@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank.h - the shim of one rank, where the backend starts ranks (srun, jsrun, mpirun).
+ * rank.h - the rank shim: one process for each rank, where a scheduler or an MPI starts the ranks and watches them.
  *
- * Each function is a program's main part: it reports errors on `log` and
- * returns the exit status.
+ * Both functions log errors on `log`, and return the exit status.
  */
 #ifndef HVD_RANK_H
 #define HVD_RANK_H
@@ -13,15 +12,15 @@
 #include "output.h"
 #include "taskinfo.h"
 
-/* Fetch the plan and print it on standard output: NAME=VALUE strings with their NULs, and an empty one. `all`: the
- * plans of all of the host's ranks, one behind the other by local rank; by local rank 0 only. */
+/* Get the plan, and print it on standard output: NAME=VALUE strings, each with its NUL, and an empty one. `all`: the
+ * plans of all ranks of the host, one after the other by local rank; for local rank 0 only. */
 int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all,
 			const struct hvd_log *log);
 
 /*
- * Fetch the plan and run the command in its environment, as a child, so that the driver learns from here
- * how the first failing rank ended (srun's own status is that of the signal which ended the others). Signals
- * for the task's group reach the command by themselves; the shim ends as the command did.
+ * Get the plan, run the command with it as a child, tell the driver how the command ended, and end in the same way. The
+ * driver has to hear it from here, because srun's own status is that of the signal by which srun ended the other ranks.
+ * Signals that a scheduler sends to the process group reach the command without this process.
  *
  * `follow`: see command.h.
  */

@@ -22,7 +22,7 @@
 
 #define GRACE_SECONDS     5
 #define GRACE_SECONDS_ONE 1
-/* What the shim itself has open, and what starting one rank takes. */
+/* How many descriptors this process itself has open, with those that it needs to start a rank. */
 #define OTHER_FILES 40
 
 struct rank {
@@ -30,7 +30,7 @@ struct rank {
 	pid_t pid; /* 0 when it has been reaped */
 	pid_t group;
 	struct hvd_output *out[2];
-	struct event *grace; /* it alone is to end */
+	struct event *grace; /* runs while this rank alone is being ended; else NULL */
 };
 
 struct hvd_ranks {
@@ -44,11 +44,14 @@ struct hvd_ranks {
 	struct hvd_binding bound;
 	unsigned long nofile; /* the ranks' soft limit of open files; 0 = ours */
 	struct event *child, *grace;
-	bool ending, told, killed, gone;
+	bool ending; /* hvd_ranks_end() was called */
+	bool told;   /* the launcher has asked for it */
+	bool gone;   /* all_gone was called */
 };
 
-/* The rank's group, and the one that it has made for itself, perhaps with a session (setsid). Also right for a rank
- * that has ended and was not waited for. */
+/* Signal the rank's process group, and the group that the rank has made for itself, perhaps with a session (setsid).
+ * This is safe for a rank that has ended but was not waited for: its groups cannot have become another process's yet.
+ */
 static void signal_rank(const struct rank *rank, int sig)
 {
 	pid_t own = rank->pid > 0 ? getpgid(rank->pid) : -1;
@@ -74,20 +77,18 @@ static void check_gone(struct hvd_ranks *ranks)
 			return;
 	if (ranks->gone)
 		return;
-	/* What a rank left running in its own group goes with it, and what left the group too: that became ours when
-	 * its parent died. */
+	/* End what the ranks have left in their groups, and what has left the groups too: such processes became
+	 * children of this process when their parents ended. */
 	signal_groups(ranks, SIGKILL);
 	if (hvd_kill_children())
-		return; /* SIGCHLD brings us back here */
+		return; /* their SIGCHLD leads to another call */
 	ranks->gone = true;
 	ranks->ops->all_gone(ranks->arg);
 }
 
 static void on_output_end(void *arg)
 {
-	struct hvd_output **slot = arg;
-
-	*slot = NULL; /* the rank itself is waited for by SIGCHLD */
+	*(struct hvd_output **)arg = NULL;
 }
 
 static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
@@ -98,7 +99,7 @@ static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
 		if (rank->pid != pid)
 			continue;
 		rank->pid = 0;
-		/* Descendants may have held the pipes: they were ended, and what is in the pipes is taken now. */
+		/* What is in the pipes is read now: processes that the rank left behind may keep them open. */
 		for (int s = 0; s < 2; s++) {
 			hvd_output_destroy(rank->out[s]);
 			rank->out[s] = NULL;
@@ -111,7 +112,7 @@ static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
 	}
 }
 
-/* What it has started goes with it. While it is not waited for, its groups cannot be anybody else's. */
+/* Kill what the rank has left in its groups. The rank must not have been waited for, see signal_rank(). */
 static void end_left_of(struct hvd_ranks *ranks, pid_t pid)
 {
 	for (size_t i = 0; i < ranks->n; i++)
@@ -146,11 +147,11 @@ static void on_grace(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	ranks->killed = true;
 	signal_groups(ranks, SIGKILL);
 }
 
-/* Stdin is rank 0's; output goes straight out, or through a pipe of which pipes[stream][0] is ours. */
+/* Only rank 0 gets this process's stdin. Output goes to this process's own, or into a pipe: pipes[stream][0] is the end
+ * to read from. */
 static int open_streams(const struct hvd_ranks *ranks, int number, struct hvd_spawn *spawn, int pipes[2][2],
 			struct hvd_err *err)
 {
@@ -235,7 +236,7 @@ static void bind_for(struct hvd_ranks *ranks, int n)
 		hvd_verbose(ranks->log, "ranks are not bound to CPUs: %s", bound->why ? bound->why : "hwloc failed");
 }
 
-/* Better than to find out when thousands have been started. */
+/* Fail if limits of this host do not allow so many ranks, before thousands of them have been started. */
 static int check_room(struct hvd_ranks *ranks, size_t n, struct hvd_err *err)
 {
 	const struct hvd_output_style *style = &ranks->opts->output;
@@ -334,9 +335,9 @@ void hvd_ranks_end(struct hvd_ranks *ranks)
 		return;
 	ranks->ending = true;
 	signal_groups(ranks, SIGTERM);
-	signal_groups(ranks, SIGCONT); /* a stopped one could not obey */
+	signal_groups(ranks, SIGCONT); /* a stopped process does not handle SIGTERM */
 	event_add(ranks->grace, &tv);
-	event_active(ranks->child, EV_SIGNAL, 1); /* perhaps there is none, and no signal will come */
+	event_active(ranks->child, EV_SIGNAL, 1); /* if there is no rank, no SIGCHLD will come */
 }
 
 void hvd_ranks_end_told(struct hvd_ranks *ranks)
@@ -366,7 +367,8 @@ void hvd_ranks_destroy(struct hvd_ranks *ranks)
 			event_free(ranks->v[i]->grace);
 		free(ranks->v[i]);
 	}
-	/* What left its rank's group is our child by now; what it has started in turn is next. */
+	/* Processes that left their rank's group are children of this process by now. When they end, theirs are next.
+	 */
 	while (!ranks->gone && hvd_kill_children() > 0)
 		if (waitpid(-1, NULL, 0) < 0 && errno != EINTR)
 			break;

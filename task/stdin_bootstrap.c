@@ -15,10 +15,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* It comes right behind the command; ssh has its login behind it by then. */
+/* How long the preamble may take. The launcher sends it at once, and ssh has logged in before this process starts. */
 #define PREAMBLE_SECONDS 20
 
-/* Where srun has brought the boot text already it says how long the start may take. */
+/* How long to wait for the preamble. A task of srun has the boot text in its environment, which tells the start
+ * timeout; then *srun is true. */
 static hvd_time patience(bool *srun)
 {
 	const char *text = getenv(HVD_BOOT_ENV);
@@ -28,7 +29,7 @@ static hvd_time patience(bool *srun)
 	return hvd_deadline_in(*srun ? boot.timeout : PREAMBLE_SECONDS);
 }
 
-/* The key behind a descriptor, which nothing that is started inherits. */
+/* Put the key behind a descriptor that no other program inherits. */
 static int hand_over_key(struct hvd_boot *boot, const struct hvd_key *key, struct hvd_err *err)
 {
 	int fd = hvd_key_memfd(key, err);
@@ -61,8 +62,8 @@ static int enter(const struct hvd_preamble *p, struct hvd_boot *boot, struct hvd
 	return HVD_PREAMBLE_NO_DIRECTORY;
 }
 
-/* What srun brings to all ranks, and another one is to read: it must be read here too, or srun brings no more to
- * anybody. */
+/* srun sends its stdin to all ranks. If one of them does not read, srun stops sending to all. So a child process reads
+ * what is for another rank. */
 static int read_away(struct hvd_err *err)
 {
 	char *argv[] = {(char *)"hvd-task", (char *)"--drain", NULL};

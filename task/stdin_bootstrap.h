@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stdin_bootstrap.h - a shim that the launcher reaches through its stdin (hvd-task --stdin).
+ * stdin_bootstrap.h - what the launcher sends hvd-task on stdin (hvd-task --stdin): environment, directory, key and the
+ * driver's address.
  */
 #ifndef HVD_STDIN_BOOTSTRAP_H
 #define HVD_STDIN_BOOTSTRAP_H
@@ -10,19 +11,21 @@
 
 #include <stdint.h>
 
-/* Take the launch's preamble from stdin: environment (this host's own stays where the launch names no other value),
- * directory and boot text; boot->id then names a descriptor with the key. What follows on stdin is left there.
- * Returns 0, or the exit status to end with, with err set; after HVD_PREAMBLE_NO_DIRECTORY the rest is done. */
+/* Read the preamble (lib/protocol/preamble.h) from stdin, and take it over: set the environment (a variable that the
+ * preamble does not have keeps this host's value), change to the directory, fill in *boot; boot->id then names a
+ * descriptor with the key. What follows on stdin is left there. Returns 0, or the exit status to end with, with err
+ * set; with HVD_PREAMBLE_NO_DIRECTORY all but the directory was taken over. */
 int hvd_stdin_bootstrap_enter(struct hvd_boot *boot, struct hvd_err *err);
 
-/* What a launcher's own processes have, and what it starts elsewhere may lack: the nice value, and the soft limit of
- * locked memory in bytes or "unlimited", as far as the hard limit and this user's rights allow. NULL = leave. */
+/* Set the nice value, and the soft limit of locked memory in bytes or "unlimited", to those of the launcher, as far as
+ * the hard limit and the user's rights allow. What starts processes on other hosts may not pass them on. NULL = leave.
+ */
 void hvd_stdin_bootstrap_limits(const char *nice_value, const char *memlock);
 
-/* What is left on stdin belongs to rank `whose` (a number), or to nobody ("none"): any other rank gets /dev/null
- * instead. A process that ends with this one reads away what still comes for others. */
+/* What is left on stdin is for the rank with the number `whose`, or for none ("none"). Every other rank gets /dev/null
+ * in its place; a child process, which ends with this one, reads what still comes for others. */
 int hvd_stdin_bootstrap_input(const char *whose, uint32_t rank, struct hvd_err *err);
-/* That process: read stdin to its end. Returns the exit status. */
+/* The main part of that child: read stdin to its end. Returns the exit status. */
 int hvd_stdin_bootstrap_drain(void);
 
 #endif

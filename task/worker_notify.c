@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A worker that trains reads its notifications in a thread of its own, at once. */
+/* How long a worker may take to answer. It reads notifications in a thread of its own, also while it trains. */
 #define NOTIFY_SECONDS 10.0
 #define MAX_TEXT       65536
 
@@ -22,15 +22,15 @@ struct hvd_worker_notify {
 
 static void on_done(const struct hvd_err *why, void *arg)
 {
-	struct hvd_worker_notify *notice = arg;
+	struct hvd_worker_notify *wn = arg;
 
-	notice->notify = NULL;
-	notice->answer(json_pack("{s:s, s:I, s:s}", "t", "notified", "worker", (json_int_t)notice->worker, "why",
-				 why->code ? why->msg : ""),
-		       notice->arg);
+	wn->notify = NULL;
+	wn->answer(json_pack("{s:s, s:I, s:s}", "t", "notified", "worker", (json_int_t)wn->worker, "why",
+			     why->code ? why->msg : ""),
+		   wn->arg);
 }
 
-void hvd_worker_notify_pass(struct hvd_worker_notify *notice, const json_t *msg)
+void hvd_worker_notify_pass(struct hvd_worker_notify *wn, const json_t *msg)
 {
 	struct hvd_worker_addrs to = {0};
 	struct hvd_err why = {0};
@@ -41,34 +41,34 @@ void hvd_worker_notify_pass(struct hvd_worker_notify *notice, const json_t *msg)
 	    hvd_get_int(msg, "time", 0, INT64_MAX, &when, NULL) != 0 ||
 	    hvd_get_str(msg, "to", MAX_TEXT, &text, NULL) != 0)
 		return;
-	hvd_notify_cancel(notice->notify);
-	notice->notify = NULL;
-	notice->worker = worker;
-	/* Always as a mixed change: a worker that was told of removed hosts only skips its state sync, which those that
-	 * come to the same generation for another reason do not. */
+	hvd_notify_cancel(wn->notify);
+	wn->notify = NULL;
+	wn->worker = worker;
+	/* The change is always called mixed. A worker that hears only of removed hosts does not synchronise its state,
+	 * and then waits for others that come to the same generation for another reason, and do. */
 	if (hvd_worker_addrs_parse(text, strlen(text), &to, &why) == 0)
-		notice->notify = hvd_notify_send(notice->base, &to, when, HVD_HOSTS_MIXED,
-						 hvd_deadline_in(NOTIFY_SECONDS), on_done, notice);
+		wn->notify = hvd_notify_send(wn->base, &to, when, HVD_HOSTS_MIXED, hvd_deadline_in(NOTIFY_SECONDS),
+					     on_done, wn);
 	else
-		on_done(&why, notice);
+		on_done(&why, wn);
 	hvd_worker_addrs_clear(&to);
 }
 
 struct hvd_worker_notify *hvd_worker_notify_create(struct event_base *base, void (*answer)(json_t *msg, void *arg),
 						   void *arg)
 {
-	struct hvd_worker_notify *notice = hvd_xcalloc(1, sizeof(*notice));
+	struct hvd_worker_notify *wn = hvd_xcalloc(1, sizeof(*wn));
 
-	notice->base = base;
-	notice->answer = answer;
-	notice->arg = arg;
-	return notice;
+	wn->base = base;
+	wn->answer = answer;
+	wn->arg = arg;
+	return wn;
 }
 
-void hvd_worker_notify_destroy(struct hvd_worker_notify *notice)
+void hvd_worker_notify_destroy(struct hvd_worker_notify *wn)
 {
-	if (!notice)
+	if (!wn)
 		return;
-	hvd_notify_cancel(notice->notify);
-	free(notice);
+	hvd_notify_cancel(wn->notify);
+	free(wn);
 }
