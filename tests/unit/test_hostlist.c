@@ -191,6 +191,7 @@ static void incompressible_names_fit(void **state)
 	hvd_strv_free(&names);
 }
 
+#ifdef HVD_WITH_SLURM
 /* A character of `chars`. */
 static char one_of(uint32_t *seed, const char *chars)
 {
@@ -239,7 +240,6 @@ static char *random_list(uint32_t *seed)
 	return text;
 }
 
-#ifdef HVD_WITH_SLURM
 /* Does an element go on behind its last bracket? Slurm knows that since 23.02.5. */
 static int has_suffix(const char *text)
 {
