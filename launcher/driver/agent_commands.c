@@ -36,29 +36,29 @@ const struct hvd_layout *hvd_node_agents_layout(const struct hvd_node_agents *ag
 void hvd_node_agents_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots)
 {
 	const struct hvd_rank_slot *slot = &agents->plan.layout.rank_slots[rank];
-	struct hvd_node_agent *p = &agents->places[slot->host];
+	struct hvd_node_agent *p = &agents->table.hosts[slot->host];
 
-	if (!p->here)
+	if (p->stage != HVD_STAGE_ADMITTED)
 		return; /* its end is on its way to whoever asks */
 	hvd_conn_send(p->client->conn,
 		      json_pack("{s:s, s:I, s:i, s:i, s:o}", "t", "start", "worker", (json_int_t)worker, "slot",
 				slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1,
 				"env",
-				hvd_plan_env(&agents->plan, &agents->roster, (uint32_t)rank, &agents->opts->env)));
+				hvd_plan_env(&agents->plan, &agents->table, (uint32_t)rank, &agents->opts->env)));
 }
 
 void hvd_node_agents_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, bool at_once)
 {
-	if (host < agents->roster.n && agents->places[host].here)
-		hvd_conn_send(agents->places[host].client->conn,
+	if (host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED)
+		hvd_conn_send(agents->table.hosts[host].client->conn,
 			      json_pack("{s:s, s:I, s:b}", "t", "stop", "worker", (json_int_t)worker, "now", at_once));
 }
 
 void hvd_node_agents_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to,
 			    int64_t when)
 {
-	if (host < agents->roster.n && agents->places[host].here)
-		hvd_conn_send(agents->places[host].client->conn,
+	if (host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED)
+		hvd_conn_send(agents->table.hosts[host].client->conn,
 			      json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "worker", (json_int_t)worker, "to", to,
 					"time", (json_int_t)when));
 }
@@ -67,12 +67,14 @@ int hvd_node_agents_cut(struct hvd_node_agents *agents, const struct hvd_gloo_pe
 {
 	int told = 0;
 
-	for (uint32_t h = 0; h < agents->roster.n; h++) {
-		json_t *at = agents->places[h].here ? hvd_gloo_peers_at(pairs, &agents->roster.nodes[h]) : NULL;
+	for (uint32_t h = 0; h < agents->table.n; h++) {
+		json_t *at = agents->table.hosts[h].stage == HVD_STAGE_ADMITTED
+				     ? hvd_gloo_peers_at(pairs, &agents->table.hosts[h].node)
+				     : NULL;
 
 		if (!at)
 			continue;
-		hvd_conn_send(agents->places[h].client->conn, json_pack("{s:s, s:o}", "t", "cut", "at", at));
+		hvd_conn_send(agents->table.hosts[h].client->conn, json_pack("{s:s, s:o}", "t", "cut", "at", at));
 		told++;
 	}
 	return told;
@@ -83,17 +85,17 @@ void hvd_node_agents_end(struct hvd_node_agents *agents)
 	hvd_clients_tell(agents->clients, "end");
 	agents->ended = true;
 	event_del(agents->timer);
-	for (uint32_t h = 0; h < agents->roster.n; h++) {
-		agents->places[h].expected = agents->places[h].here = false;
-		if (agents->places[h].client)
-			agents->places[h].client->role = HVD_ROLE_FORMER;
+	for (uint32_t h = 0; h < agents->table.n; h++) {
+		hvd_node_table_enter(&agents->table, h, HVD_STAGE_ABSENT);
+		if (agents->table.hosts[h].client)
+			agents->table.hosts[h].client->role = HVD_ROLE_FORMER;
 	}
 }
 
 void hvd_node_agents_signal(struct hvd_node_agents *agents, int sig)
 {
-	for (uint32_t h = 0; h < agents->roster.n; h++)
-		if (agents->places[h].here)
-			hvd_conn_send(agents->places[h].client->conn,
+	for (uint32_t h = 0; h < agents->table.n; h++)
+		if (agents->table.hosts[h].stage == HVD_STAGE_ADMITTED)
+			hvd_conn_send(agents->table.hosts[h].client->conn,
 				      json_pack("{s:s, s:i}", "t", "signal", "sig", sig));
 }

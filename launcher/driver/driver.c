@@ -44,7 +44,7 @@ struct hvd_driver {
 	struct event *lost;
 	struct hvd_err lost_why;
 
-	struct hvd_node_table roster;
+	struct hvd_node_table table;
 	struct hvd_rv_service service;
 	struct hvd_plan plan;
 	struct hvd_plan_delivery delivery; /* once there is a plan */
@@ -56,7 +56,7 @@ static void write_trace(const struct hvd_driver *dr)
 {
 	struct hvd_err err = {0};
 
-	if (dr->opts->spec->trace && hvd_trace_write(dr->opts->spec->trace, &dr->roster, dr->began, &err) != 0)
+	if (dr->opts->spec->trace && hvd_trace_write(dr->opts->spec->trace, &dr->table, dr->began, &err) != 0)
 		hvd_log_err(dr->log, &err);
 }
 
@@ -77,23 +77,26 @@ static void fail(struct hvd_driver *dr, const struct hvd_err *why)
 
 static void order_probe(struct hvd_driver *dr)
 {
-	int ms = hvd_probe_patience(dr->roster.rounds);
+	int ms = hvd_probe_patience(dr->table.rounds);
+	uint32_t n, *hosts;
 
 	if (ms > hvd_startclock_left_ms(dr->clock) / 2)
 		ms = hvd_startclock_left_ms(dr->clock) / 2 + 1;
+	hosts = hvd_node_table_list(&dr->table, HVD_STAGE_REGISTERED, &n);
 	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = hvd_clients_next(cl)) {
 		if (cl->role != HVD_ROLE_AGENT)
 			continue;
-		hvd_conn_send(cl->conn, hvd_probe_order(&dr->roster, cl->host, &dr->service.endpoints, ms));
-		dr->roster.states[cl->host].stage = HVD_STAGE_PROBING;
-		dr->roster.states[cl->host].probed_at = hvd_now();
+		hvd_conn_send(cl->conn, hvd_probe_order(&dr->table, hosts, n, cl->host, &dr->service.endpoints, ms));
+		hvd_node_table_enter(&dr->table, cl->host, HVD_STAGE_PROBING);
+		dr->table.hosts[cl->host].probed_at = hvd_now();
 	}
+	free(hosts);
 }
 
 /* Once more, and time is left for another after it. */
 static bool may_probe_again(const struct hvd_driver *dr)
 {
-	int round = dr->roster.rounds + 1;
+	int round = dr->table.rounds + 1;
 
 	return round < HVD_PROBE_ROUNDS && hvd_startclock_left_ms(dr->clock) > 2 * hvd_probe_patience(round);
 }
@@ -118,10 +121,10 @@ static void make_plan(struct hvd_driver *dr)
 	int rc;
 
 	dr->plan.mpi = dr->opts->spec->mpi.on;
-	rc = hvd_plan_make(&dr->plan, &dr->roster, &dr->service.endpoints, may_probe_again(dr), dr->log, &why);
+	rc = hvd_plan_make(&dr->plan, &dr->table, &dr->service.endpoints, may_probe_again(dr), dr->log, &why);
 	if (rc > 0) {
 		hvd_verbose(dr->log, "some hosts got no answer over IPv4, or from the rendezvous: probing again");
-		hvd_node_table_probe_again(&dr->roster);
+		hvd_node_table_probe_again(&dr->table);
 		order_probe(dr);
 		return;
 	}
@@ -130,14 +133,14 @@ static void make_plan(struct hvd_driver *dr)
 		return;
 	}
 	dr->have_plan = true;
-	hvd_plan_delivery_begin(&dr->delivery, dr->opts, &dr->plan, &dr->roster, dr->log);
+	hvd_plan_delivery_begin(&dr->delivery, dr->opts, &dr->plan, &dr->table, dr->log);
 	if (hvd_plan_delivery_keeps_all(&dr->delivery))
 		hvd_rank_ends_begin(&dr->ends, &dr->plan.layout);
-	hvd_rv_service_settle(&dr->service, &dr->plan, &dr->roster);
+	hvd_rv_service_settle(&dr->service, &dr->plan, &dr->table);
 	/* The edges have done their work, and are the largest thing there is. */
-	free(dr->roster.edges);
-	dr->roster.edges = NULL;
-	dr->roster.n_edges = dr->roster.edges_room = 0;
+	free(dr->table.edges);
+	dr->table.edges = NULL;
+	dr->table.n_edges = dr->table.edges_room = 0;
 	hvd_plan_delivery_send_all(&dr->delivery, dr->clients);
 	maybe_started(dr);
 }
@@ -145,7 +148,7 @@ static void make_plan(struct hvd_driver *dr)
 static void begin_probe(struct hvd_driver *dr)
 {
 	/* On one machine there is nothing to find out, unless the rendezvous is elsewhere. */
-	if (dr->service.endpoints.host >= 0 && hvd_node_table_one_machine(&dr->roster))
+	if (dr->service.endpoints.host >= 0 && hvd_node_table_one_machine(&dr->table, HVD_STAGE_REGISTERED))
 		make_plan(dr);
 	else
 		order_probe(dr);
@@ -156,8 +159,8 @@ static void begin_probe(struct hvd_driver *dr)
 /* Which host of the job is this one? -1: none. */
 static int32_t own_index(const struct hvd_driver *dr)
 {
-	for (uint32_t h = 0; h < dr->roster.n; h++)
-		if (strcmp(dr->roster.nodes[h].machine, dr->self.machine) == 0)
+	for (uint32_t h = 0; h < dr->table.n; h++)
+		if (strcmp(dr->table.hosts[h].node.machine, dr->self.machine) == 0)
 			return (int32_t)h;
 	return -1;
 }
@@ -177,11 +180,11 @@ static void begin_meeting(struct hvd_driver *dr)
 			fail(dr, &why);
 			return;
 		}
-		hvd_rv_service_admit_nodes(&dr->service, &dr->roster);
+		hvd_rv_service_admit_nodes(&dr->service, &dr->table);
 		begin_probe(dr);
 		return;
 	}
-	hvd_verbose(dr->log, "the rendezvous server runs on %s", dr->roster.nodes[0].name);
+	hvd_verbose(dr->log, "the rendezvous server runs on %s", dr->table.hosts[0].node.name);
 	for (struct hvd_client *cl = hvd_clients_first(dr->clients); cl; cl = hvd_clients_next(cl))
 		if (cl->role == HVD_ROLE_AGENT && cl->host == 0)
 			hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "serve"));
@@ -192,14 +195,15 @@ static void on_serving(struct hvd_driver *dr, struct hvd_client *cl, const json_
 	struct hvd_err why = {0};
 	int64_t port;
 
-	if (hvd_rv_service_is_open(&dr->service) || !dr->roster.n || dr->roster.n_registered < dr->roster.n ||
+	if (hvd_rv_service_is_open(&dr->service) || !dr->table.n ||
+	    hvd_node_table_count(&dr->table, HVD_STAGE_REGISTERED) < dr->table.n ||
 	    hvd_get_int(msg, "port", 1, 65535, &port, &why) != 0) {
 		hvd_client_finish(cl);
 		return;
 	}
 	cl->role = HVD_ROLE_SERVER;
-	hvd_rv_service_elsewhere(&dr->service, cl->conn, &dr->roster.nodes[0], (in_port_t)port);
-	hvd_rv_service_admit_nodes(&dr->service, &dr->roster);
+	hvd_rv_service_elsewhere(&dr->service, cl->conn, &dr->table.hosts[0].node, (in_port_t)port);
+	hvd_rv_service_admit_nodes(&dr->service, &dr->table);
 	begin_probe(dr);
 }
 
@@ -212,23 +216,23 @@ static void on_register(struct hvd_driver *dr, struct hvd_client *cl, const json
 	if (cl->role != HVD_ROLE_NONE) {
 		hvd_err_set(&why, HVD_E_PROTO, "a node agent registers a second time");
 		if (cl->role == HVD_ROLE_AGENT)
-			hvd_err_host(&why, dr->roster.nodes[cl->host].name);
+			hvd_err_host(&why, dr->table.hosts[cl->host].node.name);
 		fail(dr, &why);
 		return;
 	}
-	if (hvd_node_table_register(&dr->roster, msg, &cl->host, &why) != 0 ||
-	    hvd_node_table_restrict(&dr->roster, cl->host, dr->opts->spec->interfaces.v, &why) != 0) {
+	if (hvd_node_table_register(&dr->table, msg, &cl->host, &why) != 0 ||
+	    hvd_node_table_restrict(&dr->table, cl->host, dr->opts->spec->interfaces.v, &why) != 0) {
 		fail(dr, &why);
 		return;
 	}
 	cl->role = HVD_ROLE_AGENT;
 	cl->all = dr->opts->mode == HVD_START_HOSTS || json_is_true(json_object_get(msg, "all"));
-	cl->rank = dr->roster.nodes[cl->host].n_ranks ? dr->roster.nodes[cl->host].ranks[0] : 0;
-	hvd_debug(dr->log, "%s has registered (%u of %u)", dr->roster.nodes[cl->host].name, dr->roster.n_registered,
-		  dr->roster.n);
+	cl->rank = dr->table.hosts[cl->host].node.n_ranks ? dr->table.hosts[cl->host].node.ranks[0] : 0;
+	hvd_debug(dr->log, "%s has registered (%u of %u)", dr->table.hosts[cl->host].node.name,
+		  hvd_node_table_count(&dr->table, HVD_STAGE_REGISTERED), dr->table.n);
 	if (dr->host_came)
 		dr->host_came(cl->host, dr->arg);
-	if (!dr->over && dr->roster.n_registered == dr->roster.n)
+	if (!dr->over && hvd_node_table_count(&dr->table, HVD_STAGE_REGISTERED) == dr->table.n)
 		begin_meeting(dr);
 }
 
@@ -257,12 +261,12 @@ static void on_report(struct hvd_driver *dr, struct hvd_client *cl, const json_t
 
 	if (cl->role != HVD_ROLE_AGENT)
 		return;
-	if (hvd_node_table_report(&dr->roster, cl->host, msg, &why) != 0) {
-		hvd_err_host(&why, dr->roster.nodes[cl->host].name);
+	if (hvd_node_table_report(&dr->table, cl->host, msg, &why) != 0) {
+		hvd_err_host(&why, dr->table.hosts[cl->host].node.name);
 		fail(dr, &why);
 		return;
 	}
-	if (dr->roster.n_reported == dr->roster.n)
+	if (hvd_node_table_count(&dr->table, HVD_STAGE_REPORTED) == dr->table.n)
 		make_plan(dr);
 }
 
@@ -292,7 +296,7 @@ static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const 
 	    hvd_get_int(msg, "status", 0, 0xffff, &status, NULL) != 0)
 		return;
 	dr->rank_failed |= status != 0;
-	dr->roster.states[dr->plan.layout.rank_slots[rank].host].ended++;
+	dr->table.hosts[dr->plan.layout.rank_slots[rank].host].ended++;
 	host = dr->plan.layout.hosts[dr->plan.layout.rank_slots[rank].host].name;
 	dr->ops->rank_exit((uint32_t)rank, host, (int)status, dr->arg);
 }
@@ -308,10 +312,10 @@ static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	char buf[32];
 
 	if (cl->role == HVD_ROLE_AGENT && dr->have_plan)
-		dr->roster.states[cl->host].done = true;
+		dr->table.hosts[cl->host].done = true;
 	if ((cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) && dr->have_plan) {
 		if (json_is_false(json_object_get(msg, "munge")))
-			hvd_rank_ends_without_munge(&dr->ends, hvd_node_table_name(&dr->roster, cl->host, buf));
+			hvd_rank_ends_without_munge(&dr->ends, hvd_node_table_name(&dr->table, cl->host, buf));
 		add_end(dr, cl->rank);
 	}
 	if (cl->role == HVD_ROLE_SERVER && dr->have_plan) {
@@ -338,7 +342,7 @@ static void on_orphan(struct hvd_driver *dr, struct hvd_client *cl, const json_t
 	    hvd_get_str(msg, "parent", 31, &parent, NULL) != 0)
 		return;
 	hvd_err_set(&why, HVD_E_FAILED, "%s ended before the ranks that it had started", parent);
-	dr->ops->host_gone(hvd_node_table_name(&dr->roster, cl->host, buf), &why, dr->arg);
+	dr->ops->host_gone(hvd_node_table_name(&dr->table, cl->host, buf), &why, dr->arg);
 }
 
 static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
@@ -366,12 +370,12 @@ static void on_message(struct hvd_client *cl, json_t *msg, void *arg)
 /* After the start. A killed shim's rank has gone with it, and the backend sees that. */
 static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
-	const struct hvd_node_state *state = &dr->roster.states[cl->host];
+	const struct hvd_node_agent *state = &dr->table.hosts[cl->host];
 	char buf[32];
 
-	if (cl->role == HVD_ROLE_AGENT ? !state->done && state->ended < dr->roster.nodes[cl->host].n_ranks
+	if (cl->role == HVD_ROLE_AGENT ? !state->done && state->ended < dr->table.hosts[cl->host].node.n_ranks
 				       : why->code == HVD_E_TIMEOUT)
-		dr->ops->host_gone(hvd_node_table_name(&dr->roster, cl->host, buf), why, dr->arg);
+		dr->ops->host_gone(hvd_node_table_name(&dr->table, cl->host, buf), why, dr->arg);
 	add_end(dr, cl->rank);
 }
 
@@ -389,7 +393,7 @@ static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 	if (cl->role != HVD_ROLE_AGENT && cl->role != HVD_ROLE_SERVER)
 		return;
 	hvd_rv_service_lost(&dr->service, cl->conn);
-	host = hvd_node_table_name(&dr->roster, cl->host, buf);
+	host = hvd_node_table_name(&dr->table, cl->host, buf);
 	if (!dr->over && !dr->lost_why.code) {
 		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s%s%s",
 			    cl->role == HVD_ROLE_SERVER ? "the rendezvous server has ended"
@@ -459,9 +463,10 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->arg = arg;
 	dr->log = log;
 	dr->began = hvd_now();
-	hvd_node_table_init(&dr->roster, opts->hosts, opts->ranks);
-	hvd_strv_add_all(&dr->roster.names, opts->names.v);
-	dr->clock = hvd_startclock_create(base, opts, &dr->roster, on_late, dr, log);
+	hvd_node_table_init(&dr->table, opts->hosts, opts->ranks);
+	for (uint32_t h = 0; h < opts->names.n; h++)
+		hvd_node_table_expect(&dr->table, h, opts->names.v[h]);
+	dr->clock = hvd_startclock_create(base, opts, &dr->table, on_late, dr, log);
 	dr->lost = evtimer_new(base, on_lost, dr);
 	if (check_room(opts, err) != 0 ||
 	    hvd_this_host_query(&dr->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) != 0 ||
@@ -542,7 +547,7 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 	event_free(dr->lost);
 	hvd_rv_service_close(&dr->service);
 	hvd_plan_clear(&dr->plan);
-	hvd_node_table_clear(&dr->roster);
+	hvd_node_table_clear(&dr->table);
 	hvd_this_host_clear(&dr->self);
 	hvd_plan_delivery_clear(&dr->delivery);
 	hvd_rank_ends_clear(&dr->ends);

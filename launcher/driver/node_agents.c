@@ -5,7 +5,6 @@
  */
 #include "node_agents_internal.h"
 
-#include "admission.h"
 #include "lib/base/xalloc.h"
 #include "lib/rendezvous/server.h"
 
@@ -21,18 +20,18 @@ static void look_at_first(struct hvd_node_agents *agents);
 /* Is it this host's turn to say something? One that has registered, or reported, waits for others. */
 static bool is_awaited(const struct hvd_node_agents *agents, uint32_t host)
 {
-	enum hvd_stage stage = agents->roster.states[host].stage;
+	enum hvd_stage stage = agents->table.hosts[host].stage;
 
-	return agents->places[host].expected && (stage == HVD_STAGE_ABSENT || stage == HVD_STAGE_PROBING);
+	return stage == HVD_STAGE_EXPECTED || stage == HVD_STAGE_PROBING;
 }
 
 static void set_timer(struct hvd_node_agents *agents)
 {
 	hvd_time next = INT64_MAX;
 
-	for (uint32_t h = 0; h < agents->roster.n; h++)
+	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (is_awaited(agents, h))
-			next = hvd_earlier(next, agents->places[h].deadline);
+			next = hvd_earlier(next, agents->table.hosts[h].deadline);
 	if (next == INT64_MAX) {
 		event_del(agents->timer);
 	} else {
@@ -51,15 +50,12 @@ static void dismiss(struct hvd_client *cl)
 
 static void drop(struct hvd_node_agents *agents, uint32_t host)
 {
-	struct hvd_node_agent *p = &agents->places[host];
-	struct hvd_client *cl = p->client;
+	struct hvd_client *cl = agents->table.hosts[host].client;
 
-	p->expected = p->here = false;
-	p->client = NULL;
-	hvd_node_table_leave(&agents->roster, host);
+	hvd_node_table_leave(&agents->table, host);
 	if (agents->service.rv)
 		hvd_rv_service_admit_nodes(&agents->service,
-					   &agents->roster); /* those that are left, and it no longer */
+					   &agents->table); /* those that are left, and it no longer */
 	if (agents->service.endpoints.host == (int32_t)host)
 		agents->service.endpoints.host = -1;
 	if (cl)
@@ -82,8 +78,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	for (uint32_t h = 0; h < agents->roster.n && agents->stage != HVD_AGENTS_OVER; h++) {
-		struct hvd_node_agent *p = &agents->places[h];
+	for (uint32_t h = 0; h < agents->table.n && agents->stage != HVD_AGENTS_OVER; h++) {
+		struct hvd_node_agent *p = &agents->table.hosts[h];
 
 		if (!is_awaited(agents, h) || p->deadline > now)
 			continue;
@@ -112,42 +108,47 @@ static void fail(struct hvd_node_agents *agents, const struct hvd_err *why)
 
 static void let_in(struct hvd_node_agents *agents, uint32_t host)
 {
-	struct hvd_node_agent *p = &agents->places[host];
+	struct hvd_node_agent *p = &agents->table.hosts[host];
 
-	p->here = true;
-	agents->roster.states[host].stage = HVD_STAGE_PLANNED;
+	hvd_node_table_enter(&agents->table, host, HVD_STAGE_ADMITTED);
 	hvd_conn_send(p->client->conn, json_pack("{s:s, s:[], s:b}", "t", "plan", "ranks", "stay", 1));
 	hvd_verbose(agents->log, "%s can be used", p->name);
 	agents->ops->here(host, agents->arg);
 }
 
-static void order_probe(struct hvd_node_agents *agents, uint32_t host)
+static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, uint32_t n, uint32_t i)
 {
-	agents->roster.states[host].stage = HVD_STAGE_PROBING;
-	agents->places[host].deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
-	set_timer(agents);
-	hvd_conn_send(agents->places[host].client->conn,
-		      hvd_admission_order(&agents->roster, host, &agents->service.endpoints,
-					  hvd_probe_patience(agents->roster.rounds)));
+	struct hvd_node_agent *host = &agents->table.hosts[hosts[i]];
+
+	host->deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
+	hvd_node_table_enter(&agents->table, hosts[i], HVD_STAGE_PROBING);
+	hvd_conn_send(host->client->conn, hvd_probe_order(&agents->table, hosts, n, i, &agents->service.endpoints,
+							  hvd_probe_patience(agents->table.rounds)));
 }
 
+/* All that have registered and have not been told yet. */
 static void order_probes(struct hvd_node_agents *agents)
 {
-	for (uint32_t h = 0; h < agents->roster.n; h++)
-		if (agents->roster.states[h].stage == HVD_STAGE_REGISTERED)
-			order_probe(agents, h);
+	uint32_t n, *hosts = hvd_node_table_list(&agents->table, HVD_STAGE_REGISTERED, &n);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (agents->table.hosts[hosts[i]].stage == HVD_STAGE_REGISTERED)
+			order_probe(agents, hosts, n, i);
+	free(hosts);
+	set_timer(agents);
 }
 
 /* Once more, and time is left for another after it. */
 static bool may_probe_again(const struct hvd_node_agents *agents)
 {
-	int round = agents->roster.rounds + 1;
+	int round = agents->table.rounds + 1;
 
 	if (round >= HVD_PROBE_ROUNDS)
 		return false;
-	for (uint32_t h = 0; h < agents->roster.n; h++)
-		if (agents->places[h].expected && !agents->places[h].here &&
-		    hvd_left_ms(agents->places[h].deadline) < 2 * hvd_probe_patience(round))
+	for (uint32_t h = 0; h < agents->table.n; h++)
+		if (agents->table.hosts[h].stage >= HVD_STAGE_EXPECTED &&
+		    agents->table.hosts[h].stage < HVD_STAGE_ADMITTED &&
+		    hvd_left_ms(agents->table.hosts[h].deadline) < 2 * hvd_probe_patience(round))
 			return false;
 	return true;
 }
@@ -156,7 +157,7 @@ static void let_in_late(struct hvd_node_agents *agents, uint32_t host)
 {
 	struct hvd_err why = {0};
 
-	if (hvd_admission_late(&agents->plan, &agents->roster, host, &why) == 0)
+	if (hvd_plan_join(&agents->plan, &agents->table, host, &why) == 0)
 		let_in(agents, host);
 	else
 		lose(agents, host, &why, true);
@@ -167,8 +168,8 @@ static int open_venue(struct hvd_node_agents *agents, struct hvd_err *err)
 {
 	int32_t own = -1;
 
-	for (uint32_t h = 0; h < agents->roster.n; h++)
-		if (agents->places[h].client && strcmp(agents->roster.nodes[h].machine, agents->self.machine) == 0)
+	for (uint32_t h = 0; h < agents->table.n; h++)
+		if (own < 0 && strcmp(agents->table.hosts[h].node.machine, agents->self.machine) == 0)
 			own = (int32_t)h;
 	if (hvd_rv_service_open(&agents->service, agents->base, &agents->session->key, &agents->self,
 				agents->opts->port_lo, agents->opts->port_hi, own, agents->log, err) != 0)
@@ -191,12 +192,13 @@ static void open_job(struct hvd_node_agents *agents)
 	struct hvd_err why = {0};
 	int rc;
 
-	agents->plan.endpoints = &agents->service.endpoints;
-	rc = hvd_admission_first(&agents->plan, &agents->roster, over_loopback(agents->opts), may_probe_again(agents),
-				 &why);
+	agents->plan.elastic = true;
+	agents->plan.loopback = over_loopback(agents->opts);
+	rc = hvd_plan_make(&agents->plan, &agents->table, &agents->service.endpoints, may_probe_again(agents),
+			   agents->log, &why);
 	if (rc > 0) {
 		hvd_verbose(agents->log, "some hosts got no answer over IPv4, or from the rendezvous: probing again");
-		hvd_node_table_probe_again(&agents->roster);
+		hvd_node_table_probe_again(&agents->table);
 		order_probes(agents);
 		return;
 	}
@@ -205,97 +207,65 @@ static void open_job(struct hvd_node_agents *agents)
 		return;
 	}
 	agents->stage = HVD_AGENTS_OPEN;
-	hvd_plan_check_user_ifnames(&agents->plan, &agents->roster, agents->log);
-	for (int k = 0; k < agents->plan.networks.n; k++)
-		for (uint32_t h = 0; h < agents->roster.n; h++)
-			if (agents->roster.states[h].stage == HVD_STAGE_REPORTED)
-				hvd_verbose(agents->log, "network %d: %s of %s", k + 1,
-					    agents->roster.nodes[h].ifaces[agents->plan.networks.v[k].iface[h]].name,
-					    agents->places[h].name);
-	for (uint32_t h = 0; h < agents->roster.n; h++) {
-		if (agents->roster.states[h].stage == HVD_STAGE_REPORTED)
+	for (uint32_t h = 0; h < agents->table.n; h++)
+		if (agents->table.hosts[h].stage == HVD_STAGE_REPORTED)
 			let_in(agents, h);
-		else if (agents->roster.states[h].stage == HVD_STAGE_REGISTERED)
-			order_probe(agents, h); /* came while the others were at it */
-	}
+	order_probes(agents); /* of hosts that came while the others were at it */
 }
 
 /* The first hosts: have all come, have all reported? */
 static void look_at_first(struct hvd_node_agents *agents)
 {
-	uint32_t missing = 0, registered = 0, probing = 0, reported = 0;
+	const uint32_t *in = agents->table.in_stage;
 	struct hvd_err why = {0};
 
 	if (agents->stage != HVD_AGENTS_GATHERING && agents->stage != HVD_AGENTS_PROBING)
 		return;
-	for (uint32_t h = 0; h < agents->roster.n; h++) {
-		missing += agents->places[h].expected && !agents->places[h].client;
-		registered += agents->roster.states[h].stage == HVD_STAGE_REGISTERED;
-		probing += agents->roster.states[h].stage == HVD_STAGE_PROBING;
-		reported += agents->roster.states[h].stage == HVD_STAGE_REPORTED;
-	}
 	if (agents->stage == HVD_AGENTS_PROBING) {
-		if (probing == 0 && reported > 0)
+		if (in[HVD_STAGE_PROBING] == 0 && in[HVD_STAGE_REPORTED] > 0)
 			open_job(agents);
-		else if (probing == 0)
+		else if (in[HVD_STAGE_PROBING] == 0)
 			agents->stage = HVD_AGENTS_GATHERING; /* all of them went */
 		return;
 	}
-	if (missing || !registered)
+	if (in[HVD_STAGE_EXPECTED] > 0 || in[HVD_STAGE_REGISTERED] == 0)
 		return;
 	if (!agents->service.rv && open_venue(agents, &why) != 0) {
 		fail(agents, &why);
 		return;
 	}
-	hvd_rv_service_admit_nodes(&agents->service, &agents->roster);
+	hvd_rv_service_admit_nodes(&agents->service, &agents->table);
 	agents->stage = HVD_AGENTS_PROBING;
 	order_probes(agents);
 }
 
 /* ---- messages ---- */
 
-/* The host that a registration names; -1: the job has none of that number. */
-static int64_t host_of(const struct hvd_node_agents *agents, const json_t *msg)
-{
-	int64_t host;
-
-	if (agents->roster.n == 0 || hvd_get_int(msg, "node", 0, agents->roster.n - 1, &host, NULL) != 0)
-		return -1;
-	return host;
-}
-
 static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
 {
-	int64_t host = host_of(agents, msg);
 	struct hvd_err why = {0};
-	struct hvd_node node;
 
-	if (agents->ended && cl->role == HVD_ROLE_NONE && host >= 0) {
-		cl->host = (uint32_t)host;
-		dismiss(cl);
-		return;
-	}
 	if (cl->role != HVD_ROLE_NONE)
 		return;
-	if (host < 0 || !agents->places[host].expected || agents->places[host].client ||
-	    hvd_node_from_json(msg, &node, &why) != 0) {
-		hvd_client_finish(cl); /* it has been given up in the meantime */
+	cl->host = UINT32_MAX;
+	if (hvd_node_table_register_expected(&agents->table, msg, &cl->host) != 0) {
+		if (agents->ended && cl->host != UINT32_MAX)
+			dismiss(cl);
+		else
+			hvd_client_finish(cl); /* it has been given up in the meantime */
 		return;
 	}
-	agents->roster.nodes[host] = node;
-	agents->roster.states[host].stage = HVD_STAGE_REGISTERED;
-	agents->places[host].client = cl;
+	agents->table.hosts[cl->host].client = cl;
 	cl->role = HVD_ROLE_AGENT;
-	cl->host = (uint32_t)host;
-	hvd_debug(agents->log, "%s: its shim has registered", agents->places[host].name);
+	hvd_debug(agents->log, "%s: its shim has registered", agents->table.hosts[cl->host].name);
 	agents->ops->came(cl->host, agents->arg);
-	if (hvd_node_table_restrict(&agents->roster, cl->host, agents->opts->spec->interfaces.v, &why) != 0) {
+	if (hvd_node_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, &why) != 0) {
 		lose(agents, cl->host, &why, true);
 		return;
 	}
 	if (agents->stage == HVD_AGENTS_OPEN) {
-		hvd_rv_service_admit_nodes(&agents->service, &agents->roster);
-		order_probe(agents, cl->host);
+		hvd_rv_service_admit_nodes(&agents->service, &agents->table);
+		order_probes(agents);
 	}
 	look_at_first(agents);
 }
@@ -304,8 +274,8 @@ static void on_report(struct hvd_node_agents *agents, struct hvd_client *cl, con
 {
 	struct hvd_err why = {0};
 
-	if (hvd_node_table_report(&agents->roster, cl->host, msg, &why) != 0) {
-		hvd_err_host(&why, agents->places[cl->host].name);
+	if (hvd_node_table_report(&agents->table, cl->host, msg, &why) != 0) {
+		hvd_err_host(&why, agents->table.hosts[cl->host].name);
 		lose(agents, cl->host, &why, true);
 	} else if (agents->stage == HVD_AGENTS_OPEN) {
 		let_in_late(agents, cl->host);
@@ -324,7 +294,7 @@ static void on_cannot(struct hvd_node_agents *agents, struct hvd_client *cl, con
 		if (*hint)
 			hvd_err_hint(&why, "%s", hint);
 	}
-	hvd_err_host(&why, agents->places[cl->host].name);
+	hvd_err_host(&why, agents->table.hosts[cl->host].name);
 	lose(agents, cl->host, &why, true);
 }
 
@@ -388,16 +358,16 @@ static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 	uint32_t host = cl->host;
 
 	if (cl->role == HVD_ROLE_FORMER) {
-		if (agents->places[host].client == cl)
-			agents->places[host].client = NULL;
+		if (agents->table.hosts[host].client == cl)
+			agents->table.hosts[host].client = NULL;
 		agents->ops->left(host, agents->arg);
 	}
 	if (cl->role != HVD_ROLE_AGENT || agents->stage == HVD_AGENTS_OVER)
 		return;
 	hvd_err_set(&lost, HVD_E_NET, "the connection to its shim was lost%s%s", why->code ? ": " : "",
 		    why->code ? why->msg : "");
-	hvd_err_host(&lost, agents->places[host].name);
-	agents->places[host].client = NULL; /* released after this */
+	hvd_err_host(&lost, agents->table.hosts[host].name);
+	agents->table.hosts[host].client = NULL; /* released after this */
 	lose(agents, host, &lost, false);
 }
 
@@ -410,33 +380,17 @@ static void on_first(void *arg)
 
 void hvd_node_agents_expect(struct hvd_node_agents *agents, uint32_t host, const char *name)
 {
-	uint32_t had = agents->roster.n;
+	uint32_t had = agents->table.n;
 
-	hvd_node_table_grow(&agents->roster, host + 1);
-	if (host >= had) {
-		agents->places = hvd_xrealloc(agents->places, host + 1, sizeof(*agents->places));
-		memset(&agents->places[had], 0, (host + 1 - had) * sizeof(*agents->places));
-		for (int k = 0; k < agents->plan.networks.n; k++) {
-			uint8_t **iface = &agents->plan.networks.v[k].iface;
-
-			*iface = hvd_xrealloc(*iface, host + 1, 1);
-			memset(*iface + had, 0, host + 1 - had);
-		}
-		if (agents->plan.endpoint) {
-			agents->plan.endpoint = hvd_xrealloc(agents->plan.endpoint, host + 1, 1);
-			memset(agents->plan.endpoint + had, 0xff, host + 1 - had);
-		}
-	}
-	free(agents->places[host].name);
-	agents->places[host].name = hvd_xstrdup(name);
-	agents->places[host].expected = true;
-	agents->places[host].deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
+	hvd_node_table_expect(&agents->table, host, name);
+	hvd_plan_grow(&agents->plan, had, agents->table.n);
+	agents->table.hosts[host].deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
 	set_timer(agents);
 }
 
 void hvd_node_agents_forget(struct hvd_node_agents *agents, uint32_t host)
 {
-	if (host >= agents->roster.n || !agents->places[host].expected)
+	if (host >= agents->table.n || agents->table.hosts[host].stage == HVD_STAGE_ABSENT)
 		return;
 	drop(agents, host);
 	look_at_first(agents);
@@ -444,7 +398,7 @@ void hvd_node_agents_forget(struct hvd_node_agents *agents, uint32_t host)
 
 bool hvd_node_agents_is_here(const struct hvd_node_agents *agents, uint32_t host)
 {
-	return host < agents->roster.n && agents->places[host].here;
+	return host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED;
 }
 
 void hvd_node_agents_boot(const struct hvd_node_agents *agents, struct hvd_boot *boot)
@@ -484,10 +438,7 @@ void hvd_node_agents_destroy(struct hvd_node_agents *agents)
 	hvd_rv_service_close(&agents->service);
 	hvd_plan_clear(&agents->plan);
 	hvd_layout_clear(&agents->layout);
-	for (uint32_t h = 0; h < agents->roster.n; h++)
-		free(agents->places[h].name);
-	free(agents->places);
-	hvd_node_table_clear(&agents->roster);
+	hvd_node_table_clear(&agents->table);
 	hvd_this_host_clear(&agents->self);
 	free(agents);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * node_agents_internal.h - what the files of the crew share: node_agents.c knows who has come and lets hosts in,
+ * node_agents_internal.h - what the files of the node agents share: node_agents.c knows who has come and lets hosts in,
  * agent_commands.c tells them what to do.
  */
 #ifndef HVD_NODE_AGENTS_INTERNAL_H
@@ -11,13 +11,6 @@
 #include "clients.h"
 #include "lib/job/this_host.h"
 #include "rendezvous_service.h"
-
-struct hvd_node_agent {
-	char *name;
-	struct hvd_client *client; /* NULL until it registers */
-	bool expected, here;
-	hvd_time deadline; /* to register, or to report */
-};
 
 struct hvd_node_agents {
 	struct event_base *base;
@@ -30,11 +23,10 @@ struct hvd_node_agents {
 	struct hvd_this_host self;
 	struct hvd_clients *clients;
 	struct event *timer;
-	struct hvd_node_table roster;
+	struct hvd_node_table table;
 	struct hvd_rv_service service;
-	struct hvd_plan plan;          /* its layout: that of ranks to be started */
-	struct hvd_layout layout;      /* of this generation */
-	struct hvd_node_agent *places; /* as many as the roster has */
+	struct hvd_plan plan;     /* its layout: that of ranks to be started */
+	struct hvd_layout layout; /* of this generation */
 	enum {
 		HVD_AGENTS_GATHERING,
 		HVD_AGENTS_PROBING,

@@ -14,73 +14,115 @@
 #define MAX_EDGES_PER_NODE (HVD_MAX_NEIGHBOURS * HVD_MAX_NICS * HVD_NODE_MAX_ADDRS)
 #define MAX_HOSTS_TEXT     (256 * 1024)
 
-static void set_size(struct hvd_node_table *roster, uint32_t n, uint32_t size)
+void hvd_node_table_enter(struct hvd_node_table *table, uint32_t host, enum hvd_stage stage)
 {
-	roster->n = n;
-	roster->size = size;
-	roster->nodes = hvd_xcalloc(n, sizeof(*roster->nodes));
-	roster->states = hvd_xcalloc(n, sizeof(*roster->states));
+	table->in_stage[table->hosts[host].stage]--;
+	table->in_stage[stage]++;
+	table->hosts[host].stage = stage;
 }
 
-void hvd_node_table_init(struct hvd_node_table *roster, uint32_t n, uint32_t size)
+uint32_t hvd_node_table_count(const struct hvd_node_table *table, enum hvd_stage least)
 {
-	memset(roster, 0, sizeof(*roster));
-	if (n)
-		set_size(roster, n, size);
+	uint32_t n = 0;
+
+	for (int stage = (int)least; stage < HVD_N_STAGES; stage++)
+		n += table->in_stage[stage];
+	return n;
 }
 
-void hvd_node_table_clear(struct hvd_node_table *roster)
+uint32_t *hvd_node_table_list(const struct hvd_node_table *table, enum hvd_stage least, uint32_t *n)
 {
-	for (uint32_t i = 0; i < roster->n; i++) {
-		hvd_node_clear(&roster->nodes[i]);
-		free(roster->states[i].kept);
-	}
-	free(roster->nodes);
-	free(roster->states);
-	free(roster->edges);
-	hvd_strv_free(&roster->names);
-	memset(roster, 0, sizeof(*roster));
+	uint32_t *list = hvd_xcalloc(table->n, sizeof(*list));
+
+	*n = 0;
+	for (uint32_t h = 0; h < table->n; h++)
+		if (table->hosts[h].stage >= least)
+			list[(*n)++] = h;
+	return list;
 }
 
-void hvd_node_table_grow(struct hvd_node_table *roster, uint32_t n)
+static void grow(struct hvd_node_table *table, uint32_t n)
 {
-	if (n <= roster->n)
+	if (n <= table->n)
 		return;
-	roster->nodes = hvd_xrealloc(roster->nodes, n, sizeof(*roster->nodes));
-	roster->states = hvd_xrealloc(roster->states, n, sizeof(*roster->states));
-	memset(&roster->nodes[roster->n], 0, (n - roster->n) * sizeof(*roster->nodes));
-	memset(&roster->states[roster->n], 0, (n - roster->n) * sizeof(*roster->states));
-	roster->n = n;
+	table->hosts = hvd_xrealloc(table->hosts, n, sizeof(*table->hosts));
+	memset(&table->hosts[table->n], 0, (n - table->n) * sizeof(*table->hosts));
+	table->in_stage[HVD_STAGE_ABSENT] += n - table->n;
+	table->n = n;
 }
 
-void hvd_node_table_leave(struct hvd_node_table *roster, uint32_t index)
+void hvd_node_table_expect(struct hvd_node_table *table, uint32_t host, const char *name)
 {
+	grow(table, host + 1);
+	free(table->hosts[host].name);
+	table->hosts[host].name = name ? hvd_xstrdup(name) : NULL;
+	hvd_node_table_enter(table, host, HVD_STAGE_EXPECTED);
+}
+
+static void set_size(struct hvd_node_table *table, uint32_t n, uint32_t size)
+{
+	grow(table, n);
+	table->size = size;
+	for (uint32_t h = 0; h < n; h++)
+		hvd_node_table_expect(table, h, NULL);
+}
+
+void hvd_node_table_init(struct hvd_node_table *table, uint32_t n, uint32_t size)
+{
+	memset(table, 0, sizeof(*table));
+	if (n)
+		set_size(table, n, size);
+}
+
+void hvd_node_table_clear(struct hvd_node_table *table)
+{
+	for (uint32_t h = 0; h < table->n; h++) {
+		hvd_node_clear(&table->hosts[h].node);
+		free(table->hosts[h].kept);
+		free(table->hosts[h].name);
+	}
+	free(table->hosts);
+	free(table->edges);
+	memset(table, 0, sizeof(*table));
+}
+
+void hvd_node_table_leave(struct hvd_node_table *table, uint32_t index)
+{
+	struct hvd_node_agent *host = &table->hosts[index];
 	size_t n = 0;
 
-	hvd_node_clear(&roster->nodes[index]);
-	free(roster->states[index].kept);
-	memset(&roster->states[index], 0, sizeof(roster->states[index]));
-	for (size_t e = 0; e < roster->n_edges; e++)
-		if (roster->edges[e].from != index && roster->edges[e].to != index)
-			roster->edges[n++] = roster->edges[e];
-	roster->n_edges = n;
+	hvd_node_table_enter(table, index, HVD_STAGE_ABSENT);
+	hvd_node_clear(&host->node);
+	free(host->kept);
+	*host = (struct hvd_node_agent){.stage = HVD_STAGE_ABSENT, .name = host->name};
+	for (size_t e = 0; e < table->n_edges; e++)
+		if (table->edges[e].from != index && table->edges[e].to != index)
+			table->edges[n++] = table->edges[e];
+	table->n_edges = n;
 }
 
-/* The names of all hosts, from the first one that knows them. */
-static void learn_names(struct hvd_node_table *roster, const json_t *msg)
+/* The first registration may list the names of all hosts. */
+static void learn_names(struct hvd_node_table *table, const json_t *msg)
 {
 	const char *hosts;
 	struct hvd_strv names = {0};
 
-	if (roster->names.n || hvd_get_str(msg, "hosts", MAX_HOSTS_TEXT, &hosts, NULL) != 0)
+	if (table->hosts[0].name || hvd_get_str(msg, "hosts", MAX_HOSTS_TEXT, &hosts, NULL) != 0)
 		return;
-	if (hvd_hostlist_expand(hosts, roster->n, &names, NULL) == 0 && names.n == roster->n)
-		roster->names = names;
-	else
-		hvd_strv_free(&names);
+	if (hvd_hostlist_expand(hosts, table->n, &names, NULL) == 0 && names.n == table->n)
+		for (uint32_t h = 0; h < table->n; h++)
+			table->hosts[h].name = hvd_xstrdup(names.v[h]);
+	hvd_strv_free(&names);
 }
 
-int hvd_node_table_register(struct hvd_node_table *roster, const json_t *msg, uint32_t *index, struct hvd_err *err)
+static void take(struct hvd_node_table *table, uint32_t host, const struct hvd_node *node)
+{
+	table->hosts[host].node = *node;
+	table->hosts[host].registered_at = hvd_now();
+	hvd_node_table_enter(table, host, HVD_STAGE_REGISTERED);
+}
+
+int hvd_node_table_register(struct hvd_node_table *table, const json_t *msg, uint32_t *index, struct hvd_err *err)
 {
 	int64_t node, nodes, size;
 	struct hvd_node fresh;
@@ -89,26 +131,37 @@ int hvd_node_table_register(struct hvd_node_table *roster, const json_t *msg, ui
 	    hvd_get_int(msg, "node", 0, nodes - 1, &node, err) != 0 ||
 	    hvd_get_int(msg, "size", 0, HVD_MAX_RANKS, &size, err) != 0 || hvd_node_from_json(msg, &fresh, err) != 0)
 		return -1;
-	if (roster->n == 0)
-		set_size(roster, (uint32_t)nodes, (uint32_t)size);
-	if ((uint32_t)nodes != roster->n || (size && roster->size && (uint32_t)size != roster->size)) {
+	if (table->n == 0)
+		set_size(table, (uint32_t)nodes, (uint32_t)size);
+	if ((uint32_t)nodes != table->n || (size && table->size && (uint32_t)size != table->size)) {
 		hvd_err_set(err, HVD_E_PROTO, "%s knows of %u hosts and %u ranks, the driver of %u and %u", fresh.name,
-			    (unsigned)nodes, (unsigned)size, roster->n, roster->size);
+			    (unsigned)nodes, (unsigned)size, table->n, table->size);
 		hvd_node_clear(&fresh);
 		return -1;
 	}
-	if (roster->states[node].stage != HVD_STAGE_ABSENT) {
+	if (table->hosts[node].stage != HVD_STAGE_EXPECTED) {
 		hvd_err_set(err, HVD_E_PROTO, "%s registers as host %u, which %s is already", fresh.name,
-			    (unsigned)node, roster->nodes[node].name);
+			    (unsigned)node, table->hosts[node].node.name);
 		hvd_node_clear(&fresh);
 		return -1;
 	}
 	*index = (uint32_t)node;
-	roster->nodes[node] = fresh;
-	roster->states[node].stage = HVD_STAGE_REGISTERED;
-	roster->states[node].registered_at = hvd_now();
-	roster->n_registered++;
-	learn_names(roster, msg);
+	take(table, *index, &fresh);
+	learn_names(table, msg);
+	return 0;
+}
+
+int hvd_node_table_register_expected(struct hvd_node_table *table, const json_t *msg, uint32_t *index)
+{
+	struct hvd_node fresh;
+	int64_t host;
+
+	if (table->n == 0 || hvd_get_int(msg, "node", 0, table->n - 1, &host, NULL) != 0)
+		return -1;
+	*index = (uint32_t)host;
+	if (table->hosts[host].stage != HVD_STAGE_EXPECTED || hvd_node_from_json(msg, &fresh, NULL) != 0)
+		return -1;
+	take(table, *index, &fresh);
 	return 0;
 }
 
@@ -165,10 +218,10 @@ static bool keep_addrs(struct hvd_node_iface *iface, const struct hvd_nicspec *s
 	return kept > 0;
 }
 
-int hvd_node_table_restrict(struct hvd_node_table *roster, uint32_t index, char *const *nics, struct hvd_err *err)
+int hvd_node_table_restrict(struct hvd_node_table *table, uint32_t index, char *const *nics, struct hvd_err *err)
 {
-	struct hvd_node *node = &roster->nodes[index];
-	struct hvd_node_state *state = &roster->states[index];
+	struct hvd_node *node = &table->hosts[index].node;
+	struct hvd_node_agent *state = &table->hosts[index];
 	struct hvd_nicspec spec;
 	unsigned kept = 0, more = 0;
 
@@ -199,7 +252,7 @@ int hvd_node_table_restrict(struct hvd_node_table *roster, uint32_t index, char 
 				 hvd_xasprintf("%u slower ones than the first %d, which can be named to be used", more,
 					       HVD_MAX_NICS),
 				 true);
-	roster->ipv6 = hvd_nicspec_ipv6(&spec);
+	table->ipv6 = hvd_nicspec_ipv6(&spec);
 	hvd_nicspec_clear(&spec);
 	return 0;
 }
@@ -216,10 +269,10 @@ const struct hvd_addr *hvd_node_table_addr(const struct hvd_node *node, size_t i
 	return NULL;
 }
 
-static int add_edge(struct hvd_node_table *roster, uint32_t from, const json_t *entry, struct hvd_err *err)
+static int add_edge(struct hvd_node_table *table, uint32_t from, const json_t *entry, struct hvd_err *err)
 {
-	const struct hvd_node_state *state = &roster->states[from];
-	uint16_t n_told = state->kept ? state->n_told : roster->nodes[from].n_ifaces;
+	const struct hvd_node_agent *state = &table->hosts[from];
+	uint16_t n_told = state->kept ? state->n_told : table->hosts[from].node.n_ifaces;
 	int64_t v[5];
 	const struct hvd_addr *addr;
 	uint8_t to_if = 0;
@@ -232,8 +285,10 @@ static int add_edge(struct hvd_node_table *roster, uint32_t from, const json_t *
 			return hvd_err_set(err, HVD_E_PROTO, "a probe report is malformed");
 		v[i] = json_integer_value(value);
 	}
-	if (v[0] >= roster->n || v[0] == from || v[3] >= HVD_REACH_N || v[2] >= n_told ||
-	    !(addr = hvd_node_table_addr(&roster->nodes[v[0]], (size_t)v[1], &to_if)))
+	if (v[0] < table->n && table->hosts[v[0]].stage < HVD_STAGE_REGISTERED)
+		return 0; /* it has left since it was to be probed */
+	if (v[0] >= table->n || v[0] == from || v[3] >= HVD_REACH_N || v[2] >= n_told ||
+	    !(addr = hvd_node_table_addr(&table->hosts[v[0]].node, (size_t)v[1], &to_if)))
 		return hvd_err_set(err, HVD_E_PROTO, "a probe report names what was not asked for");
 	if (v[2] < 0)
 		v[2] = HVD_NO_IFACE;
@@ -242,16 +297,16 @@ static int add_edge(struct hvd_node_table *roster, uint32_t from, const json_t *
 	/* It left by an interface that the user does not want. */
 	if (v[2] == HVD_NO_IFACE && v[3] == HVD_REACH_OK)
 		v[3] = HVD_REACH_SOURCE;
-	if (roster->n_edges == roster->edges_room) {
-		roster->edges_room = roster->edges_room ? roster->edges_room * 2 : 256;
-		roster->edges = hvd_xrealloc(roster->edges, roster->edges_room, sizeof(*roster->edges));
+	if (table->n_edges == table->edges_room) {
+		table->edges_room = table->edges_room ? table->edges_room * 2 : 256;
+		table->edges = hvd_xrealloc(table->edges, table->edges_room, sizeof(*table->edges));
 	}
-	roster->edges[roster->n_edges++] = (struct hvd_edge){
+	table->edges[table->n_edges++] = (struct hvd_edge){
 		.from = from,
 		.to = (uint32_t)v[0],
 		.from_if = (uint8_t)v[2],
 		.to_if = to_if,
-		.to_addr = (uint8_t)(addr - roster->nodes[v[0]].ifaces[to_if].addrs),
+		.to_addr = (uint8_t)(addr - table->hosts[v[0]].node.ifaces[to_if].addrs),
 		.family = addr->family == AF_INET ? 4 : 6,
 		.result = (uint8_t)v[3],
 		.rtt_us = (uint32_t)v[4],
@@ -259,9 +314,9 @@ static int add_edge(struct hvd_node_table *roster, uint32_t from, const json_t *
 	return 0;
 }
 
-int hvd_node_table_report(struct hvd_node_table *roster, uint32_t index, const json_t *msg, struct hvd_err *err)
+int hvd_node_table_report(struct hvd_node_table *table, uint32_t index, const json_t *msg, struct hvd_err *err)
 {
-	struct hvd_node_state *state = &roster->states[index];
+	struct hvd_node_agent *state = &table->hosts[index];
 	json_t *edges, *endpoints, *entry;
 	size_t i;
 
@@ -272,7 +327,7 @@ int hvd_node_table_report(struct hvd_node_table *roster, uint32_t index, const j
 		return -1;
 	json_array_foreach(edges, i, entry)
 	{
-		if (add_edge(roster, index, entry, err) != 0)
+		if (add_edge(table, index, entry, err) != 0)
 			return -1;
 	}
 	json_array_foreach(endpoints, i, entry)
@@ -282,44 +337,48 @@ int hvd_node_table_report(struct hvd_node_table *roster, uint32_t index, const j
 		if (json_integer_value(json_array_get(entry, 1)) == HVD_REACH_OK && at >= 0 && at < HVD_MAX_ENDPOINTS)
 			state->endpoints_ok |= UINT64_C(1) << at;
 	}
-	state->stage = HVD_STAGE_REPORTED;
 	state->reported_at = hvd_now();
-	roster->n_reported++;
+	hvd_node_table_enter(table, index, HVD_STAGE_REPORTED);
 	return 0;
 }
 
-void hvd_node_table_probe_again(struct hvd_node_table *roster)
+void hvd_node_table_probe_again(struct hvd_node_table *table)
 {
 	size_t n = 0;
 
-	for (size_t e = 0; e < roster->n_edges; e++)
-		if (roster->edges[e].result == HVD_REACH_OK)
-			roster->edges[n++] = roster->edges[e];
-	roster->n_edges = n;
-	for (uint32_t h = 0; h < roster->n; h++)
-		if (roster->states[h].stage == HVD_STAGE_REPORTED)
-			roster->states[h].stage = HVD_STAGE_REGISTERED;
-	roster->n_reported = 0;
-	roster->rounds++;
+	for (size_t e = 0; e < table->n_edges; e++)
+		if (table->edges[e].result == HVD_REACH_OK)
+			table->edges[n++] = table->edges[e];
+	table->n_edges = n;
+	for (uint32_t h = 0; h < table->n; h++)
+		if (table->hosts[h].stage == HVD_STAGE_REPORTED)
+			hvd_node_table_enter(table, h, HVD_STAGE_REGISTERED);
+	table->rounds++;
 }
 
-bool hvd_node_table_one_machine(const struct hvd_node_table *roster)
+bool hvd_node_table_one_machine(const struct hvd_node_table *table, enum hvd_stage least)
 {
-	for (uint32_t i = 1; i < roster->n; i++)
-		if (strcmp(roster->nodes[i].machine, roster->nodes[0].machine) != 0)
+	const char *machine = NULL;
+
+	for (uint32_t h = 0; h < table->n; h++) {
+		if (table->hosts[h].stage < least)
+			continue;
+		if (machine && strcmp(table->hosts[h].node.machine, machine) != 0)
 			return false;
-	return true;
+		machine = table->hosts[h].node.machine;
+	}
+	return machine != NULL;
 }
 
-int hvd_node_table_layout(const struct hvd_node_table *roster, struct hvd_layout *layout, struct hvd_err *err)
+int hvd_node_table_layout(const struct hvd_node_table *table, struct hvd_layout *layout, struct hvd_err *err)
 {
-	char **names = hvd_xcalloc(roster->n, sizeof(*names));
-	int *tasks = hvd_xcalloc(roster->n, sizeof(*tasks));
-	int **tids = hvd_xcalloc(roster->n, sizeof(*tids));
+	char **names = hvd_xcalloc(table->n, sizeof(*names));
+	int *tasks = hvd_xcalloc(table->n, sizeof(*tasks));
+	int **tids = hvd_xcalloc(table->n, sizeof(*tids));
 	int rc;
 
-	for (uint32_t i = 0; i < roster->n; i++) {
-		const struct hvd_node *node = &roster->nodes[i];
+	for (uint32_t i = 0; i < table->n; i++) {
+		const struct hvd_node *node = &table->hosts[i].node;
 
 		names[i] = node->name;
 		tasks[i] = (int)node->n_ranks;
@@ -327,8 +386,8 @@ int hvd_node_table_layout(const struct hvd_node_table *roster, struct hvd_layout
 		for (uint32_t r = 0; r < node->n_ranks; r++)
 			tids[i][r] = (int)node->ranks[r];
 	}
-	rc = hvd_layout_from_tasks(layout, names, tasks, tids, (int)roster->n, err);
-	for (uint32_t i = 0; i < roster->n; i++)
+	rc = hvd_layout_from_tasks(layout, names, tasks, tids, (int)table->n, err);
+	for (uint32_t i = 0; i < table->n; i++)
 		free(tids[i]);
 	free(tids);
 	free(tasks);
@@ -336,31 +395,31 @@ int hvd_node_table_layout(const struct hvd_node_table *roster, struct hvd_layout
 	return rc;
 }
 
-const char *hvd_node_table_name(const struct hvd_node_table *roster, uint32_t index, char buf[32])
+const char *hvd_node_table_name(const struct hvd_node_table *table, uint32_t index, char buf[32])
 {
-	if (index < roster->n && roster->nodes[index].name)
-		return roster->nodes[index].name;
-	if (index < roster->names.n)
-		return roster->names.v[index];
+	if (index < table->n && table->hosts[index].node.name)
+		return table->hosts[index].node.name;
+	if (index < table->n && table->hosts[index].name)
+		return table->hosts[index].name;
 	snprintf(buf, 32, "host %u", index);
 	return buf;
 }
 
-static bool lacks(const struct hvd_node_table *roster, uint32_t i, int kind)
+static bool lacks(const struct hvd_node_table *table, uint32_t i, int kind)
 {
-	const struct hvd_node_state *state = &roster->states[i];
+	const struct hvd_node_agent *state = &table->hosts[i];
 
 	switch (kind) {
 	case 0:
-		return state->stage == HVD_STAGE_ABSENT;
+		return state->stage == HVD_STAGE_EXPECTED;
 	case 1:
 		return state->stage == HVD_STAGE_PROBING;
 	default:
-		return state->stage == HVD_STAGE_PLANNED && state->planned < roster->nodes[i].n_ranks;
+		return state->stage == HVD_STAGE_ADMITTED && state->planned < table->hosts[i].node.n_ranks;
 	}
 }
 
-char *hvd_node_table_missing(const struct hvd_node_table *roster)
+char *hvd_node_table_missing(const struct hvd_node_table *table)
 {
 	static const char *const what[] = {
 		"no word from",
@@ -369,7 +428,7 @@ char *hvd_node_table_missing(const struct hvd_node_table *roster)
 	};
 	char *text = hvd_xstrdup(""), buf[32];
 
-	if (roster->n == 0) {
+	if (table->n == 0) {
 		free(text);
 		return hvd_xstrdup("no word from any host");
 	}
@@ -377,9 +436,9 @@ char *hvd_node_table_missing(const struct hvd_node_table *roster)
 		struct hvd_strv hosts = {0};
 		char *list, *longer;
 
-		for (uint32_t i = 0; i < roster->n; i++)
-			if (lacks(roster, i, kind))
-				hvd_strv_add(&hosts, hvd_node_table_name(roster, i, buf));
+		for (uint32_t i = 0; i < table->n; i++)
+			if (lacks(table, i, kind))
+				hvd_strv_add(&hosts, hvd_node_table_name(table, i, buf));
 		if (hosts.n) {
 			list = hvd_hostlist_compress(hosts.v, hosts.n);
 			longer = hvd_xasprintf("%s%s%s %s", text, *text ? "; " : "", what[kind], list);

@@ -9,9 +9,9 @@
 #define KEEP_MAX 8192
 
 void hvd_plan_delivery_begin(struct hvd_plan_delivery *ho, const struct hvd_driver_opts *opts,
-			     const struct hvd_plan *plan, struct hvd_node_table *roster, const struct hvd_log *log)
+			     const struct hvd_plan *plan, struct hvd_node_table *table, const struct hvd_log *log)
 {
-	*ho = (struct hvd_plan_delivery){.opts = opts, .plan = plan, .roster = roster, .log = log};
+	*ho = (struct hvd_plan_delivery){.opts = opts, .plan = plan, .table = table, .log = log};
 	ho->has_plan = hvd_xcalloc((size_t)plan->layout.size, sizeof(*ho->has_plan));
 }
 
@@ -24,15 +24,15 @@ void hvd_plan_delivery_clear(struct hvd_plan_delivery *ho)
 /* A rank that asks again, as after a restart of its task, counts once. */
 static void count_planned(struct hvd_plan_delivery *ho, uint32_t host, uint32_t rank)
 {
-	struct hvd_node_state *state = &ho->roster->states[host];
+	struct hvd_node_agent *state = &ho->table->hosts[host];
 
 	if (ho->has_plan[rank])
 		return;
 	ho->has_plan[rank] = true;
-	state->stage = HVD_STAGE_PLANNED;
+	hvd_node_table_enter(ho->table, host, HVD_STAGE_ADMITTED);
 	state->planned++;
 	state->planned_at = hvd_now();
-	ho->roster->ranks_planned++;
+	ho->table->ranks_planned++;
 }
 
 static void add_env(json_t *env, const char *prefix, const char *name, json_t *value)
@@ -45,7 +45,7 @@ static void add_env(json_t *env, const char *prefix, const char *name, json_t *v
 
 static json_t *rank_plan(struct hvd_plan_delivery *ho, uint32_t rank)
 {
-	json_t *env = hvd_plan_env(ho->plan, ho->roster, rank, &ho->opts->env);
+	json_t *env = hvd_plan_env(ho->plan, ho->table, rank, &ho->opts->env);
 	const struct hvd_endpoints *ep = ho->plan->endpoints;
 	const char *prefix = ho->opts->meeting_env;
 	int host = ho->plan->layout.rank_slots[rank].host;
@@ -77,7 +77,7 @@ void hvd_plan_delivery_send(struct hvd_plan_delivery *ho, struct hvd_client *cl)
 		return;
 	}
 	if (cl->role == HVD_ROLE_AGENT && cl->all) {
-		const struct hvd_node *node = &ho->roster->nodes[cl->host];
+		const struct hvd_node *node = &ho->table->hosts[cl->host].node;
 		json_t *ranks = json_array();
 
 		for (uint32_t r = 0; r < node->n_ranks; r++) {
@@ -114,5 +114,5 @@ void hvd_plan_delivery_send_all(struct hvd_plan_delivery *ho, const struct hvd_c
 
 bool hvd_plan_delivery_complete(const struct hvd_plan_delivery *ho)
 {
-	return ho->roster->ranks_planned >= (uint32_t)ho->plan->layout.size;
+	return ho->table->ranks_planned >= (uint32_t)ho->plan->layout.size;
 }

@@ -17,15 +17,15 @@
 struct hvd_plan_delivery {
 	const struct hvd_driver_opts *opts;
 	const struct hvd_plan *plan;
-	struct hvd_node_table *roster;
+	struct hvd_node_table *table;
 	const struct hvd_log *log;
 	bool *has_plan; /* by rank */
 };
 
-/* The plan is made. Nothing that is passed is owned, and all of it must outlive the handout. The roster is told how far
+/* The plan is made. Nothing that is passed is owned, and all of it must outlive the handout. The table is told how far
  * each host has come. */
 void hvd_plan_delivery_begin(struct hvd_plan_delivery *handout, const struct hvd_driver_opts *opts,
-			     const struct hvd_plan *plan, struct hvd_node_table *roster, const struct hvd_log *log);
+			     const struct hvd_plan *plan, struct hvd_node_table *table, const struct hvd_log *log);
 void hvd_plan_delivery_clear(struct hvd_plan_delivery *handout); /* a zeroed struct is fine */
 
 /* Give a shim what it waits for; nothing, when it waits for no plan. A rank that asks again counts once. The client may

@@ -2,10 +2,14 @@
 #include "planner.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/frameworks/emit.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define MAX_TOLD_IFACES    64 /* hosts whose interfaces are listed when no network connects them, with --verbose */
+#define MAX_TOLD_ENDPOINTS 8  /* … whose rendezvous endpoint is told, with --verbose */
+
+/* ---- what an agent is told to probe ---- */
 
 static json_t *host_addrs(const struct hvd_node *node)
 {
@@ -19,27 +23,22 @@ static json_t *host_addrs(const struct hvd_node *node)
 	return addrs;
 }
 
-json_t *hvd_probe_order(const struct hvd_node_table *roster, uint32_t from, const struct hvd_endpoints *endpoints,
-			int timeout_ms)
+json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
+			const struct hvd_endpoints *endpoints, int timeout_ms)
 {
-	uint32_t to[HVD_MAX_NEIGHBOURS];
-	int n = hvd_node_table_one_machine(roster) ? 0 : hvd_network_neighbours(from, roster->n, to);
-
-	return hvd_probe_order_to(roster, from, to, n, endpoints, timeout_ms);
-}
-
-json_t *hvd_probe_order_to(const struct hvd_node_table *roster, uint32_t from, const uint32_t *to, int n,
-			   const struct hvd_endpoints *endpoints, int timeout_ms)
-{
-	const char *machine = roster->nodes[from].machine;
+	const char *machine = table->hosts[hosts[from]].node.machine;
 	json_t *targets = json_array(), *list = json_array();
+	uint32_t to[HVD_MAX_NEIGHBOURS];
 	char text[HVD_ADDR_TEXT];
+	int n_to = hvd_node_table_one_machine(table, HVD_STAGE_REGISTERED) ? 0 : hvd_network_neighbours(from, n, to);
 
-	for (int i = 0; i < n; i++)
-		json_array_append_new(targets,
-				      json_pack("{s:I, s:i, s:o, s:b}", "n", (json_int_t)to[i], "p",
-						(int)roster->nodes[to[i]].port, "a", host_addrs(&roster->nodes[to[i]]),
-						"here", strcmp(roster->nodes[to[i]].machine, machine) == 0));
+	for (int i = 0; i < n_to; i++) {
+		const struct hvd_node *node = &table->hosts[hosts[to[i]]].node;
+
+		json_array_append_new(targets, json_pack("{s:I, s:i, s:o, s:b}", "n", (json_int_t)hosts[to[i]], "p",
+							 (int)node->port, "a", host_addrs(node), "here",
+							 strcmp(node->machine, machine) == 0));
+	}
 	for (size_t i = 0; i < endpoints->n; i++)
 		json_array_append_new(
 			list, json_pack("[si]", hvd_addr_text(&endpoints->addrs[i], text), (int)endpoints->port));
@@ -52,56 +51,30 @@ int hvd_probe_patience(int round)
 	return round < 2 ? 2000 : 4000;
 }
 
-int hvd_plan_no_network(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
-			const struct hvd_networks *nets, struct hvd_err *err)
-{
-	char *why = hvd_networks_explain(nodes, n, edges, n_edges, nets);
-
-	if (nets->n == 0)
-		hvd_err_set(err, HVD_E_NET, "no network interface connects all %u hosts:\n%.900s", n, why);
-	else
-		hvd_err_set(err, HVD_E_NET,
-			    "no network interface connects all %u hosts over IPv4, which Horovod needs:\n%.860s", n,
-			    why);
-	free(why);
-	return hvd_err_hint(err, "mend the network, or leave out the host that differs (srun --exclude=HOST)");
-}
-
-static int no_network(struct hvd_plan *plan, struct hvd_node_table *roster, const struct hvd_log *log,
-		      struct hvd_err *err)
-{
-	hvd_plan_no_network(roster->nodes, roster->n, roster->edges, roster->n_edges, &plan->networks, err);
-	for (uint32_t h = 0; h < roster->n && h < 64; h++) {
-		char *text = hvd_node_ifaces_text(&roster->nodes[h]);
-
-		hvd_verbose(log, "%s has %s", roster->nodes[h].name, text);
-		free(text);
-	}
-	return -1;
-}
+/* ---- the rendezvous endpoint of a host ---- */
 
 /* Need it not be IPv4? An MPI has a rendezvous of its own; and who names a subnet of IPv6 has no Horovod, or another.
  */
-static bool any_family(const struct hvd_plan *plan, const struct hvd_node_table *roster)
+static bool any_family(const struct hvd_plan *plan, const struct hvd_node_table *table)
 {
-	return plan->mpi || roster->ipv6;
+	return plan->mpi || table->ipv6;
 }
 
 /* The best endpoint that host `h` has reached: one in its best network first, in the order of networks. Horovod's
  * client knows IPv4 only. */
-static int reached_endpoint(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t h)
+static int reached_endpoint(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t h)
 {
 	const struct hvd_endpoints *ep = plan->endpoints;
-	uint64_t ok = roster->states[h].endpoints_ok;
+	uint64_t ok = table->hosts[h].endpoints_ok;
 	int any = -1;
 
-	for (size_t i = 0; !any_family(plan, roster) && i < ep->n && i < HVD_MAX_ENDPOINTS; i++)
+	for (size_t i = 0; !any_family(plan, table) && i < ep->n && i < HVD_MAX_ENDPOINTS; i++)
 		if (ep->addrs[i].family != AF_INET)
 			ok &= ~(UINT64_C(1) << i);
 
 	for (int net = 0; net < plan->networks.n && ep->host >= 0; net++) {
 		const struct hvd_network *nw = &plan->networks.v[net];
-		const struct hvd_node_iface *iface = &roster->nodes[ep->host].ifaces[nw->iface[ep->host]];
+		const struct hvd_node_iface *iface = &table->hosts[ep->host].node.ifaces[nw->iface[ep->host]];
 
 		for (size_t i = 0; i < ep->n && i < HVD_MAX_ENDPOINTS; i++)
 			for (int a = 0; a < iface->n_addrs; a++)
@@ -129,200 +102,386 @@ static int local_endpoint(const struct hvd_endpoints *ep)
 	return -1;
 }
 
-int hvd_plan_endpoint(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t host)
+static int plan_endpoint(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host)
 {
 	int i = plan->local && plan->endpoints->host >= 0 ? local_endpoint(plan->endpoints) : -1;
 
-	return i >= 0 ? i : reached_endpoint(plan, roster, host);
+	return i >= 0 ? i : reached_endpoint(plan, table, host);
 }
 
-static int choose_endpoints(struct hvd_plan *plan, const struct hvd_node_table *roster, const struct hvd_log *log,
-			    struct hvd_err *err)
+static int set_endpoint(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err)
 {
-	char addr[HVD_ADDR_TEXT];
+	int i = plan_endpoint(plan, table, host);
 
-	plan->endpoint = hvd_xcalloc(roster->n, sizeof(*plan->endpoint));
-	for (uint32_t h = 0; h < roster->n; h++) {
-		int i = hvd_plan_endpoint(plan, roster, h);
-
-		if (i < 0) {
-			hvd_err_set(err, HVD_E_NET,
-				    "the rendezvous server cannot be reached from there at port %u of any of its "
-				    "%zu addresses%s",
-				    plan->endpoints->port, plan->endpoints->n,
-				    any_family(plan, roster) ? "" : " over IPv4");
-			hvd_err_hint(err, "is a firewall between this host and the nodes? --hvd-rendezvous=batch runs "
+	plan->endpoint[host] = (int8_t)i;
+	if (i >= 0)
+		return 0;
+	hvd_err_set(err, HVD_E_NET,
+		    "the rendezvous server cannot be reached from there at port %u of any of its %zu addresses%s",
+		    plan->endpoints->port, plan->endpoints->n, any_family(plan, table) ? "" : " over IPv4");
+	hvd_err_hint(err, plan->elastic ? "is a firewall between this host and the one that hvdrun runs on?"
+					: "is a firewall between this host and the nodes? --hvd-rendezvous=batch runs "
 					  "it on the first node");
-			return hvd_err_host(err, roster->nodes[h].name);
-		}
-		plan->endpoint[h] = (int8_t)i;
-		if (h < 8)
-			hvd_verbose(log, "%s: rendezvous at %s port %u", roster->nodes[h].name,
-				    hvd_addr_text(&plan->endpoints->addrs[i], addr), plan->endpoints->port);
-	}
-	return 0;
+	return hvd_err_host(err, table->hosts[host].node.name);
 }
 
-static void tell_networks(const struct hvd_plan *plan, const struct hvd_node_table *roster, const struct hvd_log *log)
+/* ---- the networks that the hosts share ---- */
+
+/* The hosts that are planned together. network.h wants them numbered without gaps, which other hosts leave. */
+struct group {
+	struct hvd_node_table *table;
+	enum hvd_stage least;   /* that each of them has come to */
+	uint32_t n, *host;      /* their numbers in the table */
+	struct hvd_node *nodes; /* shallow copies */
+	size_t n_edges;         /* of the table's edges, those within the group, which come first */
+};
+
+static void number_edges(struct group *group, const uint32_t *number)
 {
-	char *why;
+	struct hvd_edge *edges = group->table->edges;
 
-	if (log->level < HVD_LOG_VERBOSE)
-		return;
-	for (int i = 0; i < plan->networks.n; i++) {
-		const struct hvd_network *nw = &plan->networks.v[i];
-		const struct hvd_node_iface *first = &roster->nodes[0].ifaces[nw->iface[0]];
-
-		hvd_verbose(log, "network %d: IPv%d over %s (%s, %d Mb/s, %u us) of %s%s", i + 1, nw->family,
-			    first->name, hvd_iface_kind_name(first->kind), first->speed, (unsigned)nw->rtt_us,
-			    roster->nodes[0].name, i == 0 ? ": chosen" : "");
-		for (uint32_t h = 1; h < roster->n; h++) {
-			const struct hvd_node_iface *iface = &roster->nodes[h].ifaces[nw->iface[h]];
-
-			if (strcmp(iface->name, first->name) != 0)
-				hvd_verbose(log, "  it is %s on %s", iface->name, roster->nodes[h].name);
-		}
+	for (size_t e = 0; e < group->n_edges; e++) {
+		edges[e].from = number[edges[e].from];
+		edges[e].to = number[edges[e].to];
 	}
-	why = hvd_networks_explain(roster->nodes, roster->n, roster->edges, roster->n_edges, &plan->networks);
-	if (*why)
-		hvd_verbose(log, "not used:\n%s", why);
+}
+
+/* Until group_end() the edges have the group's numbers. */
+static void group_begin(struct group *group)
+{
+	struct hvd_node_table *table = group->table;
+	uint32_t *number = hvd_xcalloc(table->n, sizeof(*number));
+
+	memset(number, 0xff, table->n * sizeof(*number));
+	group->nodes = hvd_xcalloc(group->n, sizeof(*group->nodes));
+	for (uint32_t i = 0; i < group->n; i++) {
+		group->nodes[i] = table->hosts[group->host[i]].node;
+		number[group->host[i]] = i;
+	}
+	group->n_edges = 0;
+	for (size_t e = 0; e < table->n_edges; e++) {
+		struct hvd_edge edge = table->edges[e];
+
+		if (number[edge.from] == UINT32_MAX || number[edge.to] == UINT32_MAX)
+			continue;
+		table->edges[e] = table->edges[group->n_edges];
+		table->edges[group->n_edges++] = edge;
+	}
+	number_edges(group, number);
+	free(number);
+}
+
+static void group_end(struct group *group, struct hvd_networks *networks)
+{
+	number_edges(group, group->host);
+	free(group->nodes);
+	for (int k = 0; k < networks->n; k++) {
+		uint8_t *iface = hvd_xcalloc(group->table->n, 1);
+
+		for (uint32_t i = 0; i < group->n; i++)
+			iface[group->host[i]] = networks->v[k].iface[i];
+		free(networks->v[k].iface);
+		networks->v[k].iface = iface;
+	}
+}
+
+static int no_network(const struct group *group, const struct hvd_networks *networks, const struct hvd_log *log,
+		      struct hvd_err *err)
+{
+	char *why = hvd_networks_explain(group->nodes, group->n, group->table->edges, group->n_edges, networks);
+
+	if (networks->n == 0)
+		hvd_err_set(err, HVD_E_NET, "no network interface connects all %u hosts:\n%.900s", group->n, why);
+	else
+		hvd_err_set(err, HVD_E_NET,
+			    "no network interface connects all %u hosts over IPv4, which Horovod needs:\n%.860s",
+			    group->n, why);
 	free(why);
-}
+	for (uint32_t i = 0; i < group->n && i < MAX_TOLD_IFACES; i++) {
+		char *text = hvd_node_ifaces_text(&group->nodes[i]);
 
-/* Each host has reached the rendezvous somewhere? */
-static bool all_reach_endpoints(const struct hvd_plan *plan, const struct hvd_node_table *roster)
-{
-	for (uint32_t h = 0; h < roster->n; h++)
-		if (hvd_plan_endpoint(plan, roster, h) < 0)
-			return false;
-	return true;
-}
-
-static int undecided(struct hvd_plan *plan)
-{
-	bool mpi = plan->mpi;
-
-	hvd_plan_clear(plan);
-	plan->mpi = mpi;
-	return 1;
-}
-
-int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *roster, const struct hvd_endpoints *endpoints,
-		  bool again, const struct hvd_log *log, struct hvd_err *err)
-{
-	bool serves;
-
-	plan->endpoints = endpoints;
-	plan->local = hvd_node_table_one_machine(roster);
-	if (hvd_node_table_layout(roster, &plan->layout, err) != 0)
-		return -1;
-	if (!plan->local) {
-		hvd_networks_find(roster->nodes, roster->n, roster->edges, roster->n_edges, &plan->networks);
-		serves = hvd_networks_serve_horovod(&plan->networks);
-		if (again && ((!serves && !roster->ipv6 && hvd_edges_lost(roster->edges, roster->n_edges)) ||
-			      !all_reach_endpoints(plan, roster)))
-			return undecided(plan);
-		if (!serves && (!any_family(plan, roster) || plan->networks.n == 0))
-			return no_network(plan, roster, log, err);
-		if (!serves && !plan->mpi)
-			hvd_warn(log,
-				 "the network is one of IPv6, as it was named; Horovod's rendezvous client knows IPv4 "
-				 "only");
-		tell_networks(plan, roster, log);
-		hvd_plan_check_user_ifnames(plan, roster, log);
+		hvd_verbose(log, "%s has %s", group->nodes[i].name, text);
+		free(text);
 	}
-	return choose_endpoints(plan, roster, log, err);
+	return hvd_err_hint(err, "mend the network, or leave out the host that differs (srun --exclude=HOST)");
 }
 
-void hvd_plan_clear(struct hvd_plan *plan)
+/* 1: the hosts are to probe again. *unused, if wanted, tells which interfaces are in no network; the caller frees it.
+ */
+static int find_networks(struct hvd_plan *plan, struct group *group, bool again, char **unused,
+			 const struct hvd_log *log, struct hvd_err *err)
+{
+	struct hvd_node_table *table = group->table;
+	bool serves, ipv6 = any_family(plan, table) && !plan->elastic;
+	int rc = 0;
+
+	group_begin(group);
+	hvd_networks_find(group->nodes, group->n, table->edges, group->n_edges, &plan->networks);
+	serves = hvd_networks_serve_horovod(&plan->networks);
+	if (!serves && again && !table->ipv6 && hvd_edges_lost(table->edges, group->n_edges))
+		rc = 1;
+	else if (!serves && (!ipv6 || plan->networks.n == 0))
+		rc = no_network(group, &plan->networks, log, err);
+	else if (unused && log->level >= HVD_LOG_VERBOSE)
+		*unused = hvd_networks_explain(group->nodes, group->n, table->edges, group->n_edges, &plan->networks);
+	group_end(group, &plan->networks);
+	return rc;
+}
+
+/* The interface that another host has in this network, by its name: the two are names of one machine. */
+static int iface_of_twin(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host,
+			 uint32_t twin)
+{
+	const struct hvd_node *node = &table->hosts[twin].node;
+
+	return hvd_node_find_iface(&table->hosts[host].node, node->ifaces[network->iface[twin]].name);
+}
+
+/*
+ * All hosts of an elastic job are names of one machine, which need no network; but a host that comes later may be
+ * another machine. So they use the best network of this machine, as one host alone does; loopback only where it has
+ * none. Nobody has shown yet that its other networks lead anywhere.
+ */
+static void find_network_of_one(struct hvd_plan *plan, const struct group *group, const struct hvd_log *log)
+{
+	const struct hvd_node_table *table = group->table;
+	struct group first = {.table = group->table, .n = 1, .host = group->host};
+
+	plan->local = find_networks(plan, &first, false, NULL, log, NULL) != 0;
+	for (int k = 1; k < plan->networks.n; k++)
+		free(plan->networks.v[k].iface);
+	if (plan->networks.n > 1)
+		plan->networks.n = 1;
+	for (uint32_t i = 1; i < group->n && !plan->local; i++) {
+		struct hvd_network *network = &plan->networks.v[0];
+		int iface = iface_of_twin(network, table, group->host[i], group->host[0]);
+
+		network->iface[group->host[i]] = (uint8_t)iface;
+		plan->local = iface < 0; /* the interface went while the hosts came */
+	}
+	if (plan->local)
+		hvd_networks_clear(&plan->networks);
+}
+
+static void tell_networks(const struct hvd_plan *plan, const struct group *group, const char *unused,
+			  const struct hvd_log *log)
+{
+	const struct hvd_node_table *table = group->table;
+	uint32_t h = group->host[0];
+
+	for (int k = 0; k < plan->networks.n; k++) {
+		const struct hvd_network *nw = &plan->networks.v[k];
+		const struct hvd_node_iface *first = &table->hosts[h].node.ifaces[nw->iface[h]];
+
+		hvd_verbose(log, "network %d: IPv%d over %s (%s, %d Mb/s, %u us) of %s%s", k + 1, nw->family,
+			    first->name, hvd_iface_kind_name(first->kind), first->speed, (unsigned)nw->rtt_us,
+			    table->hosts[h].node.name, k == 0 ? ": chosen" : "");
+		for (uint32_t i = 1; i < group->n; i++) {
+			const struct hvd_node *node = &table->hosts[group->host[i]].node;
+			const char *name = node->ifaces[nw->iface[group->host[i]]].name;
+
+			if (strcmp(name, first->name) != 0)
+				hvd_verbose(log, "  it is %s on %s", name, node->name);
+		}
+	}
+	if (unused && *unused)
+		hvd_verbose(log, "not used:\n%s", unused);
+}
+
+/* ---- the plan ---- */
+
+static void reset(struct hvd_plan *plan)
 {
 	hvd_layout_clear(&plan->layout);
 	hvd_networks_clear(&plan->networks);
 	free(plan->endpoint);
+	plan->endpoint = NULL;
+	plan->local = false;
+}
+
+static int choose_networks(struct hvd_plan *plan, struct group *group, bool again, char **unused,
+			   const struct hvd_log *log, struct hvd_err *err)
+{
+	bool one = hvd_node_table_one_machine(group->table, group->least);
+
+	if (plan->loopback && !one) {
+		hvd_err_set(err, HVD_E_NET, "loopback (lo) connects the ranks of one machine only");
+		return hvd_err_hint(err, "--network-interfaces names an interface that connects the hosts; without it "
+					 "one is looked for");
+	}
+	plan->local = one && (plan->loopback || !plan->elastic);
+	if (!one)
+		return find_networks(plan, group, again, unused, log, err);
+	if (!plan->local)
+		find_network_of_one(plan, group, log);
+	return 0;
+}
+
+static bool all_reach_endpoints(const struct hvd_plan *plan, const struct group *group)
+{
+	for (uint32_t i = 0; i < group->n; i++)
+		if (plan_endpoint(plan, group->table, group->host[i]) < 0)
+			return false;
+	return true;
+}
+
+static int choose_endpoints(struct hvd_plan *plan, const struct group *group, const struct hvd_log *log,
+			    struct hvd_err *err)
+{
+	char addr[HVD_ADDR_TEXT];
+
+	for (uint32_t i = 0; i < group->n; i++) {
+		uint32_t h = group->host[i];
+
+		if (set_endpoint(plan, group->table, h, err) != 0)
+			return -1;
+		if (i < MAX_TOLD_ENDPOINTS)
+			hvd_verbose(log, "%s: rendezvous at %s port %u", group->table->hosts[h].node.name,
+				    hvd_addr_text(&plan->endpoints->addrs[plan->endpoint[h]], addr),
+				    plan->endpoints->port);
+	}
+	return 0;
+}
+
+static int decide(struct hvd_plan *plan, struct group *group, bool again, const struct hvd_log *log,
+		  struct hvd_err *err)
+{
+	char *unused = NULL;
+	int rc = choose_networks(plan, group, again, &unused, log, err);
+
+	if (rc == 0 && again && !all_reach_endpoints(plan, group))
+		rc = 1;
+	if (rc == 0 && !plan->local) {
+		if (!hvd_networks_serve_horovod(&plan->networks) && !plan->mpi)
+			hvd_warn(log,
+				 "the network is one of IPv6, as it was named; Horovod's rendezvous client knows IPv4 "
+				 "only");
+		tell_networks(plan, group, unused, log);
+		hvd_plan_check_user_ifnames(plan, group->table, log);
+	}
+	free(unused);
+	return rc == 0 ? choose_endpoints(plan, group, log, err) : rc;
+}
+
+int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *table, const struct hvd_endpoints *endpoints,
+		  bool again, const struct hvd_log *log, struct hvd_err *err)
+{
+	struct group group = {.table = table, .least = plan->elastic ? HVD_STAGE_REPORTED : HVD_STAGE_REGISTERED};
+	int rc;
+
+	plan->endpoints = endpoints;
+	if (!plan->elastic && hvd_node_table_layout(table, &plan->layout, err) != 0)
+		return -1;
+	plan->endpoint = hvd_xcalloc(table->n, sizeof(*plan->endpoint));
+	memset(plan->endpoint, 0xff, table->n);
+	group.host = hvd_node_table_list(table, group.least, &group.n);
+	rc = decide(plan, &group, again, log, err);
+	if (rc > 0)
+		reset(plan);
+	free(group.host);
+	return rc;
+}
+
+void hvd_plan_clear(struct hvd_plan *plan)
+{
+	reset(plan);
 	memset(plan, 0, sizeof(*plan));
 }
 
-/* "ib0,eth0": this host's interface in each network that is like the first one; that IPv6 works over an interface says
- * nothing about its IPv4. Caller frees. */
-static char *iface_list(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t h)
+/* ---- a host that comes later ---- */
+
+void hvd_plan_grow(struct hvd_plan *plan, uint32_t from, uint32_t to)
 {
-	char *list = hvd_xstrdup("");
+	if (from >= to || !plan->endpoint)
+		return;
+	for (int k = 0; k < plan->networks.n; k++) {
+		uint8_t **iface = &plan->networks.v[k].iface;
 
-	for (int i = 0; i < plan->networks.n; i++) {
-		const char *name = node->ifaces[plan->networks.v[i].iface[h]].name;
-		bool skip = plan->networks.v[i].family != plan->networks.v[0].family ||
-			    plan->networks.v[i].by_name != plan->networks.v[0].by_name;
-		char *longer;
-
-		for (int k = 0; k < i; k++)
-			skip |= plan->networks.v[k].iface[h] == plan->networks.v[i].iface[h];
-		if (skip)
-			continue;
-		longer = hvd_xasprintf("%s%s%s", list, *list ? "," : "", name);
-		free(list);
-		list = longer;
+		*iface = hvd_xrealloc(*iface, to, 1);
+		memset(*iface + from, 0, to - from);
 	}
-	return list;
+	plan->endpoint = hvd_xrealloc(plan->endpoint, to, 1);
+	memset(plan->endpoint + from, 0xff, to - from);
 }
 
-/* The same where all ranks are on one machine: loopback, unless the user wants others. */
-static char *local_list(const struct hvd_node *node, const struct hvd_node_state *state)
+/* The host's interface in one of the networks; -1 when it reached no other host over it. */
+static int iface_in(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host)
 {
-	char *list = hvd_xstrdup(state->named && !state->loopback ? "" : "lo");
+	for (size_t e = 0; e < table->n_edges; e++) {
+		const struct hvd_edge *edge = &table->edges[e];
 
-	for (int i = 0; state->named && i < node->n_ifaces; i++) {
-		char *longer = hvd_xasprintf("%s%s%s", list, *list ? "," : "", node->ifaces[i].name);
-
-		free(list);
-		list = longer;
+		if (edge->from == host && edge->result == HVD_REACH_OK && edge->family == network->family &&
+		    edge->to_if == network->iface[edge->to] &&
+		    edge->to_addr == table->hosts[edge->to].node.ifaces[edge->to_if].first)
+			return edge->from_if;
 	}
-	return list;
+	return -1;
 }
 
-json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *roster, uint32_t rank,
-		     const struct hvd_strv *extra)
+/* No other host is there that it could reach: its first interface of the network's family. */
+static int iface_alone(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host)
 {
-	const struct hvd_rank_slot *slot = &plan->layout.rank_slots[rank];
-	uint32_t h = (uint32_t)slot->host;
-	const struct hvd_node *node = &roster->nodes[h];
-	char *list = plan->local ? local_list(node, &roster->states[h]) : iface_list(plan, node, h);
-	char *first = hvd_xstrndup(list, strcspn(list, ","));
-	struct hvd_emit in = {
-		.mpi = plan->mpi,
-		.one_machine = plan->local,
-		.slot = slot,
-		.hostname = node->name,
-		.iface = first,
-		.ifaces = list,
-		.rendezvous = plan->endpoints->addrs[plan->endpoint[h]],
-		.port = plan->endpoints->port,
-	};
-	struct hvd_strv env = {0};
-	json_t *out = json_object();
+	const struct hvd_node *node = &table->hosts[host].node;
 
-	hvd_emit_all(&in, &env);
-	for (size_t i = 0; i < env.n; i++) {
-		char *value = strchr(env.v[i], '=');
-
-		*value = '\0';
-		json_object_set_new(out, env.v[i], json_string(value + 1));
-	}
-	for (size_t i = 0; extra && i < extra->n; i++) {
-		const char *value = strchr(extra->v[i], '=');
-		char *name = hvd_xstrndup(extra->v[i], (size_t)(value - extra->v[i]));
-
-		json_object_set_new(out, name, json_string(value + 1));
-		free(name);
-	}
-	hvd_strv_free(&env);
-	free(first);
-	free(list);
-	return out;
+	for (int i = 0; i < node->n_ifaces; i++)
+		if (hvd_node_has_family(&node->ifaces[i], network->family == 4 ? AF_INET : AF_INET6))
+			return i;
+	return -1;
 }
 
-bool hvd_plan_uses(const struct hvd_plan *plan, const struct hvd_node_table *roster, size_t i)
+static int not_reached(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+		       struct hvd_err *err)
 {
-	for (uint32_t h = 0; h < roster->n; h++)
+	char *have = hvd_node_ifaces_text(&table->hosts[host].node);
+
+	if (plan->local)
+		hvd_err_set(err, HVD_E_NET,
+			    "it is another machine, and the ranks of this job are connected over loopback (lo)");
+	else
+		hvd_err_set(err, HVD_E_NET, "it does not reach the other hosts over their network; it has %s", have);
+	hvd_err_hint(err, plan->local ? "the job goes on without it; --network-interfaces names another interface"
+				      : "the job goes on without it; a host must be in the network that the first "
+					"hosts share");
+	free(have);
+	return hvd_err_host(err, table->hosts[host].node.name);
+}
+
+/* An admitted host that is the same machine by another name; -1: there is none. */
+static int64_t find_twin(const struct hvd_node_table *table, uint32_t host)
+{
+	for (uint32_t h = 0; h < table->n; h++)
+		if (h != host && table->hosts[h].stage == HVD_STAGE_ADMITTED &&
+		    strcmp(table->hosts[h].node.machine, table->hosts[host].node.machine) == 0)
+			return h;
+	return -1;
+}
+
+int hvd_plan_join(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err)
+{
+	bool alone = hvd_node_table_count(table, HVD_STAGE_REPORTED) == 1;
+	int64_t twin = find_twin(table, host);
+	int first = 0;
+
+	if (plan->local && !hvd_node_table_one_machine(table, HVD_STAGE_REPORTED))
+		return not_reached(plan, table, host, err);
+	for (int k = 0; k < plan->networks.n; k++) {
+		const struct hvd_network *network = &plan->networks.v[k];
+		int iface = alone       ? iface_alone(network, table, host)
+			    : twin >= 0 ? iface_of_twin(network, table, host, (uint32_t)twin)
+					: iface_in(network, table, host);
+
+		if (iface < 0 && k == 0)
+			return not_reached(plan, table, host, err);
+		if (k == 0)
+			first = iface;
+		network->iface[host] = (uint8_t)(iface < 0 ? first : iface);
+	}
+	return set_endpoint(plan, table, host, err);
+}
+
+bool hvd_plan_uses(const struct hvd_plan *plan, const struct hvd_node_table *table, size_t i)
+{
+	for (uint32_t h = 0; h < table->n; h++)
 		if ((size_t)plan->endpoint[h] == i)
 			return true;
 	return false;

@@ -26,8 +26,8 @@ void hvd_rv_service_admit_nodes(struct hvd_rv_service *service, const struct hvd
 	size_t n = 0;
 
 	for (uint32_t h = 0; h < nodes->n; h++)
-		for (int i = 0; i < nodes->nodes[h].n_ifaces; i++) {
-			const struct hvd_node_iface *iface = &nodes->nodes[h].ifaces[i];
+		for (int i = 0; i < nodes->hosts[h].node.n_ifaces; i++) {
+			const struct hvd_node_iface *iface = &nodes->hosts[h].node.ifaces[i];
 
 			if (iface->n_addrs == 0)
 				continue;

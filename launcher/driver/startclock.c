@@ -11,7 +11,7 @@
 
 struct hvd_startclock {
 	const struct hvd_driver_opts *opts;
-	const struct hvd_node_table *roster;
+	const struct hvd_node_table *table;
 	void (*late)(const struct hvd_err *why, void *arg);
 	void *arg;
 	const struct hvd_log *log;
@@ -30,7 +30,7 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (!clock->deadline_at)
 		return;
-	missing = hvd_node_table_missing(clock->roster);
+	missing = hvd_node_table_missing(clock->table);
 	hvd_info(clock->log, "still starting, %.0f s left: %s", hvd_left(clock->deadline_at),
 		 *missing ? missing : "probing");
 	free(missing);
@@ -40,7 +40,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_startclock *clock = arg;
 	struct hvd_err why = {0};
-	char *missing = hvd_node_table_missing(clock->roster);
+	char *missing = hvd_node_table_missing(clock->table);
 
 	(void)fd;
 	(void)what;
@@ -54,7 +54,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 }
 
 struct hvd_startclock *hvd_startclock_create(struct event_base *base, const struct hvd_driver_opts *opts,
-					     const struct hvd_node_table *roster,
+					     const struct hvd_node_table *table,
 					     void (*late)(const struct hvd_err *why, void *arg), void *arg,
 					     const struct hvd_log *log)
 {
@@ -62,7 +62,7 @@ struct hvd_startclock *hvd_startclock_create(struct event_base *base, const stru
 	struct hvd_startclock *clock = hvd_xcalloc(1, sizeof(*clock));
 
 	clock->opts = opts;
-	clock->roster = roster;
+	clock->table = table;
 	clock->late = late;
 	clock->arg = arg;
 	clock->log = log;

@@ -20,7 +20,7 @@ struct hvd_startclock;
 /* `late` is called once, when opts->start_timeout seconds have passed: with a message that names what is missing. Not
  * after hvd_startclock_stop(). Nothing that is passed is owned, and all of it must outlive the clock. Never NULL. */
 struct hvd_startclock *hvd_startclock_create(struct event_base *base, const struct hvd_driver_opts *opts,
-					     const struct hvd_node_table *roster,
+					     const struct hvd_node_table *table,
 					     void (*late)(const struct hvd_err *why, void *arg), void *arg,
 					     const struct hvd_log *log);
 void hvd_startclock_destroy(struct hvd_startclock *clock); /* NULL is fine */

@@ -11,6 +11,6 @@
 #include "node_table.h"
 
 /* Write (replace) the file. Phases that have not ended are left out. */
-int hvd_trace_write(const char *path, const struct hvd_node_table *roster, hvd_time began, struct hvd_err *err);
+int hvd_trace_write(const char *path, const struct hvd_node_table *table, hvd_time began, struct hvd_err *err);
 
 #endif

@@ -42,15 +42,15 @@ static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint3
 	return text;
 }
 
-static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *roster, enum hvd_user_ifname_var var,
+static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *table, enum hvd_user_ifname_var var,
 		      const struct hvd_log *log)
 {
 	char *told[MAX_TOLD] = {NULL};
 	struct hvd_strv hosts[MAX_TOLD] = {{0}};
 	int n = 0;
 
-	for (uint32_t h = 0; h < roster->n; h++) {
-		const struct hvd_node *node = &roster->nodes[h];
+	for (uint32_t h = 0; h < table->n; h++) {
+		const struct hvd_node *node = &table->hosts[h].node;
 		char *text, *what;
 		int i = 0;
 
@@ -81,9 +81,9 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *
 	}
 }
 
-void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_node_table *roster,
+void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_node_table *table,
 				 const struct hvd_log *log)
 {
 	for (int i = 0; !plan->local && i < HVD_N_USER_IFNAMES; i++)
-		check_one(plan, roster, i, log);
+		check_one(plan, table, i, log);
 }

@@ -14,34 +14,34 @@ static void on_register(struct hvd_node_table *roster, const json_t *msg)
 {
 	char *nics[] = {NULL, NULL};
 	const char *wanted;
-	struct hvd_node_state *states = roster->states;
 	uint32_t index;
 
 	if (hvd_node_table_register(roster, msg, &index, NULL) != 0)
 		return;
-	must(index < roster->n && states[index].stage == HVD_STAGE_REGISTERED && roster->nodes[index].name);
+	must(index < roster->n && roster->hosts[index].stage == HVD_STAGE_REGISTERED && roster->hosts[index].node.name);
 	if (hvd_get_str(msg, "restrict", 64, &wanted, NULL) == 0)
 		nics[0] = (char *)wanted;
 	if (hvd_node_table_restrict(roster, index, nics, NULL) != 0)
 		hvd_node_table_restrict(roster, index, NULL, NULL);
-	must(roster->nodes[index].n_ifaces <= HVD_MAX_NICS);
+	must(roster->hosts[index].node.n_ifaces <= HVD_MAX_NICS);
 }
 
 static void on_report(struct hvd_node_table *roster, const json_t *msg)
 {
 	int64_t node;
 
-	if (roster->n_registered < roster->n || hvd_get_int(msg, "node", 0, HOSTS - 1, &node, NULL) != 0)
+	if (hvd_node_table_count(roster, HVD_STAGE_REGISTERED) < roster->n ||
+	    hvd_get_int(msg, "node", 0, HOSTS - 1, &node, NULL) != 0)
 		return;
-	if (roster->states[node].stage == HVD_STAGE_REGISTERED)
-		roster->states[node].stage = HVD_STAGE_PROBING;
+	if (roster->hosts[node].stage == HVD_STAGE_REGISTERED)
+		hvd_node_table_enter(roster, (uint32_t)node, HVD_STAGE_PROBING);
 	hvd_node_table_report(roster, (uint32_t)node, msg, NULL);
 	for (size_t e = 0; e < roster->n_edges; e++) {
 		const struct hvd_edge *edge = &roster->edges[e];
 
 		must(edge->from < roster->n && edge->to < roster->n && edge->from != edge->to);
-		must(edge->to_if < roster->nodes[edge->to].n_ifaces);
-		must(edge->from_if < roster->nodes[edge->from].n_ifaces || edge->from_if == HVD_NO_IFACE);
+		must(edge->to_if < roster->hosts[edge->to].node.n_ifaces);
+		must(edge->from_if < roster->hosts[edge->from].node.n_ifaces || edge->from_if == HVD_NO_IFACE);
 	}
 }
 
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			on_report(&roster, msg);
 	}
 	free(hvd_node_table_missing(&roster));
-	if (roster.n_registered == roster.n) {
+	if (hvd_node_table_count(&roster, HVD_STAGE_REGISTERED) == roster.n) {
 		make_plan(&roster, -1);
 		make_plan(&roster, 0);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which networks the hosts of an elastic job use, and which later ones can join in. */
-#include "launcher/driver/admission.h"
+#include "launcher/driver/planner.h"
 
 #include "unit.h"
 
@@ -57,17 +57,9 @@ static void comes(struct world *w, uint32_t h, int machine, const char *names)
 			"nodes", 1, "size", 1, "name", name, "host", name, "machine", machine_text, "ranks", 0, "port",
 			4000 + (int)h, "ifaces", ifaces, "dropped", "");
 	assert_non_null(msg);
-	hvd_node_table_grow(&w->roster, h + 1 > had ? h + 1 : had);
-	for (int k = 0; k < w->plan.networks.n && h >= had; k++) {
-		w->plan.networks.v[k].iface = realloc(w->plan.networks.v[k].iface, h + 1);
-		w->plan.networks.v[k].iface[h] = 0;
-	}
-	if (w->plan.endpoint && h >= had) {
-		w->plan.endpoint = realloc(w->plan.endpoint, h + 1);
-		w->plan.endpoint[h] = -1;
-	}
-	assert_int_equal(hvd_node_from_json(msg, &w->roster.nodes[h], NULL), 0);
-	w->roster.states[h].stage = HVD_STAGE_REGISTERED;
+	hvd_node_table_expect(&w->roster, h, name);
+	hvd_plan_grow(&w->plan, had, w->roster.n);
+	assert_int_equal(hvd_node_table_register_expected(&w->roster, msg, &h), 0);
 	json_decref(msg);
 }
 
@@ -75,15 +67,21 @@ static void comes(struct world *w, uint32_t h, int machine, const char *names)
  * rendezvous. Returns how many hosts it was told to try. */
 static size_t reports(struct world *w, uint32_t h, bool reaches)
 {
-	json_t *order = hvd_admission_order(&w->roster, h, &w->endpoints, 100), *target, *entry;
-	json_t *edges = json_array(), *endpoints = json_array(), *report;
-	size_t i, a, n = json_array_size(json_object_get(order, "targets"));
+	uint32_t present, from = 0, *hosts = hvd_node_table_list(&w->roster, HVD_STAGE_REGISTERED, &present);
+	json_t *edges = json_array(), *endpoints = json_array(), *report, *order, *target, *entry;
+	size_t i, a, n;
+
+	while (hosts[from] != h)
+		from++;
+	order = hvd_probe_order(&w->roster, hosts, present, from, &w->endpoints, 100);
+	free(hosts);
+	n = json_array_size(json_object_get(order, "targets"));
 
 	json_array_foreach(json_object_get(order, "targets"), i, target)
 	{
 		json_array_foreach(json_object_get(target, "a"), a, entry)
 		{
-			if (a >= w->roster.nodes[h].n_ifaces)
+			if (a >= w->roster.hosts[h].node.n_ifaces)
 				continue;
 			json_array_append_new(edges, json_pack("[O,i,i,i,i]", json_object_get(target, "n"), (int)a,
 							       (int)a, reaches ? HVD_REACH_OK : HVD_REACH_SILENT, 50));
@@ -94,7 +92,7 @@ static size_t reports(struct world *w, uint32_t h, bool reaches)
 		json_array_append_new(endpoints, json_pack("[i,i,i]", (int)i, HVD_REACH_OK, 50));
 	}
 	report = json_pack("{s:o, s:o}", "edges", edges, "rendezvous", endpoints);
-	w->roster.states[h].stage = HVD_STAGE_PROBING;
+	hvd_node_table_enter(&w->roster, h, HVD_STAGE_PROBING);
 	assert_int_equal(hvd_node_table_report(&w->roster, h, report, &w->err), 0);
 	json_decref(report);
 	json_decref(order);
@@ -103,26 +101,31 @@ static size_t reports(struct world *w, uint32_t h, bool reaches)
 
 static int first(struct world *w, bool local)
 {
-	int rc = hvd_admission_first(&w->plan, &w->roster, local, false, &w->err);
+	struct hvd_log log = hvd_log_make("test", HVD_LOG_ERROR);
+	int rc;
+
+	w->plan.elastic = true;
+	w->plan.loopback = local;
+	rc = hvd_plan_make(&w->plan, &w->roster, &w->endpoints, false, &log, &w->err);
 
 	for (uint32_t h = 0; rc == 0 && h < w->roster.n; h++)
-		if (w->roster.states[h].stage == HVD_STAGE_REPORTED)
-			w->roster.states[h].stage = HVD_STAGE_PLANNED;
+		if (w->roster.hosts[h].stage == HVD_STAGE_REPORTED)
+			hvd_node_table_enter(&w->roster, h, HVD_STAGE_ADMITTED);
 	return rc;
 }
 
 static int late(struct world *w, uint32_t h)
 {
-	int rc = hvd_admission_late(&w->plan, &w->roster, h, &w->err);
+	int rc = hvd_plan_join(&w->plan, &w->roster, h, &w->err);
 
 	if (rc == 0)
-		w->roster.states[h].stage = HVD_STAGE_PLANNED;
+		hvd_node_table_enter(&w->roster, h, HVD_STAGE_ADMITTED);
 	return rc;
 }
 
 static const char *iface_of(const struct world *w, uint32_t h)
 {
-	return w->roster.nodes[h].ifaces[w->plan.networks.v[0].iface[h]].name;
+	return w->roster.hosts[h].node.ifaces[w->plan.networks.v[0].iface[h]].name;
 }
 
 /* Is it told to meet the others at this endpoint? */
@@ -312,7 +315,7 @@ static void rendezvous_out_of_reach(void **state)
 	comes(w, 1, 1, "eth0");
 	reports(w, 0, true);
 	reports(w, 1, true);
-	w->roster.states[1].endpoints_ok = 0;
+	w->roster.hosts[1].endpoints_ok = 0;
 	assert_int_equal(first(w, false), -1);
 	assert_string_equal(w->err.host, "name1");
 	assert_in(w->err.msg, "the rendezvous server cannot be reached from there at port 4321");

@@ -64,7 +64,7 @@ static void all_report(struct hvd_node_table *roster, uint64_t endpoints, int fa
 			if (endpoints >> e & 1)
 				json_array_append_new(reached, json_pack("[i,i,i]", e, HVD_REACH_OK, 10));
 		msg = json_pack("{s:o, s:o}", "edges", edges, "rendezvous", reached);
-		roster->states[h].stage = HVD_STAGE_PROBING;
+		hvd_node_table_enter(roster, h, HVD_STAGE_PROBING);
 		assert_int_equal(hvd_node_table_report(roster, h, msg, NULL), 0);
 		json_decref(msg);
 	}
@@ -79,7 +79,7 @@ static void filled(struct hvd_node_table *roster, int n)
 		snprintf(ranks, sizeof(ranks), "[%d,%d]", i, n + i); /* cyclic */
 		assert_int_equal(put(roster, registration(i, n, ranks), NULL), 0);
 	}
-	assert_int_equal(roster->n_registered, n);
+	assert_int_equal(hvd_node_table_count(roster, HVD_STAGE_REGISTERED), n);
 }
 
 static struct hvd_addr A(const char *text) {
@@ -110,13 +110,13 @@ static void the_first_decides(void **state)
 	assert_int_equal(roster.n, 0);
 	assert_int_equal(put(&roster, registration(1, 3, "[1]"), &err), 0);
 	assert_int_equal(roster.n, 3);
-	assert_int_equal(roster.states[1].stage, HVD_STAGE_REGISTERED);
+	assert_int_equal(roster.hosts[1].stage, HVD_STAGE_REGISTERED);
 	assert_string_equal(hvd_node_table_name(&roster, 1, buf), "n1");
 	assert_int_equal(put(&roster, registration(0, 2, "[0]"), &err), -1);
 	assert_in(err.msg, "n0 knows of 2 hosts");
 	assert_int_equal(put(&roster, registration(1, 3, "[0]"), &err), -1);
 	assert_in(err.msg, "already");
-	assert_int_equal(roster.n_registered, 1);
+	assert_int_equal(hvd_node_table_count(&roster, HVD_STAGE_REGISTERED), 1);
 	hvd_node_table_clear(&roster);
 	assert_int_equal(roster.n, 0);
 }
@@ -142,7 +142,7 @@ static void registrations_that_are_refused(void **state)
 				json_decref(values[k]);
 		assert_int_equal(put(&roster, msg, &err), -1);
 		assert_true(err.msg[0] != '\0');
-		assert_int_equal(roster.n_registered, 0);
+		assert_int_equal(hvd_node_table_count(&roster, HVD_STAGE_REGISTERED), 0);
 	}
 	hvd_node_table_clear(&roster);
 }
@@ -160,15 +160,15 @@ static void restricting(void **state)
 	assert_int_equal(err.code, HVD_E_USAGE);
 	assert_in(err.msg, "wlan0");
 	assert_string_equal(err.host, "n0");
-	assert_int_equal(roster.nodes[0].n_ifaces, 2); /* nothing was left out */
+	assert_int_equal(roster.hosts[0].node.n_ifaces, 2); /* nothing was left out */
 	assert_int_equal(hvd_node_table_restrict(&roster, 0, eth, &err), 0);
-	assert_int_equal(roster.nodes[0].n_ifaces, 1);
-	assert_string_equal(roster.nodes[0].ifaces[0].name, "eth0");
-	assert_non_null(hvd_node_table_addr(&roster.nodes[0], 0, &iface));
+	assert_int_equal(roster.hosts[0].node.n_ifaces, 1);
+	assert_string_equal(roster.hosts[0].node.ifaces[0].name, "eth0");
+	assert_non_null(hvd_node_table_addr(&roster.hosts[0].node, 0, &iface));
 	assert_int_equal(iface, 0);
-	assert_null(hvd_node_table_addr(&roster.nodes[0], 1, &iface));
+	assert_null(hvd_node_table_addr(&roster.hosts[0].node, 1, &iface));
 	/* The agent's number 1 is our 0; what left by its number 0 counts as unknown. */
-	roster.states[0].stage = HVD_STAGE_PROBING;
+	hvd_node_table_enter(&roster, 0, HVD_STAGE_PROBING);
 	assert_int_equal(report(&roster, 0, "{\"edges\":[[1,0,1,0,5],[1,0,0,0,5]],\"rendezvous\":[]}", &err), 0);
 	assert_int_equal(roster.edges[0].from_if, 0);
 	assert_int_equal(roster.edges[1].from_if, HVD_NO_IFACE);
@@ -183,7 +183,7 @@ static char *kept(const char *a, const char *b)
 
 	filled(&roster, 2);
 	assert_int_equal(hvd_node_table_restrict(&roster, 0, nics, NULL), 0);
-	text = hvd_node_ifaces_text(&roster.nodes[0]);
+	text = hvd_node_ifaces_text(&roster.hosts[0].node);
 	out = text;
 	for (char *c = text, *to = text;; c++) {
 		if (*c == '(')
@@ -231,7 +231,7 @@ static void nics_of_all_kinds(void **state)
 	none[0] = (char *)"fd01::/64";
 	none[1] = NULL;
 	assert_int_equal(hvd_node_table_restrict(&roster, 0, none, &err), 0);
-	assert_int_equal(roster.nodes[0].ifaces[0].first, HVD_NO_ADDR);
+	assert_int_equal(roster.hosts[0].node.ifaces[0].first, HVD_NO_ADDR);
 	assert_true(roster.ipv6);
 	hvd_node_table_clear(&roster);
 }
@@ -254,20 +254,20 @@ static void many_interfaces(void **state)
 							json_sprintf("10.%d.%d.1", 20 + i / 200, i % 200)));
 		hvd_node_table_init(&roster, 0, 0);
 		assert_int_equal(put(&roster, msg, NULL), 0);
-		assert_int_equal(roster.nodes[0].n_ifaces, 302);
+		assert_int_equal(roster.hosts[0].node.n_ifaces, 302);
 		assert_int_equal(hvd_node_table_restrict(&roster, 0, named ? nics : NULL, NULL), 0);
 		if (named) {
-			assert_int_equal(roster.nodes[0].n_ifaces, 11);
-			assert_string_equal(roster.nodes[0].ifaces[10].name, "eth0");
-			assert_null(roster.nodes[0].dropped);
+			assert_int_equal(roster.hosts[0].node.n_ifaces, 11);
+			assert_string_equal(roster.hosts[0].node.ifaces[10].name, "eth0");
+			assert_null(roster.hosts[0].node.dropped);
 		} else {
-			assert_int_equal(roster.nodes[0].n_ifaces, HVD_MAX_NICS);
-			assert_string_equal(roster.nodes[0].dropped,
+			assert_int_equal(roster.hosts[0].node.n_ifaces, HVD_MAX_NICS);
+			assert_string_equal(roster.hosts[0].node.dropped,
 					    "238 slower ones than the first 64, which can be named to be used");
 		}
 		/* Its report has numbers of its own. */
 		assert_int_equal(put(&roster, registration(1, 2, "[1]"), NULL), 0);
-		roster.states[0].stage = HVD_STAGE_PROBING;
+		hvd_node_table_enter(&roster, 0, HVD_STAGE_PROBING);
 		assert_int_equal(report(&roster, 0,
 					"{\"edges\":[[1,0,301,0,5],[1,0,95,0,5],[1,0,-1,2,0]],"
 					"\"rendezvous\":[]}",
@@ -324,15 +324,15 @@ static void addresses_in_order(void **state)
 	(void)state;
 	filled(&roster, 1);
 	for (size_t i = 0; i < 3; i++) {
-		assert_string_equal(hvd_addr_text(hvd_node_table_addr(&roster.nodes[0], i, &iface), text),
+		assert_string_equal(hvd_addr_text(hvd_node_table_addr(&roster.hosts[0].node, i, &iface), text),
 				    want[i].text);
 		assert_int_equal(iface, want[i].iface);
 	}
-	assert_null(hvd_node_table_addr(&roster.nodes[0], 3, &iface));
-	assert_true(hvd_node_table_one_machine(&roster));
+	assert_null(hvd_node_table_addr(&roster.hosts[0].node, 3, &iface));
+	assert_true(hvd_node_table_one_machine(&roster, HVD_STAGE_REGISTERED));
 	hvd_node_table_clear(&roster);
 	filled(&roster, 2);
-	assert_false(hvd_node_table_one_machine(&roster));
+	assert_false(hvd_node_table_one_machine(&roster, HVD_STAGE_REGISTERED));
 	hvd_node_table_clear(&roster);
 }
 
@@ -364,7 +364,7 @@ static void reports_that_are_refused(void **state)
 	assert_int_equal(report(&roster, 0, "{\"edges\":[],\"rendezvous\":[]}", &err), -1);
 	assert_in(err.msg, "unasked");
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		roster.states[0].stage = HVD_STAGE_PROBING;
+		hvd_node_table_enter(&roster, 0, HVD_STAGE_PROBING);
 		assert_int_equal(report(&roster, 0, texts[i], &err), -1);
 		assert_int_equal(err.code, HVD_E_PROTO);
 		assert_int_equal(roster.n_edges, 0);
@@ -375,8 +375,8 @@ static void reports_that_are_refused(void **state)
 				&err),
 			 0);
 	assert_int_equal(roster.n_edges, 1);
-	assert_true(roster.states[0].endpoints_ok & 1);
-	assert_false(roster.states[0].endpoints_ok & 2);
+	assert_true(roster.hosts[0].endpoints_ok & 1);
+	assert_false(roster.hosts[0].endpoints_ok & 2);
 	assert_int_equal(report(&roster, 0, "{\"edges\":[],\"rendezvous\":[]}", &err), -1); /* once */
 	hvd_node_table_clear(&roster);
 }
@@ -392,12 +392,12 @@ static void what_is_missing(void **state)
 	assert_string_equal(text, "no word from any host");
 	free(text);
 	hvd_node_table_init(&roster, 4, 8);
-	hvd_strv_add(&roster.names, "n0");
-	hvd_strv_add(&roster.names, "n1");
+	hvd_node_table_expect(&roster, 0, "n0");
+	hvd_node_table_expect(&roster, 1, "n1");
 	put(&roster, registration(2, 4, "[2]"), NULL);
 	put(&roster, registration(3, 4, "[3]"), NULL);
-	roster.states[2].stage = HVD_STAGE_PROBING;
-	roster.states[3].stage = HVD_STAGE_PLANNED;
+	hvd_node_table_enter(&roster, 2, HVD_STAGE_PROBING);
+	hvd_node_table_enter(&roster, 3, HVD_STAGE_ADMITTED);
 	text = hvd_node_table_missing(&roster);
 	assert_in(text, "no word from n[0-1]");
 	assert_in(text, "no probe report from n2");
@@ -457,7 +457,7 @@ static void the_endpoint_is_one_that_was_reached(void **state)
 	(void)state;
 	filled(&roster, 3);
 	all_report(&roster, 7, 0);
-	roster.states[1].endpoints_ok = 2;
+	roster.hosts[1].endpoints_ok = 2;
 	plan.mpi = true;
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), 0);
 	assert_int_equal(plan.endpoint[0], 2); /* IPv4 first, and never another host's loopback */
@@ -468,8 +468,8 @@ static void the_endpoint_is_one_that_was_reached(void **state)
 	assert_string_equal(err.host, "n1");
 	assert_in(err.msg, "over IPv4");
 	hvd_plan_clear(&plan);
-	roster.states[1].endpoints_ok = 4;
-	roster.states[2].endpoints_ok = 1;
+	roster.hosts[1].endpoints_ok = 4;
+	roster.hosts[2].endpoints_ok = 1;
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), -1);
 	assert_int_equal(err.code, HVD_E_NET);
 	assert_string_equal(err.host, "n2");
@@ -533,7 +533,7 @@ static void report_ipv4_silent(struct hvd_node_table *roster)
 			for (int a = 0; a < 2; a++)
 				json_array_append_new(edges, json_pack("[I,i,i,i,i]", (json_int_t)to[k], address[a], -1,
 								       HVD_REACH_SILENT, 0));
-		roster->states[h].stage = HVD_STAGE_PROBING;
+		hvd_node_table_enter(roster, h, HVD_STAGE_PROBING);
 		assert_int_equal(hvd_node_table_report(roster, h, msg, NULL), 0);
 		json_decref(msg);
 	}
@@ -578,9 +578,9 @@ static void what_got_lost_is_asked_for_again(void **state)
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
 	assert_true(plan.mpi && plan.networks.n == 0 && !plan.endpoint);
 	hvd_node_table_probe_again(&roster);
-	assert_int_equal(roster.n_reported, 0);
+	assert_int_equal(hvd_node_table_count(&roster, HVD_STAGE_REPORTED), 0);
 	for (uint32_t h = 0; h < 3; h++)
-		assert_int_equal(roster.states[h].stage, HVD_STAGE_REGISTERED);
+		assert_int_equal(roster.hosts[h].stage, HVD_STAGE_REGISTERED);
 	/* Now some IPv4 comes through, and another part of it in the round after that. */
 	for (uint32_t part = 0; part < 2; part++) {
 		for (uint32_t h = 0; h < 3; h++) {
@@ -590,7 +590,7 @@ static void what_got_lost_is_asked_for_again(void **state)
 			snprintf(text, sizeof(text),
 				 "{\"edges\":[[%u,0,0,0,9],[%u,0,-1,2,0]],\"rendezvous\":[[0,0,9]]}",
 				 (h + 1 + part) % 3, (h + 2 - part) % 3);
-			roster.states[h].stage = HVD_STAGE_PROBING;
+			hvd_node_table_enter(&roster, h, HVD_STAGE_PROBING);
 			assert_int_equal(report(&roster, h, text, NULL), 0);
 		}
 		if (part == 0) {
@@ -603,7 +603,7 @@ static void what_got_lost_is_asked_for_again(void **state)
 	assert_true(plan.networks.v[0].by_name);
 	hvd_plan_clear(&plan);
 	/* A rendezvous that one host has not reached is asked for again as well. */
-	roster.states[2].endpoints_ok = 0;
+	roster.hosts[2].endpoints_ok = 0;
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), -1);
 	hvd_plan_clear(&plan);
