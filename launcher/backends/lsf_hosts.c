@@ -69,7 +69,7 @@ void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *pro
 	char text[64];
 
 	if (hvd_launch_is_local(proc->host))
-		program = "shim";
+		program = "node agent";
 	hvd_status_text(status, text, sizeof(text));
 	if (code == HVD_PREAMBLE_NO_DIRECTORY && !came) {
 		hvd_err_set(why, HVD_E_FAILED, "the current directory is not there");

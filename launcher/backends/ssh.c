@@ -126,12 +126,13 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 		hvd_err_set(why, HVD_E_FAILED, "the current directory is not there");
 		hvd_err_hint(why, "start hvdrun in a directory that all hosts have, with the same path");
 	} else if (code == HVD_PREAMBLE_UNREADABLE && !came) {
-		hvd_err_set(why, HVD_E_FAILED, "what its shim was sent over ssh did not arrive");
+		hvd_err_set(why, HVD_E_FAILED, "what its node agent was sent over ssh did not arrive");
 		hvd_err_hint(why,
 			     "the same release must be installed on all hosts, and what a shell runs at login must not "
 			     "read from stdin");
 	} else {
-		hvd_err_set(why, HVD_E_FAILED, "its %s ended before its ranks did: %s", local ? "shim" : "ssh", text);
+		hvd_err_set(why, HVD_E_FAILED, "its %s ended before its ranks did: %s", local ? "node agent" : "ssh",
+			    text);
 	}
 }
 

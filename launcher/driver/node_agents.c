@@ -257,7 +257,7 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 	}
 	agents->table.hosts[cl->host].client = cl;
 	cl->role = HVD_ROLE_AGENT;
-	hvd_debug(agents->log, "%s: its shim has registered", agents->table.hosts[cl->host].name);
+	hvd_debug(agents->log, "%s: its node agent has registered", agents->table.hosts[cl->host].name);
 	agents->ops->came(cl->host, agents->arg);
 	if (hvd_node_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, &why) != 0) {
 		lose(agents, cl->host, &why, true);
@@ -364,7 +364,7 @@ static void on_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 	}
 	if (cl->role != HVD_ROLE_AGENT || agents->stage == HVD_AGENTS_OVER)
 		return;
-	hvd_err_set(&lost, HVD_E_NET, "the connection to its shim was lost%s%s", why->code ? ": " : "",
+	hvd_err_set(&lost, HVD_E_NET, "the connection to its node agent was lost%s%s", why->code ? ": " : "",
 		    why->code ? why->msg : "");
 	hvd_err_host(&lost, agents->table.hosts[host].name);
 	agents->table.hosts[host].client = NULL; /* released after this */

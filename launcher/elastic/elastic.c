@@ -89,7 +89,7 @@ static void do_host_begin(uint32_t host, void *arg)
 	const char *name = hvd_machine_host(job->machine, host);
 	struct hvd_err why = {0};
 
-	hvd_verbose(job->log, "%s: starting its shim", name);
+	hvd_verbose(job->log, "%s: starting its node agent", name);
 	hvd_node_agents_expect(job->agents, host, name);
 	if (hvd_agent_procs_start(job->agent_procs, host, name, hvd_machine_slots(job->machine, host),
 				  hvd_machine_slurm_job(job->machine, host), &why) == 0)
@@ -103,7 +103,7 @@ static void do_host_end(uint32_t host, void *arg)
 {
 	struct job *job = arg;
 
-	hvd_verbose(job->log, "%s: ending its shim", hvd_machine_host(job->machine, host));
+	hvd_verbose(job->log, "%s: ending its node agent", hvd_machine_host(job->machine, host));
 	hvd_node_agents_forget(job->agents, host);
 	hvd_agent_procs_release(job->agent_procs, host, false);
 }

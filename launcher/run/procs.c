@@ -201,7 +201,7 @@ static void explain(const struct one *one, struct hvd_err *why)
 		procs->backend->explain(procs->launch, one->proc, one->status, one->came, why);
 	} else {
 		hvd_status_text(one->status, text, sizeof(text));
-		hvd_err_set(why, HVD_E_FAILED, "its shim ended before its ranks did: %s", text);
+		hvd_err_set(why, HVD_E_FAILED, "its node agent ended before its ranks did: %s", text);
 	}
 	if (one->proc->host)
 		hvd_err_host(why, one->proc->host);

@@ -172,7 +172,7 @@ static void lost(struct run *run, const char *because)
 {
 	struct hvd_err why = {0};
 
-	hvd_err_set(&why, HVD_E_NET, "the connection to its ranks' shim was lost%s; ending the job", because);
+	hvd_err_set(&why, HVD_E_NET, "the connection to its node agent was lost%s; ending the job", because);
 	hvd_err_hint(&why, "did the host fail, or was it taken away? (%s %s)",
 		     hvd_alloc_in_lsf(run->launch->envp) ? "bhosts" : "sinfo -N -n", run->lost_host);
 	hvd_err_host(&why, run->lost_host);

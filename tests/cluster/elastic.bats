@@ -78,7 +78,7 @@ at_rendezvous() { peer alice "$1" http "$rv_addr" "$rv_port" "${@:2}"; }
     read -r rv_addr rv_port <"$(home)/rendezvous"
     [[ $(at_rendezvous hvdn2 PUT /scope/key hello) == 200* ]]
     echo hvdn1:1 >"$(home)/hosts"
-    says 30 "hvdn2: ending its shim"
+    says 30 "hvdn2: ending its node agent"
     [[ $(at_rendezvous hvdn2 GET /scope/key) == 403* ]]
     [[ $(at_rendezvous hvdn2 PUT /scope/key evil) == 403* ]]
     [[ $(at_rendezvous hvdn2 DELETE /scope/key) == 403* ]]

@@ -148,7 +148,7 @@ END
     fault node-lost hvdn3
     ended 20
     exits 1
-    has "hvdn3: the connection to its ranks' shim was lost: the host does not answer; ending the job"
+    has "hvdn3: the connection to its node agent was lost: the host does not answer; ending the job"
     fault clear
     assert_no_leftovers 20
 }
@@ -161,7 +161,7 @@ END
     says 40 "Node failure on hvdn3"
     ended 20
     exits 1
-    has "hvdn3: the connection to its ranks' shim was lost: Slurm has given up the node; ending the job"
+    has "hvdn3: the connection to its node agent was lost: Slurm has given up the node; ending the job"
     fault clear
     assert_no_leftovers 20
 }
@@ -184,7 +184,7 @@ END
     # hvdrun ends by itself and says why; srun, with or without the plugin, waits on for the node's output.
     ended 30
     exits 1
-    has "hvdn4: the connection to its ranks' shim was lost"
+    has "hvdn4: the connection to its node agent was lost"
     has_not "failed first: killed by signal 15"
     wait_for 30 grep -q "Node failure on hvdn2" "$out"
     # That of 24.11 has ended by itself by now: pkill finds none (1).

@@ -318,7 +318,7 @@ stopped_on() {
         ended 45
         exits 1
         case $each in
-        jsrun) has "hvdrun: error: hvdn3: the connection to its ranks' shim was lost" "(bhosts hvdn3)" ;;
+        jsrun) has "hvdrun: error: hvdn3: the connection to its node agent was lost" "(bhosts hvdn3)" ;;
         blaunch) has "hvdrun: error: hvdn3: its blaunch ended before its ranks did: exit code 255" "(bhosts hvdn3, " ;;
         lsrun) has "hvdrun: error: hvdn3: its lsrun ended before its ranks did: exit code 0" "(bhosts hvdn3, " ;;
         esac

@@ -193,7 +193,7 @@ static void one_ends_that_is_wanted(void **state)
 	until(w, w->none_left);
 	assert_int_equal(w->lost, 1);
 	assert_int_equal(w->last_lost, 3);
-	assert_string_equal(w->why, "fails: its shim ended before its ranks did: exit code 3");
+	assert_string_equal(w->why, "fails: its node agent ended before its ranks did: exit code 3");
 	/* The same host again. */
 	assert_int_equal(start(w, 3, "fails"), 0);
 	until(w, w->lost == 2);

@@ -354,7 +354,7 @@ static void connection_is_lost(void **state)
 	until(w->l, w->gone);
 	assert_int_equal(w->last_gone, 1);
 	assert_false(w->unfit);
-	assert_in(w->why, "node1: the connection to its shim was lost");
+	assert_in(w->why, "node1: the connection to its node agent was lost");
 	/* It may come again. */
 	hvd_node_agents_expect(w->agents, 1, "node1");
 	come(w, 1);
