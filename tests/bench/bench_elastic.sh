@@ -17,35 +17,18 @@
 # how long it takes until a drained node is known.
 # horovodrun starts ranks by ssh; hvdrun by ssh and in an allocation, and here binds no ranks, for the hosts share one
 # machine's cores: those of all hosts would be bound to the same few, and be slower than horovodrun's, which never are.
-# WHAT="events idle news" selects, and CASES="fewer spare added removed" of the events.
+# WHAT="events idle discovery" selects one or several of these, CASES="fewer spare added removed" some of the events.
 # Needs Horovod (tests/peers/install.sh), root, Slurm and sshd.
 set -euo pipefail
 
-here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
-B=$(cd "$top" && realpath "${B:-build}")
+# shellcheck source=tests/bench/peers.bash
+source "$(dirname "$0")/peers.bash"
 rounds=${ROUNDS:-3}
-"$top/tests/peers/install.sh" --check || {
-	echo "bench_elastic: Horovod is not there: make peers" >&2
-	exit 1
-}
-venv=$("$top/tests/peers/install.sh" --where)/venv
-export OMP_NUM_THREADS=1 B HVD_PATH="$B/bin" HVD_CLUSTER_NAME=bench$$ HVD_TEST_DEADLINE=3600
-# shellcheck source=tests/cluster/helpers.bash
-source "$top/tests/cluster/helpers.bash"
-# shellcheck source=tests/cluster/launch.bash
-source "$top/tests/cluster/launch.bash"
-# shellcheck source=tests/cluster/sshd.bash
-source "$top/tests/cluster/sshd.bash"
-sshd_can || { echo "bench_elastic: OpenSSH is not installed" >&2 && exit 1; }
-results=$(mktemp -d)
-trap 'cluster down >/dev/null 2>&1 || true; rm -rf "$results"' EXIT
-cluster up --nodes 4 --login-ib --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" >/dev/null
-sshd_prepare hvdn1 hvdn2 hvdn3 hvdn4
+bench_cluster
 printf '#!/bin/sh\ncat ~/hosts\n' >"$(home)/discover"
 chmod 755 "$(home)/discover"
 LOG=$(home)/log
-script=("$venv/bin/python" "$top/tests/peers/elastic.py" log --quit quit)
+script=("$VENV/bin/python" "$TOP/tests/peers/elastic.py" log --quit quit)
 by_script=(--min-np 2 -np 4 --host-discovery-script ./discover)
 
 # hosts LINES: what the discovery script says from now on.
@@ -59,7 +42,7 @@ begin_training() {
 	local launcher=$1 words
 	shift
 	case $launcher in
-	horovodrun*) words=("$venv/bin/horovodrun") ;;
+	horovodrun*) words=("$VENV/bin/horovodrun") ;;
 	*ssh*) words=(hvdrun --launcher=ssh) ;;
 	*slurm* | *jobs*) words=(salloc -Q -N2 --no-kill --ntasks-per-node=2 -J train hvdrun) ;;
 	*) words=(salloc -Q -N4 --no-kill --ntasks-per-node=2 hvdrun) ;;
@@ -99,14 +82,14 @@ event() {
 	IFS='|' read -ra launchers <<<"$4"
 	shift 4
 	for launcher in "${launchers[@]}"; do
-		files+=("$results/$launcher")
-		: >"$results/$launcher"
+		files+=("$RESULTS/$launcher")
+		: >"$RESULTS/$launcher"
 	done
 	for ((round = 0; round < rounds; round++)); do
 		for launcher in "${launchers[@]}"; do
 			hosts "$first"
 			begin_training "$launcher" "${by_script[@]}" "${script[@]}" --epochs 1000 --pause 0.05 "$@"
-			python3 "$here/elastic_times.py" "$LOG" "$size" "$(home)/quit" >>"$results/$launcher"
+			python3 "$BENCH/elastic_times.py" "$LOG" "$size" "$(home)/quit" >>"$RESULTS/$launcher"
 			wait "$PID" || true
 		done
 	done
@@ -145,10 +128,10 @@ idle() {
 	shift
 	hosts 'hvdn1:2\nhvdn2:2'
 	begin_training "$launcher" "$@" "${script[@]}" --epochs 1000 --pause 1
-	: >"$results/$launcher"
+	: >"$RESULTS/$launcher"
 	if wait_for 60 trains; then
 		sleep 3
-		idle_of "$launcher" >"$results/$launcher"
+		idle_of "$launcher" >"$RESULTS/$launcher"
 	fi
 	touch "$(home)/quit"
 	wait "$PID" || true
@@ -157,8 +140,8 @@ idle() {
 # idle_of LAUNCHER: where its processes can be seen.
 idle_of() {
 	local name='hvdrun'
-	case $1 in horovodrun*) name="[^ ]*python[^ ]* $venv/bin/horovodrun" ;; esac
-	as_root hvdlogin bash -c "exec python3 '$here/idle_times.py' \$(pgrep -o -u alice -f '^$name .*elastic.py log') ${IDLE:-30}"
+	case $1 in horovodrun*) name="[^ ]*python[^ ]* $VENV/bin/horovodrun" ;; esac
+	as_root hvdlogin bash -c "exec python3 '$BENCH/idle_times.py' \$(pgrep -o -u alice -f '^$name .*elastic.py log') ${IDLE:-30}"
 }
 
 idles() {
@@ -168,21 +151,22 @@ idles() {
 	idle "${all[2]}" --min-np 2 -np 4 --hosts hvdn1:2,hvdn2:2
 	idle "${all[3]}" --min-np 2 -np 4
 	idle "${all[4]}" --min-np 2 -np 4 --discover jobs:train
-	for name in "${all[@]}"; do files+=("$results/$name"); done
+	for name in "${all[@]}"; do files+=("$RESULTS/$name"); done
 	printf '\n%-26s %9s %9s %9s %9s %9s\n' '% of a core' total itself ended living 'of total'
 	shown "nothing happens for ${IDLE:-30} s" "${files[@]}"
 }
 
-told() { [[ $(grep -sc '^hosts' "$results/told") -ge $1 ]]; }
+told() { [[ $(grep -sc '^hosts' "$RESULTS/told") -ge $1 ]]; }
 
-# news ARG…: of discovery_watch; seconds from the controller's answer to scontrol until the source tells, of so many changes.
-news() {
+# discovery NAME ARG…: of discovery_watch; seconds from the controller's answer to scontrol until discovery_watch tells the
+# change, a line for each change.
+discovery() {
 	local before state lines=1 round began
 	timeout 300 "$HVD_CLUSTER_CMD" exec -- salloc -Q -N4 --no-kill "$B/tests/bench/discovery_watch" --discover slurm "${@:2}" \
-		100 >"$results/told" 2>/dev/null &
+		100 >"$RESULTS/told" 2>/dev/null &
 	PID=$!
 	wait_for 30 told 1
-	: >"$results/$1"
+	: >"$RESULTS/$1"
 	for ((round = 0; round < 2 * rounds; round++)); do
 		for state in drain resume; do
 			sleep "1.$((RANDOM % 10))"
@@ -191,26 +175,26 @@ news() {
 			lines=$((lines + 1))
 			until told "$lines"; do sleep 0.01; done
 			began=$EPOCHREALTIME
-			awk -v a="$before" -v b="$began" 'BEGIN { printf "%.2f\n", b - a }' >>"$results/$1"
+			awk -v a="$before" -v b="$began" 'BEGIN { printf "%.2f\n", b - a }' >>"$RESULTS/$1"
 		done
 	done
 	kill "$PID"
 	wait "$PID" || true
 }
 
-all_news() {
-	news 'every second'
-	news 'every 0.2 s' --discovery-interval 0.2
+discoveries() {
+	discovery 'every second'
+	discovery 'every 0.2 s' --discovery-interval 0.2
 	printf '\n%-26s %9s\n' seconds total
-	shown 'a node of the job is drained, or used again' "$results/every second" "$results/every 0.2 s"
+	shown 'a node of the job is drained, or used again' "$RESULTS/every second" "$RESULTS/every 0.2 s"
 }
 
-for what in ${WHAT:-events idle news}; do
+for what in ${WHAT:-events idle discovery}; do
 	case $what in
-	news) all_news ;;
+	discovery) discoveries ;;
 	events) events ;;
 	idle) idles ;;
-	*) echo "bench_elastic: WHAT is events, idle, news or several of them" >&2 && exit 2 ;;
+	*) echo "bench_elastic: WHAT is events, idle, discovery or several of them" >&2 && exit 2 ;;
 	esac
 done
 echo

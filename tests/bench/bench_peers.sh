@@ -14,54 +14,37 @@
 # WHERE="here cluster" selects.
 set -euo pipefail
 
-here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
-B=$(cd "$top" && realpath "${B:-build}")
+# shellcheck source=tests/bench/peers.bash
+source "$(dirname "$0")/peers.bash"
 rounds=${ROUNDS:-7}
-"$top/tests/peers/install.sh" --check || {
-	echo "bench_peers: Horovod is not there: make peers" >&2
-	exit 1
-}
-venv=$("$top/tests/peers/install.sh" --where)/venv
-export OMP_NUM_THREADS=1
 
 one_machine() {
 	local np theirs ours
 	for np in ${NP:-2 4 8}; do
-		theirs="$venv/bin/horovodrun -np $np" ours="$B/bin/hvdrun -np $np"
+		theirs="$VENV/bin/horovodrun -np $np" ours="$B/bin/hvdrun -np $np"
 		echo "== $np ranks: true"
-		python3 "$here/launch_times.py" "$rounds" "horovodrun=$theirs true" "hvdrun=$ours true"
+		python3 "$BENCH/launch_times.py" "$rounds" "horovodrun=$theirs true" "hvdrun=$ours true"
 		echo "== $np ranks: hvd.init() and an allreduce"
-		python3 "$here/peer_times.py" "$rounds" "$np" "$venv/bin/python" "horovodrun=$theirs" "hvdrun=$ours"
+		python3 "$BENCH/peer_times.py" "$rounds" "$np" "$VENV/bin/python" "horovodrun=$theirs" "hvdrun=$ours"
 		echo "== $np ranks: the last one dies"
-		python3 "$here/death_times.py" "$rounds" "$np" "horovodrun=$theirs" "hvdrun=$ours"
+		python3 "$BENCH/death_times.py" "$rounds" "$np" "horovodrun=$theirs" "hvdrun=$ours"
 	done
 }
 
-# Eight ranks on four hosts. The login host is on all networks, for horovodrun cannot do without.
+# Eight ranks on four hosts.
 cluster_bench() {
 	local hosts=hvdn1:2,hvdn2:2,hvdn3:2,hvdn4:2 step="-N4 -n8 --ntasks-per-node=2" theirs
-	export B HVD_PATH="$B/bin" HVD_CLUSTER_NAME=bench$$ HVD_TEST_DEADLINE=3600
-	# shellcheck source=tests/cluster/helpers.bash
-	source "$top/tests/cluster/helpers.bash"
-	# shellcheck source=tests/cluster/launch.bash
-	source "$top/tests/cluster/launch.bash"
-	# shellcheck source=tests/cluster/sshd.bash
-	source "$top/tests/cluster/sshd.bash"
-	sshd_can || { echo "bench_peers: OpenSSH is not installed" >&2 && return 1; }
-	trap 'cluster down >/dev/null 2>&1 || true' EXIT
-	cluster up --nodes 4 --login-ib --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" >/dev/null
-	sshd_prepare hvdn1 hvdn2 hvdn3 hvdn4
-	theirs="$venv/bin/horovodrun -np 8 -H $hosts"
+	bench_cluster
+	theirs="$VENV/bin/horovodrun -np 8 -H $hosts"
 	echo "== four hosts, 8 ranks: true"
-	on_login python3 "$here/launch_times.py" "$rounds" "horovodrun, no cache=$theirs --disable-cache true" \
+	on_login python3 "$BENCH/launch_times.py" "$rounds" "horovodrun, no cache=$theirs --disable-cache true" \
 		"horovodrun, cached=$theirs true" "hvdrun, ssh=hvdrun --hosts $hosts true" \
 		"hvdrun, srun=hvdrun $step true" "srun --hvd=srun --hvd $step true"
 	echo "== four hosts, 8 ranks: hvd.init() and an allreduce"
-	on_login python3 "$here/peer_times.py" "$rounds" 8 "$venv/bin/python" "horovodrun=$theirs" \
+	on_login python3 "$BENCH/peer_times.py" "$rounds" 8 "$VENV/bin/python" "horovodrun=$theirs" \
 		"hvdrun, ssh=hvdrun --hosts $hosts" "hvdrun, srun=hvdrun $step" "srun --hvd=srun --hvd $step"
 	echo "== four hosts, 8 ranks: the last one dies"
-	on_login python3 "$here/death_times.py" "$rounds" 8 "horovodrun=$theirs" "hvdrun, ssh=hvdrun --hosts $hosts" \
+	on_login python3 "$BENCH/death_times.py" "$rounds" 8 "horovodrun=$theirs" "hvdrun, ssh=hvdrun --hosts $hosts" \
 		"hvdrun, srun=hvdrun $step" "srun --hvd=srun --hvd $step"
 }
 

@@ -12,34 +12,15 @@
 # anything is left.
 set -u
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cluster=$here/../../scripts/cluster/hvd-cluster
 n=${1:-1000}
 if [[ ! $n =~ ^[1-9][0-9]{0,6}$ ]]; then
     echo "usage: soak.sh [N]" >&2
     exit 2
 fi
-B=$(cd "$here/../.." && cd "${B:-build}" && pwd) || exit 2
-export HVD_PATH=$B/bin HVD_CLUSTER_NAME=soak$$
+# shellcheck source=tests/cluster/soak.bash
+source "$(dirname "${BASH_SOURCE[0]}")/soak.bash"
 hosts=(hvdlogin hvdctl hvdn1 hvdn2 hvdn3 hvdn4)
-work=$(mktemp -d) || exit 1
-
-# Seconds for any one command; a launch takes a fraction of one.
-on() {
-    local host=$1 user=$2
-    shift 2
-    timeout --kill-after=5 60 "$cluster" exec --host "$host" --user "$user" -- "$@"
-}
-
-finish() {
-    timeout 120 "$cluster" down
-    rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-timeout 120 "$cluster" up --nodes 4 --srun-port-range 20000-20999 \
-    --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" || exit 1
+soak_up --nodes 4
 
 # An allocation that stays, and what its batch script's environment is.
 # shellcheck disable=SC2016

@@ -17,16 +17,13 @@
 # when one launch was not as it must be.
 set -u
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cluster=$here/../../scripts/cluster/hvd-cluster
 n=${1:-60} seed=${2:-$((SRANDOM % 100000))}
 if [[ ! $n$seed =~ ^[0-9]{1,12}$ || $n == 0 ]]; then
     echo "usage: soak_faults.sh [N [SEED]]" >&2
     exit 2
 fi
-B=$(cd "$here/../.." && cd "${B:-build}" && pwd) || exit 2
-export HVD_PATH=$B/bin HVD_CLUSTER_NAME=faults$$
-work=$(mktemp -d) || exit 1
+# shellcheck source=tests/cluster/soak.bash
+source "$(dirname "${BASH_SOURCE[0]}")/soak.bash"
 RANDOM=$seed
 echo "seed $seed"
 
@@ -34,21 +31,7 @@ echo "seed $seed"
 BOUND=40
 STOPPED_MOST=12
 
-on() {
-    local host=$1 user=$2
-    shift 2
-    timeout --kill-after=5 90 "$cluster" exec --host "$host" --user "$user" -- "$@"
-}
-
-finish() {
-    timeout 120 "$cluster" down
-    rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-timeout 120 "$cluster" up --nodes 4 --slurm-conf SlurmdTimeout=8 --srun-port-range 20000-20999 \
-    --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" || exit 1
+soak_up --nodes 4 --slurm-conf SlurmdTimeout=8
 
 JOB=(-N4 -n8 --ntasks-per-node=2 --hvd-start-timeout=15 "$B/bin/hvd-selftest" --quick --sleep 3)
 # Behind a shell: what enters a host stops with the program that it has started, and nobody would wake it.

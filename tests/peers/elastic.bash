@@ -10,6 +10,18 @@ elastic_file() {
     if (($#)); then suite "$@"; fi
 }
 
+# elastic_here [OPTION OF hvdrun…]: in setup of tests on this machine. ELASTIC is hvdrun with these options and with a
+# discovery script that finds what the file HOSTS says.
+elastic_here() {
+    needs_peers
+    LOG=$BATS_TEST_TMPDIR/log HOSTS=$BATS_TEST_TMPDIR/hosts
+    export HOSTS
+    printf '#!/bin/sh\ncat "%s"\n' "$HOSTS" >"$BATS_TEST_TMPDIR/discover"
+    chmod +x "$BATS_TEST_TMPDIR/discover"
+    # shellcheck disable=SC2034 # for the tests
+    ELASTIC=("$HVDRUN" "$@" --host-discovery-script "$BATS_TEST_TMPDIR/discover")
+}
+
 # On a cluster, in setup: ~/discover is a script that finds what hosts says.
 elastic_begin() {
     needs_cluster
@@ -19,7 +31,7 @@ elastic_begin() {
     chmod 755 "$(home)/discover"
 }
 
-# … and in teardown.
+# On a cluster, in teardown.
 elastic_end() {
     mend
     if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then assert_no_leftovers; fi

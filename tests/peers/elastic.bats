@@ -10,14 +10,7 @@ load peers
 load elastic
 
 setup_file() { elastic_file; }
-setup() {
-    needs_peers
-    LOG=$BATS_TEST_TMPDIR/log HOSTS=$BATS_TEST_TMPDIR/hosts
-    export HOSTS
-    printf '#!/bin/sh\ncat "%s"\n' "$HOSTS" >"$BATS_TEST_TMPDIR/discover"
-    chmod +x "$BATS_TEST_TMPDIR/discover"
-    ELASTIC=("$HVDRUN" --launcher=fork --host-discovery-script "$BATS_TEST_TMPDIR/discover")
-}
+setup() { elastic_here --launcher=fork; }
 teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
 
 @test "a host is added and removed" {

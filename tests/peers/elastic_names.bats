@@ -12,12 +12,7 @@ load elastic
 
 setup_file() { elastic_file; }
 setup() {
-    needs_peers
-    LOG=$BATS_TEST_TMPDIR/log HOSTS=$BATS_TEST_TMPDIR/hosts
-    export HOSTS
-    printf '#!/bin/sh\ncat "%s"\n' "$HOSTS" >"$BATS_TEST_TMPDIR/discover"
-    chmod +x "$BATS_TEST_TMPDIR/discover"
-    ELASTIC=("$HVDRUN" --host-discovery-script "$BATS_TEST_TMPDIR/discover")
+    elastic_here
     TRAIN=("$PY" "$HERE/elastic.py" "$LOG" --pause 0.1 --epochs 1000)
 }
 teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }

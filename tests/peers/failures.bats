@@ -17,13 +17,8 @@ teardown() { mend; }
 
 # fails HOW STATUS TEXT: rank 2 of four, on the second host.
 fails() {
-    local ended_at
     run launch hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' "$PY" "$HERE/fail.py" "$1" 2 mark
-    ended_at=$EPOCHREALTIME
-    exits "$2"
-    has "rank 2 on hvdn2 failed first: $3"
-    [[ $(grep -c "failed first" <<<"$output") -eq 1 ]]
-    soon "$ended_at" 4
+    rank_2_failed hvdn2 "$2" "$3" "$EPOCHREALTIME"
     assert_no_leftovers
 }
 

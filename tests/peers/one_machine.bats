@@ -51,13 +51,9 @@ END
 # fails HOW STATUS TEXT: rank 2 of four fails; the launcher's status, what it
 # says, that it says so soon, and that nobody is left.
 fails() {
-    local mark=$BATS_TEST_TMPDIR/$1 ended_at
+    local mark=$BATS_TEST_TMPDIR/$1
     run on_this "$HVDRUN" -np 4 "$PY" "$HERE/fail.py" "$1" 2 "$mark"
-    ended_at=$EPOCHREALTIME
-    exits "$2"
-    has "rank 2 on localhost failed first: $3"
-    [[ $(grep -c "failed first" <<<"$output") -eq 1 ]]
-    soon "$ended_at" 4
+    rank_2_failed localhost "$2" "$3" "$EPOCHREALTIME"
     all_gone 0 "$mark"
 }
 
