@@ -10,6 +10,7 @@
 #include "launcher/options/config.h"
 #include "launcher/options/options.h"
 #include "launcher/run/report.h"
+#include "launcher/run/run.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"

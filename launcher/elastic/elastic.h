@@ -10,7 +10,7 @@
 #ifndef HVD_ELASTIC_H
 #define HVD_ELASTIC_H
 
-#include "launcher/run/run.h"
+#include "launcher/run/job.h"
 #include "machine.h"
 
 /* For --dry-run: the hosts that are known before the start, and the processes for their shims. */

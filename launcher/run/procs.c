@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "procs.h"
+/* procs.c - the table of a job's processes. Entries of processes that have ended are freed from the event loop, since
+ * callers may be at work on the table when that happens. */
+#include "procs_internal.h"
 
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
-#include "lib/protocol/preamble.h"
 #include "output_mux.h"
 #include "stdin_forward.h"
 
@@ -12,157 +13,124 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-/* What a shim said last may still be on its way when its process is seen to have ended. */
+/* How long after a process has ended the driver may still hear what its node agent said last. */
 #define LATE_MS 200
 /* How often processes are woken up whose hosts have not registered (wake_signal). */
 #define WAKE_MS 250
 
-struct one {
-	struct hvd_procs *procs;
-	struct hvd_proc *proc;
-	pid_t pid; /* 0 when it has been reaped or was not started */
-	int status;
-	int ranks_left; /* not reported yet; 0 where the backend starts no hosts */
-	bool came, over;
-	struct hvd_stdin_forward *feed;
-	struct event *late;
-};
+/* ---- entries ---- */
 
-struct hvd_procs {
-	struct event_base *base;
-	struct hvd_launch *launch;
-	const struct hvd_backend *backend;
-	const struct hvd_procs_opts *opts;
-	const struct hvd_procs_ops *ops;
-	void *arg;
-	struct hvd_output_mux *out[2]; /* stdout, stderr; NULL where the processes write to ours themselves */
-	struct one *v;
-	size_t n, started, running; /* the first n are to run */
-	unsigned under_way;
-	struct event *wake; /* NULL where the backend has no wake_signal */
-};
+static void settle(struct hvd_started_proc *p);
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	settle(arg);
+}
+
+static struct hvd_started_proc *new_proc(struct hvd_procs *procs, uint32_t host)
+{
+	struct hvd_started_proc *p = hvd_xcalloc(1, sizeof(*p));
+
+	p->procs = procs;
+	p->host = host;
+	p->late = evtimer_new(procs->base, on_late, p);
+	p->deadline = evtimer_new(procs->base, hvd_proc_deadline_passed, p);
+	return p;
+}
+
+static void free_proc(struct hvd_started_proc *p)
+{
+	hvd_stdin_forward_destroy(p->stdin_forward);
+	if (p->pid > 0)
+		hvd_end(p->pid, 1, NULL);
+	event_free(p->late);
+	event_free(p->deadline);
+	hvd_launch_clear(&p->launch);
+	free(p);
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_procs *procs = arg;
+
+	(void)fd;
+	(void)what;
+	procs->last = &procs->first;
+	while (*procs->last) {
+		struct hvd_started_proc *p = *procs->last;
+
+		if (p->over) {
+			*procs->last = p->next;
+			free_proc(p);
+		} else {
+			procs->last = &p->next;
+		}
+	}
+}
+
+/* The process of a host that is still needed. */
+static struct hvd_started_proc *find(const struct hvd_procs *procs, uint32_t host)
+{
+	struct hvd_started_proc *p = procs->first;
+
+	while (p && (p->host != host || p->released || p->over))
+		p = p->next;
+	return p;
+}
 
 /* ---- starting ---- */
 
-/* A descriptor from which the one local shim reads the launch's key. */
-static int key_pipe(const struct hvd_key *key, struct hvd_err *err)
+static void on_wake(evutil_socket_t fd, short what, void *arg)
 {
-	int fds[2];
+	struct hvd_procs *procs = arg;
 
-	if (pipe(fds) != 0)
-		return hvd_err_sys(err, "cannot make a pipe");
-	if (write(fds[1], key->b, HVD_KEY_LEN) != HVD_KEY_LEN) {
-		close(fds[0]);
-		fds[0] = hvd_err_sys(err, "cannot hand over the launch's key");
-	}
-	close(fds[1]);
-	return fds[0];
+	(void)fd;
+	(void)what;
+	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
+		if (p->pid > 0 && !p->registered)
+			kill(-p->pid, procs->backend->wake_signal);
+	if (procs->under_way > 0)
+		evtimer_add(procs->wake, &(struct timeval){.tv_usec = WAKE_MS * 1000});
 }
 
-/* The launch's data, behind it what hvdrun itself reads: for the first host only, which has rank 0. */
-static int stdin_of(struct one *one, bool first, struct hvd_err *err)
+/* Takes over `p`, also when it cannot be started. */
+static int start_proc(struct hvd_started_proc *p, struct hvd_err *err)
 {
-	struct hvd_procs *procs = one->procs;
-	bool srun = procs->launch->by_stdin; /* which brings environment and directory */
-	struct hvd_preamble p = {.key = *procs->opts->key, .directory = srun ? hvd_xstrdup("") : getcwd(NULL, 0)};
-	unsigned char *bytes;
-	int rc = -1, fd = -1;
-	size_t n;
+	struct hvd_procs *procs = p->procs;
 
-	if (!p.directory) {
-		hvd_err_sys(err, "cannot tell the current directory");
-	} else {
-		memcpy(p.boot, procs->opts->boot, strlen(procs->opts->boot) + 1);
-		if (!srun)
-			hvd_launch_export(procs->launch, &p.env);
-		rc = hvd_preamble_format(&p, &bytes, &n, err);
-	}
-	hvd_preamble_clear(&p);
-	if (rc == 0)
-		one->feed = hvd_stdin_forward_create(procs->base, bytes, n, first ? STDIN_FILENO : -1, &fd, err);
-	return fd;
-}
-
-/* Labelled lines of several processes must not mix, and srun does not keep lines whole. */
-static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fds[2], struct hvd_err *err)
-{
-	enum hvd_label label = procs->launch->spec->output.label;
-	bool hosts = procs->backend->mode == HVD_START_HOSTS && (!procs->backend->loopback || procs->n > 1) &&
-		     label != HVD_LABEL_NONE;
-	enum hvd_output_mux_form form = !hosts                       ? HVD_OUTPUT_MUX_TASKS
-					: label == HVD_LABEL_HOROVOD ? HVD_OUTPUT_MUX_HOROVOD
-								     : HVD_OUTPUT_MUX_LINES;
-
-	for (int s = 0; s < 2 && (hosts || procs->launch->framed); s++) {
-		if (!procs->out[s] && !(procs->out[s] = hvd_output_mux_create(procs->base, s + 1, form, err)))
-			return -1;
-		fds[s] = hvd_output_mux_open(procs->out[s], err);
-		if (fds[s] < 0)
-			return -1;
-		hvd_spawn_fd(spawn, fds[s], s + 1);
-	}
-	return 0;
-}
-
-static int start_one(struct one *one, bool first, struct hvd_err *err)
-{
-	struct hvd_procs *procs = one->procs;
-	struct hvd_proc *proc = one->proc;
-	struct hvd_spawn spawn = {.path = proc->argv.v[0],
-				  .argv = proc->argv.v,
-				  .parent_death_signal = procs->backend->launch_proc_ignores_signals ? 0 : SIGTERM,
-				  .ignore_ends = procs->backend->launch_proc_ignores_signals,
-				  .ignore_user = procs->backend->launch_proc_ignores_signals,
-				  .nofile = procs->opts->nofile,
-				  .new_group = procs->backend->mode != HVD_START_RANKS};
-	bool by_stdin = procs->backend->by_stdin || procs->launch->by_stdin;
-	int fd = -1, to = STDIN_FILENO, streams[2] = {-1, -1};
-
-	/* A plugin that srun has is to see whose step it is. */
-	if (!procs->backend->by_stdin)
-		hvd_env_set(&proc->env, HVD_BOOT_ENV, procs->opts->boot);
-	if (by_stdin) {
-		fd = stdin_of(one, first && !procs->opts->no_stdin && !procs->launch->no_input, err);
-	} else {
-		to = HVD_KEY_FD;
-		if (procs->backend->loopback)
-			fd = key_pipe(procs->opts->key, err);
-	}
-	if (fd < 0 && (by_stdin || procs->backend->loopback))
+	if (hvd_proc_start(p, !procs->any, err) != 0) {
+		free_proc(p);
 		return -1;
-	if (fd >= 0)
-		hvd_spawn_fd(&spawn, fd, to);
-	if (proc->fd >= 0)
-		hvd_spawn_fd(&spawn, proc->fd, proc->fd);
-	spawn.envp = proc->env.v;
-	spawn.cwd = proc->cwd;
-	one->pid = open_streams(procs, &spawn, streams, err) == 0 ? hvd_spawn(&spawn, err) : -1;
-	for (int s = 0; s < 2; s++)
-		if (streams[s] >= 0)
-			close(streams[s]);
-	if (fd >= 0)
-		close(fd);
-	if (one->pid >= 0) {
-		if (procs->wake && !evtimer_pending(procs->wake, NULL))
-			evtimer_add(procs->wake, &(struct timeval){.tv_usec = WAKE_MS * 1000});
-		return 0;
 	}
-	one->pid = 0;
-	return -1;
+	*procs->last = p;
+	procs->last = &p->next;
+	procs->running++;
+	procs->under_way++;
+	procs->any = true;
+	if (procs->wake && !evtimer_pending(procs->wake, NULL))
+		evtimer_add(procs->wake, &(struct timeval){.tv_usec = WAKE_MS * 1000});
+	return 0;
 }
 
 int hvd_procs_start(struct hvd_procs *procs, struct hvd_err *err)
 {
+	const struct hvd_alloc *alloc = &procs->launch->alloc;
 	unsigned most = procs->backend->fan_out;
 
-	while (procs->started < procs->n && (!most || procs->under_way < most)) {
-		if (start_one(&procs->v[procs->started], procs->started == 0, err) != 0)
+	while (procs->next < procs->n && (!most || procs->under_way < most)) {
+		struct hvd_started_proc *p = new_proc(procs, (uint32_t)procs->next);
+
+		p->proc = &procs->launch->procs[procs->next];
+		if (procs->backend->mode == HVD_START_HOSTS && procs->next < (size_t)alloc->n_hosts)
+			p->ranks_left = alloc->hosts[procs->next].slots;
+		if (procs->backend->mode == HVD_START_SUPERVISED_RANKS)
+			p->ranks_left = alloc->slots;
+		if (start_proc(p, err) != 0)
 			return -1;
-		procs->started++;
-		procs->running++;
-		procs->under_way++;
+		procs->next++;
 	}
 	return 0;
 }
@@ -172,128 +140,134 @@ static void start_more(struct hvd_procs *procs)
 	struct hvd_err why = {0};
 
 	if (hvd_procs_start(procs, &why) != 0) {
-		hvd_procs_stop(procs);
-		procs->ops->lost(&why, procs->arg);
+		procs->n = procs->next;
+		procs->ops->lost((uint32_t)procs->next, &why, procs->arg);
 	}
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *arg)
+int hvd_procs_start_host(struct hvd_procs *procs, uint32_t host, const char *name, int slots, uint32_t slurm_job,
+			 struct hvd_err *err)
 {
-	struct hvd_procs *procs = arg;
+	struct hvd_started_proc *p = new_proc(procs, host);
 
-	(void)fd;
-	(void)what;
-	for (size_t i = 0; i < procs->started; i++)
-		if (procs->v[i].pid > 0 && !procs->v[i].came)
-			kill(-procs->v[i].pid, procs->backend->wake_signal);
-	if (procs->under_way > 0)
-		evtimer_add(procs->wake, &(struct timeval){.tv_usec = WAKE_MS * 1000});
+	p->launch = *procs->launch;
+	p->launch.procs = NULL;
+	p->launch.n_procs = 0;
+	p->launch.scratch = NULL;
+	p->launch.first_host = (int)host;
+	p->launch.job = slurm_job;
+	p->launch.another = procs->any;
+	memset(&p->launch.alloc, 0, sizeof(p->launch.alloc));
+	memset(&p->launch.lsf, 0, sizeof(p->launch.lsf));
+	p->ranks_left = slots;
+	if (hvd_alloc_add(&p->launch.alloc, name, slots, err) != 0 ||
+	    hvd_backend_add_host(procs->backend, &p->launch, err) != 0) {
+		free_proc(p);
+		return hvd_err_host(err, name);
+	}
+	p->proc = &p->launch.procs[0];
+	return start_proc(p, err) == 0 ? 0 : hvd_err_host(err, name);
 }
 
-/* ---- ending ---- */
-
-static void explain(const struct one *one, struct hvd_err *why)
+void hvd_procs_registered(struct hvd_procs *procs, uint32_t host)
 {
-	const struct hvd_procs *procs = one->procs;
+	struct hvd_started_proc *p = find(procs, host);
+
+	if (!p || p->registered)
+		return;
+	p->registered = true;
+	procs->under_way--;
+	start_more(procs);
+}
+
+/* ---- ended ---- */
+
+static void explain(const struct hvd_started_proc *p, struct hvd_err *why)
+{
+	const struct hvd_procs *procs = p->procs;
 	char text[64];
 
 	if (procs->backend->explain) {
-		procs->backend->explain(procs->launch, one->proc, one->status, one->came, why);
+		procs->backend->explain(procs->launch, p->proc, p->status, p->registered, why);
 	} else {
-		hvd_status_text(one->status, text, sizeof(text));
+		hvd_status_text(p->status, text, sizeof(text));
 		hvd_err_set(why, HVD_E_FAILED, "its node agent ended before its ranks did: %s", text);
 	}
-	if (one->proc->host)
-		hvd_err_host(why, one->proc->host);
+	if (p->proc->host)
+		hvd_err_host(why, p->proc->host);
 }
 
-static void settle(struct one *one)
+static void settle(struct hvd_started_proc *p)
 {
-	struct hvd_procs *procs = one->procs;
+	struct hvd_procs *procs = p->procs;
 	struct hvd_err why = {0};
 
-	one->over = true;
+	p->over = true;
 	procs->running--;
-	if (!one->came)
+	if (!p->registered)
 		procs->under_way--;
-	if (one->ranks_left > 0) {
-		explain(one, &why);
-		procs->ops->lost(&why, procs->arg);
+	if (p->ranks_left > 0) {
+		explain(p, &why);
+		procs->ops->lost(p->host, &why, procs->arg);
 	}
-	procs->ops->ended(one->status, procs->arg);
+	if (procs->ops->ended)
+		procs->ops->ended(p->status, procs->arg);
 	start_more(procs);
+	event_active(procs->sweep, EV_TIMEOUT, 0);
 	if (procs->running == 0)
-		procs->ops->all_ended(procs->arg);
-}
-
-static void on_late(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	settle(arg);
+		procs->ops->none_left(procs->arg);
 }
 
 void hvd_procs_reap(struct hvd_procs *procs)
 {
 	int status;
 
-	for (size_t i = 0; i < procs->started; i++) {
-		struct one *one = &procs->v[i];
-
-		/* Its own only: others in this process may have children, too. */
-		if (one->pid <= 0 || waitpid(one->pid, &status, WNOHANG) != one->pid)
+	for (struct hvd_started_proc *p = procs->first; p; p = p->next) {
+		/* Only these: other parts of this process may have children, too. */
+		if (p->pid <= 0 || waitpid(p->pid, &status, WNOHANG) != p->pid)
 			continue;
-		one->pid = 0;
-		one->status = status;
-		/* One that was killed is itself the reason, whatever is reported of its ranks after it. */
-		if (one->ranks_left > 0 && !WIFSIGNALED(status))
-			event_add(one->late, &(struct timeval){.tv_usec = LATE_MS * 1000});
+		p->pid = 0;
+		p->status = status;
+		/* A process that was killed is itself the reason, whatever is reported of its ranks after that. */
+		if (p->ranks_left > 0 && !WIFSIGNALED(status))
+			event_add(p->late, &(struct timeval){.tv_usec = LATE_MS * 1000});
 		else
-			settle(one);
+			settle(p);
 	}
-}
-
-void hvd_procs_came(struct hvd_procs *procs, size_t host)
-{
-	if (host >= procs->started || procs->v[host].came || procs->v[host].over)
-		return;
-	procs->v[host].came = true;
-	procs->under_way--;
-	start_more(procs);
 }
 
 void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host)
 {
-	for (size_t i = 0; i < procs->started; i++)
-		if (procs->v[i].ranks_left > 0 &&
-		    (procs->backend->mode == HVD_START_SUPERVISED_RANKS ||
-		     (procs->v[i].proc->host && strcmp(procs->v[i].proc->host, host) == 0))) {
-			procs->v[i].ranks_left--;
+	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
+		if (p->ranks_left > 0 && (procs->backend->mode == HVD_START_SUPERVISED_RANKS ||
+					  (p->proc->host && strcmp(p->proc->host, host) == 0))) {
+			p->ranks_left--;
 			return;
 		}
 }
 
-void hvd_procs_release(struct hvd_procs *procs)
+void hvd_procs_release(struct hvd_procs *procs, uint32_t host, bool ask)
 {
-	for (size_t i = 0; i < procs->n; i++)
-		procs->v[i].ranks_left = 0;
+	struct hvd_started_proc *p = find(procs, host);
+
+	if (!p)
+		return;
+	p->released = true;
+	p->ranks_left = 0;
+	p->asked = ask;
+	if (ask)
+		hvd_proc_signal(p, SIGTERM);
+	hvd_proc_set_deadline(p, HVD_PROC_RELEASE_SECONDS);
 }
 
-void hvd_procs_stop(struct hvd_procs *procs)
+unsigned hvd_procs_running(const struct hvd_procs *procs)
 {
-	procs->n = procs->started;
-}
-
-void hvd_procs_signal(struct hvd_procs *procs, int sig)
-{
-	for (size_t i = 0; i < procs->started; i++)
-		if (procs->v[i].pid > 0)
-			kill(procs->backend->launch_proc_ignores_signals ? -procs->v[i].pid : procs->v[i].pid, sig);
+	return procs->running;
 }
 
 pid_t hvd_procs_pid(const struct hvd_procs *procs)
 {
-	return procs->started ? procs->v[0].pid : 0;
+	return procs->first ? procs->first->pid : 0;
 }
 
 /* ---- life ---- */
@@ -310,19 +284,11 @@ struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *l
 	procs->opts = opts;
 	procs->ops = ops;
 	procs->arg = arg;
+	procs->last = &procs->first;
 	procs->n = launch->n_procs;
-	procs->v = hvd_xcalloc(procs->n, sizeof(*procs->v));
+	procs->sweep = evtimer_new(base, on_sweep, procs);
 	if (backend->wake_signal)
 		procs->wake = evtimer_new(base, on_wake, procs);
-	for (size_t i = 0; i < procs->n; i++) {
-		procs->v[i].procs = procs;
-		procs->v[i].proc = &launch->procs[i];
-		procs->v[i].late = evtimer_new(base, on_late, &procs->v[i]);
-		if (backend->mode == HVD_START_HOSTS && i < (size_t)launch->alloc.n_hosts)
-			procs->v[i].ranks_left = launch->alloc.hosts[i].slots;
-		if (backend->mode == HVD_START_SUPERVISED_RANKS)
-			procs->v[i].ranks_left = launch->alloc.slots;
-	}
 	return procs;
 }
 
@@ -332,15 +298,13 @@ int hvd_procs_destroy(struct hvd_procs *procs)
 
 	if (!procs)
 		return 0;
-	for (size_t i = 0; i < procs->launch->n_procs; i++) {
-		struct one *one = &procs->v[i];
+	while (procs->first) {
+		struct hvd_started_proc *next = procs->first->next;
 
-		hvd_stdin_forward_destroy(one->feed);
-		if (one->pid > 0)
-			hvd_end(one->pid, 1, NULL);
-		if (one->late)
-			event_free(one->late);
+		free_proc(procs->first);
+		procs->first = next;
 	}
+	event_free(procs->sweep);
 	if (procs->wake)
 		event_free(procs->wake);
 	for (int s = 0; s < 2; s++) {
@@ -351,7 +315,6 @@ int hvd_procs_destroy(struct hvd_procs *procs)
 		hvd_error(procs->launch->log, "output of ranks is lost: cannot write to standard %s: %s",
 			  s ? "error" : "output", strerror(errno));
 	}
-	free(procs->v);
 	free(procs);
 	return rc;
 }

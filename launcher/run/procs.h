@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * procs.h - the processes that a launch runs on its own host, and what has become of them.
+ * procs.h - the processes that a job runs on hvdrun's own host: one for the whole job, or one for each of its hosts.
  *
- * Where the backend starts hosts, process i is that of host i, and has done
- * its work when all ranks of the host have been reported. One that ends before
- * that is lost. At most fan_out of them are on their way to their hosts at a
- * time; the next starts when one has arrived or ended.
+ * A static job starts all of them (hvd_procs_start()), at most the backend's fan_out at a time: the next one starts
+ * when the host of an earlier one has registered, or when the process of an earlier one has ended. An elastic job
+ * starts one when a host comes (hvd_procs_start_host()) and releases it when the host goes.
+ *
+ * Where a process belongs to a host, it is expected to run until all ranks of the host have been reported, or until it
+ * is released. A process that ends before that is lost.
+ *
+ * Ends: a process that should end is normally told so by others (over its node agent's connection, or by the backend),
+ * and has a deadline. When the deadline passes, it gets SIGTERM, unless it was asked to end already, and then SIGKILL.
+ * In an elastic job a process that has only output left to pass on is spared while hvdrun's own output is blocked.
  */
 #ifndef HVD_PROCS_H
 #define HVD_PROCS_H
@@ -14,41 +20,65 @@
 #include "lib/protocol/auth.h"
 
 #include <event2/event.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct hvd_procs;
 
+/* Hosts are known by their number in the job. */
 struct hvd_procs_ops {
-	void (*ended)(int status, void *arg); /* of each process, status as from waitpid(2) */
-	/* It ended before its ranks; `why` says what that means. Comes before `ended`. */
-	void (*lost)(const struct hvd_err *why, void *arg);
-	void (*all_ended)(void *arg); /* once */
+	/* A process has ended; status as from waitpid(2). May be NULL. */
+	void (*ended)(int status, void *arg);
+	/* A process has ended before its host's ranks did, or could not be started when it was its turn; `why` says
+	 * what that means. Comes before `ended`. */
+	void (*lost)(uint32_t host, const struct hvd_err *why, void *arg);
+	/* Elastic: a process is about to be killed, perhaps before it has passed on all that its ranks wrote. */
+	void (*cut_short)(uint32_t host, void *arg);
+	void (*none_left)(void *arg); /* the last process has ended, and none is waiting to be started */
 };
 
 struct hvd_procs_opts {
-	const char *boot;          /* text for the shims */
-	const struct hvd_key *key; /* for backends that hand it over themselves; else NULL */
+	const char *boot;          /* text that tells the node agents and rank shims where the driver is */
+	const struct hvd_key *key; /* for backends that hand the key over themselves; else NULL */
 	unsigned long nofile;      /* soft limit of open files */
-	bool no_stdin;             /* what hvdrun itself reads goes to nobody */
+	bool elastic;              /* hosts come and go; hvdrun's stdin goes to nobody */
 };
 
-/* `launch`, `backend` and `opts` are not owned and must outlive it. */
+/* `launch` (of an elastic job: what all hosts have in common), `backend`, `opts` and `ops` are not owned and must
+ * outlive it. */
 struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *launch,
 				   const struct hvd_backend *backend, const struct hvd_procs_opts *opts,
 				   const struct hvd_procs_ops *ops, void *arg);
-/* Start what may be started now. -1 with err set when that fails. */
-int hvd_procs_start(struct hvd_procs *procs, struct hvd_err *err);
+/* Ends the processes that are left, and writes the rest of their output, blocking if need be. NULL is fine. -1 when
+ * output could not be written; the user was told why. */
+int hvd_procs_destroy(struct hvd_procs *procs);
 
-void hvd_procs_came(struct hvd_procs *procs, size_t host);            /* the host has registered */
-void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host); /* one of its ranks was reported */
-void hvd_procs_release(struct hvd_procs *procs);                      /* no rank is missed any longer */
+/* Start the processes that the backend has prepared for the launch, as many as fan_out allows now. -1 with err set when
+ * one cannot be started. */
+int hvd_procs_start(struct hvd_procs *procs, struct hvd_err *err);
+/* Start the process of one host, which has that name, so many slots, and belongs to that Slurm job (0: ours). -1 with
+ * err set. */
+int hvd_procs_start_host(struct hvd_procs *procs, uint32_t host, const char *name, int slots, uint32_t slurm_job,
+			 struct hvd_err *err);
+
+void hvd_procs_registered(struct hvd_procs *procs, uint32_t host);    /* the host has registered */
+void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host); /* a rank of the host was reported */
+/* An elastic job does not need this host's process any longer. Its node agent was told to end, or with `ask` nobody
+ * could tell it: then the process gets SIGTERM at once. */
+void hvd_procs_release(struct hvd_procs *procs, uint32_t host, bool ask);
+/* The node agent of a released host, or of any when all are to end, has left: its process has only output to pass on.
+ */
+void hvd_procs_agent_left(struct hvd_procs *procs, uint32_t host);
+
+/* All processes have been told to end: start no more, and kill those that are left after so many seconds. A later call
+ * sets the deadline anew. */
+void hvd_procs_end(struct hvd_procs *procs, int seconds);
+/* The user does not want to wait for the last of the output: nothing is spared at its deadline. */
+void hvd_procs_drop_output(struct hvd_procs *procs);
 
 void hvd_procs_reap(struct hvd_procs *procs); /* after SIGCHLD */
-void hvd_procs_stop(struct hvd_procs *procs); /* start no more */
 void hvd_procs_signal(struct hvd_procs *procs, int sig);
-pid_t hvd_procs_pid(const struct hvd_procs *procs); /* of the first; 0 when it has ended or was not started */
-
-/* Ends what is left. NULL is fine. -1 when output could not be written; the user was told why. */
-int hvd_procs_destroy(struct hvd_procs *procs);
+unsigned hvd_procs_running(const struct hvd_procs *procs);
+pid_t hvd_procs_pid(const struct hvd_procs *procs); /* of a job's only process; 0 when it has ended */
 
 #endif

@@ -15,21 +15,7 @@
 #ifndef HVD_RUN_H
 #define HVD_RUN_H
 
-#include "launcher/backends/backend.h"
-#include "launcher/driver/driver.h"
-
-struct hvd_result {
-	int status;       /* exit status: the first failed rank's, else the backend's, 1 when the start failed */
-	bool started;     /* every rank had its plan */
-	bool rank_failed; /* … and one failed: */
-	uint32_t rank;
-	char host[256];
-	int rank_status;      /* as from waitpid(2) */
-	double start_seconds; /* until every rank had its plan */
-	double seconds;       /* all of it */
-	int generations;      /* of an elastic job; else 0 */
-	bool limit_met;       /* … which --reset-limit has ended */
-};
+#include "job.h"
 
 /* Run what the backend has prepared. `opts` gets the identity added. -1 with err set only when nothing was started. */
 int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processes that run the shims of an elastic job's hosts: what starts them is a shell here. */
-#include "launcher/run/agent_procs.h"
+#include "launcher/run/procs.h"
 
 #include "unit.h"
 
@@ -18,7 +18,7 @@ struct world {
 	struct hvd_backend backend;
 	struct hvd_procs_opts procs_opts;
 	struct hvd_key key;
-	struct hvd_agent_procs *agent_procs;
+	struct hvd_procs *procs;
 	char dir[64];
 	int lost, cut_short, none_left;
 	uint32_t last_lost;
@@ -50,7 +50,7 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	hvd_agent_procs_reap(((struct world *)arg)->agent_procs);
+	hvd_procs_reap(((struct world *)arg)->procs);
 }
 
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
@@ -90,8 +90,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 
 static int begin(void **state)
 {
-	static const struct hvd_agent_procs_ops ops = {
-		.lost = on_lost, .cut_short = on_cut_short, .none_left = on_none_left};
+	static const struct hvd_procs_ops ops = {.lost = on_lost, .cut_short = on_cut_short, .none_left = on_none_left};
 	static char path[] = "PATH=/usr/bin:/bin", dir[80];
 	static char *envp[] = {path, dir, NULL};
 	struct world *w = calloc(1, sizeof(*w));
@@ -99,14 +98,14 @@ static int begin(void **state)
 
 	assert_non_null(w);
 	w->fds = open_fds();
-	snprintf(w->dir, sizeof(w->dir), "/tmp/test_agent_procs.XXXXXX");
+	snprintf(w->dir, sizeof(w->dir), "/tmp/test_procs.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
 	snprintf(dir, sizeof(dir), "DIR=%s", w->dir);
 	w->base = event_base_new();
 	w->launch = (struct hvd_launch){.spec = &w->spec, .envp = envp};
 	w->backend = (struct hvd_backend){.name = "shell", .mode = HVD_START_HOSTS, .add_host = add_host};
-	w->procs_opts = (struct hvd_procs_opts){.boot = "boot", .key = &w->key, .nofile = 1024, .no_stdin = true};
-	w->agent_procs = hvd_agent_procs_create(w->base, &w->launch, &w->backend, &w->procs_opts, &ops, w);
+	w->procs_opts = (struct hvd_procs_opts){.boot = "boot", .key = &w->key, .nofile = 1024, .elastic = true};
+	w->procs = hvd_procs_create(w->base, &w->launch, &w->backend, &w->procs_opts, &ops, w);
 	w->child = evsignal_new(w->base, SIGCHLD, on_child, w);
 	event_add(w->child, NULL);
 	w->watchdog = evtimer_new(w->base, on_watchdog, w);
@@ -120,7 +119,7 @@ static int end(void **state)
 	struct world *w = *state;
 	int leaked;
 
-	hvd_agent_procs_destroy(w->agent_procs);
+	hvd_procs_destroy(w->procs);
 	event_free(w->child);
 	event_free(w->watchdog);
 	event_base_free(w->base);
@@ -141,7 +140,7 @@ static int end(void **state)
 static int start(struct world *w, uint32_t host, const char *name)
 {
 	struct hvd_err err = {0};
-	int rc = hvd_agent_procs_start(w->agent_procs, host, name, 2, 77, &err);
+	int rc = hvd_procs_start_host(w->procs, host, name, 2, 77, &err);
 
 	if (rc != 0)
 		snprintf(w->why, sizeof(w->why), "%.200s: %.300s", err.host, err.msg);
@@ -171,16 +170,16 @@ static void each_host_has_a_process(void **state)
 
 	assert_int_equal(start(w, 0, "a"), 0);
 	assert_int_equal(start(w, 5, "b"), 0);
-	assert_int_equal(hvd_agent_procs_running(w->agent_procs), 2);
+	assert_int_equal(hvd_procs_running(w->procs), 2);
 	until(w, *wrote(w, "0") && *wrote(w, "5"));
 	assert_string_equal(wrote(w, "0"), "2 77 0\n");
 	assert_string_equal(wrote(w, "5"), "2 77 1\n");
 	/* Their shims were told to end, and do. */
-	hvd_agent_procs_end(w->agent_procs, false);
+	hvd_procs_end(w->procs, 10);
 	make_file(w->dir, "/go", "");
 	until(w, w->none_left);
 	assert_int_equal(w->none_left, 1);
-	assert_int_equal(hvd_agent_procs_running(w->agent_procs), 0);
+	assert_int_equal(hvd_procs_running(w->procs), 0);
 	assert_int_equal(w->lost + w->cut_short, 0);
 }
 
@@ -189,7 +188,7 @@ static void one_ends_that_is_wanted(void **state)
 	struct world *w = *state;
 
 	assert_int_equal(start(w, 3, "fails"), 0);
-	hvd_agent_procs_came(w->agent_procs, 3);
+	hvd_procs_registered(w->procs, 3);
 	until(w, w->none_left);
 	assert_int_equal(w->lost, 1);
 	assert_int_equal(w->last_lost, 3);
@@ -204,12 +203,12 @@ static void one_ends_that_is_released(void **state)
 	struct world *w = *state;
 
 	assert_int_equal(start(w, 0, "a"), 0);
-	hvd_agent_procs_release(w->agent_procs, 0, false);
-	hvd_agent_procs_release(w->agent_procs, 0, false); /* it is not wanted already */
-	hvd_agent_procs_release(w->agent_procs, 9, false); /* none */
-	assert_int_equal(start(w, 0, "stays"), 0);         /* the host is used again meanwhile */
+	hvd_procs_release(w->procs, 0, false);
+	hvd_procs_release(w->procs, 0, false);     /* it is not wanted already */
+	hvd_procs_release(w->procs, 9, false);     /* none */
+	assert_int_equal(start(w, 0, "stays"), 0); /* the host is used again meanwhile */
 	make_file(w->dir, "/go", "");
-	until(w, hvd_agent_procs_running(w->agent_procs) == 1);
+	until(w, hvd_procs_running(w->procs) == 1);
 	assert_int_equal(w->lost + w->none_left, 0);
 }
 
@@ -220,7 +219,7 @@ static void one_is_released_hard(void **state)
 
 	assert_int_equal(start(w, 0, "stays"), 0);
 	until(w, *wrote(w, "0"));
-	hvd_agent_procs_release(w->agent_procs, 0, true);
+	hvd_procs_release(w->procs, 0, true);
 	until(w, w->none_left);
 	assert_int_equal(w->lost, 0);
 }
@@ -231,7 +230,7 @@ static void one_does_not_end(void **state)
 
 	assert_int_equal(start(w, 0, "stubborn"), 0);
 	until(w, *wrote(w, "0"));
-	hvd_agent_procs_release(w->agent_procs, 0, true);
+	hvd_procs_release(w->procs, 0, true);
 	until(w, *wrote(w, "0.asked"));
 	until(w, w->none_left); /* killed */
 	assert_int_equal(w->lost, 0);
@@ -244,11 +243,11 @@ static void one_does_not_end_with_the_job(void **state)
 
 	assert_int_equal(start(w, 2, "stubborn"), 0);
 	until(w, *wrote(w, "2"));
-	hvd_agent_procs_end(w->agent_procs, false);
-	hvd_agent_procs_end(w->agent_procs, false); /* the user asks again: by a signal */
+	hvd_procs_end(w->procs, 10);
+	hvd_procs_signal(w->procs, SIGTERM); /* the user asks again: by a signal */
 	until(w, *wrote(w, "2.asked"));
 	assert_int_equal(w->none_left, 0);
-	hvd_agent_procs_end(w->agent_procs, true); /* and does not want to wait any longer */
+	hvd_procs_drop_output(w->procs); /* and does not want to wait any longer */
 	until(w, w->none_left);
 	assert_int_equal(w->cut_short + w->lost, 0);
 }
@@ -259,9 +258,9 @@ static void one_cannot_be_started(void **state)
 
 	assert_int_equal(start(w, 0, "nowhere"), -1);
 	assert_string_equal(w->why, "nowhere: there is no such host");
-	assert_int_equal(hvd_agent_procs_running(w->agent_procs), 0);
+	assert_int_equal(hvd_procs_running(w->procs), 0);
 	assert_int_equal(w->none_left, 0);
-	hvd_agent_procs_end(w->agent_procs, false); /* with none there is nothing to wait for */
+	hvd_procs_end(w->procs, 10); /* with none there is nothing to wait for */
 	assert_int_equal(w->none_left, 0);
 }
 
@@ -272,19 +271,18 @@ static void they_go_with_their_owner(void **state)
 	assert_int_equal(start(w, 0, "stays"), 0);
 	assert_int_equal(start(w, 1, "stubborn"), 0);
 	until(w, *wrote(w, "0") && *wrote(w, "1"));
-	hvd_agent_procs_destroy(w->agent_procs);
-	w->agent_procs = NULL;
+	hvd_procs_destroy(w->procs);
+	w->procs = NULL;
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
 int main(void)
 {
-#define agent_procs(test) cmocka_unit_test_setup_teardown(test, begin, end)
+#define procs(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		agent_procs(each_host_has_a_process),   agent_procs(one_ends_that_is_wanted),
-		agent_procs(one_ends_that_is_released), agent_procs(one_is_released_hard),
-		agent_procs(one_does_not_end),          agent_procs(one_does_not_end_with_the_job),
-		agent_procs(one_cannot_be_started),     agent_procs(they_go_with_their_owner),
+		procs(each_host_has_a_process), procs(one_ends_that_is_wanted),  procs(one_ends_that_is_released),
+		procs(one_is_released_hard),    procs(one_does_not_end),         procs(one_does_not_end_with_the_job),
+		procs(one_cannot_be_started),   procs(they_go_with_their_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

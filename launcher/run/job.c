@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job.h"
+
+#include "lib/process/nofile.h"
+#include "lib/process/spawn.h"
+#include "signals.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+/* After SIGTSTP: time for the ranks to hear of it, before this process stops. */
+#define PAUSE_MS 300
+
+/* The ranks have been told of SIGTSTP: now this process stops, as whoever sent the signal expects (a shell; bstop,
+ * which sends SIGSTOP next). SIGCONT wakes it, and is then passed on. */
+static void on_pause(evutil_socket_t fd, short what, void *arg)
+{
+	sigset_t waiting;
+
+	(void)fd;
+	(void)what;
+	(void)arg;
+	/* Others may have stopped and woken this process before this was due: then SIGCONT is about to be read. */
+	if (sigpending(&waiting) != 0 || !sigismember(&waiting, SIGCONT))
+		raise(SIGSTOP);
+}
+
+static void on_signal(int sig, bool tty, void *arg)
+{
+	struct hvd_job *job = arg;
+
+	if (sig == SIGCHLD) {
+		hvd_procs_reap(job->procs);
+	} else if (job->backend->mode == HVD_START_RANKS) {
+		job->ops->backend_signal(sig, tty, job->arg);
+	} else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP) {
+		hvd_job_ended_by(job, sig);
+		job->ops->end(job->arg);
+	} else {
+		job->ops->signal_ranks(sig, job->arg);
+		if (sig == SIGTSTP)
+			evtimer_add(job->pause, &(struct timeval){.tv_usec = PAUSE_MS * 1000});
+		else if (sig == SIGCONT)
+			evtimer_del(job->pause);
+	}
+}
+
+void hvd_job_ended_by(struct hvd_job *job, int sig)
+{
+	if (job->ending_signal)
+		return;
+	hvd_info(job->log, "%s: ending the ranks", sig == SIGINT ? "interrupted" : strsignal(sig));
+	job->ending_signal = sig;
+	job->result->status = 128 + sig;
+}
+
+double hvd_job_seconds(const struct hvd_job *job)
+{
+	return (double)(hvd_now() - job->began) / 1e9;
+}
+
+void hvd_job_failed(struct hvd_job *job)
+{
+	if (job->result->status == 0)
+		job->result->status = 1;
+}
+
+int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hvd_backend *backend,
+		 struct hvd_driver_opts *opts, struct hvd_result *result, bool elastic, const struct hvd_job_ops *ops,
+		 const struct hvd_procs_ops *procs_ops, void *arg, struct hvd_err *err)
+{
+	bool job_control = !elastic && backend->mode != HVD_START_RANKS;
+
+	*job = (struct hvd_job){.launch = launch,
+				.backend = backend,
+				.opts = opts,
+				.result = result,
+				.log = launch->log,
+				.secret = {.fd = -1},
+				.began = hvd_now(),
+				.ops = ops,
+				.arg = arg};
+	memset(result, 0, sizeof(*result));
+	job->procs_opts = (struct hvd_procs_opts){
+		.boot = job->boot, .key = &job->secret.key, .nofile = hvd_raise_nofile(), .elastic = elastic};
+	opts->id_text = job->secret.id_text;
+	if (backend->mode == HVD_START_HOSTS)
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
+	job->base = event_base_new();
+	if (!job->base)
+		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
+	job->pause = evtimer_new(job->base, on_pause, job);
+	job->procs = hvd_procs_create(job->base, launch, backend, &job->procs_opts, procs_ops, arg);
+	if (hvd_secret_make(&job->secret, launch, backend, err) != 0)
+		return -1;
+	job->signals = hvd_signals_catch(job->base, job_control, on_signal, job, err);
+	return job->signals ? 0 : -1;
+}
+
+int hvd_job_set_boot(struct hvd_job *job, const struct hvd_boot *boot, struct hvd_err *err)
+{
+	return hvd_boot_format(boot, job->boot, err);
+}
+
+void hvd_job_run(struct hvd_job *job)
+{
+	event_base_dispatch(job->base);
+}
+
+void hvd_job_stop(struct hvd_job *job)
+{
+	event_base_loopbreak(job->base);
+}
+
+void hvd_job_end_procs(struct hvd_job *job)
+{
+	if (hvd_procs_destroy(job->procs) != 0)
+		hvd_job_failed(job);
+	job->procs = NULL;
+	if (job->backend->mode == HVD_START_HOSTS)
+		hvd_kill_adopted();
+}
+
+void hvd_job_clear(struct hvd_job *job)
+{
+	hvd_signals_release(job->signals);
+	hvd_secret_clear(&job->secret);
+	if (job->pause)
+		event_free(job->pause);
+	if (job->base)
+		event_base_free(job->base);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * proc_end.c - how processes of the job are ended.
+ *
+ * A process that was told to end has a deadline. When it passes, a process that nobody has asked yet gets SIGTERM and
+ * a new deadline; then it gets SIGKILL. A process of an elastic job may still have output to pass on to a reader who is
+ * slow. While hvdrun's own output is blocked, its deadline is moved; when the output is not blocked, it gets a minute
+ * (or half of that, where its node agent has not left) for what lies between, and then it is killed.
+ */
+#include "output_mux.h"
+#include "procs_internal.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+/* From one look at whether hvdrun's own output is blocked to the next; and how many looks in a row at which it is not
+ * a process gets whose node agent has left, or which may not have heard that it is to end. */
+#define LOOK_SECONDS  10
+#define LEFT_LOOKS    6
+#define UNHEARD_LOOKS 3
+
+void hvd_proc_signal(const struct hvd_started_proc *p, int sig)
+{
+	if (p->pid > 0)
+		kill(p->procs->backend->launch_proc_ignores_signals ? -p->pid : p->pid, sig);
+}
+
+void hvd_proc_set_deadline(struct hvd_started_proc *p, int seconds)
+{
+	evtimer_add(p->deadline, &(struct timeval){.tv_sec = seconds});
+}
+
+/* May the process have output left that is worth waiting for? */
+static bool spare(struct hvd_started_proc *p)
+{
+	struct hvd_procs *procs = p->procs;
+	bool blocked = !hvd_output_mux_has_room(STDOUT_FILENO) || !hvd_output_mux_has_room(STDERR_FILENO);
+
+	if (!procs->opts->elastic || procs->output_dropped || p->cut_short || !(p->agent_left || procs->ending))
+		return false;
+	p->quiet = blocked ? 0 : p->quiet + 1;
+	if (p->quiet < (p->agent_left ? LEFT_LOOKS : UNHEARD_LOOKS))
+		return true;
+	p->cut_short = true;
+	procs->ops->cut_short(p->host, procs->arg);
+	return false;
+}
+
+void hvd_proc_deadline_passed(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_started_proc *p = arg;
+
+	(void)fd;
+	(void)what;
+	if (p->over)
+		return;
+	if (spare(p)) {
+		hvd_proc_set_deadline(p, LOOK_SECONDS);
+		return;
+	}
+	hvd_proc_signal(p, p->asked ? SIGKILL : SIGTERM);
+	p->asked = true;
+	hvd_proc_set_deadline(p, HVD_PROC_RELEASE_SECONDS);
+}
+
+void hvd_procs_end(struct hvd_procs *procs, int seconds)
+{
+	procs->n = procs->next;
+	procs->ending = true;
+	for (struct hvd_started_proc *p = procs->first; p; p = p->next) {
+		p->asked = true;
+		if (procs->opts->elastic)
+			p->ranks_left = 0; /* their ends are told to the state machine, and not here */
+		hvd_proc_set_deadline(p, seconds);
+	}
+}
+
+void hvd_procs_drop_output(struct hvd_procs *procs)
+{
+	procs->output_dropped = true;
+}
+
+void hvd_procs_agent_left(struct hvd_procs *procs, uint32_t host)
+{
+	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
+		if (p->host == host && !p->agent_left && (procs->ending || p->released || p->over)) {
+			p->agent_left = true; /* the oldest of the host's */
+			return;
+		}
+}
+
+void hvd_procs_signal(struct hvd_procs *procs, int sig)
+{
+	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
+		hvd_proc_signal(p, sig);
+}

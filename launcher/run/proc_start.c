@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proc_start.c - how a process of the job is started: its key, its stdin, and where its output goes. */
+#include "lib/base/xalloc.h"
+#include "lib/process/spawn.h"
+#include "lib/protocol/preamble.h"
+#include "output_mux.h"
+#include "procs_internal.h"
+#include "stdin_forward.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A descriptor from which the node agent on this host reads the launch's key. */
+static int key_pipe(const struct hvd_key *key, struct hvd_err *err)
+{
+	int fds[2];
+
+	if (pipe(fds) != 0)
+		return hvd_err_sys(err, "cannot make a pipe");
+	if (write(fds[1], key->b, HVD_KEY_LEN) != HVD_KEY_LEN) {
+		close(fds[0]);
+		fds[0] = hvd_err_sys(err, "cannot hand over the launch's key");
+	}
+	close(fds[1]);
+	return fds[0];
+}
+
+/* What the node agents or rank shims read first from their stdin: key, boot text, environment, directory. With
+ * `forward` hvdrun's own stdin follows. Returns the descriptor to read from, -1 with err set. */
+static int preamble_pipe(struct hvd_started_proc *p, bool forward, struct hvd_err *err)
+{
+	struct hvd_procs *procs = p->procs;
+	bool srun = procs->launch->by_stdin; /* srun brings environment and directory itself */
+	struct hvd_preamble pre = {.key = *procs->opts->key, .directory = srun ? hvd_xstrdup("") : getcwd(NULL, 0)};
+	unsigned char *bytes;
+	int rc = -1, fd = -1;
+	size_t n;
+
+	if (!pre.directory) {
+		hvd_err_sys(err, "cannot tell the current directory");
+	} else {
+		memcpy(pre.boot, procs->opts->boot, strlen(procs->opts->boot) + 1);
+		if (!srun)
+			hvd_launch_export(procs->launch, &pre.env);
+		rc = hvd_preamble_format(&pre, &bytes, &n, err);
+	}
+	hvd_preamble_clear(&pre);
+	if (rc == 0)
+		p->stdin_forward =
+			hvd_stdin_forward_create(procs->base, bytes, n, forward ? STDIN_FILENO : -1, &fd, err);
+	return fd;
+}
+
+/* Where lines carry labels, output goes through a pipe to hvdrun: lines of several processes must not mix, and srun
+ * does not keep lines whole. Otherwise the process writes to hvdrun's stdout and stderr itself. */
+static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fds[2], struct hvd_err *err)
+{
+	enum hvd_label label = procs->launch->spec->output.label;
+	bool hosts = procs->backend->mode == HVD_START_HOSTS &&
+		     (!procs->backend->loopback || procs->launch->n_procs > 1) && label != HVD_LABEL_NONE;
+	enum hvd_output_mux_form form = !hosts                       ? HVD_OUTPUT_MUX_TASKS
+					: label == HVD_LABEL_HOROVOD ? HVD_OUTPUT_MUX_HOROVOD
+								     : HVD_OUTPUT_MUX_LINES;
+
+	for (int s = 0; s < 2 && (hosts || procs->launch->framed); s++) {
+		if (!procs->out[s] && !(procs->out[s] = hvd_output_mux_create(procs->base, s + 1, form, err)))
+			return -1;
+		fds[s] = hvd_output_mux_open(procs->out[s], err);
+		if (fds[s] < 0)
+			return -1;
+		hvd_spawn_fd(spawn, fds[s], s + 1);
+	}
+	return 0;
+}
+
+int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err)
+{
+	struct hvd_procs *procs = p->procs;
+	struct hvd_proc *proc = p->proc;
+	struct hvd_spawn spawn = {.path = proc->argv.v[0],
+				  .argv = proc->argv.v,
+				  .parent_death_signal = procs->backend->launch_proc_ignores_signals ? 0 : SIGTERM,
+				  .ignore_ends = procs->backend->launch_proc_ignores_signals,
+				  .ignore_user = procs->backend->launch_proc_ignores_signals,
+				  .nofile = procs->opts->nofile,
+				  .new_group = procs->backend->mode != HVD_START_RANKS};
+	bool by_stdin = procs->backend->by_stdin || procs->launch->by_stdin;
+	int fd = -1, to = STDIN_FILENO, streams[2] = {-1, -1};
+
+	/* Also with hvd-task --stdin: srun's plugin, if there is one, has to see that the step is hvdrun's. */
+	if (!procs->backend->by_stdin)
+		hvd_env_set(&proc->env, HVD_BOOT_ENV, procs->opts->boot);
+	if (by_stdin) {
+		fd = preamble_pipe(p, first && !procs->opts->elastic && !procs->launch->no_input, err);
+	} else {
+		to = HVD_KEY_FD;
+		if (procs->backend->loopback)
+			fd = key_pipe(procs->opts->key, err);
+	}
+	if (fd < 0 && (by_stdin || procs->backend->loopback))
+		return -1;
+	if (fd >= 0)
+		hvd_spawn_fd(&spawn, fd, to);
+	if (proc->fd >= 0)
+		hvd_spawn_fd(&spawn, proc->fd, proc->fd);
+	spawn.envp = proc->env.v;
+	spawn.cwd = proc->cwd;
+	p->pid = open_streams(procs, &spawn, streams, err) == 0 ? hvd_spawn(&spawn, err) : -1;
+	for (int s = 0; s < 2; s++)
+		if (streams[s] >= 0)
+			close(streams[s]);
+	if (fd >= 0)
+		close(fd);
+	return p->pid >= 0 ? 0 : -1;
+}
