@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deadline.h - absolute points in time on CLOCK_MONOTONIC.
+ * deadline.h - absolute points in time on CLOCK_MONOTONIC, in nanoseconds.
  *
- * Waits take a deadline, not a duration, so that a chain of waits cannot add
- * up to more than was asked for. The unit is nanoseconds since an arbitrary
- * point; values of two machines must never be compared: send what is left.
+ * Every wait takes a deadline and not a duration, so that a chain of waits cannot last longer than was asked for. The
+ * clock's zero is arbitrary and differs between machines: to tell another process of a deadline, send how much is left.
  */
 #ifndef HVD_DEADLINE_H
 #define HVD_DEADLINE_H
@@ -16,13 +15,13 @@ typedef int64_t hvd_time; /* nanoseconds, CLOCK_MONOTONIC */
 
 hvd_time hvd_now(void);
 
-/* Longer waits are as long as this: 31 years, so that sums stay in range. */
+/* The longest wait: 31 years. A longer one is cut to it, so that sums stay within the type. */
 #define HVD_MOST_SECONDS 1e9
 
-/* The point `seconds` from now; negative means "now". */
+/* The point in time `seconds` from now; zero, negative and NaN mean now. */
 hvd_time hvd_deadline_in(double seconds);
 
-/* What is left: 0 when the deadline has passed, never negative. */
+/* How many seconds are left; 0 when the deadline has passed. */
 double hvd_left(hvd_time deadline);
 /* The same for poll(2): milliseconds, rounded up, at most INT_MAX. */
 int hvd_left_ms(hvd_time deadline);

@@ -17,7 +17,7 @@ struct hvd_log hvd_log_make(const char *prog, enum hvd_log_level level)
 	return log;
 }
 
-/* A log that cannot be written to has nowhere to complain. */
+/* A failure to write is ignored: there is nowhere to report it. */
 static void write_line(int fd, const char *line, size_t len)
 {
 	while (len > 0) {
@@ -32,7 +32,7 @@ static void write_line(int fd, const char *line, size_t len)
 	}
 }
 
-/* " 14:05:09.123", or nothing: only who wants to see every step wants to see when. */
+/* The local time as " 14:05:09.123"; empty below the debug level. */
 static void tell_time(const struct hvd_log *log, char text[24])
 {
 	struct timespec now;
@@ -45,7 +45,7 @@ static void tell_time(const struct hvd_log *log, char text[24])
 		 (unsigned)tm.tm_sec % 61, (unsigned)(now.tv_nsec / 1000000) % 1000);
 }
 
-/* Append `text`, as far as there is room for it and a newline. */
+/* Append as much of `text` as fits, with its further lines indented, and a newline. Returns the new length. */
 static size_t append(char *line, size_t size, size_t len, const char *text)
 {
 	static const char indent[] = "  ";

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log.h - messages for people, on standard error.
+ * log.h - messages to people, on standard error.
  *
- * A log is a small value owned by main() and handed down by pointer; there is
- * no global one. Whatever stands in a message is shown as printable.h has it,
- * and lines behind the first are indented, so that nothing from outside can look
- * like a message of its own. Each message is written with a single write(2), so messages
- * of several processes that share a descriptor do not mix within a line.
+ * main() makes a log and hands it down by pointer; there is no global one. Control characters of a message are escaped
+ * (printable.h), and all of its lines but the first are indented: text from outside cannot imitate a message of its
+ * own. A message is written by one write(2), so that messages of processes that share a descriptor do not mix.
  */
 #ifndef HVD_LOG_H
 #define HVD_LOG_H
@@ -16,25 +14,25 @@
 enum hvd_log_level {
 	HVD_LOG_ERROR = 0,
 	HVD_LOG_WARN,
-	HVD_LOG_INFO,    /* shown by default: things the user should know */
-	HVD_LOG_VERBOSE, /* --verbose: why a choice was made */
-	HVD_LOG_DEBUG,   /* --verbose twice: every step, and the time in each line */
+	HVD_LOG_INFO,    /* the default: what every user should know */
+	HVD_LOG_VERBOSE, /* --verbose: also why something was chosen */
+	HVD_LOG_DEBUG,   /* --verbose twice: also every step; each message has the time in front */
 };
 
 struct hvd_log {
-	const char *prog; /* prefix of each line; not owned */
-	enum hvd_log_level level;
-	int fd; /* usually 2 */
+	const char *prog;         /* prefix of each line; not owned */
+	enum hvd_log_level level; /* messages above this level are not written */
+	int fd;                   /* usually 2 */
 };
 
 /* A log for `prog` at `level`, on standard error. */
 struct hvd_log hvd_log_make(const char *prog, enum hvd_log_level level);
 
-/* Write one message. `log` may be NULL (nothing is written). Keeps errno. */
+/* Write one message. Writes nothing when `log` is NULL. Keeps errno. */
 void hvd_log(const struct hvd_log *log, enum hvd_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Write an error value: "prog: error: [host: ]msg" and, if there is one, the hint on a line of its own. */
+/* Write an error as "prog: error: [host: ]msg", and its hint, if it has one, as a second message. */
 void hvd_log_err(const struct hvd_log *log, const struct hvd_err *err);
 
 #define hvd_error(log, ...)   hvd_log(log, HVD_LOG_ERROR, __VA_ARGS__)

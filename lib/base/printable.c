@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The length of the UTF-8 character at the start of `s`, and which one it is; 0: there is none. */
+/* The length in bytes of the UTF-8 character at the start of `s`, and its number in *c; 0 when the bytes are not UTF-8.
+ */
 static size_t decode(const unsigned char *s, uint32_t *c)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -21,13 +22,14 @@ static size_t decode(const unsigned char *s, uint32_t *c)
 	return n && *c >= least[n] && *c <= 0x10ffff && !(*c >= 0xd800 && *c < 0xe000) ? n : 0;
 }
 
+/* Does a terminal obey the character instead of showing it? */
 static bool obeyed(uint32_t c)
 {
 	return (c < 0x20 && c != '\t' && c != '\n') || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e ||
 	       c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* `quoted`: newlines and tabs are escaped, too, and what has a meaning between double quotes. */
+/* With `quoted`, tabs, newlines, double quotes and backslashes are escaped too. */
 static size_t convert(const char *text, char *out, size_t size, bool quoted)
 {
 	const unsigned char *s = (const unsigned char *)text;

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * printable.h - text from outside, as a terminal may show it.
+ * printable.h - text from outside, made safe to show on a terminal.
  *
- * A terminal obeys control bytes: they move the cursor, hide or replace what
- * is there, and with some terminals type commands. What a peer, a file, a
- * script, the environment or a user says may hold any of them. So whatever is
- * written for people goes through here: errors (err.h) and messages (log.h) do
- * by themselves. What the ranks print does not: that is theirs.
+ * A terminal obeys control characters: they move the cursor, hide or replace text, and on some terminals type commands.
+ * What a peer, a file, a script, the environment or a user supplies may contain them. Errors (err.h) and messages
+ * (log.h) escape such text by themselves; all else that is written for people has to call these functions. The output
+ * of the ranks is not escaped: it is theirs.
  *
- * Escaped as \xNN are: control characters, but for tab and newline; the same of
- * Unicode (U+0080 to U+009F); marks that turn the direction of text; and bytes
- * that are no UTF-8.
+ * Escaped as \xNN are: control characters except tab and newline; Unicode's further control characters (U+0080 to
+ * U+009F); the marks that change the direction of text; bytes that are not UTF-8.
+ *
+ * Uses nothing but libc: the SPANK plugin links it.
  */
 #ifndef HVD_PRINTABLE_H
 #define HVD_PRINTABLE_H
 
 #include <stddef.h>
 
-/* `text` as it may be shown, at most size - 1 bytes of it (never half a character or escape) and a zero byte. `out` is
- * not `text`; size > 0. Returns the length. Done twice it is the same as done once. */
+/* Write `text`, escaped, to `out`: at most size - 1 bytes, with no character or escape cut in half, and a zero byte.
+ * `size` is at least 1; `out` must not overlap `text`. Returns the length. Escaping twice changes nothing. */
 size_t hvd_printable(const char *text, char *out, size_t size);
 
-/* The same between double quotes, in one line: for what somebody says who has not proven who he is. It cannot look like
- * the end of the quotation, or a message of its own. At least 3 bytes. */
+/* The same, within double quotes and on one line: for the words of a peer that has not proven its identity. Quotes,
+ * backslashes, tabs and newlines are escaped too, so the text can imitate neither the end of the quotation nor a
+ * message of ours. `size` is at least 3. */
 size_t hvd_printable_quote(const char *text, char *out, size_t size);
 
 #endif

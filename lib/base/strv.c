@@ -65,6 +65,7 @@ void hvd_strv_free(struct hvd_strv *sv)
 	memset(sv, 0, sizeof(*sv));
 }
 
+/* The index of the variable; env->n when it is not set. */
 static size_t find(const struct hvd_strv *env, const char *name)
 {
 	size_t len = strlen(name);

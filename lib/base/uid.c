@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The kernel takes at most 340 lines; a container's map has one or three. */
+/* Bytes. The kernel allows 340 lines in a map; a container's map has one or three. */
 #define MAP_MAX 16384
 
 uid_t hvd_uid_map(const char *map, uid_t inside)

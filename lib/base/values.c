@@ -43,6 +43,7 @@ int hvd_value_choice(const char *from, const char *text, const char *choices, in
 	return 0;
 }
 
+/* Read a number. Returns what follows it; NULL when there is none. */
 static const char *number(const char *text, double *out)
 {
 	const char *p = text + (*text == '-' || *text == '+');
@@ -108,7 +109,7 @@ int hvd_value_list(const char *from, const char *text, struct hvd_strv *list, st
 {
 	size_t len = strlen(text);
 
-	/* All or nothing: "a,,b" must not leave "a" behind. */
+	/* Checked first, for after an error the list is as it was: "a,,b" must not add "a". */
 	if (!len || text[0] == ',' || text[len - 1] == ',' || strstr(text, ",,")) {
 		bad(err, from, text, "a list");
 		return hvd_err_hint(err, "write names with commas between them, none of them empty");

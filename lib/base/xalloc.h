@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * xalloc.h - allocation that ends the process when there is no memory.
+ * xalloc.h - allocation that never returns NULL: without memory the process ends with a message and status 1.
  *
- * For the programs' own small structures only. Sizes that a peer or a file can
- * choose are checked against a limit before they come here.
+ * For small structures of the programs themselves. A size that a peer or a file can choose is checked against a limit
+ * before it comes here. The caller frees what is returned, with free(3).
  */
 #ifndef HVD_XALLOC_H
 #define HVD_XALLOC_H
