@@ -2,8 +2,10 @@
 /*
  * addr.h - one IPv4 or IPv6 address, without a port.
  *
- * IPv4-mapped IPv6 addresses are turned into IPv4 on the way in, so that two
- * equal addresses compare equal however they came.
+ * Functions that fill in an address turn an IPv4-mapped IPv6 address (::ffff:10.0.0.1) into the IPv4 address, so that
+ * equal addresses compare equal wherever they came from.
+ *
+ * Uses nothing but libc: the SPANK plugin links it.
  */
 #ifndef HVD_ADDR_H
 #define HVD_ADDR_H
@@ -22,21 +24,25 @@ struct hvd_addr {
 	} u;
 };
 
-int hvd_addr_parse(const char *text, struct hvd_addr *addr); /* -1 unless a literal address */
+/* Read a literal address. -1 when `text` is none; *addr is AF_UNSPEC then. */
+int hvd_addr_parse(const char *text, struct hvd_addr *addr);
+/* Write the address to `text` and return it; "(no address)" for AF_UNSPEC. */
 const char *hvd_addr_text(const struct hvd_addr *addr, char text[HVD_ADDR_TEXT]);
+/* Two addresses that are AF_UNSPEC are not equal. */
 bool hvd_addr_equal(const struct hvd_addr *a, const struct hvd_addr *b);
-bool hvd_addr_loopback(const struct hvd_addr *addr);
-bool hvd_addr_link_local(const struct hvd_addr *addr);
+bool hvd_addr_loopback(const struct hvd_addr *addr);   /* 127.0.0.0/8 and ::1 */
+bool hvd_addr_link_local(const struct hvd_addr *addr); /* 169.254.0.0/16 and fe80::/10 */
 
-/* Has this host an address for that name? May wait for name servers as long as resolv.conf(5) lets it: for what has
- * failed already. Where they do not answer, true. */
+/* Can this host resolve `name` to an address? True also when no name server answers. Waits for name servers as long as
+ * resolv.conf(5) allows, so call it only to explain a failure. */
 bool hvd_name_resolves(const char *name);
 
-/* To and from what the kernel takes; *port may be NULL. */
+/* To and from the kernel's form. Ports are in host order; `port` may be NULL. hvd_addr_to_sockaddr() returns the length
+ * of the part of *ss that is used; hvd_addr_from_sockaddr() returns -1 unless `sa` is of IPv4 or IPv6. */
 socklen_t hvd_addr_to_sockaddr(const struct hvd_addr *addr, in_port_t port, struct sockaddr_storage *ss);
 int hvd_addr_from_sockaddr(const struct sockaddr *sa, struct hvd_addr *addr, in_port_t *port);
 
-/* The two ends of a connected socket. -1 when it is not connected (any longer). */
+/* The other end's address, and this end's, of a connected socket. -1 when the socket is not connected, or no longer. */
 int hvd_addr_of_peer(int fd, struct hvd_addr *addr);
 int hvd_addr_of_self(int fd, struct hvd_addr *addr);
 

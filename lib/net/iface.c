@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * iface.c - builds the list of usable interfaces from what the kernel lists and sysfs tells.
+ */
 #include "iface.h"
 
 #include "iface_netlink.h"
@@ -25,7 +28,7 @@ void hvd_ifaces_clear(struct hvd_ifaces *ifs)
 	memset(ifs, 0, sizeof(*ifs));
 }
 
-/* Does the address lead to this host from elsewhere, whatever its state? */
+/* Can other hosts reach this host by the address, once its state allows that? */
 static bool addr_global(const struct hvd_nl_addr *a)
 {
 	static const unsigned char zero[15];
@@ -38,13 +41,13 @@ static bool addr_global(const struct hvd_nl_addr *a)
 	       memcmp(&a->addr.u.v6, zero, sizeof(zero)) != 0;
 }
 
-/* Order of preference within an interface. */
+/* The order of the addresses of one interface: lower is better. */
 static int addr_order(const struct hvd_iface_addr *a)
 {
 	return a->deprecated * 4 + a->temporary * 2 + hvd_addr_link_local(&a->addr);
 }
 
-/* Insert, keeping the order and, among equals, the kernel's. */
+/* Insert the address behind all that are as good or better: equal addresses keep the kernel's order. */
 static void add_addr(struct hvd_iface *i, const struct hvd_nl_addr *nl, bool first)
 {
 	struct hvd_iface_addr a = {.addr = nl->addr, .prefix = nl->prefix, .first = first};
@@ -59,14 +62,13 @@ static void add_addr(struct hvd_iface *i, const struct hvd_nl_addr *nl, bool fir
 	i->n_addrs++;
 }
 
-/* The addresses of a link; returns NULL, or why there is none. */
+/* Collect the interface's usable addresses. Returns NULL, or why there is none. */
 static const char *take_addrs(struct hvd_iface *i, const struct hvd_nl_dump *d, const struct hvd_nl_link *l)
 {
 	bool local = false, tentative = false, duplicate = false, first = true;
 
 	for (size_t k = 0; k < d->n_addrs; k++) {
 		const struct hvd_nl_addr *a = &d->addrs[k];
-
 		bool named = !a->label[0] || strcmp(a->label, l->name) == 0;
 
 		if (a->index != l->index)
@@ -128,7 +130,7 @@ static enum hvd_iface_kind kind_of(const struct hvd_nl_link *l, const struct hvd
 	return nic->known && !nic->device ? HVD_IFACE_VIRTUAL : HVD_IFACE_ETHERNET;
 }
 
-/* A bridge that carries a device, a bond or a VLAN leads out of this host. */
+/* Does the bridge lead out of this host? It does when a device, a bond or a VLAN is among its ports. */
 static bool has_uplink(const struct hvd_nl_dump *d, int bridge)
 {
 	for (size_t k = 0; k < d->n_links; k++) {
@@ -142,7 +144,7 @@ static bool has_uplink(const struct hvd_nl_dump *d, int bridge)
 	return false;
 }
 
-/* Names that container and VM runtimes give to networks that end at this host. */
+/* Is this a name that container and VM runtimes give to networks inside this host? */
 static bool runtime_name(const char *name)
 {
 	static const char *const prefixes[] = {"docker", "virbr",  "lxcbr",   "lxdbr",   "incusbr",
@@ -153,7 +155,7 @@ static bool runtime_name(const char *name)
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
 		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
 			return true;
-	/* A network of docker: br- and the first 12 digits of its id. */
+	/* Docker calls a network's bridge br- and the first 12 digits of the network's id. */
 	if (strncmp(name, "br-", 3) != 0)
 		return false;
 	hex = strspn(name + 3, "0123456789abcdef");
@@ -227,7 +229,7 @@ int hvd_ifaces_query(struct hvd_ifaces *out, const struct hvd_iface_opts *opts, 
 	if (hvd_nl_query(&d, deadline, err) < 0)
 		return -1;
 	q.sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (q.sock < 0) /* a kernel without IPv4; speeds from sysfs will do if there is none */
+	if (q.sock < 0) /* the kernel has no IPv4; without any socket only sysfs tells speeds */
 		q.sock = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	for (size_t k = 0; k < d.n_links; k++)
 		take_link(out, &q, &d, &d.links[k]);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iface.h - this host's network interfaces: what they are, how fast, where.
+ * iface.h - this host's network interfaces: what they are, how fast they are, which addresses they have.
  *
- * Interfaces and addresses come from rtnetlink in two dumps (RTM_GETLINK,
- * RTM_GETADDR), since only there kinds and address states are to be had; speed
- * and locality from sysfs; speed, where sysfs has none, from ethtool's ioctl.
+ * The kernel lists interfaces and addresses over rtnetlink (RTM_GETLINK, RTM_GETADDR): no other source tells the kind
+ * of an interface and the state of an address. Speed and NUMA node come from sysfs; the speed, where sysfs has none,
+ * from ethtool's ioctl.
  *
- * sysfs may show another network namespace than the one we are in (it shows
- * the one that it was mounted from): its word on an interface is taken only
- * when index and hardware address there are those that the kernel told us.
+ * sysfs shows the interfaces of the network namespace that it was mounted in, which need not be this process's. So what
+ * sysfs tells of an interface is believed only when index and hardware address there are those that the kernel listed.
  */
 #ifndef HVD_IFACE_H
 #define HVD_IFACE_H
@@ -25,13 +24,13 @@
 enum hvd_iface_kind {
 	HVD_IFACE_INFINIBAND, /* IP over InfiniBand */
 	HVD_IFACE_ROCE,       /* Ethernet with an RDMA device behind it */
-	HVD_IFACE_ETHERNET,   /* a device, real or paravirtual */
+	HVD_IFACE_ETHERNET,   /* a real or paravirtual device */
 	HVD_IFACE_BOND,       /* bond or team */
 	HVD_IFACE_VLAN,
 	HVD_IFACE_MACVLAN, /* macvlan or ipvlan */
 	HVD_IFACE_VETH,
 	HVD_IFACE_WIRELESS,
-	HVD_IFACE_VIRTUAL, /* dummy, ifb and what we do not know */
+	HVD_IFACE_VIRTUAL, /* dummy, ifb, and what is not known */
 	HVD_IFACE_BRIDGE,
 	HVD_IFACE_TUNNEL, /* tun, wireguard, vxlan, gre, ipip, sit … */
 	HVD_IFACE_LOOPBACK,
@@ -39,11 +38,12 @@ enum hvd_iface_kind {
 
 struct hvd_iface_addr {
 	struct hvd_addr addr;
-	int prefix;      /* length in bits */
-	bool deprecated; /* no longer preferred as a source */
-	bool temporary;  /* IPv6 privacy address: changes while the host is up */
-	/* The one that getifaddrs(3) lists first under the interface's name. Gloo and NCCL, which are told no more than
-	 * that name, take it. At most one of an interface's; none when it is an address that is of no use here. */
+	int prefix;      /* length of the network's part, in bits */
+	bool deprecated; /* the kernel no longer prefers it as a source address */
+	bool temporary;  /* an IPv6 privacy address, which changes while the host is up */
+	/* getifaddrs(3) lists this address first under the interface's name. Gloo and NCCL get only the name, and take
+	 * the first address. At most one address of an interface has the flag; none has it when the first address
+	 * cannot be reached from other hosts. */
 	bool first;
 };
 
@@ -53,16 +53,16 @@ struct hvd_iface {
 	enum hvd_iface_kind kind;
 	int64_t speed;    /* Mb/s; -1 unknown */
 	int mtu;          /* bytes; -1 unknown */
-	int numa;         /* OS number of the NUMA node it hangs on; -1 unknown or none */
-	int master;       /* index of the bridge, bond … that it is a port of; 0 none */
+	int numa;         /* the operating system's number of the NUMA node that the device is near to; -1 unknown */
+	int master;       /* index of the bridge, bond … that it is a port of; 0: it is no port */
 	bool p2p;         /* point-to-point */
-	bool uplink;      /* a bridge with a real device among its ports */
-	bool nat_default; /* by its name the bridge or tunnel of a container or VM runtime */
-	int n_addrs;      /* at least 1; best first, deprecated and temporary ones last */
+	bool uplink;      /* it is a bridge, and one of its ports leads out of this host */
+	bool nat_default; /* its name is one that a container or VM runtime gives to its bridge or tunnel */
+	int n_addrs;      /* at least 1; better addresses first, deprecated and temporary ones last */
 	struct hvd_iface_addr *addrs;
 };
 
-/* An interface that was left out, and why ("is down", "has no carrier", "has no address" …). */
+/* An interface that is not used, and why: "is down", "has no carrier", "has no address" … */
 struct hvd_iface_drop {
 	char name[IF_NAMESIZE];
 	const char *reason; /* static text */
@@ -74,30 +74,30 @@ struct hvd_ifaces {
 	int n;
 	struct hvd_iface_drop *dropped;
 	int n_dropped;
-	struct hvd_addr *own; /* all addresses of this host, also those of interfaces that were left out */
+	struct hvd_addr *own; /* all addresses of this host, also of the interfaces in `dropped` */
 	int n_own;
 };
 
 struct hvd_iface_opts {
 	const char *sysfs; /* NULL = "/sys" */
-	bool no_numa;      /* do not look for NUMA nodes */
+	bool no_numa;      /* leave `numa` at -1, which is faster */
 };
 
-/* Every interface that is up and has a usable address, loopback excepted. A link-local IPv6 address
- * does not count, nor one still or no longer valid (tentative, duplicate). All waits end at the
- * deadline. After an error *out is empty. No interface at all is not an error. */
+/* Find every interface that is up and has a usable address, except loopback. Not usable are link-local IPv6 addresses
+ * and addresses whose check for duplicates goes on (tentative) or has failed. `opts` may be NULL. All waits end at the
+ * deadline. To find no interface is no error. On success the caller clears *out; after an error *out is empty. */
 int hvd_ifaces_query(struct hvd_ifaces *out, const struct hvd_iface_opts *opts, hvd_time deadline, struct hvd_err *err);
 void hvd_ifaces_clear(struct hvd_ifaces *ifs); /* leaves it empty; NULL is fine */
 
-/* How good an interface is for the traffic of a job, from what it is and its speed alone: lower is
- * better. Values of two hosts can be compared. */
+/* How good the interface is for a job's traffic: lower is better. It depends only on kind and speed (and on flags and
+ * addresses that tell that it leads nowhere), so that ranks of interfaces of two hosts can be compared. */
 int64_t hvd_iface_rank(const struct hvd_iface *i);
 
 const struct hvd_iface *hvd_ifaces_find(const struct hvd_ifaces *ifs, const char *name);
 
-/* "ethernet", "roce" …: static text, also used in messages between hosts. */
+/* "ethernet", "roce" …: static text, for messages to users and on the wire. */
 const char *hvd_iface_kind_name(enum hvd_iface_kind kind);
-/* The other way; -1 when there is no such kind. */
+/* The kind with this name; -1 when there is none. */
 int hvd_iface_kind_of(const char *name);
 
 #endif

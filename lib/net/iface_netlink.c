@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #define MAX_ENTRIES 65536
-#define BUF_SIZE    (64 * 1024) /* the kernel fills at most 32 KiB in a dump */
-#define MAX_TRIES   5           /* of dumps that were interrupted by changes */
+#define BUF_SIZE    (64 * 1024) /* the kernel's datagrams are up to 32 KiB long */
+#define MAX_TRIES   5           /* how often an interrupted dump is repeated */
 
 void hvd_nl_clear(struct hvd_nl_dump *d)
 {
@@ -27,9 +27,9 @@ void hvd_nl_clear(struct hvd_nl_dump *d)
 	memset(d, 0, sizeof(*d));
 }
 
-/* Attributes: calls back for each well-formed one; what is left over is ignored, as the kernel does. */
 typedef void (*attr_fn)(void *arg, unsigned type, const unsigned char *data, size_t len);
 
+/* Call `fn` for each attribute up to the first malformed one; what follows it is ignored, as the kernel does. */
 static void each_attr(const unsigned char *p, size_t len, attr_fn fn, void *arg)
 {
 	while (len >= sizeof(struct rtattr)) {
@@ -114,11 +114,11 @@ static void addr_attr(void *arg, unsigned type, const unsigned char *data, size_
 	struct addr_attrs *at = arg;
 
 	switch (type) {
-	case IFA_ADDRESS: /* the far end of a point-to-point link … */
+	case IFA_ADDRESS: /* on a point-to-point link the other end's address; elsewhere the same as IFA_LOCAL */
 		at->address = data;
 		at->address_len = len;
 		break;
-	case IFA_LOCAL: /* … and our own */
+	case IFA_LOCAL: /* this host's address; IPv6 has it on point-to-point links only */
 		at->local = data;
 		at->local_len = len;
 		break;
@@ -164,7 +164,7 @@ static int take_link(struct hvd_nl_dump *d, const unsigned char *p, size_t len, 
 	link.arp = ifi.ifi_type;
 	if (len > NLMSG_ALIGN(sizeof(ifi)))
 		each_attr(p + NLMSG_ALIGN(sizeof(ifi)), len - NLMSG_ALIGN(sizeof(ifi)), link_attr, &link);
-	/* The name becomes part of paths. */
+	/* The name becomes a part of paths in sysfs, so it must be no path itself. */
 	if (link.index <= 0 || !link.name[0] || strchr(link.name, '/') || strcmp(link.name, ".") == 0 ||
 	    strcmp(link.name, "..") == 0)
 		return 0;
@@ -192,7 +192,7 @@ static int take_addr(struct hvd_nl_dump *d, const unsigned char *p, size_t len, 
 	addr.addr.family = ifa.ifa_family;
 	addr.prefix = ifa.ifa_prefixlen;
 	addr.scope = ifa.ifa_scope;
-	addr.flags = ifa.ifa_flags; /* the low 8 bits; IFA_FLAGS has them all */
+	addr.flags = ifa.ifa_flags; /* only the low 8 bits; the attribute IFA_FLAGS has all */
 	if (len > NLMSG_ALIGN(sizeof(ifa)))
 		each_attr(p + NLMSG_ALIGN(sizeof(ifa)), len - NLMSG_ALIGN(sizeof(ifa)), addr_attr, &at);
 	if (at.local && at.local_len == want)
@@ -210,7 +210,7 @@ static int take_addr(struct hvd_nl_dump *d, const unsigned char *p, size_t len, 
 	return 0;
 }
 
-/* The error code within NLMSG_ERROR and NLMSG_DONE. */
+/* Read the error code that NLMSG_ERROR has and NLMSG_DONE may have. */
 static int take_end(const unsigned char *p, size_t len, bool needed, struct hvd_err *err)
 {
 	int32_t code = 0;
@@ -266,7 +266,7 @@ static int request(int fd, uint16_t type, uint32_t seq, struct hvd_err *err)
 {
 	struct {
 		struct nlmsghdr h;
-		struct ifinfomsg ifi; /* an ifaddrmsg is shorter; zeros are right for it */
+		struct ifinfomsg ifi; /* for RTM_GETADDR an ifaddrmsg, which is shorter, of zeros too */
 		struct rtattr mask_attr;
 		uint32_t mask;
 	} req = {
@@ -275,7 +275,8 @@ static int request(int fd, uint16_t type, uint32_t seq, struct hvd_err *err)
 	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 
 	if (type == RTM_GETLINK) {
-		/* Counters are most of a link's message; kernels that do not know this mask ignore it. */
+		/* Do not send counters, which are most of a link's message. Kernels that do not know the mask ignore
+		 * it. */
 		req.mask_attr.rta_type = IFLA_EXT_MASK;
 		req.mask_attr.rta_len = RTA_LENGTH(sizeof(req.mask));
 		req.mask = RTEXT_FILTER_SKIP_STATS;
@@ -288,7 +289,7 @@ static int request(int fd, uint16_t type, uint32_t seq, struct hvd_err *err)
 	return 0;
 }
 
-/* One datagram from the kernel itself. Returns its length, or -1. */
+/* Receive one datagram from the kernel; those of other senders are ignored. Returns its length, or -1. */
 static ssize_t receive(int fd, void *buf, hvd_time deadline, struct hvd_err *err)
 {
 	for (;;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is to be said of an interface that is known already: how good, what it is called. */
+/* iface_rank.c - how good an interface is, and the names of the kinds. */
 #include "iface.h"
 
 #include <string.h>
@@ -34,17 +34,17 @@ int hvd_iface_kind_of(const char *name)
 	return -1;
 }
 
-/* Classes: within one, speed decides. */
+/* Classes of interfaces, best first. Within a class speed decides. */
 enum {
 	CLASS_INFINIBAND,
 	CLASS_ROCE,
 	CLASS_NIC,
-	CLASS_VETH, /* in a container it is all there is */
+	CLASS_VETH, /* in a container often the only interface */
 	CLASS_VIRTUAL,
 	CLASS_WIRELESS,
-	CLASS_INWARD, /* leads to guests of this host, most likely */
+	CLASS_INWARD, /* most likely leads to virtual machines or service processors of this host only */
 	CLASS_TUNNEL,
-	CLASS_RUNTIME,
+	CLASS_RUNTIME, /* of a container or VM runtime */
 };
 
 static int class_of(const struct hvd_iface *i)
@@ -77,7 +77,8 @@ static int class_of(const struct hvd_iface *i)
 	return CLASS_VIRTUAL;
 }
 
-/* Service processors offer their host a network of 169.254.0.0/16 over USB, the same on every host. */
+/* Are all addresses in 169.254.0.0/16? Service processors (BMCs) give their host such a network over USB, and the same
+ * one on every host. */
 static bool only_v4_link_local(const struct hvd_iface *i)
 {
 	for (int k = 0; k < i->n_addrs; k++)

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first line of a small file. false when it cannot be read: many files of a
- * NIC fail with EINVAL while it has no link. */
+/* Read the first line of a small file. False when it cannot be read: many of an interface's files fail with EINVAL
+ * while the interface has no link. */
 static bool read_line(const char *path, char *text, size_t room)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -48,7 +48,7 @@ static int64_t read_number(const char *path, int64_t fallback)
 
 struct path {
 	char s[PATH_MAX];
-	bool ok; /* it fitted */
+	bool ok; /* false: the path is too long, and `s` is empty */
 };
 
 static struct path path_of(const char *sysfs, const char *name, const char *file)
@@ -70,7 +70,8 @@ static bool exists(const char *sysfs, const char *name, const char *file)
 	return p.ok && stat(p.s, &st) == 0;
 }
 
-/* The sysfs we see may be of another network namespace, with an interface of the same name. */
+/* Is the interface of this name in sysfs the link? sysfs may show another network namespace, with an interface of the
+ * same name. */
 static bool same_interface(const char *sysfs, const struct hvd_nl_link *link)
 {
 	struct path p = path_of(sysfs, link->name, "ifindex");
@@ -86,8 +87,8 @@ static bool same_interface(const char *sysfs, const struct hvd_nl_link *link)
 	return p.ok && read_line(p.s, got, sizeof(got)) && strcmp(want, got) == 0;
 }
 
-/* "100 Gb/sec (4X EDR)" of the first port of the first RDMA device behind the interface that is the
- * interface's port. In Mb/s, -1 unknown. */
+/* The rate of the interface's port of its first RDMA device, in Mb/s; -1 unknown. sysfs writes "100 Gb/sec (4X EDR)".
+ */
 static int64_t rdma_rate(const char *sysfs, const char *name)
 {
 	struct path dir = path_of(sysfs, name, "device/infiniband"), port = path_of(sysfs, name, "dev_port");
@@ -116,7 +117,7 @@ static int64_t rdma_rate(const char *sysfs, const char *name)
 
 static int64_t ethtool_speed(int sock, const char *name)
 {
-	/* Behind the struct come three masks, whose number of words is a signed byte. */
+	/* Three masks follow the struct, each of up to 127 words of 4 bytes. */
 	_Alignas(struct ethtool_link_settings) unsigned char buf[sizeof(struct ethtool_link_settings) + 3 * 127 * 4];
 	struct ethtool_link_settings *s = (struct ethtool_link_settings *)buf;
 	struct ifreq ifr;
@@ -126,7 +127,7 @@ static int64_t ethtool_speed(int sock, const char *name)
 	memcpy(ifr.ifr_name, name, strlen(name) + 1);
 	ifr.ifr_data = (void *)buf;
 	s->cmd = ETHTOOL_GLINKSETTINGS;
-	/* The first call tells, as a negative number, how many words a mask has. */
+	/* The first call returns, as a negative number, how many words a mask has; the second must say it. */
 	if (ioctl(sock, SIOCETHTOOL, &ifr) < 0 || s->link_mode_masks_nwords >= 0)
 		return -1;
 	s->link_mode_masks_nwords = (int8_t)-s->link_mode_masks_nwords;
@@ -159,7 +160,7 @@ void hvd_nic_read(struct hvd_nic *nic, const char *sysfs, const struct hvd_nl_li
 		nic->speed = ethtool_speed(sock, link->name);
 }
 
-/* Number of NUMA nodes, from a list like "0" or "0-3,8"; 1 when there is none. */
+/* 2 when the machine has several NUMA nodes, else 1. sysfs lists them as "0" or "0-3,8". */
 static int count_nodes(const char *sysfs)
 {
 	char path[PATH_MAX], text[256];
@@ -181,7 +182,7 @@ static hwloc_topology_t load_topology(void)
 	flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
 #endif
 	hwloc_topology_set_flags(t, flags);
-	/* Processing units and NUMA nodes cannot be filtered out, and nothing else is needed. */
+	/* Only processing units and NUMA nodes are needed, and these cannot be filtered out. */
 	hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
 	if (hwloc_topology_load(t) != 0) {
 		hwloc_topology_destroy(t);
@@ -190,7 +191,7 @@ static hwloc_topology_t load_topology(void)
 	return t;
 }
 
-/* The one node that has all these CPUs; -1 when none or several have. */
+/* The one NUMA node that these CPUs are in; -1 when they are in none or in several. */
 static int covering_node(struct hvd_numa *numa, const char *cpulist)
 {
 	hwloc_bitmap_t cpus, nodes;
@@ -224,7 +225,7 @@ int hvd_nic_numa(const char *sysfs, const char *name, struct hvd_numa *numa)
 		numa->n_nodes = count_nodes(sysfs);
 	if (numa->n_nodes == 1)
 		return 0;
-	/* A virtio or USB device has no locality of its own, but the PCI device above it has. */
+	/* A virtio or USB device has no numa_node, but the PCI device above it has. */
 	while ((slash = strrchr(dir, '/')) && slash != dir) {
 		int64_t node;
 

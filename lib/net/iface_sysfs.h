@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iface_sysfs.h - what sysfs and ethtool know of an interface beyond netlink.
+ * iface_sysfs.h - what netlink does not tell of an interface: sysfs and ethtool do.
  */
 #ifndef HVD_IFACE_SYSFS_H
 #define HVD_IFACE_SYSFS_H
@@ -11,28 +11,28 @@
 #include <stdint.h>
 
 struct hvd_nic {
-	bool known;    /* sysfs shows this very interface; otherwise all below is as if there was nothing */
+	bool known;    /* sysfs shows this very interface; if it does not, the next three are false */
 	bool device;   /* a device (PCI, virtio, USB …) is behind it */
-	bool rdma;     /* … with an InfiniBand or RoCE side */
+	bool rdma;     /* the device is an RDMA device too (InfiniBand or RoCE) */
 	bool wireless; /* 802.11 */
-	int64_t speed; /* Mb/s, from sysfs or, known or not, from ethtool; -1 unknown */
+	int64_t speed; /* Mb/s, from sysfs if the interface is known there, else from ethtool; -1 unknown */
 };
 
-/* `sock`: any socket of this network namespace, for the ethtool call; -1 leaves that out. */
+/* Fill in *nic. `sysfs` is "/sys", or a directory for tests. `sock` is any socket of this network namespace, for
+ * ethtool's ioctl; -1: do not ask ethtool. */
 void hvd_nic_read(struct hvd_nic *nic, const char *sysfs, const struct hvd_nl_link *link, int sock);
 
-/* Loaded at most once per query, at the first need. A zeroed struct is fine. */
+/* The machine's topology, loaded when it is first needed, at most once. Start with a zeroed struct. */
 struct hvd_numa {
-	void *topology; /* hwloc_topology_t */
-	int n_nodes;    /* 0 = not looked up yet */
-	bool tried;
+	void *topology; /* hwloc_topology_t; NULL: not loaded */
+	int n_nodes;    /* 1, or 2 for more; 0: not known yet */
+	bool tried;     /* to load the topology */
 };
 
-/* NUMA node of the device behind an interface, -1 unknown. sysfs mostly says it (numa_node of the
- * device or of the nearest bus above it); a machine with one node has no choice; only when neither
- * settles it hwloc is asked which node covers the device's local CPUs, as loading a topology costs more
- * than the rest of a query. */
+/* The NUMA node of the device behind an interface; -1 unknown. A machine with one node has no choice. Else sysfs mostly
+ * tells it, as numa_node of the device or of the nearest bus above. Only where sysfs does not, hwloc is asked which
+ * node has the device's local CPUs: to load a topology takes longer than all the rest of a query. */
 int hvd_nic_numa(const char *sysfs, const char *name, struct hvd_numa *numa);
-void hvd_numa_clear(struct hvd_numa *numa);
+void hvd_numa_clear(struct hvd_numa *numa); /* leaves a zeroed struct */
 
 #endif

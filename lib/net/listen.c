@@ -9,7 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TRIES 64 /* for a port that is free at all addresses, of those that the kernel gives */
+/* How many ports of the kernel's choice are tried until one is free at all addresses. */
+#define TRIES 64
 
 static in_port_t *port_in(struct sockaddr_storage *ss)
 {
@@ -29,7 +30,7 @@ static int listen_one(struct sockaddr_storage ss, in_port_t port)
 		v6only = !IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)&ss)->sin6_addr);
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
 	}
-	/* A port of a launch that has just ended can be had again at once. */
+	/* Without it the port of a launch that has just ended could not be used for a minute. */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind(fd, (struct sockaddr *)&ss, len) == 0 && listen(fd, SOMAXCONN) == 0)
 		return fd;

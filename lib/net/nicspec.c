@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "10.77.0.0/24" */
+/* Read a subnet, "10.77.0.0/24", from nic->text. Returns NULL, or what is wrong with it. */
 static const char *read_subnet(struct hvd_nicspec_entry *nic, char *slash)
 {
 	char *end;
@@ -28,7 +28,7 @@ static const char *read_subnet(struct hvd_nicspec_entry *nic, char *slash)
 	return NULL;
 }
 
-/* NULL, or what is wrong with it. */
+/* Read one entry. Returns NULL, or what is wrong with it. */
 static const char *read_entry(struct hvd_nicspec_entry *nic, const char *text)
 {
 	struct hvd_addr addr;

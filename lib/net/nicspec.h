@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nicspec.h - which network interfaces a user wants: a list of
+ * nicspec.h - which network interfaces a user wants: the list that --nics takes.
  *
  *   NAME       the interface of that name, which every host must have
- *   PATTERN    those whose names match, with *, ? and [...] as in a shell
- *   ADDR/BITS  the addresses of that subnet, whatever the interfaces are called that have them
- *   ^…         not what follows, one of the three
+ *   PATTERN    interfaces whose names match, with *, ? and [...] as in a shell
+ *   ADDR/BITS  the addresses of that subnet, on whatever interface
+ *   ^…         excludes what follows, which is one of the three
  *
- * Wanted is what an entry without ^ names, or everything when there is none, except for what one with ^ names. In a
- * list that begins with ^ all entries are of that kind, as in NCCL's: ^docker0,virbr0.
+ * An address of an interface is wanted when an entry without ^ names it, or when there is no such entry, and no entry
+ * with ^ names it. When the first entry has ^, all entries exclude, as in NCCL's ^docker0,virbr0.
  *
- * Uses nothing but libc: the SPANK plugin links it, too.
+ * Uses nothing but libc: the SPANK plugin links it.
  */
 #ifndef HVD_NICSPEC_H
 #define HVD_NICSPEC_H
@@ -28,8 +28,8 @@ struct hvd_nicspec_entry {
 		HVD_NIC_SUBNET,
 	} kind;
 	bool excluded;
-	char text[64]; /* without ^ */
-	struct hvd_addr net;
+	char text[64];       /* without ^ */
+	struct hvd_addr net; /* HVD_NIC_SUBNET only, as is `bits` */
 	int bits;
 };
 
@@ -39,21 +39,23 @@ struct hvd_nicspec {
 	size_t n;
 };
 
-/* Read the entries of a list (NULL-terminated, may be NULL). HVD_E_USAGE names the one that is wrong, and why; *spec is
- * empty then. */
+/* Read a list of entries, which is NULL-terminated or NULL. On success the caller clears *spec. After an error
+ * (HVD_E_USAGE, which names the wrong entry and why it is wrong) *spec is empty. */
 int hvd_nicspec_parse(struct hvd_nicspec *spec, char *const *entries, struct hvd_err *err);
-/* Only to see whether they are right: entries, or a list with commas. */
+/* Only check: entries as above, or a list with commas between them. */
 int hvd_nicspec_check_all(char *const *entries, struct hvd_err *err);
 int hvd_nicspec_check(const char *list, struct hvd_err *err);
 void hvd_nicspec_clear(struct hvd_nicspec *spec); /* leaves it empty; NULL is fine */
 
-/* Is that address of an interface wanted? NULL: of one that has none, whatever it is. */
+/* Is the address of the interface wanted? `addr` NULL: is the interface wanted by its name alone? */
 bool hvd_nicspec_wants(const struct hvd_nicspec *spec, const char *iface, const struct hvd_addr *addr);
 
-/* The `i`th interface that was wanted by its very name, and must be there; NULL past the last. */
+/* The i-th interface (from 0) that is listed by its full name, and so must exist on every host; NULL: there are no
+ * more.
+ */
 const char *hvd_nicspec_name(const struct hvd_nicspec *spec, size_t i);
 
-/* Subnets of IPv6 are wanted, and nothing else: whoever says so knows that it is without IPv4. */
+/* Does the list want IPv6 subnets and nothing else? Then the user accepts a network without IPv4. */
 bool hvd_nicspec_ipv6(const struct hvd_nicspec *spec);
 
 #endif

@@ -17,8 +17,8 @@ static int compare(const struct hvd_addr *a, const struct hvd_addr *b)
 	return memcmp(&a->u.v6, &b->u.v6, sizeof(a->u.v6));
 }
 
-/* Where the address is, or would be. */
-static size_t place_of(const struct hvd_portset *set, const struct hvd_addr *addr, bool *there)
+/* The index of the address, or the index to insert it at when it is not there. */
+static size_t index_of(const struct hvd_portset *set, const struct hvd_addr *addr, bool *there)
 {
 	size_t lo = 0, hi = set->n;
 
@@ -39,11 +39,11 @@ static size_t place_of(const struct hvd_portset *set, const struct hvd_addr *add
 	return lo;
 }
 
-/* NULL: there is no room for one more. */
+/* The entry of the address, made if there is none; NULL: there is no room for one more. */
 static struct hvd_portset_addr *entry(struct hvd_portset *set, const struct hvd_addr *addr)
 {
 	bool there;
-	size_t at = place_of(set, addr, &there);
+	size_t at = index_of(set, addr, &there);
 
 	if (there)
 		return &set->v[at];
@@ -97,7 +97,7 @@ void hvd_portset_merge(struct hvd_portset *set, const struct hvd_portset *from)
 bool hvd_portset_has(const struct hvd_portset *set, const struct hvd_addr *addr, in_port_t port)
 {
 	bool there;
-	size_t at = place_of(set, addr, &there);
+	size_t at = index_of(set, addr, &there);
 
 	return there && is_set(&set->v[at], port);
 }
@@ -105,7 +105,7 @@ bool hvd_portset_has(const struct hvd_portset *set, const struct hvd_addr *addr,
 json_t *hvd_portset_list(const struct hvd_portset *set, const struct hvd_addr *addr)
 {
 	bool there;
-	size_t at = place_of(set, addr, &there);
+	size_t at = index_of(set, addr, &there);
 	json_t *ports = there ? json_array() : NULL;
 
 	for (unsigned port = 0; there && port < PORTS; port++)
