@@ -149,8 +149,7 @@ static const struct hvd_backend *choose_backend(struct hvd_launch *launch, struc
 	if (!backend || !launch->spec->elastic.on)
 		return backend;
 	/* Hosts that nobody knows yet may be other machines. */
-	if (backend->loopback && launch->spec->launcher == HVD_LAUNCHER_AUTO &&
-	    launch->spec->discovery.from == HVD_DISCOVER_SCRIPT)
+	if (backend->loopback && !launch->spec->launcher && launch->spec->discovery.from == HVD_DISCOVER_SCRIPT)
 		backend = &hvd_backend_ssh;
 	if (!backend->elastic) {
 		hvd_err_set(err, HVD_E_USAGE, "%s cannot start the ranks of an elastic job", backend->name);
@@ -202,7 +201,7 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 	if (elastic)
 		rc = spec->dry_run ? hvd_elastic_preview(launch, backend, err) : 0;
 	else
-		rc = backend->prepare(launch, err);
+		rc = hvd_backend_prepare(backend, launch, err);
 	if (rc != 0 || check_size(launch, backend, err) != 0)
 		return -1;
 	say_where(launch, backend);

@@ -12,34 +12,82 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct {
-	enum hvd_launcher id;
-	const struct hvd_backend *backend;
-} table[] = {
-	{HVD_LAUNCHER_SRUN, &hvd_backend_srun},
-	{HVD_LAUNCHER_JSRUN, &hvd_backend_jsrun},
-	{HVD_LAUNCHER_LSRUN, &hvd_backend_lsrun},     /* where there is no blaunch, */
-	{HVD_LAUNCHER_BLAUNCH, &hvd_backend_blaunch}, /* which suits every other LSF job */
-	{HVD_LAUNCHER_SSH, &hvd_backend_ssh},
-	{HVD_LAUNCHER_MPIRUN, &hvd_backend_mpirun}, /* when asked for only */
-	{HVD_LAUNCHER_FORK, &hvd_backend_fork},     /* the last: it suits always */
+/* Where the user names none, the first that suits is taken. */
+static const struct hvd_backend *const table[] = {
+	&hvd_backend_srun,    &hvd_backend_jsrun,  &hvd_backend_lsrun, /* where there is no blaunch, */
+	&hvd_backend_blaunch,                                          /* which suits every other LSF job */
+	&hvd_backend_ssh,     &hvd_backend_mpirun,                     /* suits nowhere: only when it is named */
+	&hvd_backend_fork,                                             /* suits everywhere */
 };
 
 #define N_BACKENDS (sizeof(table) / sizeof(table[0]))
 
 const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, struct hvd_err *err)
 {
-	enum hvd_launcher wanted = launch->spec->launcher;
+	const char *wanted = launch->spec->launcher;
 
 	for (size_t i = 0; i < N_BACKENDS; i++) {
-		const struct hvd_backend *backend = table[i].backend;
+		const struct hvd_backend *backend = table[i];
 
-		if (wanted == HVD_LAUNCHER_AUTO ? backend->suits(launch) : table[i].id == wanted)
+		if (wanted ? strcmp(backend->name, wanted) == 0 : backend->suits(launch))
 			return backend->check && backend->check(launch, err) != 0 ? NULL : backend;
 	}
-	hvd_err_set(err, HVD_E_USAGE, "there is no launch backend of that number, %d", wanted);
-	hvd_err_hint(err, "--launcher takes auto, srun, jsrun, blaunch, lsrun, ssh, mpirun and fork");
+	hvd_err_set(err, HVD_E_USAGE, "there is no launch backend named %s", wanted ? wanted : "auto");
 	return NULL;
+}
+
+static int check_binding(const char *bind, struct hvd_err *err)
+{
+	if (strcmp(bind, "none") == 0 || strcmp(bind, "cores") == 0 || strcmp(bind, "ldoms") == 0)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "--cpu-bind=%s is srun's, and it is not srun that starts the ranks", bind);
+	return hvd_err_hint(err, "elsewhere it takes none, cores, and ldoms, which is what it does by itself");
+}
+
+/* Refuse what only srun does, rather than pass it over. */
+static int reject_srun_options(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const char *name = launch->spec->srun.only_option, *unknown = launch->spec->srun.unknown_option;
+	bool slurm = hvd_alloc_in_slurm(launch->envp) || hvd_launch_installed(launch, "srun");
+
+	if (name && slurm) {
+		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and it is not srun that starts the ranks", name);
+		return hvd_err_hint(err, "leave the option out, or have srun start them: --launcher=srun");
+	}
+	if (name) {
+		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and srun is not in PATH", name);
+		return hvd_err_hint(err,
+				    "load the module that puts srun into PATH, or leave the option out to do without "
+				    "Slurm");
+	}
+	if (unknown) {
+		hvd_err_set(err, HVD_E_USAGE, "unknown option %s", unknown);
+		return hvd_err_hint(err, "see hvdrun --help; options that only srun's plugins know need a Slurm job%s",
+				    slurm ? " or --launcher=srun" : "");
+	}
+	return check_binding(launch->spec->binding.ranks, err);
+}
+
+int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_launch_spec *spec = launch->spec;
+
+	if (!backend->one_srun && reject_srun_options(launch, err) != 0)
+		return -1;
+	if (!backend->one_srun && !backend->loopback && spec->rendezvous == HVD_RENDEZVOUS_BATCH)
+		return hvd_err_set(err, HVD_E_USAGE,
+				   "with %s the rendezvous runs where hvdrun does, not on the first host",
+				   backend->name);
+	if (backend->prepare)
+		return backend->prepare(launch, err);
+	if (!spec->hosts.listed && !hvd_alloc_in_lsf(launch->envp)) {
+		hvd_err_set(err, HVD_E_USAGE, "%s has to be told which hosts to start ranks on", backend->name);
+		return hvd_err_hint(err, "list them with --hosts HOST:SLOTS,… or in a --hostfile");
+	}
+	if (hvd_launch_hosts(launch, err) != 0)
+		return -1;
+	hvd_launch_add_hosts(launch, backend->reach);
+	return 0;
 }
 
 struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host)
@@ -91,7 +139,8 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 	struct hvd_strv shim;
 
 	hvd_launch_add_shim(launch, proc);
-	hvd_strv_add(&proc->argv, "--stdin");
+	if (reach)
+		hvd_strv_add(&proc->argv, "--stdin");
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
 		      launch->first_host + launch->alloc.n_hosts, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
@@ -156,37 +205,6 @@ void hvd_launch_add_binding(const struct hvd_launch *launch, struct hvd_proc *pr
 
 	if (strcmp(bind, "none") != 0)
 		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
-}
-
-static int check_binding(const char *bind, struct hvd_err *err)
-{
-	if (strcmp(bind, "none") == 0 || strcmp(bind, "cores") == 0 || strcmp(bind, "ldoms") == 0)
-		return 0;
-	hvd_err_set(err, HVD_E_USAGE, "--cpu-bind=%s is srun's, and it is not srun that starts the ranks", bind);
-	return hvd_err_hint(err, "elsewhere it takes none, cores, and ldoms, which is what it does by itself");
-}
-
-int hvd_launch_reject_srun_options(const struct hvd_launch *launch, struct hvd_err *err)
-{
-	const char *name = launch->spec->srun.only_option, *unknown = launch->spec->srun.unknown_option;
-	bool slurm = hvd_alloc_in_slurm(launch->envp) || hvd_launch_installed(launch, "srun");
-
-	if (name && slurm) {
-		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and it is not srun that starts the ranks", name);
-		return hvd_err_hint(err, "leave the option out, or have srun start them: --launcher=srun");
-	}
-	if (name) {
-		hvd_err_set(err, HVD_E_USAGE, "--%s is srun's, and srun is not in PATH", name);
-		return hvd_err_hint(err,
-				    "load the module that puts srun into PATH, or leave the option out to do without "
-				    "Slurm");
-	}
-	if (unknown) {
-		hvd_err_set(err, HVD_E_USAGE, "unknown option %s", unknown);
-		return hvd_err_hint(err, "see hvdrun --help; options that only srun's plugins know need a Slurm job%s",
-				    slurm ? " or --launcher=srun" : "");
-	}
-	return check_binding(launch->spec->binding.ranks, err);
 }
 
 static bool begins_with(const char *text, const char *start)

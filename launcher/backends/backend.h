@@ -84,7 +84,7 @@ struct hvd_backend {
 	bool (*suits)(const struct hvd_launch *launch);
 	/* Refuse what it cannot do, for elastic jobs, too. NULL: there is nothing that prepare does not find. */
 	int (*check)(const struct hvd_launch *launch, struct hvd_err *err);
-	/* Fill the out part. */
+	/* Fill the out part. NULL: a process for each host that is listed, or of the LSF job, by `reach`. */
 	int (*prepare)(struct hvd_launch *launch, struct hvd_err *err);
 	/* Where each host has a process of its own. NULL: it has none, or only this machine is reached. */
 	hvd_reach_fn *reach;
@@ -111,6 +111,9 @@ extern const struct hvd_backend hvd_backend_fork;
 /* The one that the user named (enum hvd_launcher), or the first that suits. NULL with err set, also when it refuses. */
 const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, struct hvd_err *err);
 
+/* Fill the out part of `launch`, after it has been refused what this backend does not do with it. */
+int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *launch, struct hvd_err *err);
+
 /* After srun's prepare: have the key come to the shims on stdin, which srun brings to all tasks, and what the user said
  * of --input be done by them. Refuses what takes that way: --pty, a file as input. */
 int hvd_srun_by_stdin(struct hvd_launch *launch, struct hvd_err *err);
@@ -125,7 +128,8 @@ void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
 void hvd_launch_add_binding(const struct hvd_launch *launch, struct hvd_proc *proc);
 
 /* For each host of the allocation a process that runs its shim, with ranks in slot order: on this machine the shim
- * itself, on others what `reach` makes of the shim's words. */
+ * itself, on others what `reach` makes of the shim's words. The shim reads the launch's data from its stdin, unless
+ * `reach` is NULL: then all hosts are this machine. */
 void hvd_launch_add_hosts(struct hvd_launch *launch, hvd_reach_fn *reach);
 
 /* What add_host says of an elastic job's backend, done: the allocation of `launch` is that one host. */
@@ -140,6 +144,8 @@ int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *
 /* The hosts of the LSF job that we are in, or those of them that the user listed, with all of their slots, as the
  * launch's allocation. Warns of sources that could not be used. */
 int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err);
+/* Cut the launch's allocation to `np` ranks, unless that is 0. */
+int hvd_launch_take(struct hvd_launch *launch, int np, struct hvd_err *err);
 /* The hosts to use, cut to the number of ranks asked for, as the launch's allocation: those that the user listed, else
  * those of the LSF job. Inside an LSF job those listed must lie within it. HVD_E_NOENT when there are neither. */
 int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err);
@@ -147,8 +153,6 @@ int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err);
 bool hvd_launch_installed(const struct hvd_launch *launch, const char *program);
 /* Is that a name of the machine we are on? */
 bool hvd_launch_is_local(const char *host);
-/* Refuse what only srun does, rather than pass it over. */
-int hvd_launch_reject_srun_options(const struct hvd_launch *launch, struct hvd_err *err);
 /* Of the user's environment, what goes to other hosts. Adds to `env`. */
 void hvd_launch_export(const struct hvd_launch *launch, struct hvd_strv *env);
 void hvd_launch_clear(struct hvd_launch *launch);

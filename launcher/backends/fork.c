@@ -29,19 +29,6 @@ static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
-static void add_shim(struct hvd_launch *launch, int index, int first_rank)
-{
-	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
-	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
-
-	hvd_launch_add_shim(launch, proc);
-	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
-		      launch->first_host + launch->alloc.n_hosts, host->name);
-	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
-	hvd_launch_add_binding(launch, proc);
-	hvd_launch_add_command(launch, proc);
-}
-
 /* Several names of this machine make several hosts, which is good for trying things out. */
 static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 {
@@ -49,27 +36,18 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 		hvd_err_set(err, HVD_E_USAGE, "it is another machine, and fork starts ranks on this one only");
 		return hvd_err_hint(err, "--launcher=ssh reaches others");
 	}
-	add_shim(launch, 0, 0);
+	hvd_launch_add_hosts(launch, NULL);
 	return 0;
 }
 
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
-	struct hvd_alloc taken = {0};
+	int rc = launch->spec->hosts.listed ? listed_hosts(launch, err) : hvd_launch_local_alloc(launch, err);
 
-	if (hvd_launch_reject_srun_options(launch, err) != 0)
+	if (rc != 0 || hvd_launch_take(launch, launch->spec->ranks.n, err) != 0 ||
+	    hvd_limits_ranks("", launch->alloc.slots, err) != 0)
 		return -1;
-	if ((launch->spec->hosts.listed ? listed_hosts(launch, err) : hvd_launch_local_alloc(launch, err)) != 0 ||
-	    hvd_alloc_take(&launch->alloc, launch->spec->ranks.n, &taken, err) != 0)
-		return -1;
-	hvd_alloc_clear(&launch->alloc);
-	launch->alloc = taken;
-	if (hvd_limits_ranks("", launch->alloc.slots, err) != 0)
-		return -1;
-	for (int i = 0, rank = 0; i < launch->alloc.n_hosts; i++) {
-		add_shim(launch, i, rank);
-		rank += launch->alloc.hosts[i].slots;
-	}
+	hvd_launch_add_hosts(launch, NULL);
 	return 0;
 }
 

@@ -86,9 +86,20 @@ int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	return rc;
 }
 
-int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
+int hvd_launch_take(struct hvd_launch *launch, int np, struct hvd_err *err)
 {
 	struct hvd_alloc taken = {0};
+
+	if (hvd_alloc_take(&launch->alloc, np, &taken, err) != 0)
+		return -1;
+	hvd_lsf_select(&launch->lsf, &launch->alloc, &taken);
+	hvd_alloc_clear(&launch->alloc);
+	launch->alloc = taken;
+	return 0;
+}
+
+int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
+{
 	int rc;
 
 	if (hvd_alloc_in_lsf(launch->envp))
@@ -97,10 +108,5 @@ int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
 		rc = hvd_launch_listed(launch, err);
 	else
 		rc = hvd_err_set(err, HVD_E_NOENT, "no hosts are listed, and there is no LSF job");
-	if (rc != 0 || hvd_alloc_take(&launch->alloc, launch->spec->ranks.n, &taken, err) != 0)
-		return -1;
-	hvd_lsf_select(&launch->lsf, &launch->alloc, &taken);
-	hvd_alloc_clear(&launch->alloc);
-	launch->alloc = taken;
-	return 0;
+	return rc == 0 ? hvd_launch_take(launch, launch->spec->ranks.n, err) : -1;
 }

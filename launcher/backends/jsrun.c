@@ -181,8 +181,6 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
 
-	if (hvd_launch_reject_srun_options(launch, err) != 0)
-		return -1;
 	if (!hvd_alloc_in_lsf(launch->envp)) {
 		hvd_err_set(err, HVD_E_USAGE, "jsrun starts ranks inside an LSF job only, and this is none");
 		return hvd_err_hint(err, "submit a script that calls hvdrun: bsub -nnodes 2 ./job.sh; see hvd-lsf(7)");
@@ -191,9 +189,6 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 		hvd_err_set(err, HVD_E_USAGE, "jsrun is not in PATH");
 		return hvd_err_hint(err, "load the module that has it; --launcher=blaunch does without it");
 	}
-	if (spec->rendezvous == HVD_RENDEZVOUS_BATCH)
-		return hvd_err_set(err, HVD_E_USAGE,
-				   "with jsrun the rendezvous runs where hvdrun does, not on the first host");
 	if (spec->erf && spec->binding.args) {
 		hvd_err_set(err, HVD_E_USAGE, "--binding-args replaces the resource file that --erf is to write");
 		return hvd_err_hint(err, "leave one of them out");

@@ -11,7 +11,7 @@
 
 static int missing(const struct hvd_launch *launch, const char *program, const char *host, struct hvd_err *err)
 {
-	bool chosen = launch->spec->launcher != HVD_LAUNCHER_AUTO;
+	bool chosen = launch->spec->launcher != NULL;
 
 	if (chosen)
 		hvd_err_set(err, HVD_E_USAGE, "%s is not in PATH, and ranks are to start on %s", program, host);
@@ -28,15 +28,10 @@ int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend
 {
 	const char *program = backend->name;
 
-	if (hvd_launch_reject_srun_options(launch, err) != 0)
-		return -1;
 	if (!hvd_alloc_in_lsf(launch->envp)) {
 		hvd_err_set(err, HVD_E_USAGE, "%s starts ranks inside an LSF job only, and this is none", program);
 		return hvd_err_hint(err, "submit a script that calls hvdrun: bsub -n 8 ./job.sh; see hvd-lsf(7)");
 	}
-	if (launch->spec->rendezvous == HVD_RENDEZVOUS_BATCH)
-		return hvd_err_set(err, HVD_E_USAGE,
-				   "with %s the rendezvous runs where hvdrun does, not on the first host", program);
 	if (hvd_launch_hosts(launch, err) != 0)
 		return -1;
 	for (int i = 0; i < launch->alloc.n_hosts; i++)

@@ -34,17 +34,6 @@ static const char *program(const struct hvd_launch *launch)
 	return named && *named ? named : "mpirun";
 }
 
-static int take(struct hvd_launch *launch, int np, struct hvd_err *err)
-{
-	struct hvd_alloc taken = {0};
-
-	if (hvd_alloc_take(&launch->alloc, np, &taken, err) != 0)
-		return -1;
-	hvd_alloc_clear(&launch->alloc);
-	launch->alloc = taken;
-	return 0;
-}
-
 /* Open MPI takes it that srun starts its daemons on the hosts in the order that it lists them, but srun keeps to the
  * job's. */
 static void sort_as(struct hvd_launch *launch, const struct hvd_alloc *granted)
@@ -82,7 +71,7 @@ static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	} else {
 		launch->alloc = granted;
 	}
-	return rc != 0 ? -1 : take(launch, spec->ranks.requested, err);
+	return rc != 0 ? -1 : hvd_launch_take(launch, spec->ranks.requested, err);
 }
 
 /* An MPI takes localhost and 127.0.0.1 for the one host that they are, and numbers its ranks accordingly. */
@@ -113,7 +102,7 @@ static int find_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	if (hvd_alloc_in_slurm(launch->envp))
 		return slurm_hosts(launch, err);
 	if (!hvd_alloc_in_lsf(launch->envp) && !spec->hosts.listed) {
-		if (hvd_launch_local_alloc(launch, err) != 0 || take(launch, spec->ranks.n, err) != 0)
+		if (hvd_launch_local_alloc(launch, err) != 0 || hvd_launch_take(launch, spec->ranks.n, err) != 0)
 			return -1;
 	} else if (hvd_launch_hosts(launch, err) != 0) {
 		return -1;
@@ -214,14 +203,11 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	char *text;
 	int rc;
 
-	if (hvd_launch_reject_srun_options(launch, err) != 0 || find_hosts(launch, err) != 0)
+	if (find_hosts(launch, err) != 0)
 		return -1;
 	/* As with ssh alone; a scheduler's own ways need no ssh. */
 	job.any_host_key = spec->as_horovodrun && !launch->one_machine && !hvd_alloc_in_slurm(launch->envp) &&
 			   !hvd_alloc_in_lsf(launch->envp);
-	if (spec->rendezvous == HVD_RENDEZVOUS_BATCH)
-		return hvd_err_set(err, HVD_E_USAGE,
-				   "with mpirun the rendezvous runs where hvdrun does, not on the first host");
 	if (hvd_mpi_detect(program(launch), launch->envp, hvd_deadline_in(VERSION_SECONDS), &mpi, err) != 0)
 		return -1;
 	hvd_verbose(launch->log, "%s is that of %s", program(launch), hvd_mpi_name(mpi));

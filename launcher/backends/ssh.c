@@ -79,23 +79,6 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	free(line);
 }
 
-static int prepare(struct hvd_launch *launch, struct hvd_err *err)
-{
-	if (hvd_launch_reject_srun_options(launch, err) != 0)
-		return -1;
-	if (!launch->spec->hosts.listed && !hvd_alloc_in_lsf(launch->envp)) {
-		hvd_err_set(err, HVD_E_USAGE, "ssh has to be told which hosts to start ranks on");
-		return hvd_err_hint(err, "list them with --hosts HOST:SLOTS,… or in a --hostfile");
-	}
-	if (launch->spec->rendezvous == HVD_RENDEZVOUS_BATCH)
-		return hvd_err_set(err, HVD_E_USAGE,
-				   "with ssh the rendezvous runs where hvdrun does, not on the first host");
-	if (hvd_launch_hosts(launch, err) != 0)
-		return -1;
-	hvd_launch_add_hosts(launch, reach);
-	return 0;
-}
-
 /* ssh's own failures are 255; a shell that does not find the shim says 127, one that may not run it 126. */
 static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
 		    struct hvd_err *why)
@@ -142,7 +125,6 @@ const struct hvd_backend hvd_backend_ssh = {
 	.by_stdin = true,
 	.fan_out = 32,
 	.suits = suits,
-	.prepare = prepare,
 	.reach = reach,
 	.elastic = &hvd_backend_ssh,
 	.explain = explain,

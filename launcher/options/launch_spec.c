@@ -156,7 +156,7 @@ static const char *rank_binding(const struct hvd_options *o)
 
 static void set_backends(struct hvd_launch_spec *spec, const struct hvd_options *o)
 {
-	spec->launcher = (enum hvd_launcher)o->launcher;
+	spec->launcher = o->launcher == HVD_LAUNCHER_AUTO ? NULL : hvd_options_text(o, "launcher");
 	spec->mpi.on = hvd_options_mpi(o);
 	spec->mpi.tcp = o->tcp;
 	spec->mpi.args = o->mpi_args;
@@ -226,6 +226,7 @@ void hvd_launch_spec_clear(struct hvd_launch_spec *spec)
 	hvd_strv_free(&spec->srun.args_but_label);
 	hvd_strv_free(&spec->interfaces);
 	hvd_strv_free(&spec->env);
+	free(spec->launcher);
 	free(spec->output.dir);
-	spec->output.dir = NULL;
+	spec->launcher = spec->output.dir = NULL;
 }

@@ -19,18 +19,6 @@
 
 struct hvd_options;
 
-/* --launcher */
-enum hvd_launcher {
-	HVD_LAUNCHER_AUTO = 0,
-	HVD_LAUNCHER_SRUN,
-	HVD_LAUNCHER_FORK,
-	HVD_LAUNCHER_JSRUN,
-	HVD_LAUNCHER_BLAUNCH,
-	HVD_LAUNCHER_LSRUN,
-	HVD_LAUNCHER_SSH,
-	HVD_LAUNCHER_MPIRUN,
-};
-
 /* --rendezvous: the host that the rendezvous runs on */
 enum hvd_rendezvous_at {
 	HVD_RENDEZVOUS_AUTO = 0, /* the driver's when that is a host of the job, else the job's first */
@@ -92,7 +80,7 @@ struct hvd_launch_spec {
 	} elastic;
 
 	/* What starts the ranks. */
-	enum hvd_launcher launcher;
+	char *launcher; /* the name of a backend; NULL = the first that suits */
 	struct {
 		struct hvd_strv args;           /* the words that go to srun as they are */
 		struct hvd_strv args_but_nodes; /* … without -N */
@@ -154,8 +142,8 @@ struct hvd_launch_spec {
 	} output;
 };
 
-/* `spec` gets all that `o`, which hvd_options_check() has passed, and the environment say. Lists and output.dir are the
- * spec's own; other strings stay those of `o`, which must outlive it. */
+/* `spec` gets all that `o`, which hvd_options_check() has passed, and the environment say. Lists, launcher and
+ * output.dir are the spec's own; other strings stay those of `o`, which must outlive it. */
 void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp);
 void hvd_launch_spec_clear(struct hvd_launch_spec *spec);
 

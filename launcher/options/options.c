@@ -328,17 +328,26 @@ bool hvd_options_given(const struct hvd_options *o, const char *name)
 	return hvd_options_source(o, name) == HVD_FROM_COMMAND;
 }
 
-bool hvd_options_on(const struct hvd_options *o, const char *name)
+static const struct hvd_opt *find_row(const char *name)
 {
 	const struct hvd_optset set = hvd_options_set();
-	const struct hvd_opt *row = name ? hvd_optset_find(&set, HVD_FAMILY_HOROVOD, name, NULL) : NULL;
-	char *text;
-	bool on;
 
-	if (!row)
-		return true;
-	text = hvd_opt_text(o, row);
-	on = text && (row->type == HVD_OPT_STRING || strcmp(text, "0") != 0);
+	return name ? hvd_optset_find(&set, HVD_FAMILY_HOROVOD, name, NULL) : NULL;
+}
+
+char *hvd_options_text(const struct hvd_options *o, const char *name)
+{
+	const struct hvd_opt *row = find_row(name);
+
+	return row ? hvd_opt_text(o, row) : NULL;
+}
+
+bool hvd_options_on(const struct hvd_options *o, const char *name)
+{
+	const struct hvd_opt *row = find_row(name);
+	char *text = row ? hvd_opt_text(o, row) : NULL;
+	bool on = !row || (text && (row->type == HVD_OPT_STRING || strcmp(text, "0") != 0));
+
 	free(text);
 	return on;
 }

@@ -28,6 +28,18 @@ enum hvd_action {
 	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: srun with srun_args answers */
 };
 
+/* --launcher, in the order of its choices */
+enum hvd_launcher {
+	HVD_LAUNCHER_AUTO = 0,
+	HVD_LAUNCHER_SRUN,
+	HVD_LAUNCHER_FORK,
+	HVD_LAUNCHER_JSRUN,
+	HVD_LAUNCHER_BLAUNCH,
+	HVD_LAUNCHER_LSRUN,
+	HVD_LAUNCHER_SSH,
+	HVD_LAUNCHER_MPIRUN,
+};
+
 enum hvd_controller {
 	HVD_CONTROLLER_AUTO = 0, /* nothing was said: gloo */
 	HVD_CONTROLLER_GLOO,
@@ -164,6 +176,9 @@ bool hvd_options_elastic(const struct hvd_options *o);
 
 /* Is the option with this long name on (a flag), or has it a value (others)? True for NULL. */
 bool hvd_options_on(const struct hvd_options *o, const char *name);
+
+/* The value of the option with this long name as text; NULL where it has none. The caller frees it. */
+char *hvd_options_text(const struct hvd_options *o, const char *name);
 
 /* What workers are told in their environment: set the variables of the tunables that were given. */
 void hvd_options_tunables(const struct hvd_options *o, struct hvd_strv *env);
