@@ -8,50 +8,40 @@
  */
 #include "plugin.h"
 
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
 #include "lib/process/task_prolog.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* pyxis puts the task into its container after this plugin when that is listed first. */
 static bool pyxis_loaded(void)
 {
-	FILE *f = fopen("/proc/self/maps", "re");
+	hvd_cleanup_fclose FILE *f = fopen("/proc/self/maps", "re");
 	char line[PATH_MAX + 128];
-	bool found = false;
 
-	while (f && !found && fgets(line, sizeof(line), f))
-		found = strstr(line, "pyxis") != NULL;
-	if (f)
-		fclose(f);
-	return found;
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, "pyxis"))
+			return true;
+	return false;
 }
 
 void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp)
 {
-	struct hvd_strv names = {0};
-	char *text, *path;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
+	hvd_cleanup_free char *text = NULL;
 
 	if (!&slurm_conf || !slurm_conf.task_prolog || hvd_container_host_root(pl) || pyxis_loaded())
 		return;
 	for (size_t i = 0; i < pl->task.plan.n; i++) {
 		const char *entry = pl->task.plan.v[i];
-		char *name = strndup(entry, strcspn(entry, "="));
 
-		if (name)
-			hvd_strv_add(&names, name);
-		free(name);
+		hvd_strv_addf(&names, "%.*s", (int)strcspn(entry, "="), entry);
 	}
 	text = hvd_strv_join(&names, " ");
-	path = malloc(strlen(pl->site.libexecdir) + sizeof("/hvd-task"));
-	if (path && spank_setenv(sp, HVD_PROLOG_ENV, slurm_conf.task_prolog, 1) == ESPANK_SUCCESS &&
-	    spank_setenv(sp, HVD_PROLOG_NAMES_ENV, text, 1) == ESPANK_SUCCESS) {
-		sprintf(path, "%s/hvd-task", pl->site.libexecdir);
-		slurm_conf.task_prolog = path; /* the task's own, and its process execs soon */
-		path = NULL;
-	}
-	free(path);
-	free(text);
-	hvd_strv_free(&names);
+	/* The string is never freed: this process soon becomes the user's command. */
+	if (spank_setenv(sp, HVD_PROLOG_ENV, slurm_conf.task_prolog, 1) == ESPANK_SUCCESS &&
+	    spank_setenv(sp, HVD_PROLOG_NAMES_ENV, text, 1) == ESPANK_SUCCESS)
+		slurm_conf.task_prolog = hvd_xasprintf("%s/hvd-task", pl->site.libexecdir);
 }

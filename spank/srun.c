@@ -10,6 +10,7 @@
 #include "key.h"
 #include "plugin.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/boot.h"
@@ -29,8 +30,9 @@
 #define DRIVER_ANSWER_SECONDS 10.0
 /* Enough for its last words and for closing the trace. */
 #define DRIVER_END_SECONDS 3.0
-/* Where the driver finds the launch's key; 3 is its end of the socket pair. */
-#define DRIVER_KEY_FD 4
+/* The driver's descriptors: its end of the socket pair, and the launch's key. */
+#define DRIVER_PIPE_FD 3
+#define DRIVER_KEY_FD  4
 
 /* srun --async ends when the step is queued. It does not call local_user_init, so the tasks would run without a
  * driver, each as if it were alone. */
@@ -158,18 +160,13 @@ static int export_boot(spank_t sp, const char *text, struct hvd_err *err)
 	return 0;
 }
 
-static void close_key(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err)
 {
 	struct hvd_spawn spawn = {.new_group = 1};
-	struct hvd_strv argv = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv argv = {0};
+	hvd_cleanup_close int key = -1, drivers_end = -1;
 	char path[PATH_MAX + 16], text[HVD_BOOT_MAX];
-	int pair[2], key = -1, rc;
+	int pair[2];
 
 	if (within_hvdrun())
 		return 0;
@@ -177,37 +174,29 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 		return hvd_err_set(err, HVD_E_USAGE, "one srun can carry one --hvd step only");
 	if (hvd_launch_key_wanted() && !hvd_plugin_value(pl, HVD_KEY_FILE) && (key = hvd_launch_key_send(sp, err)) < 0)
 		return -1;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-		hvd_err_sys(err, "cannot make a socket pair");
-		close_key(key);
-		return -1;
-	}
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return hvd_err_sys(err, "cannot make a socket pair");
+	pl->driver_fd = pair[0];
+	drivers_end = pair[1];
 	snprintf(path, sizeof(path), "%s/hvd-driver", pl->site.libexecdir);
 	driver_argv(pl, sp, path, &argv);
-	if (key >= 0)
-		hvd_strv_addf(&argv, "--key-fd=%d", DRIVER_KEY_FD);
-	spawn.path = path;
-	spawn.argv = argv.v;
 	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
 	hvd_spawn_fd(&spawn, -1, STDOUT_FILENO);
-	hvd_spawn_fd(&spawn, pair[1], 3);
-	if (key >= 0)
+	hvd_spawn_fd(&spawn, drivers_end, DRIVER_PIPE_FD);
+	if (key >= 0) {
+		hvd_strv_addf(&argv, "--key-fd=%d", DRIVER_KEY_FD);
 		hvd_spawn_fd(&spawn, key, DRIVER_KEY_FD);
-	pl->driver = hvd_spawn(&spawn, err);
-	close(pair[1]);
-	close_key(key);
-	hvd_strv_free(&argv);
-	pl->driver_fd = pair[0];
-	if (pl->driver < 0) {
-		if (err->code != HVD_E_LIMIT)
-			hvd_err_hint(err, "is the suite installed on this host? set libexecdir= in plugstack.conf");
-		rc = -1;
-	} else {
-		rc = read_boot(pl, pair[0], text, err) != 0 || export_boot(sp, text, err) != 0 ? -1 : 0;
 	}
-	if (rc != 0)
-		hvd_srun_end_driver(pl);
-	return rc;
+	spawn.path = path;
+	spawn.argv = argv.v;
+	pl->driver = hvd_spawn(&spawn, err);
+	close(hvd_take_fd(&drivers_end)); /* so that the end of the driver is the end of the socket here */
+	if (pl->driver < 0 && err->code != HVD_E_LIMIT)
+		hvd_err_hint(err, "is the suite installed on this host? set libexecdir= in plugstack.conf");
+	if (pl->driver > 0 && read_boot(pl, pair[0], text, err) == 0 && export_boot(sp, text, err) == 0)
+		return 0;
+	hvd_srun_end_driver(pl);
+	return -1;
 }
 
 /* The step exists by now. Should srun end, or a required plugin's hook fail, the controller would keep the step, and

@@ -12,13 +12,12 @@
 
 #include "lib/base/strv.h"
 #include "lib/process/apptainer.h"
+#include "lib/process/capture.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/boot.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +26,7 @@
 #include <unistd.h>
 
 /* A plan is a dozen variables and the tunables of a configuration file; there may be one for each task of the host. */
-#define PLAN_MAX  (64 * 1024 * 1024)
-#define PLAN_STEP (64 * 1024)
+#define PLAN_MAX (64 * 1024 * 1024)
 /* hvd-task keeps the launch's own deadline; this one is for a shim that hangs. */
 #define EXTRA_SECONDS 10.0
 
@@ -57,40 +55,6 @@ static void shim_env(spank_t sp, bool in_image, struct hvd_strv *env)
 static const char *own_name(char name[HOST_NAME_MAX + 1])
 {
 	return gethostname(name, HOST_NAME_MAX) == 0 ? name : "this host";
-}
-
-/* Read until the shim closes its end. Returns the length, or -1. The caller frees *plan. */
-static ssize_t read_plan(int fd, char **plan, hvd_time deadline)
-{
-	size_t at = 0, room = 0;
-
-	while (at < PLAN_MAX) {
-		struct pollfd pfd = {.fd = fd, .events = POLLIN};
-		int rc = poll(&pfd, 1, hvd_left_ms(deadline));
-		ssize_t n;
-
-		if (rc < 0 && errno == EINTR)
-			continue;
-		if (rc <= 0)
-			return -1;
-		if (at == room) {
-			char *more = realloc(*plan, room + PLAN_STEP);
-
-			if (!more)
-				return -1;
-			*plan = more;
-			room += PLAN_STEP;
-		}
-		n = read(fd, *plan + at, room - at);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			return (ssize_t)at;
-		at += (size_t)n;
-	}
-	return -1;
 }
 
 /* The task's command, with a NULL at its end; NULL when Slurm does not say. */
@@ -244,7 +208,7 @@ static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, sp
 {
 	struct hvd_err err = {0};
 	int out[2], status = 1;
-	ssize_t len;
+	size_t len;
 	pid_t pid;
 
 	if (pipe2(out, O_CLOEXEC) != 0)
@@ -253,13 +217,14 @@ static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, sp
 	close(out[1]);
 	if (pid < 0)
 		give_up(pl, 0, &err);
-	len = read_plan(out[0], plans, hvd_deadline_in(boot->timeout + EXTRA_SECONDS));
+	*plans = hvd_capture_fd(out[0], "hvd-task", PLAN_MAX, hvd_deadline_in(boot->timeout + EXTRA_SECONDS), &len,
+				&err);
 	close(out[0]);
-	if (len < 0 || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
+	if (!*plans || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
 		give_up_because(pl, pid, "hvd-task did not finish in time");
 	if (hvd_status_exit(status) != 0)
 		give_up_with(pl, status);
-	return (size_t)len;
+	return len;
 }
 
 static size_t take_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, char **plan)

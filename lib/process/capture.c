@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
@@ -11,35 +12,39 @@
 #include <string.h>
 #include <unistd.h>
 
-/* To the end of file: 0. The text has room for a zero byte. */
-static int read_all(int fd, const char *what, char **text, size_t *len, size_t max, hvd_time deadline,
-		    struct hvd_err *err)
+char *hvd_capture_fd(int fd, const char *what, size_t max, hvd_time deadline, size_t *len, struct hvd_err *err)
 {
 	size_t room = 4096;
+	hvd_cleanup_free char *text = hvd_xcalloc(room, 1);
 	ssize_t n;
 
-	*text = hvd_xcalloc(room, 1);
 	*len = 0;
 	for (;;) {
 		struct pollfd pfd = {.fd = fd, .events = POLLIN};
 		int rc = poll(&pfd, 1, hvd_left_ms(deadline));
 
-		if (rc == 0)
-			return hvd_err_set(err, HVD_E_TIMEOUT, "%s does not come to an end", what);
+		if (rc == 0) {
+			hvd_err_set(err, HVD_E_TIMEOUT, "%s does not come to an end", what);
+			return NULL;
+		}
 		if (rc < 0 && errno == EINTR)
 			continue;
-		n = read(fd, *text + *len, room - *len - 1);
+		n = read(fd, text + *len, room - *len - 1);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0)
-			return hvd_err_sys(err, "cannot read from %s", what);
+		if (n < 0) {
+			hvd_err_sys(err, "cannot read from %s", what);
+			return NULL;
+		}
+		text[ *len += (size_t)n] = '\0';
 		if (n == 0)
-			return 0;
-		*len += (size_t)n;
-		if (*len > max)
-			return hvd_err_set(err, HVD_E_LIMIT, "%s prints more than %zu bytes", what, max);
+			return hvd_take_ptr(&text);
+		if (*len > max) {
+			hvd_err_set(err, HVD_E_LIMIT, "%s prints more than %zu bytes", what, max);
+			return NULL;
+		}
 		if (room - *len < 2)
-			*text = hvd_xrealloc(*text, room *= 2, 1);
+			text = hvd_xrealloc(text, room *= 2, 1);
 	}
 }
 
@@ -47,8 +52,8 @@ char *hvd_capture(const struct hvd_spawn *sp, size_t max, hvd_time deadline, siz
 		  struct hvd_err *err)
 {
 	struct hvd_spawn mine = *sp;
-	char *text = NULL;
-	int fds[2], rc;
+	hvd_cleanup_free char *text = NULL;
+	int fds[2];
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) != 0) {
@@ -62,18 +67,14 @@ char *hvd_capture(const struct hvd_spawn *sp, size_t max, hvd_time deadline, siz
 	hvd_spawn_fd(&mine, -1, STDERR_FILENO);
 	pid = hvd_spawn(&mine, err);
 	close(fds[1]);
-	rc = pid < 0 ? -1 : read_all(fds[0], sp->path, &text, len, max, deadline, err);
+	if (pid > 0)
+		text = hvd_capture_fd(fds[0], sp->path, max, deadline, len, err);
 	close(fds[0]);
-	if (rc == 0)
-		rc = hvd_wait(pid, deadline, status, err);
-	if (rc == 0) {
-		text[*len] = '\0';
-		return text;
-	}
+	if (text && hvd_wait(pid, deadline, status, err) == 0)
+		return hvd_take_ptr(&text);
 	if (pid > 0) {
 		kill(-pid, SIGKILL);
 		hvd_wait(pid, hvd_deadline_in(5), NULL, NULL);
 	}
-	free(text);
 	return NULL;
 }

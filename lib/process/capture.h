@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capture.h - run a program to its end and take what it prints.
+ * capture.h - take what a program prints.
+ *
+ * Uses nothing but libc: the SPANK plugin links it too.
  */
 #ifndef HVD_CAPTURE_H
 #define HVD_CAPTURE_H
@@ -11,12 +13,15 @@
 
 #include <stddef.h>
 
-/* Run what `sp` says, with /dev/null as stdin and stderr, in a process group of its own, until it has ended and closed
- * its stdout. Returns what it printed there, with a zero byte behind it (*len is without it), and its status as from
- * waitpid(2). NULL with err set when it cannot be started, prints more than `max` bytes (HVD_E_LIMIT), or is not done
- * by the deadline (HVD_E_TIMEOUT); its group is then killed. Descriptors added to `sp` before are kept. Caller frees.
- */
+/* Run the program of `sp` until it has ended and closed its stdout, with /dev/null as stdin and stderr, in a process
+ * group of its own. Returns what it printed on stdout, with a zero byte behind it that *len does not count; the caller
+ * frees it. *status is as from waitpid(2). Descriptors that `sp` has already stay. NULL with err set if the program
+ * cannot be started, prints more than `max` bytes (HVD_E_LIMIT), or has not ended by the deadline (HVD_E_TIMEOUT); its
+ * group was killed then. */
 char *hvd_capture(const struct hvd_spawn *sp, size_t max, hvd_time deadline, size_t *len, int *status,
 		  struct hvd_err *err);
+
+/* Read `fd` to its end, in the same way; it stays open. `what` is the writer's name, for messages. */
+char *hvd_capture_fd(int fd, const char *what, size_t max, hvd_time deadline, size_t *len, struct hvd_err *err);
 
 #endif
