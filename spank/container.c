@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * container.c - the plugin and containers that another plugin (pyxis) starts.
+ * container.c - tasks that another plugin (pyxis) puts into a container.
  *
- * pyxis' task_init enters the container: another root and user namespace, from which no way leads back but a
- * descriptor, and the container's variables in place of those of the same name. Slurm calls the plugins' hooks in the
- * order of plugstack.conf.
+ * The task_init of pyxis enters the container: another root directory and user namespace, with no way back but a
+ * descriptor, and the container's variables in place of variables of the same name. Slurm calls the hooks of plugins in
+ * the order of plugstack.conf.
  *
- * This plugin first: the shim runs on the host, and then the container's variables come over the plan's. Against that,
- * pyxis is told to keep ours (PYXIS_CONTAINER_ENV, which it reads in its init_post_opt), and where hvd.so is listed a
- * second time behind pyxis, with the argument "late", that entry sets the plan once more. Slurm loads the file once, so
- * both entries share the one context.
+ * If this plugin comes first, hvd-task runs on the host, and then the container's variables replace those of the plan.
+ * Two things prevent that. pyxis is told to keep the plan's variables (PYXIS_CONTAINER_ENV, which it reads in its
+ * init_post_opt). And where plugstack.conf lists hvd.so again after pyxis, with the argument "late", that line sets the
+ * plan once more. Slurm loads the file once, so both lines have the same context.
  *
- * This plugin last: the shim has to run with the host's root. task_init_privileged, which runs before any task_init,
- * opens that; the shim's process makes it its root, for which it has the right: who joins a user namespace has all
- * capabilities there until its next exec. The descriptor is closed by the exec of the user's command.
+ * If this plugin comes last, hvd-task must run with the host's root directory. The hook task_init_privileged, which
+ * runs before any task_init, opens it; hvd-task's process makes it its root. The process may do so, since a process
+ * that joins a user namespace has all capabilities there until its next exec. The descriptor is close-on-exec.
  */
 #include "plugin.h"
 
@@ -35,7 +35,6 @@ bool hvd_container_late_args(int argc, char **argv)
 	return argc == 1 && strcmp(argv[0], "late") == 0;
 }
 
-/* In slurmstepd, before the init_post_opt of pyxis when this plugin is listed first. */
 void hvd_container_keep_names(struct hvd_plugin *pl, spank_t sp)
 {
 	char boot[HVD_BOOT_MAX], now[CONTAINER_ENV_MAX] = "";
@@ -57,7 +56,6 @@ void hvd_container_keep_names(struct hvd_plugin *pl, spank_t sp)
 	hvd_strv_free(&names);
 }
 
-/* In the task: pyxis has read it, and a srun of the command's own is to find what the user has set. */
 void hvd_container_restore_names(struct hvd_plugin *pl, spank_t sp)
 {
 	if (!pl->task.container_env_ours)
@@ -69,7 +67,7 @@ void hvd_container_restore_names(struct hvd_plugin *pl, spank_t sp)
 		spank_unsetenv(sp, CONTAINER_ENV);
 }
 
-/* /proc by way of the host's root: a container need not have one. */
+/* The network namespace of this process. It uses the host's /proc: a container need not have one. */
 static bool find_net(const struct hvd_plugin *pl, struct hvd_netns *net)
 {
 	struct stat st;
@@ -80,7 +78,6 @@ static bool find_net(const struct hvd_plugin *pl, struct hvd_netns *net)
 	return true;
 }
 
-/* In the task, still root and outside of any container. */
 void hvd_container_remember_host(struct hvd_plugin *pl, spank_t sp)
 {
 	char boot[HVD_BOOT_MAX];
@@ -95,7 +92,6 @@ void hvd_container_remember_host(struct hvd_plugin *pl, spank_t sp)
 	find_net(pl, &pl->task.net);
 }
 
-/* The descriptor of the host's root when this process has another one by now, else 0. */
 int hvd_container_host_root(const struct hvd_plugin *pl)
 {
 	struct stat host, here;
@@ -105,7 +101,6 @@ int hvd_container_host_root(const struct hvd_plugin *pl)
 	return host.st_dev == here.st_dev && host.st_ino == here.st_ino ? 0 : pl->task.root_fd;
 }
 
-/* Has the task got another network namespace since? *now gets it. */
 bool hvd_container_other_net(const struct hvd_plugin *pl, struct hvd_netns *now)
 {
 	const struct hvd_netns *then = &pl->task.net;
@@ -115,7 +110,7 @@ bool hvd_container_other_net(const struct hvd_plugin *pl, struct hvd_netns *now)
 	return now->dev != then->dev || now->ino != then->ino;
 }
 
-/* What the image itself sets stays: only our value is wrong there. */
+/* Unset a variable if it has the plan's value, which is wrong in the container. A value of the image stays. */
 static void withdraw(spank_t sp, const char *name, const char *ours)
 {
 	char value[4096];
@@ -124,7 +119,6 @@ static void withdraw(spank_t sp, const char *name, const char *ours)
 		spank_unsetenv(sp, name);
 }
 
-/* The task_init of the entry "late". */
 void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp)
 {
 	struct hvd_netns now;

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hvd.c - the hooks, and nothing but dispatch: what is done where is in the
- * file of that place (options.c, srun.c, task.c, container.c).
+ * hvd.c - Slurm's hooks. They only choose what to call; plugin.h tells which file does what.
  *
- * Nothing of ours runs in user_init: a hook that blocks there keeps scancel
- * away from the step and can drain the node.
+ * There is no user_init: while that hook waits, scancel does not reach the step, and Slurm may drain the node.
  */
-#include "key.h"
 #include "plugin.h"
 
 #include <stdint.h>
@@ -45,9 +42,10 @@ static int fail(const struct hvd_err *err)
 	return -1;
 }
 
-/* What a hook returns counts only where the line in plugstack.conf says "required"; with "optional" srun would go on,
- * and its tasks would run without the environment of ranks. So srun ends here, as it does after an option that is
- * wrong. */
+/* End srun, as srun does itself after an invalid option. A failing hook is not enough: Slurm heeds it only if the line
+ * in plugstack.conf says "required". With "optional" srun would go on, and its tasks would run without ranks'
+ * variables.
+ */
 static void end_srun(const struct hvd_err *err)
 {
 	fail(err);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * key.c - the launch's key from srun to its tasks where Slurm does not use munge.
+ * key.c - the launch's key on its way from srun to its tasks, where Slurm does not use munge.
  *
- * The key travels as the value of an option in Slurm's own launch message, which slurmd takes from the job's user
- * only, and slurmstepd reads as root before there is a task. So it is in no environment, on no command line and in
- * no file, and Slurm's commands do not show it.
+ * The key is the value of an option in Slurm's launch message, which slurmd takes only from the job's user, and which
+ * slurmstepd reads as root before there is a task. So the key is in no environment, on no command line and in no file,
+ * and Slurm's commands do not show it.
  *
- * Nobody gives that option: srun does not know it, and only slurmstepd registers it. spank_option_getopt() adds an
- * option that it does not know yet to those that srun sends, with the value of the environment variable that stands
- * for it. There a row of zeros is found; the key is then written over Slurm's copy of them, in srun's own memory.
+ * No user gives that option: srun does not know it, and only slurmstepd registers it. spank_option_getopt() adds an
+ * option that srun does not know to the options that srun sends; its value is that of a certain environment variable.
+ * So the variable is set to a row of zeros for that call, and then the key is written over Slurm's copy of the zeros in
+ * srun's memory.
  */
-#include "key.h"
+#include "plugin.h"
 
 #include "lib/base/hex.h"
 #include "lib/base/key.h"
@@ -27,7 +28,7 @@ static int on_key(int val, const char *value, int remote)
 	struct hvd_plugin *pl = &hvd_plugin;
 
 	(void)val;
-	/* Zeros: from a user who set the variable. There is no key then, and the task says so. */
+	/* Zeros come from a user who has set the variable. Then there is no key, and the task says so. */
 	if (remote && value && strlen(value) == HVD_LAUNCH_KEY_HEX && strspn(value, "0") < HVD_LAUNCH_KEY_HEX)
 		memcpy(pl->launch_key, value, HVD_LAUNCH_KEY_HEX + 1);
 	return 0;
@@ -50,7 +51,8 @@ int hvd_launch_key_expect(spank_t sp)
 	return -1;
 }
 
-/* Slurm's copy of the option's value, as long as a key in hexadecimal; NULL when this Slurm does not do that. */
+/* Slurm's copy of the option's value, as long as a key in hexadecimal; NULL if this release of Slurm does not send it.
+ */
 static char *option_value(spank_t sp)
 {
 	char zeros[HVD_LAUNCH_KEY_HEX + 1], *value = NULL;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plans.c - how the tasks of a host share one shim.
+ * plans.c - how the tasks of a host share one hvd-task.
  *
- * A process and a proven connection for each task is what a launch of many ranks would spend its time with. So the
- * host's first task asks for the plans of all, and the others take theirs from memory that slurmstepd has made before
- * it forks the tasks: they inherit it, and nobody else can open it. It begins with a status byte, 0 when the plans
- * follow, each with an empty string at its end. A byte in a pipe says that the memory is complete; nobody reads that
- * byte away, so that every task sees it, and when the first task ends without it the others see the end of the pipe.
+ * If each task ran hvd-task, with a connection and a proof of identity of its own, a launch of many ranks would spend
+ * its time with that. So the first task of a host gets the plans of all, and the others read them from a piece of
+ * memory (memfd). slurmstepd makes it before it forks the tasks: they inherit it, and no other process can open it.
  *
- * All descriptors are close-on-exec. Where slurmstepd could not make them each task runs a shim of its own.
+ * The memory begins with a status byte; if that is 0, the plans follow, each with an empty string at its end. When the
+ * memory is complete the first task writes a byte into a pipe. No task reads that byte, so that every task sees it. If
+ * the first task ends before, the others see the end of the pipe.
+ *
+ * All descriptors are close-on-exec. If slurmstepd could not make them, each task runs hvd-task for itself.
  */
 #include "plugin.h"
 
@@ -93,13 +95,13 @@ void hvd_plans_tell(struct hvd_plugin *pl, int status, const char *plans, size_t
 
 	if (pl->plans.memory <= 0)
 		return;
-	/* The pipe cannot break: this task has its other end, too. */
+	/* The pipe cannot break: this task has its reading end too. */
 	if (write_all(pl->plans.memory, &first, 1) && write_all(pl->plans.memory, plans, len))
 		write_all(pl->plans.tell, &first, 1);
 	hvd_plans_close(pl);
 }
 
-/* The length of one plan with the empty string at its end, 0 when it is not whole. */
+/* The length of the plan at `plan` with the empty string at its end; 0 if its end is not within `len`. */
 static size_t plan_length(const char *plan, size_t len)
 {
 	for (size_t at = 0; at < len;) {
@@ -126,8 +128,8 @@ size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **pla
 	}
 }
 
-/* Wait for the first task's word. -1 with err set when none came. */
-static int await_word(int fd, hvd_time deadline, struct hvd_err *err)
+/* Wait until the first task has handed out the plans. -1 with err set if it did not. */
+static int await_plans(int fd, hvd_time deadline, struct hvd_err *err)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 	int rc;
@@ -144,7 +146,7 @@ static int await_word(int fd, hvd_time deadline, struct hvd_err *err)
 	return 0;
 }
 
-/* A copy of what is this task's in the memory. */
+/* Copy the plan of task `n` from the memory. */
 static int copy_plan(const char *memory, size_t size, uint32_t n, char **plan, size_t *len, struct hvd_err *err)
 {
 	const char *own;
@@ -165,7 +167,7 @@ int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **
 	char *memory;
 	int rc;
 
-	if (await_word(pl->plans.ready, deadline, err) != 0)
+	if (await_plans(pl->plans.ready, deadline, err) != 0)
 		return -1;
 	if (fstat(pl->plans.memory, &st) != 0 || st.st_size == 0 ||
 	    (memory = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, pl->plans.memory, 0)) == MAP_FAILED)

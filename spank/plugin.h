@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin.h - the plugin's context: the one place of mutable state.
+ * plugin.h - the plugin's files, what they have in common, and the one place of mutable state.
  *
- * srun, sbatch and salloc load the plugin once per command; slurmstepd once
- * per step. Options fill `opt`, plugstack arguments fill `site`; a hook looks
- * at `opt` first and at `site` where the user left something unset.
+ * srun, sbatch and salloc load the plugin once for each command, slurmstepd once for each step; slurmstepd's tasks are
+ * forks of it. hvd.c has Slurm's hooks, which call:
+ *
+ *   options.c     options and plugstack arguments                       everywhere
+ *   srun.c        starts and ends hvd-driver                            srun
+ *   key.c         brings the launch's key to the tasks without munge    srun, slurmstepd, tasks
+ *   step.c        tells steps of srun --hvd from others                 slurmstepd, tasks
+ *   plans.c       shares one hvd-task among the tasks of a host         slurmstepd, tasks
+ *   container.c   tasks that another plugin puts into a container       slurmstepd, tasks
+ *   task.c        gets the plan and sets it in the environment          tasks
+ *   prolog.c      has the plan win over the site's TaskProlog           tasks
  */
 #ifndef HVD_PLUGIN_H
 #define HVD_PLUGIN_H
@@ -23,18 +31,20 @@
 
 #define HVD_OPT_UNSET      (-1)
 #define HVD_LAUNCH_KEY_HEX (2 * HVD_KEY_LEN)
-/* Which step the exported HVD_BOOT_ENV is for: a step started from within another inherits both. */
+/* The step that HVD_BOOT_ENV belongs to, "JOB.STEP". A step that is started within another one inherits both variables.
+ */
 #define HVD_STEP_ENV "SLURM_HVD_STEP"
-/* In place of the driver's boot text, with a status behind it: there is no driver, and srun has said why. */
+/* The value of HVD_BOOT_ENV when there is no driver, with the exit status for the tasks behind it. srun has said why.
+ */
 #define HVD_REFUSED "refused "
 
-/* Which network namespace a process is in; all zero when that cannot be told. */
+/* A network namespace; all zero = not known. */
 struct hvd_netns {
 	dev_t dev;
 	ino_t ino;
 };
 
-/* What srun hands on to hvd-driver as it is. */
+/* The settings that srun passes on to hvd-driver, as text. */
 enum hvd_setting {
 	HVD_NICS,
 	HVD_START_TIMEOUT,
@@ -52,94 +62,133 @@ struct hvd_plugin_opt {
 };
 
 struct hvd_plugin {
-	struct hvd_plugin_opt opt;
-	unsigned given;       /* options by number: those of this command's own line, */
-	unsigned of_job;      /* and those that sbatch or salloc was given */
-	struct hvd_err wrong; /* the first that makes no sense */
+	/* A setting of the user holds, and where that is unset the site's. */
+	struct hvd_plugin_opt opt; /* of the user: from options */
+	unsigned given;            /* bits, by the options' numbers: options of this command's own command line */
+	unsigned of_job;           /* … and those that were given to sbatch or salloc */
+	struct hvd_err wrong;      /* the first option with an invalid value; no code = none */
 	struct {
 		struct hvd_plugin_opt defaults;
 		char libexecdir[PATH_MAX];
-		int kill_on_bad_exit; /* end the step when a rank fails */
-	} site;
-	char launch_key[HVD_LAUNCH_KEY_HEX + 1]; /* slurmstepd only; "" when none came (key.h) */
-	pid_t driver;                            /* srun only; 0 while there is none */
-	int driver_fd;                           /* srun only: its EOF ends the driver */
+		int kill_on_bad_exit;            /* end the step when a rank fails */
+	} site;                                  /* of the site: from plugstack.conf */
+	char launch_key[HVD_LAUNCH_KEY_HEX + 1]; /* slurmstepd only; "" = none came (key.c) */
+	pid_t driver;                            /* srun only; 0 = none runs */
+	int driver_fd;                           /* srun only: when it is closed the driver ends; -1 = none */
 	struct {
-		int root_fd;             /* the host's root (O_PATH, close-on-exec); 0 while there is none */
+		int root_fd;             /* the host's root (O_PATH, close-on-exec); 0 = none */
 		struct hvd_netns net;    /* the network namespace in which the plan was made */
-		char *container_env;     /* PYXIS_CONTAINER_ENV as the user has it; NULL when unset */
-		bool container_env_ours; /* it has been changed for pyxis to read */
-		struct hvd_strv plan;    /* NAME=VALUE, as this task has got them */
+		char *container_env;     /* PYXIS_CONTAINER_ENV as the user has set it; NULL = unset */
+		bool container_env_ours; /* PYXIS_CONTAINER_ENV was changed for pyxis to read */
+		struct hvd_strv plan;    /* NAME=VALUE, as they were set in this task */
 		int verbose;             /* of the launch */
 	} task;                          /* slurmstepd and its tasks only */
 	struct {
-		int memory, ready, tell; /* descriptors; 0 where this host's tasks do not share a shim */
+		int memory, ready, tell; /* descriptors; 0 = this host's tasks do not share an hvd-task */
 	} plans;                         /* slurmstepd and its tasks only; see plans.c */
 };
 
-/* Plugstack arguments: key=value. Unknown keys and bad values are errors. */
+/* options.c */
+
+/* Take the arguments of the plugin's line in plugstack.conf: key=value. -1 with err set for an unknown key or an
+ * invalid value. */
 int hvd_plugin_site_args(struct hvd_plugin *pl, int argc, char **argv, struct hvd_err *err);
-/* Register the command-line options with Slurm. */
+/* Register the command-line options with Slurm. -1 after saying why. */
 int hvd_plugin_options(spank_t sp);
-/* When all options are known: -1 with err set for the first that makes no sense. Tells of those without effect. */
+/* When all options are known: -1 with err set if one has an invalid value. Tells the user of options without effect. */
 int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err);
 /* The value of a setting: the option's, else the site's, else NULL. */
 const char *hvd_plugin_value(const struct hvd_plugin *pl, enum hvd_setting setting);
 /* The name of hvd-driver's option for it. */
 const char *hvd_plugin_setting_name(enum hvd_setting setting);
+/* Is this a --hvd step? */
 bool hvd_plugin_enabled(const struct hvd_plugin *pl);
 
-/* In srun. */
-int hvd_srun_check(struct hvd_err *err); /* refuse what is known before the driver is started; nothing to undo then */
-int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err);                  /* after the options */
-int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err); /* before the launch */
-void hvd_srun_refuse_tasks(spank_t sp, int status); /* no driver: each task is to end with this status */
-void hvd_srun_end_driver(struct hvd_plugin *pl);    /* at the end */
+/* srun.c */
 
-/* In the task, already the user: fetch the plan and put it into the task's environment. Does not
- * return when there is no plan: the task ends, since it could only hang. */
-void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp);
+/* Refuse a step for a reason that is known before the driver is started. -1 with err set; nothing is to be undone. */
+int hvd_srun_check(struct hvd_err *err);
+/* When all options are known: the same, and have srun end the step when a rank fails. */
+int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err);
+/* Before srun launches the tasks: start the driver, and export its address. -1 with err set; then no driver runs. */
+int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err);
+/* Without a driver: have each task end with this status. */
+void hvd_srun_refuse_tasks(spank_t sp, int status);
+/* End the driver, if one runs. */
+void hvd_srun_end_driver(struct hvd_plugin *pl);
 
-/* plans.c: how the tasks of a host share one shim. */
-enum hvd_plans_part {
-	HVD_PLANS_OWN,   /* there is no sharing: run a shim for this task alone */
-	HVD_PLANS_FETCH, /* run the shim for all tasks of the host, and tell them */
-	HVD_PLANS_TAKE,  /* take what that one tells */
-};
-void hvd_plans_prepare(struct hvd_plugin *pl, spank_t sp); /* in slurmstepd, before it forks the tasks */
-void hvd_plans_close(struct hvd_plugin *pl);               /* in slurmstepd, after that; fine when nothing is open */
-enum hvd_plans_part hvd_plans_part(struct hvd_plugin *pl, spank_t sp); /* in a task */
-/* The first task's word: status 0 with the plans of all, or the status that all are to end with. */
-void hvd_plans_tell(struct hvd_plugin *pl, int status, const char *plans, size_t len);
-/* Another task's wait for it. 0 with *plan, which the caller frees; > 0: the status to end with, the first task has
- * said why; -1 with err set. */
-int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **plan, size_t *len, struct hvd_err *err);
-/* Where the n-th plan (from 0) begins in `plans`, and how long it is with its empty string; 0 when there is none. */
-size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **plan);
+/* key.c */
 
-/* prolog.c: have the plan stay when the site has a TaskProlog. After it was set. */
-void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp);
+/* In srun: does the launch need a key of its own, because Slurm does not use munge here? */
+bool hvd_launch_key_wanted(void);
+/* In srun's local_user_init: make a key and put it into the launch message. Returns a close-on-exec descriptor with the
+ * key's bytes for the driver, which the caller closes. -1 with err set, also if this Slurm has no place for the key. */
+int hvd_launch_key_send(spank_t sp, struct hvd_err *err);
+/* In slurmstepd, when options are registered: have Slurm store the key of the launch message in hvd_plugin.launch_key.
+ */
+int hvd_launch_key_expect(spank_t sp);
+/* In a task: a descriptor as above, for hvd-task. -1 with err set if no key came. */
+int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err);
 
-/* step.c: is that a step which srun --hvd started? `boot` gets the text of HVD_BOOT_ENV. */
+/* step.c */
+
+/* Was this step started by srun --hvd, and not by an srun within it? `boot` gets the value of HVD_BOOT_ENV. */
 bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);
 
-/* container.c: a plugin behind or in front of this one may put the task into a container. */
-bool hvd_container_late_args(int argc, char **argv); /* is that the line "hvd.so late"? */
+/* plans.c */
+
+enum hvd_plans_part {
+	HVD_PLANS_OWN,   /* nothing is shared: run hvd-task for this task alone */
+	HVD_PLANS_FETCH, /* run hvd-task for all tasks of the host, and hand the plans out */
+	HVD_PLANS_TAKE,  /* wait for the task that does so */
+};
+/* In slurmstepd, before it forks the tasks: make what they share. */
+void hvd_plans_prepare(struct hvd_plugin *pl, spank_t sp);
+/* In slurmstepd, after it has forked the tasks. Does nothing if nothing is open. */
+void hvd_plans_close(struct hvd_plugin *pl);
+/* In a task: what it has to do. */
+enum hvd_plans_part hvd_plans_part(struct hvd_plugin *pl, spank_t sp);
+/* In the first task: hand out the plans of all tasks (status 0), or the status with which all are to end. */
+void hvd_plans_tell(struct hvd_plugin *pl, int status, const char *plans, size_t len);
+/* In another task: wait for that. 0 with *plan, which the caller frees; > 0: the status to end with, after the first
+ * task has said why; -1 with err set. */
+int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **plan, size_t *len, struct hvd_err *err);
+/* Where plan `n` (from 0) begins in `plans`. Returns its length with its empty string; 0 if there is no such plan. */
+size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **plan);
+
+/* container.c */
+
+/* Are these the arguments of the line "hvd.so late"? */
+bool hvd_container_late_args(int argc, char **argv);
+/* In slurmstepd, before the init_post_opt of pyxis if this plugin is listed first: have pyxis keep the plan's
+ * variables. */
 void hvd_container_keep_names(struct hvd_plugin *pl, spank_t sp);
+/* In a task, after pyxis has read them: give an srun within the command what the user had set. */
 void hvd_container_restore_names(struct hvd_plugin *pl, spank_t sp);
+/* In a task, still as root and outside of any container. */
 void hvd_container_remember_host(struct hvd_plugin *pl, spank_t sp);
+/* A descriptor of the host's root if this process has another root by now, else 0. */
 int hvd_container_host_root(const struct hvd_plugin *pl);
+/* Is this task in another network namespace than it was? *now gets the namespace. */
 bool hvd_container_other_net(const struct hvd_plugin *pl, struct hvd_netns *now);
+/* In the task_init of the line "hvd.so late": set the plan once more. */
 void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp);
+
+/* task.c: in a task, which is the user's by now: get the plan, and set it in the task's environment. Without a plan the
+ * task could only hang, so this function ends the task then. */
+void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp);
+
+/* prolog.c: in a task, after the plan was set: have hvd-task run the site's TaskProlog, if there is one. */
+void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp);
 
 extern struct hvd_plugin hvd_plugin;
 
-/* srun's own configuration, which it and libslurm export but slurm.h does not declare. Its type changes
- * with each release; Slurm refuses a plugin that was built for another one. */
+/* srun's configuration. srun and libslurm export it, but slurm.h does not declare it. Its type changes with each
+ * release; Slurm refuses a plugin that was built for another release. */
 extern slurm_conf_t slurm_conf __attribute__((weak));
 
-/* srun's own options, of a type that is not needed here, and whether one of them was given by name, as Slurm's
- * cli_filter plugins ask. false for a name that this release does not know. */
+/* srun's options, whose type is not needed here, and the function by which Slurm's cli_filter plugins ask whether one
+ * of them was given. It returns false for a name that this release does not know. */
 extern char hvd_srun_opt __asm__("opt") __attribute__((weak));
 extern bool slurm_option_isset(void *opt, const char *name) __attribute__((weak));
 

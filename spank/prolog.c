@@ -2,9 +2,10 @@
 /*
  * prolog.c - the site's TaskProlog, which Slurm runs in each task after the plugins' task_init.
  *
- * What it exports would come over the plan. So it is run by hvd-task (task/prolog.h), which has the last word: in the
- * task's own process, just before Slurm looks there, hvd-task takes the place of the site's program in the
- * configuration. In a container of another plugin's hvd-task may not be found; there the site's program stays.
+ * What the TaskProlog exports would replace variables of the plan. So hvd-task runs the site's program, and prints the
+ * plan's variables after it (task/prolog.h). To that end the task's own copy of Slurm's configuration names hvd-task as
+ * the TaskProlog, just before Slurm looks there. In a container of another plugin hvd-task may not be found; there the
+ * site's program stays.
  */
 #include "plugin.h"
 
@@ -15,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* pyxis puts the task into its container after this plugin when that is listed first. */
+/* If pyxis is listed after this plugin, it puts the task into the container after this hook. */
 static bool pyxis_loaded(void)
 {
 	hvd_cleanup_fclose FILE *f = fopen("/proc/self/maps", "re");

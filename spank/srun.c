@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * srun.c - the plugin inside srun: it starts the driver and ends it.
+ * srun.c - the plugin inside srun: it starts hvd-driver and ends it.
  *
- * No socket and no thread of ours lives in srun's own process. The driver is
- * an ordinary child that shares one socket pair with srun: through it comes
- * the boot text (boot.h) that the tasks need, and its EOF, however srun ended,
- * tells the driver to go.
+ * The plugin opens no socket and starts no thread in srun's process. The driver is a child process, with one end of a
+ * socket pair. Through the pair the driver sends the boot text (boot.h), which the tasks need. When srun ends, however
+ * that comes about, the driver reads the end of the socket, and ends too.
  */
-#include "key.h"
 #include "plugin.h"
 
 #include "lib/base/cleanup.h"
@@ -26,16 +24,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The driver only binds sockets before it answers. */
+/* How long the driver may take to answer; it only opens its sockets before. */
 #define DRIVER_ANSWER_SECONDS 10.0
-/* Enough for its last words and for closing the trace. */
+/* How long the driver may take to end; it may have messages to write, and the trace. */
 #define DRIVER_END_SECONDS 3.0
 /* The driver's descriptors: its end of the socket pair, and the launch's key. */
 #define DRIVER_PIPE_FD 3
 #define DRIVER_KEY_FD  4
 
-/* srun --async ends when the step is queued. It does not call local_user_init, so the tasks would run without a
- * driver, each as if it were alone. */
+/* srun --async ends when the step is queued, and does not call local_user_init. The tasks would run without a driver,
+ * each as if it were alone. */
 static int refuse_async(struct hvd_err *err)
 {
 	if (!&hvd_srun_opt || !slurm_option_isset || !slurm_option_isset(&hvd_srun_opt, "async"))
@@ -44,7 +42,7 @@ static int refuse_async(struct hvd_err *err)
 	return hvd_err_hint(err, "leave --async out and let the shell put srun in the background (&), or say --no-hvd");
 }
 
-/* srun itself sets the variable when it makes such a job, so it is to be looked at before the launch again. */
+/* srun may set the variable itself, when it makes such a job, so this is called once more before the launch. */
 static int refuse_het(struct hvd_err *err)
 {
 	const char *size = getenv("SLURM_HET_SIZE");
@@ -57,7 +55,7 @@ static int refuse_het(struct hvd_err *err)
 	return hvd_err_hint(err, "use one component as a job of its own");
 }
 
-/* hvdrun has started this srun and drives the launch itself; --hvd came down from sbatch. */
+/* Was this srun started by hvdrun, which runs the driver itself? --hvd was given to sbatch then. */
 static bool within_hvdrun(void)
 {
 	return getenv(HVD_BOOT_ENV) && !getenv(HVD_STEP_ENV);
@@ -72,7 +70,7 @@ int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
 {
 	if (hvd_srun_check(err) != 0)
 		return -1;
-	/* srun looks here when a task has failed and neither -K nor SLURM_KILL_BAD_EXIT was given. */
+	/* srun reads it when a task has failed and neither -K nor SLURM_KILL_BAD_EXIT was given. */
 	if (pl->site.kill_on_bad_exit)
 		slurm_conf.kill_on_bad_exit = 1;
 	return 0;
@@ -102,8 +100,8 @@ static void driver_argv(const struct hvd_plugin *pl, spank_t sp, const char *pat
 		hvd_strv_addf(argv, "--verbose=%d", verbose);
 }
 
-/* It has closed the socket. When it could not start it says why on stderr, and its status tells whether the user is to
- * mend that; then there is nothing to add. */
+/* The driver has closed the socket. If it could not start, it has said why on stderr, and this function adds no
+ * message; the status 2 tells that the user has to change something. Always returns -1. */
 static int no_driver(struct hvd_plugin *pl, struct hvd_err *err)
 {
 	int status = 0;
@@ -115,7 +113,7 @@ static int no_driver(struct hvd_plugin *pl, struct hvd_err *err)
 	return -1;
 }
 
-/* One line from the driver. */
+/* Read the boot text, one line. */
 static int read_boot(struct hvd_plugin *pl, int fd, char text[HVD_BOOT_MAX], struct hvd_err *err)
 {
 	hvd_time deadline = hvd_deadline_in(DRIVER_ANSWER_SECONDS);
@@ -199,15 +197,15 @@ int hvd_srun_start_driver(struct hvd_plugin *pl, spank_t sp, struct hvd_err *err
 	return -1;
 }
 
-/* The step exists by now. Should srun end, or a required plugin's hook fail, the controller would keep the step, and
- * its nodes would be busy for others of the job. So the tasks are started, and end at once. */
+/* The step exists already. If srun ended now, or a hook failed, the controller would keep the step, and its nodes would
+ * be busy for other steps of the job. So the tasks are started, and end at once. */
 void hvd_srun_refuse_tasks(spank_t sp, int status)
 {
 	char text[32];
 	struct hvd_err err = {0};
 
 	snprintf(text, sizeof(text), HVD_REFUSED "%d", status);
-	slurm_conf.kill_on_bad_exit = 0; /* the others end by themselves, and a signal would change srun's status */
+	slurm_conf.kill_on_bad_exit = 0; /* all tasks end by themselves, and a signal would change srun's exit status */
 	if (export_boot(sp, text, &err) != 0)
 		slurm_error("hvd: %s", err.msg);
 }

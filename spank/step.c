@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step.c - which steps the plugin works for in slurmstepd and its tasks.
+ * step.c - tells steps of srun --hvd from others, in slurmstepd and its tasks.
  */
 #include "plugin.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Is this step one that srun --hvd started, and not one started from within it? */
 bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX])
 {
 	uint32_t job = 0, step = 0;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * task.c - the plugin inside a task, just before its exec.
+ * task.c - the plugin inside a task, just before the task becomes the user's command.
  *
- * The task is the user by now and in the step's container, so waiting here is
- * ordinary process time: scancel and signals reach it. The work is done by the
- * same shim as everywhere, hvd-task; its answer, a list of NAME=VALUE, becomes
- * the task's environment.
+ * The task runs as the user by now, and Slurm tracks it, so scancel and signals reach it while it waits here. hvd-task,
+ * the rank shim of all launches, does the work: it prints the plan as NAME=VALUE, which this file sets in the task's
+ * environment.
  */
-#include "key.h"
 #include "plugin.h"
 
 #include "lib/base/strv.h"
@@ -25,9 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A plan is a dozen variables and the tunables of a configuration file; there may be one for each task of the host. */
+/* The size limit of what hvd-task prints: a dozen variables, and the tunables of a configuration file, for each task of
+ * the host. */
 #define PLAN_MAX (64 * 1024 * 1024)
-/* hvd-task keeps the launch's own deadline; this one is for a shim that hangs. */
+/* How much longer than the start timeout to wait for hvd-task, which keeps that timeout itself unless it hangs. */
 #define EXTRA_SECONDS 10.0
 
 static bool begins(const char *entry, const char *name)
@@ -35,8 +34,9 @@ static bool begins(const char *entry, const char *name)
 	return strncmp(entry, name, strlen(name)) == 0;
 }
 
-/* The shim needs the variables of Slurm, MPI, NCCL and Gloo only, and the user's may hold anything (LD_PRELOAD, 100 KB
- * of modules). What is there of NCCL's in a container may be the image's, which knows nothing of this job's networks.
+/* hvd-task gets only the variables of Slurm, MPI, NCCL and Gloo: the user's environment may hold anything (LD_PRELOAD,
+ * 100 KB of modules). In a container those of NCCL and Gloo may be the image's, which does not know this job's
+ * networks.
  */
 static void shim_env(spank_t sp, bool in_image, struct hvd_strv *env)
 {
@@ -51,13 +51,13 @@ static void shim_env(spank_t sp, bool in_image, struct hvd_strv *env)
 			hvd_strv_add(env, *job_env);
 }
 
-/* The task's standard error does not tell which host it comes from. */
+/* The name of this host, for messages: the task's standard error does not tell which host it comes from. */
 static const char *own_name(char name[HOST_NAME_MAX + 1])
 {
 	return gethostname(name, HOST_NAME_MAX) == 0 ? name : "this host";
 }
 
-/* The task's command, with a NULL at its end; NULL when Slurm does not say. */
+/* The task's command, with a NULL at its end; NULL if Slurm does not tell it. */
 static char **command(spank_t sp)
 {
 	char **argv = NULL;
@@ -66,9 +66,9 @@ static char **command(spank_t sp)
 	return spank_get_item(sp, S_JOB_ARGV, &argc, &argv) == ESPANK_SUCCESS && argc > 0 ? argv : NULL;
 }
 
-/* Slurm 22.05 writes the config.json of a bundle (--container), the environment and the command with it, before it
- * starts the tasks, and leaves them a command that is to tell so should it ever run. Later releases write it behind
- * task_init. */
+/* Fail if the task's container (--container) would not get the plan. Slurm 22.05 writes the config.json of a bundle,
+ * with environment and command, before it starts the tasks, and gives the tasks a command that prints an error should
+ * it ever run. Later releases write config.json after task_init. */
 static int check_bundle(spank_t sp, struct hvd_err *err)
 {
 	char **argv = command(sp);
@@ -84,7 +84,7 @@ static int check_bundle(spank_t sp, struct hvd_err *err)
 			    "(--container-image); Slurm 23.02 or newer can do it");
 }
 
-/* For a container that the command starts; what the user wants there stays. */
+/* Set a variable for a container that the command starts, unless the user has set it for that container. */
 static void set_with_prefix(spank_t sp, const char *prefix, const char *name, const char *value)
 {
 	char full[512];
@@ -93,7 +93,7 @@ static void set_with_prefix(spank_t sp, const char *prefix, const char *name, co
 		spank_setenv(sp, full, value, 0);
 }
 
-/* NAME=VALUE strings, each with its NUL, up to an empty string. */
+/* Set the variables of a plan: NAME=VALUE strings, each with its NUL, up to an empty string. -1 if it is malformed. */
 static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied)
 {
 	char **argv = command(sp);
@@ -115,7 +115,7 @@ static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied)
 	return 0;
 }
 
-/* The task ends, and with it those that wait for its word. */
+/* End the task, and with it the tasks of this host that wait for its plans. `shim` is hvd-task; 0 = it does not run. */
 static void give_up(struct hvd_plugin *pl, pid_t shim, const struct hvd_err *err)
 {
 	fprintf(stderr, "hvd: error: %s: %s\n", own_name((char[HOST_NAME_MAX + 1]){0}), err->msg);
@@ -126,7 +126,7 @@ static void give_up(struct hvd_plugin *pl, pid_t shim, const struct hvd_err *err
 	_exit(hvd_err_status(err));
 }
 
-/* Never 0, whatever was made of the variable on the way. */
+/* The exit status behind HVD_REFUSED. Never 0, even if the variable was changed on the way. */
 static int refused_status(const char *text)
 {
 	int status = atoi(text);
@@ -134,7 +134,7 @@ static int refused_status(const char *text)
 	return status > 0 && status < 256 ? status : 1;
 }
 
-/* Where the launch has a key of its own, the shim finds it behind a descriptor. */
+/* If the launch has a key of its own, give it to hvd-task behind a descriptor. */
 static void hand_over_key(struct hvd_plugin *pl, const struct hvd_boot *boot, struct hvd_spawn *spawn)
 {
 	struct hvd_err err = {0};
@@ -156,12 +156,12 @@ static void give_up_because(struct hvd_plugin *pl, pid_t shim, const char *why)
 	give_up(pl, shim, &err);
 }
 
-/* The shim has said why it failed. It cannot know that the task is in a network of its own. */
+/* End the task as hvd-task has ended, which has said why. It does not know that the task may have its own network. */
 static void give_up_with(struct hvd_plugin *pl, int status)
 {
 	struct hvd_netns now;
 
-	/* Not a status of its own: it would hide the one with which the first task of a failed launch has ended. */
+	/* The status of a signal would hide the status with which the first task of a failed launch has ended. */
 	if (WIFSIGNALED(status)) {
 		hvd_plans_tell(pl, 1, NULL, 0);
 		_exit(1);
@@ -203,7 +203,7 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	return pid;
 }
 
-/* Have the shim fetch this task's plan, or those of all tasks of the host. Returns their length. */
+/* Have hvd-task get this task's plan, or those of all tasks of the host. Returns their length. */
 static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, bool all, char **plans)
 {
 	struct hvd_err err = {0};
@@ -255,8 +255,8 @@ static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t
 	free(plans);
 }
 
-/* While there is no plan SIGTERM ends the shim, and with it its task and those that wait for its word: see
- * give_up_with(). When a launch has failed srun sends it as soon as the first task has ended. */
+/* The task ignores SIGTERM until it has the plan: SIGTERM ends hvd-task, after which give_up_with() ends this task and
+ * those that wait for its plans. srun sends it to all tasks of a failed launch as soon as the first one has ended. */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 {
 	struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
