@@ -70,50 +70,6 @@ int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err)
 	return 0;
 }
 
-static int take_layout(const slurm_step_layout_t *sl, struct hvd_slurm_step *out, struct hvd_err *err)
-{
-	long long sum = 0;
-
-	if (hvd_hostlist_expand(sl->node_list ? sl->node_list : "", HVD_MAX_HOSTS, &out->hosts, err) < 0)
-		return -1;
-	if (out->hosts.n != sl->node_cnt)
-		return hvd_err_set(err, HVD_E_PROTO, "Slurm names %zu hosts for a step of %u", out->hosts.n,
-				   sl->node_cnt);
-	out->tasks = hvd_xcalloc(out->hosts.n, sizeof(*out->tasks));
-	out->tids = hvd_xcalloc(out->hosts.n, sizeof(*out->tids));
-	for (size_t i = 0; i < out->hosts.n; i++) {
-		out->tasks[i] = sl->tasks[i];
-		sum += sl->tasks[i];
-		if (sum > HVD_MAX_RANKS)
-			return hvd_err_set(err, HVD_E_LIMIT, "the step has more than %d tasks", HVD_MAX_RANKS);
-		out->tids[i] = hvd_xcalloc(sl->tasks[i], sizeof(**out->tids));
-		for (uint16_t j = 0; j < sl->tasks[i]; j++)
-			out->tids[i][j] = sl->tids[i][j] <= HVD_MAX_RANKS ? (int)sl->tids[i][j] : -1;
-	}
-	out->n_tasks = (int)sum;
-	return 0;
-}
-
-int hvd_slurm_step_get(uint32_t job, uint32_t step, struct hvd_slurm_step *out, struct hvd_err *err)
-{
-	slurm_step_id_t id;
-	slurm_step_layout_t *sl;
-	int rc;
-
-	memset(out, 0, sizeof(*out));
-	if (hvd_slurm_open(err) < 0)
-		return -1;
-	id = step_id(job, step);
-	sl = slurm_job_step_layout_get(&id);
-	if (!sl)
-		return slurm_failed(err, errno, "cannot ask Slurm for the layout of the step");
-	rc = take_layout(sl, out, err);
-	slurm_job_step_layout_free(sl);
-	if (rc < 0)
-		hvd_slurm_step_clear(out);
-	return rc;
-}
-
 /* Functions that have had several signatures: each is known here, and the one that this libslurm declares
  * is chosen by its type. */
 typedef void (*any_fn)(void);

@@ -50,19 +50,6 @@ struct hvd_slurm_site {
 /* After an error *site is zeroed. */
 int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err);
 
-/* Where the tasks of a step are. Node i is hosts.v[i]; its tasks[i] tasks have the global ids
- * (SLURM_PROCID) tids[i][0 …], in the order of SLURM_LOCALID. */
-struct hvd_slurm_step {
-	struct hvd_strv hosts;
-	int *tasks;
-	int **tids;
-	int n_tasks;
-};
-
-/* HVD_E_NOENT when the controller knows no such step. After an error *out is empty. */
-int hvd_slurm_step_get(uint32_t job, uint32_t step, struct hvd_slurm_step *out, struct hvd_err *err);
-void hvd_slurm_step_clear(struct hvd_slurm_step *step);
-
 /* Send a signal to all tasks of a step through the controller; SIGKILL ends the step. A step that
  * has ended already is no error. */
 int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, struct hvd_err *err);

@@ -8,18 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void hvd_slurm_step_clear(struct hvd_slurm_step *step)
-{
-	if (!step)
-		return;
-	for (size_t i = 0; step->tids && i < step->hosts.n; i++)
-		free(step->tids[i]);
-	free(step->tids);
-	free(step->tasks);
-	hvd_strv_free(&step->hosts);
-	memset(step, 0, sizeof(*step));
-}
-
 void hvd_slurm_job_clear(struct hvd_slurm_job *job)
 {
 	if (!job)
@@ -83,13 +71,6 @@ int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err)
 		hvd_scontrol_config_parse(text, site);
 	free(text);
 	return status == 0 ? 0 : hvd_err_set(err, HVD_E_SYS, "'scontrol show config' failed");
-}
-
-int hvd_slurm_step_get(uint32_t job, uint32_t step, struct hvd_slurm_step *out, struct hvd_err *err)
-{
-	(void)job, (void)step;
-	memset(out, 0, sizeof(*out));
-	return built_without(err);
 }
 
 int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, struct hvd_err *err)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc.h"
 
-#include "layout.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 
@@ -213,20 +212,4 @@ int hvd_alloc_take(const struct hvd_alloc *a, int np, struct hvd_alloc *out, str
 	}
 	memcpy(out->source, a->source, sizeof(out->source));
 	return 0;
-}
-
-int hvd_alloc_layout(const struct hvd_alloc *a, struct hvd_layout *out, struct hvd_err *err)
-{
-	char **names = hvd_xcalloc((size_t)a->n_hosts, sizeof(*names));
-	int *slots = hvd_xcalloc((size_t)a->n_hosts, sizeof(*slots));
-	int rc;
-
-	for (int i = 0; i < a->n_hosts; i++) {
-		names[i] = a->hosts[i].name;
-		slots[i] = a->hosts[i].slots;
-	}
-	rc = hvd_layout_from_slots(out, names, slots, a->n_hosts, err);
-	free(names);
-	free(slots);
-	return rc;
 }

@@ -70,8 +70,4 @@ int hvd_alloc_find(const struct hvd_alloc *a, const char *name);
 /* Hosts and slots, one host a line, at most max_hosts of them (0 = all). Caller frees. */
 char *hvd_alloc_table(const struct hvd_alloc *a, int max_hosts);
 
-struct hvd_layout;
-/* Ranks in slot order. After an error *out is empty. */
-int hvd_alloc_layout(const struct hvd_alloc *a, struct hvd_layout *out, struct hvd_err *err);
-
 #endif

@@ -133,60 +133,6 @@ int hvd_layout_from_tasks(struct hvd_layout *out, char *const *names, const int 
 	return build(out, names, tasks, tids, n_hosts, err);
 }
 
-int hvd_layout_find_host(const struct hvd_layout *l, const char *name)
-{
-	for (int i = 0; i < l->n_hosts; i++)
-		if (strcmp(l->hosts[i].name, name) == 0)
-			return i;
-	return -1;
-}
-
-/* Ranks as "0-3,8": runs of consecutive ones are drawn together. */
-static void put_ranks(FILE *f, const struct hvd_layout_host *host)
-{
-	for (int i = 0; i < host->n;) {
-		int j = i;
-
-		while (j + 1 < host->n && host->ranks[j + 1] == host->ranks[j] + 1)
-			j++;
-		fprintf(f, i ? ",%d" : "%d", host->ranks[i]);
-		if (j > i)
-			fprintf(f, "-%d", host->ranks[j]);
-		i = j + 1;
-	}
-}
-
-char *hvd_layout_table(const struct hvd_layout *l, int max_hosts)
-{
-	char *text = NULL;
-	size_t len = 0;
-	FILE *f = open_memstream(&text, &len);
-	int shown = max_hosts > 0 && max_hosts < l->n_hosts ? max_hosts : l->n_hosts;
-	int width = 4;
-
-	if (!f)
-		return hvd_xstrdup("");
-	for (int i = 0; i < shown; i++) {
-		size_t w = strlen(l->hosts[i].name);
-
-		if (w > (size_t)width && w < 64)
-			width = (int)w;
-	}
-	fprintf(f, "  %-*s  size  ranks\n", width, "host");
-	for (int i = 0; i < shown; i++) {
-		fprintf(f, "  %-*s  %4d  ", width, l->hosts[i].name, l->hosts[i].n);
-		put_ranks(f, &l->hosts[i]);
-		fputc('\n', f);
-	}
-	if (shown < l->n_hosts)
-		fprintf(f, "  and %d more hosts\n", l->n_hosts - shown);
-	if (fclose(f) != 0 || !text) {
-		free(text);
-		return hvd_xstrdup("");
-	}
-	return text;
-}
-
 /* The number at *p; *p moves behind it. -1: there is none up to max. */
 static int number(const char **p, int max)
 {

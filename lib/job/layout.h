@@ -48,12 +48,6 @@ int hvd_layout_from_tasks(struct hvd_layout *out, char *const *names, const int 
 
 void hvd_layout_clear(struct hvd_layout *l); /* leaves an empty layout; NULL is fine */
 
-/* Index of the host of that name, -1 if there is none. */
-int hvd_layout_find_host(const struct hvd_layout *l, const char *name);
-
-/* A table of hosts and ranks for messages, at most max_hosts lines of hosts (0 = all). Caller frees. */
-char *hvd_layout_table(const struct hvd_layout *l, int max_hosts);
-
 /* "2(x4),1" → 2 2 2 2 1: the syntax of SLURM_TASKS_PER_NODE and SLURM_JOB_CPUS_PER_NODE
  * (uint16_array_to_str in Slurm's sources). More than max_nodes numbers and numbers beyond
  * HVD_MAX_RANKS are errors. Returns how many there are, *out is the caller's to free; -1 with *out NULL.

@@ -248,11 +248,6 @@ int hvd_conn_fd(const struct hvd_conn *conn)
 	return bufferevent_getfd(conn->bev);
 }
 
-void *hvd_conn_arg(const struct hvd_conn *conn)
-{
-	return conn->arg;
-}
-
 void hvd_conn_set_ops(struct hvd_conn *conn, const struct hvd_conn_ops *ops, void *arg)
 {
 	conn->ops = ops;

@@ -49,7 +49,6 @@ void hvd_conn_set_deadline(struct hvd_conn *conn, hvd_time deadline);
 #define HVD_CONN_WATCH_SECONDS 14
 void hvd_conn_watch_host(struct hvd_conn *conn);
 int hvd_conn_fd(const struct hvd_conn *conn);
-void *hvd_conn_arg(const struct hvd_conn *conn);
 void hvd_conn_set_ops(struct hvd_conn *conn, const struct hvd_conn_ops *ops, void *arg);
 
 #endif

@@ -30,7 +30,6 @@ static void any_ranks(const uint8_t *data, size_t size)
 			    l.hosts[p->host].ranks[p->local_rank] != r)
 				abort();
 		}
-		free(hvd_layout_table(&l, 3));
 	}
 	hvd_layout_clear(&l);
 }

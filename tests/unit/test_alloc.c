@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "alloc_text.h"
-#include "lib/job/layout.h"
 #include "slurm/alloc_slurm.h"
 #include "unit.h"
 
@@ -343,19 +342,11 @@ static void other_environments_are_refused(void **state)
 	CASE(NULL, "no list of hosts", JOB("3", "n[1-99999999]"));
 }
 
-static void an_allocation_becomes_a_layout(void **state)
+static void this_machine_is_an_allocation(void **state)
 {
-	struct hvd_layout l;
 	struct hvd_alloc a;
 
 	(void)state;
-	assert_int_equal(hvd_alloc_from_hosts(&a, "a:2,b:1", 0, NULL), 0);
-	assert_int_equal(hvd_alloc_layout(&a, &l, NULL), 0);
-	assert_int_equal(l.size, 3);
-	assert_string_equal(l.hosts[l.rank_slots[2].host].name, "b");
-	hvd_layout_clear(&l);
-	hvd_alloc_clear(&a);
-	assert_int_equal(hvd_alloc_layout(&a, &l, NULL), -1);
 	assert_int_equal(hvd_alloc_from_local(&a, 4, NULL), 0);
 	check(&a, "localhost:4");
 	assert_int_equal(hvd_alloc_from_local(&a, 0, NULL), -1);
@@ -375,7 +366,7 @@ int main(void)
 		cmocka_unit_test(jobs_tell_their_slots),
 		cmocka_unit_test(steps_come_before_their_job),
 		cmocka_unit_test(other_environments_are_refused),
-		cmocka_unit_test(an_allocation_becomes_a_layout),
+		cmocka_unit_test(this_machine_is_an_allocation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,7 +89,6 @@ static void scontrol_tells_the_configuration(void **state)
 /* libslurm ends a process that has no configuration; hvd_slurm_open() turns that into an error. */
 static void a_missing_configuration_is_an_error(void **state)
 {
-	struct hvd_slurm_step step;
 	struct hvd_slurm_job job;
 	struct hvd_err err;
 	struct hvd_slurm_site site = {1, 1, true, true};
@@ -112,16 +111,13 @@ static void a_missing_configuration_is_an_error(void **state)
 	} else {
 		setenv("PATH", "/nonexistent", 1);
 		assert_int_equal(hvd_slurm_site_get(&site, &err), -1);
-		assert_int_equal(hvd_slurm_step_get(1, 0, &step, &err), -1);
 		assert_int_equal(hvd_slurm_step_signal(1, 0, 9, &err), -1);
 		assert_int_equal(hvd_slurm_job_get(1, &job, &err), -1);
 	}
 	assert_int_equal(site.port_lo, 0);
 	assert_int_equal(site.port_hi, 0);
 	assert_false(site.binds);
-	memset(&step, 0, sizeof(step));
 	memset(&job, 0, sizeof(job));
-	hvd_slurm_step_clear(&step);
 	hvd_slurm_job_clear(&job);
 	unsetenv("SLURM_CONF");
 }
