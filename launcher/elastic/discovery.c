@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * discovery.c - what all sources share: which one, and telling what is new.
+ * discovery.c - what all kinds of discovery share: which kind it is, and telling what has changed.
  *
- * A source that is destroyed from within one of its callbacks goes when that has returned.
+ * A discovery that is destroyed from within one of its callbacks is freed when the callback has returned.
  */
 #include "discovery_kind.h"
 
@@ -16,11 +16,11 @@
 static void tell_fixed(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_discovery *s = arg;
-	const struct hvd_slurm_hosts view = {.hosts = s->opts.hosts};
+	const struct hvd_slurm_hosts found = {.hosts = s->opts.hosts};
 
 	(void)fd;
 	(void)what;
-	hvd_discovery_looked(s, &view);
+	hvd_discovery_found(s, &found);
 }
 
 static int begin_fixed(struct hvd_discovery *s, struct hvd_err *err)
@@ -109,17 +109,17 @@ static bool is_in(const struct hvd_strv *names, const char *name)
 	return false;
 }
 
-/* Hosts in use that will go, if that was not said yet. */
-static void tell_leaving(struct hvd_discovery *s, const struct hvd_slurm_hosts *view)
+/* Tell which hosts in use will go, each of them once. */
+static void tell_leaving(struct hvd_discovery *s, const struct hvd_slurm_hosts *found)
 {
 	struct hvd_strv now = {0}, before = s->leaving;
 
-	for (size_t i = 0; i < view->n_leaving; i++)
-		hvd_strv_add(&now, view->leaving[i].host);
+	for (size_t i = 0; i < found->n_leaving; i++)
+		hvd_strv_add(&now, found->leaving[i].host);
 	s->leaving = now;
-	for (size_t i = 0; !s->unwanted && i < view->n_leaving; i++)
-		if (!is_in(&before, view->leaving[i].host) && hvd_alloc_find(&s->hosts, view->leaving[i].host) >= 0)
-			s->ops.leaving(view->leaving[i].host, view->leaving[i].seconds, s->arg);
+	for (size_t i = 0; !s->unwanted && i < found->n_leaving; i++)
+		if (!is_in(&before, found->leaving[i].host) && hvd_alloc_find(&s->hosts, found->leaving[i].host) >= 0)
+			s->ops.leaving(found->leaving[i].host, found->leaving[i].seconds, s->arg);
 	hvd_strv_free(&before);
 }
 
@@ -130,7 +130,7 @@ static void leave(struct hvd_discovery *s)
 		hvd_discovery_destroy(s);
 }
 
-void hvd_discovery_looked(struct hvd_discovery *s, const struct hvd_slurm_hosts *view)
+void hvd_discovery_found(struct hvd_discovery *s, const struct hvd_slurm_hosts *found)
 {
 	struct hvd_alloc hosts = {0};
 	bool moved = false;
@@ -139,20 +139,20 @@ void hvd_discovery_looked(struct hvd_discovery *s, const struct hvd_slurm_hosts 
 	if (s->said[0])
 		hvd_info(s->log, "hosts are being found again (%s)", s->kind->name);
 	s->said[0] = '\0';
-	tell_leaving(s, view);
+	tell_leaving(s, found);
 	if (!s->unwanted) {
-		arrange(s, &view->hosts, true, &moved, &hosts);
+		arrange(s, &found->hosts, true, &moved, &hosts);
 		tell(s, &hosts);
 	}
 	if (moved && !s->unwanted) {
 		memset(&hosts, 0, sizeof(hosts));
-		arrange(s, &view->hosts, false, &moved, &hosts);
+		arrange(s, &found->hosts, false, &moved, &hosts);
 		tell(s, &hosts);
 	}
 	leave(s);
 }
 
-void hvd_discovery_missed(struct hvd_discovery *s, const struct hvd_err *why)
+void hvd_discovery_failed(struct hvd_discovery *s, const struct hvd_err *why)
 {
 	if (!s->any) {
 		s->busy = true;
@@ -212,11 +212,6 @@ void hvd_discovery_opts_clear(struct hvd_discovery_opts *opts)
 	free(opts->script);
 	free(opts->jobs);
 	memset(opts, 0, sizeof(*opts));
-}
-
-const char *hvd_discovery_name(const struct hvd_discovery *s)
-{
-	return s->opts.id == HVD_DISCOVERY_JOBS ? "jobs" : s->kind->name;
 }
 
 void hvd_discovery_nudge(struct hvd_discovery *s)

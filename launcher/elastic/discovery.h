@@ -2,14 +2,13 @@
 /*
  * discovery.h - where the hosts of an elastic job come from, and when they change.
  *
- * One source per job, in the caller's event loop; nothing in it blocks. It
- * looks for hosts, and tells the complete list whenever that has changed; what
- * is done about it is the caller's. Kinds:
+ * A job has one discovery, in its event loop; nothing in it blocks. It looks for hosts, and tells the complete list
+ * whenever that has changed. Kinds:
  *   hosts     those that the user listed, or a given allocation: told once
  *   script    a program that prints `host[:slots]` lines, run every second, or as often as is asked for
  *   slurm     the nodes of this Slurm job, without those that are down, draining or failing
  *   jobs      the nodes of all the user's running Slurm jobs of one name or comment
- * To add one: a file with a struct hvd_discovery_kind (discovery_kind.h), and its line in the table of source.c.
+ * To add one: a file with a struct hvd_discovery_kind (discovery_kind.h), and its line in the table of discovery.c.
  */
 #ifndef HVD_DISCOVERY_H
 #define HVD_DISCOVERY_H
@@ -44,7 +43,8 @@ struct hvd_discovery_opts {
 	double interval;
 };
 
-/* Callbacks come from the event loop, never from within hvd_discovery_create(). All of them may destroy the source. */
+/* Callbacks come from the event loop, never from within hvd_discovery_create(). All of them may destroy the discovery.
+ */
 struct hvd_discovery_ops {
 	/*
 	 * The complete list, at first (soon after creation; perhaps an empty one) and whenever it has changed. Hosts
@@ -62,8 +62,8 @@ struct hvd_discovery_ops {
 	 * peace. But Slurm has sent SIGTERM to the steps of a job that is preempted: they must outlive that.
 	 */
 	void (*leaving)(const char *host, double seconds, void *arg);
-	/* The first discovery failed, which no later one would mend. Once, and nothing follows. Later failures are
-	 * logged, and the last list stays. */
+	/* The first look for hosts failed, which no later one would mend. Called once, and nothing follows. Later
+	 * failures are logged, and the last list stays. */
 	void (*failed)(const struct hvd_err *why, void *arg);
 };
 
@@ -74,18 +74,15 @@ struct hvd_discovery;
 int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err);
 void hvd_discovery_opts_clear(struct hvd_discovery_opts *opts); /* NULL is fine */
 
-/* Begin. `opts`, `ops` are copied where needed; `envp` and `log` must outlive the source. NULL with err set. While one
- * of the Slurm kinds lives, nobody else in this process may use libslurm (slurm.h). */
+/* Begin. `opts`, `ops` are copied where needed; `envp` and `log` must outlive the discovery. NULL with err set. While
+ * one of the Slurm kinds lives, nobody else in this process may use libslurm (slurm.h). */
 struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct hvd_discovery_opts *opts,
 					   const struct hvd_discovery_ops *ops, void *arg, const struct hvd_log *log,
 					   struct hvd_err *err);
 /* Ends what it started (a script that runs is killed). NULL is fine. */
-void hvd_discovery_destroy(struct hvd_discovery *source);
-
-/* For messages: "hosts", "script", "slurm", "jobs". */
-const char *hvd_discovery_name(const struct hvd_discovery *source);
+void hvd_discovery_destroy(struct hvd_discovery *s);
 
 /* Look now, rather than at the next turn: the caller has seen a host fail. Harmless for all kinds. */
-void hvd_discovery_nudge(struct hvd_discovery *source);
+void hvd_discovery_nudge(struct hvd_discovery *s);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * discovery_choose.c - from what the user asked for to a source of hosts.
+ * discovery_choose.c - which kind of discovery an elastic job uses, from the options and the environment.
  */
 #include "discovery.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does a line "#SBATCH … --no-kill" or -k stand in the script? */
+/* Does the script have a line "#SBATCH … --no-kill", or -k? */
 static bool script_has_no_kill(const char *script)
 {
 	bool found = false;
@@ -31,7 +31,7 @@ static bool script_has_no_kill(const char *script)
 	return found;
 }
 
-/* Slurm tells nobody whether a job has --no-kill; only where it was asked for can be looked at. */
+/* Slurm does not tell whether a job has --no-kill. Look where it may have been asked for, and warn if it was not. */
 static void warn_of_kill(const struct hvd_launch *launch, const struct hvd_discovery_opts *out)
 {
 	char *script;
@@ -51,7 +51,7 @@ static void warn_of_kill(const struct hvd_launch *launch, const struct hvd_disco
 			out->job);
 }
 
-/* The Slurm job that we are in. */
+/* The hosts of the Slurm job that hvdrun runs in. */
 static int own_job(const struct hvd_launch *launch, bool nodes_fail, struct hvd_discovery_opts *out,
 		   struct hvd_err *err)
 {
@@ -89,7 +89,7 @@ static int choose_jobs(const struct hvd_launch *launch, const char *name, struct
 	return hvd_alloc_in_slurm(launch->envp) ? own_job(launch, false, out, err) : 0;
 }
 
-/* As many slots as there are to be ranks at most. */
+/* This machine, with as many slots as the job may have ranks. */
 static int local_alloc(struct hvd_launch *own, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = own->spec;
@@ -100,7 +100,7 @@ static int local_alloc(struct hvd_launch *own, struct hvd_err *err)
 	return hvd_alloc_from_local(&own->alloc, np, err);
 }
 
-/* Hosts that stay: listed, of the job, or this machine. */
+/* Hosts that do not change: those that the user listed, those of the job, or this machine. */
 static int choose_fixed(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
 	struct hvd_launch own = {.spec = launch->spec, .envp = launch->envp, .log = launch->log};

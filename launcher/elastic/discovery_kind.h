@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * discovery_kind.h - what a kind of source is, and what all of them share. Only the source files include it.
+ * discovery_kind.h - what a kind of discovery is, and what all kinds share. Only discovery*.c include it.
  */
 #ifndef HVD_DISCOVERY_KIND_H
 #define HVD_DISCOVERY_KIND_H
@@ -11,16 +11,16 @@
 
 struct hvd_discovery_kind {
 	const char *name;
-	/* Begin to look; source->own is the kind's to use. */
-	int (*begin)(struct hvd_discovery *source, struct hvd_err *err);
-	void (*end)(struct hvd_discovery *source);   /* also after a begin that failed */
-	void (*nudge)(struct hvd_discovery *source); /* look now; may be NULL */
+	/* Begin to look for hosts; s->own is the kind's to use. */
+	int (*begin)(struct hvd_discovery *s, struct hvd_err *err);
+	void (*end)(struct hvd_discovery *s);   /* also after a begin that failed */
+	void (*nudge)(struct hvd_discovery *s); /* look now; may be NULL */
 };
 
 struct hvd_discovery {
 	const struct hvd_discovery_kind *kind;
 	struct event_base *base;
-	struct hvd_discovery_opts opts; /* its own, but for envp */
+	struct hvd_discovery_opts opts; /* owned, but for envp */
 	struct hvd_discovery_ops ops;
 	void *arg;
 	const struct hvd_log *log;
@@ -29,7 +29,7 @@ struct hvd_discovery {
 	/* Told so far. */
 	bool any;
 	struct hvd_alloc hosts;
-	struct hvd_strv leaving; /* hosts of which that was said, while they are still about */
+	struct hvd_strv leaving; /* hosts of which `leaving` was told, while they are still found */
 	char said[1024];         /* the last failure that was logged; "" when the last look was good */
 	bool busy, unwanted;     /* in a callback; to be destroyed after it */
 };
@@ -37,11 +37,11 @@ struct hvd_discovery {
 extern const struct hvd_discovery_kind hvd_discovery_script, hvd_discovery_slurm;
 
 /*
- * A look has come to an end: with a view (its order is that of discovery; what of it is new is told), or with a
- * failure. The source may be gone after the call, so it is the last thing that a kind does.
+ * A look for hosts has ended: with the hosts that were found, of which the changes are told, or with a failure. The
+ * discovery may have been freed after the call, so a kind makes it last.
  */
-void hvd_discovery_looked(struct hvd_discovery *source, const struct hvd_slurm_hosts *view);
-void hvd_discovery_missed(struct hvd_discovery *source, const struct hvd_err *why);
+void hvd_discovery_found(struct hvd_discovery *s, const struct hvd_slurm_hosts *found);
+void hvd_discovery_failed(struct hvd_discovery *s, const struct hvd_err *why);
 
 /* What a discovery script printed: `host[:slots]` lines. A host of several lines has the slots of the last. HVD_E_USAGE
  * names a line that is neither that nor blank. Untrusted input is fine. After an error *out is empty. */

@@ -2,10 +2,11 @@
 /*
  * discovery_script.c - a discovery script, run again and again.
  *
- * One process at a time, in a group of its own. Its stdout is collected, its stderr is ours. It is over when the
- * process has ended, whoever else still holds its stdout: what it left behind is killed, as is a script that takes
- * too long, says too much, or runs when the source ends. The next one starts when the user said, or a second after
- * the last one started, and later where the script is a heavy one: it shall not take more than SHARE of a core.
+ * One process runs at a time, in a process group of its own. Its stdout is collected, its stderr is hvdrun's. A run is
+ * over when the process has ended, even if others still have its stdout open: processes that it left behind are killed.
+ * Killed is also a script that takes too long, prints too much, or runs when the discovery is destroyed. The next run
+ * starts --discovery-interval after the last one started; by default that is a second, or more for a script that would
+ * take more than SHARE of a core otherwise.
  */
 #include "discovery_kind.h"
 
@@ -31,14 +32,14 @@
 #define TOO_MUCH     "printed more than a megabyte, and was killed"
 
 struct own {
-	struct event *next;  /* start, or give up on the one that runs */
+	struct event *next;  /* start the next run, or give up on the one that runs */
 	struct event *out;   /* its stdout */
 	struct event *ended; /* its pidfd */
 	pid_t pid;           /* 0: none runs */
 	int out_fd, pid_fd;
-	const char *cause; /* why the one that runs was killed; NULL */
+	const char *cause; /* why this run was killed; NULL: it was not */
 	hvd_time began;
-	char *text, *last; /* of this run; of the last good one */
+	char *text, *last; /* output of this run; of the last good one */
 	size_t len, room, last_len;
 };
 
@@ -100,7 +101,7 @@ static void close_run(struct own *own)
 	own->out_fd = own->pid_fd = -1;
 }
 
-/* Of one that has ended: kill what it started, and reap it. *cpu: seconds of a core that it took. */
+/* The script has ended: kill what it started, and reap it. *cpu: seconds of a core that it took. */
 static int reap(struct own *own, double *cpu)
 {
 	struct rusage usage = {0};
@@ -153,7 +154,7 @@ static bool collect(struct own *own)
 	return true;
 }
 
-/* Its end is reported when it has come. */
+/* Kill the script; on_ended() reports it. */
 static void stop(struct own *own, const char *cause)
 {
 	if (own->cause)
@@ -169,15 +170,15 @@ static void failed(struct hvd_discovery *s, struct hvd_err *why)
 		hvd_err_hint(why,
 			     "it is to print a line host or host:slots for each host, and to exit with 0; what it says "
 			     "on its standard error is shown above");
-	hvd_discovery_missed(s, why);
+	hvd_discovery_failed(s, why);
 }
 
-/* Last call: the source may be gone afterwards. */
+/* The discovery may have been freed afterwards. */
 static void on_ended(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_discovery *s = arg;
 	struct own *own = s->own;
-	struct hvd_slurm_hosts view = {0};
+	struct hvd_slurm_hosts found = {0};
 	struct hvd_err why = {0};
 	char text[64];
 	double cpu;
@@ -197,15 +198,15 @@ static void on_ended(evutil_socket_t fd, short what, void *arg)
 		hvd_err_set(&why, HVD_E_FAILED, "%s", hvd_status_text(status, text, sizeof(text)));
 	} else if (own->last && own->len == own->last_len && memcmp(own->text, own->last, own->len) == 0 &&
 		   !s->said[0]) {
-		return; /* as the last time */
-	} else if (hvd_script_parse(own->text, own->len, s->opts.slots_per_host, &view.hosts, &why) == 0) {
+		return; /* the same output as the last time */
+	} else if (hvd_script_parse(own->text, own->len, s->opts.slots_per_host, &found.hosts, &why) == 0) {
 		free(own->last);
 		own->last = own->text;
 		own->last_len = own->len;
 		own->text = NULL;
 		own->room = 0;
-		hvd_discovery_looked(s, &view);
-		hvd_slurm_hosts_clear(&view);
+		hvd_discovery_found(s, &found);
+		hvd_slurm_hosts_clear(&found);
 		return;
 	}
 	failed(s, &why);
@@ -218,12 +219,12 @@ static void on_output(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (collect(own))
-		event_del(own->out); /* it would be reported again and again */
+		event_del(own->out); /* at its end it would be readable for ever */
 	if (own->len > OUTPUT_MAX)
 		stop(own, TOO_MUCH);
 }
 
-/* Now. One that even SIGKILL does not end at once is left to be reaped by init. */
+/* End a run at once. A process that SIGKILL does not end within a second is left for init to reap. */
 static void end_run(struct own *own)
 {
 	int status;
@@ -238,7 +239,7 @@ static void end_run(struct own *own)
 
 /* ---- starting ---- */
 
-/* A path alone is executed as it is; anything else is for a shell. */
+/* A path is executed directly; anything else is a command line for a shell. */
 static bool is_path(const char *s)
 {
 	return s[strcspn(s, " \t\n|&;<>()$`\\\"'*?[]#~=%!{}")] == '\0' && strchr(s, '/');
@@ -262,7 +263,7 @@ static int start(struct hvd_discovery *s, struct hvd_err *err)
 	hvd_spawn_fd(&spawn, fds[1], STDOUT_FILENO);
 	own->pid = hvd_spawn(&spawn, err);
 	if (own->pid < 0 && spawn.argv == plain) {
-		/* A script without "#!"; or the shell says what is wrong with it. */
+		/* A script without "#!", or one that cannot be run: then the shell's message tells why. */
 		spawn.argv = shell;
 		spawn.path = shell[0];
 		own->pid = hvd_spawn(&spawn, err);

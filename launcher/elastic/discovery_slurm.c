@@ -2,14 +2,15 @@
 /*
  * discovery_slurm.c - the nodes of a Slurm job, or of several, as the controller sees them.
  *
- * Slurm tells a user's program of nothing by itself, so it is asked: for the states of nodes, which costs next to
- * nothing while none has changed, and for the user's jobs; for the one job that we are in only where something has
- * changed, or now and then. A node that went down takes its shim with it, and a job its steps: the caller sees that at
- * once, and nudges. libslurm waits as long as it likes, so asking is done by a thread of its own. It makes a view,
- * leaves it for the event loop when it differs from the last one, and sleeps: as long as the user said, or for a
- * second, and longer where answers are so large that reading them would cost more than SHARE of a core. The thread
- * alone uses libslurm while it lives. It ends when the source does; if it hangs in libslurm at that moment, it is left
- * behind, to end by itself without touching the source.
+ * Slurm does not tell a user's program about changes, so the controller is asked again and again: for the states of
+ * nodes, which costs next to nothing while no state has changed, and for the user's jobs. Where only the job that
+ * hvdrun runs in matters, that job is asked for when a node has changed, and now and then.
+ *
+ * A thread asks, since libslurm may wait for a long time. The thread alone uses libslurm while it lives. It leaves what
+ * it found for the event loop when that differs from the last time, and then rests: as long as the user said, or for a
+ * second, or longer where answers are so large that reading them would take more than SHARE of a core. When a node or a
+ * job goes, its node agents go, too; the caller sees that at once, and nudges. The thread ends with the discovery. If
+ * it hangs in libslurm then, it is left behind, and ends later without touching the discovery.
  */
 #include "discovery_kind.h"
 
@@ -30,24 +31,24 @@
 #define INTERVAL_SOON 0.1    /* after a nudge */
 #define SHARE         0.0008 /* of a core */
 #define JOB_TURNS     10     /* looks from one question for our own job to the next, while nothing changes */
-#define PATIENCE      2.0    /* with a thread that is to end */
+#define PATIENCE      2.0    /* seconds to wait for the thread's end */
 
-/* Belongs to the loop and the thread; the last of them frees it. */
+/* Shared by the event loop and the thread; the last of them frees it. */
 struct watch {
 	pthread_mutex_t lock; /* for all that follows but the thread's own */
 	pthread_cond_t wake;
 	int refs;
 	int fd; /* an eventfd: there is something for the loop */
 	bool stop, nudged;
-	bool news; /* a view or a failure that the loop has not taken */
-	struct hvd_slurm_hosts view;
-	struct hvd_err why; /* when its code is not HVD_OK, in place of the view */
+	bool posted; /* hosts or a failure that the event loop has not taken */
+	struct hvd_slurm_hosts found;
+	struct hvd_err why; /* when its code is not HVD_OK: the failure, in place of hosts */
 	/* The thread's own. */
 	struct hvd_slurm_nodes nodes;
 	struct hvd_discovery_opts opts;
 	struct hvd_slurm_job *jobs; /* as the controller told them last */
 	size_t n_jobs;
-	int turns;   /* looks since then */
+	int turns;   /* looks since the controller was asked for jobs */
 	double cost; /* of a look, in seconds of a core: a mean in which the last ones count most */
 	struct hvd_slurm_hosts last;
 	bool any;
@@ -57,7 +58,7 @@ struct own {
 	struct watch *watch;
 	pthread_t thread;
 	struct event *ready;
-	struct hvd_strv notes; /* that were said */
+	struct hvd_strv notes; /* that were logged */
 };
 
 static void forget_jobs(struct watch *w)
@@ -78,7 +79,7 @@ static void release(struct watch *w)
 		return;
 	if (w->fd >= 0)
 		close(w->fd);
-	hvd_slurm_hosts_clear(&w->view);
+	hvd_slurm_hosts_clear(&w->found);
 	hvd_slurm_hosts_clear(&w->last);
 	hvd_slurm_nodes_clear(&w->nodes);
 	forget_jobs(w);
@@ -101,26 +102,26 @@ static int ask(struct watch *w, struct hvd_err *err)
 	return w->n_jobs ? 0 : -1;
 }
 
-static int look(struct watch *w, struct hvd_slurm_hosts *view, struct hvd_err *err)
+static int look(struct watch *w, struct hvd_slurm_hosts *found, struct hvd_err *err)
 {
 	/* Where the states of nodes are hidden, only the job can tell that something has changed. */
 	bool asked = w->opts.jobs || !w->n_jobs || w->nodes.hidden || ++w->turns >= JOB_TURNS;
 
 	if ((asked && ask(w, err) != 0) || hvd_slurm_nodes_get(&w->nodes, err) != 0)
 		return -1;
-	hvd_slurm_hosts_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
-	if (asked || hvd_slurm_hosts_same(view, &w->last))
+	hvd_slurm_hosts_make(found, &w->opts, w->jobs, w->n_jobs, &w->nodes);
+	if (asked || hvd_slurm_hosts_same(found, &w->last))
 		return 0;
 	/* Is the node that has come or gone still part of the job? */
-	hvd_slurm_hosts_clear(view);
+	hvd_slurm_hosts_clear(found);
 	if (ask(w, err) != 0)
 		return -1;
-	hvd_slurm_hosts_make(view, &w->opts, w->jobs, w->n_jobs, &w->nodes);
+	hvd_slurm_hosts_make(found, &w->opts, w->jobs, w->n_jobs, &w->nodes);
 	return 0;
 }
 
-/* Copies what the loop needs: the thread keeps its own to compare with. */
-static void copy_view(const struct hvd_slurm_hosts *from, struct hvd_slurm_hosts *to)
+/* The event loop gets a copy: the thread keeps its own to compare with. */
+static void copy_hosts(const struct hvd_slurm_hosts *from, struct hvd_slurm_hosts *to)
 {
 	memset(to, 0, sizeof(*to));
 	hvd_alloc_copy(&from->hosts, &to->hosts);
@@ -137,34 +138,34 @@ static void post(struct watch *w, const struct hvd_err *why)
 {
 	const uint64_t one = 1;
 
-	hvd_slurm_hosts_clear(&w->view);
+	hvd_slurm_hosts_clear(&w->found);
 	w->why = *why;
 	if (why->code == HVD_OK)
-		copy_view(&w->last, &w->view);
-	w->news = true;
+		copy_hosts(&w->last, &w->found);
+	w->posted = true;
 	if (write(w->fd, &one, sizeof(one)) < 0) {
-		/* It is readable already. */
+		/* The counter is full: then the event loop is awake. */
 	}
 }
 
 static void look_once(struct watch *w)
 {
-	struct hvd_slurm_hosts view = {0};
+	struct hvd_slurm_hosts found = {0};
 	struct hvd_err why = {0};
 	bool fresh;
 
-	if (look(w, &view, &why) == 0) {
-		fresh = !w->any || !hvd_slurm_hosts_same(&view, &w->last);
+	if (look(w, &found, &why) == 0) {
+		fresh = !w->any || !hvd_slurm_hosts_same(&found, &w->last);
 		if (fresh) {
 			hvd_slurm_hosts_clear(&w->last);
-			w->last = view;
+			w->last = found;
 		} else {
-			hvd_slurm_hosts_clear(&view);
+			hvd_slurm_hosts_clear(&found);
 		}
 		w->any = true;
 	} else {
 		fresh = true;
-		w->any = false; /* the next view is news again, after a failure */
+		w->any = false; /* after a failure the next hosts are told even if they are the same */
 	}
 	pthread_mutex_lock(&w->lock);
 	if (fresh && !w->stop)
@@ -180,7 +181,8 @@ static double cpu_seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Until so many seconds have passed, or a nudge (after a moment, in which more may come), or the end. */
+/* Wait until so many seconds have passed, or for a nudge and a moment in which more may come. False: the thread is to
+ * end. */
 static bool rest(struct watch *w, double seconds)
 {
 	const hvd_time until = hvd_deadline_in(seconds), soon = hvd_deadline_in(INTERVAL_SOON);
@@ -249,30 +251,30 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 	struct hvd_discovery *s = arg;
 	struct own *own = s->own;
 	struct watch *w = own->watch;
-	struct hvd_slurm_hosts view;
+	struct hvd_slurm_hosts found;
 	struct hvd_err why;
 	uint64_t count;
-	bool news;
+	bool posted;
 
 	(void)what;
 	if (read(fd, &count, sizeof(count)) < 0) {
 		/* Nothing to be read: nothing to be done. */
 	}
 	pthread_mutex_lock(&w->lock);
-	news = w->news;
-	view = w->view;
+	posted = w->posted;
+	found = w->found;
 	why = w->why;
-	memset(&w->view, 0, sizeof(w->view));
-	w->news = false;
+	memset(&w->found, 0, sizeof(w->found));
+	w->posted = false;
 	pthread_mutex_unlock(&w->lock);
-	if (!news)
+	if (!posted)
 		return;
-	say_notes(s, own, &view.notes);
+	say_notes(s, own, &found.notes);
 	if (why.code == HVD_OK)
-		hvd_discovery_looked(s, &view);
+		hvd_discovery_found(s, &found);
 	else
-		hvd_discovery_missed(s, &why);
-	hvd_slurm_hosts_clear(&view);
+		hvd_discovery_failed(s, &why);
+	hvd_slurm_hosts_clear(&found);
 }
 
 static int begin_thread(struct hvd_discovery *s, struct own *own, struct hvd_err *err)
@@ -280,7 +282,7 @@ static int begin_thread(struct hvd_discovery *s, struct own *own, struct hvd_err
 	sigset_t all, before;
 	int rc;
 
-	/* Signals are the loop's. */
+	/* The event loop handles signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	own->watch->refs++;
@@ -318,7 +320,7 @@ static int begin(struct hvd_discovery *s, struct hvd_err *err)
 	w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->fd < 0)
 		return hvd_err_sys(err, "cannot make an eventfd");
-	/* Here, and not in the thread: it forks, and changes the environment. */
+	/* Not in the thread, for it forks and changes the environment. */
 	if (hvd_slurm_open(err) != 0)
 		return -1;
 	return begin_thread(s, own, err);

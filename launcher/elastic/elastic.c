@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elastic.c - the parts of an elastic job, put together. */
+/* elastic.c - connects the parts of an elastic job with its state machine, see elastic.h. */
 #include "elastic.h"
 
 #include "discovery.h"
@@ -12,19 +12,21 @@
 #include <signal.h>
 #include <stdio.h>
 
-/* A rank that has been silent for so long is replaced, unless the launch spec says otherwise; */
+/* After a failure: how long the others wait for a rank that is silent before it is replaced, unless the launch spec
+ * says otherwise; */
 #define SILENT_SECONDS 1.0
-/* … where its connections to the others were broken: it has nothing to wait for, and is at work. */
-#define CUT_SECONDS 15.0
-/* How long those that train wait for a worker that should come, and for one that should end; --elastic-timeout may be
+/* … where its connections were killed: then it does not wait for a dead peer, but is at work. */
+#define KILL_SECONDS 15.0
+/* How long those that train wait for a worker that should arrive, and for one that should end; --elastic-timeout may be
  * longer. */
 #define PATIENCE_SECONDS 600.0
 /* Hosts that come one after the other within this time change the job once. */
 #define SETTLE_SECONDS 3.0
-/* How long a new rank waits at the rendezvous, unless it is ended: as good as for ever. */
+/* How long a new worker may wait at the rendezvous for the others: as good as for ever, for it is ended if they do not
+ * come. */
 #define RANK_WAIT_SECONDS (30 * 86400.0)
 
-/* When the job ends, the node agents have their ranks' grace of five seconds, and their processes this in all. */
+/* When the job ends, node agents give their ranks five seconds; their processes get this in all. */
 #define END_SECONDS 10
 
 struct elastic {
@@ -113,7 +115,7 @@ static void do_generation(bool prepared, void *arg)
 	struct hvd_layout layout;
 	struct hvd_err why = {0};
 
-	hvd_elastic_rv_hush(el->erv);
+	hvd_elastic_rv_cancel_notify(el->erv);
 	hvd_gloo_peers_begin(el->peers);
 	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0)
 		hvd_node_agents_generation(el->agents, &layout, prepared);
@@ -160,7 +162,7 @@ static void do_notify(uint32_t worker, void *arg)
 	hvd_elastic_rv_notify(el->erv, worker);
 }
 
-static void do_cut(void *arg)
+static void do_kill_connections(void *arg)
 {
 	struct elastic *el = arg;
 
@@ -168,7 +170,7 @@ static void do_cut(void *arg)
 		    hvd_machine_generation(el->machine));
 	if (hvd_node_agents_cut(el->agents, el->peers) == 0) {
 		hvd_verbose(el->job.log, "it is not known where they are connected");
-		hvd_event_queue_add(el->events, HVD_EVENT_UNCUT, 0, 0);
+		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
 	}
 }
 
@@ -185,14 +187,14 @@ static void do_finish(const struct hvd_err *why, int status, void *arg)
 	end_all(el);
 }
 
-/* ---- what the other parts say ---- */
+/* ---- what the node agents tell ---- */
 
 static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
 	struct elastic *el = arg;
 
 	(void)err;
-	/* A new rank waits for the others, who come when rank 0 has looked whether hosts have changed. */
+	/* New workers wait for the members of the last generation, who come after their current batch. */
 	hvd_rv_set_rank_wait(rv, RANK_WAIT_SECONDS);
 	hvd_elastic_rv_open(el->erv, rv);
 	hvd_gloo_peers_watch(el->peers, rv);
@@ -214,7 +216,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	struct elastic *el = arg;
 
 	if (el->job.ending)
-		return; /* as it was told */
+		return; /* it was told to leave */
 	hvd_warn(el->job.log, "%s is left out: %s", hvd_machine_host(el->machine, host), why->msg);
 	if (*why->hint)
 		hvd_info(el->job.log, "%s", why->hint);
@@ -238,7 +240,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	give_up(arg, why, hvd_err_status(why));
 }
 
-static void on_met(void *arg)
+static void on_connected(void *arg)
 {
 	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_CONNECTED, 0, 0);
 }
@@ -262,17 +264,17 @@ static void on_notified(uint32_t worker, const char *why, void *arg)
 	hvd_event_queue_add(el->events, HVD_EVENT_NOTIFIED, worker, *why == '\0');
 }
 
-static void on_cut(uint32_t host, int broken, const char *why, void *arg)
+static void on_connections_killed(uint32_t host, int broken, const char *why, void *arg)
 {
 	struct elastic *el = arg;
 
 	hvd_verbose(el->job.log, "%s: %d connections of its ranks broken%s%s", hvd_machine_host(el->machine, host),
 		    broken, *why ? ": " : "", why);
 	if (*why)
-		hvd_event_queue_add(el->events, HVD_EVENT_UNCUT, 0, 0);
+		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
 }
 
-static void on_pass(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
+static void on_notify(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
 {
 	hvd_node_agents_notify(((struct elastic *)arg)->agents, w->host, w->id, to, when);
 }
@@ -355,20 +357,20 @@ static struct hvd_machine_opts machine_opts(const struct hvd_launch_spec *spec)
 		.cooldown_min = spec->elastic.cooldown_min,
 		.cooldown_max = spec->elastic.cooldown_max,
 		.silent_grace = silent > 0 ? silent : SILENT_SECONDS,
-		.cut_grace = silent > 0 ? silent : CUT_SECONDS,
+		.kill_grace = silent > 0 ? silent : KILL_SECONDS,
 		.settle = SETTLE_SECONDS,
 	};
 }
 
 static int begin(struct elastic *el, struct hvd_err *err)
 {
-	static const struct hvd_machine_ops machine_ops = {do_host_begin,   do_host_end,   do_prepare, do_generation,
-							   do_worker_start, do_worker_end, do_answer,  do_notify,
-							   do_cut,          do_finish};
-	static const struct hvd_node_agents_ops agents_ops = {on_opened,      on_came,   on_here,     on_gone,
-							      on_left,        on_exited, on_notified, on_cut,
-							      on_output_lost, on_failed};
-	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_met, on_ready, on_pass};
+	static const struct hvd_machine_ops machine_ops = {
+		do_host_begin, do_host_end, do_prepare, do_generation,       do_worker_start,
+		do_worker_end, do_answer,   do_notify,  do_kill_connections, do_finish};
+	static const struct hvd_node_agents_ops agents_ops = {
+		on_opened,      on_came,  on_here, on_gone, on_left, on_exited, on_notified, on_connections_killed,
+		on_output_lost, on_failed};
+	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
 	struct hvd_machine_opts opts = machine_opts(el->job.launch->spec);
 	struct hvd_job *job = &el->job;
 	struct hvd_boot boot;

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elastic.h - one elastic job of hvdrun, from the first host to the last rank.
+ * elastic.h - an elastic job of hvdrun, from the first host to the last rank.
  *
- * One event loop holds a source of hosts (discovery.h), the state machine
- * (machine.h), the connections to the hosts' shims (node_agents.h), the workers'
- * requests at the rendezvous (elastic_rendezvous.h), the processes that run the shims, and
- * the signals. It ends when the job has ended and no process is left.
+ * All parts are in one event loop, which ends when the job has ended and no process is left:
+ *
+ *   discovery.h            tells which hosts there are
+ *   event_queue.h          hands what has happened to the state machine
+ *   machine.h              the state machine decides what is done next
+ *   procs.h                runs a process for each host: ssh, a Slurm step, …, which starts the host's node agent
+ *   node_agents.h          admits the node agents that register, and has them start and stop workers
+ *   elastic_rendezvous.h   answers the workers that ask for their next rank, and notifies rank 0
+ *   gloo_peers.h           knows the connections between workers, which are killed after a failure
+ *   job.h                  secret, signals, result
+ *
+ * elastic.c connects them: it carries out what the machine wants, and puts what they tell into the event queue.
  */
 #ifndef HVD_ELASTIC_H
 #define HVD_ELASTIC_H

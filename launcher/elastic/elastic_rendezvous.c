@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elastic_rendezvous.c - a card for each worker that has asked or told something. Cards of workers that are gone are
- * thrown away when a generation is answered. */
+/* elastic_rendezvous.c - an entry for each worker that has asked or told something. Entries of workers that are gone
+ * are freed when a generation is answered. */
 #include "elastic_rendezvous.h"
 
 #include "lib/base/xalloc.h"
@@ -11,14 +11,14 @@
 #include <string.h>
 #include <time.h>
 
-#define NO_PLACE "-1,-1,-1,-1,-1,-1"
+#define NOT_A_MEMBER "-1,-1,-1,-1,-1,-1"
 
-struct card {
+struct entry {
 	uint32_t worker;
-	struct hvd_rv_request *asks; /* NULL: does not, or has gone away meanwhile */
-	bool owed;                   /* it is ready, and the generation that it is ready for has been answered */
-	char *listens;               /* what it has put; NULL = nothing yet */
-	struct card *next;
+	struct hvd_rv_request *request; /* waits for its rank; NULL: it does not ask, or its connection broke */
+	bool answer_due;                /* its connection broke while it waited: the answer is due when it asks again */
+	char *address;                  /* what it has put at worker_addresses; NULL = nothing yet */
+	struct entry *next;
 };
 
 struct hvd_elastic_rv {
@@ -27,36 +27,36 @@ struct hvd_elastic_rv {
 	void *arg;
 	const struct hvd_log *log;
 	const struct hvd_layout *layout; /* of the generation that was answered last */
-	struct card *cards;
-	bool to_notify;
+	struct entry *entries;
+	bool notify_pending;
 	uint32_t notify_worker;
 	int64_t last_time;
 };
 
-static struct card *card_of(struct hvd_elastic_rv *erv, uint32_t worker)
+static struct entry *entry_of(struct hvd_elastic_rv *erv, uint32_t worker)
 {
-	struct card *c = erv->cards;
+	struct entry *c = erv->entries;
 
 	while (c && c->worker != worker)
 		c = c->next;
 	if (!c) {
 		c = hvd_xcalloc(1, sizeof(*c));
 		c->worker = worker;
-		c->next = erv->cards;
-		erv->cards = c;
+		c->next = erv->entries;
+		erv->entries = c;
 	}
 	return c;
 }
 
-static void tear_up(struct card *c)
+static void free_entry(struct entry *c)
 {
-	if (c->asks)
-		hvd_rv_answer(c->asks, 503, NULL, 0);
-	free(c->listens);
+	if (c->request)
+		hvd_rv_answer(c->request, 503, NULL, 0);
+	free(c->address);
 	free(c);
 }
 
-/* "HOST:LOCAL_RANK": who lives there. */
+/* The worker at "HOST:LOCAL_RANK"; NULL: none. */
 static const struct hvd_worker *worker_of(const struct hvd_elastic_rv *erv, struct hvd_slice key)
 {
 	const char *text = (const char *)key.p;
@@ -77,21 +77,21 @@ static const struct hvd_worker *worker_of(const struct hvd_elastic_rv *erv, stru
 		const char *name = hvd_machine_host(erv->machine, h);
 
 		if (strlen(name) == at - 1 && memcmp(name, text, at - 1) == 0)
-			return hvd_machine_at(erv->machine, h, slot);
+			return hvd_machine_worker_at(erv->machine, h, slot);
 	}
 	return NULL;
 }
 
-static void give(struct hvd_elastic_rv *erv, struct card *c, const struct hvd_worker *w)
+static void answer(struct hvd_elastic_rv *erv, struct entry *c, const struct hvd_worker *w)
 {
 	const struct hvd_rank_slot *p = &erv->layout->rank_slots[w->rank];
 	char text[128];
 	int n = snprintf(text, sizeof(text), "%d,%d,%d,%d,%d,%d", p->rank, p->size, p->local_rank, p->local_size,
 			 p->cross_rank, p->cross_size);
-	struct hvd_rv_request *req = c->asks;
+	struct hvd_rv_request *req = c->request;
 
-	c->asks = NULL;
-	c->owed = req == NULL;
+	c->request = NULL;
+	c->answer_due = req == NULL;
 	if (req)
 		hvd_rv_answer(req, 200, text, (size_t)n);
 }
@@ -100,20 +100,20 @@ static enum hvd_rv_took on_ask(void *arg, struct hvd_slice key, struct hvd_rv_re
 {
 	struct hvd_elastic_rv *erv = arg;
 	const struct hvd_worker *w = worker_of(erv, key);
-	struct card *c;
+	struct entry *c;
 
 	if (!w || w->state == HVD_WORKER_GONE || w->state == HVD_WORKER_ENDING) {
 		hvd_debug(erv->log, "rendezvous: %.*s asks for its place, and has none", (int)key.n,
 			  (const char *)key.p);
-		hvd_rv_answer(req, 200, NO_PLACE, sizeof(NO_PLACE) - 1);
+		hvd_rv_answer(req, 200, NOT_A_MEMBER, sizeof(NOT_A_MEMBER) - 1);
 		return HVD_RV_TAKEN;
 	}
-	c = card_of(erv, w->id);
-	if (c->asks)
-		hvd_rv_answer(c->asks, 503, NULL, 0);
-	c->asks = req;
-	if (c->owed) {
-		give(erv, c, w);
+	c = entry_of(erv, w->id);
+	if (c->request)
+		hvd_rv_answer(c->request, 503, NULL, 0);
+	c->request = req;
+	if (c->answer_due) {
+		answer(erv, c, w);
 		return HVD_RV_TAKEN;
 	}
 	erv->ops->ready(w->id, erv->arg);
@@ -124,9 +124,9 @@ static void on_gone(void *arg, struct hvd_rv_request *req)
 {
 	struct hvd_elastic_rv *erv = arg;
 
-	for (struct card *c = erv->cards; c; c = c->next)
-		if (c->asks == req)
-			c->asks = NULL;
+	for (struct entry *c = erv->entries; c; c = c->next)
+		if (c->request == req)
+			c->request = NULL;
 	hvd_rv_answer(req, 503, NULL, 0);
 }
 
@@ -138,7 +138,7 @@ static int on_addresses(void *arg, struct hvd_slice key, const void *data, size_
 	const struct hvd_worker *w = worker_of(erv, key);
 	struct hvd_worker_addrs addrs;
 	struct hvd_err why = {0};
-	struct card *c;
+	struct entry *c;
 
 	if (!w || w->state == HVD_WORKER_GONE)
 		return 200;
@@ -148,10 +148,10 @@ static int on_addresses(void *arg, struct hvd_slice key, const void *data, size_
 		return 200;
 	}
 	hvd_worker_addrs_clear(&addrs);
-	c = card_of(erv, w->id);
-	free(c->listens);
-	c->listens = hvd_xstrndup(data, len);
-	if (erv->to_notify && erv->notify_worker == w->id)
+	c = entry_of(erv, w->id);
+	free(c->address);
+	c->address = hvd_xstrndup(data, len);
+	if (erv->notify_pending && erv->notify_worker == w->id)
 		send_notify(erv);
 	return 200;
 }
@@ -182,17 +182,17 @@ static int on_global(void *arg, struct hvd_slice key, const void *data, size_t l
 	return 0;
 }
 
-static void on_met(void *arg)
+static void on_connected(void *arg)
 {
 	struct hvd_elastic_rv *erv = arg;
 
-	erv->ops->met(erv->arg);
+	erv->ops->connected(erv->arg);
 }
 
 void hvd_elastic_rv_open(struct hvd_elastic_rv *erv, struct hvd_rv *rv)
 {
 	const struct hvd_rv_hook ask = {.get = on_ask, .gone = on_gone}, addresses = {.put = on_addresses},
-				 global = {.put = on_global, .met = on_met};
+				 global = {.put = on_global, .met = on_connected};
 
 	hvd_rv_hook(rv, "rank_and_size", &ask, erv);
 	hvd_rv_hook(rv, "worker_addresses", &addresses, erv);
@@ -202,17 +202,17 @@ void hvd_elastic_rv_open(struct hvd_elastic_rv *erv, struct hvd_rv *rv)
 void hvd_elastic_rv_answer(struct hvd_elastic_rv *erv, const struct hvd_layout *layout)
 {
 	erv->layout = layout;
-	for (struct card **at = &erv->cards; *at;) {
-		struct card *c = *at;
+	for (struct entry **at = &erv->entries; *at;) {
+		struct entry *c = *at;
 		const struct hvd_worker *w = hvd_machine_worker(erv->machine, c->worker);
 
 		if (!w || w->state == HVD_WORKER_GONE) {
 			*at = c->next;
-			tear_up(c);
+			free_entry(c);
 			continue;
 		}
 		if (w->state == HVD_WORKER_READY)
-			give(erv, c, w);
+			answer(erv, c, w);
 		at = &c->next;
 	}
 }
@@ -221,27 +221,27 @@ void hvd_elastic_rv_answer(struct hvd_elastic_rv *erv, const struct hvd_layout *
 
 static void send_notify(struct hvd_elastic_rv *erv)
 {
-	struct card *c = card_of(erv, erv->notify_worker);
+	struct entry *c = entry_of(erv, erv->notify_worker);
 	const struct hvd_worker *w = hvd_machine_worker(erv->machine, erv->notify_worker);
 	int64_t now = (int64_t)time(NULL);
 
-	if (!c->listens || !w)
-		return; /* its word comes when it trains */
-	erv->to_notify = false;
+	if (!c->address || !w)
+		return; /* it is notified when it has said where it listens, at the beginning of the training */
+	erv->notify_pending = false;
 	erv->last_time = now > erv->last_time ? now : erv->last_time + 1;
-	erv->ops->pass(w, c->listens, erv->last_time, erv->arg);
+	erv->ops->notify(w, c->address, erv->last_time, erv->arg);
 }
 
 void hvd_elastic_rv_notify(struct hvd_elastic_rv *erv, uint32_t worker)
 {
-	erv->to_notify = true;
+	erv->notify_pending = true;
 	erv->notify_worker = worker;
 	send_notify(erv);
 }
 
-void hvd_elastic_rv_hush(struct hvd_elastic_rv *erv)
+void hvd_elastic_rv_cancel_notify(struct hvd_elastic_rv *erv)
 {
-	erv->to_notify = false;
+	erv->notify_pending = false;
 }
 
 struct hvd_elastic_rv *hvd_elastic_rv_create(const struct hvd_machine *machine, const struct hvd_elastic_rv_ops *ops,
@@ -260,12 +260,12 @@ void hvd_elastic_rv_destroy(struct hvd_elastic_rv *erv)
 {
 	if (!erv)
 		return;
-	hvd_elastic_rv_hush(erv);
-	while (erv->cards) {
-		struct card *next = erv->cards->next;
+	hvd_elastic_rv_cancel_notify(erv);
+	while (erv->entries) {
+		struct entry *next = erv->entries->next;
 
-		tear_up(erv->cards);
-		erv->cards = next;
+		free_entry(erv->entries);
+		erv->entries = next;
 	}
 	free(erv);
 }

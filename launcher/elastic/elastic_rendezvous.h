@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elastic_rendezvous.h - what workers of an elastic job ask and tell at the rendezvous, and what rank 0 is told.
+ * elastic_rendezvous.h - what elastic Horovod's workers ask and tell at the rendezvous besides keys and values, and how
+ * rank 0 is notified.
  *
- *   GET /rank_and_size/HOST:LOCAL_RANK      "rank,size,local_rank,local_size,cross_rank,cross_size"; it is held until
- *                                           the next generation. All -1: no longer part of the job
+ *   GET /rank_and_size/HOST:LOCAL_RANK      a worker is ready. The answer, with the next generation, is "rank,size,
+ *                                           local_rank,local_size,cross_rank,cross_size"; all of them are -1 when the
+ *                                           worker is no longer part of the job
  *   PUT /worker_addresses/HOST:LOCAL_RANK   where the worker listens for notifications (lib/frameworks/worker_addrs.h)
- *   PUT /global/rank_N                      a worker's first word in its first generation: it has come
+ *   PUT /global/rank_N                      a worker publishes its Gloo address; in its first generation that means
+ *                                           that it has arrived
  *
- * A worker whose connection broke while it waited asks again, and is not taken for one that wants yet another place.
+ * When a worker's connection breaks while it waits for the answer, it asks again. Then it gets the answer that it
+ * missed, and is not ready a second time.
  */
 #ifndef HVD_ELASTIC_RENDEZVOUS_H
 #define HVD_ELASTIC_RENDEZVOUS_H
@@ -19,28 +23,29 @@
 
 struct hvd_elastic_rv_ops {
 	void (*arrived)(uint32_t worker, void *arg);
-	void (*met)(void *arg); /* all members of this generation have met the others */
+	void (*connected)(void *arg); /* all members of this generation have connected to each other */
 	void (*ready)(uint32_t worker, void *arg);
-	/* Tell this worker that hosts have changed, where it has said that it listens (lib/frameworks/worker_addrs.h).
-	 */
-	void (*pass)(const struct hvd_worker *worker, const char *to, int64_t when, void *arg);
+	/* Tell this worker that hosts have changed; `to` is what it has put at worker_addresses. */
+	void (*notify)(const struct hvd_worker *worker, const char *to, int64_t when, void *arg);
 };
 
 struct hvd_elastic_rv;
 
-/* `machine` is only looked at. Neither it nor `log` is owned. */
+/* `machine` is only read. Neither it nor `log` is owned. */
 struct hvd_elastic_rv *hvd_elastic_rv_create(const struct hvd_machine *machine, const struct hvd_elastic_rv_ops *ops,
 					     void *arg, const struct hvd_log *log);
 void hvd_elastic_rv_destroy(struct hvd_elastic_rv *erv); /* before the server; NULL is fine */
 
-/* Take over the three scopes. */
+/* Take over the three scopes of this server. */
 void hvd_elastic_rv_open(struct hvd_elastic_rv *erv, struct hvd_rv *rv);
 
-/* Tell every member of this generation that waits, and those that ask again, their places. */
+/* Tell every ready member of this generation its rank; `layout` is used for members that ask again, until the next
+ * call.
+ */
 void hvd_elastic_rv_answer(struct hvd_elastic_rv *erv, const struct hvd_layout *layout);
-/* Tell this worker that hosts have changed, as soon as it has said where it listens. */
+/* Notify this worker that hosts have changed, as soon as it has said where it listens. */
 void hvd_elastic_rv_notify(struct hvd_elastic_rv *erv, uint32_t worker);
-/* A new generation begins: what was being told is given up. */
-void hvd_elastic_rv_hush(struct hvd_elastic_rv *erv);
+/* A new generation begins: a notification that was not sent yet is given up. */
+void hvd_elastic_rv_cancel_notify(struct hvd_elastic_rv *erv);
 
 #endif

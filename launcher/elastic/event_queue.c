@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event_queue.c - a queue, and a timer for when the machine wants to be called. */
+/* event_queue.c - a queue of events, and a timer for when the machine's next tick is due. */
 #include "event_queue.h"
 
 #include "lib/base/xalloc.h"
@@ -65,8 +65,8 @@ static void tell(struct hvd_event_queue *events, const struct item *it, hvd_time
 	case HVD_EVENT_NOTIFIED:
 		hvd_machine_notified(m, it->value != 0, now);
 		break;
-	case HVD_EVENT_UNCUT:
-		hvd_machine_uncut(m, now);
+	case HVD_EVENT_KILL_FAILED:
+		hvd_machine_kill_failed(m, now);
 		break;
 	}
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event_queue.h - what has happened in the parts of an elastic job, on its way to the state machine; and its clock.
+ * event_queue.h - hands what has happened in the parts of an elastic job to the state machine, and is its clock.
  *
- * News are not handed over at once, but from the event loop, in the order in
- * which they came: the machine's orders reach other parts, which may have news
- * in turn, and the machine must not be called while it is at work.
+ * Events are not handed over at once, but from the event loop, in the order in which they came. The reason: what the
+ * machine wants is carried out by parts that may have new events at once, and the machine must not be called while it
+ * is at work.
  */
 #ifndef HVD_EVENT_QUEUE_H
 #define HVD_EVENT_QUEUE_H
@@ -15,7 +15,7 @@
 #include <event2/event.h>
 
 enum hvd_event_kind {         /* id                  value */
-	HVD_EVENT_HOSTS,      /* by hvd_event_queue_add_hosts() */
+	HVD_EVENT_HOSTS,      /* only by hvd_event_queue_add_hosts() */
 	HVD_EVENT_HOST_HERE,  /* host */
 	HVD_EVENT_HOST_LOST,  /* host */
 	HVD_EVENT_HOST_UNFIT, /* host */
@@ -23,8 +23,8 @@ enum hvd_event_kind {         /* id                  value */
 	HVD_EVENT_CONNECTED,
 	HVD_EVENT_READY,    /* worker */
 	HVD_EVENT_EXITED,   /* worker              as from waitpid(2) */
-	HVD_EVENT_NOTIFIED, /* worker              has it heard? */
-	HVD_EVENT_UNCUT,
+	HVD_EVENT_NOTIFIED, /* worker              1: it was told, 0: not */
+	HVD_EVENT_KILL_FAILED,
 };
 
 struct hvd_event_queue;
@@ -37,7 +37,7 @@ void hvd_event_queue_add(struct hvd_event_queue *events, enum hvd_event_kind kin
 /* The hosts that there are, each once. Copied. */
 void hvd_event_queue_add_hosts(struct hvd_event_queue *events, const struct hvd_alloc *hosts);
 
-/* From now on the machine is told nothing. */
+/* The machine is told nothing any more. */
 void hvd_event_queue_stop(struct hvd_event_queue *events);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* failure.c - what a failure means: for the host on which it happened, and for the job, which ends with the first. */
+/* failure.c - what a failure means for its host, which may be banned, and for the job, whose result is that of the
+ * first failure. */
 #include "machine_internal.h"
 
 #include "lib/process/spawn.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generation.c - generations: prepared, begun, given up. Workers live from their start until a generation begins that
- * they are no part of. */
+/* generation.c - generations: prepared, begun, given up. A worker lives from its start until a generation begins of
+ * which it is no member. */
 #include "machine_internal.h"
 
 #include "lib/base/strv.h"
@@ -102,7 +102,7 @@ static void tell_begin(const struct hvd_machine *m)
 
 /* ---- prepared ---- */
 
-/* Give out places, without a word. */
+/* Assign the ranks of the next generation to survivors and to new workers, which are not started yet. */
 static void plan(struct hvd_machine *m, const struct hvd_rank_assignment *assignment)
 {
 	forget_gone(m);
@@ -150,7 +150,7 @@ void hvd_generation_drop(struct hvd_machine *m)
 
 /* ---- begun ---- */
 
-/* A host of which nobody survived is new to the training: its ranks come last from now on. */
+/* A host without a survivor is new to the training: its ranks come behind all others from now on. */
 static void reorder(struct hvd_machine *m)
 {
 	for (int r = 0; r < m->next.n; r++) {
@@ -187,7 +187,7 @@ static void begin(struct hvd_machine *m, bool prepared, hvd_time now)
 	forget_gone(m);
 	for (int r = 0; r < m->now.n; r++) {
 		m->now.v[r]->rank = r;
-		m->now.v[r]->said = m->now.v[r]->state == HVD_WORKER_ARRIVED;
+		m->now.v[r]->published = m->now.v[r]->state == HVD_WORKER_ARRIVED;
 	}
 	m->gen = (struct hvd_generation){.counted = m->generation > 0 && !(prepared && m->gen.partial),
 					 .starting_since = now};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host_manager.c - the hosts of an elastic job: which may be used. */
+/* host_manager.c - the hosts of an elastic job, and which of them may be used. */
 #include "machine_internal.h"
 
 #include "lib/base/xalloc.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Failures on a host that is gone within this time, in nanoseconds, are not held against it when it comes again. */
+/* A host that leaves the job within this time (nanoseconds) after it was banned is not banned any longer: its ranks
+ * failed because it was about to go. */
 #define LAST_MOMENTS 30000000000LL
 
 static struct hvd_managed_host *find_host(const struct hvd_machine *m, const char *name)
@@ -39,7 +40,7 @@ void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *host
 		if (!h)
 			h = add_host(m, hosts->hosts[i].name);
 		else if (!h->listed)
-			h->order = m->next_order++; /* it comes anew, behind those that stayed */
+			h->order = m->next_order++; /* it is back, and comes behind those that stayed */
 		h->slots = hosts->hosts[i].slots;
 		h->slurm_job = hosts->hosts[i].slurm_job;
 		h->listed = true;
@@ -49,8 +50,7 @@ void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *host
 
 		if (!h->listed || hvd_alloc_find(hosts, h->name) >= 0)
 			continue;
-		h->listed = h->lost = false; /* when it comes again it is mended */
-		/* Its ranks failed because it was about to go. */
+		h->listed = h->lost = false; /* when it is listed again, it is taken to be mended */
 		if (h->banned_until && now - h->banned_at < LAST_MOMENTS)
 			h->banned_until = 0;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine.c - the elastic state machine's life, and how things are. */
+/* machine.c - create and destroy the state machine, and what its owner may ask. */
 #include "machine_internal.h"
 
 #include "lib/base/xalloc.h"
@@ -41,29 +41,15 @@ int hvd_machine_generation(const struct hvd_machine *m)
 	return m->generation;
 }
 
-int hvd_machine_size(const struct hvd_machine *m)
-{
-	return m->now.n;
-}
-
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank)
 {
 	return rank >= 0 && rank < m->now.n ? m->now.v[rank] : NULL;
 }
 
-int hvd_machine_next_size(const struct hvd_machine *m)
-{
-	return m->next.n;
-}
-
-const struct hvd_worker *hvd_machine_next(const struct hvd_machine *m, int rank)
-{
-	return rank >= 0 && rank < m->next.n ? m->next.v[rank] : NULL;
-}
-
 const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int rank)
 {
-	const struct hvd_worker *w = m->next.n ? hvd_machine_next(m, rank) : hvd_machine_member(m, rank);
+	const struct hvd_worker_group *group = m->next.n ? &m->next : &m->now;
+	const struct hvd_worker *w = rank >= 0 && rank < group->n ? group->v[rank] : NULL;
 
 	return w && w->fresh ? w : NULL;
 }

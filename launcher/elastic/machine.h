@@ -1,42 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine.h - what an elastic job does next.
+ * machine.h - the state machine of an elastic job: from what has happened it decides what is done next.
  *
- * Pure: it is told what has happened and when, and says what is to be done
- * through its ops; it has no clock, no sockets and no processes. A job goes
- * from generation to generation of ranks:
+ * The machine has no clock, no sockets and no processes. Its owner tells it what has happened and when
+ * (hvd_machine_hosts, …), and carries out what it wants (struct hvd_machine_ops). Ops are called from within the
+ * hvd_machine_… call that caused them, and must not call back into the machine.
  *
- *   waiting    until the hosts that are here have slots enough
- *   starting   places are given out; those of the last generation wait until each new worker has come to the
- *              rendezvous, so that one that cannot start does no harm to the others
- *   running    all of them were answered, and train. When hosts have come, the new workers of a next generation are
- *              started beside it, and rank 0 is told when all of them have come; when hosts have gone it is told at
- *              once. One has failed, or rank 0 was told: each worker of the generation asks for a place in the next
- *              one (is ready), or ends
+ * Words: a host has slots; a worker is a process in a slot, with an id that no other worker of the job ever has; a
+ * generation is a fixed set of workers, its members, which have ranks 0 to n-1. Members that survive become members of
+ * the next generation. Only they have the state of the training, which Horovod's rank 0 sends to all others.
  *
- * Whoever trains does not wait for those that start, as long as there are enough without them: after a failure the
- * generation of the survivors comes first, and a larger one when those that fill it up have come.
+ * Phases of a job:
+ *   waiting    there are not enough slots on hosts whose node agents are here, or ready members have to be joined by
+ *              others; ends the job after elastic_timeout
+ *   starting   a generation has begun: ranks are assigned, and the new workers are started. Ready members of the last
+ *              generation wait at the rendezvous until each new worker has arrived there. So a worker that cannot start
+ *              does them no harm: they get ranks without it
+ *   running    all members have their ranks. They connect to each other, and train
+ *   over       the job has ended
  *
- * A worker that ends with 0 ends the job when the others have ended or are
- * ready. One that fails bans its host, for ever or for a cooldown that doubles
- * from failure to failure; except that a host without which the job could not
- * go on is spared three times. Failing with SIGABRT after another worker of
- * the same generation has failed is not held against a host: that is what
- * Horovod does when its peers vanish. When a worker has died and another one
- * is ready, the connections between the rest are cut, so that none of them sits
- * in a receive that nothing will end soon. One that is silent all the same, for a
- * grace, is ended and replaced. What it had committed lives on in those that are ready.
+ * A generation ends in one of two ways. When hosts have come, the workers of a next generation are started beside the
+ * one that trains; when all of them have arrived, rank 0 is notified. When hosts have gone, rank 0 is notified at once.
+ * Either way each member asks for its next rank (is ready) after its current batch. Or a member fails: its peers notice
+ * that their connections broke, and ask for their next rank, too. Training never waits for new workers as long as the
+ * survivors are enough: after a failure a generation of the survivors comes first, and a larger one follows when the
+ * workers that fill it up have arrived.
  *
- * One that dies after the answer, before it has said where it listens, leaves the others waiting for its word at the
- * rendezvous. One with the same place is started and says it; where that cannot be, the job has failed.
+ * Failures:
+ *   - A worker that ends with 0 ends the job, when all other members have ended or are ready.
+ *   - A worker that fails bans its host: for ever, or for a cooldown that doubles with each failure. A host without
+ *     which the job could not go on is spared three times. SIGABRT after another member has failed bans no host:
+ * Horovod aborts when its peers vanish.
+ *   - When a member has died and another one is ready, the connections between the others are killed, since a member
+ * may sit in a receive that nothing else would end soon. A member that stays silent after that is killed and replaced;
+ *     the ready members have what was committed.
+ *   - If a worker dies after it got its rank but before it published its address for the others (Gloo's rank_N key),
+ * its peers wait for that key. A replacement is started with the same rank and publishes the key in its place. Where
+ *     that is impossible, the job fails.
  *
- * Ranks: hosts in the order in which they came to the job, slots in order;
- * but a worker that has just started is never rank 0, which hands the state of
- * the training to all others: hosts of which no worker survived go behind
- * the rest, and in a host the survivors come first.
- *
- * Ops are called from within the hvd_machine_… call that caused them, and must
- * not call back.
+ * Ranks: host by host, in the order in which the hosts came to the job; on a host by slot. Two exceptions keep a new
+ * worker from becoming rank 0: hosts without a survivor go behind the others, and on a host survivors come first.
  */
 #ifndef HVD_MACHINE_H
 #define HVD_MACHINE_H
@@ -51,70 +54,72 @@
 #include <stdint.h>
 
 struct hvd_machine_opts {
-	int np;          /* the first generation has at least so many ranks */
+	int np;          /* the first generation has at least this many ranks */
 	int min_np;      /* each later one */
 	int max_np;      /* 0 = any number */
 	int reset_limit; /* generations after the first, without those that fill up a smaller one; -1 = any number */
 	/* Seconds. */
 	double elastic_timeout; /* to wait for slots */
-	double patience; /* for a worker to come to the rendezvous, once others train; for those of a generation to meet
-			  * there; for a killed one to end */
-	double cooldown_min, cooldown_max; /* 0: a banned host stays banned */
-	double silent_grace;               /* see above, where connections cannot be cut */
-	double cut_grace;                  /* … and where they were */
+	/* … to wait for a worker to arrive at the rendezvous, once others train; for the members of a generation to
+	 * connect to each other; and for a killed worker to end */
+	double patience;
+	double cooldown_min, cooldown_max; /* of a banned host; 0: it stays banned */
+	double silent_grace;               /* before a silent member is killed, where connections cannot be killed */
+	double kill_grace;                 /* … and where they were */
 	double settle; /* how long the first generation waits for more hosts once there are enough */
 };
 
 enum hvd_worker_state {
-	HVD_WORKER_STARTING, /* has its place in its environment, has not come to the rendezvous */
-	HVD_WORKER_ARRIVED,  /* has, and waits for the others */
+	HVD_WORKER_STARTING, /* its process is being started, and has not arrived at the rendezvous */
+	HVD_WORKER_ARRIVED,  /* it waits at the rendezvous for the other members */
 	HVD_WORKER_RUNNING,
-	HVD_WORKER_READY,  /* asks for its next place */
-	HVD_WORKER_ENDING, /* was told to end */
+	HVD_WORKER_READY,  /* it waits at the rendezvous for its next rank */
+	HVD_WORKER_ENDING, /* it was told to end */
 	HVD_WORKER_GONE,
 };
 
 struct hvd_worker {
-	uint32_t id;   /* no other worker of this job ever has it */
-	uint32_t host; /* see hvd_machine_host() */
+	uint32_t id;
+	uint32_t host; /* its number, see hvd_machine_host() */
 	int slot;      /* local rank */
-	int rank;      /* of a new one: in the generation that it was started for */
+	int rank;      /* in its generation; of a new worker: in the one that it was started for */
 	enum hvd_worker_state state;
-	bool fresh;   /* has taken part in no generation yet: nobody but its environment tells it its place */
-	bool said;    /* where it listens, in this generation: the others can connect to it */
-	bool removed; /* its host or slot is no longer part of the job */
-	bool failed;  /* … of its own accord */
-	bool success;
-	int status; /* when it is gone; as from waitpid(2) */
+	bool fresh;     /* it has been no member yet: it knows its rank from its environment only */
+	bool published; /* in this generation, its address for the others: they can connect to it */
+	bool removed;   /* its host or slot is no longer part of the job */
+	bool failed;    /* it ended with a failure, and was not told to end */
+	bool success;   /* it ended with 0 */
+	int status;     /* when it is gone; as from waitpid(2) */
 };
 
-/* How a host's shim has ended. */
+/* Why a host's node agent has gone. */
 enum hvd_host_end {
-	HVD_HOST_LOST,  /* the connection broke, or it never came: tried again when the source has dropped it in between
-			 */
-	HVD_HOST_UNFIT, /* it cannot take part: not tried again */
+	HVD_HOST_LOST,  /* its connection broke, or it never came: the host is used again after a cooldown, or when
+			 * discovery has dropped and listed it again */
+	HVD_HOST_UNFIT, /* it cannot take part: the host is never used again */
 };
 
 struct hvd_machine_ops {
-	void (*host_begin)(uint32_t host, void *arg); /* start its shim: hvd_machine_host_here or …_gone follows */
-	void (*host_end)(uint32_t host, void *arg);   /* end it; nothing needs to follow */
-	/* Places of a next generation are given out: size, and the workers that will be part of it
-	 * (hvd_machine_next). Comes before starts, which are for the places told last. What has been prepared may be
-	 * given up without a word, when its workers are ended. */
+	/* Start the host's node agent; hvd_machine_host_here() or hvd_machine_host_gone() follows. */
+	void (*host_begin)(uint32_t host, void *arg);
+	void (*host_end)(uint32_t host, void *arg); /* end the node agent; nothing needs to follow */
+	/* The ranks of a next generation are assigned (hvd_machine_layout). Its new workers are started after this
+	 * call. A prepared generation may be given up; then its new workers are ended, and no op says so. */
 	void (*prepare)(void *arg);
-	/* A generation begins: what has been prepared last, its new workers having been started already (`prepared`) or
-	 * about to be, or one without new workers. Its places: hvd_machine_member. Comes before its answer. */
+	/* A generation begins (hvd_machine_member). With `prepared` it is the one that was prepared last, and its new
+	 * workers have been started already; otherwise they are started after this call. */
 	void (*generation)(bool prepared, void *arg);
-	void (*worker_start)(const struct hvd_worker *worker, void *arg); /* …_exited follows in any case */
+	/* Start the worker; hvd_machine_exited() follows in any case. */
+	void (*worker_start)(const struct hvd_worker *worker, void *arg);
 	void (*worker_end)(const struct hvd_worker *worker, bool at_once, void *arg);
-	void (*answer)(void *arg); /* tell all ready members their places, at once */
-	void (*notify)(uint32_t worker,
-		       void *arg); /* tell rank 0 that hosts have changed; hvd_machine_notified follows */
-	/* A worker of this generation has died, and others know: break the connections between the rest, so that none
-	 * of them waits for one that will not answer. hvd_machine_uncut follows where that cannot be done. */
-	void (*cut)(void *arg);
-	void (*finish)(const struct hvd_err *why, int status,
-		       void *arg); /* once, and nothing after; why->code HVD_OK: done */
+	void (*answer)(void *arg); /* tell all ready members their ranks */
+	/* Tell this worker, rank 0, that hosts have changed; hvd_machine_notified() follows. */
+	void (*notify)(uint32_t worker, void *arg);
+	/* Kill the connections between the members that are left, so that none of them waits for a dead one.
+	 * hvd_machine_kill_failed() follows where that cannot be done. */
+	void (*kill_connections)(void *arg);
+	/* The job has ended, well if why->code is HVD_OK. Called once; no other op is called after it. */
+	void (*finish)(const struct hvd_err *why, int status, void *arg);
 };
 
 struct hvd_machine;
@@ -124,41 +129,44 @@ struct hvd_machine *hvd_machine_create(const struct hvd_machine_opts *opts, hvd_
 				       const struct hvd_machine_ops *ops, void *arg, const struct hvd_log *log);
 void hvd_machine_destroy(struct hvd_machine *m); /* NULL is fine */
 
-/* What has happened. */
+/* ---- what has happened ---- */
+
+/* The hosts that there are now, in the order of their ranks. */
 void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
+/* The host's node agent has registered, and reaches the others. */
 void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now);
 void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now);
-/* The worker has said at the rendezvous where it listens: in its first generation that is its first word. */
+/* The worker has published its address at the rendezvous. In its first generation that means that it has arrived. */
 void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now);
-/* All members of the generation have met at the rendezvous: nothing of it is needed there any longer. Before, no worker
- * is started for a next one. */
+/* All members of the generation have connected to each other: they need nothing more of it from the rendezvous. Before
+ * this no worker is started for a next generation. */
 void hvd_machine_connected(struct hvd_machine *m, hvd_time now);
 void hvd_machine_ready(struct hvd_machine *m, uint32_t worker, hvd_time now);
 void hvd_machine_exited(struct hvd_machine *m, uint32_t worker, int status, hvd_time now);
 void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now);
-void hvd_machine_uncut(struct hvd_machine *m, hvd_time now);
-void hvd_machine_tick(struct hvd_machine *m, hvd_time now);
+void hvd_machine_kill_failed(struct hvd_machine *m, hvd_time now);
+void hvd_machine_tick(struct hvd_machine *m, hvd_time now); /* it is hvd_machine_due() */
 
-/* When hvd_machine_tick is to be called next; 0 = not before something happens. */
+/* When hvd_machine_tick() is to be called next; 0 = not before something else happens. */
 hvd_time hvd_machine_due(const struct hvd_machine *m);
 
-/* How things are. */
-int hvd_machine_generation(const struct hvd_machine *m); /* 0 before the first */
-int hvd_machine_size(const struct hvd_machine *m);       /* ranks of it */
+/* ---- how things are ---- */
+
+int hvd_machine_generation(const struct hvd_machine *m); /* its number; 0 before the first */
+/* The member of the current generation with this rank; NULL: none. */
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank);
-/* The generation that has been prepared; size 0 when there is none. */
-int hvd_machine_next_size(const struct hvd_machine *m);
-const struct hvd_worker *hvd_machine_next(const struct hvd_machine *m, int rank);
-/* Who was started for this rank and has taken part in no generation yet; NULL when nobody was. */
+/* The worker that was started for this rank and has been no member yet; NULL: none. */
 const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int rank);
 const struct hvd_worker *hvd_machine_worker(const struct hvd_machine *m, uint32_t id); /* NULL: none, or long gone */
-/* The places of this generation, or of the next, on all hosts ever seen, by number. Caller clears. */
+/* The worker that lives, or dies, in this slot of a host; NULL: none. */
+const struct hvd_worker *hvd_machine_worker_at(const struct hvd_machine *m, uint32_t host, int slot);
+/* The layout of this generation, or of the next, over all hosts that the job has ever had, by number. Caller clears. */
 int hvd_machine_layout(const struct hvd_machine *m, bool next, struct hvd_layout *layout, struct hvd_err *err);
-/* The worker that lives, or dies, at this place of a host; NULL when there is none. */
-const struct hvd_worker *hvd_machine_at(const struct hvd_machine *m, uint32_t host, int slot);
-const char *hvd_machine_host(const struct hvd_machine *m, uint32_t host);   /* its name */
-uint32_t hvd_machine_n_hosts(const struct hvd_machine *m);                  /* ever seen */
-int hvd_machine_slots(const struct hvd_machine *m, uint32_t host);          /* as listed last */
-uint32_t hvd_machine_slurm_job(const struct hvd_machine *m, uint32_t host); /* as listed last; 0: ours */
+
+uint32_t hvd_machine_n_hosts(const struct hvd_machine *m);                /* that the job has ever had */
+const char *hvd_machine_host(const struct hvd_machine *m, uint32_t host); /* its name */
+/* As discovery listed it last: */
+int hvd_machine_slots(const struct hvd_machine *m, uint32_t host);
+uint32_t hvd_machine_slurm_job(const struct hvd_machine *m, uint32_t host); /* 0: ours */
 
 #endif

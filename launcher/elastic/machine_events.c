@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine_events.c - what has happened, as the elastic state machine is told. */
+/* machine_events.c - what the state machine is told: one function for each event. */
 #include "machine_internal.h"
 
 #include "lib/process/spawn.h"
 
 #include <signal.h>
 
-/* When rank 0 could not be told, it is tried again after this. */
+/* When rank 0 could not be notified, try again after this. */
 #define NOTIFY_AGAIN_SECONDS 1
-/* Members that are replaced while a generation's workers meet. */
-#define STAND_INS 3
+/* How many members of one generation are replaced while its members connect to each other. */
+#define MAX_REPLACED 3
 
 void hvd_machine_hosts(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now)
 {
@@ -72,17 +72,17 @@ void hvd_machine_arrived(struct hvd_machine *m, uint32_t worker, hvd_time now)
 
 	if (!w)
 		return;
-	w->said = true;
+	w->published = true;
 	if (w->state != HVD_WORKER_STARTING)
 		return;
 	if (m->phase == HVD_RUNNING && hvd_worker_group_has(&m->now, w)) {
-		w->state = HVD_WORKER_RUNNING; /* in another's place */
+		w->state = HVD_WORKER_RUNNING; /* it replaces a member, and knows its rank already */
 		w->fresh = false;
 		return;
 	}
 	w->state = HVD_WORKER_ARRIVED;
 	if (hvd_worker_group_count(m->next.n ? &m->next : &m->now, HVD_WORKER_STARTING) == 0)
-		hvd_machine_step(m, now); /* the last that was waited for */
+		hvd_machine_step(m, now); /* the last one to arrive */
 }
 
 void hvd_machine_connected(struct hvd_machine *m, hvd_time now)
@@ -104,13 +104,14 @@ void hvd_machine_ready(struct hvd_machine *m, uint32_t worker, hvd_time now)
 	hvd_machine_step(m, now);
 }
 
-/* The others wait for its word, and anybody can say it in its place; but rank 0 hands its state to them. */
+/* A member has ended before it published its address, which the others wait for: can a replacement publish it? Rank 0
+ * cannot be replaced, for it hands its state to the others. */
 static bool can_be_replaced(const struct hvd_machine *m, const struct hvd_worker *w)
 {
 	const struct hvd_managed_host *h = &m->hosts[w->host];
 
-	return m->phase == HVD_RUNNING && !m->gen.connected && !w->said && !m->gen.died && !m->gen.success &&
-	       w->rank > 0 && m->gen.replaced < STAND_INS && h->stage == HVD_HOST_HERE && h->listed;
+	return m->phase == HVD_RUNNING && !m->gen.connected && !w->published && !m->gen.died && !m->gen.success &&
+	       w->rank > 0 && m->gen.replaced < MAX_REPLACED && h->stage == HVD_HOST_HERE && h->listed;
 }
 
 /* A member of this generation has ended. */
@@ -139,7 +140,8 @@ static void member_exited(struct hvd_machine *m, struct hvd_worker *w, bool ours
 		hvd_failure_judge(m, now);
 }
 
-/* One that was to be part of the next has ended: this generation is not concerned, but its host is. */
+/* A worker that was started for the next generation has ended: its host is judged, and the current generation goes on.
+ */
 static void newcomer_exited(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
 {
 	char text[64];
@@ -178,7 +180,7 @@ void hvd_machine_notified(struct hvd_machine *m, bool heard, hvd_time now)
 	hvd_machine_step(m, now);
 }
 
-void hvd_machine_uncut(struct hvd_machine *m, hvd_time now)
+void hvd_machine_kill_failed(struct hvd_machine *m, hvd_time now)
 {
 	m->gen.kill_failed = m->gen.kill_asked;
 	hvd_machine_step(m, now);
@@ -186,7 +188,7 @@ void hvd_machine_uncut(struct hvd_machine *m, hvd_time now)
 
 void hvd_machine_tick(struct hvd_machine *m, hvd_time now)
 {
-	/* A ban may have ended since rank 0 was told last. */
+	/* When a ban has ended, rank 0 has to be notified again. */
 	for (uint32_t k = 0; k < m->n_hosts; k++)
 		if (m->hosts[k].banned_until && m->hosts[k].banned_until <= now) {
 			m->hosts[k].banned_until = 0;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine_internal.h - what the files of the state machine share.
+ * machine_internal.h - what the files of the state machine share. Each file calls only those below it.
  *
- *   machine_events.c       what has happened
- *   phases.c       from phase to phase, until the ranks train
- *   training.c     while they do
- *   generation.c   generations: prepared, begun, given up
- *   failure.c      what a failure means for its host, and for the job
- *   rank_assignment.c       who gets which rank
- *   host_manager.c        the hosts: which may be used
- *   machine.c      the machine's life, and how things are
- *
- * Each calls those below it only.
+ *   machine_events.c    what has happened: one function for each event
+ *   phases.c            the phases waiting and starting, and from phase to phase
+ *   training.c          the phase running
+ *   generation.c        generations: prepared, begun, given up
+ *   failure.c           what a failure means for its host, and for the job
+ *   rank_assignment.c   which worker, or new worker, gets which rank
+ *   host_manager.c      which hosts may be used
+ *   machine.c           create, destroy, and what the owner may ask
  */
 #ifndef HVD_MACHINE_INTERNAL_H
 #define HVD_MACHINE_INTERNAL_H
@@ -21,37 +19,38 @@
 #define HVD_FOREVER INT64_MAX
 
 enum hvd_host_stage {
-	HVD_HOST_AWAY,   /* no shim runs there */
-	HVD_HOST_COMING, /* one was started */
-	HVD_HOST_HERE,   /* it has registered, and fits */
+	HVD_HOST_AWAY,   /* no node agent runs there */
+	HVD_HOST_COMING, /* its node agent was started */
+	HVD_HOST_HERE,   /* its node agent has registered, and reaches the others */
 };
 
 struct hvd_managed_host {
 	char *name;
-	int slots; /* as listed last */
+	int slots; /* as discovery listed it last */
 	uint32_t slurm_job;
-	uint64_t order; /* of its ranks among hosts: smaller comes first */
+	uint64_t order; /* hosts of a smaller one have the lower ranks */
 	enum hvd_host_stage stage;
-	bool listed, lost, unfit;
-	hvd_time banned_until; /* 0 = it is not */
+	bool listed;           /* discovery names it */
+	bool lost, unfit;      /* see enum hvd_host_end */
+	hvd_time banned_until; /* 0 = it is not banned */
 	hvd_time banned_at;
 	int bans, spared;
-	bool tried;    /* it has been here, or did not come */
-	bool to_judge; /* a worker failed there, and nothing has followed from it yet */
+	bool tried;    /* its node agent has been here, or did not come */
+	bool to_judge; /* a worker has failed there; hvd_failure_judge() has not decided yet whether that bans it */
 };
 
-/* A place of the next generation. */
+/* A slot of the next generation. */
 struct hvd_assigned_slot {
 	uint32_t host;
 	int slot;
 	struct hvd_worker *survivor; /* NULL: a new worker is needed */
-	bool gap;                    /* … since one with a higher slot of this host stays */
+	bool gap;                    /* … because a survivor has a higher slot of this host */
 };
 
 struct hvd_rank_assignment {
 	struct hvd_assigned_slot *v; /* in the order of ranks; owned */
 	int n;
-	int kept; /* so many have a survivor */
+	int kept; /* how many have a survivor */
 };
 
 /* Workers by rank; they belong to the machine. */
@@ -92,10 +91,10 @@ struct hvd_machine {
 	uint32_t n_hosts;
 	uint64_t next_order;
 
-	struct hvd_worker **workers; /* all that are not gone, and those of this generation and of the next */
+	struct hvd_worker **workers; /* all that are not gone, and the members of this generation and of the next */
 	uint32_t n_workers, next_worker;
-	struct hvd_worker_group now;  /* this generation */
-	struct hvd_worker_group next; /* one that has been prepared; empty when there is none */
+	struct hvd_worker_group now;  /* members of the current generation */
+	struct hvd_worker_group next; /* members of the one that has been prepared; empty when there is none */
 
 	enum {
 		HVD_WAITING,
@@ -118,7 +117,7 @@ static inline hvd_time hvd_after(hvd_time t, double seconds)
 	return t + (hvd_time)(seconds * 1e9);
 }
 
-/* Call hvd_machine_tick() then, if not before. */
+/* Have hvd_machine_tick() be called then, if not before. */
 static inline void hvd_machine_wake(struct hvd_machine *m, hvd_time t)
 {
 	m->due = m->due ? hvd_earlier(m->due, t) : t;
@@ -139,79 +138,80 @@ static inline int hvd_machine_count(const struct hvd_machine *m, enum hvd_worker
 void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *hosts, hvd_time now);
 bool hvd_host_manager_usable(const struct hvd_managed_host *h, hvd_time now);
 bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now);
-/* Begin the shims of hosts that may be used, end those of hosts that are neither used nor needed any longer. */
+/* Have the node agents of hosts that may be used be started, and those of hosts be ended that discovery does not list
+ * any longer or that are unfit, when no worker is left there. */
 void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now);
-/* Is a host that may be used on its way? */
+/* Is a host coming that may be used? */
 bool hvd_host_manager_coming(const struct hvd_machine *m, hvd_time now);
-/* While hosts are on their way for the first time: the slots that there are with theirs. Otherwise 0. */
+/* While hosts are coming for the first time: the slots of the hosts that are here and of these. Otherwise 0. */
 int hvd_host_manager_promised(const struct hvd_machine *m, hvd_time now);
-/* There are so many slots, and enough of them: wait a little for hosts that are coming? */
+/* There are this many slots, which are enough. False: wait a little for hosts that are still coming. */
 bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now);
 /* The next end of a ban; HVD_FOREVER when there is none. */
 hvd_time hvd_host_manager_due(const struct hvd_machine *m, hvd_time now);
-/* No host will ever be usable unless the source names new ones. */
+/* All hosts are banned for ever: only new ones could be used. */
 bool hvd_host_manager_hopeless(const struct hvd_machine *m);
-/* There are hosts, and all of them were lost, or are unfit. */
+/* Hosts are listed, and each of them was lost or is unfit. */
 bool hvd_host_manager_none_came(const struct hvd_machine *m);
 
 /* ---- rank_assignment.c ---- */
 
-/* The places of a next generation, at most max_np. Free with hvd_rank_assignment_clear(). */
+/* The slots of a next generation in the order of their ranks, at most max_np. Free with hvd_rank_assignment_clear(). */
 struct hvd_rank_assignment hvd_rank_assignment_find(const struct hvd_machine *m, hvd_time now);
 void hvd_rank_assignment_clear(struct hvd_rank_assignment *assignment);
-/* Leave out those that need a new worker, except where that would leave a gap. */
+/* Leave out the slots that need a new worker, except where local ranks would have a gap then. */
 void hvd_rank_assignment_keep(struct hvd_rank_assignment *assignment);
-/* A place cannot be given to a new worker while an old one is still dying there. */
-bool hvd_rank_assignment_taken(const struct hvd_rank_assignment *assignment, const struct hvd_machine *m);
-/* Has each worker of the cast a place among these: a survivor its own, a new one that of a new one? */
-bool hvd_rank_assignment_hold(const struct hvd_rank_assignment *assignment, const struct hvd_worker_group *group);
+/* Is an old worker still dying in a slot that needs a new one? Then the new one cannot be started yet. */
+bool hvd_rank_assignment_occupied(const struct hvd_rank_assignment *assignment, const struct hvd_machine *m);
+/* Does each worker of the group have a slot in this assignment: a survivor its own, a new worker one that needs one? */
+bool hvd_rank_assignment_covers(const struct hvd_rank_assignment *assignment, const struct hvd_worker_group *group);
 
 /* ---- failure.c ---- */
 
-/* A worker has failed, or will not come: its host is to be judged. `first`: before any other of its generation. */
+/* A worker has failed, or will not arrive: its host is to be judged. `first`: before any other of its generation. */
 void hvd_failure_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what);
 /* Ban the hosts that are to be judged, or spare them. */
 void hvd_failure_judge(struct hvd_machine *m, hvd_time now);
 /* The job has ended; with what failed first, if anything did. */
 void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int status);
 void hvd_failure_finish(struct hvd_machine *m);
-/* Some were told to end, and are waited for. That is an event; but one that may not come, and then the job has failed.
- */
+/* Workers were told to end, and the machine waits until they have. If they do not within opts.patience, the job has
+ * failed. */
 void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time since, hvd_time now);
 
 /* ---- generation.c ---- */
 
-/* Give out places of a next one, and start its new workers beside the generation that runs. */
+/* Assign the ranks of a next generation, and start its new workers beside the generation that runs. */
 void hvd_generation_prepare(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now);
 /* Give up what has been prepared, if anything. */
 void hvd_generation_drop(struct hvd_machine *m);
-/* What has been prepared begins. */
+/* The prepared generation begins. */
 void hvd_generation_begin(struct hvd_machine *m, hvd_time now);
-/* A generation of these places begins, without having been prepared. */
+/* A generation with this assignment begins, without having been prepared. */
 void hvd_generation_form(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now);
-/* Have another one started with the place of a member that has gone. */
+/* Start a new worker with the rank and slot of a member that has gone. */
 void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, hvd_time now);
-/* It has failed to start. Survivors still wait. */
+/* The current generation has failed to start. Survivors wait on at the rendezvous. */
 void hvd_generation_undo(struct hvd_machine *m);
-/* It is over: who is ready waits for slots. */
+/* The current generation is over: its ready members wait for the next one. */
 void hvd_generation_over(struct hvd_machine *m, hvd_time now);
 
-/* Is one being ended that has taken part in none? It may still say a word at the rendezvous. */
+/* Is a worker being ended that has been no member yet? It may still publish its address at the rendezvous. */
 bool hvd_generation_dying(const struct hvd_machine *m);
 bool hvd_generation_limit_met(const struct hvd_machine *m);
 
-/* Those that have not come to the rendezvous in time never will: they have failed. */
+/* Workers of the group that have not arrived at the rendezvous in time have failed: end them. */
 void hvd_worker_group_give_up_late(struct hvd_machine *m, const struct hvd_worker_group *group);
 void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once);
 
 /* ---- phases.c ---- */
 
-/* As far as it goes, now that something has happened. */
+/* Something has happened: go from phase to phase as far as possible. */
 void hvd_machine_step(struct hvd_machine *m, hvd_time now);
 
 /* ---- training.c ---- */
 
-/* True: there is a next phase to go on with. */
+/* One step of the phase running. True: the phase has changed. */
 bool hvd_training_step(struct hvd_machine *m, hvd_time now);
 
 #endif

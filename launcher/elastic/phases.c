@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* phases.c - the elastic state machine, from phase to phase; the last one, in which its ranks train, is in training.c.
- */
+/* phases.c - the phases waiting and starting, and the way from phase to phase; training.c has the phase running. */
 #include "machine_internal.h"
 
 #include "lib/process/spawn.h"
@@ -21,7 +20,7 @@ static void no_slots(struct hvd_machine *m, int have, int need)
 	hvd_machine_finish(m, &why, 1);
 }
 
-/* Is there a reason never to go on? Then the job has ended. `fills_up`: the next generation is not counted. */
+/* End the job if it can never go on. `fills_up`: the next generation does not count against the reset limit. */
 static bool give_up(struct hvd_machine *m, bool fills_up)
 {
 	struct hvd_err why = m->first_failure;
@@ -63,7 +62,7 @@ static void wait_for_slots(struct hvd_machine *m, const struct hvd_rank_assignme
 	int promised = hvd_host_manager_promised(m, now);
 	hvd_time end;
 
-	/* There are slots enough, and their hosts have a time limit of their own. */
+	/* There are slots enough on hosts that are coming, and these have a time limit of their own. */
 	if (promised >= need)
 		m->waiting_since = now;
 	end = hvd_after(m->waiting_since, m->opts.elastic_timeout);
@@ -81,7 +80,7 @@ static void wait_for_slots(struct hvd_machine *m, const struct hvd_rank_assignme
 	hvd_machine_wake(m, hvd_host_manager_due(m, now));
 }
 
-/* Form a generation of these places, or one of those who are there already if they are enough. */
+/* Form a generation with this assignment, or one of the survivors alone where they are enough. */
 static bool form(struct hvd_machine *m, struct hvd_rank_assignment *assignment, hvd_time now)
 {
 	int need = m->generation || m->opts.np < m->opts.min_np ? m->opts.min_np : m->opts.np;
@@ -89,7 +88,7 @@ static bool form(struct hvd_machine *m, struct hvd_rank_assignment *assignment, 
 
 	if (m->generation > 0 && assignment->kept >= need)
 		hvd_rank_assignment_keep(assignment);
-	if (hvd_rank_assignment_taken(assignment, m) || hvd_generation_dying(m)) {
+	if (hvd_rank_assignment_occupied(assignment, m) || hvd_generation_dying(m)) {
 		hvd_failure_bound_ends(m, m->waiting_since, now);
 		return false;
 	}
@@ -107,7 +106,7 @@ static bool form(struct hvd_machine *m, struct hvd_rank_assignment *assignment, 
 static bool step_waiting(struct hvd_machine *m, hvd_time now)
 {
 	struct hvd_rank_assignment assignment = hvd_rank_assignment_find(m, now);
-	bool moved = false, prepared = m->next.n > 0 && hvd_rank_assignment_hold(&assignment, &m->next);
+	bool moved = false, prepared = m->next.n > 0 && hvd_rank_assignment_covers(&assignment, &m->next);
 
 	if (!give_up(m, prepared && m->gen.partial)) {
 		if (prepared) {
@@ -124,8 +123,8 @@ static bool step_waiting(struct hvd_machine *m, hvd_time now)
 
 /* ---- starting ---- */
 
-/* Some of those to be started have failed, or a survivor has gone. Begin anew without them: places have changed, so
- * the others that were started are of no use. */
+/* New workers have failed, or a survivor has gone. Assign ranks anew without them: since ranks change, the other new
+ * workers are of no use. */
 static void start_over(struct hvd_machine *m, hvd_time now)
 {
 	int fresh = 0, failed = 0;
@@ -146,11 +145,12 @@ static bool step_starting(struct hvd_machine *m, hvd_time now)
 {
 	int starting = hvd_machine_count(m, HVD_WORKER_STARTING), arrived = hvd_machine_count(m, HVD_WORKER_ARRIVED);
 	hvd_time patience = hvd_after(m->gen.trouble_at, m->opts.silent_grace);
-	/* At the first start nobody waits but those that start, and a program may have much to do before it trains. */
+	/* At the first start no survivor waits, and a program may have much to do before it trains. */
 	hvd_time late = m->generation > 1 ? hvd_after(m->gen.starting_since, m->opts.patience) : HVD_FOREVER;
 
 	if (m->gen.success) {
-		/* It never came: a program that does no training. Those that go on are waited for. */
+		/* A worker has ended with 0 without coming to the rendezvous: the program does no training. Wait until
+		 * the others have ended, too. */
 		if (starting + arrived == 0)
 			hvd_failure_finish(m);
 		return false;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank_assignment.c - who gets which rank in a next generation.
+ * rank_assignment.c - which survivor, or new worker, gets which rank in a next generation.
  *
- * Those that are there keep their places before anybody new gets one. Ranks go host by host; see machine.h for their
- * order.
+ * Survivors keep their slots, before new workers get any. machine.h tells the order of ranks.
  */
 #include "machine_internal.h"
 
@@ -11,7 +10,7 @@
 
 #include <stdlib.h>
 
-/* Would this worker, if it lives on, bring the state of the training along? In a generation that runs: all do. */
+/* Does this worker have the state of the training? While a generation runs, all of its members do. */
 static bool carries(const struct hvd_worker *w)
 {
 	return w->state == HVD_WORKER_READY || w->state == HVD_WORKER_RUNNING;
@@ -28,12 +27,12 @@ static struct hvd_worker *carrier_at(const struct hvd_machine *m, uint32_t host,
 struct choice {
 	uint32_t host;
 	uint64_t order;
-	int assignment; /* so many of its slots, from the first on */
+	int slots; /* so many of them, from the first on */
 	bool carries;
 };
 
-/* Slots up to the last one (`first`: the first one) that is held by somebody with the state of the training. Local
- * ranks have no gaps, so that those below it are to be filled as well. */
+/* The number of slots up to the last one (`first`: the first one) whose worker has the state of the training. Local
+ * ranks have no gaps, so that the slots below it have to be filled as well. */
 static int slots_to_carriers(const struct hvd_machine *m, uint32_t host, bool first)
 {
 	int n = 0;
@@ -53,8 +52,9 @@ static int cmp_choice(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Hosts to use, in the order of their ranks. When none of them has a worker with the training's state, the oldest
- * that has one stays for one more generation and hands it over, be it listed or not. */
+/* Hosts to use, in the order of their ranks. When none of the usable hosts has a worker with the training's state, the
+ * oldest host that has one stays for one more generation, even if it is not listed any more, and hands the state over.
+ */
 static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct choice *v)
 {
 	bool carried = false;
@@ -65,7 +65,7 @@ static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct cho
 		const struct hvd_managed_host *h = &m->hosts[k];
 		struct choice c = {k, h->order, slots_to_carriers(m, k, false), false};
 
-		c.carries = c.assignment > 0;
+		c.carries = c.slots > 0;
 		if (hvd_host_manager_usable(h, now)) {
 			v[n++] = c;
 			carried |= c.carries;
@@ -76,7 +76,7 @@ static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct cho
 	}
 	if (n && !carried && extra.carries) {
 		if (m->opts.max_np > 0)
-			extra.assignment = slots_to_carriers(m, extra.host, true); /* the others need the room */
+			extra.slots = slots_to_carriers(m, extra.host, true); /* the others need the room */
 		v[n++] = extra;
 	}
 	qsort(v, n, sizeof(*v), cmp_choice);
@@ -88,8 +88,8 @@ static int least(int a, int b)
 	return a < b ? a : b;
 }
 
-/* The first `n` slots of a host: survivors first, then those to be started. */
-static void seat_host(const struct hvd_machine *m, struct hvd_rank_assignment *assignment, uint32_t host, int n)
+/* Assign ranks to the first `n` slots of a host: survivors first, then new workers. */
+static void assign_host(const struct hvd_machine *m, struct hvd_rank_assignment *assignment, uint32_t host, int n)
 {
 	int top = slots_to_carriers(m, host, false);
 
@@ -114,15 +114,15 @@ struct hvd_rank_assignment hvd_rank_assignment_find(const struct hvd_machine *m,
 	int room = m->opts.max_np > 0 ? m->opts.max_np : INT32_MAX;
 
 	for (size_t i = 0; i < n; i++) {
-		v[i].assignment = least(v[i].assignment, room);
-		room -= v[i].assignment;
+		v[i].slots = least(v[i].slots, room);
+		room -= v[i].slots;
 	}
 	for (size_t i = 0; i < n; i++) {
 		bool leaves = !hvd_host_manager_usable(&m->hosts[v[i].host], now);
-		int more = leaves ? 0 : least(m->hosts[v[i].host].slots - v[i].assignment, room);
+		int more = leaves ? 0 : least(m->hosts[v[i].host].slots - v[i].slots, room);
 
 		room -= more;
-		seat_host(m, &assignment, v[i].host, v[i].assignment + more);
+		assign_host(m, &assignment, v[i].host, v[i].slots + more);
 	}
 	free(v);
 	return assignment;
@@ -144,12 +144,12 @@ void hvd_rank_assignment_keep(struct hvd_rank_assignment *assignment)
 	assignment->n = n;
 }
 
-bool hvd_rank_assignment_taken(const struct hvd_rank_assignment *assignment, const struct hvd_machine *m)
+bool hvd_rank_assignment_occupied(const struct hvd_rank_assignment *assignment, const struct hvd_machine *m)
 {
 	for (int k = 0; k < assignment->n; k++) {
-		const struct hvd_worker *w = assignment->v[k].survivor
-						     ? NULL
-						     : hvd_machine_at(m, assignment->v[k].host, assignment->v[k].slot);
+		const struct hvd_worker *w = assignment->v[k].survivor ? NULL
+								       : hvd_machine_worker_at(m, assignment->v[k].host,
+											       assignment->v[k].slot);
 
 		if (w && w->state != HVD_WORKER_GONE)
 			return true;
@@ -157,7 +157,7 @@ bool hvd_rank_assignment_taken(const struct hvd_rank_assignment *assignment, con
 	return false;
 }
 
-static bool has_place(const struct hvd_rank_assignment *assignment, const struct hvd_worker *w)
+static bool has_slot(const struct hvd_rank_assignment *assignment, const struct hvd_worker *w)
 {
 	for (int k = 0; k < assignment->n; k++)
 		if (w->fresh ? !assignment->v[k].survivor && assignment->v[k].host == w->host &&
@@ -167,20 +167,20 @@ static bool has_place(const struct hvd_rank_assignment *assignment, const struct
 	return false;
 }
 
-bool hvd_rank_assignment_hold(const struct hvd_rank_assignment *assignment, const struct hvd_worker_group *group)
+bool hvd_rank_assignment_covers(const struct hvd_rank_assignment *assignment, const struct hvd_worker_group *group)
 {
 	for (int r = 0; r < group->n; r++) {
 		const struct hvd_worker *w = group->v[r];
 
 		if (w->fresh && w->state != HVD_WORKER_STARTING && w->state != HVD_WORKER_ARRIVED)
 			return false;
-		if (!has_place(assignment, w))
+		if (!has_slot(assignment, w))
 			return false;
 	}
 	return true;
 }
 
-const struct hvd_worker *hvd_machine_at(const struct hvd_machine *m, uint32_t host, int slot)
+const struct hvd_worker *hvd_machine_worker_at(const struct hvd_machine *m, uint32_t host, int slot)
 {
 	const struct hvd_worker *w = NULL;
 

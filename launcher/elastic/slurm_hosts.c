@@ -56,20 +56,20 @@ static int slots_of(const struct hvd_discovery_opts *opts, const struct hvd_slur
 	return 1;
 }
 
-/* Is the job about to end? Our own takes us with it. */
+/* Is the job about to end? That of the job that hvdrun runs in does not count, for hvdrun ends with it. */
 static bool about_to_end(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job)
 {
 	if (job->id == opts->job || !job->ends)
 		return false;
-	return job->preempted || job->ends - job->now < HVD_VIEW_NOTICE;
+	return job->preempted || job->ends - job->now < HVD_SLURM_LEAVE_SECONDS;
 }
 
-static void add_leaving(struct hvd_slurm_hosts *view, const char *host, double seconds)
+static void add_leaving(struct hvd_slurm_hosts *out, const char *host, double seconds)
 {
-	view->leaving = hvd_xrealloc(view->leaving, view->n_leaving + 1, sizeof(*view->leaving));
-	view->leaving[view->n_leaving].host = hvd_xstrdup(host);
-	view->leaving[view->n_leaving].seconds = seconds > 0 ? seconds : 0;
-	view->n_leaving++;
+	out->leaving = hvd_xrealloc(out->leaving, out->n_leaving + 1, sizeof(*out->leaving));
+	out->leaving[out->n_leaving].host = hvd_xstrdup(host);
+	out->leaving[out->n_leaving].seconds = seconds > 0 ? seconds : 0;
+	out->n_leaving++;
 }
 
 /* Index among the first n hosts, -1 if it is not there. */
@@ -82,45 +82,45 @@ static int find_before(const struct hvd_alloc *a, int n, const char *name)
 }
 
 /* The first `others` hosts are those of other jobs. */
-static void add_host(struct hvd_slurm_hosts *view, const struct hvd_discovery_opts *opts,
+static void add_host(struct hvd_slurm_hosts *out, const struct hvd_discovery_opts *opts,
 		     const struct hvd_slurm_job *job, size_t i, int others)
 {
 	const char *name = job->hosts.v[i];
-	const int at = find_before(&view->hosts, others, name);
+	const int at = find_before(&out->hosts, others, name);
 
 	if (at >= 0) {
-		hvd_strv_addf(&view->notes, "%s belongs to job %u and to job %u: only the first one's share is used",
-			      name, view->hosts.hosts[at].slurm_job, job->id);
+		hvd_strv_addf(&out->notes, "%s belongs to job %u and to job %u: only the first one's share is used",
+			      name, out->hosts.hosts[at].slurm_job, job->id);
 		return;
 	}
-	if (hvd_alloc_add(&view->hosts, name, slots_of(opts, job, i), NULL) == 0)
-		view->hosts.hosts[view->hosts.n_hosts - 1].slurm_job = job->id;
+	if (hvd_alloc_add(&out->hosts, name, slots_of(opts, job, i), NULL) == 0)
+		out->hosts.hosts[out->hosts.n_hosts - 1].slurm_job = job->id;
 }
 
-static void add_job(struct hvd_slurm_hosts *view, const struct hvd_discovery_opts *opts,
-		    const struct hvd_slurm_job *job, const struct hvd_slurm_nodes *nodes)
+static void add_job(struct hvd_slurm_hosts *out, const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job,
+		    const struct hvd_slurm_nodes *nodes)
 {
 	const bool ending = about_to_end(opts, job);
-	const int others = view->hosts.n_hosts;
+	const int others = out->hosts.n_hosts;
 
 	for (size_t i = 0; i < job->hosts.n; i++) {
 		if (ending)
-			add_leaving(view, job->hosts.v[i], (double)(job->ends - job->now));
+			add_leaving(out, job->hosts.v[i], (double)(job->ends - job->now));
 		else if (hvd_slurm_node_usable(nodes, job->hosts.v[i]))
-			add_host(view, opts, job, i, others);
+			add_host(out, opts, job, i, others);
 	}
 }
 
-void hvd_slurm_hosts_make(struct hvd_slurm_hosts *view, const struct hvd_discovery_opts *opts,
+void hvd_slurm_hosts_make(struct hvd_slurm_hosts *out, const struct hvd_discovery_opts *opts,
 			  struct hvd_slurm_job *jobs, size_t n, const struct hvd_slurm_nodes *nodes)
 {
-	memset(view, 0, sizeof(*view));
+	memset(out, 0, sizeof(*out));
 	if (n > 1)
 		qsort(jobs, n, sizeof(*jobs), by_age);
 	for (int own = 1; own >= 0; own--)
 		for (size_t i = 0; i < n; i++)
 			if ((jobs[i].id == opts->job) == own && wanted(opts, &jobs[i]))
-				add_job(view, opts, &jobs[i], nodes);
+				add_job(out, opts, &jobs[i], nodes);
 }
 
 bool hvd_slurm_hosts_same(const struct hvd_slurm_hosts *a, const struct hvd_slurm_hosts *b)
@@ -138,14 +138,14 @@ bool hvd_slurm_hosts_same(const struct hvd_slurm_hosts *a, const struct hvd_slur
 	return true;
 }
 
-void hvd_slurm_hosts_clear(struct hvd_slurm_hosts *view)
+void hvd_slurm_hosts_clear(struct hvd_slurm_hosts *out)
 {
-	if (!view)
+	if (!out)
 		return;
-	hvd_alloc_clear(&view->hosts);
-	for (size_t i = 0; i < view->n_leaving; i++)
-		free(view->leaving[i].host);
-	free(view->leaving);
-	hvd_strv_free(&view->notes);
-	memset(view, 0, sizeof(*view));
+	hvd_alloc_clear(&out->hosts);
+	for (size_t i = 0; i < out->n_leaving; i++)
+		free(out->leaving[i].host);
+	free(out->leaving);
+	hvd_strv_free(&out->notes);
+	memset(out, 0, sizeof(*out));
 }

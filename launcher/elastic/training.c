@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* training.c - the phase in which the ranks of a generation run: hosts come and go, ranks fail, or end. */
+/*
+ * training.c - the running phase: the members of a generation connect to each other and train, while hosts come and go
+ * and members fail, ask for their next rank (are ready), or end.
+ *
+ * The phase ends when every member is ready or gone. In between a member may sit in a receive from a peer that has
+ * died, or that has left the training because a third one has died. Three steps free it, each after a time without any
+ * change: kill the connections between the members that remain; then kill members that still neither are ready nor
+ * end, one at first and twice as many each time; then give the job up, when not even killed members end.
+ */
 #include "machine_internal.h"
 
 #include "lib/process/spawn.h"
 
-/* Ready workers whose peers neither ask nor end, though none is known to have died: their connections are cut, and when
- * that has not helped they are replaced. The second is longer than Gloo's own patience. */
-#define STRANGE_SECONDS 10
-#define PUZZLED_SECONDS 60
+/* Some members are ready, the others are not, and none is known to have died. After the first time the connections are
+ * killed, after the second one the silent members are. The second is longer than Gloo's own timeout. */
+#define KILL_SECONDS    10
+#define REPLACE_SECONDS 60
 
-static void tell_rank_0(struct hvd_machine *m, hvd_time now)
+static void notify_rank_0(struct hvd_machine *m, hvd_time now)
 {
 	if (m->gen.notifying || m->gen.notified)
 		return;
@@ -21,7 +29,7 @@ static void tell_rank_0(struct hvd_machine *m, hvd_time now)
 	m->ops->notify(m->now.v[0]->id, m->arg);
 }
 
-/* There is room for more. */
+/* There are slots for more workers: start them beside the generation that trains. */
 static void grow(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now)
 {
 	if (hvd_generation_limit_met(m) && !m->gen.partial) {
@@ -33,19 +41,20 @@ static void grow(struct hvd_machine *m, const struct hvd_rank_assignment *assign
 		m->warned_limit = true;
 		return;
 	}
-	if (!m->gen.connected || hvd_generation_dying(m) || hvd_rank_assignment_taken(assignment, m))
+	if (!m->gen.connected || hvd_generation_dying(m) || hvd_rank_assignment_occupied(assignment, m))
 		return;
 	if (hvd_host_manager_settled(m, assignment->n, now))
 		hvd_generation_prepare(m, assignment, now);
 }
 
-/* Those that were started for a next generation: have all come? True: they were given up. */
-static bool look_at_next(struct hvd_machine *m, hvd_time now)
+/* Have all workers that were started for the next generation arrived? Then tell rank 0. True: some have not in time,
+ * and the next generation was given up. */
+static bool check_prepared(struct hvd_machine *m, hvd_time now)
 {
 	hvd_time late = hvd_after(m->next_since, m->opts.patience);
 
 	if (hvd_worker_group_count(&m->next, HVD_WORKER_STARTING) == 0) {
-		tell_rank_0(m, now);
+		notify_rank_0(m, now);
 	} else if (now < late) {
 		hvd_machine_wake(m, late);
 	} else {
@@ -57,13 +66,13 @@ static bool look_at_next(struct hvd_machine *m, hvd_time now)
 	return false;
 }
 
-static bool look_at_hosts(struct hvd_machine *m, hvd_time now)
+static bool check_hosts(struct hvd_machine *m, hvd_time now)
 {
 	struct hvd_rank_assignment assignment = hvd_rank_assignment_find(m, now);
 	bool leaving = assignment.kept < m->now.n, coming = assignment.kept < assignment.n, again = false;
 
 	hvd_machine_wake(m, hvd_host_manager_due(m, now));
-	if (m->next.n && !hvd_rank_assignment_hold(&assignment, &m->next))
+	if (m->next.n && !hvd_rank_assignment_covers(&assignment, &m->next))
 		hvd_generation_drop(m);
 	if (!leaving && !coming) {
 		m->gen.enough_since = 0;
@@ -74,9 +83,9 @@ static bool look_at_hosts(struct hvd_machine *m, hvd_time now)
 				 assignment.n, m->opts.min_np);
 		m->gen.warned_slots = true;
 	} else if (m->next.n) {
-		again = look_at_next(m, now);
+		again = check_prepared(m, now);
 	} else if (leaving && assignment.kept >= m->opts.min_np) {
-		tell_rank_0(m, now); /* whoever is to come can come later */
+		notify_rank_0(m, now); /* workers on new hosts are started after the members have left the others */
 	} else {
 		grow(m, &assignment, now);
 	}
@@ -84,7 +93,8 @@ static bool look_at_hosts(struct hvd_machine *m, hvd_time now)
 	return again;
 }
 
-/* One that ends wakes those that wait for it: one at first, then twice as many each time. */
+/* Kill silent members. The death of one may wake those that wait for it, so it is one at first, and twice as many each
+ * time. */
 static void end_silent(struct hvd_machine *m, hvd_time now)
 {
 	int most = m->gen.ended_silent + 1;
@@ -100,49 +110,51 @@ static void end_silent(struct hvd_machine *m, hvd_time now)
 		}
 }
 
-/* One has died, or is ready, and others do not know yet. */
-static void gather(struct hvd_machine *m, hvd_time now)
+/* A member has died, or is ready, and others go on as if it trained. */
+static void wait_for_members(struct hvd_machine *m, hvd_time now)
 {
 	bool waited_for = hvd_machine_count(m, HVD_WORKER_READY) > 0;
-	hvd_time strange = hvd_after(m->gen.moved_at, m->gen.died && waited_for ? 0 : STRANGE_SECONDS), patience;
+	hvd_time kill_at = hvd_after(m->gen.moved_at, m->gen.died && waited_for ? 0 : KILL_SECONDS), replace_at;
 	double grace = m->opts.silent_grace;
 
-	if (!m->gen.kill_asked && now < strange) {
-		hvd_machine_wake(m, strange);
+	if (!m->gen.kill_asked && now < kill_at) {
+		hvd_machine_wake(m, kill_at);
 		return;
 	}
 	if (!m->gen.kill_asked) {
 		m->gen.kill_asked = true;
-		m->ops->cut(m->arg);
+		m->ops->kill_connections(m->arg);
 	}
 	if (!waited_for)
 		return;
 	if (!m->gen.died)
-		grace = PUZZLED_SECONDS;
+		grace = REPLACE_SECONDS;
 	else if (m->gen.ended_silent)
 		grace /= 4;
 	else if (!m->gen.kill_failed)
-		grace = m->opts.cut_grace;
-	patience = hvd_after(m->gen.moved_at, grace);
-	if (now < patience)
-		hvd_machine_wake(m, patience);
+		grace = m->opts.kill_grace;
+	replace_at = hvd_after(m->gen.moved_at, grace);
+	if (now < replace_at)
+		hvd_machine_wake(m, replace_at);
 	else if (hvd_machine_count(m, HVD_WORKER_ENDING) == 0)
 		end_silent(m, now);
 	else
 		hvd_failure_bound_ends(m, m->gen.moved_at, now);
 }
 
-/* The members have not met yet, and something has gone wrong. True: the job has ended. */
-static bool cannot_meet(struct hvd_machine *m, hvd_time now)
+/* The members have not connected to each other yet. Has one of them gone without a replacement, or does it take too
+ * long? True: then the job has ended. */
+static bool cannot_connect(struct hvd_machine *m, hvd_time now)
 {
-	/* Who has not met the others when one has died never will: initialising fails by then, and that aborts. */
-	hvd_time late = m->gen.died ? hvd_after(m->gen.moved_at, PUZZLED_SECONDS)
+	/* When a member has died, the others cannot connect any more. Horovod's initialisation fails within this
+	 * time, and that aborts them. */
+	hvd_time late = m->gen.died ? hvd_after(m->gen.moved_at, REPLACE_SECONDS)
 				    : hvd_after(m->gen.starting_since, m->opts.patience);
 	const struct hvd_worker *missing = NULL;
 	struct hvd_err why = {0};
 
 	for (int r = 0; r < m->now.n; r++)
-		if (m->now.v[r]->state == HVD_WORKER_GONE && !m->now.v[r]->said)
+		if (m->now.v[r]->state == HVD_WORKER_GONE && !m->now.v[r]->published)
 			missing = m->now.v[r];
 	hvd_machine_wake(m, late);
 	if (m->gen.success || (!missing && now < late))
@@ -154,7 +166,7 @@ static bool cannot_meet(struct hvd_machine *m, hvd_time now)
 			    missing->rank, m->generation);
 	else
 		hvd_err_set(&why, HVD_E_TIMEOUT, "the ranks of generation %d have not met within %g seconds%s",
-			    m->generation, m->gen.died ? (double)PUZZLED_SECONDS : m->opts.patience,
+			    m->generation, m->gen.died ? (double)REPLACE_SECONDS : m->opts.patience,
 			    m->gen.died ? " after one of them failed" : "");
 	hvd_err_hint(&why, "start the job again, from the training's last checkpoint");
 	if (missing)
@@ -167,9 +179,9 @@ bool hvd_training_step(struct hvd_machine *m, hvd_time now)
 {
 	int ready = hvd_machine_count(m, HVD_WORKER_READY), gone = hvd_machine_count(m, HVD_WORKER_GONE);
 
-	if (!m->gen.connected && cannot_meet(m, now))
+	if (!m->gen.connected && cannot_connect(m, now))
 		return false;
-	/* A stand-in that is not needed any longer. */
+	/* A replacement that was started before another member died is not needed any longer. */
 	for (int r = 0; r < m->now.n && m->gen.died; r++)
 		if (m->now.v[r]->state == HVD_WORKER_STARTING)
 			hvd_worker_stop(m, m->now.v[r], true);
@@ -183,13 +195,13 @@ bool hvd_training_step(struct hvd_machine *m, hvd_time now)
 		return true;
 	}
 	if (m->gen.died)
-		hvd_generation_drop(m); /* with one that is no more */
+		hvd_generation_drop(m); /* it was planned with the member that has died */
 	if (ready == 0 && !m->gen.died && !m->gen.success && m->gen.connected)
-		return look_at_hosts(m, now);
+		return check_hosts(m, now);
 	if (m->gen.success || (ready == 0 && !m->gen.died))
 		return false;
 	if (hvd_machine_count(m, HVD_WORKER_RUNNING) > 0)
-		gather(m, now);
+		wait_for_members(m, now);
 	else
 		hvd_failure_bound_ends(m, m->gen.moved_at, now);
 	return false;

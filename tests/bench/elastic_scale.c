@@ -12,6 +12,7 @@
  * place, and what the driver took of a core for a generation.
  */
 #include "launcher/elastic/elastic_rendezvous.h"
+#include "launcher/elastic/machine_internal.h"
 #include "lib/base/deadline.h"
 #include "lib/base/log.h"
 #include "lib/base/xalloc.h"
@@ -516,7 +517,7 @@ static void do_generation(bool prepared, void *arg)
 	struct driver *d = arg;
 
 	d->generations++;
-	hvd_elastic_rv_hush(d->desk);
+	hvd_elastic_rv_cancel_notify(d->desk);
 	if (prepared)
 		hvd_rv_clear(d->rv, "global");
 	else
@@ -532,7 +533,7 @@ static void do_worker_start(const struct hvd_worker *w, void *arg)
 	struct driver *d = arg;
 
 	say(&d->down, "S %u %s %d %d %d\n", w->id, hvd_machine_host(d->machine, w->host) + 1, w->slot, w->rank,
-	    hvd_machine_next_size(d->machine) ? hvd_machine_next_size(d->machine) : hvd_machine_size(d->machine));
+	    d->machine->next.n ? d->machine->next.n : d->machine->now.n);
 }
 
 static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)

@@ -101,7 +101,7 @@ static void do_generation(bool prepared, void *arg)
 	struct world *w = arg;
 
 	(void)prepared;
-	hvd_elastic_rv_hush(w->erv);
+	hvd_elastic_rv_cancel_notify(w->erv);
 	hvd_layout_clear(&w->layout);
 	must(hvd_machine_layout(w->machine, false, &w->layout, NULL) == 0);
 }
@@ -229,10 +229,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 							   .worker_end = do_end,
 							   .answer = do_answer,
 							   .notify = do_notify,
-							   .cut = do_nothing,
+							   .kill_connections = do_nothing,
 							   .finish = do_finish};
 	static const struct hvd_elastic_rv_ops ops = {
-		.arrived = on_arrived, .met = on_met, .ready = on_ready, .pass = on_pass};
+		.arrived = on_arrived, .connected = on_met, .ready = on_ready, .notify = on_pass};
 	const struct hvd_machine_opts opts = {.np = 2, .min_np = 2, .reset_limit = -1, .elastic_timeout = 60};
 	struct hvd_worker_addr one = {.iface = "lo", .port = 4321};
 	struct hvd_worker_addrs addrs = {.v = &one, .n = 1};

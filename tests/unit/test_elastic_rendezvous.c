@@ -46,7 +46,7 @@ static void do_generation(bool prepared, void *arg)
 	struct world *w = arg;
 
 	(void)prepared;
-	hvd_elastic_rv_hush(w->erv);
+	hvd_elastic_rv_cancel_notify(w->erv);
 	hvd_layout_clear(&w->layout);
 	assert_int_equal(hvd_machine_layout(w->machine, false, &w->layout, NULL), 0);
 }
@@ -176,7 +176,7 @@ static void hosts(struct world *w, const char *text)
 
 static uint32_t id_at(const struct world *w, uint32_t host, int slot)
 {
-	const struct hvd_worker *worker = hvd_machine_at(w->machine, host, slot);
+	const struct hvd_worker *worker = hvd_machine_worker_at(w->machine, host, slot);
 
 	assert_non_null(worker);
 	return worker->id;
@@ -455,7 +455,7 @@ static void a_new_generation_gives_up_telling(void **state)
 
 	running(w);
 	hvd_elastic_rv_notify(w->erv, 0);
-	hvd_elastic_rv_hush(w->erv);
+	hvd_elastic_rv_cancel_notify(w->erv);
 	put(w, "/worker_addresses/a:0", w->listens);
 	assert_int_equal(w->passed, 0);
 }

@@ -2,6 +2,7 @@
 /* What has happened, on its way to the state machine of an elastic job: when it is told, in which order, and its clock.
  */
 #include "launcher/elastic/event_queue.h"
+#include "launcher/elastic/machine_internal.h"
 
 #include "unit.h"
 
@@ -173,7 +174,7 @@ static void news_keep_their_order(void **state)
 	assert_int_equal(w->begun, 3);
 	assert_int_equal(w->ended, 1); /* b, which is in the first list only */
 	turn(w);
-	assert_int_equal(hvd_machine_size(w->machine), 2);
+	assert_int_equal(w->machine->now.n, 2);
 	assert_int_equal(hvd_machine_member(w->machine, 1)->host, 2);
 }
 
@@ -194,7 +195,7 @@ static void each_kind_reaches_the_machine(void **state)
 	hvd_event_queue_add(w->events, HVD_EVENT_READY, 1, 0);
 	turn(w);
 	assert_int_equal(w->answers, 2);
-	assert_int_equal(hvd_machine_size(w->machine), 3);
+	assert_int_equal(w->machine->now.n, 3);
 	for (uint32_t id = 0; id < 3; id++)
 		hvd_event_queue_add(w->events, HVD_EVENT_ARRIVED, id, 0);
 	hvd_event_queue_add(w->events, HVD_EVENT_CONNECTED, 0, 0);
@@ -203,7 +204,7 @@ static void each_kind_reaches_the_machine(void **state)
 	hvd_event_queue_add(w->events, HVD_EVENT_READY, 0, 0);
 	turn(w);
 	assert_int_equal(w->cuts, 1);
-	hvd_event_queue_add(w->events, HVD_EVENT_UNCUT, 0, 0);
+	hvd_event_queue_add(w->events, HVD_EVENT_KILL_FAILED, 0, 0);
 	hvd_event_queue_add(w->events, HVD_EVENT_HOST_LOST, 0, 0);
 	turn(w);
 	assert_int_equal(w->finished, 1); /* with it went all that there was of the training */

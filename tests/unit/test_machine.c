@@ -125,8 +125,8 @@ static void on_generation(bool prepared, void *arg)
 	s->in_generation = true;
 	check_places(s, &s->m->now, hvd_machine_generation(s->m) == 1);
 	if (hvd_machine_generation(s->m) == 1)
-		assert_true(hvd_machine_size(s->m) >= s->opts.np);
-	for (int r = 0; r < hvd_machine_size(s->m); r++) {
+		assert_true(s->m->now.n >= s->opts.np);
+	for (int r = 0; r < s->m->now.n; r++) {
 		const struct hvd_worker *w = hvd_machine_member(s->m, r);
 
 		assert_int_equal(w->rank, r);
@@ -169,7 +169,7 @@ static void on_answer(void *arg)
 	assert_true(s->in_generation);
 	s->in_generation = s->prepared = false;
 	s->answers++;
-	for (int r = 0; r < hvd_machine_size(s->m); r++) {
+	for (int r = 0; r < s->m->now.n; r++) {
 		const struct hvd_worker *w = hvd_machine_member(s->m, r);
 
 		assert_true(s->procs[w->id].alive);
@@ -223,7 +223,7 @@ static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 	if (opts.patience == 0)
 		opts.patience = 600;
 	opts.silent_grace = GRACE;
-	opts.cut_grace = CUT_GRACE;
+	opts.kill_grace = CUT_GRACE;
 	s->opts = opts;
 	s->m = hvd_machine_create(&opts, s->now, &ops, s, NULL);
 	return s;
@@ -339,7 +339,7 @@ static void meet(struct sim *s)
 
 static int rank_of(const struct sim *s, const char *host, int slot)
 {
-	for (int r = 0; r < hvd_machine_size(s->m); r++) {
+	for (int r = 0; r < s->m->now.n; r++) {
 		const struct hvd_worker *w = hvd_machine_member(s->m, r);
 
 		if (w->slot == slot && strcmp(hvd_machine_host(s->m, w->host), host) == 0)
@@ -387,7 +387,7 @@ static void one_generation(void **state)
 	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 4, DEFAULTS}, "a:2,b:2");
 
 	(void)state;
-	assert_int_equal(hvd_machine_size(s->m), 4);
+	assert_int_equal(s->m->now.n, 4);
 	assert_int_equal(rank_of(s, "a", 0), 0);
 	assert_int_equal(rank_of(s, "b", 1), 3);
 	for (uint32_t i = 0; i < 4; i++) {
@@ -419,12 +419,12 @@ static void host_added_and_removed(void **state)
 	all_ready(s);
 	assert_int_equal(s->answers, 2);
 	meet(s);
-	assert_int_equal(hvd_machine_size(s->m), 6);
+	assert_int_equal(s->m->now.n, 6);
 	assert_int_equal(rank_of(s, "a", 0), 0);
 	assert_int_equal(rank_of(s, "c", 0), 4);
 	list(s, "c:2,b:2"); /* nobody new: told at once */
 	change(s);
-	assert_int_equal(hvd_machine_size(s->m), 4);
+	assert_int_equal(s->m->now.n, 4);
 	assert_int_equal(rank_of(s, "b", 0), 0);
 	assert_true(s->procs[0].said_end && s->procs[1].said_end);
 	assert_true(s->running_shim[0]);
@@ -445,7 +445,7 @@ static void failure_bans_the_host(void **state)
 	assert_int_equal(s->answers, 1);
 	ready(s, b0);
 	assert_int_equal(s->answers, 2);
-	assert_int_equal(hvd_machine_size(s->m), 2);
+	assert_int_equal(s->m->now.n, 2);
 	assert_true(s->procs[b0].said_end);
 	end(s);
 }
@@ -456,7 +456,7 @@ static void silent_survivor_is_replaced(void **state)
 	uint32_t a1 = id_at(s, "a", 1);
 	double grace = *state ? GRACE : CUT_GRACE;
 
-	assert_int_equal(hvd_machine_size(s->m), 6);
+	assert_int_equal(s->m->now.n, 6);
 	s->procs[a1].silent = true;
 	die(s, id_at(s, "c", 0), SIGKILL);
 	pass(s, 5);
@@ -465,7 +465,7 @@ static void silent_survivor_is_replaced(void **state)
 	all_ready(s);
 	assert_int_equal(s->cuts, 1);
 	if (*state)
-		hvd_machine_uncut(s->m, s->now);
+		hvd_machine_kill_failed(s->m, s->now);
 	pass(s, grace * 0.9);
 	assert_false(s->procs[a1].said_end);
 	pass(s, grace * 0.2);
@@ -475,7 +475,7 @@ static void silent_survivor_is_replaced(void **state)
 	assert_int_equal(s->answers, 1);
 	arrive(s);
 	assert_int_equal(s->answers, 2);
-	assert_int_equal(hvd_machine_size(s->m), 4); /* c is banned, a is not */
+	assert_int_equal(s->m->now.n, 4); /* c is banned, a is not */
 	assert_int_equal(rank_of(s, "a", 1), 1);
 	end(s);
 }
@@ -551,7 +551,7 @@ static void failure_while_starting(void **state)
 	(void)state;
 	list(s, "a:2,b:1,c:1");
 	come(s);
-	die(s, hvd_machine_next(s->m, 2)->id, 1 << 8);
+	die(s, s->m->next.v[2]->id, 1 << 8);
 	assert_true(s->procs[3].said_end); /* its rank would be another one */
 	assert_int_equal(s->n_procs, 4);
 	assert_int_equal(s->m->phase, HVD_RUNNING);
@@ -559,7 +559,7 @@ static void failure_while_starting(void **state)
 	assert_int_equal(s->n_procs, 5);
 	change(s);
 	assert_int_equal(s->notifies, 1);
-	assert_int_equal(hvd_machine_size(s->m), 3);
+	assert_int_equal(s->m->now.n, 3);
 	assert_int_equal(rank_of(s, "b", 0), -1);
 	assert_int_equal(hvd_machine_generation(s->m), 2);
 	end(s);
@@ -628,7 +628,7 @@ static void cooldown_ends(void **state)
 	for (int i = 0; i < 2; i++) {
 		die(s, id_at(s, "b", 0), SIGKILL);
 		all_ready(s);
-		assert_int_equal(hvd_machine_size(s->m), 1);
+		assert_int_equal(s->m->now.n, 1);
 		pass(s, i ? 14 : 9);
 		assert_int_equal(s->notifies, i);
 		meet(s);
@@ -636,7 +636,7 @@ static void cooldown_ends(void **state)
 		assert_int_equal(s->notifies, i);
 		change(s);
 		assert_int_equal(s->notifies, i + 1);
-		assert_int_equal(hvd_machine_size(s->m), 2);
+		assert_int_equal(s->m->now.n, 2);
 	}
 	end(s);
 }
@@ -650,12 +650,12 @@ static void state_is_handed_over(void **state)
 	list(s, "b:2");
 	come(s);
 	change(s);
-	assert_int_equal(hvd_machine_size(s->m), most ? 2 : 4);
+	assert_int_equal(s->m->now.n, most ? 2 : 4);
 	assert_int_equal(rank_of(s, "a", 0), 0);
 	obey(s);
 	come(s);
 	change(s);
-	assert_int_equal(hvd_machine_size(s->m), 2);
+	assert_int_equal(s->m->now.n, 2);
 	assert_int_equal(rank_of(s, "b", 0), 0);
 	end(s);
 }
@@ -668,13 +668,13 @@ static void going_is_no_failure(void **state)
 	(void)state;
 	die(s, id_at(s, "b", 0), SIGTERM);
 	all_ready(s);
-	assert_int_equal(hvd_machine_size(s->m), 1);
+	assert_int_equal(s->m->now.n, 1);
 	meet(s);
 	list(s, "a:1");
 	list(s, "a:1,b:1");
 	come(s);
 	change(s);
-	assert_int_equal(hvd_machine_size(s->m), 2);
+	assert_int_equal(s->m->now.n, 2);
 	end(s);
 }
 
@@ -687,10 +687,10 @@ static void aborting_is_not_held_against(void **state)
 	die(s, id_at(s, "b", 0), SIGABRT);
 	all_ready(s);
 	assert_int_equal(s->answers, 2);
-	assert_int_equal(hvd_machine_size(s->m), 1);
+	assert_int_equal(s->m->now.n, 1);
 	meet(s);
 	change(s);
-	assert_int_equal(hvd_machine_size(s->m), 2);
+	assert_int_equal(s->m->now.n, 2);
 	assert_int_equal(rank_of(s, "c", 0), -1);
 	end(s);
 }
@@ -703,17 +703,17 @@ static void survivors_go_on_first(void **state)
 			"a:2,b:2,c:2");
 
 	(void)state;
-	assert_int_equal(hvd_machine_size(s->m), 4);
+	assert_int_equal(s->m->now.n, 4);
 	die(s, id_at(s, "b", 1), SIGKILL);
 	all_ready(s);
 	assert_int_equal(s->answers, 2);
-	assert_int_equal(hvd_machine_size(s->m), 2);
+	assert_int_equal(s->m->now.n, 2);
 	obey(s);
 	assert_int_equal(s->n_procs, 4); /* not before they have met */
 	meet(s);
 	assert_int_equal(s->n_procs, 6);
 	change(s);
-	assert_int_equal(hvd_machine_size(s->m), 4);
+	assert_int_equal(s->m->now.n, 4);
 	assert_int_equal(rank_of(s, "c", 1), 3);
 	list(s, "a:2,b:2,c:1"); /* a second reset */
 	hear(s, true);
@@ -749,18 +749,18 @@ static void hosts_change_while_ranks_start(void **state)
 	come(s);
 	assert_int_equal(s->n_procs, 6);
 	change(s);
-	assert_int_equal(hvd_machine_size(s->m), 6);
+	assert_int_equal(s->m->now.n, 6);
 	assert_int_equal(s->n_procs, 8);
 	list(s, "a:2,c:2,d:2"); /* one goes: that comes first */
 	assert_true(s->procs[6].said_end && s->procs[7].said_end);
 	assert_int_equal(s->notifies, 2);
 	obey(s);
 	change(s);
-	assert_int_equal(hvd_machine_size(s->m), 4);
+	assert_int_equal(s->m->now.n, 4);
 	assert_int_equal(rank_of(s, "b", 0), -1);
 	obey(s);
 	change(s);
-	assert_int_equal(hvd_machine_size(s->m), 6);
+	assert_int_equal(s->m->now.n, 6);
 	end(s);
 }
 
@@ -848,7 +848,7 @@ static void one_goes_before_they_have_met(void **state)
 	hear(s, true);
 	all_ready(s);
 	obey(s);
-	assert_int_equal(hvd_machine_size(s->m), 3);
+	assert_int_equal(s->m->now.n, 3);
 	die(s, id_at(s, "b", 0), SIGKILL);
 	assert_int_equal(s->n_procs, 5); /* another one, with its place */
 	assert_int_equal(hvd_machine_newcomer(s->m, 2)->id, 4);
@@ -859,7 +859,7 @@ static void one_goes_before_they_have_met(void **state)
 	die(s, id_at(s, "b", 0), SIGKILL); /* now it is a failure as any */
 	all_ready(s);
 	assert_int_equal(s->answers, 3);
-	assert_int_equal(hvd_machine_size(s->m), 2);
+	assert_int_equal(s->m->now.n, 2);
 	die(s, id_at(s, "a", 0), SIGKILL); /* it had the state for the others */
 	assert_true(s->over);
 	assert_int_equal(s->status, 137);
@@ -1017,7 +1017,7 @@ static void one_event(struct sim *s)
 		break;
 	case 13:
 		if (s->cuts && rnd(s, 2))
-			hvd_machine_uncut(s->m, s->now);
+			hvd_machine_kill_failed(s->m, s->now);
 		break;
 	default:
 		pass(s, rnd(s, 100) / 50.0);

@@ -146,8 +146,8 @@ static void a_job_near_its_time_limit_is_left(void **state)
 	m->opts.jobs = hvd_xstrdup("t");
 	m->opts.job = 1;
 	job(m, 1, "t", "a")->ends = NOW + 10; /* ours: with it everything ends */
-	job(m, 2, "t", "b")->ends = NOW + HVD_VIEW_NOTICE;
-	job(m, 3, "t", "c")->ends = NOW + HVD_VIEW_NOTICE - 1;
+	job(m, 2, "t", "b")->ends = NOW + HVD_SLURM_LEAVE_SECONDS;
+	job(m, 3, "t", "c")->ends = NOW + HVD_SLURM_LEAVE_SECONDS - 1;
 	assert_view(m, "a:1@1 b:1@2 | c 29");
 }
 
