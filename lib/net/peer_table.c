@@ -6,18 +6,15 @@
  */
 #include "peer_table.h"
 
-#include "lib/base/hash.h"
 #include "lib/base/xalloc.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS 4096 /* of the hash */
-
 struct hvd_peer_table {
 	uint64_t seed;
-	struct hvd_peer *slots[SLOTS];
+	struct hvd_hash_table peers;
 	struct hvd_peer **by_n; /* by number of entries; 0 is not used */
 	size_t room;            /* of by_n */
 	size_t most, count;
@@ -37,11 +34,6 @@ static struct hvd_addr counted_as(const struct hvd_addr *addr)
 	return as;
 }
 
-static struct hvd_peer **slot_of(struct hvd_peer_table *table, const struct hvd_addr *addr)
-{
-	return &table->slots[hvd_hash(table->seed, &addr->u, sizeof(addr->u)) % SLOTS];
-}
-
 /* Not hvd_addr_equal(): connections without an address are one peer, too. */
 static bool same(const struct hvd_addr *a, const struct hvd_addr *b)
 {
@@ -51,27 +43,18 @@ static bool same(const struct hvd_addr *a, const struct hvd_addr *b)
 static struct hvd_peer *need_peer(struct hvd_peer_table *table, const struct hvd_addr *addr)
 {
 	struct hvd_addr as = counted_as(addr);
-	struct hvd_peer **slot = slot_of(table, &as), *peer = *slot;
+	uint64_t hash = hvd_hash(table->seed, &as.u, sizeof(as.u));
+	struct hvd_hash_node *node = hvd_hash_first(&table->peers, hash);
+	struct hvd_peer *peer;
 
-	while (peer && !same(&peer->addr, &as))
-		peer = peer->same_slot;
-	if (!peer) {
-		peer = hvd_xcalloc(1, sizeof(*peer));
-		peer->addr = as;
-		peer->same_slot = *slot;
-		*slot = peer;
-	}
+	while (node && !same(&((struct hvd_peer *)node)->addr, &as))
+		node = hvd_hash_next(node);
+	if (node)
+		return (struct hvd_peer *)node;
+	peer = hvd_xcalloc(1, sizeof(*peer));
+	peer->addr = as;
+	hvd_hash_table_add(&table->peers, &peer->node, hash);
 	return peer;
-}
-
-static void drop_peer(struct hvd_peer_table *table, struct hvd_peer *peer)
-{
-	struct hvd_peer **at = slot_of(table, &peer->addr);
-
-	while (*at != peer)
-		at = &(*at)->same_slot;
-	*at = peer->same_slot;
-	free(peer);
 }
 
 /* Move a peer to the list for `n` entries, one more or less than it had. */
@@ -109,6 +92,7 @@ struct hvd_peer_table *hvd_peer_table_create(void)
 	struct hvd_peer_table *table = hvd_xcalloc(1, sizeof(*table));
 
 	table->seed = hvd_hash_seed();
+	hvd_hash_table_init(&table->peers, 64);
 	return table;
 }
 
@@ -118,6 +102,7 @@ void hvd_peer_table_destroy(struct hvd_peer_table *table)
 		return;
 	while (table->most > 0)
 		hvd_peer_table_remove(table, hvd_peer_table_busiest(table));
+	hvd_hash_table_free(&table->peers);
 	free(table->by_n);
 	free(table);
 }
@@ -160,8 +145,10 @@ void hvd_peer_table_remove(struct hvd_peer_table *table, struct hvd_peer_entry *
 	*entry = (struct hvd_peer_entry){0};
 	table->count--;
 	set_n(table, peer, peer->n - 1);
-	if (peer->n == 0)
-		drop_peer(table, peer);
+	if (peer->n > 0)
+		return;
+	hvd_hash_table_remove(&table->peers, &peer->node);
+	free(peer);
 }
 
 struct hvd_peer_entry *hvd_peer_table_busiest(const struct hvd_peer_table *table)

@@ -14,6 +14,7 @@
 #define HVD_PEER_TABLE_H
 
 #include "addr.h"
+#include "lib/base/hash.h"
 
 #include <stddef.h>
 
@@ -26,13 +27,12 @@ struct hvd_peer_entry {
 
 /* An address that has entries. To be read, except for `pending`. */
 struct hvd_peer {
+	struct hvd_hash_node node;
 	struct hvd_addr addr;
 	size_t n;                            /* entries */
 	struct hvd_peer_entry *first, *last; /* the oldest, the newest */
 	size_t pending;                      /* for the caller to use; 0 in a new peer */
-	/* Private: */
-	struct hvd_peer *same_slot;
-	struct hvd_peer *prev, *next; /* with as many entries */
+	struct hvd_peer *prev, *next;        /* with as many entries */
 };
 
 struct hvd_peer_table *hvd_peer_table_create(void);        /* never NULL */

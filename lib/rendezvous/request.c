@@ -76,15 +76,9 @@ static struct hvd_slice probe_nonce(struct hvd_slice target)
 static void answer_copy(struct conn *c, int status, const void *data, size_t len)
 {
 	enum hvd_rv_stored why;
-	struct hvd_rv_value *v = hvd_rv_value_new(c->rv->store, len, &why);
+	struct hvd_rv_value *v = hvd_rv_value_new(hvd_rv_store_budget(c->rv->store), data, len, &why);
 
-	if (!v) {
-		hvd_rv_conn_send(c, store_status(why), NULL);
-		return;
-	}
-	if (len > 0)
-		memcpy(v->data, data, len);
-	hvd_rv_conn_send(c, status, v);
+	hvd_rv_conn_send(c, v ? status : store_status(why), v);
 	hvd_rv_value_unref(v);
 }
 
@@ -206,13 +200,11 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 	c->body_len = (size_t)req->length;
 	take = body_len < c->body_len ? body_len : c->body_len;
 	c->drain_after = take < body_len;
-	c->value = hvd_rv_value_new(c->rv->store, take, &why);
+	c->value = hvd_rv_value_new(hvd_rv_store_budget(c->rv->store), body, take, &why);
 	if (!c->value) {
 		hvd_rv_conn_refuse(c, store_status(why));
 		return body_len;
 	}
-	if (take > 0)
-		memcpy(c->value->data, body, take);
 	c->at = take;
 	if (take == c->body_len) {
 		hvd_rv_request_put(c, scope, key);

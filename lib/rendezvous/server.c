@@ -254,11 +254,9 @@ void hvd_rv_clear_scope(struct hvd_rv *rv, const char *scope)
 int hvd_rv_put(struct hvd_rv *rv, const char *scope, const char *key, const void *data, size_t len, struct hvd_err *err)
 {
 	enum hvd_rv_stored why;
-	struct hvd_rv_value *v = hvd_rv_value_new(rv->store, len, &why);
+	struct hvd_rv_value *v = hvd_rv_value_new(hvd_rv_store_budget(rv->store), data, len, &why);
 
 	if (v) {
-		if (len > 0)
-			memcpy(v->data, data, len);
 		why = hvd_rv_store_put(rv->store, slice(scope), slice(key), v);
 		hvd_rv_value_unref(v);
 	}

@@ -13,8 +13,7 @@
 #include <string.h>
 
 struct scope {
-	struct scope *chain;
-	uint64_t hash;
+	struct hvd_hash_node node;
 	struct hvd_rv_entry *first;
 	size_t keys;    /* entries */
 	size_t members; /* 0: not known */
@@ -24,10 +23,9 @@ struct scope {
 };
 
 struct hvd_rv_entry {
-	struct hvd_rv_entry *chain;
+	struct hvd_hash_node node;
 	struct hvd_rv_entry *prev, *next; /* in the scope */
 	struct scope *scope;
-	uint64_t hash;
 	struct hvd_rv_value *value;
 	struct hvd_rv_waiter *first, *last; /* in the order they came */
 	bool done;
@@ -37,14 +35,12 @@ struct hvd_rv_entry {
 
 struct hvd_rv_store {
 	struct hvd_rv_store_limits limits;
+	struct hvd_rv_budget budget;
 	hvd_rv_wake_fn *wake;
 	void *wake_arg;
 	uint64_t seed;
-	struct hvd_rv_entry **entries;
-	size_t n_entries, entries_room; /* room: a power of two */
-	struct scope **scopes;
-	size_t n_scopes, scopes_room;
-	size_t bytes, bytes_peak, values, waiters;
+	struct hvd_hash_table entries, scopes;
+	size_t values, waiters;
 };
 
 static uint64_t mix(uint64_t seed, struct hvd_slice s)
@@ -57,17 +53,6 @@ static bool same_name(const char *name, size_t len, struct hvd_slice s)
 	return len == s.n && memcmp(name, s.p, len) == 0;
 }
 
-/* Take `n` bytes from the total. False when they are not there. */
-static bool charge(struct hvd_rv_store *st, size_t n)
-{
-	if (n > st->limits.total_max || st->bytes > st->limits.total_max - n)
-		return false;
-	st->bytes += n;
-	if (st->bytes > st->bytes_peak)
-		st->bytes_peak = st->bytes;
-	return true;
-}
-
 struct hvd_rv_store *hvd_rv_store_create(const struct hvd_rv_store_limits *limits, hvd_rv_wake_fn *wake, void *arg)
 {
 	struct hvd_rv_store *st = hvd_xcalloc(1, sizeof(*st));
@@ -76,125 +61,36 @@ struct hvd_rv_store *hvd_rv_store_create(const struct hvd_rv_store_limits *limit
 	st->wake = wake;
 	st->wake_arg = arg;
 	st->seed = hvd_hash_seed();
-	st->entries_room = 256;
-	st->entries = hvd_xcalloc(st->entries_room, sizeof(*st->entries));
-	st->scopes_room = 64;
-	st->scopes = hvd_xcalloc(st->scopes_room, sizeof(*st->scopes));
+	st->budget = (struct hvd_rv_budget){.value_max = limits->value_max, .total_max = limits->total_max};
+	hvd_hash_table_init(&st->entries, 256);
+	hvd_hash_table_init(&st->scopes, 64);
 	return st;
 }
 
-struct hvd_rv_value *hvd_rv_value_new(struct hvd_rv_store *st, size_t len, enum hvd_rv_stored *why)
+struct hvd_rv_budget *hvd_rv_store_budget(struct hvd_rv_store *st)
 {
-	struct hvd_rv_value *v;
-
-	if (len > st->limits.value_max) {
-		*why = HVD_RV_TOO_LONG;
-		return NULL;
-	}
-	if (!charge(st, sizeof(*v) + len)) {
-		*why = HVD_RV_NO_ROOM;
-		return NULL;
-	}
-	v = malloc(sizeof(*v) + len);
-	if (!v) {
-		st->bytes -= sizeof(*v) + len;
-		*why = HVD_RV_NO_ROOM;
-		return NULL;
-	}
-	v->store = st;
-	v->refs = 1;
-	v->len = len;
-	*why = HVD_RV_STORED;
-	return v;
-}
-
-struct hvd_rv_value *hvd_rv_value_grow(struct hvd_rv_value *v, size_t len, enum hvd_rv_stored *why)
-{
-	struct hvd_rv_store *st = v->store;
-	size_t more = len - v->len;
-
-	if (len > st->limits.value_max) {
-		*why = HVD_RV_TOO_LONG;
-		return NULL;
-	}
-	*why = HVD_RV_NO_ROOM;
-	if (!charge(st, more))
-		return NULL;
-	v = realloc(v, sizeof(*v) + len);
-	if (!v) {
-		st->bytes -= more;
-		return NULL;
-	}
-	v->len = len;
-	*why = HVD_RV_STORED;
-	return v;
-}
-
-struct hvd_rv_value *hvd_rv_value_ref(struct hvd_rv_value *v)
-{
-	v->refs++;
-	return v;
-}
-
-void hvd_rv_value_unref(struct hvd_rv_value *v)
-{
-	if (!v || --v->refs > 0)
-		return;
-	v->store->bytes -= sizeof(*v) + v->len;
-	free(v);
+	return &st->budget;
 }
 
 static struct scope *find_scope(const struct hvd_rv_store *st, struct hvd_slice name, uint64_t hash)
 {
-	struct scope *sc = st->scopes[hash & (st->scopes_room - 1)];
+	struct hvd_hash_node *node = hvd_hash_first(&st->scopes, hash);
 
-	while (sc && (sc->hash != hash || !same_name(sc->name, sc->name_len, name)))
-		sc = sc->chain;
-	return sc;
+	while (node && !same_name(((struct scope *)node)->name, ((struct scope *)node)->name_len, name))
+		node = hvd_hash_next(node);
+	return (struct scope *)node;
 }
 
 static struct hvd_rv_entry *find_entry(const struct hvd_rv_store *st, const struct scope *sc, struct hvd_slice key,
 				       uint64_t hash)
 {
-	struct hvd_rv_entry *e = st->entries[hash & (st->entries_room - 1)];
+	for (struct hvd_hash_node *node = hvd_hash_first(&st->entries, hash); node; node = hvd_hash_next(node)) {
+		struct hvd_rv_entry *e = (struct hvd_rv_entry *)node;
 
-	while (e && (e->hash != hash || e->scope != sc || !same_name(e->name, e->name_len, key)))
-		e = e->chain;
-	return e;
-}
-
-static void grow_scopes(struct hvd_rv_store *st)
-{
-	size_t room = st->scopes_room * 2;
-	struct scope **table = hvd_xcalloc(room, sizeof(*table));
-
-	for (size_t i = 0; i < st->scopes_room; i++) {
-		for (struct scope *sc = st->scopes[i], *chain; sc; sc = chain) {
-			chain = sc->chain;
-			sc->chain = table[sc->hash & (room - 1)];
-			table[sc->hash & (room - 1)] = sc;
-		}
+		if (e->scope == sc && same_name(e->name, e->name_len, key))
+			return e;
 	}
-	free(st->scopes);
-	st->scopes = table;
-	st->scopes_room = room;
-}
-
-static void grow_entries(struct hvd_rv_store *st)
-{
-	size_t room = st->entries_room * 2;
-	struct hvd_rv_entry **table = hvd_xcalloc(room, sizeof(*table));
-
-	for (size_t i = 0; i < st->entries_room; i++) {
-		for (struct hvd_rv_entry *e = st->entries[i], *chain; e; e = chain) {
-			chain = e->chain;
-			e->chain = table[e->hash & (room - 1)];
-			table[e->hash & (room - 1)] = e;
-		}
-	}
-	free(st->entries);
-	st->entries = table;
-	st->entries_room = room;
+	return NULL;
 }
 
 static struct scope *need_scope(struct hvd_rv_store *st, struct hvd_slice name, enum hvd_rv_stored *why)
@@ -209,34 +105,24 @@ static struct scope *need_scope(struct hvd_rv_store *st, struct hvd_slice name, 
 		*why = HVD_RV_TOO_LONG;
 		return NULL;
 	}
-	if (st->n_scopes >= st->limits.scopes_max || !charge(st, sizeof(*sc) + name.n)) {
+	if (st->scopes.n >= st->limits.scopes_max || !hvd_rv_charge(&st->budget, sizeof(*sc) + name.n)) {
 		*why = HVD_RV_NO_ROOM;
 		return NULL;
 	}
-	if (st->n_scopes >= st->scopes_room)
-		grow_scopes(st);
 	sc = hvd_xcalloc(1, sizeof(*sc) + name.n);
-	sc->hash = hash;
 	sc->name_len = name.n;
 	memcpy(sc->name, name.p, name.n);
-	sc->chain = st->scopes[hash & (st->scopes_room - 1)];
-	st->scopes[hash & (st->scopes_room - 1)] = sc;
-	st->n_scopes++;
+	hvd_hash_table_add(&st->scopes, &sc->node, hash);
 	return sc;
 }
 
 /* A scope exists while it has entries or a known size. */
 static void drop_scope_if_empty(struct hvd_rv_store *st, struct scope *sc)
 {
-	struct scope **at = &st->scopes[sc->hash & (st->scopes_room - 1)];
-
 	if (sc->keys > 0 || sc->members > 0)
 		return;
-	while (*at != sc)
-		at = &(*at)->chain;
-	*at = sc->chain;
-	st->n_scopes--;
-	st->bytes -= sizeof(*sc) + sc->name_len;
+	hvd_hash_table_remove(&st->scopes, &sc->node);
+	hvd_rv_refund(&st->budget, sizeof(*sc) + sc->name_len);
 	free(sc);
 }
 
@@ -249,46 +135,38 @@ static struct hvd_rv_entry *need_entry(struct hvd_rv_store *st, struct hvd_slice
 
 	if (!sc)
 		return NULL;
-	hash = mix(sc->hash, key);
+	hash = mix(sc->node.hash, key);
 	e = find_entry(st, sc, key, hash);
 	if (e)
 		return e;
 	if (key.n > st->limits.name_max)
 		*why = HVD_RV_TOO_LONG;
-	else if (sc->keys >= st->limits.scope_keys_max || !charge(st, sizeof(*e) + key.n))
+	else if (sc->keys >= st->limits.scope_keys_max || !hvd_rv_charge(&st->budget, sizeof(*e) + key.n))
 		*why = HVD_RV_NO_ROOM;
 	if (*why != HVD_RV_STORED) {
 		drop_scope_if_empty(st, sc);
 		return NULL;
 	}
-	if (st->n_entries >= st->entries_room)
-		grow_entries(st);
 	e = hvd_xcalloc(1, sizeof(*e) + key.n);
-	e->hash = hash;
 	e->scope = sc;
 	e->name_len = key.n;
 	memcpy(e->name, key.p, key.n);
-	e->chain = st->entries[hash & (st->entries_room - 1)];
-	st->entries[hash & (st->entries_room - 1)] = e;
+	hvd_hash_table_add(&st->entries, &e->node, hash);
 	e->next = sc->first;
 	if (sc->first)
 		sc->first->prev = e;
 	sc->first = e;
 	sc->keys++;
-	st->n_entries++;
 	return e;
 }
 
 static void drop_entry_if_empty(struct hvd_rv_store *st, struct hvd_rv_entry *e)
 {
-	struct hvd_rv_entry **at = &st->entries[e->hash & (st->entries_room - 1)];
 	struct scope *sc = e->scope;
 
 	if (e->value || e->first || e->done)
 		return;
-	while (*at != e)
-		at = &(*at)->chain;
-	*at = e->chain;
+	hvd_hash_table_remove(&st->entries, &e->node);
 	if (e->prev)
 		e->prev->next = e->next;
 	else
@@ -296,8 +174,7 @@ static void drop_entry_if_empty(struct hvd_rv_store *st, struct hvd_rv_entry *e)
 	if (e->next)
 		e->next->prev = e->prev;
 	sc->keys--;
-	st->n_entries--;
-	st->bytes -= sizeof(*e) + e->name_len;
+	hvd_rv_refund(&st->budget, sizeof(*e) + e->name_len);
 	free(e);
 	drop_scope_if_empty(st, sc);
 }
@@ -368,7 +245,7 @@ int hvd_rv_store_delete(struct hvd_rv_store *st, struct hvd_slice scope, struct 
 	if (!sc)
 		return 0;
 	if (sc->members == 0) {
-		e = find_entry(st, sc, key, mix(sc->hash, key));
+		e = find_entry(st, sc, key, mix(sc->node.hash, key));
 		if (e) {
 			set_value(st, e, NULL);
 			drop_entry_if_empty(st, e);
@@ -406,9 +283,9 @@ void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept)
 {
 	const struct scope *keep = find_scope(st, kept, mix(st->seed, kept));
 
-	for (size_t i = 0; i < st->scopes_room; i++) {
-		for (struct scope *sc = st->scopes[i], *chain; sc; sc = chain) {
-			chain = sc->chain;
+	for (size_t i = 0; i < st->scopes.room; i++) {
+		for (struct scope *sc = (struct scope *)st->scopes.slots[i], *chain; sc; sc = chain) {
+			chain = (struct scope *)sc->node.chain;
 			if (sc == keep)
 				continue;
 			clear_scope(st, sc);
@@ -469,10 +346,10 @@ void hvd_rv_store_unwait(struct hvd_rv_store *st, struct hvd_rv_waiter *w)
 
 void hvd_rv_store_stats(const struct hvd_rv_store *st, struct hvd_rv_store_stats *out)
 {
-	out->bytes = st->bytes;
-	out->bytes_peak = st->bytes_peak;
+	out->bytes = st->budget.used;
+	out->bytes_peak = st->budget.peak;
 	out->keys = st->values;
-	out->scopes = st->n_scopes;
+	out->scopes = st->scopes.n;
 	out->waiters = st->waiters;
 }
 
@@ -481,7 +358,7 @@ void hvd_rv_store_destroy(struct hvd_rv_store *st)
 	if (!st)
 		return;
 	hvd_rv_store_clear(st, (struct hvd_slice){"", 0});
-	free(st->entries);
-	free(st->scopes);
+	hvd_hash_table_free(&st->entries);
+	hvd_hash_table_free(&st->scopes);
 	free(st);
 }

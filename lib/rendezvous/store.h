@@ -16,6 +16,7 @@
 #define HVD_RENDEZVOUS_STORE_H
 
 #include "http.h"
+#include "value.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,13 +31,6 @@ struct hvd_rv_store_limits {
 	size_t scope_keys_max; /* keys of one scope */
 };
 
-struct hvd_rv_value {
-	struct hvd_rv_store *store; /* whose account it is on */
-	unsigned refs;
-	size_t len;
-	unsigned char data[];
-};
-
 /* Embedded in whatever waits for a key. The fields belong to the store. */
 struct hvd_rv_waiter {
 	struct hvd_rv_entry *entry; /* NULL: not waiting */
@@ -47,22 +41,11 @@ struct hvd_rv_waiter {
  * already. It must not call hvd_rv_store_put() itself. Take a reference to keep the value. */
 typedef void hvd_rv_wake_fn(void *arg, struct hvd_rv_waiter *w, struct hvd_rv_value *value);
 
-enum hvd_rv_stored {
-	HVD_RV_STORED,
-	HVD_RV_TOO_LONG, /* the value or a name is longer than is allowed: no use in trying again */
-	HVD_RV_NO_ROOM,  /* the total, the number of scopes or of keys is used up */
-};
-
 struct hvd_rv_store *hvd_rv_store_create(const struct hvd_rv_store_limits *limits, hvd_rv_wake_fn *wake, void *arg);
 void hvd_rv_store_destroy(struct hvd_rv_store *st); /* NULL is fine; nobody may be waiting any more */
 
-/* Room for a value of `len` bytes, to be filled by the caller, with one reference. NULL with *why set. */
-struct hvd_rv_value *hvd_rv_value_new(struct hvd_rv_store *st, size_t len, enum hvd_rv_stored *why);
-/* Make it one of `len` bytes, more than it has, while it is only the caller's; what is in it stays. Returns where it is
- * now; NULL with *why set, and then it is as it was. */
-struct hvd_rv_value *hvd_rv_value_grow(struct hvd_rv_value *v, size_t len, enum hvd_rv_stored *why);
-struct hvd_rv_value *hvd_rv_value_ref(struct hvd_rv_value *v);
-void hvd_rv_value_unref(struct hvd_rv_value *v); /* NULL is fine */
+/* What values for this store are paid from. */
+struct hvd_rv_budget *hvd_rv_store_budget(struct hvd_rv_store *st);
 
 /* Store it, in place of what was there, and wake who waits for it. The caller keeps its own reference. */
 enum hvd_rv_stored hvd_rv_store_put(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key,

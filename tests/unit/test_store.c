@@ -11,6 +11,8 @@ static struct hvd_slice S(const char *s) {
 	return (struct hvd_slice){s, strlen(s)};
 }
 
+static const char bytes_1001[1001];
+
 struct woken {
 	int n;
 	struct hvd_rv_waiter *order[8];
@@ -37,11 +39,10 @@ static struct hvd_rv_store *make(struct woken *k)
 static enum hvd_rv_stored put(struct hvd_rv_store *st, const char *scope, const char *key, const char *text)
 {
 	enum hvd_rv_stored why;
-	struct hvd_rv_value *v = hvd_rv_value_new(st, strlen(text), &why);
+	struct hvd_rv_value *v = hvd_rv_value_new(hvd_rv_store_budget(st), text, strlen(text), &why);
 
 	if (!v)
 		return why;
-	memcpy(v->data, text, v->len);
 	why = hvd_rv_store_put(st, S(scope), S(key), v);
 	hvd_rv_value_unref(v);
 	return why;
@@ -175,7 +176,7 @@ static void counts_every_byte(void **state)
 	size_t with_one;
 
 	(void)state;
-	assert_null(hvd_rv_value_new(st, 1001, &why));
+	assert_null(hvd_rv_value_new(hvd_rv_store_budget(st), bytes_1001, 1001, &why));
 	assert_int_equal(why, HVD_RV_TOO_LONG);
 	put(st, "s", "k", "12345");
 	with_one = bytes(st);
@@ -189,7 +190,7 @@ static void counts_every_byte(void **state)
 	struct hvd_rv_value *many[200];
 	int n = 0;
 
-	while (n < 200 && (many[n] = hvd_rv_value_new(st, 1000, &why)))
+	while (n < 200 && (many[n] = hvd_rv_value_new(hvd_rv_store_budget(st), bytes_1001, 1000, &why)))
 		n++;
 	assert_int_in_range(n, 90, 99);
 	assert_int_equal(why, HVD_RV_NO_ROOM);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * value.h - values of the store, and the budget of bytes that they are paid from.
+ *
+ * Values are counted by reference: a value that is being sent to many readers is in memory once, and stays readable for
+ * them when it is replaced or removed from the store. One thread.
+ */
+#ifndef HVD_RENDEZVOUS_VALUE_H
+#define HVD_RENDEZVOUS_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What clients may make the server keep in memory. Must outlive the values. */
+struct hvd_rv_budget {
+	size_t value_max; /* bytes of one value */
+	size_t total_max; /* bytes of everything */
+	size_t used, peak;
+};
+
+struct hvd_rv_value {
+	struct hvd_rv_budget *budget;
+	unsigned refs;
+	size_t len;
+	unsigned char data[];
+};
+
+enum hvd_rv_stored {
+	HVD_RV_STORED,
+	HVD_RV_TOO_LONG, /* the value or a name is longer than is allowed: trying again is no use */
+	HVD_RV_NO_ROOM,  /* the total, the number of scopes or the number of keys is used up */
+};
+
+/* Take `n` bytes from the budget, to be given back with hvd_rv_refund(). False, and nothing taken, when they are not
+ * there. */
+bool hvd_rv_charge(struct hvd_rv_budget *budget, size_t n);
+void hvd_rv_refund(struct hvd_rv_budget *budget, size_t n);
+
+/* A copy of `data` with one reference. NULL with *why set. */
+struct hvd_rv_value *hvd_rv_value_new(struct hvd_rv_budget *budget, const void *data, size_t len,
+				      enum hvd_rv_stored *why);
+/* Make a value longer, to `len` bytes, while the caller has its only reference; the caller fills the new bytes. Returns
+ * its new place. NULL with *why set when that cannot be: `v` is as it was then. */
+struct hvd_rv_value *hvd_rv_value_grow(struct hvd_rv_value *v, size_t len, enum hvd_rv_stored *why);
+struct hvd_rv_value *hvd_rv_value_ref(struct hvd_rv_value *v);
+void hvd_rv_value_unref(struct hvd_rv_value *v); /* NULL is fine */
+
+#endif
