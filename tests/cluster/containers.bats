@@ -68,7 +68,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook R
     done
 }
 
-@test "the stand-in alone: the image's root and variables, and what pyxis and enroot add" {
+@test "the stand-in for pyxis does what pyxis and enroot do to root and variables" {
     order pyxis
     run on_login srun -N2 -n2 --container-image="$IMAGE" /show HOROVOD_RANK RANK LOCAL_RANK WORLD_SIZE MASTER_PORT LANG
     exits 0
@@ -88,14 +88,14 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook R
     assert_no_leftovers
 }
 
-@test "hvd behind the container plugin: the shim runs on the host all the same" {
+@test "hvd behind the container plugin: hvd-task still runs on the host" {
     order pyxis hvd
     in_image
     placed
     # What the user keeps of the host's variables makes no difference there.
     in_image --container-env=NCCL_SOCKET_IFNAME
     placed
-    # munged sees another user than the shim in its namespace.
+    # hvd-task has another uid in its user namespace than munged sees.
     in_image --container-remap-root
     placed 0
     in_image --container-remap-root --hvd-rendezvous=batch
@@ -103,7 +103,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook R
     assert_no_leftovers
 }
 
-@test "an image without /proc and /dev" {
+@test "an image may lack /proc and /dev" {
     for first in hvd pyxis; do
         order "$first" "$([[ $first == hvd ]] && echo pyxis || echo hvd)" late
         run launch srun -N2 -n2 --container-image="$BARE" /show HOROVOD_RANK NCCL_SOCKET_IFNAME
@@ -135,7 +135,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook R
     assert_no_leftovers
 }
 
-@test "PYXIS_CONTAINER_ENV is in the ranks as the user has set it" {
+@test "ranks see PYXIS_CONTAINER_ENV as the user has set it" {
     order hvd pyxis
     run launch srun -N1 -n1 --container-image="$IMAGE" /show HOROVOD_RANK PYXIS_CONTAINER_ENV
     exits 0
@@ -165,7 +165,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook R
     assert_no_leftovers
 }
 
-@test "an order that cannot work is named" {
+@test "an order of plugins that cannot work is named" {
     order "$B/tests/standins/pyxis.so nocaps" hvd
     in_image
     [ "$status" -ne 0 ]
@@ -225,7 +225,7 @@ END
     assert_no_leftovers
 }
 
-@test "the real apptainer, with a folder as the image" {
+@test "the real apptainer runs ranks from a folder as the image" {
     command -v apptainer >/dev/null || skip "apptainer is not installed"
     local image="$IMAGE" way
     mkdir -p "$image"/{bin,tmp,var/tmp,root,home}
@@ -267,7 +267,7 @@ RunTimeRun="$runtime run %b"
 END
 }
 
-@test "Slurm's own --container, with a stand-in for the OCI runtime" {
+@test "Slurm's own --container gets the plan's variables, or is refused by releases that cannot" {
     bundle
     run on_login srun -N1 -n1 --container="$BUNDLE" /show HOROVOD_RANK BUNDLE_ONLY
     exits 0
@@ -284,7 +284,7 @@ END
     assert_no_leftovers
 }
 
-@test "hvdrun refuses a container of srun's, and says what does it" {
+@test "hvdrun refuses a container of srun's, and names srun --hvd" {
     local given
     for given in --container-image=ubuntu --container-name=one --container=/bundle; do
         run on_login hvdrun -N1 -n1 "$given" true
@@ -304,7 +304,7 @@ END
 }
 
 # shellcheck disable=SC2016
-@test "the real pyxis and enroot, in both orders" {
+@test "the real pyxis and enroot run ranks in both orders of plugins" {
     [[ ${HVD_PYXIS-} ]] || skip "HVD_PYXIS does not name a spank_pyxis.so that was built for this Slurm"
     local busybox shell applet
     for applet in enroot mksquashfs busybox; do

@@ -22,7 +22,7 @@ all_said() {
     diff <(grep hello <<<"$output" | sort) <(for rank in {0..7}; do echo "${1:+$rank: }hello $rank"; done)
 }
 
-@test "a command that ends at once: all that it printed comes out" {
+@test "a command that ends at once loses none of its output" {
     local how
     for how in "" "" "" --label -lv; do
         # shellcheck disable=SC2086
@@ -33,8 +33,8 @@ all_said() {
     done
 }
 
-# Ten seconds is what shims and srun have for ending, when nothing keeps them. Without labels lines may mix.
-@test "a reader that comes late finds everything, and the job does not end before" {
+# Node agents and srun have ten seconds to end, when nothing keeps them. Lines without labels may mix.
+@test "a reader of the output that comes late finds everything, and the job waits for it" {
     on_login salloc -Q -N2 --ntasks-per-node=2 --no-kill hvdrun --min-np 2 \
         sh -c 'for i in 0 1 2 3 4 5 6 7 8 9; do printf "%20000d\n" "$i"; done' 2>"$BATS_TEST_TMPDIR/said" |
         (sleep 14 && tr -cd '0-9' | fold -w 1 | sort | uniq -c | awk '{ print $2 " " $1 }') >"$BATS_TEST_TMPDIR/read" 3>&-
@@ -43,7 +43,7 @@ all_said() {
     [[ ! -s $BATS_TEST_TMPDIR/said ]] || ! grep error "$BATS_TEST_TMPDIR/said"
 }
 
-@test "a file for the output does not begin anew with a host that comes later" {
+@test "a host that comes later does not truncate the output file" {
     local out
     out=$(home)/o.txt
     printf '#!/bin/sh\ncat ~/hosts\n' | script discover
@@ -65,7 +65,7 @@ all_said() {
 # at_rendezvous HOST WORD...: a request of alice's from there.
 at_rendezvous() { peer alice "$1" http "$rv_addr" "$rv_port" "${@:2}"; }
 
-@test "a host that has left the job can no longer reach its rendezvous, and may come again" {
+@test "a host that has left the job cannot use its rendezvous any longer, and may come again" {
     printf '#!/bin/sh\ncat ~/hosts\n' | script discover
     rm -f "$(home)"/{go,rendezvous}
     printf 'hvdn1:1\nhvdn2:1\n' >"$(home)/hosts"

@@ -52,7 +52,7 @@ works_as() {
 works_so() { [[ $(last_generation "$1" 2>/dev/null) == "$2" ]]; }
 stop() { on_login touch work/stop; }
 
-@test "hosts come, and go" {
+@test "hosts are added and removed" {
     hosts hvdn1:2
     elastic -np 2
     works_as "size 2 rank 0 on hvdn1 local 0/2 cross 0/1 was 0" "size 2 rank 1 on hvdn1 local 1/2 cross 0/1 was 1"
@@ -70,11 +70,11 @@ stop() { on_login touch work/stop; }
     nobody_left
 }
 
-@test "a host is lost: the others go on, without it until it is found again" {
+@test "a host is lost: the others go on, and it is used again when it returns" {
     hosts hvdn1:1 hvdn2:1
     elastic -np 2
     works_as "size 2 rank 0 on hvdn1 local 0/1 cross 0/2 was 0" "size 2 rank 1 on hvdn2 local 0/1 cross 1/2 was 1"
-    # What an ssh of its own keeps alive goes, and the shim with it.
+    # A process that an ssh of its own keeps alive ends, and the node agent with it.
     as_root hvdn2 pkill -KILL -u alice
     says 20 "hvdn2 is left out"
     hosts hvdn1:1
@@ -100,7 +100,7 @@ stop() { on_login touch work/stop; }
     nobody_left
 }
 
-@test "labelled output is each worker's, and complete; a signal ends all" {
+@test "labelled output is complete and each line its worker's; a signal ends all workers" {
     hosts hvdn1:1 hvdn2:1
     elastic -np 2 --label
     works_as "size 2 rank 0 on hvdn1 local 0/1 cross 0/2 was 0" "size 2 rank 1 on hvdn2 local 0/1 cross 1/2 was 1"

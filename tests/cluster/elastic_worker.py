@@ -31,7 +31,7 @@ ACK = bytes.fromhex("80059539000000000000008c22686f726f766f642e72756e6e65722e636
 
 
 def ask(how, path, body=b""):
-    """Like Horovod's clients, which have patience with an answer that is held."""
+    """Like Horovod's clients, which have patience with an answer that comes late."""
     link = http.client.HTTPConnection(ADDR, PORT, timeout=100)
     link.request(how, path, body)
     answer = link.getresponse()

@@ -27,7 +27,7 @@ has_all() {
     for name in "${VARIABLES[@]}"; do has "$name="; done
 }
 
-@test "all that Horovod reads is there, and the user's own" {
+@test "ranks have all variables that Horovod reads, and the user's own" {
     for with in srun hvdrun; do
         MINE='a b=c' run launch "$with" -N2 -n2 env
         exits 0
@@ -37,7 +37,7 @@ has_all() {
     assert_no_leftovers
 }
 
-@test "--export=NONE" {
+@test "--export=NONE keeps the variables of the launch" {
     for with in srun hvdrun; do
         MINE=1 run launch "$with" --export=NONE -N2 -n2 /usr/bin/env
         exits 0
@@ -50,7 +50,7 @@ has_all() {
     assert_no_leftovers
 }
 
-@test "--export with a list" {
+@test "--export with a list keeps the variables of the launch" {
     for with in srun hvdrun; do
         ONE=1 TWO=2 THREE=3 run launch "$with" --export=ONE,TWO,FOUR=4 -N2 -n2 /usr/bin/env
         exits 0
@@ -61,7 +61,7 @@ has_all() {
     assert_no_leftovers
 }
 
-@test "a large environment" {
+@test "a large environment reaches the ranks" {
     local big
     big=$(head -c 90000 /dev/zero | tr '\0' x)
     for with in srun hvdrun; do
@@ -88,7 +88,7 @@ has_all() {
     assert_no_leftovers
 }
 
-@test "a site's TaskProlog that exports a rank of its own: the launch's facts stay" {
+@test "a rank that a site's TaskProlog exports does not replace that of the launch" {
     cat >"$SITE/task-prolog" <<'END'
 #!/bin/sh
 echo export HOROVOD_RANK=7

@@ -14,7 +14,7 @@ teardown() {
 
 FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 
-@test "a rank that exits 3" {
+@test "a rank that exits 3 ends the job with 3" {
     local job='[ $HOROVOD_RANK = 2 ] && exit 3; sleep 50'
     begin launch srun "${FOUR[@]}" bash -c "$job"
     ended 10
@@ -27,7 +27,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     assert_no_leftovers
 }
 
-@test "a rank that is killed by a signal" {
+@test "a rank that is killed by a signal ends the job, and the signal is named" {
     local job='[ $HOROVOD_RANK = 1 ] && kill -SEGV $$; sleep 50'
     begin launch srun "${FOUR[@]}" bash -c "$job"
     ended 10
@@ -54,7 +54,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     assert_no_leftovers
 }
 
-@test "ranks that hang after another failed, and one that ignores SIGTERM" {
+@test "ranks that hang after another failed, or ignore SIGTERM, are ended" {
     for with in srun hvdrun; do
         begin launch "$with" "${FOUR[@]}" hvd-selftest --quick --fail-rank 1:KILL --hang-rank 3 --sleep 60
         ended 10
@@ -85,7 +85,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     assert_no_leftovers
 }
 
-@test "a command that does not exist, or cannot be run" {
+@test "a command that does not exist, or cannot be run, is named" {
     for command in nosuchcommand /nowhere/train; do
         run launch srun "${FOUR[@]}" "$command"
         exits 2 # that of exec, ENOENT, as Slurm has it
@@ -134,7 +134,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     done
 }
 
-@test "the driver killed during the start" {
+@test "the driver killed during the start ends the launch" {
     fault node-freeze hvdn2
     begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
     wait_for 10 runs_on hvdn1 hvd-task
@@ -148,7 +148,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     assert_no_leftovers 10
 }
 
-@test "the driver killed when all has started: ranks go on" {
+@test "the driver killed after the start: ranks go on" {
     begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 3; echo done'
     says_times 10 4 ready
     on_host hvdlogin pkill -KILL -x hvd-driver
@@ -160,7 +160,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     assert_no_leftovers
 }
 
-@test "the rendezvous process killed during the start" {
+@test "the rendezvous process killed during the start ends the launch" {
     # The probe waits for this connection, and the rendezvous is there already.
     for with in srun hvdrun; do
         fault one-way hvdn1 hvdn3 ib0
@@ -211,7 +211,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     done
 }
 
-@test "the rendezvous process killed when all has started: said, and ranks go on" {
+@test "the rendezvous process killed after the start: a message says so, and ranks go on" {
     for with in srun hvdrun; do
         begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 8; echo done'
         says_times 10 4 ready
@@ -225,7 +225,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 }
 
 # It goes with its step, which srun may take long to end: here a node does not answer.
-@test "after a rank has failed nothing is said of the rendezvous process" {
+@test "after a rank has failed no message mentions the rendezvous process" {
     rm -f "$(home)/go"
     begin launch hvdrun --rendezvous=batch -N3 -n3 -w 'hvdn[1-3]' bash -c 'trap "" TERM; echo ready
         if [ $HOROVOD_RANK != 1 ]; then while :; do sleep 1; done; fi; until [ -e ~/go ]; do sleep 0.1; done; exit 3'

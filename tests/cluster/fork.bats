@@ -24,7 +24,7 @@ nobody_left() {
 }
 nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
 
-@test "four ranks, chosen by itself where no node is asked for" {
+@test "-np 4 runs four ranks on this machine" {
     run on_login hvdrun -np 4 --selftest -- --quick
     selftest_ok 4 1
     run on_login hvdrun -np 4 bash -c 'echo "$HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE $HOROVOD_CROSS_RANK/$HOROVOD_CROSS_SIZE"'
@@ -96,7 +96,7 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     nobody_left 2
 }
 
-@test "--keep-going" {
+@test "--keep-going lets the other ranks go on" {
     run forked --keep-going bash -c '[ $HOROVOD_RANK = 2 ] && exit 7; sleep 1; echo went on'
     exits 7
     [[ $(grep -c "went on" <<<"$output") -eq 3 ]]
@@ -110,7 +110,7 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     nobody_left 2
 }
 
-@test "Ctrl-C ends the ranks, a second one at once" {
+@test "Ctrl-C ends the ranks, a second one kills them at once" {
     begin timeout 60 "$TTY" --wait ready --sleep 0.5 --type ^C -- "$HVD_CLUSTER_CMD" exec -- \
         hvdrun --launcher fork -np 4 bash -c 'echo ready; sleep 50'
     ended 8
@@ -125,7 +125,7 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     nobody_left 2
 }
 
-@test "SIGTERM and SIGHUP to hvdrun" {
+@test "SIGTERM and SIGHUP to hvdrun end the ranks" {
     for signal in TERM:143 HUP:129; do
         begin forked bash -c 'echo ready; sleep 50'
         says_times 10 4 ready
@@ -158,7 +158,7 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     nobody_left 8
 }
 
-@test "the shim killed: no rank survives, and hvdrun says so" {
+@test "the node agent killed: no rank survives, and hvdrun says so" {
     begin forked bash -c 'echo ready; sleep 52'
     says_times 10 4 ready
     on_host hvdlogin pkill -KILL -x hvd-task
@@ -167,7 +167,7 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     nobody_left 5
 }
 
-@test "the shim killed: what ranks have started in sessions of their own goes too" {
+@test "the node agent killed: what ranks have started in sessions of their own ends too" {
     begin forked bash -c "$FAMILY"
     says_times 10 4 ready
     sleep 0.3
@@ -183,7 +183,7 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     nobody_left 2
 }
 
-@test "output: labels, long lines, no newline at the end, nothing lost" {
+@test "labelled output loses nothing: long lines, and last lines without an end" {
     run forked --label bash -c 'echo out; echo err >&2'
     for rank in 0 1 2 3; do has "$rank: out" "$rank: err"; done
     run forked --label bash -c 'printf "no newline"'
@@ -233,12 +233,12 @@ limited() {
     has "501 ranks on one host need as many processes" "ulimit -u is 500" "start fewer ranks"
     # Those of others count too, which is seen only when a rank cannot be started.
     run limited -u 2 -- -np 2 true
-    [[ $status == @(1|127) ]] # of the shim, or of a rank: whichever could not be started
+    [[ $status == @(1|127) ]] # of the node agent or of a rank: whichever could not be started
     has "ulimit -u is 2"
     has_not "is the suite installed" "same path"
     run -127 limited -n 100 -- --label -np 60 true
     has "60 ranks with output by lines need" "open files, and ulimit -n is 100"
-    # Its shim takes what it may, and the ranks keep what they had.
+    # The node agent raises its own limit as far as it may; the ranks keep theirs.
     run on_login bash -c 'ulimit -Sn 64; exec hvdrun --launcher fork -np 60 --label bash -c "ulimit -Sn"'
     exits 0
     [[ $(grep -c '^[0-9]*: 64$' <<<"$output") -eq 60 ]]
@@ -255,7 +255,7 @@ limited() {
     nobody_left 2
 }
 
-@test "a command that is not there" {
+@test "a command that does not exist is 127, and is named" {
     begin forked nosuchcommand
     ended 8
     exits 127
@@ -293,7 +293,7 @@ NAMES=localhost:2,127.0.0.1:2
 # shellcheck disable=SC2016 # for the ranks
 PLACE='echo "at $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE $HOROVOD_CROSS_RANK/$HOROVOD_CROSS_SIZE $HOROVOD_HOSTNAME"'
 
-@test "two names of this machine are two hosts: -H, a hostfile, as horovodrun, and to mpirun one" {
+@test "two names of this machine are two hosts, but one host to mpirun" {
     printf 'localhost slots=2\n127.0.0.1 slots=2\n' | script hosts
     for args in "hvdrun --hosts $NAMES" "hvdrun --launcher=fork --hostfile hosts" "horovodrun -H $NAMES"; do
         # shellcheck disable=SC2086 # several words
@@ -303,7 +303,7 @@ PLACE='echo "at $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_S
         four "in hvdlogin"
         [[ $(grep -c "input" <<<"$output") -eq 1 ]]
     done
-    # Labelled lines are whole, though two shims write them.
+    # Labelled lines are whole, though two node agents write them.
     long=$(head -c 3000 /dev/zero | tr '\0' x)
     run on_login bash -c 'exec -a horovodrun hvdrun -np 4 -H "$@"' - "$NAMES" \
         bash -c 'for i in {1..200}; do printf "%s" "$1"; echo; done' - "$long"
@@ -323,7 +323,7 @@ PLACE='echo "at $HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_S
 
 as_horovodrun() { on_login bash -c 'exec -a horovodrun hvdrun "$@"' - "$@"; }
 
-@test "as horovodrun on two names: the statuses and last words that Horovod's tests expect" {
+@test "horovodrun on two names has the statuses and last messages that Horovod's tests expect" {
     run as_horovodrun -np 4 -H "$NAMES" true
     exits 0
     has_not "Horovod" "failed"
@@ -357,7 +357,7 @@ terminated. The first process to do so was:"$'\n'"Process name: 3"$'\n'"Exit cod
     nobody_left 2
 }
 
-@test "two names of this machine: a rank that fails, Ctrl-C, and hvdrun killed" {
+@test "two names of this machine: a failed rank, Ctrl-C and a killed hvdrun end all ranks" {
     begin forked --hosts "$NAMES" bash -c '[ $HOROVOD_RANK = 3 ] && exit 7; sleep 50'
     ended 8
     exits 7
@@ -377,7 +377,7 @@ terminated. The first process to do so was:"$'\n'"Process name: 3"$'\n'"Exit cod
     nobody_left 8
 }
 
-@test "hosts: this one by name, others refused, more ranks than slots" {
+@test "listed hosts: this one can be named, others and more ranks than slots are refused" {
     run on_login hvdrun --launcher fork --hosts localhost:2 bash -c 'echo "rank $HOROVOD_RANK"'
     exits 0
     [[ $(grep -c rank <<<"$output") -eq 2 ]]

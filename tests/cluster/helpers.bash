@@ -112,31 +112,30 @@ within() {
     done
 }
 
-# The port at which the launch that runs on HOST listens for its shims.
+# driver_port [HOST]: the port at which the driver of the launch that runs on HOST listens.
 driver_port() {
     as_root "${1:-hvdlogin}" ss -Htlnp | sed -nE '/"hvd(-driver|run)"/ s/.*\*:([0-9]+) .*/\1/p' | head -1
 }
 has_driver_port() { [[ $(driver_port "$@") ]]; }
 
-# hold HOST CMD…: begin a launch on the login host that cannot complete while
-# HOST is frozen.  Then $port is the driver's; go_on lets it complete and sets
-# $status and $output.
+# hold HOST CMD…: begin a launch on the login host and freeze HOST, so that the start cannot complete.  Sets $port, the
+# port of the driver.  go_on thaws the host, waits for the end of the launch, and sets $status and $output.
 hold() {
-    held=$1 held_out="$BATS_TEST_TMPDIR/held"
+    frozen=$1 frozen_out="$BATS_TEST_TMPDIR/frozen"
     shift
-    fault node-freeze "$held"
-    on_login "$@" >"$held_out" 2>&1 3>&- &
-    held_pid=$!
+    fault node-freeze "$frozen"
+    on_login "$@" >"$frozen_out" 2>&1 3>&- &
+    frozen_pid=$!
     wait_for 5 has_driver_port
     # shellcheck disable=SC2034
     port=$(driver_port)
 }
 
 go_on() {
-    fault node-thaw "$held"
+    fault node-thaw "$frozen"
     status=0
-    wait "$held_pid" || status=$?
-    output=$(<"$held_out")
+    wait "$frozen_pid" || status=$?
+    output=$(<"$frozen_out")
     echo "$output"
     echo "status $status"
 }

@@ -39,7 +39,7 @@ bounded() {
     while read -r now_peak now_fds < <(state "$1" "$2"); [[ $now_fds ]]; do
         echo "$1: peak $now_peak kB (was $peak), $now_fds descriptors (were $fds)"
         ((now_peak <= peak + $3)) || return 1
-        # A shim may have come or gone meanwhile; a leak shows by the hundred.
+        # An hvd-task may have connected or left meanwhile; a leak shows by the hundred.
         if ((now_fds <= fds + 8)); then return 0; fi
         if ((SECONDS >= end)); then return 1; fi
         sleep 0.5
@@ -53,7 +53,7 @@ responder_port() {
 }
 has_responder() { [[ $(responder_port "$1") ]]; }
 
-@test "the driver: frames that are none" {
+@test "the driver refuses malformed frames, and the launch succeeds" {
     local login launch what
     login=$(cluster addr hvdlogin eth0)
     for launch in "srun --hvd --hvd-verbose --hvd-start-timeout=60" "hvdrun --verbose --start-timeout=60"; do
@@ -80,7 +80,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     assert_no_leftovers
 }
 
-@test "the driver: thousands that are silent or slow do not keep the shims out" {
+@test "the driver: thousands of silent or slow connections do not keep the node agents out" {
     local login pids=() pid
     login=$(cluster addr hvdlogin eth0)
     hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick
@@ -94,7 +94,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     flood hvdn3 "$login" "$port" garbage slow --count 200 --seconds 20 >"$BATS_TEST_TMPDIR/3" 3>&- &
     pids+=($!)
     sleep 4
-    # hvdn4's shim comes into the midst of it.
+    # hvdn4's node agent connects in the midst of it.
     go_on
     selftest_ok 4 4
     [[ $output != *"libevent"* && $output != *"[warn]"* ]]
@@ -104,7 +104,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     assert_no_leftovers
 }
 
-@test "the driver: the silent are ended after the time of a handshake" {
+@test "the driver closes silent connections after the time of a handshake" {
     local login
     login=$(cluster addr hvdlogin eth0)
     hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick
@@ -119,7 +119,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     selftest_ok 4 4
 }
 
-@test "the driver: more connections than it may have descriptors" {
+@test "the driver: more connections than it may have descriptors neither stop it nor use its CPU" {
     local login cpu pid
     login=$(cluster addr hvdlogin eth0)
     hold hvdn4 bash -c 'ulimit -n 200; exec srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick'
@@ -199,7 +199,7 @@ stop_connects() {
     cat "$BATS_TEST_TMPDIR/connects"
 }
 
-@test "the driver: tens of thousands of connections a second" {
+@test "the driver: tens of thousands of connections a second do not hinder a start" {
     local login launch from normal
     login=$(cluster addr hvdlogin eth0)
     for launch in "srun --hvd --hvd-start-timeout=30 -N4" "hvdrun --start-timeout=30 -N4" \
@@ -271,7 +271,7 @@ no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
         # shellcheck disable=SC2086
         hold hvdn4 $launch -N4 true
         connects hvdn2 "$login" 15000
-        within $((6 * HVD_TEST_PATIENCE)) grep -q "the start took longer than 4 seconds" "$held_out"
+        within $((6 * HVD_TEST_PATIENCE)) grep -q "the start took longer than 4 seconds" "$frozen_out"
         stop_connects hvdn2
         go_on
         [ "$status" -ne 0 ]
@@ -279,7 +279,7 @@ no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
     done
 }
 
-@test "the probe's responders" {
+@test "the probe's responders survive malformed, oversized, slow and silent connections" {
     local pids=() pid addr rport what
     hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick
     wait_for 5 has_responder hvdn1
@@ -298,7 +298,7 @@ no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
     flood hvdn2 "$addr" "$rport" most --count 100 --seconds 10
     flood hvdn2 "$addr" "$rport" nothing --count 1500 --seconds 10
     bounded hvdn1 "$agent" 32768
-    # The probe itself goes through a crowd of silent ones.
+    # The probe itself works among many silent connections.
     flood hvdn2 "$addr" "$rport" nothing --count 1500 --seconds 15 >"$BATS_TEST_TMPDIR/1" 3>&- &
     pids+=($!)
     flood hvdn3 "$addr" "$rport" nest-signed slow --count 300 --seconds 15 >"$BATS_TEST_TMPDIR/2" 3>&- &
@@ -352,7 +352,7 @@ finish() {
     on_login rm -f rendezvous go
 }
 
-@test "the rendezvous: requests that are none" {
+@test "the rendezvous refuses malformed requests, and the ranks meet" {
     local what
     one_rank_late hvdn1 hvd-task srun --hvd -N4
     for what in garbage announce announce-more negative chunked long-head headers nest probe partial-head partial; do
@@ -373,7 +373,7 @@ finish() {
     assert_no_leftovers
 }
 
-@test "the rendezvous: thousands that wait, trickle or say nothing" {
+@test "the rendezvous: thousands of waiting, slow or silent connections do not keep the ranks apart" {
     local launch pids pid
     for launch in "hvdn1 hvd-task srun --hvd" "hvdlogin hvdrun hvdrun --rendezvous=launch"; do
         pids=()
@@ -399,7 +399,7 @@ finish() {
     assert_no_leftovers
 }
 
-@test "the driver goes on being bothered while the job runs" {
+@test "the driver bears malformed and silent connections while the job runs" {
     local login what
     hold hvdn4 srun --hvd -N4 bash -c 'sleep 6; exec hvd-selftest --quick'
     driver=$(process hvdlogin hvd-driver)

@@ -13,7 +13,7 @@ HOSTS='echo "$SLURMD_NODENAME $HOROVOD_RANK/$HOROVOD_SIZE"'
 
 lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2': $output" && return 1; }; }
 
-@test "-N and --ntasks-per-node; -w and -x" {
+@test "-N, --ntasks-per-node, -w and -x decide how many ranks are where" {
     run launch hvdrun -N4 --ntasks-per-node=2 bash -c "$HOSTS"
     exits 0
     lines 8 /8
@@ -35,7 +35,7 @@ lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2'
     assert_no_leftovers
 }
 
-@test "--label and -l" {
+@test "--label and -l label lines as srun does" {
     for how in --label -l; do
         run launch hvdrun $how -N2 -n4 --ntasks-per-node=2 bash -c 'echo out; echo err >&2'
         exits 0
@@ -47,7 +47,7 @@ lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2'
     assert_no_leftovers
 }
 
-@test "-o, -e and -i" {
+@test "-o, -e and -i name files of input and output" {
     run launch hvdrun -o 'out.%t' -e 'err.%t' -N2 -n2 bash -c 'echo "out $HOROVOD_RANK"; echo "err $HOROVOD_RANK" >&2'
     exits 0
     [ -z "$output" ]
@@ -97,7 +97,7 @@ lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2'
     assert_no_leftovers
 }
 
-@test "exit status" {
+@test "the exit status is that of the rank that failed" {
     run launch hvdrun -N2 -n2 true
     exits 0
     for code in 1 42 255; do
@@ -207,7 +207,7 @@ assert all(e.get("dur", 0) >= 0 for e in events)' "$(home)/trace.json"
     assert_no_leftovers
 }
 
-@test "within a step: refused, as srun would wait for ever; but not in a job that a step has submitted" {
+@test "a start within a step is refused, since srun would wait for ever, but not in a job that a step has submitted" {
     begin launch srun --no-hvd -N1 -n1 hvdrun -n1 hostname
     ended 20
     exits 2

@@ -18,7 +18,7 @@ counts() {
     [[ $found -eq $1 ]] || { echo "$found times '$2', not $1: $output" && return 1; }
 }
 
-@test "several launches in a batch job, one after the other" {
+@test "several launches in a batch job work one after the other" {
     script several.sh <<'END'
 #!/bin/bash
 for i in 1 2 3; do
@@ -32,7 +32,7 @@ END
     assert_no_leftovers
 }
 
-@test "several launches in a batch job, side by side" {
+@test "several launches in a batch job work side by side" {
     script beside.sh <<'END'
 #!/bin/bash
 for nodes in hvdn[1-2] hvdn[3-4]; do
@@ -47,7 +47,7 @@ END
     assert_no_leftovers
 }
 
-@test "side by side on the same cores" {
+@test "launches work side by side on the same cores" {
     script over.sh <<'END'
 #!/bin/bash
 for i in 1 2 3; do
@@ -61,7 +61,7 @@ END
     assert_no_leftovers
 }
 
-@test "salloc" {
+@test "launches work within salloc" {
     for with in "srun --hvd" hvdrun; do
         # shellcheck disable=SC2086
         run on_login salloc --quiet -N2 --ntasks-per-node=2 $with hvd-selftest --quick
@@ -99,7 +99,7 @@ END
     assert_no_leftovers
 }
 
-@test "job arrays" {
+@test "launches work in job arrays" {
     script array.sh <<'END'
 #!/bin/bash
 srun --hvd hvd-selftest --quick >array.$SLURM_ARRAY_TASK_ID 2>&1
@@ -110,7 +110,7 @@ END
     assert_no_leftovers
 }
 
-@test "sbatch --hvd: inner srun is one, --no-hvd undoes it, inner hvdrun is not done twice" {
+@test "sbatch --hvd holds for every srun of the script but one with --no-hvd, and changes nothing for hvdrun" {
     script inner.sh <<END
 #!/bin/bash
 echo == plain
@@ -137,7 +137,7 @@ END
     assert_no_leftovers
 }
 
-@test "a step started by a rank is none of the launch, unless it asks" {
+@test "a step that a rank starts is not part of the launch unless it says --hvd" {
     local inner='unset ${!HOROVOD_*}; srun --overlap -N1 -n1 -w $SLURMD_NODENAME'
     for with in srun hvdrun; do
         run launch "$with" -N2 -n2 bash -c "$inner bash -c 'echo \"inner <\$HOROVOD_SIZE>\"'"
@@ -150,7 +150,7 @@ END
     assert_no_leftovers
 }
 
-@test "another step of a running job: --jobid, --overlap" {
+@test "--jobid and --overlap start another step in a running job" {
     JOB=$(on_login sbatch --parsable -N2 --ntasks-per-node=2 --output=/dev/null --wrap 'sleep 30')
     wait_for 10 runs_on hvdn1 'sleep 30'
     for with in srun hvdrun; do
@@ -162,7 +162,7 @@ END
 }
 
 # Slurm is asked more than once by one process then, also for the states of nodes.
-@test "an allocation without a number of tasks" {
+@test "an allocation without a number of tasks has a rank for each node" {
     run on_login salloc --quiet -N3 --exclusive hvdrun -N3 -n3 hvd-selftest --quick
     selftest_ok 3 3
     run on_login salloc --quiet -N3 --exclusive hvdrun bash -c "$SIZE"
@@ -174,7 +174,7 @@ END
     assert_no_leftovers
 }
 
-@test "fewer ranks than an allocation has tasks, and listed hosts of it" {
+@test "fewer ranks than the allocation's tasks, and listed hosts of it, can be used" {
     run on_login salloc --quiet -N2 --ntasks-per-node=2 hvdrun -np 3 bash -c "$SIZE"
     exits 0
     counts 3 "of <3>"

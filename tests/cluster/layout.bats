@@ -43,7 +43,7 @@ laid_out() {
     done
 }
 
-@test "as many ranks on every host" {
+@test "equal numbers of ranks on every host" {
     laid_out 8 2,2,2,2 -N4 --ntasks-per-node=2
     assert_no_leftovers
 }
@@ -89,7 +89,7 @@ laid_out() {
     assert_no_leftovers
 }
 
-@test "one rank, and one host" {
+@test "one rank, and several ranks on one host" {
     laid_out 1 1 -N1 -n1
     laid_out 4 4 -N1 -n4
     for with in srun hvdrun; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Launchers, shims and nodes that die without a word: nothing may outlive them.
+# Launchers, rank shims and nodes die without a word. Nothing may outlive them.
 
 load helpers
 load launch
@@ -10,7 +10,7 @@ teardown() { cluster_mend; }
 
 FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 
-@test "hvdrun killed in mid-run" {
+@test "hvdrun killed in mid-run: its step ends, and nothing is left" {
     begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
     says_times 10 4 ready
     sleep 0.3
@@ -20,7 +20,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     [ "$status" -eq 137 ]
 }
 
-@test "hvdrun killed in mid-run, within a batch job that goes on" {
+@test "hvdrun killed in mid-run: nothing is left in a batch job that goes on" {
     script killed.sh <<'END'
 #!/bin/bash
 hvdrun bash -c 'echo ready; sleep 50' &
@@ -39,7 +39,7 @@ END
     assert_no_leftovers
 }
 
-@test "srun killed in mid-run" {
+@test "srun killed in mid-run: the step ends, and nothing is left" {
     begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
     says_times 10 4 ready
     sleep 0.3
@@ -62,7 +62,7 @@ END
     assert_no_leftovers 15
 }
 
-@test "srun and hvdrun killed during the start" {
+@test "srun or hvdrun killed during the start: nothing is left" {
     for with in srun hvdrun; do
         fault node-freeze hvdn2
         begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 50'
@@ -75,8 +75,8 @@ END
     done
 }
 
-@test "a shim killed: its rank goes with it, and the job ends" {
-    # Only under hvdrun does a shim stay beside its rank.
+@test "a rank shim killed: its rank goes with it, and the job ends" {
+    # Only under hvdrun does the rank shim stay beside its rank.
     begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
     says_times 10 4 ready
     sleep 0.3
@@ -115,7 +115,7 @@ END
     assert_no_leftovers 20
 }
 
-@test "a step daemon that stands still when all ranks have ended: hvdrun tells, and waits" {
+@test "a step daemon that is stopped when all ranks have ended: hvdrun says so, and waits" {
     begin launch hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' bash -c 'echo ready; sleep 1'
     says_times 10 4 ready
     as_root hvdn2 pkill -STOP -x slurmstepd
@@ -142,7 +142,7 @@ END
     assert_no_leftovers 20
 }
 
-@test "a node cut off in mid-run: hvdrun has ended within 20 seconds" {
+@test "a node cut off in mid-run: hvdrun ends within 20 seconds" {
     begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep 300'
     says_times 10 8 ready
     fault node-lost hvdn3
@@ -153,7 +153,7 @@ END
     assert_no_leftovers 20
 }
 
-@test "a node that stands still: hvdrun ends soon after Slurm has given it up" {
+@test "a frozen node: hvdrun ends soon after Slurm has given it up" {
     begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep 300'
     says_times 10 8 ready
     fault node-freeze hvdn3

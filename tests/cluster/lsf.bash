@@ -54,7 +54,7 @@ job_signal() {
     done
 }
 
-# every_process SIGNAL: at once to all that the job runs on its first host, launchers, shims and ranks among them, as LSF
+# every_process SIGNAL: at once to all that the job runs on its first host, launchers, node agents and ranks among them, as LSF
 # does when it has had the time to find them.
 every_process() {
     # shellcheck disable=SC2016 # for the shell there

@@ -35,7 +35,7 @@ EACH="jsrun blaunch lsrun"
 sixth() { in_job hvdrun "$@"; }
 ranks_say() { sort -n <<<"$output"; }
 
-@test "the self-test through each launcher, and who is where" {
+@test "the self-test passes through each launcher, and every rank is where it belongs" {
     local each
     for each in $EACH; do
         with "$each"
@@ -54,7 +54,7 @@ ranks_say() { sort -n <<<"$output"; }
     done
 }
 
-@test "fewer ranks, hosts of the job only, and which launcher is taken" {
+@test "fewer ranks take the first slots, other hosts are refused, and PATH decides on the launcher" {
     local each
     for each in $EACH; do
         with "$each"
@@ -92,7 +92,7 @@ ranks_say() { sort -n <<<"$output"; }
     selftest_ok 2 1
 }
 
-@test "a Python function in every rank, and its results, through each launcher" {
+@test "a Python function runs in every rank, and its results come back, through each launcher" {
     local each
     python3 -c 'import cloudpickle' 2>/dev/null || skip "the Python module cloudpickle is not installed"
     for each in $EACH; do
@@ -164,7 +164,7 @@ $(home)/a dir 'q'
     nothing_left
 }
 
-@test "a directory that another host lacks" {
+@test "a directory that another host lacks is named" {
     local each
     # Each host has a /dev/shm of its own.
     as_root hvdn1 install -d -o alice /dev/shm/here
@@ -180,7 +180,7 @@ $(home)/a dir 'q'
     nothing_left
 }
 
-@test "the last that ranks write to stdout and stderr arrives, with and without an end of line" {
+@test "the last output of ranks arrives on stdout and stderr, with and without an end of line" {
     local each options stderr
     for each in blaunch lsrun; do
         with "$each"
@@ -237,7 +237,7 @@ $(home)/a dir 'q'
     done
 }
 
-@test "bkill while the launch is under way" {
+@test "bkill during the start ends everything on all hosts" {
     local each
     for each in jsrun lsrun; do
         with "$each"
@@ -268,7 +268,7 @@ all_said() { [[ $(grep -oP "^$1 \K\d" "$OUT" | sort -u | xargs) == "0 1 2 3 4 5"
         every_rank 10 saved
         every_process USR2
         every_rank 10 limit
-        # A late bkill: launcher and shims get the signal at the same time.
+        # bkill in a job that has run for a while: launcher and node agents get the signal at the same time.
         every_process INT
         ended 20
         exits 130
@@ -330,7 +330,7 @@ stopped_on() {
     done
 }
 
-@test "a launcher that fails, or is killed, for one of the hosts" {
+@test "a launcher that fails or is killed ends the job, and its host is named" {
     export STANDIN_FAIL=hvdn3
     with blaunch
     run sixth --start-timeout 20 echo unlikely
@@ -379,8 +379,9 @@ stopped_on() {
     done
 }
 
-@test "hvdrun killed outright: no process is left anywhere with blaunch and lsrun" {
-    # Ranks that take their time: whoever killed the shims meanwhile would leave what has its own session.
+@test "hvdrun killed: with blaunch and lsrun no process is left anywhere" {
+    # The ranks take their time to end. If anything killed the node agents meanwhile, processes in sessions of their own
+    # would be left.
     local each
     for each in blaunch lsrun; do
         with "$each"
@@ -393,7 +394,7 @@ stopped_on() {
     done
 }
 
-@test "jsrun: what does not agree, or fails, is said" {
+@test "jsrun: variables that contradict each other, and failures, are named" {
     with jsrun
     STANDIN_JSRUN=rank+1 run sixth --start-timeout 15 echo unlikely
     exits 1
@@ -420,7 +421,7 @@ stopped_on() {
     nothing_left
 }
 
-@test "jsrun: the resource file, by hand and by the launch" {
+@test "jsrun: the resource file is the same with --erf and in a launch" {
     with jsrun
     run sixth --erf by-hand --dry-run true
     exits 0
@@ -454,7 +455,7 @@ stopped_on() {
     nothing_left
 }
 
-@test "jsrun: arguments for binding and for MPI, output in files" {
+@test "jsrun gets arguments for binding and for MPI, and writes output to files" {
     with jsrun
     run sixth --dry-run --jsrun --tcp --mpi-args='-gpu "a b"' --binding-args '-n 6 -a 1 --bind "packed:2"' --output-filename out prog arg
     exits 0
@@ -471,7 +472,7 @@ stopped_on() {
     nothing_left
 }
 
-@test "LSF's bindings of tasks, on each host" {
+@test "ranks are bound on each host as LSF has bound the tasks" {
     local each file
     file=$(home)/affinity
     printf '%s\n' "hvdn1 0" "hvdn2 0 0 1" "hvdn1 0-1" "hvdn2 0" "hvdn3 1" "hvdn3 0,1" >"$file"
@@ -491,7 +492,7 @@ stopped_on() {
     done
 }
 
-@test "LSF's host file, empty or unreadable" {
+@test "an empty or unreadable host file of LSF is skipped" {
     local each
     : >"$(home)/empty"
     printf 'hvdn1\nhvdn2\n' >"$(home)/two"
@@ -510,7 +511,7 @@ stopped_on() {
 
 # Two sockets of 22 cores with four threads, one core of each kept for the system: the file is the golden one of
 # tests/unit/test_erf.c; the hosts that run the ranks are small, so only the file knows the difference.
-@test "jsrun on a system with CSM: its cores, its SMT mode, its GPUs" {
+@test "jsrun on a system with CSM uses CSM's cores, SMT mode and GPUs" {
     local csm mode
     csm=$(home)/csm
     as_root hvdlogin install -d -m 777 "$csm"

@@ -74,7 +74,7 @@ sleep 1003
 END
 }
 
-@test "Open MPI in a job of four hosts" {
+@test "Open MPI starts ranks on four hosts of a job" {
     open_mpi
     run ompi in_job 4 8 hvdrun --mpi ./ring.openmpi
     exits 0
@@ -83,7 +83,7 @@ END
     assert_no_leftovers
 }
 
-@test "Open MPI in a batch job, with what ranks are told" {
+@test "Open MPI in a batch job hands the ranks their environment" {
     open_mpi
     script mpi.sh <<'END'
 #!/bin/bash
@@ -99,7 +99,7 @@ END
     has_not SLURM_HVD_BOOT= HOROVOD_RANK= HOROVOD_CPU_OPERATIONS= HOROVOD_GLOO_RENDEZVOUS
 }
 
-@test "what the user says of networks stays" {
+@test "interfaces that the user has named for Open MPI stay" {
     open_mpi
     run ompi in_job 2 2 hvdrun --mpi --network-interfaces=eth0 bash -c 'env | grep -E "if_include|SOCKET_IFNAME"; exec ./ring.openmpi'
     exits 0
@@ -114,7 +114,7 @@ END
     has_not btl_tcp_if_include
 }
 
-@test "more slots than the job has tasks, and hosts in another order" {
+@test "Open MPI takes more slots than the job has tasks, and keeps the job's order of hosts" {
     open_mpi
     run ompi in_job 2 2 hvdrun --mpi --hosts hvdn2:1,hvdn1:2 ./ring.openmpi
     exits 0
@@ -131,14 +131,14 @@ END
     has "--launcher=srun"
 }
 
-@test "the Gloo controller by mpirun" {
+@test "mpirun starts ranks with the Gloo controller" {
     open_mpi
     run ompi in_job 4 8 hvdrun --launcher=mpirun hvd-selftest
     exits 0
     has "hvd-selftest: 8 ranks on 4 hosts: OK"
 }
 
-@test "a rank that fails, one that is killed, one that aborts" {
+@test "a rank that fails, is killed or aborts ends the job with its status" {
     open_mpi
     run ompi in_job 2 4 hvdrun --mpi --json sh -c '[ $OMPI_COMM_WORLD_RANK = 3 ] && exit 7; sleep 1003'
     exits 7
@@ -153,7 +153,7 @@ END
     assert_no_leftovers
 }
 
-@test "Ctrl-C and SIGTERM" {
+@test "Ctrl-C and SIGTERM end all ranks" {
     open_mpi
     stubborn
     run ompi timeout 60 "$TTY" --wait ready --sleep 0.5 --type ^C -- "$HVD_CLUSTER_CMD" exec -- \
@@ -169,7 +169,7 @@ END
     assert_no_leftovers
 }
 
-@test "hvdrun or mpirun killed, in a job and on one machine" {
+@test "hvdrun or mpirun killed: no rank is left, in a job and on one machine" {
     local what
     open_mpi
     stubborn
@@ -189,12 +189,12 @@ END
     done
 }
 
-@test "Open MPI on one machine, without Slurm" {
+@test "Open MPI starts ranks on one machine without Slurm" {
     open_mpi
     run ompi on_login hvdrun --mpi -np 3 --mpi-args=--oversubscribe --output-filename=tree ./ring.openmpi
     exits 0
     rings 3
-    output=$(cat "$(home)"/tree/{1/,}rank.2/stdout 2>/dev/null || true) # by mpirun, or from release 5 on by the shim
+    output=$(cat "$(home)"/tree/{1/,}rank.2/stdout 2>/dev/null || true) # written by mpirun, from release 5 on by the rank shim
     has "rank 2 of 3"
     # Nobody else can read the launch's key.
     begin ompi on_login hvdrun --mpi -np 1 sh -c 'echo ready; sleep 5'
@@ -208,7 +208,7 @@ END
 
 # Programs of MPICH run on one host here: between the cluster's hosts now and then one does not come to an end, also when
 # plain srun --mpi=pmi2 or mpirun starts it.
-@test "MPICH in a job and on one machine" {
+@test "MPICH starts ranks in a job and on one machine" {
     mpich
     export HVD_MPIRUN=mpirun.mpich
     run on_login hvdrun --mpi -np 3 --output-filename=hydra ./ring.mpich
@@ -228,7 +228,7 @@ END
     assert_no_leftovers
 }
 
-@test "srun --hvd with Open MPI by PMIx" {
+@test "srun --hvd starts workers of Open MPI by PMIx" {
     open_mpi
     on_login srun --mpi=list 2>&1 | grep -q pmix || skip "this Slurm has no PMIx plugin"
     export HOROVOD_CONTROLLER=mpi
@@ -252,7 +252,7 @@ END
     rings 4
 }
 
-@test "srun --hvd with MPICH by PMI-2" {
+@test "srun --hvd starts workers of MPICH by PMI-2" {
     mpich
     export HVD_CONTROLLER=mpi
     run on_login srun --hvd --mpi=pmi2 -N1 -n4 ./ring.mpich
@@ -263,7 +263,7 @@ END
     has "nothing here tells an MPI its rank" --mpi=pmi2
 }
 
-@test "stand-ins for Intel MPI and IBM Spectrum MPI, on one machine" {
+@test "stand-ins for Intel MPI and IBM Spectrum MPI get arguments that they take" {
     local which
     for which in intel spectrum; do
         ln -sf "$BATS_TEST_DIRNAME/lib/mpirun.py" "$(home)/$which.mpirun"
@@ -281,7 +281,7 @@ END
 }
 
 # The last test: sshd goes with the cluster.
-@test "on listed hosts outside a job, by ssh" {
+@test "mpirun starts ranks on listed hosts outside a job by ssh" {
     open_mpi
     if ! sshd_can; then skip "OpenSSH is not installed"; fi
     sshd_prepare hvdn1 hvdn2

@@ -63,7 +63,7 @@ docker_is_up() {
     done
 }
 
-@test "all is well: the fast network, and never an address that every host has" {
+@test "the fastest network is chosen, and never an address that every host has" {
     wait_for 10 docker_is_up
     launch_telling srun --hvd --hvd-verbose -N4 -n8 --ntasks-per-node=2
     selftest_ok 8 4
@@ -79,7 +79,7 @@ docker_is_up() {
     has "network 1: IPv4 over ib0"
 }
 
-@test "equal addresses do not pass though something answers at them" {
+@test "equal addresses on all hosts are no network, though something answers at them" {
     # Each host has them itself, so connecting succeeds everywhere.
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do
         fault iface-add4 $host ib0 192.168.9.9/24
@@ -95,7 +95,7 @@ docker_is_up() {
     has "the asking host has the same address"
 }
 
-@test "an interface that one host lacks" {
+@test "an interface that one host lacks is not used" {
     fault iface-del hvdn2 ib0
     launch_telling srun --hvd --hvd-verbose -N4
     selftest_ok 4 4
@@ -108,7 +108,7 @@ docker_is_up() {
     all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn3 hvdn4
 }
 
-@test "an interface that is down on one host" {
+@test "an interface that is down on one host is not used" {
     fault iface-down hvdn3 ib0
     launch_telling srun --hvd --hvd-verbose -N4
     selftest_ok 4 4
@@ -134,7 +134,7 @@ docker_is_up() {
     all_given "mlx0 =mlx0,eth0 $(cluster addr hvdn1 ib0)" hvdn1
 }
 
-@test "a filter in one direction, either one" {
+@test "an interface with a filter in one direction is not used" {
     fault one-way hvdn1 hvdn2 ib0
     launch_telling srun --hvd --hvd-verbose -N4
     selftest_ok 4 4
@@ -160,7 +160,7 @@ docker_is_up() {
     ((took < usual + 15000))
 }
 
-@test "a network that loses packets of full size only" {
+@test "a network that loses packets of full size only is not used" {
     fault mtu-hole hvdn3 ib0 1400
     # What is short gets through, what is long does not.
     on_host hvdn1 timeout 5 bash -c "exec 3<>/dev/tcp/$(cluster addr hvdn3 ib0)/1" 2>&1 | grep -q refused
@@ -195,7 +195,7 @@ NFT
     [[ $output =~ ib0:\ hvdn2\ -\>\ hvdn[134]\ \([0-9.]+\):\ the\ address\ is\ translated\ on\ the\ way\ \(NAT\) ]]
 }
 
-@test "many interfaces that lead nowhere" {
+@test "many interfaces that lead nowhere do not hinder a start" {
     local host i
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do
         fault iface-add4 $host docker0 172.18.0.1/16
@@ -213,7 +213,7 @@ NFT
     done
 }
 
-@test "no common network: every interface and why, and soon" {
+@test "without a common network every interface is named with its reason, soon" {
     fault block hvdn2 ib0
     fault block hvdn3 eth0
     wait_for 10 docker_is_up
@@ -237,7 +237,7 @@ NFT
     assert_no_leftovers
 }
 
-@test "interfaces that the user names" {
+@test "only interfaces that the user names are used" {
     local option
     for option in "srun --hvd --hvd-nics=eth0" "hvdrun --nics=eth0" "hvdrun --network-interfaces eth0" \
         "hvdrun --network-interface eth0"; do
@@ -261,7 +261,7 @@ NFT
     assert_no_leftovers
 }
 
-@test "interfaces by pattern, by subnet, and those that are not wanted" {
+@test "interfaces can be named by pattern and subnet, and excluded" {
     local option
     for option in "srun --hvd --hvd-nics=ib*" "hvdrun --nics=ib*" "srun --hvd --hvd-nics=10.78.0.0/24" \
         "hvdrun --network-interfaces=^eth0,docker0" "srun --hvd --hvd-nics=*,^eth0"; do
@@ -290,7 +290,7 @@ NFT
     assert_no_leftovers
 }
 
-@test "more interfaces than are probed" {
+@test "of more interfaces than are probed the fastest are taken, and named ones" {
     local host i
     for host in hvdn1 hvdn2; do
         fault iface-add4 $host docker0 172.18.0.1/16
@@ -316,7 +316,7 @@ NFT
     has "slower ones than the first 64, which can be named to be used"
 }
 
-@test "named interfaces of which one is silent" {
+@test "of named interfaces those that connect all hosts are used" {
     fault block hvdn2 ib0
     launch_telling srun --hvd --hvd-nics=ib0 -N4
     exits 1
@@ -327,7 +327,7 @@ NFT
     all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
 }
 
-@test "the rendezvous on the launching host, which is not on the fast network" {
+@test "the rendezvous can be on the launching host, which is not on the fast network" {
     run on_login ls /sys/class/net
     [[ $output != *ib0* ]]
     launch_telling srun --hvd --hvd-verbose --hvd-rendezvous=launch -N4
@@ -349,7 +349,7 @@ NFT
     has "the rendezvous server runs on hvdn1, with the driver"
 }
 
-@test "the rendezvous' host can be reached by one network only from one node" {
+@test "a network by which one node does not reach the rendezvous' host is not used" {
     # hvdn4 cannot open connections to hvdn1 over ib0, so ib0 is out for all;
     # with a rendezvous elsewhere that is so, too.
     fault one-way hvdn4 hvdn1 ib0
@@ -358,7 +358,7 @@ NFT
     all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
 }
 
-@test "one node: loopback" {
+@test "ranks of one node use loopback" {
     launch_telling srun --hvd --hvd-verbose -N1 -n3
     selftest_ok 3 1
     all_given "lo =lo 127.0.0.1" hvdn1
@@ -380,7 +380,7 @@ add rule inet test_firewall out tcp dport $2 $3
 NFT
 }
 
-@test "a firewall between one node and the driver is told with the node's name" {
+@test "the message about a firewall between a node and the driver names the node" {
     local option
     for option in "srun --hvd --hvd-start-timeout=4" "hvdrun --start-timeout=4"; do
         # shellcheck disable=SC2086
@@ -395,7 +395,7 @@ NFT
     assert_no_leftovers
 }
 
-@test "a firewall that refuses is told by the node itself, at once" {
+@test "a node whose connections a firewall refuses says so itself, at once" {
     hold hvdn4 srun --hvd -N4 true
     firewall hvdn4 "$port" "reject with tcp reset"
     go_on
@@ -414,7 +414,7 @@ other() {
     echo "$output"
 }
 
-@test "hosts that cannot resolve each other's names" {
+@test "hosts need not resolve each other's names" {
     run cluster exec --name "$OTHER" --host hvdn1 -- getent hosts hvdn2
     exits 2 # getent: no such name
     other srun --hvd -N2 -n4 --ntasks-per-node=2
@@ -493,7 +493,7 @@ any_on_ib0() {
     [[ $output =~ ib0:\ hvdn[1-4]\ -\>\ hvdn[1-4]\ \(192.168.9.9\):\ the\ asking\ host\ has\ the\ same\ address ]]
 }
 
-@test "what the user has set for NCCL stays, and is looked at" {
+@test "what the user has set for NCCL stays, and a warning says when it cannot work" {
     local ib0
     ib0=$(cluster addr hvdn1 ib0)
     for option in "srun --hvd --hvd-verbose" "hvdrun --verbose"; do
@@ -519,7 +519,7 @@ any_on_ib0() {
     has "/.nccl.conf) is left as it is"
 }
 
-@test "one machine and named interfaces" {
+@test "on one machine named interfaces are used" {
     launch_telling hvdrun -N1 -n2 --nics=eth0
     selftest_ok 2 1
     all_given "eth0 =eth0 127.0.0.1" hvdn1
@@ -543,7 +543,7 @@ any_on_ib0() {
     assert_no_leftovers
 }
 
-@test "IPv6 only" {
+@test "a network of IPv6 alone is used only when it is named by subnet" {
     cluster fault --name "$OTHER" no-ipv4 ib0
     # With IPv4 on another network that one is taken, though slower.
     other srun --hvd -N2

@@ -73,7 +73,7 @@ a_key() {
     on_login bash -c "umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >$1; chmod ${2-600} $1"
 }
 
-@test "no munged, no socket of its, and no libmunge that could be loaded" {
+@test "the hosts have no munged, no socket of munged, and no libmunge that could be loaded" {
     local host with
     without_munge
     run on_login scontrol show config
@@ -108,7 +108,7 @@ a_key() {
     done
 }
 
-@test "srun --hvd and hvdrun from the login host, the rendezvous on the first node and with srun" {
+@test "srun --hvd and hvdrun work from the login host, with the rendezvous there and on the first node" {
     local with
     without_munge
     for with in srun hvdrun; do
@@ -121,7 +121,7 @@ a_key() {
     selftest_ok 3 2
 }
 
-@test "srun --hvd and hvdrun in an allocation and in a batch script" {
+@test "srun --hvd and hvdrun work in an allocation and in a batch script" {
     local out
     without_munge
     run on_login salloc -Q -N2 --ntasks-per-node=2 bash -c 'srun --hvd hvd-selftest --quick && hvdrun hvd-selftest --quick'
@@ -135,14 +135,14 @@ a_key() {
     [[ $(grep -c "2 ranks on 2 hosts: OK" <<<"$output") -eq 2 ]]
 }
 
-@test "an elastic job, with a shim for each host" {
+@test "an elastic job works, with a node agent for each host" {
     without_munge
     run on_login salloc -Q -N2 --ntasks-per-node=2 --no-kill hvdrun --min-np 2 sh -c 'echo "hello $HOROVOD_RANK"; cat'
     exits 0
     [[ $(grep hello <<<"$output" | sort) == "$(printf 'hello %d\n' 0 1 2 3)" ]]
 }
 
-@test "what a rank ends with is told, and a rank that fails ends the others" {
+@test "a rank that fails ends the others, and its status is told" {
     without_munge
     run on_login srun --hvd -N2 -n4 sh -c '[ $HOROVOD_RANK -eq 3 ] && exit 7; sleep 60'
     has "task 3: Exited with exit code 7"
@@ -158,7 +158,7 @@ input() {
     output=$(sort <<<"$output" | xargs)
 }
 
-@test "the key comes before hvdrun's own input, and --input holds" {
+@test "the key comes before the input for the ranks, and --input works" {
     local file="$BATS_TEST_TMPDIR/file"
     without_munge
     echo word >"$file"
@@ -180,7 +180,7 @@ input() {
 }
 
 # More than Slurm keeps for a task that does not read.
-@test "much input for one rank" {
+@test "much input reaches one rank" {
     without_munge
     run on_login hvdrun -N2 -n3 --input=1 sh -c \
         'if [ $HOROVOD_RANK -eq 1 ]; then echo "read $(wc -c)"; : >~/read; else until [ -e ~/read ]; do sleep 0.1; done; fi' \
@@ -190,7 +190,7 @@ input() {
     has "read 5000000"
 }
 
-@test "what leaves no way for the key is refused, and a key file helps" {
+@test "--pty and a file as --input are refused without a key file" {
     without_munge
     run on_login hvdrun -N2 --pty true
     exits 2
@@ -208,7 +208,7 @@ input() {
     has "munge does not run on this host: no socket " "--key-file=FILE"
 }
 
-@test "a key file, with srun --hvd and hvdrun" {
+@test "a key file works with srun --hvd and hvdrun" {
     a_key key
     run on_login srun --hvd --hvd-key-file=key -N2 hvd-selftest --quick
     selftest_ok 2 2
@@ -279,7 +279,7 @@ nowhere() {
 @test "the key is in no environment, on no command line, in no file and in no answer of Slurm's" {
     local key
     without_munge
-    # The driver has it, and the shim on the other host that waits for the frozen one.
+    # The driver has the key, and so has hvd-task on the other host, which waits for the frozen one.
     hold hvdn2 srun --hvd -N2 bash -c 'env; sleep 3'
     key=$(raw_key hvdlogin)
     wait_for 10 has_key hvdn1
@@ -299,7 +299,7 @@ nowhere() {
     for with in srun hvdrun; do
         begin launch $with -N2 sh -c 'env; ls -l /proc/self/fd; exec sleep 20'
         wait_for 20 as_root hvdn1 pgrep -u alice -x sleep
-        # hvdrun's shim keeps it, to tell how the rank ended.
+        # Under hvdrun the rank shim keeps the key, to tell how the rank ended.
         case $with in
         srun) key=$(raw_key hvdlogin) ;;
         hvdrun) key=$(raw_key hvdn1) ;;
@@ -313,7 +313,7 @@ nowhere() {
 }
 
 # The user himself can give the hidden option a value, and harms but himself.
-@test "a variable of the user's for the hidden option is of no account" {
+@test "a variable by which the user sets the hidden option has no effect" {
     local name=_SLURM_SPANK_OPTION_hvd_hvd_launch_key zeros
     without_munge
     zeros=$(printf '0%.0s' {1..64})

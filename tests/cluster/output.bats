@@ -42,7 +42,7 @@ whole() {
     rm "$out"
 }
 
-@test "eight ranks on one machine: 100 MB, lines of 3 MB; the same in files" {
+@test "eight ranks on one machine lose nothing of 100 MB and lines of 3 MB, on the terminal and in files" {
     whole fork 12500000 3000000 --output-filename out
     local rank
     for rank in 0 3 7; do
@@ -52,18 +52,18 @@ whole() {
     as_root hvdlogin rm -rf "$(home)/out"
 }
 
-@test "eight ranks through srun: short lines, lines of 1.5 MB" {
+@test "eight ranks through srun lose nothing of short lines and lines of 1.5 MB" {
     whole srun 300000 200
     whole srun 2000000 1500000
 }
 
-@test "eight ranks through ssh: short lines, lines of 1.5 MB" {
+@test "eight ranks through ssh lose nothing of short lines and lines of 1.5 MB" {
     needs_ssh
     whole ssh 1000000 200
     whole ssh 2000000 1500000
 }
 
-@test "a last line without an end, on both streams, and a rank's last words" {
+@test "a last line without an end, and a rank's last words, come out on both streams" {
     local backend rank
     for backend in fork srun ssh; do
         if [[ $backend == ssh ]] && ! sshd_can; then continue; fi
@@ -104,7 +104,7 @@ eight_bars() { [[ $(grep -oF ":10 percent" "$OUT" | wc -l) -eq 8 ]]; }
     if sshd_can; then [[ $(on_login hvdrun -np 1 --hosts hvdn2:1 cat bytes | sha256sum) == "$sum" ]]; fi
 }
 
-@test "input goes to rank 0, all of it; the others are at its end" {
+@test "input goes to rank 0, all of it; the others read its end at once" {
     local backend
     head -c 5000000 /dev/urandom >"$(home)/bytes"
     for backend in fork srun ssh; do
@@ -125,7 +125,7 @@ inputs() {
     for rank in {1..7}; do echo "[$rank]<stdout>:0"; done
 }
 
-@test "a rank that does not read its input, and input that does not end" {
+@test "a rank that does not read its input, and input that does not end, hinder nothing" {
     local backend
     mkfifo "$BATS_TEST_TMPDIR/endless"
     for backend in fork srun ssh; do
@@ -135,7 +135,7 @@ inputs() {
     done
 }
 
-@test "a start that takes a while says on a terminal whom it waits for, and nothing elsewhere" {
+@test "a start that takes a while says on a terminal which hosts it waits for, and nothing elsewhere" {
     fault node-freeze hvdn3
     begin timeout 60 "$TTY" --wait "still starting" --wait hvdn3 -- \
         "$HVD_CLUSTER_CMD" exec -- hvdrun --start-timeout 3 -N4 -n4 true

@@ -37,7 +37,7 @@ slurm_spank_task_post_fork spank_plugin_version" ]
     has_not jansson munge hwloc libevent libslurm
 }
 
-@test "help names the options" {
+@test "srun --help names the plugin's options" {
     for command in srun sbatch salloc; do
         run on_login "$command" --help
         exits 0
@@ -156,7 +156,7 @@ told_alike() {
     has "absolute path"
 }
 
-@test "a folder without the programs" {
+@test "a libexecdir without the programs ends the start, and is named" {
     echo "required $B/lib/hvd.so libexecdir=/nowhere" >"$(cluster path)/etc/slurm/plugstack.conf"
     refused --hvd
     has "cannot run /nowhere/hvd-driver" libexecdir
@@ -218,7 +218,7 @@ END
 }
 
 # What docs/install.md and spank-hvd(8) say of upgrades.
-@test "a plugin for another release of Slurm: optional is left out, required stops everything" {
+@test "a plugin for another release of Slurm is left out if optional, and stops everything if required" {
     local other
     other=$(cluster path)/home/other.so
     other_release "$other"
@@ -293,7 +293,7 @@ END
     has "size<>"
 }
 
-@test "verbose says what was found, without it nothing is said" {
+@test "--hvd-verbose says what was found; without it nothing is said" {
     run launch srun -N2 -n2 true
     exits 0
     [ -z "$output" ]
@@ -305,33 +305,33 @@ END
     has "network 1" ib0 docker0
 }
 
-# own_shim: hvd-task is a script, in alice's home, that notes what it was called with on which host, then runs TEXT and
+# own_task: hvd-task is a script, in alice's home, that notes what it was called with on which host, then runs TEXT and
 # the real one.
-own_shim() {
+own_task() {
     mkdir -p "$(home)/libexec"
     ln -sf "$B"/libexec/hvd/* "$(home)/libexec/"
     rm "$(home)/libexec/hvd-task"
     script libexec/hvd-task <<EOF
 #!/bin/bash
-echo "\$(hostname) \$*" >>"$(home)/shims"
+echo "\$(hostname) \$*" >>"$(home)/tasks"
 $1
 exec $B/libexec/hvd/hvd-task "\$@"
 EOF
     chown -R "$(stat -c %u:%g "$(home)")" "$(home)/libexec"
-    rm -f "$(home)/shims"
+    rm -f "$(home)/tasks"
     echo "required $B/lib/hvd.so libexecdir=$(home)/libexec" >"$(cluster path)/etc/slurm/plugstack.conf"
 }
 
-@test "the tasks of a host share one shim" {
-    own_shim ''
+@test "the tasks of a host share one hvd-task" {
+    own_task ''
     run launch srun -N2 -n7 --overcommit -m plane=3 bash -c 'echo "$SLURM_PROCID=$HOROVOD_RANK $HOROVOD_HOSTNAME:$HOROVOD_LOCAL_RANK $SLURM_LOCALID"'
     exits 0
     [ "$(sort <<<"$output" | sed -E 's/^([0-9]+)=\1 hvdn[12]:([0-9]+) \2$/right/' | uniq -c | xargs)" = "7 right" ]
-    [ "$(sort <"$(home)/shims" | grep -v serve | xargs)" = "hvdn1 --plan=all hvdn2 --plan=all" ]
+    [ "$(sort <"$(home)/tasks" | grep -v serve | xargs)" = "hvdn1 --plan=all hvdn2 --plan=all" ]
 }
 
-@test "a shim that fails: the host's tasks end with it, and it is said once" {
-    own_shim '[ $(hostname) = hvdn1 ] || { echo "no plan today" >&2; exit 9; }'
+@test "an hvd-task that fails ends all tasks of its host, and one message says so" {
+    own_task '[ $(hostname) = hvdn1 ] || { echo "no plan today" >&2; exit 9; }'
     begin launch srun --hvd-start-timeout=30 -N2 -n8 --overcommit --ntasks-per-node=4 echo started
     ended 20
     has_not started
@@ -340,8 +340,8 @@ EOF
     assert_no_leftovers
 }
 
-@test "the first task of a host is killed while the others wait for it" {
-    own_shim '[ $(hostname) = hvdn1 ] || exec sleep 300'
+@test "a first task that is killed ends the tasks of its host that wait for it" {
+    own_task '[ $(hostname) = hvdn1 ] || exec sleep 300'
     begin launch srun --hvd-start-timeout=15 --kill-on-bad-exit=0 -N2 -n8 --overcommit --ntasks-per-node=4 echo started
     wait_for 10 runs_on hvdn2 "sleep 300"
     as_root hvdn2 bash -c 'kill -9 $(ps -o ppid= $(pgrep -x sleep))'

@@ -149,7 +149,7 @@ alone() {
     done
 }
 
-@test "an interactive step: srun --hvd and hvdrun from the shell that salloc gives" {
+@test "srun --hvd and hvdrun work from the shell of an interactive step" {
     script inside <<'END'
 echo "shell on $(hostname)"
 srun --hvd hvd-selftest --quick
@@ -165,7 +165,7 @@ END
     [ "$(grep -cE "^elastic [0-3]" <<<"$output")" -eq 4 ]
 }
 
-@test "an elastic job without a node that leaves it, where users see no nodes" {
+@test "an elastic job leaves a node that is out of its Slurm job, where users see no states of nodes" {
     run on_login sinfo
     has denied
     begin on_login salloc -Q -N3 --ntasks-per-node=1 --no-kill hvdrun --min-np 2 \

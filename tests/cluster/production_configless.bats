@@ -31,7 +31,7 @@ teardown() {
     done
 }
 
-@test "there are no files of Slurm's, and ranks meet from the login host, a batch job and an allocation" {
+@test "without Slurm's files, ranks meet from the login host, a batch job and an allocation" {
     local host
     for host in hvdlogin hvdn1; do
         run on_host "$host" ls /etc/slurm

@@ -36,7 +36,7 @@ logins_down() {
     for host in hvdn1 hvdn2 hvdn3; do sshd_down "$host"; done
 }
 
-@test "in a batch job over several nodes" {
+@test "hvdrun.run() in a batch job starts ranks on several nodes" {
     echo 'def triple(x): return 3 * x' | script beside.py
     program job.py <<'END'
 import beside
@@ -90,7 +90,7 @@ END
     assert_no_leftovers
 }
 
-@test "another user on a node sends pickles before and after the ranks do: none is read, the run is none the worse" {
+@test "pickles that another user sends before and after the ranks do are not read, and the run succeeds" {
     program attacked.py <<'END'
 def work():
     rank, environ = int(os.environ["HOROVOD_RANK"]), os.environ
@@ -139,7 +139,7 @@ END
     done
 }
 
-@test "within salloc" {
+@test "hvdrun.run() within salloc uses the allocation" {
     program here.py <<'END'
 print(hvdrun.run(lambda x: (os.environ["SLURMD_NODENAME"], x), "x", np=2, hosts="hvdn2:1,hvdn3:1"))
 END
@@ -168,7 +168,7 @@ END
     done
 }
 
-@test "on hosts through ssh" {
+@test "hvdrun.run() starts ranks on hosts through ssh" {
     sshd_can || skip "OpenSSH is not installed"
     logins_up
     program ssh.py <<'END'

@@ -37,7 +37,7 @@ uid_of() { as_user "$1" id -u; }
     has "refused a connection from $(cluster addr hvdn2 eth0): the peer is uid $bob"
 }
 
-# Lines of the log of a relay: heard FROM SIGNED.
+# heard task|driver signed|unsigned: what the process in the middle heard from that side, a line for each message.
 heard() {
     python3 -c '
 import json, sys
@@ -79,11 +79,11 @@ NFT
     background=
 }
 
-@test "an enemy in the middle hears no secret, and what he heard opens nothing" {
+@test "an enemy in the middle hears no secret, and cannot use what he heard" {
     through_bob pass srun --hvd -N4 hvd-selftest --quick
     selftest_ok 4 4
     # What passes by are credentials that he cannot open.
-    [[ $(heard shim unsigned) == "auth Unauthorized credential"* ]]
+    [[ $(heard task unsigned) == "auth Unauthorized credential"* ]]
     [[ $(heard driver unsigned) == *"welcome Unauthorized credential"* ]]
     heard driver signed | grep -q plan
     # He says it all again, to a driver of the same user, from the same host.
@@ -98,16 +98,16 @@ NFT
     selftest_ok 4 4
 }
 
-@test "captured authentication does not open the same launch either" {
+@test "captured authentication does not work for another connection of the same launch" {
     # Taken off the wire before the driver saw it: munge itself has not met this credential.
     through_bob cross srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
     exits 1
     [[ $output != *"OK"* ]]
     has "the peer's credential was made for another connection"
-    [[ -z $(heard shim signed) ]]
+    [[ -z $(heard task signed) ]]
 }
 
-@test "an impostor of the driver learns no key and feeds no plan" {
+@test "an impostor of the driver learns no key, and no plan of his is used" {
     local mode
     for mode in impostor-own impostor-echo impostor-plan; do
         through_bob $mode srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
@@ -120,13 +120,13 @@ NFT
         impostor-plan) has 'the driver sent "plan" before it proved who it is' ;;
         esac
         # Nothing that is signed was said to him.
-        [[ -z $(heard shim signed) ]]
-        [[ $(heard shim unsigned | sort -u) == "auth Unauthorized credential" || $mode == impostor-plan ]]
+        [[ -z $(heard task signed) ]]
+        [[ $(heard task unsigned | sort -u) == "auth Unauthorized credential" || $mode == impostor-plan ]]
     done
     assert_no_leftovers
 }
 
-@test "what an impostor says reaches the user as what it is, and costs a shim one credential" {
+@test "an impostor's text is quoted as his, and costs hvd-task one credential for each address" {
     local launch
     for launch in "srun --hvd -N4 --hvd-start-timeout=6" "hvdrun -N4 --start-timeout=6"; do
         # shellcheck disable=SC2086
@@ -139,8 +139,8 @@ NFT
     through_bob impostor-greet srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
     exits 1
     has "the peer sent a second greeting"
-    # One for each address of the driver's that a shim tries.
-    (($(grep -c . <<<"$(heard shim unsigned)") <= 8))
+    # hvd-task tries each address of the driver, and makes a credential for each.
+    (($(grep -c . <<<"$(heard task unsigned)") <= 8))
     assert_no_leftovers
 }
 
@@ -157,7 +157,7 @@ NFT
         esac
         [[ $mode == tamper || $(heard driver signed) != *plan* ]]
     done
-    # hvdrun's shims keep to the same rules.
+    # The rank shims of hvdrun keep to the same rules.
     through_bob tamper hvdrun -N4 --start-timeout=6 hvd-selftest --quick
     exits_one_of 1 143 # 143 where srun saw last the end of a rank that it had sent SIGTERM
     [[ $output != *OK* ]]
@@ -183,7 +183,7 @@ end_ranks() {
     background=
 }
 
-@test "the rendezvous: strangers neither read nor write it" {
+@test "strangers neither read nor write the rendezvous" {
     local addr
     begin_ranks srun --hvd -N4
     [[ $rv_addr == "$(cluster addr hvdn1 ib0)" ]]
@@ -206,7 +206,7 @@ end_ranks() {
     assert_no_leftovers
 }
 
-@test "the rendezvous on the launching host, too" {
+@test "strangers neither read nor write the rendezvous on the launching host" {
     begin_ranks srun --hvd --hvd-rendezvous=launch -N3 -w 'hvdn[1-3]'
     [[ $rv_addr == "$(cluster addr hvdlogin eth0)" ]]
     [[ $(peer alice hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key hello) == 200* ]]
@@ -263,7 +263,7 @@ key_is_nowhere() {
     end_ranks
 }
 
-@test "a boot variable that was tampered with" {
+@test "a tampered SLURM_HVD_BOOT is refused with a reason" {
     # Inherited from elsewhere it is of no account, with and without --hvd.
     run cluster exec -- env SLURM_HVD_BOOT=evil SLURM_HVD_STEP=1.0 srun --hvd -N2 hvd-selftest --quick
     echo "$output"
@@ -274,7 +274,7 @@ key_is_nowhere() {
     echo "$output"
     selftest_ok 2 2
 
-    # Handed to the shim it is refused, with a reason, and soon.
+    # hvd-task refuses such a variable at once, with a reason.
     local good bad want
     good="1;session=0123456789abcdef0123456789abcdef;port=20001;timeout=3;id=munge;verbose=0;addr=$(cluster addr hvdlogin eth0)"
     while IFS='|' read -r -u 9 bad want; do
@@ -323,7 +323,7 @@ EOT
     local boot="1;session=0123456789abcdef0123456789abcdef;port=20001;timeout=3;addr=127.0.0.1;id=file:" mode
     # shellcheck disable=SC2016
     on_login bash -c 'umask 077; printf "%064d\n" 7 >key; ln -s key link; : >empty; echo "not a key at all" >text; mkfifo pipe; cp key open'
-    shim() {
+    with_key_file() {
         run cluster exec -- env "SLURM_HVD_BOOT=$boot$1" SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_NODES=1 \
             SLURM_STEP_NUM_TASKS=1 SLURMD_NODENAME=hvdlogin SLURM_GTIDS=0 timeout 8 "$B/libexec/hvd/hvd-task" -- true
         echo "$1: $output"
@@ -331,28 +331,28 @@ EOT
     }
     for mode in 644 640 604 660 620 602; do
         on_login chmod $mode open
-        shim open
+        with_key_file open
         has "the key file open is open to others"
         has "chmod 600 open"
     done
-    shim link
+    with_key_file link
     has "cannot open the key file link: Too many levels of symbolic links"
-    shim empty 2
+    with_key_file empty 2
     has "the key file empty holds neither 64 hex digits nor 32 bytes"
-    shim text 2
+    with_key_file text 2
     has "the key file text holds neither 64 hex digits nor 32 bytes"
-    shim nowhere
+    with_key_file nowhere
     has "cannot open the key file nowhere: No such file or directory"
     # Somebody else's, though he lets her read it: he would know the key.
     as_user bob bash -c 'printf "%064d\n" 7 >/tmp/bobs-key; chmod 644 /tmp/bobs-key'
-    shim /tmp/bobs-key
+    with_key_file /tmp/bobs-key
     has "the key file /tmp/bobs-key is open to others"
     as_user bob rm -f /tmp/bobs-key
     # Nothing is written at the other end: it must not be waited for.
-    shim pipe 2
+    with_key_file pipe 2
     has "the key file pipe is no ordinary file"
     # With a good one the next thing is to look for the driver.
-    shim key
+    with_key_file key
     has "cannot reach the driver at port 20001"
     on_login rm -f key link empty text pipe open
 }

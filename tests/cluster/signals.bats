@@ -41,7 +41,7 @@ interrupted() { exits_one_of 130 137; }
 # limit_reached JOB: its time is over now, and not after a minute, which is the shortest limit that there is.
 limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
 
-@test "scancel in mid-run" {
+@test "scancel in mid-run ends the launch" {
     for with in srun hvdrun; do
         begin launch "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
         says_times 10 4 ready
@@ -55,7 +55,7 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     done
 }
 
-@test "scancel during the start" {
+@test "scancel during the start ends the launch" {
     for with in srun hvdrun; do
         fault node-freeze hvdn2
         begin launch "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
@@ -69,7 +69,7 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     done
 }
 
-@test "scancel before the start: while queued" {
+@test "scancel while the job is queued ends the launch" {
     for with in srun hvdrun; do
         occupy
         begin launch "$with" "${ALL[@]}" echo begun
@@ -96,7 +96,7 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     assert_no_leftovers
 }
 
-@test "one Ctrl-C reports, two end" {
+@test "one Ctrl-C shows the tasks, two end the job" {
     # A rank that has not begun when srun is at its end is killed.
     local all=$'ready\r\nready\r\nready\r\nready'
     for with in srun hvdrun; do
@@ -111,7 +111,7 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     done
 }
 
-@test "Ctrl-C twice during the start" {
+@test "Ctrl-C twice during the start ends the launch" {
     for with in srun hvdrun; do
         fault node-freeze hvdn2
         typed --sleep 1.2 --type ^C --wait "one more within" --type ^C -- "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
@@ -124,7 +124,7 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     done
 }
 
-@test "Ctrl-C while queued" {
+@test "Ctrl-C while the job is queued ends the launch" {
     for with in srun hvdrun; do
         occupy
         typed --wait queued --sleep 0.3 --type ^C -- "$with" "${ALL[@]}" echo begun
@@ -136,7 +136,7 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     done
 }
 
-@test "--quit-on-interrupt and -X are srun's" {
+@test "--quit-on-interrupt and -X work as with srun" {
     for with in srun hvdrun; do
         typed --wait ready --sleep 0.3 --type ^C -- "$with" --quit-on-interrupt "${ALL[@]}" \
             bash -c 'echo ready; sleep 50'
@@ -146,7 +146,7 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     assert_no_leftovers
 }
 
-@test "SIGINT, SIGTERM and SIGHUP to the launcher" {
+@test "SIGINT, SIGTERM and SIGHUP to the launcher end the ranks" {
     local signal
     for with in srun hvdrun; do
         begin launch "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
@@ -189,7 +189,7 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     done
 }
 
-@test "a time limit" {
+@test "a time limit ends the ranks" {
     local with how job n=0 said=() pids=()
     local -A how_of=([saves]='trap "echo saving; exit 0" TERM; ' [dies]='')
     # Side by side: Slurm looks for such jobs every half minute.

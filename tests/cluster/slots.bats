@@ -25,7 +25,7 @@ hosts_are() {
     [[ $found == "$1" ]] || { echo "hosts $found: $output" && return 1; }
 }
 
-@test "host names that do not resolve" {
+@test "hosts whose names do not resolve can be used" {
     for with in srun hvdrun; do
         run launch "$with" -N4 --ntasks-per-node=2 hvd-selftest --quick
         selftest_ok 8 4
@@ -33,7 +33,7 @@ hosts_are() {
     assert_no_leftovers
 }
 
-@test "a rank for each GPU" {
+@test "there is a rank for each GPU" {
     in_job hvdrun --selftest -- --quick
     selftest_ok 8 4
     in_job hvdrun bash -c "'$WHERE'"
@@ -43,7 +43,7 @@ hosts_are() {
     assert_no_leftovers
 }
 
-@test "fewer ranks than slots, and more" {
+@test "-np takes fewer ranks than slots, and more are refused" {
     in_job hvdrun -np 3 bash -c "'$WHERE'"
     exits 0
     hosts_are "hvdn1:2 hvdn2:1"
@@ -53,7 +53,7 @@ hosts_are() {
     assert_no_leftovers
 }
 
-@test "--slots-per-host" {
+@test "--slots-per-host says how many slots each host has" {
     in_job hvdrun --slots-per-host 1 bash -c "'$WHERE'"
     exits 0
     hosts_are "hvdn1:1 hvdn2:1 hvdn3:1 hvdn4:1"
@@ -63,7 +63,7 @@ hosts_are() {
     assert_no_leftovers
 }
 
-@test "listed hosts: some of the job's, unevenly, in their order" {
+@test "listed hosts get ranks in the order of the list, also unevenly" {
     in_job hvdrun --hosts hvdn4:1,hvdn2:2 bash -c "'$WHERE'"
     exits 0
     hosts_are "hvdn2:2 hvdn4:1"
@@ -80,7 +80,7 @@ hosts_are() {
     assert_no_leftovers
 }
 
-@test "horovodrun's own spelling" {
+@test "horovodrun's own spelling of hosts is understood" {
     in_job exec -a horovodrun "$B/bin/hvdrun" -np 3 -H hvdn4:1,hvdn2:2 bash -c "'$WHERE'"
     exits 0
     has "[0]<stdout>:hvdn4 0/3" "[2]<stdout>:hvdn2 2/3"
@@ -92,14 +92,14 @@ hosts_are() {
     assert_no_leftovers
 }
 
-@test "a listed host that the job does not have" {
+@test "a listed host that the job does not have is refused" {
     in_job hvdrun --hosts hvdn1:1,nowhere:2 true
     exits 2
     has "host nowhere is not in this allocation" "hvdn1      2"
     assert_no_leftovers
 }
 
-@test "a job with a number of tasks keeps it" {
+@test "a job that was submitted with a number of tasks keeps it" {
     script tasks.sh <<<"#!/bin/bash
 exec hvdrun bash -c '$WHERE'"
     submit -N2 --ntasks-per-node=3 tasks.sh

@@ -4,7 +4,7 @@
 # one process that is killed, or stopped for a while, at a random moment.
 #
 # Eight ranks on four nodes, which meet, check collectives and go on for three
-# seconds; hvdrun and srun --hvd in turns.  The victim is a rank, a shim, a step
+# seconds; hvdrun and srun --hvd in turns.  The victim is a rank, an hvd-task, a step
 # daemon, srun, the driver, the rendezvous process, munged or slurmd, on a random
 # host.  Each launch must end within a time, with status 0 or a message that
 # names a host and a cause; nothing may be left, no node drained; and the next
@@ -43,11 +43,11 @@ launch() {
 
 # What pgrep finds a victim by, on which host; several processes: one of them.
 choose() {
-    local victims=(rank shim stepd srun driver serve munged slurmd)
+    local victims=(rank task stepd srun driver serve munged slurmd)
     victim=${victims[RANDOM % ${#victims[@]}]} host=hvdn$((RANDOM % 4 + 1))
     case $victim in
     rank) find=(-f '^[^ ]*hvd-selftest') ;;
-    shim) find=(-f '[h]vd-task (--plan|.*--|.*hvd-selftest)') ;;
+    task) find=(-f '[h]vd-task (--plan|.*--|.*hvd-selftest)') ;;
     stepd) find=(-x slurmstepd) ;;
     srun) find=(-o -x srun) host=hvdlogin ;;
     driver) find=(-x "$([[ $1 == srun ]] && echo hvd-driver || echo hvdrun)") host=hvdlogin ;;

@@ -48,7 +48,7 @@ node() { as_root hvdctl scontrol update node="$1" state="$2" reason=test; }
 
 submit() { on_login sbatch --parsable -o /dev/null "$@" wait.sh; }
 
-@test "nodes of the job that drain, come back, or go down" {
+@test "nodes of the job that drain are left, and used again when they come back" {
     follow salloc --no-kill -N3 --ntasks-per-node=2 "$watch" --discover slurm 120
     tells 'hosts hvdn1:2@[0-9]+ hvdn2:2@[0-9]+ hvdn3:2@[0-9]+'
     node hvdn2 drain
@@ -64,7 +64,7 @@ submit() { on_login sbatch --parsable -o /dev/null "$@" wait.sh; }
     tells 'hosts hvdn2:2@[0-9]+'
 }
 
-@test "without --no-kill in the job's script that is said" {
+@test "a job script without --no-kill is told" {
     cat >"$(home)/two.sh" <<-EOF
 	#!/bin/bash
 	#SBATCH -N2 -o two.out
@@ -79,7 +79,7 @@ submit() { on_login sbatch --parsable -o /dev/null "$@" wait.sh; }
     [[ $output != *'--no-kill'* && $output == *'hosts hvdn'* ]]
 }
 
-@test "a companion job comes, and is scancelled" {
+@test "the nodes of a companion job are used until it is scancelled" {
     first=$(submit -J train -N1 -w hvdn1 -n2)
     follow "$watch" --discover jobs:train 120
     tells "hosts hvdn1:2@$first"
@@ -107,7 +107,7 @@ submit() { on_login sbatch --parsable -o /dev/null "$@" wait.sh; }
     [[ $(grep -c . "$told") -ge 3 ]]
 }
 
-@test "bad values are refused" {
+@test "bad values of --discover are refused" {
     run on_login "$watch" --discover nodes 1
     ((status == 2))
     run on_login "$watch" --discover slurm 1

@@ -33,7 +33,7 @@ clean() { [[ ! $(sshd_left_behind) ]]; }
 # What the ranks print, in their order.
 ranks_say() { sort -n <<<"$output"; }
 
-@test "four hosts with two ranks each: the self-test, and who is where" {
+@test "four hosts with two ranks each pass the self-test, and every rank is where it belongs" {
     run over_ssh "$EIGHT" hvd-selftest
     selftest_ok 8 4
     run over_ssh "$EIGHT" bash -c 'echo "$HOROVOD_RANK $HOROVOD_LOCAL_RANK $HOROVOD_CROSS_RANK $HOROVOD_HOSTNAME $(hostname)"'
@@ -49,7 +49,7 @@ ranks_say() { sort -n <<<"$output"; }
     nobody_left
 }
 
-@test "uneven, fewer ranks than slots, from one of the hosts itself, from a hostfile, as horovodrun" {
+@test "uneven hosts, fewer ranks than slots, a start on one of the hosts, a hostfile, and the name horovodrun" {
     run over_ssh hvdn1:1,hvdn2:3,hvdn3:2 hvd-selftest --quick
     selftest_ok 6 3
     run over_ssh "$EIGHT" -np 5 bash -c 'echo "$HOROVOD_RANK $HOROVOD_HOSTNAME $HOROVOD_SIZE"'
@@ -99,7 +99,7 @@ $(home)/a dir 'q'
     nobody_left
 }
 
-@test "no secret on any command line, nor in the environment of ssh, shims or ranks" {
+@test "no secret is on a command line, or in the environment of ssh, node agents or ranks" {
     begin over_ssh hvdn1:1,hvdn2:1 bash -c 'echo ready; sleep 50'
     says_times 10 2 ready
     for host in hvdlogin hvdn1 hvdn2; do
@@ -127,7 +127,7 @@ $(home)/a dir 'q'
     nobody_left
 }
 
-@test "Ctrl-C, SIGTERM" {
+@test "Ctrl-C and SIGTERM end the ranks on all hosts" {
     begin timeout 60 "$TTY" --wait ready --sleep 1 --type ^C -- "$HVD_CLUSTER_CMD" exec -- \
         hvdrun --hosts "$EIGHT" bash -c 'echo ready; setsid sleep 49 & sleep 50'
     ended 20
@@ -143,7 +143,7 @@ $(home)/a dir 'q'
     nobody_left
 }
 
-@test "hvdrun killed: nothing goes on anywhere" {
+@test "hvdrun killed: no process is left on any host" {
     begin over_ssh "$EIGHT" bash -c 'echo ready; setsid sleep 49 & sleep 50'
     says_times 15 8 ready
     on_host hvdlogin pkill -KILL -x hvdrun
@@ -161,7 +161,7 @@ $(home)/a dir 'q'
     nobody_left 10
 }
 
-@test "a shim killed: the launch ends, with the host's name" {
+@test "a node agent killed: the launch ends, with the host's name" {
     begin over_ssh "$EIGHT" bash -c 'echo ready; sleep 50'
     says_times 15 8 ready
     on_host hvdn2 pkill -KILL -x hvd-task
@@ -171,7 +171,7 @@ $(home)/a dir 'q'
     nobody_left 10
 }
 
-@test "a wrong host key, a login refused" {
+@test "a wrong host key and a refused login are named" {
     as_root hvdlogin cp "$KNOWN" "$KNOWN.good"
     as_root hvdlogin sed -i "s|^hvdn3 .*|hvdn3 $(cut -d' ' -f1,2 "$SSHD/other.pub")|" "$KNOWN"
     begin over_ssh "$EIGHT" bash -c 'echo ready; sleep 50'
@@ -227,14 +227,14 @@ ranks_are() {
 }
 is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
 
-@test "a host whose name nobody knows" {
+@test "a host whose name does not resolve is named" {
     run over_ssh hvdn1:1,no-such-host:1 true
     exits 1
     has "hvdrun: error: no-such-host: its name does not resolve on this host" "getent hosts no-such-host"
     nobody_left
 }
 
-@test "a host that refuses, one that does not answer" {
+@test "a host that refuses ssh, and one that does not answer, are named" {
     sshd_down hvdn4
     begin over_ssh "$EIGHT" true
     ended 10
@@ -251,7 +251,7 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
     nobody_left
 }
 
-@test "hvd-task is not installed there, the directory is not there" {
+@test "a host without hvd-task, and one without the current directory, are named" {
     as_root hvdn2 mount -t tmpfs none "$B/libexec/hvd"
     begin over_ssh hvdn1:2,hvdn2:2 true
     ended 10
@@ -269,7 +269,7 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
     nobody_left
 }
 
-@test "what would be run, and what is refused" {
+@test "--dry-run shows each ssh, and options that ssh cannot honour are refused" {
     run over_ssh hvdlogin:1,hvdn1:2 --dry-run -np 3 --ssh-port 2222 --ssh-identity-file key echo "a b"
     exits 0
     has "# backend: ssh" "ssh -T -a -x -oBatchMode=yes" " -oConnectTimeout=30 -p2222 -i key -- hvdn1 'exec " \
@@ -289,7 +289,7 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
     nobody_left
 }
 
-@test "this machine among the hosts needs no ssh; another ssh, by HVD_SSH" {
+@test "this machine among the hosts needs no ssh; HVD_SSH names another ssh" {
     script myssh <<'END'
 #!/bin/sh
 echo "for: $*" >>~/used
@@ -302,10 +302,10 @@ END
     nobody_left
 }
 
-# So many copies of a stand-in for ssh that never arrives, or that runs the shim here, as if this were forty hosts.
+# Forty hosts: copies of a stand-in for ssh that never connects, or that runs the node agent on this machine.
 FORTY=$(seq -f 'h%g:1' -s, 40)
 
-@test "at most 32 connections are being made at a time, and the next follows" {
+@test "at most 32 ssh connect at a time, and the next one follows" {
     script stand_in <<'END'
 #!/bin/bash
 exec sleep 47
@@ -329,7 +329,7 @@ END
 }
 thirty_two() { [[ $(on_host hvdlogin pgrep -c -f '^sleep 47') -eq 32 ]]; }
 
-@test "Ctrl-C and a killed launcher while a host does not answer" {
+@test "Ctrl-C, or hvdrun killed, while a host does not answer leaves nothing" {
     fault silence hvdn3
     begin timeout 60 "$TTY" --sleep 2 --type ^C -- "$HVD_CLUSTER_CMD" exec -- hvdrun --hosts "$EIGHT" echo ready
     ended 10
@@ -343,7 +343,7 @@ thirty_two() { [[ $(on_host hvdlogin pgrep -c -f '^sleep 47') -eq 32 ]]; }
     nobody_left
 }
 
-@test "another port and key; lines with labels; output in files" {
+@test "ssh's port and key can be named; lines are labelled; output goes to files" {
     sshd_down hvdn1
     as_root hvdn1 /usr/sbin/sshd -f "$SSHD/hvdn1.conf" -E "$SSHD/hvdn1.log" -p 2222 3>&-
     as_root hvdlogin mv "$(home)/.ssh/id_ed25519" "$(home)/key"

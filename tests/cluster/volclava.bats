@@ -83,7 +83,7 @@ END
 every_rank() { wait_for "$1" all_said "$2" || { cat "$OUT" && return 1; }; }
 all_said() { [[ $(grep -oP "^$1 \K\d" "$OUT" | sort -u | xargs) == "0 1 2 3 4 5" ]]; }
 
-@test "a hundred starts, and nothing of the last output is lost" {
+@test "a hundred starts succeed, and nothing of the last output is lost" {
     job 'for i in $(seq 100); do
         hvdrun --start-timeout 25 bash -c "echo out; echo err >&2; printf end >&2" || echo "start $i failed"; done'
     job_ends 400
@@ -92,7 +92,7 @@ all_said() { [[ $(grep -oP "^$1 \K\d" "$OUT" | sort -u | xargs) == "0 1 2 3 4 5"
         $(grep -o end <<<"$output" | wc -l) -eq 600 ]] || { echo "$output" && return 1; }
 }
 
-@test "nice value and locked memory, and a directory that other hosts lack" {
+@test "nice value and limit of locked memory reach other hosts, and a directory that they lack is named" {
     job 'ulimit -S -l 40; nice -n 3 hvdrun bash -c "echo \$(nice) \$(ulimit -l)"; mkdir -p /dev/shm/here; cd /dev/shm/here
         hvdrun echo unlikely'
     job_ends 60
@@ -103,7 +103,7 @@ all_said() { [[ $(grep -oP "^$1 \K\d" "$OUT" | sort -u | xargs) == "0 1 2 3 4 5"
     [[ $status -eq 1 ]]
 }
 
-@test "signals in an older job, and its end" {
+@test "signals reach the ranks of a job that has run for a while, and its end leaves nothing" {
     rank_program
     job 'hvdrun python3 rank.py'
     every_rank 60 ready

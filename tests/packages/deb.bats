@@ -56,14 +56,14 @@ another() {
 	done
 }
 
-@test "lintian has nothing to say that is not answered" {
+@test "lintian finds nothing that is not answered" {
 	command -v lintian >/dev/null || skip "lintian is not installed"
 	run lintian --allow-root --fail-on error,warning "$DEBS/hvd_${EDITION}_$(dpkg --print-architecture).changes"
 	echo "$output"
 	[ "$status" -eq 0 ]
 }
 
-@test "the packages are installed, and their files are where they belong" {
+@test "the packages install their files where they belong" {
 	run install_debs "$EDITION"
 	echo "$output"
 	[ "$status" -eq 0 ]
@@ -89,7 +89,7 @@ another() {
 	[[ $output == *--hvd* ]]
 }
 
-@test "a job by srun --hvd, and one by hvdrun, with what was installed" {
+@test "srun --hvd and hvdrun work as they were installed" {
 	local plugin
 	plugin=$(awk '$1 == "optional" { print $2 }' "$COPY/etc/slurm/plugstack.conf.d/hvd.conf")
 	export HVD_CLUSTER_NAME="p$$-$RANDOM"
@@ -118,7 +118,7 @@ another() {
 }
 
 # A fault of assert_unchanged shows here: its list is not empty while they are installed.
-@test "purged, they leave nothing behind" {
+@test "purged packages leave nothing behind" {
 	run assert_unchanged
 	[ "$status" -ne 0 ]
 	[[ $output == *usr/bin/hvdrun* ]]

@@ -25,7 +25,7 @@ setup() {
 	ROOT=$BATS_FILE_TMPDIR/root
 }
 
-@test "rpmlint has nothing to say that is not answered" {
+@test "rpmlint finds nothing that is not answered" {
 	command -v rpmlint >/dev/null || skip "rpmlint is not installed"
 	run rpmlint -c "$SRC/packaging/rpmlint.toml" "$RPMS"/*.rpm "$RPMS/hvd.spec"
 	echo "$output"

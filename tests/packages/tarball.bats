@@ -43,14 +43,14 @@ setup() {
 	[ "${#lines[@]}" -ge 5 ]
 }
 
-@test "one machine" {
+@test "ranks run on one machine" {
 	run on_login "$TOP/bin/hvdrun" --launcher=fork -np 2 sh -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE"'
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[[ $output == *"rank 0 of 2"* && $output == *"rank 1 of 2"* ]]
 }
 
-@test "in an allocation, with the driver in SrunPortRange" {
+@test "ranks run in an allocation, with the driver in SrunPortRange" {
 	run on_login salloc -N2 --ntasks-per-node=2 "$TOP/bin/hvdrun" --hvd-verbose --rendezvous=launch \
 		--selftest -- --quick
 	echo "$output"
@@ -60,14 +60,14 @@ setup() {
 	assert_no_leftovers
 }
 
-@test "outside an allocation, as srun would" {
+@test "outside an allocation hvdrun makes a job, as srun would" {
 	run on_login "$TOP/bin/hvdrun" -N2 --ntasks-per-node=1 --selftest -- --quick
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[[ $output == *"2 ranks on 2 hosts: OK"* ]]
 }
 
-@test "elastic in an allocation says what it lacks" {
+@test "an elastic job in an allocation says what it lacks" {
 	run on_login salloc -N2 "$TOP/bin/hvdrun" --min-np 1 --max-np 2 true
 	echo "$output"
 	[ "$status" -ne 0 ]
@@ -85,7 +85,7 @@ setup() {
 	[[ $output != *"$TOP"* ]]
 }
 
-@test "its Python module runs a function in its hvdrun" {
+@test "the tarball's Python module runs a function by the tarball's hvdrun" {
 	python3 -c 'import cloudpickle' || skip "the Python module cloudpickle is not installed"
 	run on_login env PYTHONPATH="$TOP/lib/hvd/python" python3 -c '
 import hvdrun, os

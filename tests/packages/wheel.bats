@@ -29,7 +29,7 @@ print(z.read([n for n in z.namelist() if n.endswith("METADATA")][0]).decode())' 
 	[[ $output == *"Version: $VERSION"* && $output == *"Requires-Dist: cloudpickle"* ]]
 }
 
-@test "it runs a function in the ranks of a job of the hvdrun in PATH" {
+@test "the module runs a function in the ranks of a job, by the hvdrun in PATH" {
 	"$VENV/bin/python" -c 'import cloudpickle' || skip "the Python module cloudpickle is not installed"
 	cd /
 	run env -i PATH="$B/bin:/usr/bin:/bin" "$VENV/bin/python" -c '
@@ -42,7 +42,7 @@ print(hvdrun.run(lambda: os.environ["HOROVOD_RANK"], np=2, extra_args=["--launch
 	[ "$output" = "$B/bin/hvdrun"$'\n'"['0', '1']" ]
 }
 
-@test "without hvdrun in PATH it says what is missing" {
+@test "without hvdrun in PATH the module says what is missing" {
 	run env -i PATH=/nonexistent "$VENV/bin/python" -c 'import hvdrun; hvdrun.run(print, np=1)'
 	echo "$output"
 	[ "$status" -ne 0 ]

@@ -30,19 +30,19 @@ ranks() {
 BLOCK=("hvdn1: local 0/2 cross 0/4" "hvdn1: local 1/2 cross 0/4" "hvdn2: local 0/2 cross 1/4" "hvdn2: local 1/2 cross 1/4"
     "hvdn3: local 0/2 cross 2/4" "hvdn3: local 1/2 cross 2/4" "hvdn4: local 0/2 cross 3/4" "hvdn4: local 1/2 cross 3/4")
 
-@test "srun --hvd, eight ranks on four hosts" {
+@test "srun --hvd: eight ranks on four hosts use all contexts" {
     run launch srun -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/contexts.py"
     ranks "${BLOCK[@]}"
     assert_no_leftovers
 }
 
-@test "hvdrun, eight ranks on four hosts" {
+@test "hvdrun: eight ranks on four hosts use all contexts" {
     run launch hvdrun -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/contexts.py"
     ranks "${BLOCK[@]}"
     assert_no_leftovers
 }
 
-@test "both in an sbatch script" {
+@test "both work in an sbatch script" {
     script job.sh <<-END
 	#!/bin/bash
 	srun --hvd $PY $HERE/contexts.py && echo next && hvdrun $PY $HERE/contexts.py
@@ -58,7 +58,7 @@ BLOCK=("hvdn1: local 0/2 cross 0/4" "hvdn1: local 1/2 cross 0/4" "hvdn2: local 0
     assert_no_leftovers
 }
 
-@test "three ranks on one host and one on another" {
+@test "three ranks on one host and one on another use all contexts" {
     local with
     for with in srun hvdrun; do
         run launch "$with" -N2 -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 \
@@ -69,7 +69,7 @@ BLOCK=("hvdn1: local 0/2 cross 0/4" "hvdn1: local 1/2 cross 0/4" "hvdn2: local 0
     assert_no_leftovers
 }
 
-@test "ranks dealt to the hosts in turn" {
+@test "ranks dealt to the hosts in turn use all contexts" {
     local with
     for with in srun hvdrun; do
         run launch "$with" --exclusive -N2 -n5 -w 'hvdn[1-2]' --distribution=cyclic "$PY" "$HERE/contexts.py"
@@ -79,7 +79,7 @@ BLOCK=("hvdn1: local 0/2 cross 0/4" "hvdn1: local 1/2 cross 0/4" "hvdn2: local 0
     assert_no_leftovers
 }
 
-@test "a network that only the launcher finds out: other names, and one that leads nowhere" {
+@test "ranks connect over interfaces of different names, which only the launcher can find" {
     local with
     fault iface-rename hvdn2 ib0 ib7
     for with in srun hvdrun; do

@@ -49,14 +49,14 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
     info "killed -> first batch: $(recovered 0) s"
 }
 
-@test "the reset limit is met" {
+@test "the job ends when the reset limit is met" {
     echo "localhost:2" >"$HOSTS"
     run on_this "${ELASTIC[@]}" --min-np 2 -np 2 --reset-limit 0 "$PY" "$HERE/elastic.py" "$LOG" --at '1:3:1:kill -9 $PID'
     exits 1
     has "the ranks have changed 0 times, as often as --reset-limit lets them"
 }
 
-@test "hosts that never come, and those that none can use" {
+@test "the job ends when hosts never come, and when none of them can be used" {
     echo "localhost:2" >"$HOSTS"
     run on_this "${ELASTIC[@]}" --min-np 4 --elastic-timeout 2 true
     exits 1
@@ -76,7 +76,7 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
     has "failed first: exit code 3"
 }
 
-@test "a program that is no training, and options that do not go with it" {
+@test "a program need not train, and options that need a fixed size are refused" {
     echo "localhost:2" >"$HOSTS"
     run on_this "${ELASTIC[@]}" --min-np 2 --label sh -c 'echo "$HOROVOD_RANK of $HOROVOD_SIZE $HOROVOD_ELASTIC"'
     exits 0
@@ -92,7 +92,7 @@ teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
 
 trains() { grep -q "^epoch" "$LOG" 2>/dev/null; }
 
-@test "interrupted, or killed itself, it leaves nothing" {
+@test "hvdrun that is interrupted or killed leaves nothing" {
     local pid ended=0
     echo "localhost:2" >"$HOSTS"
     "${ELASTIC[@]}" --min-np 2 "$PY" "$HERE/elastic.py" "$LOG" --epochs 1000 3>&- &

@@ -50,7 +50,7 @@ shrinks_and_ends() {
     [[ ! $output ]]
 }
 
-@test "a companion job joins, and is scancelled" {
+@test "a companion job joins, and is scancelled: its ranks leave" {
     train
     companion=$(wait_job -J mine -w hvdn2)
     wait_for 100 trains 4

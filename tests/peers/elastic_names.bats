@@ -48,7 +48,7 @@ moves() {
     done
 }
 
-@test "the same over loopback, which --network-interfaces asks for" {
+@test "two names of this machine work over loopback when --network-interfaces names it" {
     moves 1 --network-interfaces lo
     exits 0
     sizes 1 2 1

@@ -41,7 +41,7 @@ teardown() { elastic_end; }
     info "killed -> first batch: $(recovered 1) s"
 }
 
-@test "a new worker fails before it has come: the others do not notice" {
+@test "a new worker that fails before it has reached the rendezvous does not disturb the others" {
     hosts hvdn1:2
     run elastic --min-np 2 -np 2 --host-discovery-script ./discover \
         sh -c '[ $HOROVOD_RANK = 3 ] && mkdir ~/failed-once 2>/dev/null && exit 5; exec "$@"' sh \

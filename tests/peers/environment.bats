@@ -64,7 +64,7 @@ NAMED=('!HOROVOD_HOSTNAME')
 # How the plugin in srun tells the one in the tasks where the driver is, and which step it means.
 PLUGIN=(+SLURM_HVD_BOOT +SLURM_HVD_STEP)
 
-@test "hvdrun -np 2 on one machine, next to horovodrun -np 2" {
+@test "hvdrun -np 2 on one machine sets the variables of horovodrun -np 2" {
     local rank
     worker horovodrun on_this "$HORUN" -np 2
     worker hvdrun on_this "$B/bin/hvdrun" -np 2
@@ -74,7 +74,7 @@ PLUGIN=(+SLURM_HVD_BOOT +SLURM_HVD_STEP)
     done
 }
 
-@test "srun --hvd and hvdrun on a node, next to horovodrun -np 2 and to plain srun" {
+@test "srun --hvd and hvdrun on a node set the variables of horovodrun -np 2, and keep those of plain srun" {
     local rank with
     needs_cluster
     DIR=$(home)/environments-$RANDOM
@@ -102,7 +102,7 @@ CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
 
 # The network and the place of the rendezvous are given, so that what each launcher chooses is no difference; the
 # settings are in a file.
-@test "on two hosts, next to horovodrun over ssh: hvdrun over ssh, hvdrun and srun --hvd; settings from a file" {
+@test "on two hosts hvdrun over ssh, hvdrun and srun --hvd set the variables of horovodrun over ssh" {
     local rank eth0=--network-interfaces=eth0 config
     needs_cluster
     if ! sshd_can; then skip "OpenSSH is not installed"; fi

@@ -22,16 +22,16 @@ fails() {
     assert_no_leftovers
 }
 
-@test "a rank that raises an exception" {
+@test "a rank that raises an exception ends the job soon, with 1" {
     fails raise 1 "exit code 1"
     has "RuntimeError: out of data"
 }
 
-@test "a rank that ends at once, by os._exit(7)" {
+@test "a rank that ends by os._exit(7) ends the job soon, with 7" {
     fails exit 7 "exit code 7"
 }
 
-@test "a rank that is killed" {
+@test "a rank that is killed ends the job soon, with 137" {
     fails kill 137 "killed by signal 9 (SIGKILL)"
 }
 

@@ -34,7 +34,7 @@ in_place_modules() {
 }
 
 # horovods_own FILE [WORD OF pytest…]: run that file below the checkout's folder test; as `run` does. $PASSED, $FAILED and
-# $SKIPPED are the names of tests. IN_PLACE has what is to stand in front: on_login, on_this.
+# $SKIPPED are the names of tests. IN_PLACE is the command that runs them: on_login or on_this.
 horovods_own() {
     local file=$1 python=${PEERS_PY-$PY}
     shift

@@ -28,13 +28,13 @@ with_ssh() {
     fi
 }
 
-@test "test_static_run.py: commands and functions here, there and both, which succeed and fail" {
+@test "test_static_run.py passes: commands and functions on this host, on others and on both" {
     with_ssh
     horovods_own integration/test_static_run.py -k gloo
     if [[ $HVD_IN_PLACE_HOSTS ]]; then all_passed 12; else all_passed 4; fi
 }
 
-@test "test_static_run.py with the MPI controller" {
+@test "test_static_run.py passes with the MPI controller" {
     PEERS_PY=$("$BATS_TEST_DIRNAME/install.sh" --mpi --where)/venv/bin/python
     [[ -x $PEERS_PY ]] || skip "Horovod with MPI is not installed: install.sh --mpi does it"
     with_ssh
@@ -42,13 +42,13 @@ with_ssh() {
     if [[ $HVD_IN_PLACE_HOSTS ]]; then all_passed 12; else all_passed 4; fi
 }
 
-@test "test_interactiverun.py: run(func), which succeeds and fails, and an elastic job" {
+@test "test_interactiverun.py passes: run(func) that succeeds and fails, and an elastic job" {
     horovods_own integration/test_interactiverun.py
     all_passed 3
     [[ ! $(sshd_left_behind) ]] || { sshd_left_behind && return 1; }
 }
 
-@test "test_run.py: its command lines" {
+@test "test_run.py passes where it tests command lines" {
     horovods_own single/test_run.py -k "args or fixed_param or library_env or config_file or validate_config"
     all_passed 13
 }

@@ -11,7 +11,7 @@ replaced, and the tests run as they are: what fails then is no fault of hvdrun's
 HVD_IN_PLACE_HOSTS   two hosts, by a comma, that ssh reaches without a question. The tests mean this machine, called
                      localhost and 127.0.0.1, and have horovodrun believe that it is another one; hvdrun is not told
                      what is untrue, so it needs real ones. Tests that would reach them are skipped where there are none
-HVD_IN_PLACE_OPTIONS more words for each command line, in front of the others
+HVD_IN_PLACE_OPTIONS more words for each command line, before the others
 """
 
 import contextlib

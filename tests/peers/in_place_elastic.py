@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For Horovod's tests of elastic training, besides in_place.py. Which hosts there are is found out when such a job runs, so
-hvdrun cannot be asked before what it makes of the words for workers: horovodrun's own parser reads them. A test has
-horovodrun look for hosts a hundred times a second, where hvdrun does so ten times at most. And its training program has
-three seconds' patience with the news that hosts have changed, which hvdrun has for it when the new ranks have imported what
-they need: on a busy machine that takes longer, so it is told to have a minute's."""
+"""A plugin of pytest for Horovod's tests of elastic training, besides in_place.py.
+
+The hosts of such a job are known only when it runs, so hvdrun cannot be asked beforehand how it reads the command line:
+horovodrun's own parser reads it. A test has horovodrun look for hosts a hundred times a second; hvdrun looks ten times a
+second at most. The training program of the tests gives workers three seconds to learn that hosts have changed. hvdrun
+tells them when the new ranks have imported what they need, which takes longer on a busy machine; so hvdrun is told that
+the program waits for a minute."""
 
 import sys
 

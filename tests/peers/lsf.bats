@@ -51,7 +51,7 @@ as_alone() {
     nothing_left
 }
 
-@test "what horovodrun's users write: its name, no -np, a failing rank" {
+@test "horovodrun's users need no -np, and a failing rank is named" {
     local each
     for each in jsrun blaunch lsrun; do
         with "$each"

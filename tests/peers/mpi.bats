@@ -29,7 +29,7 @@ as_alone() {
         END { if (bad || NR != 5) exit 1 }'
 }
 
-@test "a training by mpirun on one machine" {
+@test "a training by mpirun on one machine goes as in one process" {
     run on_this "$HVDRUN" --mpi -np 2 --mpi-args=--oversubscribe "$PY" "$HERE/train.py"
     exits 0
     as_alone
@@ -48,7 +48,7 @@ as_alone() {
     has "mpi 0 of 2"
 }
 
-@test "a training on the cluster, by mpirun and by srun" {
+@test "a training on the cluster goes as in one process, by mpirun and by srun" {
     needs_cluster
     run on_login salloc --quiet -N4 -n4 hvdrun --mpi "$PY" "$HERE/train.py"
     exits 0
@@ -63,7 +63,7 @@ as_alone() {
     assert_no_leftovers
 }
 
-@test "a worker of MPI that fails" {
+@test "a worker of MPI that fails ends the job" {
     needs_cluster
     run on_login salloc --quiet -N2 -n2 hvdrun --mpi "$PY" "$HERE/fail.py" exit 1 mark
     [ "$status" -eq 7 ]

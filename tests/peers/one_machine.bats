@@ -25,7 +25,7 @@ setup() { needs_peers; }
 }
 
 # What Horovod's own tests run on: two names of one machine are two hosts.
-@test "four ranks on localhost and 127.0.0.1: what horovodrun tells them" {
+@test "four ranks on localhost and 127.0.0.1 have the places that horovodrun gives them" {
     cat >"$BATS_TEST_TMPDIR/place.py" <<'END'
 import torch
 import horovod.torch as hvd
@@ -41,7 +41,7 @@ END
     all_gone 2 "$BATS_TEST_TMPDIR"
 }
 
-@test "one rank alone" {
+@test "one rank alone uses all contexts" {
     run on_this "$HVDRUN" -np 1 "$PY" "$HERE/contexts.py" "$BATS_TEST_TMPDIR"
     exits 0
     has "rank 0 of 1 on $(hostname): local 0/1 cross 0/1"
@@ -57,16 +57,16 @@ fails() {
     all_gone 0 "$mark"
 }
 
-@test "a rank that raises an exception" {
+@test "a rank that raises an exception ends the job soon, with 1" {
     fails raise 1 "exit code 1"
     has "RuntimeError: out of data"
 }
 
-@test "a rank that ends at once, by os._exit(7)" {
+@test "a rank that ends by os._exit(7) ends the job soon, with 7" {
     fails exit 7 "exit code 7"
 }
 
-@test "a rank that is killed" {
+@test "a rank that is killed ends the job soon, with 137" {
     fails kill 137 "killed by signal 9 (SIGKILL)"
 }
 

@@ -25,19 +25,19 @@ alike() {
     ((lines >= $2)) || { echo "$output" && return 1; }
 }
 
-@test "every option, in every spelling" { alike spellings 80; }
+@test "every option of horovodrun is read the same in every spelling" { alike spellings 80; }
 
-@test "values, and what comes to nothing without another option" { alike values 50; }
+@test "values are read the same, and options that need another one have no effect alone" { alike values 50; }
 
-@test "shortened names" { alike abbreviations 40; }
+@test "shortened names are read the same" { alike abbreviations 40; }
 
-@test "what horovodrun refuses" { alike refusals 60; }
+@test "what horovodrun refuses is refused" { alike refusals 60; }
 
-@test "options that exclude each other" { alike conflicts 10; }
+@test "options that exclude each other are refused" { alike conflicts 10; }
 
-@test "every key of the configuration file; the command line wins" { alike config 100; }
+@test "every key of the configuration file is read the same; the command line wins" { alike config 100; }
 
-@test "defaults" { alike defaults 4; }
+@test "defaults are the same" { alike defaults 4; }
 
 @test "--check-build has all lines of horovodrun's" {
     local line theirs

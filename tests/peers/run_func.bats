@@ -55,25 +55,25 @@ job() {
     exits 0
 }
 
-@test "in a batch job over several nodes" {
+@test "hvdrun.run() in a batch job runs over several nodes" {
     job <<<'for line in hvdrun.run(lambda: work.train(0.5), num_proc=4): print(line)'
     has "(0, 4, 0, 'hvdn1', 5.0)"$'\n'"(1, 4, 1, 'hvdn1', 5.0)"$'\n'"(2, 4, 0, 'hvdn2', 5.0)"$'\n'"(3, 4, 1, 'hvdn2', 5.0)"
     assert_no_leftovers
 }
 
-@test "a rank that raises in a batch job: it is told from those that fail because of it" {
+@test "a rank that raises in a batch job is told from those that fail because of it" {
     job <<<'work.error(work.divide, np=2, hosts="hvdn1:1,hvdn2:1")'
     has "RankError: rank 1 on hvdn2 None ZeroDivisionError("
     assert_no_leftovers
 }
 
-@test "a rank that is killed in a batch job, the same" {
+@test "a rank that is killed in a batch job is told from those that fail because of it" {
     job <<<'work.error(work.die, np=2, hosts="hvdn1:1,hvdn2:1")'
     has "RankError: rank 1 on hvdn2 killed by signal 9 (SIGKILL) None"
     assert_no_leftovers
 }
 
-@test "from the login host" {
+@test "hvdrun.run() from the login host runs over several nodes" {
     cat >"$(home)/far.py" <<'END'
 import hvdrun, work
 print(hvdrun.run(work.train, (1.0,), extra_args=["-N2", "-n2", "--ntasks-per-node=1"]))

@@ -27,7 +27,7 @@ as_alone() {
         END { if (bad || NR != 5 || $8 >= first / 2) exit 1 }'
 }
 
-@test "on one machine, with one, two and four ranks" {
+@test "a training on one machine goes as in one process, with one, two and four ranks" {
     local np
     for np in 1 2 4; do
         run on_this "$HVDRUN" -np "$np" "$PY" "$HERE/train.py" "$BATS_TEST_TMPDIR"
@@ -42,7 +42,7 @@ as_alone() {
     if as_alone; then return 1; fi
 }
 
-@test "on the cluster, eight ranks on four hosts" {
+@test "a training of eight ranks on four hosts goes as in one process" {
     local with
     needs_cluster
     for with in srun hvdrun; do
@@ -53,7 +53,7 @@ as_alone() {
     assert_no_leftovers
 }
 
-@test "on the cluster, three ranks on one host and one on another" {
+@test "a training of three ranks on one host and one on another goes as in one process" {
     needs_cluster
     run launch srun -n4 --distribution=arbitrary -w hvdn1,hvdn1,hvdn1,hvdn2 "$PY" "$HERE/train.py"
     exits 0
@@ -72,7 +72,7 @@ traces() {
     [[ $(head -n 1 "$2") == hierarchical_allreduce,*,score && $(wc -l <"$2") -gt 2 ]] || { cat "$2" && return 1; }
 }
 
-@test "hierarchical allreduce, a timeline, autotuning: on one machine, by options" {
+@test "options switch on hierarchical allreduce, a timeline and autotuning" {
     local to=$BATS_TEST_TMPDIR
     run on_this "$HVDRUN" -np 4 --hierarchical-allreduce --hierarchical-allgather \
         --timeline-filename "$to/timeline.json" --timeline-mark-cycles --autotune --autotune-log-file "$to/tune.csv" \
@@ -83,7 +83,7 @@ traces() {
     traces "$to/timeline.json" "$to/tune.csv"
 }
 
-@test "the same in an sbatch script, by a file, with srun --hvd and with hvdrun" {
+@test "a configuration file does the same in an sbatch script, with srun --hvd and with hvdrun" {
     local with all
     needs_cluster
     for with in srun hvdrun; do

