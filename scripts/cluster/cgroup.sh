@@ -2,16 +2,18 @@
 # Control groups of a cluster's hosts, as Slurm wants them.  Sourced by hvd-cluster.
 #
 # All hosts share one kernel, hence one set of hierarchies.  With --cgroup each
-# host has a folder of its own in them, and a cgroup namespace and mounts that
-# show this folder as the root.  These folders are the only thing of a cluster
-# that has a name on the machine; they go when the cluster goes.
+# host has a folder of its own in each hierarchy, and a cgroup namespace and
+# mounts that show this folder as the root.  These folders are the only thing of
+# a cluster that has a name on the machine; down removes them.
 #
 #   v1  the controllers that the machine has mounted as version 1
-#   v2  the unified hierarchy.  Where version 1 has taken the controllers, it
-#       has none, and still tracks processes and guards devices.  Slurm's
-#       plugin refuses such a machine ("hybrid"): unified.c hides version 1.
+#   v2  the unified hierarchy.  Where version 1 has taken the controllers, the
+#       unified hierarchy has none, but still tracks processes and guards
+#       devices.  Slurm's plugin refuses such a machine ("hybrid"), so
+#       unified.c hides version 1 from it.
 
-# The cluster's folder in a hierarchy; clusters of one name may be in two places.
+# The name of the cluster's folder in a hierarchy. It depends on the path of the cluster, since two clusters in different
+# places may have the same name.
 cgroup_name() { echo "hvd-cluster-$(cksum <<<"$STATE" | cut -d ' ' -f 1)"; }
 
 # cgroup_mounts: where the machine has the hierarchies mounted, a line each.
@@ -29,7 +31,7 @@ cgroup_mounts() {
     done | sort -u
 }
 
-# cgroup_can v1|v2: or say why not.
+# cgroup_can v1|v2: succeeds when the machine has that version, else prints why not.
 cgroup_can() {
     local CGROUP=$1 mounts where probe
     mounts=$(cgroup_mounts) || {
@@ -70,7 +72,7 @@ cgroup_prepare() {
     fi
 }
 
-# Of cpuset, a new folder has nothing, and takes no process.
+# A new folder of cpuset has no CPUs and no memory, and takes no process until it gets some.
 cgroup_folder() {
     local name
     mkdir -p "$1"
@@ -89,7 +91,7 @@ cgroup_host() {
     done
 }
 
-# cgroup_enter HOST: this process, in the host's folders.
+# cgroup_enter HOST: puts this process into the host's folders.
 cgroup_enter() {
     local top
     for top in "${CGROUP_TOPS[@]}"; do
@@ -99,13 +101,13 @@ cgroup_enter() {
 
 cgroup_remove() {
     [[ -d $1 ]] || return 0
-    # Processes that were killed are there until they are collected.
+    # A killed process keeps the folder busy until it is reaped.
     wait_until 5 cgroup_rmdir "$1" || fail "cannot remove $1"
 }
 
 cgroup_rmdir() { find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || [[ ! -d $1 ]]; }
 
-# By the machine's mounts, for down must work when nothing else is known.
+# Finds the folders by the machine's mounts, since down must work when nothing else is known.
 cgroup_tear_down() {
     local where
     while read -r where; do

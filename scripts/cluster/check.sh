@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Waiting, status, and what a job left behind.  Sourced by hvd-cluster.
 
-# wait_until SECONDS CMD…: poll, for at most so long (at most one decimal).
+# wait_until SECONDS CMD…: runs CMD again and again until it succeeds, for at most SECONDS (at most one decimal).
 wait_until() {
     local end tenths=${1/./}
     [[ $1 == *.* ]] || tenths+=0
@@ -15,14 +15,15 @@ wait_until() {
 
 not() { ! "$@"; }
 
-# scontrol and sinfo as root on the controller; never longer than some seconds.
+# scontrol and sinfo run as root on the controller, and are ended after some seconds.
 slurm() {
     on "$CTL" timeout 10 env -i PATH="$SYSTEM_PATH" LC_ALL=C "$@" </dev/null
 }
 
-# One "node state" line each, the state as scontrol gives it ("idle",
-# "mixed+completing", "down*") but for "unregistered": a controller just started
-# calls a node idle that it has not heard of yet, and gives it no jobs.
+# Prints a line "node state" for each node, with scontrol's name of the state
+# ("idle", "mixed+completing", "down*") or with "unregistered": a controller that
+# has just started calls a node idle before it has heard from it, and gives the
+# node no jobs.
 node_states() {
     local nodes
     nodes=$(slurm scontrol show nodes --oneliner) || return 1
@@ -67,7 +68,7 @@ cmd_status() {
     node_states || echo "slurmctld does not answer"
 }
 
-# Listening sockets without a process belong to the kernel or to somebody gone.
+# A listening socket without a process belongs to the kernel, or to a process that has ended.
 left_on() {
     local host=$1
     on "$host" ps -e -o pid=,user=,args= |

@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # Breaking things on a live cluster, and mending them.  Sourced by hvd-cluster.
 #
-# Nothing is undone step by step: "clear" looks at every host and brings it back
-# to how it was wired at first (if a fault touched its network), alive, thawed,
-# with its daemons.  So it mends what nobody wrote down, too.
+# "clear" does not undo faults one by one.  It looks at every host, boots and
+# thaws it, starts its daemons, and wires it anew if a fault touched its network.
+# So it also mends what no fault has recorded.
 
 cmd_fault() {
     local kind=${1-} name
     (($#)) || die "fault: which? (see --help)"
     shift
-    # One at a time: two of them would undo each other half.
+    # Only one fault command at a time: two of them would undo each other's work.
     exec {lock}>"$STATE/lock"
     flock --timeout 60 "$lock" || fail "another fault command is still running"
     name=fault_${kind//-/_}
@@ -24,7 +24,7 @@ args() {
     ((given >= want && given <= max)) || die "usage: fault $text"
 }
 
-# Every fault of the network marks its host, to be wired anew by clear.
+# Every fault of the network marks its host, so that clear wires it anew.
 touch_net() {
     need_host "$1"
     init_pid "$1" >/dev/null || die "host $1 is down"
@@ -50,7 +50,7 @@ fault_iface_del() {
 fault_iface_rename() {
     args 3 3 $# "iface-rename HOST IFACE NEW"
     touch_net "$1" && need_iface "$1" "$2"
-    # Older kernels rename only what is down, and that loses IPv6 addresses.
+    # Older kernels rename an interface only when it is down, which loses its IPv6 addresses.
     if ! in_net "$1" ip link set dev "$2" name "$3" 2>/dev/null; then
         in_net "$1" ip link set dev "$2" down
         in_net "$1" ip link set dev "$2" name "$3" || fail "cannot rename $2 to $3 on $1"
@@ -84,7 +84,7 @@ fault_no_ipv4() {
     done
 }
 
-# nft_add HOST: commands from stdin, with the chains in place.
+# nft_add HOST: makes the chains and runs the nft commands on stdin.
 nft_add() {
     {
         echo "add table inet hvd_fault"
@@ -104,9 +104,9 @@ fault_one_way() {
     touch_net "$from"
     ifaces=${3-$(wires "$to")}
     for iface in $ifaces; do
-        # On Slurm's own network its daemons (root) and its ports are let pass.
-        # A step's connections to srun are the user's, so that only their ports
-        # could tell them from others: without SrunPortRange they are dropped.
+        # On Slurm's own network the traffic of its daemons (root) and of its ports passes.
+        # A step's connections to srun belong to the user: only their ports tell them from
+        # other connections, so without SrunPortRange they are dropped.
         rule='tcp flags & (syn | ack) == syn'
         if [[ $iface == eth0 ]]; then
             rule+=" tcp dport != $(slurm_ports) meta skuid != 0"
@@ -136,7 +136,7 @@ fault_block() {
                 if [[ $chain == out ]]; then
                     echo "$rule meta skuid 0 accept"
                 else
-                    # Answers to the daemons' connections; what users sent never left.
+                    # These are answers to connections of the daemons: what users send does not leave the host.
                     echo "$rule tcp flags & (syn | ack) != syn accept"
                 fi
             fi
@@ -145,9 +145,9 @@ fault_block() {
     } | nft_add "$host"
 }
 
-# The switch's port takes shorter packets than the hosts send, and says so to
-# nobody.  Segments that the hosts leave to the network card to cut would pass
-# it in one piece, so they cut them themselves.
+# The port of the switch drops packets that are longer, and tells nobody.  A host
+# would pass large segments to the network card in one piece, which a veth link
+# carries whole; so hosts are made to cut segments themselves.
 fault_mtu_hole() {
     local host iface bytes switch
     args 3 3 $# "mtu-hole HOST IFACE BYTES"
@@ -201,16 +201,16 @@ fault_node_lost() {
     args 1 1 $# "node-lost HOST"
     need_host "$1"
     switch=$(init_pid switch) || fail "the switch is gone"
-    # The kernel says good-bye on every connection of a dying process; nobody
-    # hears that once the links are cut.
+    # The kernel closes every connection of a dying process; no peer hears that
+    # when the links are cut first.
     for iface in $(wires "$1"); do
         nsenter --target "$switch" --net ip link set dev "$1.$iface" down 2>/dev/null || true
     done
     power_off "$1"
 }
 
-# -1 is every process of the host but its first and the one that asks: one call
-# that no fork escapes.
+# kill -1 reaches every process of the host but its first one and the caller, in
+# one call, so that no fork escapes.
 fault_node_freeze() {
     args 1 1 $# "node-freeze HOST"
     need_host "$1"
@@ -257,8 +257,9 @@ nodes_usable() {
 
 unusable_nodes() { node_states | awk '$2 !~ /^(idle|allocated|mixed)(\+completing)?$/ { print $1 }'; }
 
-# Nodes that Slurm gave up.  A slurmd started anew registers at once, which is
-# quicker than waiting until the controller asks; steps survive that.
+# Brings back nodes that Slurm has given up.  A slurmd that is started anew
+# registers at once, which is quicker than to wait until the controller asks; steps
+# survive that.
 mend_nodes() {
     local node
     wait_until 15 node_states || fail "slurmctld does not answer" "$CTL.slurmctld"

@@ -21,13 +21,13 @@ shift 5
 exec 2>>"$state/log/$host.init.log"
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 
-# A daemon that keeps a descriptor of the caller (a pipe of a test runner, say)
-# would keep the caller from ever seeing the end of it.
+# A daemon that keeps a descriptor of the caller, such as a pipe of a test runner,
+# would keep the caller from ever seeing the end of that pipe.
 for fd in /proc/self/fd/*; do
     fd=${fd##*/}
     if ((fd > 2 && fd != 255)); then eval "exec $fd>&-"; fi
 done
-# Still the caller's /proc, hence the caller's idea of our process id.
+# This is still the caller's /proc, which has our process id as the caller sees it.
 read -r outer_pid _ </proc/self/stat
 cd /
 umask 022
@@ -37,9 +37,9 @@ bind() {
     if [[ -e $1 && -e $2 ]]; then mount --bind "$1" "$2"; fi
 }
 
-# within_reach DIR: users of the hosts are to reach this folder.  What bars them
-# from it on the way, such as a closed home, is covered by an empty folder that
-# has nothing but this one in it.
+# within_reach DIR: lets users of the hosts reach this folder.  A folder on the way
+# that is closed to them, such as a home, is covered by one that has nothing but
+# the way to DIR in it.
 within_reach() {
     local part closed='' hold=/run/within-reach
     local IFS=/
@@ -56,7 +56,7 @@ within_reach() {
     rmdir "$hold"
 }
 
-# The machine's, or with --cgroup the host's own part of them (cgroup.sh).
+# Control groups: the machine's, or with --cgroup the host's own part of them (cgroup.sh).
 mount_cgroups() {
     local kind
     case ${HVD_CGROUP-} in
@@ -69,7 +69,7 @@ mount_cgroups() {
         done
         ;;
     v2)
-        # What systemd would have made.
+        # systemd would have made this.
         mount -t cgroup2 cgroup2 "$1"
         mkdir -p "$1/system.slice"
         ;;
@@ -117,7 +117,7 @@ mount_host() {
 
 if [[ $kind == host ]]; then mount_host "$@"; fi
 
-# Fields of stat up to the start time may hold spaces only in the name (2).
+# Of the fields of stat before the start time only the name, the second one, may hold spaces.
 loop='trap "" HUP INT QUIT TERM USR1 USR2 PIPE; exec >/dev/null 2>&1
 while :; do sleep 3600 & wait; done'
 echo "$outer_pid"

@@ -49,7 +49,8 @@ parse_up() {
             --plugin | --plugin-optional)
                 kind=required
                 if [[ $1 == *-optional ]]; then kind=optional; fi
-                # The machine's, shown in the root as well; or one that is in the root only (--root before --plugin).
+                # A file of the machine, which is shown in the root as well, or one that only the root has (--root before
+                # --plugin).
                 file=$(readlink -e "${2%%:*}") || file=${2%%:*}
                 [[ -f $file || -f $ROOT$file ]] || die "no plugin $file"
                 PLUGINS+=("$kind $file $(plugin_args "$2")")
@@ -82,11 +83,11 @@ plugin_args() {
     if [[ $1 == *:* ]]; then echo "${1#*:}"; fi
 }
 
-# /etc files as the hosts see them.
+# Makes the files of /etc that the hosts see.
 write_etc() {
     local etc=$STATE/etc file
     mkdir -p "$etc" "$STATE/log" "$STATE/slurmctld"
-    # Without munge there is none of it: no key, and no folder of munged's on the hosts.
+    # Without munge the hosts have neither a key nor a folder of munged.
     if [[ $AUTH == munge ]]; then
         install -d -m 700 "$etc/munge"
         (umask 077 && head -c 128 /dev/urandom >"$etc/munge/munge.key")
@@ -102,7 +103,7 @@ write_etc() {
     echo '# no name servers here' >"$etc/resolv.conf"
     hosts_file "${HOSTS[@]}" >"$etc/hosts"
     if [[ $NO_DNS ]]; then
-        # The controller still knows them: since 24.11 it tries for 7 s to find the
+        # The controller still knows these hosts: since 24.11 it tries for 7 s to find the
         # host of a srun whose job has ended, and does nothing else meanwhile.
         mkdir -p "$STATE/hosts/$CTL"
         mv "$etc/hosts" "$STATE/hosts/$CTL/hosts"
@@ -137,7 +138,7 @@ cmd_up() {
     for tries in 1 2 3; do
         mkdir -p "$(dirname "$BASE")"
         mkdir "$BASE" 2>/dev/null || true
-        # First made, then looked at: nobody can take its place in between.
+        # The folder is made first and then looked at, so that nobody can make it in between.
         if check_base && mkdir "$STATE" 2>/dev/null; then break; fi
         [[ ! -d $STATE ]] || die "cluster '$NAME' exists; take it down first"
         ((tries < 3)) || die "cannot make $STATE"
@@ -178,8 +179,8 @@ up_failed() {
     exit $(($1 == 0 ? 1 : $1))
 }
 
-# Kill the switch, and with it all; then the folder.  The process is also looked
-# for by name, for when its id was not written down yet.
+# Kills the switch, and with it all hosts; then removes the folder.  The process is
+# also looked for by name, in case its id was not written down yet.
 tear_down() {
     local pid file
     if pid=$(init_pid switch); then kill -KILL "$pid" 2>/dev/null || true; fi

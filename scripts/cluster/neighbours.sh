@@ -2,11 +2,11 @@
 # Room in the kernel's tables of neighbours (ARP, and NDP for IPv6).  Sourced by
 # hvd-cluster.
 #
-# They are one for all network namespaces of the machine, with 1024 entries
-# unless somebody said more: with two dozen nodes that all speak to each other
-# they overflow, and packets vanish.  A cluster that needs more raises the limit.
-# What it was is kept in a folder of the machine's, with the need of each cluster
-# that is up; when the last of these is gone the limit is put back.
+# All network namespaces of the machine share these tables, which have 1024
+# entries by default.  Two dozen nodes that all speak to each other overflow them,
+# and packets vanish.  A cluster that needs more entries raises the limit.  A folder
+# of the machine keeps the old limit, and the need of each cluster that is up; when
+# the last of these clusters has gone the old limit is put back.
 
 : "${NEIGH_DIR:=/run/hvd-cluster-neighbours}"
 : "${NEIGH_SYSCTL:=/proc/sys/net}"
@@ -14,10 +14,10 @@ NEIGH_SPARE=1024
 
 neigh_file() { echo "$NEIGH_SYSCTL/$1/neigh/default/gc_thresh$2"; }
 
-# neigh_need HOSTS NETWORKS: entries, when every host knows every other one.
+# neigh_need HOSTS NETWORKS: how many entries there are when every host knows every other one.
 neigh_need() { echo $(($1 * ($1 - 1) * $2)); }
 
-# neigh_write FAMILY SOFT HARD: the hard limit first where it grows.
+# neigh_write FAMILY SOFT HARD: sets both limits, the hard one first where it grows.
 neigh_write() {
     local old
     old=$(<"$(neigh_file "$1" 3)")
@@ -28,12 +28,12 @@ neigh_write() {
     fi
 }
 
-# Make the limits fit the clusters that are there.
+# Makes the limits fit the clusters that are up.
 neigh_apply() {
     local file sum=0 family soft hard rc=0
     for file in "$NEIGH_DIR"/need.*; do
         [[ -e $file ]] || continue
-        # A process that has ended, but was not waited for yet, has no program.
+        # A zombie has no program: its cluster has gone.
         if readlink "/proc/${file##*.}/exe" >/dev/null 2>&1; then
             sum=$((sum + $(<"$file")))
         else
@@ -50,8 +50,8 @@ neigh_apply() {
     return $rc
 }
 
-# neigh_reserve PID HOSTS NETWORKS: for the cluster that lives as long as the
-# process.  Where it cannot be done, that is said, and no error.
+# neigh_reserve PID HOSTS NETWORKS: makes room for the cluster that lives as long as
+# the process PID.  Prints a message where that is not possible; this is no error.
 neigh_reserve() {
     local need have family lock
     need=$(neigh_need "$2" "$3")
@@ -74,7 +74,7 @@ neigh_reserve() {
         "(net.ipv4.neigh.default.gc_thresh3), which cannot be changed here: hosts may not reach each other" >&2
 }
 
-# When a cluster has gone.
+# neigh_release: called when a cluster has gone.
 neigh_release() {
     local lock
     [[ -e $NEIGH_DIR/lock ]] || return 0

@@ -12,7 +12,7 @@ declare -A NET4=([eth0]=10.77.0 [ib0]=10.78.0)
 declare -A NET6=([eth0]=fd77: [ib0]=fd78: [eth6]=fd79:)
 declare -A SPEED=([eth0]=1000 [ib0]=100000 [eth6]=1000)
 
-# host_index HOST: last byte of its addresses.
+# host_index HOST: the last byte of the host's addresses.
 host_index() {
     case $1 in
     "$CTL") echo 1 ;;
@@ -34,7 +34,7 @@ addr() {
     fi
 }
 
-# Interfaces that a host is wired with, besides lo and docker0.
+# The interfaces that a host is wired with, besides lo and docker0.
 wires() {
     case $1 in
     "$CTL") echo eth0 ;;
@@ -52,14 +52,14 @@ net_switch() {
         fail "cannot build the bridges"
 }
 
-# in_net HOST CMD…: with the host's network, but the caller's files.
+# in_net HOST CMD…: runs CMD in the host's network namespace, with the caller's files.
 in_net() {
     local pid
     pid=$(init_pid "$1") || return 125
     nsenter --target "$pid" --net -- "${@:2}"
 }
 
-# Wire a host from nothing.  MAC addresses are fixed, so that neighbours' ARP
+# Wires a host that has no links.  MAC addresses are fixed, so that neighbours' ARP
 # entries stay right when a host or an interface comes back.
 net_host() {
     local host=$1 pid switch iface index
@@ -77,14 +77,14 @@ net_host() {
     # shellcheck disable=SC2016
     in_net "$host" bash -c 'cd /proc/sys/net/ipv6/conf
         for dir in all default; do echo 0 >$dir/accept_dad; echo 0 >$dir/accept_ra; done
-        # Debian 13 has a ping that needs this, as systemd sets it.
+        # The ping of Debian 13 needs this, which systemd sets elsewhere.
         echo 0 2147483647 >/proc/sys/net/ipv4/ping_group_range'
     {
         echo "link set dev lo up"
         for iface in $(wires "$host"); do net_addresses "$host" "$iface"; done
     } | in_net "$host" ip -batch - || fail "cannot give $host its addresses"
     for iface in $(wires "$host"); do net_speed "$host" "$iface"; done
-    # The kernel tells of a new carrier a little later, up to a second.
+    # The kernel announces a new carrier up to a second later.
     wait_until 3 links_up "$host" || fail "the links of $host stay down"
     if [[ $host == hvdn* ]]; then net_docker "$host"; fi
 }
@@ -101,8 +101,8 @@ mac() {
     printf '02:77:%02x:00:00:%02x\n' "$((16#${NET6[$1]:2:2}))" "$2"
 }
 
-# net_addresses HOST IFACE [DEVICE]: batch lines that bring an interface up with
-# its addresses; DEVICE if it has another name by now.
+# net_addresses HOST IFACE [DEVICE]: prints lines for ip -batch that bring an
+# interface up with its addresses; DEVICE is its name by now if it has another one.
 net_addresses() {
     local addr4 dev=${3:-$2}
     if addr4=$(addr "$1" "$2" 4); then
@@ -112,8 +112,8 @@ net_addresses() {
     echo "link set dev $dev up"
 }
 
-# veth pairs claim 10 Gbit/s whatever they are told, so the file that says so
-# is covered by another one.
+# A veth link claims 10 Gbit/s whatever it is told, so the file of its speed is
+# covered by another one.
 net_speed() {
     local pid
     pid=$(init_pid "$1")
@@ -123,8 +123,8 @@ net_speed() {
         mount --bind "$STATE/speed/$2" "$ROOT/sys/class/net/$2/speed" || fail "speed of $2 on $1"
 }
 
-# A bridge with one port, as docker leaves it while a container runs: without
-# a port it would have no carrier and be easy to tell from a real network.
+# docker0 is a bridge with one port, as while a container runs: without a port it
+# would have no carrier, and be easy to tell from a real network.
 net_docker() {
     in_net "$1" bash -c '
         ip link add name docker0 type bridge &&
@@ -135,7 +135,7 @@ net_docker() {
         ip link set dev docker0 up' || fail "cannot make docker0 on $1"
 }
 
-# Take away whatever a host has and wire it anew.
+# Takes all links away from a host and wires it anew.
 net_reset() {
     local link
     in_net "$1" nft flush ruleset

@@ -2,8 +2,7 @@
 # Hosts of a cluster: boot, power off, daemons, running commands on them.
 # Sourced by hvd-cluster.
 
-# The process id alone does not say who a process is, for ids are used again:
-# the start time goes with it.
+# Process ids are used again, so a process is known by its id and its start time.
 proc_start() {
     local stat
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
@@ -14,7 +13,7 @@ proc_start() {
     echo "${20}"
 }
 
-# init_pid HOST: the process id of the host's first process, if it lives.
+# init_pid HOST: prints the process id of the host's first process, if that lives.
 init_pid() {
     local pid start
     { read -r pid start <"$STATE/hosts/$1/pid"; } 2>/dev/null || return 1
@@ -34,8 +33,8 @@ save_pid() {
     mv "$STATE/hosts/$1/pid.new" "$STATE/hosts/$1/pid"
 }
 
-# The switch is the outermost: all hosts live in process namespaces below its
-# own, so its end is the end of everything.
+# The process namespaces of all hosts are below that of the switch, so all hosts
+# end with the switch.
 boot_switch() {
     local pid
     mkdir -p "$STATE/hosts/switch"
@@ -45,10 +44,11 @@ boot_switch() {
     net_switch "$pid"
 }
 
-# ns_cpu: on which CPU mount namespaces have the lowest numbers.  Slurm mounts
-# the one of a job's private /tmp in the host's, which takes only those with
-# higher numbers than its own; and since Linux 6.18 each CPU has a range of
-# numbers of its own, so that a later one may have a lower number.
+# ns_cpu: prints the CPU on which new mount namespaces get the lowest numbers.
+# Slurm mounts the namespace of a job's private /tmp in that of the host, and the
+# kernel allows that only for a namespace with a higher number.  Since Linux 6.18
+# each CPU has a range of numbers of its own, so that a later namespace may have a
+# lower number; the host's namespace is made on this CPU.
 ns_cpu() {
     local cpu
     # shellcheck disable=SC2016
@@ -78,7 +78,7 @@ boot_host() {
     daemons_start "$host"
 }
 
-# power_off HOST: every process of the host dies at once, its network with it.
+# power_off HOST: kills every process of the host at once; its network goes as well.
 power_off() {
     local pid
     pid=$(init_pid "$1") || return 0
@@ -88,19 +88,19 @@ power_off() {
 
 gone() { ! init_pid "$1" >/dev/null; }
 
-# on HOST CMD…: run as root in all namespaces of the host.
+# on HOST CMD…: runs CMD as root in all namespaces of the host.
 on() {
     local pid
     pid=$(init_pid "$1") || return 125
     nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- "${@:2}"
 }
 
-# daemon_running HOST NAME: by process name, below the host's own /proc.
+# daemon_running HOST NAME: looks for a process of that name in the host's own /proc.
 daemon_pids() {
     on "$1" pgrep -x -u root "$2"
 }
 
-# With auth/slurm sackd makes credentials where no other daemon of Slurm's is: on the login host.
+# With auth/slurm, sackd makes credentials on the login host, where no other daemon of Slurm runs.
 daemons_of() {
     local own=''
     if [[ $AUTH == munge ]]; then own=munged; fi
@@ -118,8 +118,8 @@ daemons_start() {
     done
 }
 
-# A daemon must not keep a descriptor of ours: not the lock, nor a pipe whose
-# end the caller waits for.
+# A daemon must not keep a descriptor of this script: neither the lock, nor a pipe
+# whose end the caller waits for.
 detached() (
     local fd
     for fd in /proc/self/fd/*; do
@@ -168,9 +168,9 @@ user_home() {
     if [[ $1 == root ]]; then echo /root; else echo "$STATE/home/$1"; fi
 }
 
-# Send a signal on to the command.  nsenter does not: the command is its child.
-# A signal that comes so early that the child still ignores it (a background
-# job of the shell starts that way) would be lost, hence the short wait.
+# forward SIGNAL: passes a signal on to the command, since nsenter, whose child the
+# command is, does not.  The short wait is for a signal that comes early: a
+# background job of the shell ignores signals when it starts, and would lose it.
 forward() {
     local number child mask tries
     number=$(kill -l "$1")
@@ -192,7 +192,7 @@ forward() {
     done
 }
 
-# run_as HOST USER DIR CMD…: the body of exec; sets rc.
+# run_as HOST USER DIR CMD…: does what exec does; sets rc.
 run_as() {
     local host=$1 user=$2 dir=$3 pid home uid gid sig again
     shift 3
@@ -203,12 +203,12 @@ run_as() {
     local ids=() outer=() own=() env=(
         PATH="${HVD_PATH:+$HVD_PATH:}$SYSTEM_PATH" HOME="$home" USER="$user"
         LOGNAME="$user" SHELL=/bin/bash HVD_CLUSTER="$NAME")
-    # Where no slurmd keeps files up to date, a site's DNS says whom to ask; there is none here.
+    # Without files of Slurm a site's DNS names the controller; there is no such DNS here.
     if [[ $CONFIGLESS ]]; then env+=(SLURM_CONF_SERVER="$(conf_server)"); fi
     if ((uid != 0)); then ids=(--reuid "$uid" --regid "$gid" --init-groups); fi
-    # With a terminal the command stays in the foreground group and the keyboard
-    # reaches it by itself; without one it gets a session of its own, so that a
-    # signal sent to the caller's group arrives once, through forward.
+    # With a terminal the command stays in the foreground group, so that the keyboard
+    # reaches it.  Without a terminal it gets a session of its own, so that a signal
+    # to the caller's group reaches it once, through forward.
     if [[ -t 0 ]]; then
         trap : INT QUIT
     else
@@ -220,8 +220,8 @@ run_as() {
         # shellcheck disable=SC2064
         trap "forward $sig || :" "$sig"
     done
-    # Death of the caller, even by SIGKILL, must not leave the command running:
-    # both links of the chain ask the kernel to be killed with their parent.
+    # The command must not go on when the caller is killed, even by SIGKILL: nsenter
+    # and the command both ask the kernel to be killed with their parent.
     # nsenter must outlive an interrupt from the terminal, or the command is killed with it.
     {
         trap '' INT QUIT
@@ -237,9 +237,9 @@ run_as() {
     rc=127
     while :; do
         interrupted=0 again=0
-        # bash reports a job's death by signal on stderr: that is not the command's.
+        # bash reports on stderr that a signal ended a job; the command has not printed that.
         { wait "$exec_pid" || again=$?; } 2>/dev/null
-        # 127 is also "no such child": its status was already collected.
+        # 127 also means "no such child": the status was collected before.
         if ((again != 127)) || ((rc == 127)); then rc=$again; fi
         if ((!interrupted)) && ! { ((again > 128)) && kill -0 "$exec_pid" 2>/dev/null; }; then
             break

@@ -18,7 +18,7 @@ slurm_paths() {
 
 slurm_daemon() {
     local path
-    # Inside ROOT, if there is one: names only then.
+    # With --root a program is known by its name, and is found inside of the root.
     if [[ $ROOT ]]; then
         echo "$1"
     elif path=$(PATH=$SYSTEM_PATH command -v "$1"); then
@@ -28,7 +28,7 @@ slurm_daemon() {
     fi
 }
 
-# Fails with a reason when something is missing.
+# Fails when a program is missing, and prints which.
 slurm_check() {
     local tool missing=()
     slurm_paths
@@ -44,7 +44,7 @@ slurm_check() {
     [[ -d $ROOT$SLURM_CONFDIR ]] || die "no folder $ROOT$SLURM_CONFDIR to mount the configuration on"
 }
 
-# key=value settings, the later one wins; order is kept for reading.
+# Settings KEY=VALUE: a later one replaces an earlier one of the same key, in its line.
 conf_set() {
     local key=${1%%=*} value=${1#*=}
     [[ $1 == *=* ]] || die "not Key=Value: $1"
@@ -82,7 +82,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 ReturnToService=2
-# A lost node is to be noticed within a test's patience.
+# The limits of time are short, so that a test notices a lost node soon.
 SlurmdTimeout=10
 SlurmctldTimeout=10
 MessageTimeout=5
@@ -109,7 +109,7 @@ EOF
     fi
     if [[ $CONFIGLESS ]]; then conf_set SlurmctldParameters=enable_configless; fi
     for line in "${SLURM_CONF_EXTRA[@]}"; do
-        # These may come more than once and add to each other.
+        # Lines with these keys may be repeated, and add to each other.
         case $line in
         NodeName=* | PartitionName=* | NodeSet=* | DownNodes=*) lines+=("$line") ;;
         *) conf_set "$line" ;;
@@ -119,7 +119,7 @@ EOF
     if [[ $GPUS ]]; then gres=" Gres=gpu:$GPUS"; fi
     {
         for key in "${CONF_ORDER[@]}"; do echo "$key=${CONF[$key]}"; done
-        # Addresses, not names: Slurm must work where names do not resolve.
+        # Addresses and not names, since Slurm must work where names do not resolve.
         for host in "${COMPUTE[@]}"; do
             echo "NodeName=$host NodeAddr=$(addr "$host" eth0 4) CPUs=$CPUS" \
                 "Sockets=1 CoresPerSocket=$CPUS ThreadsPerCore=1" \
@@ -138,7 +138,7 @@ EOF
     for line in "${CONF_FILES[@]}"; do printf '%s\n' "${line#*=}" >"$dir/${line%%=*}"; done
 }
 
-# Whom hosts without files of Slurm's ask.
+# The controller that hosts without files of Slurm ask.
 conf_server() { echo "$(addr "$CTL" eth0 4):$SLURMCTLD_PORT"; }
 
 slurm_write_cgroup() {
@@ -147,7 +147,7 @@ slurm_write_cgroup() {
         printf '%s\n' CgroupPlugin=cgroup/v1 ConstrainCores=yes ConstrainDevices=yes \
             ConstrainRAMSpace=yes
         ;;
-    # No controllers are counted on, and no systemd.
+    # Neither controllers of control groups nor systemd are required.
     v2) printf '%s\n' CgroupPlugin=cgroup/v2 IgnoreSystemd=yes ConstrainDevices=yes ;;
     *) echo 'CgroupPlugin=autodetect' ;;
     esac >"$1/cgroup.conf"
@@ -157,15 +157,15 @@ slurm_write_gres() {
     local i
     [[ $GPUS ]] || return 0
     mkdir -p "$STATE/gpu"
-    # Slurm numbers only devices (and so sets CUDA_VISIBLE_DEVICES only then):
-    # plain files will not do, null devices will.
+    # Slurm numbers GPUs, and sets CUDA_VISIBLE_DEVICES, only when their files are
+    # devices: null devices will do, plain files will not.
     for ((i = 0; i < GPUS; i++)); do
         mknod -m 666 "$STATE/gpu/gpu$i" c 1 3 || fail "cannot make device nodes in $STATE"
     done
     echo "NodeName=hvdn[1-$NODES] Name=gpu File=$STATE/gpu/gpu[0-$((GPUS - 1))]" >"$1/gres.conf"
 }
 
-# Settings that other versions of Slurm want differently.
+# Settings that depend on the release of Slurm.
 slurm_version_quirks() {
     :
 }

@@ -3,9 +3,9 @@
 
 The hosts of such a job are known only when it runs, so hvdrun cannot be asked beforehand how it reads the command line:
 horovodrun's own parser reads it. A test has horovodrun look for hosts a hundred times a second; hvdrun looks ten times a
-second at most. The training program of the tests gives workers three seconds to learn that hosts have changed. hvdrun
-tells them when the new ranks have imported what they need, which takes longer on a busy machine; so hvdrun is told that
-the program waits for a minute."""
+second at most. The training program of the tests waits three seconds to be told that hosts have changed. hvdrun
+tells it when the new ranks have imported what they need, which takes longer on a busy machine; so the program is told to
+wait a minute."""
 
 import sys
 
