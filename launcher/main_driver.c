@@ -14,7 +14,7 @@
 #include "lib/base/key.h"
 #include "lib/base/log.h"
 #include "lib/net/nicspec.h"
-#include "lib/process/nofile.h"
+#include "lib/process/rlimits.h"
 #include "slurm/slurm.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
 #include "lib/base/log.h"
-#include "lib/process/nofile.h"
+#include "lib/process/rlimits.h"
 #include "lib/rendezvous/server.h"
 #include "rvoptions.h"
 

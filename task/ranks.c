@@ -4,7 +4,6 @@
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/bind.h"
-#include "lib/process/nofile.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "output.h"

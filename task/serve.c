@@ -4,7 +4,7 @@
 #include "agent.h"
 #include "lib/job/network.h"
 #include "lib/job/this_host.h"
-#include "lib/process/nofile.h"
+#include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "lib/rendezvous/service.h"
 #include "link.h"

@@ -4,7 +4,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/net/addr.h"
 #include "lib/net/listen.h"
-#include "lib/process/nofile.h"
+#include "lib/process/rlimits.h"
 #include "pending.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "clients.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/this_host.h"
-#include "lib/process/nofile.h"
+#include "lib/process/rlimits.h"
 #include "node_table.h"
 #include "plan_delivery.h"
 #include "planner.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job.h"
 
-#include "lib/process/nofile.h"
+#include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "signals.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * apptainer.h - variables of a rank whose command starts a container by itself: apptainer exec IMAGE python train.py
+ * apptainer.h - variables for ranks whose command starts a container: apptainer exec IMAGE python train.py
  *
- * With --cleanenv or --containall Apptainer gives the container no variable of the host's, and an image may set its own
- * over them. Only APPTAINERENV_NAME (Singularity: SINGULARITYENV_NAME) arrives as NAME in each case.
+ * With --cleanenv or --containall Apptainer passes no variable of the host on to the container, and an image may
+ * replace variables by its own. Only APPTAINERENV_NAME (Singularity: SINGULARITYENV_NAME) always arrives in the
+ * container, as NAME.
  *
  * Uses nothing but libc: the SPANK plugin links it too.
  */
@@ -12,11 +13,11 @@
 
 #include "lib/base/strv.h"
 
-/* What has to stand in front of a name for this command (argv[0], with or without a path); NULL: it is neither. */
+/* The prefix of such variables for this command (argv[0], with or without a path); NULL if it is neither of the two. */
 const char *hvd_apptainer_prefix(const char *command);
 
-/* Set a variable for a command, and where that is Apptainer the one with the prefix too, unless the environment has it
- * already: then the user has another value in mind for the container. */
+/* Set a variable for a command. If the command is Apptainer, also set the variable with the prefix, unless the user has
+ * set that one for the container. `command` may be NULL. */
 void hvd_apptainer_setenv(struct hvd_strv *env, const char *command, const char *name, const char *value);
 
 #endif

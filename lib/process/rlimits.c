@@ -9,15 +9,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The lowest limit of processes, as far as it is known. */
+/* The lowest limit of processes that is known so far. */
 struct lowest {
-	long room; /* for so many more */
+	long room; /* how many more processes it allows */
 	long limit;
 	char what[PATH_MAX + 64];
-	const char *todo;
+	const char *todo; /* what the user can do */
 };
 
-/* The number in a file; -1 when there is none ("max"). */
+/* The number in a file; -1 if there is no number ("max") or no file. */
 static long read_number(const char *root, const char *folder, const char *name)
 {
 	char path[PATH_MAX];
@@ -43,7 +43,7 @@ static void consider(struct lowest *low, long room, long limit, const char *what
 	snprintf(low->what, sizeof(low->what), "%s", what);
 }
 
-/* A control group, and those that it is in. */
+/* The limits of a control group and of all groups above it, up to `mount`. */
 static void consider_groups(struct lowest *low, const char *root, const char *mount, const char *group)
 {
 	char folder[PATH_MAX], what[PATH_MAX + 16];
@@ -66,7 +66,8 @@ static void consider_groups(struct lowest *low, const char *root, const char *mo
 	}
 }
 
-/* Lines of ID:CONTROLLERS:GROUP; without controllers it is version 2. */
+/* The control groups of this process. /proc/self/cgroup has lines ID:CONTROLLERS:GROUP; in version 2 there are no
+ * controllers. */
 static void consider_cgroups(struct lowest *low, const char *root)
 {
 	char path[PATH_MAX], line[PATH_MAX];
@@ -155,4 +156,25 @@ void hvd_limits_explain(int error, struct hvd_err *err)
 		return;
 	}
 	err->code = HVD_E_LIMIT;
+}
+
+unsigned long hvd_nofile(void)
+{
+	struct rlimit rl;
+
+	return getrlimit(RLIMIT_NOFILE, &rl) == 0 ? rl.rlim_cur : 1024;
+}
+
+unsigned long hvd_raise_nofile(void)
+{
+	struct rlimit rl;
+	unsigned long before;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) != 0)
+		return 0;
+	before = rl.rlim_cur;
+	rl.rlim_cur = rl.rlim_max;
+	if (before < rl.rlim_max)
+		setrlimit(RLIMIT_NOFILE, &rl);
+	return before;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rlimits.h - how many processes and open files there may be on this host, and what says so.
+ * rlimits.h - how many processes and open files this process and its children may have.
  *
  * Uses nothing but libc: the SPANK plugin links it too.
  */
@@ -9,20 +9,25 @@
 
 #include "lib/base/err.h"
 
-#include <stdbool.h>
-
-/* Is there room for `n` ranks, a process each? -1 with err set (HVD_E_LIMIT), which names the limit: the user's
- * (RLIMIT_NPROC, not for root), those of the control groups that this process is in, the kernel's. What other processes
- * take of the user's and the kernel's is not counted, so starting them may fail all the same. `root` is put in front of
- * /proc and /sys: "", but in tests. */
+/* May `n` more processes be started on this host, one for each rank? -1 with err set (HVD_E_LIMIT), which names the
+ * limit: of the user (RLIMIT_NPROC; not for root), of a control group that this process is in, or of the kernel. The
+ * user's other processes and the other processes of the host are not counted, so that a start may fail all the same.
+ * `root` is put in front of /proc and /sys: "" but in tests. */
 int hvd_limits_ranks(const char *root, long n, struct hvd_err *err);
 
-/* May this process have so many open files? -1 with err set (HVD_E_LIMIT); `what` needs them ("8 ranks with labels").
- */
+/* May this process have `n` open files? -1 with err set (HVD_E_LIMIT). `what` tells what needs them ("8 ranks with
+ * labels"). */
 int hvd_limits_files(unsigned long n, const char *what, struct hvd_err *err);
 
-/* `err` is about a failure with this errno. If that is a limit that was met, make it HVD_E_LIMIT and say in the hint
- * which, and what to do; else nothing. */
+/* `err` is set for a failure with the errno `error`. If the failure means that a limit was met, set its code to
+ * HVD_E_LIMIT, and its hint to the limit and what to do. */
 void hvd_limits_explain(int error, struct hvd_err *err);
+
+/* The soft limit of open files. */
+unsigned long hvd_nofile(void);
+
+/* Raise the soft limit of open files to the hard limit, for a process with thousands of connections. Returns the soft
+ * limit before, which programs that this process starts should have again (hvd_spawn.nofile); 0 = not known. */
+unsigned long hvd_raise_nofile(void);
 
 #endif

@@ -20,20 +20,20 @@
 #include <time.h>
 #include <unistd.h>
 
-/* For become(), which execs from a list of paths and has no large variables. */
+/* The stack for become(), which has no large variables. */
 #define MEMBER_STACK 65536
 
 extern char **environ;
 
-/* Everything the child needs, worked out before it is there. */
+/* What the child needs, prepared before it exists. */
 struct prepared {
 	const struct hvd_spawn *sp;
-	char **paths; /* candidates for execve, NULL-terminated */
+	char **paths; /* where the program may be, in the order of PATH; NULL-terminated */
 	char *const *envp;
 	pid_t parent;
-	int report_fd; /* errno goes here; -1 when there was no fork */
-	char *stack;   /* where the child that joins a group without leading it runs until its exec; NULL = no group */
-	pid_t member;  /* that child; -1 when there is none */
+	int report_fd; /* the child writes its errno there; -1 = there is no child (hvd_exec) */
+	char *stack;   /* for a child in a group without a leader (hvd_spawn.group), until its exec; NULL = none */
+	pid_t member;  /* the pid of such a child; -1 = none */
 };
 
 void hvd_spawn_fd(struct hvd_spawn *sp, int parent_fd, int child_fd)
@@ -77,8 +77,8 @@ static void default_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Put every descriptor where the child wants it and close the rest. Sources are first moved out of
- * the way of all targets, so that no order of the request can overwrite one that is still needed. */
+/* Copy every descriptor to its number in the child, and close the others. All are first moved to numbers above those,
+ * so that no copy overwrites a descriptor that is still needed. */
 static int arrange_fds(const struct hvd_spawn *sp, int *report_fd)
 {
 	int tmp[HVD_SPAWN_MAX_FDS];
@@ -116,7 +116,7 @@ static int arrange_fds(const struct hvd_spawn *sp, int *report_fd)
 		if (!wanted)
 			close(fd);
 	}
-	/* What is above stays open up to the exec (the report pipe among it) and goes with it. */
+	/* Descriptors above, the report pipe among them, stay open until the exec closes them. */
 	if (syscall(SYS_close_range, (unsigned)top + 1, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) != 0) {
 		long most = sysconf(_SC_OPEN_MAX);
 
@@ -136,7 +136,7 @@ static int set_nofile(unsigned long soft)
 	return setrlimit(RLIMIT_NOFILE, &rl);
 }
 
-/* In the child (or in place). Returns the errno of what failed. */
+/* Become the program: in the child, or for hvd_exec() in this process. Returns the errno of the failure. */
 static int become(struct prepared *pr)
 {
 	const struct hvd_spawn *sp = pr->sp;
@@ -162,7 +162,7 @@ static int become(struct prepared *pr)
 		if (prctl(PR_SET_PDEATHSIG, sp->parent_death_signal) != 0)
 			return errno;
 		if (pr->report_fd >= 0 && getppid() != pr->parent)
-			return ESRCH; /* it died before we asked to be told */
+			return ESRCH; /* the parent died before the kernel was asked for the signal */
 	}
 	if (sp->root_fd > 0 && (fchdir(sp->root_fd) != 0 || chroot(".") != 0))
 		return errno;
@@ -170,7 +170,7 @@ static int become(struct prepared *pr)
 		return errno;
 	if (arrange_fds(sp, &pr->report_fd) != 0)
 		return errno;
-	/* Not before: descriptors are moved above those that we have, which may be more than the child may. */
+	/* This comes after arrange_fds(), which needs descriptors beyond the child's limit. */
 	if (sp->nofile && set_nofile(sp->nofile) != 0)
 		return errno;
 	if (sp->cwd && chdir(sp->cwd) != 0)
@@ -203,8 +203,9 @@ static int member(void *arg)
 	return write(pr->report_fd, &error, sizeof(error)) == sizeof(error) ? 127 : 126;
 }
 
-/* In a child that only begins the group. The other one is its sibling, so it is ours to wait for, and is in the group
- * from its first moment. This one ends when that has had its exec. */
+/* In a child that only creates the group. It starts the member as its sibling, a child of this process, that is in the
+ * group from its first moment; then it ends. CLONE_VFORK has it wait for the member's exec.
+ */
 static _Noreturn void lead(struct prepared *pr)
 {
 	int error = 0;
@@ -220,9 +221,10 @@ static _Noreturn void lead(struct prepared *pr)
 }
 
 /*
- * The child shares our memory until the exec, and this thread waits for that: nothing is copied, however large we are.
- * become() changes nothing there but `pr` and errno; descriptors, signal dispositions, limits and the directory are the
- * child's own. It needs a frame of its own, which the child does not leave.
+ * Until the exec the child shares the memory of this process, and the calling thread waits: nothing is copied, whatever
+ * the size of this process. become() changes nothing in memory but `pr` and errno; descriptors, signal dispositions,
+ * limits and the directory are the child's own. This function needs a stack frame of its own, which the child does not
+ * leave.
  */
 static __attribute__((noinline)) pid_t start(struct prepared *pr)
 {
@@ -267,7 +269,7 @@ pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err)
 	pr.paths = paths.v;
 	pr.report_fd = report[1];
 
-	/* No handler of this process may run in the child before the dispositions are reset. */
+	/* No signal handler of this process may run in the child. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &old);
 	if (sp->group)

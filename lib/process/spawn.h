@@ -2,11 +2,10 @@
 /*
  * spawn.h - the one place that starts processes.
  *
- * argv, envp and descriptors are prepared before the vfork; between that and
- * the exec only async-signal-safe calls are made, so a process with threads (srun,
- * slurmstepd) may call this, and one with much memory pays nothing for it. The child gets default signal dispositions
- * and an empty signal mask, and no descriptor but those named. A failing exec comes back as an error here, through a
- * close-on-exec pipe, not as an exit status.
+ * argv, envp and descriptors are prepared before the vfork. Between the vfork and the exec only async-signal-safe calls
+ * are made, so a process with threads (srun, slurmstepd) may use this; a process with much memory pays nothing for it.
+ * The child has default signal dispositions, an empty signal mask, and no descriptors but those that were asked for. If
+ * the exec fails, its errno comes back through a close-on-exec pipe, and the caller gets an error.
  *
  * Uses nothing but libc: the SPANK plugin links it too.
  */
@@ -22,61 +21,64 @@
 #define HVD_SPAWN_MAX_FDS 16
 
 struct hvd_spawn {
-	const char *path;  /* what to exec; searched in PATH of `envp` when it has no slash */
+	const char *path;  /* the program; searched in PATH of `envp` if it has no slash */
 	char *const *argv; /* NULL-terminated */
 	char *const *envp; /* NULL-terminated; NULL = this process's environment */
-	int root_fd;     /* a folder to become the child's root and directory, which needs CAP_SYS_CHROOT; 0 = leave */
-	const char *cwd; /* NULL = leave */
+	int root_fd; /* a directory that becomes the child's root and working directory (needs CAP_SYS_CHROOT); 0 = none
+		      */
+	const char *cwd; /* the child's working directory; NULL = this process's */
 
-	/* Descriptors of the child: child_fd[i] becomes a copy of parent_fd[i].
-	 * 0, 1 and 2 stay as they are unless named here; a parent_fd of -1 means /dev/null. */
-	int keep_fds; /* leave all others open too: for a command that inherits what its launcher was given (PMI_FD) */
+	/* Descriptors of the child: child_fd[i] becomes a copy of parent_fd[i], or of /dev/null if that is -1.
+	 * 0, 1 and 2 stay as they are if they are not among child_fd. Use hvd_spawn_fd(). */
 	int n_fds;
 	int parent_fd[HVD_SPAWN_MAX_FDS];
 	int child_fd[HVD_SPAWN_MAX_FDS];
+	int keep_fds; /* leave all other descriptors open too: a command inherits what its launcher was given (PMI_FD)
+		       */
 
-	int parent_death_signal; /* sent to the child when this *thread* ends; 0 = none */
-	int new_group;           /* make the child the leader of a process group of its own */
-	/* Not NULL: make the child a member of a new process group, whose number is stored here, that nobody leads.
-	 * Unlike the leader of a group it may begin a session of its own, so that a command like setsid(1) stays this
-	 * process instead of forking and ending. The group lasts as long as a process is in it. */
+	int parent_death_signal; /* sent to the child when the *thread* that started it ends; 0 = none */
+	int new_group;           /* make the child the leader of a new process group */
+	/* If not NULL: make the child a member of a new process group without a leader, whose number is stored here.
+	 * Unlike a leader such a child may begin a session of its own, so that a command like setsid(1) goes on in this
+	 * process instead of forking and ending. The group exists for as long as a process is in it. */
 	pid_t *group;
-	int new_session;       /* … of a session of its own (implies a group) */
-	int ignore_ends;       /* SIGINT, SIGTERM and SIGHUP are ignored, until the program decides otherwise */
-	int ignore_user;       /* the same with SIGQUIT, SIGUSR1 and SIGUSR2 */
-	const cpu_set_t *cpus; /* bind to these CPUs; NULL = leave */
-	unsigned long nofile;  /* soft limit of open files; 0 = leave */
+	int new_session;       /* make the child the leader of a new session, and so of a new group */
+	int ignore_ends;       /* the child starts with SIGINT, SIGTERM and SIGHUP ignored */
+	int ignore_user;       /* … with SIGQUIT, SIGUSR1 and SIGUSR2 ignored */
+	const cpu_set_t *cpus; /* bind the child to these CPUs; NULL = do not */
+	unsigned long nofile;  /* the child's soft limit of open files; 0 = this process's */
 };
 
-/* Add a descriptor to the request. Ends nothing, owns nothing: the caller still
- * closes parent_fd. Asserts that there is room (HVD_SPAWN_MAX_FDS). */
+/* Have the child get a copy of parent_fd (-1 = /dev/null) as child_fd. The caller still closes parent_fd. Asserts that
+ * there is room (HVD_SPAWN_MAX_FDS). */
 void hvd_spawn_fd(struct hvd_spawn *sp, int parent_fd, int child_fd);
 
-/* Start it. Returns its pid, or -1 with err set and no process left behind: HVD_E_LIMIT with a hint where processes,
- * descriptors or memory ran out. */
+/* Start a process. Returns its pid, or -1 with err set; then no process is left behind. The code is HVD_E_LIMIT, with a
+ * hint, if there is no more room for processes, descriptors or memory. */
 pid_t hvd_spawn(const struct hvd_spawn *sp, struct hvd_err *err);
 
-/* Become it: as hvd_spawn without the fork. Returns only when it failed, with -1. */
+/* Replace this process by the program. Returns only if that fails, with -1 and err set. */
 int hvd_exec(const struct hvd_spawn *sp, struct hvd_err *err);
 
-/* Wait for a child until the deadline. Returns 0 with *status as from waitpid(2), or -1 with
- * HVD_E_TIMEOUT (the child goes on) or HVD_E_SYS. Waits on a pidfd, without polling. */
+/* Wait for a child until the deadline. Returns 0 with *status as from waitpid(2), or -1 with HVD_E_TIMEOUT (the child
+ * still runs) or HVD_E_SYS. Does not poll. `status` and `err` may be NULL. */
 int hvd_wait(pid_t pid, hvd_time deadline, int *status, struct hvd_err *err);
 
-/* SIGTERM, wait up to `grace` seconds, SIGKILL, reap. *status may be NULL. */
+/* End a child: SIGTERM, up to `grace` seconds of time, SIGKILL; and reap it. `status` may be NULL. Does nothing if
+ * `pid` is no child (0 or less). */
 void hvd_end(pid_t pid, double grace, int *status);
 
-/* SIGKILL to every child of this process (of its main thread), those included that it has adopted as a subreaper.
- * Returns how many there were; reaping them is the caller's. */
+/* Send SIGKILL to every child of this process (of its main thread), with those that it has adopted as a subreaper.
+ * Returns how many there were; the caller reaps them. */
 int hvd_kill_children(void);
-/* The same, again and again, and reap them, until none is left or a second has passed: what was below a killed child
- * becomes this process's own when that is a subreaper. For the end of a program; blocks. */
+/* Do so and reap the children until none is left, or a second has passed: in a subreaper the children of a killed child
+ * become its own. For the end of a program; blocks. */
 void hvd_kill_adopted(void);
 
-/* "exit code 3", "killed by signal 9 (SIGKILL)": for messages. Returns buf. */
+/* Describe a wait status in a message: "exit code 3", "killed by signal 9 (SIGKILL)". Returns buf. */
 const char *hvd_status_text(int status, char *buf, size_t len);
 
-/* A wait status as a shell would give it: the exit code, or 128 + the signal. */
+/* The exit status that a shell gives for a wait status: the exit code, or 128 + the signal. */
 int hvd_status_exit(int status);
 
 #endif

@@ -17,7 +17,7 @@
 #include "lib/base/log.h"
 #include "lib/base/xalloc.h"
 #include "lib/frameworks/worker_client.h"
-#include "lib/process/nofile.h"
+#include "lib/process/rlimits.h"
 #include "slurm/slurm.h"
 #include "tests/unit/fake_worker.h"
 

@@ -5,7 +5,7 @@
 #include "launcher/driver/pending.h"
 
 #include "lib/net/listen.h"
-#include "lib/process/nofile.h"
+#include "lib/process/rlimits.h"
 #include "unit.h"
 
 #include <errno.h>
