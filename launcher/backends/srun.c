@@ -191,37 +191,30 @@ static bool uniform(const struct hvd_alloc *a)
 static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	struct hvd_alloc granted = {0}, taken = {0};
+	int np = spec->ranks.requested, rc = 0;
 	bool listed = spec->hosts.listed;
-	int np = spec->ranks.requested, rc;
+	struct hvd_alloc granted = {0};
 
-	rc = hvd_alloc_from_slurm(&granted, launch->envp, spec->hosts.slots_per_host, true, err);
-	if (rc != 0)
+	if (hvd_alloc_from_slurm(&granted, launch->envp, spec->hosts.slots_per_host, true, err) != 0)
 		return -1;
-	if (spec->srun.places_tasks && !listed) {
+	if (!listed)
 		launch->alloc = granted;
+	if (!listed && spec->srun.places_tasks) {
 		if (spec->srun.add_ntasks)
 			hvd_strv_addf(&proc->argv, "--ntasks=%d", spec->srun.add_ntasks);
 		return 0;
 	}
-	if (!listed && !np && !spec->hosts.slots_per_host && job_has_tasks(launch)) {
-		launch->alloc = granted;
+	if (!listed && !np && !spec->hosts.slots_per_host && job_has_tasks(launch))
 		return 0;
-	}
-	if (listed)
+	if (listed) {
 		rc = hvd_launch_listed_within(launch, &granted, err);
-	else
-		launch->alloc = granted;
-	if (listed)
 		hvd_alloc_clear(&granted);
+	}
 	if (rc == 0 && !spec->srun.overcommit)
-		rc = hvd_alloc_take(&launch->alloc, np, &taken, err);
+		rc = hvd_launch_take(launch, np, err);
 	if (rc != 0)
 		return -1;
-	if (!spec->srun.overcommit) {
-		hvd_alloc_clear(&launch->alloc);
-		launch->alloc = taken;
-	} else if (np > 0) {
+	if (spec->srun.overcommit && np) {
 		hvd_strv_addf(&proc->argv, "--ntasks=%d", np);
 		return 0;
 	}
