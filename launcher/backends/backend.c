@@ -12,12 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where the user names none, the first that suits is taken. */
+/* Where the user names no backend, the first that suits is taken: lsrun suits an LSF job without blaunch, blaunch any
+ * other; mpirun suits nowhere, fork everywhere. */
 static const struct hvd_backend *const table[] = {
-	&hvd_backend_srun,    &hvd_backend_jsrun,  &hvd_backend_lsrun, /* where there is no blaunch, */
-	&hvd_backend_blaunch,                                          /* which suits every other LSF job */
-	&hvd_backend_ssh,     &hvd_backend_mpirun,                     /* suits nowhere: only when it is named */
-	&hvd_backend_fork,                                             /* suits everywhere */
+	&hvd_backend_srun, &hvd_backend_jsrun,  &hvd_backend_lsrun, &hvd_backend_blaunch,
+	&hvd_backend_ssh,  &hvd_backend_mpirun, &hvd_backend_fork,
 };
 
 #define N_BACKENDS (sizeof(table) / sizeof(table[0]))
@@ -44,7 +43,7 @@ static int check_binding(const char *bind, struct hvd_err *err)
 	return hvd_err_hint(err, "elsewhere it takes none, cores, and ldoms, which is what it does by itself");
 }
 
-/* Refuse what only srun does, rather than pass it over. */
+/* The user expects of an option that only srun knows that it has an effect. */
 static int reject_srun_options(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const char *name = launch->spec->srun.only_option, *unknown = launch->spec->srun.unknown_option;
@@ -104,7 +103,8 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host)
 	return proc;
 }
 
-/* Where srun starts the ranks it labels lines itself when it is asked to; horovodrun always does. */
+/* srun --label labels lines itself; where something else starts the ranks, or lines are to look as horovodrun's, the
+ * shim does. */
 void hvd_launch_add_shim(struct hvd_launch *launch, struct hvd_proc *proc)
 {
 	enum hvd_label label = launch->spec->output.label;
@@ -130,11 +130,19 @@ void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc)
 	hvd_strv_add_all(&proc->argv, launch->spec->command);
 }
 
+static void add_binding(const struct hvd_launch *launch, struct hvd_proc *proc)
+{
+	const char *bind = launch->spec->binding.ranks;
+
+	if (strcmp(bind, "none") != 0)
+		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
+}
+
 static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_reach_fn *reach)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
-	bool local = hvd_launch_is_local(host->name);
+	bool local = hvd_is_this_host(host->name);
 	char *cpus = NULL;
 	struct hvd_strv shim;
 
@@ -144,12 +152,13 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
 		      launch->first_host + launch->alloc.n_hosts, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
-	hvd_launch_add_binding(launch, proc);
+	add_binding(launch, proc);
 	if (index < launch->lsf.n_hosts && (cpus = hvd_lsf_cpus(&launch->lsf.hosts[index], host->slots)))
 		hvd_strv_addf(&proc->argv, "--cpus=%s", cpus);
 	free(cpus);
 	if (!local && hvd_alloc_in_lsf(launch->envp)) {
-		/* LSF's daemons may kill the shim, and know of no other process */
+		/* LSF's daemons may kill the node agent; a guard process, which they do not know, ends the ranks then.
+		 */
 		hvd_strv_add(&proc->argv, "--guarded");
 		hvd_lsf_add_limits(&proc->argv);
 	}
@@ -194,25 +203,13 @@ bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)
 	return there;
 }
 
-bool hvd_launch_is_local(const char *name)
-{
-	return hvd_is_this_host(name);
-}
-
-void hvd_launch_add_binding(const struct hvd_launch *launch, struct hvd_proc *proc)
-{
-	const char *bind = launch->spec->binding.ranks;
-
-	if (strcmp(bind, "none") != 0)
-		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
-}
-
 static bool begins_with(const char *text, const char *start)
 {
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* CUDA_VISIBLE_DEVICES and its like, also with something before it, or with LSF's number of a task behind it. */
+/* Is it CUDA_VISIBLE_DEVICES or another such list, perhaps with a prefix, or with the number of a task, as LSF has it?
+ */
 static bool lists_gpus(const char *name, size_t len)
 {
 	static const char *const lists[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"};
@@ -225,7 +222,7 @@ static bool lists_gpus(const char *name, size_t len)
 	return false;
 }
 
-/* What belongs to this host, this shell or this login stays here. */
+/* Variables that describe this host, this shell or this login make no sense elsewhere. */
 void hvd_launch_export(const struct hvd_launch *launch, struct hvd_strv *env)
 {
 	for (char *const *e = launch->envp; *e; e++) {

@@ -18,6 +18,7 @@
 
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "lib/job/this_host.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static void equip(struct hvd_launch *launch)
 	for (size_t i = 0; i < launch->n_procs; i++) {
 		struct hvd_proc *proc = &launch->procs[i];
 
-		if (hvd_launch_is_local(proc->host))
+		if (hvd_is_this_host(proc->host))
 			continue;
 		/* Else stderr comes out on stdout. */
 		hvd_env_set(&proc->env, "LSF_INTERACTIVE_STDERR", "y");

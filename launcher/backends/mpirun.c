@@ -10,6 +10,7 @@
 #include "backend.h"
 
 #include "lib/base/xalloc.h"
+#include "lib/job/this_host.h"
 #include "lib/protocol/boot.h"
 #include "mpi.h"
 #include "slurm/alloc_slurm.h"
@@ -83,7 +84,7 @@ static void join_local_names(struct hvd_launch *launch)
 	for (int i = 0; i < a->n_hosts; i++) {
 		struct hvd_alloc_host *host = &a->hosts[i];
 
-		if (!hvd_launch_is_local(host->name))
+		if (!hvd_is_this_host(host->name))
 			continue;
 		if (first && strcmp(host->name, first) != 0) {
 			free(host->name);
@@ -108,7 +109,7 @@ static int find_hosts(struct hvd_launch *launch, struct hvd_err *err)
 		return -1;
 	}
 	join_local_names(launch);
-	launch->one_machine = launch->alloc.n_hosts == 1 && hvd_launch_is_local(launch->alloc.hosts[0].name);
+	launch->one_machine = launch->alloc.n_hosts == 1 && hvd_is_this_host(launch->alloc.hosts[0].name);
 	return 0;
 }
 

@@ -2,9 +2,9 @@
 /*
  * srun.c - ranks through Slurm: one srun, whose tasks are the rank shims.
  *
- * What the user wrote for srun goes to srun as it was. Only what he left open
- * and hvdrun knows better is added: the number of tasks where slots follow from
- * GPUs, -H or a hostfile, and that a failing rank ends the others.
+ * What the user wrote for srun goes to srun unchanged. hvdrun adds only what the
+ * user left open and hvdrun knows better: the number of tasks where slots follow
+ * from GPUs, -H or a hostfile, and that a failing rank ends the others.
  */
 #include "backend.h"
 
@@ -24,8 +24,8 @@ static bool hosts_told(const struct hvd_launch_spec *spec)
 	return spec->hosts.listed || spec->discovery.from != HVD_DISCOVER_AUTO;
 }
 
-/* Inside a job; or the user writes options of srun's where there is one. What both know (--label, -n) asks for srun as
- * well, unless hosts are listed or discovered: then it is others that start the ranks. */
+/* Inside a Slurm job; outside of one where srun is installed and the user gives options of srun's. An option that srun
+ * and hvdrun know (--label, -n) counts as well, unless hosts are listed or discovered: these are not srun's to find. */
 static bool suits(const struct hvd_launch *launch)
 {
 	if (hvd_alloc_in_slurm(launch->envp))
@@ -34,19 +34,20 @@ static bool suits(const struct hvd_launch *launch)
 	       (launch->spec->srun.only_option || (launch->spec->srun.any_option && !hosts_told(launch->spec)));
 }
 
-/* Was the job itself submitted with a number of tasks? Then srun knows as well as we where they go. */
+/* Was the job itself submitted with a number of tasks? Then srun places them by itself. */
 static bool job_has_tasks(const struct hvd_launch *launch)
 {
 	return hvd_envp_get(launch->envp, "SLURM_NTASKS") || hvd_envp_get(launch->envp, "SLURM_NTASKS_PER_NODE");
 }
 
-/* --jobid: of a component srun would say that it is not the leader, of the leader that there are no directives. */
+/* --jobid of a heterogeneous job: srun would refuse a component as no leader, and the leader for missing directives,
+ * which tells the user nothing. */
 static int check_job(const char *jobid, struct hvd_err *err)
 {
 	struct hvd_slurm_job job = {0};
 	uint32_t het = 0;
 
-	/* What cannot be asked, or is no number ("17+1" begins with the leader's), srun judges. */
+	/* "17+1" counts as its leader, 17. A job that cannot be asked for, or no number, is left for srun to refuse. */
 	if (hvd_slurm_job_get((uint32_t)strtoul(jobid, NULL, 10), &job, NULL) == 0)
 		het = job.het;
 	hvd_slurm_job_clear(&job);
@@ -67,7 +68,7 @@ static int check_het(const struct hvd_launch *launch, struct hvd_err *err)
 	return hvd_err_hint(err, "use one component as a job of its own");
 }
 
-/* srun would do these to the rank shim, and not to the user's program. */
+/* srun would copy the rank shim, or run it for some tasks only, instead of the user's program. */
 static int check_command(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const char *option = launch->spec->srun.plugin_only;
@@ -78,8 +79,8 @@ static int check_command(const struct hvd_launch *launch, struct hvd_err *err)
 	return hvd_err_hint(err, "srun --hvd %s does it, where the plugin is installed", option);
 }
 
-/* What puts the tasks of this srun into a container: an option, or a variable that srun or pyxis reads. NULL if
- * nothing. */
+/* The option that puts the tasks of this srun into a container, or the variable by which srun or pyxis does it. NULL:
+ * nothing does. */
 static const char *container(const struct hvd_launch *launch)
 {
 	static const char *const variables[] = {"PYXIS_CONTAINER_IMAGE", "PYXIS_CONTAINER_NAME", "SRUN_CONTAINER_ID"};
@@ -92,7 +93,7 @@ static const char *container(const struct hvd_launch *launch)
 	return NULL;
 }
 
-/* The rank shim would be looked for in the container, which has neither it nor its libraries. */
+/* srun would look for the rank shim in the container, which has neither it nor its libraries. */
 static int check_container(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const char *what = container(launch);
@@ -106,7 +107,7 @@ static int check_container(const struct hvd_launch *launch, struct hvd_err *err)
 			    "container in the command: hvdrun … apptainer exec IMAGE COMMAND");
 }
 
-/* One srun makes a job of fixed size, and ends it with its step. */
+/* Outside of a job srun makes one of fixed size, which ends with its step: no host can join it. */
 static int check_elastic(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	if (!launch->spec->elastic.on || hosts_told(launch->spec) || hvd_alloc_in_slurm(launch->envp))
@@ -123,7 +124,7 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 	return check_container(launch, err);
 }
 
-/* A step within a step: srun would wait until the outer one ends, and that waits for us. */
+/* A step within a step: srun would wait for the outer step's CPUs, and the outer step waits for hvdrun. */
 static int check_step(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	const char *job = hvd_envp_get(launch->envp, "SLURM_JOB_ID");
@@ -139,7 +140,7 @@ static int check_step(const struct hvd_launch *launch, struct hvd_err *err)
 			    "CPUs with that step: hvdrun --overlap");
 }
 
-/* The hosts are listed; does -N, which srun does not take then, fit them? */
+/* srun takes no -N where hosts are listed, so hvdrun checks that -N fits the list. */
 static int check_nodes(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	int n = launch->alloc.n_hosts, max = launch->spec->srun.nodes_max;
@@ -150,7 +151,7 @@ static int check_nodes(const struct hvd_launch *launch, struct hvd_err *err)
 	return hvd_err_hint(err, "leave --nodes (-N) out");
 }
 
-/* Hosts with tasks of their own number each: srun takes that as a list in a file, each host once per task. */
+/* Hosts with different numbers of tasks: srun reads them from a file, in which each host stands once per task. */
 static int arbitrary(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
 {
 	FILE *file;
@@ -173,7 +174,8 @@ static int arbitrary(struct hvd_launch *launch, struct hvd_proc *proc, struct hv
 	hvd_strv_add(&proc->argv, "--distribution=arbitrary");
 	hvd_strv_addf(&proc->argv, "--ntasks=%d", launch->alloc.slots);
 	hvd_env_unset(&proc->env, "SLURM_NTASKS_PER_NODE");
-	/* The number of nodes follows from the list. Newer releases of srun refuse one, and the job's is another. */
+	/* The number of nodes follows from the list. The job's number may differ, and newer releases of srun refuse it.
+	 */
 	hvd_env_unset(&proc->env, "SLURM_JOB_NUM_NODES");
 	hvd_env_unset(&proc->env, "SLURM_NNODES");
 	return 0;
@@ -187,7 +189,8 @@ static bool uniform(const struct hvd_alloc *a)
 	return true;
 }
 
-/* In an allocation: how many tasks, and where? */
+/* In an allocation: tell srun how many tasks there are, and where. The user's own options win, then a job that was
+ * submitted with tasks; else ranks fill the slots of the hosts one after the other. */
 static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
@@ -246,18 +249,18 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 			hvd_strv_addf(&proc->argv, "--ntasks=%d", spec->srun.add_ntasks);
 	}
 	hvd_strv_add_all(&proc->argv, proc->fd >= 0 ? spec->srun.args_but_nodes.v : spec->srun.args.v);
-	/* Unless the user has another place for the output, it is read here, for srun does not keep lines whole. */
+	/* srun does not keep lines whole, so hvdrun puts labelled lines together, unless srun handles the output. */
 	launch->framed = spec->output.label == HVD_LABEL_HOROVOD && !spec->srun.handles_output;
 	if (launch->framed)
 		hvd_strv_add(&proc->argv, "--label");
-	/* Without a word srun gives its input to all tasks. */
+	/* horovodrun gives its input to rank 0 only, srun to all tasks. */
 	if (spec->as_horovodrun && !spec->srun.input && !spec->srun.pty)
 		hvd_strv_add(&proc->argv, "--input=0");
 	hvd_launch_add_shim(launch, proc);
 	if (launch->framed)
 		hvd_strv_add(&proc->argv, "--framed");
 	hvd_launch_add_command(launch, proc);
-	/* The plugin, where it is installed, takes this step for one of its own no longer. */
+	/* The plugin, where it is installed, would take this step for one of srun --hvd. */
 	hvd_env_unset(&proc->env, "SLURM_HVD_STEP");
 	return 0;
 }

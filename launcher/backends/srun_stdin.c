@@ -2,11 +2,11 @@
 /*
  * srun_stdin.c - the launch's key for srun's tasks where there is no munge.
  *
- * srun brings what it reads to all of its tasks, over connections that Slurm
- * itself authenticates, and it is in no environment and on no command line. So
- * the key comes first on the shims' stdin (preamble.h); what hvdrun reads
- * follows. What the user said of --input the shims do: srun must bring the key
- * to every task.
+ * srun copies its stdin to all of its tasks, over connections that Slurm itself
+ * authenticates; what it copies is in no environment and on no command line. So
+ * the key comes first on the shims' stdin (lib/protocol/preamble.h), and
+ * hvdrun's own stdin follows. srun must bring the key to every task, so it is
+ * the shims that do what the user asks for with --input.
  */
 #include "backend.h"
 
@@ -21,7 +21,8 @@ static int refuse(const char *what, struct hvd_err *err)
 	return hvd_err_hint(err, "name a key file of mode 0600 that all hosts can read: --key-file=FILE");
 }
 
-/* The rank that gets the input, or "none"; NULL with 0: all ranks. */
+/* Set *whose to the rank that gets hvdrun's stdin, to "none", or to NULL for all ranks. -1: no such input is possible.
+ */
 static int whose_input(const struct hvd_launch *launch, const char **whose, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
@@ -50,7 +51,7 @@ int hvd_srun_by_stdin(struct hvd_launch *launch, struct hvd_err *err)
 		bool here = !shim && strcmp(argv->v[i], launch->task) == 0;
 
 		if (here && whose)
-			hvd_strv_add(&words, "--input=all"); /* the last one counts */
+			hvd_strv_add(&words, "--input=all"); /* the last --input counts */
 		hvd_strv_add(&words, argv->v[i]);
 		if (here)
 			hvd_strv_add(&words, "--stdin");

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * steps.c - an elastic job through Slurm: one srun per host, whose single task is the host's shim.
+ * steps.c - an elastic job through Slurm: one srun per host, whose single task is the host's node agent.
  *
- * The step has all that the job has on that host, CPUs, memory and GPUs, so
- * that ranks come and go there without a step of their own: a replaced rank
- * costs a fork, all ranks of a host see each other's GPUs, and everything
- * stays within the job's cgroups and accounting. The shim binds ranks to cores.
+ * The step has all of the host's CPUs, memory and GPUs that the job has, and the
+ * node agent starts ranks within it. So a replaced rank costs a fork and not a
+ * step, all ranks of a host see each other's GPUs, and everything stays within
+ * the job's cgroups and accounting. The node agent binds ranks to cores.
  */
 #include "backend.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What the job's environment says of tasks is about its first srun, not about a shim. */
+/* The job's environment describes the tasks of the whole job; srun would read it, and this step has one task. */
 static void forget_tasks(struct hvd_strv *env)
 {
 	static const char *const names[] = {
@@ -39,7 +39,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	(void)err;
 	forget_tasks(&proc->env);
 	hvd_strv_add(&proc->argv, "srun");
-	hvd_strv_add_all(&proc->argv, launch->spec->srun.args_but_label.v); /* the shim labels its ranks' lines */
+	hvd_strv_add_all(&proc->argv, launch->spec->srun.args_but_label.v); /* the node agent labels its ranks' lines */
 	if (launch->job)
 		hvd_strv_addf(&proc->argv, "--jobid=%u", launch->job);
 	hvd_strv_addf(&proc->argv, "--nodelist=%s", host->name);
@@ -53,7 +53,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	hvd_strv_add(&proc->argv, "--mpi=none");
 	if (launch->another)
 		hvd_strv_add(&proc->argv, "--open-mode=append");
-	/* Steps come and go here; what srun has to say of that would only alarm. Its errors are shown. */
+	/* srun reports every step that ends early, which is normal in an elastic job. --quiet leaves its errors. */
 	if (!launch->spec->srun.talks)
 		hvd_strv_add(&proc->argv, "--quiet");
 	hvd_launch_add_shim(launch, proc);
