@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blaunch.c - ranks on the hosts of an LSF job: one blaunch per host, which runs that host's shim.
+ * blaunch.c - ranks on the hosts of an LSF job: one blaunch per host, which starts that host's node agent.
  *
- * As with ssh the launch's data follow on the shim's stdin (preamble.h), for
- * what blaunch hands on of environment and directory is documented nowhere,
- * and the ranks' exit statuses come over the shims' own connections. By
- * default a shell on the other host reads the command (IBM Spectrum LSF,
- * "blaunch", -no-shell), so each word is quoted once. Nothing here has run
- * with IBM's blaunch.
+ * No documentation says which environment and directory blaunch hands on. So
+ * the node agent reads them from its stdin (lib/protocol/preamble.h), as with
+ * ssh, and reports the ranks' exit statuses over its connection to the driver.
+ * By default a shell on the other host reads the command (IBM Spectrum LSF,
+ * "blaunch", -no-shell), so each word is quoted once. Nothing here has run with
+ * IBM's blaunch.
  *
- * This host's shim is started without it: what a job starts on its first host
- * is LSF's to track anyway.
+ * The node agent of this host is started without blaunch: LSF tracks what a job
+ * starts on its first host anyway.
  */
 #include "lsf_hosts.h"
 
 #include <stdlib.h>
 
-/* In an LSF job, unless there is another way; then also to say what is missing. */
+/* In any LSF job, also where blaunch is not installed: its prepare then says what is missing. */
 static bool suits(const struct hvd_launch *launch)
 {
 	return hvd_alloc_in_lsf(launch->envp);

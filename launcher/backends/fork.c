@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fork.c - ranks on this machine, where there is no scheduler: a shim for each of the names that it is listed by, which
- * are as many hosts to the ranks. It is one name mostly.
+ * fork.c - ranks on this machine: one node agent, without any scheduler. Where the user lists several names of this
+ * machine, each name is a host with a node agent of its own, which is good for trying things out.
  */
 #include "backend.h"
 
@@ -30,7 +30,6 @@ static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
-/* Several names of this machine make several hosts, which is good for trying things out. */
 static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 {
 	if (!hvd_is_this_host(launch->alloc.hosts[0].name)) {

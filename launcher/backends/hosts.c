@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hosts.c - which hosts a launch uses, where the backend does not leave that to the scheduler's own command.
+ * hosts.c - which hosts a launch uses, where that is not left to the scheduler's own command (srun).
  */
 #include "backend.h"
 
@@ -13,7 +13,7 @@ int hvd_launch_local_alloc(struct hvd_launch *launch, struct hvd_err *err)
 {
 	int np = launch->spec->ranks.n, slots = launch->spec->hosts.slots_per_host;
 
-	/* Who asks for a number of ranks here gets it: there is no scheduler that would know better. */
+	/* No scheduler limits the number of ranks on this machine: the user gets as many as are asked for. */
 	if (!slots)
 		slots = np ? np : hvd_gpu_count("", launch->envp);
 	return hvd_alloc_from_local(&launch->alloc, slots > 0 ? slots : 1, err);
@@ -46,7 +46,7 @@ int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *
 	return 0;
 }
 
-/* LSF would start more ranks than it granted slots, as it only starts what it is told to. */
+/* LSF starts whatever it is told to, also more ranks than it granted slots. */
 static int check_slots(const struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
 {
 	for (int i = 0; i < launch->alloc.n_hosts; i++) {

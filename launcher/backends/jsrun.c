@@ -2,19 +2,20 @@
 /*
  * jsrun.c - ranks through IBM's Job Step Manager: one jsrun, whose tasks are the rank shims.
  *
- * Where each rank runs, and on which CPUs, is in an explicit resource file
- * (lsf/erf.h). It must exist before there is anything on the compute nodes, and
- * this launch node's hardware says nothing of theirs; so what they have comes,
- * the first that is known, from
- *   LSF's own binding of the job's tasks (LSB_AFFINITY_HOSTFILE);
- *   CSM: cores without those kept for the system, and the job's SMT mode;
- *   the nodes: one task on each, `hvd-task --topology`, which looks with hwloc.
+ * An explicit resource file (lsf/erf.h) says where each rank runs, and on which
+ * CPUs. It must exist before jsrun starts anything on the compute nodes, whose
+ * hardware may differ from this launch node's. What the compute nodes have is
+ * taken from the first of these that knows:
+ *   LSF's binding of the job's tasks (LSB_AFFINITY_HOSTFILE);
+ *   CSM: the cores that are not kept for the system, and the job's SMT mode;
+ *   the compute nodes: one task on each runs `hvd-task --topology`.
  *
- * The shims hold their connections and end their rank with them (task/supervisor.h),
- * since killing jsrun does not always kill its tasks. They are told where ranks
- * were put, and hold that against what jsrun says.
+ * Killing jsrun does not always kill its tasks. So each shim stays connected to
+ * the driver and ends its rank with the connection (task/supervisor.h). The shims
+ * are told which ranks each host has, and compare that with what jsrun says.
  *
- * Options as in IBM's "jsrun command"; nothing here has run with IBM's jsrun.
+ * Options are those of IBM's "jsrun command"; nothing here has run with IBM's
+ * jsrun.
  */
 #include "backend.h"
 
@@ -29,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A line for each node, and what jsrun itself has to say. */
+/* Enough for a line from each node, and for messages of jsrun's. */
 #define MAX_ANSWER (4u << 20)
 
 static bool suits(const struct hvd_launch *launch)
@@ -37,7 +38,8 @@ static bool suits(const struct hvd_launch *launch)
 	return hvd_alloc_in_lsf(launch->envp) && hvd_launch_installed(launch, "jsrun");
 }
 
-/* All hosts of the job, of which the launch may use a part: tasks can be put on each only. */
+/* The number of the job's hosts. Without a resource file jsrun can only be told to start a task on each of them, also
+ * where the launch uses a part. */
 static int count_hosts(const struct hvd_launch *launch, struct hvd_err *err)
 {
 	struct hvd_alloc_lsf_opts opts = {.jsrun = true};
@@ -51,7 +53,7 @@ static int count_hosts(const struct hvd_launch *launch, struct hvd_err *err)
 	return n;
 }
 
-/* Have each compute node tell what it has. */
+/* Start a task on each compute node that reports its cores. */
 static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts, struct hvd_err *err)
 {
 	int n = count_hosts(launch, err), status = 0, rc = -1;
@@ -111,7 +113,7 @@ static char *resources(const struct hvd_launch *launch, struct hvd_err *err)
 	return text;
 }
 
-/* The file: where the user wants it, else one that goes with the launch. */
+/* Write the resource file where the user wants it (--erf), else to a temporary file. */
 static int add_resources(struct hvd_launch *launch, struct hvd_strv *argv, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
@@ -124,7 +126,7 @@ static int add_resources(struct hvd_launch *launch, struct hvd_strv *argv, struc
 		if (rc != 0 && err)
 			err->code = HVD_E_USAGE;
 	} else if (rc == 0 && spec->dry_run) {
-		path = "ERF"; /* nothing is left behind that could be used */
+		path = "ERF"; /* --dry-run leaves no file behind; --erf FILE does */
 	} else if (rc == 0) {
 		launch->scratch = hvd_scratch_create(launch->envp, err);
 		path = launch->scratch ? hvd_scratch_file(launch->scratch, "resources", text, err) : NULL;
@@ -144,7 +146,7 @@ static int add_binding(const char *args, struct hvd_strv *argv, struct hvd_err *
 	return hvd_err_hint(err, "it is read as a shell reads it: %.300s", args);
 }
 
-/* What Spectrum MPI is told; for programs without MPI nothing is. */
+/* With the MPI controller, the options for Spectrum MPI. */
 static void add_mpi(const struct hvd_launch *launch, struct hvd_strv *argv)
 {
 	const struct hvd_launch_spec *spec = launch->spec;

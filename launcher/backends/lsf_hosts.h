@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lsf_hosts.h - what the launchers of LSF that start one shim per host (blaunch, lsrun) have in common.
+ * lsf_hosts.h - what the backends that start a node agent per host by a command of LSF (blaunch, lsrun) have in common.
  */
 #ifndef HVD_LSF_HOSTS_H
 #define HVD_LSF_HOSTS_H
 
 #include "backend.h"
 
-/* The job's hosts, or those that the user listed, each with a process; to reach others there must be a program of the
- * backend's name. */
+/* hvd_backend.prepare: a process for each host of the LSF job, or for each that the user listed. Refuses a launch
+ * outside of LSF, and one that reaches other hosts where no program of the backend's name is in PATH. */
 int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err);
 
-/* As hvd_backend.explain. `before`, the host's name and `after` are a command that must work for the program to work.
- */
+/* hvd_backend.explain. `before`, the host's name and `after` together are a command for the user to try. */
 void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *proc, const char *before,
 		     const char *after, int status, bool came, struct hvd_err *why);
 
-/* LSF's launchers do not take the nice value and the limit of locked memory to other hosts: words for the shim there.
- */
+/* LSF's launchers do not take the nice value and the limit of locked memory to other hosts. Append to the node agent's
+ * command line the options by which it sets them. */
 void hvd_lsf_add_limits(struct hvd_strv *shim);
 
 #endif

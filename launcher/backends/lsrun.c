@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lsrun.c - ranks on the hosts of a job of OpenLava and its kin, which have no blaunch: one lsrun per host.
+ * lsrun.c - ranks on the hosts of a job of OpenLava or Volclava, which have no blaunch: one lsrun per host.
  *
- * What it does was seen on such a scheduler: words arrive as they are, without
- * a shell; its own status is always 0, whatever became of the command; a signal
- * that ends it has the other side kill the shim's group at once, out of which
- * the shim could not end what its ranks have started in sessions of their own.
- * So it ignores the usual signals, statuses and the end come over the shims'
- * connections, and killing it is the last resort.
+ * These schedulers were seen to work like this. lsrun hands on words as they
+ * are, without a shell. Its exit status is always 0, whatever became of the
+ * command. When a signal ends lsrun, the remote side kills the process group of
+ * the node agent at once, which then cannot end what its ranks have started in
+ * sessions of their own. So lsrun is started with the usual signals ignored,
+ * statuses and the order to end travel over the node agents' connections, and
+ * killing lsrun is the last resort.
  *
- * Its helper, nios, looks whether the remote side has connected before it waits
- * for input. If the connection comes in between, nios leaves its stdin unread
- * until it is woken up, and the shim never gets the launch's data. SIGCONT
- * wakes it up: nios passes it on to the shim, which ignores it.
+ * lsrun's helper, nios, checks whether the remote side has connected before it
+ * waits for input. If the connection comes in between, nios leaves its stdin
+ * unread until a signal wakes it up, and the node agent never gets the launch's
+ * data. SIGCONT does that: nios passes it on to the node agent, which ignores it.
  */
 #include "lsf_hosts.h"
 
@@ -41,7 +42,7 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	hvd_strv_add_all(argv, shim);
 }
 
-/* Have lsrun find another nios, which is the real one with SIGUSR1 ignored (lsf/server.sh). */
+/* Have lsrun find a nios that runs the real one with SIGUSR1 ignored (lsf/server.sh). */
 static void shield(const struct hvd_launch *launch, struct hvd_proc *proc)
 {
 	const char *server = hvd_envp_get(launch->envp, "LSF_SERVERDIR"), *slash = strrchr(launch->task, '/');
@@ -63,10 +64,10 @@ static void equip(struct hvd_launch *launch)
 
 		if (hvd_is_this_host(proc->host))
 			continue;
-		/* Else stderr comes out on stdout. */
+		/* Without this lsrun writes stderr to stdout. */
 		hvd_env_set(&proc->env, "LSF_INTERACTIVE_STDERR", "y");
-		/* lsrun takes its directory along, and where the other host has none of that name the shim does not
-		 * start, without a status that says so. The shim itself can tell the driver. */
+		/* lsrun starts the node agent in lsrun's own directory. Where the other host does not have it, nothing
+		 * starts, and no status says so. In / the node agent starts, and can say what is missing. */
 		proc->cwd = "/";
 		shield(launch, proc);
 	}

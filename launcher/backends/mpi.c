@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From so many hosts on Open MPI's daemons are not started in a tree, but all by mpirun. */
+/* From so many hosts on mpirun starts all of Open MPI's daemons itself, instead of in a tree. */
 #define MANY_HOSTS 64
-/* A version takes less. */
+/* Bytes that are read of the answer to --version, which is shorter. */
 #define ANSWER_MAX 65536
 
 #define HINT_INSTALL                                                                                                   \
@@ -38,7 +38,7 @@ bool hvd_mpi_keeps_output(enum hvd_mpi mpi)
 	return mpi == HVD_MPI_OPEN || mpi == HVD_MPI_SPECTRUM;
 }
 
-/* "mpirun (Open MPI) 5.0.7"; which release it is when it does not say, is that of the longest-lived. */
+/* "mpirun (Open MPI) 5.0.7". A text without a release counts as one before 5: these were in use for longest. */
 static int open_mpi_release(const char *text)
 {
 	static const char name[] = "(Open MPI) ";
@@ -49,7 +49,7 @@ static int open_mpi_release(const char *text)
 
 int hvd_mpi_from_version(const char *text)
 {
-	/* The descendants first: they may name what they are made of. */
+	/* An MPI that is derived from another may name that as well, so it comes first. */
 	static const struct {
 		const char *text;
 		enum hvd_mpi mpi;
@@ -136,7 +136,7 @@ char *hvd_mpi_ssh_args(const struct hvd_mpi_job *job)
 	return all;
 }
 
-/* Arguments that the user wrote as one word. */
+/* Append the words of an option's value, as a shell would split them. */
 static int add_words(struct hvd_strv *argv, const char *option, const char *text, struct hvd_err *err)
 {
 	if (hvd_shell_split(text, argv) == 0)
@@ -163,7 +163,6 @@ static int binding(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_s
 	return 0;
 }
 
-/* How many ranks on which hosts. */
 static void add_hosts(const struct hvd_mpi_job *job, struct hvd_strv *argv)
 {
 	char *hosts = hvd_mpi_hosts(job->hosts, true);
@@ -174,8 +173,8 @@ static void add_hosts(const struct hvd_mpi_job *job, struct hvd_strv *argv)
 	free(hosts);
 }
 
-/* Of the daemons: from how many hosts on they are not started in a tree, and how ssh is called. `param` is the option
- * for a parameter of theirs. */
+/* Tell Open MPI's daemons not to start each other in a tree where there are many hosts, and how to call ssh. `param` is
+ * the option that sets a parameter of the daemons; the other three are parameters. */
 static void add_daemons(const struct hvd_mpi_job *job, const char *param, const char *no_tree, const char *at_once,
 			const char *args, struct hvd_strv *argv)
 {
@@ -191,8 +190,8 @@ static void add_daemons(const struct hvd_mpi_job *job, const char *param, const 
 	free(ssh);
 }
 
-/* The user's interfaces where all of them are names, which is what an MPI understands; "" else: then the ranks' shims
- * have them from the plan. Caller frees. */
+/* The user's interfaces, with commas between them, where all of them are names: an MPI understands nothing else. In any
+ * other case "", and the ranks' shims set the interfaces that the plan has. Caller frees. */
 static char *plain_nics(const struct hvd_mpi_job *job)
 {
 	struct hvd_nicspec spec;
@@ -208,7 +207,7 @@ static char *plain_nics(const struct hvd_mpi_job *job)
 	return plain ? hvd_strv_join(job->nics, ",") : hvd_xstrdup("");
 }
 
-/* The user has said which of them NCCL is to use. */
+/* Did the user set the interfaces of NCCL? */
 static bool has_nccl_nics(const struct hvd_mpi_job *job)
 {
 	for (size_t i = 0; i < job->exports->n; i++)
@@ -217,7 +216,7 @@ static bool has_nccl_nics(const struct hvd_mpi_job *job)
 	return false;
 }
 
-/* What the ranks' processes get: networks, and the variables of the user. */
+/* Tell the ranks' processes which interfaces to use, and hand them the user's variables. */
 static void add_ranks(const struct hvd_mpi_job *job, const char *param, struct hvd_strv *argv)
 {
 	char *nics = plain_nics(job);
@@ -274,7 +273,7 @@ static int prrte(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_str
 	return rc;
 }
 
-/* hydra fills hosts with so many ranks each; the last may have fewer. */
+/* hydra starts the same number of ranks on each host; only the last host may have fewer. */
 static int ranks_per_host(enum hvd_mpi mpi, const struct hvd_alloc *hosts, struct hvd_err *err)
 {
 	int n = hosts->n_hosts, each = hosts->hosts[0].slots;

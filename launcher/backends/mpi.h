@@ -2,14 +2,14 @@
 /*
  * mpi.h - the MPI that is installed, and how its mpirun is told what to start where.
  *
- * Four implementations are known, and three grammars. Open MPI up to release 4
- * and IBM Spectrum MPI, which is made of it, have the one of mpirun(1) of Open
- * MPI 4. Open MPI from 5 on is started by PRRTE, whose options have two dashes
- * (prterun(1)). MPICH and Intel MPI are started by hydra (MPICH, "Using the
- * Hydra Process Manager"; Intel MPI Library Developer Reference,
- * "mpiexec.hydra"). The arguments are those that horovodrun gives
- * (horovod/runner/mpi_run.py); it knows nothing of PRRTE, which gets the same in
- * its own words.
+ * Four MPIs are known, with three kinds of options. Open MPI up to release 4 and
+ * IBM Spectrum MPI, which is derived from it, have those of mpirun(1) of Open
+ * MPI 4. Open MPI from release 5 on is started by PRRTE, whose options have two
+ * dashes (prterun(1)). MPICH and Intel MPI are started by hydra (MPICH, "Using
+ * the Hydra Process Manager"; Intel MPI Library Developer Reference,
+ * "mpiexec.hydra"). mpirun gets the arguments that horovodrun gives it
+ * (horovod/runner/mpi_run.py), PRRTE, which horovodrun does not know, the same in
+ * its own options.
  */
 #ifndef HVD_MPI_H
 #define HVD_MPI_H
@@ -31,30 +31,30 @@ enum hvd_mpi {
 
 /* "Open MPI", …: for messages. */
 const char *hvd_mpi_name(enum hvd_mpi mpi);
-/* Is it of hydra's family? */
+/* Is it started by hydra? */
 bool hvd_mpi_hydra(enum hvd_mpi mpi);
-/* Is what ranks print to be kept in a folder by its mpirun? Otherwise by the shims: hydra knows no folders, and those
- * of PRRTE have its process id in their names. */
+/* Does its mpirun write --output-filename's files, and not the shims? hydra cannot, and PRRTE puts its process id into
+ * the files' names. */
 bool hvd_mpi_keeps_output(enum hvd_mpi mpi);
 
-/* Whose is this answer to --version? -1: nobody's that is known. */
+/* The MPI (enum hvd_mpi) whose mpirun answers --version with this text; -1: none that is known. */
 int hvd_mpi_from_version(const char *text);
 
-/* Ask `program` (searched in PATH of `envp`) with --version. HVD_E_NOENT when there is none that can be run,
- * HVD_E_USAGE when it is none of those, HVD_E_TIMEOUT. */
+/* Run `program` (searched in the PATH of `envp`) with --version. HVD_E_NOENT when it cannot be run, HVD_E_USAGE when
+ * its answer is of no MPI that is known, HVD_E_TIMEOUT when it does not answer. */
 int hvd_mpi_detect(const char *program, char *const *envp, hvd_time deadline, enum hvd_mpi *mpi, struct hvd_err *err);
 
-/* What is to be started. Nothing is owned. */
+/* What mpirun is to start. Nothing is owned. */
 struct hvd_mpi_job {
 	const struct hvd_alloc *hosts;
-	const struct hvd_strv *nics;    /* the user's; may be empty */
+	const struct hvd_strv *nics;    /* --network-interfaces; may be empty */
 	const struct hvd_strv *exports; /* names of variables that ranks are to have */
 	const char *ssh_identity;       /* file, or NULL */
-	const char *output_dir;         /* or NULL; for those that hvd_mpi_keeps_output() names */
-	const char *binding_args;       /* instead of the usual ones, as a shell would read it; or NULL */
+	const char *output_dir;         /* or NULL; where hvd_mpi_keeps_output() */
+	const char *binding_args;       /* in place of hvdrun's own, quoted as for a shell; or NULL */
 	const char *more_args;          /* more arguments, likewise; or NULL */
 	int ssh_port;                   /* 0 = ssh's own */
-	bool any_host_key;              /* ssh asks nobody whether it is the right host */
+	bool any_host_key;              /* ssh does not check host keys */
 	bool tcp, timestamps, keep_going;
 };
 
@@ -64,8 +64,8 @@ int hvd_mpi_args(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_str
 
 /* "h1:2,h2:2", or without the slots. Caller frees. */
 char *hvd_mpi_hosts(const struct hvd_alloc *hosts, bool slots);
-/* "-p PORT -i FILE", what of it there is: for Open MPI and Intel MPI an argument, for MPICH the variable
- * HYDRA_LAUNCHER_EXTRA_ARGS. Caller frees. */
+/* The options for ssh, "-p PORT -i FILE" or a part of it: an argument for Open MPI and Intel MPI, the value of
+ * HYDRA_LAUNCHER_EXTRA_ARGS for MPICH. Caller frees. */
 char *hvd_mpi_ssh_args(const struct hvd_mpi_job *job);
 
 #endif

@@ -2,10 +2,11 @@
 /*
  * mpirun.c - ranks through the mpirun that is installed (mpi.h), whose processes are the rank shims.
  *
- * mpirun is told hosts and slots whoever granted them. In a Slurm job Open MPI
- * starts its daemons by srun, elsewhere by ssh; on this machine it needs
- * neither. Which rank is where is decided here (slot by slot) and told to the
- * shims, since an MPI's variables say no more than rank and local rank.
+ * mpirun is told hosts and slots, whether a scheduler granted them or the user
+ * listed them. Open MPI starts its daemons by srun in a Slurm job and by ssh
+ * elsewhere; on this machine it needs neither. hvdrun decides which rank is
+ * where, slot by slot, and tells the shims, since an MPI's variables say no more
+ * than rank and local rank.
  */
 #include "backend.h"
 
@@ -19,13 +20,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* mpirun --version only prints; on a busy host or a slow file system that may take a while. */
+/* mpirun --version only prints, but a busy host or a slow file system may delay it. */
 #define VERSION_SECONDS 15.0
 
 static bool suits(const struct hvd_launch *launch)
 {
 	(void)launch;
-	return false; /* --mpi asks for it by name, see options_check.c */
+	return false; /* --mpi chooses it by name (options_check.c) */
 }
 
 static const char *program(const struct hvd_launch *launch)
@@ -35,8 +36,8 @@ static const char *program(const struct hvd_launch *launch)
 	return named && *named ? named : "mpirun";
 }
 
-/* Open MPI takes it that srun starts its daemons on the hosts in the order that it lists them, but srun keeps to the
- * job's. */
+/* Open MPI expects srun to start its daemons on the hosts in the order that Open MPI lists them, but srun starts them
+ * in the order of the job's hosts. So the hosts are sorted in that order. */
 static void sort_as(struct hvd_launch *launch, const struct hvd_alloc *granted)
 {
 	struct hvd_alloc *a = &launch->alloc;
@@ -55,7 +56,7 @@ static void sort_as(struct hvd_launch *launch, const struct hvd_alloc *granted)
 		hvd_warn(launch->log, "mpirun starts ranks on the hosts in the job's order, not in that of the list");
 }
 
-/* The job's hosts, or those of them that the user listed. */
+/* The hosts of the Slurm job, or those of them that the user listed. */
 static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
@@ -75,7 +76,7 @@ static int slurm_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	return rc != 0 ? -1 : hvd_launch_take(launch, spec->ranks.requested, err);
 }
 
-/* An MPI takes localhost and 127.0.0.1 for the one host that they are, and numbers its ranks accordingly. */
+/* An MPI numbers the ranks of localhost and 127.0.0.1 as those of one host, so they are made one host here. */
 static void join_local_names(struct hvd_launch *launch)
 {
 	struct hvd_alloc *a = &launch->alloc;
@@ -122,7 +123,7 @@ static bool plain_name(const char *name, size_t len)
 	return len > 0 && !isdigit((unsigned char)name[0]);
 }
 
-/* What an MPI, and in a job the scheduler, tells each process anew. */
+/* Is it a variable that the MPI sets for each process, or in a Slurm job srun? */
 static bool told_anew(const struct hvd_launch *launch, const char *name)
 {
 	static const char *const prefixes[] = {"OMPI_", "PMIX_", "PMI_", "ORTE_", "PRTE_", "HYDRA_", "HYDI_"};
@@ -138,7 +139,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Open MPI hands on only what it is told to. */
+/* Open MPI hands on only the variables that its command line names. */
 static void add_exports(const struct hvd_launch *launch, struct hvd_strv *names)
 {
 	struct hvd_strv env = {0};
@@ -156,9 +157,10 @@ static void add_exports(const struct hvd_launch *launch, struct hvd_strv *names)
 	hvd_strv_free(&env);
 }
 
-/* Open MPI reads from these what a job grants it, host after host, and refuses a list that has more: slots that follow
- * from GPUs, or from what the user says. Slurm's plugin, where it is installed, is not to take the step of the MPI's
- * daemons for one of its own. */
+/* Open MPI reads from Slurm's variables how many slots each host has, and refuses a list of hosts that has more.
+ * hvdrun's list may have more, where slots follow from GPUs or from the user's options; so the variables are set
+ * accordingly. And Slurm's plugin, where it is installed, must not take the step of the MPI's daemons for one of srun
+ * --hvd. */
 static void set_slurm(const struct hvd_launch *launch, struct hvd_proc *proc)
 {
 	const struct hvd_alloc *a = &launch->alloc;
@@ -206,7 +208,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 
 	if (find_hosts(launch, err) != 0)
 		return -1;
-	/* As with ssh alone; a scheduler's own ways need no ssh. */
+	/* As horovodrun does with ssh; a scheduler's own command needs none. */
 	job.any_host_key = spec->as_horovodrun && !launch->one_machine && !hvd_alloc_in_slurm(launch->envp) &&
 			   !hvd_alloc_in_lsf(launch->envp);
 	if (hvd_mpi_detect(program(launch), launch->envp, hvd_deadline_in(VERSION_SECONDS), &mpi, err) != 0)

@@ -12,16 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How long the remover may take when this process ends in the usual way. */
+/* How long hvd_scratch_destroy() waits for the remover. */
 #define REMOVE_SECONDS 5.0
 
 struct hvd_scratch {
 	char *dir, *path;
-	int alive; /* the remover waits for its end */
+	int alive; /* our end of the remover's pipe */
 	pid_t remover;
 };
 
-/* Told by end of file on its stdin; the usual signals are for others. */
+/* The remover reads its stdin until end of file. It ignores the signals by which users and schedulers end a launch. */
 static int start_remover(struct hvd_scratch *scratch, char *const *envp, struct hvd_err *err)
 {
 	const char *const argv[] = {"sh", "-c", "read -r end; rm -rf -- \"$1\"", "hvdrun-remover", scratch->dir, NULL};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scratch.h - files that must be gone when the launch is, however it ends.
+ * scratch.h - temporary files that are removed when the launch ends, however it ends.
  *
- * They are in a folder of their own (mode 0700) in TMPDIR or /tmp. A small
- * process in a session of its own waits for this one's end, a killed one's
- * included, and then removes the folder: it sees a pipe close. Only who kills
- * both at once, with SIGKILL, leaves the folder behind.
+ * The files are in a folder of their own (mode 0700) in TMPDIR or /tmp. The
+ * remover, a small process in a session of its own, removes the folder when a
+ * pipe from hvdrun closes, which also happens when hvdrun is killed. The folder
+ * stays only if hvdrun and the remover are both killed with SIGKILL.
  */
 #ifndef HVD_SCRATCH_H
 #define HVD_SCRATCH_H
@@ -14,14 +14,14 @@
 
 struct hvd_scratch;
 
-/* NULL with err set. */
+/* Make the folder and start the remover. NULL with err set. */
 struct hvd_scratch *hvd_scratch_create(char *const *envp, struct hvd_err *err);
 /* A new file of that name (mode 0600) with this text. Returns its path, which the scratch owns; NULL with err set. */
 const char *hvd_scratch_file(struct hvd_scratch *scratch, const char *name, const char *text, struct hvd_err *err);
 /* Remove everything now. NULL is fine. */
 void hvd_scratch_destroy(struct hvd_scratch *scratch);
 
-/* Write `text` to a file of the user's, mode 0600; what it held is lost. */
+/* Write `text` to a file of mode 0600, in place of what it held. `extra_flags` are of open(2). */
 int hvd_write_private(const char *path, const char *text, int extra_flags, struct hvd_err *err);
 
 #endif

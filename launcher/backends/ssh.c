@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ssh.c - ranks on listed hosts where there is no scheduler: one ssh per host, which runs that host's shim.
+ * ssh.c - ranks on listed hosts, without any scheduler: one ssh per host, which starts that host's node agent.
  *
- * The command line that ssh carries has nothing in it but where the ranks
- * belong and the user's command. All else follows on the shim's stdin
- * (preamble.h). A host that is this machine needs no ssh.
+ * The command line that ssh carries says only which ranks the host has, and the
+ * user's command. The node agent reads all else from its stdin
+ * (lib/protocol/preamble.h). The node agent of this machine needs no ssh.
  */
 #include "backend.h"
 
@@ -18,7 +18,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* Hosts listed, and one of them is another machine. A list that cannot be read is the next backend's to complain of. */
+/* Where hosts are listed and one of them is another machine. A list that cannot be read suits nobody but fork, which
+ * then reports it. */
 static bool suits(const struct hvd_launch *launch)
 {
 	struct hvd_launch look = {.spec = launch->spec};
@@ -40,7 +41,7 @@ static const char *program(const struct hvd_launch *launch)
 	return "ssh";
 }
 
-/* Everything before the host's name: without questions, and without what a user's configuration adds to a login. */
+/* ssh and its options: it must not ask questions, nor do what the user's configuration adds to a login. */
 static void add_ssh(const struct hvd_launch *launch, struct hvd_strv *argv)
 {
 	static const char *const fixed[] = {
@@ -57,7 +58,7 @@ static void add_ssh(const struct hvd_launch *launch, struct hvd_strv *argv)
 	hvd_strv_add(argv, program(launch));
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		hvd_strv_add(argv, fixed[i]);
-	/* horovodrun takes a host for what its name says, and its users have no known_hosts. */
+	/* horovodrun does not check host keys, and its users may have no known_hosts. */
 	if (spec->as_horovodrun)
 		hvd_strv_add(argv, "-oStrictHostKeyChecking=no");
 	hvd_strv_addf(argv, "-oConnectTimeout=%d", (int)(spec->deadlines.start + 0.999));
@@ -80,7 +81,8 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	free(line);
 }
 
-/* ssh's own failures are 255; a shell that does not find the shim says 127, one that may not run it 126. */
+/* ssh exits with 255 when it fails itself. The remote shell exits with 127 when it does not find hvd-task, with 126
+ * when it may not run it. */
 static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
 		    struct hvd_err *why)
 {
