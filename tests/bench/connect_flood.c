@@ -8,62 +8,37 @@
  * SECONDS, with SIGTERM, or when nobody listens any longer. Prints a line when it begins, and "N connections a second,
  * M failures" at the end.
  */
-#include <arpa/inet.h>
-#include <errno.h>
+#include "connect.h"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #define OPEN_MAX_AT_ONCE 512 /* being connected */
 #define GIVE_UP          0.2 /* seconds that one may take: the queue is full, then */
 
 struct attempt {
 	int fd;
-	double since;
+	hvd_time since;
 };
-
-static volatile sig_atomic_t ended;
-
-static void on_end(int sig)
-{
-	(void)sig;
-	ended = 1;
-}
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 static void hang_up(struct attempt *a)
 {
-	static const struct linger reset = {.l_onoff = 1};
-
-	setsockopt(a->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-	close(a->fd);
+	break_off(a->fd);
 	a->fd = -1;
 }
 
 /* The local address: another one each time, where all of them are this host. */
-static void vary(int fd, const struct sockaddr_in *to, uint32_t turn)
+static void vary(int fd, const struct sockaddr_storage *to, uint32_t turn)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET};
 	int on = 1;
 
-	if (ntohl(to->sin_addr.s_addr) >> 24 != 127)
+	if (to->ss_family != AF_INET || ntohl(((const struct sockaddr_in *)to)->sin_addr.s_addr) >> 24 != 127)
 		return;
 	from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + turn % 250);
 	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
@@ -81,24 +56,26 @@ static bool failure(uint64_t *failed, int error)
 	return false;
 }
 
-static bool begin(struct attempt *a, int ep, const struct sockaddr_in *to, uint32_t turn, uint64_t *failed)
+static bool begin(struct attempt *a, int ep, const struct sockaddr_storage *to, socklen_t len, uint32_t turn,
+		  uint64_t *failed)
 {
 	struct epoll_event ev = {.events = EPOLLOUT, .data.ptr = a};
+	int error;
 
-	a->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	a->fd = open_socket(to);
 	if (a->fd < 0)
 		return failure(failed, errno);
-	a->since = now();
+	a->since = hvd_now();
 	vary(a->fd, to, turn);
-	if ((connect(a->fd, (const struct sockaddr *)to, sizeof(*to)) != 0 && errno != EINPROGRESS) ||
-	    epoll_ctl(ep, EPOLL_CTL_ADD, a->fd, &ev) != 0) {
-		int error = errno;
-
+	error = begin_connect(a->fd, to, len);
+	if (error == 0 && epoll_ctl(ep, EPOLL_CTL_ADD, a->fd, &ev) != 0) {
+		error = errno;
 		close(a->fd);
-		a->fd = -1;
-		return failure(failed, error);
 	}
-	return true;
+	if (error == 0)
+		return true;
+	a->fd = -1;
+	return failure(failed, error);
 }
 
 /* It is open, or has failed: errno. */
@@ -119,30 +96,31 @@ int main(int argc, char **argv)
 	static struct attempt attempts[OPEN_MAX_AT_ONCE];
 	struct attempt *free_ones[OPEN_MAX_AT_ONCE];
 	struct epoll_event ev[OPEN_MAX_AT_ONCE];
-	struct sockaddr_in to = {.sin_family = AF_INET};
+	struct sockaddr_storage to;
+	socklen_t len = argc < 5 ? 0 : parse_target(argv, &to);
 	const char *text = argc > 5 ? argv[5] : "";
 	int ep = epoll_create1(EPOLL_CLOEXEC), n_free = OPEN_MAX_AT_ONCE;
 	uint64_t made = 0, failed = 0, begun = 0;
-	double start = now(), rate, end;
+	hvd_time start = hvd_now();
+	double rate, seconds;
 
-	if (argc < 5 || inet_pton(AF_INET, argv[1], &to.sin_addr) != 1 || ep < 0) {
+	if (len == 0 || ep < 0) {
 		fputs("usage: connect_flood ADDRESS PORT RATE SECONDS [TEXT]\n", stderr);
 		return 2;
 	}
-	to.sin_port = htons((uint16_t)atoi(argv[2]));
 	rate = atof(argv[3]);
-	end = start + atof(argv[4]);
+	seconds = atof(argv[4]);
 	signal(SIGTERM, on_end);
 	for (int i = 0; i < OPEN_MAX_AT_ONCE; i++)
 		free_ones[i] = &attempts[i];
 	puts("connecting");
 	fflush(stdout);
-	for (double t = start; t < end && !ended; t = now()) {
+	for (double t = 0; t < seconds && !ended; t = seconds_since(start)) {
 		int n;
 
-		while (n_free > 0 && (double)begun < (t - start) * rate) {
+		while (n_free > 0 && (double)begun < t * rate) {
 			begun++;
-			if (!begin(free_ones[n_free - 1], ep, &to, (uint32_t)begun, &failed))
+			if (!begin(free_ones[n_free - 1], ep, &to, len, (uint32_t)begun, &failed))
 				break;
 			n_free--;
 		}
@@ -158,13 +136,13 @@ int main(int argc, char **argv)
 			free_ones[n_free++] = a;
 		}
 		for (int i = 0; n == 0 && i < OPEN_MAX_AT_ONCE; i++)
-			if (attempts[i].since > 0 && attempts[i].fd > 0 && t - attempts[i].since > GIVE_UP) {
+			if (attempts[i].since > 0 && attempts[i].fd > 0 && seconds_since(attempts[i].since) > GIVE_UP) {
 				failed++;
 				hang_up(&attempts[i]);
 				free_ones[n_free++] = &attempts[i];
 			}
 	}
-	printf("%.0f connections a second, %llu failures\n", (double)made / (now() - start),
+	printf("%.0f connections a second, %llu failures\n", (double)made / seconds_since(start),
 	       (unsigned long long)failed);
 	return 0;
 }

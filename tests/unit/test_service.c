@@ -320,6 +320,71 @@ static void a_range_without_room(void **state)
 	assert_true(err.code != HVD_OK && err.msg[0]);
 }
 
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	(void)conn;
+	hvd_rv_service_message(arg, msg);
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	(void)conn;
+	(void)why;
+	(void)arg;
+}
+
+static void turn(struct place *p)
+{
+	for (int i = 0; i < 20; i++) {
+		event_base_loop(p->base, EVLOOP_NONBLOCK);
+		usleep(1000);
+	}
+}
+
+/* The driver's service stands for one in another process. */
+static void operations_reach_the_one_elsewhere(void **state)
+{
+	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	struct place *p = *state;
+	struct hvd_layout_host host = {.name = (char *)"h", .n = 2};
+	struct hvd_rank_slot slots[2] = {{.cross_size = 1}, {.local_rank = 1, .cross_size = 1}};
+	struct hvd_layout layout = {.size = 2, .n_hosts = 1, .hosts = &host, .rank_slots = slots};
+	struct hvd_endpoints ep = {.addrs = calloc(1, sizeof(*ep.addrs)), .n = 1};
+	struct hvd_rv_service driver = {0};
+	struct hvd_conn *near, *far;
+	struct hvd_addr addr;
+	int sv[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
+	near = hvd_conn_new(p->base, sv[0], true, &ops, &driver);
+	far = hvd_conn_new(p->base, sv[1], false, &ops, &p->service);
+	assert_false(hvd_rv_service_is_open(&driver));
+	hvd_rv_service_connect(&driver, near, &ep);
+	assert_true(hvd_rv_service_is_open(&driver));
+	/* Two ranks meet in "global": the value is there until both have given up their keys. */
+	hvd_rv_service_size(&driver, &layout);
+	turn(p);
+	assert_in(ask(p, "PUT /global/0 HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello"), " 200 ");
+	assert_in(ask(p, "DELETE /global/0 HTTP/1.0\r\n\r\n"), " 200 ");
+	assert_in(ask(p, "GET /global/0 HTTP/1.0\r\n\r\n"), "hello");
+	assert_in(ask(p, "DELETE /global/1 HTTP/1.0\r\n\r\n"), " 200 ");
+	assert_in(ask(p, "HEAD /global/0 HTTP/1.0\r\n\r\n"), " 404 ");
+	hvd_addr_parse("10.0.0.1", &addr);
+	hvd_rv_service_admit(&driver, &addr, 1);
+	turn(p);
+	assert_in(ask(p, "HEAD /global/0 HTTP/1.0\r\n\r\n"), " 404 ");
+	hvd_rv_service_keep(&driver, &addr, 1);
+	turn(p);
+	assert_int_equal(connect_to("127.0.0.1", p->service.endpoints.port), -1);
+	hvd_rv_service_lost(&driver, far); /* is not its own */
+	hvd_rv_service_lost(&driver, near);
+	hvd_conn_free(near);
+	hvd_conn_free(far);
+	hvd_rv_service_keep(&driver, &addr, 1);
+	hvd_rv_service_size(&driver, &layout);
+	hvd_rv_service_close(&driver);
+}
+
 #define service(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
 
 int main(void)
@@ -334,6 +399,7 @@ int main(void)
 		service(it_keeps_what_ranks_put_there),
 		service(it_goes_on_where_the_plan_wants_it),
 		service(a_range_without_room),
+		service(operations_reach_the_one_elsewhere),
 	};
 
 	return cmocka_run_group_tests_name("node, listen, service", tests, NULL, NULL);
