@@ -48,11 +48,6 @@ struct program {
 	struct hvd_launch_spec spec; /* … decided */
 };
 
-static void on_started(void *arg)
-{
-	(void)arg;
-}
-
 static void on_end_step(evutil_socket_t fd, short what, void *arg)
 {
 	struct program *prog = arg;
@@ -71,21 +66,6 @@ static void on_failed(const struct hvd_err *why, void *arg)
 
 	hvd_log_err(&prog->log, why);
 	evtimer_add(prog->end_step, &tv);
-}
-
-static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
-{
-	(void)rank;
-	(void)host;
-	(void)status;
-	(void)arg; /* srun tells of it, and ends the step */
-}
-
-static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
-{
-	(void)host;
-	(void)why;
-	(void)arg;
 }
 
 static void on_srun(evutil_socket_t fd, short what, void *arg)
@@ -258,7 +238,7 @@ static int identity_of(const struct program *prog, struct hvd_identity *identity
 
 static int run(struct program *prog, struct hvd_err *err)
 {
-	static const struct hvd_driver_ops ops = {on_started, on_failed, on_rank_exit, on_host_gone};
+	static const struct hvd_driver_ops ops = {.failed = on_failed};
 	char id_text[HVD_ID_TEXT];
 	struct hvd_identity identity;
 	struct hvd_session session;

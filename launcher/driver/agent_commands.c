@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_commands.c - what hosts are told: the ranks to start and to end, and what concerns those that run. */
-#include "node_agents_internal.h"
+#include "agent_commands.h"
 
 #include "lib/rendezvous/server.h"
+#include "node_agents_internal.h"
+
+#include <limits.h>
 
 #include <string.h>
 
@@ -13,13 +15,13 @@ static void take_layout(struct hvd_layout *to, struct hvd_layout *from)
 	memset(from, 0, sizeof(*from));
 }
 
-void hvd_node_agents_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout)
+void hvd_agent_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout)
 {
 	take_layout(&agents->plan.layout, layout);
 	hvd_rv_clear_scope(agents->service.rv, "global"); /* of some that were given up */
 }
 
-void hvd_node_agents_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared)
+void hvd_agent_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared)
 {
 	struct hvd_rv *rv = agents->service.rv;
 
@@ -28,12 +30,12 @@ void hvd_node_agents_generation(struct hvd_node_agents *agents, struct hvd_layou
 	hvd_rv_service_size(&agents->service, &agents->layout);
 }
 
-const struct hvd_layout *hvd_node_agents_layout(const struct hvd_node_agents *agents)
+const struct hvd_layout *hvd_agent_layout(const struct hvd_node_agents *agents)
 {
 	return &agents->layout;
 }
 
-void hvd_node_agents_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots)
+void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots)
 {
 	const struct hvd_rank_slot *slot = &agents->plan.layout.rank_slots[rank];
 	struct hvd_node_agent *p = &agents->table.hosts[slot->host];
@@ -47,15 +49,14 @@ void hvd_node_agents_start(struct hvd_node_agents *agents, uint32_t worker, int 
 				hvd_plan_env(&agents->plan, &agents->table, (uint32_t)rank, &agents->opts->env)));
 }
 
-void hvd_node_agents_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, bool at_once)
+void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, bool at_once)
 {
 	if (host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED)
 		hvd_conn_send(agents->table.hosts[host].client->conn,
 			      json_pack("{s:s, s:I, s:b}", "t", "stop", "worker", (json_int_t)worker, "now", at_once));
 }
 
-void hvd_node_agents_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to,
-			    int64_t when)
+void hvd_agent_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to, int64_t when)
 {
 	if (host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED)
 		hvd_conn_send(agents->table.hosts[host].client->conn,
@@ -63,13 +64,13 @@ void hvd_node_agents_notify(struct hvd_node_agents *agents, uint32_t host, uint3
 					"time", (json_int_t)when));
 }
 
-int hvd_node_agents_cut(struct hvd_node_agents *agents, const struct hvd_gloo_peers *pairs)
+int hvd_agent_kill_connections(struct hvd_node_agents *agents, const struct hvd_gloo_peers *peers)
 {
 	int told = 0;
 
 	for (uint32_t h = 0; h < agents->table.n; h++) {
 		json_t *at = agents->table.hosts[h].stage == HVD_STAGE_ADMITTED
-				     ? hvd_gloo_peers_at(pairs, &agents->table.hosts[h].node)
+				     ? hvd_gloo_peers_at(peers, &agents->table.hosts[h].node)
 				     : NULL;
 
 		if (!at)
@@ -80,22 +81,47 @@ int hvd_node_agents_cut(struct hvd_node_agents *agents, const struct hvd_gloo_pe
 	return told;
 }
 
-void hvd_node_agents_end(struct hvd_node_agents *agents)
+/* ---- what agents say ---- */
+
+static void on_exit_message(const struct hvd_agent_events *events, const json_t *msg, void *arg)
 {
-	hvd_clients_tell(agents->clients, "end");
-	agents->ended = true;
-	event_del(agents->timer);
-	for (uint32_t h = 0; h < agents->table.n; h++) {
-		hvd_node_table_enter(&agents->table, h, HVD_STAGE_ABSENT);
-		if (agents->table.hosts[h].client)
-			agents->table.hosts[h].client->role = HVD_ROLE_FORMER;
-	}
+	int64_t worker, status;
+
+	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) == 0 &&
+	    hvd_get_int(msg, "status", 0, 0xffff, &status, NULL) == 0)
+		events->exited((uint32_t)worker, (int)status, arg);
 }
 
-void hvd_node_agents_signal(struct hvd_node_agents *agents, int sig)
+static void on_notified(const struct hvd_agent_events *events, const json_t *msg, void *arg)
 {
-	for (uint32_t h = 0; h < agents->table.n; h++)
-		if (agents->table.hosts[h].stage == HVD_STAGE_ADMITTED)
-			hvd_conn_send(agents->table.hosts[h].client->conn,
-				      json_pack("{s:s, s:i}", "t", "signal", "sig", sig));
+	const char *why;
+	int64_t worker;
+
+	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) == 0 &&
+	    hvd_get_str(msg, "why", 1024, &why, NULL) == 0)
+		events->notified((uint32_t)worker, why, arg);
+}
+
+static void on_connections_killed(const struct hvd_agent_events *events, uint32_t host, const json_t *msg, void *arg)
+{
+	const char *why;
+	int64_t n;
+
+	if (hvd_get_int(msg, "n", 0, INT_MAX, &n, NULL) == 0 && hvd_get_str(msg, "why", 1024, &why, NULL) == 0)
+		events->connections_killed(host, (int)n, why, arg);
+}
+
+void hvd_agent_read(const struct hvd_agent_events *events, const struct hvd_client *cl, const char *type,
+		    const json_t *msg, void *arg)
+{
+	if (cl->role != HVD_ROLE_AGENT)
+		return;
+	if (strcmp(type, "exit") == 0)
+		on_exit_message(events, msg, arg);
+	else if (strcmp(type, "output-lost") == 0)
+		events->output_lost(arg);
+	else if (strcmp(type, "notified") == 0)
+		on_notified(events, msg, arg);
+	else if (strcmp(type, "cut") == 0)
+		on_connections_killed(events, cl->host, msg, arg);
 }

@@ -13,10 +13,11 @@
 #include <unistd.h>
 
 #define SEND_SECONDS 5.0
-/* Connections that have not proven anything yet, at once: half of the descriptors, within these. */
+/* How many connections that have proven nothing yet there may be at once: half of the descriptors, within these
+ * limits. */
 #define MIN_PENDING 64
 #define MAX_PENDING 32768
-/* Refusals that the user is told of; all are with --verbose. */
+/* Refused connections that the user is warned of; with --verbose all are logged. */
 #define MAX_WARNINGS 8
 
 struct list {
@@ -93,7 +94,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	struct hvd_client *cl = arg;
 	char peer[HVD_ADDR_TEXT];
 
-	/* This side has ended it, and nobody else can say why. */
+	/* This side has closed the connection, and the other side cannot say why. */
 	if (why->code == HVD_E_AUTH || why->code == HVD_E_LIMIT) {
 		peer_text(conn, peer);
 		hvd_warn(cl->owner->log, "dropped the connection from %s: %s", peer, why->msg);
@@ -172,7 +173,7 @@ void hvd_clients_tell(struct hvd_clients *cls, const char *type)
 		hvd_conn_send(cl->conn, json_pack("{s:s}", "t", type));
 }
 
-/* The others are for those that have proven who they are, and for the rendezvous. */
+/* The other half of the descriptors is for clients and for the rendezvous. */
 static unsigned max_pending(void)
 {
 	unsigned long half = hvd_nofile() / 2;
@@ -219,7 +220,7 @@ void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host 
 	boot->port = cls->port;
 	boot->n_addrs = (unsigned)self->n_addrs;
 	memcpy(boot->addrs, self->addrs, self->n_addrs * sizeof(*boot->addrs));
-	/* Loopback is for the rendezvous; a shim on another host would only meet its own there. */
+	/* The last address is 127.0.0.1, which leads a shim on another host to its own host. */
 	if (!opts->loopback && boot->n_addrs > 1)
 		boot->n_addrs--;
 	boot->timeout = opts->spec->deadlines.start;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clients.h - the shims that are connected to the driver.
+ * clients.h - the processes that are connected to the driver: node agents, rank shims, the rendezvous on the first
+ * host.
  *
- * Has each connection prove who it is (pending.h), and hands on only what comes
- * from those that did. Those that are refused are logged.
+ * Each connection must prove first that it belongs to the launch (pending.h). Only messages of connections that have
+ * are passed on. Connections that are refused are logged.
  */
 #ifndef HVD_CLIENTS_H
 #define HVD_CLIENTS_H
@@ -18,11 +19,11 @@
 #include <event2/event.h>
 
 enum hvd_role {
-	HVD_ROLE_NONE,   /* has not said yet */
+	HVD_ROLE_NONE,   /* has not said what it is */
 	HVD_ROLE_AGENT,  /* a host's node agent */
-	HVD_ROLE_RANK,   /* another rank, waits for its plan */
+	HVD_ROLE_RANK,   /* the shim of another rank: waits for its plan, and may stay connected after it */
 	HVD_ROLE_SERVER, /* the rendezvous on the first host */
-	HVD_ROLE_FORMER, /* an agent that was told to end, a server that has */
+	HVD_ROLE_FORMER, /* an agent that was told to end, or a rendezvous that has ended */
 };
 
 struct hvd_client {
@@ -31,14 +32,14 @@ struct hvd_client {
 	struct hvd_conn *conn;
 	enum hvd_role role;
 	uint32_t host, rank;
-	bool all; /* an agent that takes the plans of all of its host's ranks */
+	bool all; /* the agent takes the plans of all ranks of its host */
 };
 
 struct hvd_clients_ops {
-	void (*first)(void *arg); /* somebody has proven who he is, for the first time */
-	/* A message from one that has proven who he is. The client may be finished from within. */
+	void (*first)(void *arg); /* the first connection has proven that it belongs to the launch */
+	/* A message of a client. The client may be finished from within. */
 	void (*message)(struct hvd_client *cl, json_t *msg, void *arg);
-	/* Such a connection has ended; the client is released after the call. */
+	/* A connection has ended; the client is released after the call. */
 	void (*gone)(struct hvd_client *cl, const struct hvd_err *why, void *arg);
 };
 
@@ -48,21 +49,21 @@ struct hvd_clients;
 struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_session *session, bool loopback,
 				       in_port_t lo, in_port_t hi, const struct hvd_clients_ops *ops, void *arg,
 				       const struct hvd_log *log, struct hvd_err *err);
-void hvd_clients_destroy(struct hvd_clients *cls); /* finishes them all; NULL is fine */
+void hvd_clients_destroy(struct hvd_clients *cls); /* finishes all clients; NULL is fine */
 in_port_t hvd_clients_port(const struct hvd_clients *cls);
-/* What a shim must know to become one of them; `self` is this host. */
+/* What a shim must know to connect; `self` is this host. */
 void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
 		      const struct hvd_driver_opts *opts, struct hvd_boot *boot);
 void hvd_clients_stop_listening(struct hvd_clients *cls);
 
-/* Those that have proven who they are: start with the first, then follow hvd_clients_next. */
+/* All clients, the oldest first. NULL after the last. */
 struct hvd_client *hvd_clients_first(const struct hvd_clients *cls);
 struct hvd_client *hvd_clients_next(const struct hvd_client *cl);
 
 /* Send {"t":type} to all of them. */
 void hvd_clients_tell(struct hvd_clients *cls, const char *type);
 
-/* Say goodbye: what was sent still goes out. The client is gone afterwards. */
+/* Close the connection after what was sent has gone out. The client is released at once. */
 void hvd_client_finish(struct hvd_client *cl);
 
 #endif

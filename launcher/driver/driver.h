@@ -26,6 +26,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct hvd_rv;
+
+/* Each but `failed` may be NULL. */
 struct hvd_driver_ops {
 	void (*started)(void *arg); /* every rank has its plan */
 	void (*failed)(const struct hvd_err *why, void *arg);
@@ -36,11 +39,17 @@ struct hvd_driver_ops {
 	 * shim says that what had started it has gone; then its ranks are being ended. With any other, just the process
 	 * has gone, as when all are being ended. */
 	void (*host_gone)(const char *host, const struct hvd_err *why, void *arg);
+
+	void (*host_registered)(uint32_t host, void *arg); /* by its index */
+	/* The rendezvous is open in this process, and no rank knows of it yet. -1 with err set: the start fails. */
+	int (*rendezvous_opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
+	/* Where the backend starts ranks and all shims stay connected (plan_delivery.h): every rank has ended, or its
+	 * host is lost. Called once. `without_munge`: the hosts whose munged had gone by then; not owned. */
+	void (*ranks_ended)(const struct hvd_strv *without_munge, void *arg);
 };
 
 struct hvd_driver;
 struct hvd_layout;
-struct hvd_rv;
 
 /* `opts` (with what it points to), `session` and `log` are not owned and must outlive the driver. */
 struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_driver_opts *opts,
@@ -48,15 +57,6 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 				     const struct hvd_log *log, struct hvd_err *err);
 void hvd_driver_destroy(struct hvd_driver *driver); /* NULL is fine */
 
-/* Tell of each host that registers: its index. */
-void hvd_driver_watch_hosts(struct hvd_driver *driver, void (*came)(uint32_t host, void *arg));
-/* Tell when the rendezvous is open here, before any rank knows of it. -1 with err set: the start fails. */
-void hvd_driver_watch_meeting(struct hvd_driver *driver,
-			      int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err));
-/* Where the backend starts ranks and all shims stay connected (plan_delivery.h): tell once when every rank has ended or
- * its host is lost. `without_munge`: the hosts whose munged had gone by then; not owned. */
-void hvd_driver_watch_ends(struct hvd_driver *driver,
-			   void (*all_ended)(const struct hvd_strv *without_munge, void *arg));
 /* While all ranks of one host have ended: the names of those where a rank goes on, with commas between them. NULL while
  * there is none of the one or the other, or shims do not stay connected. The caller frees it. */
 char *hvd_driver_hosts_behind(const struct hvd_driver *driver);

@@ -10,17 +10,17 @@
 
 struct hvd_gloo_peers {
 	struct hvd_rv *rv;
-	struct hvd_portset now, before; /* told since the last generation began, and before that */
+	struct hvd_portset now, before; /* stored since the last generation began, and before that */
 };
 
-/* ---- what Gloo puts ---- */
+/* ---- what Gloo stores ---- */
 
 static const char *address_at(const void *data, size_t i)
 {
 	return (const char *)data + i * HVD_MESH_ADDRESS;
 }
 
-/* A rank's address for another one: it has none for itself. */
+/* The address that rank `own` has for rank `other`. It has none for itself. */
 static void address_for(const void *data, size_t own, size_t other, struct sockaddr_storage *ss)
 {
 	memcpy(ss, address_at(data, other < own ? other : other - 1), sizeof(*ss));
@@ -42,12 +42,12 @@ size_t hvd_mesh_size(const void *data, size_t len)
 		if (i == 0)
 			first = addr;
 		else if (!hvd_addr_equal(&first, &addr))
-			return 0; /* all listen at one interface */
+			return 0; /* Gloo listens at one interface for all ranks */
 	}
 	return n + 1;
 }
 
-/* As Gloo compares them: ports as they lie in memory. */
+/* Compare as Gloo does, which takes ports in network byte order for numbers. */
 static int compare(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	int c;
@@ -82,7 +82,7 @@ int hvd_mesh_pair(const void *a_data, size_t a, const void *b_data, size_t b, si
 	return end->port ? 0 : -1;
 }
 
-/* ---- reading along ---- */
+/* ---- what is stored at the rendezvous ---- */
 
 static bool number(struct hvd_slice key, size_t *n)
 {
@@ -99,7 +99,7 @@ static bool number(struct hvd_slice key, size_t *n)
 
 static void on_put(void *arg, struct hvd_slice scope, struct hvd_slice key, const void *data, size_t len)
 {
-	struct hvd_gloo_peers *pairs = arg;
+	struct hvd_gloo_peers *peers = arg;
 	size_t rank, n;
 	char *name;
 
@@ -112,39 +112,39 @@ static void on_put(void *arg, struct hvd_slice scope, struct hvd_slice key, cons
 		char text[24];
 
 		snprintf(text, sizeof(text), "%zu", other);
-		v = other == rank ? NULL : hvd_rv_get(pairs->rv, name, text);
+		v = other == rank ? NULL : hvd_rv_get(peers->rv, name, text);
 		if (v && v->len == len && hvd_mesh_pair(data, rank, v->data, other, n, &end) == 0)
-			hvd_portset_add(&pairs->now, &end.addr, end.port);
+			hvd_portset_add(&peers->now, &end.addr, end.port);
 	}
 	free(name);
 }
 
-void hvd_gloo_peers_watch(struct hvd_gloo_peers *pairs, struct hvd_rv *rv)
+void hvd_gloo_peers_watch(struct hvd_gloo_peers *peers, struct hvd_rv *rv)
 {
-	pairs->rv = rv;
-	hvd_rv_watch(rv, on_put, pairs);
+	peers->rv = rv;
+	hvd_rv_watch(rv, on_put, peers);
 }
 
-void hvd_gloo_peers_begin(struct hvd_gloo_peers *pairs)
+void hvd_gloo_peers_begin(struct hvd_gloo_peers *peers)
 {
-	hvd_portset_merge(&pairs->before, &pairs->now);
-	hvd_portset_clear(&pairs->now);
+	hvd_portset_merge(&peers->before, &peers->now);
+	hvd_portset_clear(&peers->now);
 }
 
-void hvd_gloo_peers_answered(struct hvd_gloo_peers *pairs)
+void hvd_gloo_peers_answered(struct hvd_gloo_peers *peers)
 {
-	hvd_portset_clear(&pairs->before);
+	hvd_portset_clear(&peers->before);
 }
 
-/* A loopback address is one of every host, and of none in particular. */
+/* A loopback address may be of any host. */
 static bool is_of(const struct hvd_addr *addr, const struct hvd_node *node)
 {
 	return hvd_addr_loopback(addr) || hvd_node_find_addr(node, addr) >= 0;
 }
 
-json_t *hvd_gloo_peers_at(const struct hvd_gloo_peers *pairs, const struct hvd_node *node)
+json_t *hvd_gloo_peers_at(const struct hvd_gloo_peers *peers, const struct hvd_node *node)
 {
-	const struct hvd_portset *sets[] = {&pairs->before, &pairs->now};
+	const struct hvd_portset *sets[] = {&peers->before, &peers->now};
 	json_t *obj = NULL;
 	char text[HVD_ADDR_TEXT];
 
@@ -173,11 +173,11 @@ struct hvd_gloo_peers *hvd_gloo_peers_create(void)
 	return hvd_xcalloc(1, sizeof(struct hvd_gloo_peers));
 }
 
-void hvd_gloo_peers_destroy(struct hvd_gloo_peers *pairs)
+void hvd_gloo_peers_destroy(struct hvd_gloo_peers *peers)
 {
-	if (!pairs)
+	if (!peers)
 		return;
-	hvd_portset_clear(&pairs->now);
-	hvd_portset_clear(&pairs->before);
-	free(pairs);
+	hvd_portset_clear(&peers->now);
+	hvd_portset_clear(&peers->before);
+	free(peers);
 }

@@ -1,82 +1,110 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * node_agents.h - the shims of an elastic job's hosts: who has come, does he fit, and what he is told to start.
+ * node_agents.h - the node agents of a launch, one for each host: which of them are part of the job.
  *
- * It does for hosts that come and go what the driver (driver.h) does for a
- * launch of fixed size, with the same parts. The hosts that are expected at
- * first are probed together, and choose the networks. One that comes later
- * must reach hosts that are there over the first of these networks, and the rendezvous; one that does not is refused,
- * and the job goes on without it. Each host has the start timeout to come,
- * and again for what it reaches.
+ * The hosts are those of a job of fixed size (driver.h), or those of an elastic job, which come and go
+ * (agent_commands.h). Both kinds of job take the same steps:
  *
- * Hosts are known by their number in the job (machine.h), and ranks, whose numbers change, by the id of their worker.
+ *   register  each agent says what its host is
+ *   open      when all hosts that are expected have registered, the rendezvous is opened
+ *   probe     each agent tries its neighbours and the rendezvous, and reports what it reached. Where packets were lost
+ *             all agents probe again, as long as time is left
+ *   decide    the planner chooses the networks that connect the hosts (planner.h); these hosts are admitted
  *
- *   to a shim     {"t":"plan", "ranks":[], "stay":true}                     it is one of us
- *                 {"t":"start", "worker":N, "slot":I, "slots":N, "env":{…}} one more rank
- *                 {"t":"stop", "worker":N, "now":BOOL}
- *   from a shim   {"t":"exit", "worker":N, "status":S}
- * and what task/worker_notify.h, task/kill_connections.h, driver.h, probe.h and node.h have.
+ * The stages of an agent (node_table.h), and what ends each:
+ *
+ *   ABSENT      hvd_node_agents_expect(). The hosts of a job of fixed size are expected from the beginning
+ *   EXPECTED    the agent registers
+ *   REGISTERED  all that are expected have registered, and the rendezvous is open
+ *   PROBING     the agent reports
+ *   REPORTED    all that are probing have reported
+ *   ADMITTED    until the end of the job
+ *
+ * An agent of an elastic job becomes ABSENT again, from any stage, when its connection or its time ends, when it does
+ * not fit, or by hvd_node_agents_forget(). An agent that registers after the decision probes by itself, and is admitted
+ * when it reaches a host that is in. In a job of fixed size each of these ends is a failure of the start.
+ *
+ * Messages are JSON objects (wire.h), whose type is "t". From an agent:
+ *   register                                                  node.h
+ *   report                                                    task/probe.h
+ *   {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}      it cannot do its part; any process of the job may say so
+ *   {"t":"serving", "node":I, "port":P}                       the first message of the rendezvous on the first host
+ * and what plan_delivery.h, driver.h and agent_commands.h have. To an agent:
+ *   {"t":"probe", …}                                          task/probe.h
+ *   {"t":"serve"}                                             start the rendezvous on your host (task/serve.h)
+ *   {"t":"plan", "ranks":[], "stay":true}                     your host is part of an elastic job
+ *   {"t":"failed"} {"t":"misused"}                            the start has failed; misused: by a wrong option
+ *   {"t":"end"}                                               end your ranks and yourself; again: at once
+ *   {"t":"signal", "sig":N}                                   send this signal to your ranks
  */
 #ifndef HVD_NODE_AGENTS_H
 #define HVD_NODE_AGENTS_H
 
+#include "clients.h"
 #include "driver_opts.h"
-#include "gloo_peers.h"
-#include "lib/job/layout.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
 
+/* For which hosts the first decision waits, and what it means when one of them does not come. */
+enum hvd_barrier {
+	/* For all hosts of the job, whose number opts->hosts or the first registration says. They share one deadline.
+	 * The job fails without any of them. The rendezvous may run on the first host. */
+	HVD_BARRIER_ALL,
+	/* For the hosts that are expected. Each has opts->start_timeout to register, and again to report. The job goes
+	 * on without a host. The rendezvous runs in this process, as any host may leave. */
+	HVD_BARRIER_AS_THEY_COME,
+};
+
+struct hvd_rv;
+
+/* A function may be NULL where it is said to concern the other kind of job. */
 struct hvd_node_agents_ops {
-	/* The rendezvous is open. -1 with err set: the job fails. */
+	/* The rendezvous is open in this process, and no rank knows of it yet. -1 with err set: the start fails. */
 	int (*opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
-	void (*came)(uint32_t host, void *arg); /* it has registered */
-	void (*here)(uint32_t host, void *arg); /* … and fits */
-	/* It does not come, or does not fit, or its connection has ended. `unfit`: it need not be tried again. */
+	void (*registered)(uint32_t host, void *arg);
+	/* The first decision, or with HVD_BARRIER_ALL the only one: all hosts are admitted. May be NULL. */
+	void (*decided)(void *arg);
+	/* AS_THEY_COME: the host is admitted. */
+	void (*admitted)(uint32_t host, void *arg);
+	/* AS_THEY_COME: the host does not come, or does not fit, or its connection has ended; it is ABSENT. `unfit`: it
+	 * need not be tried again. */
 	void (*gone)(uint32_t host, const struct hvd_err *why, bool unfit, void *arg);
-	void (*left)(uint32_t host, void *arg); /* the connection of one that was told to end has ended */
-	void (*exited)(uint32_t worker, int status, void *arg);
-	void (*notified)(uint32_t worker, const char *why, void *arg); /* "": it has heard */
-	/* Connections of its ranks were broken: so many; `why` not all, or "". */
-	void (*cut)(uint32_t host, int broken, const char *why, void *arg);
-	void (*output_lost)(void *arg); /* a shim could not write all of its ranks' output, and has told the user why */
-	void (*failed)(const struct hvd_err *why, void *arg); /* the first hosts cannot be one job */
+	/* AS_THEY_COME: the connection of an agent that was told to end has ended. */
+	void (*left)(uint32_t host, void *arg);
+	/* ALL: a connection has ended; the client is released after the call. */
+	void (*disconnected)(struct hvd_client *cl, const struct hvd_err *why, void *arg);
+	/* A message of a type that is not listed above. The client may be finished from within, except an agent's. */
+	void (*message)(struct hvd_client *cl, const char *type, const json_t *msg, void *arg);
+	/* The start has failed, and all agents were told. Called once; after it nothing but `left` and `disconnected`
+	 * is. */
+	void (*failed)(const struct hvd_err *why, void *arg);
 };
 
 struct hvd_node_agents;
 
-/* As hvd_driver_create(); of opts it uses port range, loopback, timeout, nics, env and id_text. */
-struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, const struct hvd_driver_opts *opts,
-					       struct hvd_session *session, const struct hvd_node_agents_ops *ops,
-					       void *arg, const struct hvd_log *log, struct hvd_err *err);
+/* Listen for agents. `opts` (with what it points to), `session`, `ops` and `log` are not owned and must outlive the
+ * result. NULL with err set. */
+struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, enum hvd_barrier barrier,
+					       const struct hvd_driver_opts *opts, struct hvd_session *session,
+					       const struct hvd_node_agents_ops *ops, void *arg,
+					       const struct hvd_log *log, struct hvd_err *err);
 void hvd_node_agents_destroy(struct hvd_node_agents *agents); /* NULL is fine */
+
+/* What an agent must know to connect. */
 void hvd_node_agents_boot(const struct hvd_node_agents *agents, struct hvd_boot *boot);
 
-/* Its shim was started. */
+/* AS_THEY_COME: the host's agent was started. Hosts are known by their number in the job. */
 void hvd_node_agents_expect(struct hvd_node_agents *agents, uint32_t host, const char *name);
-/* It is not wanted any longer: told to end, if it is there. `gone` is not called. */
+/* AS_THEY_COME: the host is not wanted any longer. Its agent is told to end, if it has registered. `gone` is not
+ * called.
+ */
 void hvd_node_agents_forget(struct hvd_node_agents *agents, uint32_t host);
-bool hvd_node_agents_is_here(const struct hvd_node_agents *agents, uint32_t host);
 
-/* Ranks that are started from now on are for this layout, whose hosts are all that the job has ever had, by number.
- * Taken over. */
-void hvd_node_agents_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout);
-/* A new generation of this layout, taken over. The rendezvous forgets the last one; when this one was prepared, what
- * its new ranks have said there stays. */
-void hvd_node_agents_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared);
-const struct hvd_layout *hvd_node_agents_layout(const struct hvd_node_agents *agents);
-void hvd_node_agents_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots);
-void hvd_node_agents_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, bool at_once);
-
-/* Have the shim of its host tell a worker that hosts have changed; `to` is what it said of where it listens. */
-void hvd_node_agents_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to,
-			    int64_t when);
-
-/* Have all shims break the connections of their ranks that these pairs have there: `cut` follows from each that was
- * told. Returns how many were. */
-int hvd_node_agents_cut(struct hvd_node_agents *agents, const struct hvd_gloo_peers *pairs);
-
-/* All shims: end your ranks and yourselves (twice: at once); pass on a signal. */
+/* Let the start fail, for a reason outside. Nothing happens if it has failed before. */
+void hvd_node_agents_fail(struct hvd_node_agents *agents, const struct hvd_err *why);
+/* AS_THEY_COME: tell all agents to end their ranks and themselves (twice: at once), those that register later, too. */
 void hvd_node_agents_end(struct hvd_node_agents *agents);
+/* Have all processes of admitted hosts that are connected pass a signal on to their ranks. */
 void hvd_node_agents_signal(struct hvd_node_agents *agents, int sig);
 
 #endif

@@ -1,39 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * node_agents_internal.h - what the files of the node agents share: node_agents.c knows who has come and lets hosts in,
- * agent_commands.c tells them what to do.
+ * node_agents_internal.h - what the files of the node agents share: node_agents.c (who is expected, who goes),
+ * admission.c (who gets in) and agent_messages.c. Their users, driver.c and agent_commands.c, read the table, the plan
+ * and the clients here, and change no stage.
  */
 #ifndef HVD_NODE_AGENTS_INTERNAL_H
 #define HVD_NODE_AGENTS_INTERNAL_H
 
-#include "node_agents.h"
-
-#include "clients.h"
 #include "lib/job/this_host.h"
+#include "node_agents.h"
+#include "planner.h"
 #include "rendezvous_service.h"
 
 struct hvd_node_agents {
 	struct event_base *base;
+	enum hvd_barrier barrier;
 	const struct hvd_driver_opts *opts;
 	struct hvd_session *session;
 	const struct hvd_node_agents_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
 
-	struct hvd_this_host self;
+	struct hvd_this_host self; /* tells whether this host is one of the job's, and where it can be reached */
 	struct hvd_clients *clients;
-	struct event *timer;
+	hvd_time deadline; /* ALL: of all hosts; 0: it does not run yet */
+	struct event *timer, *progress;
 	struct hvd_node_table table;
 	struct hvd_rv_service service;
-	struct hvd_plan plan;     /* its layout: that of ranks to be started */
-	struct hvd_layout layout; /* of this generation */
+	struct hvd_plan plan;     /* its layout in an elastic job: that of ranks to be started */
+	struct hvd_layout layout; /* of an elastic job's generation */
 	enum {
-		HVD_AGENTS_GATHERING,
+		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
+		HVD_AGENTS_OPENING,   /* the rendezvous on the first host */
 		HVD_AGENTS_PROBING,
-		HVD_AGENTS_OPEN,
-		HVD_AGENTS_OVER
-	} stage;
+		HVD_AGENTS_OPEN, /* the decision was made */
+		HVD_AGENTS_OVER, /* the start has failed */
+	} phase;
 	bool ended; /* hvd_node_agents_end() */
 };
+
+/* ---- node_agents.c: hosts that go ---- */
+
+/* The host is out of the job, which fails or goes on without it, as the barrier says. */
+void hvd_node_agents_lose(struct hvd_node_agents *agents, uint32_t host, const struct hvd_err *why, bool unfit);
+/* Tell an agent to end. What it says from now on is ignored. */
+void hvd_node_agents_dismiss(struct hvd_client *cl);
+
+/* ---- agent_deadlines.c ---- */
+
+void hvd_agent_deadlines_create(struct hvd_node_agents *agents);
+/* ALL: the time of all hosts begins, unless it has begun before. */
+void hvd_agent_deadlines_begin(struct hvd_node_agents *agents);
+/* AS_THEY_COME: a host's deadline or stage has changed. */
+void hvd_agent_deadlines_update(struct hvd_node_agents *agents);
+/* Nothing is awaited any longer. */
+void hvd_agent_deadlines_stop(struct hvd_node_agents *agents);
+
+/* ---- admission.c ---- */
+
+/* Take the next step if no host is awaited any longer: call this when a host has registered, reported or gone. */
+void hvd_admission_check(struct hvd_node_agents *agents);
+/* Order a probe from all that have registered and were not told to probe yet. */
+void hvd_admission_probe(struct hvd_node_agents *agents);
+/* A host that came after the decision has reported. */
+void hvd_admission_join(struct hvd_node_agents *agents, uint32_t host);
+/* The rendezvous on the first host says that it is open. */
+void hvd_admission_serving(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg);
+
+/* ---- agent_messages.c: hvd_clients_ops ---- */
+
+void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg);
+void hvd_node_agents_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg);
 
 #endif

@@ -257,6 +257,13 @@ int hvd_node_table_restrict(struct hvd_node_table *table, uint32_t index, char *
 	return 0;
 }
 
+void hvd_node_table_forget_edges(struct hvd_node_table *table)
+{
+	free(table->edges);
+	table->edges = NULL;
+	table->n_edges = table->edges_room = 0;
+}
+
 const struct hvd_addr *hvd_node_table_addr(const struct hvd_node *node, size_t i, uint8_t *iface)
 {
 	for (uint8_t f = 0; f < node->n_ifaces && f < HVD_MAX_NICS; f++) {

@@ -91,6 +91,9 @@ int hvd_node_table_report(struct hvd_node_table *table, uint32_t index, const js
 /* What was reached stays, what was not is to be tried again: hosts that have reported are REGISTERED again. */
 void hvd_node_table_probe_again(struct hvd_node_table *table);
 
+/* Free what the reports said of who reached whom: the largest part of the table, of no use after the plan. */
+void hvd_node_table_forget_edges(struct hvd_node_table *table);
+
 /* Address `i` of a host in the order of the probe's lists; NULL past the last. *iface is whose it is. */
 const struct hvd_addr *hvd_node_table_addr(const struct hvd_node *node, size_t i, uint8_t *iface);
 

@@ -5,34 +5,33 @@
 
 #include <stdlib.h>
 
-/* One connection of each rank is held open while it runs, up to so many ranks; beyond, one of each host. */
+/* Each rank keeps a connection while it runs, in a job of at most so many ranks; in a larger one each host does. */
 #define KEEP_MAX 8192
 
-void hvd_plan_delivery_begin(struct hvd_plan_delivery *ho, const struct hvd_driver_opts *opts,
+void hvd_plan_delivery_begin(struct hvd_plan_delivery *delivery, const struct hvd_driver_opts *opts,
 			     const struct hvd_plan *plan, struct hvd_node_table *table, const struct hvd_log *log)
 {
-	*ho = (struct hvd_plan_delivery){.opts = opts, .plan = plan, .table = table, .log = log};
-	ho->has_plan = hvd_xcalloc((size_t)plan->layout.size, sizeof(*ho->has_plan));
+	*delivery = (struct hvd_plan_delivery){.opts = opts, .plan = plan, .table = table, .log = log};
+	delivery->has_plan = hvd_xcalloc((size_t)plan->layout.size, sizeof(*delivery->has_plan));
 }
 
-void hvd_plan_delivery_clear(struct hvd_plan_delivery *ho)
+void hvd_plan_delivery_clear(struct hvd_plan_delivery *delivery)
 {
-	free(ho->has_plan);
-	ho->has_plan = NULL;
+	free(delivery->has_plan);
+	delivery->has_plan = NULL;
 }
 
 /* A rank that asks again, as after a restart of its task, counts once. */
-static void count_planned(struct hvd_plan_delivery *ho, uint32_t host, uint32_t rank)
+static void count_planned(struct hvd_plan_delivery *delivery, uint32_t host, uint32_t rank)
 {
-	struct hvd_node_agent *state = &ho->table->hosts[host];
+	struct hvd_node_agent *state = &delivery->table->hosts[host];
 
-	if (ho->has_plan[rank])
+	if (delivery->has_plan[rank])
 		return;
-	ho->has_plan[rank] = true;
-	hvd_node_table_enter(ho->table, host, HVD_STAGE_ADMITTED);
+	delivery->has_plan[rank] = true;
 	state->planned++;
 	state->planned_at = hvd_now();
-	ho->table->ranks_planned++;
+	delivery->table->ranks_planned++;
 }
 
 static void add_env(json_t *env, const char *prefix, const char *name, json_t *value)
@@ -43,76 +42,86 @@ static void add_env(json_t *env, const char *prefix, const char *name, json_t *v
 	free(full);
 }
 
-static json_t *rank_plan(struct hvd_plan_delivery *ho, uint32_t rank)
+static json_t *rank_plan(struct hvd_plan_delivery *delivery, uint32_t rank)
 {
-	json_t *env = hvd_plan_env(ho->plan, ho->table, rank, &ho->opts->env);
-	const struct hvd_endpoints *ep = ho->plan->endpoints;
-	const char *prefix = ho->opts->meeting_env;
-	int host = ho->plan->layout.rank_slots[rank].host;
+	json_t *env = hvd_plan_env(delivery->plan, delivery->table, rank, &delivery->opts->env);
+	const struct hvd_endpoints *ep = delivery->plan->endpoints;
+	const char *prefix = delivery->opts->meeting_env;
+	int host = delivery->plan->layout.rank_slots[rank].host;
 	char text[HVD_ADDR_TEXT];
 
 	if (!prefix)
 		return env;
-	hvd_addr_text(&ep->addrs[ho->plan->endpoint[host]], text);
+	hvd_addr_text(&ep->addrs[delivery->plan->endpoint[host]], text);
 	add_env(env, prefix, "ADDR", json_string(text));
 	add_env(env, prefix, "PORT", json_sprintf("%u", ep->port));
 	add_env(env, prefix, "RANK", json_sprintf("%u", (unsigned)rank));
-	add_env(env, prefix, "HOST", json_string(ho->plan->layout.hosts[host].name));
+	add_env(env, prefix, "HOST", json_string(delivery->plan->layout.hosts[host].name));
 	return env;
 }
 
-bool hvd_plan_delivery_keeps_all(const struct hvd_plan_delivery *ho)
+bool hvd_plan_delivery_keeps_all(const struct hvd_plan_delivery *delivery)
 {
-	return ho->opts->mode == HVD_START_SUPERVISED_RANKS ||
-	       (ho->opts->mode == HVD_START_RANKS && ho->plan->layout.size <= KEEP_MAX);
+	return delivery->opts->mode == HVD_START_SUPERVISED_RANKS ||
+	       (delivery->opts->mode == HVD_START_RANKS && delivery->plan->layout.size <= KEEP_MAX);
 }
 
-void hvd_plan_delivery_send(struct hvd_plan_delivery *ho, struct hvd_client *cl)
+/* Close a connection that is not needed any longer. */
+static void let_go(struct hvd_plan_delivery *delivery, struct hvd_client *cl)
 {
-	if (cl->role == HVD_ROLE_RANK && (cl->rank >= (uint32_t)ho->plan->layout.size ||
-					  ho->plan->layout.rank_slots[cl->rank].host != (int)cl->host)) {
-		hvd_warn(ho->log, "a process asks for the plan of rank %u on host %u, which the job does not have",
+	if (cl->role == HVD_ROLE_AGENT)
+		delivery->table->hosts[cl->host].client = NULL;
+	hvd_client_finish(cl);
+}
+
+void hvd_plan_delivery_send(struct hvd_plan_delivery *delivery, struct hvd_client *cl)
+{
+	if (cl->role == HVD_ROLE_RANK && (cl->rank >= (uint32_t)delivery->plan->layout.size ||
+					  delivery->plan->layout.rank_slots[cl->rank].host != (int)cl->host)) {
+		hvd_warn(delivery->log,
+			 "a process asks for the plan of rank %u on host %u, which the job does not have",
 			 (unsigned)cl->rank, (unsigned)cl->host);
 		hvd_client_finish(cl);
 		return;
 	}
 	if (cl->role == HVD_ROLE_AGENT && cl->all) {
-		const struct hvd_node *node = &ho->table->hosts[cl->host].node;
+		const struct hvd_node *node = &delivery->table->hosts[cl->host].node;
 		json_t *ranks = json_array();
 
 		for (uint32_t r = 0; r < node->n_ranks; r++) {
-			json_array_append_new(ranks, rank_plan(ho, node->ranks[r]));
-			count_planned(ho, cl->host, node->ranks[r]);
+			json_array_append_new(ranks, rank_plan(delivery, node->ranks[r]));
+			count_planned(delivery, cl->host, node->ranks[r]);
 		}
 		hvd_conn_send(cl->conn, json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key",
-						  ho->opts->func_key));
-		if (ho->opts->mode != HVD_START_HOSTS)
-			hvd_client_finish(cl);
+						  delivery->opts->func_key));
+		if (delivery->opts->mode != HVD_START_HOSTS)
+			let_go(delivery, cl);
 	} else if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) {
-		bool keep = hvd_plan_delivery_keeps_all(ho) ||
-			    (cl->role == HVD_ROLE_AGENT && ho->opts->mode == HVD_START_RANKS);
+		bool keep = hvd_plan_delivery_keeps_all(delivery) ||
+			    (cl->role == HVD_ROLE_AGENT && delivery->opts->mode == HVD_START_RANKS);
 
-		hvd_conn_send(cl->conn, json_pack("{s:s, s:o, s:b, s:b}", "t", "plan", "env", rank_plan(ho, cl->rank),
-						  "keep", keep, "func_key", ho->opts->func_key));
-		count_planned(ho, cl->host, cl->rank);
-		if (keep && !ho->opts->loopback)
+		hvd_conn_send(cl->conn,
+			      json_pack("{s:s, s:o, s:b, s:b}", "t", "plan", "env", rank_plan(delivery, cl->rank),
+					"keep", keep, "func_key", delivery->opts->func_key));
+		count_planned(delivery, cl->host, cl->rank);
+		if (keep && !delivery->opts->loopback)
 			hvd_conn_watch_host(cl->conn);
 		if (!keep)
-			hvd_client_finish(cl);
+			let_go(delivery, cl);
 	}
 }
 
-void hvd_plan_delivery_send_all(struct hvd_plan_delivery *ho, const struct hvd_clients *clients)
+void hvd_plan_delivery_send_all(struct hvd_plan_delivery *delivery, const struct hvd_clients *clients)
 {
 	struct hvd_client *next;
 
 	for (struct hvd_client *cl = hvd_clients_first(clients); cl; cl = next) {
 		next = hvd_clients_next(cl);
-		hvd_plan_delivery_send(ho, cl);
+		hvd_plan_delivery_send(delivery, cl);
 	}
 }
 
-bool hvd_plan_delivery_complete(const struct hvd_plan_delivery *ho)
+bool hvd_plan_delivery_complete(const struct hvd_plan_delivery *delivery)
 {
-	return ho->table->ranks_planned >= (uint32_t)ho->plan->layout.size;
+	return delivery->table->ranks_planned >= (uint32_t)delivery->plan->layout.size;
 }

@@ -2,7 +2,7 @@
 /*
  * rank_ends.h - which ranks of a launch have ended.
  *
- * A rank has ended when its shim has said so, or has gone and taken the rank with it, or when the rank's host is lost.
+ * A rank counts as ended when its shim has said so, when the shim's connection has ended, or when its host is lost.
  */
 #ifndef HVD_RANK_ENDS_H
 #define HVD_RANK_ENDS_H
@@ -20,18 +20,17 @@ struct hvd_rank_ends {
 	struct hvd_strv without_munge; /* hosts where a shim found no munged when its rank had ended */
 };
 
-/* No rank of the layout, which is not owned, has ended. Zeroed before, or cleared. Until this is called there is no
- * rank. */
+/* No rank of the layout, which is not owned, has ended. *ends is zero before; then it has no ranks. */
 void hvd_rank_ends_begin(struct hvd_rank_ends *ends, const struct hvd_layout *layout);
-/* Returns true when that was the last one: once. A rank that has ended already, or that there is not, changes nothing.
- */
+/* The rank has ended. True: it was the last one, which is told once. Nothing changes when it has ended before, or when
+ * there is no such rank. */
 bool hvd_rank_ends_add(struct hvd_rank_ends *ends, uint32_t rank);
 /* The same for all ranks of a host. */
 bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host);
-/* While all ranks of one host have ended: the names of those where a rank goes on, with commas between them. NULL while
- * there is none of the one or the other. The caller frees it. */
+/* The hosts where a rank still runs, when all ranks of another host have ended: their names, with commas between them.
+ * NULL when there are no hosts of the one or the other kind. The caller frees the text. */
 char *hvd_rank_ends_behind(const struct hvd_rank_ends *ends);
-/* The host is named once, however often it is told. */
+/* A shim of the host found no munged. The host is listed once, however many shims say so. */
 void hvd_rank_ends_without_munge(struct hvd_rank_ends *ends, const char *host);
 void hvd_rank_ends_clear(struct hvd_rank_ends *ends);
 

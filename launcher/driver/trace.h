@@ -10,7 +10,7 @@
 
 #include "node_table.h"
 
-/* Write (replace) the file. Phases that have not ended are left out. */
+/* Write the file, or replace it. `began` is when the driver did. Phases that have not ended are left out. */
 int hvd_trace_write(const char *path, const struct hvd_node_table *table, hvd_time began, struct hvd_err *err);
 
 #endif

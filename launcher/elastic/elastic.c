@@ -5,8 +5,8 @@
 #include "discovery.h"
 #include "elastic_rendezvous.h"
 #include "event_queue.h"
+#include "launcher/driver/agent_commands.h"
 #include "launcher/driver/gloo_peers.h"
-#include "launcher/driver/node_agents.h"
 #include "machine.h"
 
 #include <signal.h>
@@ -104,7 +104,7 @@ static void do_prepare(void *arg)
 	struct hvd_err why = {0};
 
 	if (hvd_machine_layout(el->machine, true, &layout, &why) == 0)
-		hvd_node_agents_prepare(el->agents, &layout);
+		hvd_agent_prepare(el->agents, &layout);
 	else
 		give_up(el, &why, 1);
 }
@@ -118,7 +118,7 @@ static void do_generation(bool prepared, void *arg)
 	hvd_elastic_rv_cancel_notify(el->erv);
 	hvd_gloo_peers_begin(el->peers);
 	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0)
-		hvd_node_agents_generation(el->agents, &layout, prepared);
+		hvd_agent_generation(el->agents, &layout, prepared);
 	else
 		give_up(el, &why, 1);
 }
@@ -129,7 +129,7 @@ static void do_worker_start(const struct hvd_worker *w, void *arg)
 
 	hvd_verbose(el->job.log, "%s: starting rank %d, local rank %d", hvd_machine_host(el->machine, w->host), w->rank,
 		    w->slot);
-	hvd_node_agents_start(el->agents, w->id, w->rank, hvd_machine_slots(el->machine, w->host));
+	hvd_agent_start(el->agents, w->id, w->rank, hvd_machine_slots(el->machine, w->host));
 }
 
 static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
@@ -138,7 +138,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 
 	hvd_verbose(el->job.log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,
 		    w->removed ? ", which is no longer part of the job" : "");
-	hvd_node_agents_stop(el->agents, w->host, w->id, at_once);
+	hvd_agent_stop(el->agents, w->host, w->id, at_once);
 }
 
 static void do_answer(void *arg)
@@ -151,7 +151,7 @@ static void do_answer(void *arg)
 		el->job.result->start_seconds = hvd_job_seconds(&el->job);
 	el->job.result->started = true;
 	hvd_gloo_peers_answered(el->peers);
-	hvd_elastic_rv_answer(el->erv, hvd_node_agents_layout(el->agents));
+	hvd_elastic_rv_answer(el->erv, hvd_agent_layout(el->agents));
 }
 
 static void do_notify(uint32_t worker, void *arg)
@@ -168,7 +168,7 @@ static void do_kill_connections(void *arg)
 
 	hvd_verbose(el->job.log, "breaking the connections of generation %d's ranks",
 		    hvd_machine_generation(el->machine));
-	if (hvd_node_agents_cut(el->agents, el->peers) == 0) {
+	if (hvd_agent_kill_connections(el->agents, el->peers) == 0) {
 		hvd_verbose(el->job.log, "it is not known where they are connected");
 		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
 	}
@@ -201,12 +201,12 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 	return 0;
 }
 
-static void on_came(uint32_t host, void *arg)
+static void on_registered(uint32_t host, void *arg)
 {
 	hvd_procs_registered(((struct elastic *)arg)->job.procs, host);
 }
 
-static void on_here(uint32_t host, void *arg)
+static void on_admitted(uint32_t host, void *arg)
 {
 	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_HOST_HERE, host, 0);
 }
@@ -276,7 +276,7 @@ static void on_connections_killed(uint32_t host, int broken, const char *why, vo
 
 static void on_notify(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
 {
-	hvd_node_agents_notify(((struct elastic *)arg)->agents, w->host, w->id, to, when);
+	hvd_agent_notify(((struct elastic *)arg)->agents, w->host, w->id, to, when);
 }
 
 static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
@@ -331,6 +331,13 @@ static void on_signal_ranks(int sig, void *arg)
 
 /* ---- life ---- */
 
+static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
+{
+	static const struct hvd_agent_events events = {on_exited, on_notified, on_connections_killed, on_output_lost};
+
+	hvd_agent_read(&events, cl, type, msg, arg);
+}
+
 static int begin_discovery(struct elastic *el, struct hvd_err *err)
 {
 	static const struct hvd_discovery_ops ops = {on_hosts, on_leaving, on_failed};
@@ -367,9 +374,13 @@ static int begin(struct elastic *el, struct hvd_err *err)
 	static const struct hvd_machine_ops machine_ops = {
 		do_host_begin, do_host_end, do_prepare, do_generation,       do_worker_start,
 		do_worker_end, do_answer,   do_notify,  do_kill_connections, do_finish};
-	static const struct hvd_node_agents_ops agents_ops = {
-		on_opened,      on_came,  on_here, on_gone, on_left, on_exited, on_notified, on_connections_killed,
-		on_output_lost, on_failed};
+	static const struct hvd_node_agents_ops agents_ops = {.opened = on_opened,
+							      .registered = on_registered,
+							      .admitted = on_admitted,
+							      .gone = on_gone,
+							      .left = on_left,
+							      .message = on_message,
+							      .failed = on_failed};
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
 	struct hvd_machine_opts opts = machine_opts(el->job.launch->spec);
 	struct hvd_job *job = &el->job;
@@ -380,7 +391,8 @@ static int begin(struct elastic *el, struct hvd_err *err)
 	el->events = hvd_event_queue_create(job->base, el->machine);
 	el->peers = hvd_gloo_peers_create();
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, job->log);
-	el->agents = hvd_node_agents_create(job->base, job->opts, &job->secret.session, &agents_ops, el, job->log, err);
+	el->agents = hvd_node_agents_create(job->base, HVD_BARRIER_AS_THEY_COME, job->opts, &job->secret.session,
+					    &agents_ops, el, job->log, err);
 	if (!el->agents)
 		return -1;
 	hvd_node_agents_boot(el->agents, &boot);

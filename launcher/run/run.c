@@ -219,11 +219,11 @@ static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
 
 /* ---- a function for every rank ---- */
 
-static int on_meeting(struct hvd_rv *rv, void *arg, struct hvd_err *err)
+static int on_rendezvous_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
 	struct run *run = arg;
 
-	return hvd_runfunc_serve(run->func, rv, &run->job.secret.session.key, err);
+	return run->func ? hvd_runfunc_serve(run->func, rv, &run->job.secret.session.key, err) : 0;
 }
 
 static void on_unread(void *arg)
@@ -355,7 +355,8 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 
 static int begin(struct run *run, struct hvd_err *err)
 {
-	static const struct hvd_driver_ops ops = {on_started, on_failed, on_rank_exit, on_host_gone};
+	static const struct hvd_driver_ops ops = {
+		on_started, on_failed, on_rank_exit, on_host_gone, on_host_came, on_rendezvous_opened, on_ranks_ended};
 	struct hvd_job *job = &run->job;
 	struct hvd_boot boot;
 
@@ -366,10 +367,6 @@ static int begin(struct run *run, struct hvd_err *err)
 	run->driver = hvd_driver_create(job->base, job->opts, &job->secret.session, &ops, run, job->log, err);
 	if (!run->driver)
 		return -1;
-	hvd_driver_watch_hosts(run->driver, on_host_came);
-	hvd_driver_watch_ends(run->driver, on_ranks_ended);
-	if (run->func)
-		hvd_driver_watch_meeting(run->driver, on_meeting);
 	hvd_driver_boot(run->driver, &boot);
 	return hvd_job_set_boot(job, &boot, err) == 0 ? hvd_procs_start(job->procs, err) : -1;
 }

@@ -143,31 +143,11 @@ static void on_down(const struct hvd_err *why, void *arg)
 
 /* ---- the driver's process ---- */
 
-static void on_started(void *arg)
-{
-	(void)arg;
-}
-
 static void on_failed(const struct hvd_err *why, void *arg)
 {
 	(void)arg;
 	fprintf(stderr, "bench_driver: %s: %s\n", why->host, why->msg);
 	exit(1);
-}
-
-static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
-{
-	(void)rank;
-	(void)host;
-	(void)status;
-	(void)arg;
-}
-
-static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
-{
-	(void)host;
-	(void)why;
-	(void)arg;
 }
 
 static void on_parent(evutil_socket_t fd, short what, void *arg)
@@ -179,7 +159,7 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 
 static void run_driver(uint32_t n, const struct hvd_session *session, int to_parent, int from_parent)
 {
-	static const struct hvd_driver_ops ops = {on_started, on_failed, on_rank_exit, on_host_gone};
+	static const struct hvd_driver_ops ops = {.failed = on_failed};
 	const struct hvd_launch_spec spec = {.deadlines = {.start = TIMEOUT}};
 	struct hvd_driver_opts opts = {
 		.spec = &spec, .rendezvous_here = true, .hosts = n, .ranks = n, .id_text = "fd:3"};

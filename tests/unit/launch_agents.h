@@ -49,12 +49,13 @@ struct launch {
 	struct shim shims[SHIMS];
 	int n_shims;
 	/* what the driver has called */
-	int started, failed, exits, gone;
+	int started, failed, exits, gone, all_ended;
 	struct hvd_err why;
 	uint32_t exit_rank;
 	int exit_status;
 	char exit_host[256], gone_host[256];
 	struct hvd_err gone_why;
+	char without_munge[64]; /* how many hosts, and the first */
 	int fds_before;
 };
 
@@ -97,6 +98,14 @@ static inline void launch_on_gone(const char *host, const struct hvd_err *why, v
 	snprintf(l->gone_host, sizeof(l->gone_host), "%s", host);
 }
 
+static inline void launch_on_ranks_ended(const struct hvd_strv *hosts, void *arg)
+{
+	struct launch *l = arg;
+
+	l->all_ended++;
+	snprintf(l->without_munge, sizeof(l->without_munge), "%zu %s", hosts->n, hosts->n ? hosts->v[0] : "");
+}
+
 /* With options as a test wants them; they are changed before launch_start(). */
 static inline int launch_setup(void **state)
 {
@@ -119,7 +128,11 @@ static inline int launch_setup(void **state)
 
 static inline void launch_start(struct launch *l)
 {
-	static const struct hvd_driver_ops ops = {launch_on_started, launch_on_failed, launch_on_exit, launch_on_gone};
+	static const struct hvd_driver_ops ops = {.started = launch_on_started,
+						  .failed = launch_on_failed,
+						  .rank_exit = launch_on_exit,
+						  .host_gone = launch_on_gone,
+						  .ranks_ended = launch_on_ranks_ended};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = l->key};
 	struct hvd_err err = {0};
 

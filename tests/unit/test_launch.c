@@ -167,7 +167,7 @@ static void more_hosts_than_descriptors(void **state)
 {
 	struct launch *l = *state;
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = l->key};
-	static const struct hvd_driver_ops ops = {launch_on_started, launch_on_failed, launch_on_exit, launch_on_gone};
+	static const struct hvd_driver_ops ops = {.failed = launch_on_failed};
 	struct rlimit before, few;
 	struct hvd_err err = {0};
 
@@ -455,23 +455,11 @@ static void ranks_are_reported_and_ended(void **state)
 
 /* ---- how ranks end ---- */
 
-static int n_all_ended;
-static char without_munge[64];
-
-static void on_all_ended(const struct hvd_strv *hosts, void *arg)
-{
-	(void)arg;
-	n_all_ended++;
-	snprintf(without_munge, sizeof(without_munge), "%zu %s", hosts->n, hosts->n ? hosts->v[0] : "");
-}
-
 /* Two hosts with two ranks each; all of them have their plan. */
 static void start_watched(struct launch *l, struct shim *s[4])
 {
-	n_all_ended = 0;
 	l->opts.mode = HVD_START_RANKS;
 	launch_start(l);
-	hvd_driver_watch_ends(l->driver, on_all_ended);
 	for (int h = 0; h < 2; h++) {
 		s[2 * h] = shim_connect(l, registration(h, 2, 2, false));
 		s[2 * h + 1] = shim_connect(l, joining(h, 2 * h + 1));
@@ -502,12 +490,12 @@ static void the_end_of_the_last_rank_is_told(void **state)
 	s[1]->conn = NULL;
 	for (int i = 0; i < 20; i++)
 		event_base_loop(l->base, EVLOOP_NONBLOCK);
-	assert_int_equal(n_all_ended, 0);
+	assert_int_equal(l->all_ended, 0);
 	assert_false(s[3]->closed);
 	say_done(s[3], false);
-	until(l, n_all_ended);
-	assert_int_equal(n_all_ended, 1);
-	assert_string_equal(without_munge, "1 node1");
+	until(l, l->all_ended);
+	assert_int_equal(l->all_ended, 1);
+	assert_string_equal(l->without_munge, "1 node1");
 	assert_int_equal(l->gone, 0);
 }
 
@@ -525,8 +513,8 @@ static void an_agent_that_says_no_goodbye_is_lost_and_its_rank_has_ended(void **
 	say_done(s[0], true);
 	say_done(s[1], true);
 	say_done(s[3], true);
-	until(l, n_all_ended);
-	assert_string_equal(without_munge, "0 ");
+	until(l, l->all_ended);
+	assert_string_equal(l->without_munge, "0 ");
 }
 
 static void a_shim_whose_parent_has_gone(void **state)
@@ -540,7 +528,7 @@ static void a_shim_whose_parent_has_gone(void **state)
 	assert_string_equal(l->gone_host, "node1");
 	assert_int_equal(l->gone_why.code, HVD_E_FAILED);
 	assert_string_equal(l->gone_why.msg, "slurmstepd ended before the ranks that it had started");
-	assert_int_equal(n_all_ended, 0);
+	assert_int_equal(l->all_ended, 0);
 }
 
 /* ---- the rendezvous on the first host ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shims of an elastic job's hosts: which are let in, and what they are told; with simulated ones over loopback. */
-#include "launcher/driver/node_agents.h"
+#include "launcher/driver/agent_commands.h"
 #include "lib/rendezvous/server.h"
 
 #include "launch_agents.h"
@@ -14,7 +14,7 @@ struct world {
 	int opened, came, here, gone, left, exited, notified, cut, failed;
 	uint32_t last_here, last_gone, last_left, worker;
 	int status, broken;
-	bool unfit, heard_well;
+	bool unfit, heard_well, is_here[3];
 	char why[1024], cut_why[256];
 	int code;
 };
@@ -41,6 +41,7 @@ static void on_here(uint32_t host, void *arg)
 
 	w->here++;
 	w->last_here = host;
+	w->is_here[host] = true;
 }
 
 static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
@@ -49,6 +50,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 
 	w->gone++;
 	w->last_gone = host;
+	w->is_here[host] = false;
 	w->unfit = unfit;
 	w->code = why->code;
 	snprintf(w->why, sizeof(w->why), "%.200s: %.800s", why->host, why->msg);
@@ -99,6 +101,13 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	snprintf(w->why, sizeof(w->why), "%s", why->msg);
 }
 
+static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
+{
+	static const struct hvd_agent_events events = {on_exited, on_notified, on_cut, NULL};
+
+	hvd_agent_read(&events, cl, type, msg, arg);
+}
+
 static int setup(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
@@ -123,19 +132,18 @@ static int teardown(void **state)
 static void begin(struct world *w)
 {
 	static const struct hvd_node_agents_ops ops = {.opened = on_opened,
-						       .came = on_came,
-						       .here = on_here,
+						       .registered = on_came,
+						       .admitted = on_here,
 						       .gone = on_gone,
 						       .left = on_left,
-						       .exited = on_exited,
-						       .notified = on_notified,
-						       .cut = on_cut,
+						       .message = on_message,
 						       .failed = on_failed};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = w->l->key};
 	struct hvd_err err = {0};
 
 	assert_int_equal(hvd_session_create(&w->l->session, &id, &err), 0);
-	w->agents = hvd_node_agents_create(w->l->base, &w->l->opts, &w->l->session, &ops, w, &w->l->log, &err);
+	w->agents = hvd_node_agents_create(w->l->base, HVD_BARRIER_AS_THEY_COME, &w->l->opts, &w->l->session, &ops, w,
+					   &w->l->log, &err);
 	if (!w->agents)
 		print_error("%s\n", err.msg);
 	assert_non_null(w->agents);
@@ -213,8 +221,7 @@ static void first_hosts_are_one_job(void **state)
 	come(w, 1);
 	until(w->l, w->here == 2);
 	assert_int_equal(w->opened, 1);
-	assert_true(hvd_node_agents_is_here(w->agents, 0) && hvd_node_agents_is_here(w->agents, 1));
-	assert_false(hvd_node_agents_is_here(w->agents, 2));
+	assert_true(w->is_here[0] && w->is_here[1]);
 	until(w->l, w->l->shims[0].plan && w->l->shims[1].plan);
 	assert_true(json_is_true(json_object_get(w->l->shims[1].plan, "stay")));
 	assert_int_equal(w->gone + w->failed, 0);
@@ -299,7 +306,7 @@ static void one_comes_twice(void **state)
 	come(w, 0);
 	until(w->l, w->l->shims[1].closed);
 	assert_false(w->l->shims[0].closed);
-	assert_true(hvd_node_agents_is_here(w->agents, 0));
+	assert_true(w->is_here[0]);
 }
 
 static void one_comes_later(void **state)
@@ -340,8 +347,8 @@ static void one_says_that_it_cannot(void **state)
 	assert_int_equal(w->last_gone, 1);
 	assert_true(w->unfit);
 	assert_string_equal(w->why, "node1: no room");
-	assert_false(hvd_node_agents_is_here(w->agents, 1));
-	assert_true(hvd_node_agents_is_here(w->agents, 0));
+	assert_false(w->is_here[1]);
+	assert_true(w->is_here[0]);
 }
 
 static void connection_is_lost(void **state)
@@ -383,8 +390,8 @@ static void loopback_is_named(void **state)
 
 	hvd_strv_add(&w->l->spec.interfaces, "lo");
 	open_with(w, 1);
-	hvd_node_agents_prepare(w->agents, &layout);
-	hvd_node_agents_start(w->agents, WORKER, 0, 1);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER, 0, 1);
 	until(w->l, shim_heard(&w->l->shims[0], "start"));
 	assert_string_equal(env_of(&w->l->shims[0], "HOROVOD_GLOO_IFACE"), "lo");
 	assert_string_equal(env_of(&w->l->shims[0], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
@@ -400,8 +407,8 @@ static void workers_are_started_and_end(void **state)
 
 	open_with(w, 2);
 	s = &w->l->shims[1];
-	hvd_node_agents_prepare(w->agents, &layout);
-	hvd_node_agents_start(w->agents, WORKER, 2, 4);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER, 2, 4);
 	until(w->l, shim_heard(s, "start"));
 	assert_int_equal(number_in(s, "start", "worker"), WORKER);
 	assert_int_equal(number_in(s, "start", "slot"), 0);
@@ -411,7 +418,7 @@ static void workers_are_started_and_end(void **state)
 	assert_string_equal(env_of(s, "HOROVOD_HOSTNAME"), "node1");
 	assert_false(shim_heard(&w->l->shims[0], "start"));
 
-	hvd_node_agents_stop(w->agents, 1, WORKER, true);
+	hvd_agent_stop(w->agents, 1, WORKER, true);
 	until(w->l, shim_heard(s, "stop"));
 	assert_int_equal(number_in(s, "stop", "worker"), WORKER);
 	assert_true(json_is_true(json_object_get(json_object_get(s->said, "stop"), "now")));
@@ -434,8 +441,8 @@ static void more_ranks_than_slots(void **state)
 	struct hvd_layout layout = layout_of((int[]){3}, 1);
 
 	open_with(w, 1);
-	hvd_node_agents_prepare(w->agents, &layout);
-	hvd_node_agents_start(w->agents, WORKER, 2, 1);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER, 2, 1);
 	until(w->l, shim_heard(&w->l->shims[0], "start"));
 	assert_int_equal(number_in(&w->l->shims[0], "start", "slot"), 2);
 	assert_int_equal(number_in(&w->l->shims[0], "start", "slots"), 3);
@@ -448,7 +455,7 @@ static void a_worker_is_told_that_hosts_have_changed(void **state)
 
 	open_with(w, 1);
 	s = &w->l->shims[0];
-	hvd_node_agents_notify(w->agents, 0, WORKER, "where it listens", 1234567890123);
+	hvd_agent_notify(w->agents, 0, WORKER, "where it listens", 1234567890123);
 	until(w->l, shim_heard(s, "notify"));
 	assert_int_equal(number_in(s, "notify", "worker"), WORKER);
 	assert_true(number_in(s, "notify", "time") == 1234567890123);
@@ -468,7 +475,7 @@ static void connections_are_cut(void **state)
 	struct world *w = *state;
 
 	open_with(w, 1);
-	assert_int_equal(hvd_node_agents_cut(w->agents, pairs), 0); /* nobody is connected */
+	assert_int_equal(hvd_agent_kill_connections(w->agents, pairs), 0); /* nobody is connected */
 	hvd_gloo_peers_destroy(pairs);
 	say(&w->l->shims[0], json_pack("{s:s, s:i, s:s}", "t", "cut", "n", 5, "why", "not all"));
 	until(w->l, w->cut);
@@ -498,26 +505,26 @@ static void generations_begin(void **state)
 
 	open_with(w, 1);
 	layout = layout_of((int[]){1}, 1);
-	hvd_node_agents_prepare(w->agents, &layout);
+	hvd_agent_prepare(w->agents, &layout);
 	layout = layout_of((int[]){1}, 1);
-	hvd_node_agents_generation(w->agents, &layout, false);
-	assert_int_equal(hvd_node_agents_layout(w->agents)->size, 1);
+	hvd_agent_generation(w->agents, &layout, false);
+	assert_int_equal(hvd_agent_layout(w->agents)->size, 1);
 	put(w, "global", "0");
 	put(w, "local_node0", "0");
 
 	layout = layout_of((int[]){2}, 1);
-	hvd_node_agents_prepare(w->agents, &layout);
+	hvd_agent_prepare(w->agents, &layout);
 	assert_null(hvd_rv_get(w->rv, "global", "0"));
-	assert_int_equal(hvd_node_agents_layout(w->agents)->size, 1); /* … of this generation */
-	put(w, "global", "1");                                        /* a new rank's first word */
+	assert_int_equal(hvd_agent_layout(w->agents)->size, 1); /* … of this generation */
+	put(w, "global", "1");                                  /* a new rank's first word */
 	layout = layout_of((int[]){2}, 1);
-	hvd_node_agents_generation(w->agents, &layout, true);
+	hvd_agent_generation(w->agents, &layout, true);
 	assert_non_null(hvd_rv_get(w->rv, "global", "1"));
 	assert_null(hvd_rv_get(w->rv, "local_node0", "0"));
-	assert_int_equal(hvd_node_agents_layout(w->agents)->size, 2);
+	assert_int_equal(hvd_agent_layout(w->agents)->size, 2);
 
 	layout = layout_of((int[]){2}, 1);
-	hvd_node_agents_generation(w->agents, &layout, false);
+	hvd_agent_generation(w->agents, &layout, false);
 	assert_null(hvd_rv_get(w->rv, "global", "1"));
 }
 
@@ -530,9 +537,8 @@ static void one_is_not_wanted_any_longer(void **state)
 	open_with(w, 2);
 	hvd_node_agents_forget(w->agents, 1);
 	hvd_node_agents_forget(w->agents, 5); /* none */
-	assert_false(hvd_node_agents_is_here(w->agents, 1));
 	until(w->l, shim_heard(&w->l->shims[1], "end"));
-	hvd_node_agents_stop(w->agents, 1, WORKER, true); /* goes nowhere */
+	hvd_agent_stop(w->agents, 1, WORKER, true); /* goes nowhere */
 	hvd_conn_free(w->l->shims[1].conn);
 	w->l->shims[1].conn = NULL;
 	until(w->l, w->left);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* admission.c - from registered hosts to admitted ones: the rendezvous is opened, agents probe, the planner decides. */
+#include "node_agents_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- probe ---- */
+
+static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, uint32_t n, uint32_t i)
+{
+	struct hvd_node_agent *host = &agents->table.hosts[hosts[i]];
+	int ms = hvd_probe_patience(agents->table.rounds), half;
+
+	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
+		host->deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
+	half = hvd_left_ms(host->deadline) / 2;
+	hvd_node_table_enter(&agents->table, hosts[i], HVD_STAGE_PROBING);
+	host->probed_at = hvd_now();
+	if (host->client)
+		hvd_conn_send(host->client->conn,
+			      hvd_probe_order(&agents->table, hosts, n, i, &agents->service.endpoints,
+					      ms > half ? half + 1 : ms));
+}
+
+/* All that have registered and were not told to probe yet. */
+void hvd_admission_probe(struct hvd_node_agents *agents)
+{
+	uint32_t n, *hosts = hvd_node_table_list(&agents->table, HVD_STAGE_REGISTERED, &n);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (agents->table.hosts[hosts[i]].stage == HVD_STAGE_REGISTERED)
+			order_probe(agents, hosts, n, i);
+	free(hosts);
+	hvd_agent_deadlines_update(agents);
+}
+
+/* Is time left for another round, and for one more after it? */
+static bool may_probe_again(const struct hvd_node_agents *agents)
+{
+	int round = agents->table.rounds + 1;
+
+	if (round >= HVD_PROBE_ROUNDS)
+		return false;
+	for (uint32_t h = 0; h < agents->table.n; h++) {
+		const struct hvd_node_agent *host = &agents->table.hosts[h];
+
+		if (host->stage >= HVD_STAGE_EXPECTED && host->stage < HVD_STAGE_ADMITTED &&
+		    hvd_left_ms(host->deadline) < 2 * hvd_probe_patience(round))
+			return false;
+	}
+	return true;
+}
+
+/* ---- the decision ---- */
+
+static void admit(struct hvd_node_agents *agents, uint32_t h)
+{
+	const struct hvd_node_agent *host = &agents->table.hosts[h];
+
+	hvd_node_table_enter(&agents->table, h, HVD_STAGE_ADMITTED);
+	if (agents->barrier == HVD_BARRIER_ALL)
+		return;
+	hvd_conn_send(host->client->conn, json_pack("{s:s, s:[], s:b}", "t", "plan", "ranks", "stay", 1));
+	hvd_verbose(agents->log, "%s can be used", host->name);
+	agents->ops->admitted(h, agents->arg);
+}
+
+void hvd_admission_join(struct hvd_node_agents *agents, uint32_t host)
+{
+	struct hvd_err why = {0};
+
+	if (hvd_plan_join(&agents->plan, &agents->table, host, &why) == 0)
+		admit(agents, host);
+	else
+		hvd_node_agents_lose(agents, host, &why, true);
+	hvd_agent_deadlines_update(agents);
+}
+
+static void decide(struct hvd_node_agents *agents)
+{
+	enum hvd_stage least = agents->barrier == HVD_BARRIER_ALL ? HVD_STAGE_REGISTERED : HVD_STAGE_REPORTED;
+	struct hvd_err why = {0};
+	int rc = hvd_plan_make(&agents->plan, &agents->table, &agents->service.endpoints, may_probe_again(agents),
+			       agents->log, &why);
+
+	if (rc > 0) {
+		hvd_verbose(agents->log, "some hosts got no answer over IPv4, or from the rendezvous: probing again");
+		hvd_node_table_probe_again(&agents->table);
+		hvd_admission_probe(agents);
+		return;
+	}
+	if (rc < 0) {
+		hvd_node_agents_fail(agents, &why);
+		return;
+	}
+	agents->phase = HVD_AGENTS_OPEN;
+	for (uint32_t h = 0; h < agents->table.n; h++)
+		if (agents->table.hosts[h].stage >= least)
+			admit(agents, h);
+	if (agents->ops->decided)
+		agents->ops->decided(agents->arg);
+	else
+		hvd_admission_probe(agents); /* of hosts that came while the others were at it */
+}
+
+/* ---- rendezvous ---- */
+
+/* The number of this host in the job; -1: it is none of the job's hosts. */
+static int32_t own_number(const struct hvd_node_agents *agents)
+{
+	for (uint32_t h = 0; h < agents->table.n; h++)
+		if (strcmp(agents->table.hosts[h].node.machine, agents->self.machine) == 0)
+			return (int32_t)h;
+	return -1;
+}
+
+static void begin_probe(struct hvd_node_agents *agents)
+{
+	hvd_rv_service_admit_nodes(&agents->service, &agents->table);
+	agents->phase = HVD_AGENTS_PROBING;
+	/* On one machine there is nothing to find out, unless the rendezvous is elsewhere, or other hosts may follow.
+	 */
+	if (agents->barrier == HVD_BARRIER_ALL && agents->service.endpoints.host >= 0 &&
+	    hvd_node_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
+		decide(agents);
+	else
+		hvd_admission_probe(agents);
+}
+
+/* Does the rendezvous run on the first host, in a process of its own? */
+static bool is_elsewhere(const struct hvd_node_agents *agents, int32_t own)
+{
+	enum hvd_rendezvous_at at = agents->opts->spec->rendezvous;
+
+	if (agents->barrier == HVD_BARRIER_AS_THEY_COME || agents->opts->rendezvous_here || at == HVD_RENDEZVOUS_LAUNCH)
+		return false;
+	return at == HVD_RENDEZVOUS_AUTO ? own < 0 : own != 0;
+}
+
+static void open_rendezvous(struct hvd_node_agents *agents)
+{
+	int32_t own = own_number(agents);
+	struct hvd_err why = {0};
+
+	if (is_elsewhere(agents, own)) {
+		hvd_verbose(agents->log, "the rendezvous server runs on %s", agents->table.hosts[0].node.name);
+		agents->phase = HVD_AGENTS_OPENING;
+		if (agents->table.hosts[0].client)
+			hvd_conn_send(agents->table.hosts[0].client->conn, json_pack("{s:s}", "t", "serve"));
+		return;
+	}
+	hvd_verbose(agents->log, "the rendezvous server runs on %s, with the driver", agents->self.host);
+	if (hvd_rv_service_open(&agents->service, agents->base, &agents->session->key, &agents->self,
+				agents->opts->port_lo, agents->opts->port_hi, own, agents->log, &why) != 0 ||
+	    (agents->ops->opened && agents->ops->opened(agents->service.rv, agents->arg, &why) != 0))
+		hvd_node_agents_fail(agents, &why);
+	else
+		begin_probe(agents);
+}
+
+void hvd_admission_serving(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
+{
+	int64_t port;
+
+	if (cl->role != HVD_ROLE_NONE)
+		return;
+	if (agents->phase != HVD_AGENTS_OPENING || hvd_get_int(msg, "port", 1, 65535, &port, NULL) != 0) {
+		hvd_client_finish(cl);
+		return;
+	}
+	cl->role = HVD_ROLE_SERVER;
+	hvd_rv_service_elsewhere(&agents->service, cl->conn, &agents->table.hosts[0].node, (in_port_t)port);
+	begin_probe(agents);
+}
+
+/* Go on when nobody is awaited any longer. */
+void hvd_admission_check(struct hvd_node_agents *agents)
+{
+	const uint32_t *in = agents->table.in_stage;
+
+	if (agents->phase == HVD_AGENTS_GATHERING && in[HVD_STAGE_EXPECTED] == 0 && in[HVD_STAGE_REGISTERED] > 0) {
+		if (hvd_rv_service_is_open(&agents->service))
+			begin_probe(agents);
+		else
+			open_rendezvous(agents);
+	} else if (agents->phase == HVD_AGENTS_PROBING && in[HVD_STAGE_PROBING] == 0) {
+		if (in[HVD_STAGE_REPORTED] > 0)
+			decide(agents);
+		else
+			agents->phase = HVD_AGENTS_GATHERING; /* all of them went */
+	}
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent_commands.h - what the node agents of an elastic job are told to do with their ranks, and what they say of them.
+ *
+ * The number of a rank changes from generation to generation, so a rank's process is known by the id of its worker
+ * (elastic/machine.h). Messages, besides those in node_agents.h:
+ *
+ *   to an agent     {"t":"start", "worker":ID, "slot":I, "slots":N, "env":{NAME:VALUE,…}}   start a rank
+ *                   {"t":"stop", "worker":ID, "now":BOOL}                                   end it
+ *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}                        task/worker_notify.h
+ *                   {"t":"cut", "at":[…]}                                                   task/kill_connections.h
+ *   from an agent   {"t":"exit", "worker":ID, "status":S}      the rank has ended; S as from waitpid(2)
+ *                   {"t":"notified", "worker":ID, "why":TEXT}  why "": the worker has heard
+ *                   {"t":"cut", "n":N, "why":TEXT}             so many connections were broken; why "": all
+ *                   {"t":"output-lost"}                        not all output of the ranks could be written
+ */
+#ifndef HVD_AGENT_COMMANDS_H
+#define HVD_AGENT_COMMANDS_H
+
+#include "gloo_peers.h"
+#include "lib/job/layout.h"
+#include "node_agents.h"
+
+struct hvd_agent_events {
+	void (*exited)(uint32_t worker, int status, void *arg);
+	void (*notified)(uint32_t worker, const char *why, void *arg); /* "": the worker has heard */
+	void (*connections_killed)(uint32_t host, int broken, const char *why,
+				   void *arg); /* "": all connections were broken */
+	void (*output_lost)(void *arg);        /* the agent has told the user why */
+};
+
+/* Read a message that hvd_node_agents_ops.message was given, and call the event that it means. */
+void hvd_agent_read(const struct hvd_agent_events *events, const struct hvd_client *cl, const char *type,
+		    const json_t *msg, void *arg);
+
+/* Ranks that are started from now on are for this layout, which is taken over. Its hosts are all that the job has ever
+ * had, by number. */
+void hvd_agent_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout);
+/* A new generation of this layout, which is taken over, begins. The rendezvous forgets the last one; if this one was
+ * prepared, what its new ranks have stored there stays. */
+void hvd_agent_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared);
+/* The layout of the generation. */
+const struct hvd_layout *hvd_agent_layout(const struct hvd_node_agents *agents);
+
+/* Start a rank of the prepared layout; its host has so many slots. Nothing happens on a host that is not admitted. */
+void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots);
+void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, bool at_once);
+
+/* Have the host's agent tell a worker that hosts have changed; `to` is what the worker said of where it listens. */
+void hvd_agent_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to, int64_t when);
+
+/* Have all agents break those connections of their ranks that `peers` knows. `connections_killed` follows from each
+ * agent that was told. Returns how many were. */
+int hvd_agent_kill_connections(struct hvd_node_agents *agents, const struct hvd_gloo_peers *peers);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_messages.c - what agents say until they are admitted (node_agents.h), and the end of their connections. */
+#include "node_agents_internal.h"
+
+#include <string.h>
+
+/* Take over a registration. -1: it was refused, and the client may be gone. */
+static int take_registration(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_err why = {0};
+	char buf[32];
+
+	if (agents->barrier == HVD_BARRIER_ALL && cl->role != HVD_ROLE_NONE) {
+		hvd_err_set(&why, HVD_E_PROTO, "a node agent registers a second time");
+		if (cl->role == HVD_ROLE_AGENT)
+			hvd_err_host(&why, hvd_node_table_name(&agents->table, cl->host, buf));
+		hvd_node_agents_fail(agents, &why);
+		return -1;
+	}
+	if (cl->role != HVD_ROLE_NONE)
+		return -1;
+	if (agents->barrier == HVD_BARRIER_ALL) {
+		if (hvd_node_table_register(&agents->table, msg, &cl->host, &why) == 0)
+			return 0;
+		hvd_node_agents_fail(agents, &why);
+		return -1;
+	}
+	cl->host = UINT32_MAX;
+	if (hvd_node_table_register_expected(&agents->table, msg, &cl->host) == 0)
+		return 0;
+	if (agents->ended && cl->host != UINT32_MAX)
+		hvd_node_agents_dismiss(cl);
+	else
+		hvd_client_finish(cl); /* it has been given up in the meantime */
+	return -1;
+}
+
+static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_node_agent *host;
+	struct hvd_err why = {0};
+	int rc;
+
+	if (take_registration(agents, cl, msg) != 0)
+		return;
+	host = &agents->table.hosts[cl->host];
+	host->client = cl;
+	if (agents->barrier == HVD_BARRIER_ALL)
+		host->deadline = agents->deadline;
+	cl->role = HVD_ROLE_AGENT;
+	cl->all = agents->opts->mode == HVD_START_HOSTS || json_is_true(json_object_get(msg, "all"));
+	cl->rank = host->node.n_ranks ? host->node.ranks[0] : 0;
+	hvd_debug(agents->log, "%s has registered (%u of %u)", host->node.name,
+		  hvd_node_table_count(&agents->table, HVD_STAGE_REGISTERED), agents->table.n);
+	rc = hvd_node_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, &why);
+	if ((rc == 0 || agents->barrier == HVD_BARRIER_AS_THEY_COME) && agents->ops->registered)
+		agents->ops->registered(cl->host, agents->arg);
+	if (rc != 0) {
+		hvd_node_agents_lose(agents, cl->host, &why, true);
+	} else if (agents->phase == HVD_AGENTS_OPEN) {
+		hvd_rv_service_admit_nodes(&agents->service, &agents->table);
+		hvd_admission_probe(agents);
+	} else {
+		hvd_admission_check(agents);
+	}
+}
+
+static void on_report(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_err why = {0};
+	char buf[32];
+
+	if (cl->role != HVD_ROLE_AGENT)
+		return;
+	if (hvd_node_table_report(&agents->table, cl->host, msg, &why) != 0) {
+		hvd_err_host(&why, hvd_node_table_name(&agents->table, cl->host, buf));
+		hvd_node_agents_lose(agents, cl->host, &why, true);
+	} else if (agents->phase == HVD_AGENTS_OPEN) {
+		hvd_admission_join(agents, cl->host);
+	} else {
+		hvd_admission_check(agents);
+	}
+}
+
+static void on_cannot(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
+{
+	const char *host, *text, *hint;
+	struct hvd_err why = {0};
+
+	if (agents->barrier == HVD_BARRIER_AS_THEY_COME && cl->role != HVD_ROLE_AGENT)
+		return;
+	if (hvd_get_str(msg, "host", 255, &host, &why) == 0 && hvd_get_str(msg, "why", 1024, &text, &why) == 0 &&
+	    hvd_get_str(msg, "hint", 512, &hint, &why) == 0) {
+		hvd_err_set(&why, HVD_E_FAILED, "%s", text);
+		if (*hint)
+			hvd_err_hint(&why, "%s", hint);
+		hvd_err_host(&why, host);
+	}
+	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
+		hvd_err_host(&why, agents->table.hosts[cl->host].name);
+	hvd_node_agents_lose(agents, cl->host, &why, true);
+}
+
+void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
+{
+	struct hvd_node_agents *agents = arg;
+	const char *type;
+
+	if (agents->phase == HVD_AGENTS_OVER || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+		return;
+	if (strcmp(type, "register") == 0)
+		on_register(agents, cl, msg);
+	else if (strcmp(type, "report") == 0)
+		on_report(agents, cl, msg);
+	else if (strcmp(type, "cannot") == 0)
+		on_cannot(agents, cl, msg);
+	else if (strcmp(type, "serving") == 0)
+		hvd_admission_serving(agents, cl, msg);
+	else
+		agents->ops->message(cl, type, msg, agents->arg);
+}
+
+void hvd_node_agents_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
+{
+	struct hvd_node_agents *agents = arg;
+	struct hvd_err lost = {0};
+
+	if (cl->host < agents->table.n && agents->table.hosts[cl->host].client == cl)
+		agents->table.hosts[cl->host].client = NULL;
+	if (agents->barrier == HVD_BARRIER_ALL) {
+		agents->ops->disconnected(cl, why, agents->arg);
+	} else if (cl->role == HVD_ROLE_FORMER) {
+		agents->ops->left(cl->host, agents->arg);
+	} else if (cl->role == HVD_ROLE_AGENT && agents->phase != HVD_AGENTS_OVER) {
+		hvd_err_set(&lost, HVD_E_NET, "the connection to its node agent was lost%s%s", why->code ? ": " : "",
+			    why->code ? why->msg : "");
+		hvd_err_host(&lost, agents->table.hosts[cl->host].name);
+		hvd_node_agents_lose(agents, cl->host, &lost, false);
+	}
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job_networks.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TOLD 64 /* hosts whose interfaces are listed when no network connects them, with --verbose */
+
+bool hvd_plan_takes_ipv6(const struct hvd_plan *plan, const struct hvd_node_table *table)
+{
+	return plan->mpi || table->ipv6;
+}
+
+/* Give the ends of these edges other numbers. */
+static void renumber(struct hvd_edge *edges, size_t n, const uint32_t *number)
+{
+	for (size_t e = 0; e < n; e++) {
+		edges[e].from = number[edges[e].from];
+		edges[e].to = number[edges[e].to];
+	}
+}
+
+/* network.h wants hosts that are numbered without gaps, which hosts outside of the group leave: until expand() the
+ * table's first *n_edges edges are those within the group, with the group's numbers. Returns shallow copies of the
+ * group's nodes. */
+static struct hvd_node *compact(const struct hvd_plan_group *group, size_t *n_edges)
+{
+	struct hvd_node_table *table = group->table;
+	struct hvd_node *nodes = hvd_xcalloc(group->n, sizeof(*nodes));
+	hvd_cleanup_free uint32_t *number = hvd_xcalloc(table->n, sizeof(*number));
+
+	memset(number, 0xff, table->n * sizeof(*number));
+	for (uint32_t i = 0; i < group->n; i++) {
+		nodes[i] = table->hosts[group->host[i]].node;
+		number[group->host[i]] = i;
+	}
+	*n_edges = 0;
+	for (size_t e = 0; e < table->n_edges; e++) {
+		struct hvd_edge edge = table->edges[e];
+
+		if (number[edge.from] == UINT32_MAX || number[edge.to] == UINT32_MAX)
+			continue;
+		table->edges[e] = table->edges[*n_edges];
+		table->edges[(*n_edges)++] = edge;
+	}
+	renumber(table->edges, *n_edges, number);
+	return nodes;
+}
+
+static void expand(const struct hvd_plan_group *group, size_t n_edges, struct hvd_networks *networks)
+{
+	renumber(group->table->edges, n_edges, group->host);
+	for (int k = 0; k < networks->n; k++) {
+		uint8_t *iface = hvd_xcalloc(group->table->n, 1);
+
+		for (uint32_t i = 0; i < group->n; i++)
+			iface[group->host[i]] = networks->v[k].iface[i];
+		free(networks->v[k].iface);
+		networks->v[k].iface = iface;
+	}
+}
+
+static int no_network(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
+		      const struct hvd_networks *networks, const struct hvd_log *log, struct hvd_err *err)
+{
+	hvd_cleanup_free char *why = hvd_networks_explain(nodes, n, edges, n_edges, networks);
+
+	if (networks->n == 0)
+		hvd_err_set(err, HVD_E_NET, "no network interface connects all %u hosts:\n%.900s", n, why);
+	else
+		hvd_err_set(err, HVD_E_NET,
+			    "no network interface connects all %u hosts over IPv4, which Horovod needs:\n%.860s", n,
+			    why);
+	for (uint32_t i = 0; i < n && i < MAX_TOLD; i++) {
+		hvd_cleanup_free char *text = hvd_node_ifaces_text(&nodes[i]);
+
+		hvd_verbose(log, "%s has %s", nodes[i].name, text);
+	}
+	return hvd_err_hint(err, "mend the network, or leave out the host that differs (srun --exclude=HOST)");
+}
+
+static int find_networks(struct hvd_plan *plan, const struct hvd_plan_group *group, bool again, char **unused,
+			 const struct hvd_log *log, struct hvd_err *err)
+{
+	struct hvd_edge *edges = group->table->edges;
+	struct hvd_networks *found = &plan->networks;
+	size_t n_edges;
+	hvd_cleanup_free struct hvd_node *nodes = compact(group, &n_edges);
+	bool serves, ipv6 = hvd_plan_takes_ipv6(plan, group->table) && !plan->elastic;
+	int rc = 0;
+
+	hvd_networks_find(nodes, group->n, edges, n_edges, found);
+	serves = hvd_networks_serve_horovod(found);
+	if (!serves && again && !group->table->ipv6 && hvd_edges_lost(edges, n_edges))
+		rc = 1;
+	else if (!serves && (!ipv6 || found->n == 0))
+		rc = no_network(nodes, group->n, edges, n_edges, found, log, err);
+	else if (unused && log->level >= HVD_LOG_VERBOSE)
+		*unused = hvd_networks_explain(nodes, group->n, edges, n_edges, found);
+	expand(group, n_edges, found);
+	return rc;
+}
+
+/* The interface that another host has in this network, by its name: the two are names of one machine. */
+static int iface_of_twin(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host,
+			 uint32_t twin)
+{
+	const struct hvd_node *node = &table->hosts[twin].node;
+
+	return hvd_node_find_iface(&table->hosts[host].node, node->ifaces[network->iface[twin]].name);
+}
+
+/*
+ * All hosts of an elastic job are names of one machine, which need no network; but a host that comes later may be
+ * another machine. So they use the best network of this machine, as one host alone does; loopback only where it has
+ * none. Nobody has shown yet that its other networks lead anywhere.
+ */
+static void find_network_of_one(struct hvd_plan *plan, const struct hvd_plan_group *group, const struct hvd_log *log)
+{
+	const struct hvd_node_table *table = group->table;
+	struct hvd_plan_group first = {.table = group->table, .n = 1, .host = group->host};
+
+	plan->local = find_networks(plan, &first, false, NULL, log, NULL) != 0;
+	for (int k = 1; k < plan->networks.n; k++)
+		free(plan->networks.v[k].iface);
+	if (plan->networks.n > 1)
+		plan->networks.n = 1;
+	for (uint32_t i = 1; i < group->n && !plan->local; i++) {
+		struct hvd_network *network = &plan->networks.v[0];
+		int iface = iface_of_twin(network, table, group->host[i], group->host[0]);
+
+		network->iface[group->host[i]] = (uint8_t)iface;
+		plan->local = iface < 0; /* the interface went while the hosts came */
+	}
+	if (plan->local)
+		hvd_networks_clear(&plan->networks);
+}
+
+int hvd_job_networks_choose(struct hvd_plan *plan, const struct hvd_plan_group *group, bool again, char **unused,
+			    const struct hvd_log *log, struct hvd_err *err)
+{
+	bool one = hvd_node_table_one_machine(group->table, group->least);
+
+	if (plan->loopback && !one) {
+		hvd_err_set(err, HVD_E_NET, "loopback (lo) connects the ranks of one machine only");
+		return hvd_err_hint(err, "--network-interfaces names an interface that connects the hosts; without it "
+					 "one is looked for");
+	}
+	plan->local = one && (plan->loopback || !plan->elastic);
+	if (!one)
+		return find_networks(plan, group, again, unused, log, err);
+	if (!plan->local)
+		find_network_of_one(plan, group, log);
+	return 0;
+}
+
+void hvd_job_networks_tell(const struct hvd_plan *plan, const struct hvd_plan_group *group, const char *unused,
+			   const struct hvd_log *log)
+{
+	const struct hvd_node_table *table = group->table;
+	uint32_t h = group->host[0];
+
+	for (int k = 0; k < plan->networks.n; k++) {
+		const struct hvd_network *nw = &plan->networks.v[k];
+		const struct hvd_node_iface *first = &table->hosts[h].node.ifaces[nw->iface[h]];
+
+		hvd_verbose(log, "network %d: IPv%d over %s (%s, %d Mb/s, %u us) of %s%s", k + 1, nw->family,
+			    first->name, hvd_iface_kind_name(first->kind), first->speed, (unsigned)nw->rtt_us,
+			    table->hosts[h].node.name, k == 0 ? ": chosen" : "");
+		for (uint32_t i = 1; i < group->n; i++) {
+			const struct hvd_node *node = &table->hosts[group->host[i]].node;
+			const char *name = node->ifaces[nw->iface[group->host[i]]].name;
+
+			if (strcmp(name, first->name) != 0)
+				hvd_verbose(log, "  it is %s on %s", name, node->name);
+		}
+	}
+	if (unused && *unused)
+		hvd_verbose(log, "not used:\n%s", unused);
+}
+
+/* ---- a host that comes later ---- */
+
+/* The host's interface in one of the networks; -1 when it reached no other host over it. */
+static int iface_in(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host)
+{
+	for (size_t e = 0; e < table->n_edges; e++) {
+		const struct hvd_edge *edge = &table->edges[e];
+
+		if (edge->from == host && edge->result == HVD_REACH_OK && edge->family == network->family &&
+		    edge->to_if == network->iface[edge->to] &&
+		    edge->to_addr == table->hosts[edge->to].node.ifaces[edge->to_if].first)
+			return edge->from_if;
+	}
+	return -1;
+}
+
+/* No other host is there that it could reach: its first interface of the network's family. */
+static int iface_alone(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host)
+{
+	const struct hvd_node *node = &table->hosts[host].node;
+
+	for (int i = 0; i < node->n_ifaces; i++)
+		if (hvd_node_has_family(&node->ifaces[i], network->family == 4 ? AF_INET : AF_INET6))
+			return i;
+	return -1;
+}
+
+static int not_reached(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+		       struct hvd_err *err)
+{
+	char *have = hvd_node_ifaces_text(&table->hosts[host].node);
+
+	if (plan->local)
+		hvd_err_set(err, HVD_E_NET,
+			    "it is another machine, and the ranks of this job are connected over loopback (lo)");
+	else
+		hvd_err_set(err, HVD_E_NET, "it does not reach the other hosts over their network; it has %s", have);
+	hvd_err_hint(err, plan->local ? "the job goes on without it; --network-interfaces names another interface"
+				      : "the job goes on without it; a host must be in the network that the first "
+					"hosts share");
+	free(have);
+	return hvd_err_host(err, table->hosts[host].node.name);
+}
+
+/* An admitted host that is the same machine by another name; -1: there is none. */
+static int64_t find_twin(const struct hvd_node_table *table, uint32_t host)
+{
+	for (uint32_t h = 0; h < table->n; h++)
+		if (h != host && table->hosts[h].stage == HVD_STAGE_ADMITTED &&
+		    strcmp(table->hosts[h].node.machine, table->hosts[host].node.machine) == 0)
+			return h;
+	return -1;
+}
+
+int hvd_job_networks_join(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err)
+{
+	bool alone = hvd_node_table_count(table, HVD_STAGE_REPORTED) == 1;
+	int64_t twin = find_twin(table, host);
+	int first = 0;
+
+	if (plan->local && !hvd_node_table_one_machine(table, HVD_STAGE_REPORTED))
+		return not_reached(plan, table, host, err);
+	for (int k = 0; k < plan->networks.n; k++) {
+		const struct hvd_network *network = &plan->networks.v[k];
+		int iface = alone       ? iface_alone(network, table, host)
+			    : twin >= 0 ? iface_of_twin(network, table, host, (uint32_t)twin)
+					: iface_in(network, table, host);
+
+		if (iface < 0 && k == 0)
+			return not_reached(plan, table, host, err);
+		if (k == 0)
+			first = iface;
+		network->iface[host] = (uint8_t)(iface < 0 ? first : iface);
+	}
+	return 0;
+}
