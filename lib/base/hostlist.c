@@ -5,25 +5,30 @@
  */
 #include "hostlist.h"
 
+#include "digits.h"
 #include "size.h"
 #include "xalloc.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_NAME   255
-#define MAX_DIGITS 18 /* of a number, which fits 64 bits then */
+#define MAX_NUMBER 999999999999999999 /* has MAX_DIGITS digits, and fits a long of 64 bits */
+#define MAX_DIGITS 18
 
-/* Read one number at *p and move *p behind it. Returns how many digits it has. */
-static size_t digits(const char **p, unsigned long long *value)
+/* Read the number at *p and move *p behind it. Returns -1 when there is none up to MAX_NUMBER; raises *width to the
+ * number of its digits. */
+static int64_t number(const char **p, size_t *width)
 {
-	size_t n = 0;
+	const char *at = *p;
+	size_t len = strspn(at, "0123456789");
 
-	for (*value = 0; **p >= '0' && **p <= '9' && n <= MAX_DIGITS; (*p)++, n++)
-		*value = *value * 10 + (unsigned)(**p - '0');
-	return n;
+	*p += len;
+	*width = len > *width ? len : *width;
+	return hvd_digits(at, len, MAX_NUMBER);
 }
 
 /* Check the ranges "1-3,07]" at *p and move *p behind the bracket. Returns how many numbers they stand for, 0 when they
@@ -34,21 +39,13 @@ static size_t check_ranges(const char **p, size_t max, size_t *width)
 
 	*width = 0;
 	for (;;) {
-		unsigned long long lo, hi;
-		size_t n = digits(p, &lo);
+		int64_t lo = number(p, width), hi = lo;
 
-		if (n == 0 || n > MAX_DIGITS)
-			return 0;
-		*width = n > *width ? n : *width;
-		hi = lo;
 		if (**p == '-') {
 			(*p)++;
-			n = digits(p, &hi);
-			if (n == 0 || n > MAX_DIGITS || hi < lo)
-				return 0;
-			*width = n > *width ? n : *width;
+			hi = number(p, width);
 		}
-		if (hi - lo >= max - count)
+		if (lo < 0 || hi < lo || (uint64_t)(hi - lo) >= max - count)
 			return 0;
 		count += (size_t)(hi - lo) + 1;
 		if (**p == ']') {
