@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations from the environment that Slurm gives to jobs and steps. */
+/* The allocation of a Slurm job or step, from the environment that Slurm gives to it. */
 #include "alloc_slurm.h"
 
 #include "gres.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
@@ -15,29 +16,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Step ids from here on are the batch script, the interactive shell, the external step. */
+/* Slurm gives step ids from here on to the batch script, the interactive shell and the external step. */
 #define FIRST_SPECIAL_STEP 0xfffffff0u
 
 struct job {
 	char *const *envp;
 	bool ask_controller;
-	bool in_step;
-	struct hvd_strv hosts;
-	int *slots;
-	const char *from; /* what decided the slots */
+	bool in_step;          /* the hosts are those of a step, else those of the job */
+	struct hvd_strv hosts; /* in Slurm's order; a host may be named twice */
+	int *slots;            /* of each of hosts */
+	const char *from;      /* which variable decided the slots, for messages */
 };
 
-static const char *look(char *const *envp, const char *name)
+static void clear_job(struct job *j)
 {
-	size_t len = strlen(name);
-
-	for (; envp && *envp; envp++)
-		if (strncmp(*envp, name, len) == 0 && (*envp)[len] == '=')
-			return (*envp)[len + 1] ? *envp + len + 1 : NULL;
-	return NULL;
+	hvd_strv_free(&j->hosts);
+	free(j->slots);
 }
 
-/* A variable that is a plain number up to max; -1 when it is not there or is none. */
+/* The value of a variable; NULL if it is missing or empty. */
+static const char *look(char *const *envp, const char *name)
+{
+	const char *value = hvd_envp_get(envp, name);
+
+	return value && *value ? value : NULL;
+}
+
+/* The value of a variable as a number up to max; -1 if the variable is missing or is no such number. */
 static int64_t look_number(char *const *envp, const char *name, int64_t max)
 {
 	const char *s = look(envp, name);
@@ -45,7 +50,7 @@ static int64_t look_number(char *const *envp, const char *name, int64_t max)
 	return s ? hvd_digits(s, strlen(s), max) : -1;
 }
 
-/* "4", "a100:4", "a100:2,v100:1": the sum; -1 when it is none of these. */
+/* The sum of the numbers in a text like "4", "a100:4" or "a100:2,v100:1"; -1 if it is malformed. */
 static int typed_count(const char *s)
 {
 	int sum = 0;
@@ -82,7 +87,8 @@ static void all_slots(struct job *j, int n, const char *from)
 	j->from = from;
 }
 
-/* A job of several components: salloc's environment has no SLURM_JOB_NODELIST then, but one for each component. */
+/* Is this a heterogeneous job? salloc's environment has a list of nodes for each component then, and no
+ * SLURM_JOB_NODELIST. */
 static bool is_het(char *const *envp)
 {
 	return look(envp, "SLURM_JOB_NODELIST_HET_GROUP_0") || look_number(envp, "SLURM_HET_SIZE", INT32_MAX) > 1 ||
@@ -102,27 +108,23 @@ int hvd_alloc_refuse_het(char *const *envp, struct hvd_err *err)
 	return hvd_err_hint(err, "submit a job without 'hetjob' or ':' separators");
 }
 
-/* As many numbers as hosts, from a variable; false when it is not there or does not fit. */
+/* Take the slots of all hosts from a variable like "2(x4),1". False if it is missing, or has not one number for each
+ * host. */
 static bool tasks_from(struct job *j, const char *name)
 {
 	const char *text = look(j->envp, name);
-	int *tasks, n;
+	hvd_cleanup_free int *tasks = NULL;
 
-	if (!text)
+	if (!text || hvd_tasks_per_node_parse(text, (int)j->hosts.n, &tasks, NULL) != (int)j->hosts.n)
 		return false;
-	n = hvd_tasks_per_node_parse(text, (int)j->hosts.n, &tasks, NULL);
-	if (n < 0)
-		return false;
-	if ((size_t)n == j->hosts.n) {
-		memcpy(j->slots, tasks, (size_t)n * sizeof(*tasks));
-		j->from = name;
-	}
-	free(tasks);
-	return (size_t)n == j->hosts.n;
+	memcpy(j->slots, tasks, j->hosts.n * sizeof(*tasks));
+	j->from = name;
+	return true;
 }
 
-/* The tasks of each host, where the user asked for tasks. SLURM_TASKS_PER_NODE alone does not tell: without such a
- * wish Slurm writes the number of CPUs there. 1 when they are set now, 0 when there is no such wish. */
+/* Set the slots to the tasks of each host, if the user asked for tasks. SLURM_TASKS_PER_NODE alone does not say so: if
+ * the user did not ask for tasks, Slurm writes the number of CPUs there. Returns 1 if the slots are set, 0 if the user
+ * did not ask, -1 with err set. */
 static int slots_by_tasks(struct job *j, struct hvd_err *err)
 {
 	int64_t hosts = (int64_t)j->hosts.n;
@@ -140,7 +142,7 @@ static int slots_by_tasks(struct job *j, struct hvd_err *err)
 			sum += j->slots[i];
 		return sum > hosts;
 	}
-	/* The spread that Slurm computes for the environment knows nothing of a wished number per node. */
+	/* Slurm computes SLURM_TASKS_PER_NODE without regard to --ntasks-per-node. */
 	if (per_node > 0 && (ntasks < 0 || ntasks == per_node * hosts)) {
 		all_slots(j, (int)per_node, "SLURM_NTASKS_PER_NODE");
 		return 1;
@@ -157,7 +159,7 @@ static int slots_by_tasks(struct job *j, struct hvd_err *err)
 	return 1;
 }
 
-/* GPUs that one task wants; 1 when the user did not say. */
+/* How many GPUs the user asked for each task; 1 if the user did not say. */
 static int gpus_per_task(char *const *envp)
 {
 	const char *s = look(envp, "SLURM_GPUS_PER_TASK");
@@ -168,30 +170,31 @@ static int gpus_per_task(char *const *envp)
 	return n > 0 ? n : 1;
 }
 
-/* What the controller says; false when it does not know or its hosts are not ours. */
+/* Set the slots to the GPUs that the controller has granted on each host. False if the controller does not say, or if
+ * its hosts are not those of the environment. */
 static bool gpus_from_controller(struct job *j)
 {
 	int64_t id = look_number(j->envp, "SLURM_JOB_ID", UINT32_MAX);
-	struct hvd_slurm_job facts;
-	bool same;
+	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job facts = {0};
 	int sum = 0;
 
 	if (!j->ask_controller || id < 0 || hvd_slurm_job_get((uint32_t)id, &facts, NULL) < 0)
 		return false;
-	same = facts.gpus && facts.hosts.n == j->hosts.n;
-	for (size_t i = 0; same && i < j->hosts.n; i++) {
-		same = strcmp(facts.hosts.v[i], j->hosts.v[i]) == 0;
-		sum += same ? facts.gpus[i] : 0;
+	if (!facts.gpus || facts.hosts.n != j->hosts.n)
+		return false;
+	for (size_t i = 0; i < j->hosts.n; i++) {
+		if (strcmp(facts.hosts.v[i], j->hosts.v[i]) != 0)
+			return false;
+		sum += facts.gpus[i];
 	}
-	if (same && sum > 0) {
-		memcpy(j->slots, facts.gpus, j->hosts.n * sizeof(*j->slots));
-		j->from = "the GPUs that Slurm granted";
-	}
-	hvd_slurm_job_clear(&facts);
-	return same && sum > 0;
+	if (sum == 0)
+		return false;
+	memcpy(j->slots, facts.gpus, j->hosts.n * sizeof(*j->slots));
+	j->from = "the GPUs that Slurm granted";
+	return true;
 }
 
-/* 1 when the slots are set to the GPUs of each host, 0 when the job has none, -1 with err. */
+/* Set the slots to the GPUs of each host. Returns 1 if they are set, 0 if the job has no GPUs, -1 with err set. */
 static int count_gpus(struct job *j, struct hvd_err *err)
 {
 	static const char *const lists[] = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
@@ -201,7 +204,8 @@ static int count_gpus(struct job *j, struct hvd_err *err)
 	int per_node = (s = look(j->envp, "SLURM_GPUS_PER_NODE")) ? typed_count(s) : -1;
 	int here = (int)look_number(j->envp, "SLURM_GPUS_ON_NODE", HVD_MAX_RANKS);
 
-	/* A step may have fewer than its job: in it only what is said of this host counts first. */
+	/* A step may have fewer GPUs than its job, so in a step SLURM_GPUS_ON_NODE comes before the variables of the
+	 * job. */
 	if (per_node > 0 && !(j->in_step && here > 0)) {
 		all_slots(j, per_node, "SLURM_GPUS_PER_NODE");
 		return 1;
@@ -245,7 +249,8 @@ static int slots_by_gpus(struct job *j, struct hvd_err *err)
 	return rc;
 }
 
-/* Tasks per GPU follow the GPUs, but Slurm spreads them by CPUs in SLURM_TASKS_PER_NODE. 1 when the slots are set. */
+/* With --ntasks-per-gpu the tasks are where the GPUs are, but SLURM_TASKS_PER_NODE spreads them by CPUs: count the
+ * GPUs. Returns 1 if the slots are set, else 0. */
 static int slots_by_tasks_per_gpu(struct job *j)
 {
 	int64_t each = look_number(j->envp, "SLURM_NTASKS_PER_GPU", 1024);
@@ -301,26 +306,20 @@ static int find_slots(struct job *j, int slots_per_host, struct hvd_err *err)
 int hvd_alloc_from_slurm(struct hvd_alloc *out, char *const *envp, int slots_per_host, bool ask_controller,
 			 struct hvd_err *err)
 {
-	struct job j = {.envp = envp, .ask_controller = ask_controller};
-	int rc = -1;
+	HVD_CLEANUP(clear_job) struct job j = {.envp = envp, .ask_controller = ask_controller};
 
 	memset(out, 0, sizeof(*out));
 	if (!hvd_alloc_in_slurm(envp))
 		return hvd_err_set(err, HVD_E_NOENT, "there is no Slurm job in the environment");
-	if (hvd_alloc_refuse_het(envp, err) < 0)
+	if (hvd_alloc_refuse_het(envp, err) < 0 || find_hosts(&j, err) < 0 || find_slots(&j, slots_per_host, err) < 0)
 		return -1;
-	if (find_hosts(&j, err) == 0 && find_slots(&j, slots_per_host, err) == 0) {
-		rc = 0;
-		for (size_t i = 0; rc == 0 && i < j.hosts.n; i++)
-			rc = hvd_alloc_add(out, j.hosts.v[i], j.slots[i], err);
+	for (size_t i = 0; i < j.hosts.n; i++) {
+		if (hvd_alloc_add(out, j.hosts.v[i], j.slots[i], err) < 0) {
+			hvd_alloc_clear(out);
+			return -1;
+		}
 	}
-	if (rc == 0) {
-		hvd_alloc_merge(out);
-		snprintf(out->source, sizeof(out->source), "Slurm job %.20s: %s", look(envp, "SLURM_JOB_ID"), j.from);
-	} else {
-		hvd_alloc_clear(out);
-	}
-	hvd_strv_free(&j.hosts);
-	free(j.slots);
-	return rc;
+	hvd_alloc_merge(out);
+	snprintf(out->source, sizeof(out->source), "Slurm job %.20s: %s", look(envp, "SLURM_JOB_ID"), j.from);
+	return 0;
 }

@@ -4,6 +4,7 @@
 #ifdef HVD_WITH_SLURM
 
 #include "gres.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* It has had two names. Weak, the one that this libslurm lacks is NULL. */
+/* One function with two names in the releases of libslurm. Both are weak: the one that is missing is NULL. */
 extern void slurm_free_ctl_conf(slurm_conf_t *conf) __attribute__((weak));
 extern void slurm_free_conf(slurm_conf_t *conf) __attribute__((weak));
 
@@ -27,12 +28,12 @@ static void free_conf(slurm_conf_t *conf)
 		slurm_free_conf(conf);
 }
 
-int hvd_slurm_built_in(void)
+bool hvd_slurm_built_in(void)
 {
-	return 1;
+	return true;
 }
 
-/* Fields that we do not know are zero, as in Slurm's own initializer. */
+/* Later releases have more fields: they are zero, as in Slurm's own initializer. */
 static slurm_step_id_t step_id(uint32_t job, uint32_t step)
 {
 	slurm_step_id_t id;
@@ -70,8 +71,8 @@ int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err)
 	return 0;
 }
 
-/* Functions that have had several signatures: each is known here, and the one that this libslurm declares
- * is chosen by its type. */
+/* The signatures that three functions have in the releases of libslurm. _Generic chooses the one that the installed
+ * header declares. */
 typedef void (*any_fn)(void);
 typedef int (*kill_ids_fn)(uint32_t, uint32_t, uint16_t);
 typedef int (*kill_ids_flags_fn)(uint32_t, uint32_t, uint16_t, uint16_t);
@@ -122,7 +123,7 @@ int hvd_slurm_step_signal(uint32_t job, uint32_t step, int signal, struct hvd_er
 
 static void take_gpus(const slurm_job_info_t *ji, struct hvd_slurm_job *out)
 {
-	/* One text per host, or nothing at all. */
+	/* Slurm gives one text for each host, or none at all. */
 	if (out->hosts.n == 0 || ji->gres_detail_cnt != out->hosts.n)
 		return;
 	out->gpus = hvd_xcalloc(out->hosts.n, sizeof(*out->gpus));
@@ -139,6 +140,7 @@ static void take_gpus(const slurm_job_info_t *ji, struct hvd_slurm_job *out)
 	}
 }
 
+/* A number of tasks that the user asked for; 0 if the user did not. */
 static int wished(uint32_t n, uint32_t unset)
 {
 	return n >= unset || n > HVD_MAX_RANKS ? 0 : (int)n;
@@ -156,7 +158,7 @@ static void take_facts(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_
 	out->now = now;
 	out->preempted = ji->preempt_time != 0;
 	out->het = ji->het_job_id;
-	out->held = (ji->job_state & JOB_STATE_BASE) == JOB_SUSPENDED || ji->job_state & JOB_CONFIGURING;
+	out->paused = (ji->job_state & JOB_STATE_BASE) == JOB_SUSPENDED || ji->job_state & JOB_CONFIGURING;
 }
 
 static int take_job(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_job *out, struct hvd_err *err)
@@ -224,7 +226,7 @@ int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *e
 
 char *hvd_slurm_job_script(uint32_t job, struct hvd_err *err)
 {
-	char *text = NULL;
+	hvd_cleanup_free char *text = NULL;
 	size_t len = 0;
 	FILE *f;
 	int rc;
@@ -239,10 +241,7 @@ char *hvd_slurm_job_script(uint32_t job, struct hvd_err *err)
 	rc = batch_script(f, step_id(job, NO_VAL));
 	if (rc != SLURM_SUCCESS)
 		slurm_failed(err, errno, "cannot ask Slurm for the job's script");
-	if (fclose(f) == 0 && rc == SLURM_SUCCESS)
-		return text;
-	free(text);
-	return NULL;
+	return fclose(f) == 0 && rc == SLURM_SUCCESS ? hvd_take_ptr(&text) : NULL;
 }
 
 static bool unusable(uint32_t state)

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slurm_init.c - one slurm_init() in the life of a process, rehearsed by a child.
+ * slurm_init.c - hvd_slurm_open(): libslurm reads slurm.conf, once in the life of a process.
  *
- * slurm_init() ends its process when the configuration is not to be had or is wrong, so a child tries it first. When
- * the child came back, this process does the same and keeps what libslurm has read until it ends.
+ * slurm_init() ends its process if the configuration is missing or wrong. So a child process tries it first; if the
+ * child survives, this process does the same. slurm_fini() is never called, because Slurm 24.11 crashes in a
+ * slurm_init() after it: what libslurm has read stays until the process ends.
  */
 #include "slurm.h"
 
 #ifdef HVD_WITH_SLURM
 
+#include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
+#include "lib/process/capture.h"
 #include "lib/process/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <slurm/slurm.h>
@@ -24,89 +26,70 @@
 #include <unistd.h>
 
 #define REHEARSAL_SECONDS 30.0
+#define MAX_WORDS         (1u << 20) /* of the child */
 
-/* libslurm has one state for the whole process. */
+/* Global, because libslurm has one state for the whole process. */
 static struct {
 	pthread_mutex_t lock;
 	bool done;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Read what the child says until it ends, at most len - 1 bytes. False when the deadline passed. */
-static bool read_words(int fd, char *text, size_t len, hvd_time deadline)
-{
-	size_t n = 0;
-	bool late = false;
-
-	while (n < len - 1) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-		ssize_t got;
-		int rc = poll(&p, 1, hvd_left_ms(deadline));
-
-		if (rc < 0 && errno == EINTR)
-			continue;
-		late = rc == 0;
-		if (rc <= 0)
-			break;
-		got = read(fd, text + n, len - 1 - n);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			break;
-		n += (size_t)got;
-	}
-	while (n > 0 && text[n - 1] == '\n')
-		n--;
-	text[n] = '\0';
-	return !late;
-}
-
-/* Why the child did not come back. A killed one may have said nothing, so its end is always told. */
-static int explain(bool late, const char *text, int status, struct hvd_err *err)
+/* Set err to the reason why the child did not survive; text is what it printed. */
+static int explain(const char *text, int status, struct hvd_err *err)
 {
 	char end[64];
 
-	if (late)
-		hvd_err_set(err, HVD_E_TIMEOUT, "Slurm's configuration cannot be read: the controller does not answer");
-	else if (*text && WIFEXITED(status))
-		hvd_err_set(err, HVD_E_SYS, "Slurm's configuration cannot be read: %s", text);
-	else
-		hvd_err_set(err, HVD_E_SYS, "Slurm's configuration cannot be read: %s%sa process in libslurm ended: %s",
-			    text, *text ? "; " : "", hvd_status_text(status, end, sizeof(end)));
-	return hvd_err_hint(err, "see whether 'scontrol show config' works here");
+	if (*text && WIFEXITED(status))
+		return hvd_err_set(err, HVD_E_SYS, "Slurm's configuration cannot be read: %s", text);
+	return hvd_err_set(err, HVD_E_SYS, "Slurm's configuration cannot be read: %s%sa process in libslurm ended: %s",
+			   text, *text ? "; " : "", hvd_status_text(status, end, sizeof(end)));
+}
+
+/* Call slurm_init() in a child process, whose messages go to `out`. */
+static pid_t start_child(int out, struct hvd_err *err)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		hvd_err_sys(err, "cannot start a process");
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(out, STDERR_FILENO);
+	slurm_init(NULL);
+	_exit(0);
 }
 
 static int rehearse(struct hvd_err *err)
 {
-	char text[512];
+	hvd_cleanup_free char *text = NULL;
+	size_t len;
 	int fds[2], status = 0;
-	bool in_time;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return hvd_err_sys(err, "cannot make a pipe");
-	pid = fork();
-	if (pid < 0) {
-		hvd_err_sys(err, "cannot start a process");
-		close(fds[0]);
-		close(fds[1]);
-		return -1;
-	}
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		dup2(fds[1], STDERR_FILENO);
-		slurm_init(NULL);
-		_exit(0);
-	}
+	pid = start_child(fds[1], err);
 	close(fds[1]);
-	in_time = read_words(fds[0], text, sizeof(text), hvd_deadline_in(REHEARSAL_SECONDS));
+	if (pid > 0)
+		text = hvd_capture_fd(fds[0], "libslurm", MAX_WORDS, hvd_deadline_in(REHEARSAL_SECONDS), &len, NULL);
 	close(fds[0]);
-	if (!in_time)
+	if (pid < 0)
+		return -1;
+	if (!text)
 		kill(pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (in_time && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	if (text && WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
-	return explain(!in_time, text, status, err);
+	if (text) {
+		while (len > 0 && text[len - 1] == '\n')
+			text[--len] = '\0';
+		explain(text, status, err);
+	} else {
+		hvd_err_set(err, HVD_E_TIMEOUT, "Slurm's configuration cannot be read: the controller does not answer");
+	}
+	return hvd_err_hint(err, "see whether 'scontrol show config' works here");
 }
 
 int hvd_slurm_open(struct hvd_err *err)

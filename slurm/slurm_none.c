@@ -1,46 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of slurm.h needs no libslurm, and, where there is none, the rest as errors. */
+/* slurm.h in a build without libslurm. */
 #include "slurm.h"
-
-#include "lib/process/capture.h"
-#include "scontrol.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-void hvd_slurm_job_clear(struct hvd_slurm_job *job)
-{
-	if (!job)
-		return;
-	hvd_strv_free(&job->hosts);
-	free(job->gpus);
-	free(job->name);
-	free(job->comment);
-	memset(job, 0, sizeof(*job));
-}
-
-static int compare(const void *name, const void *entry)
-{
-	return strcmp(name, *(char *const *)entry);
-}
-
-bool hvd_slurm_node_usable(const struct hvd_slurm_nodes *nodes, const char *name)
-{
-	return !nodes->unusable.n ||
-	       !bsearch(name, nodes->unusable.v, nodes->unusable.n, sizeof(*nodes->unusable.v), compare);
-}
-
-void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes)
-{
-	if (!nodes)
-		return;
-	hvd_strv_free(&nodes->unusable);
-	nodes->as_of = 0;
-}
 
 #ifndef HVD_WITH_SLURM
 
-/* Of `scontrol show config`; it prints about 8 KB. */
+#include "lib/base/cleanup.h"
+#include "lib/process/capture.h"
+#include "scontrol.h"
+
+#include <string.h>
+
+/* `scontrol show config` prints about 8 KB. */
 #define MAX_CONFIG     (1u << 20)
 #define CONFIG_SECONDS 30
 
@@ -50,9 +20,9 @@ static int built_without(struct hvd_err *err)
 	return hvd_err_hint(err, "rebuild it where Slurm's development files are installed");
 }
 
-int hvd_slurm_built_in(void)
+bool hvd_slurm_built_in(void)
 {
-	return 0;
+	return false;
 }
 
 int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err)
@@ -60,8 +30,8 @@ int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err)
 	static const char *const argv[] = {"scontrol", "show", "config", NULL};
 	struct hvd_spawn sp = {.path = argv[0], .argv = (char *const *)argv};
 	int status = 0;
+	hvd_cleanup_free char *text = NULL;
 	size_t len;
-	char *text;
 
 	*site = (struct hvd_slurm_site){0};
 	text = hvd_capture(&sp, MAX_CONFIG, hvd_deadline_in(CONFIG_SECONDS), &len, &status, err);
@@ -69,7 +39,6 @@ int hvd_slurm_site_get(struct hvd_slurm_site *site, struct hvd_err *err)
 		return -1;
 	if (status == 0)
 		hvd_scontrol_config_parse(text, site);
-	free(text);
 	return status == 0 ? 0 : hvd_err_set(err, HVD_E_SYS, "'scontrol show config' failed");
 }
 

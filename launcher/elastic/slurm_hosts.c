@@ -8,7 +8,7 @@
 
 static bool wanted(const struct hvd_discovery_opts *opts, const struct hvd_slurm_job *job)
 {
-	if (job->state != HVD_SLURM_RUNNING || job->held)
+	if (job->state != HVD_SLURM_RUNNING || job->paused)
 		return false;
 	if (!opts->jobs)
 		return job->id == opts->job;

@@ -100,7 +100,7 @@ static void jobs_by_name_or_comment(void **state)
 	job(m, 7, "train", "n7")->state = HVD_SLURM_PENDING;
 	/* Our own first, whatever its age. */
 	assert_view(m, "n9:1@9 n10:1@9 n5:1@5");
-	m->jobs[0].held = true; /* sorted by age: job 5 */
+	m->jobs[0].paused = true; /* sorted by age: job 5 */
 	assert_view(m, "n9:1@9 n10:1@9");
 }
 

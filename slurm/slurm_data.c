@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can be done with the answers of Slurm without libslurm. */
+#include "slurm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void hvd_slurm_job_clear(struct hvd_slurm_job *job)
+{
+	if (!job)
+		return;
+	hvd_strv_free(&job->hosts);
+	free(job->gpus);
+	free(job->name);
+	free(job->comment);
+	memset(job, 0, sizeof(*job));
+}
+
+static int compare(const void *name, const void *entry)
+{
+	return strcmp(name, *(char *const *)entry);
+}
+
+bool hvd_slurm_node_usable(const struct hvd_slurm_nodes *nodes, const char *name)
+{
+	return !nodes->unusable.n ||
+	       !bsearch(name, nodes->unusable.v, nodes->unusable.n, sizeof(*nodes->unusable.v), compare);
+}
+
+void hvd_slurm_nodes_clear(struct hvd_slurm_nodes *nodes)
+{
+	if (!nodes)
+		return;
+	hvd_strv_free(&nodes->unusable);
+	nodes->as_of = 0;
+}
