@@ -97,7 +97,7 @@ static int parse_field(char *field, struct hvd_boot *boot)
 	} else if (strcmp(field, "addr") == 0) {
 		return parse_addrs(value, boot);
 	}
-	return 0; /* a field of a later release */
+	return 0; /* unknown fields are ignored */
 }
 
 int hvd_boot_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err)

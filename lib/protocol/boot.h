@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * boot.h - what a shim must know before it can talk to its driver.
+ * boot.h - the boot text: what a rank shim must know before it can talk to its driver.
  *
- * Travels in one environment variable, HVD_BOOT_ENV, whose name starts with
- * SLURM because srun --export=NONE drops all others. It holds no secret: who
- * reads it learns where the driver listens, and nothing that lets him in.
+ * The text travels in one environment variable, HVD_BOOT_ENV. The variable's name starts with SLURM because
+ * srun --export=NONE removes all other variables. The text holds no secret: it tells where the driver listens, and
+ * nobody is let in for knowing that.
  *
- *     1;session=HEX;port=N;addr=A,B,…;timeout=SECONDS;id=munge|fd:N|pid:PID:N|file:PATH;verbose=N
+ *     1;session=HEX;port=N;range=LO-HI;timeout=SECONDS;id=munge|fd:N|pid:PID:N|file:PATH;verbose=N;addr=A,B,…
+ *
+ * 1 is the version. Fields may come in any order, and unknown fields are ignored; "range" may be left out.
+ *
+ * Uses nothing but libc: the SPANK plugin links it.
  */
 #ifndef HVD_BOOT_H
 #define HVD_BOOT_H
@@ -18,24 +22,28 @@
 
 #define HVD_BOOT_ENV       "SLURM_HVD_BOOT"
 #define HVD_BOOT_MAX_ADDRS 16
-#define HVD_BOOT_MAX       2048 /* length of the text, with the final NUL */
+#define HVD_BOOT_MAX       2048 /* bytes of the text, its zero byte included */
 #define HVD_SESSION_LEN    32   /* hex digits */
-/* The descriptor from which a shim reads the key where its parent hands one down ("fd:3"). */
+/* The descriptor that a parent which hands the key down ("fd:3") gives it to its child as. */
 #define HVD_KEY_FD 3
 
 struct hvd_boot {
 	char session[HVD_SESSION_LEN + 1];
 	in_port_t port;
-	struct hvd_addr addrs[HVD_BOOT_MAX_ADDRS]; /* any of them may lead to the driver */
+	struct hvd_addr addrs[HVD_BOOT_MAX_ADDRS]; /* the driver's host; some of them may be unreachable from here */
 	unsigned n_addrs;
-	double timeout; /* seconds for the whole start, from the shim's own on; at most HVD_MOST_SECONDS */
-	char id[256];   /* "munge", "fd:N" (of the shim), "pid:PID:N" (of the launcher) or "file:PATH" */
-	int verbose;    /* 0, 1 or 2 */
-	/* Where the site wants listening sockets of a launch; 0, 0: anywhere. */
+	double timeout; /* seconds that the start may take, counted from the shim's start; at most HVD_MOST_SECONDS */
+	/* How a shim proves that it belongs to the launch: with "munge", or with the key in the shim's descriptor N
+	 * ("fd:N"), in descriptor N of the launcher's process PID ("pid:PID:N") or in a file ("file:PATH"). */
+	char id[256];
+	int verbose; /* 0, 1 or 2 */
+	/* The range of ports in which the site wants a launch to listen; 0 and 0: any port. */
 	in_port_t port_lo, port_hi;
 };
 
+/* Write the text. HVD_E_USAGE for an id with a semicolon, HVD_E_LIMIT when the addresses do not fit. */
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err);
+/* Read the text. After an error *boot may be filled in part. Untrusted input is fine. */
 int hvd_boot_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err);
 
 #endif

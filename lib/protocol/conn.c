@@ -17,11 +17,11 @@ struct hvd_conn {
 	struct event *timer; /* NULL while there is no deadline */
 	const struct hvd_conn_ops *ops;
 	void *arg;
-	bool busy;      /* in a callback: free later */
-	bool over;      /* `closed` was called */
-	bool unwanted;  /* freed while busy */
-	bool finishing; /* nobody's any longer: goes when its output has gone */
-	bool unsent;    /* a message could not be sent: about to end */
+	bool busy;      /* a callback runs: memory must not be freed now */
+	bool over;      /* `closed` was called, or would have been */
+	bool unwanted;  /* the owner freed it while it was busy */
+	bool finishing; /* it has no owner any more, and is freed when its output is sent */
+	bool unsent;    /* a message was too large to be sent: the connection ends with the next turn of the loop */
 };
 
 static void destroy(struct hvd_conn *conn)
@@ -32,14 +32,12 @@ static void destroy(struct hvd_conn *conn)
 	free(conn);
 }
 
-/* Leave a stretch in which callbacks ran. Returns true when the connection is gone. */
-static bool leave(struct hvd_conn *conn)
+/* Callbacks have run: free the connection if one of them wanted it freed. */
+static void leave(struct hvd_conn *conn)
 {
 	conn->busy = false;
-	if (!conn->unwanted)
-		return false;
-	destroy(conn);
-	return true;
+	if (conn->unwanted)
+		destroy(conn);
 }
 
 static void over(struct hvd_conn *conn, const struct hvd_err *why)
@@ -135,7 +133,7 @@ static void set_options(int fd, const struct option *options, size_t n)
 		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
-/* A peer whose host has gone without a word is noticed within a minute. */
+/* With keepalive, a peer whose host has vanished is noticed within a minute. */
 static void set_usual_options(int fd)
 {
 	static const struct option options[] = {
@@ -152,7 +150,7 @@ void hvd_conn_watch_host(struct hvd_conn *conn)
 		{IPPROTO_TCP, TCP_KEEPIDLE, HVD_CONN_WATCH_SECONDS - 8},
 		{IPPROTO_TCP, TCP_KEEPINTVL, 2},
 		{IPPROTO_TCP, TCP_KEEPCNT, 4},
-		/* The same for what has been sent and is not acknowledged, where no probe is sent. */
+		/* The kernel sends no keepalive probe while sent data is not acknowledged: this limits that time. */
 		{IPPROTO_TCP, TCP_USER_TIMEOUT, HVD_CONN_WATCH_SECONDS * 1000},
 	};
 
@@ -172,7 +170,7 @@ struct hvd_conn *hvd_conn_new(struct event_base *base, int fd, bool server, cons
 	if (!conn->bev)
 		abort(); /* only for lack of memory */
 	bufferevent_setcb(conn->bev, on_read, on_sent, on_event, conn);
-	/* A frame and a little more: what is longer is refused by its head long before. */
+	/* Room for the longest frame. A frame that announces more is refused when its head has come. */
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, HVD_WIRE_MAX + 4096);
 	bufferevent_enable(conn->bev, EV_READ | EV_WRITE);
 	return conn;
@@ -209,7 +207,7 @@ void hvd_conn_send(struct hvd_conn *conn, json_t *msg)
 		bufferevent_write(conn->bev, bytes, len);
 		free(bytes);
 	} else if (!conn->over && !conn->unsent) {
-		/* Later, from the loop: who sends does not expect to lose the connection within the call. */
+		/* `closed` is called later, from the loop: the sender does not expect it within this call. */
 		hvd_conn_set_deadline(conn, hvd_now());
 		conn->unsent = true;
 	}

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handshake.h - from a bare connection to one that is signed in both directions.
+ * handshake.h - turns a bare connection into one that is signed in both directions.
  *
  *   driver -> shim   {"t":"hello",   "session":HEX, "nonce":HEX}
  *   shim -> driver   {"t":"auth",    "nonce":HEX, "cred":TEXT}
  *   driver -> shim   {"t":"welcome", "cred":TEXT}      or {"t":"refused", "why":TEXT}
  *
- * The driver's nonce is fresh for each connection, so a captured "auth" opens
- * nothing. A connection has one "hello", since each costs the shim a credential.
- * After "welcome" both ends use a key derived from the session key and both
- * nonces.
+ * A nonce is a random number that is used once. The driver sends a new one on each connection, so a captured "auth" is
+ * of no use on another. A shim answers one "hello" on a connection, since each answer costs it a credential. After
+ * "welcome" both ends sign with a key that is derived from the session key and both nonces.
  */
 #ifndef HVD_HANDSHAKE_H
 #define HVD_HANDSHAKE_H
@@ -20,34 +19,37 @@
 struct hvd_session {
 	char id[HVD_SESSION_LEN + 1];
 	struct hvd_identity identity;
-	struct hvd_key key; /* driver: made at the start; shim: known after the first handshake */
+	struct hvd_key key; /* the driver makes it at the start; a shim gets it with its first "welcome" */
 };
 
 struct hvd_handshake {
-	struct hvd_session *session; /* not owned; the shim's side puts the key there */
-	bool server;
+	struct hvd_session *session; /* not owned; a shim stores the session key in it */
+	bool server;                 /* the driver's end */
 	unsigned char server_nonce[HVD_NONCE_LEN], client_nonce[HVD_NONCE_LEN];
-	bool greeted; /* the shim's side has answered a hello */
-	bool done;
+	bool greeted; /* the shim has answered a hello */
+	bool done;    /* both ends sign now */
 };
 
-/* HVD_ID_KEY: make the shared secret one for this session only, so that nothing of one launch is of use in another.
- * Once, when id and secret are set; hvd_session_create does it itself. */
+/* For an identity of kind HVD_ID_KEY: replace the shared secret by one that is derived from it and the session's id, so
+ * that nothing captured from one launch is of use in another. Call it once, when id and secret are set;
+ * hvd_session_create() does so itself. */
 void hvd_session_bind_key(struct hvd_session *session);
 
-/* Make a driver's session: random id and key (with HVD_ID_KEY the key follows from the shared secret and the id). */
+/* Make the driver's session: a random id, and a random key, or for HVD_ID_KEY one that is derived from secret and id.
+ */
 int hvd_session_create(struct hvd_session *session, const struct hvd_identity *identity, struct hvd_err *err);
 
-/* Begin on the driver's side of a connection that is none of conn.h's yet: its hello, to be sent as the first message.
- * NULL with err set. */
+/* Begin at the driver's end of a connection that has no struct hvd_conn yet. Returns the hello, which the caller sends
+ * as the first message and releases; NULL with err set. */
 json_t *hvd_handshake_hello(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_err *err);
 
-/* Begin. The driver's side sends its hello at once. */
+/* Begin. The driver's end (`server`) sends its hello at once. */
 int hvd_handshake_start(struct hvd_handshake *hs, struct hvd_session *session, struct hvd_conn *conn, bool server,
 			struct hvd_err *err);
 
-/* Feed a message that came before the handshake was done. Returns 1 when it is done now, 0 to go on, -1 when the peer
- * is refused (the driver's side has then told it why; close with hvd_conn_finish). */
+/* Take a message that came before the handshake was done. Returns 1 when it is done now, 0 when more messages follow,
+ * -1 with err set when the peer is refused. The driver's end has then queued the reason for the peer: close with
+ * hvd_conn_finish(). */
 int hvd_handshake_message(struct hvd_handshake *hs, struct hvd_conn *conn, const json_t *msg, struct hvd_err *err);
 
 #endif

@@ -8,7 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* ISO C has no cast from dlsym's pointer to one to a function; POSIX says that both have the same bits. */
+/* Look a function up; `function` is the address of a pointer to it. ISO C has no cast from dlsym()'s object pointer to
+ * a function pointer, but POSIX gives both the same representation, so the bytes are copied. */
 static int find(void *library, const char *name, void *function)
 {
 	void *at = dlsym(library, name);
@@ -41,7 +42,7 @@ int hvd_munge_load(struct hvd_munge *munge, const char *soname, struct hvd_err *
 	    find(library, "munge_ctx_set", &munge->ctx_set) == 0 &&
 	    find(library, "munge_ctx_strerror", &munge->ctx_strerror) == 0 &&
 	    find(library, "munge_encode", &munge->encode) == 0 && find(library, "munge_decode", &munge->decode) == 0)
-		return 0; /* the library stays: its functions are in use from now on */
+		return 0; /* the library stays loaded: its functions are in use from now on */
 	dlclose(library);
 	memset(munge, 0, sizeof(*munge));
 	hvd_err_set(err, HVD_E_SYS, "%s is not munge's library: functions are missing", soname);
@@ -72,7 +73,7 @@ static bool listens(const char *socket_path)
 	int fd, rc;
 
 	if (strlen(socket_path) >= sizeof(sun.sun_path))
-		return true; /* whatever libmunge makes of it */
+		return true; /* too long to try; libmunge will report it */
 	memcpy(sun.sun_path, socket_path, strlen(socket_path) + 1);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)

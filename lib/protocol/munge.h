@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * munge.h - libmunge, loaded by dlopen(3) when it is used.
+ * munge.h - libmunge, loaded with dlopen(3) when it is first needed.
  *
- * The programs are not linked to libmunge: a machine without munge (LSF, ssh, one host, Slurm with
- * AuthType=auth/slurm) needs none of it, neither to build nor to run. So what is used of libmunge's interface is
- * declared here; it is that of soname libmunge.so.2, whose numbers do not change.
+ * The programs are not linked to libmunge, so that they build and run where munge is not installed: under LSF, with
+ * ssh, on one host, or under Slurm with AuthType=auth/slurm. For the same reason the functions and numbers that are
+ * used are declared here and not taken from munge.h. They are those of the soname libmunge.so.2, which never change.
  *
- * struct hvd_munge holds no state but addresses of functions. The library stays loaded until the process ends. Both
- * functions may be called by several threads.
+ * struct hvd_munge holds addresses of functions and no other state. The library stays loaded until the process ends.
+ * Any thread.
  */
 #ifndef HVD_MUNGE_H
 #define HVD_MUNGE_H
@@ -19,7 +19,7 @@
 
 #define HVD_MUNGE_SONAME "libmunge.so.2"
 
-/* munge_err_t: those that are told apart here. */
+/* munge_err_t, as far as hvd tells errors apart. */
 enum hvd_munge_error {
 	HVD_MUNGE_SUCCESS = 0,
 	HVD_MUNGE_SOCKET = 6,
@@ -46,15 +46,15 @@ struct hvd_munge {
 	int (*decode)(const char *cred, void *ctx, void **payload, int *len, uid_t *uid, gid_t *gid);
 };
 
-/* Load the library `soname` (NULL: HVD_MUNGE_SONAME) and find its functions. HVD_E_SYS when it is not installed or is
- * another library; then *munge is zeroed. */
+/* Load the library `soname` (NULL: HVD_MUNGE_SONAME) and look its functions up. HVD_E_SYS when it is not installed, or
+ * lacks a function; *munge is zeroed then. */
 int hvd_munge_load(struct hvd_munge *munge, const char *soname, struct hvd_err *err);
 
-/* Can this host make credentials: is there the library, and the socket of a munged (NULL: where libmunge looks by
- * itself)? Says nothing of whether that munged answers. */
+/* Is munge installed on this host: the library, and the socket of a munged? `socket` NULL: the one that libmunge uses.
+ * Returns 0, or -1 with err set. Does not find out whether that munged answers. */
 int hvd_munge_here(const char *socket, struct hvd_err *err);
 
-/* Does a munged listen on that socket (NULL: where libmunge looks by itself)? Also true for one that is stopped. Does
+/* Does a munged listen on the socket (NULL: the one that libmunge uses)? True also for a munged that is stopped. Does
  * not wait. */
 bool hvd_munge_listens(const char *socket);
 

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output_frame.h - framed output: how shims write lines for a launcher that reads srun --label.
+ * output_frame.h - frames around ranks' output that a launcher reads through srun --label.
  *
- * srun may break a line anywhere, and puts an end and a label of its own there: so the ends of lines that are ours are
- * escaped, and between BEGIN and END those that are not say nothing. What is outside has not come through a shim.
- * task/output.c writes it, launcher/run/output_mux.c reads it; the format is this suite's own.
+ * srun may break a line anywhere, and puts a newline and a label at the break. So a rank shim escapes the newlines that
+ * the rank wrote (HVD_FRAME_ESC and a letter), and marks begin and end of the framed text; within it the launcher
+ * ignores every newline that is not escaped. Text outside of a frame has not passed through a shim. task/output.c
+ * writes frames, launcher/run/output_mux.c reads them; both are of one release, and nothing else uses the format.
  */
 #ifndef HVD_OUTPUT_FRAME_H
 #define HVD_OUTPUT_FRAME_H
 
-#define HVD_FRAME_ESC   '\x10'
-#define HVD_FRAME_LF    'n' /* after ESC: the end of a line */
-#define HVD_FRAME_CR    'r' /* … by a carriage return */
+#define HVD_FRAME_ESC '\x10'
+/* The letter behind ESC. Any other byte stands for ESC itself. */
+#define HVD_FRAME_LF    'n' /* a newline that the rank wrote */
+#define HVD_FRAME_CR    'r' /* a carriage return that the rank wrote */
 #define HVD_FRAME_BEGIN 'b'
-#define HVD_FRAME_END   'e' /* anything else: ESC itself */
+#define HVD_FRAME_END   'e'
 
-/* A line of so many bytes is passed on in pieces, framed or not, at both ends. */
+/* Bytes. Shim and launcher pass a longer line on in pieces, with and without frames. */
 #define HVD_FRAME_LINE (16 * 1024 * 1024)
 
 #endif

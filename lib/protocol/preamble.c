@@ -75,7 +75,7 @@ static int take_number(struct cursor *c, size_t *n)
 	return 0;
 }
 
-/* A text without a NUL in it. NULL: there is none. */
+/* Take a text. The caller frees it; NULL when it is cut off or has a zero byte in it. */
 static char *take_text(struct cursor *c)
 {
 	char *text;
@@ -150,7 +150,7 @@ int hvd_preamble_parse(const unsigned char *bytes, size_t n, struct hvd_preamble
 	return hvd_err_set(err, HVD_E_PROTO, "what came on stdin is damaged");
 }
 
-/* Exactly so many bytes. */
+/* Read exactly `len` bytes. */
 static int read_all(int fd, unsigned char *buf, size_t len, hvd_time deadline, struct hvd_err *err)
 {
 	for (size_t got = 0; got < len;) {

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * preamble.h - what a shim on another host reads from its stdin before anything else.
+ * preamble.h - what a rank shim on another host reads from its stdin before anything else.
  *
- * ssh brings a command there, but neither the user's environment nor a secret,
- * which have no business on a command line either. So they come first on the
- * shim's stdin; what follows is rank 0's:
+ * ssh starts a command on the other host, but brings neither the user's environment nor a secret, and neither belongs
+ * on a command line. So the launcher writes them to the shim's stdin; the input of rank 0 follows:
  *
  *     "HVDP" | version, one byte | three zero bytes | length of what follows | key | boot text | directory |
  *     number of variables | NAME=VALUE …
  *
- * Where srun starts the shims it brings environment and directory, and the
- * preamble has neither: it carries the key where there is no munge.
+ * srun brings environment and directory itself. Where srun starts the shims and there is no munge, the preamble carries
+ * the key alone: the directory is empty, and there are no variables.
  *
- * Numbers have four bytes, the highest first; each text has its length in
- * front. The reader takes exactly the preamble and not a byte more.
+ * A number has four bytes, the highest first; each text has its length in front, and no zero byte. The reader takes
+ * exactly the preamble, and not a byte of what follows.
  */
 #ifndef HVD_PREAMBLE_H
 #define HVD_PREAMBLE_H
@@ -27,32 +26,33 @@
 #define HVD_PREAMBLE_MAX  (16 << 20) /* bytes after the head */
 #define HVD_PREAMBLE_VARS 65536
 
-/* Exit statuses of a shim that could not begin; its launcher says what they mean. */
+/* Exit statuses of a shim that could not begin. The launcher turns them into messages. */
 enum hvd_preamble_exit {
-	HVD_PREAMBLE_UNREADABLE = 120, /* cut off, damaged, or of another release */
-	HVD_PREAMBLE_NO_DIRECTORY,     /* the launch's directory is not here */
+	HVD_PREAMBLE_UNREADABLE = 120, /* the preamble is cut off, damaged, or of another release */
+	HVD_PREAMBLE_NO_DIRECTORY,     /* the launch's directory does not exist on the shim's host */
 };
 
 struct hvd_preamble {
 	struct hvd_key key;
-	char boot[HVD_BOOT_MAX]; /* text, see boot.h */
-	char *directory;         /* absolute, or "": leave it; owned */
-	struct hvd_strv env;     /* NAME=VALUE, the names not empty */
+	char boot[HVD_BOOT_MAX]; /* the boot text (boot.h) */
+	char *directory;         /* owned; the working directory: absolute, or "" for the one that the shim has */
+	struct hvd_strv env;     /* NAME=VALUE; no name is empty */
 };
 
-/* Write it down: *bytes is the caller's to wipe and free. -1 when it is larger than a reader accepts. */
+/* Write the preamble. The caller wipes and frees *bytes. HVD_E_LIMIT when it is larger than a reader accepts. */
 int hvd_preamble_format(const struct hvd_preamble *p, unsigned char **bytes, size_t *n, struct hvd_err *err);
 
-/* How much follows this head? -1: it is none. */
+/* How many bytes follow this head? -1 with err set when it is no head of this release. */
 int hvd_preamble_length(const unsigned char head[HVD_PREAMBLE_HEAD], size_t *n, struct hvd_err *err);
 
-/* Read what follows the head. On error *p holds nothing to clear. */
+/* Read what follows the head. On success the caller clears *p; after an error it is cleared. Untrusted input is fine.
+ */
 int hvd_preamble_parse(const unsigned char *bytes, size_t n, struct hvd_preamble *p, struct hvd_err *err);
 
-/* Both, from a descriptor that may block. On error *p holds nothing to clear. */
+/* Read a whole preamble from a descriptor, which may be a blocking one. *p as above. */
 int hvd_preamble_read(int fd, hvd_time deadline, struct hvd_preamble *p, struct hvd_err *err);
 
-/* Wipe the key, free the rest. */
+/* Wipe the key and free the rest. */
 void hvd_preamble_clear(struct hvd_preamble *p);
 
 #endif

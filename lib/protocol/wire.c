@@ -73,7 +73,7 @@ int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **by
 
 static int check_head(const struct hvd_wire *wire, const unsigned char *buf, size_t len, struct hvd_err *err)
 {
-	/* As early as possible: what is no frame of ours is not waited for. */
+	/* Each byte is checked as soon as it has come, so as not to wait for the rest of something that is no frame. */
 	if ((len > 0 && buf[0] != 'H') || (len > 1 && buf[1] != 'V'))
 		return hvd_err_set(err, HVD_E_PROTO, "the peer does not speak this protocol");
 	if (len > 2 && buf[2] != WIRE_VERSION) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.h - messages as bytes: the codec of every connection of a launch.
+ * wire.h - messages as bytes: the format of every connection between the processes of a launch.
  *
  * A frame is
  *     'H' 'V'  version (1)  flags  length (4 bytes, big endian)
  *     [ HMAC-SHA256, 32 bytes: only with flag 1 ]
  *     length bytes of JSON: one object
- * Until a key is set frames are unsigned and short; from then on every frame
- * must be signed. The signature covers the direction, a counter per direction
- * and the body, so a frame can be neither replayed, reflected nor reordered.
+ * Before a connection has a key, frames are unsigned and short; afterwards every frame must be signed. The signature
+ * covers the direction, a counter for each direction, and the body: so a frame can be neither replayed, nor sent back,
+ * nor moved within the stream.
  *
- * Pure: no sockets here. One struct per connection, one thread at a time.
+ * Does no I/O. One struct per connection, used by one thread at a time.
  */
 #ifndef HVD_WIRE_H
 #define HVD_WIRE_H
@@ -28,30 +28,34 @@
 #define HVD_WIRE_MAX      (8 * 1024 * 1024) /* longest body afterwards */
 
 struct hvd_wire {
-	bool server; /* which end this is: part of what is signed */
-	bool keyed;
+	bool server; /* which end this is: the signature covers it */
+	bool keyed;  /* `key` is set */
 	struct hvd_key key;
-	uint64_t sent, received;
-	size_t max; /* longest body that is taken once keyed */
+	uint64_t sent, received; /* signed frames in each direction */
+	size_t max;              /* longest body that is accepted once there is a key */
 };
 
 void hvd_wire_init(struct hvd_wire *wire, bool server);
-void hvd_wire_set_key(struct hvd_wire *wire, const struct hvd_key *key); /* restarts both counters */
-/* Take no longer bodies than this, instead of HVD_WIRE_MAX. A frame is kept until it is whole, and only then is its
- * signature looked at: whoever sets a key before the peer has proven anything should set this, too. */
+/* Sign and demand signatures from now on; both counters start at 0. */
+void hvd_wire_set_key(struct hvd_wire *wire, const struct hvd_key *key);
+/* Accept no body longer than `max`, in place of HVD_WIRE_MAX. A frame is kept in memory until it is complete, and only
+ * then is its signature checked. So a caller that sets a key before the peer has proven its identity should set a
+ * small maximum too. */
 void hvd_wire_set_max(struct hvd_wire *wire, size_t max);
 
-/* `msg` as a frame in *bytes (caller frees), *len long. Does not take the reference. */
+/* Write `msg` as a frame of *len bytes to *bytes, which the caller frees. Does not take the reference. HVD_E_LIMIT for
+ * a body that is too long; *bytes is not set then. */
 int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **bytes, size_t *len, struct hvd_err *err);
 
-/* Look for one frame at the start of buf. Returns 1 with *used bytes consumed and *msg an object that
- * the caller owns; 0 when more bytes are needed (*used is 0); -1 when the peer is not to be talked to
- * any longer (err says why: HVD_E_PROTO, HVD_E_AUTH or HVD_E_LIMIT). */
+/* Read one frame at the start of `buf`. Returns 1 with the object *msg, a new reference, and the frame's length in
+ * *used; 0 when the frame is not complete; -1 with HVD_E_PROTO, HVD_E_AUTH or HVD_E_LIMIT when it is refused: the
+ * connection must be closed then. *used is 0 and *msg NULL unless 1 is returned. Untrusted input is fine. */
 int hvd_wire_decode(struct hvd_wire *wire, const unsigned char *buf, size_t len, size_t *used, json_t **msg,
 		    struct hvd_err *err);
 
-/* Typed access to what a peer sent: -1 with HVD_E_PROTO naming the key when it is absent, of another type
- * or out of range. Strings point into the message and are at most `max` bytes long. */
+/* The value under `key` of a message from a peer. -1 with an error that names the key (HVD_E_PROTO, or HVD_E_LIMIT for
+ * a string that is too long) when it is absent, of another type or out of range; *out is then `min`, "" or NULL.
+ * Results point into the message. A string has at most `max` bytes, an array at most `max` entries. */
 int hvd_get_int(const json_t *msg, const char *key, int64_t min, int64_t max, int64_t *out, struct hvd_err *err);
 int hvd_get_str(const json_t *msg, const char *key, size_t max, const char **out, struct hvd_err *err);
 int hvd_get_array(const json_t *msg, const char *key, size_t max, json_t **out, struct hvd_err *err);
