@@ -231,7 +231,7 @@ static void bind_for(struct hvd_ranks *ranks, int n)
 		hvd_warn(ranks->log, "ranks are bound as if the scheduler had said nothing: %s", why.msg);
 	}
 	if (ranks->opts->bind && n > 1 &&
-	    ((ranks->opts->near ? hvd_bind_near : hvd_bind_split)(bound, n, NULL) != 0 || bound->n == 0))
+	    (hvd_bind_split(bound, n, ranks->opts->near, NULL, NULL) != 0 || bound->n == 0))
 		hvd_verbose(ranks->log, "ranks are not bound to CPUs: %s", bound->why ? bound->why : "hwloc failed");
 }
 

@@ -24,7 +24,7 @@ static int unbound(struct hvd_binding *out, const char *why)
 	return 0;
 }
 
-/* Where `machine` is NULL, this machine as far as the process may use it. */
+/* Load a topology: `machine` as in bind.h; of this machine only what this process may use. NULL with err set. */
 static hwloc_topology_t load(const char *machine, struct hvd_err *err)
 {
 	unsigned long flags = 0;
@@ -54,7 +54,7 @@ static hwloc_topology_t load(const char *machine, struct hvd_err *err)
 	}
 	if (machine)
 		return t;
-	/* hwloc has left out what the cgroup forbids; the affinity mask is ours to follow. */
+	/* hwloc leaves out CPUs that the cgroup forbids, but not those that the affinity mask forbids. */
 	mask = hwloc_bitmap_alloc();
 	if (mask && hwloc_get_cpubind(t, mask, HWLOC_CPUBIND_PROCESS) == 0 && !hwloc_bitmap_iszero(mask))
 		hwloc_topology_restrict(t, mask, 0);
@@ -62,7 +62,7 @@ static hwloc_topology_t load(const char *machine, struct hvd_err *err)
 	return t;
 }
 
-/* Cores, or processing units where the machine does not tell its cores. */
+/* The depth of cores in the topology; of processing units when the machine does not tell its cores. */
 static int core_depth(hwloc_topology_t t)
 {
 	int depth = hwloc_get_type_depth(t, HWLOC_OBJ_CORE);
@@ -70,7 +70,7 @@ static int core_depth(hwloc_topology_t t)
 	return depth >= 0 ? depth : hwloc_get_type_depth(t, HWLOC_OBJ_PU);
 }
 
-/* All there, none empty, no CPU in two of them. */
+/* Does every set exist and have CPUs, and is no CPU in two sets? */
 static bool disjoint(hwloc_bitmap_t *sets, int n)
 {
 	hwloc_bitmap_t seen = hwloc_bitmap_alloc();
@@ -85,8 +85,8 @@ static bool disjoint(hwloc_bitmap_t *sets, int n)
 	return fine;
 }
 
-/* Neighbouring cores in blocks, whose sizes differ by one at most: for unequal cores (some with one thread, some
- * with two), where hwloc_distrib, going by threads, may put two ranks on one core. */
+/* Give each rank a block of neighbouring cores; the blocks' sizes differ by one at most. For machines on which some
+ * cores have one thread and some two: there hwloc_distrib(), which divides threads, may give one core to two ranks. */
 static int in_blocks(hwloc_topology_t t, int depth, int cores, hwloc_bitmap_t *sets, int n, struct hvd_err *err)
 {
 	int next = 0;
@@ -104,7 +104,7 @@ static int in_blocks(hwloc_topology_t t, int depth, int cores, hwloc_bitmap_t *s
 	return 0;
 }
 
-/* Each set becomes that of the NUMA nodes which it has CPUs of. */
+/* Extend each set to all CPUs of the NUMA nodes that it has CPUs of. */
 static void widen(hwloc_topology_t t, hwloc_bitmap_t *sets, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -170,7 +170,7 @@ int hvd_bind_cores(struct hvd_cores *out, const char *machine, struct hvd_err *e
 	return 0;
 }
 
-static int split_machine(struct hvd_binding *out, int n, const char *machine, bool near, struct hvd_err *err)
+int hvd_bind_split(struct hvd_binding *out, int n, bool near, const char *machine, struct hvd_err *err)
 {
 	hwloc_topology_t t;
 	int rc;
@@ -186,24 +186,4 @@ static int split_machine(struct hvd_binding *out, int n, const char *machine, bo
 	rc = split(out, t, n, near, err);
 	hwloc_topology_destroy(t);
 	return rc;
-}
-
-int hvd_bind_split_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err)
-{
-	return split_machine(out, n, machine, false, err);
-}
-
-int hvd_bind_near_on(struct hvd_binding *out, int n, const char *machine, struct hvd_err *err)
-{
-	return split_machine(out, n, machine, true, err);
-}
-
-int hvd_bind_near(struct hvd_binding *out, int n, struct hvd_err *err)
-{
-	return split_machine(out, n, NULL, true, err);
-}
-
-int hvd_bind_split(struct hvd_binding *out, int n, struct hvd_err *err)
-{
-	return hvd_bind_split_on(out, n, NULL, err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bindings that somebody else has decided on. */
+/* bind_list.c - reads a binding that somebody else, such as LSF, has decided on. */
 #include "bind.h"
 
 #include "lib/base/xalloc.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "0,1,4"; moves *p behind it. */
+/* Read one list, "0,1,4", and move *p behind it. */
 static bool one_list(const char **p, cpu_set_t *set)
 {
 	CPU_ZERO(set);
@@ -29,7 +29,8 @@ static bool one_list(const char **p, cpu_set_t *set)
 	}
 }
 
-/* May this process run there? It is the kernel that knows: other CPUs than those of now may be allowed. */
+/* May this process run on all of the sets? Only an attempt tells: the kernel may allow CPUs that are not in the present
+ * affinity mask. */
 static bool usable(const struct hvd_binding *b)
 {
 	cpu_set_t before;

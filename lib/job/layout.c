@@ -23,7 +23,7 @@ void hvd_layout_clear(struct hvd_layout *l)
 	memset(l, 0, sizeof(*l));
 }
 
-/* The number of ranks, or -1. */
+/* The number of all ranks, or -1. */
 static int count_ranks(const int *tasks, int n_hosts, struct hvd_err *err)
 {
 	long long sum = 0;
@@ -44,8 +44,9 @@ static int count_ranks(const int *tasks, int n_hosts, struct hvd_err *err)
 	return (int)sum;
 }
 
-/* The ranks of every host are known; fill in the rank slots. Hosts count in the order of their first ranks, as
- * horovodrun has it: Slurm sorts the nodes of a step, and rank 0 may be on any of them (--distribution=arbitrary). */
+/* Fill in the rank slots from the hosts' ranks. For cross ranks the hosts count in the order of their first ranks, as
+ * with horovodrun. That need not be the order of l->hosts: Slurm sorts the nodes of a step by name, and rank 0 may be
+ * on any of them (--distribution=arbitrary). */
 static void fill_rank_slots(struct hvd_layout *l)
 {
 	int most = 0;
@@ -69,7 +70,7 @@ static void fill_rank_slots(struct hvd_layout *l)
 		const struct hvd_layout_host *host = &l->hosts[l->rank_slots[r].host];
 
 		if (l->rank_slots[r].cross_rank >= 0)
-			continue; /* not its host's first */
+			continue; /* not the first rank of its host */
 		for (int i = 0; i < host->n; i++)
 			l->rank_slots[host->ranks[i]].cross_rank = seen[i]++;
 	}
@@ -78,7 +79,7 @@ static void fill_rank_slots(struct hvd_layout *l)
 	free(seen);
 }
 
-/* tids NULL: slot order. */
+/* `tids` NULL: number the ranks in the order of the slots. */
 static int build(struct hvd_layout *out, char *const *names, const int *tasks, int *const *tids, int n_hosts,
 		 struct hvd_err *err)
 {
@@ -113,7 +114,9 @@ static int build(struct hvd_layout *out, char *const *names, const int *tasks, i
 				hvd_layout_clear(out);
 				return -1;
 			}
-			out->rank_slots[rank].size = size; /* marks it as seen; as many as ranks: none is missing */
+			/* Marks the rank as seen. There are as many tasks as ranks, so if none is seen twice, none is
+			 * missing. */
+			out->rank_slots[rank].size = size;
 			host->ranks[i] = rank;
 		}
 	}

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * network.c - finds networks as connected components.
+ *
+ * Two interfaces are joined when each reached an address of the other. A network takes one interface on every host from
+ * a component, the one with the most such links, and counts only if all probed pairs of hosts met over these.
+ */
 #include "network.h"
 
 #include "lib/base/xalloc.h"
@@ -25,13 +31,14 @@ int hvd_network_neighbours(uint32_t i, uint32_t n, uint32_t out[HVD_MAX_NEIGHBOU
 	return count;
 }
 
-/* All interfaces of all hosts, numbered through. */
+/* All interfaces of all hosts in one numbering: interface i of host h has the number first[h] + i. */
 struct index {
-	uint32_t *first;  /* first[host]; first[n] = how many */
-	uint32_t *parent; /* union-find over interfaces */
-	uint32_t *mutual; /* how many edges hold in both directions */
+	uint32_t *first;  /* by host; first[n] is the number of all interfaces */
+	uint32_t *parent; /* by interface: the forest of a union-find */
+	uint32_t *mutual; /* by interface: how many of its edges have one in the other direction */
 };
 
+/* The interface that stands for the component of interface x. */
 static uint32_t find(struct index *ix, uint32_t x)
 {
 	while (ix->parent[x] != x)
@@ -53,9 +60,10 @@ static int cmp_edge(const void *pa, const void *pb)
 		return a->from_if < b->from_if ? -1 : 1;
 	if (a->to_if != b->to_if)
 		return a->to_if < b->to_if ? -1 : 1;
-	return (a->result != HVD_REACH_OK) - (b->result != HVD_REACH_OK); /* a good one first */
+	return (a->result != HVD_REACH_OK) - (b->result != HVD_REACH_OK); /* successful attempts first */
 }
 
+/* The first successful edge between these interfaces; NULL: there is none. `edges` are sorted by cmp_edge(). */
 static const struct hvd_edge *lookup(const struct hvd_edge *edges, size_t n_edges, uint32_t from, uint32_t to,
 				     uint8_t from_if, uint8_t to_if, uint8_t family)
 {
@@ -73,6 +81,7 @@ static const struct hvd_edge *lookup(const struct hvd_edge *edges, size_t n_edge
 	return lo < n_edges && edges[lo].result == HVD_REACH_OK && cmp_edge(&edges[lo], &key) == 0 ? &edges[lo] : NULL;
 }
 
+/* Join interfaces that reached each other in both directions. */
 static void join_mutual(struct index *ix, const struct hvd_edge *edges, size_t n_edges, uint8_t family)
 {
 	for (size_t e = 0; e < n_edges; e++) {
@@ -89,7 +98,8 @@ static void join_mutual(struct index *ix, const struct hvd_edge *edges, size_t n
 	}
 }
 
-/* Choose an interface of `root`'s component on every host. False when a host has none. */
+/* On every host choose the interface of the component `root` that has the most mutual edges, the better ranked one of
+ * equals. False when a host has no interface in the component. */
 static bool pick(struct index *ix, const struct hvd_node *nodes, uint32_t n, uint32_t root, struct hvd_network *net)
 {
 	net->ranking = INT64_MIN;
@@ -116,7 +126,8 @@ static bool pick(struct index *ix, const struct hvd_node *nodes, uint32_t n, uin
 	return true;
 }
 
-/* Of the edges alike to `e`, the first that is good: was that very address reached, too? */
+/* Was the address with index `addr` reached too? `e` is the first successful edge between two interfaces; edges to
+ * other addresses of the same interface follow it. */
 static bool reached_addr(const struct hvd_edge *e, const struct hvd_edge *end, uint8_t addr)
 {
 	for (const struct hvd_edge *x = e; x < end && cmp_edge(x, e) == 0; x++)
@@ -125,7 +136,7 @@ static bool reached_addr(const struct hvd_edge *e, const struct hvd_edge *end, u
 	return false;
 }
 
-/* Every probed pair must have met over the very interfaces that were picked. */
+/* Did every probed pair of hosts meet over the interfaces that were chosen? Fills in by_name and rtt_us. */
 static bool holds(const struct hvd_node *nodes, const struct hvd_edge *edges, size_t n_edges, uint32_t n,
 		  struct hvd_network *net)
 {
@@ -176,7 +187,7 @@ static int cmp_network(const void *pa, const void *pb)
 static void add_networks(struct index *ix, const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges,
 			 size_t n_edges, uint8_t family, struct hvd_networks *out)
 {
-	/* A network has an interface on every host, so those of the first host lead to all of them. */
+	/* A network has an interface on every host, so the first host's interfaces lead to all networks. */
 	for (int i = 0; i < nodes[0].n_ifaces; i++) {
 		struct hvd_network net = {.family = family, .iface = hvd_xcalloc(n, 1)};
 		bool good = pick(ix, nodes, n, find(ix, ix->first[0] + (uint32_t)i), &net) &&

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * network.h - from what the probe saw to the networks that all hosts share.
+ * network.h - finds the networks that connect all hosts, in the results of the probe.
  *
- * A network is one interface per host such that every probed pair of hosts
- * reached each other over it in both directions. The interfaces' names may
- * differ from host to host: what counts is who reached whom.
+ * A network is a choice of one interface on each host, such that every probed pair of hosts reached each other over
+ * these interfaces, in both directions. Interfaces of one network may have different names on different hosts.
  *
- * Pure: no I/O.
+ * Does no I/O.
  */
 #ifndef HVD_NETWORK_H
 #define HVD_NETWORK_H
@@ -15,76 +14,78 @@
 
 #include <stddef.h>
 
-/* What came of one connection attempt, from an interface of one host to an address of another. */
+/* The result of one attempt to connect from an interface of one host to an address of another. */
 enum hvd_reach {
 	HVD_REACH_OK,
 	HVD_REACH_REFUSED,     /* connection refused */
 	HVD_REACH_SILENT,      /* no answer in time */
 	HVD_REACH_UNREACHABLE, /* no route */
 	HVD_REACH_DUPLICATE,   /* the asking host has that address itself */
-	HVD_REACH_STRANGER,    /* something answered that is not the host that was asked for */
-	HVD_REACH_SOURCE,      /* the connection left this host by an address of no usable interface */
-	HVD_REACH_NAT,         /* the other side saw another source address than ours */
+	HVD_REACH_STRANGER,    /* another host or process than the intended one answered */
+	HVD_REACH_SOURCE,      /* the connection's source address is not of a usable interface */
+	HVD_REACH_NAT,         /* the other host saw another source address than the asking host has */
 	HVD_REACH_BROKEN,      /* the connection broke */
-	HVD_REACH_MTU,         /* short packets arrive, full ones do not */
+	HVD_REACH_MTU,         /* short packets arrive, packets of full size do not */
 	HVD_REACH_N,
 };
 
+/* One attempt, and its result. */
 struct hvd_edge {
-	uint32_t from, to;      /* hosts */
-	uint8_t from_if, to_if; /* interfaces; from_if is HVD_NO_IFACE when the source is not known */
-	uint8_t to_addr;        /* which of its addresses */
+	uint32_t from, to;      /* indices of hosts */
+	uint8_t from_if, to_if; /* indices of their interfaces; from_if is HVD_NO_IFACE when the source is unknown */
+	uint8_t to_addr;        /* index of the address of to_if */
 	uint8_t family;         /* 4 or 6 */
 	uint8_t result;         /* enum hvd_reach */
-	uint32_t rtt_us;        /* connect to proof; 0 unless HVD_REACH_OK */
+	uint32_t rtt_us;        /* microseconds from connect to the proof of identity; 0 unless HVD_REACH_OK */
 };
 
 #define HVD_NO_IFACE 255
 
-/* Addresses of the rendezvous that hosts try: as many as a host's answer has bits for. */
+/* How many addresses of the rendezvous hosts try: a host's answer is a mask of 64 bits. */
 #define HVD_MAX_ENDPOINTS 64
 
 struct hvd_network {
 	uint8_t family; /* 4 or 6 */
-	/* It carries what programs do that know no more than the interfaces' names: the address that they take of each
-	 * (hvd_node_iface.first) was reached by all neighbours. */
+	/* Programs that are told only the interfaces' names can use the network: of every interface, all neighbours
+	 * have reached the address that such programs take (hvd_node_iface.first). */
 	bool by_name;
-	uint8_t *iface;  /* per host: index of its interface */
-	int64_t ranking; /* of its worst interface: lower is better */
-	uint64_t rtt_us; /* mean of its edges */
+	uint8_t *iface;  /* owned; for each host the index of its interface */
+	int64_t ranking; /* the worst hvd_node_iface.ranking of its interfaces: lower is better */
+	uint64_t rtt_us; /* mean of its edges, in microseconds */
 };
 
 /* A zeroed struct is empty. */
 struct hvd_networks {
-	/* Best first: by_name, IPv4 before IPv6, then by what the interfaces are, then by latency. */
+	/* Owned; best first: those with by_name, then IPv4 before IPv6, then by ranking, then by rtt_us. */
 	struct hvd_network *v;
 	int n;
 };
 
-/* Whom host `i` of `n` probes: ring neighbours and power-of-two distances in both directions. Writes at most
- * HVD_MAX_NEIGHBOURS indices and returns how many. */
+/* The hosts that host `i` of `n` probes, its neighbours: those at distances 1, 2, 4, 8 … in both directions of a ring.
+ * Writes their indices and returns how many there are. */
 #define HVD_MAX_NEIGHBOURS 40
 int hvd_network_neighbours(uint32_t i, uint32_t n, uint32_t out[HVD_MAX_NEIGHBOURS]);
 
-/* Reorders `edges`. Finding none is no error: *out is empty then. */
+/* Find the networks. Sorts `edges`. There may be none: *out is empty then. The caller clears *out. */
 void hvd_networks_find(const struct hvd_node *nodes, uint32_t n, struct hvd_edge *edges, size_t n_edges,
 		       struct hvd_networks *out);
 void hvd_networks_clear(struct hvd_networks *nets); /* NULL is fine */
 
-/* Is the best one good for Horovod? Its rendezvous client knows IPv4 only, and Gloo takes an interface's first address,
- * which is of IPv4 where there is one. */
+/* Can Horovod use the best network? Horovod's rendezvous client knows IPv4 only, and Gloo takes an interface's first
+ * address, which is an IPv4 one if the interface has any. */
 bool hvd_networks_serve_horovod(const struct hvd_networks *nets);
 
-/* Attempts over IPv4 got no answer, or broke: they may have met a network that loses packets, and another probe may say
- * more. */
+/* Did an attempt over IPv4 get no answer, or break? Then the network may lose packets, and another probe may succeed.
+ */
 bool hvd_edges_lost(const struct hvd_edge *edges, size_t n_edges);
 
-/* Why each interface is in no network, a line for each name, with an example; also where it is in one over IPv6, and
- * IPv4 does not connect the hosts. Then the addresses that several hosts have. `edges` as hvd_networks_find() left
- * them. Caller frees; "" when there is nothing to say. */
+/* Explain, in one line for each interface name, why interfaces of this name are in no network, or only in one over
+ * IPv6, with an example; then list addresses that several hosts have, and interfaces that hosts left out themselves.
+ * `edges` are sorted as hvd_networks_find() does. The caller frees the text; "" when there is nothing to explain. */
 char *hvd_networks_explain(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
 			   const struct hvd_networks *nets);
 
+/* The result in words, for messages: static text. */
 const char *hvd_reach_text(enum hvd_reach reach);
 
 #endif

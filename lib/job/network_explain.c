@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_explain.c - why interfaces are in no network, in words. */
+/* network_explain.c - explains to users why interfaces are in no network. */
 #include "lib/base/hostlist.h"
 #include "lib/base/xalloc.h"
 #include "network.h"
@@ -33,14 +33,15 @@ const char *hvd_reach_text(enum hvd_reach reach)
 struct probed {
 	const struct hvd_node *nodes;
 	uint32_t n;
-	const struct hvd_edge *edges; /* sorted by host and host */
+	const struct hvd_edge *edges; /* sorted by `from`, then by `to` */
 	size_t n_edges;
 	const struct hvd_networks *nets;
-	struct hvd_addr duplicates[MAX_DUPLICATES]; /* that have been named */
+	struct hvd_addr duplicates[MAX_DUPLICATES]; /* addresses of several hosts that the text names already */
 	int n_duplicates;
 	char *text;
 };
 
+/* Add a line; frees it. */
 static void append(struct probed *p, char *more)
 {
 	hvd_xappendf(&p->text, "%s%s", *p->text ? "\n" : "", more);
@@ -52,7 +53,7 @@ static const struct hvd_node_iface *iface_of(const struct probed *p, const struc
 	return &p->nodes[e->to].ifaces[e->to_if];
 }
 
-/* The first edge from one host to another; the others follow. NULL: there is none. */
+/* The first edge from one host to another; next_between() returns the others. NULL: there is none. */
 static const struct hvd_edge *between(const struct probed *p, uint32_t from, uint32_t to)
 {
 	size_t lo = 0, hi = p->n_edges;
@@ -76,7 +77,7 @@ static const struct hvd_edge *next_between(const struct probed *p, const struct 
 	return next < p->edges + p->n_edges && next->from == e->from && next->to == e->to ? next : NULL;
 }
 
-/* The same address was reached after all, at another time. */
+/* Was the address of this failed attempt reached by another attempt? */
 static bool reached_as_well(const struct probed *p, const struct hvd_edge *failed)
 {
 	for (const struct hvd_edge *e = between(p, failed->from, failed->to); e; e = next_between(p, e))
@@ -85,7 +86,7 @@ static bool reached_as_well(const struct probed *p, const struct hvd_edge *faile
 	return false;
 }
 
-/* An attempt that failed over the interface of that name. */
+/* A failed attempt to reach an interface of this name; NULL: there is none. */
 static const struct hvd_edge *example(const struct probed *p, const char *name, uint8_t family)
 {
 	for (size_t i = 0; i < p->n_edges; i++) {
@@ -98,7 +99,7 @@ static const struct hvd_edge *example(const struct probed *p, const char *name, 
 	return NULL;
 }
 
-/* Hosts that have no usable interface of that name, as text; NULL when all have it. */
+/* A list of the hosts that have no usable interface of this name; NULL when all have one. The caller frees it. */
 static char *lacking(const struct probed *p, const char *name)
 {
 	char *list = NULL;
@@ -115,7 +116,7 @@ static char *lacking(const struct probed *p, const char *name)
 	return list;
 }
 
-/* Is an address of it reached from that interface, and the other way round? */
+/* Did the two interfaces of a successful edge also reach each other in the other direction? */
 static bool mutual(const struct probed *p, const struct hvd_edge *there)
 {
 	for (const struct hvd_edge *e = between(p, there->to, there->from); e; e = next_between(p, e))
@@ -125,7 +126,8 @@ static bool mutual(const struct probed *p, const struct hvd_edge *there)
 	return false;
 }
 
-/* What is between interface `i` of a host and a neighbour of it; NULL when the two meet over interfaces of one name. */
+/* Why does interface `i` of host `h` not meet the interface of the same name on the neighbour `to`? The caller frees
+ * the text; NULL when they meet. */
 static char *why_not(const struct probed *p, uint32_t h, int i, uint32_t to, uint8_t family)
 {
 	const struct hvd_node *here = &p->nodes[h], *there = &p->nodes[to];
@@ -159,7 +161,8 @@ static char *why_not(const struct probed *p, uint32_t h, int i, uint32_t to, uin
 	return hvd_xasprintf("%s -> %s: not reached", here->name, there->name);
 }
 
-/* No attempt has failed, and yet it is no network: which two hosts does it not connect? */
+/* An example of two hosts that interfaces of this name do not connect though no attempt failed; NULL: there is none.
+ * The caller frees the text. */
 static char *unconnected(const struct probed *p, const char *name, uint8_t family)
 {
 	uint32_t to[HVD_MAX_NEIGHBOURS];
@@ -183,7 +186,7 @@ static void remember_duplicate(struct probed *p, const struct hvd_addr *addr)
 		p->duplicates[p->n_duplicates++] = *addr;
 }
 
-/* What Gloo would take of that interface on some host is of no use to others, though they reach the host. */
+/* A host on which Gloo would take an address of this interface that other hosts cannot reach; NULL: there is none. */
 static const struct hvd_node *useless_first(const struct probed *p, const char *name)
 {
 	for (uint32_t h = 0; h < p->n; h++) {
@@ -195,7 +198,7 @@ static const struct hvd_node *useless_first(const struct probed *p, const char *
 	return NULL;
 }
 
-/* `by_ipv6`: the hosts meet over it, by IPv6. */
+/* Add a line on the interfaces of this name. `by_ipv6`: they connect all hosts by IPv6. */
 static void explain_one(struct probed *p, const char *name, uint8_t family, bool by_ipv6)
 {
 	const struct hvd_edge *e = example(p, name, family);
@@ -234,7 +237,7 @@ static bool connected_by_ipv6(const struct probed *p, uint32_t host, int iface)
 	return false;
 }
 
-/* The best family by which programs that know that interface's name meet over it; 0: none. */
+/* By which address family do programs that know only the interface's name meet over it? 4 if by both; 0: by none. */
 static uint8_t connected_by(const struct probed *p, uint32_t host, int iface)
 {
 	uint8_t family = 0;
@@ -246,7 +249,7 @@ static uint8_t connected_by(const struct probed *p, uint32_t host, int iface)
 	return family;
 }
 
-/* The addresses that the asking host has itself, unless they were named before. */
+/* List addresses that both the asking and the asked host have, and that the text does not name yet. */
 static void explain_duplicates(struct probed *p)
 {
 	char text[HVD_ADDR_TEXT];
@@ -266,7 +269,7 @@ static void explain_duplicates(struct probed *p)
 	}
 }
 
-/* What hosts left out themselves, those that left out the same on one line. */
+/* List interfaces that hosts left out themselves; hosts that left out the same share a line. */
 static void explain_dropped(struct probed *p)
 {
 	const char *told[8];

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DROPPED_MAX 4096 /* the text of what was left out; a host with hundreds of veths is cut short */
+#define DROPPED_MAX 4096 /* bytes of hvd_node.dropped: a host may have hundreds of virtual interfaces */
 
 void hvd_node_clear(struct hvd_node *node)
 {

@@ -16,7 +16,7 @@
 /* Reading the interfaces takes under a millisecond; this is for a kernel that does not answer. */
 #define QUERY_SECONDS 5.0
 
-/* Those that are wanted, or those that are not. */
+/* Add the addresses that the user wants, or with `wanted` false the others. One place stays free for 127.0.0.1. */
 static void add_addrs(struct hvd_this_host *self, size_t most, const struct hvd_ifaces *ifs,
 		      const struct hvd_nicspec *spec, bool wanted)
 {

@@ -42,7 +42,7 @@ static void machines_are_divided(void **state)
 		for (int n = 1; n <= m[i].cores; n++) {
 			struct hvd_binding b;
 
-			assert_int_equal(hvd_bind_split_on(&b, n, m[i].machine, NULL), 0);
+			assert_int_equal(hvd_bind_split(&b, n, false, m[i].machine, NULL), 0);
 			check_sets(&b, n, m[i].cores * m[i].threads);
 			/* Whole cores: threads of a core have neighbouring numbers here. */
 			for (int r = 0; r < n; r++)
@@ -62,7 +62,7 @@ static void ranks_stay_within_numa_nodes(void **state)
 	for (int n = 4; n <= 32; n += 4) {
 		struct hvd_binding b;
 
-		assert_int_equal(hvd_bind_split_on(&b, n, "synthetic:numa:4 core:8 pu:2", NULL), 0);
+		assert_int_equal(hvd_bind_split(&b, n, false, "synthetic:numa:4 core:8 pu:2", NULL), 0);
 		for (int r = 0; r < n; r++) {
 			int node = -1;
 
@@ -96,7 +96,7 @@ static void ranks_share_numa_nodes(void **state)
 	for (int n = 4; n <= 32; n++) {
 		int on[4] = {0};
 
-		assert_int_equal(hvd_bind_near_on(&b, n, machine, NULL), 0);
+		assert_int_equal(hvd_bind_split(&b, n, true, machine, NULL), 0);
 		assert_int_equal(b.n, n);
 		for (int r = 0; r < n; r++) {
 			int node = 0;
@@ -112,16 +112,16 @@ static void ranks_share_numa_nodes(void **state)
 		hvd_binding_clear(&b);
 	}
 	/* Fewer ranks than nodes have several each, and all CPUs are of use. */
-	assert_int_equal(hvd_bind_near_on(&b, 2, machine, NULL), 0);
+	assert_int_equal(hvd_bind_split(&b, 2, true, machine, NULL), 0);
 	assert_true(is_block(&b.sets[0], 0, 32) && is_block(&b.sets[1], 32, 32));
 	hvd_binding_clear(&b);
 	/* Where there is nothing to choose, or no way to: unbound. */
-	assert_int_equal(hvd_bind_near_on(&b, 4, "synthetic:numa:1 core:4 pu:2", NULL), 0);
+	assert_int_equal(hvd_bind_split(&b, 4, true, "synthetic:numa:1 core:4 pu:2", NULL), 0);
 	assert_int_equal(b.n, 0);
 	assert_non_null(strstr(b.why, "one NUMA domain"));
-	assert_int_equal(hvd_bind_near_on(&b, 33, machine, NULL), 0);
+	assert_int_equal(hvd_bind_split(&b, 33, true, machine, NULL), 0);
 	assert_int_equal(b.n, 0);
-	assert_int_equal(hvd_bind_near_on(&b, 0, machine, NULL), -1);
+	assert_int_equal(hvd_bind_split(&b, 0, true, machine, NULL), -1);
 	hvd_binding_clear(&b);
 }
 
@@ -130,17 +130,17 @@ static void too_many_ranks_stay_unbound(void **state)
 	struct hvd_binding b;
 
 	(void)state;
-	assert_int_equal(hvd_bind_split_on(&b, 9, "synthetic:pack:2 core:4 pu:2", NULL), 0);
+	assert_int_equal(hvd_bind_split(&b, 9, false, "synthetic:pack:2 core:4 pu:2", NULL), 0);
 	assert_int_equal(b.n, 0);
 	assert_null(b.sets);
 	assert_non_null(strstr(b.why, "more local ranks than cores"));
 	hvd_binding_clear(&b);
-	assert_int_equal(hvd_bind_split_on(&b, 4, "synthetic:pack:8 core:200 pu:1", NULL), 0);
+	assert_int_equal(hvd_bind_split(&b, 4, false, "synthetic:pack:8 core:200 pu:1", NULL), 0);
 	assert_int_equal(b.n, 0);
 	assert_non_null(b.why);
 	hvd_binding_clear(&b);
-	assert_int_equal(hvd_bind_split_on(&b, 0, NULL, NULL), -1);
-	assert_int_equal(hvd_bind_split_on(&b, 1, "synthetic:nonsense", NULL), -1);
+	assert_int_equal(hvd_bind_split(&b, 0, false, NULL, NULL), -1);
+	assert_int_equal(hvd_bind_split(&b, 1, false, "synthetic:nonsense", NULL), -1);
 	hvd_binding_clear(NULL);
 }
 
@@ -152,7 +152,7 @@ static void the_affinity_mask_is_honoured(void **state)
 
 	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
-	assert_int_equal(hvd_bind_split(&b, 1, NULL), 0);
+	assert_int_equal(hvd_bind_split(&b, 1, false, NULL, NULL), 0);
 	assert_int_equal(b.n, 1);
 	assert_true(CPU_EQUAL(&b.sets[0], &before));
 	hvd_binding_clear(&b);
@@ -161,10 +161,10 @@ static void the_affinity_mask_is_honoured(void **state)
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-	assert_int_equal(hvd_bind_split(&b, 1, NULL), 0);
+	assert_int_equal(hvd_bind_split(&b, 1, false, NULL, NULL), 0);
 	assert_true(b.n == 1 && CPU_EQUAL(&b.sets[0], &one));
 	hvd_binding_clear(&b);
-	assert_int_equal(hvd_bind_split(&b, 2, NULL), 0);
+	assert_int_equal(hvd_bind_split(&b, 2, false, NULL, NULL), 0);
 	assert_int_equal(b.n, 0);
 	hvd_binding_clear(&b);
 	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
