@@ -41,7 +41,7 @@ struct hvd_ranks {
 	struct rank **v;
 	size_t n;
 	struct hvd_binding bound;
-	unsigned long nofile; /* the ranks' soft limit of open files; 0 = ours */
+	unsigned long nofile; /* the ranks' soft limit of open files; 0 = this process's */
 	struct event *child, *grace;
 	bool ending; /* hvd_ranks_end() was called */
 	bool told;   /* the launcher has asked for it */

@@ -15,7 +15,7 @@
 #define NONCE_HEX      (2 * HVD_NONCE_LEN)
 #define ANSWER_SECONDS 5.0 /* how long one connection may take to send its ping, and then its fill */
 #define MAX_ANSWERING  512 /* connections; one more takes the place of another */
-#define MAX_OF_PEER    64  /* of them from one address without a ping; an agent needs a few for each of ours */
+#define MAX_OF_PEER    64  /* of them from one address without a ping; an agent has a few for each address of a host */
 
 /* A connection of another host's agent. */
 struct answering {
@@ -59,8 +59,9 @@ static void drop(struct answering *an)
 	answering_free(an);
 }
 
-/* A connection that has not sent a signed ping, if there is one, of the address that has most of these: whoever floods
- * this port pushes out himself. */
+/* Drop a connection to make room: of those without a signed ping one of the address that has most of them, so that a
+ * flood from one address hurts only itself; if there is none, the oldest connection.
+ */
 static void drop_one(struct hvd_responder *rs)
 {
 	struct hvd_peer_entry *silent = hvd_peer_table_busiest(rs->silent);

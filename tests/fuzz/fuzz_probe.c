@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A probe's orders, which come from the driver: what is taken is tried, and reported on once. In a network namespace of
- * its own, from which no address can be reached.
+ * Orders for the probe, which come from the driver: an order that is accepted is carried out and reported on once. In a
+ * network namespace of its own, from which no address can be reached.
  */
 #include "fuzz.h"
 #include "task/probe.h"
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		event_base_loop(base, EVLOOP_NONBLOCK);
 	must(rc == 0 || reports == 0);
 	must(reports <= 1);
-	/* Also in the middle of an order. */
+	/* The probe may be destroyed in the middle of an order. */
 	hvd_probe_destroy(probe);
 	event_base_free(base);
 	json_decref(order);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may come to an agent's responder. The first byte tells how: the rest as it is, or as JSON texts, a line each,
- * that are signed with the launch's key. Only what is signed is answered, and the next ping is, whatever came before.
- * In a network namespace of its own.
+ * Input for an agent's responder. The first byte tells how the rest is sent: as it is, or as JSON texts, one in each
+ * line, signed with the launch's key. Only signed messages are answered; after any input the next ping is answered. In
+ * a network namespace of its own.
  */
 #include "fuzz.h"
 #include "lib/protocol/conn.h"
@@ -63,7 +63,7 @@ static void turns(struct event_base *base)
 		event_base_loop(base, EVLOOP_NONBLOCK);
 }
 
-/* The answer to a ping of ours. */
+/* Send a ping and read its answer. */
 static void still_answers(struct event_base *base, in_port_t port)
 {
 	unsigned char buf[HVD_PING_MAX + HVD_WIRE_HEAD + HVD_MAC_LEN];

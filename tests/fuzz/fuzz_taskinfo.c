@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A task's environment in a Slurm step, and what a launcher tells the shim of a whole host: lines of text. */
+/* The environment of a task in a Slurm step, and the options with which a launcher starts a host's ranks: lines of
+ * text. */
 #include "fuzz.h"
 #include "lib/base/size.h"
 #include "task/taskinfo.h"
@@ -35,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(info.ranks == NULL);
 	}
 	if (lines[1]) {
-		/* A count of ranks is memory: the largest is tried elsewhere. */
+		/* A large count of ranks takes much memory: not every input may ask for it. */
 		if (strlen(lines[1]) < 10 && hvd_taskinfo_host(lines[0], lines[1], &info, NULL) == 0)
 			check(&info);
 	}

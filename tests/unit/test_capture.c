@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What `sh -c script` prints. */
+/* The output of `sh -c script`. */
 static char *sh(const char *script, size_t max, double seconds, size_t *len, int *status, struct hvd_err *err)
 {
 	const char *const argv[] = {"sh", "-c", script, NULL};
@@ -73,10 +73,10 @@ static void it_ends_at_the_deadline_with_all_it_started(void **state)
 	(void)state;
 	assert_null(sh("sleep 1000 & sleep 1000", 100, 0.3, &len, &status, &err));
 	assert_int_equal(err.code, HVD_E_TIMEOUT);
-	/* it has closed its output and goes on */
+	/* the command has closed its output, and still runs */
 	assert_null(sh("exec >&-; sleep 1000", 100, 0.3, &len, &status, &err));
 	assert_int_equal(err.code, HVD_E_TIMEOUT);
-	/* it has ended, and what it left holds the output */
+	/* the command has ended, and a process that it has left keeps the output open */
 	assert_null(sh("sleep 1000 &", 100, 0.3, &len, &status, &err));
 	assert_int_equal(err.code, HVD_E_TIMEOUT);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);

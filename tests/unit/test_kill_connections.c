@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections of other processes are broken. Each test is in the shim's place, with processes of its own that hold TCP
- * connections: a child, its child, and one whose parent has gone.
+ * Connections of other processes are broken. Each test acts as hvd-task does, with processes that have TCP connections:
+ * a child, the child of a child, and a process whose parent has ended.
  */
 #include "lib/process/spawn.h"
 #include "task/kill_connections.h"
@@ -22,7 +22,7 @@
 #define SYS_pidfd_getfd 438
 #endif
 
-/* The two ends of a connection: `accepted` is to be a child's, `other` stays here. */
+/* The two ends of a connection: a child gets `accepted`, `other` stays in this process. */
 struct link {
 	int listener, accepted, other;
 	struct hvd_addr addr; /* of `accepted` */
@@ -56,7 +56,7 @@ static void close_link(const struct link *l)
 	close(l->other);
 }
 
-/* Is it broken as seen from here? Whoever is connected sees that at once, or not at all. */
+/* Does the end in this process see that the connection is broken? It does so at once or never. */
 static bool is_broken(int fd)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLIN | POLLRDHUP};
@@ -73,7 +73,7 @@ static void becomes_broken(int fd)
 
 enum {
 	CHILD,
-	GRANDCHILD, /* of another thread than its parent's first */
+	GRANDCHILD, /* started by a thread of its parent that is not the main thread */
 	ORPHAN,
 	HOLDERS,
 };
@@ -86,7 +86,8 @@ static void *fork_holder(void *arg)
 	return arg;
 }
 
-/* A process that has what is open now, or such a one below it. Returns the child, 0 for an orphan. */
+/* Start a process that has all descriptors which are open now, or a process below which such a one is. Returns the
+ * child; 0 for an orphan. */
 static pid_t hold(int how)
 {
 	int ready[2];
@@ -99,7 +100,7 @@ static pid_t hold(int how)
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (how == GRANDCHILD) {
-			/* The parent's own copies go; what is below it has them. */
+			/* Only the process below keeps the descriptors. */
 			if (pthread_create(&thread, NULL, fork_holder, NULL) != 0)
 				_exit(1);
 			pthread_join(thread, NULL);
@@ -150,7 +151,7 @@ static void the_right_ones_are_broken(int how, int family)
 	make_link(&meant, family);
 	make_link(&foreign, family);
 	pid = hold(how);
-	close(meant.accepted); /* it is the other process's alone */
+	close(meant.accepted); /* only the other process has it now */
 	close(foreign.accepted);
 	meant.accepted = foreign.accepted = -1;
 	hvd_portset_add(&at, &meant.addr, meant.port);
@@ -213,7 +214,7 @@ static void the_other_end_and_listeners_stay(void **state)
 	make_link(&mine, AF_INET);
 	make_link(&theirs, AF_INET);
 	hold(CHILD);
-	/* The child has listeners at both, and the connecting ends; the accepted ones are shared with it. */
+	/* The child has the listeners at both addresses and the connecting ends; it shares the accepted ends. */
 	hvd_portset_add(&at, &theirs.addr, theirs.port + 1);
 	assert_int_equal(hvd_kill_connections(&at, hvd_deadline_in(30), &err), 0);
 	assert_int_equal(err.code, HVD_OK);
@@ -221,7 +222,7 @@ static void the_other_end_and_listeners_stay(void **state)
 	assert_false(is_broken(theirs.other));
 	close(mine.accepted);
 	mine.accepted = -1;
-	/* Somebody listens at a port that is meant: he goes on listening. */
+	/* A listening socket at a port of the set is left alone. */
 	hvd_portset_add(&at, &theirs.addr, theirs.port);
 	hvd_kill_connections(&at, hvd_deadline_in(30), &err);
 	assert_int_equal(getsockname(theirs.listener, (struct sockaddr *)&ss, &len), 0);
@@ -235,7 +236,7 @@ static void the_other_end_and_listeners_stay(void **state)
 	close_link(&theirs);
 }
 
-/* Not even root may look into it: so it is with processes that have changed their user. */
+/* A process into which this one may not look, as into one that has changed its user. */
 static void says_which_it_may_not_look_into(void **state)
 {
 	struct hvd_portset at = {0};
@@ -249,7 +250,7 @@ static void says_which_it_may_not_look_into(void **state)
 	make_link(&link, AF_INET);
 	hvd_portset_add(&at, &link.addr, link.port);
 	assert_int_equal(pipe(ready), 0);
-	pid = fork(); /* in the shim's place, without root's rights */
+	pid = fork(); /* acts as hvd-task, without root's rights */
 	if (pid == 0) {
 		if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
 			_exit(9);

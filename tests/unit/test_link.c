@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a shim finds its driver, and what it says when it does not: each driver here is a listening socket that behaves
- * in one way.
+ * How hvd-task connects to its driver, and its message if it cannot. Each driver here is a listening socket that
+ * behaves in one way.
  */
 #include "task/link.h"
 
@@ -20,8 +20,8 @@ struct place {
 	struct hvd_boot boot;
 	struct hvd_acceptor *acceptor;
 	struct hvd_link *link;
-	unsigned came, to_close; /* so many are closed without a word */
-	bool leave, rude;        /* then: nobody listens any more; a refusal */
+	unsigned came, to_close; /* how many connections came; how many are closed without a message */
+	bool leave, rude;        /* after that the driver stops listening, or sends a refusal */
 	struct hvd_conn *served, *up;
 	struct hvd_handshake hs;
 	bool down;
@@ -83,7 +83,7 @@ static void on_down(const struct hvd_err *why, void *arg)
 	event_base_loopbreak(p->base);
 }
 
-/* Look for a driver for so long; the loop ends with what came of it. */
+/* Try to connect for so many seconds; the event loop ends with the result. */
 static void look(struct place *p, double seconds)
 {
 	static const struct hvd_acceptor_ops ops = {.accepted = on_accepted};
@@ -138,7 +138,7 @@ static void closed_until_the_deadline(void **state)
 	assert_int_equal(p.why.code, HVD_E_TIMEOUT);
 	assert_in(p.why.msg, "without a word");
 	assert_in(p.why.hint, "more connections than it takes");
-	assert_int_in_range(p.came, 2, 20); /* less and less often */
+	assert_int_in_range(p.came, 2, 20); /* at growing intervals */
 	end(&p);
 }
 
@@ -172,7 +172,7 @@ static void a_driver_that_is_stopped(void **state)
 	end(&p);
 }
 
-/* Who says what is wrong is not asked again. */
+/* A driver that sends a refusal is not tried again. */
 static void a_driver_that_refuses(void **state)
 {
 	struct place p = {.rude = true};

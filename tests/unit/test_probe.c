@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The probe between two agents of one process, in a network namespace of its own: the second one's addresses are on the
- * same interface, of which the first one does not know that they are this machine's.
+ * The probe between two agents in one process, in a network namespace of its own. The addresses of the second agent are
+ * on the same interface; the first agent does not know that they are addresses of its own machine.
  */
 #include "task/probe.h"
 
@@ -89,7 +89,7 @@ static void on_report(json_t *report, void *arg)
 	event_base_loopbreak(ag.base);
 }
 
-/* Host `to` at that address and port; the result. */
+/* Probe host `to` at an address and port. Returns the result. */
 static int64_t probe_at(const char *addr, uint32_t to, in_port_t port, int ms)
 {
 	json_t *order = json_pack("{s:[{s:I, s:i, s:[s]}], s:[], s:i}", "targets", "n", (json_int_t)to, "p", (int)port,
@@ -111,7 +111,7 @@ static int64_t probe(uint32_t to, in_port_t port, int ms)
 	return probe_at(THERE, to, port, ms);
 }
 
-/* Connections that say nothing. */
+/* Connections that send nothing. */
 static void flood(int n)
 {
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(hvd_responder_port(ag.other))};
@@ -125,7 +125,7 @@ static void flood(int n)
 	}
 }
 
-/* A listener that accepts nothing and says nothing. */
+/* A listener that never accepts. */
 static in_port_t silent_listener(const char *addr, in_port_t port)
 {
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -156,11 +156,11 @@ static void what_is_reached_and_what_not(void **state)
 	assert_int_equal(probe(2, hvd_responder_port(ag.other), 5000), HVD_REACH_STRANGER);
 	assert_int_equal(probe(1, 1, 5000), HVD_REACH_REFUSED);
 	assert_int_equal(probe(1, silent_listener(THERE, 0), 700), HVD_REACH_SILENT);
-	/* One order after the other; also one with nothing in it. */
+	/* Orders one after the other; one of them is empty. */
 	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
 }
 
-/* 172.17.0.1 is on every host: whoever listens there on this one is asked nothing, and keeps nobody waiting. */
+/* Every host has 172.17.0.1: an agent does not connect to it, and does not wait for it. */
 static void nobody_asks_himself(void **state)
 {
 	struct hvd_addr own[2];
@@ -171,7 +171,7 @@ static void nobody_asks_himself(void **state)
 	(void)state;
 	need_namespace();
 	hvd_addr_parse(HERE, &own[0]);
-	hvd_addr_parse("172.17.0.1", &own[1]); /* of an interface that was left out */
+	hvd_addr_parse("172.17.0.1", &own[1]); /* of an interface that the probe does not use */
 	ag.node.own = own;
 	ag.node.n_own = 2;
 	port = silent_listener(HERE, 0);
@@ -191,7 +191,7 @@ static void nobody_asks_himself(void **state)
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(json_integer_value(json_array_get(json_array_get(reached, i), 1)),
 				 HVD_REACH_DUPLICATE);
-	/* Unless this very machine is meant, as where it runs the rendezvous. */
+	/* It does if the target is on this machine, as the rendezvous may be. */
 	json_decref(ag.report);
 	ag.report = NULL;
 	json_object_set_new(order, "here", json_true());
@@ -206,7 +206,7 @@ static void nobody_asks_himself(void **state)
 	ag.node.n_own = 0;
 }
 
-/* Somebody at an address that is taken for the other host's passes on what is said, and even comes from ours. */
+/* A process at an address that is taken for the other host's forwards all messages, even from this host's address. */
 static void whoever_passes_it_on_is_found_out(void **state)
 {
 	in_port_t port = hvd_responder_port(ag.other);
@@ -243,7 +243,7 @@ static void orders_that_are_refused(void **state)
 		assert_int_equal(err.code, HVD_E_PROTO);
 		json_decref(order);
 	}
-	/* None of them stands in the way of another. */
+	/* Several attempts at the same time do not disturb each other. */
 	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
 }
 
@@ -269,7 +269,7 @@ static void strangers_push_out_themselves(void **state)
 	flood(FLOOD);
 	for (int i = 0; i < 50; i++)
 		event_base_loop(ag.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-	/* So many of one address are kept at most. */
+	/* The responder keeps so many connections of one address at most. */
 	assert_int_in_range(open_fds() - before - FLOOD, 1, 64);
 	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
 }

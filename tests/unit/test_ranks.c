@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks and their output. Each scenario runs in a process of its own, which is what a shim is: it adopts what ranks
- * leave behind, and waits for any child. Its standard output and error, and what it was called back with, go to files.
+ * Ranks and their output. Each scenario runs in a process of its own, as in hvd-task: it adopts processes that ranks
+ * leave behind, and waits for any child. Its stdout, its stderr and the calls of its callbacks go to files.
  */
 #include "lib/protocol/boot.h"
 #include "lib/protocol/output_frame.h"
@@ -34,7 +34,7 @@ static int remove_dir(void **state)
 	return chdir("/") == 0 ? rmdir(dir) : -1;
 }
 
-/* The whole of a file. Caller frees. */
+/* The contents of a file. The caller frees them. */
 static char *slurp(const char *name, size_t *len)
 {
 	FILE *f = fopen(name, "r");
@@ -56,18 +56,18 @@ static char *slurp(const char *name, size_t *len)
 
 struct scenario {
 	const char *script;
-	const char *path; /* instead of a shell with the script */
+	const char *path; /* the command; NULL = a shell with the script */
 	int n;            /* ranks */
 	enum hvd_label label;
-	int end;            /* ask them to end so many times … */
-	bool told;          /* … the last time as the launcher does … */
-	bool told_twice;    /* … and once more */
-	const char *end_at; /* … when this file is there; NULL: at once */
-	int sig;            /* pass this on then */
-	bool destroy;       /* instead of ending them */
+	int end;            /* end the ranks: so many calls … */
+	bool told;          /* … of which the last is the launcher's request … */
+	bool told_twice;    /* … which comes twice */
+	const char *end_at; /* … once this file exists; NULL = at once */
+	int sig;            /* signal the ranks at that time; 0 = none */
+	bool destroy;       /* destroy the ranks instead of ending them */
 };
 
-/* ---- in the shim's place ---- */
+/* ---- in the process that has the ranks ---- */
 
 static struct event_base *base;
 static struct hvd_ranks *ranks;
@@ -158,9 +158,9 @@ static int shim(const struct scenario *sc)
 	return fclose(calls);
 }
 
-/* ---- in the test's ---- */
+/* ---- in the test's process ---- */
 
-/* Play it; returns what was called back. Caller frees. */
+/* Run a scenario. Returns the calls of its callbacks, as text; the caller frees it. */
 static char *play(const struct scenario *sc)
 {
 	int status;
@@ -195,7 +195,7 @@ static void out_is(const char *name, const char *want)
 	free(got);
 }
 
-/* The process whose number the ranks have left in "pid" is no more. */
+/* Assert that the process does not exist whose number a rank has written into the file "pid". */
 static void is_gone(void)
 {
 	char *text = slurp("pid", NULL);
@@ -247,7 +247,7 @@ static void a_rank_that_does_not_want_to_end(void **state)
 	calls_are(&sc, "exit 0 9\nall gone\n");
 }
 
-/* Signals for the shim itself, and then the launcher's request, as in the end of a job of LSF. */
+/* A signal to this process, and then the launcher's request, as when LSF ends a job. */
 static void a_rank_that_needs_a_moment_to_end(void **state)
 {
 	struct scenario sc = {.script = "trap 'sleep 0.3; exit 5' TERM; : >ready.0; while :; do sleep 0.01; done",
@@ -271,7 +271,8 @@ static void a_stopped_rank_ends_too(void **state)
 static void what_a_rank_leaves_behind(void **state)
 {
 	(void)state;
-	/* In its group, holding its pipes; then in a session of its own, with and without them. */
+	/* A process in the rank's group with its pipes open; then one in its own session, with and without the pipes.
+	 */
 	calls_are(&(struct scenario){.script = "sleep 1000 & echo $! >pid; exit 3", .n = 1, .label = HVD_LABEL_SRUN},
 		  "exit 0 768\nall gone\n");
 	is_gone();
@@ -334,7 +335,7 @@ static void environment_and_input(void **state)
 	close(old);
 	out = slurp("out", NULL);
 	assert_in(out, "0: input yes new unset\n");
-	assert_in(out, "1:  yes new unset\n"); /* only the first rank has our input */
+	assert_in(out, "1:  yes new unset\n"); /* only the first rank gets stdin */
 	free(out);
 }
 
@@ -376,7 +377,7 @@ static void any_bytes(void **state)
 	free(out);
 }
 
-/* Longer than what is held at once: nothing is lost, and nothing put in between. */
+/* A line longer than the buffer: nothing is lost, and nothing is put in between. */
 static void a_line_without_end(void **state)
 {
 	const size_t n = 3 * HVD_FRAME_LINE + 12345;
@@ -393,7 +394,7 @@ static void a_line_without_end(void **state)
 	free(out);
 }
 
-/* Ranks that write half lines at the same time: each line is whole, and each rank's are in order. */
+/* Ranks that write half lines at the same time: each line is whole, and the lines of each rank are in order. */
 static void many_ranks(void **state)
 {
 	enum {

@@ -12,7 +12,7 @@
 
 static char root[] = "/tmp/hvd-rlimits.XXXXXX";
 
-/* A file below the root, and the folders to it. */
+/* Make a file below the test's root directory, with its folders. */
 static void put(const char *name, const char *text)
 {
 	char path[256];

@@ -18,7 +18,7 @@ static char dir[] = "/tmp/hvd-test-spawn-XXXXXX";
 static int make_dir(void **state)
 {
 	(void)state;
-	for (int fd = 3; fd < 1024; fd++) /* what we were started with is not to be among what we look for */
+	for (int fd = 3; fd < 1024; fd++) /* descriptors that this test has inherited would be in the way */
 		close(fd);
 	return mkdtemp(dir) ? 0 : -1;
 }
@@ -29,7 +29,7 @@ static int remove_dir(void **state)
 	return rmdir(dir);
 }
 
-/* No child is left when a test ends, and no descriptor more than before. */
+/* Assert at the end of each test that no child is left, and no descriptor is open that was not open before. */
 static int fds_before;
 
 static int count_fds(void **state)
@@ -71,7 +71,7 @@ static void put_file(const char *name, const char *text, mode_t mode)
 	close(fd);
 }
 
-/* Run a shell command in what `sp` asks for; its standard output, unless something else was asked for 1. */
+/* Run a shell command as `sp` asks for. Returns its stdout, unless `sp` has another use for descriptor 1. */
 static const char *output_of(struct hvd_spawn *sp, const char *script, int *status)
 {
 	static char text[8192];
@@ -155,7 +155,7 @@ static void numbers_that_overlap(void **state)
 		for (int i = 0; i < 3; i++)
 			hvd_spawn_fd(&sp, 3 + want[i], 3 + i);
 		snprintf(expected, sizeof(expected), "%s %s %s", marks[want[0]], marks[want[1]], marks[want[2]]);
-		/* Two numbers may be one open file, whose position they share: read by name. */
+		/* Two descriptors may share one open file with one position, so the file is opened anew by its name. */
 		assert_string_equal(
 			output_of(&sp,
 				  "printf '%s %s %s' $(cat /proc/$$/fd/3) $(cat /proc/$$/fd/4) $(cat /proc/$$/fd/5)",
@@ -166,7 +166,7 @@ static void numbers_that_overlap(void **state)
 	}
 }
 
-/* The numbers of the pipe that errors come back by may be wanted too. */
+/* The child may want a descriptor at the number that the pipe for errors has. */
 static void every_low_number_at_once(void **state)
 {
 	struct hvd_spawn sp = {0};
@@ -233,7 +233,7 @@ static void errors_come_back(void **state)
 	unlink(in_dir("orphan"));
 }
 
-/* ENOTDIR and the like of a path are those of the last candidate; what matters is that it is an error. */
+/* The errno is that of the last folder in PATH; the test only asks for an error. */
 static void search_in_path(void **state)
 {
 	char path[512], first[160], second[160], *argv[] = {(char *)"prog", NULL};
@@ -248,7 +248,7 @@ static void search_in_path(void **state)
 	snprintf(second, sizeof(second), "%s/second", dir);
 	mkdir(first, 0700);
 	mkdir(second, 0700);
-	put_file("first/prog", "#!/bin/sh\nexit 1\n", 0600); /* not executable: the next one is taken */
+	put_file("first/prog", "#!/bin/sh\nexit 1\n", 0600); /* not executable, so the next folder's is taken */
 	put_file("second/prog", "#!/bin/sh\nexit 42\n", 0700);
 	snprintf(path, sizeof(path), "PATH=/nonexistent:%s:%s", first, second);
 	pid = hvd_spawn(&sp, &err);
@@ -260,7 +260,7 @@ static void search_in_path(void **state)
 	assert_int_equal(hvd_spawn(&sp, &err), -1);
 	assert_in(err.msg, "Permission denied");
 
-	snprintf(path, sizeof(path), "PATH=/nonexistent:"); /* an empty entry is the current folder */
+	snprintf(path, sizeof(path), "PATH=/nonexistent:"); /* an empty entry means the current folder */
 	sp.cwd = second;
 	pid = hvd_spawn(&sp, &err);
 	assert_true(pid > 0);
@@ -277,7 +277,7 @@ static void search_in_path(void **state)
 	rmdir(second);
 }
 
-/* ---- what the child is like ---- */
+/* ---- the state of the child ---- */
 
 static void on_signal(int sig)
 {
@@ -303,12 +303,12 @@ static void signals_are_as_for_a_fresh_process(void **state)
 	sigprocmask(SIG_BLOCK, &block, &old);
 	out = output_of(&sp, "exec cat /proc/self/status", &status);
 	assert_in(out, "SigBlk:\t0000000000000000");
-	/* All but 32 and 33: libc keeps those two for itself, nobody can change what was inherited. */
+	/* libc reserves 32 and 33: their inherited dispositions cannot be changed. */
 	ignored = strstr(out, "SigIgn:\t");
 	assert_non_null(ignored);
 	assert_int_equal(strtoull(ignored + strlen("SigIgn:\t"), NULL, 16) & ~UINT64_C(0x180000000), 0);
 	assert_in(out, "SigCgt:\t0000000000000000");
-	/* … and ours are as they were. */
+	/* Those of this process have not changed. */
 	sigprocmask(SIG_SETMASK, NULL, &block);
 	assert_int_equal(sigismember(&block, SIGTERM), 1);
 	assert_int_equal(sigismember(&block, SIGUSR2), 0);
@@ -331,7 +331,7 @@ static void groups_and_sessions(void **state)
 	assert_string_equal(output_of(&session, script, &status), "1 1\n");
 }
 
-/* setsid(1) forks when it leads a group, and its first process ends at once. */
+/* setsid(1) forks if it leads a group, and its first process ends at once. */
 static void a_group_that_the_child_does_not_lead(void **state)
 {
 	static const char script[] = "set -- $(cat /proc/$$/stat); echo $5 $(($1 == $5)) $(($4 == $PPID)); "
@@ -354,7 +354,7 @@ static void a_group_that_the_child_does_not_lead(void **state)
 	no.group = &of_none;
 	assert_int_equal(hvd_spawn(&no, &err), -1);
 	assert_non_null(strstr(err.msg, "No such file"));
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left */
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
 }
 
 static void folder_environment_and_cpus(void **state)
@@ -372,7 +372,7 @@ static void folder_environment_and_cpus(void **state)
 		cpu++;
 	for (int next = cpu + 1; next < CPU_SETSIZE; next++)
 		if (CPU_ISSET(next, &all))
-			cpu = next; /* the last: unlike the default */
+			cpu = next; /* the last one, which no default chooses */
 	CPU_ZERO(&one);
 	CPU_SET(cpu, &one);
 	sp = (struct hvd_spawn){.cpus = &one};
@@ -383,7 +383,7 @@ static void folder_environment_and_cpus(void **state)
 	assert_int_equal(hvd_spawn(&sp, NULL), -1);
 }
 
-/* The child dies with the one that started it: a middle process starts it, says its pid, and is killed. */
+/* The child dies with the process that started it: a process in between starts it, writes its pid, and is killed. */
 static void the_child_dies_with_its_parent(void **state)
 {
 	char *argv[] = {(char *)"sleep", (char *)"1000", NULL};
@@ -395,7 +395,7 @@ static void the_child_dies_with_its_parent(void **state)
 	(void)state;
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(alive, O_CLOEXEC), 0);
-	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* so that we see its end */
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* so that this process can wait for it */
 	middle = fork();
 	if (middle == 0) {
 		hvd_spawn_fd(&sp, alive[1], 5);
@@ -432,7 +432,7 @@ static pid_t start(const char *script)
 	return pid;
 }
 
-/* A shell that is ready when this returns: it has said so. */
+/* Start a shell, and wait until it has written that it is ready. */
 static pid_t start_ready(const char *script)
 {
 	char *argv[] = {(char *)"sh", (char *)"-c", (char *)script, NULL};
@@ -487,7 +487,7 @@ static void and_then_kills(void **state)
 	hvd_end(start_ready("trap '' TERM; echo; while :; do sleep 0.01; done"), 0.05, &status);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	hvd_end(start("exit 0"), 20, NULL);
-	hvd_end(0, 1, &status); /* no process: nothing happens, above all not to our own group */
+	hvd_end(0, 1, &status); /* no process: nothing happens, and above all not to this process's group */
 	hvd_end(-1, 1, &status);
 }
 
@@ -529,7 +529,7 @@ static void becoming(void **state)
 
 	(void)state;
 	if (pid == 0) {
-		/* It comes back only when it failed. */
+		/* hvd_exec() returns only if it has failed. */
 		if (hvd_exec(&none, &err) != -1 || err.code != HVD_E_SYS)
 			_exit(1);
 		hvd_exec(&sp, NULL);
