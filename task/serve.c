@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* That a server has for its last words when its task has ended; they take a second at most. */
+/* How long the server may take to end after its task. Its last message takes a second at most. */
 #define LAST_MS 2000
 
 struct serve {
@@ -30,7 +30,7 @@ struct serve {
 	struct hvd_session session;
 	struct hvd_conn *conn;
 	struct hvd_rv_service service;
-	struct event *task_ended; /* a pidfd; NULL where the kernel has none (Linux before 5.3): Slurm ends us then */
+	struct event *task_ended; /* a pidfd; NULL before Linux 5.3, which has none: then Slurm ends this process */
 	bool done;
 	struct hvd_err *err;
 	int rc;
@@ -51,9 +51,10 @@ int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err
 	char self[PATH_MAX], watchdog[32];
 	int key;
 	char *argv[] = {(char *)"hvd-task", watchdog, NULL};
-	/* A session of its own and no descriptor of the task's: what the task's output is read by must see its end
-	 * when the task ends. It is not waited for: init or the step daemon reaps it. A SIGTERM for the step's
-	 * processes is for the ranks to act on, which may still need it meanwhile. */
+	/* The watchdog has a session of its own and none of the task's descriptors, so that the reader of the task's
+	 * output sees its end when the task ends. Nobody waits for it here: init or the step daemon reaps it. It
+	 * ignores a SIGTERM for all processes of the step, because the ranks may need the rendezvous while they act on
+	 * it. */
 	struct hvd_spawn spawn = {.path = self, .argv = argv, .new_session = 1, .ignore_ends = 1, .ignore_user = 1};
 
 	snprintf(watchdog, sizeof(watchdog), "--watchdog=%d", (int)task);
@@ -62,7 +63,7 @@ int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err
 	for (int fd = 0; fd < 3; fd++)
 		hvd_spawn_fd(&spawn, -1, fd);
 	if (sscanf(boot->id, "fd:%d", &key) == 1)
-		hvd_spawn_fd(&spawn, key, HVD_KEY_FD); /* as SLURM_HVD_BOOT says, which goes along */
+		hvd_spawn_fd(&spawn, key, HVD_KEY_FD); /* SLURM_HVD_BOOT, which the child inherits, names it */
 	return hvd_spawn(&spawn, err) < 0 ? -1 : 0;
 }
 
@@ -89,16 +90,16 @@ int hvd_serve_watch(pid_t task, struct hvd_err *err)
 		return -1;
 	if (ends[0].fd >= 0)
 		server = hvd_spawn(&spawn, err);
-	if (server < 0) { /* better without a watchdog than not at all */
+	if (server < 0) { /* serve without a watchdog */
 		spawn.parent_death_signal = 0;
 		return hvd_exec(&spawn, err);
 	}
 	ends[1].fd = open_pid(server);
 	if (ends[0].fd != HVD_KEY_FD && ends[1].fd != HVD_KEY_FD)
-		close(HVD_KEY_FD); /* it was the server's */
+		close(HVD_KEY_FD); /* the server has its own copy */
 	while (poll(ends, 2, -1) < 0 && errno == EINTR)
 		;
-	/* It ends by itself, unless somebody has stopped it. */
+	/* When the task has ended, the server ends by itself, unless somebody has stopped it. */
 	while (!ends[1].revents && poll(&ends[1], 1, LAST_MS) < 0 && errno == EINTR)
 		;
 	kill(server, SIGKILL);
@@ -139,8 +140,8 @@ static void watch(struct serve *serve, pid_t task)
 	event_add(serve->task_ended, NULL);
 }
 
-/* Last words are sent, if there are any. */
-static void part(struct serve *serve)
+/* The end: send the last message, if there is one, and free everything. */
+static void finish(struct serve *serve)
 {
 	if (serve->task_ended) {
 		close(event_get_fd(serve->task_ended));
@@ -156,7 +157,7 @@ static void part(struct serve *serve)
 		hvd_conn_free(serve->conn);
 	}
 	event_base_free(serve->base);
-	kill(getppid(), SIGCONT); /* the watchdog, should somebody have stopped it, is to see this end */
+	kill(getppid(), SIGCONT); /* a watchdog that somebody has stopped must go on, to end, too */
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
@@ -166,13 +167,13 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	stop(arg, 0); /* the launch is over */
 }
 
-/* On every address of this host, loopback for its own ranks included. */
+/* Listen on every address of this host, including loopback for its own ranks. */
 static int begin(struct serve *serve)
 {
 	struct hvd_this_host self;
 	int rc;
 
-	/* Which of them the plan will choose nobody knows yet. */
+	/* The plan, which is not made yet, will choose some of them. */
 	if (hvd_this_host_query(&self, HVD_NODE_MAX_IFACES, false, NULL, serve->err) != 0)
 		return -1;
 	rc = hvd_rv_service_open(&serve->service, serve->base, &serve->session.key, &self, serve->boot->port_lo,
@@ -224,6 +225,6 @@ int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, 
 			       &serve);
 	event_base_dispatch(serve.base);
 	hvd_link_destroy(link);
-	part(&serve);
+	finish(&serve);
 	return serve.rc;
 }

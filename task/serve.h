@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serve.h - the rendezvous on a host of the job: where the launcher runs on a login host.
+ * serve.h - the process that has the rendezvous on the first host of the job, when the launcher runs on a login host.
  *
- * The node agent of the first host starts it as a process of its own, which
- * connects to the driver, says where it listens, and lives as long as that
- * connection and the task of the agent's rank. Without this rank no ranks can meet; and Slurm waits a second, at the
- * least, for a process that is there when a host's tasks have ended and is tracked by a control group.
+ * The node agent of the first host starts the process. It connects to the driver, says at which port it listens, and
+ * applies the driver's messages to its rendezvous (lib/rendezvous/service.h). It ends when that connection ends, and
+ * when the task of the agent's rank ends: without this rank the others cannot meet, and Slurm waits at least a second
+ * for a process that is still in the step's control group when all tasks of a host have ended.
  *   to the driver     {"t":"serving", "node":I, "port":P}
- *                     {"t":"done"}    the task has ended
- *   from the driver   {"t":"allow", "hosts":[ADDR,…]}   who may connect, and nobody else
- *                     {"t":"keep", "addrs":[ADDR,…]}    listen on these addresses only from now on
- *                     {"t":"size", "sizes":[[SCOPE,N],…]}   so many ranks meet in these scopes
+ *                     {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}    instead, when it cannot listen
+ *                     {"t":"done"}                          the task has ended
+ *   from the driver   see lib/rendezvous/service.h
  */
 #ifndef HVD_SERVE_H
 #define HVD_SERVE_H
@@ -19,17 +18,18 @@
 #include "lib/protocol/boot.h"
 #include "taskinfo.h"
 
-/* Node agent: start it (this same program), detached from `task`, which is to be there as long as the rank is. A key
- * that came to this shim by a descriptor is handed on by one. What is started is its watchdog. */
+/* For the node agent: start the watchdog, which starts the process. Both are this program, detached from `task`, the
+ * process that lives as long as the rank. A key that came to this process in a descriptor is passed on in one. */
 int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err);
 
-/* The watchdog: starts the server, which dies with it, and kills it when the task has ended and the server has not; for
- * one that somebody has stopped, or that hangs, would stay on the host with its port where Slurm does not find it
- * (proctrack/linuxproc). Returns when the server has gone: 0, or -1 with err set. Where the kernel cannot tell of the
- * end of processes it becomes the server. */
+/* The watchdog: start the server, which is killed when the watchdog ends, and kill it when it outlives the task. A
+ * server that hangs, or that somebody has stopped, would otherwise stay on the host with its port, because Slurm with
+ * proctrack/linuxproc does not find it. Returns when the server has ended: 0, or -1 with err set. On a kernel without
+ * pidfds this process becomes the server. */
 int hvd_serve_watch(pid_t task, struct hvd_err *err);
 
-/* The process itself: returns when the driver or the task has gone. 0, or -1 with err set when it could not serve. */
+/* The server: returns when the connection to the driver or the task has ended. 0, or -1 with err set when it could not
+ * serve. */
 int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, const struct hvd_log *log,
 		  struct hvd_err *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stranger begins as a descriptor to which the greeting was sent. When it says something it becomes a connection with
- * a handshake; most of a flood never does. It ends when it has proven who it is, is refused, breaks a rule, goes, has
- * been here for too long, or is driven out. All strangers stand in one list by age, for the time limit, and in one for
- * each address they come from.
+ * A newcomer begins as a descriptor to which the greeting was sent. When its first bytes arrive it gets an hvd_conn and
+ * does the handshake; most connections of a flood never get that far. It ends when it is authenticated, refused, breaks
+ * the protocol, is closed by the peer, takes too long, or must make room. All newcomers are in one list by age, for the
+ * time limit, and in the table of peers.
  */
 #include "pending.h"
 
@@ -42,7 +42,7 @@ struct hvd_pending {
 	bool told_full;
 };
 
-/* Forget it. Its connection or descriptor is somebody else's by now. */
+/* Free the newcomer, whose connection or descriptor is closed or has another owner. */
 static void forget(struct newcomer *s)
 {
 	struct hvd_pending *st = s->owner;
@@ -78,7 +78,7 @@ static struct hvd_addr from(const struct newcomer *s)
 	return s->entry.peer->addr;
 }
 
-/* ---- those that have said something ---- */
+/* ---- newcomers that have sent something ---- */
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
@@ -107,7 +107,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 	(void)conn;
 	drop(s);
-	/* Shims try all addresses and keep one: connections that just end are ordinary. */
+	/* Rank shims connect to all addresses and keep one connection: that others are closed is normal. */
 	if (why->code != HVD_OK && why->code != HVD_E_NET)
 		st->ops.dropped(&addr, why, st->arg);
 }
@@ -134,7 +134,7 @@ static void on_said(evutil_socket_t fd, short what, void *arg)
 	s->conn = hvd_conn_new(s->owner->base, fd, true, &ops, s);
 }
 
-/* ---- coming and going ---- */
+/* ---- begin and end ---- */
 
 static void watch_the_oldest(struct hvd_pending *st)
 {
@@ -163,7 +163,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 	watch_the_oldest(st);
 }
 
-/* The greeting of a connection that has just come fits into its empty buffer. -1: it has gone already, most likely. */
+/* Send the greeting, which fits into the empty buffer of a new connection. -1: most likely the peer has closed it. */
 static int greet(struct newcomer *s)
 {
 	json_t *hello = hvd_handshake_hello(&s->hs, s->owner->session, NULL);

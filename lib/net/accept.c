@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The event stays registered while connections are accepted: epoll reports a socket with more in its queue again in
- * the loop's next turn, and what else is ready comes between.
+ * The event stays registered: epoll reports a socket that still has connections in its queue again in the next turn of
+ * the event loop, and other events are handled in between.
  */
 #include "accept.h"
 
@@ -17,9 +17,9 @@ struct hvd_acceptor {
 	void *arg;
 	int fd;
 	struct event *readable, *resume;
-	bool paused;    /* by the owner, or for want of descriptors */
-	unsigned turns; /* that are going on: one, or one within another */
-	bool gone;      /* destroyed from within a turn, which releases it */
+	bool paused;    /* by the owner, or because no descriptor is left */
+	unsigned turns; /* on the stack: a callback may call hvd_acceptor_turn() */
+	bool gone;      /* was destroyed during a turn, whose end frees it */
 };
 
 static void pause_for_a_while(struct hvd_acceptor *ac)
@@ -30,12 +30,12 @@ static void pause_for_a_while(struct hvd_acceptor *ac)
 	event_add(ac->resume, &pause);
 }
 
-/* What accept4() said other than a descriptor. True to try again. */
+/* accept4() has failed. True to try again. */
 static bool not_accepted(struct hvd_acceptor *ac, int error)
 {
 	switch (error) {
 	case EINTR:
-	case ECONNABORTED: /* who was in the queue has gone */
+	case ECONNABORTED: /* the client has closed the connection */
 		return true;
 	case EMFILE:
 	case ENFILE:
@@ -46,7 +46,7 @@ static bool not_accepted(struct hvd_acceptor *ac, int error)
 		if (!ac->gone && !ac->paused)
 			pause_for_a_while(ac);
 		return false;
-	default: /* EAGAIN, or an error of the network that the kernel passes on: the next turn will tell */
+	default: /* EAGAIN, or an error of the network: the next turn will try again */
 		return false;
 	}
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * accept.h - connections of a listening socket, a bounded number in each turn of the event loop.
+ * accept.h - accept the connections of a listening socket, a bounded number in each turn of the event loop.
  *
- * Anybody may connect to a port, and as often as he likes. Whoever accepts until there is nothing left never comes
- * back where connections arrive faster than they are accepted: no timer and no signal is seen any more, and nobody
- * else is answered. So each turn of the loop accepts HVD_ACCEPT_TURN of them at most, and the rest waits in the
- * kernel's queue until all else had its turn.
+ * Anybody can connect to a port as often as they like. When connections arrive faster than a program accepts them, a
+ * loop that accepts until the queue is empty never ends: no timer and no signal is handled any more, and no other
+ * client is answered. So each turn of the event loop accepts at most HVD_ACCEPT_TURN connections. The others wait in
+ * the kernel's queue until all other events were handled.
  *
- * When the process has no descriptor left, the connection stays in the queue, too, and would be reported again at
- * once: accepting pauses for a while, unless the owner can do without another connection.
+ * When the process has no descriptor left, a connection stays in the queue, and the event loop would report it again at
+ * once. So accepting pauses for a while, unless the owner closes another connection.
  *
  * One thread: that of the event base. Every function may be called from within a callback.
  */
@@ -27,29 +27,30 @@
 struct hvd_acceptor;
 
 struct hvd_acceptor_ops {
-	/* One has come. `fd` is the callee's: non-blocking, close-on-exec. `peer` is whom accept4() has named, valid
-	 * during the call. */
+	/* A connection was accepted. The callee owns `fd`, which is non-blocking and close-on-exec. `peer` is the
+	 * address from accept4(), valid during the call. */
 	void (*accepted)(void *arg, int fd, const struct sockaddr_storage *peer);
-	/* No descriptor (or memory of the kernel's) is left for one more. True when one was freed: it is tried again;
-	 * false to pause. NULL: pause. */
+	/* No descriptor (or memory of the kernel's) is left for a connection. Return true when one was freed, to try
+	 * again; false to pause. NULL: pause. */
 	bool (*full)(void *arg);
-	/* Asked in front of each one: may it be taken? False leaves it in the queue, and asks again in the next turn
-	 * unless the callee has paused. NULL: always. */
+	/* Called before each connection: may it be accepted? False leaves it in the queue until the next turn, or until
+	 * the acceptor is resumed when the callee has paused it. NULL: always. */
 	bool (*ready)(void *arg);
 };
 
-/* Accept what comes to `fd`, which listens and is non-blocking, from now on. The descriptor is the acceptor's. `ops` is
- * copied. NULL with err set; then `fd` is still the caller's. */
+/* Accept the connections of `fd`, which listens and is non-blocking. The acceptor owns `fd`. `ops` is copied. Returns
+ * NULL with err set; then `fd` is still the caller's. */
 struct hvd_acceptor *hvd_acceptor_create(struct event_base *base, int fd, const struct hvd_acceptor_ops *ops, void *arg,
 					 struct hvd_err *err);
-void hvd_acceptor_destroy(struct hvd_acceptor *ac); /* closes the socket, and so all that waits; NULL is fine */
+void hvd_acceptor_destroy(
+	struct hvd_acceptor *ac); /* closes the socket and the connections in its queue; NULL is fine */
 
-/* Accept nothing until hvd_acceptor_resume(). Who connects meanwhile waits in the kernel's queue. */
+/* Accept nothing until hvd_acceptor_resume(). New connections wait in the kernel's queue. */
 void hvd_acceptor_pause(struct hvd_acceptor *ac);
 void hvd_acceptor_resume(struct hvd_acceptor *ac);
 
-/* A turn at once, in place of one from the loop; nothing while it pauses. For an owner that is about to end, and wants
- * those who are in the queue already. */
+/* Do a turn now; nothing while the acceptor is paused. For an owner that is about to end, and wants the connections
+ * that are in the queue already. */
 void hvd_acceptor_turn(struct hvd_acceptor *ac);
 
 /* The socket, for getsockname(). */

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOCAL_AGE 5.0 /* seconds that the list of this host's addresses is believed */
+#define LOCAL_AGE 5.0 /* seconds after which the list of this host's addresses is read again */
 
-/* IPv4 addresses are kept in their mapped form, so that there is one kind. Sorted when it is first asked, so that many
- * may be added at the cost of one sort. */
+/* A set of addresses in the form of hvd_rv_mapped(). It is sorted when it is first searched, so that adding many costs
+ * one sort. */
 struct addr_set {
 	struct in6_addr *v;
 	size_t n, room;
@@ -25,7 +25,7 @@ struct addr_set {
 
 struct hvd_rv_access {
 	struct addr_set allowed;
-	bool listed; /* only those that are allowed, and loopback */
+	bool listed; /* only `allowed` and loopback may connect */
 	struct addr_set local;
 	hvd_time local_until;
 	uid_t *uids;
@@ -98,7 +98,7 @@ int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err
 	struct sockaddr_storage ss = {0};
 	struct in_addr v4;
 
-	/* "10.1" is an address to getaddrinfo, too. */
+	/* getaddrinfo() alone would take "10.1", too. */
 	if ((!strchr(ip, ':') && inet_pton(AF_INET, ip, &v4) != 1) || getaddrinfo(ip, NULL, &hints, &ai) != 0)
 		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address", ip);
 	memcpy(&ss, ai->ai_addr, ai->ai_addrlen);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * access.h - who may connect.
+ * access.h - who may connect to the rendezvous.
  *
- * Horovod's clients cannot prove who they are, so two things are looked at that
- * they cannot choose: the address that they connect from, and, when that is an
- * address of this very host, the user whose socket it is.
+ * Horovod's clients cannot prove who they are. So the server checks two things that a client cannot choose: the address
+ * that it connects from; and, when that is an address of this host, the user who owns the client's socket.
  */
 #ifndef HVD_RENDEZVOUS_ACCESS_H
 #define HVD_RENDEZVOUS_ACCESS_H
@@ -20,35 +19,35 @@
 
 struct hvd_rv_access;
 
-/* An address as IPv6, in its mapped form where it is IPv4: one kind to compare. */
+/* The address as IPv6; an IPv4 address in its mapped form, so that all addresses can be compared. */
 struct in6_addr hvd_rv_mapped(const struct sockaddr_storage *ss);
 
 enum hvd_rv_verdict {
 	HVD_RV_WELCOME,
-	HVD_RV_NOT_LISTED, /* the address is not in the set */
-	HVD_RV_OTHER_USER, /* a process of another user on this host, or one that has gone already */
+	HVD_RV_NOT_LISTED, /* the address is not one of those that may connect */
+	HVD_RV_OTHER_USER, /* a process of another user of this host, or a process that has ended */
 };
 
-/* Anyone may connect from other hosts, and this process's effective user from this one. */
+/* At first any user may connect from other hosts, and only the effective user of this process from this host. */
 struct hvd_rv_access *hvd_rv_access_create(void);
 void hvd_rv_access_destroy(struct hvd_rv_access *ac); /* NULL is fine */
 
-/* Add a numeric IPv4 or IPv6 address. From the first one on only listed addresses may connect, besides
- * loopback, which only this host's own processes can use. Adding one twice is fine. */
+/* Let a numeric IPv4 or IPv6 address connect. After the first call only the addresses of these calls and loopback may
+ * connect. Adding an address twice is fine. */
 int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err *err);
-/* These, and no others, instead of all that were added: from now on only they may connect, and loopback. None is fine.
- * Costs one sort, however many there are. */
+/* From now on only these addresses and loopback may connect, and not those that were added before. `n` may be 0. */
 void hvd_rv_access_replace(struct hvd_rv_access *ac, const struct hvd_addr *addrs, size_t n);
-/* Would the address of `peer` be let in now? Whose process it is is not asked. */
+/* May the address of `peer` connect now? The user is not checked. */
 bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storage *peer);
 
-/* Let another user's processes connect from this host, too. */
+/* Let the processes of another user connect from this host, too. */
 void hvd_rv_access_allow_uid(struct hvd_rv_access *ac, uid_t uid);
-/* Ask no process of this host who it belongs to. */
+/* Let the processes of all users connect from this host. */
 void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any);
 
-/* Judge an accepted TCP connection from `peer` to `local`; NULL: the socket knows. When it comes from this host, *uid
- * is whose it is, or (uid_t)-1 when that is not known; otherwise it is not touched. Never blocks on the network. */
+/* Decide on an accepted TCP connection from `peer` to `local` (NULL: the address is asked of the socket). When the
+ * connection comes from this host, *uid is the owner of the client's socket, or (uid_t)-1 when that is not known.
+ * Otherwise *uid is not changed. Never waits for the network. */
 enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
 					const struct sockaddr_storage *local, uid_t *uid);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection: sending an answer, and what happens to the connection then.
+ * Sending an answer, and what happens to the connection after it.
  */
 #include "internal.h"
 
@@ -13,7 +13,7 @@
 #define DRAIN_TIME  2.0
 #define WRITE_STALL 10.0
 
-/* The answer is out: what comes next on this connection? */
+/* The answer is sent: close the connection, or wait for the next request. */
 static void answered(struct conn *c)
 {
 	hvd_rv_value_unref(c->value);
@@ -24,8 +24,8 @@ static void answered(struct conn *c)
 		hvd_rv_conn_state(c, CONN_HEAD);
 		return;
 	}
-	/* What has come and is not read would make a reset of the close, which takes the answer away from a client that
-	 * has not read it yet. */
+	/* When input has not been read, close() sends a reset, and a client that has not read the answer yet loses it.
+	 * So shut the connection for writing, and read until the client closes it. */
 	if (!c->drain_after && c->buf_len == 0) {
 		hvd_rv_conn_close(c);
 		return;
@@ -53,7 +53,7 @@ void hvd_rv_conn_flush(struct conn *c)
 
 			iov[msg.msg_iovlen++] = (struct iovec){c->value->data + from, body - from};
 		}
-		/* What is closed next is kept back by the kernel, to go out in one segment with the end. */
+		/* With MSG_MORE the kernel keeps the answer until close(), and sends both in one segment. */
 		n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | (c->close_after ? MSG_MORE : 0));
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -117,7 +117,8 @@ void hvd_rv_conn_send(struct conn *c, int status, struct hvd_rv_value *value)
 	hvd_rv_value_unref(c->value);
 	c->value = value;
 	hvd_rv_conn_flush(c);
-	/* Requests that came while this one was waiting: not here, that could go as deep as there are connections. */
+	/* Requests that came meanwhile are handled by a new callback: a call from here could nest once for each waiting
+	 * connection. */
 	if (c->state == CONN_HEAD) {
 		if (c->buf_len > 0 && c->watching)
 			event_active(&c->ev, EV_READ, 1);

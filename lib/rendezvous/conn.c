@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection: reading, writing, deadlines.
+ * A connection: its state, reading, deadlines.
  *
- * Plain descriptors on libevent's event loop, not bufferevents. A worker makes
- * one connection for each request, so what costs is not bytes but system calls
- * for each connection. Those are accept4, read, sendmsg and close here: the
- * request is read right after it was accepted (it is mostly there), answered in
- * the same call, and no event is registered and no timer armed unless something
- * has to be waited for. Deadlines of those that wait share one timer.
+ * A worker makes a connection for each request, so the cost of a request is the number of system calls for a
+ * connection. These are accept4, read, sendmsg and close: the server reads the request right after accepting it (it is
+ * mostly there already) and answers it in the same callback. It registers an event and sets a deadline only when it has
+ * to wait for something. This is why connections are plain descriptors and not libevent's bufferevents, and why all
+ * deadlines share one timer (wheel.h).
  *
- * Who closes? This side, unless the client wants to ask more (see request.c):
- * answer and end go out in one segment, and nothing has to be waited for.
+ * The server closes the connection after the answer, unless the client wants to send another request (request.c). The
+ * answer and the end of the connection then go out in one segment.
  *
- * What is closed goes to the list of the dead and is reused only after the
- * callback from the event loop has returned to its top, so that nothing that is
- * further up the stack holds a connection that has become another one.
+ * A closed connection goes to the list of the dead. Its memory is reused only after the callback from the event loop
+ * has returned to its top: no caller further up the stack can find another connection in its place.
  */
 #include "internal.h"
 
@@ -27,7 +25,7 @@
 
 #define POOL_MAX    1024      /* closed connections whose memory is kept */
 #define READ_BUDGET (1 << 20) /* bytes of one connection per wake-up */
-#define SLOWEST     131072.0  /* bytes a second that a body must at least move at, on average … */
+#define SLOWEST     131072.0  /* bytes a second: the average rate that a body must have … */
 #define SLOW_GRACE  30.0      /* … after this many seconds */
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
@@ -91,7 +89,6 @@ void hvd_rv_conn_watch(struct conn *c, short events)
 	event_add(&c->ev, NULL);
 }
 
-/* Progress was made: the next must come within `stall`, and all within the state's limit. */
 void hvd_rv_conn_progress(struct conn *c, double stall)
 {
 	hvd_rv_arm(c->rv, c, hvd_earlier(c->limit, hvd_deadline_in(stall)));
@@ -150,7 +147,7 @@ void hvd_rv_conn_reap(struct hvd_rv *rv)
 
 /* --- input --- */
 
-/* Keep what is left over of the input. It may lie in the buffer itself. */
+/* Keep the input that is left over. `data` may be a part of the buffer itself. */
 static void stash(struct conn *c, const char *data, size_t len)
 {
 	if (len == 0) {
@@ -164,7 +161,7 @@ static void stash(struct conn *c, const char *data, size_t len)
 	c->buf_len = len;
 }
 
-/* Take what can be taken from the front of the input; returns how much. */
+/* Handle the complete requests at the front of the input. Returns how many bytes they took. */
 static size_t consume(struct conn *c, const char *data, size_t len)
 {
 	size_t used = 0;
@@ -186,7 +183,8 @@ static size_t consume(struct conn *c, const char *data, size_t len)
 			break;
 		}
 		more = left - req.head_len;
-		/* Only PUT has a use for a body; another's must fit in with the head, and is skipped. */
+		/* Only a PUT has a use for its body. The body of another request is skipped, and must fit into the
+		 * buffer together with the head. */
 		if (req.method != HVD_HTTP_PUT && req.length > more && req.length <= c->rv->cfg.head_max &&
 		    req.head_len + req.length <= c->rv->cfg.head_max)
 			return used;
@@ -196,7 +194,7 @@ static size_t consume(struct conn *c, const char *data, size_t len)
 	return used;
 }
 
-/* There is nothing to read at present: wait for more, for as long as this state allows. */
+/* Nothing is there to be read: wait for input, as long as the state allows. */
 static void wait_for_input(struct conn *c, bool was_partial)
 {
 	const struct hvd_rv_config *cfg = &c->rv->cfg;
@@ -218,12 +216,13 @@ static void wait_for_input(struct conn *c, bool was_partial)
 		hvd_rv_conn_watch(c, EV_READ);
 }
 
-/* The client will send no more. */
+/* The client has closed its side for writing. */
 static void on_eof(struct conn *c)
 {
 	switch (c->state) {
 	case CONN_WAITING:
-		/* Either it has gone or it only closed its half: in both cases it is no use to wait on. */
+		/* The client has closed the connection, or one half of it. A client that wants an answer does not do
+		 * that, so there is no use in waiting any longer. */
 		hvd_rv_conn_release(c, true);
 		break;
 	case CONN_BODY:
@@ -257,7 +256,7 @@ static void input(struct conn *c)
 	size_t budget = READ_BUDGET;
 	bool was_partial = c->state == CONN_HEAD && c->buf_len > 0;
 
-	if (was_partial && c->scanned == 0) { /* came in behind an earlier request */
+	if (was_partial && c->scanned == 0) { /* it came behind an earlier request, and was not parsed yet */
 		size_t used = consume(c, c->buf, c->buf_len);
 
 		stash(c, c->buf + used, c->buf_len - used);
@@ -279,7 +278,7 @@ static void input(struct conn *c)
 		} else if (c->state == CONN_WAITING || c->state == CONN_TAKEN) {
 			room = rv->cfg.head_max;
 		}
-		/* One that sends more while it waits for an answer than a request can be long. */
+		/* The client waits for an answer, and has sent more meanwhile than a request may have. */
 		if (room == 0) {
 			hvd_rv_conn_close(c);
 			return;
@@ -311,7 +310,7 @@ static void input(struct conn *c)
 				return;
 			if (c->state == CONN_DRAIN)
 				continue;
-			if (len - used > rv->cfg.head_max) { /* a pipeline longer than is kept */
+			if (len - used > rv->cfg.head_max) { /* more requests ahead of their answers than are kept */
 				hvd_rv_conn_close(c);
 				return;
 			}
@@ -319,7 +318,7 @@ static void input(struct conn *c)
 			if (used < len || c->buf)
 				stash(c, data + used, len - used);
 			if (c->state == CONN_HEAD && c->buf_len == 0 && (size_t)n < room)
-				break; /* all was answered and nothing more is here */
+				break; /* all requests are answered, and no more input is there */
 		} else if (c->state != CONN_DRAIN) {
 			stash(c, c->buf ? c->buf : rv->scratch, c->buf_len + (size_t)n);
 		}

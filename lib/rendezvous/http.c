@@ -27,7 +27,7 @@ static struct hvd_slice trim(struct hvd_slice s)
 	return s;
 }
 
-/* The next line at *pos, without its end; the head is known to be complete. */
+/* The next line at *pos, without its line end. The head is complete, so there is one. */
 static struct hvd_slice next_line(const char *buf, size_t len, size_t *pos)
 {
 	struct hvd_slice line = {buf + *pos, 0};
@@ -54,7 +54,7 @@ static enum hvd_http_method method_of(struct hvd_slice s)
 	return HVD_HTTP_OTHER;
 }
 
-/* Take "http://authority" off a target in absolute form. */
+/* Remove "http://authority" from a target in absolute form. */
 static struct hvd_slice strip_authority(struct hvd_slice t)
 {
 	static const char scheme[] = "http://";
@@ -69,7 +69,7 @@ static struct hvd_slice strip_authority(struct hvd_slice t)
 	return (struct hvd_slice){slash, t.n - (size_t)(slash - t.p)};
 }
 
-/* METHOD SP target SP HTTP/1.x. Returns 0 or the status to refuse it with. */
+/* METHOD SP target SP HTTP/1.x. Returns 0, or the status of the refusal. */
 static int parse_request_line(struct hvd_slice line, struct hvd_http_req *req)
 {
 	struct hvd_slice method = {line.p, 0}, version;
@@ -172,7 +172,7 @@ static int parse_header(struct hvd_slice line, struct hvd_http_req *req)
 	return 0;
 }
 
-/* Where the head ends (behind the empty line), or 0 while it does not. */
+/* The offset behind the empty line that ends the head; 0 when it is not there yet. */
 static size_t find_end(const char *buf, size_t len, size_t *scanned)
 {
 	size_t pos = *scanned;
@@ -187,7 +187,7 @@ static size_t find_end(const char *buf, size_t len, size_t *scanned)
 			return pos + 2;
 		if (pos + 2 < len && buf[pos + 1] == '\r' && buf[pos + 2] == '\n')
 			return pos + 3;
-		if (pos + 2 >= len) { /* what follows is not here yet: begin at this one again */
+		if (pos + 2 >= len) { /* what follows has not arrived: scan from this newline again */
 			*scanned = pos;
 			return 0;
 		}
@@ -197,7 +197,7 @@ static size_t find_end(const char *buf, size_t len, size_t *scanned)
 	return 0;
 }
 
-/* Empty lines in front of a request are let pass: some clients send one behind a body. */
+/* Skip empty lines before a request: some clients send one after a body. */
 static size_t skip_empty(const char *buf, size_t len)
 {
 	size_t pos = 0;
@@ -219,7 +219,7 @@ enum hvd_http_result hvd_http_parse(const char *buf, size_t len, size_t head_max
 	}
 	if (start == len || (buf[start] == '\r' && start + 1 == len))
 		return HVD_HTTP_MORE;
-	/* TLS and other protocols show at once; they would never send an empty line. */
+	/* TLS and other protocols differ in the first byte, and would never send an empty line. */
 	if (!is_token((unsigned char)buf[start])) {
 		*status = 400;
 		return HVD_HTTP_BAD;

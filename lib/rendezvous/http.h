@@ -2,13 +2,11 @@
 /*
  * http.h - heads of HTTP/1.x requests: a parser and a writer, without sockets.
  *
- * The parser looks at a buffer that the caller fills; it copies nothing and
- * keeps nothing but how far it has looked, so a head that comes in pieces is
- * read once however small the pieces are. What it answers depends on the bytes
- * only, never on how they were cut.
+ * The parser reads a buffer that the caller fills. It copies nothing, and its only state is how much of the buffer it
+ * has scanned, so it scans a head that arrives in pieces only once. The result depends on the bytes only, not on how
+ * they were divided into pieces.
  *
- * Paths are opaque: percent signs and queries are bytes of a name like any
- * other, as Horovod's own server and client treat them.
+ * Paths are opaque: percent signs and queries are ordinary bytes of a name, as in Horovod's own server and client.
  */
 #ifndef HVD_RENDEZVOUS_HTTP_H
 #define HVD_RENDEZVOUS_HTTP_H
@@ -46,32 +44,31 @@ struct hvd_http_req {
 enum hvd_http_result {
 	HVD_HTTP_MORE, /* the head is not complete yet */
 	HVD_HTTP_DONE, /* *req is filled in */
-	HVD_HTTP_BAD,  /* *status says which answer this deserves; nothing after it can be trusted */
+	HVD_HTTP_BAD,  /* *status is the answer; the bytes that follow cannot be parsed */
 };
 
 /*
- * Parse the head at buf[0..len). `*scanned` is 0 for a new head; hand the same
- * variable in again when more bytes were added behind the ones already there
- * (the buffer may have moved). A head longer than head_max is refused with 431.
+ * Parse the head at buf[0..len). `*scanned` must be 0 for a new head, and unchanged in the next call for the same head,
+ * when more bytes were appended (the buffer may have moved). A head longer than head_max is refused with 431.
  */
 enum hvd_http_result hvd_http_parse(const char *buf, size_t len, size_t head_max, size_t *scanned,
 				    struct hvd_http_req *req, int *status);
 
-/* Cut "/scope/key" into its two names; -1 unless there are exactly two and neither is empty. */
+/* Split "/scope/key" into its two names; -1 unless there are exactly two names, and neither is empty. */
 int hvd_http_split(struct hvd_slice target, struct hvd_slice *scope, struct hvd_slice *key);
 
 #define HVD_HTTP_HEAD_ROOM 128
 
 enum hvd_http_after {
-	HVD_HTTP_AFTER_KEEP,    /* HTTP/1.1 and staying open: nothing to say */
-	HVD_HTTP_AFTER_KEEP_10, /* staying open, told to an HTTP/1.0 client */
+	HVD_HTTP_AFTER_KEEP,    /* the connection stays open, as is usual in HTTP/1.1: no header */
+	HVD_HTTP_AFTER_KEEP_10, /* the connection stays open, which an HTTP/1.0 client must be told */
 	HVD_HTTP_AFTER_CLOSE,
 };
 
 /* Write the head of an answer. Returns its length, always below HVD_HTTP_HEAD_ROOM. */
 size_t hvd_http_head(char out[HVD_HTTP_HEAD_ROOM], int status, uint64_t length, enum hvd_http_after after);
 
-/* "Not Found" for 404, "" when it is not one that this server uses. */
+/* "Not Found" for 404; "" for a status that this server does not use. */
 const char *hvd_http_reason(int status);
 
 #endif

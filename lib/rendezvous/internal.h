@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - what the files of the server share; nobody else includes it.
+ * internal.h - what the files of the server share. Nobody else includes it.
+ *
+ *   server.c   create and destroy, the timer, the end         calls listen, conn, answer
+ *   listen.c   bind, accept, make room                         calls conn, answer
+ *   conn.c     a connection: its state, reading, deadlines     calls request, answer
+ *   request.c  decide what to answer to a request              calls answer
+ *   answer.c   send an answer                                  calls conn, to change the state
  */
 #ifndef HVD_RENDEZVOUS_INTERNAL_H
 #define HVD_RENDEZVOUS_INTERNAL_H
@@ -16,10 +22,10 @@ enum conn_state {
 	CONN_HEAD,    /* between requests, or in the middle of a head */
 	CONN_BODY,    /* of a PUT */
 	CONN_WAITING, /* waits for a key */
-	CONN_TAKEN,   /* a hook owes the answer */
+	CONN_TAKEN,   /* a hook will answer */
 	CONN_WRITE,   /* the answer did not fit into the socket */
-	CONN_DRAIN, /* answered and shut; what still comes is thrown away, so that the answer is not lost to a reset */
-	CONN_DEAD,  /* closed, to be reused */
+	CONN_DRAIN,   /* answered and shut for writing; input is thrown away, so that no reset destroys the answer */
+	CONN_DEAD,    /* closed; the memory is reused once the callback from the event loop is at its top again */
 	CONN_STATES,
 };
 
@@ -29,29 +35,28 @@ struct conn {
 	struct hvd_peer_entry entry; /* in rv->peers */
 	struct conn *prev, *next;    /* in the list of its state */
 	struct hvd_rv_spoke spoke;
-	hvd_time limit; /* the state's deadline that progress does not move */
+	hvd_time limit; /* the deadline of the state as a whole; progress does not move it */
 	struct hvd_rv_waiter waiter;
 	struct hvd_rv_request *taken;
 	struct hvd_rv_value *value; /* being received or sent */
-	size_t at;                  /* how far; when sending, the head counts */
-	char *buf;                  /* input that is not used yet; NULL most of the time */
+	size_t at;                  /* bytes of it that are received or sent; when sending, those of the head count */
+	char *buf;                  /* input that is not parsed yet; NULL most of the time */
 	size_t buf_len, scanned;
 	char *names; /* scope and key of a PUT whose body is coming */
 	size_t scope_len, key_len;
-	size_t body_len; /* as announced; the value has room for a part of it, of which `pending` is charged to the peer
-			  */
-	size_t pending;
+	size_t body_len; /* as announced */
+	size_t pending;  /* bytes of the body that `value` has room for, counted in entry.peer->pending, too */
 	int fd;
-	short watching; /* events that are registered */
+	short watching; /* events that are registered with the event loop */
 	enum conn_state state;
 	bool close_after, drain_after, http10, body_follows;
-	bool has_asked; /* has had an answer: is idle rather than slow */
+	bool has_asked; /* had an answer: it is idle, not slow */
 	unsigned char out_len;
 	char out[HVD_HTTP_HEAD_ROOM];
 };
 
 struct hvd_rv_request {
-	struct conn *conn; /* NULL when it has gone */
+	struct conn *conn; /* NULL when it is closed */
 	struct hook *hook;
 };
 
@@ -67,7 +72,7 @@ struct listener {
 	struct hvd_rv *rv;
 	struct hvd_acceptor *acceptor;
 	struct sockaddr_storage addr;
-	bool any_address; /* `addr` is not where a connection has come to */
+	bool any_address; /* `addr` is ::, or 0.0.0.0, and not the address that a connection was made to */
 };
 
 struct conn_list {
@@ -85,7 +90,7 @@ struct hvd_rv {
 	struct hvd_rv_wheel wheel;
 	struct event *tick;
 	bool ticking;
-	bool paused; /* not accepting, for want of room */
+	bool paused; /* does not accept, because all places are taken */
 	struct listener **listeners;
 	size_t n_listeners;
 	struct hook *hooks;
@@ -105,50 +110,54 @@ struct hvd_rv {
 };
 
 /* listen.c */
+/* See hvd_rv_listen(). */
 int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int *fds, struct hvd_err *err);
-/* The descriptor is the listener's. */
+/* The listener owns `fd`. */
 struct listener *hvd_rv_listener_create(struct hvd_rv *rv, int fd);
 void hvd_rv_listener_destroy(struct listener *l);
+/* Accept again, if a place is free. */
 void hvd_rv_resume(struct hvd_rv *rv);
-/* The oldest connection in a state of the address that has most connections; NULL: none is near the front of the list.
- */
+/* Of the address that has most connections, the oldest one in this state. NULL when none is near the front of the
+ * state's list. */
 struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state);
 
 /* conn.c */
 void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer);
 void hvd_rv_conn_close(struct conn *c);
 void hvd_rv_conn_state(struct conn *c, enum conn_state state);
-/* Be told of these events, and no others. */
+/* Register for these events, and no others. */
 void hvd_rv_conn_watch(struct conn *c, short events);
-/* Progress was made: the next must come within `stall`, and all within the state's limit. */
+/* Progress was made: the next progress must come within `stall` seconds, and the state must end at c->limit. */
 void hvd_rv_conn_progress(struct conn *c, double stall);
-/* When a body of this size must have been moved, however it trickles. */
+/* The time by which a body of this size must have been transferred. */
 hvd_time hvd_rv_body_limit(size_t len);
-/* The connection's deadline has passed. */
+/* The connection's deadline has passed: act according to its state. */
 void hvd_rv_conn_due(struct conn *c);
-/* Reuse or free what was closed. Only at the top of a callback. */
+/* Free the closed connections, or keep them for reuse. Call it at the top of a callback from the event loop only. */
 void hvd_rv_conn_reap(struct hvd_rv *rv);
 
 /* answer.c */
-/* Send an answer; `value` may be NULL. Takes a reference of its own. */
+/* Send an answer. `value` may be NULL; the connection takes a reference of its own. */
 void hvd_rv_conn_send(struct conn *c, int status, struct hvd_rv_value *value);
-/* Send an answer and close, throwing away what the client may still be sending. */
+/* Send an answer and close. What the client is still sending is thrown away. */
 void hvd_rv_conn_refuse(struct conn *c, int status);
-/* Let go of what is waiting: 404 for a held GET, 503 for a taken one. */
+/* Answer a request that waits: 404 for a waiting GET, 503 for a taken one. */
 void hvd_rv_conn_release(struct conn *c, bool close_after);
-/* Go on with an answer that did not fit. */
+/* Continue to send an answer. */
 void hvd_rv_conn_flush(struct conn *c);
 
 /* request.c */
-/* Act on a complete head, with body_len bytes behind it. Returns how many of those were used. */
+/* Act on a complete head, behind which body_len bytes have arrived. Returns how many of these were used. */
 size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, const char *body, size_t body_len);
-/* There is room for more of a body, or it is refused: then false. */
+/* Make room for more of a body. False when the request was refused instead. */
 bool hvd_rv_request_room(struct conn *c);
 /* The body of a PUT is complete. */
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
+/* For the store: a waiting GET has its value. */
 void hvd_rv_wake(void *arg, struct hvd_rv_waiter *w, struct hvd_rv_value *value);
 
 /* server.c */
+/* Set the connection's deadline. `c` may be NULL: then only the timer must run. */
 void hvd_rv_arm(struct hvd_rv *rv, struct conn *c, hvd_time deadline);
 
 #endif

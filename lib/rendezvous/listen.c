@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binding and accepting.
+ * Binding and accepting, and making room for a connection by closing another one.
  *
- * The backlog is as deep as the kernel allows: a job's ranks all come at once,
- * and a SYN that finds the queue full is tried again only after a second.
+ * The backlog is as deep as the kernel allows: the ranks of a job all connect at once, and a client whose SYN finds the
+ * queue full tries again only after a second.
  */
 #include "internal.h"
 
@@ -19,15 +19,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_AT 64 /* connections, for one of a certain address */
-#define MODEST  64 /* connections of an address that nobody minds */
+#define LOOK_AT 64 /* connections to look at, when one of a certain address is wanted */
+#define MODEST  64 /* connections that each address may have, even when places are short */
 
 static int parse_ip(const char *ip, struct sockaddr_storage *ss, struct hvd_err *err)
 {
 	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *ai;
 	struct in_addr v4;
 
-	/* "10.1" is an address to getaddrinfo, too. */
+	/* getaddrinfo() alone would take "10.1", too. */
 	if ((!strchr(ip, ':') && inet_pton(AF_INET, ip, &v4) != 1) || getaddrinfo(ip, "0", &hints, &ai) != 0)
 		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address to listen on", ip);
 	memcpy(ss, ai->ai_addr, ai->ai_addrlen);
@@ -99,9 +99,9 @@ static void log_refusal(const struct hvd_rv *rv, const struct sockaddr_storage *
 			    (unsigned)uid);
 }
 
-/* Tell a client that it may not connect. It has mostly sent its request already, which has to be taken, or else closing
- * would reset the connection and lose the answer: one call, which does not even copy it. Whoever sends more than that
- * is reset. */
+/* Tell a client that it may not connect. Most clients have sent their request already. It must be read, because
+ * otherwise close() would send a reset, which destroys the answer: one call reads it without copying. A client that has
+ * sent more than that gets the reset. */
 static void refuse(struct hvd_rv *rv, int fd)
 {
 	char head[HVD_HTTP_HEAD_ROOM];
@@ -109,7 +109,7 @@ static void refuse(struct hvd_rv *rv, int fd)
 	ssize_t n = recv(fd, rv->scratch, sizeof(rv->scratch), MSG_DONTWAIT | MSG_TRUNC);
 
 	rv->stats.bytes_in += n > 0 ? (uint64_t)n : 0;
-	/* Where nobody is any longer there is nobody to tell. */
+	/* No answer to a client that has closed the connection. */
 	if ((n >= 0 || errno == EAGAIN) && send(fd, head, len, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE) > 0)
 		rv->stats.bytes_out += len;
 	close(fd);
@@ -145,7 +145,7 @@ static void pause_accepting(struct hvd_rv *rv)
 		hvd_acceptor_pause(rv->listeners[i]->acceptor);
 	rv->paused = true;
 	rv->stats.paused++;
-	/* With nothing to wait for on the wheel, the tick still has to come. */
+	/* The timer resumes accepting, so it must run even when no connection has a deadline. */
 	hvd_rv_arm(rv, NULL, 0);
 }
 
@@ -163,14 +163,14 @@ struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state stat
 	const struct hvd_peer_entry *busiest = hvd_peer_table_busiest(rv->peers);
 	struct conn *c = busiest ? rv->lists[state].first : NULL;
 
-	/* It has most of them, so that they are not far. */
+	/* The address has most connections, so one of them is not far. */
 	for (int i = 0; c && i < LOOK_AT; i++, c = c->next)
 		if (c->entry.peer == busiest->peer)
 			return c;
 	return NULL;
 }
 
-/* One that sends a value, of an address that has taken most of the places for such as this. */
+/* A connection that sends a value, if its address has more than half of all places. */
 static struct conn *greedy(const struct hvd_rv *rv)
 {
 	struct conn *c = hvd_rv_oldest_of_most(rv, CONN_BODY);
@@ -178,7 +178,7 @@ static struct conn *greedy(const struct hvd_rv *rv)
 	return c && c->entry.peer->n > MODEST && c->entry.peer->n > rv->cfg.conns_max / 2 ? c : NULL;
 }
 
-/* Whose place one more connection would get: of one that has nothing to do, has not asked yet, or only waits. */
+/* The connection to close for a new one: one that was answered, that has not sent its request, or that only waits. */
 static struct conn *find_victim(const struct hvd_rv *rv)
 {
 	struct conn *c = rv->lists[CONN_HEAD].first, *victim = rv->lists[CONN_DRAIN].first;

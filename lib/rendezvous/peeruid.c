@@ -31,7 +31,7 @@ int hvd_peer_uid_open(void)
 	return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 }
 
-/* Address words and port as the kernel and /proc have them; returns the number of words. */
+/* The address in 32-bit words and the port, both in network byte order. Returns the number of words. */
 static int split_addr(const struct sockaddr_storage *ss, uint32_t words[4], uint16_t *port_be)
 {
 	if (ss->ss_family == AF_INET) {
@@ -108,7 +108,7 @@ static void map_v4(uint32_t words[4])
 	words[2] = htonl(0xffff);
 }
 
-/* "%08X…:%04X" of `n` words, each printed as the host's integer. */
+/* Read "%08X…:%04X": `n` words, each printed as an integer of the host, and a port. Returns the length, or -1. */
 static int read_addr(const char *text, int n, uint32_t words[4], unsigned *port)
 {
 	int used = 0;
@@ -168,7 +168,7 @@ int hvd_peer_uid_proc(const struct sockaddr_storage *peer, const struct sockaddr
 		rc = search_table("/proc/net/tcp", 1, &want, uid);
 		if (rc != 1)
 			return rc;
-		/* An IPv6 socket may well speak IPv4. */
+		/* An IPv6 socket with an IPv4 connection is listed with mapped addresses. */
 		map_v4(want.peer);
 		map_v4(want.local);
 	}

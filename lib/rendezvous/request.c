@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is answered to a request.
+ * What the server answers to a request.
  */
 #include "internal.h"
 
@@ -12,7 +12,7 @@
 
 #define RESERVED   "_hvd"
 #define NONCE_MAX  128
-#define FIRST_ROOM 16384 /* bytes for a value whose first bytes are not here yet; then twice what is */
+#define FIRST_ROOM 16384 /* bytes of memory for a body at first; later twice of what has arrived */
 
 static bool slice_is(struct hvd_slice s, const char *text, size_t len)
 {
@@ -96,7 +96,7 @@ static void do_probe(struct conn *c, struct hvd_slice nonce)
 		answer_copy(c, 200, out, (size_t)len);
 }
 
-/* The address that has most connections gives up one that is held, unless it is its own that is to be held. */
+/* End the wait of another GET, of the address that has most connections, unless this one is of the same address. */
 static void make_room_to_wait(struct conn *c)
 {
 	struct conn *old = hvd_rv_oldest_of_most(c->rv, CONN_WAITING);
@@ -114,7 +114,7 @@ static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slic
 		hvd_rv_conn_send(c, 404, NULL);
 		return;
 	}
-	/* A client that asks again is better off than one that is told off. */
+	/* When no GET may wait the answer is 404, not an error: a client tries again after a 404. */
 	if (rv->lists[CONN_WAITING].n >= rv->cfg.waiting_max)
 		make_room_to_wait(c);
 	if (rv->lists[CONN_WAITING].n >= rv->cfg.waiting_max ||
@@ -150,7 +150,7 @@ static void do_get(struct conn *c, enum hvd_http_method method, struct hvd_slice
 		c->taken = req;
 		hvd_rv_conn_state(c, CONN_TAKEN);
 		if (hook->fn.get(hook->arg, key, req) == HVD_RV_TAKEN)
-			return; /* answered already, perhaps */
+			return; /* perhaps it has answered already, and `c` is closed */
 		c->taken = NULL;
 		free(req);
 		hvd_rv_conn_state(c, CONN_HEAD);
@@ -181,7 +181,7 @@ void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice
 	hvd_rv_conn_send(c, status, NULL);
 }
 
-/* Begin to receive a value. Returns how many bytes of it were here already. */
+/* Begin to receive a value, of which body_len bytes may have arrived. Returns how many bytes were used. */
 static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct hvd_slice scope, struct hvd_slice key,
 			const char *body, size_t body_len)
 {
@@ -210,7 +210,7 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 		hvd_rv_request_put(c, scope, key);
 		return take;
 	}
-	/* A socket that has no room for this is of no use for anything else. */
+	/* A socket that cannot take these few bytes is broken. */
 	if (req->expects_continue && take == 0 &&
 	    send(c->fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL) != (ssize_t)sizeof(go_on) - 1) {
 		hvd_rv_conn_close(c);
@@ -236,7 +236,7 @@ bool hvd_rv_request_room(struct conn *c)
 		return true;
 	if (room > c->body_len)
 		room = c->body_len;
-	/* All of the first part counts, too. */
+	/* The bytes that came with the head were not charged before. */
 	if (c->entry.peer->pending - c->pending + room <= c->rv->cfg.pending_max)
 		v = hvd_rv_value_grow(c->value, room, &why);
 	if (!v) {
@@ -272,9 +272,10 @@ size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, cons
 
 	s->requests++;
 	c->http10 = req->http10;
-	/* The side that closes first keeps the connection's port blocked for a minute. On a worker's host, with a
-	 * connection for each request, a big mesh would use them all up; here it is the same port for all. So a
-	 * connection is kept only for a client that says that it wants that, which none of Horovod's does. */
+	/* On the side that closes first the connection's port stays blocked for a minute (TIME-WAIT). A worker makes a
+	 * connection for each request, so a big mesh would use up all ports of its host if the worker closed first; on
+	 * this side all connections have the same port. So the server closes, unless the client asks for keep-alive,
+	 * which none of Horovod's does. */
 	c->close_after = !req->keep_alive || !req->has_connection;
 	c->body_follows = req->method != HVD_HTTP_HEAD;
 	if (req->method == HVD_HTTP_OTHER) {
@@ -290,7 +291,7 @@ size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, cons
 	} else {
 		s->gets += req->method != HVD_HTTP_DELETE;
 		s->deletes += req->method == HVD_HTTP_DELETE;
-		if (req->length > body_len) { /* more than fits in with a head */
+		if (req->length > body_len) { /* more than fits into the buffer with the head */
 			hvd_rv_conn_refuse(c, 413);
 			return body_len;
 		}

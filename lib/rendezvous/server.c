@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define SPARE_FDS  32 /* for whatever else the process has open */
-#define LAST_TURNS 8  /* of accepting, when it ends */
+#define SPARE_FDS  32 /* descriptors that the process keeps for other things than connections */
+#define LAST_TURNS 8  /* times that connections are accepted when the server ends */
 
 void hvd_rv_config_init(struct hvd_rv_config *cfg)
 {
@@ -63,7 +63,6 @@ void hvd_rv_arm(struct hvd_rv *rv, struct conn *c, hvd_time deadline)
 	}
 }
 
-/* The process must keep descriptors for other things than connections. */
 static void fit_limits(struct hvd_rv_config *cfg)
 {
 	struct rlimit rl;
@@ -209,7 +208,7 @@ void hvd_rv_expel(struct hvd_rv *rv)
 			    hvd_rv_access_listed(rv->cfg.access, &peer))
 				continue;
 			hvd_rv_conn_close(c);
-			if (state == CONN_TAKEN) /* the hook was told, and may have let go of others */
+			if (state == CONN_TAKEN) /* the hook was called, and may have answered other requests */
 				next = rv->lists[state].first;
 		}
 }
@@ -282,7 +281,7 @@ void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out)
 
 static void let_go(struct hvd_rv *rv)
 {
-	/* Those that are in the queue already have been let in. */
+	/* Clients in the kernel's queue are connected, as far as they know. */
 	for (int turns = 0; turns < LAST_TURNS; turns++)
 		for (size_t i = 0; i < rv->n_listeners; i++)
 			hvd_acceptor_turn(rv->listeners[i]->acceptor);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One hash table of entries, keyed by scope and key together, and one of scopes.
- * A scope links its entries, so that clearing it costs what it holds. An entry
- * exists while it has a value, a waiter, or a mark that its owner is done.
+ * Two hash tables: of entries, by scope and key together, and of scopes. A scope links its entries, so that the time to
+ * clear a scope depends only on its own entries. An entry exists while it has a value, a waiter, or a mark that its
+ * owner has deleted it. A scope exists while it has entries or a known size.
  */
 #include "store.h"
 
@@ -17,7 +17,7 @@ struct scope {
 	struct hvd_rv_entry *first;
 	size_t keys;    /* entries */
 	size_t members; /* 0: not known */
-	size_t done;    /* entries whose owner gave them up */
+	size_t done;    /* entries that their owners have deleted */
 	size_t name_len;
 	char name[];
 };
@@ -27,8 +27,8 @@ struct hvd_rv_entry {
 	struct hvd_rv_entry *prev, *next; /* in the scope */
 	struct scope *scope;
 	struct hvd_rv_value *value;
-	struct hvd_rv_waiter *first, *last; /* in the order they came */
-	bool done;
+	struct hvd_rv_waiter *first, *last; /* the oldest, the newest */
+	bool done;                          /* its owner has deleted it */
 	size_t name_len;
 	char name[];
 };
@@ -116,7 +116,6 @@ static struct scope *need_scope(struct hvd_rv_store *st, struct hvd_slice name, 
 	return sc;
 }
 
-/* A scope exists while it has entries or a known size. */
 static void drop_scope_if_empty(struct hvd_rv_store *st, struct scope *sc)
 {
 	if (sc->keys > 0 || sc->members > 0)
@@ -196,7 +195,7 @@ enum hvd_rv_stored hvd_rv_store_put(struct hvd_rv_store *st, struct hvd_slice sc
 	if (!e)
 		return why;
 	set_value(st, e, hvd_rv_value_ref(v));
-	/* The entry stays: it has a value, and nothing that a wake-up may do takes it away. */
+	/* `e` stays valid: it has a value, which a wake function cannot remove. */
 	while (e->first) {
 		struct hvd_rv_waiter *w = e->first;
 
@@ -225,7 +224,7 @@ static void clear_scope(struct hvd_rv_store *st, struct scope *sc)
 {
 	size_t members = sc->members;
 
-	sc->members = 1; /* keeps the scope while its entries go */
+	sc->members = 1; /* so that the scope stays while its entries are removed */
 	sc->done = 0;
 	for (struct hvd_rv_entry *e = sc->first, *next; e; e = next) {
 		next = e->next;

@@ -2,13 +2,10 @@
 /*
  * store.h - values by scope and key, in memory, within limits.
  *
- * Values are counted by reference: one that is being sent to many readers is
- * there once, and stays readable for them when it is replaced or removed.
- * Every byte that a client can make the store hold (values, also those not
- * stored yet or only still being sent, names, and the bookkeeping for both) is
- * counted against one total.
+ * All memory that a client can make the store use counts against one total: values, including those that are not stored
+ * yet and those that are only still being sent; names; and the bookkeeping for both.
  *
- * Who wants a key that is not there can wait for it; see hvd_rv_store_wait().
+ * A caller can wait for a key that has no value: see hvd_rv_store_wait().
  *
  * One thread. The store must outlive the values taken from it.
  */
@@ -31,54 +28,54 @@ struct hvd_rv_store_limits {
 	size_t scope_keys_max; /* keys of one scope */
 };
 
-/* Embedded in whatever waits for a key. The fields belong to the store. */
+/* A member of the caller's struct for what waits for a key. The fields belong to the store. */
 struct hvd_rv_waiter {
 	struct hvd_rv_entry *entry; /* NULL: not waiting */
 	struct hvd_rv_waiter *prev, *next;
 };
 
-/* The key has come. Called once for each waiter, from hvd_rv_store_put(); the waiter is out of the store
- * already. It must not call hvd_rv_store_put() itself. Take a reference to keep the value. */
+/* The key has a value now. hvd_rv_store_put() calls this once for each waiter, which does not wait any longer. The
+ * function must not call hvd_rv_store_put(), and takes a reference if it keeps the value. */
 typedef void hvd_rv_wake_fn(void *arg, struct hvd_rv_waiter *w, struct hvd_rv_value *value);
 
 struct hvd_rv_store *hvd_rv_store_create(const struct hvd_rv_store_limits *limits, hvd_rv_wake_fn *wake, void *arg);
-void hvd_rv_store_destroy(struct hvd_rv_store *st); /* NULL is fine; nobody may be waiting any more */
+void hvd_rv_store_destroy(struct hvd_rv_store *st); /* NULL is fine; there must be no waiters */
 
-/* What values for this store are paid from. */
+/* The budget of this store's values. */
 struct hvd_rv_budget *hvd_rv_store_budget(struct hvd_rv_store *st);
 
-/* Store it, in place of what was there, and wake who waits for it. The caller keeps its own reference. */
+/* Store a value, in place of the one that was there, and wake the waiters. The caller keeps its own reference. */
 enum hvd_rv_stored hvd_rv_store_put(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key,
 				    struct hvd_rv_value *v);
 
-/* The value, on loan until the next call that changes the store, or NULL. */
+/* The value, or NULL. It is valid until the next call that changes the store. */
 struct hvd_rv_value *hvd_rv_store_get(const struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key);
 
 /*
- * A member has no more use for its key. In a scope of known size the values stay, since others may still be
- * reading, until as many different keys as the scope has members were given up; then the scope's values go, all
- * at once, and the count begins anew: 1. In any other scope the key goes. Unknown names are fine. -1 only when
- * there was no room to remember it.
+ * A member of the scope does not need its key any longer. In a scope of known size the values stay, because other
+ * members may still read them, until as many different keys were deleted as the scope has members. Then all values of
+ * the scope are removed, the count begins anew, and the function returns 1. In a scope of unknown size the key is
+ * removed. Unknown names are fine. Returns -1 only when there was no room to remember the deletion.
  */
 int hvd_rv_store_delete(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key);
 
-/* Say how many members a scope has; 0 forgets it. -1 when there was no room. */
+/* Set how many members a scope has; 0: not known. -1 when there was no room. */
 int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, size_t members);
 
-/* Forget all values and scope sizes, but those of the scope `kept`, which may be empty: no scope has that name. Who
- * waits goes on waiting. */
+/* Forget all values and scope sizes, but those of the scope `kept`; no scope has the empty name. Waiters go on
+ * waiting. */
 void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept);
 /* Forget the values of one scope, not its size. */
 void hvd_rv_store_clear_scope(struct hvd_rv_store *st, struct hvd_slice scope);
 
-/* Be woken when the key comes. -1 when there was no room. The key must not be there. */
+/* Wake this waiter when the key gets a value; it must have none. -1 when there was no room. */
 int hvd_rv_store_wait(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_waiter *w);
-/* Wait no longer. A waiter that is not waiting is fine. */
+/* Stop waiting. A waiter that does not wait is fine. */
 void hvd_rv_store_unwait(struct hvd_rv_store *st, struct hvd_rv_waiter *w);
 
 struct hvd_rv_store_stats {
 	size_t bytes, bytes_peak; /* counted against total_max */
-	size_t keys, scopes;      /* that have a value; that exist */
+	size_t keys, scopes;      /* keys that have a value; scopes that exist */
 	size_t waiters;
 };
 void hvd_rv_store_stats(const struct hvd_rv_store *st, struct hvd_rv_store_stats *out);

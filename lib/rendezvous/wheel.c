@@ -52,7 +52,7 @@ struct hvd_rv_spoke *hvd_rv_wheel_due(struct hvd_rv_wheel *w, hvd_time now)
 {
 	int64_t to = now / HVD_RV_WHEEL_TICK;
 
-	/* After a long sleep one turn sees them all. */
+	/* After a long sleep, one turn of the wheel checks all deadlines. */
 	if (w->n == 0)
 		w->tick = to;
 	if (to - w->tick > HVD_RV_WHEEL_SLOTS)

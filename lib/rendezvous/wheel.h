@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wheel.h - many deadlines for the price of one timer.
+ * wheel.h - many deadlines with one timer.
  *
- * A ring of lists, one for each tick of 50 ms. Adding, moving and removing cost
- * the same however many there are. A deadline is reported in the tick after it
- * passed, never before. One thread.
+ * A ring of lists, one for each tick of 50 ms. Setting and removing a deadline take constant time. A deadline is
+ * reported in the tick after it has passed, never before. One thread.
  */
 #ifndef HVD_RENDEZVOUS_WHEEL_H
 #define HVD_RENDEZVOUS_WHEEL_H
@@ -17,23 +16,23 @@
 #define HVD_RV_WHEEL_SLOTS 128
 #define HVD_RV_WHEEL_TICK  INT64_C(50000000) /* nanoseconds */
 
-/* Embedded in what has the deadline; zeroed: on no wheel. */
+/* A member of the caller's struct for what has the deadline. Zeroed: on no wheel. */
 struct hvd_rv_spoke {
 	struct hvd_rv_spoke *prev, *next;
 	hvd_time deadline;
 };
 
 struct hvd_rv_wheel {
-	struct hvd_rv_spoke slots[HVD_RV_WHEEL_SLOTS]; /* heads of rings */
-	int64_t tick;                                  /* up to which all was looked at */
+	struct hvd_rv_spoke slots[HVD_RV_WHEEL_SLOTS]; /* heads of the lists */
+	int64_t tick;                                  /* the last one whose deadlines were checked */
 	size_t n;
 };
 
 void hvd_rv_wheel_init(struct hvd_rv_wheel *w);
 /* Set or change the deadline. */
 void hvd_rv_wheel_set(struct hvd_rv_wheel *w, struct hvd_rv_spoke *s, hvd_time deadline);
-void hvd_rv_wheel_remove(struct hvd_rv_wheel *w, struct hvd_rv_spoke *s); /* one that is on no wheel is fine */
-/* Take off and return one whose deadline has passed at `now`, or NULL. Call until NULL. */
+void hvd_rv_wheel_remove(struct hvd_rv_wheel *w, struct hvd_rv_spoke *s); /* a spoke on no wheel is fine */
+/* Remove and return a spoke whose deadline has passed at `now`. Call it until it returns NULL. */
 struct hvd_rv_spoke *hvd_rv_wheel_due(struct hvd_rv_wheel *w, hvd_time now);
 
 #endif
