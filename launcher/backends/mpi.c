@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/nicspec.h"
 #include "lib/process/capture.h"
@@ -294,7 +295,7 @@ static int ranks_per_host(enum hvd_mpi mpi, const struct hvd_alloc *hosts, struc
 static int hydra(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_strv *argv, struct hvd_err *err)
 {
 	int each = ranks_per_host(mpi, job->hosts, err);
-	char *hosts, *ssh, *nics;
+	hvd_cleanup_free char *hosts = NULL, *ssh = NULL, *nics = NULL;
 
 	if (each < 0)
 		return -1;
@@ -317,23 +318,19 @@ static int hydra(enum hvd_mpi mpi, const struct hvd_mpi_job *job, struct hvd_str
 	hvd_strv_add(argv, "-ppn");
 	hvd_strv_addf(argv, "%d", each);
 	add(argv, "-hosts", hosts, NULL);
-	free(hosts);
 	each = binding(mpi, job, argv, err);
 	if (*ssh)
 		add(argv, "-bootstrap", "ssh", NULL);
 	if (*ssh && mpi == HVD_MPI_INTEL)
 		add(argv, "-bootstrap-exec-args", ssh, NULL);
-	free(ssh);
 	nics = plain_nics(job);
-	if (*nics) {
+	if (*nics)
 		add(argv, "-iface", job->nics->v[0], NULL);
-	}
 	if (*nics && !has_nccl_nics(job)) {
 		hvd_strv_add(argv, "-genv");
 		hvd_strv_add(argv, "NCCL_SOCKET_IFNAME");
 		hvd_strv_addf(argv, "=%s", job->nics->v[0]);
 	}
-	free(nics);
 	if (job->keep_going)
 		hvd_strv_add(argv, "-disable-auto-cleanup");
 	return each;

@@ -10,6 +10,7 @@
  */
 #include "backend.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/this_host.h"
 #include "lib/protocol/boot.h"
@@ -164,8 +165,8 @@ static void add_exports(const struct hvd_launch *launch, struct hvd_strv *names)
 static void set_slurm(const struct hvd_launch *launch, struct hvd_proc *proc)
 {
 	const struct hvd_alloc *a = &launch->alloc;
-	struct hvd_strv slots = {0}, names = {0};
-	char *text;
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv slots = {0}, names = {0};
+	hvd_cleanup_free char *tasks = NULL, *hosts = NULL;
 
 	if (!hvd_alloc_in_slurm(launch->envp))
 		return;
@@ -173,22 +174,19 @@ static void set_slurm(const struct hvd_launch *launch, struct hvd_proc *proc)
 		hvd_strv_addf(&slots, "%d", a->hosts[i].slots);
 		hvd_strv_add(&names, a->hosts[i].name);
 	}
-	text = hvd_strv_join(&slots, ",");
-	hvd_env_set(&proc->env, "SLURM_TASKS_PER_NODE", text);
-	free(text);
-	text = hvd_strv_join(&names, ",");
-	hvd_env_set(&proc->env, "SLURM_NODELIST", text);
-	hvd_env_set(&proc->env, "SLURM_JOB_NODELIST", text);
-	free(text);
+	tasks = hvd_strv_join(&slots, ",");
+	hosts = hvd_strv_join(&names, ",");
+	hvd_env_set(&proc->env, "SLURM_TASKS_PER_NODE", tasks);
+	hvd_env_set(&proc->env, "SLURM_NODELIST", hosts);
+	hvd_env_set(&proc->env, "SLURM_JOB_NODELIST", hosts);
 	hvd_env_unset(&proc->env, "SLURM_HVD_STEP");
-	hvd_strv_free(&slots);
-	hvd_strv_free(&names);
 }
 
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	struct hvd_strv exports = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv exports = {0};
+	hvd_cleanup_free char *ssh = NULL, *hosts = NULL;
 	struct hvd_mpi_job job = {
 		.hosts = &launch->alloc,
 		.nics = &spec->interfaces,
@@ -203,8 +201,6 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	};
 	struct hvd_proc *proc;
 	enum hvd_mpi mpi;
-	char *text;
-	int rc;
 
 	if (find_hosts(launch, err) != 0)
 		return -1;
@@ -220,18 +216,14 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		job.output_dir = spec->output.dir;
 	add_exports(launch, &exports);
 	hvd_strv_add(&proc->argv, program(launch));
-	rc = hvd_mpi_args(mpi, &job, &proc->argv, err);
-	hvd_strv_free(&exports);
-	if (rc != 0)
+	if (hvd_mpi_args(mpi, &job, &proc->argv, err) != 0)
 		return -1;
-	text = hvd_mpi_ssh_args(&job);
-	if (mpi == HVD_MPI_MPICH && *text)
-		hvd_env_set(&proc->env, "HYDRA_LAUNCHER_EXTRA_ARGS", text);
-	free(text);
+	ssh = hvd_mpi_ssh_args(&job);
+	if (mpi == HVD_MPI_MPICH && *ssh)
+		hvd_env_set(&proc->env, "HYDRA_LAUNCHER_EXTRA_ARGS", ssh);
 	hvd_strv_add(&proc->argv, launch->task);
-	text = hvd_mpi_hosts(&launch->alloc, true);
-	hvd_strv_addf(&proc->argv, "--mpi=%s", text);
-	free(text);
+	hosts = hvd_mpi_hosts(&launch->alloc, true);
+	hvd_strv_addf(&proc->argv, "--mpi=%s", hosts);
 	if (!hvd_mpi_keeps_output(mpi) && spec->output.dir)
 		hvd_strv_addf(&proc->argv, "--output-dir=%s", spec->output.dir);
 	hvd_launch_add_command(launch, proc);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "options_rows.h"
 
@@ -121,7 +122,7 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 	const struct hvd_optset set = hvd_options_set();
 	struct hvd_optscan scan = {.set = &set, .argc = argc, .argv = argv, .next = 1};
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
-	struct hvd_strv letters = {0};
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv letters = {0};
 	struct hvd_opthit hit;
 	bool all_pass = true;
 	int rc;
@@ -132,16 +133,14 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 	while ((rc = hvd_optscan_next(&scan, &hit, err)) > 0) {
 		if (!hit.opt) {
 			if (take_unknown(o, &set, argc, argv, &hit, err))
-				goto fail;
+				return -1;
 			continue;
 		}
 		if (take_known(o, &set, &hit, err))
-			goto fail;
+			return -1;
 		/* --help and its like do not care for what comes after. */
-		if (o->action != HVD_RUN) {
-			hvd_strv_free(&letters);
+		if (o->action != HVD_RUN)
 			return 0;
-		}
 		all_pass = (all_pass || hit.word_begins) && hit.opt->pass;
 		if (!(hit.word_begins && hit.word_ends) && hit.opt->pass)
 			hvd_opthit_letter(&hit, &letters);
@@ -155,7 +154,7 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 		hvd_strv_free(&letters);
 	}
 	if (rc < 0)
-		goto fail;
+		return -1;
 	o->dashdash = scan.dashdash;
 	for (int i = scan.next; i < argc; i++) {
 		if (!o->het_colon && o->command.n && strcmp(argv[i], ":") == 0)
@@ -163,9 +162,6 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 		hvd_strv_add(&o->command, argv[i]);
 	}
 	return 0;
-fail:
-	hvd_strv_free(&letters);
-	return -1;
 }
 
 static const char *lookup(char *const *envp, const char *name, size_t len)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layout.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/digits.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -149,7 +150,7 @@ static int number(const char **p, int max)
 int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct hvd_err *err)
 {
 	const char *p = text;
-	int *v = NULL;
+	hvd_cleanup_free int *v = NULL;
 	int n = 0, room = 0;
 
 	*out = NULL;
@@ -168,25 +169,21 @@ int hvd_tasks_per_node_parse(const char *text, int max_nodes, int **out, struct 
 			if (times < 1 || *p++ != ')')
 				goto malformed;
 		}
-		if (times > max_nodes - n) {
-			hvd_err_set(err, HVD_E_LIMIT, "'%.80s' is for more than %d nodes", text, max_nodes);
-			free(v);
-			return -1;
-		}
+		if (times > max_nodes - n)
+			return hvd_err_set(err, HVD_E_LIMIT, "'%.80s' is for more than %d nodes", text, max_nodes);
 		if (n + times > room) {
 			room = (n + times) * 2;
 			v = hvd_xrealloc(v, (size_t)room, sizeof(*v));
 		}
 		while (times-- > 0)
 			v[n++] = tasks;
-		if (*p == '\0')
-			break;
+		if (*p == '\0') {
+			*out = hvd_take_ptr(&v);
+			return n;
+		}
 		if (*p++ != ',')
 			goto malformed;
 	}
-	*out = v;
-	return n;
 malformed:
-	free(v);
 	return hvd_err_set(err, HVD_E_PROTO, "'%.80s' is no list of tasks per node like '2(x4),1'", text);
 }

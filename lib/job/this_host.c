@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "this_host.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/hex.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/iface.h"
@@ -31,19 +32,14 @@ static void add_addrs(struct hvd_this_host *self, size_t most, const struct hvd_
 
 static int find_addrs(struct hvd_this_host *self, size_t most, char *const *nics, struct hvd_err *err)
 {
-	struct hvd_ifaces ifs = {0};
-	struct hvd_nicspec spec;
+	HVD_CLEANUP(hvd_ifaces_clear) struct hvd_ifaces ifs = {0};
+	HVD_CLEANUP(hvd_nicspec_clear) struct hvd_nicspec spec = {0};
 
-	if (hvd_nicspec_parse(&spec, nics, err) != 0)
+	if (hvd_nicspec_parse(&spec, nics, err) != 0 ||
+	    hvd_ifaces_query(&ifs, NULL, hvd_deadline_in(QUERY_SECONDS), err) != 0)
 		return -1;
-	if (hvd_ifaces_query(&ifs, NULL, hvd_deadline_in(QUERY_SECONDS), err) != 0) {
-		hvd_nicspec_clear(&spec);
-		return -1;
-	}
 	add_addrs(self, most, &ifs, &spec, true);
 	add_addrs(self, most, &ifs, &spec, false);
-	hvd_ifaces_clear(&ifs);
-	hvd_nicspec_clear(&spec);
 	return 0;
 }
 

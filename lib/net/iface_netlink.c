@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "iface_netlink.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
@@ -332,9 +333,9 @@ static int dump(struct hvd_nl_dump *d, int fd, uint16_t type, uint32_t seq, void
 
 int hvd_nl_query(struct hvd_nl_dump *d, hvd_time deadline, struct hvd_err *err)
 {
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	hvd_cleanup_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	hvd_cleanup_free void *buf = NULL;
 	uint32_t seq = 0;
-	void *buf;
 	int rc;
 
 	memset(d, 0, sizeof(*d));
@@ -349,8 +350,6 @@ int hvd_nl_query(struct hvd_nl_dump *d, hvd_time deadline, struct hvd_err *err)
 			break;
 		hvd_nl_clear(d);
 	}
-	free(buf);
-	close(fd);
 	if (rc < 0)
 		hvd_nl_clear(d);
 	return rc;
