@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A shim that goes during the start is likely one of a launch being cancelled: its end is told only when nothing
- * else has ended the launch in the meantime. */
+/* A node agent that ends during the start may do so because the launch is being cancelled. So the start fails for this
+ * reason only when nothing else has ended it after so long. */
 #define LOST_SECONDS 1.0
-/* A rendezvous server that was killed with its step: srun may take so long to end. */
+/* The rendezvous on the first host is killed with its step: srun may take so long to end after that. */
 #define SERVER_LOST_SECONDS 5.0
-/* Descriptors for all else than the hosts' connections. */
+/* Descriptors for everything but the connections of the hosts. */
 #define OTHER_FILES 32
 
 struct hvd_driver {
@@ -128,17 +128,18 @@ static void on_join(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
 	int64_t rank, status;
-	const char *host = "?";
+	const struct hvd_layout *layout = &dr->agents->plan.layout;
+	int host;
 
 	(void)cl;
-	if (!have_plan(dr) || hvd_get_int(msg, "rank", 0, dr->agents->plan.layout.size - 1, &rank, NULL) != 0 ||
+	if (!have_plan(dr) || hvd_get_int(msg, "rank", 0, layout->size - 1, &rank, NULL) != 0 ||
 	    hvd_get_int(msg, "status", 0, 0xffff, &status, NULL) != 0)
 		return;
 	dr->rank_failed |= status != 0;
-	dr->agents->table.hosts[dr->agents->plan.layout.rank_slots[rank].host].ended++;
-	host = dr->agents->plan.layout.hosts[dr->agents->plan.layout.rank_slots[rank].host].name;
+	host = layout->rank_slots[rank].host;
+	dr->agents->table.hosts[host].ended++;
 	if (dr->ops->rank_exit)
-		dr->ops->rank_exit((uint32_t)rank, host, (int)status, dr->arg);
+		dr->ops->rank_exit((uint32_t)rank, layout->hosts[host].name, (int)status, dr->arg);
 }
 
 static void add_end(struct hvd_driver *dr, uint32_t rank)
@@ -179,7 +180,6 @@ static void tell_gone(struct hvd_driver *dr, uint32_t host, const struct hvd_err
 		dr->ops->host_gone(host_name(dr, host, buf), why, dr->arg);
 }
 
-/* The host's ranks are being ended; `why` is not a matter of the start any longer. */
 static void on_orphan(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_err why = {0};
@@ -209,7 +209,7 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 		}
 }
 
-/* After the start. A killed shim's rank has gone with it, and the backend sees that. */
+/* After the start. When a rank shim is killed its rank ends with it, which the backend sees. */
 static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
 	const struct hvd_node_agent *state = &dr->agents->table.hosts[cl->host];
@@ -254,7 +254,7 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 	if (!have_plan(dr)) {
 		hvd_node_agents_fail(dr->agents, &dr->lost_why);
 	} else {
-		/* After a failed rank it is likely that its step was ended, which may take long elsewhere. */
+		/* After a rank has failed, the step was probably ended, which may take longer on other hosts. */
 		hvd_log(dr->log, dr->rank_failed ? HVD_LOG_VERBOSE : HVD_LOG_WARN,
 			"%s: %s; ranks that are already connected go on", dr->lost_why.host, dr->lost_why.msg);
 		dr->lost_why.code = HVD_OK;
@@ -263,7 +263,7 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life ---- */
 
-/* Each host's agent has a connection, and all of them are there at once. */
+/* Is there a descriptor for each host's connection? All of them are open at once. */
 static int check_room(const struct hvd_driver_opts *opts, struct hvd_err *err)
 {
 	unsigned long files = hvd_nofile();

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver.h - the one process of a launch that all hosts talk to.
+ * driver.h - the driver of a job of fixed size: all hosts register with it, and every rank gets its plan from it.
  *
- * It lives in the caller's event loop. How it starts and stops:
- *   create    binds the driver's port; with hvd_driver_boot() the shims can be
- *             told where that is
- *   register  each host's agent says what it is
- *   meeting   the rendezvous starts, here or on the first host
- *   probe     each agent tries its neighbours and the rendezvous
- *   plan      every rank gets its environment; `started` is called
- *   afterwards the rendezvous goes on; shims report ranks that have ended
- * One deadline covers all of it up to the plan. When it passes, or anything
- * fails, `failed` is called once, all shims are told to end, and nothing more
- * happens but hvd_driver_destroy().
+ * The driver lives in the caller's event loop. hvd_driver_create() listens; hvd_driver_boot() has what shims must know
+ * to connect. Then the hosts register, the rendezvous is opened, the agents probe, and the plan is decided
+ * (node_agents.h). Each rank is sent its part of the plan (plan_delivery.h); when the last rank has it, `started` is
+ * called. After that the rendezvous goes on, and shims report ranks that have ended.
+ *
+ * The start timeout covers all of this up to `started`. When it passes, or anything fails, `failed` is called once, all
+ * shims are told to end, and the caller is left to destroy the driver.
+ *
+ * Messages from shims, besides those in node_agents.h:
+ *   {"t":"join", "node":I, "rank":R}      a rank shim that is no node agent asks for its plan
+ *   {"t":"exit", "rank":R, "status":S}    a rank has ended; S as from waitpid(2)
+ *   {"t":"done", "munge":B}               the shim's ranks have ended, and it goes; B false: there is no munged any
+ * longer
+ *   {"t":"orphan", "parent":NAME}         what had started the shim has gone; the shim ends its ranks
+ *   {"t":"output-lost"}                   not all output of the ranks could be written; the shim has told the user why
  */
 #ifndef HVD_DRIVER_H
 #define HVD_DRIVER_H
@@ -34,10 +38,10 @@ struct hvd_driver_ops {
 	void (*failed)(const struct hvd_err *why, void *arg);
 	/* A rank has ended; status as from waitpid(2). `host` is its name. */
 	void (*rank_exit)(uint32_t rank, const char *host, int status, void *arg);
-	/* After the start: a host's shim has gone before its ranks ended, or (where the backend starts ranks) without a
-	 * goodbye. why->code is HVD_E_TIMEOUT when the host itself does not answer any longer, and HVD_E_FAILED when a
-	 * shim says that what had started it has gone; then its ranks are being ended. With any other, just the process
-	 * has gone, as when all are being ended. */
+	/* After the start: the connection of a host's shim has ended before the host's ranks have, or (where the
+	 * backend starts ranks) before "done". why->code says more: HVD_E_TIMEOUT: the host does not answer any longer.
+	 * HVD_E_FAILED: what had started the shim has gone, and the shim ends its ranks. Other codes: the shim's
+	 * process has gone, as when all processes are being ended. */
 	void (*host_gone)(const char *host, const struct hvd_err *why, void *arg);
 
 	void (*host_registered)(uint32_t host, void *arg); /* by its index */
@@ -57,24 +61,24 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 				     const struct hvd_log *log, struct hvd_err *err);
 void hvd_driver_destroy(struct hvd_driver *driver); /* NULL is fine */
 
-/* While all ranks of one host have ended: the names of those where a rank goes on, with commas between them. NULL while
- * there is none of the one or the other, or shims do not stay connected. The caller frees it. */
+/* The hosts where a rank still runs, when all ranks of another host have ended: their names, with commas between them.
+ * NULL when there are no hosts of the one or the other kind, or shims do not stay connected. The caller frees it. */
 char *hvd_driver_hosts_behind(const struct hvd_driver *driver);
-/* That host is lost: all of its ranks count as ended. */
+/* The host is lost: all of its ranks count as ended. */
 void hvd_driver_lose_host(struct hvd_driver *driver, const char *host);
 /* Something outside the driver has made the start fail; `failed` is called, unless it was already. */
 void hvd_driver_give_up(struct hvd_driver *driver, const struct hvd_err *why);
 
-/* Has a shim said that it could not write all that its ranks have printed? It has told the user why. */
+/* Has a shim said "output-lost"? */
 bool hvd_driver_output_lost(const struct hvd_driver *driver);
 
-/* Who is where; NULL while there is no plan. */
+/* Which rank is on which host; NULL while there is no plan. */
 const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *driver);
 
-/* What shims need to find the driver. */
+/* What shims must know to connect. */
 void hvd_driver_boot(const struct hvd_driver *driver, struct hvd_boot *boot);
 
-/* Tell the shims that started ranks to end them (twice: at once), or to pass on a signal. */
+/* Have the shims that started ranks end them (twice: at once), or pass a signal on to them. */
 void hvd_driver_end_ranks(struct hvd_driver *driver);
 void hvd_driver_signal_ranks(struct hvd_driver *driver, int sig);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node_table.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/hostlist.h"
 #include "lib/base/size.h"
+#include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "lib/net/nicspec.h"
 #include "lib/protocol/wire.h"
 
 #include <stdio.h>
@@ -165,98 +166,6 @@ int hvd_node_table_register_expected(struct hvd_node_table *table, const json_t 
 	return 0;
 }
 
-static int lacks_iface(const struct hvd_node *node, const char *what, const char *name, struct hvd_err *err)
-{
-	char *have = hvd_node_ifaces_text(node);
-
-	hvd_err_set(err, HVD_E_USAGE, "there is no usable interface %s%s there, only %s%s%s", what, name, have,
-		    node->dropped ? "; left out: " : "", node->dropped ? node->dropped : "");
-	free(have);
-	hvd_err_hint(err, "name interfaces that every host has, or leave the option out to have them found");
-	return hvd_err_host(err, node->name);
-}
-
-static int check_nics(const struct hvd_node *node, const struct hvd_nicspec *spec, char *const *nics,
-		      struct hvd_err *err)
-{
-	struct hvd_strv list = {0};
-	const char *name;
-	char *text;
-	int rc;
-
-	for (size_t i = 0; (name = hvd_nicspec_name(spec, i)); i++)
-		if (strcmp(name, "lo") != 0 && hvd_node_find_iface(node, name) < 0)
-			return lacks_iface(node, "", name, err);
-	if (hvd_nicspec_wants(spec, "lo", NULL))
-		return 0;
-	for (int i = 0; i < node->n_ifaces; i++)
-		for (int a = 0; a < node->ifaces[i].n_addrs; a++)
-			if (hvd_nicspec_wants(spec, node->ifaces[i].name, &node->ifaces[i].addrs[a]))
-				return 0;
-	hvd_strv_add_all(&list, nics);
-	text = hvd_strv_join(&list, ",");
-	rc = lacks_iface(node, "that is wanted by ", text, err);
-	free(text);
-	hvd_strv_free(&list);
-	return rc;
-}
-
-/* Leave an interface the addresses that are wanted. False when none is. */
-static bool keep_addrs(struct hvd_node_iface *iface, const struct hvd_nicspec *spec)
-{
-	uint8_t kept = 0, first = HVD_NO_ADDR;
-
-	for (uint8_t a = 0; a < iface->n_addrs; a++) {
-		if (!hvd_nicspec_wants(spec, iface->name, &iface->addrs[a]))
-			continue;
-		if (a == iface->first)
-			first = kept;
-		iface->addrs[kept++] = iface->addrs[a];
-	}
-	iface->n_addrs = kept;
-	iface->first = first;
-	return kept > 0;
-}
-
-int hvd_node_table_restrict(struct hvd_node_table *table, uint32_t index, char *const *nics, struct hvd_err *err)
-{
-	struct hvd_node *node = &table->hosts[index].node;
-	struct hvd_node_agent *state = &table->hosts[index];
-	struct hvd_nicspec spec;
-	unsigned kept = 0, more = 0;
-
-	if (hvd_nicspec_parse(&spec, nics, err) != 0)
-		return -1;
-	if (spec.n && check_nics(node, &spec, nics, err) != 0) {
-		hvd_nicspec_clear(&spec);
-		return -1;
-	}
-	state->named = spec.n > 0;
-	state->loopback = hvd_nicspec_wants(&spec, "lo", NULL);
-	state->n_told = node->n_ifaces;
-	state->kept = hvd_xcalloc(node->n_ifaces, 1);
-	for (int i = 0; i < node->n_ifaces; i++) {
-		bool wanted = !spec.n || keep_addrs(&node->ifaces[i], &spec);
-
-		more += wanted && kept == HVD_MAX_NICS;
-		wanted = wanted && kept < HVD_MAX_NICS;
-		state->kept[i] = wanted ? (uint8_t)kept : HVD_NO_IFACE;
-		if (wanted)
-			node->ifaces[kept++] = node->ifaces[i];
-		else
-			free(node->ifaces[i].addrs);
-	}
-	node->n_ifaces = (uint16_t)kept;
-	if (more)
-		hvd_node_dropped(node,
-				 hvd_xasprintf("%u slower ones than the first %d, which can be named to be used", more,
-					       HVD_MAX_NICS),
-				 true);
-	table->ipv6 = hvd_nicspec_ipv6(&spec);
-	hvd_nicspec_clear(&spec);
-	return 0;
-}
-
 void hvd_node_table_forget_edges(struct hvd_node_table *table)
 {
 	free(table->edges);
@@ -379,27 +288,18 @@ bool hvd_node_table_one_machine(const struct hvd_node_table *table, enum hvd_sta
 
 int hvd_node_table_layout(const struct hvd_node_table *table, struct hvd_layout *layout, struct hvd_err *err)
 {
-	char **names = hvd_xcalloc(table->n, sizeof(*names));
-	int *tasks = hvd_xcalloc(table->n, sizeof(*tasks));
-	int **tids = hvd_xcalloc(table->n, sizeof(*tids));
-	int rc;
+	hvd_cleanup_free char **names = hvd_xcalloc(table->n, sizeof(*names));
+	hvd_cleanup_free int *tasks = hvd_xcalloc(table->n, sizeof(*tasks));
+	hvd_cleanup_free int **tids = hvd_xcalloc(table->n, sizeof(*tids));
 
 	for (uint32_t i = 0; i < table->n; i++) {
 		const struct hvd_node *node = &table->hosts[i].node;
 
 		names[i] = node->name;
 		tasks[i] = (int)node->n_ranks;
-		tids[i] = hvd_xcalloc(node->n_ranks, sizeof(**tids));
-		for (uint32_t r = 0; r < node->n_ranks; r++)
-			tids[i][r] = (int)node->ranks[r];
+		tids[i] = (int *)node->ranks; /* at most HVD_MAX_RANKS */
 	}
-	rc = hvd_layout_from_tasks(layout, names, tasks, tids, (int)table->n, err);
-	for (uint32_t i = 0; i < table->n; i++)
-		free(tids[i]);
-	free(tids);
-	free(tasks);
-	free(names);
-	return rc;
+	return hvd_layout_from_tasks(layout, names, tasks, tids, (int)table->n, err);
 }
 
 const char *hvd_node_table_name(const struct hvd_node_table *table, uint32_t index, char buf[32])
@@ -412,17 +312,15 @@ const char *hvd_node_table_name(const struct hvd_node_table *table, uint32_t ind
 	return buf;
 }
 
-static bool lacks(const struct hvd_node_table *table, uint32_t i, int kind)
+static bool lacks(const struct hvd_node_agent *host, int kind)
 {
-	const struct hvd_node_agent *state = &table->hosts[i];
-
 	switch (kind) {
 	case 0:
-		return state->stage == HVD_STAGE_EXPECTED;
+		return host->stage == HVD_STAGE_EXPECTED;
 	case 1:
-		return state->stage == HVD_STAGE_PROBING;
+		return host->stage == HVD_STAGE_PROBING;
 	default:
-		return state->stage == HVD_STAGE_ADMITTED && state->planned < table->hosts[i].node.n_ranks;
+		return host->stage == HVD_STAGE_ADMITTED && host->planned < host->node.n_ranks;
 	}
 }
 
@@ -433,25 +331,18 @@ char *hvd_node_table_missing(const struct hvd_node_table *table)
 		"no probe report from",
 		"not all ranks have asked for their plan on",
 	};
-	char *text = hvd_xstrdup(""), buf[32];
+	char *text = hvd_xstrdup(table->n ? "" : "no word from any host"), buf[32];
 
-	if (table->n == 0) {
-		free(text);
-		return hvd_xstrdup("no word from any host");
-	}
 	for (int kind = 0; kind < 3; kind++) {
 		struct hvd_strv hosts = {0};
-		char *list, *longer;
 
-		for (uint32_t i = 0; i < table->n; i++)
-			if (lacks(table, i, kind))
-				hvd_strv_add(&hosts, hvd_node_table_name(table, i, buf));
+		for (uint32_t h = 0; h < table->n; h++)
+			if (lacks(&table->hosts[h], kind))
+				hvd_strv_add(&hosts, hvd_node_table_name(table, h, buf));
 		if (hosts.n) {
-			list = hvd_hostlist_compress(hosts.v, hosts.n);
-			longer = hvd_xasprintf("%s%s%s %s", text, *text ? "; " : "", what[kind], list);
-			free(list);
-			free(text);
-			text = longer;
+			hvd_cleanup_free char *list = hvd_hostlist_compress(hosts.v, hosts.n);
+
+			hvd_xappendf(&text, "%s%s %s", *text ? "; " : "", what[kind], list);
 		}
 		hvd_strv_free(&hosts);
 	}

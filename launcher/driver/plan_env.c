@@ -14,33 +14,25 @@ static char *iface_list(const struct hvd_plan *plan, const struct hvd_node *node
 	char *list = hvd_xstrdup("");
 
 	for (int i = 0; i < plan->networks.n; i++) {
-		const char *name = node->ifaces[plan->networks.v[i].iface[h]].name;
-		bool skip = plan->networks.v[i].family != plan->networks.v[0].family ||
-			    plan->networks.v[i].by_name != plan->networks.v[0].by_name;
-		char *longer;
+		const struct hvd_network *network = &plan->networks.v[i];
+		bool skip = network->family != plan->networks.v[0].family ||
+			    network->by_name != plan->networks.v[0].by_name;
 
 		for (int k = 0; k < i; k++)
-			skip |= plan->networks.v[k].iface[h] == plan->networks.v[i].iface[h];
-		if (skip)
-			continue;
-		longer = hvd_xasprintf("%s%s%s", list, *list ? "," : "", name);
-		free(list);
-		list = longer;
+			skip |= plan->networks.v[k].iface[h] == network->iface[h];
+		if (!skip)
+			hvd_xappendf(&list, "%s%s", *list ? "," : "", node->ifaces[network->iface[h]].name);
 	}
 	return list;
 }
 
-/* The same where all ranks are on one machine: loopback, unless the user wants others. */
-static char *local_list(const struct hvd_node *node, const struct hvd_node_agent *state)
+/* The same where all ranks are on one machine: loopback, unless the user wants other interfaces. */
+static char *local_list(const struct hvd_node_agent *host)
 {
-	char *list = hvd_xstrdup(state->named && !state->loopback ? "" : "lo");
+	char *list = hvd_xstrdup(host->named && !host->loopback ? "" : "lo");
 
-	for (int i = 0; state->named && i < node->n_ifaces; i++) {
-		char *longer = hvd_xasprintf("%s%s%s", list, *list ? "," : "", node->ifaces[i].name);
-
-		free(list);
-		list = longer;
-	}
+	for (int i = 0; host->named && i < host->node.n_ifaces; i++)
+		hvd_xappendf(&list, "%s%s", *list ? "," : "", host->node.ifaces[i].name);
 	return list;
 }
 
@@ -50,7 +42,7 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 	const struct hvd_rank_slot *slot = &plan->layout.rank_slots[rank];
 	uint32_t h = (uint32_t)slot->host;
 	const struct hvd_node *node = &table->hosts[h].node;
-	char *list = plan->local ? local_list(node, &table->hosts[h]) : iface_list(plan, node, h);
+	char *list = plan->local ? local_list(&table->hosts[h]) : iface_list(plan, node, h);
 	char *first = hvd_xstrndup(list, strcspn(list, ","));
 	struct hvd_emit in = {
 		.mpi = plan->mpi,
