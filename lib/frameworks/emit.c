@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Horovod with the MPI controller asks MPI for everything but this. What moves the data stays Horovod's or the user's
- * choice; when that is Gloo, it needs its interface. */
+/* With the MPI controller Horovod asks MPI for rank and size. Which library moves the data is left to Horovod and the
+ * user; if it is Gloo, it needs the interface. */
 static void emit_horovod_mpi(const struct hvd_emit *in, struct hvd_strv *env)
 {
 	hvd_env_set(env, "HOROVOD_CONTROLLER", "mpi");
@@ -17,7 +17,7 @@ static void emit_horovod_mpi(const struct hvd_emit *in, struct hvd_strv *env)
 	hvd_env_set(env, "PYTHONUNBUFFERED", "1");
 }
 
-/* Horovod, Gloo controller: horovod/common/gloo/gloo_context.h names them. */
+/* Horovod with the Gloo controller. The names are in horovod/common/gloo/gloo_context.h. */
 static void emit_horovod(const struct hvd_emit *in, struct hvd_strv *env)
 {
 	char addr[HVD_ADDR_TEXT];
@@ -41,7 +41,7 @@ static void emit_horovod(const struct hvd_emit *in, struct hvd_strv *env)
 	hvd_env_set(env, "PYTHONUNBUFFERED", "1");
 }
 
-/* Without = NCCL takes the names for beginnings of names: ib0 for ib01, too. */
+/* "=" in front means whole names. Without it NCCL takes them as beginnings of names, and ib0 would select ib01 too. */
 static void emit_nccl(const struct hvd_emit *in, struct hvd_strv *env)
 {
 	hvd_env_setf(env, "NCCL_SOCKET_IFNAME", "=%s", in->ifaces);
@@ -53,8 +53,9 @@ static void emit_gloo(const struct hvd_emit *in, struct hvd_strv *env)
 	hvd_env_set(env, "GLOO_SOCKET_IFNAME", in->iface);
 }
 
-/* Open MPI and Spectrum MPI: an MCA parameter in the environment, since names may differ between hosts. Between ranks
- * of one machine no network is used. The two parameters exclude each other. */
+/* Open MPI and Spectrum MPI take an MCA parameter from the environment; interface names may differ between hosts, so
+ * mpirun's command line cannot hold them. On one machine Open MPI uses no network. It refuses if_include together with
+ * if_exclude, hence neither must be set already. */
 static void emit_openmpi(const struct hvd_emit *in, struct hvd_strv *env)
 {
 	if (in->mpi && !in->one_machine)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit.h - what a rank is told in its environment, framework by framework.
+ * emit.h - the variables that a rank finds in its environment, framework by framework.
  *
- * The plan knows no framework: it knows a rank's place, the interfaces of its
- * host and where the rendezvous is. Each emitter turns that into the variables
- * of one framework. To support another one, add an emitter to the table.
+ * The plan knows no framework: it knows a rank's slot, the interfaces of its host, and the rendezvous. An emitter turns
+ * these into the variables of one framework. To support another framework, add an emitter to the table in emit.c, and
+ * the names of its variables to emitted.c.
  */
 #ifndef HVD_EMIT_H
 #define HVD_EMIT_H
@@ -16,22 +16,22 @@
 #include <stdbool.h>
 
 struct hvd_emit {
-	bool mpi; /* the workers' controller is MPI: whatever started the ranks tells them rank and size */
-	bool one_machine;
+	bool mpi;         /* Horovod's controller is MPI: the MPI tells ranks their rank and size */
+	bool one_machine; /* all ranks are on this machine */
 	const struct hvd_rank_slot *slot;
-	const char *hostname;       /* the same on all ranks of a host, another on every other host */
-	const char *iface;          /* the best interface of this host that all hosts share */
-	const char *ifaces;         /* all that are shared, best first, with commas */
-	struct hvd_addr rendezvous; /* as this host reaches it */
-	in_port_t port;
+	const char *hostname;       /* equal on all ranks of a host, different on different hosts */
+	const char *iface;          /* this host's interface in the best network */
+	const char *ifaces;         /* its interfaces in all networks, best first, with commas between them */
+	struct hvd_addr rendezvous; /* an address that this host has reached */
+	in_port_t port;             /* of the rendezvous; host order */
 };
 
-/* Set the variables of every framework in `env`. A name may be "A?B": A, unless the rank's environment has A or B
- * already; hvd_emit_name() settles it. */
+/* Set the variables of every framework in `env`, which goes to the rank. A name may have the form "A?B": A is to be set
+ * only if the rank's own environment has neither A nor B. The rank decides with hvd_emit_name(). */
 void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env);
 
-/* The variable to set in the environment `envp` (NULL-terminated) for a name as above, or NULL when none is to be set,
- * as where user or site have set one of those that yield (emitted.h). Caller frees. */
+/* Which variable to set for a name as above in a rank with the environment `envp` (NULL-terminated)? The caller frees
+ * it. NULL: none, as for a variable that user or site have set and whose value is left as it is (emitted.h). */
 char *hvd_emit_name(const char *name, char *const *envp);
 
 #endif

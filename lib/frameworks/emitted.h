@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emitted.h - the names of the variables that emit.c may give to a rank.
+ * emitted.h - the names of all variables that emit.c may set.
  *
- * The SPANK plugin has to know them before there is a plan: a container plugin replaces variables that the image has
- * too, unless it was told their names beforehand. Tunables of a configuration file are not among them.
+ * The SPANK plugin needs the names before there is a plan: a container plugin replaces variables that the container's
+ * image sets too, unless it was told their names beforehand. Tunables from a configuration file are not in the list.
  *
- * Uses nothing but libc: the SPANK plugin links it too.
+ * Uses nothing but libc: the SPANK plugin links it.
  */
 #ifndef HVD_EMITTED_H
 #define HVD_EMITTED_H
@@ -14,16 +14,15 @@
 
 struct hvd_emitted {
 	const char *name;
-	bool iface;  /* the value names network interfaces, which means nothing in another network namespace */
-	bool yields; /* it is not set where user or site have set it (lib/job/user_ifname.h) */
+	bool iface;  /* the value names network interfaces, so it is wrong in another network namespace */
+	bool yields; /* it is not set when user or site have set it (lib/job/user_ifname.h) */
 };
 
 /* Ends with an entry whose name is NULL. */
 extern const struct hvd_emitted hvd_emitted[];
 
-/* Is that a variable that names network interfaces? */
+/* The flags of the variable with this name; false for other names. */
 bool hvd_emitted_iface(const char *name);
-/* Is it one that is left as user or site have set it? */
 bool hvd_emitted_yields(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pickle.c - questions about the values that a pickle was read into. */
+/* pickle.c - looks at the values that a pickle was read into. */
 #include "pickle.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pickle_opcode.h - the opcodes of Python's pickle format that are read or written here, by the names that pickletools
- * has for them.
+ * pickle_opcode.h - the opcodes of Python's pickle format that hvd reads or writes, with the names that pickletools
+ * gives them.
  */
 #ifndef HVD_PICKLE_OPCODE_H
 #define HVD_PICKLE_OPCODE_H

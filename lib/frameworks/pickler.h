@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pickler.h - writes a pickle: protocol 4 (PEP 3154), without frames and memo.
+ * pickler.h - writes a pickle: protocol 4 (PEP 3154), without frames and memo. To read pickles: pickle.h.
  *
- * The caller puts one piece behind the other, as pickletools shows them; nothing checks that they make a value. What
- * does not fit is left out, and `n` is then larger than `room`: how long it would have been.
+ * The caller writes one opcode after the other, in the order in which pickletools shows them; nobody checks that they
+ * make a value. What does not fit into `room` is left out, and `n` counts it nevertheless: n > room means that the
+ * pickle is incomplete, and tells how much room it needs.
  */
 #ifndef HVD_PICKLER_H
 #define HVD_PICKLER_H
@@ -14,11 +15,11 @@
 #include <stdint.h>
 
 struct hvd_pickler {
-	unsigned char *bytes; /* the caller's; NULL with a room of 0, to measure */
-	size_t room, n;       /* in bytes; start with n = 0 */
+	unsigned char *bytes; /* owned by the caller; NULL with room 0, to measure */
+	size_t room, n;       /* bytes; start with n = 0 */
 };
 
-void hvd_pickler_begin(struct hvd_pickler *p);                /* the protocol */
+void hvd_pickler_begin(struct hvd_pickler *p);                /* write the protocol's number */
 void hvd_pickler_op(struct hvd_pickler *p, unsigned char op); /* an opcode without an argument */
 void hvd_pickler_int(struct hvd_pickler *p, int64_t number);
 void hvd_pickler_str(struct hvd_pickler *p, const char *text);                /* UTF-8; cut after 255 bytes */

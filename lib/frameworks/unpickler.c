@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpickler.c - a machine with a stack and a memo, as the format prescribes, that makes values and nothing else.
+ * unpickler.c - reads a pickle: a machine with a stack and a memo, as the format prescribes, which only makes values.
  *
- * Every opcode makes at most one value, so there is room for as many values as the pickle has bytes, and none of them
- * moves. They and the lists of items live as long as the struct hvd_pickle.
+ * Every opcode makes at most one value and takes at least one byte. So values, stack and memo need room for as many
+ * entries as the pickle has bytes, and are allocated once: values never move. Values and their lists of items live
+ * until hvd_pickle_free().
  */
 #include "pickle.h"
 
@@ -22,11 +23,11 @@ struct hvd_pickle {
 struct reader {
 	const unsigned char *p, *end;
 	struct hvd_pickle *out;
-	struct hvd_pickle_value **stack; /* a mark is a NULL */
-	size_t depth, room;
+	struct hvd_pickle_value **stack; /* NULL stands for a mark */
+	size_t depth, room;              /* of the stack; `room` is the memo's too */
 	struct hvd_pickle_value **memo;
 	size_t n_memo;
-	size_t items; /* places given to containers so far */
+	size_t items; /* of all containers so far */
 	struct hvd_err *err;
 };
 
@@ -40,7 +41,7 @@ static int too_much(struct reader *r)
 	return hvd_err_set(r->err, HVD_E_LIMIT, "a pickle of more than %d values", HVD_PICKLE_MAX_VALUES);
 }
 
-/* The next `n` bytes; NULL with err set when there are not so many. */
+/* Take the next `n` bytes; NULL with err set when fewer are left. */
 static const unsigned char *take(struct reader *r, size_t n)
 {
 	const unsigned char *bytes = r->p;
@@ -97,7 +98,7 @@ static int push_new(struct reader *r, enum hvd_pickle_kind kind, int64_t number)
 	return push(r, v);
 }
 
-/* The value that is `down` below the top; NULL with err set when there is none before the last mark. */
+/* The value `down` places below the top; NULL with err set when a mark or the stack's end comes before it. */
 static struct hvd_pickle_value *peek(struct reader *r, size_t down)
 {
 	for (size_t i = 0; i <= down; i++)
@@ -128,7 +129,7 @@ static int above_mark(struct reader *r, size_t *n)
 	return bad(r, "a mark is missing");
 }
 
-/* Move the top `n` values behind what `v` has. */
+/* Move the top `n` values of the stack to the end of the items of `v`. */
 static int add_items(struct reader *r, struct hvd_pickle_value *v, size_t n)
 {
 	r->items += n;
@@ -173,7 +174,7 @@ static int op_number(struct reader *r, unsigned char op)
 	return push_new(r, HVD_PICKLE_INT, number);
 }
 
-/* A container of the top `n` values, or of those above the mark. */
+/* Make a tuple of the top `n` values, or with `marked` of those above the mark. */
 static int op_tuple(struct reader *r, size_t n, bool marked)
 {
 	struct hvd_pickle_value *v;
@@ -187,7 +188,8 @@ static int op_tuple(struct reader *r, size_t n, bool marked)
 	return push(r, v);
 }
 
-/* To the list or dict below, in portions of `step`. */
+/* Add to the list or dict that is below them the top `step` values, or with `marked` those above the mark, whose number
+ * must be a multiple of `step`. */
 static int op_add(struct reader *r, enum hvd_pickle_kind kind, size_t step, bool marked)
 {
 	struct hvd_pickle_value *to;
@@ -210,7 +212,7 @@ static int op_add(struct reader *r, enum hvd_pickle_kind kind, size_t step, bool
 	return 0;
 }
 
-/* Two values become one. */
+/* Make one value of the top two: a class of its names, or an object or call of a class and arguments. */
 static int op_pair(struct reader *r, enum hvd_pickle_kind kind)
 {
 	struct hvd_pickle_value *v, *a = peek(r, 1), *b = a ? peek(r, 0) : NULL;
@@ -249,7 +251,6 @@ static int op_get(struct reader *r, size_t bytes)
 	return push(r, r->memo[at]);
 }
 
-/* The memo has room for as many values as the pickle has bytes, and each costs one. */
 static int op_memoize(struct reader *r)
 {
 	struct hvd_pickle_value *v = peek(r, 0);
@@ -262,7 +263,7 @@ static int op_memoize(struct reader *r)
 	return 0;
 }
 
-/* 1 when the pickle is complete. */
+/* Run one opcode. Returns 0, 1 when the pickle is complete, -1 with err set. */
 static int step(struct reader *r)
 {
 	const unsigned char *op = take(r, 1);
@@ -272,7 +273,7 @@ static int step(struct reader *r)
 	switch (*op) {
 	case HVD_OP_PROTO:
 		return take(r, 1) ? 0 : -1;
-	case HVD_OP_FRAME: /* how much follows in one piece: for those who read from a stream */
+	case HVD_OP_FRAME: /* announces how many bytes follow, for readers of a stream */
 		return take(r, 8) ? 0 : -1;
 	case HVD_OP_NONE:
 		return push_new(r, HVD_PICKLE_NONE, 0);

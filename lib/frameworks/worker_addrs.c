@@ -70,7 +70,7 @@ static int read_addrs(const struct hvd_pickle_value *v, struct hvd_worker_addrs 
 	return 0;
 }
 
-/* Those of the loopback interface are the last to be tried. The order is kept otherwise. */
+/* Move loopback addresses to the end, so that they are tried last. The order stays otherwise. */
 static void loopback_last(struct hvd_worker_addrs *a)
 {
 	struct hvd_worker_addr *sorted = hvd_xcalloc(a->n, sizeof(*sorted));
@@ -84,7 +84,7 @@ static void loopback_last(struct hvd_worker_addrs *a)
 	a->v = sorted;
 }
 
-/* Decoded bytes, the caller's to wipe and free. */
+/* Decode base64. The caller wipes and frees the *n bytes. */
 static unsigned char *unbase64(const void *text, size_t len, size_t *n, struct hvd_err *err)
 {
 	struct base64_decode_ctx ctx;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker_addrs.h - where an elastic worker listens for notifications, and the key for it.
+ * worker_addrs.h - where an elastic worker listens for notifications, and the key that its messages are signed with.
  *
- * The worker says so by a PUT at worker_addresses/HOST:LOCAL_RANK, whose value is the base64 of a pickle of
- * ({iface: [(addr, port), …], …}, key). Format: WorkerNotificationManager in
+ * A worker of Horovod publishes both with a PUT at worker_addresses/HOST:LOCAL_RANK of the rendezvous. The value is the
+ * base64 of a pickle of ({iface: [(addr, port), …], …}, key). Format: WorkerNotificationManager in
  * horovod/runner/elastic/worker.py of Horovod 0.28.
  */
 #ifndef HVD_WORKER_ADDRS_H
@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 #define HVD_WORKER_MAX_ADDRS 64
-#define HVD_WORKER_IFACE_MAX 64 /* bytes of a name, its end included */
+#define HVD_WORKER_IFACE_MAX 64 /* bytes of an interface's name, its zero byte included */
 
 struct hvd_worker_addr {
 	char iface[HVD_WORKER_IFACE_MAX];
@@ -26,14 +26,16 @@ struct hvd_worker_addr {
 
 /* A zeroed struct is empty. */
 struct hvd_worker_addrs {
-	struct hvd_worker_addr *v; /* owned; loopback last */
+	struct hvd_worker_addr *v; /* owned; loopback addresses last */
 	size_t n;
 	struct hvd_key key;
 };
 
-/* Read the value of the PUT. Untrusted input is fine. HVD_E_PROTO, HVD_E_LIMIT; after an error *out is empty. */
+/* Read the value of the PUT. On success the caller clears *out; after an error (HVD_E_PROTO, HVD_E_LIMIT) it is empty.
+ * Untrusted input is fine. */
 int hvd_worker_addrs_parse(const void *text, size_t len, struct hvd_worker_addrs *out, struct hvd_err *err);
-/* The other way, as a worker does it. Addresses of one interface must be neighbours. Caller frees. */
+/* Write the value as a worker does: for tests. Addresses of one interface must follow each other. The caller frees it.
+ */
 char *hvd_worker_addrs_format(const struct hvd_worker_addrs *addrs);
 void hvd_worker_addrs_clear(struct hvd_worker_addrs *addrs); /* wipes the key; NULL is fine */
 

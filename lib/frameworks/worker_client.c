@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker_client.c - one notification: a connection for each address that is tried.
+ * worker_client.c - one notification: up to one connection for each of the worker's addresses.
  *
- * The worker is not pinged first, as Horovod's driver does: an acknowledgement whose signature fits proves as much, one
- * round trip earlier. An address that does not answer at once is not waited for, the next one is tried besides. Two
- * that arrive are no harm, since the second has the timestamp of the first; and a connection that was made is
- * never closed without a request, which would leave a traceback on the worker's stderr.
+ * Horovod's driver pings a worker before it notifies it. That is not needed here: an acknowledgement with a valid
+ * signature proves the same, one round trip earlier. When an address does not answer within PATIENCE the next one is
+ * tried in addition. If two requests arrive, the second does nothing, since it has the same timestamp. A connection
+ * that was made is never closed without a request, since that would leave a traceback on the worker's stderr.
  */
 #include "worker_client.h"
 
@@ -17,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An address that has not answered for so long is joined by the next one. Seconds. */
+/* Seconds that an address has for its answer before the next one is tried too. */
 #define PATIENCE 0.25
 
 struct attempt {
 	struct hvd_notify *owner;
-	struct bufferevent *bev; /* NULL: not begun, or over */
+	struct bufferevent *bev; /* NULL: the attempt has not begun, or has failed */
 	bool connected;
 };
 
@@ -30,12 +30,12 @@ struct hvd_notify {
 	struct event_base *base;
 	struct hvd_worker_addrs to;
 	struct attempt *attempts; /* one for each address */
-	size_t begun, open;
+	size_t begun, open;       /* attempts that have begun; of these, those that have not failed */
 	unsigned char frame[HVD_MESSAGE_MAX_FRAME];
 	size_t frame_len;
-	struct event *next;     /* begin with the next address */
-	struct event *deadline; /* give up */
-	struct hvd_err why;     /* of the most telling failure so far */
+	struct event *next;     /* begins the next attempt */
+	struct event *deadline; /* gives up */
+	struct hvd_err why;     /* the failure that tells most so far */
 	hvd_notify_done *done;
 	void *arg;
 };
@@ -69,7 +69,8 @@ static const struct hvd_worker_addr *address(const struct attempt *a)
 	return &a->owner->to.v[a - a->owner->attempts];
 }
 
-/* An attempt came to nothing: remember why, if that tells more than what is known, and go on with the next address. */
+/* An attempt has failed. Remember why, unless a failure is known that tells more than that an address cannot be
+ * reached, and go on with the next address. */
 static void failed(struct attempt *a, struct hvd_err *why)
 {
 	struct hvd_notify *n = a->owner;

@@ -22,7 +22,7 @@ static void sign(const struct hvd_key *key, const void *body, size_t len, unsign
 	explicit_bzero(&ctx, sizeof(ctx));
 }
 
-/* An object without arguments, and with nothing on the stack but itself. */
+/* Begin a pickle with an object of this class, made without arguments. */
 static void put_object(struct hvd_pickler *p, const char *module, const char *name)
 {
 	hvd_pickler_begin(p);
@@ -33,7 +33,7 @@ static void put_object(struct hvd_pickler *p, const char *module, const char *na
 	hvd_pickler_op(p, HVD_OP_NEWOBJ);
 }
 
-/* Its attributes, each a name and a value, come in between. */
+/* The object's attributes, each a name and a value, are written between begin_state() and end_state(). */
 static void begin_state(struct hvd_pickler *p)
 {
 	hvd_pickler_op(p, HVD_OP_EMPTY_DICT);
@@ -100,7 +100,8 @@ int hvd_message_length(const unsigned char head[HVD_MESSAGE_HEAD], size_t *len, 
 	return 0;
 }
 
-/* HostUpdateResult(n), getattr(HostUpdateResult, 'added') or or_ of two such values, as Python's releases pickle it. */
+/* Read a HostUpdateResult. Depending on its release, Python pickles it as HostUpdateResult(n), as
+ * getattr(HostUpdateResult, 'added'), or as or_() of two such values. */
 static int read_change(const struct hvd_pickle_value *v, int depth, int64_t *change)
 {
 	const struct hvd_pickle_value *args;
@@ -180,7 +181,7 @@ int hvd_message_read(const struct hvd_key *key, const unsigned char *frame, size
 		return -1;
 	if (whole != len)
 		return hvd_err_set(err, HVD_E_PROTO, "a message that is cut off, or followed by something");
-	/* Before anything else is made of the bytes. */
+	/* Checked before the body is parsed. */
 	sign(key, frame + HVD_MESSAGE_HEAD, len - HVD_MESSAGE_HEAD, mac);
 	if (!hvd_mac_equal(mac, frame))
 		return hvd_err_set(err, HVD_E_AUTH, "a message whose signature does not fit the worker's key");
