@@ -179,11 +179,23 @@ void hvd_launch_add_hosts(struct hvd_launch *launch, hvd_reach_fn *reach)
 	}
 }
 
-int hvd_backend_add_host(const struct hvd_backend *backend, struct hvd_launch *launch, struct hvd_err *err)
+int hvd_launch_for_host(struct hvd_launch *one, const struct hvd_launch *job, const struct hvd_backend *backend,
+			int number, const struct hvd_alloc_host *host, struct hvd_err *err)
 {
-	if (backend->add_host)
-		return backend->add_host(launch, err);
-	hvd_launch_add_hosts(launch, backend->reach);
+	*one = *job;
+	one->first_host = number;
+	one->procs = NULL;
+	one->n_procs = 0;
+	one->scratch = NULL;
+	memset(&one->alloc, 0, sizeof(one->alloc));
+	memset(&one->lsf, 0, sizeof(one->lsf));
+	if (hvd_alloc_add(&one->alloc, host->name, host->slots, err) != 0)
+		return hvd_err_host(err, host->name);
+	one->alloc.hosts[0].slurm_job = host->slurm_job;
+	if (!backend->add_host)
+		hvd_launch_add_hosts(one, backend->reach);
+	else if (backend->add_host(one, err) != 0)
+		return hvd_err_host(err, host->name);
 	return 0;
 }
 

@@ -42,11 +42,9 @@ struct hvd_launch {
 	char *const *envp;
 	const char *task, *selftest; /* paths of hvd-task and hvd-selftest */
 	const struct hvd_log *log;
-	/* In, for elastic jobs: hvd_backend_add_host() gets a struct hvd_launch for each host, whose `alloc` is that
-	 * host. */
+	/* In, for elastic jobs: each host has a struct hvd_launch, see hvd_launch_for_host(). */
 	int first_host; /* the host's index among all hosts that the job has ever had */
-	uint32_t job;   /* the Slurm job that the host belongs to; 0 = the job that hvdrun runs in */
-	bool another;   /* the host had a node agent before: its files of output are appended to */
+	bool another;   /* the job has started a process before: files of output are appended to */
 	bool unbound;   /* Slurm's configuration binds no tasks */
 	/* There is no munge, so srun's shims read the launch's key from their stdin (hvd-task --stdin). hvdrun's own
 	 * stdin follows the key, unless `no_input`. */
@@ -121,8 +119,11 @@ const struct hvd_backend *hvd_backend_choose(const struct hvd_launch *launch, st
 /* Refuse what this backend cannot do, and fill the out part of `launch`. After an error hvd_launch_clear() is due. */
 int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *launch, struct hvd_err *err);
 
-/* An elastic job: append the process that starts the node agent of the one host in launch->alloc. */
-int hvd_backend_add_host(const struct hvd_backend *backend, struct hvd_launch *launch, struct hvd_err *err);
+/* The launch of one host of an elastic job, with the process that starts the host's node agent: as that of the job, but
+ * the allocation is this host. `number` is its number among all that the job has ever had. -1 with err set;
+ * hvd_launch_clear() is due in any case. */
+int hvd_launch_for_host(struct hvd_launch *one, const struct hvd_launch *job, const struct hvd_backend *backend,
+			int number, const struct hvd_alloc_host *host, struct hvd_err *err);
 
 /* After srun's prepare, where there is no munge: have srun bring the key to all tasks on their stdin, and the shims do
  * what --input asks for. Refuses what needs stdin otherwise: --pty, and a file as --input. */

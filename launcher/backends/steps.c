@@ -40,8 +40,8 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	forget_tasks(&proc->env);
 	hvd_strv_add(&proc->argv, "srun");
 	hvd_strv_add_all(&proc->argv, launch->spec->srun.args_but_label.v); /* the node agent labels its ranks' lines */
-	if (launch->job)
-		hvd_strv_addf(&proc->argv, "--jobid=%u", launch->job);
+	if (host->slurm_job)
+		hvd_strv_addf(&proc->argv, "--jobid=%u", host->slurm_job);
 	hvd_strv_addf(&proc->argv, "--nodelist=%s", host->name);
 	hvd_strv_add(&proc->argv, "--nodes=1");
 	hvd_strv_add(&proc->argv, "--ntasks=1");

@@ -12,16 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-/* After a failure: how long the others wait for a rank that is silent before it is replaced, unless the launch spec
- * says otherwise; */
-#define SILENT_SECONDS 1.0
-/* … where its connections were killed: then it does not wait for a dead peer, but is at work. */
-#define KILL_SECONDS 15.0
-/* How long those that train wait for a worker that should arrive, and for one that should end; --elastic-timeout may be
- * longer. */
-#define PATIENCE_SECONDS 600.0
-/* Hosts that come one after the other within this time change the job once. */
-#define SETTLE_SECONDS 3.0
 /* How long a new worker may wait at the rendezvous for the others: as good as for ever, for it is ended if they do not
  * come. */
 #define RANK_WAIT_SECONDS (30 * 86400.0)
@@ -350,25 +340,6 @@ static int begin_discovery(struct elastic *el, struct hvd_err *err)
 	return rc == 0 && el->discovery ? 0 : -1;
 }
 
-static struct hvd_machine_opts machine_opts(const struct hvd_launch_spec *spec)
-{
-	const double silent = spec->elastic.silent, timeout = spec->elastic.timeout;
-
-	return (struct hvd_machine_opts){
-		.np = spec->elastic.first_np,
-		.min_np = spec->elastic.min_np ? spec->elastic.min_np : spec->elastic.first_np,
-		.max_np = spec->elastic.max_np,
-		.reset_limit = spec->elastic.reset_limit,
-		.elastic_timeout = timeout,
-		.patience = timeout > PATIENCE_SECONDS ? timeout : PATIENCE_SECONDS,
-		.cooldown_min = spec->elastic.cooldown_min,
-		.cooldown_max = spec->elastic.cooldown_max,
-		.silent_grace = silent > 0 ? silent : SILENT_SECONDS,
-		.kill_grace = silent > 0 ? silent : KILL_SECONDS,
-		.settle = SETTLE_SECONDS,
-	};
-}
-
 static int begin(struct elastic *el, struct hvd_err *err)
 {
 	static const struct hvd_machine_ops machine_ops = {
@@ -382,7 +353,7 @@ static int begin(struct elastic *el, struct hvd_err *err)
 							      .message = on_message,
 							      .failed = on_failed};
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
-	struct hvd_machine_opts opts = machine_opts(el->job.launch->spec);
+	struct hvd_machine_opts opts = hvd_elastic_machine_opts(el->job.launch->spec);
 	struct hvd_job *job = &el->job;
 	struct hvd_boot boot;
 

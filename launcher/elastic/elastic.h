@@ -24,7 +24,10 @@
 /* For --dry-run: the hosts that are known before the start, and the processes for their shims. */
 int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err);
 
-/* Run it on hosts where `backend` starts shims (hvd_backend_add_host()). As hvd_run(). */
+/* What the launch spec says to the state machine. */
+struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec);
+
+/* Run the job on hosts where `backend` starts node agents. As hvd_run(). */
 int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 		    struct hvd_result *result, struct hvd_err *err);
 

@@ -10,19 +10,9 @@
 static int preview_host(struct hvd_launch *launch, const struct hvd_backend *backend, int index, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
-	struct hvd_launch one = *launch;
-	int rc;
+	struct hvd_launch one;
+	int rc = hvd_launch_for_host(&one, launch, backend, index, host, err);
 
-	one.procs = NULL;
-	one.n_procs = 0;
-	one.first_host = index;
-	memset(&one.lsf, 0, sizeof(one.lsf));
-	memset(&one.alloc, 0, sizeof(one.alloc));
-	rc = hvd_alloc_add(&one.alloc, host->name, host->slots, err);
-	if (rc == 0) {
-		hvd_alloc_merge(&one.alloc);
-		rc = hvd_backend_add_host(backend, &one, err);
-	}
 	for (size_t i = 0; i < one.n_procs; i++) {
 		struct hvd_proc *proc = hvd_launch_add(launch, host->name);
 
@@ -32,7 +22,7 @@ static int preview_host(struct hvd_launch *launch, const struct hvd_backend *bac
 	}
 	free(one.procs);
 	hvd_alloc_clear(&one.alloc);
-	return rc == 0 ? 0 : hvd_err_host(err, host->name);
+	return rc;
 }
 
 int hvd_elastic_preview(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)

@@ -101,7 +101,7 @@ static int start_proc(struct hvd_started_proc *p, struct hvd_err *err)
 {
 	struct hvd_procs *procs = p->procs;
 
-	if (hvd_proc_start(p, !procs->any, err) != 0) {
+	if (hvd_proc_start(p, !procs->launch->another, err) != 0) {
 		free_proc(p);
 		return -1;
 	}
@@ -109,7 +109,7 @@ static int start_proc(struct hvd_started_proc *p, struct hvd_err *err)
 	procs->last = &p->next;
 	procs->running++;
 	procs->under_way++;
-	procs->any = true;
+	procs->launch->another = true;
 	if (procs->wake && !evtimer_pending(procs->wake, NULL))
 		evtimer_add(procs->wake, &(struct timeval){.tv_usec = WAKE_MS * 1000});
 	return 0;
@@ -148,24 +148,15 @@ static void start_more(struct hvd_procs *procs)
 int hvd_procs_start_host(struct hvd_procs *procs, uint32_t host, const char *name, int slots, uint32_t slurm_job,
 			 struct hvd_err *err)
 {
+	const struct hvd_alloc_host listed = {.name = (char *)name, .slots = slots, .slurm_job = slurm_job};
 	struct hvd_started_proc *p = new_proc(procs, host);
 
-	p->launch = *procs->launch;
-	p->launch.procs = NULL;
-	p->launch.n_procs = 0;
-	p->launch.scratch = NULL;
-	p->launch.first_host = (int)host;
-	p->launch.job = slurm_job;
-	p->launch.another = procs->any;
-	memset(&p->launch.alloc, 0, sizeof(p->launch.alloc));
-	memset(&p->launch.lsf, 0, sizeof(p->launch.lsf));
-	p->ranks_left = slots;
-	if (hvd_alloc_add(&p->launch.alloc, name, slots, err) != 0 ||
-	    hvd_backend_add_host(procs->backend, &p->launch, err) != 0) {
+	if (hvd_launch_for_host(&p->launch, procs->launch, procs->backend, (int)host, &listed, err) != 0) {
 		free_proc(p);
-		return hvd_err_host(err, name);
+		return -1;
 	}
 	p->proc = &p->launch.procs[0];
+	p->ranks_left = slots;
 	return start_proc(p, err) == 0 ? 0 : hvd_err_host(err, name);
 }
 

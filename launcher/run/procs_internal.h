@@ -48,7 +48,6 @@ struct hvd_procs {
 	size_t next, n;                         /* of the launch's processes: the next to start; those to be started */
 	unsigned running;
 	unsigned under_way; /* … whose hosts have not registered */
-	bool any;           /* one was started */
 	struct event *sweep, *wake;
 	bool ending, output_dropped;
 };

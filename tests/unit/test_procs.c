@@ -83,7 +83,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 					  "sleep 0.05; done");
 	hvd_strv_addf(&proc->env, "HOST=%d", launch->first_host);
 	hvd_strv_addf(&proc->env, "SLOTS=%d", host->slots);
-	hvd_strv_addf(&proc->env, "JOB=%u", launch->job);
+	hvd_strv_addf(&proc->env, "JOB=%u", host->slurm_job);
 	hvd_strv_addf(&proc->env, "ANOTHER=%d", launch->another);
 	return 0;
 }

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* machine_opts.c - what the launch spec says to the state machine. */
+#include "elastic.h"
+
+/* After a failure: how long the others wait for a rank that is silent before it is replaced, unless the launch spec
+ * says otherwise; */
+#define SILENT_SECONDS 1.0
+/* … where its connections were killed: then it does not wait for a dead peer, but is at work. */
+#define KILL_SECONDS 15.0
+/* How long those that train wait for a worker that should arrive, and for one that should end; --elastic-timeout may be
+ * longer. */
+#define PATIENCE_SECONDS 600.0
+/* Hosts that come one after the other within this time change the job once. */
+#define SETTLE_SECONDS 3.0
+
+struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *spec)
+{
+	const double silent = spec->elastic.silent, timeout = spec->elastic.timeout;
+
+	return (struct hvd_machine_opts){
+		.np = spec->elastic.first_np,
+		.min_np = spec->elastic.min_np ? spec->elastic.min_np : spec->elastic.first_np,
+		.max_np = spec->elastic.max_np,
+		.reset_limit = spec->elastic.reset_limit,
+		.elastic_timeout = timeout,
+		.patience = timeout > PATIENCE_SECONDS ? timeout : PATIENCE_SECONDS,
+		.cooldown_min = spec->elastic.cooldown_min,
+		.cooldown_max = spec->elastic.cooldown_max,
+		.silent_grace = silent > 0 ? silent : SILENT_SECONDS,
+		.kill_grace = silent > 0 ? silent : KILL_SECONDS,
+		.settle = SETTLE_SECONDS,
+	};
+}
