@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* run.c - what a static job does with what the driver, the backend's processes and signals tell, see run.h. */
 #include "run.h"
 
-#include "lib/job/layout.h"
 #include "lib/process/spawn.h"
 #include "node_down.h"
 #include "overdue.h"
@@ -12,18 +12,18 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* After a failed start the ranks end by themselves, as the driver has told them; this is for those it could not reach.
- */
+/* HVD_START_RANKS: after a failed start the driver has told the ranks to end. After this the backend ends those that
+ * the driver could not reach. */
 #define SOFT_END_SECONDS 2
-/* A host whose shim went without a word is lost when the launch still goes on after this. srun may wait for such a
- * host's tasks for ever. */
+/* A host whose connection broke without a goodbye is lost when the job still goes on after this. srun may wait for such
+ * a host's tasks for ever. */
 #define LOST_HOST_SECONDS 3
 /* How long an MPI may take to end the ranks after one has failed, before it is asked to. */
 #define MPI_END_SECONDS 3
-/* How long a backend may take to end its processes before it is killed itself; and how long to see that all of its
- * ranks have ended, before it is asked to end. */
+/* How long a backend may take to end its processes before it is killed; and how long it may go on when all of its ranks
+ * have ended, before it is overdue. */
 #define END_SECONDS 10
-/* … when it has been asked to end, and no rank is left that it could wait for. */
+/* … to end when it was told to, and no rank is left that it could wait for. */
 #define SETTLE_SECONDS 2
 
 struct run {
@@ -32,19 +32,18 @@ struct run {
 	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct event *soft_end, *host_lost;
 	char lost_host[256];
-	bool failed;                 /* not because a rank failed: the start, a host, the results' reader */
-	bool all_ended;              /* all ranks, as their shims have told */
-	struct hvd_overdue *overdue; /* since then */
-	struct hvd_node_down *down;
+	bool failed;    /* for another reason than a rank's failure: the start, a host, the results' reader */
+	bool all_ended; /* every rank has ended, as the shims have reported */
+	struct hvd_overdue *overdue; /* watches the backend's process since then */
+	struct hvd_node_down *down;  /* srun: watches for hosts that Slurm has given up */
 };
 
-/* Do the shims end the ranks when the driver says so? */
-static bool shims_end(const struct run *run)
+/* Do node agents or rank shims end the ranks when the driver says so? Otherwise the backend does. */
+static bool driver_ends_ranks(const struct run *run)
 {
 	return run->job.backend->mode != HVD_START_RANKS;
 }
 
-/* End everything: the ranks through their shims where those start them, else through the backend's process. */
 static void end_all(void *arg)
 {
 	struct run *run = arg;
@@ -54,9 +53,9 @@ static void end_all(void *arg)
 		run->failed = true;
 	if (!job->ending)
 		hvd_procs_end(job->procs, run->all_ended ? SETTLE_SECONDS : END_SECONDS);
-	if (shims_end(run))
+	if (driver_ends_ranks(run))
 		hvd_driver_end_ranks(run->driver);
-	if (!shims_end(run) || run->failed)
+	if (!driver_ends_ranks(run) || run->failed)
 		hvd_procs_signal(job->procs, SIGTERM);
 	job->ending = true;
 }
@@ -68,65 +67,53 @@ static void on_soft_end(evutil_socket_t fd, short what, void *arg)
 	end_all(arg);
 }
 
-/* ---- what the driver says ---- */
-
-static void on_node_down(const char *host, void *arg);
-
-static void on_started(void *arg)
-{
-	struct run *run = arg;
-
-	if (run->job.backend == &hvd_backend_srun)
-		run->down = hvd_node_down_watch(run->job.base, run->driver, on_node_down, run);
-	run->job.result->started = true;
-	run->job.result->start_seconds = hvd_job_seconds(&run->job);
-}
+/* ---- what the driver tells ---- */
 
 static void on_failed(const struct hvd_err *why, void *arg)
 {
-	struct timeval tv = {.tv_sec = SOFT_END_SECONDS};
 	struct run *run = arg;
 
 	if (run->job.ending_signal)
-		return; /* what fails now fails because of it */
+		return; /* the start fails because of the signal */
 	run->failed = true;
 	run->job.result->status = hvd_err_status(why);
 	hvd_log_err(run->job.log, why);
-	if (shims_end(run))
+	if (driver_ends_ranks(run))
 		end_all(run);
 	else
-		evtimer_add(run->soft_end, &tv);
+		evtimer_add(run->soft_end, &(struct timeval){.tv_sec = SOFT_END_SECONDS});
 }
 
 static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
 {
-	struct timeval tv = {.tv_sec = MPI_END_SECONDS};
 	struct run *run = arg;
+	struct hvd_result *result = run->job.result;
+	struct timeval tv = {.tv_sec = MPI_END_SECONDS};
 	char text[64];
 
 	hvd_procs_rank_ended(run->job.procs, host);
 	if (status != 0 && run->func && !run->job.ending)
 		hvd_runfunc_failed(run->func, rank, host, status);
-	if (status == 0 || run->job.result->rank_failed || run->job.ending)
+	if (status == 0 || result->rank_failed || run->job.ending)
 		return;
-	run->job.result->rank_failed = true;
-	run->job.result->rank = rank;
-	run->job.result->rank_status = status;
-	run->job.result->status = hvd_status_exit(status);
-	snprintf(run->job.result->host, sizeof(run->job.result->host), "%s", host);
+	result->rank_failed = true;
+	result->rank = rank;
+	result->rank_status = status;
+	result->status = hvd_status_exit(status);
+	snprintf(result->host, sizeof(result->host), "%s", host);
 	hvd_status_text(status, text, sizeof(text));
 	if (run->job.launch->spec->failure.keep_going) {
 		hvd_error(run->job.log, "rank %u on %s failed: %s; the others go on (--keep-going)", rank, host, text);
 		return;
 	}
 	hvd_error(run->job.log, "rank %u on %s failed first: %s; ending the other ranks", rank, host, text);
-	if (shims_end(run))
-		end_all(run); /* otherwise the backend does it: it sees the same end */
+	if (driver_ends_ranks(run))
+		end_all(run);
 	else if (run->job.backend->status_hides_signals)
-		evtimer_add(run->soft_end, &tv); /* though hydra's launcher has been seen to wait for ever */
+		evtimer_add(run->soft_end, &tv); /* an MPI ends the others itself, but hydra's may wait for ever */
 }
 
-/* A host cannot do its part any longer, for a reason that is logged unless the job is ending anyhow. */
+/* The job cannot go on, for a reason that is logged unless another failure was logged before. */
 static void end_without(struct run *run, const struct hvd_err *why)
 {
 	if (run->job.ending)
@@ -139,6 +126,7 @@ static void end_without(struct run *run, const struct hvd_err *why)
 	end_all(run);
 }
 
+/* run->lost_host is lost. */
 static void lost(struct run *run, const char *because)
 {
 	struct hvd_err why = {0};
@@ -159,6 +147,16 @@ static void on_node_down(const char *host, void *arg)
 	hvd_driver_lose_host(run->driver, host);
 }
 
+static void on_started(void *arg)
+{
+	struct run *run = arg;
+
+	if (run->job.backend == &hvd_backend_srun)
+		run->down = hvd_node_down_watch(run->job.base, run->driver, on_node_down, run);
+	run->job.result->started = true;
+	run->job.result->start_seconds = hvd_job_seconds(&run->job);
+}
+
 static void on_lost_host(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
@@ -166,11 +164,11 @@ static void on_lost_host(evutil_socket_t fd, short what, void *arg)
 	lost(arg, "");
 }
 
-/* Often the step is just being ended, and this host's shim was first to go: wait whether the rest follows. A host that
- * does not answer, or whose shim says what has happened, is no such case. */
+/* A host's connection has ended before its ranks did. Often the step is just being ended, and this host is the first to
+ * go: wait whether the others follow. But end the job at once when the host does not answer any longer, or when its
+ * shim has said what happened. */
 static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 {
-	struct timeval tv = {.tv_sec = LOST_HOST_SECONDS};
 	struct run *run = arg;
 	struct hvd_err told;
 
@@ -188,7 +186,7 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 	if (why->code == HVD_E_TIMEOUT)
 		lost(run, ": the host does not answer");
 	else
-		evtimer_add(run->host_lost, &tv);
+		evtimer_add(run->host_lost, &(struct timeval){.tv_sec = LOST_HOST_SECONDS});
 }
 
 /* ---- all ranks have ended ---- */
@@ -249,34 +247,6 @@ static int open_func(struct run *run, struct hvd_err *err)
 	return run->func ? 0 : -1;
 }
 
-/* The ranks have ended: is everyone's result there? */
-static void end_func(struct run *run)
-{
-	const struct hvd_layout *l = hvd_driver_layout(run->driver);
-	struct hvd_result *result = run->job.result;
-	int missing = 0, first = 0;
-	struct hvd_err why = {0};
-
-	for (int r = l ? l->size - 1 : -1; r >= 0; r--)
-		if (!hvd_runfunc_has(run->func, (uint32_t)r)) {
-			missing++;
-			first = r;
-		}
-	if (missing && result->status == 0) {
-		hvd_err_set(&why, HVD_E_FAILED, "rank %d ended without a result (%d of %d ranks did)", first, missing,
-			    l->size);
-		hvd_err_hint(&why, "the command must PUT one at /runfunc_result/%d before it ends; see hvdrun(1)",
-			     first);
-		hvd_err_host(&why, l->hosts[l->rank_slots[first].host].name);
-		hvd_log_err(run->job.log, &why);
-		hvd_runfunc_failed(run->func, (uint32_t)first, why.host, 0);
-		result->status = 1;
-	}
-	if (hvd_runfunc_end(run->func, result->status, result->started, l ? (uint32_t)l->size : 0) != 0 &&
-	    result->status == 0)
-		result->status = 1;
-}
-
 /* ---- signals and children ---- */
 
 static void on_host_came(uint32_t host, void *arg)
@@ -284,7 +254,7 @@ static void on_host_came(uint32_t host, void *arg)
 	hvd_procs_registered(((struct run *)arg)->job.procs, host);
 }
 
-/* A host's process is gone, and with it the way to its ranks. */
+/* A host's process has ended, and with it its node agent's connection. */
 static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
 	struct run *run = arg;
@@ -307,7 +277,7 @@ static void on_proc_ended(int status, void *arg)
 	struct run *run = arg;
 	char text[64];
 
-	/* Whoever starts all ranks and is killed has told nobody: srun, an MPI. */
+	/* When the one process that started all ranks was killed, nothing else has told the user. */
 	if (run->job.backend->mode != HVD_START_HOSTS && WIFSIGNALED(status) && !run->failed &&
 	    !run->job.result->rank_failed && !run->job.ending)
 		hvd_error(run->job.log, "%s ended: %s", run->job.launch->procs[0].argv.v[0],
@@ -327,9 +297,9 @@ static void on_signal_ranks(int sig, void *arg)
 	hvd_driver_signal_ranks(((struct run *)arg)->driver, sig);
 }
 
-/* The backend's process has the signal, or gets it now, and ends the ranks because of it. Two cases are left for us.
- * Its exit status may not tell of the signal: then ours does. And when all ranks have ended, srun would go on after one
- * SIGINT. */
+/* HVD_START_RANKS: the backend's process has the signal from the terminal, or gets it from here, and decides what to
+ * do. Two cases are left for hvdrun. If the exit status of the process does not tell that a signal ended it, hvdrun's
+ * status does. And if all ranks have ended already, srun would go on after one SIGINT: then it is ended. */
 static void on_backend_signal(int sig, bool tty, void *arg)
 {
 	struct run *run = arg;
@@ -338,7 +308,7 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 	if (!tty)
 		hvd_procs_signal(job->procs, sig);
 	if (job->ending) {
-		/* It is told already. */
+		/* The user was told. */
 	} else if (job->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)) {
 		hvd_job_ended_by(job, sig);
 		hvd_procs_end(job->procs, END_SECONDS);
@@ -399,7 +369,8 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 	if (rc == 0)
 		hvd_job_run(&run.job);
 	if (rc == 0 && run.func)
-		end_func(&run);
+		result->status =
+			hvd_runfunc_end(run.func, hvd_driver_layout(run.driver), result->status, result->started);
 	if (rc == 0 && hvd_driver_output_lost(run.driver))
 		hvd_job_failed(&run.job);
 	result->seconds = hvd_job_seconds(&run.job);

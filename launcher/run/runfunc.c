@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lifetime: the function is in memory from open until the server has a copy; what goes to the results is in `out`
- * from its PUT until it is written, which a pipe's reader decides on.
+ * runfunc.c - the function is in memory from open until the rendezvous has a copy. A record for the results is in `out`
+ * until it is written; for a pipe that depends on its reader.
  */
 #include "runfunc.h"
 
 #include "lib/base/xalloc.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/func_key.h"
+#include "results.h"
 
 #include <errno.h>
-#include <event2/buffer.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,26 +23,18 @@
 #define SCOPE_RESULT "runfunc_result"
 #define SCOPE_ERROR  "runfunc_error"
 
-/* What the reader has not taken yet. Beyond that a PUT is answered 503, and the worker tries again. */
+/* Bytes that the reader has not taken yet. Beyond that a PUT is answered 503, and the rank tries again. */
 #define UNREAD_MAX ((size_t)1 << 30)
-/* A reader that takes nothing for so long at the end is not going to. */
-#define READER_SECONDS 60
 /* No rank has a number of more digits. */
 #define RANK_DIGITS 7
 
 struct hvd_runfunc {
 	const struct hvd_log *log;
-	struct hvd_key key; /* once it is served */
-	bool refused;       /* a value that was not of this launch, which was told */
+	struct hvd_key key; /* set when the function is served */
+	bool refused;       /* a value without the launch's MAC was refused, and the user told */
 	char *func;         /* room for the MAC, and the function behind it */
 	size_t func_len;    /* of both */
-	int fd;
-	bool stream; /* a pipe or socket, written without blocking */
-	struct evbuffer *out;
-	struct event *hangup, *writable;
-	void (*gone)(void *arg);
-	void *arg;
-	int failed; /* errno of the write that did not work */
+	struct hvd_results *out;
 	struct hvd_set {
 		unsigned char *has; /* by rank */
 		size_t n;
@@ -74,23 +65,9 @@ static int read_all(int fd, char *data, size_t len)
 	return 0;
 }
 
-/* A path, or the number of a descriptor. */
-static int open_or_own(const char *name, int flags)
-{
-	size_t digits = strspn(name, "0123456789");
-
-	if (digits == 0 || name[digits])
-		return open(name, flags | O_CLOEXEC | O_NOCTTY, 0600);
-	if (digits > 6) {
-		errno = EBADF;
-		return -1;
-	}
-	return fcntl(atoi(name), F_SETFD, FD_CLOEXEC) == 0 ? atoi(name) : -1;
-}
-
 static int load(struct hvd_runfunc *rf, const char *name, struct hvd_err *err)
 {
-	int fd = open_or_own(name, O_RDONLY | O_NONBLOCK);
+	int fd = hvd_open_or_take(name, O_RDONLY | O_NONBLOCK);
 	const size_t max = hvd_runfunc_max();
 	struct stat st;
 	int rc = -1;
@@ -119,113 +96,6 @@ static int load(struct hvd_runfunc *rf, const char *name, struct hvd_err *err)
 	return rc;
 }
 
-/* ---- the results ---- */
-
-static void write_failed(struct hvd_runfunc *rf, int error)
-{
-	if (rf->failed)
-		return;
-	rf->failed = error;
-	evbuffer_drain(rf->out, evbuffer_get_length(rf->out));
-	if (rf->writable)
-		event_del(rf->writable);
-	if (rf->hangup)
-		event_del(rf->hangup);
-	hvd_error(rf->log, "the results cannot be written (--results): %s",
-		  error == EPIPE       ? "nobody reads them any more"
-		  : error == ETIMEDOUT ? "their reader takes nothing"
-				       : strerror(error));
-	if (rf->gone)
-		rf->gone(rf->arg);
-}
-
-/* A pipe takes what it has room for, a file all. */
-static void write_some(struct hvd_runfunc *rf)
-{
-	while (!rf->failed && evbuffer_get_length(rf->out) > 0) {
-		int n = evbuffer_write(rf->out, rf->fd);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			break;
-		if (n <= 0)
-			write_failed(rf, n < 0 ? errno : EIO);
-	}
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *arg)
-{
-	struct hvd_runfunc *rf = arg;
-
-	(void)fd;
-	(void)what;
-	write_some(rf);
-	if (!rf->failed && evbuffer_get_length(rf->out) > 0)
-		event_add(rf->writable, NULL);
-}
-
-/* Nothing is ever read here: an event is the reader's end, which poll(2) tells from bytes that nobody asked for. */
-static void on_hangup(evutil_socket_t fd, short what, void *arg)
-{
-	struct pollfd p = {.fd = fd};
-	struct hvd_runfunc *rf = arg;
-
-	(void)what;
-	if (poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)))
-		write_failed(rf, EPIPE);
-	else
-		event_del(rf->hangup);
-}
-
-/* Takes the reference to `head`. */
-static void add_record(struct hvd_runfunc *rf, json_t *head, const void *data, size_t len)
-{
-	char *line;
-
-	json_object_set_new(head, "length", json_integer((json_int_t)len));
-	line = json_dumps(head, JSON_COMPACT);
-	json_decref(head);
-	if (line && !rf->failed) {
-		evbuffer_add(rf->out, line, strlen(line));
-		evbuffer_add(rf->out, "\n", 1);
-		if (evbuffer_add(rf->out, data, len) != 0)
-			write_failed(rf, ENOMEM);
-	}
-	free(line);
-	if (!rf->failed && rf->stream)
-		event_add(rf->writable, NULL);
-	else
-		write_some(rf);
-}
-
-static int open_results(struct hvd_runfunc *rf, struct event_base *base, const char *name, struct hvd_err *err)
-{
-	struct stat st;
-
-	rf->fd = open_or_own(name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK);
-	if (rf->fd < 0 || fstat(rf->fd, &st) != 0 || (fcntl(rf->fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
-		if (rf->fd >= 0)
-			errno = EBADF;
-		hvd_err_sys(err, "cannot write to %s (--results)", name);
-		hvd_err_hint(err, "it is a file that can be made, a pipe that is being read, or the number of an open "
-				  "descriptor");
-		if (err)
-			err->code = HVD_E_USAGE;
-		return -1;
-	}
-	rf->stream = S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode);
-	rf->out = evbuffer_new();
-	if (rf->stream) {
-		evutil_make_socket_nonblocking(rf->fd);
-		rf->hangup = event_new(base, rf->fd, EV_READ | EV_PERSIST, on_hangup, rf);
-		rf->writable = event_new(base, rf->fd, EV_WRITE, on_writable, rf);
-	}
-	if (!rf->out || (rf->stream && (!rf->hangup || !rf->writable || event_add(rf->hangup, NULL) != 0)))
-		return hvd_err_set(err, HVD_E_SYS, "cannot watch the results");
-	return 0;
-}
-
 /* ---- ranks ---- */
 
 static bool read_rank(struct hvd_slice key, uint32_t *rank)
@@ -241,7 +111,7 @@ static bool read_rank(struct hvd_slice key, uint32_t *rank)
 	return true;
 }
 
-/* False if it was there already. */
+/* False if the rank was in the set already. */
 static bool add_to_set(struct hvd_set *set, uint32_t rank)
 {
 	if (rank >= set->n) {
@@ -257,7 +127,7 @@ static bool add_to_set(struct hvd_set *set, uint32_t rank)
 	return true;
 }
 
-/* Whoever can reach the rendezvous can PUT: only what this launch's ranks have signed goes on. */
+/* Anybody who can reach the rendezvous can PUT: only values that this launch's ranks have signed are accepted. */
 static bool of_this_launch(struct hvd_runfunc *rf, const char *type, uint32_t rank, const void *value, size_t len)
 {
 	char number[RANK_DIGITS + 1];
@@ -279,22 +149,22 @@ static bool of_this_launch(struct hvd_runfunc *rf, const char *type, uint32_t ra
 static int take(struct hvd_runfunc *rf, struct hvd_set *set, const char *type, struct hvd_slice key, const void *data,
 		size_t len)
 {
-	size_t unread = evbuffer_get_length(rf->out);
+	size_t unread = hvd_results_unread(rf->out);
 	uint32_t rank;
 
 	if (!read_rank(key, &rank))
 		return 400;
 	if (!of_this_launch(rf, type, rank, data, len))
 		return 403;
-	if (rf->failed)
+	if (hvd_results_failed(rf->out))
 		return 507;
 	if (unread > 0 && unread + len > UNREAD_MAX)
 		return 503;
-	/* A second time: the answer to the first was lost on the way. */
+	/* A rank PUTs again when the answer to its first PUT was lost: that is no new record. */
 	if (add_to_set(set, rank))
-		add_record(rf, json_pack("{s:s, s:I}", "t", type, "rank", (json_int_t)rank),
-			   (const char *)data + HVD_FUNC_MAC_LEN, len - HVD_FUNC_MAC_LEN);
-	return rf->failed ? 507 : 200;
+		hvd_results_add(rf->out, json_pack("{s:s, s:I}", "t", type, "rank", (json_int_t)rank),
+				(const char *)data + HVD_FUNC_MAC_LEN, len - HVD_FUNC_MAC_LEN);
+	return hvd_results_failed(rf->out) ? 507 : 200;
 }
 
 static int on_result(void *arg, struct hvd_slice key, const void *data, size_t len)
@@ -341,15 +211,10 @@ void hvd_runfunc_failed(struct hvd_runfunc *rf, uint32_t rank, const char *host,
 	char how[64];
 
 	hvd_status_text(status, how, sizeof(how));
-	add_record(rf,
-		   json_pack("{s:s, s:I, s:s, s:i, s:s}", "t", "exit", "rank", (json_int_t)rank, "host", host, "status",
-			     hvd_status_exit(status), "how", how),
-		   "", 0);
-}
-
-bool hvd_runfunc_has(const struct hvd_runfunc *rf, uint32_t rank)
-{
-	return rank < rf->results.n && rf->results.has[rank];
+	hvd_results_add(rf->out,
+			json_pack("{s:s, s:I, s:s, s:i, s:s}", "t", "exit", "rank", (json_int_t)rank, "host", host,
+				  "status", hvd_status_exit(status), "how", how),
+			"", 0);
 }
 
 /* ---- life ---- */
@@ -359,46 +224,52 @@ struct hvd_runfunc *hvd_runfunc_open(struct event_base *base, const char *func, 
 {
 	struct hvd_runfunc *rf = hvd_xcalloc(1, sizeof(*rf));
 
-	rf->fd = -1;
 	rf->log = log;
-	rf->gone = gone;
-	rf->arg = arg;
-	if (load(rf, func, err) == 0 && open_results(rf, base, results, err) == 0)
+	if (load(rf, func, err) == 0 && (rf->out = hvd_results_open(base, results, gone, arg, log, err)))
 		return rf;
 	hvd_runfunc_close(rf);
 	return NULL;
 }
 
-int hvd_runfunc_end(struct hvd_runfunc *rf, int status, bool started, uint32_t ranks)
+/* How many ranks have not sent a result; *first is the first of them. */
+static int count_missing(const struct hvd_runfunc *rf, const struct hvd_layout *l, int *first)
 {
-	struct pollfd p = {.fd = rf->fd, .events = POLLOUT};
+	int n = 0;
 
-	rf->gone = NULL; /* there is nothing left to be ended */
-	add_record(rf,
-		   json_pack("{s:s, s:i, s:b, s:I}", "t", "end", "status", status, "started", started, "ranks",
-			     (json_int_t)ranks),
-		   "", 0);
-	while (write_some(rf), evbuffer_get_length(rf->out) > 0) {
-		int n = poll(&p, 1, READER_SECONDS * 1000);
+	for (int r = l->size - 1; r >= 0; r--)
+		if ((size_t)r >= rf->results.n || !rf->results.has[r]) {
+			n++;
+			*first = r;
+		}
+	return n;
+}
 
-		if (n == 0 || (n < 0 && errno != EINTR))
-			write_failed(rf, n == 0 ? ETIMEDOUT : errno);
+int hvd_runfunc_end(struct hvd_runfunc *rf, const struct hvd_layout *l, int status, bool started)
+{
+	struct hvd_err why = {0};
+	json_t *last;
+	int first = 0, missing = l && status == 0 ? count_missing(rf, l, &first) : 0;
+
+	if (missing) {
+		hvd_err_set(&why, HVD_E_FAILED, "rank %d ended without a result (%d of %d ranks did)", first, missing,
+			    l->size);
+		hvd_err_hint(&why, "the command must PUT one at /runfunc_result/%d before it ends; see hvdrun(1)",
+			     first);
+		hvd_err_host(&why, l->hosts[l->rank_slots[first].host].name);
+		hvd_log_err(rf->log, &why);
+		hvd_runfunc_failed(rf, (uint32_t)first, why.host, 0);
+		status = 1;
 	}
-	return rf->failed ? -1 : 0;
+	last = json_pack("{s:s, s:i, s:b, s:I}", "t", "end", "status", status, "started", started, "ranks",
+			 (json_int_t)(l ? l->size : 0));
+	return hvd_results_finish(rf->out, last) != 0 && status == 0 ? 1 : status;
 }
 
 void hvd_runfunc_close(struct hvd_runfunc *rf)
 {
 	if (!rf)
 		return;
-	if (rf->hangup)
-		event_free(rf->hangup);
-	if (rf->writable)
-		event_free(rf->writable);
-	if (rf->out)
-		evbuffer_free(rf->out);
-	if (rf->fd >= 0)
-		close(rf->fd);
+	hvd_results_close(rf->out);
 	free(rf->func);
 	explicit_bzero(&rf->key, sizeof(rf->key));
 	free(rf->results.has);

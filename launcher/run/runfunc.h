@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * runfunc.h - a function for every rank, and what each rank makes of it: hvdrun --run-func=FILE --results=FILE.
+ * runfunc.h - hands a function to every rank, and collects the results: hvdrun --run-func=FILE --results=FILE.
  *
- * What the function is, and in which language, is between the file and the command. The server has the file's bytes at
- * /runfunc/func; a rank PUTs its result at /runfunc_result/<rank>, or says why there is none at /runfunc_error/<rank>.
- * All three begin with a MAC of the launch (lib/protocol/func_key.h): what others PUT there is refused, and goes
- * nowhere. Nothing that ranks send is kept here: it goes on, as it comes and without the MAC, to the results, which are
- * a file, or a pipe or socket whose reader's end ends the launch. Each record is a line of JSON, and then `length`
- * bytes:
+ * What the file means is for the command to know. The rendezvous has the file's bytes at /runfunc/func; a rank PUTs its
+ * result at /runfunc_result/<rank>, or a reason why there is none at /runfunc_error/<rank>. All three values begin with
+ * a MAC of the launch (lib/protocol/func_key.h); a PUT without it is refused. What ranks send is not kept here, but is
+ * written to the results at once, without the MAC. The results are a file, or a pipe or socket; when nobody reads the
+ * pipe or socket any more, the job is ended. Each record is a line of JSON, and then `length` bytes:
  *   {"t":"result", "rank":R, "length":N}      the body of the first PUT of this rank
  *   {"t":"error", "rank":R, "length":N}       the same, of an error
  *   {"t":"exit", "rank":R, "host":H, "status":S, "how":TEXT, "length":0}   a rank failed; S as a shell has it,
@@ -19,6 +18,7 @@
 
 #include "lib/base/err.h"
 #include "lib/base/log.h"
+#include "lib/job/layout.h"
 #include "lib/protocol/auth.h"
 #include "lib/rendezvous/server.h"
 
@@ -27,8 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Variables of a rank: where the function is and who asks, see hvd_driver_opts.meeting_env; and how many bytes a result
- * may have, without its MAC. */
+/* Variables of a rank: the prefix of those that tell where the function is and which rank asks (driver_opts.h), and how
+ * many bytes a result may have, without its MAC. */
 #define HVD_RUNFUNC_ENV     "HVD_RUN_FUNC"
 #define HVD_RUNFUNC_MAX_ENV HVD_RUNFUNC_ENV "_MAX"
 
@@ -37,8 +37,9 @@ struct hvd_runfunc;
 /* Bytes that a function or a result may have: what the rendezvous takes as one value, less the MAC. */
 size_t hvd_runfunc_max(void);
 
-/* Read the function and open the results; a number is a descriptor, which is closed in the end. `gone` is called once,
- * from the loop, when nobody reads the results any more. `base` and `log` must outlive it. */
+/* Read the function and open the results. Each of them is a path, or the number of a descriptor, which is closed in the
+ * end. `gone` is called once, from the loop, when nobody reads the results any more. `base` and `log` must outlive it.
+ */
 struct hvd_runfunc *hvd_runfunc_open(struct event_base *base, const char *func, const char *results,
 				     void (*gone)(void *arg), void *arg, const struct hvd_log *log,
 				     struct hvd_err *err);
@@ -52,11 +53,9 @@ int hvd_runfunc_serve(struct hvd_runfunc *rf, struct hvd_rv *rv, const struct hv
 /* A rank has failed; status as from waitpid(2), 0 for a result that is missing. */
 void hvd_runfunc_failed(struct hvd_runfunc *rf, uint32_t rank, const char *host, int status);
 
-/* Is this rank's result there? */
-bool hvd_runfunc_has(const struct hvd_runfunc *rf, uint32_t rank);
-
-/* All ranks have ended: write what is left, and the last record. Blocks while the reader reads. -1, after telling the
- * log why, when not all of it could be written. */
-int hvd_runfunc_end(struct hvd_runfunc *rf, int status, bool started, uint32_t ranks);
+/* All ranks have ended with this status: fail when a rank of the layout (NULL: it never started) has sent no result,
+ * and write what is left and the last record. Blocks as long as the reader reads. Returns the job's status; the user
+ * was told why it is not the one passed. */
+int hvd_runfunc_end(struct hvd_runfunc *rf, const struct hvd_layout *layout, int status, bool started);
 
 #endif
