@@ -10,9 +10,9 @@
 
 /* Seconds between two looks at which ranks have ended. */
 #define LOOK_SECONDS 2
-/* So many looks at most from one question to the next. */
+/* Looks from one question to Slurm to the next, at most. */
 #define MOST_LOOKS 32
-/* A controller that takes longer is asked again later. */
+/* A controller that takes longer to answer is asked again later. */
 #define ANSWER_SECONDS 2.0
 #define MAX_ANSWER     (256 * 1024)
 
@@ -24,7 +24,7 @@ struct hvd_node_down {
 	void *arg;
 };
 
-/* Is one of these hosts down? Its name is put into `name`. */
+/* Is one of these hosts down? Then `name` is its name. */
 static bool ask(char *hosts, char *name, size_t len)
 {
 	char *argv[] = {(char *)"sinfo",

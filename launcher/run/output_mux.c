@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output_mux.c - a source is a pipe, and lives until its end or the relay's. What is whole goes to `out`, which all of
- * them share; while much is in there, none of them is read.
+ * output_mux.c - a source is the pipe of one process; it lives until its end of file or the mux's end. Whole lines go
+ * to the buffer `out`, which all sources share. While `out` is full, no source is read.
  */
 #include "output_mux.h"
 
@@ -23,7 +23,7 @@
 #define READ_AT_ONCE 65536
 #define OUT_MOST     (1024 * 1024)
 #define TASKS_MOST   (1 << 20)
-#define PIECES       64 /* so many writes, before others have their turn */
+#define PIECES       64 /* writes at a time, before other events have their turn */
 
 struct task {
 	struct evbuffer *line; /* NULL before its first byte */
@@ -32,11 +32,11 @@ struct task {
 };
 
 struct source {
-	struct hvd_output_mux *relay;
+	struct hvd_output_mux *mux;
 	struct source *next;
 	int fd;
 	struct event *readable;
-	struct evbuffer *rest; /* the beginning of a line whose end has not come */
+	struct evbuffer *rest; /* the beginning of a line that is not complete */
 	struct task *tasks;
 	size_t n_tasks;
 };
@@ -45,8 +45,9 @@ struct hvd_output_mux {
 	struct event_base *base;
 	enum hvd_output_mux_form form;
 	int to;
-	bool paused, gone; /* gone: nothing can be written to `to` any more */
-	int error;         /* … and why, unless nobody reads it */
+	bool paused; /* no source is read */
+	bool gone;   /* nothing can be written to `to` any more */
+	int error;   /* … because of this errno; 0: nobody reads it */
 	struct evbuffer *out;
 	struct event *writable; /* NULL: a file, which takes everything at once */
 	struct source *sources;
@@ -54,12 +55,12 @@ struct hvd_output_mux {
 
 /* ---- to ---- */
 
-static void pause_sources(struct hvd_output_mux *relay, bool pause)
+static void pause_sources(struct hvd_output_mux *mux, bool pause)
 {
-	if (relay->paused == pause)
+	if (mux->paused == pause)
 		return;
-	relay->paused = pause;
-	for (struct source *src = relay->sources; src; src = src->next) {
+	mux->paused = pause;
+	for (struct source *src = mux->sources; src; src = src->next) {
 		if (pause)
 			event_del(src->readable);
 		else
@@ -67,17 +68,17 @@ static void pause_sources(struct hvd_output_mux *relay, bool pause)
 	}
 }
 
-/* So little that a pipe which is said to be writable has room for it. */
-static void write_piece(struct hvd_output_mux *relay, ev_ssize_t most)
+/* At most as much as a writable pipe surely has room for. */
+static void write_piece(struct hvd_output_mux *mux, ev_ssize_t most)
 {
-	int n = relay->gone ? 0 : evbuffer_write_atmost(relay->out, relay->to, most);
+	int n = mux->gone ? 0 : evbuffer_write_atmost(mux->out, mux->to, most);
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		relay->gone = true;
-		relay->error = errno == EPIPE ? 0 : errno;
+		mux->gone = true;
+		mux->error = errno == EPIPE ? 0 : errno;
 	}
-	if (relay->gone)
-		evbuffer_drain(relay->out, evbuffer_get_length(relay->out));
+	if (mux->gone)
+		evbuffer_drain(mux->out, evbuffer_get_length(mux->out));
 }
 
 bool hvd_output_mux_has_room(int fd)
@@ -89,18 +90,18 @@ bool hvd_output_mux_has_room(int fd)
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_output_mux *relay = arg;
+	struct hvd_output_mux *mux = arg;
 
 	(void)what;
-	for (int i = 0; i < PIECES && evbuffer_get_length(relay->out) && (i == 0 || hvd_output_mux_has_room(fd)); i++)
-		write_piece(relay, PIPE_BUF);
-	if (evbuffer_get_length(relay->out))
-		event_add(relay->writable, NULL);
-	if (evbuffer_get_length(relay->out) < OUT_MOST)
-		pause_sources(relay, false);
+	for (int i = 0; i < PIECES && evbuffer_get_length(mux->out) && (i == 0 || hvd_output_mux_has_room(fd)); i++)
+		write_piece(mux, PIPE_BUF);
+	if (evbuffer_get_length(mux->out))
+		event_add(mux->writable, NULL);
+	if (evbuffer_get_length(mux->out) < OUT_MOST)
+		pause_sources(mux, false);
 }
 
-/* Whoever is tired of waiting for the reader can end this process. */
+/* The loop does not run now: let signals end this process if the user is tired of waiting for the reader. */
 static void wait_for_reader(int fd)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
@@ -118,41 +119,41 @@ static void wait_for_reader(int fd)
 	sigprocmask(SIG_BLOCK, &ends, NULL);
 }
 
-static void write_all(struct hvd_output_mux *relay)
+static void write_all(struct hvd_output_mux *mux)
 {
-	while (evbuffer_get_length(relay->out)) {
-		write_piece(relay, PIPE_BUF);
-		wait_for_reader(relay->to);
+	while (evbuffer_get_length(mux->out)) {
+		write_piece(mux, PIPE_BUF);
+		wait_for_reader(mux->to);
 	}
 }
 
-static void pass_on(struct hvd_output_mux *relay)
+static void pass_on(struct hvd_output_mux *mux)
 {
-	if (!evbuffer_get_length(relay->out))
+	if (!evbuffer_get_length(mux->out))
 		return;
-	if (!relay->writable) {
-		write_all(relay);
+	if (!mux->writable) {
+		write_all(mux);
 		return;
 	}
-	event_add(relay->writable, NULL);
-	if (evbuffer_get_length(relay->out) >= OUT_MOST)
-		pause_sources(relay, true);
+	event_add(mux->writable, NULL);
+	if (evbuffer_get_length(mux->out) >= OUT_MOST)
+		pause_sources(mux, true);
 }
 
 /* ---- lines ---- */
 
-/* What is too long for a line goes on in pieces. */
-static void keep(struct hvd_output_mux *relay, struct evbuffer *rest, const char *p, size_t n)
+/* Keep the beginning of a line; a line that is too long is passed on in pieces. */
+static void keep(struct hvd_output_mux *mux, struct evbuffer *rest, const char *p, size_t n)
 {
 	evbuffer_add(rest, p, n);
 	if (evbuffer_get_length(rest) > HVD_FRAME_LINE + READ_AT_ONCE)
-		evbuffer_add_buffer(relay->out, rest);
+		evbuffer_add_buffer(mux->out, rest);
 }
 
 static void take_lines(struct source *src, const char *p, size_t n)
 {
 	const char *last = memrchr(p, '\n', n);
-	const char *cr = src->relay->form == HVD_OUTPUT_MUX_HOROVOD ? memrchr(p, '\r', n) : NULL;
+	const char *cr = src->mux->form == HVD_OUTPUT_MUX_HOROVOD ? memrchr(p, '\r', n) : NULL;
 	size_t whole;
 
 	if (cr && (!last || cr > last))
@@ -160,10 +161,10 @@ static void take_lines(struct source *src, const char *p, size_t n)
 	whole = last ? (size_t)(last - p) + 1 : 0;
 
 	if (whole) {
-		evbuffer_add_buffer(src->relay->out, src->rest);
-		evbuffer_add(src->relay->out, p, whole);
+		evbuffer_add_buffer(src->mux->out, src->rest);
+		evbuffer_add(src->mux->out, p, whole);
 	}
-	keep(src->relay, src->rest, p + whole, n - whole);
+	keep(src->mux, src->rest, p + whole, n - whole);
 }
 
 /* ---- tasks ---- */
@@ -182,7 +183,7 @@ static struct task *task_of(struct source *src, size_t number)
 	return &src->tasks[number];
 }
 
-static void take_escape(struct hvd_output_mux *relay, struct task *task, char c)
+static void take_escape(struct hvd_output_mux *mux, struct task *task, char c)
 {
 	switch (c) {
 	case HVD_FRAME_BEGIN:
@@ -191,15 +192,15 @@ static void take_escape(struct hvd_output_mux *relay, struct task *task, char c)
 		break;
 	case HVD_FRAME_LF:
 	case HVD_FRAME_CR:
-		keep(relay, task->line, c == HVD_FRAME_CR ? "\r" : "\n", 1);
-		evbuffer_add_buffer(relay->out, task->line);
+		keep(mux, task->line, c == HVD_FRAME_CR ? "\r" : "\n", 1);
+		evbuffer_add_buffer(mux->out, task->line);
 		break;
 	default:
-		keep(relay, task->line, (const char[]){HVD_FRAME_ESC}, 1);
+		keep(mux, task->line, (const char[]){HVD_FRAME_ESC}, 1);
 	}
 }
 
-static void unescape(struct hvd_output_mux *relay, struct task *task, const char *p, size_t n)
+static void unescape(struct hvd_output_mux *mux, struct task *task, const char *p, size_t n)
 {
 	while (n > 0) {
 		const char *esc = memchr(p, HVD_FRAME_ESC, n);
@@ -207,12 +208,12 @@ static void unescape(struct hvd_output_mux *relay, struct task *task, const char
 
 		if (task->escaped) {
 			task->escaped = false;
-			take_escape(relay, task, *p);
+			take_escape(mux, task, *p);
 			p++;
 			n--;
 			continue;
 		}
-		keep(relay, task->line, p, len);
+		keep(mux, task->line, p, len);
 		task->escaped = esc != NULL;
 		len += esc != NULL;
 		p += len;
@@ -220,10 +221,10 @@ static void unescape(struct hvd_output_mux *relay, struct task *task, const char
 	}
 }
 
-/* One line of srun's: "3: " and what task 3 wrote; or what shim, step daemon or srun itself have to say. */
+/* A line that srun printed: "3: " and what task 3 wrote, or a message of the rank shim, the step daemon or srun. */
 static void take_srun_line(struct source *src, const char *line, size_t n)
 {
-	struct hvd_output_mux *relay = src->relay;
+	struct hvd_output_mux *mux = src->mux;
 	size_t at = 0, number = 0;
 
 	while (at < n && line[at] == ' ')
@@ -236,12 +237,12 @@ static void take_srun_line(struct source *src, const char *line, size_t n)
 		line += at + 2;
 		n -= at + 2;
 		if (task->inside || task->escaped || (n > 0 && *line == HVD_FRAME_ESC)) {
-			unescape(relay, task, line, n);
+			unescape(mux, task, line, n);
 			return;
 		}
 	}
-	evbuffer_add(relay->out, line, n);
-	evbuffer_add(relay->out, "\n", 1);
+	evbuffer_add(mux->out, line, n);
+	evbuffer_add(mux->out, "\n", 1);
 }
 
 static void take_tasks(struct source *src, const char *p, size_t n)
@@ -254,9 +255,9 @@ static void take_tasks(struct source *src, const char *p, size_t n)
 		take_srun_line(src, line, len);
 		free(line);
 	}
-	/* srun's lines are short. */
+	/* No line of srun's is that long: pass on what this is. */
 	if (evbuffer_get_length(src->rest) > HVD_FRAME_LINE)
-		evbuffer_add_buffer(src->relay->out, src->rest);
+		evbuffer_add_buffer(src->mux->out, src->rest);
 }
 
 /* ---- sources ---- */
@@ -266,7 +267,7 @@ static ssize_t take(struct source *src)
 	char buf[READ_AT_ONCE];
 	ssize_t n = read(src->fd, buf, sizeof(buf));
 
-	if (n > 0 && src->relay->form == HVD_OUTPUT_MUX_TASKS)
+	if (n > 0 && src->mux->form == HVD_OUTPUT_MUX_TASKS)
 		take_tasks(src, buf, (size_t)n);
 	else if (n > 0)
 		take_lines(src, buf, (size_t)n);
@@ -275,12 +276,12 @@ static ssize_t take(struct source *src)
 
 static void end_source(struct source *src)
 {
-	struct source **at = &src->relay->sources;
+	struct source **at = &src->mux->sources;
 
-	evbuffer_add_buffer(src->relay->out, src->rest);
+	evbuffer_add_buffer(src->mux->out, src->rest);
 	for (size_t i = 0; i < src->n_tasks; i++)
 		if (src->tasks[i].line) {
-			evbuffer_add_buffer(src->relay->out, src->tasks[i].line);
+			evbuffer_add_buffer(src->mux->out, src->tasks[i].line);
 			evbuffer_free(src->tasks[i].line);
 		}
 	while (*at != src)
@@ -296,17 +297,17 @@ static void end_source(struct source *src)
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct source *src = arg;
-	struct hvd_output_mux *relay = src->relay;
+	struct hvd_output_mux *mux = src->mux;
 	ssize_t n = take(src);
 
 	(void)fd;
 	(void)what;
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		end_source(src);
-	pass_on(relay);
+	pass_on(mux);
 }
 
-int hvd_output_mux_open(struct hvd_output_mux *relay, struct hvd_err *err)
+int hvd_output_mux_open(struct hvd_output_mux *mux, struct hvd_err *err)
 {
 	struct source *src;
 	int fds[2];
@@ -315,13 +316,13 @@ int hvd_output_mux_open(struct hvd_output_mux *relay, struct hvd_err *err)
 		return hvd_err_sys(err, "cannot make a pipe");
 	evutil_make_socket_nonblocking(fds[0]);
 	src = hvd_xcalloc(1, sizeof(*src));
-	src->relay = relay;
+	src->mux = mux;
 	src->fd = fds[0];
 	src->rest = evbuffer_new();
-	src->readable = event_new(relay->base, src->fd, EV_READ | EV_PERSIST, on_readable, src);
-	src->next = relay->sources;
-	relay->sources = src;
-	if (!relay->paused)
+	src->readable = event_new(mux->base, src->fd, EV_READ | EV_PERSIST, on_readable, src);
+	src->next = mux->sources;
+	mux->sources = src;
+	if (!mux->paused)
 		event_add(src->readable, NULL);
 	return fds[1];
 }
@@ -331,39 +332,39 @@ int hvd_output_mux_open(struct hvd_output_mux *relay, struct hvd_err *err)
 struct hvd_output_mux *hvd_output_mux_create(struct event_base *base, int to, enum hvd_output_mux_form form,
 					     struct hvd_err *err)
 {
-	struct hvd_output_mux *relay = hvd_xcalloc(1, sizeof(*relay));
+	struct hvd_output_mux *mux = hvd_xcalloc(1, sizeof(*mux));
 
-	relay->base = base;
-	relay->form = form;
-	relay->to = to;
-	relay->out = evbuffer_new();
+	mux->base = base;
+	mux->form = form;
+	mux->to = to;
+	mux->out = evbuffer_new();
 	if (hvd_stdin_forward_can_poll(to))
-		relay->writable = event_new(base, to, EV_WRITE, on_writable, relay);
-	if (relay->out && (relay->writable || !hvd_stdin_forward_can_poll(to)))
-		return relay;
-	hvd_output_mux_finish(relay);
+		mux->writable = event_new(base, to, EV_WRITE, on_writable, mux);
+	if (mux->out && (mux->writable || !hvd_stdin_forward_can_poll(to)))
+		return mux;
+	hvd_output_mux_finish(mux);
 	hvd_err_set(err, HVD_E_SYS, "cannot watch for output");
 	return NULL;
 }
 
-int hvd_output_mux_finish(struct hvd_output_mux *relay)
+int hvd_output_mux_finish(struct hvd_output_mux *mux)
 {
 	int error;
 
-	if (!relay)
+	if (!mux)
 		return 0;
-	while (relay->sources) {
-		while (take(relay->sources) > 0)
-			write_all(relay);
-		end_source(relay->sources);
+	while (mux->sources) {
+		while (take(mux->sources) > 0)
+			write_all(mux);
+		end_source(mux->sources);
 	}
-	if (relay->out) {
-		write_all(relay);
-		evbuffer_free(relay->out);
+	if (mux->out) {
+		write_all(mux);
+		evbuffer_free(mux->out);
 	}
-	if (relay->writable)
-		event_free(relay->writable);
-	error = relay->error;
-	free(relay);
+	if (mux->writable)
+		event_free(mux->writable);
+	error = mux->error;
+	free(mux);
 	return error;
 }

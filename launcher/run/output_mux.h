@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output_mux.h - what several processes print, on its way to one descriptor of ours, in whole lines.
+ * output_mux.h - merges what several processes print into one descriptor, in whole lines.
  *
- * ssh and srun pass bytes on as they come, so that lines of several hosts
- * would mix. Where lines are labelled they come through here instead, each
- * process through a pipe of its own. A reader that is slow slows down those who
- * write; nothing is thrown away while there is a reader. The descriptor stays
- * blocking, for others have it as well, but no write to it blocks the loop.
+ * ssh and srun pass bytes on as they come, so that lines of several hosts would mix. Where lines carry labels, each
+ * process writes to a pipe of its own instead, and its lines are passed on here. A slow reader of the descriptor slows
+ * down the processes; nothing is thrown away while there is a reader. The descriptor stays blocking, since other
+ * processes share it, but no write to it blocks the event loop.
  */
 #ifndef HVD_OUTPUT_MUX_H
 #define HVD_OUTPUT_MUX_H
@@ -19,9 +18,9 @@
 struct hvd_output_mux;
 
 enum hvd_output_mux_form {
-	HVD_OUTPUT_MUX_LINES,   /* whole lines follow each other */
-	HVD_OUTPUT_MUX_HOROVOD, /* the same, and a carriage return ends a line, too */
-	HVD_OUTPUT_MUX_TASKS,   /* of srun --label, of shims that frame what they write (output_frame.h) */
+	HVD_OUTPUT_MUX_LINES,   /* lines end with a newline */
+	HVD_OUTPUT_MUX_HOROVOD, /* lines end with a newline or a carriage return */
+	HVD_OUTPUT_MUX_TASKS,   /* what srun --label prints, where rank shims frame their output (output_frame.h) */
 };
 
 /* `to` is not owned. NULL with err set. */
@@ -29,10 +28,10 @@ struct hvd_output_mux *hvd_output_mux_create(struct event_base *base, int to, en
 					     struct hvd_err *err);
 /* Could something be written to this descriptor at once? Also when writing would fail. */
 bool hvd_output_mux_has_room(int fd);
-/* The end to write to of a new pipe, the caller's to hand to one process and to close; -1 with err set. */
-int hvd_output_mux_open(struct hvd_output_mux *relay, struct hvd_err *err);
-/* Take what can be read at once, write all there is, blocking if need be, and free. NULL is fine. Returns 0, or the
- * errno for which output could not be written and is lost; that there is no reader any more is none. */
-int hvd_output_mux_finish(struct hvd_output_mux *relay);
+/* The write end of a new pipe, which the caller hands to one process and closes; -1 with err set. */
+int hvd_output_mux_open(struct hvd_output_mux *mux, struct hvd_err *err);
+/* Take what can be read at once, write all of it, blocking if need be, and free the mux. NULL is fine. Returns 0, or
+ * the errno because of which output is lost; it is no error when nobody reads the output any more. */
+int hvd_output_mux_finish(struct hvd_output_mux *mux);
 
 #endif

@@ -13,7 +13,7 @@ struct hvd_overdue {
 	const char *program;
 	pid_t pid;
 	int seconds, quiet;
-	unsigned long long written; /* bytes that it had written a second ago */
+	unsigned long long written; /* bytes that the process had written a second ago */
 	const struct hvd_strv *without_munge;
 	struct event *tick;
 	void (*overdue)(const struct hvd_err *why, bool certain, void *arg);
@@ -24,10 +24,10 @@ static bool writable(int fd)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
 
-	return poll(&pfd, 1, 0) != 0; /* a descriptor that is closed or broken keeps nobody waiting */
+	return poll(&pfd, 1, 0) != 0; /* also when it is closed or broken: then writing does not block either */
 }
 
-/* What a process has given to write(2) and its like; 0 when that cannot be told. */
+/* How many bytes the process has written so far (write(2) and its like); 0 when that cannot be told. */
 static unsigned long long written_by(pid_t pid)
 {
 	unsigned long long n = 0;

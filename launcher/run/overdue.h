@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * overdue.h - the process that started all ranks, when these have ended and it goes on.
+ * overdue.h - notices that the process which started all ranks goes on though all ranks have ended.
  *
- * srun waits for ever for a rank whose end it is not told of, as where the step daemon has no munged any more to prove
- * with who it is. It is overdue after some seconds in which it has written nothing, though it could: what the ranks
- * have printed may still be on its way, or nobody reads it, as in a pager. That it will hear of nothing is certain when
- * a munged has gone; otherwise it may have a reason, such as a TaskEpilog or an epilog of its own.
+ * srun waits for ever for a rank whose end it is not told of. That happens where munged has gone, without which the
+ * step daemon cannot authenticate. The process is overdue after some seconds in which it has written nothing, though it
+ * could have: output of ranks may still be on its way, or its reader may be slow, such as a pager. When the munged of a
+ * host has gone, it is certain that srun waits for nothing. Otherwise it may have a reason, such as a TaskEpilog or its
+ * own
+ * --epilog.
  */
 #ifndef HVD_OVERDUE_H
 #define HVD_OVERDUE_H
@@ -19,9 +21,9 @@
 
 struct hvd_overdue;
 
-/* `program` is its name for messages, `pid` 0 when it has ended. After `seconds` `overdue` is called, once, with what
- * to tell the user and whether to wait longer is of no use. `without_munge`: hosts whose munged has gone. Nothing that
- * is passed is owned. */
+/* `program` is the process's name for messages; `pid` is 0 when it has ended. After `seconds` without output `overdue`
+ * is called, once, with what to tell the user; `certain`: to wait longer is of no use. `without_munge`: hosts whose
+ * munged has gone. Nothing that is passed is owned. */
 struct hvd_overdue *hvd_overdue_watch(struct event_base *base, const char *program, pid_t pid, int seconds,
 				      const struct hvd_strv *without_munge,
 				      void (*overdue)(const struct hvd_err *why, bool certain, void *arg), void *arg);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * signals.h - the signals that a launch reacts to, as events of its loop.
+ * signals.h - the signals that a job reacts to, as events of its loop.
  *
- * SIGCHLD and those that end a program or that a user may have a meaning for
- * are blocked in this process and come through a descriptor (signalfd(2)).
- * Programs that lib/process/spawn.h starts get an empty mask.
+ * SIGCHLD, signals that end a program, and signals that a user may have a meaning for (SIGUSR1, SIGUSR2) are blocked in
+ * this process and are read from a descriptor (signalfd(2)). Programs that lib/process/spawn.h starts get an empty
+ * mask.
  */
 #ifndef HVD_SIGNALS_H
 #define HVD_SIGNALS_H
@@ -16,8 +16,8 @@
 
 struct hvd_signals;
 
-/* `job_control`: SIGTSTP and SIGCONT, too. `fn` is called from the loop, once for each signal; `tty`: it
- * came from the terminal, so that the whole foreground group has it. NULL with err set. */
+/* `job_control`: SIGTSTP and SIGCONT, too. `fn` is called from the loop, once for each signal; `tty`: the signal came
+ * from the terminal, so that the whole foreground process group has it. NULL with err set. */
 struct hvd_signals *hvd_signals_catch(struct event_base *base, bool job_control,
 				      void (*fn)(int sig, bool tty, void *arg), void *arg, struct hvd_err *err);
 /* Signals stay blocked. NULL is fine. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stdin_forward.c - one block at a time: it is read when the last one has been written, so that a slow reader slows the
- * source down and nothing piles up here. A source that cannot be polled (a file, /dev/null) is always ready.
+ * stdin_forward.c - one block at a time: a block is read when the last one has been written, so that a slow reader
+ * slows down whoever writes to hvdrun's stdin, and nothing piles up here. A file or /dev/null cannot be polled, and is
+ * read as always ready.
  */
 #include "stdin_forward.h"
 
@@ -20,28 +21,29 @@
 struct hvd_stdin_forward {
 	unsigned char *buf; /* n bytes, of which `done` are written */
 	size_t n, done;
-	int from, to; /* -1: there is none any more */
+	int from, to; /* -1: at its end, or closed */
 	struct event *readable, *writable;
 };
 
-static void finish(struct hvd_stdin_forward *feed)
+static void finish(struct hvd_stdin_forward *forward)
 {
-	if (feed->readable)
-		event_free(feed->readable);
-	if (feed->writable)
-		event_free(feed->writable);
-	feed->readable = feed->writable = NULL;
-	if (feed->to >= 0)
-		close(feed->to);
-	feed->to = -1;
-	if (feed->buf)
-		explicit_bzero(feed->buf, feed->n);
-	free(feed->buf);
-	feed->buf = NULL;
+	if (forward->readable)
+		event_free(forward->readable);
+	if (forward->writable)
+		event_free(forward->writable);
+	forward->readable = forward->writable = NULL;
+	if (forward->to >= 0)
+		close(forward->to);
+	forward->to = -1;
+	if (forward->buf)
+		explicit_bzero(forward->buf, forward->n);
+	free(forward->buf);
+	forward->buf = NULL;
 }
 
-/* A terminal may belong to others now: then nothing comes from it any more, rather than that we are stopped. */
-static ssize_t read_block(struct hvd_stdin_forward *feed)
+/* A process in the background that reads from the terminal gets SIGTTIN, and would stop. With SIGTTIN blocked the read
+ * fails instead, and forwarding ends. */
+static ssize_t read_block(struct hvd_stdin_forward *forward)
 {
 	sigset_t tty, old;
 	ssize_t n;
@@ -51,7 +53,7 @@ static ssize_t read_block(struct hvd_stdin_forward *feed)
 	sigaddset(&tty, SIGTTIN);
 	sigprocmask(SIG_BLOCK, &tty, &old);
 	do
-		n = read(feed->from, feed->buf, BLOCK);
+		n = read(forward->from, forward->buf, BLOCK);
 	while (n < 0 && errno == EINTR);
 	error = errno;
 	sigprocmask(SIG_SETMASK, &old, NULL);
@@ -59,19 +61,18 @@ static ssize_t read_block(struct hvd_stdin_forward *feed)
 	return n;
 }
 
-/* The first block, ours, may be of any size; those that follow have a buffer of their own. */
-static void take_block(struct hvd_stdin_forward *feed)
+static void take_block(struct hvd_stdin_forward *forward)
 {
-	ssize_t n = read_block(feed);
+	ssize_t n = read_block(forward);
 
-	if (n < 0 && errno == EAGAIN && feed->readable) {
-		event_add(feed->readable, NULL);
+	if (n < 0 && errno == EAGAIN && forward->readable) {
+		event_add(forward->readable, NULL);
 	} else if (n <= 0) {
-		finish(feed);
+		finish(forward);
 	} else {
-		feed->n = (size_t)n;
-		feed->done = 0;
-		event_add(feed->writable, NULL);
+		forward->n = (size_t)n;
+		forward->done = 0;
+		event_add(forward->writable, NULL);
 	}
 }
 
@@ -84,30 +85,30 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_stdin_forward *feed = arg;
-	ssize_t n = write(fd, feed->buf + feed->done, feed->n - feed->done);
+	struct hvd_stdin_forward *forward = arg;
+	ssize_t n = write(fd, forward->buf + forward->done, forward->n - forward->done);
 
 	(void)what;
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		finish(feed); /* the reader is gone, and whoever waits for it sees that */
+		finish(forward); /* the process has gone, which hvd_procs_reap() notices */
 		return;
 	}
-	feed->done += n > 0 ? (size_t)n : 0;
-	if (feed->done < feed->n) {
-		event_add(feed->writable, NULL);
+	forward->done += n > 0 ? (size_t)n : 0;
+	if (forward->done < forward->n) {
+		event_add(forward->writable, NULL);
 		return;
 	}
-	explicit_bzero(feed->buf, feed->n);
-	if (feed->from < 0) {
-		finish(feed);
+	explicit_bzero(forward->buf, forward->n);
+	if (forward->from < 0) {
+		finish(forward);
 		return;
 	}
-	if (feed->n < BLOCK)
-		feed->buf = hvd_xrealloc(feed->buf, BLOCK, 1);
-	if (feed->readable)
-		event_add(feed->readable, NULL);
+	if (forward->n < BLOCK)
+		forward->buf = hvd_xrealloc(forward->buf, BLOCK, 1);
+	if (forward->readable)
+		event_add(forward->readable, NULL);
 	else
-		take_block(feed);
+		take_block(forward);
 }
 
 int hvd_stdin_forward_can_poll(int fd)
@@ -123,7 +124,7 @@ int hvd_stdin_forward_can_poll(int fd)
 struct hvd_stdin_forward *hvd_stdin_forward_create(struct event_base *base, unsigned char *bytes, size_t n, int from,
 						   int *out, struct hvd_err *err)
 {
-	struct hvd_stdin_forward *feed;
+	struct hvd_stdin_forward *forward;
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) != 0) {
@@ -133,23 +134,23 @@ struct hvd_stdin_forward *hvd_stdin_forward_create(struct event_base *base, unsi
 		return NULL;
 	}
 	fcntl(fds[1], F_SETFL, O_NONBLOCK);
-	feed = hvd_xcalloc(1, sizeof(*feed));
-	feed->buf = bytes;
-	feed->n = n;
-	feed->from = from;
-	feed->to = fds[1];
-	feed->writable = event_new(base, feed->to, EV_WRITE, on_writable, feed);
+	forward = hvd_xcalloc(1, sizeof(*forward));
+	forward->buf = bytes;
+	forward->n = n;
+	forward->from = from;
+	forward->to = fds[1];
+	forward->writable = event_new(base, forward->to, EV_WRITE, on_writable, forward);
 	if (from >= 0 && hvd_stdin_forward_can_poll(from))
-		feed->readable = event_new(base, from, EV_READ, on_readable, feed);
-	event_add(feed->writable, NULL);
+		forward->readable = event_new(base, from, EV_READ, on_readable, forward);
+	event_add(forward->writable, NULL);
 	*out = fds[0];
-	return feed;
+	return forward;
 }
 
-void hvd_stdin_forward_destroy(struct hvd_stdin_forward *feed)
+void hvd_stdin_forward_destroy(struct hvd_stdin_forward *forward)
 {
-	if (!feed)
+	if (!forward)
 		return;
-	finish(feed);
-	free(feed);
+	finish(forward);
+	free(forward);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stdin_forward.h - what a process of the launch reads from its stdin: some bytes of ours, and then perhaps our own
- * stdin.
+ * stdin_forward.h - writes what a process of the job reads from its stdin: the launch's data, and then, for one process
+ * only, hvdrun's own stdin.
  */
 #ifndef HVD_STDIN_FORWARD_H
 #define HVD_STDIN_FORWARD_H
@@ -14,13 +14,13 @@
 struct hvd_stdin_forward;
 
 /* Write `bytes` (taken over, wiped and freed) to a new pipe, then everything that can be read from `from` (-1:
- * nothing), then close it. *out is the end to read from, the caller's to close. NULL with err set. */
+ * nothing), then close the pipe. *out is its read end, which the caller closes. NULL with err set. */
 struct hvd_stdin_forward *hvd_stdin_forward_create(struct event_base *base, unsigned char *bytes, size_t n, int from,
 						   int *out, struct hvd_err *err);
 /* Closes the pipe at once; NULL is fine. */
-void hvd_stdin_forward_destroy(struct hvd_stdin_forward *feed);
+void hvd_stdin_forward_destroy(struct hvd_stdin_forward *forward);
 
-/* Can an event loop wait for it? Not for a file, which is always ready. */
+/* Can an event loop wait for this descriptor? Not for a file, which is always ready. */
 int hvd_stdin_forward_can_poll(int fd);
 
 #endif
