@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hvd-rendezvous - the rendezvous server on its own.
+ * hvd-rendezvous - the rendezvous server as a program of its own, for jobs that no launcher of this suite has started.
+ *
+ * It ends on SIGTERM and SIGINT, when the descriptor of --parent-fd is at its end, and after --idle-exit seconds
+ * without a connection. Then it finishes the requests under way for STOP_TIME seconds at most.
  */
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
@@ -26,13 +29,13 @@ struct program {
 	struct hvd_log log;
 	bool json;
 	double idle_exit;
-	uint64_t seen; /* connections at the last look */
+	uint64_t seen; /* connections that had been accepted at the last check for --idle-exit */
 	hvd_time last_use;
 	struct event *events[8];
 	size_t n_events;
 };
 
-/* Whoever read our output may have gone; that is no reason to end. */
+/* Errors of the output are ignored: the server goes on when nobody reads it any longer. */
 static void print_json(json_t *line)
 {
 	char *text = json_dumps(line, JSON_COMPACT);
@@ -168,8 +171,8 @@ static int add_events(struct program *p, const struct hvd_rvoptions *o, struct h
 	for (size_t i = 0; i < sizeof(sigs) / sizeof(sigs[0]); i++)
 		if (add_event(p, sigs[i], EV_SIGNAL, on_signal, 0, err) != 0)
 			return -1;
-	/* The descriptor's flags are shared with whoever has the other copies of it, so it stays blocking: it is read
-	 * only when it is readable. A regular file cannot be waited for. */
+	/* The flags of a descriptor belong to all of its copies, in other processes, too. So the descriptor stays
+	 * blocking, and is read only when it is readable. Registering a regular file fails. */
 	if (o->parent_fd >= 0 && add_event(p, o->parent_fd, EV_READ, on_parent, 0, err) != 0)
 		return hvd_err_set(err, HVD_E_USAGE, "descriptor %d of --parent-fd is not a pipe or socket",
 				   o->parent_fd);

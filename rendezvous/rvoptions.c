@@ -5,35 +5,72 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void usage(FILE *f)
+enum kind {
+	LIST,    /* struct hvd_strv; commas separate the elements */
+	PORT,    /* P or LO-HI */
+	FLAG,    /* bool */
+	SCOPE,   /* NAME=MEMBERS */
+	SECONDS, /* double */
+	BYTES,   /* size_t, with a suffix */
+	COUNT,   /* size_t */
+	SMALL,   /* unsigned, below 2^20 */
+	FD,
+	VERBOSE,
+	VERSION,
+	HELP,
+};
+
+/* Rows are in the order of --help; `at` is the member of struct hvd_rvoptions. */
+static const struct row {
+	const char *name, *arg, *help;
+	enum kind kind;
+	char letter;
+	size_t at;
+} rows[] = {
+#define AT(member) offsetof(struct hvd_rvoptions, member)
+	{"bind", "ADDR", "listen on this address; may be repeated (default: 127.0.0.1)", LIST, 0, AT(binds)},
+	{"port", "P | LO-HI", "listen on this port, or the first free one of a range (default: 0, any)", PORT, 0, 0},
+	{"allow", "ADDR[,ADDR...]", "let only these addresses connect, and this host's own processes", LIST, 0,
+	 AT(allows)},
+	{"any-user", NULL, "let other users' processes on this host connect, too", FLAG, 0, AT(any_user)},
+	{"scope", "NAME=MEMBERS", "remove a scope's values when so many members have deleted their key", SCOPE, 0, 0},
+	{"hold", "SEC", "how long a GET waits for its key (default: 1)", SECONDS, 0, AT(cfg.get_wait)},
+	{"rank-hold", "SEC", "the same for keys named rank_NUMBER (default: 30)", SECONDS, 0, AT(cfg.rank_wait)},
+	{"max-value", "BYTES", "size of one value; K, M, G may follow (default: 256M)", BYTES, 0,
+	 AT(cfg.store.value_max)},
+	{"max-total", "BYTES", "size of everything that is stored (default: 4G)", BYTES, 0, AT(cfg.store.total_max)},
+	{"max-keys", "N", "keys of one scope (default: 262144)", COUNT, 0, AT(cfg.store.scope_keys_max)},
+	{"max-scopes", "N", "scopes (default: 65536)", COUNT, 0, AT(cfg.store.scopes_max)},
+	{"max-connections", "N", "open connections (default: 65536)", SMALL, 0, AT(cfg.conns_max)},
+	{"idle-exit", "SEC", "end when nobody has connected for so long", SECONDS, 0, AT(idle_exit)},
+	{"parent-fd", "FD", "end when this descriptor comes to its end", FD, 0, 0},
+	{"json", NULL, "print the start, and statistics at the end and on SIGUSR1, as JSON lines", FLAG, 0, AT(json)},
+	{"verbose", NULL, "say more; twice: even more", VERBOSE, 'v', 0},
+	{"version", NULL, "print the version", VERSION, 'V', 0},
+	{"help", NULL, "print this", HELP, 'h', 0},
+#undef AT
+};
+
+#define N_ROWS     (sizeof(rows) / sizeof(rows[0]))
+#define FIRST_LONG 256 /* what getopt_long() returns for a row without a letter: this and its index */
+
+static void usage(void)
 {
-	fputs("usage: hvd-rendezvous [OPTION]...\n"
-	      "\n"
-	      "Serve an HTTP key-value store for Gloo contexts to meet at, until SIGTERM or SIGINT.\n"
-	      "\n"
-	      "  --bind ADDR            listen on this address; may be repeated (default: 127.0.0.1)\n"
-	      "  --port P | LO-HI       listen on this port, or the first free one of a range (default: 0, any)\n"
-	      "  --allow ADDR[,ADDR...] let only these addresses connect, and this host's own processes\n"
-	      "  --any-user             let other users' processes on this host connect, too\n"
-	      "  --scope NAME=MEMBERS   remove a scope's values when so many members have deleted their key\n"
-	      "  --hold SEC             how long a GET waits for its key (default: 1)\n"
-	      "  --rank-hold SEC        the same for keys named rank_NUMBER (default: 30)\n"
-	      "  --max-value BYTES      size of one value; K, M, G may follow (default: 256M)\n"
-	      "  --max-total BYTES      size of everything that is stored (default: 4G)\n"
-	      "  --max-keys N           keys of one scope (default: 262144)\n"
-	      "  --max-scopes N         scopes (default: 65536)\n"
-	      "  --max-connections N    open connections (default: 65536)\n"
-	      "  --idle-exit SEC        end when nobody has connected for so long\n"
-	      "  --parent-fd FD         end when this descriptor comes to its end\n"
-	      "  --json                 print the start, and statistics at the end and on SIGUSR1, as JSON lines\n"
-	      "  -v, --verbose          say more; twice: even more\n"
-	      "  -V, --version          print the version\n"
-	      "  -h, --help             print this\n",
-	      f);
+	printf("usage: hvd-rendezvous [OPTION]...\n\n"
+	       "Serve an HTTP key-value store for Gloo contexts to meet at, until SIGTERM or SIGINT.\n\n");
+	for (size_t i = 0; i < N_ROWS; i++) {
+		char letter[] = "-x, ", text[64];
+
+		letter[1] = rows[i].letter;
+		snprintf(text, sizeof(text), "%s--%s%s%s", rows[i].letter ? letter : "", rows[i].name,
+			 rows[i].arg ? " " : "", rows[i].arg ? rows[i].arg : "");
+		printf("  %-22s %s\n", text, rows[i].help);
+	}
 }
 
 static int bad_value(struct hvd_err *err, const char *option, const char *value)
@@ -52,7 +89,7 @@ static int parse_seconds(const char *option, const char *s, double *out, struct 
 	return 0;
 }
 
-/* A count, with a suffix where bytes are meant. */
+/* A number from 1 to `most`, in bytes with an optional suffix. */
 static int parse_count(const char *option, const char *s, bool bytes, uint64_t most, uint64_t *out, struct hvd_err *err)
 {
 	static const char units[] = "KMG";
@@ -121,133 +158,83 @@ static int add_list(struct hvd_strv *sv, const char *option, const char *s, stru
 	}
 }
 
-enum {
-	OPT_BIND = 256,
-	OPT_PORT,
-	OPT_ALLOW,
-	OPT_ANY_USER,
-	OPT_SCOPE,
-	OPT_HOLD,
-	OPT_RANK_HOLD,
-	OPT_MAX_VALUE,
-	OPT_MAX_TOTAL,
-	OPT_MAX_KEYS,
-	OPT_MAX_SCOPES,
-	OPT_MAX_CONNECTIONS,
-	OPT_IDLE_EXIT,
-	OPT_PARENT_FD,
-	OPT_JSON,
-};
-
-static int take_option(struct hvd_rvoptions *o, int opt, const char *arg, struct hvd_err *err)
+static int take_option(struct hvd_rvoptions *o, const struct row *row, const char *arg, struct hvd_err *err)
 {
+	char option[32];
+	void *at = (char *)o + row->at;
+	const char *eq;
 	uint64_t n;
-	int rc;
 
-	switch (opt) {
-	case OPT_BIND:
-		return add_list(&o->binds, "--bind", arg, err);
-	case OPT_PORT:
+	snprintf(option, sizeof(option), "--%s", row->name);
+	switch (row->kind) {
+	case LIST:
+		return add_list(at, option, arg, err);
+	case PORT:
 		return parse_port(arg, &o->lo, &o->hi, err);
-	case OPT_ALLOW:
-		return add_list(&o->allows, "--allow", arg, err);
-	case OPT_ANY_USER:
-		o->any_user = true;
+	case FLAG:
+		*(bool *)at = true;
 		return 0;
-	case OPT_SCOPE: {
-		const char *eq = strrchr(arg, '=');
-
-		if (!eq || eq == arg || parse_count("--scope", eq + 1, false, UINT32_MAX, &n, err) != 0)
-			return bad_value(err, "--scope", arg);
+	case SCOPE:
+		eq = strrchr(arg, '=');
+		if (!eq || eq == arg || parse_count(option, eq + 1, false, UINT32_MAX, &n, err) != 0)
+			return bad_value(err, option, arg);
 		hvd_strv_add(&o->scopes, arg);
 		return 0;
-	}
-	case OPT_HOLD:
-		return parse_seconds("--hold", arg, &o->cfg.get_wait, err);
-	case OPT_RANK_HOLD:
-		return parse_seconds("--rank-hold", arg, &o->cfg.rank_wait, err);
-	case OPT_MAX_VALUE:
-		rc = parse_count("--max-value", arg, true, SIZE_MAX / 2, &n, err);
-		o->cfg.store.value_max = rc == 0 ? (size_t)n : 0;
-		return rc;
-	case OPT_MAX_TOTAL:
-		rc = parse_count("--max-total", arg, true, SIZE_MAX / 2, &n, err);
-		o->cfg.store.total_max = rc == 0 ? (size_t)n : 0;
-		return rc;
-	case OPT_MAX_KEYS:
-		rc = parse_count("--max-keys", arg, false, UINT32_MAX, &n, err);
-		o->cfg.store.scope_keys_max = rc == 0 ? (size_t)n : 0;
-		return rc;
-	case OPT_MAX_SCOPES:
-		rc = parse_count("--max-scopes", arg, false, UINT32_MAX, &n, err);
-		o->cfg.store.scopes_max = rc == 0 ? (size_t)n : 0;
-		return rc;
-	case OPT_MAX_CONNECTIONS:
-		rc = parse_count("--max-connections", arg, false, 1 << 20, &n, err);
-		o->cfg.conns_max = rc == 0 ? (unsigned)n : 0;
-		return rc;
-	case OPT_IDLE_EXIT:
-		if (parse_seconds("--idle-exit", arg, &o->idle_exit, err) != 0)
+	case SECONDS:
+		if (parse_seconds(option, arg, at, err) != 0)
 			return -1;
-		return o->idle_exit > 0 ? 0 : bad_value(err, "--idle-exit", arg);
-	case OPT_PARENT_FD:
-		if (parse_count("--parent-fd", strcmp(arg, "0") == 0 ? "1" : arg, false, 1 << 20, &n, err) != 0)
+		return at != &o->idle_exit || o->idle_exit > 0 ? 0 : bad_value(err, option, arg);
+	case BYTES:
+	case COUNT:
+		if (parse_count(option, arg, row->kind == BYTES, row->kind == BYTES ? SIZE_MAX / 2 : UINT32_MAX, &n,
+				err) != 0)
 			return -1;
-		o->parent_fd = strcmp(arg, "0") == 0 ? 0 : (int)n;
+		*(size_t *)at = (size_t)n;
 		return 0;
-	case OPT_JSON:
-		o->json = true;
+	case SMALL:
+		if (parse_count(option, arg, false, 1 << 20, &n, err) != 0)
+			return -1;
+		*(unsigned *)at = (unsigned)n;
 		return 0;
-	default:
-		return hvd_err_set(err, HVD_E_USAGE, "unknown option");
+	case FD: /* parse_count() takes no 0 */
+		n = 0;
+		if (strcmp(arg, "0") != 0 && parse_count(option, arg, false, 1 << 20, &n, err) != 0)
+			return -1;
+		o->parent_fd = (int)n;
+		return 0;
+	case VERBOSE:
+		o->verbose++;
+		return 0;
+	case VERSION:
+		puts("hvd-rendezvous " HVD_VERSION);
+		return 1;
+	case HELP:
+		usage();
+		return 1;
 	}
+	return 0;
 }
 
 int hvd_rvoptions_parse(struct hvd_rvoptions *o, int argc, char **argv, struct hvd_err *err)
 {
-	static const struct option longs[] = {
-		{"bind", required_argument, NULL, OPT_BIND},
-		{"port", required_argument, NULL, OPT_PORT},
-		{"allow", required_argument, NULL, OPT_ALLOW},
-		{"any-user", no_argument, NULL, OPT_ANY_USER},
-		{"scope", required_argument, NULL, OPT_SCOPE},
-		{"hold", required_argument, NULL, OPT_HOLD},
-		{"rank-hold", required_argument, NULL, OPT_RANK_HOLD},
-		{"max-value", required_argument, NULL, OPT_MAX_VALUE},
-		{"max-total", required_argument, NULL, OPT_MAX_TOTAL},
-		{"max-keys", required_argument, NULL, OPT_MAX_KEYS},
-		{"max-scopes", required_argument, NULL, OPT_MAX_SCOPES},
-		{"max-connections", required_argument, NULL, OPT_MAX_CONNECTIONS},
-		{"idle-exit", required_argument, NULL, OPT_IDLE_EXIT},
-		{"parent-fd", required_argument, NULL, OPT_PARENT_FD},
-		{"json", no_argument, NULL, OPT_JSON},
-		{"verbose", no_argument, NULL, 'v'},
-		{"version", no_argument, NULL, 'V'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	int opt;
+	struct option longs[N_ROWS + 1] = {{0}};
+	int opt, rc;
 
+	for (size_t i = 0; i < N_ROWS; i++)
+		longs[i] = (struct option){rows[i].name, rows[i].arg ? required_argument : no_argument, NULL,
+					   rows[i].letter ? rows[i].letter : (int)(FIRST_LONG + i)};
 	opterr = 0;
 	while ((opt = getopt_long(argc, argv, ":vVh", longs, NULL)) != -1) {
-		switch (opt) {
-		case 'v':
-			o->verbose++;
-			break;
-		case 'V':
-			puts("hvd-rendezvous " HVD_VERSION);
-			return 1;
-		case 'h':
-			usage(stdout);
-			return 1;
-		case ':':
+		size_t i = 0;
+
+		if (opt == ':')
 			return hvd_err_set(err, HVD_E_USAGE, "%s needs a value", argv[optind - 1]);
-		case '?':
+		if (opt == '?')
 			return hvd_err_set(err, HVD_E_USAGE, "unknown option %s", argv[optind - 1]);
-		default:
-			if (take_option(o, opt, optarg, err) != 0)
-				return -1;
-		}
+		while (longs[i].val != opt)
+			i++;
+		if ((rc = take_option(o, &rows[i], optarg, err)) != 0)
+			return rc;
 	}
 	if (optind < argc)
 		return hvd_err_set(err, HVD_E_USAGE, "unexpected argument '%s'", argv[optind]);

@@ -15,7 +15,7 @@
 struct hvd_rvoptions {
 	struct hvd_strv binds, allows; /* numeric addresses or names; `binds` is never empty after parsing */
 	struct hvd_strv scopes;        /* NAME=MEMBERS, checked */
-	struct hvd_rv_config cfg;      /* limits and times; `access` and `probe` are left to the caller */
+	struct hvd_rv_config cfg;      /* limits and times; the caller sets `access` and `probe` */
 	uint16_t lo, hi;               /* ports; 0, 0: any */
 	bool any_user, json;
 	double idle_exit; /* seconds; 0 = never */
@@ -26,8 +26,8 @@ struct hvd_rvoptions {
 void hvd_rvoptions_init(struct hvd_rvoptions *o);
 void hvd_rvoptions_free(struct hvd_rvoptions *o);
 
-/* 0: go on; 1: help or version was printed, and there is nothing more to do; -1: err (HVD_E_USAGE). Strings of `argv`
- * are copied. Not for threads: getopt(3). */
+/* Parse the command line, after hvd_rvoptions_init(). Returns 0; 1 when help or version was printed and the program is
+ * to end; -1 with HVD_E_USAGE. Strings of `argv` are copied. Not thread-safe, because getopt(3) is not. */
 int hvd_rvoptions_parse(struct hvd_rvoptions *o, int argc, char **argv, struct hvd_err *err);
 
 #endif

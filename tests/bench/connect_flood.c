@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connect_flood ADDRESS PORT RATE SECONDS [TEXT] - connect as often as that: what somebody who wants to keep others out
- * of a port does.
+ * connect_flood ADDRESS PORT RATE SECONDS [TEXT] - flood a port with connections, as somebody would who wants to keep
+ * others from it.
  *
- * RATE connections a second, as far as processor and kernel let it; each is closed by a reset as soon as it is open,
- * and TEXT ("") was sent. With ADDRESS 127.0.0.1 they come from all of 127/8, so that ports do not run out. Ends after
- * SECONDS, with SIGTERM, or when nobody listens any longer. Prints a line when it begins, and "N connections a second,
- * M failures" at the end.
+ * Makes RATE connections a second, or as many as the machine can. On each it sends TEXT, if there is one, and resets
+ * the connection. With an ADDRESS in 127/8 the source addresses vary within 127/8, so that ports do not run out. Ends
+ * after SECONDS, on SIGTERM, or when nobody listens any longer. Prints a line when it begins, and "N connections a
+ * second, M failures" at the end.
  */
 #include "connect.h"
 
@@ -18,8 +18,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define OPEN_MAX_AT_ONCE 512 /* being connected */
-#define GIVE_UP          0.2 /* seconds that one may take: the queue is full, then */
+#define OPEN_MAX_AT_ONCE 512 /* connections under way */
+#define GIVE_UP          0.2 /* seconds after which a connection has failed: the server's queue is full */
 
 struct attempt {
 	int fd;
@@ -32,7 +32,7 @@ static void hang_up(struct attempt *a)
 	a->fd = -1;
 }
 
-/* The local address: another one each time, where all of them are this host. */
+/* Choose another source address each time, if the target is in 127/8. */
 static void vary(int fd, const struct sockaddr_storage *to, uint32_t turn)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET};
@@ -46,7 +46,7 @@ static void vary(int fd, const struct sockaddr_storage *to, uint32_t turn)
 		perror("bind");
 }
 
-/* What the first one failed with is told. */
+/* Count a failure, and print the first one's error. */
 static bool failure(uint64_t *failed, int error)
 {
 	if (error == ECONNREFUSED)
@@ -78,7 +78,7 @@ static bool begin(struct attempt *a, int ep, const struct sockaddr_storage *to, 
 	return failure(failed, error);
 }
 
-/* It is open, or has failed: errno. */
+/* The connection is open: send TEXT. -1 with errno when connecting or sending has failed. */
 static int finish(struct attempt *a, const char *text)
 {
 	int error = 0;

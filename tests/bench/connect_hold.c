@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connect_hold - connect to a port as often as can be, and say nothing.
+ * connect_hold ADDRESS PORT RATE SECONDS OPEN - take the places of a server with silent connections, as any process on
+ * a host could.
  *
- *   connect_hold ADDRESS PORT RATE SECONDS OPEN
- *
- * RATE connections a second (0: as many as there can be), of which the newest
- * OPEN stay open; each is broken off (RST) when its place is needed. What no
- * client of a launch does, but anybody may who has a process on a host. Ends
- * after SECONDS, or when its parent has ended. Prints how many connections were
- * begun, and how many of them the other side has answered with at least a byte.
+ * Makes RATE connections a second (0: as many as possible), and sends nothing. The newest OPEN of them stay open; an
+ * older one is reset. Ends after SECONDS, on SIGINT, or when its parent has ended. Prints how many connections were
+ * begun, and on how many of them the server has sent at least a byte.
  */
 #include "connect.h"
 #include "lib/base/xalloc.h"

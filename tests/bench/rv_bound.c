@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rv_bound serve PORT BYTES - accept, read once, answer BYTES, close; knows no keys. What a server that does nothing
- *                             else reaches on this machine. Runs until SIGTERM.
- * rv_bound copy             - MB/s of memcpy, and of one loopback connection between two processes
+ * rv_bound serve PORT BYTES - accept, read once, answer BYTES, close: an upper bound for any server on this machine. It
+ *                             has no keys. Runs until SIGTERM.
+ * rv_bound copy             - print MB/s of memcpy, and of one loopback connection between two processes
  */
 #include "rv_client.h"
 
@@ -22,7 +22,7 @@ static int listen_on(uint16_t port)
 	return fd;
 }
 
-/* Blocking sockets: the client's request is there when accept returns. */
+/* The sockets are blocking: the client's request is there when accept() returns. */
 static _Noreturn void serve(uint16_t port, size_t bytes)
 {
 	char *answer = calloc(1, bytes + 256), in[4096];
@@ -56,7 +56,7 @@ static double memcpy_rate(void)
 	begun = rv_now();
 	for (int i = 0; i < 16; i++) {
 		memcpy(b, a, size);
-		a[i] = b[size - 1]; /* so that no copy is left out */
+		a[i] = b[size - 1]; /* so that the compiler omits no copy */
 	}
 	begun = rv_now() - begun;
 	free(a);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rv_client.h - one HTTP request on a connection of its own, as Horovod's HTTPStore
- * makes it: head and body in one segment, a Host and a Content-Length, no word on
- * the connection, always to the same address. It closes as soon as the body is
- * complete, whether the server has closed or not. Non-blocking, driven by the
- * caller's epoll loop. For the load generators only.
+ * rv_client.h - an HTTP request as Horovod's HTTPStore makes it, for the load generators.
+ *
+ * Each request has a connection of its own. Head and body are in one segment; there are Host and Content-Length
+ * headers, and no Connection header. The client closes the connection as soon as the body of the answer is complete,
+ * even when the server has not closed. Non-blocking, driven by the caller's epoll loop.
  */
 #ifndef HVD_BENCH_RV_CLIENT_H
 #define HVD_BENCH_RV_CLIENT_H
@@ -30,7 +30,7 @@ struct rv_call {
 	size_t head_len;
 	const char *body; /* not owned */
 	size_t body_len, sent;
-	char in[512]; /* head of the answer and what came with it */
+	char in[512]; /* the head of the answer and the bytes that came with it */
 	size_t in_len;
 	int status;
 	size_t want, got; /* bytes of the answer's body */
@@ -69,7 +69,7 @@ static inline void rv_close(struct rv_call *c)
 	c->fd = -1;
 }
 
-/* Begin a request. The answer's status is in c->status once rv_step() returns 1. */
+/* Begin a request. c->status is the status of the answer once rv_step() returns 1. */
 static inline void rv_start(struct rv_call *c, int ep, void *tag, uint16_t port, const char *method, const char *path,
 			    const char *body, size_t body_len)
 {
@@ -114,7 +114,7 @@ static inline int rv_send(struct rv_call *c, int ep, void *tag)
 	return 0;
 }
 
-/* Go on after an event. 1: the answer is complete and the connection closed; 0: more to come; -1: it failed. */
+/* Continue after an event. 1: the answer is complete and the connection closed; 0: not yet; -1: the request failed. */
 static inline int rv_step(struct rv_call *c, int ep, void *tag, char *sink, size_t sink_size)
 {
 	if (c->sent < c->head_len + c->body_len)

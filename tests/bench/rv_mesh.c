@@ -2,11 +2,12 @@
 /*
  * rv_mesh PORT RANKS BYTES LIMIT - the requests that a full mesh of Gloo contexts makes, in one process.
  *
- * Each simulated rank does one request at a time, on a connection of its own: PUT rank_<r>; GET rank_<i> for all
- * lower ranks; PUT <r>; for every other i GET <i>, again every 10 ms while it is 404, and once more when it is
- * there; then, when all are through, DELETE <r>. BYTES 0 means the real size, 136 * (RANKS - 1).
+ * Each simulated rank makes one request at a time, on a connection of its own: PUT rank_<r>; GET rank_<i> for all
+ * lower ranks; PUT <r>; for each other rank i GET <i>, repeated every 10 ms while the answer is 404, and a second time
+ * when it is 200; DELETE <r> when all ranks have come that far. BYTES 0 means the real size, 136 * (RANKS - 1).
  *
- * Prints "seconds requests 404s MB finished%". Stops after LIMIT seconds, when finished% tells how far it came.
+ * Prints "seconds requests 404s MB finished%". Stops after LIMIT seconds; finished% is the part of the requests
+ * that was made.
  */
 #include "rv_client.h"
 
@@ -27,8 +28,8 @@ struct rank {
 	struct rv_call call;
 	int me, other;
 	enum step step;
-	double again;       /* when to poll */
-	struct rank *sleep; /* in the list of those that poll, which is in order of time */
+	double again;       /* time of the next poll */
+	struct rank *sleep; /* in the list of polling ranks, sorted by `again` */
 };
 
 struct mesh {
@@ -69,7 +70,7 @@ static void next_other(struct mesh *m, struct rank *r)
 		r->step = BARRIER;
 }
 
-/* A request was answered: what does this rank do next? */
+/* A request was answered: begin the rank's next one. */
 static void advance(struct mesh *m, struct rank *r)
 {
 	switch (r->step) {
