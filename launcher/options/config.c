@@ -13,14 +13,14 @@
 #define SITE_FILE HVD_SYSCONFDIR "/hvd.conf"
 #define MAX_FILE  (64 * 1024)
 #define MAX_LIST  256
-/* Of what a file may hold. libyaml looks at every open bracket again for each word: 300,000 brackets kept it busy for
- * minutes. */
+/* Limits on what a file may hold: libyaml looks at every open bracket again for each word, and 300,000 brackets kept it
+ * busy for minutes. */
 #define MAX_DEPTH 8
 #define MAX_NODES 4096
 
 struct reader {
 	yaml_document_t doc;
-	bool horovodruns; /* what it does not know is passed over, as horovodrun does */
+	bool horovodruns; /* the file was written for horovodrun: unknown keys are passed over */
 	struct hvd_options *o;
 	enum hvd_opt_source from;
 	const char *path;
@@ -41,7 +41,7 @@ static int set_value(struct reader *rd, const yaml_node_t *at, const char *key, 
 	return -1;
 }
 
-/* What is not known in a file that was written for horovodrun, which knows no more of it, stops nobody. */
+/* horovodrun passes over keys that it does not know, so a file that was written for it may have some. */
 static int pass_over(struct reader *rd, const yaml_node_t *at, const char *key)
 {
 	hvd_strv_addf(&rd->o->warnings, "%s:%zu: there is no setting \"%.200s\"; it is passed over, as by horovodrun",
@@ -49,7 +49,7 @@ static int pass_over(struct reader *rd, const yaml_node_t *at, const char *key)
 	return 0;
 }
 
-/* "key: [a, b]" is a list option's "a,b". */
+/* "key: [a, b]" gives the value "a,b". */
 static int set_list(struct reader *rd, const yaml_node_t *node, const char *key)
 {
 	const yaml_node_item_t *item = node->data.sequence.items.start;
@@ -74,14 +74,14 @@ static int set_list(struct reader *rd, const yaml_node_t *node, const char *key)
 	return rc;
 }
 
-/* A text without a NUL byte. */
+/* Is it a text without a NUL byte? */
 static bool plain(const yaml_node_t *node)
 {
 	return node->type == YAML_SCALAR_NODE &&
 	       strlen((const char *)node->data.scalar.value) == node->data.scalar.length;
 }
 
-/* Does it have settings of horovodrun's, and none that only hvdrun has? */
+/* Was the file written for horovodrun: has it keys of horovodrun's, and none that only hvdrun has? */
 static bool is_horovodruns(struct reader *rd, const yaml_node_t *root)
 {
 	const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
@@ -146,7 +146,7 @@ static int not_valid(const yaml_parser_t *parser, const char *path, struct hvd_e
 			   parser->problem ? parser->problem : "unknown problem");
 }
 
-/* Before it is made a document: is it of a size that a configuration has? */
+/* Check depth and number of nodes, before libyaml makes a document of the text. */
 static int check_extent(const char *text, size_t len, const char *path, struct hvd_err *err)
 {
 	int depth = 0, nodes = 0, rc = 0;

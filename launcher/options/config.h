@@ -2,24 +2,24 @@
 /*
  * config.h - configuration files: hvd.conf of the site, and --config-file.
  *
- * YAML, as horovodrun's --config-file has it ("controller", and the maps
- * "params", "autotune", "timeline", "stall_check", "library_options",
- * "logging"), plus long option names as keys of the top level ("nics",
- * "start-timeout", "rendezvous"): hvd.conf(5). What a key may be and hold is
- * said by the option tables alone.
+ * The files are YAML, as horovodrun's --config-file is: "controller", and the
+ * maps "params", "autotune", "timeline", "stall_check", "library_options" and
+ * "logging". Long option names are keys of the top level as well ("nics",
+ * "start-timeout", "rendezvous"): hvd.conf(5). The option tables say which keys
+ * there are and which values they take.
  */
 #ifndef HVD_CONFIG_H
 #define HVD_CONFIG_H
 
 #include "options.h"
 
-/* Read a file into the options. Errors name file, line and key. */
+/* Store the values of a file. Errors name the file and the line, and are HVD_E_USAGE. */
 int hvd_config_read(struct hvd_options *o, enum hvd_opt_source from, const char *path, struct hvd_err *err);
-/* The same on text; `path` is for messages only. */
+/* The same for a text; `path` is for messages only. */
 int hvd_config_parse(struct hvd_options *o, enum hvd_opt_source from, const char *text, size_t len, const char *path,
 		     struct hvd_err *err);
 
-/* The site's file, which may be absent, and then the one that the options name, if any. */
+/* Read the site's hvd.conf, which may be absent, and then the file that the options name, if any. */
 int hvd_config_load(struct hvd_options *o, struct hvd_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optdump.c - the tables as text: for --help, the manual page and completion. */
+/* optdump.c - the option tables as text: for --help, the manual page and completion. */
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "optable.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMN 34 /* where texts of --help begin */
+#define COLUMN 34 /* the column of --help in which texts begin */
 
-/* Does its name mean this row? Or its letter? */
+/* Does the row's name mean this row, and not one of another family? */
 static bool reachable(const struct hvd_optset *set, enum hvd_opt_family primary, const struct hvd_opt *o)
 {
 	const struct hvd_opt *first = hvd_optset_find(set, primary, o->name, NULL);
@@ -23,7 +23,7 @@ static char letter_of(const struct hvd_optset *set, enum hvd_opt_family primary,
 	return o->letter && hvd_optset_letter(set, primary, o->letter) == o ? o->letter : '\0';
 }
 
-/* "default 30, or $A or $B; needs --autotune", without what there is not; "" without any. */
+/* What is known besides the help text: "default 30, or $A or $B; needs --autotune", or a part of it. */
 static char *facts(const struct hvd_opt *o, bool family)
 {
 	const char *def = o->def ? o->def : o->shown;
@@ -57,7 +57,7 @@ static char *facts(const struct hvd_opt *o, bool family)
 	return text;
 }
 
-/* Words of `text` in the columns from COLUMN to width; `at` is the column that was reached. */
+/* Write the words of `text` into the columns from COLUMN to width; `at` is the column that the line has reached. */
 static void fill(FILE *f, const char *text, int at, int width)
 {
 	if (at >= COLUMN - 1) {

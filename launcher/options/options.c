@@ -16,7 +16,7 @@ void hvd_options_init(struct hvd_options *o)
 	o->source = hvd_xcalloc(hvd_optset_count(&set), 1);
 	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
 		hvd_opt_clear(o, row);
-	/* The tables' own defaults are right: a test reads each of them. */
+	/* A default cannot be refused: a unit test stores each of them. */
 	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
 		if (row->def)
 			hvd_opt_store(o, row, row->name, row->def, NULL);
@@ -40,7 +40,7 @@ void hvd_options_free(struct hvd_options *o)
 	o->source = NULL;
 }
 
-/* The strongest source among the spellings of the same thing. */
+/* The strongest source among the spellings of one value. */
 static enum hvd_opt_source source_of(const struct hvd_options *o, const struct hvd_optset *set,
 				     const struct hvd_opt *what, size_t at)
 {
@@ -71,9 +71,9 @@ static int apply(struct hvd_options *o, const struct hvd_optset *set, const stru
 }
 
 /*
- * An option that no table has is perhaps one of a plugin of srun. It is handed
- * on where it is clear which words belong to it. Where a word follows that
- * could be its value as well as the command, guessing would run the wrong thing.
+ * An option that no table has may belong to a plugin of srun's. It is handed on
+ * where it is clear which words belong to it. Where the next word could be its
+ * value or the command, it is refused: a guess could run the wrong program.
  */
 static int take_unknown(struct hvd_options *o, const struct hvd_optset *set, int argc, char *const *argv,
 			const struct hvd_opthit *hit, struct hvd_err *err)
@@ -138,7 +138,7 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 		}
 		if (take_known(o, &set, &hit, err))
 			return -1;
-		/* --help and its like do not care for what comes after. */
+		/* --help and its like take effect whatever comes after them. */
 		if (o->action != HVD_RUN)
 			return 0;
 		all_pass = (all_pass || hit.word_begins) && hit.opt->pass;
@@ -172,7 +172,7 @@ static const char *lookup(char *const *envp, const char *name, size_t len)
 	return NULL;
 }
 
-/* One row from the first of its variables that is set. */
+/* Store in a row's place the value of the first of its variables that is set. */
 static int from_env(struct hvd_options *o, const struct hvd_optset *set, const struct hvd_opt *row, size_t at,
 		    char *const *envp, struct hvd_err *err)
 {
@@ -183,7 +183,7 @@ static int from_env(struct hvd_options *o, const struct hvd_optset *set, const s
 		char *from;
 		int rc;
 
-		/* An empty variable is one that is not set; but srun takes it for a flag that is. */
+		/* An empty variable counts as not set, except for flags of srun's, which srun takes as set. */
 		if (!value || (!*value && (row->family != HVD_FAMILY_SRUN || row->type != HVD_OPT_FLAG))) {
 			s += len + (s[len] == ',');
 			continue;
@@ -213,7 +213,7 @@ int hvd_options_env(struct hvd_options *o, char *const *envp, struct hvd_err *er
 	return 0;
 }
 
-/* The row that a key stands for, its number in *i; NULL when there is none. */
+/* The row of a key in a configuration file, and its number in *i; NULL when there is none. */
 static const struct hvd_opt *find_setting(const struct hvd_optset *set, const char *key, size_t *i)
 {
 	const struct hvd_opt *row;

@@ -2,13 +2,17 @@
 /*
  * options.h - what the command line of hvdrun says.
  *
- * hvdrun [options] command [args…]. Options are srun's, horovodrun's and its
- * own, in any order; they end at the first word that is none, or at "--".
- * A value comes from the command line, else from a configuration file, else
- * from the environment, else it is the table's default.
+ * hvdrun [options] command [args…]. Options are srun's, horovodrun's and
+ * hvdrun's own, in any order. Option parsing stops at the first argument that is
+ * not an option, or at "--". A value is taken from the command line, else from
+ * the file that --config-file names, else from the environment, else from the
+ * site's file, else from the option's table.
  *
- * Called as "horovodrun", letters and names that both srun and horovodrun have
- * are read as horovodrun reads them; otherwise as srun does.
+ * Letters and names that srun and horovodrun both have are read as horovodrun
+ * reads them when hvdrun is called as "horovodrun", and as srun does otherwise.
+ *
+ * Only this folder and the two main programs read struct hvd_options: all else
+ * reads the launch spec (launch_spec.h), which is made from it.
  */
 #ifndef HVD_OPTIONS_H
 #define HVD_OPTIONS_H
@@ -23,9 +27,9 @@ enum hvd_action {
 	HVD_SHOW_USAGE,      /* --usage */
 	HVD_SHOW_VERSION,    /* --version */
 	HVD_CHECK_BUILD,     /* --check-build */
-	HVD_SHOW_MAN,        /* --help-man */
+	HVD_SHOW_MAN,        /* --help-man: rows for hvdrun(1) */
 	HVD_SHOW_COMPLETION, /* --print-completion */
-	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: srun with srun_args answers */
+	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: run srun with srun_args */
 };
 
 /* --launcher, in the order of its choices */
@@ -41,16 +45,16 @@ enum hvd_launcher {
 };
 
 enum hvd_controller {
-	HVD_CONTROLLER_AUTO = 0, /* nothing was said: gloo */
+	HVD_CONTROLLER_AUTO = 0, /* not given: gloo */
 	HVD_CONTROLLER_GLOO,
 	HVD_CONTROLLER_MPI,
 	HVD_CONTROLLER_JSRUN,
 };
 
-/* Where a value comes from; a later one wins. */
+/* Where a value comes from. A later source wins over an earlier one. */
 enum hvd_opt_source {
 	HVD_FROM_DEFAULT = 0,
-	HVD_FROM_SITE, /* a file of the site */
+	HVD_FROM_SITE, /* the site's hvd.conf */
 	HVD_FROM_ENV,
 	HVD_FROM_CONFIG,  /* the file that --config-file names */
 	HVD_FROM_COMMAND, /* the command line */
@@ -58,21 +62,22 @@ enum hvd_opt_source {
 
 /*
  * Numbers are -1, strings NULL and lists empty when nothing gave them a value.
- * All memory is the struct's own: hvd_options_free().
+ * hvd_options_free() frees all of it.
  */
 struct hvd_options {
-	/* The command line, taken apart. Nothing of it is lost: every word is read, or here. */
+	/* The words of the command line that are handed on. */
 	struct hvd_strv srun_args; /* for srun, as they were written and in that order */
-	struct hvd_strv unknown;   /* those of srun_args that no table knows; refuse them where srun is not used */
+	struct hvd_strv
+		unknown; /* those of srun_args that no table has: an error where srun does not start the ranks */
 	struct hvd_strv command;
-	struct hvd_strv notes;    /* things worth telling the user with --verbose */
-	struct hvd_strv warnings; /* … and always */
-	bool dashdash;            /* options were ended by "--" */
-	size_t het_colon; /* where in command a ":" is, at which srun would begin the next component; 0 = none */
+	struct hvd_strv notes;    /* messages for --verbose */
+	struct hvd_strv warnings; /* messages that are always shown */
+	bool dashdash;            /* "--" ended the options */
+	size_t het_colon;         /* index in `command` of a ":", where srun would begin the next component; 0 = none */
 	bool as_horovodrun;
 	int action; /* enum hvd_action; when it is not HVD_RUN there may be no command */
 
-	/* srun's. They are in srun_args as well. */
+	/* Options of srun's; their words are in srun_args as well. */
 	int nodes_min, nodes_max; /* -N; max 0 = no upper bound */
 	int ntasks;               /* -n */
 	int ntasks_per_node, ntasks_per_gpu, ntasks_per_socket, ntasks_per_core, cpus_per_task;
@@ -87,7 +92,7 @@ struct hvd_options {
 	int wait;             /* -W seconds */
 	int quiet;            /* -Q, counted */
 
-	/* horovodrun's. */
+	/* Options of horovodrun's. */
 	int num_proc; /* -np: see hvd_options_np() */
 	int min_np, max_np, slots_per_host, reset_limit;
 	double elastic_timeout;
@@ -100,7 +105,7 @@ struct hvd_options {
 	int ssh_port;
 	int controller; /* enum hvd_controller */
 	bool disable_cache, tcp, prefix_timestamp;
-	/* … its tunables: hvd_options_tunables() */
+	/* Tunables of horovodrun's: hvd_options_tunables() makes variables of them. */
 	int fusion_threshold_mb, cache_capacity;
 	double cycle_time_ms;
 	int hierarchical_allreduce, hierarchical_allgather, torus_allreduce, autotune, timeline_mark_cycles,
@@ -112,60 +117,61 @@ struct hvd_options {
 	int num_nccl_streams, thread_affinity, gloo_timeout_seconds;
 	int log_level; /* index in TRACE|DEBUG|INFO|WARNING|ERROR|FATAL, or -1 */
 
-	/* hvdrun's own. */
+	/* hvdrun's own options. */
 	bool dry_run, json, selftest;
 	bool keep_going; /* a rank that fails does not end the others: --keep-going, -K0 */
 	char *trace, *config_file, *key_file;
-	char *erf;                /* where jsrun's resource file is to be */
-	char *run_func, *results; /* both or none */
+	char *erf;                /* path at which jsrun's resource file is to stay */
+	char *run_func, *results; /* hvd_options_check(): both are given, or none */
 	int launcher;             /* enum hvd_launcher */
 	int rendezvous;           /* enum hvd_rendezvous_at */
 	double start_timeout;     /* seconds */
 	int verbose;              /* how often -v, --verbose or --hvd-verbose */
-	int hvd;                  /* --hvd 1, --no-hvd 0: without effect here */
+	int hvd;                  /* --hvd 1, --no-hvd 0: only the plugin heeds it */
 
 	unsigned char *source; /* by row: enum hvd_opt_source */
 };
 
-/* All tables. */
+/* The option tables of srun, horovodrun and hvdrun. */
 struct hvd_optset hvd_options_set(void);
 
-/* --help, as wide as the terminal, and what --help-man and --print-completion show. The caller frees it. */
+/* The texts of --help (`width` in columns), --usage, --help-man and --print-completion. The caller frees them. */
 char *hvd_options_help(const struct hvd_options *o, int width);
 char *hvd_options_usage(const struct hvd_options *o);
 char *hvd_options_man(const struct hvd_options *o);
 char *hvd_options_completion(const struct hvd_options *o);
 
-/* Everything at once: defaults, command line, environment (NULL = none), and the rules between options.
- * On an error *o is valid and empty enough for hvd_options_free(). argv[0] tells the name it was called by. */
+/* Everything but configuration files at once: defaults, command line, environment (NULL = none), and the rules between
+ * options. hvd_options_free() is due after an error, too. argv[0] is the name that hvdrun was called by. */
 int hvd_options_load(struct hvd_options *o, int argc, char *const *argv, char *const *envp, struct hvd_err *err);
 
-/* … or step by step, with a configuration file in between. */
+/* The same step by step, so that configuration files (config.h) can be read before hvd_options_check(). */
 void hvd_options_init(struct hvd_options *o);
 int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct hvd_err *err);
-/* srun_args without the option of this long name, all its spellings. Appended to *args. */
+/* Append to *args the srun_args without the option of this long name, however it is spelled. */
 void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, struct hvd_strv *args);
 int hvd_options_env(struct hvd_options *o, char *const *envp, struct hvd_err *err);
 /* One value of a configuration file; `key` as in the table ("params.cycle_time_ms"), or an option's long name.
- * A value that a stronger source has given stays. HVD_E_NOENT: there is no such key. */
+ * A value that a stronger source has given is kept. HVD_E_NOENT: there is no such key. */
 int hvd_options_config(struct hvd_options *o, enum hvd_opt_source from, const char *key, const char *value,
 		       struct hvd_err *err);
-/* Is there such a key? Are there keys within a map of that name ("params")? */
+/* Does a table have such a key? Does one have keys within a map of that name ("params")? */
 bool hvd_options_setting(const char *key);
 bool hvd_options_settings_below(const char *map);
-/* Rules between options: call it last. May add to o->notes. */
+/* The rules between options, when all values are known. Settles what one option decides about another, and adds to
+ * o->notes. */
 int hvd_options_check(struct hvd_options *o, struct hvd_err *err);
 
 void hvd_options_free(struct hvd_options *o); /* NULL is fine */
 
-/* Who gave the value of the option with this long name (or of another spelling of the same thing)? */
+/* The source of the value of the option with this long name, or of another spelling of the same value. */
 enum hvd_opt_source hvd_options_source(const struct hvd_options *o, const char *name);
-/* Was it on the command line? */
+/* Was the option on the command line? */
 bool hvd_options_given(const struct hvd_options *o, const char *name);
 
-/* Processes to start: -np or -n, or what the environment says; -1 when nobody said. */
+/* The number of ranks: -np or -n, or the environment's; -1 when nothing gave it. */
 int hvd_options_np(const struct hvd_options *o);
-/* Is -np to be added to srun_args as -n? True when it was given and -n was not. */
+/* Must srun be told -np as -n? True when -np was given and -n was not. */
 bool hvd_options_np_for_srun(const struct hvd_options *o);
 
 /* Is the workers' controller MPI: --mpi, --jsrun? */
@@ -174,13 +180,13 @@ bool hvd_options_mpi(const struct hvd_options *o);
 /* Is the job to be elastic: may ranks come and go? */
 bool hvd_options_elastic(const struct hvd_options *o);
 
-/* Is the option with this long name on (a flag), or has it a value (others)? True for NULL. */
+/* Is the flag with this long name on, or has the option with this long name a value? True for NULL. */
 bool hvd_options_on(const struct hvd_options *o, const char *name);
 
 /* The value of the option with this long name as text; NULL where it has none. The caller frees it. */
 char *hvd_options_text(const struct hvd_options *o, const char *name);
 
-/* What workers are told in their environment: set the variables of the tunables that were given. */
+/* Set in `env` the variables for workers of all tunables that have a value. */
 void hvd_options_tunables(const struct hvd_options *o, struct hvd_strv *env);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options_check.c - the rules between options, when all of them are known. */
+/* options_check.c - the rules between options, checked when all values are known. */
 #include "lib/net/nicspec.h"
 #include "options_rows.h"
 
@@ -40,7 +40,8 @@ static int check_exclusive(const struct hvd_options *o, struct hvd_err *err)
 
 static int check_processes(const struct hvd_options *o, struct hvd_err *err)
 {
-	/* How many tasks a batch job has is no word about how many ranks an elastic one begins with. */
+	/* The environment's number is the batch job's number of tasks, and not how many ranks an elastic job begins
+	 * with. */
 	int np = o->num_proc > 0 || hvd_options_given(o, "ntasks") ? hvd_options_np(o) : 0;
 
 	if (o->num_proc > 0 && hvd_options_given(o, "ntasks") && o->num_proc != o->ntasks) {
@@ -64,7 +65,7 @@ static int check_processes(const struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
-/* -K0 and --keep-going are one thing. */
+/* -K0 and --keep-going say the same. */
 static int check_failure(struct hvd_options *o, struct hvd_err *err)
 {
 	enum hvd_opt_source kill = hvd_options_source(o, "kill-on-bad-exit");
@@ -108,7 +109,7 @@ static int check_launcher(struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
-/* "h1:2,h2:4": what somebody who knows horovodrun writes after -H. */
+/* "h1:2,h2:4": horovodrun's value of -H, which with hvdrun is srun's --hold. */
 static bool is_host_list(const char *s)
 {
 	while (*s) {
@@ -218,7 +219,7 @@ static int check_command(struct hvd_options *o, struct hvd_err *err)
 			    o->as_horovodrun ? "horovodrun" : "hvdrun");
 }
 
-/* srun --async ends when the step is queued. Driver and rendezvous are there for as long as srun runs. */
+/* srun --async ends when the step is queued, but driver and rendezvous must go on until the ranks have ended. */
 static int check_async(const struct hvd_options *o, struct hvd_err *err)
 {
 	if (!o->async)
@@ -246,7 +247,7 @@ static void add_notes(struct hvd_options *o)
 
 int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 {
-	/* Who asks for help gets it, whatever else was written. */
+	/* --help and its like work whatever else was written. */
 	if (o->action != HVD_RUN)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||

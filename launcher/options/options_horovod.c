@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options_horovod.c - the options of horovodrun, and the variables of workers
- * that its tunables become.
+ * options_horovod.c - the options of horovodrun, and the workers' variables that
+ * its tunables set.
  */
 #include "lib/base/values.h"
 #include "options_rows.h"
@@ -41,7 +41,7 @@ static int read_cooldown(void *result, const struct hvd_opt *o, const char *valu
 #define ON(n, g, text, field, x)      ROW(n, NONE, g, NULL, text), .type = HVD_OPT_TRI, .at = HVD_AT(field), .exclude = x
 #define OFF(n, g, text, field, x)     ON(n, g, text, field, x), .negate = true
 #define SETS(n, g, text, field, to)   ROW(n, NONE, g, NULL, text), .type = HVD_OPT_SET, .at = HVD_AT(field), .number = to
-/* A worker's variable and the key in a configuration file. */
+/* A tunable: the worker's variable, how the value is written, and the key in a configuration file. */
 #define TELL(var, as, key) .tunable = var, .transform = as, .config = key
 
 static const struct hvd_opt rows[] = {

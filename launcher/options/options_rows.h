@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options_rows.h - what the tables of options share: the groups, and the parts
- * that hvd_options_set() puts together. Only the option files include it.
+ * options_rows.h - what the three option tables share: the groups of --help, and
+ * which options exclude each other. Only files of this folder include it.
  */
 #ifndef HVD_OPTIONS_ROWS_H
 #define HVD_OPTIONS_ROWS_H
 
 #include "options.h"
 
-/* In the order in which --help shows them. */
+/* The groups of options, in the order of --help. */
 enum hvd_opt_group {
 	HVD_G_RUN,
 	HVD_G_HOSTS,
@@ -35,7 +35,7 @@ enum hvd_opt_group {
 	HVD_GROUPS,
 };
 
-/* Rows that exclude each other on one command line. */
+/* hvd_opt.exclude: options with the same value cannot be given together. */
 enum hvd_opt_exclusion {
 	HVD_X_NONE,
 	HVD_X_CONTROLLER,

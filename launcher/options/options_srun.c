@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options_srun.c - the options of srun: the union of the releases 22.05 to
- * 26.05, and those of the plugin pyxis. All of them are handed on, but --async; the
- * ones that decide what this program does are read as well.
+ * options_srun.c - the options of srun, of all releases from 22.05 to 26.05, and
+ * those of the plugin pyxis. All of them but --async are handed on to srun; hvdrun
+ * also reads the values that decide what it does itself.
  */
 #include "options_rows.h"
 
@@ -81,7 +81,7 @@ static int read_kill(void *result, const struct hvd_opt *o, const char *value, s
 #define ROW(n, l, ar, g, hint, text)                                                                                   \
 	.name = n, .letter = l, .arity = HVD_ARG_##ar, .family = HVD_FAMILY_SRUN, .group = HVD_G_S_##g, .arg = hint,   \
 	.help = text, .pass = true
-/* Handed on and nothing else; a release that is not 22.05 is the first that has it. */
+/* Rows of options that are only handed on. NEW: `release` is the first that has the option. */
 #define ON(n, l, ar, g, hint, text)                                                                                    \
 	{                                                                                                              \
 		ROW(n, l, ar, g, hint, text)                                                                           \
@@ -94,7 +94,7 @@ static int read_kill(void *result, const struct hvd_opt *o, const char *value, s
 	{                                                                                                              \
 		ROW(n, 0, ar, PLUGIN, hint, text), .plugin = true                                                      \
 	}
-/* Read too. */
+/* Rows of options whose value hvdrun reads as well. */
 #define TEXT(n, l, ar, g, hint, text, field, variables)                                                                \
 	{                                                                                                              \
 		ROW(n, l, ar, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field), .env = variables            \
@@ -307,7 +307,7 @@ static const struct hvd_opt rows[] = {
 	ON("gid", 0, REQUIRED, JOB, "GROUP", "Submit with this group (old releases, root)"),
 	NEW("stepmgr", NONE, JOB, NULL, "Let the first node manage the job's steps", 2405),
 
-	/* pyxis, so that both forms of its options are understood. */
+	/* pyxis: known here so that their values are, with and without "=". */
 	PYXIS("container-image", REQUIRED, "IMAGE", "Container image to run in"),
 	PYXIS("container-mounts", REQUIRED, "SRC:DST,...", "Directories to mount in the container"),
 	PYXIS("container-workdir", REQUIRED, "PATH", "Working directory in the container"),
@@ -325,7 +325,7 @@ static const struct hvd_opt rows[] = {
 	PYXIS("container-env", REQUIRED, "NAMES", "Variables that win over the image's"),
 	PYXIS("container-unshare", REQUIRED, "SPEC", "Namespaces that the container gets of its own"),
 
-	/* Not handed on: they ask this program. */
+	/* Not handed on: hvdrun itself answers these. */
 	{.name = "help",
 	 .letter = 'h',
 	 .family = HVD_FAMILY_SRUN,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optscan.c - which rows of the tables the words of a command line mean. See optable.h for the rules. */
+/* optscan.c - finds the options in a command line, and their rows in the tables. optable.h has the rules. */
 #include "lib/base/xalloc.h"
 #include "optable.h"
 
@@ -37,7 +37,7 @@ static size_t number_of(const struct hvd_optset *set, const struct hvd_opt *o)
 	return base + (size_t)(o - set->family[o->family].rows);
 }
 
-/* The i-th family in the order in which they are asked: the primary one, then the others as they are numbered. */
+/* The i-th family in the order of search: the primary one, then the others as they are numbered. */
 static enum hvd_opt_family asked(enum hvd_opt_family primary, int i)
 {
 	if (i == 0)
@@ -74,7 +74,8 @@ const struct hvd_opt *hvd_optset_letter(const struct hvd_optset *set, enum hvd_o
 	return NULL;
 }
 
-/* Letters to add, take away or change; two swapped ones count once. Names are short: longer ones are far apart. */
+/* How many letters to add, remove, change or swap with their neighbour to make `b` of `a`. Names of more than MOST
+ * letters are MOST apart. */
 static size_t distance(const char *a, const char *b)
 {
 	enum {
@@ -136,7 +137,7 @@ static bool matches(const char *patterns, const char *s)
 	return false;
 }
 
-/* Can the option have been written like this? */
+/* Can the option be written like this? */
 static bool fits(const struct hvd_opt *o, bool equals, const char *next)
 {
 	if (equals)
@@ -148,7 +149,7 @@ struct name {
 	const char *s;
 	size_t len;
 	bool equals;      /* "=VALUE" follows */
-	const char *next; /* the word after, or NULL */
+	const char *next; /* the next word, or NULL */
 };
 
 static const struct hvd_opt *exact(const struct hvd_optscan *scan, const struct name *nm)
@@ -177,14 +178,15 @@ static int tier(const struct hvd_opt *o)
 	return o->plugin ? 2 : o->since ? 1 : 0;
 }
 
-/* Options that mean the same, so that it does not matter which of them is meant. */
+/* Do both rows do the same? Then an abbreviation of both is not ambiguous. */
 static bool same(const struct hvd_opt *a, const struct hvd_opt *b)
 {
 	return a->at && a->at == b->at && a->type == b->type && a->arity == b->arity && a->negate == b->negate &&
 	       a->number == b->number && a->pass == b->pass;
 }
 
-/* Names that begin so, in these families and this tier. 1: *found; 0: none; -1: several that differ. */
+/* Look for names that begin with `nm`, in the families `from` to `to` and in this tier. 1: *found is one; 0: there is
+ * none; -1 with err set: several, which differ. */
 static int beginning(const struct hvd_optscan *scan, const struct name *nm, int from, int to, int level,
 		     const struct hvd_opt **found, struct hvd_err *err)
 {
@@ -217,7 +219,7 @@ static int beginning(const struct hvd_optscan *scan, const struct name *nm, int 
 	return hvd_err_hint(err, "it may be short for %s%s", list, used >= sizeof(list) ? "…" : "");
 }
 
-/* 1: *found; 0: nobody knows it; -1: ambiguous. */
+/* 1: *found is the row; 0: there is none; -1 with err set: it is ambiguous. */
 static int find_long(const struct hvd_optscan *scan, const struct name *nm, const struct hvd_opt **found,
 		     struct hvd_err *err)
 {
@@ -236,7 +238,7 @@ static int find_long(const struct hvd_optscan *scan, const struct name *nm, cons
 	return 0;
 }
 
-/* "-np", "-np=4", "-np4" */
+/* The row of a word behind one dash: "-np", "-np=4", "-np4". NULL: none. */
 static const struct hvd_opt *find_word(const struct hvd_optscan *scan, const char *s, const char **value)
 {
 	const struct hvd_opt *o;
@@ -301,7 +303,7 @@ static int one_long(struct hvd_optscan *scan, struct hvd_opthit *hit, struct hvd
 			  .next = word_after(scan, scan->next)};
 
 	snprintf(hit->spelled, sizeof(hit->spelled), "%.*s", (int)(nm.len < 60 ? nm.len + 2 : 60), word);
-	/* "--=x" has no name, and would begin every name. */
+	/* The empty name of "--=x" would be an abbreviation of every option. */
 	if (!nm.len) {
 		hvd_err_set(err, HVD_E_USAGE, "\"%.100s\" is no option", word);
 		return hvd_err_hint(err, "to run a command of that name put -- in front of it");

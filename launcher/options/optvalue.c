@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optvalue.c - values of options: from text to the result, and back. */
+/* optvalue.c - stores values of options, and writes them as text. */
 #include "lib/base/strv.h"
 #include "lib/base/values.h"
 #include "lib/base/xalloc.h"
@@ -32,7 +32,7 @@ bool hvd_opt_int(const char *s, long long *out)
 	return true;
 }
 
-/* -1 = none of the words for yes and no */
+/* 1 for yes, 0 for no, -1 for any other text. */
 static int truth(const char *s)
 {
 	if (!*s || hvd_value_index("yes|true|on", s) >= 0)
@@ -78,7 +78,7 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 		return 0;
 	case HVD_OPT_FLAG:
 	case HVD_OPT_TRI:
-		/* --overlap=KIND and the like are flags that were given. */
+		/* A flag that takes an optional value, such as --overlap=KIND, is on whatever its value is. */
 		n = value && o->arity == HVD_ARG_NONE ? truth(value) : 1;
 		if (n < 0) {
 			bad(err, from, value, "yes or no");
