@@ -2,11 +2,11 @@
 /*
  * hvd-driver - the driver of `srun --hvd`, started by the plugin inside srun.
  *
- * Descriptor 3 is one end of a socket pair whose other end srun holds: the boot
- * text goes out there as one line, and its end of file, however srun ended, is
- * the driver's cue to go. With --key-fd another descriptor holds the launch's
- * key, which srun sends to the tasks in Slurm's launch message; else munge or a
- * key file says who belongs to the launch.
+ * Descriptor 3 is one end of a socket pair whose other end srun has. The driver
+ * writes the boot text to it as one line, and ends when it reads end of file,
+ * which it does however srun ended. With --key-fd another descriptor holds the
+ * launch's key, which srun sends to the tasks in Slurm's launch message; else
+ * munge or a key file proves who belongs to the launch.
  */
 #include "launcher/driver/driver.h"
 #include "launcher/options/config.h"
@@ -28,8 +28,8 @@
 extern char **environ;
 
 #define SRUN_FD 3
-/* After a failed start srun is ending the step (one rank has failed); when it has not within this time,
- * because no rank could be reached, the driver has the controller end it. */
+/* When the start fails, the ranks fail, and srun ends the step. If it has not done so within this time, because no rank
+ * could be told, the driver asks Slurm's controller to end the step. */
 #define END_STEP_SECONDS 3.0
 
 static const char usage[] =
@@ -42,10 +42,10 @@ struct program {
 	struct event_base *base;
 	struct hvd_log log;
 	struct hvd_driver_opts opts;
-	uint32_t job, step, key_fd; /* key_fd 0: none */
+	uint32_t job, step, key_fd; /* key_fd: 0 = none */
 	struct event *end_step;
 	struct hvd_options settings; /* what the plugin, the configuration files and the environment say */
-	struct hvd_launch_spec spec; /* … decided */
+	struct hvd_launch_spec spec; /* made from `settings` */
 };
 
 static void on_end_step(evutil_socket_t fd, short what, void *arg)
@@ -99,7 +99,7 @@ static int number(const char *text, uint32_t *out)
 	return 0;
 }
 
-/* What came through the plugin's options counts as the command line. */
+/* Store an option of the plugin's. It is as strong as one on a command line. */
 static int setting(struct program *prog, const char *name, const char *value)
 {
 	struct hvd_err err = {0};
@@ -110,7 +110,8 @@ static int setting(struct program *prog, const char *name, const char *value)
 	return -1;
 }
 
-/* srun has no option that says which controller workers use. Who tells Horovod in its own variable means us, too. */
+/* srun has no option for the workers' controller. A user who chooses it by Horovod's own variable means it for the plan
+ * as well. */
 static int worker_controller(struct hvd_options *o, struct hvd_err *err)
 {
 	const char *text = getenv("HOROVOD_CONTROLLER");
@@ -122,7 +123,8 @@ static int worker_controller(struct hvd_options *o, struct hvd_err *err)
 		       : hvd_err_prefix(err, "HOROVOD_CONTROLLER");
 }
 
-/* Files and environment fill in what the options left open. */
+/* Read environment and configuration files, which fill in what the plugin's options left open, and make the launch
+ * spec. */
 static int apply_settings(struct program *prog, struct hvd_err *err)
 {
 	struct hvd_options *o = &prog->settings;
@@ -225,7 +227,7 @@ static int send_boot(const struct hvd_driver *driver, struct hvd_err *err)
 	return 0;
 }
 
-/* What the ranks prove to belong to this launch by. */
+/* How the ranks prove that they belong to this launch: a key file, the key that srun distributes, or munge. */
 static int identity_of(const struct program *prog, struct hvd_identity *identity, char id_text[HVD_ID_TEXT],
 		       struct hvd_err *err)
 {

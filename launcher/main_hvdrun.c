@@ -2,7 +2,8 @@
 /*
  * hvdrun - start Horovod-style ranks through the scheduler.
  *
- * Reads the command line, chooses a backend, and runs the launch (run.h).
+ * Reads the options, makes the launch spec, chooses a launch backend, has it
+ * prepare the launch processes, and runs them (run/run.h, elastic/elastic.h).
  */
 #include "launcher/backends/backend.h"
 #include "launcher/driver/driver.h"
@@ -63,7 +64,8 @@ static int ask_srun(const struct hvd_options *o, const struct hvd_log *log)
 	return 1;
 }
 
-/* This suite's own programs: in the installation's or the build's libexec, next to where this one runs. */
+/* The path of a program of this suite: `relative` to hvdrun's own directory, as in a build or a moved installation,
+ * else `installed`. The caller frees it. */
 static char *find_program(const char *relative, const char *installed)
 {
 	char self[PATH_MAX];
@@ -97,8 +99,8 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 		hvd_strv_add(&opts->names, launch->alloc.hosts[i].name);
 }
 
-/* Where the site lets srun listen only in a range of ports, the driver keeps to it as well. Where it has no munge
- * srun's tasks get the launch's key in another way. */
+/* Heed Slurm's configuration: the driver listens within srun's range of ports, and without munge srun's tasks get the
+ * launch's key on their stdin. */
 static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 		    struct hvd_err *err)
 {
@@ -119,7 +121,7 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 	return rc;
 }
 
-/* --output-filename: the folder and those above it; the shims, which may run elsewhere, make the ranks' own. */
+/* --output-filename: make the folder and those above it. The shims make the ranks' folders, on their hosts. */
 static int make_output_dir(const struct hvd_launch_spec *spec, struct hvd_err *err)
 {
 	const char *path = spec->output.dir;
@@ -141,14 +143,14 @@ static int make_output_dir(const struct hvd_launch_spec *spec, struct hvd_err *e
 	return -1;
 }
 
-/* What starts the ranks. NULL with err set. */
+/* The backend that starts the ranks, or for an elastic job the node agents. NULL with err set. */
 static const struct hvd_backend *choose_backend(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_backend *backend = hvd_backend_choose(launch, err);
 
 	if (!backend || !launch->spec->elastic.on)
 		return backend;
-	/* Hosts that nobody knows yet may be other machines. */
+	/* A script may name other machines, which fork cannot reach. */
 	if (backend->loopback && !launch->spec->launcher && launch->spec->discovery.from == HVD_DISCOVER_SCRIPT)
 		backend = &hvd_backend_ssh;
 	if (!backend->elastic) {
@@ -158,7 +160,7 @@ static const struct hvd_backend *choose_backend(struct hvd_launch *launch, struc
 	return backend->elastic;
 }
 
-/* Nobody has said that the ranks are to run here, and there is a Slurm that they could have run in. */
+/* Tell the user that ranks run on this host, where Slurm is installed and the user asked for neither. */
 static void say_where(const struct hvd_launch *launch, const struct hvd_backend *backend)
 {
 	char host[256] = "this host";
@@ -173,7 +175,7 @@ static void say_where(const struct hvd_launch *launch, const struct hvd_backend 
 		 host);
 }
 
-/* Tell at once what no shim could start. */
+/* A node agent would refuse so many ranks; say so before anything is started. */
 static int check_size(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_err *err)
 {
 	for (int i = 0; backend->mode == HVD_START_HOSTS && i < launch->alloc.n_hosts; i++) {
@@ -188,7 +190,7 @@ static int check_size(const struct hvd_launch *launch, const struct hvd_backend 
 	return 0;
 }
 
-/* Prepare what `backend` starts, and run it. The exit status; -1 with err set when nothing was started. */
+/* Have `backend` prepare the launch, and run it. Returns the exit status; -1 with err set when nothing was started. */
 static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 		   bool json, struct hvd_result *result, struct hvd_err *err)
 {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Horovod imports every framework to tell which it was built for. */
+/* Limits on `horovodrun --check-build`, which imports every framework to tell which ones it was built for. */
 #define HOROVOD_SECONDS 120.0
 #define HOROVOD_MAX     65536
 
@@ -26,7 +26,7 @@ static json_t *strv_json(const struct hvd_strv *sv)
 	return list;
 }
 
-/* Variables that this launch adds to, or changes in, the environment it was given. */
+/* The variables of a launch process that differ from hvdrun's environment. */
 static struct hvd_strv changed_env(const struct hvd_launch *launch, const struct hvd_proc *proc)
 {
 	struct hvd_strv out = {0};
@@ -63,7 +63,7 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 	json_decref(out);
 }
 
-/* NAME='value' …: what the shell takes for assignments, so only the value may be quoted. Caller frees. */
+/* NAME='value' … for a shell, which takes it for assignments only if the names are not quoted. Caller frees. */
 static char *assignments(const struct hvd_strv *env)
 {
 	char *all = hvd_xstrdup("");
@@ -81,7 +81,7 @@ static char *assignments(const struct hvd_strv *env)
 	return all;
 }
 
-/* Names and values are files' and the environment's. */
+/* Print a line of `text`, which may hold unprintable bytes from files or the environment. */
 static void print_line(const char *intro, const char *text)
 {
 	size_t size = 4 * strlen(text) + 1;
@@ -144,7 +144,7 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 	json_decref(out);
 }
 
-/* Was it a signal to the launcher that ended the job? */
+/* Did a signal to hvdrun end the job? */
 static bool told_to_end(const struct hvd_result *result)
 {
 	return !result->rank_failed &&
@@ -167,15 +167,15 @@ void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_
 		hvd_error(launch->log, "%s failed with exit code %d", backend->name, result->status);
 	else if (result->rank_failed) {
 		hvd_error(launch->log, "%s The first process to do so was:", detected);
-		/* At the beginning of a line, as horovodrun has them. */
+		/* Without hvdrun's name in front: horovodrun writes these at the beginning of a line. */
 		dprintf(launch->log->fd, "Process name: %u\nExit code: %d\n", (unsigned)result->rank,
 			hvd_status_exit(result->rank_status));
 	} else if (result->started || result->generations > 0)
 		hvd_error(launch->log, "%s", detected);
 }
 
-/* What Horovod says of itself with --check-build, in the Python that comes first in PATH and has it. NULL: none has.
- * Caller frees. */
+/* What `horovodrun --check-build` prints, by the first Python in PATH that can import Horovod. NULL: none can. Caller
+ * frees. */
 static char *ask_horovod(char *const *envp)
 {
 	static const char *const pythons[] = {"python", "python3"};

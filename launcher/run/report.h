@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h - what hvdrun tells of a launch besides its messages: --dry-run, --json, --check-build, and the last
- * words of horovodrun.
+ * report.h - what hvdrun prints of a launch besides its messages: --dry-run, --json, --check-build, and the message
+ * with which horovodrun ends.
  */
 #ifndef HVD_REPORT_H
 #define HVD_REPORT_H
@@ -10,19 +10,20 @@
 #include "launcher/driver/driver.h"
 #include "run.h"
 
-/* Print what would run, to standard output: for people, or as one JSON object. Returns the exit status. */
+/* Print what would run to standard output: for people, or as one JSON object. Returns hvdrun's exit status. */
 int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json);
 
-/* One line of JSON about a launch that has ended, to standard error: standard output is the ranks'. */
+/* Print one line of JSON about a launch that has ended. It goes to standard error, since standard output is the ranks'.
+ * `backend` may be NULL. */
 void hvd_report_result(const struct hvd_result *result, const struct hvd_backend *backend);
 
-/* Called as horovodrun, and the job has failed: say it in the sentence of horovodrun's that scripts look for, behind
- * what was said of the failure itself. */
+/* When hvdrun was called as horovodrun and the job has failed: print the sentence with which horovodrun ends, which
+ * scripts look for. */
 void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_backend *backend,
 			      const struct hvd_result *result);
 
-/* What this build can do, and what Horovod was built for, as it says itself; takes as long as that does. Caller frees.
- */
+/* The text of --check-build: what this build can do, and what Horovod says that it was built for. Waits for Horovod,
+ * two minutes at most. Caller frees. */
 char *hvd_report_build(char *const *envp);
 
 #endif

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What starts the ranks hands no descriptor down to them: they open this process's. */
+/* An MPI hands no descriptor down to the ranks' shims: they open hvdrun's, in /proc. */
 static int keep_key(struct hvd_secret *secret, const struct hvd_key *key, struct hvd_err *err)
 {
 	secret->fd = hvd_key_memfd(key, err);
@@ -33,7 +33,7 @@ int hvd_secret_identity(const char *key_file, struct hvd_identity *identity, cha
 	if (!key_file)
 		return hvd_munge_here(NULL, err);
 	identity->kind = HVD_ID_KEY;
-	/* The shims may run in another directory. */
+	/* The shims may run in another directory, so they are told the absolute path. */
 	path = realpath(key_file, NULL);
 	if (!path) {
 		hvd_err_sys(err, "cannot find the key file %s", key_file);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * secret.h - how the shims of a launch know their launcher, and the launcher them.
+ * secret.h - how the shims and the launcher prove to each other that they belong to one launch.
  *
- * Munge, a key file of the user's, or a key of the launch's own where the
- * backend can hand it to the shims: through a descriptor, their stdin, or on
- * one machine this process's own descriptor. It is in no environment and on no
- * command line.
+ * They prove it by munge, by the user's key file, or by a random key where the
+ * backend can hand that to the shims: through an inherited descriptor or their
+ * stdin, or, on one machine, through a descriptor of hvdrun's that they open in
+ * /proc. The key is in no environment and on no command line.
  */
 #ifndef HVD_SECRET_H
 #define HVD_SECRET_H
@@ -18,17 +18,18 @@
 
 struct hvd_secret {
 	struct hvd_session session;
-	struct hvd_key key;        /* for backends that hand it over themselves (procs.h); else of no meaning */
-	char id_text[HVD_ID_TEXT]; /* what the shims are told (boot.h) */
-	int fd;                    /* where shims on this machine read the key; -1 = nowhere */
+	struct hvd_key key;        /* where launch processes hand it over (procs.h); else of no meaning */
+	char id_text[HVD_ID_TEXT]; /* how the shims prove it, as the boot text has it (boot.h) */
+	int fd;                    /* holds the key for shims on this machine; -1 = none */
 };
 
-/* Who the launcher is: the user that munge vouches for, or who knows the secret in `key_file`, unless that is NULL.
- * `id_text` is what the shims are told of it (boot.h). */
+/* The launcher's identity: the secret in `key_file`, or munge when that is NULL. `id_text` gets the boot text's word
+ * for it. HVD_E_USAGE for a key file that cannot be used. */
 int hvd_secret_identity(const char *key_file, struct hvd_identity *identity, char id_text[HVD_ID_TEXT],
 			struct hvd_err *err);
 
-/* `secret` is zeroed, fd -1. After an error hvd_secret_clear() is due as well. */
+/* Choose how it is proven, and make the session. `secret` must be zeroed, with fd -1; hvd_secret_clear() is due after
+ * an error, too. */
 int hvd_secret_make(struct hvd_secret *secret, const struct hvd_launch *launch, const struct hvd_backend *backend,
 		    struct hvd_err *err);
 void hvd_secret_clear(struct hvd_secret *secret);
