@@ -5,7 +5,6 @@
 #include "node_agents_internal.h"
 
 #include <limits.h>
-
 #include <string.h>
 
 static void take_layout(struct hvd_layout *to, struct hvd_layout *from)
@@ -18,7 +17,7 @@ static void take_layout(struct hvd_layout *to, struct hvd_layout *from)
 void hvd_agent_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout)
 {
 	take_layout(&agents->plan.layout, layout);
-	hvd_rv_clear_scope(agents->service.rv, "global"); /* of some that were given up */
+	hvd_rv_clear_scope(agents->service.rv, "global"); /* from workers that were given up */
 }
 
 void hvd_agent_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared)
@@ -35,33 +34,45 @@ const struct hvd_layout *hvd_agent_layout(const struct hvd_node_agents *agents)
 	return &agents->layout;
 }
 
+static bool is_admitted(const struct hvd_node_agents *agents, uint32_t host)
+{
+	return host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED;
+}
+
+/* `msg` is taken over. A host that is not admitted is sent nothing: its end was told, or is about to be. */
+static void command(struct hvd_node_agents *agents, uint32_t host, json_t *msg)
+{
+	if (is_admitted(agents, host))
+		hvd_conn_send(agents->table.hosts[host].client->conn, msg);
+	else
+		json_decref(msg);
+}
+
 void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots)
 {
 	const struct hvd_rank_slot *slot = &agents->plan.layout.rank_slots[rank];
-	struct hvd_node_agent *p = &agents->table.hosts[slot->host];
+	json_t *env;
 
-	if (p->stage != HVD_STAGE_ADMITTED)
-		return; /* its end is on its way to whoever asks */
-	hvd_conn_send(p->client->conn,
-		      json_pack("{s:s, s:I, s:i, s:i, s:o}", "t", "start", "worker", (json_int_t)worker, "slot",
-				slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1,
-				"env",
-				hvd_plan_env(&agents->plan, &agents->table, (uint32_t)rank, &agents->opts->env)));
+	if (!is_admitted(agents, (uint32_t)slot->host))
+		return; /* the plan has no endpoint for the host */
+	env = hvd_plan_env(&agents->plan, &agents->table, (uint32_t)rank, &agents->opts->env);
+	/* The host has more ranks than slots when slots were taken away from the job. */
+	command(agents, (uint32_t)slot->host,
+		json_pack("{s:s, s:I, s:i, s:i, s:o}", "t", "start", "worker", (json_int_t)worker, "slot",
+			  slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1, "env",
+			  env));
 }
 
 void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, bool at_once)
 {
-	if (host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED)
-		hvd_conn_send(agents->table.hosts[host].client->conn,
-			      json_pack("{s:s, s:I, s:b}", "t", "stop", "worker", (json_int_t)worker, "now", at_once));
+	command(agents, host, json_pack("{s:s, s:I, s:b}", "t", "stop", "worker", (json_int_t)worker, "now", at_once));
 }
 
 void hvd_agent_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to, int64_t when)
 {
-	if (host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED)
-		hvd_conn_send(agents->table.hosts[host].client->conn,
-			      json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "worker", (json_int_t)worker, "to", to,
-					"time", (json_int_t)when));
+	command(agents, host,
+		json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "worker", (json_int_t)worker, "to", to, "time",
+			  (json_int_t)when));
 }
 
 int hvd_agent_kill_connections(struct hvd_node_agents *agents, const struct hvd_gloo_peers *peers)
@@ -69,14 +80,11 @@ int hvd_agent_kill_connections(struct hvd_node_agents *agents, const struct hvd_
 	int told = 0;
 
 	for (uint32_t h = 0; h < agents->table.n; h++) {
-		json_t *at = agents->table.hosts[h].stage == HVD_STAGE_ADMITTED
-				     ? hvd_gloo_peers_at(peers, &agents->table.hosts[h].node)
-				     : NULL;
+		json_t *at = is_admitted(agents, h) ? hvd_gloo_peers_at(peers, &agents->table.hosts[h].node) : NULL;
 
-		if (!at)
-			continue;
-		hvd_conn_send(agents->table.hosts[h].client->conn, json_pack("{s:s, s:o}", "t", "cut", "at", at));
-		told++;
+		if (at)
+			command(agents, h, json_pack("{s:s, s:o}", "t", "cut", "at", at));
+		told += at != NULL;
 	}
 	return told;
 }

@@ -31,7 +31,7 @@ static int take_registration(struct hvd_node_agents *agents, struct hvd_client *
 	if (agents->ended && cl->host != UINT32_MAX)
 		hvd_node_agents_dismiss(cl);
 	else
-		hvd_client_finish(cl); /* it has been given up in the meantime */
+		hvd_client_finish(cl); /* the host was given up in the meantime */
 	return -1;
 }
 

@@ -23,9 +23,9 @@ static void renumber(struct hvd_edge *edges, size_t n, const uint32_t *number)
 	}
 }
 
-/* network.h wants hosts that are numbered without gaps, which hosts outside of the group leave: until expand() the
- * table's first *n_edges edges are those within the group, with the group's numbers. Returns shallow copies of the
- * group's nodes. */
+/* network.h wants hosts that are numbered from 0 without gaps. So the group's hosts are numbered by their place in the
+ * group until expand(): the edges between them become the table's first *n_edges edges, with these numbers. Returns
+ * shallow copies of the group's nodes. */
 static struct hvd_node *compact(const struct hvd_plan_group *group, size_t *n_edges)
 {
 	struct hvd_node_table *table = group->table;
@@ -104,7 +104,7 @@ static int find_networks(struct hvd_plan *plan, const struct hvd_plan_group *gro
 	return rc;
 }
 
-/* The interface that another host has in this network, by its name: the two are names of one machine. */
+/* Host and twin are names of one machine: the host's interface with the name of the twin's interface in the network. */
 static int iface_of_twin(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host,
 			 uint32_t twin)
 {
@@ -114,9 +114,9 @@ static int iface_of_twin(const struct hvd_network *network, const struct hvd_nod
 }
 
 /*
- * All hosts of an elastic job are names of one machine, which need no network; but a host that comes later may be
- * another machine. So they use the best network of this machine, as one host alone does; loopback only where it has
- * none. Nobody has shown yet that its other networks lead anywhere.
+ * All hosts of an elastic job are names of one machine so far. They need no network among themselves, but a host that
+ * comes later may be another machine. So they use the machine's best network, as a single host does, and loopback only
+ * if it has none. Its other networks are not used: no probe has shown yet that they lead anywhere.
  */
 static void find_network_of_one(struct hvd_plan *plan, const struct hvd_plan_group *group, const struct hvd_log *log)
 {
@@ -198,7 +198,7 @@ static int iface_in(const struct hvd_network *network, const struct hvd_node_tab
 	return -1;
 }
 
-/* No other host is there that it could reach: its first interface of the network's family. */
+/* The host could probe nobody, as no other host is there: take its first interface of the network's address family. */
 static int iface_alone(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host)
 {
 	const struct hvd_node *node = &table->hosts[host].node;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * node_table.h - who belongs to a launch and how far each host has come.
+ * node_table.h - the hosts of a launch: what each has registered, what it has reached, and how far its node agent has
+ * come.
  *
- * Pure bookkeeping of the driver: no sockets here.
+ * The table keeps what messages say, and does no I/O. Hosts are known by their number in the job. What each stage waits
+ * for stands in node_agents.h.
  */
 #ifndef HVD_NODE_TABLE_H
 #define HVD_NODE_TABLE_H
@@ -27,34 +29,34 @@ struct hvd_client;
 
 struct hvd_node_agent {
 	enum hvd_stage stage;      /* set by hvd_node_table_enter() */
-	char *name;                /* of the host, as far as it was told before the host registers; or NULL */
-	struct hvd_node node;      /* what it registered */
-	struct hvd_client *client; /* its connection: from its registration until it is let go or lost, else NULL */
+	char *name;                /* of the host, if it is known before the host registers; else NULL */
+	struct hvd_node node;      /* what the agent has registered */
+	struct hvd_client *client; /* from the registration until the connection is closed or lost; else NULL */
 	hvd_time deadline;         /* to register, or to report */
-	hvd_time registered_at, probed_at, reported_at, planned_at; /* 0 = not yet */
-	uint64_t endpoints_ok; /* which of the rendezvous' endpoints it has reached, by bit */
+	hvd_time registered_at, probed_at, reported_at, planned_at; /* for the launch trace; 0 = not yet */
+	uint64_t endpoints_ok; /* bit I: the host has reached endpoint I of the rendezvous */
 	/* After hvd_node_table_restrict(): from the agent's numbers of its interfaces, which its report uses, to those
 	 * that were kept; HVD_NO_IFACE where one was not. */
 	uint8_t *kept;
 	uint16_t n_told;  /* length of `kept` */
-	bool named;       /* the user has said which interfaces are wanted */
-	bool loopback;    /* and the loopback one is: for a job on one machine */
-	bool done;        /* its shim has said goodbye */
-	uint32_t planned; /* ranks that have their plan */
-	uint32_t ended;   /* ranks whose shim has told their end */
+	bool named;       /* the user has named interfaces */
+	bool loopback;    /* the user wants the loopback interface: for a job on one machine */
+	bool done;        /* the agent has said that its ranks have ended */
+	uint32_t planned; /* how many of its ranks have their plan */
+	uint32_t ended;   /* how many of its ranks have ended */
 };
 
-/* Zeroed, it has no hosts. */
+/* A zeroed table has no hosts. */
 struct hvd_node_table {
-	uint32_t n;    /* hosts, by their number in the job; 0 until the first one has told */
+	uint32_t n;    /* hosts; 0 until the first registration, if no one knows the number before */
 	uint32_t size; /* ranks */
 	struct hvd_node_agent *hosts;
 	uint32_t in_stage[HVD_N_STAGES]; /* how many hosts are in each */
 	uint32_t ranks_planned;
-	struct hvd_edge *edges;
+	struct hvd_edge *edges; /* what the reports say of who reached whom */
 	size_t n_edges, edges_room;
-	bool ipv6;  /* the user wants IPv6, by a subnet of it */
-	int rounds; /* of the probe that are over, and were not enough */
+	bool ipv6;  /* the user has named a subnet of IPv6 */
+	int rounds; /* how many rounds of the probe were not enough */
 };
 
 /* A table of hosts that are all expected. n and size may be 0: then the first registration decides. */
@@ -63,7 +65,7 @@ void hvd_node_table_clear(struct hvd_node_table *table);
 
 /* Host `host` is expected, in a table that grows where it is too short. */
 void hvd_node_table_expect(struct hvd_node_table *table, uint32_t host, const char *name);
-/* Forget all that is known of a host, also what others said of it, but for its name: it is ABSENT. */
+/* The host becomes ABSENT. All that is known of it is forgotten but its name, also what other hosts reported of it. */
 void hvd_node_table_leave(struct hvd_node_table *table, uint32_t index);
 void hvd_node_table_enter(struct hvd_node_table *table, uint32_t host, enum hvd_stage stage);
 
@@ -80,26 +82,29 @@ int hvd_node_table_register(struct hvd_node_table *table, const json_t *msg, uin
  * table has it. */
 int hvd_node_table_register_expected(struct hvd_node_table *table, const json_t *msg, uint32_t *index);
 
-/* Keep of a host's interfaces and their addresses what the user wants (nicspec.h; NULL or an empty list: everything),
- * and of these the best HVD_MAX_NICS. To be called once for each host that registers. One that was named and is not
- * there, or none at all, is an error that names host and interface. */
+/* Remove those interfaces and addresses of a host that the user does not want (nicspec.h; NULL or an empty list: all
+ * are wanted), and keep the best HVD_MAX_NICS of the others. To be called once for each host that registers. It is an
+ * error, which names host and interface, when the host lacks a named interface, or when none is left. */
 int hvd_node_table_restrict(struct hvd_node_table *table, uint32_t index, char *const *nics, struct hvd_err *err);
 
-/* Take over a report of host `index`, whose order listed for each target the addresses as hvd_node_table_addrs does. */
+/* Take over the report of host `index`. It counts the addresses of each target as hvd_node_table_addr() does. What it
+ * says of hosts that have left is ignored. */
 int hvd_node_table_report(struct hvd_node_table *table, uint32_t index, const json_t *msg, struct hvd_err *err);
 
-/* What was reached stays, what was not is to be tried again: hosts that have reported are REGISTERED again. */
+/* All hosts that have reported are to probe again: they are REGISTERED. What they have reached is kept. */
 void hvd_node_table_probe_again(struct hvd_node_table *table);
 
 /* Free what the reports said of who reached whom: the largest part of the table, of no use after the plan. */
 void hvd_node_table_forget_edges(struct hvd_node_table *table);
 
-/* Address `i` of a host in the order of the probe's lists; NULL past the last. *iface is whose it is. */
+/* Address `i` of a host, in the order in which a probe order lists them; NULL after the last. *iface is the index of
+ * its interface. */
 const struct hvd_addr *hvd_node_table_addr(const struct hvd_node *node, size_t i, uint8_t *iface);
 
+/* The layout that the registrations of all hosts make. */
 int hvd_node_table_layout(const struct hvd_node_table *table, struct hvd_layout *layout, struct hvd_err *err);
 
-/* What a start that has run out of time waited for: hosts by what is missing from each. Caller frees. */
+/* What the start waits for, for messages: lists of hosts by what is missing from them; "" for nothing. Caller frees. */
 char *hvd_node_table_missing(const struct hvd_node_table *table);
 
 /* The name of a host, as far as it is known. Valid until the next call with the same buffer. */

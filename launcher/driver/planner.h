@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * planner.h - from what the hosts reported to what each rank is told.
+ * planner.h - decides over which networks the ranks of a job communicate, and where each host's ranks reach the
+ * rendezvous; makes a rank's environment from that.
  *
- * Pure: table and endpoints in, plan out.
+ * Pure: node table and endpoints in, plan out.
  */
 #ifndef HVD_PLANNER_H
 #define HVD_PLANNER_H
@@ -32,31 +33,32 @@ struct hvd_plan {
 json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
 			const struct hvd_endpoints *endpoints, int timeout_ms);
 
-/* A probe that got no answers over IPv4 is repeated: rounds at most, and the patience of one, in milliseconds. */
+/* A probe that got no answers over IPv4 is repeated, in so many rounds at most. How long an attempt of a round may
+ * take, in milliseconds. */
 #define HVD_PROBE_ROUNDS 3
 int hvd_probe_patience(int round);
 
-/* Choose the networks of the hosts, and for each host an endpoint of the rendezvous. The hosts are all of a job of
- * fixed size, which have registered; those of an elastic job which have reported, one at least. Fails with HVD_E_NET
- * when the hosts share no network that carries Horovod, or one reaches no endpoint; the message then lists every
- * interface and why it dropped out. Returns 1, with *plan as it was, when `again` allows to probe once more, and that
- * may change the answer. `endpoints` must outlive the plan. */
+/* Choose the networks that connect the hosts, and for each host an endpoint of the rendezvous. In a job of fixed size
+ * these are all hosts, which have registered; in an elastic job those that have reported, one at least.
+ * -1 with HVD_E_NET: no network that carries Horovod connects the hosts, and the message says for every interface why;
+ * or a host reaches no endpoint. 1, with *plan as it was: another round of the probe may change the answer, and `again`
+ * allows it. `endpoints` must outlive the plan. */
 int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *table, const struct hvd_endpoints *endpoints,
 		  bool again, const struct hvd_log *log, struct hvd_err *err);
 void hvd_plan_clear(struct hvd_plan *plan);
 
 /* The table has grown from so many hosts to so many: the plan gets room for them. */
 void hvd_plan_grow(struct hvd_plan *plan, uint32_t from, uint32_t to);
-/* Let one more host, which has reported, into the plan of an elastic job, or say why not (HVD_E_NET). It must reach
- * another host over the first network; a second name of a machine that is in needs to reach nobody. */
+/* Add a host that has reported later to the plan of an elastic job. It must reach another host over the first network,
+ * unless it is a second name of a machine that is in the plan. -1 with HVD_E_NET: it does not fit. */
 int hvd_plan_join(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err);
 
-/* A rank's environment: {NAME:VALUE,…}, the launch's own additions included. */
+/* A rank's environment, as {NAME:VALUE,…}. `extra` has more variables as NAME=VALUE, or is NULL. */
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
 		     const struct hvd_strv *extra);
 
-/* Tell where variables that user or site have set, and that are left so, select interfaces that do not connect all
- * hosts; verbose: that they are left so. Of hosts that have registered. */
+/* Users and sites may set the variables that select interfaces, which are left alone then. Warn where such a variable
+ * selects an interface that does not connect all hosts; with --verbose, log all of them. */
 void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_node_table *table,
 				 const struct hvd_log *log);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* user_ifname_check.c - variables that users have set themselves, against the networks of the plan. */
+/* user_ifname_check.c - compares the variables with which users select interfaces with the networks of the plan. */
 #include "lib/base/hostlist.h"
 #include "lib/base/xalloc.h"
 #include "planner.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TOLD 8 /* sentences about one variable; hosts that differ in more ways are not worth the lines */
+#define MAX_TOLD 8 /* different warnings about one variable; more are not worth the lines */
 
 static bool connects(const struct hvd_plan *plan, uint32_t h, int iface)
 {
@@ -17,7 +17,7 @@ static bool connects(const struct hvd_plan *plan, uint32_t h, int iface)
 	return false;
 }
 
-/* What is to be said of a host's variable, without the host: "" when all is well. Caller frees. */
+/* The warning about a host's variable, without the host's name; "" for none. Caller frees. */
 static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t h, enum hvd_user_ifname_var var)
 {
 	char *good = hvd_xstrdup(""), *bad = hvd_xstrdup(""), *text;
