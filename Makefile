@@ -22,7 +22,7 @@ pkgs      := jansson libevent_core hwloc nettle yaml-0.1
 DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(pkgs) 2>/dev/null)
 DEP_LIBS  := $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -ldl
 
-# Without libslurm everything but the plugin and the Slurm sources of allocations is built.
+# Without libslurm everything but the plugin is built; what would ask libslurm fails with an error then.
 SLURM     ?= $(shell $(PKG_CONFIG) --exists slurm 2>/dev/null && echo yes || { test -e /usr/include/slurm/slurm.h && echo yes || echo no; })
 ifeq ($(SLURM),yes)
 SLURM_CFLAGS ?= -DHVD_WITH_SLURM=1
@@ -45,14 +45,15 @@ CFLAGS_ALL   := -std=c11 $(OPT) $(WARN) $(CWARN) $(HARDEN) -fPIC -fvisibility=hi
 CXXFLAGS_ALL := -std=c++17 $(OPT) $(WARN) $(HARDEN) -fPIE $(CXXFLAGS)
 LDFLAGS_ALL  := -Wl,-z,relro,-z,now,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
-lib_src      := $(sort $(wildcard lib/*/*.c slurm/*.c lsf/*.c))
-launcher_src := $(sort $(wildcard launcher/*/*.c))
-task_src     := $(sort $(filter-out task/main_%,$(wildcard task/*.c)))
-spank_src    := $(sort $(wildcard spank/*.c))
+# Which folder may include headers of which: tests/include_rules.
+lib_src        := $(sort $(wildcard lib/*/*.c slurm/*.c lsf/*.c))
+launcher_src   := $(sort $(wildcard launcher/*/*.c))
+task_src       := $(sort $(filter-out task/main_%,$(wildcard task/*.c)))
+spank_src      := $(sort $(wildcard spank/*.c))
 rendezvous_src := $(sort $(wildcard rendezvous/*.c))
-unit_src     := $(sort $(wildcard tests/unit/test_*.c))
-fuzz_src     := $(sort $(wildcard tests/fuzz/fuzz_*.c))
-bench_src    := $(sort $(wildcard tests/bench/*.c))
+unit_src       := $(sort $(wildcard tests/unit/test_*.c))
+fuzz_src       := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+bench_src      := $(sort $(wildcard tests/bench/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
 programs := $(B)/bin/hvdrun $(B)/bin/hvd-rendezvous $(B)/libexec/hvd/hvd-driver $(B)/libexec/hvd/hvd-task
@@ -73,7 +74,7 @@ all: $(programs)
 help:  ## list what can be made
 	@awk -F '##' '/^[a-z-]+:.*##/ { split($$1, t, ":"); printf "  make %-14s %s\n", t[1], $$2 }' $(MAKEFILE_LIST)
 
-# Objects depend on the flags they were compiled with: a changed flag rebuilds.
+# Objects depend on the flags that they are compiled with, so a changed flag rebuilds them.
 flags_now := $(CC) $(CXX) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(CXXFLAGS_ALL) $(LDFLAGS_ALL)
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
@@ -89,7 +90,7 @@ $(B)/obj/%.o: %.cc $(B)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS_ALL) $(CXXFLAGS_ALL) -MMD -MP -c $< -o $@
 
-# What is made of many objects depends on the list of sources too: a removed source leaves nothing behind.
+# Libraries and the plugin depend on the list of sources too, so nothing is left of a removed source.
 sources_now := $(lib_src) $(launcher_src) $(task_src) $(spank_src) $(rendezvous_src)
 $(B)/sources: FORCE
 	@mkdir -p $(@D)

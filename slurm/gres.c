@@ -7,7 +7,7 @@
 
 #define MAX_GPUS 65536
 
-/* Length of the element at p: commas within parentheses belong to it. */
+/* The length of the element at p; a comma within parentheses does not end it. */
 static size_t element_len(const char *p)
 {
 	size_t n = 0;
@@ -18,7 +18,7 @@ static size_t element_len(const char *p)
 	return n;
 }
 
-/* One element without "gres/" and without its parentheses: GPUs in it, 0 when it is another resource. */
+/* The GPUs of one element, without "gres/" and parentheses; 0 if it is another resource, -1 if it is malformed. */
 static long element(const char *p, size_t n)
 {
 	size_t last = n;

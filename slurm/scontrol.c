@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The value of the line "key   = value" at `line`; NULL when the line has another key. */
+/* The value of a line "key   = value"; NULL if the line has another key. */
 static const char *value_of(const char *line, const char *key)
 {
 	size_t len = strlen(key);
@@ -17,7 +17,7 @@ static const char *value_of(const char *line, const char *key)
 	return line + 1 + strspn(line + 1, " ");
 }
 
-/* A port at *p, and *p moves behind it; -1 when there is none. */
+/* Read the port at *p and move *p behind it; -1 if there is none. */
 static int take_port(const char **p)
 {
 	char *end;
@@ -30,7 +30,7 @@ static int take_port(const char **p)
 	return port <= 65535 ? (int)port : -1;
 }
 
-/* "60001-63000"; "0-0" where none is set. */
+/* Read the value of SrunPortRange, "60001-63000"; "0-0" if it is not set. */
 static void take_range(const char *p, struct hvd_slurm_site *site)
 {
 	int lo = take_port(&p), hi;

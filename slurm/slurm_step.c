@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No process is that deep; a folder that was made for a test could have a ring. */
+/* No process has more ancestors; a directory that a test made could have a circle. */
 #define ANCESTORS_MOST 1000
 #define STAT_MAX       4096
 #define CMDLINE_MAX    (4 * 1024 * 1024)
@@ -22,7 +22,7 @@ static char *read_of(const char *proc, pid_t pid, const char *name, size_t max)
 	return hvd_read_file(path, max, name, &len, NULL);
 }
 
-/* "7 (a name) S 3 …": the name may have anything in it. 0 when there is none. */
+/* The parent from /proc/PID/stat, "7 (name) S 3 …", where the name may have any character; 0 if there is none. */
 static pid_t parent_of(const char *proc, pid_t pid)
 {
 	hvd_cleanup_free char *text = read_of(proc, pid, "stat", STAT_MAX);
@@ -32,7 +32,7 @@ static pid_t parent_of(const char *proc, pid_t pid)
 	return p && sscanf(p + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
-/* The step daemon calls itself "slurmstepd: [7.0]"; for a batch script "slurmstepd: [7.batch]". */
+/* Read the title of a step daemon, "slurmstepd: [7.0]". That of a batch script is "slurmstepd: [7.batch]". */
 static bool numbered(const char *title, char *step, size_t len)
 {
 	unsigned job, number;

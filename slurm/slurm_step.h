@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slurm_step.h - the step of Slurm's that a process was started in.
+ * slurm_step.h - in which step of Slurm a process was started.
  */
 #ifndef HVD_SLURM_STEP_H
 #define HVD_SLURM_STEP_H
@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Is a process a task of a step that srun has started, or a descendant of one? Then `step` is "JOB.STEP". The process
- * of a batch script or of salloc's interactive step is not. Told by its ancestors in `proc` ("/proc"), for the variable
- * SLURM_STEP_ID stays in the environment of a job that was submitted from within a step. False also where that cannot
- * be seen: other users' processes are hidden, or the process is in a namespace of its own. */
+/* Was a process started by a step of srun, as a task or below one? Then `step` becomes "JOB.STEP". A batch script and
+ * salloc's interactive step do not count. The answer comes from the ancestors of the process in the directory `proc`
+ * ("/proc"), because SLURM_STEP_ID stays in the environment of a job that was submitted from within a step. False, too,
+ * if the ancestors cannot be seen: /proc hides other users' processes, or the process is in a PID namespace. */
 bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len);
 
 #endif

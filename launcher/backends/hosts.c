@@ -4,7 +4,7 @@
  */
 #include "backend.h"
 
-#include "lib/job/bind.h"
+#include "lib/job/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

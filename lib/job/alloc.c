@@ -24,7 +24,7 @@ void hvd_alloc_clear(struct hvd_alloc *a)
 
 static const char name_chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 
-/* "::1" or "fe80::1%eth0". */
+/* Is this an address like "::1" or "fe80::1%eth0"? */
 static int is_ipv6(const char *name)
 {
 	const char *zone = strchr(name, '%');
@@ -44,7 +44,7 @@ static int is_ipv6(const char *name)
 	return len > 0 && len < IF_NAMESIZE && zone[strspn(zone, name_chars)] == '\0';
 }
 
-/* Names end up on the command lines of ssh and others: none may look like an option. */
+/* Names get onto the command lines of ssh and other programs, so none may look like an option. */
 static int is_name(const char *name)
 {
 	size_t len = strlen(name);
@@ -65,7 +65,7 @@ int hvd_alloc_add(struct hvd_alloc *a, const char *name, int slots, struct hvd_e
 				   slots, name, HVD_MAX_RANKS);
 	if (a->n_hosts >= HVD_MAX_HOSTS)
 		return hvd_err_set(err, HVD_E_LIMIT, "more than %d hosts are not possible", HVD_MAX_HOSTS);
-	if ((a->n_hosts & (a->n_hosts - 1)) == 0) /* 0, 1, 2, 4, 8 …: double the room */
+	if ((a->n_hosts & (a->n_hosts - 1)) == 0) /* at 0, 1, 2, 4, 8 … hosts: double the room */
 		a->hosts = hvd_xrealloc(a->hosts, a->n_hosts ? (size_t)a->n_hosts * 2 : 1, sizeof(*a->hosts));
 	a->hosts[a->n_hosts].name = hvd_xstrdup(name);
 	a->hosts[a->n_hosts].slots = slots;
@@ -83,7 +83,7 @@ void hvd_alloc_copy(const struct hvd_alloc *from, struct hvd_alloc *to)
 	memcpy(to->source, from->source, sizeof(to->source));
 }
 
-/* Pointers into one array: the address tells which of two equal names came first. */
+/* Sort pointers into one array by name; of equal names that with the lower address comes first. */
 static int by_name(const void *a, const void *b)
 {
 	const struct hvd_alloc_host *x = *(struct hvd_alloc_host *const *)a, *y = *(struct hvd_alloc_host *const *)b;
@@ -119,7 +119,7 @@ void hvd_alloc_merge(struct hvd_alloc *a)
 		else
 			a->hosts[kept++] = a->hosts[i];
 	}
-	/* hvd_alloc_add infers the room from the count. */
+	/* hvd_alloc_add() takes the room for the power of two that is not less than the count: make it so. */
 	if (kept < a->n_hosts) {
 		size_t room = 1;
 

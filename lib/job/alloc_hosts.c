@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations that the user writes down: -H and hostfiles. */
+/* Allocations that the user writes down: lists after -H, and hostfiles. */
 #include "alloc.h"
 
 #include "lib/base/cleanup.h"
@@ -118,7 +118,7 @@ int hvd_alloc_from_hosts(struct hvd_alloc *out, const char *text, int default_sl
 	return 0;
 }
 
-/* One `key = value` behind the host; moves *p behind it. */
+/* Read one "key = value" at *p, behind the host, and move *p behind it. */
 static int key_value(const char **p, const char *end, int *slots, struct hvd_err *err)
 {
 	const char *key = *p, *value;

@@ -43,13 +43,4 @@ int hvd_bind_cores(struct hvd_cores *out, const char *machine, struct hvd_err *e
 int hvd_bind_listed(struct hvd_binding *out, int n, const char *lists, struct hvd_err *err);
 void hvd_binding_clear(struct hvd_binding *b); /* NULL is fine */
 
-/* How many GPUs ranks on this machine can use: as many as CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES or
- * HIP_VISIBLE_DEVICES in envp lists; without such a list as many as there are device nodes <root>/dev/nvidia0 …, or
- * GPUs in <root>/sys/class/kfd/kfd/topology/nodes. `root` is "", or a directory for tests. hwloc is not asked, because
- * it would load the vendors' libraries, which takes seconds. */
-int hvd_gpu_count(const char *root, char *const *envp);
-
-/* How many GPUs the list in envp has; 0 for an empty list, -1 when there is none. */
-int hvd_gpu_visible(char *const *envp);
-
 #endif

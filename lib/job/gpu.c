@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bind.h"
+#include "gpu.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Entries of a list of devices: numbers, or names of GPUs and of their parts. As the vendors' libraries do, it ends at
- * one that is none of these ("", "-1", "NoDevFiles"). */
+/* How many devices a list like "0,1" or "GPU-1f2e,MIG-7c" has. As for the vendors' libraries, the list ends at an entry
+ * that is neither a number nor the name of a GPU or of a part of one ("", "-1", "NoDevFiles"). */
 static int listed(const char *s)
 {
 	int n = 0;
@@ -43,7 +43,7 @@ static bool is_nvidia(const char *dir, const char *name)
 	return strncmp(name, "nvidia", 6) == 0 && name[6] && name[6 + strspn(name + 6, "0123456789")] == '\0';
 }
 
-/* A node of the kernel's AMD topology: CPUs have the id 0. */
+/* Is this node of the kernel's AMD topology a GPU? CPUs are nodes as well, with the id 0. */
 static bool is_kfd_gpu(const char *dir, const char *name)
 {
 	char path[PATH_MAX];

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nettle and not libcrypto: a shim's whole life is a few milliseconds, and loading and initialising
- * libcrypto alone takes more than one of them. */
+/* Uses nettle and not libcrypto: a rank shim lives for a few milliseconds, and loading libcrypto takes more than one of
+ * them. */
 void hvd_hmac(const struct hvd_key *key, const struct hvd_piece *pieces, size_t n_pieces,
 	      unsigned char mac[HVD_MAC_LEN])
 {
@@ -51,7 +51,7 @@ int hvd_mac_equal(const unsigned char a[HVD_MAC_LEN], const unsigned char b[HVD_
 struct hvd_context hvd_context_of(const char *session, const unsigned char server_nonce[HVD_NONCE_LEN],
 				  const unsigned char client_nonce[HVD_NONCE_LEN])
 {
-	/* A digest, not a secret: an all-zero key does. */
+	/* The context is a digest and no secret, so a key of zeros will do. */
 	static const struct hvd_key none;
 	struct hvd_piece pieces[] = {
 		{"hvd-context-1", 13},
@@ -65,7 +65,7 @@ struct hvd_context hvd_context_of(const char *session, const unsigned char serve
 	return to;
 }
 
-/* The two roles sign different texts, so neither side's proof can be played back to it. */
+/* The two roles sign different texts, so that a side's own proof cannot be sent back to it. */
 static void shared_proof(const struct hvd_identity *id, const struct hvd_context *to, const char *role,
 			 unsigned char mac[HVD_MAC_LEN])
 {
@@ -114,7 +114,7 @@ static void munge_hint(int rc, struct hvd_err *err)
 	}
 }
 
-/* A context of libmunge for this identity. NULL with err set: the library is not there. */
+/* Make a context of libmunge for this identity. NULL with err set if the library is missing. */
 static void *munge_open(struct hvd_munge *munge, const struct hvd_identity *id, struct hvd_err *err)
 {
 	void *ctx;
@@ -141,7 +141,7 @@ static char *munge_make(const struct hvd_identity *id, const void *payload, size
 	munge.ctx_set(ctx, HVD_MUNGE_OPT_UID_RESTRICTION, hvd_uid_outside());
 	rc = munge.encode(&cred, ctx, payload, (int)len);
 	if (rc != HVD_MUNGE_SUCCESS) {
-		/* Not the peer's fault, and the same with every peer: no HVD_E_AUTH. */
+		/* Not HVD_E_AUTH: this is not the fault of the peer, and happens with every peer. */
 		hvd_err_set(err, HVD_E_SYS, "munge cannot make a credential: %s", munge.ctx_strerror(ctx));
 		munge_hint(rc, err);
 		cred = NULL;
@@ -150,7 +150,7 @@ static char *munge_make(const struct hvd_identity *id, const void *payload, size
 	return cred;
 }
 
-/* Decode, and hold the payload against what it must be: `want`, followed by `extra` bytes copied to out. */
+/* Decode a credential and check that its payload is `want` with `extra` bytes behind it, which are copied to out. */
 static int munge_open_cred(const struct hvd_identity *id, const char *cred, const struct hvd_context *want, void *out,
 			   size_t extra, struct hvd_err *err)
 {

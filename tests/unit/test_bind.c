@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/job/bind.h"
+#include "lib/job/gpu.h"
 #include "unit.h"
 
 #include <stdbool.h>
