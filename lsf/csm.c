@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tools of CSM print, read. */
+/* csm.c - parses what CSM's tools print. */
 #include "csm.h"
 
 #include "lib/base/digits.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <yaml.h>
 
-/* More isolated cores per socket CSM does not allow (csmi_allocation.def). */
+/* CSM allows no more isolated cores per socket (csmi_allocation.def). */
 #define MAX_ISOLATED 4
 
 /* ---- lines ---- */
@@ -30,13 +30,14 @@ static bool known_key(const char *key, size_t len)
 	return len > 7 && memcmp(key, "Record_", 7) == 0;
 }
 
+/* Does the line have a known key, or is it an item of a list? */
 static bool keep(const char *line, size_t len)
 {
 	size_t at = 0, end;
 
 	while (at < len && line[at] == ' ')
 		at++;
-	/* " - node": of a list. */
+	/* " - node" is an item of a list. */
 	if (at < len && line[at] == '-' && at + 1 < len && line[at + 1] == ' ')
 		return true;
 	for (end = at; end < len && line[end] != ':';)
@@ -44,7 +45,7 @@ static bool keep(const char *line, size_t len)
 	return end < len && known_key(line + at, end - at);
 }
 
-/* The lines of `text` that matter. Caller frees. */
+/* The lines of `text` that have known keys, and the items of their lists. The caller frees them. */
 static char *filter(const char *text, size_t len, size_t *out_len)
 {
 	char *out = hvd_xcalloc(len + 1, 1);
@@ -56,7 +57,7 @@ static char *filter(const char *text, size_t len, size_t *out_len)
 		size_t line = eol ? (size_t)(eol - text) + 1 : len;
 		bool item = line > 1 && keep(text, line) && memchr(text, ':', line) == NULL;
 
-		/* An item of a list belongs to the line before it. */
+		/* An item of a list is dropped with the key in front of it. */
 		if (keep(text, line) && !(item && dropped)) {
 			memcpy(out + n, text, line);
 			n += line;
@@ -73,7 +74,7 @@ static char *filter(const char *text, size_t len, size_t *out_len)
 
 /* ---- YAML ---- */
 
-/* 0 with *doc to be deleted; an empty document has no root. */
+/* Parse YAML. On success the caller deletes *doc; an empty document has no root. */
 static int load(yaml_document_t *doc, const char *text, size_t len, struct hvd_err *err)
 {
 	yaml_parser_t parser;
@@ -93,7 +94,7 @@ static int load(yaml_document_t *doc, const char *text, size_t len, struct hvd_e
 	return rc;
 }
 
-/* The plain text of a node; NULL when it is none. */
+/* The text of a scalar node; NULL when the node is something else, or has a zero byte in it. */
 static const char *scalar(const yaml_node_t *node)
 {
 	if (!node || node->type != YAML_SCALAR_NODE ||
@@ -115,7 +116,7 @@ static const yaml_node_t *get(yaml_document_t *doc, const yaml_node_t *map, cons
 	return NULL;
 }
 
-/* A number from 0 to max; -1 when it is not there or is none. */
+/* The number under `key`, from 0 to max; -1: there is none. */
 static int get_number(yaml_document_t *doc, const yaml_node_t *map, const char *key, int max)
 {
 	const char *s = scalar(get(doc, map, key));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tools of CSM, run. */
+/* csm_query.c - runs CSM's tools. */
 #include "csm.h"
 
 #include "lib/base/strv.h"
@@ -13,10 +13,10 @@
 
 #define TOOLS   "/opt/ibm/csm/bin"
 #define MAX_OUT (16u << 20)
-/* As many names as stay far below what a command line may hold. */
+/* Hosts in one call: their names stay far below the limit on a command line. */
 #define NAMES_AT_ONCE 128
 
-/* What the tool says, and no longer than a line. Its words of failure are on stdout, as YAML is. */
+/* Set an error with the first line of what the tool printed: it writes errors to stdout too. */
 static int failed(const char *tool, const char *text, int status, struct hvd_err *err)
 {
 	char how[64];
@@ -26,7 +26,7 @@ static int failed(const char *tool, const char *text, int status, struct hvd_err
 			   strcspn(text, "\n") < 300 ? (int)strcspn(text, "\n") : 300, text);
 }
 
-/* What `tool option value` prints; NULL with err set. Caller frees. */
+/* The output of `tool option value`. The caller frees it; NULL with err set. */
 static char *ask(const char *tool, const char *option, const char *value, char *const *envp, hvd_time deadline,
 		 size_t *len, struct hvd_err *err)
 {
@@ -50,7 +50,7 @@ static char *ask(const char *tool, const char *option, const char *value, char *
 			*err = why;
 		return NULL;
 	}
-	/* "No results" has an exit status of its own in some releases, and an answer. */
+	/* Some releases end with a failure when they find nothing, but print an answer. */
 	if (status == 0 || strstr(text, "Total_Records: 0"))
 		return text;
 	failed(tool, text, status, err);

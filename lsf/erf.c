@@ -12,7 +12,8 @@ bool hvd_erf_bound(const struct hvd_alloc *ranks, const struct hvd_erf_host *hos
 	return ranks->n_hosts > 0;
 }
 
-/* The i-th of n parts of `whole`, in order; the first ones are larger by one where it does not come out even. */
+/* Divide `whole` into n parts, of which the first ones are larger by one when it does not divide evenly: where does
+ * part i begin, and how large is it? */
 static void part(int whole, int n, int i, int *first, int *count)
 {
 	int less = whole / n, more = whole % n;
@@ -21,7 +22,7 @@ static void part(int whole, int n, int i, int *first, int *count)
 	*first = less * i + (i < more ? i : more);
 }
 
-/* Which threads of its host are those of local rank `local`? */
+/* Which hardware threads of its host does local rank `local` get, of `ranks`? */
 static void share(const struct hvd_erf_host *host, int ranks, int local, int *first, int *count)
 {
 	int sockets =
@@ -37,7 +38,7 @@ static void share(const struct hvd_erf_host *host, int ranks, int local, int *fi
 	*count *= host->threads;
 }
 
-/* What LSF gave those of the host's tasks that are this rank's. */
+/* Write the CPUs that LSF has bound the rank's tasks to. */
 static void print_bound(FILE *out, const struct hvd_strv *cpus, int ranks, int local)
 {
 	int first, count;

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More than a machine has, with room for sparse numbering. */
+/* The largest CPU id: more than any machine has, since ids may have gaps. */
 #define MAX_CPU 65535
-/* Of an affinity file, with ranges written out: those of 65,536 tasks of 256 CPUs. */
+/* Bytes of all lists of CPUs in an affinity file, with ranges written out: enough for 65,536 tasks of 256 CPUs. */
 #define MAX_CPUS_TEXT (64u << 20)
 
 struct words {
@@ -24,7 +24,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The next word; NULL at the end. It is not terminated: *len says how long it is. */
+/* The next word, of *len bytes, without a terminating zero byte; NULL at the end. */
 static const char *next(struct words *w, size_t *len)
 {
 	const char *word;
@@ -38,7 +38,8 @@ static const char *next(struct words *w, size_t *len)
 	return *len ? word : NULL;
 }
 
-/* Names come in runs: as long as the last host is named, it gets the slot. hvd_alloc_merge() does the rest. */
+/* Add slots on a host. Lists name a host several times in a row, so it is compared with the last one; hvd_alloc_merge()
+ * joins what is left. */
 static int add(struct hvd_alloc *out, const char *word, size_t len, int slots, struct hvd_err *err)
 {
 	struct hvd_alloc_host *last = out->n_hosts ? &out->hosts[out->n_hosts - 1] : NULL;
@@ -105,7 +106,7 @@ int hvd_lsf_parse_names(struct hvd_alloc *out, const char *text, size_t len, str
 	return done(out, rc, err);
 }
 
-/* "0,1,4-6" as "0,1,4,5,6"; NULL when it is no list of CPUs. Caller frees. */
+/* Write the list "0,1,4-6" as "0,1,4,5,6". The caller frees it; NULL when it is no list of CPUs. */
 static char *cpu_list(const char *text, size_t len)
 {
 	char *out = NULL;

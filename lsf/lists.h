@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lists.h - LSF's lists of hosts, read.
+ * lists.h - reads LSF's lists of hosts.
  *
- * Each is of job slots: in the result a host has as many slots as the list
- * gives it, wherever in the list. After an error *out is empty.
+ * The lists are of job slots: in the result a host has as many slots as the list gives it in all places. On success the
+ * caller clears *out; after an error it is empty. Untrusted input is fine.
  */
 #ifndef HVD_LSF_LISTS_H
 #define HVD_LSF_LISTS_H
@@ -16,12 +16,12 @@
 
 /* LSB_MCPU_HOSTS: "host slots host slots ". */
 int hvd_lsf_parse_mcpu(struct hvd_alloc *out, const char *text, struct hvd_err *err);
-/* LSB_HOSTS, and the lines of LSB_DJOB_HOSTFILE: a name per slot, blanks of any kind between. */
+/* LSB_HOSTS, and the text of LSB_DJOB_HOSTFILE: one name for each slot, with blanks or newlines between them. */
 int hvd_lsf_parse_names(struct hvd_alloc *out, const char *text, size_t len, struct hvd_err *err);
 
-/* LSB_AFFINITY_HOSTFILE: a line per task, "host cpu,cpu-cpu,… [memory policy …]", CPU ids of the kernel. Fills the
- * `cpus` of facts[i] for host i of `a`; other hosts (a launch node) are passed over. An empty text fills nothing. After
- * an error all of them are empty. */
+/* The text of LSB_AFFINITY_HOSTFILE: one line for each task, "host cpu,cpu-cpu,… [memory policy …]", with the kernel's
+ * CPU ids. Fills facts[i].cpus for host i of `a`; lines about other hosts, such as a launch node, are skipped. After an
+ * error all `cpus` are empty. */
 int hvd_lsf_parse_affinity(struct hvd_lsf_host *facts, const struct hvd_alloc *a, const char *text, size_t len,
 			   struct hvd_err *err);
 

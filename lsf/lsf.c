@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_FILE (16u << 20)
-/* For all that is asked of CSM. */
-#define CSM_SECONDS 30
+#define MAX_FILE    (16u << 20)
+#define CSM_SECONDS 30 /* for all calls of CSM's tools together */
 
+/* The value of a variable; NULL when it is not set or empty. */
 static const char *look(char *const *envp, const char *name)
 {
 	const char *value = hvd_envp_get(envp, name);
@@ -68,11 +68,11 @@ struct finder {
 	const struct hvd_alloc_lsf_opts *opts;
 	struct hvd_lsf *facts;
 	const char *hosts_from, *slots_from; /* for messages */
-	int csm_gpus;                        /* of each host, as the allocation has it; -1 = not known */
+	int csm_gpus;                        /* GPUs of each host by csm_allocation_query; -1: unknown */
 	hvd_time deadline;
 };
 
-/* The first of LSF's lists that can be used. */
+/* Read the first of LSF's lists that can be used. */
 static int from_lists(struct hvd_alloc *out, struct finder *f, struct hvd_err *err)
 {
 	static const struct {
@@ -111,7 +111,7 @@ static void set_slots(struct hvd_alloc *a, int host, int slots)
 	a->hosts[host].slots = slots;
 }
 
-/* Leave the batch node out, which stands first in the lists there, with one slot. */
+/* Remove the launch node from the allocation. LSF's lists have it first, with one slot. */
 static void drop_launch_host(struct hvd_alloc *a, struct finder *f)
 {
 	if (!f->facts->csm && !(f->opts && f->opts->jsrun))
@@ -124,8 +124,7 @@ static void drop_launch_host(struct hvd_alloc *a, struct finder *f)
 	f->facts->csm = true;
 }
 
-/* A host of which nothing is known yet. */
-static struct hvd_lsf_host nobody_says(void)
+static struct hvd_lsf_host unknown_host(void)
 {
 	return (struct hvd_lsf_host){.tasks = -1, .gpus = -1, .cores = -1, .sockets = -1};
 }
@@ -135,10 +134,10 @@ static void make_facts(struct hvd_lsf *facts, const struct hvd_alloc *a)
 	facts->hosts = hvd_xcalloc((size_t)a->n_hosts, sizeof(*facts->hosts));
 	facts->n_hosts = a->n_hosts;
 	for (int i = 0; i < a->n_hosts; i++)
-		facts->hosts[i] = nobody_says();
+		facts->hosts[i] = unknown_host();
 }
 
-/* CSM's hosts, with the tasks that LSF's lists give them. */
+/* Take the hosts from CSM, and the number of tasks on each from LSF's lists. */
 static int from_csm(struct hvd_alloc *out, struct finder *f, const char *id, struct hvd_err *err)
 {
 	struct finder lists = {.envp = f->envp};
@@ -191,7 +190,7 @@ static int find_hosts(struct hvd_alloc *out, struct finder *f, struct hvd_err *e
 	return 0;
 }
 
-/* ---- what is known of them ---- */
+/* ---- facts about the hosts ---- */
 
 static void ask_csm(struct hvd_alloc *a, struct finder *f)
 {
@@ -202,16 +201,16 @@ static void ask_csm(struct hvd_alloc *a, struct finder *f)
 			f->facts->hosts[i].cores = f->facts->hosts[i].sockets = f->facts->hosts[i].gpus = -1;
 		hvd_strv_addf(&f->facts->notes, "CSM does not say what GPUs and cores the hosts have: %s", why.msg);
 	}
-	/* The job may have been given fewer GPUs than there are. */
+	/* The job may have fewer GPUs than the host. */
 	for (int i = 0; i < a->n_hosts && f->csm_gpus > 0; i++)
 		if (f->facts->hosts[i].gpus < 0 || f->facts->hosts[i].gpus > f->csm_gpus)
 			f->facts->hosts[i].gpus = f->csm_gpus;
 }
 
-/* How many GPUs the job has on this host is known from the list in its environment; of the others it is inferred.
- * `bsub -gpu num=N` means N on each host, unless the site or the user made it N for each task: then the list is as
- * long as the tasks here are many, or a multiple. Where hosts have as many tasks each, both come to the same;
- * elsewhere the smaller number is taken, for a rank too many would have no GPU. */
+/* Count the job's GPUs. The list in the environment tells the number on this host; for other hosts it has to be
+ * guessed. `bsub -gpu num=N` means N GPUs on each host, unless site or user have made it N for each task; then the
+ * number here is a multiple of the number of tasks here. When all hosts have as many tasks, both mean the same.
+ * Otherwise the smaller number is taken, because a rank too many would have no GPU. */
 static void count_gpus(const struct hvd_alloc *a, struct finder *f)
 {
 	int here = hvd_gpu_visible(f->envp);
@@ -252,7 +251,8 @@ static void read_affinity(const struct hvd_alloc *a, struct finder *f)
 
 /* ---- slots ---- */
 
-/* The GPUs of each host, where all are known and one has some. */
+/* Make the number of slots that of GPUs. False, with nothing changed, unless the number is known for all hosts and some
+ * host has a GPU. */
 static bool slots_by_gpus(struct hvd_alloc *a, struct finder *f)
 {
 	int sum = 0;
@@ -292,8 +292,6 @@ static int find_slots(struct hvd_alloc *a, struct finder *f, struct hvd_err *err
 		set_slots(a, i, f->facts->hosts[i].tasks > 0 ? f->facts->hosts[i].tasks : 1);
 	return 0;
 }
-
-/* ---- all of it ---- */
 
 static int find(struct hvd_alloc *out, struct finder *f, struct hvd_err *err)
 {
@@ -346,7 +344,7 @@ void hvd_lsf_select(struct hvd_lsf *facts, const struct hvd_alloc *from, const s
 	for (int i = 0; i < to->n_hosts; i++) {
 		int at = hvd_alloc_find(from, to->hosts[i].name);
 
-		hosts[i] = nobody_says();
+		hosts[i] = unknown_host();
 		if (at < 0 || at >= facts->n_hosts)
 			continue;
 		hosts[i] = facts->hosts[at];

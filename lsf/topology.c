@@ -28,7 +28,7 @@ char *hvd_topology_line(struct hvd_err *err)
 			     cores.packages);
 }
 
-/* Digits only, and no more than a host can have. */
+/* Read `name` and a number behind it, and move *at behind both. -1 when they are not there. */
 static int number(const char **at, const char *name, int *out)
 {
 	size_t len = strlen(name), digits;
