@@ -71,7 +71,7 @@ std::string measure_allreduce(const std::shared_ptr<gloo::Context> &context, con
 	std::string problem;
 
 	for (size_t bytes = sizeof(float); bytes <= max_bytes; bytes *= 4) {
-		// The check is also what warms connections and caches up.
+		// The check also warms up connections and caches.
 		std::string p = check_allreduce(context, members, bytes / sizeof(float));
 
 		if (problem.empty())

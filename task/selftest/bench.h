@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench.h - how long an allreduce takes, by message size.
+// bench.h - measures how long an allreduce takes for messages of different sizes.
 #ifndef SELFTEST_BENCH_H
 #define SELFTEST_BENCH_H
 
@@ -21,8 +21,8 @@ struct Measurement {
 	double bus_mb_s;  // what each link carries of it: × 2(n-1)/n
 };
 
-// Measures allreduce for 4 bytes, then four times as much, up to `max_bytes`; `iterations` of 0 means fewer the larger
-// the message is. Calls `done` after each size on every rank. Returns what was wrong with an answer, or nothing.
+// Measures allreduce for messages of 4 bytes, 16 bytes and so on up to `max_bytes`. With `iterations` 0 larger messages
+// are sent fewer times. Calls `done` after each size, on every rank. Returns what is wrong with a result, or nothing.
 std::string measure_allreduce(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t max_bytes,
 			      int iterations, const std::function<void(const Measurement &)> &done);
 

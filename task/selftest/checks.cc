@@ -79,8 +79,8 @@ std::string check_broadcast(const std::shared_ptr<gloo::Context> &context, const
 	std::vector<float> data(elements);
 	std::string problem;
 
-	// From the first and from the last rank: the tree is another one. A wrong answer of the first must not keep
-	// this rank from the second, in which the others wait for it.
+	// Once from the first and once from the last rank, which send along different trees. Both are run even if the
+	// first result is wrong, because the other ranks wait for this one in the second.
 	for (int root : {0, context->size - 1}) {
 		const int source = members[static_cast<size_t>(root)];
 

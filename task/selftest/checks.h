@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// checks.h - collectives whose right answer every rank knows beforehand.
+// checks.h - collectives whose correct result every rank can compute by itself.
 #ifndef SELFTEST_CHECKS_H
 #define SELFTEST_CHECKS_H
 
@@ -20,8 +20,8 @@ float sample(int rank, size_t index);
 // Sums `data` over the ranks of `context`, in place.
 void allreduce_sum(const std::shared_ptr<gloo::Context> &context, std::vector<float> &data);
 
-// Each does one collective on `context`, whose ranks are the `members` of the job in this order, and returns what is
-// wrong with the answer, or nothing. Exceptions of Gloo pass through.
+// Each function runs one collective on `context`, whose ranks are the ranks `members` of the job in this order. It
+// returns what is wrong with the result, or nothing. Exceptions of Gloo are not caught.
 std::string check_allreduce(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t elements);
 std::string check_broadcast(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t elements);
 std::string check_allgather(const std::shared_ptr<gloo::Context> &context, const Members &members, size_t elements);

@@ -12,10 +12,10 @@ namespace selftest
 namespace
 {
 
-// Of the slots that messages are sent on, Gloo's own collectives use the prefixes from 1 on.
+// The prefix of the slots of our own messages. Gloo's collectives number theirs from 1, so this is far above them.
 constexpr uint8_t probe_prefix = 0x7e;
 
-// The ranks of a context that cannot be sent to any more, each with Gloo's reason.
+// Lists the ranks of a context to which nothing can be sent any more, each with Gloo's reason.
 std::string lost_peers(const std::shared_ptr<gloo::Context> &context, const std::vector<int> &members,
 		       const std::vector<Place> &places)
 {
@@ -36,7 +36,7 @@ std::string lost_peers(const std::shared_ptr<gloo::Context> &context, const std:
 		} catch (const std::exception &e) {
 			const std::string why = without_location(e.what());
 
-			// A timeout of its own makes Gloo close all connections: that tells nothing of the peers.
+			// After a timeout Gloo itself closes all connections, so this tells nothing about the peer.
 			if (why.find("Application timeout") != std::string::npos)
 				return "";
 			if (++n <= most)
@@ -46,8 +46,8 @@ std::string lost_peers(const std::shared_ptr<gloo::Context> &context, const std:
 	return n > most ? s + "; and " + std::to_string(n - most) + " more" : s;
 }
 
-// Gloo borrows the store while it connects, or since 2025 keeps a share of it: the one of these that fits what its
-// header declares is called.
+// Until 2024 Gloo took a reference to the store, and since 2025 it takes a shared pointer. The overload that fits
+// Gloo's header is called.
 using Device = std::shared_ptr<gloo::transport::Device>;
 using Borrows = void (gloo::rendezvous::Context::*)(gloo::rendezvous::Store &, Device &);
 using Shares = void (gloo::rendezvous::Context::*)(std::shared_ptr<gloo::rendezvous::Store>, Device &);
@@ -134,7 +134,7 @@ void Mesh::make_global()
 		contexts.global = make("global", env.rank, env.size);
 }
 
-// A scope of one rank takes part in the rendezvous too, as with Horovod, though nothing is ever sent in it.
+// As with Horovod, a context of one rank takes part in the rendezvous too, though nothing is ever sent in it.
 void Mesh::make_local()
 {
 	if (env.size > 1)

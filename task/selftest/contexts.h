@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// contexts.h - the Gloo contexts that a worker of Horovod has, made in the same order and by the same keys.
+// contexts.h - the Gloo contexts that a worker of Horovod has, made in the same order and with the same keys.
 #ifndef SELFTEST_CONTEXTS_H
 #define SELFTEST_CONTEXTS_H
 
@@ -19,7 +19,7 @@ namespace selftest
 
 struct Contexts {
 	std::shared_ptr<gloo::transport::Device> device;
-	// All null in a job of one rank, which needs no rendezvous.
+	// In a job of one rank all are null: it needs no rendezvous.
 	std::shared_ptr<gloo::Context> global, local, cross;
 	Traffic traffic;
 };
@@ -29,7 +29,7 @@ class Mesh
       public:
 	Mesh(const Env &env_, const Interface &interface_);
 
-	// To be called in this order. They throw Failure.
+	// Call these in this order. They throw Failure.
 	void make_global();
 	void make_local();
 	void make_cross();
@@ -44,11 +44,11 @@ class Mesh
 	HttpServer server;
 };
 
-// A message of Gloo without the place in its sources that it puts in front.
+// A message of Gloo without the file and line that it has in front.
 std::string without_location(const std::string &text);
 
-// What an exception of Gloo means on `context`, whose ranks are `members` of the job: names the ranks that the
-// connection to is lost. `doing` is what was being done.
+// Explains an exception of Gloo on `context`, whose ranks are the ranks `members` of the job: names the ranks to which
+// the connection is lost. `doing` tells what this rank was doing.
 Failure explain_gloo(const std::exception &e, const std::string &doing, const std::shared_ptr<gloo::Context> &context,
 		     const std::vector<int> &members, const std::vector<Place> &places);
 

@@ -62,7 +62,7 @@ int required(const char *name, long min, long max)
 	return number(name, s, min, max);
 }
 
-// A pair of variables, one of which counts what the other is an index of.
+// Reads a pair of variables: a rank within a group, and the size of the group.
 void place(const char *rank_name, const char *size_name, bool needed, int world, int &rank, int &size)
 {
 	if (needed || get(rank_name))
@@ -88,7 +88,7 @@ std::string host_name(bool needed)
 		gethostname(buf, sizeof(buf) - 1);
 		return buf[0] ? buf : "localhost";
 	}
-	// It becomes a part of the path of a request, and is not quoted there.
+	// The value becomes part of the path of an HTTP request, and is not quoted there.
 	for (const char *p = s; *p; p++)
 		if (static_cast<unsigned char>(*p) <= ' ' || *p == 0x7f || *p == '/' || *p == '?' || *p == '#')
 			wrong("HOROVOD_HOSTNAME holds a character that no host name has");
@@ -133,7 +133,7 @@ void read_env(Env &env)
 
 	place("HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", several, env.size, env.local_rank, env.local_size);
 	place("HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", several, env.size, env.cross_rank, env.cross_size);
-	// This host's ranks, and at least one rank on every other host of the cross group.
+	// The job must have room for this host's ranks and at least one rank on every other host of the cross group.
 	if (env.local_size - 1 > env.size - env.cross_size)
 		wrong("HOROVOD_LOCAL_SIZE=" + std::to_string(env.local_size) +
 		      " and HOROVOD_CROSS_SIZE=" + std::to_string(env.cross_size) +

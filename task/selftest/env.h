@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// env.h - this rank's place in the job, as the launcher tells it in HOROVOD_* variables.
+// env.h - this rank's position in the job, and the rendezvous, from the launcher's HOROVOD_* variables.
 #ifndef SELFTEST_ENV_H
 #define SELFTEST_ENV_H
 
@@ -23,8 +23,8 @@ struct Env {
 	std::chrono::milliseconds timeout{30000};
 };
 
-// Fills `env` in the order of its fields, so that a failure can be told with the rank that was read before it.
-// Throws Failure(EXIT_USAGE) which names the variable that is missing, malformed or contradicts another one.
+// Fills in the fields of `env` in their order: the rank comes first, so that a later failure can name it. Throws
+// Failure(EXIT_USAGE), which names the variable that is missing, malformed or contradicts another one.
 void read_env(Env &env);
 
 } // namespace selftest

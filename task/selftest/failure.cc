@@ -13,7 +13,7 @@ namespace
 
 std::string speaker;
 
-// Texts may hold what other hosts sent.
+// Escapes control characters: a text may contain what other hosts sent.
 std::string printable(std::string s)
 {
 	for (char &c : s)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// failure.h - the one kind of exception that ends the program, and how people hear of it.
+// failure.h - the exception that ends the program, and messages to people.
 #ifndef SELFTEST_FAILURE_H
 #define SELFTEST_FAILURE_H
 
@@ -18,23 +18,23 @@ enum : int {
 class Failure : public std::runtime_error
 {
       public:
-	// `text` says what is wrong; `hint` says what to try, and may be empty.
+	// `text` tells what is wrong; `hint` tells what the user can try, and may be empty.
 	Failure(int status, const std::string &text, const std::string &hint);
 
 	int status;
 	std::string hint;
 };
 
-// Who is speaking: "rank 3 on nodeb", put before every message; empty until it is known.
+// The rank that writes, "rank 3 on nodeb", in front of every message; empty until it is known.
 void set_speaker(const std::string &who);
 
-// Writes "hvd-selftest: error: WHO: TEXT", and the hint on a line of its own, with one write(2).
+// Writes "hvd-selftest: error: WHO: TEXT", and the hint on a second line, with one write(2).
 void complain(const std::string &text, const std::string &hint);
 
-// The same without "error".
+// Writes "hvd-selftest: WHO: TEXT" in the same way.
 void note(const std::string &text);
 
-// An exception that nobody can catch, as Gloo throws on a thread of its own, ends as a message and status 1.
+// Has an exception that cannot be caught, as on Gloo's own threads, end the program with a message and status 1.
 void explain_uncaught();
 
 } // namespace selftest

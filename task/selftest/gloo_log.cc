@@ -10,7 +10,7 @@ namespace selftest
 namespace
 {
 
-// "[FILE:LINE] INFO …" in most releases; those of early 2025 say "[Gloo] Rank …" instead.
+// Is the line a report of success? Most releases write "[FILE:LINE] INFO …", those of early 2025 "[Gloo] Rank …".
 bool is_good_news(const std::string &line)
 {
 	return without_location(line).rfind("INFO ", 0) == 0 || line.rfind("[Gloo] Rank ", 0) == 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gloo_log.h - what Gloo prints by itself, which nobody can turn off: from 2025 on it tells on standard output or error
-// that ranks are connected.
+// gloo_log.h - filters what Gloo prints. Since 2025 Gloo writes to standard output or error that ranks are connected,
+// and has no option to turn that off.
 #ifndef SELFTEST_GLOO_LOG_H
 #define SELFTEST_GLOO_LOG_H
 
@@ -12,8 +12,8 @@
 namespace selftest
 {
 
-// While it lives, what comes by `stream` is read line by line: news of what goes well is left out, the rest becomes a
-// note() of this rank. Any thread may write.
+// While it exists, it reads what is written to `stream` line by line. It drops reports of success, and makes every
+// other line a note() of this rank. Any thread may write to the stream.
 class GlooLog : public std::streambuf
 {
       public:

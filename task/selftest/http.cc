@@ -43,7 +43,7 @@ class Socket
 	int fd;
 };
 
-// False when the deadline has passed.
+// Returns false when the deadline has passed.
 bool ready(int fd, short events, Deadline deadline)
 {
 	for (;;) {
@@ -79,7 +79,7 @@ Socket connect_to(const HttpServer::Address &a, Deadline deadline)
 	return s;
 }
 
-// Tries the addresses in turn, each with an equal share of the time that is left.
+// Tries the addresses in turn, each for an equal share of the time that is left.
 Socket connect_any(const HttpServer &server, Deadline deadline)
 {
 	std::string why = "no address";
@@ -155,7 +155,7 @@ HttpServer resolve_server(const std::string &host, int port)
 	return server;
 }
 
-// `head` holds everything up to and with the empty line, and nothing else.
+// `head` is the response up to and including the empty line.
 bool HttpReader::parse_head()
 {
 	size_t line_end = head.find("\r\n");
@@ -187,7 +187,7 @@ bool HttpReader::parse_head()
 	return true;
 }
 
-// Decodes the chunks that are complete; a trailer is taken as the end of the body.
+// Decodes the chunks that are complete. A trailer ends the body.
 bool HttpReader::add_chunks()
 {
 	for (;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// http.h - one HTTP request on one connection, over IPv4 or IPv6, done by a deadline or not at all.
+// http.h - sends one HTTP request on one connection, over IPv4 or IPv6, and reads the answer until a deadline.
 #ifndef SELFTEST_HTTP_H
 #define SELFTEST_HTTP_H
 
@@ -41,9 +41,10 @@ struct HttpResponse {
 class HttpReader
 {
       public:
-	// True when the response is complete. Throws HttpError when it cannot become one.
+	// Returns whether the response is complete. Throws HttpError when it is malformed.
 	bool add(const char *data, size_t n);
-	// The server has closed the connection: completes a response that has no length, throws otherwise.
+	// Call it when the server has closed the connection. That ends a response without a length; throws HttpError
+	// when the response is incomplete.
 	void end();
 	HttpResponse response;
 
@@ -57,10 +58,9 @@ class HttpReader
 	size_t length = 0;
 };
 
-// Sends head and body in one segment where they fit in one, and reads the answer; the connection ends with the
-// answer, whether or not the server would keep it. The request must be out by `sent`; an answer may take until
-// `answered`, since a server may hold it back until there is something to say: the status is 0 when none came.
-// Throws HttpError.
+// Sends head and body at once, so that they share a segment if they fit, reads the answer, and closes the connection.
+// The request must have been sent by the deadline `sent`, and the answer must come by `answered`: a server may delay
+// the answer to a GET until the key is set. The returned status is 0 when no answer came. Throws HttpError.
 HttpResponse http_request(const HttpServer &server, const std::string &method, const std::string &path,
 			  const std::string &body, Deadline sent, Deadline answered);
 

@@ -15,7 +15,7 @@ namespace
 constexpr int max_tries = 3;
 constexpr auto between_tries = std::chrono::milliseconds(500);
 constexpr auto between_polls = std::chrono::milliseconds(10);
-// What a try gets to connect in, and a held GET to be answered in, however little time is left.
+// A try has at least this much time to connect, and a GET to be answered, however little time is left.
 constexpr auto shortest_try = std::chrono::seconds(2);
 
 const char reach_hint[] =
@@ -27,8 +27,8 @@ bool is_rank(const std::string &key)
 	return !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// Behind the addresses that a rank publishes stands how many ranks it knows of: their bytes do not tell it, for from
-// 2023 on Gloo puts the name of the host in front of them.
+// Behind its addresses each rank publishes how many ranks it expects. The length of the addresses does not tell that,
+// because since 2023 Gloo puts the host's name in front of them.
 std::string postscript(int size)
 {
 	return "\n" + std::to_string(size);
@@ -47,8 +47,8 @@ HttpStore::HttpStore(const HttpServer &server_, const std::string &scope_, int r
 {
 }
 
-// Only 200 and 404 are answers; whatever else happens is tried again, within the time that there is. A status of 0
-// comes back when the server took the request and kept silent up to the deadline.
+// Repeats the request until the server answers 200 or 404, or the time is over. Returns status 0 when the server took
+// the request but did not answer by the deadline.
 HttpResponse HttpStore::request(const char *method, const std::string &key, const std::string &body, Deadline deadline)
 {
 	const std::string path = "/" + scope + "/" + key;
@@ -118,7 +118,7 @@ std::vector<char> HttpStore::get(const std::string &key)
 	return addresses(key, r.body);
 }
 
-// What a rank published, without the postscript.
+// The addresses that a rank published, without the number of ranks behind them.
 std::vector<char> HttpStore::addresses(const std::string &key, const std::string &body) const
 {
 	const size_t end = body.rfind('\n');
@@ -153,7 +153,7 @@ void HttpStore::wait(const std::vector<std::string> &keys, const std::chrono::mi
 	for (const std::string &key : keys) {
 		if (is_rank(key))
 			peer_rank = std::stoi(key);
-		// The last try may come a little late, and must still get its answer.
+		// The last try may begin a little late, and still needs time for its answer.
 		while (!present(key, deadline)) {
 			if (Clock::now() >= deadline)
 				nobody_came(key, limit);
@@ -162,7 +162,8 @@ void HttpStore::wait(const std::vector<std::string> &keys, const std::chrono::mi
 	}
 }
 
-// Tells a rank that never started from one that started and got stuck. `key` is a rank, or rank_ and a rank.
+// Throws a Failure which tells whether the rank never started, or started and got stuck. `key` is N or rank_N for rank
+// N.
 void HttpStore::nobody_came(const std::string &key, const std::chrono::milliseconds &limit)
 {
 	const std::string where = "scope " + scope + " of the rendezvous at " + server.name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// http_store.h - what Gloo keeps its rendezvous in: one scope of the HTTP key-value server.
+// http_store.h - the store through which Gloo's ranks find each other: one scope of the HTTP key-value server.
 #ifndef SELFTEST_HTTP_STORE_H
 #define SELFTEST_HTTP_STORE_H
 
@@ -25,20 +25,19 @@ class HttpStore : public gloo::rendezvous::Store
 	HttpStore(const HttpServer &server_, const std::string &scope_, int rank_, int size_,
 		  std::chrono::milliseconds timeout_, Traffic &traffic_);
 
-	// All throw Failure.
+	// All of these throw Failure.
 	void set(const std::string &key, const std::vector<char> &data) override;
-	// An absent rank_<n> comes back empty, as that is how Horovod's workers live with a host name that has not
-	// been published yet; any other absent key is a failure.
+	// Returns an empty value for a key rank_<n> that is not set, as Horovod does: its workers ask for host names
+	// that may not be published yet. Any other key that is not set is a failure.
 	std::vector<char> get(const std::string &key) override;
 	void wait(const std::vector<std::string> &keys) override;
 	void wait(const std::vector<std::string> &keys, const std::chrono::milliseconds &limit) override;
 
-	// This rank has met all others and needs the scope no more.
+	// Tells the server that this rank has met all others and no longer needs the scope.
 	void finish();
 
-	// The rank of this scope that Gloo is connecting to, which is the one whose key was waited for last; -1 when
-	// there is none yet, or when Gloo has read all keys, its own too, and connects to all ranks at once, as from
-	// 2023 on.
+	// The rank of this scope that Gloo is connecting to: the rank whose key Gloo waited for last. -1: there is none
+	// yet, or Gloo has read all keys including its own and connects to all ranks at once, as since 2023.
 	int peer() const
 	{
 		return read < size ? peer_rank : -1;

@@ -82,7 +82,7 @@ std::string owner_of(const std::string &address)
 	return address.rfind("127.", 0) == 0 ? "lo" : "";
 }
 
-// Gloo binds to the first of the addresses that it can bind to.
+// As Gloo does, takes the first address that can be bound to.
 Interface by_host_name()
 {
 	char name[HOST_NAME_MAX + 1] = "";

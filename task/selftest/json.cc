@@ -10,7 +10,7 @@ namespace selftest
 namespace
 {
 
-// The length of the UTF-8 sequence at `i`, 0 when there is none.
+// The length of the UTF-8 character at `i`; 0: the bytes are not UTF-8.
 size_t sequence(const std::string &s, size_t i)
 {
 	auto byte = [&](size_t k) { return k < s.size() ? static_cast<unsigned char>(s[k]) : 0U; };
@@ -22,7 +22,7 @@ size_t sequence(const std::string &s, size_t i)
 	for (size_t k = 1; k < n; k++)
 		if ((byte(i + k) & 0xc0) != 0x80)
 			return 0;
-	// Overlong forms, surrogates, and what is beyond the last code point.
+	// Refuses overlong forms, surrogates, and numbers beyond the last code point.
 	if ((lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) || (lead == 0xf0 && next < 0x90) ||
 	    (lead == 0xf4 && next > 0x8f))
 		return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// json.h - writes one JSON value, piece by piece.
+// json.h - writes one JSON value in pieces.
 #ifndef SELFTEST_JSON_H
 #define SELFTEST_JSON_H
 

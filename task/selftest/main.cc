@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hvd-selftest: one rank of a job that tests what a launcher prepared for Horovod.
+// hvd-selftest - one rank of a job that tests whether a launcher prepared everything for Horovod.
 #include "contexts.h"
 #include "env.h"
 #include "failure.h"
@@ -26,7 +26,7 @@ namespace
 
 constexpr size_t check_elements = 1000; // more than ranks, and no multiple of most sizes
 
-// One rank of the job, from its environment to its verdict.
+// Runs one rank of the job, from reading its environment to printing the results.
 class Rank
 {
       public:
@@ -34,7 +34,7 @@ class Rank
 	{
 	}
 
-	// The exit status of a rank that got to the end. Throws Failure.
+	// Returns the exit status of a rank that ran to the end. Throws Failure.
 	int run();
 	void print_results() const;
 	void failed(const Failure &f);
@@ -93,7 +93,7 @@ void Rank::connect()
 	} catch (const std::exception &e) {
 		throw explain_gloo(e, "gathering the placement", nullptr, {}, {});
 	}
-	// Before the local and cross contexts, which wait in vain where the placement is wrong.
+	// Checked before the local and cross contexts are made: with a wrong placement these would wait in vain.
 	check_places(results.places);
 	everyone.resize(results.places.size());
 	std::iota(everyone.begin(), everyone.end(), 0);
@@ -177,7 +177,7 @@ void Rank::measure()
 	}
 }
 
-// The test aids.
+// Fails as the options for tests of launchers ask for.
 void Rank::act_as_told() const
 {
 	if (env.rank == options.fail_rank && options.fail_signal) {
@@ -290,7 +290,7 @@ int run(int argc, char **argv, Clock::time_point start)
 		complain(std::string("cannot write to standard output: ") + strerror(errno), "");
 		status = status ? status : EXIT_CHECK;
 	}
-	// Taking contexts down that others may still be using, or that broke, is no part of the test.
+	// After a failure the contexts are not destroyed: they may be broken, or in use by other ranks.
 	if (status)
 		_exit(status);
 	return status;
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
 {
 	const auto start = selftest::Clock::now();
 
-	// Gloo writes to connections whose other end may be gone, and an interpreter ignores the signal too.
+	// Gloo writes to connections whose other end may be gone. Python ignores the signal too.
 	signal(SIGPIPE, SIG_IGN);
 	selftest::GlooLog out(std::cout), err(std::cerr);
 	selftest::explain_uncaught();

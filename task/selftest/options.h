@@ -17,10 +17,10 @@ struct Options {
 	std::string time_file;
 	double since = 0; // seconds since the epoch; 0: not given
 
-	// Aids for the tests of launchers.
+	// For tests of launchers: how this rank is to fail.
 	int fail_rank = -1;
 	int fail_code = 1;
-	int fail_signal = 0; // instead of the exit status
+	int fail_signal = 0; // the rank ends by this signal, not with an exit status
 	int hang_rank = -1;
 	double sleep = 0;
 };

@@ -23,7 +23,8 @@ template <size_t n> void put(char (&to)[n], const std::string &from)
 	snprintf(to, n, "%s", from.c_str());
 }
 
-// Checks one kind of group: `members` share `what`, and each has an index in it and a count of it.
+// Checks one group: its `members` share `what`. Each must have another index in the group, and the same count of
+// members.
 void check_group(const std::vector<Place> &places, const std::vector<int> &members, const std::string &what,
 		 const std::string &name, int Place::*index, int Place::*count)
 {

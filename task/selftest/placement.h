@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// placement.h - where every rank of the job is, as each rank tells it.
+// placement.h - where every rank of the job runs, as each rank tells it.
 #ifndef SELFTEST_PLACEMENT_H
 #define SELFTEST_PLACEMENT_H
 
@@ -14,7 +14,7 @@
 namespace selftest
 {
 
-// Sent as it is: all ranks of a job run the same program on the same architecture.
+// Sent as raw bytes, since all ranks of a job run the same program on the same architecture.
 struct Place {
 	int rank, size, local_rank, local_size, cross_rank, cross_size, pid;
 	char host[256]; // HOROVOD_HOSTNAME
@@ -25,13 +25,13 @@ struct Place {
 
 Place own_place(const Env &env, const Interface &interface);
 
-// Every rank's place, in the order of ranks. `context` may be null, in a job of one rank.
+// Collects the places of all ranks, in the order of the ranks. `context` is null in a job of one rank.
 std::vector<Place> gather_places(const std::shared_ptr<gloo::Context> &context, const Place &own);
 
-// Throws Failure(EXIT_USAGE) when what the ranks were told does not fit together.
+// Throws Failure(EXIT_USAGE) when the ranks' environments contradict each other.
 void check_places(const std::vector<Place> &places);
 
-// The ranks of a rank's local and cross contexts, in the order that they have there.
+// The ranks of the local and the cross context of `rank`, in the order of the context.
 std::vector<int> local_members(const std::vector<Place> &places, int rank);
 std::vector<int> cross_members(const std::vector<Place> &places, int rank);
 

@@ -19,7 +19,7 @@ static_assert(std::is_trivially_copyable<Report>::value, "reports are sent as by
 
 constexpr uint8_t report_prefix = 0x70, verdict_prefix = 0x71;
 
-// The others wait this much longer, so that rank 0, which knows more, gives up first.
+// The other ranks wait this much longer, so that rank 0, whose message tells more, gives up first.
 constexpr auto patience = std::chrono::milliseconds(5000);
 
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
@@ -29,7 +29,7 @@ enum Verdict : char {
 	ABANDONED
 };
 
-// Those that cannot be told any more find out by themselves.
+// Tells all other ranks. A rank that cannot be told any more notices by itself.
 void tell(const std::shared_ptr<gloo::Context> &context, Verdict verdict, size_t ranks)
 {
 	std::vector<Buffer> buffers;
@@ -61,7 +61,7 @@ std::vector<Report> collect(const std::shared_ptr<gloo::Context> &context, const
 	std::string missing, why;
 	size_t n = 0;
 
-	// A connection that is lost already refuses the receive; one that gets lost later ends the wait.
+	// A connection that is lost already refuses the receive; one that is lost later ends the wait.
 	for (size_t i = 1; i < places.size(); i++) {
 		Buffer b = context->createUnboundBuffer(&reports[i], sizeof(Report));
 

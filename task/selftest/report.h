@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.h - how rank 0 hears from every rank at the end, and the others from rank 0.
+// report.h - at the end every rank reports to rank 0, which tells all ranks that it has the reports.
 #ifndef SELFTEST_REPORT_H
 #define SELFTEST_REPORT_H
 
@@ -17,8 +17,8 @@ struct Report {
 	char problem[256];
 };
 
-// Rank 0 gets the reports of all ranks, in the order of ranks; the others get only their own back. Nobody returns
-// before rank 0 has heard of all. Throws Failure, on rank 0 with the names of the ranks that do not answer.
+// Returns the reports of all ranks, in the order of the ranks, on rank 0; on other ranks their own report only. No rank
+// returns before rank 0 has all reports. Throws Failure; rank 0's names the ranks that did not report.
 std::vector<Report> exchange_reports(const std::shared_ptr<gloo::Context> &context, const Report &own,
 				     const std::vector<Place> &places);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// results.h - what rank 0 prints.
+// results.h - prints the results, on rank 0.
 #ifndef SELFTEST_RESULTS_H
 #define SELFTEST_RESULTS_H
 
@@ -22,17 +22,17 @@ struct Results {
 	std::string problem;         // why it failed; empty: it passed
 };
 
-// Tables, for people. Each goes out at once.
+// Tables for people, each written at once.
 void print_places(const std::vector<Place> &places);
 void print_start(const Results &results);
 void print_measurement(const Measurement &m, bool first);
-// The last line.
+// Prints the last line.
 void print_verdict(const Results &results);
 
-// The whole as one JSON object on one line.
+// Prints all results as one JSON object on one line.
 std::string results_json(const Results &results, const Env &env);
 
-// The times alone, in the same words.
+// Prints the times only, with the same keys.
 std::string times_json(const Results &results);
 
 } // namespace selftest

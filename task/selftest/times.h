@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// times.h - how long the start took, in milliseconds up to the end of the first allreduce.
+// times.h - how long the parts of the start took, up to the end of the first allreduce, in milliseconds.
 #ifndef SELFTEST_TIMES_H
 #define SELFTEST_TIMES_H
 
