@@ -51,12 +51,17 @@ static void end_all(void *arg)
 		hvd_job_stop(&el->job);
 }
 
-static void give_up(struct elastic *el, const struct hvd_err *why, int status)
+/* The job has ended, or cannot go on. Only the first reason counts. */
+static void finish(const struct hvd_err *why, int status, void *arg)
 {
+	struct elastic *el = arg;
+
 	if (el->job.ending)
 		return;
-	hvd_log_err(el->job.log, why);
+	if (why->code)
+		hvd_log_err(el->job.log, why);
 	el->job.result->status = status;
+	el->job.result->limit_met = why->code == HVD_E_LIMIT;
 	end_all(el);
 }
 
@@ -96,7 +101,7 @@ static void do_prepare(void *arg)
 	if (hvd_machine_layout(el->machine, true, &layout, &why) == 0)
 		hvd_agent_prepare(el->agents, &layout);
 	else
-		give_up(el, &why, 1);
+		finish(&why, 1, el);
 }
 
 static void do_generation(bool prepared, void *arg)
@@ -110,7 +115,7 @@ static void do_generation(bool prepared, void *arg)
 	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0)
 		hvd_agent_generation(el->agents, &layout, prepared);
 	else
-		give_up(el, &why, 1);
+		finish(&why, 1, el);
 }
 
 static void do_worker_start(const struct hvd_worker *w, void *arg)
@@ -164,19 +169,6 @@ static void do_kill_connections(void *arg)
 	}
 }
 
-static void do_finish(const struct hvd_err *why, int status, void *arg)
-{
-	struct elastic *el = arg;
-
-	if (el->job.ending)
-		return;
-	if (why->code)
-		hvd_log_err(el->job.log, why);
-	el->job.result->status = status;
-	el->job.result->limit_met = why->code == HVD_E_LIMIT;
-	end_all(el);
-}
-
 /* ---- what the node agents tell ---- */
 
 static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
@@ -227,22 +219,7 @@ static void on_exited(uint32_t worker, int status, void *arg)
 
 static void on_failed(const struct hvd_err *why, void *arg)
 {
-	give_up(arg, why, hvd_err_status(why));
-}
-
-static void on_connected(void *arg)
-{
-	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_CONNECTED, 0, 0);
-}
-
-static void on_arrived(uint32_t worker, void *arg)
-{
-	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_ARRIVED, worker, 0);
-}
-
-static void on_ready(uint32_t worker, void *arg)
-{
-	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_READY, worker, 0);
+	finish(why, hvd_err_status(why), arg);
 }
 
 static void on_notified(uint32_t worker, const char *why, void *arg)
@@ -264,10 +241,42 @@ static void on_connections_killed(uint32_t host, int broken, const char *why, vo
 		hvd_event_queue_add(el->events, HVD_EVENT_KILL_FAILED, 0, 0);
 }
 
+/* The user was told why. */
+static void on_output_lost(void *arg)
+{
+	((struct elastic *)arg)->output_lost = true;
+}
+
+static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
+{
+	static const struct hvd_agent_events events = {on_exited, on_notified, on_connections_killed, on_output_lost};
+
+	hvd_agent_read(&events, cl, type, msg, arg);
+}
+
+/* ---- what the workers tell at the rendezvous ---- */
+
+static void on_connected(void *arg)
+{
+	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_CONNECTED, 0, 0);
+}
+
+static void on_arrived(uint32_t worker, void *arg)
+{
+	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_ARRIVED, worker, 0);
+}
+
+static void on_ready(uint32_t worker, void *arg)
+{
+	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_READY, worker, 0);
+}
+
 static void on_notify(const struct hvd_worker *w, const char *to, int64_t when, void *arg)
 {
 	hvd_agent_notify(((struct elastic *)arg)->agents, w->host, w->id, to, when);
 }
+
+/* ---- what the processes and discovery tell ---- */
 
 static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
@@ -288,12 +297,6 @@ static void on_cut_short(uint32_t host, void *arg)
 	hvd_error(el->job.log, "%s: %s did not end in time; what its ranks wrote last may be missing",
 		  hvd_machine_host(el->machine, host), el->job.backend->name);
 	hvd_job_failed(&el->job);
-}
-
-/* The user was told why. */
-static void on_output_lost(void *arg)
-{
-	((struct elastic *)arg)->output_lost = true;
 }
 
 static void on_none_left(void *arg)
@@ -321,13 +324,6 @@ static void on_signal_ranks(int sig, void *arg)
 
 /* ---- life ---- */
 
-static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
-{
-	static const struct hvd_agent_events events = {on_exited, on_notified, on_connections_killed, on_output_lost};
-
-	hvd_agent_read(&events, cl, type, msg, arg);
-}
-
 static int begin_discovery(struct elastic *el, struct hvd_err *err)
 {
 	static const struct hvd_discovery_ops ops = {on_hosts, on_leaving, on_failed};
@@ -344,7 +340,7 @@ static int begin(struct elastic *el, struct hvd_err *err)
 {
 	static const struct hvd_machine_ops machine_ops = {
 		do_host_begin, do_host_end, do_prepare, do_generation,       do_worker_start,
-		do_worker_end, do_answer,   do_notify,  do_kill_connections, do_finish};
+		do_worker_end, do_answer,   do_notify,  do_kill_connections, finish};
 	static const struct hvd_node_agents_ops agents_ops = {.opened = on_opened,
 							      .registered = on_registered,
 							      .admitted = on_admitted,

@@ -103,7 +103,7 @@ static enum hvd_rv_took on_ask(void *arg, struct hvd_slice key, struct hvd_rv_re
 	struct entry *c;
 
 	if (!w || w->state == HVD_WORKER_GONE || w->state == HVD_WORKER_ENDING) {
-		hvd_debug(erv->log, "rendezvous: %.*s asks for its place, and has none", (int)key.n,
+		hvd_debug(erv->log, "rendezvous: %.*s asks for its rank, and has none", (int)key.n,
 			  (const char *)key.p);
 		hvd_rv_answer(req, 200, NOT_A_MEMBER, sizeof(NOT_A_MEMBER) - 1);
 		return HVD_RV_TAKEN;

@@ -40,13 +40,13 @@ static void forget_gone(struct hvd_machine *m)
 	m->n_workers = n;
 }
 
-static struct hvd_worker *new_worker(struct hvd_machine *m, const struct hvd_assigned_slot *place)
+static struct hvd_worker *new_worker(struct hvd_machine *m, const struct hvd_assigned_slot *slot)
 {
 	struct hvd_worker *w = hvd_xcalloc(1, sizeof(*w));
 
 	w->id = m->next_worker++;
-	w->host = place->host;
-	w->slot = place->slot;
+	w->host = slot->host;
+	w->slot = slot->slot;
 	w->fresh = true;
 	w->state = HVD_WORKER_STARTING;
 	m->workers = hvd_xrealloc(m->workers, m->n_workers + 1, sizeof(struct hvd_worker *));
@@ -212,10 +212,10 @@ void hvd_generation_form(struct hvd_machine *m, const struct hvd_rank_assignment
 
 void hvd_generation_replace(struct hvd_machine *m, const struct hvd_worker *w, hvd_time now)
 {
-	const struct hvd_assigned_slot place = {.host = w->host, .slot = w->slot};
+	const struct hvd_assigned_slot slot = {.host = w->host, .slot = w->slot};
 	int rank = w->rank;
 
-	m->now.v[rank] = new_worker(m, &place);
+	m->now.v[rank] = new_worker(m, &slot);
 	m->now.v[rank]->rank = rank;
 	m->gen.replaced++;
 	m->gen.starting_since = now;

@@ -50,7 +50,7 @@ void hvd_rv_answer(struct hvd_rv_request *req, int status, const void *data, siz
 	req->waits = false;
 }
 
-/* ---- what the desk says: as in elastic.c it is acted on later ---- */
+/* ---- what the elastic rendezvous tells: as in elastic.c it is acted on later ---- */
 
 static void on_arrived(uint32_t worker, void *arg)
 {

@@ -327,15 +327,15 @@ static struct hvd_discovery_opts none = {.id = HVD_DISCOVERY_HOSTS};
 static void look(struct world *w, const char *hosts, const uint32_t *jobs, const char *leaving)
 {
 	struct hvd_slurm_hosts_leaving going = {(char *)leaving, 5};
-	struct hvd_slurm_hosts view = {.leaving = &going, .n_leaving = leaving != NULL};
+	struct hvd_slurm_hosts found = {.leaving = &going, .n_leaving = leaving != NULL};
 
 	if (*hosts)
-		assert_int_equal(hvd_alloc_from_hosts(&view.hosts, hosts, 1, NULL), 0);
-	for (int i = 0; i < view.hosts.n_hosts; i++)
-		view.hosts.hosts[i].slurm_job = jobs[i];
+		assert_int_equal(hvd_alloc_from_hosts(&found.hosts, hosts, 1, NULL), 0);
+	for (int i = 0; i < found.hosts.n_hosts; i++)
+		found.hosts.hosts[i].slurm_job = jobs[i];
 	w->told[0] = '\0';
-	hvd_discovery_found(w->source, &view);
-	hvd_alloc_clear(&view.hosts);
+	hvd_discovery_found(w->source, &found);
+	hvd_alloc_clear(&found.hosts);
 }
 
 static void order_jobs_and_leaving(void **state)
@@ -350,7 +350,7 @@ static void order_jobs_and_leaving(void **state)
 	assert_string_equal(w->told, "");
 	look(w, "a:1,b:2,c:1", one, NULL);
 	assert_string_equal(w->told, "hosts a:1@1 b:2@1 c:1@2");
-	/* Another order is no news. */
+	/* Another order is no change. */
 	look(w, "b:2,a:1,c:1", one, NULL);
 	assert_string_equal(w->told, "");
 	/* c's job ended, and another has got it: c goes and comes. */

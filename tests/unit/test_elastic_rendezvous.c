@@ -28,7 +28,7 @@ struct world {
 	int64_t when;
 };
 
-/* ---- the machine's ops: as elastic.c has them, as far as the desk is concerned ---- */
+/* ---- the machine's ops: as elastic.c has them, as far as the elastic rendezvous is concerned ---- */
 
 static void do_host(uint32_t host, void *arg)
 {
@@ -84,7 +84,7 @@ static void do_finish(const struct hvd_err *why, int status, void *arg)
 	(void)arg;
 }
 
-/* ---- what the desk says ---- */
+/* ---- what the elastic rendezvous tells ---- */
 
 static void on_arrived(uint32_t worker, void *arg)
 {
@@ -268,7 +268,7 @@ static void put(struct world *w, const char *path, const char *body)
 	answer_is(w, request(w, "PUT", path, body), 200, "");
 }
 
-/* Worker `id` asks, and the machine hears of it, as by news. */
+/* Worker `id` asks, and the machine hears of it, as by the event queue. */
 static int asks_and_is_ready(struct world *w, const char *place, uint32_t id)
 {
 	int before = w->ready, fd = ask(w, place);

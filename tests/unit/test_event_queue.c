@@ -22,7 +22,7 @@ static void do_host_begin(uint32_t host, void *arg)
 	struct world *w = arg;
 
 	w->begun++;
-	/* The machine must not be called from here; its news must wait. */
+	/* The machine must not be called from here; its events must wait. */
 	hvd_event_queue_add(w->events, HVD_EVENT_HOST_HERE, host, 0);
 }
 

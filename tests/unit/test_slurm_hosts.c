@@ -12,7 +12,7 @@ struct made {
 	size_t n;
 	struct hvd_slurm_nodes nodes;
 	struct hvd_discovery_opts opts;
-	struct hvd_slurm_hosts view;
+	struct hvd_slurm_hosts hosts;
 };
 
 /* A job that runs, on hosts that spaces separate. */
@@ -37,15 +37,15 @@ static void assert_view(struct made *m, const char *want)
 	char text[512] = "";
 	size_t at = 0;
 
-	hvd_slurm_hosts_clear(&m->view);
-	hvd_slurm_hosts_make(&m->view, &m->opts, m->jobs, m->n, &m->nodes);
-	for (int i = 0; i < m->view.hosts.n_hosts; i++)
+	hvd_slurm_hosts_clear(&m->hosts);
+	hvd_slurm_hosts_make(&m->hosts, &m->opts, m->jobs, m->n, &m->nodes);
+	for (int i = 0; i < m->hosts.hosts.n_hosts; i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s:%d@%u", i ? " " : "",
-				       m->view.hosts.hosts[i].name, m->view.hosts.hosts[i].slots,
-				       m->view.hosts.hosts[i].slurm_job);
-	for (size_t i = 0; i < m->view.n_leaving; i++)
+				       m->hosts.hosts.hosts[i].name, m->hosts.hosts.hosts[i].slots,
+				       m->hosts.hosts.hosts[i].slurm_job);
+	for (size_t i = 0; i < m->hosts.n_leaving; i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s %.0f", i ? ", " : " | ",
-				       m->view.leaving[i].host, m->view.leaving[i].seconds);
+				       m->hosts.leaving[i].host, m->hosts.leaving[i].seconds);
 	assert_string_equal(text, want);
 }
 
@@ -63,7 +63,7 @@ static int end(void **state)
 		hvd_slurm_job_clear(&m->jobs[i]);
 	hvd_slurm_nodes_clear(&m->nodes);
 	hvd_discovery_opts_clear(&m->opts);
-	hvd_slurm_hosts_clear(&m->view);
+	hvd_slurm_hosts_clear(&m->hosts);
 	free(m);
 	return 0;
 }
@@ -159,8 +159,8 @@ static void a_host_of_two_jobs_is_the_first_ones(void **state)
 	job(m, 2, "t", "b c");
 	job(m, 1, "t", "a b");
 	assert_view(m, "a:1@1 b:1@1 c:1@2");
-	assert_int_equal(m->view.notes.n, 1);
-	assert_in(m->view.notes.v[0], "b belongs to job 1 and to job 2");
+	assert_int_equal(m->hosts.notes.n, 1);
+	assert_in(m->hosts.notes.v[0], "b belongs to job 1 and to job 2");
 }
 
 static void sameness(void **state)
@@ -173,16 +173,16 @@ static void sameness(void **state)
 	job(m, 2, "t", "c");
 	assert_view(m, "a:1@1 b:1@1 c:1@2");
 	hvd_slurm_hosts_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
-	assert_true(hvd_slurm_hosts_same(&m->view, &other));
+	assert_true(hvd_slurm_hosts_same(&m->hosts, &other));
 	hvd_slurm_hosts_clear(&other);
 	m->jobs[1].id = 3;
 	hvd_slurm_hosts_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
-	assert_false(hvd_slurm_hosts_same(&m->view, &other));
+	assert_false(hvd_slurm_hosts_same(&m->hosts, &other));
 	hvd_slurm_hosts_clear(&other);
 	m->jobs[1].preempted = true;
 	m->jobs[1].ends = NOW + 5;
 	hvd_slurm_hosts_make(&other, &m->opts, m->jobs, m->n, &m->nodes);
-	assert_false(hvd_slurm_hosts_same(&m->view, &other));
+	assert_false(hvd_slurm_hosts_same(&m->hosts, &other));
 	hvd_slurm_hosts_clear(&other);
 }
 

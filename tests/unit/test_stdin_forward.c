@@ -8,13 +8,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-static struct hvd_stdin_forward *feed_of(struct event_base *base, const char *text, int from, int *out)
+static struct hvd_stdin_forward *forward_of(struct event_base *base, const char *text, int from, int *out)
 {
-	struct hvd_stdin_forward *feed =
+	struct hvd_stdin_forward *forward =
 		hvd_stdin_forward_create(base, (unsigned char *)hvd_xstrdup(text), strlen(text), from, out, NULL);
 
-	assert_non_null(feed);
-	return feed;
+	assert_non_null(forward);
+	return forward;
 }
 
 /* All that comes out of the pipe, while the loop runs. */
@@ -40,12 +40,12 @@ static void ours_only(void **state)
 	struct event_base *base = event_base_new();
 	char buf[64];
 	int out;
-	struct hvd_stdin_forward *feed = feed_of(base, "ours", -1, &out);
+	struct hvd_stdin_forward *forward = forward_of(base, "ours", -1, &out);
 
 	(void)state;
 	assert_int_equal(drain(base, out, buf, sizeof(buf)), 4);
 	assert_memory_equal(buf, "ours", 4);
-	hvd_stdin_forward_destroy(feed);
+	hvd_stdin_forward_destroy(forward);
 	close(out);
 	event_base_free(base);
 }
@@ -59,7 +59,7 @@ static void then_a_file(void **state)
 	struct event_base *base = event_base_new();
 	char *content = hvd_xcalloc(SIZE, 1), *buf = hvd_xcalloc(SIZE + 64, 1);
 	FILE *file = tmpfile();
-	struct hvd_stdin_forward *feed;
+	struct hvd_stdin_forward *forward;
 	int out;
 
 	(void)state;
@@ -67,11 +67,11 @@ static void then_a_file(void **state)
 		content[i] = (char)(i * 7 + i / 251);
 	assert_int_equal(fwrite(content, 1, SIZE, file), SIZE);
 	rewind(file);
-	feed = feed_of(base, "ours", fileno(file), &out);
+	forward = forward_of(base, "ours", fileno(file), &out);
 	assert_int_equal(drain(base, out, buf, SIZE + 64), SIZE + 4);
 	assert_memory_equal(buf, "ours", 4);
 	assert_memory_equal(buf + 4, content, SIZE);
-	hvd_stdin_forward_destroy(feed);
+	hvd_stdin_forward_destroy(forward);
 	fclose(file);
 	close(out);
 	free(content);
@@ -84,11 +84,11 @@ static void then_a_pipe(void **state)
 	struct event_base *base = event_base_new();
 	int out, fds[2];
 	char buf[64];
-	struct hvd_stdin_forward *feed;
+	struct hvd_stdin_forward *forward;
 
 	(void)state;
 	assert_int_equal(pipe(fds), 0);
-	feed = feed_of(base, "ours ", fds[0], &out);
+	forward = forward_of(base, "ours ", fds[0], &out);
 	for (int i = 0; i < 10; i++)
 		event_base_loop(base, EVLOOP_NONBLOCK);
 	assert_int_equal(write(fds[1], "theirs", 6), 6);
@@ -98,7 +98,7 @@ static void then_a_pipe(void **state)
 	assert_memory_equal(buf, "ours theirs", 11);
 	close(fds[1]);
 	assert_int_equal(drain(base, out, buf, sizeof(buf)), 0);
-	hvd_stdin_forward_destroy(feed);
+	hvd_stdin_forward_destroy(forward);
 	close(fds[0]);
 	close(out);
 	event_base_free(base);
@@ -109,11 +109,11 @@ static void nothing_to_read(void **state)
 	struct event_base *base = event_base_new();
 	int out, null = open("/dev/null", O_RDONLY);
 	char buf[64];
-	struct hvd_stdin_forward *feed = feed_of(base, "ours", null, &out);
+	struct hvd_stdin_forward *forward = forward_of(base, "ours", null, &out);
 
 	(void)state;
 	assert_int_equal(drain(base, out, buf, sizeof(buf)), 4);
-	hvd_stdin_forward_destroy(feed);
+	hvd_stdin_forward_destroy(forward);
 	close(null);
 	close(out);
 	event_base_free(base);
@@ -124,12 +124,12 @@ static void a_reader_that_is_slow_or_gone(void **state)
 {
 	struct event_base *base = event_base_new();
 	FILE *file = tmpfile();
-	struct hvd_stdin_forward *feed;
+	struct hvd_stdin_forward *forward;
 	int out;
 
 	(void)state;
 	assert_int_equal(ftruncate(fileno(file), 10 << 20), 0);
-	feed = feed_of(base, "ours", fileno(file), &out);
+	forward = forward_of(base, "ours", fileno(file), &out);
 	for (int i = 0; i < 1000; i++)
 		event_base_loop(base, EVLOOP_NONBLOCK);
 	assert_true(lseek(fileno(file), 0, SEEK_CUR) <= 4 * 65536);
@@ -137,7 +137,7 @@ static void a_reader_that_is_slow_or_gone(void **state)
 	for (int i = 0; i < 10; i++)
 		event_base_loop(base, EVLOOP_NONBLOCK);
 	assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 1); /* nothing is waited for any more */
-	hvd_stdin_forward_destroy(feed);
+	hvd_stdin_forward_destroy(forward);
 	fclose(file);
 	event_base_free(base);
 }
