@@ -8,8 +8,8 @@
  * another, and hvd-task connects to the driver.
  *
  * To add a backend: a file with one struct hvd_backend, its declaration below,
- * its line in the table of backend.c, and its name among the choices of
- * --launcher (options.h, options_hvd.c).
+ * its line in the table of backend.c, and its name behind the other values of
+ * --launcher (LAUNCHERS in launcher/options/options_hvd.c).
  */
 #ifndef HVD_BACKEND_H
 #define HVD_BACKEND_H

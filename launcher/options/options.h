@@ -32,7 +32,7 @@ enum hvd_action {
 	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: run srun with srun_args */
 };
 
-/* --launcher, in the order of its choices */
+/* --launcher, in the order of its values; backends that no rule between options names need no number here */
 enum hvd_launcher {
 	HVD_LAUNCHER_AUTO = 0,
 	HVD_LAUNCHER_SRUN,
