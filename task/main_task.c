@@ -18,7 +18,7 @@
  *   --serve=PID                 run the rendezvous until the process PID ends or the driver is gone (serve.h)
  *   --watchdog=PID              start --serve=PID, and see that it does not outlive PID. Started by the node agent of
  *                               the first host when the driver asks for it (serve.h).
- *   --topology                  print what cores this host has (lsf/topology.h). Started by hvdrun in an LSF job.
+ *   --topology                  print what cores this host has (lsf/topology.h). Started by the backend jsrun.
  *   --drain                     read stdin to its end. Started by a rank shim (stdin_bootstrap.h).
  *   no argument                 run the site's TaskProlog: Slurm starts this program in its place (prolog.h).
  *
@@ -163,7 +163,7 @@ static const struct mode {
 	[MODE_PLAN] = {false, true, print_plan},          /* the plugin, in a task */
 	[MODE_SERVE] = {false, true, serve},              /* MODE_WATCHDOG */
 	[MODE_WATCHDOG] = {false, false, watchdog},       /* the node agent of the first host */
-	[MODE_TOPOLOGY] = {false, false, print_topology}, /* hvdrun in an LSF job */
+	[MODE_TOPOLOGY] = {false, false, print_topology}, /* the backend jsrun, on the hosts of a job */
 	[MODE_DRAIN] = {false, false, drain},             /* MODE_RANK with --input=RANK */
 };
 
