@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# srun --hvd where a container plugin puts the tasks into an image that has no libc, no munge and nothing of ours, and
-# whose variables have the names of ours: in both orders of plugstack.conf.
+# srun --hvd where a container plugin puts the tasks into an image, in both orders of plugstack.conf. The image has no
+# libc, no munge and nothing of this suite, and sets variables of the names that a launch sets.
 #
 # The plugin is a stand-in for pyxis and enroot (tests/standins/pyxis.c). HVD_PYXIS, the path of a spank_pyxis.so that
 # was built for this Slurm, adds a test with the real ones; it needs enroot, mksquashfs and a static busybox.
@@ -38,7 +38,7 @@ teardown() {
     cluster_mend
 }
 
-# order hvd|late|pyxis…: plugstack.conf has these lines.
+# order hvd|late|pyxis…: writes these lines into plugstack.conf.
 order() {
     local line
     for line in "$@"; do
@@ -53,13 +53,13 @@ order() {
 
 NAMES="HOROVOD_RANK HOROVOD_SIZE HOROVOD_CONTROLLER HOROVOD_GLOO_IFACE NCCL_SOCKET_IFNAME IMAGE_ONLY MASTER_ADDR RANK"
 
-# in_image ARG…: two ranks in the image, which print the variables above.
+# in_image ARG…: runs two ranks in the image, which print the variables above.
 in_image() {
     # shellcheck disable=SC2086
     run launch srun -N2 -n2 --container-image="$IMAGE" "$@" /show $NAMES
 }
 
-# Both ranks ran in the image, with our variables and the image's others, and were given no descriptor.
+# placed: both ranks ran in the image, with the variables of the launch and the others of the image, and got no descriptor.
 placed() {
     exits 0
     for rank in 0 1; do
@@ -92,7 +92,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook R
     order pyxis hvd
     in_image
     placed
-    # What the user keeps of the host's variables makes no difference there.
+    # --container-env, by which the user keeps variables of the host, makes no difference.
     in_image --container-env=NCCL_SOCKET_IFNAME
     placed
     # hvd-task has another uid in its user namespace than munged sees.
@@ -120,12 +120,12 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook R
     order hvd pyxis late
     in_image --container-env=HOME
     placed
-    # Tunables too, whose names no one knows beforehand.
+    # Tunables arrive as well, though their names are not known beforehand.
     script tunables.yaml <<<'params: {cycle_time_ms: 3}'
     run launch srun --hvd-config=tunables.yaml -N2 -n2 --container-image="$IMAGE" /show HOROVOD_CYCLE_TIME
     exits 0
     has "HOROVOD_CYCLE_TIME=3"
-    # It registers no options, starts nothing by itself and changes nothing without a container.
+    # The line with late registers no options, starts nothing, and changes nothing without a container.
     run launch srun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE"'
     exits 0
     has "rank 0 of 2" "rank 1 of 2"
@@ -156,7 +156,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook R
     exits 0
     has "network namespace of its own" "HOROVOD_RANK=1 GLOO_SOCKET_IFNAME! NCCL_SOCKET_IFNAME"
     has_not "IFNAME=ib0"
-    # Behind the container plugin no driver can be reached from there, and the message says why.
+    # After the container plugin a task in that network namespace cannot reach the driver, and the message says why.
     order pyxis hvd
     in_image --container-unshare=net --hvd-start-timeout=5
     [ "$status" -ne 0 ]
@@ -190,7 +190,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook R
     assert_no_leftovers 10
 }
 
-# An Apptainer that does to the environment what --cleanenv does, and what it documents of APPTAINERENV_.
+# A stand-in for apptainer, which does to the environment what Apptainer documents of --cleanenv and APPTAINERENV_.
 fake_apptainer() {
     script apptainer <<'END'
 #!/bin/bash
@@ -219,7 +219,7 @@ END
     run on_login hvdrun --launcher=fork -np 1 "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK
     exits 0
     has "HOROVOD_RANK=0"
-    # Others get no such names.
+    # Other commands get no such variables.
     run launch srun -N1 -n1 bash -c 'env | grep -c APPTAINERENV_'
     has 0
     assert_no_leftovers
@@ -247,7 +247,7 @@ END
     assert_no_leftovers
 }
 
-# bundle: a folder as Slurm's --container wants it, and the site's configuration for that.
+# bundle: makes a folder as Slurm's --container wants it, and the site's configuration for that.
 bundle() {
     BUNDLE=$(home)/bundle
     mkdir -p "$BUNDLE"/rootfs
@@ -322,7 +322,7 @@ END
     mksquashfs "$shell" "$(home)/real.sqsh" -all-root -quiet -no-progress >/dev/null
     chmod 644 "$(home)/real.sqsh"
     chown 20001 "$(home)/real.sqsh"
-    # pyxis makes it when slurmd starts, and here it has started without pyxis.
+    # pyxis makes this folder when slurmd starts, but here slurmd has started without pyxis.
     for host in hvdn1 hvdn2; do as_root "$host" mkdir -p /run/pyxis; done
     for lines in "hvd $HVD_PYXIS" "hvd $HVD_PYXIS late" "$HVD_PYXIS hvd"; do
         # shellcheck disable=SC2086

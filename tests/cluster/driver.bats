@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # what run sets
-# What is said of a driver that does not answer, and of a node on which the suite is not.
+# Messages about a driver that does not answer, and about a node without the suite.
 
 load helpers
 load launch
@@ -13,7 +13,8 @@ teardown() {
     assert_no_leftovers
 }
 
-# late HOW: a launch that waits for hvdn4, whose driver gets this signal; then hvdn4 comes.
+# late SIGNAL SECONDS: begins a launch that waits for hvdn4, with that start timeout; sends its driver the signal, and
+# then lets hvdn4 come.
 late() {
     local driver
     hold hvdn4 srun --hvd --hvd-start-timeout="$2" -N4 true

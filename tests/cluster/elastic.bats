@@ -17,7 +17,7 @@ teardown() {
 # elastic [OPTION OF hvdrun…]: two ranks on each of four hosts.
 elastic() { on_login salloc -Q -N4 --ntasks-per-node=2 --no-kill hvdrun --min-np 2 "$@"; }
 
-# all_said [LABEL…]: each rank its line, once, in $output.
+# all_said [LABEL…]: each rank's line is in $output once.
 all_said() {
     diff <(grep hello <<<"$output" | sort) <(for rank in {0..7}; do echo "${1:+$rank: }hello $rank"; done)
 }
@@ -62,7 +62,7 @@ all_said() {
     grep "hello 1" "$out"
 }
 
-# at_rendezvous HOST WORD...: a request of alice's from there.
+# at_rendezvous HOST WORD...: alice sends the rendezvous a request from that host.
 at_rendezvous() { peer alice "$1" http "$rv_addr" "$rv_port" "${@:2}"; }
 
 @test "a host that has left the job cannot use its rendezvous any longer, and may come again" {

@@ -42,7 +42,7 @@ elastic() {
         ./elastic_worker.py work
 }
 
-# works_as LINE…: the last generation's ranks are these, in their order: "size S rank R on HOST … was R0".
+# works_as LINE…: the ranks of the last generation are these, in their order: "size S rank R on HOST … was R0".
 last_generation() { tail -n "$1" "$WORK/log" | sed 's/ pid .*//' | sort -k4n; }
 works_as() {
     local want

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What ranks get into their environment, and what not.
+# What is in the environment of ranks, and what must not be there.
 
 load helpers
 load launch
@@ -104,12 +104,12 @@ END
         run launch "$with" -N2 -n4 --ntasks-per-node=2 hvd-selftest --quick
         selftest_ok 4 2
     done
-    # One that fails does as much or as little as in plain srun.
+    # A TaskProlog that fails has the same effect as in plain srun.
     echo exit 3 >>"$SITE/task-prolog"
     run launch srun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK, $SITE"'
     [[ $(grep -c "rank [01], here" <<<"$output") -eq $(on_login srun -N2 -n2 bash -c 'echo $SITE' | grep -c here) ]]
     sed -i '$d' "$SITE/task-prolog"
-    # Without --hvd it is as it always was.
+    # Without --hvd the variables of the TaskProlog reach the tasks as ever.
     run on_login srun -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK, $SITE"'
     [[ $(grep -c "rank 7, here" <<<"$output") -eq 2 ]]
     assert_no_leftovers

@@ -24,7 +24,7 @@ setup_file() {
 teardown_file() { cluster_down; }
 teardown() { cluster_mend; }
 
-# submit SCRIPT [OPTION OF sbatch]...: wait for it; what it wrote is then in $output, its status in $status.
+# submit SCRIPT [OPTION OF sbatch]...: waits for the end; sets $output to what the job wrote, and $status.
 submit() {
 	local script=$1
 	[[ ${COMMAND-} ]] || local COMMAND=(hvd-selftest --quick)
@@ -37,7 +37,7 @@ submit() {
 	status=$state
 }
 
-# passed TEXT N: do so many lines say so?
+# passed TEXT N: succeeds when N lines say that the self-test of TEXT passed.
 passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
 
 @test "each example is tested here" {
@@ -123,7 +123,7 @@ needs_elastic() {
 	fi
 }
 
-# submit elastic.sbatch: its ranks are no training, they say who they are.
+# submit elastic.sbatch: its ranks do no training, but print who they are.
 @test "elastic.sbatch: on the nodes of one job" {
 	needs_elastic
 	run on_login sbatch --wait --output=job.0.out "$EXAMPLES/elastic.sbatch" sh -c 'echo "rank $HOROVOD_RANK of $HOROVOD_SIZE"; sleep 3'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Ranks, nodes and helpers that fail: how quickly it ends, what is said, and
-# that nothing stays behind.
+# Ranks, nodes and helpers fail: the launch ends soon, a message names the cause, and
+# nothing is left.
 
 load helpers
 load launch
@@ -37,7 +37,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     ended 10
     exits 139
     has "rank 1 on hvdn1 failed first: killed by signal 11 (SIGSEGV)"
-    # A SIGTERM of its own is a failure as well.
+    # A rank that sends itself SIGTERM has failed as well.
     begin launch hvdrun "${FOUR[@]}" bash -c '[ $HOROVOD_RANK = 1 ] && kill -TERM $$; sleep 50'
     ended 10
     exits 143
@@ -109,7 +109,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     for with in srun hvdrun; do
         begin launch "$with" "${FOUR[@]}" true
         ended 10
-        # That of the ranks there, or of those that srun ends because of them.
+        # The status is that of the ranks there, or of those that srun ends because of them.
         exits_one_of 1 143
         has "hvdn2: munge cannot make a credential" "is munged running on this host"
     done
@@ -161,7 +161,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 }
 
 @test "the rendezvous process killed during the start ends the launch" {
-    # The probe waits for this connection, and the rendezvous is there already.
+    # The probe waits for this connection when the rendezvous is already open.
     for with in srun hvdrun; do
         fault one-way hvdn1 hvdn3 ib0
         begin launch "$with" -N3 -n3 -w 'hvdn[1-3]' bash -c 'echo ready; sleep 50'
@@ -181,7 +181,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
         for which in serve watchdog; do
             begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 6'
             says_times 10 4 ready
-            # Both are there as long as the job runs, which is longer than what a stopped one is given.
+            # Both run as long as the job, which is longer than a stopped one is waited for.
             sleep 3
             runs_on hvdn1 'hvd-task --serve'
             runs_on hvdn1 'hvd-task --watchdog'
@@ -224,7 +224,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     done
 }
 
-# It goes with its step, which srun may take long to end: here a node does not answer.
+# The rendezvous process ends with its step. srun may take long to end it: here a node does not answer.
 @test "after a rank has failed no message mentions the rendezvous process" {
     rm -f "$(home)/go"
     begin launch hvdrun --rendezvous=batch -N3 -n3 -w 'hvdn[1-3]' bash -c 'trap "" TERM; echo ready

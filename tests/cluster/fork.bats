@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 bats_require_minimum_version 1.5.0
-# hvdrun without a scheduler: ranks on this machine, which is the cluster's login
-# host, so that what stays behind would be seen.
+# hvdrun without a scheduler starts ranks on this machine.  Here that is the login host of a
+# cluster, so that processes that are left are seen.
 
 load helpers
 load launch
@@ -18,7 +18,7 @@ TTY=$BATS_TEST_DIRNAME/on_tty
 forked() { on_login hvdrun --launcher fork -np 4 "$@"; }
 four() { [[ $(grep -c "$1" <<<"$output") -eq 4 ]] || { echo "$output" && return 1; }; }
 
-# nobody_left SECONDS: not one process of alice's.
+# nobody_left SECONDS: alice has no process within that time.
 nobody_left() {
     wait_for "$1" nobody || { as_root hvdlogin ps -u alice -f && return 1; }
 }
@@ -63,7 +63,7 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
         exits 0
         has_not "outside of Slurm"
     done
-    # Listed hosts stay: what is not for srun alone does not change them, and what is for it is refused.
+    # With listed hosts, options that are not for srun alone change nothing, and those for srun alone are refused.
     run on_login hvdrun --hosts localhost:2 -l hostname
     exits 0
     has "0: hvdlogin" "1: hvdlogin"
@@ -199,7 +199,7 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     has "rank 0 went on" "rank 1 went on"
     run on_login hvdrun --launcher fork -np 2 setsid sh -c 'sleep 0.5; exit $((HOROVOD_RANK * 7))'
     exits 7
-    # It gets the signals, and so does what it has started.
+    # The command gets the signals, and so does what it has started.
     begin forked setsid bash -c 'trap "echo got it; exit 0" USR1; echo ready; while :; do sleep 0.2; done'
     says_times 10 4 ready
     sleep 0.3
@@ -213,14 +213,14 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     ended 8
     exits 143
     nobody_left 2
-    # A descendant that holds the output does not hold up the end of its rank.
+    # A descendant that keeps the output open does not delay the end of its rank.
     run forked --label setsid sh -c 'sleep 50 & echo done'
     exits 0
     [[ $(grep -c ': done$' <<<"$output") -eq 4 ]]
     nobody_left 2
 }
 
-# limited ULIMIT… -- ARG…: hvdrun with these limits.
+# limited ULIMIT… -- ARG…: runs hvdrun with these limits.
 limited() {
     local limits=()
     while [[ $1 != -- ]]; do limits+=("$1") && shift; done
@@ -231,7 +231,7 @@ limited() {
     run limited -u 500 -- -np 501 true
     exits 1
     has "501 ranks on one host need as many processes" "ulimit -u is 500" "start fewer ranks"
-    # Those of others count too, which is seen only when a rank cannot be started.
+    # All processes of the user count, so a limit may be met only when a rank is started.
     run limited -u 2 -- -np 2 true
     [[ $status == @(1|127) ]] # of the node agent or of a rank: whichever could not be started
     has "ulimit -u is 2"
@@ -331,7 +331,7 @@ as_horovodrun() { on_login bash -c 'exec -a horovodrun hvdrun "$@"' - "$@"; }
     exits 7
     [[ $output == *"Horovod detected that one or more processes exited with non-zero status, thus causing the job to be \
 terminated. The first process to do so was:"$'\n'"Process name: 3"$'\n'"Exit code: 7" ]] || { echo "$output" && return 1; }
-    # Fixed hosts, and a command that knows nothing of elastic jobs.
+    # An elastic job with hosts that stay, of a command that knows nothing of elastic jobs.
     run as_horovodrun -np 2 --min-np 2 -H "$NAMES" true
     exits 0
     run as_horovodrun -np 2 --min-np 2 -H "$NAMES" false
@@ -340,7 +340,7 @@ terminated. The first process to do so was:"$'\n'"Process name: 3"$'\n'"Exit cod
     run on_login hvdrun -np 2 --hosts "$NAMES" false
     exits 1
     has_not "Horovod detected"
-    # Ended by a signal, it is no process that has failed.
+    # A job that a signal to hvdrun ends has no process that failed.
     begin as_horovodrun -np 2 -H "$NAMES" bash -c 'echo ready; sleep 50'
     says_times 10 2 ready
     on_host hvdlogin pkill -TERM -o -x hvdrun

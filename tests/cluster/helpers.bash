@@ -15,12 +15,12 @@ HVD_CLUSTER_CMD=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts/cluster" && p
 
 # Seconds that any one command on the cluster may take.
 : "${HVD_TEST_DEADLINE:=60}"
-# So many times as long as on a machine that does nothing else: what is waited
-# for here may take.  It does not apply to what a test says of the product.
+# Waits of the tests may take this many times as long as on an idle machine.  It does
+# not apply to limits that a test sets for the product.
 : "${HVD_TEST_PATIENCE:=1}"
 
-# All calls go through here: never without a deadline.  timeout is told to stay
-# in the foreground group, for what it runs may be interrupted from a terminal.
+# cluster COMMAND…: hvd-cluster with a deadline; all calls go through here.  timeout
+# stays in the foreground group, so that a terminal can interrupt what it runs.
 cluster() {
     timeout --foreground --kill-after=10 $((HVD_TEST_DEADLINE * HVD_TEST_PATIENCE)) "$HVD_CLUSTER_CMD" "$@"
 }
@@ -33,8 +33,8 @@ cluster_can() {
         skip "Slurm is not installed"
 }
 
-# cluster_up [OPTION OF up…]: in setup_file; the options do not apply to a
-# cluster given by HVD_TEST_CLUSTER.
+# cluster_up [OPTION OF up…]: in setup_file, brings a cluster up.  The options do not
+# apply to a cluster that HVD_TEST_CLUSTER names.
 cluster_up() {
     cluster_can
     if [[ ${HVD_TEST_CLUSTER-} ]]; then
@@ -46,7 +46,7 @@ cluster_up() {
     cluster up "$@"
 }
 
-# suite_up [OPTION OF up…]: in setup_file; a cluster on which the suite that was
+# suite_up [OPTION OF up…]: in setup_file, brings a cluster up on which the suite that was
 # built in $B is installed.
 suite_up() {
     B=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && cd "${B:-build}" && pwd) || return 1
@@ -59,7 +59,7 @@ cluster_down() {
     if [[ ${HVD_CLUSTER_MINE-} ]]; then cluster down; fi
 }
 
-# Undo faults and end jobs, so that one test's failure is not the next one's.
+# cluster_mend: undoes faults and ends jobs, so that a test that fails does not make the next one fail.
 cluster_mend() {
     if [[ -s $(cluster path)/faults ]]; then cluster fault clear; fi
     local user
@@ -77,14 +77,14 @@ on_host() {
     cluster exec --host "$host" -- "$@"
 }
 
-# as_user USER CMD…: on the login host.
+# as_user USER CMD…: runs CMD on the login host.
 as_user() {
     local user=$1
     shift
     cluster exec --user "$user" -- "$@"
 }
 
-# as_root HOST CMD…
+# as_root HOST CMD…: runs CMD on that host.
 as_root() {
     local host=$1
     shift
@@ -93,12 +93,12 @@ as_root() {
 
 fault() { cluster fault "$@"; }
 
-# Nothing on any host but its daemons, all nodes idle, within some seconds.
+# assert_no_leftovers [SECONDS]: within that time hosts run nothing but their daemons, and all nodes are idle.
 assert_no_leftovers() {
     cluster leftovers --wait $((${1:-5} * HVD_TEST_PATIENCE))
 }
 
-# wait_for SECONDS CMD…, with patience; within SECONDS CMD…, without.
+# wait_for SECONDS CMD…: runs CMD until it succeeds, with HVD_TEST_PATIENCE; within SECONDS CMD…: without it.
 wait_for() { within $(($1 * HVD_TEST_PATIENCE)) "${@:2}"; }
 within() {
     local end=$((SECONDS + $1))
@@ -140,7 +140,7 @@ go_on() {
     echo "status $status"
 }
 
-# peer USER HOST ARG…: a peer that keeps to no rules, see lib/peer.py.
+# peer USER HOST ARG…: runs lib/peer.py there, a peer that breaks the rules of the protocol.
 peer() {
     local user=$1 host=$2
     shift 2

@@ -17,7 +17,7 @@ setup_file() { suite_up --nodes 4 --srun-port-range 20000-20999; }
 teardown_file() { cluster_down; }
 teardown() { cluster_mend; }
 
-# flood HOST ADDRESS PORT WHAT [HOW] [OPTION…]: all of them are ended by the other side.
+# flood HOST ADDRESS PORT WHAT [HOW] [OPTION…]: bob opens many connections; succeeds when the other side ends them all.
 flood() {
     local host=$1
     shift
@@ -27,13 +27,13 @@ flood() {
     }
 }
 
-# process HOST NAME: its id there.
+# process HOST NAME: prints the id of the oldest process of that name.
 process() { as_root "$1" pgrep -x -o "$2"; }
 
-# state HOST PID: peak of the memory in kB, and open descriptors.
+# state HOST PID: prints its peak of memory in kB, and the number of its open descriptors.
 state() { as_root "$1" bash -c "echo \$(sed -n 's/VmHWM:[^0-9]*\([0-9]*\).*/\1/p' /proc/$2/status) \$(ls /proc/$2/fd | wc -l)"; }
 
-# grew HOST PID KB: its peak is at most so much above $peak, and it has $fds descriptors again.
+# bounded HOST PID KB: its peak is at most KB above $peak, and soon it has $fds descriptors again.
 bounded() {
     local now_peak now_fds end=$((SECONDS + 5))
     while read -r now_peak now_fds < <(state "$1" "$2"); [[ $now_fds ]]; do
@@ -47,7 +47,7 @@ bounded() {
     return 1
 }
 
-# The port at which HOST's node agent answers probes.
+# responder_port HOST: prints the port at which the node agent there answers probes.
 responder_port() {
     as_root "$1" ss -Htlnp | sed -nE '/"hvd-task"/ s/.*\*:([0-9]+) .*/\1/p' | head -1
 }
@@ -62,7 +62,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
         driver=$(process hvdlogin "hvd$([[ $launch == srun* ]] && echo -driver || echo run)")
         read -r peak fds < <(state hvdlogin "$driver")
         for what in garbage http announce announce-signed nest nest-signed no-object not-json; do
-            # These are seen to be wrong by their first bytes, or when they are whole.
+            # These are refused at their first bytes, or when they are complete.
             flood hvdn2 "$login" "$port" $what --count 50 --seconds 5
         done
         flood hvdlogin 127.0.0.1 "$port" garbage --count 50 --seconds 5
@@ -86,7 +86,8 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick
     driver=$(process hvdlogin hvd-driver)
     read -r peak fds < <(state hvdlogin "$driver")
-    # More than it keeps, from three places; each must be ended within the ten seconds of a handshake.
+    # More connections than the driver keeps, from three hosts. The driver must end each within the ten seconds of a
+    # handshake.
     flood hvdn2 "$login" "$port" nothing --count 2500 --seconds 20 >"$BATS_TEST_TMPDIR/1" 3>&- &
     pids+=($!)
     flood hvdlogin "$login" "$port" partial --count 2500 --seconds 20 >"$BATS_TEST_TMPDIR/2" 3>&- &
@@ -132,7 +133,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     selftest_ok 4 4
     [[ $output != *"accept"* ]]
     wait "$pid"
-    # It waits for room, rather than to ask for it again and again.
+    # The driver waits for a free descriptor, and does not try again and again.
     hold hvdn4 bash -c 'ulimit -n 200; exec srun --hvd --hvd-start-timeout=60 -N4 true'
     driver=$(process hvdlogin hvd-driver)
     flood hvdn2 "$login" "$port" nothing --count 1500 --seconds 20
@@ -176,7 +177,7 @@ has_responder() { [[ $(responder_port "$1") ]]; }
     selftest_ok 4 4
 }
 
-# timed CMD…: of how many milliseconds go_on was the last; and what has become of the launch.
+# timed CMD…: prints how many milliseconds go_on took, and what became of the launch.
 timed() {
     local began
     began=$(date +%s%3N)
@@ -185,7 +186,7 @@ timed() {
     echo "$took ms"
 }
 
-# connects HOST ADDRESS OPEN: bob connects from there to the driver, as often as he can, until stop_connects.
+# connects HOST ADDRESS OPEN: bob connects from HOST to the driver, as often as he can, until stop_connects.
 connects() {
     cluster exec --user bob --host "$1" -- "$B/tests/bench/connect_hold" "$2" "$port" 30000 30 "$3" \
         >"$BATS_TEST_TMPDIR/connects" 3>&- &
@@ -209,7 +210,7 @@ stop_connects() {
         timed
         all_here
         normal=$took
-        # Where an agent runs, and where the driver does; those that go at once, and those that stay.
+        # From a host with a node agent, and from the driver's; connections that are closed at once, and that stay.
         for from in "hvdn2 $login 64" "hvdn4 $login 15000" "hvdlogin 127.0.0.1 15000"; do
             # shellcheck disable=SC2086
             hold hvdn4 $launch sh -c 'echo "rank $HOROVOD_RANK is here"'
@@ -229,7 +230,7 @@ all_here() {
     for rank in 0 1 2 3; do has "rank $rank is here"; done
 }
 
-# ends_in NAME CMD… [-- CONNECTS…]: how long a running job takes to end ($took) when NAME is sent SIGTERM.
+# ends_in NAME CMD… [-- CONNECTS…]: sends the process NAME of a running job SIGTERM; $took is how long the job then takes.
 ends_in() {
     local name=$1 began job words=() running
     shift
@@ -294,7 +295,7 @@ no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
     flood hvdn2 "$addr" "$rport" partial-signed half --count 50 --seconds 8
     flood hvdn2 "$addr" "$rport" nothing close --count 500 --seconds 8
     flood hvdn2 "$addr" "$rport" partial-signed reset --count 500 --seconds 8
-    # As long as a signed message may ever be: none of it is kept.
+    # Messages of the greatest length that is allowed; nothing of them is kept.
     flood hvdn2 "$addr" "$rport" most --count 100 --seconds 10
     flood hvdn2 "$addr" "$rport" nothing --count 1500 --seconds 10
     bounded hvdn1 "$agent" 32768
@@ -312,8 +313,8 @@ no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
     assert_no_leftovers
 }
 
-# one_rank_late HOST NAME CMD…: a job whose ranks meet while one of them is late.  $rv_addr and $rv_port are its rendezvous,
-# which the process NAME on HOST runs.  meet lets them meet, finish lets them end.
+# one_rank_late HOST NAME CMD…: begins a job whose ranks wait at the rendezvous for one that is late.  The process NAME on
+# HOST runs the rendezvous, at $rv_addr and $rv_port.  meet lets the late rank come, finish lets all ranks end.
 one_rank_late() {
     local host=$1 name=$2
     shift 2
@@ -329,7 +330,7 @@ while [[ -e busy ]]; do sleep 0.1; done' >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     job=$!
     wait_for 10 on_login test -s rendezvous
     read -r rv_addr rv_port < <(on_login cat rendezvous)
-    # Of the two on the first node not the one that only watches.
+    # The first node has two such processes: not the watchdog.
     if [[ $name == hvd-task ]]; then
         server=$(as_root "$host" pgrep -o -f '^hvd-task --serve')
     else
@@ -358,7 +359,7 @@ finish() {
     for what in garbage announce announce-more negative chunked long-head headers nest probe partial-head partial; do
         flood hvdn2 "$rv_addr" "$rv_port" $what --http --count 30 --seconds 14
     done
-    # On the rendezvous' own host he is turned away at once, whatever he sends.
+    # On the rendezvous' own host bob is refused at once, whatever he sends.
     for what in nothing garbage announce held; do
         flood hvdn1 "$rv_addr" "$rv_port" $what --http --count 200 --seconds 4
     done

@@ -68,7 +68,7 @@ lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2'
     for with in srun hvdrun; do
         output=$(echo hello | launch "$with" -N2 -n2 cat)
         lines 2 hello
-        # Closed, and from a large file: nothing hangs, nothing is lost.
+        # With stdin closed, and from a large file, nothing hangs and nothing is lost.
         output=$(launch "$with" -N2 -n2 wc -c </dev/null)
         lines 2 '^0$'
         output=$(head -c 3000000 /dev/zero | launch "$with" -N2 -n2 wc -c)
@@ -115,7 +115,7 @@ lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2'
     assert_no_leftovers
 }
 
-# What hvdrun(1), EXIT STATUS, says.
+# hvdrun(1), EXIT STATUS, lists these.
 @test "the status is that of the rank that failed first, whoever starts the ranks" {
     local how two='if [ $HOROVOD_RANK = 0 ]; then exit 3; else sleep 1; exit 9; fi'
     for how in "-n2" "--launcher=fork -np 2"; do

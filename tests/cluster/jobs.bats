@@ -91,7 +91,7 @@ END
     submit -N2 --ntasks-per-node=1 where.sh
     [ "$(where)" = "the rendezvous server runs on hvdn1" ]
     selftest_ok 2 2
-    # A step that the batch host has no part in.
+    # A step of which the batch host is no part.
     sed -i 's/--hvd-verbose/& -r1 -N2 -n2/' "$(home)/where.sh"
     submit -N3 --ntasks-per-node=1 where.sh
     [ "$(where)" = "the rendezvous server runs on hvdn2" ]
@@ -128,7 +128,7 @@ END
     submit --hvd -N2 --ntasks-per-node=2 inner.sh
     exits 0
     echo "$output"
-    # Four each from the first and the last, and four that know nothing of a size.
+    # Four lines each from the first srun and hvdrun have a size; the four of --no-hvd have none.
     counts 8 "of <4>"
     counts 4 "of <>"
     counts 2 "4 ranks on 2 hosts: OK"
@@ -161,7 +161,7 @@ END
     assert_no_leftovers
 }
 
-# Slurm is asked more than once by one process then, also for the states of nodes.
+# hvdrun then asks Slurm more than once in one process, also for the states of nodes.
 @test "an allocation without a number of tasks has a rank for each node" {
     run on_login salloc --quiet -N3 --exclusive hvdrun -N3 -n3 hvd-selftest --quick
     selftest_ok 3 3
@@ -182,7 +182,7 @@ END
         bash -c 'echo "$SLURMD_NODENAME $HOROVOD_RANK/$HOROVOD_SIZE"'
     exits 0
     has "hvdn3 0/3" "hvdn1 1/3" "hvdn1 2/3"
-    # A number of nodes that fits is no more than that.
+    # A number of nodes that fits the list changes nothing.
     run on_login salloc --quiet -N3 -n6 hvdrun -N2 --hosts hvdn3:1,hvdn1:2 bash -c "$SIZE"
     exits 0
     counts 3 "of <3>"
@@ -223,7 +223,7 @@ END
     run launch srun -N1 -n1 true : --hvd -N1 -n1 true
     exits 2
     has heterogeneous
-    # From outside of it, by the number of either component, as squeue shows them, and within one of them.
+    # --jobid from outside of the job, with the number of either component, and as squeue shows it.
     run on_login salloc --quiet -N1 -n1 : -N1 -n1 bash -c 'leader=$SLURM_JOB_ID_HET_GROUP_0
         other=$SLURM_JOB_ID_HET_GROUP_1
         unset ${!SLURM_@}

@@ -12,7 +12,7 @@ launch() {
     esac
 }
 
-# begin CMD…: in the background; what it prints is in $OUT.
+# begin CMD…: starts CMD in the background, with its output in $OUT and its process id in $PID.
 begin() {
     OUT=$BATS_TEST_TMPDIR/out
     : >"$OUT" # at once: what the last one has said is not to be taken for this one's
@@ -24,23 +24,23 @@ running() { kill -0 "$1" 2>/dev/null; }
 stopped() { ! running "$1"; }
 said() { grep -qF -e "$1" "$OUT"; }
 
-# says SECONDS TEXT: what was begun prints this within the time.
+# says SECONDS TEXT: succeeds when what begin started prints TEXT within the time.
 says() {
     wait_for "$1" said "$2" || { cat "$OUT" && return 1; }
 }
 
-# says_times SECONDS N TEXT: so many lines of it.
+# says_times SECONDS N TEXT: succeeds when N lines of its output have TEXT within the time.
 says_times() {
     wait_for "$1" said_times "$2" "$3" || { cat "$OUT" && return 1; }
 }
 said_times() { [[ $(grep -cF -e "$2" "$OUT") -ge $1 ]]; }
 
-# ended SECONDS: what was begun ends within the time; $status and $output are
-# set as run does.
+# ended SECONDS: succeeds when what begin started ends within the time; sets $status and
+# $output as run does.
 ended() {
     local late=0
     within "$1" stopped "$PID" || late=1
-    # A shell of ours waits for what was begun on the login host.
+    # $PID is a shell that waits for a command on the login host: killing the command ends both.
     if ((late)); then as_root hvdlogin pkill -KILL -u alice || true; fi
     status=0
     wait "$PID" || status=$?
@@ -49,12 +49,12 @@ ended() {
     return "$late"
 }
 
-# What $status and $output must be, and if not, what they are.
+# exits STATUS, has TEXT…, has_not TEXT…: fail, and show $status or $output, unless these are so.
 exits() {
     [[ $status -eq $1 ]] || { echo "status $status, not $1: $output" && return 1; }
 }
 
-# One of these, where it depends on which task srun sees end last.
+# exits_one_of STATUS…: where the status depends on which task srun sees end last.
 exits_one_of() {
     local one
     for one in "$@"; do
@@ -77,7 +77,7 @@ has_not() {
     done
 }
 
-# selftest_ok RANKS HOSTS: $output is that of a test that went well.
+# selftest_ok RANKS HOSTS: $output is that of a self-test that passed.
 selftest_ok() {
     local s=s
     if (($2 == 1)); then s=; fi
@@ -86,16 +86,16 @@ selftest_ok() {
 
 home() { echo "$(cluster path)/home/alice"; }
 
-# script NAME <TEXT: a file in alice's home, to submit.
+# script NAME <TEXT: writes a job script into alice's home.
 script() {
     cat >"$(home)/$1"
     chmod 755 "$(home)/$1"
 }
 
-# gone HOST PATTERN: alice runs no such command there.
+# gone HOST PATTERN: succeeds when alice runs no such command there.
 gone() { ! runs_on "$@"; }
 
-# submit ARG…: sbatch, wait for the end; $status is the job's, $output what it
+# submit ARG…: submits a job by sbatch and waits for its end; $status is the job's, $output what it
 # printed.  (sbatch --wait looks every two seconds only.)
 submit() {
     rm -f "$(home)/job.out"
@@ -109,5 +109,5 @@ submit() {
 job_field() { on_host hvdctl scontrol --oneliner show job "$1" | grep -oP "(?<= $2=)[^ ]*" | head -n 1; }
 job_over() { [[ $(job_field "$1" JobState) != @(PENDING|CONFIGURING|RUNNING|COMPLETING) ]]; }
 
-# runs_on HOST PATTERN: does alice run such a command there?
+# runs_on HOST PATTERN: succeeds when alice runs such a command there.
 runs_on() { as_root "$1" pgrep -u alice -f -- "$2" >/dev/null; }

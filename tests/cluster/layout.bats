@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Where the ranks are, against what Slurm says of them.
+# The layout of ranks agrees with Slurm's variables.
 
 load helpers
 load launch
@@ -33,7 +33,7 @@ assert not sys.argv[2] or shape == sys.argv[2], shape
 ' "$1" "${2-}" <<<"$output" || { echo "$output" && return 1; }
 }
 
-# laid_out RANKS SHAPE ARG…: started in both ways.
+# laid_out RANKS SHAPE ARG…: starts the ranks by srun --hvd and by hvdrun, and checks their layout.
 laid_out() {
     local with
     for with in srun hvdrun; do
@@ -59,7 +59,7 @@ laid_out() {
 }
 
 @test "block, cyclic and plane distributions" {
-    # Only in an allocation with room do they differ.
+    # The distributions differ only in an allocation with room.
     for with in "srun --hvd" hvdrun; do
         for how in block cyclic plane=2; do
             # shellcheck disable=SC2086

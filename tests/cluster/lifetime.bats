@@ -105,7 +105,7 @@ END
     begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep $((1 + HOROVOD_LOCAL_RANK * 11))'
     says_times 10 8 ready
     as_root hvdn2 pkill -KILL -x munged
-    # Local ranks 0 have ended, the others go on: nothing is overdue.
+    # Ranks go on, though local ranks 0 have ended: no message may say that srun is overdue.
     sleep 2
     runs_on hvdn2 "hvd-task -- bash"
     ended 40
@@ -187,7 +187,7 @@ END
     has "hvdn4: the connection to its node agent was lost"
     has_not "failed first: killed by signal 15"
     wait_for 30 grep -q "Node failure on hvdn2" "$out"
-    # That of 24.11 has ended by itself by now: pkill finds none (1).
+    # srun of 24.11 has ended by itself by now: pkill finds none (1).
     on_host hvdlogin pkill -TERM -x srun || [ "$?" -eq 1 ]
     wait "$first" || true
     fault clear

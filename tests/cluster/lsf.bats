@@ -24,7 +24,7 @@ teardown() {
     forget_calls
 }
 
-# with NAME: a job of six slots on three hosts, with that launcher. jsrun's job has a launch node.
+# with NAME…: prepares a job of six slots on three hosts, with these launchers. A job of jsrun has a launch node.
 with() {
     JOB_HOSTS="hvdn1 2 hvdn2 2 hvdn3 2"
     if [[ $1 == jsrun ]]; then JOB_HOSTS="hvdlogin 1 $JOB_HOSTS"; fi
@@ -127,7 +127,7 @@ $(home)/a dir 'q'
 100000 []
 ['a b', '*', '\$HOME', \"it's\", ''] True" ]] || { echo "$each: $output" && return 1; }
     done
-    # Input goes to rank 0; what an lsrun or a blaunch carries has no secret in it.
+    # Input goes to rank 0. The command lines and environments of lsrun and blaunch have no secret.
     for each in blaunch lsrun; do
         with "$each"
         output=$(HVD_PATH=$B/bin:$JOB_PATH cluster exec --host hvdn1 -- env LSB_JOBID=1 LSB_HOSTS="hvdn2 hvdn3" \
@@ -146,7 +146,7 @@ $(home)/a dir 'q'
         exits 0
         [[ $(ranks_say) == "$(printf '%d of 6\n' {0..5})" ]] || { echo "$output" && return 1; }
     done
-    # What follows the launch's data on stdin arrives as well.
+    # Input for rank 0, which follows the launch's data on stdin, arrives as well.
     output=$(HVD_PATH=$B/bin:$JOB_PATH cluster exec --host hvdn1 -- env LSB_JOBID=1 LSB_HOSTS="hvdn2 hvdn3" \
         LSF_SERVERDIR="$STANDINS/server" STANDIN_DIR="$STANDIN_DIR" hvdrun bash -c '(($HOROVOD_RANK)) || wc -l' < <(seq 50000))
     [[ $output == 50000 ]] || { echo "$output" && return 1; }
@@ -253,7 +253,7 @@ $(home)/a dir 'q'
     done
 }
 
-# every_rank SECONDS WORD: all six have said it.
+# every_rank SECONDS WORD: within that time each of the six ranks has printed WORD.
 every_rank() { wait_for "$1" all_said "$2" || { cat "$OUT" && return 1; }; }
 all_said() { [[ $(grep -oP "^$1 \K\d" "$OUT" | sort -u | xargs) == "0 1 2 3 4 5" ]]; }
 
@@ -299,7 +299,7 @@ counts() { [[ $(wc -l <"$OUT") -gt $1 ]]; }
         nothing_left
     done
 }
-# stopped_on HOST…: all ranks there.
+# stopped_on HOST…: succeeds when all ranks there are stopped.
 stopped_on() {
     local host
     for host in "$@"; do
@@ -436,7 +436,7 @@ stopped_on() {
 3 hvdn2 1
 4 hvdn3 0
 5 hvdn3 1" ]] || { echo "$output" && return 1; }
-    # LSF's own binding is kept, by the kernel's numbers.
+    # LSF's own binding is kept, with the kernel's numbers of CPUs.
     printf 'hvdlogin 7\nhvdn1 0,1\nhvdn1 2\nhvdn2 4\nhvdn2 5\nhvdn3 1\nhvdn3 0\n' >"$(home)/affinity"
     run in_job env LSB_AFFINITY_HOSTFILE="$(home)/affinity" hvdrun bash -c 'echo "$HOROVOD_RANK $STANDIN_CPUS"'
     exits 0
@@ -509,8 +509,8 @@ stopped_on() {
     nothing_left
 }
 
-# Two sockets of 22 cores with four threads, one core of each kept for the system: the file is the golden one of
-# tests/unit/test_erf.c; the hosts that run the ranks are small, so only the file knows the difference.
+# CSM describes hosts of two sockets with 22 cores of four threads, one core of each socket isolated. The resource file
+# must be the one of tests/unit/test_erf.c. The hosts that run the ranks are small, and are not asked.
 @test "jsrun on a system with CSM uses CSM's cores, SMT mode and GPUs" {
     local csm mode
     csm=$(home)/csm
@@ -532,7 +532,7 @@ stopped_on() {
 7 hvdn2 $((21 * mode)) $((21 * mode))" ]] || { echo "$output" && return 1; }
         [[ $(sed -n 8p "$(home)/erf") == "rank: 5: { hostname: hvdn1; cpu: {$((35 * mode))-$((42 * mode - 1))} ; gpu: * ; mem: * }" ]]
     done
-    # No node was asked.
+    # No task of jsrun has asked the nodes.
     [[ $(called jsrun topology) -eq 0 ]]
     nothing_left
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2016 # for the shells of the ranks
-# Ranks that an MPI starts: real Open MPI and MPICH, inside a Slurm job and on one machine. Of IBM Spectrum MPI and Intel
-# MPI there are stand-ins, which are strict about what their manuals have: they cannot be installed here.
+# Ranks that an MPI starts: real Open MPI and MPICH, inside a Slurm job and on one machine. IBM Spectrum MPI and Intel MPI
+# cannot be installed here: stand-ins for them take only what the manuals have.
 
 load helpers
 load launch
@@ -9,7 +9,7 @@ load sshd
 
 TTY=$BATS_TEST_DIRNAME/on_tty
 
-# All hosts share one /tmp, where Slurm's PMIx plugin would meet those of the other hosts.
+# All hosts share one /tmp, in which the files of Slurm's PMIx plugins on several hosts would collide.
 setup_file() {
     suite_up --nodes 4 --slurm-conf TmpFS=/run
     local program
@@ -50,19 +50,19 @@ teardown() {
 open_mpi() { [[ -x $(home)/ring.openmpi ]] || skip "Open MPI is not installed: scripts/install-deps --test"; }
 mpich() { [[ -x $(home)/ring.mpich ]] || skip "MPICH is not installed: scripts/install-deps --test"; }
 
-# in_job HOSTS TASKS CMD…: inside an allocation, on the login host.
+# in_job HOSTS TASKS CMD…: runs CMD inside an allocation, on the login host.
 in_job() { on_login salloc --quiet -N"$1" -n"$2" "${@:3}"; }
-# Debian's Open MPI; whichever mpirun is.
+# ompi CMD…: runs CMD with Debian's Open MPI, whichever MPI the name mpirun means.
 ompi() { HVD_MPIRUN=mpirun.openmpi "$@"; }
 
-# rings N: all of so many ranks have met.
+# rings N: all N ranks have exchanged their values.
 rings() {
     local i
     for ((i = 0; i < $1; i++)); do has "rank $i of $1 on "; done
     [[ $(grep -c "sum $(($1 * ($1 - 1) / 2))" <<<"$output") -eq $1 ]]
 }
 
-# A rank that leaves processes in its group and in sessions of their own, and does not care about SIGTERM.
+# stubborn: a script whose rank ignores SIGTERM, and has processes in its group and in sessions of their own.
 stubborn() {
     script stubborn.sh <<'END'
 #!/bin/bash
@@ -206,7 +206,7 @@ END
     assert_no_leftovers
 }
 
-# Programs of MPICH run on one host here: between the cluster's hosts now and then one does not come to an end, also when
+# Programs of MPICH run on one host here: between hosts of the cluster a program now and then does not end, also when
 # plain srun --mpi=pmi2 or mpirun starts it.
 @test "MPICH starts ranks in a job and on one machine" {
     mpich
@@ -280,7 +280,7 @@ END
     assert_no_leftovers
 }
 
-# The last test: sshd goes with the cluster.
+# This test is the last one: its sshd ends with the cluster.
 @test "mpirun starts ranks on listed hosts outside a job by ssh" {
     open_mpi
     if ! sshd_can; then skip "OpenSSH is not installed"; fi

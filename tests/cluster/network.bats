@@ -10,7 +10,7 @@ load launch
 
 setup_file() {
     suite_up --nodes 4 --srun-port-range 20000-20999
-    # Two more: IPv6 without IPv4 and no names; a login host on ib0 is not wanted.
+    # A second cluster has a network of IPv6 alone, and hosts that do not know each other's names.
     export OTHER="$HVD_CLUSTER_NAME-6"
     cluster up --name "$OTHER" --nodes 2 --ip6-net --no-dns --srun-port-range 20000-20999 \
         --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd"
@@ -23,7 +23,7 @@ teardown_file() {
 
 teardown() { cluster_mend; }
 
-# What each rank was given, and then all of them meet over it.
+# The command of the ranks: each prints what it was given, then all of them meet over it.
 # shellcheck disable=SC2016
 TELL='echo "R $HOROVOD_RANK $(hostname) $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME $HOROVOD_GLOO_RENDEZVOUS_ADDR"
 exec hvd-selftest --quick'
@@ -39,10 +39,10 @@ launch_telling() {
     echo "status $status after $took ms"
 }
 
-# given HOST: what the ranks there were given.
+# given HOST: prints what the ranks there were given.
 given() { awk -v h="$1" '$1 == "R" && $3 == h { print $4, $5, $6 }' <<<"$output" | sort -u; }
 
-# all_given TEXT [HOST…]: all of these were given just that, and the job ran.
+# all_given TEXT [HOST…]: the ranks on these hosts, or on all, were given just TEXT.
 all_given() {
     local want=$1 host
     shift
@@ -80,14 +80,14 @@ docker_is_up() {
 }
 
 @test "equal addresses on all hosts are no network, though something answers at them" {
-    # Each host has them itself, so connecting succeeds everywhere.
+    # Each host has the address itself, so connecting to it succeeds everywhere.
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do
         fault iface-add4 $host ib0 192.168.9.9/24
     done
     launch_telling srun --hvd -N4
     selftest_ok 4 4
     all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
-    # … and when there is nothing else, that is no network.
+    # Equal addresses are no network even when there is no other one.
     wait_for 10 docker_is_up
     launch_telling srun --hvd --hvd-nics=docker0 -N4
     exits 1
@@ -102,7 +102,7 @@ docker_is_up() {
     all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     [[ $output =~ ib0:.*\ not\ usable\ on\ hvdn2 ]]
     ((took < 20000))
-    # The others among themselves still use it.
+    # A launch on the other hosts alone still uses the interface.
     launch_telling srun --hvd -N3 --exclude=hvdn2
     selftest_ok 3 3
     all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)" hvdn1 hvdn3 hvdn4
@@ -127,7 +127,7 @@ docker_is_up() {
     launch_telling hvdrun -N4
     selftest_ok 4 4
     all_given "ib7 =ib7,eth0 $(cluster addr hvdn1 ib0)" hvdn3
-    # The first host, which the rendezvous runs on, may be the odd one as well.
+    # The first host, where the rendezvous runs, may also be the one with another name.
     fault iface-rename hvdn1 ib0 mlx0
     launch_telling srun --hvd -N4
     selftest_ok 4 4
@@ -156,13 +156,13 @@ docker_is_up() {
     selftest_ok 4 4
     all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
     [[ $output =~ ib0:.*hvdn2.*:\ no\ answer ]]
-    # Two seconds for the probe, room for a busy machine, and far from the start's 30.
+    # The probe takes two seconds; the rest is room for a busy machine, and less than the start's 30 seconds.
     ((took < usual + 15000))
 }
 
 @test "a network that loses packets of full size only is not used" {
     fault mtu-hole hvdn3 ib0 1400
-    # What is short gets through, what is long does not.
+    # Short packets get through, long ones do not.
     on_host hvdn1 timeout 5 bash -c "exec 3<>/dev/tcp/$(cluster addr hvdn3 ib0)/1" 2>&1 | grep -q refused
     as_root hvdn1 ping -q -c 1 -W 2 -s 1300 "$(cluster addr hvdn3 ib0)"
     run as_root hvdn1 ping -q -c 1 -W 2 -M 'do' -s 1450 "$(cluster addr hvdn3 ib0)"
@@ -231,7 +231,7 @@ NFT
     exits 1
     has "no network interface connects all 4 hosts"
     ((took < 20000))
-    # Nothing that differs is left out in vain: without the two it works.
+    # Without the two hosts that differ a launch works.
     launch_telling srun --hvd -N2 --exclude=hvdn2,hvdn3
     selftest_ok 2 2
     assert_no_leftovers
@@ -270,7 +270,7 @@ NFT
         selftest_ok 4 4
         all_given "ib0 =ib0 $(cluster addr hvdn1 ib0)"
     done
-    # Where it has another name, too.
+    # The same with another name of the interface on one host.
     fault iface-rename hvdn3 ib0 ib7
     for option in "srun --hvd --hvd-nics=ib?" "hvdrun --nics=10.78.0.0/24"; do
         # shellcheck disable=SC2086
@@ -350,8 +350,8 @@ NFT
 }
 
 @test "a network by which one node does not reach the rendezvous' host is not used" {
-    # hvdn4 cannot open connections to hvdn1 over ib0, so ib0 is out for all;
-    # with a rendezvous elsewhere that is so, too.
+    # hvdn4 cannot open connections to hvdn1 over ib0, so no host uses ib0, wherever the
+    # rendezvous runs.
     fault one-way hvdn4 hvdn1 ib0
     launch_telling srun --hvd --hvd-rendezvous=batch -N4
     selftest_ok 4 4
@@ -371,7 +371,7 @@ NFT
     all_given "lo =lo $(cluster addr hvdlogin eth0)" hvdn1
 }
 
-# firewall HOST PORT VERDICT: on connections that HOST opens to that port.
+# firewall HOST PORT VERDICT: filters connections that HOST opens to that port.
 firewall() {
     as_root "$1" nft -f - <<NFT
 add table inet test_firewall
@@ -424,14 +424,14 @@ other() {
     selftest_ok 4 2
 }
 
-# Only what the ranks are told; the network may be too bad to compute over.
+# told CMD…: as launch_telling, but the ranks do not meet: the network may be too bad for that.
 # shellcheck disable=SC2016
 told() {
     run on_login "$@" bash -c 'echo "R $HOROVOD_RANK $(hostname) $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME $HOROVOD_GLOO_RENDEZVOUS_ADDR"'
     echo "$output"
 }
 
-# on_ib0 STATEMENT…: what each node does with packets that leave by ib0.
+# on_ib0 STATEMENT…: has nft apply STATEMENT to packets that leave a node by ib0, until any_on_ib0.
 on_ib0() {
     local host
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do
@@ -452,7 +452,7 @@ any_on_ib0() {
     local plugin=$status said=$output
     launch_telling hvdrun --nics=ib0 -N4
     local hvdrun=$status
-    # With another network that one is taken.
+    # Where there is another network, that one is taken.
     told srun --hvd --hvd-verbose -N4
     any_on_ib0
     ((status == 0))
@@ -481,7 +481,7 @@ any_on_ib0() {
 
 @test "an address that several hosts have is not the one that Gloo is to take" {
     local host
-    # First in the kernel's list, of an interface that all is well with but for that.
+    # The kernel lists this address first; otherwise all is well with the interface.
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do
         fault iface-add4 $host ib0 192.168.9.9/24
         as_root $host ip addr del "$(cluster addr $host ib0)/24" dev ib0
@@ -510,7 +510,7 @@ any_on_ib0() {
     all_given "ib0 docker0 $ib0"
     has "warning: hvdn[1-4]: NCCL_SOCKET_IFNAME=docker0 (from the environment) selects docker0, which does not connect all hosts (ib0, eth0 does)"
     has "warning: hvdn[1-4]: GLOO_SOCKET_IFNAME=nosuch0 (from the environment) selects nothing that connects all hosts"
-    # A file of NCCL's own is one that a variable would overrule.
+    # A variable would overrule a setting in a file of NCCL's own, so that none is set.
     on_login bash -c 'echo NCCL_SOCKET_IFNAME=^docker,lo >~/.nccl.conf'
     launch_telling srun --hvd --hvd-verbose -N4
     on_login bash -c 'rm ~/.nccl.conf'
@@ -536,7 +536,7 @@ any_on_ib0() {
     launch_telling hvdrun -N1 -n2 --nics=wlan0
     exits 2
     has "there is no usable interface wlan0 there, only"
-    # Of several machines it leads nowhere.
+    # Loopback does not connect several machines.
     launch_telling hvdrun -N2 --nics=lo
     exits 1
     has "no network interface connects all 2 hosts"
@@ -550,16 +550,16 @@ any_on_ib0() {
     selftest_ok 2 2
     all_given "eth0 =eth0 $(cluster addr --name "$OTHER" hvdn1 eth0)" hvdn1 hvdn2
     [[ $output != *warning* ]]
-    # Nothing else left: users' traffic on eth0 is cut.
+    # No network is left when users' traffic on eth0 is dropped.
     cluster fault --name "$OTHER" block hvdn2 eth0
     other srun --hvd -N2
     exits 1
     has "no network interface connects all 2 hosts over IPv4, which Horovod needs"
-    # The network that has never had any IPv4.
+    # eth6 has never had an IPv4 address.
     other hvdrun --nics=eth6 -N2
     exits 1
     has "no network interface connects all 2 hosts over IPv4, which Horovod needs"
-    # Who names a subnet of IPv6 has a program that does without.
+    # A user who names a subnet of IPv6 has a program that needs no IPv4.
     other srun --hvd --hvd-nics=fd79::/64 -N2
     selftest_ok 2 2
     all_given "eth6 =eth6 $(cluster addr --name "$OTHER" hvdn1 eth6 6)" hvdn1 hvdn2

@@ -61,14 +61,14 @@ show_library() {
     library=
 }
 
-# A rank that says who it is, and has reached the rendezvous.
+# The command of a rank that prints who it is, and reaches the rendezvous.
 RANK='exec 9<>/dev/tcp/$HOROVOD_GLOO_RENDEZVOUS_ADDR/$HOROVOD_GLOO_RENDEZVOUS_PORT && printf "GET /a/b HTTP/1.0\r\n\r\n" >&9 &&
       read -r -t 10 _ code _ <&9 && echo "rank $HOROVOD_RANK of $HOROVOD_SIZE: $code" || exit
       sleep 1' # the rendezvous on the first node ends with rank 0, and the others may be slow to begin
 
 ranks_met() { exits 0 && [[ $(grep -cE "^rank [0-9]+ of $1: 404" <<<"$output") -eq $1 ]] || { echo "$output" && return 1; }; }
 
-# a_key FILE [MODE]: in alice's home.
+# a_key FILE [MODE]: makes a key file in alice's home.
 a_key() {
     on_login bash -c "umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >$1; chmod ${2-600} $1"
 }
@@ -151,7 +151,7 @@ a_key() {
     has "rank 3 on hvdn2 failed first: exit code 7"
 }
 
-# input FROM OPTION…: what each of three ranks of hvdrun reads.
+# input FROM OPTION…: prints what each of three ranks of hvdrun reads.
 input() {
     run on_login hvdrun -N2 -n3 "${@:2}" sh -c 'echo "$HOROVOD_RANK:$(cat)"' <"$1"
     exits 0
@@ -202,7 +202,7 @@ input() {
     run on_login hvdrun --key-file=key -N2 -n2 --input=/etc/hosts sh -c 'grep -c hvdn1'
     exits 0
     [[ $(grep -c '^1$' <<<"$output") -eq 2 ]]
-    # What knows of no other way than munge.
+    # Programs that know no other way than munge say so.
     run on_login hvdrun --launcher=mpirun --hosts hvdn1:1,hvdn2:1 true
     exits 1
     has "munge does not run on this host: no socket " "--key-file=FILE"
@@ -235,7 +235,7 @@ input() {
     for with in "srun --hvd" hvdrun; do
         # shellcheck disable=SC2086
         hold hvdn2 $with -N2 hvd-selftest --quick
-        # Nor can a process of the same user that was not started by the launch.
+        # A process of the same user that the launch has not started cannot either.
         for user in bob alice; do
             for kind in garbage empty; do
                 [[ $(peer $user hvdn1 auth "$login" "$port" $kind) == "refused: the peer does not hold this launch's key" ]]
@@ -248,7 +248,7 @@ input() {
     done
 }
 
-# The launch's key as one of its processes on a host holds it.
+# Prints the launch's key from the memory of one of its processes on a host.
 raw_key() {
     as_root "$1" bash -c 'for fd in /proc/[0-9]*/fd/*; do
         [[ $(readlink "$fd") == "/memfd:key (deleted)" ]] || continue
@@ -259,7 +259,7 @@ raw_key() {
 
 has_key() { [[ $(raw_key "$1") ]]; }
 
-# nowhere KEY: not on any host, and not in what Slurm tells.
+# nowhere KEY: the key is not found on any host, nor in what Slurm prints.
 nowhere() {
     local host
     [[ ${#1} -eq 64 ]]
@@ -287,7 +287,7 @@ nowhere() {
     nowhere "$key"
     go_on
     exits 0
-    # What the job itself sees.
+    # The job itself does not see the key.
     has SLURM_STEP_ID= HOROVOD_RANK=
     has_not "$key" launch_key launch-key SPANK_OPTION_hvd
 
@@ -312,7 +312,7 @@ nowhere() {
     done
 }
 
-# The user himself can give the hidden option a value, and harms but himself.
+# Users can set the hidden option themselves; that has no effect on others.
 @test "a variable by which the user sets the hidden option has no effect" {
     local name=_SLURM_SPANK_OPTION_hvd_hvd_launch_key zeros
     without_munge

@@ -21,7 +21,7 @@ teardown() { cluster_mend; }
 # horovodrun ARG…: on the login host.
 horovodrun() { on_login bash -c 'exec -a horovodrun hvdrun "$@"' - "$@"; }
 
-# How eight ranks are started with each backend, four hosts but for the first.
+# How eight ranks are started with each backend: fork on one host, the others on four.
 with() {
     case $1 in
     fork) horovodrun --launcher fork -np 8 "${@:2}" ;;
@@ -32,7 +32,7 @@ with() {
 
 needs_ssh() { if ! sshd_can; then skip "OpenSSH is not installed"; fi; }
 
-# whole BACKEND BYTES MAX ARG…: so many bytes of each rank, in lines of MAX at most.
+# whole BACKEND BYTES MAX ARG…: each rank prints BYTES in lines of MAX at most, and nothing of it is lost.
 whole() {
     local out=$BATS_TEST_TMPDIR/out
     with "$1" "${@:4}" python3 "$FLOOD" write "$2" "$3" >"$out"
@@ -109,7 +109,7 @@ eight_bars() { [[ $(grep -oF ":10 percent" "$OUT" | wc -l) -eq 8 ]]; }
     head -c 5000000 /dev/urandom >"$(home)/bytes"
     for backend in fork srun ssh; do
         if [[ $backend == ssh ]] && ! sshd_can; then continue; fi
-        # From a pipe, from a file, and nothing at all.
+        # Input from a pipe, from a file, and none.
         # shellcheck disable=SC2002
         output=$(cat "$(home)/bytes" | with $backend wc -c | sort)
         [[ $output == "$(inputs 5000000)" ]] || { echo "$backend: $output" && return 1; }
@@ -167,7 +167,7 @@ files_lost() {
     run -1 told on_login hvdrun --launcher fork -np 2 --output-filename "$room" sh -c "$flood"
     files_lost localhost 2
     has "df, quota"
-    # A rank's own status is more to the point.
+    # The status of a rank that fails is kept.
     run -7 told on_login hvdrun --launcher fork -np 2 --output-filename "$room" sh -c "$flood; exit 7"
     files_lost localhost 2
     run -1 told on_login hvdrun --launcher fork -np 2 --min-np 2 --output-filename "$room" sh -c "$flood"

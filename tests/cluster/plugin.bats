@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2030,SC2031 # what run sets
 # The plugin's options, its lines in plugstack.conf, and that it does nothing
-# where it is not asked.
+# without --hvd.
 
 load helpers
 load launch
@@ -16,7 +16,7 @@ teardown() {
     cluster_mend
 }
 
-# plugstack ARG…: the plugin's arguments from now on.
+# plugstack ARG…: writes these arguments into the plugin's line.
 plugstack() {
     echo "required $B/lib/hvd.so libexecdir=$B/libexec/hvd $*" >"$(cluster path)/etc/slurm/plugstack.conf"
 }
@@ -45,7 +45,7 @@ slurm_spank_task_post_fork spank_plugin_version" ]
     done
 }
 
-# told_alike COMMAND OPTION MESSAGE HINT: that is what it says, and nothing else, and ends with 2.
+# told_alike COMMAND OPTION MESSAGE HINT: COMMAND prints just these two lines and ends with 2.
 told_alike() {
     local command=true
     if [[ $1 == sbatch* ]]; then command=''; fi
@@ -66,7 +66,7 @@ told_alike() {
         told_alike "$how" --hvd-nics=10.0.0.0/99 'names no network interfaces: what is behind / is no number of bits' "subnets (10.77.0.0/24)"
         told_alike "$how" --hvd-trace= 'option --hvd-trace: the value is empty' "leave the option out"
     done
-    # What only the driver sees.
+    # These values only the driver checks.
     for how in "srun --hvd" hvdrun; do
         for _ in 1 2 3; do
             # shellcheck disable=SC2086
@@ -107,14 +107,14 @@ told_alike() {
     done
     run on_login hvdrun --hvd --no-hvd -N1 -n1 true
     exits 0
-    # What a job was given holds until srun is given something else.
+    # An option of the job holds until srun is given another value.
     run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 srun -N2 -n2 sh -c "$say"
     [ "$output" = $'=ib0\n=ib0' ]
     run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 srun --hvd-nics=eth0 -N2 -n2 sh -c "$say"
     [ "$output" = $'=eth0\n=eth0' ]
     run on_login salloc -Q -N2 --hvd --hvd-nics=eth0 srun --hvd-nics=eth0 --hvd-nics=ib0 -N2 -n2 sh -c "$say"
     [ "$output" = $'=ib0,eth0\n=ib0,eth0' ]
-    # Slurm would keep one of them.
+    # sbatch would keep only one of several.
     run on_login salloc -Q -N2 --hvd --hvd-nics=ib0 --hvd-nics=eth0 true
     exits 2
     has "--hvd-nics=ib0,eth0"
@@ -160,7 +160,7 @@ told_alike() {
     echo "required $B/lib/hvd.so libexecdir=/nowhere" >"$(cluster path)/etc/slurm/plugstack.conf"
     refused --hvd
     has "cannot run /nowhere/hvd-driver" libexecdir
-    # Other jobs do not care.
+    # Jobs without --hvd run as ever.
     run on_login srun -N2 -n2 true
     exits 0
     assert_no_leftovers
@@ -173,7 +173,7 @@ told_alike() {
         exits 1
         has "cannot run /nowhere/hvd-driver"
         has_not started
-        # No step stays behind.
+        # No step is left.
         run on_login salloc --quiet -N2 -n2 bash -c \
             'srun --hvd bash -c "echo started"; echo "status $?"; sleep 1; squeue -h -s -j $SLURM_JOB_ID -o "step %i"'
         has "status 1"
@@ -192,7 +192,7 @@ told_alike() {
         has "srun --async does not wait for the step" "leave --async out"
         run on_login salloc --quiet --hvd -N2 -n2 srun --asyn true
         exits 2
-        # The command's own words are none of srun's.
+        # Words of the command are not options of srun.
         run on_login salloc --quiet -N2 -n2 srun --hvd echo --async
         exits 0
     done
@@ -202,7 +202,7 @@ told_alike() {
     assert_no_leftovers
 }
 
-# other_release FILE: the plugin as another release of Slurm would have it.
+# other_release FILE: makes a plugin that claims to be for another release of Slurm.
 other_release() {
     python3 - "$B/lib/hvd.so" "$1" <<'END'
 import struct, subprocess, sys
@@ -217,7 +217,7 @@ open(sys.argv[2], "wb").write(data)
 END
 }
 
-# What docs/install.md and spank-hvd(8) say of upgrades.
+# docs/install.md and spank-hvd(8) describe this for upgrades.
 @test "a plugin for another release of Slurm is left out if optional, and stops everything if required" {
     local other
     other=$(cluster path)/home/other.so

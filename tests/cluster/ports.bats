@@ -11,30 +11,30 @@ teardown() {
     cluster_mend
 }
 
-# hold N [HOST]: take N ports of the range on a host (the login host), until descriptor 9 closes.
-hold() {
+# take_ports N [HOST]: takes N ports of the range on a host (the login host) until descriptor 9 closes.
+take_ports() {
     exec 9> >(cluster exec --user root --host "${2:-hvdlogin}" -- timeout 30 python3 -c "
 import socket, sys
-held = []
+taken_ports = []
 for port in range(20000, 20006):
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if len(held) < $1:
+    if len(taken_ports) < $1:
         s.bind(('', port))
         s.listen()
-        held.append(s)
+        taken_ports.append(s)
 sys.stdin.read()" 3>&-)
-    wait_for 10 holds "$1" "${2:-hvdlogin}"
+    wait_for 10 taken "$1" "${2:-hvdlogin}"
 }
 
-holds() { [[ $(on_host "$2" ss -Htln 'sport >= :20000 and sport <= :20005' | wc -l) -eq $1 ]]; }
+taken() { [[ $(on_host "$2" ss -Htln 'sport >= :20000 and sport <= :20005' | wc -l) -eq $1 ]]; }
 
 release() {
     exec 9>&-
-    wait_for 10 holds 0 "${1:-hvdlogin}"
+    wait_for 10 taken 0 "${1:-hvdlogin}"
 }
 
-# On the login host only: what listens for a moment there while a job runs.
+# Prints what listens on the login host at any moment while a job runs.
 listening() { on_host hvdlogin ss -Htlnp | grep -v munged | awk '{ sub(/.*:/, "", $4); print $4 }' | sort -u; }
 
 @test "driver and rendezvous listen inside the range" {
@@ -53,8 +53,8 @@ listening() { on_host hvdlogin ss -Htlnp | grep -v munged | awk '{ sub(/.*:/, ""
     assert_no_leftovers
 }
 
-# A launch from the login host, which has no part in the job: its rendezvous is on the first node, by default and when
-# asked to. Prints where the ranks were told that it is.
+# first_rendezvous CMD…: a launch from the login host, which is no host of the job, so that the rendezvous is on the first
+# node, by default and with --rendezvous=batch. Prints the address that the ranks were given.
 first_rendezvous() {
     # shellcheck disable=SC2016
     on_login "$@" -N2 -n2 bash -c '((HOROVOD_RANK)) || echo "$HOROVOD_GLOO_RENDEZVOUS_PORT" "$(hostname)"'
@@ -82,7 +82,7 @@ first_rendezvous() {
 }
 
 @test "the rendezvous on the first node knows how many ranks meet" {
-    # A rank that has given up its key: its value stays until the other one has, too.
+    # When a rank has deleted its key, the value stays until the other rank has deleted its own.
     local addr port
     on_login rm -f rendezvous
     # shellcheck disable=SC2016
@@ -107,7 +107,7 @@ first_rendezvous() {
 }
 
 @test "all of the first node's range in use: node and range are named" {
-    hold 6 hvdn1
+    take_ports 6 hvdn1
     run launch srun -N2 -n2 true
     exits 1
     has hvdn1 "all 6 ports of the range 20000-20005 are in use"
@@ -118,7 +118,7 @@ first_rendezvous() {
 }
 
 @test "all of the range in use: hvdrun names range and host" {
-    hold 6
+    take_ports 6
     run launch hvdrun -N2 -n2 true
     exits 1
     has hvdlogin 20000 20005 SrunPortRange
@@ -133,7 +133,7 @@ first_rendezvous() {
 
 @test "the driver finds no port that srun has left: range and host are named" {
     # salloc and srun itself take the last two.
-    hold 4
+    take_ports 4
     run on_login salloc --quiet -N2 srun --hvd -N2 -n2 true
     release
     [ "$status" -ne 0 ] # of srun itself, which finds no port either

@@ -11,7 +11,7 @@ production_place() {
     export SITE HVD_CLUSTER_DIR=/var/tmp/hvd-cluster-${USER:-$(id -un)}
 }
 
-# site_script NAME <TEXT: for Prolog, Epilog or TaskProlog.
+# site_script NAME <TEXT: writes a script for Prolog, Epilog or TaskProlog.
 site_script() {
     cat >"$SITE/$1"
     chmod 755 "$SITE/$1"
@@ -28,19 +28,19 @@ cgroups() {
     export WHY_NOT
 }
 
-# What sites with Open MPI say, where Slurm has it.
+# The MpiDefault of sites with Open MPI, where Slurm has it.
 mpi_default() {
     if compgen -G '/usr/lib*/*/slurm*/mpi_pmix.so' >/dev/null; then echo pmix; else echo none; fi
 }
 
-# How many CPUs a node can have, where tasks are bound to real ones.
+# How many CPUs a node can have: tasks are bound to real ones here.
 real_cpus() {
     local cpus
     cpus=$(nproc)
     echo $((cpus < 4 ? cpus : 4))
 }
 
-# In a batch job on three hosts six ranks meet, over srun and hvdrun, and an elastic job's after them.
+# Six ranks of a batch job on three hosts meet, by srun and by hvdrun, and then those of an elastic job.
 batch_job_meets() {
     script job.sh <<'END'
 #!/bin/bash

@@ -3,10 +3,10 @@
 # question; for what has loaded helpers and launch. Its keys and configuration,
 # and what alice has in ~/.ssh, are in the cluster's own folder, $SSHD.
 
-# sshd_can: the programs are there.
+# sshd_can: succeeds when OpenSSH is installed.
 sshd_can() { [[ -x /usr/sbin/sshd ]] && command -v ssh-keygen >/dev/null; }
 
-# sshd_prepare HOST…: keys, and sshd on each of them.
+# sshd_prepare HOST…: makes keys, and starts sshd on each host.
 sshd_prepare() {
     local host ssh
     ssh="$(home)/.ssh"
@@ -27,7 +27,7 @@ sshd_prepare() {
     for host in "$@"; do sshd_up "$host"; done
 }
 
-# sshd_up HOST [AUTHORIZED_KEYS]: unless it runs.
+# sshd_up HOST [AUTHORIZED_KEYS]: starts sshd there, unless it runs.
 sshd_up() {
     as_root "$1" pgrep -x -f "/usr/sbin/sshd -f $SSHD/$1.conf.*" >/dev/null && return 0
     cat >"$SSHD/$1.conf" <<END
@@ -48,7 +48,7 @@ sshd_down() {
     as_root "$1" pkill -KILL -x sshd || true
 }
 
-# Nothing but the daemons, sshd waiting for logins among them.
+# sshd_left_behind: prints what hosts run besides their daemons and an sshd that waits for logins.
 sshd_left_behind() {
     cluster leftovers | grep -vE 'process +[0-9]+ root +sshd: /usr/sbin/sshd -f|listening 0.0.0.0:22 .*"sshd"'
 }
