@@ -59,7 +59,8 @@ in_image() {
     run launch srun -N2 -n2 --container-image="$IMAGE" "$@" /show $NAMES
 }
 
-# placed: both ranks ran in the image, with the variables of the launch and the others of the image, and got no descriptor.
+# placed: both ranks ran in the image, with the variables of the launch and the others of the image, and got no
+# descriptor.
 placed() {
     exits 0
     for rank in 0 1; do

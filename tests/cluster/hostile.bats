@@ -230,7 +230,8 @@ all_here() {
     for rank in 0 1 2 3; do has "rank $rank is here"; done
 }
 
-# ends_in NAME CMD… [-- CONNECTS…]: sends the process NAME of a running job SIGTERM; $took is how long the job then takes.
+# ends_in NAME CMD… [-- CONNECTS…]: sends the process NAME of a running job SIGTERM; $took is how long the job then
+# takes.
 ends_in() {
     local name=$1 began job words=() running
     shift
@@ -313,8 +314,8 @@ no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
     assert_no_leftovers
 }
 
-# one_rank_late HOST NAME CMD…: begins a job whose ranks wait at the rendezvous for one that is late.  The process NAME on
-# HOST runs the rendezvous, at $rv_addr and $rv_port.  meet lets the late rank come, finish lets all ranks end.
+# one_rank_late HOST NAME CMD…: begins a job whose ranks wait at the rendezvous for one that is late.  The process NAME
+# on HOST runs the rendezvous, at $rv_addr and $rv_port.  meet lets the late rank come, finish lets all ranks end.
 one_rank_late() {
     local host=$1 name=$2
     shift 2

@@ -54,8 +54,8 @@ job_signal() {
     done
 }
 
-# every_process SIGNAL: signals all processes of the job on its first host at once, launchers, node agents and ranks among
-# them, as LSF does when it has had the time to find them.
+# every_process SIGNAL: signals all processes of the job on its first host at once, launchers, node agents and ranks
+# among them, as LSF does when it has had the time to find them.
 every_process() {
     # shellcheck disable=SC2016 # for the shell there
     as_root "${JOB_HOSTS%% *}" bash -c 'kill -s "$1" $(pgrep -u alice | grep -vxF "$(pgrep -u alice -f standins/job)")' \
@@ -66,7 +66,8 @@ every_process() {
 called() { grep -cF -e "${2-}" "$STANDIN_DIR/calls.$1" 2>/dev/null; }
 forget_calls() { as_root hvdlogin rm -f "$STANDIN_DIR"/calls.*; }
 
-# nothing_left [SECONDS]: hosts run nothing but daemons, those of the stand-ins among them, and have no file of a launch.
+# nothing_left [SECONDS]: hosts run nothing but daemons, those of the stand-ins among them, and have no file of a
+# launch.
 job_left_behind() {
     cluster leftovers | grep -vE 'process +[0-9]+ root +.*standins/resd '
     find /tmp -maxdepth 1 -name 'hvdrun-*' -newer "$STANDIN_DIR" -printf 'file %p\n'

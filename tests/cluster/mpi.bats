@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2016 # for the shells of the ranks
-# Ranks that an MPI starts: real Open MPI and MPICH, inside a Slurm job and on one machine. IBM Spectrum MPI and Intel MPI
-# cannot be installed here: stand-ins for them take only what the manuals have.
+# Ranks that an MPI starts: real Open MPI and MPICH, inside a Slurm job and on one machine. IBM Spectrum MPI and Intel
+# MPI cannot be installed here: stand-ins for them take only what the manuals have.
 
 load helpers
 load launch

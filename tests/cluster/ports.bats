@@ -53,8 +53,8 @@ listening() { on_host hvdlogin ss -Htlnp | grep -v munged | awk '{ sub(/.*:/, ""
     assert_no_leftovers
 }
 
-# first_rendezvous CMD…: a launch from the login host, which is no host of the job, so that the rendezvous is on the first
-# node, by default and with --rendezvous=batch. Prints the address that the ranks were given.
+# first_rendezvous CMD…: a launch from the login host, which is no host of the job, so that the rendezvous is on the
+# first node, by default and with --rendezvous=batch. Prints the address that the ranks were given.
 first_rendezvous() {
     # shellcheck disable=SC2016
     on_login "$@" -N2 -n2 bash -c '((HOROVOD_RANK)) || echo "$HOROVOD_GLOO_RENDEZVOUS_PORT" "$(hostname)"'

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # what run sets
 # shellcheck disable=SC2016 # $HOROVOD_RANK and the like are for the shell that runs the command
-# A cluster as sites run them: control groups (version 1) that track, bind and account, extern steps, interactive steps, a
-# private /tmp for each job, prolog, epilog and task prolog, a topology, a port range, and users who see little.
+# A cluster as sites run them: control groups (version 1) that track, bind and account, extern steps, interactive steps,
+# a private /tmp for each job, prolog, epilog and task prolog, a topology, a port range, and users who see little.
 
 load helpers
 load launch

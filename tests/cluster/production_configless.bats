@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # what run sets
 # shellcheck disable=SC2016 # $HOROVOD_RANK and the like are for the shell that runs the command
-# A cluster without files of Slurm's on nodes and login host, with control groups of version 2, and with whole nodes only.
+# A cluster without files of Slurm's on nodes and login host, with control groups of version 2, and with whole nodes
+# only.
 
 load helpers
 load launch

@@ -15,7 +15,7 @@ teardown_file() { cluster_down; }
 setup() { needs_cluster; }
 teardown() { mend; }
 
-# ranks PLACE…: the job went well, and rank 0, 1, … said these places.
+# ranks PLACE…: the job succeeded, and rank 0, 1, … printed these places.
 ranks() {
     local size=$# rank=0 said=''
     exits 0

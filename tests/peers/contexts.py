@@ -23,7 +23,7 @@ import horovod.torch as hvd
 
 def collectives(rank, size):
     total = size * (size - 1) // 2
-    # Few of each: eight ranks on two cores take some tenths of a second for one.
+    # Few operations of each kind: eight ranks on two cores take some tenths of a second for one.
     for dtype, count in ((torch.int64, 1000), (torch.float32, 300000), (torch.float64, 1)):
         mine = torch.full((count,), rank, dtype=dtype)
         assert torch.all(hvd.allreduce(mine, op=hvd.Sum) == total)
@@ -31,12 +31,12 @@ def collectives(rank, size):
     assert hvd.allreduce(torch.tensor([rank]), op=hvd.Max).item() == size - 1
     assert hvd.allreduce(torch.tensor([rank]), op=hvd.Min).item() == 0
 
-    # Many at once, so that Horovod fuses them.
+    # Many operations at once, so that Horovod fuses them.
     handles = [hvd.allreduce_async(torch.full((50,), float(rank * i)), name="many.%d" % i, op=hvd.Sum) for i in range(64)]
     for i, handle in enumerate(handles):
         assert torch.all(hvd.synchronize(handle) == total * i)
 
-    # Of every rank as many rows as its number, and one.
+    # Every rank contributes one row more than its rank.
     gathered = hvd.allgather(torch.full((rank + 1, 2), rank))
     assert torch.equal(gathered, torch.cat([torch.full((r + 1, 2), r) for r in range(size)]))
 
@@ -60,10 +60,11 @@ def groups(rank, size, sets):
         assert hvd.allreduce(torch.tensor([rank]), op=hvd.Sum, process_set=group).item() == sum(members)
         assert hvd.allgather(torch.tensor([rank]), process_set=group).tolist() == members
         assert hvd.broadcast(torch.tensor([rank]), root_rank=members[-1], process_set=group).item() == members[-1]
-    # And made on the way, of ranks that are no set yet: the first of each host, or some of the only host. Not of just
-    # any: Horovod names the scope where ranks of several hosts meet by their local rank within the set, though it groups
-    # them by that within the job. In a set of ranks 0, 2 and 5 of hosts with two each, rank 5 meets nobody, but in the
-    # scope of the others, and takes their keys away; with every server.
+    # A process set that is made while the job runs, of ranks that are no set yet: the first rank of each host, or some
+    # ranks of the only host. Other ranks would not do with any rendezvous: Horovod names the scope in which ranks of
+    # several hosts meet by their local rank within the set, but groups them by their local rank within the job. In a
+    # set of ranks 0, 2 and 5 on hosts with two ranks each, rank 5 has no peer, but uses the scope of the others and
+    # deletes their keys.
     local_ranks = hvd.allgather(torch.tensor([hvd.local_rank()])).tolist()
     members = [r for r in range(size) if local_ranks[r] == 0]
     if len(members) == 1:
@@ -76,7 +77,7 @@ def groups(rank, size, sets):
 
 
 def place(rank, size):
-    """Does what Horovod says of local and cross ranks fit the hosts that the ranks are really on?"""
+    """Checks Horovod's local and cross ranks against the hosts that the ranks run on."""
     host = socket.gethostname()
     local = (hvd.local_rank(), hvd.local_size())
     cross = (hvd.cross_rank(), hvd.cross_size())
@@ -91,7 +92,7 @@ def place(rank, size):
 
 
 def main():
-    # Whoever waits for ever says where, before the test's own deadline ends it.
+    # A rank that waits for ever prints where, before the test's own deadline ends it.
     faulthandler.dump_traceback_later(float(os.environ.get("HVD_TEST_DEADLINE", "60")) * 0.7)
     size = int(os.environ["HOROVOD_SIZE"])
     chosen = [list(range(0, size, 2)), list(range(1, size, 2))]
@@ -109,7 +110,7 @@ def main():
     times = hvd.allgather_object(took)
     lines = hvd.allgather_object(line)
     if rank == 0:
-        # By one rank, so that lines of several do not mix.
+        # One rank prints, so that lines of several ranks do not mix.
         lines.append("hvd.init(): %.3f s for the rank that came last, %.3f s for the one that waited longest" % (min(times), max(times)))
         sys.stdout.write("".join(text + "\n" for text in lines))
         sys.stdout.flush()

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What tests of elastic training share. LOG is elastic.py's log.
 
-# elastic_file [OPTION OF hvd-cluster up…]: in setup_file; a cluster, when there are options.
+# elastic_file [OPTION OF hvd-cluster up…]: in setup_file; brings a cluster up if there are options.
 elastic_file() {
     peers
     built
@@ -22,7 +22,7 @@ elastic_here() {
     ELASTIC=("$HVDRUN" "$@" --host-discovery-script "$BATS_TEST_TMPDIR/discover")
 }
 
-# On a cluster, in setup: ~/discover is a script that finds what hosts says.
+# elastic_begin: in setup of tests on a cluster. ~/discover is a discovery script that finds what hosts has written.
 elastic_begin() {
     needs_cluster
     LOG=$(home)/log
@@ -31,40 +31,40 @@ elastic_begin() {
     chmod 755 "$(home)/discover"
 }
 
-# On a cluster, in teardown.
+# elastic_end: in teardown of tests on a cluster.
 elastic_end() {
     mend
     if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then assert_no_leftovers; fi
 }
 
-# hosts LINE…: what the discovery script finds.
+# hosts LINE…: the discovery script finds these hosts from now on.
 hosts() { printf '%s\n' "$@" >"$(home)/hosts" && chmod 666 "$(home)/hosts"; }
 
-# elastic [OPTION OF hvdrun…]: in an allocation of all four nodes.
+# elastic [OPTION OF hvdrun…]: runs hvdrun in an allocation of all four nodes.
 elastic() { on_login env OMP_NUM_THREADS=1 salloc -Q -N4 --no-kill hvdrun "$@"; }
 
-# reference DIR: the loss of an undisturbed training of three epochs, in DIR/alone.
+# reference DIR: writes the losses of an undisturbed training of three epochs to DIR/alone.
 reference() {
     on_this "$HVDRUN" --launcher=fork --min-np 1 "$PY" "$HERE/elastic.py" "$1/log" --pause 0 2>"$1/said" ||
         { cat "$1/said" >&2 && return 1; }
     grep '^loss' "$1/log" >"$1/alone"
 }
 
-# loss_as_alone [DIR OF reference]
+# loss_as_alone [DIR]: the losses in LOG are those that reference has written, up to rounding.
 loss_as_alone() {
     paste "${1-$BATS_FILE_TMPDIR}/alone" <(grep '^loss' "$LOG") | awk '
         { off = $2 > $4 ? $2 - $4 : $4 - $2; if ($4 == "" || off > 1e-9 * $2) { print; exit 1 } }'
 }
 
-# sizes N…: of the job, one after the other.
+# sizes N…: the job had these sizes, one after the other.
 sizes() {
     local seen
     seen=$(sed -nE 's/.* size ([0-9]+) .*/\1/p' "$LOG" | uniq | paste -sd' ')
     [[ $seen == "$*" ]] || { echo "sizes were $seen, not $*" && return 1; }
 }
 
-# every_batch_once [EPOCHS]: rank 0 has been through all batches in order, up to the last of so many epochs; one that was
-# under way when a rank failed may be there twice.
+# every_batch_once [EPOCHS]: rank 0 has done all batches in order, up to the last of EPOCHS. A batch that was under way
+# when a rank failed may be in LOG twice.
 every_batch_once() {
     awk -v epochs="${1-}" '
         /^epoch/ && $8 == 0 {
@@ -75,7 +75,8 @@ every_batch_once() {
         END { if (epochs && next_at != epochs * 10) { print "ended at " next_at; bad = 1 } exit bad }' "$LOG"
 }
 
-# survived N NEW: nobody was ended when a rank was killed by event N; the job goes on with what was there and NEW processes.
+# survived N NEW: when event N killed a rank no other process was ended; the job went on with the rest and NEW
+# processes.
 survived() {
     local new
     has "breaking the connections of generation" " connections of its ranks broken"
@@ -88,8 +89,8 @@ survived() {
     [[ $new == "$2" ]] || { echo "$new processes are new, not $2" && return 1; }
 }
 
-# recovered N: seconds from event N to the first batch after it by a process that was not there before or in a larger
-# or smaller job.
+# recovered N: prints the seconds from event N to the first batch after it of a new process, or of a job of another
+# size.
 recovered() {
     awk -v n="$1" '
         /^epoch/ && !at { was[$10 " " $6] = 1 }

@@ -50,7 +50,7 @@ def once(path):
 
 
 def began():
-    """When this process did: field 22 of its stat, ticks since the machine's start."""
+    """The time at which this process was started: field 22 of its stat, in ticks since the machine's start."""
     with open("/proc/self/stat") as f:
         ticks = int(f.read().rsplit(")", 1)[1].split()[19])
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154,SC2034 # what run sets; what loss_as_alone reads
 # shellcheck disable=SC2016,SC2088 # $PID, ~ and the like are for the shell that runs the command
-# Elastic training by real Horovod where things go wrong in ways of their own.
+# Elastic training by real Horovod with faults that are rare, or that meet.
 
 load ../cluster/helpers
 load ../cluster/launch
@@ -25,8 +25,8 @@ teardown() {
 
 node() { as_root hvdctl scontrol update node="$1" state="$2" reason=test; }
 
-# train HOSTS SLOTS [OPTION OF hvdrun…] -- [OPTION OF elastic.py…]: in an allocation of that shape, whose nodes are
-# watched unless an option names another discovery source. It does not begin its last epoch before ~/enough is there.
+# train HOSTS SLOTS [OPTION OF hvdrun…] -- [OPTION OF elastic.py…]: begins a training in an allocation of that shape,
+# whose nodes are watched unless an option names another discovery source. The last epoch begins when ~/enough exists.
 train() {
     local hosts=$1 slots=$2 options=()
     shift 2
@@ -39,11 +39,11 @@ train() {
 }
 enough() { : >"$(home)/enough"; }
 
-# works_with N: ranks, before long.
+# works_with N: soon the training has N ranks.
 at_work() { [[ $(tail -1 "$LOG" 2>/dev/null) == *" size $1 "* ]]; }
 works_with() { wait_for 100 at_work "$1" || { cat "${OUT-$(home)/train.out}" && return 1; }; }
 
-# went_well: to the end, and as if nothing had happened.
+# went_well: the training ended, with the result of an undisturbed one.
 went_well() {
     enough
     ended 60
@@ -106,7 +106,7 @@ went_well() {
     went_well
 }
 
-# A label is the number with which a process began: rank 0 is killed, and the numbers of those that stay change.
+# A label is the rank with which a process began. Rank 0 is killed, so the ranks of those that stay change.
 @test "labelled output is complete, and each line its writer's, through changes of hosts" {
     hosts hvdn1:1
     train 2 1 --host-discovery-script ./discover -np 1 --label --output-filename out -- --say \
@@ -122,7 +122,7 @@ went_well() {
         END { exit bad }' "$OUT"
 }
 
-# mode HOW: what the discovery script does.
+# mode HOW: says what the discovery script does from now on.
 mode() { echo "$1" >"$(home)/mode" && chmod 666 "$(home)/mode"; }
 calls() { wc -l <"$(home)/calls"; }
 called() { (($(calls) >= $1)); }

@@ -19,7 +19,7 @@ teardown() { elastic_end; }
 submit() { on_login sbatch --parsable -N1 --exclusive "$@"; }
 wait_job() { submit -o /dev/null "$@" --wrap 'sleep 300'; }
 
-# train: in a job of its own on the first node. The last epoch begins when ~/enough is there.
+# train: begins a training in a job of its own on the first node. The last epoch begins when ~/enough exists.
 train() {
     job=$(submit -w hvdn1 -J mine --no-kill -o train.out --wrap "OMP_NUM_THREADS=1 hvdrun -np 2 --min-np 2 \
         --slots-per-host 2 --start-timeout 100 --discover jobs:mine $PY $HERE/elastic.py log --hold 2:enough")
@@ -28,7 +28,7 @@ train() {
 trains() { [[ $(tail -1 "$LOG" 2>/dev/null) == *" size $1 "* ]]; }
 job_is_over() { [[ ! $(on_login squeue -h -j "$job" -t R,CG,PD 2>/dev/null) ]]; }
 
-# shrinks_and_ends: to the first node's ranks, none of which has failed.
+# shrinks_and_ends: the training shrinks to the ranks of the first node, none of which fails, and ends.
 shrinks_and_ends() {
     wait_for 60 trains 2
     : >"$(home)/enough"

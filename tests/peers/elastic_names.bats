@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # what run sets
 # shellcheck disable=SC2016 # $PID and $HOSTS are for the shell that runs the command
-# What Horovod's own tests of elastic training expect: hosts that come and go are names of this machine, and nothing says
-# that they will be no others.
+# Hosts that come and go are names of this machine, as in Horovod's own tests of elastic training. hvdrun cannot know
+# that no other machine will come.
 
 load ../cluster/helpers
 load ../cluster/launch
@@ -17,14 +17,14 @@ setup() {
 }
 teardown() { all_gone 10 "$BATS_TEST_TMPDIR"; }
 
-# rank_0_began_as RANK HOST: so rank 0 of the last batch was started.
+# rank_0_began_as RANK HOST: the process that was rank 0 in the last batch was started with that rank, on that host.
 rank_0_began_as() {
     local as
     as=$(awk '/^worker/ { as[$2] = $8 " " $10 } /^epoch/ && $8 == 0 { last = $10 } END { print as[last] }' "$LOG")
     [[ $as == "$1 $2" ]] || { echo "rank 0 began as $as, not $1 $2" && return 1; }
 }
 
-# moves SLOTS [OPTION OF hvdrun…]: from one name of this machine to both, and to the other.
+# moves SLOTS [OPTION OF hvdrun…]: the job moves from one name of this machine to both, and then to the other.
 moves() {
     local slots=$1
     echo "localhost:$slots" >"$HOSTS"
@@ -55,7 +55,7 @@ moves() {
     [[ $(<"$LOG.iface") == lo ]]
 }
 
-# What horovodrun's is for: to wait for slots. A program that imports for longer is nobody's fault.
+# --elastic-timeout is for waiting for slots, as with horovodrun. A program may take longer to import its modules.
 @test "--elastic-timeout does not end ranks that take long to begin" {
     echo "localhost:2" >"$HOSTS"
     run on_this "${ELASTIC[@]}" -np 2 --min-np 2 --elastic-timeout 2 sh -c 'sleep 5; exec "$@"' sh "${TRAIN[@]}" \

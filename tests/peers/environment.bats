@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2154 # what other shells evaluate, what run sets
-# What a worker finds in its environment, next to what Horovod's own launcher
-# puts there.
+# The environment of a worker, compared with the one that Horovod's own launcher
+# makes.
 
 load ../cluster/helpers
 load ../cluster/launch
@@ -16,20 +16,20 @@ setup_file() {
 teardown_file() { cluster_down; }
 teardown() { mend; }
 
-# What the caller has in its environment: unusual values, names that Horovod's
-# launcher leaves out for other hosts, and its settings.
+# The caller's environment has unusual values, names that Horovod's launcher
+# does not pass to other hosts, and settings of Horovod.
 CALLER=(PLAIN=plain 'WORDS=a  b "c" $d' $'LINES_=one\ntwo' EMPTY= OLDPWD=/x "CUDA_VISIBLE_DEVICES=1,0"
     HOROVOD_FUSION_THRESHOLD=1048576 HOROVOD_LOG_LEVEL=error NCCL_DEBUG=INFO)
 
 setup() {
     needs_peers
-    # Horovod's launcher goes through /bin/sh, and not every sh passes functions on. Ours passes on what there is.
+    # Horovod's launcher goes through /bin/sh, and not every sh passes functions on. hvdrun passes on all.
     unset -f bats_readlinkf
     DIR=$BATS_TEST_TMPDIR
 }
 
-# worker NAME RUN COMMAND…: the environments of the ranks that COMMAND starts, in
-# $DIR/NAME. By a shell, as users do: else there is no variable _ at all.
+# worker NAME RUN COMMAND…: writes the environments of the ranks that COMMAND starts to
+# $DIR/NAME. A shell runs COMMAND, as for users: without it there is no variable _.
 worker() {
     local to=$DIR/$1 how=$2
     shift 2
@@ -38,14 +38,14 @@ worker() {
     exits 0
 }
 
-# differences A.json B.json: a line for each variable that B has and A not (+),
-# or the other way round (-), or that is not the same (!).
+# differences A.json B.json: prints a line for each variable that only B has (+), that
+# only A has (-), or that differs (!).
 differences() {
     jq -rn --slurpfile a "$1" --slurpfile b "$2" '$a[0] as $a | $b[0] as $b | ($a + $b) | keys[] |
         if $b[.] == null then "-" + . elif $a[.] == null then "+" + . elif $a[.] != $b[.] then "!" + . else empty end'
 }
 
-# differ A B ENTRY…: these are the differences, no others, and all of them.
+# differ A B ENTRY…: the differences are just these.
 differ() {
     local a=$DIR/$1.json b=$DIR/$2.json
     shift 2
@@ -54,14 +54,14 @@ differ() {
 
 value() { jq -r --arg name "$2" '.[$name]' "$DIR/$1.json"; }
 
-# A port is the launch's own; _ is the path of what the shell has run last.
+# Each launch has a port of its own; _ is the path of the last command of the shell.
 OWN=('!HOROVOD_GLOO_RENDEZVOUS_PORT' '!_')
-# For torch.distributed, which Horovod's launcher does not care for; and NCCL is told whole names, not prefixes (=eth0).
+# hvdrun also sets what torch.distributed reads, and gives NCCL whole names, not prefixes (=eth0).
 MORE=(+GLOO_SOCKET_IFNAME '!NCCL_SOCKET_IFNAME')
-# Horovod's launcher knows this host as localhost only; a scheduler by its name.
+# Horovod's launcher calls this host localhost; a scheduler calls it by its name.
 NAMED=('!HOROVOD_HOSTNAME')
 
-# How the plugin in srun tells the one in the tasks where the driver is, and which step it means.
+# By these the plugin in srun tells the plugin in the tasks where the driver is, and which step it means.
 PLUGIN=(+SLURM_HVD_BOOT +SLURM_HVD_STEP)
 
 @test "hvdrun -np 2 on one machine sets the variables of horovodrun -np 2" {
@@ -84,7 +84,7 @@ PLUGIN=(+SLURM_HVD_BOOT +SLURM_HVD_STEP)
     worker srun on_login srun --hvd -N1 -n2
     worker hvdrun on_login hvdrun -N1 -n2
     for rank in 0 1; do
-        # What Slurm sets in every task's environment, and Horovod's launcher does not.
+        # Slurm sets these in every task's environment, Horovod's launcher does not.
         mapfile -t slurm < <(differences "$DIR/horovodrun/$rank.json" "$DIR/plain/$rank.json" | grep -x '+.*')
         (("${#slurm[@]}" > 20))
         differ horovodrun/$rank srun/$rank "${OWN[@]}" "${MORE[@]}" "${NAMED[@]}" "${slurm[@]}" "${PLUGIN[@]}"
@@ -97,11 +97,11 @@ PLUGIN=(+SLURM_HVD_BOOT +SLURM_HVD_STEP)
     assert_no_leftovers
 }
 
-# What a login by ssh sets, which differs from one connection to the next.
+# A login by ssh sets these, which differ from one connection to the next.
 CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
 
-# The network and the place of the rendezvous are given, so that what each launcher chooses is no difference; the
-# settings are in a file.
+# Network and place of the rendezvous are given, so that launchers do not differ by their choices. The settings are in a
+# file.
 @test "on two hosts hvdrun over ssh, hvdrun and srun --hvd set the variables of horovodrun over ssh" {
     local rank eth0=--network-interfaces=eth0 config
     needs_cluster
@@ -131,10 +131,10 @@ CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
     worker srun on_login srun --hvd -N2 -n2 --hvd-nics=eth0 --hvd-rendezvous=launch --hvd-config="$config"
     worker hvdrun on_login hvdrun -N2 -n2 "$eth0" --rendezvous=launch --config-file "$config"
     for rank in 0 1; do
-        # That of the shell which ssh has run there: it has changed its directory.
+        # The shell that ssh runs there has changed its directory.
         differ horovodrun/$rank ssh/$rank "${OWN[@]}" "${MORE[@]}" "${CONNECTION[@]}" -OLDPWD
-        # What Slurm sets, CUDA_VISIBLE_DEVICES of the launching host among it if a job asks for no GPU; and what the
-        # login set.
+        # Slurm sets these, the CUDA_VISIBLE_DEVICES of the launching host among them if a job asks for no GPU, and the
+        # login sets the others.
         mapfile -t slurm < <(differences "$DIR/horovodrun/$rank.json" "$DIR/plain/$rank.json" |
             grep -xE '[+].*|-(MAIL|OLDPWD|SSH_CLIENT|SSH_CONNECTION)')
         (("${#slurm[@]}" > 20))

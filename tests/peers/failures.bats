@@ -15,7 +15,7 @@ teardown_file() { cluster_down; }
 setup() { needs_cluster; }
 teardown() { mend; }
 
-# fails HOW STATUS TEXT: rank 2 of four, on the second host.
+# fails HOW STATUS TEXT: rank 2 of four, which is on the second host, fails; hvdrun ends with STATUS and prints TEXT.
 fails() {
     run launch hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' "$PY" "$HERE/fail.py" "$1" 2 mark
     rank_2_failed hvdn2 "$2" "$3" "$EPOCHREALTIME"

@@ -1,9 +1,11 @@
 # shellcheck shell=bash
-# What tests share that run Horovod's own, with hvdrun in horovodrun's place (in_place.py); for bats files that have
-# loaded ../cluster/helpers, ../cluster/launch and peers. Horovod's tests are in its repository only, not in a release:
-# they come from the checkout that HVD_PEERS_SOURCE names. Where Horovod was not built from that, the release's runs them.
+# What the files share that run Horovod's own tests with hvdrun in horovodrun's place (in_place.py); for bats files that
+# have loaded ../cluster/helpers, ../cluster/launch and peers. Horovod's tests are in its repository only, not in a
+# release: they come from the checkout that HVD_PEERS_SOURCE names. Where Horovod was not built from that, the release's
+# runs them.
 
-# in_place_file [OPTION OF hvd-cluster up…]: instead of peers and suite. Sets PEERS_WHY where they cannot run.
+# in_place_file [OPTION OF hvd-cluster up…]: in setup_file, instead of peers and suite. Sets PEERS_WHY if the tests
+# cannot run.
 in_place_file() {
     local test=${HVD_PEERS_SOURCE-}/test/integration/test_static_run.py
     if [[ ! ${HVD_PEERS_SOURCE-} ]]; then
@@ -18,7 +20,7 @@ in_place_file() {
     if [[ $PEERS_WHY ]]; then return 0; fi
     in_place_modules || return 0
     suite "$@" || return 1
-    # Where the cluster's users can read it.
+    # The copy is where the cluster's users can read it.
     if [[ ! $CLUSTER_WHY ]]; then cp -r "$MODULES" "$(home)/modules" && MODULES=$(home)/modules; fi
 }
 
@@ -33,8 +35,8 @@ in_place_modules() {
     return 1
 }
 
-# horovods_own FILE [WORD OF pytest…]: run that file below the checkout's folder test; as `run` does. $PASSED, $FAILED and
-# $SKIPPED are the names of tests. IN_PLACE is the command that runs them: on_login or on_this.
+# horovods_own FILE [WORD OF pytest…]: run that file below the checkout's folder test; as `run` does. $PASSED, $FAILED
+# and $SKIPPED are the names of tests. IN_PLACE is the command that runs them: on_login or on_this.
 horovods_own() {
     local file=$1 python=${PEERS_PY-$PY}
     shift
@@ -48,7 +50,7 @@ horovods_own() {
     SKIPPED=$(sed -n 's/^result: skipped //p' <<<"$output")
 }
 
-# all_passed COUNT: so many at least, and none failed.
+# all_passed COUNT: at least COUNT tests passed, and none failed.
 all_passed() {
     local n
     n=$(grep -c . <<<"$PASSED") || true

@@ -15,7 +15,7 @@ setup() {
 }
 teardown_file() { cluster_down; }
 
-# Those that pass with horovodrun; the others are left out by Horovod itself.
+# Four tests pass with horovodrun; Horovod itself skips the others.
 @test "test_elastic_torch.py passes: hosts that come and go, ranks that fail, the reset limit, hosts that are used again" {
     HVD_TEST_DEADLINE=400 horovods_own integration/test_elastic_torch.py -p in_place_elastic
     all_passed 4

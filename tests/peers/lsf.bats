@@ -24,14 +24,14 @@ teardown_file() { cluster_down; }
 setup() { needs_cluster; }
 teardown() { mend; }
 
-# with NAME: a job of six slots on three hosts; jsrun's has a launch node.
+# with NAME: prepares a job of six slots on three hosts, with that launcher. A job of jsrun has a launch node.
 with() {
     JOB_HOSTS="hvdn1 2 hvdn2 2 hvdn3 2"
     if [[ $1 == jsrun ]]; then JOB_HOSTS="hvdlogin 1 $JOB_HOSTS"; fi
     installed "$@"
 }
 
-# The losses are those of one process, up to rounding.
+# as_alone: the losses in $output are those of one process, up to rounding.
 as_alone() {
     paste "$BATS_FILE_TMPDIR/alone" <(grep '^epoch' <<<"$output") | awk '
         { print }

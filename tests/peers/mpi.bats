@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # what run sets
 # shellcheck disable=SC2016 # what shells of the ranks evaluate
-# Horovod built with Open MPI besides Gloo (install.sh --mpi): which of the two its workers use, and that a training goes
-# as in one process.
+# Horovod that is built with Open MPI and Gloo (install.sh --mpi): its workers use the one that was asked for, and a
+# training goes as in one process.
 
 load ../cluster/helpers
 load ../cluster/launch

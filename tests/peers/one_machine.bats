@@ -24,7 +24,7 @@ setup() { needs_peers; }
     all_gone 2 "$BATS_TEST_TMPDIR"
 }
 
-# What Horovod's own tests run on: two names of one machine are two hosts.
+# Two names of one machine are two hosts, as in Horovod's own tests.
 @test "four ranks on localhost and 127.0.0.1 have the places that horovodrun gives them" {
     cat >"$BATS_TEST_TMPDIR/place.py" <<'END'
 import torch
@@ -48,8 +48,8 @@ END
     all_gone 2 "$BATS_TEST_TMPDIR"
 }
 
-# fails HOW STATUS TEXT: rank 2 of four fails; the launcher's status, what it
-# says, that it says so soon, and that nobody is left.
+# fails HOW STATUS TEXT: rank 2 of four fails; hvdrun ends with STATUS and prints TEXT, soon, and no
+# process is left.
 fails() {
     local mark=$BATS_TEST_TMPDIR/$1
     run on_this "$HVDRUN" -np 4 "$PY" "$HERE/fail.py" "$1" 2 "$mark"
@@ -70,7 +70,7 @@ fails() {
     fails kill 137 "killed by signal 9 (SIGKILL)"
 }
 
-# Whoever reads the message of the one finds as much in that of the other: which rank, and how it ended.
+# The messages of both launchers name the rank and how it ended.
 @test "horovodrun names the same rank and the same exit code" {
     local said=("Horovod detected that one or more processes exited with non-zero status, thus causing the job to be \
 terminated. The first process to do so was:"$'\n'"Process name: 2"$'\n'"Exit code: 7")

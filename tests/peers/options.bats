@@ -16,7 +16,7 @@ setup() {
     ln -s "$HVDRUN" "$BATS_TEST_TMPDIR/horovodrun"
 }
 
-# alike CHECK LEAST: no difference in that many lines at least.
+# alike CHECK LEAST: CHECK compares at least LEAST command lines and finds no difference.
 alike() {
     local lines
     run on_this "$PY" "$HERE/options.py" "$BATS_TEST_TMPDIR/horovodrun" "$1"

@@ -2,8 +2,8 @@
 # What tests with real Horovod share; for bats files that have loaded
 # ../cluster/helpers and ../cluster/launch.
 
-# A file of tests that need more than there is here is skipped test by test: skip
-# in setup_file counts as a failure with the bats of Debian 12. So:
+# Where a file's tests cannot run, setup skips each of them: the bats of Debian 12
+# counts skip in setup_file as a failure. So:
 #
 #   setup_file()    { peers; suite --nodes 4; }
 #   setup()         { needs_cluster; }        or needs_peers
@@ -29,13 +29,13 @@ peers() {
         return 1
     fi
     export PY=$dir/venv/bin/python HORUN=$dir/venv/bin/horovodrun HERE=$BATS_TEST_DIRNAME
-    # Two cores may have to do for eight ranks, which import PyTorch for seconds and then wait for each other's turn in
-    # every collective: what takes 15 s mostly has taken a minute.
+    # Eight ranks on two cores import PyTorch for seconds, and then wait for each other in every collective: what mostly
+    # takes 15 s has taken a minute.
     export OMP_NUM_THREADS=1 HVD_TEST_DEADLINE=180
     while IFS= read -r name; do unset "$name"; done < <(compgen -e HOROVOD_)
 }
 
-# suite [OPTION OF hvd-cluster up…]: after peers; a cluster, if there can be one.
+# suite [OPTION OF hvd-cluster up…]: after peers; brings a cluster up, if there can be one.
 suite() {
     if [[ $PEERS_WHY ]]; then return 0; fi
     built || return 1
@@ -63,17 +63,17 @@ mend() {
     if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then cluster_mend; fi
 }
 
-# built: after peers, without a cluster: HVDRUN is the launcher built in $B.
+# built: after peers, for tests without a cluster; HVDRUN is the launcher built in $B.
 built() {
     B=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${B:-build}" && pwd) || return 1
     [[ -x $B/bin/hvdrun ]] || { echo "there is no hvdrun in $B: make all" >&2 && return 1; }
     export B HVDRUN=$B/bin/hvdrun
 }
 
-# on_this CMD…: on this machine, and never without a deadline.
+# on_this CMD…: runs CMD on this machine, with a deadline.
 on_this() { timeout --kill-after=10 "$HVD_TEST_DEADLINE" "$@"; }
 
-# info TEXT…: shown in the log, though the test passes.
+# info TEXT…: prints a line that the log of a test that passes also has.
 info() { printf '# %s\n' "$@" >&3; }
 
 # all_gone SECONDS MARK: within that time, no process on this machine has MARK on
@@ -83,7 +83,7 @@ all_gone() {
     wait_for "$1" none_has "$2" || { pgrep -af -- "$2" && return 1; }
 }
 
-# soon TIME SECONDS: that many at most after the rank has said "fails at".
+# soon TIME SECONDS: TIME is at most SECONDS after the time at which the rank has printed "fails at".
 soon() {
     local began
     # shellcheck disable=SC2154 # what run sets

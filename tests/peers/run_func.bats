@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2030,SC2031,SC2154 # what run sets, for functions that look at it
-# A function as the ranks of real Horovod: the Python module hvdrun.
+# The Python module hvdrun runs a function in the ranks of real Horovod.
 
 load ../cluster/helpers
 load ../cluster/launch
@@ -48,7 +48,7 @@ END
 teardown() { mend; }
 teardown_file() { cluster_down; }
 
-# job <TEXT: a Python script, submitted for two nodes; hvdrun and work are imported.
+# job <TEXT: submits a Python script for two nodes, with hvdrun and work imported.
 job() {
     { echo 'import hvdrun, work' && cat; } >"$(home)/job.py"
     submit -N2 --ntasks-per-node=2 --wrap "exec env PYTHONPATH='$PYTHONPATH' '$PY' job.py"

@@ -61,7 +61,7 @@ as_alone() {
     assert_no_leftovers
 }
 
-# traces TIMELINE LOG: files that Horovod has written; the timeline is JSON and has what the ranks did.
+# traces TIMELINE LOG: Horovod has written both files; the timeline is JSON and has the collectives of the ranks.
 traces() {
     python3 - "$1" <<-'END'
 	import json, sys
