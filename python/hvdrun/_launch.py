@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One hvdrun: how it is started, listened to, and ended.
+"""One process of hvdrun: starting it, reading what it prints and records, ending it.
 
 Its results come through a pipe. hvdrun ends the ranks when nobody has that open for reading any more, so nothing goes
 on when this process is gone, however it ended.
@@ -24,7 +24,7 @@ KEEP_LINES = 40
 
 
 def find_hvdrun(name=None):
-    """The program: as given, as $HVDRUN has it, where this package was installed with it, or in PATH."""
+    """The path of hvdrun: the given one, that in $HVDRUN, the one installed with this package, or the one in PATH."""
     name = name or os.environ.get("HVDRUN")
     here = os.path.dirname(os.path.abspath(__file__))
     if name:
@@ -64,22 +64,22 @@ def descriptor_of(stream):
         return None
 
 
-class Relay(threading.Thread):
-    """Passes on what comes through pipes, and keeps the launcher's own messages.
+class OutputForward(threading.Thread):
+    """Passes hvdrun's output on to streams of this program, and keeps hvdrun's own messages.
 
-    A rank's orphan may hold a pipe open for ever: finish() ends it with what has come so far.
+    A process that a rank has left behind may keep a pipe open for ever: finish() ends with the output so far.
     """
 
     def __init__(self):
         threading.Thread.__init__(self, name="hvdrun-output", daemon=True)
         self._pipes = {}  # descriptor: stream
-        self._ends = []  # of ours, for the child
+        self._ends = []  # the ends of the pipes that hvdrun inherits
         self._rest = b""
         self._wake = os.pipe()
         self.messages = []
 
     def pipe(self, stream):
-        """A descriptor for the child, what it writes to which goes to `stream`."""
+        """Returns a descriptor for the child. What the child writes to it goes to `stream`."""
         r, w = os.pipe()
         os.set_blocking(r, False)
         self._pipes[r] = stream
@@ -104,7 +104,7 @@ class Relay(threading.Thread):
                 return
             while data:
                 data = data[os.write(fd, data) :]
-        except (OSError, ValueError):  # nobody reads it: the job is not to fail for that
+        except (OSError, ValueError):  # nobody reads the stream, which must not make the job fail
             pass
 
     def _keep(self, data):
@@ -117,7 +117,7 @@ class Relay(threading.Thread):
         del self.messages[:-KEEP_LINES]
 
     def _read(self, fd):
-        """False at the end, or when there is nothing."""
+        """Passes on what can be read. Returns False at the end, or when there is nothing to read."""
         try:
             data = os.read(fd, 1 << 16)
         except BlockingIOError:
@@ -152,7 +152,7 @@ class Relay(threading.Thread):
 
 
 def read_records(stream):
-    """Yields (head, data) as launcher/run/runfunc.h tells; ends early when hvdrun does."""
+    """Yields (head, data) of each record, as launcher/run/runfunc.h describes them; ends early when hvdrun does."""
     while True:
         line = stream.readline()
         if not line.endswith(b"\n"):
@@ -165,17 +165,17 @@ def read_records(stream):
 
 
 class Launch(object):
-    """A running hvdrun. `with` ends it, if it has not ended by itself."""
+    """A running hvdrun. Leaving a `with` block ends it, if it has not ended by itself."""
 
     def __init__(self, program, func, arguments, command, environ):
-        self.relay = Relay()
+        self.forward = OutputForward()
         results, written = os.pipe()
         self.results = io.open(results, "rb", buffering=1 << 20)
         try:
             with memory_file(func) as f:
-                streams = {"stderr": self.relay.pipe(sys.stderr)}
+                streams = {"stderr": self.forward.pipe(sys.stderr)}
                 if descriptor_of(sys.stdout) != 1:  # a notebook's, a test's
-                    streams["stdout"] = self.relay.pipe(sys.stdout)
+                    streams["stdout"] = self.forward.pipe(sys.stdout)
                 # A session of its own: what the terminal sends comes here, and hvdrun is told once.
                 self.process = subprocess.Popen(
                     [program, "--run-func=%d" % f.fileno(), "--results=%d" % written] + arguments + ["--"] + command,
@@ -187,21 +187,21 @@ class Launch(object):
                 )
         except BaseException:
             self.results.close()
-            self.relay.finish()
+            self.forward.finish()
             raise
         finally:
             os.close(written)
-        self.relay.begin()
+        self.forward.begin()
 
     def __enter__(self):
         return self
 
     def wait(self):
-        """After the last record. hvdrun ends at once then."""
+        """To be called after the last record, when hvdrun ends at once."""
         return self.process.wait(END_SECONDS)
 
     def _drain(self):
-        """Until hvdrun has closed its end; for some time."""
+        """Reads until hvdrun has closed its end, but only for some time."""
         alarm = threading.Timer(END_SECONDS, self.process.kill)
         alarm.start()
         try:
@@ -221,4 +221,4 @@ class Launch(object):
                 self.process.kill()
                 self.process.wait()
             self.results.close()
-            self.relay.finish()
+            self.forward.finish()

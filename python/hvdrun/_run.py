@@ -72,7 +72,7 @@ def _pickle(func, args, kwargs):
 
 
 def _paths(executable):
-    """sys.path, for the ranks; without the interpreter's own folders if theirs is another one."""
+    """Returns sys.path for the ranks, without the interpreter's own folders if they use another interpreter."""
     if executable == sys.executable:
         return sys.path
     own = set(sysconfig.get_paths().values())
@@ -93,7 +93,7 @@ def _refuse_elastic(given):
 
 
 def _counts(num_proc, np, extra_args):
-    """Options for the number of ranks."""
+    """Returns hvdrun's options for the number of ranks."""
     if np is not None:
         if num_proc is not None and num_proc != np:
             raise ValueError("num_proc={} and np={} are the same thing".format(num_proc, np))
@@ -108,7 +108,7 @@ def _counts(num_proc, np, extra_args):
 
 
 class _Outcome(object):
-    """What comes back while the job runs."""
+    """The results and errors that come back while the job runs."""
 
     def __init__(self):
         self.results = {}  # rank: pickle, in base64
@@ -131,8 +131,8 @@ class _Outcome(object):
             self.end = head
 
     def first_failure(self):
-        """What one rank raises because another one went (HorovodInternalError) is not the first, whenever it came;
-        how a rank ended says less than what it raised."""
+        """Returns the failure that caused the others. HorovodInternalError, which a rank raises when another one has
+        gone, is never the cause. What a rank raised is preferred to how it ended."""
         raised = {f["rank"]: f for f in self.failures if "traceback" in f}
         causes = [raised.get(f["rank"], f) for f in self.failures]
         for f in causes:
@@ -308,7 +308,7 @@ def run(
         for head, data in read_records(launch.results):
             outcome.add(head, data)
         status = launch.wait()
-    messages = launch.relay.messages
+    messages = launch.forward.messages
     if status != 0 or outcome.end is None or not outcome.end["started"]:
         raise _failed(outcome, status, messages)
     return _load_results(outcome, status, messages)

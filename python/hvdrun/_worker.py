@@ -35,7 +35,7 @@ MAC_LEN = 64
 
 
 def take_key(environ):
-    """The launch's key, from a descriptor that hvd-task has handed down; no child of this process inherits it."""
+    """Reads the launch's key from a descriptor that hvd-task has handed down; no child of this process inherits it."""
     number = environ.pop("HVD_RUN_FUNC_KEY_FD", "")
     key = b""
     if number.isdigit():
@@ -53,7 +53,7 @@ def take_key(environ):
 
 
 class Rendezvous(object):
-    """The launch's key-value server. No proxy stands in between, whatever http_proxy says."""
+    """The launch's key-value server, which is reached without a proxy, whatever http_proxy says."""
 
     def __init__(self, environ):
         self.addr = environ["HVD_RUN_FUNC_ADDR"]
@@ -78,7 +78,7 @@ class Rendezvous(object):
             conn.close()
 
     def ask(self, method, path, body=None):
-        """Returns status and value. What may pass (a lost connection, no room) is tried again for a while."""
+        """Returns status and value. Tries again for a while after a failure that may pass (a lost connection, no room)."""
         patience = time.time() + NO_ROOM
         tries = 0
         while True:
@@ -117,7 +117,7 @@ class Rendezvous(object):
 
 
 def look_where_the_caller_does(environ):
-    """Modules that the caller can import can be imported here: its own folder first, what else is missing last."""
+    """Lets this rank import the caller's modules: the caller's own folder comes first, missing folders last."""
     sys.path.pop(0)  # this file's
     paths = json.loads(environ.pop("HVD_RUN_FUNC_PATH", '[""]'))
     sys.path[:0] = paths[:1]
@@ -129,7 +129,7 @@ def load(data):
 
 
 def dump(value):
-    """Pickled; with cloudpickle, if it is there, which can do more than pickle."""
+    """Returns the pickle of a value, by cloudpickle if it is installed, which can pickle more than pickle."""
     try:
         from cloudpickle import dumps
     except ImportError:
@@ -154,7 +154,7 @@ def dump_result(value, most):
 
 
 def describe(error, rank, host):
-    """The error as a JSON object."""
+    """Returns the error as a JSON object."""
     tb = error.__traceback__
     while tb is not None and tb.tb_frame.f_code.co_filename == describe.__code__.co_filename:
         tb = tb.tb_next
@@ -181,7 +181,7 @@ def describe(error, rank, host):
 
 
 def exit_code(error):
-    """That of a program which raises this; never 0, for there is no result."""
+    """Returns the exit status of a program that raises this; never 0, for there is no result."""
     if isinstance(error, SystemExit) and isinstance(error.code, int):
         return error.code & 255 or 1
     return 1

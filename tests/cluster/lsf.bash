@@ -66,8 +66,7 @@ every_process() {
 called() { grep -cF -e "${2-}" "$STANDIN_DIR/calls.$1" 2>/dev/null; }
 forget_calls() { as_root hvdlogin rm -f "$STANDIN_DIR"/calls.*; }
 
-# nothing_left [SECONDS]: hosts run nothing but daemons, those of the stand-ins among them, and have no file of a
-# launch.
+# job_left_behind: prints what hosts run besides daemons, those of the stand-ins among them, and files of a launch.
 job_left_behind() {
     cluster leftovers | grep -vE 'process +[0-9]+ root +.*standins/resd '
     find /tmp -maxdepth 1 -name 'hvdrun-*' -newer "$STANDIN_DIR" -printf 'file %p\n'
