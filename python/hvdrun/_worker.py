@@ -78,7 +78,7 @@ class Rendezvous(object):
             conn.close()
 
     def ask(self, method, path, body=None):
-        """Returns status and value. Tries again for a while after a failure that may pass (a lost connection, no room)."""
+        """Returns status and value. Tries again for a while after a failure that may pass (lost connection, no room)."""
         patience = time.time() + NO_ROOM
         tries = 0
         while True:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Where the hosts of an elastic job come from, on a real Slurm: tests/bench/discovery_watch prints what would be told.
+# Discovery of an elastic job's hosts on a real Slurm: tests/bench/discovery_watch prints what such a job would be told.
 
 load helpers
 load launch
@@ -26,13 +26,13 @@ teardown() {
     cluster_mend
 }
 
-# follow CMD…: discovery_watch in the background, and what it tells in $told.
+# follow CMD…: starts discovery_watch in the background, which prints to $told.
 follow() {
     on_login "$@" >"$told" 2>&1 3>&- &
     watcher=$!
 }
 
-# The last line that discovery_watch has told is this.
+# tells LINE: soon this is the last line that discovery_watch has printed.
 last_is() { [[ $(grep -E '^(hosts|leaving|failed)' "$told" | tail -1) =~ ^($1)$ ]]; }
 tells() {
     wait_for 30 last_is "$1" || {
@@ -41,7 +41,7 @@ tells() {
     }
 }
 
-# Has this been told at any time?
+# told_once LINE: discovery_watch has printed this line at any time.
 told_once() { grep -qE "^($1)$" "$told"; }
 
 node() { as_root hvdctl scontrol update node="$1" state="$2" reason=test; }
