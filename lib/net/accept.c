@@ -135,8 +135,3 @@ void hvd_acceptor_resume(struct hvd_acceptor *ac)
 	ac->paused = false;
 	event_add(ac->readable, NULL);
 }
-
-int hvd_acceptor_fd(const struct hvd_acceptor *ac)
-{
-	return ac->fd;
-}

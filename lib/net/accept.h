@@ -53,7 +53,4 @@ void hvd_acceptor_resume(struct hvd_acceptor *ac);
  * that are in the queue already. */
 void hvd_acceptor_turn(struct hvd_acceptor *ac);
 
-/* The socket, for getsockname(). */
-int hvd_acceptor_fd(const struct hvd_acceptor *ac);
-
 #endif

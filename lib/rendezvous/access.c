@@ -28,8 +28,7 @@ struct hvd_rv_access {
 	bool listed; /* only `allowed` and loopback may connect */
 	struct addr_set local;
 	hvd_time local_until;
-	uid_t *uids;
-	size_t n_uids;
+	uid_t uid;
 	bool any_user;
 	int netlink_fd;
 	uint32_t questions;
@@ -76,7 +75,7 @@ struct hvd_rv_access *hvd_rv_access_create(void)
 	struct hvd_rv_access *ac = hvd_xcalloc(1, sizeof(*ac));
 
 	ac->netlink_fd = hvd_peer_uid_open();
-	hvd_rv_access_allow_uid(ac, geteuid());
+	ac->uid = geteuid();
 	return ac;
 }
 
@@ -88,7 +87,6 @@ void hvd_rv_access_destroy(struct hvd_rv_access *ac)
 		close(ac->netlink_fd);
 	free(ac->allowed.v);
 	free(ac->local.v);
-	free(ac->uids);
 	free(ac);
 }
 
@@ -118,12 +116,6 @@ void hvd_rv_access_replace(struct hvd_rv_access *ac, const struct hvd_addr *addr
 		hvd_addr_to_sockaddr(&addrs[i], 0, &ss);
 		set_append(&ac->allowed, hvd_rv_mapped(&ss));
 	}
-}
-
-void hvd_rv_access_allow_uid(struct hvd_rv_access *ac, uid_t uid)
-{
-	ac->uids = hvd_xrealloc(ac->uids, ac->n_uids + 1, sizeof(*ac->uids));
-	ac->uids[ac->n_uids++] = uid;
 }
 
 void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any)
@@ -171,14 +163,6 @@ static bool is_local(struct hvd_rv_access *ac, const struct sockaddr_storage *pe
 	return set_has(&ac->local, key);
 }
 
-static bool uid_allowed(const struct hvd_rv_access *ac, uid_t uid)
-{
-	for (size_t i = 0; i < ac->n_uids; i++)
-		if (ac->uids[i] == uid)
-			return true;
-	return false;
-}
-
 static bool is_listed(struct hvd_rv_access *ac, const struct sockaddr_storage *from, const struct in6_addr *key)
 {
 	return !ac->listed || is_loopback(from) || set_has(&ac->allowed, key);
@@ -217,5 +201,5 @@ enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const 
 	rc = hvd_peer_uid_diag(ac->netlink_fd, ++ac->questions, &from, &to, uid);
 	if (rc < 0)
 		rc = hvd_peer_uid_proc(&from, &to, uid);
-	return rc == 0 && uid_allowed(ac, *uid) ? HVD_RV_WELCOME : HVD_RV_OTHER_USER;
+	return rc == 0 && *uid == ac->uid ? HVD_RV_WELCOME : HVD_RV_OTHER_USER;
 }

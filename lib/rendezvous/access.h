@@ -40,8 +40,6 @@ void hvd_rv_access_replace(struct hvd_rv_access *ac, const struct hvd_addr *addr
 /* May the address of `peer` connect now? The user is not checked. */
 bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storage *peer);
 
-/* Let the processes of another user connect from this host, too. */
-void hvd_rv_access_allow_uid(struct hvd_rv_access *ac, uid_t uid);
 /* Let the processes of all users connect from this host. */
 void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any);
 

@@ -264,42 +264,33 @@ int hvd_http_split(struct hvd_slice target, struct hvd_slice *scope, struct hvd_
 	return 0;
 }
 
-const char *hvd_http_reason(int status)
+static const char *reason_of(int status)
 {
-	switch (status) {
-	case 200:
-		return "OK";
-	case 400:
-		return "Bad Request";
-	case 403:
-		return "Forbidden";
-	case 404:
-		return "Not Found";
-	case 408:
-		return "Request Timeout";
-	case 411:
-		return "Length Required";
-	case 413:
-		return "Content Too Large";
-	case 414:
-		return "URI Too Long";
-	case 417:
-		return "Expectation Failed";
-	case 431:
-		return "Request Header Fields Too Large";
-	case 500:
-		return "Internal Server Error";
-	case 501:
-		return "Not Implemented";
-	case 503:
-		return "Service Unavailable";
-	case 505:
-		return "HTTP Version Not Supported";
-	case 507:
-		return "Insufficient Storage";
-	default:
-		return "";
-	}
+	static const struct {
+		int status;
+		const char *text;
+	} reasons[] = {
+		{200, "OK"},
+		{400, "Bad Request"},
+		{403, "Forbidden"},
+		{404, "Not Found"},
+		{408, "Request Timeout"},
+		{411, "Length Required"},
+		{413, "Content Too Large"},
+		{414, "URI Too Long"},
+		{417, "Expectation Failed"},
+		{431, "Request Header Fields Too Large"},
+		{500, "Internal Server Error"},
+		{501, "Not Implemented"},
+		{503, "Service Unavailable"},
+		{505, "HTTP Version Not Supported"},
+		{507, "Insufficient Storage"},
+	};
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (reasons[i].status == status)
+			return reasons[i].text;
+	return "";
 }
 
 static size_t put(char *out, size_t at, const char *s)
@@ -330,7 +321,7 @@ size_t hvd_http_head(char out[HVD_HTTP_HEAD_ROOM], int status, uint64_t length, 
 
 	n = put_number(out, n, (uint64_t)status);
 	n = put(out, n, " ");
-	n = put(out, n, hvd_http_reason(status));
+	n = put(out, n, reason_of(status));
 	n = put(out, n, "\r\nContent-Length: ");
 	n = put_number(out, n, length);
 	if (after == HVD_HTTP_AFTER_CLOSE)

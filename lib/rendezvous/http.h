@@ -68,7 +68,4 @@ enum hvd_http_after {
 /* Write the head of an answer. Returns its length, always below HVD_HTTP_HEAD_ROOM. */
 size_t hvd_http_head(char out[HVD_HTTP_HEAD_ROOM], int status, uint64_t length, enum hvd_http_after after);
 
-/* "Not Found" for 404; "" for a status that this server does not use. */
-const char *hvd_http_reason(int status);
-
 #endif

@@ -110,10 +110,6 @@ struct hvd_rv {
 };
 
 /* listen.c */
-/* See hvd_rv_listen(). */
-int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int *fds, struct hvd_err *err);
-/* The listener owns `fd`. */
-struct listener *hvd_rv_listener_create(struct hvd_rv *rv, int fd);
 void hvd_rv_listener_destroy(struct listener *l);
 /* Accept again, if a place is free. */
 void hvd_rv_resume(struct hvd_rv *rv);

@@ -56,31 +56,6 @@ static int cannot_listen(const char *ip, uint16_t lo, uint16_t hi, struct hvd_er
 	return hvd_err_hint(err, "Free one, widen the range, or let the kernel choose with port 0.");
 }
 
-int hvd_rv_bind(const char *const *ips, size_t n, uint16_t lo, uint16_t hi, int *fds, struct hvd_err *err)
-{
-	struct sockaddr_storage *addrs;
-	size_t which = 0;
-	int rc = 0, on = 1;
-
-	if (n == 0)
-		return hvd_err_set(err, HVD_E_USAGE, "no address to listen on");
-	if (lo > hi || (lo == 0 && hi != 0))
-		return hvd_err_set(err, HVD_E_USAGE, "bad port range %u-%u", (unsigned)lo, (unsigned)hi);
-	addrs = hvd_xcalloc(n, sizeof(*addrs));
-	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = parse_ip(ips[i], &addrs[i], err);
-	if (rc == 0 && hvd_listen_all(addrs, n, lo, hi, fds, &which) != 0)
-		rc = cannot_listen(ips[which], lo, hi, err);
-	free(addrs);
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		/* Accepted connections inherit it: an answer must not wait for an acknowledgement. */
-		setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-		/* Accept a connection when its request is there, or a second later. */
-		setsockopt(fds[i], IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on));
-	}
-	return rc;
-}
-
 static void log_refusal(const struct hvd_rv *rv, const struct sockaddr_storage *peer, const char *why, uid_t uid)
 {
 	char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -244,7 +219,8 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 	hvd_rv_conn_start(rv, fd, peer);
 }
 
-struct listener *hvd_rv_listener_create(struct hvd_rv *rv, int fd)
+/* The listener owns `fd`. */
+static struct listener *listener_create(struct hvd_rv *rv, int fd)
 {
 	static const struct hvd_acceptor_ops ops = {on_accepted, no_descriptors, may_come};
 	struct listener *l = hvd_xcalloc(1, sizeof(*l));
@@ -260,6 +236,36 @@ struct listener *hvd_rv_listener_create(struct hvd_rv *rv, int fd)
 	if (rv->paused)
 		hvd_acceptor_pause(l->acceptor);
 	return l;
+}
+
+int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t lo, uint16_t hi, struct hvd_err *err)
+{
+	struct sockaddr_storage *addrs;
+	size_t which = 0;
+	int rc = 0, on = 1, *fds;
+
+	if (n == 0)
+		return hvd_err_set(err, HVD_E_USAGE, "no address to listen on");
+	if (lo > hi || (lo == 0 && hi != 0))
+		return hvd_err_set(err, HVD_E_USAGE, "bad port range %u-%u", (unsigned)lo, (unsigned)hi);
+	addrs = hvd_xcalloc(n, sizeof(*addrs));
+	fds = hvd_xcalloc(n, sizeof(*fds));
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = parse_ip(ips[i], &addrs[i], err);
+	if (rc == 0 && hvd_listen_all(addrs, n, lo, hi, fds, &which) != 0)
+		rc = cannot_listen(ips[which], lo, hi, err);
+	if (rc == 0)
+		rv->listeners = hvd_xrealloc(rv->listeners, rv->n_listeners + n, sizeof(*rv->listeners));
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		/* Accepted connections inherit it: an answer must not wait for an acknowledgement. */
+		setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		/* Accept a connection when its request is there, or a second later. */
+		setsockopt(fds[i], IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on));
+		rv->listeners[rv->n_listeners++] = listener_create(rv, fds[i]);
+	}
+	free(addrs);
+	free(fds);
+	return rc;
 }
 
 void hvd_rv_listener_destroy(struct listener *l)

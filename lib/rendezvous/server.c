@@ -152,20 +152,6 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 	free(rv);
 }
 
-int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t lo, uint16_t hi, struct hvd_err *err)
-{
-	int *fds = hvd_xcalloc(n ? n : 1, sizeof(*fds));
-	int rc = hvd_rv_bind(ips, n, lo, hi, fds, err);
-
-	if (rc == 0) {
-		rv->listeners = hvd_xrealloc(rv->listeners, rv->n_listeners + n, sizeof(*rv->listeners));
-		for (size_t i = 0; i < n; i++)
-			rv->listeners[rv->n_listeners++] = hvd_rv_listener_create(rv, fds[i]);
-	}
-	free(fds);
-	return rc;
-}
-
 int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *addr)
 {
 	if (i >= rv->n_listeners)

@@ -83,7 +83,7 @@ static int open_queue(void **state)
 	    getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
 		return -1;
 	acceptor = hvd_acceptor_create(base, fd, &ops, &seen, NULL);
-	return acceptor && hvd_acceptor_fd(acceptor) == fd ? 0 : -1;
+	return acceptor ? 0 : -1;
 }
 
 static int close_queue(void **state)

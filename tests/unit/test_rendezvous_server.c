@@ -1058,7 +1058,7 @@ static void refuses_other_users(void **state)
 	turn(w, 0.05);
 	assert_int_equal(stats(w).refused_user, 2);
 	assert_null(hvd_rv_get(w->rv, "s", "evil"));
-	hvd_rv_access_allow_uid(w->cfg.access, NOBODY);
+	hvd_rv_access_any_user(w->cfg.access, true);
 	assert_int_equal(outcome(w, ask_as(w, NOBODY)), 20);
 }
 
