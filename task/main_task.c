@@ -175,97 +175,108 @@ static bool misused(const struct args *args, bool command)
 	       (args->from_stdin && !command) || (args->input && (host || !args->from_stdin));
 }
 
+/* The option of a mode stands for the mode. */
+static const struct option options[] = {
+	{"mpi", required_argument, NULL, MODE_MPI},
+	{"jsrun", required_argument, NULL, MODE_JSRUN},
+	{"host", required_argument, NULL, MODE_HOST},
+	{"plan", optional_argument, NULL, MODE_PLAN},
+	{"serve", required_argument, NULL, MODE_SERVE},
+	{"watchdog", required_argument, NULL, MODE_WATCHDOG},
+	{"topology", no_argument, NULL, MODE_TOPOLOGY},
+	{"drain", no_argument, NULL, MODE_DRAIN},
+	{"ranks", required_argument, NULL, 'r'},
+	{"label", required_argument, NULL, 'l'},
+	{"timestamps", no_argument, NULL, 't'},
+	{"output-dir", required_argument, NULL, 'o'},
+	{"size", required_argument, NULL, 'n'},
+	{"bind", optional_argument, NULL, 'b'},
+	{"behind", no_argument, NULL, 'B'},
+	{"guarded", no_argument, NULL, 'g'},
+	{"stdin", no_argument, NULL, 'i'},
+	{"cpus", required_argument, NULL, 'c'},
+	{"framed", no_argument, NULL, 'f'},
+	{"help", no_argument, NULL, 'h'},
+	{"input", required_argument, NULL, 'I'},
+	{"version", no_argument, NULL, 'V'},
+	{"nice", required_argument, NULL, 'N'},
+	{"memlock", required_argument, NULL, 'L'},
+	{NULL, 0, NULL, 0},
+};
+
+/* Take over an option other than --help and --version. False: there is no such option, or a second one of a mode. */
+static bool take_option(struct args *args, int c)
+{
+	struct hvd_output_style *style = &args->opts.output;
+
+	switch (c) {
+	case 'r':
+		args->ranks = optarg;
+		break;
+	case 'l':
+		style->label = strcmp(optarg, "horovod") == 0 ? HVD_LABEL_HOROVOD : HVD_LABEL_SRUN;
+		break;
+	case 't':
+		style->timestamps = true;
+		break;
+	case 'o':
+		style->dir = optarg;
+		break;
+	case 'n':
+		style->size = atoi(optarg);
+		break;
+	case 'b':
+		args->opts.bind = true;
+		args->opts.near = optarg && strcmp(optarg, "near") == 0;
+		break;
+	case 'c':
+		args->opts.cpus = optarg;
+		break;
+	case 'B':
+		args->behind = true;
+		break;
+	case 'g':
+		args->guarded = true;
+		break;
+	case 'f':
+		style->framed = true;
+		break;
+	case 'i':
+		args->from_stdin = true;
+		break;
+	case 'I':
+		args->input = optarg;
+		break;
+	case 'N':
+		args->nice = optarg;
+		break;
+	case 'L':
+		args->memlock = optarg;
+		break;
+	default:
+		if (c >= N_MODES || args->mode != MODE_RANK)
+			return false;
+		args->mode = (enum mode_index)c;
+		args->value = optarg;
+	}
+	return true;
+}
+
 /* Returns the exit status to end with, or -1 to go on. */
 static int parse(int argc, char **argv, struct args *args)
 {
-	/* The option of a mode stands for the mode. */
-	static const struct option options[] = {
-		{"mpi", required_argument, NULL, MODE_MPI},
-		{"jsrun", required_argument, NULL, MODE_JSRUN},
-		{"host", required_argument, NULL, MODE_HOST},
-		{"plan", optional_argument, NULL, MODE_PLAN},
-		{"serve", required_argument, NULL, MODE_SERVE},
-		{"watchdog", required_argument, NULL, MODE_WATCHDOG},
-		{"topology", no_argument, NULL, MODE_TOPOLOGY},
-		{"drain", no_argument, NULL, MODE_DRAIN},
-		{"ranks", required_argument, NULL, 'r'},
-		{"label", required_argument, NULL, 'l'},
-		{"timestamps", no_argument, NULL, 't'},
-		{"output-dir", required_argument, NULL, 'o'},
-		{"size", required_argument, NULL, 'n'},
-		{"bind", optional_argument, NULL, 'b'},
-		{"behind", no_argument, NULL, 'B'},
-		{"guarded", no_argument, NULL, 'g'},
-		{"stdin", no_argument, NULL, 'i'},
-		{"cpus", required_argument, NULL, 'c'},
-		{"framed", no_argument, NULL, 'f'},
-		{"help", no_argument, NULL, 'h'},
-		{"input", required_argument, NULL, 'I'},
-		{"version", no_argument, NULL, 'V'},
-		{"nice", required_argument, NULL, 'N'},
-		{"memlock", required_argument, NULL, 'L'},
-		{NULL, 0, NULL, 0},
-	};
-	struct hvd_output_style *style = &args->opts.output;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		switch (c) {
-		case 'r':
-			args->ranks = optarg;
-			break;
-		case 'l':
-			style->label = strcmp(optarg, "horovod") == 0 ? HVD_LABEL_HOROVOD : HVD_LABEL_SRUN;
-			break;
-		case 't':
-			style->timestamps = true;
-			break;
-		case 'o':
-			style->dir = optarg;
-			break;
-		case 'n':
-			style->size = atoi(optarg);
-			break;
-		case 'b':
-			args->opts.bind = true;
-			args->opts.near = optarg && strcmp(optarg, "near") == 0;
-			break;
-		case 'c':
-			args->opts.cpus = optarg;
-			break;
-		case 'B':
-			args->behind = true;
-			break;
-		case 'g':
-			args->guarded = true;
-			break;
-		case 'f':
-			style->framed = true;
-			break;
-		case 'i':
-			args->from_stdin = true;
-			break;
-		case 'I':
-			args->input = optarg;
-			break;
-		case 'N':
-			args->nice = optarg;
-			break;
-		case 'L':
-			args->memlock = optarg;
-			break;
-		case 'V':
+		if (c == 'V') {
 			printf("hvd-task %s\n", HVD_VERSION);
 			return 0;
-		case 'h':
+		}
+		if (c == 'h') {
 			fputs(usage, stdout);
 			return 0;
-		default:
-			if (c < N_MODES && args->mode == MODE_RANK) {
-				args->mode = (enum mode_index)c;
-				args->value = optarg;
-				break;
-			}
+		}
+		if (!take_option(args, c)) {
 			fputs(usage, stderr);
 			return 2;
 		}
