@@ -110,13 +110,10 @@ char *hvd_mpi_hosts(const struct hvd_alloc *hosts, bool slots)
 	for (int i = 0; i < hosts->n_hosts; i++) {
 		const struct hvd_alloc_host *h = &hosts->hosts[i];
 		bool colons = slots && strchr(h->name, ':');
-		char *longer =
-			hvd_xasprintf("%s%s%s%s%s", all, i ? "," : "", colons ? "[" : "", h->name, colons ? "]" : "");
 
-		free(all);
-		all = slots ? hvd_xasprintf("%s:%d", longer, h->slots) : longer;
+		hvd_xappendf(&all, "%s%s%s%s", i ? "," : "", colons ? "[" : "", h->name, colons ? "]" : "");
 		if (slots)
-			free(longer);
+			hvd_xappendf(&all, ":%d", h->slots);
 	}
 	return all;
 }

@@ -58,15 +58,12 @@ static int set_list(struct reader *rd, const yaml_node_t *node, const char *key)
 
 	for (; item < node->data.sequence.items.top && rc == 0; item++) {
 		const yaml_node_t *entry = yaml_document_get_node(&rd->doc, *item);
-		char *longer;
 
 		if (entry->type != YAML_SCALAR_NODE || ++n > MAX_LIST) {
 			rc = complain(rd, entry, "a list must hold plain values, not more than 256");
 			break;
 		}
-		longer = hvd_xasprintf("%s%s%s", list, *list ? "," : "", (const char *)entry->data.scalar.value);
-		free(list);
-		list = longer;
+		hvd_xappendf(&list, "%s%s", *list ? "," : "", (const char *)entry->data.scalar.value);
 	}
 	if (rc == 0)
 		rc = set_value(rd, node, key, list);

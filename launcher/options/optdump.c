@@ -47,12 +47,8 @@ static char *facts(const struct hvd_opt *o, bool family)
 	if (o->since)
 		hvd_strv_addf(&parts, "Slurm %d.%02d", o->since / 100, o->since % 100);
 	text = hvd_xstrdup("");
-	for (size_t i = 0; i < parts.n; i++) {
-		char *longer = hvd_xasprintf("%s%s%s", text, i ? "; " : "", parts.v[i]);
-
-		free(text);
-		text = longer;
-	}
+	for (size_t i = 0; i < parts.n; i++)
+		hvd_xappendf(&text, "%s%s", i ? "; " : "", parts.v[i]);
 	hvd_strv_free(&parts);
 	return text;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
@@ -70,13 +71,9 @@ static char *assignments(const struct hvd_strv *env)
 
 	for (size_t i = 0; i < env->n; i++) {
 		const char *value = strchr(env->v[i], '=') + 1;
-		char *quoted = hvd_shell_quote(value);
-		char *longer =
-			hvd_xasprintf("%s%s%.*s%s", all, i ? " " : "", (int)(value - env->v[i]), env->v[i], quoted);
+		hvd_cleanup_free char *quoted = hvd_shell_quote(value);
 
-		free(quoted);
-		free(all);
-		all = longer;
+		hvd_xappendf(&all, "%s%.*s%s", i ? " " : "", (int)(value - env->v[i]), env->v[i], quoted);
 	}
 	return all;
 }
