@@ -40,10 +40,10 @@ static void end_fixed(struct hvd_discovery *s)
 static const struct hvd_discovery_kind fixed = {.name = "hosts", .begin = begin_fixed, .end = end_fixed};
 
 static const struct hvd_discovery_kind *const kinds[] = {
-	[HVD_DISCOVERY_HOSTS] = &fixed,
-	[HVD_DISCOVERY_SCRIPT] = &hvd_discovery_script,
-	[HVD_DISCOVERY_SLURM] = &hvd_discovery_slurm,
-	[HVD_DISCOVERY_JOBS] = &hvd_discovery_slurm,
+	[HVD_DISCOVER_HOSTS] = &fixed,
+	[HVD_DISCOVER_SCRIPT] = &hvd_discovery_script,
+	[HVD_DISCOVER_SLURM] = &hvd_discovery_slurm,
+	[HVD_DISCOVER_JOBS] = &hvd_discovery_slurm,
 };
 
 /* ---- telling ---- */
@@ -174,7 +174,7 @@ struct hvd_discovery *hvd_discovery_create(struct event_base *base, const struct
 {
 	struct hvd_discovery *s = hvd_xcalloc(1, sizeof(*s));
 
-	s->kind = kinds[opts->id];
+	s->kind = kinds[opts->from];
 	s->base = base;
 	s->ops = *ops;
 	s->arg = arg;

@@ -22,15 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum hvd_discovery_id {
-	HVD_DISCOVERY_HOSTS,
-	HVD_DISCOVERY_SCRIPT,
-	HVD_DISCOVERY_SLURM,
-	HVD_DISCOVERY_JOBS,
-};
-
 struct hvd_discovery_opts {
-	enum hvd_discovery_id id;
+	enum hvd_discover from; /* not AUTO */
 	struct hvd_alloc hosts; /* HOSTS: these. SLURM: the job's as it began */
 	char *script;           /* SCRIPT: a command line for sh -c */
 	char *jobs;             /* JOBS: the name or comment of the jobs */

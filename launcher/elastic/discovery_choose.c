@@ -67,7 +67,7 @@ static int own_job(const struct hvd_launch *launch, bool nodes_fail, struct hvd_
 
 static int choose_slurm(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
-	out->id = HVD_DISCOVERY_SLURM;
+	out->from = HVD_DISCOVER_SLURM;
 	if (!hvd_alloc_in_slurm(launch->envp)) {
 		hvd_err_set(err, HVD_E_USAGE,
 			    "--discover=slurm watches the nodes of the Slurm job that hvdrun runs in, and "
@@ -80,7 +80,7 @@ static int choose_slurm(const struct hvd_launch *launch, struct hvd_discovery_op
 static int choose_jobs(const struct hvd_launch *launch, const char *name, struct hvd_discovery_opts *out,
 		       struct hvd_err *err)
 {
-	out->id = HVD_DISCOVERY_JOBS;
+	out->from = HVD_DISCOVER_JOBS;
 	out->jobs = hvd_xstrdup(name);
 	if (!hvd_slurm_built_in()) {
 		hvd_err_set(err, HVD_E_USAGE, "--discover=jobs: this program was built without Slurm");
@@ -106,7 +106,7 @@ static int choose_fixed(const struct hvd_launch *launch, struct hvd_discovery_op
 	struct hvd_launch own = {.spec = launch->spec, .envp = launch->envp, .log = launch->log};
 	int rc;
 
-	out->id = HVD_DISCOVERY_HOSTS;
+	out->from = HVD_DISCOVER_HOSTS;
 	if (!hvd_alloc_in_slurm(launch->envp) && hvd_alloc_in_lsf(launch->envp))
 		rc = hvd_launch_lsf_hosts(&own, err);
 	else if (launch->spec->hosts.listed)
@@ -130,7 +130,7 @@ int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_o
 	out->interval = spec->discovery.interval;
 	switch (spec->discovery.from) {
 	case HVD_DISCOVER_SCRIPT:
-		out->id = HVD_DISCOVERY_SCRIPT;
+		out->from = HVD_DISCOVER_SCRIPT;
 		out->script = hvd_xstrdup(spec->discovery.what);
 		return 0;
 	case HVD_DISCOVER_JOBS:

@@ -128,7 +128,7 @@ static void write_script(struct world *w, const char *body)
 static void run_script(struct world *w, const char *command, int slots, int calls)
 {
 	struct hvd_discovery_opts opts = {
-		.id = HVD_DISCOVERY_SCRIPT, .script = hvd_xstrdup(command), .slots_per_host = slots, .envp = environ};
+		.from = HVD_DISCOVER_SCRIPT, .script = hvd_xstrdup(command), .slots_per_host = slots, .envp = environ};
 	const struct timeval tv = {50, 0};
 
 	w->stop_after = calls;
@@ -144,7 +144,7 @@ static void run_script(struct world *w, const char *command, int slots, int call
 static void fixed_hosts_are_told_once(void **state)
 {
 	struct world *w = *state;
-	struct hvd_discovery_opts opts = {.id = HVD_DISCOVERY_HOSTS};
+	struct hvd_discovery_opts opts = {.from = HVD_DISCOVER_HOSTS};
 
 	hvd_alloc_add(&opts.hosts, "a", 2, NULL);
 	hvd_alloc_add(&opts.hosts, "b", 1, NULL);
@@ -173,7 +173,7 @@ static void script_tells_changes_only(void **state)
 static void script_runs_as_often_as_asked(void **state)
 {
 	struct world *w = *state;
-	struct hvd_discovery_opts opts = {.id = HVD_DISCOVERY_SCRIPT, .envp = environ, .interval = 0.1};
+	struct hvd_discovery_opts opts = {.from = HVD_DISCOVER_SCRIPT, .envp = environ, .interval = 0.1};
 	hvd_time before = hvd_now();
 
 	write_script(w, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done\n"
@@ -282,7 +282,7 @@ static void a_flood_is_cut(void **state)
 static void a_script_that_hangs_is_killed(void **state)
 {
 	struct world *w = *state;
-	struct hvd_discovery_opts opts = {.id = HVD_DISCOVERY_SCRIPT, .envp = environ, .time_limit = 0.2};
+	struct hvd_discovery_opts opts = {.from = HVD_DISCOVER_SCRIPT, .envp = environ, .time_limit = 0.2};
 
 	write_script(w, "trap '' TERM; sleep 60; echo a");
 	opts.script = w->script;
@@ -298,7 +298,7 @@ static void ends_with_a_script_under_way(void **state)
 {
 	struct world *w = *state;
 	struct hvd_discovery_opts opts = {
-		.id = HVD_DISCOVERY_SCRIPT, .script = hvd_xstrdup("sleep 60"), .envp = environ};
+		.from = HVD_DISCOVER_SCRIPT, .script = hvd_xstrdup("sleep 60"), .envp = environ};
 	hvd_time before = hvd_now();
 
 	w->source = hvd_discovery_create(w->base, &opts, &ops, w, &w->log, NULL);
@@ -322,7 +322,7 @@ static void may_be_destroyed_from_within(void **state)
 
 /* ---- what all share: views put in by hand ---- */
 
-static struct hvd_discovery_opts none = {.id = HVD_DISCOVERY_HOSTS};
+static struct hvd_discovery_opts none = {.from = HVD_DISCOVER_HOSTS};
 
 static void look(struct world *w, const char *hosts, const uint32_t *jobs, const char *leaving)
 {
