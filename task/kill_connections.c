@@ -169,5 +169,5 @@ json_t *hvd_kill_connections_answer(const json_t *msg)
 	if (hvd_portset_from_json(json_object_get(msg, "at"), &at, &why) == 0)
 		n = hvd_kill_connections(&at, hvd_deadline_in(KILL_SECONDS), &why);
 	hvd_portset_clear(&at);
-	return json_pack("{s:s, s:i, s:s}", "t", "cut", "n", n, "why", why.code ? why.msg : "");
+	return json_pack("{s:s, s:i, s:s}", "t", "kill-connections", "n", n, "why", why.code ? why.msg : "");
 }

@@ -7,8 +7,9 @@
  * left alone. This process copies each socket from the process that has it (pidfd_getfd(2), Linux 5.6) and shuts it
  * down, so that both sides read the end of the connection.
  *
- *   from the launcher   {"t":"cut", "at":{ADDR:[PORT,…],…}}   portset.h
- *   to the launcher     {"t":"cut", "n":N, "why":TEXT}        how many were broken; why some could not be, or ""
+ *   from the launcher   {"t":"kill-connections", "at":{ADDR:[PORT,…],…}}   portset.h
+ *   to the launcher     {"t":"kill-connections", "n":N, "why":TEXT}        how many were broken; why some could not be,
+ * or ""
  */
 #ifndef HVD_KILL_CONNECTIONS_H
 #define HVD_KILL_CONNECTIONS_H

@@ -134,7 +134,7 @@ static void on_message(json_t *msg, void *arg)
 		start_worker(sup, msg);
 	else if (strcmp(type, "notify") == 0 && sup->notify)
 		hvd_worker_notify_pass(sup->notify, msg);
-	else if (strcmp(type, "cut") == 0)
+	else if (strcmp(type, "kill-connections") == 0)
 		hvd_agent_send(sup->agent, hvd_kill_connections_answer(msg));
 	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) == 0)
 		hvd_ranks_end_one(sup->ranks, (int)worker, json_is_true(json_object_get(msg, "now")));

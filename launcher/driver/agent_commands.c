@@ -83,7 +83,7 @@ int hvd_agent_kill_connections(struct hvd_node_agents *agents, const struct hvd_
 		json_t *at = is_admitted(agents, h) ? hvd_gloo_peers_at(peers, &agents->table.hosts[h].node) : NULL;
 
 		if (at)
-			command(agents, h, json_pack("{s:s, s:o}", "t", "cut", "at", at));
+			command(agents, h, json_pack("{s:s, s:o}", "t", "kill-connections", "at", at));
 		told += at != NULL;
 	}
 	return told;
@@ -130,6 +130,6 @@ void hvd_agent_read(const struct hvd_agent_events *events, const struct hvd_clie
 		events->output_lost(arg);
 	else if (strcmp(type, "notified") == 0)
 		on_notified(events, msg, arg);
-	else if (strcmp(type, "cut") == 0)
+	else if (strcmp(type, "kill-connections") == 0)
 		on_connections_killed(events, cl->host, msg, arg);
 }

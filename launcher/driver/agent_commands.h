@@ -8,10 +8,11 @@
  *   to an agent     {"t":"start", "worker":ID, "slot":I, "slots":N, "env":{NAME:VALUE,…}}   start a rank
  *                   {"t":"stop", "worker":ID, "now":BOOL}                                   end it
  *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}                        task/worker_notify.h
- *                   {"t":"cut", "at":[…]}                                                   task/kill_connections.h
- *   from an agent   {"t":"exit", "worker":ID, "status":S}      the rank has ended; S as from waitpid(2)
+ *                   {"t":"kill-connections", "at":[…]} task/kill_connections.h from an agent   {"t":"exit",
+ * "worker":ID, "status":S}      the rank has ended; S as from waitpid(2)
  *                   {"t":"notified", "worker":ID, "why":TEXT}  why "": the worker has heard
- *                   {"t":"cut", "n":N, "why":TEXT}             so many connections were broken; why "": all
+ *                   {"t":"kill-connections", "n":N, "why":TEXT}             so many connections were broken; why "":
+ * all
  *                   {"t":"output-lost"}                        not all output of the ranks could be written
  */
 #ifndef HVD_AGENT_COMMANDS_H

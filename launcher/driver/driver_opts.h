@@ -24,7 +24,7 @@ struct hvd_driver_opts {
 	struct hvd_strv env;        /* NAME=VALUE for every rank: those of the launch spec, and more */
 	/* X: tell every rank, whatever its framework, where it meets the others (X_ADDR, X_PORT) and who it is (X_RANK,
 	 * X_HOST). NULL = only as its framework wants to know. */
-	const char *meeting_env;
+	const char *rendezvous_env;
 	bool func_key;       /* ranks get the key that signs a function and its results (lib/protocol/func_key.h) */
 	const char *id_text; /* how shims identify themselves: "munge", "file:PATH", "fd:N" */
 };

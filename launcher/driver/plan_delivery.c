@@ -46,7 +46,7 @@ static json_t *rank_plan(struct hvd_plan_delivery *delivery, uint32_t rank)
 {
 	json_t *env = hvd_plan_env(delivery->plan, delivery->table, rank, &delivery->opts->env);
 	const struct hvd_endpoints *ep = delivery->plan->endpoints;
-	const char *prefix = delivery->opts->meeting_env;
+	const char *prefix = delivery->opts->rendezvous_env;
 	int host = delivery->plan->layout.rank_slots[rank].host;
 	char text[HVD_ADDR_TEXT];
 

@@ -88,7 +88,7 @@ enum sim_state {
 
 struct sim {
 	struct sim *next;
-	struct crowd *crowd;
+	struct sim_workers *workers;
 	unsigned id, host, slot;
 	int rank, size;
 	enum sim_state state;
@@ -98,7 +98,7 @@ struct sim {
 	void (*answered)(struct sim *w, int status, const char *body);
 };
 
-struct crowd {
+struct sim_workers {
 	struct event_base *base;
 	struct line up;
 	in_port_t port;
@@ -107,7 +107,7 @@ struct crowd {
 	bool told; /* of this generation that it is complete */
 };
 
-static uint32_t throw_dice(struct crowd *c, uint32_t n)
+static uint32_t throw_dice(struct sim_workers *c, uint32_t n)
 {
 	c->dice ^= c->dice << 13;
 	c->dice ^= c->dice >> 17;
@@ -157,11 +157,11 @@ static void call_event(struct bufferevent *bev, short what, void *arg)
 static void call(struct sim *w, const char *method, const char *path, const char *body,
 		 void (*answered)(struct sim *, int, const char *))
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(w->crowd->port)};
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(w->workers->port)};
 
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	w->answered = answered;
-	w->call = bufferevent_socket_new(w->crowd->base, -1, BEV_OPT_CLOSE_ON_FREE);
+	w->call = bufferevent_socket_new(w->workers->base, -1, BEV_OPT_CLOSE_ON_FREE);
 	bufferevent_setcb(w->call, call_read, NULL, call_event, w);
 	evbuffer_add_printf(bufferevent_get_output(w->call),
 			    "%s %s HTTP/1.1\r\nHost: sim\r\nContent-Length: %zu\r\n\r\n%s", method, path, strlen(body),
@@ -172,7 +172,7 @@ static void call(struct sim *w, const char *method, const char *path, const char
 }
 
 /* All train, and are one job? */
-static void look_round(struct crowd *c)
+static void look_round(struct sim_workers *c)
 {
 	int size = 0, n = 0;
 	bool *seen;
@@ -210,7 +210,7 @@ static void trains(struct sim *w, int status, const char *body)
 		die("a DELETE was not taken");
 	w->state = SIM_TRAINING;
 	evtimer_add(w->later, &patience);
-	look_round(w->crowd);
+	look_round(w->workers);
 }
 
 static void has_met(struct sim *w, int status, const char *body)
@@ -265,7 +265,7 @@ static void ask_for_place(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (w->state == SIM_STARTING || (w->state == SIM_TRAINING && w->crowd->told))
+	if (w->state == SIM_STARTING || (w->state == SIM_TRAINING && w->workers->told))
 		return;
 	/* Its generation is broken, or one of its peers has not come to it. */
 	w->state = SIM_ASKING;
@@ -275,7 +275,7 @@ static void ask_for_place(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Every worker notices within some milliseconds that the job is broken, or has changed. */
-static void break_up(struct crowd *c)
+static void break_up(struct sim_workers *c)
 {
 	c->told = false;
 	for (struct sim *w = c->first; w; w = w->next) {
@@ -295,12 +295,12 @@ static void on_told(struct fake_worker *fw, void *arg)
 	(void)fw;
 	if (w->rank != 0)
 		die("somebody else than rank 0 was notified");
-	break_up(w->crowd);
+	break_up(w->workers);
 }
 
 static void sim_end(struct sim *w, int status)
 {
-	struct crowd *c = w->crowd;
+	struct sim_workers *c = w->workers;
 	struct sim **at = &c->first;
 
 	while (*at != w)
@@ -314,14 +314,14 @@ static void sim_end(struct sim *w, int status)
 	look_round(c);
 }
 
-static void sim_start(struct crowd *c, const char *line)
+static void sim_start(struct sim_workers *c, const char *line)
 {
 	struct sim *w = hvd_xcalloc(1, sizeof(*w));
 	char path[64], *put;
 
 	if (sscanf(line, "S %u %u %u %d %d", &w->id, &w->host, &w->slot, &w->rank, &w->size) != 5)
 		die("a line that is not understood");
-	w->crowd = c;
+	w->workers = c;
 	w->next = c->first;
 	c->first = w;
 	w->later = evtimer_new(c->base, ask_for_place, w);
@@ -337,7 +337,7 @@ static void sim_start(struct crowd *c, const char *line)
 }
 
 /* `spare`: not rank 0, which may have to hand its state to others just now. */
-static void kill_one(struct crowd *c, bool spare)
+static void kill_one(struct sim_workers *c, bool spare)
 {
 	unsigned n = 0, which;
 	struct sim *w;
@@ -360,9 +360,9 @@ static void kill_later(evutil_socket_t fd, short what, void *arg)
 	kill_one(arg, true);
 }
 
-static void crowd_line(char *line, void *arg)
+static void sim_line(char *line, void *arg)
 {
-	struct crowd *c = arg;
+	struct sim_workers *c = arg;
 	const struct timeval moment = {0, 15000};
 	struct sim *w;
 
@@ -380,12 +380,12 @@ static void crowd_line(char *line, void *arg)
 	}
 }
 
-static void crowd_main(int fd, in_port_t port)
+static void sim_main(int fd, in_port_t port)
 {
-	struct crowd c = {.base = event_base_new(), .port = port, .dice = 2463534242u};
+	struct sim_workers c = {.base = event_base_new(), .port = port, .dice = 2463534242u};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	line_open(&c.up, c.base, fd, crowd_line, &c);
+	line_open(&c.up, c.base, fd, sim_line, &c);
 	event_base_dispatch(c.base);
 	exit(0);
 }
@@ -412,7 +412,7 @@ struct driver {
 	struct hvd_rv *rv;
 	struct hvd_log log;
 	struct hvd_machine *machine;
-	struct hvd_elastic_rv *desk;
+	struct hvd_elastic_rv *erv;
 	struct hvd_layout layout;
 	struct line down;
 	struct event *read_news, *tick, *next;
@@ -517,7 +517,7 @@ static void do_generation(bool prepared, void *arg)
 	struct driver *d = arg;
 
 	d->generations++;
-	hvd_elastic_rv_cancel_notify(d->desk);
+	hvd_elastic_rv_cancel_notify(d->erv);
 	if (prepared)
 		hvd_rv_clear(d->rv, "global");
 	else
@@ -546,7 +546,7 @@ static void do_answer(void *arg)
 {
 	struct driver *d = arg;
 
-	hvd_elastic_rv_answer(d->desk, &d->layout);
+	hvd_elastic_rv_answer(d->erv, &d->layout);
 }
 
 static void do_notify(uint32_t worker, void *arg)
@@ -557,7 +557,7 @@ static void do_notify(uint32_t worker, void *arg)
 		d->since = hvd_now();
 		d->now = HOST_RETURNS;
 	}
-	hvd_elastic_rv_notify(d->desk, worker);
+	hvd_elastic_rv_notify(d->erv, worker);
 }
 
 static void do_cut(void *arg)
@@ -691,7 +691,7 @@ static void driver_main(struct driver *d, int fd)
 	static const struct hvd_machine_ops ops = {do_host_begin,   do_host_end,   do_prepare, do_generation,
 						   do_worker_start, do_worker_end, do_answer,  do_notify,
 						   do_cut,          do_finish};
-	static const struct hvd_elastic_rv_ops desk_ops = {on_arrived, on_met, on_ready, on_pass};
+	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_met, on_ready, on_pass};
 	const struct hvd_machine_opts opts = {.np = d->ranks,
 					      .min_np = d->ranks / 2,
 					      .reset_limit = -1,
@@ -705,11 +705,11 @@ static void driver_main(struct driver *d, int fd)
 	d->tick = evtimer_new(d->base, on_tick, d);
 	d->next = evtimer_new(d->base, next_round, d);
 	d->machine = hvd_machine_create(&opts, hvd_now(), &ops, d, &d->log);
-	d->desk = hvd_elastic_rv_create(d->machine, &desk_ops, d, &d->log);
-	hvd_elastic_rv_open(d->desk, d->rv);
+	d->erv = hvd_elastic_rv_create(d->machine, &erv_ops, d, &d->log);
+	hvd_elastic_rv_open(d->erv, d->rv);
 	list_hosts(d, (unsigned)d->ranks / SLOTS);
 	event_base_dispatch(d->base);
-	hvd_elastic_rv_destroy(d->desk);
+	hvd_elastic_rv_destroy(d->erv);
 	hvd_machine_destroy(d->machine);
 	hvd_layout_clear(&d->layout);
 	hvd_rv_destroy(d->rv);
@@ -749,7 +749,7 @@ int main(int argc, char **argv)
 	if (pid == 0) {
 		/* What it has of the driver's stays untouched. */
 		close(fds[0]);
-		crowd_main(fds[1], hvd_rv_port(d.rv));
+		sim_main(fds[1], hvd_rv_port(d.rv));
 	}
 	close(fds[1]);
 	driver_main(&d, fds[0]);

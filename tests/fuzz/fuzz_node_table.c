@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A launch of three hosts as the driver's bookkeeping sees it: the input is a JSON list of their messages, in any
- * order. "register" and "report" are put to the roster; when all have registered a plan is made, and each rank's
+ * order. "register" and "report" are put to the node table; when all have registered a plan is made, and each rank's
  * environment from it.
  */
 #include "fuzz.h"
@@ -10,42 +10,42 @@
 
 #define HOSTS 3
 
-static void on_register(struct hvd_node_table *roster, const json_t *msg)
+static void on_register(struct hvd_node_table *table, const json_t *msg)
 {
 	char *nics[] = {NULL, NULL};
 	const char *wanted;
 	uint32_t index;
 
-	if (hvd_node_table_register(roster, msg, &index, NULL) != 0)
+	if (hvd_node_table_register(table, msg, &index, NULL) != 0)
 		return;
-	must(index < roster->n && roster->hosts[index].stage == HVD_STAGE_REGISTERED && roster->hosts[index].node.name);
+	must(index < table->n && table->hosts[index].stage == HVD_STAGE_REGISTERED && table->hosts[index].node.name);
 	if (hvd_get_str(msg, "restrict", 64, &wanted, NULL) == 0)
 		nics[0] = (char *)wanted;
-	if (hvd_node_table_restrict(roster, index, nics, NULL) != 0)
-		hvd_node_table_restrict(roster, index, NULL, NULL);
-	must(roster->hosts[index].node.n_ifaces <= HVD_MAX_NICS);
+	if (hvd_node_table_restrict(table, index, nics, NULL) != 0)
+		hvd_node_table_restrict(table, index, NULL, NULL);
+	must(table->hosts[index].node.n_ifaces <= HVD_MAX_NICS);
 }
 
-static void on_report(struct hvd_node_table *roster, const json_t *msg)
+static void on_report(struct hvd_node_table *table, const json_t *msg)
 {
 	int64_t node;
 
-	if (hvd_node_table_count(roster, HVD_STAGE_REGISTERED) < roster->n ||
+	if (hvd_node_table_count(table, HVD_STAGE_REGISTERED) < table->n ||
 	    hvd_get_int(msg, "node", 0, HOSTS - 1, &node, NULL) != 0)
 		return;
-	if (roster->hosts[node].stage == HVD_STAGE_REGISTERED)
-		hvd_node_table_enter(roster, (uint32_t)node, HVD_STAGE_PROBING);
-	hvd_node_table_report(roster, (uint32_t)node, msg, NULL);
-	for (size_t e = 0; e < roster->n_edges; e++) {
-		const struct hvd_edge *edge = &roster->edges[e];
+	if (table->hosts[node].stage == HVD_STAGE_REGISTERED)
+		hvd_node_table_enter(table, (uint32_t)node, HVD_STAGE_PROBING);
+	hvd_node_table_report(table, (uint32_t)node, msg, NULL);
+	for (size_t e = 0; e < table->n_edges; e++) {
+		const struct hvd_edge *edge = &table->edges[e];
 
-		must(edge->from < roster->n && edge->to < roster->n && edge->from != edge->to);
-		must(edge->to_if < roster->hosts[edge->to].node.n_ifaces);
-		must(edge->from_if < roster->hosts[edge->from].node.n_ifaces || edge->from_if == HVD_NO_IFACE);
+		must(edge->from < table->n && edge->to < table->n && edge->from != edge->to);
+		must(edge->to_if < table->hosts[edge->to].node.n_ifaces);
+		must(edge->from_if < table->hosts[edge->from].node.n_ifaces || edge->from_if == HVD_NO_IFACE);
 	}
 }
 
-static void make_plan(struct hvd_node_table *roster, int32_t host)
+static void make_plan(struct hvd_node_table *table, int32_t host)
 {
 	struct hvd_addr addrs[2];
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 2, .port = 4242, .host = host};
@@ -55,9 +55,9 @@ static void make_plan(struct hvd_node_table *roster, int32_t host)
 	log.fd = -1;
 	hvd_addr_parse("127.0.0.1", &addrs[0]);
 	hvd_addr_parse("10.0.0.1", &addrs[1]);
-	if (hvd_plan_make(&plan, roster, &ep, host < 0, &log, NULL) == 0)
+	if (hvd_plan_make(&plan, table, &ep, host < 0, &log, NULL) == 0)
 		for (int rank = 0; rank < plan.layout.size; rank++) {
-			json_t *env = hvd_plan_env(&plan, roster, (uint32_t)rank, NULL);
+			json_t *env = hvd_plan_env(&plan, table, (uint32_t)rank, NULL);
 
 			must(json_is_object(env));
 			must(atoi(json_string_value(json_object_get(env, "HOROVOD_RANK"))) == rank);
@@ -69,26 +69,26 @@ static void make_plan(struct hvd_node_table *roster, int32_t host)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	json_t *list = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *msg;
-	struct hvd_node_table roster;
+	struct hvd_node_table table;
 	const char *type;
 	size_t i;
 
-	hvd_node_table_init(&roster, HOSTS, 0);
+	hvd_node_table_init(&table, HOSTS, 0);
 	json_array_foreach(list, i, msg)
 	{
 		if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 			continue;
 		if (strcmp(type, "register") == 0)
-			on_register(&roster, msg);
+			on_register(&table, msg);
 		else if (strcmp(type, "report") == 0)
-			on_report(&roster, msg);
+			on_report(&table, msg);
 	}
-	free(hvd_node_table_missing(&roster));
-	if (hvd_node_table_count(&roster, HVD_STAGE_REGISTERED) == roster.n) {
-		make_plan(&roster, -1);
-		make_plan(&roster, 0);
+	free(hvd_node_table_missing(&table));
+	if (hvd_node_table_count(&table, HVD_STAGE_REGISTERED) == table.n) {
+		make_plan(&table, -1);
+		make_plan(&table, 0);
 	}
-	hvd_node_table_clear(&roster);
+	hvd_node_table_clear(&table);
 	json_decref(list);
 	return 0;
 }

@@ -477,7 +477,7 @@ static void connections_are_cut(void **state)
 	open_with(w, 1);
 	assert_int_equal(hvd_agent_kill_connections(w->agents, pairs), 0); /* nobody is connected */
 	hvd_gloo_peers_destroy(pairs);
-	say(&w->l->shims[0], json_pack("{s:s, s:i, s:s}", "t", "cut", "n", 5, "why", "not all"));
+	say(&w->l->shims[0], json_pack("{s:s, s:i, s:s}", "t", "kill-connections", "n", 5, "why", "not all"));
 	until(w->l, w->cut);
 	assert_int_equal(w->broken, 5);
 	assert_string_equal(w->cut_why, "not all");

@@ -430,7 +430,7 @@ def cmd_verify(args):
             answer = b""
             while more := sock.recv(4096):
                 answer += more
-        where = " {} {}".format(args.host, args.port)  # as in lib/rendezvous/meeting.c
+        where = " {} {}".format(args.host, args.port)  # as in lib/rendezvous/service.c
         proof = signature(signature(key, b"rendezvous", b""), nonce.encode(), where.encode())
         if answer.endswith(proof.hex().encode()):
             print(key.hex())
