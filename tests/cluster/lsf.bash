@@ -24,8 +24,9 @@ standin_daemon() {
 # installed NAME…: only these stand-ins are in the PATH of in_job.
 installed() {
     local name
-    JOB_PATH=$(cluster path)/standins/bin-$RANDOM
-    mkdir -p "$JOB_PATH"
+    mkdir -p "$(cluster path)/standins"
+    JOB_PATH=$(mktemp -d "$(cluster path)/standins/bin-XXXXXX")
+    chmod 755 "$JOB_PATH"
     for name in "$@"; do ln -s "$STANDINS/$name" "$JOB_PATH/$name"; done
 }
 
