@@ -4,12 +4,12 @@
 #include "lib/base/xalloc.h"
 #include "lib/job/this_host.h"
 #include "lib/protocol/boot.h"
-#include "lsf_hosts.h"
 #include "scratch.h"
 #include "slurm/alloc_slurm.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Where the user names no backend, the first that suits is taken: lsrun suits an LSF job without blaunch, blaunch any
@@ -138,6 +138,23 @@ static void add_binding(const struct hvd_launch *launch, struct hvd_proc *proc)
 		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
 }
 
+/* LSF's launchers do not take the nice value and the limit of locked memory to other hosts. Append to the node agent's
+ * command line the options by which it sets them. */
+static void add_limits(struct hvd_strv *shim)
+{
+	int value = getpriority(PRIO_PROCESS, 0);
+	struct rlimit rl;
+
+	if (value != 0)
+		hvd_strv_addf(shim, "--nice=%d", value);
+	if (getrlimit(RLIMIT_MEMLOCK, &rl) != 0)
+		return;
+	if (rl.rlim_cur == RLIM_INFINITY)
+		hvd_strv_add(shim, "--memlock=unlimited");
+	else
+		hvd_strv_addf(shim, "--memlock=%llu", (unsigned long long)rl.rlim_cur);
+}
+
 static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_reach_fn *reach)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
@@ -160,7 +177,7 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 		/* LSF's daemons may kill the node agent; a guard process, which they do not know, ends the ranks then.
 		 */
 		hvd_strv_add(&proc->argv, "--guarded");
-		hvd_lsf_add_limits(&proc->argv);
+		add_limits(&proc->argv);
 	}
 	hvd_launch_add_command(launch, proc);
 	if (local)
@@ -197,22 +214,6 @@ int hvd_launch_for_host(struct hvd_launch *one, const struct hvd_launch *job, co
 	else if (backend->add_host(one, err) != 0)
 		return hvd_err_host(err, host->name);
 	return 0;
-}
-
-bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)
-{
-	const char *path = hvd_envp_get(launch->envp, "PATH");
-	bool there = false;
-
-	while (path && !there) {
-		size_t len = strcspn(path, ":");
-		char *file = hvd_xasprintf("%.*s/%s", (int)len, path, program);
-
-		there = access(file, X_OK) == 0;
-		free(file);
-		path = path[len] ? path + len + 1 : NULL;
-	}
-	return there;
 }
 
 static bool begins_with(const char *text, const char *start)

@@ -4,10 +4,12 @@
  */
 #include "backend.h"
 
+#include "lib/base/xalloc.h"
 #include "lib/job/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int hvd_launch_local_alloc(struct hvd_launch *launch, struct hvd_err *err)
 {
@@ -109,4 +111,20 @@ int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	else
 		rc = hvd_err_set(err, HVD_E_NOENT, "no hosts are listed, and there is no LSF job");
 	return rc == 0 ? hvd_launch_take(launch, launch->spec->ranks.n, err) : -1;
+}
+
+bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)
+{
+	const char *path = hvd_envp_get(launch->envp, "PATH");
+	bool there = false;
+
+	while (path && !there) {
+		size_t len = strcspn(path, ":");
+		char *file = hvd_xasprintf("%.*s/%s", (int)len, path, program);
+
+		there = access(file, X_OK) == 0;
+		free(file);
+		path = path[len] ? path + len + 1 : NULL;
+	}
+	return there;
 }

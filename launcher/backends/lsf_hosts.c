@@ -7,7 +7,6 @@
 #include "lib/protocol/preamble.h"
 
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 static int missing(const struct hvd_launch *launch, const char *program, const char *host, struct hvd_err *err)
@@ -40,21 +39,6 @@ int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend
 			return missing(launch, program, launch->alloc.hosts[i].name, err);
 	hvd_launch_add_hosts(launch, backend->reach);
 	return 0;
-}
-
-void hvd_lsf_add_limits(struct hvd_strv *shim)
-{
-	int value = getpriority(PRIO_PROCESS, 0);
-	struct rlimit rl;
-
-	if (value != 0)
-		hvd_strv_addf(shim, "--nice=%d", value);
-	if (getrlimit(RLIMIT_MEMLOCK, &rl) != 0)
-		return;
-	if (rl.rlim_cur == RLIM_INFINITY)
-		hvd_strv_add(shim, "--memlock=unlimited");
-	else
-		hvd_strv_addf(shim, "--memlock=%llu", (unsigned long long)rl.rlim_cur);
 }
 
 void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *proc, const char *before,

@@ -15,8 +15,4 @@ int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend
 void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *proc, const char *before,
 		     const char *after, int status, bool came, struct hvd_err *why);
 
-/* LSF's launchers do not take the nice value and the limit of locked memory to other hosts. Append to the node agent's
- * command line the options by which it sets them. */
-void hvd_lsf_add_limits(struct hvd_strv *shim);
-
 #endif

@@ -355,28 +355,3 @@ struct hvd_opttable hvd_options_srun(void)
 {
 	return (struct hvd_opttable){.rows = rows, .n = sizeof(rows) / sizeof(rows[0])};
 }
-
-void hvd_options_srun_args_but(const struct hvd_options *o, const char *name, struct hvd_strv *args)
-{
-	const struct hvd_optset set = hvd_options_set();
-	const struct hvd_opt *but = hvd_optset_find(&set, HVD_FAMILY_SRUN, name, NULL);
-	struct hvd_strv words = {0};
-	struct hvd_optscan scan = {
-		.set = &set, .next = 1, .primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN};
-	struct hvd_opthit hit;
-
-	hvd_strv_add(&words, "hvdrun");
-	hvd_strv_add_all(&words, o->srun_args.v);
-	scan.argc = (int)words.n;
-	scan.argv = words.v;
-	while (hvd_optscan_next(&scan, &hit, NULL) > 0) {
-		if (hit.opt && but && hit.opt->at == but->at)
-			continue;
-		if (hit.opt && !(hit.word_begins && hit.word_ends))
-			hvd_opthit_letter(&hit, args);
-		else
-			for (int i = hit.first; i < hit.end; i++)
-				hvd_strv_add(args, words.v[i]);
-	}
-	hvd_strv_free(&words);
-}
