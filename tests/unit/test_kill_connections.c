@@ -280,12 +280,12 @@ static void says_which_it_may_not_look_into(void **state)
 
 static void messages_are_answered(void **state)
 {
-	json_t *bad = json_pack("{s:s, s:{s:[i]}}", "t", "cut", "at", "elsewhere", 1);
-	json_t *none = json_pack("{s:s, s:{s:[i]}}", "t", "cut", "at", "192.0.2.1", 1);
+	json_t *bad = json_pack("{s:s, s:{s:[i]}}", "t", "kill-connections", "at", "elsewhere", 1);
+	json_t *none = json_pack("{s:s, s:{s:[i]}}", "t", "kill-connections", "at", "192.0.2.1", 1);
 	json_t *answer = hvd_kill_connections_answer(bad);
 
 	(void)state;
-	assert_string_equal(json_string_value(json_object_get(answer, "t")), "cut");
+	assert_string_equal(json_string_value(json_object_get(answer, "t")), "kill-connections");
 	assert_in(json_string_value(json_object_get(answer, "why")), "\"elsewhere\" is no address");
 	json_decref(answer);
 	json_decref(bad);
@@ -320,5 +320,5 @@ int main(void)
 
 	alarm(120); /* whatever happens */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	return cmocka_run_group_tests_name("cut", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("kill_connections", tests, NULL, NULL);
 }
