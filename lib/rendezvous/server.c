@@ -228,7 +228,7 @@ void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds)
 
 void hvd_rv_clear(struct hvd_rv *rv, const char *kept)
 {
-	hvd_rv_store_clear(rv->store, slice(kept ? kept : ""));
+	hvd_rv_store_clear(rv->store, kept ? slice(kept) : (struct hvd_slice){0});
 }
 
 void hvd_rv_clear_scope(struct hvd_rv *rv, const char *scope)

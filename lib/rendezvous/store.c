@@ -280,7 +280,7 @@ int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, siz
 
 void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept)
 {
-	const struct scope *keep = find_scope(st, kept, mix(st->seed, kept));
+	const struct scope *keep = kept.p ? find_scope(st, kept, mix(st->seed, kept)) : NULL;
 
 	for (size_t i = 0; i < st->scopes.room; i++) {
 		for (struct scope *sc = (struct scope *)st->scopes.slots[i], *chain; sc; sc = chain) {
@@ -356,7 +356,7 @@ void hvd_rv_store_destroy(struct hvd_rv_store *st)
 {
 	if (!st)
 		return;
-	hvd_rv_store_clear(st, (struct hvd_slice){"", 0});
+	hvd_rv_store_clear(st, (struct hvd_slice){0});
 	hvd_hash_table_free(&st->entries);
 	hvd_hash_table_free(&st->scopes);
 	free(st);

@@ -62,7 +62,7 @@ int hvd_rv_store_delete(struct hvd_rv_store *st, struct hvd_slice scope, struct 
 /* Set how many members a scope has; 0: not known. -1 when there was no room. */
 int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, size_t members);
 
-/* Forget all values and scope sizes, but those of the scope `kept`; no scope has the empty name. Waiters go on
+/* Forget all values and scope sizes, but those of the scope `kept`; with kept.p NULL of all scopes. Waiters go on
  * waiting. */
 void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept);
 /* Forget the values of one scope, not its size. */
