@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bind.h"
 
+#include "lib/base/hw_topology.h"
 #include "lib/base/xalloc.h"
 
 #include <hwloc.h>
@@ -27,21 +28,14 @@ static int unbound(struct hvd_binding *out, const char *why)
 /* Load a topology: `machine` as in bind.h; of this machine only what this process may use. NULL with err set. */
 static hwloc_topology_t load(const char *machine, struct hvd_err *err)
 {
-	unsigned long flags = 0;
 	hwloc_topology_t t;
 	hwloc_bitmap_t mask;
 	bool ok;
 
-	if (hwloc_topology_init(&t) != 0) {
+	if (hvd_hw_topology_init(&t, 0, HWLOC_TYPE_FILTER_KEEP_STRUCTURE) != 0) {
 		hvd_err_sys(err, "cannot look at this machine");
 		return NULL;
 	}
-#if HWLOC_API_VERSION >= 0x00020800
-	flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
-#endif
-	hwloc_topology_set_flags(t, flags);
-	hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
-	hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
 	ok = true;
 	if (machine && strncmp(machine, "synthetic:", 10) == 0)
 		ok = hwloc_topology_set_synthetic(t, machine + 10) == 0;

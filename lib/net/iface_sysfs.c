@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "iface_sysfs.h"
 
+#include "lib/base/hw_topology.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -173,17 +175,11 @@ static int count_nodes(const char *sysfs)
 
 static hwloc_topology_t load_topology(void)
 {
-	unsigned long flags = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
 	hwloc_topology_t t;
 
-	if (hwloc_topology_init(&t) != 0)
-		return NULL;
-#if HWLOC_API_VERSION >= 0x00020800
-	flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
-#endif
-	hwloc_topology_set_flags(t, flags);
 	/* Only processing units and NUMA nodes are needed, and these cannot be filtered out. */
-	hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
+	if (hvd_hw_topology_init(&t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED, HWLOC_TYPE_FILTER_KEEP_NONE) != 0)
+		return NULL;
 	if (hwloc_topology_load(t) != 0) {
 		hwloc_topology_destroy(t);
 		return NULL;
