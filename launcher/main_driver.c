@@ -137,7 +137,6 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 		hvd_warn(&prog->log, "%s", o->warnings.v[i]);
 	hvd_launch_spec_make(&prog->spec, o, environ);
 	prog->opts.spec = &prog->spec;
-	hvd_strv_add_all(&prog->opts.env, prog->spec.env.v);
 	if (o->verbose && prog->log.level < HVD_LOG_VERBOSE)
 		prog->log.level = o->verbose > 1 ? HVD_LOG_DEBUG : HVD_LOG_VERBOSE;
 	return 0;

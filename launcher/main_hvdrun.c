@@ -91,7 +91,6 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 	opts->mode = backend->mode;
 	opts->loopback = backend->loopback || launch->one_machine;
 	opts->rendezvous_here = !backend->one_srun;
-	hvd_strv_add_all(&opts->env, launch->spec->env.v);
 	if (backend->mode == HVD_START_RANKS)
 		return;
 	opts->hosts = (uint32_t)launch->alloc.n_hosts;
@@ -242,7 +241,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 	if (json && !spec->dry_run)
 		hvd_report_result(&result, backend);
 	hvd_launch_clear(&launch);
-	hvd_strv_free(&opts.env);
+	hvd_strv_free(&opts.extra_env);
 	hvd_strv_free(&opts.names);
 	free(task);
 	free(selftest);

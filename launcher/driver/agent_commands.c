@@ -55,7 +55,7 @@ void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, 
 
 	if (!is_admitted(agents, (uint32_t)slot->host))
 		return; /* the plan has no endpoint for the host */
-	env = hvd_plan_env(&agents->plan, &agents->table, (uint32_t)rank, &agents->opts->env);
+	env = hvd_plan_env(&agents->plan, &agents->table, (uint32_t)rank, agents->opts);
 	/* The host has more ranks than slots when slots were taken away from the job. */
 	command(agents, (uint32_t)slot->host,
 		json_pack("{s:s, s:I, s:i, s:i, s:o}", "t", "start", "worker", (json_int_t)worker, "slot",

@@ -21,7 +21,7 @@ struct hvd_driver_opts {
 	uint32_t hosts, ranks;      /* 0: the first registration decides */
 	struct hvd_strv names;      /* the hosts' names, for messages; may be empty */
 	in_port_t port_lo, port_hi; /* 0: any */
-	struct hvd_strv env;        /* NAME=VALUE for every rank: those of the launch spec, and more */
+	struct hvd_strv extra_env;  /* NAME=VALUE for every rank, besides spec->env */
 	/* X: tell every rank, whatever its framework, where it meets the others (X_ADDR, X_PORT) and who it is (X_RANK,
 	 * X_HOST). NULL = only as its framework wants to know. */
 	const char *rendezvous_env;

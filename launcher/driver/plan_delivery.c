@@ -44,7 +44,7 @@ static void add_env(json_t *env, const char *prefix, const char *name, json_t *v
 
 static json_t *rank_plan(struct hvd_plan_delivery *delivery, uint32_t rank)
 {
-	json_t *env = hvd_plan_env(delivery->plan, delivery->table, rank, &delivery->opts->env);
+	json_t *env = hvd_plan_env(delivery->plan, delivery->table, rank, delivery->opts);
 	const struct hvd_endpoints *ep = delivery->plan->endpoints;
 	const char *prefix = delivery->opts->rendezvous_env;
 	int host = delivery->plan->layout.rank_slots[rank].host;

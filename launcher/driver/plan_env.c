@@ -37,7 +37,7 @@ static char *local_list(const struct hvd_node_agent *host)
 }
 
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
-		     const struct hvd_strv *extra)
+		     const struct hvd_driver_opts *opts)
 {
 	const struct hvd_rank_slot *slot = &plan->layout.rank_slots[rank];
 	uint32_t h = (uint32_t)slot->host;
@@ -58,18 +58,13 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 	json_t *out = json_object();
 
 	hvd_emit_all(&in, &env);
+	hvd_strv_add_all(&env, opts->spec->env.v);
+	hvd_strv_add_all(&env, opts->extra_env.v);
 	for (size_t i = 0; i < env.n; i++) {
 		char *value = strchr(env.v[i], '=');
 
 		*value = '\0';
 		json_object_set_new(out, env.v[i], json_string(value + 1));
-	}
-	for (size_t i = 0; extra && i < extra->n; i++) {
-		const char *value = strchr(extra->v[i], '=');
-		char *name = hvd_xstrndup(extra->v[i], (size_t)(value - extra->v[i]));
-
-		json_object_set_new(out, name, json_string(value + 1));
-		free(name);
 	}
 	hvd_strv_free(&env);
 	free(first);

@@ -8,8 +8,8 @@
 #ifndef HVD_PLANNER_H
 #define HVD_PLANNER_H
 
+#include "driver_opts.h"
 #include "lib/base/log.h"
-#include "lib/base/strv.h"
 #include "lib/job/layout.h"
 #include "lib/job/network.h"
 #include "lib/rendezvous/service.h"
@@ -53,9 +53,9 @@ void hvd_plan_grow(struct hvd_plan *plan, uint32_t from, uint32_t to);
  * unless it is a second name of a machine that is in the plan. -1 with HVD_E_NET: it does not fit. */
 int hvd_plan_join(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err);
 
-/* A rank's environment, as {NAME:VALUE,…}. `extra` has more variables as NAME=VALUE, or is NULL. */
+/* A rank's environment, as {NAME:VALUE,…}: what follows from the plan, then what `opts` says for every rank. */
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
-		     const struct hvd_strv *extra);
+		     const struct hvd_driver_opts *opts);
 
 /* Users and sites may set the variables that select interfaces, which are left alone then. Warn where such a variable
  * selects an interface that does not connect all hosts; with --verbose, log all of them. */

@@ -353,7 +353,7 @@ static int begin(struct elastic *el, struct hvd_err *err)
 	struct hvd_job *job = &el->job;
 	struct hvd_boot boot;
 
-	hvd_strv_add(&job->opts->env, "HOROVOD_ELASTIC=1");
+	hvd_strv_add(&job->opts->extra_env, "HOROVOD_ELASTIC=1");
 	el->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, el, job->log);
 	el->events = hvd_event_queue_create(job->base, el->machine);
 	el->peers = hvd_gloo_peers_create();

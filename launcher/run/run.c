@@ -241,7 +241,7 @@ static int open_func(struct run *run, struct hvd_err *err)
 		return 0;
 	run->job.opts->rendezvous_env = HVD_RUNFUNC_ENV;
 	run->job.opts->func_key = true;
-	hvd_strv_addf(&run->job.opts->env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
+	hvd_strv_addf(&run->job.opts->extra_env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
 	run->func = hvd_runfunc_open(run->job.base, spec->function.file, spec->function.results, on_unread, run,
 				     run->job.log, err);
 	return run->func ? 0 : -1;

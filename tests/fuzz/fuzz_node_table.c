@@ -50,6 +50,8 @@ static void make_plan(struct hvd_node_table *table, int32_t host)
 	struct hvd_addr addrs[2];
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 2, .port = 4242, .host = host};
 	struct hvd_log log = hvd_log_make("fuzz", HVD_LOG_DEBUG);
+	struct hvd_launch_spec spec = {0};
+	struct hvd_driver_opts none = {.spec = &spec};
 	struct hvd_plan plan = {0};
 
 	log.fd = -1;
@@ -57,7 +59,7 @@ static void make_plan(struct hvd_node_table *table, int32_t host)
 	hvd_addr_parse("10.0.0.1", &addrs[1]);
 	if (hvd_plan_make(&plan, table, &ep, host < 0, &log, NULL) == 0)
 		for (int rank = 0; rank < plan.layout.size; rank++) {
-			json_t *env = hvd_plan_env(&plan, table, (uint32_t)rank, NULL);
+			json_t *env = hvd_plan_env(&plan, table, (uint32_t)rank, &none);
 
 			must(json_is_object(env));
 			must(atoi(json_string_value(json_object_get(env, "HOROVOD_RANK"))) == rank);

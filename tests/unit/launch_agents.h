@@ -162,7 +162,7 @@ static inline int launch_teardown(void **state)
 	}
 	hvd_driver_destroy(l->driver);
 	hvd_strv_free(&l->spec.interfaces);
-	hvd_strv_free(&l->opts.env);
+	hvd_strv_free(&l->opts.extra_env);
 	hvd_strv_free(&l->opts.names);
 	event_free(l->watchdog);
 	event_base_dispatch(l->base); /* goodbyes on their way out */

@@ -21,7 +21,7 @@ static void every_rank_gets_its_place(void **state)
 	struct launch *l = *state;
 	struct shim *s[6];
 
-	hvd_strv_add(&l->opts.env, "EXTRA=a=b c");
+	hvd_strv_add(&l->opts.extra_env, "EXTRA=a=b c");
 	launch_start(l);
 	/* Ranks 1 and 3 ask before their host's agent has said a word, rank 5 when all have their plan. */
 	s[1] = shim_connect(l, joining(0, 1));

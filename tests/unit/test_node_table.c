@@ -5,6 +5,8 @@
 
 #include "unit.h"
 
+static const struct hvd_launch_spec no_spec;
+static const struct hvd_driver_opts no_opts = {.spec = &no_spec};
 static const struct hvd_log quiet = {.prog = "test", .level = HVD_LOG_ERROR, .fd = -1};
 
 /* Host `i` of `n` with one rank per number in `ranks`, ib0 and eth0 with an address of each family. */
@@ -302,7 +304,7 @@ static void one_machine_and_nics(void **state)
 		filled(&roster, 1);
 		assert_int_equal(hvd_node_table_restrict(&roster, 0, nics, NULL), 0);
 		assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 0);
-		env = hvd_plan_env(&plan, &roster, 0, NULL);
+		env = hvd_plan_env(&plan, &roster, 0, &no_opts);
 		assert_string_equal(value(env, "HOROVOD_GLOO_IFACE"), cases[i].gloo);
 		assert_in(value(env, "NCCL_SOCKET_IFNAME"), cases[i].all);
 		json_decref(env);
@@ -412,20 +414,22 @@ static void a_plan(void **state)
 {
 	struct hvd_addr addrs[] = {A("127.0.0.1"), A("10.0.0.1"), A("10.1.0.1")};
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 3, .port = 5000, .host = 0};
-	struct hvd_strv extra = {0};
+	struct hvd_launch_spec spec = {0};
+	struct hvd_driver_opts opts = {.spec = &spec};
 	struct hvd_node_table roster;
 	struct hvd_plan plan = {0};
 
 	(void)state;
-	hvd_strv_add(&extra, "X=a=b");
-	hvd_strv_add(&extra, "HOROVOD_CONTROLLER=mine"); /* the launch's own word is the last */
+	hvd_strv_add(&spec.env, "X=a=b");
+	hvd_strv_add(&spec.env, "HOROVOD_CONTROLLER=spec");
+	hvd_strv_add(&opts.extra_env, "HOROVOD_CONTROLLER=mine"); /* the launcher's own word is the last */
 	filled(&roster, 3);
 	all_report(&roster, 7, 0);
 	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), 0);
 	assert_false(plan.local);
 	assert_int_equal(plan.networks.n, 2); /* ib0 speaks both families, and is one */
 	for (uint32_t r = 0; r < 6; r++) {
-		json_t *env = hvd_plan_env(&plan, &roster, r, &extra);
+		json_t *env = hvd_plan_env(&plan, &roster, r, &opts);
 
 		assert_int_equal(atoi(value(env, "HOROVOD_RANK")), r);
 		assert_int_equal(atoi(value(env, "HOROVOD_LOCAL_RANK")), r / 3);
@@ -443,7 +447,8 @@ static void a_plan(void **state)
 	assert_false(hvd_plan_uses(&plan, &roster, 1));
 	hvd_plan_clear(&plan);
 	hvd_node_table_clear(&roster);
-	hvd_strv_free(&extra);
+	hvd_strv_free(&spec.env);
+	hvd_strv_free(&opts.extra_env);
 }
 
 static void the_endpoint_is_one_that_was_reached(void **state)
