@@ -94,7 +94,8 @@ void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now)
 	}
 }
 
-bool hvd_host_manager_coming(const struct hvd_machine *m, hvd_time now)
+/* Is a host coming that may be used? */
+static bool is_one_coming(const struct hvd_machine *m, hvd_time now)
 {
 	for (uint32_t k = 0; k < m->n_hosts; k++)
 		if (m->hosts[k].stage == HVD_HOST_COMING && wanted(&m->hosts[k], now))
@@ -127,7 +128,7 @@ bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now)
 	if (!m->gen.enough_since)
 		m->gen.enough_since = now;
 	end = hvd_after(m->gen.enough_since, m->opts.settle);
-	if (slots == m->opts.max_np || !hvd_host_manager_coming(m, now) || now >= end)
+	if (slots == m->opts.max_np || !is_one_coming(m, now) || now >= end)
 		return true;
 	hvd_machine_wake(m, end);
 	return false;

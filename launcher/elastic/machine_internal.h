@@ -141,8 +141,6 @@ bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now);
 /* Have the node agents of hosts that may be used be started, and those of hosts be ended that discovery does not list
  * any longer or that are unfit, when no worker is left there. */
 void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now);
-/* Is a host coming that may be used? */
-bool hvd_host_manager_coming(const struct hvd_machine *m, hvd_time now);
 /* While hosts are coming for the first time: the slots of the hosts that are here and of these. Otherwise 0. */
 int hvd_host_manager_promised(const struct hvd_machine *m, hvd_time now);
 /* There are this many slots, which are enough. False: wait a little for hosts that are still coming. */

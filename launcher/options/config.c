@@ -214,7 +214,7 @@ int hvd_config_parse(struct hvd_options *o, enum hvd_opt_source from, const char
 	return rc;
 }
 
-int hvd_config_read(struct hvd_options *o, enum hvd_opt_source from, const char *path, struct hvd_err *err)
+static int read_file(struct hvd_options *o, enum hvd_opt_source from, const char *path, struct hvd_err *err)
 {
 	FILE *file = fopen(path, "re");
 	char *text;
@@ -239,9 +239,9 @@ int hvd_config_read(struct hvd_options *o, enum hvd_opt_source from, const char 
 
 int hvd_config_load(struct hvd_options *o, struct hvd_err *err)
 {
-	if (access(SITE_FILE, F_OK) == 0 && hvd_config_read(o, HVD_FROM_SITE, SITE_FILE, err) != 0)
+	if (access(SITE_FILE, F_OK) == 0 && read_file(o, HVD_FROM_SITE, SITE_FILE, err) != 0)
 		return -1;
-	if (o->config_file && hvd_config_read(o, HVD_FROM_CONFIG, o->config_file, err) != 0)
+	if (o->config_file && read_file(o, HVD_FROM_CONFIG, o->config_file, err) != 0)
 		return -1;
 	return 0;
 }

@@ -13,9 +13,7 @@
 
 #include "options.h"
 
-/* Store the values of a file. Errors name the file and the line, and are HVD_E_USAGE. */
-int hvd_config_read(struct hvd_options *o, enum hvd_opt_source from, const char *path, struct hvd_err *err);
-/* The same for a text; `path` is for messages only. */
+/* Store the values of a file's text. Errors name the file, by `path`, and the line, and are HVD_E_USAGE. */
 int hvd_config_parse(struct hvd_options *o, enum hvd_opt_source from, const char *text, size_t len, const char *path,
 		     struct hvd_err *err);
 

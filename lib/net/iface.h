@@ -93,8 +93,6 @@ void hvd_ifaces_clear(struct hvd_ifaces *ifs); /* leaves it empty; NULL is fine 
  * addresses that tell that it leads nowhere), so that ranks of interfaces of two hosts can be compared. */
 int64_t hvd_iface_rank(const struct hvd_iface *i);
 
-const struct hvd_iface *hvd_ifaces_find(const struct hvd_ifaces *ifs, const char *name);
-
 /* "ethernet", "roce" …: static text, for messages to users and on the wire. */
 const char *hvd_iface_kind_name(enum hvd_iface_kind kind);
 /* The kind with this name; -1 when there is none. */

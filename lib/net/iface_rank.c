@@ -99,11 +99,3 @@ int64_t hvd_iface_rank(const struct hvd_iface *i)
 		speed = INT32_MAX;
 	return (class << 32) + (INT32_MAX - speed);
 }
-
-const struct hvd_iface *hvd_ifaces_find(const struct hvd_ifaces *ifs, const char *name)
-{
-	for (int i = 0; i < ifs->n; i++)
-		if (strcmp(ifs->v[i].name, name) == 0)
-			return &ifs->v[i];
-	return NULL;
-}

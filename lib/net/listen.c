@@ -40,7 +40,8 @@ static int listen_one(struct sockaddr_storage ss, in_port_t port)
 	return -1;
 }
 
-in_port_t hvd_listen_port(int fd)
+/* The port of a socket; 0 when it has none. */
+static in_port_t port_of(int fd)
 {
 	struct sockaddr_storage ss = {0};
 	socklen_t len = sizeof(ss);
@@ -62,7 +63,7 @@ static int listen_at(const struct sockaddr_storage *addrs, size_t n, in_port_t p
 			return -1;
 		}
 		if (port == 0)
-			port = hvd_listen_port(fds[i]);
+			port = port_of(fds[i]);
 	}
 	return 0;
 }
@@ -101,7 +102,7 @@ int hvd_listen_any(bool loopback, in_port_t lo, in_port_t hi, in_port_t *port, s
 		rc = hvd_listen_all(&ss, 1, lo, hi, &fd, &which);
 	}
 	if (rc == 0) {
-		*port = hvd_listen_port(fd);
+		*port = port_of(fd);
 		return fd;
 	}
 	gethostname(host, sizeof(host) - 1);

@@ -24,7 +24,4 @@ int hvd_listen_any(bool loopback, in_port_t lo, in_port_t hi, in_port_t *port, s
  * no socket open: EADDRINUSE when no port is free on all addresses, else the error of addrs[*which]. */
 int hvd_listen_all(const struct sockaddr_storage *addrs, size_t n, in_port_t lo, in_port_t hi, int *fds, size_t *which);
 
-/* The port of a socket; 0 when it has none. */
-in_port_t hvd_listen_port(int fd);
-
 #endif

@@ -15,7 +15,7 @@
 
 #define LOCAL_AGE 5.0 /* seconds after which the list of this host's addresses is read again */
 
-/* A set of addresses in the form of hvd_rv_mapped(). It is sorted when it is first searched, so that adding many costs
+/* A set of addresses in the form of mapped(). It is sorted when it is first searched, so that adding many costs
  * one sort. */
 struct addr_set {
 	struct in6_addr *v;
@@ -34,7 +34,8 @@ struct hvd_rv_access {
 	uint32_t questions;
 };
 
-struct in6_addr hvd_rv_mapped(const struct sockaddr_storage *ss)
+/* The address as IPv6; an IPv4 address in its mapped form, so that all addresses can be compared. */
+static struct in6_addr mapped(const struct sockaddr_storage *ss)
 {
 	struct in6_addr key = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
 
@@ -101,7 +102,7 @@ int hvd_rv_access_allow(struct hvd_rv_access *ac, const char *ip, struct hvd_err
 		return hvd_err_set(err, HVD_E_USAGE, "'%s' is not an IPv4 or IPv6 address", ip);
 	memcpy(&ss, ai->ai_addr, ai->ai_addrlen);
 	freeaddrinfo(ai);
-	set_append(&ac->allowed, hvd_rv_mapped(&ss));
+	set_append(&ac->allowed, mapped(&ss));
 	ac->listed = true;
 	return 0;
 }
@@ -114,7 +115,7 @@ void hvd_rv_access_replace(struct hvd_rv_access *ac, const struct hvd_addr *addr
 	ac->listed = true;
 	for (size_t i = 0; i < n; i++) {
 		hvd_addr_to_sockaddr(&addrs[i], 0, &ss);
-		set_append(&ac->allowed, hvd_rv_mapped(&ss));
+		set_append(&ac->allowed, mapped(&ss));
 	}
 }
 
@@ -141,7 +142,7 @@ static void refresh_local(struct hvd_rv_access *ac)
 			memcpy(&ss, i->ifa_addr, sizeof(struct sockaddr_in6));
 		else
 			continue;
-		set_append(&ac->local, hvd_rv_mapped(&ss));
+		set_append(&ac->local, mapped(&ss));
 	}
 	freeifaddrs(list);
 	ac->local_until = hvd_deadline_in(LOCAL_AGE);
@@ -174,7 +175,7 @@ bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storag
 	struct in6_addr key;
 
 	hvd_unmap_v4(&from);
-	key = hvd_rv_mapped(&from);
+	key = mapped(&from);
 	return is_listed(ac, &from, &key);
 }
 
@@ -187,7 +188,7 @@ enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const 
 	int rc;
 
 	hvd_unmap_v4(&from);
-	key = hvd_rv_mapped(&from);
+	key = mapped(&from);
 	if (!is_listed(ac, &from, &key))
 		return HVD_RV_NOT_LISTED;
 	if (ac->any_user || !is_local(ac, &from, &key))

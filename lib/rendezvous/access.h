@@ -19,9 +19,6 @@
 
 struct hvd_rv_access;
 
-/* The address as IPv6; an IPv4 address in its mapped form, so that all addresses can be compared. */
-struct in6_addr hvd_rv_mapped(const struct sockaddr_storage *ss);
-
 enum hvd_rv_verdict {
 	HVD_RV_WELCOME,
 	HVD_RV_NOT_LISTED, /* the address is not one of those that may connect */

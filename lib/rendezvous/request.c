@@ -358,10 +358,3 @@ void hvd_rv_answer(struct hvd_rv_request *req, int status, const void *data, siz
 	c->taken = NULL;
 	answer_copy(c, status, data, len);
 }
-
-int hvd_rv_request_peer(const struct hvd_rv_request *req, struct sockaddr_storage *peer)
-{
-	socklen_t len = sizeof(*peer);
-
-	return req->conn ? getpeername(req->conn->fd, (struct sockaddr *)peer, &len) : -1;
-}

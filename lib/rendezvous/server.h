@@ -144,8 +144,6 @@ void hvd_rv_watch(struct hvd_rv *rv, hvd_rv_watch_fn *fn, void *arg);
 
 /* Answer a taken request and free it. Safe when the client has closed its connection, and after hvd_rv_destroy(). */
 void hvd_rv_answer(struct hvd_rv_request *req, int status, const void *data, size_t len);
-/* The address of the client; -1 when it has closed its connection. */
-int hvd_rv_request_peer(const struct hvd_rv_request *req, struct sockaddr_storage *peer);
 
 struct hvd_rv_stats {
 	uint64_t connections; /* accepted, including those that were refused */
