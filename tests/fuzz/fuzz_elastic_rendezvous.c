@@ -13,6 +13,7 @@
 #include "fuzz.h"
 #include "launcher/elastic/elastic_rendezvous.h"
 #include "lib/frameworks/worker_addrs.h"
+#include "tests/unit/idle_machine_ops.h"
 
 #define REQUESTS 64
 
@@ -60,7 +61,7 @@ static void on_arrived(uint32_t worker, void *arg)
 		w->arrived[w->n_arrived++] = worker;
 }
 
-static void on_met(void *arg)
+static void on_connected(void *arg)
 {
 	((struct world *)arg)->met = true;
 }
@@ -73,7 +74,7 @@ static void on_ready(uint32_t worker, void *arg)
 		w->ready[w->n_ready++] = worker;
 }
 
-static void on_pass(const struct hvd_worker *worker, const char *to, int64_t when, void *arg)
+static void on_notify(const struct hvd_worker *worker, const char *to, int64_t when, void *arg)
 {
 	struct hvd_worker_addrs addrs;
 
@@ -85,17 +86,6 @@ static void on_pass(const struct hvd_worker *worker, const char *to, int64_t whe
 
 /* ---- what the machine says ---- */
 
-static void do_host(uint32_t host, void *arg)
-{
-	(void)host;
-	(void)arg;
-}
-
-static void do_nothing(void *arg)
-{
-	(void)arg;
-}
-
 static void do_generation(bool prepared, void *arg)
 {
 	struct world *w = arg;
@@ -104,19 +94,6 @@ static void do_generation(bool prepared, void *arg)
 	hvd_elastic_rv_cancel_notify(w->erv);
 	hvd_layout_clear(&w->layout);
 	must(hvd_machine_layout(w->machine, false, &w->layout, NULL) == 0);
-}
-
-static void do_start(const struct hvd_worker *worker, void *arg)
-{
-	(void)worker;
-	(void)arg;
-}
-
-static void do_end(const struct hvd_worker *worker, bool at_once, void *arg)
-{
-	(void)worker;
-	(void)at_once;
-	(void)arg;
 }
 
 static void do_answer(void *arg)
@@ -232,7 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 							   .kill_connections = do_nothing,
 							   .finish = do_finish};
 	static const struct hvd_elastic_rv_ops ops = {
-		.arrived = on_arrived, .connected = on_met, .ready = on_ready, .notify = on_pass};
+		.arrived = on_arrived, .connected = on_connected, .ready = on_ready, .notify = on_notify};
 	const struct hvd_machine_opts opts = {.np = 2, .min_np = 2, .reset_limit = -1, .elastic_timeout = 60};
 	struct hvd_worker_addr one = {.iface = "lo", .port = 4321};
 	struct hvd_worker_addrs addrs = {.v = &one, .n = 1};

@@ -3,6 +3,7 @@
 #include "launcher/elastic/elastic_rendezvous.h"
 
 #include "fake_worker.h"
+#include "idle_machine_ops.h"
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -30,17 +31,6 @@ struct world {
 
 /* ---- the machine's ops: as elastic.c has them, as far as the elastic rendezvous is concerned ---- */
 
-static void do_host(uint32_t host, void *arg)
-{
-	(void)host;
-	(void)arg;
-}
-
-static void do_nothing(void *arg)
-{
-	(void)arg;
-}
-
 static void do_generation(bool prepared, void *arg)
 {
 	struct world *w = arg;
@@ -49,19 +39,6 @@ static void do_generation(bool prepared, void *arg)
 	hvd_elastic_rv_cancel_notify(w->erv);
 	hvd_layout_clear(&w->layout);
 	assert_int_equal(hvd_machine_layout(w->machine, false, &w->layout, NULL), 0);
-}
-
-static void do_start(const struct hvd_worker *worker, void *arg)
-{
-	(void)worker;
-	(void)arg;
-}
-
-static void do_end(const struct hvd_worker *worker, bool at_once, void *arg)
-{
-	(void)worker;
-	(void)at_once;
-	(void)arg;
 }
 
 static void do_answer(void *arg)
@@ -94,7 +71,7 @@ static void on_arrived(uint32_t worker, void *arg)
 	w->last_arrived = worker;
 }
 
-static void on_met(void *arg)
+static void on_connected(void *arg)
 {
 	((struct world *)arg)->met++;
 }
@@ -107,7 +84,7 @@ static void on_ready(uint32_t worker, void *arg)
 	w->last_ready = worker;
 }
 
-static void on_pass(const struct hvd_worker *worker, const char *to, int64_t when, void *arg)
+static void on_notify(const struct hvd_worker *worker, const char *to, int64_t when, void *arg)
 {
 	struct world *w = arg;
 
@@ -121,7 +98,7 @@ static int begin(void **state)
 {
 	static const struct hvd_machine_ops machine_ops = {do_host, do_host,   do_nothing, do_generation, do_start,
 							   do_end,  do_answer, do_notify,  do_nothing,    do_finish};
-	static const struct hvd_elastic_rv_ops ops = {on_arrived, on_met, on_ready, on_pass};
+	static const struct hvd_elastic_rv_ops ops = {on_arrived, on_connected, on_ready, on_notify};
 	static const char *const ips[] = {"127.0.0.1"};
 	const struct hvd_machine_opts opts = {
 		.np = 3, .min_np = 2, .reset_limit = -1, .elastic_timeout = 60, .patience = 60};
