@@ -27,6 +27,8 @@
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=SCRIPTDIR/../cache.bash
+. "$HERE/../cache.bash"
 job=''
 
 usage() {
@@ -34,15 +36,7 @@ usage() {
 	exit 2
 }
 
-where() {
-	if [[ ${HVD_MATRIX_DIR-} ]]; then
-		echo "$HVD_MATRIX_DIR"
-	elif ((EUID == 0)); then
-		echo /var/cache/hvd-roots
-	else
-		echo "${XDG_CACHE_HOME:-$HOME/.cache}/hvd-roots"
-	fi
-}
+where() { echo "${HVD_MATRIX_DIR:-$(cache_dir hvd-roots)}"; }
 
 say() { echo "$suite: $*" >&2; }
 

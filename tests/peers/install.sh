@@ -27,6 +27,9 @@
 
 set -euo pipefail
 
+# shellcheck source=SCRIPTDIR/../cache.bash
+. "$(dirname "${BASH_SOURCE[0]}")/../cache.bash"
+
 VERSION=0.28.1
 SDIST_SHA256=92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0
 PYTHON=/usr/bin/python3
@@ -55,15 +58,7 @@ cmd:mpicxx.openmpi                libopenmpi-dev
 cmd:mpirun.openmpi                openmpi-bin"
 }
 
-where() {
-	if [[ ${HVD_PEERS_DIR-} ]]; then
-		echo "$HVD_PEERS_DIR"
-	elif ((EUID == 0)); then
-		echo "/var/cache/hvd-peers${HVD_PEERS_SOURCE:+/source}"
-	else
-		echo "${XDG_CACHE_HOME:-$HOME/.cache}/hvd-peers${HVD_PEERS_SOURCE:+/source}"
-	fi
-}
+where() { echo "${HVD_PEERS_DIR:-$(cache_dir hvd-peers)${HVD_PEERS_SOURCE:+/source}}"; }
 
 say() { echo "peers: $*" >&2; }
 
