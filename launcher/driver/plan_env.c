@@ -45,6 +45,9 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 	char *list = plan->local ? local_list(&table->hosts[h]) : iface_list(plan, node, h);
 	char *first = hvd_xstrndup(list, strcspn(list, ","));
 	struct hvd_emit in = {
+		.frameworks = opts->spec->frameworks,
+		.store = opts->spec->store,
+		.max_restarts = -1,
 		.mpi = plan->mpi,
 		.one_machine = plan->local,
 		.slot = slot,

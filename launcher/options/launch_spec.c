@@ -210,6 +210,8 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 		.dry_run = o->dry_run,
 		.as_horovodrun = o->as_horovodrun,
 		.failure = {.keep_going = o->keep_going},
+		.frameworks = HVD_FW_AUTO,
+		.elastic = {.max_restarts = -1},
 	};
 	set_hosts(spec, o);
 	set_elastic(spec, o, envp);

@@ -14,6 +14,7 @@
 #define HVD_LAUNCH_SPEC_H
 
 #include "lib/base/strv.h"
+#include "lib/frameworks/frameworks.h"
 
 #include <stdbool.h>
 
@@ -76,6 +77,9 @@ struct hvd_launch_spec {
 		int reset_limit;                   /* generations after the first; -1 = any number */
 		double timeout;                    /* seconds that the job waits for slots; below 0 = any time */
 		double cooldown_min, cooldown_max; /* seconds that a failing host is left out; 0 = for ever */
+		/* At least 0: PyTorch's kind of elastic job, in which all ranks are started anew after a failure or a
+		 * change of hosts, after failures so many times at most. -1: Horovod's. */
+		int max_restarts;
 		double silent; /* seconds after which a silent rank is replaced; 0 = what the state machine thinks */
 	} elastic;
 
@@ -122,8 +126,13 @@ struct hvd_launch_spec {
 	/* How the driver brings the ranks together. */
 	struct hvd_strv interfaces; /* names, prefixes or networks; empty = the driver finds them */
 	enum hvd_rendezvous_at rendezvous;
+	unsigned frameworks;       /* bits of enum hvd_framework: whose variables ranks get */
+	enum hvd_store_mode store; /* who has PyTorch's TCPStore */
 	struct {
 		double start; /* seconds from the start until every rank has its plan */
+		/* … and from the first rank that calls init_process_group() until all have; then the launch ends. 0 =
+		 * never. */
+		double init;
 	} deadlines;
 	struct hvd_strv env;  /* NAME=VALUE for every rank */
 	const char *key_file; /* the secret by which ranks prove who they are; NULL = munge, or the launch's own */

@@ -9,6 +9,7 @@
 #ifndef HVD_EMIT_H
 #define HVD_EMIT_H
 
+#include "frameworks.h"
 #include "lib/base/strv.h"
 #include "lib/job/layout.h"
 #include "lib/net/addr.h"
@@ -16,8 +17,11 @@
 #include <stdbool.h>
 
 struct hvd_emit {
-	bool mpi;         /* Horovod's controller is MPI: the MPI tells ranks their rank and size */
-	bool one_machine; /* all ranks are on this machine */
+	unsigned frameworks; /* bits of enum hvd_framework: whose variables are wanted */
+	enum hvd_store_mode store;
+	int restarts, max_restarts; /* of an elastic job that starts all ranks anew; max < 0: it is none */
+	bool mpi;                   /* Horovod's controller is MPI: the MPI tells ranks their rank and size */
+	bool one_machine;           /* all ranks are on this machine */
 	const struct hvd_rank_slot *slot;
 	const char *hostname;       /* equal on all ranks of a host, different on different hosts */
 	const char *iface;          /* this host's interface in the best network */

@@ -50,6 +50,17 @@ struct hvd_rv_request;
  */
 typedef int hvd_rv_probe_fn(void *arg, const char *nonce, int fd, char *out, size_t room);
 
+/*
+ * PyTorch's TCPStore clients (torch.distributed) may connect to the same port: their first byte is one with which no
+ * HTTP request begins (tcpstore.h). A process has come to init_process_group() when it adds to the store's key "init/".
+ */
+struct hvd_rv_join {
+	struct hvd_addr from;
+	uint32_t pid;        /* of the process, as it says; 0 = it does not say */
+	uint32_t generation; /* how many times the process has come before: each time opens an empty store for all */
+};
+typedef void hvd_rv_joined_fn(void *arg, const struct hvd_rv_join *join);
+
 #define HVD_RV_PROBE_ROOM 1024
 #define HVD_RV_PROBE_PATH "/_hvd/probe/" /* and the nonce */
 
@@ -71,6 +82,9 @@ struct hvd_rv_config {
 	struct hvd_rv_access *access; /* not owned, must outlive the server; NULL = anyone */
 	hvd_rv_probe_fn *probe;       /* NULL = 404 */
 	void *probe_arg;
+	bool tcpstore;            /* answer TCPStore clients */
+	hvd_rv_joined_fn *joined; /* may be NULL */
+	void *joined_arg;
 };
 
 void hvd_rv_config_init(struct hvd_rv_config *cfg);
@@ -100,6 +114,12 @@ int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *
 
 /* Change how long a GET waits for a key named rank_<number>, from now on. */
 void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds);
+/* All ranks of the job are started anew: forget what TCPStore clients have stored and how often each process has come,
+ * and close their connections. */
+void hvd_rv_tcpstore_renew(struct hvd_rv *rv);
+/* What TCPStore clients wait for, for messages: "10.0.0.2 (pid 77) waits for default_pg/0//cpu//0/5", one a line, `max`
+ * lines at most; NULL = nobody waits. The caller frees it. */
+char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max);
 /* Set how many members a scope has: its values are removed when all members have deleted their key. 0: not known. */
 int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, struct hvd_err *err);
 /* Forget all values and scope sizes, but those of the scope `kept` (may be NULL): a new generation of the job begins.
