@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A client of PyTorch's TCPStore without PyTorch: a module for tests, and a light rank that meets the others as
+torch.distributed.init_process_group() does. Format of messages: PyTorch, torch/csrc/distributed/c10d/TCPStore*.cpp.
+
+As a rank, with the environment that a launcher sets: publish a value, wait for everybody's, print their sum.
+
+  tcpstore_client.py [--value N] [--rounds N] [--hold SECONDS] [--exit STATUS]
+"""
+
+import argparse
+import os
+import socket
+import struct
+import sys
+import time
+
+VALIDATE, SET, COMPARE_SET, GET, ADD, CHECK, WAIT = range(7)
+MULTI_GET, PING = 10, 13
+MAGIC = 0x3C85F7CE
+
+
+def text(data):
+    data = data.encode() if isinstance(data, str) else data
+    return struct.pack("=Q", len(data)) + data
+
+
+def keys(names):
+    return struct.pack("=Q", len(names)) + b"".join(text("/" + name) for name in names)
+
+
+class Store:
+    """One connection. Keys get the '/' in front that torch's TCPStore gives them."""
+
+    def __init__(self, host=None, port=None, init=True, timeout=60):
+        address = host or os.environ["MASTER_ADDR"], int(port or os.environ["MASTER_PORT"])
+        self.socket = socket.create_connection(address, timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.send(struct.pack("=BI", VALIDATE, MAGIC) + struct.pack("=BI", PING, os.getpid()))
+        if self.read("=I") != os.getpid():
+            raise OSError("the store's answer to PING is wrong")
+        self.arrived = self.counter("init/", 1) if init else None
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def receive(self, size):
+        data = b""
+        while len(data) < size:
+            piece = self.socket.recv(size - len(data))
+            if not piece:
+                raise EOFError("the store has closed the connection")
+            data += piece
+        return data
+
+    def read(self, format):
+        return struct.unpack(format, self.receive(struct.calcsize(format)))[0]
+
+    def value(self):
+        return self.receive(self.read("=Q"))
+
+    def counter(self, key, delta):
+        self.send(struct.pack("=B", ADD) + text(key) + struct.pack("=q", delta))
+        return self.read("=q")
+
+    def add(self, key, delta):
+        return self.counter("/" + key, delta)
+
+    def set(self, key, value):
+        self.send(struct.pack("=B", SET) + text("/" + key) + text(value))
+
+    def get(self, key):
+        self.wait([key])
+        self.send(struct.pack("=B", GET) + text("/" + key))
+        return self.value()
+
+    def multi_get(self, names):
+        self.wait(names)
+        self.send(struct.pack("=B", MULTI_GET) + keys(names))
+        return [self.value() for _ in names]
+
+    def check(self, names):
+        self.send(struct.pack("=B", CHECK) + keys(names))
+        return self.read("=B") == 0
+
+    def wait(self, names):
+        self.send(struct.pack("=B", WAIT) + keys(names))
+        if self.read("=B") != 0:
+            raise OSError("the store's answer to WAIT is wrong")
+
+    def close(self):
+        self.socket.close()
+
+
+def rank(options):
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        sys.exit("tcpstore_client: no launcher's store: TORCHELASTIC_USE_AGENT_STORE is not True")
+    me, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    for _ in range(options.rounds):
+        began = time.monotonic()
+        store = Store()
+        store.set("value/%d" % me, str(options.value + me))
+        total = sum(int(value) for value in store.multi_get(["value/%d" % each for each in range(world)]))
+        took = time.monotonic() - began
+        line = "rank %d of %d: sum %d in %.3f s at %s:%d" % (me, world, total, took, *store.socket.getpeername()[:2])
+        os.write(1, (line + "\n").encode())
+        if options.hold:
+            time.sleep(options.hold)
+        store.close()
+    return options.exit
+
+
+def main():
+    parser = argparse.ArgumentParser(description="A light rank that meets the others at the launch's TCPStore.")
+    parser.add_argument("--value", type=int, default=0, help="this plus the rank is what the rank adds to the sum")
+    parser.add_argument("--rounds", type=int, default=1, help="meet so often, each time with a new connection")
+    parser.add_argument("--hold", type=float, default=0, help="seconds to stay after having met")
+    parser.add_argument("--exit", type=int, default=0, help="status to end with")
+    return rank(parser.parse_args())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
