@@ -185,19 +185,18 @@ check-cluster: all $(test_tools)  ## every test on a real Slurm on this machine 
 	@$(run_tests) $(cluster_bats)
 
 .PHONY: peers check-peers
-peers:  ## install Horovod for the tests that need it, outside of this folder; some minutes
-	@tests/peers/install.sh
-	@tests/peers/install.sh --mpi
+peers:  ## install Horovod, PyTorch and others for the tests that need them, outside of this folder; some minutes
+	@tests/peers/install.sh --all
 
-check-peers: all $(test_tools)  ## every test with real Horovod: make peers first
+check-peers: all $(test_tools)  ## every test with real Horovod and PyTorch: make peers first
 	@$(run_tests) $(peers_bats)
 
-# Where Horovod cannot be had its tests are skipped, and say why; where it should be and is not they fail.
-# The other tests run while it is compiled.
+# What cannot be had its tests are skipped without, and say why; where it should be and is not they fail.
+# The other tests run while it is installed.
 PEERS ?= yes
 .PHONY: check
-check: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod besides, unless PEERS=no
-	@$(run_tests) $(if $(filter no,$(PEERS)),,--prepare 'peers=tests/peers/install.sh; tests/peers/install.sh --mpi') \
+check: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod and others besides, unless PEERS=no
+	@$(run_tests) $(if $(filter no,$(PEERS)),,--prepare 'peers=tests/peers/install.sh --all') \
 		$(unit_bin) $(unit_bats) $(cluster_bats) $(peers_bats)
 
 # The suite on other releases of Slurm: in roots of other releases of Debian, outside of this folder.

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# install.sh - Horovod itself, for tests/peers: release 0.28.1 as PyPI has it, compiled with Gloo for Debian's PyTorch.
+# install.sh - what tests/peers run against: Horovod itself, release 0.28.1 as PyPI has it, compiled with Gloo for
+# Debian's PyTorch; and, each by an option, a present PyTorch and the frameworks beside it.
 #
-# It goes into a virtual environment of its own, outside of this repository:
+# Each goes into a virtual environment of its own, outside of this repository:
 #
 #     HVD_PEERS_DIR, or /var/cache/hvd-peers for root, where the test cluster's users can read it,
 #     or ${XDG_CACHE_HOME:-~/.cache}/hvd-peers
 #
-# When it is there already, this ends at once. Debian's packages are installed by apt-get as root or by sudo; some
-# 700 MB of disk altogether, and some minutes of compiling.
+# When it is there already, this ends at once. Debian's packages are installed by apt-get as root or by sudo; Horovod
+# takes some 700 MB of disk altogether, and some minutes of compiling.
 #
 # Exit status: 0 it is there; 77 it cannot be had on this machine (no root, no network, ...), and standard error says
 # why; 1 something that should have worked did not. The reason is kept in DIR/why-not: the tests are skipped with it,
@@ -18,8 +19,18 @@
 #     --check   only say, by the exit status, whether it is there
 #     --anew    remove what is there first
 #
-# --mpi in front of these: a second Horovod, with Open MPI besides Gloo, in the folder DIR/mpi. Which of the two a worker
-# of it uses is told by its environment; without a word it is MPI, so it is not what the other tests run.
+# In front of these, what to install instead:
+#
+#     --mpi          a second Horovod, with Open MPI besides Gloo, in the folder DIR/mpi. Which of the two a worker of it
+#                    uses is told by its environment; without a word it is MPI, so it is not what the other tests run
+#     --torch        PyTorch for the CPU, in DIR/torch: 220 MB to fetch, 1 GB of disk
+#     --frameworks   JAX, Lightning Fabric, accelerate, DeepSpeed and TensorFlow beside the same PyTorch, in
+#                    DIR/frameworks: 700 MB to fetch, 3 GB of disk
+#     --all          all of these and Horovod, one after the other, whatever becomes of another
+#
+# PyPI's own PyTorch for Linux is the build for CUDA, 3 GB to fetch with the libraries that it loads. So the release is
+# asked for as VERSION+cpu, which PyPI cannot have: first where pip is told to look (pip.conf, PIP_FIND_LINKS, ...), then
+# at https://download.pytorch.org/whl/cpu. HVD_PEERS_TORCH=VERSION takes another build, PyPI's for example.
 #
 # HVD_PEERS_SOURCE=DIR, for this and for the tests: not the release, but the source tree in DIR, a clone of Horovod's
 # repository for example, goes into a folder of its own (source, in those above). Submodules that are not checked out
@@ -30,12 +41,20 @@ set -euo pipefail
 # shellcheck source=SCRIPTDIR/../cache.bash
 . "$(dirname "${BASH_SOURCE[0]}")/../cache.bash"
 
+TORCH=${HVD_PEERS_TORCH:-2.13.0+cpu}
+TORCH_INDEX=https://download.pytorch.org/whl/cpu
+BESIDE_TORCH="numpy psutil"
+FRAMEWORKS="jax==0.10.2 lightning-fabric==2.6.6 accelerate==1.15.0 deepspeed==0.19.8 tensorflow-cpu==2.21.0"
 VERSION=0.28.1
 SDIST_SHA256=92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0
 PYTHON=/usr/bin/python3
 
 # What must be there, and Debian's package that has it.
 needs() {
+	if [[ $kind == @(torch|frameworks) ]]; then
+		echo "py:venv,ensurepip python3-venv"
+		return
+	fi
 	cat <<'NEEDS'
 cmd:cmake                         cmake
 cmd:make                          make
@@ -53,12 +72,16 @@ file:/usr/include/python3.*/Python.h          python3-dev
 file:/usr/include/pybind11/pybind11.h         pybind11-dev
 file:/usr/include/torch/csrc/api/include/torch/torch.h  libtorch-dev
 NEEDS
-	[[ ! $mpi ]] || echo "\
+	[[ $kind != mpi ]] || echo "\
 cmd:mpicxx.openmpi                libopenmpi-dev
 cmd:mpirun.openmpi                openmpi-bin"
 }
 
-where() { echo "${HVD_PEERS_DIR:-$(cache_dir hvd-peers)${HVD_PEERS_SOURCE:+/source}}"; }
+where() {
+	local source=${HVD_PEERS_SOURCE:+/source}
+	[[ $kind != @(torch|frameworks) ]] || source=
+	echo "${HVD_PEERS_DIR:-$(cache_dir hvd-peers)$source}${kind:+/$kind}"
+}
 
 say() { echo "peers: $*" >&2; }
 
@@ -100,10 +123,10 @@ apt() {
 
 packages() {
 	local wanted status=0
-	[[ -x $PYTHON ]] || give_up 77 "Horovod is built for Debian's PyTorch, and there is no $PYTHON here"
+	[[ -x $PYTHON ]] || give_up 77 "Debian's Python is needed, and there is no $PYTHON here"
 	mapfile -t wanted < <(missing)
 	((${#wanted[@]})) || return 0
-	command -v apt-get >/dev/null || give_up 77 "no apt-get here, and building Horovod needs: ${wanted[*]}"
+	command -v apt-get >/dev/null || give_up 77 "no apt-get here, and what is needed is not installed: ${wanted[*]}"
 	((EUID == 0)) || sudo -n true 2>/dev/null ||
 		give_up 77 "installing Debian's packages needs root: ${wanted[*]}"
 	say "installing ${wanted[*]}"
@@ -178,7 +201,7 @@ horovod() {
 		esac
 	WRAPPER
 	chmod 755 "$dir/cmake"
-	if [[ $mpi ]]; then export HOROVOD_WITH_MPI=1; else export HOROVOD_WITHOUT_MPI=1; fi
+	if [[ $kind == mpi ]]; then export HOROVOD_WITH_MPI=1; else export HOROVOD_WITHOUT_MPI=1; fi
 	if [[ ${HVD_PEERS_SOURCE-} ]]; then source_tree; else release_tree; fi
 	renew_tree
 	# What is newer than 2.6 has never been seen to work with it: then it is no fault here that it does not.
@@ -190,21 +213,85 @@ horovod() {
 		pip install --verbose --no-deps --no-build-isolation "$dir/tree" ||
 		give_up $status "Horovod $VERSION does not compile here: $(grep -E ' error: |rror [0-9]+$' "$log" | head -n 1); see $log"
 	timeout 60 "$dir/venv/bin/python" -c 'import horovod.torch as hvd
-assert hvd.gloo_built() and hvd.mpi_built() == bool("'"$mpi"'")' </dev/null >>"$log" 2>&1 || give_up $status "Horovod is installed, but does not work; see $log"
+assert hvd.gloo_built() and hvd.mpi_built() == ("'"$kind"'" == "mpi")' </dev/null >>"$log" 2>&1 || give_up $status "Horovod is installed, but does not work; see $log"
+}
+
+# pip_gets WHAT ARGUMENT...: pip install; nothing that is missing on the index or the way there is a fault of this machine.
+pip_gets() {
+	local what=$1 began status=0
+	shift
+	began=$(wc -l <"$log")
+	pip install --retries 2 "$@" || status=$?
+	((status)) || return 0
+	((status != 124)) || give_up 77 "$what cannot be fetched within ${seconds} s; see $log"
+	! tail -n "+$((began + 1))" "$log" | grep -qE 'ERROR: (No matching distribution|Could not (find|install).*(version|HTTP|Connection))|HTTPSConnectionPool' ||
+		give_up 77 "$what cannot be fetched: $(grep -E '^ *ERROR: ' "$log" | tail -n 1)"
+	give_up 1 "$what does not install: $(grep -E '^ *ERROR: ' "$log" | tail -n 1); see $log"
+}
+
+# What is in the virtual environment already is left there: pip finds what is missing.
+torch() {
+	local seconds=900
+	[[ -x $dir/venv/bin/python ]] || "$PYTHON" -m venv "$dir/venv" >>"$log" 2>&1 ||
+		give_up 1 "no virtual environment; see $log"
+	say "installing PyTorch $TORCH; the log: $log"
+	# Alone first: with no other package in the question, it can be said where this one comes from.
+	pip install --retries 2 --no-deps "torch==$TORCH" ||
+		pip install --retries 2 --no-deps --index-url "$TORCH_INDEX" "torch==$TORCH" ||
+		give_up 77 "PyTorch $TORCH is neither where pip looks nor to be had from $TORCH_INDEX: $(grep -E '^ *ERROR: ' "$log" | tail -n 1)"
+	# shellcheck disable=SC2086
+	pip_gets "what PyTorch needs" "torch==$TORCH" $BESIDE_TORCH
+}
+
+frameworks() {
+	local seconds=900
+	torch
+	say "installing $FRAMEWORKS"
+	# DeepSpeed comes as source: its setup.py looks at the PyTorch and the setuptools that are there.
+	pip_gets "setuptools" setuptools wheel
+	# shellcheck disable=SC2086
+	pip_gets "$FRAMEWORKS" --no-build-isolation "torch==$TORCH" $FRAMEWORKS
+}
+
+# imports MODULE...
+imports() {
+	# Somewhere else than in a folder with modules of such names.
+	(cd "$dir/venv" && timeout 120 bin/python -c "import $*" </dev/null >>"$log" 2>&1) ||
+		give_up 1 "installed, but import $* fails; see $log"
 }
 
 # Another Horovod, another PyTorch, another Python: to be built anew.
 recipe() {
-	echo "${HVD_PEERS_SOURCE:+$HVD_PEERS_SOURCE }${mpi:+mpi }$VERSION $SDIST_SHA256 $(dpkg-query -W -f '${Package} ${Version} ' python3-torch python3 2>/dev/null || true)"
+	case $kind in
+	torch) echo "torch $TORCH $BESIDE_TORCH $("$PYTHON" -V 2>/dev/null || true)" && return ;;
+	frameworks) echo "torch $TORCH $BESIDE_TORCH $FRAMEWORKS $("$PYTHON" -V 2>/dev/null || true)" && return ;;
+	esac
+	echo "${HVD_PEERS_SOURCE:+$HVD_PEERS_SOURCE }${kind:+$kind }$VERSION $SDIST_SHA256 $(dpkg-query -W -f '${Package} ${Version} ' python3-torch python3 2>/dev/null || true)"
 }
 
 ready() { [[ -e $dir/ready && $(<"$dir/ready") == "$(recipe)" ]]; }
 
+# each [OPTION]: what main does, for each kind; the status is the gravest: 1, then 77.
+each() {
+	local option status worst=0
+	for option in --torch --frameworks "" --mpi; do
+		status=0
+		# shellcheck disable=SC2086
+		"${BASH_SOURCE[0]}" $option "$@" || status=$?
+		if ((status && worst != 1)); then worst=$status; fi
+	done
+	return $worst
+}
+
 main() {
 	local anew=''
-	mpi=''
-	if [[ ${1-} == --mpi ]]; then mpi=1 && shift; fi
-	dir=$(where)${mpi:+/mpi}
+	if [[ ${1-} == --all ]]; then
+		each "${@:2}"
+		return
+	fi
+	kind=''
+	if [[ ${1-} == --@(mpi|torch|frameworks) ]]; then kind=${1#--} && shift; fi
+	dir=$(where)
 	case ${1-} in
 	'') ;;
 	--where) echo "$dir" && return 0 ;;
@@ -225,12 +312,21 @@ main() {
 	umask 022
 	chmod 755 "$dir"
 	log=$dir/install.log
-	rm -rf "$dir/venv" "$dir/sdist" "$dir/tree" "$dir/ready" "$dir/why-not"
+	if [[ $anew || $kind != @(torch|frameworks) || -e $dir/ready ]]; then rm -rf "$dir/venv"; fi
+	rm -rf "$dir/sdist" "$dir/tree" "$dir/ready" "$dir/why-not"
 	: >"$log"
 	packages
-	horovod
+	case $kind in
+	torch) torch && imports torch.distributed ;;
+	frameworks)
+		frameworks
+		imports torch.distributed, jax, lightning_fabric, accelerate, deepspeed
+		imports tensorflow
+		;;
+	*) horovod ;;
+	esac
 	recipe >"$dir/ready"
-	say "Horovod ${HVD_PEERS_SOURCE:-$VERSION} is in $dir, after $SECONDS s"
+	say "$(cut -d ' ' -f 1-2 "$dir/ready") is in $dir, after $SECONDS s"
 }
 
 main "$@"

@@ -10,20 +10,22 @@
 #   teardown()      { mend; }
 #   teardown_file() { cluster_down; }
 
-# peers [--mpi]: sets PY, Python with Horovod, and HERE, this folder. Horovod is
-# installed by install.sh, before the tests. Where that was not done, or was not
-# possible, they are skipped; where it went wrong, they fail.
+# peers [--mpi | --torch | --frameworks]: sets PY, Python with Horovod (or with what
+# the option says), and HERE, this folder. It is installed by install.sh, before
+# the tests. Where that was not done, or was not possible, they are skipped; where
+# it went wrong, they fail.
 peers() {
-    local install=$BATS_TEST_DIRNAME/install.sh dir status reason name
+    local install=$BATS_TEST_DIRNAME/install.sh dir status reason name what=Horovod
+    if [[ ${1-} == --torch ]]; then what=PyTorch; elif [[ ${1-} == --frameworks ]]; then what="frameworks"; fi
     export PEERS_WHY='' CLUSTER_WHY=''
     dir=$("$install" "$@" --where) || return 1
     if ! "$install" "$@" --check; then
         if [[ ! -e $dir/why-not ]]; then
-            PEERS_WHY="Horovod is not installed for this: make peers does it"
+            PEERS_WHY="$what: not installed for this: make peers does it"
             return 0
         fi
         IFS=$'\t' read -r status reason <"$dir/why-not"
-        PEERS_WHY="no Horovod: $reason"
+        PEERS_WHY="no $what: $reason"
         if [[ $status == 77 ]]; then return 0; fi
         echo "$PEERS_WHY" >&2
         return 1
