@@ -36,26 +36,60 @@ static char *local_list(const struct hvd_node_agent *host)
 	return list;
 }
 
+/* The address of host `h` in the best network: the one that programs take which know only the interface's name. */
+static struct hvd_addr host_addr(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t h)
+{
+	const struct hvd_network *network = plan->networks.v;
+	struct hvd_addr addr = {.family = AF_INET};
+	const struct hvd_node_iface *iface;
+
+	if (plan->local) {
+		hvd_addr_parse("127.0.0.1", &addr);
+		return addr;
+	}
+	iface = &table->hosts[h].node.ifaces[network->iface[h]];
+	if (network->by_name && iface->first != HVD_NO_ADDR)
+		return iface->addrs[iface->first];
+	for (int i = iface->n_addrs - 1; i >= 0; i--)
+		if ((iface->addrs[i].family == AF_INET) == (network->family == 4))
+			addr = iface->addrs[i];
+	return addr;
+}
+
+/* Ranks of Horovod's elastic jobs keep their processes while their numbers change, which variables cannot. */
+static unsigned wanted(const struct hvd_launch_spec *spec)
+{
+	bool changing = spec->elastic.on && spec->elastic.max_restarts < 0;
+
+	return changing ? spec->frameworks & HVD_FW_HOROVOD : spec->frameworks;
+}
+
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
 		     const struct hvd_driver_opts *opts)
 {
 	const struct hvd_rank_slot *slot = &plan->layout.rank_slots[rank];
 	uint32_t h = (uint32_t)slot->host;
+	/* Each host has a local rank 0: the cross rank of that one counts hosts. */
+	const struct hvd_rank_slot *first_here = &plan->layout.rank_slots[plan->layout.hosts[h].ranks[0]];
 	const struct hvd_node *node = &table->hosts[h].node;
 	char *list = plan->local ? local_list(&table->hosts[h]) : iface_list(plan, node, h);
 	char *first = hvd_xstrndup(list, strcspn(list, ","));
 	struct hvd_emit in = {
-		.frameworks = opts->spec->frameworks,
+		.frameworks = wanted(opts->spec),
 		.store = opts->spec->store,
-		.max_restarts = -1,
+		.restarts = plan->restarts,
+		.max_restarts = opts->spec->elastic.on ? opts->spec->elastic.max_restarts : -1,
 		.mpi = plan->mpi,
 		.one_machine = plan->local,
 		.slot = slot,
+		.host_rank = first_here->cross_rank,
+		.hosts = first_here->cross_size,
 		.hostname = node->name,
 		.iface = first,
 		.ifaces = list,
 		.rendezvous = plan->endpoints->addrs[plan->endpoint[h]],
 		.port = plan->endpoints->port,
+		.rank0 = host_addr(plan, table, (uint32_t)plan->layout.rank_slots[0].host),
 	};
 	struct hvd_strv env = {0};
 	json_t *out = json_object();

@@ -2,44 +2,12 @@
 #include "emit.h"
 
 #include "emitted.h"
+#include "emitters.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/user_ifname.h"
 
 #include <string.h>
-
-/* With the MPI controller Horovod asks MPI for rank and size. Which library moves the data is left to Horovod and the
- * user; if it is Gloo, it needs the interface. */
-static void emit_horovod_mpi(const struct hvd_emit *in, struct hvd_strv *env)
-{
-	hvd_env_set(env, "HOROVOD_CONTROLLER", "mpi");
-	hvd_env_set(env, "HOROVOD_GLOO_IFACE", in->iface);
-	hvd_env_set(env, "PYTHONUNBUFFERED", "1");
-}
-
-/* Horovod with the Gloo controller. The names are in horovod/common/gloo/gloo_context.h. */
-static void emit_horovod(const struct hvd_emit *in, struct hvd_strv *env)
-{
-	char addr[HVD_ADDR_TEXT];
-
-	if (in->mpi) {
-		emit_horovod_mpi(in, env);
-		return;
-	}
-	hvd_env_setf(env, "HOROVOD_RANK", "%d", in->slot->rank);
-	hvd_env_setf(env, "HOROVOD_SIZE", "%d", in->slot->size);
-	hvd_env_setf(env, "HOROVOD_LOCAL_RANK", "%d", in->slot->local_rank);
-	hvd_env_setf(env, "HOROVOD_LOCAL_SIZE", "%d", in->slot->local_size);
-	hvd_env_setf(env, "HOROVOD_CROSS_RANK", "%d", in->slot->cross_rank);
-	hvd_env_setf(env, "HOROVOD_CROSS_SIZE", "%d", in->slot->cross_size);
-	hvd_env_set(env, "HOROVOD_HOSTNAME", in->hostname);
-	hvd_env_set(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR", hvd_addr_text(&in->rendezvous, addr));
-	hvd_env_setf(env, "HOROVOD_GLOO_RENDEZVOUS_PORT", "%u", in->port);
-	hvd_env_set(env, "HOROVOD_GLOO_IFACE", in->iface);
-	hvd_env_set(env, "HOROVOD_CONTROLLER", "gloo");
-	hvd_env_set(env, "HOROVOD_CPU_OPERATIONS", "gloo");
-	hvd_env_set(env, "PYTHONUNBUFFERED", "1");
-}
 
 /* "=" in front means whole names. Without it NCCL takes them as beginnings of names, and ib0 would select ib01 too. */
 static void emit_nccl(const struct hvd_emit *in, struct hvd_strv *env)
@@ -69,20 +37,25 @@ char *hvd_emit_name(const char *name, char *const *envp)
 
 	if (!name[len] && hvd_emitted_yields(name) && hvd_user_ifname_find(name, envp, NULL, NULL))
 		return NULL;
-	if (name[len] && (hvd_envp_get(envp, a) || hvd_envp_get(envp, name + len + 1)))
+	if (name[len] && (hvd_envp_get(envp, a) || (name[len + 1] && hvd_envp_get(envp, name + len + 1))))
 		return NULL;
 	return hvd_take_ptr(&a);
 }
 
 void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env)
 {
-	static void (*const emitters[])(const struct hvd_emit *in, struct hvd_strv *env) = {
-		emit_horovod,
-		emit_nccl,
-		emit_gloo,
-		emit_openmpi,
+	static const struct {
+		unsigned frameworks; /* any of them; 0 = always */
+		void (*emit)(const struct hvd_emit *in, struct hvd_strv *env);
+	} emitters[] = {
+		{HVD_FW_HOROVOD, hvd_emit_horovod},
+		{HVD_EMIT_TORCHS, hvd_emit_torch},
+		{0, emit_nccl},
+		{0, emit_gloo},
+		{0, emit_openmpi},
 	};
 
 	for (size_t i = 0; i < sizeof(emitters) / sizeof(emitters[0]); i++)
-		emitters[i](in, env);
+		if (!emitters[i].frameworks || (emitters[i].frameworks & in->frameworks))
+			emitters[i].emit(in, env);
 }

@@ -3,8 +3,8 @@
  * emit.h - the variables that a rank finds in its environment, framework by framework.
  *
  * The plan knows no framework: it knows a rank's slot, the interfaces of its host, and the rendezvous. An emitter turns
- * these into the variables of one framework. To support another framework, add an emitter to the table in emit.c, and
- * the names of its variables to emitted.c.
+ * these into the variables of one framework. To support another framework, write an emitter in a file of its own, and
+ * add it to the table in emit.c, and the names of its variables to emitted.c.
  */
 #ifndef HVD_EMIT_H
 #define HVD_EMIT_H
@@ -16,6 +16,13 @@
 
 #include <stdbool.h>
 
+/* Ports that rank 0's host reserves for servers in rank 0's process. */
+enum hvd_rank0_port {
+	HVD_PORT_STORE, /* PyTorch's TCPStore with HVD_STORE_RANK0 */
+	HVD_PORT_JAX,   /* JAX's coordinator */
+	HVD_N_RANK0_PORTS,
+};
+
 struct hvd_emit {
 	unsigned frameworks; /* bits of enum hvd_framework: whose variables are wanted */
 	enum hvd_store_mode store;
@@ -23,15 +30,18 @@ struct hvd_emit {
 	bool mpi;                   /* Horovod's controller is MPI: the MPI tells ranks their rank and size */
 	bool one_machine;           /* all ranks are on this machine */
 	const struct hvd_rank_slot *slot;
+	int host_rank, hosts;       /* position of the rank's host among all, in the order of their first ranks */
 	const char *hostname;       /* equal on all ranks of a host, different on different hosts */
 	const char *iface;          /* this host's interface in the best network */
 	const char *ifaces;         /* its interfaces in all networks, best first, with commas between them */
 	struct hvd_addr rendezvous; /* an address that this host has reached */
 	in_port_t port;             /* of the rendezvous; host order */
+	struct hvd_addr rank0;      /* rank 0's host in the best network */
+	in_port_t rank0_ports[HVD_N_RANK0_PORTS]; /* host order; 0: none is reserved */
 };
 
-/* Set the variables of every framework in `env`, which goes to the rank. A name may have the form "A?B": A is to be set
- * only if the rank's own environment has neither A nor B. The rank decides with hvd_emit_name(). */
+/* Set the variables of every framework in `env`, which goes to the rank. A name may have the form "A?B" or "A?":
+ * A is to be set only if the rank's own environment has neither A nor B. The rank decides with hvd_emit_name(). */
 void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env);
 
 /* Which variable to set for a name as above in a rank with the environment `envp` (NULL-terminated)? The caller frees

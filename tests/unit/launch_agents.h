@@ -121,6 +121,7 @@ static inline int launch_setup(void **state)
 	l->log = hvd_log_make("test", HVD_LOG_DEBUG);
 	l->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	l->spec.deadlines.start = 60;
+	l->spec.frameworks = HVD_FW_AUTO;
 	l->opts = (struct hvd_driver_opts){.spec = &l->spec, .loopback = true, .id_text = "fd:9"};
 	memset(&l->key, 'k', sizeof(l->key));
 	return 0;

@@ -10,7 +10,13 @@
 static void emit(struct hvd_strv *env, bool mpi)
 {
 	static const struct hvd_rank_slot slot;
-	struct hvd_emit in = {.mpi = mpi, .slot = &slot, .hostname = "n1", .iface = "IFACE", .ifaces = "IFACE,ib0"};
+	struct hvd_emit in = {.frameworks = ~0U,
+			      .mpi = mpi,
+			      .slot = &slot,
+			      .hostname = "n1",
+			      .iface = "IFACE",
+			      .ifaces = "IFACE,ib0",
+			      .port = 1};
 
 	hvd_addr_parse("192.0.2.1", &in.rendezvous);
 	hvd_emit_all(&in, env);

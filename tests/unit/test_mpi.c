@@ -414,7 +414,12 @@ static void refuses_another_place(void **state)
 static void tells_mpi_ranks(void **state)
 {
 	struct hvd_rank_slot slot = {.size = 4};
-	struct hvd_emit in = {.mpi = true, .slot = &slot, .hostname = "a", .iface = "ib0", .ifaces = "ib0,eth0"};
+	struct hvd_emit in = {.frameworks = HVD_FW_HOROVOD,
+			      .mpi = true,
+			      .slot = &slot,
+			      .hostname = "a",
+			      .iface = "ib0",
+			      .ifaces = "ib0,eth0"};
 	char *theirs[] = {(char *)"OMPI_MCA_btl_tcp_if_exclude=lo", NULL}, *name;
 	struct hvd_strv env = {0};
 

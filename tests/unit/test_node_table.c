@@ -5,7 +5,7 @@
 
 #include "unit.h"
 
-static const struct hvd_launch_spec no_spec;
+static const struct hvd_launch_spec no_spec = {.frameworks = HVD_FW_HOROVOD};
 static const struct hvd_driver_opts no_opts = {.spec = &no_spec};
 static const struct hvd_log quiet = {.prog = "test", .level = HVD_LOG_ERROR, .fd = -1};
 
@@ -414,7 +414,7 @@ static void a_plan(void **state)
 {
 	struct hvd_addr addrs[] = {A("127.0.0.1"), A("10.0.0.1"), A("10.1.0.1")};
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 3, .port = 5000, .host = 0};
-	struct hvd_launch_spec spec = {0};
+	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO};
 	struct hvd_driver_opts opts = {.spec = &spec};
 	struct hvd_node_table roster;
 	struct hvd_plan plan = {0};
@@ -618,7 +618,8 @@ static void what_got_lost_is_asked_for_again(void **state)
 static void what_each_framework_is_told(void **state)
 {
 	struct hvd_rank_slot slot = {5, 8, 1, 2, 2, 4, 2};
-	struct hvd_emit in = {.slot = &slot,
+	struct hvd_emit in = {.frameworks = HVD_FW_HOROVOD,
+			      .slot = &slot,
 			      .hostname = "n2",
 			      .iface = "ib0",
 			      .ifaces = "ib0,eth0",

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What torch.distributed's ranks are told, in each mode of the store. */
+#include "lib/frameworks/emit.h"
+#include "unit.h"
+
+static const struct hvd_rank_slot slot = {5, 8, 1, 2, 2, 4, 3};
+
+static struct hvd_emit rank5(enum hvd_store_mode store)
+{
+	struct hvd_emit in = {.frameworks = HVD_FW_TORCH,
+			      .store = store,
+			      .max_restarts = -1,
+			      .slot = &slot,
+			      .host_rank = 2,
+			      .hosts = 4,
+			      .hostname = "n3",
+			      .iface = "ib0",
+			      .ifaces = "ib0",
+			      .port = 4711,
+			      .rank0_ports = {[HVD_PORT_STORE] = 4712}};
+
+	hvd_addr_parse("192.0.2.1", &in.rendezvous);
+	hvd_addr_parse("192.0.2.7", &in.rank0);
+	return in;
+}
+
+static void has(const struct hvd_strv *env, const char *name, const char *value)
+{
+	const char *is = hvd_env_get(env, name);
+
+	if (!value)
+		assert_null(is);
+	else if (!is)
+		fail_msg("%s is not set", name);
+	else
+		assert_string_equal(is, value);
+}
+
+static void check_store(enum hvd_store_mode store, const char *addr, const char *port, const char *agent)
+{
+	struct hvd_emit in = rank5(store);
+	struct hvd_strv env = {0};
+
+	hvd_emit_all(&in, &env);
+	has(&env, "MASTER_ADDR", addr);
+	has(&env, "MASTER_PORT", port);
+	has(&env, "TORCHELASTIC_USE_AGENT_STORE", agent);
+	has(&env, "RANK", "5");
+	hvd_strv_free(&env);
+}
+
+static void the_store_is_where_the_mode_says(void **state)
+{
+	(void)state;
+	check_store(HVD_STORE_AGENT, "192.0.2.1", "4711", "True");
+	check_store(HVD_STORE_RANK0, "192.0.2.7", "4712", NULL);
+	check_store(HVD_STORE_OFF, NULL, NULL, NULL);
+}
+
+static void ranks_and_sizes(void **state)
+{
+	static const char *const want[][2] = {
+		{"RANK", "5"},
+		{"WORLD_SIZE", "8"},
+		{"LOCAL_RANK", "1"},
+		{"LOCAL_WORLD_SIZE", "2"},
+		{"GROUP_RANK", "2"},
+		{"GROUP_WORLD_SIZE", "4"},
+		{"NODE_RANK", "2"},
+		{"ROLE_NAME", "default"},
+		{"ROLE_RANK", "5"},
+		{"ROLE_WORLD_SIZE", "8"},
+		{"TORCHELASTIC_RESTART_COUNT", "0"},
+		{"TORCHELASTIC_MAX_RESTARTS", "0"},
+		{"TORCH_NCCL_ASYNC_ERROR_HANDLING?", "1"},
+		{"NCCL_SOCKET_IFNAME", "=ib0"},
+		{"HOROVOD_RANK", NULL},
+	};
+	struct hvd_emit in = rank5(HVD_STORE_AGENT);
+	struct hvd_strv env = {0};
+
+	(void)state;
+	hvd_emit_all(&in, &env);
+	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++)
+		has(&env, want[i][0], want[i][1]);
+	hvd_strv_free(&env);
+	in.restarts = 2;
+	in.max_restarts = 3;
+	hvd_emit_all(&in, &env);
+	has(&env, "TORCHELASTIC_RESTART_COUNT", "2");
+	has(&env, "TORCHELASTIC_MAX_RESTARTS", "3");
+	hvd_strv_free(&env);
+}
+
+static void who_reads_them(void **state)
+{
+	static const unsigned readers[] = {HVD_FW_TORCH, HVD_FW_DEEPSPEED, HVD_FW_ACCELERATE, HVD_FW_LIGHTNING};
+	struct hvd_emit in = rank5(HVD_STORE_AGENT);
+	struct hvd_strv env = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(readers) / sizeof(*readers); i++) {
+		in.frameworks = readers[i];
+		hvd_emit_all(&in, &env);
+		has(&env, "LOCAL_RANK", "1");
+		has(&env, "MASTER_PORT", "4711");
+		hvd_strv_free(&env);
+	}
+	in.frameworks = HVD_FW_HOROVOD;
+	hvd_emit_all(&in, &env);
+	has(&env, "LOCAL_RANK", NULL);
+	has(&env, "HOROVOD_LOCAL_RANK", "1");
+	has(&env, "GLOO_SOCKET_IFNAME", "ib0");
+	hvd_strv_free(&env);
+	in.frameworks = HVD_FW_NONE;
+	hvd_emit_all(&in, &env);
+	has(&env, "HOROVOD_LOCAL_RANK", NULL);
+	has(&env, "GLOO_SOCKET_IFNAME", "ib0");
+	hvd_strv_free(&env);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_store_is_where_the_mode_says),
+		cmocka_unit_test(ranks_and_sizes),
+		cmocka_unit_test(who_reads_them),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
