@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# bench_torch.sh - PyTorch's ranks under srun --hvd and hvdrun next to torchrun, and to srun with MASTER_* by hand.
+#
+# In an allocation of the test cluster, 8 ranks on 4 nodes; medians of ROUNDS (5), launchers in turn:
+#   start   until all ranks have started, and until init_process_group("gloo") and a first allreduce are done, without what
+#           imports take (peer_times.py)
+#   again   a process that initializes, sums, destroys and initializes again, TRIES (20) launches of 2 ranks on 2 nodes:
+#           how many end well
+#   scale   128 ranks without PyTorch on 16 nodes, each of which comes to the store and waits for all others
+#           (../cluster/lib/tcpstore_client.py), next to the same Python that does nothing under plain srun
+# WHAT="start again scale" selects. Needs PyTorch (tests/peers/install.sh --torch), root and Slurm.
+set -euo pipefail
+
+PEERS=--torch
+# shellcheck source=tests/bench/peers.bash
+source "$(dirname "$0")/peers.bash"
+PY=$VENV/bin/python
+TIMES="$PY $BENCH/peer_times.py"
+
+# What a user's script sets in front of each rank; MASTER_ADDR is a name that all nodes know.
+by_hand() {
+	# shellcheck disable=SC2016
+	echo env MASTER_ADDR=hvdn1 MASTER_PORT=29500 bash -c \
+		"'"'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID exec "$@"'"'" rank
+}
+
+# torchrun NODES RANKS: with agents that meet by PyTorch's c10d rendezvous on the first node, a rank's command behind it.
+torchrun() {
+	echo "srun -N$1 -n$1 --ntasks-per-node=1 --overcommit --overlap $TIMES --torchrun --nnodes=$1 --nproc-per-node=$2" \
+		"--rdzv-backend=c10d --rdzv-endpoint=hvdn1:29400 --rdzv-id=bench --no-python"
+}
+
+# allocated NODES RANKS CMD…: in an allocation, on its first node.
+allocated() { on_login salloc -Q -N"$1" -n"$2" srun -N1 -n1 --overlap "${@:3}"; }
+
+start() {
+	local step="-N4 -n8 --ntasks-per-node=2 --overcommit --overlap"
+	echo "== 8 ranks on 4 nodes: init_process_group(\"gloo\") and an allreduce"
+	# shellcheck disable=SC2086
+	allocated 4 8 $TIMES torch "${ROUNDS:-5}" 8 "$PY" "srun --hvd=srun --hvd $step" "hvdrun=hvdrun $step" \
+		"srun, MASTER_* by hand=srun $step $(by_hand)" "torchrun (c10d)=$(torchrun 4 2)"
+}
+
+again() {
+	local step="-N2 -n2 --ntasks-per-node=1 --overcommit --overlap"
+	echo "== init, destroy, init in one process, 2 ranks on 2 nodes: ended well"
+	# shellcheck disable=SC2086
+	allocated 2 2 $TIMES --again "${TRIES:-20}" "$PY" "srun --hvd=srun --hvd $step" \
+		"srun, MASTER_* by hand=srun $step $(by_hand)" "torchrun (c10d)=$(torchrun 2 1)"
+}
+
+scale() {
+	local step="-N16 -n128 --ntasks-per-node=8 --overcommit --overlap" client="python3 $TOP/tests/cluster/lib/tcpstore_client.py"
+	echo "== 128 ranks on 16 nodes, without PyTorch"
+	cluster down >/dev/null
+	cluster up --nodes 16 --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" >/dev/null
+	# shellcheck disable=SC2086
+	allocated 16 128 python3 "$BENCH/launch_times.py" "${ROUNDS:-5}" "srun true=srun $step true" \
+		"srun --hvd true=srun --hvd $step true" "srun, Python only=srun $step $client --help" \
+		"srun --hvd, Python only=srun --hvd $step $client --help" "srun --hvd, all meet=srun --hvd $step $client"
+}
+
+bench_cluster
+for what in ${WHAT:-start again scale}; do
+	case $what in
+	start | again | scale) $what ;;
+	*) echo "bench_torch: WHAT is start, again, scale or several" >&2 && exit 2 ;;
+	esac
+done
