@@ -29,7 +29,8 @@ extern char **environ;
 
 #define SRUN_FD 3
 /* When the start fails, the ranks fail, and srun ends the step. If it has not done so within this time, because no rank
- * could be told, the driver asks Slurm's controller to end the step. */
+ * could be told, the driver asks Slurm's controller to end the step. After the start nobody is connected who could be
+ * told: the controller is asked to send SIGTERM at once. */
 #define END_STEP_SECONDS 3.0
 
 static const char usage[] =
@@ -44,19 +45,29 @@ struct program {
 	struct hvd_driver_opts opts;
 	uint32_t job, step, key_fd; /* key_fd: 0 = none */
 	struct event *end_step;
+	bool started;
 	struct hvd_options settings; /* what the plugin, the configuration files and the environment say */
 	struct hvd_launch_spec spec; /* made from `settings` */
 };
 
-static void on_end_step(evutil_socket_t fd, short what, void *arg)
+static void signal_step(const struct program *prog, int sig)
 {
-	struct program *prog = arg;
 	struct hvd_err err = {0};
 
+	if (hvd_slurm_step_signal(prog->job, prog->step, sig, &err) != 0)
+		hvd_log_err(&prog->log, &err);
+}
+
+static void on_end_step(evutil_socket_t fd, short what, void *arg)
+{
 	(void)fd;
 	(void)what;
-	if (hvd_slurm_step_signal(prog->job, prog->step, SIGKILL, &err) != 0)
-		hvd_log_err(&prog->log, &err);
+	signal_step(arg, SIGKILL);
+}
+
+static void on_started(void *arg)
+{
+	((struct program *)arg)->started = true;
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -65,6 +76,8 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	struct timeval tv = {.tv_sec = (time_t)END_STEP_SECONDS};
 
 	hvd_log_err(&prog->log, why);
+	if (prog->started)
+		signal_step(prog, SIGTERM);
 	evtimer_add(prog->end_step, &tv);
 }
 
@@ -239,7 +252,7 @@ static int identity_of(const struct program *prog, struct hvd_identity *identity
 
 static int run(struct program *prog, struct hvd_err *err)
 {
-	static const struct hvd_driver_ops ops = {.failed = on_failed};
+	static const struct hvd_driver_ops ops = {.started = on_started, .failed = on_failed};
 	char id_text[HVD_ID_TEXT];
 	struct hvd_identity identity;
 	struct hvd_session session;

@@ -116,7 +116,9 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	} else if (strcmp(type, "probe") == 0) {
 		on_probe_order(agent, msg);
 	} else if (strcmp(type, "serve") == 0) {
-		if (agent->ops->serve && agent->ops->serve(agent->arg, &why) != 0)
+		bool tcpstore = json_is_true(json_object_get(msg, "tcpstore"));
+
+		if (agent->ops->serve && agent->ops->serve(tcpstore, agent->arg, &why) != 0)
 			send_cannot(agent, &why);
 	} else if (strcmp(type, "plan") == 0) {
 		on_plan(agent, msg);

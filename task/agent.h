@@ -20,7 +20,7 @@
  *                                                          listens on this host, or the launch does not use munge
  * Messages from the driver:
  *   {"t":"probe", …}                                       probe these hosts (probe.h)
- *   {"t":"serve"}                                          run the rendezvous on this host
+ *   {"t":"serve", "tcpstore":BOOL}                         run the rendezvous on this host, for TCPStore clients, too
  *   {"t":"plan", "env":{NAME:VALUE,…}, "keep":BOOL}        the plan of one rank; keep: stay connected while it runs
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, for a
  *                                                          process that starts them or that asked for all. Both plans
@@ -53,9 +53,9 @@ enum hvd_agent_role {
 struct hvd_agent_ops {
 	/* The plan has come; `plan` is released after the call. The connection stays until the agent is destroyed. */
 	void (*plan)(const json_t *plan, void *arg);
-	/* The driver wants this host to run the rendezvous. -1 with err set: the driver is told why it cannot.
-	 * NULL: the driver of this launch never asks for it. */
-	int (*serve)(void *arg, struct hvd_err *err);
+	/* The driver wants this host to run the rendezvous, and TCPStore clients to be answered there. -1 with err set:
+	 * the driver is told why it cannot. NULL: the driver of this launch never asks for it. */
+	int (*serve)(bool tcpstore, void *arg, struct hvd_err *err);
 	/* Any message after the plan. NULL: the driver sends none. */
 	void (*message)(json_t *msg, void *arg);
 	/* The agent cannot go on; called once at most. HVD_E_FAILED: the driver has told the user already. The end of

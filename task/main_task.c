@@ -15,9 +15,10 @@
  *                               the backends ssh, fork, blaunch and lsrun, and in elastic jobs (supervisor.h).
  *   --plan[=all]                print this rank's plan, or those of all ranks of this host: NAME=VALUE, each with a
  *                               NUL. Started in a task of srun --hvd by the plugin (spank/task.c), which sets them.
- *   --serve=PID                 run the rendezvous until the process PID ends or the driver is gone (serve.h)
- *   --watchdog=PID              start --serve=PID, and see that it does not outlive PID. Started by the node agent of
- *                               the first host when the driver asks for it (serve.h).
+ *   --serve=PID                 run the rendezvous until the task PID and those beside it have ended, or the driver is
+ *                               gone (serve.h)
+ *   --watchdog=PID              start --serve=PID, and see that it does not outlive the tasks. Started by the node
+ * agent of rank 0's host when the driver asks for it (serve.h).
  *   --topology                  print what cores this host has (lsf/topology.h). Started by the backend jsrun.
  *   --drain                     read stdin to its end. Started by a rank shim (stdin_bootstrap.h).
  *   no argument                 run the site's TaskProlog: Slurm starts this program in its place (prolog.h).
@@ -27,6 +28,7 @@
  *   --stdin                     the driver's address, the key and, for --host, the environment and the directory come
  *                               on stdin (lib/protocol/preamble.h); else HVD_BOOT_ENV has the address
  *   --input=RANK|none           what follows on stdin then goes to this rank's COMMAND only, or to none
+ *   --tcpstore                  --serve and --watchdog: answer PyTorch's TCPStore clients, too
  *   --guarded                   run behind a monitor (monitor.h), which adds --behind
  *   --nice=N, --memlock=BYTES|unlimited
  *                               take over these limits of the launcher
@@ -61,7 +63,8 @@ static const char usage[] =
 	"[--nice=N] [--memlock=BYTES|unlimited] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind[=near] "
 	"[--cpus=LIST:LIST…]] -- COMMAND… | "
-	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID | hvd-task --watchdog=PID | "
+	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID [--tcpstore] | hvd-task "
+	"--watchdog=PID [--tcpstore] | "
 	"hvd-task --drain | hvd-task --topology\n"
 	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
 
@@ -83,7 +86,7 @@ struct args {
 	enum mode_index mode;
 	const char *value; /* of the mode's option; NULL = none */
 	const char *ranks, *input, *nice, *memlock;
-	bool from_stdin, guarded, behind;
+	bool from_stdin, guarded, behind, tcpstore;
 	struct hvd_ranks_opts opts;
 };
 
@@ -124,14 +127,17 @@ static int serve(struct task *task)
 {
 	struct hvd_err err = {0};
 
-	return hvd_serve_run(&task->boot, &task->info, atoi(task->args.value), &task->log, &err) == 0 ? 0 : 1;
+	return hvd_serve_run(&task->boot, &task->info, atoi(task->args.value), task->args.tcpstore, &task->log, &err) ==
+			       0
+		       ? 0
+		       : 1;
 }
 
 static int watchdog(struct task *task)
 {
 	struct hvd_err err = {0};
 
-	return hvd_serve_watch(atoi(task->args.value), &err) == 0 ? 0 : 1;
+	return hvd_serve_watch(atoi(task->args.value), task->args.tcpstore, &err) == 0 ? 0 : 1;
 }
 
 static int print_topology(struct task *task)
@@ -162,7 +168,7 @@ static const struct mode {
 	[MODE_HOST] = {true, true, run_host},             /* ssh, fork, blaunch, lsrun, steps of elastic jobs */
 	[MODE_PLAN] = {false, true, print_plan},          /* the plugin, in a task */
 	[MODE_SERVE] = {false, true, serve},              /* MODE_WATCHDOG */
-	[MODE_WATCHDOG] = {false, false, watchdog},       /* the node agent of the first host */
+	[MODE_WATCHDOG] = {false, false, watchdog},       /* the node agent of rank 0's host */
 	[MODE_TOPOLOGY] = {false, false, print_topology}, /* the backend jsrun, on the hosts of a job */
 	[MODE_DRAIN] = {false, false, drain},             /* MODE_RANK with --input=RANK */
 };
@@ -197,6 +203,7 @@ static const struct option options[] = {
 	{"cpus", required_argument, NULL, 'c'},
 	{"framed", no_argument, NULL, 'f'},
 	{"help", no_argument, NULL, 'h'},
+	{"tcpstore", no_argument, NULL, 's'},
 	{"input", required_argument, NULL, 'I'},
 	{"version", no_argument, NULL, 'V'},
 	{"nice", required_argument, NULL, 'N'},
@@ -237,6 +244,9 @@ static bool take_option(struct args *args, int c)
 		break;
 	case 'g':
 		args->guarded = true;
+		break;
+	case 's':
+		args->tcpstore = true;
 		break;
 	case 'f':
 		style->framed = true;

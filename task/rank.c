@@ -94,11 +94,11 @@ static void on_plan(const json_t *plan, void *arg)
 	end_wait(shim, 0);
 }
 
-static int on_serve(void *arg, struct hvd_err *err)
+static int on_serve(bool tcpstore, void *arg, struct hvd_err *err)
 {
 	const struct shim *shim = arg;
 
-	return hvd_serve_spawn(shim->task, shim->boot, err);
+	return hvd_serve_spawn(shim->task, shim->boot, tcpstore, err);
 }
 
 /* End the connection to the driver, after queued messages were sent; takes a second at most. */

@@ -8,6 +8,7 @@
 #include "lib/process/spawn.h"
 #include "lib/rendezvous/service.h"
 #include "link.h"
+#include "step_tasks.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -30,8 +31,9 @@ struct serve {
 	struct hvd_session session;
 	struct hvd_conn *conn;
 	struct hvd_rv_service service;
+	struct hvd_step_tasks tasks;
 	struct event *task_ended; /* a pidfd; NULL before Linux 5.3, which has none: then Slurm ends this process */
-	bool done;
+	bool tcpstore, done;
 	struct hvd_err *err;
 	int rc;
 };
@@ -46,11 +48,11 @@ static int find_self(char self[PATH_MAX], struct hvd_err *err)
 	return 0;
 }
 
-int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err)
+int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, bool tcpstore, struct hvd_err *err)
 {
 	char self[PATH_MAX], watchdog[32];
 	int key;
-	char *argv[] = {(char *)"hvd-task", watchdog, NULL};
+	char *argv[] = {(char *)"hvd-task", watchdog, tcpstore ? (char *)"--tcpstore" : NULL, NULL};
 	/* The watchdog has a session of its own and none of the task's descriptors, so that the reader of the task's
 	 * output sees its end when the task ends. Nobody waits for it here: init or the step daemon reaps it. It
 	 * ignores a SIGTERM for all processes of the step, because the ranks may need the rendezvous while they act on
@@ -72,22 +74,25 @@ static int open_pid(pid_t pid)
 	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-int hvd_serve_watch(pid_t task, struct hvd_err *err)
+int hvd_serve_watch(pid_t task, bool tcpstore, struct hvd_err *err)
 {
 	char self[PATH_MAX], serve[32];
-	char *argv[] = {(char *)"hvd-task", serve, NULL};
+	char *argv[] = {(char *)"hvd-task", serve, tcpstore ? (char *)"--tcpstore" : NULL, NULL};
 	struct hvd_spawn spawn = {.path = self,
 				  .argv = argv,
 				  .keep_fds = 1,
 				  .ignore_ends = 1,
 				  .ignore_user = 1,
 				  .parent_death_signal = SIGKILL};
-	struct pollfd ends[2] = {{.fd = open_pid(task), .events = POLLIN}, {.fd = -1, .events = POLLIN}};
+	struct pollfd ends[2] = {{.events = POLLIN}, {.fd = -1, .events = POLLIN}};
+	struct hvd_step_tasks tasks;
 	pid_t server = -1;
 
 	snprintf(serve, sizeof(serve), "--serve=%d", (int)task);
 	if (find_self(self, err) != 0)
 		return -1;
+	hvd_step_tasks_init(&tasks, task);
+	ends[0].fd = hvd_step_tasks_next(&tasks);
 	if (ends[0].fd >= 0)
 		server = hvd_spawn(&spawn, err);
 	if (server < 0) { /* serve without a watchdog */
@@ -97,9 +102,14 @@ int hvd_serve_watch(pid_t task, struct hvd_err *err)
 	ends[1].fd = open_pid(server);
 	if (ends[0].fd != HVD_KEY_FD && ends[1].fd != HVD_KEY_FD)
 		close(HVD_KEY_FD); /* the server has its own copy */
-	while (poll(ends, 2, -1) < 0 && errno == EINTR)
-		;
-	/* When the task has ended, the server ends by itself, unless somebody has stopped it. */
+	while (ends[0].fd >= 0 && !ends[1].revents) {
+		if (poll(ends, 2, -1) < 0 || !ends[0].revents)
+			continue;
+		close(ends[0].fd);
+		ends[0].fd = hvd_step_tasks_next(&tasks);
+	}
+	hvd_step_tasks_clear(&tasks);
+	/* When the tasks have ended, the server ends by itself, unless somebody has stopped it. */
 	while (!ends[1].revents && poll(&ends[1], 1, LAST_MS) < 0 && errno == EINTR)
 		;
 	kill(server, SIGKILL);
@@ -120,33 +130,47 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	hvd_rv_service_message(&serve->service, msg);
 }
 
+static void on_task_ended(evutil_socket_t fd, short what, void *arg);
+
+/* Wait for the end of a task that runs. False: there is none. */
+static bool watch_next(struct serve *serve)
+{
+	int fd = hvd_step_tasks_next(&serve->tasks);
+
+	if (fd < 0)
+		return false;
+	serve->task_ended = event_new(serve->base, fd, EV_READ, on_task_ended, serve);
+	event_add(serve->task_ended, NULL);
+	return true;
+}
+
+static void unwatch(struct serve *serve)
+{
+	if (!serve->task_ended)
+		return;
+	close(event_get_fd(serve->task_ended));
+	event_free(serve->task_ended);
+	serve->task_ended = NULL;
+}
+
 static void on_task_ended(evutil_socket_t fd, short what, void *arg)
 {
 	struct serve *serve = arg;
 
 	(void)fd;
 	(void)what;
+	unwatch(serve);
+	if (watch_next(serve))
+		return;
 	serve->done = true;
 	stop(serve, 0);
-}
-
-static void watch(struct serve *serve, pid_t task)
-{
-	int fd = open_pid(task);
-
-	if (fd < 0)
-		return;
-	serve->task_ended = event_new(serve->base, fd, EV_READ, on_task_ended, serve);
-	event_add(serve->task_ended, NULL);
 }
 
 /* The end: send the last message, if there is one, and free everything. */
 static void finish(struct serve *serve)
 {
-	if (serve->task_ended) {
-		close(event_get_fd(serve->task_ended));
-		event_free(serve->task_ended);
-	}
+	unwatch(serve);
+	hvd_step_tasks_clear(&serve->tasks);
 	hvd_rv_service_close(&serve->service);
 	if (serve->conn && serve->done)
 		hvd_conn_send(serve->conn, json_pack("{s:s}", "t", "done"));
@@ -176,8 +200,12 @@ static int begin(struct serve *serve)
 	/* The plan, which is not made yet, will choose some of them. */
 	if (hvd_this_host_query(&self, HVD_NODE_MAX_IFACES, false, NULL, serve->err) != 0)
 		return -1;
+	if (serve->tcpstore) {
+		hvd_rv_service_tcpstore(&serve->service, NULL, NULL);
+		hvd_rv_service_report_to(&serve->service, serve->base, serve->conn);
+	}
 	rc = hvd_rv_service_open(&serve->service, serve->base, &serve->session.key, &self, serve->boot->port_lo,
-				 serve->boot->port_hi, 0, serve->log, serve->err);
+				 serve->boot->port_hi, (int32_t)serve->info->node, serve->log, serve->err);
 	hvd_this_host_clear(&self);
 	return rc;
 }
@@ -207,10 +235,11 @@ static void on_down(const struct hvd_err *why, void *arg)
 	stop(serve, -1);
 }
 
-int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, const struct hvd_log *log,
-		  struct hvd_err *err)
+int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, bool tcpstore,
+		  const struct hvd_log *log, struct hvd_err *err)
 {
-	struct serve serve = {.base = event_base_new(), .boot = boot, .info = info, .log = log, .err = err};
+	struct serve serve = {
+		.base = event_base_new(), .boot = boot, .info = info, .log = log, .tcpstore = tcpstore, .err = err};
 	struct hvd_link *link;
 
 	if (!serve.base)
@@ -220,7 +249,8 @@ int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, 
 		event_base_free(serve.base);
 		return -1;
 	}
-	watch(&serve, task);
+	hvd_step_tasks_init(&serve.tasks, task);
+	watch_next(&serve);
 	link = hvd_link_create(serve.base, boot, &serve.session, hvd_deadline_in(boot->timeout), on_up, on_down,
 			       &serve);
 	event_base_dispatch(serve.base);

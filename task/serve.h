@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serve.h - the process that has the rendezvous on the first host of the job, when the launcher runs on a login host.
+ * serve.h - the process that has the rendezvous on the host of rank 0, when the launcher runs elsewhere.
  *
- * The node agent of the first host starts the process. It connects to the driver, says at which port it listens, and
- * applies the driver's messages to its rendezvous (lib/rendezvous/service.h). It ends when that connection ends, and
- * when the task of the agent's rank ends: without this rank the others cannot meet, and Slurm waits at least a second
- * for a process that is still in the step's control group when all tasks of a host have ended.
+ * The node agent of that host starts the process. It connects to the driver, says at which port it listens, and applies
+ * the driver's messages to its rendezvous (lib/rendezvous/service.h). It ends when that connection ends, and when all
+ * of the step's tasks on its host have ended (step_tasks.h). It cannot stay longer, for ranks on other hosts:
+ * slurmstepd waits at least a second for a process that is still in the step's control group then, and kills it.
  *   to the driver     {"t":"serving", "node":I, "port":P}
  *                     {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}    instead, when it cannot listen
- *                     {"t":"done"}                          the task has ended
+ *                     {"t":"done"}                          the tasks have ended
  *   from the driver   see lib/rendezvous/service.h
  */
 #ifndef HVD_SERVE_H
@@ -20,17 +20,17 @@
 
 /* For the node agent: start the watchdog, which starts the process. Both are this program, detached from `task`, the
  * process that lives as long as the rank. A key that came to this process in a descriptor is passed on in one. */
-int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, struct hvd_err *err);
+int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, bool tcpstore, struct hvd_err *err);
 
-/* The watchdog: start the server, which is killed when the watchdog ends, and kill it when it outlives the task. A
+/* The watchdog: start the server, which is killed when the watchdog ends, and kill it when it outlives the tasks. A
  * server that hangs, or that somebody has stopped, would otherwise stay on the host with its port, because Slurm with
  * proctrack/linuxproc does not find it. Returns when the server has ended: 0, or -1 with err set. On a kernel without
  * pidfds this process becomes the server. */
-int hvd_serve_watch(pid_t task, struct hvd_err *err);
+int hvd_serve_watch(pid_t task, bool tcpstore, struct hvd_err *err);
 
-/* The server: returns when the connection to the driver or the task has ended. 0, or -1 with err set when it could not
- * serve. */
-int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, const struct hvd_log *log,
-		  struct hvd_err *err);
+/* The server: returns when the connection to the driver or the last task has ended. 0, or -1 with err set when it could
+ * not serve. */
+int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, bool tcpstore,
+		  const struct hvd_log *log, struct hvd_err *err);
 
 #endif

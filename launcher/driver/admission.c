@@ -128,26 +128,31 @@ static void begin_probe(struct hvd_node_agents *agents)
 		hvd_admission_probe(agents);
 }
 
-/* Does the rendezvous run on the first host, in a process of its own? */
-static bool is_elsewhere(const struct hvd_node_agents *agents, int32_t own)
+/* Does the rendezvous run on rank 0's host, in a process of its own? PyTorch's programs take its address for one of
+ * rank 0's host, and open further ports there. */
+static bool is_elsewhere(const struct hvd_node_agents *agents, int32_t own, uint32_t rank0)
 {
 	enum hvd_rendezvous_at at = agents->opts->spec->rendezvous;
+	bool here = strcmp(agents->table.hosts[rank0].node.machine, agents->self.machine) == 0;
 
 	if (agents->barrier == HVD_BARRIER_AS_THEY_COME || agents->opts->rendezvous_here || at == HVD_RENDEZVOUS_LAUNCH)
 		return false;
-	return at == HVD_RENDEZVOUS_AUTO ? own < 0 : own != 0;
+	return at == HVD_RENDEZVOUS_AUTO && !agents->init_watch ? own < 0 : !here;
 }
 
 static void open_rendezvous(struct hvd_node_agents *agents)
 {
 	int32_t own = own_number(agents);
+	uint32_t rank0 = hvd_node_table_host_of(&agents->table, 0);
+	const struct hvd_node_agent *host = &agents->table.hosts[rank0];
 	struct hvd_err why = {0};
 
-	if (is_elsewhere(agents, own)) {
-		hvd_verbose(agents->log, "the rendezvous server runs on %s", agents->table.hosts[0].node.name);
+	if (is_elsewhere(agents, own, rank0)) {
+		hvd_verbose(agents->log, "the rendezvous server runs on %s", host->node.name);
 		agents->phase = HVD_AGENTS_OPENING;
-		if (agents->table.hosts[0].client)
-			hvd_conn_send(agents->table.hosts[0].client->conn, json_pack("{s:s}", "t", "serve"));
+		if (host->client)
+			hvd_conn_send(host->client->conn,
+				      json_pack("{s:s, s:b}", "t", "serve", "tcpstore", agents->init_watch != NULL));
 		return;
 	}
 	hvd_verbose(agents->log, "the rendezvous server runs on %s, with the driver", agents->self.host);
@@ -170,7 +175,8 @@ void hvd_admission_serving(struct hvd_node_agents *agents, struct hvd_client *cl
 		return;
 	}
 	cl->role = HVD_ROLE_SERVER;
-	hvd_rv_service_elsewhere(&agents->service, cl->conn, &agents->table.hosts[0].node, (in_port_t)port);
+	hvd_rv_service_elsewhere(&agents->service, cl->conn, &agents->table, hvd_node_table_host_of(&agents->table, 0),
+				 (in_port_t)port);
 	begin_probe(agents);
 }
 

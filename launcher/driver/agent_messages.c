@@ -116,6 +116,8 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 		on_cannot(agents, cl, msg);
 	else if (strcmp(type, "serving") == 0)
 		hvd_admission_serving(agents, cl, msg);
+	else if (cl->role == HVD_ROLE_SERVER && (strcmp(type, "joined") == 0 || strcmp(type, "waits") == 0))
+		hvd_rv_service_message(&agents->service, msg);
 	else
 		agents->ops->message(cl, type, msg, agents->arg);
 }

@@ -99,6 +99,8 @@ static void on_decided(void *arg)
 	if (hvd_plan_delivery_keeps_all(&dr->delivery))
 		hvd_rank_ends_begin(&dr->ends, &agents->plan.layout);
 	hvd_rv_service_settle(&agents->service, &agents->plan, &agents->table);
+	if (agents->init_watch)
+		hvd_init_watch_begin(agents->init_watch, &agents->plan.layout, &agents->table);
 	hvd_node_table_forget_edges(&agents->table);
 	hvd_plan_delivery_send_all(&dr->delivery, agents->clients);
 	maybe_started(dr);
@@ -148,6 +150,14 @@ static void add_end(struct hvd_driver *dr, uint32_t rank)
 		dr->ops->ranks_ended(&dr->ends.without_munge, dr->arg);
 }
 
+/* The rendezvous at the other end of this connection, if there is one, is gone: nobody can come to it any longer. */
+static void lose_service(struct hvd_driver *dr, const struct hvd_client *cl)
+{
+	hvd_rv_service_lost(&dr->agents->service, cl->conn);
+	if (cl->role == HVD_ROLE_SERVER && dr->agents->init_watch)
+		hvd_init_watch_stop(dr->agents->init_watch);
+}
+
 static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
 	char buf[32];
@@ -160,8 +170,8 @@ static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 		add_end(dr, cl->rank);
 	}
 	if (cl->role == HVD_ROLE_SERVER && have_plan(dr)) {
+		lose_service(dr, cl);
 		cl->role = HVD_ROLE_FORMER;
-		hvd_rv_service_lost(&dr->agents->service, cl->conn);
 	}
 }
 
@@ -233,7 +243,7 @@ static void on_disconnected(struct hvd_client *cl, const struct hvd_err *why, vo
 	}
 	if (cl->role != HVD_ROLE_AGENT && cl->role != HVD_ROLE_SERVER)
 		return;
-	hvd_rv_service_lost(&dr->agents->service, cl->conn);
+	lose_service(dr, cl);
 	host = host_name(dr, cl->host, buf);
 	if (dr->agents->phase != HVD_AGENTS_OVER && !dr->lost_why.code) {
 		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s%s%s",

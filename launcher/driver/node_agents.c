@@ -12,6 +12,8 @@ void hvd_node_agents_fail(struct hvd_node_agents *agents, const struct hvd_err *
 		return;
 	agents->phase = HVD_AGENTS_OVER;
 	hvd_agent_deadlines_stop(agents);
+	if (agents->init_watch)
+		hvd_init_watch_stop(agents->init_watch);
 	hvd_clients_stop_listening(agents->clients);
 	hvd_clients_tell(agents->clients, why->code == HVD_E_USAGE ? "misused" : "failed");
 	agents->ops->failed(why, agents->arg);
@@ -104,6 +106,33 @@ static void on_first(void *arg)
 	hvd_agent_deadlines_begin(arg);
 }
 
+static void on_joined(const struct hvd_rv_join *join, void *arg)
+{
+	hvd_init_watch_joined(((struct hvd_node_agents *)arg)->init_watch, join);
+}
+
+static void on_waits(const char *text, void *arg)
+{
+	hvd_init_watch_waits(((struct hvd_node_agents *)arg)->init_watch, text);
+}
+
+static void on_init_failed(const struct hvd_err *why, void *arg)
+{
+	hvd_node_agents_fail(arg, why);
+}
+
+/* The rendezvous is to answer PyTorch's ranks. */
+static void serve_torch(struct hvd_node_agents *agents)
+{
+	static const struct hvd_rv_service_ops ops = {on_joined, on_waits};
+
+	if (!hvd_rv_service_wanted(agents->opts->spec))
+		return;
+	hvd_rv_service_tcpstore(&agents->service, &ops, agents);
+	agents->init_watch = hvd_init_watch_create(agents->base, agents->opts->spec->deadlines.init, &agents->service,
+						   on_init_failed, agents, agents->log);
+}
+
 /* --network-interfaces lo: the hosts are names of one machine, whatever other interfaces it has. */
 static bool over_loopback(const struct hvd_driver_opts *opts)
 {
@@ -128,6 +157,7 @@ struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, enum hvd
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
 	hvd_agent_deadlines_create(agents);
+	serve_torch(agents);
 	if (barrier == HVD_BARRIER_ALL) {
 		hvd_node_table_init(&agents->table, opts->hosts, opts->ranks);
 		for (uint32_t h = 0; h < opts->names.n; h++)
@@ -152,6 +182,7 @@ void hvd_node_agents_destroy(struct hvd_node_agents *agents)
 	hvd_clients_destroy(agents->clients);
 	event_free(agents->timer);
 	event_free(agents->progress);
+	hvd_init_watch_destroy(agents->init_watch);
 	hvd_rv_service_close(&agents->service);
 	hvd_plan_clear(&agents->plan);
 	hvd_layout_clear(&agents->layout);

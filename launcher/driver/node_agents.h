@@ -28,10 +28,11 @@
  *   register                                                  node.h
  *   report                                                    task/probe.h
  *   {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}      it cannot do its part; any process of the job may say so
- *   {"t":"serving", "node":I, "port":P}                       the first message of the rendezvous on the first host
+ *   {"t":"serving", "node":I, "port":P}                       the first message of the rendezvous on rank 0's host;
+ *                                                             others: lib/rendezvous/service.h
  * and what plan_delivery.h, driver.h and agent_commands.h have. To an agent:
  *   {"t":"probe", …}                                          task/probe.h
- *   {"t":"serve"}                                             start the rendezvous on your host (task/serve.h)
+ *   {"t":"serve", "tcpstore":B}                               start the rendezvous on your host (task/serve.h)
  *   {"t":"plan", "ranks":[], "stay":true}                     your host is part of an elastic job
  *   {"t":"failed"} {"t":"misused"}                            the start has failed; misused: by a wrong option
  *   {"t":"end"}                                               end your ranks and yourself; again: at once
@@ -48,7 +49,7 @@
 /* For which hosts the first decision waits, and what it means when one of them does not come. */
 enum hvd_barrier {
 	/* For all hosts of the job, whose number opts->hosts or the first registration says. They share one deadline.
-	 * The job fails without any of them. The rendezvous may run on the first host. */
+	 * The job fails without any of them. The rendezvous may run on rank 0's host. */
 	HVD_BARRIER_ALL,
 	/* For the hosts that are expected. Each has opts->start_timeout to register, and again to report. The job goes
 	 * on without a host. The rendezvous runs in this process, as any host may leave. */

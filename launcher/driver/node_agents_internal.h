@@ -7,6 +7,7 @@
 #ifndef HVD_NODE_AGENTS_INTERNAL_H
 #define HVD_NODE_AGENTS_INTERNAL_H
 
+#include "init_watch.h"
 #include "lib/job/this_host.h"
 #include "node_agents.h"
 #include "planner.h"
@@ -27,8 +28,9 @@ struct hvd_node_agents {
 	struct event *timer, *progress;
 	struct hvd_node_table table;
 	struct hvd_rv_service service;
-	struct hvd_plan plan;     /* its layout in an elastic job: that of ranks to be started */
-	struct hvd_layout layout; /* of an elastic job's generation */
+	struct hvd_init_watch *init_watch; /* NULL where no rank meets the others at the rendezvous as TCPStore */
+	struct hvd_plan plan;              /* its layout in an elastic job: that of ranks to be started */
+	struct hvd_layout layout;          /* of an elastic job's generation */
 	enum {
 		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
 		HVD_AGENTS_OPENING,   /* the rendezvous on the first host */

@@ -101,6 +101,9 @@ void hvd_node_table_forget_edges(struct hvd_node_table *table);
  * its interface. */
 const struct hvd_addr *hvd_node_table_addr(const struct hvd_node *node, size_t i, uint8_t *iface);
 
+/* The host that runs this rank, as the registrations say; 0 if none does. */
+uint32_t hvd_node_table_host_of(const struct hvd_node_table *table, uint32_t rank);
+
 /* The layout that the registrations of all hosts make. */
 int hvd_node_table_layout(const struct hvd_node_table *table, struct hvd_layout *layout, struct hvd_err *err);
 

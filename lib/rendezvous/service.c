@@ -13,8 +13,12 @@
 
 /* In one message: global, one for each host, one for each local rank. */
 #define MAX_SCOPES (2 * HVD_MAX_HOSTS)
+#define MAX_JOINS  16384
+/* Lines, and bytes, of what clients wait for. */
+#define MAX_WAITS      32
+#define MAX_WAITS_TEXT 65536
 
-/* ---- open and close ---- */
+/* ---- the proof that the server is the launch's ---- */
 
 void hvd_rv_service_proof(const struct hvd_key *session_key, const char *nonce, const struct hvd_addr *addr,
 			  in_port_t port, char *text)
@@ -41,6 +45,82 @@ static int on_probe(void *arg, const char *nonce, int fd, char *out, size_t room
 	memcpy(out, text, 2 * HVD_MAC_LEN);
 	return 2 * HVD_MAC_LEN;
 }
+
+/* ---- TCPStore's clients ---- */
+
+void hvd_rv_service_tcpstore(struct hvd_rv_service *service, const struct hvd_rv_service_ops *ops, void *arg)
+{
+	service->tcpstore = true;
+	service->ops = ops;
+	service->arg = arg;
+}
+
+static void report_joins(struct hvd_rv_service *service)
+{
+	if (service->joins)
+		hvd_conn_send(service->report, json_pack("{s:s, s:o}", "t", "joined", "joins", service->joins));
+	service->joins = NULL;
+}
+
+static void on_flush(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	report_joins(arg);
+}
+
+void hvd_rv_service_report_to(struct hvd_rv_service *service, struct event_base *base, struct hvd_conn *conn)
+{
+	service->report = conn;
+	service->flush = evtimer_new(base, on_flush, service);
+}
+
+/* All that come in one turn of the event loop share a message. */
+static void on_joined(void *arg, const struct hvd_rv_join *join)
+{
+	struct hvd_rv_service *service = arg;
+	char text[HVD_ADDR_TEXT];
+
+	if (service->ops)
+		service->ops->joined(join, service->arg);
+	if (!service->report)
+		return;
+	if (!service->joins) {
+		service->joins = json_array();
+		event_active(service->flush, EV_TIMEOUT, 0);
+	}
+	json_array_append_new(service->joins, json_pack("[sII]", hvd_addr_text(&join->from, text),
+							(json_int_t)join->pid, (json_int_t)join->generation));
+	if (json_array_size(service->joins) == MAX_JOINS)
+		report_joins(service);
+}
+
+static void report_waits(struct hvd_rv_service *service, const char *text)
+{
+	json_t *msg = json_pack("{s:s, s:s%}", "t", "waits", "waits", text, strnlen(text, MAX_WAITS_TEXT));
+
+	/* NULL: the text, whose keys are a client's, is no UTF-8. */
+	if (msg)
+		hvd_conn_send(service->report, msg);
+}
+
+void hvd_rv_service_ask_waits(struct hvd_rv_service *service)
+{
+	char *text;
+
+	if (service->conn)
+		hvd_conn_send(service->conn, json_pack("{s:s}", "t", "waits"));
+	if (!service->rv)
+		return;
+	text = hvd_rv_tcpstore_waits(service->rv, MAX_WAITS);
+	if (service->report)
+		report_waits(service, text ? text : "");
+	else if (service->ops)
+		service->ops->waits(text ? text : "", service->arg);
+	free(text);
+}
+
+/* ---- open and close ---- */
 
 static int listen_on(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n, in_port_t lo, in_port_t hi,
 		     struct hvd_err *err)
@@ -72,6 +152,9 @@ int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base,
 	cfg.access = service->access;
 	cfg.probe = on_probe;
 	cfg.probe_arg = service;
+	cfg.tcpstore = service->tcpstore;
+	cfg.joined = on_joined;
+	cfg.joined_arg = service;
 	service->rv = hvd_rv_create(base, &cfg, log, err);
 	if (!service->rv || listen_on(service->rv, self->addrs, self->n_addrs, lo, hi, err) != 0) {
 		hvd_rv_service_close(service);
@@ -109,6 +192,9 @@ void hvd_rv_service_close(struct hvd_rv_service *service)
 	hvd_rv_destroy(service->rv);
 	hvd_rv_access_destroy(service->access);
 	free(service->endpoints.addrs);
+	if (service->flush)
+		event_free(service->flush);
+	json_decref(service->joins);
 	memset(service, 0, sizeof(*service));
 }
 
@@ -196,11 +282,48 @@ static void read_sizes(struct hvd_rv_service *service, const json_t *msg)
 	}
 }
 
+/* Of the server elsewhere. */
+static void read_joins(const struct hvd_rv_service *service, const json_t *msg)
+{
+	json_t *list, *entry;
+	size_t i;
+
+	if (hvd_get_array(msg, "joins", MAX_JOINS, &list, NULL) != 0)
+		return;
+	json_array_foreach(list, i, entry)
+	{
+		const char *from = json_string_value(json_array_get(entry, 0));
+		json_int_t pid = json_integer_value(json_array_get(entry, 1));
+		json_int_t generation = json_integer_value(json_array_get(entry, 2));
+		struct hvd_rv_join join = {.pid = (uint32_t)pid, .generation = (uint32_t)generation};
+
+		if (from && hvd_addr_parse(from, &join.from) == 0 && pid >= 0 && pid <= UINT32_MAX && generation >= 0 &&
+		    generation <= UINT32_MAX)
+			service->ops->joined(&join, service->arg);
+	}
+}
+
+/* What the server elsewhere tells. */
+static void read_report(const struct hvd_rv_service *service, const json_t *msg)
+{
+	const char *text;
+
+	read_joins(service, msg);
+	if (hvd_get_str(msg, "waits", MAX_WAITS_TEXT, &text, NULL) == 0)
+		service->ops->waits(text, service->arg);
+}
+
 void hvd_rv_service_message(struct hvd_rv_service *service, const json_t *msg)
 {
 	struct hvd_addr *addrs;
+	const char *type;
 	size_t n;
 
+	if (service->conn) {
+		if (service->ops)
+			read_report(service, msg);
+		return;
+	}
 	n = hvd_get_addrs(msg, "hosts", &addrs);
 	if (n)
 		hvd_rv_service_admit(service, addrs, n);
@@ -210,4 +333,6 @@ void hvd_rv_service_message(struct hvd_rv_service *service, const json_t *msg)
 		hvd_rv_service_keep(service, addrs, n);
 	free(addrs);
 	read_sizes(service, msg);
+	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && strcmp(type, "waits") == 0)
+		hvd_rv_service_ask_waits(service);
 }

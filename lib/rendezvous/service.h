@@ -10,6 +10,12 @@
  *   {"t":"allow", "hosts":[ADDR,…]}        hvd_rv_service_admit()
  *   {"t":"keep", "addrs":[ADDR,…]}         hvd_rv_service_keep()
  *   {"t":"size", "sizes":[[SCOPE,N],…]}    hvd_rv_service_size()
+ *   {"t":"waits"}                          hvd_rv_service_ask_waits()
+ *
+ * and back, where that process answers TCPStore clients (hvd_rv_service_report_to()):
+ *
+ *   {"t":"joined", "joins":[[ADDR,PID,GENERATION],…]}   these processes have called init_process_group()
+ *   {"t":"waits", "waits":TEXT}                         the answer to "waits"
  *
  * The life of a service: it listens on all addresses of its host, and only processes of the same user on this host may
  * connect. Once the hosts of the job are known they are admitted. Once the plan is made the service stops listening on
@@ -25,8 +31,10 @@
 #include "lib/net/addr.h"
 #include "lib/protocol/auth.h"
 #include "lib/protocol/conn.h"
+#include "server.h"
 
 #include <event2/event.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Where the rendezvous listens. */
@@ -40,6 +48,13 @@ struct hvd_endpoints {
 	char machine[HVD_MACHINE_LEN + 1]; /* whose addresses they are (node.h) */
 };
 
+/* What the service tells of its TCPStore clients. */
+struct hvd_rv_service_ops {
+	void (*joined)(const struct hvd_rv_join *join, void *arg);
+	/* The answer to hvd_rv_service_ask_waits(): lines, "" when nobody waits. */
+	void (*waits)(const char *text, void *arg);
+};
+
 /* Zeroed: neither open nor connected. Must not move while it is open. */
 struct hvd_rv_service {
 	struct hvd_rv *rv; /* the server; NULL when the service runs in another process */
@@ -48,7 +63,20 @@ struct hvd_rv_service {
 	struct hvd_rv_access *access;
 	struct hvd_key session_key;
 	struct hvd_conn *conn; /* to the process that has the server, or NULL */
+	bool tcpstore;
+	const struct hvd_rv_service_ops *ops; /* NULL = nobody is told */
+	void *arg;
+	struct hvd_conn *report; /* to the driver, or NULL */
+	json_t *joins;           /* that are not reported yet; NULL = none */
+	struct event *flush;     /* reports them */
 };
+
+/* Before the service is opened or connected: TCPStore clients are answered, and `ops`, which may be NULL and must
+ * outlive the service, are told. */
+void hvd_rv_service_tcpstore(struct hvd_rv_service *service, const struct hvd_rv_service_ops *ops, void *arg);
+/* In place of `ops`, for a service that has the driver's server: tell the driver's service over `conn`, which stays the
+ * caller's, and must stay as long as the service. */
+void hvd_rv_service_report_to(struct hvd_rv_service *service, struct event_base *base, struct hvd_conn *conn);
 
 /* Start the server in this process, on all addresses of `self` at one port of lo … hi (0, 0: any port). `host` is the
  * index of this host in the job, or -1. On error the service is zero. `log` must outlive the service. */
@@ -75,7 +103,11 @@ void hvd_rv_service_keep(struct hvd_rv_service *service, const struct hvd_addr *
  * them. */
 void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *layout);
 
-/* Apply a message that the driver's service has sent to this one, which is open. What makes no sense is ignored. */
+/* Ask what TCPStore clients wait for. ops->waits is called, at once or later, unless the server is gone. */
+void hvd_rv_service_ask_waits(struct hvd_rv_service *service);
+
+/* Apply a message that the driver's service has sent to this one, which is open; or, for the driver's, one that came
+ * back. What makes no sense is ignored. */
 void hvd_rv_service_message(struct hvd_rv_service *service, const json_t *msg);
 
 /* The answer of this launch's server to a probe (HVD_RV_PROBE_PATH) that comes to one of its addresses: hex of an HMAC

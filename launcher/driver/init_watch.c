@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init_watch.h"
+
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+
+struct hvd_init_watch {
+	struct hvd_arrivals arrivals;
+	double patience;
+	struct hvd_rv_service *service;
+	void (*failed)(const struct hvd_err *why, void *arg);
+	void *arg;
+	const struct hvd_log *log;
+	struct event *timer;
+	hvd_time timer_at; /* INT64_MAX = it does not run */
+};
+
+static void set_timer(struct hvd_init_watch *watch)
+{
+	hvd_time next = hvd_arrivals_next(&watch->arrivals, watch->patience);
+	struct timeval tv = hvd_left_tv(next);
+
+	if (next == watch->timer_at)
+		return;
+	watch->timer_at = next;
+	if (next == INT64_MAX)
+		event_del(watch->timer);
+	else
+		evtimer_add(watch->timer, &tv);
+}
+
+static void fail(struct hvd_init_watch *watch, const struct hvd_arrival *generation)
+{
+	char *missing = hvd_arrivals_missing(&watch->arrivals, generation);
+	struct hvd_err why = {0};
+
+	hvd_err_set(&why, HVD_E_TIMEOUT, "%s within %g s of the first rank that did; ending the launch", missing,
+		    watch->patience);
+	hvd_err_hint(&why, "what do these ranks do instead? --init-timeout gives more time");
+	free(missing);
+	hvd_rv_service_ask_waits(watch->service);
+	hvd_init_watch_stop(watch);
+	watch->failed(&why, watch->arg);
+}
+
+static void warn(struct hvd_init_watch *watch, const struct hvd_arrival *generation)
+{
+	char *missing = hvd_arrivals_missing(&watch->arrivals, generation);
+
+	hvd_warn(watch->log, "%s; the first of the other %u did %.0f s ago", missing, (unsigned)generation->arrived,
+		 (double)(hvd_now() - generation->first) / 1e9);
+	free(missing);
+	if (watch->log->level >= HVD_LOG_VERBOSE)
+		hvd_rv_service_ask_waits(watch->service);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_init_watch *watch = arg;
+	const struct hvd_arrival *generation;
+	hvd_time now = hvd_now();
+
+	(void)fd;
+	(void)what;
+	watch->timer_at = INT64_MAX;
+	generation = hvd_arrivals_overdue(&watch->arrivals, now, watch->patience);
+	if (generation) {
+		fail(watch, generation);
+		return;
+	}
+	while ((generation = hvd_arrivals_late(&watch->arrivals, now)))
+		warn(watch, generation);
+	set_timer(watch);
+}
+
+struct hvd_init_watch *hvd_init_watch_create(struct event_base *base, double patience, struct hvd_rv_service *service,
+					     void (*failed)(const struct hvd_err *why, void *arg), void *arg,
+					     const struct hvd_log *log)
+{
+	struct hvd_init_watch *watch = hvd_xcalloc(1, sizeof(*watch));
+
+	*watch = (struct hvd_init_watch){.patience = patience,
+					 .service = service,
+					 .failed = failed,
+					 .arg = arg,
+					 .log = log,
+					 .timer_at = INT64_MAX};
+	watch->timer = evtimer_new(base, on_timer, watch);
+	return watch;
+}
+
+void hvd_init_watch_begin(struct hvd_init_watch *watch, const struct hvd_layout *layout,
+			  const struct hvd_node_table *table)
+{
+	hvd_init_watch_stop(watch);
+	hvd_arrivals_begin(&watch->arrivals, layout, table, watch->service->endpoints.host);
+}
+
+void hvd_init_watch_stop(struct hvd_init_watch *watch)
+{
+	hvd_arrivals_clear(&watch->arrivals);
+	set_timer(watch);
+}
+
+void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_join *join)
+{
+	const struct hvd_arrival *all = hvd_arrivals_add(&watch->arrivals, join, hvd_now());
+
+	if (all && all->number == 0)
+		hvd_verbose(watch->log, "all %u ranks have called init_process_group, the last %.3f s after the first",
+			    (unsigned)all->arrived, (double)(all->last - all->first) / 1e9);
+	else if (all)
+		hvd_debug(watch->log, "all %u ranks have called init_process_group %u times", (unsigned)all->arrived,
+			  (unsigned)all->number + 1);
+	set_timer(watch);
+}
+
+void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text)
+{
+	if (*text)
+		hvd_verbose(watch->log, "waiting in init_process_group or after it:\n%s", text);
+}
+
+void hvd_init_watch_destroy(struct hvd_init_watch *watch)
+{
+	if (!watch)
+		return;
+	hvd_arrivals_clear(&watch->arrivals);
+	event_free(watch->timer);
+	free(watch);
+}
