@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kill_connections.h"
 
-#include "lib/base/xalloc.h"
+#include "lib/process/descendants.h"
 #include "lib/protocol/wire.h"
 
 #include <dirent.h>
@@ -17,16 +17,10 @@
 
 /* How long it may take. A thousand ranks take tenths of a second. */
 #define KILL_SECONDS 3.0
-#define MAX_PIDS     65536
 
 #ifndef SYS_pidfd_getfd
 #define SYS_pidfd_getfd 438 /* all architectures */
 #endif
-
-struct pids {
-	pid_t *v;
-	size_t n, room;
-};
 
 struct killer {
 	const struct hvd_portset *at;
@@ -34,47 +28,6 @@ struct killer {
 	pid_t closed; /* a process that this one was not allowed to look into; 0 = none */
 	int error;    /* the errno of that */
 };
-
-static void add_pid(struct pids *pids, pid_t pid)
-{
-	if (pids->n == MAX_PIDS)
-		return;
-	if (pids->n == pids->room) {
-		pids->room = pids->room ? 2 * pids->room : 64;
-		pids->v = hvd_xrealloc(pids->v, pids->room, sizeof(*pids->v));
-	}
-	pids->v[pids->n++] = pid;
-}
-
-/* /proc lists the children of each thread separately. */
-static void add_children(struct pids *pids, pid_t pid)
-{
-	char path[64];
-	struct dirent *de;
-	DIR *tasks;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	tasks = opendir(path);
-	while (tasks && (de = readdir(tasks))) {
-		char *line = NULL, *end;
-		size_t room = 0;
-		FILE *f;
-		long child;
-
-		if (de->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/children", (int)pid, de->d_name);
-		f = fopen(path, "re");
-		if (f && getline(&line, &room, f) > 0)
-			for (char *p = line; (child = strtol(p, &end, 10)) > 0 && end != p; p = end)
-				add_pid(pids, (pid_t)child);
-		free(line);
-		if (f)
-			fclose(f);
-	}
-	if (tasks)
-		closedir(tasks);
-}
 
 static bool is_meant(const struct killer *killer, int fd)
 {
@@ -137,14 +90,14 @@ static void kill_in_process(struct killer *killer, pid_t pid)
 int hvd_kill_connections(const struct hvd_portset *at, hvd_time deadline, struct hvd_err *err)
 {
 	struct killer killer = {.at = at};
-	struct pids pids = {0};
+	struct hvd_pids pids = {0};
 	bool late = false;
 
 	/* The list grows while it is worked through: by the children of each process on it. */
-	add_children(&pids, getpid());
+	hvd_pids_add_children(&pids, getpid());
 	for (size_t i = 0; i < pids.n && !late; i++) {
 		kill_in_process(&killer, pids.v[i]);
-		add_children(&pids, pids.v[i]);
+		hvd_pids_add_children(&pids, pids.v[i]);
 		late = i + 1 < pids.n && hvd_left(deadline) <= 0;
 	}
 	free(pids.v);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
+#include "lib/base/deadline.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/bind.h"
+#include "lib/process/descendants.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "output.h"
@@ -19,8 +21,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GRACE_SECONDS     5
-#define GRACE_SECONDS_ONE 1
+#define GRACE_SECONDS 5
+/* … where ranks ignore SIGTERM, unless they have set a handler. */
+#define GRACE_SECONDS_IGNORED 1
+/* How often a rank that is being ended is looked at: do all of its processes ignore SIGTERM? */
+#define LOOK_USEC 250000
 /* How many descriptors this process itself has open, with those that it needs to start a rank. */
 #define OTHER_FILES 40
 
@@ -30,6 +35,7 @@ struct rank {
 	pid_t group;
 	struct hvd_output *out[2];
 	struct event *grace; /* runs while this rank alone is being ended; else NULL */
+	hvd_time kill_at;    /* … then it gets SIGKILL */
 };
 
 struct hvd_ranks {
@@ -301,34 +307,39 @@ int hvd_ranks_add(struct hvd_ranks *ranks, int id, const json_t *plan, int slot,
 
 static void on_grace_one(evutil_socket_t fd, short what, void *arg)
 {
+	static const struct timeval again = {.tv_usec = LOOK_USEC};
 	struct rank *rank = arg;
 
 	(void)fd;
 	(void)what;
-	if (rank->pid > 0)
+	if (rank->pid <= 0)
+		return;
+	if (hvd_left(rank->kill_at) <= 0 || hvd_all_ignore(rank->pid, SIGTERM))
 		signal_rank(rank, SIGKILL);
+	evtimer_add(rank->grace, &again);
 }
 
-void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, bool at_once)
+void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, int grace)
 {
-	struct timeval tv = {.tv_sec = GRACE_SECONDS_ONE};
+	static const struct timeval soon = {.tv_usec = LOOK_USEC / 25};
 
 	for (size_t i = 0; i < ranks->n; i++) {
 		struct rank *rank = ranks->v[i];
 
 		if (rank->id != id || rank->pid <= 0)
 			continue;
-		signal_rank(rank, at_once ? SIGKILL : SIGTERM);
+		signal_rank(rank, grace ? SIGTERM : SIGKILL);
 		signal_rank(rank, SIGCONT);
+		rank->kill_at = hvd_deadline_in(grace);
 		if (!rank->grace)
 			rank->grace = evtimer_new(ranks->base, on_grace_one, rank);
-		evtimer_add(rank->grace, &tv);
+		evtimer_add(rank->grace, &soon);
 	}
 }
 
 void hvd_ranks_end(struct hvd_ranks *ranks)
 {
-	struct timeval tv = {.tv_sec = ranks->opts->ignore_ends ? GRACE_SECONDS_ONE : GRACE_SECONDS};
+	struct timeval tv = {.tv_sec = ranks->opts->ignore_ends ? GRACE_SECONDS_IGNORED : GRACE_SECONDS};
 
 	if (ranks->gone || ranks->ending)
 		return;

@@ -44,8 +44,10 @@ struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, 
 				  struct hvd_err *err);
 /* Start one more rank, with this id. It is bound as rank `slot` of `slots` ranks on the host. -1 with err set. */
 int hvd_ranks_add(struct hvd_ranks *ranks, int id, const json_t *plan, int slot, int slots, struct hvd_err *err);
-/* Send one rank SIGTERM and, a second later, SIGKILL; or SIGKILL at once. Does nothing if the rank has ended. */
-void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, bool at_once);
+/* Send one rank SIGTERM and, so many seconds later, SIGKILL; where no process of the rank would heed SIGTERM, sooner.
+ * 0: SIGKILL at once. Does nothing if the rank has ended. */
+#define HVD_MAX_GRACE 3600
+void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, int grace);
 /* Begin to end all ranks; all_gone is called at most five seconds later. A second call changes nothing. */
 void hvd_ranks_end(struct hvd_ranks *ranks);
 /* The same at the request of the launcher, whose second request sends SIGKILL at once. A signal to this process does

@@ -124,7 +124,7 @@ static void on_message(json_t *msg, void *arg)
 {
 	struct supervisor *sup = arg;
 	const char *type;
-	int64_t sig, worker;
+	int64_t sig, worker, grace;
 
 	if (!sup->ranks || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
@@ -136,8 +136,9 @@ static void on_message(json_t *msg, void *arg)
 		hvd_worker_notify_pass(sup->notify, msg);
 	else if (strcmp(type, "kill-connections") == 0)
 		hvd_agent_send(sup->agent, hvd_kill_connections_answer(msg));
-	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) == 0)
-		hvd_ranks_end_one(sup->ranks, (int)worker, json_is_true(json_object_get(msg, "now")));
+	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) == 0 &&
+		 hvd_get_int(msg, "grace", 0, HVD_MAX_GRACE, &grace, NULL) == 0)
+		hvd_ranks_end_one(sup->ranks, (int)worker, (int)grace);
 	else if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
 		hvd_ranks_signal(sup->ranks, (int)sig);
 }

@@ -29,6 +29,12 @@ void hvd_agent_generation(struct hvd_node_agents *agents, struct hvd_layout *lay
 	hvd_rv_service_size(&agents->service, &agents->layout);
 }
 
+void hvd_agent_renew(struct hvd_node_agents *agents, int restarts)
+{
+	agents->plan.restarts = restarts;
+	hvd_rv_tcpstore_renew(agents->service.rv);
+}
+
 const struct hvd_layout *hvd_agent_layout(const struct hvd_node_agents *agents)
 {
 	return &agents->layout;
@@ -63,9 +69,9 @@ void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, 
 			  env));
 }
 
-void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, bool at_once)
+void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, int grace)
 {
-	command(agents, host, json_pack("{s:s, s:I, s:b}", "t", "stop", "worker", (json_int_t)worker, "now", at_once));
+	command(agents, host, json_pack("{s:s, s:I, s:i}", "t", "stop", "worker", (json_int_t)worker, "grace", grace));
 }
 
 void hvd_agent_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to, int64_t when)

@@ -6,7 +6,7 @@
  * (elastic/machine.h). Messages, besides those in node_agents.h:
  *
  *   to an agent     {"t":"start", "worker":ID, "slot":I, "slots":N, "env":{NAME:VALUE,…}}   start a rank
- *                   {"t":"stop", "worker":ID, "now":BOOL}                                   end it
+ *                   {"t":"stop", "worker":ID, "grace":S}            end it; S seconds from SIGTERM to SIGKILL
  *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}                        task/worker_notify.h
  *                   {"t":"kill-connections", "at":[…]} task/kill_connections.h from an agent   {"t":"exit",
  * "worker":ID, "status":S}      the rank has ended; S as from waitpid(2)
@@ -40,12 +40,16 @@ void hvd_agent_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout
 /* A new generation of this layout, which is taken over, begins. The rendezvous forgets the last one; if this one was
  * prepared, what its new ranks have stored there stays. */
 void hvd_agent_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared);
+/* No rank is left of the last generation, and all of the next one are new: what ranks have stored at the rendezvous'
+ * TCPStore is forgotten. The new ones are told that there were so many restarts after failures. */
+void hvd_agent_renew(struct hvd_node_agents *agents, int restarts);
 /* The layout of the generation. */
 const struct hvd_layout *hvd_agent_layout(const struct hvd_node_agents *agents);
 
 /* Start a rank of the prepared layout; its host has so many slots. Nothing happens on a host that is not admitted. */
 void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots);
-void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, bool at_once);
+/* End a rank with SIGTERM, and with SIGKILL so many seconds later; 0: with SIGKILL at once. */
+void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, int grace);
 
 /* Have the host's agent tell a worker that hosts have changed; `to` is what the worker said of where it listens. */
 void hvd_agent_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to, int64_t when);

@@ -19,6 +19,11 @@
 /* When the job ends, node agents give their ranks five seconds; their processes get this in all. */
 #define END_SECONDS 10
 
+/* A worker that is ended gets SIGTERM, and SIGKILL so many seconds later. Where all are started anew a worker may write
+ * a checkpoint; torchrun gives it as long. */
+#define GRACE_SECONDS      1
+#define CHECKPOINT_SECONDS 30
+
 struct elastic {
 	struct hvd_job job;
 	struct hvd_discovery *discovery;
@@ -27,6 +32,7 @@ struct elastic {
 	struct hvd_elastic_rv *erv;
 	struct hvd_gloo_peers *peers;
 	struct hvd_event_queue *events;
+	bool restart; /* PyTorch's policy (machine.h) */
 	bool output_lost;
 };
 
@@ -104,6 +110,15 @@ static void do_prepare(void *arg)
 		finish(&why, 1, el);
 }
 
+static void told_begin(struct elastic *el)
+{
+	hvd_verbose(el->job.log, "generation %d begins, %.3f s after the start", hvd_machine_generation(el->machine),
+		    hvd_job_seconds(&el->job));
+	if (!el->job.result->started)
+		el->job.result->start_seconds = hvd_job_seconds(&el->job);
+	el->job.result->started = true;
+}
+
 static void do_generation(bool prepared, void *arg)
 {
 	struct elastic *el = arg;
@@ -116,6 +131,10 @@ static void do_generation(bool prepared, void *arg)
 		hvd_agent_generation(el->agents, &layout, prepared);
 	else
 		finish(&why, 1, el);
+	if (el->restart && !why.code) {
+		hvd_agent_renew(el->agents, hvd_machine_restarts(el->machine));
+		told_begin(el);
+	}
 }
 
 static void do_worker_start(const struct hvd_worker *w, void *arg)
@@ -130,21 +149,18 @@ static void do_worker_start(const struct hvd_worker *w, void *arg)
 static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 {
 	struct elastic *el = arg;
+	int grace = el->restart ? CHECKPOINT_SECONDS : GRACE_SECONDS;
 
 	hvd_verbose(el->job.log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,
 		    w->removed ? ", which is no longer part of the job" : "");
-	hvd_agent_stop(el->agents, w->host, w->id, at_once);
+	hvd_agent_stop(el->agents, w->host, w->id, at_once ? 0 : grace);
 }
 
 static void do_answer(void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_verbose(el->job.log, "generation %d begins, %.3f s after the start", hvd_machine_generation(el->machine),
-		    hvd_job_seconds(&el->job));
-	if (!el->job.result->started)
-		el->job.result->start_seconds = hvd_job_seconds(&el->job);
-	el->job.result->started = true;
+	told_begin(el);
 	hvd_gloo_peers_answered(el->peers);
 	hvd_elastic_rv_answer(el->erv, hvd_agent_layout(el->agents));
 }
@@ -176,6 +192,8 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 	struct elastic *el = arg;
 
 	(void)err;
+	if (el->restart)
+		return 0;
 	/* New workers wait for the members of the last generation, who come after their current batch. */
 	hvd_rv_set_rank_wait(rv, RANK_WAIT_SECONDS);
 	hvd_elastic_rv_open(el->erv, rv);
@@ -324,20 +342,9 @@ static void on_signal_ranks(int sig, void *arg)
 
 /* ---- life ---- */
 
-static int begin_discovery(struct elastic *el, struct hvd_err *err)
+static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery, struct hvd_err *err)
 {
-	static const struct hvd_discovery_ops ops = {on_hosts, on_leaving, on_failed};
-	struct hvd_discovery_opts opts;
-	int rc = hvd_discovery_choose(el->job.launch, &opts, err);
-
-	if (rc == 0)
-		el->discovery = hvd_discovery_create(el->job.base, &opts, &ops, el, el->job.log, err);
-	hvd_discovery_opts_clear(&opts);
-	return rc == 0 && el->discovery ? 0 : -1;
-}
-
-static int begin(struct elastic *el, struct hvd_err *err)
-{
+	static const struct hvd_discovery_ops discovery_ops = {on_hosts, on_leaving, on_failed};
 	static const struct hvd_machine_ops machine_ops = {
 		do_host_begin, do_host_end, do_prepare, do_generation,       do_worker_start,
 		do_worker_end, do_answer,   do_notify,  do_kill_connections, finish};
@@ -353,7 +360,10 @@ static int begin(struct elastic *el, struct hvd_err *err)
 	struct hvd_job *job = &el->job;
 	struct hvd_boot boot;
 
-	hvd_strv_add(&job->opts->extra_env, "HOROVOD_ELASTIC=1");
+	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
+	el->restart = opts.restart;
+	if (!el->restart)
+		hvd_strv_add(&job->opts->extra_env, "HOROVOD_ELASTIC=1");
 	el->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, el, job->log);
 	el->events = hvd_event_queue_create(job->base, el->machine);
 	el->peers = hvd_gloo_peers_create();
@@ -363,7 +373,10 @@ static int begin(struct elastic *el, struct hvd_err *err)
 	if (!el->agents)
 		return -1;
 	hvd_node_agents_boot(el->agents, &boot);
-	return hvd_job_set_boot(job, &boot, err) == 0 ? begin_discovery(el, err) : -1;
+	if (hvd_job_set_boot(job, &boot, err) != 0)
+		return -1;
+	el->discovery = hvd_discovery_create(job->base, discovery, &discovery_ops, el, job->log, err);
+	return el->discovery ? 0 : -1;
 }
 
 static void cleanup(struct elastic *el)
@@ -385,10 +398,14 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	static const struct hvd_procs_ops procs_ops = {
 		.lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left};
 	struct elastic el = {0};
+	struct hvd_discovery_opts discovery = {0};
 	int rc = hvd_job_init(&el.job, launch, backend, opts, result, true, &job_ops, &procs_ops, &el, err);
 
 	if (rc == 0)
-		rc = begin(&el, err);
+		rc = hvd_discovery_choose(launch, &discovery, err);
+	if (rc == 0)
+		rc = begin(&el, &discovery, err);
+	hvd_discovery_opts_clear(&discovery);
 	if (rc == 0) {
 		hvd_job_run(&el.job);
 		result->generations = hvd_machine_generation(el.machine);

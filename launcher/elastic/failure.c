@@ -6,6 +6,8 @@
 #include "lib/process/spawn.h"
 
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <sys/wait.h>
 
 /* A host that the job cannot do without is not banned for its first failures. */
@@ -17,19 +19,34 @@ static bool aborted(int status)
 	       (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGABRT);
 }
 
+void hvd_failure_set(struct hvd_machine *m, const struct hvd_worker *w, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	if (m->first_failure.code)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	m->first_status = w->status;
+	hvd_err_set(&m->first_failure, HVD_E_FAILED, "%s", text);
+	hvd_err_host(&m->first_failure, m->hosts[w->host].name);
+}
+
+void hvd_failure_note(struct hvd_machine *m, struct hvd_worker *w, const char *what)
+{
+	w->failed = true;
+	hvd_warn(m->log, "rank %d on %s failed: %s", w->rank, m->hosts[w->host].name, what);
+	if (hvd_worker_group_has(&m->now, w))
+		hvd_failure_set(m, w, "rank %d failed first: %s", w->rank, what);
+}
+
 void hvd_failure_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what)
 {
-	const char *host = m->hosts[w->host].name;
-
-	w->failed = true;
-	hvd_warn(m->log, "rank %d on %s failed: %s", w->rank, host, what);
+	hvd_failure_note(m, w, what);
 	if (first || !aborted(w->status))
 		m->hosts[w->host].to_judge = true;
-	if (m->first_failure.code || !hvd_worker_group_has(&m->now, w))
-		return;
-	m->first_status = w->status;
-	hvd_err_set(&m->first_failure, HVD_E_FAILED, "rank %d failed first: %s", w->rank, what);
-	hvd_err_host(&m->first_failure, host);
 }
 
 static bool enough_without(struct hvd_machine *m, struct hvd_managed_host *h, hvd_time now)
@@ -40,7 +57,7 @@ static bool enough_without(struct hvd_machine *m, struct hvd_managed_host *h, hv
 
 	h->banned_until = HVD_FOREVER;
 	assignment = hvd_rank_assignment_find(m, now);
-	enough = assignment.n >= m->opts.min_np && (m->generation == 0 || assignment.kept > 0);
+	enough = assignment.n >= m->opts.min_np && (m->opts.restart || m->generation == 0 || assignment.kept > 0);
 	hvd_rank_assignment_clear(&assignment);
 	h->banned_until = was;
 	return enough;
@@ -75,7 +92,7 @@ void hvd_failure_judge(struct hvd_machine *m, hvd_time now)
 		h->to_judge = false;
 		if (!h->listed || h->lost || hvd_host_manager_banned(h, now))
 			continue;
-		if (h->spared < SPARE_TIMES && !enough_without(m, h, now)) {
+		if ((m->opts.restart || h->spared < SPARE_TIMES) && !enough_without(m, h, now)) {
 			h->spared++;
 			hvd_warn(m->log,
 				 "%s: a rank failed there; the host is used further, for there are not enough others",

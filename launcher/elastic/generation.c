@@ -178,7 +178,7 @@ static void remove_others(struct hvd_machine *m)
 static void begin(struct hvd_machine *m, bool prepared, hvd_time now)
 {
 	tell_begin(m);
-	if (m->generation > 0)
+	if (m->generation > 0 && !m->opts.restart)
 		reorder(m);
 	remove_others(m);
 	free(m->now.v);

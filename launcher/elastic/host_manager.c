@@ -154,6 +154,32 @@ bool hvd_host_manager_hopeless(const struct hvd_machine *m)
 	return m->n_hosts > 0;
 }
 
+int hvd_host_manager_left(const struct hvd_machine *m)
+{
+	int64_t slots = 0;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		if (m->hosts[k].listed && !m->hosts[k].lost && !m->hosts[k].unfit)
+			slots += m->hosts[k].slots;
+	return slots < INT_MAX ? (int)slots : INT_MAX;
+}
+
+bool hvd_host_manager_pardon(struct hvd_machine *m)
+{
+	bool any = false;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		struct hvd_managed_host *h = &m->hosts[k];
+
+		if (!h->listed || h->banned_until != HVD_FOREVER)
+			continue;
+		h->banned_until = 0;
+		hvd_info(m->log, "%s is used again, for there are not enough others", h->name);
+		any = true;
+	}
+	return any;
+}
+
 bool hvd_host_manager_none_came(const struct hvd_machine *m)
 {
 	bool any = false;

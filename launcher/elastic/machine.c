@@ -41,6 +41,11 @@ int hvd_machine_generation(const struct hvd_machine *m)
 	return m->generation;
 }
 
+int hvd_machine_restarts(const struct hvd_machine *m)
+{
+	return m->restarts;
+}
+
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank)
 {
 	return rank >= 0 && rank < m->now.n ? m->now.v[rank] : NULL;
@@ -108,6 +113,7 @@ struct hvd_machine *hvd_machine_create(const struct hvd_machine_opts *opts, hvd_
 	struct hvd_machine *m = hvd_xcalloc(1, sizeof(*m));
 
 	m->opts = *opts;
+	m->policy = opts->restart ? &hvd_policy_restart : &hvd_policy_horovod;
 	m->ops = ops;
 	m->arg = arg;
 	m->log = log;

@@ -7,8 +7,12 @@
  * hvd_machine_… call that caused them, and must not call back into the machine.
  *
  * Words: a host has slots; a worker is a process in a slot, with an id that no other worker of the job ever has; a
- * generation is a fixed set of workers, its members, which have ranks 0 to n-1. Members that survive become members of
- * the next generation. Only they have the state of the training, which Horovod's rank 0 sends to all others.
+ * generation is a fixed set of workers, its members, which have ranks 0 to n-1.
+ *
+ * There are two policies. Both have the same hosts, generations and ops.
+ *
+ * Horovod's policy (phases.c, training.c). Members that survive become members of the next generation. Only they have
+ * the state of the training, which Horovod's rank 0 sends to all others.
  *
  * Phases of a job:
  *   waiting    there are not enough slots on hosts whose node agents are here, or ready members have to be joined by
@@ -40,6 +44,22 @@
  *
  * Ranks: host by host, in the order in which the hosts came to the job; on a host by slot. Two exceptions keep a new
  * worker from becoming rank 0: hosts without a survivor go behind the others, and on a host survivors come first.
+ *
+ * PyTorch's policy (restart.c; opts.restart), as torchrun has it: the workers of a generation know nothing of the
+ * launcher, and have their state from a checkpoint of their own. A generation runs as soon as its workers are started,
+ * and all of them are new.
+ *   - A member fails, or is lost with its host: all others are ended, and a new generation of the hosts at hand begins
+ *     when the last one has gone. After max_restarts of these the next failure ends the job.
+ *   - A member's host or slot is no longer part of the job: the same, but it does not count. Where fewer than min_np
+ *     ranks would be left, the generation goes on as long as its hosts last.
+ *   - Hosts have come: the same, and it does not count; but not within seconds of a generation's start, and once for
+ *     hosts that come together.
+ *   - A member ends with 0: the others go on, and hosts that come or go change nothing any more. The job has ended when
+ *     all have. If one fails after that, all are started anew.
+ *   - A host that has had the first failure of two generations in a row, each soon after its start, is left out, if the
+ *     others are enough. With a cooldown a host is left out after each failure.
+ * Ops that are not called: answer, notify, kill_connections. Events that mean nothing: arrived, connected, ready,
+ * notified, kill_failed.
  */
 #ifndef HVD_MACHINE_H
 #define HVD_MACHINE_H
@@ -54,10 +74,13 @@
 #include <stdint.h>
 
 struct hvd_machine_opts {
-	int np;          /* the first generation has at least this many ranks */
-	int min_np;      /* each later one */
-	int max_np;      /* 0 = any number */
-	int reset_limit; /* generations after the first, without those that fill up a smaller one; -1 = any number */
+	int np;           /* the first generation has at least this many ranks */
+	int min_np;       /* each later one */
+	int max_np;       /* 0 = any number */
+	int reset_limit;  /* generations after the first, without those that fill up a smaller one; -1 = any number */
+	bool restart;     /* PyTorch's policy; it has no reset limit */
+	int max_restarts; /* … after so many failures at most */
+	bool hosts_stay;  /* no other hosts come than those that were told first */
 	/* Seconds. */
 	double elastic_timeout; /* to wait for slots */
 	/* … to wait for a worker to arrive at the rendezvous, once others train; for the members of a generation to
@@ -153,6 +176,7 @@ hvd_time hvd_machine_due(const struct hvd_machine *m);
 /* ---- how things are ---- */
 
 int hvd_machine_generation(const struct hvd_machine *m); /* its number; 0 before the first */
+int hvd_machine_restarts(const struct hvd_machine *m);   /* PyTorch's policy: how many there were after failures */
 /* The member of the current generation with this rank; NULL: none. */
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank);
 /* The worker that was started for this rank and has been no member yet; NULL: none. */

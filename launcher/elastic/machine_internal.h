@@ -3,8 +3,11 @@
  * machine_internal.h - what the files of the state machine share. Each file calls only those below it.
  *
  *   machine_events.c    what has happened: one function for each event
- *   phases.c            the phases waiting and starting, and from phase to phase
- *   training.c          the phase running
+ *   phases.c            Horovod's policy: the phases waiting and starting, and from phase to phase
+ *   training.c          … the phase running
+ *   worker_end.c        … a worker has ended
+ *   restart.c           PyTorch's policy
+ *   slot_wait.c         how the job waits for slots
  *   generation.c        generations: prepared, begun, given up
  *   failure.c           what a failure means for its host, and for the job
  *   rank_assignment.c   which worker, or new worker, gets which rank
@@ -79,10 +82,25 @@ struct hvd_generation {
 	bool notified;         /* rank 0 knows of the latest change */
 	hvd_time notify_after; /* when to tell it again after a failure */
 	bool warned_slots;
+	bool ended_all; /* PyTorch's policy: all members were told to end */
+	int slots_seen; /* … when hosts had come last, with as many slots in all */
 };
+
+struct hvd_machine;
+
+/* What the policies do differently. */
+struct hvd_policy {
+	bool (*step)(struct hvd_machine *m, hvd_time now); /* true: the phase has changed */
+	/* A worker has ended; it is GONE by now. `told`: it was to end. */
+	void (*exited)(struct hvd_machine *m, struct hvd_worker *w, bool told, hvd_time now);
+	/* A member has gone with its host. */
+	void (*lost)(struct hvd_machine *m, struct hvd_worker *w, hvd_time now);
+};
+extern const struct hvd_policy hvd_policy_horovod, hvd_policy_restart;
 
 struct hvd_machine {
 	struct hvd_machine_opts opts;
+	const struct hvd_policy *policy;
 	const struct hvd_machine_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
@@ -103,6 +121,9 @@ struct hvd_machine {
 		HVD_OVER
 	} phase;
 	int generation, resets;
+	int restarts;     /* PyTorch's policy: after failures */
+	bool suspected;   /* … the last generation failed soon, … */
+	uint32_t suspect; /* … and first on this host */
 	struct hvd_generation gen;
 	hvd_time waiting_since; /* for slots */
 	hvd_time next_since;    /* the prepared generation's workers were started */
@@ -151,6 +172,10 @@ hvd_time hvd_host_manager_due(const struct hvd_machine *m, hvd_time now);
 bool hvd_host_manager_hopeless(const struct hvd_machine *m);
 /* Hosts are listed, and each of them was lost or is unfit. */
 bool hvd_host_manager_none_came(const struct hvd_machine *m);
+/* The slots of all listed hosts that are neither lost nor unfit, whether they are here or banned. */
+int hvd_host_manager_left(const struct hvd_machine *m);
+/* Lift the bans that would last for ever. False: there is none. */
+bool hvd_host_manager_pardon(struct hvd_machine *m);
 
 /* ---- rank_assignment.c ---- */
 
@@ -166,6 +191,11 @@ bool hvd_rank_assignment_covers(const struct hvd_rank_assignment *assignment, co
 
 /* ---- failure.c ---- */
 
+/* A worker has failed: tell, and keep it if it is the generation's first failure. */
+void hvd_failure_note(struct hvd_machine *m, struct hvd_worker *w, const char *what);
+/* Keep this as the generation's first failure if there is none. */
+void hvd_failure_set(struct hvd_machine *m, const struct hvd_worker *w, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* A worker has failed, or will not arrive: its host is to be judged. `first`: before any other of its generation. */
 void hvd_failure_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what);
 /* Ban the hosts that are to be judged, or spare them. */
@@ -176,6 +206,15 @@ void hvd_failure_finish(struct hvd_machine *m);
 /* Workers were told to end, and the machine waits until they have. If they do not within opts.patience, the job has
  * failed. */
 void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time since, hvd_time now);
+
+/* ---- slot_wait.c ---- */
+
+/* The least number of ranks of the next generation. */
+int hvd_slots_needed(const struct hvd_machine *m);
+/* Before the first generation: can none of the hosts be used? Then the job has ended. */
+bool hvd_slots_none_came(struct hvd_machine *m);
+/* There are `have` slots, which do not do: wait for others, or end the job when elastic_timeout is over. */
+void hvd_slots_wait(struct hvd_machine *m, int have, int need, hvd_time now);
 
 /* ---- generation.c ---- */
 
@@ -202,14 +241,14 @@ bool hvd_generation_limit_met(const struct hvd_machine *m);
 void hvd_worker_group_give_up_late(struct hvd_machine *m, const struct hvd_worker_group *group);
 void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once);
 
-/* ---- phases.c ---- */
-
-/* Something has happened: go from phase to phase as far as possible. */
-void hvd_machine_step(struct hvd_machine *m, hvd_time now);
-
 /* ---- training.c ---- */
 
 /* One step of the phase running. True: the phase has changed. */
 bool hvd_training_step(struct hvd_machine *m, hvd_time now);
+
+/* ---- worker_end.c: hvd_policy_horovod ---- */
+
+void hvd_worker_exited(struct hvd_machine *m, struct hvd_worker *w, bool told, hvd_time now);
+void hvd_worker_lost(struct hvd_machine *m, struct hvd_worker *w, hvd_time now);
 
 #endif

@@ -22,6 +22,8 @@ struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *s
 		.min_np = spec->elastic.min_np ? spec->elastic.min_np : spec->elastic.first_np,
 		.max_np = spec->elastic.max_np,
 		.reset_limit = spec->elastic.reset_limit,
+		.restart = spec->elastic.max_restarts >= 0,
+		.max_restarts = spec->elastic.max_restarts,
 		.elastic_timeout = timeout,
 		.patience = timeout > PATIENCE_SECONDS ? timeout : PATIENCE_SECONDS,
 		.cooldown_min = spec->elastic.cooldown_min,

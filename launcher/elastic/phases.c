@@ -1,24 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* phases.c - the phases waiting and starting, and the way from phase to phase; training.c has the phase running. */
+/* phases.c - Horovod's policy: the phases waiting and starting; training.c has the phase running. */
 #include "machine_internal.h"
 
 #include "lib/process/spawn.h"
 
 /* ---- waiting ---- */
-
-static void no_slots(struct hvd_machine *m, int have, int need)
-{
-	struct hvd_err why = {0};
-
-	if (have >= need)
-		hvd_err_set(&why, HVD_E_FAILED, "no host that may be used has the state of the training");
-	else
-		hvd_err_set(&why, HVD_E_TIMEOUT,
-			    "there were not enough slots for %g seconds: %d, and %d ranks are needed",
-			    m->opts.elastic_timeout, have, need);
-	hvd_err_hint(&why, "--min-np goes on with fewer, --elastic-timeout waits longer");
-	hvd_machine_finish(m, &why, 1);
-}
 
 /* End the job if it can never go on. `fills_up`: the next generation does not count against the reset limit. */
 static bool give_up(struct hvd_machine *m, bool fills_up)
@@ -40,12 +26,8 @@ static bool give_up(struct hvd_machine *m, bool fills_up)
 		hvd_machine_finish(m, &why, 1);
 		return true;
 	}
-	if (m->generation == 0 && hvd_host_manager_none_came(m)) {
-		hvd_err_set(&why, HVD_E_FAILED, "none of the hosts can be used");
-		hvd_err_hint(&why, "what was said of each of them above tells why");
-		hvd_machine_finish(m, &why, 1);
+	if (hvd_slots_none_came(m))
 		return true;
-	}
 	if (hvd_host_manager_hopeless(m)) {
 		if (!why.code)
 			hvd_err_set(&why, HVD_E_FAILED, "ranks have failed on every host");
@@ -57,34 +39,10 @@ static bool give_up(struct hvd_machine *m, bool fills_up)
 	return false;
 }
 
-static void wait_for_slots(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, int need, hvd_time now)
-{
-	int promised = hvd_host_manager_promised(m, now);
-	hvd_time end;
-
-	/* There are slots enough on hosts that are coming, and these have a time limit of their own. */
-	if (promised >= need)
-		m->waiting_since = now;
-	end = hvd_after(m->waiting_since, m->opts.elastic_timeout);
-	if (now >= end) {
-		no_slots(m, assignment->n, need);
-		return;
-	}
-	if (assignment->n < need && promised < need && !m->gen.warned_slots && (m->generation || m->n_hosts)) {
-		hvd_info(m->log, "%d slots, and %d ranks are needed: waiting for hosts",
-			 promised > assignment->n ? promised : assignment->n, need);
-		m->gen.warned_slots = true;
-	}
-	m->gen.enough_since = 0;
-	hvd_machine_wake(m, end);
-	hvd_machine_wake(m, hvd_host_manager_due(m, now));
-}
-
 /* Form a generation with this assignment, or one of the survivors alone where they are enough. */
 static bool form(struct hvd_machine *m, struct hvd_rank_assignment *assignment, hvd_time now)
 {
-	int need = m->generation || m->opts.np < m->opts.min_np ? m->opts.min_np : m->opts.np;
-	int all = assignment->n;
+	int need = hvd_slots_needed(m), all = assignment->n;
 
 	if (m->generation > 0 && assignment->kept >= need)
 		hvd_rank_assignment_keep(assignment);
@@ -93,7 +51,7 @@ static bool form(struct hvd_machine *m, struct hvd_rank_assignment *assignment, 
 		return false;
 	}
 	if (assignment->n < need || (m->generation > 0 && assignment->kept == 0)) {
-		wait_for_slots(m, assignment, need, now);
+		hvd_slots_wait(m, assignment->n, need, now);
 		return false;
 	}
 	if (m->generation == 0 && !hvd_host_manager_settled(m, assignment->n, now))
@@ -187,27 +145,16 @@ static bool step_starting(struct hvd_machine *m, hvd_time now)
 	return true;
 }
 
-void hvd_machine_step(struct hvd_machine *m, hvd_time now)
+static bool step(struct hvd_machine *m, hvd_time now)
 {
-	bool again = m->phase != HVD_OVER;
-
-	while (again && m->phase != HVD_OVER) {
-		m->due = 0;
-		hvd_host_manager_tend(m, now);
-		switch (m->phase) {
-		case HVD_WAITING:
-			again = step_waiting(m, now);
-			break;
-		case HVD_STARTING:
-			again = step_starting(m, now);
-			break;
-		case HVD_RUNNING:
-			again = hvd_training_step(m, now);
-			break;
-		default:
-			again = false;
-		}
+	switch (m->phase) {
+	case HVD_WAITING:
+		return step_waiting(m, now);
+	case HVD_STARTING:
+		return step_starting(m, now);
+	default:
+		return hvd_training_step(m, now);
 	}
-	if (m->due == HVD_FOREVER)
-		m->due = 0;
 }
+
+const struct hvd_policy hvd_policy_horovod = {step, hvd_worker_exited, hvd_worker_lost};

@@ -69,8 +69,8 @@ static size_t choose_hosts(const struct hvd_machine *m, hvd_time now, struct cho
 		if (hvd_host_manager_usable(h, now)) {
 			v[n++] = c;
 			carried |= c.carries;
-		} else if (c.carries && h->stage == HVD_HOST_HERE && !h->lost && !hvd_host_manager_banned(h, now) &&
-			   h->order < extra.order) {
+		} else if (!m->opts.restart && c.carries && h->stage == HVD_HOST_HERE && !h->lost &&
+			   !hvd_host_manager_banned(h, now) && h->order < extra.order) {
 			extra = c;
 		}
 	}

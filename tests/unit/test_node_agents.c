@@ -418,10 +418,10 @@ static void workers_are_started_and_end(void **state)
 	assert_string_equal(env_of(s, "HOROVOD_HOSTNAME"), "node1");
 	assert_false(shim_heard(&w->l->shims[0], "start"));
 
-	hvd_agent_stop(w->agents, 1, WORKER, true);
+	hvd_agent_stop(w->agents, 1, WORKER, 30);
 	until(w->l, shim_heard(s, "stop"));
 	assert_int_equal(number_in(s, "stop", "worker"), WORKER);
-	assert_true(json_is_true(json_object_get(json_object_get(s->said, "stop"), "now")));
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(s->said, "stop"), "grace")), 30);
 
 	/* Words that are none, before the right one. */
 	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 2, "status", 9));
@@ -538,7 +538,7 @@ static void one_is_not_wanted_any_longer(void **state)
 	hvd_node_agents_forget(w->agents, 1);
 	hvd_node_agents_forget(w->agents, 5); /* none */
 	until(w->l, shim_heard(&w->l->shims[1], "end"));
-	hvd_agent_stop(w->agents, 1, WORKER, true); /* goes nowhere */
+	hvd_agent_stop(w->agents, 1, WORKER, 0); /* goes nowhere */
 	hvd_conn_free(w->l->shims[1].conn);
 	w->l->shims[1].conn = NULL;
 	until(w->l, w->left);
