@@ -36,7 +36,8 @@ extern char **environ;
 static const char usage[] =
 	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--port-range=LO-HI] [--nics=LIST]\n"
 	"                  [--start-timeout=SEC] [--rendezvous=auto|launch|batch] [--trace=FILE] [--config=FILE]\n"
-	"                  [--key-file=FILE] [--key-fd=FD] [--verbose[=N]]\n"
+	"                  [--store=agent|rank0|off] [--frameworks=LIST] [--init-timeout=SEC] [--key-file=FILE]\n"
+	"                  [--key-fd=FD] [--verbose[=N]]\n"
 	"Started by srun --hvd, not by hand: see spank-hvd(8).\n";
 
 struct program {
@@ -112,9 +113,11 @@ static int number(const char *text, uint32_t *out)
 	return 0;
 }
 
-/* Store an option of the plugin's. It is as strong as one on a command line. */
-static int setting(struct program *prog, const char *name, const char *value)
+/* Store an option of the plugin's, which has the name of the setting but for --config. It is as strong as one on a
+ * command line. */
+static int setting(struct program *prog, const char *option, const char *value)
 {
+	const char *name = strcmp(option, "config") == 0 ? "config-file" : option;
 	struct hvd_err err = {0};
 
 	if (hvd_options_config(&prog->settings, HVD_FROM_COMMAND, name, value, &err) == 0)
@@ -148,6 +151,8 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 		return -1;
 	for (size_t i = 0; i < o->warnings.n; i++)
 		hvd_warn(&prog->log, "%s", o->warnings.v[i]);
+	/* Elastic jobs are hvdrun's, even if the site or the environment says something of them. */
+	o->max_restarts = -1;
 	hvd_launch_spec_make(&prog->spec, o, environ);
 	prog->opts.spec = &prog->spec;
 	if (o->verbose && prog->log.level < HVD_LOG_VERBOSE)
@@ -158,19 +163,30 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 static int parse(int argc, char **argv, struct program *prog)
 {
 	static const struct option options[] = {
-		{"job", required_argument, NULL, 'j'},           {"step", required_argument, NULL, 's'},
-		{"nodes", required_argument, NULL, 'N'},         {"tasks", required_argument, NULL, 'n'},
-		{"port-range", required_argument, NULL, 'p'},    {"nics", required_argument, NULL, 'i'},
-		{"start-timeout", required_argument, NULL, 't'}, {"rendezvous", required_argument, NULL, 'r'},
-		{"trace", required_argument, NULL, 'T'},         {"config", required_argument, NULL, 'c'},
-		{"key-file", required_argument, NULL, 'k'},      {"key-fd", required_argument, NULL, 'K'},
-		{"verbose", optional_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
+		{"job", required_argument, NULL, 'j'},
+		{"step", required_argument, NULL, 's'},
+		{"nodes", required_argument, NULL, 'N'},
+		{"tasks", required_argument, NULL, 'n'},
+		{"port-range", required_argument, NULL, 'p'},
+		{"key-fd", required_argument, NULL, 'K'},
+		{"verbose", optional_argument, NULL, 'v'},
+		/* Settings. */
+		{"nics", required_argument, NULL, 'S'},
+		{"start-timeout", required_argument, NULL, 'S'},
+		{"rendezvous", required_argument, NULL, 'S'},
+		{"store", required_argument, NULL, 'S'},
+		{"frameworks", required_argument, NULL, 'S'},
+		{"init-timeout", required_argument, NULL, 'S'},
+		{"trace", required_argument, NULL, 'S'},
+		{"config", required_argument, NULL, 'S'},
+		{"key-file", required_argument, NULL, 'S'},
+		{NULL, 0, NULL, 0},
 	};
 	struct hvd_driver_opts *opts = &prog->opts;
 	unsigned lo, hi;
-	int c, bad = 0;
+	int c, i = 0, bad = 0;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "", options, &i)) != -1) {
 		switch (c) {
 		case 'j':
 			bad |= number(optarg, &prog->job);
@@ -192,23 +208,8 @@ static int parse(int argc, char **argv, struct program *prog)
 			opts->port_lo = (in_port_t)lo;
 			opts->port_hi = (in_port_t)hi;
 			break;
-		case 'i':
-			bad |= setting(prog, "nics", optarg);
-			break;
-		case 't':
-			bad |= setting(prog, "start-timeout", optarg);
-			break;
-		case 'r':
-			bad |= setting(prog, "rendezvous", optarg);
-			break;
-		case 'T':
-			bad |= setting(prog, "trace", optarg);
-			break;
-		case 'c':
-			bad |= setting(prog, "config-file", optarg);
-			break;
-		case 'k':
-			bad |= setting(prog, "key-file", optarg);
+		case 'S':
+			bad |= setting(prog, options[i].name, optarg);
 			break;
 		case 'K':
 			bad |= number(optarg, &prog->key_fd);

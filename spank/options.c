@@ -14,6 +14,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/values.h"
 #include "lib/base/xalloc.h"
+#include "lib/frameworks/frameworks.h"
 #include "lib/net/nicspec.h"
 
 #include <stdio.h>
@@ -36,25 +37,35 @@ static void replace(char **where, const char *value)
 	*where = hvd_xstrdup(value);
 }
 
-static int set_timeout(char **where, const char *from, const char *value, struct hvd_err *err)
+static int set_timeout(char **where, double least, const char *from, const char *value, struct hvd_err *err)
 {
 	double seconds;
 
-	if (hvd_value_seconds(from, value, HVD_VALUES_LEAST_TIMEOUT, 0, &seconds, err) != 0)
+	if (hvd_value_seconds(from, value, least, 0, &seconds, err) != 0)
 		return -1;
 	free(*where);
 	*where = hvd_xasprintf("%.15g", seconds);
 	return 0;
 }
 
-static int set_rendezvous(char **where, const char *from, const char *value, struct hvd_err *err)
+/* `choices` has the words that are allowed, "a|b". */
+static int set_choice(char **where, const char *choices, const char *from, const char *value, struct hvd_err *err)
 {
-	static const char *const words[] = {"auto", "launch", "batch"};
 	int n;
 
-	if (hvd_value_choice(from, value, HVD_VALUES_RENDEZVOUS, &n, err) != 0)
+	if (hvd_value_choice(from, value, choices, &n, err) != 0)
 		return -1;
-	replace(where, words[n]);
+	replace(where, value);
+	return 0;
+}
+
+static int set_frameworks(char **where, const char *from, const char *value, struct hvd_err *err)
+{
+	unsigned set;
+
+	if (hvd_frameworks_parse(from, value, &set, err) != 0)
+		return -1;
+	replace(where, value);
 	return 0;
 }
 
@@ -86,9 +97,15 @@ static int set(struct hvd_plugin_opt *opt, int id, bool join, const char *from, 
 	case HVD_NICS:
 		return set_nics(&opt->text[id], join, from, value, err);
 	case HVD_START_TIMEOUT:
-		return set_timeout(&opt->text[id], from, value, err);
+		return set_timeout(&opt->text[id], HVD_VALUES_LEAST_TIMEOUT, from, value, err);
+	case HVD_INIT_TIMEOUT:
+		return set_timeout(&opt->text[id], 0, from, value, err);
 	case HVD_RENDEZVOUS:
-		return set_rendezvous(&opt->text[id], from, value, err);
+		return set_choice(&opt->text[id], HVD_VALUES_RENDEZVOUS, from, value, err);
+	case HVD_STORE:
+		return set_choice(&opt->text[id], HVD_STORE_WORDS, from, value, err);
+	case HVD_FRAMEWORKS:
+		return set_frameworks(&opt->text[id], from, value, err);
 	default:
 		if (hvd_value_text(from, value, err) != 0)
 			return -1;
@@ -100,7 +117,7 @@ static int set(struct hvd_plugin_opt *opt, int id, bool join, const char *from, 
 static int on_option(int val, const char *value, int remote);
 
 static struct spank_option options[] = {
-	{(char *)"hvd", NULL, (char *)"Start the ranks as a Horovod job: rendezvous, interfaces, layout.", 0, OPT_HVD,
+	{(char *)"hvd", NULL, (char *)"Start ranks of PyTorch, JAX, Horovod …: rendezvous, interfaces.", 0, OPT_HVD,
 	 on_option},
 	{(char *)"no-hvd", NULL, (char *)"Undo an --hvd given to sbatch or salloc.", 0, OPT_NO_HVD, on_option},
 	{(char *)"hvd-nics", (char *)"LIST",
@@ -110,6 +127,15 @@ static struct spank_option options[] = {
 	 HVD_START_TIMEOUT, on_option},
 	{(char *)"hvd-rendezvous", (char *)"auto|launch|batch",
 	 (char *)"Where the rendezvous server runs: with srun, or on the first node.", 1, HVD_RENDEZVOUS, on_option},
+	{(char *)"hvd-store", (char *)HVD_STORE_WORDS,
+	 (char *)"Who serves the store of PyTorch (MASTER_ADDR, MASTER_PORT): this launch, rank 0, or none is set.", 1,
+	 HVD_STORE, on_option},
+	{(char *)"hvd-frameworks", (char *)"LIST|auto|none",
+	 (char *)"Whose variables ranks get: horovod,torch,jax,... (default auto: all but tensorflow).", 1,
+	 HVD_FRAMEWORKS, on_option},
+	{(char *)"hvd-init-timeout", (char *)"SEC",
+	 (char *)"Give up when some ranks call init_process_group() so much later than the first (default 0: never).",
+	 1, HVD_INIT_TIMEOUT, on_option},
 	{(char *)"hvd-trace", (char *)"FILE", (char *)"Write the phases of the start as a Chrome trace.", 1, HVD_TRACE,
 	 on_option},
 	{(char *)"hvd-verbose", NULL, (char *)"Say why interfaces and addresses were chosen.", 0, OPT_VERBOSE,
@@ -246,8 +272,8 @@ static int set_site(struct hvd_plugin *pl, const char *key, size_t len, const ch
 		if (is_argument(options[i].name, key, len))
 			return set(&pl->site.defaults, options[i].val, false, from, value, err);
 	return hvd_err_set(err, HVD_E_USAGE,
-			   "%s: no such key (known: nics start_timeout rendezvous trace verbose config key_file "
-			   "libexecdir kill_on_bad_exit enabled)",
+			   "%s: no such key (known: nics start_timeout rendezvous store frameworks init_timeout trace "
+			   "verbose config key_file libexecdir kill_on_bad_exit enabled)",
 			   from);
 }
 

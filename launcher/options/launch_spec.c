@@ -58,7 +58,9 @@ static void set_hosts(struct hvd_launch_spec *spec, const struct hvd_options *o)
 static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
 {
 	const char *silent = hvd_envp_get(envp, "HVD_SILENT_SECONDS");
-	int min = positive(o->min_np), max = positive(o->max_np), np = spec->ranks.n > min ? spec->ranks.n : min;
+	bool fixed = o->max_restarts >= 0 && o->min_np <= 0 && o->max_np <= 0;
+	int min = fixed ? spec->ranks.n : positive(o->min_np), max = fixed ? spec->ranks.n : positive(o->max_np);
+	int np = spec->ranks.n > min ? spec->ranks.n : min;
 
 	spec->elastic.on = hvd_options_elastic(o);
 	spec->elastic.min_np = min;
@@ -66,6 +68,7 @@ static void set_elastic(struct hvd_launch_spec *spec, const struct hvd_options *
 	/* In a batch job ranks.n may be no wish of the user's: it gives way to the bounds, which are. */
 	spec->elastic.first_np = max && np > max ? max : np > 1 ? np : 1;
 	spec->elastic.reset_limit = o->reset_limit;
+	spec->elastic.max_restarts = o->max_restarts;
 	spec->elastic.timeout = o->elastic_timeout;
 	spec->elastic.cooldown_min = positive(o->cooldown_min);
 	spec->elastic.cooldown_max = positive(o->cooldown_max);
@@ -173,9 +176,12 @@ static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o
 	hvd_strv_add_all(&spec->interfaces, o->nics.v);
 	/* hvdrun reads the ranks' results out of the rendezvous. */
 	spec->rendezvous = o->run_func ? HVD_RENDEZVOUS_LAUNCH : (enum hvd_rendezvous_at)o->rendezvous;
+	spec->frameworks = o->frameworks;
+	spec->store = (enum hvd_store_mode)o->store;
 	spec->deadlines.start = o->start_timeout <= 0                 ? START_TIMEOUT
 				: o->start_timeout < HVD_MOST_SECONDS ? o->start_timeout
 								      : HVD_MOST_SECONDS;
+	spec->deadlines.init = o->init_timeout < HVD_MOST_SECONDS ? o->init_timeout : HVD_MOST_SECONDS;
 	hvd_options_tunables(o, &spec->env);
 	spec->key_file = o->key_file;
 	spec->trace = o->trace;
@@ -210,8 +216,6 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 		.dry_run = o->dry_run,
 		.as_horovodrun = o->as_horovodrun,
 		.failure = {.keep_going = o->keep_going},
-		.frameworks = HVD_FW_AUTO,
-		.elastic = {.max_restarts = -1},
 	};
 	set_hosts(spec, o);
 	set_elastic(spec, o, envp);

@@ -75,9 +75,9 @@ struct hvd_opt {
 	double min, max;     /* INT, FLOAT; max 0 = no bound beyond the type's */
 	int number;          /* SET */
 	bool negate;         /* TRI: gives 0 */
-	/* Reads a value that no type describes, in place of the type's own reader. `value` is NULL when the option has
-	 * none. -1 with err set for a value that is not acceptable. */
-	int (*read)(void *result, const struct hvd_opt *o, const char *value, struct hvd_err *err);
+	/* Reads a value that no type describes, in place of the type's own reader. `from` names its option or variable
+	 * in messages; `value` is NULL when the option has none. -1 with err set for a value that is not acceptable. */
+	int (*read)(void *result, const char *from, const char *value, struct hvd_err *err);
 
 	/* Reading a command line. */
 	bool pass;           /* srun gets the option's words */

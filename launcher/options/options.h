@@ -125,7 +125,11 @@ struct hvd_options {
 	char *run_func, *results; /* hvd_options_check(): both are given, or none */
 	int launcher;             /* enum hvd_launcher */
 	int rendezvous;           /* enum hvd_rendezvous_at */
+	int store;                /* enum hvd_store_mode */
+	unsigned frameworks;      /* bits of enum hvd_framework */
 	double start_timeout;     /* seconds */
+	double init_timeout;      /* seconds; 0 = never */
+	int max_restarts;         /* -1 = all ranks are never started anew */
 	int verbose;              /* how often -v, --verbose or --hvd-verbose */
 	int hvd;                  /* --hvd 1, --no-hvd 0: only the plugin heeds it */
 

@@ -13,7 +13,7 @@ bool hvd_options_mpi(const struct hvd_options *o)
 
 bool hvd_options_elastic(const struct hvd_options *o)
 {
-	return o->min_np > 0 || o->max_np > 0 || o->discovery_script || o->discover;
+	return o->min_np > 0 || o->max_np > 0 || o->max_restarts >= 0 || o->discovery_script || o->discover;
 }
 
 /* Options of which only one can be given. */
@@ -151,7 +151,8 @@ static int check_function(const struct hvd_options *o, struct hvd_err *err)
 		return hvd_err_set(err, HVD_E_USAGE, "--run-func and --selftest cannot be given together");
 	if (o->run_func && hvd_options_elastic(o)) {
 		hvd_err_set(err, HVD_E_USAGE, "--run-func needs a job of fixed size");
-		return hvd_err_hint(err, "leave --min-np, --max-np, --discover and --host-discovery-script out");
+		return hvd_err_hint(
+			err, "leave --min-np, --max-np, --max-restarts, --discover and --host-discovery-script out");
 	}
 	if (o->run_func && o->rendezvous == HVD_RENDEZVOUS_BATCH) {
 		hvd_err_set(err, HVD_E_USAGE,
@@ -168,7 +169,14 @@ static int check_elastic(const struct hvd_options *o, struct hvd_err *err)
 	if (o->keep_going || hvd_options_mpi(o)) {
 		hvd_err_set(err, HVD_E_USAGE, "%s does not go with an elastic job",
 			    o->keep_going ? "--keep-going (-K0)" : "the MPI controller");
-		return hvd_err_hint(err, "leave it out, or --min-np, --max-np, --discover and --host-discovery-script");
+		return hvd_err_hint(err, "leave it out, or --min-np, --max-np, --max-restarts, --discover and "
+					 "--host-discovery-script");
+	}
+	if (o->max_restarts >= 0 && o->reset_limit >= 0) {
+		hvd_err_set(err, HVD_E_USAGE,
+			    "--reset-limit is for Horovod's kind of elastic job, and --max-restarts for PyTorch's");
+		return hvd_err_hint(err, "leave one of them out: --max-restarts counts failures, and changes of hosts "
+					 "have no limit");
 	}
 	if (o->rendezvous == HVD_RENDEZVOUS_BATCH) {
 		hvd_err_set(err, HVD_E_USAGE,

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* "MIN MAX", "MIN,MAX" */
-static int read_cooldown(void *result, const struct hvd_opt *o, const char *value, struct hvd_err *err)
+static int read_cooldown(void *result, const char *from, const char *value, struct hvd_err *err)
 {
 	struct hvd_options *res = result;
 	long long lo, hi;
@@ -19,14 +19,12 @@ static int read_cooldown(void *result, const struct hvd_opt *o, const char *valu
 
 	if (!value || sscanf(value, "%15[0-9]%*[ ,]%15[0-9]%c", a, b, &rest) != 2 || !hvd_opt_int(a, &lo) ||
 	    !hvd_opt_int(b, &hi)) {
-		hvd_err_set(err, HVD_E_USAGE, "option --%s: \"%s\" is not two numbers of seconds", o->name,
-			    value ? value : "");
-		return hvd_err_hint(err, "for example --%s 60 300", o->name);
+		hvd_err_set(err, HVD_E_USAGE, "%s: \"%s\" is not two numbers of seconds", from, value ? value : "");
+		return hvd_err_hint(err, "for example --blacklist-cooldown-range 60 300");
 	}
 	if (lo < 1 || hi > 3600 || lo > hi) {
-		hvd_err_set(err, HVD_E_USAGE, "option --%s: %lld to %lld is not a range within 1 to 3600 seconds",
-			    o->name, lo, hi);
-		return hvd_err_hint(err, "the least time comes first: --%s 60 300", o->name);
+		hvd_err_set(err, HVD_E_USAGE, "%s: %lld to %lld is not a range within 1 to 3600 seconds", from, lo, hi);
+		return hvd_err_hint(err, "the least time comes first: --blacklist-cooldown-range 60 300");
 	}
 	res->cooldown_min = (int)lo;
 	res->cooldown_max = (int)hi;

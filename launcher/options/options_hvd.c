@@ -8,10 +8,18 @@
 
 #define LAUNCHERS "auto|srun|fork|jsrun|blaunch|lsrun|ssh|mpirun"
 
+static int read_frameworks(void *result, const char *from, const char *value, struct hvd_err *err)
+{
+	return hvd_frameworks_parse(from, value ? value : "", &((struct hvd_options *)result)->frameworks, err);
+}
+
 #define ROW(n, ar, g, hint, text)                                                                                      \
 	.name = n, .family = HVD_FAMILY_HVD, .arity = HVD_ARG_##ar, .group = HVD_G_##g, .arg = hint, .help = text
 #define FLAG(n, g, text, field)       ROW(n, NONE, g, NULL, text), .type = HVD_OPT_FLAG, .at = HVD_AT(field)
 #define TEXT(n, g, hint, text, field) ROW(n, REQUIRED, g, hint, text), .type = HVD_OPT_STRING, .at = HVD_AT(field)
+
+/* A set of frameworks: stored as bits, in an unsigned, by read_frameworks(). */
+#define FRAMEWORKS .type = HVD_OPT_INT, .at = HVD_AT(frameworks), .read = read_frameworks
 
 static const struct hvd_opt rows[] = {
 	{ROW("launcher", REQUIRED, RUN, "NAME",
@@ -46,6 +54,23 @@ static const struct hvd_opt rows[] = {
 	 .def = "auto"},
 	{ROW("hvd-rendezvous", REQUIRED, START, "WHERE", "The plugin's spelling of --rendezvous"), .type = HVD_OPT_ENUM,
 	 .at = HVD_AT(rendezvous), .choices = HVD_VALUES_RENDEZVOUS},
+	{ROW("store", REQUIRED, START, "WHO",
+	     "Who serves the store at which ranks of PyTorch meet (MASTER_ADDR, MASTER_PORT): agent is this launch, "
+	     "before any rank starts; rank0 is rank 0's process, on a port that is kept for it; off is not set"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(store), .choices = HVD_STORE_WORDS, .env = "HVD_STORE", .def = "agent"},
+	{ROW("hvd-store", REQUIRED, START, "WHO", "The plugin's spelling of --store"), .type = HVD_OPT_ENUM,
+	 .at = HVD_AT(store), .choices = HVD_STORE_WORDS},
+	{ROW("frameworks", REQUIRED, START, "LIST|auto|none",
+	     "Whose variables ranks get: auto is all but tensorflow, none is only the network interfaces, else names "
+	     "with commas between them: horovod, torch, torchrun, jax, deepspeed, accelerate, lightning, tensorflow"),
+	 FRAMEWORKS, .env = "HVD_FRAMEWORKS", .def = "auto"},
+	{ROW("hvd-frameworks", REQUIRED, START, "LIST|auto|none", "The plugin's spelling of --frameworks"), FRAMEWORKS},
+	{ROW("init-timeout", REQUIRED, START, "SECONDS",
+	     "End the launch when, so long after the first rank has called init_process_group(), not all ranks of "
+	     "PyTorch have, and name those that have not; 0 never does"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(init_timeout), .env = "HVD_INIT_TIMEOUT", .def = "0"},
+	{ROW("hvd-init-timeout", REQUIRED, START, "SECONDS", "The plugin's spelling of --init-timeout"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(init_timeout)},
 	{TEXT("hvd-config", START, "FILE", "The plugin's spelling of --config-file", config_file)},
 	{ROW("hvd", NONE, START, NULL, "Without effect: it is for srun with the plugin"), .type = HVD_OPT_TRI,
 	 .at = HVD_AT(hvd)},
@@ -81,6 +106,12 @@ static const struct hvd_opt rows[] = {
 	     "Time from one look for hosts to the next, 0.1 at least: run the discovery script, or ask Slurm"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(discovery_interval), .env = "HVD_DISCOVERY_INTERVAL", .min = 0.1,
 	 .max = 3600, .shown = "1, more seldom where a look takes much of a core"},
+
+	{ROW("max-restarts", REQUIRED, ELASTIC, "NUMBER",
+	     "For PyTorch, whose ranks cannot take in others: start all ranks anew after a failure, so many times at "
+	     "most, and after a change of hosts. Without --min-np and --max-np the job keeps its size"),
+	 .type = HVD_OPT_INT, .at = HVD_AT(max_restarts), .env = "HVD_MAX_RESTARTS",
+	 .shown = "Horovod's kind of elastic job"},
 
 	{ROW("controller", REQUIRED, CONTROLLER, "NAME", "The same as --gloo, --mpi or --jsrun"), .type = HVD_OPT_ENUM,
 	 .at = HVD_AT(controller), .choices = "auto|gloo|mpi|jsrun", .env = "HVD_CONTROLLER", .def = "auto",

@@ -31,7 +31,7 @@ static bool node_number(const char **s, long long *out)
 	return *out <= INT_MAX;
 }
 
-static int read_nodes(void *result, const struct hvd_opt *o, const char *value, struct hvd_err *err)
+static int read_nodes(void *result, const char *from, const char *value, struct hvd_err *err)
 {
 	struct hvd_options *res = result;
 	long long lo = INT_MAX, hi = 0;
@@ -61,17 +61,17 @@ static int read_nodes(void *result, const struct hvd_opt *o, const char *value, 
 	res->nodes_max = (int)hi;
 	return 0;
 bad:
-	hvd_err_set(err, HVD_E_USAGE, "option --%s: \"%s\" is not a number of nodes", o->name, value);
+	hvd_err_set(err, HVD_E_USAGE, "%s: \"%s\" is not a number of nodes", from, value);
 	return hvd_err_hint(err, "write -N 4, or -N 2-4 for at least two and at most four");
 }
 
-static int read_kill(void *result, const struct hvd_opt *o, const char *value, struct hvd_err *err)
+static int read_kill(void *result, const char *from, const char *value, struct hvd_err *err)
 {
 	struct hvd_options *res = result;
 	long long n = 1;
 
 	if (value && *value && !hvd_opt_int(value, &n)) {
-		hvd_err_set(err, HVD_E_USAGE, "option --%s: \"%s\" is neither 0 nor 1", o->name, value);
+		hvd_err_set(err, HVD_E_USAGE, "%s: \"%s\" is neither 0 nor 1", from, value);
 		return hvd_err_hint(err, "write -K0 or --kill-on-bad-exit=0 to let the other ranks go on");
 	}
 	res->kill_on_bad_exit = n != 0;

@@ -72,7 +72,7 @@ int hvd_opt_store(void *result, const struct hvd_opt *o, const char *from, const
 	if (!value && (o->arity == HVD_ARG_REQUIRED || o->arity == HVD_ARG_TWO))
 		return hvd_err_set(err, HVD_E_USAGE, "%s needs a value", from);
 	if (o->read)
-		return o->read(result, o, value, err);
+		return o->read(result, from, value, err);
 	switch (o->type) {
 	case HVD_OPT_PASS:
 		return 0;

@@ -43,10 +43,20 @@ static struct hvd_strv changed_env(const struct hvd_launch *launch, const struct
 	return out;
 }
 
+/* As --store spells it. */
+static const char *store_name(enum hvd_store_mode store)
+{
+	static const char *const names[] = {"agent", "rank0", "off"};
+
+	return names[store];
+}
+
 static void print_json(const struct hvd_launch *launch, const struct hvd_backend *backend)
 {
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv frameworks = {0};
 	json_t *hosts = json_array(), *procs = json_array(), *out;
 
+	hvd_frameworks_names(launch->spec->frameworks, &frameworks);
 	for (int i = 0; i < launch->alloc.n_hosts; i++)
 		json_array_append_new(hosts, json_pack("{s:s, s:i}", "name", launch->alloc.hosts[i].name, "slots",
 						       launch->alloc.hosts[i].slots));
@@ -57,8 +67,12 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 						       strv_json(&env)));
 		hvd_strv_free(&env);
 	}
-	out = json_pack("{s:s, s:o, s:o, s:o, s:f}", "backend", backend->name, "hosts", hosts, "processes", procs,
-			"rank_env", strv_json(&launch->spec->env), "start_timeout", launch->spec->deadlines.start);
+	out = json_pack("{s:s, s:o, s:o, s:o, s:f, s:s, s:o, s:f}", "backend", backend->name, "hosts", hosts,
+			"processes", procs, "rank_env", strv_json(&launch->spec->env), "start_timeout",
+			launch->spec->deadlines.start, "store", store_name(launch->spec->store), "frameworks",
+			strv_json(&frameworks), "init_timeout", launch->spec->deadlines.init);
+	if (launch->spec->elastic.max_restarts >= 0)
+		json_object_set_new(out, "max_restarts", json_integer(launch->spec->elastic.max_restarts));
 	json_dumpf(out, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(out);
@@ -89,6 +103,22 @@ static void print_line(const char *intro, const char *text)
 	free(shown);
 }
 
+/* What was said of PyTorch and other frameworks, and of starting all ranks anew. */
+static void print_frameworks(const struct hvd_launch_spec *spec)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
+	hvd_cleanup_free char *list = NULL;
+
+	hvd_frameworks_names(spec->frameworks, &names);
+	list = hvd_strv_join(&names, " ");
+	printf("# frameworks: %s; store: %s\n", names.n ? list : "none", store_name(spec->store));
+	if (spec->deadlines.init > 0)
+		printf("# init-timeout: %g seconds\n", spec->deadlines.init);
+	if (spec->elastic.max_restarts >= 0)
+		printf("# all ranks are started anew after changes of hosts, and after failures %d time%s at most\n",
+		       spec->elastic.max_restarts, spec->elastic.max_restarts == 1 ? "" : "s");
+}
+
 int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend *backend, bool json)
 {
 	if (json) {
@@ -105,6 +135,7 @@ int hvd_report_dry_run(const struct hvd_launch *launch, const struct hvd_backend
 			print_line("# ", line);
 		free(table);
 	}
+	print_frameworks(launch->spec);
 	for (size_t i = 0; i < launch->spec->env.n; i++)
 		print_line("# every rank gets ", launch->spec->env.v[i]);
 	for (size_t i = 0; i < launch->n_procs; i++) {

@@ -2,14 +2,11 @@
 #include "frameworks.h"
 
 #include "lib/base/cleanup.h"
-#include "lib/base/strv.h"
 #include "lib/base/values.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <strings.h>
-
-/* In the order of the bits of enum hvd_framework. */
-#define CHOICES "horovod|torch|torchrun|jax|deepspeed|accelerate|lightning|tensorflow"
 
 int hvd_frameworks_parse(const char *from, const char *text, unsigned *set, struct hvd_err *err)
 {
@@ -23,14 +20,28 @@ int hvd_frameworks_parse(const char *from, const char *text, unsigned *set, stru
 	if (hvd_value_list(from, text, &names, err) != 0)
 		return -1;
 	for (size_t i = 0; i < names.n; i++) {
-		int bit = hvd_value_index(CHOICES, names.v[i]);
+		int bit = hvd_value_index(HVD_FRAMEWORKS_WORDS, names.v[i]);
 
 		if (bit < 0) {
-			hvd_err_set(err, HVD_E_USAGE, "%s: \"%s\" is no framework that is known", from, names.v[i]);
-			return hvd_err_hint(err, "known: auto, none, or some of: " HVD_FRAMEWORKS_WORDS);
+			hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not known", from, names.v[i]);
+			return hvd_err_hint(err, "write auto, none, or some of " HVD_FRAMEWORKS_WORDS
+						 " with commas between them");
 		}
 		found |= 1U << bit;
 	}
 	*set = found;
 	return 0;
+}
+
+void hvd_frameworks_names(unsigned set, struct hvd_strv *names)
+{
+	const char *word = HVD_FRAMEWORKS_WORDS;
+
+	for (unsigned bit = 1; *word; bit <<= 1) {
+		size_t len = strcspn(word, "|");
+
+		if (set & bit)
+			hvd_strv_addf(names, "%.*s", (int)len, word);
+		word += len + (word[len] == '|');
+	}
 }

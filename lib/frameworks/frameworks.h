@@ -8,6 +8,7 @@
 #define HVD_FRAMEWORKS_H
 
 #include "lib/base/err.h"
+#include "lib/base/strv.h"
 
 /* Bits of a set of frameworks. */
 enum hvd_framework {
@@ -24,12 +25,15 @@ enum hvd_framework {
 #define HVD_FW_NONE 0U
 #define HVD_FW_AUTO (~0U & ~(unsigned)HVD_FW_TENSORFLOW)
 
-/* For option tables and messages. */
-#define HVD_FRAMEWORKS_WORDS "horovod torch torchrun jax deepspeed accelerate lightning tensorflow"
+/* For option tables and messages: the names in the order of the bits. */
+#define HVD_FRAMEWORKS_WORDS "horovod|torch|torchrun|jax|deepspeed|accelerate|lightning|tensorflow"
 
 /* Read "auto", "none", or names with commas between them, of either case. `from` names the option or setting in
  * messages. 0, or -1 with err set (HVD_E_USAGE) and *set unchanged. */
 int hvd_frameworks_parse(const char *from, const char *text, unsigned *set, struct hvd_err *err);
+
+/* Append the names of a set's frameworks, in the order of enum hvd_framework. */
+void hvd_frameworks_names(unsigned set, struct hvd_strv *names);
 
 /* --store: who has the TCPStore at which torch.distributed's ranks meet. */
 enum hvd_store_mode {

@@ -41,7 +41,8 @@ slurm_spank_task_post_fork spank_plugin_version" ]
     for command in srun sbatch salloc; do
         run on_login "$command" --help
         exits 0
-        has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-rendezvous --hvd-trace --hvd-verbose --hvd-config --hvd-key-file
+        has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-rendezvous --hvd-store --hvd-frameworks \
+            --hvd-init-timeout --hvd-trace --hvd-verbose --hvd-config --hvd-key-file
     done
 }
 
@@ -61,6 +62,9 @@ told_alike() {
         told_alike "$how" --hvd-start-timeout=0 'option --hvd-start-timeout: "0" is out of range' "a number of at least"
         told_alike "$how" --hvd-start-timeout=soon 'option --hvd-start-timeout: "soon" is not a number of seconds' "30, 1.5 or 2m"
         told_alike "$how" --hvd-rendezvous=moon 'option --hvd-rendezvous: "moon" is not known' "auto|launch|batch"
+        told_alike "$how" --hvd-store=moon 'option --hvd-store: "moon" is not known' "agent|rank0|off"
+        told_alike "$how" --hvd-frameworks=torch,moon 'option --hvd-frameworks: "moon" is not known' "write auto, none, or"
+        told_alike "$how" --hvd-init-timeout=soon 'option --hvd-init-timeout: "soon" is not a number' "30, 1.5 or 2m"
         told_alike "$how" --hvd-nics= 'option --hvd-nics: "" is not a list' "none of them empty"
         told_alike "$how" --hvd-nics=a,,b 'option --hvd-nics: "a,,b" is not a list' "none of them empty"
         told_alike "$how" --hvd-nics=10.0.0.0/99 'names no network interfaces: what is behind / is no number of bits' "subnets (10.77.0.0/24)"

@@ -143,6 +143,8 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 		controller) value=gloo ;;
 		launcher) value=fork ;;
 		rendezvous) value=launch ;;
+		store) value=rank0 ;;
+		frameworks) value='[torch, jax]' ;;
 		nics) value='[lo, eth0]' ;;
 		logging.level) value=INFO ;;
 		*file | *filename | trace) value=/tmp/some ;;

@@ -384,6 +384,12 @@ static void test_own(void **state)
 	assert_int_equal(o.srun_args.n, 0);
 	assert_true(hvd_options_given(&o, "start-timeout"));
 	hvd_options_free(&o);
+	ok(&o, "hvdrun --hvd-store=RANK0 --hvd-frameworks=torch,Jax --hvd-init-timeout=2m a");
+	assert_int_equal(o.store, HVD_STORE_RANK0);
+	assert_int_equal(o.frameworks, HVD_FW_TORCH | HVD_FW_JAX);
+	assert_true(o.init_timeout > 119.9 && o.init_timeout < 120.1);
+	assert_int_equal(o.srun_args.n, 0);
+	hvd_options_free(&o);
 	ok(&o, "hvdrun --selftest");
 	assert_int_equal(o.action, HVD_RUN);
 	hvd_options_free(&o);
@@ -398,6 +404,82 @@ static void test_own(void **state)
 	refused("hvdrun --nics=a,,b a", "not a list", "commas");
 	refused("hvdrun --hosts --gloo a", "--gloo follows", "--hosts=--gloo");
 	refused("hvdrun --trace= a", "empty", "");
+	refused("hvdrun --store=torch a", "\"torch\" is not known", "agent|rank0|off");
+	refused("hvdrun --frameworks=torch,mxnet a", "option --frameworks: \"mxnet\" is not known", "horovod|torch|");
+	refused("hvdrun --hvd-frameworks=torch,auto a", "option --hvd-frameworks: \"auto\"", "auto, none, or");
+	refused("hvdrun --frameworks= a", "not a list", "");
+	refused("hvdrun --init-timeout=-1 a", "-1", "");
+}
+
+static void test_frameworks(void **state)
+{
+	static char store[] = "HVD_STORE=off", names[] = "HVD_FRAMEWORKS=none", init[] = "HVD_INIT_TIMEOUT=5",
+		    wrong[] = "HVD_FRAMEWORKS=mxnet";
+	char *envp[] = {store, names, init, NULL}, *bad[] = {wrong, NULL};
+	struct hvd_launch_spec spec;
+	struct hvd_options o;
+	struct hvd_err err;
+
+	(void)state;
+	ok(&o, "hvdrun -np 2 a");
+	hvd_launch_spec_make(&spec, &o, NULL);
+	assert_int_equal(spec.store, HVD_STORE_AGENT);
+	assert_int_equal(spec.frameworks, HVD_FW_AUTO);
+	assert_true(spec.deadlines.init <= 0);
+	hvd_launch_spec_clear(&spec);
+	hvd_options_free(&o);
+	assert_int_equal(load_env(&o, "hvdrun -np 2 --frameworks=tensorflow a", envp, &err), 0);
+	hvd_launch_spec_make(&spec, &o, envp);
+	assert_int_equal(spec.store, HVD_STORE_OFF);
+	assert_int_equal(spec.frameworks, HVD_FW_TENSORFLOW);
+	assert_true(spec.deadlines.init > 4.9 && spec.deadlines.init < 5.1);
+	hvd_launch_spec_clear(&spec);
+	hvd_options_free(&o);
+	assert_int_equal(load_env(&o, "hvdrun a", bad, &err), -1);
+	assert_non_null(strstr(err.msg, "environment variable HVD_FRAMEWORKS: \"mxnet\""));
+	hvd_options_free(&o);
+}
+
+/* --max-restarts makes an elastic job of PyTorch's kind. */
+static void test_max_restarts(void **state)
+{
+	static const struct {
+		const char *line;
+		int max_restarts, first, min, max;
+	} lines[] = {
+		{"hvdrun -np 4 --max-restarts 3 a", 3, 4, 4, 4},
+		{"hvdrun -np 4 --max-restarts 0 a", 0, 4, 4, 4},
+		{"hvdrun --min-np 2 --max-np 8 --max-restarts 3 a", 3, 2, 2, 8},
+		{"hvdrun -np 4 --max-np 8 --max-restarts 3 a", 3, 4, 0, 8},
+		{"hvdrun -np 4 --min-np 2 --max-restarts 3 a", 3, 4, 2, 0},
+		{"hvdrun --hosts a:2 --max-restarts 3 a", 3, 1, 0, 0},
+		{"hvdrun -np 4 --min-np 2 a", -1, 4, 2, 0},
+	};
+	struct hvd_launch_spec spec;
+	struct hvd_options o;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		ok(&o, lines[i].line);
+		hvd_launch_spec_make(&spec, &o, NULL);
+		assert_true(spec.elastic.on);
+		assert_int_equal(spec.elastic.max_restarts, lines[i].max_restarts);
+		assert_int_equal(spec.elastic.first_np, lines[i].first);
+		assert_int_equal(spec.elastic.min_np, lines[i].min);
+		assert_int_equal(spec.elastic.max_np, lines[i].max);
+		hvd_launch_spec_clear(&spec);
+		hvd_options_free(&o);
+	}
+	ok(&o, "hvdrun -np 4 a");
+	hvd_launch_spec_make(&spec, &o, NULL);
+	assert_false(spec.elastic.on);
+	hvd_launch_spec_clear(&spec);
+	hvd_options_free(&o);
+	refused("hvdrun -np 2 --max-restarts=-1 a", "-1", "");
+	refused("hvdrun -np 2 --max-restarts 2 --reset-limit 3 a", "--reset-limit is for Horovod's", "leave one");
+	refused("hvdrun -np 2 --max-restarts 2 --keep-going a", "--keep-going", "--max-restarts");
+	refused("hvdrun -np 2 --max-restarts 2 --mpi a", "MPI controller", "--max-restarts");
+	refused("hvdrun -np 2 --max-restarts 2 --run-func f --results r", "fixed size", "--max-restarts");
 }
 
 static void test_keep_going(void **state)
@@ -447,6 +529,8 @@ int main(void)
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_frameworks),
+		cmocka_unit_test(test_max_restarts),
 		cmocka_unit_test(test_keep_going),
 	};
 
