@@ -24,6 +24,8 @@ void hvd_agent_generation(struct hvd_node_agents *agents, struct hvd_layout *lay
 {
 	struct hvd_rv *rv = agents->service.rv;
 
+	if (agents->init_watch)
+		hvd_init_watch_stop(agents->init_watch);
 	take_layout(&agents->layout, layout);
 	hvd_rv_clear(rv, prepared ? "global" : NULL);
 	hvd_rv_service_size(&agents->service, &agents->layout);
@@ -33,6 +35,8 @@ void hvd_agent_renew(struct hvd_node_agents *agents, int restarts)
 {
 	agents->plan.restarts = restarts;
 	hvd_rv_tcpstore_renew(agents->service.rv);
+	if (agents->init_watch)
+		hvd_init_watch_begin(agents->init_watch, &agents->layout, &agents->table);
 }
 
 const struct hvd_layout *hvd_agent_layout(const struct hvd_node_agents *agents)

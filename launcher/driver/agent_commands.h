@@ -41,7 +41,8 @@ void hvd_agent_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout
  * prepared, what its new ranks have stored there stays. */
 void hvd_agent_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared);
 /* No rank is left of the last generation, and all of the next one are new: what ranks have stored at the rendezvous'
- * TCPStore is forgotten. The new ones are told that there were so many restarts after failures. */
+ * TCPStore is forgotten. The new ones, for which the driver waits (init_watch.h), are told that there were so many
+ * restarts after failures. */
 void hvd_agent_renew(struct hvd_node_agents *agents, int restarts);
 /* The layout of the generation. */
 const struct hvd_layout *hvd_agent_layout(const struct hvd_node_agents *agents);

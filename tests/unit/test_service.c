@@ -385,6 +385,67 @@ static void operations_reach_the_one_elsewhere(void **state)
 	hvd_rv_service_close(&driver);
 }
 
+static char told[512];
+
+static void on_told_join(const struct hvd_rv_join *join, void *arg)
+{
+	char text[HVD_ADDR_TEXT];
+	size_t n = strlen(told);
+
+	assert_ptr_equal(arg, told);
+	snprintf(told + n, sizeof(told) - n, "%s %u %u;", hvd_addr_text(&join->from, text), (unsigned)join->pid,
+		 (unsigned)join->generation);
+}
+
+static void on_told_waits(const char *text, void *arg)
+{
+	size_t n = strlen(told);
+
+	assert_ptr_equal(arg, told);
+	snprintf(told + n, sizeof(told) - n, "<%s>", text);
+}
+
+static const struct hvd_rv_service_ops told_ops = {on_told_join, on_told_waits};
+
+/* What comes back from the server elsewhere. */
+static void reports_are_read(void **state)
+{
+	static const char *const bad[] = {
+		"{}",
+		"{\"t\":\"joined\",\"joins\":7}",
+		"{\"t\":\"joined\",\"joins\":[7,[],[\"x\",1,1],[\"10.0.0.1\",-1,0],[\"10.0.0.1\",4294967296,0],"
+		"[\"10.0.0.1\",1,-1]]}",
+		"{\"t\":\"waits\",\"waits\":1}",
+		"{\"t\":\"allow\",\"hosts\":[\"10.0.0.1\"]}",
+	};
+	static const char good[] = "{\"t\":\"joined\",\"joins\":[[\"10.0.0.1\",77,0],[\"fd00::1\",4294967295,3]]}";
+	struct hvd_endpoints ep = {.addrs = calloc(1, sizeof(*ep.addrs)), .n = 1};
+	struct hvd_rv_service driver = {0};
+	struct place *p = *state;
+	struct hvd_conn *conn;
+	int sv[2];
+	json_t *msg;
+
+	told[0] = '\0';
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
+	conn = hvd_conn_new(p->base, sv[0], true, &(struct hvd_conn_ops){on_message, on_closed}, &driver);
+	hvd_rv_service_tcpstore(&driver, &told_ops, told);
+	hvd_rv_service_connect(&driver, conn, &ep);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		msg = json_loads(bad[i], 0, NULL);
+		hvd_rv_service_message(&driver, msg);
+		json_decref(msg);
+	}
+	assert_string_equal(told, "");
+	msg = json_loads(good, 0, NULL);
+	hvd_rv_service_message(&driver, msg);
+	json_decref(msg);
+	assert_string_equal(told, "10.0.0.1 77 0;fd00::1 4294967295 3;");
+	hvd_conn_free(conn);
+	close(sv[1]);
+	hvd_rv_service_close(&driver);
+}
+
 #define service(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
 
 int main(void)
@@ -400,6 +461,7 @@ int main(void)
 		service(it_goes_on_where_the_plan_wants_it),
 		service(a_range_without_room),
 		service(operations_reach_the_one_elsewhere),
+		service(reports_are_read),
 	};
 
 	return cmocka_run_group_tests_name("node, listen, service", tests, NULL, NULL);
