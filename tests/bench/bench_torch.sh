@@ -8,8 +8,8 @@
 #           imports take (peer_times.py)
 #   again   a process that initializes, sums, destroys and initializes again, TRIES (20) launches of 2 ranks on 2 nodes:
 #           how many end well
-#   scale   128 ranks without PyTorch on 16 nodes, each of which comes to the store and waits for all others
-#           (../cluster/lib/tcpstore_client.py), next to the same Python that does nothing under plain srun
+#   scale   128 ranks on 16 nodes that import nothing, each of which comes to the store, publishes an address and reads
+#           everybody's (store_rank.c), next to ranks that do nothing
 # WHAT="start again scale" selects. Needs PyTorch (tests/peers/install.sh --torch), root and Slurm.
 set -euo pipefail
 
@@ -52,14 +52,14 @@ again() {
 }
 
 scale() {
-	local step="-N16 -n128 --ntasks-per-node=8 --overcommit --overlap" client="python3 $TOP/tests/cluster/lib/tcpstore_client.py"
-	echo "== 128 ranks on 16 nodes, without PyTorch"
+	local step="-N16 -n128 --ntasks-per-node=8 --overcommit --overlap"
+	echo "== 128 ranks on 16 nodes: all come to the store and read everybody's address"
 	cluster down >/dev/null
 	cluster up --nodes 16 --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd" >/dev/null
 	# shellcheck disable=SC2086
 	allocated 16 128 python3 "$BENCH/launch_times.py" "${ROUNDS:-5}" "srun true=srun $step true" \
-		"srun --hvd true=srun --hvd $step true" "srun, Python only=srun $step $client --help" \
-		"srun --hvd, Python only=srun --hvd $step $client --help" "srun --hvd, all meet=srun --hvd $step $client"
+		"srun --hvd true=srun --hvd $step true" "srun --hvd, all meet=srun --hvd $step $B/tests/bench/store_rank" \
+		"hvdrun, all meet=hvdrun $step $B/tests/bench/store_rank"
 }
 
 bench_cluster
