@@ -64,6 +64,7 @@ struct scenario {
 	bool told_twice;    /* … which comes twice */
 	const char *end_at; /* … once this file exists; NULL = at once */
 	int sig;            /* signal the ranks at that time; 0 = none */
+	int grace;          /* end rank 0 alone at that time, with so many seconds; 0 = do not */
 	bool destroy;       /* destroy the ranks instead of ending them */
 };
 
@@ -107,6 +108,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		hvd_ranks_end_told(ranks);
 	if (sc->sig)
 		hvd_ranks_signal(ranks, sc->sig);
+	if (sc->grace)
+		hvd_ranks_end_one(ranks, 0, sc->grace);
 	if (sc->destroy)
 		event_base_loopbreak(base);
 }
@@ -147,7 +150,7 @@ static int shim(const struct scenario *sc)
 	if (!ranks) {
 		fprintf(calls, "error %s\n", err.msg);
 	} else {
-		if (sc->end || sc->sig || sc->destroy)
+		if (sc->end || sc->sig || sc->grace || sc->destroy)
 			event_base_once(base, -1, EV_TIMEOUT, on_tick, (void *)sc, &now);
 		event_base_dispatch(base);
 	}
@@ -244,6 +247,28 @@ static void a_rank_that_does_not_want_to_end(void **state)
 			      .end_at = "ready.0"};
 
 	(void)state;
+	calls_are(&sc, "exit 0 9\nall gone\n");
+}
+
+/* One of the rank's processes may heed SIGTERM, or none: then it need not get its time, which is longer than alarm()'s.
+ */
+static void a_rank_that_is_ended_alone(void **state)
+{
+	struct scenario sc = {.n = 1, .grace = 100, .end_at = "ready.0"};
+
+	(void)state;
+	sc.script = "trap '' TERM; (sleep 1000 & : >ready.0; wait)";
+	calls_are(&sc, "exit 0 9\nall gone\n");
+	unlink("ready.0");
+	sc.script = "trap 'sleep 0.6; exit 5' TERM; : >ready.0; while :; do sleep 0.01; done";
+	calls_are(&sc, "exit 0 1280\nall gone\n");
+	unlink("ready.0");
+	sc.script = "trap '' TERM; env --default-signal=TERM "
+		    "sh -c 'trap \"sleep 0.6; exit 6\" TERM; : >ready.0; while :; do sleep 0.01; done'; exit $?";
+	calls_are(&sc, "exit 0 1536\nall gone\n");
+	unlink("ready.0");
+	sc.script = "trap : TERM; : >ready.0; while :; do sleep 0.01; done";
+	sc.grace = 1;
 	calls_are(&sc, "exit 0 9\nall gone\n");
 }
 
@@ -432,6 +457,7 @@ int main(void)
 		cmocka_unit_test(a_rank_that_does_not_want_to_end),
 		cmocka_unit_test(a_rank_that_needs_a_moment_to_end),
 		cmocka_unit_test(a_rank_that_needs_a_moment_to_end),
+		cmocka_unit_test(a_rank_that_is_ended_alone),
 		cmocka_unit_test(a_stopped_rank_ends_too),
 		cmocka_unit_test(what_a_rank_leaves_behind),
 		cmocka_unit_test(destroying_leaves_nothing),

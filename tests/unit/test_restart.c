@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PyTorch's policy of the elastic state machine against a simulated job, as test_machine.c has Horovod's: what must
+ * always hold is checked in the ops; the histories are random, from fixed seeds.
+ */
+#include "launcher/elastic/machine_internal.h"
+
+#include "lib/base/xalloc.h"
+#include "unit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND    1000000000LL
+#define MAX_PROCS 8192
+#define FAILED    (1 << 8)
+
+struct proc {
+	bool alive, told;
+	uint32_t host;
+	int slot;
+};
+
+struct sim {
+	struct hvd_machine *m;
+	struct hvd_machine_opts opts;
+	hvd_time now;
+	unsigned seed;
+	bool agent[64]; /* of the host with this number */
+	struct proc procs[MAX_PROCS];
+	uint32_t n_procs;
+	int generations,
+		failures; /* failures: generations in which a rank failed or was lost before it was told to end */
+	bool prepared, over, failed;
+	struct hvd_err why;
+	int status;
+	struct hvd_alloc list;
+};
+
+static unsigned rnd(struct sim *s, unsigned n)
+{
+	s->seed = s->seed * 1664525u + 1013904223u;
+	return (s->seed >> 8) % n;
+}
+
+static int alive(const struct sim *s)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		n += s->procs[i].alive;
+	return n;
+}
+
+/* ---- what the machine wants ---- */
+
+static void on_host_begin(uint32_t host, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_true(host < 64);
+	assert_false(s->agent[host]);
+	assert_true(s->m->hosts[host].listed);
+	s->agent[host] = true;
+}
+
+static void on_host_end(uint32_t host, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_true(s->agent[host]);
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		assert_false(s->procs[i].alive && s->procs[i].host == host);
+	s->agent[host] = false;
+}
+
+static void on_prepare(void *arg)
+{
+	struct sim *s = arg;
+
+	assert_false(s->over);
+	assert_int_equal(alive(s), 0);
+	s->prepared = true;
+}
+
+/* All ranks are new, none of the last generation is left, and the hosts are those that may be used. */
+static void on_generation(bool prepared, void *arg)
+{
+	struct sim *s = arg;
+	struct hvd_layout layout;
+	int n = s->m->now.n;
+
+	assert_true(s->prepared && !prepared && !s->over);
+	assert_int_equal(alive(s), 0);
+	s->prepared = s->failed = false;
+	s->generations++;
+	assert_int_equal(hvd_machine_generation(s->m), s->generations);
+	assert_int_equal(hvd_machine_restarts(s->m), s->failures);
+	assert_true(s->failures <= s->opts.max_restarts);
+	assert_true(n >= s->opts.min_np && (!s->opts.max_np || n <= s->opts.max_np));
+	assert_true(s->generations > 1 || n >= s->opts.np);
+	assert_int_equal(hvd_machine_layout(s->m, false, &layout, NULL), 0);
+	for (int r = 0; r < n; r++) {
+		const struct hvd_worker *w = hvd_machine_member(s->m, r);
+
+		assert_true(w->rank == r && w->id >= s->n_procs);
+		assert_int_equal(layout.rank_slots[r].local_rank, w->slot);
+		assert_true(s->agent[w->host] && s->m->hosts[w->host].listed);
+		assert_true(s->m->hosts[w->host].banned_until <= s->now);
+	}
+	hvd_layout_clear(&layout);
+}
+
+static void on_start(const struct hvd_worker *w, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_int_equal(w->id, s->n_procs);
+	assert_true(s->n_procs < MAX_PROCS && s->agent[w->host]);
+	s->procs[s->n_procs++] = (struct proc){.alive = true, .host = w->host, .slot = w->slot};
+}
+
+static void on_end(const struct hvd_worker *w, bool at_once, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_false(at_once); /* it may write a checkpoint */
+	assert_true(s->procs[w->id].alive && !s->procs[w->id].told);
+	s->procs[w->id].told = true;
+}
+
+static void on_nothing(void *arg)
+{
+	(void)arg;
+	fail();
+}
+
+static void on_notify(uint32_t worker, void *arg)
+{
+	(void)worker;
+	on_nothing(arg);
+}
+
+static void on_finish(const struct hvd_err *why, int status, void *arg)
+{
+	struct sim *s = arg;
+
+	assert_false(s->over);
+	s->over = true;
+	s->why = *why;
+	s->status = status;
+}
+
+static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_prepare, on_generation, on_start,
+					   on_end,        on_nothing,  on_notify,  on_nothing,    on_finish};
+
+static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
+{
+	struct sim *s = hvd_xcalloc(1, sizeof(*s));
+
+	s->now = SECOND;
+	s->seed = seed * 2654435761u + 1;
+	opts.restart = true;
+	opts.reset_limit = -1;
+	opts.elastic_timeout = opts.elastic_timeout > 0 ? opts.elastic_timeout : 600;
+	opts.patience = 600;
+	opts.settle = 3;
+	s->opts = opts;
+	s->m = hvd_machine_create(&opts, s->now, &ops, s, NULL);
+	return s;
+}
+
+static void end(struct sim *s)
+{
+	hvd_machine_destroy(s->m);
+	hvd_alloc_clear(&s->list);
+	free(s);
+}
+
+/* ---- what happens ---- */
+
+static void list(struct sim *s, const char *text)
+{
+	hvd_alloc_clear(&s->list);
+	if (*text)
+		assert_int_equal(hvd_alloc_from_hosts(&s->list, text, 1, NULL), 0);
+	hvd_machine_hosts(s->m, &s->list, s->now);
+}
+
+static void come(struct sim *s)
+{
+	for (uint32_t h = 0; h < s->m->n_hosts && !s->over; h++)
+		if (s->agent[h])
+			hvd_machine_host_here(s->m, h, s->now);
+}
+
+/* A rank ends. Its first failure in a generation that was not told to end is the one that counts. */
+static void counts(struct sim *s, const struct proc *p, bool bad)
+{
+	if (bad && !p->told && !s->failed) {
+		s->failed = true;
+		s->failures++;
+	}
+}
+
+static void die(struct sim *s, uint32_t id, int status)
+{
+	if (!s->procs[id].alive)
+		return;
+	counts(s, &s->procs[id], status != 0);
+	s->procs[id].alive = false;
+	hvd_machine_exited(s->m, id, status, s->now);
+}
+
+/* Those that were told to end do. */
+static void obey(struct sim *s)
+{
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		if (s->procs[i].told)
+			die(s, i, SIGTERM);
+}
+
+static void lose(struct sim *s, uint32_t host, enum hvd_host_end how)
+{
+	if (!s->agent[host])
+		return;
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		if (s->procs[i].alive && s->procs[i].host == host) {
+			counts(s, &s->procs[i], true);
+			s->procs[i].alive = false;
+		}
+	s->agent[host] = false;
+	hvd_machine_host_gone(s->m, host, how, s->now);
+}
+
+static void pass(struct sim *s, double seconds)
+{
+	hvd_time until = s->now + (hvd_time)(seconds * 1e9);
+
+	while (!s->over && hvd_machine_due(s->m) && hvd_machine_due(s->m) <= until) {
+		if (hvd_machine_due(s->m) > s->now)
+			s->now = hvd_machine_due(s->m);
+		hvd_machine_tick(s->m, s->now);
+		/* A timer that is due again and again at the same time would never let the job go on. */
+		assert_true(s->over || !hvd_machine_due(s->m) || hvd_machine_due(s->m) > s->now);
+	}
+	s->now = until;
+	if (!s->over)
+		hvd_machine_tick(s->m, s->now);
+}
+
+static uint32_t id_of(const struct sim *s, int rank)
+{
+	return hvd_machine_member(s->m, rank)->id;
+}
+
+static const char *host_of(const struct sim *s, int rank)
+{
+	return hvd_machine_host(s->m, hvd_machine_member(s->m, rank)->host);
+}
+
+static struct sim *running(struct hvd_machine_opts opts, const char *hosts)
+{
+	struct sim *s = begin(opts, 1);
+
+	list(s, hosts);
+	come(s);
+	assert_int_equal(s->generations, 1);
+	return s;
+}
+
+/* ---- single rules ---- */
+
+static void all_end_well(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 2, .max_restarts = 3}, "a:2,b:2");
+
+	(void)state;
+	assert_int_equal(s->m->now.n, 4);
+	die(s, id_of(s, 0), 0);
+	die(s, id_of(s, 1), 0);
+	list(s, "a:2,b:2,c:2");
+	come(s);
+	pass(s, 100);
+	assert_int_equal(s->generations, 1); /* the job is near its end */
+	die(s, id_of(s, 3), 0);
+	assert_false(s->over);
+	die(s, id_of(s, 2), 0);
+	assert_true(s->over);
+	assert_int_equal(s->status, 0);
+	assert_int_equal(s->why.code, HVD_OK);
+	end(s);
+}
+
+static void failure_restarts_all(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 2, .max_restarts = 3}, "a:2,b:2");
+
+	(void)state;
+	die(s, id_of(s, 2), FAILED);
+	for (int r = 0; r < 4; r++)
+		assert_int_equal(s->procs[r].told, r != 2);
+	die(s, 0, SIGTERM);
+	die(s, 1, 0);
+	pass(s, 5);
+	assert_int_equal(s->generations, 1); /* one of the last generation is not gone yet */
+	die(s, 3, SIGKILL);
+	assert_int_equal(s->generations, 2);
+	assert_int_equal(s->m->now.n, 4);
+	assert_int_equal(hvd_machine_restarts(s->m), 1);
+	assert_string_equal(host_of(s, 3), "b");
+	/* One ends well, another fails: all are started anew. */
+	die(s, id_of(s, 0), 0);
+	die(s, id_of(s, 1), SIGSEGV);
+	obey(s);
+	assert_int_equal(s->generations, 3);
+	assert_int_equal(s->m->now.n, 4);
+	end(s);
+}
+
+static void restarts_are_limited(void **state)
+{
+	int max = *state ? 0 : 2;
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, .max_restarts = max}, "a:2");
+
+	for (int i = 0; i < max; i++) {
+		die(s, id_of(s, 0), FAILED);
+		obey(s);
+		assert_int_equal(s->generations, i + 2);
+	}
+	die(s, id_of(s, 1), 7 << 8);
+	assert_true(s->over);
+	assert_int_equal(s->status, 7);
+	assert_non_null(strstr(s->why.msg, "rank 1 failed first: exit code 7"));
+	assert_non_null(strstr(s->why.hint, "--max-restarts"));
+	end(s);
+}
+
+static void hosts_that_come(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, .max_np = 7, .max_restarts = 1}, "a:2");
+
+	(void)state;
+	pass(s, 1);
+	list(s, "a:2,b:2");
+	come(s);
+	pass(s, 7);
+	assert_false(s->procs[0].told); /* the generation is young */
+	list(s, "a:2,b:2,c:2");
+	pass(s, 3);
+	assert_false(s->procs[0].told); /* another one is coming */
+	come(s);
+	pass(s, 2.5);
+	assert_false(s->procs[0].told); /* they may not be the last */
+	pass(s, 1);
+	assert_true(s->procs[0].told && s->procs[1].told);
+	obey(s);
+	assert_int_equal(s->generations, 2);
+	assert_int_equal(s->m->now.n, 6);
+	assert_int_equal(hvd_machine_restarts(s->m), 0);
+	/* The limit on ranks is met: nobody waits for others. */
+	pass(s, 20);
+	list(s, "a:2,b:2,c:2,d:2");
+	come(s);
+	assert_true(s->procs[id_of(s, 0)].told);
+	obey(s);
+	assert_int_equal(s->m->now.n, 7);
+	/* Hosts that there is no use for change nothing. */
+	list(s, "a:2,b:2,c:2,d:2,e:2");
+	come(s);
+	pass(s, 100);
+	assert_int_equal(s->generations, 3);
+	assert_false(s->procs[id_of(s, 0)].told);
+	end(s);
+}
+
+static void hosts_that_go(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 6, .min_np = 3, .max_restarts = 0}, "a:2,b:2,c:2");
+
+	(void)state;
+	list(s, "b:2,c:2");
+	assert_true(s->procs[0].told && s->procs[5].told);
+	obey(s);
+	assert_int_equal(s->generations, 2);
+	assert_int_equal(s->m->now.n, 4);
+	assert_string_equal(host_of(s, 0), "b");
+	assert_false(s->agent[0]);
+	/* Too few would be left: they go on while they can. */
+	list(s, "b:2");
+	pass(s, 10);
+	assert_int_equal(s->generations, 2);
+	assert_false(s->procs[id_of(s, 0)].told);
+	list(s, "b:2,a:1");
+	come(s);
+	obey(s);
+	assert_int_equal(s->generations, 3);
+	assert_int_equal(s->m->now.n, 3);
+	assert_int_equal(hvd_machine_restarts(s->m), 0);
+	/* A slot goes. */
+	list(s, "b:1,a:1,d:2");
+	come(s);
+	obey(s);
+	pass(s, 3);
+	assert_int_equal(s->m->now.n, 4);
+	end(s);
+}
+
+static void lost_host(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 2, .max_restarts = 1}, "a:2,b:2");
+
+	(void)state;
+	lose(s, 0, HVD_HOST_LOST);
+	obey(s);
+	assert_int_equal(s->generations, 2);
+	assert_int_equal(s->m->now.n, 2);
+	assert_int_equal(hvd_machine_restarts(s->m), 1);
+	/* It is dropped, and listed again. */
+	list(s, "b:2");
+	list(s, "b:2,a:2");
+	come(s);
+	pass(s, 11);
+	obey(s);
+	assert_int_equal(s->generations, 3);
+	assert_string_equal(host_of(s, 0), "b");
+	lose(s, 0, HVD_HOST_LOST);
+	assert_true(s->over);
+	assert_non_null(strstr(s->why.msg, "was lost with its host"));
+	assert_int_equal(s->status, 128 + SIGKILL);
+	end(s);
+}
+
+/* When a host is lost while all are being ended, that is no second failure. */
+static void lost_while_ending(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 6, .min_np = 2, .max_restarts = 1}, "a:2,b:2,c:2");
+
+	(void)state;
+	die(s, id_of(s, 0), FAILED);
+	lose(s, 1, HVD_HOST_LOST);
+	obey(s);
+	assert_int_equal(s->generations, 2);
+	assert_int_equal(s->m->now.n, 4);
+	end(s);
+}
+
+static void slots_that_never_come(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 3, .max_restarts = 3}, "a:2,b:2");
+
+	(void)state;
+	lose(s, 1, HVD_HOST_LOST);
+	obey(s);
+	pass(s, 599);
+	assert_false(s->over);
+	pass(s, 2);
+	assert_true(s->over);
+	assert_non_null(strstr(s->why.msg, "not enough slots"));
+	end(s);
+}
+
+static void hosts_that_stay(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 3, .max_restarts = 3, .hosts_stay = true},
+				"a:2,b:2");
+
+	(void)state;
+	lose(s, 1, HVD_HOST_LOST);
+	obey(s);
+	assert_true(s->over); /* no other host will come */
+	assert_int_equal(s->status, 128 + SIGKILL);
+	assert_non_null(strstr(s->why.hint, "2 slots are left, and 3 ranks are needed"));
+	end(s);
+}
+
+static void host_that_fails_again(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 6, .min_np = 4, .max_restarts = 9}, "a:2,b:2,c:2");
+
+	(void)state;
+	die(s, id_of(s, 0), FAILED);
+	obey(s);
+	assert_int_equal(s->m->now.n, 6); /* once is no reason */
+	pass(s, 700);
+	die(s, id_of(s, 0), FAILED);
+	obey(s);
+	assert_int_equal(s->m->now.n, 6); /* it has worked for long in between */
+	die(s, id_of(s, 1), FAILED);
+	obey(s);
+	die(s, id_of(s, 0), FAILED);
+	obey(s);
+	assert_int_equal(s->m->now.n, 4);
+	assert_string_equal(host_of(s, 0), "b");
+	/* The others are not enough without these. */
+	for (int i = 0; i < 3; i++) {
+		die(s, id_of(s, 0), FAILED);
+		obey(s);
+		assert_int_equal(s->m->now.n, 4);
+	}
+	/* One that was left out is better than none. */
+	lose(s, 1, HVD_HOST_LOST);
+	obey(s);
+	assert_int_equal(s->m->n_hosts, 3);
+	come(s);
+	pass(s, 4);
+	assert_int_equal(s->m->now.n, 4);
+	assert_string_equal(host_of(s, 0), "a");
+	end(s);
+}
+
+static void cooldown(void **state)
+{
+	struct sim *s = running(
+		(struct hvd_machine_opts){
+			.np = 4, .min_np = 2, .max_restarts = 9, .cooldown_min = 20, .cooldown_max = 60},
+		"a:2,b:2");
+
+	(void)state;
+	die(s, id_of(s, 3), FAILED);
+	obey(s);
+	assert_int_equal(s->m->now.n, 2);
+	pass(s, 19);
+	assert_false(s->procs[id_of(s, 0)].told);
+	pass(s, 5);
+	obey(s);
+	assert_int_equal(s->generations, 3);
+	assert_int_equal(s->m->now.n, 4);
+	assert_int_equal(hvd_machine_restarts(s->m), 1);
+	end(s);
+}
+
+/* ---- random histories ---- */
+
+static void random_list(struct sim *s)
+{
+	char text[256] = "", one[16];
+
+	for (unsigned i = 0; i < 6; i++)
+		if (rnd(s, 3)) {
+			snprintf(one, sizeof(one), "%sh%u:%u", *text ? "," : "", i, rnd(s, 8) ? 2 : 1 + rnd(s, 3));
+			strcat(text, one);
+		}
+	list(s, text);
+}
+
+static void one_event(struct sim *s)
+{
+	uint32_t any = s->n_procs ? s->n_procs - 1 - rnd(s, s->n_procs < 12 ? s->n_procs : 12) : 0;
+	uint32_t host = s->m->n_hosts ? rnd(s, s->m->n_hosts) : 0;
+
+	switch (rnd(s, 12)) {
+	case 0:
+		random_list(s);
+		break;
+	case 1:
+	case 2:
+		if (s->m->n_hosts && s->agent[host])
+			hvd_machine_host_here(s->m, host, s->now);
+		break;
+	case 3:
+		if (s->m->n_hosts && rnd(s, 4) == 0)
+			lose(s, host, rnd(s, 9) ? HVD_HOST_LOST : HVD_HOST_UNFIT);
+		break;
+	case 4:
+		if (s->n_procs && rnd(s, 2))
+			die(s, any, rnd(s, 12) == 0 ? 0 : rnd(s, 2) ? FAILED : SIGKILL);
+		break;
+	case 5:
+		if (s->n_procs && s->procs[any].told)
+			die(s, any, rnd(s, 2) ? SIGTERM : 0);
+		break;
+	case 6:
+		obey(s);
+		break;
+	case 7: /* what has no meaning here */
+		hvd_machine_arrived(s->m, any, s->now);
+		hvd_machine_connected(s->m, s->now);
+		hvd_machine_notified(s->m, true, s->now);
+		hvd_machine_kill_failed(s->m, s->now);
+		break;
+	default:
+		pass(s, rnd(s, 100) / 20.0);
+	}
+}
+
+/* Nothing bad happens any more: it must come to rest, running or over, and then end well. */
+static void calm(struct sim *s)
+{
+	if (!s->over)
+		list(s, "h0:2,h1:2,h2:2,h3:2,h4:2,h5:2,new1:2,new2:2,new3:2");
+	for (int i = 0; i < 60 && !s->over; i++) {
+		come(s);
+		obey(s);
+		pass(s, 1);
+	}
+	if (!s->over && (s->m->phase != HVD_RUNNING || s->m->gen.died || s->m->gen.ended_all))
+		fail_msg("after calm: phase %d generation %d died %d size %d", s->m->phase, s->m->generation,
+			 s->m->gen.died, s->m->now.n);
+	if (s->over)
+		return;
+	for (uint32_t p = 0; p < s->n_procs; p++)
+		die(s, p, 0);
+	assert_true(s->over);
+	assert_int_equal(s->status, 0);
+}
+
+static void random_histories(void **state)
+{
+	long generations = 0, failures = 0, finished = 0;
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 3000; seed++) {
+		struct sim *s = begin((struct hvd_machine_opts){.np = 2 + (int)(seed % 3),
+								.min_np = 1 + (int)(seed % 4),
+								.max_np = seed % 5 ? 0 : 6,
+								.max_restarts = seed % 7 ? 1000 : 3,
+								.hosts_stay = seed % 11 == 0,
+								.elastic_timeout = 60,
+								.cooldown_min = seed % 2 ? 0 : 3,
+								.cooldown_max = 10},
+				      seed);
+
+		for (int i = 0; i < 300 && !s->over; i++)
+			one_event(s);
+		generations += s->generations;
+		failures += s->failures;
+		finished += s->over;
+		calm(s);
+		end(s);
+	}
+	printf("%ld generations, %ld restarts, %ld over\n", generations, failures, finished);
+	/* The histories must not all be over before anything has happened, and not every restart be for a failure. */
+	assert_true(generations > 10000);
+	assert_true(finished < 1500);
+	assert_true(failures > 5000 && failures < generations - 3000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_end_well),
+		cmocka_unit_test(failure_restarts_all),
+		cmocka_unit_test(restarts_are_limited),
+		cmocka_unit_test_prestate(restarts_are_limited, (void *)"none"),
+		cmocka_unit_test(hosts_that_come),
+		cmocka_unit_test(hosts_that_go),
+		cmocka_unit_test(lost_host),
+		cmocka_unit_test(lost_while_ending),
+		cmocka_unit_test(slots_that_never_come),
+		cmocka_unit_test(hosts_that_stay),
+		cmocka_unit_test(host_that_fails_again),
+		cmocka_unit_test(cooldown),
+		cmocka_unit_test(random_histories),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
