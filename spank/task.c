@@ -9,6 +9,7 @@
 #include "plugin.h"
 
 #include "lib/base/strv.h"
+#include "lib/frameworks/emitted.h"
 #include "lib/process/apptainer.h"
 #include "lib/process/capture.h"
 #include "lib/process/spawn.h"
@@ -34,9 +35,9 @@ static bool begins(const char *entry, const char *name)
 	return strncmp(entry, name, strlen(name)) == 0;
 }
 
-/* hvd-task gets only the variables of Slurm, MPI, NCCL and Gloo: the user's environment may hold anything (LD_PRELOAD,
- * 100 KB of modules). In a container those of NCCL and Gloo may be the image's, which does not know this job's
- * networks.
+/* hvd-task gets only the variables of Slurm, MPI, NCCL and Gloo, and those on which the plan depends: the user's
+ * environment may hold anything (LD_PRELOAD, 100 KB of modules). In a container, those that are not Slurm's or MPI's
+ * may be the image's, which knows neither this job's networks nor its ranks.
  */
 static void shim_env(spank_t sp, bool in_image, struct hvd_strv *env)
 {
@@ -46,8 +47,8 @@ static void shim_env(spank_t sp, bool in_image, struct hvd_strv *env)
 		return;
 	for (; job_env && *job_env; job_env++)
 		if (begins(*job_env, "SLURM") || begins(*job_env, "OMPI_MCA_") || begins(*job_env, "PMI") ||
-		    (!in_image &&
-		     (begins(*job_env, "NCCL_") || begins(*job_env, "GLOO_") || begins(*job_env, "HOME="))))
+		    (!in_image && (begins(*job_env, "NCCL_") || begins(*job_env, "GLOO_") ||
+				   begins(*job_env, "HOME=") || hvd_emitted_reads(*job_env))))
 			hvd_strv_add(env, *job_env);
 }
 

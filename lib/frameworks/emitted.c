@@ -48,6 +48,20 @@ static const struct hvd_emitted *find(const char *name)
 	return NULL;
 }
 
+bool hvd_emitted_reads(const char *entry)
+{
+	static const char *const gpus[] = {"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES="};
+	size_t len = strcspn(entry, "=");
+
+	for (size_t i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++)
+		if (strncmp(entry, gpus[i], strlen(gpus[i])) == 0)
+			return true;
+	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
+		if (strncmp(e->name, entry, len) == 0 && !e->name[len])
+			return true;
+	return false;
+}
+
 bool hvd_emitted_iface(const char *name)
 {
 	const struct hvd_emitted *e = find(name);

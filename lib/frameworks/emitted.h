@@ -21,6 +21,10 @@ struct hvd_emitted {
 /* Ends with an entry whose name is NULL. */
 extern const struct hvd_emitted hvd_emitted[];
 
+/* Does what a rank gets depend on this entry (NAME=VALUE) of the environment that it would have without the launch? So
+ * it is for all names above, since what user or site have set may win, and for those that tell which GPUs it sees. */
+bool hvd_emitted_reads(const char *entry);
+
 /* The flags of the variable with this name; false for other names. */
 bool hvd_emitted_iface(const char *name);
 bool hvd_emitted_yields(const char *name);

@@ -52,6 +52,21 @@ static void check_listed(bool mpi)
 	hvd_strv_free(&env);
 }
 
+/* What the plugin hands to hvd-task. */
+static void test_what_is_read(void **state)
+{
+	(void)state;
+	assert_true(hvd_emitted_reads("MASTER_ADDR=n1"));
+	assert_true(hvd_emitted_reads("MASTER_PORT="));
+	assert_true(hvd_emitted_reads("TORCHELASTIC_USE_AGENT_STORE=True"));
+	assert_true(hvd_emitted_reads("CUDA_VISIBLE_DEVICES=0"));
+	assert_false(hvd_emitted_reads("MASTER_ADDRESS=n1"));
+	assert_false(hvd_emitted_reads("MASTER=n1"));
+	assert_false(hvd_emitted_reads("CUDA_VISIBLE_DEVICES_ALL=0"));
+	assert_false(hvd_emitted_reads("LD_PRELOAD=x"));
+	assert_false(hvd_emitted_reads(""));
+}
+
 static void test_every_name_is_listed(void **state)
 {
 	(void)state;
@@ -90,6 +105,7 @@ static void test_interfaces(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_is_read),
 		cmocka_unit_test(test_every_name_is_listed),
 		cmocka_unit_test(test_nothing_else_is_listed),
 		cmocka_unit_test(test_interfaces),
