@@ -14,6 +14,7 @@ enum kind {
 	LIST,    /* struct hvd_strv; commas separate the elements */
 	PORT,    /* P or LO-HI */
 	FLAG,    /* bool */
+	UNFLAG,  /* bool that is true without the option */
 	SCOPE,   /* NAME=MEMBERS */
 	SECONDS, /* double */
 	BYTES,   /* size_t, with a suffix */
@@ -38,6 +39,7 @@ static const struct row {
 	{"allow", "ADDR[,ADDR...]", "let only these addresses connect, and this host's own processes", LIST, 0,
 	 AT(allows)},
 	{"any-user", NULL, "let other users' processes on this host connect, too", FLAG, 0, AT(any_user)},
+	{"no-tcpstore", NULL, "do not serve PyTorch's TCPStore", UNFLAG, 0, AT(cfg.tcpstore)},
 	{"scope", "NAME=MEMBERS", "remove a scope's values when so many members have deleted their key", SCOPE, 0, 0},
 	{"hold", "SEC", "how long a GET waits for its key (default: 1)", SECONDS, 0, AT(cfg.get_wait)},
 	{"rank-hold", "SEC", "the same for keys named rank_NUMBER (default: 30)", SECONDS, 0, AT(cfg.rank_wait)},
@@ -62,7 +64,8 @@ static const struct row {
 static void usage(void)
 {
 	printf("usage: hvd-rendezvous [OPTION]...\n\n"
-	       "Serve an HTTP key-value store for Gloo contexts to meet at, until SIGTERM or SIGINT.\n\n");
+	       "Serve a key-value store for ranks to meet at, until SIGTERM or SIGINT: over HTTP, for Gloo contexts,\n"
+	       "and as the TCPStore of PyTorch.\n\n");
 	for (size_t i = 0; i < N_ROWS; i++) {
 		char letter[] = "-x, ", text[64];
 
@@ -174,6 +177,9 @@ static int take_option(struct hvd_rvoptions *o, const struct row *row, const cha
 	case FLAG:
 		*(bool *)at = true;
 		return 0;
+	case UNFLAG:
+		*(bool *)at = false;
+		return 0;
 	case SCOPE:
 		eq = strrchr(arg, '=');
 		if (!eq || eq == arg || parse_count(option, eq + 1, false, UINT32_MAX, &n, err) != 0)
@@ -250,6 +256,7 @@ void hvd_rvoptions_init(struct hvd_rvoptions *o)
 	memset(o, 0, sizeof(*o));
 	o->parent_fd = -1;
 	hvd_rv_config_init(&o->cfg);
+	o->cfg.tcpstore = true;
 }
 
 void hvd_rvoptions_free(struct hvd_rvoptions *o)

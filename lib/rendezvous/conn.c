@@ -17,6 +17,7 @@
 #include "internal.h"
 
 #include "lib/base/xalloc.h"
+#include "tcpstore.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -91,7 +92,7 @@ void hvd_rv_conn_watch(struct conn *c, short events)
 
 void hvd_rv_conn_progress(struct conn *c, double stall)
 {
-	hvd_rv_arm(c->rv, c, hvd_earlier(c->limit, hvd_deadline_in(stall)));
+	hvd_rv_arm(c->rv, &c->spoke, hvd_earlier(c->limit, hvd_deadline_in(stall)));
 }
 
 hvd_time hvd_rv_body_limit(size_t len)
@@ -108,7 +109,8 @@ void hvd_rv_conn_close(struct conn *c)
 	hvd_rv_store_unwait(rv->store, &c->waiter);
 	if (c->watching)
 		event_del(&c->ev);
-	close(c->fd);
+	if (c->fd >= 0)
+		close(c->fd);
 	hvd_rv_conn_state(c, CONN_DEAD);
 	hvd_peer_table_remove(rv->peers, &c->entry);
 	rv->stats.conns_now--;
@@ -126,8 +128,8 @@ void hvd_rv_conn_reap(struct hvd_rv *rv)
 {
 	struct conn *c;
 
-	if (!rv->lists[CONN_DEAD].first)
-		return;
+	if (rv->tcpstore)
+		hvd_tcpstore_reap(rv->tcpstore);
 	while ((c = rv->lists[CONN_DEAD].first)) {
 		list_remove(c);
 		hvd_rv_value_unref(c->value);
@@ -240,6 +242,20 @@ static void on_eof(struct conn *c)
 	}
 }
 
+/* The client speaks the other protocol: its connection goes on there. */
+static void hand_over(struct conn *c, const char *data, size_t len)
+{
+	struct hvd_addr peer = c->entry.peer->addr;
+	int fd = c->fd;
+
+	if (c->watching)
+		event_del(&c->ev);
+	c->watching = 0;
+	c->fd = -1;
+	hvd_rv_conn_close(c);
+	hvd_tcpstore_take(c->rv->tcpstore, fd, &peer, data, len);
+}
+
 static void body_done(struct conn *c)
 {
 	struct hvd_slice scope = {c->names, c->scope_len}, key = {c->names + c->scope_len, c->key_len};
@@ -302,6 +318,10 @@ static void input(struct conn *c)
 			c->at += (size_t)n;
 			if (c->at == c->body_len)
 				body_done(c);
+		} else if (c->state == CONN_HEAD && !c->has_asked && !c->buf && rv->tcpstore &&
+			   hvd_tcpstore_speaks(into[0])) {
+			hand_over(c, into, (size_t)n);
+			return;
 		} else if (c->state == CONN_HEAD) {
 			const char *data = c->buf ? c->buf : rv->scratch;
 			size_t len = c->buf_len + (size_t)n, used = consume(c, data, len);
@@ -341,8 +361,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	input(c);
 }
 
-void hvd_rv_conn_due(struct conn *c)
+static void on_due(struct hvd_rv_spoke *s)
 {
+	struct conn *c = (struct conn *)(void *)((char *)s - offsetof(struct conn, spoke));
+
 	switch (c->state) {
 	case CONN_WAITING:
 		hvd_rv_conn_release(c, false);
@@ -380,6 +402,7 @@ void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage 
 		c = hvd_xcalloc(1, sizeof(*c));
 	}
 	c->rv = rv;
+	c->spoke.due = on_due;
 	c->fd = fd;
 	hvd_addr_from_sockaddr((const struct sockaddr *)peer, &addr, NULL);
 	hvd_peer_table_add(rv->peers, &addr, &c->entry);

@@ -11,6 +11,8 @@
 #ifndef HVD_RENDEZVOUS_HTTP_H
 #define HVD_RENDEZVOUS_HTTP_H
 
+#include "slice.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,12 +23,6 @@ enum hvd_http_method {
 	HVD_HTTP_PUT,
 	HVD_HTTP_DELETE,
 	HVD_HTTP_OTHER, /* a valid method name that this server does not know */
-};
-
-/* Bytes inside the caller's buffer, not terminated. */
-struct hvd_slice {
-	const char *p;
-	size_t n;
 };
 
 struct hvd_http_req {

@@ -7,6 +7,7 @@
  *   conn.c     a connection: its state, reading, deadlines     calls request, answer
  *   request.c  decide what to answer to a request              calls answer
  *   answer.c   send an answer                                  calls conn, to change the state
+ *   tcpstore.h the other protocol; it gets its connections from conn
  */
 #ifndef HVD_RENDEZVOUS_INTERNAL_H
 #define HVD_RENDEZVOUS_INTERNAL_H
@@ -94,7 +95,8 @@ struct hvd_rv {
 	struct listener **listeners;
 	size_t n_listeners;
 	struct hook *hooks;
-	hvd_rv_watch_fn *watch; /* may be NULL */
+	struct hvd_tcpstore *tcpstore; /* NULL: not served */
+	hvd_rv_watch_fn *watch;        /* may be NULL */
 	void *watch_arg;
 	struct conn_list lists[CONN_STATES];
 	struct hvd_peer_table *peers;
@@ -127,9 +129,8 @@ void hvd_rv_conn_watch(struct conn *c, short events);
 void hvd_rv_conn_progress(struct conn *c, double stall);
 /* The time by which a body of this size must have been transferred. */
 hvd_time hvd_rv_body_limit(size_t len);
-/* The connection's deadline has passed: act according to its state. */
-void hvd_rv_conn_due(struct conn *c);
-/* Free the closed connections, or keep them for reuse. Call it at the top of a callback from the event loop only. */
+/* Free the closed connections of both protocols, or keep them for reuse. Call it at the top of a callback from the
+ * event loop only. */
 void hvd_rv_conn_reap(struct hvd_rv *rv);
 
 /* answer.c */
@@ -149,11 +150,9 @@ size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, cons
 bool hvd_rv_request_room(struct conn *c);
 /* The body of a PUT is complete. */
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
-/* For the store: a waiting GET has its value. */
-void hvd_rv_wake(void *arg, struct hvd_rv_waiter *w, struct hvd_rv_value *value);
 
 /* server.c */
-/* Set the connection's deadline. `c` may be NULL: then only the timer must run. */
-void hvd_rv_arm(struct hvd_rv *rv, struct conn *c, hvd_time deadline);
+/* Set the deadline of a spoke, whose `due` is called after it. `s` may be NULL: then only the timer must run. */
+void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_spoke *s, hvd_time deadline);
 
 #endif

@@ -242,6 +242,7 @@ int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t 
 {
 	struct sockaddr_storage *addrs;
 	size_t which = 0;
+	const int alive_idle = 120, alive_again = 30, alive_times = 10;
 	int rc = 0, on = 1, *fds;
 
 	if (n == 0)
@@ -259,6 +260,12 @@ int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t 
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		/* Accepted connections inherit it: an answer must not wait for an acknowledgement. */
 		setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		/* TCPStore clients are silent for weeks. What is here says when the host of one has vanished: after 7
+		 * minutes. */
+		setsockopt(fds[i], SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+		setsockopt(fds[i], IPPROTO_TCP, TCP_KEEPIDLE, &alive_idle, sizeof(alive_idle));
+		setsockopt(fds[i], IPPROTO_TCP, TCP_KEEPINTVL, &alive_again, sizeof(alive_again));
+		setsockopt(fds[i], IPPROTO_TCP, TCP_KEEPCNT, &alive_times, sizeof(alive_times));
 		/* Accept a connection when its request is there, or a second later. */
 		setsockopt(fds[i], IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on));
 		rv->listeners[rv->n_listeners++] = listener_create(rv, fds[i]);

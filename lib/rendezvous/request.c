@@ -105,6 +105,15 @@ static void make_room_to_wait(struct conn *c)
 		hvd_rv_conn_release(old, true);
 }
 
+/* A waiting GET has its value. */
+static bool wake(struct hvd_rv_waiter *w, struct hvd_rv_value *value)
+{
+	struct conn *c = (struct conn *)(void *)((char *)w - offsetof(struct conn, waiter));
+
+	hvd_rv_conn_send(c, 200, value);
+	return true;
+}
+
 static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
 	struct hvd_rv *rv = c->rv;
@@ -114,6 +123,7 @@ static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slic
 		hvd_rv_conn_send(c, 404, NULL);
 		return;
 	}
+	c->waiter.wake = wake;
 	/* When no GET may wait the answer is 404, not an error: a client tries again after a 404. */
 	if (rv->lists[CONN_WAITING].n >= rv->cfg.waiting_max)
 		make_room_to_wait(c);
@@ -125,15 +135,7 @@ static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slic
 	}
 	rv->stats.waited++;
 	hvd_rv_conn_state(c, CONN_WAITING);
-	hvd_rv_arm(rv, c, hvd_deadline_in(seconds));
-}
-
-void hvd_rv_wake(void *arg, struct hvd_rv_waiter *w, struct hvd_rv_value *value)
-{
-	struct conn *c = (struct conn *)(void *)((char *)w - offsetof(struct conn, waiter));
-
-	(void)arg;
-	hvd_rv_conn_send(c, 200, value);
+	hvd_rv_arm(rv, &c->spoke, hvd_deadline_in(seconds));
 }
 
 static void do_get(struct conn *c, enum hvd_http_method method, struct hvd_slice scope, struct hvd_slice key)

@@ -3,6 +3,7 @@
 
 #include "internal.h"
 #include "lib/base/xalloc.h"
+#include "tcpstore.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	hvd_rv_conn_reap(rv);
 	while ((s = hvd_rv_wheel_due(&rv->wheel, now)))
-		hvd_rv_conn_due((struct conn *)(void *)((char *)s - offsetof(struct conn, spoke)));
+		s->due(s);
 	hvd_rv_conn_reap(rv);
 	hvd_rv_resume(rv);
 	if (rv->wheel.n == 0 && !rv->paused) {
@@ -51,12 +52,12 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-void hvd_rv_arm(struct hvd_rv *rv, struct conn *c, hvd_time deadline)
+void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_spoke *s, hvd_time deadline)
 {
 	static const struct timeval every = {.tv_usec = HVD_RV_WHEEL_TICK / 1000};
 
-	if (c)
-		hvd_rv_wheel_set(&rv->wheel, &c->spoke, deadline);
+	if (s)
+		hvd_rv_wheel_set(&rv->wheel, s, deadline);
 	if (!rv->ticking) {
 		event_add(rv->tick, &every);
 		rv->ticking = true;
@@ -97,8 +98,10 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 	if (rv->cfg.pending_max < rv->cfg.store.value_max)
 		rv->cfg.pending_max = rv->cfg.store.value_max;
 	rv->peers = hvd_peer_table_create();
-	rv->store = hvd_rv_store_create(&cfg->store, hvd_rv_wake, rv);
+	rv->store = hvd_rv_store_create(&cfg->store);
 	hvd_rv_wheel_init(&rv->wheel);
+	if (cfg->tcpstore)
+		rv->tcpstore = hvd_tcpstore_create(rv);
 	rv->tick = event_new(base, -1, EV_PERSIST, on_tick, rv);
 	if (!rv->tick) {
 		hvd_err_set(err, HVD_E_SYS, "cannot make a timer");
@@ -120,6 +123,8 @@ static void close_conns(struct hvd_rv *rv)
 	for (int state = 0; state < CONN_DEAD; state++)
 		while (rv->lists[state].first)
 			hvd_rv_conn_close(rv->lists[state].first);
+	if (rv->tcpstore)
+		hvd_tcpstore_close_all(rv->tcpstore);
 	hvd_rv_conn_reap(rv);
 }
 
@@ -147,6 +152,7 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 		event_free(rv->tick);
 	if (rv->stop_ev)
 		event_free(rv->stop_ev);
+	hvd_tcpstore_destroy(rv->tcpstore);
 	hvd_rv_store_destroy(rv->store);
 	hvd_peer_table_destroy(rv->peers);
 	free(rv);
@@ -184,6 +190,8 @@ void hvd_rv_expel(struct hvd_rv *rv)
 {
 	if (!rv->cfg.access)
 		return;
+	if (rv->tcpstore)
+		hvd_tcpstore_expel(rv->tcpstore);
 	for (int state = 0; state < CONN_DEAD; state++)
 		for (struct conn *c = rv->lists[state].first, *next; c; c = next) {
 			struct sockaddr_storage peer;
@@ -276,6 +284,8 @@ static void let_go(struct hvd_rv *rv)
 		hvd_rv_conn_release(rv->lists[CONN_WAITING].first, true);
 	while (rv->lists[CONN_TAKEN].first)
 		hvd_rv_conn_release(rv->lists[CONN_TAKEN].first, true);
+	if (rv->tcpstore)
+		hvd_tcpstore_close_all(rv->tcpstore);
 	for (struct conn *c = rv->lists[CONN_HEAD].first, *next; c; c = next) {
 		next = c->next;
 		if (c->buf_len == 0)

@@ -117,6 +117,8 @@ void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds);
 /* All ranks of the job are started anew: forget what TCPStore clients have stored and how often each process has come,
  * and close their connections. */
 void hvd_rv_tcpstore_renew(struct hvd_rv *rv);
+/* Tell how many ranks there are, which helps to tell who belongs together (tcpstore_generation.h); 0: not known. */
+void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks);
 /* What TCPStore clients wait for, for messages: "10.0.0.2 (pid 77) waits for default_pg/0//cpu//0/5", one a line, `max`
  * lines at most; NULL = nobody waits. The caller frees it. */
 char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max);
@@ -180,7 +182,11 @@ struct hvd_rv_stats {
 	uint64_t wait_limit;        /* GETs that did not wait because waiting_max was reached */
 	uint64_t paused;            /* times that accepting stopped because all places were taken */
 	uint64_t bytes_in, bytes_out;
-	unsigned conns_now, conns_peak;
+	unsigned conns_now, conns_peak; /* of both protocols */
+	uint64_t tcpstore_requests;
+	uint64_t tcpstore_joined;             /* times that a process has come: see struct hvd_rv_join */
+	uint64_t tcpstore_old;                /* clients that were too old */
+	unsigned tcpstore_now, tcpstore_peak; /* open connections */
 	unsigned waiting_now, waiting_peak;
 	struct hvd_rv_store_stats store;
 };

@@ -12,7 +12,8 @@
 #ifndef HVD_RENDEZVOUS_STORE_H
 #define HVD_RENDEZVOUS_STORE_H
 
-#include "http.h"
+#include "scope.h"
+#include "slice.h"
 #include "value.h"
 
 #include <stddef.h>
@@ -28,18 +29,9 @@ struct hvd_rv_store_limits {
 	size_t scope_keys_max; /* keys of one scope */
 };
 
-/* A member of the caller's struct for what waits for a key. The fields belong to the store. */
-struct hvd_rv_waiter {
-	struct hvd_rv_entry *entry; /* NULL: not waiting */
-	struct hvd_rv_waiter *prev, *next;
-};
-
-/* The key has a value now. hvd_rv_store_put() calls this once for each waiter, which does not wait any longer. The
- * function must not call hvd_rv_store_put(), and takes a reference if it keeps the value. */
-typedef void hvd_rv_wake_fn(void *arg, struct hvd_rv_waiter *w, struct hvd_rv_value *value);
-
-struct hvd_rv_store *hvd_rv_store_create(const struct hvd_rv_store_limits *limits, hvd_rv_wake_fn *wake, void *arg);
-void hvd_rv_store_destroy(struct hvd_rv_store *st); /* NULL is fine; there must be no waiters */
+struct hvd_rv_store *hvd_rv_store_create(const struct hvd_rv_store_limits *limits);
+void hvd_rv_store_destroy(
+	struct hvd_rv_store *st); /* NULL is fine; there must be no waiters, and no scopes without a name */
 
 /* The budget of this store's values. */
 struct hvd_rv_budget *hvd_rv_store_budget(struct hvd_rv_store *st);
@@ -62,8 +54,14 @@ int hvd_rv_store_delete(struct hvd_rv_store *st, struct hvd_slice scope, struct 
 /* Set how many members a scope has; 0: not known. -1 when there was no room. */
 int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, size_t members);
 
-/* Forget all values and scope sizes, but those of the scope `kept`; with kept.p NULL of all scopes. Waiters go on
- * waiting. */
+/* A scope without a name: only its owner can reach it (scope.h), and hvd_rv_store_clear() leaves it alone. Keys have
+ * names of at most `name_max` bytes; there are at most keys_max. NULL when there was no room. */
+struct hvd_rv_scope *hvd_rv_store_scope_new(struct hvd_rv_store *st, size_t name_max, size_t keys_max);
+/* Forget the scope and all that is in it. There must be no waiters. NULL is fine. */
+void hvd_rv_store_scope_free(struct hvd_rv_store *st, struct hvd_rv_scope *sc);
+
+/* Forget all values and scope sizes, but those of the scope `kept`; with kept.p NULL of all scopes that have
+ * names. Waiters go on waiting. */
 void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept);
 /* Forget the values of one scope, not its size. */
 void hvd_rv_store_clear_scope(struct hvd_rv_store *st, struct hvd_slice scope);

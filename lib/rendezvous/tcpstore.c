@@ -1,16 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server.h"
+/*
+ * All TCPStore connections of a server.
+ */
+#include "tcpstore.h"
 
-#include <stddef.h>
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hvd_tcpstore *hvd_tcpstore_create(struct hvd_rv *rv)
+{
+	struct hvd_tcpstore *ts = hvd_xcalloc(1, sizeof(*ts));
+
+	ts->rv = rv;
+	hvd_tcpstore_generations_init(&ts->generations, rv->store);
+	return ts;
+}
+
+void hvd_tcpstore_destroy(struct hvd_tcpstore *ts)
+{
+	if (!ts)
+		return;
+	hvd_tcpstore_close_all(ts);
+	hvd_tcpstore_reap(ts);
+	hvd_tcpstore_generations_free(&ts->generations);
+	free(ts);
+}
+
+bool hvd_tcpstore_speaks(char first)
+{
+	return first == HVD_TCPSTORE_FIRST_BYTE || first == HVD_TCPSTORE_OLD_FIRST_BYTE;
+}
+
+void hvd_tcpstore_close_all(struct hvd_tcpstore *ts)
+{
+	while (ts->conns)
+		hvd_tcpstore_close(ts->conns, HVD_LOG_DEBUG, NULL);
+}
+
+void hvd_tcpstore_expel(struct hvd_tcpstore *ts)
+{
+	for (struct hvd_tcpstore_conn *c = ts->conns, *next; c; c = next) {
+		struct sockaddr_storage peer;
+		socklen_t len = sizeof(peer);
+
+		next = c->next;
+		if (getpeername(c->fd, (struct sockaddr *)&peer, &len) == 0 &&
+		    !hvd_rv_access_listed(ts->rv->cfg.access, &peer))
+			hvd_tcpstore_close(c, HVD_LOG_VERBOSE, "its address is not one of the job's any longer");
+	}
+}
+
+/* --- for the server's owner --- */
+
+void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks)
+{
+	if (rv->tcpstore)
+		rv->tcpstore->generations.ranks = ranks;
+}
 
 void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
 {
-	(void)rv;
+	if (!rv->tcpstore)
+		return;
+	hvd_tcpstore_close_all(rv->tcpstore);
+	hvd_tcpstore_generations_clear(&rv->tcpstore->generations);
+}
+
+/* The first key that a connection waits for; it waits for one. */
+static struct hvd_slice waits_for(const struct hvd_tcpstore_conn *c)
+{
+	if (c->wait.waiter.key)
+		return hvd_rv_waiter_key(&c->wait.waiter);
+	for (const struct hvd_tcpstore_waits *ws = c->more; ws; ws = ws->next)
+		for (size_t i = 0; i < ws->n; i++)
+			if (ws->waits[i].waiter.key)
+				return hvd_rv_waiter_key(&ws->waits[i].waiter);
+	return (struct hvd_slice){"", 0};
 }
 
 char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max)
 {
-	(void)rv;
-	(void)max;
-	return NULL;
+	const struct hvd_tcpstore_conn *c = rv->tcpstore ? rv->tcpstore->conns : NULL;
+	char *text = NULL;
+
+	for (; c && max > 0; c = c->next) {
+		char addr[HVD_ADDR_TEXT], pid[32] = "";
+		struct hvd_slice key;
+
+		if (c->awaited == 0)
+			continue;
+		key = waits_for(c);
+		if (key.n > 0 && key.p[0] == '/') { /* the client's TCPStore puts it in front of all keys */
+			key.p++;
+			key.n--;
+		}
+		if (c->pid)
+			snprintf(pid, sizeof(pid), " (pid %u)", (unsigned)c->pid);
+		hvd_xappendf(&text, "%s%s%s waits for %.*s", text ? "\n" : "",
+			     hvd_addr_text(&c->entry.peer->addr, addr), pid, key.n > 200 ? 200 : (int)key.n, key.p);
+		if (c->awaited > 1)
+			hvd_xappendf(&text, " and %zu more", c->awaited - 1);
+		max--;
+	}
+	return text;
 }

@@ -20,6 +20,7 @@
 struct hvd_rv_spoke {
 	struct hvd_rv_spoke *prev, *next;
 	hvd_time deadline;
+	void (*due)(struct hvd_rv_spoke *s); /* for the caller to use */
 };
 
 struct hvd_rv_wheel {

@@ -19,12 +19,13 @@ struct woken {
 	size_t len;
 };
 
-static void on_wake(void *arg, struct hvd_rv_waiter *w, struct hvd_rv_value *v)
-{
-	struct woken *k = arg;
+static struct woken *counts;
 
-	k->order[k->n++] = w;
-	k->len = v->len;
+static bool on_wake(struct hvd_rv_waiter *w, struct hvd_rv_value *v)
+{
+	counts->order[counts->n++] = w;
+	counts->len = v->len;
+	return true;
 }
 
 static struct hvd_rv_store *make(struct woken *k)
@@ -33,7 +34,8 @@ static struct hvd_rv_store *make(struct woken *k)
 		.value_max = 1000, .total_max = 100000, .name_max = 32, .scopes_max = 100, .scope_keys_max = 200};
 
 	memset(k, 0, sizeof(*k));
-	return hvd_rv_store_create(&limits, on_wake, k);
+	counts = k;
+	return hvd_rv_store_create(&limits);
 }
 
 static enum hvd_rv_stored put(struct hvd_rv_store *st, const char *scope, const char *key, const char *text)
@@ -233,7 +235,7 @@ static void wakes_in_order(void **state)
 {
 	struct woken k;
 	struct hvd_rv_store *st = make(&k);
-	struct hvd_rv_waiter w[4] = {{0}};
+	struct hvd_rv_waiter w[4] = {{.wake = on_wake}, {.wake = on_wake}, {.wake = on_wake}, {.wake = on_wake}};
 
 	(void)state;
 	for (int i = 0; i < 4; i++)

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scope.h"
+
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct queued {
+	struct queued *next;
+	struct hvd_rv_value *value;
+};
+
+struct queue {
+	struct queued *first, *last;
+	size_t n;
+};
+
+struct hvd_rv_key {
+	struct hvd_hash_node node;
+	struct hvd_rv_key *prev, *next; /* in the scope */
+	struct hvd_rv_scope *scope;
+	struct hvd_rv_value *value;
+	struct hvd_rv_waiter *first, *last; /* the oldest, the newest */
+	struct queue *queue;                /* NULL: empty */
+	bool marked;
+	size_t name_len;
+	char name[];
+};
+
+void hvd_rv_table_init(struct hvd_rv_table *table, size_t value_max, size_t total_max)
+{
+	*table = (struct hvd_rv_table){.budget = {.value_max = value_max, .total_max = total_max}};
+	table->seed = hvd_hash_seed();
+	hvd_hash_table_init(&table->keys, 256);
+}
+
+void hvd_rv_table_free(struct hvd_rv_table *table)
+{
+	hvd_hash_table_free(&table->keys);
+}
+
+/* --- keys --- */
+
+static struct hvd_rv_key *find_hashed(const struct hvd_rv_scope *sc, struct hvd_slice name, uint64_t hash)
+{
+	for (struct hvd_hash_node *node = hvd_hash_first(&sc->table->keys, hash); node; node = hvd_hash_next(node)) {
+		struct hvd_rv_key *k = (struct hvd_rv_key *)node;
+
+		if (k->scope == sc && k->name_len == name.n && memcmp(k->name, name.p, name.n) == 0)
+			return k;
+	}
+	return NULL;
+}
+
+static struct hvd_rv_key *find(const struct hvd_rv_scope *sc, struct hvd_slice name)
+{
+	return find_hashed(sc, name, hvd_hash(sc->hash, name.p, name.n));
+}
+
+static struct hvd_rv_key *need(struct hvd_rv_scope *sc, struct hvd_slice name, enum hvd_rv_stored *why)
+{
+	uint64_t hash = hvd_hash(sc->hash, name.p, name.n);
+	struct hvd_rv_key *k = find_hashed(sc, name, hash);
+
+	*why = HVD_RV_STORED;
+	if (k)
+		return k;
+	if (name.n > sc->name_max)
+		*why = HVD_RV_TOO_LONG;
+	else if (sc->keys >= sc->keys_max || !hvd_rv_charge(&sc->table->budget, sizeof(*k) + name.n))
+		*why = HVD_RV_NO_ROOM;
+	if (*why != HVD_RV_STORED)
+		return NULL;
+	k = hvd_xcalloc(1, sizeof(*k) + name.n);
+	k->scope = sc;
+	k->name_len = name.n;
+	memcpy(k->name, name.p, name.n);
+	hvd_hash_table_add(&sc->table->keys, &k->node, hash);
+	k->next = sc->first;
+	if (sc->first)
+		sc->first->prev = k;
+	sc->first = k;
+	sc->keys++;
+	return k;
+}
+
+static void drop_if_unused(struct hvd_rv_key *k)
+{
+	struct hvd_rv_scope *sc = k->scope;
+
+	if (k->value || k->first || k->queue || k->marked)
+		return;
+	hvd_hash_table_remove(&sc->table->keys, &k->node);
+	if (k->prev)
+		k->prev->next = k->next;
+	else
+		sc->first = k->next;
+	if (k->next)
+		k->next->prev = k->prev;
+	sc->keys--;
+	hvd_rv_refund(&sc->table->budget, sizeof(*k) + k->name_len);
+	free(k);
+}
+
+struct hvd_slice hvd_rv_key_name(const struct hvd_rv_key *k)
+{
+	return (struct hvd_slice){k->name, k->name_len};
+}
+
+const struct hvd_rv_key *hvd_rv_scope_next(const struct hvd_rv_scope *sc, const struct hvd_rv_key *after)
+{
+	const struct hvd_rv_key *k = after ? after->next : sc->first;
+
+	while (k && !k->value)
+		k = k->next;
+	return k;
+}
+
+bool hvd_rv_scope_mark(struct hvd_rv_scope *sc, struct hvd_slice key, enum hvd_rv_stored *why)
+{
+	struct hvd_rv_key *k = need(sc, key, why);
+
+	if (!k || k->marked)
+		return false;
+	k->marked = true;
+	return true;
+}
+
+/* --- waiters --- */
+
+static void add_waiter(struct hvd_rv_key *k, struct hvd_rv_waiter *w)
+{
+	w->key = k;
+	w->next = NULL;
+	w->prev = k->last;
+	if (k->last)
+		k->last->next = w;
+	else
+		k->first = w;
+	k->last = w;
+	k->scope->table->waiters++;
+}
+
+/* The key stays, even when nothing keeps it any longer. */
+static void remove_waiter(struct hvd_rv_waiter *w)
+{
+	struct hvd_rv_key *k = w->key;
+
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		k->first = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	else
+		k->last = w->prev;
+	w->key = NULL;
+	w->prev = w->next = NULL;
+	k->scope->table->waiters--;
+}
+
+enum hvd_rv_stored hvd_rv_scope_wait(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_rv_waiter *w)
+{
+	enum hvd_rv_stored why;
+	struct hvd_rv_key *k = need(sc, key, &why);
+
+	if (k)
+		add_waiter(k, w);
+	return why;
+}
+
+void hvd_rv_unwait(struct hvd_rv_waiter *w)
+{
+	struct hvd_rv_key *k = w->key;
+
+	if (!k)
+		return;
+	remove_waiter(w);
+	drop_if_unused(k);
+}
+
+/* Something else than its waiters keeps the key: a wake function may end the waits of other waiters. */
+static void wake_all(struct hvd_rv_key *k)
+{
+	while (k->first) {
+		struct hvd_rv_waiter *w = k->first;
+
+		remove_waiter(w);
+		w->wake(w, k->value);
+	}
+}
+
+void hvd_rv_scope_wake(struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	struct hvd_rv_key *k = find(sc, key);
+	bool marked;
+
+	if (!k)
+		return;
+	marked = k->marked;
+	k->marked = true; /* so that the key stays meanwhile */
+	wake_all(k);
+	k->marked = marked;
+	drop_if_unused(k);
+}
+
+struct hvd_rv_scope *hvd_rv_waiter_scope(const struct hvd_rv_waiter *w)
+{
+	return w->key ? w->key->scope : NULL;
+}
+
+struct hvd_slice hvd_rv_waiter_key(const struct hvd_rv_waiter *w)
+{
+	return w->key ? hvd_rv_key_name(w->key) : (struct hvd_slice){NULL, 0};
+}
+
+/* --- values --- */
+
+static void set_value(struct hvd_rv_key *k, struct hvd_rv_value *v)
+{
+	size_t more = v ? 1 : 0, less = k->value ? 1 : 0;
+
+	k->scope->values += more - less;
+	k->scope->table->values += more - less;
+	hvd_rv_value_unref(k->value);
+	k->value = v;
+}
+
+struct hvd_rv_value *hvd_rv_scope_get(const struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	const struct hvd_rv_key *k = find(sc, key);
+
+	return k ? k->value : NULL;
+}
+
+bool hvd_rv_scope_has(const struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	const struct hvd_rv_key *k = find(sc, key);
+
+	return k && (k->value || k->queue);
+}
+
+enum hvd_rv_stored hvd_rv_scope_put(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_rv_value *v)
+{
+	enum hvd_rv_stored why;
+	struct hvd_rv_key *k = need(sc, key, &why);
+
+	if (!k)
+		return why;
+	set_value(k, hvd_rv_value_ref(v));
+	wake_all(k);
+	return HVD_RV_STORED;
+}
+
+enum hvd_rv_stored hvd_rv_scope_set(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_slice bytes, bool wake)
+{
+	enum hvd_rv_stored why;
+	struct hvd_rv_key *k = need(sc, key, &why);
+
+	if (!k)
+		return why;
+	if (k->value && k->value->refs == 1 && k->value->len == bytes.n) {
+		if (bytes.n > 0)
+			memmove(k->value->data, bytes.p, bytes.n);
+	} else {
+		struct hvd_rv_value *v = hvd_rv_value_new(&sc->table->budget, bytes.p, bytes.n, &why);
+
+		if (!v) {
+			drop_if_unused(k);
+			return why;
+		}
+		set_value(k, v);
+	}
+	if (wake)
+		wake_all(k);
+	return HVD_RV_STORED;
+}
+
+enum hvd_rv_stored hvd_rv_scope_append(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_slice bytes)
+{
+	struct hvd_rv_key *k = find(sc, key);
+	struct hvd_rv_value *v = k ? k->value : NULL;
+	enum hvd_rv_stored why;
+	size_t len;
+
+	if (!v)
+		return hvd_rv_scope_set(sc, key, bytes, true);
+	len = v->len;
+	if (v->refs > 1) { /* it is being sent */
+		v = hvd_rv_value_new(&sc->table->budget, v->data, len, &why);
+		if (!v)
+			return why;
+		set_value(k, v);
+	}
+	v = hvd_rv_value_grow(v, len + bytes.n, &why);
+	if (!v)
+		return why;
+	if (bytes.n > 0)
+		memcpy(v->data + len, bytes.p, bytes.n);
+	k->value = v;
+	wake_all(k);
+	return HVD_RV_STORED;
+}
+
+bool hvd_rv_scope_remove(struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	struct hvd_rv_key *k = find(sc, key);
+
+	if (!k || !k->value)
+		return false;
+	set_value(k, NULL);
+	drop_if_unused(k);
+	return true;
+}
+
+/* --- queues --- */
+
+size_t hvd_rv_scope_queued(const struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	const struct hvd_rv_key *k = find(sc, key);
+
+	return k && k->queue ? k->queue->n : 0;
+}
+
+enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_slice bytes)
+{
+	struct hvd_rv_budget *budget = &sc->table->budget;
+	enum hvd_rv_stored why;
+	struct hvd_rv_key *k = need(sc, key, &why);
+	struct hvd_rv_value *v;
+	struct queued *q;
+	bool done = false;
+
+	if (!k)
+		return why;
+	v = hvd_rv_value_new(budget, bytes.p, bytes.n, &why);
+	if (v && !hvd_rv_charge(budget, sizeof(*q))) {
+		hvd_rv_value_unref(v);
+		v = NULL;
+		why = HVD_RV_NO_ROOM;
+	}
+	if (!v) {
+		drop_if_unused(k);
+		return why;
+	}
+	q = hvd_xcalloc(1, sizeof(*q));
+	q->value = v;
+	if (!k->queue)
+		k->queue = hvd_xcalloc(1, sizeof(*k->queue));
+	if (k->queue->last)
+		k->queue->last->next = q;
+	else
+		k->queue->first = q;
+	k->queue->last = q;
+	k->queue->n++;
+	while (k->first && !done) {
+		struct hvd_rv_waiter *w = k->first;
+
+		remove_waiter(w);
+		done = w->wake(w, k->value);
+	}
+	return HVD_RV_STORED;
+}
+
+/* The value at the front of a queue that is not empty. */
+static struct hvd_rv_value *take(struct hvd_rv_key *k)
+{
+	struct queued *q = k->queue->first;
+	struct hvd_rv_value *v = q->value;
+
+	k->queue->first = q->next;
+	if (--k->queue->n == 0) {
+		free(k->queue);
+		k->queue = NULL;
+	}
+	hvd_rv_refund(&k->scope->table->budget, sizeof(*q));
+	free(q);
+	return v;
+}
+
+struct hvd_rv_value *hvd_rv_scope_pop(struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	struct hvd_rv_key *k = find(sc, key);
+	struct hvd_rv_value *v;
+
+	if (!k || !k->queue)
+		return NULL;
+	v = take(k);
+	drop_if_unused(k);
+	return v;
+}
+
+void hvd_rv_scope_clear(struct hvd_rv_scope *sc)
+{
+	for (struct hvd_rv_key *k = sc->first, *next; k; k = next) {
+		next = k->next;
+		set_value(k, NULL);
+		while (k->queue)
+			hvd_rv_value_unref(take(k));
+		k->marked = false;
+		drop_if_unused(k);
+	}
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scope.h - the keys of a scope: their values, their queues of values, and who waits for them.
+ *
+ * A key exists while it has a value, a queue that is not empty, a waiter, or a mark. Its value and its queue have
+ * nothing to do with each other, except that both end a wait for the key.
+ *
+ * The scopes of a table share one hash table and one budget, from which everything that is stored is paid: values,
+ * names and bookkeeping. One thread. The table must outlive its scopes and the values taken from them.
+ */
+#ifndef HVD_RENDEZVOUS_SCOPE_H
+#define HVD_RENDEZVOUS_SCOPE_H
+
+#include "lib/base/hash.h"
+#include "slice.h"
+#include "value.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What scopes share. To be read. */
+struct hvd_rv_table {
+	struct hvd_rv_budget budget;
+	uint64_t seed;
+	struct hvd_hash_table keys;
+	size_t values, waiters;
+};
+
+void hvd_rv_table_init(struct hvd_rv_table *table, size_t value_max, size_t total_max);
+void hvd_rv_table_free(struct hvd_rv_table *table); /* there must be no scopes with keys */
+
+struct hvd_rv_scope {
+	struct hvd_rv_table *table;
+	uint64_t hash;             /* one that no other scope of the table has; the hashes of keys begin with it */
+	size_t name_max, keys_max; /* bytes of a key's name, and keys */
+	/* Private, except to be read: */
+	struct hvd_rv_key *first;
+	size_t keys, values; /* keys that exist, and keys that have a value */
+};
+
+struct hvd_rv_waiter;
+
+/* The key has a value or a queue now; `value` is its value, or NULL. `w` does not wait any longer. Returns true when
+ * what `w` belongs to waits for nothing else. The function must not change values, queues or marks, and takes a
+ * reference if it keeps the value. */
+typedef bool hvd_rv_wake_fn(struct hvd_rv_waiter *w, struct hvd_rv_value *value);
+
+/* A member of the caller's struct for what waits for a key. */
+struct hvd_rv_waiter {
+	hvd_rv_wake_fn *wake;   /* the caller sets it */
+	struct hvd_rv_key *key; /* NULL: not waiting. This and what follows belong to the scope */
+	struct hvd_rv_waiter *prev, *next;
+};
+
+/* The value of a key, or NULL. It is valid until the next call that changes the scope. */
+struct hvd_rv_value *hvd_rv_scope_get(const struct hvd_rv_scope *sc, struct hvd_slice key);
+/* Does the key have a value, or a queue that is not empty? */
+bool hvd_rv_scope_has(const struct hvd_rv_scope *sc, struct hvd_slice key);
+
+/* Store a value, in place of the one that was there, and wake the waiters. The caller keeps its own reference. */
+enum hvd_rv_stored hvd_rv_scope_put(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_rv_value *v);
+/* Store a copy of these bytes, which may be a part of the key's own value, and wake the waiters if `wake`. */
+enum hvd_rv_stored hvd_rv_scope_set(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_slice bytes, bool wake);
+/* Add bytes to the end of the value, or store them if there is none, and wake the waiters. */
+enum hvd_rv_stored hvd_rv_scope_append(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_slice bytes);
+/* Remove the value. False when there was none. */
+bool hvd_rv_scope_remove(struct hvd_rv_scope *sc, struct hvd_slice key);
+/* Remove all values, queues and marks. Waiters go on waiting. */
+void hvd_rv_scope_clear(struct hvd_rv_scope *sc);
+
+/* Put a value at the end of the key's queue, and wake waiters, the oldest first, up to the first that waits for nothing
+ * else. */
+enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_slice bytes);
+/* Take the value at the front of the key's queue; the caller owns the reference. NULL when the queue is empty. */
+struct hvd_rv_value *hvd_rv_scope_pop(struct hvd_rv_scope *sc, struct hvd_slice key);
+/* The values in the key's queue. */
+size_t hvd_rv_scope_queued(const struct hvd_rv_scope *sc, struct hvd_slice key);
+
+/* Wait until the key gets a value or its queue one more. */
+enum hvd_rv_stored hvd_rv_scope_wait(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_rv_waiter *w);
+/* Stop waiting. A waiter that does not wait is fine. */
+void hvd_rv_unwait(struct hvd_rv_waiter *w);
+/* Wake all waiters of a key. */
+void hvd_rv_scope_wake(struct hvd_rv_scope *sc, struct hvd_slice key);
+/* The scope, and the name of the key, that a waiter waits for. NULL and empty for one that does not wait. */
+struct hvd_rv_scope *hvd_rv_waiter_scope(const struct hvd_rv_waiter *w);
+struct hvd_slice hvd_rv_waiter_key(const struct hvd_rv_waiter *w);
+
+/* Mark a key; it need not exist. Returns true when it was not marked before; *why is not HVD_RV_STORED when there was
+ * no room. */
+bool hvd_rv_scope_mark(struct hvd_rv_scope *sc, struct hvd_slice key, enum hvd_rv_stored *why);
+
+/* The keys that have a value, in no order: the one after `after`, or the first. NULL when there are no more. Valid
+ * until the next call that changes the scope. */
+const struct hvd_rv_key *hvd_rv_scope_next(const struct hvd_rv_scope *sc, const struct hvd_rv_key *after);
+struct hvd_slice hvd_rv_key_name(const struct hvd_rv_key *key);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tcpstore.h - what the server's files for PyTorch's TCPStore share; the rest of the server uses the functions of the
+ * first part only.
+ *
+ *   tcpstore.c             all connections: begin, end, what they wait for   calls tcpstore_conn
+ *   tcpstore_conn.c        a connection: reading, sending, deadlines         calls tcpstore_query
+ *   tcpstore_query.c       decide what to answer to a query                  calls tcpstore_conn, to send
+ *   tcpstore_generation.h  which values a connection sees
+ *   tcpstore_wire.h        the messages
+ *
+ * A connection comes from the HTTP server (conn.c), which has accepted it and has read the first bytes. It lasts as
+ * long as the client's store object, which can be weeks, mostly without a word. So it has no deadline while it is idle,
+ * and is never closed to make room for another one. TCP keepalive (listen.c) ends it when its host has vanished.
+ */
+#ifndef HVD_RENDEZVOUS_TCPSTORE_H
+#define HVD_RENDEZVOUS_TCPSTORE_H
+
+#include "internal.h"
+
+struct hvd_tcpstore *hvd_tcpstore_create(struct hvd_rv *rv);
+void hvd_tcpstore_destroy(struct hvd_tcpstore *ts); /* NULL is fine */
+/* Is this the first byte of a TCPStore client? */
+bool hvd_tcpstore_speaks(char first);
+/* Serve a connection of which these bytes were read, at least one. Takes `fd`. */
+void hvd_tcpstore_take(struct hvd_tcpstore *ts, int fd, const struct hvd_addr *peer, const char *data, size_t len);
+/* Close all connections, or those whose addresses may not connect any longer. */
+void hvd_tcpstore_close_all(struct hvd_tcpstore *ts);
+void hvd_tcpstore_expel(struct hvd_tcpstore *ts);
+/* Free the closed connections. Call it at the top of a callback from the event loop only. */
+void hvd_tcpstore_reap(struct hvd_tcpstore *ts);
+
+/* --- for tcpstore*.c --- */
+
+#include "tcpstore_generation.h"
+#include "tcpstore_wire.h"
+
+#define HVD_TCPSTORE_OUT_ROOM 65536
+
+struct hvd_tcpstore {
+	struct hvd_rv *rv;
+	struct hvd_tcpstore_generations generations;
+	struct hvd_tcpstore_conn *conns, *dead;
+	struct hvd_addr old[16]; /* that have sent what PyTorch before 2.2 sends; no more are told of */
+	size_t n_old;
+	/* The answers to the connection whose requests are handled now, until they are sent together. */
+	struct hvd_tcpstore_conn *current;
+	size_t out_len;
+	char out[HVD_TCPSTORE_OUT_ROOM];
+};
+
+struct hvd_tcpstore_wait {
+	struct hvd_rv_waiter waiter;
+	struct hvd_tcpstore_conn *conn;
+};
+
+/* Waits for several keys. */
+struct hvd_tcpstore_waits {
+	struct hvd_tcpstore_waits *next;
+	size_t n, room;
+	struct hvd_tcpstore_wait waits[];
+};
+
+struct hvd_tcpstore_conn {
+	struct event ev;
+	struct hvd_tcpstore *ts;
+	struct hvd_tcpstore_conn *prev, *next; /* in ts->conns or ts->dead */
+	struct hvd_peer_entry entry;           /* in rv->peers */
+	struct hvd_rv_spoke spoke;
+	struct hvd_tcpstore_wire wire;
+	struct hvd_tcpstore_place place;
+	uint32_t pid; /* as PING says; 0: it has not said it */
+	int fd;
+	short watching; /* events that are registered with the event loop */
+	bool dead;
+
+	char *in; /* input of an item that is not complete; NULL most of the time */
+	size_t in_len, in_room, in_need;
+
+	struct hvd_tcpstore_segment *first_out, *last_out; /* what the socket did not take */
+	size_t out_left;                                   /* bytes of it */
+	size_t out_charged;                                /* bytes of memory for it, without values */
+
+	bool list_there;                 /* CHECK: all keys so far are there */
+	bool waits_open;                 /* WAIT: keys are still coming */
+	size_t awaited;                  /* waits that have not ended */
+	struct hvd_tcpstore_wait wait;   /* the first one */
+	struct hvd_tcpstore_waits *more; /* the others */
+};
+
+/* tcpstore_conn.c */
+/* Close the connection. `why` is told, unless it is NULL. */
+void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why);
+/* Send bytes, or the value with its length in front. */
+void hvd_tcpstore_send(struct hvd_tcpstore_conn *c, const void *data, size_t len);
+void hvd_tcpstore_send_value(struct hvd_tcpstore_conn *c, struct hvd_rv_value *v);
+
+/* tcpstore_query.c */
+/* Act on an item of a request. The connection may be closed after this. */
+void hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item);
+/* End what the connection waits for. */
+void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c);
+
+#endif
