@@ -134,11 +134,12 @@ static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 }
 
 /* The variables of one rank's plan, each with its NUL, and an empty string. */
-static int print_env(const json_t *plan)
+static int print_env(const json_t *plan, const struct hvd_log *log)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
+	struct hvd_rank_facts facts = hvd_rank_env_facts(true);
 
-	hvd_rank_env_add(&env, plan, NULL);
+	hvd_rank_env_add(&env, plan, &facts, NULL, log);
 	for (size_t i = 0; i < env.n; i++)
 		if (fwrite(env.v[i], strlen(env.v[i]) + 1, 1, stdout) != 1)
 			return 1;
@@ -156,11 +157,11 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
 
 	disconnect(&shim);
 	if (status == 0 && !all)
-		status = print_env(json_object_get(shim.plan, "env"));
+		status = print_env(json_object_get(shim.plan, "env"), info->rank == 0 ? log : NULL);
 	json_array_foreach(status == 0 && all ? json_object_get(shim.plan, "ranks") : NULL, i, env)
 	{
-		if (status == 0)
-			status = print_env(env);
+		if (status == 0 && i < info->local_size)
+			status = print_env(env, info->ranks[i] == 0 ? log : NULL);
 	}
 	if (status == 0 && fflush(stdout) != 0)
 		status = 1;
@@ -263,6 +264,7 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	struct hvd_output_style sized = *style;
 	struct hvd_command command = {
 		.argv = argv, .rank = (int)info->rank, .style = &sized, .follow = follow, .parent = getppid()};
+	struct hvd_rank_facts facts;
 	struct hvd_strv env = {0};
 	struct hvd_err err = {0};
 	int status, rc;
@@ -277,7 +279,9 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 		disconnect(&shim);
 	if (status != 0)
 		return status;
-	hvd_rank_env_make(&env, json_object_get(shim.plan, "env"), argv[0], shim.key_fd);
+	facts = hvd_rank_env_facts(!follow);
+	hvd_rank_env_make(&env, json_object_get(shim.plan, "env"), &facts, argv[0], shim.key_fd,
+			  info->rank == 0 ? log : NULL);
 	json_decref(shim.plan);
 	command.envp = env.v;
 	command.key_fd = shim.key_fd;

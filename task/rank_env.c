@@ -1,42 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank_env.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/key.h"
-#include "lib/frameworks/emit.h"
 #include "lib/process/apptainer.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/func_key.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define MOST_CPUS (1024 * 64)
+
 extern char **environ;
 
-void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const char *command)
+int hvd_rank_env_cpus(void)
 {
+	int n = 0;
+
+	/* The kernel refuses a mask that is smaller than its own. */
+	for (int most = 1024; n == 0 && most <= MOST_CPUS; most *= 4) {
+		cpu_set_t *mask = CPU_ALLOC(most);
+		size_t size = CPU_ALLOC_SIZE(most);
+
+		if (mask && sched_getaffinity(0, size, mask) == 0)
+			n = CPU_COUNT_S(size, mask);
+		else if (!mask || errno != EINVAL)
+			most = MOST_CPUS;
+		CPU_FREE(mask);
+	}
+	return n;
+}
+
+struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task)
+{
+	const char *slurm = slurm_task ? getenv("SLURM_CPUS_ON_NODE") : NULL;
+	int online = (int)sysconf(_SC_NPROCESSORS_ONLN), all = slurm ? atoi(slurm) : online;
+
+	return (struct hvd_rank_facts){
+		.envp = environ, .slurm_task = slurm_task, .cpus = hvd_rank_env_cpus(), .host_cpus = all > 0 ? all : 0};
+}
+
+void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts, const char *command,
+		      const struct hvd_log *log)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv planned = {0}, resolved = {0};
 	const char *name;
 	json_t *value;
 
 	json_object_foreach((json_t *)plan, name, value)
 	{
-		char *set = json_is_string(value) ? hvd_emit_name(name, environ) : NULL;
+		if (json_is_string(value))
+			hvd_env_set(&planned, name, json_string_value(value));
+	}
+	hvd_resolve(&planned, facts, log, &resolved);
+	for (size_t i = 0; i < resolved.n; i++) {
+		char *set = strchr(resolved.v[i], '=');
 
-		if (set)
-			hvd_apptainer_setenv(env, command, set, json_string_value(value));
-		free(set);
+		*set = '\0';
+		hvd_apptainer_setenv(env, command, resolved.v[i], set + 1);
 	}
 }
 
-void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const char *command, int key_fd)
+void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts,
+		       const char *command, int key_fd, const struct hvd_log *log)
 {
 	char number[16];
 
 	hvd_strv_add_all(env, environ);
 	hvd_env_unset(env, HVD_BOOT_ENV);
-	hvd_rank_env_add(env, plan, command);
+	hvd_rank_env_add(env, plan, facts, command, log);
 	if (key_fd == 0)
 		return;
 	snprintf(number, sizeof(number), "%d", key_fd);

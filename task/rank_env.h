@@ -9,17 +9,26 @@
 #define HVD_RANK_ENV_H
 
 #include "lib/base/strv.h"
+#include "lib/frameworks/resolve.h"
 #include "lib/protocol/auth.h"
 
 #include <jansson.h>
 
-/* Set the variables of a rank's plan ({NAME:VALUE,…}; the names as hvd_emit_name() takes them) in `env`. `command` is
- * the program that gets them, see hvd_apptainer_setenv(); NULL = none. */
-void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const char *command);
+/* Set in `env` the variables that a rank gets of its plan ({NAME:VALUE,…}), see hvd_resolve(). `command` is the program
+ * that gets them, see hvd_apptainer_setenv(); NULL = none. `log` as for hvd_resolve(). */
+void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts, const char *command,
+		      const struct hvd_log *log);
 
-/* The whole environment of a rank's command: this process's without the launch's boot text, the plan's variables, and
- * the variable of the key where key_fd is not 0. The caller frees *env. */
-void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const char *command, int key_fd);
+/* The whole environment of a rank's command: this process's without the launch's boot text, what the plan adds, and the
+ * variable of the key where key_fd is not 0. The caller frees *env. */
+void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts,
+		       const char *command, int key_fd, const struct hvd_log *log);
+
+/* What this process knows of its rank, or, in the first task of a host, of all ranks of that host. `slurm_task` as in
+ * struct hvd_rank_facts. */
+struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task);
+/* How many CPUs this process may run on. */
+int hvd_rank_env_cpus(void);
 
 /* Derive the key of the function from the session's key if the plan says that ranks need it. *fd is a descriptor with
  * the key, which the caller closes; 0 if no key is needed. -1 with err set. */

@@ -29,6 +29,8 @@
 /* How many descriptors this process itself has open, with those that it needs to start a rank. */
 #define OTHER_FILES 40
 
+extern char **environ;
+
 struct rank {
 	int id, number;
 	pid_t pid; /* 0 when it has been reaped */
@@ -192,12 +194,13 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 				  .keep_fds = ranks->opts->inherit,
 				  .nofile = ranks->nofile,
 				  .cpus = cpus};
-	const char *number = json_string_value(json_object_get(plan, "HOROVOD_RANK"));
+	struct hvd_rank_facts facts = {.envp = environ, .host_cpus = hvd_rank_env_cpus()};
 	struct hvd_strv env = {0};
 	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc;
 
-	rank->number = rank->id = number ? atoi(number) : ranks->opts->number;
-	hvd_rank_env_make(&env, plan, ranks->opts->argv[0], ranks->opts->key_fd);
+	facts.cpus = cpus ? CPU_COUNT(cpus) : facts.host_cpus;
+	hvd_rank_env_make(&env, plan, &facts, ranks->opts->argv[0], ranks->opts->key_fd,
+			  rank->number == 0 ? ranks->log : NULL);
 	spawn.envp = env.v;
 	if (ranks->opts->key_fd)
 		hvd_spawn_fd(&spawn, ranks->opts->key_fd, ranks->opts->key_fd);
@@ -279,8 +282,10 @@ struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, 
 		return NULL;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (start_rank(ranks, new_rank(ranks), json_array_get(plans, i), bound->n ? &bound->sets[i] : NULL,
-			       err) == 0)
+		struct rank *rank = new_rank(ranks);
+
+		rank->id = rank->number = (int)opts->numbers[i];
+		if (start_rank(ranks, rank, json_array_get(plans, i), bound->n ? &bound->sets[i] : NULL, err) == 0)
 			continue;
 		hvd_ranks_destroy(ranks);
 		return NULL;
@@ -288,7 +293,8 @@ struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, 
 	return ranks;
 }
 
-int hvd_ranks_add(struct hvd_ranks *ranks, int id, const json_t *plan, int slot, int slots, struct hvd_err *err)
+int hvd_ranks_add(struct hvd_ranks *ranks, int id, int number, const json_t *plan, int slot, int slots,
+		  struct hvd_err *err)
 {
 	struct rank *rank;
 
@@ -297,11 +303,12 @@ int hvd_ranks_add(struct hvd_ranks *ranks, int id, const json_t *plan, int slot,
 	if (slots != ranks->bound.n)
 		bind_for(ranks, slots);
 	rank = new_rank(ranks);
+	rank->id = id;
+	rank->number = number;
 	if (start_rank(ranks, rank, plan, slot < ranks->bound.n ? &ranks->bound.sets[slot] : NULL, err) != 0) {
 		rank->id = -1;
 		return -1;
 	}
-	rank->id = id;
 	return 0;
 }
 

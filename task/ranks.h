@@ -16,6 +16,7 @@
 #include <event2/event.h>
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct hvd_ranks;
 
@@ -26,8 +27,9 @@ struct hvd_ranks_opts {
 	const char *cpus;  /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */
 	bool inherit;      /* ranks inherit all open descriptors, some of which an MPI may have passed on */
 	int key_fd;        /* each rank gets it at the same number, see rank_env.h; 0 = none. Not owned */
-	int number;        /* of a rank whose plan does not tell it (HOROVOD_RANK) */
-	bool stay;         /* ranks come and go by hvd_ranks_add() and hvd_ranks_end_one(); there may be none */
+	/* The numbers of the ranks that hvd_ranks_start() starts, as many as there are plans; not owned. */
+	const uint32_t *numbers;
+	bool stay;        /* ranks come and go by hvd_ranks_add() and hvd_ranks_end_one(); there may be none */
 	bool ignore_ends; /* ranks start with SIGTERM, SIGINT and SIGHUP ignored; they soon get SIGKILL after SIGTERM */
 	struct hvd_output_style output;
 };
@@ -42,8 +44,10 @@ struct hvd_ranks_ops {
 struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, const struct hvd_ranks_opts *opts,
 				  const struct hvd_ranks_ops *ops, void *arg, const struct hvd_log *log,
 				  struct hvd_err *err);
-/* Start one more rank, with this id. It is bound as rank `slot` of `slots` ranks on the host. -1 with err set. */
-int hvd_ranks_add(struct hvd_ranks *ranks, int id, const json_t *plan, int slot, int slots, struct hvd_err *err);
+/* Start one more rank, with this id and this number. It is bound as rank `slot` of `slots` ranks on the host. -1 with
+ * err set. */
+int hvd_ranks_add(struct hvd_ranks *ranks, int id, int number, const json_t *plan, int slot, int slots,
+		  struct hvd_err *err);
 /* Send one rank SIGTERM and, so many seconds later, SIGKILL; where no process of the rank would heed SIGTERM, sooner.
  * 0: SIGKILL at once. Does nothing if the rank has ended. */
 #define HVD_MAX_GRACE 3600

@@ -108,15 +108,17 @@ static void on_plan(const json_t *plan, void *arg)
 
 static void start_worker(struct supervisor *sup, const json_t *msg)
 {
-	int64_t worker, slot, slots;
+	int64_t worker, rank, slot, slots;
 	struct hvd_err why = {0};
 	json_t *env;
 
 	if (hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) != 0 ||
-	    hvd_get_int(msg, "slot", 0, INT_MAX, &slot, NULL) ||
-	    hvd_get_int(msg, "slots", 1, HVD_MAX_RANKS, &slots, NULL) || hvd_get_object(msg, "env", &env, NULL) != 0)
+	    hvd_get_int(msg, "rank", 0, HVD_MAX_RANKS, &rank, NULL) != 0 ||
+	    hvd_get_int(msg, "slot", 0, INT_MAX, &slot, NULL) != 0 ||
+	    hvd_get_int(msg, "slots", 1, HVD_MAX_RANKS, &slots, NULL) != 0 ||
+	    hvd_get_object(msg, "env", &env, NULL) != 0)
 		return;
-	if (hvd_ranks_add(sup->ranks, (int)worker, env, (int)slot, (int)slots, &why) != 0)
+	if (hvd_ranks_add(sup->ranks, (int)worker, (int)rank, env, (int)slot, (int)slots, &why) != 0)
 		not_started(sup, (int)worker, &why);
 }
 
@@ -225,6 +227,7 @@ int hvd_supervise_host(const struct hvd_boot *boot, const struct hvd_taskinfo *i
 {
 	struct supervisor sup = {.info = info, .opts = *opts, .log = log};
 
+	sup.opts.numbers = info->ranks;
 	return run(&sup, boot, HVD_AGENT_NODE, refusal);
 }
 
@@ -234,7 +237,7 @@ int hvd_supervise_rank(const struct hvd_boot *boot, const struct hvd_taskinfo *i
 	struct supervisor sup = {.info = info, .opts = *opts, .log = log, .one_rank = true};
 
 	sup.opts.inherit = true;
-	sup.opts.number = (int)info->rank;
+	sup.opts.numbers = &info->rank;
 	sup.opts.output.size = (int)info->size;
 	return run(&sup, boot, info->local_rank ? HVD_AGENT_RANK : HVD_AGENT_NODE, NULL);
 }

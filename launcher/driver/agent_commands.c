@@ -68,9 +68,9 @@ void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, 
 	env = hvd_plan_env(&agents->plan, &agents->table, (uint32_t)rank, agents->opts);
 	/* The host has more ranks than slots when slots were taken away from the job. */
 	command(agents, (uint32_t)slot->host,
-		json_pack("{s:s, s:I, s:i, s:i, s:o}", "t", "start", "worker", (json_int_t)worker, "slot",
-			  slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1, "env",
-			  env));
+		json_pack("{s:s, s:I, s:i, s:i, s:i, s:o}", "t", "start", "worker", (json_int_t)worker, "rank", rank,
+			  "slot", slot->local_rank, "slots", slots > slot->local_rank ? slots : slot->local_rank + 1,
+			  "env", env));
 }
 
 void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, int grace)

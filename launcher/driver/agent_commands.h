@@ -5,7 +5,7 @@
  * The number of a rank changes from generation to generation, so a rank's process is known by the id of its worker
  * (elastic/machine.h). Messages, besides those in node_agents.h:
  *
- *   to an agent     {"t":"start", "worker":ID, "slot":I, "slots":N, "env":{NAME:VALUE,…}}   start a rank
+ *   to an agent     {"t":"start", "worker":ID, "rank":R, "slot":I, "slots":N, "env":{NAME:VALUE,…}}   start it
  *                   {"t":"stop", "worker":ID, "grace":S}            end it; S seconds from SIGTERM to SIGKILL
  *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}                        task/worker_notify.h
  *                   {"t":"kill-connections", "at":[…]} task/kill_connections.h from an agent   {"t":"exit",

@@ -155,6 +155,7 @@ struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, enum hvd
 		.base = base, .barrier = barrier, .opts = opts, .session = session, .ops = ops, .arg = arg, .log = log};
 	agents->plan.elastic = barrier == HVD_BARRIER_AS_THEY_COME;
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
+	agents->plan.run_id = session->id;
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
 	hvd_agent_deadlines_create(agents);
 	serve_torch(agents);

@@ -78,6 +78,7 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 		.frameworks = wanted(opts->spec),
 		.store = opts->spec->store,
 		.restarts = plan->restarts,
+		.run_id = plan->run_id ? plan->run_id : "",
 		.max_restarts = opts->spec->elastic.on ? opts->spec->elastic.max_restarts : -1,
 		.mpi = plan->mpi,
 		.one_machine = plan->local,
@@ -89,6 +90,7 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 		.ifaces = list,
 		.rendezvous = plan->endpoints->addrs[plan->endpoint[h]],
 		.port = plan->endpoints->port,
+		.here = host_addr(plan, table, h),
 		.rank0 = host_addr(plan, table, (uint32_t)plan->layout.rank_slots[0].host),
 	};
 	struct hvd_strv env = {0};

@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* Those that call torch.distributed. */
+#define TORCHS (HVD_FW_TORCH | HVD_FW_DEEPSPEED | HVD_FW_ACCELERATE | HVD_FW_LIGHTNING)
+
 /* "=" in front means whole names. Without it NCCL takes them as beginnings of names, and ib0 would select ib01 too. */
 static void emit_nccl(const struct hvd_emit *in, struct hvd_strv *env)
 {
@@ -49,7 +52,12 @@ void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env)
 		void (*emit)(const struct hvd_emit *in, struct hvd_strv *env);
 	} emitters[] = {
 		{HVD_FW_HOROVOD, hvd_emit_horovod},
-		{HVD_EMIT_TORCHS, hvd_emit_torch},
+		{TORCHS | HVD_FW_JAX, hvd_emit_ranks},
+		{TORCHS, hvd_emit_torch},
+		{HVD_FW_TORCHRUN, hvd_emit_torchrun},
+		{HVD_FW_JAX, hvd_emit_jax},
+		{HVD_FW_DEEPSPEED, hvd_emit_deepspeed},
+		{HVD_FW_LIGHTNING, hvd_emit_lightning},
 		{0, emit_nccl},
 		{0, emit_gloo},
 		{0, emit_openmpi},

@@ -29,6 +29,7 @@ struct hvd_emit {
 	int restarts, max_restarts; /* of an elastic job that starts all ranks anew; max < 0: it is none */
 	bool mpi;                   /* Horovod's controller is MPI: the MPI tells ranks their rank and size */
 	bool one_machine;           /* all ranks are on this machine */
+	const char *run_id;         /* of the launch; no other has it */
 	const struct hvd_rank_slot *slot;
 	int host_rank, hosts;       /* position of the rank's host among all, in the order of their first ranks */
 	const char *hostname;       /* equal on all ranks of a host, different on different hosts */
@@ -36,6 +37,7 @@ struct hvd_emit {
 	const char *ifaces;         /* its interfaces in all networks, best first, with commas between them */
 	struct hvd_addr rendezvous; /* an address that this host has reached */
 	in_port_t port;             /* of the rendezvous; host order */
+	struct hvd_addr here;       /* the rank's host in the best network */
 	struct hvd_addr rank0;      /* rank 0's host in the best network */
 	in_port_t rank0_ports[HVD_N_RANK0_PORTS]; /* host order; 0: none is reserved */
 };

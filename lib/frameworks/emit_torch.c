@@ -3,8 +3,8 @@
  * emit_torch.c - what torch.distributed's init_method env:// reads, and what torchrun tells its workers besides
  * (torch/distributed/rendezvous.py; _start_workers() of torch/distributed/elastic/agent/server/local_elastic_agent.py).
  *
- * Not set: TORCHELASTIC_RUN_ID, by which programs tell that torchrun has started them; TORCHELASTIC_ERROR_FILE and
- * TORCHELASTIC_SIGNALS_TO_HANDLE, which are for torchrun itself.
+ * Not set: TORCHELASTIC_ERROR_FILE and TORCHELASTIC_SIGNALS_TO_HANDLE, which are for torchrun itself. For
+ * TORCHELASTIC_RUN_ID see emit_lightning.c.
  */
 #include "emitters.h"
 
@@ -29,14 +29,6 @@ void hvd_emit_torch(const struct hvd_emit *in, struct hvd_strv *env)
 	const struct hvd_rank_slot *slot = in->slot;
 
 	emit_store(in, env);
-	hvd_env_setf(env, "RANK", "%d", slot->rank);
-	hvd_env_setf(env, "WORLD_SIZE", "%d", slot->size);
-	hvd_env_setf(env, "LOCAL_RANK", "%d", slot->local_rank);
-	hvd_env_setf(env, "LOCAL_WORLD_SIZE", "%d", slot->local_size);
-	/* torchrun's groups are the workers of one agent, so of one host. */
-	hvd_env_setf(env, "GROUP_RANK", "%d", in->host_rank);
-	hvd_env_setf(env, "GROUP_WORLD_SIZE", "%d", in->hosts);
-	hvd_env_setf(env, "NODE_RANK", "%d", in->host_rank);
 	/* All ranks have the same role. */
 	hvd_env_set(env, "ROLE_NAME", "default");
 	hvd_env_setf(env, "ROLE_RANK", "%d", slot->rank);
@@ -44,6 +36,7 @@ void hvd_emit_torch(const struct hvd_emit *in, struct hvd_strv *env)
 	/* Read up to PyTorch 2.5 where the store is an agent's, so it is there in a job that never restarts too. */
 	hvd_env_setf(env, "TORCHELASTIC_RESTART_COUNT", "%d", in->restarts);
 	hvd_env_setf(env, "TORCHELASTIC_MAX_RESTARTS", "%d", in->max_restarts > 0 ? in->max_restarts : 0);
+	hvd_env_set(env, "OMP_NUM_THREADS?", "");
 	/* NCCL: a rank whose peer has failed ends, in place of waiting. */
 	hvd_env_set(env, "TORCH_NCCL_ASYNC_ERROR_HANDLING?", "1");
 }

@@ -21,9 +21,9 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "NCCL_SOCKET_IFNAME", .iface = true, .yields = true},
 	{.name = "GLOO_SOCKET_IFNAME", .iface = true, .yields = true},
 	{.name = "OMPI_MCA_btl_tcp_if_include", .iface = true},
-	{.name = "MASTER_ADDR"},
-	{.name = "MASTER_PORT"},
-	{.name = "TORCHELASTIC_USE_AGENT_STORE"},
+	{.name = "MASTER_ADDR", .store = true},
+	{.name = "MASTER_PORT", .store = true},
+	{.name = "TORCHELASTIC_USE_AGENT_STORE", .store = true},
 	{.name = "RANK"},
 	{.name = "WORLD_SIZE"},
 	{.name = "LOCAL_RANK"},
@@ -37,6 +37,17 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "TORCHELASTIC_RESTART_COUNT"},
 	{.name = "TORCHELASTIC_MAX_RESTARTS"},
 	{.name = "TORCH_NCCL_ASYNC_ERROR_HANDLING"},
+	{.name = "OMP_NUM_THREADS", .local = true},
+	{.name = "TORCHELASTIC_RUN_ID", .local = true},
+	{.name = "PET_RDZV_BACKEND"},
+	{.name = "PET_RDZV_ENDPOINT"},
+	{.name = "PET_RDZV_ID"},
+	{.name = "PET_NNODES"},
+	{.name = "PET_LOCAL_ADDR"},
+	{.name = "PET_NPROC_PER_NODE", .local = true},
+	{.name = "JAX_COORDINATOR_ADDRESS"},
+	{.name = "JAX_LOCAL_DEVICE_IDS", .local = true},
+	{.name = "LOCAL_SIZE"},
 	{.name = NULL},
 };
 
@@ -50,16 +61,31 @@ static const struct hvd_emitted *find(const char *name)
 
 bool hvd_emitted_reads(const char *entry)
 {
-	static const char *const gpus[] = {"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES="};
+	static const char *const others[] = {"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES=",
+					     "JAX_COORDINATOR_PORT=", "JSM_NAMESPACE_RANK="};
 	size_t len = strcspn(entry, "=");
 
-	for (size_t i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++)
-		if (strncmp(entry, gpus[i], strlen(gpus[i])) == 0)
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strncmp(entry, others[i], strlen(others[i])) == 0)
 			return true;
 	for (const struct hvd_emitted *e = hvd_emitted; e->name; e++)
 		if (strncmp(e->name, entry, len) == 0 && !e->name[len])
 			return true;
 	return false;
+}
+
+bool hvd_emitted_store(const char *name)
+{
+	const struct hvd_emitted *e = find(name);
+
+	return e && e->store;
+}
+
+bool hvd_emitted_local(const char *name)
+{
+	const struct hvd_emitted *e = find(name);
+
+	return e && e->local;
 }
 
 bool hvd_emitted_iface(const char *name)

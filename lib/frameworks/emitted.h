@@ -16,17 +16,22 @@ struct hvd_emitted {
 	const char *name;
 	bool iface;  /* the value names network interfaces, so it is wrong in another network namespace */
 	bool yields; /* it is not set when user or site have set it (lib/job/user_ifname.h) */
+	bool store;  /* it tells where PyTorch's store is: all of these are set, or none (resolve.h) */
+	bool local;  /* whether it is set, or its value, is decided on the rank's host (resolve.h) */
 };
 
 /* Ends with an entry whose name is NULL. */
 extern const struct hvd_emitted hvd_emitted[];
 
 /* Does what a rank gets depend on this entry (NAME=VALUE) of the environment that it would have without the launch? So
- * it is for all names above, since what user or site have set may win, and for those that tell which GPUs it sees. */
+ * it is for all names above, since what user or site have set may win, and for some others that decide, as those that
+ * tell which GPUs it sees. */
 bool hvd_emitted_reads(const char *entry);
 
 /* The flags of the variable with this name; false for other names. */
 bool hvd_emitted_iface(const char *name);
 bool hvd_emitted_yields(const char *name);
+bool hvd_emitted_store(const char *name);
+bool hvd_emitted_local(const char *name);
 
 #endif

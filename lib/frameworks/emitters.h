@@ -7,10 +7,14 @@
 
 #include "emit.h"
 
-/* DeepSpeed, accelerate and Lightning read the variables of torch.distributed, whose ranks theirs are. */
-#define HVD_EMIT_TORCHS (HVD_FW_TORCH | HVD_FW_DEEPSPEED | HVD_FW_ACCELERATE | HVD_FW_LIGHTNING)
-
 void hvd_emit_horovod(const struct hvd_emit *in, struct hvd_strv *env);
+/* The rank's numbers, by the names that torch.distributed has given them. */
+void hvd_emit_ranks(const struct hvd_emit *in, struct hvd_strv *env);
+/* DeepSpeed, accelerate and Lightning read these too. */
 void hvd_emit_torch(const struct hvd_emit *in, struct hvd_strv *env);
+void hvd_emit_torchrun(const struct hvd_emit *in, struct hvd_strv *env);
+void hvd_emit_jax(const struct hvd_emit *in, struct hvd_strv *env);
+void hvd_emit_deepspeed(const struct hvd_emit *in, struct hvd_strv *env);
+void hvd_emit_lightning(const struct hvd_emit *in, struct hvd_strv *env);
 
 #endif

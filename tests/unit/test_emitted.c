@@ -9,14 +9,17 @@
 
 static void emit(struct hvd_strv *env, bool mpi)
 {
-	static const struct hvd_rank_slot slot;
+	static const struct hvd_rank_slot slot = {.size = 1};
 	struct hvd_emit in = {.frameworks = ~0U,
 			      .mpi = mpi,
 			      .slot = &slot,
+			      .run_id = "1",
+			      .hosts = 1,
 			      .hostname = "n1",
 			      .iface = "IFACE",
 			      .ifaces = "IFACE,ib0",
-			      .port = 1};
+			      .port = 1,
+			      .rank0_ports = {1, 1}};
 
 	hvd_addr_parse("192.0.2.1", &in.rendezvous);
 	hvd_emit_all(&in, env);

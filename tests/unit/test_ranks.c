@@ -125,7 +125,8 @@ static int shim(const struct scenario *sc)
 {
 	static const struct hvd_ranks_ops ops = {on_exited, on_all_gone};
 	char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)sc->script, NULL};
-	struct hvd_ranks_opts opts = {.argv = argv, .output = {.label = sc->label, .size = sc->n}};
+	uint32_t numbers[16];
+	struct hvd_ranks_opts opts = {.argv = argv, .numbers = numbers, .output = {.label = sc->label, .size = sc->n}};
 	struct timeval now = {0};
 	struct hvd_err err = {0};
 	json_t *plans = json_array();
@@ -141,6 +142,8 @@ static int shim(const struct scenario *sc)
 	for (int r = 0; r < sc->n; r++) {
 		char number[16];
 
+		assert_in_range(r, 0, 15);
+		numbers[r] = (uint32_t)r;
 		snprintf(number, sizeof(number), "%d", r);
 		json_array_append_new(plans, json_pack("{s:s, s:s}", "HOROVOD_RANK", number, "CHANGED", "new"));
 	}

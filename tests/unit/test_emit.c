@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What torch.distributed's ranks are told, in each mode of the store. */
+/* What ranks are told, framework by framework. */
 #include "lib/frameworks/emit.h"
 #include "unit.h"
 
@@ -13,6 +13,7 @@ static struct hvd_emit rank5(enum hvd_store_mode store)
 			      .slot = &slot,
 			      .host_rank = 2,
 			      .hosts = 4,
+			      .run_id = "0123",
 			      .hostname = "n3",
 			      .iface = "ib0",
 			      .ifaces = "ib0",
@@ -119,12 +120,83 @@ static void who_reads_them(void **state)
 	hvd_strv_free(&env);
 }
 
+/* torchrun's agents, one on each host. */
+static void torchrun(void **state)
+{
+	static const struct hvd_rank_slot one_of_four = {2, 4, 0, 1, 2, 4, 2};
+	struct hvd_emit in = rank5(HVD_STORE_AGENT);
+	struct hvd_strv env = {0};
+
+	(void)state;
+	in.frameworks = HVD_FW_TORCHRUN;
+	hvd_emit_all(&in, &env);
+	has(&env, "PET_RDZV_ENDPOINT?", NULL);
+	in.slot = &one_of_four;
+	hvd_addr_parse("192.0.2.5", &in.here);
+	hvd_emit_all(&in, &env);
+	has(&env, "PET_RDZV_BACKEND?", "c10d");
+	has(&env, "PET_RDZV_ENDPOINT?", "192.0.2.1:4711");
+	has(&env, "PET_RDZV_ID?", "0123");
+	has(&env, "PET_NNODES?", "4");
+	has(&env, "PET_LOCAL_ADDR?", "192.0.2.5");
+	has(&env, "RANK", NULL);
+	hvd_addr_parse("fd00::1", &in.rendezvous);
+	hvd_emit_all(&in, &env);
+	has(&env, "PET_RDZV_ENDPOINT?", "[fd00::1]:4711");
+	hvd_strv_free(&env);
+	in.store = HVD_STORE_RANK0;
+	hvd_emit_all(&in, &env);
+	has(&env, "PET_RDZV_ENDPOINT?", NULL);
+	hvd_strv_free(&env);
+}
+
+static void jax(void **state)
+{
+	struct hvd_emit in = rank5(HVD_STORE_OFF);
+	struct hvd_strv env = {0};
+
+	(void)state;
+	in.frameworks = HVD_FW_JAX;
+	hvd_emit_all(&in, &env);
+	has(&env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT", NULL);
+	has(&env, "RANK", "5");
+	has(&env, "TORCHELASTIC_RESTART_COUNT", NULL);
+	in.rank0_ports[HVD_PORT_JAX] = 4713;
+	hvd_emit_all(&in, &env);
+	has(&env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT", "192.0.2.7:4713");
+	hvd_addr_parse("fd00::7", &in.rank0);
+	hvd_emit_all(&in, &env);
+	has(&env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT", "[fd00::7]:4713");
+	hvd_strv_free(&env);
+}
+
+static void deepspeed_and_lightning(void **state)
+{
+	struct hvd_emit in = rank5(HVD_STORE_AGENT);
+	struct hvd_strv env = {0};
+
+	(void)state;
+	in.frameworks = HVD_FW_DEEPSPEED | HVD_FW_LIGHTNING;
+	hvd_emit_all(&in, &env);
+	has(&env, "LOCAL_SIZE", "2");
+	has(&env, "TORCHELASTIC_RUN_ID?", "0123");
+	has(&env, "TORCHELASTIC_RUN_ID", NULL);
+	hvd_strv_free(&env);
+	in.max_restarts = 0;
+	hvd_emit_all(&in, &env);
+	has(&env, "TORCHELASTIC_RUN_ID", "0123");
+	hvd_strv_free(&env);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_store_is_where_the_mode_says),
 		cmocka_unit_test(ranks_and_sizes),
 		cmocka_unit_test(who_reads_them),
+		cmocka_unit_test(torchrun),
+		cmocka_unit_test(jax),
+		cmocka_unit_test(deepspeed_and_lightning),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "resolve.h"
+
+#include "emit.h"
+#include "emitted.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+#include "lib/job/gpu.h"
+#include "lib/job/this_host.h"
+#include "lib/net/addr.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VALUE_SHOWN 200 /* bytes of a user's value in a message */
+
+/* A number that the plan tells the rank; `none` if it does not. */
+static int told(const struct hvd_strv *plan, const char *name, int none)
+{
+	const char *value = hvd_env_get(plan, name);
+
+	return value ? atoi(value) : none;
+}
+
+/* ---- values that are found here ---- */
+
+/* torchrun sets 1 where a host has several ranks, for otherwise each would start a thread for every CPU of the host. A
+ * rank that has CPUs of its own can use them all. */
+static char *omp_threads(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+{
+	int ranks = told(plan, "LOCAL_WORLD_SIZE", 1), threads = facts->cpus;
+
+	(void)planned;
+	if (ranks < 2)
+		return NULL;
+	if (facts->host_cpus && facts->host_cpus / ranks < threads)
+		threads = facts->host_cpus / ranks;
+	return hvd_xasprintf("%d", threads > 1 ? threads : 1);
+}
+
+static bool sees_one_gpu(const struct hvd_strv *plan, const struct hvd_rank_facts *facts)
+{
+	return told(plan, "LOCAL_WORLD_SIZE", 1) > 1 && hvd_gpu_visible(facts->envp) == 1;
+}
+
+/* JAX takes the device of the task's number under Slurm, and elsewhere all devices of the host. */
+static char *jax_devices(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+{
+	(void)planned;
+	if (told(plan, "LOCAL_WORLD_SIZE", 1) < 2)
+		return NULL;
+	if (sees_one_gpu(plan, facts))
+		return hvd_xstrdup("0");
+	return facts->slurm_task ? NULL : hvd_xasprintf("%d", told(plan, "LOCAL_RANK", 0));
+}
+
+/* "gpu", where there is one: torchrun starts one worker for each GPU then, else a single one. */
+static char *torchrun_workers(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+{
+	(void)plan;
+	return hvd_gpu_count(facts->root ? facts->root : "", facts->envp) > 0 ? hvd_xstrdup(planned) : NULL;
+}
+
+/* Lightning takes the numbers of Slurm's or of jsrun's variables for the rank's; those of torchrun come before them.
+ * A rank that is no task of a step has Slurm's variables from the batch script, or from its host's node agent. jsrun's
+ * would make Lightning take the store's address from a file of LSF's. */
+static char *run_id(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+{
+	bool slurm = !facts->slurm_task && hvd_envp_get(facts->envp, "SLURM_NTASKS");
+
+	(void)plan;
+	return slurm || hvd_envp_get(facts->envp, "JSM_NAMESPACE_RANK") ? hvd_xstrdup(planned) : NULL;
+}
+
+/* The value of a variable with the flag `local`; NULL: it is not set. The caller frees it. */
+static char *local_value(const char *name, const struct hvd_strv *plan, const struct hvd_rank_facts *facts,
+			 const char *planned)
+{
+	static const struct {
+		const char *name;
+		char *(*value)(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned);
+	} found[] = {
+		{"OMP_NUM_THREADS", omp_threads},
+		{"JAX_LOCAL_DEVICE_IDS", jax_devices},
+		{"PET_NPROC_PER_NODE", torchrun_workers},
+		{"TORCHELASTIC_RUN_ID", run_id},
+	};
+
+	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
+		if (strcmp(name, found[i].name) == 0)
+			return found[i].value(plan, facts, planned);
+	return NULL;
+}
+
+/* ---- the user's store ---- */
+
+static bool store_is_users(char *const *envp)
+{
+	const char *agent = hvd_envp_get(envp, "TORCHELASTIC_USE_AGENT_STORE");
+
+	return (hvd_envp_get(envp, "MASTER_ADDR") || hvd_envp_get(envp, "MASTER_PORT")) &&
+	       (!agent || strcmp(agent, "True") != 0);
+}
+
+/* No socket can be bound to an address that is not this host's. */
+static bool is_own_addr(const struct hvd_addr *addr)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = hvd_addr_to_sockaddr(addr, 0, &ss);
+	int fd = socket(addr->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool own = fd < 0 || bind(fd, (struct sockaddr *)&ss, len) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return own;
+}
+
+/* Does `text` name another host than this one? A name is compared only, since a name server may take long to answer.
+ * Hosts often have a name for each of their networks, as n1 and n1-ib. */
+static bool names_other_host(const char *text)
+{
+	char own[256] = "", name[256];
+	struct hvd_addr addr;
+
+	if (hvd_addr_parse(text, &addr) == 0)
+		return !is_own_addr(&addr);
+	if (hvd_is_this_host(text) || gethostname(own, sizeof(own) - 1) != 0 || strlen(text) >= sizeof(name))
+		return false;
+	own[strcspn(own, ".")] = '\0';
+	memcpy(name, text, strlen(text) + 1);
+	name[strcspn(name, ".")] = '\0';
+	return !strstr(name, own) && !strstr(own, name);
+}
+
+static bool is_loopback(const char *text)
+{
+	struct hvd_addr addr;
+
+	return strcmp(text, "localhost") == 0 || (hvd_addr_parse(text, &addr) == 0 && hvd_addr_loopback(&addr));
+}
+
+static void tell_users_store(const struct hvd_strv *plan, char *const *envp, const struct hvd_log *log)
+{
+	const char *addr = hvd_envp_get(envp, "MASTER_ADDR"), *port = hvd_envp_get(envp, "MASTER_PORT");
+
+	if (!addr || !port) {
+		hvd_warn(log, "%s is set and %s is not, so PyTorch's ranks will not find each other",
+			 addr ? "MASTER_ADDR" : "MASTER_PORT", addr ? "MASTER_PORT" : "MASTER_ADDR");
+		hvd_info(log, "unset %s: this launch sets both then", addr ? "MASTER_ADDR" : "MASTER_PORT");
+		return;
+	}
+	hvd_verbose(log,
+		    "MASTER_ADDR=%.*s MASTER_PORT=%.*s are the user's: PyTorch's ranks meet there, not at this "
+		    "launch's store",
+		    VALUE_SHOWN, addr, VALUE_SHOWN, port);
+	if (is_loopback(addr) ? told(plan, "GROUP_WORLD_SIZE", 1) < 2 : !names_other_host(addr))
+		return;
+	hvd_warn(log,
+		 "MASTER_ADDR=%.*s, which the environment had, is no address of rank 0's host that all ranks reach",
+		 VALUE_SHOWN, addr);
+	hvd_info(log, "unset MASTER_ADDR and MASTER_PORT: this launch sets them then");
+}
+
+/* ---- all of them ---- */
+
+static void tell_gpus(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const struct hvd_log *log)
+{
+	if (!sees_one_gpu(plan, facts))
+		return;
+	hvd_warn(log, "each rank of this host sees one GPU, so a program that uses device LOCAL_RANK fails with "
+		      "\"invalid device ordinal\"");
+	hvd_info(log, "give the ranks of a host all of its GPUs (--gpus-per-node in place of --gpus-per-task), or use "
+		      "cuda:0 in the program");
+}
+
+static void resolve_one(const struct hvd_strv *plan, const char *entry, bool users_store,
+			const struct hvd_rank_facts *facts, struct hvd_strv *env)
+{
+	size_t len = strcspn(entry, "=");
+	hvd_cleanup_free char *written = hvd_xstrndup(entry, len), *found = NULL;
+	hvd_cleanup_free char *name = hvd_emit_name(written, facts->envp);
+	const char *value = entry + len + 1;
+
+	if (!name || (users_store && hvd_emitted_store(name)))
+		return;
+	if (strcmp(name, written) != 0 && hvd_emitted_local(name))
+		value = found = local_value(name, plan, facts, value);
+	if (value)
+		hvd_env_set(env, name, value);
+}
+
+static bool plans_store(const struct hvd_strv *plan)
+{
+	return hvd_env_get(plan, "MASTER_ADDR");
+}
+
+void hvd_resolve(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const struct hvd_log *log,
+		 struct hvd_strv *env)
+{
+	bool users_store = plans_store(plan) && store_is_users(facts->envp);
+
+	if (users_store)
+		tell_users_store(plan, facts->envp, log);
+	tell_gpus(plan, facts, log);
+	for (size_t i = 0; i < plan->n; i++)
+		resolve_one(plan, plan->v[i], users_store, facts, env);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank gets of its plan: what user and site have set wins where it should, and values that only the rank's host
+ * knows are found there. */
+#include "lib/frameworks/resolve.h"
+
+#include "unit.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct hvd_strv out;
+static char said[4096];
+
+/* Resolve a plan of 4 local ranks on 2 hosts, with `more` ("NAME=VALUE", NULL at the end) in it. */
+static void resolve(const struct hvd_rank_facts *facts, const char *const *more)
+{
+	static const char *const base[] = {"RANK=0",
+					   "LOCAL_RANK=0",
+					   "LOCAL_WORLD_SIZE=4",
+					   "GROUP_WORLD_SIZE=2",
+					   "MASTER_ADDR=192.0.2.1",
+					   "MASTER_PORT=4711",
+					   "TORCHELASTIC_USE_AGENT_STORE=True",
+					   "OMP_NUM_THREADS?=",
+					   "TORCH_NCCL_ASYNC_ERROR_HANDLING?=1",
+					   NULL};
+	struct hvd_log log = hvd_log_make("test", HVD_LOG_VERBOSE);
+	struct hvd_strv plan = {0};
+	ssize_t n;
+
+	hvd_strv_add_all(&plan, (char *const *)base);
+	for (; more && *more; more++) {
+		size_t len = strcspn(*more, "=");
+		char name[64] = "";
+
+		assert_true(len < sizeof(name));
+		memcpy(name, *more, len);
+		hvd_env_set(&plan, name, *more + len + 1);
+	}
+	log.fd = memfd_create("log", MFD_CLOEXEC);
+	assert_true(log.fd >= 0);
+	hvd_strv_free(&out);
+	hvd_resolve(&plan, facts, &log, &out);
+	n = pread(log.fd, said, sizeof(said) - 1, 0);
+	assert_true(n >= 0);
+	said[n] = '\0';
+	close(log.fd);
+	hvd_strv_free(&plan);
+}
+
+static void has(const char *name, const char *value)
+{
+	const char *is = hvd_env_get(&out, name);
+
+	if (!value && is)
+		fail_msg("%s is %s", name, is);
+	else if (value && !is)
+		fail_msg("%s is not set", name);
+	else if (value)
+		assert_string_equal(is, value);
+}
+
+static void says(const char *text)
+{
+	if (text ? !strstr(said, text) : *said != '\0')
+		fail_msg("said \"%s\" and not \"%s\"", said, text ? text : "");
+}
+
+static void with(const char *a, const char *b, const char *c)
+{
+	char *envp[] = {(char *)a, (char *)b, (char *)c, NULL};
+	struct hvd_rank_facts facts = {.envp = envp};
+
+	resolve(&facts, NULL);
+}
+
+static void nothing_set(void **state)
+{
+	(void)state;
+	with("X=1", NULL, NULL);
+	has("MASTER_ADDR", "192.0.2.1");
+	has("MASTER_PORT", "4711");
+	has("TORCHELASTIC_USE_AGENT_STORE", "True");
+	has("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+	has("TORCH_NCCL_ASYNC_ERROR_HANDLING?", NULL);
+	says(NULL);
+}
+
+static void the_users_store(void **state)
+{
+	char own[256] = "", addr[300], mine[300];
+
+	(void)state;
+	assert_int_equal(gethostname(own, sizeof(own) - 1), 0);
+	snprintf(addr, sizeof(addr), "MASTER_ADDR=%s", own);
+	with(addr, "MASTER_PORT=29500", "RANK=7");
+	has("MASTER_ADDR", NULL);
+	has("MASTER_PORT", NULL);
+	has("TORCHELASTIC_USE_AGENT_STORE", NULL);
+	has("RANK", "0"); /* what a rank is cannot be the user's */
+	says("MASTER_PORT=29500 are the user's");
+	assert_null(strstr(said, "warning"));
+	/* A name of the same host on another network. */
+	snprintf(mine, sizeof(mine), "MASTER_ADDR=%s-ib.cluster", own);
+	with(mine, "MASTER_PORT=29500", NULL);
+	has("MASTER_ADDR", NULL);
+	assert_null(strstr(said, "warning"));
+}
+
+static void a_store_of_an_outer_launch(void **state)
+{
+	(void)state;
+	with("MASTER_ADDR=192.0.2.9", "MASTER_PORT=29500", "TORCHELASTIC_USE_AGENT_STORE=True");
+	has("MASTER_ADDR", "192.0.2.1");
+	has("MASTER_PORT", "4711");
+	says(NULL);
+	with("MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500", "TORCHELASTIC_USE_AGENT_STORE=False");
+	has("MASTER_ADDR", NULL);
+}
+
+static void stores_that_cannot_work(void **state)
+{
+	char *one_host[] = {(char *)"MASTER_ADDR=localhost", (char *)"MASTER_PORT=1", NULL};
+	const char *const one[] = {"GROUP_WORLD_SIZE=1", NULL};
+	struct hvd_rank_facts facts = {.envp = one_host};
+
+	(void)state;
+	with("MASTER_ADDR=192.0.2.9", NULL, NULL);
+	has("MASTER_ADDR", NULL);
+	says("MASTER_ADDR is set and MASTER_PORT is not");
+	with("MASTER_PORT=29500", NULL, NULL);
+	says("MASTER_PORT is set and MASTER_ADDR is not");
+	/* An address of documentation, so of no host. */
+	with("MASTER_ADDR=192.0.2.9", "MASTER_PORT=29500", NULL);
+	says("is no address of rank 0's host");
+	with("MASTER_ADDR=another-host", "MASTER_PORT=29500", NULL);
+	says("is no address of rank 0's host");
+	/* Each of the two hosts has a localhost. */
+	with("MASTER_ADDR=localhost", "MASTER_PORT=29500", NULL);
+	says("is no address of rank 0's host");
+	resolve(&facts, one);
+	assert_null(strstr(said, "warning"));
+}
+
+static void the_users_word_one_by_one(void **state)
+{
+	static const char *const more[] = {"JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT=192.0.2.1:1", NULL};
+	char *port[] = {(char *)"JAX_COORDINATOR_PORT=5", NULL};
+	char *own[] = {(char *)"OMP_NUM_THREADS=6", (char *)"TORCH_NCCL_ASYNC_ERROR_HANDLING=0", NULL};
+	struct hvd_rank_facts facts = {.envp = own, .cpus = 8};
+
+	(void)state;
+	resolve(&facts, more);
+	has("OMP_NUM_THREADS", NULL);
+	has("TORCH_NCCL_ASYNC_ERROR_HANDLING", NULL);
+	has("JAX_COORDINATOR_ADDRESS", "192.0.2.1:1");
+	has("MASTER_ADDR", "192.0.2.1");
+	facts.envp = port;
+	resolve(&facts, more);
+	has("JAX_COORDINATOR_ADDRESS", NULL);
+}
+
+static void threads(int cpus, int host_cpus, const char *ranks, const char *want)
+{
+	const char *const more[] = {ranks, NULL};
+	struct hvd_rank_facts facts = {.cpus = cpus, .host_cpus = host_cpus};
+
+	resolve(&facts, more);
+	has("OMP_NUM_THREADS", want);
+}
+
+static void threads_from_the_binding(void **state)
+{
+	const char *const said_so[] = {"OMP_NUM_THREADS=3", NULL};
+	struct hvd_rank_facts facts = {.cpus = 8, .host_cpus = 8};
+
+	(void)state;
+	threads(2, 8, "LOCAL_WORLD_SIZE=4", "2"); /* CPUs of its own */
+	threads(8, 8, "LOCAL_WORLD_SIZE=4", "2"); /* shares all of them */
+	threads(4, 8, "LOCAL_WORLD_SIZE=4", "2"); /* two ranks share a socket */
+	threads(1, 64, "LOCAL_WORLD_SIZE=4", "1");
+	threads(2, 2, "LOCAL_WORLD_SIZE=4", "1");
+	threads(0, 0, "LOCAL_WORLD_SIZE=4", "1");
+	threads(8, 8, "LOCAL_WORLD_SIZE=1", NULL);
+	/* A setting of the launch is not a value to be found here. */
+	resolve(&facts, said_so);
+	has("OMP_NUM_THREADS", "3");
+}
+
+static void devices(const char *gpus, bool slurm, const char *ranks, const char *want)
+{
+	const char *const more[] = {"JAX_LOCAL_DEVICE_IDS?=", "LOCAL_RANK=3", ranks, NULL};
+	char *envp[] = {(char *)gpus, NULL};
+	struct hvd_rank_facts facts = {.envp = envp, .slurm_task = slurm};
+
+	resolve(&facts, more);
+	has("JAX_LOCAL_DEVICE_IDS", want);
+}
+
+static void jax_devices(void **state)
+{
+	(void)state;
+	devices("CUDA_VISIBLE_DEVICES=2", true, "LOCAL_WORLD_SIZE=4", "0");
+	says("invalid device ordinal");
+	devices("ROCR_VISIBLE_DEVICES=2", false, "LOCAL_WORLD_SIZE=4", "0");
+	devices("CUDA_VISIBLE_DEVICES=0,1,2,3", true, "LOCAL_WORLD_SIZE=4", NULL);
+	says(NULL);
+	devices("CUDA_VISIBLE_DEVICES=0,1,2,3", false, "LOCAL_WORLD_SIZE=4", "3");
+	devices(NULL, false, "LOCAL_WORLD_SIZE=4", "3");
+	devices("CUDA_VISIBLE_DEVICES=2", true, "LOCAL_WORLD_SIZE=1", NULL);
+	says(NULL);
+}
+
+static void run_id(bool slurm_task, const char *entry, const char *want)
+{
+	const char *const more[] = {"TORCHELASTIC_RUN_ID?=0123", NULL};
+	char *envp[] = {(char *)entry, NULL};
+	struct hvd_rank_facts facts = {.envp = envp, .slurm_task = slurm_task};
+
+	resolve(&facts, more);
+	has("TORCHELASTIC_RUN_ID", want);
+}
+
+/* Lightning is to take torchrun's variables where it would take other ones that are not the rank's. */
+static void run_ids(void **state)
+{
+	const char *const elastic[] = {"TORCHELASTIC_RUN_ID=0123", NULL};
+	struct hvd_rank_facts facts = {0};
+
+	(void)state;
+	run_id(true, "SLURM_NTASKS=4", NULL);
+	run_id(false, "SLURM_NTASKS=4", "0123");
+	run_id(false, "JSM_NAMESPACE_RANK=1", "0123");
+	run_id(false, NULL, NULL);
+	resolve(&facts, elastic);
+	has("TORCHELASTIC_RUN_ID", "0123");
+}
+
+static void torchrun_workers(void **state)
+{
+	const char *const more[] = {"PET_NPROC_PER_NODE?=gpu", NULL};
+	char *none[] = {(char *)"CUDA_VISIBLE_DEVICES=", NULL}, *two[] = {(char *)"CUDA_VISIBLE_DEVICES=0,1", NULL};
+	struct hvd_rank_facts facts = {.envp = none};
+
+	(void)state;
+	resolve(&facts, more);
+	has("PET_NPROC_PER_NODE", NULL);
+	facts.envp = two;
+	resolve(&facts, more);
+	has("PET_NPROC_PER_NODE", "gpu");
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	hvd_strv_free(&out);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_set),
+		cmocka_unit_test(the_users_store),
+		cmocka_unit_test(a_store_of_an_outer_launch),
+		cmocka_unit_test(stores_that_cannot_work),
+		cmocka_unit_test(the_users_word_one_by_one),
+		cmocka_unit_test(threads_from_the_binding),
+		cmocka_unit_test(jax_devices),
+		cmocka_unit_test(run_ids),
+		cmocka_unit_test(torchrun_workers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, teardown);
+}
