@@ -51,7 +51,8 @@ order() {
     done >"$PLUGSTACK"
 }
 
-NAMES="HOROVOD_RANK HOROVOD_SIZE HOROVOD_CONTROLLER HOROVOD_GLOO_IFACE NCCL_SOCKET_IFNAME IMAGE_ONLY MASTER_ADDR RANK"
+NAMES="HOROVOD_RANK HOROVOD_SIZE HOROVOD_CONTROLLER HOROVOD_GLOO_IFACE NCCL_SOCKET_IFNAME IMAGE_ONLY RANK WORLD_SIZE \
+LOCAL_RANK TORCHELASTIC_USE_AGENT_STORE HOROVOD_GLOO_RENDEZVOUS_ADDR HOROVOD_GLOO_RENDEZVOUS_PORT MASTER_ADDR MASTER_PORT"
 
 # in_image ARG…: runs two ranks in the image, which print the variables above.
 in_image() {
@@ -65,8 +66,12 @@ placed() {
     exits 0
     for rank in 0 1; do
         has "HOROVOD_RANK=$rank HOROVOD_SIZE=2 HOROVOD_CONTROLLER=gloo HOROVOD_GLOO_IFACE=ib0 \
-NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes MASTER_ADDR=first-host-of-the-hook RANK=$rank uid=${1:-20001} host=no fds=0"
+NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 TORCHELASTIC_USE_AGENT_STORE=True" \
+            "uid=${1:-20001} host=no fds=0"
     done
+    # Store and rendezvous are one server; enroot's hook had set another address and port.
+    (($(grep -cE 'RENDEZVOUS_ADDR=(\S+) HOROVOD_GLOO_RENDEZVOUS_PORT=(\S+) MASTER_ADDR=\1 MASTER_PORT=\2 ' <<<"$output") == 2)) ||
+        { echo "$output" && false; }
 }
 
 @test "the stand-in for pyxis does what pyxis and enroot do to root and variables" {
@@ -209,9 +214,10 @@ END
     local apptainer with
     apptainer=$(home)/apptainer
     for with in srun hvdrun; do
-        run launch "$with" -N2 -n2 "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK HOROVOD_SIZE HOME
+        run launch "$with" -N2 -n2 "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK HOROVOD_SIZE HOME \
+            TORCHELASTIC_USE_AGENT_STORE
         exits 0
-        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 HOME!" "HOROVOD_RANK=1 HOROVOD_SIZE=2 HOME!"
+        has "HOROVOD_RANK=0 HOROVOD_SIZE=2 HOME! TORCHELASTIC_USE_AGENT_STORE=True" "HOROVOD_RANK=1 HOROVOD_SIZE=2 HOME!"
         run on_login env APPTAINERENV_NCCL_SOCKET_IFNAME=mine "$with" "$([[ $with == srun ]] && echo --hvd || echo -l)" -N1 -n1 \
             "$apptainer" exec --cleanenv IMAGE "$IMAGE/show" HOROVOD_RANK NCCL_SOCKET_IFNAME
         exits 0
