@@ -81,6 +81,8 @@ static int take_unknown(struct hvd_options *o, const struct hvd_optset *set, int
 	const char *near = hvd_optset_near(set, hit->spelled + 2);
 	const char *next = hit->end < argc ? argv[hit->end] : NULL;
 
+	if (hvd_options_elsewhere(hit->spelled, err) != 0)
+		return -1;
 	if (!hit->value && next && (next[0] != '-' || !next[1])) {
 		hvd_err_set(err, HVD_E_USAGE, "unknown option %s, followed by \"%.200s\"", hit->spelled, next);
 		if (near)

@@ -411,6 +411,27 @@ static void test_own(void **state)
 	refused("hvdrun --init-timeout=-1 a", "-1", "");
 }
 
+/* Options of other launchers, which users have in their fingers. */
+static void test_elsewhere(void **state)
+{
+	struct hvd_options o;
+
+	(void)state;
+	refused("hvdrun --nproc-per-node=4 a", "--nproc-per-node is an option of torchrun", "--slots-per-host=NUMBER");
+	refused("hvdrun --nproc_per_node 4 a", "--nproc_per_node is an option of torchrun", "-np NUMBER");
+	refused("hvdrun --nnodes=1:4 a", "--nnodes is an option of torchrun", "--min-np and --max-np");
+	refused("hvdrun --rdzv-backend=c10d a", "--rdzv-backend is an option of torchrun", "leave it out");
+	refused("hvdrun --rdzv_endpoint=n1:29400 a", "--rdzv_endpoint is an option of torchrun", "leave it out");
+	refused("horovodrun -np 2 --master_port=1 a", "--master_port is an option of torchrun", "MASTER_PORT");
+	refused("hvdrun --num_processes 4 a", "--num_processes is an option of accelerate", "-np NUMBER");
+	refused("hvdrun --num_gpus=4 a", "--num_gpus is an option of deepspeed", "--slots-per-host");
+	/* Options of the command are its own. */
+	parts("hvdrun -n 2 a --nproc-per-node=4", "-n 2", "a --nproc-per-node=4");
+	ok(&o, "hvdrun --launcher=srun --nnodes-of-a-plugin=4 a");
+	assert_words(&o.unknown, "--nnodes-of-a-plugin=4");
+	hvd_options_free(&o);
+}
+
 static void test_frameworks(void **state)
 {
 	static char store[] = "HVD_STORE=off", names[] = "HVD_FRAMEWORKS=none", init[] = "HVD_INIT_TIMEOUT=5",
@@ -529,6 +550,7 @@ int main(void)
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_elsewhere),
 		cmocka_unit_test(test_frameworks),
 		cmocka_unit_test(test_max_restarts),
 		cmocka_unit_test(test_keep_going),
