@@ -5,7 +5,7 @@ torch.distributed.init_process_group() does. Format of messages: PyTorch, torch/
 
 As a rank, with the environment that a launcher sets: publish a value, wait for everybody's, print their sum.
 
-  tcpstore_client.py [--value N] [--rounds N] [--hold SECONDS] [--exit STATUS]
+  tcpstore_client.py [--value N] [--rounds N] [--hold SECONDS] [--linger SECONDS] [--exit STATUS]
 """
 
 import argparse
@@ -104,10 +104,22 @@ def rank(options):
         took = time.monotonic() - began
         line = "rank %d of %d: sum %d in %.3f s at %s:%d" % (me, world, total, took, *store.socket.getpeername()[:2])
         os.write(1, (line + "\n").encode())
-        if options.hold:
-            time.sleep(options.hold)
+        time.sleep(options.hold)
+        if options.linger and me:
+            linger(store, me, options.linger)
         store.close()
     return options.exit
+
+
+def linger(store, me, seconds):
+    """As NCCL's watchdog does in every rank: look for a key, again and again, whether rank 0 is still there or not."""
+    end, looks = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        if store.check(["should dump"]):
+            raise OSError("a key is there that nobody has set")
+        looks += 1
+        time.sleep(0.05)
+    os.write(1, b"rank %d: the store was there for all of %g s\n" % (me, seconds) if looks else b"")
 
 
 def main():
@@ -115,6 +127,7 @@ def main():
     parser.add_argument("--value", type=int, default=0, help="this plus the rank is what the rank adds to the sum")
     parser.add_argument("--rounds", type=int, default=1, help="meet so often, each time with a new connection")
     parser.add_argument("--hold", type=float, default=0, help="seconds to stay after having met")
+    parser.add_argument("--linger", type=float, default=0, help="seconds for which ranks other than 0 use the store on")
     parser.add_argument("--exit", type=int, default=0, help="status to end with")
     return rank(parser.parse_args())
 
