@@ -90,7 +90,10 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 	opts->spec = launch->spec;
 	opts->mode = backend->mode;
 	opts->loopback = backend->loopback || launch->one_machine;
-	opts->rendezvous_here = !backend->one_srun;
+	/* What mpirun or jsrun starts cannot have the rendezvous, and what stays behind in a step keeps Slurm waiting.
+	 */
+	opts->rendezvous_here = !backend->one_srun &&
+				(backend->mode != HVD_START_HOSTS || opts->loopback || backend == &hvd_backend_steps);
 	if (backend->mode == HVD_START_RANKS)
 		return;
 	opts->hosts = (uint32_t)launch->alloc.n_hosts;

@@ -29,6 +29,7 @@
  *                               on stdin (lib/protocol/preamble.h); else HVD_BOOT_ENV has the address
  *   --input=RANK|none           what follows on stdin then goes to this rank's COMMAND only, or to none
  *   --tcpstore                  --serve and --watchdog: answer PyTorch's TCPStore clients, too
+ *   --at=INDEX:HOSTS:NAME       --serve=0 --stdin: there is no task of Slurm's here, and this is the host
  *   --guarded                   run behind a monitor (monitor.h), which adds --behind
  *   --nice=N, --memlock=BYTES|unlimited
  *                               take over these limits of the launcher
@@ -85,7 +86,7 @@ enum mode_index {
 struct args {
 	enum mode_index mode;
 	const char *value; /* of the mode's option; NULL = none */
-	const char *ranks, *input, *nice, *memlock;
+	const char *at, *ranks, *input, *nice, *memlock;
 	bool from_stdin, guarded, behind, tcpstore;
 	struct hvd_ranks_opts opts;
 };
@@ -178,7 +179,8 @@ static bool misused(const struct args *args, bool command)
 	bool host = args->mode == MODE_HOST;
 
 	return command != modes[args->mode].command || host != (args->ranks != NULL) || (args->guarded && !host) ||
-	       (args->from_stdin && !command) || (args->input && (host || !args->from_stdin));
+	       (args->from_stdin && !command && args->mode != MODE_SERVE) ||
+	       (args->input && (host || !args->from_stdin));
 }
 
 /* The option of a mode stands for the mode. */
@@ -204,6 +206,7 @@ static const struct option options[] = {
 	{"framed", no_argument, NULL, 'f'},
 	{"help", no_argument, NULL, 'h'},
 	{"tcpstore", no_argument, NULL, 's'},
+	{"at", required_argument, NULL, 'a'},
 	{"input", required_argument, NULL, 'I'},
 	{"version", no_argument, NULL, 'V'},
 	{"nice", required_argument, NULL, 'N'},
@@ -244,6 +247,9 @@ static bool take_option(struct args *args, int c)
 		break;
 	case 'g':
 		args->guarded = true;
+		break;
+	case 'a':
+		args->at = optarg;
 		break;
 	case 's':
 		args->tcpstore = true;
@@ -322,6 +328,8 @@ static int enter_stdin(struct task *task)
 
 static int find_ranks(const struct args *args, struct hvd_taskinfo *info, struct hvd_err *err)
 {
+	if (args->mode == MODE_SERVE && args->at)
+		return hvd_taskinfo_host(args->at, "0:1", info, err);
 	switch (args->mode) {
 	case MODE_HOST:
 		return hvd_taskinfo_host(args->value, args->ranks, info, err);

@@ -2,15 +2,20 @@
 #include "serve.h"
 
 #include "agent.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/key.h"
+#include "lib/base/xalloc.h"
 #include "lib/job/network.h"
 #include "lib/job/this_host.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
+#include "lib/protocol/preamble.h"
 #include "lib/rendezvous/service.h"
 #include "link.h"
 #include "step_tasks.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -67,6 +72,74 @@ int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, bool tcpstore, stru
 	if (sscanf(boot->id, "fd:%d", &key) == 1)
 		hvd_spawn_fd(&spawn, key, HVD_KEY_FD); /* SLURM_HVD_BOOT, which the child inherits, names it */
 	return hvd_spawn(&spawn, err) < 0 ? -1 : 0;
+}
+
+/* A descriptor from which the server reads the driver's address and the key, as hvd-task --stdin does. */
+static int preamble_pipe(const struct hvd_boot *boot, struct hvd_err *err)
+{
+	struct hvd_preamble p = {.directory = (char *)""};
+	unsigned char *bytes = NULL;
+	int key, fds[2] = {-1, -1};
+	size_t n = 0;
+
+	if (sscanf(boot->id, "fd:%d", &key) != 1)
+		return hvd_err_set(err, HVD_E_SYS, "there is no key for the rendezvous server");
+	if (hvd_key_read_fd(key, &p.key, err) != 0 || hvd_boot_format(boot, p.boot, err) != 0 ||
+	    hvd_preamble_format(&p, &bytes, &n, err) != 0)
+		return -1;
+	/* It is far less than a pipe takes at once. */
+	if (pipe2(fds, O_CLOEXEC) != 0 || write(fds[1], bytes, n) != (ssize_t)n) {
+		hvd_err_sys(err, "cannot hand the key to the rendezvous server");
+		if (fds[0] >= 0)
+			close(fds[0]);
+		fds[0] = -1;
+	}
+	if (fds[1] >= 0)
+		close(fds[1]);
+	explicit_bzero(bytes, n);
+	explicit_bzero(&p.key, sizeof(p.key));
+	free(bytes);
+	return fds[0];
+}
+
+int hvd_serve_spawn_detached(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool tcpstore,
+			     struct hvd_err *err)
+{
+	hvd_cleanup_free char *host = hvd_xasprintf("--at=%u:%u:%s", info->node, info->nodes, info->name);
+	char *argv[] = {(char *)"hvd-task",
+			(char *)"--serve=0",
+			(char *)"--stdin",
+			host,
+			tcpstore ? (char *)"--tcpstore" : NULL,
+			NULL};
+	struct hvd_spawn spawn = {
+		.path = "/proc/self/exe", .argv = argv, .new_session = 1, .ignore_ends = 1, .ignore_user = 1};
+	int fd = preamble_pipe(boot, err), status;
+	pid_t pid;
+
+	if (fd < 0)
+		return -1;
+	hvd_spawn_fd(&spawn, fd, STDIN_FILENO);
+	hvd_spawn_fd(&spawn, -1, STDOUT_FILENO);
+	hvd_spawn_fd(&spawn, -1, STDERR_FILENO);
+	pid = hvd_spawn(&spawn, err);
+	close(fd);
+	/* The child has a child of its own, and ends at once: leave_parent(). */
+	if (pid < 0 || hvd_wait(pid, hvd_deadline_in(boot->timeout), &status, err) != 0)
+		return -1;
+	return status == 0 ? 0 : hvd_err_set(err, HVD_E_SYS, "cannot start the rendezvous server");
+}
+
+/* Go on as a process that init adopts: the node agent ends its own children together with the ranks. */
+static int leave_parent(struct hvd_err *err)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return hvd_err_sys(err, "cannot fork");
+	if (pid > 0)
+		_exit(0);
+	return 0;
 }
 
 static int open_pid(pid_t pid)
@@ -170,7 +243,6 @@ static void on_task_ended(evutil_socket_t fd, short what, void *arg)
 static void finish(struct serve *serve)
 {
 	unwatch(serve);
-	hvd_step_tasks_clear(&serve->tasks);
 	hvd_rv_service_close(&serve->service);
 	if (serve->conn && serve->done)
 		hvd_conn_send(serve->conn, json_pack("{s:s}", "t", "done"));
@@ -181,7 +253,8 @@ static void finish(struct serve *serve)
 		hvd_conn_free(serve->conn);
 	}
 	event_base_free(serve->base);
-	kill(getppid(), SIGCONT); /* a watchdog that somebody has stopped must go on, to end, too */
+	if (serve->tasks.task)
+		kill(getppid(), SIGCONT); /* a watchdog that somebody has stopped must go on, to end, too */
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
@@ -217,6 +290,7 @@ static void on_up(struct hvd_conn *conn, void *arg)
 
 	serve->conn = conn;
 	hvd_conn_set_ops(conn, &ops, serve);
+	hvd_conn_watch_host(conn);
 	if (begin(serve) == 0) {
 		hvd_conn_send(conn, json_pack("{s:s, s:I, s:i}", "t", "serving", "node", (json_int_t)serve->info->node,
 					      "port", (int)serve->service.endpoints.port));
@@ -238,10 +312,12 @@ static void on_down(const struct hvd_err *why, void *arg)
 int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, bool tcpstore,
 		  const struct hvd_log *log, struct hvd_err *err)
 {
-	struct serve serve = {
-		.base = event_base_new(), .boot = boot, .info = info, .log = log, .tcpstore = tcpstore, .err = err};
+	struct serve serve = {.boot = boot, .info = info, .log = log, .tcpstore = tcpstore, .err = err};
 	struct hvd_link *link;
 
+	if (!task && leave_parent(err) != 0)
+		return -1;
+	serve.base = event_base_new();
 	if (!serve.base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	hvd_raise_nofile();
@@ -249,12 +325,15 @@ int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, 
 		event_base_free(serve.base);
 		return -1;
 	}
-	hvd_step_tasks_init(&serve.tasks, task);
-	watch_next(&serve);
+	if (task) {
+		hvd_step_tasks_init(&serve.tasks, task);
+		watch_next(&serve);
+	}
 	link = hvd_link_create(serve.base, boot, &serve.session, hvd_deadline_in(boot->timeout), on_up, on_down,
 			       &serve);
 	event_base_dispatch(serve.base);
 	hvd_link_destroy(link);
 	finish(&serve);
+	hvd_step_tasks_clear(&serve.tasks);
 	return serve.rc;
 }

@@ -6,6 +6,7 @@
 #include "lib/base/size.h"
 #include "lib/process/spawn.h"
 #include "rank_env.h"
+#include "serve.h"
 #include "worker_notify.h"
 
 #include <limits.h>
@@ -21,6 +22,7 @@ static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}
 
 struct supervisor {
 	struct event_base *base;
+	const struct hvd_boot *boot;
 	const struct hvd_taskinfo *info;
 	bool one_rank; /* of a host on which every rank has a supervisor of its own */
 	struct hvd_ranks_opts opts;
@@ -104,6 +106,13 @@ static void on_plan(const json_t *plan, void *arg)
 	/* The launch has started: that a command cannot be run is an end of a rank, not a failure of the launch. */
 	not_started(sup, (int)sup->info->ranks[sup->info->local_rank], &why);
 	event_base_loopbreak(sup->base);
+}
+
+static int on_serve(bool tcpstore, void *arg, struct hvd_err *err)
+{
+	struct supervisor *sup = arg;
+
+	return hvd_serve_spawn_detached(sup->boot, sup->info, tcpstore, err);
 }
 
 static void start_worker(struct supervisor *sup, const json_t *msg)
@@ -194,10 +203,12 @@ static void close_down(struct supervisor *sup)
 static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_agent_role role,
 	       const struct hvd_err *refusal)
 {
-	static const struct hvd_agent_ops ops = {.plan = on_plan, .message = on_message, .failed = on_failed};
+	static const struct hvd_agent_ops ops = {
+		.plan = on_plan, .serve = on_serve, .message = on_message, .failed = on_failed};
 	struct event *signals[N_CAUGHT];
 	struct hvd_err why = {0};
 
+	sup->boot = boot;
 	sup->base = event_base_new();
 	if (!sup->base)
 		return 1;

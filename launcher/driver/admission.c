@@ -137,7 +137,9 @@ static bool is_elsewhere(const struct hvd_node_agents *agents, int32_t own, uint
 
 	if (agents->barrier == HVD_BARRIER_AS_THEY_COME || agents->opts->rendezvous_here || at == HVD_RENDEZVOUS_LAUNCH)
 		return false;
-	return at == HVD_RENDEZVOUS_AUTO && !agents->init_watch ? own < 0 : !here;
+	if (at == HVD_RENDEZVOUS_AUTO && !agents->init_watch)
+		return own < 0 && agents->opts->mode != HVD_START_HOSTS;
+	return !here;
 }
 
 static void open_rendezvous(struct hvd_node_agents *agents)
