@@ -32,11 +32,12 @@ static int run_program(const char *program, const struct hvd_log *log)
 	return hvd_status_exit(status);
 }
 
+/* Set a variable of the plan once more, unless the site may know it as well as the launch. */
 static void print_fact(const char *name)
 {
 	const char *value = getenv(name);
 
-	if (value && !hvd_emitted_iface(name) && !strchr(value, '\n'))
+	if (value && !hvd_emitted_iface(name) && !hvd_emitted_local(name) && !strchr(value, '\n'))
 		printf("export %s=%s\n", name, value);
 }
 

@@ -61,6 +61,72 @@ has_all() {
     assert_no_leftovers
 }
 
+# What a rank sees of PyTorch's store.
+STORE='echo "rank $RANK: ${MASTER_ADDR-none} ${MASTER_PORT-none} ${TORCHELASTIC_USE_AGENT_STORE-none}"'
+
+# stored N WHAT: N ranks see that store.
+stored() {
+    local rank
+    for ((rank = 0; rank < $1; rank++)); do has "rank $rank: $2"; done
+}
+
+@test "MASTER_ADDR and MASTER_PORT of a job script are left to it" {
+    local with
+    script job.sh <<END
+#!/bin/bash
+export MASTER_ADDR=\$(scontrol show hostnames "\$SLURM_JOB_NODELIST" | head -n 1) MASTER_PORT=29512
+srun --hvd -N2 -n4 --ntasks-per-node=2 bash -c '$STORE' || exit 1
+hvdrun -np 4 --slots-per-host=2 bash -c '$STORE' || exit 1
+unset MASTER_ADDR MASTER_PORT
+srun --hvd -N2 -n2 bash -c '[[ \$MASTER_ADDR == 10.* && \$MASTER_PORT != 29512 ]] && echo own' || exit 1
+END
+    submit -N2 --ntasks-per-node=2 job.sh
+    exits 0
+    stored 4 "hvdn1 29512 none"
+    [[ $(grep -c "hvdn1 29512 none" <<<"$output") -eq 8 && $(grep -c '^own$' <<<"$output") -eq 2 ]]
+    has_not "hvd: warning" "hvdrun: warning"
+    for with in srun hvdrun; do
+        MASTER_ADDR=hvdn1 MASTER_PORT=29512 run launch "$with" --hvd-verbose -N2 -n2 bash -c "$STORE"
+        exits 0
+        stored 2 "hvdn1 29512 none"
+        [[ $(grep -c "MASTER_ADDR=hvdn1 MASTER_PORT=29512 are the user's" <<<"$output") -eq 1 ]]
+        # What cannot work gets one warning.
+        MASTER_ADDR=hvdn2 MASTER_PORT=29512 run launch "$with" -N2 -n2 bash -c "$STORE"
+        exits 0
+        stored 2 "hvdn2 29512 none"
+        [[ $(grep -c "MASTER_ADDR=hvdn2, which the environment had, is no address of rank 0's host" <<<"$output") -eq 1 ]]
+        MASTER_PORT=29512 run launch "$with" -N2 -n2 bash -c "$STORE"
+        exits 0
+        stored 2 "none 29512 none"
+        [[ $(grep -c "MASTER_PORT is set and MASTER_ADDR is not" <<<"$output") -eq 1 ]]
+        # Those of a launch around this one are not the user's.
+        MASTER_ADDR=hvdn2 MASTER_PORT=29512 TORCHELASTIC_USE_AGENT_STORE=True run launch "$with" -N2 -n2 bash -c "$STORE"
+        exits 0
+        stored 2 10.
+        has_not hvdn2 warning
+    done
+    assert_no_leftovers
+}
+
+@test "threads that user or site have chosen are left as they are" {
+    local with
+    for with in srun hvdrun; do
+        OMP_NUM_THREADS=5 run launch "$with" -N1 -n2 bash -c 'echo "threads $OMP_NUM_THREADS"'
+        exits 0
+        [[ $(grep -c "threads 5" <<<"$output") -eq 2 ]]
+    done
+    # A site's TaskProlog knows no more of the store than of ranks.
+    printf '#!/bin/sh\necho export OMP_NUM_THREADS=3\necho export MASTER_ADDR=prolog\n' >"$SITE/task-prolog"
+    run launch srun -N1 -n2 bash -c 'echo "threads $OMP_NUM_THREADS, $MASTER_ADDR"'
+    exits 0
+    [[ $(grep -c "threads 3, [0-9.]*$" <<<"$output") -eq 2 ]]
+    printf '#!/bin/sh\nexit 0\n' >"$SITE/task-prolog"
+    run launch srun -N1 -n2 bash -c 'echo "threads $OMP_NUM_THREADS"'
+    exits 0
+    [[ $(grep -cE "threads [1-9]" <<<"$output") -eq 2 ]]
+    assert_no_leftovers
+}
+
 @test "a large environment reaches the ranks" {
     local big
     big=$(head -c 90000 /dev/zero | tr '\0' x)
