@@ -106,7 +106,14 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 	struct hvd_node_agents *agents = arg;
 	const char *type;
 
-	if (agents->phase == HVD_AGENTS_OVER || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+		return;
+	/* Also when the launch has failed: it may have because of those who are waited for. */
+	if (cl->role == HVD_ROLE_SERVER && (strcmp(type, "joined") == 0 || strcmp(type, "waits") == 0)) {
+		hvd_rv_service_message(&agents->service, msg);
+		return;
+	}
+	if (agents->phase == HVD_AGENTS_OVER)
 		return;
 	if (strcmp(type, "register") == 0)
 		on_register(agents, cl, msg);
@@ -116,8 +123,6 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 		on_cannot(agents, cl, msg);
 	else if (strcmp(type, "serving") == 0)
 		hvd_admission_serving(agents, cl, msg);
-	else if (cl->role == HVD_ROLE_SERVER && (strcmp(type, "joined") == 0 || strcmp(type, "waits") == 0))
-		hvd_rv_service_message(&agents->service, msg);
 	else
 		agents->ops->message(cl, type, msg, agents->arg);
 }

@@ -248,6 +248,8 @@ void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout
 	json_t *list = service->conn ? json_array() : NULL;
 	char scope[300];
 
+	if (service->rv)
+		hvd_rv_tcpstore_ranks(service->rv, (size_t)l->size);
 	set_size(service, list, "global", l->size);
 	for (int h = 0; h < l->n_hosts; h++) {
 		snprintf(scope, sizeof(scope), "local_%s", l->hosts[h].name);
@@ -259,7 +261,8 @@ void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout
 			set_size(service, list, scope, l->rank_slots[r].cross_size);
 		}
 	if (list)
-		send_list(service, "size", "sizes", list);
+		hvd_conn_send(service->conn,
+			      json_pack("{s:s, s:i, s:o}", "t", "size", "ranks", l->size, "sizes", list));
 }
 
 /* ---- the messages, at their destination ---- */
@@ -268,8 +271,11 @@ void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout
 static void read_sizes(struct hvd_rv_service *service, const json_t *msg)
 {
 	json_t *list, *entry;
+	int64_t ranks;
 	size_t i;
 
+	if (service->rv && hvd_get_int(msg, "ranks", 1, HVD_MAX_RANKS, &ranks, NULL) == 0)
+		hvd_rv_tcpstore_ranks(service->rv, (size_t)ranks);
 	if (hvd_get_array(msg, "sizes", MAX_SCOPES, &list, NULL) != 0)
 		return;
 	json_array_foreach(list, i, entry)

@@ -9,7 +9,7 @@
  *
  *   {"t":"allow", "hosts":[ADDR,…]}        hvd_rv_service_admit()
  *   {"t":"keep", "addrs":[ADDR,…]}         hvd_rv_service_keep()
- *   {"t":"size", "sizes":[[SCOPE,N],…]}    hvd_rv_service_size()
+ *   {"t":"size", "ranks":N, "sizes":[[SCOPE,N],…]}    hvd_rv_service_size()
  *   {"t":"waits"}                          hvd_rv_service_ask_waits()
  *
  * and back, where that process answers TCPStore clients (hvd_rv_service_report_to()):
@@ -99,8 +99,8 @@ void hvd_rv_service_close(struct hvd_rv_service *service);
 void hvd_rv_service_admit(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n);
 /* From now on listen on these addresses only. */
 void hvd_rv_service_keep(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n);
-/* Say how many ranks meet in each of Horovod's scopes, so that a scope's values go when all of its ranks have read
- * them. */
+/* Say how many ranks there are, and how many meet in each of Horovod's scopes, so that a scope's values go when all of
+ * its ranks have read them. */
 void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *layout);
 
 /* Ask what TCPStore clients wait for. ops->waits is called, at once or later, unless the server is gone. */
