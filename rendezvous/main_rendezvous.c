@@ -92,7 +92,7 @@ static void print_stats(const struct program *p)
 #define I(name, value) #name, (json_int_t)(value)
 	print_json(json_pack(
 		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-		"s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
 		"event", "statistics", I(connections, s.connections), I(requests, s.requests), I(gets, s.gets),
 		I(puts, s.puts), I(deletes, s.deletes), I(ok, s.ok), I(not_found, s.not_found), I(errors, s.errors),
 		I(held, s.waited), I(refused_address, s.refused_address), I(refused_user, s.refused_user),
@@ -101,7 +101,9 @@ static void print_stats(const struct program *p)
 		I(paused, s.paused), I(bytes_in, s.bytes_in), I(bytes_out, s.bytes_out),
 		I(connections_now, s.conns_now), I(connections_peak, s.conns_peak), I(held_peak, s.waiting_peak),
 		I(stored_bytes, s.store.bytes), I(stored_bytes_peak, s.store.bytes_peak), I(stored_keys, s.store.keys),
-		I(stored_scopes, s.store.scopes)));
+		I(stored_scopes, s.store.scopes), I(tcpstore_requests, s.tcpstore_requests),
+		I(tcpstore_joined, s.tcpstore_joined), I(tcpstore_old, s.tcpstore_old), I(tcpstore_now, s.tcpstore_now),
+		I(tcpstore_peak, s.tcpstore_peak)));
 #undef I
 }
 

@@ -91,7 +91,8 @@ struct hvd_rv {
 	struct hvd_rv_wheel wheel;
 	struct event *tick;
 	bool ticking;
-	bool paused; /* does not accept, because all places are taken */
+	bool paused;    /* does not accept, because all places are taken */
+	bool told_full; /* that this may last */
 	struct listener **listeners;
 	size_t n_listeners;
 	struct hook *hooks;

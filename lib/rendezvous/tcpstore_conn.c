@@ -111,6 +111,13 @@ void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, c
 	if (why)
 		tell(c, level, why);
 	c->dead = true;
+	/* The answers to what it asked before: a part of them is as good as none. */
+	if (c == c->ts->current && c->ts->out_len > 0) {
+		ssize_t sent = send(c->fd, c->ts->out, c->ts->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		rv->stats.bytes_out += sent > 0 ? (uint64_t)sent : 0;
+		c->ts->out_len = 0;
+	}
 	hvd_tcpstore_unwait(c);
 	hvd_tcpstore_leave(&c->ts->generations, &c->place);
 	hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
@@ -446,8 +453,6 @@ static void input(struct hvd_tcpstore_conn *c)
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n <= 0) {
-			if (ts->out_len > 0)
-				send_current(c, NULL);
 			hvd_tcpstore_close(c, HVD_LOG_DEBUG, n < 0 ? strerror(errno) : "the client has closed it");
 			return;
 		}

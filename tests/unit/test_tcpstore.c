@@ -1,0 +1,1054 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server for TCPStore clients over real sockets on loopback, in one process: the client's side turns the event loop
+ * while it waits.
+ */
+#include "lib/base/deadline.h"
+#include "lib/rendezvous/server.h"
+#include "tcpstore_bytes.h"
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+struct world {
+	struct event_base *base;
+	struct hvd_rv *rv;
+	struct hvd_rv_config cfg;
+	struct hvd_log log;
+	char said[4096]; /* what was logged so far */
+	int log_fd;
+	struct hvd_rv_join joins[64];
+	size_t n_joins;
+	struct bytes out; /* to be sent next */
+};
+
+static void on_joined(void *arg, const struct hvd_rv_join *join)
+{
+	struct world *w = arg;
+
+	w->joins[w->n_joins++ % 64] = *join;
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	int fds[2];
+
+	w->base = event_base_new();
+	hvd_rv_config_init(&w->cfg);
+	w->cfg.tcpstore = true;
+	w->cfg.joined = on_joined;
+	w->cfg.joined_arg = w;
+	w->cfg.head_time = 0.3;
+	assert_int_equal(pipe(fds), 0);
+	w->log = hvd_log_make("t", HVD_LOG_VERBOSE);
+	w->log.fd = fds[1];
+	w->log_fd = fds[0];
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	hvd_rv_destroy(w->rv);
+	hvd_rv_access_destroy(w->cfg.access);
+	event_base_free(w->base);
+	close(w->log.fd);
+	close(w->log_fd);
+	free(w->out.p);
+	free(w);
+	return 0;
+}
+
+static void begin(struct world *w)
+{
+	static const char *const ips[] = {"127.0.0.1"};
+	struct hvd_err err;
+
+	w->rv = hvd_rv_create(w->base, &w->cfg, &w->log, &err);
+	assert_non_null(w->rv);
+	assert_int_equal(hvd_rv_listen(w->rv, ips, 1, 0, 0, &err), 0);
+}
+
+static void turn(struct world *w, double seconds)
+{
+	hvd_time until = hvd_deadline_in(seconds);
+
+	do {
+		event_base_loop(w->base, EVLOOP_NONBLOCK);
+		usleep(300);
+	} while (hvd_left(until) > 0);
+}
+
+/* What was logged, all of it. */
+static const char *said(struct world *w)
+{
+	struct pollfd p = {w->log_fd, POLLIN, 0};
+	size_t n = strlen(w->said);
+
+	if (poll(&p, 1, 0) > 0) {
+		ssize_t got = read(w->log_fd, w->said + n, sizeof(w->said) - 1 - n);
+
+		w->said[n + (got > 0 ? (size_t)got : 0)] = '\0';
+	}
+	return w->said;
+}
+
+static struct hvd_rv_stats stats(struct world *w)
+{
+	struct hvd_rv_stats s;
+
+	hvd_rv_stats(w->rv, &s);
+	return s;
+}
+
+static int dial(struct world *w)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(hvd_rv_port(w->rv))};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+/* Send w->out, and empty it. */
+static void say(struct world *w, int fd)
+{
+	for (size_t at = 0; at < w->out.n;) {
+		ssize_t n = send(fd, w->out.p + at, w->out.n - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno != EAGAIN)
+			break; /* closed: what comes next finds out */
+		at += n > 0 ? (size_t)n : 0;
+		event_base_loop(w->base, EVLOOP_NONBLOCK);
+	}
+	w->out.n = 0;
+}
+
+/* The next n bytes. False when the connection was closed. */
+static bool hear(struct world *w, int fd, void *into, size_t n)
+{
+	hvd_time until = hvd_deadline_in(10);
+	char *p = into;
+
+	while (n > 0) {
+		ssize_t got = recv(fd, p, n, MSG_DONTWAIT);
+
+		assert_true(hvd_left(until) > 0);
+		if (got == 0 || (got < 0 && errno != EAGAIN))
+			return false;
+		if (got < 0) {
+			turn(w, 0);
+			continue;
+		}
+		p += got;
+		n -= (size_t)got;
+	}
+	return true;
+}
+
+static uint64_t hear_number(struct world *w, int fd, size_t size)
+{
+	unsigned char p[8];
+	uint64_t v = 0;
+
+	assert_true(hear(w, fd, p, size));
+	for (size_t i = 0; i < size; i++)
+		v = v << 8 | p[w->out.big ? i : size - 1 - i];
+	return v;
+}
+
+static void expect_number(struct world *w, int fd, int64_t expected)
+{
+	say(w, fd);
+	assert_int_equal(hear_number(w, fd, 8), (uint64_t)expected);
+}
+
+static void expect_byte(struct world *w, int fd, int expected)
+{
+	say(w, fd);
+	assert_int_equal(hear_number(w, fd, 1), expected);
+}
+
+static void expect_text(struct world *w, int fd, const char *expected)
+{
+	char *text;
+	uint64_t n;
+
+	say(w, fd);
+	n = hear_number(w, fd, 8);
+	assert_int_equal(n, strlen(expected));
+	text = calloc(1, n + 1);
+	assert_true(hear(w, fd, text, n));
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void expect_nothing(struct world *w, int fd)
+{
+	char byte;
+
+	say(w, fd);
+	turn(w, 0.03);
+	assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+static void expect_end(struct world *w, int fd)
+{
+	char byte;
+
+	say(w, fd);
+	assert_false(hear(w, fd, &byte, 1));
+	close(fd);
+}
+
+/* A client that has validated; with a pid, as those of PyTorch from 2.5 on, it has said it; else it is one of before.
+ */
+static int meet(struct world *w, uint32_t pid)
+{
+	int fd = dial(w);
+
+	add_validate(&w->out);
+	if (pid) {
+		add_ping(&w->out, pid);
+		say(w, fd);
+		assert_int_equal(hear_number(w, fd, 4), pid);
+	}
+	return fd;
+}
+
+/* One that has arrived, as the `nth` of its generation. */
+static int join(struct world *w, uint32_t pid, int64_t nth)
+{
+	int fd = meet(w, pid);
+
+	add_count(&w->out, HVD_TCPSTORE_ADD, "init/", 1);
+	expect_number(w, fd, nth);
+	return fd;
+}
+
+static void get(struct world *w, int fd, const char *key, const char *expected)
+{
+	add_key(&w->out, HVD_TCPSTORE_GET, key);
+	expect_text(w, fd, expected);
+}
+
+static void set(struct world *w, int fd, const char *key, const char *value)
+{
+	add_pair(&w->out, HVD_TCPSTORE_SET, key, value);
+	add_key(&w->out, HVD_TCPSTORE_QUEUE_LEN, "none"); /* for an answer */
+	expect_number(w, fd, 0);
+}
+
+static void compare_set(struct world *w, int fd, const char *key, const char *expected, const char *value,
+			const char *answer)
+{
+	add_pair(&w->out, HVD_TCPSTORE_COMPARE_SET, key, expected);
+	add_string(&w->out, value);
+	expect_text(w, fd, answer);
+}
+
+/* --- the queries --- */
+
+static void answers_every_query(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	for (int big = 0; big < 2; big++) {
+		static const char *const keys[] = {"a", "c", "missing", "q"};
+		int fd;
+
+		w->out.big = big;
+		fd = join(w, 700 + (uint32_t)big, 1);
+		hvd_rv_tcpstore_ranks(w->rv, 1); /* so that the second one finds an empty store */
+		get(w, fd, "missing", "");
+		set(w, fd, "a", "one");
+		get(w, fd, "a", "one");
+		set(w, fd, "a", "");
+		get(w, fd, "a", "");
+		add_pair(&w->out, HVD_TCPSTORE_APPEND, "a", "x");
+		add_pair(&w->out, HVD_TCPSTORE_APPEND, "a", "yz");
+		get(w, fd, "a", "xyz");
+		add_count(&w->out, HVD_TCPSTORE_ADD, "c", 5);
+		expect_number(w, fd, 5);
+		add_count(&w->out, HVD_TCPSTORE_ADD, "c", -15);
+		expect_number(w, fd, -10);
+		get(w, fd, "c", "-10");
+		compare_set(w, fd, "s", "no", "new", "no"); /* as PyTorch: it says so, and stores nothing */
+		get(w, fd, "s", "");
+		compare_set(w, fd, "s", "", "new", "new");
+		compare_set(w, fd, "s", "old", "newer", "new");
+		compare_set(w, fd, "s", "new", "newer", "newer");
+		get(w, fd, "s", "newer");
+		add_keys(&w->out, HVD_TCPSTORE_CHECK, keys, 2);
+		expect_byte(w, fd, 0);
+		add_keys(&w->out, HVD_TCPSTORE_CHECK, keys, 3);
+		expect_byte(w, fd, 1);
+		add_keys(&w->out, HVD_TCPSTORE_CHECK, keys, 0);
+		expect_byte(w, fd, 0);
+		add_keys(&w->out, HVD_TCPSTORE_WAIT, keys, 2);
+		expect_byte(w, fd, 0);
+		add_keys(&w->out, HVD_TCPSTORE_WAIT, keys, 0);
+		expect_byte(w, fd, 0);
+		add_keys(&w->out, HVD_TCPSTORE_MULTI_GET, keys, 3);
+		expect_text(w, fd, "xyz");
+		expect_text(w, fd, "-10");
+		expect_text(w, fd, "");
+		add_query(&w->out, HVD_TCPSTORE_MULTI_SET);
+		add_number(&w->out, 2, 8);
+		for (int i = 0; i < 2; i++) {
+			add_string(&w->out, i ? "m1" : "m0");
+			add_string(&w->out, i ? "" : "value");
+		}
+		get(w, fd, "m0", "value");
+		add_query(&w->out, HVD_TCPSTORE_GETNUMKEYS); /* init/ a c s m0 m1 */
+		expect_number(w, fd, 6);
+		add_key(&w->out, HVD_TCPSTORE_DELETE_KEY, "m0");
+		expect_number(w, fd, 1);
+		add_key(&w->out, HVD_TCPSTORE_DELETE_KEY, "m0");
+		expect_number(w, fd, 0);
+		add_key(&w->out, HVD_TCPSTORE_QUEUE_POP, "q");
+		expect_number(w, fd, 0);
+		add_pair(&w->out, HVD_TCPSTORE_QUEUE_PUSH, "q", "first");
+		add_pair(&w->out, HVD_TCPSTORE_QUEUE_PUSH, "q", "");
+		add_key(&w->out, HVD_TCPSTORE_QUEUE_LEN, "q");
+		expect_number(w, fd, 2);
+		add_keys(&w->out, HVD_TCPSTORE_CHECK, keys + 3, 1); /* a queue counts as a key here … */
+		expect_byte(w, fd, 0);
+		get(w, fd, "q", ""); /* … and is none there */
+		add_query(&w->out, HVD_TCPSTORE_GETNUMKEYS);
+		expect_number(w, fd, 5);
+		add_key(&w->out, HVD_TCPSTORE_QUEUE_POP, "q");
+		expect_number(w, fd, 2);
+		expect_text(w, fd, "first");
+		add_key(&w->out, HVD_TCPSTORE_QUEUE_POP, "q");
+		expect_number(w, fd, 1);
+		expect_text(w, fd, "");
+		add_keys(&w->out, HVD_TCPSTORE_CHECK, keys + 3, 1);
+		expect_byte(w, fd, 1);
+		add_count(&w->out, HVD_TCPSTORE_BARRIER, "b", 1);
+		expect_byte(w, fd, 0);
+		get(w, fd, "b", "1");
+		add_query(&w->out, HVD_TCPSTORE_CANCEL_WAIT);
+		expect_byte(w, fd, 1);
+		close(fd);
+		turn(w, 0.02);
+	}
+	assert_int_equal(stats(w).tcpstore_now, 0);
+	assert_int_equal(stats(w).tcpstore_joined, 2);
+	assert_string_equal(said(w), "");
+}
+
+static void lists_keys(void **state)
+{
+	struct world *w = *state;
+	int fd, seen = 0;
+
+	begin(w);
+	fd = join(w, 700, 1);
+	set(w, fd, "k0", "x");
+	set(w, fd, "k1", "x");
+	set(w, fd, "k2", "x");
+	add_pair(&w->out, HVD_TCPSTORE_QUEUE_PUSH, "queue", "x");
+	add_key(&w->out, HVD_TCPSTORE_DELETE_KEY, "k1");
+	expect_number(w, fd, 1);
+	add_query(&w->out, HVD_TCPSTORE_LIST_KEYS);
+	expect_number(w, fd, 3);
+	for (int i = 0; i < 3; i++) {
+		char text[8] = "";
+		uint64_t n = hear_number(w, fd, 8);
+
+		assert_true(n < sizeof(text) && hear(w, fd, text, n));
+		seen += strcmp(text, "k0") == 0      ? 1
+			: strcmp(text, "k2") == 0    ? 10
+			: strcmp(text, "init/") == 0 ? 100
+						     : 0;
+	}
+	assert_int_equal(seen, 111);
+	close(fd);
+}
+
+/* All requests in two pieces, cut at every byte; the answers are the same. */
+static void cuts_make_no_difference(void **state)
+{
+	struct world *w = *state;
+	char whole[1024], split[1024];
+	size_t len = 0;
+
+	begin(w);
+	for (int big = 0; big < 2; big++) {
+		struct bytes all = {.big = big};
+
+		add_all_queries(&all);
+		for (size_t cut = 0; cut < all.n; cut++) {
+			int fd = dial(w);
+			size_t got = 0;
+
+			hvd_rv_tcpstore_renew(w->rv);
+			add_raw(&w->out, all.p, cut);
+			say(w, fd);
+			turn(w, 0);
+			turn(w, 0);
+			add_raw(&w->out, all.p + cut, all.n - cut);
+			say(w, fd);
+			shutdown(fd, SHUT_WR);
+			while (hear(w, fd, split + got, 1))
+				got++;
+			if (cut == 0) {
+				len = got;
+				memcpy(whole, split, got);
+				assert_int_in_range(len, 100, sizeof(whole));
+			}
+			assert_int_equal(got, len);
+			assert_memory_equal(split, whole, len);
+			close(fd);
+		}
+		free(all.p);
+	}
+}
+
+/* --- waiting --- */
+
+static void waits_for_all_of_its_keys(void **state)
+{
+	static const char *const keys[] = {"a", "b", "c", "b"};
+	struct world *w = *state;
+	int one, many, setter;
+	char *text;
+
+	begin(w);
+	setter = join(w, 700, 1);
+	one = join(w, 701, 2);
+	many = join(w, 702, 3);
+	set(w, setter, "c", "there");
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, keys, 4);
+	expect_nothing(w, many);
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, keys, 1);
+	expect_nothing(w, one);
+	text = hvd_rv_tcpstore_waits(w->rv, 5);
+	assert_string_equal(text, "127.0.0.1 (pid 702) waits for a and 2 more\n127.0.0.1 (pid 701) waits for a");
+	free(text);
+	text = hvd_rv_tcpstore_waits(w->rv, 1);
+	assert_string_equal(text, "127.0.0.1 (pid 702) waits for a and 2 more");
+	free(text);
+	set(w, setter, "a", "x");
+	expect_byte(w, one, 0);
+	expect_nothing(w, many);
+	add_key(&w->out, HVD_TCPSTORE_DELETE_KEY, "a"); /* it was there, and counts */
+	expect_number(w, setter, 1);
+	set(w, setter, "b", "x");
+	expect_byte(w, many, 0);
+	set(w, setter, "a", "x");
+	expect_nothing(w, many);
+	assert_null(hvd_rv_tcpstore_waits(w->rv, 5));
+	assert_int_equal(stats(w).store.waiters, 0);
+	close(one);
+	close(many);
+	close(setter);
+}
+
+static void every_way_to_make_a_key_wakes(void **state)
+{
+	static const char *const key[] = {"k"};
+	struct world *w = *state;
+	int waiter, setter;
+
+	begin(w);
+	setter = join(w, 700, 1);
+	waiter = join(w, 701, 2);
+	for (int way = 0; way < 7; way++) {
+		add_keys(&w->out, HVD_TCPSTORE_WAIT, key, 1);
+		expect_nothing(w, waiter);
+		switch (way) {
+		case 0:
+			add_pair(&w->out, HVD_TCPSTORE_SET, "k", "x");
+			break;
+		case 1:
+			add_pair(&w->out, HVD_TCPSTORE_APPEND, "k", "x");
+			break;
+		case 2:
+			add_pair(&w->out, HVD_TCPSTORE_QUEUE_PUSH, "k", "x");
+			break;
+		case 3:
+			add_count(&w->out, HVD_TCPSTORE_ADD, "k", 1);
+			expect_number(w, setter, 1);
+			break;
+		case 4:
+			compare_set(w, setter, "k", "other", "x", "other");
+			expect_nothing(w, waiter); /* nothing was stored */
+			compare_set(w, setter, "k", "", "x", "x");
+			break;
+		case 5:
+			add_query(&w->out, HVD_TCPSTORE_MULTI_SET);
+			add_number(&w->out, 1, 8);
+			add_string(&w->out, "k");
+			add_string(&w->out, "x");
+			break;
+		default: /* not a way */
+			expect_nothing(w, waiter);
+			add_query(&w->out, HVD_TCPSTORE_CANCEL_WAIT);
+			expect_byte(w, waiter, 1);
+			continue;
+		}
+		say(w, setter);
+		expect_byte(w, waiter, 0);
+		add_key(&w->out, HVD_TCPSTORE_DELETE_KEY, "k");
+		expect_number(w, setter, way == 2 ? 0 : 1);
+		add_key(&w->out, HVD_TCPSTORE_QUEUE_POP, "k");
+		expect_number(w, setter, way == 2 ? 1 : 0);
+		if (way == 2)
+			expect_text(w, setter, "x");
+	}
+	close(waiter);
+	close(setter);
+}
+
+/* A client that has given up waiting reads until the answer to CANCEL_WAIT, whatever came before it. */
+static void a_wait_can_be_cancelled(void **state)
+{
+	static const char *const keys[] = {"a", "b"};
+	struct world *w = *state;
+	int fd, other;
+
+	begin(w);
+	fd = join(w, 700, 1);
+	other = join(w, 701, 2);
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, keys, 2);
+	add_query(&w->out, HVD_TCPSTORE_CANCEL_WAIT);
+	expect_byte(w, fd, 1);
+	set(w, other, "a", "x");
+	set(w, other, "b", "x");
+	expect_nothing(w, fd);
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, keys, 2);
+	add_query(&w->out, HVD_TCPSTORE_CANCEL_WAIT);
+	expect_byte(w, fd, 0);
+	expect_byte(w, fd, 1);
+	add_count(&w->out, HVD_TCPSTORE_BARRIER, "c", 2);
+	add_query(&w->out, HVD_TCPSTORE_CANCEL_WAIT);
+	expect_byte(w, fd, 1);
+	add_key(&w->out, HVD_TCPSTORE_GET, "a"); /* and it can go on */
+	expect_text(w, fd, "x");
+	assert_int_equal(stats(w).store.waiters, 0);
+	close(fd);
+	close(other);
+}
+
+static void a_lost_client_waits_no_longer(void **state)
+{
+	struct world *w = *state;
+	char names[40][8];
+	const char *keys[40];
+	size_t before;
+	int fd, other;
+
+	begin(w);
+	other = join(w, 700, 1);
+	set(w, other, "x", "1");
+	for (size_t i = 0; i < 40; i++) {
+		snprintf(names[i], sizeof(names[i]), "k%zu", i);
+		keys[i] = names[i];
+	}
+	add_key(&w->out, HVD_TCPSTORE_DELETE_KEY, "x");
+	expect_number(w, other, 1);
+	fd = join(w, 701, 2);
+	before = stats(w).store.bytes;
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, keys, 40);
+	expect_nothing(w, fd);
+	assert_int_equal(stats(w).store.waiters, 40);
+	close(fd);
+	turn(w, 0.02);
+	assert_int_equal(stats(w).store.waiters, 0);
+	assert_int_equal(stats(w).store.bytes, before);
+	set(w, other, "k7", "x");
+	close(other);
+}
+
+static void queues_wake_one(void **state)
+{
+	static const char *const queue[] = {"q"}, *const both[] = {"q", "other"};
+	struct world *w = *state;
+	int first, second, third, pusher;
+
+	begin(w);
+	pusher = join(w, 700, 1);
+	first = join(w, 701, 2);
+	second = join(w, 702, 3);
+	third = join(w, 703, 4);
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, both, 2);
+	expect_nothing(w, first);
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, queue, 1);
+	expect_nothing(w, second);
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, queue, 1);
+	expect_nothing(w, third);
+	add_pair(&w->out, HVD_TCPSTORE_QUEUE_PUSH, "q", "1"); /* the first waits for another key, too */
+	say(w, pusher);
+	expect_byte(w, second, 0);
+	expect_nothing(w, third);
+	expect_nothing(w, first);
+	add_pair(&w->out, HVD_TCPSTORE_QUEUE_PUSH, "q", "2");
+	say(w, pusher);
+	expect_byte(w, third, 0);
+	set(w, pusher, "other", "x");
+	expect_byte(w, first, 0);
+	add_key(&w->out, HVD_TCPSTORE_QUEUE_LEN, "q");
+	expect_number(w, first, 2);
+	close(first);
+	close(second);
+	close(third);
+	close(pusher);
+}
+
+static void a_barrier_lets_all_go(void **state)
+{
+	struct world *w = *state;
+	int fd[3];
+
+	begin(w);
+	for (int i = 0; i < 3; i++)
+		fd[i] = join(w, 700 + (uint32_t)i, i + 1);
+	for (int i = 0; i < 2; i++) {
+		add_count(&w->out, HVD_TCPSTORE_BARRIER, "b", 3);
+		expect_nothing(w, fd[i]);
+	}
+	get(w, fd[2], "b", "2");
+	add_count(&w->out, HVD_TCPSTORE_BARRIER, "b", 3);
+	for (int i = 2; i >= 0; i--)
+		expect_byte(w, fd[i], 0);
+	for (int i = 0; i < 3; i++)
+		close(fd[i]);
+}
+
+/* --- generations --- */
+
+static void each_round_begins_with_nothing(void **state)
+{
+	struct world *w = *state;
+	int a, b, clone;
+
+	begin(w);
+	for (uint32_t round = 0; round < 3; round++) {
+		a = join(w, 700, 1);
+		b = join(w, 701, 2);
+		get(w, b, "address", "");
+		set(w, a, "address", "here");
+		get(w, b, "address", "here");
+		clone = meet(w, 701);
+		get(w, clone, "address", "here");
+		close(clone);
+		assert_int_equal(w->n_joins, 2 * (round + 1));
+		assert_int_equal(w->joins[w->n_joins - 1].generation, round);
+		assert_int_equal(w->joins[w->n_joins - 1].pid, 701);
+		assert_true(hvd_addr_loopback(&w->joins[w->n_joins - 1].from));
+		close(a);
+		close(b);
+		turn(w, 0.01);
+	}
+}
+
+static void renewing_forgets_all(void **state)
+{
+	static const char *const key[] = {"k"};
+	struct world *w = *state;
+	int a, b;
+
+	begin(w);
+	a = join(w, 700, 1);
+	set(w, a, "address", "here");
+	b = join(w, 701, 2);
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, key, 1);
+	expect_nothing(w, b);
+	hvd_rv_clear(w->rv, NULL); /* Horovod's: leaves the store alone */
+	get(w, a, "address", "here");
+	hvd_rv_tcpstore_renew(w->rv);
+	expect_end(w, a);
+	expect_end(w, b);
+	assert_int_equal(stats(w).store.bytes, 0);
+	a = join(w, 700, 1);
+	assert_int_equal(w->joins[2].generation, 0);
+	get(w, a, "address", "");
+	close(a);
+}
+
+/* Both protocols at one port over one store, but not the same keys. */
+static void http_is_another_world(void **state)
+{
+	static const char ask[] = "GET /tcpstore/address HTTP/1.1\r\n\r\n";
+	struct world *w = *state;
+	struct hvd_err err;
+	char answer[13] = "";
+	int a, http;
+
+	w->cfg.get_wait = 0;
+	begin(w);
+	a = join(w, 700, 1);
+	set(w, a, "address", "here");
+	assert_int_equal(hvd_rv_put(w->rv, "tcpstore", "other", "x", 1, &err), 0);
+	get(w, a, "other", "");
+	http = dial(w);
+	add_raw(&w->out, ask, sizeof(ask) - 1);
+	say(w, http);
+	assert_true(hear(w, http, answer, 12));
+	assert_string_equal(answer, "HTTP/1.1 404");
+	close(http);
+	close(a);
+}
+
+/* --- limits --- */
+
+static void tells_whom_it_cannot_serve(void **state)
+{
+	struct world *w = *state;
+	const char *first;
+	int fd;
+
+	begin(w);
+	for (int i = 0; i < 3; i++) {
+		fd = dial(w);
+		add_count(&w->out, 3, "init/", 1);
+		expect_end(w, fd);
+	}
+	first = strstr(said(w), "a process at 127.0.0.1 uses PyTorch older than 2.2");
+	assert_non_null(first);
+	assert_in(first, "--store=rank0");
+	assert_null(strstr(first + 1, "a process at")); /* told once */
+	assert_int_equal(stats(w).tcpstore_old, 3);
+	fd = dial(w);
+	add_number(&w->out, 0, 1);
+	add_number(&w->out, 12345, 4);
+	expect_end(w, fd);
+	assert_in(said(w), "magic number");
+	fd = meet(w, 700);
+	add_number(&w->out, 77, 1);
+	expect_end(w, fd);
+	assert_in(said(w), "process 700 at 127.0.0.1: it sent a query that is not known");
+	fd = join(w, 700, 1);
+	add_pair(&w->out, HVD_TCPSTORE_SET, "text", "no number");
+	add_count(&w->out, HVD_TCPSTORE_ADD, "text", 1);
+	expect_end(w, fd);
+	assert_in(said(w), "not a number");
+	fd = join(w, 701, 2);
+	add_count(&w->out, HVD_TCPSTORE_ADD, "big", INT64_MAX);
+	add_count(&w->out, HVD_TCPSTORE_ADD, "big", 1);
+	say(w, fd);
+	assert_int_equal(hear_number(w, fd, 8), INT64_MAX);
+	expect_end(w, fd);
+	assert_int_equal(stats(w).conns_now, 0);
+}
+
+static void needs_to_be_asked_for(void **state)
+{
+	struct world *w = *state;
+	char answer[13] = "";
+	int fd;
+
+	w->cfg.tcpstore = false;
+	begin(w);
+	fd = dial(w);
+	add_validate(&w->out);
+	add_query(&w->out, 10);
+	add_query(&w->out, 10); /* an empty line: what HTTP would wait for */
+	say(w, fd);
+	assert_true(hear(w, fd, answer, 12));
+	assert_string_equal(answer, "HTTP/1.1 400");
+	close(fd);
+	hvd_rv_tcpstore_renew(w->rv);
+	hvd_rv_tcpstore_ranks(w->rv, 4);
+	assert_null(hvd_rv_tcpstore_waits(w->rv, 5));
+}
+
+/* Who announces much and sends little takes little memory. */
+static void announced_lengths_take_no_memory(void **state)
+{
+	struct world *w = *state;
+	int fds[50];
+	size_t before;
+
+	w->cfg.store.total_max = 4 << 20;
+	begin(w);
+	for (int i = 0; i < 50; i++)
+		fds[i] = join(w, 700 + (uint32_t)i, i + 1);
+	before = stats(w).store.bytes;
+	for (int i = 0; i < 50; i++) {
+		if (i % 2) {
+			add_query(&w->out, HVD_TCPSTORE_WAIT);
+			add_number(&w->out, HVD_TCPSTORE_LIST_MAX, 8);
+			add_string(&w->out, "k");
+		} else {
+			add_key(&w->out, HVD_TCPSTORE_SET, "k");
+			add_number(&w->out, HVD_TCPSTORE_VALUE_MAX, 8);
+			add_raw(&w->out, "abc", 3);
+		}
+		say(w, fds[i]);
+	}
+	turn(w, 0.05);
+	assert_int_equal(stats(w).tcpstore_now, 50);
+	assert_true(stats(w).store.bytes - before < 50 * 8192);
+	for (int i = 0; i < 50; i++)
+		close(fds[i]);
+	turn(w, 0.05);
+	assert_int_equal(stats(w).tcpstore_now, 0);
+	assert_int_equal(stats(w).store.bytes, before);
+}
+
+static void large_values_arrive_whole(void **state)
+{
+	struct world *w = *state;
+	const size_t n = HVD_TCPSTORE_VALUE_MAX;
+	char *value = malloc(n + 1), *back = malloc(n);
+	int fd;
+
+	begin(w);
+	for (size_t i = 0; i < n; i++)
+		value[i] = (char)('a' + i * 31 % 23);
+	value[n] = '\0';
+	fd = join(w, 700, 1);
+	for (int round = 0; round < 2; round++) {
+		add_pair(&w->out, HVD_TCPSTORE_SET, "big", value);
+		add_pair(&w->out, HVD_TCPSTORE_SET, "small", "x");
+		get(w, fd, "small", "x");
+		add_key(&w->out, HVD_TCPSTORE_GET, "small");
+		add_key(&w->out, HVD_TCPSTORE_GET, "big");
+		add_key(&w->out, HVD_TCPSTORE_GET, "small");
+		expect_text(w, fd, "x");
+		assert_int_equal(hear_number(w, fd, 8), n);
+		assert_true(hear(w, fd, back, n));
+		assert_memory_equal(back, value, n);
+		expect_text(w, fd, "x");
+	}
+	add_pair(&w->out, HVD_TCPSTORE_APPEND, "big", "end"); /* longer than a request could be */
+	add_key(&w->out, HVD_TCPSTORE_GET, "big");
+	say(w, fd);
+	assert_int_equal(hear_number(w, fd, 8), n + 3);
+	assert_true(hear(w, fd, back, n));
+	assert_true(hear(w, fd, back, 3));
+	assert_memory_equal(back, "end", 3);
+	close(fd);
+	free(value);
+	free(back);
+}
+
+/* A client that asks and asks, and reads nothing: it is heard no longer at some point, and gets all its answers when it
+ * reads. Meanwhile others are served. */
+static void who_does_not_read_is_not_heard(void **state)
+{
+	struct world *w = *state;
+	const size_t n = 100000, rounds = 2000;
+	char *value = malloc(n + 1), *back = malloc(n);
+	struct bytes ask = {0};
+	size_t sent = 0, before;
+	int fd, other;
+
+	begin(w);
+	fd = join(w, 700, 1);
+	other = join(w, 701, 2);
+	memset(value, 'v', n);
+	value[n] = '\0';
+	set(w, fd, "k", value);
+	before = stats(w).store.bytes;
+	for (size_t i = 0; i < rounds; i++)
+		add_key(&ask, HVD_TCPSTORE_GET, "k");
+	for (int still = 0; still < 50; still++) {
+		ssize_t got = send(fd, ask.p + sent, ask.n - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		sent += got > 0 ? (size_t)got : 0;
+		turn(w, 0.001);
+	}
+	assert_true(stats(w).store.bytes - before < 1 << 20);
+	set(w, other, "k", "replaced");
+	for (size_t i = 0; i < rounds; i++) {
+		uint64_t len;
+
+		while (sent < ask.n) {
+			ssize_t got = send(fd, ask.p + sent, ask.n - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+			if (got < 0)
+				break;
+			sent += (size_t)got;
+		}
+		len = hear_number(w, fd, 8);
+		assert_true(len == n || len == 8);
+		assert_true(hear(w, fd, back, len));
+		assert_int_equal(back[0], len == n ? 'v' : 'r');
+	}
+	close(fd);
+	close(other);
+	turn(w, 0.05);
+	assert_true(stats(w).store.bytes < before);
+	free(ask.p);
+	free(value);
+	free(back);
+}
+
+/* The answer to one request is larger than what is kept of answers otherwise: the client reads when it has sent all. */
+static void a_long_list_is_read_to_its_end(void **state)
+{
+	struct world *w = *state;
+	enum {
+		N = 30000
+	};
+	char value[301];
+	int fd;
+
+	begin(w);
+	fd = join(w, 700, 1);
+	memset(value, 'v', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	set(w, fd, "a key with a name that is rather long, as those of PyTorch are", value);
+	add_query(&w->out, HVD_TCPSTORE_MULTI_GET);
+	add_number(&w->out, N, 8);
+	for (int i = 0; i < N; i++)
+		add_string(&w->out, "a key with a name that is rather long, as those of PyTorch are");
+	say(w, fd);
+	for (int i = 0; i < N; i++)
+		expect_text(w, fd, value);
+	close(fd);
+}
+
+static void closes_when_there_is_no_room(void **state)
+{
+	const char *key[] = {"k", "l"};
+	struct world *w = *state;
+	char *value = calloc(1, 70001);
+	int fd;
+
+	w->cfg.store.total_max = 100000;
+	begin(w);
+	memset(value, 'v', 70000);
+	fd = join(w, 700, 1);
+	set(w, fd, "a", "x");
+	add_pair(&w->out, HVD_TCPSTORE_SET, "b", value);
+	add_pair(&w->out, HVD_TCPSTORE_SET, "c", value);
+	expect_end(w, fd);
+	assert_in(said(w), "warning");
+	assert_in(said(w), "no room");
+	fd = join(w, 701, 2);
+	get(w, fd, "a", "x");
+	for (int i = 0; i < 1000; i++) { /* names take memory, too */
+		char name[64];
+
+		snprintf(name, sizeof(name), "%060d", i);
+		key[0] = name;
+		add_keys(&w->out, HVD_TCPSTORE_WAIT, key, 2);
+		add_query(&w->out, HVD_TCPSTORE_QUEUE_PUSH);
+		add_string(&w->out, name);
+		add_string(&w->out, "");
+	}
+	expect_end(w, fd);
+	fd = join(w, 702, 3);
+	close(fd);
+	free(value);
+}
+
+static void who_does_not_go_on_is_closed(void **state)
+{
+	struct world *w = *state;
+	int begun, idle;
+
+	begin(w);
+	idle = join(w, 700, 1);
+	begun = dial(w);
+	add_number(&w->out, 0, 1);
+	say(w, begun);
+	turn(w, 0.1);
+	assert_int_equal(stats(w).tcpstore_now, 2);
+	expect_end(w, begun); /* head_time is 0.3 s */
+	turn(w, 0.5);
+	get(w, idle, "none", "");
+	close(idle);
+}
+
+/* Places for others are made by closing connections of HTTP only. */
+static void is_not_closed_for_others(void **state)
+{
+	struct world *w = *state;
+	int fd[3], late;
+
+	w->cfg.conns_max = 3;
+	begin(w);
+	for (int i = 0; i < 3; i++)
+		fd[i] = join(w, 700 + (uint32_t)i, i + 1);
+	late = dial(w);
+	add_validate(&w->out);
+	add_count(&w->out, HVD_TCPSTORE_ADD, "init/", 1);
+	expect_nothing(w, late);
+	assert_in(said(w), "3 connections");
+	for (int i = 0; i < 3; i++)
+		get(w, fd[i], "none", "");
+	close(fd[1]);
+	assert_int_equal(hear_number(w, late, 8), 4);
+	close(late);
+	close(fd[0]);
+	close(fd[2]);
+}
+
+static void a_stranger_is_expelled(void **state)
+{
+	struct world *w = *state;
+	struct hvd_addr nobody;
+	int fd;
+
+	w->cfg.access = hvd_rv_access_create();
+	begin(w);
+	fd = join(w, 700, 1);
+	hvd_addr_parse("192.0.2.1", &nobody);
+	hvd_rv_access_replace(w->cfg.access, &nobody, 1);
+	hvd_rv_expel(w->rv);
+	get(w, fd, "none", ""); /* loopback may always connect */
+	close(fd);
+}
+
+static void ends_with_the_server(void **state)
+{
+	struct world *w = *state;
+	int fd, waiting;
+	static const char *const key[] = {"k"};
+
+	begin(w);
+	fd = join(w, 700, 1);
+	waiting = join(w, 701, 2);
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, key, 1);
+	expect_nothing(w, waiting);
+	hvd_rv_stop(w->rv, 1.0, NULL, NULL);
+	expect_end(w, fd);
+	expect_end(w, waiting);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(answers_every_query),
+		T(lists_keys),
+		T(cuts_make_no_difference),
+		T(waits_for_all_of_its_keys),
+		T(every_way_to_make_a_key_wakes),
+		T(a_wait_can_be_cancelled),
+		T(a_lost_client_waits_no_longer),
+		T(queues_wake_one),
+		T(a_barrier_lets_all_go),
+		T(each_round_begins_with_nothing),
+		T(renewing_forgets_all),
+		T(http_is_another_world),
+		T(tells_whom_it_cannot_serve),
+		T(needs_to_be_asked_for),
+		T(announced_lengths_take_no_memory),
+		T(large_values_arrive_whole),
+		T(who_does_not_read_is_not_heard),
+		T(a_long_list_is_read_to_its_end),
+		T(closes_when_there_is_no_room),
+		T(who_does_not_go_on_is_closed),
+		T(is_not_closed_for_others),
+		T(a_stranger_is_expelled),
+		T(ends_with_the_server),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
