@@ -48,8 +48,8 @@ static const struct hvd_opt rows[] = {
 	{ROW("hvd-start-timeout", REQUIRED, START, "SECONDS", "The plugin's spelling of --start-timeout"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .min = HVD_VALUES_LEAST_TIMEOUT},
 	{ROW("rendezvous", REQUIRED, START, "WHERE",
-	     "Where the rendezvous server runs: launch is on this host, batch is on the first node of the job (srun "
-	     "only); auto is launch, but with srun batch where this host is none of the job's"),
+	     "Where the rendezvous server runs: launch is on this host, batch is on rank 0's host (srun only); auto is "
+	     "rank 0's host, but without PyTorch's store (--store, --frameworks) this one if it is the job's"),
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(rendezvous), .choices = HVD_VALUES_RENDEZVOUS, .env = "HVD_RENDEZVOUS",
 	 .def = "auto"},
 	{ROW("hvd-rendezvous", REQUIRED, START, "WHERE", "The plugin's spelling of --rendezvous"), .type = HVD_OPT_ENUM,
