@@ -361,6 +361,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	struct hvd_boot boot;
 
 	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
+	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
 	el->restart = opts.restart;
 	if (!el->restart)
 		hvd_strv_add(&job->opts->extra_env, "HOROVOD_ELASTIC=1");

@@ -80,7 +80,8 @@ struct hvd_machine_opts {
 	int reset_limit;  /* generations after the first, without those that fill up a smaller one; -1 = any number */
 	bool restart;     /* PyTorch's policy; it has no reset limit */
 	int max_restarts; /* … after so many failures at most */
-	bool hosts_stay;  /* no other hosts come than those that were told first */
+	bool hosts_stay;  /* no other hosts come than those that were told first, and these only once */
+	bool hosts_end;   /* when no host is listed any longer, none will be */
 	/* Seconds. */
 	double elastic_timeout; /* to wait for slots */
 	/* … to wait for a worker to arrive at the rendezvous, once others train; for the members of a generation to

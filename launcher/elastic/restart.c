@@ -166,8 +166,18 @@ static bool step_running(struct hvd_machine *m, hvd_time now)
 	return false;
 }
 
+/* Can there be as many slots never again? */
+static bool no_others_come(const struct hvd_machine *m, int need)
+{
+	bool any = false;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		any |= m->hosts[k].listed;
+	return (m->opts.hosts_stay && hvd_host_manager_left(m) < need) || (m->opts.hosts_end && !any);
+}
+
 /* There are too few slots. True: something was done about it, or the job has ended. */
-static bool help_or_give_up(struct hvd_machine *m, int have, int need, hvd_time now)
+static bool help_or_give_up(struct hvd_machine *m, int have, int need)
 {
 	struct hvd_err why = m->first_failure;
 
@@ -175,13 +185,13 @@ static bool help_or_give_up(struct hvd_machine *m, int have, int need, hvd_time 
 		return true;
 	if (hvd_host_manager_pardon(m))
 		return true;
-	if (!m->opts.hosts_stay || m->generation == 0 || hvd_host_manager_left(m) >= need)
+	if (m->generation == 0 || !no_others_come(m, need))
 		return false;
 	if (!why.code)
 		hvd_err_set(&why, HVD_E_FAILED, "too few hosts are left");
-	hvd_err_hint(&why, "%d slots are left, and %d ranks are needed; --min-np goes on with fewer", have, need);
+	hvd_err_hint(&why, "%d slot%s left, and %d ranks are needed; --min-np goes on with fewer", have,
+		     have == 1 ? " is" : "s are", need);
 	hvd_machine_finish(m, &why, m->first_status ? hvd_status_exit(m->first_status) : 1);
-	(void)now;
 	return true;
 }
 
@@ -204,7 +214,7 @@ static bool step_waiting(struct hvd_machine *m, hvd_time now)
 	bool moved = false;
 
 	if (assignment.n < need) {
-		moved = help_or_give_up(m, assignment.n, need, now);
+		moved = help_or_give_up(m, assignment.n, need);
 		if (!moved)
 			hvd_slots_wait(m, assignment.n, need, now);
 	} else if (hvd_host_manager_settled(m, assignment.n, now)) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # what run sets
 # Elastic jobs on hosts that a script finds, through a real sshd on each of them, without a scheduler. Their workers are
-# elastic_worker.py.
+# elastic_worker.py, or restart_worker.py where all are started anew.
 
 load helpers
 load launch
@@ -12,7 +12,9 @@ setup_file() {
     if ! sshd_can; then return 0; fi
     suite_up --nodes 3
     sshd_prepare hvdn1 hvdn2 hvdn3
-    cp "$BATS_TEST_DIRNAME/elastic_worker.py" "$(home)/"
+    mkdir -p "$(home)/lib"
+    cp "$BATS_TEST_DIRNAME"/{elastic,restart}_worker.py "$(home)/"
+    cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/lib/"
     printf '#!/bin/sh\ncat ~/hosts\n' | script discover
 }
 teardown_file() { if sshd_can; then cluster_down; fi; }
@@ -85,6 +87,40 @@ stop() { on_login touch work/stop; }
     stop
     ended 30
     exits 0
+    nobody_left
+}
+
+# restarts LINE…: soon the ranks of the last generation are these, started anew so many times: "rank R on HOST N".
+restarts() {
+    local want
+    want=$(printf '%s\n' "$@")
+    wait_for 30 restarted "$#" "$want" || { echo "not: $want" && cat "$WORK/log" "$OUT" && return 1; }
+}
+restarted() {
+    [[ $(tail -n "$1" "$WORK/log" 2>/dev/null | sed -E 's/.*(rank .*) local .* restarts ([0-9]+) .*/\1 \2/' | sort) == "$2" ]]
+}
+
+@test "all ranks are started anew when a host is lost, and when it returns; of fixed hosts none returns" {
+    hosts hvdn1:1 hvdn2:1
+    begin on_login hvdrun --launcher=ssh --host-discovery-script ./discover --discovery-interval 0.2 -np 2 --min-np 1 \
+        --max-np 2 --max-restarts 3 ./restart_worker.py work
+    restarts "rank 0 on hvdn1 0" "rank 1 on hvdn2 0"
+    as_root hvdn1 pkill -KILL -u alice
+    restarts "rank 0 on hvdn2 1"
+    hosts hvdn2:1
+    sleep 1
+    hosts hvdn1:1 hvdn2:1
+    restarts "rank 0 on hvdn2 1" "rank 1 on hvdn1 1"
+    stop
+    ended 30
+    exits 0
+    on_login rm -f work/log work/stop
+    begin on_login hvdrun --launcher=ssh --hosts hvdn1:1,hvdn2:1 -np 2 --max-restarts 3 ./restart_worker.py work
+    restarts "rank 0 on hvdn1 0" "rank 1 on hvdn2 0"
+    as_root hvdn2 pkill -KILL -u alice
+    ended 20
+    exits 137
+    has "rank 1 was lost with its host" "1 slot is left, and 2 ranks are needed"
     nobody_left
 }
 

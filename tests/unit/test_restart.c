@@ -476,6 +476,23 @@ static void hosts_that_stay(void **state)
 	end(s);
 }
 
+static void all_hosts_go(void **state)
+{
+	struct sim *s = running(
+		(struct hvd_machine_opts){.np = 2, .min_np = 2, .max_restarts = 3, .hosts_end = *state != NULL}, "a:2");
+
+	lose(s, 0, HVD_HOST_LOST);
+	assert_false(s->over); /* it may be dropped, and listed again */
+	list(s, "");
+	assert_int_equal(s->over, *state != NULL);
+	if (!s->over) {
+		list(s, "b:2");
+		come(s);
+		assert_int_equal(s->generations, 2);
+	}
+	end(s);
+}
+
 static void host_that_fails_again(void **state)
 {
 	struct sim *s = running((struct hvd_machine_opts){.np = 6, .min_np = 4, .max_restarts = 9}, "a:2,b:2,c:2");
@@ -618,6 +635,7 @@ static void random_histories(void **state)
 								.max_np = seed % 5 ? 0 : 6,
 								.max_restarts = seed % 7 ? 1000 : 3,
 								.hosts_stay = seed % 11 == 0,
+								.hosts_end = seed % 6 == 0,
 								.elastic_timeout = 60,
 								.cooldown_min = seed % 2 ? 0 : 3,
 								.cooldown_max = 10},
@@ -651,6 +669,8 @@ int main(void)
 		cmocka_unit_test(lost_while_ending),
 		cmocka_unit_test(slots_that_never_come),
 		cmocka_unit_test(hosts_that_stay),
+		cmocka_unit_test(all_hosts_go),
+		cmocka_unit_test_prestate(all_hosts_go, (void *)"for good"),
 		cmocka_unit_test(host_that_fails_again),
 		cmocka_unit_test(cooldown),
 		cmocka_unit_test(random_histories),

@@ -1,0 +1,172 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# Elastic jobs of PyTorch's kind: all ranks are started anew after a failure or a change of hosts. The ranks are
+# restart_worker.py.
+
+load helpers
+load launch
+
+setup_file() {
+    suite_up --nodes 4
+    mkdir -p "$(home)/lib"
+    cp "$BATS_TEST_DIRNAME/restart_worker.py" "$(home)/"
+    cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/lib/"
+    printf '#!/bin/sh\ncat ~/hosts\n' | script discover
+}
+teardown_file() { cluster_down; }
+setup() {
+    WORK=$(home)/work
+    as_root hvdlogin rm -rf "$WORK"
+    on_login mkdir work
+}
+teardown() {
+    cluster_mend
+    assert_no_leftovers
+}
+
+hosts() { printf '%s\n' "$@" >"$(home)/hosts.new" && chmod 666 "$(home)/hosts.new" && mv "$(home)/hosts.new" "$(home)/hosts"; }
+
+# train NODES [OPTION OF hvdrun…] [-- OPTION OF restart_worker.py…]: begins a job with two ranks on each node.
+train() {
+    local nodes=$1 options=()
+    shift
+    while (($#)) && [[ $1 != -- ]]; do
+        options+=("$1")
+        shift
+    done
+    begin on_login salloc -Q -N"$nodes" --ntasks-per-node=2 --no-kill hvdrun "${options[@]}" \
+        ./restart_worker.py work "${@:2}"
+}
+
+# works_as LINE…: soon the ranks of the last generation are these, in their order: "size S … restarts N".
+last_generation() { tail -n "$1" "$WORK/log" 2>/dev/null | sed 's/ pid .*//' | sort -k4n; }
+works_so() { [[ $(last_generation "$1") == "$2" ]]; }
+works_as() {
+    local want
+    want=$(printf '%s\n' "$@")
+    wait_for 30 works_so "$#" "$want" || { echo "not: $want" && cat "$WORK/log" "$OUT" && return 1; }
+}
+# rank R: its process.
+rank() { sed -nE "s/.* rank $1 .* pid ([0-9]+)$/\1/p" "$WORK/log" | tail -1; }
+# kill_rank HOST R: it is killed there.
+kill_rank() { as_root "$1" kill -KILL "$(rank "$2")"; }
+checkpoint() { cat "$WORK/checkpoint"; }
+beyond() { [[ $(checkpoint) -gt $1 ]]; }
+stop() { on_login touch work/stop; }
+
+@test "a rank is killed: all are started anew, go on from their checkpoint, and this is counted" {
+    train 2 --max-restarts 2
+    works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 0" "size 4 rank 1 on hvdn1 local 1/2 restarts 0" \
+        "size 4 rank 2 on hvdn2 local 0/2 restarts 0" "size 4 rank 3 on hvdn2 local 1/2 restarts 0"
+    wait_for 10 beyond 5
+    kill_rank hvdn2 3
+    # None has come to a checkpoint at this signal, so none need be waited for.
+    within 5 works_so 4 "$(printf 'size 4 rank %s restarts 1\n' "0 on hvdn1 local 0/2" "1 on hvdn1 local 1/2" \
+        "2 on hvdn2 local 0/2" "3 on hvdn2 local 1/2")"
+    wait_for 10 beyond 10
+    kill_rank hvdn1 0
+    works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 2" "size 4 rank 1 on hvdn1 local 1/2 restarts 2" \
+        "size 4 rank 2 on hvdn2 local 0/2 restarts 2" "size 4 rank 3 on hvdn2 local 1/2 restarts 2"
+    stop
+    ended 30
+    exits 0
+    has "generation 1: 4 ranks on 2 hosts" "rank 3 on hvdn2 failed: killed by signal 9" \
+        "all ranks are started anew, restart 1 of 2, when the others have ended" "generation 3: 4 ranks on 2 hosts"
+    has_not "error" "stale" "Killed"
+    [[ $(sed -E 's/.* on ([^ ]*) .* pid /\1 /' "$WORK/log" | sort -u | wc -l) -eq 12 ]]
+}
+
+@test "when all restarts are used up the first failure ends the job, with its status" {
+    printf '#!/bin/sh\n[ $RANK != 1 ] || exit 7\nexec sleep 100\n' | script failing
+    run on_login salloc -Q -N2 --ntasks-per-node=1 --no-kill hvdrun --max-restarts 2 ./failing
+    exits 7
+    has "generation 3: 2 ranks on 2 hosts" "error: hvdn2: rank 1 failed first: exit code 7" \
+        "all ranks were started anew 2 times, as often as --max-restarts lets them"
+    run on_login salloc -Q -N2 --ntasks-per-node=1 --no-kill hvdrun --max-restarts 0 ./failing
+    exits 7
+    has "--max-restarts=0 starts nothing anew after a failure"
+    has_not "generation 2"
+}
+
+@test "a node is lost: the others go on with their checkpoint" {
+    train 3 --min-np 4 --max-np 6 --max-restarts 1
+    works_as "size 6 rank 0 on hvdn1 local 0/2 restarts 0" "size 6 rank 1 on hvdn1 local 1/2 restarts 0" \
+        "size 6 rank 2 on hvdn2 local 0/2 restarts 0" "size 6 rank 3 on hvdn2 local 1/2 restarts 0" \
+        "size 6 rank 4 on hvdn3 local 0/2 restarts 0" "size 6 rank 5 on hvdn3 local 1/2 restarts 0"
+    wait_for 10 beyond 5
+    fault node-kill hvdn1
+    works_as "size 4 rank 0 on hvdn2 local 0/2 restarts 1" "size 4 rank 1 on hvdn2 local 1/2 restarts 1" \
+        "size 4 rank 2 on hvdn3 local 0/2 restarts 1" "size 4 rank 3 on hvdn3 local 1/2 restarts 1"
+    beyond 5
+    stop
+    ended 30
+    exits 0
+    has "generation 2: 4 ranks on 2 hosts (hvdn1 removed)"
+}
+
+# hvdn3 comes when generation 1 is young, hvdn4 a moment later.
+@test "hosts that come change the job once, and not at once; one that goes does at once" {
+    hosts hvdn1:1 hvdn2:1
+    begin on_login salloc -Q -N4 --no-kill hvdrun --host-discovery-script ./discover --discovery-interval 0.2 -np 2 \
+        --min-np 2 --max-np 4 --max-restarts 0 ./restart_worker.py work
+    works_as "size 2 rank 0 on hvdn1 local 0/1 restarts 0" "size 2 rank 1 on hvdn2 local 0/1 restarts 0"
+    hosts hvdn1:1 hvdn2:1 hvdn3:1
+    sleep 2
+    hosts hvdn1:1 hvdn2:1 hvdn3:1 hvdn4:1
+    works_as "size 4 rank 0 on hvdn1 local 0/1 restarts 0" "size 4 rank 1 on hvdn2 local 0/1 restarts 0" \
+        "size 4 rank 2 on hvdn3 local 0/1 restarts 0" "size 4 rank 3 on hvdn4 local 0/1 restarts 0"
+    hosts hvdn2:1 hvdn3:1 hvdn4:1
+    within 8 works_so 3 "$(printf 'size 3 rank %s local 0/1 restarts 0\n' "0 on hvdn2" "1 on hvdn3" "2 on hvdn4")"
+    stop
+    ended 30
+    exits 0
+    has "generation 2: 4 ranks on 4 hosts (hvdn[3-4] added)" "generation 3: 3 ranks on 3 hosts (hvdn1 removed)"
+    has_not "generation 4" "warning" "error"
+}
+
+@test "ranks that write a checkpoint at SIGTERM have the time for it" {
+    train 1 --max-restarts 1 -- --heed
+    works_as "size 2 rank 0 on hvdn1 local 0/2 restarts 0" "size 2 rank 1 on hvdn1 local 1/2 restarts 0"
+    kill_rank hvdn1 1
+    works_as "size 2 rank 0 on hvdn1 local 0/2 restarts 1" "size 2 rank 1 on hvdn1 local 1/2 restarts 1"
+    [[ -e $WORK/heeded.0 && ! -e $WORK/heeded.1 ]]
+    stop
+    ended 30
+    exits 0
+}
+
+@test "when one rank has ended well the others go on, and after a failure all are started anew" {
+    train 2 --max-restarts 1 -- --end 0
+    works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 0" "size 4 rank 1 on hvdn1 local 1/2 restarts 0" \
+        "size 4 rank 2 on hvdn2 local 0/2 restarts 0" "size 4 rank 3 on hvdn2 local 1/2 restarts 0"
+    sleep 1
+    running "$PID"
+    kill_rank hvdn2 2
+    works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 1" "size 4 rank 1 on hvdn1 local 1/2 restarts 1" \
+        "size 4 rank 2 on hvdn2 local 0/2 restarts 1" "size 4 rank 3 on hvdn2 local 1/2 restarts 1"
+    stop
+    ended 30
+    exits 0
+}
+
+@test "hvdrun that is interrupted, ended or killed, and a job that is cancelled, leave nothing" {
+    local signal
+    for signal in INT TERM KILL cancel; do
+        as_root hvdlogin rm -rf "$WORK/log"
+        train 2 --max-restarts 3
+        works_as "size 4 rank 0 on hvdn1 local 0/2 restarts 0" "size 4 rank 1 on hvdn1 local 1/2 restarts 0" \
+            "size 4 rank 2 on hvdn2 local 0/2 restarts 0" "size 4 rank 3 on hvdn2 local 1/2 restarts 0"
+        case $signal in
+        cancel) as_root hvdctl scancel --user=alice ;;
+        *) as_root hvdlogin pkill -"$signal" -x hvdrun ;;
+        esac
+        ended 20
+        case $signal in
+        INT) exits 130 ;;
+        TERM) exits 143 ;;
+        esac
+        has_not "generation 2"
+        assert_no_leftovers
+    done
+}
