@@ -10,6 +10,7 @@
  *   key.c         brings the launch's key to the tasks without munge    srun, slurmstepd, tasks
  *   step.c        tells steps of srun --hvd from others                 slurmstepd, tasks
  *   plans.c       shares one hvd-task among the tasks of a host         slurmstepd, tasks
+ *   ports.c       reserves ports for servers in ranks                   slurmstepd, tasks
  *   container.c   tasks that another plugin puts into a container       slurmstepd, tasks
  *   task.c        gets the plan and sets it in the environment          tasks
  *   prolog.c      has the plan win over the site's TaskProlog           tasks
@@ -21,6 +22,7 @@
 #include "lib/base/err.h"
 #include "lib/base/key.h"
 #include "lib/base/strv.h"
+#include "lib/net/reserve.h"
 #include "lib/protocol/boot.h"
 
 #include <limits.h>
@@ -89,6 +91,7 @@ struct hvd_plugin {
 	struct {
 		int memory, ready, tell; /* descriptors; 0 = this host's tasks do not share an hvd-task */
 	} plans;                         /* slurmstepd and its tasks only; see plans.c */
+	struct hvd_reserve reserved;     /* slurmstepd and its tasks only; see ports.c */
 };
 
 /* options.c */
@@ -158,6 +161,13 @@ void hvd_plans_tell(struct hvd_plugin *pl, int status, const char *plans, size_t
 int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **plan, size_t *len, struct hvd_err *err);
 /* Where plan `n` (from 0) begins in `plans`. Returns its length with its empty string; 0 if there is no such plan. */
 size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **plan);
+
+/* ports.c */
+
+/* In slurmstepd, before it forks the tasks: reserve what the launch wants. Nothing is reserved after an error. */
+void hvd_step_ports_reserve(struct hvd_plugin *pl, spank_t sp);
+/* The option that tells hvd-task of them, which the caller frees; NULL: there are none. */
+char *hvd_step_ports_text(const struct hvd_plugin *pl);
 
 /* container.c */
 

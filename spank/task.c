@@ -178,7 +178,8 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 			struct hvd_err *err)
 {
 	char path[PATH_MAX + 16];
-	char *argv[] = {path, (char *)(all ? "--plan=all" : "--plan"), NULL};
+	char *ports = hvd_step_ports_text(pl);
+	char *argv[] = {path, (char *)(all ? "--plan=all" : "--plan"), ports, NULL};
 	struct hvd_spawn spawn = {.path = path, .argv = argv, .parent_death_signal = SIGKILL};
 	struct hvd_strv env = {0};
 	pid_t pid;
@@ -192,6 +193,7 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	hand_over_key(pl, boot, &spawn);
 	pid = hvd_spawn(&spawn, err);
 	hvd_strv_free(&env);
+	free(ports);
 	if (pid < 0 && err->code == HVD_E_LIMIT)
 		return pid;
 	if (pid < 0 && spawn.root_fd > 0)

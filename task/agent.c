@@ -318,6 +318,14 @@ void hvd_agent_refuse(struct hvd_agent *agent, const struct hvd_err *why)
 	agent->refusal = why;
 }
 
+void hvd_agent_ports(struct hvd_agent *agent, const in_port_t *ports, size_t n)
+{
+	free(agent->node.ports);
+	agent->node.ports = hvd_xcalloc(n, sizeof(*ports));
+	memcpy(agent->node.ports, ports, n * sizeof(*ports));
+	agent->node.n_ports = (uint32_t)n;
+}
+
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg)
 {
 	if (agent->conn)

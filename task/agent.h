@@ -76,6 +76,9 @@ void hvd_agent_destroy(struct hvd_agent *agent); /* NULL is fine */
  * agent. */
 void hvd_agent_refuse(struct hvd_agent *agent, const struct hvd_err *why);
 
+/* Before the event loop runs: the registration is to name these ports, which are reserved on this host. */
+void hvd_agent_ports(struct hvd_agent *agent, const in_port_t *ports, size_t n);
+
 /* Queue a message for the driver; takes the reference. */
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg);
 

@@ -30,6 +30,7 @@
  *   --input=RANK|none           what follows on stdin then goes to this rank's COMMAND only, or to none
  *   --tcpstore                  --serve and --watchdog: answer PyTorch's TCPStore clients, too
  *   --at=INDEX:HOSTS:NAME       --serve=0 --stdin: there is no task of Slurm's here, and this is the host
+ *   --ports=PORT,…              these ports are reserved on this host (ports.h)
  *   --guarded                   run behind a monitor (monitor.h), which adds --behind
  *   --nice=N, --memlock=BYTES|unlimited
  *                               take over these limits of the launcher
@@ -59,7 +60,8 @@
 #include <unistd.h>
 
 static const char usage[] =
-	"usage: hvd-task --plan[=all] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | --host=N:NODES:NAME "
+	"usage: hvd-task --plan[=all] [--ports=PORT,…] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | "
+	"--host=N:NODES:NAME "
 	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
 	"[--nice=N] [--memlock=BYTES|unlimited] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind[=near] "
@@ -86,7 +88,7 @@ enum mode_index {
 struct args {
 	enum mode_index mode;
 	const char *value; /* of the mode's option; NULL = none */
-	const char *at, *ranks, *input, *nice, *memlock;
+	const char *at, *ranks, *ports, *input, *nice, *memlock;
 	bool from_stdin, guarded, behind, tcpstore;
 	struct hvd_ranks_opts opts;
 };
@@ -121,7 +123,7 @@ static int print_plan(struct task *task)
 {
 	bool all = task->args.value && strcmp(task->args.value, "all") == 0;
 
-	return hvd_rank_print_plan(&task->boot, &task->info, all, &task->log);
+	return hvd_rank_print_plan(&task->boot, &task->info, all, task->args.ports, &task->log);
 }
 
 static int serve(struct task *task)
@@ -180,7 +182,7 @@ static bool misused(const struct args *args, bool command)
 
 	return command != modes[args->mode].command || host != (args->ranks != NULL) || (args->guarded && !host) ||
 	       (args->from_stdin && !command && args->mode != MODE_SERVE) ||
-	       (args->input && (host || !args->from_stdin));
+	       (args->input && (host || !args->from_stdin)) || (args->ports && args->mode != MODE_PLAN);
 }
 
 /* The option of a mode stands for the mode. */
@@ -194,6 +196,7 @@ static const struct option options[] = {
 	{"topology", no_argument, NULL, MODE_TOPOLOGY},
 	{"drain", no_argument, NULL, MODE_DRAIN},
 	{"ranks", required_argument, NULL, 'r'},
+	{"ports", required_argument, NULL, 'p'},
 	{"label", required_argument, NULL, 'l'},
 	{"timestamps", no_argument, NULL, 't'},
 	{"output-dir", required_argument, NULL, 'o'},
@@ -222,6 +225,9 @@ static bool take_option(struct args *args, int c)
 	switch (c) {
 	case 'r':
 		args->ranks = optarg;
+		break;
+	case 'p':
+		args->ports = optarg;
 		break;
 	case 'l':
 		style->label = strcmp(optarg, "horovod") == 0 ? HVD_LABEL_HOROVOD : HVD_LABEL_SRUN;

@@ -8,6 +8,7 @@
 #include "lib/process/spawn.h"
 #include "lib/protocol/munge.h"
 #include "link.h"
+#include "ports.h"
 #include "rank_env.h"
 #include "serve.h"
 
@@ -32,11 +33,14 @@ struct shim {
 	struct event_base *base;
 	struct hvd_agent *agent; /* the connection to the driver; NULL when there is none */
 	json_t *plan;
-	int key_fd;      /* for the command, see rank_env.h; 0 = none */
-	pid_t task;      /* the rank's process, as Slurm knows it */
-	int status;      /* to end with; -1 while the plan is awaited */
-	bool logged;     /* an error message went out */
-	char parent[32]; /* the name of the program that started this one */
+	const char *given;           /* ports that slurmstepd has reserved (ports.h); NULL = none are given */
+	struct hvd_reserve reserved; /* … that this process has */
+	int key_fd;                  /* for the command, see rank_env.h; 0 = none */
+	pid_t task;                  /* the rank's process, as Slurm knows it */
+	int status;                  /* to end with; -1 while the plan is awaited */
+	bool lasts;                  /* this process ends after its rank */
+	bool logged;                 /* an error message went out */
+	char parent[32];             /* the name of the program that started this one */
 };
 
 static enum hvd_agent_role role_of(const struct hvd_taskinfo *info)
@@ -115,6 +119,14 @@ static void disconnect(struct shim *shim)
 		poll(NULL, 0, LAST_WORDS_MS);
 }
 
+static void name_ports(struct shim *shim)
+{
+	if (shim->given)
+		hvd_ports_given(shim->agent, shim->boot, shim->info, shim->given);
+	else if (shim->lasts)
+		hvd_ports_reserve(shim->agent, shim->boot, shim->info, &shim->reserved, shim->log);
+}
+
 /* Wait for the plan. Returns 0 with shim->plan set, or the exit status. The connection stays until disconnect(). */
 static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 {
@@ -126,6 +138,8 @@ static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 	if (!shim->base)
 		return 1;
 	shim->agent = hvd_agent_create(shim->base, shim->boot, shim->info, role, &ops, shim, shim->log, &why);
+	if (shim->agent && role != HVD_AGENT_RANK)
+		name_ports(shim);
 	if (shim->agent)
 		event_base_dispatch(shim->base);
 	else
@@ -146,11 +160,11 @@ static int print_env(const json_t *plan, const struct hvd_log *log)
 	return putchar('\0') == EOF;
 }
 
-int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all,
+int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all, const char *ports,
 			const struct hvd_log *log)
 {
 	/* The parent is the task itself, in which the plugin runs. */
-	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getppid()};
+	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getppid(), .given = ports};
 	int status = fetch_plan(&shim, all ? HVD_AGENT_ALL : role_of(info));
 	const json_t *env;
 	size_t i;
@@ -259,7 +273,7 @@ static void name_parent(char name[32])
 int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
 		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log)
 {
-	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getpid()};
+	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getpid(), .lasts = true};
 	struct hvd_output_losses losses = {.log = log, .host = info->name};
 	struct hvd_output_style sized = *style;
 	struct hvd_command command = {
@@ -290,6 +304,7 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	rc = hvd_command_run(&command, &status, &err);
 	if (shim.key_fd)
 		close(shim.key_fd);
+	hvd_reserve_clear(&shim.reserved);
 	hvd_strv_free(&env);
 	if (rc != 0) {
 		hvd_err_host(&err, info->name);

@@ -13,8 +13,9 @@
 #include "taskinfo.h"
 
 /* Get the plan, and print it on standard output: NAME=VALUE strings, each with its NUL, and an empty one. `all`: the
- * plans of all ranks of the host, one after the other by local rank; for local rank 0 only. */
-int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all,
+ * plans of all ranks of the host, one after the other by local rank; for local rank 0 only. `ports`: see
+ * hvd_ports_given(); NULL = none. */
+int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all, const char *ports,
 			const struct hvd_log *log);
 
 /*

@@ -5,6 +5,7 @@
 #include "kill_connections.h"
 #include "lib/base/size.h"
 #include "lib/process/spawn.h"
+#include "ports.h"
 #include "rank_env.h"
 #include "serve.h"
 #include "worker_notify.h"
@@ -30,6 +31,7 @@ struct supervisor {
 	struct hvd_agent *agent;
 	struct hvd_ranks *ranks;
 	struct hvd_worker_notify *notify; /* elastic jobs only */
+	struct hvd_reserve reserved;
 	struct hvd_output_losses losses;
 	bool loss_told;
 	int status;
@@ -191,6 +193,7 @@ static void close_down(struct supervisor *sup)
 {
 	hvd_worker_notify_destroy(sup->notify);
 	hvd_ranks_destroy(sup->ranks);
+	hvd_reserve_clear(&sup->reserved);
 	if (sup->opts.key_fd)
 		close(sup->opts.key_fd);
 	tell_loss(sup);
@@ -221,6 +224,8 @@ static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_age
 	sup->agent = hvd_agent_create(sup->base, boot, sup->info, role, &ops, sup, sup->log, &why);
 	if (!sup->agent)
 		on_failed(&why, sup);
+	else if (role != HVD_AGENT_RANK)
+		hvd_ports_reserve(sup->agent, boot, sup->info, &sup->reserved, sup->log);
 	if (sup->agent && refusal && refusal->code)
 		hvd_agent_refuse(sup->agent, refusal);
 	if (sup->agent)

@@ -64,6 +64,32 @@ static unsigned wanted(const struct hvd_launch_spec *spec)
 	return changing ? spec->frameworks & HVD_FW_HOROVOD : spec->frameworks;
 }
 
+static bool wants_port(const struct hvd_launch_spec *spec, enum hvd_rank0_port port)
+{
+	if (port == HVD_PORT_JAX)
+		return wanted(spec) & HVD_FW_JAX;
+	return spec->store == HVD_STORE_RANK0 && hvd_emit_wants_store(wanted(spec));
+}
+
+void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, unsigned *rank_ports)
+{
+	*ports = 0;
+	for (int i = 0; i < HVD_N_RANK0_PORTS; i++)
+		*ports += wants_port(spec, (enum hvd_rank0_port)i);
+	*rank_ports = 0;
+}
+
+/* The ports that the host of rank 0 has reserved for it. */
+static void rank0_ports(const struct hvd_launch_spec *spec, const struct hvd_node *node,
+			in_port_t ports[HVD_N_RANK0_PORTS])
+{
+	uint32_t next = 0;
+
+	for (int i = 0; i < HVD_N_RANK0_PORTS; i++)
+		if (wants_port(spec, (enum hvd_rank0_port)i))
+			ports[i] = next < node->n_ports ? node->ports[next++] : 0;
+}
+
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
 		     const struct hvd_driver_opts *opts)
 {
@@ -91,11 +117,13 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 		.rendezvous = plan->endpoints->addrs[plan->endpoint[h]],
 		.port = plan->endpoints->port,
 		.here = host_addr(plan, table, h),
-		.rank0 = host_addr(plan, table, (uint32_t)plan->layout.rank_slots[0].host),
 	};
+	uint32_t rank0 = (uint32_t)plan->layout.rank_slots[0].host;
 	struct hvd_strv env = {0};
 	json_t *out = json_object();
 
+	in.rank0 = host_addr(plan, table, rank0);
+	rank0_ports(opts->spec, &table->hosts[rank0].node, in.rank0_ports);
 	hvd_emit_all(&in, &env);
 	hvd_strv_add_all(&env, opts->spec->env.v);
 	hvd_strv_add_all(&env, opts->extra_env.v);

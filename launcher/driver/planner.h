@@ -55,6 +55,9 @@ void hvd_plan_grow(struct hvd_plan *plan, uint32_t from, uint32_t to);
  * unless it is a second name of a machine that is in the plan. -1 with HVD_E_NET: it does not fit. */
 int hvd_plan_join(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err);
 
+/* How many ports hosts are to reserve for servers in ranks, as in struct hvd_boot. */
+void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, unsigned *rank_ports);
+
 /* A rank's environment, as {NAME:VALUE,…}: what follows from the plan, then what `opts` says for every rank. */
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
 		     const struct hvd_driver_opts *opts);

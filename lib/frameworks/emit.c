@@ -45,6 +45,11 @@ char *hvd_emit_name(const char *name, char *const *envp)
 	return hvd_take_ptr(&a);
 }
 
+bool hvd_emit_wants_store(unsigned frameworks)
+{
+	return frameworks & TORCHS;
+}
+
 void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env)
 {
 	static const struct {

@@ -46,6 +46,9 @@ struct hvd_emit {
  * A is to be set only if the rank's own environment has neither A nor B. The rank decides with hvd_emit_name(). */
 void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env);
 
+/* Do ranks of these frameworks look for PyTorch's store? */
+bool hvd_emit_wants_store(unsigned frameworks);
+
 /* Which variable to set for a name as above in a rank with the environment `envp` (NULL-terminated)? The caller frees
  * it. NULL: none, as for a variable that user or site have set and whose value is left as it is (emitted.h). */
 char *hvd_emit_name(const char *name, char *const *envp);

@@ -27,6 +27,7 @@ void hvd_node_clear(struct hvd_node *node)
 	free(node->ifaces);
 	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
 		hvd_user_ifname_clear(&node->user_ifnames[i]);
+	free(node->ports);
 	free(node->own);
 	free(node->dropped);
 	memset(node, 0, sizeof(*node));
@@ -101,7 +102,7 @@ static json_t *iface_to_json(const struct hvd_node_iface *iface)
 
 json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t nodes, uint32_t size)
 {
-	json_t *ranks = json_array(), *ifaces = json_array(), *user_ifnames = json_array(), *msg;
+	json_t *ranks = json_array(), *ifaces = json_array(), *user_ifnames = json_array(), *ports = json_array(), *msg;
 
 	for (uint32_t i = 0; i < node->n_ranks; i++)
 		json_array_append_new(ranks, json_integer(node->ranks[i]));
@@ -118,7 +119,12 @@ json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t n
 			ifaces, "dropped", node->dropped ? node->dropped : "");
 	if (json_array_size(user_ifnames))
 		json_object_set(msg, "user_ifnames", user_ifnames);
+	for (uint32_t i = 0; i < node->n_ports; i++)
+		json_array_append_new(ports, json_integer(node->ports[i]));
+	if (json_array_size(ports))
+		json_object_set(msg, "ports", ports);
 	json_decref(user_ifnames);
+	json_decref(ports);
 	return msg;
 }
 
@@ -179,6 +185,27 @@ static int user_ifnames_from_json(const json_t *list, struct hvd_node *node, str
 	return 0;
 }
 
+static int ports_from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)
+{
+	json_t *list;
+	size_t n;
+
+	if (!json_object_get(msg, "ports"))
+		return 0;
+	if (hvd_get_array(msg, "ports", HVD_NODE_MAX_PORTS, &list, err) != 0)
+		return -1;
+	n = json_array_size(list);
+	node->ports = hvd_xcalloc(n, sizeof(*node->ports));
+	for (size_t i = 0; i < n; i++) {
+		const json_t *port = json_array_get(list, i);
+
+		if (!json_is_integer(port) || json_integer_value(port) < 1 || json_integer_value(port) > 65535)
+			return hvd_err_set(err, HVD_E_PROTO, "host %s names a port that is none", node->name);
+		node->ports[node->n_ports++] = (in_port_t)json_integer_value(port);
+	}
+	return 0;
+}
+
 static int from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)
 {
 	const char *name, *host, *machine, *dropped;
@@ -216,6 +243,8 @@ static int from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *e
 		if (iface_from_json(json_array_get(ifaces, i), &node->ifaces[i], err) != 0)
 			return -1;
 	}
+	if (ports_from_json(msg, node, err) != 0)
+		return -1;
 	return user_ifnames_from_json(json_object_get(msg, "user_ifnames"), node, err);
 }
 

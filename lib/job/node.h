@@ -8,9 +8,9 @@
  *   {"t":"register", "node":I, "nodes":N, "size":RANKS, "name":TEXT, "host":TEXT, "machine":HEX,
  *    "ranks":[…], "port":P,
  *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…],"f":FIRST},…], "dropped":TEXT,
- *    "user_ifnames":[[NAME,VALUE,SOURCE],…]}
+ *    "user_ifnames":[[NAME,VALUE,SOURCE],…], "ports":[PORT,…]}
  *
- * "f" may be left out, and is 0 then. "user_ifnames" may be left out.
+ * "f" may be left out, and is 0 then. "user_ifnames" and "ports" may be left out.
  */
 #ifndef HVD_NODE_H
 #define HVD_NODE_H
@@ -28,6 +28,7 @@
 #define HVD_MAX_NICS        64   /* interfaces of a host that are probed: the best, or those that the user wants */
 #define HVD_NODE_MAX_ADDRS  32   /* addresses of an interface */
 #define HVD_NO_ADDR         255
+#define HVD_NODE_MAX_PORTS  65535
 
 struct hvd_node_iface {
 	char name[IF_NAMESIZE];
@@ -50,6 +51,10 @@ struct hvd_node {
 	uint16_t n_ifaces;
 	struct hvd_node_iface *ifaces;
 	struct hvd_user_ifname user_ifnames[HVD_N_USER_IFNAMES]; /* by enum hvd_user_ifname_var */
+	/* Reserved on this host (lib/net/reserve.h): boot.ports of them where rank 0 is or may come to be, and then
+	 * boot.rank_ports for each rank, by local rank. */
+	uint32_t n_ports;
+	in_port_t *ports;
 	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: they are not sent.
 	 */
 	struct hvd_addr *own;

@@ -18,10 +18,10 @@ static in_port_t *port_in(struct sockaddr_storage *ss)
 					: &((struct sockaddr_in6 *)ss)->sin6_port;
 }
 
-static int listen_one(struct sockaddr_storage ss, in_port_t port)
+static int listen_one(struct sockaddr_storage ss, in_port_t port, int reuse)
 {
 	socklen_t len = ss.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-	int on = 1, v6only, saved, fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int v6only, saved, fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
@@ -30,8 +30,7 @@ static int listen_one(struct sockaddr_storage ss, in_port_t port)
 		v6only = !IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)&ss)->sin6_addr);
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
 	}
-	/* Without it the port of a launch that has just ended could not be used for a minute. */
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
 	if (bind(fd, (struct sockaddr *)&ss, len) == 0 && listen(fd, SOMAXCONN) == 0)
 		return fd;
 	saved = errno;
@@ -49,10 +48,10 @@ static in_port_t port_of(int fd)
 	return getsockname(fd, (struct sockaddr *)&ss, &len) == 0 ? ntohs(*port_in(&ss)) : 0;
 }
 
-static int listen_at(const struct sockaddr_storage *addrs, size_t n, in_port_t port, int *fds, size_t *which)
+static int listen_at(const struct sockaddr_storage *addrs, size_t n, in_port_t port, int reuse, int *fds, size_t *which)
 {
 	for (size_t i = 0; i < n; i++) {
-		fds[i] = listen_one(addrs[i], port);
+		fds[i] = listen_one(addrs[i], port, reuse);
 		if (fds[i] < 0) {
 			int saved = errno;
 
@@ -74,10 +73,12 @@ int hvd_listen_all(const struct sockaddr_storage *addrs, size_t n, in_port_t lo,
 
 	/* Not all launches of a host try the same ports first. */
 	hvd_random(&start, sizeof(start), NULL);
-	for (unsigned i = 0; i < count; i++) {
+	/* With SO_REUSEADDR a port that is reserved (reserve.h) looks free. Without it the port of a launch that has
+	 * just ended could not be used for a minute. */
+	for (unsigned i = 0; i < 2 * count; i++) {
 		in_port_t port = lo ? (in_port_t)(lo + (start % count + i) % count) : 0;
 
-		if (listen_at(addrs, n, port, fds, which) == 0)
+		if (listen_at(addrs, n, port, i >= count, fds, which) == 0)
 			return 0;
 		if (errno != EADDRINUSE)
 			return -1;

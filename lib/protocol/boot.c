@@ -10,7 +10,7 @@
 
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err)
 {
-	char addr[HVD_ADDR_TEXT], range[32] = "";
+	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "";
 	size_t at;
 	int n;
 
@@ -18,8 +18,10 @@ int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct
 		return hvd_err_set(err, HVD_E_USAGE, "the key file's path must not contain a semicolon: %s", boot->id);
 	if (boot->port_lo)
 		snprintf(range, sizeof(range), "range=%u-%u;", boot->port_lo, boot->port_hi);
-	n = snprintf(text, HVD_BOOT_MAX, "1;session=%s;port=%u;%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
-		     boot->port, range, boot->timeout, boot->id, boot->verbose);
+	if (boot->ports || boot->rank_ports)
+		snprintf(ports, sizeof(ports), "ports=%u+%u;", boot->ports, boot->rank_ports);
+	n = snprintf(text, HVD_BOOT_MAX, "1;session=%s;port=%u;%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session,
+		     boot->port, range, ports, boot->timeout, boot->id, boot->verbose);
 	at = (size_t)n;
 	for (unsigned i = 0; i < boot->n_addrs && n > 0 && at < HVD_BOOT_MAX; i++) {
 		n = snprintf(text + at, HVD_BOOT_MAX - at, "%s%s", i ? "," : "", hvd_addr_text(&boot->addrs[i], addr));
@@ -66,6 +68,22 @@ static int parse_range(char *text, struct hvd_boot *boot)
 	return 0;
 }
 
+static int parse_ports(char *text, struct hvd_boot *boot)
+{
+	char *plus = strchr(text, '+');
+	double rank0, each;
+
+	if (!plus)
+		return -1;
+	*plus = '\0';
+	if (parse_number(text, 0, HVD_BOOT_MAX_PORTS, &rank0) != 0 ||
+	    parse_number(plus + 1, 0, HVD_BOOT_MAX_PORTS, &each) != 0)
+		return -1;
+	boot->ports = (unsigned)rank0;
+	boot->rank_ports = (unsigned)each;
+	return 0;
+}
+
 static int parse_field(char *field, struct hvd_boot *boot)
 {
 	char *value = strchr(field, '=');
@@ -94,6 +112,8 @@ static int parse_field(char *field, struct hvd_boot *boot)
 		memcpy(boot->id, value, strlen(value) + 1);
 	} else if (strcmp(field, "range") == 0) {
 		return parse_range(value, boot);
+	} else if (strcmp(field, "ports") == 0) {
+		return parse_ports(value, boot);
 	} else if (strcmp(field, "addr") == 0) {
 		return parse_addrs(value, boot);
 	}

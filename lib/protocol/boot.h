@@ -6,9 +6,10 @@
  * srun --export=NONE removes all other variables. The text holds no secret: it tells where the driver listens, and
  * nobody is let in for knowing that.
  *
- *     1;session=HEX;port=N;range=LO-HI;timeout=SECONDS;id=munge|fd:N|pid:PID:N|file:PATH;verbose=N;addr=A,B,…
+ *     1;session=HEX;port=N;range=LO-HI;ports=N+M;timeout=SECONDS;id=munge|fd:N|pid:PID:N|file:PATH;verbose=N;addr=A,B,…
  *
- * 1 is the version. Fields may come in any order, and unknown fields are ignored; "range" may be left out.
+ * 1 is the version. Fields may come in any order, and unknown fields are ignored; "range" and
+ * "ports" may be left out.
  *
  * Uses nothing but libc: the SPANK plugin links it.
  */
@@ -22,6 +23,7 @@
 
 #define HVD_BOOT_ENV       "SLURM_HVD_BOOT"
 #define HVD_BOOT_MAX_ADDRS 16
+#define HVD_BOOT_MAX_PORTS 8    /* that are reserved for one rank */
 #define HVD_BOOT_MAX       2048 /* bytes of the text, its zero byte included */
 #define HVD_SESSION_LEN    32   /* hex digits */
 /* The descriptor that a parent which hands the key down ("fd:3") gives it to its child as. */
@@ -37,6 +39,10 @@ struct hvd_boot {
 	 * ("fd:N"), in descriptor N of the launcher's process PID ("pid:PID:N") or in a file ("file:PATH"). */
 	char id[256];
 	int verbose; /* 0, 1 or 2 */
+	/* How many ports a host reserves (lib/net/reserve.h) if it has rank 0, or may get it, and for each of its
+	 * ranks.
+	 */
+	unsigned ports, rank_ports;
 	/* The range of ports in which the site wants a launch to listen; 0 and 0: any port. */
 	in_port_t port_lo, port_hi;
 };

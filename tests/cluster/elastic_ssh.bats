@@ -33,9 +33,6 @@ teardown() {
     for host in hvdn1 hvdn2 hvdn3; do sshd_up "$host"; done
 }
 
-nobody_left() { wait_for 8 clean || { sshd_left_behind && return 1; }; }
-clean() { [[ ! $(sshd_left_behind) ]]; }
-
 hosts() { printf '%s\n' "$@" >"$(home)/hosts.new" && chmod 666 "$(home)/hosts.new" && mv "$(home)/hosts.new" "$(home)/hosts"; }
 
 # elastic [OPTION OF hvdrun…]: on the hosts that the script finds.

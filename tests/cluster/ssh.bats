@@ -25,11 +25,6 @@ teardown() {
 
 over_ssh() { on_login hvdrun --hosts "$@"; }
 
-nobody_left() {
-    wait_for "${1:-8}" clean || { sshd_left_behind && return 1; }
-}
-clean() { [[ ! $(sshd_left_behind) ]]; }
-
 # What the ranks print, in their order.
 ranks_say() { sort -n <<<"$output"; }
 

@@ -52,3 +52,9 @@ sshd_down() {
 sshd_left_behind() {
     cluster leftovers | grep -vE 'process +[0-9]+ root +sshd: /usr/sbin/sshd -f|listening 0.0.0.0:22 .*"sshd"'
 }
+
+# nobody_left [SECONDS]: succeeds when hosts run nothing else within the time.
+nobody_left() {
+    wait_for "${1:-8}" nothing_left || { sshd_left_behind && return 1; }
+}
+nothing_left() { [[ ! $(sshd_left_behind) ]]; }

@@ -9,6 +9,9 @@ static void check(const struct hvd_node *node)
 	must(node->name && node->name[0] && node->host && node->n_ifaces <= HVD_NODE_MAX_IFACES);
 	for (uint32_t r = 0; r < node->n_ranks; r++)
 		must(node->ranks[r] < HVD_MAX_RANKS);
+	must(node->n_ports <= HVD_NODE_MAX_PORTS);
+	for (uint32_t i = 0; i < node->n_ports; i++)
+		must(node->ports[i] != 0);
 	for (int i = 0; i < node->n_ifaces; i++) {
 		const struct hvd_node_iface *iface = &node->ifaces[i];
 
@@ -38,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		json_decref(again);
 		hvd_node_clear(&back);
 	} else {
-		must(!node.name && !node.ranks && !node.ifaces);
+		must(!node.name && !node.ranks && !node.ports && !node.ifaces);
 	}
 	hvd_node_clear(&node);
 	json_decref(msg);

@@ -164,6 +164,10 @@ static void boot_round_trip(void **state)
 		assert_int_equal(back.port_hi, boot.port_hi);
 		boot.port_lo = 20000; /* in the next round */
 		boot.port_hi = 65535;
+		assert_int_equal(back.ports, boot.ports);
+		assert_int_equal(back.rank_ports, boot.rank_ports);
+		boot.ports = 2;
+		boot.rank_ports = 1;
 		assert_int_equal(back.verbose, 2);
 		assert_true(back.timeout == 12.5);
 		assert_int_equal(back.n_addrs, boot.n_addrs);
@@ -241,6 +245,10 @@ static void boot_texts(void **state)
 		{"1;" SESSION ";port=1;addr=::1;id=munge;verbose=99", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=7-7", HVD_OK},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=0-7", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=0+8", HVD_OK},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=9+0", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=2", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=2+", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8-7", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8-65536", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8", HVD_E_PROTO},

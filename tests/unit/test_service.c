@@ -20,7 +20,7 @@ static const char node_text[] =
 	"down)\","
 	"\"ifaces\":[{\"n\":\"eth0\",\"k\":\"ethernet\",\"s\":1000,\"r\":-5,\"u\":-1,\"a\":[\"10.0.0.1\",\"fd00::1\"],"
 	"\"f\":1},"
-	"{\"n\":\"ib0\",\"k\":\"infiniband\",\"s\":-1,\"r\":1,\"u\":2,\"a\":[],\"f\":255}]}";
+	"{\"n\":\"ib0\",\"k\":\"infiniband\",\"s\":-1,\"r\":1,\"u\":2,\"a\":[],\"f\":255}],\"ports\":[4001,4002]}";
 
 static void a_node_from_the_wire(void **state)
 {
@@ -35,6 +35,8 @@ static void a_node_from_the_wire(void **state)
 	assert_int_equal(node.n_ranks, 2);
 	assert_int_equal(node.ranks[0], 3);
 	assert_int_equal(node.n_ifaces, 2);
+	assert_int_equal(node.n_ports, 2);
+	assert_int_equal(node.ports[1], 4002);
 	assert_int_equal(node.ifaces[0].ranking, -5);
 	assert_int_equal(node.ifaces[1].numa, 2);
 	assert_int_equal(hvd_node_find_iface(&node, "ib0"), 1);
@@ -52,6 +54,7 @@ static void a_node_from_the_wire(void **state)
 	assert_int_equal(json_integer_value(json_object_get(out, "nodes")), 2);
 	assert_true(json_equal(json_object_get(out, "ifaces"), json_object_get(msg, "ifaces")));
 	assert_true(json_equal(json_object_get(out, "ranks"), json_object_get(msg, "ranks")));
+	assert_true(json_equal(json_object_get(out, "ports"), json_object_get(msg, "ports")));
 	json_decref(out);
 	json_decref(msg);
 	hvd_node_clear(&node);
@@ -77,6 +80,9 @@ static void nodes_that_are_refused(void **state)
 		{"1000", "-2"},
 		{"\"u\":2", "\"u\":40000"},
 		{"\"dropped\"", "\"other\""},
+		{"4001", "0"},
+		{"4001", "65536"},
+		{"[4001,4002]", "4001"},
 	};
 
 	(void)state;

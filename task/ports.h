@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ports.h - the ports that a host reserves for servers in the processes of its ranks (lib/net/reserve.h).
+ *
+ * They are reserved until the ranks have ended. A rank shim and a supervisor last as long, so they hold the sockets.
+ * With the plugin hvd-task has ended by then: slurmstepd holds the sockets, and hvd-task is told the ports.
+ */
+#ifndef HVD_PORTS_H
+#define HVD_PORTS_H
+
+#include "agent.h"
+#include "lib/net/reserve.h"
+
+/* Reserve what the launch wants of this host, which is the node agent's to do, and have the agent register it. If there
+ * are too few ports, none is reserved, and the log says so. The caller clears *out when the ranks have ended. */
+void hvd_ports_reserve(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+		       struct hvd_reserve *out, const struct hvd_log *log);
+/* Have the agent register the ports in `list`, "40001,40002", which another process has reserved as boot.h says, for a
+ * host that may have rank 0. */
+void hvd_ports_given(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+		     const char *list);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reserved ports: nobody gets them by chance, and a server that names one can listen there again and again. */
+#include "lib/net/listen.h"
+#include "lib/net/reserve.h"
+
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A socket that is bound to the port; -1 with errno set. */
+static int bound(in_port_t port, int reuse)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), saved;
+
+	assert_true(fd >= 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
+	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
+		return fd;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+static int try_connect(in_port_t port)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_true(fd >= 0);
+	if (connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void the_ports_differ(void **state)
+{
+	struct hvd_reserve r;
+
+	(void)state;
+	assert_int_equal(hvd_reserve(&r, 3, 0, 0, NULL), 0);
+	assert_int_equal(r.n, 3);
+	for (size_t i = 0; i < r.n; i++) {
+		assert_true(r.ports[i] > 0);
+		assert_true(fcntl(r.fds[i], F_GETFD) & FD_CLOEXEC);
+		for (size_t k = 0; k < i; k++)
+			assert_int_not_equal(r.ports[i], r.ports[k]);
+	}
+	hvd_reserve_clear(&r);
+	assert_int_equal(r.n, 0);
+	hvd_reserve_clear(&r);
+}
+
+static void only_who_names_it_gets_it(void **state)
+{
+	struct hvd_reserve r;
+	int fd;
+
+	(void)state;
+	assert_int_equal(hvd_reserve(&r, 1, 0, 0, NULL), 0);
+	assert_int_equal(bound(r.ports[0], 0), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	assert_int_equal(try_connect(r.ports[0]), -1);
+	/* The second server comes while the first one's connections are in TIME_WAIT. */
+	for (int round = 0; round < 3; round++) {
+		int client, peer;
+
+		fd = bound(r.ports[0], 1);
+		assert_true(fd >= 0);
+		assert_int_equal(listen(fd, 8), 0);
+		client = try_connect(r.ports[0]);
+		assert_true(client >= 0);
+		peer = accept(fd, NULL, NULL);
+		assert_true(peer >= 0);
+		close(peer);
+		close(client);
+		close(fd);
+	}
+	hvd_reserve_clear(&r);
+}
+
+/* Two launches that search the same range neither reserve one port twice, nor listen at a reserved one. */
+static void a_range_of_ports(void **state)
+{
+	struct hvd_reserve one, two, three;
+	struct hvd_err err = {0};
+	in_port_t lo = 0, port;
+	int fd;
+
+	(void)state;
+	/* A range of three free ports. */
+	for (in_port_t try = 20011; lo == 0; try += 7) {
+		assert_true(try < 60000);
+		if (hvd_reserve(&one, 3, try, (in_port_t)(try + 2), NULL) == 0)
+			lo = try;
+	}
+	hvd_reserve_clear(&one);
+	assert_int_equal(hvd_reserve(&one, 1, lo, (in_port_t)(lo + 2), NULL), 0);
+	assert_int_equal(hvd_reserve(&two, 1, lo, (in_port_t)(lo + 2), NULL), 0);
+	assert_in_range(one.ports[0], lo, lo + 2);
+	assert_in_range(two.ports[0], lo, lo + 2);
+	assert_int_not_equal(one.ports[0], two.ports[0]);
+	fd = hvd_listen_any(true, lo, (in_port_t)(lo + 2), &port, NULL);
+	assert_true(fd >= 0);
+	assert_int_equal(port, 3 * lo + 3 - one.ports[0] - two.ports[0]);
+	assert_int_equal(hvd_reserve(&three, 1, lo, (in_port_t)(lo + 2), &err), -1);
+	assert_int_equal(err.code, HVD_E_NET);
+	assert_int_equal(three.n, 0);
+	close(fd);
+	hvd_reserve_clear(&one);
+	hvd_reserve_clear(&two);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_ports_differ),
+		cmocka_unit_test(only_who_names_it_gets_it),
+		cmocka_unit_test(a_range_of_ports),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
