@@ -6,8 +6,8 @@
 # In an allocation of the test cluster, 8 ranks on 4 nodes; medians of ROUNDS (5), launchers in turn:
 #   start   until all ranks have started, and until init_process_group("gloo") and a first allreduce are done, without what
 #           imports take (peer_times.py)
-#   again   a process that initializes, sums, destroys and initializes again, TRIES (20) launches of 2 ranks on 2 nodes:
-#           how many end well
+#   again   processes that initialize, sum, destroy and initialize again, 20 times in each of LAUNCHES (3) launches of 4
+#           ranks on 2 nodes: how often that goes well
 #   scale   128 ranks on 16 nodes that import nothing, each of which comes to the store, publishes an address and reads
 #           everybody's (store_rank.c), next to ranks that do nothing
 # WHAT="start again scale" selects. Needs PyTorch (tests/peers/install.sh --torch), root and Slurm.
@@ -44,11 +44,11 @@ start() {
 }
 
 again() {
-	local step="-N2 -n2 --ntasks-per-node=1 --overcommit --overlap"
-	echo "== init, destroy, init in one process, 2 ranks on 2 nodes: ended well"
+	local step="-N2 -n4 --ntasks-per-node=2 --overcommit --overlap"
+	echo "== init, destroy, init in one process, 4 ranks on 2 nodes: went well"
 	# shellcheck disable=SC2086
-	allocated 2 2 $TIMES --again "${TRIES:-20}" "$PY" "srun --hvd=srun --hvd $step" \
-		"srun, MASTER_* by hand=srun $step $(by_hand)" "torchrun (c10d)=$(torchrun 2 1)"
+	allocated 2 4 $TIMES again "${LAUNCHES:-3}" 4 "$PY" "srun --hvd=srun --hvd $step" \
+		"srun, MASTER_* by hand=srun $step $(by_hand)" "torchrun (c10d)=$(torchrun 2 2)"
 }
 
 scale() {

@@ -11,10 +11,10 @@ out of the launch, and printed (agents). Launchers take turns, round after
 round; printed are medians, and the ratio of the sums to the first launcher's.
 
 usage: peer_times.py horovod|torch ROUNDS NP PYTHON LABEL=LAUNCHER...
-       peer_times.py --again TRIES PYTHON LABEL=LAUNCHER...
-                        how many launches end well in which each rank of PyTorch meets the others,
-                        ends the group, and meets them again
-       peer_times.py --horovod|--torch|--twice FOLDER     what the launchers start
+       peer_times.py again LAUNCHES NP PYTHON LABEL=LAUNCHER...
+           ranks of PyTorch that meet, end the group, and meet again, 20 times in each launch: how many
+           times all did, before the first at which one failed
+       peer_times.py --horovod|--torch|--again FOLDER     what the launchers start
        peer_times.py --torchrun ARG... FOLDER             torchrun, in a launcher's words
 """
 import os
@@ -26,6 +26,7 @@ import tempfile
 import time
 
 DEADLINE = 120
+AGAIN = 20
 PATIENCE = 10  # of a rank that meets the others again
 
 
@@ -69,29 +70,33 @@ def rank(framework, folder):
     end()
 
 
-def twice():
+def rank_again(folder):
     import datetime
     import torch
     import torch.distributed as dist
-    for _ in range(2):
+    for done in range(AGAIN + 1):
         dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=PATIENCE))
         ones = torch.ones(10)
         dist.all_reduce(ones)
         assert ones[0].item() == dist.get_world_size()
+        with open("%s/again.%d" % (folder, dist.get_rank()), "w", encoding="ascii") as out:
+            out.write("%d" % done)
         dist.destroy_process_group()
 
 
-def again(tries, python, launchers):
-    good = {label: 0 for label, _ in launchers}
-    for _ in range(tries):
+def again(launches, size, python, launchers):
+    good = {label: [] for label, _ in launchers}
+    for _ in range(launches):
         for label, launcher in launchers:
             with tempfile.TemporaryDirectory() as folder:
-                good[label] += subprocess.run(
-                    ["timeout", str(DEADLINE // 2)] + shlex.split(launcher) +
-                    [python, os.path.abspath(__file__), "--twice", folder], stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=DEADLINE, check=False).returncode == 0
+                subprocess.run(["timeout", str(DEADLINE // 2)] + shlex.split(launcher) +
+                               [python, os.path.abspath(__file__), "--again", folder], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=DEADLINE, check=False)
+                paths = ["%s/again.%d" % (folder, me) for me in range(size)]
+                good[label].append(min(int(numbers(path)[0]) if os.path.exists(path) else 0 for path in paths))
     for label, _ in launchers:
-        print("%-22s %d of %d" % (label, good[label], tries))
+        print("%-22s %d of %d  (in each launch: %s)" % (
+            label, sum(good[label]), launches * AGAIN, " ".join(map(str, good[label]))))
 
 
 def torchrun(args):
@@ -127,10 +132,10 @@ def main():
     ranks = {"--horovod": import_horovod, "--torch": import_torch}
     if len(sys.argv) == 3 and sys.argv[1] in ranks:
         return rank(ranks[sys.argv[1]], sys.argv[2])
-    if len(sys.argv) == 3 and sys.argv[1] == "--twice":
-        return twice()
-    if len(sys.argv) > 4 and sys.argv[1] == "--again":
-        return again(int(sys.argv[2]), sys.argv[3], [arg.split("=", 1) for arg in sys.argv[4:]])
+    if len(sys.argv) == 3 and sys.argv[1] == "--again":
+        return rank_again(sys.argv[2])
+    if len(sys.argv) > 5 and sys.argv[1] == "again":
+        return again(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], [arg.split("=", 1) for arg in sys.argv[5:]])
     if len(sys.argv) > 2 and sys.argv[1] == "--torchrun":
         return torchrun(sys.argv[2:])
     if len(sys.argv) < 6 or "--" + sys.argv[1] not in ranks:
