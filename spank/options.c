@@ -126,7 +126,7 @@ static struct spank_option options[] = {
 	{(char *)"hvd-start-timeout", (char *)"SEC", (char *)"Give up when the start takes longer (default 30).", 1,
 	 HVD_START_TIMEOUT, on_option},
 	{(char *)"hvd-rendezvous", (char *)"auto|launch|batch",
-	 (char *)"Where the rendezvous server runs: with srun, or on the first node.", 1, HVD_RENDEZVOUS, on_option},
+	 (char *)"Where the rendezvous server runs: with srun, or on rank 0's node.", 1, HVD_RENDEZVOUS, on_option},
 	{(char *)"hvd-store", (char *)HVD_STORE_WORDS,
 	 (char *)"Who serves the store of PyTorch (MASTER_ADDR, MASTER_PORT): this launch, rank 0, or none is set.", 1,
 	 HVD_STORE, on_option},

@@ -6,7 +6,9 @@
  * the driver's messages to its rendezvous (lib/rendezvous/service.h). It ends when that connection ends, and when all
  * of the step's tasks on its host have ended (step_tasks.h). It cannot stay longer, for ranks on other hosts:
  * slurmstepd waits at least a second for a process that is still in the step's control group then, and kills it. Where
- * no Slurm runs the ranks it stays until the launch is over. to the driver     {"t":"serving", "node":I, "port":P}
+ * no Slurm runs the ranks it stays until the launch is over.
+ *
+ *   to the driver     {"t":"serving", "node":I, "port":P}
  *                     {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}    instead, when it cannot listen
  *                     {"t":"done"}                          the tasks have ended
  *   from the driver   see lib/rendezvous/service.h

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clients.h - the processes that are connected to the driver: node agents, rank shims, the rendezvous on the first
- * host.
+ * clients.h - the processes that are connected to the driver: node agents, rank shims, the rendezvous on rank
+ * 0's host.
  *
  * Each connection must prove first that it belongs to the launch (pending.h). Only messages of connections that have
  * are passed on. Connections that are refused are logged.
@@ -22,7 +22,7 @@ enum hvd_role {
 	HVD_ROLE_NONE,   /* has not said what it is */
 	HVD_ROLE_AGENT,  /* a host's node agent */
 	HVD_ROLE_RANK,   /* the shim of another rank: waits for its plan, and may stay connected after it */
-	HVD_ROLE_SERVER, /* the rendezvous on the first host */
+	HVD_ROLE_SERVER, /* the rendezvous on another host */
 	HVD_ROLE_FORMER, /* an agent that was told to end, or a rendezvous that has ended */
 };
 

@@ -14,7 +14,7 @@
 /* A node agent that ends during the start may do so because the launch is being cancelled. So the start fails for this
  * reason only when nothing else has ended it after so long. */
 #define LOST_SECONDS 1.0
-/* The rendezvous on the first host is killed with its step: srun may take so long to end after that. */
+/* The rendezvous on rank 0's host is killed with its step: srun may take so long to end after that. */
 #define SERVER_LOST_SECONDS 5.0
 /* Descriptors for everything but the connections of the hosts. */
 #define OTHER_FILES 32

@@ -33,7 +33,7 @@ struct hvd_node_agents {
 	struct hvd_layout layout;          /* of an elastic job's generation */
 	enum {
 		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
-		HVD_AGENTS_OPENING,   /* the rendezvous on the first host */
+		HVD_AGENTS_OPENING,   /* the rendezvous on rank 0's host */
 		HVD_AGENTS_PROBING,
 		HVD_AGENTS_OPEN, /* the decision was made */
 		HVD_AGENTS_OVER, /* the start has failed */
@@ -66,7 +66,7 @@ void hvd_admission_check(struct hvd_node_agents *agents);
 void hvd_admission_probe(struct hvd_node_agents *agents);
 /* A host that came after the decision has reported. */
 void hvd_admission_join(struct hvd_node_agents *agents, uint32_t host);
-/* The rendezvous on the first host says that it is open. */
+/* The rendezvous on rank 0's host says that it is open. */
 void hvd_admission_serving(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg);
 
 /* ---- agent_messages.c: hvd_clients_ops ---- */

@@ -114,7 +114,7 @@ static int set_endpoint(struct hvd_plan *plan, const struct hvd_node_table *tabl
 		    plan->endpoints->port, plan->endpoints->n, hvd_plan_takes_ipv6(plan, table) ? "" : " over IPv4");
 	hvd_err_hint(err, plan->elastic ? "is a firewall between this host and the one that hvdrun runs on?"
 					: "is a firewall between this host and the nodes? --hvd-rendezvous=batch runs "
-					  "it on the first node");
+					  "it on rank 0's node");
 	return hvd_err_host(err, table->hosts[host].node.name);
 }
 

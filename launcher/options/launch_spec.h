@@ -22,9 +22,9 @@ struct hvd_options;
 
 /* --rendezvous: the host that the rendezvous runs on */
 enum hvd_rendezvous_at {
-	HVD_RENDEZVOUS_AUTO = 0, /* the driver's when that is a host of the job, else the job's first */
+	HVD_RENDEZVOUS_AUTO = 0, /* as is_elsewhere() in launcher/driver/admission.c decides */
 	HVD_RENDEZVOUS_LAUNCH,   /* the driver's */
-	HVD_RENDEZVOUS_BATCH,    /* the job's first */
+	HVD_RENDEZVOUS_BATCH,    /* rank 0's */
 };
 
 /* What stands in front of each line that a rank prints. */

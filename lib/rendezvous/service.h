@@ -2,10 +2,10 @@
 /*
  * service.h - the rendezvous of one launch: a server (server.h) that is set up for the launch.
  *
- * The service runs in the driver's process, or in a process of its own on the job's first host (task/serve.h), when the
- * driver runs on a login host. In the second case the driver has a service, too, which stands for the one on the first
- * host: it sends each operation as a message over the connection to that process, and that process applies the message
- * to its own service. The messages, which service.c writes and reads:
+ * The service runs in the driver's process, or in a process of its own on rank 0's host (task/serve.h), when the
+ * driver runs elsewhere. In the second case the driver has a service, too, which stands for the one on rank 0's host:
+ * it sends each operation as a message over the connection to that process, and that process applies the message to its
+ * own service. The messages, which service.c writes and reads:
  *
  *   {"t":"allow", "hosts":[ADDR,…]}        hvd_rv_service_admit()
  *   {"t":"keep", "addrs":[ADDR,…]}         hvd_rv_service_keep()

@@ -531,7 +531,7 @@ static void a_shim_whose_parent_has_gone(void **state)
 	assert_int_equal(l->all_ended, 0);
 }
 
-/* ---- the rendezvous on the first host ---- */
+/* ---- the rendezvous on rank 0's host ---- */
 
 static void a_rendezvous_elsewhere(void **state)
 {
@@ -553,6 +553,41 @@ static void a_rendezvous_elsewhere(void **state)
 	assert_string_equal(env(s[2], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "7777");
 	until(l, l->started);
 	assert_false(server->closed);
+}
+
+static json_t *registration_of(int host, int rank)
+{
+	json_t *msg = registration(host, 3, 1, false);
+
+	json_object_set_new(msg, "ranks", json_pack("[i]", rank));
+	return msg;
+}
+
+/* This host has rank 2. */
+static void it_runs_where_rank_0_is_and_tells_who_comes(void **state)
+{
+	struct launch *l = *state;
+	struct shim *s[3], *server;
+	static const int rank_of[] = {2, 0, 1};
+
+	l->spec.deadlines.init = 0.2;
+	launch_start(l);
+	for (int h = 0; h < 3; h++)
+		s[h] = shim_connect(l, registration_of(h, rank_of[h]));
+	until(l, shim_heard(s[1], "serve"));
+	assert_true(json_is_true(json_object_get(json_object_get(s[1]->said, "serve"), "tcpstore")));
+	server = shim_connect(l, json_pack("{s:s, s:i, s:i}", "t", "serving", "node", 1, "port", 7777));
+	until(l, s[0]->plan && s[1]->plan && s[2]->plan);
+	assert_false(shim_heard(s[0], "serve"));
+	until(l, shim_heard(server, "size"));
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(server->said, "size"), "ranks")), 3);
+	hvd_conn_send(server->conn, json_pack("{s:s, s:[[s,i,i]]}", "t", "joined", "joins", "127.0.0.1", 77, 0));
+	until(l, l->failed);
+	assert_int_equal(l->started, 1);
+	assert_int_equal(hvd_err_status(&l->why), 1);
+	assert_in(l->why.msg, "ranks 1, 2 on node[0,2] have not called init_process_group within 0.2 s");
+	until(l, shim_heard(server, "waits"));
+	hvd_conn_send(server->conn, json_pack("{s:s, s:s}", "t", "waits", "waits", "x waits for y"));
 }
 
 static void a_trace_that_a_browser_can_read(void **state)
@@ -641,6 +676,7 @@ int main(void)
 		launch(an_agent_that_says_no_goodbye_is_lost_and_its_rank_has_ended),
 		launch(a_shim_whose_parent_has_gone),
 		launch(a_rendezvous_elsewhere),
+		launch(it_runs_where_rank_0_is_and_tells_who_comes),
 		launch(a_trace_that_a_browser_can_read),
 		launch(a_launch_that_is_given_up),
 	};

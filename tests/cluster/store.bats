@@ -1,0 +1,155 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2016,SC2086,SC2154 # what other shells evaluate, lists of words, what run sets
+# The launch's TCPStore: who is named when not all ranks call init_process_group(), on which host it is, how long it
+# stays, and who may use it. Ranks are light ones (lib/tcpstore_client.py).
+
+load helpers
+load launch
+load sshd
+
+LIB=$BATS_TEST_DIRNAME/lib
+
+setup_file() { suite_up --nodes 4 --cpus 4; }
+teardown_file() { cluster_down; }
+teardown() {
+    as_root hvdlogin pkill -KILL -u alice || true
+    cluster_mend
+}
+
+# absent RANK…: a script for ranks, of which these do not call init_process_group().
+absent() {
+    script absent.sh <<END
+#!/bin/bash
+if [[ " $* " == *" \$RANK "* ]]; then exec sleep 60; fi
+exec python3 $LIB/tcpstore_client.py 2>/dev/null
+END
+}
+
+@test "ranks that have not called init_process_group in time are named, with what the others wait for" {
+    absent 6 7
+    run on_login srun --hvd --hvd-verbose --hvd-init-timeout=2 -N4 -n8 --ntasks-per-node=2 ./absent.sh
+    exits 143
+    has "error: ranks 6, 7 on hvdn4 have not called init_process_group within 2 s of the first rank that did; ending" \
+        "waits for value/6 and 1 more"
+    absent 1 2 3
+    run on_login hvdrun --init-timeout=2 -N2 -n4 --ntasks-per-node=2 ./absent.sh
+    exits 1
+    has "error: ranks 2, 3 on hvdn2, and 1 of ranks 0, 1 on hvdn1 have not called init_process_group within 2 s"
+    absent 3
+    run on_login hvdrun --init-timeout=2 -np 4 ./absent.sh
+    exits 1
+    has "error: 1 of ranks 0-3 on localhost has not called init_process_group within 2 s"
+    assert_no_leftovers
+}
+
+@test "nothing is said when all ranks come, or none" {
+    absent none
+    run on_login srun --hvd --hvd-verbose --hvd-init-timeout=2 -N2 -n4 bash -c './absent.sh; sleep 3'
+    exits 0
+    has "all 4 ranks have called init_process_group, the last "
+    has_not "have not called"
+    run on_login srun --hvd --hvd-verbose --hvd-init-timeout=1 -N2 sleep 2
+    exits 0
+    has_not init_process_group
+}
+
+# The host of rank 0 says whether MASTER_ADDR is one of its addresses.
+WHERE='((RANK)) || { ip -o addr | grep -qF " $MASTER_ADDR/" && echo "on $(hostname)"; }'
+
+@test "MASTER_ADDR is an address of rank 0's host, wherever the launcher is" {
+    local with
+    printf 'hvdn3\nhvdn1\nhvdn2\n' >"$(home)/hosts.txt"
+    script where.sh <<END
+#!/bin/bash
+export SLURM_HOSTFILE=hosts.txt
+\$1 -m arbitrary -n3 bash -c '$WHERE'
+END
+    for with in "srun --hvd" hvdrun; do
+        # In the job on hvdn1, and on the login host.
+        submit -w "hvdn[1-3]" -N3 where.sh "$with"
+        exits 0
+        has "on hvdn3"
+        run on_login env SLURM_HOSTFILE=hosts.txt $with -m arbitrary -N3 -n3 bash -c "$WHERE"
+        exits 0
+        has "on hvdn3"
+    done
+    if sshd_can; then
+        sshd_prepare hvdn1 hvdn2
+        run on_login hvdrun --hosts hvdn2:2,hvdn1:1 bash -c "$WHERE"
+        sshd_down hvdn1
+        sshd_down hvdn2
+        exits 0
+        has "on hvdn2"
+    fi
+    assert_no_leftovers
+}
+
+# Rank 0 leaves as soon as all have met. The others use the store when it has gone.
+stay() {
+    script stay.py <<END
+#!/usr/bin/env python3
+import os, sys, time
+sys.path.insert(0, "$LIB")
+import tcpstore_client
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+store = tcpstore_client.Store()
+store.set("met/%d" % rank, "x")
+store.wait(["met/%d" % each for each in range(world)])
+if rank == 0:
+    sys.exit()
+time.sleep(1.5)
+store.set("stayed", "x")
+again = tcpstore_client.Store(init=False)
+os.write(1, b"rank %d: %s\n" % (rank, again.get("stayed")))
+END
+}
+
+@test "the store stays when rank 0 has gone: for its host's other ranks, and for all in a batch job and over ssh" {
+    stay
+    run on_login srun --hvd -N2 -n4 --ntasks-per-node=2 ./stay.py
+    exits 0
+    [[ $(sort <<<"$output") == $'rank 1: x\nrank 2: x\nrank 3: x' ]] || { echo "$output" && return 1; }
+    script batch.sh <<<$'#!/bin/bash\nsrun --hvd -N2 -n2 ./stay.py'
+    submit -N2 -n2 batch.sh
+    exits 0
+    has "rank 1: x"
+    if sshd_can; then
+        sshd_prepare hvdn1 hvdn2
+        run on_login hvdrun --hosts hvdn1:1,hvdn2:1 ./stay.py
+        sshd_down hvdn1
+        sshd_down hvdn2
+        exits 0
+        has "rank 1: x"
+    fi
+    assert_no_leftovers
+}
+
+# try_store USER HOST: what that user gets from there out of the store of the launch that runs.
+try_store() {
+    as_user_on "$1" "$2" timeout 10 python3 -c '
+import sys
+sys.path.insert(0, sys.argv[1])
+import tcpstore_client
+try:
+    store = tcpstore_client.Store(sys.argv[2], sys.argv[3], init=False)
+    store.set("by/" + sys.argv[4], "x")
+    print("got", store.get("value/0"))
+except (OSError, EOFError) as error:
+    print("nothing:", error)' "$LIB" ${endpoint/:/ } "$1"
+}
+as_user_on() { cluster exec --user "$1" --host "$2" -- "${@:3}"; }
+
+@test "another user of a node, and hosts outside of the job, can neither read nor write it" {
+    local endpoint who
+    begin on_login srun --hvd -w "hvdn[1-2]" -N2 -n2 python3 $LIB/tcpstore_client.py --hold 20
+    says 20 "rank 0 of 2"
+    endpoint=$(sed -nE 's/^rank 0 .* at (.*)/\1/p' "$OUT")
+    # Alice herself: the store is there.
+    [[ $(try_store alice hvdn1) == "got b'0'" ]]
+    for who in "bob hvdn1" "bob hvdn3" "alice hvdn3" "bob hvdlogin"; do
+        run try_store $who
+        [[ $output == nothing:* ]] || { echo "$who: $output" && return 1; }
+    done
+    as_root hvdlogin pkill -TERM -u alice -x srun || true
+    ended 20 || true
+}
