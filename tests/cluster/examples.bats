@@ -135,6 +135,20 @@ needs_elastic() {
 	assert_no_leftovers
 }
 
+# submit elastic-torch.sbatch: one of its ranks fails once, and all are started anew. That elastic-torch.py trains is
+# tested in peers/torch_elastic.bats.
+@test "elastic-torch.sbatch: ranks that go on from a checkpoint" {
+	run on_login sbatch --wait --output=job.0.out "$EXAMPLES/elastic-torch.sbatch" \
+		sh -c 'echo "rank $RANK of $WORLD_SIZE again $TORCHELASTIC_RESTART_COUNT"; [ "$RANK$TORCHELASTIC_RESTART_COUNT" != 50 ]'
+	echo "$output"
+	[ "$status" -eq 0 ]
+	output=$(on_login cat job.0.out)
+	echo "$output"
+	[ "$(grep -o 'rank [0-7] of 8 again 1' <<<"$output" | sort -u | wc -l)" -eq 8 ]
+	[ -e "$EXAMPLES/elastic-torch.py" ]
+	assert_no_leftovers
+}
+
 # submit elastic-jobs.sbatch, submit elastic-companion.sbatch
 @test "elastic-jobs.sbatch and elastic-companion.sbatch: two jobs, one training" {
 	local companion
