@@ -50,6 +50,7 @@ def accelerate():
     one = Accelerator(cpu=True)
     total = one.reduce(torch.tensor(float(one.process_index + 1)), "sum")
     tell("accelerate", one.process_index, one.num_processes, total.item(), one.local_process_index)
+    one.end_training()
 
 
 def deepspeed():
