@@ -21,7 +21,7 @@ static in_port_t *port_in(struct sockaddr_storage *ss)
 static int listen_one(struct sockaddr_storage ss, in_port_t port, int reuse)
 {
 	socklen_t len = ss.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-	int v6only, saved, fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int on = 1, v6only, saved, fd = socket(ss.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
@@ -31,7 +31,10 @@ static int listen_one(struct sockaddr_storage ss, in_port_t port, int reuse)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
 	}
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
-	if (bind(fd, (struct sockaddr *)&ss, len) == 0 && listen(fd, SOMAXCONN) == 0)
+	/* What was bound without it must have it before it listens: connections inherit it, and one in TIME_WAIT that
+	 * lacks it would keep everybody from the port for a minute. */
+	if (bind(fd, (struct sockaddr *)&ss, len) == 0 &&
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 && listen(fd, SOMAXCONN) == 0)
 		return fd;
 	saved = errno;
 	close(fd);

@@ -119,12 +119,41 @@ static void a_range_of_ports(void **state)
 	hvd_reserve_clear(&two);
 }
 
+/* Connections of one who listened in a range do not keep the port from others after its end. */
+static void a_port_that_was_listened_at(void **state)
+{
+	in_port_t port, again;
+	int fd, client, peer;
+
+	(void)state;
+	fd = hvd_listen_any(true, 0, 0, &port, NULL);
+	assert_true(fd >= 0);
+	close(fd);
+	fd = hvd_listen_any(true, port, port, &again, NULL);
+	assert_true(fd >= 0);
+	client = try_connect(port);
+	assert_true(client >= 0);
+	while ((peer = accept(fd, NULL, NULL)) < 0)
+		assert_int_equal(errno, EAGAIN);
+	close(fd);
+	close(peer); /* this end is in TIME_WAIT */
+	close(client);
+	fd = bound(port, 1);
+	assert_true(fd >= 0);
+	assert_int_equal(listen(fd, 8), 0);
+	close(fd);
+	fd = hvd_listen_any(true, port, port, &again, NULL);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_ports_differ),
 		cmocka_unit_test(only_who_names_it_gets_it),
 		cmocka_unit_test(a_range_of_ports),
+		cmocka_unit_test(a_port_that_was_listened_at),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
