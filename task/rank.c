@@ -148,12 +148,11 @@ static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 }
 
 /* The variables of one rank's plan, each with its NUL, and an empty string. */
-static int print_env(const json_t *plan, const struct hvd_log *log)
+static int print_env(const json_t *plan, const struct hvd_rank_facts *facts, const struct hvd_log *log)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
-	struct hvd_rank_facts facts = hvd_rank_env_facts(true);
 
-	hvd_rank_env_add(&env, plan, &facts, NULL, log);
+	hvd_rank_env_add(&env, plan, facts, NULL, log);
 	for (size_t i = 0; i < env.n; i++)
 		if (fwrite(env.v[i], strlen(env.v[i]) + 1, 1, stdout) != 1)
 			return 1;
@@ -166,16 +165,20 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
 	/* The parent is the task itself, in which the plugin runs. */
 	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getppid(), .given = ports};
 	int status = fetch_plan(&shim, all ? HVD_AGENT_ALL : role_of(info));
-	const json_t *env;
+	struct hvd_rank_facts facts = hvd_rank_env_facts(true);
+	const json_t *ranks = all ? json_object_get(shim.plan, "ranks") : NULL;
+	const json_t *env = all ? json_array_get(ranks, 0) : json_object_get(shim.plan, "env");
 	size_t i;
 
 	disconnect(&shim);
+	if (status == 0)
+		facts.names = hvd_rank_env_names(env);
 	if (status == 0 && !all)
-		status = print_env(json_object_get(shim.plan, "env"), info->rank == 0 ? log : NULL);
-	json_array_foreach(status == 0 && all ? json_object_get(shim.plan, "ranks") : NULL, i, env)
+		status = print_env(env, &facts, info->rank == 0 ? log : NULL);
+	json_array_foreach(status == 0 ? ranks : NULL, i, env)
 	{
 		if (status == 0 && i < info->local_size)
-			status = print_env(env, info->ranks[i] == 0 ? log : NULL);
+			status = print_env(env, &facts, info->ranks[i] == 0 ? log : NULL);
 	}
 	if (status == 0 && fflush(stdout) != 0)
 		status = 1;
@@ -294,6 +297,7 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	if (status != 0)
 		return status;
 	facts = hvd_rank_env_facts(!follow);
+	facts.names = hvd_rank_env_names(json_object_get(shim.plan, "env"));
 	hvd_rank_env_make(&env, json_object_get(shim.plan, "env"), &facts, argv[0], shim.key_fd,
 			  info->rank == 0 ? log : NULL);
 	json_decref(shim.plan);

@@ -46,6 +46,16 @@ struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task)
 		.envp = environ, .slurm_task = slurm_task, .cpus = hvd_rank_env_cpus(), .host_cpus = all > 0 ? all : 0};
 }
 
+struct hvd_name_service hvd_rank_env_names(const json_t *plan)
+{
+	const char *store = json_string_value(json_object_get(plan, "MASTER_ADDR"));
+	struct hvd_addr addr;
+
+	if (!store || hvd_addr_parse(store, &addr) != 0 || hvd_addr_loopback(&addr))
+		return (struct hvd_name_service){0};
+	return hvd_name_service_ask(&addr);
+}
+
 void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts, const char *command,
 		      const struct hvd_log *log)
 {

@@ -27,6 +27,8 @@ void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hv
 /* What this process knows of its rank, or, in the first task of a host, of all ranks of that host. `slurm_task` as in
  * struct hvd_rank_facts. */
 struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task);
+/* Ask whether names are found, if the plan has PyTorch's store: takes up to HVD_NAME_SERVICE_MS. */
+struct hvd_name_service hvd_rank_env_names(const json_t *plan);
 /* How many CPUs this process may run on. */
 int hvd_rank_env_cpus(void);
 

@@ -49,6 +49,8 @@ struct hvd_ranks {
 	struct rank **v;
 	size_t n;
 	struct hvd_binding bound;
+	struct hvd_name_service names; /* asked when the first rank starts */
+	bool names_asked;
 	unsigned long nofile; /* the ranks' soft limit of open files; 0 = this process's */
 	struct event *child, *grace;
 	bool ending; /* hvd_ranks_end() was called */
@@ -199,6 +201,10 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc;
 
 	facts.cpus = cpus ? CPU_COUNT(cpus) : facts.host_cpus;
+	if (!ranks->names_asked)
+		ranks->names = hvd_rank_env_names(plan);
+	ranks->names_asked = true;
+	facts.names = ranks->names;
 	hvd_rank_env_make(&env, plan, &facts, ranks->opts->argv[0], ranks->opts->key_fd,
 			  rank->number == 0 ? ranks->log : NULL);
 	spawn.envp = env.v;

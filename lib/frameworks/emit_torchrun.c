@@ -4,8 +4,9 @@
  * torch/distributed/argparse_util.py), so that torchrun without options starts the workers of one world.
  *
  * Its agents meet at the launch's store. Each would also serve a store, if the endpoint's address were its host's and
- * the port free; it is not free. PET_RDZV_CONF=is_host=0 would say so, but would also keep agents from serving at an
- * endpoint that the user gives on torchrun's command line.
+ * the port free; it is not free. PET_RDZV_CONF=is_host=0 says so, but also keeps agents from serving at an endpoint
+ * that the user gives on torchrun's command line. So it is set only where torchrun would fail to find out whose the
+ * address is.
  */
 #include "emitters.h"
 
@@ -23,5 +24,6 @@ void hvd_emit_torchrun(const struct hvd_emit *in, struct hvd_strv *env)
 	hvd_env_setf(env, "PET_NNODES?", "%d", in->hosts);
 	/* The workers' store is served by the first agent, at the address that it gives here; else at a name. */
 	hvd_env_set(env, "PET_LOCAL_ADDR?", hvd_addr_text(&in->here, addr));
+	hvd_env_set(env, "PET_RDZV_CONF?", "is_host=0");
 	hvd_env_set(env, "PET_NPROC_PER_NODE?", "gpu");
 }

@@ -73,6 +73,20 @@ static char *run_id(const struct hvd_strv *plan, const struct hvd_rank_facts *fa
 	return slurm || hvd_envp_get(facts->envp, "JSM_NAMESPACE_RANK") ? hvd_xstrdup(planned) : NULL;
 }
 
+/* Each name that PyTorch looks up would delay it by 10 s. */
+static char *impatience(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+{
+	(void)plan;
+	return facts->names.slow ? hvd_xstrdup(planned) : NULL;
+}
+
+/* torchrun compares the endpoint with the addresses of its host's name, and fails where the name has none. */
+static char *torchrun_conf(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned)
+{
+	(void)plan;
+	return facts->names.no_own_name ? hvd_xstrdup(planned) : NULL;
+}
+
 /* The value of a variable with the flag `local`; NULL: it is not set. The caller frees it. */
 static char *local_value(const char *name, const struct hvd_strv *plan, const struct hvd_rank_facts *facts,
 			 const char *planned)
@@ -81,10 +95,9 @@ static char *local_value(const char *name, const struct hvd_strv *plan, const st
 		const char *name;
 		char *(*value)(const struct hvd_strv *plan, const struct hvd_rank_facts *facts, const char *planned);
 	} found[] = {
-		{"OMP_NUM_THREADS", omp_threads},
-		{"JAX_LOCAL_DEVICE_IDS", jax_devices},
-		{"PET_NPROC_PER_NODE", torchrun_workers},
-		{"TORCHELASTIC_RUN_ID", run_id},
+		{"OMP_NUM_THREADS", omp_threads},         {"JAX_LOCAL_DEVICE_IDS", jax_devices},
+		{"PET_NPROC_PER_NODE", torchrun_workers}, {"PET_RDZV_CONF", torchrun_conf},
+		{"TORCHELASTIC_RUN_ID", run_id},          {"RES_OPTIONS", impatience},
 	};
 
 	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
@@ -174,6 +187,18 @@ static void tell_gpus(const struct hvd_strv *plan, const struct hvd_rank_facts *
 		      "cuda:0 in the program");
 }
 
+static void tell_names(const struct hvd_rank_facts *facts, const struct hvd_log *log)
+{
+	if (!facts->names.slow)
+		return;
+	hvd_warn(log,
+		 "this host's name servers have not answered within %d ms, so each name that PyTorch looks up delays "
+		 "it",
+		 HVD_NAME_SERVICE_MS);
+	hvd_info(log, "look at /etc/resolv.conf there; ranks ask each name server once, for 1 s (RES_OPTIONS), unless "
+		      "it is set");
+}
+
 static void resolve_one(const struct hvd_strv *plan, const char *entry, bool users_store,
 			const struct hvd_rank_facts *facts, struct hvd_strv *env)
 {
@@ -203,6 +228,7 @@ void hvd_resolve(const struct hvd_strv *plan, const struct hvd_rank_facts *facts
 	if (users_store)
 		tell_users_store(plan, facts->envp, log);
 	tell_gpus(plan, facts, log);
+	tell_names(facts, log);
 	for (size_t i = 0; i < plan->n; i++)
 		resolve_one(plan, plan->v[i], users_store, facts, env);
 }

@@ -19,6 +19,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
+#include "lib/net/name_service.h"
 
 #include <stdbool.h>
 
@@ -28,7 +29,8 @@ struct hvd_rank_facts {
 	bool slurm_task;   /* it is a task of a Slurm step, so SLURM_PROCID and the like tell its rank */
 	int cpus;          /* how many CPUs it may run on; 0 = not known */
 	int host_cpus;     /* … and all ranks of its host together; 0 = not known */
-	const char *root;  /* for hvd_gpu_count(); NULL = "" */
+	struct hvd_name_service names;
+	const char *root; /* for hvd_gpu_count(); NULL = "" */
 };
 
 /* Add to `env` what a rank gets of its plan: `plan` has NAME=VALUE, with names as hvd_emit_all() writes them. `log`

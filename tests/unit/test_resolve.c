@@ -222,6 +222,31 @@ static void run_id(bool slurm_task, const char *entry, const char *want)
 	has("TORCHELASTIC_RUN_ID", want);
 }
 
+static void name_services(void **state)
+{
+	const char *const more[] = {"RES_OPTIONS?=timeout:1 attempts:1", "PET_RDZV_CONF?=is_host=0", NULL};
+	char *user[] = {(char *)"RES_OPTIONS=rotate", (char *)"PET_RDZV_CONF=is_host=1", NULL}, *none[] = {NULL};
+	struct hvd_rank_facts facts = {.envp = none};
+
+	(void)state;
+	resolve(&facts, more);
+	has("RES_OPTIONS", NULL);
+	has("PET_RDZV_CONF", NULL);
+	says(NULL);
+	facts.names.no_own_name = true;
+	resolve(&facts, more);
+	has("RES_OPTIONS", NULL);
+	has("PET_RDZV_CONF", "is_host=0");
+	facts.names.slow = true;
+	resolve(&facts, more);
+	has("RES_OPTIONS", "timeout:1 attempts:1");
+	says("name servers have not answered");
+	facts.envp = user;
+	resolve(&facts, more);
+	has("RES_OPTIONS", NULL);
+	has("PET_RDZV_CONF", NULL);
+}
+
 /* Lightning is to take torchrun's variables where it would take other ones that are not the rank's. */
 static void run_ids(void **state)
 {
@@ -269,6 +294,7 @@ int main(void)
 		cmocka_unit_test(threads_from_the_binding),
 		cmocka_unit_test(jax_devices),
 		cmocka_unit_test(run_ids),
+		cmocka_unit_test(name_services),
 		cmocka_unit_test(torchrun_workers),
 	};
 
