@@ -141,6 +141,22 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
     assert_no_leftovers
 }
 
+@test "a store that the user names is kept in a container, not mixed with the hook's or the launch's" {
+    order hvd pyxis late
+    run on_login env MASTER_ADDR=hvdn1 MASTER_PORT=29512 srun --hvd -N2 -n2 --container-image="$IMAGE" \
+        /show MASTER_ADDR MASTER_PORT TORCHELASTIC_USE_AGENT_STORE RANK WORLD_SIZE
+    exits 0
+    has "MASTER_ADDR=hvdn1 MASTER_PORT=29512 TORCHELASTIC_USE_AGENT_STORE! RANK=1 WORLD_SIZE=2 "
+    # Behind pyxis the hook's address looks like the user's.
+    order pyxis hvd
+    run on_login env MASTER_ADDR=hvdn1 MASTER_PORT=29512 srun --hvd -N2 -n2 --container-image="$IMAGE" \
+        /show MASTER_ADDR TORCHELASTIC_USE_AGENT_STORE
+    exits 0
+    has "MASTER_ADDR=10."
+    has_not "USE_AGENT_STORE!"
+    assert_no_leftovers
+}
+
 @test "ranks see PYXIS_CONTAINER_ENV as the user has set it" {
     order hvd pyxis
     run launch srun -N1 -n1 --container-image="$IMAGE" /show HOROVOD_RANK PYXIS_CONTAINER_ENV
@@ -158,9 +174,10 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
 @test "a network namespace of the container's own gets no names of interfaces" {
     order hvd pyxis late
     run launch srun -N2 -n2 --hvd-verbose --container-unshare=net --container-image="$BARE" \
-        /show HOROVOD_RANK GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME HOROVOD_GLOO_IFACE
+        /show HOROVOD_RANK GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME HOROVOD_GLOO_IFACE TORCHELASTIC_USE_AGENT_STORE MASTER_ADDR
     exits 0
-    has "network namespace of its own" "HOROVOD_RANK=1 GLOO_SOCKET_IFNAME! NCCL_SOCKET_IFNAME"
+    has "network namespace of its own" "HOROVOD_RANK=1 GLOO_SOCKET_IFNAME! NCCL_SOCKET_IFNAME" \
+        "TORCHELASTIC_USE_AGENT_STORE=True MASTER_ADDR=10."
     has_not "IFNAME=ib0"
     # After the container plugin a task in that network namespace cannot reach the driver, and the message says why.
     order pyxis hvd
