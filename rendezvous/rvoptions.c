@@ -40,6 +40,7 @@ static const struct row {
 	 AT(allows)},
 	{"any-user", NULL, "let other users' processes on this host connect, too", FLAG, 0, AT(any_user)},
 	{"no-tcpstore", NULL, "do not serve PyTorch's TCPStore", UNFLAG, 0, AT(cfg.tcpstore)},
+	{"ranks", "N", "how many ranks PyTorch's init_process_group() has (default: not known)", COUNT, 0, AT(ranks)},
 	{"scope", "NAME=MEMBERS", "remove a scope's values when so many members have deleted their key", SCOPE, 0, 0},
 	{"hold", "SEC", "how long a GET waits for its key (default: 1)", SECONDS, 0, AT(cfg.get_wait)},
 	{"rank-hold", "SEC", "the same for keys named rank_NUMBER (default: 30)", SECONDS, 0, AT(cfg.rank_wait)},

@@ -17,6 +17,7 @@ struct hvd_rvoptions {
 	struct hvd_strv scopes;        /* NAME=MEMBERS, checked */
 	struct hvd_rv_config cfg;      /* limits and times; the caller sets `access` and `probe` */
 	uint16_t lo, hi;               /* ports; 0, 0: any */
+	size_t ranks;                  /* of a TCPStore; 0: not known */
 	bool any_user, json;
 	double idle_exit; /* seconds; 0 = never */
 	int parent_fd;    /* -1 = none */
