@@ -90,6 +90,8 @@ static void decide(struct hvd_node_agents *agents)
 		hvd_admission_probe(agents);
 		return;
 	}
+	if (rc == 0 && agents->barrier == HVD_BARRIER_ALL)
+		rc = hvd_plan_servers(&agents->plan, &agents->table, agents->opts->spec, &why);
 	if (rc < 0) {
 		hvd_node_agents_fail(agents, &why);
 		return;

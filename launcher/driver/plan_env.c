@@ -4,8 +4,14 @@
 #include "lib/frameworks/emit.h"
 #include "planner.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Bytes of a list of workers: Linux passes no string of more than 128 KB to a program. */
+#define TF_CONFIG_MAX (100 * 1024)
+/* … and of the list for all ranks of a host, in one message (HVD_WIRE_MAX). */
+#define TF_PLANS_MAX (6 * 1024 * 1024)
 
 /* "ib0,eth0": this host's interface in each network that is like the first one; that IPv6 works over an interface says
  * nothing about its IPv4. Caller frees. */
@@ -76,7 +82,7 @@ void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, unsigne
 	*ports = 0;
 	for (int i = 0; i < HVD_N_RANK0_PORTS; i++)
 		*ports += wants_port(spec, (enum hvd_rank0_port)i);
-	*rank_ports = 0;
+	*rank_ports = wanted(spec) & HVD_FW_TENSORFLOW && !spec->elastic.on ? 1 : 0;
 }
 
 /* The ports that the host of rank 0 has reserved for it. */
@@ -88,6 +94,61 @@ static void rank0_ports(const struct hvd_launch_spec *spec, const struct hvd_nod
 	for (int i = 0; i < HVD_N_RANK0_PORTS; i++)
 		if (wants_port(spec, (enum hvd_rank0_port)i))
 			ports[i] = next < node->n_ports ? node->ports[next++] : 0;
+}
+
+static int no_port(const struct hvd_node *node, const char *what, struct hvd_err *err)
+{
+	hvd_err_set(err, HVD_E_NET, "no port could be reserved there for %s", what);
+	hvd_err_hint(err, "are all ports of the range that the site has set (SrunPortRange) in use?");
+	return hvd_err_host(err, node->name);
+}
+
+/* The list for TF_CONFIG. Memory for the longest address and port that ranks may have. */
+static int list_workers(struct hvd_plan *plan, const struct hvd_node_table *table, unsigned ports, struct hvd_err *err)
+{
+	size_t room = (size_t)plan->layout.size * (HVD_ADDR_TEXT + sizeof("\"[]:65535\", ")), len = 0;
+	uint32_t rank0 = (uint32_t)plan->layout.rank_slots[0].host;
+	char *list = hvd_xcalloc(room + 1, 1), text[HVD_ADDR_TEXT];
+	int most = 1;
+
+	for (int r = 0; r < plan->layout.size; r++) {
+		const struct hvd_rank_slot *slot = &plan->layout.rank_slots[r];
+		const struct hvd_node *node = &table->hosts[slot->host].node;
+		uint32_t at = ((uint32_t)slot->host == rank0 ? ports : 0) + (uint32_t)slot->local_rank;
+		struct hvd_addr addr = host_addr(plan, table, (uint32_t)slot->host);
+
+		if (slot->local_size > most)
+			most = slot->local_size;
+		if (at >= node->n_ports) {
+			free(list);
+			return no_port(node, "TensorFlow's server in each rank", err);
+		}
+		len += (size_t)snprintf(list + len, room + 1 - len,
+					addr.family == AF_INET6 ? "%s\"[%s]:%u\"" : "%s\"%s:%u\"", r ? ", " : "",
+					hvd_addr_text(&addr, text), node->ports[at]);
+	}
+	plan->tf_workers = list;
+	if (len <= TF_CONFIG_MAX && len * (size_t)most <= TF_PLANS_MAX)
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE,
+		    "TF_CONFIG is too long for a job of %d ranks, %d of them on one host: %zu KB for each rank",
+		    plan->layout.size, most, len / 1024);
+	return hvd_err_hint(err, "leave tensorflow out of --hvd-frameworks, and have the program say where its workers "
+				 "are");
+}
+
+int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_node_table *table, const struct hvd_launch_spec *spec,
+		     struct hvd_err *err)
+{
+	const struct hvd_node *first = &table->hosts[plan->layout.rank_slots[0].host].node;
+	in_port_t found[HVD_N_RANK0_PORTS] = {0};
+	unsigned ports, rank_ports;
+
+	hvd_plan_ports(spec, &ports, &rank_ports);
+	rank0_ports(spec, first, found);
+	if (wants_port(spec, HVD_PORT_STORE) && !found[HVD_PORT_STORE])
+		return no_port(first, "--store=rank0", err);
+	return rank_ports ? list_workers(plan, table, ports, err) : 0;
 }
 
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
@@ -116,6 +177,7 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 		.ifaces = list,
 		.rendezvous = plan->endpoints->addrs[plan->endpoint[h]],
 		.port = plan->endpoints->port,
+		.tf_workers = plan->tf_workers,
 		.here = host_addr(plan, table, h),
 	};
 	uint32_t rank0 = (uint32_t)plan->layout.rank_slots[0].host;

@@ -125,6 +125,8 @@ static void reset(struct hvd_plan *plan)
 	hvd_layout_clear(&plan->layout);
 	hvd_networks_clear(&plan->networks);
 	free(plan->endpoint);
+	free(plan->tf_workers);
+	plan->tf_workers = NULL;
 	plan->endpoint = NULL;
 	plan->local = false;
 }

@@ -26,6 +26,7 @@ struct hvd_plan {
 	struct hvd_layout layout; /* of an elastic job: the caller's to set, after hvd_plan_make() */
 	bool local;               /* one machine: loopback, no networks */
 	struct hvd_networks networks;
+	char *tf_workers; /* as in struct hvd_emit; set by hvd_plan_servers() */
 	int8_t *endpoint; /* per host: which of the endpoints; -1 = none */
 	const struct hvd_endpoints *endpoints;
 };
@@ -57,6 +58,11 @@ int hvd_plan_join(struct hvd_plan *plan, const struct hvd_node_table *table, uin
 
 /* How many ports hosts are to reserve for servers in ranks, as in struct hvd_boot. */
 void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, unsigned *rank_ports);
+
+/* After hvd_plan_make() of a job of fixed size: see that the ports of all servers in ranks are known, and list them.
+ * -1 with err set: a host lacks one that ranks cannot do without, or HVD_E_USAGE: the list is too long to be passed. */
+int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_node_table *table, const struct hvd_launch_spec *spec,
+		     struct hvd_err *err);
 
 /* A rank's environment, as {NAME:VALUE,…}: what follows from the plan, then what `opts` says for every rank. */
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,

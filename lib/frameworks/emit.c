@@ -57,12 +57,13 @@ void hvd_emit_all(const struct hvd_emit *in, struct hvd_strv *env)
 		void (*emit)(const struct hvd_emit *in, struct hvd_strv *env);
 	} emitters[] = {
 		{HVD_FW_HOROVOD, hvd_emit_horovod},
-		{TORCHS | HVD_FW_JAX, hvd_emit_ranks},
+		{TORCHS | HVD_FW_JAX | HVD_FW_TENSORFLOW, hvd_emit_ranks},
 		{TORCHS, hvd_emit_torch},
 		{HVD_FW_TORCHRUN, hvd_emit_torchrun},
 		{HVD_FW_JAX, hvd_emit_jax},
 		{HVD_FW_DEEPSPEED, hvd_emit_deepspeed},
 		{HVD_FW_LIGHTNING, hvd_emit_lightning},
+		{HVD_FW_TENSORFLOW, hvd_emit_tensorflow},
 		{0, emit_nccl},
 		{0, emit_gloo},
 		{0, emit_openmpi},

@@ -37,8 +37,9 @@ struct hvd_emit {
 	const char *ifaces;         /* its interfaces in all networks, best first, with commas between them */
 	struct hvd_addr rendezvous; /* an address that this host has reached */
 	in_port_t port;             /* of the rendezvous; host order */
-	struct hvd_addr here;       /* the rank's host in the best network */
-	struct hvd_addr rank0;      /* rank 0's host in the best network */
+	const char *tf_workers; /* "\"ADDR:PORT\", …", the ranks' own servers in their order; NULL: none are wanted */
+	struct hvd_addr here;   /* the rank's host in the best network */
+	struct hvd_addr rank0;  /* rank 0's host in the best network */
 	in_port_t rank0_ports[HVD_N_RANK0_PORTS]; /* host order; 0: none is reserved */
 };
 

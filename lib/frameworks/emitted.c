@@ -50,6 +50,7 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "JAX_COORDINATOR_ADDRESS"},
 	{.name = "JAX_LOCAL_DEVICE_IDS", .local = true},
 	{.name = "LOCAL_SIZE"},
+	{.name = "TF_CONFIG"},
 	{.name = NULL},
 };
 

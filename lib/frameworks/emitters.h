@@ -15,6 +15,7 @@ void hvd_emit_torch(const struct hvd_emit *in, struct hvd_strv *env);
 void hvd_emit_torchrun(const struct hvd_emit *in, struct hvd_strv *env);
 void hvd_emit_jax(const struct hvd_emit *in, struct hvd_strv *env);
 void hvd_emit_deepspeed(const struct hvd_emit *in, struct hvd_strv *env);
+void hvd_emit_tensorflow(const struct hvd_emit *in, struct hvd_strv *env);
 void hvd_emit_lightning(const struct hvd_emit *in, struct hvd_strv *env);
 
 #endif

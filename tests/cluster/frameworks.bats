@@ -118,6 +118,9 @@ start() {
         is RANK "0 1"
         is HOROVOD_RANK ""
         is JAX_COORDINATOR_ADDRESS ""
+        run launch "$with" --hvd-frameworks=tensorflow -N2 -n2 bash -c 'echo "$TF_CONFIG"'
+        exits 0
+        [[ $(grep -cE '^[{]"cluster": [{]"worker": \["10[.0-9]*:[0-9]+", "10[.0-9]*:[0-9]+"\][}], .*"index": [01][}][}]$' <<<"$output") -eq 2 ]]
         run launch "$with" --hvd-frameworks=none -N2 -n2 env
         exits 0
         is RANK ""

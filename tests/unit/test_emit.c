@@ -170,6 +170,22 @@ static void jax(void **state)
 	hvd_strv_free(&env);
 }
 
+static void tensorflow(void **state)
+{
+	struct hvd_emit in = rank5(HVD_STORE_OFF);
+	struct hvd_strv env = {0};
+
+	(void)state;
+	in.frameworks = HVD_FW_TENSORFLOW;
+	in.tf_workers = "\"192.0.2.1:1\", \"[fd00::1]:2\"";
+	hvd_emit_all(&in, &env);
+	has(&env, "TF_CONFIG?",
+	    "{\"cluster\": {\"worker\": [\"192.0.2.1:1\", \"[fd00::1]:2\"]}, "
+	    "\"task\": {\"type\": \"worker\", \"index\": 5}}");
+	has(&env, "WORLD_SIZE", "8");
+	hvd_strv_free(&env);
+}
+
 static void deepspeed_and_lightning(void **state)
 {
 	struct hvd_emit in = rank5(HVD_STORE_AGENT);
@@ -196,6 +212,7 @@ int main(void)
 		cmocka_unit_test(who_reads_them),
 		cmocka_unit_test(torchrun),
 		cmocka_unit_test(jax),
+		cmocka_unit_test(tensorflow),
 		cmocka_unit_test(deepspeed_and_lightning),
 	};
 

@@ -14,6 +14,7 @@ static void emit(struct hvd_strv *env, bool mpi)
 			      .mpi = mpi,
 			      .slot = &slot,
 			      .run_id = "1",
+			      .tf_workers = "\"a:1\"",
 			      .hosts = 1,
 			      .hostname = "n1",
 			      .iface = "IFACE",

@@ -451,6 +451,109 @@ static void a_plan(void **state)
 	hvd_strv_free(&opts.extra_env);
 }
 
+static void reserve(struct hvd_node *node, uint32_t n, in_port_t first)
+{
+	free(node->ports);
+	node->ports = calloc(n, sizeof(in_port_t));
+	node->n_ports = n;
+	for (uint32_t i = 0; i < n; i++)
+		node->ports[i] = (in_port_t)(first + i);
+}
+
+/* Ports for servers in ranks, which hosts have reserved: two for rank 0, and one for each rank. */
+static void servers_in_ranks(void **state)
+{
+	struct hvd_addr addrs[] = {A("127.0.0.1"), A("10.0.0.1"), A("10.1.0.1")};
+	struct hvd_endpoints ep = {.addrs = addrs, .n = 3, .port = 5000, .host = 0};
+	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO | HVD_FW_TENSORFLOW, .store = HVD_STORE_RANK0};
+	struct hvd_driver_opts opts = {.spec = &spec};
+	struct hvd_node_table roster;
+	struct hvd_plan plan = {0};
+	struct hvd_err err = {0};
+	unsigned ports, rank_ports;
+	json_t *env;
+
+	(void)state;
+	hvd_plan_ports(&spec, &ports, &rank_ports);
+	assert_int_equal(ports, 2);
+	assert_int_equal(rank_ports, 1);
+	filled(&roster, 3);
+	all_report(&roster, 7, 0);
+	reserve(&roster.hosts[0].node, 4, 6000);
+	reserve(&roster.hosts[1].node, 2, 6010);
+	reserve(&roster.hosts[2].node, 2, 6020);
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), 0);
+	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), 0);
+	env = hvd_plan_env(&plan, &roster, 4, &opts);
+	assert_string_equal(value(env, "MASTER_ADDR"), "10.1.0.1");
+	assert_string_equal(value(env, "MASTER_PORT"), "6000");
+	assert_string_equal(value(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"), "10.1.0.1:6001");
+	assert_string_equal(value(env, "NODE_RANK"), "1");
+	assert_string_equal(value(env, "GROUP_WORLD_SIZE"), "3");
+	assert_string_equal(value(env, "TF_CONFIG?"),
+			    "{\"cluster\": {\"worker\": [\"10.1.0.1:6002\", \"10.1.0.2:6010\", \"10.1.0.3:6020\", "
+			    "\"10.1.0.1:6003\", \"10.1.0.2:6011\", \"10.1.0.3:6021\"]}, "
+			    "\"task\": {\"type\": \"worker\", \"index\": 4}}");
+	json_decref(env);
+	hvd_plan_clear(&plan);
+	/* A host that has too few. */
+	reserve(&roster.hosts[2].node, 1, 6020);
+	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), 0);
+	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), -1);
+	assert_int_equal(err.code, HVD_E_NET);
+	assert_string_equal(err.host, "n2");
+	/* PyTorch's store in rank 0 cannot do without its port, JAX can. */
+	reserve(&roster.hosts[0].node, 0, 0);
+	spec.frameworks = HVD_FW_AUTO;
+	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), -1);
+	assert_in(err.msg, "--store=rank0");
+	spec.store = HVD_STORE_AGENT;
+	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), 0);
+	env = hvd_plan_env(&plan, &roster, 4, &opts);
+	assert_null(json_object_get(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"));
+	assert_string_equal(value(env, "MASTER_PORT"), "5000");
+	json_decref(env);
+	hvd_plan_clear(&plan);
+	hvd_node_table_clear(&roster);
+}
+
+/* Ranks of an elastic job of Horovod's keep their processes while their numbers change. */
+static void elastic_jobs(void **state)
+{
+	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO | HVD_FW_TENSORFLOW,
+				       .elastic = {.on = true, .max_restarts = -1}};
+	unsigned ports, rank_ports;
+
+	(void)state;
+	hvd_plan_ports(&spec, &ports, &rank_ports);
+	assert_int_equal(ports + rank_ports, 0);
+	spec.elastic.max_restarts = 0;
+	hvd_plan_ports(&spec, &ports, &rank_ports);
+	assert_int_equal(ports, 1); /* JAX's */
+	assert_int_equal(rank_ports, 0);
+}
+
+static void a_list_of_workers_that_is_too_long(void **state)
+{
+	struct hvd_launch_spec spec = {.frameworks = HVD_FW_TENSORFLOW};
+	struct hvd_rank_slot *slots = calloc(6000, sizeof(*slots));
+	struct hvd_node_agent host = {0};
+	struct hvd_node_table table = {.n = 1, .hosts = &host};
+	struct hvd_plan plan = {.local = true, .layout = {.size = 6000, .n_hosts = 1, .rank_slots = slots}};
+	struct hvd_err err = {0};
+
+	(void)state;
+	for (int i = 0; i < 6000; i++)
+		slots[i] = (struct hvd_rank_slot){.rank = i, .size = 6000, .local_rank = i, .local_size = 1};
+	reserve(&host.node, 6000, 10000);
+	assert_int_equal(hvd_plan_servers(&plan, &table, &spec, &err), -1);
+	assert_int_equal(err.code, HVD_E_USAGE);
+	assert_in(err.msg, "TF_CONFIG");
+	free(host.node.ports);
+	free(plan.tf_workers);
+	free(slots);
+}
+
 static void the_endpoint_is_one_that_was_reached(void **state)
 {
 	struct hvd_addr addrs[] = {A("127.0.0.1"), A("fd09::9"), A("10.9.0.9")};
@@ -669,6 +772,9 @@ int main(void)
 		cmocka_unit_test(reports_that_are_refused),
 		cmocka_unit_test(what_is_missing),
 		cmocka_unit_test(a_plan),
+		cmocka_unit_test(servers_in_ranks),
+		cmocka_unit_test(elastic_jobs),
+		cmocka_unit_test(a_list_of_workers_that_is_too_long),
 		cmocka_unit_test(the_endpoint_is_one_that_was_reached),
 		cmocka_unit_test(no_network_no_plan),
 		cmocka_unit_test(ranks_that_are_no_layout),
