@@ -58,11 +58,12 @@ def deepspeed():
     import torch
     import deepspeed as package
     package.ops.__compatible_ops__.clear()  # else it compiles C++ for a minute
-    package.init_distributed("gloo")
-    total = torch.tensor([float(package.comm.get_rank() + 1)])
-    package.comm.all_reduce(total)
-    tell("deepspeed", package.comm.get_rank(), package.comm.get_world_size(), total.item(),
-         package.comm.get_local_rank())
+    model = torch.nn.Linear(1, 1, bias=False)
+    engine = package.initialize(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+                                config={"train_micro_batch_size_per_gpu": 1}, dist_init_required=True)[0]
+    engine.backward(engine(torch.full((1, 1), float(engine.global_rank + 1))).sum())
+    mean = next(model.parameters()).grad.item()  # it has averaged the gradients
+    tell("deepspeed", engine.global_rank, engine.world_size, round(mean * engine.world_size), engine.local_rank)
     torch.distributed.destroy_process_group()
 
 
