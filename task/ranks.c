@@ -37,7 +37,8 @@ struct rank {
 	pid_t group;
 	struct hvd_output *out[2];
 	struct event *grace; /* runs while this rank alone is being ended; else NULL */
-	hvd_time kill_at;    /* … then it gets SIGKILL */
+	hvd_time kill_at;    /* … then it gets SIGKILL, … */
+	bool heeding;        /* … or sooner, when all of its processes ignore SIGTERM */
 };
 
 struct hvd_ranks {
@@ -327,7 +328,7 @@ static void on_grace_one(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (rank->pid <= 0)
 		return;
-	if (hvd_left(rank->kill_at) <= 0 || hvd_all_ignore(rank->pid, SIGTERM))
+	if (hvd_left(rank->kill_at) <= 0 || (rank->heeding && hvd_all_ignore(rank->pid, SIGTERM)))
 		signal_rank(rank, SIGKILL);
 	evtimer_add(rank->grace, &again);
 }
@@ -344,6 +345,7 @@ void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, int grace)
 		signal_rank(rank, grace ? SIGTERM : SIGKILL);
 		signal_rank(rank, SIGCONT);
 		rank->kill_at = hvd_deadline_in(grace);
+		rank->heeding = grace > 1;
 		if (!rank->grace)
 			rank->grace = evtimer_new(ranks->base, on_grace_one, rank);
 		evtimer_add(rank->grace, &soon);

@@ -48,8 +48,9 @@ struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, 
  * err set. */
 int hvd_ranks_add(struct hvd_ranks *ranks, int id, int number, const json_t *plan, int slot, int slots,
 		  struct hvd_err *err);
-/* Send one rank SIGTERM and, so many seconds later, SIGKILL; where no process of the rank would heed SIGTERM, sooner.
- * 0: SIGKILL at once. Does nothing if the rank has ended. */
+/* Send one rank SIGTERM and, so many seconds later, SIGKILL. More than a second is for a rank that has something to do
+ * then: one of which all processes ignore SIGTERM does not get it. 0: SIGKILL at once. Does nothing if the rank has
+ * ended. */
 #define HVD_MAX_GRACE 3600
 void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, int grace);
 /* Begin to end all ranks; all_gone is called at most five seconds later. A second call changes nothing. */

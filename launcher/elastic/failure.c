@@ -94,9 +94,11 @@ void hvd_failure_judge(struct hvd_machine *m, hvd_time now)
 			continue;
 		if ((m->opts.restart || h->spared < SPARE_TIMES) && !enough_without(m, h, now)) {
 			h->spared++;
-			hvd_warn(m->log,
-				 "%s: a rank failed there; the host is used further, for there are not enough others",
-				 h->name);
+			if (!m->opts.restart)
+				hvd_warn(m->log,
+					 "%s: a rank failed there; the host is used further, for there are not enough "
+					 "others",
+					 h->name);
 		} else {
 			ban(m, h, now);
 		}

@@ -32,7 +32,10 @@ def main():
     gpu = torch.cuda.is_available()
     dist.init_process_group("nccl" if gpu else "gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count()) if gpu else torch.device("cpu")
+    device = torch.device("cpu")
+    if gpu:  # LOCAL_RANK's, or the only one that this rank sees
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+        torch.cuda.set_device(device)
     restarts = os.environ["TORCHELASTIC_RESTART_COUNT"]
 
     torch.manual_seed(1)

@@ -10,7 +10,8 @@
 #           ranks on 2 nodes: how often that goes well
 #   scale   128 ranks on 16 nodes that import nothing, each of which comes to the store, publishes an address and reads
 #           everybody's (store_rank.c), next to ranks that do nothing
-# WHAT="start again scale" selects. Needs PyTorch (tests/peers/install.sh --torch), root and Slurm.
+#   restart from the death of one of 4 ranks on 2 nodes until all have been started anew (restart_times.py)
+# WHAT="start again restart scale" selects. Needs PyTorch (tests/peers/install.sh --torch), root and Slurm.
 set -euo pipefail
 
 PEERS=--torch
@@ -51,6 +52,12 @@ again() {
 		"srun, MASTER_* by hand=srun $step $(by_hand)" "torchrun (c10d)=$(torchrun 2 2)"
 }
 
+restart() {
+	echo "== one of 4 ranks on 2 nodes is killed: until the first and the last of the new ones run"
+	on_login salloc -Q -N2 -n4 --no-kill python3 "$BENCH/restart_times.py" "${ROUNDS:-5}" 4 "$PY" "hvdrun=hvdrun --max-restarts=1 -np 4" \
+		"torchrun (c10d)=$(torchrun 2 2) --max-restarts=1"
+}
+
 scale() {
 	local step="-N16 -n128 --ntasks-per-node=8 --overcommit --overlap"
 	echo "== 128 ranks on 16 nodes: all come to the store and read everybody's address"
@@ -63,9 +70,9 @@ scale() {
 }
 
 bench_cluster
-for what in ${WHAT:-start again scale}; do
+for what in ${WHAT:-start again restart scale}; do
 	case $what in
-	start | again | scale) $what ;;
-	*) echo "bench_torch: WHAT is start, again, scale or several" >&2 && exit 2 ;;
+	start | again | restart | scale) $what ;;
+	*) echo "bench_torch: WHAT is start, again, restart, scale or several" >&2 && exit 2 ;;
 	esac
 done

@@ -25,7 +25,11 @@ teardown() {
     assert_no_leftovers
 }
 
-hosts() { printf '%s\n' "$@" >"$(home)/hosts.new" && chmod 666 "$(home)/hosts.new" && mv "$(home)/hosts.new" "$(home)/hosts"; }
+hosts() {
+    printf '%s\n' "$@" >"$(home)/hosts.new"
+    chmod 666 "$(home)/hosts.new"
+    mv "$(home)/hosts.new" "$(home)/hosts"
+}
 
 # train NODES [OPTION OF hvdrun…] [-- OPTION OF restart_worker.py…]: begins a job with two ranks on each node.
 train() {

@@ -93,9 +93,8 @@ restarts() {
     want=$(printf '%s\n' "$@")
     wait_for 30 restarted "$#" "$want" || { echo "not: $want" && cat "$WORK/log" "$OUT" && return 1; }
 }
-restarted() {
-    [[ $(tail -n "$1" "$WORK/log" 2>/dev/null | sed -E 's/.*(rank .*) local .* restarts ([0-9]+) .*/\1 \2/' | sort) == "$2" ]]
-}
+restarted() { [[ $(started "$1" | sort) == "$2" ]]; }
+started() { tail -n "$1" "$WORK/log" 2>/dev/null | sed -E 's/.*(rank .*) local .* restarts ([0-9]+) .*/\1 \2/'; }
 
 @test "all ranks are started anew when a host is lost, and when it returns; of fixed hosts none returns" {
     hosts hvdn1:1 hvdn2:1

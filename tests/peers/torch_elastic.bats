@@ -17,8 +17,9 @@ setup_file() {
     export TRAIN=$BATS_TEST_DIRNAME/../../scripts/examples/elastic-torch.py
     suite --nodes 3
     # An undisturbed training, by the ranks of one machine.
-    on_this "$HVDRUN" --launcher=fork -np 2 "$PY" "$TRAIN" --epochs $EPOCHS --checkpoint "$BATS_FILE_TMPDIR/checkpoint" \
-        >"$BATS_FILE_TMPDIR/alone" 2>"$BATS_FILE_TMPDIR/said" || { cat "$BATS_FILE_TMPDIR/said" >&2 && return 1; }
+    on_this "$HVDRUN" --launcher=fork -np 2 "$PY" "$TRAIN" --epochs $EPOCHS \
+        --checkpoint "$BATS_FILE_TMPDIR/checkpoint" >"$BATS_FILE_TMPDIR/alone" 2>"$BATS_FILE_TMPDIR/said" ||
+        { cat "$BATS_FILE_TMPDIR/said" >&2 && return 1; }
 }
 teardown_file() { if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then cluster_down; fi; }
 setup() { needs_peers; }
