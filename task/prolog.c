@@ -37,7 +37,7 @@ static void print_fact(const char *name)
 {
 	const char *value = getenv(name);
 
-	if (value && !hvd_emitted_iface(name) && !hvd_emitted_local(name) && !strchr(value, '\n'))
+	if (value && !hvd_emitted_iface(name) && !hvd_emitted_keeps(name) && !strchr(value, '\n'))
 		printf("export %s=%s\n", name, value);
 }
 

@@ -20,7 +20,7 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "PYTHONUNBUFFERED"},
 	{.name = "NCCL_SOCKET_IFNAME", .iface = true, .yields = true},
 	{.name = "GLOO_SOCKET_IFNAME", .iface = true, .yields = true},
-	{.name = "OMPI_MCA_btl_tcp_if_include", .iface = true},
+	{.name = "OMPI_MCA_btl_tcp_if_include", .keeps = true, .iface = true},
 	{.name = "MASTER_ADDR", .store = true},
 	{.name = "MASTER_PORT", .store = true},
 	{.name = "TORCHELASTIC_USE_AGENT_STORE", .store = true},
@@ -36,21 +36,21 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "ROLE_WORLD_SIZE"},
 	{.name = "TORCHELASTIC_RESTART_COUNT"},
 	{.name = "TORCHELASTIC_MAX_RESTARTS"},
-	{.name = "TORCH_NCCL_ASYNC_ERROR_HANDLING"},
-	{.name = "OMP_NUM_THREADS", .local = true},
-	{.name = "TORCHELASTIC_RUN_ID", .local = true},
-	{.name = "RES_OPTIONS", .local = true},
-	{.name = "PET_RDZV_BACKEND"},
-	{.name = "PET_RDZV_ENDPOINT"},
-	{.name = "PET_RDZV_ID"},
-	{.name = "PET_NNODES"},
-	{.name = "PET_LOCAL_ADDR"},
-	{.name = "PET_NPROC_PER_NODE", .local = true},
-	{.name = "PET_RDZV_CONF", .local = true},
-	{.name = "JAX_COORDINATOR_ADDRESS"},
-	{.name = "JAX_LOCAL_DEVICE_IDS", .local = true},
+	{.name = "TORCH_NCCL_ASYNC_ERROR_HANDLING", .keeps = true},
+	{.name = "OMP_NUM_THREADS", .keeps = true, .local = true},
+	{.name = "TORCHELASTIC_RUN_ID", .keeps = true, .local = true},
+	{.name = "RES_OPTIONS", .keeps = true, .local = true},
+	{.name = "PET_RDZV_BACKEND", .keeps = true},
+	{.name = "PET_RDZV_ENDPOINT", .keeps = true},
+	{.name = "PET_RDZV_ID", .keeps = true},
+	{.name = "PET_NNODES", .keeps = true},
+	{.name = "PET_LOCAL_ADDR", .keeps = true},
+	{.name = "PET_NPROC_PER_NODE", .keeps = true, .local = true},
+	{.name = "PET_RDZV_CONF", .keeps = true, .local = true},
+	{.name = "JAX_COORDINATOR_ADDRESS", .keeps = true},
+	{.name = "JAX_LOCAL_DEVICE_IDS", .keeps = true, .local = true},
 	{.name = "LOCAL_SIZE"},
-	{.name = "TF_CONFIG"},
+	{.name = "TF_CONFIG", .keeps = true},
 	{.name = NULL},
 };
 
@@ -75,6 +75,13 @@ bool hvd_emitted_reads(const char *entry)
 		if (strncmp(e->name, entry, len) == 0 && !e->name[len])
 			return true;
 	return false;
+}
+
+bool hvd_emitted_keeps(const char *name)
+{
+	const struct hvd_emitted *e = find(name);
+
+	return e && e->keeps;
 }
 
 bool hvd_emitted_store(const char *name)

@@ -16,6 +16,7 @@ struct hvd_emitted {
 	const char *name;
 	bool iface;  /* the value names network interfaces, so it is wrong in another network namespace */
 	bool yields; /* it is not set when user or site have set it (lib/job/user_ifname.h) */
+	bool keeps;  /* a value that the rank's environment has is kept: the plan has the name with a "?" (emit.h) */
 	bool store;  /* it tells where PyTorch's store is: all of these are set, or none (resolve.h) */
 	bool local;  /* whether it is set, or its value, is decided on the rank's host (resolve.h) */
 };
@@ -31,6 +32,7 @@ bool hvd_emitted_reads(const char *entry);
 /* The flags of the variable with this name; false for other names. */
 bool hvd_emitted_iface(const char *name);
 bool hvd_emitted_yields(const char *name);
+bool hvd_emitted_keeps(const char *name);
 bool hvd_emitted_store(const char *name);
 bool hvd_emitted_local(const char *name);
 

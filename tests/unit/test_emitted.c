@@ -12,6 +12,7 @@ static void emit(struct hvd_strv *env, bool mpi)
 	static const struct hvd_rank_slot slot = {.size = 1};
 	struct hvd_emit in = {.frameworks = ~0U,
 			      .mpi = mpi,
+			      .max_restarts = -1,
 			      .slot = &slot,
 			      .run_id = "1",
 			      .tf_workers = "\"a:1\"",
@@ -42,14 +43,16 @@ static void check_listed(bool mpi)
 	emit(&env, mpi);
 	for (size_t i = 0; i < env.n; i++) {
 		char *value = strchr(env.v[i], '='), *name;
+		bool asks;
 		const struct hvd_emitted *e;
 
 		*value++ = '\0';
+		asks = strchr(env.v[i], '?');
 		name = hvd_emit_name(env.v[i], NULL);
 		e = find(name);
 		if (!e)
 			fail_msg("%s is not in lib/frameworks/emitted.c", name);
-		else if (e->iface != (strstr(value, "IFACE") != NULL))
+		else if (e->iface != (strstr(value, "IFACE") != NULL) || e->keeps != asks || (e->local && !asks))
 			fail_msg("lib/frameworks/emitted.c is wrong about %s", name);
 		free(name);
 	}
