@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hvdrun - start Horovod-style ranks through the scheduler.
+ * hvdrun - start the ranks of a distributed training through the scheduler.
  *
  * Reads the options, makes the launch spec, chooses a launch backend, has it
  * prepare the launch processes, and runs them (run/run.h, elastic/elastic.h).

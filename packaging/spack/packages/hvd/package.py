@@ -10,7 +10,7 @@ from spack.package import depends_on, license, variant, version
 
 
 class Hvd(MakefilePackage):
-    """Launcher of Horovod-style training through Slurm, LSF, ssh or on one machine, and a plugin for srun --hvd."""
+    """Launcher of distributed training through Slurm, LSF, ssh or on one machine, and a plugin for srun --hvd."""
 
     manual_download = True
 
