@@ -109,7 +109,8 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
 	/* Also when the launch has failed: it may have because of those who are waited for. */
-	if (cl->role == HVD_ROLE_SERVER && (strcmp(type, "joined") == 0 || strcmp(type, "waits") == 0)) {
+	if (cl->role == HVD_ROLE_SERVER &&
+	    (strcmp(type, "joined") == 0 || strcmp(type, "waits") == 0 || strcmp(type, "said") == 0)) {
 		hvd_rv_service_message(&agents->service, msg);
 		return;
 	}

@@ -117,6 +117,11 @@ static void on_waits(const char *text, void *arg)
 	hvd_init_watch_waits(((struct hvd_node_agents *)arg)->init_watch, text);
 }
 
+static void on_said(enum hvd_log_level level, const char *text, void *arg)
+{
+	hvd_log(((struct hvd_node_agents *)arg)->log, level, "%s", text);
+}
+
 static void on_init_failed(const struct hvd_err *why, void *arg)
 {
 	hvd_node_agents_fail(arg, why);
@@ -125,7 +130,7 @@ static void on_init_failed(const struct hvd_err *why, void *arg)
 /* The rendezvous is to answer PyTorch's ranks. */
 static void serve_torch(struct hvd_node_agents *agents)
 {
-	static const struct hvd_rv_service_ops ops = {on_joined, on_waits};
+	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_said};
 
 	if (!hvd_rv_service_wanted(agents->opts->spec))
 		return;

@@ -72,13 +72,18 @@ void hvd_log(const struct hvd_log *log, enum hvd_log_level level, const char *fm
 
 	if (!log || level > log->level)
 		return;
-	tell_time(log, when);
-	n = snprintf(line, sizeof(line), "%s%s: %s", log->prog, when, mark[level]);
-	len = n < 0 ? 0 : (size_t)n;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	hvd_printable(text, shown, sizeof(shown));
+	if (log->sink) {
+		log->sink(level, shown, log->arg);
+		errno = saved;
+		return;
+	}
+	tell_time(log, when);
+	n = snprintf(line, sizeof(line), "%s%s: %s", log->prog, when, mark[level]);
+	len = n < 0 ? 0 : (size_t)n;
 	len = append(line, sizeof(line), len, shown);
 	write_line(log->fd, line, len);
 	errno = saved;

@@ -23,6 +23,9 @@ struct hvd_log {
 	const char *prog;         /* prefix of each line; not owned */
 	enum hvd_log_level level; /* messages above this level are not written */
 	int fd;                   /* usually 2 */
+	/* Unless NULL it gets the messages, printable and without the prefix, in place of fd. */
+	void (*sink)(enum hvd_log_level level, const char *text, void *arg);
+	void *arg;
 };
 
 /* A log for `prog` at `level`, on standard error. */

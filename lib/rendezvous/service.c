@@ -17,6 +17,9 @@
 /* Lines, and bytes, of what clients wait for. */
 #define MAX_WAITS      32
 #define MAX_WAITS_TEXT 65536
+/* Messages of a server to the driver in all: what strangers can have it say is limited. */
+#define MAX_SAID      200
+#define MAX_SAID_TEXT 4096
 
 /* ---- the proof that the server is the launch's ---- */
 
@@ -104,6 +107,19 @@ static void report_waits(struct hvd_rv_service *service, const char *text)
 		hvd_conn_send(service->report, msg);
 }
 
+static void report_said(enum hvd_log_level level, const char *text, void *arg)
+{
+	struct hvd_rv_service *service = arg;
+	json_t *msg = json_pack("{s:s, s:i, s:s%}", "t", "said", "level", (int)level, "text", text,
+				strnlen(text, MAX_SAID_TEXT));
+
+	/* NULL: the text is no UTF-8. */
+	if (msg && service->n_said++ < MAX_SAID)
+		hvd_conn_send(service->report, msg);
+	else
+		json_decref(msg);
+}
+
 void hvd_rv_service_ask_waits(struct hvd_rv_service *service)
 {
 	char *text;
@@ -144,6 +160,12 @@ int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base,
 	struct hvd_endpoints *ep = &service->endpoints;
 	struct hvd_rv_config cfg;
 
+	if (service->report && log) {
+		service->said = *log;
+		service->said.sink = report_said;
+		service->said.arg = service;
+		log = &service->said;
+	}
 	service->session_key = *session_key;
 	service->access = hvd_rv_access_create();
 	/* While the hosts are not known nothing is open to them. */
@@ -313,8 +335,12 @@ static void read_joins(const struct hvd_rv_service *service, const json_t *msg)
 static void read_report(const struct hvd_rv_service *service, const json_t *msg)
 {
 	const char *text;
+	int64_t level;
 
 	read_joins(service, msg);
+	if (hvd_get_int(msg, "level", HVD_LOG_WARN, HVD_LOG_DEBUG, &level, NULL) == 0 &&
+	    hvd_get_str(msg, "text", MAX_SAID_TEXT, &text, NULL) == 0)
+		service->ops->said((enum hvd_log_level)level, text, service->arg);
 	if (hvd_get_str(msg, "waits", MAX_WAITS_TEXT, &text, NULL) == 0)
 		service->ops->waits(text, service->arg);
 }

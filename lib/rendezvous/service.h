@@ -16,6 +16,7 @@
  *
  *   {"t":"joined", "joins":[[ADDR,PID,GENERATION],…]}   these processes have called init_process_group()
  *   {"t":"waits", "waits":TEXT}                         the answer to "waits"
+ *   {"t":"said", "level":N, "text":TEXT}                a message of the server's log (enum hvd_log_level)
  *
  * The life of a service: it listens on all addresses of its host, and only processes of the same user on this host may
  * connect. Once the hosts of the job are known they are admitted. Once the plan is made the service stops listening on
@@ -53,6 +54,8 @@ struct hvd_rv_service_ops {
 	void (*joined)(const struct hvd_rv_join *join, void *arg);
 	/* The answer to hvd_rv_service_ask_waits(): lines, "" when nobody waits. */
 	void (*waits)(const char *text, void *arg);
+	/* What the server says, where it runs in another process: else it writes to its log itself. */
+	void (*said)(enum hvd_log_level level, const char *text, void *arg);
 };
 
 /* Zeroed: neither open nor connected. Must not move while it is open. */
@@ -69,6 +72,8 @@ struct hvd_rv_service {
 	struct hvd_conn *report; /* to the driver, or NULL */
 	json_t *joins;           /* that are not reported yet; NULL = none */
 	struct event *flush;     /* reports them */
+	struct hvd_log said;     /* the server's log where there is `report` */
+	int n_said;
 };
 
 /* Before the service is opened or connected: TCPStore clients are answered, and `ops`, which may be NULL and must
