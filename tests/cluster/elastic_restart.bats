@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2154,SC2016 # what run sets; what a script on the cluster reads
 # Elastic jobs of PyTorch's kind: all ranks are started anew after a failure or a change of hosts. The ranks are
 # restart_worker.py.
 
@@ -77,7 +77,7 @@ stop() { on_login touch work/stop; }
     exits 0
     has "generation 1: 4 ranks on 2 hosts" "rank 3 on hvdn2 failed: killed by signal 9" \
         "all ranks are started anew, restart 1 of 2, when the others have ended" "generation 3: 4 ranks on 2 hosts"
-    has_not "error" "stale" "Killed"
+    has_not "error" "Killed"
     [[ $(sed -E 's/.* on ([^ ]*) .* pid /\1 /' "$WORK/log" | sort -u | wc -l) -eq 12 ]]
 }
 
@@ -153,6 +153,26 @@ stop() { on_login touch work/stop; }
     ended 30
     exits 0
 }
+
+# Slurm sends SIGTERM to all that runs in a job which it preempts.
+@test "a companion job joins, and is preempted: that is a change of hosts, and no failure" {
+    local alone=("rank 0 on hvdn1 local 0/1" "rank 1 on hvdn2 local 0/1")
+    on_login sbatch -Q -w hvdn1 --exclusive -J mine --no-kill -o train.out --wrap "hvdrun -np 1 --min-np 1 --max-np 2 \
+        --slots-per-host 1 --discover jobs:mine --max-restarts 0 ./restart_worker.py work"
+    works_as "size 1 ${alone[0]} restarts 0"
+    on_login sbatch -Q -w hvdn2 --exclusive -J mine -p preempt -o /dev/null --wrap 'sleep 300'
+    works_as "size 2 ${alone[0]} restarts 0" "size 2 ${alone[1]} restarts 0"
+    on_login sbatch -Q -w hvdn2 --exclusive -J other -o /dev/null --wrap 'sleep 1'
+    wait_for 30 works_so 1 "size 1 ${alone[0]} restarts 0"
+    stop
+    wait_for 30 job_is_over
+    cat "$(home)/train.out"
+    grep "hvdn2 goes in" "$(home)/train.out"
+    grep "generation 3: 1 rank on 1 host (hvdn2 removed)" "$(home)/train.out"
+    run grep -E "hvdrun: (warning|error)|failed" "$(home)/train.out"
+    [[ ! $output ]]
+}
+job_is_over() { [[ ! $(on_login squeue -h -n mine 2>/dev/null) ]]; }
 
 @test "hvdrun that is interrupted, ended or killed, and a job that is cancelled, leave nothing" {
     local signal
