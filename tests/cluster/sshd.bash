@@ -55,6 +55,6 @@ sshd_left_behind() {
 
 # nobody_left [SECONDS]: succeeds when hosts run nothing else within the time.
 nobody_left() {
-    wait_for "${1:-8}" nothing_left || { sshd_left_behind && return 1; }
+    wait_for "${1:-8}" only_sshd_left || { sshd_left_behind && return 1; }
 }
-nothing_left() { [[ ! $(sshd_left_behind) ]]; }
+only_sshd_left() { [[ ! $(sshd_left_behind) ]]; }
