@@ -42,18 +42,22 @@ static char *local_list(const struct hvd_node_agent *host)
 	return list;
 }
 
-/* The address of host `h` in the best network: the one that programs take which know only the interface's name. */
+/* The address of host `h` in the best network: the one that programs take which know only the interface's name. None
+ * for a host that has left an elastic job, as rank 0's may have while another rank's plan is made. */
 static struct hvd_addr host_addr(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t h)
 {
 	const struct hvd_network *network = plan->networks.v;
-	struct hvd_addr addr = {.family = AF_INET};
+	const struct hvd_node *node = &table->hosts[h].node;
 	const struct hvd_node_iface *iface;
+	struct hvd_addr addr = {0};
 
 	if (plan->local) {
 		hvd_addr_parse("127.0.0.1", &addr);
 		return addr;
 	}
-	iface = &table->hosts[h].node.ifaces[network->iface[h]];
+	if (network->iface[h] >= node->n_ifaces)
+		return addr;
+	iface = &node->ifaces[network->iface[h]];
 	if (network->by_name && iface->first != HVD_NO_ADDR)
 		return iface->addrs[iface->first];
 	for (int i = iface->n_addrs - 1; i >= 0; i--)

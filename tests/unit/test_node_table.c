@@ -513,6 +513,12 @@ static void servers_in_ranks(void **state)
 	assert_null(json_object_get(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"));
 	assert_string_equal(value(env, "MASTER_PORT"), "5000");
 	json_decref(env);
+	/* In an elastic job rank 0's host may be lost in this moment. */
+	hvd_node_table_leave(&roster, 0);
+	env = hvd_plan_env(&plan, &roster, 4, &opts);
+	assert_string_equal(value(env, "RANK"), "4");
+	assert_null(json_object_get(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"));
+	json_decref(env);
 	hvd_plan_clear(&plan);
 	hvd_node_table_clear(&roster);
 }
