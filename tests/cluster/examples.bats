@@ -117,6 +117,38 @@ passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
 	assert_no_leftovers
 }
 
+# A light client of the launch's store stands in for torch.distributed; tests/peers has PyTorch itself.
+@test "torch.sbatch: ranks meet at the launch's store" {
+	local COMMAND=(python3 "$SRC/tests/cluster/lib/tcpstore_client.py")
+	submit torch.sbatch
+	[ "$status" -eq 0 ]
+	[ "$(grep -c 'rank [0-7] of 8: sum 28 ' <<<"$output")" -eq 8 ]
+	assert_no_leftovers
+}
+
+@test "torchrun.sbatch: each node's torchrun is told where the others meet" {
+	local home COMMAND=(train.py)
+	home=$(cluster path)/home/alice
+	mkdir -p "$home/bin"
+	printf '%s\n' '#!/bin/sh' 'echo "torchrun $* by $PET_RDZV_BACKEND at $PET_RDZV_ENDPOINT id $PET_RDZV_ID, $PET_NNODES"' \
+		>"$home/bin/torchrun"
+	chmod 755 "$home/bin" "$home/bin/torchrun"
+	HVD_PATH=$home/bin:$HVD_PATH submit torchrun.sbatch
+	[ "$status" -eq 0 ]
+	[ "$(grep -cE '^torchrun train.py by c10d at [0-9.]+:[0-9]+ id [^ ]+, 4$' <<<"$output")" -eq 4 ]
+	[ "$(sort -u <<<"$output" | grep -c torchrun)" -eq 1 ]
+	assert_no_leftovers
+}
+
+@test "jax.sbatch: all processes have the same coordinator, on the host of the first" {
+	local COMMAND=(sh -c 'echo "coordinator $JAX_COORDINATOR_ADDRESS"')
+	submit jax.sbatch
+	[ "$status" -eq 0 ]
+	[ "$(grep -cE '^coordinator 10\.7[78]\.0\.11:[0-9]+$' <<<"$output")" -eq 4 ]
+	[ "$(sort -u <<<"$output" | grep -c coordinator)" -eq 1 ]
+	assert_no_leftovers
+}
+
 needs_elastic() {
 	if "$PRE/bin/hvdrun" --min-np=1 --dry-run true 2>&1 | grep -q 'not in this release'; then
 		skip "hvdrun has no elastic jobs"
