@@ -220,12 +220,18 @@ static size_t send_pieces(struct hvd_tcpstore_conn *c, struct iovec *iov, size_t
 	return sent > 0 ? (size_t)sent : 0;
 }
 
+/* May more of its input be handled? */
+static bool may_ask(const struct hvd_tcpstore_conn *c)
+{
+	return c->wire.in_list || c->out_left <= OUT_HIGH;
+}
+
 static void expect_output(struct hvd_tcpstore_conn *c)
 {
 	if (c->dead || !c->first_out)
 		return;
 	hvd_rv_arm(c->ts->rv, &c->spoke, hvd_deadline_in(OUT_STALL));
-	watch(c, c->out_left > OUT_HIGH ? EV_WRITE : EV_READ | EV_WRITE);
+	watch(c, may_ask(c) ? EV_READ | EV_WRITE : EV_WRITE);
 }
 
 /* Send the answers to the current connection, and a value (or NULL) behind them. */
@@ -357,7 +363,8 @@ static void stash(struct hvd_tcpstore_conn *c, const char *data, size_t len)
 		return;
 	}
 	if (c->in) {
-		memmove(c->in, data, len);
+		if (data != c->in)
+			memmove(c->in, data, len);
 		c->in_len = len;
 		return;
 	}
@@ -375,7 +382,7 @@ static size_t consume(struct hvd_tcpstore_conn *c, const char *data, size_t len)
 {
 	size_t used = 0;
 
-	while (used < len && !c->dead && (c->wire.in_list || c->out_left <= OUT_HIGH)) {
+	while (used < len && !c->dead && may_ask(c)) {
 		struct hvd_tcpstore_item item;
 		const char *why;
 		size_t n;
@@ -436,7 +443,7 @@ static void input(struct hvd_tcpstore_conn *c)
 
 	if (c->in_len > 0) /* it was left because the socket did not take the answers */
 		consume_and_stash(c, c->in, c->in_len);
-	while (budget > 0 && !c->dead && (c->wire.in_list || c->out_left <= OUT_HIGH)) {
+	while (budget > 0 && !c->dead && may_ask(c)) {
 		char *into = ts->rv->scratch;
 		size_t room = sizeof(ts->rv->scratch);
 		ssize_t n;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tcpstore_wire.h"
 
+#include <endian.h>
+#include <string.h>
+
 #define MAGIC 0x3C85F7CEu
 
 /* What a query is made of, in this order. */
@@ -45,29 +48,32 @@ const char *hvd_tcpstore_query_name(unsigned query)
 
 /* --- numbers --- */
 
-static uint64_t number(const char *p, size_t n, bool big)
+static uint64_t get_u32(const char *p, bool big)
 {
-	uint64_t v = 0;
+	uint32_t v;
 
-	for (size_t i = 0; i < n; i++)
-		v = v << 8 | (unsigned char)p[big ? i : n - 1 - i];
-	return v;
+	memcpy(&v, p, sizeof(v));
+	return big ? be32toh(v) : le32toh(v);
 }
 
-static void put_number(uint64_t v, char *p, size_t n, bool big)
+static uint64_t get_u64(const char *p, bool big)
 {
-	for (size_t i = 0; i < n; i++, v >>= 8)
-		p[big ? n - 1 - i : i] = (char)(v & 0xff);
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return big ? be64toh(v) : le64toh(v);
 }
 
 void hvd_tcpstore_put_u32(const struct hvd_tcpstore_wire *wire, uint32_t n, char out[4])
 {
-	put_number(n, out, 4, wire->big);
+	n = wire->big ? htobe32(n) : htole32(n);
+	memcpy(out, &n, sizeof(n));
 }
 
 void hvd_tcpstore_put_u64(const struct hvd_tcpstore_wire *wire, uint64_t n, char out[8])
 {
-	put_number(n, out, 8, wire->big);
+	n = wire->big ? htobe64(n) : htole64(n);
+	memcpy(out, &n, sizeof(n));
 }
 
 /* --- parsing --- */
@@ -97,7 +103,7 @@ static bool take_number(struct cursor *c, size_t size, uint64_t *out)
 	const char *p = take(c, size);
 
 	if (p)
-		*out = number(p, size, c->wire->big);
+		*out = size == 4 ? get_u32(p, c->wire->big) : get_u64(p, c->wire->big);
 	return p != NULL;
 }
 

@@ -13,13 +13,16 @@
 
 struct bytes {
 	char *p;
-	size_t n;
+	size_t n, room;
 	bool big; /* write as a big-endian client does */
 };
 
 static inline void add_raw(struct bytes *b, const void *p, size_t n)
 {
-	b->p = realloc(b->p, b->n + n + 1);
+	if (b->n + n >= b->room) {
+		b->room = 2 * (b->n + n) + 64;
+		b->p = realloc(b->p, b->room);
+	}
 	if (!b->p)
 		abort();
 	if (n > 0)
