@@ -142,11 +142,6 @@ static int leave_parent(struct hvd_err *err)
 	return 0;
 }
 
-static int open_pid(pid_t pid)
-{
-	return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
 int hvd_serve_watch(pid_t task, bool tcpstore, struct hvd_err *err)
 {
 	char self[PATH_MAX], serve[32];
@@ -172,7 +167,7 @@ int hvd_serve_watch(pid_t task, bool tcpstore, struct hvd_err *err)
 		spawn.parent_death_signal = 0;
 		return hvd_exec(&spawn, err);
 	}
-	ends[1].fd = open_pid(server);
+	ends[1].fd = (int)syscall(SYS_pidfd_open, server, 0);
 	if (ends[0].fd != HVD_KEY_FD && ends[1].fd != HVD_KEY_FD)
 		close(HVD_KEY_FD); /* the server has its own copy */
 	while (ends[0].fd >= 0 && !ends[1].revents) {

@@ -467,6 +467,62 @@ static void reports_are_read(void **state)
 	hvd_rv_service_close(&driver);
 }
 
+/* Three clients call init_process_group() at the server elsewhere, two of them at once. */
+static void arrivals_are_reported(void **state)
+{
+	static const struct hvd_conn_ops conn_ops = {on_message, on_closed};
+	static const unsigned char hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, 13, 77, 1, 0, 0};
+	static const unsigned char init[] = {4,   5,   0,   0, 0, 0, 0, 0, 0, 'i', 'n',
+					     'i', 't', '/', 1, 0, 0, 0, 0, 0, 0,   0};
+	struct hvd_endpoints ep = {.addrs = calloc(1, sizeof(*ep.addrs)), .n = 1};
+	struct hvd_this_host self = {.n_addrs = 1};
+	struct hvd_rv_service driver = {0}, server = {0};
+	struct hvd_conn *near, *far;
+	struct place *p = *state;
+	struct hvd_addr addr;
+	int sv[2], c[3];
+
+	told[0] = '\0';
+	hvd_addr_parse("127.0.0.1", &addr);
+	self.addrs = &addr;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
+	near = hvd_conn_new(p->base, sv[0], true, &conn_ops, &driver);
+	far = hvd_conn_new(p->base, sv[1], false, &conn_ops, &server);
+	hvd_rv_service_tcpstore(&driver, &told_ops, told);
+	hvd_rv_service_connect(&driver, near, &ep);
+	hvd_rv_service_tcpstore(&server, NULL, NULL);
+	hvd_rv_service_report_to(&server, p->base, far);
+	assert_int_equal(hvd_rv_service_open(&server, p->base, &p->key, &self, 0, 0, 0, &p->log, NULL), 0);
+	for (int i = 0; i < 3; i++) {
+		c[i] = connect_to("127.0.0.1", server.endpoints.port);
+		assert_true(c[i] >= 0);
+		assert_int_equal(write(c[i], hello, sizeof(hello)), sizeof(hello));
+		assert_int_equal(write(c[i], init, sizeof(init)), sizeof(init));
+		if (i == 0)
+			turn(p);
+	}
+	turn(p);
+	assert_string_equal(told, "127.0.0.1 333 0;127.0.0.1 333 1;127.0.0.1 333 2;");
+	hvd_rv_service_ask_waits(&driver);
+	turn(p);
+	assert_in(told, ";<>"); /* nobody waits */
+	for (int i = 0; i < 3; i++)
+		close(c[i]);
+	/* Closed while something is still to be reported. */
+	c[0] = connect_to("127.0.0.1", server.endpoints.port);
+	assert_int_equal(write(c[0], hello, sizeof(hello)), sizeof(hello));
+	assert_int_equal(write(c[0], init, sizeof(init)), sizeof(init));
+	for (int i = 0; i < 100 && !server.joins; i++) {
+		event_base_loop(p->base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
+		usleep(100);
+	}
+	hvd_rv_service_close(&server);
+	close(c[0]);
+	hvd_conn_free(near);
+	hvd_conn_free(far);
+	hvd_rv_service_close(&driver);
+}
+
 #define service(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
 
 int main(void)
@@ -483,6 +539,7 @@ int main(void)
 		service(a_range_without_room),
 		service(operations_reach_the_one_elsewhere),
 		service(reports_are_read),
+		service(arrivals_are_reported),
 	};
 
 	return cmocka_run_group_tests_name("node, listen, service", tests, NULL, NULL);
