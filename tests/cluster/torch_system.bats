@@ -35,6 +35,9 @@ met() {
     if older 2 2; then
         [[ $status -ne 0 ]]
         has "uses PyTorch older than 2.2, which cannot use this store; start the job with --store=rank0"
+    elif [[ $output == *"without libuv support"* ]]; then
+        # So are Debian's, from 2.4 on: such a PyTorch is no client of another process's store, not torchrun's either.
+        [[ $status -ne 0 ]]
     else
         met collectives
         met again
@@ -43,6 +46,7 @@ met() {
 }
 
 @test "with --store=rank0 ranks of this PyTorch meet at rank 0's own store" {
+    export USE_LIBUV=0 # for a PyTorch that was built without libuv
     run on_login srun --hvd --hvd-store=rank0 -N2 -n2 env OMP_NUM_THREADS=1 /usr/bin/python3 "$PROGRAM" collectives
     met collectives
     run on_login hvdrun --store=rank0 -N2 -n2 env OMP_NUM_THREADS=1 /usr/bin/python3 "$PROGRAM" collectives
