@@ -4,8 +4,9 @@
  * first part only.
  *
  *   tcpstore.c             all connections: begin, end, what they wait for   calls tcpstore_conn
- *   tcpstore_conn.c        a connection: reading, sending, deadlines         calls tcpstore_query
- *   tcpstore_query.c       decide what to answer to a query                  calls tcpstore_conn, to send
+ *   tcpstore_conn.c        a connection: reading, deadlines, the end         calls tcpstore_query, tcpstore_output
+ *   tcpstore_query.c       decide what to answer to a query                  calls tcpstore_output
+ *   tcpstore_output.c      send answers                                      calls tcpstore_conn, to close
  *   tcpstore_generation.h  which values a connection sees
  *   tcpstore_wire.h        the messages
  *
@@ -91,9 +92,22 @@ struct hvd_tcpstore_conn {
 /* tcpstore_conn.c */
 /* Close the connection. `why` is told, unless it is NULL. */
 void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why);
+/* Register for these events, and no others. */
+void hvd_tcpstore_watch(struct hvd_tcpstore_conn *c, short events);
+
+/* tcpstore_output.c. Any of these may close the connection. */
 /* Send bytes, or the value with its length in front. */
 void hvd_tcpstore_send(struct hvd_tcpstore_conn *c, const void *data, size_t len);
 void hvd_tcpstore_send_value(struct hvd_tcpstore_conn *c, struct hvd_rv_value *v);
+/* Send the answers to the current connection, and a value (or NULL) behind them. */
+void hvd_tcpstore_send_current(struct hvd_tcpstore_conn *c, struct hvd_rv_value *v);
+/* Send what the socket did not take, as far as it does now. */
+void hvd_tcpstore_flush(struct hvd_tcpstore_conn *c);
+/* Wait until the socket takes what is left, if there is anything. */
+void hvd_tcpstore_expect_output(struct hvd_tcpstore_conn *c);
+/* May more of its input be handled, or do its answers come first? */
+bool hvd_tcpstore_may_ask(const struct hvd_tcpstore_conn *c);
+void hvd_tcpstore_drop_output(struct hvd_tcpstore_conn *c);
 
 /* tcpstore_query.c */
 /* Act on an item of a request. The connection may be closed after this. */
