@@ -72,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hvd_rv_stats(service.rv, &stats);
 	must(stats.store.keys == 0 && stats.store.scopes <= 65536);
 	hvd_conn_free(conn);
+	event_base_loop(base, EVLOOP_NONBLOCK); /* which closes it */
 	close(sv[1]);
 	hvd_rv_service_close(&driver);
 	hvd_rv_service_close(&service);
