@@ -143,7 +143,9 @@ open("listening." + socket.gethostname(), "w").close()
 time.sleep(60)' \$ports &
 until [[ \$(ls listening.* 2>/dev/null | wc -l) -eq 4 ]]; do sleep 0.1; done
 echo "taken" \$ports
-srun --hvd --overlap -N4 -n8 bash -c 'echo "port \$MASTER_PORT"'
+for store in agent rank0; do
+    srun --hvd --overlap --hvd-store=\$store -N4 -n8 bash -c 'echo "port \$MASTER_PORT"'
+done
 srun --hvd --overlap -N4 -n8 $RANK
 echo "status \$?"
 scancel --signal=KILL \$SLURM_JOB_ID.0
@@ -152,7 +154,7 @@ END
     submit -N4 --ntasks-per-node=2 occupied.sh
     has "status 0"
     met 8
-    [[ $(grep -c '^port [1-9]' <<<"$output") -eq 8 ]] || { echo "$output" && return 1; }
+    [[ $(grep -c '^port [1-9]' <<<"$output") -eq 16 ]] || { echo "$output" && return 1; }
     while read -r port; do
         [[ " $(sed -n 's/^taken //p' <<<"$output") " != *" $port "* ]]
     done < <(sed -n 's/^port //p' <<<"$output" | sort -u)
