@@ -91,8 +91,6 @@ static void on_exited(struct hvd_machine *m, struct hvd_worker *w, bool told, hv
 static void on_lost(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
 {
 	(void)now;
-	if (m->gen.ended_all)
-		return;
 	m->gen.died = true;
 	hvd_failure_set(m, w, "rank %d was lost with its host", w->rank);
 }

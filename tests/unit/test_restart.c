@@ -408,6 +408,44 @@ static void hosts_that_go(void **state)
 	end(s);
 }
 
+/* Another host in place of the only one: not even the oldest stays, for there is no state to hand over. */
+static void host_is_replaced(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 2, .min_np = 2, .max_restarts = 0}, "a:2");
+
+	(void)state;
+	list(s, "b:2");
+	come(s);
+	assert_true(s->procs[0].told && s->procs[1].told);
+	obey(s);
+	assert_int_equal(s->generations, 2);
+	assert_int_equal(s->m->now.n, 2);
+	assert_string_equal(host_of(s, 0), "b");
+	end(s);
+}
+
+/* A host that there is no use for yet does not get ahead of those that are in use. */
+static void spare_host(void **state)
+{
+	struct sim *s =
+		running((struct hvd_machine_opts){.np = 4, .min_np = 4, .max_np = 4, .max_restarts = 5}, "a:2,b:2,c:2");
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		assert_string_equal(host_of(s, 0), "a");
+		assert_string_equal(host_of(s, 2), "b");
+		pass(s, 700);
+		die(s, id_of(s, 3), FAILED);
+		obey(s);
+	}
+	assert_int_equal(s->generations, 4);
+	lose(s, 0, HVD_HOST_LOST);
+	obey(s);
+	assert_string_equal(host_of(s, 0), "b");
+	assert_string_equal(host_of(s, 2), "c");
+	end(s);
+}
+
 static void lost_host(void **state)
 {
 	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 2, .max_restarts = 1}, "a:2,b:2");
@@ -495,7 +533,7 @@ static void all_hosts_go(void **state)
 
 static void host_that_fails_again(void **state)
 {
-	struct sim *s = running((struct hvd_machine_opts){.np = 6, .min_np = 4, .max_restarts = 9}, "a:2,b:2,c:2");
+	struct sim *s = running((struct hvd_machine_opts){.np = 6, .min_np = 4, .max_restarts = 99}, "a:2,b:2,c:2");
 
 	(void)state;
 	die(s, id_of(s, 0), FAILED);
@@ -505,6 +543,19 @@ static void host_that_fails_again(void **state)
 	die(s, id_of(s, 0), FAILED);
 	obey(s);
 	assert_int_equal(s->m->now.n, 6); /* it has worked for long in between */
+	die(s, id_of(s, 0), FAILED);
+	obey(s);
+	list(s, "a:2,b:2,c:2,d:2");
+	come(s);
+	pass(s, 20);
+	obey(s);
+	assert_int_equal(s->m->now.n, 8);
+	die(s, id_of(s, 0), FAILED);
+	obey(s);
+	assert_int_equal(s->m->now.n, 8); /* nothing had failed in the generation before */
+	list(s, "a:2,b:2,c:2");
+	obey(s);
+	assert_int_equal(s->m->now.n, 6);
 	die(s, id_of(s, 1), FAILED);
 	obey(s);
 	die(s, id_of(s, 0), FAILED);
@@ -520,7 +571,7 @@ static void host_that_fails_again(void **state)
 	/* One that was left out is better than none. */
 	lose(s, 1, HVD_HOST_LOST);
 	obey(s);
-	assert_int_equal(s->m->n_hosts, 3);
+	assert_int_equal(s->m->n_hosts, 4);
 	come(s);
 	pass(s, 4);
 	assert_int_equal(s->m->now.n, 4);
@@ -665,6 +716,8 @@ int main(void)
 		cmocka_unit_test_prestate(restarts_are_limited, (void *)"none"),
 		cmocka_unit_test(hosts_that_come),
 		cmocka_unit_test(hosts_that_go),
+		cmocka_unit_test(host_is_replaced),
+		cmocka_unit_test(spare_host),
 		cmocka_unit_test(lost_host),
 		cmocka_unit_test(lost_while_ending),
 		cmocka_unit_test(slots_that_never_come),
