@@ -65,6 +65,8 @@ void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
 	if (!rv->tcpstore)
 		return;
 	hvd_tcpstore_close_all(rv->tcpstore);
+	for (struct hvd_tcpstore_conn *c = rv->tcpstore->dead; c; c = c->next)
+		hvd_tcpstore_leave(&rv->tcpstore->generations, &c->place);
 	hvd_tcpstore_generations_clear(&rv->tcpstore->generations);
 }
 

@@ -9,7 +9,7 @@
  * the request.
  *
  * A closed connection goes to the list of the dead, and is freed at the top of a later callback: no caller further up
- * the stack has a pointer to freed memory.
+ * the stack has a pointer to freed memory. Until then it keeps its generation, whose keys they may be working on.
  */
 #include "tcpstore.h"
 
@@ -94,7 +94,6 @@ void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, c
 		c->ts->out_len = 0;
 	}
 	hvd_tcpstore_unwait(c);
-	hvd_tcpstore_leave(&c->ts->generations, &c->place);
 	hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
 	if (c->watching)
 		event_del(&c->ev);
@@ -115,6 +114,7 @@ void hvd_tcpstore_reap(struct hvd_tcpstore *ts)
 		struct hvd_tcpstore_conn *c = ts->dead;
 
 		ts->dead = c->next;
+		hvd_tcpstore_leave(&ts->generations, &c->place);
 		free(c);
 	}
 }

@@ -951,6 +951,34 @@ static void closes_when_there_is_no_room(void **state)
 	free(value);
 }
 
+/* The client has gone when the first 64 KiB of answers are to be sent, which is in the middle of a QUEUE_POP. */
+static void who_goes_meanwhile_does_no_harm(void **state)
+{
+	static const struct linger reset = {.l_onoff = 1};
+	struct world *w = *state;
+	char value[3626] = "";
+	int fd, other;
+
+	begin(w);
+	fd = join(w, 700, 1);
+	memset(value, 'v', sizeof(value) - 1);
+	set(w, fd, "k", value);
+	other = join(w, 700, 1); /* a newer generation: that of `fd` ends with it */
+	for (int i = 0; i < 30; i++) {
+		add_key(&w->out, HVD_TCPSTORE_GET, "k");
+		add_key(&w->out, HVD_TCPSTORE_QUEUE_POP, "q");
+	}
+	assert_int_equal(send(fd, w->out.p, w->out.n, 0), w->out.n);
+	w->out.n = 0;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	close(fd);
+	turn(w, 0.02);
+	assert_int_equal(stats(w).tcpstore_now, 1);
+	get(w, other, "k", "");
+	assert_true(stats(w).store.bytes < sizeof(value));
+	close(other);
+}
+
 static void who_does_not_go_on_is_closed(void **state)
 {
 	struct world *w = *state;
@@ -1048,6 +1076,7 @@ int main(void)
 		T(who_does_not_read_is_not_heard),
 		T(a_long_list_is_read_to_its_end),
 		T(closes_when_there_is_no_room),
+		T(who_goes_meanwhile_does_no_harm),
 		T(who_does_not_go_on_is_closed),
 		T(is_not_closed_for_others),
 		T(a_stranger_is_expelled),
