@@ -207,7 +207,7 @@ const struct hvd_arrival *hvd_arrivals_late(struct hvd_arrivals *a, hvd_time now
 
 		if (g->warn_at == 0 || g->warn_at > now)
 			continue;
-		g->warn_at = g->first + 2 * (now - g->first);
+		g->warn_at = g->number == 0 ? g->first + 2 * (now - g->first) : INT64_MAX;
 		return g;
 	}
 	return NULL;

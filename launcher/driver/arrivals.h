@@ -17,7 +17,7 @@
 #include "lib/rendezvous/server.h"
 #include "node_table.h"
 
-/* A warning is due so long after the first rank of a generation has come, and again each time as much has passed. */
+/* A warning is due so many seconds after the first rank of a generation has come. */
 #define HVD_ARRIVALS_PATIENCE 60.0
 /* The latest generations, which are kept. What comes to an earlier one does not count. */
 #define HVD_ARRIVALS_GENERATIONS 16
@@ -28,7 +28,7 @@ struct hvd_arrival {
 	uint32_t arrived; /* ranks */
 	uint32_t *by_machine;
 	hvd_time first, last; /* arrivals */
-	hvd_time warn_at;     /* 0 = all have come */
+	hvd_time warn_at;     /* 0 = all have come, INT64_MAX = not again */
 };
 
 /* A zeroed struct has no ranks, and nothing counts. */
@@ -63,7 +63,8 @@ const struct hvd_arrival *hvd_arrivals_add(struct hvd_arrivals *a, const struct 
 /* When hvd_arrivals_late() or hvd_arrivals_overdue() has something to say; INT64_MAX = never, if nobody comes.
  * `patience`: seconds after which the first generation is overdue; 0 = never. */
 hvd_time hvd_arrivals_next(const struct hvd_arrivals *a, double patience);
-/* A generation for which a warning is due, or NULL. It is told once, then again after twice the time. */
+/* A generation for which a warning is due, or NULL. The first generation is told again after twice the time, and so on;
+ * later ones are told once. */
 const struct hvd_arrival *hvd_arrivals_late(struct hvd_arrivals *a, hvd_time now);
 /* The first generation, if it is overdue; else NULL. Later ones never are: a program may make a store of its own in
  * some ranks only, which looks the same. */

@@ -211,6 +211,8 @@ static void only_the_first_generation_is_overdue(void **state)
 	come(w, "10.0.0.1", 1, 10 * SECOND);
 	assert_null(hvd_arrivals_overdue(&w->a, 1000 * SECOND, 5));
 	assert_int_equal(hvd_arrivals_next(&w->a, 5), 70 * SECOND);
+	assert_non_null(hvd_arrivals_late(&w->a, 70 * SECOND));
+	assert_int_equal(hvd_arrivals_next(&w->a, 5), INT64_MAX);
 }
 
 static void old_generations_are_forgotten(void **state)
