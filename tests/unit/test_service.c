@@ -427,8 +427,8 @@ static void reports_are_read(void **state)
 	static const char *const bad[] = {
 		"{}",
 		"{\"t\":\"joined\",\"joins\":7}",
-		"{\"t\":\"joined\",\"joins\":[7,[],[\"x\",1,1],[\"10.0.0.1\",-1,0],[\"10.0.0.1\",4294967296,0],"
-		"[\"10.0.0.1\",1,-1]]}",
+		"{\"t\":\"joined\",\"joins\":[7,[],[\"x\",1,1],[\"10.0.0.1\",-1,0],[\"10.0.0.1\",4294967296,0]]}",
+		"{\"t\":\"joined\",\"joins\":[[\"10.0.0.1\",1,-1]]}",
 		"{\"t\":\"waits\",\"waits\":1}",
 		"{\"t\":\"said\",\"level\":1}",
 		"{\"t\":\"said\",\"level\":0,\"text\":\"an error is the driver's to find\"}",
