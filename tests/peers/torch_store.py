@@ -26,6 +26,7 @@ import struct
 import sys
 import time
 
+os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1") # torch's server looks up the name of each peer
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR") # not a word for each connection that torch's server closes
 import torch.distributed as dist
 
