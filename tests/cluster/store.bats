@@ -75,6 +75,8 @@ END
     done
     if sshd_can; then
         sshd_prepare hvdn1 hvdn2
+        sshd_up hvdn1
+        sshd_up hvdn2
         run on_login hvdrun --hosts hvdn2:2,hvdn1:1 bash -c "$WHERE"
         sshd_down hvdn1
         sshd_down hvdn2
@@ -115,6 +117,8 @@ END
     has "rank 1: x"
     if sshd_can; then
         sshd_prepare hvdn1 hvdn2
+        sshd_up hvdn1
+        sshd_up hvdn2
         run on_login hvdrun --hosts hvdn1:1,hvdn2:1 ./stay.py
         sshd_down hvdn1
         sshd_down hvdn2
