@@ -131,6 +131,8 @@ int hvd_options_parse(struct hvd_options *o, int argc, char *const *argv, struct
 
 	o->as_horovodrun = argc > 0 && strcmp(slash ? slash + 1 : argv[0], "horovodrun") == 0;
 	scan.primary = o->as_horovodrun ? HVD_FAMILY_HOROVOD : HVD_FAMILY_SRUN;
+	if (o->as_horovodrun) /* a worker of horovodrun's has no variables of PyTorch's, and programs look for them */
+		o->frameworks = HVD_FW_HOROVOD;
 
 	while ((rc = hvd_optscan_next(&scan, &hit, err)) > 0) {
 		if (!hit.opt) {

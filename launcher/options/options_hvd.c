@@ -62,7 +62,8 @@ static const struct hvd_opt rows[] = {
 	 .at = HVD_AT(store), .choices = HVD_STORE_WORDS},
 	{ROW("frameworks", REQUIRED, START, "LIST|auto|none",
 	     "Whose variables ranks get: auto is all but tensorflow, none is only the network interfaces, else names "
-	     "with commas between them: horovod, torch, torchrun, jax, deepspeed, accelerate, lightning, tensorflow"),
+	     "with commas between them (called as horovodrun: horovod if not said): horovod, torch, torchrun, jax, "
+	     "deepspeed, accelerate, lightning, tensorflow"),
 	 FRAMEWORKS, .env = "HVD_FRAMEWORKS", .def = "auto"},
 	{ROW("hvd-frameworks", REQUIRED, START, "LIST|auto|none", "The plugin's spelling of --frameworks"), FRAMEWORKS},
 	{ROW("init-timeout", REQUIRED, START, "SECONDS",

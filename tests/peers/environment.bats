@@ -16,9 +16,10 @@ setup_file() {
 teardown_file() { cluster_down; }
 teardown() { mend; }
 
-# The caller's environment has unusual values, names that Horovod's launcher
+# The variables of other frameworks, which Horovod's launcher does not set, are left out. The caller's environment has
+# unusual values, names that Horovod's launcher
 # does not pass to other hosts, and settings of Horovod.
-CALLER=(PLAIN=plain 'WORDS=a  b "c" $d' $'LINES_=one\ntwo' EMPTY= OLDPWD=/x "CUDA_VISIBLE_DEVICES=1,0"
+CALLER=(HVD_FRAMEWORKS=horovod PLAIN=plain 'WORDS=a  b "c" $d' $'LINES_=one\ntwo' EMPTY= OLDPWD=/x "CUDA_VISIBLE_DEVICES=1,0"
     HOROVOD_FUSION_THRESHOLD=1048576 HOROVOD_LOG_LEVEL=error NCCL_DEBUG=INFO)
 
 setup() {
