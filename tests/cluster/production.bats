@@ -83,9 +83,9 @@ alone() {
 # With proctrack/cgroup Slurm kills what is left, and then sleeps for a second before it looks again: a launch that ends
 # sooner after its last rank, in one of some tries, did not need that.
 @test "the rendezvous on a compute node outlives rank 0, and ends with the last rank, before Slurm has to end it" {
-    local with end ended try
+    local with end ended
     for with in srun hvdrun; do
-        for try in 1 2 3 4 5; do
+        for _ in 1 2 3 4 5; do
             run launch "$with" -N1 -n2 bash -c '
                 [[ $HOROVOD_RANK == 0 ]] && exit
                 sleep 1
