@@ -3,49 +3,14 @@
  * The elastic state machine against a simulated job: hosts, processes and a clock that are made up here. What must
  * always hold is checked in the ops; the histories are random, from fixed seeds.
  */
-#include "launcher/elastic/machine_internal.h"
+#include "machine_sim.h"
 
-#include "lib/base/xalloc.h"
-#include "unit.h"
-
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define SECOND    1000000000LL
-#define MAX_PROCS 4096
 #define N_NAMES   6
 #define GRACE     1.0
 #define CUT_GRACE 15.0
-
-struct proc {
-	bool alive, silent, said_end, arrived, trains, member;
-	uint32_t host;
-	int slot;
-};
-
-struct sim {
-	struct hvd_machine *m;
-	struct hvd_machine_opts opts;
-	hvd_time now;
-	unsigned seed;
-	bool running_shim[64], listed[64];
-	struct proc procs[MAX_PROCS];
-	uint32_t n_procs;
-	int generations, answers, notifies, notify_due, finishes, beside, cuts;
-	bool prepared, in_generation, over, gentle;
-	struct hvd_err why;
-	int status;
-	struct hvd_alloc list;
-	hvd_time silent_since; /* the machine knows of a death, somebody is ready, nobody has moved */
-};
-
-static unsigned rnd(struct sim *s, unsigned n)
-{
-	s->seed = s->seed * 1664525u + 1013904223u;
-	return (s->seed >> 8) % n;
-}
 
 /* ---- what the machine wants ---- */
 
@@ -54,20 +19,10 @@ static void on_host_begin(uint32_t host, void *arg)
 	struct sim *s = arg;
 
 	assert_true(host < 64);
-	assert_false(s->running_shim[host]);
+	assert_false(s->agent[host]);
 	assert_true(s->m->hosts[host].listed);
 	assert_true(s->m->hosts[host].banned_until <= s->now);
-	s->running_shim[host] = true;
-}
-
-static void on_host_end(uint32_t host, void *arg)
-{
-	struct sim *s = arg;
-
-	assert_true(s->running_shim[host]);
-	for (uint32_t i = 0; i < s->n_procs; i++)
-		assert_false(s->procs[i].alive && s->procs[i].host == host);
-	s->running_shim[host] = false;
+	s->agent[host] = true;
 }
 
 /* What holds of places, given out for a next generation or in force. */
@@ -137,7 +92,7 @@ static void on_generation(bool prepared, void *arg)
 	}
 	/* Nobody may still speak at the rendezvous in the name of a generation that was given up. */
 	for (uint32_t i = 0; i < s->n_procs; i++)
-		assert_false(s->procs[i].alive && s->procs[i].said_end && !s->procs[i].member);
+		assert_false(s->procs[i].alive && s->procs[i].told && !s->procs[i].member);
 }
 
 static void on_start(const struct hvd_worker *w, void *arg)
@@ -146,7 +101,7 @@ static void on_start(const struct hvd_worker *w, void *arg)
 
 	assert_true(s->prepared || (s->m->phase == HVD_RUNNING && !s->m->gen.connected));
 	assert_int_equal(w->id, s->n_procs);
-	assert_true(s->running_shim[w->host]);
+	assert_true(s->agent[w->host]);
 	for (uint32_t i = 0; i < s->n_procs; i++)
 		assert_false(s->procs[i].alive && s->procs[i].host == w->host && s->procs[i].slot == w->slot);
 	assert_true(s->n_procs < MAX_PROCS);
@@ -158,8 +113,8 @@ static void on_end(const struct hvd_worker *w, bool at_once, void *arg)
 	struct sim *s = arg;
 
 	(void)at_once;
-	assert_false(s->procs[w->id].said_end);
-	s->procs[w->id].said_end = true;
+	assert_false(s->procs[w->id].told);
+	s->procs[w->id].told = true;
 }
 
 static void on_answer(void *arg)
@@ -199,16 +154,6 @@ static void on_cut(void *arg)
 	s->cuts++;
 }
 
-static void on_finish(const struct hvd_err *why, int status, void *arg)
-{
-	struct sim *s = arg;
-
-	assert_false(s->over);
-	s->over = true;
-	s->why = *why;
-	s->status = status;
-}
-
 static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_prepare, on_generation, on_start,
 					   on_end,        on_answer,   on_notify,  on_cut,        on_finish};
 
@@ -229,33 +174,11 @@ static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 	return s;
 }
 
-static void end(struct sim *s)
-{
-	hvd_machine_destroy(s->m);
-	hvd_alloc_clear(&s->list);
-	free(s);
-}
-
 /* ---- what happens ---- */
-
-static void list(struct sim *s, const char *text)
-{
-	hvd_alloc_clear(&s->list);
-	if (*text)
-		assert_int_equal(hvd_alloc_from_hosts(&s->list, text, 1, NULL), 0);
-	hvd_machine_hosts(s->m, &s->list, s->now);
-}
-
-static void come(struct sim *s)
-{
-	for (uint32_t h = 0; h < s->m->n_hosts; h++)
-		if (s->running_shim[h])
-			hvd_machine_host_here(s->m, h, s->now);
-}
 
 static void arrive_one(struct sim *s, uint32_t i)
 {
-	if (!s->procs[i].alive || s->procs[i].arrived || s->procs[i].said_end)
+	if (!s->procs[i].alive || s->procs[i].arrived || s->procs[i].told)
 		return;
 	s->procs[i].arrived = true;
 	if (s->m->phase == HVD_RUNNING && hvd_worker_group_has(&s->m->now, hvd_machine_worker(s->m, i)))
@@ -277,14 +200,6 @@ static void die(struct sim *s, uint32_t id, int status)
 	hvd_machine_exited(s->m, id, status, s->now);
 }
 
-/* Those that were told to end do. */
-static void obey(struct sim *s)
-{
-	for (uint32_t i = 0; i < s->n_procs; i++)
-		if (s->procs[i].said_end)
-			die(s, i, SIGTERM);
-}
-
 static void ready(struct sim *s, uint32_t id)
 {
 	if (s->procs[id].alive && s->procs[id].trains && !s->procs[id].silent) {
@@ -300,22 +215,6 @@ static void all_ready(struct sim *s)
 
 	for (uint32_t i = 0; i < s->n_procs && s->answers == answers; i++)
 		ready(s, i);
-}
-
-static void pass(struct sim *s, double seconds)
-{
-	hvd_time until = s->now + (hvd_time)(seconds * 1e9);
-
-	while (!s->over && hvd_machine_due(s->m) && hvd_machine_due(s->m) <= until) {
-		if (hvd_machine_due(s->m) > s->now)
-			s->now = hvd_machine_due(s->m);
-		hvd_machine_tick(s->m, s->now);
-		/* A timer that is due again and again at the same time would never let the job go on. */
-		assert_true(s->over || !hvd_machine_due(s->m) || hvd_machine_due(s->m) > s->now);
-	}
-	s->now = until;
-	if (!s->over)
-		hvd_machine_tick(s->m, s->now);
 }
 
 static void hear(struct sim *s, bool heard)
@@ -406,7 +305,7 @@ static void host_added_and_removed(void **state)
 
 	(void)state;
 	list(s, "c:2,a:2,b:2");
-	assert_int_equal(s->n_procs, 4); /* not before its shim is there */
+	assert_int_equal(s->n_procs, 4); /* not before its node agent is there */
 	come(s);
 	assert_int_equal(s->n_procs, 6);
 	pass(s, 5);
@@ -426,10 +325,10 @@ static void host_added_and_removed(void **state)
 	change(s);
 	assert_int_equal(s->m->now.n, 4);
 	assert_int_equal(rank_of(s, "b", 0), 0);
-	assert_true(s->procs[0].said_end && s->procs[1].said_end);
-	assert_true(s->running_shim[0]);
+	assert_true(s->procs[0].told && s->procs[1].told);
+	assert_true(s->agent[0]);
 	obey(s);
-	assert_false(s->running_shim[0]);
+	assert_false(s->agent[0]);
 	end(s);
 }
 
@@ -446,7 +345,7 @@ static void failure_bans_the_host(void **state)
 	ready(s, b0);
 	assert_int_equal(s->answers, 2);
 	assert_int_equal(s->m->now.n, 2);
-	assert_true(s->procs[b0].said_end);
+	assert_true(s->procs[b0].told);
 	end(s);
 }
 
@@ -460,17 +359,17 @@ static void silent_survivor_is_replaced(void **state)
 	s->procs[a1].silent = true;
 	die(s, id_at(s, "c", 0), SIGKILL);
 	pass(s, 5);
-	assert_false(s->procs[a1].said_end); /* nobody waits for it */
+	assert_false(s->procs[a1].told); /* nobody waits for it */
 	assert_int_equal(s->cuts, 0);
 	all_ready(s);
 	assert_int_equal(s->cuts, 1);
 	if (*state)
 		hvd_machine_kill_failed(s->m, s->now);
 	pass(s, grace * 0.9);
-	assert_false(s->procs[a1].said_end);
+	assert_false(s->procs[a1].told);
 	pass(s, grace * 0.2);
 	assert_int_equal(s->cuts, 1);
-	assert_true(s->procs[a1].said_end);
+	assert_true(s->procs[a1].told);
 	obey(s);
 	assert_int_equal(s->answers, 1);
 	arrive(s);
@@ -552,7 +451,7 @@ static void failure_while_starting(void **state)
 	list(s, "a:2,b:1,c:1");
 	come(s);
 	die(s, s->m->next.v[2]->id, 1 << 8);
-	assert_true(s->procs[3].said_end); /* its rank would be another one */
+	assert_true(s->procs[3].told); /* its rank would be another one */
 	assert_int_equal(s->n_procs, 4);
 	assert_int_equal(s->m->phase, HVD_RUNNING);
 	obey(s);
@@ -605,7 +504,7 @@ static void waits_for_hosts(void **state)
 
 	(void)state;
 	hvd_machine_host_gone(s->m, 1, HVD_HOST_LOST, s->now);
-	s->running_shim[1] = false;
+	s->agent[1] = false;
 	s->procs[2].alive = s->procs[3].alive = false;
 	all_ready(s);
 	pass(s, 30);
@@ -752,7 +651,7 @@ static void hosts_change_while_ranks_start(void **state)
 	assert_int_equal(s->m->now.n, 6);
 	assert_int_equal(s->n_procs, 8);
 	list(s, "a:2,c:2,d:2"); /* one goes: that comes first */
-	assert_true(s->procs[6].said_end && s->procs[7].said_end);
+	assert_true(s->procs[6].told && s->procs[7].told);
 	assert_int_equal(s->notifies, 2);
 	obey(s);
 	change(s);
@@ -772,9 +671,9 @@ static void those_who_never_come(void **state)
 	list(s, "a:2,b:2");
 	come(s);
 	pass(s, 59);
-	assert_false(s->procs[2].said_end);
+	assert_false(s->procs[2].told);
 	pass(s, 2);
-	assert_true(s->procs[2].said_end && s->procs[3].said_end);
+	assert_true(s->procs[2].told && s->procs[3].told);
 	assert_int_equal(s->m->hosts[1].banned_until, HVD_FOREVER);
 	assert_int_equal(s->m->phase, HVD_RUNNING);
 	end(s);
@@ -783,9 +682,9 @@ static void those_who_never_come(void **state)
 	die(s, id_at(s, "b", 1), SIGKILL);
 	all_ready(s);
 	pass(s, 59);
-	assert_false(s->procs[s->n_procs - 1].said_end);
+	assert_false(s->procs[s->n_procs - 1].told);
 	pass(s, 2);
-	assert_true(s->procs[s->n_procs - 1].said_end);
+	assert_true(s->procs[s->n_procs - 1].told);
 	assert_false(s->over);
 	end(s);
 }
@@ -828,7 +727,7 @@ static void host_that_does_not_come(void **state)
 	pass(s, 30);
 	assert_false(s->over);
 	hvd_machine_host_gone(s->m, 1, HVD_HOST_LOST, s->now);
-	s->running_shim[1] = false;
+	s->agent[1] = false;
 	pass(s, 2);
 	assert_false(s->over); /* it is being tried again; how long that takes does not count any more */
 	pass(s, 2);
@@ -909,7 +808,7 @@ static void killed_in_vain(void **state)
 	die(s, id_at(s, "a", 1), SIGKILL);
 	all_ready(s);
 	pass(s, CUT_GRACE + 1);
-	assert_true(s->procs[2].said_end);
+	assert_true(s->procs[2].told);
 	pass(s, 50);
 	assert_false(s->over);
 	pass(s, 20);
@@ -921,7 +820,7 @@ static void killed_in_vain(void **state)
 	list(s, "a:2,b:2");
 	come(s);
 	list(s, "a:2"); /* those who start on b are not wanted any longer */
-	assert_true(s->procs[2].said_end);
+	assert_true(s->procs[2].told);
 	die(s, id_at(s, "a", 1), SIGKILL);
 	all_ready(s);
 	pass(s, 59);
@@ -978,15 +877,15 @@ static void one_event(struct sim *s)
 		break;
 	case 1:
 	case 2:
-		if (s->m->n_hosts && s->running_shim[host])
+		if (s->m->n_hosts && s->agent[host])
 			hvd_machine_host_here(s->m, host, s->now);
 		break;
 	case 3:
-		if (s->m->n_hosts && s->running_shim[host] && !gentle && rnd(s, 3) == 0) {
+		if (s->m->n_hosts && s->agent[host] && !gentle && rnd(s, 3) == 0) {
 			for (uint32_t i = 0; i < s->n_procs; i++)
 				if (s->procs[i].host == host)
 					s->procs[i].alive = s->procs[i].trains = false;
-			s->running_shim[host] = false;
+			s->agent[host] = false;
 			hvd_machine_host_gone(s->m, host, rnd(s, 9) ? HVD_HOST_LOST : HVD_HOST_UNFIT, s->now);
 		}
 		break;

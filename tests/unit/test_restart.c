@@ -3,47 +3,12 @@
  * PyTorch's policy of the elastic state machine against a simulated job, as test_machine.c has Horovod's: what must
  * always hold is checked in the ops; the histories are random, from fixed seeds.
  */
-#include "launcher/elastic/machine_internal.h"
+#include "machine_sim.h"
 
-#include "lib/base/xalloc.h"
-#include "unit.h"
-
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define SECOND    1000000000LL
-#define MAX_PROCS 8192
-#define FAILED    (1 << 8)
-
-struct proc {
-	bool alive, told;
-	uint32_t host;
-	int slot;
-};
-
-struct sim {
-	struct hvd_machine *m;
-	struct hvd_machine_opts opts;
-	hvd_time now;
-	unsigned seed;
-	bool agent[64]; /* of the host with this number */
-	struct proc procs[MAX_PROCS];
-	uint32_t n_procs;
-	int generations,
-		failures; /* failures: generations in which a rank failed or was lost before it was told to end */
-	bool prepared, over, failed;
-	struct hvd_err why;
-	int status;
-	struct hvd_alloc list;
-};
-
-static unsigned rnd(struct sim *s, unsigned n)
-{
-	s->seed = s->seed * 1664525u + 1013904223u;
-	return (s->seed >> 8) % n;
-}
+#define FAILED (1 << 8)
 
 static int alive(const struct sim *s)
 {
@@ -64,16 +29,6 @@ static void on_host_begin(uint32_t host, void *arg)
 	assert_false(s->agent[host]);
 	assert_true(s->m->hosts[host].listed);
 	s->agent[host] = true;
-}
-
-static void on_host_end(uint32_t host, void *arg)
-{
-	struct sim *s = arg;
-
-	assert_true(s->agent[host]);
-	for (uint32_t i = 0; i < s->n_procs; i++)
-		assert_false(s->procs[i].alive && s->procs[i].host == host);
-	s->agent[host] = false;
 }
 
 static void on_prepare(void *arg)
@@ -143,16 +98,6 @@ static void on_notify(uint32_t worker, void *arg)
 	on_nothing(arg);
 }
 
-static void on_finish(const struct hvd_err *why, int status, void *arg)
-{
-	struct sim *s = arg;
-
-	assert_false(s->over);
-	s->over = true;
-	s->why = *why;
-	s->status = status;
-}
-
 static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_prepare, on_generation, on_start,
 					   on_end,        on_nothing,  on_notify,  on_nothing,    on_finish};
 
@@ -172,29 +117,7 @@ static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 	return s;
 }
 
-static void end(struct sim *s)
-{
-	hvd_machine_destroy(s->m);
-	hvd_alloc_clear(&s->list);
-	free(s);
-}
-
 /* ---- what happens ---- */
-
-static void list(struct sim *s, const char *text)
-{
-	hvd_alloc_clear(&s->list);
-	if (*text)
-		assert_int_equal(hvd_alloc_from_hosts(&s->list, text, 1, NULL), 0);
-	hvd_machine_hosts(s->m, &s->list, s->now);
-}
-
-static void come(struct sim *s)
-{
-	for (uint32_t h = 0; h < s->m->n_hosts && !s->over; h++)
-		if (s->agent[h])
-			hvd_machine_host_here(s->m, h, s->now);
-}
 
 /* A rank ends. Its first failure in a generation that was not told to end is the one that counts. */
 static void counts(struct sim *s, const struct proc *p, bool bad)
@@ -214,14 +137,6 @@ static void die(struct sim *s, uint32_t id, int status)
 	hvd_machine_exited(s->m, id, status, s->now);
 }
 
-/* Those that were told to end do. */
-static void obey(struct sim *s)
-{
-	for (uint32_t i = 0; i < s->n_procs; i++)
-		if (s->procs[i].told)
-			die(s, i, SIGTERM);
-}
-
 static void lose(struct sim *s, uint32_t host, enum hvd_host_end how)
 {
 	if (!s->agent[host])
@@ -233,22 +148,6 @@ static void lose(struct sim *s, uint32_t host, enum hvd_host_end how)
 		}
 	s->agent[host] = false;
 	hvd_machine_host_gone(s->m, host, how, s->now);
-}
-
-static void pass(struct sim *s, double seconds)
-{
-	hvd_time until = s->now + (hvd_time)(seconds * 1e9);
-
-	while (!s->over && hvd_machine_due(s->m) && hvd_machine_due(s->m) <= until) {
-		if (hvd_machine_due(s->m) > s->now)
-			s->now = hvd_machine_due(s->m);
-		hvd_machine_tick(s->m, s->now);
-		/* A timer that is due again and again at the same time would never let the job go on. */
-		assert_true(s->over || !hvd_machine_due(s->m) || hvd_machine_due(s->m) > s->now);
-	}
-	s->now = until;
-	if (!s->over)
-		hvd_machine_tick(s->m, s->now);
 }
 
 static uint32_t id_of(const struct sim *s, int rank)
