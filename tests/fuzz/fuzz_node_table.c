@@ -50,7 +50,7 @@ static void make_plan(struct hvd_node_table *table, int32_t host)
 	struct hvd_addr addrs[2];
 	struct hvd_endpoints ep = {.addrs = addrs, .n = 2, .port = 4242, .host = host};
 	struct hvd_log log = hvd_log_make("fuzz", HVD_LOG_DEBUG);
-	struct hvd_launch_spec spec = {0};
+	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO};
 	struct hvd_driver_opts none = {.spec = &spec};
 	struct hvd_plan plan = {0};
 
