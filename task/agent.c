@@ -180,7 +180,7 @@ static json_t *registration(const struct hvd_agent *agent)
 
 static void on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct hvd_agent *agent = arg;
 	const struct hvd_taskinfo *info = agent->info;
 	struct hvd_err why = {0};

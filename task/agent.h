@@ -8,6 +8,9 @@
  * Messages to the driver, after the handshake (handshake.h):
  *   register   the host (node.h); from the node agent. "hosts":TEXT, when it is known, lists all hosts of the step
  *              (hvdn[1-4]); "all":true asks for the plans of all ranks of the host
+ *              Where boot.relays is not 0: "relay":PORT, the loopback port at which this host's ranks can meet a relay
+ *              (task/relay.h), and "relay_children":PORT, where other relays can connect to this one on all addresses,
+ *              left out where none will; or "no_relay":TEXT, why there can be none
  *   {"t":"join", "node":I, "rank":R}                       from every other rank
  *   report     what the probe found (probe.h)
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part
@@ -25,6 +28,10 @@
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, for a
  *                                                          process that starts them or that asked for all. Both plans
  *                                                          have "func_key":BOOL, see rank_env.h
+ *              The plans for a node agent have "relay":{"origin":I, "addr":ADDR, "up":[ADDR,…], "port":N,
+ * "root":[ADDR,…], "root_port":M, "children":BOOL} where its host's ranks meet a relay: this relay's number, the host's
+ *              address for messages, the parent's addresses and port, the same of the root, which it connects to when
+ *              the parent is lost, and whether other relays connect to this one
  *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of what the user wrote);
  *                                                          the driver has told the user why
  *   {"t":"end"}                                            end the ranks (see ranks.h)

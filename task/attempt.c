@@ -104,7 +104,7 @@ static void on_filled(struct hvd_conn *conn, json_t *msg, void *arg)
 
 static void on_pong(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	static const struct hvd_conn_ops ops = {on_filled, on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_filled, .closed = on_closed};
 	struct hvd_attempt *at = arg;
 	const char *nonce, *seen_text;
 	const char *at_text;
@@ -133,7 +133,7 @@ static void on_pong(struct hvd_conn *conn, json_t *msg, void *arg)
 
 static void ask_agent(struct hvd_attempt *at, int fd)
 {
-	static const struct hvd_conn_ops ops = {on_pong, on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_pong, .closed = on_closed};
 	struct hvd_addr self;
 
 	at->iface = hvd_addr_of_self(fd, &self) == 0 ? hvd_node_find_addr(at->asker->node, &self) : -1;

@@ -288,7 +288,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 static void on_connect(evutil_socket_t fd, short what, void *arg)
 {
-	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct way *way = arg;
 	struct hvd_err why = {0};
 	socklen_t len = sizeof(int);

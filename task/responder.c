@@ -105,7 +105,7 @@ static void on_fill(struct hvd_conn *conn, json_t *msg, void *arg)
 
 static void on_ping(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	static const struct hvd_conn_ops ops = {on_fill, on_ping_closed};
+	static const struct hvd_conn_ops ops = {.message = on_fill, .closed = on_ping_closed};
 	struct answering *an = arg;
 	char seen[HVD_ADDR_TEXT], here[HVD_ADDR_TEXT];
 	struct hvd_addr peer, self;
@@ -143,7 +143,7 @@ static bool on_full(void *arg)
 
 static void on_accept(void *arg, int fd, const struct sockaddr_storage *peer)
 {
-	static const struct hvd_conn_ops ops = {on_ping, on_ping_closed};
+	static const struct hvd_conn_ops ops = {.message = on_ping, .closed = on_ping_closed};
 	struct hvd_responder *rs = arg;
 	struct answering *an = hvd_xcalloc(1, sizeof(*an));
 	struct hvd_addr from;

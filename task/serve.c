@@ -280,7 +280,7 @@ static int begin(struct serve *serve)
 
 static void on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct serve *serve = arg;
 
 	serve->conn = conn;

@@ -5,7 +5,7 @@
 #include "lib/net/addr.h"
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
-#include "pending.h"
+#include "lib/protocol/pending.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 static void on_proven(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct hvd_clients *cls = arg;
 	struct hvd_client *cl = hvd_xcalloc(1, sizeof(*cl));
 

@@ -27,6 +27,15 @@ enum hvd_rendezvous_at {
 	HVD_RENDEZVOUS_BATCH,    /* rank 0's */
 };
 
+/* --store-relay: whether ranks meet at a relay on their own host, which alone talks to the rendezvous. */
+enum hvd_relay_mode {
+	HVD_RELAY_AUTO =
+		0, /* where hosts are shared with other jobs, or ranks are many: see launcher/driver/relays.h */
+	HVD_RELAY_ALWAYS,
+	HVD_RELAY_NEVER,
+};
+#define HVD_RELAY_FAN_OUT 32
+
 /* What stands in front of each line that a rank prints. */
 enum hvd_label {
 	HVD_LABEL_NONE = 0,
@@ -128,6 +137,10 @@ struct hvd_launch_spec {
 	enum hvd_rendezvous_at rendezvous;
 	unsigned frameworks;       /* bits of enum hvd_framework: whose variables ranks get */
 	enum hvd_store_mode store; /* who has PyTorch's TCPStore */
+	struct {
+		enum hvd_relay_mode when;
+		int fan_out; /* relays that connect to one parent at most */
+	} relay;
 	struct {
 		double start; /* seconds from the start until every rank has its plan */
 		/* … and from the first rank that calls init_process_group() until all have; then the launch ends. 0 =

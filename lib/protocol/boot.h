@@ -6,10 +6,10 @@
  * srun --export=NONE removes all other variables. The text holds no secret: it tells where the driver listens, and
  * nobody is let in for knowing that.
  *
- *     1;session=HEX;port=N;range=LO-HI;ports=N+M;timeout=SECONDS;id=munge|fd:N|pid:PID:N|file:PATH;verbose=N;addr=A,B,…
+ *     1;session=HEX;port=N;range=LO-HI;ports=N+M;relays=N;timeout=SECONDS;id=munge|fd:N|pid:PID:N|file:PATH;verbose=N;addr=A,B,…
  *
- * 1 is the version. Fields may come in any order, and unknown fields are ignored; "range" and
- * "ports" may be left out.
+ * 1 is the version. Fields may come in any order, and unknown fields are ignored; "range",
+ * "ports" and "relays" may be left out.
  *
  * Uses nothing but libc: the SPANK plugin links it.
  */
@@ -43,6 +43,9 @@ struct hvd_boot {
 	 * ranks.
 	 */
 	unsigned ports, rank_ports;
+	/* Relays of the rendezvous that one parent has at most; 0: this launch has none, so no host need prepare one.
+	 */
+	unsigned relays;
 	/* The range of ports in which the site wants a launch to listen; 0 and 0: any port. */
 	in_port_t port_lo, port_hi;
 };

@@ -23,6 +23,10 @@ struct hvd_conn_ops {
 	/* The connection is over. why->code is HVD_OK when the peer closed it between two messages, and HVD_E_TIMEOUT
 	 * when the connection's deadline passed or the peer's host no longer answers. */
 	void (*closed)(struct hvd_conn *conn, const struct hvd_err *why, void *arg);
+	/* A message of bytes has come; they are valid during the call. NULL: the peer may send none. */
+	void (*bytes)(struct hvd_conn *conn, const void *data, size_t len, void *arg);
+	/* The queue has become shorter than what hvd_conn_set_low() says. May be NULL. */
+	void (*drained)(struct hvd_conn *conn, void *arg);
 };
 
 /* `fd` is connected, or still connecting: then messages wait until it is. It is made non-blocking. `server` tells which
@@ -37,6 +41,16 @@ void hvd_conn_finish(struct hvd_conn *conn, hvd_time deadline);
 
 /* Queue a message; takes the reference. Never fails here: after an error `closed` is called later, from the loop. */
 void hvd_conn_send(struct hvd_conn *conn, json_t *msg);
+
+/* Queue a message of bytes: the pieces one after the other. It is sent in frames of HVD_CONN_PIECE bytes at most, and
+ * may be as long as the peer takes (hvd_conn_set_bytes_max()). The connection must have a key. */
+#define HVD_CONN_PIECE (256 * 1024)
+void hvd_conn_send_bytes(struct hvd_conn *conn, const struct hvd_piece *pieces, size_t n);
+/* The longest message of bytes that is taken; more ends the connection. At first none is. */
+void hvd_conn_set_bytes_max(struct hvd_conn *conn, size_t max);
+/* Bytes that are queued and not sent yet; and below how many `drained` is called, when there were more. */
+size_t hvd_conn_queued(const struct hvd_conn *conn);
+void hvd_conn_set_low(struct hvd_conn *conn, size_t low);
 
 void hvd_conn_set_key(struct hvd_conn *conn, const struct hvd_key *key); /* see hvd_wire_set_key() */
 void hvd_conn_set_max(struct hvd_conn *conn, size_t max);                /* see hvd_wire_set_max() */

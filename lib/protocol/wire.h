@@ -5,10 +5,11 @@
  * A frame is
  *     'H' 'V'  version (1)  flags  length (4 bytes, big endian)
  *     [ HMAC-SHA256, 32 bytes: only with flag 1 ]
- *     length bytes of JSON: one object
+ *     length bytes of JSON: one object; with flag 2, of a message of bytes; with flags 2 and 4, of one that goes on
+ *     in the next frame
  * Before a connection has a key, frames are unsigned and short; afterwards every frame must be signed. The signature
- * covers the direction, a counter for each direction, and the body: so a frame can be neither replayed, nor sent back,
- * nor moved within the stream.
+ * covers the direction, a counter for each direction, the flags where they are not 1, and the body: so a frame can be
+ * neither replayed, nor sent back, nor moved within the stream.
  *
  * Does no I/O. One struct per connection, used by one thread at a time.
  */

@@ -40,6 +40,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+struct hvd_conn;
 struct hvd_rv;
 struct hvd_rv_request;
 
@@ -85,6 +86,15 @@ struct hvd_rv_config {
 	bool tcpstore;            /* answer TCPStore clients */
 	hvd_rv_joined_fn *joined; /* may be NULL */
 	void *joined_arg;
+
+	/* This server is a relay: its values are those of the root (relay_wire.h). It has no parent at first. */
+	bool relay;
+	uint32_t origin; /* this relay's number, which no other of the launch has */
+	struct hvd_addr
+		relay_addr; /* in place of the address of its clients, where they are told apart (hvd_rv_join) */
+	/* The connection to the parent has ended; the callee may give the relay another one. */
+	void (*parent_lost)(void *arg);
+	void *parent_lost_arg;
 };
 
 void hvd_rv_config_init(struct hvd_rv_config *cfg);
@@ -112,6 +122,16 @@ uint16_t hvd_rv_port(const struct hvd_rv *rv);
 /* The address and port of listener `i`; -1 when there are not so many. */
 int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *addr);
 
+/* The server is a relay: `conn` leads to its parent from now on; it is taken. NULL: there will be no parent any more,
+ * and clients are closed. */
+void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn);
+/* A relay has connected, and has proven that it is of this launch (lib/protocol/pending.h); `conn` is taken. */
+void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn);
+/* Only relays with these numbers may be connected to this server from now on. */
+void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *origins, size_t n);
+/* The relays that are connected to this server now. */
+size_t hvd_rv_relay_count(const struct hvd_rv *rv);
+
 /* Change how long a GET waits for a key named rank_<number>, from now on. */
 void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds);
 /* All ranks of the job are started anew: forget what TCPStore clients have stored and how often each process has come,
@@ -122,6 +142,9 @@ void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks);
 /* What TCPStore clients wait for, for messages: "10.0.0.2 (pid 77) waits for default_pg/0//cpu//0/5", one a line, `max`
  * lines at most; NULL = nobody waits. The caller frees it. */
 char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max);
+/* The same of this server's and all relays' clients; `done` is called from the event loop, after a second at the
+ * latest, and frees the text. */
+void hvd_rv_tcpstore_ask_waits(struct hvd_rv *rv, size_t max, void (*done)(char *text, void *arg), void *arg);
 /* Set how many members a scope has: its values are removed when all members have deleted their key. 0: not known. */
 int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, struct hvd_err *err);
 /* Forget all values and scope sizes, but those of the scope `kept` (may be NULL): a new generation of the job begins.

@@ -8,6 +8,7 @@
  * own service. The messages, which service.c writes and reads:
  *
  *   {"t":"allow", "hosts":[ADDR,…]}        hvd_rv_service_admit()
+ *   {"t":"relays", "origins":[N,…]}        hvd_rv_service_admit_relays()
  *   {"t":"keep", "addrs":[ADDR,…]}         hvd_rv_service_keep()
  *   {"t":"size", "ranks":N, "sizes":[[SCOPE,N],…]}    hvd_rv_service_size()
  *   {"t":"waits"}                          hvd_rv_service_ask_waits()
@@ -43,6 +44,7 @@ struct hvd_endpoints {
 	struct hvd_addr *addrs; /* at most HVD_MAX_ENDPOINTS (network.h) */
 	size_t n;
 	in_port_t port;
+	in_port_t relay_port; /* where relays connect to; 0 = none may */
 	/* Index of the host that the rendezvous runs on, whose own ranks reach it at any address; -1 when that is none
 	 * of the job's hosts. */
 	int32_t host;
@@ -102,6 +104,15 @@ void hvd_rv_service_close(struct hvd_rv_service *service);
 /* Admit these addresses, and no others: connections from an address that was admitted before and is not among them are
  * closed. This host's own user may connect over loopback at any time. */
 void hvd_rv_service_admit(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n);
+/* Before the service is opened: relays may connect, at a port of their own on all addresses (hvd_endpoints.relay_port).
+ * They prove who they are with hvd_rv_service_relay_session(). */
+void hvd_rv_service_relays(struct hvd_rv_service *service);
+/* Only the relays of these hosts may be connected from now on (their numbers in the job). */
+void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t *origins, size_t n);
+/* What both ends of a relay's connection prove: that they have the launch's key. */
+struct hvd_session;
+void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char *session_id,
+				  struct hvd_session *session);
 /* From now on listen on these addresses only. */
 void hvd_rv_service_keep(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n);
 /* Say how many ranks there are, and how many meet in each of Horovod's scopes, so that a scope's values go when all of

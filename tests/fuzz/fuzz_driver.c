@@ -50,7 +50,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 static void on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct run *run = arg;
 
 	run->conns[run->up++] = conn;

@@ -228,7 +228,7 @@ static inline void shim_on_closed(struct hvd_conn *conn, const struct hvd_err *w
 
 static inline void shim_on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {shim_on_message, shim_on_closed};
+	static const struct hvd_conn_ops ops = {.message = shim_on_message, .closed = shim_on_closed};
 	struct shim *s = arg;
 
 	s->conn = conn;

@@ -95,7 +95,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	event_base_loopbreak(base);
 }
 
-static const struct hvd_conn_ops ops = {on_message, on_closed};
+static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 
 static void make(struct end *end, int fd, bool server)
 {
@@ -376,7 +376,7 @@ static void on_shake_closed(struct hvd_conn *conn, const struct hvd_err *why, vo
 	event_base_loopbreak(base);
 }
 
-static const struct hvd_conn_ops shake_ops = {on_shake, on_shake_closed};
+static const struct hvd_conn_ops shake_ops = {.message = on_shake, .closed = on_shake_closed};
 
 static void shake(struct side *driver, struct side *shim, const struct hvd_key *driver_key,
 		  const struct hvd_key *shim_key)

@@ -43,7 +43,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	(void)arg;
 }
 
-static const struct hvd_conn_ops conn_ops = {on_message, on_closed};
+static const struct hvd_conn_ops conn_ops = {.message = on_message, .closed = on_closed};
 
 static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 {

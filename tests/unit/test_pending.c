@@ -2,7 +2,7 @@
 /*
  * Strangers at a driver's port, over loopback: ::1 and 127.0.0.1 are two addresses to come from.
  */
-#include "launcher/driver/pending.h"
+#include "lib/protocol/pending.h"
 
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
@@ -50,7 +50,7 @@ static void on_later_closed(struct hvd_conn *conn, const struct hvd_err *why, vo
 
 static void on_proven(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {on_later_message, on_later_closed};
+	static const struct hvd_conn_ops ops = {.message = on_later_message, .closed = on_later_closed};
 	struct door *d = arg;
 
 	hvd_conn_set_ops(conn, &ops, d);
@@ -193,7 +193,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 static void come(struct shim *shim, struct door *d, const char *at, const struct hvd_key *with)
 {
-	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	int fd = knock(d, at);
 
 	assert_true(fd >= 0);

@@ -350,7 +350,7 @@ static void turn(struct place *p)
 /* The driver's service stands for one in another process. */
 static void operations_reach_the_one_elsewhere(void **state)
 {
-	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct place *p = *state;
 	struct hvd_layout_host host = {.name = (char *)"h", .n = 2};
 	struct hvd_rank_slot slots[2] = {{.cross_size = 1}, {.local_rank = 1, .cross_size = 1}};
@@ -444,7 +444,8 @@ static void reports_are_read(void **state)
 
 	told[0] = '\0';
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
-	conn = hvd_conn_new(p->base, sv[0], true, &(struct hvd_conn_ops){on_message, on_closed}, &driver);
+	conn = hvd_conn_new(p->base, sv[0], true, &(struct hvd_conn_ops){.message = on_message, .closed = on_closed},
+			    &driver);
 	hvd_rv_service_tcpstore(&driver, &told_ops, told);
 	hvd_rv_service_connect(&driver, conn, &ep);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -470,7 +471,7 @@ static void reports_are_read(void **state)
 /* Three clients call init_process_group() at the server elsewhere, two of them at once. */
 static void arrivals_are_reported(void **state)
 {
-	static const struct hvd_conn_ops conn_ops = {on_message, on_closed};
+	static const struct hvd_conn_ops conn_ops = {.message = on_message, .closed = on_closed};
 	static const unsigned char hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, 13, 77, 1, 0, 0};
 	static const unsigned char init[] = {4,   5,   0,   0, 0, 0, 0, 0, 0, 'i', 'n',
 					     'i', 't', '/', 1, 0, 0, 0, 0, 0, 0,   0};

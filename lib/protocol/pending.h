@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pending.h - connections to the driver before they are authenticated.
+ * pending.h - connections to a process of the launch before they are authenticated.
  *
- * Anybody can connect to the driver's port as often as they like, and stay silent. The driver sends each connection its
- * greeting at once. A connection costs a descriptor and some hundred bytes until it sends something, and has ten
+ * Anybody can connect to the port of a driver or relay as often as they like, and stay silent. It sends each connection
+ * its greeting at once. A connection costs a descriptor and some hundred bytes until it sends something, and has ten
  * seconds to prove who it is (handshake.h). When there are too many pending connections, the oldest one of the address
  * that has most is closed (peer_table.h): a flood from one address does not push out clients from others, and the
  * second connection of an agent is closed before the first one of another agent. A client whose connection was closed
@@ -14,9 +14,9 @@
 #ifndef HVD_PENDING_H
 #define HVD_PENDING_H
 
+#include "conn.h"
+#include "handshake.h"
 #include "lib/net/addr.h"
-#include "lib/protocol/conn.h"
-#include "lib/protocol/handshake.h"
 
 struct hvd_pending;
 

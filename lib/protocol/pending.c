@@ -114,7 +114,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 static void on_said(evutil_socket_t fd, short what, void *arg)
 {
-	static const struct hvd_conn_ops ops = {on_message, on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct newcomer *s = arg;
 	char byte;
 	ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * downstream.h - a parent's side of the connections to its relays. The messages are in relay_wire.h.
+ *
+ * At the root, calls are carried out on the store, in the order in which they come, each once: the last answers for an
+ * origin are kept until it says that it has them. A relay that is a parent passes calls on (upstream.h), and answers
+ * watches from its own store, as it does for its clients.
+ *
+ * A change of a key is sent to each relay that watches it, behind all that was sent before. What one relay does not
+ * take waits in this process as a list of keys that have changed, not of values; when it is read again it gets what the
+ * keys have then. So a slow or stopped relay costs little memory, and delays nobody else.
+ *
+ * A relay whose connection has ended may come back over another parent. If it has not after HVD_RELAY_BACK_SECONDS its
+ * processes have left the store.
+ */
+#ifndef HVD_RENDEZVOUS_DOWNSTREAM_H
+#define HVD_RENDEZVOUS_DOWNSTREAM_H
+
+#include "lib/net/addr.h"
+#include "store_op.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HVD_RELAY_BACK_SECONDS 15.0
+
+struct hvd_conn;
+struct hvd_relay_msg;
+struct hvd_rv;
+struct hvd_downstream;
+
+struct hvd_downstream *hvd_downstream_create(struct hvd_rv *rv);
+void hvd_downstream_destroy(struct hvd_downstream *down); /* NULL is fine */
+
+/* A relay has connected, and has proven that it is of this launch. Takes the connection. */
+void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn);
+/* Only these relays may be connected from now on; others are closed. NULL: any. */
+void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *origins, size_t n);
+/* To all relays below. */
+void hvd_downstream_renew(struct hvd_downstream *down);
+/* Ask all relays below what their clients wait for. `done` is called once, when all have answered or a second has
+ * passed; it frees the text, which is NULL when nobody waits. */
+void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*done)(char *text, void *arg),
+			      void *arg);
+/* In a relay: an answer that came from the parent is for a relay below. */
+void hvd_downstream_pass(struct hvd_downstream *down, const struct hvd_relay_msg *msg);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * relay_wire.h - the messages between a relay and its parent, which is the root or another relay.
+ *
+ * A relay is a server of the rendezvous whose ranks are those of one host, and whose values are the root's. Its
+ * connection to the parent is signed (lib/protocol/conn.h), and delivers in order; each message is one
+ * hvd_conn_send_bytes(). Numbers are big endian; BYTES is a length of 4 bytes and the bytes; SCOPE is BYTES of a name
+ * behind a byte 0, or a generation of 4 bytes behind a byte 1; VALUE is a byte (0 = none, 1 = as it is, 2 = compressed
+ * by zstd), and if that is not 0 its length of 4 bytes when it is not compressed, and BYTES.
+ *
+ * From a relay to its parent:
+ *
+ *   BEGIN     version (1), origin (4), address (BYTES, text)   once, the first message: which relay this is
+ *   WATCH     id (4), SCOPE, key (BYTES), waits (1)    tell me what this key has now, and each change. `waits`:
+ * somebody waits for it here. Sent again with the same id when that has become so UNWATCH   id UNUSED    id a WAKE was
+ * of no use here, as nobody waits any longer: wake somebody else CALL      origin (4), id (8), done (8), place (4),
+ * kind (1), SCOPE, key (BYTES), expected (BYTES), number (8), VALUE carry out an operation at the root (store_op.h).
+ * All calls of this origin with ids below `done` have been answered. Ids of an origin grow, and calls are carried out
+ * once, however often they are sent CANCEL    origin, id    answer this call soon, with what there is or
+ * HVD_OP_CANCELLED GONE      origin        this relay, whose parent I am, has ended: its processes have left the store
+ *   WAITS     text (BYTES)  the answer to ASK_WAITS: lines; of all relays below, this one included
+ *   SAID      level (1), text (BYTES)    a message for the user (enum hvd_log_level)
+ *
+ * From the parent:
+ *
+ *   VALUE     id, VALUE     the key has this value now
+ *   ABSENT    id            it has none, nor a queue
+ *   ASK       id, present (1)    do not keep its value: ask for it by calls. present: it has a value or a queue
+ *   WAKE      id            one of those who wait for the key is to go on: a queue has got a value
+ *   ANSWER    origin, id (8), status (1), number (8), VALUE
+ *   RENEW                   all ranks are started anew: forget all of the TCPStore, close its connections
+ *   ASK_WAITS max (4)       say what your clients wait for, in so many lines
+ *
+ * Order: what a parent has sent before is true until it sends something else of the same key. A call's answer comes
+ * behind all changes that were made before it at the root.
+ *
+ * A relay that has lost its parent connects to another one, sends BEGIN, its watches and its calls that are not
+ * answered, and is told what has changed. Until then what it knows of keys is not used.
+ */
+#ifndef HVD_RENDEZVOUS_RELAY_WIRE_H
+#define HVD_RENDEZVOUS_RELAY_WIRE_H
+
+#include "lib/base/err.h"
+#include "lib/net/addr.h"
+#include "store_op.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hvd_conn;
+
+#define HVD_RELAY_VERSION  1
+#define HVD_RELAY_TEXT_MAX 65536 /* bytes of a WAITS or SAID */
+
+enum hvd_relay_type {
+	HVD_RELAY_BEGIN = 1,
+	HVD_RELAY_WATCH,
+	HVD_RELAY_UNWATCH,
+	HVD_RELAY_UNUSED,
+	HVD_RELAY_CALL,
+	HVD_RELAY_CANCEL,
+	HVD_RELAY_GONE,
+	HVD_RELAY_WAITS,
+	HVD_RELAY_SAID,
+	HVD_RELAY_VALUE = 32,
+	HVD_RELAY_ABSENT,
+	HVD_RELAY_ASK,
+	HVD_RELAY_WAKE,
+	HVD_RELAY_ANSWER,
+	HVD_RELAY_RENEW,
+	HVD_RELAY_ASK_WAITS,
+};
+
+/* Any message; the fields that its type has not are zero. */
+struct hvd_relay_msg {
+	enum hvd_relay_type type;
+	uint32_t origin, watch; /* watch: the id of a watch */
+	uint64_t call, done;    /* call: the id of a call */
+	bool flag;              /* WATCH: waits; ASK: present */
+	unsigned level;         /* SAID; BEGIN: the version; ASK_WAITS: how many lines */
+	struct hvd_addr addr;   /* BEGIN */
+	struct hvd_slice text;
+	struct hvd_store_op op;         /* WATCH: scope and key; CALL */
+	struct hvd_store_result result; /* ANSWER, and VALUE: its value */
+};
+
+/* Queue the message on the connection. Values are compressed if that is worth while, once for all connections
+ * (value.h). */
+void hvd_relay_send(struct hvd_conn *conn, const struct hvd_relay_msg *msg);
+
+/* Read a message. Slices point into `data`; a value is a new one of `budget`, which the caller releases
+ * (hvd_relay_msg_clear()). `from_relay`: only what relays send is taken, else only what parents send. -1 with
+ * HVD_E_PROTO or HVD_E_LIMIT for what is malformed, HVD_E_SYS where the budget has no room; *msg is cleared then.
+ * Untrusted input is fine. */
+int hvd_relay_parse(const void *data, size_t len, bool from_relay, struct hvd_rv_budget *budget,
+		    struct hvd_relay_msg *msg, struct hvd_err *err);
+void hvd_relay_msg_clear(struct hvd_relay_msg *msg);
+
+#endif

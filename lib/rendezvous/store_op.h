@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store_op.h - an operation on the store as a value: what a relay sends to the root, and what the root answers.
+ *
+ * The server's two protocols make operations of their requests, too (tcpstore_query.c, request.c), so an operation
+ * means the same whether a rank is connected to the root or to a relay. What only reads, and may be answered from a
+ * relay's cache, is in here for keys that a relay may not cache.
+ */
+#ifndef HVD_RENDEZVOUS_STORE_OP_H
+#define HVD_RENDEZVOUS_STORE_OP_H
+
+#include "slice.h"
+#include "value.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The numbers are sent between processes of one launch. */
+enum hvd_store_op_kind {
+	/* TCPStore. The scope is a generation. */
+	HVD_OP_SET = 1,
+	HVD_OP_APPEND = 2,
+	HVD_OP_COMPARE_SET = 3, /* `expected`, `value`; the answer has the value that is there then */
+	HVD_OP_GET = 4,
+	HVD_OP_ADD = 5,    /* `number`; the answer's number is the sum */
+	HVD_OP_DELETE = 6, /* the answer's number: 1 when there was a value, else 0 */
+	HVD_OP_NUM_KEYS = 7,
+	HVD_OP_LIST_KEYS = 8, /* the answer's value: each key with its length (4 bytes, big endian) in front */
+	HVD_OP_QUEUE_PUSH = 9,
+	HVD_OP_QUEUE_POP = 10, /* the answer's number: the queue's length before; the value, if there was one */
+	HVD_OP_QUEUE_LEN = 11,
+	HVD_OP_BARRIER = 12, /* `number` of processes; answered when so many have come, or when it is cancelled */
+	/* Which generation a process uses (tcpstore_generation.h); `number` = its pid, `place` = which of the relay's
+	 * connections. The answer's number is the generation. */
+	HVD_OP_ARRIVE = 13,
+	HVD_OP_VISIT = 14,
+	HVD_OP_LEAVE = 15,
+	/* HTTP. The scope has a name. The answer's number is the status. */
+	HVD_OP_HTTP_GET = 16, /* of a scope with a hook: answered when the hook does, or when it is cancelled */
+	HVD_OP_HTTP_PUT = 17,
+	HVD_OP_HTTP_DELETE = 18,
+};
+
+/* Which scope: a generation of the TCPStore, or, with a name (name.p not NULL), one of HTTP. */
+struct hvd_store_scope_id {
+	struct hvd_slice name;
+	uint32_t generation;
+};
+
+/* Nothing is owned. What an operation has no use for is zero. */
+struct hvd_store_op {
+	enum hvd_store_op_kind kind;
+	struct hvd_store_scope_id scope;
+	struct hvd_slice key, expected;
+	struct hvd_rv_value *value;
+	int64_t number;
+	uint32_t place;
+};
+
+enum hvd_store_status {
+	HVD_OP_DONE,
+	HVD_OP_TOO_LONG,  /* as enum hvd_rv_stored */
+	HVD_OP_NO_ROOM,   /* … */
+	HVD_OP_NO_NUMBER, /* the counter is no number, or overflows */
+	HVD_OP_CANCELLED,
+	HVD_OP_NO_SCOPE, /* there is no such generation any longer */
+	HVD_OP_LOST,     /* the root cannot be reached any longer; never sent */
+};
+
+struct hvd_store_result {
+	enum hvd_store_status status;
+	int64_t number;
+	struct hvd_rv_value *value; /* or NULL; the callee takes a reference if it keeps it */
+};
+
+#endif
