@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(fd);
 	free(text);
 	hvd_responder_destroy(rs);
-	turns(base);
+	event_base_dispatch(base); /* until answers that are on their way are out, or lost */
 	event_base_free(base);
 	return 0;
 }
