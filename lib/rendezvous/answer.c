@@ -143,9 +143,7 @@ void hvd_rv_conn_release(struct conn *c, bool close_after)
 		struct hvd_rv_request *req = c->taken;
 
 		c->taken = NULL;
-		req->conn = NULL;
 		hvd_rv_conn_send(c, 503, NULL);
-		if (req->hook->fn.gone)
-			req->hook->fn.gone(req->hook->arg, req);
+		hvd_rv_request_gone(req);
 	}
 }

@@ -118,9 +118,7 @@ void hvd_rv_conn_close(struct conn *c)
 		struct hvd_rv_request *req = c->taken;
 
 		c->taken = NULL;
-		req->conn = NULL;
-		if (req->hook->fn.gone)
-			req->hook->fn.gone(req->hook->arg, req);
+		hvd_rv_request_gone(req);
 	}
 }
 

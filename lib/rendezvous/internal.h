@@ -6,6 +6,7 @@
  *   listen.c   bind, accept, make room                         calls conn, answer
  *   conn.c     a connection: its state, reading, deadlines     calls request, answer
  *   request.c  decide what to answer to a request              calls answer
+ *   store_op.c carry out what a request asks for
  *   answer.c   send an answer                                  calls conn, to change the state
  *   tcpstore.h the other protocol; it gets its connections from conn
  */
@@ -56,8 +57,12 @@ struct conn {
 	char out[HVD_HTTP_HEAD_ROOM];
 };
 
+typedef void hvd_rv_answered_fn(void *owner, int status, const void *data, size_t len);
+
+/* A request that a hook has taken. */
 struct hvd_rv_request {
-	struct conn *conn; /* NULL when it is closed */
+	hvd_rv_answered_fn *answered;
+	void *owner; /* NULL: has gone */
 	struct hook *hook;
 };
 
@@ -151,6 +156,22 @@ size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, cons
 bool hvd_rv_request_room(struct conn *c);
 /* The body of a PUT is complete. */
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
+
+/* store_op.c */
+/* The status of an answer to a PUT. */
+int hvd_rv_status(enum hvd_rv_stored why);
+/* The hook of a scope, or NULL. It lasts as long as the server. */
+struct hook *hvd_rv_hook_find(const struct hvd_rv *rv, struct hvd_slice scope);
+/* Ask a hook, which has a get function, for a key. False when the server is to answer. Else `answered` is called once,
+ * perhaps before this returns; until then the request is in *taken. */
+bool hvd_rv_hook_get(struct hook *hook, struct hvd_slice key, hvd_rv_answered_fn *answered, void *owner,
+		     struct hvd_rv_request **taken);
+/* Nobody waits for the answer any longer: `answered` is not called. */
+void hvd_rv_request_gone(struct hvd_rv_request *req);
+/* A client's PUT and DELETE; they return the status of the answer. When *met is not NULL all members of its scope have
+ * deleted their keys, and the caller calls its met function once it has sent the answer. */
+int hvd_rv_put_value(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_value *v);
+int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **met);
 
 /* server.c */
 /* Set the deadline of a spoke, whose `due` is called after it. `s` may be NULL: then only the timer must run. */

@@ -33,28 +33,6 @@ static bool is_rank_key(struct hvd_slice key)
 	return true;
 }
 
-static struct hook *find_hook(const struct hvd_rv *rv, struct hvd_slice scope)
-{
-	struct hook *h = rv->hooks;
-
-	while (h && !slice_is(scope, h->scope, h->scope_len))
-		h = h->next;
-	return h;
-}
-
-static int store_status(enum hvd_rv_stored why)
-{
-	switch (why) {
-	case HVD_RV_STORED:
-		return 200;
-	case HVD_RV_TOO_LONG:
-		return 413;
-	case HVD_RV_NO_ROOM:
-		break;
-	}
-	return 507;
-}
-
 /* The nonce of /_hvd/probe/<nonce>, or an empty slice. */
 static struct hvd_slice probe_nonce(struct hvd_slice target)
 {
@@ -78,7 +56,7 @@ static void answer_copy(struct conn *c, int status, const void *data, size_t len
 	enum hvd_rv_stored why;
 	struct hvd_rv_value *v = hvd_rv_value_new(hvd_rv_store_budget(c->rv->store), data, len, &why);
 
-	hvd_rv_conn_send(c, v ? status : store_status(why), v);
+	hvd_rv_conn_send(c, v ? status : hvd_rv_status(why), v);
 	hvd_rv_value_unref(v);
 }
 
@@ -138,23 +116,24 @@ static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slic
 	hvd_rv_arm(rv, &c->spoke, hvd_deadline_in(seconds));
 }
 
+static void answered(void *owner, int status, const void *data, size_t len)
+{
+	struct conn *c = owner;
+
+	c->taken = NULL;
+	answer_copy(c, status, data, len);
+}
+
 static void do_get(struct conn *c, enum hvd_http_method method, struct hvd_slice scope, struct hvd_slice key)
 {
 	struct hvd_rv *rv = c->rv;
-	struct hook *hook = find_hook(rv, scope);
+	struct hook *hook = hvd_rv_hook_find(rv, scope);
 	struct hvd_rv_value *v;
 
 	if (hook && hook->fn.get && method == HVD_HTTP_GET) {
-		struct hvd_rv_request *req = hvd_xcalloc(1, sizeof(*req));
-
-		req->conn = c;
-		req->hook = hook;
-		c->taken = req;
 		hvd_rv_conn_state(c, CONN_TAKEN);
-		if (hook->fn.get(hook->arg, key, req) == HVD_RV_TAKEN)
+		if (hvd_rv_hook_get(hook, key, answered, c, &c->taken))
 			return; /* perhaps it has answered already, and `c` is closed */
-		c->taken = NULL;
-		free(req);
 		hvd_rv_conn_state(c, CONN_HEAD);
 	}
 	v = hvd_rv_store_get(rv->store, scope, key);
@@ -169,16 +148,10 @@ static void do_get(struct conn *c, enum hvd_http_method method, struct hvd_slice
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
 	struct hvd_rv_value *v = c->value;
-	struct hook *hook = find_hook(c->rv, scope);
-	int status = 0;
+	int status;
 
 	c->value = NULL;
-	if (hook && hook->fn.put)
-		status = hook->fn.put(hook->arg, key, v->data, v->len);
-	if (status == 0 && c->rv->watch)
-		c->rv->watch(c->rv->watch_arg, scope, key, v->data, v->len);
-	if (status == 0)
-		status = store_status(hvd_rv_store_put(c->rv->store, scope, key, v));
+	status = hvd_rv_put_value(c->rv, scope, key, v);
 	hvd_rv_value_unref(v);
 	hvd_rv_conn_send(c, status, NULL);
 }
@@ -204,7 +177,7 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 	c->drain_after = take < body_len;
 	c->value = hvd_rv_value_new(hvd_rv_store_budget(c->rv->store), body, take, &why);
 	if (!c->value) {
-		hvd_rv_conn_refuse(c, store_status(why));
+		hvd_rv_conn_refuse(c, hvd_rv_status(why));
 		return body_len;
 	}
 	c->at = take;
@@ -242,7 +215,7 @@ bool hvd_rv_request_room(struct conn *c)
 	if (c->entry.peer->pending - c->pending + room <= c->rv->cfg.pending_max)
 		v = hvd_rv_value_grow(c->value, room, &why);
 	if (!v) {
-		hvd_rv_conn_refuse(c, store_status(why));
+		hvd_rv_conn_refuse(c, hvd_rv_status(why));
 		return false;
 	}
 	c->value = v;
@@ -253,17 +226,11 @@ bool hvd_rv_request_room(struct conn *c)
 
 static void do_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
-	struct hook *hook = find_hook(c->rv, scope);
-	int rc;
+	struct hook *met;
 
-	if (hook && (hook->fn.get || hook->fn.put) && !hook->fn.met) {
-		hvd_rv_conn_send(c, 403, NULL);
-		return;
-	}
-	rc = hvd_rv_store_delete(c->rv->store, scope, key);
-	hvd_rv_conn_send(c, rc < 0 ? 507 : 200, NULL);
-	if (rc > 0 && hook && hook->fn.met)
-		hook->fn.met(hook->arg);
+	hvd_rv_conn_send(c, hvd_rv_delete_key(c->rv, scope, key, &met), NULL);
+	if (met)
+		met->fn.met(met->arg);
 }
 
 size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, const char *body, size_t body_len)
@@ -324,39 +291,4 @@ size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, cons
 		break;
 	}
 	return skip;
-}
-
-/* --- hooks --- */
-
-void hvd_rv_hook(struct hvd_rv *rv, const char *scope, const struct hvd_rv_hook *fn, void *arg)
-{
-	struct hvd_slice name = {scope, strlen(scope)};
-	struct hook *h = find_hook(rv, name);
-
-	if (!h) {
-		h = hvd_xcalloc(1, sizeof(*h) + name.n);
-		h->scope_len = name.n;
-		memcpy(h->scope, scope, name.n);
-		h->next = rv->hooks;
-		rv->hooks = h;
-	}
-	h->fn = *fn;
-	h->arg = arg;
-}
-
-void hvd_rv_watch(struct hvd_rv *rv, hvd_rv_watch_fn *fn, void *arg)
-{
-	rv->watch = fn;
-	rv->watch_arg = arg;
-}
-
-void hvd_rv_answer(struct hvd_rv_request *req, int status, const void *data, size_t len)
-{
-	struct conn *c = req->conn;
-
-	free(req);
-	if (!c)
-		return;
-	c->taken = NULL;
-	answer_copy(c, status, data, len);
 }

@@ -323,29 +323,21 @@ size_t hvd_rv_scope_queued(const struct hvd_rv_scope *sc, struct hvd_slice key)
 	return k && k->queue ? k->queue->n : 0;
 }
 
-enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_slice bytes)
+enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_rv_value *v)
 {
-	struct hvd_rv_budget *budget = &sc->table->budget;
 	enum hvd_rv_stored why;
 	struct hvd_rv_key *k = need(sc, key, &why);
-	struct hvd_rv_value *v;
 	struct queued *q;
 	bool done = false;
 
 	if (!k)
 		return why;
-	v = hvd_rv_value_new(budget, bytes.p, bytes.n, &why);
-	if (v && !hvd_rv_charge(budget, sizeof(*q))) {
-		hvd_rv_value_unref(v);
-		v = NULL;
-		why = HVD_RV_NO_ROOM;
-	}
-	if (!v) {
+	if (!hvd_rv_charge(&sc->table->budget, sizeof(*q))) {
 		drop_if_unused(k);
-		return why;
+		return HVD_RV_NO_ROOM;
 	}
 	q = hvd_xcalloc(1, sizeof(*q));
-	q->value = v;
+	q->value = hvd_rv_value_ref(v);
 	if (!k->queue)
 		k->queue = hvd_xcalloc(1, sizeof(*k->queue));
 	if (k->queue->last)

@@ -69,8 +69,8 @@ bool hvd_rv_scope_remove(struct hvd_rv_scope *sc, struct hvd_slice key);
 void hvd_rv_scope_clear(struct hvd_rv_scope *sc);
 
 /* Put a value at the end of the key's queue, and wake waiters, the oldest first, up to the first that waits for nothing
- * else. */
-enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_slice bytes);
+ * else. The caller keeps its own reference. */
+enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_rv_value *v);
 /* Take the value at the front of the key's queue; the caller owns the reference. NULL when the queue is empty. */
 struct hvd_rv_value *hvd_rv_scope_pop(struct hvd_rv_scope *sc, struct hvd_slice key);
 /* The values in the key's queue. */

@@ -73,4 +73,15 @@ struct hvd_store_result {
 	struct hvd_rv_value *value; /* or NULL; the callee takes a reference if it keeps it */
 };
 
+struct hvd_rv_scope;
+
+/* Carry out an operation on a generation's scope; not those of HTTP, nor ARRIVE, VISIT and LEAVE. The caller clears the
+ * result. False when it is a BARRIER to which others have not come yet: the caller waits for the key
+ * (hvd_rv_scope_wait()), and the wake is the answer. */
+bool hvd_store_op_run(struct hvd_rv_scope *scope, const struct hvd_store_op *op, struct hvd_store_result *out);
+/* Must an operation of this kind have a value? */
+bool hvd_store_op_has_value(enum hvd_store_op_kind kind);
+/* Release the value. */
+void hvd_store_result_clear(struct hvd_store_result *result);
+
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the store answers to a query: what PyTorch's libuv server answers, also where that is odd. The differences are
- * that a failed COMPARE_SET wakes nobody; that a client that QUEUE_PUSH has woken does not stay in the list of those
- * that wait; and that counters which are no numbers, or overflow, close the connection.
+ * What the store answers to a query: what PyTorch's libuv server answers, also where that is odd (store_op.c). Further
+ * differences are that a client that QUEUE_PUSH has woken does not stay in the list of those that wait, and that an
+ * operation which is refused closes the connection.
  */
 #include "tcpstore.h"
 
 #include "lib/base/xalloc.h"
+#include "store_op.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,89 +140,90 @@ static void do_wait(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item 
 	}
 }
 
-/* --- counters --- */
+/* --- operations --- */
 
-/* The number that a text begins with, as C++'s stoll() takes it. False when there is none, or it is too large. */
-static bool read_counter(const struct hvd_rv_value *v, int64_t *out)
+/* False when the connection was closed. */
+static bool done(struct hvd_tcpstore_conn *c, enum hvd_store_status status)
 {
-	char text[64], *end;
-	size_t from = 0, n;
-
-	*out = 0;
-	if (!v)
+	switch (status) {
+	case HVD_OP_DONE:
 		return true;
-	while (from < v->len && memchr(" \t\n\v\f\r", v->data[from], 6))
-		from++;
-	n = v->len - from < sizeof(text) - 1 ? v->len - from : sizeof(text) - 1;
-	memcpy(text, v->data + from, n);
-	text[n] = '\0';
-	errno = 0;
-	*out = strtoll(text, &end, 10);
-	return errno == 0 && end > text;
-}
-
-/* Add to a counter. False when the connection was closed. */
-static bool count(struct hvd_tcpstore_conn *c, struct hvd_slice key, int64_t by, bool wake, int64_t *sum)
-{
-	char text[24];
-	int len;
-
-	if (!read_counter(hvd_rv_scope_get(scope_of(c), key), sum) || __builtin_add_overflow(*sum, by, sum)) {
+	case HVD_OP_TOO_LONG:
+		return stored(c, HVD_RV_TOO_LONG);
+	case HVD_OP_NO_NUMBER:
 		hvd_tcpstore_close(c, HVD_LOG_WARN, "it counts with a value that is not a number, or too large");
 		return false;
+	default:
+		return stored(c, HVD_RV_NO_ROOM);
 	}
-	len = snprintf(text, sizeof(text), "%lld", (long long)*sum);
-	return stored(c, hvd_rv_scope_set(scope_of(c), key, (struct hvd_slice){text, (size_t)len}, wake));
 }
 
-static void do_add(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
+static void send_keys(struct hvd_tcpstore_conn *c, const struct hvd_store_result *result)
 {
-	int64_t sum;
+	const unsigned char *p = result->value->data, *end = p + result->value->len;
 
-	if (count(c, item->key, item->number, true, &sum))
-		send_number(c, sum);
-}
+	send_number(c, result->number);
+	while (p < end && !c->dead) {
+		size_t n = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
 
-static void do_barrier(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
-{
-	int64_t come;
-
-	hvd_tcpstore_unwait(c);
-	if (!count(c, item->key, 1, false, &come))
-		return;
-	if (come < item->number) {
-		await(c, item->key);
-		return;
+		send_bytes(c, (struct hvd_slice){(const char *)p + 4, n});
+		p += 4 + n;
 	}
-	hvd_rv_scope_wake(scope_of(c), item->key);
-	send_byte(c, 0);
 }
 
-/* --- values --- */
-
-static void do_get(struct hvd_tcpstore_conn *c, struct hvd_slice key)
+static void send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_store_result *result)
 {
-	struct hvd_rv_value *v = hvd_rv_scope_get(scope_of(c), key);
+	if (!done(c, result->status))
+		return;
+	switch (kind) {
+	case HVD_OP_COMPARE_SET:
+	case HVD_OP_GET:
+		if (result->value)
+			hvd_tcpstore_send_value(c, result->value);
+		else
+			send_number(c, 0);
+		break;
+	case HVD_OP_ADD:
+	case HVD_OP_DELETE:
+	case HVD_OP_NUM_KEYS:
+	case HVD_OP_QUEUE_LEN:
+		send_number(c, result->number);
+		break;
+	case HVD_OP_QUEUE_POP:
+		send_number(c, result->number);
+		if (result->value)
+			hvd_tcpstore_send_value(c, result->value);
+		break;
+	case HVD_OP_LIST_KEYS:
+		send_keys(c, result);
+		break;
+	case HVD_OP_BARRIER:
+		send_byte(c, 0);
+		break;
+	default: /* has no answer */
+		break;
+	}
+}
 
-	if (v)
-		hvd_tcpstore_send_value(c, v);
+static void carry_out(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_tcpstore_item *item)
+{
+	struct hvd_store_op op = {.kind = kind, .key = item->key, .expected = item->expected, .number = item->number};
+	struct hvd_store_result result;
+	enum hvd_rv_stored why;
+
+	if (hvd_store_op_has_value(kind)) {
+		op.value = hvd_rv_value_new(hvd_rv_store_budget(c->ts->rv->store), item->value.p, item->value.n, &why);
+		if (!op.value) {
+			stored(c, why);
+			return;
+		}
+	}
+	if (hvd_store_op_run(scope_of(c), &op, &result))
+		send_result(c, kind, &result);
 	else
-		send_number(c, 0);
-}
-
-static void do_compare_set(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
-{
-	struct hvd_rv_value *v = hvd_rv_scope_get(scope_of(c), item->key);
-	struct hvd_slice expected = item->expected;
-
-	if (v ? v->len == expected.n && memcmp(v->data, expected.p, expected.n) == 0 : expected.n == 0) {
-		if (stored(c, hvd_rv_scope_set(scope_of(c), item->key, item->value, true)))
-			send_bytes(c, item->value);
-	} else if (v) {
-		hvd_tcpstore_send_value(c, v);
-	} else {
-		send_bytes(c, expected); /* as PyTorch does, although there is no such value */
-	}
+		await(c, item->key);
+	hvd_store_result_clear(&result);
+	hvd_rv_value_unref(op.value);
 }
 
 static void do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
@@ -233,27 +234,6 @@ static void do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item
 		c->list_there = hvd_rv_scope_has(scope_of(c), item->key);
 	if (item->last)
 		send_byte(c, c->list_there ? 0 : 1);
-}
-
-static void do_queue_pop(struct hvd_tcpstore_conn *c, struct hvd_slice key)
-{
-	size_t n = hvd_rv_scope_queued(scope_of(c), key);
-	struct hvd_rv_value *v;
-
-	send_number(c, (int64_t)n);
-	v = hvd_rv_scope_pop(scope_of(c), key);
-	if (v)
-		hvd_tcpstore_send_value(c, v);
-	hvd_rv_value_unref(v);
-}
-
-static void do_list_keys(struct hvd_tcpstore_conn *c)
-{
-	const struct hvd_rv_key *k = NULL;
-
-	send_number(c, (int64_t)scope_of(c)->values);
-	while (!c->dead && (k = hvd_rv_scope_next(scope_of(c), k)))
-		send_bytes(c, hvd_rv_key_name(k));
 }
 
 /* --- which generation --- */
@@ -283,6 +263,22 @@ static bool find_place(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 
 void hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
 {
+	static const enum hvd_store_op_kind kinds[HVD_TCPSTORE_QUERIES] = {
+		[HVD_TCPSTORE_SET] = HVD_OP_SET,
+		[HVD_TCPSTORE_COMPARE_SET] = HVD_OP_COMPARE_SET,
+		[HVD_TCPSTORE_GET] = HVD_OP_GET,
+		[HVD_TCPSTORE_ADD] = HVD_OP_ADD,
+		[HVD_TCPSTORE_GETNUMKEYS] = HVD_OP_NUM_KEYS,
+		[HVD_TCPSTORE_DELETE_KEY] = HVD_OP_DELETE,
+		[HVD_TCPSTORE_APPEND] = HVD_OP_APPEND,
+		[HVD_TCPSTORE_MULTI_GET] = HVD_OP_GET,
+		[HVD_TCPSTORE_MULTI_SET] = HVD_OP_SET,
+		[HVD_TCPSTORE_QUEUE_PUSH] = HVD_OP_QUEUE_PUSH,
+		[HVD_TCPSTORE_QUEUE_POP] = HVD_OP_QUEUE_POP,
+		[HVD_TCPSTORE_QUEUE_LEN] = HVD_OP_QUEUE_LEN,
+		[HVD_TCPSTORE_LIST_KEYS] = HVD_OP_LIST_KEYS,
+		[HVD_TCPSTORE_BARRIER] = HVD_OP_BARRIER,
+	};
 	char nonce[4];
 
 	c->ts->rv->stats.tcpstore_requests += item->first;
@@ -301,59 +297,25 @@ void hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 	if (!c->place.generation && !find_place(c, item))
 		return;
 	switch (item->query) {
-	case HVD_TCPSTORE_SET:
-		stored(c, hvd_rv_scope_set(scope_of(c), item->key, item->value, true));
-		break;
-	case HVD_TCPSTORE_COMPARE_SET:
-		do_compare_set(c, item);
-		break;
-	case HVD_TCPSTORE_GET:
-		do_get(c, item->key);
-		break;
-	case HVD_TCPSTORE_ADD:
-		do_add(c, item);
-		break;
 	case HVD_TCPSTORE_CHECK:
 		do_check(c, item);
 		break;
 	case HVD_TCPSTORE_WAIT:
 		do_wait(c, item);
 		break;
-	case HVD_TCPSTORE_GETNUMKEYS:
-		send_number(c, (int64_t)scope_of(c)->values);
-		break;
-	case HVD_TCPSTORE_DELETE_KEY:
-		send_number(c, hvd_rv_scope_remove(scope_of(c), item->key) ? 1 : 0);
-		break;
-	case HVD_TCPSTORE_APPEND:
-		stored(c, hvd_rv_scope_append(scope_of(c), item->key, item->value));
-		break;
-	case HVD_TCPSTORE_MULTI_GET:
-		if (item->key.p)
-			do_get(c, item->key);
-		break;
-	case HVD_TCPSTORE_MULTI_SET:
-		if (item->key.p)
-			stored(c, hvd_rv_scope_set(scope_of(c), item->key, item->value, true));
-		break;
 	case HVD_TCPSTORE_CANCEL_WAIT:
 		hvd_tcpstore_unwait(c);
 		send_byte(c, 1);
 		break;
-	case HVD_TCPSTORE_QUEUE_PUSH:
-		stored(c, hvd_rv_scope_push(scope_of(c), item->key, item->value));
-		break;
-	case HVD_TCPSTORE_QUEUE_POP:
-		do_queue_pop(c, item->key);
-		break;
-	case HVD_TCPSTORE_QUEUE_LEN:
-		send_number(c, (int64_t)hvd_rv_scope_queued(scope_of(c), item->key));
-		break;
-	case HVD_TCPSTORE_LIST_KEYS:
-		do_list_keys(c);
+	case HVD_TCPSTORE_MULTI_GET:
+	case HVD_TCPSTORE_MULTI_SET:
+		if (item->key.p)
+			carry_out(c, kinds[item->query], item);
 		break;
 	default:
-		do_barrier(c, item);
+		if (item->query == HVD_TCPSTORE_BARRIER)
+			hvd_tcpstore_unwait(c);
+		carry_out(c, kinds[item->query], item);
 		break;
 	}
 }
