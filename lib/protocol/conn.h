@@ -44,7 +44,7 @@ void hvd_conn_send(struct hvd_conn *conn, json_t *msg);
 
 /* Queue a message of bytes: the pieces one after the other. It is sent in frames of HVD_CONN_PIECE bytes at most, and
  * may be as long as the peer takes (hvd_conn_set_bytes_max()). The connection must have a key. */
-#define HVD_CONN_PIECE (256 * 1024)
+#define HVD_CONN_PIECE HVD_WIRE_PIECE
 void hvd_conn_send_bytes(struct hvd_conn *conn, const struct hvd_piece *pieces, size_t n);
 /* The longest message of bytes that is taken; more ends the connection. At first none is. */
 void hvd_conn_set_bytes_max(struct hvd_conn *conn, size_t max);

@@ -8,8 +8,13 @@
 #include <string.h>
 
 #define WIRE_VERSION 1
-#define FLAG_SIGNED  1
 #define MAX_ADDRS    (1 << 20)
+
+enum {
+	FLAG_SIGNED = 1,
+	FLAG_BYTES = 2,
+	FLAG_MORE = 4,
+};
 
 void hvd_wire_init(struct hvd_wire *wire, bool server)
 {
@@ -30,24 +35,40 @@ void hvd_wire_set_max(struct hvd_wire *wire, size_t max)
 	wire->max = max;
 }
 
-static void sign(const struct hvd_wire *wire, bool from_server, uint64_t count, const void *body, size_t len,
-		 unsigned char mac[HVD_MAC_LEN])
+/* With flags other than FLAG_SIGNED they are signed, too. No frame of JSON has the signature of another kind of frame:
+ * its first piece is shorter, and hvd_hmac() signs the lengths of pieces. */
+static void sign(const struct hvd_wire *wire, bool from_server, uint64_t count, unsigned char flags, const void *body,
+		 size_t len, unsigned char mac[HVD_MAC_LEN])
 {
-	unsigned char head[9] = {from_server ? 'S' : 'C'};
-	struct hvd_piece pieces[] = {{head, sizeof(head)}, {body, len}};
+	unsigned char head[10] = {from_server ? 'S' : 'C'};
+	struct hvd_piece pieces[] = {{head, flags == FLAG_SIGNED ? 9 : 10}, {body, len}};
 
 	count = htobe64(count);
 	memcpy(head + 1, &count, sizeof(count));
+	head[9] = flags;
 	hvd_hmac(&wire->key, pieces, 2, mac);
+}
+
+/* Write the head of a frame whose body is in place, and its signature where there is a key. */
+static void seal(struct hvd_wire *wire, unsigned char *frame, unsigned char flags, size_t body)
+{
+	uint32_t length = htobe32((uint32_t)body);
+
+	frame[0] = 'H';
+	frame[1] = 'V';
+	frame[2] = WIRE_VERSION;
+	frame[3] = flags;
+	memcpy(frame + 4, &length, sizeof(length));
+	if (flags & FLAG_SIGNED)
+		sign(wire, wire->server, wire->sent++, flags, frame + HVD_WIRE_BODY, body, frame + HVD_WIRE_HEAD);
 }
 
 int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **bytes, size_t *len, struct hvd_err *err)
 {
 	size_t body = json_dumpb(msg, NULL, 0, JSON_COMPACT);
 	size_t max = wire->keyed ? HVD_WIRE_MAX : HVD_WIRE_MAX_OPEN;
-	size_t at = HVD_WIRE_HEAD + (wire->keyed ? HVD_MAC_LEN : 0);
+	size_t at = wire->keyed ? HVD_WIRE_BODY : HVD_WIRE_HEAD;
 	unsigned char *out;
-	uint32_t length;
 
 	if (body == 0)
 		return hvd_err_set(err, HVD_E_PROTO, "a message cannot be written as JSON");
@@ -58,17 +79,32 @@ int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **by
 		free(out);
 		return hvd_err_set(err, HVD_E_PROTO, "a message cannot be written as JSON");
 	}
-	out[0] = 'H';
-	out[1] = 'V';
-	out[2] = WIRE_VERSION;
-	out[3] = wire->keyed ? FLAG_SIGNED : 0;
-	length = htobe32((uint32_t)body);
-	memcpy(out + 4, &length, sizeof(length));
-	if (wire->keyed)
-		sign(wire, wire->server, wire->sent++, out + at, body, out + HVD_WIRE_HEAD);
+	seal(wire, out, wire->keyed ? FLAG_SIGNED : 0, body);
 	*bytes = out;
 	*len = at + body;
 	return 0;
+}
+
+int hvd_wire_seal_bytes(struct hvd_wire *wire, unsigned char *frame, size_t len, bool more, struct hvd_err *err)
+{
+	if (!wire->keyed)
+		return hvd_err_set(err, HVD_E_AUTH, "bytes cannot be sent before the peer has proven who it is");
+	if (len > HVD_WIRE_PIECE || (len == 0 && more))
+		return hvd_err_set(err, HVD_E_LIMIT, "%zu bytes are no piece of a message", len);
+	seal(wire, frame, FLAG_SIGNED | FLAG_BYTES | (more ? FLAG_MORE : 0), len);
+	return 0;
+}
+
+static int check_flags(const struct hvd_wire *wire, unsigned char flags, struct hvd_err *err)
+{
+	if (flags == (wire->keyed ? FLAG_SIGNED : 0))
+		return 0;
+	if ((flags & FLAG_SIGNED) != (wire->keyed ? FLAG_SIGNED : 0))
+		return hvd_err_set(err, HVD_E_AUTH, "the peer sent %s message where %s one is due",
+				   wire->keyed ? "an unsigned" : "a signed", wire->keyed ? "a signed" : "an unsigned");
+	if (wire->keyed && wire->bytes && (flags & ~FLAG_MORE) == (FLAG_SIGNED | FLAG_BYTES))
+		return 0;
+	return hvd_err_set(err, HVD_E_PROTO, "the peer sent a message of a kind that is not taken here");
 }
 
 static int check_head(const struct hvd_wire *wire, const unsigned char *buf, size_t len, struct hvd_err *err)
@@ -81,48 +117,75 @@ static int check_head(const struct hvd_wire *wire, const unsigned char *buf, siz
 			    WIRE_VERSION);
 		return hvd_err_hint(err, "the same release must be installed on all hosts");
 	}
-	if (len > 3 && buf[3] != (wire->keyed ? FLAG_SIGNED : 0))
-		return hvd_err_set(err, HVD_E_AUTH, "the peer sent %s message where %s one is due",
-				   buf[3] & FLAG_SIGNED ? "a signed" : "an unsigned",
-				   wire->keyed ? "a signed" : "an unsigned");
-	return 0;
+	return len > 3 ? check_flags(wire, buf[3], err) : 0;
+}
+
+static size_t most(const struct hvd_wire *wire, unsigned char flags)
+{
+	if (flags & FLAG_BYTES)
+		return HVD_WIRE_PIECE;
+	return wire->keyed ? wire->max : HVD_WIRE_MAX_OPEN;
+}
+
+int hvd_wire_read(struct hvd_wire *wire, const unsigned char *buf, size_t len, struct hvd_frame *frame,
+		  struct hvd_err *err)
+{
+	size_t at = wire->keyed ? HVD_WIRE_BODY : HVD_WIRE_HEAD, body;
+	unsigned char mac[HVD_MAC_LEN];
+	uint32_t length;
+	bool bytes;
+
+	memset(frame, 0, sizeof(*frame));
+	if (check_head(wire, buf, len, err) != 0)
+		return -1;
+	if (len < HVD_WIRE_HEAD) {
+		frame->used = HVD_WIRE_HEAD;
+		return 0;
+	}
+	memcpy(&length, buf + 4, sizeof(length));
+	body = be32toh(length);
+	bytes = buf[3] & FLAG_BYTES;
+	if (body > most(wire, buf[3]))
+		return hvd_err_set(err, HVD_E_LIMIT, "the peer announces %zu bytes, over the limit of %zu", body,
+				   most(wire, buf[3]));
+	if (body == 0 && (buf[3] & FLAG_MORE))
+		return hvd_err_set(err, HVD_E_PROTO, "the peer sent an empty piece of a message");
+	if (len < at + body) {
+		frame->used = at + body;
+		return 0;
+	}
+	if (wire->keyed) {
+		sign(wire, !wire->server, wire->received, buf[3], buf + at, body, mac);
+		if (!hvd_mac_equal(mac, buf + HVD_WIRE_HEAD))
+			return hvd_err_set(err, HVD_E_AUTH, "a message's signature is wrong");
+		wire->received++;
+	}
+	if (!bytes) {
+		json_t *msg = json_loadb((const char *)buf + at, body, JSON_REJECT_DUPLICATES, NULL);
+
+		if (!json_is_object(msg)) {
+			json_decref(msg);
+			return hvd_err_set(err, HVD_E_PROTO, "a message is no JSON object");
+		}
+		frame->msg = msg;
+	} else {
+		frame->body = buf + at;
+		frame->len = body;
+		frame->more = buf[3] & FLAG_MORE;
+	}
+	frame->used = at + body;
+	return 1;
 }
 
 int hvd_wire_decode(struct hvd_wire *wire, const unsigned char *buf, size_t len, size_t *used, json_t **msg,
 		    struct hvd_err *err)
 {
-	size_t at = HVD_WIRE_HEAD + (wire->keyed ? HVD_MAC_LEN : 0);
-	size_t max = wire->keyed ? wire->max : HVD_WIRE_MAX_OPEN;
-	unsigned char mac[HVD_MAC_LEN];
-	uint32_t length;
-	size_t body;
+	struct hvd_frame frame;
+	int rc = hvd_wire_read(wire, buf, len, &frame, err);
 
-	*used = 0;
-	*msg = NULL;
-	if (check_head(wire, buf, len, err) != 0)
-		return -1;
-	if (len < HVD_WIRE_HEAD)
-		return 0;
-	memcpy(&length, buf + 4, sizeof(length));
-	body = be32toh(length);
-	if (body > max)
-		return hvd_err_set(err, HVD_E_LIMIT, "the peer announces %zu bytes, over the limit of %zu", body, max);
-	if (len < at + body)
-		return 0;
-	if (wire->keyed) {
-		sign(wire, !wire->server, wire->received, buf + at, body, mac);
-		if (!hvd_mac_equal(mac, buf + HVD_WIRE_HEAD))
-			return hvd_err_set(err, HVD_E_AUTH, "a message's signature is wrong");
-		wire->received++;
-	}
-	*msg = json_loadb((const char *)buf + at, body, JSON_REJECT_DUPLICATES, NULL);
-	if (!json_is_object(*msg)) {
-		json_decref(*msg);
-		*msg = NULL;
-		return hvd_err_set(err, HVD_E_PROTO, "a message is no JSON object");
-	}
-	*used = at + body;
-	return 1;
+	*used = rc == 1 ? frame.used : 0;
+	*msg = frame.msg;
+	return rc;
 }
 
 int hvd_get_int(const json_t *msg, const char *key, int64_t min, int64_t max, int64_t *out, struct hvd_err *err)

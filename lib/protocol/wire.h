@@ -25,15 +25,18 @@
 #include <stdint.h>
 
 #define HVD_WIRE_HEAD     8
-#define HVD_WIRE_MAX_OPEN 8192              /* longest body before a key is set */
-#define HVD_WIRE_MAX      (8 * 1024 * 1024) /* longest body afterwards */
+#define HVD_WIRE_MAX_OPEN 8192                          /* longest body before a key is set */
+#define HVD_WIRE_MAX      (8 * 1024 * 1024)             /* longest body of JSON afterwards */
+#define HVD_WIRE_PIECE    (256 * 1024)                  /* longest body of bytes */
+#define HVD_WIRE_BODY     (HVD_WIRE_HEAD + HVD_MAC_LEN) /* where the body of a signed frame begins */
 
 struct hvd_wire {
 	bool server; /* which end this is: the signature covers it */
 	bool keyed;  /* `key` is set */
 	struct hvd_key key;
 	uint64_t sent, received; /* signed frames in each direction */
-	size_t max;              /* longest body that is accepted once there is a key */
+	size_t max;              /* longest body of JSON that is accepted once there is a key */
+	bool bytes;              /* frames of bytes are accepted once there is a key; the caller sets it */
 };
 
 void hvd_wire_init(struct hvd_wire *wire, bool server);
@@ -48,9 +51,28 @@ void hvd_wire_set_max(struct hvd_wire *wire, size_t max);
  * a body that is too long; *bytes is not set then. */
 int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **bytes, size_t *len, struct hvd_err *err);
 
-/* Read one frame at the start of `buf`. Returns 1 with the object *msg, a new reference, and the frame's length in
- * *used; 0 when the frame is not complete; -1 with HVD_E_PROTO, HVD_E_AUTH or HVD_E_LIMIT when it is refused: the
- * connection must be closed then. *used is 0 and *msg NULL unless 1 is returned. Untrusted input is fine. */
+/* Make a frame of bytes in place: `frame` has room for HVD_WIRE_BODY + len bytes, and the body is there already.
+ * `more`: the message goes on in the next frame. HVD_E_LIMIT for more than HVD_WIRE_PIECE bytes, and for none that go
+ * on; HVD_E_AUTH before there is a key. */
+int hvd_wire_seal_bytes(struct hvd_wire *wire, unsigned char *frame, size_t len, bool more, struct hvd_err *err);
+
+/* What a frame holds. */
+struct hvd_frame {
+	size_t used;               /* the frame's length */
+	json_t *msg;               /* a new reference; NULL in a frame of bytes */
+	const unsigned char *body; /* the bytes, which are part of the buffer */
+	size_t len;
+	bool more; /* the message of bytes goes on in the next frame */
+};
+
+/* Read one frame at the start of `buf`. Returns 1 with *frame; 0 when the frame is not complete; -1 with HVD_E_PROTO,
+ * HVD_E_AUTH or HVD_E_LIMIT when it is refused: the connection must be closed then. After 0 frame->used is how many
+ * bytes there must be before it is worth while to try again; all else in *frame is zero unless 1 is returned. Untrusted
+ * input is fine. */
+int hvd_wire_read(struct hvd_wire *wire, const unsigned char *buf, size_t len, struct hvd_frame *frame,
+		  struct hvd_err *err);
+
+/* The same for a peer that sends no bytes. *used is 0 and *msg NULL unless 1 is returned. */
 int hvd_wire_decode(struct hvd_wire *wire, const unsigned char *buf, size_t len, size_t *used, json_t **msg,
 		    struct hvd_err *err);
 

@@ -168,6 +168,8 @@ static void boot_round_trip(void **state)
 		assert_int_equal(back.rank_ports, boot.rank_ports);
 		boot.ports = 2;
 		boot.rank_ports = 1;
+		assert_int_equal(back.relays, boot.relays);
+		boot.relays = boot.relays ? HVD_BOOT_MAX_RELAYS : 32;
 		assert_int_equal(back.verbose, 2);
 		assert_true(back.timeout == 12.5);
 		assert_int_equal(back.n_addrs, boot.n_addrs);
@@ -249,6 +251,11 @@ static void boot_texts(void **state)
 		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=9+0", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=2", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=2+", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=0", HVD_OK},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=4096", HVD_OK},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=4097", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=-1", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8-7", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8-65536", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8", HVD_E_PROTO},

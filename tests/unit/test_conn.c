@@ -1,52 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connections over real socket pairs, in an event loop that always ends: a watchdog of ten seconds breaks it, and then
- * the test fails.
- */
-#include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
 
-#include "unit.h"
-
-#include <sys/socket.h>
-#include <unistd.h>
-
-static struct event_base *base;
-static struct event *watchdog;
-static bool too_long;
-static int fds[2], fds_before;
-
-static void on_watchdog(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	(void)arg;
-	too_long = true;
-	event_base_loopbreak(base);
-}
-
-static int open_pair(void **state)
-{
-	struct timeval tv = {.tv_sec = 10};
-
-	(void)state;
-	fds_before = open_fds();
-	too_long = false;
-	base = event_base_new();
-	watchdog = evtimer_new(base, on_watchdog, NULL);
-	evtimer_add(watchdog, &tv);
-	return socketpair(AF_UNIX, SOCK_STREAM, 0, fds);
-}
-
-static int close_pair(void **state)
-{
-	(void)state;
-	event_free(watchdog);
-	event_base_free(base);
-	if (open_fds() != fds_before)
-		print_error("%d descriptors are open, %d were\n", open_fds(), fds_before);
-	return open_fds() == fds_before ? 0 : -1;
-}
+#include "conn_pair.h"
 
 /* Until nothing is ready any more. */
 static void settle(void)
@@ -101,17 +56,6 @@ static void make(struct end *end, int fd, bool server)
 {
 	memset(end, 0, sizeof(*end));
 	end->conn = hvd_conn_new(base, fd, server, &ops, end);
-}
-
-static void run(void)
-{
-	event_base_dispatch(base);
-	assert_false(too_long);
-}
-
-static json_t *number(int n)
-{
-	return json_pack("{s:i}", "n", n);
 }
 
 static void messages_both_ways(void **state)
@@ -559,8 +503,6 @@ static void a_shim_that_is_none(void **state)
 		hang_up(&driver, &shim);
 	}
 }
-
-#define pair(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
 
 int main(void)
 {

@@ -222,7 +222,7 @@ static void heads(void **state)
 		{"HV\2", 3, HVD_E_PROTO},
 		{"HV\0", 3, HVD_E_PROTO},
 		{"HV\1\1", 4, HVD_E_AUTH},
-		{"HV\1\2", 4, HVD_E_AUTH},
+		{"HV\1\2", 4, HVD_E_PROTO},
 		{"HV\1\0\0\0\x20\1", 8, HVD_E_LIMIT},
 		{"HV\1\0\xff\xff\xff\xff", 8, HVD_E_LIMIT},
 		{"HV\1\0\0\0\0\0", 8, HVD_E_PROTO}, /* empty */
@@ -286,6 +286,106 @@ static void limits_of_what_is_sent(void **state)
 	assert_int_equal(err.code, HVD_E_PROTO);
 }
 
+/* A frame of bytes, which the caller frees. */
+static unsigned char *bytes_frame(struct hvd_wire *wire, const char *text, bool more, size_t *len)
+{
+	unsigned char *bytes = calloc(1, HVD_WIRE_BODY + strlen(text) + 1);
+
+	assert_non_null(bytes);
+	memcpy(bytes + HVD_WIRE_BODY, text, strlen(text));
+	*len = HVD_WIRE_BODY + strlen(text);
+	assert_int_equal(hvd_wire_seal_bytes(wire, bytes, strlen(text), more, NULL), 0);
+	return bytes;
+}
+
+static void bytes_round_trip(void **state)
+{
+	struct pair p = keyed();
+	struct hvd_frame got;
+	size_t len;
+
+	(void)state;
+	p.client.bytes = true;
+	for (int i = 0; i < 6; i++) {
+		const char *text = i % 3 == 2 ? "" : "{\"t\":\"no JSON\"}";
+		unsigned char *bytes = bytes_frame(&p.server, text, i % 3 == 1, &len);
+
+		for (size_t n = 0; n < len; n++) {
+			assert_int_equal(hvd_wire_read(&p.client, bytes, n, &got, NULL), 0);
+			assert_int_equal(got.used, n < HVD_WIRE_HEAD ? HVD_WIRE_HEAD : len);
+		}
+		assert_int_equal(hvd_wire_read(&p.client, bytes, len, &got, NULL), 1);
+		assert_null(got.msg);
+		assert_int_equal(got.used, len);
+		assert_int_equal(got.len, strlen(text));
+		assert_memory_equal(got.body, text, got.len);
+		assert_int_equal(got.more, i % 3 == 1);
+		free(bytes);
+	}
+}
+
+/* Whatever bit is flipped, also of the flags: what was signed as one kind of frame is not taken for another. */
+static void no_bit_of_a_frame_of_bytes_may_change(void **state)
+{
+	struct pair p = keyed();
+	struct hvd_frame got;
+	size_t len;
+
+	(void)state;
+	p.client.bytes = true;
+	for (int kind = 0; kind < 3; kind++) {
+		struct hvd_wire sender = p.server;
+		unsigned char *bytes = kind == 2 ? frame(&sender, "{}", &len) : bytes_frame(&sender, "{}", kind, &len);
+
+		for (size_t i = 0; i < 8 * len; i++) {
+			struct hvd_wire fresh = p.client;
+			int rc;
+
+			bytes[i / 8] ^= (unsigned char)(1 << i % 8);
+			rc = hvd_wire_read(&fresh, bytes, len, &got, NULL);
+			assert_true(rc == -1 || (rc == 0 && i / 8 >= 4 && i / 8 < 8));
+			bytes[i / 8] ^= (unsigned char)(1 << i % 8);
+		}
+		free(bytes);
+	}
+}
+
+static void where_bytes_are_taken(void **state)
+{
+	static const unsigned char long_one[] = "HV\1\3\0\4\0\1", empty[] = "HV\1\7\0\0\0\0", json_more[] = "HV\1\5";
+	struct pair p = keyed();
+	struct hvd_wire open;
+	struct hvd_frame got;
+	struct hvd_err err = {0};
+	size_t len;
+	unsigned char *bytes = bytes_frame(&p.server, "abc", false, &len),
+		      *big = calloc(1, HVD_WIRE_BODY + HVD_WIRE_PIECE);
+
+	(void)state;
+	assert_non_null(big);
+	expect_refused(&p.client, bytes, len, HVD_E_PROTO); /* nobody has said that they are */
+	hvd_wire_init(&open, false);
+	open.bytes = true;
+	expect_refused(&open, bytes, len, HVD_E_AUTH);
+	expect_refused(&open, (const unsigned char *)"HV\1\2", 4, HVD_E_PROTO);
+	p.client.bytes = true;
+	assert_int_equal(hvd_wire_read(&p.client, long_one, 8, &got, &err), -1);
+	assert_int_equal(err.code, HVD_E_LIMIT);
+	assert_int_equal(hvd_wire_read(&p.client, empty, 8, &got, &err), -1);
+	assert_int_equal(err.code, HVD_E_PROTO);
+	assert_int_equal(hvd_wire_read(&p.client, json_more, 4, &got, &err), -1);
+	assert_int_equal(err.code, HVD_E_PROTO);
+	assert_int_equal(hvd_wire_seal_bytes(&open, big, 1, false, &err), -1);
+	assert_int_equal(err.code, HVD_E_AUTH);
+	assert_int_equal(hvd_wire_seal_bytes(&p.server, big, 0, true, &err), -1);
+	assert_int_equal(hvd_wire_seal_bytes(&p.server, big, HVD_WIRE_PIECE + 1, true, &err), -1);
+	assert_int_equal(err.code, HVD_E_LIMIT);
+	assert_int_equal(p.server.sent, 1);
+	assert_int_equal(hvd_wire_seal_bytes(&p.server, big, HVD_WIRE_PIECE, true, &err), 0);
+	free(bytes);
+	free(big);
+}
+
 static void typed_access(void **state)
 {
 	json_t *msg = json_pack("{s:i, s:s, s:[i,i], s:{}, s:f, s:n}", "int", 5, "str", "four", "arr", 1, 2, "obj",
@@ -335,6 +435,9 @@ int main(void)
 		cmocka_unit_test(signed_and_unsigned_do_not_mix),
 		cmocka_unit_test(heads),
 		cmocka_unit_test(limits_of_what_is_sent),
+		cmocka_unit_test(bytes_round_trip),
+		cmocka_unit_test(no_bit_of_a_frame_of_bytes_may_change),
+		cmocka_unit_test(where_bytes_are_taken),
 		cmocka_unit_test(typed_access),
 	};
 

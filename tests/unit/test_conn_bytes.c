@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of bytes over a connection: whole and in pieces, their limits, and the length of the queue. */
+#include "conn_pair.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+static const struct hvd_key key = {"0123456789abcdef0123456789abcde"};
+
+struct end {
+	struct hvd_conn *conn;
+	int messages, bytes, drained, closed;
+	size_t last; /* the length of the last message of bytes */
+	bool as_sent;
+	int wanted;              /* leave the loop after so many of both kinds */
+	bool free_at, finish_at; /* let go of the connection within the callback */
+	struct hvd_err why;
+};
+
+/* What the byte at this place of each message of bytes is. */
+static unsigned char pattern(size_t i)
+{
+	return (unsigned char)(i * 7 + (i >> 13));
+}
+
+static unsigned char *filled(size_t len)
+{
+	unsigned char *p = malloc(len ? len : 1);
+
+	assert_non_null(p);
+	for (size_t i = 0; i < len; i++)
+		p[i] = pattern(i);
+	return p;
+}
+
+static void count(struct end *end)
+{
+	if (end->messages + end->bytes == end->wanted)
+		event_base_loopbreak(base);
+	if (end->free_at)
+		hvd_conn_free(end->conn);
+	else if (end->finish_at)
+		hvd_conn_finish(end->conn, hvd_deadline_in(5));
+	if (end->free_at || end->finish_at)
+		end->conn = NULL;
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct end *end = arg;
+
+	(void)msg;
+	assert_ptr_equal(conn, end->conn);
+	end->messages++;
+	count(end);
+}
+
+static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	const unsigned char *p = data;
+	struct end *end = arg;
+
+	assert_ptr_equal(conn, end->conn);
+	end->as_sent = true;
+	for (size_t i = 0; i < len; i++)
+		end->as_sent = end->as_sent && p[i] == pattern(i);
+	end->last = len;
+	end->bytes++;
+	count(end);
+}
+
+static void on_drained(struct hvd_conn *conn, void *arg)
+{
+	struct end *end = arg;
+
+	assert_ptr_equal(conn, end->conn);
+	end->drained++;
+	event_base_loopbreak(base);
+	if (end->free_at) {
+		hvd_conn_free(conn);
+		end->conn = NULL;
+	}
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct end *end = arg;
+
+	assert_ptr_equal(conn, end->conn);
+	end->closed++;
+	end->why = *why;
+	event_base_loopbreak(base);
+}
+
+static const struct hvd_conn_ops ops = {
+	.message = on_message, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+static const struct hvd_conn_ops no_bytes = {.message = on_message, .closed = on_closed};
+
+static void make(struct end *a, struct end *b, size_t max)
+{
+	memset(a, 0, sizeof(*a));
+	memset(b, 0, sizeof(*b));
+	a->conn = hvd_conn_new(base, fds[0], true, &ops, a);
+	b->conn = hvd_conn_new(base, fds[1], false, &ops, b);
+	hvd_conn_set_key(a->conn, &key);
+	hvd_conn_set_key(b->conn, &key);
+	hvd_conn_set_bytes_max(b->conn, max);
+}
+
+static void send_filled(struct hvd_conn *conn, size_t len)
+{
+	unsigned char *data = filled(len);
+	struct hvd_piece piece = {data, len};
+
+	hvd_conn_send_bytes(conn, &piece, 1);
+	free(data);
+}
+
+static void expect_end(struct end *a, struct end *b, enum hvd_errc code, const char *text)
+{
+	while (!b->closed)
+		run();
+	assert_int_equal(b->why.code, code);
+	assert_in(b->why.msg, text);
+	hvd_conn_free(a->conn);
+	hvd_conn_free(b->conn);
+}
+
+static void lengths(void **state)
+{
+	static const size_t len[] = {0,
+				     1,
+				     5000,
+				     HVD_CONN_PIECE - 1,
+				     HVD_CONN_PIECE,
+				     HVD_CONN_PIECE + 1,
+				     2 * HVD_CONN_PIECE,
+				     11 * HVD_CONN_PIECE + 77,
+				     3};
+	struct end a, b;
+
+	(void)state;
+	make(&a, &b, 12 * HVD_CONN_PIECE);
+	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
+		send_filled(a.conn, len[i]);
+		hvd_conn_send(a.conn, number(1)); /* between two of them is fine */
+		b.wanted += 2;
+		run();
+		assert_int_equal(b.bytes, i + 1);
+		assert_int_equal(b.messages, i + 1);
+		assert_int_equal(b.last, len[i]);
+		assert_true(b.as_sent);
+	}
+	hvd_conn_free(a.conn);
+	hvd_conn_free(b.conn);
+}
+
+/* The message is the same however the sender has it in pieces. */
+static void pieces(void **state)
+{
+	unsigned char *data = filled(HVD_CONN_PIECE + 1000);
+	struct hvd_piece list[] = {{data, 0},
+				   {data, 1},
+				   {NULL, 0},
+				   {data + 1, HVD_CONN_PIECE - 2},
+				   {data + HVD_CONN_PIECE - 1, 900},
+				   {data + HVD_CONN_PIECE + 899, 101},
+				   {NULL, 0}};
+	struct end a, b;
+
+	(void)state;
+	make(&a, &b, HVD_CONN_PIECE + 1000);
+	b.wanted = 1;
+	hvd_conn_send_bytes(a.conn, list, sizeof(list) / sizeof(list[0]));
+	run();
+	assert_int_equal(b.last, HVD_CONN_PIECE + 1000);
+	assert_true(b.as_sent);
+	b.wanted = 2;
+	hvd_conn_send_bytes(a.conn, NULL, 0);
+	run();
+	assert_int_equal(b.last, 0);
+	hvd_conn_free(a.conn);
+	hvd_conn_free(b.conn);
+	free(data);
+}
+
+static void many_small_ones(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, &b, 100);
+	for (int i = 0; i < 100000; i++)
+		send_filled(a.conn, 3);
+	b.wanted = 100000;
+	run();
+	assert_int_equal(b.bytes, 100000);
+	hvd_conn_free(a.conn);
+	hvd_conn_free(b.conn);
+}
+
+static void one_byte_too_many(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, &b, 3 * HVD_CONN_PIECE);
+	send_filled(a.conn, 3 * HVD_CONN_PIECE);
+	send_filled(a.conn, 3 * HVD_CONN_PIECE + 1);
+	expect_end(&a, &b, HVD_E_LIMIT, "more than 786432 bytes");
+	assert_int_equal(b.bytes, 1);
+}
+
+static void bytes_where_none_are_taken(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, &b, 0);
+	send_filled(a.conn, 1);
+	expect_end(&a, &b, HVD_E_PROTO, "not taken here");
+	assert_int_equal(b.bytes, 0);
+}
+
+static void bytes_for_an_owner_without_a_callback(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, &b, 1000);
+	hvd_conn_set_ops(b.conn, &no_bytes, &b);
+	send_filled(a.conn, 1);
+	expect_end(&a, &b, HVD_E_PROTO, "not taken here");
+}
+
+static void bytes_before_there_is_a_key(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+	b.conn = hvd_conn_new(base, fds[0], true, &ops, &b);
+	send_filled(b.conn, 1);
+	assert_int_equal(b.closed, 0); /* not within the call */
+	a.conn = hvd_conn_new(base, fds[1], false, &ops, &a);
+	expect_end(&a, &b, HVD_E_AUTH, "cannot be sent");
+	assert_int_equal(a.bytes, 0);
+}
+
+/* Write frames to the socket as a peer could who holds the key. */
+struct forger {
+	struct hvd_wire wire;
+};
+
+static void forge_bytes(struct forger *f, int fd, size_t len, bool more)
+{
+	unsigned char *frame = calloc(1, HVD_WIRE_BODY + len);
+
+	assert_non_null(frame);
+	assert_int_equal(hvd_wire_seal_bytes(&f->wire, frame, len, more, NULL), 0);
+	assert_int_equal(write(fd, frame, HVD_WIRE_BODY + len), HVD_WIRE_BODY + len);
+	free(frame);
+}
+
+static void forge(struct forger *f, struct end *b, size_t max)
+{
+	memset(b, 0, sizeof(*b));
+	hvd_wire_init(&f->wire, true);
+	hvd_wire_set_key(&f->wire, &key);
+	b->conn = hvd_conn_new(base, fds[1], false, &ops, b);
+	hvd_conn_set_key(b->conn, &key);
+	hvd_conn_set_bytes_max(b->conn, max);
+}
+
+static void json_within_a_message_of_bytes(void **state)
+{
+	json_t *msg = number(1);
+	unsigned char *json;
+	struct forger f;
+	struct end b;
+	size_t len;
+
+	(void)state;
+	forge(&f, &b, 1000);
+	forge_bytes(&f, fds[0], 10, true);
+	assert_int_equal(hvd_wire_encode(&f.wire, msg, &json, &len, NULL), 0);
+	assert_int_equal(write(fds[0], json, len), len);
+	run();
+	assert_int_equal(b.closed, 1);
+	assert_int_equal(b.why.code, HVD_E_PROTO);
+	assert_int_equal(b.messages, 0);
+	hvd_conn_free(b.conn);
+	close(fds[0]);
+	free(json);
+	json_decref(msg);
+}
+
+static void closed_between_two_pieces(void **state)
+{
+	struct forger f;
+	struct end b;
+
+	(void)state;
+	forge(&f, &b, 1000);
+	forge_bytes(&f, fds[0], 10, true);
+	close(fds[0]);
+	run();
+	assert_int_equal(b.why.code, HVD_E_PROTO);
+	assert_in(b.why.msg, "within a message");
+	hvd_conn_free(b.conn);
+}
+
+/* Small pieces that never end take no more than the maximum. */
+static void pieces_that_never_end(void **state)
+{
+	struct forger f;
+	struct end b;
+
+	(void)state;
+	forge(&f, &b, 1000);
+	for (int i = 0; i < 100; i++)
+		forge_bytes(&f, fds[0], 11, true);
+	run();
+	assert_int_equal(b.why.code, HVD_E_LIMIT);
+	assert_int_equal(b.bytes, 0);
+	hvd_conn_free(b.conn);
+	close(fds[0]);
+}
+
+static void freed_within_bytes(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		size_t len = i & 1 ? 2 * HVD_CONN_PIECE : 10;
+
+		if (i > 0)
+			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+		make(&a, &b, len);
+		b.free_at = i < 2;
+		b.finish_at = i >= 2;
+		if (b.finish_at)
+			send_filled(b.conn, 100000);
+		hvd_conn_set_bytes_max(a.conn, 100000);
+		send_filled(a.conn, len);
+		send_filled(a.conn, len);
+		while (!a.closed)
+			run();
+		assert_int_equal(b.bytes, 1);
+		assert_int_equal(b.closed, 0);
+		assert_int_equal(a.bytes, i >= 2);
+		hvd_conn_free(a.conn);
+	}
+}
+
+/* Once for each time that the queue becomes shorter than the limit, and not when it never was longer. */
+static void drained(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, &b, 1 << 20);
+	hvd_conn_set_low(a.conn, 100000);
+	b.wanted = 1;
+	send_filled(a.conn, 99000);
+	assert_in_range(hvd_conn_queued(a.conn), 99000, 99999);
+	run();
+	assert_int_equal(a.drained, 0);
+	for (int i = 1; i <= 3; i++) {
+		send_filled(a.conn, 1 << 20);
+		assert_true(hvd_conn_queued(a.conn) > 1 << 20);
+		while (a.drained < i)
+			run();
+		assert_true(hvd_conn_queued(a.conn) < 100000);
+	}
+	b.wanted = 4;
+	while (b.bytes < 4)
+		run();
+	assert_int_equal(a.drained, 3);
+	/* Where the queue is longer when the limit is set. */
+	hvd_conn_set_low(a.conn, 0);
+	send_filled(a.conn, 1 << 20);
+	hvd_conn_set_low(a.conn, 1);
+	a.free_at = true;
+	while (a.drained < 4)
+		run();
+	assert_null(a.conn);
+	while (!b.closed)
+		run();
+	assert_int_equal(b.bytes, 5);
+	assert_int_equal(b.why.code, HVD_OK);
+	hvd_conn_free(b.conn);
+}
+
+/* A peer that reads nothing: the queue has all of it, and ends with the connection. */
+static void queued_for_a_peer_that_does_not_read(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, &b, 8 << 20);
+	hvd_conn_free(b.conn);
+	b.conn = NULL;
+	assert_int_equal(a.closed, 0);
+	send_filled(a.conn, 8 << 20);
+	assert_true(hvd_conn_queued(a.conn) >= 8 << 20);
+	while (!a.closed)
+		run();
+	send_filled(a.conn, 10); /* harmless */
+	hvd_conn_free(a.conn);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		pair(lengths),
+		pair(pieces),
+		pair(many_small_ones),
+		pair(one_byte_too_many),
+		pair(bytes_where_none_are_taken),
+		pair(bytes_for_an_owner_without_a_callback),
+		pair(bytes_before_there_is_a_key),
+		pair(json_within_a_message_of_bytes),
+		pair(closed_between_two_pieces),
+		pair(pieces_that_never_end),
+		pair(freed_within_bytes),
+		pair(drained),
+		pair(queued_for_a_peer_that_does_not_read),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests_name("messages of bytes", tests, NULL, NULL);
+}
