@@ -36,8 +36,8 @@ extern char **environ;
 static const char usage[] =
 	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--port-range=LO-HI] [--nics=LIST]\n"
 	"                  [--start-timeout=SEC] [--rendezvous=auto|launch|batch] [--trace=FILE] [--config=FILE]\n"
-	"                  [--store=agent|rank0|off] [--frameworks=LIST] [--init-timeout=SEC] [--key-file=FILE]\n"
-	"                  [--key-fd=FD] [--verbose[=N]]\n"
+	"                  [--store=agent|rank0|off] [--store-relay=auto|always|never] [--frameworks=LIST]\n"
+	"                  [--init-timeout=SEC] [--key-file=FILE] [--key-fd=FD] [--verbose[=N]]\n"
 	"Started by srun --hvd, not by hand: see spank-hvd(8).\n";
 
 struct program {
@@ -175,6 +175,7 @@ static int parse(int argc, char **argv, struct program *prog)
 		{"start-timeout", required_argument, NULL, 'S'},
 		{"rendezvous", required_argument, NULL, 'S'},
 		{"store", required_argument, NULL, 'S'},
+		{"store-relay", required_argument, NULL, 'S'},
 		{"frameworks", required_argument, NULL, 'S'},
 		{"init-timeout", required_argument, NULL, 'S'},
 		{"trace", required_argument, NULL, 'S'},

@@ -104,6 +104,8 @@ static int set(struct hvd_plugin_opt *opt, int id, bool join, const char *from, 
 		return set_choice(&opt->text[id], HVD_VALUES_RENDEZVOUS, from, value, err);
 	case HVD_STORE:
 		return set_choice(&opt->text[id], HVD_STORE_WORDS, from, value, err);
+	case HVD_STORE_RELAY:
+		return set_choice(&opt->text[id], HVD_VALUES_RELAY, from, value, err);
 	case HVD_FRAMEWORKS:
 		return set_frameworks(&opt->text[id], from, value, err);
 	default:
@@ -130,6 +132,9 @@ static struct spank_option options[] = {
 	{(char *)"hvd-store", (char *)HVD_STORE_WORDS,
 	 (char *)"Who serves the store of PyTorch (MASTER_ADDR, MASTER_PORT): this launch, rank 0, or none is set.", 1,
 	 HVD_STORE, on_option},
+	{(char *)"hvd-store-relay", (char *)HVD_VALUES_RELAY,
+	 (char *)"Whether ranks meet at a relay of the rendezvous on their own node (default auto).", 1,
+	 HVD_STORE_RELAY, on_option},
 	{(char *)"hvd-frameworks", (char *)"LIST|auto|none",
 	 (char *)"Whose variables ranks get: horovod,torch,jax,... (default auto: all but tensorflow).", 1,
 	 HVD_FRAMEWORKS, on_option},
@@ -271,10 +276,11 @@ static int set_site(struct hvd_plugin *pl, const char *key, size_t len, const ch
 	for (size_t i = 0; i < N_OPTIONS; i++)
 		if (is_argument(options[i].name, key, len))
 			return set(&pl->site.defaults, options[i].val, false, from, value, err);
-	return hvd_err_set(err, HVD_E_USAGE,
-			   "%s: no such key (known: nics start_timeout rendezvous store frameworks init_timeout trace "
-			   "verbose config key_file libexecdir kill_on_bad_exit enabled)",
-			   from);
+	return hvd_err_set(
+		err, HVD_E_USAGE,
+		"%s: no such key (known: nics start_timeout rendezvous store store_relay frameworks init_timeout trace "
+		"verbose config key_file libexecdir kill_on_bad_exit enabled)",
+		from);
 }
 
 static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)

@@ -17,6 +17,7 @@ struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
 	enum hvd_start_mode mode;
 	bool loopback;              /* all ranks are on this machine: listen on 127.0.0.1 only */
+	bool hosts_shared;          /* processes of other users may run on the job's hosts */
 	bool rendezvous_here;       /* in the driver's process, whatever the launch spec says */
 	uint32_t hosts, ranks;      /* 0: the first registration decides */
 	struct hvd_strv names;      /* the hosts' names, for messages; may be empty */

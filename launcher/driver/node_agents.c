@@ -2,6 +2,7 @@
 #include "node_agents_internal.h"
 
 #include "lib/base/xalloc.h"
+#include "relays.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,7 @@ void hvd_node_agents_boot(const struct hvd_node_agents *agents, struct hvd_boot 
 {
 	hvd_clients_boot(agents->clients, &agents->self, agents->opts, boot);
 	hvd_plan_ports(agents->opts->spec, &boot->ports, &boot->rank_ports);
+	boot->relays = hvd_relays_wanted(agents->opts) ? (unsigned)agents->opts->spec->relay.fan_out : 0;
 }
 
 /* ---- life ---- */

@@ -171,13 +171,19 @@ static void set_backends(struct hvd_launch_spec *spec, const struct hvd_options 
 	spec->binding.args = o->binding_args;
 }
 
-static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o)
+static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
 {
+	/* Tests have trees of a few hosts. */
+	const char *text = hvd_envp_get(envp, "HVD_RELAY_FAN_OUT");
+	int fan_out = text ? atoi(text) : 0;
+
 	hvd_strv_add_all(&spec->interfaces, o->nics.v);
 	/* hvdrun reads the ranks' results out of the rendezvous. */
 	spec->rendezvous = o->run_func ? HVD_RENDEZVOUS_LAUNCH : (enum hvd_rendezvous_at)o->rendezvous;
 	spec->frameworks = o->frameworks;
 	spec->store = (enum hvd_store_mode)o->store;
+	spec->relay.when = (enum hvd_relay_mode)o->relay;
+	spec->relay.fan_out = fan_out > 0 && fan_out < HVD_RELAY_FAN_OUT ? fan_out : HVD_RELAY_FAN_OUT;
 	spec->deadlines.start = o->start_timeout <= 0                 ? START_TIMEOUT
 				: o->start_timeout < HVD_MOST_SECONDS ? o->start_timeout
 								      : HVD_MOST_SECONDS;
@@ -221,7 +227,7 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 	set_elastic(spec, o, envp);
 	set_backends(spec, o);
 	set_srun(spec, o, envp);
-	set_driver(spec, o);
+	set_driver(spec, o, envp);
 	set_output(spec, o);
 }
 

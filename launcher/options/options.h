@@ -126,6 +126,7 @@ struct hvd_options {
 	int launcher;             /* enum hvd_launcher */
 	int rendezvous;           /* enum hvd_rendezvous_at */
 	int store;                /* enum hvd_store_mode */
+	int relay;                /* enum hvd_relay_mode */
 	unsigned frameworks;      /* bits of enum hvd_framework */
 	double start_timeout;     /* seconds */
 	double init_timeout;      /* seconds; 0 = never */

@@ -60,6 +60,13 @@ static const struct hvd_opt rows[] = {
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(store), .choices = HVD_STORE_WORDS, .env = "HVD_STORE", .def = "agent"},
 	{ROW("hvd-store", REQUIRED, START, "WHO", "The plugin's spelling of --store"), .type = HVD_OPT_ENUM,
 	 .at = HVD_AT(store), .choices = HVD_STORE_WORDS},
+	{ROW("store-relay", REQUIRED, START, "WHEN",
+	     "Whether ranks meet at a relay of the rendezvous on their own host, at 127.0.0.1: auto is where hosts are "
+	     "shared with other users or ranks are many, else they connect to the rendezvous over the network"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(relay), .choices = HVD_VALUES_RELAY, .env = "HVD_STORE_RELAY",
+	 .def = "auto"},
+	{ROW("hvd-store-relay", REQUIRED, START, "WHEN", "The plugin's spelling of --store-relay"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(relay), .choices = HVD_VALUES_RELAY},
 	{ROW("frameworks", REQUIRED, START, "LIST|auto|none",
 	     "Whose variables ranks get: auto is all but tensorflow, none is only the network interfaces, else names "
 	     "with commas between them (called as horovodrun: horovod if not said): horovod, torch, torchrun, jax, "

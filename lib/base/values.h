@@ -16,6 +16,7 @@
 
 /* For options that both hvdrun and the plugin have. */
 #define HVD_VALUES_RENDEZVOUS    "auto|launch|batch"
+#define HVD_VALUES_RELAY         "auto|always|never"
 #define HVD_VALUES_LEAST_TIMEOUT 0.001
 
 /* A decimal number from `min` to `max`; max 0 means no upper bound. Refuses the hexadecimal numbers, inf and nan that

@@ -28,6 +28,7 @@ void hvd_node_clear(struct hvd_node *node)
 	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
 		hvd_user_ifname_clear(&node->user_ifnames[i]);
 	free(node->ports);
+	free(node->no_relay);
 	free(node->own);
 	free(node->dropped);
 	memset(node, 0, sizeof(*node));
@@ -123,6 +124,12 @@ json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t n
 		json_array_append_new(ports, json_integer(node->ports[i]));
 	if (json_array_size(ports))
 		json_object_set(msg, "ports", ports);
+	if (node->relay)
+		json_object_set_new(msg, "relay", json_integer(node->relay));
+	if (node->relay_children)
+		json_object_set_new(msg, "relay_children", json_integer(node->relay_children));
+	if (node->no_relay)
+		json_object_set_new(msg, "no_relay", json_string(node->no_relay));
 	json_decref(user_ifnames);
 	json_decref(ports);
 	return msg;
@@ -206,6 +213,22 @@ static int ports_from_json(const json_t *msg, struct hvd_node *node, struct hvd_
 	return 0;
 }
 
+static int relay_from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)
+{
+	int64_t port = 0, children = 0;
+	const char *why = NULL;
+
+	if ((json_object_get(msg, "relay") && hvd_get_int(msg, "relay", 1, 65535, &port, err) != 0) ||
+	    (json_object_get(msg, "relay_children") &&
+	     hvd_get_int(msg, "relay_children", 1, 65535, &children, err) != 0) ||
+	    (json_object_get(msg, "no_relay") && hvd_get_str(msg, "no_relay", HVD_NODE_MAX_WHY, &why, err) != 0))
+		return -1;
+	node->relay = (in_port_t)port;
+	node->relay_children = (in_port_t)children;
+	node->no_relay = why ? hvd_xstrdup(why) : NULL;
+	return 0;
+}
+
 static int from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)
 {
 	const char *name, *host, *machine, *dropped;
@@ -243,7 +266,7 @@ static int from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *e
 		if (iface_from_json(json_array_get(ifaces, i), &node->ifaces[i], err) != 0)
 			return -1;
 	}
-	if (ports_from_json(msg, node, err) != 0)
+	if (ports_from_json(msg, node, err) != 0 || relay_from_json(msg, node, err) != 0)
 		return -1;
 	return user_ifnames_from_json(json_object_get(msg, "user_ifnames"), node, err);
 }

@@ -8,9 +8,11 @@
  *   {"t":"register", "node":I, "nodes":N, "size":RANKS, "name":TEXT, "host":TEXT, "machine":HEX,
  *    "ranks":[…], "port":P,
  *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…],"f":FIRST},…], "dropped":TEXT,
- *    "user_ifnames":[[NAME,VALUE,SOURCE],…], "ports":[PORT,…]}
+ *    "user_ifnames":[[NAME,VALUE,SOURCE],…], "ports":[PORT,…],
+ *    "relay":PORT, "relay_children":PORT, "no_relay":TEXT}
  *
- * "f" may be left out, and is 0 then. "user_ifnames" and "ports" may be left out.
+ * "f" may be left out, and is 0 then. "user_ifnames", "ports" and what begins with "relay" or "no_relay" may be left
+ * out.
  */
 #ifndef HVD_NODE_H
 #define HVD_NODE_H
@@ -29,6 +31,7 @@
 #define HVD_NODE_MAX_ADDRS  32   /* addresses of an interface */
 #define HVD_NO_ADDR         255
 #define HVD_NODE_MAX_PORTS  65535
+#define HVD_NODE_MAX_WHY    512 /* bytes of a host's reason */
 
 struct hvd_node_iface {
 	char name[IF_NAMESIZE];
@@ -55,6 +58,10 @@ struct hvd_node {
 	 * boot.rank_ports for each rank, by local rank. */
 	uint32_t n_ports;
 	in_port_t *ports;
+	/* Where this host can have a relay of the rendezvous: the relay's port on loopback, and the port on all
+	 * addresses at which other relays can connect to it; 0: there is none. */
+	in_port_t relay, relay_children;
+	char *no_relay; /* why this host can have no relay, or NULL */
 	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: they are not sent.
 	 */
 	struct hvd_addr *own;

@@ -41,7 +41,7 @@ slurm_spank_task_post_fork spank_plugin_version" ]
     for command in srun sbatch salloc; do
         run on_login "$command" --help
         exits 0
-        has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-rendezvous --hvd-store --hvd-frameworks \
+        has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-rendezvous --hvd-store --hvd-store-relay --hvd-frameworks \
             --hvd-init-timeout --hvd-trace --hvd-verbose --hvd-config --hvd-key-file
     done
 }

@@ -384,8 +384,9 @@ static void test_own(void **state)
 	assert_int_equal(o.srun_args.n, 0);
 	assert_true(hvd_options_given(&o, "start-timeout"));
 	hvd_options_free(&o);
-	ok(&o, "hvdrun --hvd-store=RANK0 --hvd-frameworks=torch,Jax --hvd-init-timeout=2m a");
+	ok(&o, "hvdrun --hvd-store=RANK0 --hvd-store-relay=Always --hvd-frameworks=torch,Jax --hvd-init-timeout=2m a");
 	assert_int_equal(o.store, HVD_STORE_RANK0);
+	assert_int_equal(o.relay, HVD_RELAY_ALWAYS);
 	assert_int_equal(o.frameworks, HVD_FW_TORCH | HVD_FW_JAX);
 	assert_true(o.init_timeout > 119.9 && o.init_timeout < 120.1);
 	assert_int_equal(o.srun_args.n, 0);
@@ -405,6 +406,7 @@ static void test_own(void **state)
 	refused("hvdrun --hosts --gloo a", "--gloo follows", "--hosts=--gloo");
 	refused("hvdrun --trace= a", "empty", "");
 	refused("hvdrun --store=torch a", "\"torch\" is not known", "agent|rank0|off");
+	refused("hvdrun --store-relay=yes a", "\"yes\" is not known", "auto|always|never");
 	refused("hvdrun --frameworks=torch,mxnet a", "option --frameworks: \"mxnet\" is not known", "horovod|torch|");
 	refused("hvdrun --hvd-frameworks=torch,auto a", "option --hvd-frameworks: \"auto\"", "auto, none, or");
 	refused("hvdrun --frameworks= a", "not a list", "");

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * relays.h - on which hosts ranks meet a relay of the rendezvous, and where each relay connects to.
+ *
+ * A relay (lib/rendezvous/server.h) is part of a node agent. The ranks of its host reach it over loopback, where it
+ * takes connections of the launch's user only, and it has one signed connection to its parent: the root, which is the
+ * rendezvous of the launch, or another relay. While relays are used the root listens on loopback, and at a port for
+ * relays alone, so nobody can reach the store who has not proven that they belong to the launch.
+ *
+ * --store-relay says when relays are used. `auto` does where processes of other users may run on the job's hosts,
+ * because a connection over the network cannot prove whose it is; and where ranks are many (HVD_RELAYS_MANY), because
+ * each rank has a connection to the server that it meets the others at, and reads what all others have written. Else
+ * ranks connect to the root over the network, so that MASTER_ADDR is an address that all hosts know, as some programs
+ * expect. All hosts of a job do the same: if one of them can have no relay, there are none.
+ *
+ * The tree: each parent has `fan_out` relays at most. So all relays connect to the root where there are no more than
+ * that; else the first of them do, in the order of hosts, the next ones connect to the first of these, and so on. Ranks
+ * on the root's own machine use the root. In an elastic job a host that comes later connects to the root.
+ *
+ * Does no I/O.
+ */
+#ifndef HVD_DRIVER_RELAYS_H
+#define HVD_DRIVER_RELAYS_H
+
+#include "driver_opts.h"
+#include "lib/base/log.h"
+#include "node_table.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* So many ranks are many. */
+#define HVD_RELAYS_MANY 256
+
+enum {
+	HVD_RELAY_PARENT_ROOT = -1,
+	HVD_RELAY_NONE = -2, /* the host's ranks use the root, or the host is not part of the job */
+};
+
+struct hvd_relay_place {
+	int32_t parent;  /* a host, or one of the above */
+	uint32_t origin; /* the relay's number; a host that comes again has another one */
+	uint32_t children;
+};
+
+/* A zeroed struct: none are used. */
+struct hvd_relays {
+	bool used;
+	uint32_t n;                    /* of `place` */
+	struct hvd_relay_place *place; /* by host; NULL unless `used` */
+	uint32_t next_origin;
+};
+
+/* May relays be used in this launch at all? Then hosts must be told to prepare one each (struct hvd_boot). */
+bool hvd_relays_wanted(const struct hvd_driver_opts *opts);
+
+/* Decide whether relays are used by the hosts that have come to stage `least`, which have a number of ranks in all, and
+ * what the tree is. `machine` is the root's (hvd_endpoints.machine). Says why, with --verbose, or as a warning where
+ * the user wants relays and cannot have them. *relays is zero before. */
+void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
+		     enum hvd_stage least, uint32_t ranks, const char *machine, const struct hvd_log *log);
+void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
+
+/* While relays are used, in an elastic job: a host comes, in a table that may have grown, or goes. -1 with err set:
+ * the host can have no relay. */
+int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host, const char *machine,
+		    struct hvd_err *err);
+void hvd_relays_leave(struct hvd_relays *relays, uint32_t host);
+
+/* Does this host have a relay? */
+bool hvd_relays_at(const struct hvd_relays *relays, uint32_t host);
+/* The numbers of all relays; the caller frees the list. */
+uint32_t *hvd_relays_origins(const struct hvd_relays *relays, size_t *n);
+
+#endif
