@@ -102,7 +102,9 @@ struct hvd_rv {
 	size_t n_listeners;
 	struct hook *hooks;
 	struct hvd_tcpstore *tcpstore; /* NULL: not served */
-	hvd_rv_watch_fn *watch;        /* may be NULL */
+	struct hvd_upstream *upstream; /* NULL: this is no relay */
+	struct hvd_downstream *downstream;
+	hvd_rv_watch_fn *watch; /* may be NULL */
 	void *watch_arg;
 	struct conn_list lists[CONN_STATES];
 	struct hvd_peer_table *peers;

@@ -191,6 +191,20 @@ static void wake_all(struct hvd_rv_key *k)
 	}
 }
 
+/* The same up to the first that waits for nothing else; true when there was one. */
+static bool wake_one(struct hvd_rv_key *k)
+{
+	bool done = false;
+
+	while (k->first && !done) {
+		struct hvd_rv_waiter *w = k->first;
+
+		remove_waiter(w);
+		done = w->wake(w, k->value);
+	}
+	return done;
+}
+
 void hvd_rv_scope_wake(struct hvd_rv_scope *sc, struct hvd_slice key)
 {
 	struct hvd_rv_key *k = find(sc, key);
@@ -203,6 +217,28 @@ void hvd_rv_scope_wake(struct hvd_rv_scope *sc, struct hvd_slice key)
 	wake_all(k);
 	k->marked = marked;
 	drop_if_unused(k);
+}
+
+bool hvd_rv_scope_wake_one(struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	struct hvd_rv_key *k = find(sc, key);
+	bool marked, done;
+
+	if (!k)
+		return false;
+	marked = k->marked;
+	k->marked = true;
+	done = wake_one(k);
+	k->marked = marked;
+	drop_if_unused(k);
+	return done;
+}
+
+bool hvd_rv_scope_awaited(const struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	const struct hvd_rv_key *k = find(sc, key);
+
+	return k && k->first;
 }
 
 struct hvd_rv_scope *hvd_rv_waiter_scope(const struct hvd_rv_waiter *w)
@@ -328,7 +364,6 @@ enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice k
 	enum hvd_rv_stored why;
 	struct hvd_rv_key *k = need(sc, key, &why);
 	struct queued *q;
-	bool done = false;
 
 	if (!k)
 		return why;
@@ -346,12 +381,7 @@ enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice k
 		k->queue->first = q;
 	k->queue->last = q;
 	k->queue->n++;
-	while (k->first && !done) {
-		struct hvd_rv_waiter *w = k->first;
-
-		remove_waiter(w);
-		done = w->wake(w, k->value);
-	}
+	wake_one(k);
 	return HVD_RV_STORED;
 }
 

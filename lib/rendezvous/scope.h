@@ -82,6 +82,10 @@ enum hvd_rv_stored hvd_rv_scope_wait(struct hvd_rv_scope *sc, struct hvd_slice k
 void hvd_rv_unwait(struct hvd_rv_waiter *w);
 /* Wake all waiters of a key. */
 void hvd_rv_scope_wake(struct hvd_rv_scope *sc, struct hvd_slice key);
+/* Wake the oldest waiters of a key, up to the first that waits for nothing else. False when none of them did. */
+bool hvd_rv_scope_wake_one(struct hvd_rv_scope *sc, struct hvd_slice key);
+/* Does anybody wait for the key? */
+bool hvd_rv_scope_awaited(const struct hvd_rv_scope *sc, struct hvd_slice key);
 /* The scope, and the name of the key, that a waiter waits for. NULL and empty for one that does not wait. */
 struct hvd_rv_scope *hvd_rv_waiter_scope(const struct hvd_rv_waiter *w);
 struct hvd_slice hvd_rv_waiter_key(const struct hvd_rv_waiter *w);

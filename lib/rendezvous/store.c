@@ -140,6 +140,13 @@ struct hvd_rv_value *hvd_rv_store_get(const struct hvd_rv_store *st, struct hvd_
 	return n ? hvd_rv_scope_get(&n->scope, key) : NULL;
 }
 
+struct hvd_rv_scope *hvd_rv_store_scope(const struct hvd_rv_store *st, struct hvd_slice name)
+{
+	struct named *n = find(st, name);
+
+	return n ? &n->scope : NULL;
+}
+
 static void clear(struct named *n)
 {
 	n->done = 0;

@@ -43,6 +43,9 @@ enum hvd_rv_stored hvd_rv_store_put(struct hvd_rv_store *st, struct hvd_slice sc
 /* The value, or NULL. It is valid until the next call that changes the store. */
 struct hvd_rv_value *hvd_rv_store_get(const struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key);
 
+/* The scope with this name, or NULL. It is valid until the next call that changes the store. */
+struct hvd_rv_scope *hvd_rv_store_scope(const struct hvd_rv_store *st, struct hvd_slice name);
+
 /*
  * A member of the scope does not need its key any longer. In a scope of known size the values stay, because other
  * members may still read them, until as many different keys were deleted as the scope has members. Then all values of

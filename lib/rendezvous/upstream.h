@@ -20,6 +20,7 @@
 #ifndef HVD_RENDEZVOUS_UPSTREAM_H
 #define HVD_RENDEZVOUS_UPSTREAM_H
 
+#include "lib/base/log.h"
 #include "scope.h"
 #include "store_op.h"
 
@@ -41,10 +42,14 @@ struct hvd_upstream_wait {
 	struct hvd_upstream_wait *prev, *next;
 };
 
-/* What is known of a key? `waits`: the caller is going to wait for it if there is nothing (hvd_rv_scope_wait()). */
+/* What is known of a key? `waits`: the caller is going to wait for it in the scope here if there is nothing
+ * (hvd_rv_scope_wait()). `w` may be NULL: then the parent is asked, and nobody is resumed. */
 enum hvd_known hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key,
 				 bool waits, struct hvd_upstream_wait *w);
 void hvd_upstream_unwait(struct hvd_upstream_wait *w); /* one that does not wait is fine */
+
+/* In a relay that is a parent: the parent's WAKE was of no use to those below, and nobody else waits here. */
+void hvd_upstream_unused(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key);
 
 /* The scope here of a generation of the TCPStore. NULL when there is no room. It lasts while it is in use. */
 struct hvd_rv_scope *hvd_upstream_generation(struct hvd_upstream *up, uint32_t generation);
@@ -57,11 +62,13 @@ struct hvd_upstream_call {
 	/* Private: */
 	uint64_t id; /* 0: not under way */
 };
-/* Copies the names and takes a reference to the value. */
-void hvd_upstream_call(struct hvd_upstream *up, const struct hvd_store_op *op, struct hvd_upstream_call *call);
+/* Copies the names and takes a reference to the value. `call` may be NULL: nobody is told. False when there was no
+ * room: no answer comes, and the operation is not carried out. A LEAVE always has room. */
+bool hvd_upstream_call(struct hvd_upstream *up, const struct hvd_store_op *op, struct hvd_upstream_call *call);
 /* Ask for an answer soon: it still comes. */
 void hvd_upstream_cancel(struct hvd_upstream *up, struct hvd_upstream_call *call);
-/* The caller goes: the operation is carried out, and nobody is told. One that is not under way is fine. */
+/* The caller goes: nobody is told. The operation is carried out; one that waits for others is cancelled. One that is
+ * not under way is fine. */
 void hvd_upstream_abandon(struct hvd_upstream *up, struct hvd_upstream_call *call);
 
 /* For downstream.h, in a relay that is a parent, too: pass on what comes from relays below, and what is for them. */
@@ -71,5 +78,10 @@ void hvd_upstream_pass(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 /* For server.c. */
 struct hvd_upstream *hvd_upstream_create(struct hvd_rv *rv);
 void hvd_upstream_destroy(struct hvd_upstream *up); /* NULL is fine */
+/* There is another parent from now on, or, with NULL, none for ever. Takes the connection. */
+void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn);
+bool hvd_upstream_is_lost(const struct hvd_upstream *up); /* is there none for ever? */
+/* Send a message for the user, if there is a parent. */
+void hvd_upstream_say(struct hvd_upstream *up, enum hvd_log_level level, const char *text);
 
 #endif
