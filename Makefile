@@ -18,7 +18,7 @@ PKG_CONFIG ?= pkg-config
 WERROR    ?=
 SAN       ?=
 
-pkgs      := jansson libevent_core hwloc nettle yaml-0.1
+pkgs      := jansson libevent_core hwloc nettle yaml-0.1 libzstd
 DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(pkgs) 2>/dev/null)
 DEP_LIBS  := $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -ldl
 

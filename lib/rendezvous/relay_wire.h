@@ -11,13 +11,16 @@
  * From a relay to its parent:
  *
  *   BEGIN     version (1), origin (4), address (BYTES, text)   once, the first message: which relay this is
- *   WATCH     id (4), SCOPE, key (BYTES), waits (1)    tell me what this key has now, and each change. `waits`:
- * somebody waits for it here. Sent again with the same id when that has become so UNWATCH   id UNUSED    id a WAKE was
- * of no use here, as nobody waits any longer: wake somebody else CALL      origin (4), id (8), done (8), place (4),
- * kind (1), SCOPE, key (BYTES), expected (BYTES), number (8), VALUE carry out an operation at the root (store_op.h).
- * All calls of this origin with ids below `done` have been answered. Ids of an origin grow, and calls are carried out
- * once, however often they are sent CANCEL    origin, id    answer this call soon, with what there is or
- * HVD_OP_CANCELLED GONE      origin        this relay, whose parent I am, has ended: its processes have left the store
+ *   WATCH     id (4), SCOPE, key (BYTES), waits (1)
+ *             tell me what this key has now, and each change. `waits`: somebody waits for it here. Sent again with the
+ *             same id when that has become so
+ *   UNWATCH   id
+ *   UNUSED    id            a WAKE was of no use here, as nobody waits any longer: wake somebody else
+ *   CALL      origin (4), id (8), done (8), place (4), kind (1), SCOPE, key (BYTES), expected (BYTES), number (8),
+ * VALUE carry out an operation at the root (store_op.h). All calls of this origin with ids below `done` have been
+ *             answered. Ids of an origin grow, and calls are carried out once, however often they are sent
+ *   CANCEL    origin, id    answer this call soon, with what there is or HVD_OP_CANCELLED
+ *   GONE      origin        this relay, whose parent I am, has ended: its processes have left the store
  *   WAITS     text (BYTES)  the answer to ASK_WAITS: lines; of all relays below, this one included
  *   SAID      level (1), text (BYTES)    a message for the user (enum hvd_log_level)
  *
@@ -42,6 +45,7 @@
 
 #include "lib/base/err.h"
 #include "lib/net/addr.h"
+#include "lib/protocol/auth.h"
 #include "store_op.h"
 
 #include <stddef.h>
@@ -51,6 +55,8 @@ struct hvd_conn;
 
 #define HVD_RELAY_VERSION  1
 #define HVD_RELAY_TEXT_MAX 65536 /* bytes of a WAITS or SAID */
+/* The longest message (hvd_conn_set_bytes_max()): a value, what COMPARE_SET expects, and names. */
+#define HVD_RELAY_MSG_MAX(value_max) ((value_max) + (size_t)(16 << 20))
 
 enum hvd_relay_type {
 	HVD_RELAY_BEGIN = 1,
@@ -82,16 +88,28 @@ struct hvd_relay_msg {
 	struct hvd_slice text;
 	struct hvd_store_op op;         /* WATCH: scope and key; CALL */
 	struct hvd_store_result result; /* ANSWER, and VALUE: its value */
+	/* Not HVD_RV_STORED: it came with a value, for which the budget here has no room, so that it is NULL. */
+	enum hvd_rv_stored stored;
 };
 
 /* Queue the message on the connection. Values are compressed if that is worth while, once for all connections
  * (value.h). */
 void hvd_relay_send(struct hvd_conn *conn, const struct hvd_relay_msg *msg);
 
+/* The same message as pieces of bytes, which point into `msg`, its value and *out. */
+struct hvd_relay_bytes {
+	struct hvd_piece pieces[16];
+	size_t n;
+	/* Private: */
+	unsigned char fixed[128];
+	size_t used;
+	char addr[HVD_ADDR_TEXT];
+};
+void hvd_relay_encode(const struct hvd_relay_msg *msg, struct hvd_relay_bytes *out);
+
 /* Read a message. Slices point into `data`; a value is a new one of `budget`, which the caller releases
  * (hvd_relay_msg_clear()). `from_relay`: only what relays send is taken, else only what parents send. -1 with
- * HVD_E_PROTO or HVD_E_LIMIT for what is malformed, HVD_E_SYS where the budget has no room; *msg is cleared then.
- * Untrusted input is fine. */
+ * HVD_E_PROTO or HVD_E_LIMIT for what is malformed; *msg is cleared then. Untrusted input is fine. */
 int hvd_relay_parse(const void *data, size_t len, bool from_relay, struct hvd_rv_budget *budget,
 		    struct hvd_relay_msg *msg, struct hvd_err *err);
 void hvd_relay_msg_clear(struct hvd_relay_msg *msg);

@@ -297,6 +297,7 @@ enum hvd_rv_stored hvd_rv_scope_set(struct hvd_rv_scope *sc, struct hvd_slice ke
 	if (!k)
 		return why;
 	if (k->value && k->value->refs == 1 && k->value->len == bytes.n) {
+		hvd_rv_value_edit(k->value);
 		if (bytes.n > 0)
 			memmove(k->value->data, bytes.p, bytes.n);
 	} else {

@@ -105,14 +105,7 @@ static void do_list_keys(const struct hvd_rv_scope *sc, struct hvd_store_result 
 
 	while ((k = hvd_rv_scope_next(sc, k)))
 		len += 4 + hvd_rv_key_name(k).n;
-	out->value = hvd_rv_value_new(&sc->table->budget, NULL, 0, &why);
-	if (out->value) {
-		struct hvd_rv_value *longer = hvd_rv_value_grow(out->value, len, &why);
-
-		if (!longer)
-			hvd_rv_value_unref(out->value);
-		out->value = longer;
-	}
+	out->value = hvd_rv_value_new(&sc->table->budget, NULL, len, &why);
 	out->status = status_of(why);
 	if (!out->value)
 		return;

@@ -18,9 +18,13 @@ struct hvd_rv_budget {
 	size_t used, peak;
 };
 
+struct hvd_rv_packed;
+
 struct hvd_rv_value {
 	struct hvd_rv_budget *budget;
+	struct hvd_rv_packed *packed; /* NULL: not made yet, or no use; private */
 	unsigned refs;
+	bool unpackable; /* compressing it is no use; private */
 	size_t len;
 	unsigned char data[];
 };
@@ -36,7 +40,7 @@ enum hvd_rv_stored {
 bool hvd_rv_charge(struct hvd_rv_budget *budget, size_t n);
 void hvd_rv_refund(struct hvd_rv_budget *budget, size_t n);
 
-/* A copy of `data` with one reference. NULL with *why set. */
+/* A copy of `data` with one reference; with NULL the caller fills in the bytes. NULL with *why set. */
 struct hvd_rv_value *hvd_rv_value_new(struct hvd_rv_budget *budget, const void *data, size_t len,
 				      enum hvd_rv_stored *why);
 /* Make a value longer, to `len` bytes, while the caller has its only reference; the caller fills the new bytes. Returns
@@ -44,5 +48,19 @@ struct hvd_rv_value *hvd_rv_value_new(struct hvd_rv_budget *budget, const void *
 struct hvd_rv_value *hvd_rv_value_grow(struct hvd_rv_value *v, size_t len, enum hvd_rv_stored *why);
 struct hvd_rv_value *hvd_rv_value_ref(struct hvd_rv_value *v);
 void hvd_rv_value_unref(struct hvd_rv_value *v); /* NULL is fine */
+/* The caller, who has the only reference, is going to change the bytes. */
+void hvd_rv_value_edit(struct hvd_rv_value *v);
+
+/* Bytes of values that are compressed. Longer ones would keep the server busy for too long. */
+#define HVD_RV_PACK_MIN 256
+#define HVD_RV_PACK_MAX (16 << 20)
+/* The value compressed by zstd, made at the first call, and in memory as long as the value. False where it would not be
+ * smaller, or the budget has no room for it. */
+bool hvd_rv_value_packed(struct hvd_rv_value *v, const void **data, size_t *len);
+/* The value of `len` bytes that was compressed; the compressed form is kept, if there is room. NULL with *why set: it
+ * is HVD_RV_STORED where `data` is malformed, or is not of a value of that length. No more memory is taken than the
+ * value needs, and none before the budget has it. */
+struct hvd_rv_value *hvd_rv_value_unpack(struct hvd_rv_budget *budget, const void *data, size_t data_len, size_t len,
+					 enum hvd_rv_stored *why);
 
 #endif

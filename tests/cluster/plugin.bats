@@ -34,7 +34,7 @@ refused() {
 slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spank_task_init slurm_spank_task_init_privileged \
 slurm_spank_task_post_fork spank_plugin_version" ]
     run ldd "$B/lib/hvd.so"
-    has_not jansson munge hwloc libevent libslurm
+    has_not jansson munge hwloc libevent libslurm zstd
 }
 
 @test "srun --help names the plugin's options" {

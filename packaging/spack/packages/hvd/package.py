@@ -33,6 +33,7 @@ class Hvd(MakefilePackage):
     depends_on("munge")
     depends_on("nettle@3.4:3")
     depends_on("slurm@22-05:", when="+slurm")
+    depends_on("zstd")
     depends_on("gloo", when="+gloo")
     depends_on("python@3.6:", type=("build", "run"), when="+python")
     depends_on("py-cloudpickle", type="run", when="+python")
