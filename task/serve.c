@@ -272,6 +272,8 @@ static int begin(struct serve *serve)
 		hvd_rv_service_tcpstore(&serve->service, NULL, NULL);
 		hvd_rv_service_report_to(&serve->service, serve->base, serve->conn);
 	}
+	if (serve->boot->relays)
+		hvd_rv_service_relays(&serve->service, serve->boot->session);
 	rc = hvd_rv_service_open(&serve->service, serve->base, &serve->session.key, &self, serve->boot->port_lo,
 				 serve->boot->port_hi, (int32_t)serve->info->node, serve->log, serve->err);
 	hvd_this_host_clear(&self);
@@ -287,8 +289,9 @@ static void on_up(struct hvd_conn *conn, void *arg)
 	hvd_conn_set_ops(conn, &ops, serve);
 	hvd_conn_watch_host(conn);
 	if (begin(serve) == 0) {
-		hvd_conn_send(conn, json_pack("{s:s, s:I, s:i}", "t", "serving", "node", (json_int_t)serve->info->node,
-					      "port", (int)serve->service.endpoints.port));
+		hvd_conn_send(conn, json_pack("{s:s, s:I, s:i, s:i}", "t", "serving", "node",
+					      (json_int_t)serve->info->node, "port", (int)serve->service.endpoints.port,
+					      "relay_port", (int)serve->service.endpoints.relay_port));
 		return;
 	}
 	hvd_conn_send(conn, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", serve->info->name, "why",

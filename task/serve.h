@@ -8,7 +8,7 @@
  * slurmstepd waits at least a second for a process that is still in the step's control group then, and kills it. Where
  * no Slurm runs the ranks it stays until the launch is over.
  *
- *   to the driver     {"t":"serving", "node":I, "port":P}
+ *   to the driver     {"t":"serving", "node":I, "port":P, "relay_port":R}   R: for relays; 0 where none will come
  *                     {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}    instead, when it cannot listen
  *                     {"t":"done"}                          the tasks have ended
  *   from the driver   see lib/rendezvous/service.h

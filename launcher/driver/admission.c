@@ -19,7 +19,8 @@ static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, u
 	host->probed_at = hvd_now();
 	if (host->client)
 		hvd_conn_send(host->client->conn,
-			      hvd_probe_order(&agents->table, hosts, n, i, &agents->service.endpoints,
+			      hvd_probe_order(&agents->table, hosts, n, i,
+					      agents->plan.relays.used ? NULL : &agents->service.endpoints,
 					      ms > half ? half + 1 : ms));
 }
 
@@ -57,11 +58,16 @@ static bool may_probe_again(const struct hvd_node_agents *agents)
 static void admit(struct hvd_node_agents *agents, uint32_t h)
 {
 	const struct hvd_node_agent *host = &agents->table.hosts[h];
+	json_t *msg, *relay;
 
 	hvd_node_table_enter(&agents->table, h, HVD_STAGE_ADMITTED);
 	if (agents->barrier == HVD_BARRIER_ALL)
 		return;
-	hvd_conn_send(host->client->conn, json_pack("{s:s, s:[], s:b}", "t", "plan", "ranks", "stay", 1));
+	relay = hvd_plan_relay(&agents->plan, &agents->table, h);
+	msg = json_pack("{s:s, s:[], s:b}", "t", "plan", "ranks", "stay", 1);
+	if (relay)
+		json_object_set_new(msg, "relay", relay);
+	hvd_conn_send(host->client->conn, msg);
 	hvd_verbose(agents->log, "%s can be used", host->name);
 	agents->ops->admitted(h, agents->arg);
 }
@@ -70,11 +76,37 @@ void hvd_admission_join(struct hvd_node_agents *agents, uint32_t host)
 {
 	struct hvd_err why = {0};
 
-	if (hvd_plan_join(&agents->plan, &agents->table, host, &why) == 0)
+	if (hvd_plan_join(&agents->plan, &agents->table, host, &why) == 0 &&
+	    (!agents->plan.relays.used ||
+	     hvd_relays_join(&agents->plan.relays, &agents->table, host, &agents->service.endpoints, &why) == 0)) {
+		hvd_node_agents_open_to_hosts(agents);
 		admit(agents, host);
-	else
+	} else {
 		hvd_node_agents_lose(agents, host, &why, true);
+	}
 	hvd_agent_deadlines_update(agents);
+}
+
+/* Ranks of an elastic job, at most. */
+static uint32_t most_ranks(const struct hvd_launch_spec *spec)
+{
+	int n = spec->elastic.max_np > spec->elastic.first_np ? spec->elastic.max_np : spec->elastic.first_np;
+
+	return n > 0 ? (uint32_t)n : 0;
+}
+
+/* Are relays used? Then the rendezvous is closed to the network. */
+static void decide_relays(struct hvd_node_agents *agents, enum hvd_stage least)
+{
+	bool all = agents->barrier == HVD_BARRIER_ALL;
+
+	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least,
+			all ? (uint32_t)agents->plan.layout.size : most_ranks(agents->opts->spec),
+			&agents->service.endpoints, agents->log);
+	if (agents->plan.relays.used)
+		hvd_rv_service_seclude(&agents->service, agents->opts->kept_scope);
+	else
+		hvd_rv_service_no_relays(&agents->service);
 }
 
 static void decide(struct hvd_node_agents *agents)
@@ -97,6 +129,7 @@ static void decide(struct hvd_node_agents *agents)
 		return;
 	}
 	agents->phase = HVD_AGENTS_OPEN;
+	decide_relays(agents, least);
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage >= least)
 			admit(agents, h);
@@ -119,7 +152,7 @@ static int32_t own_number(const struct hvd_node_agents *agents)
 
 static void begin_probe(struct hvd_node_agents *agents)
 {
-	hvd_rv_service_admit_nodes(&agents->service, &agents->table);
+	hvd_node_agents_open_to_hosts(agents);
 	agents->phase = HVD_AGENTS_PROBING;
 	/* On one machine there is nothing to find out, unless the rendezvous is elsewhere, or other hosts may follow.
 	 */
@@ -160,6 +193,8 @@ static void open_rendezvous(struct hvd_node_agents *agents)
 		return;
 	}
 	hvd_verbose(agents->log, "the rendezvous server runs on %s, with the driver", agents->self.host);
+	if (hvd_relays_wanted(agents->opts))
+		hvd_rv_service_relays(&agents->service, agents->session->id);
 	if (hvd_rv_service_open(&agents->service, agents->base, &agents->session->key, &agents->self,
 				agents->opts->port_lo, agents->opts->port_hi, own, agents->log, &why) != 0 ||
 	    (agents->ops->opened && agents->ops->opened(agents->service.rv, agents->arg, &why) != 0))
@@ -170,17 +205,18 @@ static void open_rendezvous(struct hvd_node_agents *agents)
 
 void hvd_admission_serving(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
 {
-	int64_t port;
+	int64_t port, relay_port = 0;
 
 	if (cl->role != HVD_ROLE_NONE)
 		return;
-	if (agents->phase != HVD_AGENTS_OPENING || hvd_get_int(msg, "port", 1, 65535, &port, NULL) != 0) {
+	if (agents->phase != HVD_AGENTS_OPENING || hvd_get_int(msg, "port", 1, 65535, &port, NULL) != 0 ||
+	    (json_object_get(msg, "relay_port") && hvd_get_int(msg, "relay_port", 0, 65535, &relay_port, NULL) != 0)) {
 		hvd_client_finish(cl);
 		return;
 	}
 	cl->role = HVD_ROLE_SERVER;
 	hvd_rv_service_elsewhere(&agents->service, cl->conn, &agents->table, hvd_node_table_host_of(&agents->table, 0),
-				 (in_port_t)port);
+				 (in_port_t)port, (in_port_t)relay_port);
 	begin_probe(agents);
 }
 

@@ -58,7 +58,7 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 	if (rc != 0) {
 		hvd_node_agents_lose(agents, cl->host, &why, true);
 	} else if (agents->phase == HVD_AGENTS_OPEN) {
-		hvd_rv_service_admit_nodes(&agents->service, &agents->table);
+		hvd_node_agents_open_to_hosts(agents);
 		hvd_admission_probe(agents);
 	} else {
 		hvd_admission_check(agents);

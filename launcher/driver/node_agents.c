@@ -29,13 +29,28 @@ void hvd_node_agents_dismiss(struct hvd_client *cl)
 	hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "end"));
 }
 
+void hvd_node_agents_open_to_hosts(struct hvd_node_agents *agents)
+{
+	uint32_t *origins;
+	size_t n;
+
+	if (!agents->plan.relays.used) {
+		hvd_rv_service_admit_nodes(&agents->service, &agents->table);
+		return;
+	}
+	origins = hvd_relays_origins(&agents->plan.relays, &n);
+	hvd_rv_service_admit_relays(&agents->service, origins, n);
+	free(origins);
+}
+
 static void drop(struct hvd_node_agents *agents, uint32_t host)
 {
 	struct hvd_client *cl = agents->table.hosts[host].client;
 
 	hvd_node_table_leave(&agents->table, host);
+	hvd_relays_leave(&agents->plan.relays, host);
 	if (agents->service.rv)
-		hvd_rv_service_admit_nodes(&agents->service, &agents->table); /* those that are left */
+		hvd_node_agents_open_to_hosts(agents); /* those that are left */
 	if (agents->service.endpoints.host == (int32_t)host)
 		agents->service.endpoints.host = -1;
 	if (cl)

@@ -45,6 +45,8 @@ struct hvd_node_agents {
 
 /* The host is out of the job, which fails or goes on without it, as the barrier says. */
 void hvd_node_agents_lose(struct hvd_node_agents *agents, uint32_t host, const struct hvd_err *why, bool unfit);
+/* The hosts of the table, or their relays, and no others may come to the rendezvous from now on. */
+void hvd_node_agents_open_to_hosts(struct hvd_node_agents *agents);
 /* Tell an agent to end. What it says from now on is ignored. */
 void hvd_node_agents_dismiss(struct hvd_client *cl);
 

@@ -45,16 +45,17 @@ static void add_env(json_t *env, const char *prefix, const char *name, json_t *v
 static json_t *rank_plan(struct hvd_plan_delivery *delivery, uint32_t rank)
 {
 	json_t *env = hvd_plan_env(delivery->plan, delivery->table, rank, delivery->opts);
-	const struct hvd_endpoints *ep = delivery->plan->endpoints;
 	const char *prefix = delivery->opts->rendezvous_env;
 	int host = delivery->plan->layout.rank_slots[rank].host;
 	char text[HVD_ADDR_TEXT];
+	struct hvd_addr addr;
+	in_port_t port;
 
 	if (!prefix)
 		return env;
-	hvd_addr_text(&ep->addrs[delivery->plan->endpoint[host]], text);
-	add_env(env, prefix, "ADDR", json_string(text));
-	add_env(env, prefix, "PORT", json_sprintf("%u", ep->port));
+	port = hvd_plan_rendezvous(delivery->plan, delivery->table, (uint32_t)host, &addr);
+	add_env(env, prefix, "ADDR", json_string(hvd_addr_text(&addr, text)));
+	add_env(env, prefix, "PORT", json_sprintf("%u", port));
 	add_env(env, prefix, "RANK", json_sprintf("%u", (unsigned)rank));
 	add_env(env, prefix, "HOST", json_string(delivery->plan->layout.hosts[host].name));
 	return env;
@@ -64,6 +65,16 @@ bool hvd_plan_delivery_keeps_all(const struct hvd_plan_delivery *delivery)
 {
 	return delivery->opts->mode == HVD_START_SUPERVISED_RANKS ||
 	       (delivery->opts->mode == HVD_START_RANKS && delivery->plan->layout.size <= KEEP_MAX);
+}
+
+/* Send a plan; a node agent is told of its relay, too. */
+static void send_plan(struct hvd_plan_delivery *delivery, struct hvd_client *cl, json_t *msg)
+{
+	json_t *relay = cl->role == HVD_ROLE_AGENT ? hvd_plan_relay(delivery->plan, delivery->table, cl->host) : NULL;
+
+	if (relay)
+		json_object_set_new(msg, "relay", relay);
+	hvd_conn_send(cl->conn, msg);
 }
 
 /* Close a connection that is not needed any longer. */
@@ -92,17 +103,18 @@ void hvd_plan_delivery_send(struct hvd_plan_delivery *delivery, struct hvd_clien
 			json_array_append_new(ranks, rank_plan(delivery, node->ranks[r]));
 			count_planned(delivery, cl->host, node->ranks[r]);
 		}
-		hvd_conn_send(cl->conn, json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key",
-						  delivery->opts->func_key));
+		send_plan(delivery, cl,
+			  json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key",
+				    delivery->opts->func_key));
 		if (delivery->opts->mode != HVD_START_HOSTS)
 			let_go(delivery, cl);
 	} else if (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) {
 		bool keep = hvd_plan_delivery_keeps_all(delivery) ||
 			    (cl->role == HVD_ROLE_AGENT && delivery->opts->mode == HVD_START_RANKS);
 
-		hvd_conn_send(cl->conn,
-			      json_pack("{s:s, s:o, s:b, s:b}", "t", "plan", "env", rank_plan(delivery, cl->rank),
-					"keep", keep, "func_key", delivery->opts->func_key));
+		send_plan(delivery, cl,
+			  json_pack("{s:s, s:o, s:b, s:b}", "t", "plan", "env", rank_plan(delivery, cl->rank), "keep",
+				    keep, "func_key", delivery->opts->func_key));
 		count_planned(delivery, cl->host, cl->rank);
 		if (keep && !delivery->opts->loopback)
 			hvd_conn_watch_host(cl->conn);

@@ -4,6 +4,8 @@
  *
  *   to an agent that starts ranks   {"t":"plan", "ranks":[ENV,…]}   ENV of each rank of its host: {NAME:VALUE,…}
  *   to the shim of one rank         {"t":"plan", "env":ENV, "keep":B}   B: stay connected
+ *
+ * A node agent's has "relay":{…}, too, where its host has a relay of the rendezvous (task/agent.h).
  */
 #ifndef HVD_PLAN_DELIVERY_H
 #define HVD_PLAN_DELIVERY_H

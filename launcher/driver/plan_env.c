@@ -42,9 +42,7 @@ static char *local_list(const struct hvd_node_agent *host)
 	return list;
 }
 
-/* The address of host `h` in the best network: the one that programs take which know only the interface's name. None
- * for a host that has left an elastic job, as rank 0's may have while another rank's plan is made. */
-static struct hvd_addr host_addr(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t h)
+struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t h)
 {
 	const struct hvd_network *network = plan->networks.v;
 	const struct hvd_node *node = &table->hosts[h].node;
@@ -119,7 +117,7 @@ static int list_workers(struct hvd_plan *plan, const struct hvd_node_table *tabl
 		const struct hvd_rank_slot *slot = &plan->layout.rank_slots[r];
 		const struct hvd_node *node = &table->hosts[slot->host].node;
 		uint32_t at = ((uint32_t)slot->host == rank0 ? ports : 0) + (uint32_t)slot->local_rank;
-		struct hvd_addr addr = host_addr(plan, table, (uint32_t)slot->host);
+		struct hvd_addr addr = hvd_plan_host_addr(plan, table, (uint32_t)slot->host);
 
 		if (slot->local_size > most)
 			most = slot->local_size;
@@ -179,16 +177,15 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 		.hostname = node->name,
 		.iface = first,
 		.ifaces = list,
-		.rendezvous = plan->endpoints->addrs[plan->endpoint[h]],
-		.port = plan->endpoints->port,
 		.tf_workers = plan->tf_workers,
-		.here = host_addr(plan, table, h),
+		.here = hvd_plan_host_addr(plan, table, h),
 	};
 	uint32_t rank0 = (uint32_t)plan->layout.rank_slots[0].host;
 	struct hvd_strv env = {0};
 	json_t *out = json_object();
 
-	in.rank0 = host_addr(plan, table, rank0);
+	in.port = hvd_plan_rendezvous(plan, table, h, &in.rendezvous);
+	in.rank0 = hvd_plan_host_addr(plan, table, rank0);
 	rank0_ports(opts->spec, &table->hosts[rank0].node, in.rank0_ports);
 	hvd_emit_all(&in, &env);
 	hvd_strv_add_all(&env, opts->spec->env.v);

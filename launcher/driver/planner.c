@@ -39,11 +39,11 @@ json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *host
 							 (int)node->port, "a", host_addrs(node), "here",
 							 strcmp(node->machine, machine) == 0));
 	}
-	for (size_t i = 0; i < endpoints->n; i++)
+	for (size_t i = 0; endpoints && i < endpoints->n; i++)
 		json_array_append_new(
 			list, json_pack("[si]", hvd_addr_text(&endpoints->addrs[i], text), (int)endpoints->port));
 	return json_pack("{s:s, s:o, s:o, s:b, s:i}", "t", "probe", "targets", targets, "rendezvous", list, "here",
-			 strcmp(endpoints->machine, machine) == 0, "timeout_ms", timeout_ms);
+			 endpoints && strcmp(endpoints->machine, machine) == 0, "timeout_ms", timeout_ms);
 }
 
 int hvd_probe_patience(int round)
@@ -107,7 +107,7 @@ static int set_endpoint(struct hvd_plan *plan, const struct hvd_node_table *tabl
 	int i = plan_endpoint(plan, table, host);
 
 	plan->endpoint[host] = (int8_t)i;
-	if (i >= 0)
+	if (i >= 0 || plan->relays.used)
 		return 0;
 	hvd_err_set(err, HVD_E_NET,
 		    "the rendezvous server cannot be reached from there at port %u of any of its %zu addresses%s",
@@ -124,6 +124,7 @@ static void reset(struct hvd_plan *plan)
 {
 	hvd_layout_clear(&plan->layout);
 	hvd_networks_clear(&plan->networks);
+	hvd_relays_clear(&plan->relays);
 	free(plan->endpoint);
 	free(plan->tf_workers);
 	plan->tf_workers = NULL;

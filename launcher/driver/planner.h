@@ -14,6 +14,7 @@
 #include "lib/job/network.h"
 #include "lib/rendezvous/service.h"
 #include "node_table.h"
+#include "relays.h"
 
 /* The caller sets `mpi`, `elastic`, `loopback`, `run_id` and `restarts`; all else is zero before hvd_plan_make(). */
 struct hvd_plan {
@@ -29,10 +30,12 @@ struct hvd_plan {
 	char *tf_workers; /* as in struct hvd_emit; set by hvd_plan_servers() */
 	int8_t *endpoint; /* per host: which of the endpoints; -1 = none */
 	const struct hvd_endpoints *endpoints;
+	struct hvd_relays relays; /* the caller's to decide, after hvd_plan_make() */
 };
 
 /* What an agent is told to probe (task/probe.h): its neighbours among `hosts`, none when all hosts that have registered
- * are one machine, and the rendezvous. The agent is that of hosts[from]; n hosts are in the list. */
+ * are one machine, and the rendezvous, if `endpoints` is not NULL. The agent is that of hosts[from]; n hosts are in the
+ * list. */
 json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
 			const struct hvd_endpoints *endpoints, int timeout_ms);
 
@@ -67,6 +70,16 @@ int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_node_table *table, 
 /* A rank's environment, as {NAME:VALUE,…}: what follows from the plan, then what `opts` says for every rank. */
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
 		     const struct hvd_driver_opts *opts);
+
+/* Where the ranks of a host meet the others: an address and port of the rendezvous, or of the host's relay. */
+in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+			      struct hvd_addr *addr);
+/* What a host's node agent is told of its relay (task/agent.h); NULL where the host has none. */
+json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host);
+
+/* The address of a host in the best network: the one that programs take which know only the interface's name. None for
+ * a host that has left an elastic job, as rank 0's may have while another rank's plan is made. */
+struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host);
 
 /* Users and sites may set the variables that select interfaces, which are left alone then. Warn where such a variable
  * selects an interface that does not connect all hosts; with --verbose, log all of them. */

@@ -94,14 +94,14 @@ static void grow(struct hvd_relays *relays, uint32_t n)
 }
 
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
-		     enum hvd_stage least, uint32_t ranks, const char *machine, const struct hvd_log *log)
+		     enum hvd_stage least, uint32_t ranks, const struct hvd_endpoints *root, const struct hvd_log *log)
 {
 	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay.fan_out;
 	struct hvd_err err = {0};
 	char *why;
 	int found;
 
-	if (!hvd_relays_wanted(opts))
+	if (!hvd_relays_wanted(opts) || !root->relay_port)
 		return;
 	why = reason(opts, ranks);
 	if (!why) {
@@ -112,7 +112,7 @@ void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *op
 		return;
 	}
 	hosts = hvd_node_table_list(table, least, &n);
-	found = relay_hosts(table, hosts, n, machine, &err);
+	found = relay_hosts(table, hosts, n, root->machine, &err);
 	if (found < 0) {
 		hvd_log(log, opts->spec->relay.when == HVD_RELAY_ALWAYS ? HVD_LOG_WARN : HVD_LOG_VERBOSE,
 			"%s: %s; so all ranks connect to the rendezvous over the network", err.host, err.msg);
@@ -137,13 +137,13 @@ void hvd_relays_clear(struct hvd_relays *relays)
 
 /* ---- hosts that come and go ---- */
 
-int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host, const char *machine,
-		    struct hvd_err *err)
+int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host,
+		    const struct hvd_endpoints *root, struct hvd_err *err)
 {
 	const struct hvd_node *node = &table->hosts[host].node;
 
 	grow(relays, table->n);
-	if (on_machine(node, machine))
+	if (on_machine(node, root->machine))
 		return 0;
 	if (can_relay(node, err) != 0)
 		return -1;

@@ -24,6 +24,7 @@
 
 #include "driver_opts.h"
 #include "lib/base/log.h"
+#include "lib/rendezvous/service.h"
 #include "node_table.h"
 
 #include <jansson.h>
@@ -56,16 +57,16 @@ struct hvd_relays {
 bool hvd_relays_wanted(const struct hvd_driver_opts *opts);
 
 /* Decide whether relays are used by the hosts that have come to stage `least`, which have a number of ranks in all, and
- * what the tree is. `machine` is the root's (hvd_endpoints.machine). Says why, with --verbose, or as a warning where
+ * what the tree is. `root` is where the rendezvous listens. Says why, with --verbose, or as a warning where
  * the user wants relays and cannot have them. *relays is zero before. */
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
-		     enum hvd_stage least, uint32_t ranks, const char *machine, const struct hvd_log *log);
+		     enum hvd_stage least, uint32_t ranks, const struct hvd_endpoints *root, const struct hvd_log *log);
 void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
 
 /* While relays are used, in an elastic job: a host comes, in a table that may have grown, or goes. -1 with err set:
  * the host can have no relay. */
-int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host, const char *machine,
-		    struct hvd_err *err);
+int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host,
+		    const struct hvd_endpoints *root, struct hvd_err *err);
 void hvd_relays_leave(struct hvd_relays *relays, uint32_t host);
 
 /* Does this host have a relay? */

@@ -14,10 +14,12 @@ bool hvd_rv_service_wanted(const struct hvd_launch_spec *spec)
 }
 
 void hvd_rv_service_elsewhere(struct hvd_rv_service *service, struct hvd_conn *conn, const struct hvd_node_table *nodes,
-			      uint32_t host, in_port_t port)
+			      uint32_t host, in_port_t port, in_port_t relay_port)
 {
-	struct hvd_endpoints ep = {
-		.addrs = hvd_xcalloc(HVD_MAX_ENDPOINTS, sizeof(*ep.addrs)), .port = port, .host = (int32_t)host};
+	struct hvd_endpoints ep = {.addrs = hvd_xcalloc(HVD_MAX_ENDPOINTS, sizeof(*ep.addrs)),
+				   .port = port,
+				   .relay_port = relay_port,
+				   .host = (int32_t)host};
 	const struct hvd_node *node = &nodes->hosts[host].node;
 	const struct hvd_addr *addr;
 	uint8_t iface;
@@ -58,7 +60,8 @@ void hvd_rv_service_settle(struct hvd_rv_service *service, const struct hvd_plan
 	for (size_t i = 0; i < ep->n; i++)
 		if (hvd_plan_uses(plan, nodes, i))
 			kept[n++] = ep->addrs[i];
-	hvd_rv_service_keep(service, kept, n);
+	if (!plan->relays.used) /* else it listens on loopback only already */
+		hvd_rv_service_keep(service, kept, n);
 	hvd_rv_service_size(service, &plan->layout);
 	free(kept);
 }

@@ -4,16 +4,21 @@
 #include "lib/base/hex.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
+#include "lib/net/listen.h"
+#include "lib/process/rlimits.h"
 #include "lib/protocol/wire.h"
 #include "server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* In one message: global, one for each host, one for each local rank. */
 #define MAX_SCOPES (2 * HVD_MAX_HOSTS)
 #define MAX_JOINS  16384
+/* Connections to the relays' port that are not authenticated yet; a quarter of this process's descriptors at most. */
+#define MAX_PENDING 4096
 /* Lines, and bytes, of what clients wait for. */
 #define MAX_WAITS      32
 #define MAX_WAITS_TEXT 65536
@@ -136,6 +141,63 @@ void hvd_rv_service_ask_waits(struct hvd_rv_service *service)
 	free(text);
 }
 
+/* ---- relays ---- */
+
+void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char *session_id,
+				  struct hvd_session *session)
+{
+	memset(session, 0, sizeof(*session));
+	snprintf(session->id, sizeof(session->id), "%s", session_id);
+	session->identity.kind = HVD_ID_KEY;
+	session->identity.key = hvd_key_derive(session_key, "relay", session_id, strlen(session_id));
+	session->key = session->identity.key;
+}
+
+void hvd_rv_service_relays(struct hvd_rv_service *service, const char *session_id)
+{
+	service->relays = true;
+	snprintf(service->relay_session.id, sizeof(service->relay_session.id), "%s", session_id);
+}
+
+static void on_relay(struct hvd_conn *conn, void *arg)
+{
+	hvd_rv_relay_take(((struct hvd_rv_service *)arg)->rv, conn);
+}
+
+static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+{
+	const struct hvd_rv_service *service = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	hvd_verbose(service->log, "refused a connection from %s to the port for relays: %s", hvd_addr_text(from, peer),
+		    why->msg);
+}
+
+static void on_full(void *arg)
+{
+	hvd_warn(((struct hvd_rv_service *)arg)->log,
+		 "the rendezvous has no descriptor left for another relay: the limit is %lu", hvd_nofile());
+}
+
+static int listen_for_relays(struct hvd_rv_service *service, struct event_base *base, in_port_t lo, in_port_t hi,
+			     struct hvd_err *err)
+{
+	static const struct hvd_pending_ops ops = {
+		.proven = on_relay, .refused = on_refused, .dropped = on_refused, .full = on_full};
+	unsigned long room = hvd_nofile() / 4;
+	int fd = hvd_listen_any(false, lo, hi, &service->endpoints.relay_port, err);
+
+	if (fd < 0)
+		return -1;
+	hvd_rv_service_relay_session(&service->session_key, service->relay_session.id, &service->relay_session);
+	service->pending = hvd_pending_create(base, fd, &service->relay_session,
+					      room < MAX_PENDING ? (unsigned)room : MAX_PENDING, &ops, service, err);
+	if (service->pending)
+		return 0;
+	close(fd);
+	return -1;
+}
+
 /* ---- open and close ---- */
 
 static int listen_on(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n, in_port_t lo, in_port_t hi,
@@ -166,6 +228,7 @@ int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base,
 		service->said.arg = service;
 		log = &service->said;
 	}
+	service->log = log;
 	service->session_key = *session_key;
 	service->access = hvd_rv_access_create();
 	/* While the hosts are not known nothing is open to them. */
@@ -178,7 +241,8 @@ int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base,
 	cfg.joined = on_joined;
 	cfg.joined_arg = service;
 	service->rv = hvd_rv_create(base, &cfg, log, err);
-	if (!service->rv || listen_on(service->rv, self->addrs, self->n_addrs, lo, hi, err) != 0) {
+	if (!service->rv || listen_on(service->rv, self->addrs, self->n_addrs, lo, hi, err) != 0 ||
+	    (service->relays && listen_for_relays(service, base, lo, hi, err) != 0)) {
 		hvd_rv_service_close(service);
 		return hvd_err_prefix(err, "cannot start the rendezvous server");
 	}
@@ -211,6 +275,7 @@ bool hvd_rv_service_is_open(const struct hvd_rv_service *service)
 
 void hvd_rv_service_close(struct hvd_rv_service *service)
 {
+	hvd_pending_destroy(service->pending);
 	hvd_rv_destroy(service->rv);
 	hvd_rv_access_destroy(service->access);
 	free(service->endpoints.addrs);
@@ -246,6 +311,46 @@ void hvd_rv_service_admit(struct hvd_rv_service *service, const struct hvd_addr 
 		hvd_rv_access_replace(service->access, addrs, n);
 		hvd_rv_expel(service->rv);
 	}
+}
+
+void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t *origins, size_t n)
+{
+	json_t *list;
+
+	if (!service->conn) {
+		if (service->rv)
+			hvd_rv_relay_admit(service->rv, origins, n);
+		return;
+	}
+	list = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_integer(origins[i]));
+	send_list(service, "relays", "origins", list);
+}
+
+void hvd_rv_service_no_relays(struct hvd_rv_service *service)
+{
+	if (service->conn)
+		hvd_conn_send(service->conn, json_pack("{s:s}", "t", "no-relays"));
+	hvd_pending_destroy(service->pending);
+	service->pending = NULL;
+	service->endpoints.relay_port = 0;
+}
+
+void hvd_rv_service_seclude(struct hvd_rv_service *service, const char *kept)
+{
+	struct hvd_addr loopback;
+
+	if (service->conn)
+		hvd_conn_send(service->conn, json_pack("{s:s}", "t", "seclude"));
+	if (!service->rv)
+		return;
+	hvd_addr_parse("127.0.0.1", &loopback);
+	hvd_rv_keep(service->rv, &loopback, 1);
+	hvd_rv_access_replace(service->access, NULL, 0);
+	hvd_rv_expel(service->rv);
+	hvd_rv_clear(service->rv, kept);
+	hvd_rv_tcpstore_renew(service->rv);
 }
 
 void hvd_rv_service_keep(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n)
@@ -310,6 +415,20 @@ static void read_sizes(struct hvd_rv_service *service, const json_t *msg)
 	}
 }
 
+static void read_origins(struct hvd_rv_service *service, const json_t *msg)
+{
+	uint32_t *origins;
+	json_t *list, *entry;
+	size_t i;
+
+	if (hvd_get_array(msg, "origins", HVD_MAX_HOSTS, &list, NULL) != 0)
+		return;
+	origins = hvd_xcalloc(json_array_size(list), sizeof(*origins));
+	json_array_foreach(list, i, entry) origins[i] = (uint32_t)json_integer_value(entry);
+	hvd_rv_service_admit_relays(service, origins, json_array_size(list));
+	free(origins);
+}
+
 /* Of the server elsewhere. */
 static void read_joins(const struct hvd_rv_service *service, const json_t *msg)
 {
@@ -365,6 +484,13 @@ void hvd_rv_service_message(struct hvd_rv_service *service, const json_t *msg)
 		hvd_rv_service_keep(service, addrs, n);
 	free(addrs);
 	read_sizes(service, msg);
-	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && strcmp(type, "waits") == 0)
+	read_origins(service, msg);
+	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+		return;
+	if (strcmp(type, "waits") == 0)
 		hvd_rv_service_ask_waits(service);
+	else if (strcmp(type, "no-relays") == 0)
+		hvd_rv_service_no_relays(service);
+	else if (strcmp(type, "seclude") == 0)
+		hvd_rv_service_seclude(service, NULL);
 }

@@ -9,6 +9,8 @@
  *
  *   {"t":"allow", "hosts":[ADDR,…]}        hvd_rv_service_admit()
  *   {"t":"relays", "origins":[N,…]}        hvd_rv_service_admit_relays()
+ *   {"t":"no-relays"}                      hvd_rv_service_no_relays()
+ *   {"t":"seclude"}                        hvd_rv_service_seclude()
  *   {"t":"keep", "addrs":[ADDR,…]}         hvd_rv_service_keep()
  *   {"t":"size", "ranks":N, "sizes":[[SCOPE,N],…]}    hvd_rv_service_size()
  *   {"t":"waits"}                          hvd_rv_service_ask_waits()
@@ -22,6 +24,9 @@
  * The life of a service: it listens on all addresses of its host, and only processes of the same user on this host may
  * connect. Once the hosts of the job are known they are admitted. Once the plan is made the service stops listening on
  * the addresses that the plan does not use, and learns how many ranks meet in each scope.
+ *
+ * Where ranks meet at relays it is secluded instead: it listens on loopback only, and at a port of their own for
+ * relays, each of which proves that it belongs to the launch.
  */
 #ifndef HVD_RENDEZVOUS_SERVICE_H
 #define HVD_RENDEZVOUS_SERVICE_H
@@ -33,6 +38,7 @@
 #include "lib/net/addr.h"
 #include "lib/protocol/auth.h"
 #include "lib/protocol/conn.h"
+#include "lib/protocol/pending.h"
 #include "server.h"
 
 #include <event2/event.h>
@@ -71,10 +77,14 @@ struct hvd_rv_service {
 	bool tcpstore;
 	const struct hvd_rv_service_ops *ops; /* NULL = nobody is told */
 	void *arg;
-	struct hvd_conn *report; /* to the driver, or NULL */
-	json_t *joins;           /* that are not reported yet; NULL = none */
-	struct event *flush;     /* reports them */
-	struct hvd_log said;     /* the server's log where there is `report` */
+	struct hvd_conn *report;     /* to the driver, or NULL */
+	json_t *joins;               /* that are not reported yet; NULL = none */
+	struct event *flush;         /* reports them */
+	struct hvd_pending *pending; /* relays that have not proven yet who they are; NULL = none may come */
+	bool relays;
+	struct hvd_session relay_session;
+	const struct hvd_log *log;
+	struct hvd_log said; /* the server's log where there is `report` */
 	int n_said;
 };
 
@@ -105,12 +115,17 @@ void hvd_rv_service_close(struct hvd_rv_service *service);
  * closed. This host's own user may connect over loopback at any time. */
 void hvd_rv_service_admit(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n);
 /* Before the service is opened: relays may connect, at a port of their own on all addresses (hvd_endpoints.relay_port).
- * They prove who they are with hvd_rv_service_relay_session(). */
-void hvd_rv_service_relays(struct hvd_rv_service *service);
+ * They prove who they are with hvd_rv_service_relay_session(). `session_id` is the launch's. */
+void hvd_rv_service_relays(struct hvd_rv_service *service, const char *session_id);
+/* No relay will come: stop listening for them. */
+void hvd_rv_service_no_relays(struct hvd_rv_service *service);
+/* Relays are used, and no rank has started yet: close the service to all but them, and this host's own user over
+ * loopback. What strangers may have stored until now is removed: all values but those of the scope `kept`, which this
+ * process has put there (NULL = none; a service in another process has none). */
+void hvd_rv_service_seclude(struct hvd_rv_service *service, const char *kept);
 /* Only the relays of these hosts may be connected from now on (their numbers in the job). */
 void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t *origins, size_t n);
 /* What both ends of a relay's connection prove: that they have the launch's key. */
-struct hvd_session;
 void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char *session_id,
 				  struct hvd_session *session);
 /* From now on listen on these addresses only. */

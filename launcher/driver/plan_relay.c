@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_relay.c - what the plan tells a host of its relay of the rendezvous, and its ranks of where they meet. */
+#include "planner.h"
+
+in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+			      struct hvd_addr *addr)
+{
+	if (!plan->relays.used) {
+		*addr = plan->endpoints->addrs[plan->endpoint[host]];
+		return plan->endpoints->port;
+	}
+	hvd_addr_parse("127.0.0.1", addr);
+	return hvd_relays_at(&plan->relays, host) ? table->hosts[host].node.relay : plan->endpoints->port;
+}
+
+static void add_addr(json_t *list, const struct hvd_addr *addr)
+{
+	char text[HVD_ADDR_TEXT];
+
+	json_array_append_new(list, json_string(hvd_addr_text(addr, text)));
+}
+
+/* The addresses of the root, the one that this host has reached in the probe first. All of them where the host was not
+ * asked to try: it has reached the driver, which is in the same process. */
+static json_t *root_addrs(const struct hvd_plan *plan, const struct hvd_node_agent *host, int8_t reached)
+{
+	const struct hvd_endpoints *ep = plan->endpoints;
+	json_t *list = json_array();
+
+	if (reached >= 0)
+		add_addr(list, &ep->addrs[reached]);
+	for (size_t i = 0; i < ep->n && i < HVD_MAX_ENDPOINTS; i++)
+		if ((int)i != reached && !hvd_addr_loopback(&ep->addrs[i]) &&
+		    (reached < 0 || host->endpoints_ok >> i & 1))
+			add_addr(list, &ep->addrs[i]);
+	return list;
+}
+
+/* The addresses of a host in the networks that connect all hosts, the best network first. */
+static json_t *network_addrs(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t host)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; i < plan->networks.n; i++) {
+		const struct hvd_network *network = &plan->networks.v[i];
+		const struct hvd_node_iface *iface = &node->ifaces[network->iface[host]];
+
+		for (int a = 0; network->iface[host] < node->n_ifaces && a < iface->n_addrs; a++)
+			if ((iface->addrs[a].family == AF_INET) == (network->family == 4))
+				add_addr(list, &iface->addrs[a]);
+	}
+	return list;
+}
+
+json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host)
+{
+	const struct hvd_relay_place *place = &plan->relays.place[host];
+	struct hvd_addr addr;
+	json_t *root, *up;
+	in_port_t port;
+	char text[HVD_ADDR_TEXT];
+
+	if (!hvd_relays_at(&plan->relays, host))
+		return NULL;
+	root = root_addrs(plan, &table->hosts[host], plan->endpoint[host]);
+	if (place->parent == HVD_RELAY_PARENT_ROOT) {
+		up = json_copy(root);
+		port = plan->endpoints->relay_port;
+	} else {
+		up = network_addrs(plan, &table->hosts[place->parent].node, (uint32_t)place->parent);
+		port = table->hosts[place->parent].node.relay_children;
+	}
+	addr = hvd_plan_host_addr(plan, table, host);
+	return json_pack("{s:I, s:s, s:o, s:i, s:o, s:i, s:b}", "origin", (json_int_t)place->origin, "addr",
+			 hvd_addr_text(&addr, text), "up", up, "port", (int)port, "root", root, "root_port",
+			 (int)plan->endpoints->relay_port, "children", place->children > 0);
+}
