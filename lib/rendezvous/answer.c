@@ -139,6 +139,9 @@ void hvd_rv_conn_release(struct conn *c, bool close_after)
 	if (c->state == CONN_WAITING) {
 		hvd_rv_store_unwait(c->rv->store, &c->waiter);
 		hvd_rv_conn_send(c, 404, NULL);
+	} else if (c->state == CONN_TAKEN && !c->taken) {
+		hvd_rv_relay_gone(c);
+		hvd_rv_conn_send(c, 503, NULL);
 	} else if (c->state == CONN_TAKEN) {
 		struct hvd_rv_request *req = c->taken;
 

@@ -86,6 +86,8 @@ void hvd_rv_conn_watch(struct conn *c, short events)
 	if (c->watching)
 		event_del(&c->ev);
 	c->watching = events;
+	if (!events)
+		return;
 	event_assign(&c->ev, c->rv->base, c->fd, (short)(events | EV_PERSIST), on_event, c);
 	event_add(&c->ev, NULL);
 }
@@ -107,6 +109,7 @@ void hvd_rv_conn_close(struct conn *c)
 	if (c->state == CONN_DEAD)
 		return;
 	hvd_rv_store_unwait(rv->store, &c->waiter);
+	hvd_rv_relay_gone(c);
 	if (c->watching)
 		event_del(&c->ev);
 	if (c->fd >= 0)
@@ -233,6 +236,15 @@ static void on_eof(struct conn *c)
 			hvd_rv_conn_refuse(c, 400);
 		else
 			hvd_rv_conn_close(c);
+		break;
+	case CONN_TAKEN:
+		if (c->taken) {
+			hvd_rv_conn_close(c);
+			break;
+		}
+		/* Perhaps the value is there, and only not known yet. */
+		c->close_after = c->half_closed = true;
+		hvd_rv_conn_watch(c, 0);
 		break;
 	default:
 		hvd_rv_conn_close(c);

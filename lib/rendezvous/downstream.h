@@ -36,6 +36,10 @@ void hvd_downstream_destroy(struct hvd_downstream *down); /* NULL is fine */
 void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn);
 /* Only these relays may be connected from now on; others are closed. NULL: any. */
 void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *origins, size_t n);
+/* The relays that are connected now. */
+size_t hvd_downstream_count(const struct hvd_downstream *down);
+/* In a relay that has lost its parent: close the connections of all relays below. */
+void hvd_downstream_drop(struct hvd_downstream *down);
 /* To all relays below. */
 void hvd_downstream_renew(struct hvd_downstream *down);
 /* Ask all relays below what their clients wait for. `done` is called once, when all have answered or a second has

@@ -5,7 +5,8 @@
  *   server.c   create and destroy, the timer, the end         calls listen, conn, answer
  *   listen.c   bind, accept, make room                         calls conn, answer
  *   conn.c     a connection: its state, reading, deadlines     calls request, answer
- *   request.c  decide what to answer to a request              calls answer
+ *   request.c  decide what to answer to a request              calls answer, request_relay
+ *   request_relay.c  ask the root, where this server is a relay calls request, answer
  *   store_op.c carry out what a request asks for
  *   answer.c   send an answer                                  calls conn, to change the state
  *   tcpstore.h the other protocol; it gets its connections from conn
@@ -16,6 +17,7 @@
 #include "lib/net/accept.h"
 #include "lib/net/peer_table.h"
 #include "server.h"
+#include "upstream.h"
 #include "wheel.h"
 
 #include <event2/event_struct.h>
@@ -24,7 +26,7 @@ enum conn_state {
 	CONN_HEAD,    /* between requests, or in the middle of a head */
 	CONN_BODY,    /* of a PUT */
 	CONN_WAITING, /* waits for a key */
-	CONN_TAKEN,   /* a hook will answer */
+	CONN_TAKEN,   /* a hook will answer, or, in a relay, the root */
 	CONN_WRITE,   /* the answer did not fit into the socket */
 	CONN_DRAIN,   /* answered and shut for writing; input is thrown away, so that no reset destroys the answer */
 	CONN_DEAD,    /* closed; the memory is reused once the callback from the event loop is at its top again */
@@ -44,7 +46,7 @@ struct conn {
 	size_t at;                  /* bytes of it that are received or sent; when sending, those of the head count */
 	char *buf;                  /* input that is not parsed yet; NULL most of the time */
 	size_t buf_len, scanned;
-	char *names; /* scope and key of a PUT whose body is coming */
+	char *names; /* scope and key of a PUT whose body is coming, or of a relay's GET */
 	size_t scope_len, key_len;
 	size_t body_len; /* as announced */
 	size_t pending;  /* bytes of the body that `value` has room for, counted in entry.peer->pending, too */
@@ -52,7 +54,10 @@ struct conn {
 	short watching; /* events that are registered with the event loop */
 	enum conn_state state;
 	bool close_after, drain_after, http10, body_follows;
-	bool has_asked; /* had an answer: it is idle, not slow */
+	bool has_asked;   /* had an answer: it is idle, not slow */
+	bool half_closed; /* in a relay: the client sends no more, and waits for what it has asked for */
+	struct hvd_upstream_wait unknown; /* in a relay, in CONN_TAKEN: this, … */
+	struct hvd_upstream_call call;    /* … or this */
 	unsigned char out_len;
 	char out[HVD_HTTP_HEAD_ROOM];
 };
@@ -158,6 +163,20 @@ size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, cons
 bool hvd_rv_request_room(struct conn *c);
 /* The body of a PUT is complete. */
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
+
+/* Answer a GET or HEAD from the values here. */
+void hvd_rv_request_get(struct conn *c, bool head, struct hvd_slice scope, struct hvd_slice key);
+/* Keep the names of a request. */
+void hvd_rv_request_names(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
+
+/* request_relay.c: where this server is a relay */
+void hvd_rv_relay_get(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
+void hvd_rv_relay_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_value *v);
+void hvd_rv_relay_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
+/* The key that a GET waits for can be read by the root only. */
+void hvd_rv_relay_get_above(struct conn *c);
+/* Nobody waits for the root's answer any longer. */
+void hvd_rv_relay_gone(struct conn *c);
 
 /* store_op.c */
 /* The status of an answer to a PUT. */

@@ -119,7 +119,6 @@ void hvd_relay_encode(const struct hvd_relay_msg *msg, struct hvd_relay_bytes *o
 	case HVD_RELAY_UNWATCH:
 	case HVD_RELAY_UNUSED:
 	case HVD_RELAY_ABSENT:
-	case HVD_RELAY_WAKE:
 		put(out, msg->watch, 4);
 		break;
 	case HVD_RELAY_CALL:
@@ -144,6 +143,7 @@ void hvd_relay_encode(const struct hvd_relay_msg *msg, struct hvd_relay_bytes *o
 		put_value(out, msg->result.value);
 		break;
 	case HVD_RELAY_ASK:
+	case HVD_RELAY_WAKE:
 		put(out, msg->watch, 4);
 		put(out, msg->flag, 1);
 		break;
@@ -391,10 +391,10 @@ static void get_from_parent(struct in *in, struct hvd_relay_msg *msg)
 			wrong(in, HVD_E_PROTO, "it has no value");
 		break;
 	case HVD_RELAY_ABSENT:
-	case HVD_RELAY_WAKE:
 		msg->watch = (uint32_t)get(in, 4);
 		break;
 	case HVD_RELAY_ASK:
+	case HVD_RELAY_WAKE:
 		msg->watch = (uint32_t)get(in, 4);
 		msg->flag = get_flag(in);
 		break;

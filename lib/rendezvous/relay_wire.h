@@ -13,7 +13,7 @@
  *   BEGIN     version (1), origin (4), address (BYTES, text)   once, the first message: which relay this is
  *   WATCH     id (4), SCOPE, key (BYTES), waits (1)
  *             tell me what this key has now, and each change. `waits`: somebody waits for it here. Sent again with the
- *             same id when that has become so
+ *             same id when that has become so. It stays so until UNWATCH or UNUSED, or a VALUE or WAKE of all
  *   UNWATCH   id
  *   UNUSED    id            a WAKE was of no use here, as nobody waits any longer: wake somebody else
  *   CALL      origin (4), id (8), done (8), place (4), kind (1), SCOPE, key (BYTES), expected (BYTES), number (8),
@@ -28,8 +28,9 @@
  *
  *   VALUE     id, VALUE     the key has this value now
  *   ABSENT    id            it has none, nor a queue
- *   ASK       id, present (1)    do not keep its value: ask for it by calls. present: it has a value or a queue
- *   WAKE      id            one of those who wait for the key is to go on: a queue has got a value
+ *   ASK       id, present (1)    do not keep its value: ask for it by calls. present: it has a value or a queue. It
+ *             wakes nobody
+ *   WAKE      id, all (1)   those who wait for the key are to go on. all = 0: one of them, as a queue has got a value
  *   ANSWER    origin, id (8), status (1), number (8), VALUE
  *   RENEW                   all ranks are started anew: forget all of the TCPStore, close its connections
  *   ASK_WAITS max (4)       say what your clients wait for, in so many lines
@@ -82,7 +83,7 @@ struct hvd_relay_msg {
 	enum hvd_relay_type type;
 	uint32_t origin, watch; /* watch: the id of a watch */
 	uint64_t call, done;    /* call: the id of a call */
-	bool flag;              /* WATCH: waits; ASK: present */
+	bool flag;              /* WATCH: waits; ASK: present; WAKE: all */
 	unsigned level;         /* SAID; BEGIN: the version; ASK_WAITS: how many lines */
 	struct hvd_addr addr;   /* BEGIN */
 	struct hvd_slice text;

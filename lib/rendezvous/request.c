@@ -88,7 +88,10 @@ static bool wake(struct hvd_rv_waiter *w, struct hvd_rv_value *value)
 {
 	struct conn *c = (struct conn *)(void *)((char *)w - offsetof(struct conn, waiter));
 
-	hvd_rv_conn_send(c, 200, value);
+	if (c->rv->upstream && !value)
+		hvd_rv_relay_get_above(c);
+	else
+		hvd_rv_conn_send(c, 200, value);
 	return true;
 }
 
@@ -97,7 +100,7 @@ static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slic
 	struct hvd_rv *rv = c->rv;
 	double seconds = is_rank_key(key) ? rv->cfg.rank_wait : rv->cfg.get_wait;
 
-	if (!(seconds > 0) || rv->stopping) {
+	if (!(seconds > 0) || rv->stopping || c->half_closed) {
 		hvd_rv_conn_send(c, 404, NULL);
 		return;
 	}
@@ -124,25 +127,33 @@ static void answered(void *owner, int status, const void *data, size_t len)
 	answer_copy(c, status, data, len);
 }
 
+void hvd_rv_request_get(struct conn *c, bool head, struct hvd_slice scope, struct hvd_slice key)
+{
+	struct hvd_rv_value *v = hvd_rv_store_get(c->rv->store, scope, key);
+
+	if (v)
+		hvd_rv_conn_send(c, 200, v);
+	else if (head)
+		hvd_rv_conn_send(c, 404, NULL);
+	else
+		wait_for_key(c, scope, key);
+}
+
 static void do_get(struct conn *c, enum hvd_http_method method, struct hvd_slice scope, struct hvd_slice key)
 {
-	struct hvd_rv *rv = c->rv;
-	struct hook *hook = hvd_rv_hook_find(rv, scope);
-	struct hvd_rv_value *v;
+	struct hook *hook = hvd_rv_hook_find(c->rv, scope);
 
+	if (c->rv->upstream) {
+		hvd_rv_relay_get(c, scope, key);
+		return;
+	}
 	if (hook && hook->fn.get && method == HVD_HTTP_GET) {
 		hvd_rv_conn_state(c, CONN_TAKEN);
 		if (hvd_rv_hook_get(hook, key, answered, c, &c->taken))
 			return; /* perhaps it has answered already, and `c` is closed */
 		hvd_rv_conn_state(c, CONN_HEAD);
 	}
-	v = hvd_rv_store_get(rv->store, scope, key);
-	if (v)
-		hvd_rv_conn_send(c, 200, v);
-	else if (method == HVD_HTTP_HEAD)
-		hvd_rv_conn_send(c, 404, NULL);
-	else
-		wait_for_key(c, scope, key);
+	hvd_rv_request_get(c, method == HVD_HTTP_HEAD, scope, key);
 }
 
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
@@ -151,9 +162,22 @@ void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice
 	int status;
 
 	c->value = NULL;
-	status = hvd_rv_put_value(c->rv, scope, key, v);
+	if (c->rv->upstream) {
+		hvd_rv_relay_put(c, scope, key, v);
+	} else {
+		status = hvd_rv_put_value(c->rv, scope, key, v);
+		hvd_rv_conn_send(c, status, NULL);
+	}
 	hvd_rv_value_unref(v);
-	hvd_rv_conn_send(c, status, NULL);
+}
+
+void hvd_rv_request_names(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
+{
+	c->names = hvd_xrealloc(c->names, scope.n + key.n, 1);
+	memcpy(c->names, scope.p, scope.n);
+	memcpy(c->names + scope.n, key.p, key.n);
+	c->scope_len = scope.n;
+	c->key_len = key.n;
 }
 
 /* Begin to receive a value, of which body_len bytes may have arrived. Returns how many bytes were used. */
@@ -191,11 +215,7 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 		hvd_rv_conn_close(c);
 		return body_len;
 	}
-	c->names = hvd_xcalloc(1, scope.n + key.n);
-	memcpy(c->names, scope.p, scope.n);
-	memcpy(c->names + scope.n, key.p, key.n);
-	c->scope_len = scope.n;
-	c->key_len = key.n;
+	hvd_rv_request_names(c, scope, key);
 	hvd_rv_conn_state(c, CONN_BODY);
 	c->limit = hvd_rv_body_limit(c->body_len);
 	return take;
@@ -228,6 +248,10 @@ static void do_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice k
 {
 	struct hook *met;
 
+	if (c->rv->upstream) {
+		hvd_rv_relay_delete(c, scope, key);
+		return;
+	}
 	hvd_rv_conn_send(c, hvd_rv_delete_key(c->rv, scope, key, &met), NULL);
 	if (met)
 		met->fn.met(met->arg);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server.h"
 
+#include "downstream.h"
 #include "internal.h"
 #include "lib/base/xalloc.h"
 #include "tcpstore.h"
+#include "upstream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +102,9 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 	rv->peers = hvd_peer_table_create();
 	rv->store = hvd_rv_store_create(&cfg->store);
 	hvd_rv_wheel_init(&rv->wheel);
+	if (cfg->relay)
+		rv->upstream = hvd_upstream_create(rv);
+	rv->downstream = hvd_downstream_create(rv);
 	if (cfg->tcpstore)
 		rv->tcpstore = hvd_tcpstore_create(rv);
 	rv->tick = event_new(base, -1, EV_PERSIST, on_tick, rv);
@@ -153,6 +158,8 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 	if (rv->stop_ev)
 		event_free(rv->stop_ev);
 	hvd_tcpstore_destroy(rv->tcpstore);
+	hvd_downstream_destroy(rv->downstream);
+	hvd_upstream_destroy(rv->upstream);
 	hvd_rv_store_destroy(rv->store);
 	hvd_peer_table_destroy(rv->peers);
 	free(rv);
@@ -269,6 +276,41 @@ void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out)
 	*out = rv->stats;
 	out->waiting_now = rv->lists[CONN_WAITING].n;
 	hvd_rv_store_stats(rv->store, &out->store);
+}
+
+/* --- relays --- */
+
+void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn)
+{
+	hvd_upstream_connect(rv->upstream, conn);
+	if (conn)
+		return;
+	if (rv->tcpstore)
+		hvd_tcpstore_close_all(rv->tcpstore);
+	while (rv->lists[CONN_WAITING].first)
+		hvd_rv_conn_release(rv->lists[CONN_WAITING].first, true);
+	while (rv->lists[CONN_TAKEN].first)
+		hvd_rv_conn_release(rv->lists[CONN_TAKEN].first, true);
+}
+
+void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn)
+{
+	hvd_downstream_take(rv->downstream, conn);
+}
+
+void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *origins, size_t n)
+{
+	hvd_downstream_admit(rv->downstream, origins, n);
+}
+
+size_t hvd_rv_relay_count(const struct hvd_rv *rv)
+{
+	return hvd_downstream_count(rv->downstream);
+}
+
+void hvd_rv_relay_say(struct hvd_rv *rv, enum hvd_log_level level, const char *text)
+{
+	hvd_upstream_say(rv->upstream, level, text);
 }
 
 /* --- the end --- */

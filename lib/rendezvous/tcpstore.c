@@ -4,6 +4,7 @@
  */
 #include "tcpstore.h"
 
+#include "downstream.h"
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
@@ -66,13 +67,16 @@ void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
 		return;
 	hvd_tcpstore_close_all(rv->tcpstore);
 	for (struct hvd_tcpstore_conn *c = rv->tcpstore->dead; c; c = c->next)
-		hvd_tcpstore_leave(&rv->tcpstore->generations, &c->place);
+		hvd_tcpstore_leave_store(c);
 	hvd_tcpstore_generations_clear(&rv->tcpstore->generations);
+	hvd_downstream_renew(rv->downstream);
 }
 
 /* The first key that a connection waits for; it waits for one. */
 static struct hvd_slice waits_for(const struct hvd_tcpstore_conn *c)
 {
+	if (c->barrier_key)
+		return (struct hvd_slice){c->barrier_key, strlen(c->barrier_key)};
 	if (c->wait.waiter.key)
 		return hvd_rv_waiter_key(&c->wait.waiter);
 	for (const struct hvd_tcpstore_waits *ws = c->more; ws; ws = ws->next)
@@ -85,13 +89,14 @@ static struct hvd_slice waits_for(const struct hvd_tcpstore_conn *c)
 char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max)
 {
 	const struct hvd_tcpstore_conn *c = rv->tcpstore ? rv->tcpstore->conns : NULL;
+	const struct hvd_addr *own = rv->upstream && rv->cfg.relay_addr.family ? &rv->cfg.relay_addr : NULL;
 	char *text = NULL;
 
 	for (; c && max > 0; c = c->next) {
 		char addr[HVD_ADDR_TEXT], pid[32] = "";
 		struct hvd_slice key;
 
-		if (c->awaited == 0)
+		if (c->awaited == 0 && !c->barrier_key)
 			continue;
 		key = waits_for(c);
 		if (key.n > 0 && key.p[0] == '/') { /* the client's TCPStore puts it in front of all keys */
@@ -101,10 +106,42 @@ char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max)
 		if (c->pid)
 			snprintf(pid, sizeof(pid), " (pid %u)", (unsigned)c->pid);
 		hvd_xappendf(&text, "%s%s%s waits for %.*s", text ? "\n" : "",
-			     hvd_addr_text(&c->entry.peer->addr, addr), pid, key.n > 200 ? 200 : (int)key.n, key.p);
+			     hvd_addr_text(own ? own : &c->entry.peer->addr, addr), pid, key.n > 200 ? 200 : (int)key.n,
+			     key.p);
 		if (c->awaited > 1)
 			hvd_xappendf(&text, " and %zu more", c->awaited - 1);
 		max--;
 	}
 	return text;
+}
+
+struct ask {
+	struct hvd_rv *rv;
+	size_t max;
+	void (*done)(char *text, void *arg);
+	void *arg;
+};
+
+/* Those below have said what they wait for; add what is waited for here. */
+static void tell_waits(char *text, void *arg)
+{
+	struct ask *ask = arg;
+	char *own = hvd_rv_tcpstore_waits(ask->rv, ask->max);
+
+	if (own && text)
+		hvd_xappendf(&own, "\n%s", text);
+	if (own) {
+		free(text);
+		text = own;
+	}
+	ask->done(text, ask->arg);
+	free(ask);
+}
+
+void hvd_rv_tcpstore_ask_waits(struct hvd_rv *rv, size_t max, void (*done)(char *text, void *arg), void *arg)
+{
+	struct ask *ask = hvd_xcalloc(1, sizeof(*ask));
+
+	*ask = (struct ask){rv, max, done, arg};
+	hvd_downstream_ask_waits(rv->downstream, (unsigned)max, tell_waits, ask);
 }

@@ -5,7 +5,8 @@
  *
  *   tcpstore.c             all connections: begin, end, what they wait for   calls tcpstore_conn
  *   tcpstore_conn.c        a connection: reading, deadlines, the end         calls tcpstore_query, tcpstore_output
- *   tcpstore_query.c       decide what to answer to a query                  calls tcpstore_output
+ *   tcpstore_query.c       decide what to answer to a query                  calls tcpstore_relay, tcpstore_output
+ *   tcpstore_relay.c       ask the root, where this server is a relay        calls tcpstore_query, to answer
  *   tcpstore_output.c      send answers                                      calls tcpstore_conn, to close
  *   tcpstore_generation.h  which values a connection sees
  *   tcpstore_wire.h        the messages
@@ -33,8 +34,10 @@ void hvd_tcpstore_reap(struct hvd_tcpstore *ts);
 
 /* --- for tcpstore*.c --- */
 
+#include "store_op.h"
 #include "tcpstore_generation.h"
 #include "tcpstore_wire.h"
+#include "upstream.h"
 
 #define HVD_TCPSTORE_OUT_ROOM 65536
 
@@ -44,6 +47,7 @@ struct hvd_tcpstore {
 	struct hvd_tcpstore_conn *conns, *dead;
 	struct hvd_addr old[16]; /* that have sent what PyTorch before 2.2 sends; no more are told of */
 	size_t n_old;
+	uint32_t places; /* so many connections have told the root where they belong to */
 	/* The answers to the connection whose requests are handled now, until they are sent together. */
 	struct hvd_tcpstore_conn *current;
 	size_t out_len;
@@ -69,8 +73,10 @@ struct hvd_tcpstore_conn {
 	struct hvd_peer_entry entry;           /* in rv->peers */
 	struct hvd_rv_spoke spoke;
 	struct hvd_tcpstore_wire wire;
-	struct hvd_tcpstore_place place;
 	uint32_t pid; /* as PING says; 0: it has not said it */
+	/* Which values it sees; NULL: not known yet. */
+	struct hvd_rv_scope *scope;
+	struct hvd_tcpstore_place place; /* not in a relay */
 	int fd;
 	short watching; /* events that are registered with the event loop */
 	bool dead;
@@ -87,6 +93,17 @@ struct hvd_tcpstore_conn {
 	size_t awaited;                  /* waits that have not ended */
 	struct hvd_tcpstore_wait wait;   /* the first one */
 	struct hvd_tcpstore_waits *more; /* the others */
+
+	/* In a relay: */
+	bool asks;           /* the root was asked, and no more of the input is handled until it has answered */
+	bool placed;         /* the root was told where it belongs to */
+	uint32_t root_place; /* then: its number */
+	uint32_t generation; /* the number of `scope` */
+	enum hvd_store_op_kind called;
+	struct hvd_upstream_call call;    /* while it asks: this, … */
+	struct hvd_upstream_wait unknown; /* … or this */
+	struct hvd_upstream_call barrier; /* a BARRIER, in which input is handled */
+	char *barrier_key;                /* for messages */
 };
 
 /* tcpstore_conn.c */
@@ -94,6 +111,11 @@ struct hvd_tcpstore_conn {
 void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why);
 /* Register for these events, and no others. */
 void hvd_tcpstore_watch(struct hvd_tcpstore_conn *c, short events);
+/* The root has answered: it asks no longer. Send the result, unless it is NULL, and handle more of its input. */
+void hvd_tcpstore_go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
+			const struct hvd_store_result *result);
+/* It has gone. */
+void hvd_tcpstore_leave_store(struct hvd_tcpstore_conn *c);
 
 /* tcpstore_output.c. Any of these may close the connection. */
 /* Send bytes, or the value with its length in front. */
@@ -110,9 +132,26 @@ bool hvd_tcpstore_may_ask(const struct hvd_tcpstore_conn *c);
 void hvd_tcpstore_drop_output(struct hvd_tcpstore_conn *c);
 
 /* tcpstore_query.c */
-/* Act on an item of a request. The connection may be closed after this. */
-void hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item);
+/* Act on an item of a request. The connection may be closed after this. False when the root must be asked first: then
+ * c->asks is set, and the item is to come again once it is not. */
+bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item);
+/* Send the answer to an operation, or close the connection if it was refused. */
+void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
+			      const struct hvd_store_result *result);
 /* End what the connection waits for. */
 void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c);
+
+/* tcpstore_relay.c: where this server is a relay */
+/* Ask the root where the connection belongs to; it arrives, or visits. */
+void hvd_tcpstore_ask_place(struct hvd_tcpstore_conn *c, bool arrives);
+/* What is known of a key? With HVD_KNOWN_LATER the connection asks. */
+enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits);
+/* Have the root carry out an operation, and send what it answers. */
+void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op);
+/* End a BARRIER; stop to ask; both may be none. */
+void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c);
+void hvd_tcpstore_ask_no_more(struct hvd_tcpstore_conn *c);
+/* As hvd_tcpstore_leave_store(). */
+void hvd_tcpstore_leave_root(struct hvd_tcpstore_conn *c);
 
 #endif

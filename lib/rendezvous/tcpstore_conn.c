@@ -38,6 +38,8 @@ void hvd_tcpstore_watch(struct hvd_tcpstore_conn *c, short events)
 	if (c->watching)
 		event_del(&c->ev);
 	c->watching = events;
+	if (!events)
+		return;
 	event_assign(&c->ev, c->ts->rv->base, c->fd, (short)(events | EV_PERSIST), on_event, c);
 	event_add(&c->ev, NULL);
 }
@@ -94,6 +96,7 @@ void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, c
 		c->ts->out_len = 0;
 	}
 	hvd_tcpstore_unwait(c);
+	hvd_tcpstore_ask_no_more(c);
 	hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
 	if (c->watching)
 		event_del(&c->ev);
@@ -108,13 +111,22 @@ void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, c
 	c->ts->dead = c;
 }
 
+void hvd_tcpstore_leave_store(struct hvd_tcpstore_conn *c)
+{
+	if (c->ts->rv->upstream)
+		hvd_tcpstore_leave_root(c);
+	else
+		hvd_tcpstore_leave(&c->ts->generations, &c->place);
+	c->scope = NULL;
+}
+
 void hvd_tcpstore_reap(struct hvd_tcpstore *ts)
 {
 	while (ts->dead) {
 		struct hvd_tcpstore_conn *c = ts->dead;
 
 		ts->dead = c->next;
-		hvd_tcpstore_leave(&ts->generations, &c->place);
+		hvd_tcpstore_leave_store(c);
 		free(c);
 	}
 }
@@ -171,6 +183,7 @@ static size_t consume(struct hvd_tcpstore_conn *c, const char *data, size_t len)
 	size_t used = 0;
 
 	while (used < len && !c->dead && hvd_tcpstore_may_ask(c)) {
+		struct hvd_tcpstore_wire before = c->wire;
 		struct hvd_tcpstore_item item;
 		const char *why;
 		size_t n;
@@ -182,8 +195,12 @@ static size_t consume(struct hvd_tcpstore_conn *c, const char *data, size_t len)
 			hvd_tcpstore_close(c, HVD_LOG_VERBOSE, why);
 			return len;
 		case HVD_TCPSTORE_ITEM:
+			if (!hvd_tcpstore_item(c, &item)) { /* it comes again */
+				c->wire = before;
+				return used;
+			}
+			c->ts->rv->stats.tcpstore_requests += item.first;
 			used += n;
-			hvd_tcpstore_item(c, &item);
 			break;
 		}
 	}
@@ -211,6 +228,11 @@ static void finish(struct hvd_tcpstore_conn *c)
 		return;
 	if (c->first_out) {
 		hvd_tcpstore_expect_output(c);
+		return;
+	}
+	if (c->asks) { /* the root's answer has the deadline of the relay's connection */
+		hvd_tcpstore_watch(c, 0);
+		hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
 		return;
 	}
 	hvd_tcpstore_watch(c, EV_READ);
@@ -276,6 +298,17 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	finish(c);
 }
 
+void hvd_tcpstore_go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_store_result *result)
+{
+	c->asks = false;
+	c->ts->current = c;
+	if (result)
+		hvd_tcpstore_send_result(c, kind, result);
+	if (!c->dead)
+		input(c);
+	finish(c);
+}
+
 static void on_due(struct hvd_rv_spoke *s)
 {
 	struct hvd_tcpstore_conn *c =
@@ -328,6 +361,10 @@ void hvd_tcpstore_take(struct hvd_tcpstore *ts, int fd, const struct hvd_addr *p
 		stats->tcpstore_peak = stats->tcpstore_now;
 	if (data[0] == HVD_TCPSTORE_OLD_FIRST_BYTE) {
 		refuse_old(c);
+		return;
+	}
+	if (ts->rv->upstream && hvd_upstream_is_lost(ts->rv->upstream)) {
+		hvd_tcpstore_close(c, HVD_LOG_VERBOSE, "the rendezvous cannot be reached any longer");
 		return;
 	}
 	ts->current = c;

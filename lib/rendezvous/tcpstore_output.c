@@ -123,7 +123,7 @@ static size_t send_pieces(struct hvd_tcpstore_conn *c, struct iovec *iov, size_t
 
 bool hvd_tcpstore_may_ask(const struct hvd_tcpstore_conn *c)
 {
-	return c->wire.in_list || c->out_left <= OUT_HIGH;
+	return !c->asks && (c->wire.in_list || c->out_left <= OUT_HIGH);
 }
 
 void hvd_tcpstore_expect_output(struct hvd_tcpstore_conn *c)

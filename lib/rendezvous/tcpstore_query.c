@@ -7,7 +7,6 @@
 #include "tcpstore.h"
 
 #include "lib/base/xalloc.h"
-#include "store_op.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +15,6 @@
 #define WAITS_MOST  1024
 
 static const char init_key[] = "init/";
-
-static struct hvd_rv_scope *scope_of(const struct hvd_tcpstore_conn *c)
-{
-	return c->place.generation->scope;
-}
 
 static void send_byte(struct hvd_tcpstore_conn *c, unsigned char byte)
 {
@@ -62,6 +56,7 @@ void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c)
 {
 	struct hvd_rv_budget *budget = hvd_rv_store_budget(c->ts->rv->store);
 
+	hvd_tcpstore_end_barrier(c);
 	hvd_rv_unwait(&c->wait.waiter);
 	while (c->more) {
 		struct hvd_tcpstore_waits *ws = c->more;
@@ -119,25 +114,55 @@ static void await(struct hvd_tcpstore_conn *c, struct hvd_slice key)
 	}
 	w->conn = c;
 	w->waiter.wake = woken;
-	if (stored(c, hvd_rv_scope_wait(scope_of(c), key, &w->waiter)))
+	if (stored(c, hvd_rv_scope_wait(c->scope, key, &w->waiter)))
 		c->awaited++;
 }
 
-static void do_wait(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
+/* Is there a value or a queue? */
+enum there {
+	THERE,
+	NOT_THERE,
+	THERE_LATER, /* the root was asked */
+};
+
+static enum there is_there(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
 {
+	enum hvd_known known = c->ts->rv->upstream ? hvd_tcpstore_know(c, key, waits) : HVD_KNOWN_HERE;
+
+	switch (known) {
+	case HVD_KNOWN_LATER:
+		return THERE_LATER;
+	case HVD_KNOWN_ABOVE:
+		return THERE;
+	case HVD_KNOWN_ABOVE_ABSENT:
+		return NOT_THERE;
+	case HVD_KNOWN_HERE:
+		break;
+	}
+	return hvd_rv_scope_has(c->scope, key) ? THERE : NOT_THERE;
+}
+
+static bool do_wait(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
+{
+	enum there there;
+
 	if (item->first) {
 		hvd_tcpstore_unwait(c);
 		c->waits_open = true;
 	}
-	if (item->key.p && !hvd_rv_scope_has(scope_of(c), item->key))
+	there = item->key.p ? is_there(c, item->key, true) : THERE;
+	if (there == THERE_LATER)
+		return false;
+	if (there == NOT_THERE)
 		await(c, item->key);
 	if (c->dead || !item->last)
-		return;
+		return true;
 	c->waits_open = false;
 	if (c->awaited == 0) {
 		hvd_tcpstore_unwait(c);
 		send_byte(c, 0);
 	}
+	return true;
 }
 
 /* --- operations --- */
@@ -152,6 +177,12 @@ static bool done(struct hvd_tcpstore_conn *c, enum hvd_store_status status)
 		return stored(c, HVD_RV_TOO_LONG);
 	case HVD_OP_NO_NUMBER:
 		hvd_tcpstore_close(c, HVD_LOG_WARN, "it counts with a value that is not a number, or too large");
+		return false;
+	case HVD_OP_CANCELLED:
+		return false;
+	case HVD_OP_NO_SCOPE:
+		hvd_tcpstore_close(c, HVD_LOG_WARN,
+				   "the store has forgotten its process, whose host was away for long");
 		return false;
 	default:
 		return stored(c, HVD_RV_NO_ROOM);
@@ -171,7 +202,8 @@ static void send_keys(struct hvd_tcpstore_conn *c, const struct hvd_store_result
 	}
 }
 
-static void send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_store_result *result)
+void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
+			      const struct hvd_store_result *result)
 {
 	if (!done(c, result->status))
 		return;
@@ -205,40 +237,54 @@ static void send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind
 	}
 }
 
-static void carry_out(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_tcpstore_item *item)
+static bool carry_out(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_tcpstore_item *item)
 {
 	struct hvd_store_op op = {.kind = kind, .key = item->key, .expected = item->expected, .number = item->number};
-	struct hvd_store_result result;
+	enum hvd_known known = c->ts->rv->upstream ? HVD_KNOWN_ABOVE : HVD_KNOWN_HERE;
+	struct hvd_store_result result = {0};
 	enum hvd_rv_stored why;
 
+	if (kind == HVD_OP_GET && c->ts->rv->upstream)
+		known = hvd_tcpstore_know(c, item->key, false);
+	if (known == HVD_KNOWN_LATER)
+		return false;
 	if (hvd_store_op_has_value(kind)) {
 		op.value = hvd_rv_value_new(hvd_rv_store_budget(c->ts->rv->store), item->value.p, item->value.n, &why);
 		if (!op.value) {
 			stored(c, why);
-			return;
+			return true;
 		}
 	}
-	if (hvd_store_op_run(scope_of(c), &op, &result))
-		send_result(c, kind, &result);
+	if (known != HVD_KNOWN_HERE)
+		hvd_tcpstore_call(c, &op);
+	else if (hvd_store_op_run(c->scope, &op, &result))
+		hvd_tcpstore_send_result(c, kind, &result);
 	else
 		await(c, item->key);
 	hvd_store_result_clear(&result);
 	hvd_rv_value_unref(op.value);
+	return true;
 }
 
-static void do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
+static bool do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
 {
+	enum there there = THERE;
+
 	if (item->first)
 		c->list_there = true;
 	if (item->key.p && c->list_there)
-		c->list_there = hvd_rv_scope_has(scope_of(c), item->key);
+		there = is_there(c, item->key, false);
+	if (there == THERE_LATER)
+		return false;
+	c->list_there = c->list_there && there == THERE;
 	if (item->last)
 		send_byte(c, c->list_there ? 0 : 1);
+	return true;
 }
 
 /* --- which generation --- */
 
-/* The first query that needs one decides. False when the connection was closed. */
+/* The first query that needs one decides. False when it has none yet: the connection was closed, or it asks. */
 static bool find_place(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
 {
 	struct hvd_tcpstore_generations *gs = &c->ts->generations;
@@ -248,10 +294,15 @@ static bool find_place(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 	bool arrives = item->query == HVD_TCPSTORE_ADD && item->key.n == sizeof(init_key) - 1 &&
 		       memcmp(item->key.p, init_key, item->key.n) == 0;
 
+	if (c->ts->rv->upstream) {
+		hvd_tcpstore_ask_place(c, arrives);
+		return false;
+	}
 	if ((arrives ? hvd_tcpstore_arrive : hvd_tcpstore_visit)(gs, addr, c->pid, &c->place) != 0) {
 		no_room(c);
 		return false;
 	}
+	c->scope = c->place.generation->scope;
 	if (arrives) {
 		c->ts->rv->stats.tcpstore_joined++;
 		join.generation = c->place.generation->number;
@@ -261,7 +312,7 @@ static bool find_place(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 	return !c->dead;
 }
 
-void hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
+bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
 {
 	static const enum hvd_store_op_kind kinds[HVD_TCPSTORE_QUERIES] = {
 		[HVD_TCPSTORE_SET] = HVD_OP_SET,
@@ -281,41 +332,35 @@ void hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 	};
 	char nonce[4];
 
-	c->ts->rv->stats.tcpstore_requests += item->first;
 	switch (item->query) {
 	case HVD_TCPSTORE_VALIDATE:
-		return;
+		return true;
 	case HVD_TCPSTORE_PING:
-		if (!c->place.generation)
+		if (!c->scope)
 			c->pid = (uint32_t)item->number;
 		hvd_tcpstore_put_u32(&c->wire, (uint32_t)item->number, nonce);
 		hvd_tcpstore_send(c, nonce, sizeof(nonce));
-		return;
+		return true;
 	default:
 		break;
 	}
-	if (!c->place.generation && !find_place(c, item))
-		return;
+	if (!c->scope && !find_place(c, item))
+		return c->dead;
 	switch (item->query) {
 	case HVD_TCPSTORE_CHECK:
-		do_check(c, item);
-		break;
+		return do_check(c, item);
 	case HVD_TCPSTORE_WAIT:
-		do_wait(c, item);
-		break;
+		return do_wait(c, item);
 	case HVD_TCPSTORE_CANCEL_WAIT:
 		hvd_tcpstore_unwait(c);
 		send_byte(c, 1);
-		break;
+		return true;
 	case HVD_TCPSTORE_MULTI_GET:
 	case HVD_TCPSTORE_MULTI_SET:
-		if (item->key.p)
-			carry_out(c, kinds[item->query], item);
-		break;
+		return !item->key.p || carry_out(c, kinds[item->query], item);
 	default:
 		if (item->query == HVD_TCPSTORE_BARRIER)
 			hvd_tcpstore_unwait(c);
-		carry_out(c, kinds[item->query], item);
-		break;
+		return carry_out(c, kinds[item->query], item);
 	}
 }

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a relay does for its TCPStore clients: it asks the root.
+ *
+ * While a connection asks, nothing of its input is handled, and its socket is not read. So a client's requests take
+ * effect in their order. A BARRIER is the exception, since CANCEL_WAIT may end it.
+ */
+#include "tcpstore.h"
+
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+
+#define KEY_SHOWN 200 /* bytes of a BARRIER's key that are kept for messages */
+
+static struct hvd_tcpstore_conn *of_call(struct hvd_upstream_call *call)
+{
+	return (struct hvd_tcpstore_conn *)(void *)((char *)call - offsetof(struct hvd_tcpstore_conn, call));
+}
+
+static struct hvd_upstream *upstream_of(const struct hvd_tcpstore_conn *c)
+{
+	return c->ts->rv->upstream;
+}
+
+static const struct hvd_store_result no_room = {.status = HVD_OP_NO_ROOM};
+
+/* --- which generation --- */
+
+static void on_place(struct hvd_upstream_call *call, const struct hvd_store_result *result)
+{
+	struct hvd_tcpstore_conn *c = of_call(call);
+	struct hvd_rv_scope *scope = NULL;
+
+	if (result->status == HVD_OP_DONE && result->number >= 0 && result->number <= UINT32_MAX) {
+		c->generation = (uint32_t)result->number;
+		scope = hvd_upstream_generation(upstream_of(c), c->generation);
+	}
+	c->scope = scope;
+	hvd_tcpstore_go_on(c, c->called, scope ? NULL : &no_room);
+}
+
+void hvd_tcpstore_ask_place(struct hvd_tcpstore_conn *c, bool arrives)
+{
+	struct hvd_store_op op = {.kind = arrives ? HVD_OP_ARRIVE : HVD_OP_VISIT, .number = c->pid};
+
+	op.place = c->root_place = ++c->ts->places;
+	c->called = op.kind;
+	c->call.answered = on_place;
+	c->placed = c->asks = hvd_upstream_call(upstream_of(c), &op, &c->call);
+	if (!c->asks)
+		hvd_tcpstore_send_result(c, op.kind, &no_room);
+}
+
+void hvd_tcpstore_leave_root(struct hvd_tcpstore_conn *c)
+{
+	struct hvd_store_op op = {.kind = HVD_OP_LEAVE, .place = c->root_place};
+
+	if (c->placed)
+		hvd_upstream_call(upstream_of(c), &op, NULL);
+	if (c->scope)
+		hvd_upstream_generation_unref(upstream_of(c), c->scope);
+	c->placed = false;
+}
+
+/* --- keys --- */
+
+static void on_known(struct hvd_upstream_wait *w)
+{
+	struct hvd_tcpstore_conn *c =
+		(struct hvd_tcpstore_conn *)(void *)((char *)w - offsetof(struct hvd_tcpstore_conn, unknown));
+
+	hvd_tcpstore_go_on(c, HVD_OP_GET, NULL);
+}
+
+enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
+{
+	struct hvd_store_scope_id scope = {.generation = c->generation};
+	enum hvd_known known;
+
+	c->unknown.resume = on_known;
+	known = hvd_upstream_know(upstream_of(c), &scope, key, waits, &c->unknown);
+	c->asks = known == HVD_KNOWN_LATER;
+	return known;
+}
+
+/* --- operations --- */
+
+static void on_answer(struct hvd_upstream_call *call, const struct hvd_store_result *result)
+{
+	struct hvd_tcpstore_conn *c = of_call(call);
+
+	hvd_tcpstore_go_on(c, c->called, result);
+}
+
+static void on_barrier(struct hvd_upstream_call *call, const struct hvd_store_result *result)
+{
+	struct hvd_tcpstore_conn *c =
+		(struct hvd_tcpstore_conn *)(void *)((char *)call - offsetof(struct hvd_tcpstore_conn, barrier));
+
+	hvd_tcpstore_end_barrier(c);
+	hvd_tcpstore_send_result(c, HVD_OP_BARRIER, result);
+}
+
+void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op)
+{
+	struct hvd_upstream_call *call = &c->call;
+
+	op->scope.generation = c->generation;
+	op->place = c->root_place;
+	if (op->kind == HVD_OP_BARRIER) {
+		call = &c->barrier;
+		call->answered = on_barrier;
+		c->barrier_key = hvd_xstrndup(op->key.p, op->key.n < KEY_SHOWN ? op->key.n : KEY_SHOWN);
+	} else {
+		c->called = op->kind;
+		call->answered = on_answer;
+		c->asks = true;
+	}
+	if (hvd_upstream_call(upstream_of(c), op, call))
+		return;
+	c->asks = false;
+	hvd_tcpstore_send_result(c, op->kind, &no_room);
+}
+
+void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c)
+{
+	if (!c->barrier_key)
+		return;
+	hvd_upstream_abandon(upstream_of(c), &c->barrier);
+	free(c->barrier_key);
+	c->barrier_key = NULL;
+}
+
+void hvd_tcpstore_ask_no_more(struct hvd_tcpstore_conn *c)
+{
+	if (!c->asks)
+		return;
+	c->asks = false;
+	hvd_upstream_unwait(&c->unknown);
+	hvd_upstream_abandon(upstream_of(c), &c->call);
+}

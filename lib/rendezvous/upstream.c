@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connection to the parent. There is one at most. It begins with hvd_rv_relay_up(), and ends when the parent closes
+ * it, breaks the protocol, or owes an answer for too long. Then nothing is known of any key, relays below are closed,
+ * since their calls went over this connection, and the relay's owner is told, who may give the relay another parent.
+ */
+#include "upstream_internal.h"
+
+#include "downstream.h"
+#include "lib/base/xalloc.h"
+#include "lib/protocol/conn.h"
+#include "tcpstore.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PATIENCE 20.0 /* seconds without a message from a parent that owes an answer */
+
+/* --- the parent --- */
+
+/* There is no parent any longer. */
+static void without_parent(struct hvd_upstream *up)
+{
+	hvd_conn_free(up->conn);
+	up->conn = NULL;
+	up->asked_waits = false;
+	hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
+	hvd_upstream_keys_unknown(up);
+	hvd_downstream_drop(up->rv->downstream);
+}
+
+static void lose_parent(struct hvd_upstream *up, const char *why)
+{
+	const struct hvd_rv_config *cfg = &up->rv->cfg;
+
+	hvd_verbose(up->rv->log, "the rendezvous' connection to its parent has ended: %s", why);
+	without_parent(up);
+	if (cfg->parent_lost)
+		cfg->parent_lost(cfg->parent_lost_arg);
+}
+
+static void on_overdue(struct hvd_rv_spoke *s)
+{
+	struct hvd_upstream *up = (struct hvd_upstream *)(void *)((char *)s - offsetof(struct hvd_upstream, spoke));
+	char why[80];
+
+	snprintf(why, sizeof(why), "it has not answered for %g seconds", PATIENCE);
+	lose_parent(up, why);
+}
+
+static void expect(struct hvd_upstream *up)
+{
+	if (up->owed > 0 && up->conn)
+		hvd_rv_arm(up->rv, &up->spoke, hvd_deadline_in(PATIENCE));
+	else
+		hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
+}
+
+void hvd_upstream_owes(struct hvd_upstream *up, int more)
+{
+	bool owed = up->owed > 0;
+
+	up->owed += (size_t)more;
+	if (owed != (up->owed > 0))
+		expect(up);
+}
+
+void hvd_upstream_send(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
+{
+	if (up->conn)
+		hvd_relay_send(up->conn, msg);
+}
+
+/* --- what comes from the parent --- */
+
+static void send_waits(char *text, void *arg)
+{
+	struct hvd_upstream *up = arg;
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_WAITS, .text = {text ? text : "", text ? strlen(text) : 0}};
+
+	if (msg.text.n > HVD_RELAY_TEXT_MAX)
+		msg.text.n = HVD_RELAY_TEXT_MAX;
+	if (up->asked_waits)
+		hvd_upstream_send(up, &msg);
+	up->asked_waits = false;
+	free(text);
+}
+
+static void ask_waits(struct hvd_upstream *up, unsigned max)
+{
+	if (up->asked_waits)
+		return;
+	up->asked_waits = true;
+	hvd_rv_tcpstore_ask_waits(up->rv, max, send_waits, up);
+}
+
+static void handle(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
+{
+	switch (msg->type) {
+	case HVD_RELAY_VALUE:
+		hvd_upstream_key_value(up, msg->watch, msg->result.value);
+		break;
+	case HVD_RELAY_ABSENT:
+		hvd_upstream_key_absent(up, msg->watch);
+		break;
+	case HVD_RELAY_ASK:
+		hvd_upstream_key_ask(up, msg->watch, msg->flag);
+		break;
+	case HVD_RELAY_WAKE:
+		hvd_upstream_key_wake(up, msg->watch, msg->flag);
+		break;
+	case HVD_RELAY_ANSWER:
+		if (msg->origin == up->rv->cfg.origin)
+			hvd_upstream_answer(up, msg->call, &msg->result);
+		else
+			hvd_downstream_pass(up->rv->downstream, msg);
+		break;
+	case HVD_RELAY_RENEW:
+		hvd_rv_tcpstore_renew(up->rv);
+		hvd_upstream_keys_renew(up);
+		break;
+	case HVD_RELAY_ASK_WAITS:
+		ask_waits(up, msg->level);
+		break;
+	default: /* the parser takes no others */
+		break;
+	}
+}
+
+static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	struct hvd_upstream *up = arg;
+	struct hvd_rv_budget *budget = hvd_rv_store_budget(up->rv->store);
+	struct hvd_relay_msg msg;
+	struct hvd_err err = {0};
+	int rc;
+
+	(void)conn;
+	hvd_rv_conn_reap(up->rv);
+	rc = hvd_relay_parse(data, len, false, budget, &msg, &err);
+	if (rc == 0 && msg.stored == HVD_RV_NO_ROOM) {
+		hvd_upstream_make_room(up, budget->value_max);
+		hvd_relay_msg_clear(&msg);
+		rc = hvd_relay_parse(data, len, false, budget, &msg, &err);
+	}
+	if (rc != 0) {
+		lose_parent(up, err.msg);
+		return;
+	}
+	if (msg.stored != HVD_RV_STORED)
+		msg.result.status = HVD_OP_NO_ROOM;
+	expect(up);
+	handle(up, &msg);
+	hvd_relay_msg_clear(&msg);
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	(void)conn;
+	(void)msg;
+	lose_parent(arg, "it has sent what is no message of a rendezvous");
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	(void)conn;
+	lose_parent(arg, why->code == HVD_OK ? "the parent has closed it" : why->msg);
+}
+
+/* --- for the server --- */
+
+static void say_who(struct hvd_upstream *up)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION};
+
+	msg.origin = up->rv->cfg.origin;
+	msg.addr = up->rv->cfg.relay_addr;
+	hvd_upstream_send(up, &msg);
+}
+
+void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn)
+{
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .bytes = on_bytes};
+
+	if (up->conn)
+		without_parent(up);
+	up->conn = conn;
+	up->lost = !conn;
+	if (!conn)
+		return;
+	hvd_conn_set_ops(conn, &ops, up);
+	hvd_conn_set_bytes_max(conn, HVD_RELAY_MSG_MAX(up->rv->cfg.store.value_max));
+	hvd_conn_watch_host(conn);
+	say_who(up);
+	hvd_upstream_keys_begin(up);
+	hvd_upstream_calls_begin(up);
+	expect(up);
+}
+
+bool hvd_upstream_is_lost(const struct hvd_upstream *up)
+{
+	return up->lost;
+}
+
+void hvd_upstream_pass(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
+{
+	hvd_upstream_send(up, msg);
+}
+
+void hvd_upstream_say(struct hvd_upstream *up, enum hvd_log_level level, const char *text)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_SAID, .level = level, .text = {text, strlen(text)}};
+
+	if (msg.text.n > HVD_RELAY_TEXT_MAX)
+		msg.text.n = HVD_RELAY_TEXT_MAX;
+	hvd_upstream_send(up, &msg);
+}
+
+struct hvd_upstream *hvd_upstream_create(struct hvd_rv *rv)
+{
+	struct hvd_upstream *up = hvd_xcalloc(1, sizeof(*up));
+
+	up->rv = rv;
+	up->spoke.due = on_overdue;
+	hvd_upstream_keys_init(up);
+	hvd_upstream_calls_init(up);
+	return up;
+}
+
+void hvd_upstream_destroy(struct hvd_upstream *up)
+{
+	if (!up)
+		return;
+	hvd_conn_free(up->conn);
+	up->conn = NULL;
+	hvd_upstream_calls_free(up);
+	hvd_upstream_keys_free(up);
+	hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
+	free(up);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * upstream_internal.h - what the files of a relay's own side share. Nobody else includes it.
+ *
+ *   upstream.c        the connection to the parent, and its messages   calls both others
+ *   upstream_keys.c   what is known of keys, and their generations
+ *   upstream_calls.c  operations that the root carries out
+ */
+#ifndef HVD_RENDEZVOUS_UPSTREAM_INTERNAL_H
+#define HVD_RENDEZVOUS_UPSTREAM_INTERNAL_H
+
+#include "internal.h"
+#include "lib/base/hash.h"
+#include "relay_wire.h"
+#include "upstream.h"
+
+/* A generation of the TCPStore. */
+struct generation {
+	struct generation *next;
+	uint32_t number;
+	size_t refs; /* connections and watches that use it */
+	struct hvd_rv_scope *scope;
+};
+
+struct hvd_upstream {
+	struct hvd_rv *rv;
+	struct hvd_conn *conn;     /* NULL: no parent at present */
+	bool lost;                 /* there will be none */
+	bool asked_waits;          /* the parent waits for our WAITS */
+	size_t owed;               /* answers that the parent should have at once: of watches, and of most calls */
+	struct hvd_rv_spoke spoke; /* when they are overdue */
+
+	uint64_t seed;
+	struct hvd_hash_table keys, watches; /* by scope and name; by id */
+	struct hvd_upstream_key *oldest, *newest;
+	struct generation *generations; /* the newest first */
+	uint32_t last_watch;
+
+	struct hvd_hash_table calls;       /* by id */
+	struct pending_call *first, *last; /* by rising id */
+	uint64_t last_call;
+};
+
+/* upstream.c */
+/* Send a message, if there is a parent. */
+void hvd_upstream_send(struct hvd_upstream *up, const struct hvd_relay_msg *msg);
+/* The parent owes an answer more, or less. */
+void hvd_upstream_owes(struct hvd_upstream *up, int more);
+
+/* upstream_keys.c */
+void hvd_upstream_keys_init(struct hvd_upstream *up);
+void hvd_upstream_keys_free(struct hvd_upstream *up);
+/* There is a parent, which is to be told all watches; there is none any longer. */
+void hvd_upstream_keys_begin(struct hvd_upstream *up);
+void hvd_upstream_keys_unknown(struct hvd_upstream *up);
+/* What the parent says of the key with this watch. */
+void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_rv_value *v);
+void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch);
+void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present);
+void hvd_upstream_key_wake(struct hvd_upstream *up, uint32_t watch, bool all);
+/* All generations are over, and nobody uses one. */
+void hvd_upstream_keys_renew(struct hvd_upstream *up);
+/* Forget keys that nobody needs at present, the oldest first, so that about as many bytes become free. */
+void hvd_upstream_make_room(struct hvd_upstream *up, size_t bytes);
+
+/* upstream_calls.c */
+void hvd_upstream_calls_init(struct hvd_upstream *up);
+void hvd_upstream_calls_free(struct hvd_upstream *up);
+/* Send all calls, to a new parent. */
+void hvd_upstream_calls_begin(struct hvd_upstream *up);
+void hvd_upstream_answer(struct hvd_upstream *up, uint64_t id, const struct hvd_store_result *result);
+
+#endif

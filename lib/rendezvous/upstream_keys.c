@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a relay knows of the root's keys.
+ *
+ * A key begins when somebody asks for it: the parent is sent a watch. It is kept as long as somebody waits for it, here
+ * or in a relay below; after that it is forgotten, with its value, when there is no room, when its generation ends, or
+ * when the parent is lost. Its id is used for no other key: what the parent has sent before it was told that the watch
+ * has ended is not taken for another key's.
+ */
+#include "upstream_internal.h"
+
+#include "lib/base/xalloc.h"
+#include "tcpstore_wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GENERATION_KEYS_MAX (1 << 24) /* as many as at the root */
+#define TRIES               64        /* keys that are looked at for one that nobody needs */
+
+enum state {
+	UNKNOWN, /* the parent was asked, or will be */
+	HERE,
+	ABOVE,
+	ABOVE_ABSENT,
+};
+
+struct hvd_upstream_key {
+	struct hvd_hash_node node;              /* in up->keys */
+	struct hvd_hash_node by_id;             /* in up->watches */
+	struct hvd_upstream_key *prev, *next;   /* by their last use */
+	struct hvd_upstream_wait *first, *last; /* who waits to know it */
+	struct hvd_upstream *up;
+	struct generation *generation; /* NULL: the scope has a name */
+	uint32_t id;
+	enum state state;
+	bool waits; /* the parent knows that somebody waits here */
+	bool busy;  /* must not be forgotten now */
+	size_t scope_len, key_len;
+	char names[];
+};
+
+static struct hvd_upstream_key *of_id(struct hvd_hash_node *node)
+{
+	return (struct hvd_upstream_key *)(void *)((char *)node - offsetof(struct hvd_upstream_key, by_id));
+}
+
+static struct hvd_slice scope_name(const struct hvd_upstream_key *k)
+{
+	return (struct hvd_slice){k->generation ? NULL : k->names, k->scope_len};
+}
+
+static struct hvd_slice key_name(const struct hvd_upstream_key *k)
+{
+	return (struct hvd_slice){k->names + k->scope_len, k->key_len};
+}
+
+/* The scope here, or NULL while there is nothing in it. */
+static struct hvd_rv_scope *local_scope(const struct hvd_upstream_key *k)
+{
+	return k->generation ? k->generation->scope : hvd_rv_store_scope(k->up->rv->store, scope_name(k));
+}
+
+void hvd_upstream_keys_init(struct hvd_upstream *up)
+{
+	up->seed = hvd_hash_seed();
+	hvd_hash_table_init(&up->keys, 256);
+	hvd_hash_table_init(&up->watches, 256);
+}
+
+/* --- messages about a key --- */
+
+static void send_watch(const struct hvd_upstream_key *k)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_WATCH, .watch = k->id, .flag = k->waits};
+
+	msg.op.scope.name = scope_name(k);
+	msg.op.scope.generation = k->generation ? k->generation->number : 0;
+	msg.op.key = key_name(k);
+	hvd_upstream_send(k->up, &msg);
+}
+
+static void send_about(struct hvd_upstream *up, enum hvd_relay_type type, uint32_t id)
+{
+	struct hvd_relay_msg msg = {.type = type, .watch = id};
+
+	hvd_upstream_send(up, &msg);
+}
+
+static void set_state(struct hvd_upstream_key *k, enum state state)
+{
+	hvd_upstream_owes(k->up, (state == UNKNOWN) - (k->state == UNKNOWN));
+	k->state = state;
+}
+
+/* --- the list of keys by their last use --- */
+
+static void unlink_key(struct hvd_upstream_key *k)
+{
+	struct hvd_upstream *up = k->up;
+
+	if (k->prev)
+		k->prev->next = k->next;
+	else
+		up->oldest = k->next;
+	if (k->next)
+		k->next->prev = k->prev;
+	else
+		up->newest = k->prev;
+}
+
+static void link_newest(struct hvd_upstream_key *k)
+{
+	struct hvd_upstream *up = k->up;
+
+	k->next = NULL;
+	k->prev = up->newest;
+	if (up->newest)
+		up->newest->next = k;
+	else
+		up->oldest = k;
+	up->newest = k;
+}
+
+static void touch(struct hvd_upstream_key *k)
+{
+	if (!k->next)
+		return;
+	unlink_key(k);
+	link_newest(k);
+}
+
+/* --- begin and end of a key --- */
+
+static uint64_t hash_of(const struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key)
+{
+	uint64_t hash = scope->name.p ? hvd_hash(up->seed, scope->name.p, scope->name.n)
+				      : hvd_hash(~up->seed, &scope->generation, sizeof(scope->generation));
+
+	return hvd_hash(hash, key.p, key.n);
+}
+
+static bool same(struct hvd_slice a, struct hvd_slice b)
+{
+	return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+static struct hvd_upstream_key *find(const struct hvd_upstream *up, const struct hvd_store_scope_id *scope,
+				     struct hvd_slice key, uint64_t hash)
+{
+	for (struct hvd_hash_node *node = hvd_hash_first(&up->keys, hash); node; node = hvd_hash_next(node)) {
+		struct hvd_upstream_key *k = (struct hvd_upstream_key *)node;
+		bool in_scope = scope->name.p ? !k->generation && same(scope_name(k), scope->name)
+					      : k->generation && k->generation->number == scope->generation;
+
+		if (in_scope && same(key_name(k), key))
+			return k;
+	}
+	return NULL;
+}
+
+static struct hvd_upstream_key *find_watch(const struct hvd_upstream *up, uint32_t id)
+{
+	struct hvd_hash_node *node = hvd_hash_first(&up->watches, hvd_hash(up->seed, &id, sizeof(id)));
+
+	while (node && of_id(node)->id != id)
+		node = hvd_hash_next(node);
+	return node ? of_id(node) : NULL;
+}
+
+static size_t size_of(const struct hvd_upstream_key *k)
+{
+	return sizeof(*k) + k->scope_len + k->key_len;
+}
+
+static void remove_value(struct hvd_upstream_key *k)
+{
+	if (k->generation)
+		hvd_rv_scope_remove(k->generation->scope, key_name(k));
+	else
+		hvd_rv_store_delete(k->up->rv->store, scope_name(k), key_name(k));
+}
+
+static void forget(struct hvd_upstream_key *k)
+{
+	struct hvd_upstream *up = k->up;
+
+	set_state(k, HERE);
+	send_about(up, HVD_RELAY_UNWATCH, k->id);
+	remove_value(k);
+	unlink_key(k);
+	hvd_hash_table_remove(&up->keys, &k->node);
+	hvd_hash_table_remove(&up->watches, &k->by_id);
+	hvd_rv_refund(hvd_rv_store_budget(up->rv->store), size_of(k));
+	free(k);
+}
+
+static bool needed(const struct hvd_upstream_key *k)
+{
+	const struct hvd_rv_scope *sc;
+
+	if (k->first || k->busy)
+		return true;
+	sc = local_scope(k);
+	return sc && hvd_rv_scope_awaited(sc, key_name(k));
+}
+
+/* Forget a key, of those that were not used for longest. False when none of them can be forgotten. */
+static bool forget_one(struct hvd_upstream *up)
+{
+	for (int i = 0; i < TRIES && up->oldest; i++) {
+		struct hvd_upstream_key *k = up->oldest;
+
+		if (!needed(k)) {
+			forget(k);
+			return true;
+		}
+		touch(k);
+	}
+	return false;
+}
+
+void hvd_upstream_make_room(struct hvd_upstream *up, size_t bytes)
+{
+	const struct hvd_rv_budget *budget = hvd_rv_store_budget(up->rv->store);
+
+	while (budget->total_max - budget->used < bytes && forget_one(up))
+		;
+}
+
+/* NULL when there is no room, or no such generation. */
+static struct hvd_upstream_key *new_key(struct hvd_upstream *up, const struct hvd_store_scope_id *scope,
+					struct hvd_slice key, uint64_t hash)
+{
+	size_t size = sizeof(struct hvd_upstream_key) + (scope->name.p ? scope->name.n : 0) + key.n;
+	struct generation *g = NULL;
+	struct hvd_upstream_key *k;
+
+	if (!scope->name.p) {
+		for (g = up->generations; g && g->number != scope->generation;)
+			g = g->next;
+		if (!g)
+			return NULL;
+	}
+	if (up->keys.n >= up->rv->cfg.store.scope_keys_max && !forget_one(up))
+		return NULL;
+	hvd_upstream_make_room(up, size);
+	if (!hvd_rv_charge(hvd_rv_store_budget(up->rv->store), size))
+		return NULL;
+	k = hvd_xcalloc(1, size);
+	k->up = up;
+	k->generation = g;
+	do
+		k->id = ++up->last_watch;
+	while (find_watch(up, k->id));
+	k->scope_len = scope->name.p ? scope->name.n : 0;
+	k->key_len = key.n;
+	if (k->scope_len > 0)
+		memcpy(k->names, scope->name.p, k->scope_len);
+	if (key.n > 0)
+		memcpy(k->names + k->scope_len, key.p, key.n);
+	hvd_hash_table_add(&up->keys, &k->node, hash);
+	hvd_hash_table_add(&up->watches, &k->by_id, hvd_hash(up->seed, &k->id, sizeof(k->id)));
+	link_newest(k);
+	k->state = UNKNOWN;
+	hvd_upstream_owes(up, 1);
+	return k;
+}
+
+/* --- what is known --- */
+
+/* Is it known that there is something, so that nobody has to wait? */
+static bool is_there(const struct hvd_upstream_key *k)
+{
+	const struct hvd_rv_scope *sc = k->state == HERE ? local_scope(k) : NULL;
+
+	return k->state == ABOVE || (sc && hvd_rv_scope_has(sc, key_name(k)));
+}
+
+enum hvd_known hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+				 bool waits, struct hvd_upstream_wait *w)
+{
+	uint64_t hash = hash_of(up, scope, key);
+	struct hvd_upstream_key *k = find(up, scope, key, hash);
+	bool is_new = !k;
+
+	if (is_new)
+		k = new_key(up, scope, key, hash);
+	if (!k)
+		return HVD_KNOWN_ABOVE;
+	touch(k);
+	if (is_new || (waits && !k->waits && !is_there(k))) {
+		k->waits = k->waits || waits;
+		send_watch(k);
+	}
+	switch (k->state) {
+	case HERE:
+		return HVD_KNOWN_HERE;
+	case ABOVE:
+		return HVD_KNOWN_ABOVE;
+	case ABOVE_ABSENT:
+		return HVD_KNOWN_ABOVE_ABSENT;
+	case UNKNOWN:
+		break;
+	}
+	if (w) {
+		w->key = k;
+		w->next = NULL;
+		w->prev = k->last;
+		if (k->last)
+			k->last->next = w;
+		else
+			k->first = w;
+		k->last = w;
+	}
+	return HVD_KNOWN_LATER;
+}
+
+void hvd_upstream_unwait(struct hvd_upstream_wait *w)
+{
+	struct hvd_upstream_key *k = w->key;
+
+	if (!k)
+		return;
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		k->first = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	else
+		k->last = w->prev;
+	w->key = NULL;
+	w->prev = w->next = NULL;
+}
+
+static void known(struct hvd_upstream_key *k, enum state state)
+{
+	set_state(k, state);
+	while (k->first) {
+		struct hvd_upstream_wait *w = k->first;
+
+		hvd_upstream_unwait(w);
+		w->resume(w);
+	}
+}
+
+/* All who wait for the key go on. */
+static void wake_all(struct hvd_upstream_key *k)
+{
+	struct hvd_rv_scope *sc = local_scope(k);
+
+	k->waits = false;
+	if (!sc)
+		return;
+	hvd_rv_scope_wake(sc, key_name(k));
+	remove_value(k); /* there is none: for the scope, if nobody needs it any longer */
+}
+
+/* --- what the parent says --- */
+
+void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_rv_value *v)
+{
+	struct hvd_upstream_key *k = find_watch(up, watch);
+	enum hvd_rv_stored why = HVD_RV_NO_ROOM;
+
+	if (!k)
+		return;
+	k->busy = true;
+	k->waits = false;
+	if (v) {
+		/* For the key's entry, where there is none yet. */
+		hvd_upstream_make_room(up, 1024 + size_of(k));
+		why = k->generation ? hvd_rv_scope_put(k->generation->scope, key_name(k), v)
+				    : hvd_rv_store_put(up->rv->store, scope_name(k), key_name(k), v);
+	}
+	if (why == HVD_RV_STORED) {
+		known(k, HERE);
+	} else { /* it is read by calls */
+		remove_value(k);
+		known(k, ABOVE);
+		wake_all(k);
+	}
+	k->busy = false;
+}
+
+void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch)
+{
+	struct hvd_upstream_key *k = find_watch(up, watch);
+
+	if (!k)
+		return;
+	k->busy = true;
+	remove_value(k);
+	known(k, HERE);
+	k->busy = false;
+}
+
+void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present)
+{
+	struct hvd_upstream_key *k = find_watch(up, watch);
+
+	if (!k)
+		return;
+	k->busy = true;
+	remove_value(k);
+	known(k, present ? ABOVE : ABOVE_ABSENT);
+	k->busy = false;
+}
+
+void hvd_upstream_key_wake(struct hvd_upstream *up, uint32_t watch, bool all)
+{
+	struct hvd_upstream_key *k = find_watch(up, watch);
+	struct hvd_rv_scope *sc;
+
+	if (!k)
+		return;
+	k->busy = true;
+	sc = local_scope(k);
+	if (all) {
+		wake_all(k);
+	} else if (!sc || !hvd_rv_scope_wake_one(sc, key_name(k))) {
+		k->waits = false;
+		send_about(up, HVD_RELAY_UNUSED, k->id);
+	}
+	k->busy = false;
+}
+
+void hvd_upstream_unused(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key)
+{
+	struct hvd_upstream_key *k = find(up, scope, key, hash_of(up, scope, key));
+
+	if (!k)
+		return;
+	k->waits = false;
+	send_about(up, HVD_RELAY_UNUSED, k->id);
+}
+
+/* --- the parent comes and goes --- */
+
+void hvd_upstream_keys_begin(struct hvd_upstream *up)
+{
+	for (const struct hvd_upstream_key *k = up->oldest; k; k = k->next)
+		send_watch(k);
+}
+
+void hvd_upstream_keys_unknown(struct hvd_upstream *up)
+{
+	for (struct hvd_upstream_key *k = up->oldest, *next; k; k = next) {
+		next = k->next;
+		if (needed(k))
+			set_state(k, UNKNOWN);
+		else
+			forget(k);
+	}
+}
+
+/* --- generations --- */
+
+static void forget_generation(struct hvd_upstream *up, struct generation *g)
+{
+	struct generation **at = &up->generations;
+
+	for (struct hvd_upstream_key *k = up->oldest, *next; k; k = next) {
+		next = k->next;
+		if (k->generation == g)
+			forget(k);
+	}
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	hvd_rv_store_scope_free(up->rv->store, g->scope);
+	hvd_rv_refund(hvd_rv_store_budget(up->rv->store), sizeof(*g));
+	free(g);
+}
+
+/* Forget those that nobody uses; the newest outlives its users. */
+static void forget_unused(struct hvd_upstream *up, bool newest)
+{
+	for (struct generation *g = up->generations, *next; g; g = next) {
+		next = g->next;
+		if (g->refs == 0 && (newest || g != up->generations))
+			forget_generation(up, g);
+	}
+}
+
+struct hvd_rv_scope *hvd_upstream_generation(struct hvd_upstream *up, uint32_t number)
+{
+	struct hvd_rv_budget *budget = hvd_rv_store_budget(up->rv->store);
+	struct generation **at = &up->generations, *g;
+	struct hvd_rv_scope *scope;
+
+	while (*at && (*at)->number > number)
+		at = &(*at)->next;
+	g = *at;
+	if (!g || g->number != number) {
+		hvd_upstream_make_room(up, 1024);
+		if (!hvd_rv_charge(budget, sizeof(*g)))
+			return NULL;
+		scope = hvd_rv_store_scope_new(up->rv->store, HVD_TCPSTORE_KEY_MAX, GENERATION_KEYS_MAX);
+		if (!scope) {
+			hvd_rv_refund(budget, sizeof(*g));
+			return NULL;
+		}
+		g = hvd_xcalloc(1, sizeof(*g));
+		*g = (struct generation){.next = *at, .number = number, .scope = scope};
+		*at = g;
+	}
+	g->refs++;
+	forget_unused(up, false);
+	return g->scope;
+}
+
+void hvd_upstream_generation_unref(struct hvd_upstream *up, struct hvd_rv_scope *scope)
+{
+	struct generation *g = up->generations;
+
+	while (g && g->scope != scope)
+		g = g->next;
+	if (!g)
+		return;
+	g->refs--;
+	forget_unused(up, false);
+}
+
+void hvd_upstream_keys_renew(struct hvd_upstream *up)
+{
+	forget_unused(up, true);
+}
+
+void hvd_upstream_keys_free(struct hvd_upstream *up)
+{
+	while (up->oldest)
+		forget(up->oldest);
+	forget_unused(up, true);
+	hvd_hash_table_free(&up->keys);
+	hvd_hash_table_free(&up->watches);
+}
