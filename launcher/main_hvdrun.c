@@ -6,6 +6,7 @@
  * prepare the launch processes, and runs them (run/run.h, elastic/elastic.h).
  */
 #include "launcher/backends/backend.h"
+#include "launcher/backends/lobby.h"
 #include "launcher/driver/driver.h"
 #include "launcher/elastic/elastic.h"
 #include "launcher/options/config.h"
@@ -157,7 +158,7 @@ static const struct hvd_backend *choose_backend(struct hvd_launch *launch, struc
 		backend = &hvd_backend_ssh;
 	if (!backend->elastic) {
 		hvd_err_set(err, HVD_E_USAGE, "%s cannot start the ranks of an elastic job", backend->name);
-		hvd_err_hint(err, "--launcher takes srun, blaunch, lsrun, ssh or fork for it");
+		hvd_err_hint(err, "--launcher takes srun, blaunch, lsrun, ssh, join or fork for it");
 	}
 	return backend->elastic;
 }
@@ -192,6 +193,19 @@ static int check_size(const struct hvd_launch *launch, const struct hvd_backend 
 	return 0;
 }
 
+static int open_lobby(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_launch_spec *spec = launch->spec;
+	const struct hvd_lobby_opts opts = {.key_file = spec->key_file,
+					    .join_file = spec->join_file,
+					    .nics = spec->interfaces.v,
+					    .task = launch->task,
+					    .log = launch->log};
+
+	launch->lobby = hvd_lobby_open(&opts, err);
+	return launch->lobby ? 0 : -1;
+}
+
 /* Have `backend` prepare the launch, and run it. Returns the exit status; -1 with err set when nothing was started. */
 static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
 		   bool json, struct hvd_result *result, struct hvd_err *err)
@@ -202,6 +216,8 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 			      (backend->mode != HVD_START_HOSTS && hvd_alloc_in_slurm(launch->envp));
 	int rc;
 
+	if (backend == &hvd_backend_join && !spec->dry_run && open_lobby(launch, err) != 0)
+		return -1;
 	if (elastic)
 		rc = spec->dry_run ? hvd_elastic_preview(launch, backend, err) : 0;
 	else
@@ -244,6 +260,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 	if (json && !spec->dry_run)
 		hvd_report_result(&result, backend);
 	hvd_launch_clear(&launch);
+	hvd_lobby_close(launch.lobby);
 	hvd_strv_free(&opts.extra_env);
 	hvd_strv_free(&opts.names);
 	free(task);

@@ -20,6 +20,10 @@
  *   --watchdog=PID              start --serve=PID, and see that it does not outlive the tasks. Started by the node
  * agent of rank 0's host when the driver asks for it (serve.h).
  *   --topology                  print what cores this host has (lsf/topology.h). Started by the backend jsrun.
+ *   --join=ADDRESS              agent: come to a launch that waits for agents, and be the node agent of this host for
+ *                               it. Started by whatever the user has, for hvdrun --launcher=join (join.h); with
+ *                               --key-file=FILE|- [--slots=N] [--index=N] [--name=HOST] [--timeout=SECONDS]
+ *   --carry=FD:SESSION:HOST     what hvdrun starts for such an agent, to which FD is connected (carry.h)
  *   --drain                     read stdin to its end. Started by a rank shim (stdin_bootstrap.h).
  *   no argument                 run the site's TaskProlog: Slurm starts this program in its place (prolog.h).
  *
@@ -35,7 +39,9 @@
  *   --nice=N, --memlock=BYTES|unlimited
  *                               take over these limits of the launcher
  */
+#include "carry.h"
 #include "command.h"
+#include "join.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/log.h"
 #include "lib/process/task_prolog.h"
@@ -68,8 +74,9 @@ static const char usage[] =
 	"[--cpus=LIST:LIST…]] -- COMMAND… | "
 	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID [--tcpstore] | hvd-task "
 	"--watchdog=PID [--tcpstore] | "
-	"hvd-task --drain | hvd-task --topology\n"
-	"Started by srun --hvd and hvdrun, not by hand: see hvdrun(1).\n";
+	"hvd-task --drain | hvd-task --topology | hvd-task --carry=FD:SESSION:HOST -- COMMAND… | "
+	"hvd-task --join=ADDRESS --key-file=FILE|- [--slots=N] [--index=N] [--name=HOST] [--timeout=SECONDS]\n"
+	"Only --join is started by hand; all else by srun --hvd and hvdrun: see hvdrun(1).\n";
 
 enum mode_index {
 	MODE_RANK, /* no option chooses it */
@@ -81,6 +88,8 @@ enum mode_index {
 	MODE_WATCHDOG,
 	MODE_TOPOLOGY,
 	MODE_DRAIN,
+	MODE_JOIN,
+	MODE_CARRY,
 	N_MODES,
 };
 
@@ -91,6 +100,7 @@ struct args {
 	const char *at, *ranks, *ports, *input, *nice, *memlock;
 	bool from_stdin, guarded, behind, tcpstore;
 	struct hvd_ranks_opts opts;
+	struct hvd_join_opts join;
 };
 
 struct task {
@@ -159,6 +169,17 @@ static int drain(struct task *task)
 	return hvd_stdin_bootstrap_drain();
 }
 
+static int join(struct task *task)
+{
+	task->args.join.address = task->args.value;
+	return hvd_join_run(&task->args.join, &task->log);
+}
+
+static int carry(struct task *task)
+{
+	return hvd_carry_run(task->args.value, task->args.opts.argv, &task->log);
+}
+
 /* The modes, and what starts this program in each. All return the exit status. */
 static const struct mode {
 	bool command; /* a COMMAND must follow the options; else none may */
@@ -174,6 +195,8 @@ static const struct mode {
 	[MODE_WATCHDOG] = {false, false, watchdog},       /* the node agent of rank 0's host */
 	[MODE_TOPOLOGY] = {false, false, print_topology}, /* the backend jsrun, on the hosts of a job */
 	[MODE_DRAIN] = {false, false, drain},             /* MODE_RANK with --input=RANK */
+	[MODE_JOIN] = {false, false, join},               /* the user */
+	[MODE_CARRY] = {true, false, carry},              /* the backend join */
 };
 
 static bool misused(const struct args *args, bool command)
@@ -182,7 +205,8 @@ static bool misused(const struct args *args, bool command)
 
 	return command != modes[args->mode].command || host != (args->ranks != NULL) || (args->guarded && !host) ||
 	       (args->from_stdin && !command && args->mode != MODE_SERVE) ||
-	       (args->input && (host || !args->from_stdin)) || (args->ports && args->mode != MODE_PLAN);
+	       (args->join.key_file && args->mode != MODE_JOIN) || (args->input && (host || !args->from_stdin)) ||
+	       (args->ports && args->mode != MODE_PLAN);
 }
 
 /* The option of a mode stands for the mode. */
@@ -195,6 +219,8 @@ static const struct option options[] = {
 	{"watchdog", required_argument, NULL, MODE_WATCHDOG},
 	{"topology", no_argument, NULL, MODE_TOPOLOGY},
 	{"drain", no_argument, NULL, MODE_DRAIN},
+	{"join", required_argument, NULL, MODE_JOIN},
+	{"carry", required_argument, NULL, MODE_CARRY},
 	{"ranks", required_argument, NULL, 'r'},
 	{"ports", required_argument, NULL, 'p'},
 	{"label", required_argument, NULL, 'l'},
@@ -214,6 +240,11 @@ static const struct option options[] = {
 	{"version", no_argument, NULL, 'V'},
 	{"nice", required_argument, NULL, 'N'},
 	{"memlock", required_argument, NULL, 'L'},
+	{"key-file", required_argument, NULL, 'k'},
+	{"slots", required_argument, NULL, 'S'},
+	{"index", required_argument, NULL, 'X'},
+	{"name", required_argument, NULL, 'H'},
+	{"timeout", required_argument, NULL, 'T'},
 	{NULL, 0, NULL, 0},
 };
 
@@ -268,6 +299,21 @@ static bool take_option(struct args *args, int c)
 		break;
 	case 'I':
 		args->input = optarg;
+		break;
+	case 'k':
+		args->join.key_file = optarg;
+		break;
+	case 'S':
+		args->join.slots = optarg;
+		break;
+	case 'X':
+		args->join.index = optarg;
+		break;
+	case 'H':
+		args->join.name = optarg;
+		break;
+	case 'T':
+		args->join.timeout = optarg;
 		break;
 	case 'N':
 		args->nice = optarg;

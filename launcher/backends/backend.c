@@ -4,6 +4,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/job/this_host.h"
 #include "lib/protocol/boot.h"
+#include "lobby.h"
 #include "scratch.h"
 #include "slurm/alloc_slurm.h"
 
@@ -13,10 +14,10 @@
 #include <unistd.h>
 
 /* Where the user names no backend, the first that suits is taken: lsrun suits an LSF job without blaunch, blaunch any
- * other; mpirun suits nowhere, fork everywhere. */
+ * other; mpirun and join suit nowhere, fork everywhere. */
 static const struct hvd_backend *const table[] = {
 	&hvd_backend_srun, &hvd_backend_jsrun,  &hvd_backend_lsrun, &hvd_backend_blaunch,
-	&hvd_backend_ssh,  &hvd_backend_mpirun, &hvd_backend_fork,
+	&hvd_backend_ssh,  &hvd_backend_mpirun, &hvd_backend_join,  &hvd_backend_fork,
 };
 
 #define N_BACKENDS (sizeof(table) / sizeof(table[0]))
@@ -254,7 +255,9 @@ void hvd_launch_clear(struct hvd_launch *launch)
 	for (size_t i = 0; i < launch->n_procs; i++) {
 		hvd_strv_free(&launch->procs[i].argv);
 		hvd_strv_free(&launch->procs[i].env);
-		if (launch->procs[i].fd >= 0)
+		if (launch->procs[i].guest)
+			hvd_lobby_release(launch->lobby, launch->procs[i].host);
+		else if (launch->procs[i].fd >= 0)
 			close(launch->procs[i].fd);
 	}
 	free(launch->procs);

@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct hvd_lobby;
 struct hvd_scratch;
 
 /* A launch process: one process that hvdrun starts on its own host. */
@@ -34,6 +35,7 @@ struct hvd_proc {
 	const char *host;    /* the host whose ranks it starts; NULL = the ranks of all hosts. Not owned */
 	const char *cwd;     /* a string constant; NULL = hvdrun's directory */
 	int fd;              /* a descriptor that the process inherits under the same number; -1 = none. Owned */
+	bool guest;          /* … but the lobby's: `host` is to be released there */
 };
 
 struct hvd_launch {
@@ -42,6 +44,8 @@ struct hvd_launch {
 	char *const *envp;
 	const char *task, *selftest; /* paths of hvd-task and hvd-selftest */
 	const struct hvd_log *log;
+	/* In, for the backend join: where agents wait (lobby.h). The job goes on in its event loop, with its key. */
+	struct hvd_lobby *lobby;
 	/* In, for elastic jobs: each host has a struct hvd_launch, see hvd_launch_for_host(). */
 	int first_host; /* the host's index among all hosts that the job has ever had */
 	bool another;   /* the job has started a process before: files of output are appended to */
@@ -111,6 +115,7 @@ extern const struct hvd_backend hvd_backend_blaunch;
 extern const struct hvd_backend hvd_backend_lsrun;
 extern const struct hvd_backend hvd_backend_mpirun;
 extern const struct hvd_backend hvd_backend_ssh;
+extern const struct hvd_backend hvd_backend_join;
 extern const struct hvd_backend hvd_backend_fork;
 
 /* The backend that the user named, or the first that suits. NULL with err set, also when it refuses the launch. */

@@ -44,6 +44,7 @@ static const struct hvd_discovery_kind *const kinds[] = {
 	[HVD_DISCOVER_SCRIPT] = &hvd_discovery_script,
 	[HVD_DISCOVER_SLURM] = &hvd_discovery_slurm,
 	[HVD_DISCOVER_JOBS] = &hvd_discovery_slurm,
+	[HVD_DISCOVER_AGENTS] = &hvd_discovery_agents,
 };
 
 /* ---- telling ---- */

@@ -8,6 +8,7 @@
  *   script    a program that prints `host[:slots]` lines, run every second, or as often as is asked for
  *   slurm     the nodes of this Slurm job, without those that are down, draining or failing
  *   jobs      the nodes of all the user's running Slurm jobs of one name or comment
+ *   agents    those that come by themselves (--launcher=join), while they are connected
  * To add one: a file with a struct hvd_discovery_kind (discovery_kind.h), and its line in the table of discovery.c.
  */
 #ifndef HVD_DISCOVERY_H
@@ -23,14 +24,15 @@
 #include <stdint.h>
 
 struct hvd_discovery_opts {
-	enum hvd_discover from; /* not AUTO */
-	struct hvd_alloc hosts; /* HOSTS: these. SLURM: the job's as it began */
-	char *script;           /* SCRIPT: a command line for sh -c */
-	char *jobs;             /* JOBS: the name or comment of the jobs */
-	uint32_t job;           /* SLURM: the job. JOBS: the one that we run in, whose hosts come first; 0 = none */
-	int slots_per_host;     /* of hosts that come without a number; 0 = 1, or what their job says */
-	char *const *envp;      /* of the script; not owned */
-	double time_limit;      /* seconds that a run of the script may take; 0 = 30 */
+	enum hvd_discover from;  /* not AUTO */
+	struct hvd_alloc hosts;  /* HOSTS: these. SLURM: the job's as it began */
+	char *script;            /* SCRIPT: a command line for sh -c */
+	char *jobs;              /* JOBS: the name or comment of the jobs */
+	struct hvd_lobby *lobby; /* AGENTS: where they come; not owned */
+	uint32_t job;            /* SLURM: the job. JOBS: the one that we run in, whose hosts come first; 0 = none */
+	int slots_per_host;      /* of hosts that come without a number; 0 = 1, or what their job says */
+	char *const *envp;       /* of the script; not owned */
+	double time_limit;       /* seconds that a run of the script may take; 0 = 30 */
 	/* Seconds from one look to the next, SCRIPT, SLURM and JOBS; 0 = 1, or more where a look takes so much of a
 	 * core that it should be seldom. */
 	double interval;

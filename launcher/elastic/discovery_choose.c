@@ -128,6 +128,11 @@ int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_o
 	out->envp = launch->envp;
 	out->slots_per_host = spec->hosts.slots_per_host;
 	out->interval = spec->discovery.interval;
+	if (spec->launcher && strcmp(spec->launcher, hvd_backend_join.name) == 0) {
+		out->from = HVD_DISCOVER_AGENTS;
+		out->lobby = launch->lobby;
+		return 0;
+	}
 	switch (spec->discovery.from) {
 	case HVD_DISCOVER_SCRIPT:
 		out->from = HVD_DISCOVER_SCRIPT;
@@ -142,6 +147,7 @@ int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_o
 			return choose_slurm(launch, out, err);
 		break;
 	case HVD_DISCOVER_HOSTS:
+	case HVD_DISCOVER_AGENTS: /* it was dealt with */
 		break;
 	}
 	return choose_fixed(launch, out, err);

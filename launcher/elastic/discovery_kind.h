@@ -34,7 +34,7 @@ struct hvd_discovery {
 	bool busy, unwanted;     /* in a callback; to be destroyed after it */
 };
 
-extern const struct hvd_discovery_kind hvd_discovery_script, hvd_discovery_slurm;
+extern const struct hvd_discovery_kind hvd_discovery_script, hvd_discovery_slurm, hvd_discovery_agents;
 
 /*
  * A look for hosts has ended: with the hosts that were found, of which the changes are told, or with a failure. The

@@ -190,6 +190,7 @@ static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o
 	spec->deadlines.init = o->init_timeout < HVD_MOST_SECONDS ? o->init_timeout : HVD_MOST_SECONDS;
 	hvd_options_tunables(o, &spec->env);
 	spec->key_file = o->key_file;
+	spec->join_file = o->join_file;
 	spec->trace = o->trace;
 }
 

@@ -50,6 +50,7 @@ enum hvd_discover {
 	HVD_DISCOVER_SLURM,    /* the nodes of this Slurm job */
 	HVD_DISCOVER_JOBS,     /* the nodes of all Slurm jobs of one name or comment */
 	HVD_DISCOVER_SCRIPT,   /* what a program prints */
+	HVD_DISCOVER_AGENTS,   /* agents that come by themselves (--launcher=join) */
 };
 
 struct hvd_launch_spec {
@@ -147,9 +148,10 @@ struct hvd_launch_spec {
 		 * never. */
 		double init;
 	} deadlines;
-	struct hvd_strv env;  /* NAME=VALUE for every rank */
-	const char *key_file; /* the secret by which ranks prove who they are; NULL = munge, or the launch's own */
-	const char *trace;    /* file for a trace of the start */
+	struct hvd_strv env;   /* NAME=VALUE for every rank */
+	const char *join_file; /* where the address for agents is written; NULL = nowhere */
+	const char *key_file;  /* the secret by which ranks prove who they are; NULL = munge, or the launch's own */
+	const char *trace;     /* file for a trace of the start */
 
 	/* What becomes of a rank that fails, and of what ranks print. */
 	struct {

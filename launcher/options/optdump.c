@@ -53,6 +53,19 @@ static char *facts(const struct hvd_opt *o, bool family)
 	return text;
 }
 
+/* The length of the first word. Of a list of values that does not fit into a line it is as many as do. */
+static int word(const char *text, int width)
+{
+	int n = (int)strcspn(text, " ");
+
+	if (n <= width)
+		return n;
+	for (int i = width; i > 0; i--)
+		if (text[i - 1] == '|')
+			return i;
+	return n;
+}
+
 /* Write the words of `text` into the columns from COLUMN to width; `at` is the column that the line has reached. */
 static void fill(FILE *f, const char *text, int at, int width)
 {
@@ -63,13 +76,13 @@ static void fill(FILE *f, const char *text, int at, int width)
 	fprintf(f, "%*s", COLUMN - at, "");
 	at = COLUMN;
 	while (*text) {
-		int n = (int)strcspn(text, " ");
+		int n = word(text, width - COLUMN);
 
 		if (at > COLUMN && at + 1 + n > width) {
 			fprintf(f, "\n%*s", COLUMN, "");
 			at = COLUMN;
 		}
-		if (at > COLUMN)
+		if (at > COLUMN && text[-1] == ' ')
 			at += fprintf(f, " ");
 		at += fprintf(f, "%.*s", n, text);
 		text += n + (text[n] == ' ');

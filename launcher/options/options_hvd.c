@@ -6,7 +6,7 @@
 #include "lib/base/values.h"
 #include "options_rows.h"
 
-#define LAUNCHERS "auto|srun|fork|jsrun|blaunch|lsrun|ssh|mpirun"
+#define LAUNCHERS "auto|srun|fork|jsrun|blaunch|lsrun|ssh|mpirun|join"
 
 static int read_frameworks(void *result, const char *from, const char *value, struct hvd_err *err)
 {
@@ -25,7 +25,8 @@ static const struct hvd_opt rows[] = {
 	{ROW("launcher", REQUIRED, RUN, "NAME",
 	     "What starts processes on hosts: auto takes the scheduler of the job that this runs in; outside of a job "
 	     "srun where any option of srun's is given (-n, -l, but not -np) and srun is in PATH, else ssh where "
-	     "--hosts lists other machines, else fork, on this machine; see hvdrun(1), LAUNCHERS"),
+	     "--hosts lists other machines, else fork, on this machine; join waits for agents that something else "
+	     "starts; see hvdrun(1), LAUNCHERS"),
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(launcher), .choices = LAUNCHERS, .env = "HVD_LAUNCHER", .def = "auto"},
 	{FLAG("keep-going", RUN, "A rank that fails does not end the others; the same as srun's -K0", keep_going),
 	 .env = "HVD_KEEP_GOING"},
@@ -90,6 +91,10 @@ static const struct hvd_opt rows[] = {
 	      "hvd.conf(5)",
 	      key_file),
 	 .env = "HVD_KEY_FILE"},
+	{TEXT("join-file", START, "FILE",
+	      "With --launcher=join, write the address that agents join at into this file, which is removed at the end",
+	      join_file),
+	 .env = "HVD_JOIN_FILE"},
 	{TEXT("hvd-key-file", START, "FILE", "The plugin's spelling of --key-file", key_file)},
 
 	{TEXT("trace", OUTPUT, "FILE", "Write a trace of the start to this file, for Chrome's or Perfetto's viewer",

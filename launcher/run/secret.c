@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "secret.h"
 
+#include "launcher/backends/lobby.h"
 #include "lib/base/key.h"
 #include "lib/base/random.h"
 
@@ -57,15 +58,18 @@ int hvd_secret_make(struct hvd_secret *secret, const struct hvd_launch *launch, 
 	struct hvd_identity identity = {.kind = HVD_ID_KEY};
 	bool handed = backend->loopback || backend->by_stdin || launch->by_stdin;
 
-	if (!handed && !launch->one_machine) {
+	if (launch->lobby) {
+		identity.key = *hvd_lobby_key(launch->lobby);
+	} else if (!handed && !launch->one_machine) {
 		if (hvd_secret_identity(launch->spec->key_file, &identity, secret->id_text, err) != 0)
 			return -1;
 	} else if (hvd_random(identity.key.b, HVD_KEY_LEN, err) != 0) {
 		return -1;
-	} else if (handed) {
+	}
+	if (handed) {
 		snprintf(secret->id_text, sizeof(secret->id_text), "fd:%d", HVD_KEY_FD);
 		secret->key = identity.key;
-	} else if (keep_key(secret, &identity.key, err) != 0) {
+	} else if (launch->one_machine && keep_key(secret, &identity.key, err) != 0) {
 		return -1;
 	}
 	return hvd_session_create(&secret->session, &identity, err);

@@ -3,6 +3,7 @@
 
 #include "cleanup.h"
 #include "hex.h"
+#include "random.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,4 +86,23 @@ int hvd_key_read_file(const char *path, struct hvd_key *key, struct hvd_err *err
 		return hvd_err_hint(err, "make one: (umask 077; openssl rand -hex 32 > %s)", path);
 	}
 	return 0;
+}
+
+int hvd_key_make_file(const char *path, struct hvd_err *err)
+{
+	struct hvd_key key;
+	char text[2 * HVD_KEY_LEN + 2];
+	int fd, rc;
+
+	if (hvd_random(key.b, sizeof(key.b), err) != 0)
+		return -1;
+	hvd_hex(key.b, sizeof(key.b), text);
+	text[2 * HVD_KEY_LEN] = '\n';
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	rc = fd >= 0 && write(fd, text, 2 * HVD_KEY_LEN + 1) == 2 * HVD_KEY_LEN + 1 ? 0 : -1;
+	if (fd >= 0 && close(fd) != 0)
+		rc = -1;
+	explicit_bzero(&key, sizeof(key));
+	explicit_bzero(text, sizeof(text));
+	return rc == 0 ? 0 : hvd_err_sys(err, "cannot make the key file %s", path);
 }

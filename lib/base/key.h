@@ -26,4 +26,7 @@ int hvd_key_read_fd(int fd, struct hvd_key *key, struct hvd_err *err);
  * user and is closed to group and others. Both functions leave an undefined key after an error. */
 int hvd_key_read_file(const char *path, struct hvd_key *key, struct hvd_err *err);
 
+/* Write a new, random key to a new file, of mode 0600. -1 with err set, also when there is such a file. */
+int hvd_key_make_file(const char *path, struct hvd_err *err);
+
 #endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * join.c - ranks in agents that come by themselves (hvd-task --join), started by whatever starts processes elsewhere:
+ * Spark's executors, containers, a user by hand.
+ *
+ * Agents wait in a lobby. The process that hvdrun starts for each of them carries what the ranks there write and read
+ * over the agent's connection, as ssh does, and ends as the agent's hvd-task does. Each agent is a host of its own. Its
+ * ranks have the agent's environment and directory; nothing is bound to cores unless the user says so, since the agent
+ * may be one of several on its machine.
+ */
+#include "backend.h"
+
+#include "lib/job/join.h"
+#include "lib/process/spawn.h"
+#include "lobby.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+static bool suits(const struct hvd_launch *launch)
+{
+	(void)launch;
+	return false;
+}
+
+static int check(const struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_launch_spec *spec = launch->spec;
+
+	if (!spec->key_file) {
+		hvd_err_set(err, HVD_E_USAGE, "--launcher=join needs a key, which hvdrun and agents have in common");
+		return hvd_err_hint(err, "--key-file=FILE names the file, which is made if it is not there");
+	}
+	if (spec->hosts.listed || spec->discovery.from != HVD_DISCOVER_AUTO) {
+		hvd_err_set(err, HVD_E_USAGE, "with --launcher=join the hosts are those whose agents come");
+		return hvd_err_hint(err, "leave %s out",
+				    spec->hosts.listed ? "the list of hosts"
+						       : "--discover and --host-discovery-script");
+	}
+	if (!spec->elastic.on && spec->ranks.n < 1) {
+		hvd_err_set(err, HVD_E_USAGE, "--launcher=join has to be told how many ranks there are to be");
+		return hvd_err_hint(err, "-np N waits for agents with N slots; --min-np begins with as many");
+	}
+	return 0;
+}
+
+static void add_shim(struct hvd_launch *launch, struct hvd_proc *proc, int index, int first_rank)
+{
+	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
+	const char *bind = launch->spec->binding.ranks;
+
+	hvd_launch_add_shim(launch, proc);
+	hvd_strv_add(&proc->argv, "--stdin");
+	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
+		      launch->first_host + launch->alloc.n_hosts, host->name);
+	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
+	if (launch->spec->binding.given && strcmp(bind, "none") != 0)
+		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
+	hvd_launch_add_command(launch, proc);
+}
+
+/* The process of one agent, which is taken from the lobby. */
+static int add_agent(struct hvd_launch *launch, int index, int first_rank, struct hvd_err *err)
+{
+	const char *name = launch->alloc.hosts[index].name;
+	int fd = hvd_lobby_take(launch->lobby, name, err);
+	struct hvd_proc *proc;
+
+	if (fd < 0)
+		return -1;
+	proc = hvd_launch_add(launch, name);
+	proc->fd = fd;
+	proc->guest = true;
+	hvd_strv_add(&proc->argv, launch->task);
+	hvd_strv_addf(&proc->argv, "--carry=%d:%s:%s", fd, hvd_lobby_session(launch->lobby), name);
+	hvd_strv_add(&proc->argv, "--");
+	add_shim(launch, proc, index, first_rank);
+	return 0;
+}
+
+static int add_host(struct hvd_launch *launch, struct hvd_err *err)
+{
+	return add_agent(launch, 0, 0, err);
+}
+
+/* --dry-run: what agents are to be started as. */
+static void preview(struct hvd_launch *launch)
+{
+	struct hvd_proc *proc = hvd_launch_add(launch, NULL);
+
+	hvd_strv_add(&proc->argv, launch->task);
+	hvd_strv_add(&proc->argv, "--join=ADDRESS");
+	hvd_strv_addf(&proc->argv, "--key-file=%s", launch->spec->key_file);
+}
+
+static int prepare(struct hvd_launch *launch, struct hvd_err *err)
+{
+	const struct hvd_launch_spec *spec = launch->spec;
+	int rank = 0;
+
+	if (spec->dry_run) {
+		preview(launch);
+		return 0;
+	}
+	if (hvd_lobby_gather(launch->lobby, spec->ranks.n, spec->deadlines.start, &launch->alloc, err) != 0)
+		return -1;
+	for (int i = 0; i < launch->alloc.n_hosts; i++) {
+		if (add_agent(launch, i, rank, err) != 0)
+			return -1;
+		rank += launch->alloc.hosts[i].slots;
+	}
+	launch->one_machine = hvd_lobby_on_this_machine(launch->lobby);
+	return 0;
+}
+
+static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
+		    struct hvd_err *why)
+{
+	char text[64];
+
+	(void)launch;
+	(void)proc;
+	(void)came;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == HVD_JOIN_LOST) {
+		hvd_err_set(why, HVD_E_FAILED, "its agent was lost"); /* hvd-task has said more */
+		return;
+	}
+	hvd_status_text(status, text, sizeof(text));
+	hvd_err_set(why, HVD_E_FAILED, "its node agent ended before its ranks did: %s", text);
+}
+
+const struct hvd_backend hvd_backend_join = {
+	.name = "join",
+	.mode = HVD_START_HOSTS,
+	.by_stdin = true,
+	.fan_out = 32,
+	.suits = suits,
+	.check = check,
+	.prepare = prepare,
+	.add_host = add_host,
+	.elastic = &hvd_backend_join,
+	.explain = explain,
+};

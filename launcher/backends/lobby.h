@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lobby.h - where agents wait that come by themselves (--launcher=join), until the job needs them.
+ *
+ * A lobby listens, and has an event loop, in which the job goes on. Each agent that has the key is a host of the job,
+ * of a name that no other agent of the lobby has had; several on one machine are several hosts. An agent serves once:
+ * when it was released it is gone, and one that comes again is another.
+ */
+#ifndef HVD_LOBBY_H
+#define HVD_LOBBY_H
+
+#include "lib/base/err.h"
+#include "lib/base/key.h"
+#include "lib/base/log.h"
+#include "lib/job/alloc.h"
+
+#include <event2/event.h>
+#include <stdbool.h>
+
+struct hvd_lobby;
+
+struct hvd_lobby_opts {
+	const char *key_file;  /* the secret that agents have; made if it is not there */
+	const char *join_file; /* the join address is written here, and removed with the lobby; NULL = it is not */
+	char *const *nics;     /* addresses of these interfaces come first (lib/net/nicspec.h); NULL = any */
+	const char *task;      /* hvd-task, for messages */
+	const struct hvd_log *log;
+};
+
+/* Listen, and say where. Nothing of `opts` is owned, and all of it must outlive the lobby. NULL with err set. */
+struct hvd_lobby *hvd_lobby_open(const struct hvd_lobby_opts *opts, struct hvd_err *err);
+/* Decline agents that wait, which takes a second at most; remove the file; free the event loop. Nobody else may use
+ * that any more. NULL is fine. */
+void hvd_lobby_close(struct hvd_lobby *lobby);
+
+struct event_base *hvd_lobby_base(const struct hvd_lobby *lobby);
+const struct hvd_key *hvd_lobby_key(const struct hvd_lobby *lobby); /* the secret of the key file */
+const char *hvd_lobby_session(const struct hvd_lobby *lobby);       /* of second handshakes (lib/job/join.h) */
+
+/* Wait until agents with `np` slots are there, at most so many seconds. *out, which is empty before, gets them: those
+ * with an index first, by it, then the others as they came. All others are told from now on that they are not needed.
+ * -1 with err set, which says who has come. A signal that ends this process removes the file first. */
+int hvd_lobby_gather(struct hvd_lobby *lobby, int np, double seconds, struct hvd_alloc *out, struct hvd_err *err);
+
+/* Are all agents that wait or were taken on this machine, and in this network namespace? */
+bool hvd_lobby_on_this_machine(const struct hvd_lobby *lobby);
+
+/* Elastic jobs: `changed` is called, from the event loop, soon after now and whenever hvd_lobby_hosts() has changed.
+ * NULL: not any more. */
+void hvd_lobby_watch(struct hvd_lobby *lobby, void (*changed)(void *arg), void *arg);
+/* The agents that are there, whether or not they were taken; *out is empty before. */
+void hvd_lobby_hosts(const struct hvd_lobby *lobby, struct hvd_alloc *out);
+
+/* The job needs this host now. Returns the connection for `hvd-task --carry`, which stays the lobby's until
+ * hvd_lobby_release(). -1 with err set when the agent is not waiting. */
+int hvd_lobby_take(struct hvd_lobby *lobby, const char *host, struct hvd_err *err);
+/* What carries the host's ranks has ended, or was not started. */
+void hvd_lobby_release(struct hvd_lobby *lobby, const char *host);
+
+#endif

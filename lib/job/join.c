@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "join.h"
+
+#include "alloc.h"
+#include "lib/base/hex.h"
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+#include "lib/protocol/wire.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hvd_join_address_format(const struct hvd_boot *boot, char text[HVD_JOIN_ADDRESS_MAX])
+{
+	char addr[HVD_ADDR_TEXT];
+	size_t at = 0;
+
+	_Static_assert(HVD_BOOT_MAX_ADDRS * (HVD_ADDR_TEXT + 1) + 8 + HVD_SESSION_LEN < HVD_JOIN_ADDRESS_MAX,
+		       "no room");
+	for (unsigned i = 0; i < boot->n_addrs; i++)
+		at += (size_t)snprintf(text + at, HVD_JOIN_ADDRESS_MAX - at, "%s%s", i ? "," : "",
+				       hvd_addr_text(&boot->addrs[i], addr));
+	snprintf(text + at, HVD_JOIN_ADDRESS_MAX - at, ":%u/%s", boot->port, boot->session);
+}
+
+static int parse_port(const char *text, in_port_t *port)
+{
+	char *end;
+	unsigned long n;
+
+	if (*text < '0' || *text > '9')
+		return -1;
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (errno || *end || n < 1 || n > 65535)
+		return -1;
+	*port = (in_port_t)n;
+	return 0;
+}
+
+static int parse_addrs(char *list, struct hvd_boot *boot)
+{
+	char *save = NULL;
+
+	for (char *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		if (boot->n_addrs == HVD_BOOT_MAX_ADDRS || hvd_addr_parse(word, &boot->addrs[boot->n_addrs]) != 0)
+			return -1;
+		boot->n_addrs++;
+	}
+	return boot->n_addrs ? 0 : -1;
+}
+
+int hvd_join_address_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err)
+{
+	unsigned char id[HVD_SESSION_LEN / 2];
+	char copy[HVD_JOIN_ADDRESS_MAX];
+	char *slash = NULL, *colon = NULL;
+
+	if (strlen(text) < sizeof(copy)) {
+		snprintf(copy, sizeof(copy), "%s", text);
+		slash = strrchr(copy, '/');
+	}
+	if (slash) {
+		*slash = '\0';
+		colon = strrchr(copy, ':');
+	}
+	boot->n_addrs = 0;
+	if (colon && hvd_unhex(slash + 1, id, sizeof(id)) == 0) {
+		*colon = '\0';
+		memcpy(boot->session, slash + 1, HVD_SESSION_LEN + 1);
+		if (parse_port(colon + 1, &boot->port) == 0 && parse_addrs(copy, boot) == 0)
+			return 0;
+	}
+	hvd_err_set(err, HVD_E_USAGE, "'%.200s' is no address of a launch, ADDRESS[,ADDRESS…]:PORT/SESSION", text);
+	return hvd_err_hint(err, "hvdrun --launcher=join prints it when it begins to wait for agents");
+}
+
+json_t *hvd_join_offer(const struct hvd_join_offer *offer)
+{
+	json_t *msg = json_pack("{s:s, s:s, s:s, s:i}", "t", "offer", "host", offer->host, "machine", offer->machine,
+				"slots", offer->slots);
+
+	if (offer->index >= 0)
+		json_object_set_new(msg, "index", json_integer(offer->index));
+	return msg;
+}
+
+static int check_name(const char *host, struct hvd_err *err)
+{
+	struct hvd_alloc one = {0};
+	int rc = hvd_alloc_add(&one, host, 1, err);
+
+	hvd_alloc_clear(&one);
+	return rc;
+}
+
+int hvd_join_offer_read(const json_t *msg, struct hvd_join_offer *offer, struct hvd_err *err)
+{
+	const char *host, *machine;
+	int64_t slots, index = -1;
+
+	memset(offer, 0, sizeof(*offer));
+	if (hvd_get_str(msg, "host", sizeof(offer->host) - 1, &host, err) != 0 ||
+	    hvd_get_str(msg, "machine", HVD_MACHINE_LEN, &machine, err) != 0 ||
+	    hvd_get_int(msg, "slots", INT64_MIN, INT64_MAX, &slots, err) != 0 ||
+	    (json_object_get(msg, "index") && hvd_get_int(msg, "index", 0, HVD_JOIN_INDEX_MAX, &index, err) != 0) ||
+	    check_name(host, err) != 0)
+		return -1;
+	if (slots < 1 || slots > HVD_MAX_HOST_RANKS) {
+		hvd_err_set(err, HVD_E_LIMIT, "%lld slots are not possible, only 1 to %d on a host", (long long)slots,
+			    HVD_MAX_HOST_RANKS);
+		return hvd_err_hint(err, "offer fewer: hvd-task --join=… --slots=N");
+	}
+	snprintf(offer->host, sizeof(offer->host), "%s", host);
+	snprintf(offer->machine, sizeof(offer->machine), "%s", machine);
+	offer->slots = (int)slots;
+	offer->index = (int)index;
+	return 0;
+}
+
+char *hvd_join_args(char *const *args, size_t *n)
+{
+	char *bytes;
+	size_t at = 0;
+
+	*n = 0;
+	for (char *const *a = args; *a; a++)
+		*n += strlen(*a) + 1;
+	bytes = hvd_xcalloc(*n + 1, 1);
+	for (char *const *a = args; *a; a++) {
+		size_t len = strlen(*a) + 1;
+
+		memcpy(bytes + at, *a, len);
+		at += len;
+	}
+	return bytes;
+}
+
+int hvd_join_args_read(const char *bytes, size_t n, struct hvd_strv *args, struct hvd_err *err)
+{
+	const char *end = bytes + n;
+
+	if (n == 0 || n > HVD_JOIN_ARGS_MAX || end[-1] != '\0')
+		return hvd_err_set(err, HVD_E_PROTO, "the launcher sent a malformed command line");
+	for (; bytes < end; bytes += strlen(bytes) + 1)
+		hvd_strv_add(args, bytes);
+	return 0;
+}
+
+int hvd_join_run_read(const json_t *msg, char boot[HVD_BOOT_MAX], struct hvd_err *err)
+{
+	struct hvd_boot parsed = {0};
+	const char *text;
+
+	if (hvd_get_str(msg, "boot", HVD_BOOT_MAX - 1, &text, err) != 0 || hvd_boot_parse(text, &parsed, err) != 0)
+		return -1;
+	snprintf(boot, HVD_BOOT_MAX, "%s", text);
+	return 0;
+}
+
+json_t *hvd_join_declined(const struct hvd_err *why)
+{
+	return json_pack("{s:s, s:s, s:s}", "t", "declined", "why", why->msg, "hint", why->hint);
+}
+
+void hvd_join_declined_read(const json_t *msg, struct hvd_err *why)
+{
+	const char *text = "", *hint = "";
+
+	hvd_get_str(msg, "why", sizeof(why->msg) - 1, &text, NULL);
+	hvd_get_str(msg, "hint", sizeof(why->hint) - 1, &hint, NULL);
+	hvd_err_set(why, HVD_E_FAILED, "the launcher declines this agent: %s", *text ? text : "it does not say why");
+	if (*hint)
+		hvd_err_hint(why, "%s", hint);
+}
