@@ -9,6 +9,7 @@
  * munge or a key file proves who belongs to the launch.
  */
 #include "launcher/driver/driver.h"
+#include "launcher/driver/relays.h"
 #include "launcher/options/config.h"
 #include "launcher/run/secret.h"
 #include "lib/base/key.h"
@@ -252,6 +253,18 @@ static int identity_of(const struct program *prog, struct hvd_identity *identity
 	return hvd_key_read_fd((int)prog->key_fd, &identity->key, err);
 }
 
+/* Slurm's answer is of use only where the number of ranks does not decide. srun is starting the tasks meanwhile. */
+static void ask_shared(struct program *prog)
+{
+	struct hvd_driver_opts *opts = &prog->opts;
+	struct hvd_err err = {0};
+
+	if (!hvd_relays_ask_shared(opts))
+		return;
+	if (hvd_slurm_job_shared(prog->job, &opts->hosts_shared, &err) != 0)
+		hvd_verbose(&prog->log, "cannot tell whether other users have processes on these hosts: %s", err.msg);
+}
+
 static int run(struct program *prog, struct hvd_err *err)
 {
 	static const struct hvd_driver_ops ops = {.started = on_started, .failed = on_failed};
@@ -275,6 +288,8 @@ static int run(struct program *prog, struct hvd_err *err)
 	event_add(term, NULL);
 	driver = hvd_driver_create(prog->base, &prog->opts, &session, &ops, prog, &prog->log, err);
 	rc = driver ? send_boot(driver, err) : -1;
+	if (rc == 0)
+		ask_shared(prog);
 	if (rc == 0)
 		event_base_dispatch(prog->base);
 	hvd_driver_destroy(driver);

@@ -8,6 +8,7 @@
 #include "launcher/backends/backend.h"
 #include "launcher/backends/lobby.h"
 #include "launcher/driver/driver.h"
+#include "launcher/driver/relays.h"
 #include "launcher/elastic/elastic.h"
 #include "launcher/options/config.h"
 #include "launcher/options/options.h"
@@ -124,6 +125,19 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 	return rc;
 }
 
+/* May other users have processes on the job's hosts? Of a job that srun is still to make nothing is known. */
+static void ask_shared(const struct hvd_launch *launch, struct hvd_driver_opts *opts)
+{
+	const char *job =
+		launch->spec->srun.jobid ? launch->spec->srun.jobid : hvd_envp_get(launch->envp, "SLURM_JOB_ID");
+	struct hvd_err err = {0};
+
+	if (!job || !hvd_relays_ask_shared(opts))
+		return;
+	if (hvd_slurm_job_shared((uint32_t)strtoul(job, NULL, 10), &opts->hosts_shared, &err) != 0)
+		hvd_verbose(launch->log, "cannot tell whether other users have processes on these hosts: %s", err.msg);
+}
+
 /* --output-filename: make the folder and those above it. The shims make the ranks' folders, on their hosts. */
 static int make_output_dir(const struct hvd_launch_spec *spec, struct hvd_err *err)
 {
@@ -230,6 +244,8 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 		return hvd_report_dry_run(launch, backend, json);
 	if (by_slurm && ask_site(launch, backend, opts, err) != 0)
 		return -1;
+	if (hvd_alloc_in_slurm(launch->envp) || launch->spec->srun.jobid)
+		ask_shared(launch, opts);
 	rc = elastic ? hvd_elastic_run(launch, backend, opts, result, err)
 		     : hvd_run(launch, backend, opts, result, err);
 	return rc == 0 ? result->status : -1;

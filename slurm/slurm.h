@@ -78,6 +78,12 @@ struct hvd_slurm_job {
 int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err);
 void hvd_slurm_job_clear(struct hvd_slurm_job *job); /* leaves a zeroed struct; NULL is fine */
 
+/* May processes of other users run on the nodes of this job? Not where the controller says that the job has its nodes
+ * to itself or to its user (--exclusive, --exclusive=user, a partition with OverSubscribe=EXCLUSIVE or ExclusiveUser),
+ * or where jobs always get whole nodes (select/linear). A job that merely has all cores of its nodes counts as shared.
+ * After an error *shared is false. */
+int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err);
+
 /* Ask for all jobs of this user that the controller knows, including jobs that have ended. The caller calls
  * hvd_slurm_job_clear() on each of *jobs, and frees the array. After an error *jobs is NULL and *n is 0. */
 int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err);

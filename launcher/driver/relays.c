@@ -16,6 +16,11 @@ bool hvd_relays_wanted(const struct hvd_driver_opts *opts)
 	return spec->relay.when == HVD_RELAY_ALWAYS;
 }
 
+bool hvd_relays_ask_shared(const struct hvd_driver_opts *opts)
+{
+	return hvd_relays_wanted(opts) && opts->spec->relay.when == HVD_RELAY_AUTO && opts->ranks < HVD_RELAYS_MANY;
+}
+
 /* ---- are they used ---- */
 
 /* Why relays are to be used, for messages; NULL: they are not. */

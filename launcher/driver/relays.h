@@ -56,6 +56,9 @@ struct hvd_relays {
 /* May relays be used in this launch at all? Then hosts must be told to prepare one each (struct hvd_boot). */
 bool hvd_relays_wanted(const struct hvd_driver_opts *opts);
 
+/* Does it matter whether hosts are shared with other users (opts->hosts_shared)? */
+bool hvd_relays_ask_shared(const struct hvd_driver_opts *opts);
+
 /* Decide whether relays are used by the hosts that have come to stage `least`, which have a number of ranks in all, and
  * what the tree is. `root` is where the rendezvous listens. Says why, with --verbose, or as a warning where
  * the user wants relays and cannot have them. *relays is zero before. */

@@ -240,6 +240,7 @@ static int open_func(struct run *run, struct hvd_err *err)
 	if (!spec->function.file)
 		return 0;
 	run->job.opts->rendezvous_env = HVD_RUNFUNC_ENV;
+	run->job.opts->kept_scope = HVD_RUNFUNC_SCOPE;
 	run->job.opts->func_key = true;
 	hvd_strv_addf(&run->job.opts->extra_env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
 	run->func = hvd_runfunc_open(run->job.base, spec->function.file, spec->function.results, on_unread, run,

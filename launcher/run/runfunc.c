@@ -19,7 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SCOPE_FUNC   "runfunc"
 #define SCOPE_RESULT "runfunc_result"
 #define SCOPE_ERROR  "runfunc_error"
 
@@ -196,11 +195,11 @@ int hvd_runfunc_serve(struct hvd_runfunc *rf, struct hvd_rv *rv, const struct hv
 
 	rf->key = hvd_func_key(session_key);
 	hvd_func_sign(&rf->key, "func", "", rf->func + HVD_FUNC_MAC_LEN, rf->func_len - HVD_FUNC_MAC_LEN, rf->func);
-	if (hvd_rv_put(rv, SCOPE_FUNC, "func", rf->func, rf->func_len, err) != 0)
+	if (hvd_rv_put(rv, HVD_RUNFUNC_SCOPE, "func", rf->func, rf->func_len, err) != 0)
 		return -1;
 	free(rf->func);
 	rf->func = NULL;
-	hvd_rv_hook(rv, SCOPE_FUNC, &func, rf);
+	hvd_rv_hook(rv, HVD_RUNFUNC_SCOPE, &func, rf);
 	hvd_rv_hook(rv, SCOPE_RESULT, &result, rf);
 	hvd_rv_hook(rv, SCOPE_ERROR, &error, rf);
 	return 0;

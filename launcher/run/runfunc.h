@@ -29,6 +29,7 @@
 
 /* Variables of a rank: the prefix of those that tell where the function is and which rank asks (driver_opts.h), and how
  * many bytes a result may have, without its MAC. */
+#define HVD_RUNFUNC_SCOPE   "runfunc" /* of the rendezvous: where the function is */
 #define HVD_RUNFUNC_ENV     "HVD_RUN_FUNC"
 #define HVD_RUNFUNC_MAX_ENV HVD_RUNFUNC_ENV "_MAX"
 

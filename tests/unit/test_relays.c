@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where relays are used, the tree that they make, and what hosts and ranks are told of it. */
+#include "launcher/driver/planner.h"
+
+#include "unit.h"
+
+static const struct hvd_log quiet = {.prog = "test", .level = HVD_LOG_ERROR, .fd = -1};
+
+static struct hvd_addr A(const char *text) {
+	struct hvd_addr addr;
+
+	assert_int_equal(hvd_addr_parse(text, &addr), 0);
+	return addr;
+}
+
+/* ---- trees ---- */
+
+struct launch {
+	struct hvd_launch_spec spec;
+	struct hvd_driver_opts opts;
+	struct hvd_node_table table;
+	struct hvd_endpoints root;
+	struct hvd_relays relays;
+};
+
+/* `n` hosts that can have relays. The rendezvous is on a machine of its own. */
+static void begin(struct launch *l, uint32_t n)
+{
+	memset(l, 0, sizeof(*l));
+	l->spec.frameworks = HVD_FW_AUTO;
+	l->spec.relay.when = HVD_RELAY_ALWAYS;
+	l->spec.relay.fan_out = HVD_RELAY_FAN_OUT;
+	l->opts.spec = &l->spec;
+	l->root.relay_port = 7000;
+	snprintf(l->root.machine, sizeof(l->root.machine), "root");
+	hvd_node_table_init(&l->table, n, n);
+	for (uint32_t h = 0; h < n; h++) {
+		struct hvd_node *node = &l->table.hosts[h].node;
+		char name[16];
+
+		snprintf(name, sizeof(name), "n%u", h);
+		node->name = strdup(name);
+		snprintf(node->machine, sizeof(node->machine), "%u", h);
+		node->relay = 4000;
+		node->relay_children = 4001;
+		hvd_node_table_enter(&l->table, h, HVD_STAGE_REGISTERED);
+	}
+}
+
+static void make(struct launch *l, uint32_t ranks)
+{
+	hvd_relays_make(&l->relays, &l->opts, &l->table, HVD_STAGE_REGISTERED, ranks, &l->root, &quiet);
+}
+
+static void end(struct launch *l)
+{
+	hvd_relays_clear(&l->relays);
+	hvd_node_table_clear(&l->table);
+}
+
+/* All relays reach the root, in so many steps at most, and no parent has more children than it may. */
+static uint32_t check_tree(const struct launch *l, uint32_t fan_out)
+{
+	uint32_t *children = calloc(l->table.n, sizeof(*children)), of_root = 0, deepest = 0, n = 0;
+
+	for (uint32_t h = 0; h < l->table.n; h++) {
+		uint32_t depth = 1;
+
+		if (!hvd_relays_at(&l->relays, h))
+			continue;
+		n++;
+		for (int32_t at = (int32_t)h; l->relays.place[at].parent != HVD_RELAY_PARENT_ROOT; depth++) {
+			at = l->relays.place[at].parent;
+			assert_true(at >= 0 && (uint32_t)at < l->table.n && depth < 10);
+		}
+		if (l->relays.place[h].parent == HVD_RELAY_PARENT_ROOT)
+			of_root++;
+		else
+			children[l->relays.place[h].parent]++;
+		deepest = depth > deepest ? depth : deepest;
+	}
+	assert_true(of_root <= fan_out);
+	for (uint32_t h = 0; h < l->table.n; h++) {
+		assert_true(children[h] <= fan_out);
+		assert_int_equal(children[h], l->relays.place[h].children);
+	}
+	free(children);
+	assert_true(n > 0);
+	return deepest;
+}
+
+static void trees(void **state)
+{
+	static const struct {
+		uint32_t hosts, fan_out, deepest;
+	} cases[] = {
+		{1, 32, 1},    {32, 32, 1},    {33, 32, 2},    {1024, 32, 2}, {1056, 32, 2},
+		{1057, 32, 3}, {10000, 32, 3}, {30000, 32, 3}, {7, 2, 3},     {5, 1, 5},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct launch l;
+
+		begin(&l, cases[i].hosts);
+		l.spec.relay.fan_out = (int)cases[i].fan_out;
+		make(&l, 8 * cases[i].hosts);
+		assert_true(l.relays.used);
+		assert_int_equal(check_tree(&l, cases[i].fan_out), cases[i].deepest);
+		end(&l);
+	}
+}
+
+/* The hosts of the root's machine have none; and a host that cannot have children gets none. */
+static void who_has_a_relay(void **state)
+{
+	struct launch l;
+
+	(void)state;
+	begin(&l, 8);
+	l.spec.relay.fan_out = 2;
+	snprintf(l.table.hosts[0].node.machine, sizeof(l.table.hosts[0].node.machine), "root");
+	snprintf(l.table.hosts[5].node.machine, sizeof(l.table.hosts[5].node.machine), "root");
+	make(&l, 16);
+	assert_false(hvd_relays_at(&l.relays, 0));
+	assert_false(hvd_relays_at(&l.relays, 5));
+	assert_false(hvd_relays_at(&l.relays, 8));
+	check_tree(&l, 2);
+	assert_int_equal(l.relays.place[1].parent, HVD_RELAY_PARENT_ROOT);
+	assert_int_equal(l.relays.place[2].parent, HVD_RELAY_PARENT_ROOT);
+	assert_int_equal(l.relays.place[3].parent, 1);
+	assert_int_equal(l.relays.place[7].parent, 2);
+	end(&l);
+
+	begin(&l, 5);
+	l.spec.relay.fan_out = 2;
+	l.table.hosts[0].node.relay_children = 0;
+	make(&l, 5);
+	assert_int_equal(l.relays.place[2].parent, HVD_RELAY_PARENT_ROOT);
+	assert_int_equal(l.relays.place[4].parent, 1);
+	end(&l);
+
+	begin(&l, 2);
+	for (int h = 0; h < 2; h++)
+		snprintf(l.table.hosts[h].node.machine, sizeof(l.table.hosts[h].node.machine), "root");
+	make(&l, 512);
+	assert_false(l.relays.used);
+	end(&l);
+}
+
+/* ---- when ---- */
+
+static bool used(struct launch *l, uint32_t ranks)
+{
+	bool result;
+
+	make(l, ranks);
+	result = l->relays.used;
+	hvd_relays_clear(&l->relays);
+	return result;
+}
+
+static void when_they_are_used(void **state)
+{
+	struct launch l;
+
+	(void)state;
+	begin(&l, 3);
+	assert_true(used(&l, 3));
+	l.table.hosts[1].node.relay = 0;
+	assert_false(used(&l, 3));
+	l.table.hosts[1].node.relay = 4000;
+	l.root.relay_port = 0; /* the rendezvous takes none */
+	assert_false(used(&l, 3));
+	l.root.relay_port = 7000;
+	l.spec.relay.when = HVD_RELAY_NEVER;
+	assert_false(used(&l, 3 * HVD_RELAYS_MANY));
+	assert_false(hvd_relays_wanted(&l.opts));
+	l.spec.relay.when = HVD_RELAY_AUTO;
+	assert_false(used(&l, HVD_RELAYS_MANY - 1));
+	if (hvd_relays_wanted(&l.opts)) {
+		assert_true(used(&l, HVD_RELAYS_MANY));
+		l.opts.hosts_shared = true;
+		assert_true(used(&l, 3));
+	}
+	l.spec.relay.when = HVD_RELAY_ALWAYS;
+	l.spec.mpi.on = true;
+	assert_false(used(&l, 3));
+	l.spec.mpi.on = false;
+	l.opts.mode = HVD_START_SUPERVISED_RANKS;
+	assert_false(used(&l, 3));
+	l.opts.mode = HVD_START_HOSTS;
+	l.opts.loopback = true;
+	assert_false(used(&l, 3));
+	end(&l);
+}
+
+/* ---- hosts that come and go ---- */
+
+static void hosts_come_and_go(void **state)
+{
+	struct hvd_err err = {0};
+	uint32_t first, *origins;
+	struct launch l;
+	size_t n;
+
+	(void)state;
+	begin(&l, 3);
+	l.spec.elastic.on = true;
+	make(&l, 3);
+	first = l.relays.place[1].origin;
+	origins = hvd_relays_origins(&l.relays, &n);
+	assert_int_equal(n, 3);
+	free(origins);
+	hvd_relays_leave(&l.relays, 1);
+	assert_false(hvd_relays_at(&l.relays, 1));
+	origins = hvd_relays_origins(&l.relays, &n);
+	assert_int_equal(n, 2);
+	assert_true(origins[0] != first && origins[1] != first);
+	free(origins);
+	/* Comes again: another relay. */
+	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 1, &l.root, &err), 0);
+	assert_true(l.relays.place[1].origin != first);
+	assert_int_equal(l.relays.place[1].parent, HVD_RELAY_PARENT_ROOT);
+	/* A new one, in a longer table; without a relay it cannot come. */
+	hvd_node_table_expect(&l.table, 6, "n6");
+	l.table.hosts[6].node.name = strdup("n6");
+	l.table.hosts[6].node.no_relay = strdup("no port was free");
+	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 6, &l.root, &err), -1);
+	assert_in(err.msg, "no port was free");
+	assert_string_equal(err.host, "n6");
+	l.table.hosts[6].node.relay = 4000;
+	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 6, &l.root, &err), 0);
+	assert_true(hvd_relays_at(&l.relays, 6));
+	assert_false(hvd_relays_at(&l.relays, 5));
+	hvd_relays_leave(&l.relays, 99);
+	end(&l);
+}
+
+/* ---- what hosts and ranks are told ---- */
+
+static void register_host(struct hvd_node_table *table, int i, int n, const char *more)
+{
+	char text[1024];
+	uint32_t index;
+	json_t *msg;
+
+	snprintf(text, sizeof(text),
+		 "{\"t\":\"register\",\"node\":%d,\"nodes\":%d,\"size\":0,\"name\":\"n%d\",\"host\":\"h%d\","
+		 "\"machine\":\"%032d\",\"ranks\":[%d],\"port\":4000,\"dropped\":\"\",\"ifaces\":[{\"n\":\"eth0\","
+		 "\"k\":\"ethernet\",\"s\":1000,\"r\":9,\"u\":-1,\"a\":[\"10.0.0.%d\"]}]%s}",
+		 i, n, i, i, i, i, i + 1, more);
+	msg = json_loads(text, 0, NULL);
+	assert_non_null(msg);
+	assert_int_equal(hvd_node_table_register(table, msg, &index, NULL), 0);
+	json_decref(msg);
+}
+
+static void all_report(struct hvd_node_table *table)
+{
+	uint32_t to[HVD_MAX_NEIGHBOURS];
+
+	for (uint32_t h = 0; h < table->n; h++) {
+		json_t *edges = json_array(), *msg;
+		int n = hvd_network_neighbours(h, table->n, to);
+
+		for (int k = 0; k < n; k++)
+			json_array_append_new(edges,
+					      json_pack("[I,i,i,i,i]", (json_int_t)to[k], 0, 0, HVD_REACH_OK, 10));
+		msg = json_pack("{s:o, s:[[i,i,i]]}", "edges", edges, "rendezvous", 1, HVD_REACH_OK, 10);
+		hvd_node_table_enter(table, h, HVD_STAGE_PROBING);
+		assert_int_equal(hvd_node_table_report(table, h, msg, NULL), 0);
+		json_decref(msg);
+	}
+}
+
+static json_int_t number(const json_t *msg, const char *key)
+{
+	assert_true(json_is_integer(json_object_get(msg, key)));
+	return json_integer_value(json_object_get(msg, key));
+}
+
+static const char *first(const json_t *msg, const char *key)
+{
+	assert_int_equal(json_array_size(json_object_get(msg, key)), 1);
+	return json_string_value(json_array_get(json_object_get(msg, key), 0));
+}
+
+static void check_env(const struct hvd_plan *plan, const struct hvd_node_table *table,
+		      const struct hvd_driver_opts *opts, uint32_t rank, const char *port)
+{
+	json_t *env = hvd_plan_env(plan, table, rank, opts);
+
+	assert_string_equal(json_string_value(json_object_get(env, "MASTER_ADDR")), "127.0.0.1");
+	assert_string_equal(json_string_value(json_object_get(env, "MASTER_PORT")), port);
+	assert_string_equal(json_string_value(json_object_get(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR")), "127.0.0.1");
+	assert_string_equal(json_string_value(json_object_get(env, "HOROVOD_GLOO_RENDEZVOUS_PORT")), port);
+	json_decref(env);
+}
+
+static void what_is_told(void **state)
+{
+	struct hvd_addr addrs[] = {A("10.0.0.1"), A("127.0.0.1")};
+	struct hvd_endpoints ep = {.addrs = addrs, .n = 2, .port = 5000, .relay_port = 5001, .host = 0};
+	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO, .relay = {.when = HVD_RELAY_ALWAYS, .fan_out = 1}};
+	struct hvd_driver_opts opts = {.spec = &spec};
+	struct hvd_node_table table;
+	struct hvd_plan plan = {0};
+	json_t *msg;
+
+	(void)state;
+	ep.addrs[0] = A("127.0.0.1");
+	ep.addrs[1] = A("10.0.0.1");
+	hvd_node_table_init(&table, 0, 0);
+	register_host(&table, 0, 3, "");
+	register_host(&table, 1, 3, ",\"relay\":4444,\"relay_children\":4445");
+	register_host(&table, 2, 3, ",\"relay\":4446");
+	memcpy(ep.machine, table.hosts[0].node.machine, sizeof(ep.machine));
+	all_report(&table);
+	assert_int_equal(hvd_plan_make(&plan, &table, &ep, false, &quiet, NULL), 0);
+	assert_null(hvd_plan_relay(&plan, &table, 1));
+	hvd_relays_make(&plan.relays, &opts, &table, HVD_STAGE_REGISTERED, 3, &ep, &quiet);
+	assert_true(plan.relays.used);
+
+	assert_null(hvd_plan_relay(&plan, &table, 0)); /* the root's own host */
+	msg = hvd_plan_relay(&plan, &table, 1);
+	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.2");
+	assert_string_equal(first(msg, "up"), "10.0.0.1");
+	assert_string_equal(first(msg, "root"), "10.0.0.1");
+	assert_int_equal(number(msg, "port"), 5001);
+	assert_int_equal(number(msg, "root_port"), 5001);
+	assert_true(json_is_true(json_object_get(msg, "children")));
+	json_decref(msg);
+	msg = hvd_plan_relay(&plan, &table, 2);
+	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.3");
+	assert_string_equal(first(msg, "up"), "10.0.0.2");
+	assert_string_equal(first(msg, "root"), "10.0.0.1");
+	assert_int_equal(number(msg, "port"), 4445);
+	assert_int_equal(number(msg, "root_port"), 5001);
+	assert_true(json_is_false(json_object_get(msg, "children")));
+	assert_int_equal(number(msg, "origin"), plan.relays.place[2].origin);
+	json_decref(msg);
+
+	check_env(&plan, &table, &opts, 0, "5000");
+	check_env(&plan, &table, &opts, 1, "4444");
+	check_env(&plan, &table, &opts, 2, "4446");
+	hvd_plan_clear(&plan);
+	hvd_node_table_clear(&table);
+}
+
+static void bad_registrations(void **state)
+{
+	static const char *const bad[] = {
+		"\"relay\":0",           "\"relay\":65536",          "\"relay\":\"4\"",
+		"\"relay_children\":-1", "\"relay_children\":70000", "\"no_relay\":4",
+	};
+	static const char head[] = "{\"name\":\"n\",\"host\":\"h\",\"machine\":\"m\",\"dropped\":\"\",\"ranks\":[],"
+				   "\"ifaces\":[],\"port\":1,%s}";
+	char text[1024], why[600];
+	struct hvd_node node;
+	json_t *msg;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text), head, bad[i]);
+		msg = json_loads(text, 0, NULL);
+		assert_non_null(msg);
+		assert_int_equal(hvd_node_from_json(msg, &node, NULL), -1);
+		json_decref(msg);
+	}
+	memset(why, 'x', sizeof(why));
+	for (int len = HVD_NODE_MAX_WHY; len <= HVD_NODE_MAX_WHY + 1; len++) {
+		msg = json_pack("{s:s, s:s, s:s, s:s, s:[], s:[], s:i, s:s%}", "name", "n", "host", "h", "machine", "m",
+				"dropped", "", "ranks", "ifaces", "port", 1, "no_relay", why, len);
+		assert_int_equal(hvd_node_from_json(msg, &node, NULL), len == HVD_NODE_MAX_WHY ? 0 : -1);
+		hvd_node_clear(&node);
+		json_decref(msg);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(trees),
+		cmocka_unit_test(who_has_a_relay),
+		cmocka_unit_test(when_they_are_used),
+		cmocka_unit_test(hosts_come_and_go),
+		cmocka_unit_test(what_is_told),
+		cmocka_unit_test(bad_registrations),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
