@@ -37,7 +37,7 @@ struct serve {
 	struct hvd_conn *conn;
 	struct hvd_rv_service service;
 	struct hvd_step_tasks tasks;
-	struct event *task_ended; /* a pidfd; NULL before Linux 5.3, which has none: then Slurm ends this process */
+	struct event *task_ended; /* NULL: there is no task, or no way to watch it */
 	bool tcpstore, done;
 	struct hvd_err *err;
 	int rc;
@@ -154,28 +154,25 @@ int hvd_serve_watch(pid_t task, bool tcpstore, struct hvd_err *err)
 				  .parent_death_signal = SIGKILL};
 	struct pollfd ends[2] = {{.events = POLLIN}, {.fd = -1, .events = POLLIN}};
 	struct hvd_step_tasks tasks;
+	bool keyed = fcntl(HVD_KEY_FD, F_GETFD) >= 0;
 	pid_t server = -1;
 
 	snprintf(serve, sizeof(serve), "--serve=%d", (int)task);
 	if (find_self(self, err) != 0)
 		return -1;
 	hvd_step_tasks_init(&tasks, task);
-	ends[0].fd = hvd_step_tasks_next(&tasks);
-	if (ends[0].fd >= 0)
+	if (hvd_step_tasks_open(&tasks, err) == 0)
 		server = hvd_spawn(&spawn, err);
 	if (server < 0) { /* serve without a watchdog */
 		spawn.parent_death_signal = 0;
 		return hvd_exec(&spawn, err);
 	}
+	ends[0].fd = tasks.fd;
 	ends[1].fd = (int)syscall(SYS_pidfd_open, server, 0);
-	if (ends[0].fd != HVD_KEY_FD && ends[1].fd != HVD_KEY_FD)
+	if (keyed)
 		close(HVD_KEY_FD); /* the server has its own copy */
-	while (ends[0].fd >= 0 && !ends[1].revents) {
-		if (poll(ends, 2, -1) < 0 || !ends[0].revents)
-			continue;
-		close(ends[0].fd);
-		ends[0].fd = hvd_step_tasks_next(&tasks);
-	}
+	while (hvd_step_tasks_left(&tasks) && !ends[1].revents)
+		poll(ends, 2, -1);
 	hvd_step_tasks_clear(&tasks);
 	/* When the tasks have ended, the server ends by itself, unless somebody has stopped it. */
 	while (!ends[1].revents && poll(&ends[1], 1, LAST_MS) < 0 && errno == EINTR)
@@ -198,46 +195,34 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	hvd_rv_service_message(&serve->service, msg);
 }
 
-static void on_task_ended(evutil_socket_t fd, short what, void *arg);
-
-/* Wait for the end of a task that runs. False: there is none. */
-static bool watch_next(struct serve *serve)
-{
-	int fd = hvd_step_tasks_next(&serve->tasks);
-
-	if (fd < 0)
-		return false;
-	serve->task_ended = event_new(serve->base, fd, EV_READ, on_task_ended, serve);
-	event_add(serve->task_ended, NULL);
-	return true;
-}
-
-static void unwatch(struct serve *serve)
-{
-	if (!serve->task_ended)
-		return;
-	close(event_get_fd(serve->task_ended));
-	event_free(serve->task_ended);
-	serve->task_ended = NULL;
-}
-
 static void on_task_ended(evutil_socket_t fd, short what, void *arg)
 {
 	struct serve *serve = arg;
 
 	(void)fd;
 	(void)what;
-	unwatch(serve);
-	if (watch_next(serve))
+	if (hvd_step_tasks_left(&serve->tasks))
 		return;
+	event_del(serve->task_ended);
 	serve->done = true;
 	stop(serve, 0);
+}
+
+/* Without pidfds Slurm ends this process. */
+static void watch_tasks(struct serve *serve, pid_t task)
+{
+	hvd_step_tasks_init(&serve->tasks, task);
+	if (hvd_step_tasks_open(&serve->tasks, NULL) != 0)
+		return;
+	serve->task_ended = event_new(serve->base, serve->tasks.fd, EV_READ | EV_PERSIST, on_task_ended, serve);
+	event_add(serve->task_ended, NULL);
 }
 
 /* The end: send the last message, if there is one, and free everything. */
 static void finish(struct serve *serve)
 {
-	unwatch(serve);
+	if (serve->task_ended)
+		event_free(serve->task_ended);
 	hvd_rv_service_close(&serve->service);
 	if (serve->conn && serve->done)
 		hvd_conn_send(serve->conn, json_pack("{s:s}", "t", "done"));
@@ -323,10 +308,8 @@ int hvd_serve_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, 
 		event_base_free(serve.base);
 		return -1;
 	}
-	if (task) {
-		hvd_step_tasks_init(&serve.tasks, task);
-		watch_next(&serve);
-	}
+	if (task)
+		watch_tasks(&serve, task);
 	link = hvd_link_create(serve.base, boot, &serve.session, hvd_deadline_in(boot->timeout), on_up, on_down,
 			       &serve);
 	event_base_dispatch(serve.base);

@@ -2,14 +2,22 @@
 #include "step_tasks.h"
 
 #include "lib/base/xalloc.h"
+#include "lib/process/descendants.h"
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+struct hvd_step_task {
+	pid_t pid; /* 0: what has started the tasks */
+	int fd;    /* a pidfd */
+};
 
 /* The parent and session of a process that runs. -1: it has ended. */
 static int look_up(pid_t pid, pid_t *parent, pid_t *session)
@@ -39,22 +47,72 @@ static bool is_task(const struct hvd_step_tasks *tasks, pid_t pid)
 	return look_up(pid, &parent, &session) == 0 && parent == tasks->parent && session == tasks->session;
 }
 
-static void find_others(struct hvd_step_tasks *tasks)
+static int open_pid(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static void add(struct hvd_step_tasks *tasks, pid_t pid, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	if (epoll_ctl(tasks->fd, EPOLL_CTL_ADD, fd, &ev) != 0) {
+		close(fd);
+		return;
+	}
+	tasks->all = hvd_xrealloc(tasks->all, tasks->n + 1, sizeof(*tasks->all));
+	tasks->all[tasks->n++] = (struct hvd_step_task){pid, fd};
+}
+
+static bool has(const struct hvd_step_tasks *tasks, pid_t pid)
+{
+	for (size_t i = 0; i < tasks->n; i++)
+		if (tasks->all[i].pid == pid)
+			return true;
+	return false;
+}
+
+static void consider(struct hvd_step_tasks *tasks, pid_t pid)
+{
+	int fd;
+
+	if (pid <= 0 || has(tasks, pid) || !is_task(tasks, pid))
+		return;
+	/* Its number may be another process's by the time that the pidfd is opened, so look again. */
+	fd = open_pid(pid);
+	if (fd >= 0 && !is_task(tasks, pid))
+		close(fd);
+	else if (fd >= 0)
+		add(tasks, pid, fd);
+}
+
+static void find_in_proc(struct hvd_step_tasks *tasks)
 {
 	DIR *dir = opendir("/proc");
 	const struct dirent *entry;
 
-	tasks->others = hvd_xcalloc(1, sizeof(*tasks->others));
-	while (dir && (entry = readdir(dir))) {
-		pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? (pid_t)atoi(entry->d_name) : 0;
-
-		if (pid <= 0 || pid == tasks->task || !is_task(tasks, pid))
-			continue;
-		tasks->others = hvd_xrealloc(tasks->others, tasks->n + 1, sizeof(*tasks->others));
-		tasks->others[tasks->n++] = pid;
-	}
+	while (dir && (entry = readdir(dir)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			consider(tasks, (pid_t)atoi(entry->d_name));
 	if (dir)
 		closedir(dir);
+}
+
+/* A kernel that tells a process' children (CONFIG_PROC_CHILDREN) spares a look at all processes of the host. */
+static void find_others(struct hvd_step_tasks *tasks)
+{
+	struct hvd_pids pids = {0};
+
+	if (!tasks->parent)
+		return;
+	if (access("/proc/thread-self/children", F_OK) != 0) {
+		find_in_proc(tasks);
+		return;
+	}
+	hvd_pids_add_children(&pids, tasks->parent);
+	for (size_t i = 0; i < pids.n; i++)
+		consider(tasks, pids.v[i]);
+	free(pids.v);
 }
 
 void hvd_step_tasks_init(struct hvd_step_tasks *tasks, pid_t task)
@@ -64,37 +122,93 @@ void hvd_step_tasks_init(struct hvd_step_tasks *tasks, pid_t task)
 		tasks->parent = 0;
 }
 
-static int open_pid(pid_t pid)
+int hvd_step_tasks_open(struct hvd_step_tasks *tasks, struct hvd_err *err)
 {
-	return (int)syscall(SYS_pidfd_open, pid, 0);
-}
+	int fd = open_pid(tasks->task), parent;
 
-int hvd_step_tasks_next(struct hvd_step_tasks *tasks)
-{
-	int fd;
-
-	/* The pidfd is opened before the process is looked up, as its number may be another process's by now. */
-	if (!tasks->others && (fd = open_pid(tasks->task)) >= 0) {
-		if (tasks->parent && is_task(tasks, tasks->task))
-			return fd;
-		close(fd);
-	}
-	if (!tasks->others && tasks->parent)
-		find_others(tasks);
-	while (tasks->at < tasks->n) {
-		pid_t pid = tasks->others[tasks->at++];
-
-		fd = open_pid(pid);
-		if (fd >= 0 && is_task(tasks, pid))
-			return fd;
+	/* A task that has ended already is no failure: others may run. */
+	if (fd < 0 && errno != ESRCH)
+		return hvd_err_sys(err, "cannot watch process %d", (int)tasks->task);
+	tasks->fd = epoll_create1(EPOLL_CLOEXEC);
+	if (tasks->fd < 0) {
+		hvd_err_sys(err, "cannot watch process %d", (int)tasks->task);
 		if (fd >= 0)
 			close(fd);
+		tasks->fd = 0;
+		return -1;
 	}
-	return -1;
+	/* The number may be another process's by now. */
+	if (fd >= 0 && tasks->parent && is_task(tasks, tasks->task))
+		add(tasks, tasks->task, fd);
+	else if (fd >= 0)
+		close(fd);
+	parent = tasks->parent ? open_pid(tasks->parent) : -1;
+	if (parent >= 0)
+		add(tasks, 0, parent);
+	find_others(tasks);
+	return 0;
+}
+
+/* Forget the pidfd of a process that has ended. */
+static void drop(struct hvd_step_tasks *tasks, int fd)
+{
+	for (size_t i = 0; i < tasks->n; i++) {
+		if (tasks->all[i].fd != fd)
+			continue;
+		if (tasks->all[i].pid == 0)
+			tasks->orphaned = true;
+		tasks->all[i] = tasks->all[--tasks->n];
+		break;
+	}
+	/* A process that was forked since may hold the pidfd, too, which would stay in the epoll instance. */
+	epoll_ctl(tasks->fd, EPOLL_CTL_DEL, fd, NULL);
+	close(fd);
+}
+
+pid_t hvd_step_tasks_first(const struct hvd_step_tasks *tasks)
+{
+	pid_t first = 0;
+
+	for (size_t i = 0; i < tasks->n; i++)
+		if (tasks->all[i].pid == tasks->task || !first)
+			first = tasks->all[i].pid;
+	return first;
+}
+
+bool hvd_step_tasks_left(struct hvd_step_tasks *tasks)
+{
+	struct epoll_event evs[32];
+	int n;
+
+	while ((n = epoll_wait(tasks->fd, evs, 32, 0)) > 0)
+		for (int i = 0; i < n; i++)
+			drop(tasks, evs[i].data.fd);
+	if (tasks->orphaned)
+		return false;
+	if (!hvd_step_tasks_first(tasks))
+		find_others(tasks);
+	return hvd_step_tasks_first(tasks) != 0;
 }
 
 void hvd_step_tasks_clear(struct hvd_step_tasks *tasks)
 {
-	free(tasks->others);
+	for (size_t i = 0; i < tasks->n; i++)
+		close(tasks->all[i].fd);
+	free(tasks->all);
+	if (tasks->fd > 0)
+		close(tasks->fd);
 	*tasks = (struct hvd_step_tasks){0};
+}
+
+int hvd_step_tasks_possible(struct hvd_err *err)
+{
+	int fd = open_pid(getpid());
+
+	if (fd >= 0) {
+		close(fd);
+		return 0;
+	}
+	if (errno == ENOSYS)
+		return hvd_err_set(err, HVD_E_SYS, "the kernel is older than Linux 5.3, and has no pidfds");
+	return hvd_err_sys(err, "cannot get a pidfd");
 }

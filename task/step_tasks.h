@@ -4,27 +4,43 @@
  *
  * slurmstepd starts them all, in one session (_fork_all_tasks() in its sources; --pty gives one a session of its own).
  * What else has both of this, as a process that a task has left behind, is taken for one. A process that slurmstepd has
- * not started has no other tasks beside it.
+ * not started has no other tasks beside it. When slurmstepd has ended nobody waits for its tasks any longer, so they
+ * count as ended.
+ *
+ * Each process that runs has a pidfd here, in an epoll instance: nothing is polled, and the number of a process that
+ * has ended is never taken for it. Linux 5.3 or newer.
  */
 #ifndef HVD_STEP_TASKS_H
 #define HVD_STEP_TASKS_H
+
+#include "lib/base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 struct hvd_step_tasks {
-	pid_t task; /* the one to begin with */
-	pid_t parent, session;
-	pid_t *others; /* found when the first task has ended, by when all have been started; NULL = not yet */
-	size_t n, at;
+	int fd; /* for poll(2), once open: readable when a task has ended; then call hvd_step_tasks_left() */
+	/* Private: */
+	pid_t task, parent, session; /* parent 0: nothing is known of other tasks */
+	struct hvd_step_task *all;
+	size_t n;
+	bool orphaned;
 };
 
-/* A task that runs. */
+/* The task `task`, which runs, and those beside it. It may have ended when the others are looked for. */
 void hvd_step_tasks_init(struct hvd_step_tasks *tasks, pid_t task);
-/* A pidfd of a task that still runs: of the one of hvd_step_tasks_init() first, then of others. -1: there is none any
- * longer, or the kernel has no pidfds (before Linux 5.3). The caller closes it. */
-int hvd_step_tasks_next(struct hvd_step_tasks *tasks);
-void hvd_step_tasks_clear(struct hvd_step_tasks *tasks);
+/* Watch all that run now, in this process: one that is forked after the call calls it, too, on a copy from before. -1
+ * with err set: this kernel has no pidfds, or no descriptor is left; then nothing is watched. */
+int hvd_step_tasks_open(struct hvd_step_tasks *tasks, struct hvd_err *err);
+/* Forget the tasks that have ended. When there is no other, look for tasks that were started since. False: none is
+ * left. */
+bool hvd_step_tasks_left(struct hvd_step_tasks *tasks);
+/* A task that is watched, the one of hvd_step_tasks_init() first; 0 = none. */
+pid_t hvd_step_tasks_first(const struct hvd_step_tasks *tasks);
+void hvd_step_tasks_clear(struct hvd_step_tasks *tasks); /* may be zeroed, or not open */
+
+/* Has this kernel pidfds? -1 with err set. */
+int hvd_step_tasks_possible(struct hvd_err *err);
 
 #endif

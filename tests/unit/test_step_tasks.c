@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,56 +43,143 @@ static pid_t begin(enum where where)
 	return pid;
 }
 
-static bool ended(int fd)
+static bool has_ended(const struct hvd_step_tasks *tasks)
 {
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	struct pollfd pfd = {.fd = tasks->fd, .events = POLLIN};
 
-	return poll(&pfd, 1, 0) == 1;
+	return poll(&pfd, 1, 1000) == 1;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void need_pidfds(void)
+{
+	if (hvd_step_tasks_possible(NULL) != 0)
+		skip_because("this kernel has no pidfds");
 }
 
 static void the_last_task_counts(void **state)
 {
-	pid_t first = begin(BESIDE), second = begin(OWN_GROUP), third = begin(BESIDE), other = begin(OWN_SESSION);
+	pid_t first = begin(BESIDE), second = begin(OWN_GROUP), third = begin(BESIDE), other = begin(OWN_SESSION), late;
 	struct hvd_step_tasks tasks;
-	int fd, again;
 
 	(void)state;
-	if ((fd = (int)syscall(SYS_pidfd_open, first, 0)) < 0)
-		skip_because("this kernel has no pidfds");
-	close(fd);
+	need_pidfds();
 	hvd_step_tasks_init(&tasks, first);
-	fd = hvd_step_tasks_next(&tasks);
-	assert_true(fd >= 0 && !ended(fd));
 	/* The third ends before it is looked at, and is a zombie then. */
 	kill(third, SIGKILL);
 	waitid(P_PID, (id_t)third, &(siginfo_t){0}, WEXITED | WNOWAIT);
-	kill(first, SIGKILL);
-	waitpid(first, NULL, 0);
-	assert_true(ended(fd));
-	close(fd);
-	fd = hvd_step_tasks_next(&tasks);
-	assert_true(fd >= 0 && !ended(fd));
-	kill(second, SIGKILL);
-	waitpid(second, NULL, 0);
-	assert_true(ended(fd));
-	close(fd);
-	assert_int_equal(hvd_step_tasks_next(&tasks), -1); /* `other` is in another session */
-	assert_int_equal(hvd_step_tasks_next(&tasks), -1);
+	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
+	assert_int_equal(poll(&(struct pollfd){.fd = tasks.fd, .events = POLLIN}, 1, 0), 0);
+	assert_int_equal(hvd_step_tasks_first(&tasks), first);
+	end(first);
+	assert_true(has_ended(&tasks));
+	assert_true(hvd_step_tasks_left(&tasks));
+	assert_int_equal(hvd_step_tasks_first(&tasks), second);
+	/* One that was started since is found when the others have ended. */
+	late = begin(BESIDE);
+	end(second);
+	assert_true(has_ended(&tasks));
+	assert_true(hvd_step_tasks_left(&tasks));
+	assert_int_equal(hvd_step_tasks_first(&tasks), late);
+	end(late);
+	assert_true(has_ended(&tasks));
+	assert_false(hvd_step_tasks_left(&tasks)); /* `other` is in another session */
+	assert_int_equal(hvd_step_tasks_first(&tasks), 0);
 	hvd_step_tasks_clear(&tasks);
 	hvd_step_tasks_clear(&tasks);
 	/* A task that has ended before anybody looks: nothing is known of the others. */
 	hvd_step_tasks_init(&tasks, third);
-	again = hvd_step_tasks_next(&tasks);
-	assert_int_equal(again, -1);
+	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
+	assert_false(hvd_step_tasks_left(&tasks));
 	hvd_step_tasks_clear(&tasks);
-	kill(other, SIGKILL);
 	waitpid(third, NULL, 0);
-	waitpid(other, NULL, 0);
+	end(other);
+}
+
+static void a_task_that_ends_before_it_is_watched_leaves_the_others(void **state)
+{
+	pid_t first = begin(BESIDE), second = begin(BESIDE);
+	struct hvd_step_tasks tasks;
+
+	(void)state;
+	need_pidfds();
+	hvd_step_tasks_init(&tasks, first);
+	end(first);
+	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
+	assert_true(hvd_step_tasks_left(&tasks));
+	assert_int_equal(hvd_step_tasks_first(&tasks), second);
+	end(second);
+	assert_false(hvd_step_tasks_left(&tasks));
+	hvd_step_tasks_clear(&tasks);
+}
+
+static void many_tasks_are_told_as_they_end(void **state)
+{
+	enum {
+		MANY = 200
+	};
+	pid_t all[MANY];
+	struct hvd_step_tasks tasks;
+
+	(void)state;
+	need_pidfds();
+	for (int i = 0; i < MANY; i++)
+		all[i] = begin(BESIDE);
+	hvd_step_tasks_init(&tasks, all[0]);
+	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
+	for (int i = 0; i < MANY; i++) {
+		assert_true(hvd_step_tasks_left(&tasks));
+		end(all[i]);
+		assert_true(has_ended(&tasks));
+	}
+	assert_false(hvd_step_tasks_left(&tasks));
+	hvd_step_tasks_clear(&tasks);
+}
+
+/* A process that stands for slurmstepd starts a task, which says its pid, and is killed. */
+static void tasks_whose_parent_has_ended_count_no_longer(void **state)
+{
+	struct hvd_step_tasks tasks;
+	pid_t stepd, task;
+	int said[2];
+
+	(void)state;
+	need_pidfds();
+	assert_int_equal(pipe(said), 0);
+	stepd = fork();
+	assert_true(stepd >= 0);
+	if (stepd == 0) {
+		task = begin(BESIDE);
+		if (write(said[1], &task, sizeof(task)) != sizeof(task))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(said[0], &task, sizeof(task)), sizeof(task));
+	hvd_step_tasks_init(&tasks, task);
+	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
+	assert_true(hvd_step_tasks_left(&tasks));
+	end(stepd);
+	assert_true(has_ended(&tasks));
+	assert_false(hvd_step_tasks_left(&tasks));
+	hvd_step_tasks_clear(&tasks);
+	close(said[0]);
+	close(said[1]);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(the_last_task_counts)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_last_task_counts),
+		cmocka_unit_test(a_task_that_ends_before_it_is_watched_leaves_the_others),
+		cmocka_unit_test(many_tasks_are_told_as_they_end),
+		cmocka_unit_test(tasks_whose_parent_has_ended_count_no_longer),
+	};
 
 	return cmocka_run_group_tests_name("step tasks", tests, NULL, NULL);
 }
