@@ -26,6 +26,7 @@ struct relay_node {
 	struct hvd_boot parent;
 	struct hvd_link *link;
 	unsigned lost, ups; /* how often it has lost a parent, and got one */
+	int conn_fd;        /* of the connection to the parent, once it has had one */
 	/* Called when the parent is lost; NULL: nothing is done. */
 	void (*parent_lost)(struct relay_node *node);
 	void *arg;
@@ -109,6 +110,7 @@ static inline void relay_node_up(struct hvd_conn *conn, void *arg)
 	struct relay_node *n = arg;
 
 	n->ups++;
+	n->conn_fd = hvd_conn_fd(conn);
 	hvd_rv_relay_up(n->rv, conn);
 }
 
