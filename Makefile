@@ -233,8 +233,8 @@ $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libtask.a $(B)/liblauncher.a $(B
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
 
-# Side by side in one run, as ratios; each needs some minutes. BENCH selects: launch, driver, rendezvous, tcpstore, torch.
-BENCH ?= launch driver rendezvous tcpstore torch
+# Side by side in one run, as ratios; each needs some minutes. BENCH selects: launch, driver, rendezvous, tcpstore, torch, relay.
+BENCH ?= launch driver rendezvous tcpstore torch relay
 .PHONY: bench
 bench: all $(bench_bin)  ## measure launches against srun, the rendezvous against nginx, the driver's scale
 	@B='$(B)' tests/bench/run $(BENCH)
