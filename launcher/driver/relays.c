@@ -6,14 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Why no host of this launch can have a relay; NULL: they may. Under an MPI and jsrun no node agent stays. */
+static const char *impossible(const struct hvd_driver_opts *opts)
+{
+	if (opts->spec->mpi.on)
+		return "an MPI starts the ranks";
+	return opts->mode == HVD_START_SUPERVISED_RANKS ? "jsrun starts the ranks" : NULL;
+}
+
 bool hvd_relays_wanted(const struct hvd_driver_opts *opts)
 {
-	const struct hvd_launch_spec *spec = opts->spec;
-
-	/* Under MPI and jsrun no process of this suite's outlasts the start on each host. */
-	if (opts->loopback || spec->mpi.on || opts->mode == HVD_START_SUPERVISED_RANKS)
-		return false;
-	return spec->relay.when == HVD_RELAY_ALWAYS;
+	return !opts->loopback && !impossible(opts) && opts->spec->relay.when == HVD_RELAY_ALWAYS;
 }
 
 bool hvd_relays_ask_shared(const struct hvd_driver_opts *opts)
@@ -98,6 +101,14 @@ static void grow(struct hvd_relays *relays, uint32_t n)
 	relays->n = n;
 }
 
+#define DIRECT "so all ranks connect to the rendezvous over the network"
+
+/* How loud to say that there can be no relays. */
+static enum hvd_log_level missed(const struct hvd_driver_opts *opts)
+{
+	return opts->spec->relay.when == HVD_RELAY_ALWAYS ? HVD_LOG_WARN : HVD_LOG_VERBOSE;
+}
+
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
 		     enum hvd_stage least, uint32_t ranks, const struct hvd_endpoints *root, const struct hvd_log *log)
 {
@@ -106,6 +117,9 @@ void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *op
 	char *why;
 	int found;
 
+	if (opts->spec->relay.when != HVD_RELAY_NEVER && impossible(opts))
+		hvd_log(log, missed(opts), "there can be no relays of the rendezvous, as %s; " DIRECT,
+			impossible(opts));
 	if (!hvd_relays_wanted(opts) || !root->relay_port)
 		return;
 	why = reason(opts, ranks);
@@ -119,8 +133,7 @@ void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *op
 	hosts = hvd_node_table_list(table, least, &n);
 	found = relay_hosts(table, hosts, n, root->machine, &err);
 	if (found < 0) {
-		hvd_log(log, opts->spec->relay.when == HVD_RELAY_ALWAYS ? HVD_LOG_WARN : HVD_LOG_VERBOSE,
-			"%s: %s; so all ranks connect to the rendezvous over the network", err.host, err.msg);
+		hvd_log(log, missed(opts), "%s: %s; " DIRECT, err.host, err.msg);
 	} else if (found > 0 || opts->spec->elastic.on) {
 		relays->used = true;
 		grow(relays, table->n);

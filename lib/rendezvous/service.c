@@ -125,20 +125,24 @@ static void report_said(enum hvd_log_level level, const char *text, void *arg)
 		json_decref(msg);
 }
 
-void hvd_rv_service_ask_waits(struct hvd_rv_service *service)
+/* Takes the text. */
+static void on_waits(char *text, void *arg)
 {
-	char *text;
+	struct hvd_rv_service *service = arg;
 
-	if (service->conn)
-		hvd_conn_send(service->conn, json_pack("{s:s}", "t", "waits"));
-	if (!service->rv)
-		return;
-	text = hvd_rv_tcpstore_waits(service->rv, MAX_WAITS);
 	if (service->report)
 		report_waits(service, text ? text : "");
 	else if (service->ops)
 		service->ops->waits(text ? text : "", service->arg);
 	free(text);
+}
+
+void hvd_rv_service_ask_waits(struct hvd_rv_service *service)
+{
+	if (service->conn)
+		hvd_conn_send(service->conn, json_pack("{s:s}", "t", "waits"));
+	if (service->rv)
+		hvd_rv_tcpstore_ask_waits(service->rv, MAX_WAITS, on_waits, service);
 }
 
 /* ---- relays ---- */
