@@ -15,7 +15,8 @@ Within a Slurm job the ranks are tasks of a step on its nodes; elsewhere they ar
 hosts that are named. See hvdrun(1), and help(hvdrun.run).
 """
 
-from ._run import LaunchError, RankError, run
+from ._outcome import LaunchError, RankError
+from ._run import run
 
 __all__ = ["run", "LaunchError", "RankError"]
 

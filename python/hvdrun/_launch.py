@@ -73,14 +73,17 @@ class OutputForward(threading.Thread):
     def __init__(self):
         threading.Thread.__init__(self, name="hvdrun-output", daemon=True)
         self._pipes = {}  # descriptor: stream
+        self._errors = -1  # the one of them that hvdrun's own messages come from
         self._ends = []  # the ends of the pipes that hvdrun inherits
         self._rest = b""
         self._wake = os.pipe()
         self.messages = []
 
-    def pipe(self, stream):
+    def pipe(self, stream, errors=False):
         """Returns a descriptor for the child. What the child writes to it goes to `stream`."""
         r, w = os.pipe()
+        if errors:
+            self._errors = r
         os.set_blocking(r, False)
         self._pipes[r] = stream
         self._ends.append(w)
@@ -95,8 +98,6 @@ class OutputForward(threading.Thread):
             os.close(self._ends.pop())
 
     def _pass(self, stream, data):
-        if stream is sys.stderr:
-            self._keep(data)
         try:
             fd = descriptor_of(stream)
             if fd is None:
@@ -123,6 +124,8 @@ class OutputForward(threading.Thread):
         except BlockingIOError:
             return False
         if data:
+            if fd == self._errors:
+                self._keep(data)
             self._pass(self._pipes[fd], data)
         else:
             os.close(fd)
@@ -167,15 +170,16 @@ def read_records(stream):
 class Launch(object):
     """A running hvdrun. Leaving a `with` block ends it, if it has not ended by itself."""
 
-    def __init__(self, program, func, arguments, command, environ):
+    def __init__(self, program, func, arguments, command, environ, stdout=None, stderr=None):
         self.forward = OutputForward()
         results, written = os.pipe()
         self.results = io.open(results, "rb", buffering=1 << 20)
         try:
             with memory_file(func) as f:
-                streams = {"stderr": self.forward.pipe(sys.stderr)}
-                if descriptor_of(sys.stdout) != 1:  # a notebook's, a test's
-                    streams["stdout"] = self.forward.pipe(sys.stdout)
+                streams = {"stderr": self.forward.pipe(stderr or sys.stderr, errors=True)}
+                stdout = stdout or sys.stdout
+                if descriptor_of(stdout) != 1:  # a notebook's, a test's
+                    streams["stdout"] = self.forward.pipe(stdout)
                 # A session of its own: what the terminal sends comes here, and hvdrun is told once.
                 self.process = subprocess.Popen(
                     [program, "--run-func=%d" % f.fileno(), "--results=%d" % written] + arguments + ["--"] + command,

@@ -11,46 +11,7 @@ import sysconfig
 import warnings
 
 from ._launch import Launch, find_hvdrun, read_records
-
-
-class LaunchError(RuntimeError):
-    """The job did not start, or did not end well.
-
-    status    hvdrun's exit status; None when it was killed before it could tell
-    messages  what hvdrun and srun said, lines
-    """
-
-    def __init__(self, text, status=None, messages=()):
-        RuntimeError.__init__(self, text)
-        self.status = status
-        self.messages = list(messages)
-
-    def __reduce__(self):
-        return (type(self), (str(self), self.status, self.messages))
-
-
-class RankError(LaunchError):
-    """A rank raised an exception, or ended without a result. Its exception is __cause__, where it could be pickled.
-
-    rank, host   which
-    how          how its process ended ("killed by signal 9 (SIGKILL)"), or None when it raised
-    traceback    the rank's own, a text; None when it did not raise
-    errors       {rank: traceback} of all ranks that raised
-    """
-
-    def __init__(self, text, status=None, messages=(), rank=-1, host="", how=None, traceback=None, errors=None):
-        LaunchError.__init__(self, text, status, messages)
-        self.rank = rank
-        self.host = host
-        self.how = how
-        self.traceback = traceback
-        self.errors = errors or {}
-
-    def __reduce__(self):
-        return (
-            type(self),
-            (str(self), self.status, self.messages, self.rank, self.host, self.how, self.traceback, self.errors),
-        )
+from ._outcome import Outcome, failed, load_results
 
 
 def _cloudpickle():
@@ -61,11 +22,12 @@ def _cloudpickle():
     return cloudpickle
 
 
-def _pickle(func, args, kwargs):
+def pickle_call(cloudpickle, func, args, kwargs):
+    """Returns a pickle of the call, in base64."""
     if not callable(func):
         raise TypeError("func is not callable: {!r}".format(func))
     try:
-        data = _cloudpickle().dumps(functools.partial(func, *args, **(kwargs or {})))
+        data = cloudpickle.dumps(functools.partial(func, *args, **(kwargs or {})))
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as e:
         raise TypeError("the function or its arguments cannot be pickled: {}".format(e)) from e
     return base64.b64encode(data)
@@ -105,89 +67,6 @@ def _counts(num_proc, np, extra_args):
     if isinstance(num_proc, bool) or not isinstance(num_proc, int) or num_proc < 1:
         raise ValueError('num_proc must be a number above 0, or "all", not {!r}'.format(num_proc))
     return ["-np", str(num_proc)]
-
-
-class _Outcome(object):
-    """The results and errors that come back while the job runs."""
-
-    def __init__(self):
-        self.results = {}  # rank: pickle, in base64
-        self.failures = []  # in the order they came: {"rank", "host", "how" or "traceback", ...}
-        self.end = None
-
-    def add(self, head, data):
-        if head["t"] == "result":
-            self.results[head["rank"]] = data
-        elif head["t"] == "error":
-            try:
-                about = json.loads(data.decode("utf-8"))
-            except ValueError:
-                about = {"text": data.decode("utf-8", "replace"), "type": "?", "host": "?", "traceback": ""}
-            about["rank"] = head["rank"]
-            self.failures.append(about)
-        elif head["t"] == "exit":
-            self.failures.append(head)
-        elif head["t"] == "end":
-            self.end = head
-
-    def first_failure(self):
-        """Returns the failure that caused the others. HorovodInternalError, which a rank raises when another one has
-        gone, is never the cause. What a rank raised is preferred to how it ended."""
-        raised = {f["rank"]: f for f in self.failures if "traceback" in f}
-        causes = [raised.get(f["rank"], f) for f in self.failures]
-        for f in causes:
-            if f.get("type") != "HorovodInternalError":
-                return f
-        return causes[0] if causes else None
-
-    def tracebacks(self):
-        return {f["rank"]: f["traceback"] for f in self.failures if "traceback" in f}
-
-
-def _rank_error(failure, outcome, status, messages):
-    about = dict(
-        status=status,
-        messages=messages,
-        rank=failure["rank"],
-        host=failure["host"],
-        errors=outcome.tracebacks(),
-    )
-    where = "rank {rank} on {host}".format(**failure)
-    if "traceback" not in failure:
-        what = "failed: " if failure["status"] else "ended without a result: "
-        return RankError(where + " " + what + failure["how"], how=failure["how"], **about)
-    error = RankError(
-        "{} raised {}: {}\n\nThere:\n{}".format(where, failure["type"], failure["text"], failure["traceback"].rstrip()),
-        traceback=failure["traceback"],
-        **about
-    )
-    try:
-        error.__cause__ = pickle.loads(base64.b64decode(failure["pickled"]))
-    except Exception:  # not sent, or of a class that does not exist here
-        pass
-    return error
-
-
-def _failed(outcome, status, messages):
-    failure = outcome.first_failure()
-    if failure:
-        return _rank_error(failure, outcome, status, messages)
-    text = "hvdrun ended " + ("with status %d" % status if status >= 0 else "by signal %d" % -status)
-    if messages:
-        text += ":\n" + "\n".join(messages)
-    return LaunchError(text, status if status >= 0 else None, messages)
-
-
-def _load_results(outcome, status, messages):
-    values = []
-    for rank in range(outcome.end["ranks"]):
-        try:
-            values.append(pickle.loads(base64.b64decode(outcome.results.pop(rank))))
-        except Exception as e:
-            raise LaunchError(
-                "the result of rank {} cannot be read here: {}: {}".format(rank, type(e).__name__, e), status, messages
-            ) from e
-    return values
 
 
 def run(
@@ -303,12 +182,12 @@ def run(
             environ[name] = str(value)
     command = [executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "_worker.py")]
     program = find_hvdrun(hvdrun)
-    outcome = _Outcome()
-    with Launch(program, _pickle(func, args, kwargs), arguments, command, environ) as launch:
+    outcome = Outcome()
+    with Launch(program, pickle_call(_cloudpickle(), func, args, kwargs), arguments, command, environ) as launch:
         for head, data in read_records(launch.results):
             outcome.add(head, data)
         status = launch.wait()
     messages = launch.forward.messages
     if status != 0 or outcome.end is None or not outcome.end["started"]:
-        raise _failed(outcome, status, messages)
-    return _load_results(outcome, status, messages)
+        raise failed(outcome, status, messages)
+    return load_results(outcome, status, messages)

@@ -14,6 +14,7 @@ import base64
 import hashlib
 import hmac
 import http.client
+import importlib
 import json
 import os
 import pickle
@@ -129,11 +130,12 @@ def load(data):
 
 
 def dump(value):
-    """Returns the pickle of a value, by cloudpickle if it is installed, which can pickle more than pickle."""
+    """Returns the pickle of a value, by the module that the function came by, or by cloudpickle if it is installed, which
+    can pickle more than pickle."""
     try:
-        from cloudpickle import dumps
+        dumps = importlib.import_module(os.environ.get("HVD_RUN_FUNC_PICKLE", "cloudpickle")).dumps
     except ImportError:
-        from pickle import dumps
+        dumps = pickle.dumps
     return base64.b64encode(dumps(value))
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # install.sh - what tests/peers run against: Horovod itself, release 0.28.1 as PyPI has it, compiled with Gloo for
-# Debian's PyTorch; and, each by an option, a present PyTorch and the frameworks beside it.
+# Debian's PyTorch; and, each by an option, a present PyTorch, the frameworks beside it, and Spark.
 #
 # Each goes into a virtual environment of its own, outside of this repository:
 #
@@ -26,6 +26,7 @@
 #     --torch        PyTorch for the CPU, in DIR/torch: 220 MB to fetch, 1 GB of disk
 #     --frameworks   JAX, Lightning Fabric, accelerate, DeepSpeed and TensorFlow beside the same PyTorch, in
 #                    DIR/frameworks: 700 MB to fetch, 3 GB of disk
+#     --spark        Spark with its Python module, in DIR/spark, and Java: 500 MB to fetch, 600 MB of disk
 #     --all          all of these and Horovod, one after the other, whatever becomes of another
 #
 # PyPI's own PyTorch for Linux is the build for CUDA, 3 GB to fetch with the libraries that it loads. So the release is
@@ -45,14 +46,16 @@ TORCH=${HVD_PEERS_TORCH:-2.13.0+cpu}
 TORCH_INDEX=https://download.pytorch.org/whl/cpu
 BESIDE_TORCH="numpy psutil"
 FRAMEWORKS="jax==0.10.2 lightning-fabric==2.6.6 accelerate==1.15.0 deepspeed==0.19.8 tensorflow-cpu==2.21.0"
+SPARK=${HVD_PEERS_SPARK:-4.3.0}
 VERSION=0.28.1
 SDIST_SHA256=92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0
 PYTHON=/usr/bin/python3
 
 # What must be there, and Debian's package that has it.
 needs() {
-	if [[ $kind == @(torch|frameworks) ]]; then
+	if [[ $kind == @(torch|frameworks|spark) ]]; then
 		echo "py:venv,ensurepip python3-venv"
+		[[ $kind != spark ]] || echo "cmd:java default-jre-headless"
 		return
 	fi
 	cat <<'NEEDS'
@@ -79,7 +82,7 @@ cmd:mpirun.openmpi                openmpi-bin"
 
 where() {
 	local source=${HVD_PEERS_SOURCE:+/source}
-	[[ $kind != @(torch|frameworks) ]] || source=
+	[[ $kind != @(torch|frameworks|spark) ]] || source=
 	echo "${HVD_PEERS_DIR:-$(cache_dir hvd-peers)$source}${kind:+/$kind}"
 }
 
@@ -253,6 +256,18 @@ frameworks() {
 	pip_gets "$FRAMEWORKS" --no-build-isolation "torch==$TORCH" $FRAMEWORKS
 }
 
+# What pip would build of it is a copy of the same size, which is not kept.
+spark() {
+	local seconds=600
+	"$PYTHON" -m venv "$dir/venv" >>"$log" 2>&1 || give_up 1 "no virtual environment; see $log"
+	say "installing Spark $SPARK; the log: $log"
+	pip_gets "pyspark $SPARK" --no-cache-dir "pyspark==$SPARK"
+	# Java may be there, and be older than this Spark takes.
+	env -u SPARK_HOME -u PYSPARK_DRIVER_PYTHON PYSPARK_PYTHON="$dir/venv/bin/python" timeout 60 \
+		"$dir/venv/bin/spark-submit" --version </dev/null >>"$log" 2>&1 ||
+		give_up 77 "Spark $SPARK does not start with this Java: $(java -version 2>&1 | head -n 1); see $log"
+}
+
 # imports MODULE...
 imports() {
 	# Somewhere else than in a folder with modules of such names.
@@ -265,6 +280,7 @@ recipe() {
 	case $kind in
 	torch) echo "torch $TORCH $BESIDE_TORCH $("$PYTHON" -V 2>/dev/null || true)" && return ;;
 	frameworks) echo "torch $TORCH $BESIDE_TORCH $FRAMEWORKS $("$PYTHON" -V 2>/dev/null || true)" && return ;;
+	spark) echo "spark $SPARK $("$PYTHON" -V 2>/dev/null || true)" && return ;;
 	esac
 	echo "${HVD_PEERS_SOURCE:+$HVD_PEERS_SOURCE }${kind:+$kind }$VERSION $SDIST_SHA256 $(dpkg-query -W -f '${Package} ${Version} ' python3-torch python3 2>/dev/null || true)"
 }
@@ -274,7 +290,7 @@ ready() { [[ -e $dir/ready && $(<"$dir/ready") == "$(recipe)" ]]; }
 # each [OPTION]: what main does, for each kind; the status is the gravest: 1, then 77.
 each() {
 	local option status worst=0
-	for option in --torch --frameworks "" --mpi; do
+	for option in --torch --frameworks --spark "" --mpi; do
 		status=0
 		# shellcheck disable=SC2086
 		"${BASH_SOURCE[0]}" $option "$@" || status=$?
@@ -290,7 +306,7 @@ main() {
 		return
 	fi
 	kind=''
-	if [[ ${1-} == --@(mpi|torch|frameworks) ]]; then kind=${1#--} && shift; fi
+	if [[ ${1-} == --@(mpi|torch|frameworks|spark) ]]; then kind=${1#--} && shift; fi
 	dir=$(where)
 	case ${1-} in
 	'') ;;
@@ -318,6 +334,7 @@ main() {
 	packages
 	case $kind in
 	torch) torch && imports torch.distributed ;;
+	spark) spark && imports pyspark ;;
 	frameworks)
 		frameworks
 		imports torch.distributed, jax, lightning_fabric, accelerate, deepspeed

@@ -10,13 +10,17 @@
 #   teardown()      { mend; }
 #   teardown_file() { cluster_down; }
 
-# peers [--mpi | --torch | --frameworks]: sets PY, Python with Horovod (or with what
+# peers [--mpi | --torch | --frameworks | --spark]: sets PY, Python with Horovod (or with what
 # the option says), and HERE, this folder. It is installed by install.sh, before
 # the tests. Where that was not done, or was not possible, they are skipped; where
 # it went wrong, they fail.
 peers() {
     local install=$BATS_TEST_DIRNAME/install.sh dir status reason name what=Horovod
-    if [[ ${1-} == --torch ]]; then what=PyTorch; elif [[ ${1-} == --frameworks ]]; then what="frameworks"; fi
+    case ${1-} in
+    --torch) what=PyTorch ;;
+    --frameworks) what=frameworks ;;
+    --spark) what=Spark ;;
+    esac
     export PEERS_WHY='' CLUSTER_WHY=''
     dir=$("$install" "$@" --where) || return 1
     if ! "$install" "$@" --check; then

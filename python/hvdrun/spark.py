@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a Python function as the ranks of a job inside the executors of Spark.
+
+    import hvdrun.spark
+
+    def train(lr):
+        import horovod.torch as hvd
+        hvd.init()
+        ...
+        return loss
+
+    losses = hvdrun.spark.run(train, args=(0.1,), num_proc=8)   # by rank
+
+It takes the place of horovod.spark.run(). Needs pyspark from 3.1 on; see help(hvdrun.spark.run).
+"""
+
+import itertools
+import os
+import secrets
+import tempfile
+import threading
+import time
+import warnings
+
+from ._launch import END_SECONDS, Launch, find_hvdrun, read_records
+from ._outcome import Outcome, failed, load_results
+from ._run import pickle_call
+
+__all__ = ["run"]
+
+# Seconds between two looks at something that has no event: the file with hvdrun's address, Spark's executors.
+LOOK_SECONDS = 0.1
+# Seconds that hvdrun has to say itself why the job ends, once Spark has failed.
+REASON_SECONDS = 5
+# What each rank runs: the executor's Python, with the text of _worker.py. The task of Spark sets both.
+RANK = (
+    'exec "$HVD_RUN_FUNC_PYTHON" -c \'import os; '
+    'exec(compile(os.environ.pop("HVD_RUN_FUNC_WORKER"), "hvdrun/_worker.py", "exec"))\''
+)
+
+_numbers = itertools.count(1)
+
+
+def _text_of(name):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), encoding="utf-8") as f:
+        return f.read()
+
+
+def _make_task(source, send):
+    """Returns the function of the stage. It refers to nothing of this module, which the executors need not have."""
+
+    def task(_rows):
+        namespace = {"__name__": "hvdrun_spark_task"}
+        exec(compile(source, "hvdrun/_spark_task.py", "exec"), namespace)
+        return [namespace["main"](send)]
+
+    return task
+
+
+def _true(conf, name):
+    return str(conf.get(name, "false")).strip().lower() == "true"
+
+
+def exposure(conf):
+    """Returns what Spark lacks so that nobody else can read the key of a launch that goes through it; None: nothing."""
+    if not _true(conf, "spark.authenticate"):
+        return "does not authenticate its connections (spark.authenticate)"
+    if not any(
+        _true(conf, name)
+        for name in (
+            "spark.network.crypto.enabled",
+            "spark.authenticate.enableSaslEncryption",
+            "spark.ssl.rpc.enabled",
+        )
+    ):
+        return "does not encrypt its connections (spark.network.crypto.enabled)"
+    return None
+
+
+def _context():
+    try:
+        import pyspark
+    except ImportError:
+        raise ImportError("hvdrun.spark.run() needs the module pyspark: pip install pyspark")
+    context = pyspark.SparkContext._active_spark_context
+    if context is None:
+        raise RuntimeError(
+            "there is no SparkContext in this process: make a SparkSession first; one of Spark Connect is not enough"
+        )
+    return context
+
+
+def _thread(target):
+    """Returns a thread whose jobs have the properties that the caller has set, the scheduler's pool among them."""
+    try:
+        from pyspark import InheritableThread as Thread
+    except ImportError:  # before Spark 3.1
+        Thread = threading.Thread
+    return Thread(target=target, name="hvdrun-spark", daemon=True)
+
+
+class Stage(object):
+    """The barrier stage whose tasks are the agents, in a thread of its own. Leaving a `with` block ends it."""
+
+    def __init__(self, context, tasks, source, send):
+        self.context = context
+        self.tasks = tasks
+        self.source = source
+        self.send = send
+        self.folder = tempfile.TemporaryDirectory(prefix="hvdrun-spark-")
+        self.key_file = self._path("key")
+        self.join_file = self._path("join")
+        self.group = "hvdrun.spark.run.%d.%d" % (os.getpid(), next(_numbers))
+        self.launch = None
+        self.reason = None  # why the agents did not come or did not last, where Spark knows
+        self._stop = threading.Event()
+        self._thread = None
+        with open(os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
+            f.write(send["key"] + "\n")
+
+    def _path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def __enter__(self):
+        return self
+
+    def start(self, launch):
+        self.launch = launch
+        self._thread = _thread(self._run)
+        self._thread.start()
+
+    def _going(self):
+        return not self._stop.is_set() and self.launch.process.poll() is None
+
+    def _address(self):
+        """Waits for hvdrun's address. Then the folder with the key goes: hvdrun has read it. Returns None if hvdrun ends."""
+        while self._going():
+            try:
+                with open(self.join_file) as f:
+                    return f.read().strip()
+            except FileNotFoundError:
+                self._stop.wait(LOOK_SECONDS)
+        return None
+
+    def _room(self):
+        """Returns how many tasks the executors that have come can run at once; None where Spark does not tell."""
+        try:
+            scala = self.context._jsc.sc()
+            return scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())
+        except Exception:  # not a part of Spark's interface
+            return None
+
+    def _wait_for_room(self):
+        """Spark looks for the slots of a barrier stage every 15 seconds only, so the stage is not submitted before."""
+        if _true(self.context.getConf(), "spark.dynamicAllocation.enabled"):
+            return  # Spark refuses barrier stages then, and says so
+        while self._going():
+            room = self._room()
+            if room is None or room >= self.tasks:
+                self.reason = None
+                return
+            self.reason = "Spark's executors have room for {} of {} tasks: wait longer (start_timeout), or ask for less".format(
+                room, self.tasks
+            )
+            self._stop.wait(LOOK_SECONDS)
+
+    def _results(self):
+        self.context.setJobGroup(self.group, "hvdrun.spark.run: {} ranks".format(self.tasks), True)
+        rows = self.context.parallelize(range(self.tasks), self.tasks)
+        return rows.barrier().mapPartitions(_make_task(self.source, self.send)).collect()
+
+    def _run(self):
+        try:
+            self.send["address"] = self._address()
+            self.folder.cleanup()
+            self._wait_for_room()
+            if not self._going():
+                return
+            missing = {"{host}: {missing}".format(**r) for r in self._results() if r["missing"]}
+            if missing:
+                self.reason = "\n".join(sorted(missing))
+            self._end_launch(0 if missing else REASON_SECONDS)
+        except Exception as e:
+            if not self._stop.is_set():
+                self.reason = "Spark has ended the stage: " + _first_lines(e)
+            self._end_launch(REASON_SECONDS)
+
+    def _end_launch(self, patience):
+        """Without its agents hvdrun would wait until its deadline. When ranks have run, it knows better what was."""
+        until = time.time() + patience
+        while self._going() and time.time() < until:
+            self._stop.wait(LOOK_SECONDS)
+        if self._going():
+            self.launch.process.terminate()
+
+    def __exit__(self, kind, *error):
+        try:
+            self._end(0 if kind else END_SECONDS)
+        finally:
+            self.folder.cleanup()
+
+    def _end(self, patience):
+        if self._thread is None:
+            return
+        if patience:  # all went well: the agents end by themselves
+            self._thread.join(patience)
+        self._stop.set()
+        until = time.time() + END_SECONDS
+        while self._thread.is_alive() and time.time() < until:
+            try:
+                self.context.cancelJobGroup(self.group)
+            except Exception:  # the context has been stopped, which ends the job as well
+                pass
+            self._thread.join(1)
+
+
+def _first_lines(error):
+    """Returns what an exception of Spark's says, without the stack of Java."""
+    text = str(getattr(error, "java_exception", None) or error)
+    kept = []
+    for line in text.strip().splitlines():
+        if line.startswith(("\tat ", "Driver stacktrace:")):
+            break
+        kept.append(line)
+    return "\n".join(kept[:40])
+
+
+def _find_hvd_task(hvd_task, program):
+    """The path of hvd-task on the executors: the given one, that in $HVD_TASK, or the one installed with hvdrun."""
+    hvd_task = hvd_task or os.environ.get("HVD_TASK")
+    if hvd_task:
+        return hvd_task
+    prefix = os.path.dirname(os.path.dirname(os.path.realpath(program)))
+    return os.path.join(prefix, "libexec", "hvd", "hvd-task")
+
+
+def _patience(start_timeout):
+    if start_timeout is None:
+        start_timeout = os.environ.get("HOROVOD_SPARK_START_TIMEOUT", 600)
+    return max(1, int(start_timeout))
+
+
+def run(
+    fn,
+    args=(),
+    kwargs=None,
+    num_proc=None,
+    start_timeout=None,
+    use_mpi=None,
+    use_gloo=None,
+    extra_mpi_args=None,
+    env=None,
+    stdout=None,
+    stderr=None,
+    verbose=1,
+    nics=None,
+    prefix_output_with_timestamp=False,
+    executable=None,
+    hvd_task=None,
+    extra_args=(),
+    hvdrun=None
+):
+    """Call fn(*args, **kwargs) in every rank of a job in Spark's executors, and return what the ranks return, by rank.
+
+    Parameters are those of horovod.spark.run(), and mean the same. Each rank belongs to one task of a barrier stage, so
+    all of them run at the same time or none does. The tasks of one executor are one host: local ranks count in an
+    executor, and ranks in the order of the executors' lowest partitions.
+
+    num_proc            ranks, and so tasks; by default spark.default.parallelism
+    start_timeout       seconds until all tasks must run; by default $HOROVOD_SPARK_START_TIMEOUT, or 600
+    env                 variables for the ranks besides those of their executor; None takes one away
+    stdout, stderr      where the ranks' output goes, by default sys.stdout and sys.stderr
+    verbose             0 or 1: only what goes wrong; 2: why what was chosen; 3: every step
+    nics                a list: use these network interfaces only
+    prefix_output_with_timestamp    the time stands in front of each line
+    executable          the ranks' Python, by default that of the executor's tasks; it must find pyspark
+    use_gloo            without effect: what the controller of Horovod's ranks is anyway
+    use_mpi, extra_mpi_args     NotImplementedError: no MPI starts processes in executors
+
+    Not in horovod.spark.run():
+    hvd_task            the path of the program hvd-task on the executors; $HVD_TASK names it, too. By default where it is
+                        here, beside hvdrun
+    extra_args          a list of more options of hvdrun
+    hvdrun              the program on this machine, if it is not in PATH; $HVDRUN names it, too
+
+    The key of the launch goes to the executors in the tasks of the stage, over Spark's own connections. So that nobody
+    else can read it, Spark must authenticate and encrypt these: spark.authenticate and spark.network.crypto.enabled.
+    There is a RuntimeWarning where it does not.
+
+    Raises RankError when a rank raises or dies, LaunchError when the job cannot start or loses an executor; nothing is
+    run a second time. At an interrupt (Ctrl-C) the ranks and the stage are ended first.
+    """
+    if use_mpi or extra_mpi_args:
+        raise NotImplementedError("use_mpi: MPI does not start processes in Spark's executors; leave use_mpi out")
+    if isinstance(extra_args, str):
+        raise TypeError("extra_args is a list of words, not one string")
+    context = _context()
+    from pyspark import cloudpickle
+
+    if num_proc is None:
+        num_proc = context.defaultParallelism
+    if isinstance(num_proc, bool) or not isinstance(num_proc, int) or num_proc < 1:
+        raise ValueError("num_proc must be a number above 0, not {!r}".format(num_proc))
+    lacks = exposure(context.getConf())
+    if lacks:
+        warnings.warn(
+            "Spark {}: others on its network can read the key of this launch, and run code as you in its "
+            "ranks".format(lacks),
+            RuntimeWarning,
+            2,
+        )
+    program = find_hvdrun(hvdrun)
+    patience = _patience(start_timeout)
+    call = pickle_call(cloudpickle, fn, args, kwargs)
+    send = {
+        "key": secrets.token_hex(32),
+        "hvd_task": _find_hvd_task(hvd_task, program),
+        "worker": _text_of("_worker.py"),
+        "executable": executable,
+        "env": {name: None if value is None else str(value) for name, value in (env or {}).items()},
+    }
+    outcome = Outcome()
+    with Stage(context, num_proc, _text_of("_spark_task.py"), send) as stage:
+        arguments = ["--launcher=join", "-np", str(num_proc), "--start-timeout=%d" % patience]
+        arguments += ["--key-file=" + stage.key_file, "--join-file=" + stage.join_file]
+        arguments += ["--hvd-verbose"] * (int(verbose or 0) - 1)
+        if nics:
+            arguments.append("--network-interfaces=" + ",".join(sorted(nics)))
+        if prefix_output_with_timestamp:
+            arguments.append("--prefix-output-with-timestamp")
+        arguments.extend(str(a) for a in extra_args)
+        with Launch(
+            program, call, arguments, ["/bin/sh", "-c", RANK], dict(os.environ), stdout=stdout, stderr=stderr
+        ) as launch:
+            stage.start(launch)
+            for head, data in read_records(launch.results):
+                outcome.add(head, data)
+            status = launch.wait()
+        messages = launch.forward.messages
+        if status != 0 or outcome.end is None or not outcome.end["started"]:
+            raise failed(outcome, status, messages, stage.reason)
+    return load_results(outcome, status, messages)

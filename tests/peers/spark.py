@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""hvdrun.spark.run() on a cluster of Spark's on this machine, two executors with two tasks each: spark.py WHAT."""
+
+import glob
+import hashlib
+import os
+import re
+import secrets
+import signal
+import sys
+import time
+import warnings
+
+import hvdrun
+import hvdrun.spark
+from pyspark import SparkConf, SparkContext
+
+started = time.time()
+
+
+def say(*words):
+    print("{:.1f}".format(time.time() - started), *words, flush=True)
+
+
+def context(**more):
+    conf = SparkConf().setMaster("local-cluster[2,2,1024]").setAppName("hvdrun")
+    conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+    for name, value in more.items():
+        conf.set("spark." + name.replace("_", "."), value)
+    sc = SparkContext(conf=conf)
+    sc.setLogLevel("OFF")
+    say("Spark is up")
+    return sc
+
+
+def where():
+    """A rank and its place. Ranks end together, so that none of them can have run on another's slot."""
+    environ = os.environ
+    time.sleep(0.5)
+    names = "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE"
+    return tuple(int(environ[name]) for name in names) + (environ["HOROVOD_HOSTNAME"], environ.get("COLOUR"))
+
+
+def executor():
+    """The process of the executor that this rank is in."""
+    pid = os.getpid()
+    while pid > 1:
+        with open("/proc/%d/cmdline" % pid) as f:
+            if "CoarseGrainedExecutorBackend" in f.read():
+                return pid
+        with open("/proc/%d/stat" % pid) as f:
+            pid = int(f.read().rpartition(")")[2].split()[1])
+    raise RuntimeError("no executor above this rank")
+
+
+def keys_to_be_seen():
+    """Hashes of all that looks like a key in environments and command lines on this machine."""
+    found = set()
+    for name in glob.glob("/proc/[0-9]*/cmdline") + glob.glob("/proc/[0-9]*/environ"):
+        try:
+            with open(name, "rb") as f:
+                found.update(hashlib.sha256(key).hexdigest() for key in re.findall(rb"[0-9a-f]{64}", f.read()))
+        except OSError:
+            pass
+    return found
+
+
+def allreduce():
+    import torch
+    import horovod.torch as hvd
+
+    hvd.init()
+    return hvd.rank(), hvd.size(), hvd.allreduce(torch.ones(4) * (hvd.rank() + 1), op=hvd.Sum)[3].item()
+
+
+def works():
+    """Spark authenticates and encrypts here, so there is no warning."""
+    warnings.simplefilter("error", RuntimeWarning)
+    sc = context(authenticate="true", authenticate_secret="not a secret", network_crypto_enabled="true")
+    made = []
+    token_hex = secrets.token_hex
+    secrets.token_hex = lambda n: made.append(token_hex(n)) or made[-1]
+    for place in hvdrun.spark.run(where, num_proc=4, env={"COLOUR": "red"}):
+        say("rank", *place)
+    secrets.token_hex = token_hex
+    key = hashlib.sha256(made[0].encode()).hexdigest()
+    os.environ["SEEN"] = made[0]
+    try:
+        pid = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "20")
+        time.sleep(0.2)
+        say("a key in an environment is seen:", key in keys_to_be_seen())
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    finally:
+        del os.environ["SEEN"]
+    secrets.token_hex = lambda n: made[0]
+    say("the key is seen:", any(key in seen for seen in hvdrun.spark.run(keys_to_be_seen)))
+    secrets.token_hex = token_hex
+    say("Horovod:", hvdrun.spark.run(allreduce, num_proc=2, executable=os.environ["HOROVOD_PYTHON"]))
+    sc.stop()
+
+
+def fails(folder):
+    sc = context()
+    raised = []
+
+    def expect(kind, what, **options):
+        began = time.time()
+        try:
+            hvdrun.spark.run(what, **options)
+        except kind as e:
+            raised.append(e)
+            say(kind.__name__ + ":", e)
+            return e, time.time() - began
+        raise AssertionError("nothing was raised")
+
+    def divides():
+        if os.environ["RANK"] == "2":
+            1 // 0
+        time.sleep(100)
+
+    def kills(how):
+        with open(os.path.join(folder, "ran-" + os.environ["RANK"]), "a") as f:
+            f.write("%d\n" % os.getpid())
+        time.sleep(1)
+        if os.environ["RANK"] == "3":
+            os.kill(executor(), how)
+        time.sleep(100)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        e, _ = expect(hvdrun.RankError, divides, num_proc=4)
+        say("rank", e.rank, "on", e.host, repr(e.__cause__))
+        say("warning:", *(w.message for w in told if w.category is RuntimeWarning))
+    e, seconds = expect(hvdrun.LaunchError, where, num_proc=5, start_timeout=3)
+    say("in time:", seconds < 20)
+    expect(hvdrun.LaunchError, where, num_proc=2, hvd_task="/nonesuch/hvd-task")
+    expect(hvdrun.LaunchError, lambda: kills(signal.SIGKILL), num_proc=4)
+    time.sleep(3)  # time enough for a second run
+    say("runs:", *(len(open(name).readlines()) for name in sorted(glob.glob(folder + "/ran-*"))))
+    sc.stop()
+
+
+def stays(folder):
+    """Interrupted first, and then killed."""
+
+    def waits(name):
+        with open(os.path.join(folder, name + os.environ["RANK"]), "w") as f:
+            f.write("%d" % os.getpid())
+        time.sleep(1000)
+
+    sc = context()
+    warnings.simplefilter("ignore")
+    try:
+        hvdrun.spark.run(waits, ("first-",), num_proc=4)
+    except KeyboardInterrupt:
+        say("interrupted")
+    say("and again:", [place[0] for place in hvdrun.spark.run(where, num_proc=4)])
+    hvdrun.spark.run(waits, ("second-",), num_proc=4)
+    sc.stop()
+
+
+if __name__ == "__main__":
+    {"works": works, "fails": fails, "stays": stays}[sys.argv[1]](*sys.argv[2:])
