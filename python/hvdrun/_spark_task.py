@@ -27,7 +27,7 @@ PARENTS_MAX = 8
 
 
 def executor_id():
-    """Returns Spark's name for this executor, from the command line of its process; None where that is not to be seen."""
+    """Returns Spark's name for this executor, as the command line of its process has it, or None."""
     pid = os.getppid()
     for _ in range(PARENTS_MAX):
         try:

@@ -130,8 +130,8 @@ def load(data):
 
 
 def dump(value):
-    """Returns the pickle of a value, by the module that the function came by, or by cloudpickle if it is installed, which
-    can pickle more than pickle."""
+    """Returns the pickle of a value: by the module that the function came by, or by cloudpickle if it is installed,
+    which can pickle more than pickle."""
     try:
         dumps = importlib.import_module(os.environ.get("HVD_RUN_FUNC_PICKLE", "cloudpickle")).dumps
     except ImportError:

@@ -133,7 +133,7 @@ class Stage(object):
         return not self._stop.is_set() and self.launch.process.poll() is None
 
     def _address(self):
-        """Waits for hvdrun's address. Then the folder with the key goes: hvdrun has read it. Returns None if hvdrun ends."""
+        """Waits for hvdrun's address, when hvdrun has read the key. Returns None if hvdrun ends."""
         while self._going():
             try:
                 with open(self.join_file) as f:
@@ -159,8 +159,9 @@ class Stage(object):
             if room is None or room >= self.tasks:
                 self.reason = None
                 return
-            self.reason = "Spark's executors have room for {} of {} tasks: wait longer (start_timeout), or ask for less".format(
-                room, self.tasks
+            self.reason = (
+                "Spark's executors have room for {} of {} tasks at once: wait longer (start_timeout=…), or ask for "
+                "less (num_proc=…)".format(room, self.tasks)
             )
             self._stop.wait(LOOK_SECONDS)
 
@@ -278,8 +279,8 @@ def run(
     use_mpi, extra_mpi_args     NotImplementedError: no MPI starts processes in executors
 
     Not in horovod.spark.run():
-    hvd_task            the path of the program hvd-task on the executors; $HVD_TASK names it, too. By default where it is
-                        here, beside hvdrun
+    hvd_task            the path of the program hvd-task on the executors; $HVD_TASK names it, too. By default where it
+                        is here, beside hvdrun
     extra_args          a list of more options of hvdrun
     hvdrun              the program on this machine, if it is not in PATH; $HVDRUN names it, too
 

@@ -58,7 +58,7 @@ no_folder() { ! compgen -G "$TMPDIR/hvdrun-*" >/dev/null; }
     has "rank 2 on "
     has "ZeroDivisionError"
     has "warning: Spark does not authenticate its connections"
-    has "LaunchError: Spark's executors have room for 4 of 5 tasks"
+    has "LaunchError: Spark's executors have room for 4 of 5 tasks at once"
     has "in time: True"
     has "there is no /nonesuch/hvd-task"
     grep -E "LaunchError: .*-executor-[01]" <<<"$output"

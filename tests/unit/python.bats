@@ -318,3 +318,21 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 	refused "fixed size" --run-func=func --results=out --min-np=1
 	refused "--selftest" --run-func=func --results=out --selftest
 }
+
+@test "hvdrun.spark: refused without Spark; who else can read the key on its way" {
+	python <<-'END'
+		from hvdrun import spark
+		try: spark.run(rank)
+		except (ImportError, RuntimeError) as e: assert "pyspark" in str(e) or "SparkContext" in str(e), e
+		for refused in {"use_mpi": True}, {"extra_mpi_args": "-x A"}:
+		    try: spark.run(rank, **refused)
+		    except NotImplementedError as e: assert "use_mpi" in str(e)
+		    else: assert False, refused
+		crypto = {"spark.network.crypto.enabled": "true"}
+		assert "authenticate" in spark.exposure({}) and "authenticate" in spark.exposure(crypto)
+		assert "encrypt" in spark.exposure({"spark.authenticate": " True"})
+		assert spark.exposure(dict(crypto, **{"spark.authenticate": "true"})) is None
+		print("all well")
+	END
+	[ "$status" -eq 0 ] && [ "$output" = "all well" ]
+}
