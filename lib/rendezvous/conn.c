@@ -238,13 +238,8 @@ static void on_eof(struct conn *c)
 			hvd_rv_conn_close(c);
 		break;
 	case CONN_TAKEN:
-		if (c->taken) {
+		if (c->taken || !hvd_rv_relay_half_closed(c))
 			hvd_rv_conn_close(c);
-			break;
-		}
-		/* Perhaps the value is there, and only not known yet. */
-		c->close_after = c->half_closed = true;
-		hvd_rv_conn_watch(c, 0);
 		break;
 	default:
 		hvd_rv_conn_close(c);

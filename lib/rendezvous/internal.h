@@ -55,6 +55,7 @@ struct conn {
 	enum conn_state state;
 	bool close_after, drain_after, http10, body_follows;
 	bool has_asked;   /* had an answer: it is idle, not slow */
+	bool hooked;      /* in a relay, in CONN_TAKEN: a hook of the root will answer */
 	bool half_closed; /* in a relay: the client sends no more, and waits for what it has asked for */
 	struct hvd_upstream_wait unknown; /* in a relay, in CONN_TAKEN: this, … */
 	struct hvd_upstream_call call;    /* … or this */
@@ -175,6 +176,8 @@ void hvd_rv_relay_put(struct conn *c, struct hvd_slice scope, struct hvd_slice k
 void hvd_rv_relay_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
 /* The key that a GET waits for can be read by the root only. */
 void hvd_rv_relay_get_above(struct conn *c);
+/* The client has closed its side for writing while the root is asked. False when there is nothing to wait for. */
+bool hvd_rv_relay_half_closed(struct conn *c);
 /* Nobody waits for the root's answer any longer. */
 void hvd_rv_relay_gone(struct conn *c);
 

@@ -43,6 +43,7 @@ static void on_answer(struct hvd_upstream_call *call, const struct hvd_store_res
 {
 	struct conn *c = of_call(call);
 
+	c->hooked = false;
 	hvd_rv_conn_send(c, status_of(result), result->value);
 }
 
@@ -83,8 +84,13 @@ void hvd_rv_relay_get_above(struct conn *c)
 {
 	struct hvd_store_op op = {.kind = HVD_OP_HTTP_GET, .number = is_head(c)};
 
+	if (c->half_closed) { /* as when a hook of this server answers */
+		hvd_rv_conn_close(c);
+		return;
+	}
 	op.scope.name = scope_of(c);
 	op.key = key_of(c);
+	c->hooked = true;
 	ask(c, &op);
 }
 
@@ -121,6 +127,16 @@ void hvd_rv_relay_get(struct conn *c, struct hvd_slice scope, struct hvd_slice k
 {
 	hvd_rv_request_names(c, scope, key);
 	get(c);
+}
+
+bool hvd_rv_relay_half_closed(struct conn *c)
+{
+	if (c->hooked)
+		return false;
+	/* A PUT is stored, and a value may be there that is only not known yet. */
+	c->close_after = c->half_closed = true;
+	hvd_rv_conn_watch(c, 0);
+	return true;
 }
 
 void hvd_rv_relay_gone(struct conn *c)

@@ -33,6 +33,7 @@ void hvd_rv_config_init(struct hvd_rv_config *cfg)
 	cfg->stall = 3.0;
 	cfg->head_time = 10.0;
 	cfg->idle = 60.0;
+	cfg->parent_wait = 20.0;
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)

@@ -92,6 +92,7 @@ struct hvd_rv_config {
 	uint32_t origin; /* this relay's number, which no other of the launch has */
 	struct hvd_addr
 		relay_addr; /* in place of the address of its clients, where they are told apart (hvd_rv_join) */
+	double parent_wait; /* a parent that owes an answer, and sends nothing for so long, is lost */
 	/* The connection to the parent has ended; the callee may give the relay another one. */
 	void (*parent_lost)(void *arg);
 	void *parent_lost_arg;

@@ -114,7 +114,7 @@ void hvd_tcpstore_watch(struct hvd_tcpstore_conn *c, short events);
 /* The root has answered: it asks no longer. Send the result, unless it is NULL, and handle more of its input. */
 void hvd_tcpstore_go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
 			const struct hvd_store_result *result);
-/* It has gone. */
+/* It uses no generation any longer. */
 void hvd_tcpstore_leave_store(struct hvd_tcpstore_conn *c);
 
 /* tcpstore_output.c. Any of these may close the connection. */
@@ -148,10 +148,9 @@ void hvd_tcpstore_ask_place(struct hvd_tcpstore_conn *c, bool arrives);
 enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits);
 /* Have the root carry out an operation, and send what it answers. */
 void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op);
-/* End a BARRIER; stop to ask; both may be none. */
+/* End its BARRIER, if there is one. */
 void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c);
-void hvd_tcpstore_ask_no_more(struct hvd_tcpstore_conn *c);
-/* As hvd_tcpstore_leave_store(). */
+/* It is closed: it asks nothing any longer, and the root is told that it has gone. */
 void hvd_tcpstore_leave_root(struct hvd_tcpstore_conn *c);
 
 #endif

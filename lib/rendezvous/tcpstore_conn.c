@@ -96,7 +96,8 @@ void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, c
 		c->ts->out_len = 0;
 	}
 	hvd_tcpstore_unwait(c);
-	hvd_tcpstore_ask_no_more(c);
+	if (rv->upstream)
+		hvd_tcpstore_leave_root(c);
 	hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
 	if (c->watching)
 		event_del(&c->ev);
@@ -113,10 +114,9 @@ void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, c
 
 void hvd_tcpstore_leave_store(struct hvd_tcpstore_conn *c)
 {
-	if (c->ts->rv->upstream)
-		hvd_tcpstore_leave_root(c);
-	else
-		hvd_tcpstore_leave(&c->ts->generations, &c->place);
+	if (c->ts->rv->upstream && c->scope)
+		hvd_upstream_generation_unref(c->ts->rv->upstream, c->scope);
+	hvd_tcpstore_leave(&c->ts->generations, &c->place);
 	c->scope = NULL;
 }
 

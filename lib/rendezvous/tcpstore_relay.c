@@ -56,11 +56,13 @@ void hvd_tcpstore_leave_root(struct hvd_tcpstore_conn *c)
 {
 	struct hvd_store_op op = {.kind = HVD_OP_LEAVE, .place = c->root_place};
 
+	if (c->asks) {
+		hvd_upstream_unwait(&c->unknown);
+		hvd_upstream_abandon(upstream_of(c), &c->call);
+	}
 	if (c->placed)
 		hvd_upstream_call(upstream_of(c), &op, NULL);
-	if (c->scope)
-		hvd_upstream_generation_unref(upstream_of(c), c->scope);
-	c->placed = false;
+	c->asks = c->placed = false;
 }
 
 /* --- keys --- */
@@ -130,13 +132,4 @@ void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c)
 	hvd_upstream_abandon(upstream_of(c), &c->barrier);
 	free(c->barrier_key);
 	c->barrier_key = NULL;
-}
-
-void hvd_tcpstore_ask_no_more(struct hvd_tcpstore_conn *c)
-{
-	if (!c->asks)
-		return;
-	c->asks = false;
-	hvd_upstream_unwait(&c->unknown);
-	hvd_upstream_abandon(upstream_of(c), &c->call);
 }

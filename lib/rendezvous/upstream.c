@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE 20.0 /* seconds without a message from a parent that owes an answer */
-
 /* --- the parent --- */
 
 /* There is no parent any longer. */
@@ -44,14 +42,14 @@ static void on_overdue(struct hvd_rv_spoke *s)
 	struct hvd_upstream *up = (struct hvd_upstream *)(void *)((char *)s - offsetof(struct hvd_upstream, spoke));
 	char why[80];
 
-	snprintf(why, sizeof(why), "it has not answered for %g seconds", PATIENCE);
+	snprintf(why, sizeof(why), "it has not answered for %g seconds", up->rv->cfg.parent_wait);
 	lose_parent(up, why);
 }
 
 static void expect(struct hvd_upstream *up)
 {
 	if (up->owed > 0 && up->conn)
-		hvd_rv_arm(up->rv, &up->spoke, hvd_deadline_in(PATIENCE));
+		hvd_rv_arm(up->rv, &up->spoke, hvd_deadline_in(up->rv->cfg.parent_wait));
 	else
 		hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
 }

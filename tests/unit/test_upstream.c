@@ -1,0 +1,953 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A relay, and its parent made by hand: the test reads each message of the relay, and answers it.
+ */
+#include "lib/protocol/conn.h"
+#include "lib/rendezvous/relay_wire.h"
+#include "tcpstore_world.h"
+
+#include <sys/socket.h>
+
+#define ORIGIN 5
+
+struct seen {
+	enum hvd_relay_type type;
+	uint32_t watch;
+	uint64_t call, done;
+	bool flag;
+	unsigned level;
+	char text[256];
+	struct hvd_store_op op; /* without what it points to: */
+	char scope[32], key[64], expected[64], value[64];
+};
+
+static struct parent {
+	struct hvd_conn *conn;
+	struct seen seen[512];
+	size_t n, read;
+	struct hvd_rv_budget budget;
+	unsigned lost; /* times that the relay has lost its parent */
+	struct world *w;
+} parent;
+
+/* --- the parent's end --- */
+
+static void copy(char *to, size_t room, struct hvd_slice from)
+{
+	size_t n = from.n < room - 1 ? from.n : room - 1;
+
+	memcpy(to, from.p, from.p ? n : 0);
+	to[from.p ? n : 0] = '\0';
+}
+
+static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	struct seen *s = &parent.seen[parent.n++ % 512];
+	struct hvd_relay_msg msg;
+	struct hvd_err err;
+
+	(void)conn;
+	(void)arg;
+	assert_int_equal(hvd_relay_parse(data, len, true, &parent.budget, &msg, &err), 0);
+	*s = (struct seen){msg.type, msg.watch, msg.call, msg.done, msg.flag, msg.level, "", msg.op, "", "", "", ""};
+	copy(s->text, sizeof(s->text), msg.text);
+	copy(s->scope, sizeof(s->scope), msg.op.scope.name);
+	copy(s->key, sizeof(s->key), msg.op.key);
+	copy(s->expected, sizeof(s->expected), msg.op.expected);
+	if (msg.op.value)
+		copy(s->value, sizeof(s->value),
+		     (struct hvd_slice){(const char *)msg.op.value->data, msg.op.value->len});
+	hvd_relay_msg_clear(&msg);
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	(void)conn;
+	(void)msg;
+	(void)arg;
+	fail();
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	(void)why;
+	(void)arg;
+	hvd_conn_free(conn);
+	parent.conn = NULL;
+}
+
+static void on_lost(void *arg)
+{
+	(void)arg;
+	parent.lost++;
+}
+
+/* The relay gets a parent, another one if it has one. */
+static void adopt(struct world *w)
+{
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .bytes = on_bytes};
+	struct hvd_key key = {{1, 2, 3}};
+	struct hvd_conn *up;
+	int fds[2];
+
+	hvd_conn_free(parent.conn);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	parent.conn = hvd_conn_new(w->base, fds[0], true, &ops, NULL);
+	hvd_conn_set_key(parent.conn, &key);
+	hvd_conn_set_bytes_max(parent.conn, 64 << 20);
+	up = hvd_conn_new(w->base, fds[1], false, &ops, NULL);
+	hvd_conn_set_key(up, &key);
+	hvd_rv_relay_up(w->rv, up);
+}
+
+static void no_more(struct world *w)
+{
+	turn(w, 0.02);
+	assert_int_equal(parent.read, parent.n);
+}
+
+/* The next message, which must be of this type. */
+static const struct seen *next(struct world *w, enum hvd_relay_type type)
+{
+	hvd_time until = hvd_deadline_in(5);
+
+	while (parent.read == parent.n) {
+		assert_true(hvd_left(until) > 0);
+		turn(w, 0);
+	}
+	assert_int_equal(parent.seen[parent.read % 512].type, type);
+	return &parent.seen[parent.read++ % 512];
+}
+
+static const struct seen *next_call(struct world *w, enum hvd_store_op_kind kind)
+{
+	const struct seen *s = next(w, HVD_RELAY_CALL);
+
+	assert_int_equal(s->op.kind, kind);
+	return s;
+}
+
+static uint32_t next_watch(struct world *w, const char *key, bool waits)
+{
+	const struct seen *s = next(w, HVD_RELAY_WATCH);
+
+	assert_string_equal(s->key, key);
+	assert_int_equal(s->flag, waits);
+	return s->watch;
+}
+
+static void send_value(struct hvd_relay_msg *msg, const void *data, size_t len)
+{
+	enum hvd_rv_stored why;
+
+	msg->result.value = data ? hvd_rv_value_new(&parent.budget, data, len, &why) : NULL;
+	hvd_relay_send(parent.conn, msg);
+	hvd_relay_msg_clear(msg);
+}
+
+static void tell_value(uint32_t watch, const char *value)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_VALUE, .watch = watch};
+
+	send_value(&msg, value, strlen(value));
+}
+
+static void tell(enum hvd_relay_type type, uint32_t watch, bool flag)
+{
+	struct hvd_relay_msg msg = {.type = type, .watch = watch, .flag = flag};
+
+	hvd_relay_send(parent.conn, &msg);
+}
+
+static void answer(const struct seen *call, enum hvd_store_status status, int64_t number, const char *value)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .origin = ORIGIN, .call = call->call};
+
+	msg.result.status = status;
+	msg.result.number = number;
+	send_value(&msg, value, value ? strlen(value) : 0);
+}
+
+/* --- the world --- */
+
+static int set_up(void **state)
+{
+	struct world *w;
+
+	setup(state);
+	w = *state;
+	memset(&parent, 0, sizeof(parent));
+	parent.budget = (struct hvd_rv_budget){.value_max = 64 << 20, .total_max = 256 << 20};
+	w->cfg.relay = true;
+	w->cfg.origin = ORIGIN;
+	hvd_addr_parse("10.0.0.7", &w->cfg.relay_addr);
+	w->cfg.parent_lost = on_lost;
+	w->cfg.parent_lost_arg = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	hvd_conn_free(parent.conn);
+	return teardown(state);
+}
+
+static void begin_relay(struct world *w)
+{
+	const struct seen *s;
+
+	begin(w);
+	adopt(w);
+	s = next(w, HVD_RELAY_BEGIN);
+	assert_int_equal(s->level, HVD_RELAY_VERSION);
+}
+
+/* A client that has arrived in a generation. */
+static int arrive(struct world *w, uint32_t pid, int64_t generation)
+{
+	int fd = meet(w, pid);
+	const struct seen *s;
+
+	add_count(&w->out, HVD_TCPSTORE_ADD, "init/", 1);
+	say(w, fd);
+	s = next_call(w, HVD_OP_ARRIVE);
+	assert_int_equal(s->op.number, pid);
+	answer(s, HVD_OP_DONE, generation, NULL);
+	s = next_call(w, HVD_OP_ADD);
+	assert_string_equal(s->key, "init/");
+	assert_int_equal(s->op.scope.generation, generation);
+	answer(s, HVD_OP_DONE, 1, NULL);
+	expect_number(w, fd, 1);
+	return fd;
+}
+
+/* The client closes its connection. */
+static void depart(struct world *w, int fd)
+{
+	close(fd);
+	next_call(w, HVD_OP_LEAVE);
+	/* It uses its generation until the next event of any. */
+	close(dial(w));
+	turn(w, 0.02);
+}
+
+static void check(struct world *w, int fd, const char *key, int expected)
+{
+	add_keys(&w->out, HVD_TCPSTORE_CHECK, &key, 1);
+	expect_byte(w, fd, expected);
+}
+
+static void ask(struct world *w, int fd, enum hvd_tcpstore_query query, const char *key)
+{
+	if (query == HVD_TCPSTORE_WAIT || query == HVD_TCPSTORE_CHECK)
+		add_keys(&w->out, query, &key, 1);
+	else
+		add_key(&w->out, query, key);
+	say(w, fd);
+}
+
+/* --- reading --- */
+
+static void a_poll_costs_one_watch(void **state)
+{
+	struct world *w = *state;
+	uint32_t id;
+	int fd;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	ask(w, fd, HVD_TCPSTORE_CHECK, "k");
+	id = next_watch(w, "k", false);
+	expect_nothing(w, fd);
+	tell(HVD_RELAY_ABSENT, id, false);
+	expect_byte(w, fd, 1);
+	for (int i = 0; i < 100; i++)
+		check(w, fd, "k", 1);
+	tell_value(id, "x");
+	turn(w, 0.02);
+	check(w, fd, "k", 0);
+	get(w, fd, "k", "x");
+	no_more(w);
+	close(fd);
+}
+
+static void readers_share_one_value(void **state)
+{
+	struct world *w = *state;
+	uint32_t id;
+	int fd[8];
+
+	begin_relay(w);
+	for (uint32_t i = 0; i < 8; i++)
+		fd[i] = arrive(w, 700 + i, 3);
+	for (int i = 0; i < 8; i++)
+		ask(w, fd[i], HVD_TCPSTORE_GET, "k");
+	id = next_watch(w, "k", false);
+	no_more(w);
+	tell_value(id, "value");
+	for (int i = 0; i < 8; i++) {
+		expect_text(w, fd[i], "value");
+		depart(w, fd[i]);
+	}
+	no_more(w);
+}
+
+static void a_key_changes(void **state)
+{
+	struct world *w = *state;
+	uint32_t id;
+	int fd;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	ask(w, fd, HVD_TCPSTORE_GET, "k");
+	id = next_watch(w, "k", false);
+	tell_value(id, "one");
+	expect_text(w, fd, "one");
+	tell_value(id, "another");
+	turn(w, 0.02);
+	get(w, fd, "k", "another");
+	tell(HVD_RELAY_ABSENT, id, false);
+	turn(w, 0.02);
+	get(w, fd, "k", "");
+	no_more(w);
+	close(fd);
+}
+
+static void lists_of_keys_are_read(void **state)
+{
+	static const char *const keys[] = {"a", "b", "c"};
+	struct world *w = *state;
+	uint32_t ids[3];
+	int fd;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	add_keys(&w->out, HVD_TCPSTORE_MULTI_GET, keys, 3);
+	add_keys(&w->out, HVD_TCPSTORE_CHECK, keys, 3);
+	add_keys(&w->out, HVD_TCPSTORE_CHECK, keys, 2);
+	say(w, fd);
+	for (int i = 0; i < 3; i++) {
+		ids[i] = next_watch(w, keys[i], false);
+		if (i < 2)
+			tell_value(ids[i], keys[i]);
+		else
+			tell(HVD_RELAY_ABSENT, ids[i], false);
+	}
+	expect_text(w, fd, "a");
+	expect_text(w, fd, "b");
+	expect_text(w, fd, "");
+	expect_byte(w, fd, 1);
+	expect_byte(w, fd, 0);
+	close(fd);
+}
+
+/* --- operations --- */
+
+static void requests_of_a_client_wait_for_its_call(void **state)
+{
+	struct world *w = *state;
+	const struct seen *s;
+	uint32_t id;
+	int fd;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	add_pair(&w->out, HVD_TCPSTORE_SET, "k", "new");
+	add_key(&w->out, HVD_TCPSTORE_GET, "k");
+	say(w, fd);
+	s = next_call(w, HVD_OP_SET);
+	assert_string_equal(s->key, "k");
+	assert_string_equal(s->value, "new");
+	no_more(w);
+	answer(s, HVD_OP_DONE, 0, NULL);
+	id = next_watch(w, "k", false);
+	tell_value(id, "new");
+	expect_text(w, fd, "new");
+	close(fd);
+}
+
+static void operations_are_answered(void **state)
+{
+	struct world *w = *state;
+	const struct seen *s;
+	int fd;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	add_pair(&w->out, HVD_TCPSTORE_COMPARE_SET, "k", "old");
+	add_string(&w->out, "new");
+	say(w, fd);
+	s = next_call(w, HVD_OP_COMPARE_SET);
+	assert_string_equal(s->expected, "old");
+	assert_string_equal(s->value, "new");
+	answer(s, HVD_OP_DONE, 0, "other");
+	expect_text(w, fd, "other");
+	add_count(&w->out, HVD_TCPSTORE_ADD, "n", -4);
+	say(w, fd);
+	s = next_call(w, HVD_OP_ADD);
+	assert_int_equal(s->op.number, -4);
+	answer(s, HVD_OP_DONE, -9, NULL);
+	expect_number(w, fd, -9);
+	ask(w, fd, HVD_TCPSTORE_DELETE_KEY, "k");
+	answer(next_call(w, HVD_OP_DELETE), HVD_OP_DONE, 1, NULL);
+	expect_number(w, fd, 1);
+	ask(w, fd, HVD_TCPSTORE_QUEUE_POP, "q");
+	answer(next_call(w, HVD_OP_QUEUE_POP), HVD_OP_DONE, 2, "front");
+	expect_number(w, fd, 2);
+	expect_text(w, fd, "front");
+	ask(w, fd, HVD_TCPSTORE_QUEUE_POP, "q");
+	answer(next_call(w, HVD_OP_QUEUE_POP), HVD_OP_DONE, 0, NULL);
+	expect_number(w, fd, 0);
+	add_query(&w->out, HVD_TCPSTORE_GETNUMKEYS);
+	say(w, fd);
+	answer(next_call(w, HVD_OP_NUM_KEYS), HVD_OP_DONE, 77, NULL);
+	expect_number(w, fd, 77);
+	add_pair(&w->out, HVD_TCPSTORE_APPEND, "k", "x");
+	say(w, fd);
+	answer(next_call(w, HVD_OP_APPEND), HVD_OP_TOO_LONG, 0, NULL);
+	expect_end(w, fd);
+	assert_in(said(w), "longer than the store takes");
+}
+
+static void what_cannot_be_kept_is_asked_for(void **state)
+{
+	struct world *w = *state;
+	uint32_t id;
+	int fd;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	ask(w, fd, HVD_TCPSTORE_GET, "n");
+	id = next_watch(w, "n", false);
+	tell(HVD_RELAY_ASK, id, true);
+	answer(next_call(w, HVD_OP_GET), HVD_OP_DONE, 0, "5");
+	expect_text(w, fd, "5");
+	ask(w, fd, HVD_TCPSTORE_GET, "n");
+	answer(next_call(w, HVD_OP_GET), HVD_OP_DONE, 0, "6");
+	expect_text(w, fd, "6");
+	check(w, fd, "n", 0);
+	tell(HVD_RELAY_ASK, id, false);
+	turn(w, 0.02);
+	check(w, fd, "n", 1);
+	no_more(w);
+	close(fd);
+}
+
+/* --- waiting --- */
+
+static void a_value_ends_waits(void **state)
+{
+	static const char *const keys[] = {"a", "b"};
+	struct world *w = *state;
+	uint32_t a, b;
+	int fd[2];
+
+	begin_relay(w);
+	for (uint32_t i = 0; i < 2; i++)
+		fd[i] = arrive(w, 700 + i, 3);
+	ask(w, fd[0], HVD_TCPSTORE_WAIT, "a");
+	a = next_watch(w, "a", true);
+	tell(HVD_RELAY_ABSENT, a, false);
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, keys, 2);
+	say(w, fd[1]);
+	b = next_watch(w, "b", true);
+	tell(HVD_RELAY_ABSENT, b, false);
+	expect_nothing(w, fd[0]);
+	tell_value(a, "x");
+	expect_byte(w, fd[0], 0);
+	expect_nothing(w, fd[1]);
+	tell_value(b, "x");
+	expect_byte(w, fd[1], 0);
+	no_more(w);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+static void a_wait_can_be_cancelled(void **state)
+{
+	struct world *w = *state;
+	uint32_t id;
+	int fd;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	ask(w, fd, HVD_TCPSTORE_WAIT, "a");
+	id = next_watch(w, "a", true);
+	tell(HVD_RELAY_ABSENT, id, false);
+	expect_nothing(w, fd);
+	add_query(&w->out, HVD_TCPSTORE_CANCEL_WAIT);
+	expect_byte(w, fd, 1);
+	tell_value(id, "x");
+	expect_nothing(w, fd);
+	get(w, fd, "a", "x");
+	close(fd);
+}
+
+static void a_queue_wakes_one(void **state)
+{
+	struct world *w = *state;
+	uint32_t id = 0;
+	int fd[3];
+
+	begin_relay(w);
+	for (uint32_t i = 0; i < 3; i++)
+		fd[i] = arrive(w, 700 + i, 3);
+	for (int i = 0; i < 3; i++) {
+		ask(w, fd[i], HVD_TCPSTORE_WAIT, "q");
+		if (i == 0) {
+			id = next_watch(w, "q", true);
+			tell(HVD_RELAY_ABSENT, id, false);
+		}
+		expect_nothing(w, fd[i]);
+	}
+	tell(HVD_RELAY_ASK, id, true);
+	tell(HVD_RELAY_WAKE, id, false);
+	expect_byte(w, fd[0], 0);
+	expect_nothing(w, fd[1]);
+	tell(HVD_RELAY_WAKE, id, false);
+	expect_byte(w, fd[1], 0);
+	expect_nothing(w, fd[2]);
+	depart(w, fd[2]); /* it waits no longer, which the parent does not know yet */
+	tell(HVD_RELAY_WAKE, id, false);
+	assert_int_equal(next(w, HVD_RELAY_UNUSED)->watch, id);
+	tell(HVD_RELAY_ASK, id, false);
+	turn(w, 0.02);
+	ask(w, fd[0], HVD_TCPSTORE_WAIT, "q");
+	assert_int_equal(next_watch(w, "q", true), id);
+	ask(w, fd[1], HVD_TCPSTORE_WAIT, "q");
+	expect_nothing(w, fd[1]);
+	tell(HVD_RELAY_ASK, id, true);
+	tell(HVD_RELAY_WAKE, id, true); /* all: it is a value */
+	expect_byte(w, fd[0], 0);
+	expect_byte(w, fd[1], 0);
+	no_more(w);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+static void a_barrier_can_be_cancelled(void **state)
+{
+	struct world *w = *state;
+	const struct seen *s;
+	uint64_t id;
+	char *text;
+	int fd;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	add_count(&w->out, HVD_TCPSTORE_BARRIER, "/b", 2);
+	say(w, fd);
+	s = next_call(w, HVD_OP_BARRIER);
+	assert_int_equal(s->op.number, 2);
+	id = s->call;
+	text = hvd_rv_tcpstore_waits(w->rv, 5);
+	assert_string_equal(text, "10.0.0.7 (pid 700) waits for b");
+	free(text);
+	add_query(&w->out, HVD_TCPSTORE_CANCEL_WAIT);
+	expect_byte(w, fd, 1);
+	s = next(w, HVD_RELAY_CANCEL);
+	assert_int_equal(s->call, id);
+	assert_null(hvd_rv_tcpstore_waits(w->rv, 5));
+	add_count(&w->out, HVD_TCPSTORE_BARRIER, "/b", 2);
+	say(w, fd);
+	answer(next_call(w, HVD_OP_BARRIER), HVD_OP_DONE, 2, NULL);
+	expect_byte(w, fd, 0);
+	close(fd);
+}
+
+static void says_what_its_clients_wait_for(void **state)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_ASK_WAITS, .level = 10};
+	struct world *w = *state;
+	int fd;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	hvd_relay_send(parent.conn, &msg);
+	assert_string_equal(next(w, HVD_RELAY_WAITS)->text, "");
+	ask(w, fd, HVD_TCPSTORE_WAIT, "/k");
+	tell(HVD_RELAY_ABSENT, next_watch(w, "/k", true), false);
+	turn(w, 0.02);
+	hvd_relay_send(parent.conn, &msg);
+	assert_string_equal(next(w, HVD_RELAY_WAITS)->text, "10.0.0.7 (pid 700) waits for k");
+	close(fd);
+}
+
+/* --- generations --- */
+
+static void connections_say_where_they_belong_to(void **state)
+{
+	struct world *w = *state;
+	uint32_t first, second, place;
+	const struct seen *s;
+	int fd, other, tool;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	other = arrive(w, 701, 4);
+	ask(w, fd, HVD_TCPSTORE_GET, "k");
+	first = next_watch(w, "k", false);
+	tell_value(first, "of 3");
+	expect_text(w, fd, "of 3");
+	ask(w, other, HVD_TCPSTORE_GET, "k");
+	second = next_watch(w, "k", false);
+	assert_int_not_equal(first, second);
+	tell_value(second, "of 4");
+	expect_text(w, other, "of 4");
+	tool = meet(w, 700);
+	ask(w, tool, HVD_TCPSTORE_GET, "k");
+	s = next_call(w, HVD_OP_VISIT);
+	assert_int_equal(s->op.number, 700);
+	place = s->op.place;
+	answer(s, HVD_OP_DONE, 3, NULL);
+	expect_text(w, tool, "of 3");
+	close(tool);
+	assert_int_equal(next_call(w, HVD_OP_LEAVE)->op.place, place);
+	no_more(w);
+	/* An old generation ends with its last connection, the newest does not. */
+	depart(w, fd);
+	assert_int_equal(next(w, HVD_RELAY_UNWATCH)->watch, first);
+	depart(w, other);
+	no_more(w);
+}
+
+static void renewing_forgets_all(void **state)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_RENEW};
+	struct world *w = *state;
+	uint32_t id;
+	int fd;
+
+	begin_relay(w);
+	fd = arrive(w, 700, 0);
+	ask(w, fd, HVD_TCPSTORE_GET, "k");
+	id = next_watch(w, "k", false);
+	tell_value(id, "old");
+	expect_text(w, fd, "old");
+	hvd_relay_send(parent.conn, &msg);
+	expect_end(w, fd);
+	next_call(w, HVD_OP_LEAVE);
+	assert_int_equal(next(w, HVD_RELAY_UNWATCH)->watch, id);
+	tell_value(id, "late"); /* what was under way is of no use */
+	fd = arrive(w, 701, 0);
+	ask(w, fd, HVD_TCPSTORE_GET, "k");
+	id = next_watch(w, "k", false);
+	tell(HVD_RELAY_ABSENT, id, false);
+	expect_text(w, fd, "");
+	close(fd);
+}
+
+/* --- the parent --- */
+
+static void another_parent_gets_what_is_not_answered(void **state)
+{
+	struct world *w = *state;
+	uint32_t read, awaited;
+	const struct seen *s;
+	uint64_t id;
+	int fd[3];
+
+	begin_relay(w);
+	for (uint32_t i = 0; i < 3; i++)
+		fd[i] = arrive(w, 700 + i, 3);
+	ask(w, fd[2], HVD_TCPSTORE_GET, "known");
+	tell_value(next_watch(w, "known", false), "x");
+	expect_text(w, fd[2], "x");
+	ask(w, fd[2], HVD_TCPSTORE_WAIT, "awaited");
+	awaited = next_watch(w, "awaited", true);
+	tell(HVD_RELAY_ABSENT, awaited, false);
+	add_count(&w->out, HVD_TCPSTORE_ADD, "n", 1);
+	say(w, fd[0]);
+	id = next_call(w, HVD_OP_ADD)->call;
+	ask(w, fd[1], HVD_TCPSTORE_GET, "k");
+	read = next_watch(w, "k", false);
+	hvd_conn_free(parent.conn);
+	parent.conn = NULL;
+	turn(w, 0.02);
+	assert_int_equal(parent.lost, 1);
+	for (int i = 0; i < 3; i++)
+		expect_nothing(w, fd[i]);
+	adopt(w);
+	next(w, HVD_RELAY_BEGIN);
+	assert_int_equal(next_watch(w, "awaited", true), awaited);
+	assert_int_equal(next_watch(w, "k", false), read);
+	s = next_call(w, HVD_OP_ADD);
+	assert_int_equal(s->call, id);
+	assert_int_equal(s->done, id);
+	no_more(w);
+	tell_value(read, "there");
+	expect_text(w, fd[1], "there");
+	answer(s, HVD_OP_DONE, 8, NULL);
+	expect_number(w, fd[0], 8);
+	answer(s, HVD_OP_DONE, 8, NULL); /* twice is no harm */
+	tell(HVD_RELAY_ABSENT, awaited, false);
+	expect_nothing(w, fd[2]);
+	tell_value(awaited, "x");
+	expect_byte(w, fd[2], 0);
+	/* What nobody needed is not known any longer. */
+	ask(w, fd[2], HVD_TCPSTORE_GET, "known");
+	tell_value(next_watch(w, "known", false), "y");
+	expect_text(w, fd[2], "y");
+	for (int i = 0; i < 3; i++)
+		close(fd[i]);
+}
+
+static void rubbish_ends_the_connection(void **state)
+{
+	static const char *const rubbish[] = {"", "x", "\x20\x00\x00", "\x01\x01"};
+	struct world *w = *state;
+
+	begin_relay(w);
+	for (size_t i = 0; i < sizeof(rubbish) / sizeof(rubbish[0]); i++) {
+		struct hvd_piece piece = {rubbish[i], strlen(rubbish[i])};
+
+		hvd_conn_send_bytes(parent.conn, &piece, 1);
+		turn(w, 0.02);
+		assert_null(parent.conn);
+		assert_int_equal(parent.lost, i + 1);
+		adopt(w);
+		next(w, HVD_RELAY_BEGIN);
+	}
+	hvd_conn_send(parent.conn, json_pack("{s:s}", "t", "waits"));
+	turn(w, 0.02);
+	assert_null(parent.conn);
+	assert_in(said(w), "no message of a rendezvous");
+}
+
+static void a_silent_parent_is_lost(void **state)
+{
+	struct world *w = *state;
+	int fd;
+
+	w->cfg.parent_wait = 0.1;
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	turn(w, 0.3); /* it owes nothing */
+	assert_int_equal(parent.lost, 0);
+	add_count(&w->out, HVD_TCPSTORE_BARRIER, "b", 2); /* others have to come */
+	say(w, fd);
+	next_call(w, HVD_OP_BARRIER);
+	turn(w, 0.3);
+	assert_int_equal(parent.lost, 0);
+	ask(w, fd, HVD_TCPSTORE_GET, "k");
+	turn(w, 0.3);
+	assert_int_equal(parent.lost, 1);
+	assert_in(said(w), "it has not answered for 0.1 seconds");
+	close(fd);
+}
+
+static void without_a_parent_clients_are_closed(void **state)
+{
+	static const char *const key[] = {"k"};
+	struct world *w = *state;
+	uint32_t id;
+	int fd[3];
+
+	begin_relay(w);
+	for (uint32_t i = 0; i < 3; i++)
+		fd[i] = arrive(w, 700 + i, 3);
+	add_keys(&w->out, HVD_TCPSTORE_WAIT, key, 1);
+	say(w, fd[0]);
+	id = next_watch(w, "k", true);
+	tell(HVD_RELAY_ABSENT, id, false);
+	turn(w, 0.02);
+	ask(w, fd[1], HVD_TCPSTORE_GET, "other");
+	turn(w, 0.02);
+	hvd_rv_relay_up(w->rv, NULL);
+	for (int i = 0; i < 3; i++)
+		expect_end(w, fd[i]);
+	fd[0] = dial(w);
+	add_validate(&w->out);
+	expect_end(w, fd[0]);
+}
+
+/* --- memory --- */
+
+static void the_oldest_keys_are_forgotten(void **state)
+{
+	struct world *w = *state;
+	uint32_t awaited, id[8];
+	int fd, waits;
+
+	w->cfg.store.scope_keys_max = 4;
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	waits = arrive(w, 701, 3);
+	ask(w, waits, HVD_TCPSTORE_WAIT, "awaited");
+	awaited = next_watch(w, "awaited", true);
+	tell(HVD_RELAY_ABSENT, awaited, false);
+	for (int i = 0; i < 8; i++) {
+		char key[2] = {(char)('a' + i), '\0'};
+
+		ask(w, fd, HVD_TCPSTORE_GET, key);
+		if (i > 2)
+			assert_int_equal(next(w, HVD_RELAY_UNWATCH)->watch, id[i - 3]);
+		id[i] = next_watch(w, key, false);
+		tell_value(id[i], key);
+		expect_text(w, fd, key);
+	}
+	tell_value(id[0], "x"); /* it was under way */
+	tell_value(awaited, "x");
+	expect_byte(w, waits, 0);
+	get(w, fd, "h", "h");
+	no_more(w);
+	close(fd);
+	close(waits);
+}
+
+static void what_has_no_room_is_asked_for(void **state)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_VALUE};
+	struct world *w = *state;
+	static char large[200000];
+	int fd;
+
+	w->cfg.store.total_max = 150000;
+	begin_relay(w);
+	fd = arrive(w, 700, 3);
+	ask(w, fd, HVD_TCPSTORE_GET, "small");
+	tell_value(next_watch(w, "small", false), "s");
+	expect_text(w, fd, "s");
+	ask(w, fd, HVD_TCPSTORE_GET, "k");
+	msg.watch = next_watch(w, "k", false);
+	for (size_t i = 0; i < sizeof(large); i++)
+		large[i] = (char)(i * i >> 3);
+	send_value(&msg, large, sizeof(large));
+	next(w, HVD_RELAY_UNWATCH); /* of "small" */
+	answer(next_call(w, HVD_OP_GET), HVD_OP_DONE, 0, "short by now");
+	expect_text(w, fd, "short by now");
+	close(fd);
+}
+
+/* --- HTTP --- */
+
+static int http(struct world *w, const char *method, const char *path, const char *body)
+{
+	int fd = dial(w);
+	char text[512];
+	int n = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nContent-Length: %zu\r\n\r\n%s", method, path,
+			 strlen(body), body);
+
+	add_raw(&w->out, text, (size_t)n);
+	say(w, fd);
+	return fd;
+}
+
+/* The whole answer begins with `head` and ends with `tail`. */
+static void expect_http(struct world *w, int fd, const char *head, const char *tail)
+{
+	char text[1024] = "";
+	size_t n = 0;
+
+	while (n < sizeof(text) - 1 && hear(w, fd, text + n, 1))
+		n++;
+	assert_in(text, head);
+	assert_true(strlen(text) >= strlen(tail));
+	assert_string_equal(text + strlen(text) - strlen(tail), tail);
+	close(fd);
+}
+
+static void http_is_relayed(void **state)
+{
+	struct world *w = *state;
+	const struct seen *s;
+	uint32_t id;
+	int fd[3];
+
+	w->cfg.get_wait = 0.2;
+	begin_relay(w);
+	fd[0] = http(w, "PUT", "/s/k", "body");
+	s = next_call(w, HVD_OP_HTTP_PUT);
+	assert_string_equal(s->scope, "s");
+	assert_string_equal(s->value, "body");
+	answer(s, HVD_OP_DONE, 200, NULL);
+	expect_http(w, fd[0], "HTTP/1.1 200", "\r\n\r\n");
+	for (int i = 0; i < 3; i++)
+		fd[i] = http(w, i == 2 ? "HEAD" : "GET", "/s/k", "");
+	s = next(w, HVD_RELAY_WATCH);
+	assert_string_equal(s->scope, "s");
+	id = s->watch;
+	tell_value(id, "body");
+	expect_http(w, fd[0], "HTTP/1.1 200", "\r\n\r\nbody");
+	expect_http(w, fd[1], "HTTP/1.1 200", "\r\n\r\nbody");
+	expect_http(w, fd[2], "Content-Length: 4", "\r\n\r\n");
+	fd[0] = http(w, "DELETE", "/s/k", "");
+	answer(next_call(w, HVD_OP_HTTP_DELETE), HVD_OP_DONE, 200, NULL);
+	tell(HVD_RELAY_ABSENT, id, false);
+	expect_http(w, fd[0], "HTTP/1.1 200", "\r\n\r\n");
+	fd[0] = http(w, "GET", "/s/k", "");
+	expect_http(w, fd[0], "HTTP/1.1 404", "\r\n\r\n");
+	fd[0] = http(w, "GET", "/s/k", "");
+	turn(w, 0.05);
+	tell_value(id, "again");
+	expect_http(w, fd[0], "HTTP/1.1 200", "\r\n\r\nagain");
+	fd[0] = http(w, "GET", "/_hvd/k", "");
+	expect_http(w, fd[0], "HTTP/1.1 403", "\r\n\r\n");
+	no_more(w);
+}
+
+static void a_hook_is_asked_through_the_relay(void **state)
+{
+	struct world *w = *state;
+	const struct seen *s;
+	int fd[2];
+
+	begin_relay(w);
+	fd[0] = http(w, "GET", "/rank_and_size/h.0", "");
+	tell(HVD_RELAY_ASK, next(w, HVD_RELAY_WATCH)->watch, false);
+	s = next_call(w, HVD_OP_HTTP_GET);
+	assert_string_equal(s->scope, "rank_and_size");
+	assert_string_equal(s->key, "h.0");
+	fd[1] = http(w, "GET", "/rank_and_size/h.0", "");
+	answer(next_call(w, HVD_OP_HTTP_GET), HVD_OP_DONE, 404, NULL);
+	expect_http(w, fd[1], "HTTP/1.1 404", "\r\n\r\n");
+	answer(s, HVD_OP_DONE, 200, "0,1,0");
+	expect_http(w, fd[0], "HTTP/1.1 200", "\r\n\r\n0,1,0");
+	fd[0] = http(w, "GET", "/rank_and_size/h.0", "");
+	s = next_call(w, HVD_OP_HTTP_GET);
+	close(fd[0]);
+	assert_int_equal(next(w, HVD_RELAY_CANCEL)->call, s->call);
+	fd[0] = http(w, "GET", "/rank_and_size/h.0", "");
+	next_call(w, HVD_OP_HTTP_GET);
+	fd[1] = http(w, "GET", "/s/unknown", "");
+	next(w, HVD_RELAY_WATCH);
+	hvd_rv_relay_up(w->rv, NULL);
+	expect_http(w, fd[0], "HTTP/1.1 503", "\r\n\r\n");
+	expect_http(w, fd[1], "HTTP/1.1 503", "\r\n\r\n");
+	fd[0] = http(w, "PUT", "/s/k", "x");
+	expect_http(w, fd[0], "HTTP/1.1 503", "\r\n\r\n");
+	fd[0] = http(w, "GET", "/s/k", "");
+	expect_http(w, fd[0], "HTTP/1.1 503", "\r\n\r\n");
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(a_poll_costs_one_watch),
+		T(readers_share_one_value),
+		T(a_key_changes),
+		T(lists_of_keys_are_read),
+		T(requests_of_a_client_wait_for_its_call),
+		T(operations_are_answered),
+		T(what_cannot_be_kept_is_asked_for),
+		T(a_value_ends_waits),
+		T(a_wait_can_be_cancelled),
+		T(a_queue_wakes_one),
+		T(a_barrier_can_be_cancelled),
+		T(says_what_its_clients_wait_for),
+		T(connections_say_where_they_belong_to),
+		T(renewing_forgets_all),
+		T(another_parent_gets_what_is_not_answered),
+		T(rubbish_ends_the_connection),
+		T(a_silent_parent_is_lost),
+		T(without_a_parent_clients_are_closed),
+		T(the_oldest_keys_are_forgotten),
+		T(what_has_no_room_is_asked_for),
+		T(http_is_relayed),
+		T(a_hook_is_asked_through_the_relay),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
