@@ -86,6 +86,10 @@ void hvd_agent_refuse(struct hvd_agent *agent, const struct hvd_err *why);
 /* Before the event loop runs: the registration is to name these ports, which are reserved on this host. */
 void hvd_agent_ports(struct hvd_agent *agent, const in_port_t *ports, size_t n);
 
+/* Before the event loop runs: the registration is to name these ports (see "register" above; 0 = none), or, if `port`
+ * is 0, why there are none. */
+void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t children, const char *why);
+
 /* Queue a message for the driver; takes the reference. */
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg);
 

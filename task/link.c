@@ -43,6 +43,7 @@ struct hvd_link {
 	void (*up)(struct hvd_conn *conn, void *arg);
 	void (*down)(const struct hvd_err *why, void *arg);
 	void *arg;
+	const char *name; /* of the other side; NULL = it is the driver */
 	bool over;
 	struct hvd_err local; /* a failure of this host, which no other address would change */
 };
@@ -86,6 +87,8 @@ static void hint(const struct hvd_link *link, struct hvd_err *why)
 {
 	unsigned mute = 0, refused = 0, closed = 0;
 
+	if (link->name)
+		return;
 	for (unsigned i = 0; i < link->boot->n_addrs; i++) {
 		const struct way *way = &link->ways[i];
 
@@ -120,8 +123,8 @@ static void give_up(struct hvd_link *link, enum hvd_errc code)
 	if (link->local.code) {
 		why = link->local;
 	} else {
-		hvd_err_set(&why, code,
-			    "cannot reach the driver at port %u of any of its addresses:", link->boot->port);
+		hvd_err_set(&why, code, "cannot reach %s at port %u of any of its addresses:",
+			    link->name ? link->name : "the driver", link->boot->port);
 		for (unsigned i = 0; i < link->boot->n_addrs; i++) {
 			at = strlen(why.msg);
 			snprintf(why.msg + at, sizeof(why.msg) - at, "%s %s (%s)", i ? "," : "",
@@ -356,6 +359,19 @@ struct hvd_link *hvd_link_create(struct event_base *base, const struct hvd_boot 
 	}
 	evtimer_add(link->deadline, any ? &tv : &now);
 	return link;
+}
+
+void hvd_link_name(struct hvd_link *link, const char *name)
+{
+	link->name = name;
+}
+
+bool hvd_link_refused(const struct hvd_link *link)
+{
+	for (unsigned i = 0; i < link->boot->n_addrs; i++)
+		if (link->ways[i].error != ECONNREFUSED)
+			return false;
+	return true;
 }
 
 void hvd_link_destroy(struct hvd_link *link)

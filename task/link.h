@@ -17,6 +17,8 @@
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
 
+#include <stdbool.h>
+
 struct hvd_link;
 
 /* Begin to connect. `boot` (the addresses) and `session` are not owned, and must outlive the link. One of the two
@@ -26,6 +28,10 @@ struct hvd_link;
 struct hvd_link *hvd_link_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_session *session,
 				 hvd_time deadline, void (*up)(struct hvd_conn *conn, void *arg),
 				 void (*down)(const struct hvd_err *why, void *arg), void *arg);
+/* What messages call the other side, in place of "the driver"; `name` must outlive the link. */
+void hvd_link_name(struct hvd_link *link, const char *name);
+/* Within `down`: has every address refused the connection? Then nothing listens there any longer. */
+bool hvd_link_refused(const struct hvd_link *link);
 void hvd_link_destroy(struct hvd_link *link); /* NULL is fine; not from within `up` or `down` */
 
 #endif

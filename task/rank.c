@@ -10,6 +10,7 @@
 #include "link.h"
 #include "ports.h"
 #include "rank_env.h"
+#include "relay.h"
 #include "serve.h"
 
 #include <poll.h>
@@ -35,12 +36,13 @@ struct shim {
 	json_t *plan;
 	const char *given;           /* ports that slurmstepd has reserved (ports.h); NULL = none are given */
 	struct hvd_reserve reserved; /* … that this process has */
-	int key_fd;                  /* for the command, see rank_env.h; 0 = none */
-	pid_t task;                  /* the rank's process, as Slurm knows it */
-	int status;                  /* to end with; -1 while the plan is awaited */
-	bool lasts;                  /* this process ends after its rank */
-	bool logged;                 /* an error message went out */
-	char parent[32];             /* the name of the program that started this one */
+	struct hvd_relay_sockets relay;
+	int key_fd;      /* for the command, see rank_env.h; 0 = none */
+	pid_t task;      /* the rank's process, as Slurm knows it */
+	int status;      /* to end with; -1 while the plan is awaited */
+	bool lasts;      /* this process ends after its rank */
+	bool logged;     /* an error message went out */
+	char parent[32]; /* the name of the program that started this one */
 };
 
 static enum hvd_agent_role role_of(const struct hvd_taskinfo *info)
@@ -127,6 +129,18 @@ static void name_ports(struct shim *shim)
 		hvd_ports_reserve(shim->agent, shim->boot, shim->info, &shim->reserved, shim->log);
 }
 
+/* Where the plan says that this host's ranks meet at a relay, start it. */
+static int start_relay(struct shim *shim, struct hvd_err *err)
+{
+	struct hvd_relay_opts opts = {.sockets = &shim->relay,
+				      .plan = json_object_get(shim->plan, "relay"),
+				      .boot = shim->boot,
+				      .info = shim->info,
+				      .key = hvd_agent_key(shim->agent)};
+
+	return opts.plan ? hvd_relay_reside(shim->task, &opts, shim->log, err) : 0;
+}
+
 /* Wait for the plan. Returns 0 with shim->plan set, or the exit status. The connection stays until disconnect(). */
 static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 {
@@ -138,12 +152,17 @@ static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 	if (!shim->base)
 		return 1;
 	shim->agent = hvd_agent_create(shim->base, shim->boot, shim->info, role, &ops, shim, shim->log, &why);
-	if (shim->agent && role != HVD_AGENT_RANK)
+	if (shim->agent && role != HVD_AGENT_RANK) {
 		name_ports(shim);
+		hvd_relay_offer(shim->agent, shim->boot, shim->info, true, &shim->relay);
+	}
 	if (shim->agent)
 		event_base_dispatch(shim->base);
 	else
 		on_failed(&why, shim);
+	if (shim->status == 0 && start_relay(shim, &why) != 0)
+		on_failed(&why, shim);
+	hvd_relay_sockets_close(&shim->relay);
 	return shim->status < 0 ? 1 : shim->status;
 }
 

@@ -259,6 +259,8 @@ static int begin(struct serve *serve)
 	}
 	if (serve->boot->relays)
 		hvd_rv_service_relays(&serve->service, serve->boot->session);
+	if (serve->boot->relays)
+		hvd_rv_service_relays(&serve->service, serve->boot->session);
 	rc = hvd_rv_service_open(&serve->service, serve->base, &serve->session.key, &self, serve->boot->port_lo,
 				 serve->boot->port_hi, (int32_t)serve->info->node, serve->log, serve->err);
 	hvd_this_host_clear(&self);

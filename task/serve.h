@@ -9,6 +9,7 @@
  * no Slurm runs the ranks it stays until the launch is over.
  *
  *   to the driver     {"t":"serving", "node":I, "port":P, "relay_port":R}   R: for relays; 0 where none will come
+ *                                                           relay_port: 0 where no relays will come
  *                     {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}    instead, when it cannot listen
  *                     {"t":"done"}                          the tasks have ended
  *   from the driver   see lib/rendezvous/service.h

@@ -7,6 +7,7 @@
 #include "lib/process/spawn.h"
 #include "ports.h"
 #include "rank_env.h"
+#include "relay.h"
 #include "serve.h"
 #include "worker_notify.h"
 
@@ -32,6 +33,8 @@ struct supervisor {
 	struct hvd_ranks *ranks;
 	struct hvd_worker_notify *notify; /* elastic jobs only */
 	struct hvd_reserve reserved;
+	struct hvd_relay_sockets sockets;
+	struct hvd_relay *relay; /* NULL: the ranks here meet at none */
 	struct hvd_output_losses losses;
 	bool loss_told;
 	int status;
@@ -96,6 +99,20 @@ static int start_ranks(struct supervisor *sup, const json_t *plan, struct hvd_er
 	return sup->ranks ? 0 : -1;
 }
 
+static int start_relay(struct supervisor *sup, const json_t *plan, struct hvd_err *err)
+{
+	struct hvd_relay_opts opts = {.sockets = &sup->sockets,
+				      .plan = json_object_get(plan, "relay"),
+				      .boot = sup->boot,
+				      .info = sup->info,
+				      .key = hvd_agent_key(sup->agent)};
+
+	if (opts.plan)
+		sup->relay = hvd_relay_create(sup->base, &opts, NULL, NULL, sup->log, err);
+	hvd_relay_sockets_close(&sup->sockets);
+	return opts.plan && !sup->relay ? -1 : 0;
+}
+
 static void on_plan(const json_t *plan, void *arg)
 {
 	struct supervisor *sup = arg;
@@ -103,7 +120,7 @@ static void on_plan(const json_t *plan, void *arg)
 
 	if (json_is_true(json_object_get(plan, "stay")) && !sup->one_rank)
 		prepare_elastic(sup);
-	if (start_ranks(sup, plan, &why) == 0)
+	if (start_relay(sup, plan, &why) == 0 && start_ranks(sup, plan, &why) == 0)
 		return;
 	/* The launch has started: that a command cannot be run is an end of a rank, not a failure of the launch. */
 	not_started(sup, (int)sup->info->ranks[sup->info->local_rank], &why);
@@ -193,6 +210,8 @@ static void close_down(struct supervisor *sup)
 {
 	hvd_worker_notify_destroy(sup->notify);
 	hvd_ranks_destroy(sup->ranks);
+	hvd_relay_destroy(sup->relay);
+	hvd_relay_sockets_close(&sup->sockets);
 	hvd_reserve_clear(&sup->reserved);
 	if (sup->opts.key_fd)
 		close(sup->opts.key_fd);
@@ -201,6 +220,17 @@ static void close_down(struct supervisor *sup)
 	if (sup->agent && sup->one_rank)
 		hvd_agent_send(sup->agent, json_pack("{s:s}", "t", "done"));
 	hvd_agent_destroy(sup->agent);
+}
+
+/* What the node agent opens before it registers. */
+static void prepare(struct supervisor *sup)
+{
+	hvd_ports_reserve(sup->agent, sup->boot, sup->info, &sup->reserved, sup->log);
+	/* A supervisor of one rank may end before the host's other ranks. */
+	if (!sup->one_rank)
+		hvd_relay_offer(sup->agent, sup->boot, sup->info, false, &sup->sockets);
+	else if (sup->boot->relays)
+		hvd_agent_relay(sup->agent, 0, 0, "no process of the launch lasts as long as all ranks there");
 }
 
 static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_agent_role role,
@@ -225,7 +255,7 @@ static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_age
 	if (!sup->agent)
 		on_failed(&why, sup);
 	else if (role != HVD_AGENT_RANK)
-		hvd_ports_reserve(sup->agent, boot, sup->info, &sup->reserved, sup->log);
+		prepare(sup);
 	if (sup->agent && refusal && refusal->code)
 		hvd_agent_refuse(sup->agent, refusal);
 	if (sup->agent)

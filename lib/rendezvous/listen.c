@@ -246,12 +246,29 @@ static struct listener *listener_create(struct hvd_rv *rv, int fd)
 	return l;
 }
 
+void hvd_rv_listen_fd(struct hvd_rv *rv, int fd)
+{
+	const int on = 1, alive_idle = 120, alive_again = 30, alive_times = 10;
+
+	/* Accepted connections inherit it: an answer must not wait for an acknowledgement. */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	/* TCPStore clients are silent for weeks. What is here says when the host of one has vanished: after 7
+	 * minutes. */
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &alive_idle, sizeof(alive_idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &alive_again, sizeof(alive_again));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &alive_times, sizeof(alive_times));
+	/* Accept a connection when its request is there, or a second later. */
+	setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on));
+	rv->listeners = hvd_xrealloc(rv->listeners, rv->n_listeners + 1, sizeof(*rv->listeners));
+	rv->listeners[rv->n_listeners++] = listener_create(rv, fd);
+}
+
 int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t lo, uint16_t hi, struct hvd_err *err)
 {
 	struct sockaddr_storage *addrs;
 	size_t which = 0;
-	const int alive_idle = 120, alive_again = 30, alive_times = 10;
-	int rc = 0, on = 1, *fds;
+	int rc = 0, *fds;
 
 	if (n == 0)
 		return hvd_err_set(err, HVD_E_USAGE, "no address to listen on");
@@ -263,21 +280,8 @@ int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t 
 		rc = parse_ip(ips[i], &addrs[i], err);
 	if (rc == 0 && hvd_listen_all(addrs, n, lo, hi, fds, &which) != 0)
 		rc = cannot_listen(ips[which], lo, hi, err);
-	if (rc == 0)
-		rv->listeners = hvd_xrealloc(rv->listeners, rv->n_listeners + n, sizeof(*rv->listeners));
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		/* Accepted connections inherit it: an answer must not wait for an acknowledgement. */
-		setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-		/* TCPStore clients are silent for weeks. What is here says when the host of one has vanished: after 7
-		 * minutes. */
-		setsockopt(fds[i], SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-		setsockopt(fds[i], IPPROTO_TCP, TCP_KEEPIDLE, &alive_idle, sizeof(alive_idle));
-		setsockopt(fds[i], IPPROTO_TCP, TCP_KEEPINTVL, &alive_again, sizeof(alive_again));
-		setsockopt(fds[i], IPPROTO_TCP, TCP_KEEPCNT, &alive_times, sizeof(alive_times));
-		/* Accept a connection when its request is there, or a second later. */
-		setsockopt(fds[i], IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on));
-		rv->listeners[rv->n_listeners++] = listener_create(rv, fds[i]);
-	}
+	for (size_t i = 0; i < n && rc == 0; i++)
+		hvd_rv_listen_fd(rv, fds[i]);
 	free(addrs);
 	free(fds);
 	return rc;

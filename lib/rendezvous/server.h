@@ -114,6 +114,8 @@ void hvd_rv_destroy(struct hvd_rv *rv);
  * nothing was added.
  */
 int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t lo, uint16_t hi, struct hvd_err *err);
+/* Take the connections of `fd`, too, which listens and is non-blocking, and is owned from now on. */
+void hvd_rv_listen_fd(struct hvd_rv *rv, int fd);
 /* Stop listening on all addresses but these. Open connections stay open. */
 void hvd_rv_keep(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n);
 /* Close all connections from addresses that cfg.access does not list (any longer). */

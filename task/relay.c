@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A relay begins without a connection to its parent, and then connects; clients wait meanwhile. It is always in one of
+ * three states: connecting (`link` is under way, or `again` will begin the next), connected, or over.
+ */
+#include "relay.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/net/listen.h"
+#include "lib/process/rlimits.h"
+#include "lib/protocol/pending.h"
+#include "lib/protocol/wire.h"
+#include "lib/rendezvous/access.h"
+#include "lib/rendezvous/server.h"
+#include "lib/rendezvous/service.h"
+#include "link.h"
+#include "resident.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How long a parent may take to greet before the root is tried in its place: it may be stopped. */
+#define PARENT_SECONDS 5.0
+/* How long the root is tried in all. */
+#define ROOT_SECONDS 30.0
+/* How long to wait before connecting to the root again: twice as long each time, up to the most. */
+#define AGAIN_SECONDS      0.1
+#define MOST_AGAIN_SECONDS 3.0
+/* Relays that are not authenticated yet. */
+#define MAX_PENDING 256
+
+struct hvd_relay {
+	struct event_base *base;
+	const struct hvd_boot *boot;
+	const struct hvd_taskinfo *info;
+	const struct hvd_log *log;
+	struct hvd_session session;
+	struct hvd_boot up, root; /* of these only the addresses, and the port */
+	struct hvd_rv_access *access;
+	struct hvd_rv *rv;
+	struct hvd_pending *pending; /* NULL: no other relay connects to this one */
+	struct hvd_link *link;
+	struct event *again;
+	bool to_root;
+	unsigned tries;
+	hvd_time deadline; /* for a connection to the root */
+	struct hvd_err why;
+	void (*lost)(void *arg);
+	void *arg;
+};
+
+/* ---- sockets ---- */
+
+void hvd_relay_sockets_close(struct hvd_relay_sockets *sockets)
+{
+	if (sockets->port)
+		close(sockets->fd);
+	if (sockets->children_port)
+		close(sockets->children);
+	*sockets = (struct hvd_relay_sockets){0};
+}
+
+static int open_sockets(struct hvd_relay_sockets *out, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+			bool resident, struct hvd_err *err)
+{
+	if (resident && hvd_step_tasks_possible(err) != 0)
+		return -1;
+	out->fd = hvd_listen_any(true, boot->port_lo, boot->port_hi, &out->port, err);
+	if (out->fd < 0)
+		return -1;
+	if (info->nodes <= boot->relays)
+		return 0;
+	out->children = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->children_port, err);
+	return out->children < 0 ? -1 : 0;
+}
+
+void hvd_relay_offer(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+		     bool resident, struct hvd_relay_sockets *out)
+{
+	struct hvd_err why = {0};
+
+	*out = (struct hvd_relay_sockets){0};
+	if (!boot->relays)
+		return;
+	if (open_sockets(out, boot, info, resident, &why) != 0)
+		hvd_relay_sockets_close(out);
+	hvd_agent_relay(agent, out->port, out->children_port, why.msg);
+}
+
+/* ---- the connection to the parent ---- */
+
+static void give_up(struct hvd_relay *relay)
+{
+	struct hvd_rv_stats stats;
+	char *waits = hvd_rv_tcpstore_waits(relay->rv, 1);
+
+	hvd_rv_stats(relay->rv, &stats);
+	/* That the rendezvous ends before the last rank is normal, if that has no use for it any more. */
+	hvd_log(relay->log, waits || stats.waiting_now ? HVD_LOG_ERROR : HVD_LOG_VERBOSE,
+		"%s: the rendezvous is lost, and ranks here cannot meet others: %s", relay->info->name, relay->why.msg);
+	free(waits);
+	hvd_rv_relay_up(relay->rv, NULL);
+	if (relay->lost)
+		relay->lost(relay->arg);
+}
+
+static void on_up(struct hvd_conn *conn, void *arg)
+{
+	struct hvd_relay *relay = arg;
+
+	relay->tries = 0;
+	hvd_conn_watch_host(conn);
+	hvd_rv_relay_up(relay->rv, conn);
+}
+
+static void try_again(struct hvd_relay *relay, double seconds)
+{
+	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
+
+	evtimer_add(relay->again, &tv);
+}
+
+static void on_down(const struct hvd_err *why, void *arg)
+{
+	struct hvd_relay *relay = arg;
+	double wait = relay->tries < 8 ? AGAIN_SECONDS * (double)(1U << relay->tries) : MOST_AGAIN_SECONDS;
+
+	relay->why = *why;
+	if (!relay->to_root) {
+		hvd_verbose(relay->log, "%s: connecting to the rendezvous itself, not to the relay above: %s",
+			    relay->info->name, why->msg);
+		relay->to_root = true;
+		wait = 0;
+	} else if (hvd_link_refused(relay->link) || hvd_left(relay->deadline) <= 0) {
+		give_up(relay);
+		return;
+	} else {
+		relay->tries++;
+	}
+	try_again(relay, wait < MOST_AGAIN_SECONDS ? wait : MOST_AGAIN_SECONDS);
+}
+
+static void connect_up(struct hvd_relay *relay)
+{
+	hvd_time deadline = relay->deadline;
+
+	if (!relay->to_root)
+		deadline = hvd_earlier(deadline, hvd_deadline_in(PARENT_SECONDS));
+	hvd_link_destroy(relay->link);
+	relay->link = hvd_link_create(relay->base, relay->to_root ? &relay->root : &relay->up, &relay->session,
+				      deadline, on_up, on_down, relay);
+	hvd_link_name(relay->link, relay->to_root ? "the rendezvous" : "the relay above");
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	connect_up(arg);
+}
+
+static void set_deadline(struct hvd_relay *relay)
+{
+	double most = relay->boot->timeout;
+
+	relay->deadline = hvd_deadline_in(most < ROOT_SECONDS ? most : ROOT_SECONDS);
+}
+
+/* Ranks wait, so the first try is at once. */
+static void on_parent_lost(void *arg)
+{
+	struct hvd_relay *relay = arg;
+
+	hvd_verbose(relay->log, "%s: the connection to the rendezvous has ended; connecting again", relay->info->name);
+	relay->to_root = true;
+	set_deadline(relay);
+	try_again(relay, 0);
+}
+
+/* ---- relays below ---- */
+
+static void on_proven(struct hvd_conn *conn, void *arg)
+{
+	hvd_rv_relay_take(((struct hvd_relay *)arg)->rv, conn);
+}
+
+static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+{
+	const struct hvd_relay *relay = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	hvd_verbose(relay->log, "%s: refused a connection from %s to the port for relays: %s", relay->info->name,
+		    hvd_addr_text(from, peer), why->msg);
+}
+
+static void on_full(void *arg)
+{
+	const struct hvd_relay *relay = arg;
+
+	hvd_warn(relay->log, "%s: no descriptor is left for another relay: the limit is %lu", relay->info->name,
+		 hvd_nofile());
+}
+
+static int take_children(struct hvd_relay *relay, struct hvd_relay_sockets *sockets, struct hvd_err *err)
+{
+	static const struct hvd_pending_ops ops = {
+		.proven = on_proven, .refused = on_refused, .dropped = on_refused, .full = on_full};
+
+	if (!sockets->children_port)
+		return hvd_err_set(err, HVD_E_PROTO,
+				   "the plan has relays connect here, where no port is open for them");
+	relay->pending =
+		hvd_pending_create(relay->base, sockets->children, &relay->session, MAX_PENDING, &ops, relay, err);
+	if (relay->pending)
+		sockets->children_port = 0;
+	return relay->pending ? 0 : -1;
+}
+
+/* ---- begin and end ---- */
+
+static int read_addrs(const json_t *plan, const char *addrs, const char *port, struct hvd_boot *out,
+		      struct hvd_err *err)
+{
+	struct hvd_addr *list;
+	size_t n = hvd_get_addrs(plan, addrs, &list);
+	int64_t number = 0;
+
+	out->n_addrs = n < HVD_BOOT_MAX_ADDRS ? (unsigned)n : HVD_BOOT_MAX_ADDRS;
+	memcpy(out->addrs, list, list ? out->n_addrs * sizeof(*list) : 0);
+	free(list);
+	if (n == 0)
+		return hvd_err_set(err, HVD_E_PROTO, "the plan has no address of this host's rendezvous");
+	if (hvd_get_int(plan, port, 1, 65535, &number, err) != 0)
+		return -1;
+	out->port = (in_port_t)number;
+	return 0;
+}
+
+static int serve(struct hvd_relay *relay, const struct hvd_relay_opts *opts, struct hvd_err *err)
+{
+	struct hvd_rv_config cfg;
+	const char *addr;
+	int64_t origin;
+
+	hvd_rv_config_init(&cfg);
+	if (hvd_get_int(opts->plan, "origin", 0, UINT32_MAX, &origin, err) != 0 ||
+	    hvd_get_str(opts->plan, "addr", HVD_ADDR_TEXT, &addr, err) != 0 ||
+	    read_addrs(opts->plan, "up", "port", &relay->up, err) != 0 ||
+	    read_addrs(opts->plan, "root", "root_port", &relay->root, err) != 0)
+		return -1;
+	hvd_addr_parse(addr, &cfg.relay_addr);
+	relay->access = hvd_rv_access_create();
+	hvd_rv_access_replace(relay->access, NULL, 0); /* this user, over loopback */
+	cfg.access = relay->access;
+	cfg.tcpstore = true;
+	cfg.relay = true;
+	cfg.origin = (uint32_t)origin;
+	cfg.parent_lost = on_parent_lost;
+	cfg.parent_lost_arg = relay;
+	relay->rv = hvd_rv_create(relay->base, &cfg, relay->log, err);
+	if (!relay->rv)
+		return -1;
+	hvd_rv_listen_fd(relay->rv, opts->sockets->fd);
+	opts->sockets->port = 0;
+	return json_is_true(json_object_get(opts->plan, "children")) ? take_children(relay, opts->sockets, err) : 0;
+}
+
+struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts, void (*lost)(void *arg),
+				   void *arg, const struct hvd_log *log, struct hvd_err *err)
+{
+	struct hvd_relay *relay = hvd_xcalloc(1, sizeof(*relay));
+	int rc;
+
+	relay->base = base;
+	relay->boot = opts->boot;
+	relay->info = opts->info;
+	relay->log = log;
+	relay->lost = lost;
+	relay->arg = arg;
+	relay->again = evtimer_new(base, on_again, relay);
+	hvd_rv_service_relay_session(opts->key, opts->boot->session, &relay->session);
+	rc = serve(relay, opts, err);
+	hvd_relay_sockets_close(opts->sockets);
+	if (rc != 0) {
+		hvd_relay_destroy(relay);
+		hvd_err_prefix(err, "cannot start the relay of the rendezvous");
+		return NULL;
+	}
+	set_deadline(relay);
+	connect_up(relay);
+	return relay;
+}
+
+void hvd_relay_destroy(struct hvd_relay *relay)
+{
+	if (!relay)
+		return;
+	hvd_link_destroy(relay->link);
+	hvd_pending_destroy(relay->pending);
+	hvd_rv_destroy(relay->rv);
+	hvd_rv_access_destroy(relay->access);
+	if (relay->again)
+		event_free(relay->again);
+	free(relay);
+}
+
+/* ---- in a process of its own ---- */
+
+static void on_over(void *arg)
+{
+	event_base_loopbreak(arg);
+}
+
+static void run(struct hvd_resident *self, void *arg)
+{
+	const struct hvd_relay_opts *opts = arg;
+	struct event_base *base = event_base_new();
+	struct hvd_err why = {0};
+
+	if (!base)
+		return;
+	hvd_raise_nofile();
+	if (!hvd_relay_create(base, opts, on_over, base, &self->log, &why)) {
+		hvd_err_host(&why, opts->info->name);
+		hvd_log_err(&self->log, &why);
+		return;
+	}
+	malloc_trim(0);
+	hvd_resident_watch(self, base, on_over, base);
+	event_base_dispatch(base);
+}
+
+int hvd_relay_reside(pid_t task, const struct hvd_relay_opts *opts, const struct hvd_log *log, struct hvd_err *err)
+{
+	int keep[2];
+	struct hvd_resident_opts resident = {.task = task, .keep = keep, .log = log, .run = run, .arg = (void *)opts};
+	int rc;
+
+	if (opts->sockets->port)
+		keep[resident.n_keep++] = opts->sockets->fd;
+	if (opts->sockets->children_port)
+		keep[resident.n_keep++] = opts->sockets->children;
+	rc = hvd_resident_start(&resident, err);
+	hvd_relay_sockets_close(opts->sockets);
+	return rc == 0 ? 0 : hvd_err_prefix(err, "cannot start the relay of the rendezvous");
+}

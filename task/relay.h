@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * relay.h - a host's relay of the rendezvous: a server (lib/rendezvous/server.h) for the host's ranks over loopback,
+ * which has a connection to its parent.
+ *
+ * The node agent opens the sockets before it registers, so that the plan can name their ports, and ranks can connect
+ * from the first moment on: they wait in the kernel's queue. Where hvd-task starts the ranks, the relay runs in its
+ * event loop; else in a resident (resident.h). Only this user's processes may connect over loopback. Other relays,
+ * where the plan has them connect to this one, prove that they belong to the launch (lib/protocol/handshake.h), and so
+ * does this relay to its parent, with a key that is derived from the launch's.
+ *
+ * A relay that has lost its parent connects to the root, again and again for half a minute, or as long as the launch's
+ * start may take if that is less. A root that refuses the connection has ended, so there is nothing to wait for. Then
+ * the relay closes its clients' connections, and says so where ranks waited.
+ */
+#ifndef HVD_RELAY_H
+#define HVD_RELAY_H
+
+#include "agent.h"
+#include "lib/base/err.h"
+#include "lib/base/key.h"
+#include "lib/base/log.h"
+#include "lib/protocol/boot.h"
+#include "taskinfo.h"
+
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Zeroed, or without a port: there are none. */
+struct hvd_relay_sockets {
+	in_port_t port, children_port; /* 0 = there is no such socket */
+	int fd, children;              /* they listen; owned */
+};
+
+/* For the node agent, before the event loop runs: open the sockets if the launch may have relays, and have the agent
+ * register them, or why there are none. `resident`: the relay is to run in a process of its own. */
+void hvd_relay_offer(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+		     bool resident, struct hvd_relay_sockets *out);
+void hvd_relay_sockets_close(struct hvd_relay_sockets *sockets); /* may be zeroed; leaves it so */
+
+/* What a relay is made of. Nothing is owned, but the sockets are taken. */
+struct hvd_relay_opts {
+	struct hvd_relay_sockets *sockets;
+	const json_t *plan; /* "relay" of the plan, see agent.h; not used after the call */
+	const struct hvd_boot *boot;
+	const struct hvd_taskinfo *info;
+	const struct hvd_key *key; /* of the session; copied */
+};
+
+struct hvd_relay;
+
+/* Serve, and begin to connect. `boot`, `info` and `log` must outlive the relay. `lost` (may be NULL) is called once,
+ * from the event loop, when there will be no parent any more. NULL with err set. */
+struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts, void (*lost)(void *arg),
+				   void *arg, const struct hvd_log *log, struct hvd_err *err);
+void hvd_relay_destroy(struct hvd_relay *relay); /* not from within `lost`; NULL is fine */
+
+/* Have a relay run in a process that stays as long as the task `task` and those beside it, and its parent. The sockets
+ * are closed here, also after an error. -1 with err set. */
+int hvd_relay_reside(pid_t task, const struct hvd_relay_opts *opts, const struct hvd_log *log, struct hvd_err *err);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes, and who waits for whom:
+ *
+ *   hvd-task ── leader ── watchdog ── resident
+ *
+ * The leader begins the session, and ends at once; hvd-task reaps it. So init, or slurmstepd where it is a subreaper,
+ * is the watchdog's parent. None of them calls exec: the resident shares its code and the tables of its libraries with
+ * the watchdog, and begins within a millisecond.
+ */
+#include "resident.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* How long the resident may take to end after the tasks. */
+#define LAST_MS 50
+
+/* ---- becoming a process that stays ---- */
+
+static bool listed(int fd, const int *keep, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (keep[i] == fd)
+			return true;
+	return false;
+}
+
+static void close_from(int first, int last)
+{
+	if (first > last)
+		return;
+	if (syscall(SYS_close_range, (unsigned)first, (unsigned)last, 0U) == 0)
+		return;
+	for (int fd = first; fd <= last && fd < (int)sysconf(_SC_OPEN_MAX); fd++)
+		close(fd);
+}
+
+/* Close all but those in `keep` and the first three, which become /dev/null. */
+static void close_others(const int *keep, size_t n)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), top = 2, from = 3;
+
+	for (int fd = 0; fd < 3 && null >= 0; fd++)
+		dup2(null, fd);
+	for (size_t i = 0; i < n; i++)
+		top = keep[i] > top ? keep[i] : top;
+	for (int fd = 3; fd <= top; fd++)
+		if (listed(fd, keep, n)) {
+			close_from(from, fd - 1);
+			from = fd + 1;
+		}
+	close_from(from, ~0U >> 1);
+}
+
+/* SIGTSTP, SIGTTIN and SIGTTOU come to processes of a terminal's session only. */
+static void ignore_signals(void)
+{
+	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM};
+
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		signal(ignored[i], SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+}
+
+/* ---- the resident ---- */
+
+/* A task's standard error is where its launch's messages are read. A task that does not read delays nothing. */
+static void on_log(enum hvd_log_level level, const char *text, void *arg)
+{
+	const struct hvd_resident *self = arg;
+	char path[64];
+	struct hvd_log log = {.prog = self->log.prog, .level = self->log.level};
+	pid_t task = hvd_step_tasks_first(&self->tasks);
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)task);
+	log.fd = task ? open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+	if (log.fd < 0)
+		return;
+	hvd_log(&log, level, "%s", text);
+	close(log.fd);
+}
+
+static void on_task_ended(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_resident *self = arg;
+
+	(void)fd;
+	(void)what;
+	if (hvd_step_tasks_left(&self->tasks))
+		return;
+	event_del(self->ended);
+	self->over(self->arg);
+}
+
+void hvd_resident_watch(struct hvd_resident *self, struct event_base *base, void (*over)(void *arg), void *arg)
+{
+	self->over = over;
+	self->arg = arg;
+	self->ended = event_new(base, self->tasks.fd, EV_READ | EV_PERSIST, on_task_ended, self);
+	/* As xalloc.h has it: memory for a small structure is there. */
+	if (!self->ended)
+		abort();
+	event_add(self->ended, NULL);
+}
+
+static void reside(struct hvd_resident *self, const struct hvd_resident_opts *opts)
+{
+	if (hvd_step_tasks_open(&self->tasks, NULL) == 0)
+		opts->run(self, opts->arg);
+	if (self->watchdog)
+		kill(self->watchdog, SIGKILL);
+	_exit(0);
+}
+
+/* ---- the watchdog ---- */
+
+static void wait_for_end(struct hvd_step_tasks *tasks, pid_t resident)
+{
+	struct pollfd ends[2] = {{.fd = tasks->fd, .events = POLLIN}, {.events = POLLIN}};
+
+	ends[1].fd = (int)syscall(SYS_pidfd_open, resident, 0);
+	while (hvd_step_tasks_left(tasks) && !ends[1].revents)
+		poll(ends, 2, -1);
+	while (!ends[1].revents && poll(&ends[1], 1, LAST_MS) < 0 && errno == EINTR)
+		;
+	kill(resident, SIGKILL);
+}
+
+static void watch(struct hvd_resident *self, const struct hvd_resident_opts *opts)
+{
+	struct hvd_step_tasks tasks = self->tasks;
+	pid_t resident;
+
+	ignore_signals();
+	close_others(opts->keep, opts->n_keep);
+	if (chdir("/") != 0) /* the job's folder may be one that can be unmounted */
+		_exit(1);
+	self->watchdog = getpid();
+	resident = fork();
+	if (resident == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != self->watchdog)
+			_exit(1);
+		reside(self, opts);
+	}
+	if (resident < 0) { /* go on without a watchdog */
+		self->watchdog = 0;
+		reside(self, opts);
+	}
+	close_others(NULL, 0);
+	if (hvd_step_tasks_open(&tasks, NULL) == 0)
+		wait_for_end(&tasks, resident);
+	kill(resident, SIGKILL);
+	_exit(0);
+}
+
+int hvd_resident_start(const struct hvd_resident_opts *opts, struct hvd_err *err)
+{
+	struct hvd_resident self = {.log = *opts->log};
+	pid_t leader;
+	int status;
+
+	self.log.sink = on_log;
+	self.log.arg = &self;
+	if (hvd_step_tasks_possible(err) != 0)
+		return -1;
+	hvd_step_tasks_init(&self.tasks, opts->task);
+	leader = fork();
+	if (leader < 0)
+		return hvd_err_sys(err, "cannot fork");
+	if (leader == 0) {
+		setsid();
+		leader = fork();
+		if (leader == 0)
+			watch(&self, opts);
+		_exit(leader < 0 ? errno : 0);
+	}
+	while (waitpid(leader, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	errno = WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+	return hvd_err_sys(err, "cannot fork");
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * resident.h - a process of this program that stays on a host as long as a step's tasks there.
+ *
+ * It is forked by hvd-task in a task of Slurm, where the user's program, or the rank shim in front of it, goes on in
+ * the task's place, so the task cannot do the work itself. It is in the step's control group: scancel, time limits and
+ * accounting reach it. It is no child of the task, and of no process that the task waits for; it has a session of its
+ * own, and none of the task's descriptors, so that the reader of the task's output sees its end. It ignores the signals
+ * that Slurm or the user sends to all processes of the step, because the ranks may need it while they act on them.
+ *
+ * There are two processes. The watchdog only waits, for the end of the tasks (step_tasks.h) or of the resident, and
+ * kills the resident when the tasks have ended: a resident that hangs, or that somebody has stopped, would otherwise
+ * stay on the host with its ports, because Slurm with proctrack/linuxproc does not find it. The kernel kills the
+ * resident when the watchdog ends. The resident waits for the end of the tasks, too, and kills the watchdog then. So
+ * both are gone at once, unless both were stopped; then Slurm kills them, or they end when they go on.
+ */
+#ifndef HVD_RESIDENT_H
+#define HVD_RESIDENT_H
+
+#include "lib/base/err.h"
+#include "lib/base/log.h"
+#include "step_tasks.h"
+
+#include <event2/event.h>
+
+struct hvd_resident {
+	struct hvd_log log; /* on standard error of a task that runs */
+	/* Private: */
+	struct hvd_step_tasks tasks;
+	struct event *ended;
+	pid_t watchdog; /* 0: there is none */
+	void (*over)(void *arg);
+	void *arg;
+};
+
+struct hvd_resident_opts {
+	pid_t task;      /* which runs; the resident stays for those beside it, too */
+	const int *keep; /* the resident's descriptors, besides 0, 1 and 2, which are /dev/null */
+	size_t n_keep;
+	const struct hvd_log *log; /* prefix and level of the resident's */
+	/* Called in the new process, which has all of this one's memory. It ends when the function returns. */
+	void (*run)(struct hvd_resident *self, void *arg);
+	void *arg;
+};
+
+/* Start one. -1 with err set: nothing was started. */
+int hvd_resident_start(const struct hvd_resident_opts *opts, struct hvd_err *err);
+
+/* In run(), once: have `over` called from the event loop when the tasks have ended. */
+void hvd_resident_watch(struct hvd_resident *self, struct event_base *base, void (*over)(void *arg), void *arg);
+
+#endif
