@@ -288,6 +288,8 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_rel
 		hvd_err_prefix(err, "cannot start the relay of the rendezvous");
 		return NULL;
 	}
+	relay->to_root = relay->up.port == relay->root.port &&
+			 hvd_addr_equal(&relay->up.addrs[0], &relay->root.addrs[0]);
 	set_deadline(relay);
 	connect_up(relay);
 	return relay;

@@ -150,10 +150,11 @@ void hvd_rv_service_ask_waits(struct hvd_rv_service *service)
 void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char *session_id,
 				  struct hvd_session *session)
 {
-	memset(session, 0, sizeof(*session));
-	snprintf(session->id, sizeof(session->id), "%s", session_id);
-	session->identity.kind = HVD_ID_KEY;
-	session->identity.key = hvd_key_derive(session_key, "relay", session_id, strlen(session_id));
+	struct hvd_session made = {.identity = {.kind = HVD_ID_KEY}}; /* `session_id` may be the session's own */
+
+	snprintf(made.id, sizeof(made.id), "%s", session_id);
+	*session = made;
+	session->identity.key = hvd_key_derive(session_key, "relay", session->id, strlen(session->id));
 	session->key = session->identity.key;
 }
 
