@@ -28,6 +28,8 @@
 /* How long to wait before connecting to the root again: twice as long each time, up to the most. */
 #define AGAIN_SECONDS      0.1
 #define MOST_AGAIN_SECONDS 3.0
+/* A connection that has lasted so long was a good one. */
+#define LASTING_NS 2000000000LL
 /* Relays that are not authenticated yet. */
 #define MAX_PENDING 256
 
@@ -44,7 +46,8 @@ struct hvd_relay {
 	struct hvd_link *link;
 	struct event *again;
 	bool to_root;
-	unsigned tries;
+	unsigned tries;    /* since a connection has lasted */
+	hvd_time since;    /* of the last connection */
 	hvd_time deadline; /* for a connection to the root */
 	struct hvd_err why;
 	void (*lost)(void *arg);
@@ -110,36 +113,40 @@ static void on_up(struct hvd_conn *conn, void *arg)
 {
 	struct hvd_relay *relay = arg;
 
-	relay->tries = 0;
+	relay->since = hvd_now();
 	hvd_conn_watch_host(conn);
 	hvd_rv_relay_up(relay->rv, conn);
 }
 
-static void try_again(struct hvd_relay *relay, double seconds)
+/* Connect again: at once, then at growing intervals; or give up. */
+static void try_again(struct hvd_relay *relay)
 {
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
+	double wait = relay->tries == 0 ? 0 : AGAIN_SECONDS * (double)(1U << (relay->tries < 8 ? relay->tries : 8));
+	struct timeval tv;
 
+	if (hvd_left(relay->deadline) <= 0) {
+		give_up(relay);
+		return;
+	}
+	relay->tries++;
+	tv = hvd_left_tv(hvd_deadline_in(wait < MOST_AGAIN_SECONDS ? wait : MOST_AGAIN_SECONDS));
 	evtimer_add(relay->again, &tv);
 }
 
 static void on_down(const struct hvd_err *why, void *arg)
 {
 	struct hvd_relay *relay = arg;
-	double wait = relay->tries < 8 ? AGAIN_SECONDS * (double)(1U << relay->tries) : MOST_AGAIN_SECONDS;
 
 	relay->why = *why;
-	if (!relay->to_root) {
-		hvd_verbose(relay->log, "%s: connecting to the rendezvous itself, not to the relay above: %s",
-			    relay->info->name, why->msg);
-		relay->to_root = true;
-		wait = 0;
-	} else if (hvd_link_refused(relay->link) || hvd_left(relay->deadline) <= 0) {
+	if (relay->to_root && hvd_link_refused(relay->link)) {
 		give_up(relay);
 		return;
-	} else {
-		relay->tries++;
 	}
-	try_again(relay, wait < MOST_AGAIN_SECONDS ? wait : MOST_AGAIN_SECONDS);
+	if (!relay->to_root)
+		hvd_verbose(relay->log, "%s: connecting to the rendezvous itself, not to the relay above: %s",
+			    relay->info->name, why->msg);
+	relay->to_root = true;
+	try_again(relay);
 }
 
 static void connect_up(struct hvd_relay *relay)
@@ -168,15 +175,18 @@ static void set_deadline(struct hvd_relay *relay)
 	relay->deadline = hvd_deadline_in(most < ROOT_SECONDS ? most : ROOT_SECONDS);
 }
 
-/* Ranks wait, so the first try is at once. */
 static void on_parent_lost(void *arg)
 {
 	struct hvd_relay *relay = arg;
 
 	hvd_verbose(relay->log, "%s: the connection to the rendezvous has ended; connecting again", relay->info->name);
+	hvd_err_set(&relay->why, HVD_E_NET, "its connections end at once");
 	relay->to_root = true;
-	set_deadline(relay);
-	try_again(relay, 0);
+	if (hvd_now() - relay->since > LASTING_NS) {
+		relay->tries = 0;
+		set_deadline(relay);
+	}
+	try_again(relay);
 }
 
 /* ---- relays below ---- */
@@ -288,8 +298,8 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_rel
 		hvd_err_prefix(err, "cannot start the relay of the rendezvous");
 		return NULL;
 	}
-	relay->to_root = relay->up.port == relay->root.port &&
-			 hvd_addr_equal(&relay->up.addrs[0], &relay->root.addrs[0]);
+	relay->to_root =
+		relay->up.port == relay->root.port && hvd_addr_equal(&relay->up.addrs[0], &relay->root.addrs[0]);
 	set_deadline(relay);
 	connect_up(relay);
 	return relay;
