@@ -2,14 +2,13 @@
 /*
  * bench_driver - how the driver scales: register, probe and plan for simulated hosts.
  *
- *   bench_driver [HOSTS…]     default: 10 100 500 1000 2000
+ *   bench_driver [-r RANKS] [HOSTS…]     default: 1 rank on each host; 10 100 500 1000 2000 hosts
  *
- * One process is the real driver; another plays all node agents over loopback,
- * who come at once, each with its own connection and handshake (link.h), three interfaces (two networks
- * and one docker0), and a probe report in which everything went well. Printed
- * per number of hosts: the time from the first connection until every host has
- * its plan, the driver's CPU time, and its memory: the growth of its peak
- * resident size over that of a launch with one host.
+ * One process is the real driver; another plays all node agents over loopback, who come at once, each with its own
+ * connection and handshake (link.h), three interfaces (two networks and one docker0), and a probe report in which
+ * everything went well. Both are new processes for each number of hosts. Printed is the time from the first connection
+ * until every host has the plans of its ranks, the driver's CPU time, and for each host: the driver's memory (the
+ * growth of its peak resident size), and the bytes that it has sent and received.
  */
 #include "launcher/driver/driver.h"
 #include "lib/base/xalloc.h"
@@ -20,6 +19,9 @@
 #include "task/link.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +29,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TIMEOUT 120.0
+#define TIMEOUT 300.0
+/* Agents connect to so many addresses of loopback: from one address to one port there are 28,000 connections at most.
+ */
+#define LOOPBACKS 8
 
 struct sim {
 	struct event_base *base;
 	struct hvd_session session;
-	uint32_t n, planned;
-	struct hvd_boot boot;
+	uint32_t n, ranks, planned;
+	struct hvd_boot boot[LOOPBACKS];
+	uint64_t received, sent; /* bytes, of all agents */
 };
 
 struct agent {
@@ -64,19 +70,21 @@ static void set_iface(struct hvd_node_iface *iface, const char *name, int64_t ra
 
 static void send_register(struct agent *ag)
 {
-	struct hvd_node node = {.n_ranks = 1, .port = 1, .n_ifaces = 3};
+	struct hvd_node node = {.n_ranks = ag->sim->ranks, .port = 1, .n_ifaces = 3};
 	json_t *msg;
 
 	node.name = hvd_xasprintf("node%04u", ag->index);
 	node.host = hvd_xstrdup(node.name);
 	snprintf(node.machine, sizeof(node.machine), "%032u", ag->index);
-	node.ranks = hvd_xcalloc(1, sizeof(*node.ranks));
-	node.ranks[0] = ag->index;
+	node.ranks = hvd_xcalloc(node.n_ranks, sizeof(*node.ranks));
+	for (uint32_t r = 0; r < node.n_ranks; r++)
+		node.ranks[r] = ag->index * node.n_ranks + r;
 	node.ifaces = hvd_xcalloc(3, sizeof(*node.ifaces));
 	set_iface(&node.ifaces[0], "ib0", 10, "10.1.%u.%u", ag->index);
 	set_iface(&node.ifaces[1], "eth0", 20, "10.2.%u.%u", ag->index);
 	set_iface(&node.ifaces[2], "docker0", 90, "172.17.0.1", ag->index);
-	msg = hvd_node_to_json(&node, ag->index, ag->sim->n, ag->sim->n);
+	msg = hvd_node_to_json(&node, ag->index, ag->sim->n, ag->sim->n * node.n_ranks);
+	json_object_set_new(msg, "all", json_true());
 	hvd_conn_send(ag->conn, msg);
 	hvd_node_clear(&node);
 }
@@ -100,6 +108,17 @@ static void send_report(struct agent *ag, const json_t *order)
 	hvd_conn_send(ag->conn, json_pack("{s:s, s:o, s:o}", "t", "report", "edges", edges, "rendezvous", endpoints));
 }
 
+static void count_bytes(struct agent *ag)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(hvd_conn_fd(ag->conn), IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+		return;
+	ag->sim->received += info.tcpi_bytes_received;
+	ag->sim->sent += info.tcpi_bytes_acked;
+}
+
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct agent *ag = arg;
@@ -111,7 +130,10 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 		exit(1);
 	if (strcmp(type, "probe") == 0)
 		send_report(ag, msg);
-	else if (strcmp(type, "plan") == 0 && ++ag->sim->planned == ag->sim->n)
+	if (strcmp(type, "plan") != 0)
+		return;
+	count_bytes(ag);
+	if (++ag->sim->planned == ag->sim->n)
 		event_base_loopbreak(ag->sim->base);
 }
 
@@ -157,43 +179,78 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-static void run_driver(uint32_t n, const struct hvd_session *session, int to_parent, int from_parent)
+/* The peak of this process' resident size, in KiB. */
+static long peak_kib(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	char line[256];
+	long kib = -1;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+static void run_driver(uint32_t n, uint32_t ranks, const struct hvd_session *session, int to_parent, int from_parent)
 {
 	static const struct hvd_driver_ops ops = {.failed = on_failed};
 	const struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO, .deadlines = {.start = TIMEOUT}};
 	struct hvd_driver_opts opts = {
-		.spec = &spec, .rendezvous_here = true, .hosts = n, .ranks = n, .id_text = "fd:3"};
+		.spec = &spec, .rendezvous_here = true, .hosts = n, .ranks = n * ranks, .id_text = "fd:3"};
 	struct hvd_log log = hvd_log_make("bench_driver", HVD_LOG_WARN);
 	struct event_base *base = event_base_new();
 	struct hvd_session own = *session;
+	long peak = peak_kib();
 	struct hvd_err err = {0};
 	struct hvd_driver *driver = hvd_driver_create(base, &opts, &own, &ops, NULL, &log, &err);
 	struct event *end = event_new(base, from_parent, EV_READ, on_parent, base);
 	struct hvd_boot boot;
 
 	if (!driver) {
-		fprintf(stderr, "bench_driver: %s\n", err.msg);
-		exit(1);
+		fprintf(stderr, "bench_driver: %s; %s\n", err.msg, err.hint);
+		_exit(1);
 	}
 	hvd_driver_boot(driver, &boot);
 	if (write(to_parent, &boot.port, sizeof(boot.port)) != sizeof(boot.port))
-		exit(1);
+		_exit(1);
 	event_add(end, NULL);
 	event_base_dispatch(base);
-	_exit(0);
+	peak = peak_kib() - peak;
+	_exit(write(to_parent, &peak, sizeof(peak)) == sizeof(peak) ? 0 : 1);
 }
 
 struct figures {
-	double seconds, cpu;
-	long rss_kib;
+	double seconds, cpu, received, sent;
+	long kib;
 };
 
-static struct figures run(uint32_t n)
+static void connect_all(struct sim *sim, struct agent *agents)
+{
+	char text[HVD_ADDR_TEXT];
+
+	for (uint32_t i = 0; i < LOOPBACKS; i++) {
+		sim->boot[i].port = sim->boot[0].port;
+		snprintf(text, sizeof(text), "127.0.0.%u", i + 1);
+		hvd_addr_parse(text, &sim->boot[i].addrs[0]);
+		sim->boot[i].n_addrs = 1;
+	}
+	for (uint32_t i = 0; i < sim->n; i++) {
+		agents[i].sim = sim;
+		agents[i].index = i;
+		agents[i].link = hvd_link_create(sim->base, &sim->boot[i % LOOPBACKS], &sim->session,
+						 hvd_deadline_in(TIMEOUT), on_up, on_down, &agents[i]);
+	}
+}
+
+static struct figures run(uint32_t n, uint32_t ranks)
 {
 	struct hvd_identity identity = {.kind = HVD_ID_KEY};
-	struct sim sim = {.n = n};
-	struct agent *agents = hvd_xcalloc(n, sizeof(*agents));
+	struct sim sim = {.n = n, .ranks = ranks};
 	struct figures out = {0};
+	struct agent *agents;
 	struct rusage ru;
 	int up[2], down[2], status;
 	hvd_time began;
@@ -204,58 +261,77 @@ static struct figures run(uint32_t n)
 	pid = fork();
 	if (pid == 0) {
 		close(down[1]);
-		run_driver(n, &sim.session, up[1], down[0]);
+		run_driver(n, ranks, &sim.session, up[1], down[0]);
 	}
-	if (pid < 0 || read(up[0], &sim.boot.port, sizeof(sim.boot.port)) != sizeof(sim.boot.port))
+	close(up[1]);
+	if (pid < 0 || read(up[0], &sim.boot[0].port, sizeof(sim.boot[0].port)) != sizeof(sim.boot[0].port))
 		exit(1);
+	agents = hvd_xcalloc(n, sizeof(*agents));
 	sim.base = event_base_new();
-	hvd_addr_parse("127.0.0.1", &sim.boot.addrs[0]);
-	sim.boot.n_addrs = 1;
 	began = hvd_now();
-	for (uint32_t i = 0; i < n; i++) {
-		agents[i].sim = &sim;
-		agents[i].index = i;
-		agents[i].link = hvd_link_create(sim.base, &sim.boot, &sim.session, hvd_deadline_in(TIMEOUT), on_up,
-						 on_down, &agents[i]);
-	}
+	connect_all(&sim, agents);
 	event_base_dispatch(sim.base);
 	out.seconds = (double)(hvd_now() - began) / 1e9;
 	close(down[1]);
-	if (wait4(pid, &status, 0, &ru) != pid || status != 0)
+	if (read(up[0], &out.kib, sizeof(out.kib)) != sizeof(out.kib) || wait4(pid, &status, 0, &ru) != pid ||
+	    status != 0)
 		exit(1);
 	out.cpu = (double)ru.ru_utime.tv_sec + (double)ru.ru_stime.tv_sec +
 		  (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e6;
-	out.rss_kib = ru.ru_maxrss;
-	for (uint32_t i = 0; i < n; i++) {
-		hvd_link_destroy(agents[i].link);
-		hvd_conn_free(agents[i].conn);
-	}
-	event_base_free(sim.base);
-	free(agents);
-	close(up[0]);
-	close(up[1]);
-	close(down[0]);
+	out.received = (double)sim.sent;
+	out.sent = (double)sim.received;
 	return out;
+}
+
+/* Run in a new process, which ends with it. */
+static void measure(uint32_t n, uint32_t ranks)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		struct figures f = run(n, ranks);
+
+		printf("%8u %10.3f %12.3f %12.3f %14.0f %12.0f %12.0f\n", n, f.seconds, f.cpu, f.cpu * 1e3 / n,
+		       (double)f.kib * 1024 / n, f.sent / n, f.received / n);
+		fflush(stdout);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+		exit(1);
+}
+
+/* Two processes have a connection for each host. Root may raise its hard limit. */
+static void raise_files(rlim_t want)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return;
+	if (files.rlim_max < want && geteuid() == 0)
+		files.rlim_max = want;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
 }
 
 int main(int argc, char **argv)
 {
-	static const char *const usual[] = {"10", "100", "500", "1000", "2000"};
-	struct rlimit files;
-	struct figures one = run(1);
+	static const char *const usual[] = {"10", "100", "500", "1000", "2000", NULL};
+	const char *const *hosts = usual;
+	uint32_t ranks = 1;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
+	if (argc > 2 && strcmp(argv[1], "-r") == 0) {
+		ranks = (uint32_t)atoi(argv[2]);
+		argc -= 2;
+		argv += 2;
 	}
-	printf("%8s %12s %14s %14s %16s\n", "hosts", "seconds", "ms per host", "driver CPU s", "bytes per host");
-	for (int i = 0; i < (argc > 1 ? argc - 1 : 5); i++) {
-		uint32_t n = (uint32_t)atoi(argc > 1 ? argv[i + 1] : usual[i]);
-		struct figures f = run(n);
-
-		printf("%8u %12.3f %14.3f %14.3f %16.0f\n", n, f.seconds, f.seconds * 1e3 / n, f.cpu,
-		       (double)(f.rss_kib - one.rss_kib) * 1024 / n);
-		fflush(stdout);
-	}
+	if (argc > 1)
+		hosts = (const char *const *)argv + 1;
+	raise_files(65536);
+	printf("%8s %10s %12s %12s %14s %12s %12s\n", "hosts", "seconds", "CPU s", "CPU ms/host", "memory/host",
+	       "sent/host", "got/host");
+	fflush(stdout);
+	for (; *hosts; hosts++)
+		measure((uint32_t)atoi(*hosts), ranks);
 	return 0;
 }
