@@ -36,6 +36,7 @@ struct index {
 	uint32_t *first;  /* by host; first[n] is the number of all interfaces */
 	uint32_t *parent; /* by interface: the forest of a union-find */
 	uint32_t *mutual; /* by interface: how many of its edges have one in the other direction */
+	size_t *edges;    /* by host: where its edges begin, when they are sorted; edges[n] is the number of all */
 };
 
 /* The interface that stands for the component of interface x. */
@@ -63,12 +64,38 @@ static int cmp_edge(const void *pa, const void *pb)
 	return (a->result != HVD_REACH_OK) - (b->result != HVD_REACH_OK); /* successful attempts first */
 }
 
-/* The first successful edge between these interfaces; NULL: there is none. `edges` are sorted by cmp_edge(). */
-static const struct hvd_edge *lookup(const struct hvd_edge *edges, size_t n_edges, uint32_t from, uint32_t to,
+/* Sort by cmp_edge(), and fill in ix->edges. In place: the edges of a large job are most of the driver's memory, and
+ * qsort() takes as much again. So it gets the edges of one host at a time. */
+static void sort_edges(struct index *ix, uint32_t n, struct hvd_edge *edges, size_t n_edges)
+{
+	size_t *begin = ix->edges, *next = hvd_xcalloc(n, sizeof(*next));
+
+	for (size_t e = 0; e < n_edges; e++)
+		begin[edges[e].from + 1]++;
+	for (uint32_t h = 0; h < n; h++) {
+		next[h] = begin[h];
+		begin[h + 1] += begin[h];
+	}
+	/* next[h]: the first place of host h whose edge may be another host's. Each exchange fills a place for good. */
+	for (uint32_t h = 0; h < n; h++)
+		while (next[h] < begin[h + 1]) {
+			struct hvd_edge *here = &edges[next[h]], *there = &edges[next[here->from]++], moved = *here;
+
+			*here = *there;
+			*there = moved;
+		}
+	for (uint32_t h = 0; h < n; h++)
+		if (begin[h + 1] > begin[h])
+			qsort(&edges[begin[h]], begin[h + 1] - begin[h], sizeof(*edges), cmp_edge);
+	free(next);
+}
+
+/* The first successful edge between these interfaces; NULL: there is none. `edges` are sorted by sort_edges(). */
+static const struct hvd_edge *lookup(const struct index *ix, const struct hvd_edge *edges, uint32_t from, uint32_t to,
 				     uint8_t from_if, uint8_t to_if, uint8_t family)
 {
 	struct hvd_edge key = {.from = from, .to = to, .from_if = from_if, .to_if = to_if, .family = family};
-	size_t lo = 0, hi = n_edges;
+	size_t lo = ix->edges[from], end = ix->edges[from + 1], hi = end;
 
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
@@ -78,7 +105,7 @@ static const struct hvd_edge *lookup(const struct hvd_edge *edges, size_t n_edge
 		else
 			hi = mid;
 	}
-	return lo < n_edges && edges[lo].result == HVD_REACH_OK && cmp_edge(&edges[lo], &key) == 0 ? &edges[lo] : NULL;
+	return lo < end && edges[lo].result == HVD_REACH_OK && cmp_edge(&edges[lo], &key) == 0 ? &edges[lo] : NULL;
 }
 
 /* Join interfaces that reached each other in both directions. */
@@ -89,7 +116,7 @@ static void join_mutual(struct index *ix, const struct hvd_edge *edges, size_t n
 
 		if (a->result != HVD_REACH_OK || a->family != family || a->from_if == HVD_NO_IFACE)
 			continue;
-		if (!lookup(edges, n_edges, a->to, a->from, a->to_if, a->from_if, family))
+		if (!lookup(ix, edges, a->to, a->from, a->to_if, a->from_if, family))
 			continue;
 		uint32_t x = ix->first[a->from] + a->from_if, y = ix->first[a->to] + a->to_if;
 
@@ -137,8 +164,8 @@ static bool reached_addr(const struct hvd_edge *e, const struct hvd_edge *end, u
 }
 
 /* Did every probed pair of hosts meet over the interfaces that were chosen? Fills in by_name and rtt_us. */
-static bool holds(const struct hvd_node *nodes, const struct hvd_edge *edges, size_t n_edges, uint32_t n,
-		  struct hvd_network *net)
+static bool holds(const struct index *ix, const struct hvd_node *nodes, const struct hvd_edge *edges, size_t n_edges,
+		  uint32_t n, struct hvd_network *net)
 {
 	uint32_t to[HVD_MAX_NEIGHBOURS];
 	uint64_t sum = 0, count = 0;
@@ -152,7 +179,7 @@ static bool holds(const struct hvd_node *nodes, const struct hvd_edge *edges, si
 			       iface->addrs[iface->first].family == (net->family == 4 ? AF_INET : AF_INET6);
 		for (int i = 0; i < k; i++) {
 			const struct hvd_edge *e =
-				lookup(edges, n_edges, h, to[i], net->iface[h], net->iface[to[i]], net->family);
+				lookup(ix, edges, h, to[i], net->iface[h], net->iface[to[i]], net->family);
 
 			if (!e)
 				return false;
@@ -191,7 +218,7 @@ static void add_networks(struct index *ix, const struct hvd_node *nodes, uint32_
 	for (int i = 0; i < nodes[0].n_ifaces; i++) {
 		struct hvd_network net = {.family = family, .iface = hvd_xcalloc(n, 1)};
 		bool good = pick(ix, nodes, n, find(ix, ix->first[0] + (uint32_t)i), &net) &&
-			    holds(nodes, edges, n_edges, n, &net);
+			    holds(ix, nodes, edges, n_edges, n, &net);
 
 		for (int k = 0; good && k < out->n; k++) {
 			if (!same_picks(&out->v[k], &net, n))
@@ -230,8 +257,8 @@ void hvd_networks_find(const struct hvd_node *nodes, uint32_t n, struct hvd_edge
 	ix.first[n] = total;
 	ix.parent = hvd_xcalloc(total, sizeof(*ix.parent));
 	ix.mutual = hvd_xcalloc(total, sizeof(*ix.mutual));
-	if (n_edges)
-		qsort(edges, n_edges, sizeof(*edges), cmp_edge);
+	ix.edges = hvd_xcalloc((size_t)n + 1, sizeof(*ix.edges));
+	sort_edges(&ix, n, edges, n_edges);
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		for (uint32_t x = 0; x < total; x++) {
 			ix.parent[x] = x;
@@ -245,6 +272,7 @@ void hvd_networks_find(const struct hvd_node *nodes, uint32_t n, struct hvd_edge
 	free(ix.first);
 	free(ix.parent);
 	free(ix.mutual);
+	free(ix.edges);
 }
 
 void hvd_networks_clear(struct hvd_networks *nets)

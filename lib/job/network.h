@@ -29,13 +29,13 @@ enum hvd_reach {
 	HVD_REACH_N,
 };
 
-/* One attempt, and its result. */
+/* One attempt, and its result. There are hundreds for each host of a large job, so it is small. */
 struct hvd_edge {
 	uint32_t from, to;      /* indices of hosts */
 	uint8_t from_if, to_if; /* indices of their interfaces; from_if is HVD_NO_IFACE when the source is unknown */
 	uint8_t to_addr;        /* index of the address of to_if */
-	uint8_t family;         /* 4 or 6 */
-	uint8_t result;         /* enum hvd_reach */
+	uint8_t family : 4;     /* 4 or 6 */
+	uint8_t result : 4;     /* enum hvd_reach */
 	uint32_t rtt_us;        /* microseconds from connect to the proof of identity; 0 unless HVD_REACH_OK */
 };
 

@@ -63,25 +63,44 @@ static void seal(struct hvd_wire *wire, unsigned char *frame, unsigned char flag
 		sign(wire, wire->server, wire->sent++, flags, frame + HVD_WIRE_BODY, body, frame + HVD_WIRE_HEAD);
 }
 
+/* A frame that grows while its body is written. */
+struct draft {
+	unsigned char *bytes;
+	size_t len, room, max; /* `max`: of the frame */
+	bool too_long;
+};
+
+static int append(const char *text, size_t n, void *arg)
+{
+	struct draft *d = arg;
+
+	if (n > d->max - d->len) {
+		d->too_long = true;
+		return -1;
+	}
+	if (n > d->room - d->len) {
+		d->room = 2 * d->room > d->len + n ? 2 * d->room : d->len + n;
+		d->bytes = hvd_xrealloc(d->bytes, d->room, 1);
+	}
+	memcpy(d->bytes + d->len, text, n);
+	d->len += n;
+	return 0;
+}
+
 int hvd_wire_encode(struct hvd_wire *wire, const json_t *msg, unsigned char **bytes, size_t *len, struct hvd_err *err)
 {
-	size_t body = json_dumpb(msg, NULL, 0, JSON_COMPACT);
 	size_t max = wire->keyed ? HVD_WIRE_MAX : HVD_WIRE_MAX_OPEN;
 	size_t at = wire->keyed ? HVD_WIRE_BODY : HVD_WIRE_HEAD;
-	unsigned char *out;
+	struct draft d = {.bytes = hvd_xcalloc(512, 1), .len = at, .room = 512, .max = at + max};
 
-	if (body == 0)
-		return hvd_err_set(err, HVD_E_PROTO, "a message cannot be written as JSON");
-	if (body > max)
-		return hvd_err_set(err, HVD_E_LIMIT, "a message of %zu bytes is over the limit of %zu", body, max);
-	out = hvd_xcalloc(at + body, 1);
-	if (json_dumpb(msg, (char *)out + at, body, JSON_COMPACT) != body) {
-		free(out);
-		return hvd_err_set(err, HVD_E_PROTO, "a message cannot be written as JSON");
+	if (json_dump_callback(msg, append, &d, JSON_COMPACT) != 0) {
+		free(d.bytes);
+		return d.too_long ? hvd_err_set(err, HVD_E_LIMIT, "a message is over the limit of %zu bytes", max)
+				  : hvd_err_set(err, HVD_E_PROTO, "a message cannot be written as JSON");
 	}
-	seal(wire, out, wire->keyed ? FLAG_SIGNED : 0, body);
-	*bytes = out;
-	*len = at + body;
+	seal(wire, d.bytes, wire->keyed ? FLAG_SIGNED : 0, d.len - at);
+	*bytes = d.bytes;
+	*len = d.len;
 	return 0;
 }
 
