@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lobby_internal.h"
+
+#include "lib/base/xalloc.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_index(const void *a, const void *b)
+{
+	const struct hvd_guest *const *x = a, *const *y = b;
+	unsigned i = (unsigned)(*x)->offer.index, j = (unsigned)(*y)->offer.index; /* -1 is the highest */
+
+	return (i > j) - (i < j);
+}
+
+/* The agents that wait, in the order of their ranks. Returns how many; the caller frees *out. */
+static size_t in_order(const struct hvd_lobby *lobby, struct hvd_guest ***out)
+{
+	size_t n = 0, indexed = 0;
+
+	for (const struct hvd_guest *g = lobby->first; g; g = g->next)
+		n += g->state == GUEST_WAITING;
+	*out = hvd_xcalloc(n + 1, sizeof(**out));
+	for (struct hvd_guest *g = lobby->first; g; g = g->next)
+		if (g->state == GUEST_WAITING && g->offer.index >= 0)
+			(*out)[indexed++] = g;
+	n = indexed;
+	for (struct hvd_guest *g = lobby->first; g; g = g->next)
+		if (g->state == GUEST_WAITING && g->offer.index < 0)
+			(*out)[n++] = g;
+	qsort(*out, indexed, sizeof(**out), by_index);
+	return n;
+}
+
+static int too_few(const struct hvd_lobby *lobby, double seconds, struct hvd_err *err)
+{
+	int slots = hvd_lobby_slots_waiting(lobby), told = 0;
+	struct hvd_guest **guests;
+	size_t n = in_order(lobby, &guests);
+	char *who = NULL;
+
+	for (size_t i = 0; i < n; i++, told++) {
+		if (told == 16) {
+			hvd_xappendf(&who, " and %zu others", n - i);
+			break;
+		}
+		hvd_xappendf(&who, "%s %s (%d)", i ? "," : ":", guests[i]->host, guests[i]->offer.slots);
+	}
+	hvd_err_set(err, HVD_E_TIMEOUT, "agents with %d of %d slots have come within %g s%s; %d are missing", slots,
+		    lobby->want, seconds, who ? who : "", lobby->want - slots);
+	hvd_err_hint(err,
+		     "do the others run, do they have the key, and can they reach this host at port %u? "
+		     "--start-timeout gives them longer",
+		     lobby->boot.port);
+	free(who);
+	free(guests);
+	return -1;
+}
+
+static void on_signal(evutil_socket_t sig, short what, void *arg)
+{
+	struct hvd_lobby *lobby = arg;
+
+	(void)what;
+	lobby->sig = (int)sig;
+	event_base_loopbreak(lobby->base);
+}
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	event_base_loopbreak(((struct hvd_lobby *)arg)->base);
+}
+
+static void wait_for_slots(struct hvd_lobby *lobby, double seconds)
+{
+	static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+	struct event *signals[sizeof(ends) / sizeof(ends[0])];
+	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
+	struct event *late;
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		signals[i] = evsignal_new(lobby->base, ends[i], on_signal, lobby);
+		event_add(signals[i], NULL);
+	}
+	late = evtimer_new(lobby->base, on_late, lobby);
+	evtimer_add(late, &tv);
+	while (!lobby->sig && hvd_lobby_slots_waiting(lobby) < lobby->want && evtimer_pending(late, NULL))
+		event_base_dispatch(lobby->base);
+	event_free(late);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		event_free(signals[i]);
+	if (!lobby->sig)
+		return;
+	hvd_lobby_remove_file(lobby);
+	raise(lobby->sig);
+}
+
+int hvd_lobby_gather(struct hvd_lobby *lobby, int np, double seconds, struct hvd_alloc *out, struct hvd_err *err)
+{
+	struct hvd_guest **guests;
+	size_t n;
+	int rc = 0;
+
+	lobby->want = np;
+	wait_for_slots(lobby, seconds);
+	lobby->failed = hvd_lobby_slots_waiting(lobby) < np;
+	if (lobby->failed)
+		return too_few(lobby, seconds, err);
+	lobby->want = 0;
+	n = in_order(lobby, &guests);
+	snprintf(out->source, sizeof(out->source), "agents that have joined");
+	lobby->enough = true;
+	for (size_t i = 0; i < n; i++) {
+		int slots = guests[i]->offer.slots, left = np - out->slots;
+
+		if (left == 0)
+			hvd_guest_turn_off(guests[i]);
+		else if (rc == 0)
+			rc = hvd_alloc_add(out, guests[i]->host, slots < left ? slots : left, err);
+	}
+	free(guests);
+	return rc;
+}

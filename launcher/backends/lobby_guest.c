@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An agent begins as a connection that has proven to have the key (pending.h). When its offer was accepted and it has
+ * said that it is ready, the connection is a bare descriptor, on which both ends are silent: its end alone is watched.
+ * It is taken for a host of the job and then released, or it is told that it is not needed. An agent whose connection
+ * ends is freed; if it was taken, not before it is released, for its descriptor is in use until then.
+ */
+#include "lobby_internal.h"
+
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How long an agent may take to answer, where it has nothing to do before. */
+#define ANSWER_SECONDS 10.0
+#define TELL_SECONDS   5.0
+
+/* ---- guests ---- */
+
+void hvd_guest_free(struct hvd_guest *g)
+{
+	struct hvd_lobby *lobby = g->lobby;
+
+	*(g->prev ? &g->prev->next : &lobby->first) = g->next;
+	*(g->next ? &g->next->prev : &lobby->last) = g->prev;
+	hvd_conn_free(g->conn);
+	if (g->ended)
+		event_free(g->ended);
+	if (g->fd >= 0)
+		close(g->fd);
+	free(g->host);
+	free(g);
+}
+
+bool hvd_guest_is_there(const struct hvd_guest *g)
+{
+	return g->state == GUEST_WAITING || g->state == GUEST_TAKEN;
+}
+
+int hvd_lobby_slots_waiting(const struct hvd_lobby *lobby)
+{
+	int slots = 0;
+
+	for (const struct hvd_guest *g = lobby->first; g; g = g->next)
+		slots += g->state == GUEST_WAITING ? g->offer.slots : 0;
+	return slots;
+}
+
+void hvd_lobby_tell(struct hvd_lobby *lobby)
+{
+	event_active(lobby->tell, EV_TIMEOUT, 0);
+}
+
+void hvd_lobby_on_tell(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_lobby *lobby = arg;
+
+	(void)fd;
+	(void)what;
+	if (lobby->want && hvd_lobby_slots_waiting(lobby) >= lobby->want)
+		event_base_loopbreak(lobby->base);
+	if (lobby->changed)
+		lobby->changed(lobby->arg);
+}
+
+/* The connection of an agent that waits or was taken has ended, or is writable, which does not matter. (libevent tells
+ * of an error to those alone who wait to read or write.) */
+static void on_ended(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_guest *g = arg;
+	struct hvd_lobby *lobby = g->lobby;
+	struct pollfd pfd = {.fd = fd, .events = POLLRDHUP};
+
+	(void)what;
+	if (poll(&pfd, 1, 0) == 0)
+		return;
+	hvd_verbose(lobby->opts.log, "the agent %s has left", g->host);
+	event_del(g->ended);
+	if (g->state == GUEST_TAKEN)
+		g->state = GUEST_GONE;
+	else
+		hvd_guest_free(g);
+	hvd_lobby_tell(lobby);
+}
+
+/* The agent is ready: from now on both ends are silent. */
+static void make_bare(struct hvd_guest *g)
+{
+	struct hvd_lobby *lobby = g->lobby;
+
+	g->fd = fcntl(hvd_conn_fd(g->conn), F_DUPFD_CLOEXEC, 0);
+	if (g->fd < 0) {
+		hvd_warn(lobby->opts.log, "%s: the agent is turned away: %s", g->host, strerror(errno));
+		hvd_guest_free(g);
+		return;
+	}
+	hvd_conn_free(g->conn);
+	g->conn = NULL;
+	g->state = GUEST_WAITING;
+	g->ended = event_new(lobby->base, g->fd, EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, on_ended, g);
+	event_add(g->ended, NULL);
+	if (lobby->want)
+		hvd_verbose(lobby->opts.log, "the agent %s has come with %d slot%s: %d of %d", g->host, g->offer.slots,
+			    g->offer.slots == 1 ? "" : "s", hvd_lobby_slots_waiting(lobby), lobby->want);
+	else
+		hvd_verbose(lobby->opts.log, "the agent %s has come with %d slot%s", g->host, g->offer.slots,
+			    g->offer.slots == 1 ? "" : "s");
+	hvd_lobby_tell(lobby);
+}
+
+/* ---- what agents say ---- */
+
+static bool is_name_taken(const struct hvd_lobby *lobby, const char *name)
+{
+	for (size_t i = 0; i < lobby->names.n; i++)
+		if (strcmp(lobby->names.v[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* "n1", and for others that call their host so "n1-2", "n1-3" … The caller frees it. */
+static char *new_name(struct hvd_lobby *lobby, const char *host)
+{
+	char *name = hvd_xstrdup(host);
+
+	for (unsigned i = 2; is_name_taken(lobby, name); i++) {
+		free(name);
+		name = hvd_xasprintf("%.240s-%u", host, i);
+	}
+	hvd_strv_add(&lobby->names, name);
+	return name;
+}
+
+/* May this offer be accepted, beside those of the others? */
+static int check_offer(const struct hvd_lobby *lobby, const struct hvd_join_offer *offer, struct hvd_err *err)
+{
+	int hosts = 1, slots = offer->slots;
+
+	for (const struct hvd_guest *g = lobby->first; g; g = g->next) {
+		if (!g->host || g->state == GUEST_TURNED_OFF || g->state == GUEST_GONE)
+			continue;
+		if (offer->index >= 0 && g->offer.index == offer->index) {
+			hvd_err_set(err, HVD_E_USAGE, "there is an agent with the index %d already, %s", offer->index,
+				    g->host);
+			return hvd_err_hint(err, "each --index may be used once; agents need not have one");
+		}
+		hosts++;
+		slots += g->offer.slots;
+		if (hosts > HVD_MAX_HOSTS || slots > HVD_MAX_RANKS)
+			return hvd_err_set(err, HVD_E_LIMIT, "no more agents can be taken, there are %d with %d slots",
+					   hosts - 1, slots - offer->slots);
+	}
+	return 0;
+}
+
+static void say_last(struct hvd_guest *g, json_t *msg)
+{
+	hvd_conn_send(g->conn, msg);
+	hvd_conn_finish(g->conn, hvd_deadline_in(TELL_SECONDS));
+	g->conn = NULL;
+	hvd_guest_free(g);
+}
+
+static json_t *not_needed(const struct hvd_lobby *lobby)
+{
+	struct hvd_err why = {0};
+
+	if (!lobby->failed)
+		return json_pack("{s:s}", "t", "enough");
+	hvd_err_set(&why, HVD_E_FAILED, "its job could not begin");
+	hvd_err_hint(&why, "hvdrun says why");
+	return hvd_join_declined(&why);
+}
+
+static void on_offer(struct hvd_guest *g, const json_t *msg)
+{
+	struct hvd_lobby *lobby = g->lobby;
+	struct hvd_err why = {0};
+
+	if (lobby->enough) {
+		say_last(g, not_needed(lobby));
+	} else if (hvd_join_offer_read(msg, &g->offer, &why) != 0 || check_offer(lobby, &g->offer, &why) != 0) {
+		hvd_warn(lobby->opts.log, "an agent was turned away: %s", why.msg);
+		say_last(g, hvd_join_declined(&why));
+	} else {
+		g->host = new_name(lobby, g->offer.host);
+		g->state = GUEST_ACCEPTED;
+		hvd_conn_send(g->conn, json_pack("{s:s}", "t", "accepted"));
+	}
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct hvd_guest *g = arg;
+	const char *type;
+
+	(void)conn;
+	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && g->state == GUEST_OFFERING && strcmp(type, "offer") == 0) {
+		on_offer(g, msg);
+	} else if (type && g->state == GUEST_ACCEPTED && strcmp(type, "ready") == 0) {
+		make_bare(g);
+	} else {
+		hvd_warn(g->lobby->opts.log, "an agent was turned away: it does not speak as this release does");
+		hvd_guest_free(g);
+	}
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct hvd_guest *g = arg;
+
+	(void)conn;
+	hvd_verbose(g->lobby->opts.log, "%s went before it was ready%s%s", g->host ? g->host : "an agent",
+		    *why->msg ? ": " : "", why->msg);
+	hvd_guest_free(g);
+}
+
+void hvd_guest_arrive(struct hvd_conn *conn, void *arg)
+{
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
+	struct hvd_lobby *lobby = arg;
+	struct hvd_guest *g = hvd_xcalloc(1, sizeof(*g));
+
+	g->lobby = lobby;
+	g->conn = conn;
+	g->fd = -1;
+	g->prev = lobby->last;
+	*(g->prev ? &g->prev->next : &lobby->first) = g;
+	lobby->last = g;
+	hvd_conn_set_ops(conn, &ops, g);
+	hvd_conn_set_deadline(conn, hvd_deadline_in(ANSWER_SECONDS));
+}
+
+/* ---- agents that are not needed ---- */
+
+static void on_turned_off_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct hvd_guest *g = arg;
+	struct hvd_err why = {0};
+	int rc = hvd_handshake_message(&g->hs, conn, msg, &why);
+
+	if (rc > 0)
+		say_last(g, not_needed(g->lobby));
+	else if (rc < 0)
+		hvd_guest_free(g);
+}
+
+void hvd_guest_turn_off(struct hvd_guest *g)
+{
+	static const struct hvd_conn_ops ops = {.message = on_turned_off_message, .closed = on_closed};
+	struct hvd_lobby *lobby = g->lobby;
+	struct hvd_err why = {0};
+
+	event_free(g->ended);
+	g->ended = NULL;
+	g->conn = hvd_conn_new(lobby->base, g->fd, true, &ops, g);
+	g->fd = -1;
+	g->state = GUEST_TURNED_OFF;
+	hvd_conn_set_deadline(g->conn, hvd_deadline_in(TELL_SECONDS));
+	if (hvd_handshake_start(&g->hs, &lobby->session, g->conn, true, &why) != 0)
+		hvd_guest_free(g);
+}
+
+void hvd_lobby_turn_off_waiting(struct hvd_lobby *lobby)
+{
+	lobby->enough = true;
+	for (struct hvd_guest *g = lobby->first, *next; g; g = next) {
+		next = g->next;
+		if (g->state == GUEST_WAITING)
+			hvd_guest_turn_off(g);
+	}
+}
