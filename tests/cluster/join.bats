@@ -1,0 +1,265 @@
+#!/usr/bin/env bats
+bats_require_minimum_version 1.5.0
+# hvdrun waits for agents that something else starts: --launcher=join.  No scheduler and no ssh is used.
+
+load helpers
+load launch
+
+setup_file() {
+    suite_up --nodes 3
+    cp "$BATS_TEST_DIRNAME/elastic_worker.py" "$(home)/"
+}
+teardown_file() { cluster_down; }
+setup() {
+    TASK=$B/libexec/hvd/hvd-task
+    AGENTS=()
+}
+teardown() {
+    local host
+    for host in hvdlogin hvdn1 hvdn2 hvdn3; do as_root "$host" pkill -KILL -u alice || true; done
+    cluster_mend
+    rm -f "$(home)"/{key,at,stop}
+}
+
+# joins ARG…: begin hvdrun with these, and wait until it says where agents are to come.
+joins() {
+    rm -f "$(home)/at"
+    begin on_login hvdrun --launcher=join --key-file key --join-file at "$@"
+    wait_for 10 test -s "$(home)/at"
+}
+
+# agent HOST ARG…: an agent there, in the background; its output is in $BATS_TEST_TMPDIR/agent.N, and its process, that of
+# `cluster exec`, in AGENTS[N].
+agent() {
+    local host=$1 n=${#AGENTS[@]}
+    shift
+    cluster exec --host "$host" -- "$TASK" --join="$(<"$(home)/at")" --key-file key "$@" >"$BATS_TEST_TMPDIR/agent.$n" 2>&1 3>&- &
+    AGENTS[n]=$!
+}
+
+# agent_ends N STATUS [TEXT]: that agent ends with this status, and has said this.
+agent_ends() {
+    local rc=0
+    wait_for 10 stopped "${AGENTS[$1]}" || { echo "agent $1 goes on" && return 1; }
+    wait "${AGENTS[$1]}" || rc=$?
+    [[ $rc -eq $2 && $(<"$BATS_TEST_TMPDIR/agent.$1") == *"${3-}"* ]] ||
+        { echo "agent $1: status $rc, not $2: $(<"$BATS_TEST_TMPDIR/agent.$1")" && return 1; }
+}
+
+nobody() {
+    local host
+    for host in hvdlogin hvdn1 hvdn2 hvdn3; do
+        ! as_root "$host" pgrep -u alice >/dev/null || return 1
+    done
+}
+nobody_left() {
+    wait_for "${1:-3}" nobody || { cluster leftovers && return 1; }
+    assert_no_leftovers
+}
+
+@test "agents with slots enough are the hosts, in the order of their indices, and the self-test passes" {
+    joins -np 5 hvd-selftest --quick
+    [ "$(stat -c %a "$(home)/key") $(stat -c %a "$(home)/at")" = "600 600" ]
+    agent hvdn1 --slots=2 --index=1
+    agent hvdn2 --slots=2 --index=0
+    agent hvdn3 --slots=2
+    ended 30
+    selftest_ok 5 3
+    for i in 0 1 2; do agent_ends $i 0; done
+    [ ! -e "$(home)/at" ]
+    joins -np 5 bash -c 'echo "$HOROVOD_RANK $HOROVOD_LOCAL_RANK $(hostname)"'
+    agent hvdn1 --slots=2 --index=1
+    agent hvdn2 --slots=2 --index=0
+    agent hvdn3 --slots=2
+    ended 20
+    [[ $(sed '/agents join with/d' <<<"$output" | sort -n) == "0 0 hvdn2
+1 1 hvdn2
+2 0 hvdn1
+3 1 hvdn1
+4 0 hvdn3" ]] || { echo "$output" && return 1; }
+    nobody_left
+}
+
+@test "ranks have the agent's environment and directory and the plan's variables; rank 0 has the input" {
+    as_root hvdlogin install -d -o alice "$(home)/there"
+    rm -f "$(home)/at"
+    as_user alice bash -c 'printf "one\ntwo\n" >input'
+    export MINE=hvdrun
+    begin on_login bash -c 'exec hvdrun --launcher=join -np 2 --key-file key --join-file at "$@" <input' x env OTHER=hvdrun \
+        bash -c 'echo "$RANK/$WORLD_SIZE $MINE $OTHER $PWD $(wc -l) it'"'"'s $1" >&2' x $'a b\n\xff'
+    wait_for 10 test -s "$(home)/at"
+    MINE=agent OTHER=agent cluster exec --cwd "$(home)/there" --host hvdn1 -- "$TASK" --join="$(<"$(home)/at")" --key-file ../key --index=0 3>&- &
+    MINE=agent OTHER=agent cluster exec --host hvdn2 -- "$TASK" --join="$(<"$(home)/at")" --key-file key --index=1 3>&- &
+    ended 20
+    exits 0
+    has "0/2 agent hvdrun $(home)/there 2 it's a b"$'\n\xff' "1/2 agent hvdrun $(home) 0 it's a b"
+    nobody_left
+}
+
+@test "too few agents: the error says who has come and how many are missing" {
+    joins -np 4 --start-timeout 2 true
+    agent hvdn1 --slots=2 --index=0
+    agent hvdn1 --name=other
+    ended 10
+    exits 1
+    has "agents with 3 of 4 slots have come within 2 s: hvdn1 (2), other (1); 1 are missing" "--start-timeout"
+    agent_ends 0 1 "its job could not begin"
+    agent_ends 1 1 "its job could not begin"
+    [ ! -e "$(home)/at" ]
+    nobody_left
+}
+
+@test "agents that are not needed are told so, and end with status 0" {
+    joins -np 2 sleep 3
+    agent hvdn1
+    agent hvdn1 --slots=2
+    wait_for 10 as_root hvdn1 pgrep -u alice -x sleep
+    agent hvdn3
+    agent_ends 2 0 "the launch has enough agents"
+    ended 20
+    exits 0
+    agent_ends 0 0
+    agent_ends 1 0
+    nobody_left
+}
+
+@test "a wrong key, launch, index, name or number of slots, and a stranger, are refused with the reason" {
+    as_user alice bash -c '(umask 077; openssl rand -hex 32 >other; head -c 64 /dev/zero | tr "\0" 0 >key)'
+    joins -np 2 --start-timeout 30 true
+    local at
+    at=$(<"$(home)/at")
+    run -1 on_host hvdn1 "$TASK" --join="$at" --key-file other
+    has "does not hold this launch's key" "with this key"
+    run -1 on_host hvdn1 "$TASK" --join="${at%/*}/00000000000000000000000000000000" --key-file key
+    has "belongs to another launch"
+    run -1 on_host hvdn1 "$TASK" --join="$at" --key-file key --slots=1000000000
+    has "1000000000 slots are not possible"
+    run -1 on_host hvdn1 "$TASK" --join="$at" --key-file key --name=-o
+    has "'-o' is neither a host name nor an address"
+    run -2 on_host hvdn1 "$TASK" --join=hvdlogin --key-file key
+    has "'hvdlogin' is no address of a launch"
+    run -2 on_host hvdn1 "$TASK" --join="$at"
+    has "--join needs the key"
+    run -1 as_root hvdn1 "$TASK" --join="$at" --key-file "$(home)/key"
+    has "is open to others"
+    run -2 on_host hvdn1 bash -c 'echo nokey | "$0" --join="$1" --key-file=-' "$TASK" "$at"
+    has "no key of 64 hex digits"
+    agent hvdn1 --index=3
+    wait_for 5 on_host hvdlogin bash -c "ss -Htn state established '( sport = :$(sed -E 's/.*:([0-9]+)\/.*/\1/' <<<"$at") )' | grep -q ."
+    run -1 on_host hvdn2 "$TASK" --join="$at" --key-file key --index=3
+    has "there is an agent with the index 3 already, hvdn1"
+    # What scans ports, says nothing, or nothing sensible.
+    as_root hvdn2 timeout 20 bash -c 'for i in {1..40}; do { echo "GET / HTTP/1.0"; echo; } >"/dev/tcp/$1/$2"; : >"/dev/tcp/$1/$2"; done' \
+        x "${at%%[,:]*}" "$(sed -E 's/.*:([0-9]+)\/.*/\1/' <<<"$at")" || true
+    agent hvdn2
+    ended 20
+    exits 0
+    has "was refused: the peer does not hold this launch's key"
+    run -1 on_host hvdn1 "$TASK" --join="$at" --key-file key
+    has "Connection refused" "does hvdrun still wait there"
+    nobody_left
+}
+
+@test "whichever of them is killed, all others end and nothing is left" {
+    local victim
+    for victim in agent parent node-agent hvdrun; do
+        joins -np 2 sleep 1000
+        if [[ $victim == parent ]]; then
+            # The agent reads the key from its stdin, which ends with what has started the agent.
+            cluster exec --host hvdn1 -- bash -c '{ cat key; exec sleep 999; } | "$0" --join="$(cat at)" --key-file=-' "$TASK" >"$BATS_TEST_TMPDIR/agent.0" 2>&1 3>&- &
+            AGENTS[0]=$!
+        else
+            agent hvdn1
+        fi
+        agent hvdn2
+        wait_for 10 as_root hvdn1 pgrep -u alice -x -f 'sleep 1000'
+        wait_for 10 as_root hvdn2 pgrep -u alice -x -f 'sleep 1000'
+        case $victim in
+        agent) as_root hvdn1 pkill -KILL -f -- --join= ;;
+        parent) as_root hvdn1 pkill -KILL -f 'sleep 999' ;;
+        node-agent) as_root hvdn1 pkill -KILL -f -- --host= ;;
+        hvdrun) as_root hvdlogin pkill -KILL -x hvdrun ;;
+        esac
+        ended 15
+        [ "$status" -ne 0 ]
+        [[ $victim == hvdrun ]] || has hvdn1
+        nobody_left 10
+        AGENTS=()
+    done
+}
+
+@test "no secret is on a command line or in an environment" {
+    joins -np 1 sleep 1000
+    agent hvdn1
+    wait_for 10 as_root hvdn1 pgrep -u alice -x -f 'sleep 1000'
+    local key host
+    key=$(<"$(home)/key")
+    for host in hvdlogin hvdn1; do
+        run as_root "$host" bash -c 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr "\0" "\n" | grep -iF -e "$(cat "$1")"' x "$(home)/key"
+        [ -z "$output" ]
+    done
+    [ ${#key} -eq 64 ]
+    on_host hvdlogin pkill -TERM -x hvdrun
+    ended 10
+    exits 143
+    nobody_left
+}
+
+@test "an elastic job: agents that come and go are its hosts" {
+    as_user alice bash -c 'rm -rf work && mkdir work && chmod 777 work'
+    joins --min-np 2 -v ./elastic_worker.py work
+    agent hvdn1
+    says 10 "2 ranks are needed"
+    agent hvdn2
+    says_times 10 2 "size 2 rank"
+    agent hvdn3 --slots=2
+    says_times 20 4 "size 4 rank"
+    as_root hvdn2 pkill -KILL -f -- --join=
+    says 20 "the agent hvdn2 has left"
+    as_user alice touch work/again.1
+    says_times 20 3 "size 3 rank"
+    agent hvdn2
+    says_times 20 8 "size 4 rank"
+    as_user alice touch work/stop
+    ended 30
+    exits 0
+    has "4 ranks on 3 hosts (hvdn3 added)" "hvdn2 removed" "hvdn2-2 added"
+    agent_ends 0 0
+    agent_ends 2 0
+    agent_ends 3 0
+    nobody_left
+}
+
+@test "PyTorch's kind of elastic job starts anew without the agent that was lost" {
+    joins --min-np 2 --max-np 2 --max-restarts 2 -v bash -c 'echo "on $(hostname)"; until [ -e stop ]; do sleep 0.2; done'
+    agent hvdn1
+    agent hvdn2
+    says_times 10 2 "on hvd"
+    agent hvdn3
+    says 10 "hvdn3 can be used"
+    as_root hvdn2 pkill -KILL -f -- --join=
+    says_times 15 4 "on hvd"
+    as_user alice touch stop
+    ended 15
+    exits 0
+    has "hvdn3 added, hvdn2 removed" "on hvdn3"
+    agent_ends 0 0
+    agent_ends 2 0
+    nobody_left
+}
+
+@test "what cannot be is refused before anything is awaited" {
+    run -2 on_login hvdrun --launcher=join -np 2 true
+    has "needs a key" "--key-file"
+    run -2 on_login hvdrun --launcher=join --key-file key true
+    has "how many ranks" "-np"
+    run -2 on_login hvdrun --launcher=join --key-file key -np 2 --hosts a,b true
+    has "the hosts are those whose agents come"
+    run -2 on_login hvdrun --launcher=join --key-file key -np 2 --discover hosts true
+    has "the hosts are those whose agents come"
+    run -1 on_login hvdrun --launcher=join --key-file key -np 2 --join-file /nowhere/at true
+    has "cannot write the join file /nowhere/at"
+    run -0 on_login hvdrun --launcher=join --key-file key -np 2 --dry-run true
+    has "# backend: join" "hvd-task --join=ADDRESS --key-file=key"
+    nobody_left
+}
