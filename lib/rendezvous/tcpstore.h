@@ -104,6 +104,7 @@ struct hvd_tcpstore_conn {
 	struct hvd_upstream_wait unknown; /* … or this */
 	struct hvd_upstream_call barrier; /* a BARRIER, in which input is handled */
 	char *barrier_key;                /* for messages */
+	uint64_t ahead_left;              /* items of the list that were not looked at */
 };
 
 /* tcpstore_conn.c */
@@ -146,6 +147,10 @@ void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c);
 void hvd_tcpstore_ask_place(struct hvd_tcpstore_conn *c, bool arrives);
 /* What is known of a key? With HVD_KNOWN_LATER the connection asks. */
 enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits);
+/* It asks for the key of `item`, behind which these bytes have come: ask for the next keys of a list, too, so that they
+ * are known when it gets there. */
+void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item, const char *data,
+			     size_t len);
 /* Have the root carry out an operation, and send what it answers. */
 void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op);
 /* End its BARRIER, if there is one. */

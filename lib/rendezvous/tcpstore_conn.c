@@ -196,6 +196,7 @@ static size_t consume(struct hvd_tcpstore_conn *c, const char *data, size_t len)
 			return len;
 		case HVD_TCPSTORE_ITEM:
 			if (!hvd_tcpstore_item(c, &item)) { /* it comes again */
+				hvd_tcpstore_look_ahead(c, &item, data + used + n, len - used - n);
 				c->wire = before;
 				return used;
 			}

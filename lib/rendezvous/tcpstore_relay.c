@@ -11,7 +11,8 @@
 
 #include <stdlib.h>
 
-#define KEY_SHOWN 200 /* bytes of a BARRIER's key that are kept for messages */
+#define AHEAD     1024 /* keys of a list that are looked at before it is their turn */
+#define KEY_SHOWN 200  /* bytes of a BARRIER's key that are kept for messages */
 
 static struct hvd_tcpstore_conn *of_call(struct hvd_upstream_call *call)
 {
@@ -84,6 +85,29 @@ enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice k
 	known = hvd_upstream_know(upstream_of(c), &scope, key, waits, &c->unknown);
 	c->asks = known == HVD_KNOWN_LATER;
 	return known;
+}
+
+void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item, const char *data,
+			     size_t len)
+{
+	struct hvd_store_scope_id scope = {.generation = c->generation};
+	struct hvd_tcpstore_wire wire = c->wire;
+	struct hvd_tcpstore_item next;
+	bool reads = item->query == HVD_TCPSTORE_MULTI_GET || item->query == HVD_TCPSTORE_CHECK ||
+		     item->query == HVD_TCPSTORE_WAIT;
+	const char *why;
+	size_t n, need;
+
+	if (!c->scope || !reads || (!item->first && wire.left >= c->ahead_left))
+		return;
+	for (int i = 0; i < AHEAD && wire.in_list; i++) {
+		if (hvd_tcpstore_parse(&wire, data, len, &n, &need, &next, &why) != HVD_TCPSTORE_ITEM)
+			break;
+		hvd_upstream_know(upstream_of(c), &scope, next.key, item->query == HVD_TCPSTORE_WAIT, NULL);
+		data += n;
+		len -= n;
+	}
+	c->ahead_left = wire.left;
 }
 
 /* --- operations --- */

@@ -8,6 +8,7 @@
 
 #include "lib/base/deadline.h"
 #include "lib/rendezvous/server.h"
+#include "relay_conns.h"
 #include "tcpstore_bytes.h"
 #include "unit.h"
 
@@ -18,7 +19,9 @@
 
 struct world {
 	struct event_base *base;
-	struct hvd_rv *rv;
+	struct hvd_rv *rv;   /* to which clients connect */
+	struct hvd_rv *root; /* the same, unless `relayed` */
+	bool relayed;        /* clients connect to a relay */
 	struct hvd_rv_config cfg;
 	struct hvd_log log;
 	char said[4096]; /* what was logged so far */
@@ -40,6 +43,7 @@ static inline int setup(void **state)
 	struct world *w = calloc(1, sizeof(*w));
 	int fds[2];
 
+	w->relayed = *state != NULL; /* the initial state of the test */
 	w->base = event_base_new();
 	hvd_rv_config_init(&w->cfg);
 	w->cfg.tcpstore = true;
@@ -59,6 +63,8 @@ static inline int teardown(void **state)
 	struct world *w = *state;
 
 	hvd_rv_destroy(w->rv);
+	if (w->root != w->rv)
+		hvd_rv_destroy(w->root);
 	hvd_rv_access_destroy(w->cfg.access);
 	event_base_free(w->base);
 	close(w->log.fd);
@@ -68,13 +74,32 @@ static inline int teardown(void **state)
 	return 0;
 }
 
+/* Put a relay in front of the server. */
+static inline void put_relay(struct world *w)
+{
+	struct hvd_rv_config cfg = w->cfg;
+	struct hvd_conn *up, *down;
+
+	cfg.relay = true;
+	cfg.joined = NULL;
+	hvd_addr_parse("127.0.0.1", &cfg.relay_addr);
+	w->root = w->rv;
+	w->rv = hvd_rv_create(w->base, &cfg, &w->log, NULL);
+	assert_non_null(w->rv);
+	relay_conns(w->base, &up, &down);
+	hvd_rv_relay_take(w->root, down);
+	hvd_rv_relay_up(w->rv, up);
+}
+
 static inline void begin(struct world *w)
 {
 	static const char *const ips[] = {"127.0.0.1"};
 	struct hvd_err err;
 
-	w->rv = hvd_rv_create(w->base, &w->cfg, &w->log, &err);
+	w->root = w->rv = hvd_rv_create(w->base, &w->cfg, &w->log, &err);
 	assert_non_null(w->rv);
+	if (w->relayed)
+		put_relay(w);
 	assert_int_equal(hvd_rv_listen(w->rv, ips, 1, 0, 0, &err), 0);
 }
 
@@ -105,8 +130,12 @@ static const char *said(struct world *w)
 static inline struct hvd_rv_stats stats(struct world *w)
 {
 	struct hvd_rv_stats s;
+	uint64_t joined;
 
+	hvd_rv_stats(w->root, &s);
+	joined = s.tcpstore_joined;
 	hvd_rv_stats(w->rv, &s);
+	s.tcpstore_joined = joined; /* who has come is known at the root */
 	return s;
 }
 

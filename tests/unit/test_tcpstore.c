@@ -17,7 +17,7 @@ static void answers_every_query(void **state)
 
 		w->out.big = big;
 		fd = join(w, 700 + (uint32_t)big, 1);
-		hvd_rv_tcpstore_ranks(w->rv, 1); /* so that the second one finds an empty store */
+		hvd_rv_tcpstore_ranks(w->root, 1); /* so that the second one finds an empty store */
 		get(w, fd, "missing", "");
 		set(w, fd, "a", "one");
 		get(w, fd, "a", "one");
@@ -141,7 +141,7 @@ static void cuts_make_no_difference(void **state)
 			int fd = dial(w);
 			size_t got = 0;
 
-			hvd_rv_tcpstore_renew(w->rv);
+			hvd_rv_tcpstore_renew(w->root);
 			add_raw(&w->out, all.p, cut);
 			say(w, fd);
 			turn(w, 0);
@@ -416,7 +416,7 @@ static void renewing_forgets_all(void **state)
 	expect_nothing(w, b);
 	hvd_rv_clear(w->rv, NULL); /* Horovod's: leaves the store alone */
 	get(w, a, "address", "here");
-	hvd_rv_tcpstore_renew(w->rv);
+	hvd_rv_tcpstore_renew(w->root);
 	expect_end(w, a);
 	expect_end(w, b);
 	assert_int_equal(stats(w).store.bytes, 0);
@@ -508,8 +508,8 @@ static void needs_to_be_asked_for(void **state)
 	assert_true(hear(w, fd, answer, 12));
 	assert_string_equal(answer, "HTTP/1.1 400");
 	close(fd);
-	hvd_rv_tcpstore_renew(w->rv);
-	hvd_rv_tcpstore_ranks(w->rv, 4);
+	hvd_rv_tcpstore_renew(w->root);
+	hvd_rv_tcpstore_ranks(w->root, 4);
 	assert_null(hvd_rv_tcpstore_waits(w->rv, 5));
 }
 
