@@ -248,6 +248,19 @@ nobody_left() {
     nobody_left
 }
 
+@test "the example script starts its agents itself, and ends them" {
+    run on_login bash "$BATS_TEST_DIRNAME/../../scripts/examples/join.sh" 3 bash -c 'echo "rank $RANK of $WORLD_SIZE"'
+    exits 0
+    has "rank 0 of 3" "rank 1 of 3" "rank 2 of 3"
+    run on_login bash "$BATS_TEST_DIRNAME/../../scripts/examples/join.sh" 3 bash -c 'test $RANK != 1 || exit 3; exec sleep 1000'
+    exits 3
+    begin on_login bash "$BATS_TEST_DIRNAME/../../scripts/examples/join.sh" 2 sleep 1000
+    wait_for 10 as_root hvdlogin pgrep -u alice -x -f 'sleep 1000'
+    as_root hvdlogin pkill -KILL -x hvdrun
+    ended 15
+    nobody_left 10
+}
+
 @test "what cannot be is refused before anything is awaited" {
     run -2 on_login hvdrun --launcher=join -np 2 true
     has "needs a key" "--key-file"
