@@ -321,6 +321,75 @@ static void one_comes_later(void **state)
 	assert_int_equal(w->opened, 1);
 }
 
+/* ---- relays of the rendezvous ---- */
+
+/* A host with a relay at this port; 0: it says why it has none. */
+static struct shim *come_with_relay(struct world *w, int h, int port)
+{
+	json_t *hello = registration(h, 1, 0, false);
+
+	if (port)
+		json_object_set_new(hello, "relay", json_integer(port));
+	else
+		json_object_set_new(hello, "no_relay", json_string("there is no room"));
+	return shim_connect(w->l, hello);
+}
+
+static const json_t *relay_of(const struct world *w, int shim)
+{
+	return json_object_get(w->l->shims[shim].plan, "relay");
+}
+
+/* The rendezvous is closed to the network: hosts that come later are not asked to reach it, and have their relays. */
+static void relays_of_hosts_that_come_and_go(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout;
+	json_int_t origin;
+
+	w->l->opts.loopback = false;
+	w->l->spec.elastic.on = true;
+	w->l->spec.relay.when = HVD_RELAY_ALWAYS;
+	w->l->spec.relay.fan_out = 8;
+	begin(w);
+	assert_int_equal(w->l->boot.relays, 8);
+	expect(w, 2);
+	come_with_relay(w, 0, 4001);
+	come_with_relay(w, 1, 4002);
+	until(w->l, w->here == 2);
+	until(w->l, w->l->shims[0].plan && w->l->shims[1].plan);
+	assert_null(relay_of(w, 0)); /* the rendezvous is on this host */
+	assert_true(json_integer_value(json_object_get(relay_of(w, 1), "root_port")) > 0);
+	assert_true(json_array_size(json_object_get(relay_of(w, 1), "up")) > 0);
+	assert_true(json_array_size(json_object_get(w->l->shims[1].probe, "rendezvous")) > 0);
+	layout = layout_of((int[]){1, 1}, 2);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER, 1, 1);
+	until(w->l, shim_heard(&w->l->shims[1], "start"));
+	assert_string_equal(env_of(&w->l->shims[1], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
+	assert_string_equal(env_of(&w->l->shims[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
+
+	hvd_node_agents_expect(w->agents, 2, "node2");
+	come_with_relay(w, 2, 4003);
+	until(w->l, w->here == 3 && w->l->shims[2].plan);
+	assert_int_equal(json_array_size(json_object_get(w->l->shims[2].probe, "rendezvous")), 0);
+	assert_true(json_array_size(json_object_get(relay_of(w, 2), "up")) > 0);
+	origin = json_integer_value(json_object_get(relay_of(w, 2), "origin"));
+
+	hvd_node_agents_forget(w->agents, 2);
+	hvd_node_agents_expect(w->agents, 2, "node2");
+	come_with_relay(w, 2, 4004);
+	until(w->l, w->here == 4 && w->l->shims[3].plan);
+	assert_true(json_integer_value(json_object_get(relay_of(w, 3), "origin")) != origin);
+
+	hvd_node_agents_forget(w->agents, 2);
+	hvd_node_agents_expect(w->agents, 2, "node2");
+	come_with_relay(w, 2, 0);
+	until(w->l, w->gone);
+	assert_true(w->unfit);
+	assert_in(w->why, "there can be no relay of the rendezvous: there is no room");
+}
+
 static void one_comes_later_and_reaches_nobody(void **state)
 {
 	struct world *w = *state;
@@ -595,6 +664,7 @@ int main(void)
 		agents(nobody_was_expected_at_the_end),
 		agents(one_comes_twice),
 		agents(one_comes_later),
+		agents(relays_of_hosts_that_come_and_go),
 		agents(one_comes_later_and_reaches_nobody),
 		agents(one_says_that_it_cannot),
 		agents(connection_is_lost),
