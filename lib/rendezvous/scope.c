@@ -22,8 +22,9 @@ struct hvd_rv_key {
 	struct hvd_rv_scope *scope;
 	struct hvd_rv_value *value;
 	struct hvd_rv_waiter *first, *last; /* the oldest, the newest */
-	struct queue *queue;                /* NULL: empty */
-	bool marked;
+	struct hvd_rv_watch *watches;
+	struct queue *queue; /* NULL: empty */
+	bool marked, ask;
 	size_t name_len;
 	char name[];
 };
@@ -89,7 +90,7 @@ static void drop_if_unused(struct hvd_rv_key *k)
 {
 	struct hvd_rv_scope *sc = k->scope;
 
-	if (k->value || k->first || k->queue || k->marked)
+	if (k->value || k->first || k->queue || k->marked || k->watches)
 		return;
 	hvd_hash_table_remove(&sc->table->keys, &k->node);
 	if (k->prev)
@@ -125,6 +126,101 @@ bool hvd_rv_scope_mark(struct hvd_rv_scope *sc, struct hvd_slice key, enum hvd_r
 		return false;
 	k->marked = true;
 	return true;
+}
+
+/* --- watches --- */
+
+enum hvd_rv_stored hvd_rv_scope_watch(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_rv_watch *w)
+{
+	enum hvd_rv_stored why;
+	struct hvd_rv_key *k = need(sc, key, &why);
+
+	if (!k)
+		return why;
+	w->key = k;
+	w->prev = NULL;
+	w->next = k->watches;
+	if (k->watches)
+		k->watches->prev = w;
+	k->watches = w;
+	return why;
+}
+
+/* The key stays, even when nothing keeps it any longer. */
+static void remove_watch(struct hvd_rv_watch *w)
+{
+	if (w->prev)
+		w->prev->next = w->next;
+	else
+		w->key->watches = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	w->key = NULL;
+	w->prev = w->next = NULL;
+}
+
+void hvd_rv_unwatch(struct hvd_rv_watch *w)
+{
+	struct hvd_rv_key *k = w->key;
+
+	if (!k)
+		return;
+	remove_watch(w);
+	drop_if_unused(k);
+}
+
+struct hvd_rv_scope *hvd_rv_watch_scope(const struct hvd_rv_watch *w)
+{
+	return w->key ? w->key->scope : NULL;
+}
+
+struct hvd_rv_watch_state hvd_rv_watch_state(const struct hvd_rv_watch *w)
+{
+	const struct hvd_rv_key *k = w->key;
+
+	return k ? (struct hvd_rv_watch_state){k->value, k->queue != NULL, k->ask} : (struct hvd_rv_watch_state){0};
+}
+
+static void changed(const struct hvd_rv_key *k)
+{
+	for (struct hvd_rv_watch *w = k->watches, *next; w; w = next) {
+		next = w->next;
+		w->changed(w);
+	}
+}
+
+void hvd_rv_scope_touch(struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	const struct hvd_rv_key *k = find(sc, key);
+
+	if (k)
+		changed(k);
+}
+
+void hvd_rv_scope_ask(struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	struct hvd_rv_key *k = find(sc, key);
+
+	if (!k || k->ask)
+		return;
+	k->ask = true;
+	changed(k);
+}
+
+void hvd_rv_scope_end(struct hvd_rv_scope *sc)
+{
+	for (struct hvd_rv_key *k = sc->first, *next; k; k = next) {
+		k->marked = true; /* so that the key stays meanwhile */
+		while (k->watches) {
+			struct hvd_rv_watch *w = k->watches;
+
+			remove_watch(w);
+			w->changed(w);
+		}
+		next = k->next;
+		k->marked = false;
+		drop_if_unused(k);
+	}
 }
 
 /* --- waiters --- */
@@ -187,6 +283,7 @@ static void wake_all(struct hvd_rv_key *k)
 		struct hvd_rv_waiter *w = k->first;
 
 		remove_waiter(w);
+		w->one = false;
 		w->wake(w, k->value);
 	}
 }
@@ -200,6 +297,7 @@ static bool wake_one(struct hvd_rv_key *k)
 		struct hvd_rv_waiter *w = k->first;
 
 		remove_waiter(w);
+		w->one = true;
 		done = w->wake(w, k->value);
 	}
 	return done;
@@ -238,7 +336,7 @@ bool hvd_rv_scope_awaited(const struct hvd_rv_scope *sc, struct hvd_slice key)
 {
 	const struct hvd_rv_key *k = find(sc, key);
 
-	return k && k->first;
+	return k && (k->first || k->watches);
 }
 
 struct hvd_rv_scope *hvd_rv_waiter_scope(const struct hvd_rv_waiter *w)
@@ -261,6 +359,7 @@ static void set_value(struct hvd_rv_key *k, struct hvd_rv_value *v)
 	k->scope->table->values += more - less;
 	hvd_rv_value_unref(k->value);
 	k->value = v;
+	changed(k);
 }
 
 struct hvd_rv_value *hvd_rv_scope_get(const struct hvd_rv_scope *sc, struct hvd_slice key)
@@ -300,6 +399,7 @@ enum hvd_rv_stored hvd_rv_scope_set(struct hvd_rv_scope *sc, struct hvd_slice ke
 		hvd_rv_value_edit(k->value);
 		if (bytes.n > 0)
 			memmove(k->value->data, bytes.p, bytes.n);
+		changed(k);
 	} else {
 		struct hvd_rv_value *v = hvd_rv_value_new(&sc->table->budget, bytes.p, bytes.n, &why);
 
@@ -328,7 +428,8 @@ enum hvd_rv_stored hvd_rv_scope_append(struct hvd_rv_scope *sc, struct hvd_slice
 		v = hvd_rv_value_new(&sc->table->budget, v->data, len, &why);
 		if (!v)
 			return why;
-		set_value(k, v);
+		hvd_rv_value_unref(k->value);
+		k->value = v;
 	}
 	v = hvd_rv_value_grow(v, len + bytes.n, &why);
 	if (!v)
@@ -336,6 +437,7 @@ enum hvd_rv_stored hvd_rv_scope_append(struct hvd_rv_scope *sc, struct hvd_slice
 	if (bytes.n > 0)
 		memcpy(v->data + len, bytes.p, bytes.n);
 	k->value = v;
+	changed(k);
 	wake_all(k);
 	return HVD_RV_STORED;
 }
@@ -381,7 +483,8 @@ enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice k
 	else
 		k->queue->first = q;
 	k->queue->last = q;
-	k->queue->n++;
+	if (++k->queue->n == 1)
+		changed(k);
 	wake_one(k);
 	return HVD_RV_STORED;
 }
@@ -396,6 +499,7 @@ static struct hvd_rv_value *take(struct hvd_rv_key *k)
 	if (--k->queue->n == 0) {
 		free(k->queue);
 		k->queue = NULL;
+		changed(k);
 	}
 	hvd_rv_refund(&k->scope->table->budget, sizeof(*q));
 	free(q);

@@ -2,8 +2,8 @@
 /*
  * scope.h - the keys of a scope: their values, their queues of values, and who waits for them.
  *
- * A key exists while it has a value, a queue that is not empty, a waiter, or a mark. Its value and its queue have
- * nothing to do with each other, except that both end a wait for the key.
+ * A key exists while it has a value, a queue that is not empty, a waiter, a watch, or a mark. Its value and its queue
+ * have nothing to do with each other, except that both end a wait for the key.
  *
  * The scopes of a table share one hash table and one budget, from which everything that is stored is paid: values,
  * names and bookkeeping. One thread. The table must outlive its scopes and the values taken from them.
@@ -48,6 +48,7 @@ typedef bool hvd_rv_wake_fn(struct hvd_rv_waiter *w, struct hvd_rv_value *value)
 /* A member of the caller's struct for what waits for a key. */
 struct hvd_rv_waiter {
 	hvd_rv_wake_fn *wake;   /* the caller sets it */
+	bool one;               /* while it is woken: because of a queue, so that others go on waiting */
 	struct hvd_rv_key *key; /* NULL: not waiting. This and what follows belong to the scope */
 	struct hvd_rv_waiter *prev, *next;
 };
@@ -84,11 +85,41 @@ void hvd_rv_unwait(struct hvd_rv_waiter *w);
 void hvd_rv_scope_wake(struct hvd_rv_scope *sc, struct hvd_slice key);
 /* Wake the oldest waiters of a key, up to the first that waits for nothing else. False when none of them did. */
 bool hvd_rv_scope_wake_one(struct hvd_rv_scope *sc, struct hvd_slice key);
-/* Does anybody wait for the key? */
+/* Does anybody wait for the key, or watch it? */
 bool hvd_rv_scope_awaited(const struct hvd_rv_scope *sc, struct hvd_slice key);
 /* The scope, and the name of the key, that a waiter waits for. NULL and empty for one that does not wait. */
 struct hvd_rv_scope *hvd_rv_waiter_scope(const struct hvd_rv_waiter *w);
 struct hvd_slice hvd_rv_waiter_key(const struct hvd_rv_waiter *w);
+
+/* A watch of a key: a member of the caller's struct. */
+struct hvd_rv_watch {
+	/* The caller sets it. The key has changed, or the scope is freed: then `key` is NULL. It must not change the
+	 * scope, but may end waits. */
+	void (*changed)(struct hvd_rv_watch *w);
+	struct hvd_rv_key *key; /* NULL: of none. This and what follows belong to the scope */
+	struct hvd_rv_watch *prev, *next;
+};
+
+/* Be told of each change of the key: of its value, of whether it has a queue, and of hvd_rv_scope_ask(). */
+enum hvd_rv_stored hvd_rv_scope_watch(struct hvd_rv_scope *sc, struct hvd_slice key, struct hvd_rv_watch *w);
+/* A watch of no key is fine. */
+void hvd_rv_unwatch(struct hvd_rv_watch *w);
+/* The scope of a watch; NULL for a watch of no key. */
+struct hvd_rv_scope *hvd_rv_watch_scope(const struct hvd_rv_watch *w);
+/* What a watch's key has now; nothing, for a watch of no key. */
+struct hvd_rv_watch_state {
+	struct hvd_rv_value *value; /* or NULL */
+	bool queued, ask;
+};
+struct hvd_rv_watch_state hvd_rv_watch_state(const struct hvd_rv_watch *w);
+/* Tell the watches of a key. */
+void hvd_rv_scope_touch(struct hvd_rv_scope *sc, struct hvd_slice key);
+
+/* The value of this key changes often, so that relays are not to keep it. That lasts as long as the key exists. */
+void hvd_rv_scope_ask(struct hvd_rv_scope *sc, struct hvd_slice key);
+
+/* Before a scope is freed: end all watches of its keys. */
+void hvd_rv_scope_end(struct hvd_rv_scope *sc);
 
 /* Mark a key; it need not exist. Returns true when it was not marked before; *why is not HVD_RV_STORED when there was
  * no room. */

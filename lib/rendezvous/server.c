@@ -142,6 +142,7 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 	close_listeners(rv);
 	free(rv->listeners);
 	close_conns(rv);
+	hvd_downstream_destroy(rv->downstream);
 	while (rv->pool) {
 		struct conn *c = rv->pool;
 
@@ -159,7 +160,6 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 	if (rv->stop_ev)
 		event_free(rv->stop_ev);
 	hvd_tcpstore_destroy(rv->tcpstore);
-	hvd_downstream_destroy(rv->downstream);
 	hvd_upstream_destroy(rv->upstream);
 	hvd_rv_store_destroy(rv->store);
 	hvd_peer_table_destroy(rv->peers);

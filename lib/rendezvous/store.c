@@ -61,6 +61,7 @@ void hvd_rv_store_scope_free(struct hvd_rv_store *st, struct hvd_rv_scope *sc)
 {
 	if (!sc)
 		return;
+	hvd_rv_scope_end(sc);
 	hvd_rv_scope_clear(sc);
 	hvd_rv_refund(&st->table.budget, sizeof(*sc));
 	free(sc);
@@ -227,6 +228,11 @@ int hvd_rv_store_wait(struct hvd_rv_store *st, struct hvd_slice scope, struct hv
 	return why == HVD_RV_STORED ? 0 : -1;
 }
 
+static struct named *named_of(struct hvd_rv_scope *sc)
+{
+	return (struct named *)(void *)((char *)sc - offsetof(struct named, scope));
+}
+
 void hvd_rv_store_unwait(struct hvd_rv_store *st, struct hvd_rv_waiter *w)
 {
 	struct hvd_rv_scope *sc = hvd_rv_waiter_scope(w);
@@ -234,7 +240,30 @@ void hvd_rv_store_unwait(struct hvd_rv_store *st, struct hvd_rv_waiter *w)
 	if (!sc)
 		return;
 	hvd_rv_unwait(w);
-	drop_if_empty(st, (struct named *)(void *)((char *)sc - offsetof(struct named, scope)));
+	drop_if_empty(st, named_of(sc));
+}
+
+enum hvd_rv_stored hvd_rv_store_watch(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key,
+				      struct hvd_rv_watch *w)
+{
+	enum hvd_rv_stored why;
+	struct named *n = need(st, scope, &why);
+
+	if (!n)
+		return why;
+	why = hvd_rv_scope_watch(&n->scope, key, w);
+	drop_if_empty(st, n);
+	return why;
+}
+
+void hvd_rv_store_unwatch(struct hvd_rv_store *st, struct hvd_rv_watch *w)
+{
+	struct hvd_rv_scope *sc = hvd_rv_watch_scope(w);
+
+	if (!sc)
+		return;
+	hvd_rv_unwatch(w);
+	drop_if_empty(st, named_of(sc));
 }
 
 void hvd_rv_store_stats(const struct hvd_rv_store *st, struct hvd_rv_store_stats *out)

@@ -74,6 +74,11 @@ int hvd_rv_store_wait(struct hvd_rv_store *st, struct hvd_slice scope, struct hv
 /* Stop waiting. A waiter that does not wait is fine. */
 void hvd_rv_store_unwait(struct hvd_rv_store *st, struct hvd_rv_waiter *w);
 
+/* Be told of each change of the key (scope.h), which need not exist. A watch of no key is fine. */
+enum hvd_rv_stored hvd_rv_store_watch(struct hvd_rv_store *st, struct hvd_slice scope, struct hvd_slice key,
+				      struct hvd_rv_watch *w);
+void hvd_rv_store_unwatch(struct hvd_rv_store *st, struct hvd_rv_watch *w);
+
 struct hvd_rv_store_stats {
 	size_t bytes, bytes_peak; /* counted against total_max */
 	size_t keys, scopes;      /* keys that have a value; scopes that exist */

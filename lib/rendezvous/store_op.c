@@ -56,12 +56,15 @@ static bool read_counter(const struct hvd_rv_value *v, int64_t *out)
 static enum hvd_store_status count(struct hvd_rv_scope *sc, struct hvd_slice key, int64_t by, bool wake, int64_t *sum)
 {
 	char text[24];
+	enum hvd_rv_stored why;
 	int len;
 
 	if (!read_counter(hvd_rv_scope_get(sc, key), sum) || __builtin_add_overflow(*sum, by, sum))
 		return HVD_OP_NO_NUMBER;
 	len = snprintf(text, sizeof(text), "%lld", (long long)*sum);
-	return status_of(hvd_rv_scope_set(sc, key, (struct hvd_slice){text, (size_t)len}, wake));
+	why = hvd_rv_scope_set(sc, key, (struct hvd_slice){text, (size_t)len}, wake);
+	hvd_rv_scope_ask(sc, key);
+	return status_of(why);
 }
 
 /* False when not all have come. */
@@ -86,6 +89,7 @@ static void do_compare_set(struct hvd_rv_scope *sc, const struct hvd_store_op *o
 
 	if (v ? v->len == expected.n && memcmp(v->data, expected.p, expected.n) == 0 : expected.n == 0) {
 		why = hvd_rv_scope_put(sc, op->key, op->value);
+		hvd_rv_scope_ask(sc, op->key);
 		if (why == HVD_RV_STORED)
 			out->value = hvd_rv_value_ref(op->value);
 	} else if (v) {

@@ -32,6 +32,12 @@ static struct hvd_tcpstore_generation *find(const struct hvd_tcpstore_generation
 	return (struct hvd_tcpstore_generation *)node;
 }
 
+const struct hvd_tcpstore_generation *hvd_tcpstore_generation(const struct hvd_tcpstore_generations *gs,
+							      uint32_t number)
+{
+	return find(gs, number);
+}
+
 static void forget(struct hvd_tcpstore_generations *gs, struct hvd_tcpstore_generation *g)
 {
 	hvd_hash_table_remove(&gs->generations, &g->node);

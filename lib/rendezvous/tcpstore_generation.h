@@ -70,6 +70,10 @@ void hvd_tcpstore_generations_init(struct hvd_tcpstore_generations *gs, struct h
 void hvd_tcpstore_generations_clear(struct hvd_tcpstore_generations *gs);
 void hvd_tcpstore_generations_free(struct hvd_tcpstore_generations *gs); /* the same, and all memory */
 
+/* NULL when there is none with this number. */
+const struct hvd_tcpstore_generation *hvd_tcpstore_generation(const struct hvd_tcpstore_generations *gs,
+							      uint32_t number);
+
 /* A connection that is nowhere yet arrives; pid is 0 when it is not known. Returns 0, or -1 when there was no room. */
 int hvd_tcpstore_arrive(struct hvd_tcpstore_generations *gs, const struct hvd_addr *addr, uint32_t pid,
 			struct hvd_tcpstore_place *place);

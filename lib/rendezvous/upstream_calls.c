@@ -26,6 +26,8 @@ struct pending_call {
 
 void hvd_upstream_calls_init(struct hvd_upstream *up)
 {
+	/* Above those of an earlier process that was this relay. */
+	up->last_call = (uint64_t)hvd_now();
 	hvd_hash_table_init(&up->calls, 64);
 }
 

@@ -345,6 +345,15 @@ static void known(struct hvd_upstream_key *k, enum state state)
 	}
 }
 
+/* Tell relays below, which watch the key in the scope here. */
+static void tell(const struct hvd_upstream_key *k)
+{
+	struct hvd_rv_scope *sc = local_scope(k);
+
+	if (sc)
+		hvd_rv_scope_touch(sc, key_name(k));
+}
+
 /* All who wait for the key go on. */
 static void wake_all(struct hvd_upstream_key *k)
 {
@@ -379,6 +388,7 @@ void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_
 	} else { /* it is read by calls */
 		remove_value(k);
 		known(k, ABOVE);
+		tell(k);
 		wake_all(k);
 	}
 	k->busy = false;
@@ -393,6 +403,7 @@ void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch)
 	k->busy = true;
 	remove_value(k);
 	known(k, HERE);
+	tell(k);
 	k->busy = false;
 }
 
@@ -405,6 +416,7 @@ void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present)
 	k->busy = true;
 	remove_value(k);
 	known(k, present ? ABOVE : ABOVE_ABSENT);
+	tell(k);
 	k->busy = false;
 }
 

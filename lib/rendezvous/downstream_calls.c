@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations that relays ask the root for, each carried out once, and the processes behind relays that use the
+ * TCPStore.
+ *
+ * An origin's calls come in the order of their ids, perhaps over two connections one after the other; an id that is not
+ * above all that came before is a repetition. The answer of a call that has changed something is kept for that until
+ * the origin says that it has it; one that has only read is carried out again.
+ */
+#include "downstream_internal.h"
+
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS_MAX  65536 /* of an origin, that it does not know the answers of */
+#define PLACES_MAX 65536 /* of an origin */
+
+struct call {
+	struct item item;
+	struct origin *origin;
+	uint64_t id;
+	enum hvd_store_op_kind kind;
+	uint32_t place;
+	bool answered;
+	bool again;                   /* only has read, and the answer was sent: a repetition is carried out */
+	struct hvd_rv_waiter waiter;  /* BARRIER: for the others */
+	struct hvd_rv_request *taken; /* HTTP_GET: a hook will answer */
+	struct hvd_store_result result;
+};
+
+/* A connection of a relay's client to the TCPStore. */
+struct place {
+	struct hvd_hash_node node;
+	uint32_t number;
+	struct hvd_tcpstore_place place;
+};
+
+static struct hvd_rv *rv_of(const struct origin *o)
+{
+	return o->down->rv;
+}
+
+static struct hvd_rv_budget *budget_of(const struct origin *o)
+{
+	return hvd_rv_store_budget(rv_of(o)->store);
+}
+
+/* --- the calls of an origin --- */
+
+/* The first of its calls whose id is not below this one. */
+static size_t position(const struct origin *o, uint64_t id)
+{
+	size_t from = 0, to = o->n_calls;
+
+	while (from < to) {
+		size_t mid = from + (to - from) / 2;
+
+		if (o->calls[o->first_call + mid]->id < id)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return from;
+}
+
+static struct call *find_call(const struct origin *o, uint64_t id)
+{
+	size_t i = position(o, id);
+	struct call *call = i < o->n_calls ? o->calls[o->first_call + i] : NULL;
+
+	return call && call->id == id ? call : NULL;
+}
+
+static void free_call(struct call *call)
+{
+	struct hvd_rv_request *taken = call->taken;
+
+	hvd_down_unqueue(&call->item);
+	hvd_rv_unwait(&call->waiter);
+	hvd_store_result_clear(&call->result);
+	call->taken = NULL;
+	if (taken)
+		hvd_rv_request_gone(taken);
+	free(call);
+}
+
+static bool is_kept(const struct call *call)
+{
+	return !call->answered || call->item.child;
+}
+
+/* Forget the calls below `done`, and, where there are too many, the oldest that was answered. */
+static void forget_calls(struct origin *o, uint64_t done)
+{
+	while (o->n_calls > 0 && o->calls[o->first_call]->id < done) {
+		free_call(o->calls[o->first_call++]);
+		o->n_calls--;
+	}
+	for (size_t i = 0; o->n_calls >= CALLS_MAX && i < o->n_calls; i++) {
+		struct call **at = &o->calls[o->first_call + i];
+
+		if (is_kept(*at))
+			continue;
+		free_call(*at);
+		memmove(at, at + 1, (o->n_calls - i - 1) * sizeof(struct call *));
+		o->n_calls--;
+	}
+}
+
+static struct call *add_call(struct origin *o, const struct hvd_relay_msg *msg)
+{
+	struct call *call;
+
+	if (o->first_call + o->n_calls == o->calls_room) {
+		if (o->first_call > o->n_calls) {
+			memmove(o->calls, o->calls + o->first_call, o->n_calls * sizeof(call));
+			o->first_call = 0;
+		} else {
+			o->calls_room = o->calls_room ? 2 * o->calls_room : 16;
+			o->calls = hvd_xrealloc(o->calls, o->calls_room, sizeof(call));
+		}
+	}
+	call = hvd_xcalloc(1, sizeof(*call));
+	call->origin = o;
+	call->id = msg->call;
+	call->kind = msg->op.kind;
+	call->place = msg->op.place;
+	o->calls[o->first_call + o->n_calls++] = call;
+	o->last_call = msg->call;
+	return call;
+}
+
+/* --- answers --- */
+
+static void queue_answer(struct call *call)
+{
+	struct child *route = call->origin->route;
+
+	if (!route || call->item.child == route)
+		return;
+	hvd_down_unqueue(&call->item);
+	hvd_down_queue(route, &call->item, ITEM_CALL, NULL);
+}
+
+/* The call is answered; takes the reference to the value. */
+static void answer(struct call *call, const struct hvd_store_result *result)
+{
+	call->result = *result;
+	call->answered = true;
+	queue_answer(call);
+}
+
+static void answer_with(struct call *call, enum hvd_store_status status, int64_t number)
+{
+	const struct hvd_store_result result = {.status = status, .number = number};
+
+	answer(call, &result);
+}
+
+static bool only_reads(enum hvd_store_op_kind kind)
+{
+	return kind == HVD_OP_GET || kind == HVD_OP_NUM_KEYS || kind == HVD_OP_LIST_KEYS || kind == HVD_OP_QUEUE_LEN;
+}
+
+void hvd_down_send_call(struct child *child, struct item *item)
+{
+	struct call *call = (struct call *)(void *)((char *)item - offsetof(struct call, item));
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .origin = call->origin->number, .call = call->id};
+
+	msg.result = call->result;
+	hvd_relay_send(child->conn, &msg);
+	if (!only_reads(call->kind))
+		return;
+	hvd_store_result_clear(&call->result);
+	call->again = true;
+}
+
+/* --- processes --- */
+
+static uint64_t hash_of(const struct origin *o, uint32_t number)
+{
+	return hvd_hash(o->down->seed, &number, sizeof(number));
+}
+
+static struct place *find_place(const struct origin *o, uint32_t number)
+{
+	struct hvd_hash_node *node = hvd_hash_first(&o->places, hash_of(o, number));
+
+	while (node && ((struct place *)node)->number != number)
+		node = hvd_hash_next(node);
+	return (struct place *)node;
+}
+
+static void end_place(struct origin *o, struct place *p)
+{
+	hvd_tcpstore_leave(&rv_of(o)->tcpstore->generations, &p->place);
+	hvd_hash_table_remove(&o->places, &p->node);
+	hvd_rv_refund(budget_of(o), sizeof(*p));
+	free(p);
+}
+
+/* End what waits in the TCPStore, or only in one place of it. */
+static void end_waits(struct origin *o, const uint32_t *place)
+{
+	for (size_t i = 0; i < o->n_calls; i++) {
+		struct call *call = o->calls[o->first_call + i];
+
+		if (call->kind != HVD_OP_BARRIER || call->answered || (place && call->place != *place))
+			continue;
+		hvd_rv_unwait(&call->waiter);
+		answer_with(call, HVD_OP_CANCELLED, 0);
+	}
+}
+
+static void do_come(struct call *call, const struct hvd_store_op *op)
+{
+	struct origin *o = call->origin;
+	struct hvd_rv *rv = rv_of(o);
+	bool arrives = op->kind == HVD_OP_ARRIVE;
+	struct hvd_rv_join join = {.from = o->addr, .pid = (uint32_t)op->number};
+	struct place *p;
+
+	if (!rv->tcpstore) {
+		answer_with(call, HVD_OP_NO_SCOPE, 0);
+		return;
+	}
+	if (find_place(o, op->place) || o->places.n >= PLACES_MAX || !hvd_rv_charge(budget_of(o), sizeof(*p))) {
+		answer_with(call, HVD_OP_NO_ROOM, 0);
+		return;
+	}
+	p = hvd_xcalloc(1, sizeof(*p));
+	p->number = op->place;
+	if ((arrives ? hvd_tcpstore_arrive : hvd_tcpstore_visit)(&rv->tcpstore->generations, &o->addr, join.pid,
+								 &p->place) != 0) {
+		hvd_rv_refund(budget_of(o), sizeof(*p));
+		free(p);
+		answer_with(call, HVD_OP_NO_ROOM, 0);
+		return;
+	}
+	hvd_hash_table_add(&o->places, &p->node, hash_of(o, p->number));
+	join.generation = p->place.generation->number;
+	if (o->route)
+		hvd_down_reattach(o->route, join.generation);
+	answer_with(call, HVD_OP_DONE, join.generation);
+	if (!arrives)
+		return;
+	rv->stats.tcpstore_joined++;
+	if (rv->cfg.joined)
+		rv->cfg.joined(rv->cfg.joined_arg, &join); /* may do anything but destroy the server */
+}
+
+static void do_leave(struct call *call)
+{
+	struct origin *o = call->origin;
+	struct place *p = find_place(o, call->place);
+
+	if (p) {
+		end_waits(o, &call->place);
+		end_place(o, p);
+	}
+	answer_with(call, HVD_OP_DONE, 0);
+}
+
+void hvd_down_leave(struct origin *o, bool for_ever)
+{
+	end_waits(o, NULL);
+	for (size_t i = 0; i < o->places.room; i++)
+		while (o->places.slots[i])
+			end_place(o, (struct place *)o->places.slots[i]);
+	if (!for_ever)
+		return;
+	forget_calls(o, UINT64_MAX);
+	free(o->calls);
+	o->calls = NULL;
+	o->first_call = o->calls_room = 0;
+	hvd_hash_table_free(&o->places);
+}
+
+/* --- operations --- */
+
+static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
+{
+	(void)value;
+	answer_with((struct call *)(void *)((char *)waiter - offsetof(struct call, waiter)), HVD_OP_DONE, 0);
+	return true;
+}
+
+/* In a generation of the TCPStore. */
+static void do_tcpstore(struct call *call, const struct hvd_store_op *op)
+{
+	struct origin *o = call->origin;
+	const struct place *p = find_place(o, op->place);
+	struct hvd_store_result result;
+	struct hvd_rv_scope *sc;
+
+	/* A call that was under way while all ranks were started anew is of the old ones. */
+	if (!p || p->place.generation->number != op->scope.generation) {
+		answer_with(call, HVD_OP_NO_SCOPE, 0);
+		return;
+	}
+	sc = p->place.generation->scope;
+	if (hvd_store_op_run(sc, op, &result)) {
+		answer(call, &result);
+		return;
+	}
+	call->waiter.wake = on_wake;
+	if (hvd_rv_scope_wait(sc, op->key, &call->waiter) != HVD_RV_STORED)
+		answer_with(call, HVD_OP_NO_ROOM, 0);
+}
+
+static void on_answered(void *owner, int status, const void *data, size_t len)
+{
+	struct call *call = owner;
+	struct hvd_store_result result = {.status = HVD_OP_DONE, .number = status};
+	enum hvd_rv_stored why;
+
+	call->taken = NULL;
+	result.value = hvd_rv_value_new(budget_of(call->origin), data, len, &why);
+	if (!result.value)
+		result.number = hvd_rv_status(why);
+	answer(call, &result);
+}
+
+static void do_http_get(struct call *call, const struct hvd_store_op *op)
+{
+	struct hvd_rv *rv = rv_of(call->origin);
+	struct hook *hook = hvd_rv_hook_find(rv, op->scope.name);
+	struct hvd_store_result result = {.status = HVD_OP_DONE};
+
+	/* `number` is 1 for HEAD, which no hook answers. */
+	if (hook && hook->fn.get && op->number != 1 && hvd_rv_hook_get(hook, op->key, on_answered, call, &call->taken))
+		return;
+	result.value = hvd_rv_store_get(rv->store, op->scope.name, op->key);
+	if (result.value)
+		hvd_rv_value_ref(result.value);
+	result.number = result.value ? 200 : 404;
+	answer(call, &result);
+}
+
+static void do_http_delete(struct call *call, const struct hvd_store_op *op)
+{
+	struct hook *met;
+
+	answer_with(call, HVD_OP_DONE, hvd_rv_delete_key(rv_of(call->origin), op->scope.name, op->key, &met));
+	if (met)
+		met->fn.met(met->arg); /* may do anything but destroy the server */
+}
+
+static void carry_out(struct call *call, const struct hvd_relay_msg *msg)
+{
+	const struct hvd_store_op *op = &msg->op;
+
+	if (call->origin->refused) {
+		answer_with(call, HVD_OP_NO_SCOPE, 0);
+		return;
+	}
+	if (msg->stored != HVD_RV_STORED) {
+		answer_with(call, msg->stored == HVD_RV_TOO_LONG ? HVD_OP_TOO_LONG : HVD_OP_NO_ROOM, 0);
+		return;
+	}
+	switch (op->kind) {
+	case HVD_OP_ARRIVE:
+	case HVD_OP_VISIT:
+		do_come(call, op);
+		break;
+	case HVD_OP_LEAVE:
+		do_leave(call);
+		break;
+	case HVD_OP_HTTP_GET:
+		do_http_get(call, op);
+		break;
+	case HVD_OP_HTTP_PUT:
+		answer_with(call, HVD_OP_DONE,
+			    hvd_rv_put_value(rv_of(call->origin), op->scope.name, op->key, op->value));
+		break;
+	case HVD_OP_HTTP_DELETE:
+		do_http_delete(call, op);
+		break;
+	default:
+		do_tcpstore(call, op);
+		break;
+	}
+}
+
+const char *hvd_down_call(struct origin *o, const struct hvd_relay_msg *msg)
+{
+	struct call *call;
+
+	/* Ids follow one another, and those of another process that is the relay now begin further above. */
+	if (o->last_call > 0 && msg->done > o->last_call + 1) {
+		hvd_down_leave(o, true);
+		hvd_hash_table_init(&o->places, 16);
+	}
+	forget_calls(o, msg->done);
+	if (msg->call <= o->last_call) {
+		call = find_call(o, msg->call);
+		if (call && call->again) {
+			call->again = call->answered = false;
+			carry_out(call, msg);
+		} else if (call && call->answered) {
+			queue_answer(call);
+		}
+		return NULL;
+	}
+	if (o->n_calls >= CALLS_MAX)
+		return "it has too many calls under way";
+	carry_out(add_call(o, msg), msg);
+	return NULL;
+}
+
+void hvd_down_cancel(struct origin *o, uint64_t id)
+{
+	struct call *call = find_call(o, id);
+	struct hvd_rv_request *taken;
+
+	if (!call || call->answered)
+		return;
+	taken = call->taken;
+	call->taken = NULL;
+	hvd_rv_unwait(&call->waiter);
+	answer_with(call, HVD_OP_CANCELLED, 0);
+	if (taken)
+		hvd_rv_request_gone(taken);
+}

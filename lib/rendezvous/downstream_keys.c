@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches of relays, and in which order they are told what.
+ *
+ * What a child is to be told waits in a list, and is encoded when its connection takes it. A key is in there once, with
+ * the value that it has then. A key that changes again while it is in the list moves to the end, since a relay must not
+ * see a value before what was written earlier. But an answer that stood behind the key says that the relay knows of the
+ * first change. So in the place where the key was, the relay is told not to use what it has.
+ *
+ * In a relay that is a parent, the keys are those in its own scopes, of which upstream.h knows whether they are the
+ * root's.
+ */
+#include "downstream_internal.h"
+
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WATCHES_MAX (1 << 20) /* of a child */
+
+enum told {
+	NOTHING,
+	VALUE,
+	ABSENT,
+	ASK,
+	ASK_ABSENT,
+};
+
+struct down_watch {
+	struct hvd_hash_node node;
+	struct child *child;
+	struct hvd_rv_watch watch;
+	struct hvd_rv_waiter waiter;
+	struct hvd_upstream_wait unknown; /* in a relay: until it is known here */
+	struct item stale, fresh, wake;
+	struct hvd_rv_scope *generation; /* in a relay: it is in use */
+	enum told told;
+	unsigned wakes;     /* times that one is to be woken */
+	bool wake_all;      /* … and all */
+	bool by_calls;      /* the scope has a hook, which answers each GET by itself, or has no room */
+	bool detached;      /* there is no such generation; … */
+	bool waits;         /* … but somebody waits for the key in it */
+	bool stale_present; /* what ITEM_STALE, and ITEM_FRESH where it was moved, say about it */
+	bool fresh_present;
+	struct hvd_store_scope_id scope; /* its name is in `names` */
+	size_t key_len;
+	uint32_t id;
+	char names[];
+};
+
+static struct hvd_rv *rv_of(const struct down_watch *w)
+{
+	return w->child->down->rv;
+}
+
+static struct hvd_slice key_of(const struct down_watch *w)
+{
+	return (struct hvd_slice){w->names + w->scope.name.n, w->key_len};
+}
+
+static size_t size_of(const struct down_watch *w)
+{
+	return sizeof(*w) + w->scope.name.n + w->key_len;
+}
+
+static uint64_t hash_of(const struct child *child, uint32_t id)
+{
+	return hvd_hash(child->down->seed, &id, sizeof(id));
+}
+
+static struct down_watch *find(const struct child *child, uint32_t id)
+{
+	struct hvd_hash_node *node = hvd_hash_first(&child->watches, hash_of(child, id));
+
+	while (node && ((struct down_watch *)node)->id != id)
+		node = hvd_hash_next(node);
+	return (struct down_watch *)node;
+}
+
+/* --- what is so --- */
+
+static enum told at_root(const struct down_watch *w, struct hvd_rv_value **value)
+{
+	struct hvd_rv_watch_state s = hvd_rv_watch_state(&w->watch);
+
+	*value = s.value;
+	if (s.ask || s.queued)
+		return s.value || s.queued ? ASK : ASK_ABSENT;
+	return s.value ? VALUE : ABSENT;
+}
+
+static void on_known(struct hvd_upstream_wait *unknown);
+
+static enum told in_relay(struct down_watch *w, struct hvd_rv_value **value, struct hvd_upstream_wait *unknown)
+{
+	if (unknown)
+		hvd_upstream_unwait(unknown);
+	switch (hvd_upstream_know(rv_of(w)->upstream, &w->scope, key_of(w), false, unknown)) {
+	case HVD_KNOWN_LATER:
+		return NOTHING;
+	case HVD_KNOWN_ABOVE:
+		return ASK;
+	case HVD_KNOWN_ABOVE_ABSENT:
+		return ASK_ABSENT;
+	case HVD_KNOWN_HERE:
+		break;
+	}
+	*value = hvd_rv_watch_state(&w->watch).value;
+	return *value ? VALUE : ABSENT;
+}
+
+/* NOTHING: it is not known, and on_known() is called when it is, if `resume`. */
+static enum told is_so(struct down_watch *w, struct hvd_rv_value **value, bool resume)
+{
+	*value = NULL;
+	if (w->by_calls)
+		return ASK;
+	return rv_of(w)->upstream ? in_relay(w, value, resume ? &w->unknown : NULL) : at_root(w, value);
+}
+
+/* --- changes --- */
+
+static void dirty(struct down_watch *w)
+{
+	struct hvd_rv_value *value;
+	enum told now = is_so(w, &value, false);
+
+	if (!w->fresh.child) {
+		/* Nobody is told of each sum of a counter. */
+		if (now == w->told && (now == ASK || now == ASK_ABSENT))
+			return;
+		hvd_down_queue(w->child, &w->fresh, ITEM_FRESH, NULL);
+	} else if (w->fresh.next) {
+		if (!w->stale.child) {
+			hvd_down_queue(w->child, &w->stale, ITEM_STALE, &w->fresh);
+			w->stale_present = w->fresh_present;
+		}
+		hvd_down_unqueue(&w->fresh);
+		hvd_down_queue(w->child, &w->fresh, ITEM_FRESH, NULL);
+	}
+	w->fresh_present = now == VALUE || now == ASK;
+}
+
+static void on_changed(struct hvd_rv_watch *watch)
+{
+	struct down_watch *w = (struct down_watch *)(void *)((char *)watch - offsetof(struct down_watch, watch));
+
+	if (!watch->key) {
+		w->waits = w->waiter.key != NULL;
+		hvd_rv_unwait(&w->waiter);
+		w->detached = true;
+		w->child->detached++;
+	}
+	dirty(w);
+}
+
+static void on_known(struct hvd_upstream_wait *unknown)
+{
+	dirty((struct down_watch *)(void *)((char *)unknown - offsetof(struct down_watch, unknown)));
+}
+
+/* --- waits --- */
+
+static void stay_in_line(struct down_watch *w)
+{
+	/* There is an entry for the key already, so this needs no room. */
+	if (!w->waiter.key && w->watch.key)
+		hvd_rv_scope_wait(hvd_rv_watch_scope(&w->watch), key_of(w), &w->waiter);
+}
+
+static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
+{
+	struct down_watch *w = (struct down_watch *)(void *)((char *)waiter - offsetof(struct down_watch, waiter));
+
+	(void)value;
+	if (waiter->one) {
+		w->wakes++;
+		stay_in_line(w);
+	} else {
+		w->wake_all = true;
+	}
+	if (!w->wake.child)
+		hvd_down_queue(w->child, &w->wake, ITEM_WAKE, NULL);
+	return true;
+}
+
+/* Somebody waits for the key in the relay, which has not known of anything there. */
+static void begin_to_wait(struct down_watch *w)
+{
+	struct hvd_rv_watch_state s = hvd_rv_watch_state(&w->watch);
+	struct hvd_rv *rv = rv_of(w);
+	bool above = false;
+
+	w->waits = w->detached;
+	if (rv->upstream)
+		above = hvd_upstream_know(rv->upstream, &w->scope, key_of(w), true, NULL) == HVD_KNOWN_ABOVE;
+	if (s.value || above) {
+		w->wake_all = true;
+	} else {
+		stay_in_line(w);
+		w->wakes += s.queued;
+	}
+	if ((w->wake_all || w->wakes > 0) && !w->wake.child)
+		hvd_down_queue(w->child, &w->wake, ITEM_WAKE, NULL);
+}
+
+void hvd_down_unused(struct child *child, uint32_t id)
+{
+	struct down_watch *w = find(child, id);
+	struct hvd_rv_scope *sc = w ? hvd_rv_watch_scope(&w->watch) : NULL;
+	bool done;
+
+	if (!sc)
+		return;
+	hvd_rv_unwait(&w->waiter);
+	if (!child->down->rv->upstream && !hvd_rv_scope_has(sc, key_of(w)))
+		return;
+	done = hvd_rv_scope_wake_one(sc, key_of(w));
+	if (!done && child->down->rv->upstream)
+		hvd_upstream_unused(child->down->rv->upstream, &w->scope, key_of(w));
+}
+
+/* --- to the relay --- */
+
+static void send_ask(const struct down_watch *w, bool present)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_ASK, .watch = w->id, .flag = present};
+
+	hvd_relay_send(w->child->conn, &msg);
+}
+
+static void send_fresh(struct down_watch *w)
+{
+	struct hvd_relay_msg msg = {.watch = w->id};
+	struct hvd_rv_value *value;
+	enum told now = is_so(w, &value, true);
+
+	if (now == NOTHING || (now == w->told && now != VALUE))
+		return;
+	w->told = now;
+	switch (now) {
+	case VALUE:
+		msg.type = HVD_RELAY_VALUE;
+		msg.result.value = value;
+		break;
+	case ABSENT:
+		msg.type = HVD_RELAY_ABSENT;
+		break;
+	default:
+		send_ask(w, now == ASK);
+		return;
+	}
+	hvd_relay_send(w->child->conn, &msg);
+}
+
+static void send_stale(struct down_watch *w)
+{
+	send_ask(w, w->stale_present);
+	w->told = w->stale_present ? ASK : ASK_ABSENT;
+}
+
+static void send_wake(struct down_watch *w)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_WAKE, .watch = w->id};
+
+	for (; w->wakes > 0; w->wakes--)
+		hvd_relay_send(w->child->conn, &msg);
+	/* A value wakes all by itself. */
+	msg.flag = true;
+	if (w->wake_all && w->told != VALUE)
+		hvd_relay_send(w->child->conn, &msg);
+	w->wake_all = false;
+}
+
+void hvd_down_send_key(struct item *item)
+{
+	char *at = (char *)item;
+
+	switch (item->kind) {
+	case ITEM_STALE:
+		send_stale((struct down_watch *)(void *)(at - offsetof(struct down_watch, stale)));
+		break;
+	case ITEM_FRESH:
+		send_fresh((struct down_watch *)(void *)(at - offsetof(struct down_watch, fresh)));
+		break;
+	default:
+		send_wake((struct down_watch *)(void *)(at - offsetof(struct down_watch, wake)));
+		break;
+	}
+}
+
+/* --- begin and end --- */
+
+static struct hvd_rv_scope *generation_at_root(const struct hvd_rv *rv, uint32_t number)
+{
+	const struct hvd_tcpstore_generation *g =
+		rv->tcpstore ? hvd_tcpstore_generation(&rv->tcpstore->generations, number) : NULL;
+
+	return g ? g->scope : NULL;
+}
+
+/* Watch the key in its scope here. */
+static enum hvd_rv_stored attach(struct down_watch *w)
+{
+	struct hvd_rv *rv = rv_of(w);
+	struct hvd_rv_scope *sc;
+
+	if (w->scope.name.p)
+		return hvd_rv_store_watch(rv->store, w->scope.name, key_of(w), &w->watch);
+	if (rv->upstream)
+		sc = w->generation = hvd_upstream_generation(rv->upstream, w->scope.generation);
+	else
+		sc = generation_at_root(rv, w->scope.generation);
+	if (sc)
+		return hvd_rv_scope_watch(sc, key_of(w), &w->watch);
+	if (rv->upstream)
+		return HVD_RV_NO_ROOM;
+	w->detached = true;
+	w->child->detached++;
+	return HVD_RV_STORED;
+}
+
+static void detach(struct down_watch *w)
+{
+	struct hvd_rv *rv = rv_of(w);
+
+	hvd_upstream_unwait(&w->unknown);
+	if (w->scope.name.p) {
+		hvd_rv_store_unwait(rv->store, &w->waiter);
+		hvd_rv_store_unwatch(rv->store, &w->watch);
+	} else {
+		hvd_rv_unwait(&w->waiter);
+		hvd_rv_unwatch(&w->watch);
+	}
+	if (w->generation)
+		hvd_upstream_generation_unref(rv->upstream, w->generation);
+	w->generation = NULL;
+	w->child->detached -= w->detached;
+	w->detached = false;
+}
+
+static void end(struct down_watch *w)
+{
+	struct hvd_rv_budget *budget = hvd_rv_store_budget(rv_of(w)->store);
+
+	detach(w);
+	hvd_down_unqueue(&w->stale);
+	hvd_down_unqueue(&w->fresh);
+	hvd_down_unqueue(&w->wake);
+	hvd_hash_table_remove(&w->child->watches, &w->node);
+	hvd_rv_refund(budget, size_of(w));
+	free(w);
+}
+
+static struct down_watch *begin(struct child *child, const struct hvd_relay_msg *msg)
+{
+	const struct hvd_store_scope_id *scope = &msg->op.scope;
+	struct hvd_rv *rv = child->down->rv;
+	size_t size = sizeof(struct down_watch) + scope->name.n + msg->op.key.n;
+	const struct hook *hook = scope->name.p ? hvd_rv_hook_find(rv, scope->name) : NULL;
+	enum hvd_rv_stored why;
+	struct down_watch *w;
+
+	if (child->watches.n >= WATCHES_MAX || !hvd_rv_charge(hvd_rv_store_budget(rv->store), size))
+		return NULL;
+	w = hvd_xcalloc(1, size);
+	w->child = child;
+	w->id = msg->watch;
+	w->scope = *scope;
+	w->key_len = msg->op.key.n;
+	if (scope->name.p) {
+		memcpy(w->names, scope->name.p, scope->name.n);
+		w->scope.name.p = w->names;
+	}
+	if (w->key_len > 0)
+		memcpy(w->names + scope->name.n, msg->op.key.p, w->key_len);
+	w->watch.changed = on_changed;
+	w->waiter.wake = on_wake;
+	w->unknown.resume = on_known;
+	w->by_calls = hook && hook->fn.get;
+	hvd_hash_table_add(&child->watches, &w->node, hash_of(child, w->id));
+	why = w->by_calls ? HVD_RV_STORED : attach(w);
+	if (why != HVD_RV_NO_ROOM) /* no value can have a name that is too long */
+		return w;
+	w->by_calls = scope->name.p != NULL;
+	if (w->by_calls)
+		return w;
+	end(w);
+	return NULL;
+}
+
+const char *hvd_down_watch(struct child *child, const struct hvd_relay_msg *msg)
+{
+	struct down_watch *w = find(child, msg->watch);
+
+	if (!w) {
+		w = begin(child, msg);
+		if (!w)
+			return "the store has no room left for what it watches";
+		dirty(w);
+	} else if (msg->op.key.n != w->key_len || memcmp(msg->op.key.p, key_of(w).p, w->key_len) != 0) {
+		return "it watches two keys with one number";
+	}
+	if (msg->flag && !w->by_calls)
+		begin_to_wait(w);
+	return NULL;
+}
+
+void hvd_down_unwatch(struct child *child, uint32_t id)
+{
+	struct down_watch *w = find(child, id);
+
+	if (w)
+		end(w);
+}
+
+void hvd_down_unwatch_all(struct child *child, bool generations_only)
+{
+	for (size_t i = 0; i < child->watches.room; i++)
+		for (struct hvd_hash_node *node = child->watches.slots[i], *chain; node; node = chain) {
+			struct down_watch *w = (struct down_watch *)node;
+
+			chain = node->chain;
+			if (!generations_only || !w->scope.name.p)
+				end(w);
+		}
+}
+
+void hvd_down_reattach(struct child *child, uint32_t generation)
+{
+	if (child->detached == 0)
+		return;
+	for (size_t i = 0; i < child->watches.room; i++)
+		for (struct hvd_hash_node *node = child->watches.slots[i]; node; node = node->chain) {
+			struct down_watch *w = (struct down_watch *)node;
+
+			if (!w->detached || w->scope.generation != generation)
+				continue;
+			w->detached = false;
+			child->detached--;
+			if (attach(w) != HVD_RV_STORED)
+				continue; /* and the place is given to nobody */
+			dirty(w);
+			if (w->waits)
+				begin_to_wait(w);
+		}
+}
