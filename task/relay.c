@@ -347,7 +347,8 @@ static void run(struct hvd_resident *self, void *arg)
 int hvd_relay_reside(pid_t task, const struct hvd_relay_opts *opts, const struct hvd_log *log, struct hvd_err *err)
 {
 	int keep[2];
-	struct hvd_resident_opts resident = {.task = task, .keep = keep, .log = log, .run = run, .arg = (void *)opts};
+	struct hvd_resident_opts resident = {
+		.name = "hvd-relay", .task = task, .keep = keep, .log = log, .run = run, .arg = (void *)opts};
 	int rc;
 
 	if (opts->sockets->port)

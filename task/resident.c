@@ -115,6 +115,7 @@ void hvd_resident_watch(struct hvd_resident *self, struct event_base *base, void
 
 static void reside(struct hvd_resident *self, const struct hvd_resident_opts *opts)
 {
+	prctl(PR_SET_NAME, opts->name);
 	if (hvd_step_tasks_open(&self->tasks, NULL) == 0)
 		opts->run(self, opts->arg);
 	if (self->watchdog)
@@ -157,6 +158,7 @@ static void watch(struct hvd_resident *self, const struct hvd_resident_opts *opt
 		self->watchdog = 0;
 		reside(self, opts);
 	}
+	prctl(PR_SET_NAME, "hvd-watchdog");
 	close_others(NULL, 0);
 	if (hvd_step_tasks_open(&tasks, NULL) == 0)
 		wait_for_end(&tasks, resident);

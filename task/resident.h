@@ -34,8 +34,9 @@ struct hvd_resident {
 };
 
 struct hvd_resident_opts {
-	pid_t task;      /* which runs; the resident stays for those beside it, too */
-	const int *keep; /* the resident's descriptors, besides 0, 1 and 2, which are /dev/null */
+	const char *name; /* that ps(1) shows, of 15 bytes at most; the watchdog's is hvd-watchdog */
+	pid_t task;       /* which runs; the resident stays for those beside it, too */
+	const int *keep;  /* the resident's descriptors, besides 0, 1 and 2, which are /dev/null */
 	size_t n_keep;
 	const struct hvd_log *log; /* prefix and level of the resident's */
 	/* Called in the new process, which has all of this one's memory. It ends when the function returns. */
