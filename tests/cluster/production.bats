@@ -102,6 +102,31 @@ alone() {
     done
 }
 
+@test "a relay of the rendezvous is in the step's control group, and ends before Slurm has to end it" {
+    local with end ended
+    for with in srun hvdrun; do
+        local relay=--store-relay=always
+        if [[ $with == srun ]]; then relay=--hvd-store-relay=always; fi
+        for _ in 1 2 3 4 5; do
+            run launch "$with" "$relay" -N2 -n4 --ntasks-per-node=2 bash -c '
+                ((HOROVOD_LOCAL_RANK == 0)) && exit
+                sleep 1
+                for pid in $(pgrep -u "$USER" "^hvd-[rw]"); do
+                    echo "$(hostname): $(</proc/$pid/comm): $(sed -n "s/.*:memory:.*\(step_[^/]*\).*/\1/p" /proc/$pid/cgroup)"
+                done
+                echo "ended $(date +%s%3N)"'
+            end=$(date +%s%3N)
+            exits 0
+            has_not warning error
+            if [[ ! $WHY_NOT ]]; then has "hvdn2: hvd-relay: step_0" "hvdn2: hvd-watchdog: step_0"; fi
+            [[ $(grep -c hvd-relay <<<"$output") == 1 ]]
+            ended=$(sed -n 's/^.*ended //p' <<<"$output" | sort -n | tail -n 1)
+            if ((end - ended < 900)); then break; fi
+        done
+        ((end - ended < 900)) || { echo "$with ended $((end - ended)) ms after its last rank, five times" && false; }
+    done
+}
+
 @test "a task prolog's variables reach the ranks, but do not replace the launch's" {
     local with
     export NAME_FOR_HOST=of-the-site
