@@ -1,20 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection is a socket with two events. What has come is read into memory of the loop's turn, and frames are taken
+ * from there; of a frame that is not complete, what has come is kept. There is a buffer for output only while the
+ * socket does not take it. Messages of JSON are written at once if nothing is queued before them: they are few, and a
+ * process that sends one to each of ten thousand hosts need not have all of them in memory. Messages of bytes are many
+ * and small, or long, so they are queued and written together.
+ */
 #include "conn.h"
 
 #include "lib/base/xalloc.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
+#include <event2/event_struct.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* What is read in one turn of the loop. */
+#define TURN_BYTES (64 * 1024)
 
 struct hvd_conn {
 	struct hvd_wire wire;
-	struct bufferevent *bev;
-	struct event *timer; /* NULL while there is no deadline */
+	struct event_base *base;
+	int fd;
+	struct event readable, writable; /* `writable` is waited for while something is queued */
+	struct event *timer;             /* NULL while there is no deadline */
+	struct evbuffer *out;            /* NULL while nothing is queued */
 	const struct hvd_conn_ops *ops;
 	void *arg;
 	bool busy;            /* a callback runs: memory must not be freed now */
@@ -24,7 +39,10 @@ struct hvd_conn {
 	bool above;           /* the queue is not shorter than `low`: `drained` is due when it is */
 	enum hvd_errc unsent; /* why a message could not be sent: the connection ends with the next turn of the loop */
 	size_t low;
-	/* The message of bytes of which pieces have come. Its memory grows with them. */
+	/* The beginning of a frame, of which `need` bytes are worth another look. Its memory grows with what comes. */
+	unsigned char *in;
+	size_t n_in, in_room, need;
+	/* The message of bytes of which pieces have come, likewise. */
 	unsigned char *parts;
 	size_t n_parts, room, bytes_max;
 };
@@ -33,7 +51,12 @@ static void destroy(struct hvd_conn *conn)
 {
 	if (conn->timer)
 		event_free(conn->timer);
-	bufferevent_free(conn->bev);
+	event_del(&conn->readable);
+	event_del(&conn->writable);
+	if (conn->out)
+		evbuffer_free(conn->out);
+	close(conn->fd);
+	free(conn->in);
 	free(conn->parts);
 	free(conn);
 }
@@ -51,13 +74,26 @@ static void over(struct hvd_conn *conn, const struct hvd_err *why)
 	if (conn->over)
 		return;
 	conn->over = true;
-	bufferevent_disable(conn->bev, EV_READ | EV_WRITE);
+	event_del(&conn->readable);
+	event_del(&conn->writable);
 	if (conn->finishing) {
 		conn->unwanted = true;
 		return;
 	}
 	conn->ops->closed(conn, why, conn->arg);
 }
+
+static void broken(struct hvd_conn *conn, int error)
+{
+	struct hvd_err why = {0};
+
+	hvd_err_set(&why,
+		    error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ? HVD_E_TIMEOUT : HVD_E_NET,
+		    "the connection broke: %s", strerror(error));
+	over(conn, &why);
+}
+
+/* ---- input ---- */
 
 /* Take a piece of a message of bytes. One that came in a single piece is not copied. */
 static int take_bytes(struct hvd_conn *conn, const struct hvd_frame *frame, struct hvd_err *err)
@@ -96,83 +132,126 @@ static int take(struct hvd_conn *conn, const struct hvd_frame *frame, struct hvd
 	return 0;
 }
 
-/* Wait until so much input is there. The most is the room for the longest frame: one that announces more is refused
- * when its head has come. */
-static void await_input(struct hvd_conn *conn, size_t n)
+/* Keep more of the frame whose beginning is kept. */
+static void keep(struct hvd_conn *conn, const unsigned char *data, size_t len)
 {
-	bufferevent_setwatermark(conn->bev, EV_READ, n, HVD_WIRE_MAX + 4096);
-}
-
-/* Frames are made contiguous one at a time, so that each byte is copied once at most, however it came. */
-static void on_read(struct bufferevent *bev, void *arg)
-{
-	struct hvd_conn *conn = arg;
-	struct evbuffer *in = bufferevent_get_input(bev);
-	struct hvd_err why = {0};
-	struct hvd_frame frame;
-	int rc = 1;
-
-	conn->busy = true;
-	await_input(conn, 0);
-	while (rc == 1 && !conn->over && !conn->unwanted && !conn->finishing) {
-		size_t have = evbuffer_get_length(in), want = have < HVD_WIRE_HEAD ? have : HVD_WIRE_HEAD;
-
-		if (have == 0)
-			break;
-		conn->wire.bytes = conn->ops->bytes && conn->bytes_max > 0;
-		rc = hvd_wire_read(&conn->wire, evbuffer_pullup(in, (ev_ssize_t)want), want, &frame, &why);
-		if (rc == 0 && frame.used <= have)
-			rc = hvd_wire_read(&conn->wire, evbuffer_pullup(in, (ev_ssize_t)frame.used), frame.used, &frame,
-					   &why);
-		if (rc == 0)
-			await_input(conn, have < HVD_WIRE_HEAD ? 0 : frame.used);
-		if (rc == 1) {
-			if (take(conn, &frame, &why) != 0)
-				rc = -1;
-			json_decref(frame.msg);
-			evbuffer_drain(in, frame.used);
-		}
+	if (conn->n_in + len > conn->in_room) {
+		conn->in_room = 2 * (conn->n_in + len) < conn->need ? 2 * (conn->n_in + len) : conn->need;
+		conn->in = hvd_xrealloc(conn->in, conn->in_room, 1);
 	}
+	memcpy(conn->in + conn->n_in, data, len);
+	conn->n_in += len;
+}
+
+static void forget_kept(struct hvd_conn *conn)
+{
+	free(conn->in);
+	conn->in = NULL;
+	conn->n_in = conn->in_room = 0;
+}
+
+/* Take a frame from the start of what has come; *used is how much of it was taken or kept. -1: it is refused. */
+static int take_next(struct hvd_conn *conn, const unsigned char *data, size_t len, size_t *used, struct hvd_err *err)
+{
+	size_t more = 0;
+	struct hvd_frame frame;
+	int rc;
+
+	if (conn->n_in > 0) {
+		more = conn->need - conn->n_in < len ? conn->need - conn->n_in : len;
+		keep(conn, data, more);
+	}
+	conn->wire.bytes = conn->ops->bytes && conn->bytes_max > 0;
+	rc = hvd_wire_read(&conn->wire, more ? conn->in : data, more ? conn->n_in : len, &frame, err);
 	if (rc < 0)
-		over(conn, &why);
-	leave(conn);
+		return -1;
+	if (rc == 0) {
+		conn->need = frame.used;
+		if (!more)
+			keep(conn, data, len);
+		*used = more ? more : len;
+		return 0;
+	}
+	rc = take(conn, &frame, err);
+	json_decref(frame.msg);
+	if (more)
+		forget_kept(conn);
+	*used = more ? more : frame.used;
+	return rc;
 }
 
-static void on_event(struct bufferevent *bev, short what, void *arg)
+static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_conn *conn = arg;
+	unsigned char turn[TURN_BYTES];
+	ssize_t n = read(fd, turn, sizeof(turn));
 	struct hvd_err why = {0};
-	int error = EVUTIL_SOCKET_ERROR();
+	size_t used;
 
-	if (!(what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)))
+	(void)what;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (what & BEV_EVENT_ERROR)
-		hvd_err_set(&why,
-			    error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ? HVD_E_TIMEOUT
-												: HVD_E_NET,
-			    "the connection broke: %s", evutil_socket_error_to_string(error));
-	else if (evbuffer_get_length(bufferevent_get_input(bev)) > 0 || conn->n_parts > 0)
-		hvd_err_set(&why, HVD_E_PROTO, "the peer closed the connection within a message");
 	conn->busy = true;
-	over(conn, &why);
+	if (n < 0) {
+		broken(conn, errno);
+	} else if (n == 0) {
+		if (conn->n_in > 0 || conn->n_parts > 0)
+			hvd_err_set(&why, HVD_E_PROTO, "the peer closed the connection within a message");
+		over(conn, &why);
+	}
+	for (size_t at = 0; (ssize_t)at < n && !conn->over && !conn->unwanted && !conn->finishing; at += used)
+		if (take_next(conn, turn + at, (size_t)n - at, &used, &why) != 0) {
+			over(conn, &why);
+			break;
+		}
 	leave(conn);
 }
 
-static void on_sent(struct bufferevent *bev, void *arg)
+/* ---- output ---- */
+
+size_t hvd_conn_queued(const struct hvd_conn *conn)
+{
+	return conn->out ? evbuffer_get_length(conn->out) : 0;
+}
+
+static struct evbuffer *queue(struct hvd_conn *conn)
+{
+	if (!conn->out && !(conn->out = evbuffer_new()))
+		abort(); /* only for lack of memory */
+	return conn->out;
+}
+
+static void queued(struct hvd_conn *conn)
+{
+	conn->above = conn->above || (conn->low > 0 && hvd_conn_queued(conn) >= conn->low);
+	event_add(&conn->writable, NULL);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_conn *conn = arg;
+	int n = evbuffer_write(conn->out, fd);
 
+	(void)what;
+	conn->busy = true;
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		broken(conn, errno);
+	if (hvd_conn_queued(conn) == 0) {
+		evbuffer_free(conn->out);
+		conn->out = NULL;
+		event_del(&conn->writable);
+	}
 	if (conn->finishing) {
-		if (evbuffer_get_length(bufferevent_get_output(bev)) == 0)
-			destroy(conn);
+		conn->unwanted |= !conn->out;
 	} else if (conn->above && hvd_conn_queued(conn) < conn->low) {
 		conn->above = false;
-		conn->busy = true;
 		if (!conn->over && conn->ops->drained)
 			conn->ops->drained(conn, conn->arg);
-		leave(conn);
 	}
+	leave(conn);
 }
+
+/* ---- time limits and options of the socket ---- */
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
@@ -223,7 +302,7 @@ void hvd_conn_watch_host(struct hvd_conn *conn)
 		{IPPROTO_TCP, TCP_USER_TIMEOUT, HVD_CONN_WATCH_SECONDS * 1000},
 	};
 
-	set_options(bufferevent_getfd(conn->bev), options, sizeof(options) / sizeof(options[0]));
+	set_options(conn->fd, options, sizeof(options) / sizeof(options[0]));
 }
 
 struct hvd_conn *hvd_conn_new(struct event_base *base, int fd, bool server, const struct hvd_conn_ops *ops, void *arg)
@@ -233,14 +312,14 @@ struct hvd_conn *hvd_conn_new(struct event_base *base, int fd, bool server, cons
 	evutil_make_socket_nonblocking(fd);
 	set_usual_options(fd);
 	hvd_wire_init(&conn->wire, server);
+	conn->base = base;
+	conn->fd = fd;
 	conn->ops = ops;
 	conn->arg = arg;
-	conn->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
-	if (!conn->bev)
+	event_assign(&conn->readable, base, fd, EV_READ | EV_PERSIST, on_readable, conn);
+	event_assign(&conn->writable, base, fd, EV_WRITE | EV_PERSIST, on_writable, conn);
+	if (event_add(&conn->readable, NULL) != 0)
 		abort(); /* only for lack of memory */
-	bufferevent_setcb(conn->bev, on_read, on_sent, on_event, conn);
-	await_input(conn, 0);
-	bufferevent_enable(conn->bev, EV_READ | EV_WRITE);
 	return conn;
 }
 
@@ -258,7 +337,7 @@ void hvd_conn_finish(struct hvd_conn *conn, hvd_time deadline)
 {
 	if (!conn)
 		return;
-	if (conn->over || evbuffer_get_length(bufferevent_get_output(conn->bev)) == 0) {
+	if (conn->over || !conn->out) {
 		hvd_conn_free(conn);
 		return;
 	}
@@ -267,30 +346,36 @@ void hvd_conn_finish(struct hvd_conn *conn, hvd_time deadline)
 }
 
 /* `closed` is called later, from the loop: the sender does not expect it within this call. */
-static void give_up(struct hvd_conn *conn, const struct hvd_err *why)
+static void give_up(struct hvd_conn *conn, enum hvd_errc why)
 {
 	hvd_conn_set_deadline(conn, hvd_now());
-	conn->unsent = why->code;
+	conn->unsent = why;
 }
 
-static void queued(struct hvd_conn *conn)
+/* Write what the socket takes now. An error is left to the loop. */
+static size_t write_now(struct hvd_conn *conn, const unsigned char *bytes, size_t len)
 {
-	conn->above = conn->above || (conn->low > 0 && hvd_conn_queued(conn) >= conn->low);
+	ssize_t n = send(conn->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	return n > 0 ? (size_t)n : 0;
 }
 
 void hvd_conn_send(struct hvd_conn *conn, json_t *msg)
 {
 	struct hvd_err why = {0};
 	unsigned char *bytes;
-	size_t len;
+	size_t len, done;
 
 	if (!conn->over && !conn->unsent) {
 		if (hvd_wire_encode(&conn->wire, msg, &bytes, &len, &why) == 0) {
-			bufferevent_write(conn->bev, bytes, len);
+			done = conn->out ? 0 : write_now(conn, bytes, len);
+			if (done < len) {
+				evbuffer_add(queue(conn), bytes + done, len - done);
+				queued(conn);
+			}
 			free(bytes);
-			queued(conn);
 		} else {
-			give_up(conn, &why);
+			give_up(conn, why.code);
 		}
 	}
 	json_decref(msg);
@@ -321,28 +406,28 @@ static void copy_next(struct cursor *from, unsigned char *to, size_t len)
 
 void hvd_conn_send_bytes(struct hvd_conn *conn, const struct hvd_piece *pieces, size_t n)
 {
-	struct evbuffer *out = bufferevent_get_output(conn->bev);
 	struct cursor from = {.piece = pieces};
 	struct evbuffer_iovec room;
-	struct hvd_err why = {0};
 	size_t left = 0;
 
+	if (conn->over || conn->unsent)
+		return;
+	if (!conn->wire.keyed) {
+		give_up(conn, HVD_E_AUTH);
+		return;
+	}
 	for (size_t i = 0; i < n; i++)
 		left += pieces[i].n;
 	do {
 		size_t len = left < HVD_CONN_PIECE ? left : HVD_CONN_PIECE;
 
-		if (conn->over || conn->unsent)
-			return;
 		left -= len;
-		if (evbuffer_reserve_space(out, (ev_ssize_t)(HVD_WIRE_BODY + len), &room, 1) != 1)
+		if (evbuffer_reserve_space(queue(conn), (ev_ssize_t)(HVD_WIRE_BODY + len), &room, 1) != 1)
 			abort(); /* only for lack of memory */
 		copy_next(&from, (unsigned char *)room.iov_base + HVD_WIRE_BODY, len);
 		room.iov_len = HVD_WIRE_BODY + len;
-		if (hvd_wire_seal_bytes(&conn->wire, room.iov_base, len, left > 0, &why) == 0)
-			evbuffer_commit_space(out, &room, 1);
-		else
-			give_up(conn, &why);
+		hvd_wire_seal_bytes(&conn->wire, room.iov_base, len, left > 0, NULL);
+		evbuffer_commit_space(conn->out, &room, 1);
 	} while (left > 0);
 	queued(conn);
 }
@@ -352,16 +437,10 @@ void hvd_conn_set_bytes_max(struct hvd_conn *conn, size_t max)
 	conn->bytes_max = max;
 }
 
-size_t hvd_conn_queued(const struct hvd_conn *conn)
-{
-	return evbuffer_get_length(bufferevent_get_output(conn->bev));
-}
-
 void hvd_conn_set_low(struct hvd_conn *conn, size_t low)
 {
 	conn->low = low;
 	conn->above = low > 0 && hvd_conn_queued(conn) >= low;
-	bufferevent_setwatermark(conn->bev, EV_WRITE, low ? low - 1 : 0, 0);
 }
 
 void hvd_conn_set_key(struct hvd_conn *conn, const struct hvd_key *key)
@@ -387,13 +466,13 @@ void hvd_conn_set_deadline(struct hvd_conn *conn, hvd_time deadline)
 	if (!deadline)
 		return;
 	tv = hvd_left_tv(deadline);
-	conn->timer = evtimer_new(bufferevent_get_base(conn->bev), on_deadline, conn);
+	conn->timer = evtimer_new(conn->base, on_deadline, conn);
 	evtimer_add(conn->timer, &tv);
 }
 
 int hvd_conn_fd(const struct hvd_conn *conn)
 {
-	return bufferevent_getfd(conn->bev);
+	return conn->fd;
 }
 
 void hvd_conn_set_ops(struct hvd_conn *conn, const struct hvd_conn_ops *ops, void *arg)
