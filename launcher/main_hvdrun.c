@@ -16,6 +16,7 @@
 #include "launcher/run/run.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/munge.h"
 #include "slurm/alloc_slurm.h"
@@ -213,9 +214,11 @@ static int open_lobby(struct hvd_launch *launch, struct hvd_err *err)
 	const struct hvd_lobby_opts opts = {.key_file = spec->key_file,
 					    .join_file = spec->join_file,
 					    .nics = spec->interfaces.v,
+					    .progress = spec->output.progress,
 					    .task = launch->task,
 					    .log = launch->log};
 
+	launch->nofile = hvd_raise_nofile(); /* there may be many agents */
 	launch->lobby = hvd_lobby_open(&opts, err);
 	return launch->lobby ? 0 : -1;
 }

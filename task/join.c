@@ -67,6 +67,8 @@ static void launcher_gone(struct joiner *j, const struct hvd_err *why)
 	hvd_conn_free(j->conn);
 	j->conn = NULL;
 	if (j->joined) {
+		hvd_error(j->log, "the connection to the launcher has ended%s%s: ending the ranks",
+			  *why->msg ? ": " : "", why->msg);
 		hvd_joined_disconnect(j->joined);
 		return;
 	}

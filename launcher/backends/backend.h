@@ -46,6 +46,7 @@ struct hvd_launch {
 	const struct hvd_log *log;
 	/* In, for the backend join: where agents wait (lobby.h). The job goes on in its event loop, with its key. */
 	struct hvd_lobby *lobby;
+	unsigned long nofile; /* the soft limit of open files before it was raised for the lobby; 0 = it was not */
 	/* In, for elastic jobs: each host has a struct hvd_launch, see hvd_launch_for_host(). */
 	int first_host; /* the host's index among all hosts that the job has ever had */
 	bool another;   /* the job has started a process before: files of output are appended to */

@@ -23,6 +23,7 @@ struct hvd_lobby_opts {
 	const char *key_file;  /* the secret that agents have; made if it is not there */
 	const char *join_file; /* the join address is written here, and removed with the lobby; NULL = it is not */
 	char *const *nics;     /* addresses of these interfaces come first (lib/net/nicspec.h); NULL = any */
+	bool progress;         /* say who has come */
 	const char *task;      /* hvd-task, for messages */
 	const struct hvd_log *log;
 };

@@ -84,8 +84,12 @@ static void wait_for_slots(struct hvd_lobby *lobby, double seconds)
 	struct event *late;
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct sigaction now;
+
 		signals[i] = evsignal_new(lobby->base, ends[i], on_signal, lobby);
-		event_add(signals[i], NULL);
+		/* nohup(1) has SIGHUP ignored, and so does a shell SIGINT in what it puts in the background. */
+		if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+			event_add(signals[i], NULL);
 	}
 	late = evtimer_new(lobby->base, on_late, lobby);
 	evtimer_add(late, &tv);

@@ -106,8 +106,9 @@ static void make_bare(struct hvd_guest *g)
 	g->ended = event_new(lobby->base, g->fd, EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, on_ended, g);
 	event_add(g->ended, NULL);
 	if (lobby->want)
-		hvd_verbose(lobby->opts.log, "the agent %s has come with %d slot%s: %d of %d", g->host, g->offer.slots,
-			    g->offer.slots == 1 ? "" : "s", hvd_lobby_slots_waiting(lobby), lobby->want);
+		hvd_log(lobby->opts.log, lobby->opts.progress ? HVD_LOG_INFO : HVD_LOG_VERBOSE,
+			"the agent %s has come with %d slot%s: %d of %d", g->host, g->offer.slots,
+			g->offer.slots == 1 ? "" : "s", hvd_lobby_slots_waiting(lobby), lobby->want);
 	else
 		hvd_verbose(lobby->opts.log, "the agent %s has come with %d slot%s", g->host, g->offer.slots,
 			    g->offer.slots == 1 ? "" : "s");

@@ -83,8 +83,10 @@ int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hv
 				.ops = ops,
 				.arg = arg};
 	memset(result, 0, sizeof(*result));
-	job->procs_opts = (struct hvd_procs_opts){
-		.boot = job->boot, .key = &job->secret.key, .nofile = hvd_raise_nofile(), .elastic = elastic};
+	job->procs_opts = (struct hvd_procs_opts){.boot = job->boot,
+						  .key = &job->secret.key,
+						  .nofile = launch->nofile ? launch->nofile : hvd_raise_nofile(),
+						  .elastic = elastic};
 	opts->id_text = job->secret.id_text;
 	if (backend->mode == HVD_START_HOSTS)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);

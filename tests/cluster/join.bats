@@ -182,7 +182,11 @@ nobody_left() {
         esac
         ended 15
         [ "$status" -ne 0 ]
-        [[ $victim == hvdrun ]] || has hvdn1
+        if [[ $victim == hvdrun ]]; then
+            agent_ends 0 1 "the connection to the launcher has ended"
+        else
+            has hvdn1
+        fi
         nobody_left 10
         AGENTS=()
     done
