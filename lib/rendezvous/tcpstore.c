@@ -65,11 +65,17 @@ void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
 {
 	if (!rv->tcpstore)
 		return;
-	hvd_tcpstore_close_all(rv->tcpstore);
+	hvd_downstream_renew(rv->downstream);
+	/* In a relay a connection that has no place yet is of the new ranks: the root has told of the old ones' places
+	 * before. */
+	for (struct hvd_tcpstore_conn *c = rv->tcpstore->conns, *next; c; c = next) {
+		next = c->next;
+		if (c->scope || !rv->upstream)
+			hvd_tcpstore_close(c, HVD_LOG_DEBUG, NULL);
+	}
 	for (struct hvd_tcpstore_conn *c = rv->tcpstore->dead; c; c = c->next)
 		hvd_tcpstore_leave_store(c);
 	hvd_tcpstore_generations_clear(&rv->tcpstore->generations);
-	hvd_downstream_renew(rv->downstream);
 }
 
 /* The first key that a connection waits for; it waits for one. */

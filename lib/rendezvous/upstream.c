@@ -23,8 +23,8 @@ static void without_parent(struct hvd_upstream *up)
 	up->conn = NULL;
 	up->asked_waits = false;
 	hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
-	hvd_upstream_keys_unknown(up);
 	hvd_downstream_drop(up->rv->downstream);
+	hvd_upstream_keys_unknown(up);
 }
 
 static void lose_parent(struct hvd_upstream *up, const char *why)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relay_conns.h - for tests: the two ends of a connection between a relay and its parent.
+ * relay_conns.h - for tests: a relay of a server, and the two ends of a connection between a relay and its parent.
  */
 #ifndef HVD_TESTS_RELAY_CONNS_H
 #define HVD_TESTS_RELAY_CONNS_H
 
 #include "lib/protocol/conn.h"
+#include "lib/rendezvous/server.h"
 #include "unit.h"
 
 #include <sys/socket.h>
@@ -36,6 +37,25 @@ static inline void relay_conns(struct event_base *base, struct hvd_conn **up, st
 	*up = hvd_conn_new(base, fds[1], false, &ops, NULL);
 	hvd_conn_set_key(*down, &key);
 	hvd_conn_set_key(*up, &key);
+}
+
+/* A relay of `root`, made like it. */
+static inline struct hvd_rv *relay_of(struct hvd_rv *root, struct event_base *base, const struct hvd_rv_config *like,
+				      const struct hvd_log *log)
+{
+	struct hvd_rv_config cfg = *like;
+	struct hvd_conn *up, *down;
+	struct hvd_rv *relay;
+
+	cfg.relay = true;
+	cfg.joined = NULL;
+	hvd_addr_parse("127.0.0.1", &cfg.relay_addr);
+	relay = hvd_rv_create(base, &cfg, log, NULL);
+	assert_non_null(relay);
+	relay_conns(base, &up, &down);
+	hvd_rv_relay_take(root, down);
+	hvd_rv_relay_up(relay, up);
+	return relay;
 }
 
 #endif

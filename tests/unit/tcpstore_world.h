@@ -74,23 +74,6 @@ static inline int teardown(void **state)
 	return 0;
 }
 
-/* Put a relay in front of the server. */
-static inline void put_relay(struct world *w)
-{
-	struct hvd_rv_config cfg = w->cfg;
-	struct hvd_conn *up, *down;
-
-	cfg.relay = true;
-	cfg.joined = NULL;
-	hvd_addr_parse("127.0.0.1", &cfg.relay_addr);
-	w->root = w->rv;
-	w->rv = hvd_rv_create(w->base, &cfg, &w->log, NULL);
-	assert_non_null(w->rv);
-	relay_conns(w->base, &up, &down);
-	hvd_rv_relay_take(w->root, down);
-	hvd_rv_relay_up(w->rv, up);
-}
-
 static inline void begin(struct world *w)
 {
 	static const char *const ips[] = {"127.0.0.1"};
@@ -99,7 +82,7 @@ static inline void begin(struct world *w)
 	w->root = w->rv = hvd_rv_create(w->base, &w->cfg, &w->log, &err);
 	assert_non_null(w->rv);
 	if (w->relayed)
-		put_relay(w);
+		w->rv = relay_of(w->root, w->base, &w->cfg, &w->log);
 	assert_int_equal(hvd_rv_listen(w->rv, ips, 1, 0, 0, &err), 0);
 }
 

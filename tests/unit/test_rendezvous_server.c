@@ -6,6 +6,7 @@
 #include "lib/net/accept.h"
 #include "lib/rendezvous/peeruid.h"
 #include "lib/rendezvous/server.h"
+#include "relay_conns.h"
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -24,7 +25,9 @@
 
 struct world {
 	struct event_base *base;
-	struct hvd_rv *rv;
+	struct hvd_rv *rv;   /* to which clients connect */
+	struct hvd_rv *root; /* the same, unless `relayed` */
+	bool relayed;        /* clients connect to a relay */
 	struct hvd_rv_config cfg;
 	uint16_t port;
 };
@@ -35,8 +38,10 @@ static void begin_at(struct world *w, size_t n)
 	static const char *const ips[] = {"127.0.0.1", "::1"};
 	struct hvd_err err;
 
-	w->rv = hvd_rv_create(w->base, &w->cfg, NULL, &err);
+	w->root = w->rv = hvd_rv_create(w->base, &w->cfg, NULL, &err);
 	assert_non_null(w->rv);
+	if (w->relayed)
+		w->rv = relay_of(w->root, w->base, &w->cfg, NULL);
 	assert_int_equal(hvd_rv_listen(w->rv, ips, n, 0, 0, &err), 0);
 	w->port = hvd_rv_port(w->rv);
 }
@@ -50,6 +55,7 @@ static int setup(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
+	w->relayed = *state != NULL; /* the initial state of the test */
 	w->base = event_base_new();
 	hvd_rv_config_init(&w->cfg);
 	w->cfg.get_wait = 0.2;
@@ -66,6 +72,8 @@ static int teardown(void **state)
 	struct world *w = *state;
 
 	hvd_rv_destroy(w->rv);
+	if (w->root != w->rv)
+		hvd_rv_destroy(w->root);
 	hvd_rv_access_destroy(w->cfg.access);
 	event_base_free(w->base);
 	free(w);
@@ -439,7 +447,7 @@ static void keeps_values_until_all_are_done(void **state)
 	struct world *w = *state;
 
 	begin(w);
-	assert_int_equal(hvd_rv_scope_size(w->rv, "global", 2, NULL), 0);
+	assert_int_equal(hvd_rv_scope_size(w->root, "global", 2, NULL), 0);
 	put(w, "/global/rank_0", "h");
 	put(w, "/global/0", "a");
 	ask(w, "DELETE /global/1 HTTP/1.1\r\n\r\n");
@@ -743,8 +751,8 @@ static void tells_when_a_scope_has_met(void **state)
 	struct hooked h = {0};
 
 	begin(w);
-	hvd_rv_hook(w->rv, "global", &hook, &h);
-	assert_int_equal(hvd_rv_scope_size(w->rv, "global", 2, NULL), 0);
+	hvd_rv_hook(w->root, "global", &hook, &h);
+	assert_int_equal(hvd_rv_scope_size(w->root, "global", 2, NULL), 0);
 	put(w, "/global/rank_0", "x");
 	assert_int_equal(ask(w, "DELETE /global/0 HTTP/1.1\r\n\r\n").status, 200);
 	assert_int_equal(h.met, 0);
@@ -760,7 +768,7 @@ static void lets_hooks_answer(void **state)
 	int fd;
 
 	begin(w);
-	hvd_rv_hook(w->rv, "rank_and_size", &hook, &h);
+	hvd_rv_hook(w->root, "rank_and_size", &hook, &h);
 	assert_string_equal(get(w, "/rank_and_size/now").body, "at once");
 	assert_int_equal(get(w, "/rank_and_size/pass").status, 404);
 	assert_int_equal(get(w, "/other/now").status, 404);
@@ -769,7 +777,7 @@ static void lets_hooks_answer(void **state)
 	assert_string_equal(h.last, "a=ok");
 	assert_int_equal(put(w, "/rank_and_size/a", "bad").status, 400);
 	/* What is there is the hook's, and no client's to take away. */
-	assert_int_equal(hvd_rv_put(w->rv, "rank_and_size", "pass", "mine", 4, NULL), 0);
+	assert_int_equal(hvd_rv_put(w->root, "rank_and_size", "pass", "mine", 4, NULL), 0);
 	assert_int_equal(ask(w, "DELETE /rank_and_size/pass HTTP/1.1\r\n\r\n").status, 403);
 	assert_string_equal(get(w, "/rank_and_size/pass").body, "mine");
 
@@ -785,11 +793,15 @@ static void lets_hooks_answer(void **state)
 	turn(w, 0.02);
 	assert_int_equal(h.gone, 1);
 	hvd_rv_answer(h.req, 200, "x", 1);
+	if (w->relayed) /* whose calls outlast its connection */
+		return;
 
 	fd = dial(w); /* the server goes first */
 	say(fd, "GET /rank_and_size/h:0 HTTP/1.1\r\n\r\n");
 	turn(w, 0.02);
 	hvd_rv_destroy(w->rv);
+	if (w->root == w->rv)
+		w->root = NULL;
 	w->rv = NULL;
 	assert_int_equal(h.gone, 2);
 	hvd_rv_answer(h.req, 200, "x", 1);
@@ -1054,7 +1066,7 @@ static void refuses_other_users(void **state)
 	close(fd);
 	turn(w, 0.05);
 	assert_int_equal(stats(w).refused_user, 2);
-	assert_null(hvd_rv_get(w->rv, "s", "evil"));
+	assert_null(hvd_rv_get(w->root, "s", "evil"));
 	hvd_rv_access_any_user(w->cfg.access, true);
 	assert_int_equal(outcome(w, ask_as(w, NOBODY)), 20);
 }
@@ -1189,6 +1201,8 @@ static void finds_owners_both_ways(void **state)
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+/* The same of a relay. */
+#define R(f) {"relayed_" #f, f, setup, teardown, &(bool){true}}
 
 int main(void)
 {
@@ -1223,6 +1237,36 @@ int main(void)
 		T(reads_little_of_who_is_refused),
 		T(any_user_may_be_let_in),
 		T(finds_owners_both_ways),
+		R(serves_workers),
+		R(refuses_with_a_status),
+		R(says_when_there_is_no_room),
+		R(promises_take_no_room),
+		R(what_is_on_its_way_is_bounded_by_address),
+		R(places_go_to_those_who_ask),
+		R(holds_until_it_comes),
+		R(bounds_what_is_held),
+		R(keeps_values_until_all_are_done),
+		R(times_out_what_stalls),
+		R(minds_half_closed_input),
+		R(keeps_connections_and_pipelines),
+		R(closes_first),
+		R(closes_without_a_reset),
+		R(goes_on_when_asked_to),
+		R(moves_large_values),
+		R(waits_for_a_place),
+		R(lets_hooks_answer),
+		R(tells_when_a_scope_has_met),
+		R(proves_itself),
+		R(chooses_ports),
+		R(ends_gracefully),
+		R(lets_in_only_who_is_listed),
+		R(a_new_list_takes_the_place_of_the_old),
+		R(those_that_have_left_are_shut_out),
+		R(refuses_other_users),
+		R(a_turn_is_bounded),
+		R(reads_little_of_who_is_refused),
+		R(any_user_may_be_let_in),
+		R(finds_owners_both_ways),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,10 +138,12 @@ static void cuts_make_no_difference(void **state)
 
 		add_all_queries(&all);
 		for (size_t cut = 0; cut < all.n; cut++) {
-			int fd = dial(w);
 			size_t got = 0;
+			int fd;
 
 			hvd_rv_tcpstore_renew(w->root);
+			turn(w, 0);
+			fd = dial(w);
 			add_raw(&w->out, all.p, cut);
 			say(w, fd);
 			turn(w, 0);
@@ -315,7 +317,8 @@ static void a_lost_client_waits_no_longer(void **state)
 	close(fd);
 	turn(w, 0.02);
 	assert_int_equal(stats(w).store.waiters, 0);
-	assert_int_equal(stats(w).store.bytes, before);
+	if (!w->relayed) /* which keeps in mind that there are none */
+		assert_int_equal(stats(w).store.bytes, before);
 	set(w, other, "k7", "x");
 	close(other);
 }
@@ -802,6 +805,8 @@ static void ends_with_the_server(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+/* The same of a relay. */
+#define R(f) {"relayed_" #f, f, setup, teardown, &(bool){true}}
 	const struct CMUnitTest tests[] = {
 		T(answers_every_query),
 		T(lists_keys),
@@ -827,6 +832,30 @@ int main(void)
 		T(is_not_closed_for_others),
 		T(a_stranger_is_expelled),
 		T(ends_with_the_server),
+		R(answers_every_query),
+		R(lists_keys),
+		R(cuts_make_no_difference),
+		R(waits_for_all_of_its_keys),
+		R(every_way_to_make_a_key_wakes),
+		R(a_wait_can_be_cancelled),
+		R(a_lost_client_waits_no_longer),
+		R(queues_wake_one),
+		R(a_barrier_lets_all_go),
+		R(each_round_begins_with_nothing),
+		R(renewing_forgets_all),
+		R(http_is_another_world),
+		R(tells_whom_it_cannot_serve),
+		R(needs_to_be_asked_for),
+		R(announced_lengths_take_no_memory),
+		R(large_values_arrive_whole),
+		R(who_does_not_read_is_not_heard),
+		R(a_long_list_is_read_to_its_end),
+		R(closes_when_there_is_no_room),
+		R(who_goes_meanwhile_does_no_harm),
+		R(who_does_not_go_on_is_closed),
+		R(is_not_closed_for_others),
+		R(a_stranger_is_expelled),
+		R(ends_with_the_server),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
