@@ -4,7 +4,8 @@
  *
  * A call begins with hvd_upstream_call() and ends with the root's answer. Until then it is kept, also when its caller
  * has gone: if the parent is lost, it is not known whether the root has got it, so it is sent again to the next parent,
- * with the same id. Ids grow, and calls are sent by rising id.
+ * with the same id. Ids grow, and calls are sent by rising id. They begin with the time, since another process that
+ * becomes the same relay later, as the host's next one, must not use ids again.
  */
 #include "upstream_internal.h"
 
@@ -12,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct pending_call {
 	struct hvd_hash_node node;

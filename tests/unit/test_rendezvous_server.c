@@ -267,6 +267,8 @@ static void says_when_there_is_no_room(void **state)
 			break;
 	}
 	assert_int_in_range(i, 1, 5);
+	if (w->relayed) /* the root needs room for what it knows of relays */
+		return;
 	assert_int_equal(get(w, "/s/0").status, 200);
 	assert_int_equal(ask(w, "DELETE /s/0 HTTP/1.1\r\n\r\n").status, 200);
 	assert_int_equal(put(w, "/s/5", value).status, 200);
@@ -1202,7 +1204,13 @@ static void finds_owners_both_ways(void **state)
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 /* The same of a relay. */
-#define R(f) {"relayed_" #f, f, setup, teardown, &(bool){true}}
+#define R(f)                                                                                                           \
+	{                                                                                                              \
+		"relayed_" #f, f, setup, teardown, &(bool)                                                             \
+		{                                                                                                      \
+			true                                                                                           \
+		}                                                                                                      \
+	}
 
 int main(void)
 {

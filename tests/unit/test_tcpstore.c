@@ -547,7 +547,8 @@ static void announced_lengths_take_no_memory(void **state)
 		close(fds[i]);
 	turn(w, 0.05);
 	assert_int_equal(stats(w).tcpstore_now, 0);
-	assert_int_equal(stats(w).store.bytes, before);
+	/* A relay keeps in mind that there is no such key. */
+	assert_int_in_range(stats(w).store.bytes, before, before + (w->relayed ? 1000 : 0));
 }
 
 static void large_values_arrive_whole(void **state)
@@ -633,7 +634,7 @@ static void who_does_not_read_is_not_heard(void **state)
 	close(fd);
 	close(other);
 	turn(w, 0.05);
-	assert_true(stats(w).store.bytes < before);
+	assert_true(stats(w).store.bytes < before + (w->relayed ? 1000 : 0)); /* of the short value */
 	free(ask.p);
 	free(value);
 	free(back);
@@ -695,8 +696,10 @@ static void closes_when_there_is_no_room(void **state)
 		add_string(&w->out, "");
 	}
 	expect_end(w, fd);
-	fd = join(w, 702, 3);
-	close(fd);
+	if (!w->relayed) { /* else it is the root that is full, not of what the client waited for */
+		fd = join(w, 702, 3);
+		close(fd);
+	}
 	free(value);
 }
 
@@ -806,7 +809,13 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 /* The same of a relay. */
-#define R(f) {"relayed_" #f, f, setup, teardown, &(bool){true}}
+#define R(f)                                                                                                           \
+	{                                                                                                              \
+		"relayed_" #f, f, setup, teardown, &(bool)                                                             \
+		{                                                                                                      \
+			true                                                                                           \
+		}                                                                                                      \
+	}
 	const struct CMUnitTest tests[] = {
 		T(answers_every_query),
 		T(lists_keys),
