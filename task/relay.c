@@ -101,8 +101,11 @@ static void give_up(struct hvd_relay *relay)
 
 	hvd_rv_stats(relay->rv, &stats);
 	/* That the rendezvous ends before the last rank is normal, if that has no use for it any more. */
-	hvd_log(relay->log, waits || stats.waiting_now ? HVD_LOG_ERROR : HVD_LOG_VERBOSE,
-		"%s: the rendezvous is lost, and ranks here cannot meet others: %s", relay->info->name, relay->why.msg);
+	if (waits || stats.waiting_now)
+		hvd_error(relay->log, "%s: the rendezvous is lost, and ranks wait for others there: %s",
+			  relay->info->name, relay->why.msg);
+	else
+		hvd_debug(relay->log, "%s: the rendezvous has ended: %s", relay->info->name, relay->why.msg);
 	free(waits);
 	hvd_rv_relay_up(relay->rv, NULL);
 	if (relay->lost)
@@ -179,7 +182,7 @@ static void on_parent_lost(void *arg)
 {
 	struct hvd_relay *relay = arg;
 
-	hvd_verbose(relay->log, "%s: the connection to the rendezvous has ended; connecting again", relay->info->name);
+	hvd_debug(relay->log, "%s: the connection to the rendezvous has ended; connecting again", relay->info->name);
 	hvd_err_set(&relay->why, HVD_E_NET, "its connections end at once");
 	relay->to_root = true;
 	if (hvd_now() - relay->since > LASTING_NS) {

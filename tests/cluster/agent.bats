@@ -1,0 +1,143 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016 # for the shell that runs the command
+# The process that stays on a host as long as its ranks, the host's relay of the rendezvous: it is not seen by the ranks,
+# costs next to nothing, and is gone with the last of them, however the launch ends.
+
+load helpers
+load launch
+
+setup_file() { suite_up --nodes 2; }
+teardown_file() { cluster_down; }
+teardown() {
+    cluster_mend
+    assert_no_leftovers
+}
+
+RELAY='^hvd-[rw]'
+FOUR=(-N2 -n4 --ntasks-per-node=2)
+
+# relay_launch srun|hvdrun ARG…: as launch, with relays.
+relay_launch() {
+    case $1 in
+    srun) launch srun --hvd-store-relay=always "${@:2}" ;;
+    hvdrun) launch hvdrun --store-relay=always "${@:2}" ;;
+    esac
+}
+
+# The second host's, since the ranks of the first one are beside the rendezvous itself.
+relays() { as_root hvdn2 pgrep -c -u alice "$RELAY"; }
+both() { [[ $(relays) == 2 ]]; }
+none() { [[ $(relays) == 0 ]]; }
+
+# What the ranks' host does, as root there: waits for the end of alice's ranks, and prints how many milliseconds later
+# the relay is gone. Looking takes some of them.
+AFTER='while pgrep -u alice -x sleep >/dev/null; do :; done
+from=$(date +%s%3N)
+while pgrep -u alice "^hvd-[rw]" >/dev/null; do :; done
+echo $(($(date +%s%3N) - from))'
+
+# lasting srun|hvdrun SECONDS: begins a launch whose second rank of each host lasts longer than the first.
+lasting() {
+    begin relay_launch "$1" "${FOUR[@]}" bash -c '
+        read -r children </proc/$$/task/$$/children
+        echo "children <$children> $(sed -n s/^0:://p /proc/self/cgroup)"
+        (($HOROVOD_LOCAL_RANK == 0)) || sleep '"$2"
+    says_times 10 4 "children <>"
+    wait_for 5 both
+}
+
+@test "the relay ends with its host's last rank, within 100 ms, and the launch with it" {
+    local with late
+    for with in srun hvdrun; do
+        # An idle machine needs one try.
+        for _ in 1 2 3 4; do
+            lasting "$with" 1.5
+            late=$(as_root hvdn2 bash -c "$AFTER")
+            ended 10
+            exits 0
+            has_not warning error
+            if ((late < 100)); then break; fi
+        done
+        ((late < 100)) || { echo "$with: gone $late ms after the last rank, four times" && false; }
+        none
+    done
+}
+
+@test "the relay has a session of its own and none of the task's descriptors, is small, and sleeps" {
+    local with
+    for with in srun hvdrun; do
+        lasting "$with" 4
+        sleep 1
+        run as_root hvdn2 bash -c '
+            memory=0
+            switches() { awk "/ctxt_sw/ { n += \$2 } END { print n }" /proc/$1/status; }
+            pids=($(pgrep -u alice "^hvd-[rw]"))
+            rank=$(pgrep -u alice -n -x sleep)
+            for pid in "${pids[@]}"; do
+                [[ $(ps -o sid= "$pid") != "$(ps -o sid= "$rank")" ]] || echo "session of the rank"
+                [[ $(</proc/$pid/cgroup) == "$(</proc/$rank/cgroup)" ]] || echo "not in the cgroup"
+                ls -l /proc/$pid/fd | grep -E " [012] -> " | grep -v /dev/null
+                [[ $(readlink /proc/$pid/cwd) == / ]] || echo "keeps a folder"
+                ((memory += $(awk "/^Private/ { kb += \$2 } END { print kb }" /proc/$pid/smaps_rollup)))
+                before[pid]=$(switches "$pid")
+            done
+            sleep 2
+            for pid in "${pids[@]}"; do
+                echo "$(</proc/$pid/comm) woke up $(($(switches "$pid") - before[pid])) times"
+            done
+            ((memory > 0 && memory < 4096)) || echo "$memory KiB are its own"'
+        exits 0
+        [[ $(sort <<<"$output") == $'hvd-relay woke up 0 times\nhvd-watchdog woke up 0 times' ]] || { echo "$output" && false; }
+        ended 10
+        exits 0
+    done
+}
+
+@test "the relay, or what watches it, stopped: neither outlives the ranks" {
+    local with which
+    for with in srun hvdrun; do
+        for which in hvd-relay hvd-watchdog; do
+            lasting "$with" 1.5
+            as_root hvdn2 pkill -STOP -u alice -x "$which"
+            ended 10
+            exits 0
+            within 1 none
+        done
+    done
+}
+
+@test "signals for all processes of a step do not end the relay" {
+    begin relay_launch srun "${FOUR[@]}" bash -c 'trap "echo got it" USR1; echo ready; for i in 1 2 3 4 5 6; do sleep 0.5; done'
+    says_times 10 4 ready
+    wait_for 5 both
+    as_root hvdn2 pkill -TERM -u alice "$RELAY"
+    on_login scancel --signal=USR1 --user=alice
+    says_times 10 4 "got it"
+    both
+    ended 15
+    exits 0
+}
+
+@test "a launch that is cancelled, or whose srun, driver or step daemon is killed, leaves no relay" {
+    local how
+    for how in scancel srun hvd-driver slurmstepd; do
+        begin relay_launch srun "${FOUR[@]}" bash -c 'echo ready; exec sleep 50'
+        says_times 10 4 ready
+        wait_for 5 both
+        case $how in
+        scancel) on_login scancel --user=alice ;;
+        srun) on_host hvdlogin pkill -KILL -o -x srun ;;
+        hvd-driver) on_host hvdlogin pkill -KILL -x hvd-driver ;;
+        slurmstepd) as_root hvdn2 pkill -KILL -x slurmstepd ;;
+        esac
+        # scancel sends SIGTERM first, which ends these ranks.
+        within 3 none || { echo "after the end of $how" && false; }
+        on_login scancel --user=alice
+        as_root hvdn2 pkill -KILL -u alice -x sleep || true
+        # Without its step daemon srun waits for ever.
+        if [[ $how == slurmstepd ]]; then on_host hvdlogin pkill -KILL -x srun; fi
+        ended 15
+        assert_no_leftovers 15
+    done
+}
