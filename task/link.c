@@ -44,7 +44,7 @@ struct hvd_link {
 	void (*down)(const struct hvd_err *why, void *arg);
 	void *arg;
 	const char *name; /* of the other side; NULL = it is the driver */
-	bool over;
+	bool over, mute;
 	struct hvd_err local; /* a failure of this host, which no other address would change */
 };
 
@@ -85,18 +85,17 @@ static const char *outcome(const struct way *way)
 /* Say what the user can do; it depends on how the attempts ended. */
 static void hint(const struct hvd_link *link, struct hvd_err *why)
 {
-	unsigned mute = 0, refused = 0, closed = 0;
+	unsigned refused = 0, closed = 0;
 
 	if (link->name)
 		return;
 	for (unsigned i = 0; i < link->boot->n_addrs; i++) {
 		const struct way *way = &link->ways[i];
 
-		mute += !way->failed && way->conn;
 		refused += way->failed && way->error == ECONNREFUSED;
 		closed += way->closed > 0;
 	}
-	if (mute)
+	if (link->mute)
 		hvd_err_hint(why,
 			     "the driver is there and says nothing: is srun's hvd-driver, or hvdrun, stopped, or its "
 			     "host overloaded?");
@@ -120,6 +119,8 @@ static void give_up(struct hvd_link *link, enum hvd_errc code)
 	if (link->over)
 		return;
 	link->over = true;
+	for (unsigned i = 0; i < link->boot->n_addrs; i++)
+		link->mute |= !link->ways[i].failed && link->ways[i].conn;
 	if (link->local.code) {
 		why = link->local;
 	} else {
@@ -364,6 +365,11 @@ struct hvd_link *hvd_link_create(struct event_base *base, const struct hvd_boot 
 void hvd_link_name(struct hvd_link *link, const char *name)
 {
 	link->name = name;
+}
+
+bool hvd_link_mute(const struct hvd_link *link)
+{
+	return link->mute;
 }
 
 bool hvd_link_refused(const struct hvd_link *link)

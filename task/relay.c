@@ -121,6 +121,13 @@ static void on_up(struct hvd_conn *conn, void *arg)
 	hvd_rv_relay_up(relay->rv, conn);
 }
 
+static void set_deadline(struct hvd_relay *relay)
+{
+	double most = relay->boot->timeout;
+
+	relay->deadline = hvd_deadline_in(most < ROOT_SECONDS ? most : ROOT_SECONDS);
+}
+
 /* Connect again: at once, then at growing intervals; or give up. */
 static void try_again(struct hvd_relay *relay)
 {
@@ -148,6 +155,10 @@ static void on_down(const struct hvd_err *why, void *arg)
 	if (!relay->to_root)
 		hvd_verbose(relay->log, "%s: connecting to the rendezvous itself, not to the relay above: %s",
 			    relay->info->name, why->msg);
+	/* A root that is stopped, or whose host is overloaded, may go on: it is there as long as it takes connections.
+	 */
+	if (relay->to_root && hvd_link_mute(relay->link))
+		set_deadline(relay);
 	relay->to_root = true;
 	try_again(relay);
 }
@@ -169,13 +180,6 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	connect_up(arg);
-}
-
-static void set_deadline(struct hvd_relay *relay)
-{
-	double most = relay->boot->timeout;
-
-	relay->deadline = hvd_deadline_in(most < ROOT_SECONDS ? most : ROOT_SECONDS);
 }
 
 static void on_parent_lost(void *arg)

@@ -10,8 +10,9 @@
  * does this relay to its parent, with a key that is derived from the launch's.
  *
  * A relay that has lost its parent connects to the root, again and again for half a minute, or as long as the launch's
- * start may take if that is less. A root that refuses the connection has ended, so there is nothing to wait for. Then
- * the relay closes its clients' connections, and says so where ranks waited.
+ * start may take if that is less. A root that refuses the connection has ended, so there is nothing to wait for; one
+ * that takes the connection and says nothing may be stopped, and is waited for. When there is no root the relay closes
+ * its clients' connections, and says so where ranks waited.
  */
 #ifndef HVD_RELAY_H
 #define HVD_RELAY_H

@@ -122,7 +122,11 @@ lasting() {
 @test "a launch that is cancelled, or whose srun, driver or step daemon is killed, leaves no relay" {
     local how
     for how in scancel srun hvd-driver slurmstepd; do
-        begin relay_launch srun "${FOUR[@]}" bash -c 'echo ready; exec sleep 50'
+        # A rank that waits for a key of another is told of.
+        begin relay_launch srun "${FOUR[@]}" bash -c '
+            exec 5<>/dev/tcp/$HOROVOD_GLOO_RENDEZVOUS_ADDR/$HOROVOD_GLOO_RENDEZVOUS_PORT
+            printf "GET /global/rank_9 HTTP/1.1\r\nHost: x\r\n\r\n" >&5
+            echo ready; exec sleep 50'
         says_times 10 4 ready
         wait_for 5 both
         case $how in
@@ -133,6 +137,9 @@ lasting() {
         esac
         # scancel sends SIGTERM first, which ends these ranks.
         within 3 none || { echo "after the end of $how" && false; }
+        if [[ $how == hvd-driver ]]; then
+            says 2 "hvd-task: error: hvdn2: the rendezvous is lost, and ranks wait for others there: cannot reach the rendezvous"
+        fi
         on_login scancel --user=alice
         as_root hvdn2 pkill -KILL -u alice -x sleep || true
         # Without its step daemon srun waits for ever.
