@@ -21,64 +21,33 @@ setup_file() {
     ln -s "$site"/* "$SPARK_HOME/"
     PYTHONPATH=$(cd "$BATS_TEST_DIRNAME/../../python" && pwd):${site%/*}
     export HOROVOD_PYTHON PYTHONPATH PYTHONDONTWRITEBYTECODE=1 SPARK_HOME PYSPARK_PYTHON=$PY
+    # Short lives are not worth what Java's second compiler takes.
+    export JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     export SPARK_LOCAL_IP=127.0.0.1 SPARK_LOCAL_DIRS=$BATS_FILE_TMPDIR/local
 }
-setup() {
-    needs_peers
-    export TMPDIR=$BATS_TEST_TMPDIR/tmp
-    mkdir "$TMPDIR"
+setup() { needs_peers; }
+
+# spark WHAT FOLDER: that part of spark.py, with its files in FOLDER; what it says is in FOLDER/out.
+spark() {
+    mkdir -p "$2/tmp"
+    TMPDIR=$2/tmp on_this "$PY" "$HERE/spark.py" "$@" >"$2/out" 2>&1
 }
 
-# spark WHAT [ARGUMENT...]: that part of spark.py.
-spark() { on_this "$PY" "$HERE/spark.py" "$@" 2>&1; }
+# runs: what spark.py has said in the first test of those that look at it, which ran it.
+runs() {
+    local folder=$BATS_FILE_TMPDIR/runs
+    if [[ ! -e $folder ]]; then
+        spark runs "$folder" || { cat "$folder/out" && return 1; }
+    fi
+    output=$(<"$folder/out")
+}
 
-# nothing_left: of ranks, agents, executors and files for a launch.
+# nothing_left FOLDER: of ranks, agents, executors, and files for a launch.
 nothing_left() {
     all_gone 20 "$SPARK_HOME"
     all_gone 5 "$B/libexec/hvd/hvd-task"
     all_gone 5 HVD_RUN_FUNC_WORKER
-    wait_for 5 no_folder
-}
-no_folder() { ! compgen -G "$TMPDIR/hvdrun-*" >/dev/null; }
-
-@test "results by rank from two executors; the key is in no environment and on no command line; Horovod" {
-    run spark works
-    exits 0
-    has "rank 0 0 2 4 "; has "rank 1 1 2 4 "; has "rank 2 0 2 4 "; has "rank 3 1 2 4 "
-    [[ $(grep -oE "[^ ]+-executor-[01] red" <<<"$output" | sort | uniq -c | grep -c "^ *2 ") -eq 2 ]]
-    has "a key in an environment is seen: True"
-    has "the key is seen: False"
-    has "Horovod: [(0, 2, 3.0), (1, 2, 3.0)]"
-    nothing_left
-}
-
-@test "a rank that raises, too few executors, no hvd-task there; a killed executor is named, and nothing runs twice" {
-    run spark fails "$BATS_TEST_TMPDIR"
-    exits 0
-    has "rank 2 on "
-    has "ZeroDivisionError"
-    has "warning: Spark does not authenticate its connections"
-    has "LaunchError: Spark's executors have room for 4 of 5 tasks at once"
-    has "in time: True"
-    has "there is no /nonesuch/hvd-task"
-    grep -E "LaunchError: .*-executor-[01]" <<<"$output"
-    has "runs: 1 1 1 1"
-    nothing_left
-}
-
-@test "interrupted, ranks end and the next launch is none the worse; killed, nothing is left" {
-    local pid
-    spark stays "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/out" &
-    wait_for 60 test -s "$BATS_TEST_TMPDIR/first-3"
-    pid=$(pgrep -f "^$PY $HERE/spark.py stays $BATS_TEST_TMPDIR")
-    kill -INT "$pid"
-    wait_for 60 test -s "$BATS_TEST_TMPDIR/second-3" || { cat "$BATS_TEST_TMPDIR/out" && return 1; }
-    grep -F "interrupted" "$BATS_TEST_TMPDIR/out"
-    grep -F "and again: [0, 1, 2, 3]" "$BATS_TEST_TMPDIR/out"
-    gone "$BATS_TEST_TMPDIR"/first-*
-    kill -KILL "$pid"
-    wait_for 20 gone "$BATS_TEST_TMPDIR"/second-*
-    nothing_left
+    ! compgen -G "$1/tmp/hvdrun-*"
 }
 
 # gone FILE...: no process whose number a file has.
@@ -87,4 +56,53 @@ gone() {
     for file in "$@"; do
         ! kill -0 "$(<"$file")" 2>/dev/null || return 1
     done
+}
+
+@test "results come by rank from two executors, with local ranks in each" {
+    runs
+    [[ $(grep -oE "rank [0-9] [01] 2 4 [^ ]+-executor-[01] red" <<<"$output" | cut -d " " -f 2,3 | paste -sd,) == "0 0,1 1,2 0,3 1" ]]
+    [[ $(grep -oE "rank [01] [01] 2 4 [^ ]+" <<<"$output" | cut -d " " -f 6 | sort -u | wc -l) -eq 1 ]]
+    [[ $(grep -oE "rank [0-3] [01] 2 4 [^ ]+" <<<"$output" | cut -d " " -f 6 | sort -u | wc -l) -eq 2 ]]
+}
+
+@test "the key of the launch is in no environment and on no command line" {
+    runs
+    has "a key in an environment is seen: True" "the key is seen: False"
+}
+
+@test "Horovod's ranks in two executors reduce" {
+    runs
+    has "Horovod: [(0, 2, 3.0), (1, 2, 3.0)]"
+}
+
+@test "a rank that raises is told with its executor" {
+    runs
+    grep -E "rank 2 on [^ ]+-executor-[01] has raised ZeroDivisionError" <<<"$output"
+}
+
+@test "too few executors within the deadline, and executors without hvd-task" {
+    runs
+    has "LaunchError: Spark's executors have room for 4 of 5 tasks at once" "in time: True"
+    grep -E "LaunchError: [^ ]+-executor-[01]: there is no /nonesuch/hvd-task" <<<"$output"
+}
+
+@test "an executor that is killed is named, nothing runs a second time, and nothing is left" {
+    runs
+    has "runs: 1 1 1 1" "the killed executor is named: True"
+    nothing_left "$BATS_FILE_TMPDIR/runs"
+}
+
+@test "interrupted, ranks end and the next launch is none the worse; killed, nothing is left; an open network is warned of" {
+    local folder=$BATS_TEST_TMPDIR/stays pid
+    spark stays "$folder" &
+    wait_for 60 test -s "$folder/first-3"
+    pid=$(pgrep -f "^$PY $HERE/spark.py stays $folder")
+    kill -INT "$pid"
+    wait_for 60 test -s "$folder/second-3" || { cat "$folder/out" && return 1; }
+    output=$(<"$folder/out")
+    has "RuntimeWarning: Spark does not authenticate its connections" "interrupted" "and again: ['2', '2']"
+    gone "$folder"/first-*
+    kill -KILL "$pid"
+    wait_for 20 gone "$folder"/second-*
+    nothing_left "$folder"
 }

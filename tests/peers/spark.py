@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import signal
+import subprocess
 import sys
 import time
 import warnings
@@ -35,11 +36,11 @@ def context(**more):
 
 
 def where():
-    """A rank and its place. Ranks end together, so that none of them can have run on another's slot."""
+    """A rank, its place, and all that it sees of keys."""
     environ = os.environ
-    time.sleep(0.5)
     names = "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE"
-    return tuple(int(environ[name]) for name in names) + (environ["HOROVOD_HOSTNAME"], environ.get("COLOUR"))
+    numbers = tuple(int(environ[name]) for name in names)
+    return numbers + (environ["HOROVOD_HOSTNAME"], environ.get("COLOUR")), keys_to_be_seen()
 
 
 def executor():
@@ -74,71 +75,65 @@ def allreduce():
     return hvd.rank(), hvd.size(), hvd.allreduce(torch.ones(4) * (hvd.rank() + 1), op=hvd.Sum)[3].item()
 
 
-def works():
-    """Spark authenticates and encrypts here, so there is no warning."""
-    warnings.simplefilter("error", RuntimeWarning)
-    sc = context(authenticate="true", authenticate_secret="not a secret", network_crypto_enabled="true")
+def results():
     made = []
     token_hex = secrets.token_hex
     secrets.token_hex = lambda n: made.append(token_hex(n)) or made[-1]
-    for place in hvdrun.spark.run(where, num_proc=4, env={"COLOUR": "red"}):
+    answers = hvdrun.spark.run(where, num_proc=4, env={"COLOUR": "red"})
+    secrets.token_hex = token_hex
+    for place, _ in answers:
         say("rank", *place)
-    secrets.token_hex = token_hex
     key = hashlib.sha256(made[0].encode()).hexdigest()
-    os.environ["SEEN"] = made[0]
-    try:
-        pid = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "20")
-        time.sleep(0.2)
-        say("a key in an environment is seen:", key in keys_to_be_seen())
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    finally:
-        del os.environ["SEEN"]
-    secrets.token_hex = lambda n: made[0]
-    say("the key is seen:", any(key in seen for seen in hvdrun.spark.run(keys_to_be_seen)))
-    secrets.token_hex = token_hex
+    say("the key is seen:", any(key in seen for _, seen in answers))
+    other = subprocess.Popen(["sleep", "20"], env={"SEEN": made[0]})
+    say("a key in an environment is seen:", key in keys_to_be_seen())
+    other.kill()
+    other.wait()
     say("Horovod:", hvdrun.spark.run(allreduce, num_proc=2, executable=os.environ["HOROVOD_PYTHON"]))
-    sc.stop()
 
 
-def fails(folder):
-    sc = context()
-    raised = []
+def expect(kind, what, **options):
+    try:
+        hvdrun.spark.run(what, **options)
+    except kind as e:
+        say(type(e).__name__ + ":", e)
+        return e
+    raise AssertionError("nothing was raised")
 
-    def expect(kind, what, **options):
-        began = time.time()
-        try:
-            hvdrun.spark.run(what, **options)
-        except kind as e:
-            raised.append(e)
-            say(kind.__name__ + ":", e)
-            return e, time.time() - began
-        raise AssertionError("nothing was raised")
 
+def failures(folder):
     def divides():
         if os.environ["RANK"] == "2":
             1 // 0
         time.sleep(100)
 
-    def kills(how):
+    def kills_executor():
         with open(os.path.join(folder, "ran-" + os.environ["RANK"]), "a") as f:
-            f.write("%d\n" % os.getpid())
+            f.write(os.environ["HOROVOD_HOSTNAME"] + "\n")
         time.sleep(1)
         if os.environ["RANK"] == "3":
-            os.kill(executor(), how)
+            os.kill(executor(), signal.SIGKILL)
         time.sleep(100)
 
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        e, _ = expect(hvdrun.RankError, divides, num_proc=4)
-        say("rank", e.rank, "on", e.host, repr(e.__cause__))
-        say("warning:", *(w.message for w in told if w.category is RuntimeWarning))
-    e, seconds = expect(hvdrun.LaunchError, where, num_proc=5, start_timeout=3)
-    say("in time:", seconds < 20)
+    e = expect(hvdrun.RankError, divides, num_proc=4)
+    say("rank", e.rank, "on", e.host, "has raised", repr(e.__cause__))
+    began = time.time()
+    expect(hvdrun.LaunchError, where, num_proc=5, start_timeout=2)
+    say("in time:", time.time() - began < 20)
     expect(hvdrun.LaunchError, where, num_proc=2, hvd_task="/nonesuch/hvd-task")
-    expect(hvdrun.LaunchError, lambda: kills(signal.SIGKILL), num_proc=4)
+    e = expect(hvdrun.LaunchError, kills_executor, num_proc=4)
     time.sleep(3)  # time enough for a second run
-    say("runs:", *(len(open(name).readlines()) for name in sorted(glob.glob(folder + "/ran-*"))))
+    ran = [open(name).read().split() for name in sorted(glob.glob(folder + "/ran-*"))]
+    say("runs:", *(len(names) for names in ran))
+    say("the killed executor is named:", ran[3][0] in str(e))
+
+
+def runs(folder):
+    """Spark authenticates and encrypts here, so there is no warning."""
+    warnings.simplefilter("error", RuntimeWarning)
+    sc = context(authenticate="true", authenticate_secret="not a secret", network_crypto_enabled="true")
+    results()
+    failures(folder)
     sc.stop()
 
 
@@ -151,15 +146,14 @@ def stays(folder):
         time.sleep(1000)
 
     sc = context()
-    warnings.simplefilter("ignore")
     try:
         hvdrun.spark.run(waits, ("first-",), num_proc=4)
     except KeyboardInterrupt:
         say("interrupted")
-    say("and again:", [place[0] for place in hvdrun.spark.run(where, num_proc=4)])
+    say("and again:", hvdrun.spark.run(lambda: os.environ["WORLD_SIZE"], num_proc=2))
     hvdrun.spark.run(waits, ("second-",), num_proc=4)
     sc.stop()
 
 
 if __name__ == "__main__":
-    {"works": works, "fails": fails, "stays": stays}[sys.argv[1]](*sys.argv[2:])
+    {"runs": runs, "stays": stays}[sys.argv[1]](*sys.argv[2:])
