@@ -77,7 +77,7 @@ gone() {
 
 @test "a rank that raises is told with its executor" {
     runs
-    grep -E "rank 2 on [^ ]+-executor-[01] has raised ZeroDivisionError" <<<"$output"
+    grep -E "rank 1 on [^ ]+-executor-[01] has raised ZeroDivisionError" <<<"$output"
 }
 
 @test "too few executors within the deadline, and executors without hvd-task" {
@@ -88,19 +88,19 @@ gone() {
 
 @test "an executor that is killed is named, nothing runs a second time, and nothing is left" {
     runs
-    has "runs: 1 1 1 1" "the killed executor is named: True"
+    has "runs: 1 1" "the killed executor is named: True"
     nothing_left "$BATS_FILE_TMPDIR/runs"
 }
 
 @test "interrupted, ranks end and the next launch is none the worse; killed, nothing is left; an open network is warned of" {
     local folder=$BATS_TEST_TMPDIR/stays pid
     spark stays "$folder" &
-    wait_for 60 test -s "$folder/first-3"
+    wait_for 120 test -s "$folder/first-1"
     pid=$(pgrep -f "^$PY $HERE/spark.py stays $folder")
     kill -INT "$pid"
-    wait_for 60 test -s "$folder/second-3" || { cat "$folder/out" && return 1; }
+    wait_for 120 test -s "$folder/second-1" || { cat "$folder/out" && return 1; }
     output=$(<"$folder/out")
-    has "RuntimeWarning: Spark does not authenticate its connections" "interrupted" "and again: ['2', '2']"
+    has "RuntimeWarning: Spark does not authenticate its connections" "interrupted" "and again: ['0']"
     gone "$folder"/first-*
     kill -KILL "$pid"
     wait_for 20 gone "$folder"/second-*

@@ -103,7 +103,7 @@ def expect(kind, what, **options):
 
 def failures(folder):
     def divides():
-        if os.environ["RANK"] == "2":
+        if os.environ["RANK"] == "1":
             1 // 0
         time.sleep(100)
 
@@ -111,21 +111,21 @@ def failures(folder):
         with open(os.path.join(folder, "ran-" + os.environ["RANK"]), "a") as f:
             f.write(os.environ["HOROVOD_HOSTNAME"] + "\n")
         time.sleep(1)
-        if os.environ["RANK"] == "3":
+        if os.environ["RANK"] == "1":
             os.kill(executor(), signal.SIGKILL)
         time.sleep(100)
 
-    e = expect(hvdrun.RankError, divides, num_proc=4)
+    e = expect(hvdrun.RankError, divides, num_proc=2)
     say("rank", e.rank, "on", e.host, "has raised", repr(e.__cause__))
     began = time.time()
     expect(hvdrun.LaunchError, where, num_proc=5, start_timeout=2)
     say("in time:", time.time() - began < 20)
     expect(hvdrun.LaunchError, where, num_proc=2, hvd_task="/nonesuch/hvd-task")
-    e = expect(hvdrun.LaunchError, kills_executor, num_proc=4)
+    e = expect(hvdrun.LaunchError, kills_executor, num_proc=2)
     time.sleep(3)  # time enough for a second run
     ran = [open(name).read().split() for name in sorted(glob.glob(folder + "/ran-*"))]
     say("runs:", *(len(names) for names in ran))
-    say("the killed executor is named:", ran[3][0] in str(e))
+    say("the killed executor is named:", ran[1][0] in str(e))
 
 
 def runs(folder):
@@ -147,11 +147,11 @@ def stays(folder):
 
     sc = context()
     try:
-        hvdrun.spark.run(waits, ("first-",), num_proc=4)
+        hvdrun.spark.run(waits, ("first-",), num_proc=2)
     except KeyboardInterrupt:
         say("interrupted")
-    say("and again:", hvdrun.spark.run(lambda: os.environ["WORLD_SIZE"], num_proc=2))
-    hvdrun.spark.run(waits, ("second-",), num_proc=4)
+    say("and again:", hvdrun.spark.run(lambda: os.environ["RANK"], num_proc=1))
+    hvdrun.spark.run(waits, ("second-",), num_proc=2)
     sc.stop()
 
 
