@@ -5,17 +5,14 @@
  *   bench_driver [-r RANKS] [HOSTS…]     default: 1 rank on each host; 10 100 500 1000 2000 hosts
  *
  * One process is the real driver; another plays all node agents over loopback, who come at once, each with its own
- * connection and handshake (link.h), three interfaces (two networks and one docker0), and a probe report in which
- * everything went well. Both are new processes for each number of hosts. Printed is the time from the first connection
- * until every host has the plans of its ranks, the driver's CPU time, and for each host: the driver's memory (the
- * growth of its peak resident size), and the bytes that it has sent and received.
+ * connection and handshake (link.h). Both are new processes for each number of hosts. Printed is the time from the
+ * first connection until every host has the plans of its ranks, the driver's CPU time, and for each host: the driver's
+ * memory (the growth of its peak resident size), and the bytes that it has sent and received.
  */
 #include "launcher/driver/driver.h"
-#include "lib/base/xalloc.h"
-#include "lib/job/network.h"
-#include "lib/job/node.h"
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
+#include "sim_host.h"
 #include "task/link.h"
 
 #include <errno.h>
@@ -49,65 +46,6 @@ struct agent {
 	struct hvd_conn *conn;
 };
 
-static void set_iface(struct hvd_node_iface *iface, const char *name, int64_t ranking, const char *fmt, uint32_t i)
-{
-	char text[HVD_ADDR_TEXT];
-
-	snprintf(iface->name, sizeof(iface->name), "%s", name);
-	iface->kind = HVD_IFACE_ETHERNET;
-	iface->numa = -1;
-	iface->speed = 1000;
-	iface->ranking = ranking;
-	iface->n_addrs = 1;
-	iface->addrs = hvd_xcalloc(1, sizeof(*iface->addrs));
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	snprintf(text, sizeof(text), fmt, i / 250, i % 250 + 1);
-#pragma GCC diagnostic pop
-	if (hvd_addr_parse(text, &iface->addrs[0]) != 0)
-		abort();
-}
-
-static void send_register(struct agent *ag)
-{
-	struct hvd_node node = {.n_ranks = ag->sim->ranks, .port = 1, .n_ifaces = 3};
-	json_t *msg;
-
-	node.name = hvd_xasprintf("node%04u", ag->index);
-	node.host = hvd_xstrdup(node.name);
-	snprintf(node.machine, sizeof(node.machine), "%032u", ag->index);
-	node.ranks = hvd_xcalloc(node.n_ranks, sizeof(*node.ranks));
-	for (uint32_t r = 0; r < node.n_ranks; r++)
-		node.ranks[r] = ag->index * node.n_ranks + r;
-	node.ifaces = hvd_xcalloc(3, sizeof(*node.ifaces));
-	set_iface(&node.ifaces[0], "ib0", 10, "10.1.%u.%u", ag->index);
-	set_iface(&node.ifaces[1], "eth0", 20, "10.2.%u.%u", ag->index);
-	set_iface(&node.ifaces[2], "docker0", 90, "172.17.0.1", ag->index);
-	msg = hvd_node_to_json(&node, ag->index, ag->sim->n, ag->sim->n * node.n_ranks);
-	json_object_set_new(msg, "all", json_true());
-	hvd_conn_send(ag->conn, msg);
-	hvd_node_clear(&node);
-}
-
-static void send_report(struct agent *ag, const json_t *order)
-{
-	json_t *edges = json_array(), *endpoints = json_array(), *target;
-	size_t i;
-
-	json_array_foreach(json_object_get(order, "targets"), i, target)
-	{
-		json_int_t to = json_integer_value(json_object_get(target, "n"));
-
-		for (int a = 0; a < 3; a++)
-			json_array_append_new(edges,
-					      json_pack("[Iiiii]", to, a, a,
-							a == 2 ? HVD_REACH_DUPLICATE : HVD_REACH_OK, a == 2 ? 0 : 100));
-	}
-	for (i = 0; i < json_array_size(json_object_get(order, "rendezvous")); i++)
-		json_array_append_new(endpoints, json_pack("[iii]", (int)i, HVD_REACH_OK, 100));
-	hvd_conn_send(ag->conn, json_pack("{s:s, s:o, s:o}", "t", "report", "edges", edges, "rendezvous", endpoints));
-}
-
 static void count_bytes(struct agent *ag)
 {
 	struct tcp_info info = {0};
@@ -129,7 +67,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	if (hvd_get_str(msg, "t", 16, &type, &err) != 0)
 		exit(1);
 	if (strcmp(type, "probe") == 0)
-		send_report(ag, msg);
+		hvd_conn_send(ag->conn, sim_report(msg));
 	if (strcmp(type, "plan") != 0)
 		return;
 	count_bytes(ag);
@@ -153,7 +91,7 @@ static void on_up(struct hvd_conn *conn, void *arg)
 
 	ag->conn = conn;
 	hvd_conn_set_ops(conn, &ops, ag);
-	send_register(ag);
+	hvd_conn_send(conn, sim_registration(ag->index, ag->sim->n, ag->sim->ranks));
 }
 
 static void on_down(const struct hvd_err *why, void *arg)
@@ -179,21 +117,6 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-/* The peak of this process' resident size, in KiB. */
-static long peak_kib(void)
-{
-	FILE *f = fopen("/proc/self/status", "re");
-	char line[256];
-	long kib = -1;
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "VmHWM: %ld", &kib) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return kib;
-}
-
 static void run_driver(uint32_t n, uint32_t ranks, const struct hvd_session *session, int to_parent, int from_parent)
 {
 	static const struct hvd_driver_ops ops = {.failed = on_failed};
@@ -203,7 +126,7 @@ static void run_driver(uint32_t n, uint32_t ranks, const struct hvd_session *ses
 	struct hvd_log log = hvd_log_make("bench_driver", HVD_LOG_WARN);
 	struct event_base *base = event_base_new();
 	struct hvd_session own = *session;
-	long peak = peak_kib();
+	long peak = sim_peak_kib();
 	struct hvd_err err = {0};
 	struct hvd_driver *driver = hvd_driver_create(base, &opts, &own, &ops, NULL, &log, &err);
 	struct event *end = event_new(base, from_parent, EV_READ, on_parent, base);
@@ -218,7 +141,7 @@ static void run_driver(uint32_t n, uint32_t ranks, const struct hvd_session *ses
 		_exit(1);
 	event_add(end, NULL);
 	event_base_dispatch(base);
-	peak = peak_kib() - peak;
+	peak = sim_peak_kib() - peak;
 	_exit(write(to_parent, &peak, sizeof(peak)) == sizeof(peak) ? 0 : 1);
 }
 
