@@ -75,6 +75,7 @@ void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
 	}
 	for (struct hvd_tcpstore_conn *c = rv->tcpstore->dead; c; c = c->next)
 		hvd_tcpstore_leave_store(c);
+	hvd_downstream_renew(rv->downstream); /* its processes leave their generations */
 	hvd_tcpstore_generations_clear(&rv->tcpstore->generations);
 }
 
