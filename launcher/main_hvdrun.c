@@ -126,16 +126,21 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 	return rc;
 }
 
-/* May other users have processes on the job's hosts? Of a job that srun is still to make nothing is known. */
-static void ask_shared(const struct hvd_launch *launch, struct hvd_driver_opts *opts)
+/* May other users have processes on the job's hosts? */
+static void ask_shared(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts)
 {
 	const char *job =
 		launch->spec->srun.jobid ? launch->spec->srun.jobid : hvd_envp_get(launch->envp, "SLURM_JOB_ID");
 	struct hvd_err err = {0};
+	int rc = 0;
 
-	if (!job || !hvd_relays_ask_shared(opts))
+	if (!hvd_relays_ask_shared(opts))
 		return;
-	if (hvd_slurm_job_shared((uint32_t)strtoul(job, NULL, 10), &opts->hosts_shared, &err) != 0)
+	if (job)
+		rc = hvd_slurm_job_shared((uint32_t)strtoul(job, NULL, 10), &opts->hosts_shared, &err);
+	else if (backend->one_srun && !launch->spec->srun.exclusive)
+		rc = hvd_slurm_jobs_share(&opts->hosts_shared, &err);
+	if (rc != 0)
 		hvd_verbose(launch->log, "cannot tell whether other users have processes on these hosts: %s", err.msg);
 }
 
@@ -247,8 +252,8 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 		return hvd_report_dry_run(launch, backend, json);
 	if (by_slurm && ask_site(launch, backend, opts, err) != 0)
 		return -1;
-	if (hvd_alloc_in_slurm(launch->envp) || launch->spec->srun.jobid)
-		ask_shared(launch, opts);
+	if (by_slurm || hvd_alloc_in_slurm(launch->envp))
+		ask_shared(launch, backend, opts);
 	rc = elastic ? hvd_elastic_run(launch, backend, opts, result, err)
 		     : hvd_run(launch, backend, opts, result, err);
 	return rc == 0 ? result->status : -1;

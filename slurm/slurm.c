@@ -230,6 +230,15 @@ int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err)
 	return 0;
 }
 
+int hvd_slurm_jobs_share(bool *shared, struct hvd_err *err)
+{
+	bool whole = true;
+	int rc = hvd_slurm_open(err) < 0 ? -1 : whole_nodes(&whole, err);
+
+	*shared = !whole;
+	return rc;
+}
+
 int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
 {
 	job_info_msg_t *msg = NULL;

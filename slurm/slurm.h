@@ -84,6 +84,9 @@ void hvd_slurm_job_clear(struct hvd_slurm_job *job); /* leaves a zeroed struct; 
  * After an error *shared is false. */
 int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err);
 
+/* The same for a job that is still to be submitted, and that says nothing of sharing. The partition may know better. */
+int hvd_slurm_jobs_share(bool *shared, struct hvd_err *err);
+
 /* Ask for all jobs of this user that the controller knows, including jobs that have ended. The caller calls
  * hvd_slurm_job_clear() on each of *jobs, and frees the array. After an error *jobs is NULL and *n is 0. */
 int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err);

@@ -62,6 +62,12 @@ int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err)
 	return built_without(err);
 }
 
+int hvd_slurm_jobs_share(bool *shared, struct hvd_err *err)
+{
+	*shared = false;
+	return built_without(err);
+}
+
 int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)
 {
 	*jobs = NULL;

@@ -119,15 +119,23 @@ static void withdraw(spank_t sp, const char *name, const char *ours)
 		spank_unsetenv(sp, name);
 }
 
+/* In a network namespace of its own the container has a loopback of its own. */
+static bool is_relay(const char *name, const char *value)
+{
+	return strncmp(value, "127.", 4) == 0 &&
+	       (strcmp(name, "MASTER_ADDR") == 0 || strcmp(name, "HOROVOD_GLOO_RENDEZVOUS_ADDR") == 0);
+}
+
 void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp)
 {
 	struct hvd_netns now;
-	bool other_net = hvd_container_other_net(pl, &now);
+	bool other_net = hvd_container_other_net(pl, &now), relay = false;
 
 	for (size_t i = 0; i < pl->task.plan.n; i++) {
 		char *entry = pl->task.plan.v[i], *value = strchr(entry, '=');
 
 		*value++ = '\0';
+		relay |= is_relay(entry, value);
 		if (other_net && hvd_emitted_iface(entry))
 			withdraw(sp, entry, value);
 		else
@@ -136,5 +144,9 @@ void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp)
 	if (other_net && pl->task.verbose)
 		fprintf(stderr, "hvd: the container has a network namespace of its own: no variables that name "
 				"interfaces are set in it\n");
+	if (other_net && relay)
+		fprintf(stderr,
+			"hvd: warning: the container has a network namespace of its own, from which the relay of "
+			"the rendezvous cannot be reached: ask for --hvd-store-relay=never\n");
 	hvd_strv_free(&pl->task.plan);
 }

@@ -16,7 +16,7 @@ static const char *impossible(const struct hvd_driver_opts *opts)
 
 bool hvd_relays_wanted(const struct hvd_driver_opts *opts)
 {
-	return !opts->loopback && !impossible(opts) && opts->spec->relay.when == HVD_RELAY_ALWAYS;
+	return !opts->loopback && !impossible(opts) && opts->spec->relay.when != HVD_RELAY_NEVER;
 }
 
 bool hvd_relays_ask_shared(const struct hvd_driver_opts *opts)

@@ -115,6 +115,7 @@ static void set_srun_tasks(struct hvd_launch_spec *spec, const struct hvd_option
 	spec->srun.heterogeneous = o->het_group || o->het_colon;
 	spec->srun.shares_step = o->overlap || o->immediate;
 	spec->srun.overcommit = o->overcommit;
+	spec->srun.exclusive = o->exclusive;
 }
 
 static void set_srun(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)

@@ -112,6 +112,7 @@ struct hvd_launch_spec {
 		bool places_tasks;              /* the user said how many tasks there are, or where */
 		bool heterogeneous;             /* --het-group, or ":" */
 		bool shares_step;               /* --overlap, --immediate: no wait for CPUs of the step we are in */
+		bool exclusive; /* the job that srun makes is to have its nodes to itself; within a job, CPUs */
 		bool overcommit, pty;
 		bool talks;          /* -v or -Q */
 		bool handles_output; /* --output, --error, --pty or --label: output is not hvdrun's to label */

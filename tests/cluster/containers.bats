@@ -152,7 +152,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
     run on_login env MASTER_ADDR=hvdn1 MASTER_PORT=29512 srun --hvd -N2 -n2 --container-image="$IMAGE" \
         /show MASTER_ADDR TORCHELASTIC_USE_AGENT_STORE
     exits 0
-    has "MASTER_ADDR=10."
+    has "MASTER_ADDR=127.0.0.1"
     has_not "USE_AGENT_STORE!"
     assert_no_leftovers
 }
@@ -173,12 +173,17 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
 
 @test "a network namespace of the container's own gets no names of interfaces" {
     order hvd pyxis late
-    run launch srun -N2 -n2 --hvd-verbose --container-unshare=net --container-image="$BARE" \
+    run launch srun -N2 -n2 --hvd-verbose --hvd-store-relay=never --container-unshare=net --container-image="$BARE" \
         /show HOROVOD_RANK GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME HOROVOD_GLOO_IFACE TORCHELASTIC_USE_AGENT_STORE MASTER_ADDR
     exits 0
     has "network namespace of its own" "HOROVOD_RANK=1 GLOO_SOCKET_IFNAME! NCCL_SOCKET_IFNAME" \
         "TORCHELASTIC_USE_AGENT_STORE=True MASTER_ADDR=10."
-    has_not "IFNAME=ib0"
+    has_not "IFNAME=ib0" "relay of the rendezvous cannot"
+    # There a relay of the host cannot be reached.
+    run launch srun -N2 -n2 --container-unshare=net --container-image="$BARE" /show MASTER_ADDR
+    exits 0
+    has "warning: the container has a network namespace of its own, from which the relay of the rendezvous cannot" \
+        "MASTER_ADDR=127.0.0.1"
     # After the container plugin a task in that network namespace cannot reach the driver, and the message says why.
     order pyxis hvd
     in_image --container-unshare=net --hvd-start-timeout=5

@@ -70,7 +70,7 @@ at_rendezvous() { peer alice "$1" http "$rv_addr" "$rv_port" "${@:2}"; }
     rm -f "$(home)"/{go,rendezvous}
     printf 'hvdn1:1\nhvdn2:1\n' >"$(home)/hosts"
     # The second host is there, and has no rank.
-    begin on_login salloc -Q -N2 --no-kill hvdrun --hvd-verbose --min-np 1 -np 1 --max-np 1 --discovery-interval 0.2 \
+    begin on_login salloc -Q -N2 --no-kill hvdrun --hvd-verbose --store-relay=never --min-np 1 -np 1 --max-np 1 --discovery-interval 0.2 \
         --host-discovery-script ./discover \
         sh -c 'echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous; until [ -e go ]; do sleep 0.1; done'
     says 30 "hvdn2 can be used"

@@ -78,7 +78,7 @@ export MASTER_ADDR=\$(scontrol show hostnames "\$SLURM_JOB_NODELIST" | head -n 1
 srun --hvd -N2 -n4 --ntasks-per-node=2 bash -c '$STORE' || exit 1
 hvdrun -np 4 --slots-per-host=2 bash -c '$STORE' || exit 1
 unset MASTER_ADDR MASTER_PORT
-srun --hvd -N2 -n2 bash -c '[[ \$MASTER_ADDR == 10.* && \$MASTER_PORT != 29512 ]] && echo own' || exit 1
+srun --hvd -N2 -n2 bash -c '[[ \$MASTER_ADDR == 1*.* && \$MASTER_PORT != 29512 ]] && echo own' || exit 1
 END
     submit -N2 --ntasks-per-node=2 job.sh
     exits 0
@@ -102,7 +102,7 @@ END
         # Those of a launch around this one are not the user's.
         MASTER_ADDR=hvdn2 MASTER_PORT=29512 TORCHELASTIC_USE_AGENT_STORE=True run launch "$with" -N2 -n2 bash -c "$STORE"
         exits 0
-        stored 2 10.
+        stored 2 127.0.0.1
         has_not hvdn2 warning
     done
     assert_no_leftovers

@@ -4,7 +4,10 @@
 load helpers
 load launch
 
-setup_file() { suite_up --nodes 2 --srun-port-range 20000-20005; }
+setup_file() {
+    export HVD_STORE_RELAY=never # the rendezvous that ranks reach over the network; relay.bats has the other one
+    suite_up --nodes 2 --srun-port-range 20000-20005
+}
 teardown_file() { cluster_down; }
 teardown() {
     exec 9>&- || true

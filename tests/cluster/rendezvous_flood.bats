@@ -8,6 +8,7 @@ load helpers
 load launch
 
 setup_file() {
+    export HVD_STORE_RELAY=never # the rendezvous that ranks reach over the network; relay.bats has the other one
     suite_up --nodes 3
     export FLOOD=$B/tests/bench/connect_flood
     [[ -x $FLOOD ]] || {

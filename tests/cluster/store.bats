@@ -53,10 +53,11 @@ END
     has_not init_process_group
 }
 
-# The host of rank 0 says whether MASTER_ADDR is one of its addresses.
-WHERE='((RANK)) || { ip -o addr | grep -qF " $MASTER_ADDR/" && echo "on $(hostname)"; }'
+# The host of rank 0 says whether MASTER_ADDR is one of its addresses, and whether other hosts could reach it.
+WHERE='((RANK)) || { [[ $MASTER_ADDR == 127.0.0.1 ]] && echo "on loopback"; } ||
+    { ip -o addr | grep -qF " $MASTER_ADDR/" && echo "on $(hostname)"; }'
 
-@test "MASTER_ADDR is an address of rank 0's host, wherever the launcher is" {
+@test "MASTER_ADDR is an address of rank 0's host, wherever the launcher is, if the nodes are the job's own" {
     local with
     printf 'hvdn3\nhvdn1\nhvdn2\n' >"$(home)/hosts.txt"
     script where.sh <<END
@@ -66,12 +67,15 @@ export SLURM_HOSTFILE=hosts.txt
 END
     for with in "srun --hvd" hvdrun; do
         # In the job on hvdn1, and on the login host.
-        submit -w "hvdn[1-3]" -N3 where.sh "$with"
+        submit --exclusive -w "hvdn[1-3]" -N3 where.sh "$with"
+        exits 0
+        has "on hvdn3"
+        run on_login env SLURM_HOSTFILE=hosts.txt $with -m arbitrary --exclusive -N3 -n3 bash -c "$WHERE"
         exits 0
         has "on hvdn3"
         run on_login env SLURM_HOSTFILE=hosts.txt $with -m arbitrary -N3 -n3 bash -c "$WHERE"
         exits 0
-        has "on hvdn3"
+        has "on loopback"
     done
     if sshd_can; then
         sshd_prepare hvdn1 hvdn2

@@ -181,7 +181,7 @@ vlan() {
     done
     run on_host hvdn1 ip -br -4 addr
     has eth0.100 ib0.8001
-    run on_login srun --hvd -w 'hvdn[1-2]' -N2 -n2 bash -c \
+    run on_login srun --hvd --hvd-store-relay=never -w 'hvdn[1-2]' -N2 -n2 bash -c \
         'echo "nccl <$NCCL_SOCKET_IFNAME> gloo <$GLOO_SOCKET_IFNAME> addr $MASTER_ADDR"; exec '"$RANK"
     exits 0
     met 2
