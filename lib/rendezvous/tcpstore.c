@@ -65,7 +65,7 @@ void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
 {
 	if (!rv->tcpstore)
 		return;
-	hvd_downstream_renew(rv->downstream);
+	hvd_downstream_renew(rv->downstream); /* its processes leave their generations */
 	/* In a relay a connection that has no place yet is of the new ranks: the root has told of the old ones' places
 	 * before. */
 	for (struct hvd_tcpstore_conn *c = rv->tcpstore->conns, *next; c; c = next) {
@@ -75,7 +75,6 @@ void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
 	}
 	for (struct hvd_tcpstore_conn *c = rv->tcpstore->dead; c; c = c->next)
 		hvd_tcpstore_leave_store(c);
-	hvd_downstream_renew(rv->downstream); /* its processes leave their generations */
 	hvd_tcpstore_generations_clear(&rv->tcpstore->generations);
 }
 

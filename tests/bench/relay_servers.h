@@ -158,6 +158,7 @@ static inline void end_server(struct server *s, const char *name)
 	       name, r->cpu, (unsigned long long)r->connections, (double)r->in / 1e6, (double)r->out / 1e6,
 	       (double)r->kilobytes / 1024);
 	close(s->control);
+	kill(s->pid, SIGKILL); /* other servers may have the other end */
 	waitpid(s->pid, NULL, 0);
 }
 
