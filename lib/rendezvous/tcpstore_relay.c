@@ -3,7 +3,7 @@
  * What a relay does for its TCPStore clients: it asks the root.
  *
  * While a connection asks, nothing of its input is handled, and its socket is not read. So a client's requests take
- * effect in their order. A BARRIER is the exception, since CANCEL_WAIT may end it.
+ * effect in their order. A BARRIER to which others have not come yet is the exception, since CANCEL_WAIT may end it.
  */
 #include "tcpstore.h"
 
@@ -128,25 +128,46 @@ static void on_barrier(struct hvd_upstream_call *call, const struct hvd_store_re
 	hvd_tcpstore_send_result(c, HVD_OP_BARRIER, result);
 }
 
+static void call(struct hvd_tcpstore_conn *c, const struct hvd_store_op *op, struct hvd_upstream_call *one)
+{
+	if (!hvd_upstream_call(upstream_of(c), op, one))
+		hvd_tcpstore_send_result(c, op->kind, &no_room);
+}
+
+static void on_fence(struct hvd_upstream_call *call, const struct hvd_store_result *result)
+{
+	(void)result;
+	hvd_tcpstore_go_on(of_call(call), HVD_OP_QUEUE_LEN, NULL);
+}
+
+/* If all have come, the answer comes in front of those to the client's next requests: these wait for a call behind the
+ * BARRIER, which is answered at once. */
+static void call_barrier(struct hvd_tcpstore_conn *c, const struct hvd_store_op *op)
+{
+	struct hvd_store_op fence = {.kind = HVD_OP_QUEUE_LEN, .scope = op->scope, .key = op->key, .place = op->place};
+
+	c->barrier.answered = on_barrier;
+	c->barrier_key = hvd_xstrndup(op->key.p, op->key.n < KEY_SHOWN ? op->key.n : KEY_SHOWN);
+	call(c, op, &c->barrier);
+	if (c->dead)
+		return;
+	c->call.answered = on_fence;
+	c->asks = true;
+	call(c, &fence, &c->call);
+}
+
 void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op)
 {
-	struct hvd_upstream_call *call = &c->call;
-
 	op->scope.generation = c->generation;
 	op->place = c->root_place;
 	if (op->kind == HVD_OP_BARRIER) {
-		call = &c->barrier;
-		call->answered = on_barrier;
-		c->barrier_key = hvd_xstrndup(op->key.p, op->key.n < KEY_SHOWN ? op->key.n : KEY_SHOWN);
-	} else {
-		c->called = op->kind;
-		call->answered = on_answer;
-		c->asks = true;
-	}
-	if (hvd_upstream_call(upstream_of(c), op, call))
+		call_barrier(c, op);
 		return;
-	c->asks = false;
-	hvd_tcpstore_send_result(c, op->kind, &no_room);
+	}
+	c->called = op->kind;
+	c->call.answered = on_answer;
+	c->asks = true;
+	call(c, op, &c->call);
 }
 
 void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c)

@@ -31,10 +31,7 @@ static struct parent {
 
 static void copy(char *to, size_t room, struct hvd_slice from)
 {
-	size_t n = from.n < room - 1 ? from.n : room - 1;
-
-	memcpy(to, from.p, from.p ? n : 0);
-	to[from.p ? n : 0] = '\0';
+	snprintf(to, room, "%.*s", (int)from.n, from.p ? from.p : "");
 }
 
 static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
@@ -535,6 +532,7 @@ static void a_barrier_can_be_cancelled(void **state)
 	s = next_call(w, HVD_OP_BARRIER);
 	assert_int_equal(s->op.number, 2);
 	id = s->call;
+	answer(next_call(w, HVD_OP_QUEUE_LEN), HVD_OP_DONE, 0, NULL);
 	text = hvd_rv_tcpstore_waits(w->rv, 5);
 	assert_string_equal(text, "10.0.0.7 (pid 700) waits for b");
 	free(text);
@@ -547,6 +545,10 @@ static void a_barrier_can_be_cancelled(void **state)
 	say(w, fd);
 	answer(next_call(w, HVD_OP_BARRIER), HVD_OP_DONE, 2, NULL);
 	expect_byte(w, fd, 0);
+	add_query(&w->out, HVD_TCPSTORE_CANCEL_WAIT); /* it is not handled before it is known whether all have come */
+	expect_nothing(w, fd);
+	answer(next_call(w, HVD_OP_QUEUE_LEN), HVD_OP_DONE, 0, NULL);
+	expect_byte(w, fd, 1);
 	close(fd);
 }
 
@@ -722,6 +724,7 @@ static void a_silent_parent_is_lost(void **state)
 	add_count(&w->out, HVD_TCPSTORE_BARRIER, "b", 2); /* others have to come */
 	say(w, fd);
 	next_call(w, HVD_OP_BARRIER);
+	answer(next_call(w, HVD_OP_QUEUE_LEN), HVD_OP_DONE, 0, NULL);
 	turn(w, 0.3);
 	assert_int_equal(parent.lost, 0);
 	ask(w, fd, HVD_TCPSTORE_GET, "k");
