@@ -2,12 +2,14 @@
 /* admission.c - from registered hosts to admitted ones: the rendezvous is opened, agents probe, the planner decides. */
 #include "node_agents_internal.h"
 
+#include "lib/base/xalloc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- probe ---- */
 
-static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, uint32_t n, uint32_t i)
+static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, uint32_t n, uint32_t i, json_t **addrs)
 {
 	struct hvd_node_agent *host = &agents->table.hosts[hosts[i]];
 	int ms = hvd_probe_patience(agents->table.rounds), half;
@@ -21,17 +23,21 @@ static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, u
 		hvd_conn_send(host->client->conn,
 			      hvd_probe_order(&agents->table, hosts, n, i,
 					      agents->plan.relays.used ? NULL : &agents->service.endpoints,
-					      ms > half ? half + 1 : ms));
+					      ms > half ? half + 1 : ms, addrs));
 }
 
 /* All that have registered and were not told to probe yet. */
 void hvd_admission_probe(struct hvd_node_agents *agents)
 {
 	uint32_t n, *hosts = hvd_node_table_list(&agents->table, HVD_STAGE_REGISTERED, &n);
+	json_t **addrs = hvd_xcalloc(n, sizeof(json_t *));
 
 	for (uint32_t i = 0; i < n; i++)
 		if (agents->table.hosts[hosts[i]].stage == HVD_STAGE_REGISTERED)
-			order_probe(agents, hosts, n, i);
+			order_probe(agents, hosts, n, i, addrs);
+	for (uint32_t i = 0; i < n; i++)
+		json_decref(addrs[i]);
+	free(addrs);
 	free(hosts);
 	hvd_agent_deadlines_update(agents);
 }

@@ -24,7 +24,7 @@ static json_t *host_addrs(const struct hvd_node *node)
 }
 
 json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
-			const struct hvd_endpoints *endpoints, int timeout_ms)
+			const struct hvd_endpoints *endpoints, int timeout_ms, json_t **addrs)
 {
 	const char *machine = table->hosts[hosts[from]].node.machine;
 	json_t *targets = json_array(), *list = json_array();
@@ -35,8 +35,10 @@ json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *host
 	for (int i = 0; i < n_to; i++) {
 		const struct hvd_node *node = &table->hosts[hosts[to[i]]].node;
 
-		json_array_append_new(targets, json_pack("{s:I, s:i, s:o, s:b}", "n", (json_int_t)hosts[to[i]], "p",
-							 (int)node->port, "a", host_addrs(node), "here",
+		if (!addrs[to[i]])
+			addrs[to[i]] = host_addrs(node);
+		json_array_append_new(targets, json_pack("{s:I, s:i, s:O, s:b}", "n", (json_int_t)hosts[to[i]], "p",
+							 (int)node->port, "a", addrs[to[i]], "here",
 							 strcmp(node->machine, machine) == 0));
 	}
 	for (size_t i = 0; endpoints && i < endpoints->n; i++)

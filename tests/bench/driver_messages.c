@@ -31,6 +31,7 @@ struct bench {
 	struct hvd_wire driver, agent;
 	struct hvd_node_table table;
 	struct hvd_endpoints endpoints;
+	json_t **addrs; /* by host, for orders */
 	double cpu[N_STEPS], began;
 	double frames; /* bytes that the driver has written */
 };
@@ -100,28 +101,39 @@ static void take_registration(struct bench *b, uint32_t host)
 	free(bytes);
 }
 
-static void probe(struct bench *b, const uint32_t *hosts, uint32_t host)
+static void order(struct bench *b, const uint32_t *hosts, uint32_t host)
 {
-	unsigned char *bytes, *answer;
-	struct hvd_err err = {0};
-	size_t len, answer_len;
-	json_t *msg;
+	unsigned char *bytes;
+	size_t len;
 
 	begin(b);
 	hvd_node_table_enter(&b->table, host, HVD_STAGE_PROBING);
-	bytes = frame(&b->driver, hvd_probe_order(&b->table, hosts, b->n, host, &b->endpoints, 2000), &len);
+	bytes = frame(&b->driver, hvd_probe_order(&b->table, hosts, b->n, host, &b->endpoints, 2000, b->addrs), &len);
 	end(b, ORDER);
 	b->frames += (double)len;
-	msg = message(&b->agent, bytes, len);
-	answer = frame(&b->agent, sim_report(msg), &answer_len);
-	json_decref(msg);
 	free(bytes);
+}
+
+static void report(struct bench *b, uint32_t host)
+{
+	json_t *targets = json_array(), *told, *msg;
+	uint32_t to[HVD_MAX_NEIGHBOURS];
+	struct hvd_err err = {0};
+	unsigned char *bytes;
+	size_t len;
+	int n = hvd_network_neighbours(host, b->n, to);
+
+	for (int i = 0; i < n; i++)
+		json_array_append_new(targets, json_pack("{s:I}", "n", (json_int_t)to[i]));
+	told = json_pack("{s:o, s:[i]}", "targets", targets, "rendezvous", 0);
+	bytes = frame(&b->agent, sim_report(told), &len);
+	json_decref(told);
 	begin(b);
-	msg = message(&b->driver, answer, answer_len);
+	msg = message(&b->driver, bytes, len);
 	check(hvd_node_table_report(&b->table, host, msg, &err) == 0, &err);
 	json_decref(msg);
 	end(b, REPORT);
-	free(answer);
+	free(bytes);
 }
 
 static void send_plan(struct bench *b, const struct hvd_plan *plan, const struct hvd_driver_opts *opts, uint32_t host)
@@ -158,8 +170,14 @@ static void run(struct bench *b)
 		hosts[h] = h;
 		take_registration(b, h);
 	}
+	b->addrs = hvd_xcalloc(b->n, sizeof(*b->addrs));
 	for (uint32_t h = 0; h < b->n; h++)
-		probe(b, hosts, h);
+		order(b, hosts, h);
+	for (uint32_t h = 0; h < b->n; h++)
+		json_decref(b->addrs[h]);
+	free(b->addrs);
+	for (uint32_t h = 0; h < b->n; h++)
+		report(b, h);
 	begin(b);
 	check(hvd_plan_make(&plan, &b->table, &b->endpoints, true, &log, &err) == 0, &err);
 	hvd_node_table_forget_edges(&b->table);

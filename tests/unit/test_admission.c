@@ -69,11 +69,16 @@ static size_t reports(struct world *w, uint32_t h, bool reaches)
 {
 	uint32_t present, from = 0, *hosts = hvd_node_table_list(&w->roster, HVD_STAGE_REGISTERED, &present);
 	json_t *edges = json_array(), *endpoints = json_array(), *report, *order, *target, *entry;
+	json_t **addrs = calloc(present, sizeof(json_t *));
 	size_t i, a, n;
 
+	assert_non_null(addrs);
 	while (hosts[from] != h)
 		from++;
-	order = hvd_probe_order(&w->roster, hosts, present, from, &w->endpoints, 100);
+	order = hvd_probe_order(&w->roster, hosts, present, from, &w->endpoints, 100, addrs);
+	for (i = 0; i < present; i++)
+		json_decref(addrs[i]);
+	free(addrs);
 	free(hosts);
 	n = json_array_size(json_object_get(order, "targets"));
 
