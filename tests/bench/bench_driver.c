@@ -2,7 +2,7 @@
 /*
  * bench_driver - how the driver scales: register, probe and plan for simulated hosts.
  *
- *   bench_driver [-r RANKS] [HOSTS…]     default: 1 rank on each host; 10 100 500 1000 2000 hosts
+ *   bench_driver [-r RANKS] [-m SOCKET] [HOSTS…]     default: 1 rank on each host; 10 100 500 1000 2000 hosts
  *
  * One process is the real driver; another plays all node agents over loopback, who come at once, each with its own
  * connection and handshake (link.h). Both are new processes for each number of hosts. Printed is the time from the
@@ -168,9 +168,9 @@ static void connect_all(struct sim *sim, struct agent *agents)
 	}
 }
 
-static struct figures run(uint32_t n, uint32_t ranks)
+static struct figures run(uint32_t n, uint32_t ranks, const char *munge)
 {
-	struct hvd_identity identity = {.kind = HVD_ID_KEY};
+	struct hvd_identity identity = {.kind = munge ? HVD_ID_MUNGE : HVD_ID_KEY, .munge_socket = munge};
 	struct sim sim = {.n = n, .ranks = ranks};
 	struct figures out = {0};
 	struct agent *agents;
@@ -207,13 +207,13 @@ static struct figures run(uint32_t n, uint32_t ranks)
 }
 
 /* Run in a new process, which ends with it. */
-static void measure(uint32_t n, uint32_t ranks)
+static void measure(uint32_t n, uint32_t ranks, const char *munge)
 {
 	pid_t pid = fork();
 	int status;
 
 	if (pid == 0) {
-		struct figures f = run(n, ranks);
+		struct figures f = run(n, ranks, munge);
 
 		printf("%8u %10.3f %12.3f %12.3f %14.0f %12.0f %12.0f\n", n, f.seconds, f.cpu, f.cpu * 1e3 / n,
 		       (double)f.kib * 1024 / n, f.sent / n, f.received / n);
@@ -241,20 +241,25 @@ int main(int argc, char **argv)
 {
 	static const char *const usual[] = {"10", "100", "500", "1000", "2000", NULL};
 	const char *const *hosts = usual;
+	const char *munge = NULL;
 	uint32_t ranks = 1;
+	int opt;
 
-	if (argc > 2 && strcmp(argv[1], "-r") == 0) {
-		ranks = (uint32_t)atoi(argv[2]);
-		argc -= 2;
-		argv += 2;
+	while ((opt = getopt(argc, argv, "r:m:")) != -1) {
+		if (opt == 'r')
+			ranks = (uint32_t)atoi(optarg);
+		else if (opt == 'm')
+			munge = optarg;
+		else
+			return 2;
 	}
-	if (argc > 1)
-		hosts = (const char *const *)argv + 1;
+	if (optind < argc)
+		hosts = (const char *const *)argv + optind;
 	raise_files(65536);
 	printf("%8s %10s %12s %12s %14s %12s %12s\n", "hosts", "seconds", "CPU s", "CPU ms/host", "memory/host",
 	       "sent/host", "got/host");
 	fflush(stdout);
 	for (; *hosts; hosts++)
-		measure((uint32_t)atoi(*hosts), ranks);
+		measure((uint32_t)atoi(*hosts), ranks, munge);
 	return 0;
 }
