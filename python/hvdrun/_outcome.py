@@ -4,6 +4,7 @@
 import base64
 import json
 import pickle
+import signal
 
 
 class LaunchError(RuntimeError):
@@ -79,11 +80,16 @@ class Outcome(object):
                 return f
         return causes[0] if causes else None
 
+    def ended(self):
+        """Were the ranks ended from outside, and not by what one of them has done?"""
+        failure = self.first_failure()
+        return failure is not None and "traceback" not in failure and failure["status"] == 128 + signal.SIGTERM
+
     def tracebacks(self):
         return {f["rank"]: f["traceback"] for f in self.failures if "traceback" in f}
 
 
-def _rank_error(failure, outcome, status, messages):
+def _rank_error(failure, outcome, status, messages, reason):
     about = dict(
         status=status,
         messages=messages,
@@ -94,7 +100,8 @@ def _rank_error(failure, outcome, status, messages):
     where = "rank {rank} on {host}".format(**failure)
     if "traceback" not in failure:
         what = "failed: " if failure["status"] else "ended without a result: "
-        return RankError(where + " " + what + failure["how"], how=failure["how"], **about)
+        text = (reason + ": " if reason else "") + where + " " + what + failure["how"]
+        return RankError(text, how=failure["how"], **about)
     error = RankError(
         "{} raised {}: {}\n\nThere:\n{}".format(where, failure["type"], failure["text"], failure["traceback"].rstrip()),
         traceback=failure["traceback"],
@@ -111,7 +118,7 @@ def failed(outcome, status, messages, reason=None):
     """Returns the exception for a launch that went wrong. `reason` is what the caller knows of it besides hvdrun."""
     failure = outcome.first_failure()
     if failure:
-        return _rank_error(failure, outcome, status, messages)
+        return _rank_error(failure, outcome, status, messages, reason)
     text = reason or "hvdrun ended " + ("with status %d" % status if status >= 0 else "by signal %d" % -status)
     if messages:
         text += ("\n" if reason else ":\n") + "\n".join(messages)

@@ -113,6 +113,7 @@ class Stage(object):
         self.group = "hvdrun.spark.run.%d.%d" % (os.getpid(), next(_numbers))
         self.launch = None
         self.reason = None  # why the agents did not come or did not last, where Spark knows
+        self._executors = None  # Spark's names of those that were there when the stage began
         self._stop = threading.Event()
         self._thread = None
         with open(os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
@@ -165,6 +166,23 @@ class Stage(object):
             )
             self._stop.wait(LOOK_SECONDS)
 
+    def _executors_now(self):
+        try:
+            return set(self.context._jsc.sc().getExecutorIds().mkString(" ").split())
+        except Exception:  # not a part of Spark's interface
+            return None
+
+    def why_ended(self):
+        """Returns why ranks were ended from outside: what Spark says, or which executors it has lost since."""
+        until = time.time() + REASON_SECONDS
+        while not self.reason and self._executors and time.time() < until:
+            now = self._executors_now()
+            lost = self._executors - now if now is not None else None
+            if lost:
+                self.reason = "Spark has lost executor " + ", ".join(sorted(lost))
+            self._stop.wait(LOOK_SECONDS)
+        return self.reason
+
     def _results(self):
         self.context.setJobGroup(self.group, "hvdrun.spark.run: {} ranks".format(self.tasks), True)
         rows = self.context.parallelize(range(self.tasks), self.tasks)
@@ -177,6 +195,7 @@ class Stage(object):
             self._wait_for_room()
             if not self._going():
                 return
+            self._executors = self._executors_now()
             missing = {"{host}: {missing}".format(**r) for r in self._results() if r["missing"]}
             if missing:
                 self.reason = "\n".join(sorted(missing))
@@ -339,5 +358,5 @@ def run(
             status = launch.wait()
         messages = launch.forward.messages
         if status != 0 or outcome.end is None or not outcome.end["started"]:
-            raise failed(outcome, status, messages, stage.reason)
+            raise failed(outcome, status, messages, stage.why_ended() if outcome.ended() else stage.reason)
     return load_results(outcome, status, messages)

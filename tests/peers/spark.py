@@ -125,7 +125,9 @@ def failures(folder):
     time.sleep(3)  # time enough for a second run
     ran = [open(name).read().split() for name in sorted(glob.glob(folder + "/ran-*"))]
     say("runs:", *(len(names) for names in ran))
-    say("the killed executor is named:", ran[1][0] in str(e))
+    name = ran[1][0]
+    lost = "Spark has lost executor {}: rank ".format(name.rpartition("-")[2])
+    say("the killed executor is named:", str(e).startswith(lost) and name in str(e))
 
 
 def runs(folder):
