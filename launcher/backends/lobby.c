@@ -127,7 +127,9 @@ struct hvd_lobby *hvd_lobby_open(const struct hvd_lobby_opts *opts, struct hvd_e
 		hvd_lobby_close(lobby);
 		return NULL;
 	}
-	hvd_info(opts->log, "agents join with: %s --join=%s --key-file=%s", opts->task, lobby->address, opts->key_file);
+	/* A file is for a program, whose users do not start agents themselves. */
+	hvd_log(opts->log, opts->join_file ? HVD_LOG_VERBOSE : HVD_LOG_INFO,
+		"agents join with: %s --join=%s --key-file=%s", opts->task, lobby->address, opts->key_file);
 	return lobby;
 }
 
