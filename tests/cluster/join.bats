@@ -160,6 +160,45 @@ nobody_left() {
     nobody_left
 }
 
+@test "agents that have the key and break the rules do not disturb the others" {
+    as_user alice bash -c '(umask 077; openssl rand -hex 32 >key)'
+    joins -np 3 --start-timeout 40 bash -c 'echo "rank $RANK"'
+    local at how
+    at=$(<"$(home)/at")
+    for how in ready-first garbage; do
+        run -0 peer alice hvdn3 guest "$at" "$(home)/key" "$how"
+        [ "$output" = closed ]
+    done
+    for how in huge escape; do
+        run -0 peer alice hvdn3 guest "$at" "$(home)/key" "$how"
+        [ "$output" = declined ]
+    done
+    run -0 peer alice hvdn3 guest "$at" "$(home)/key" twice
+    [ "$output" = $'accepted\nclosed' ]
+    run -0 peer alice hvdn3 guest "$at" "$(home)/key" half # says that it is ready only when its time is over
+    [ "$output" = $'accepted\nclosed' ]
+    # It waits as others do, and then leaves: its slot does not count any longer.
+    run -0 peer alice hvdn3 guest "$at" "$(home)/key" silent --seconds 1
+    [ "$output" = $'accepted\nnothing' ]
+    agent hvdn1
+    agent hvdn2 --slots=2
+    ended 20
+    exits 0
+    has "rank 0" "rank 1" "rank 2" "an agent was turned away" "\\x1b[31m"
+    has_not $'\nhvdrun: all is well'
+    agent_ends 0 0
+    agent_ends 1 0
+    # What one does that is needed makes its own host fail.
+    joins -np 2 --start-timeout 20 true
+    peer alice hvdn3 guest "$at" "$(home)/key" talks >/dev/null 2>&1 3>&- || true
+    peer alice hvdn3 guest "$(<"$(home)/at")" "$(home)/key" talks 3>&- &
+    agent hvdn1
+    ended 20
+    exits 1
+    has "guest: the connection to its agent has ended"
+    nobody_left 10
+}
+
 @test "whichever of them is killed, all others end and nothing is left" {
     local victim
     for victim in agent parent node-agent hvdrun; do

@@ -439,6 +439,74 @@ def cmd_verify(args):
     return 1
 
 
+class Guest:
+    """An agent that comes to hvdrun --launcher=join by itself, and has the key (lib/job/join.h)."""
+
+    def __init__(self, address, secret):
+        where, self.session = address.strip().rsplit("/", 1)
+        hosts, port = where.rsplit(":", 1)
+        self.secret = signature(secret, b"session", self.session.encode())
+        self.sock = connect(hosts.split(",")[0], port, 20)
+        self.shake_hands()
+
+    def shake_hands(self):
+        _, hello, _ = read_frame(self.sock)
+        nonce = os.urandom(16).hex()
+        bound = context(self.session, hello["nonce"], nonce)
+        self.sock.sendall(frame({"t": "auth", "nonce": nonce, "cred": signature(self.secret, b"client", bound).hex()}))
+        _, welcome, _ = read_frame(self.sock)
+        assert welcome["t"] == "welcome", welcome
+        self.key, self.sent = signature(self.secret, b"connection", bytes.fromhex(hello["nonce"] + nonce)), 0
+
+    def say(self, msg):
+        body = msg if isinstance(msg, bytes) else json.dumps(msg).encode()
+        self.sock.sendall(frame(body, signature(self.key, b"C" + struct.pack(">Q", self.sent), body)))
+        self.sent += 1
+
+    def hear(self):
+        try:
+            return read_frame(self.sock)[1]["t"]
+        except (EOFError, ConnectionError):
+            return "closed"
+
+    def wait(self, seconds):
+        """What comes within the time: "closed", "data" or "nothing"."""
+        if not select.select([self.sock], [], [], seconds)[0]:
+            return "nothing"
+        try:
+            return "data" if self.sock.recv(1) else "closed"
+        except ConnectionError:
+            return "closed"
+
+
+def cmd_guest(args):
+    """Come, and break the rules; print what was answered."""
+    with open(args.key, encoding="ascii") as file:
+        guest = Guest(args.address, bytes.fromhex(file.read().strip()))
+    offer = {"t": "offer", "host": "guest", "machine": "0" * 32, "slots": 1}
+    if args.how == "ready-first":
+        guest.say({"t": "ready"})
+    elif args.how == "huge":
+        guest.say(dict(offer, slots=10 ** 18))
+    elif args.how == "escape":
+        guest.say(dict(offer, host="\x1b[31m\nhvdrun: all is well"))
+    elif args.how == "garbage":
+        guest.say(b"{" * 1000)
+    else:
+        guest.say(offer)
+        print(guest.hear())
+        if args.how == "twice":
+            guest.say(offer)
+        elif args.how != "half":
+            guest.say({"t": "ready"})
+        if args.how == "talks":
+            guest.sock.sendall(b"x" * 100000)
+    if args.how in ("talks", "silent", "half"):
+        print(guest.wait(args.seconds))
+    else:
+        print(guest.hear())
+
+
 def forms(key):
     import base64  # pylint: disable=import-outside-toplevel
     return [key, key.hex().encode(), key.hex().upper().encode(), base64.b64encode(key).rstrip(b"="),
@@ -519,6 +587,8 @@ def main():
     p.add_argument("--seconds", type=float, default=15)
     p.add_argument("--http", action="store_true")
     command("hello", cmd_hello, "host", "port")
+    p = command("guest", cmd_guest, "address", "key", "how")
+    p.add_argument("--seconds", type=float, default=15)
     command("key", cmd_key, "pid", "session")
     command("verify", cmd_verify, "host", "port")
     p = command("search", cmd_search)
