@@ -1,0 +1,152 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Ranks that meet at relays on their own hosts, in a tree: what other users of the same hosts, and of others, get at;
+# and what happens when a relay is killed or stopped. The ranks are lib/relay_rank.py; with a fan-out of 2 the relay of
+# one host of four is below that of another.
+
+# shellcheck disable=SC2030,SC2031,SC2046,SC2086,SC2154 # set by functions of the helpers; lists of words
+
+load helpers
+load launch
+
+setup_file() {
+    suite_up --nodes 4
+    export HVD_RELAY_FAN_OUT=2
+}
+teardown_file() { cluster_down; }
+setup() {
+    WORK=$(home)/work
+    as_root hvdlogin rm -rf "$WORK"
+    on_login mkdir work
+}
+teardown() {
+    as_root hvdlogin pkill -KILL -u alice || true
+    cluster_mend
+}
+
+RANK="python3 $BATS_TEST_DIRNAME/lib/relay_rank.py work"
+ATTACK=$BATS_TEST_DIRNAME/lib/relay_attack.py
+
+met() { [[ $(find "$WORK" -name 'alive.*' ! -name '*.new' | wc -l) -eq $1 ]]; }
+
+# begin_ranks RANKS CMD…: a job whose ranks have met, and go on until `stop`.
+begin_ranks() {
+    begin on_login "${@:2}"
+    wait_for 30 met "$1" || { cat "$OUT" && return 1; }
+}
+stop() { on_login touch work/stop; }
+
+# ports HOST: where alice's processes listen there, but for srun's own ports: "ADDRESS PORT PID".
+ports() {
+    as_root "$1" ss -Htlnpe | awk -v uid="uid:$(as_user alice id -u)" '
+        index($0 " ", uid " ") && !/"srun"/ { pid = $0; sub(/.*pid=/, "", pid); sub(/,.*/, "", pid)
+            where = $4; port = where; sub(/.*:/, "", port); sub(/:[0-9]*$/, "", where); gsub(/[][]/, "", where)
+            print where, port, pid }'
+}
+
+# attack USER FROM ADDRESS PORT [ARG…]: what it says; fails if it gets at anything.
+attack() {
+    cluster exec --user "$1" --host "$2" -- python3 "$ATTACK" "${@:3}"
+}
+
+on_loopback() { [[ $1 == 127.* || $1 == ::1 ]]; }
+
+# strangers_get_nothing HOST…: bob tries all that listens on these hosts: from the host itself, from another host of the
+# job and from one that is not. Only ports with signed messages are open to the network.
+strangers_get_nothing() {
+    local host where port pid address said tried=0
+    for host in "$@"; do
+        while read -r -u 7 where port pid; do
+            echo "$host: $where $port, process $pid"
+            if on_loopback "$where"; then
+                said=$(attack bob "$host" "$where" "$port" --flood 200) || { echo "$said" && return 1; }
+                tried=$((tried + 1))
+                continue
+            fi
+            address=$(cluster addr "$host" eth0)
+            for from in "$host" hvdn3 hvdlogin; do
+                said=$(attack bob "$from" "$address" "$port") || { echo "$said" && return 1; }
+                [[ $said == signed ]] || { echo "$host listens at $where:$port without signatures: $said" && return 1; }
+            done
+            tried=$((tried + 1))
+        done 7< <(ports "$host")
+    done
+    echo "$tried ports"
+    ((tried > 0))
+}
+
+# intact RANKS: all of these ranks have found what they left.
+intact() {
+    [[ $(grep -c 'intact, never slow$' <<<"$output") -eq $1 ]] || { echo "not $1 ranks are intact: $output" && return 1; }
+}
+
+@test "strangers neither read, write, delete nor flood what ranks at relays share" {
+    local host
+    begin_ranks 8 srun --hvd --hvd-store-relay=always -N4 -n8 --ntasks-per-node=2 $RANK
+    # Each rank was told a relay of its own host.
+    [[ $(cat "$WORK"/at.? | awk '{ print $2 }' | sort -u) == 127.0.0.1 ]]
+    for host in hvdn1 hvdn2 hvdn3 hvdn4; do ports "$host" | grep -q '^127.0.0.1 '; done
+    strangers_get_nothing hvdlogin hvdn1 hvdn2 hvdn4
+    # root may do as he likes, but not by mistake.
+    attack root hvdn2 127.0.0.1 "$(ports hvdn2 | awk '$1 == "127.0.0.1" { print $2; exit }')"
+    stop
+    ended 30
+    exits 0
+    intact 8
+    assert_no_leftovers
+}
+
+@test "the same under hvdrun, where relays are in the processes that start ranks" {
+    begin_ranks 4 hvdrun --store-relay=always -N2 -n4 --ntasks-per-node=2 $RANK
+    strangers_get_nothing hvdlogin hvdn1 hvdn2
+    stop
+    ended 30
+    exits 0
+    intact 4
+    assert_no_leftovers
+}
+
+# The root is on rank 0's host, and takes two relays: those of hvdn2 and hvdn3. That of hvdn4 is below that of hvdn2.
+parent_relay() { ports hvdn2 | awk '$1 !~ /^127/ { print $3 }'; }
+has_child() { [[ $(as_root hvdn2 ss -Htnp state established | grep -c "pid=$1,") -ge 2 ]]; }
+
+alive() { cat "$WORK/alive.$1"; }
+# go_on_counting RANK…: each of them counts on, soon.
+counts_beyond() { [[ $(alive "$1") -gt $2 ]]; }
+go_on_counting() {
+    local rank now
+    for rank in "$@"; do
+        now=$(alive "$rank")
+        wait_for 20 counts_beyond "$rank" $((now + 3)) || { cat "$OUT" && return 1; }
+    done
+}
+@test "a relay that is killed takes only its own host's ranks with it: the one below it goes to the root" {
+    local pid
+    begin_ranks 8 srun --hvd --hvd-store-relay=always --kill-on-bad-exit=0 -N4 -n8 --ntasks-per-node=2 $RANK
+    pid=$(parent_relay)
+    has_child "$pid"
+    as_root hvdn2 kill -KILL "$pid"
+    go_on_counting 0 1 4 5 6 7
+    stop
+    ended 40
+    [[ $(grep -c 'intact' <<<"$output") -eq 6 ]] || { echo "$output" && return 1; }
+    [[ $(grep -c 'rank [23]: its store is lost' <<<"$output") -eq 2 ]] || { echo "$output" && return 1; }
+    assert_no_leftovers
+}
+
+@test "a relay that is stopped stops nobody but those who are below it, and all go on after it" {
+    local pid
+    begin_ranks 8 srun --hvd --hvd-store-relay=always -N4 -n8 --ntasks-per-node=2 $RANK
+    pid=$(parent_relay)
+    has_child "$pid"
+    as_root hvdn2 kill -STOP "$pid"
+    sleep 1
+    go_on_counting 0 1 4 5
+    as_root hvdn2 kill -CONT "$pid"
+    go_on_counting 0 1 2 3 4 5 6 7
+    stop
+    ended 40
+    exits 0
+    [[ $(grep -c 'intact' <<<"$output") -eq 8 ]] || { echo "$output" && return 1; }
+    assert_no_leftovers
+}
