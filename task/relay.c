@@ -37,7 +37,8 @@ struct hvd_relay {
 	struct event_base *base;
 	const struct hvd_boot *boot;
 	const struct hvd_taskinfo *info;
-	const struct hvd_log *log;
+	struct hvd_log log; /* which names this host in front of each message */
+	const struct hvd_log *said;
 	struct hvd_session session;
 	struct hvd_boot up, root; /* of these only the addresses, and the port */
 	struct hvd_rv_access *access;
@@ -53,6 +54,13 @@ struct hvd_relay {
 	void (*lost)(void *arg);
 	void *arg;
 };
+
+static void on_log(enum hvd_log_level level, const char *text, void *arg)
+{
+	const struct hvd_relay *relay = arg;
+
+	hvd_log(relay->said, level, "%s: %s", relay->info->name, text);
+}
 
 /* ---- sockets ---- */
 
@@ -102,10 +110,9 @@ static void give_up(struct hvd_relay *relay)
 	hvd_rv_stats(relay->rv, &stats);
 	/* That the rendezvous ends before the last rank is normal, if that has no use for it any more. */
 	if (waits || stats.waiting_now)
-		hvd_error(relay->log, "%s: the rendezvous is lost, and ranks wait for others there: %s",
-			  relay->info->name, relay->why.msg);
+		hvd_error(&relay->log, "the rendezvous is lost, and ranks wait for others there: %s", relay->why.msg);
 	else
-		hvd_debug(relay->log, "%s: the rendezvous has ended: %s", relay->info->name, relay->why.msg);
+		hvd_debug(&relay->log, "the rendezvous has ended: %s", relay->why.msg);
 	free(waits);
 	hvd_rv_relay_up(relay->rv, NULL);
 	if (relay->lost)
@@ -153,8 +160,7 @@ static void on_down(const struct hvd_err *why, void *arg)
 		return;
 	}
 	if (!relay->to_root)
-		hvd_verbose(relay->log, "%s: connecting to the rendezvous itself, not to the relay above: %s",
-			    relay->info->name, why->msg);
+		hvd_verbose(&relay->log, "connecting to the rendezvous itself, not to the relay above: %s", why->msg);
 	/* A root that is stopped, or whose host is overloaded, may go on: it is there as long as it takes connections.
 	 */
 	if (relay->to_root && hvd_link_mute(relay->link))
@@ -186,7 +192,7 @@ static void on_parent_lost(void *arg)
 {
 	struct hvd_relay *relay = arg;
 
-	hvd_debug(relay->log, "%s: the connection to the rendezvous has ended; connecting again", relay->info->name);
+	hvd_debug(&relay->log, "the connection to the rendezvous has ended; connecting again");
 	hvd_err_set(&relay->why, HVD_E_NET, "its connections end at once");
 	relay->to_root = true;
 	if (hvd_now() - relay->since > LASTING_NS) {
@@ -208,16 +214,15 @@ static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, v
 	const struct hvd_relay *relay = arg;
 	char peer[HVD_ADDR_TEXT];
 
-	hvd_verbose(relay->log, "%s: refused a connection from %s to the port for relays: %s", relay->info->name,
-		    hvd_addr_text(from, peer), why->msg);
+	hvd_verbose(&relay->log, "refused a connection from %s to the port for relays: %s", hvd_addr_text(from, peer),
+		    why->msg);
 }
 
 static void on_full(void *arg)
 {
 	const struct hvd_relay *relay = arg;
 
-	hvd_warn(relay->log, "%s: no descriptor is left for another relay: the limit is %lu", relay->info->name,
-		 hvd_nofile());
+	hvd_warn(&relay->log, "no descriptor is left for another relay: the limit is %lu", hvd_nofile());
 }
 
 static int take_children(struct hvd_relay *relay, struct hvd_relay_sockets *sockets, struct hvd_err *err)
@@ -276,7 +281,7 @@ static int serve(struct hvd_relay *relay, const struct hvd_relay_opts *opts, str
 	cfg.origin = (uint32_t)origin;
 	cfg.parent_lost = on_parent_lost;
 	cfg.parent_lost_arg = relay;
-	relay->rv = hvd_rv_create(relay->base, &cfg, relay->log, err);
+	relay->rv = hvd_rv_create(relay->base, &cfg, &relay->log, err);
 	if (!relay->rv)
 		return -1;
 	hvd_rv_listen_fd(relay->rv, opts->sockets->fd);
@@ -293,7 +298,8 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_rel
 	relay->base = base;
 	relay->boot = opts->boot;
 	relay->info = opts->info;
-	relay->log = log;
+	relay->log = (struct hvd_log){.level = log ? log->level : HVD_LOG_ERROR, .sink = on_log, .arg = relay};
+	relay->said = log;
 	relay->lost = lost;
 	relay->arg = arg;
 	relay->again = evtimer_new(base, on_again, relay);

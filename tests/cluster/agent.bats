@@ -7,7 +7,7 @@
 load helpers
 load launch
 
-setup_file() { suite_up --nodes 2; }
+setup_file() { suite_up --nodes 3; }
 teardown_file() { cluster_down; }
 teardown() {
     cluster_mend
@@ -147,4 +147,39 @@ lasting() {
         ended 15
         assert_no_leftovers 15
     done
+}
+
+@test "a relay is killed: those below it connect to the rendezvous, and its own ranks are refused" {
+    local host
+    # The second host's is the parent of the third's.
+    script ring.sh <<'END'
+#!/bin/bash
+ask() {
+    exec 5<>"/dev/tcp/$HOROVOD_GLOO_RENDEZVOUS_ADDR/$HOROVOD_GLOO_RENDEZVOUS_PORT" || return
+    printf '%s\r\n' "$1 HTTP/1.1" "Host: x" "Content-Length: ${#2}" "Connection: close" "" >&5
+    printf %s "$2" >&5
+    head -n 1 <&5
+}
+echo ready
+until [[ -e go ]]; do sleep 0.1; done
+echo "$(hostname) PUT $(ask "PUT /ring/rank_$HOROVOD_RANK" value)"
+echo "$(hostname) GET $(ask "GET /ring/rank_$((2 - HOROVOD_RANK))")"
+until [[ -e enough ]]; do sleep 0.1; done
+END
+    on_login rm -f go enough
+    begin on_login env HVD_RELAY_FAN_OUT=1 srun --hvd --hvd-store-relay=always -N3 -n3 ./ring.sh
+    says_times 10 3 ready
+    wait_for 5 both
+    as_root hvdn3 ss -Htnp state established | grep -q "10.78.0.12:.*hvd-relay"
+    as_root hvdn2 pkill -KILL -u alice -x hvd-relay
+    on_login touch go
+    for host in hvdn1 hvdn3; do
+        says 5 "$host PUT HTTP/1.1 200"
+        says 5 "$host GET HTTP/1.1 200"
+    done
+    says 5 "Connection refused"
+    none
+    on_login touch enough
+    ended 10
+    exits 0
 }
