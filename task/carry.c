@@ -81,7 +81,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct carry *c = arg;
 	struct hvd_err why = {0};
-	const char *type;
+	const char *type, *because;
 	int64_t status;
 	int rc;
 
@@ -94,6 +94,8 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	} else if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && strcmp(type, "took") == 0) {
 		if (c->input)
 			event_add(c->input, NULL);
+	} else if (type && strcmp(type, "ending") == 0 && hvd_get_str(msg, "why", 256, &because, NULL) == 0) {
+		hvd_error(c->log, "%s: the agent ends its ranks: %s", c->host, because);
 	} else if (type && strcmp(type, "exit") == 0 && hvd_get_int(msg, "status", 0, INT32_MAX, &status, NULL) == 0) {
 		c->status = hvd_status_exit((int)status);
 		event_base_loopbreak(c->base);

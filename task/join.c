@@ -237,12 +237,15 @@ static void on_down(const struct hvd_err *why, void *arg)
 
 /* ---- what ends the agent ---- */
 
-static void end(struct joiner *j, int sig)
+static void end(struct joiner *j, int sig, const char *because)
 {
-	if (j->joined)
-		hvd_joined_end(j->joined);
-	else
+	if (!j->joined) {
 		stop(j, 128 + sig);
+		return;
+	}
+	if (j->conn)
+		hvd_conn_send(j->conn, json_pack("{s:s, s:s}", "t", "ending", "why", because));
+	hvd_joined_end(j->joined);
 }
 
 static void on_signal(evutil_socket_t sig, short what, void *arg)
@@ -251,7 +254,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 
 	(void)what;
 	if (sig != SIGCHLD)
-		end(j, (int)sig);
+		end(j, (int)sig, strsignal((int)sig));
 	else if (j->joined)
 		hvd_joined_reap(j->joined);
 }
@@ -267,7 +270,7 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 	if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
 		return;
 	event_del(j->parent);
-	end(j, SIGHUP);
+	end(j, SIGHUP, "what has started it is gone");
 }
 
 /* ---- life ---- */

@@ -21,6 +21,7 @@
  * hvd-task, each with a zero byte behind it server    bytes: 0, and then what follows on its stdin; 0 alone: its end
  *   agent     {"t":"took"}   those bytes were passed on; the server sends no others before
  *   agent     bytes: 1 or 2, and then what was written to stdout or stderr
+ *   agent     {"t":"ending", "why":TEXT}   it ends that hvd-task, and so the ranks, before the launcher wants it
  *   agent     {"t":"exit", "status":S}   that hvd-task has ended; S as from waitpid(2)
  */
 #ifndef HVD_JOIN_H

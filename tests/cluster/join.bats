@@ -226,6 +226,8 @@ nobody_left() {
         else
             has hvdn1
         fi
+        [[ $victim != parent ]] || has "hvdn1: the agent ends its ranks: what has started it is gone"
+        [[ $victim != agent ]] || has "hvdn1: the connection to its agent has ended"
         nobody_left 10
         AGENTS=()
     done
