@@ -49,9 +49,12 @@ struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task)
 struct hvd_name_service hvd_rank_env_names(const json_t *plan)
 {
 	const char *store = json_string_value(json_object_get(plan, "MASTER_ADDR"));
+	const char *hosts = json_string_value(json_object_get(plan, "GROUP_WORLD_SIZE"));
+	bool one_host = !hosts || atoi(hosts) < 2;
 	struct hvd_addr addr;
 
-	if (!store || hvd_addr_parse(store, &addr) != 0 || hvd_addr_loopback(&addr))
+	/* Where the store is a relay on loopback, ranks of several hosts still look up names of others. */
+	if (!store || hvd_addr_parse(store, &addr) != 0 || (one_host && hvd_addr_loopback(&addr)))
 		return (struct hvd_name_service){0};
 	return hvd_name_service_ask(&addr);
 }

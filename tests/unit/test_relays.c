@@ -178,11 +178,9 @@ static void when_they_are_used(void **state)
 	assert_false(hvd_relays_wanted(&l.opts));
 	l.spec.relay.when = HVD_RELAY_AUTO;
 	assert_false(used(&l, HVD_RELAYS_MANY - 1));
-	if (hvd_relays_wanted(&l.opts)) {
-		assert_true(used(&l, HVD_RELAYS_MANY));
-		l.opts.hosts_shared = true;
-		assert_true(used(&l, 3));
-	}
+	assert_true(used(&l, HVD_RELAYS_MANY));
+	l.opts.hosts_shared = true;
+	assert_true(used(&l, 3));
 	l.spec.relay.when = HVD_RELAY_ALWAYS;
 	l.spec.mpi.on = true;
 	assert_false(used(&l, 3));
