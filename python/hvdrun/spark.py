@@ -202,7 +202,7 @@ class Stage(object):
             self._end_launch(0 if missing else REASON_SECONDS)
         except Exception as e:
             if not self._stop.is_set():
-                self.reason = "Spark has ended the stage: " + _first_lines(e)
+                self.reason = "Spark has ended the stage: " + _words(e)
             self._end_launch(REASON_SECONDS)
 
     def _end_launch(self, patience):
@@ -234,14 +234,16 @@ class Stage(object):
             self._thread.join(1)
 
 
-def _first_lines(error):
-    """Returns what an exception of Spark's says, without the stack of Java."""
+def _words(error):
+    """Returns what an exception of Spark's says: what a task has raised, or Java's text without the stack."""
     text = str(getattr(error, "java_exception", None) or error)
+    raised = text.rpartition("\nRuntimeError: ")[2]  # by _spark_task.py
     kept = []
-    for line in text.strip().splitlines():
-        if line.startswith(("\tat ", "Driver stacktrace:")):
+    for line in (raised or text).strip().splitlines():
+        if line.startswith(("\tat ", "Driver stacktrace:", " SQLSTATE")):
             break
-        kept.append(line)
+        if line.strip():
+            kept.append(line)
     return "\n".join(kept[:40])
 
 

@@ -332,6 +332,10 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 		assert "authenticate" in spark.exposure({}) and "authenticate" in spark.exposure(crypto)
 		assert "encrypt" in spark.exposure({"spark.authenticate": " True"})
 		assert spark.exposure(dict(crypto, **{"spark.authenticate": "true"})) is None
+		java = "org.apache.SparkException: Job aborted.%s\n\tat org.apache.x\nDriver stacktrace:\n"
+		raised = "\nTraceback:\n  File x\nRuntimeError: n1: hvd-task: error: no way\nhint\n SQLSTATE: 38000\n"
+		assert spark._words(Exception(java % "")) == "org.apache.SparkException: Job aborted."
+		assert spark._words(Exception(java % raised)) == "n1: hvd-task: error: no way\nhint"
 		print("all well")
 	END
 	[ "$status" -eq 0 ] && [ "$output" = "all well" ]
