@@ -102,6 +102,7 @@ static enum told in_relay(struct down_watch *w, struct hvd_rv_value **value, str
 	case HVD_KNOWN_ABOVE:
 		return ASK;
 	case HVD_KNOWN_ABOVE_ABSENT:
+	case HVD_KNOWN_NO_ROOM:
 		return ASK_ABSENT;
 	case HVD_KNOWN_HERE:
 		break;

@@ -309,11 +309,6 @@ size_t hvd_rv_relay_count(const struct hvd_rv *rv)
 	return hvd_downstream_count(rv->downstream);
 }
 
-void hvd_rv_relay_say(struct hvd_rv *rv, enum hvd_log_level level, const char *text)
-{
-	hvd_upstream_say(rv->upstream, level, text);
-}
-
 /* --- the end --- */
 
 static void let_go(struct hvd_rv *rv)

@@ -128,8 +128,6 @@ int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *
 /* The server is a relay: `conn` leads to its parent from now on; it is taken. NULL: there will be no parent any more,
  * and clients are closed. */
 void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn);
-/* The server is a relay: send a message for the user to the root. It is lost while there is no parent. */
-void hvd_rv_relay_say(struct hvd_rv *rv, enum hvd_log_level level, const char *text);
 /* A relay has connected, and has proven that it is of this launch (lib/protocol/pending.h); `conn` is taken. */
 void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn);
 /* Only relays with these numbers may be connected to this server from now on. */

@@ -95,7 +95,6 @@ static struct hvd_slice waits_for(const struct hvd_tcpstore_conn *c)
 char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max)
 {
 	const struct hvd_tcpstore_conn *c = rv->tcpstore ? rv->tcpstore->conns : NULL;
-	const struct hvd_addr *own = rv->upstream && rv->cfg.relay_addr.family ? &rv->cfg.relay_addr : NULL;
 	char *text = NULL;
 
 	for (; c && max > 0; c = c->next) {
@@ -112,8 +111,7 @@ char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max)
 		if (c->pid)
 			snprintf(pid, sizeof(pid), " (pid %u)", (unsigned)c->pid);
 		hvd_xappendf(&text, "%s%s%s waits for %.*s", text ? "\n" : "",
-			     hvd_addr_text(own ? own : &c->entry.peer->addr, addr), pid, key.n > 200 ? 200 : (int)key.n,
-			     key.p);
+			     hvd_addr_text(hvd_tcpstore_addr(c), addr), pid, key.n > 200 ? 200 : (int)key.n, key.p);
 		if (c->awaited > 1)
 			hvd_xappendf(&text, " and %zu more", c->awaited - 1);
 		max--;

@@ -44,6 +44,13 @@ void hvd_tcpstore_watch(struct hvd_tcpstore_conn *c, short events)
 	event_add(&c->ev, NULL);
 }
 
+const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c)
+{
+	const struct hvd_rv *rv = c->ts->rv;
+
+	return rv->upstream && rv->cfg.relay_addr.family ? &rv->cfg.relay_addr : &c->entry.peer->addr;
+}
+
 /* --- the end --- */
 
 static void unlink_conn(struct hvd_tcpstore_conn *c)
@@ -60,7 +67,7 @@ static void tell(const struct hvd_tcpstore_conn *c, enum hvd_log_level level, co
 {
 	char addr[HVD_ADDR_TEXT];
 
-	hvd_addr_text(&c->entry.peer->addr, addr);
+	hvd_addr_text(hvd_tcpstore_addr(c), addr);
 	if (c->pid)
 		hvd_log(c->ts->rv->log, level, "closed the TCPStore connection of process %u at %s: %s",
 			(unsigned)c->pid, addr, why);
@@ -326,7 +333,7 @@ static void on_due(struct hvd_rv_spoke *s)
 static void refuse_old(struct hvd_tcpstore_conn *c)
 {
 	struct hvd_tcpstore *ts = c->ts;
-	const struct hvd_addr *addr = &c->entry.peer->addr;
+	const struct hvd_addr *addr = hvd_tcpstore_addr(c);
 	char text[HVD_ADDR_TEXT];
 	size_t i = 0;
 

@@ -122,7 +122,7 @@ static void await(struct hvd_tcpstore_conn *c, struct hvd_slice key)
 enum there {
 	THERE,
 	NOT_THERE,
-	THERE_LATER, /* the root was asked */
+	THERE_LATER, /* the root was asked, or the connection was closed */
 };
 
 static enum there is_there(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
@@ -130,6 +130,9 @@ static enum there is_there(struct hvd_tcpstore_conn *c, struct hvd_slice key, bo
 	enum hvd_known known = c->ts->rv->upstream ? hvd_tcpstore_know(c, key, waits) : HVD_KNOWN_HERE;
 
 	switch (known) {
+	case HVD_KNOWN_NO_ROOM:
+		no_room(c);
+		return THERE_LATER;
 	case HVD_KNOWN_LATER:
 		return THERE_LATER;
 	case HVD_KNOWN_ABOVE:
@@ -152,7 +155,7 @@ static bool do_wait(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item 
 	}
 	there = item->key.p ? is_there(c, item->key, true) : THERE;
 	if (there == THERE_LATER)
-		return false;
+		return c->dead;
 	if (there == NOT_THERE)
 		await(c, item->key);
 	if (c->dead || !item->last)
@@ -275,7 +278,7 @@ static bool do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item
 	if (item->key.p && c->list_there)
 		there = is_there(c, item->key, false);
 	if (there == THERE_LATER)
-		return false;
+		return c->dead;
 	c->list_there = c->list_there && there == THERE;
 	if (item->last)
 		send_byte(c, c->list_there ? 0 : 1);

@@ -205,15 +205,6 @@ void hvd_upstream_pass(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 	hvd_upstream_send(up, msg);
 }
 
-void hvd_upstream_say(struct hvd_upstream *up, enum hvd_log_level level, const char *text)
-{
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_SAID, .level = level, .text = {text, strlen(text)}};
-
-	if (msg.text.n > HVD_RELAY_TEXT_MAX)
-		msg.text.n = HVD_RELAY_TEXT_MAX;
-	hvd_upstream_send(up, &msg);
-}
-
 struct hvd_upstream *hvd_upstream_create(struct hvd_rv *rv)
 {
 	struct hvd_upstream *up = hvd_xcalloc(1, sizeof(*up));

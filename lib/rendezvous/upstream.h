@@ -20,7 +20,6 @@
 #ifndef HVD_RENDEZVOUS_UPSTREAM_H
 #define HVD_RENDEZVOUS_UPSTREAM_H
 
-#include "lib/base/log.h"
 #include "scope.h"
 #include "store_op.h"
 
@@ -32,6 +31,7 @@ enum hvd_known {
 	HVD_KNOWN_HERE,         /* the scope here has what the root has: the key's value, or none */
 	HVD_KNOWN_ABOVE,        /* there is a value or a queue, which only a call can read */
 	HVD_KNOWN_ABOVE_ABSENT, /* a call has to read it, and it has nothing at present */
+	HVD_KNOWN_NO_ROOM,      /* a call can read it; there is no room to know whether it has something */
 };
 
 /* Waits to know a key. A member of the caller's struct. */
@@ -81,7 +81,5 @@ void hvd_upstream_destroy(struct hvd_upstream *up); /* NULL is fine */
 /* There is another parent from now on, or, with NULL, none for ever. Takes the connection. */
 void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn);
 bool hvd_upstream_is_lost(const struct hvd_upstream *up); /* is there none for ever? */
-/* Send a message for the user, if there is a parent. */
-void hvd_upstream_say(struct hvd_upstream *up, enum hvd_log_level level, const char *text);
 
 #endif

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define GENERATION_KEYS_MAX (1 << 24) /* as many as at the root */
-#define TRIES               64        /* keys that are looked at for one that nobody needs */
+#define TRIES               64        /* keys that are looked at when there are many, for one that nobody needs */
 
 enum state {
 	UNKNOWN, /* the parent was asked, or will be */
@@ -205,10 +205,11 @@ static bool needed(const struct hvd_upstream_key *k)
 	return sc && hvd_rv_scope_awaited(sc, key_name(k));
 }
 
-/* Forget a key, of those that were not used for longest. False when none of them can be forgotten. */
-static bool forget_one(struct hvd_upstream *up)
+/* Forget the key that was not used for longest of those that nobody needs. False when there is none among the first
+ * `tries`. */
+static bool forget_one(struct hvd_upstream *up, size_t tries)
 {
-	for (int i = 0; i < TRIES && up->oldest; i++) {
+	for (size_t i = 0; i < tries && up->oldest; i++) {
 		struct hvd_upstream_key *k = up->oldest;
 
 		if (!needed(k)) {
@@ -224,7 +225,7 @@ void hvd_upstream_make_room(struct hvd_upstream *up, size_t bytes)
 {
 	const struct hvd_rv_budget *budget = hvd_rv_store_budget(up->rv->store);
 
-	while (budget->total_max - budget->used < bytes && forget_one(up))
+	while (budget->total_max - budget->used < bytes && forget_one(up, up->keys.n))
 		;
 }
 
@@ -242,8 +243,8 @@ static struct hvd_upstream_key *new_key(struct hvd_upstream *up, const struct hv
 		if (!g)
 			return NULL;
 	}
-	if (up->keys.n >= up->rv->cfg.store.scope_keys_max && !forget_one(up))
-		return NULL;
+	if (up->keys.n >= up->rv->cfg.store.scope_keys_max)
+		forget_one(up, TRIES);
 	hvd_upstream_make_room(up, size);
 	if (!hvd_rv_charge(hvd_rv_store_budget(up->rv->store), size))
 		return NULL;
@@ -287,7 +288,7 @@ enum hvd_known hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store
 	if (is_new)
 		k = new_key(up, scope, key, hash);
 	if (!k)
-		return HVD_KNOWN_ABOVE;
+		return HVD_KNOWN_NO_ROOM;
 	touch(k);
 	if (is_new || (waits && !k->waits && !is_there(k))) {
 		k->waits = k->waits || waits;

@@ -793,6 +793,24 @@ static void the_oldest_keys_are_forgotten(void **state)
 	close(waits);
 }
 
+static void what_cannot_be_known_is_not_told(void **state)
+{
+	struct world *w = *state;
+	char name[8000];
+	int fd[2];
+
+	w->cfg.store.total_max = 7000;
+	begin_relay(w);
+	for (uint32_t i = 0; i < 2; i++)
+		fd[i] = arrive(w, 700 + i, 3);
+	memset(name, 'k', 7500);
+	name[7500] = '\0';
+	ask(w, fd[0], HVD_TCPSTORE_CHECK, name);
+	expect_end(w, fd[0]);
+	assert_in(said(w), "process 700 at 10.0.0.7: the store has no room left");
+	close(fd[1]);
+}
+
 static void what_has_no_room_is_asked_for(void **state)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_VALUE};
@@ -941,6 +959,7 @@ int main(void)
 		T(a_silent_parent_is_lost),
 		T(without_a_parent_clients_are_closed),
 		T(the_oldest_keys_are_forgotten),
+		T(what_cannot_be_known_is_not_told),
 		T(what_has_no_room_is_asked_for),
 		T(http_is_relayed),
 		T(a_hook_is_asked_through_the_relay),
