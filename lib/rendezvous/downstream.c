@@ -274,7 +274,7 @@ static void end_child(struct child *child, bool may_come_back)
 				continue;
 			o->route = NULL;
 			if (may_come_back)
-				hvd_rv_arm(down->rv, &o->spoke, hvd_deadline_in(HVD_RELAY_BACK_SECONDS));
+				hvd_rv_arm(down->rv, &o->spoke, hvd_deadline_in(down->rv->cfg.relay_back));
 			else
 				end_origin(o);
 		}

@@ -10,8 +10,8 @@
  * take waits in this process as a list of keys that have changed, not of values; when it is read again it gets what the
  * keys have then. So a slow or stopped relay costs little memory, and delays nobody else.
  *
- * A relay whose connection has ended may come back over another parent. If it has not after HVD_RELAY_BACK_SECONDS its
- * processes have left the store.
+ * A relay whose connection has ended may come back over another parent. If it has not after hvd_rv_config.relay_back
+ * seconds its processes have left the store.
  */
 #ifndef HVD_RENDEZVOUS_DOWNSTREAM_H
 #define HVD_RENDEZVOUS_DOWNSTREAM_H

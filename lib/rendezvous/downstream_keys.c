@@ -128,9 +128,8 @@ static void dirty(struct down_watch *w)
 	enum told now = is_so(w, &value, false);
 
 	if (!w->fresh.child) {
-		/* Nobody is told of each sum of a counter. */
-		if (now == w->told && (now == ASK || now == ASK_ABSENT))
-			return;
+		if (now == w->told && now != VALUE && now != NOTHING)
+			return; /* nobody is told of each sum of a counter */
 		hvd_down_queue(w->child, &w->fresh, ITEM_FRESH, NULL);
 	} else if (w->fresh.next) {
 		if (!w->stale.child) {

@@ -33,6 +33,7 @@ void hvd_rv_config_init(struct hvd_rv_config *cfg)
 	cfg->stall = 3.0;
 	cfg->head_time = 10.0;
 	cfg->idle = 60.0;
+	cfg->relay_back = HVD_RELAY_BACK_SECONDS;
 	cfg->parent_wait = 20.0;
 }
 

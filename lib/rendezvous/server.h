@@ -87,6 +87,8 @@ struct hvd_rv_config {
 	hvd_rv_joined_fn *joined; /* may be NULL */
 	void *joined_arg;
 
+	double relay_back; /* a relay whose connection has ended may come back within so many seconds */
+
 	/* This server is a relay: its values are those of the root (relay_wire.h). It has no parent at first. */
 	bool relay;
 	uint32_t origin; /* this relay's number, which no other of the launch has */
