@@ -20,6 +20,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* The owner may have been busy when the deadline of a connection passed that is being finished: while the peer takes
+ * something in each of these seconds, there are so many more. */
+#define MORE_SECONDS 10
+
 /* What is read in one turn of the loop. */
 #define TURN_BYTES (64 * 1024)
 
@@ -39,6 +43,8 @@ struct hvd_conn {
 	bool above;           /* the queue is not shorter than `low`: `drained` is due when it is */
 	enum hvd_errc unsent; /* why a message could not be sent: the connection ends with the next turn of the loop */
 	size_t low;
+	size_t left;   /* when the deadline passed while it was finishing: what was queued */
+	unsigned more; /* … and how many seconds it got since */
 	/* The beginning of a frame, of which `need` bytes are worth another look. Its memory grows with what comes. */
 	unsigned char *in;
 	size_t n_in, in_room, need;
@@ -253,6 +259,20 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 /* ---- time limits and options of the socket ---- */
 
+/* May it go on for a second? */
+static bool gets_more(struct hvd_conn *conn)
+{
+	static const struct timeval second = {.tv_sec = 1};
+	size_t left = hvd_conn_queued(conn);
+
+	if (!conn->finishing || conn->unsent || left == conn->left || conn->more == MORE_SECONDS)
+		return false;
+	conn->left = left;
+	conn->more++;
+	evtimer_add(conn->timer, &second);
+	return true;
+}
+
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_conn *conn = arg;
@@ -260,6 +280,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (gets_more(conn))
+		return;
 	if (conn->unsent == HVD_E_LIMIT)
 		hvd_err_set(&why, HVD_E_LIMIT, "a message to the peer is too large to be sent");
 	else if (conn->unsent)

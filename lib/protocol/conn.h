@@ -36,7 +36,8 @@ struct hvd_conn *hvd_conn_new(struct event_base *base, int fd, bool server, cons
 void hvd_conn_free(struct hvd_conn *conn);
 
 /* Send the queued messages, then close and free. The owner must not use the connection after the call, and no callback
- * follows. Messages that the peer has not taken by the deadline are lost. NULL is fine. */
+ * follows. Messages that the peer has not taken by the deadline are lost, but not while it takes some of them in each
+ * of the next ten seconds: the process may have been busy itself. NULL is fine. */
 void hvd_conn_finish(struct hvd_conn *conn, hvd_time deadline);
 
 /* Queue a message; takes the reference. Never fails here: after an error `closed` is called later, from the loop. */

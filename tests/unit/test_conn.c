@@ -221,13 +221,12 @@ static void a_deadline_taken_back(void **state)
 }
 
 /* More than a socket holds: it goes out after the owner has let go, and the reader gets all of it. */
-static void finish_sends_what_is_queued(void **state)
+static void finish_sends(hvd_time deadline)
 {
 	static const struct hvd_key key = {{1}};
 	char *big = calloc(1, 4 * 1024 * 1024 + 1);
 	struct end a, b;
 
-	(void)state;
 	assert_non_null(big);
 	memset(big, 'x', 4 * 1024 * 1024);
 	make(&a, fds[0], true);
@@ -236,7 +235,7 @@ static void finish_sends_what_is_queued(void **state)
 	hvd_conn_set_key(b.conn, &key);
 	hvd_conn_send(a.conn, json_pack("{s:i, s:s}", "n", 1, "t", big));
 	hvd_conn_send(a.conn, number(2));
-	hvd_conn_finish(a.conn, hvd_deadline_in(60));
+	hvd_conn_finish(a.conn, deadline);
 	run();
 	assert_int_equal(b.messages, 2);
 	assert_int_equal(b.last, 2);
@@ -244,6 +243,19 @@ static void finish_sends_what_is_queued(void **state)
 	assert_int_equal(a.messages + a.closed, 0);
 	hvd_conn_free(b.conn);
 	free(big);
+}
+
+static void finish_sends_what_is_queued(void **state)
+{
+	(void)state;
+	finish_sends(hvd_deadline_in(60));
+}
+
+/* As where the owner has finished thousands of connections before the loop goes on. */
+static void finish_sends_when_the_loop_comes_late(void **state)
+{
+	(void)state;
+	finish_sends(hvd_now());
 }
 
 static void finish_does_not_wait_for_ever(void **state)
@@ -516,6 +528,7 @@ int main(void)
 		pair(the_deadline_closes_it),
 		pair(a_deadline_taken_back),
 		pair(finish_sends_what_is_queued),
+		pair(finish_sends_when_the_loop_comes_late),
 		pair(finish_does_not_wait_for_ever),
 		pair(finish_with_nothing_queued),
 		pair(a_good_handshake),
