@@ -7,137 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEGIN_SECONDS 10.0        /* for BEGIN */
-#define HIGH          (512 << 10) /* bytes with which a connection has enough to send */
+#define BEGIN_SECONDS 10.0 /* for BEGIN */
 #define LOW           (128 << 10)
 #define TURN          (4 << 20) /* bytes for all connections per wake-up */
 #define ORIGINS_MAX   65536
 #define SAID_MAX      100 /* messages for the user from one connection */
-#define WAITS_SECONDS 1.0
-#define WAITS_BELOW   0.6 /* in a relay, so that its own answer is in time */
-
-/* An answer that came from the parent. */
-struct passed {
-	struct item item;
-	uint32_t origin;
-	uint64_t call;
-	struct hvd_store_result result;
-};
-
-/* --- what waits to be sent --- */
-
-static void wake_up(struct hvd_downstream *down)
-{
-	event_active(down->flush, EV_TIMEOUT, 1);
-}
-
-void hvd_down_queue(struct child *child, struct item *item, enum item_kind kind, struct item *before)
-{
-	item->kind = kind;
-	item->child = child;
-	item->next = before;
-	item->prev = before ? before->prev : child->last;
-	if (item->prev)
-		item->prev->next = item;
-	else
-		child->first = item;
-	if (before)
-		before->prev = item;
-	else
-		child->last = item;
-	if (!child->full)
-		wake_up(child->down);
-}
-
-void hvd_down_unqueue(struct item *item)
-{
-	struct child *child = item->child;
-
-	if (!child)
-		return;
-	if (item->prev)
-		item->prev->next = item->next;
-	else
-		child->first = item->next;
-	if (item->next)
-		item->next->prev = item->prev;
-	else
-		child->last = item->prev;
-	item->child = NULL;
-	item->prev = item->next = NULL;
-}
-
-static void free_passed(struct passed *p)
-{
-	hvd_store_result_clear(&p->result);
-	free(p);
-}
-
-static struct passed *passed_of(struct item *item)
-{
-	return (struct passed *)item;
-}
-
-static void send_passed(struct child *child, struct passed *p)
-{
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .origin = p->origin, .call = p->call};
-
-	msg.result = p->result;
-	hvd_relay_send(child->conn, &msg);
-	free_passed(p);
-}
-
-static void send_item(struct child *child, struct item *item)
-{
-	static const struct hvd_relay_msg renew = {.type = HVD_RELAY_RENEW};
-
-	hvd_down_unqueue(item);
-	switch (item->kind) {
-	case ITEM_CALL:
-		hvd_down_send_call(child, item);
-		break;
-	case ITEM_PASS:
-		send_passed(child, passed_of(item));
-		break;
-	case ITEM_RENEW:
-		hvd_relay_send(child->conn, &renew);
-		free(item);
-		break;
-	default:
-		hvd_down_send_key(item);
-		break;
-	}
-}
-
-/* Send what the connection takes, and about `most` bytes at most. Returns how many these were. */
-static size_t flush(struct child *child, size_t most)
-{
-	size_t queued = hvd_conn_queued(child->conn), sent = 0;
-
-	while (child->first && queued < HIGH && sent < most) {
-		size_t now;
-
-		send_item(child, child->first);
-		now = hvd_conn_queued(child->conn);
-		sent += now - queued;
-		queued = now;
-	}
-	child->full = queued >= HIGH;
-	return sent;
-}
-
-static void drop_items(struct child *child)
-{
-	while (child->first) {
-		struct item *item = child->first;
-
-		hvd_down_unqueue(item);
-		if (item->kind == ITEM_PASS)
-			free_passed(passed_of(item));
-		else if (item->kind == ITEM_RENEW)
-			free(item);
-	}
-}
 
 /* --- origins --- */
 
@@ -215,56 +89,15 @@ static struct origin *need_origin(struct child *child, const struct hvd_relay_ms
 	return o;
 }
 
-/* --- what clients wait for --- */
-
-/* Keep so many lines, at least one. */
-static void cut_lines(char *text, unsigned max)
-{
-	char *p = text ? strchr(text, '\n') : NULL;
-
-	for (unsigned n = 1; p && n < max; n++)
-		p = strchr(p + 1, '\n');
-	if (p)
-		*p = '\0';
-}
-
-static void end_ask(struct ask *ask)
-{
-	struct ask **at = &ask->down->asks;
-
-	while (*at != ask)
-		at = &(*at)->next;
-	*at = ask->next;
-	hvd_rv_wheel_remove(&ask->down->rv->wheel, &ask->spoke);
-	cut_lines(ask->text, ask->max);
-	ask->done(ask->text, ask->arg);
-	free(ask);
-}
-
-static void waits_answered(struct ask *ask)
-{
-	if (--ask->left == 0)
-		end_ask(ask);
-}
-
-static void on_waits_due(struct hvd_rv_spoke *s)
-{
-	end_ask((struct ask *)(void *)((char *)s - offsetof(struct ask, spoke)));
-}
-
 /* --- the end of a connection --- */
 
 static void end_child(struct child *child, bool may_come_back)
 {
 	struct hvd_downstream *down = child->down;
 
-	for (struct ask *ask = down->asks, *next; ask; ask = next) {
-		next = ask->next;
-		if (child->origin && ask->seq >= child->waits_seq)
-			waits_answered(ask);
-	}
+	hvd_down_asks_end(child);
 	hvd_down_unwatch_all(child, false);
-	drop_items(child);
+	hvd_down_drop_items(child);
 	for (size_t i = 0; i < down->origins.room; i++)
 		for (struct hvd_hash_node *node = down->origins.slots[i], *chain; node; node = chain) {
 			struct origin *o = (struct origin *)node;
@@ -395,27 +228,6 @@ static void do_said(struct child *child, const struct hvd_relay_msg *msg)
 	free(text);
 }
 
-static void do_waits(struct child *child, const struct hvd_relay_msg *msg)
-{
-	struct hvd_downstream *down = child->down;
-	struct ask *ask = down->asks;
-
-	if (child->waits_seq >= down->waits_seq)
-		return; /* nobody has asked */
-	while (ask && ask->seq != child->waits_seq)
-		ask = ask->next;
-	child->waits_seq++;
-	if (!ask)
-		return; /* it comes too late */
-	if (msg->text.n > 0) {
-		char *text = hvd_xstrndup(msg->text.p, msg->text.n);
-
-		hvd_xappendf(&ask->text, "%s%s", ask->text ? "\n" : "", text);
-		free(text);
-	}
-	waits_answered(ask);
-}
-
 /* NULL, or why the connection is to be closed. */
 static const char *handle(struct child *child, struct hvd_relay_msg *msg)
 {
@@ -441,7 +253,7 @@ static const char *handle(struct child *child, struct hvd_relay_msg *msg)
 		do_gone(child, msg);
 		break;
 	case HVD_RELAY_WAITS:
-		do_waits(child, msg);
+		hvd_down_waits(child, msg);
 		break;
 	default:
 		do_said(child, msg);
@@ -493,7 +305,7 @@ static void on_drained(struct hvd_conn *conn, void *arg)
 	(void)conn;
 	child->full = false;
 	if (child->first)
-		wake_up(child->down);
+		hvd_down_wake(child->down);
 }
 
 /* --- for the server --- */
@@ -528,13 +340,9 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 	hvd_rv_conn_reap(down->rv);
 	if (down->check_admitted)
 		expel(down);
-	for (struct ask *ask = down->asks, *next; ask; ask = next) {
-		next = ask->next;
-		if (ask->left == 0)
-			end_ask(ask);
-	}
+	hvd_down_asks_due(down);
 	for (struct child *child = down->children; child; child = child->next) {
-		size_t sent = left > 0 ? flush(child, left) : 0;
+		size_t sent = left > 0 ? hvd_down_flush(child, left) : 0;
 
 		left -= sent < left ? sent : left;
 		more = more || (child->first && !child->full);
@@ -575,14 +383,7 @@ void hvd_downstream_destroy(struct hvd_downstream *down)
 	if (!down)
 		return;
 	hvd_downstream_drop(down);
-	while (down->asks) {
-		struct ask *ask = down->asks;
-
-		down->asks = ask->next;
-		hvd_rv_wheel_remove(&down->rv->wheel, &ask->spoke);
-		ask->done(ask->text, ask->arg);
-		free(ask);
-	}
+	hvd_down_asks_free(down);
 	event_free(down->flush);
 	hvd_hash_table_free(&down->origins);
 	free(down->admitted);
@@ -627,7 +428,7 @@ void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *origins, 
 		memcpy(down->admitted, origins, n * sizeof(*origins));
 	/* Not now: the caller may be called from a relay's call. */
 	down->check_admitted = true;
-	wake_up(down);
+	hvd_down_wake(down);
 }
 
 size_t hvd_downstream_count(const struct hvd_downstream *down)
@@ -650,40 +451,7 @@ void hvd_downstream_renew(struct hvd_downstream *down)
 void hvd_downstream_pass(struct hvd_downstream *down, const struct hvd_relay_msg *msg)
 {
 	const struct origin *o = find_origin(down, msg->origin);
-	struct passed *p;
 
-	if (!o || !o->route)
-		return;
-	p = hvd_xcalloc(1, sizeof(*p));
-	p->origin = msg->origin;
-	p->call = msg->call;
-	p->result = msg->result;
-	if (p->result.value)
-		hvd_rv_value_ref(p->result.value);
-	hvd_down_queue(o->route, &p->item, ITEM_PASS, NULL);
-}
-
-void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*done)(char *text, void *arg), void *arg)
-{
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_ASK_WAITS, .level = max};
-	struct ask *ask = hvd_xcalloc(1, sizeof(*ask));
-	double seconds = down->rv->upstream ? WAITS_BELOW : WAITS_SECONDS;
-
-	*ask = (struct ask){.next = down->asks,
-			    .seq = down->waits_seq++,
-			    .left = down->n_begun,
-			    .max = max,
-			    .spoke.due = on_waits_due,
-			    .down = down,
-			    .done = done,
-			    .arg = arg};
-	down->asks = ask;
-	/* Not behind what waits to be sent: a relay that does not read is not asked for long. */
-	for (struct child *child = down->children; child; child = child->next)
-		if (child->origin)
-			hvd_relay_send(child->conn, &msg);
-	if (ask->left > 0)
-		hvd_rv_arm(down->rv, &ask->spoke, hvd_deadline_in(seconds));
-	else
-		wake_up(down); /* there is nobody to ask */
+	if (o && o->route)
+		hvd_down_pass(o->route, msg);
 }

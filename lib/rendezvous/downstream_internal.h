@@ -2,9 +2,11 @@
 /*
  * downstream_internal.h - what the files of a parent's side of its relays share. Nobody else includes it.
  *
- *   downstream.c         connections of relays, and their messages         calls both others
- *   downstream_keys.c    watches, and what waits to be sent to a relay
- *   downstream_calls.c   operations, and the processes that use the TCPStore
+ *   downstream.c         connections of relays, and their messages         calls all others
+ *   downstream_items.c   what waits to be sent to a relay                  calls keys and calls, to encode it
+ *   downstream_keys.c    watches                                           calls items
+ *   downstream_calls.c   operations, and the processes that use the TCPStore   calls items and keys
+ *   downstream_waits.c   what clients of relays wait for
  *
  * A relay that has a connection to this server is a child. Each relay of the launch has a number, its origin. Calls of
  * relays further below come over a child's connection, and their answers go back over the one over which the origin was
@@ -64,19 +66,6 @@ struct origin {
 	struct hvd_hash_table places;
 };
 
-/* An ASK_WAITS to all children. */
-struct ask {
-	struct ask *next;
-	uint64_t seq;
-	size_t left; /* children that have not answered */
-	unsigned max;
-	char *text;
-	struct hvd_rv_spoke spoke;
-	struct hvd_downstream *down;
-	void (*done)(char *text, void *arg);
-	void *arg;
-};
-
 struct hvd_downstream {
 	struct hvd_rv *rv;
 	uint64_t seed;
@@ -92,10 +81,24 @@ struct hvd_downstream {
 	uint64_t waits_seq; /* of the next ASK_WAITS */
 };
 
-/* downstream.c */
+/* downstream_items.c */
 /* Something waits to be sent to a child: at the end of its list, or in front of another item of it. */
 void hvd_down_queue(struct child *child, struct item *item, enum item_kind kind, struct item *before);
 void hvd_down_unqueue(struct item *item); /* one that is in no list is fine */
+/* An answer that came from the parent waits. */
+void hvd_down_pass(struct child *child, const struct hvd_relay_msg *msg);
+/* Send what the connection takes, and about `most` bytes at most. Returns how many these were. */
+size_t hvd_down_flush(struct child *child, size_t most);
+void hvd_down_drop_items(struct child *child);
+/* Have all that waits sent when the callbacks that run now are done. */
+void hvd_down_wake(struct hvd_downstream *down);
+
+/* downstream_waits.c */
+void hvd_down_waits(struct child *child, const struct hvd_relay_msg *msg);
+/* Answer the questions that nobody is left for; no more answers come from this child; answer all. */
+void hvd_down_asks_due(struct hvd_downstream *down);
+void hvd_down_asks_end(struct child *child);
+void hvd_down_asks_free(struct hvd_downstream *down);
 
 /* downstream_keys.c */
 /* A message of the child; they return NULL, or what is wrong with it. */

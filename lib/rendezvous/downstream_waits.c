@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking relays what their clients wait for. Each child answers the questions in their order, so its answers need no
+ * numbers.
+ */
+#include "downstream_internal.h"
+
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WAITS_SECONDS 1.0
+#define WAITS_BELOW   0.6 /* in a relay, so that its own answer is in time */
+
+/* A question to all children. */
+struct ask {
+	struct ask *next;
+	uint64_t seq;
+	size_t left; /* children that have not answered */
+	unsigned max;
+	char *text;
+	struct hvd_rv_spoke spoke;
+	struct hvd_downstream *down;
+	void (*done)(char *text, void *arg);
+	void *arg;
+};
+
+/* Keep so many lines, at least one. */
+static void cut_lines(char *text, unsigned max)
+{
+	char *p = text ? strchr(text, '\n') : NULL;
+
+	for (unsigned n = 1; p && n < max; n++)
+		p = strchr(p + 1, '\n');
+	if (p)
+		*p = '\0';
+}
+
+static void end_ask(struct ask *ask)
+{
+	struct ask **at = &ask->down->asks;
+
+	while (*at != ask)
+		at = &(*at)->next;
+	*at = ask->next;
+	hvd_rv_wheel_remove(&ask->down->rv->wheel, &ask->spoke);
+	cut_lines(ask->text, ask->max);
+	ask->done(ask->text, ask->arg);
+	free(ask);
+}
+
+static void waits_answered(struct ask *ask)
+{
+	if (--ask->left == 0)
+		end_ask(ask);
+}
+
+static void on_waits_due(struct hvd_rv_spoke *s)
+{
+	end_ask((struct ask *)(void *)((char *)s - offsetof(struct ask, spoke)));
+}
+
+void hvd_down_waits(struct child *child, const struct hvd_relay_msg *msg)
+{
+	struct hvd_downstream *down = child->down;
+	struct ask *ask = down->asks;
+
+	if (child->waits_seq >= down->waits_seq)
+		return; /* nobody has asked */
+	while (ask && ask->seq != child->waits_seq)
+		ask = ask->next;
+	child->waits_seq++;
+	if (!ask)
+		return; /* it comes too late */
+	if (msg->text.n > 0) {
+		char *text = hvd_xstrndup(msg->text.p, msg->text.n);
+
+		hvd_xappendf(&ask->text, "%s%s", ask->text ? "\n" : "", text);
+		free(text);
+	}
+	waits_answered(ask);
+}
+
+void hvd_down_asks_due(struct hvd_downstream *down)
+{
+	for (struct ask *ask = down->asks, *next; ask; ask = next) {
+		next = ask->next;
+		if (ask->left == 0)
+			end_ask(ask);
+	}
+}
+
+void hvd_down_asks_end(struct child *child)
+{
+	for (struct ask *ask = child->down->asks, *next; ask; ask = next) {
+		next = ask->next;
+		if (child->origin && ask->seq >= child->waits_seq)
+			waits_answered(ask);
+	}
+}
+
+void hvd_down_asks_free(struct hvd_downstream *down)
+{
+	while (down->asks)
+		end_ask(down->asks);
+}
+
+void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*done)(char *text, void *arg), void *arg)
+{
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_ASK_WAITS, .level = max};
+	struct ask *ask = hvd_xcalloc(1, sizeof(*ask));
+	double seconds = down->rv->upstream ? WAITS_BELOW : WAITS_SECONDS;
+
+	*ask = (struct ask){.next = down->asks,
+			    .seq = down->waits_seq++,
+			    .left = down->n_begun,
+			    .max = max,
+			    .spoke.due = on_waits_due,
+			    .down = down,
+			    .done = done,
+			    .arg = arg};
+	down->asks = ask;
+	/* Not behind what waits to be sent: a relay that does not read is not asked for long. */
+	for (struct child *child = down->children; child; child = child->next)
+		if (child->origin)
+			hvd_relay_send(child->conn, &msg);
+	if (ask->left > 0)
+		hvd_rv_arm(down->rv, &ask->spoke, hvd_deadline_in(seconds));
+	else
+		hvd_down_wake(down); /* there is nobody to ask */
+}
