@@ -381,6 +381,8 @@ void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_
 	if (v) {
 		/* For the key's entry, where there is none yet. */
 		hvd_upstream_make_room(up, 1024 + size_of(k));
+		/* Before relays below are told of the value: they ask what is known. */
+		set_state(k, HERE);
 		why = k->generation ? hvd_rv_scope_put(k->generation->scope, key_name(k), v)
 				    : hvd_rv_store_put(up->rv->store, scope_name(k), key_name(k), v);
 	}

@@ -182,8 +182,10 @@ int main(int argc, char **argv)
 	if (relays)
 		printf(", the relay of one host %.2f %%", share(ask_server(&leaf), before_leaf, seconds));
 	printf("\n");
-	end_server(&root, "the root:");
-	end_server(&leaf, "one host:");
+	show_server(&root, "the root:");
+	show_server(&leaf, "one host:");
+	end_server(&leaf);
+	end_server(&root);
 	sim_end(&sim);
 	event_base_free(sim.base);
 	for (int i = 0; i < real; i++)

@@ -96,9 +96,12 @@ static int with_relays(const struct plan *p, size_t body_len, double limit)
 	       p->hosts, p->top, m.body_len, rv_now() - begun, met ? "complete" : "NOT COMPLETE");
 	if (!met)
 		printf("  %zu of %zu relays have all values, %d of %d ranks\n", sim.complete, sim.n, m.at_barrier, m.n);
-	end_server(&root, "the root:");
-	end_server(&inner, "inner relay:");
-	end_server(&leaf, "last host:");
+	show_server(&root, "the root:");
+	show_server(&inner, "inner relay:");
+	show_server(&leaf, "last host:");
+	end_server(&leaf);
+	end_server(&inner);
+	end_server(&root);
 	sim_end(&sim);
 	mesh_end(&m);
 	event_base_free(sim.base);
@@ -117,7 +120,8 @@ static int without(int ranks, size_t body_len, double limit)
 	part = mesh_run(&m, limit);
 	printf("direct: %d ranks, %zu bytes each: %.2f s for %.1f %% of it\n", ranks, m.body_len, rv_now() - begun,
 	       part);
-	end_server(&root, "the root:");
+	show_server(&root, "the root:");
+	end_server(&root);
 	mesh_end(&m);
 	return 0;
 }

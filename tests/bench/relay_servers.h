@@ -146,8 +146,8 @@ static inline const struct report *ask_server(struct server *s)
 	return s->report;
 }
 
-/* Print what it has used, and end it. One that was not started is fine. */
-static inline void end_server(struct server *s, const char *name)
+/* Print what it has used. One that was not started is fine. */
+static inline void show_server(struct server *s, const char *name)
 {
 	const struct report *r = s->report;
 
@@ -157,6 +157,12 @@ static inline void end_server(struct server *s, const char *name)
 	printf("  %-14s %8.2f s of a processor, %8llu connections, %8.1f MB in, %9.1f MB out, %6.0f MB of memory\n",
 	       name, r->cpu, (unsigned long long)r->connections, (double)r->in / 1e6, (double)r->out / 1e6,
 	       (double)r->kilobytes / 1024);
+}
+
+static inline void end_server(struct server *s)
+{
+	if (!s->report)
+		return;
 	close(s->control);
 	kill(s->pid, SIGKILL); /* other servers may have the other end */
 	waitpid(s->pid, NULL, 0);

@@ -137,15 +137,17 @@ static inline void sim_on_up(struct hvd_conn *conn, void *arg)
 	static const struct hvd_conn_ops ops = {
 		.message = sim_on_message, .closed = sim_on_closed, .bytes = sim_on_bytes};
 	struct sim_relay *r = arg;
-	struct hvd_relay_msg begin = {.type = HVD_RELAY_BEGIN,
-				      .level = HVD_RELAY_VERSION,
-				      .origin = (uint32_t)(1 + r->first / r->sim->per_host)};
+	struct hvd_relay_msg begin = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION};
 
 	r->conn = conn;
 	hvd_conn_set_ops(conn, &ops, r);
 	hvd_conn_set_bytes_max(conn, SIZE_MAX / 2);
 	hvd_addr_parse("127.0.0.1", &begin.addr);
-	hvd_relay_send(conn, &begin);
+	/* Its own, and those of the relays below it. */
+	for (int rank = r->first; rank == r->first || rank < r->first + r->n; rank += r->sim->per_host) {
+		begin.origin = (uint32_t)(1 + rank / r->sim->per_host);
+		hvd_relay_send(conn, &begin);
+	}
 	if (r->n > 0)
 		sim_begin_mesh(r);
 }
