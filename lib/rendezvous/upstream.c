@@ -115,7 +115,8 @@ static void handle(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 		break;
 	case HVD_RELAY_RENEW:
 		hvd_rv_tcpstore_renew(up->rv);
-		hvd_upstream_keys_renew(up);
+		up->handling = false; /* it is about no key */
+		hvd_upstream_generations_tidy(up, true);
 		break;
 	case HVD_RELAY_ASK_WAITS:
 		ask_waits(up, msg->level);
@@ -148,7 +149,10 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 	if (msg.stored != HVD_RV_STORED)
 		msg.result.status = HVD_OP_NO_ROOM;
 	expect(up);
+	up->handling = true;
 	handle(up, &msg);
+	up->handling = false;
+	hvd_upstream_generations_tidy(up, false);
 	hvd_relay_msg_clear(&msg);
 }
 
@@ -224,6 +228,7 @@ void hvd_upstream_destroy(struct hvd_upstream *up)
 	up->conn = NULL;
 	hvd_upstream_calls_free(up);
 	hvd_upstream_keys_free(up);
+	hvd_upstream_generations_tidy(up, true);
 	hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
 	free(up);
 }

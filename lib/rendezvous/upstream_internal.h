@@ -2,9 +2,10 @@
 /*
  * upstream_internal.h - what the files of a relay's own side share. Nobody else includes it.
  *
- *   upstream.c        the connection to the parent, and its messages   calls both others
- *   upstream_keys.c   what is known of keys, and their generations
- *   upstream_calls.c  operations that the root carries out
+ *   upstream.c              the connection to the parent, and its messages   calls the others
+ *   upstream_keys.c         what is known of keys
+ *   upstream_generations.c  generations of the TCPStore                      calls keys
+ *   upstream_calls.c        operations that the root carries out             calls keys, to make room
  */
 #ifndef HVD_RENDEZVOUS_UPSTREAM_INTERNAL_H
 #define HVD_RENDEZVOUS_UPSTREAM_INTERNAL_H
@@ -26,6 +27,7 @@ struct hvd_upstream {
 	struct hvd_rv *rv;
 	struct hvd_conn *conn;     /* NULL: no parent at present */
 	bool lost;                 /* there will be none */
+	bool handling;             /* a message of the parent is being handled */
 	bool asked_waits;          /* the parent waits for our WAITS */
 	size_t owed;               /* answers that the parent should have at once: of watches, and of most calls */
 	struct hvd_rv_spoke spoke; /* when they are overdue */
@@ -58,10 +60,14 @@ void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_
 void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch);
 void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present);
 void hvd_upstream_key_wake(struct hvd_upstream *up, uint32_t watch, bool all);
-/* All generations are over, and nobody uses one. */
-void hvd_upstream_keys_renew(struct hvd_upstream *up);
+/* Forget all keys of a generation. */
+void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct generation *g);
 /* Forget keys that nobody needs at present, the oldest first, so that about as many bytes become free. */
 void hvd_upstream_make_room(struct hvd_upstream *up, size_t bytes);
+
+/* upstream_generations.c */
+/* Forget generations that nobody uses, but not the newest unless `newest`. */
+void hvd_upstream_generations_tidy(struct hvd_upstream *up, bool newest);
 
 /* upstream_calls.c */
 void hvd_upstream_calls_init(struct hvd_upstream *up);

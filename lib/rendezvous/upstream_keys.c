@@ -10,13 +10,11 @@
 #include "upstream_internal.h"
 
 #include "lib/base/xalloc.h"
-#include "tcpstore_wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define GENERATION_KEYS_MAX (1 << 24) /* as many as at the root */
-#define TRIES               64        /* keys that are looked at when there are many, for one that nobody needs */
+#define TRIES 64 /* keys that are looked at when there are many, for one that nobody needs */
 
 enum state {
 	UNKNOWN, /* the parent was asked, or will be */
@@ -470,84 +468,19 @@ void hvd_upstream_keys_unknown(struct hvd_upstream *up)
 	}
 }
 
-/* --- generations --- */
-
-static void forget_generation(struct hvd_upstream *up, struct generation *g)
+void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct generation *g)
 {
-	struct generation **at = &up->generations;
-
 	for (struct hvd_upstream_key *k = up->oldest, *next; k; k = next) {
 		next = k->next;
 		if (k->generation == g)
 			forget(k);
 	}
-	while (*at != g)
-		at = &(*at)->next;
-	*at = g->next;
-	hvd_rv_store_scope_free(up->rv->store, g->scope);
-	hvd_rv_refund(hvd_rv_store_budget(up->rv->store), sizeof(*g));
-	free(g);
-}
-
-/* Forget those that nobody uses; the newest outlives its users. */
-static void forget_unused(struct hvd_upstream *up, bool newest)
-{
-	for (struct generation *g = up->generations, *next; g; g = next) {
-		next = g->next;
-		if (g->refs == 0 && (newest || g != up->generations))
-			forget_generation(up, g);
-	}
-}
-
-struct hvd_rv_scope *hvd_upstream_generation(struct hvd_upstream *up, uint32_t number)
-{
-	struct hvd_rv_budget *budget = hvd_rv_store_budget(up->rv->store);
-	struct generation **at = &up->generations, *g;
-	struct hvd_rv_scope *scope;
-
-	while (*at && (*at)->number > number)
-		at = &(*at)->next;
-	g = *at;
-	if (!g || g->number != number) {
-		hvd_upstream_make_room(up, 1024);
-		if (!hvd_rv_charge(budget, sizeof(*g)))
-			return NULL;
-		scope = hvd_rv_store_scope_new(up->rv->store, HVD_TCPSTORE_KEY_MAX, GENERATION_KEYS_MAX);
-		if (!scope) {
-			hvd_rv_refund(budget, sizeof(*g));
-			return NULL;
-		}
-		g = hvd_xcalloc(1, sizeof(*g));
-		*g = (struct generation){.next = *at, .number = number, .scope = scope};
-		*at = g;
-	}
-	g->refs++;
-	forget_unused(up, false);
-	return g->scope;
-}
-
-void hvd_upstream_generation_unref(struct hvd_upstream *up, struct hvd_rv_scope *scope)
-{
-	struct generation *g = up->generations;
-
-	while (g && g->scope != scope)
-		g = g->next;
-	if (!g)
-		return;
-	g->refs--;
-	forget_unused(up, false);
-}
-
-void hvd_upstream_keys_renew(struct hvd_upstream *up)
-{
-	forget_unused(up, true);
 }
 
 void hvd_upstream_keys_free(struct hvd_upstream *up)
 {
 	while (up->oldest)
 		forget(up->oldest);
-	forget_unused(up, true);
 	hvd_hash_table_free(&up->keys);
 	hvd_hash_table_free(&up->watches);
 }
