@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A relay begins without a connection to its parent, and then connects; clients wait meanwhile. It is always in one of
- * three states: connecting (`link` is under way, or `again` will begin the next), connected, or over.
+ * A relay waits for its first client, or for some seconds, and connects to its parent then; clients wait meanwhile. So
+ * the connections of many relays do not compete with the start of ranks that may not need them yet. From then on a
+ * relay is always in one of three states: connecting (`link` is under way, or `again` will begin the next), connected,
+ * or over.
  */
 #include "relay.h"
 
@@ -21,6 +23,8 @@
 #include <string.h>
 #include <unistd.h>
 
+/* How long to wait for a first client: one to three seconds. */
+#define UNUSED_SECONDS 1.0
 /* How long a parent may take to greet before the root is tried in its place: it may be stopped. */
 #define PARENT_SECONDS 5.0
 /* How long the root is tried in all. */
@@ -43,10 +47,13 @@ struct hvd_relay {
 	struct hvd_boot up, root; /* of these only the addresses, and the port */
 	struct hvd_rv_access *access;
 	struct hvd_rv *rv;
-	struct hvd_pending *pending; /* NULL: no other relay connects to this one */
+	struct hvd_pending *pending;      /* NULL: no other relay connects to this one */
+	struct hvd_relay_sockets sockets; /* from which nothing was accepted yet */
+	bool parent;                      /* other relays connect to this one */
+	struct event *client, *child;     /* tell that it comes */
 	struct hvd_link *link;
 	struct event *again;
-	bool to_root;
+	bool to_root, connected;
 	unsigned tries;    /* since a connection has lasted */
 	hvd_time since;    /* of the last connection */
 	hvd_time deadline; /* for a connection to the root */
@@ -119,13 +126,18 @@ static void give_up(struct hvd_relay *relay)
 		relay->lost(relay->arg);
 }
 
+static void take_children(struct hvd_relay *relay);
+
 static void on_up(struct hvd_conn *conn, void *arg)
 {
 	struct hvd_relay *relay = arg;
 
 	relay->since = hvd_now();
+	relay->connected = true;
 	hvd_conn_watch_host(conn);
 	hvd_rv_relay_up(relay->rv, conn);
+	if (relay->parent && relay->sockets.children_port)
+		take_children(relay);
 }
 
 static void set_deadline(struct hvd_relay *relay)
@@ -181,11 +193,18 @@ static void connect_up(struct hvd_relay *relay)
 	hvd_link_name(relay->link, relay->to_root ? "the rendezvous" : "the relay above");
 }
 
+static void begin(struct hvd_relay *relay);
+
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
+	struct hvd_relay *relay = arg;
+
 	(void)fd;
 	(void)what;
-	connect_up(arg);
+	if (relay->client)
+		begin(relay);
+	else
+		connect_up(relay);
 }
 
 static void on_parent_lost(void *arg)
@@ -195,6 +214,7 @@ static void on_parent_lost(void *arg)
 	hvd_debug(&relay->log, "the connection to the rendezvous has ended; connecting again");
 	hvd_err_set(&relay->why, HVD_E_NET, "its connections end at once");
 	relay->to_root = true;
+	relay->connected = false;
 	if (hvd_now() - relay->since > LASTING_NS) {
 		relay->tries = 0;
 		set_deadline(relay);
@@ -204,9 +224,15 @@ static void on_parent_lost(void *arg)
 
 /* ---- relays below ---- */
 
+/* What a relay below sends could go nowhere while there is no parent: it connects to the root. */
 static void on_proven(struct hvd_conn *conn, void *arg)
 {
-	hvd_rv_relay_take(((struct hvd_relay *)arg)->rv, conn);
+	const struct hvd_relay *relay = arg;
+
+	if (relay->connected)
+		hvd_rv_relay_take(relay->rv, conn);
+	else
+		hvd_conn_free(conn);
 }
 
 static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
@@ -225,19 +251,66 @@ static void on_full(void *arg)
 	hvd_warn(&relay->log, "no descriptor is left for another relay: the limit is %lu", hvd_nofile());
 }
 
-static int take_children(struct hvd_relay *relay, struct hvd_relay_sockets *sockets, struct hvd_err *err)
+/* From the first connection to a parent on: until then they wait in the kernel's queue. */
+static void take_children(struct hvd_relay *relay)
 {
 	static const struct hvd_pending_ops ops = {
 		.proven = on_proven, .refused = on_refused, .dropped = on_refused, .full = on_full};
+	struct hvd_err why = {0};
 
-	if (!sockets->children_port)
-		return hvd_err_set(err, HVD_E_PROTO,
-				   "the plan has relays connect here, where no port is open for them");
-	relay->pending =
-		hvd_pending_create(relay->base, sockets->children, &relay->session, MAX_PENDING, &ops, relay, err);
+	relay->pending = hvd_pending_create(relay->base, relay->sockets.children, &relay->session, MAX_PENDING, &ops,
+					    relay, &why);
 	if (relay->pending)
-		sockets->children_port = 0;
-	return relay->pending ? 0 : -1;
+		relay->sockets.children_port = 0;
+	else
+		hvd_log_err(&relay->log, &why);
+}
+
+/* ---- the first client ---- */
+
+static void forget_events(struct hvd_relay *relay)
+{
+	if (relay->client)
+		event_free(relay->client);
+	if (relay->child)
+		event_free(relay->child);
+	relay->client = relay->child = NULL;
+}
+
+static void begin(struct hvd_relay *relay)
+{
+	forget_events(relay);
+	evtimer_del(relay->again);
+	hvd_rv_listen_fd(relay->rv, relay->sockets.fd);
+	relay->sockets.port = 0;
+	if (!relay->parent)
+		hvd_relay_sockets_close(&relay->sockets);
+	set_deadline(relay);
+	connect_up(relay);
+}
+
+static void on_first(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	begin(arg);
+}
+
+/* Takes the sockets. */
+static void await_first(struct hvd_relay *relay, struct hvd_relay_sockets *sockets, uint32_t origin)
+{
+	/* Relays that nobody uses do not all connect at the same time. */
+	struct timeval tv = hvd_left_tv(hvd_deadline_in(UNUSED_SECONDS + (double)(origin % 64) / 32));
+
+	evtimer_add(relay->again, &tv);
+	relay->sockets = *sockets;
+	*sockets = (struct hvd_relay_sockets){0};
+	relay->client = event_new(relay->base, relay->sockets.fd, EV_READ, on_first, relay);
+	event_add(relay->client, NULL);
+	if (!relay->parent)
+		return;
+	relay->child = event_new(relay->base, relay->sockets.children, EV_READ, on_first, relay);
+	event_add(relay->child, NULL);
 }
 
 /* ---- begin and end ---- */
@@ -284,9 +357,11 @@ static int serve(struct hvd_relay *relay, const struct hvd_relay_opts *opts, str
 	relay->rv = hvd_rv_create(relay->base, &cfg, &relay->log, err);
 	if (!relay->rv)
 		return -1;
-	hvd_rv_listen_fd(relay->rv, opts->sockets->fd);
-	opts->sockets->port = 0;
-	return json_is_true(json_object_get(opts->plan, "children")) ? take_children(relay, opts->sockets, err) : 0;
+	relay->parent = json_is_true(json_object_get(opts->plan, "children"));
+	if (!opts->sockets->port || (relay->parent && !opts->sockets->children_port))
+		return hvd_err_set(err, HVD_E_PROTO, "the plan has a relay here, where no port is open for it");
+	await_first(relay, opts->sockets, cfg.origin);
+	return 0;
 }
 
 struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts, void (*lost)(void *arg),
@@ -313,8 +388,6 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_rel
 	}
 	relay->to_root =
 		relay->up.port == relay->root.port && hvd_addr_equal(&relay->up.addrs[0], &relay->root.addrs[0]);
-	set_deadline(relay);
-	connect_up(relay);
 	return relay;
 }
 
@@ -322,6 +395,8 @@ void hvd_relay_destroy(struct hvd_relay *relay)
 {
 	if (!relay)
 		return;
+	forget_events(relay);
+	hvd_relay_sockets_close(&relay->sockets);
 	hvd_link_destroy(relay->link);
 	hvd_pending_destroy(relay->pending);
 	hvd_rv_destroy(relay->rv);

@@ -51,8 +51,9 @@ struct hvd_relay_opts {
 
 struct hvd_relay;
 
-/* Serve, and begin to connect. `boot`, `info` and `log` must outlive the relay. `lost` (may be NULL) is called once,
- * from the event loop, when there will be no parent any more. NULL with err set. */
+/* Serve, and connect when the first client comes, or some seconds later. `boot`, `info` and `log` must outlive the
+ * relay. `lost` (may be NULL) is called once, from the event loop, when there will be no parent any more. NULL with err
+ * set. */
 struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts, void (*lost)(void *arg),
 				   void *arg, const struct hvd_log *log, struct hvd_err *err);
 void hvd_relay_destroy(struct hvd_relay *relay); /* not from within `lost`; NULL is fine */

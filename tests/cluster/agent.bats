@@ -40,6 +40,11 @@ echo $(($(date +%s%3N) - from))'
 # lasting srun|hvdrun SECONDS: begins a launch whose second rank of each host lasts longer than the first.
 lasting() {
     begin relay_launch "$1" "${FOUR[@]}" bash -c '
+        exec 5<>/dev/tcp/$HOROVOD_GLOO_RENDEZVOUS_ADDR/$HOROVOD_GLOO_RENDEZVOUS_PORT
+        printf "PUT /scope/key_$HOROVOD_RANK HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nvalue" >&5
+        read -r answer <&5
+        [[ $answer == "HTTP/1.1 200"* ]] || echo "error: <$answer>"
+        exec 5>&-
         read -r children </proc/$$/task/$$/children
         echo "children <$children> $(sed -n s/^0:://p /proc/self/cgroup)"
         (($HOROVOD_LOCAL_RANK == 0)) || sleep '"$2"
@@ -67,7 +72,7 @@ lasting() {
 @test "the relay has a session of its own and none of the task's descriptors, is small, and sleeps" {
     local with
     for with in srun hvdrun; do
-        lasting "$with" 4
+        lasting "$with" 6
         sleep 1
         run as_root hvdn2 bash -c '
             memory=0
@@ -160,7 +165,7 @@ ask() {
     printf %s "$2" >&5
     head -n 1 <&5
 }
-echo ready
+echo "ready $(ask "PUT /ring/first_$HOROVOD_RANK" value)"
 until [[ -e go ]]; do sleep 0.1; done
 echo "$(hostname) PUT $(ask "PUT /ring/rank_$HOROVOD_RANK" value)"
 echo "$(hostname) GET $(ask "GET /ring/rank_$((2 - HOROVOD_RANK))")"
@@ -168,7 +173,7 @@ until [[ -e enough ]]; do sleep 0.1; done
 END
     on_login rm -f go enough
     begin on_login env HVD_RELAY_FAN_OUT=1 srun --hvd --hvd-store-relay=always -N3 -n3 ./ring.sh
-    says_times 10 3 ready
+    says_times 10 3 "ready HTTP/1.1 200"
     wait_for 5 both
     as_root hvdn3 ss -Htnp state established | grep -q "10.78.0.12:.*hvd-relay"
     as_root hvdn2 pkill -KILL -u alice -x hvd-relay
