@@ -323,7 +323,8 @@ static int read_addrs(const json_t *plan, const char *addrs, const char *port, s
 	int64_t number = 0;
 
 	out->n_addrs = n < HVD_BOOT_MAX_ADDRS ? (unsigned)n : HVD_BOOT_MAX_ADDRS;
-	memcpy(out->addrs, list, list ? out->n_addrs * sizeof(*list) : 0);
+	for (unsigned i = 0; i < out->n_addrs; i++)
+		out->addrs[i] = list[i];
 	free(list);
 	if (n == 0)
 		return hvd_err_set(err, HVD_E_PROTO, "the plan has no address of this host's rendezvous");

@@ -123,7 +123,7 @@ static void check_count(struct world *w, unsigned me)
 static void check_replace(struct world *w, unsigned me)
 {
 	struct actor *a = &w->actors[me];
-	int n;
+	int n = 0;
 
 	if (a->c.value_len != strlen(a->next) || memcmp(a->c.value, a->next, a->c.value_len) != 0)
 		return;
@@ -137,8 +137,8 @@ static void check_replace(struct world *w, unsigned me)
 static void check_pop(struct world *w, unsigned me)
 {
 	struct actor *a = &w->actors[me];
-	unsigned whose;
-	int n;
+	unsigned whose = 0;
+	int n = 0;
 
 	if (a->c.number <= 0)
 		return;
