@@ -41,13 +41,24 @@ static bool is_meant(const struct killer *killer, int fd)
 	       hvd_portset_has(killer->at, &addr, port) && hvd_addr_of_peer(fd, &addr) == 0;
 }
 
+/* A process that ends has no program any longer; what /proc has of it belongs to root. */
+static bool ends(pid_t pid)
+{
+	char path[64], c;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return readlink(path, &c, 1) < 0 && (errno == ENOENT || errno == ESRCH);
+}
+
 static void closed_to_us(struct killer *killer, pid_t pid)
 {
+	int error = errno;
+
 	/* The process or the descriptor has gone in the meantime. */
-	if (errno == ESRCH || errno == ENOENT || errno == EBADF)
+	if (error == ESRCH || error == ENOENT || error == EBADF || ends(pid))
 		return;
 	killer->closed = pid;
-	killer->error = errno;
+	killer->error = error;
 }
 
 static void kill_in_process(struct killer *killer, pid_t pid)

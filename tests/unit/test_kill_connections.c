@@ -278,6 +278,32 @@ static void says_which_it_may_not_look_into(void **state)
 	close_link(&link);
 }
 
+/* A process that has ended belongs to root in /proc, but has no connections either. */
+static void says_nothing_of_one_that_has_ended(void **state)
+{
+	struct hvd_portset at = {0};
+	struct hvd_err err = {0};
+	siginfo_t info;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	pid = fork(); /* acts as hvd-task, without root's rights */
+	if (pid == 0) {
+		if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+			_exit(9);
+		prctl(PR_SET_DUMPABLE, 1);
+		if (fork() == 0)
+			_exit(0);
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT) != 0)
+			_exit(8);
+		_exit(hvd_kill_connections(&at, hvd_deadline_in(30), &err) == 0 && err.code == HVD_OK ? 0 : 7);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	hvd_portset_clear(&at);
+}
+
 static void messages_are_answered(void **state)
 {
 	json_t *bad = json_pack("{s:s, s:{s:[i]}}", "t", "kill-connections", "at", "elsewhere", 1);
@@ -315,6 +341,7 @@ int main(void)
 		cmocka_unit_test_teardown(an_adopted_ones, end_children),
 		cmocka_unit_test_teardown(the_other_end_and_listeners_stay, end_children),
 		cmocka_unit_test_teardown(says_which_it_may_not_look_into, end_children),
+		cmocka_unit_test_teardown(says_nothing_of_one_that_has_ended, end_children),
 		cmocka_unit_test(messages_are_answered),
 	};
 
