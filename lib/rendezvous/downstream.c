@@ -11,7 +11,6 @@
 #define LOW           (128 << 10)
 #define TURN          (4 << 20) /* bytes for all connections per wake-up */
 #define ORIGINS_MAX   65536
-#define SAID_MAX      100 /* messages for the user from one connection */
 
 /* --- origins --- */
 
@@ -216,18 +215,6 @@ static void do_gone(const struct child *child, const struct hvd_relay_msg *msg)
 		say_gone(o);
 }
 
-static void do_said(struct child *child, const struct hvd_relay_msg *msg)
-{
-	char *text = hvd_xstrndup(msg->text.p, msg->text.n);
-
-	if (child->said < SAID_MAX && child->down->rv->upstream)
-		hvd_upstream_pass(child->down->rv->upstream, msg);
-	else if (child->said < SAID_MAX)
-		hvd_log(child->down->rv->log, (enum hvd_log_level)msg->level, "%s", text);
-	child->said += child->said < SAID_MAX;
-	free(text);
-}
-
 /* NULL, or why the connection is to be closed. */
 static const char *handle(struct child *child, struct hvd_relay_msg *msg)
 {
@@ -252,11 +239,8 @@ static const char *handle(struct child *child, struct hvd_relay_msg *msg)
 	case HVD_RELAY_GONE:
 		do_gone(child, msg);
 		break;
-	case HVD_RELAY_WAITS:
+	default: /* WAITS: the parser takes no others */
 		hvd_down_waits(child, msg);
-		break;
-	default:
-		do_said(child, msg);
 		break;
 	}
 	return NULL;

@@ -46,7 +46,6 @@ struct child {
 	struct hvd_hash_table watches; /* by id */
 	size_t detached;               /* watches of generations that do not exist */
 	uint64_t waits_seq;            /* the next of its answers to ASK_WAITS is to this one */
-	unsigned said;                 /* messages for the user so far */
 	bool full;                     /* its connection has enough to send */
 };
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "relay_wire.h"
 
-#include "lib/base/log.h"
 #include "lib/protocol/conn.h"
 
 #include <stdlib.h>
@@ -130,10 +129,6 @@ void hvd_relay_encode(const struct hvd_relay_msg *msg, struct hvd_relay_bytes *o
 		break;
 	case HVD_RELAY_GONE:
 		put(out, msg->origin, 4);
-		break;
-	case HVD_RELAY_SAID:
-		put(out, msg->level, 1);
-		put_slice(out, msg->text);
 		break;
 	case HVD_RELAY_WAITS:
 		put_slice(out, msg->text);
@@ -368,12 +363,6 @@ static void get_from_relay(struct in *in, struct hvd_relay_msg *msg)
 		msg->origin = (uint32_t)get(in, 4);
 		break;
 	case HVD_RELAY_WAITS:
-		msg->text = get_text(in);
-		break;
-	case HVD_RELAY_SAID:
-		msg->level = (unsigned)get(in, 1);
-		if (msg->level > HVD_LOG_DEBUG)
-			wrong(in, HVD_E_PROTO, "a message for the user has no such level");
 		msg->text = get_text(in);
 		break;
 	default:

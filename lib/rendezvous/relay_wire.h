@@ -22,7 +22,6 @@
  *   CANCEL    origin, id    answer this call soon, with what there is or HVD_OP_CANCELLED
  *   GONE      origin        this relay, whose parent I am, has ended: its processes have left the store
  *   WAITS     text (BYTES)  the answer to ASK_WAITS: lines; of all relays below, this one included
- *   SAID      level (1), text (BYTES)    a message for the user (enum hvd_log_level)
  *
  * From the parent:
  *
@@ -55,7 +54,7 @@
 struct hvd_conn;
 
 #define HVD_RELAY_VERSION  1
-#define HVD_RELAY_TEXT_MAX 65536 /* bytes of a WAITS or SAID */
+#define HVD_RELAY_TEXT_MAX 65536 /* bytes of a WAITS */
 /* The longest message (hvd_conn_set_bytes_max()): a value, what COMPARE_SET expects, and names. */
 #define HVD_RELAY_MSG_MAX(value_max) ((value_max) + (size_t)(16 << 20))
 
@@ -68,7 +67,6 @@ enum hvd_relay_type {
 	HVD_RELAY_CANCEL,
 	HVD_RELAY_GONE,
 	HVD_RELAY_WAITS,
-	HVD_RELAY_SAID,
 	HVD_RELAY_VALUE = 32,
 	HVD_RELAY_ABSENT,
 	HVD_RELAY_ASK,
@@ -84,7 +82,7 @@ struct hvd_relay_msg {
 	uint32_t origin, watch; /* watch: the id of a watch */
 	uint64_t call, done;    /* call: the id of a call */
 	bool flag;              /* WATCH: waits; ASK: present; WAKE: all */
-	unsigned level;         /* SAID; BEGIN: the version; ASK_WAITS: how many lines */
+	unsigned level;         /* BEGIN: the version; ASK_WAITS: how many lines */
 	struct hvd_addr addr;   /* BEGIN */
 	struct hvd_slice text;
 	struct hvd_store_op op;         /* WATCH: scope and key; CALL */

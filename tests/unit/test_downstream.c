@@ -676,26 +676,6 @@ static void rubbish_ends_the_connection(void **state)
 	hears(p, c, "closed; ");
 }
 
-static void what_relays_say_is_limited(void **state)
-{
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_SAID, .level = HVD_LOG_WARN};
-	struct place *p = *state;
-	struct relay *a = relay(p, 1);
-
-	msg.text = S("\033[2Jword");
-	send_msg(a, &msg);
-	turn(p);
-	assert_string_equal(p->said, "\\x1b[2Jword\n");
-	for (int i = 0; i < 300; i++)
-		send_msg(a, &msg);
-	p->said[0] = '\0';
-	turn(p);
-	p->said[0] = '\0';
-	send_msg(a, &msg);
-	turn(p);
-	assert_string_equal(p->said, "");
-}
-
 struct waits {
 	char *text;
 	unsigned n;
@@ -768,7 +748,6 @@ int main(void)
 		place(renewing_ends_all_of_the_tcpstore),
 		place(only_admitted_relays_stay),
 		place(rubbish_ends_the_connection),
-		place(what_relays_say_is_limited),
 		place(asks_what_clients_wait_for),
 	};
 
