@@ -12,18 +12,23 @@
 #include "launcher/driver/relays.h"
 #include "launcher/options/config.h"
 #include "launcher/run/secret.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/key.h"
 #include "lib/base/log.h"
 #include "lib/net/nicspec.h"
+#include "lib/process/capture.h"
 #include "lib/process/rlimits.h"
+#include "lib/process/spawn.h"
 #include "slurm/slurm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -33,6 +38,8 @@ extern char **environ;
  * could be told, the driver asks Slurm's controller to end the step. After the start nobody is connected who could be
  * told: the controller is asked to send SIGTERM at once. */
 #define END_STEP_SECONDS 3.0
+/* How long Slurm may take to say whether the job shares its hosts. */
+#define ASK_SECONDS 2.0
 
 static const char usage[] =
 	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--port-range=LO-HI] [--nics=LIST]\n"
@@ -253,16 +260,44 @@ static int identity_of(const struct program *prog, struct hvd_identity *identity
 	return hvd_key_read_fd((int)prog->key_fd, &identity->key, err);
 }
 
+/* Ask Slurm in a process of its own, which writes "0", "1" or why it cannot tell: a controller that does not answer
+ * must not hold up the launch for long. */
+static pid_t begin_to_ask(const struct program *prog, int out)
+{
+	struct hvd_err err = {0};
+	bool shared = false;
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (hvd_slurm_job_shared(prog->job, &shared, &err) == 0)
+		snprintf(err.msg, sizeof(err.msg), "%d", shared);
+	_exit(write(out, err.msg, strlen(err.msg)) < 0);
+}
+
 /* Slurm's answer is of use only where the number of ranks does not decide. srun is starting the tasks meanwhile. */
 static void ask_shared(struct program *prog)
 {
 	struct hvd_driver_opts *opts = &prog->opts;
-	struct hvd_err err = {0};
+	hvd_cleanup_free char *said = NULL;
+	int fds[2];
+	size_t len;
+	pid_t pid;
 
-	if (!hvd_relays_ask_shared(opts))
+	if (!hvd_relays_ask_shared(opts) || pipe2(fds, O_CLOEXEC) != 0)
 		return;
-	if (hvd_slurm_job_shared(prog->job, &opts->hosts_shared, &err) != 0)
-		hvd_verbose(&prog->log, "cannot tell whether other users have processes on these hosts: %s", err.msg);
+	pid = begin_to_ask(prog, fds[1]);
+	close(fds[1]);
+	if (pid > 0)
+		said = hvd_capture_fd(fds[0], "Slurm", 4096, hvd_deadline_in(ASK_SECONDS), &len, NULL);
+	close(fds[0]);
+	if (pid > 0)
+		hvd_end(pid, 0, NULL);
+	opts->hosts_shared = said && strcmp(said, "1") == 0;
+	if (!said || (strcmp(said, "0") != 0 && strcmp(said, "1") != 0))
+		hvd_verbose(&prog->log, "cannot tell whether other users have processes on these hosts: %s",
+			    said ? said : "Slurm does not answer");
 }
 
 static int run(struct program *prog, struct hvd_err *err)

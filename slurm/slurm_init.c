@@ -21,6 +21,8 @@
 #include <signal.h>
 #include <slurm/slurm.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -92,11 +94,23 @@ static int rehearse(struct hvd_err *err)
 	return hvd_err_hint(err, "see whether 'scontrol show config' works here");
 }
 
+/* What a step's processes have of an srun without configuration files (Slurm 22.05): libslurm would look for a file of
+ * that name for a minute. Without it the controller is asked, as SLURM_CONF_SERVER says. */
+static void drop_no_name(void)
+{
+	const char *conf = getenv("SLURM_CONF");
+
+	if (conf && strcmp(conf, "(null)") == 0)
+		unsetenv("SLURM_CONF");
+}
+
 int hvd_slurm_open(struct hvd_err *err)
 {
 	int rc = 0;
 
 	pthread_mutex_lock(&process.lock);
+	if (!process.done)
+		drop_no_name();
 	if (!process.done && (rc = rehearse(err)) == 0) {
 		slurm_init(NULL);
 		process.done = true;
