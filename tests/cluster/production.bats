@@ -110,7 +110,8 @@ alone() {
         for _ in 1 2 3 4 5; do
             run launch "$with" "$relay" -N2 -n4 --ntasks-per-node=2 bash -c '
                 ((HOROVOD_LOCAL_RANK == 0)) && exit
-                sleep 1
+                # The rendezvous is on the first host: it stays until the other one has been looked at.
+                sleep $((HOROVOD_RANK == 1 ? 2 : 1))
                 for pid in $(pgrep -u "$USER" "^hvd-[rw]"); do
                     echo "$(hostname): $(</proc/$pid/comm): $(sed -n "s/.*:memory:.*\(step_[^/]*\).*/\1/p" /proc/$pid/cgroup)"
                 done
