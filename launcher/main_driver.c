@@ -273,7 +273,7 @@ static pid_t begin_to_ask(const struct program *prog, int out)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (hvd_slurm_job_shared(prog->job, &shared, &err) == 0)
 		snprintf(err.msg, sizeof(err.msg), "%d", shared);
-	_exit(write(out, err.msg, strlen(err.msg)) < 0);
+	_exit(write(out, err.msg, strlen(err.msg)) < 0 ? 1 : 0);
 }
 
 /* Slurm's answer is of use only where the number of ranks does not decide. srun is starting the tasks meanwhile. */
