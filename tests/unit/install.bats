@@ -144,6 +144,7 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 		launcher) value=fork ;;
 		rendezvous) value=launch ;;
 		store) value=rank0 ;;
+		store-relay) value=always ;;
 		frameworks) value='[torch, jax]' ;;
 		nics) value='[lo, eth0]' ;;
 		logging.level) value=INFO ;;
