@@ -54,7 +54,7 @@ static json_t *network_addrs(const struct hvd_plan *plan, const struct hvd_node 
 
 json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host)
 {
-	const struct hvd_relay_place *place = &plan->relays.place[host];
+	const struct hvd_relay_place *place;
 	struct hvd_addr addr;
 	json_t *root, *up;
 	in_port_t port;
@@ -62,6 +62,7 @@ json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table 
 
 	if (!hvd_relays_at(&plan->relays, host))
 		return NULL;
+	place = &plan->relays.place[host];
 	root = root_addrs(plan, &table->hosts[host], plan->endpoint[host]);
 	if (place->parent == HVD_RELAY_PARENT_ROOT) {
 		up = json_copy(root);
