@@ -45,7 +45,9 @@ static const char usage[] =
 	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--port-range=LO-HI] [--nics=LIST]\n"
 	"                  [--start-timeout=SEC] [--rendezvous=auto|launch|batch] [--trace=FILE] [--config=FILE]\n"
 	"                  [--store=agent|rank0|off] [--store-relay=auto|always|never] [--frameworks=LIST]\n"
-	"                  [--init-timeout=SEC] [--key-file=FILE] [--key-fd=FD] [--verbose[=N]]\n"
+	"                  [--init-timeout=SEC] [--preflight=off|quick|full] [--spares=N] [--hang-timeout=SEC]\n"
+	"                  [--hang-action=report|kill|requeue] [--signal-ranks=SIG@SEC] [--requeue-on=LIST]\n"
+	"                  [--stderr-lines=N] [--key-file=FILE] [--key-fd=FD] [--verbose[=N]]\n"
 	"Started by srun --hvd, not by hand: see spank-hvd(8).\n";
 
 struct program {
@@ -186,6 +188,13 @@ static int parse(int argc, char **argv, struct program *prog)
 		{"store-relay", required_argument, NULL, 'S'},
 		{"frameworks", required_argument, NULL, 'S'},
 		{"init-timeout", required_argument, NULL, 'S'},
+		{"preflight", required_argument, NULL, 'S'},
+		{"spares", required_argument, NULL, 'S'},
+		{"hang-timeout", required_argument, NULL, 'S'},
+		{"hang-action", required_argument, NULL, 'S'},
+		{"signal-ranks", required_argument, NULL, 'S'},
+		{"requeue-on", required_argument, NULL, 'S'},
+		{"stderr-lines", required_argument, NULL, 'S'},
 		{"trace", required_argument, NULL, 'S'},
 		{"config", required_argument, NULL, 'S'},
 		{"key-file", required_argument, NULL, 'S'},

@@ -310,6 +310,9 @@ static int act(struct hvd_options *o, const struct hvd_log *log)
 		return show(hvd_xasprintf("hvdrun %s\n", HVD_VERSION));
 	case HVD_CHECK_BUILD:
 		return show(hvd_report_build(environ));
+	case HVD_SHOW_STACKS:
+		hvd_error(log, "--stacks is not built in yet");
+		return 2;
 	case HVD_ASK_SRUN:
 		return ask_srun(o, log);
 	default:

@@ -69,6 +69,25 @@ static int set_frameworks(char **where, const char *from, const char *value, str
 	return 0;
 }
 
+/* A value whose check has returned `rc`. */
+static int set_checked(char **where, const char *value, int rc)
+{
+	if (rc == 0)
+		replace(where, value);
+	return rc;
+}
+
+static int set_number(char **where, double max, const char *from, const char *value, struct hvd_err *err)
+{
+	double n;
+
+	if (hvd_value_number(from, value, 0, max, &n, err) != 0)
+		return -1;
+	free(*where);
+	*where = hvd_xasprintf("%.0f", n);
+	return 0;
+}
+
 /* `join`: add to the list that is there. */
 static int set_nics(char **where, bool join, const char *from, const char *value, struct hvd_err *err)
 {
@@ -96,6 +115,22 @@ static int set(struct hvd_plugin_opt *opt, int id, bool join, const char *from, 
 		return 0;
 	case HVD_NICS:
 		return set_nics(&opt->text[id], join, from, value, err);
+	case HVD_SPARES:
+		return set_number(&opt->text[id], HVD_VALUES_MOST_SPARES, from, value, err);
+	case HVD_STDERR_LINES:
+		return set_number(&opt->text[id], HVD_VALUES_MOST_LINES, from, value, err);
+	case HVD_PREFLIGHT:
+		return set_choice(&opt->text[id], HVD_VALUES_PREFLIGHT, from, value, err);
+	case HVD_HANG_TIMEOUT:
+		return set_timeout(&opt->text[id], 0, from, value, err);
+	case HVD_HANG_ACTION:
+		return set_choice(&opt->text[id], HVD_VALUES_HANG_ACTION, from, value, err);
+	case HVD_SIGNAL_RANKS:
+		return set_checked(&opt->text[id], value,
+				   hvd_value_signal_before(from, value, &(int){0}, &(double){0}, err));
+	case HVD_REQUEUE_ON:
+		return set_checked(&opt->text[id], value,
+				   hvd_value_set(from, value, HVD_VALUES_REQUEUE_ON, &(unsigned){0}, err));
 	case HVD_START_TIMEOUT:
 		return set_timeout(&opt->text[id], HVD_VALUES_LEAST_TIMEOUT, from, value, err);
 	case HVD_INIT_TIMEOUT:
@@ -141,6 +176,26 @@ static struct spank_option options[] = {
 	{(char *)"hvd-init-timeout", (char *)"SEC",
 	 (char *)"Give up when some ranks call init_process_group() so much later than the first (default 0: never).",
 	 1, HVD_INIT_TIMEOUT, on_option},
+	{(char *)"hvd-preflight", (char *)HVD_VALUES_PREFLIGHT,
+	 (char *)"Look at all nodes before the ranks start; full also measures the network (default off).", 1,
+	 HVD_PREFLIGHT, on_option},
+	{(char *)"hvd-spares", (char *)"N",
+	 (char *)"The step has N nodes more than it needs: leave the worst ones out (default 0).", 1, HVD_SPARES,
+	 on_option},
+	{(char *)"hvd-hang-timeout", (char *)"SEC",
+	 (char *)"Report where the ranks are when none has made progress for so long (default 0: never).", 1,
+	 HVD_HANG_TIMEOUT, on_option},
+	{(char *)"hvd-hang-action", (char *)HVD_VALUES_HANG_ACTION,
+	 (char *)"What to do then, after the report (default report: nothing).", 1, HVD_HANG_ACTION, on_option},
+	{(char *)"hvd-signal-ranks", (char *)"SIG@SEC",
+	 (char *)"Send all ranks a signal so long before the time limit, as in USR1@300.", 1, HVD_SIGNAL_RANKS,
+	 on_option},
+	{(char *)"hvd-requeue-on", (char *)"LIST",
+	 (char *)"When to requeue the batch job: limit,node,preempt,ask,hang (default none).", 1, HVD_REQUEUE_ON,
+	 on_option},
+	{(char *)"hvd-stderr-lines", (char *)"N",
+	 (char *)"Keep the last lines of stderr of each rank for the report of a failure (default 20).", 1,
+	 HVD_STDERR_LINES, on_option},
 	{(char *)"hvd-trace", (char *)"FILE", (char *)"Write the phases of the start as a Chrome trace.", 1, HVD_TRACE,
 	 on_option},
 	{(char *)"hvd-verbose", NULL, (char *)"Say why interfaces and addresses were chosen.", 0, OPT_VERBOSE,
@@ -276,11 +331,12 @@ static int set_site(struct hvd_plugin *pl, const char *key, size_t len, const ch
 	for (size_t i = 0; i < N_OPTIONS; i++)
 		if (is_argument(options[i].name, key, len))
 			return set(&pl->site.defaults, options[i].val, false, from, value, err);
-	return hvd_err_set(
-		err, HVD_E_USAGE,
-		"%s: no such key (known: nics start_timeout rendezvous store store_relay frameworks init_timeout trace "
-		"verbose config key_file libexecdir kill_on_bad_exit enabled)",
-		from);
+	return hvd_err_set(err, HVD_E_USAGE,
+			   "%s: no such key (known: nics start_timeout rendezvous store store_relay frameworks "
+			   "init_timeout preflight "
+			   "spares hang_timeout hang_action signal_ranks requeue_on stderr_lines trace verbose config "
+			   "key_file libexecdir kill_on_bad_exit enabled)",
+			   from);
 }
 
 static int site_arg(struct hvd_plugin *pl, const char *arg, struct hvd_err *err)

@@ -189,10 +189,24 @@ static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o
 				: o->start_timeout < HVD_MOST_SECONDS ? o->start_timeout
 								      : HVD_MOST_SECONDS;
 	spec->deadlines.init = o->init_timeout < HVD_MOST_SECONDS ? o->init_timeout : HVD_MOST_SECONDS;
+	spec->preflight = (enum hvd_preflight)o->preflight;
+	spec->spares = o->spares;
 	hvd_options_tunables(o, &spec->env);
 	spec->key_file = o->key_file;
 	spec->join_file = o->join_file;
 	spec->trace = o->trace;
+}
+
+static void set_troubles(struct hvd_launch_spec *spec, const struct hvd_options *o)
+{
+	spec->failure.keep_going = o->keep_going;
+	spec->hang.timeout = o->hang_timeout < HVD_MOST_SECONDS ? o->hang_timeout : HVD_MOST_SECONDS;
+	spec->hang.action = (enum hvd_hang_action)o->hang_action;
+	spec->limit.signal = positive(o->limit_signal);
+	spec->limit.before = o->limit_seconds;
+	spec->requeue_on = o->requeue_on;
+	if (spec->hang.action == HVD_HANG_REQUEUE)
+		spec->requeue_on |= 1U << HVD_REQUEUE_HANG;
 }
 
 static void set_output(struct hvd_launch_spec *spec, const struct hvd_options *o)
@@ -213,6 +227,7 @@ static void set_output(struct hvd_launch_spec *spec, const struct hvd_options *o
 	}
 	spec->output.progress = isatty(STDERR_FILENO) == 1;
 	spec->output.quiet = o->quiet > 0;
+	spec->output.stderr_lines = o->stderr_lines;
 }
 
 void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
@@ -223,13 +238,13 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 		.function = {.file = o->run_func, .results = o->results},
 		.dry_run = o->dry_run,
 		.as_horovodrun = o->as_horovodrun,
-		.failure = {.keep_going = o->keep_going},
 	};
 	set_hosts(spec, o);
 	set_elastic(spec, o, envp);
 	set_backends(spec, o);
 	set_srun(spec, o, envp);
 	set_driver(spec, o, envp);
+	set_troubles(spec, o);
 	set_output(spec, o);
 }
 

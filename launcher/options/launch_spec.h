@@ -53,6 +53,29 @@ enum hvd_discover {
 	HVD_DISCOVER_AGENTS,   /* agents that come by themselves (--launcher=join) */
 };
 
+/* --hang-action: what is done when no rank makes progress any longer, after the report. */
+enum hvd_hang_action {
+	HVD_HANG_REPORT = 0, /* nothing more */
+	HVD_HANG_KILL,       /* the job is ended */
+	HVD_HANG_REQUEUE,    /* … and the batch job is requeued */
+};
+
+/* --requeue-on: why the batch job is requeued; each a bit, 1 << reason. */
+enum hvd_requeue_reason {
+	HVD_REQUEUE_LIMIT,   /* the ranks have ended after the signal that announces the time limit */
+	HVD_REQUEUE_NODE,    /* a host has failed */
+	HVD_REQUEUE_PREEMPT, /* the job is preempted */
+	HVD_REQUEUE_ASK,     /* a rank has asked for it */
+	HVD_REQUEUE_HANG,    /* no rank makes progress any longer; --hang-action=requeue says it as well */
+};
+
+/* --preflight: what is looked at on each host before the ranks start. */
+enum hvd_preflight {
+	HVD_PREFLIGHT_OFF = 0,
+	HVD_PREFLIGHT_QUICK, /* clocks, free space, limits, GPUs, the site's program */
+	HVD_PREFLIGHT_FULL,  /* … and how fast the networks are */
+};
+
 struct hvd_launch_spec {
 	/* What to run. */
 	char *const *command; /* the user's, with a NULL at its end */
@@ -135,6 +158,8 @@ struct hvd_launch_spec {
 	} binding;
 
 	/* How the driver brings the ranks together. */
+	enum hvd_preflight preflight;
+	int spares; /* hosts that the job has beyond those that it needs, so that the worst can be left out */
 	struct hvd_strv interfaces; /* names, prefixes or networks; empty = the driver finds them */
 	enum hvd_rendezvous_at rendezvous;
 	unsigned frameworks;       /* bits of enum hvd_framework: whose variables ranks get */
@@ -159,11 +184,22 @@ struct hvd_launch_spec {
 		bool keep_going; /* the other ranks go on */
 	} failure;
 	struct {
+		double timeout; /* seconds without any progress; 0 = never looked at */
+		enum hvd_hang_action action;
+	} hang;
+	struct {
+		int signal;    /* that all ranks get before the job's time limit; 0 = none */
+		double before; /* … so many seconds */
+	} limit;
+	unsigned requeue_on; /* bits of enum hvd_requeue_reason */
+	struct {
 		enum hvd_label label;
 		bool timestamps; /* with HVD_LABEL_HOROVOD */
 		char *dir;       /* a file for each rank goes here; an absolute path */
 		bool progress;   /* say what is awaited when the start takes long */
 		bool quiet;
+		int stderr_lines; /* the last lines of each rank's standard error that are kept; 0 = it is not looked at
+				   */
 	} output;
 };
 

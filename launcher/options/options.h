@@ -29,6 +29,7 @@ enum hvd_action {
 	HVD_CHECK_BUILD,     /* --check-build */
 	HVD_SHOW_MAN,        /* --help-man: rows for hvdrun(1) */
 	HVD_SHOW_COMPLETION, /* --print-completion */
+	HVD_SHOW_STACKS,     /* --stacks: where the ranks of a job are */
 	HVD_ASK_SRUN,        /* no command, but --mpi=list, --cpu-bind=help…: run srun with srun_args */
 };
 
@@ -130,6 +131,15 @@ struct hvd_options {
 	unsigned frameworks;      /* bits of enum hvd_framework */
 	double start_timeout;     /* seconds */
 	double init_timeout;      /* seconds; 0 = never */
+	double hang_timeout;      /* seconds; 0 = never */
+	int hang_action;          /* enum hvd_hang_action */
+	int limit_signal;         /* --signal-ranks: the signal; -1 = none */
+	double limit_seconds;     /* … and how long before the time limit it is sent */
+	unsigned requeue_on;      /* bits of enum hvd_requeue_reason */
+	int preflight;            /* enum hvd_preflight */
+	int spares;               /* hosts */
+	int stderr_lines;         /* 0 = ranks' standard error is not looked at */
+	char *stacks;             /* --stacks: a job, a step or a process; NULL = not given */
 	int max_restarts;         /* -1 = all ranks are never started anew */
 	int verbose;              /* how often -v, --verbose or --hvd-verbose */
 	int hvd;                  /* --hvd 1, --no-hvd 0: only the plugin heeds it */

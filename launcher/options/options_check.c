@@ -209,6 +209,21 @@ static int check_discover(const struct hvd_options *o, struct hvd_err *err)
 	return 0;
 }
 
+static int check_troubles(const struct hvd_options *o, struct hvd_err *err)
+{
+	if (o->stacks && (o->command.n || o->selftest)) {
+		hvd_err_set(err, HVD_E_USAGE, "--stacks looks at a job that runs, and starts no command");
+		return hvd_err_hint(err, "leave the command out, or --stacks");
+	}
+	if (o->spares <= 0 || (!hvd_options_elastic(o) && !hvd_options_mpi(o)))
+		return 0;
+	hvd_err_set(err, HVD_E_USAGE, "--spares does not go with %s",
+		    hvd_options_elastic(o) ? "an elastic job" : "the MPI controller");
+	return hvd_err_hint(err, "%s",
+			    hvd_options_elastic(o) ? "leave it out: --min-np says with how few ranks the job goes on"
+						   : "leave it out: the MPI decides which hosts have ranks");
+}
+
 static int check_command(struct hvd_options *o, struct hvd_err *err)
 {
 	if (o->hold && o->command.n && *o->command.v[0] && is_host_list(o->command.v[0])) {
@@ -218,6 +233,10 @@ static int check_command(struct hvd_options *o, struct hvd_err *err)
 	}
 	if (o->command.n || o->selftest)
 		return 0;
+	if (o->stacks) {
+		o->action = HVD_SHOW_STACKS;
+		return 0;
+	}
 	if (asks_srun(o)) {
 		o->action = HVD_ASK_SRUN;
 		return 0;
@@ -260,7 +279,7 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
 	    check_function(o, err) || check_discover(o, err) || check_elastic(o, err) || check_async(o, err) ||
-	    check_command(o, err) || hvd_nicspec_check_all(o->nics.v, err))
+	    check_troubles(o, err) || check_command(o, err) || hvd_nicspec_check_all(o->nics.v, err))
 		return -1;
 	add_notes(o);
 	return 0;

@@ -10,6 +10,7 @@ static const char *const titles[HVD_GROUPS] = {
 	[HVD_G_HOSTS] = "Hosts",
 	[HVD_G_START] = "Start",
 	[HVD_G_OUTPUT] = "Output",
+	[HVD_G_FAILURE] = "When it goes wrong",
 	[HVD_G_ELASTIC] = "Elastic training",
 	[HVD_G_CONTROLLER] = "Controller",
 	[HVD_G_SSH] = "Starting by ssh",

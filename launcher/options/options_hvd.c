@@ -13,6 +13,19 @@ static int read_frameworks(void *result, const char *from, const char *value, st
 	return hvd_frameworks_parse(from, value ? value : "", &((struct hvd_options *)result)->frameworks, err);
 }
 
+static int read_limit_signal(void *result, const char *from, const char *value, struct hvd_err *err)
+{
+	struct hvd_options *o = result;
+
+	return hvd_value_signal_before(from, value ? value : "", &o->limit_signal, &o->limit_seconds, err);
+}
+
+static int read_requeue_on(void *result, const char *from, const char *value, struct hvd_err *err)
+{
+	return hvd_value_set(from, value ? value : "", HVD_VALUES_REQUEUE_ON,
+			     &((struct hvd_options *)result)->requeue_on, err);
+}
+
 #define ROW(n, ar, g, hint, text)                                                                                      \
 	.name = n, .family = HVD_FAMILY_HVD, .arity = HVD_ARG_##ar, .group = HVD_G_##g, .arg = hint, .help = text
 #define FLAG(n, g, text, field)       ROW(n, NONE, g, NULL, text), .type = HVD_OPT_FLAG, .at = HVD_AT(field)
@@ -20,6 +33,10 @@ static int read_frameworks(void *result, const char *from, const char *value, st
 
 /* A set of frameworks: stored as bits, in an unsigned, by read_frameworks(). */
 #define FRAMEWORKS .type = HVD_OPT_INT, .at = HVD_AT(frameworks), .read = read_frameworks
+
+/* A signal and a time, stored by read_limit_signal(); the set of read_requeue_on(). */
+#define LIMIT_SIGNAL .type = HVD_OPT_INT, .at = HVD_AT(limit_signal), .read = read_limit_signal
+#define REQUEUE_ON   .type = HVD_OPT_INT, .at = HVD_AT(requeue_on), .read = read_requeue_on
 
 static const struct hvd_opt rows[] = {
 	{ROW("launcher", REQUIRED, RUN, "NAME",
@@ -96,6 +113,60 @@ static const struct hvd_opt rows[] = {
 	      join_file),
 	 .env = "HVD_JOIN_FILE"},
 	{TEXT("hvd-key-file", START, "FILE", "The plugin's spelling of --key-file", key_file)},
+
+	{ROW("preflight", REQUIRED, START, "HOW",
+	     "Look at all hosts before ranks start: quick is clocks, free space, limits, GPUs and the site's program; "
+	     "full also measures the network between neighbours. A bad host fails the start, or is left out "
+	     "(--spares)"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(preflight), .choices = HVD_VALUES_PREFLIGHT, .env = "HVD_PREFLIGHT",
+	 .def = "off"},
+	{ROW("hvd-preflight", REQUIRED, START, "HOW", "The plugin's spelling of --preflight"), .type = HVD_OPT_ENUM,
+	 .at = HVD_AT(preflight), .choices = HVD_VALUES_PREFLIGHT},
+	{ROW("spares", REQUIRED, START, "NUMBER",
+	     "The job has so many hosts more than it needs: start on the best ones, and say which were left out and "
+	     "why"),
+	 .type = HVD_OPT_INT, .at = HVD_AT(spares), .env = "HVD_SPARES", .def = "0", .max = HVD_VALUES_MOST_SPARES},
+	{ROW("hvd-spares", REQUIRED, START, "NUMBER", "The plugin's spelling of --spares"), .type = HVD_OPT_INT,
+	 .at = HVD_AT(spares), .max = HVD_VALUES_MOST_SPARES},
+
+	{ROW("stacks", REQUIRED, FAILURE, "JOB",
+	     "Start nothing: show where the ranks of a running job are, by their stacks, and what they wait for; JOB "
+	     "is "
+	     "a job of the scheduler (123), a step (123.0), or the process of an hvdrun or srun on this host "
+	     "(pid:4711)"),
+	 .type = HVD_OPT_STRING, .at = HVD_AT(stacks)},
+	{ROW("hang-timeout", REQUIRED, FAILURE, "SECONDS",
+	     "When no rank has made any progress for so long (no output, no processor time, no reads or writes, "
+	     "nothing "
+	     "new in the store), report where they are; 0 never looks"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(hang_timeout), .env = "HVD_HANG_TIMEOUT", .def = "0"},
+	{ROW("hvd-hang-timeout", REQUIRED, FAILURE, "SECONDS", "The plugin's spelling of --hang-timeout"),
+	 .type = HVD_OPT_SECONDS, .at = HVD_AT(hang_timeout)},
+	{ROW("hang-action", REQUIRED, FAILURE, "ACTION",
+	     "With --hang-timeout, what to do after the report: nothing (report), end the job (kill), or have the "
+	     "batch "
+	     "job begin again (requeue)"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(hang_action), .choices = HVD_VALUES_HANG_ACTION, .env = "HVD_HANG_ACTION",
+	 .def = "report", .needs = "hang-timeout"},
+	{ROW("hvd-hang-action", REQUIRED, FAILURE, "ACTION", "The plugin's spelling of --hang-action"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(hang_action), .choices = HVD_VALUES_HANG_ACTION},
+	{ROW("signal-ranks", REQUIRED, FAILURE, "SIGNAL@SECONDS",
+	     "Send all ranks this signal so long before the job's time limit, as in USR1@300"),
+	 LIMIT_SIGNAL, .env = "HVD_SIGNAL_RANKS"},
+	{ROW("hvd-signal-ranks", REQUIRED, FAILURE, "SIGNAL@SECONDS", "The plugin's spelling of --signal-ranks"),
+	 LIMIT_SIGNAL},
+	{ROW("requeue-on", REQUIRED, FAILURE, "LIST",
+	     "When to have the batch job begin again, once: limit (ranks ended after the signal of --signal-ranks), "
+	     "node "
+	     "(a host has failed), preempt, ask (a rank asks for it), hang, none; see hvdrun(1), REQUEUING"),
+	 REQUEUE_ON, .env = "HVD_REQUEUE_ON", .def = "none"},
+	{ROW("hvd-requeue-on", REQUIRED, FAILURE, "LIST", "The plugin's spelling of --requeue-on"), REQUEUE_ON},
+	{ROW("stderr-lines", REQUIRED, FAILURE, "NUMBER",
+	     "Keep the last lines of each rank's standard error for the report of a failure; 0 does not look at it"),
+	 .type = HVD_OPT_INT, .at = HVD_AT(stderr_lines), .env = "HVD_STDERR_LINES", .def = "20",
+	 .max = HVD_VALUES_MOST_LINES},
+	{ROW("hvd-stderr-lines", REQUIRED, FAILURE, "NUMBER", "The plugin's spelling of --stderr-lines"),
+	 .type = HVD_OPT_INT, .at = HVD_AT(stderr_lines), .max = HVD_VALUES_MOST_LINES},
 
 	{TEXT("trace", OUTPUT, "FILE", "Write a trace of the start to this file, for Chrome's or Perfetto's viewer",
 	      trace),

@@ -6,7 +6,9 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -128,6 +130,63 @@ int hvd_value_list(const char *from, const char *text, struct hvd_strv *list, st
 			return 0;
 		s += n + 1;
 	}
+}
+
+int hvd_value_set(const char *from, const char *text, const char *choices, unsigned *out, struct hvd_err *err)
+{
+	struct hvd_strv list = {0};
+	unsigned set = 0;
+	int rc = hvd_value_list(from, text, &list, err);
+
+	for (size_t i = 0; rc == 0 && i < list.n; i++) {
+		int n = hvd_value_index(choices, list.v[i]);
+
+		if (n < 0 && list.n == 1 && strcasecmp(list.v[0], "none") == 0)
+			break;
+		if (n < 0) {
+			hvd_err_set(err, HVD_E_USAGE, "%s: \"%.200s\" is not known", from, list.v[i]);
+			rc = hvd_err_hint(err, "write none, or some of %s with commas between them", choices);
+		}
+		set |= n < 0 ? 0 : 1U << n;
+	}
+	hvd_strv_free(&list);
+	if (rc == 0)
+		*out = set;
+	return rc;
+}
+
+/* The number of a signal, of which the first `len` bytes of `name` are the name or the number; 0 = there is none. */
+static int signal_number(const char *name, size_t len)
+{
+	if (len > 3 && strncasecmp(name, "SIG", 3) == 0) {
+		name += 3;
+		len -= 3;
+	}
+	for (int sig = 1; sig < SIGRTMIN; sig++) {
+		const char *known = sigabbrev_np(sig);
+		char number[16];
+
+		if (known && strlen(known) == len && strncasecmp(known, name, len) == 0)
+			return sig;
+		if ((size_t)snprintf(number, sizeof(number), "%d", sig) == len && strncmp(number, name, len) == 0)
+			return sig;
+	}
+	return 0;
+}
+
+int hvd_value_signal_before(const char *from, const char *text, int *sig, double *seconds, struct hvd_err *err)
+{
+	const char *at = strchr(text, '@');
+	int n = at ? signal_number(text, (size_t)(at - text)) : 0;
+
+	if (n == 0) {
+		bad(err, from, text, "a signal and a time");
+		return hvd_err_hint(err, "for example USR1@300 or SIGTERM@5m");
+	}
+	if (hvd_value_seconds(from, at + 1, 1, 0, seconds, err) != 0)
+		return -1;
+	*sig = n;
+	return 0;
 }
 
 int hvd_value_text(const char *from, const char *text, struct hvd_err *err)

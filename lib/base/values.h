@@ -17,7 +17,12 @@
 /* For options that both hvdrun and the plugin have. */
 #define HVD_VALUES_RENDEZVOUS    "auto|launch|batch"
 #define HVD_VALUES_RELAY         "auto|always|never"
+#define HVD_VALUES_HANG_ACTION   "report|kill|requeue"
+#define HVD_VALUES_PREFLIGHT     "off|quick|full"
+#define HVD_VALUES_REQUEUE_ON    "limit|node|preempt|ask|hang"
 #define HVD_VALUES_LEAST_TIMEOUT 0.001
+#define HVD_VALUES_MOST_SPARES   4096
+#define HVD_VALUES_MOST_LINES    1000 /* of stderr that are kept of a rank */
 
 /* A decimal number from `min` to `max`; max 0 means no upper bound. Refuses the hexadecimal numbers, inf and nan that
  * strtod(3) accepts. */
@@ -30,6 +35,12 @@ int hvd_value_choice(const char *from, const char *text, const char *choices, in
 int hvd_value_list(const char *from, const char *text, struct hvd_strv *list, struct hvd_err *err);
 /* Any text but the empty one. */
 int hvd_value_text(const char *from, const char *text, struct hvd_err *err);
+/* Words out of `choices`, "a|b|c", of either case, with commas between them, or "none": bit N of *out is the word with
+ * index N. */
+int hvd_value_set(const char *from, const char *text, const char *choices, unsigned *out, struct hvd_err *err);
+/* SIGNAL@SECONDS, as in USR1@300 or SIGTERM@5m: a signal's name or number, and how long before something it is sent,
+ * at least a second. */
+int hvd_value_signal_before(const char *from, const char *text, int *sig, double *seconds, struct hvd_err *err);
 /* Report that `text` is outside of these bounds. Returns -1. */
 int hvd_value_outside(const char *from, const char *text, double min, double max, struct hvd_err *err);
 

@@ -10,7 +10,7 @@
 
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err)
 {
-	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "", relays[24] = "";
+	char addr[HVD_ADDR_TEXT], range[32] = "", ports[48] = "", relays[24] = "", lines[24] = "";
 	size_t at;
 	int n;
 
@@ -22,9 +22,11 @@ int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct
 		snprintf(ports, sizeof(ports), "ports=%u+%u;", boot->ports, boot->rank_ports);
 	if (boot->relays)
 		snprintf(relays, sizeof(relays), "relays=%u;", boot->relays);
+	if (boot->stderr_lines)
+		snprintf(lines, sizeof(lines), "stderr=%u;", boot->stderr_lines);
 	n = snprintf(text, HVD_BOOT_MAX,
-		     "1;session=%s;port=%u;%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session, boot->port, range,
-		     ports, relays, boot->timeout, boot->id, boot->verbose);
+		     "1;session=%s;port=%u;%s%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session, boot->port,
+		     range, ports, relays, lines, boot->timeout, boot->id, boot->verbose);
 	at = (size_t)n;
 	for (unsigned i = 0; i < boot->n_addrs && n > 0 && at < HVD_BOOT_MAX; i++) {
 		n = snprintf(text + at, HVD_BOOT_MAX - at, "%s%s", i ? "," : "", hvd_addr_text(&boot->addrs[i], addr));
@@ -121,6 +123,10 @@ static int parse_field(char *field, struct hvd_boot *boot)
 		if (parse_number(value, 0, HVD_BOOT_MAX_RELAYS, &number) != 0)
 			return -1;
 		boot->relays = (unsigned)number;
+	} else if (strcmp(field, "stderr") == 0) {
+		if (parse_number(value, 0, HVD_BOOT_MAX_LINES, &number) != 0)
+			return -1;
+		boot->stderr_lines = (unsigned)number;
 	} else if (strcmp(field, "addr") == 0) {
 		return parse_addrs(value, boot);
 	}

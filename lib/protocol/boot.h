@@ -6,10 +6,10 @@
  * srun --export=NONE removes all other variables. The text holds no secret: it tells where the driver listens, and
  * nobody is let in for knowing that.
  *
- *     1;session=HEX;port=N;range=LO-HI;ports=N+M;relays=N;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
+ *     1;session=HEX;port=N;range=LO-HI;ports=N+M;relays=N;stderr=N;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
  *
  * 1 is the version. ID is munge, fd:N, pid:PID:N or file:PATH. Fields may come in any order, and unknown fields are
- * ignored; "range", "ports" and "relays" may be left out.
+ * ignored; "range", "ports", "relays" and "stderr" may be left out.
  *
  * Uses nothing but libc: the SPANK plugin links it.
  */
@@ -25,6 +25,7 @@
 #define HVD_BOOT_MAX_ADDRS  16
 #define HVD_BOOT_MAX_PORTS  8 /* that are reserved for one rank */
 #define HVD_BOOT_MAX_RELAYS 4096
+#define HVD_BOOT_MAX_LINES  1000
 #define HVD_BOOT_MAX        2048 /* bytes of the text, its zero byte included */
 #define HVD_SESSION_LEN     32   /* hex digits */
 /* The descriptor that a parent which hands the key down ("fd:3") gives it to its child as. */
@@ -46,6 +47,7 @@ struct hvd_boot {
 	/* Relays of the rendezvous that one parent has at most; 0: this launch has none, so no host need prepare
 	 * one. */
 	unsigned relays;
+	unsigned stderr_lines; /* the last lines of a rank's standard error that are kept; 0: it is not looked at */
 	/* The range of ports in which the site wants a launch to listen; 0 and 0: any port. */
 	in_port_t port_lo, port_hi;
 };

@@ -42,7 +42,8 @@ slurm_spank_task_post_fork spank_plugin_version" ]
         run on_login "$command" --help
         exits 0
         has --hvd --no-hvd --hvd-nics --hvd-start-timeout --hvd-rendezvous --hvd-store --hvd-store-relay --hvd-frameworks \
-            --hvd-init-timeout --hvd-trace --hvd-verbose --hvd-config --hvd-key-file
+            --hvd-init-timeout --hvd-preflight --hvd-spares \
+            --hvd-hang-timeout --hvd-hang-action --hvd-signal-ranks --hvd-requeue-on --hvd-stderr-lines --hvd-trace --hvd-verbose --hvd-config --hvd-key-file
     done
 }
 

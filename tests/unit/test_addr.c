@@ -256,6 +256,8 @@ static void boot_texts(void **state)
 		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=4097", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=-1", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;stderr=1000", HVD_OK},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;stderr=1001", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8-7", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8-65536", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;range=8", HVD_E_PROTO},

@@ -2,6 +2,8 @@
 /* The command line of hvdrun: what is taken, what is handed on, and what is refused. */
 #include "options_lines.h"
 
+#include <signal.h>
+
 static void test_arity(void **state)
 {
 	(void)state;
@@ -391,6 +393,25 @@ static void test_own(void **state)
 	assert_true(o.init_timeout > 119.9 && o.init_timeout < 120.1);
 	assert_int_equal(o.srun_args.n, 0);
 	hvd_options_free(&o);
+	ok(&o, "hvdrun --hvd-hang-timeout=10m --hang-action=Kill --signal-ranks=usr1@300 --requeue-on=limit,ask "
+	       "--preflight=full --hvd-spares=2 --stderr-lines=0 a");
+	assert_true(o.hang_timeout > 599 && o.hang_timeout < 601);
+	assert_int_equal(o.hang_action, HVD_HANG_KILL);
+	assert_int_equal(o.limit_signal, SIGUSR1);
+	assert_true(o.limit_seconds > 299 && o.limit_seconds < 301);
+	assert_int_equal(o.requeue_on, 1U << HVD_REQUEUE_LIMIT | 1U << HVD_REQUEUE_ASK);
+	assert_int_equal(o.preflight, HVD_PREFLIGHT_FULL);
+	assert_int_equal(o.spares, 2);
+	assert_int_equal(o.stderr_lines, 0);
+	assert_int_equal(o.srun_args.n, 0);
+	hvd_options_free(&o);
+	ok(&o, "hvdrun --stacks=123.0");
+	assert_int_equal(o.action, HVD_SHOW_STACKS);
+	assert_string_equal(o.stacks, "123.0");
+	assert_int_equal(o.limit_signal, -1);
+	assert_int_equal(o.requeue_on, 0);
+	assert_int_equal(o.stderr_lines, 20);
+	hvd_options_free(&o);
 	ok(&o, "hvdrun --selftest");
 	assert_int_equal(o.action, HVD_RUN);
 	hvd_options_free(&o);
@@ -411,6 +432,12 @@ static void test_own(void **state)
 	refused("hvdrun --hvd-frameworks=torch,auto a", "option --hvd-frameworks: \"auto\"", "auto, none, or");
 	refused("hvdrun --frameworks= a", "not a list", "");
 	refused("hvdrun --init-timeout=-1 a", "-1", "");
+	refused("hvdrun --signal-ranks=USR1 a", "not a signal and a time", "USR1@300");
+	refused("hvdrun --requeue-on=always a", "\"always\" is not known", "limit|node|preempt|ask|hang");
+	refused("hvdrun --stacks=1 a", "starts no command", "leave the command out");
+	refused("hvdrun --spares=1 --min-np=2 a", "--spares does not go with an elastic job", "--min-np");
+	refused("hvdrun --spares=1 --mpi -np 2 a", "--spares does not go with the MPI controller", "");
+	refused("hvdrun --stderr-lines=1001 a", "out of range", "");
 }
 
 /* Options of other launchers, which users have in their fingers. */

@@ -3,6 +3,8 @@
 
 #include "unit.h"
 
+#include <signal.h>
+
 static void refused(int rc, const struct hvd_err *err, const char *msg, const char *hint)
 {
 	assert_int_equal(rc, -1);
@@ -83,6 +85,45 @@ static void test_lists(void **state)
 	hvd_strv_free(&list);
 }
 
+static void test_sets(void **state)
+{
+	struct hvd_err err;
+	unsigned set = 8;
+
+	(void)state;
+	assert_int_equal(hvd_value_set("x", "c,A", "a|b|c", &set, &err), 0);
+	assert_int_equal(set, 5);
+	assert_int_equal(hvd_value_set("x", "None", "a|b|c", &set, &err), 0);
+	assert_int_equal(set, 0);
+	set = 8;
+	refused(hvd_value_set("x", "a,none", "a|b|c", &set, &err), &err, "x: \"none\" is not known", "some of a|b|c");
+	refused(hvd_value_set("x", "", "a|b|c", &set, &err), &err, "x: \"\" is not a list", "commas");
+	assert_int_equal(set, 8);
+}
+
+static void test_signals(void **state)
+{
+	static const char *const bad[] = {"USR1", "USR1@", "@5", "NONE@5", "0@5", "64@5", "SIG@5", "USR1@0", "USR1@x"};
+	struct hvd_err err;
+	double seconds = 0;
+	int sig = 0;
+
+	(void)state;
+	assert_int_equal(hvd_value_signal_before("x", "USR1@300", &sig, &seconds, &err), 0);
+	assert_int_equal(sig, SIGUSR1);
+	assert_true(seconds > 299 && seconds < 301);
+	assert_int_equal(hvd_value_signal_before("x", "sigterm@2m", &sig, &seconds, &err), 0);
+	assert_int_equal(sig, SIGTERM);
+	assert_true(seconds > 119 && seconds < 121);
+	assert_int_equal(hvd_value_signal_before("x", "12@1", &sig, &seconds, &err), 0);
+	assert_int_equal(sig, 12);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(hvd_value_signal_before("x", bad[i], &sig, &seconds, &err), -1);
+	assert_int_equal(sig, 12);
+	refused(hvd_value_signal_before("x", "USR3@300", &sig, &seconds, &err), &err,
+		"x: \"USR3@300\" is not a signal and a time", "USR1@300");
+}
+
 static void test_texts(void **state)
 {
 	struct hvd_err err;
@@ -96,7 +137,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers), cmocka_unit_test(test_seconds), cmocka_unit_test(test_choices),
-		cmocka_unit_test(test_lists),   cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_lists),   cmocka_unit_test(test_texts),   cmocka_unit_test(test_sets),
+		cmocka_unit_test(test_signals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
