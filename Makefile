@@ -177,7 +177,7 @@ unit: $(unit_bin)  ## build and run the unit tests that are programs
 	@$(run_tests) $(unit_bin)
 
 .PHONY: check-unit
-check-unit: all $(unit_bin)  ## every test that needs no cluster
+check-unit: all $(unit_bin) $(test_tools)  ## every test that needs no cluster
 	@$(run_tests) $(unit_bin) $(unit_bats)
 
 .PHONY: check-cluster
