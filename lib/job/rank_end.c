@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rank_end.h"
+
+#include "lib/base/printable.h"
+#include "lib/base/xalloc.h"
+#include "lib/protocol/wire.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const causes[HVD_END_CAUSES] = {"none", "oom", "host-oom", "not-started", "with-all"};
+static const char cut_mark[] = " [...]";
+
+const char *hvd_end_cause_name(enum hvd_end_cause cause)
+{
+	return causes[cause];
+}
+
+/* Escaped, and cut to `most` bytes. NULL for no text. */
+static char *bounded(const char *text, size_t most)
+{
+	char *out;
+	size_t n;
+
+	if (!text || !*text)
+		return NULL;
+	out = hvd_xcalloc(1, most + 8);
+	n = hvd_printable(text, out, most + 8);
+	if (n > most) {
+		n = hvd_printable(text, out, most - sizeof(cut_mark) + 2);
+		memcpy(out + n, cut_mark, sizeof(cut_mark));
+	}
+	return out;
+}
+
+static void set_time(json_t *msg, const char *key, int64_t at)
+{
+	if (at)
+		json_object_set_new(msg, key, json_integer(at));
+}
+
+static void set_text(json_t *msg, const char *key, const char *text, size_t most)
+{
+	char *out = bounded(text, most);
+
+	if (out)
+		json_object_set_new(msg, key, json_string(out));
+	free(out);
+}
+
+json_t *hvd_rank_end_json(const struct hvd_rank_end *end)
+{
+	json_t *msg = json_pack("{s:i, s:I}", "status", end->status, "lrank", (json_int_t)end->local_rank);
+
+	if (end->pid)
+		json_object_set_new(msg, "pid", json_integer(end->pid));
+	set_time(msg, "ended", end->ended_at);
+	set_time(msg, "failed", end->failed_at);
+	if (end->cause)
+		json_object_set_new(msg, "cause", json_string(causes[end->cause]));
+	set_text(msg, "error", end->error, HVD_RANK_END_ERROR);
+	set_text(msg, "traceback", end->traceback, HVD_RANK_END_TRACEBACK);
+	set_text(msg, "tail", end->tail, HVD_RANK_END_TAIL);
+	return msg;
+}
+
+static int64_t number_in(const json_t *msg, const char *key, int64_t max)
+{
+	int64_t n;
+
+	return hvd_get_int(msg, key, 0, max, &n, NULL) == 0 ? n : 0;
+}
+
+static char *text_in(const json_t *msg, const char *key, size_t most)
+{
+	return bounded(json_string_value(json_object_get(msg, key)), most);
+}
+
+int hvd_rank_end_parse(const json_t *msg, struct hvd_rank_end *end, struct hvd_err *err)
+{
+	uint32_t rank = end->rank;
+	const char *cause = json_string_value(json_object_get(msg, "cause"));
+	int64_t status;
+
+	*end = (struct hvd_rank_end){.rank = rank};
+	if (hvd_get_int(msg, "status", 0, 0xffff, &status, err) != 0)
+		return -1;
+	end->status = (int)status;
+	end->local_rank = (uint32_t)number_in(msg, "lrank", UINT32_MAX);
+	end->pid = (pid_t)number_in(msg, "pid", INT_MAX);
+	end->ended_at = number_in(msg, "ended", INT64_MAX);
+	end->failed_at = number_in(msg, "failed", INT64_MAX);
+	for (int i = 0; cause && i < HVD_END_CAUSES; i++)
+		if (strcmp(cause, causes[i]) == 0)
+			end->cause = (enum hvd_end_cause)i;
+	end->error = text_in(msg, "error", HVD_RANK_END_ERROR);
+	if (end->error)
+		end->error[strcspn(end->error, "\n")] = '\0';
+	end->traceback = text_in(msg, "traceback", HVD_RANK_END_TRACEBACK);
+	end->tail = text_in(msg, "tail", HVD_RANK_END_TAIL);
+	return 0;
+}
+
+void hvd_rank_end_clear(struct hvd_rank_end *end)
+{
+	free(end->error);
+	free(end->traceback);
+	free(end->tail);
+	*end = (struct hvd_rank_end){0};
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rank_error.h - why a rank failed, read from what it wrote: its standard error, and PyTorch's error file.
+ *
+ * Both come in pieces of any size and with any bytes. What is kept is bounded; a piece costs a search for line ends and
+ * a look at both ends of each line. Found are, the last one counting:
+ *   Python's tracebacks, with exceptions that led to one another, also where torch puts "[rank3]: " in front of each
+ *   line; not those that Python itself ignores, as in __del__() ("Exception ignored in");
+ *   the ends of a C++, Rust or Python program by an error of its own ("terminate called after throwing …", "thread …
+ *   panicked at …", "Fatal Python error: …"), and what a shell says of a command that crashed.
+ *
+ * The error file is what torch's @record writes when the decorated function raises: JSON, in the file that
+ * HVD_RANK_ERROR_FILE names (torch/distributed/elastic/multiprocessing/errors/error_handler.py):
+ *   {"message": {"message": "TYPE: TEXT", "extraInfo": {"py_callstack": TRACEBACK, "timestamp": SECONDS}}}
+ *   {"message": TEXT}, in the first releases and from programs that write it themselves.
+ * It counts for more than standard error. The first one counts if several processes of a rank write one.
+ */
+#ifndef HVD_RANK_ERROR_H
+#define HVD_RANK_ERROR_H
+
+#include "rank_end.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HVD_RANK_ERROR_FILE "TORCHELASTIC_ERROR_FILE"
+/* The file is a pipe of the process that reads it: /proc/PID/fd/N, so that nothing is left behind by any ending. */
+#define HVD_RANK_ERROR_FILE_FORMAT "/proc/%d/fd/%d"
+/* Has the user set it? NULL, the empty value and the pipe of a launch around this one count as not set. */
+bool hvd_rank_error_file_set(const char *value);
+
+struct hvd_rank_error;
+
+/* `lines`: how many of the last lines of standard error to keep. */
+struct hvd_rank_error *hvd_rank_error_create(unsigned lines);
+void hvd_rank_error_destroy(struct hvd_rank_error *error); /* NULL is fine */
+
+/* What the rank wrote to its standard error, and into the error file; `now` in ns since the epoch. */
+void hvd_rank_error_stderr(struct hvd_rank_error *error, const char *bytes, size_t n, int64_t now);
+void hvd_rank_error_file(struct hvd_rank_error *error, const char *bytes, size_t n, int64_t now);
+
+/* The rank has ended, and all was fed: set failed_at, error, traceback and tail of `end`, whose status and ended_at are
+ * set, and which owns the strings; they are escaped as printable.h says. Nothing is set if the status is 0. A traceback
+ * that the rank has lived on after for long does not count. */
+void hvd_rank_error_fill(struct hvd_rank_error *error, struct hvd_rank_end *end);
+
+#endif
