@@ -57,18 +57,11 @@ void hvd_plans_close(struct hvd_plugin *pl)
 	close_one(&pl->plans.memory);
 }
 
-static uint32_t local_id(spank_t sp)
-{
-	int id = 0;
-
-	return spank_get_item(sp, S_TASK_ID, &id) == ESPANK_SUCCESS && id > 0 ? (uint32_t)id : 0;
-}
-
 enum hvd_plans_part hvd_plans_part(struct hvd_plugin *pl, spank_t sp)
 {
 	if (pl->plans.memory <= 0)
 		return HVD_PLANS_OWN;
-	if (local_id(sp) == 0)
+	if (hvd_step_local_id(sp) == 0)
 		return HVD_PLANS_FETCH;
 	close_one(&pl->plans.tell);
 	return HVD_PLANS_TAKE;
@@ -174,7 +167,7 @@ int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **
 		return hvd_err_sys(err, "cannot read the launch plans of this host");
 	rc = (unsigned char)memory[0];
 	if (rc == 0)
-		rc = copy_plan(memory, (size_t)st.st_size, local_id(sp), plan, len, err);
+		rc = copy_plan(memory, (size_t)st.st_size, hvd_step_local_id(sp), plan, len, err);
 	munmap(memory, (size_t)st.st_size);
 	hvd_plans_close(pl);
 	return rc;

@@ -10,6 +10,7 @@
  *   key.c         brings the launch's key to the tasks without munge    srun, slurmstepd, tasks
  *   step.c        tells steps of srun --hvd from others                 slurmstepd, tasks
  *   plans.c       shares one hvd-task among the tasks of a host         slurmstepd, tasks
+ *   notes.c       tells the node agent that stays of the tasks           slurmstepd, tasks
  *   ports.c       reserves ports for servers in ranks                   slurmstepd, tasks
  *   container.c   tasks that another plugin puts into a container       slurmstepd, tasks
  *   task.c        gets the plan and sets it in the environment          tasks
@@ -23,6 +24,7 @@
 #include "lib/base/key.h"
 #include "lib/base/strv.h"
 #include "lib/net/reserve.h"
+#include "lib/process/spawn.h"
 #include "lib/protocol/boot.h"
 
 #include <limits.h>
@@ -99,7 +101,11 @@ struct hvd_plugin {
 	struct {
 		int memory, ready, tell; /* descriptors; 0 = this host's tasks do not share an hvd-task */
 	} plans;                         /* slurmstepd and its tasks only; see plans.c */
-	struct hvd_reserve reserved;     /* slurmstepd and its tasks only; see ports.c */
+	struct {
+		int ours, agents, spare, watchdogs; /* descriptors; 0 = there are none */
+		pid_t agent;         /* in a task that has its plan: the node agent that stays; 0 = none */
+	} notes;                     /* slurmstepd and its tasks only; see notes.c */
+	struct hvd_reserve reserved; /* slurmstepd and its tasks only; see ports.c */
 };
 
 /* options.c */
@@ -148,6 +154,8 @@ int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err);
 
 /* Was this step started by srun --hvd, and not by an srun within it? `boot` gets the value of HVD_BOOT_ENV. */
 bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);
+/* Which of its host's tasks is this one? From 0; also in task_exit. */
+uint32_t hvd_step_local_id(spank_t sp);
 
 /* plans.c */
 
@@ -169,6 +177,19 @@ void hvd_plans_tell(struct hvd_plugin *pl, int status, const char *plans, size_t
 int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **plan, size_t *len, struct hvd_err *err);
 /* Where plan `n` (from 0) begins in `plans`. Returns its length with its empty string; 0 if there is no such plan. */
 size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **plan);
+
+/* notes.c */
+
+/* In slurmstepd, before it forks the tasks: make what they share with the node agent that stays. */
+void hvd_notes_prepare(struct hvd_plugin *pl, spank_t sp);
+/* In the first task: have hvd-task get the agent's ends. False: there are none. */
+bool hvd_notes_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *spawn);
+/* In slurmstepd, after it has forked the tasks: keep only what it needs. */
+void hvd_notes_forked(struct hvd_plugin *pl);
+/* In a task that has its plan: tell the agent, if one stays, and have it look at standard error. */
+void hvd_notes_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_boot *boot);
+/* In slurmstepd, when a task has ended: tell the agent. Takes HVD_STEP_SEEN_MS at most, and once in a step. */
+void hvd_notes_exit(struct hvd_plugin *pl, spank_t sp);
 
 /* ports.c */
 

@@ -21,3 +21,10 @@ bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX])
 	snprintf(here, sizeof(here), "%u.%u", job, step);
 	return strcmp(here, there) == 0;
 }
+
+uint32_t hvd_step_local_id(spank_t sp)
+{
+	int id = 0;
+
+	return spank_get_item(sp, S_TASK_ID, &id) == ESPANK_SUCCESS && id > 0 ? (uint32_t)id : 0;
+}

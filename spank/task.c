@@ -14,6 +14,7 @@
 #include "lib/process/capture.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/boot.h"
+#include "lib/protocol/step_note.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -94,8 +95,9 @@ static void set_with_prefix(spank_t sp, const char *prefix, const char *name, co
 		spank_setenv(sp, full, value, 0);
 }
 
-/* Set the variables of a plan: NAME=VALUE strings, each with its NUL, up to an empty string. -1 if it is malformed. */
-static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied)
+/* Set the variables of a plan: NAME=VALUE strings, each with its NUL, up to an empty string. *agent becomes the pid of
+ * the node agent that stays, if one does. -1 if the plan is malformed. */
+static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied, pid_t *agent)
 {
 	char **argv = command(sp);
 	const char *prefix = hvd_apptainer_prefix(argv ? argv[0] : NULL);
@@ -106,6 +108,10 @@ static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied)
 
 		if (!value)
 			return -1;
+		if (strncmp(p, HVD_STEP_AGENT_ENV "=", sizeof(HVD_STEP_AGENT_ENV)) == 0) {
+			*agent = atoi(value + 1);
+			continue;
+		}
 		hvd_strv_add(applied, p);
 		*value++ = '\0';
 		if (spank_setenv(sp, p, value, 1) != ESPANK_SUCCESS)
@@ -179,9 +185,10 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 {
 	char path[PATH_MAX + 16];
 	char *ports = hvd_step_ports_text(pl);
-	char *argv[] = {path, (char *)(all ? "--plan=all" : "--plan"), ports, NULL};
+	char *argv[] = {path, (char *)(all ? "--plan=all" : "--plan"), NULL, NULL, NULL};
 	struct hvd_spawn spawn = {.path = path, .argv = argv, .parent_death_signal = SIGKILL};
 	struct hvd_strv env = {0};
+	int n = 2;
 	pid_t pid;
 
 	snprintf(path, sizeof(path), "%s/hvd-task", pl->site.libexecdir);
@@ -191,6 +198,9 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
 	hvd_spawn_fd(&spawn, out, STDOUT_FILENO);
 	hand_over_key(pl, boot, &spawn);
+	if (hvd_notes_hand_over(pl, &spawn))
+		argv[n++] = (char *)"--notes";
+	argv[n] = ports;
 	pid = hvd_spawn(&spawn, err);
 	hvd_strv_free(&env);
 	free(ports);
@@ -253,7 +263,7 @@ static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t
 
 	if (part == HVD_PLANS_FETCH)
 		hvd_plans_tell(pl, 0, plans, len);
-	if (hvd_plans_nth(plans, len, 0, &own) == 0 || apply_plan(sp, plans, plan) != 0)
+	if (hvd_plans_nth(plans, len, 0, &own) == 0 || apply_plan(sp, plans, plan, &pl->notes.agent) != 0)
 		give_up_because(pl, 0, "hvd-task's plan is damaged");
 	free(plans);
 }
@@ -276,6 +286,7 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 	if (check_bundle(sp, &err) != 0 || hvd_boot_parse(boot_text, &boot, &err) != 0)
 		give_up(pl, 0, &err);
 	get_plan(pl, &boot, sp, &pl->task.plan);
+	hvd_notes_task(pl, sp, &boot);
 	pl->task.verbose = boot.verbose;
 	hvd_container_other_net(pl, &pl->task.net);
 	sigaction(SIGTERM, &before, NULL);

@@ -35,6 +35,8 @@
  *   --tcpstore                  --serve and --watchdog: answer PyTorch's TCPStore clients, too
  *   --at=INDEX:HOSTS:NAME       --serve=0 --stdin: there is no task of Slurm's here, and this is the host
  *   --ports=PORT,…              these ports are reserved on this host (ports.h)
+ *   --notes                     slurmstepd and its tasks tell of themselves (lib/protocol/step_note.h): start the node
+ *                               agent that stays (stay.h)
  *   --guarded                   run behind a monitor (monitor.h), which adds --behind
  *   --nice=N, --memlock=BYTES|unlimited
  *                               take over these limits of the launcher
@@ -66,7 +68,8 @@
 #include <unistd.h>
 
 static const char usage[] =
-	"usage: hvd-task --plan[=all] [--ports=PORT,…] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… | "
+	"usage: hvd-task --plan[=all] [--ports=PORT,…] [--notes] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… "
+	"| "
 	"--host=N:NODES:NAME "
 	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
 	"[--nice=N] [--memlock=BYTES|unlimited] "
@@ -98,7 +101,7 @@ struct args {
 	enum mode_index mode;
 	const char *value; /* of the mode's option; NULL = none */
 	const char *at, *ranks, *ports, *input, *nice, *memlock;
-	bool from_stdin, guarded, behind, tcpstore;
+	bool from_stdin, guarded, behind, tcpstore, notes;
 	struct hvd_ranks_opts opts;
 	struct hvd_join_opts join;
 };
@@ -133,7 +136,7 @@ static int print_plan(struct task *task)
 {
 	bool all = task->args.value && strcmp(task->args.value, "all") == 0;
 
-	return hvd_rank_print_plan(&task->boot, &task->info, all, task->args.ports, &task->log);
+	return hvd_rank_print_plan(&task->boot, &task->info, all, task->args.ports, task->args.notes, &task->log);
 }
 
 static int serve(struct task *task)
@@ -206,7 +209,7 @@ static bool misused(const struct args *args, bool command)
 	return command != modes[args->mode].command || host != (args->ranks != NULL) || (args->guarded && !host) ||
 	       (args->from_stdin && !command && args->mode != MODE_SERVE) ||
 	       (args->join.key_file && args->mode != MODE_JOIN) || (args->input && (host || !args->from_stdin)) ||
-	       (args->ports && args->mode != MODE_PLAN);
+	       ((args->ports || args->notes) && args->mode != MODE_PLAN);
 }
 
 /* The option of a mode stands for the mode. */
@@ -223,6 +226,7 @@ static const struct option options[] = {
 	{"carry", required_argument, NULL, MODE_CARRY},
 	{"ranks", required_argument, NULL, 'r'},
 	{"ports", required_argument, NULL, 'p'},
+	{"notes", no_argument, NULL, 'd'},
 	{"label", required_argument, NULL, 'l'},
 	{"timestamps", no_argument, NULL, 't'},
 	{"output-dir", required_argument, NULL, 'o'},
@@ -259,6 +263,9 @@ static bool take_option(struct args *args, int c)
 		break;
 	case 'p':
 		args->ports = optarg;
+		break;
+	case 'd':
+		args->notes = true;
 		break;
 	case 'l':
 		style->label = strcmp(optarg, "horovod") == 0 ? HVD_LABEL_HOROVOD : HVD_LABEL_SRUN;

@@ -7,11 +7,13 @@
 #include "lib/base/strv.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/munge.h"
+#include "lib/protocol/step_note.h"
 #include "link.h"
 #include "ports.h"
 #include "rank_env.h"
 #include "relay.h"
 #include "serve.h"
+#include "stay.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -37,6 +39,8 @@ struct shim {
 	const char *given;           /* ports that slurmstepd has reserved (ports.h); NULL = none are given */
 	struct hvd_reserve reserved; /* … that this process has */
 	struct hvd_relay_sockets relay;
+	bool notes;      /* slurmstepd and its tasks tell of themselves (lib/protocol/step_note.h) */
+	pid_t stays;     /* the node agent that stays, of print_plan(); 0 = none */
 	int key_fd;      /* for the command, see rank_env.h; 0 = none */
 	pid_t task;      /* the rank's process, as Slurm knows it */
 	int status;      /* to end with; -1 while the plan is awaited */
@@ -129,16 +133,30 @@ static void name_ports(struct shim *shim)
 		hvd_ports_reserve(shim->agent, shim->boot, shim->info, &shim->reserved, shim->log);
 }
 
-/* Where the plan says that this host's ranks meet at a relay, start it. */
-static int start_relay(struct shim *shim, struct hvd_err *err)
+/* Start what is to stay on this host as long as its tasks, with the relay, where the plan has one. Without the kernel's
+ * help no process stays, which is an error only where a relay is needed. */
+static int begin_to_stay(struct shim *shim, struct hvd_err *err)
 {
-	struct hvd_relay_opts opts = {.sockets = &shim->relay,
-				      .plan = json_object_get(shim->plan, "relay"),
-				      .boot = shim->boot,
-				      .info = shim->info,
-				      .key = hvd_agent_key(shim->agent)};
+	struct hvd_stay_opts opts = {.task = shim->task,
+				     .boot = shim->boot,
+				     .info = shim->info,
+				     .relay = {.sockets = &shim->relay,
+					       .plan = json_object_get(shim->plan, "relay"),
+					       .boot = shim->boot,
+					       .info = shim->info,
+					       .key = hvd_agent_key(shim->agent)},
+				     .notes = shim->notes};
 
-	return opts.plan ? hvd_relay_reside(shim->task, &opts, shim->log, err) : 0;
+	if (!opts.relay.plan && !opts.notes)
+		return 0;
+	shim->stays = hvd_stay_begin(&opts, shim->log, err);
+	if (shim->stays > 0)
+		return 0;
+	shim->stays = 0;
+	if (opts.relay.plan)
+		return hvd_err_prefix(err, "cannot start the relay of the rendezvous");
+	hvd_verbose(shim->log, "%s: no node agent stays beside the tasks: %s", shim->info->name, err->msg);
+	return 0;
 }
 
 /* Wait for the plan. Returns 0 with shim->plan set, or the exit status. The connection stays until disconnect(). */
@@ -160,18 +178,20 @@ static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 		event_base_dispatch(shim->base);
 	else
 		on_failed(&why, shim);
-	if (shim->status == 0 && start_relay(shim, &why) != 0)
+	if (shim->status == 0 && begin_to_stay(shim, &why) != 0)
 		on_failed(&why, shim);
 	hvd_relay_sockets_close(&shim->relay);
 	return shim->status < 0 ? 1 : shim->status;
 }
 
 /* The variables of one rank's plan, each with its NUL, and an empty string. */
-static int print_env(const json_t *plan, const struct hvd_rank_facts *facts, const struct hvd_log *log)
+static int print_env(const json_t *plan, const struct hvd_rank_facts *facts, pid_t stays, const struct hvd_log *log)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
 
 	hvd_rank_env_add(&env, plan, facts, NULL, log);
+	if (stays)
+		hvd_strv_addf(&env, HVD_STEP_AGENT_ENV "=%d", (int)stays);
 	for (size_t i = 0; i < env.n; i++)
 		if (fwrite(env.v[i], strlen(env.v[i]) + 1, 1, stdout) != 1)
 			return 1;
@@ -179,10 +199,10 @@ static int print_env(const json_t *plan, const struct hvd_rank_facts *facts, con
 }
 
 int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all, const char *ports,
-			const struct hvd_log *log)
+			bool notes, const struct hvd_log *log)
 {
 	/* The parent is the task itself, in which the plugin runs. */
-	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getppid(), .given = ports};
+	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getppid(), .given = ports, .notes = notes};
 	int status = fetch_plan(&shim, all ? HVD_AGENT_ALL : role_of(info));
 	struct hvd_rank_facts facts = hvd_rank_env_facts(true);
 	const json_t *ranks = all ? json_object_get(shim.plan, "ranks") : NULL;
@@ -193,11 +213,11 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
 	if (status == 0)
 		facts.names = hvd_rank_env_names(env);
 	if (status == 0 && !all)
-		status = print_env(env, &facts, info->rank == 0 ? log : NULL);
+		status = print_env(env, &facts, shim.stays, info->rank == 0 ? log : NULL);
 	json_array_foreach(status == 0 ? ranks : NULL, i, env)
 	{
 		if (status == 0 && i < info->local_size)
-			status = print_env(env, &facts, info->ranks[i] == 0 ? log : NULL);
+			status = print_env(env, &facts, shim.stays, info->ranks[i] == 0 ? log : NULL);
 	}
 	if (status == 0 && fflush(stdout) != 0)
 		status = 1;

@@ -14,9 +14,10 @@
 
 /* Get the plan, and print it on standard output: NAME=VALUE strings, each with its NUL, and an empty one. `all`: the
  * plans of all ranks of the host, one after the other by local rank; for local rank 0 only. `ports`: see
- * hvd_ports_given(); NULL = none. */
+ * hvd_ports_given(); NULL = none. `notes`: the descriptors of lib/protocol/step_note.h are open; then a node agent
+ * stays (stay.h), and the plans have HVD_STEP_AGENT_ENV. */
 int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all, const char *ports,
-			const struct hvd_log *log);
+			bool notes, const struct hvd_log *log);
 
 /*
  * Get the plan, run the command with it as a child, tell the driver how the command ended, and end in the same way. The

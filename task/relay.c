@@ -16,9 +16,8 @@
 #include "lib/rendezvous/server.h"
 #include "lib/rendezvous/service.h"
 #include "link.h"
-#include "resident.h"
+#include "step_tasks.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -405,46 +404,4 @@ void hvd_relay_destroy(struct hvd_relay *relay)
 	if (relay->again)
 		event_free(relay->again);
 	free(relay);
-}
-
-/* ---- in a process of its own ---- */
-
-static void on_over(void *arg)
-{
-	event_base_loopbreak(arg);
-}
-
-static void run(struct hvd_resident *self, void *arg)
-{
-	const struct hvd_relay_opts *opts = arg;
-	struct event_base *base = event_base_new();
-	struct hvd_err why = {0};
-
-	if (!base)
-		return;
-	hvd_raise_nofile();
-	if (!hvd_relay_create(base, opts, on_over, base, &self->log, &why)) {
-		hvd_err_host(&why, opts->info->name);
-		hvd_log_err(&self->log, &why);
-		return;
-	}
-	malloc_trim(0);
-	hvd_resident_watch(self, base, on_over, base);
-	event_base_dispatch(base);
-}
-
-int hvd_relay_reside(pid_t task, const struct hvd_relay_opts *opts, const struct hvd_log *log, struct hvd_err *err)
-{
-	int keep[2];
-	struct hvd_resident_opts resident = {
-		.name = "hvd-relay", .task = task, .keep = keep, .log = log, .run = run, .arg = (void *)opts};
-	int rc;
-
-	if (opts->sockets->port)
-		keep[resident.n_keep++] = opts->sockets->fd;
-	if (opts->sockets->children_port)
-		keep[resident.n_keep++] = opts->sockets->children;
-	rc = hvd_resident_start(&resident, err);
-	hvd_relay_sockets_close(opts->sockets);
-	return rc == 0 ? 0 : hvd_err_prefix(err, "cannot start the relay of the rendezvous");
 }

@@ -5,9 +5,9 @@
  *
  * The node agent opens the sockets before it registers, so that the plan can name their ports, and ranks can connect
  * from the first moment on: they wait in the kernel's queue. Where hvd-task starts the ranks, the relay runs in its
- * event loop; else in a resident (resident.h). Only this user's processes may connect over loopback. Other relays,
- * where the plan has them connect to this one, prove that they belong to the launch (lib/protocol/handshake.h), and so
- * does this relay to its parent, with a key that is derived from the launch's.
+ * event loop; else in the process that stays beside them (stay.h). Only this user's processes may connect over
+ * loopback. Other relays, where the plan has them connect to this one, prove that they belong to the launch
+ * (lib/protocol/handshake.h), and so does this relay to its parent, with a key that is derived from the launch's.
  *
  * A relay that has lost its parent connects to the root, again and again for half a minute, or as long as the launch's
  * start may take if that is less. A root that refuses the connection has ended, so there is nothing to wait for; one
@@ -57,9 +57,5 @@ struct hvd_relay;
 struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts, void (*lost)(void *arg),
 				   void *arg, const struct hvd_log *log, struct hvd_err *err);
 void hvd_relay_destroy(struct hvd_relay *relay); /* not from within `lost`; NULL is fine */
-
-/* Have a relay run in a process that stays as long as the task `task` and those beside it, and its parent. The sockets
- * are closed here, also after an error. -1 with err set. */
-int hvd_relay_reside(pid_t task, const struct hvd_relay_opts *opts, const struct hvd_log *log, struct hvd_err *err);
 
 #endif

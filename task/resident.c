@@ -22,9 +22,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How long the resident may take to end after the tasks. */
-#define LAST_MS 50
-
 /* ---- becoming a process that stays ---- */
 
 static bool listed(int fd, const int *keep, size_t n)
@@ -45,17 +42,18 @@ static void close_from(int first, int last)
 		close(fd);
 }
 
-/* Close all but those in `keep` and the first three, which become /dev/null. */
-static void close_others(const int *keep, size_t n)
+/* Close all but those in `keep`, `a`, `b` and the first three, which become /dev/null. */
+static void close_others(const int *keep, size_t n, int a, int b)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), top = 2, from = 3;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), top = a > b ? a : b, from = 3;
 
 	for (int fd = 0; fd < 3 && null >= 0; fd++)
 		dup2(null, fd);
+	top = top > 2 ? top : 2;
 	for (size_t i = 0; i < n; i++)
 		top = keep[i] > top ? keep[i] : top;
 	for (int fd = 3; fd <= top; fd++)
-		if (listed(fd, keep, n)) {
+		if (fd == a || fd == b || listed(fd, keep, n)) {
 			close_from(from, fd - 1);
 			from = fd + 1;
 		}
@@ -102,6 +100,12 @@ static void on_task_ended(evutil_socket_t fd, short what, void *arg)
 	self->over(self->arg);
 }
 
+void hvd_resident_unwatch(struct hvd_resident *self)
+{
+	event_free(self->ended);
+	self->ended = NULL;
+}
+
 void hvd_resident_watch(struct hvd_resident *self, struct event_base *base, void (*over)(void *arg), void *arg)
 {
 	self->over = over;
@@ -111,11 +115,17 @@ void hvd_resident_watch(struct hvd_resident *self, struct event_base *base, void
 	if (!self->ended)
 		abort();
 	event_add(self->ended, NULL);
+	event_active(self->ended, EV_READ, 0); /* the tasks may have ended already */
 }
 
-static void reside(struct hvd_resident *self, const struct hvd_resident_opts *opts)
+static void reside(struct hvd_resident *self, const struct hvd_resident_opts *opts, int tell)
 {
+	pid_t pid = getpid();
+
 	prctl(PR_SET_NAME, opts->name);
+	if (write(tell, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
+		_exit(1);
+	close(tell);
 	if (hvd_step_tasks_open(&self->tasks, NULL) == 0)
 		opts->run(self, opts->arg);
 	if (self->watchdog)
@@ -125,72 +135,106 @@ static void reside(struct hvd_resident *self, const struct hvd_resident_opts *op
 
 /* ---- the watchdog ---- */
 
-static void wait_for_end(struct hvd_step_tasks *tasks, pid_t resident)
+/* Returns false if the resident has ended before the tasks. */
+static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t resident)
 {
+	bool left;
+
 	struct pollfd ends[2] = {{.fd = tasks->fd, .events = POLLIN}, {.events = POLLIN}};
 
 	ends[1].fd = (int)syscall(SYS_pidfd_open, resident, 0);
-	while (hvd_step_tasks_left(tasks) && !ends[1].revents)
+	while ((left = hvd_step_tasks_left(tasks)) && !ends[1].revents)
 		poll(ends, 2, -1);
-	while (!ends[1].revents && poll(&ends[1], 1, LAST_MS) < 0 && errno == EINTR)
+	if (left)
+		return false;
+	while (!ends[1].revents && poll(&ends[1], 1, HVD_RESIDENT_LAST_MS) < 0 && errno == EINTR)
 		;
 	kill(resident, SIGKILL);
+	return true;
 }
 
-static void watch(struct hvd_resident *self, const struct hvd_resident_opts *opts)
+static void stand_by(const struct hvd_resident_opts *opts, struct hvd_step_tasks *tasks, pid_t resident)
+{
+	prctl(PR_SET_NAME, "hvd-watchdog");
+	close_others(NULL, 0, opts->spare, 0);
+	if (hvd_step_tasks_open(tasks, NULL) == 0 && !wait_for_end(tasks, resident)) {
+		waitpid(resident, NULL, 0);
+		resident = 0;
+		if (opts->lost)
+			opts->lost(opts->spare, tasks);
+	}
+	if (resident)
+		kill(resident, SIGKILL);
+	_exit(0);
+}
+
+/* `tell` gets the resident's pid. */
+static void watch(struct hvd_resident *self, const struct hvd_resident_opts *opts, int tell)
 {
 	struct hvd_step_tasks tasks = self->tasks;
 	pid_t resident;
 
 	ignore_signals();
-	close_others(opts->keep, opts->n_keep);
+	close_others(opts->keep, opts->n_keep, opts->spare, tell);
 	if (chdir("/") != 0) /* the job's folder may be one that can be unmounted */
 		_exit(1);
 	self->watchdog = getpid();
 	resident = fork();
-	if (resident == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != self->watchdog)
-			_exit(1);
-		reside(self, opts);
-	}
-	if (resident < 0) { /* go on without a watchdog */
+	if (resident < 0) /* go on without a watchdog */
 		self->watchdog = 0;
-		reside(self, opts);
+	if (resident <= 0) {
+		if (self->watchdog)
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (self->watchdog && getppid() != self->watchdog)
+			_exit(1);
+		if (opts->spare)
+			close(opts->spare);
+		reside(self, opts, tell);
 	}
-	prctl(PR_SET_NAME, "hvd-watchdog");
-	close_others(NULL, 0);
-	if (hvd_step_tasks_open(&tasks, NULL) == 0)
-		wait_for_end(&tasks, resident);
-	kill(resident, SIGKILL);
-	_exit(0);
+	stand_by(opts, &tasks, resident);
 }
 
-int hvd_resident_start(const struct hvd_resident_opts *opts, struct hvd_err *err)
+/* Read the pid that the resident writes. 0: it has ended. */
+static pid_t read_pid(int fd)
+{
+	pid_t pid;
+	ssize_t n;
+
+	do
+		n = read(fd, &pid, sizeof(pid));
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(pid) ? pid : 0;
+}
+
+pid_t hvd_resident_start(const struct hvd_resident_opts *opts, struct hvd_err *err)
 {
 	struct hvd_resident self = {.log = *opts->log};
-	pid_t leader;
-	int status;
+	int status, told[2];
+	pid_t leader, pid;
 
 	self.log.sink = on_log;
 	self.log.arg = &self;
 	if (hvd_step_tasks_possible(err) != 0)
 		return -1;
+	if (pipe2(told, O_CLOEXEC) != 0)
+		return hvd_err_sys(err, "cannot make a pipe");
 	hvd_step_tasks_init(&self.tasks, opts->task);
 	leader = fork();
-	if (leader < 0)
-		return hvd_err_sys(err, "cannot fork");
 	if (leader == 0) {
 		setsid();
 		leader = fork();
 		if (leader == 0)
-			watch(&self, opts);
+			watch(&self, opts, told[1]);
 		_exit(leader < 0 ? errno : 0);
 	}
-	while (waitpid(leader, &status, 0) < 0 && errno == EINTR)
+	close(told[1]);
+	while (leader > 0 && waitpid(leader, &status, 0) < 0 && errno == EINTR)
 		;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
-	errno = WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+	pid = leader > 0 ? read_pid(told[0]) : 0;
+	close(told[0]);
+	if (pid > 0)
+		return pid;
+	if (leader > 0)
+		errno = WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : ECHILD;
 	return hvd_err_sys(err, "cannot fork");
 }

@@ -9,10 +9,11 @@
  * that Slurm or the user sends to all processes of the step, because the ranks may need it while they act on them.
  *
  * There are two processes. The watchdog only waits, for the end of the tasks (step_tasks.h) or of the resident, and
- * kills the resident when the tasks have ended: a resident that hangs, or that somebody has stopped, would otherwise
- * stay on the host with its ports, because Slurm with proctrack/linuxproc does not find it. The kernel kills the
- * resident when the watchdog ends. The resident waits for the end of the tasks, too, and kills the watchdog then. So
- * both are gone at once, unless both were stopped; then Slurm kills them, or they end when they go on.
+ * kills the resident when the tasks have ended and it has not, HVD_RESIDENT_LAST_MS later: a resident that hangs, or
+ * that somebody has stopped, would otherwise stay on the host with its ports, because Slurm with proctrack/linuxproc
+ * does not find it. The kernel kills the resident when the watchdog ends. The resident waits for the end of the tasks,
+ * too, and kills the watchdog then. So both are gone at once, unless both were stopped; then Slurm kills them, or they
+ * end when they go on.
  */
 #ifndef HVD_RESIDENT_H
 #define HVD_RESIDENT_H
@@ -38,16 +39,25 @@ struct hvd_resident_opts {
 	pid_t task;       /* which runs; the resident stays for those beside it, too */
 	const int *keep;  /* the resident's descriptors, besides 0, 1 and 2, which are /dev/null */
 	size_t n_keep;
+	int spare;                 /* the watchdog's descriptor; 0 = none */
 	const struct hvd_log *log; /* prefix and level of the resident's */
 	/* Called in the new process, which has all of this one's memory. It ends when the function returns. */
 	void (*run)(struct hvd_resident *self, void *arg);
 	void *arg;
+	/* Called in the watchdog when the resident has ended before the tasks, with `spare`, which is still open. May
+	 * be NULL. */
+	void (*lost)(int spare, struct hvd_step_tasks *tasks);
 };
 
-/* Start one. -1 with err set: nothing was started. */
-int hvd_resident_start(const struct hvd_resident_opts *opts, struct hvd_err *err);
+/* Start one. Returns its pid; -1 with err set: nothing was started. */
+pid_t hvd_resident_start(const struct hvd_resident_opts *opts, struct hvd_err *err);
+
+/* How long the resident may take to end after the tasks. */
+#define HVD_RESIDENT_LAST_MS 500
 
 /* In run(), once: have `over` called from the event loop when the tasks have ended. */
 void hvd_resident_watch(struct hvd_resident *self, struct event_base *base, void (*over)(void *arg), void *arg);
+/* When the event loop has ended: watch no longer. */
+void hvd_resident_unwatch(struct hvd_resident *self);
 
 #endif

@@ -127,6 +127,20 @@ static void on_join(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	maybe_started(dr);
 }
 
+/* What stays on a host where Slurm has started the tasks. It comes when there is a plan. */
+static void on_stay(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	int64_t host;
+
+	if (!have_plan(dr) || cl->role != HVD_ROLE_NONE ||
+	    hvd_get_int(msg, "node", 0, dr->agents->plan.layout.n_hosts - 1, &host, NULL) != 0) {
+		hvd_client_finish(cl);
+		return;
+	}
+	cl->role = HVD_ROLE_STAY;
+	cl->host = (uint32_t)host;
+}
+
 static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
 	int64_t rank, status;
@@ -209,7 +223,7 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 		void (*fn)(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg);
 	} known[] = {
 		{"join", on_join},     {"exit", on_exit_message},       {"done", on_done},
-		{"orphan", on_orphan}, {"output-lost", on_output_lost},
+		{"orphan", on_orphan}, {"output-lost", on_output_lost}, {"stay", on_stay},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

@@ -12,6 +12,7 @@
  *
  * Messages from shims, besides those in node_agents.h:
  *   {"t":"join", "node":I, "rank":R}      a rank shim that is no node agent asks for its plan
+ *   {"t":"stay", "node":I}                what stays on a host beside Slurm's tasks (task/stay.h) has connected
  *   {"t":"exit", "rank":R, "status":S}    a rank has ended; S as from waitpid(2)
  *   {"t":"done", "munge":B}               the shim's ranks have ended, and it goes; B false: there is no munged any
  * longer

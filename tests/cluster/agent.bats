@@ -29,6 +29,7 @@ relay_launch() {
 relays() { as_root hvdn2 pgrep -c -u alice "$RELAY"; }
 both() { [[ $(relays) == 2 ]]; }
 none() { [[ $(relays) == 0 ]]; }
+deaf() { ! as_root hvdn2 ss -Hltnp | grep -q hvd-relay; }
 
 # What the ranks' host does, as root there: waits for the end of alice's ranks, and prints how many milliseconds later
 # the relay is gone. Looking takes some of them.
@@ -140,10 +141,14 @@ lasting() {
         hvd-driver) on_host hvdlogin pkill -KILL -x hvd-driver ;;
         slurmstepd) as_root hvdn2 pkill -KILL -x slurmstepd ;;
         esac
-        # scancel sends SIGTERM first, which ends these ranks.
-        within 3 none || { echo "after the end of $how" && false; }
+        # scancel sends SIGTERM first, which ends these ranks. Without a driver they go on, and so does what passes on
+        # what they write.
         if [[ $how == hvd-driver ]]; then
-            says 2 "hvd-task: error: hvdn2: the rendezvous is lost, and ranks wait for others there: cannot reach the rendezvous"
+            says 3 "hvd-task: error: hvdn2: the rendezvous is lost, and ranks wait for others there: cannot reach the rendezvous"
+            within 3 deaf
+            both
+        else
+            within 3 none || { echo "after the end of $how" && false; }
         fi
         on_login scancel --user=alice
         as_root hvdn2 pkill -KILL -u alice -x sleep || true
@@ -183,7 +188,7 @@ END
         says 5 "$host GET HTTP/1.1 200"
     done
     says 5 "Connection refused"
-    none
+    [[ $(as_root hvdn2 pgrep -l -u alice "$RELAY") == *" hvd-watchdog" ]]
     on_login touch enough
     ended 10
     exits 0

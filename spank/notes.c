@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * notes.c - tells the node agent that stays beside a host's tasks (step_note.h) who they are and how they end.
+ *
+ * slurmstepd makes the sockets before it forks the tasks, which inherit them; the first task gives the agent's ends to
+ * its hvd-task. Each task sends its note when it has its plan, and closes all ends. slurmstepd keeps one end, and sends
+ * a note when it has reaped a task. It waits then, for a moment, until the agent has passed on what the task has
+ * written: after the last task slurmstepd kills all other processes of the step, the agent among them.
+ */
+#include "plugin.h"
+
+#include "lib/protocol/step_note.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static void close_one(int *fd)
+{
+	if (*fd > 0)
+		close(*fd);
+	*fd = 0;
+}
+
+static void close_all(struct hvd_plugin *pl)
+{
+	close_one(&pl->notes.ours);
+	close_one(&pl->notes.agents);
+	close_one(&pl->notes.spare);
+	close_one(&pl->notes.watchdogs);
+}
+
+void hvd_notes_prepare(struct hvd_plugin *pl, spank_t sp)
+{
+	char boot[HVD_BOOT_MAX];
+	int ends[2];
+
+	if (!hvd_step_wanted(sp, boot))
+		return;
+	if (hvd_step_notes_pair(ends) == 0) {
+		pl->notes.ours = ends[0];
+		pl->notes.agents = ends[1];
+	}
+	if (hvd_step_notes_pair(ends) == 0) {
+		pl->notes.spare = ends[0];
+		pl->notes.watchdogs = ends[1];
+	}
+	if (!pl->notes.ours || !pl->notes.spare)
+		close_all(pl);
+}
+
+bool hvd_notes_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *spawn)
+{
+	if (!pl->notes.agents)
+		return false;
+	hvd_spawn_fd(spawn, pl->notes.agents, HVD_STEP_NOTES_FD);
+	hvd_spawn_fd(spawn, pl->notes.watchdogs, HVD_STEP_SPARE_FD);
+	return true;
+}
+
+void hvd_notes_forked(struct hvd_plugin *pl)
+{
+	close_one(&pl->notes.agents);
+	close_one(&pl->notes.spare);
+	close_one(&pl->notes.watchdogs);
+}
+
+/* A terminal and a file stay: a program writes in another way there, or looks back at what it has written. */
+static bool can_be_passed_on(void)
+{
+	struct stat st;
+
+	return fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+/* A pipe for standard error: fds[0] is what the agent reads, fds[1] what standard error is now; returns the pipe's
+ * writing end, or -1. */
+static int make_pipe(int fds[2])
+{
+	int ends[2];
+
+	if (!can_be_passed_on() || pipe2(ends, O_CLOEXEC) != 0)
+		return -1;
+	fds[0] = ends[0];
+	fds[1] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (fds[1] >= 0)
+		return ends[1];
+	close(ends[0]);
+	close(ends[1]);
+	return -1;
+}
+
+static void send_note(struct hvd_plugin *pl, spank_t sp, bool look)
+{
+	struct hvd_step_note note = {.kind = HVD_STEP_TASK, .local_id = hvd_step_local_id(sp), .pid = getpid()};
+	int fds[2] = {-1, -1}, in = look ? make_pipe(fds) : -1;
+	/* The one that keeps the descriptors comes first: with it the agent may be killed at any time. */
+	bool kept = hvd_step_note_send(pl->notes.spare, &note, in >= 0 ? fds : NULL) == 0;
+
+	if (in >= 0 && kept && hvd_step_note_send(pl->notes.ours, &note, fds) == 0)
+		dup2(in, STDERR_FILENO);
+	else
+		hvd_step_note_send(pl->notes.ours, &note, NULL);
+	if (in < 0)
+		return;
+	close(in);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+void hvd_notes_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_boot *boot)
+{
+	if (pl->notes.agent > 0 && pl->notes.ours > 0)
+		send_note(pl, sp, boot->stderr_lines > 0);
+#ifdef PR_SET_PTRACER
+	/* Where only a parent may look at a process (Yama's ptrace_scope 1), let the agent, too. */
+	if (pl->notes.agent > 0)
+		prctl(PR_SET_PTRACER, (unsigned long)pl->notes.agent, 0UL, 0UL, 0UL);
+#endif
+	close_all(pl);
+}
+
+/* Wait until the agent has seen the end of this task. */
+static void await_seen(struct hvd_plugin *pl, uint32_t id)
+{
+	hvd_time deadline = hvd_deadline_in(HVD_STEP_SEEN_MS / 1e3);
+	struct hvd_step_note seen;
+	int fds[2], rc;
+
+	for (;;) {
+		struct pollfd pfd = {.fd = pl->notes.ours, .events = POLLIN};
+
+		rc = hvd_step_note_take(pl->notes.ours, &seen, fds);
+		for (int i = 0; i < 2; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
+		if (rc == 1 && seen.kind == HVD_STEP_SEEN && seen.local_id == id)
+			return;
+		if (rc == 1 && hvd_left(deadline) > 0)
+			continue;
+		if (rc < 0 || hvd_left(deadline) <= 0 || (poll(&pfd, 1, hvd_left_ms(deadline)) < 0 && errno != EINTR))
+			break;
+	}
+	close_one(&pl->notes.ours);
+}
+
+void hvd_notes_exit(struct hvd_plugin *pl, spank_t sp)
+{
+	struct hvd_step_note note = {.kind = HVD_STEP_EXIT, .local_id = hvd_step_local_id(sp)};
+	struct timespec now;
+	int status = 0;
+	pid_t pid = 0;
+
+	if (pl->notes.ours <= 0 || spank_get_item(sp, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS)
+		return;
+	spank_get_item(sp, S_TASK_PID, &pid);
+	clock_gettime(CLOCK_REALTIME, &now);
+	note.pid = pid;
+	note.status = status;
+	note.at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	if (hvd_step_note_send(pl->notes.ours, &note, NULL) == 0)
+		await_seen(pl, note.local_id);
+	else if (errno != EAGAIN)
+		close_one(&pl->notes.ours);
+}

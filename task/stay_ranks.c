@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank begins with its TASK note, and ends with its EXIT note. Between them its tap passes its standard error on; an
+ * event of the tap waits for the one end of it that is the obstacle. After the EXIT note what is left in the tap is
+ * passed on, the rank's end is told, and when the driver knows of it the note is acknowledged.
+ */
+#include "stay_ranks.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/protocol/step_note.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* What one rank's output may take of a turn of the event loop. */
+#define TURN_BYTES (1024 * 1024)
+/* Notes in a turn. */
+#define TURN_NOTES 64
+
+struct rank {
+	struct hvd_stay_ranks *owner;
+	uint32_t rank, local_id;
+	pid_t pid;
+	struct hvd_tap tap;
+	bool known, tapped, exited, told, acknowledged;
+	struct event *readable, *writable;
+	int status;
+	int64_t at;
+};
+
+struct hvd_stay_ranks {
+	struct event_base *base;
+	struct hvd_stay_ranks_opts opts;
+	struct event *notes; /* NULL: none will come */
+	struct hvd_tap_view view;
+	struct rank *all; /* by local rank */
+	uint32_t n;
+};
+
+static void acknowledge(struct rank *r)
+{
+	struct hvd_step_note seen = {.kind = HVD_STEP_SEEN, .local_id = r->local_id};
+
+	r->acknowledged = true;
+	if (r->owner->notes)
+		hvd_step_note_send(event_get_fd(r->owner->notes), &seen, NULL);
+	r->owner->opts.seen(r->owner->opts.arg);
+}
+
+/* ---- standard error ---- */
+
+static void free_event(struct event **ev)
+{
+	if (*ev)
+		event_free(*ev);
+	*ev = NULL;
+}
+
+static void forget_tap(struct rank *r)
+{
+	free_event(&r->readable);
+	free_event(&r->writable);
+	if (r->tapped)
+		hvd_tap_close(&r->tap);
+	r->tapped = false;
+}
+
+static void look(const char *bytes, size_t len, void *arg)
+{
+	struct rank *r = arg;
+
+	(void)bytes;
+	if (r->owner->opts.output)
+		r->owner->opts.output(len, r->owner->opts.arg);
+}
+
+static void tell_end(struct rank *r);
+
+static void pass(struct rank *r)
+{
+	enum hvd_tap_state state = hvd_tap_pass(&r->tap, &r->owner->view, TURN_BYTES, look, r);
+
+	event_del(r->readable);
+	event_del(r->writable);
+	if (state == HVD_TAP_EMPTY)
+		event_add(r->readable, NULL);
+	else if (state == HVD_TAP_FULL)
+		event_add(r->writable, NULL);
+	else if (state == HVD_TAP_MORE)
+		event_active(r->readable, EV_READ, 0);
+	else
+		forget_tap(r);
+	/* What others write to the pipe of a rank that has ended delays its end no longer than for a turn. */
+	if (r->exited && !r->told && state != HVD_TAP_FULL)
+		tell_end(r);
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	pass(arg);
+}
+
+/* Takes the descriptors. */
+static void begin_tap(struct rank *r, const int fds[2])
+{
+	r->tap = (struct hvd_tap){.in = fds[0], .out = fds[1]};
+	r->tapped = true;
+	r->readable = event_new(r->owner->base, fds[0], EV_READ, on_ready, r);
+	r->writable = event_new(r->owner->base, fds[1], EV_WRITE, on_ready, r);
+	if (!r->readable || !r->writable)
+		abort();
+	event_add(r->readable, NULL);
+}
+
+/* ---- ends ---- */
+
+static void tell_end(struct rank *r)
+{
+	struct hvd_stay_end end = {
+		.rank = r->rank, .local_rank = r->local_id, .pid = r->pid, .status = r->status, .ended_at = r->at};
+
+	r->told = true;
+	if (r->owner->opts.ended(&end, r->owner->opts.arg))
+		acknowledge(r);
+}
+
+static void on_exit_note(struct rank *r, const struct hvd_step_note *note)
+{
+	if (r->exited)
+		return;
+	r->exited = true;
+	r->status = note->status;
+	r->at = note->at;
+	if (!r->tapped) {
+		tell_end(r);
+		return;
+	}
+	hvd_tap_widen(&r->tap);
+	pass(r);
+}
+
+static void on_task_note(struct rank *r, const struct hvd_step_note *note, int fds[2])
+{
+	if (r->known)
+		return;
+	r->known = true;
+	r->pid = note->pid;
+	if (fds[0] >= 0 && r->owner->view.bytes) {
+		begin_tap(r, fds);
+		fds[0] = fds[1] = -1;
+	}
+	if (r->owner->opts.began)
+		r->owner->opts.began(r->rank, r->pid, r->owner->opts.arg);
+}
+
+static void on_notes(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_stay_ranks *ranks = arg;
+	struct hvd_step_note note;
+	int fds[2], rc = 1;
+
+	(void)what;
+	for (int i = 0; rc > 0 && i < TURN_NOTES; i++) {
+		rc = hvd_step_note_take(fd, &note, fds);
+		if (rc > 0 && note.local_id < ranks->n && note.kind == HVD_STEP_TASK)
+			on_task_note(&ranks->all[note.local_id], &note, fds);
+		else if (rc > 0 && note.local_id < ranks->n && note.kind == HVD_STEP_EXIT)
+			on_exit_note(&ranks->all[note.local_id], &note);
+		for (int k = 0; k < 2; k++)
+			if (rc > 0 && fds[k] >= 0)
+				close(fds[k]);
+	}
+	if (rc >= 0)
+		return;
+	free_event(&ranks->notes);
+	close(fd);
+	ranks->opts.seen(ranks->opts.arg);
+}
+
+void hvd_stay_ranks_told(struct hvd_stay_ranks *ranks)
+{
+	for (uint32_t i = 0; i < ranks->n; i++)
+		if (ranks->all[i].told && !ranks->all[i].acknowledged)
+			acknowledge(&ranks->all[i]);
+}
+
+bool hvd_stay_ranks_left(const struct hvd_stay_ranks *ranks)
+{
+	for (uint32_t i = 0; ranks->notes && i < ranks->n; i++)
+		if (ranks->all[i].known && !ranks->all[i].acknowledged)
+			return true;
+	return false;
+}
+
+/* ---- begin and end ---- */
+
+struct hvd_stay_ranks *hvd_stay_ranks_create(struct event_base *base, const struct hvd_stay_ranks_opts *opts)
+{
+	struct hvd_stay_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
+
+	ranks->base = base;
+	ranks->opts = *opts;
+	ranks->n = opts->info->local_size;
+	ranks->all = hvd_xcalloc(ranks->n, sizeof(*ranks->all));
+	for (uint32_t i = 0; i < ranks->n; i++)
+		ranks->all[i] = (struct rank){.owner = ranks, .rank = opts->info->ranks[i], .local_id = i};
+	if (opts->lines)
+		hvd_tap_view_open(&ranks->view);
+	ranks->notes = event_new(base, opts->notes, EV_READ | EV_PERSIST, on_notes, ranks);
+	if (!ranks->notes)
+		abort();
+	event_add(ranks->notes, NULL);
+	return ranks;
+}
+
+void hvd_stay_ranks_destroy(struct hvd_stay_ranks *ranks)
+{
+	if (!ranks)
+		return;
+	for (uint32_t i = 0; i < ranks->n; i++)
+		forget_tap(&ranks->all[i]);
+	if (ranks->notes)
+		close(event_get_fd(ranks->notes));
+	free_event(&ranks->notes);
+	hvd_tap_view_close(&ranks->view);
+	free(ranks->all);
+	free(ranks);
+}
+
+/* ---- without an event loop, in place of one that was killed ---- */
+
+struct passing {
+	struct hvd_tap *taps;
+	struct pollfd *waits; /* of the taps, then `spare`, then the tasks */
+	size_t n;
+};
+
+static void take_spare(struct passing *p, int spare)
+{
+	struct hvd_step_note note;
+	int fds[2];
+
+	while (hvd_step_note_take(spare, &note, fds) > 0) {
+		if (fds[0] < 0)
+			continue;
+		p->taps = hvd_xrealloc(p->taps, p->n + 1, sizeof(*p->taps));
+		p->waits = hvd_xrealloc(p->waits, p->n + 3, sizeof(*p->waits));
+		p->taps[p->n] = (struct hvd_tap){.in = fds[0], .out = fds[1]};
+		p->waits[p->n++] = (struct pollfd){.fd = fds[0], .events = POLLIN};
+	}
+}
+
+static void pass_all(struct passing *p, struct hvd_tap_view *view)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct hvd_tap *tap = &p->taps[i];
+
+		if (!p->waits[i].revents)
+			continue;
+		switch (hvd_tap_pass(tap, view, TURN_BYTES, NULL, NULL)) {
+		case HVD_TAP_FULL:
+			p->waits[i] = (struct pollfd){.fd = tap->out, .events = POLLOUT};
+			break;
+		case HVD_TAP_OVER:
+			hvd_tap_close(tap);
+			p->waits[i].fd = -1;
+			break;
+		default:
+			p->waits[i] = (struct pollfd){.fd = tap->in, .events = POLLIN};
+		}
+	}
+}
+
+void hvd_stay_ranks_pass_on(int spare, struct hvd_step_tasks *tasks)
+{
+	struct hvd_tap_view view;
+	struct passing p = {.waits = hvd_xcalloc(2, sizeof(*p.waits))};
+
+	if (hvd_tap_view_open(&view) != 0)
+		return;
+	take_spare(&p, spare);
+	while (hvd_step_tasks_left(tasks)) {
+		p.waits[p.n] = (struct pollfd){.fd = spare, .events = POLLIN};
+		p.waits[p.n + 1] = (struct pollfd){.fd = tasks->fd, .events = POLLIN};
+		if (poll(p.waits, p.n + 2, -1) < 0 && errno != EINTR)
+			break;
+		if (p.waits[p.n].revents & POLLIN)
+			take_spare(&p, spare);
+		else if (p.waits[p.n].revents)
+			spare = -1;
+		pass_all(&p, &view);
+	}
+	for (size_t i = 0; i < p.n; i++) {
+		if (p.waits[i].fd < 0)
+			continue;
+		hvd_tap_widen(&p.taps[i]);
+		hvd_tap_pass(&p.taps[i], &view, TURN_BYTES, NULL, NULL);
+	}
+}
