@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rank_watch.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/protocol/wire.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hvd_rank_watch {
+	struct event_base *base;
+	void (*send)(json_t *msg, void *arg);
+	void *arg;
+	const struct hvd_log *log;
+	struct hvd_watched_rank *ranks;
+	size_t n, room;
+	uint64_t output; /* bytes that the ranks have written */
+};
+
+struct hvd_rank_watch *hvd_rank_watch_create(struct event_base *base, void (*send)(json_t *msg, void *arg), void *arg,
+					     const struct hvd_log *log)
+{
+	struct hvd_rank_watch *watch = hvd_xcalloc(1, sizeof(*watch));
+
+	watch->base = base;
+	watch->send = send;
+	watch->arg = arg;
+	watch->log = log;
+	return watch;
+}
+
+void hvd_rank_watch_destroy(struct hvd_rank_watch *watch)
+{
+	if (!watch)
+		return;
+	free(watch->ranks);
+	free(watch);
+}
+
+static struct hvd_watched_rank *find(struct hvd_rank_watch *watch, uint32_t rank)
+{
+	for (size_t i = 0; i < watch->n; i++)
+		if (watch->ranks[i].rank == rank)
+			return &watch->ranks[i];
+	return NULL;
+}
+
+void hvd_rank_watch_add(struct hvd_rank_watch *watch, uint32_t rank, pid_t pid)
+{
+	struct hvd_watched_rank *known = find(watch, rank);
+
+	if (known) {
+		known->pid = pid;
+		return;
+	}
+	if (watch->n == watch->room) {
+		watch->room = watch->room ? 2 * watch->room : 16;
+		watch->ranks = hvd_xrealloc(watch->ranks, watch->room, sizeof(*watch->ranks));
+	}
+	watch->ranks[watch->n++] = (struct hvd_watched_rank){.rank = rank, .pid = pid};
+}
+
+void hvd_rank_watch_remove(struct hvd_rank_watch *watch, uint32_t rank)
+{
+	struct hvd_watched_rank *known = find(watch, rank);
+
+	if (known)
+		*known = watch->ranks[--watch->n];
+}
+
+void hvd_rank_watch_output(struct hvd_rank_watch *watch, size_t bytes)
+{
+	watch->output += bytes;
+}
+
+static void on_stacks(struct hvd_rank_watch *watch, const json_t *msg)
+{
+	int64_t id;
+
+	if (hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) != 0)
+		return;
+	watch->send(json_pack("{s:s, s:I, s:[]}", "t", "stacks", "id", (json_int_t)id, "ranks"), watch->arg);
+}
+
+bool hvd_rank_watch_message(struct hvd_rank_watch *watch, const json_t *msg)
+{
+	const char *type;
+
+	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+		return false;
+	if (strcmp(type, "stacks") == 0)
+		on_stacks(watch, msg);
+	else
+		return false;
+	return true;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rank_watch.h - answers what the driver asks about this host's ranks while they run.
+ *
+ * Whoever starts ranks, or stays beside them, tells the watch their processes, and hands it the messages that it does
+ * not know itself. Ranks are only looked at: nothing is sent to their processes, and nothing of them changes.
+ *
+ * Messages of the driver, and the answers:
+ *   {"t":"stacks", "id":I, "seconds":S}    where the ranks are (stacks.h). Answered within S seconds by
+ *   {"t":"stacks", "id":I, "ranks":[…]}    stacks.h has the format. One that comes while another is being answered is
+ *                                          answered by {"t":"stacks", "id":I, "busy":true}
+ */
+#ifndef HVD_RANK_WATCH_H
+#define HVD_RANK_WATCH_H
+
+#include "lib/base/log.h"
+
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A rank and its main process. */
+struct hvd_watched_rank {
+	uint32_t rank;
+	pid_t pid;
+};
+
+struct hvd_rank_watch;
+
+/* `send` gets the answers and takes their reference; it is not called from within hvd_rank_watch_create(). `log` and
+ * `base` are not owned and must outlive the watch. Costs nothing until the driver asks. */
+struct hvd_rank_watch *hvd_rank_watch_create(struct event_base *base, void (*send)(json_t *msg, void *arg), void *arg,
+					     const struct hvd_log *log);
+void hvd_rank_watch_destroy(struct hvd_rank_watch *watch); /* NULL is fine; ends what is being asked */
+
+/* A rank runs in this process. A rank that is there already gets the new process. */
+void hvd_rank_watch_add(struct hvd_rank_watch *watch, uint32_t rank, pid_t pid);
+/* The rank has ended; before its process is reaped, so that the pid is not another process's by then. */
+void hvd_rank_watch_remove(struct hvd_rank_watch *watch, uint32_t rank);
+/* A rank has written so many bytes of output. */
+void hvd_rank_watch_output(struct hvd_rank_watch *watch, size_t bytes);
+
+/* A message of the driver. False: it is of none of the types above. Malformed ones are ignored. */
+bool hvd_rank_watch_message(struct hvd_rank_watch *watch, const json_t *msg);
+
+#endif
