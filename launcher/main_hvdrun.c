@@ -13,6 +13,7 @@
 #include "launcher/options/config.h"
 #include "launcher/options/options.h"
 #include "launcher/run/report.h"
+#include "launcher/run/requeue.h"
 #include "launcher/run/run.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -283,6 +284,8 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 		hvd_report_as_horovodrun(&launch, backend, &result);
 	if (json && !spec->dry_run)
 		hvd_report_result(&result, backend);
+	if (!spec->dry_run)
+		rc = hvd_requeue_at_end(spec, &result.requeue, rc, log);
 	hvd_launch_clear(&launch);
 	hvd_lobby_close(launch.lobby);
 	hvd_strv_free(&opts.extra_env);

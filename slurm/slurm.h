@@ -2,9 +2,9 @@
 /*
  * slurm.h - everything that this suite asks of libslurm.
  *
- * Only slurm.c and slurm_init.c include <slurm/slurm.h>, so the differences between Slurm's releases are known in these
- * files and nowhere else. In a build without libslurm (slurm_none.c) every function that asks Slurm fails with
- * HVD_E_NOENT, except that hvd_slurm_site_get() runs scontrol.
+ * Only slurm.c, slurm_init.c and slurm_requeue.c include <slurm/slurm.h>, so the differences between Slurm's releases
+ * are known in these files and nowhere else. In a build without libslurm (slurm_none.c) every function that asks Slurm
+ * fails with HVD_E_NOENT, except that hvd_slurm_site_get() runs scontrol.
  *
  * libslurm keeps its state in the process, so there is no handle: the configuration is read once in the life of a
  * process, and one thread at a time may ask. libslurm waits for the controller as long as MessageTimeout in slurm.conf
@@ -59,6 +59,17 @@ enum hvd_slurm_state {
 	HVD_SLURM_ENDED,   /* also a job that is completing, since no step can be started in it any more */
 };
 
+/* Whether and where a job may begin again. */
+struct hvd_slurm_rerun {
+	bool batch;        /* it has a batch script; another job cannot begin again */
+	bool allowed;      /* … and was submitted with --requeue, or the site allows it to all jobs */
+	bool at_once;      /* --requeue=expedite: it begins again without waiting */
+	uint32_t restarts; /* how often it has begun again */
+	char name[32];     /* "12"; of a task of an array "10_3": by the number alone Slurm may take the whole array */
+	uint32_t nodes;    /* that the job needs at least */
+	char *partition, *excluded, *required, *reservation; /* lists as the user gave them; "" if there is none */
+};
+
 struct hvd_slurm_job {
 	enum hvd_slurm_state state;
 	struct hvd_strv hosts; /* empty while the job is pending */
@@ -72,11 +83,21 @@ struct hvd_slurm_job {
 	bool preempted;       /* the job is being preempted, and so ends before `ends` */
 	uint32_t het;         /* number of the heterogeneous job that the job is a component of; 0 if it is none */
 	bool paused;          /* the job is suspended, or its nodes are still being configured */
+	struct hvd_slurm_rerun rerun;
 };
 
 /* Ask for one job. HVD_E_NOENT if the controller knows no such job. After an error *out is empty. */
 int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *err);
 void hvd_slurm_job_clear(struct hvd_slurm_job *job); /* leaves a zeroed struct; NULL is fine */
+
+/* Have a batch job begin again: Slurm ends its processes, this one, too, if it is part of the job. `rerun` is what the
+ * job was when the caller last asked: HVD_E_NOENT if it does not run any longer, or has begun again since. The error
+ * says why Slurm refuses. */
+int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err);
+
+/* Keep a pending job away from a node, besides those that it is kept away from already. HVD_E_LIMIT if too few nodes
+ * like this one would be left for the job, or if the user has said which nodes it needs. */
+int hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const char *node, struct hvd_err *err);
 
 /* May processes of other users run on the nodes of this job? Not where the controller says that the job has its nodes
  * to itself or to its user (--exclusive, --exclusive=user, a partition with OverSubscribe=EXCLUSIVE or ExclusiveUser),

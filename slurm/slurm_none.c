@@ -88,6 +88,18 @@ char *hvd_slurm_job_script(uint32_t job, struct hvd_err *err)
 	return NULL;
 }
 
+int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err)
+{
+	(void)rerun;
+	return built_without(err);
+}
+
+int hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const char *node, struct hvd_err *err)
+{
+	(void)rerun, (void)node;
+	return built_without(err);
+}
+
 int hvd_slurm_open(struct hvd_err *err)
 {
 	return built_without(err);

@@ -15,6 +15,7 @@
 #include "launcher/driver/driver_opts.h"
 #include "lib/protocol/boot.h"
 #include "procs.h"
+#include "requeue.h"
 #include "secret.h"
 
 struct hvd_result {
@@ -28,6 +29,7 @@ struct hvd_result {
 	double seconds;       /* all of it */
 	int generations;      /* of an elastic job; else 0 */
 	bool limit_met;       /* … which --reset-limit has ended */
+	struct hvd_requeue_wish requeue;
 };
 
 struct hvd_job_ops {

@@ -6,6 +6,7 @@
 #include "node_down.h"
 #include "overdue.h"
 #include "runfunc.h"
+#include "time_limit.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct run {
 	bool all_ended; /* every rank has ended, as the shims have reported */
 	struct hvd_overdue *overdue; /* watches the backend's process since then */
 	struct hvd_node_down *down;  /* srun: watches for hosts that Slurm has given up */
+	struct hvd_time_limit *limit;
 };
 
 /* Do node agents or rank shims end the ranks when the driver says so? Otherwise the backend does. */
@@ -92,6 +94,7 @@ static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
 	char text[64];
 
 	hvd_procs_rank_ended(run->job.procs, host);
+	hvd_requeue_rank_ended(&result->requeue, run->job.launch->spec, status);
 	if (status != 0 && run->func && !run->job.ending)
 		hvd_runfunc_failed(run->func, rank, host, status);
 	if (status == 0 || result->rank_failed || run->job.ending)
@@ -131,6 +134,8 @@ static void lost(struct run *run, const char *because)
 {
 	struct hvd_err why = {0};
 
+	if (!run->job.ending)
+		hvd_requeue_want(&run->job.result->requeue, run->job.launch->spec, HVD_REQUEUE_NODE, run->lost_host);
 	hvd_err_set(&why, HVD_E_NET, "the connection to its node agent was lost%s; ending the job", because);
 	hvd_err_hint(&why, "did the host fail, or was it taken away? (%s %s)",
 		     hvd_alloc_in_lsf(run->job.launch->envp) ? "bhosts" : "sinfo -N -n", run->lost_host);
@@ -147,10 +152,42 @@ static void on_node_down(const char *host, void *arg)
 	hvd_driver_lose_host(run->driver, host);
 }
 
-static void on_started(void *arg)
+/* ---- the job's time limit ---- */
+
+static void signal_ranks(struct run *run, int sig)
+{
+	run->job.result->requeue.signalled = true;
+	if (driver_ends_ranks(run))
+		hvd_driver_signal_ranks(run->driver, sig);
+	else
+		hvd_procs_signal(run->job.procs, sig); /* srun and mpirun pass it on */
+}
+
+static void on_limit_announced(int sig, double left, void *arg)
 {
 	struct run *run = arg;
 
+	hvd_info(run->job.log, "the job's time is over in %.0f s: sending SIG%s to all ranks", left, sigabbrev_np(sig));
+	hvd_requeue_want(&run->job.result->requeue, run->job.launch->spec, HVD_REQUEUE_LIMIT, NULL);
+	signal_ranks(run, sig);
+}
+
+static void on_limit_last(double left, void *arg)
+{
+	struct run *run = arg;
+
+	if (!hvd_requeue_wanted(&run->job.result->requeue, HVD_REQUEUE_LIMIT) || run->job.ending)
+		return;
+	hvd_info(run->job.log, "the job's time is over in %.0f s: ending the ranks, so that it can be requeued", left);
+	end_all(run);
+}
+
+static void on_started(void *arg)
+{
+	static const struct hvd_time_limit_ops limit_ops = {on_limit_announced, on_limit_last};
+	struct run *run = arg;
+
+	run->limit = hvd_time_limit_watch(run->job.base, run->job.launch->spec, 0, &limit_ops, run, run->job.log);
 	if (run->job.backend == &hvd_backend_srun)
 		run->down = hvd_node_down_watch(run->job.base, run->driver, on_node_down, run);
 	run->job.result->started = true;
@@ -295,7 +332,7 @@ static void on_none_left(void *arg)
 
 static void on_signal_ranks(int sig, void *arg)
 {
-	hvd_driver_signal_ranks(((struct run *)arg)->driver, sig);
+	signal_ranks(arg, sig);
 }
 
 /* HVD_START_RANKS: the backend's process has the signal from the terminal, or gets it from here, and decides what to
@@ -307,7 +344,7 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 	struct hvd_job *job = &run->job;
 
 	if (!tty)
-		hvd_procs_signal(job->procs, sig);
+		signal_ranks(run, sig);
 	if (job->ending) {
 		/* The user was told. */
 	} else if (job->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)) {
@@ -346,6 +383,7 @@ static void cleanup(struct run *run)
 {
 	hvd_job_end_procs(&run->job);
 	hvd_overdue_destroy(run->overdue);
+	hvd_time_limit_destroy(run->limit);
 	hvd_node_down_destroy(run->down);
 	hvd_driver_destroy(run->driver);
 	hvd_runfunc_close(run->func);
@@ -374,6 +412,8 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 			hvd_runfunc_end(run.func, hvd_driver_layout(run.driver), result->status, result->started);
 	if (rc == 0 && hvd_driver_output_lost(run.driver))
 		hvd_job_failed(&run.job);
+	if (run.job.ending_signal)
+		hvd_requeue_unwant(&result->requeue, HVD_REQUEUE_LIMIT);
 	result->seconds = hvd_job_seconds(&run.job);
 	cleanup(&run);
 	return rc;

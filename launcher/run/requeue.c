@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "requeue.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/capture.h"
+#include "lsf/lsf.h"
+#include "slurm/slurm.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* How long Slurm may take to end a process of a job that it has requeued. */
+#define END_SECONDS  10
+#define KILL_SECONDS 2
+/* How long brequeue may take. */
+#define BREQUEUE_SECONDS 30.0
+#define BREQUEUE_MAX     65536
+
+static const char *reason_text(enum hvd_requeue_reason reason)
+{
+	static const char *const texts[] = {
+		[HVD_REQUEUE_LIMIT] = "its time limit",        [HVD_REQUEUE_NODE] = "a failed host",
+		[HVD_REQUEUE_PREEMPT] = "it is preempted",     [HVD_REQUEUE_ASK] = "a rank asks for it",
+		[HVD_REQUEUE_HANG] = "no rank makes progress",
+	};
+
+	return texts[reason];
+}
+
+static bool wanted(const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason)
+{
+	return (spec->requeue_on & 1U << reason) != 0;
+}
+
+/* The number of this launch's job in Slurm; 0 if there is none. */
+static uint32_t slurm_job(const struct hvd_launch_spec *spec)
+{
+	const char *text = spec->srun.jobid ? spec->srun.jobid : getenv("SLURM_JOB_ID");
+
+	return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
+/* How often the job had begun again when this process was started; -1 if that is not known. Slurm sets no variable for
+ * the first cycle. */
+static long cycle_of(uint32_t job)
+{
+	const char *own = getenv("SLURM_JOB_ID"), *count = getenv("SLURM_RESTART_COUNT");
+
+	if (!own || strtoul(own, NULL, 10) != job)
+		return -1;
+	return count ? strtol(count, NULL, 10) : 0;
+}
+
+/* The user's HVD_REQUEUE_FILE, if it is there and the user's own; else NULL. */
+static const char *own_file(void)
+{
+	const char *path = getenv("HVD_REQUEUE_FILE");
+	struct stat st;
+
+	if (!path || !*path || lstat(path, &st) != 0)
+		return NULL;
+	return S_ISREG(st.st_mode) && st.st_uid == geteuid() ? path : NULL;
+}
+
+void hvd_requeue_begin(const struct hvd_launch_spec *spec, const struct hvd_log *log)
+{
+	const uint32_t job = slurm_job(spec);
+	const long cycle = job ? cycle_of(job) : 0;
+	const char *file = spec->requeue_on ? own_file() : NULL;
+
+	if (cycle > 0)
+		hvd_info(log, "this is restart %ld of job %u", cycle, job);
+	if (file && unlink(file) == 0)
+		hvd_verbose(log, "removed %s, which an earlier launch has left", file);
+}
+
+void hvd_requeue_want(struct hvd_requeue_wish *wish, const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason,
+		      const char *host)
+{
+	if (!wanted(spec, reason))
+		return;
+	wish->reasons |= 1U << reason;
+	if (host && !*wish->host)
+		snprintf(wish->host, sizeof(wish->host), "%s", host);
+}
+
+bool hvd_requeue_wanted(const struct hvd_requeue_wish *wish, enum hvd_requeue_reason reason)
+{
+	return (wish->reasons & 1U << reason) != 0;
+}
+
+void hvd_requeue_unwant(struct hvd_requeue_wish *wish, enum hvd_requeue_reason reason)
+{
+	wish->reasons &= ~(1U << reason);
+}
+
+void hvd_requeue_rank_ended(struct hvd_requeue_wish *wish, const struct hvd_launch_spec *spec, int status)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == HVD_REQUEUE_STATUS)
+		hvd_requeue_want(wish, spec, HVD_REQUEUE_ASK, NULL);
+}
+
+/* ---- Slurm ---- */
+
+static int refuse(const struct hvd_slurm_job *job, struct hvd_err *err)
+{
+	if (!job->rerun.batch) {
+		hvd_err_set(err, HVD_E_FAILED, "job %s has no batch script, so Slurm cannot start it again",
+			    job->rerun.name);
+		return hvd_err_hint(err, "submit it with sbatch");
+	}
+	hvd_err_set(err, HVD_E_FAILED, "job %s may not be requeued", job->rerun.name);
+	return hvd_err_hint(err, "it was submitted with --no-requeue, or this cluster's jobs need sbatch --requeue "
+				 "(JobRequeue=0 in slurm.conf)");
+}
+
+static void exclude(const struct hvd_slurm_rerun *rerun, const char *host, const struct hvd_log *log)
+{
+	struct hvd_err err = {0};
+
+	if (hvd_slurm_exclude(rerun, host, &err) == 0)
+		hvd_info(log, "job %s will not run on %s any longer, which has failed", rerun->name, host);
+	else
+		hvd_warn(log, "job %s may get %s again, which has failed: %s", rerun->name, host, err.msg);
+}
+
+static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const char *host, const struct hvd_log *log,
+			 struct hvd_err *err)
+{
+	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
+	const long cycle = cycle_of(number);
+
+	if (hvd_slurm_job_get(number, &job, err) != 0)
+		return -1;
+	if (job.state != HVD_SLURM_RUNNING || (cycle >= 0 && job.rerun.restarts > (uint32_t)cycle)) {
+		hvd_info(log, "job %s %s already: not requeueing it", job.rerun.name,
+			 job.state == HVD_SLURM_ENDED ? "has ended" : "was requeued");
+		return 0;
+	}
+	if (!job.rerun.batch || !job.rerun.allowed)
+		return refuse(&job, err);
+	hvd_info(log, "requeueing job %s (restart %u): %s%s%s", job.rerun.name, job.rerun.restarts + 1,
+		 reason_text(reason), host ? ", " : "", host ? host : "");
+	if (hvd_slurm_requeue(&job.rerun, err) != 0) {
+		if (err->code != HVD_E_NOENT)
+			return hvd_err_prefix(err, "job %s", job.rerun.name);
+		hvd_info(log, "job %s was requeued already", job.rerun.name);
+		return 0;
+	}
+	if (host)
+		exclude(&job.rerun, host, log);
+	return 1;
+}
+
+/* ---- LSF ---- */
+
+/* A task of an array is "12[3]"; LSB_JOBINDEX is 0 for other jobs. The text of brequeue goes to the user as it is. */
+static int requeue_lsf(const char *job, enum hvd_requeue_reason reason, const struct hvd_log *log, struct hvd_err *err)
+{
+	const char *index = getenv("LSB_JOBINDEX");
+	hvd_cleanup_free char *name =
+		index && *index && strcmp(index, "0") != 0 ? hvd_xasprintf("%s[%s]", job, index) : hvd_xstrdup(job);
+	char *argv[] = {(char *)"sh", (char *)"-c", (char *)"exec brequeue \"$1\" 2>&1", (char *)"sh", name, NULL};
+	const struct hvd_spawn spawn = {.path = argv[0], .argv = argv};
+	hvd_cleanup_free char *said = NULL;
+	int status = 0;
+	size_t len;
+
+	hvd_info(log, "requeueing job %s: %s", name, reason_text(reason));
+	said = hvd_capture(&spawn, BREQUEUE_MAX, hvd_deadline_in(BREQUEUE_SECONDS), &len, &status, err);
+	if (!said)
+		return hvd_err_prefix(err, "brequeue");
+	if (status == 0)
+		return 1;
+	said[strcspn(said, "\n")] = '\0';
+	hvd_err_set(err, HVD_E_FAILED, "brequeue refuses: %s", said);
+	return hvd_err_hint(err, "interactive jobs (bsub -I) cannot be requeued");
+}
+
+int hvd_requeue(const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason, const char *host,
+		const struct hvd_log *log, struct hvd_err *err)
+{
+	const uint32_t job = slurm_job(spec);
+
+	if (job)
+		return requeue_slurm(job, reason, host && *host ? host : NULL, log, err);
+	if (hvd_alloc_in_lsf(environ) && getenv("LSB_JOBID"))
+		return requeue_lsf(getenv("LSB_JOBID"), reason, log, err);
+	hvd_err_set(err, HVD_E_FAILED, "this launch is not part of a batch job, so nothing can be requeued");
+	return hvd_err_hint(err, "--requeue-on is for jobs that were submitted with sbatch or bsub");
+}
+
+/* ---- the end ---- */
+
+static bool preempted(const struct hvd_launch_spec *spec)
+{
+	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
+	const uint32_t number = slurm_job(spec);
+
+	return number && hvd_slurm_job_get(number, &job, NULL) == 0 && job.preempted;
+}
+
+/* Wait until the scheduler kills this process: it sends SIGTERM to the processes of a job one after the other, and the
+ * batch script may be the last one. */
+static void await_end(void)
+{
+	const struct timespec most = {.tv_sec = END_SECONDS};
+	sigset_t ends;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	if (sigtimedwait(&ends, NULL, &most) == SIGTERM)
+		sleep(KILL_SECONDS);
+}
+
+int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status,
+		       const struct hvd_log *log)
+{
+	const char *file = spec->requeue_on ? own_file() : NULL;
+	unsigned reasons = wish->reasons;
+	struct hvd_err err = {0};
+	int reason = 0, rc;
+
+	if (file && wanted(spec, HVD_REQUEUE_ASK) && unlink(file) == 0)
+		reasons |= 1U << HVD_REQUEUE_ASK;
+	if (!reasons && wanted(spec, HVD_REQUEUE_PREEMPT) && (status != 0 || wish->signalled) && preempted(spec))
+		reasons |= 1U << HVD_REQUEUE_PREEMPT;
+	if (!reasons)
+		return status;
+	while (!(reasons & 1U << reason))
+		reason++;
+	rc = hvd_requeue(spec, (enum hvd_requeue_reason)reason, wish->host, log, &err);
+	if (rc < 0)
+		hvd_log_err(log, &err);
+	if (rc > 0)
+		await_end();
+	return rc >= 0 && status == 0 ? HVD_REQUEUE_STATUS : status;
+}

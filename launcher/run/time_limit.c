@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* time_limit.c - one timer, and one child process at a time that asks the scheduler, see time_limit.h. */
+#include "time_limit.h"
+
+#include "lib/base/deadline.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/spawn.h"
+#include "lsf/lsf.h"
+#include "slurm/slurm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Seconds between two questions. */
+#define LEAST_WAIT 5.0
+#define MOST_WAIT  300.0
+/* How long the scheduler may take to answer. */
+#define ANSWER_SECONDS 30
+/* A job without a limit ends, as Slurm has it, in a year. */
+#define NO_LIMIT_SECONDS (300 * 86400.0)
+/* Before the job's end, so that there is time to have it requeued. */
+#define LAST_SECONDS 15.0
+
+struct hvd_time_limit {
+	struct event_base *base;
+	const struct hvd_launch_spec *spec;
+	const struct hvd_log *log;
+	const struct hvd_time_limit_ops *ops;
+	void *arg;
+	uint32_t job;
+	struct event *timer, *late, *answer;
+	pid_t pid; /* of the child that asks; 0 = none */
+	int fd;    /* what it writes; -1 = none */
+	char text[256];
+	size_t len;
+	hvd_time ends; /* by the last answer; 0 = not known */
+	bool announced, told_last, said_none, said_error;
+};
+
+double hvd_time_limit_lsf(const char *text)
+{
+	unsigned hours, minutes;
+	char after;
+	int n = sscanf(text, " %5u:%2u%c", &hours, &minutes, &after);
+
+	if (n < 2 || minutes > 59 || (n == 3 && after != ' ' && after != '\n'))
+		return -1;
+	return hours * 3600.0 + minutes * 60.0;
+}
+
+/* ---- the child that asks ---- */
+
+/* Print the seconds that are left, or "none", or why it is not known. */
+static void ask_slurm(uint32_t job)
+{
+	struct hvd_slurm_job info;
+	struct hvd_err err = {0};
+
+	if (hvd_slurm_job_get(job, &info, &err) != 0)
+		dprintf(STDOUT_FILENO, "?%s", err.msg);
+	else if (info.ends == 0 || info.ends - info.now > NO_LIMIT_SECONDS)
+		dprintf(STDOUT_FILENO, "none");
+	else
+		dprintf(STDOUT_FILENO, "%lld", (long long)(info.ends - info.now));
+	_exit(0);
+}
+
+static void ask_lsf(void)
+{
+	const char *job = getenv("LSB_JOBID"), *index = getenv("LSB_JOBINDEX");
+	char *name =
+		index && *index && strcmp(index, "0") != 0 ? hvd_xasprintf("%s[%s]", job, index) : hvd_xstrdup(job);
+
+	execlp("bjobs", "bjobs", "-noheader", "-o", "time_left", name, (char *)NULL);
+	dprintf(STDOUT_FILENO, "?bjobs cannot be started");
+	_exit(127);
+}
+
+static void ask(struct hvd_time_limit *limit)
+{
+	const pid_t parent = getpid();
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
+		return;
+	limit->pid = fork();
+	if (limit->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent || dup2(fds[1], STDOUT_FILENO) < 0)
+			_exit(1);
+		if (limit->job)
+			ask_slurm(limit->job);
+		ask_lsf();
+	}
+	close(fds[1]);
+	limit->fd = fds[0];
+	limit->len = 0;
+}
+
+static void reap(struct hvd_time_limit *limit)
+{
+	if (limit->answer)
+		event_free(limit->answer);
+	limit->answer = NULL;
+	if (limit->fd >= 0)
+		close(limit->fd);
+	limit->fd = -1;
+	if (limit->pid > 0)
+		hvd_end(limit->pid, 0, NULL);
+	limit->pid = 0;
+	evtimer_del(limit->late);
+}
+
+/* ---- the timer ---- */
+
+static void look_in(struct hvd_time_limit *limit, double seconds)
+{
+	struct timeval tv = {.tv_sec = (time_t)seconds, .tv_usec = (suseconds_t)((seconds - (time_t)seconds) * 1e6)};
+
+	evtimer_add(limit->timer, &tv);
+}
+
+/* The next point in time at which something is due: the signal, or the last word. Negative when that has passed. */
+static double due_in(const struct hvd_time_limit *limit, double left)
+{
+	const double before = limit->spec->limit.before;
+
+	if (!limit->announced)
+		return left - before;
+	return left - (before / 2 < LAST_SECONDS ? before / 2 : LAST_SECONDS);
+}
+
+/* What the last answer, or a former one, says. */
+static void act(struct hvd_time_limit *limit)
+{
+	const double left = (double)(limit->ends - hvd_now()) / 1e9;
+	double due = due_in(limit, left);
+
+	if (due <= 0.05 && !limit->announced) {
+		limit->announced = true;
+		limit->ops->announce(limit->spec->limit.signal, left, limit->arg);
+		due = due_in(limit, left);
+	}
+	if (due <= 0.05 && !limit->told_last) {
+		limit->told_last = true;
+		if (limit->ops->last)
+			limit->ops->last(left, limit->arg);
+	}
+	if (limit->told_last)
+		return;
+	if (due > LEAST_WAIT)
+		due = due / 4 > LEAST_WAIT ? due / 4 : LEAST_WAIT;
+	look_in(limit, due < MOST_WAIT ? (due > 0 ? due : 0) : MOST_WAIT);
+}
+
+static void no_answer(struct hvd_time_limit *limit, const char *why)
+{
+	if (!limit->said_error)
+		hvd_warn(limit->log, "cannot tell when the job's time is over: %s", why);
+	limit->said_error = true;
+	if (limit->ends && due_in(limit, (double)(limit->ends - hvd_now()) / 1e9) <= 0.05)
+		act(limit);
+	else
+		look_in(limit, LEAST_WAIT);
+}
+
+static void take_answer(struct hvd_time_limit *limit)
+{
+	char *end;
+	double left;
+
+	limit->text[limit->len] = '\0';
+	if (!limit->job && limit->text[0] >= '0' && limit->text[0] <= '9') {
+		left = hvd_time_limit_lsf(limit->text);
+		end = limit->text + (left >= 0);
+	} else {
+		left = strtod(limit->text, &end);
+	}
+	if (strncmp(limit->text, "none", 4) == 0 || (!limit->job && limit->text[0] == '-')) {
+		if (!limit->said_none)
+			hvd_info(limit->log, "the job has no time limit: --signal-ranks has nothing to announce");
+		limit->said_none = true;
+		limit->ends = 0;
+		look_in(limit, MOST_WAIT);
+	} else if (end == limit->text) {
+		no_answer(limit, limit->text[0] == '?' ? limit->text + 1 : "the scheduler does not say");
+	} else {
+		limit->ends = hvd_now() + (hvd_time)(left * 1e9);
+		act(limit);
+	}
+}
+
+static void on_answer(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_time_limit *limit = arg;
+	ssize_t n = read(fd, limit->text + limit->len, sizeof(limit->text) - 1 - limit->len);
+
+	(void)what;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0)
+		limit->len += (size_t)n;
+	if (n > 0 && limit->len < sizeof(limit->text) - 1)
+		return;
+	reap(limit);
+	take_answer(limit);
+}
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_time_limit *limit = arg;
+
+	(void)fd;
+	(void)what;
+	reap(limit);
+	no_answer(limit, "the scheduler does not answer");
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_time_limit *limit = arg;
+
+	(void)fd;
+	(void)what;
+	limit->fd = -1;
+	ask(limit);
+	if (limit->fd < 0 || limit->pid < 0) {
+		reap(limit);
+		no_answer(limit, "there is no room for a process that asks");
+		return;
+	}
+	limit->answer = event_new(limit->base, limit->fd, EV_READ | EV_PERSIST, on_answer, limit);
+	event_add(limit->answer, NULL);
+	evtimer_add(limit->late, &(struct timeval){.tv_sec = ANSWER_SECONDS});
+}
+
+struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struct hvd_launch_spec *spec, uint32_t job,
+					    const struct hvd_time_limit_ops *ops, void *arg, const struct hvd_log *log)
+{
+	const char *number = spec->srun.jobid ? spec->srun.jobid : getenv("SLURM_JOB_ID");
+	struct hvd_time_limit *limit;
+
+	if (!spec->limit.signal)
+		return NULL;
+	if (!job && number)
+		job = (uint32_t)strtoul(number, NULL, 10);
+	if (!job && !(hvd_alloc_in_lsf(environ) && getenv("LSB_JOBID"))) {
+		hvd_warn(log, "--signal-ranks: this launch is not part of a job that has a time limit");
+		return NULL;
+	}
+	limit = hvd_xcalloc(1, sizeof(*limit));
+	*limit = (struct hvd_time_limit){
+		.base = base, .spec = spec, .log = log, .ops = ops, .arg = arg, .job = job, .fd = -1};
+	limit->timer = evtimer_new(base, on_timer, limit);
+	limit->late = evtimer_new(base, on_late, limit);
+	look_in(limit, 0);
+	return limit;
+}
+
+void hvd_time_limit_destroy(struct hvd_time_limit *limit)
+{
+	if (!limit)
+		return;
+	reap(limit);
+	event_free(limit->timer);
+	event_free(limit->late);
+	free(limit);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * time_limit.h - knows when the job's time is over, and says so before (--signal-ranks).
+ *
+ * The time limit is Slurm's, by the controller's clock, or LSF's (bjobs -o time_left, in minutes). It may be changed
+ * while the job runs, and it comes earlier when the job is preempted: so the scheduler is asked again after a quarter
+ * of the time that is left, five minutes at most, and once more before anything is done. It is asked by a child
+ * process, so that the event loop goes on while a controller does not answer.
+ */
+#ifndef HVD_TIME_LIMIT_H
+#define HVD_TIME_LIMIT_H
+
+#include "launcher/options/launch_spec.h"
+#include "lib/base/log.h"
+
+#include <event2/event.h>
+#include <stdint.h>
+
+struct hvd_time_limit;
+
+struct hvd_time_limit_ops {
+	/* The job has `left` seconds, as many as --signal-ranks says or fewer: called once. */
+	void (*announce)(int sig, double left, void *arg);
+	/* The job has only a few seconds left, and `announce` was called before: called once. May be NULL. */
+	void (*last)(double left, void *arg);
+};
+
+/* NULL if --signal-ranks was not given, or there is no job, which the log says. `job` is Slurm's number of it; 0 = that
+ * of SLURM_JOB_ID or --jobid. `spec` and `log` must outlive the watch. */
+struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struct hvd_launch_spec *spec, uint32_t job,
+					    const struct hvd_time_limit_ops *ops, void *arg, const struct hvd_log *log);
+void hvd_time_limit_destroy(struct hvd_time_limit *limit); /* NULL is fine */
+
+/* Read "H:M", with LSF's letter behind it, as bjobs -o time_left prints it: seconds, or -1 for a job without a limit
+ * and for any other text. Untrusted input is fine. */
+double hvd_time_limit_lsf(const char *text);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slurm.h: a job that begins again, and the nodes that it is then kept away from. */
+#include "slurm.h"
+
+#ifdef HVD_WITH_SLURM
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+
+#include <errno.h>
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The outcome for one job. Where the job was named as a task of an array the call itself succeeds, and the answer has
+ * the task's error. Frees the answer. */
+static int outcome(int rc, job_array_resp_msg_t *answer)
+{
+	int code = rc == SLURM_SUCCESS ? 0 : errno;
+
+	for (uint32_t i = 0; answer && i < answer->job_array_count && code == 0; i++)
+		code = (int)answer->error_code[i];
+	if (answer)
+		slurm_free_job_array_resp(answer);
+	return code;
+}
+
+/* JOB_RUNNING: Slurm does nothing to a job that does not run any longer, so that of two processes of a job that ask for
+ * the same, the later one has no effect, and a job that was cancelled stays so. */
+int hvd_slurm_requeue(const struct hvd_slurm_rerun *rerun, struct hvd_err *err)
+{
+	job_array_resp_msg_t *answer = NULL;
+	char name[sizeof(rerun->name)];
+	int code;
+
+	if (hvd_slurm_open(err) < 0)
+		return -1;
+	memcpy(name, rerun->name, sizeof(name));
+	code = slurm_requeue2(name, JOB_RUNNING, &answer);
+	code = outcome(code, answer);
+	if (code == 0)
+		return 0;
+	if (code == ESLURM_JOB_PENDING || code == ESLURM_ALREADY_DONE || code == ESLURM_INVALID_JOB_ID)
+		return hvd_err_set(err, HVD_E_NOENT, "Slurm: %s", slurm_strerror(code));
+	hvd_err_set(err, HVD_E_FAILED, "Slurm refuses: %s", slurm_strerror(code));
+	if (code == ESLURM_DISABLED)
+		hvd_err_hint(err, "was the job submitted with --no-requeue, or is its partition gone?");
+	return -1;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool usable(const node_info_t *node)
+{
+	const uint32_t base = node->node_state & NODE_STATE_BASE;
+	const uint32_t flags = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND | NODE_STATE_POWERED_DOWN;
+
+	return (base == NODE_STATE_IDLE || base == NODE_STATE_ALLOCATED || base == NODE_STATE_MIXED) &&
+	       !(node->node_state & flags);
+}
+
+static bool listed(const struct hvd_strv *names, const char *name)
+{
+	for (size_t i = 0; i < names->n; i++)
+		if (strcmp(names->v[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* May what runs on the one node run on the other as well, as far as their descriptions tell? */
+static bool alike(const node_info_t *a, const node_info_t *b)
+{
+	return a->cpus == b->cpus && same_text(a->features, b->features) && same_text(a->gres, b->gres) &&
+	       same_text(a->partitions, b->partitions);
+}
+
+/* How many nodes like this one the job could have in its place. -1 if Slurm does not know the node, or does not say. */
+static long others_like(const char *name, const struct hvd_strv *excluded)
+{
+	node_info_msg_t *msg = NULL;
+	const node_info_t *self = NULL;
+	long n = -1;
+
+	if (slurm_load_node((time_t)0, &msg, SHOW_ALL) != SLURM_SUCCESS)
+		return -1;
+	for (uint32_t i = 0; i < msg->record_count && !self; i++)
+		if (msg->node_array[i].name && strcmp(msg->node_array[i].name, name) == 0)
+			self = &msg->node_array[i];
+	for (uint32_t i = 0; self && i < msg->record_count; i++) {
+		const node_info_t *node = &msg->node_array[i];
+
+		if (i == 0)
+			n = 0;
+		if (node != self && node->name && usable(node) && alike(node, self) && !listed(excluded, node->name))
+			n++;
+	}
+	slurm_free_node_info_msg(msg);
+	return n;
+}
+
+/* May the job do without the node? */
+static int dispensable(const struct hvd_slurm_rerun *rerun, const char *node, const struct hvd_strv *excluded,
+		       struct hvd_err *err)
+{
+	long others;
+
+	if (*rerun->required)
+		return hvd_err_set(err, HVD_E_LIMIT, "the job is to have certain nodes (%s)", rerun->required);
+	if (*rerun->reservation)
+		return hvd_err_set(err, HVD_E_LIMIT, "the job is in the reservation %s", rerun->reservation);
+	others = others_like(node, excluded);
+	if (others < 0)
+		return hvd_err_set(err, HVD_E_LIMIT, "Slurm does not tell which nodes are like it");
+	if (others < (long)rerun->nodes)
+		return hvd_err_set(err, HVD_E_LIMIT,
+				   "the job needs %u nodes, and only %ld like it would be left for the job",
+				   rerun->nodes, others);
+	return 0;
+}
+
+int hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const char *node, struct hvd_err *err)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv excluded = {0};
+	hvd_cleanup_free char *list = NULL;
+	job_array_resp_msg_t *answer = NULL;
+	char name[sizeof(rerun->name)];
+	job_desc_msg_t job;
+	int code;
+
+	if (hvd_slurm_open(err) < 0)
+		return -1;
+	if (*rerun->excluded && hvd_hostlist_expand(rerun->excluded, HVD_MAX_HOSTS, &excluded, err) < 0)
+		return -1;
+	if (listed(&excluded, node))
+		return 0;
+	if (dispensable(rerun, node, &excluded, err) != 0)
+		return -1;
+	list = hvd_xasprintf("%s%s%s", rerun->excluded, *rerun->excluded ? "," : "", node);
+	memcpy(name, rerun->name, sizeof(name));
+	slurm_init_job_desc_msg(&job);
+	job.job_id_str = name;
+	job.exc_nodes = list;
+	code = slurm_update_job2(&job, &answer);
+	code = outcome(code, answer);
+	return code == 0 ? 0 : hvd_err_set(err, HVD_E_FAILED, "Slurm refuses: %s", slurm_strerror(code));
+}
+
+#endif
