@@ -5,6 +5,7 @@
 #include "command.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
+#include "lib/job/rank_error.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/munge.h"
 #include "lib/protocol/step_note.h"
@@ -39,8 +40,8 @@ struct shim {
 	const char *given;           /* ports that slurmstepd has reserved (ports.h); NULL = none are given */
 	struct hvd_reserve reserved; /* … that this process has */
 	struct hvd_relay_sockets relay;
-	bool notes;      /* slurmstepd and its tasks tell of themselves (lib/protocol/step_note.h) */
-	pid_t stays;     /* the node agent that stays, of print_plan(); 0 = none */
+	bool notes; /* slurmstepd and its tasks tell of themselves (lib/protocol/step_note.h) */
+	struct hvd_stay stay;
 	int key_fd;      /* for the command, see rank_env.h; 0 = none */
 	pid_t task;      /* the rank's process, as Slurm knows it */
 	int status;      /* to end with; -1 while the plan is awaited */
@@ -149,10 +150,8 @@ static int begin_to_stay(struct shim *shim, struct hvd_err *err)
 
 	if (!opts.relay.plan && !opts.notes)
 		return 0;
-	shim->stays = hvd_stay_begin(&opts, shim->log, err);
-	if (shim->stays > 0)
+	if (hvd_stay_begin(&opts, &shim->stay, shim->log, err) == 0)
 		return 0;
-	shim->stays = 0;
 	if (opts.relay.plan)
 		return hvd_err_prefix(err, "cannot start the relay of the rendezvous");
 	hvd_verbose(shim->log, "%s: no node agent stays beside the tasks: %s", shim->info->name, err->msg);
@@ -185,13 +184,17 @@ static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 }
 
 /* The variables of one rank's plan, each with its NUL, and an empty string. */
-static int print_env(const json_t *plan, const struct hvd_rank_facts *facts, pid_t stays, const struct hvd_log *log)
+static int print_env(const json_t *plan, const struct hvd_rank_facts *facts, const struct hvd_stay *stay,
+		     uint32_t local_rank, const struct hvd_log *log)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
 
 	hvd_rank_env_add(&env, plan, facts, NULL, log);
-	if (stays)
-		hvd_strv_addf(&env, HVD_STEP_AGENT_ENV "=%d", (int)stays);
+	if (stay->pid)
+		hvd_strv_addf(&env, HVD_STEP_AGENT_ENV "=%d", (int)stay->pid);
+	if (stay->error_files && stay->error_files[local_rank] && !hvd_rank_error_file_set(getenv(HVD_RANK_ERROR_FILE)))
+		hvd_strv_addf(&env, HVD_RANK_ERROR_FILE "=" HVD_RANK_ERROR_FILE_FORMAT, (int)stay->pid,
+			      stay->error_files[local_rank]);
 	for (size_t i = 0; i < env.n; i++)
 		if (fwrite(env.v[i], strlen(env.v[i]) + 1, 1, stdout) != 1)
 			return 1;
@@ -213,14 +216,15 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
 	if (status == 0)
 		facts.names = hvd_rank_env_names(env);
 	if (status == 0 && !all)
-		status = print_env(env, &facts, shim.stays, info->rank == 0 ? log : NULL);
+		status = print_env(env, &facts, &shim.stay, info->local_rank, info->rank == 0 ? log : NULL);
 	json_array_foreach(status == 0 ? ranks : NULL, i, env)
 	{
 		if (status == 0 && i < info->local_size)
-			status = print_env(env, &facts, shim.stays, info->ranks[i] == 0 ? log : NULL);
+			status = print_env(env, &facts, &shim.stay, (uint32_t)i, info->ranks[i] == 0 ? log : NULL);
 	}
 	if (status == 0 && fflush(stdout) != 0)
 		status = 1;
+	hvd_stay_clear(&shim.stay);
 	json_decref(shim.plan);
 	return status;
 }

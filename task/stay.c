@@ -27,13 +27,17 @@
 /* How long the connection may take at the end to send what is queued. */
 #define LAST_SECONDS 0.2
 
+/* Those that Slurm sends to all processes of a step that is to end. */
+static const int ends[] = {SIGTERM, SIGINT, SIGHUP};
+#define N_SIGNALS (sizeof(ends) / sizeof(ends[0]))
+
 struct stay {
 	const struct hvd_stay_opts *opts;
 	struct hvd_session session;
 	struct event_base *base;
 	struct hvd_resident *resident;
 	struct hvd_relay *relay;
-	struct event *drop_relay, *connect, *late;
+	struct event *drop_relay, *connect, *late, *signals[N_SIGNALS];
 	struct hvd_stay_ranks *ranks; /* NULL: nothing is told here */
 	struct hvd_link *link;
 	struct hvd_conn *conn;
@@ -119,14 +123,16 @@ static void on_connect(evutil_socket_t fd, short what, void *arg)
 /* ---- ranks ---- */
 
 /* That a rank has ended well is told where there is a connection, or with what follows. */
-static bool on_ended(const struct hvd_stay_end *end, void *arg)
+static bool on_ended(const struct hvd_rank_end *end, void *arg)
 {
 	struct stay *stay = arg;
 	json_t *msg;
 
 	if (stay->unreachable)
 		return true;
-	msg = json_pack("{s:s, s:I, s:i}", "t", "exit", "rank", (json_int_t)end->rank, "status", end->status);
+	msg = hvd_rank_end_json(end);
+	json_object_set_new(msg, "t", json_string("exit"));
+	json_object_set_new(msg, "rank", json_integer((json_int_t)end->rank));
 	if (stay->conn)
 		hvd_conn_send(stay->conn, msg);
 	else
@@ -196,9 +202,17 @@ static bool begin_relay(struct stay *stay)
 	return false;
 }
 
-static void begin_ranks(struct stay *stay)
+static void on_signal(evutil_socket_t sig, short what, void *arg)
+{
+	(void)sig;
+	(void)what;
+	hvd_stay_ranks_signalled(((struct stay *)arg)->ranks);
+}
+
+static void begin_ranks(struct stay *stay, const int *error_files)
 {
 	struct hvd_stay_ranks_opts opts = {.notes = HVD_STEP_NOTES_FD,
+					   .error_files = error_files,
 					   .info = stay->opts->info,
 					   .lines = stay->opts->boot->stderr_lines,
 					   .ended = on_ended,
@@ -210,6 +224,11 @@ static void begin_ranks(struct stay *stay)
 		return;
 	stay->ranks = hvd_stay_ranks_create(stay->base, &opts);
 	evtimer_add(stay->connect, &tv);
+	for (size_t i = 0; i < N_SIGNALS; i++) {
+		stay->signals[i] = evsignal_new(stay->base, ends[i], on_signal, stay);
+		if (stay->signals[i])
+			event_add(stay->signals[i], NULL);
+	}
 }
 
 /* What is queued is sent, if the driver takes it soon. */
@@ -217,6 +236,9 @@ static void end(struct stay *stay)
 {
 	hvd_relay_destroy(stay->relay);
 	hvd_stay_ranks_destroy(stay->ranks);
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		if (stay->signals[i])
+			event_free(stay->signals[i]);
 	event_free(stay->drop_relay);
 	event_free(stay->connect);
 	event_free(stay->late);
@@ -228,6 +250,7 @@ static void end(struct stay *stay)
 struct start {
 	const struct hvd_stay_opts *opts;
 	const struct hvd_session *session;
+	const int *error_files;
 };
 
 static void run(struct hvd_resident *self, void *arg)
@@ -244,7 +267,7 @@ static void run(struct hvd_resident *self, void *arg)
 	stay.late = evtimer_new(stay.base, on_late, &stay);
 	if (!stay.drop_relay || !stay.connect || !stay.late || (!begin_relay(&stay) && !stay.opts->notes))
 		return;
-	begin_ranks(&stay);
+	begin_ranks(&stay, start->error_files);
 	malloc_trim(0);
 	hvd_resident_watch(self, stay.base, on_over, &stay);
 	event_base_dispatch(stay.base);
@@ -252,11 +275,36 @@ static void run(struct hvd_resident *self, void *arg)
 	end(&stay);
 }
 
-pid_t hvd_stay_begin(const struct hvd_stay_opts *opts, const struct hvd_log *log, struct hvd_err *err)
+/* A pipe for each rank. The process keeps both ends: without a writing end the reading end would always be at its
+ * end. ends[0] to ends[n - 1] are reading ends. */
+static size_t open_error_files(uint32_t n, int *ends_of)
 {
+	for (uint32_t i = 0; i < n; i++) {
+		int pair[2];
+
+		if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) != 0)
+			pair[0] = pair[1] = 0;
+		ends_of[i] = pair[0];
+		ends_of[n + i] = pair[1];
+	}
+	return 2 * (size_t)n;
+}
+
+static void close_all(const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (fds[i] > 0)
+			close(fds[i]);
+}
+
+int hvd_stay_begin(const struct hvd_stay_opts *opts, struct hvd_stay *stay, const struct hvd_log *log,
+		   struct hvd_err *err)
+{
+	uint32_t n = opts->notes ? opts->info->local_size : 0;
+	struct hvd_relay_sockets *sockets = opts->relay.sockets;
 	struct hvd_session session = {0};
-	struct start start = {.opts = opts, .session = &session};
-	int keep[3];
+	int *keep = hvd_xcalloc(2 * (size_t)n + 4, sizeof(*keep));
+	struct start start = {.opts = opts, .session = &session, .error_files = n ? keep : NULL};
 	struct hvd_resident_opts resident = {.name = opts->relay.plan ? "hvd-relay" : "hvd-resident",
 					     .task = opts->task,
 					     .keep = keep,
@@ -264,23 +312,33 @@ pid_t hvd_stay_begin(const struct hvd_stay_opts *opts, const struct hvd_log *log
 					     .log = log,
 					     .run = run,
 					     .arg = &start,
-					     .lost = hvd_stay_ranks_pass_on};
-	struct hvd_relay_sockets *sockets = opts->relay.sockets;
+					     .lost = opts->notes ? hvd_stay_ranks_pass_on : NULL};
 	pid_t pid = -1;
 
+	hvd_raise_nofile();
+	resident.n_keep = open_error_files(n, keep);
 	if (opts->relay.plan && sockets->port)
 		keep[resident.n_keep++] = sockets->fd;
 	if (opts->relay.plan && sockets->children_port)
 		keep[resident.n_keep++] = sockets->children;
 	if (opts->notes)
 		keep[resident.n_keep++] = HVD_STEP_NOTES_FD;
-	hvd_raise_nofile();
 	if (!opts->notes || hvd_agent_session(opts->boot, &session, err) == 0)
 		pid = hvd_resident_start(&resident, err);
+	close_all(keep, 2 * (size_t)n);
 	hvd_relay_sockets_close(sockets);
 	if (opts->notes) {
 		close(HVD_STEP_NOTES_FD);
 		close(HVD_STEP_SPARE_FD);
 	}
-	return pid;
+	*stay = (struct hvd_stay){.pid = pid, .error_files = keep};
+	if (pid < 0 || n == 0)
+		hvd_stay_clear(stay);
+	return pid > 0 ? 0 : -1;
+}
+
+void hvd_stay_clear(struct hvd_stay *stay)
+{
+	free(stay->error_files);
+	*stay = (struct hvd_stay){0};
 }

@@ -30,7 +30,16 @@ struct hvd_stay_opts {
 	bool notes;                  /* HVD_STEP_NOTES_FD and HVD_STEP_SPARE_FD are open (lib/protocol/step_note.h) */
 };
 
-/* Start the process. Its descriptors are closed here, also after an error. Returns its pid; -1 with err set. */
-pid_t hvd_stay_begin(const struct hvd_stay_opts *opts, const struct hvd_log *log, struct hvd_err *err);
+/* The process, once it was started. */
+struct hvd_stay {
+	pid_t pid;        /* 0 = there is none */
+	int *error_files; /* by local rank: its descriptors of pipes that take what a rank writes into its error file
+			     (lib/job/rank_error.h); 0 = none. NULL = none at all */
+};
+
+/* Start the process. Its descriptors are closed here, also after an error. -1 with err set: none was started. */
+int hvd_stay_begin(const struct hvd_stay_opts *opts, struct hvd_stay *stay, const struct hvd_log *log,
+		   struct hvd_err *err);
+void hvd_stay_clear(struct hvd_stay *stay); /* a zeroed one is fine; the process goes on */
 
 #endif

@@ -7,12 +7,16 @@
 #include "stay_ranks.h"
 
 #include "lib/base/xalloc.h"
+#include "lib/job/rank_error.h"
 #include "lib/protocol/step_note.h"
 #include "tap.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What one rank's output may take of a turn of the event loop. */
@@ -26,7 +30,8 @@ struct rank {
 	pid_t pid;
 	struct hvd_tap tap;
 	bool known, tapped, exited, told, acknowledged;
-	struct event *readable, *writable;
+	struct event *readable, *writable, *error_file;
+	struct hvd_rank_error *error;
 	int status;
 	int64_t at;
 };
@@ -38,7 +43,16 @@ struct hvd_stay_ranks {
 	struct hvd_tap_view view;
 	struct rank *all; /* by local rank */
 	uint32_t n;
+	bool signalled;
 };
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 static void acknowledge(struct rank *r)
 {
@@ -72,7 +86,7 @@ static void look(const char *bytes, size_t len, void *arg)
 {
 	struct rank *r = arg;
 
-	(void)bytes;
+	hvd_rank_error_stderr(r->error, bytes, len, now_ns());
 	if (r->owner->opts.output)
 		r->owner->opts.output(len, r->owner->opts.arg);
 }
@@ -117,16 +131,62 @@ static void begin_tap(struct rank *r, const int fds[2])
 	event_add(r->readable, NULL);
 }
 
+/* ---- error files ---- */
+
+static void read_error_file(struct rank *r)
+{
+	char bytes[16 * 1024];
+	ssize_t n;
+
+	/* As much as a pipe has: more comes with the next event. */
+	for (int i = 0; i < 4 && (n = read(event_get_fd(r->error_file), bytes, sizeof(bytes))) > 0; i++)
+		hvd_rank_error_file(r->error, bytes, (size_t)n, now_ns());
+}
+
+static void on_error_file(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	read_error_file(arg);
+}
+
+static void begin_error_file(struct rank *r, int fd)
+{
+	r->error_file = event_new(r->owner->base, fd, EV_READ | EV_PERSIST, on_error_file, r);
+	if (!r->error_file)
+		abort();
+	event_add(r->error_file, NULL);
+}
+
 /* ---- ends ---- */
+
+/* Was it ended by what ends all ranks? */
+static bool ended_with_all(const struct rank *r)
+{
+	int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
+
+	return r->owner->signalled && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGKILL);
+}
 
 static void tell_end(struct rank *r)
 {
-	struct hvd_stay_end end = {
+	struct hvd_rank_end end = {
 		.rank = r->rank, .local_rank = r->local_id, .pid = r->pid, .status = r->status, .ended_at = r->at};
 
 	r->told = true;
+	if (r->error_file)
+		read_error_file(r);
+	hvd_rank_error_fill(r->error, &end);
+	if (ended_with_all(r))
+		end.cause = HVD_END_WITH_ALL;
 	if (r->owner->opts.ended(&end, r->owner->opts.arg))
 		acknowledge(r);
+	hvd_rank_end_clear(&end);
+}
+
+void hvd_stay_ranks_signalled(struct hvd_stay_ranks *ranks)
+{
+	ranks->signalled = true;
 }
 
 static void on_exit_note(struct rank *r, const struct hvd_step_note *note)
@@ -199,6 +259,25 @@ bool hvd_stay_ranks_left(const struct hvd_stay_ranks *ranks)
 
 /* ---- begin and end ---- */
 
+static void begin_rank(struct hvd_stay_ranks *ranks, uint32_t i)
+{
+	struct rank *r = &ranks->all[i];
+
+	*r = (struct rank){.owner = ranks, .rank = ranks->opts.info->ranks[i], .local_id = i};
+	r->error = hvd_rank_error_create(ranks->opts.lines);
+	if (ranks->opts.error_files && ranks->opts.error_files[i] > 0)
+		begin_error_file(r, ranks->opts.error_files[i]);
+}
+
+static void end_rank(struct rank *r)
+{
+	forget_tap(r);
+	if (r->error_file)
+		close(event_get_fd(r->error_file));
+	free_event(&r->error_file);
+	hvd_rank_error_destroy(r->error);
+}
+
 struct hvd_stay_ranks *hvd_stay_ranks_create(struct event_base *base, const struct hvd_stay_ranks_opts *opts)
 {
 	struct hvd_stay_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
@@ -208,7 +287,7 @@ struct hvd_stay_ranks *hvd_stay_ranks_create(struct event_base *base, const stru
 	ranks->n = opts->info->local_size;
 	ranks->all = hvd_xcalloc(ranks->n, sizeof(*ranks->all));
 	for (uint32_t i = 0; i < ranks->n; i++)
-		ranks->all[i] = (struct rank){.owner = ranks, .rank = opts->info->ranks[i], .local_id = i};
+		begin_rank(ranks, i);
 	if (opts->lines)
 		hvd_tap_view_open(&ranks->view);
 	ranks->notes = event_new(base, opts->notes, EV_READ | EV_PERSIST, on_notes, ranks);
@@ -223,7 +302,7 @@ void hvd_stay_ranks_destroy(struct hvd_stay_ranks *ranks)
 	if (!ranks)
 		return;
 	for (uint32_t i = 0; i < ranks->n; i++)
-		forget_tap(&ranks->all[i]);
+		end_rank(&ranks->all[i]);
 	if (ranks->notes)
 		close(event_get_fd(ranks->notes));
 	free_event(&ranks->notes);

@@ -11,28 +11,22 @@
 #define HVD_STAY_RANKS_H
 
 #include "lib/base/log.h"
+#include "lib/job/rank_end.h"
 #include "step_tasks.h"
 #include "taskinfo.h"
 
 #include <event2/event.h>
 #include <stdbool.h>
 
-/* How a rank has ended. */
-struct hvd_stay_end {
-	uint32_t rank, local_rank;
-	pid_t pid;
-	int status;       /* as from waitpid(2) */
-	int64_t ended_at; /* ns since the epoch, by this host's clock */
-};
-
 struct hvd_stay_ranks_opts {
 	int notes;                       /* taken */
+	const int *error_files;          /* by local rank: the reading ends of pipes; taken. NULL = none */
 	const struct hvd_taskinfo *info; /* not owned */
 	unsigned lines;                  /* of standard error that are kept; 0: it is not looked at */
 	void (*began)(uint32_t rank, pid_t pid, void *arg);
 	/* A rank has ended, and what it had written is where it belongs. True: the driver need not be told, or cannot
 	 * be; false: hvd_stay_ranks_told() follows when it was. */
-	bool (*ended)(const struct hvd_stay_end *end, void *arg);
+	bool (*ended)(const struct hvd_rank_end *end, void *arg);
 	void (*seen)(void *arg); /* hvd_stay_ranks_left() may have changed; not to destroy anything from within */
 	/* A rank has written so many bytes to standard error. */
 	void (*output)(size_t bytes, void *arg);
@@ -43,6 +37,9 @@ struct hvd_stay_ranks;
 
 struct hvd_stay_ranks *hvd_stay_ranks_create(struct event_base *base, const struct hvd_stay_ranks_opts *opts);
 void hvd_stay_ranks_destroy(struct hvd_stay_ranks *ranks); /* NULL is fine */
+
+/* This process has got a signal that Slurm sends to all processes of a step: ranks that it ends have not failed. */
+void hvd_stay_ranks_signalled(struct hvd_stay_ranks *ranks);
 
 /* The driver was told of all that have ended: slurmstepd, which waits for that, may go on. */
 void hvd_stay_ranks_told(struct hvd_stay_ranks *ranks);

@@ -64,8 +64,9 @@ static const struct hvd_emitted *find(const char *name)
 
 bool hvd_emitted_reads(const char *entry)
 {
-	static const char *const others[] = {"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES=",
-					     "JAX_COORDINATOR_PORT=", "JSM_NAMESPACE_RANK="};
+	static const char *const others[] = {
+		"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES=",
+		"JAX_COORDINATOR_PORT=", "JSM_NAMESPACE_RANK=",   "TORCHELASTIC_ERROR_FILE="};
 	size_t len = strcspn(entry, "=");
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)

@@ -31,7 +31,7 @@ refused() {
     run nm -D --defined-only "$B/lib/hvd.so"
     exits 0
     [ "$(awk '{ print $3 }' <<<"$output" | sort | xargs)" = "plugin_name plugin_type plugin_version slurm_spank_exit \
-slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spank_task_init slurm_spank_task_init_privileged \
+slurm_spank_init slurm_spank_init_post_opt slurm_spank_local_user_init slurm_spank_task_exit slurm_spank_task_init slurm_spank_task_init_privileged \
 slurm_spank_task_post_fork spank_plugin_version" ]
     run ldd "$B/lib/hvd.so"
     has_not jansson munge hwloc libevent libslurm zstd
@@ -332,7 +332,7 @@ EOF
     run launch srun -N2 -n7 --overcommit -m plane=3 bash -c 'echo "$SLURM_PROCID=$HOROVOD_RANK $HOROVOD_HOSTNAME:$HOROVOD_LOCAL_RANK $SLURM_LOCALID"'
     exits 0
     [ "$(sort <<<"$output" | sed -E 's/^([0-9]+)=\1 hvdn[12]:([0-9]+) \2$/right/' | uniq -c | xargs)" = "7 right" ]
-    [ "$(sed "s/ --ports=[0-9,]*//" <"$(home)/tasks" | sort | grep -v serve | xargs)" = "hvdn1 --plan=all hvdn2 --plan=all" ]
+    [ "$(sed "s/ --notes//; s/ --ports=[0-9,]*//" <"$(home)/tasks" | sort | grep -v serve | xargs)" = "hvdn1 --plan=all hvdn2 --plan=all" ]
 }
 
 @test "an hvd-task that fails ends all tasks of its host, and one message says so" {
