@@ -108,7 +108,7 @@ lasting() {
             as_root hvdn2 pkill -STOP -u alice -x "$which"
             ended 10
             exits 0
-            within 1 none
+            within 2 none
         done
     done
 }
