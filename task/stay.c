@@ -12,6 +12,7 @@
 #include "lib/process/rlimits.h"
 #include "lib/protocol/step_note.h"
 #include "link.h"
+#include "rank_watch.h"
 #include "resident.h"
 #include "stay_ranks.h"
 
@@ -39,6 +40,7 @@ struct stay {
 	struct hvd_relay *relay;
 	struct event *drop_relay, *connect, *late, *signals[N_SIGNALS];
 	struct hvd_stay_ranks *ranks; /* NULL: nothing is told here */
+	struct hvd_rank_watch *watch; /* … and nothing is asked */
 	struct hvd_link *link;
 	struct hvd_conn *conn;
 	json_t *queue; /* messages that wait for the connection */
@@ -50,8 +52,7 @@ struct stay {
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	(void)conn;
-	(void)msg;
-	(void)arg;
+	hvd_rank_watch_message(((struct stay *)arg)->watch, msg);
 }
 
 /* The driver has what was sent, or never will. */
@@ -122,12 +123,33 @@ static void on_connect(evutil_socket_t fd, short what, void *arg)
 
 /* ---- ranks ---- */
 
+static void on_answer(json_t *msg, void *arg)
+{
+	struct stay *stay = arg;
+
+	if (stay->conn)
+		hvd_conn_send(stay->conn, msg);
+	else
+		json_decref(msg);
+}
+
+static void on_began(uint32_t rank, pid_t pid, void *arg)
+{
+	hvd_rank_watch_add(((struct stay *)arg)->watch, rank, pid);
+}
+
+static void on_output(size_t bytes, void *arg)
+{
+	hvd_rank_watch_output(((struct stay *)arg)->watch, bytes);
+}
+
 /* That a rank has ended well is told where there is a connection, or with what follows. */
 static bool on_ended(const struct hvd_rank_end *end, void *arg)
 {
 	struct stay *stay = arg;
 	json_t *msg;
 
+	hvd_rank_watch_remove(stay->watch, end->rank);
 	if (stay->unreachable)
 		return true;
 	msg = hvd_rank_end_json(end);
@@ -215,13 +237,16 @@ static void begin_ranks(struct stay *stay, const int *error_files)
 					   .error_files = error_files,
 					   .info = stay->opts->info,
 					   .lines = stay->opts->boot->stderr_lines,
+					   .began = on_began,
 					   .ended = on_ended,
+					   .output = on_output,
 					   .seen = on_seen,
 					   .arg = stay};
 	struct timeval tv = hvd_left_tv(hvd_deadline_in(CONNECT_SECONDS + (double)(stay->opts->info->node % 64) / 32));
 
 	if (!stay->opts->notes)
 		return;
+	stay->watch = hvd_rank_watch_create(stay->base, on_answer, stay, &stay->resident->log);
 	stay->ranks = hvd_stay_ranks_create(stay->base, &opts);
 	evtimer_add(stay->connect, &tv);
 	for (size_t i = 0; i < N_SIGNALS; i++) {
@@ -236,6 +261,7 @@ static void end(struct stay *stay)
 {
 	hvd_relay_destroy(stay->relay);
 	hvd_stay_ranks_destroy(stay->ranks);
+	hvd_rank_watch_destroy(stay->watch);
 	for (size_t i = 0; i < N_SIGNALS; i++)
 		if (stay->signals[i])
 			event_free(stay->signals[i]);
