@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank_watch.h"
 
+#include "activity.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
 
@@ -15,7 +16,7 @@ struct hvd_rank_watch {
 	const struct hvd_log *log;
 	struct hvd_watched_rank *ranks;
 	size_t n, room;
-	uint64_t output; /* bytes that the ranks have written */
+	struct hvd_activity *activity;
 };
 
 struct hvd_rank_watch *hvd_rank_watch_create(struct event_base *base, void (*send)(json_t *msg, void *arg), void *arg,
@@ -27,6 +28,7 @@ struct hvd_rank_watch *hvd_rank_watch_create(struct event_base *base, void (*sen
 	watch->send = send;
 	watch->arg = arg;
 	watch->log = log;
+	watch->activity = hvd_activity_create(base, send, arg);
 	return watch;
 }
 
@@ -34,6 +36,7 @@ void hvd_rank_watch_destroy(struct hvd_rank_watch *watch)
 {
 	if (!watch)
 		return;
+	hvd_activity_destroy(watch->activity);
 	free(watch->ranks);
 	free(watch);
 }
@@ -50,6 +53,7 @@ void hvd_rank_watch_add(struct hvd_rank_watch *watch, uint32_t rank, pid_t pid)
 {
 	struct hvd_watched_rank *known = find(watch, rank);
 
+	hvd_activity_add(watch->activity, rank, pid);
 	if (known) {
 		known->pid = pid;
 		return;
@@ -65,13 +69,14 @@ void hvd_rank_watch_remove(struct hvd_rank_watch *watch, uint32_t rank)
 {
 	struct hvd_watched_rank *known = find(watch, rank);
 
+	hvd_activity_remove(watch->activity, rank);
 	if (known)
 		*known = watch->ranks[--watch->n];
 }
 
 void hvd_rank_watch_output(struct hvd_rank_watch *watch, size_t bytes)
 {
-	watch->output += bytes;
+	hvd_activity_output(watch->activity, bytes);
 }
 
 static void on_stacks(struct hvd_rank_watch *watch, const json_t *msg)
@@ -91,6 +96,8 @@ bool hvd_rank_watch_message(struct hvd_rank_watch *watch, const json_t *msg)
 		return false;
 	if (strcmp(type, "stacks") == 0)
 		on_stacks(watch, msg);
+	else if (strcmp(type, "watch") == 0)
+		hvd_activity_watch(watch->activity, msg);
 	else
 		return false;
 	return true;

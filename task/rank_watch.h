@@ -9,6 +9,7 @@
  *   {"t":"stacks", "id":I, "seconds":S}    where the ranks are (stacks.h). Answered within S seconds by
  *   {"t":"stacks", "id":I, "ranks":[…]}    stacks.h has the format. One that comes while another is being answered is
  *                                          answered by {"t":"stacks", "id":I, "busy":true}
+ *   {"t":"watch", "every":SEC}             whether the ranks make progress: activity.h has it, and its answer
  */
 #ifndef HVD_RANK_WATCH_H
 #define HVD_RANK_WATCH_H

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* process_usage.h - what processes have used until now, as proc(5) has it. */
+#ifndef HVD_PROCESS_USAGE_H
+#define HVD_PROCESS_USAGE_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct hvd_process {
+	pid_t pid, parent, group, session;
+	char state;      /* 'R', 'S', 'D', 'T', … */
+	uint64_t faults; /* pages that it had to wait for: they came from a file or a swap device */
+	int64_t cpu_ns;  /* of all threads, and of those children that it has waited for */
+};
+
+/* -1: there is no such process. One that has ended is there until its parent has waited for it (state 'Z'). */
+int hvd_process_read(pid_t pid, struct hvd_process *process);
+/* The text of /proc/PID/stat. -1: it is none. */
+int hvd_process_parse(const char *text, struct hvd_process *process);
+
+struct hvd_process_io {
+	uint64_t bytes;           /* read by system calls, and read and written from and to storage */
+	uint64_t written, writes; /* bytes by system calls, and how many such calls */
+};
+
+/* Of a process of this user, with the children that it has waited for. -1: it cannot be told. */
+int hvd_process_io(pid_t pid, struct hvd_process_io *io);
+
+/* The processes of this host. Zeroed: empty; hvd_processes_clear() ends and frees it. Not more than 65,536 are taken.
+ */
+struct hvd_processes {
+	struct hvd_process *v; /* in ascending order of pid, once all are there */
+	size_t n;
+	size_t room; /* private, as is what follows */
+	DIR *dir;
+};
+
+/* Read `most` more of them. True when all were read. */
+bool hvd_processes_read(struct hvd_processes *processes, size_t most);
+/* NULL if it is not there. */
+const struct hvd_process *hvd_processes_find(const struct hvd_processes *processes, pid_t pid);
+void hvd_processes_clear(struct hvd_processes *processes);
+
+#endif

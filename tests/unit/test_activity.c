@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether ranks make progress: this process stands for the node agent, and its children are the ranks. */
+#include "lib/base/deadline.h"
+#include "lib/process/process_usage.h"
+#include "task/activity.h"
+#include "task/input_wait.h"
+
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EVERY 0.15
+
+struct world {
+	struct event_base *base;
+	struct hvd_activity *activity;
+	json_t *last; /* what was told */
+	int told;
+};
+
+static void on_send(json_t *msg, void *arg)
+{
+	struct world *w = arg;
+
+	json_decref(w->last);
+	w->last = msg;
+	w->told++;
+}
+
+static double told_idle(const struct world *w)
+{
+	return json_number_value(json_object_get(w->last, "idle"));
+}
+
+static void run(struct world *w, double seconds)
+{
+	hvd_time end = hvd_deadline_in(seconds);
+
+	while (hvd_left(end) > 0) {
+		struct timeval tv = hvd_left_tv(end);
+
+		event_base_loopexit(w->base, &tv);
+		event_base_dispatch(w->base);
+	}
+}
+
+/* Until idle or not is told. False: it was not within some seconds. */
+static bool comes(struct world *w, bool idle)
+{
+	for (int i = 0; i < 100; i++) {
+		if (w->last && (told_idle(w) > 0) == idle)
+			return true;
+		run(w, 0.1);
+	}
+	return false;
+}
+
+static void begin(struct world *w)
+{
+	*w = (struct world){.base = event_base_new()};
+	w->activity = hvd_activity_create(w->base, on_send, w);
+}
+
+static void ask(struct world *w, double every)
+{
+	json_auto_t *msg = json_pack("{s:s, s:f}", "t", "watch", "every", every);
+
+	hvd_activity_watch(w->activity, msg);
+}
+
+static void end(struct world *w, pid_t pid)
+{
+	hvd_activity_destroy(w->activity);
+	json_decref(w->last);
+	event_base_free(w->base);
+	kill(-pid, SIGKILL); /* what it has started, too */
+	waitpid(pid, NULL, 0);
+}
+
+/* A rank that runs a shell's command, and is a group of its own. */
+static pid_t rank(const char *command, int in)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setpgid(0, 0);
+		if (in >= 0)
+			dup2(in, 0);
+		execl("/bin/bash", "bash", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	setpgid(pid, pid);
+	return pid;
+}
+
+static void one_rank(struct world *w, pid_t pid)
+{
+	begin(w);
+	hvd_activity_add(w->activity, 0, pid);
+	ask(w, EVERY);
+	assert_int_equal(w->told, 1); /* at once */
+	assert_true(told_idle(w) == 0.0);
+}
+
+static void test_a_sleeping_rank_is_idle(void **state)
+{
+	pid_t pid = rank("exec sleep 60", -1);
+	struct world w;
+
+	(void)state;
+	one_rank(&w, pid);
+	assert_true(comes(&w, true));
+	assert_true(told_idle(&w) < 5);
+	assert_int_equal(json_integer_value(json_object_get(w.last, "ranks")), 1);
+	assert_true(json_is_false(json_object_get(w.last, "input")));
+	run(&w, 8 * EVERY);
+	assert_int_equal(w.told, 2); /* not again */
+	ask(&w, EVERY);
+	assert_int_equal(w.told, 3); /* but when it is asked again, and it has lasted since */
+	assert_true(told_idle(&w) >= 8 * EVERY);
+	end(&w, pid);
+}
+
+/* For so long that two looks without progress would have been told. */
+static void stays_active(const char *command)
+{
+	pid_t pid = rank(command, -1);
+	struct world w;
+
+	one_rank(&w, pid);
+	run(&w, 12 * EVERY);
+	assert_int_equal(w.told, 1);
+	end(&w, pid);
+}
+
+static void test_a_rank_that_computes_is_active(void **state)
+{
+	(void)state;
+	stays_active("while :; do :; done");
+}
+
+static void test_a_child_that_computes_counts_for_its_rank(void **state)
+{
+	(void)state;
+	stays_active("(while :; do :; done) & sleep 60; wait");
+}
+
+static void test_a_process_left_behind_counts_for_its_rank(void **state)
+{
+	(void)state;
+	stays_active("( (while :; do :; done) & ) ; exec sleep 60");
+}
+
+/* 100 kB/s, with next to no processor time: a file system that is slow. */
+static void test_a_slow_read_is_progress(void **state)
+{
+	(void)state;
+	stays_active("{ while :; do head -c 5000 /dev/zero; sleep 0.05; done; } | cat >/dev/null");
+}
+
+static void test_a_line_now_and_then_is_progress(void **state)
+{
+	(void)state;
+	stays_active("while :; do echo a step is done >/dev/null; read -t 0.1 </dev/fd/9; done 9<> <(:)");
+}
+
+static void test_what_a_rank_prints_is_progress(void **state)
+{
+	pid_t pid = rank("exec sleep 60", -1);
+	struct world w;
+
+	(void)state;
+	one_rank(&w, pid);
+	assert_true(comes(&w, true));
+	hvd_activity_output(w.activity, 1);
+	assert_true(comes(&w, false));
+	assert_true(comes(&w, true));
+	end(&w, pid);
+}
+
+static void test_a_stopped_rank_is_idle(void **state)
+{
+	pid_t pid = rank("while :; do :; done", -1);
+	struct world w;
+
+	(void)state;
+	one_rank(&w, pid);
+	run(&w, 6 * EVERY);
+	assert_int_equal(w.told, 1);
+	kill(pid, SIGSTOP);
+	assert_true(comes(&w, true));
+	kill(pid, SIGCONT);
+	assert_true(comes(&w, false));
+	end(&w, pid);
+}
+
+static void test_one_active_rank_is_enough(void **state)
+{
+	pid_t busy = rank("while :; do :; done", -1), pid = rank("exec sleep 60", -1);
+	struct world w;
+
+	(void)state;
+	one_rank(&w, pid);
+	hvd_activity_add(w.activity, 1, busy);
+	run(&w, 10 * EVERY);
+	assert_int_equal(w.told, 1);
+	kill(busy, SIGKILL);
+	waitpid(busy, NULL, 0);
+	hvd_activity_remove(w.activity, 1);
+	assert_true(comes(&w, true));
+	assert_int_equal(json_integer_value(json_object_get(w.last, "ranks")), 1);
+	hvd_activity_remove(w.activity, 0);
+	run(&w, 4 * EVERY);
+	assert_int_equal(json_integer_value(json_object_get(w.last, "ranks")), 0);
+	end(&w, pid);
+}
+
+static void test_nothing_is_looked_at_unasked(void **state)
+{
+	pid_t pid = rank("exec sleep 60", -1);
+	struct world w;
+
+	(void)state;
+	begin(&w);
+	hvd_activity_add(w.activity, 0, pid);
+	run(&w, 2 * EVERY);
+	assert_int_equal(w.told, 0);
+	ask(&w, EVERY);
+	assert_true(comes(&w, true));
+	ask(&w, 0);
+	w.told = 0;
+	hvd_activity_output(w.activity, 1);
+	run(&w, 6 * EVERY);
+	assert_int_equal(w.told, 0);
+	end(&w, pid);
+}
+
+static bool told_input(const struct world *w)
+{
+	return json_is_true(json_object_get(w->last, "input"));
+}
+
+static void test_a_rank_that_waits_for_input_is_told(void **state)
+{
+	int fds[2];
+	pid_t pid;
+	struct world w;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = rank("read line; sleep 60; :", fds[0]);
+	one_rank(&w, pid);
+	assert_true(comes(&w, true));
+	assert_true(told_input(&w));
+	assert_int_equal(write(fds[1], "x\n", 2), 2);
+	for (int i = 0; i < 50 && told_input(&w); i++)
+		run(&w, EVERY);
+	assert_false(told_input(&w));
+	assert_true(comes(&w, true)); /* it sleeps now */
+	assert_false(told_input(&w));
+	end(&w, pid);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* A reader within the rank waits for another process of the rank, which may hang. */
+static void test_a_pipe_within_a_rank_is_no_input(void **state)
+{
+	int fds[2];
+	pid_t pid;
+	struct world w;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = rank("sleep 60 | cat", fds[0]);
+	one_rank(&w, pid);
+	assert_true(comes(&w, true));
+	assert_false(told_input(&w));
+	end(&w, pid);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void test_stat_with_brackets_in_the_name(void **state)
+{
+	struct hvd_process p;
+
+	(void)state;
+	assert_int_equal(hvd_process_parse("17 (a) R 1 (b) D 3 4 5 0 -1 64 7 0 9 0 10 20 30 40 20 0 1 0", &p), 0);
+	assert_int_equal(p.pid, 17);
+	assert_int_equal(p.state, 'D');
+	assert_int_equal(p.parent, 3);
+	assert_int_equal(p.group, 4);
+	assert_int_equal(p.session, 5);
+	assert_int_equal(p.faults, 9);
+	assert_int_equal(p.cpu_ns, 100 * (1000000000 / sysconf(_SC_CLK_TCK)));
+	assert_int_equal(hvd_process_parse("17 (a) R 1 2", &p), -1);
+	assert_int_equal(hvd_process_parse("", &p), -1);
+}
+
+static void test_processes_are_read_in_parts(void **state)
+{
+	struct hvd_processes ps = {0};
+	int parts = 1;
+
+	(void)state;
+	while (!hvd_processes_read(&ps, 10))
+		parts++;
+	assert_true(parts > 1);
+	assert_non_null(hvd_processes_find(&ps, getpid()));
+	assert_int_equal(hvd_processes_find(&ps, getpid())->parent, getppid());
+	assert_null(hvd_processes_find(&ps, -1));
+	hvd_processes_clear(&ps);
+	assert_null(hvd_processes_find(&ps, getpid()));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_sleeping_rank_is_idle),
+		cmocka_unit_test(test_a_rank_that_computes_is_active),
+		cmocka_unit_test(test_a_child_that_computes_counts_for_its_rank),
+		cmocka_unit_test(test_a_process_left_behind_counts_for_its_rank),
+		cmocka_unit_test(test_a_slow_read_is_progress),
+		cmocka_unit_test(test_a_line_now_and_then_is_progress),
+		cmocka_unit_test(test_what_a_rank_prints_is_progress),
+		cmocka_unit_test(test_a_stopped_rank_is_idle),
+		cmocka_unit_test(test_one_active_rank_is_enough),
+		cmocka_unit_test(test_nothing_is_looked_at_unasked),
+		cmocka_unit_test(test_a_rank_that_waits_for_input_is_told),
+		cmocka_unit_test(test_a_pipe_within_a_rank_is_no_input),
+		cmocka_unit_test(test_stat_with_brackets_in_the_name),
+		cmocka_unit_test(test_processes_are_read_in_parts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
