@@ -171,6 +171,7 @@ static json_t *registration(const struct hvd_agent *agent)
 	json_t *msg = hvd_node_to_json(&agent->node, info->node, info->nodes, info->size);
 	const char *hosts = getenv("SLURM_STEP_NODELIST");
 
+	json_object_set_new(msg, "clock", json_integer(hvd_wall_now()));
 	if (hosts)
 		json_object_set_new(msg, "hosts", json_string(hosts));
 	if (agent->role == HVD_AGENT_ALL)

@@ -7,15 +7,16 @@
  *
  * Messages to the driver, after the handshake (handshake.h):
  *   register   the host (node.h); from the node agent. "hosts":TEXT, when it is known, lists all hosts of the step
- *              (hvdn[1-4]); "all":true asks for the plans of all ranks of the host
+ *              (hvdn[1-4]); "all":true asks for the plans of all ranks of the host.
+ *              "clock":NS is this host's time (launcher/driver/clocks.h)
  *              Where boot.relays is not 0: "relay":PORT, the loopback port at which this host's ranks can meet a relay
  *              (task/relay.h), and "relay_children":PORT, where other relays can connect to this one on all addresses,
  *              left out where none will; or "no_relay":TEXT, why there can be none
  *   {"t":"join", "node":I, "rank":R}                       from every other rank
  *   report     what the probe found (probe.h)
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part
- *   {"t":"exit", "rank":R, "status":WAIT STATUS}           a rank has ended; in an elastic job "worker":N in place of
- *                                                          the rank
+ *   {"t":"exit", "rank":R, …}                              a rank has ended (lib/job/rank_end.h); in an elastic job
+ *                                                          "worker":N in place of the rank
  *   {"t":"output-lost"}                                    output of ranks could not be written; the user was told
  *   {"t":"orphan", "parent":TEXT}                          the process that started this rank is gone, so the rank is
  *                                                          ended; parent: that process's program

@@ -41,6 +41,7 @@ struct hvd_probe {
 	struct line *lines;
 	size_t n_lines, n_done;
 	struct event *timer, *again;
+	int64_t ordered; /* when the order came, by hvd_wall_now() */
 	void (*done)(json_t *report, void *arg);
 	void *done_arg;
 };
@@ -67,7 +68,8 @@ static void end_order(struct hvd_probe *probe)
 static void report(struct hvd_probe *probe)
 {
 	json_t *edges = json_array(), *rendezvous = json_array();
-	json_t *msg = json_pack("{s:s, s:o, s:o}", "t", "report", "edges", edges, "rendezvous", rendezvous);
+	json_t *msg = json_pack("{s:s, s:o, s:o, s:I}", "t", "report", "edges", edges, "rendezvous", rendezvous,
+				"clock", (json_int_t)probe->ordered);
 
 	for (size_t i = 0; i < probe->n_lines; i++) {
 		const struct line *line = &probe->lines[i];
@@ -241,6 +243,7 @@ int hvd_probe_run(struct hvd_probe *probe, const json_t *order, void (*done)(jso
 
 	if (probe->lines)
 		return hvd_err_set(err, HVD_E_PROTO, "the driver ordered a probe while another was under way");
+	probe->ordered = hvd_wall_now();
 	probe->done = done;
 	probe->done_arg = arg;
 	if (read_order(probe, order, &timeout_ms, err) != 0) {

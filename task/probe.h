@@ -47,8 +47,9 @@ in_port_t hvd_probe_port(const struct hvd_probe *probe);
  * of the rendezvous) is this same machine, whose own addresses lead to it. From the event loop `done` is called once,
  * with the report, which is released after the call:
  *   {"t":"report", "edges":[[I, index in "a", own interface or -1, result, rtt µs],…],
- *    "rendezvous":[[index, result, rtt µs],…]}
- * A result is a number of enum hvd_reach. Returns -1 with err set if the order is malformed.
+ *    "rendezvous":[[index, result, rtt µs],…], "clock":NS}
+ * "clock" is this host's time at the call (launcher/driver/clocks.h). A result is a number of enum hvd_reach. Returns
+ * -1 with err set if the order is malformed.
  */
 int hvd_probe_run(struct hvd_probe *probe, const json_t *order, void (*done)(json_t *report, void *arg), void *arg,
 		  struct hvd_err *err);

@@ -19,6 +19,7 @@ static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, u
 	half = hvd_left_ms(host->deadline) / 2;
 	hvd_node_table_enter(&agents->table, hosts[i], HVD_STAGE_PROBING);
 	host->probed_at = hvd_now();
+	host->probe_sent = hvd_wall_now();
 	if (host->client)
 		hvd_conn_send(host->client->conn,
 			      hvd_probe_order(&agents->table, hosts, n, i,

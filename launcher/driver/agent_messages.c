@@ -39,11 +39,14 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 {
 	struct hvd_node_agent *host;
 	struct hvd_err why = {0};
+	int64_t clock;
 	int rc;
 
 	if (take_registration(agents, cl, msg) != 0)
 		return;
 	host = &agents->table.hosts[cl->host];
+	if (hvd_get_int(msg, "clock", 1, INT64_MAX, &clock, NULL) == 0)
+		hvd_clock_came(&host->clock, clock, hvd_wall_now());
 	host->client = cl;
 	if (agents->barrier == HVD_BARRIER_ALL)
 		host->deadline = agents->deadline;
@@ -68,10 +71,14 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 static void on_report(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_err why = {0};
+	int64_t clock;
 	char buf[32];
 
 	if (cl->role != HVD_ROLE_AGENT)
 		return;
+	/* When the order to probe had come, by the host's clock. */
+	if (hvd_get_int(msg, "clock", 1, INT64_MAX, &clock, NULL) == 0)
+		hvd_clock_went(&agents->table.hosts[cl->host].clock, agents->table.hosts[cl->host].probe_sent, clock);
 	if (hvd_node_table_report(&agents->table, cl->host, msg, &why) != 0) {
 		hvd_err_host(&why, hvd_node_table_name(&agents->table, cl->host, buf));
 		hvd_node_agents_lose(agents, cl->host, &why, true);

@@ -143,19 +143,26 @@ static void on_stay(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 
 static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
-	int64_t rank, status;
+	int64_t rank;
 	const struct hvd_layout *layout = &dr->agents->plan.layout;
+	struct hvd_node_agent *agent;
+	struct hvd_rank_end end = {0};
 	int host;
 
 	(void)cl;
-	if (!have_plan(dr) || hvd_get_int(msg, "rank", 0, layout->size - 1, &rank, NULL) != 0 ||
-	    hvd_get_int(msg, "status", 0, 0xffff, &status, NULL) != 0)
+	if (!have_plan(dr) || hvd_get_int(msg, "rank", 0, layout->size - 1, &rank, NULL) != 0)
 		return;
-	dr->rank_failed |= status != 0;
+	end.rank = (uint32_t)rank;
+	if (hvd_rank_end_parse(msg, &end, NULL) != 0)
+		return;
+	dr->rank_failed |= end.status != 0;
 	host = layout->rank_slots[rank].host;
-	dr->agents->table.hosts[host].ended++;
+	agent = &dr->agents->table.hosts[host];
+	agent->ended++;
+	hvd_clock_end(&agent->clock, &end, hvd_wall_now());
 	if (dr->ops->rank_exit)
-		dr->ops->rank_exit((uint32_t)rank, layout->hosts[host].name, (int)status, dr->arg);
+		dr->ops->rank_exit(&end, layout->hosts[host].name, dr->arg);
+	hvd_rank_end_clear(&end);
 }
 
 static void add_end(struct hvd_driver *dr, uint32_t rank)
@@ -244,9 +251,26 @@ static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, co
 	add_end(dr, cl->rank);
 }
 
-static void on_disconnected(struct hvd_client *cl, const struct hvd_err *why, void *arg)
+static bool tells_ends(const struct hvd_client *cl)
 {
-	struct hvd_driver *dr = arg;
+	return cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK || cl->role == HVD_ROLE_STAY;
+}
+
+static bool connected_besides(const struct hvd_driver *dr, const struct hvd_client *but)
+{
+	for (const struct hvd_client *cl = hvd_clients_first(dr->agents->clients); cl; cl = hvd_clients_next(cl))
+		if (cl != but && tells_ends(cl))
+			return true;
+	return false;
+}
+
+bool hvd_driver_connected(const struct hvd_driver *dr)
+{
+	return connected_besides(dr, NULL);
+}
+
+static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
+{
 	struct timeval tv = {.tv_sec = (time_t)(have_plan(dr) ? SERVER_LOST_SECONDS : LOST_SECONDS)};
 	const char *host;
 	char buf[32];
@@ -267,6 +291,15 @@ static void on_disconnected(struct hvd_client *cl, const struct hvd_err *why, vo
 		hvd_err_host(&dr->lost_why, host);
 		evtimer_add(dr->lost, &tv);
 	}
+}
+
+static void on_disconnected(struct hvd_client *cl, const struct hvd_err *why, void *arg)
+{
+	struct hvd_driver *dr = arg;
+
+	handle_gone(dr, cl, why);
+	if (dr->ops->all_left && tells_ends(cl) && !connected_besides(dr, cl))
+		dr->ops->all_left(dr->arg);
 }
 
 static void on_lost(evutil_socket_t fd, short what, void *arg)

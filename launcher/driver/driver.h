@@ -13,7 +13,7 @@
  * Messages from shims, besides those in node_agents.h:
  *   {"t":"join", "node":I, "rank":R}      a rank shim that is no node agent asks for its plan
  *   {"t":"stay", "node":I}                what stays on a host beside Slurm's tasks (task/stay.h) has connected
- *   {"t":"exit", "rank":R, "status":S}    a rank has ended; S as from waitpid(2)
+ *   {"t":"exit", "rank":R, …}             a rank has ended; what else it says: lib/job/rank_end.h
  *   {"t":"done", "munge":B}               the shim's ranks have ended, and it goes; B false: there is no munged any
  * longer
  *   {"t":"orphan", "parent":NAME}         what had started the shim has gone; the shim ends its ranks
@@ -24,6 +24,7 @@
 
 #include "driver_opts.h"
 #include "lib/base/log.h"
+#include "lib/job/rank_end.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
 
@@ -37,8 +38,8 @@ struct hvd_rv;
 struct hvd_driver_ops {
 	void (*started)(void *arg); /* every rank has its plan */
 	void (*failed)(const struct hvd_err *why, void *arg);
-	/* A rank has ended; status as from waitpid(2). `host` is its name. */
-	void (*rank_exit)(uint32_t rank, const char *host, int status, void *arg);
+	/* A rank has ended. `host` is its name. The times are by this process's clock; ended_at is known. */
+	void (*rank_exit)(const struct hvd_rank_end *end, const char *host, void *arg);
 	/* After the start: the connection of a host's shim has ended before the host's ranks have, or (where the
 	 * backend starts ranks) before "done". why->code says more: HVD_E_TIMEOUT: the host does not answer any longer.
 	 * HVD_E_FAILED: what had started the shim has gone, and the shim ends its ranks. Other codes: the shim's
@@ -51,6 +52,8 @@ struct hvd_driver_ops {
 	/* Where the backend starts ranks and all shims stay connected (plan_delivery.h): every rank has ended, or its
 	 * host is lost. Called once. `without_munge`: the hosts whose munged had gone by then; not owned. */
 	void (*ranks_ended)(const struct hvd_strv *without_munge, void *arg);
+	/* The connection of the last process that could tell of ends of ranks has ended. May be called again. */
+	void (*all_left)(void *arg);
 };
 
 struct hvd_driver;
@@ -69,6 +72,9 @@ char *hvd_driver_hosts_behind(const struct hvd_driver *driver);
 void hvd_driver_lose_host(struct hvd_driver *driver, const char *host);
 /* Something outside the driver has made the start fail; `failed` is called, unless it was already. */
 void hvd_driver_give_up(struct hvd_driver *driver, const struct hvd_err *why);
+
+/* Is anybody connected who could still tell of ends of ranks? */
+bool hvd_driver_connected(const struct hvd_driver *driver);
 
 /* Has a shim said "output-lost"? */
 bool hvd_driver_output_lost(const struct hvd_driver *driver);

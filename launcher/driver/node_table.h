@@ -9,6 +9,7 @@
 #ifndef HVD_NODE_TABLE_H
 #define HVD_NODE_TABLE_H
 
+#include "clocks.h"
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
 #include "lib/job/layout.h"
@@ -34,7 +35,9 @@ struct hvd_node_agent {
 	struct hvd_client *client; /* from the registration until the connection is closed or lost; else NULL */
 	hvd_time deadline;         /* to register, or to report */
 	hvd_time registered_at, probed_at, reported_at, planned_at; /* for the launch trace; 0 = not yet */
-	uint64_t endpoints_ok; /* bit I: the host has reached endpoint I of the rendezvous */
+	int64_t probe_sent;     /* when the last order to probe went, by hvd_wall_now() */
+	struct hvd_clock clock; /* the host's, as its messages tell */
+	uint64_t endpoints_ok;  /* bit I: the host has reached endpoint I of the rendezvous */
 	/* After hvd_node_table_restrict(): from the agent's numbers of its interfaces, which its report uses, to those
 	 * that were kept; HVD_NO_IFACE where one was not. */
 	uint8_t *kept;

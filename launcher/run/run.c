@@ -86,8 +86,10 @@ static void on_failed(const struct hvd_err *why, void *arg)
 		evtimer_add(run->soft_end, &(struct timeval){.tv_sec = SOFT_END_SECONDS});
 }
 
-static void on_rank_exit(uint32_t rank, const char *host, int status, void *arg)
+static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
 {
+	uint32_t rank = end->rank;
+	int status = end->status;
 	struct run *run = arg;
 	struct hvd_result *result = run->job.result;
 	struct timeval tv = {.tv_sec = MPI_END_SECONDS};
@@ -363,8 +365,9 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 
 static int begin(struct run *run, struct hvd_err *err)
 {
-	static const struct hvd_driver_ops ops = {
-		on_started, on_failed, on_rank_exit, on_host_gone, on_host_came, on_rendezvous_opened, on_ranks_ended};
+	static const struct hvd_driver_ops ops = {on_started,     on_failed,    on_rank_exit,
+						  on_host_gone,   on_host_came, on_rendezvous_opened,
+						  on_ranks_ended, NULL};
 	struct hvd_job *job = &run->job;
 	struct hvd_boot boot;
 

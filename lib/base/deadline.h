@@ -15,6 +15,9 @@ typedef int64_t hvd_time; /* nanoseconds, CLOCK_MONOTONIC */
 
 hvd_time hvd_now(void);
 
+/* What people and other hosts are told: ns since the epoch, CLOCK_REALTIME. Nothing waits by it. */
+int64_t hvd_wall_now(void);
+
 /* The longest wait: 31 years. A longer one is cut to it, so that sums stay within the type. */
 #define HVD_MOST_SECONDS 1e9
 

@@ -79,13 +79,13 @@ static inline void launch_on_failed(const struct hvd_err *why, void *arg)
 	l->why = *why;
 }
 
-static inline void launch_on_exit(uint32_t rank, const char *host, int status, void *arg)
+static inline void launch_on_exit(const struct hvd_rank_end *end, const char *host, void *arg)
 {
 	struct launch *l = arg;
 
 	l->exits++;
-	l->exit_rank = rank;
-	l->exit_status = status;
+	l->exit_rank = end->rank;
+	l->exit_status = end->status;
 	snprintf(l->exit_host, sizeof(l->exit_host), "%s", host);
 }
 
