@@ -7,6 +7,7 @@
  */
 #include "launcher/backends/backend.h"
 #include "launcher/backends/lobby.h"
+#include "launcher/diagnosis/stacks_command.h"
 #include "launcher/driver/driver.h"
 #include "launcher/driver/relays.h"
 #include "launcher/elastic/elastic.h"
@@ -15,6 +16,7 @@
 #include "launcher/run/report.h"
 #include "launcher/run/requeue.h"
 #include "launcher/run/run.h"
+#include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/rlimits.h"
@@ -295,6 +297,17 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 	return rc;
 }
 
+static int show_stacks(const struct hvd_options *o, const struct hvd_log *log)
+{
+	hvd_cleanup_free char *task = find_program("../libexec/hvd/hvd-task", HVD_LIBEXECDIR "/hvd-task");
+	struct hvd_err err = {0};
+
+	if (hvd_stacks_command(o->stacks, o->json, task, log, &err) == 0)
+		return 0;
+	hvd_log_err(log, &err);
+	return hvd_err_status(&err);
+}
+
 static int act(struct hvd_options *o, const struct hvd_log *log)
 {
 	struct hvd_launch_spec spec;
@@ -314,8 +327,7 @@ static int act(struct hvd_options *o, const struct hvd_log *log)
 	case HVD_CHECK_BUILD:
 		return show(hvd_report_build(environ));
 	case HVD_SHOW_STACKS:
-		hvd_error(log, "--stacks is not built in yet");
-		return 2;
+		return show_stacks(o, log);
 	case HVD_ASK_SRUN:
 		return ask_srun(o, log);
 	default:

@@ -24,6 +24,8 @@
  *                               it. Started by whatever the user has, for hvdrun --launcher=join (join.h); with
  *                               --key-file=FILE|- [--slots=N] [--index=N] [--name=HOST] [--timeout=SECONDS]
  *   --carry=FD:SESSION:HOST     what hvdrun starts for such an agent, to which FD is connected (carry.h)
+ *   --stacks=WHICH              print where ranks of this host are (stacks.h). Started by a process that stays with
+ * them, or in a step beside theirs by hvdrun --stacks
  *   --drain                     read stdin to its end. Started by a rank shim (stdin_bootstrap.h).
  *   no argument                 run the site's TaskProlog: Slurm starts this program in its place (prolog.h).
  *
@@ -54,6 +56,7 @@
 #include "prolog.h"
 #include "rank.h"
 #include "serve.h"
+#include "stacks.h"
 #include "stdin_bootstrap.h"
 #include "supervisor.h"
 #include "taskinfo.h"
@@ -77,7 +80,8 @@ static const char usage[] =
 	"[--cpus=LIST:LIST…]] -- COMMAND… | "
 	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID [--tcpstore] | hvd-task "
 	"--watchdog=PID [--tcpstore] | "
-	"hvd-task --drain | hvd-task --topology | hvd-task --carry=FD:SESSION:HOST -- COMMAND… | "
+	"hvd-task --stacks=WHICH | hvd-task --drain | hvd-task --topology | hvd-task --carry=FD:SESSION:HOST -- "
+	"COMMAND… | "
 	"hvd-task --join=ADDRESS --key-file=FILE|- [--slots=N] [--index=N] [--name=HOST] [--timeout=SECONDS]\n"
 	"Only --join is started by hand; all else by srun --hvd and hvdrun: see hvdrun(1).\n";
 
@@ -93,6 +97,7 @@ enum mode_index {
 	MODE_DRAIN,
 	MODE_JOIN,
 	MODE_CARRY,
+	MODE_STACKS,
 	N_MODES,
 };
 
@@ -183,6 +188,11 @@ static int carry(struct task *task)
 	return hvd_carry_run(task->args.value, task->args.opts.argv, &task->log);
 }
 
+static int stacks(struct task *task)
+{
+	return hvd_stacks_run(task->args.value, &task->log);
+}
+
 /* The modes, and what starts this program in each. All return the exit status. */
 static const struct mode {
 	bool command; /* a COMMAND must follow the options; else none may */
@@ -200,6 +210,7 @@ static const struct mode {
 	[MODE_DRAIN] = {false, false, drain},             /* MODE_RANK with --input=RANK */
 	[MODE_JOIN] = {false, false, join},               /* the user */
 	[MODE_CARRY] = {true, false, carry},              /* the backend join */
+	[MODE_STACKS] = {false, false, stacks},           /* rank_watch.c; hvdrun --stacks */
 };
 
 static bool misused(const struct args *args, bool command)
@@ -224,6 +235,7 @@ static const struct option options[] = {
 	{"drain", no_argument, NULL, MODE_DRAIN},
 	{"join", required_argument, NULL, MODE_JOIN},
 	{"carry", required_argument, NULL, MODE_CARRY},
+	{"stacks", required_argument, NULL, MODE_STACKS},
 	{"ranks", required_argument, NULL, 'r'},
 	{"ports", required_argument, NULL, 'p'},
 	{"notes", no_argument, NULL, 'd'},

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stacks_command.h - hvdrun --stacks: shows where the ranks of a running job are.
+ *
+ * A job of Slurm is asked by a short step of its own beside the job's steps (srun --overlap), with one task on each
+ * of the job's nodes, which looks for the ranks there (task/stacks.h).
+ */
+#ifndef HVD_STACKS_COMMAND_H
+#define HVD_STACKS_COMMAND_H
+
+#include "lib/base/err.h"
+#include "lib/base/log.h"
+
+#include <stdbool.h>
+
+/* Ask, and print the groups (stack_groups.h) to stdout, as JSON with `json`. `task`: the path of hvd-task, which all
+ * hosts have. Returns 0; -1 with err set: nothing is known, HVD_E_USAGE where there is no such job, or it does not run.
+ */
+int hvd_stacks_command(const char *target, bool json, const char *task, const struct hvd_log *log, struct hvd_err *err);
+
+#endif

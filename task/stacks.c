@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stacks.c - looks at ranks by processes of its own, some at a time, each of which writes a line for each of its ranks
+ * into a file in memory: what is there when the time is over is kept. */
+#include "stacks.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+#include "lib/job/stack_pieces.h"
+#include "lib/process/spawn.h"
+#include "stack_find.h"
+#include "stack_tools.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SECONDS     8.0
+#define AT_A_TIME   16
+#define MAX_OTHERS  4
+#define MORE_BEHIND 0.5 /* before the end nothing new is begun but looking at the kernel's files */
+
+static json_t *one_rank(const struct hvd_found_rank *found, hvd_time deadline)
+{
+	pid_t others[MAX_OTHERS];
+	size_t n;
+	pid_t pid = hvd_stack_find_main(found->rank.pid, others, MAX_OTHERS, &n);
+	json_t *rank = hvd_stack_take(pid, deadline), *list = json_array();
+
+	for (size_t i = 0; rank && i < n; i++) {
+		json_t *other = hvd_left(deadline) > 0 ? hvd_stack_take(others[i], deadline) : NULL;
+
+		if (other)
+			json_array_append_new(list, other);
+	}
+	if (rank) {
+		json_object_set_new(rank, "rank", json_integer(found->rank.rank));
+		if (found->in_step)
+			json_object_set_new(rank, "step", json_integer(found->step));
+	}
+	if (rank && json_array_size(list))
+		json_object_set(rank, "others", list);
+	json_decref(list);
+	return rank;
+}
+
+/* The work of one process: every AT_A_TIME-th rank. */
+static void look_at(const struct hvd_found_ranks *ranks, size_t first, int fd, hvd_time deadline)
+{
+	for (size_t i = first; i < ranks->n; i += AT_A_TIME) {
+		json_auto_t *rank = one_rank(&ranks->v[i], deadline);
+		hvd_cleanup_free char *line = rank ? json_dumps(rank, JSON_COMPACT) : NULL;
+
+		if (line && dprintf(fd, "%s\n", line) < 0)
+			break;
+	}
+}
+
+struct looker {
+	pid_t pid;
+	int fd;
+};
+
+static struct looker begin(const struct hvd_found_ranks *ranks, size_t first, hvd_time deadline)
+{
+	struct looker looker = {.fd = memfd_create("stacks", MFD_CLOEXEC)};
+
+	looker.pid = looker.fd >= 0 ? fork() : -1;
+	if (looker.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* A tool that is killed with this process must not hold a rank: tools die with it (capture.h). */
+		look_at(ranks, first, looker.fd, deadline - (hvd_time)(MORE_BEHIND * 1e9));
+		_exit(0);
+	}
+	return looker;
+}
+
+/* What the process has written, line by line. A last line that is not complete is left out. */
+static void collect(int fd, json_t *ranks, size_t *room)
+{
+	hvd_cleanup_fclose FILE *f = fdopen(fd, "r");
+	hvd_cleanup_free char *line = NULL;
+	size_t size = 0;
+	ssize_t n;
+
+	if (f)
+		rewind(f);
+	while (f && (n = getline(&line, &size, f)) > 0) {
+		json_t *rank = (size_t)n <= *room ? json_loads(line, 0, NULL) : NULL;
+
+		if (rank) {
+			*room -= (size_t)n;
+			json_array_append_new(ranks, rank);
+		}
+	}
+}
+
+static json_t *look_at_all(const struct hvd_found_ranks *found, double seconds)
+{
+	hvd_time deadline = hvd_deadline_in(seconds);
+	size_t n = found->n < AT_A_TIME ? found->n : AT_A_TIME, room = HVD_STACKS_MAX_OUTPUT;
+	struct looker lookers[AT_A_TIME];
+	json_t *ranks = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		lookers[i] = begin(found, i, deadline);
+	for (size_t i = 0; i < n; i++) {
+		if (lookers[i].pid > 0 && hvd_wait(lookers[i].pid, deadline, NULL, NULL) != 0)
+			hvd_end(lookers[i].pid, 0, NULL);
+		if (lookers[i].fd >= 0)
+			collect(lookers[i].fd, ranks, &room);
+	}
+	return ranks;
+}
+
+static int read_pairs(const char *text, struct hvd_found_ranks *found, struct hvd_err *err)
+{
+	size_t room = 1;
+
+	for (const char *p = text; *p; p++)
+		room += *p == ',';
+	found->v = hvd_xcalloc(room, sizeof(*found->v));
+	for (const char *p = text; *p; p += *p == ',') {
+		unsigned rank;
+		int pid, used = 0;
+
+		if (sscanf(p, "%u:%d%n", &rank, &pid, &used) != 2 || pid <= 0 || (p[used] != ',' && p[used]))
+			return hvd_err_set(err, HVD_E_USAGE, "'%s' is no list of ranks and processes", text);
+		found->v[found->n++].rank = (struct hvd_watched_rank){.rank = rank, .pid = pid};
+		p += used;
+	}
+	return 0;
+}
+
+/* Of the step that this program was started in. */
+static unsigned task_number(void)
+{
+	const char *text = getenv("SLURM_PROCID");
+
+	return text ? (unsigned)strtoul(text, NULL, 10) : 0;
+}
+
+int hvd_stacks_run(const char *which, const struct hvd_log *log)
+{
+	hvd_cleanup_free char *text = hvd_xstrdup(which);
+	struct hvd_found_ranks found = {0};
+	struct hvd_err err = {0};
+	char *at = strchr(text, '@'), *end = NULL, host[256] = "";
+	double seconds = at ? strtod(at + 1, &end) : SECONDS;
+	json_auto_t *answer = NULL;
+	bool in_step;
+	int rc = 0;
+
+	if (at)
+		*at = '\0';
+	if (at && (*end || !(seconds > 0 && seconds <= HVD_STACKS_MAX_SECONDS)))
+		rc = hvd_err_set(&err, HVD_E_USAGE, "'%s' is no time", at + 1);
+	in_step = *text && !strchr(text, ':');
+	if (rc == 0)
+		rc = in_step ? hvd_stack_find_step(text, &found, &err) : read_pairs(text, &found, &err);
+	if (rc != 0) {
+		hvd_log_err(log, &err);
+		free(found.v);
+		return hvd_err_status(&err);
+	}
+	gethostname(host, sizeof(host) - 1);
+	answer = json_pack("{s:s, s:o}", "host", getenv("SLURMD_NODENAME") ? getenv("SLURMD_NODENAME") : host, "ranks",
+			   look_at_all(&found, seconds));
+	free(found.v);
+	if (in_step)
+		rc = hvd_stack_pieces_write(stdout, task_number(), answer);
+	else
+		rc = json_dumpf(answer, stdout, JSON_COMPACT);
+	return rc == 0 && fflush(stdout) == 0 ? 0 : 1;
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env bats
+# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016 # for the shell that runs the command
+# hvdrun --stacks: where the ranks of a running job are, seen from outside.
+
+load helpers
+load launch
+
+setup_file() { suite_up --nodes 3; }
+teardown_file() { cluster_down; }
+setup() {
+    mkdir -p "$(home)/bin"
+    # In the form of py-spy's own output; the rank's line is what the rank has written down.
+    script bin/py-spy <<'EOF'
+#!/bin/bash
+pid=${*: -1}
+line=$(tr '\0' '\n' </proc/"$pid"/environ | sed -n 's/^AT_LINE=//p')
+cat <<JSON
+[{"pid":$pid,"thread_id":1,"thread_name":"MainThread","os_thread_id":$pid,"active":false,"owns_gil":false,"frames":[
+ {"name":"all_reduce","filename":"/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py","line":2501},
+ {"name":"step","filename":"/home/alice/train.py","line":${line:-41}}]}]
+JSON
+EOF
+}
+teardown() {
+    on_login scancel -u alice || true
+    wait_for 20 no_jobs
+    cluster_mend
+    assert_no_leftovers
+}
+no_jobs() { [[ -z $(on_login squeue -h -u alice) ]]; }
+
+# The job that begin has started, when all of its ranks run.
+job_of() {
+    says_times 15 "$1" here
+    on_login squeue -h -u alice -o %A | head -n 1
+}
+
+# A rank that stays: rank 2 at another line than the others.
+STAY='echo here; [[ $SLURM_PROCID != 2 ]] || export AT_LINE=17; exec sleep 1000'
+
+@test "the ranks of a step are shown in groups, the odd one first" {
+    local with job
+    for with in "srun" "srun --hvd" "hvdrun"; do
+        # shellcheck disable=SC2086 # a command and its options
+        begin on_login bash -c 'PATH=$HOME/bin:$PATH exec "$@"' bash $with -N2 -n4 bash -c "$STAY"
+        job=$(job_of 4)
+        run on_login hvdrun --stacks "$job"
+        exits 0
+        has "4 ranks of job $job" "rank 2 on hvdn" "all_reduce (train.py:17)" "3 ranks (0-1, 3): all_reduce (train.py:41)"
+        [[ ${output%%train.py:41*} == *train.py:17* ]] || { echo "the odd one is not first: $output" && return 1; }
+        run on_login hvdrun --stacks "$job.0" --json
+        exits 0
+        [[ $(jq -r '.groups[0].where + " " + (.groups[1].ranks | tostring)' <<<"$output") == "all_reduce (train.py:17) [0,1,3]" ]] || { echo "$output" && return 1; }
+        on_login scancel "$job"
+        ended 20 || true
+    done
+}
+
+@test "without py-spy the function is shown, and a stopped rank stays stopped" {
+    local job pid
+    begin on_login srun -N2 -n4 bash -c 'echo here; exec sleep 1000'
+    job=$(job_of 4)
+    pid=$(as_root hvdn1 pgrep -u alice -x sleep | head -n 1)
+    as_root hvdn1 kill -STOP "$pid"
+    run on_login hvdrun --stacks "$job"
+    exits 0
+    has "stopped by a signal" "3 ranks (" "py-spy is not installed there"
+    [[ $(as_root hvdn1 ps -o state= -p "$pid") == T ]]
+}
+
+@test "a job that is not there, or is another user's, is refused" {
+    local job
+    run on_login hvdrun --stacks 99999
+    exits 2
+    run on_login hvdrun --stacks nonsense
+    exits 2
+    has "is no job"
+    begin on_login srun -n1 bash -c 'echo here; exec sleep 1000'
+    job=$(job_of 1)
+    run as_user bob hvdrun --stacks "$job"
+    [[ $status -ne 0 ]]
+    has_not "ranks (" "rank 0"
+}
+
+@test "a node that does not answer is named, and the others are shown" {
+    local job
+    begin on_login srun -N2 -n2 bash -c 'echo here; exec sleep 1000'
+    job=$(job_of 2)
+    fault node-freeze hvdn2
+    run on_login hvdrun --stacks "$job"
+    fault node-thaw hvdn2
+    exits 0
+    has "no answer from hvdn2" "rank 0"
+}
