@@ -2,10 +2,10 @@
 #include "command.h"
 
 #include "lib/process/spawn.h"
+#include "streams.h"
 
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -17,15 +17,19 @@
 #define SIGNAL_ROUND_MS 100
 /* How long the command has after SIGTERM when the process that started this rank is gone. */
 #define ORPHAN_SECONDS 5
+/* How long the report of that may take. */
+#define REPORT_USEC 20000
 /* The kernel sends it to the shim when the shim's parent ends. Nothing else uses it. */
 #define ORPHAN_SIGNAL (SIGRTMIN + 7)
 
 struct run {
 	const struct hvd_command *command;
-	struct event_base *base; /* if the output passes through this process; else NULL */
-	struct hvd_output *out[2];
+	struct hvd_streams streams;
 	pid_t pid;
 	int status;
+	bool ended;          /* and was reaped */
+	bool orphan;         /* the process that started this one is gone */
+	struct event *grace; /* runs then until the command gets SIGKILL */
 };
 
 int hvd_command_follow(void)
@@ -34,55 +38,28 @@ int hvd_command_follow(void)
 	return ORPHAN_SIGNAL;
 }
 
-/* Wait until the command has ended, for so many seconds at most. */
-static bool ends_within(struct run *run, int seconds)
+/* Reap the command. Returns false if it still runs. */
+static bool reap(struct run *run)
 {
-	struct timespec most = {.tv_sec = seconds};
-	sigset_t chld;
+	const struct hvd_command *command = run->command;
+	siginfo_t had = {0};
 
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	for (;;) {
-		if (waitpid(run->pid, &run->status, WNOHANG) == run->pid)
-			return true;
-		if (sigtimedwait(&chld, NULL, &most) < 0 && errno == EAGAIN)
-			return false;
-	}
+	if (waitid(P_PID, (id_t)run->pid, &had, WEXITED | WNOWAIT | WNOHANG) != 0 || had.si_pid != run->pid)
+		return false;
+	if (command->ending)
+		command->ending(run->pid, command->arg);
+	while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
+		;
+	return run->ended = true;
 }
 
-/* End the command, since the process that started this rank is gone. Returns false if that process is still there. */
-static bool end_orphan(struct run *run)
+/* An MPI's rank ends without a report: who would get it is gone. */
+static void end_with_all(void)
 {
-	bool leads = getpgrp() == getpid(), ended = false;
-	sigset_t had;
-
-	if (getppid() == run->command->parent)
-		return false; /* only the thread that forked this process has ended */
-	if (run->command->orphaned) {
-		run->command->orphaned(run->command->arg);
-		prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes that outlive the command become children of this one */
-	}
-	/* If the scheduler has sent SIGTERM already, the command has had its time. */
-	if (sigpending(&had) != 0 || !sigismember(&had, SIGTERM)) {
-		kill(leads ? 0 : run->pid, SIGTERM);
-		ended = ends_within(run, ORPHAN_SECONDS);
-	}
-	if (run->command->orphaned && !ended) {
-		kill(run->pid, SIGKILL);
-		while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
-			;
-	}
 	hvd_kill_adopted();
-	if (run->command->orphaned)
-		return true;
-	if (leads)
+	if (getpgrp() == getpid())
 		kill(0, SIGKILL);
 	_exit(1);
-}
-
-static void on_output_end(void *arg)
-{
-	*(struct hvd_output **)arg = NULL;
 }
 
 static void on_child(evutil_socket_t sig, short what, void *arg)
@@ -91,79 +68,74 @@ static void on_child(evutil_socket_t sig, short what, void *arg)
 
 	(void)sig;
 	(void)what;
-	if (waitpid(run->pid, &run->status, WNOHANG) == run->pid)
-		event_base_loopbreak(run->base);
+	if (run->ended || !reap(run))
+		return;
+	if (run->orphan)
+		hvd_kill_adopted();
+	if (run->orphan && !run->command->orphaned)
+		end_with_all();
+	event_base_loopbreak(run->command->base);
 }
 
+static void on_grace(evutil_socket_t fd, short what, void *arg)
+{
+	struct run *run = arg;
+
+	(void)fd;
+	(void)what;
+	if (!run->command->orphaned)
+		end_with_all();
+	kill(run->pid, SIGKILL); /* its end comes as SIGCHLD */
+}
+
+/* End the command, if the process that started this rank is gone. */
 static void on_orphan(evutil_socket_t sig, short what, void *arg)
 {
+	struct run *run = arg;
+	struct timeval grace = {.tv_sec = ORPHAN_SECONDS};
+	sigset_t had;
+
 	(void)sig;
 	(void)what;
-	if (end_orphan(arg))
-		event_base_loopbreak(((struct run *)arg)->base);
-}
-
-static bool watches_parent(const struct hvd_command *command)
-{
-	return command->follow || command->orphaned;
-}
-
-static void wait_plainly(struct run *run)
-{
-	bool watches = watches_parent(run->command);
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	sigaddset(&set, ORPHAN_SIGNAL);
-	while (watches && waitpid(run->pid, &run->status, WNOHANG) == 0)
-		if (sigwaitinfo(&set, NULL) == ORPHAN_SIGNAL && end_orphan(run))
-			return;
-	while (!watches && waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
-		;
-}
-
-/* Run the command with its output passing through this process. -1 with err set if it could not be started. */
-static int run_labelled(struct run *run, struct hvd_spawn *spawn, struct hvd_err *err)
-{
-	struct event *child, *orphan;
-	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc = 0;
-	sigset_t chld;
-
-	run->base = event_base_new();
-	child = evsignal_new(run->base, SIGCHLD, on_child, run);
-	event_add(child, NULL);
-	orphan = evsignal_new(run->base, ORPHAN_SIGNAL, on_orphan, run);
-	event_add(orphan, NULL);
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	sigaddset(&chld, ORPHAN_SIGNAL);
-	sigprocmask(SIG_UNBLOCK, &chld, NULL);
-	for (int s = 0; s < 2 && rc == 0; s++) {
-		if (pipe2(pipes[s], O_CLOEXEC) != 0) {
-			rc = hvd_err_sys(err, "cannot make a pipe");
-			break;
-		}
-		hvd_spawn_fd(spawn, pipes[s][1], s + 1);
-		run->out[s] = hvd_output_create(run->base, pipes[s][0], run->command->rank, (enum hvd_stream)s,
-						run->command->style, on_output_end, &run->out[s], err);
-		rc = run->out[s] ? 0 : -1;
+	/* It may be that only the thread that forked this process has ended. */
+	if (run->ended || run->orphan || getppid() == run->command->parent)
+		return;
+	run->orphan = true;
+	if (run->command->orphaned) {
+		run->command->orphaned(run->command->arg);
+		prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes that outlive the command become children of this one */
 	}
-	if (rc == 0)
-		rc = (run->pid = hvd_spawn(spawn, err)) < 0 ? -1 : 0;
-	for (int s = 0; s < 2; s++)
-		if (pipes[s][1] >= 0)
-			close(pipes[s][1]);
-	if (rc == 0)
-		event_base_dispatch(run->base);
-	for (int s = 0; s < 2; s++)
-		hvd_output_destroy(run->out[s]);
+	/* If the scheduler has sent SIGTERM already, the command has had its time. */
+	if (sigpending(&had) != 0 || !sigismember(&had, SIGTERM))
+		kill(getpgrp() == getpid() ? 0 : run->pid, SIGTERM);
+	else
+		grace = (struct timeval){.tv_usec = REPORT_USEC};
+	evtimer_add(run->grace, &grace);
+}
+
+static void wait_for_end(struct run *run)
+{
+	struct event_base *base = run->command->base;
+	struct event *child = evsignal_new(base, SIGCHLD, on_child, run);
+	struct event *orphan = evsignal_new(base, ORPHAN_SIGNAL, on_orphan, run);
+	sigset_t handled;
+
+	run->grace = evtimer_new(base, on_grace, run);
+	event_add(child, NULL);
+	event_add(orphan, NULL);
+	sigemptyset(&handled);
+	sigaddset(&handled, SIGCHLD);
+	sigaddset(&handled, ORPHAN_SIGNAL);
+	sigprocmask(SIG_UNBLOCK, &handled, NULL);
+	/* The command may have ended before its signal was waited for; and something else may end the loop. */
+	on_child(SIGCHLD, 0, run);
+	while (!run->ended && event_base_dispatch(base) == 0)
+		;
 	/* ORPHAN_SIGNAL must not end this process while it reports the end of the command. */
-	sigprocmask(SIG_BLOCK, &chld, NULL);
+	sigprocmask(SIG_BLOCK, &handled, NULL);
 	event_free(child);
 	event_free(orphan);
-	event_base_free(run->base);
-	return rc;
+	event_free(run->grace);
 }
 
 int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_err *err)
@@ -175,7 +147,7 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 				  .parent_death_signal = SIGKILL};
 	struct run run = {.command = command};
 	sigset_t all;
-	int rc = 0;
+	int rc;
 
 	if (command->key_fd)
 		hvd_spawn_fd(&spawn, command->key_fd, command->key_fd);
@@ -188,12 +160,17 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 		if (getppid() != command->parent)
 			raise(ORPHAN_SIGNAL); /* the parent ended before the kernel was asked for the signal */
 	}
-	if (hvd_output_wanted(command->style))
-		rc = run_labelled(&run, &spawn, err);
-	else if ((run.pid = hvd_spawn(&spawn, err)) < 0)
-		rc = -1;
-	else
-		wait_plainly(&run);
+	rc = hvd_streams_open(&run.streams, command->base, command->rank, command->style, command->look, command->arg,
+			      &spawn, err);
+	if (rc == 0)
+		rc = (run.pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
+	hvd_streams_started(&run.streams);
+	if (rc == 0) {
+		if (command->started)
+			command->started(run.pid, command->arg);
+		wait_for_end(&run);
+	}
+	hvd_streams_close(&run.streams);
 	*status = run.status;
 	return rc;
 }

@@ -2,9 +2,10 @@
 /*
  * command.h - run the user's command as the one child of a rank shim, which then ends as the command did.
  *
- * These functions block: they are for the main thread of a process that does nothing else meanwhile. A scheduler sends
- * signals to the whole process group, the command included. So the shim only waits, with all signals blocked; they stay
- * blocked when hvd_command_run() returns, so that the shim can find out which signals it was sent too.
+ * These functions block: they are for the main thread of a process that does nothing else meanwhile but what the event
+ * loop has. A scheduler sends signals to the whole process group, the command included. So the shim only waits, with
+ * all signals blocked; they stay blocked when hvd_command_run() returns, so that the shim can find out which signals it
+ * was sent too.
  *
  * A shim that "follows" is for an MPI, whose ranks no scheduler tracks: when the process that started the shim is gone,
  * or when the command has ended, the shim ends every process that the command has started.
@@ -19,11 +20,16 @@
 #include <sys/types.h>
 
 struct hvd_command {
-	char *const *argv; /* NULL-terminated; the first is searched in PATH of `envp` */
+	struct event_base *base; /* not owned; the caller's other events are handled while the command runs */
+	char *const *argv;       /* NULL-terminated; the first is searched in PATH of `envp` */
 	char *const *envp;
 	int rank;                             /* for labels and files */
-	const struct hvd_output_style *style; /* if it asks for nothing, the command inherits stdout and stderr */
-	int key_fd;                           /* the command gets it at the same number; 0 = none */
+	const struct hvd_output_style *style; /* what passes through this process: streams.h */
+	hvd_output_look_fn *look;             /* may be NULL */
+	/* The command runs in this process; it has ended, and is not reaped yet. May be NULL. */
+	void (*started)(pid_t pid, void *arg);
+	void (*ending)(pid_t pid, void *arg);
+	int key_fd; /* the command gets it at the same number; 0 = none */
 	/* Needs hvd_command_follow(). When the process `parent`, which has started this one, is gone: SIGTERM to the
 	 * process group if this process leads it, else to the command; SIGKILL five seconds later; then this process
 	 * ends too, and hvd_command_run() does not return. */
@@ -33,7 +39,7 @@ struct hvd_command {
 	 * command. So this function is called, and then the command and all that it has started are ended in the same
 	 * way; hvd_command_run() returns. */
 	void (*orphaned)(void *arg);
-	void *arg;
+	void *arg; /* of all functions */
 };
 
 /* Have the kernel send this process a signal when its parent ends. To be called first in a program that follows.

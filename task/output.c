@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -26,6 +28,9 @@ struct bytes {
 
 struct hvd_output {
 	struct event *readable;
+	/* For output that passes byte by byte; NULL for other. Waited for while there is some in `ready`. */
+	struct event *writable;
+	size_t piece;           /* how much of it to write at once */
 	int fd, to_fd, file_fd; /* file_fd is -1 when there is none */
 	const struct hvd_output_style *style;
 	char label[LABEL_MAX];
@@ -36,6 +41,8 @@ struct hvd_output {
 	bool within; /* the label of the current line was passed on already, with the first piece of the line */
 	void (*ended)(void *arg);
 	void *arg;
+	hvd_output_look_fn *look;
+	void *look_arg;
 };
 
 bool hvd_output_wanted(const struct hvd_output_style *style)
@@ -201,9 +208,71 @@ static void take_rest(struct hvd_output *out)
 	flush(out);
 }
 
+/* Write what is in `ready`, as far as it can be written without waiting. Returns whether all was written. */
+static bool write_ready(struct hvd_output *out)
+{
+	size_t at = 0, n = 0;
+	int error = 0;
+
+	while (at < out->ready.n && !error) {
+		struct pollfd pfd = {.fd = out->to_fd, .events = POLLOUT};
+
+		if (poll(&pfd, 1, 0) == 0)
+			break;
+		n = out->ready.n - at < out->piece ? out->ready.n - at : out->piece;
+		error = write_all(out->to_fd, out->ready.p + at, n);
+		at += n;
+	}
+	lose(out, false, error);
+	if (error)
+		at = out->ready.n;
+	out->ready.n -= at;
+	memmove(out->ready.p, out->ready.p + at, out->ready.n);
+	return out->ready.n == 0;
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_output *out = arg;
+
+	(void)fd;
+	(void)what;
+	if (!write_ready(out))
+		event_add(out->writable, NULL);
+	else
+		event_add(out->readable, NULL);
+}
+
+/* Bytes have come; `ready` is empty where they pass plainly. */
+static void pass(struct hvd_output *out, const char *p, size_t n)
+{
+	if (out->look)
+		out->look(out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n, out->look_arg);
+	if (!out->writable) {
+		take(out, p, n);
+		return;
+	}
+	add(&out->ready, p, n);
+	if (write_ready(out))
+		return;
+	event_del(out->readable);
+	event_add(out->writable, NULL);
+}
+
+static void write_waiting(struct hvd_output *out)
+{
+	lose(out, false, write_all(out->to_fd, out->ready.p, out->ready.n));
+	out->ready.n = 0;
+}
+
 static void release(struct hvd_output *out)
 {
-	take_rest(out);
+	if (out->writable) {
+		write_waiting(out);
+		event_free(out->writable);
+	} else {
+		take_rest(out);
+	}
 	event_free(out->readable);
 	close(out->fd);
 	/* A network file system may report only now that data could not be written. */
@@ -224,7 +293,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	if (n > 0) {
-		take(out, buf, (size_t)n);
+		pass(out, buf, (size_t)n);
 	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 		void (*ended)(void *arg) = out->ended;
 		void *ended_arg = out->arg;
@@ -263,6 +332,7 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 				     struct hvd_err *err)
 {
 	struct hvd_output *out = hvd_xcalloc(1, sizeof(*out));
+	struct stat to;
 
 	evutil_make_socket_nonblocking(fd);
 	out->fd = fd;
@@ -283,18 +353,40 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 	}
 	out->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, out);
 	event_add(out->readable, NULL);
+	if (hvd_output_wanted(style))
+		return out;
+	out->writable = event_new(base, out->to_fd, EV_WRITE, on_writable, out);
+	/* A pipe that is writable has room for so much; a file takes all. */
+	out->piece = fstat(out->to_fd, &to) == 0 && S_ISREG(to.st_mode) ? READ_AT_ONCE : PIPE_BUF;
 	return out;
+}
+
+void hvd_output_look(struct hvd_output *out, hvd_output_look_fn *look, void *arg)
+{
+	out->look = look;
+	out->look_arg = arg;
 }
 
 void hvd_output_destroy(struct hvd_output *out)
 {
 	char buf[READ_AT_ONCE];
-	ssize_t n;
+	int left = 0;
 
 	if (!out)
 		return;
-	while ((n = read(out->fd, buf, sizeof(buf))) > 0)
-		take(out, buf, (size_t)n);
+	/* What a process that outlives the rank writes from now on is not waited for. */
+	if (ioctl(out->fd, FIONREAD, &left) != 0)
+		left = 0;
+	while (left > 0) {
+		ssize_t n = read(out->fd, buf, left < READ_AT_ONCE ? (size_t)left : READ_AT_ONCE);
+
+		if (n <= 0)
+			break;
+		left -= (int)n;
+		pass(out, buf, (size_t)n);
+		if (out->writable)
+			write_waiting(out);
+	}
 	release(out);
 }
 

@@ -5,6 +5,9 @@
  * Lines of several ranks never mix within a line. A line longer than HVD_FRAME_LINE is passed on in pieces. Only line
  * ends are looked at in the bytes. A write blocks while the reader of this process's output is slow, which slows the
  * rank down: nothing is dropped but what cannot be written. That is reported once for each file or stream.
+ *
+ * Output without labels and files passes byte by byte. Where it cannot be written at once, this process goes on with
+ * what else it has to do.
  */
 #ifndef HVD_OUTPUT_H
 #define HVD_OUTPUT_H
@@ -31,15 +34,16 @@ struct hvd_output_losses {
 
 struct hvd_output_style {
 	enum hvd_label label;
-	bool timestamps;                  /* the date in front of each line, as asctime(3) has it */
-	const char *dir;                  /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
-	int size;                         /* number of ranks of the job, which tells how far to pad */
-	bool append;                      /* keep what is in the files already */
-	bool framed;                      /* put frames around the output, but not in files: output_frame.h */
+	bool timestamps; /* the date in front of each line, as asctime(3) has it */
+	const char *dir; /* also write DIR/rank.<zero-padded>/stdout and …/stderr; NULL = no files */
+	int size;        /* number of ranks of the job, which tells how far to pad */
+	bool append;     /* keep what is in the files already */
+	bool look;       /* standard error is looked at on its way; see streams.h for what that changes */
+	bool framed;     /* put frames around the output, but not in files: output_frame.h */
 	struct hvd_output_losses *losses; /* not owned; NULL = do not report lost output */
 };
 
-/* Must the output pass through this process? */
+/* Are there labels or files, so that both streams must pass through this process? */
 bool hvd_output_wanted(const struct hvd_output_style *style);
 
 enum hvd_stream {
@@ -54,6 +58,9 @@ struct hvd_output;
 struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, enum hvd_stream stream,
 				     const struct hvd_output_style *style, void (*ended)(void *arg), void *arg,
 				     struct hvd_err *err);
+/* Have a function called with all that is read, before it is passed on. NULL: none. */
+typedef void hvd_output_look_fn(enum hvd_stream stream, const char *bytes, size_t n, void *arg);
+void hvd_output_look(struct hvd_output *out, hvd_output_look_fn *look, void *arg);
 /* Pass on what can be read without waiting, and stop. `ended` is not called. NULL is fine. */
 void hvd_output_destroy(struct hvd_output *out);
 

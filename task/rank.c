@@ -3,8 +3,10 @@
 
 #include "agent.h"
 #include "command.h"
+#include "evidence.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
 #include "lib/job/rank_error.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/munge.h"
@@ -12,6 +14,7 @@
 #include "link.h"
 #include "ports.h"
 #include "rank_env.h"
+#include "rank_watch.h"
 #include "relay.h"
 #include "serve.h"
 #include "stay.h"
@@ -42,12 +45,16 @@ struct shim {
 	struct hvd_relay_sockets relay;
 	bool notes; /* slurmstepd and its tasks tell of themselves (lib/protocol/step_note.h) */
 	struct hvd_stay stay;
-	int key_fd;      /* for the command, see rank_env.h; 0 = none */
-	pid_t task;      /* the rank's process, as Slurm knows it */
-	int status;      /* to end with; -1 while the plan is awaited */
-	bool lasts;      /* this process ends after its rank */
-	bool logged;     /* an error message went out */
-	char parent[32]; /* the name of the program that started this one */
+	int key_fd;    /* for the command, see rank_env.h; 0 = none */
+	pid_t task;    /* the rank's process, as Slurm knows it */
+	int status;    /* to end with; -1 while the plan is awaited */
+	bool lasts;    /* this process ends after its rank */
+	bool logged;   /* an error message went out */
+	pid_t command; /* while it runs; else 0 */
+	pid_t was;     /* … and after */
+	struct hvd_evidence *evidence;
+	struct hvd_rank_watch *watch; /* NULL: there is no connection to the driver */
+	char parent[32];              /* the name of the program that started this one */
 };
 
 static enum hvd_agent_role role_of(const struct hvd_taskinfo *info)
@@ -85,6 +92,8 @@ static void on_failed(const struct hvd_err *why, void *arg)
 {
 	struct shim *shim = arg;
 
+	if (shim->command)
+		return; /* the rank goes on without the driver; the scheduler ends it */
 	/* The first rank that ends has srun send SIGTERM to the others, which are about to end with the same status. */
 	signal(SIGTERM, SIG_IGN);
 	shim->logged = hvd_agent_log_failure(shim->log, shim->info, why);
@@ -103,6 +112,21 @@ static void on_plan(const json_t *plan, void *arg)
 	shim->plan = json_incref((json_t *)plan);
 	warn_without_pmi(shim);
 	end_wait(shim, 0);
+}
+
+/* What the driver says while the command runs. */
+static void on_message(json_t *msg, void *arg)
+{
+	struct shim *shim = arg;
+	const char *type;
+	int64_t sig;
+
+	if (!shim->command || (shim->watch && hvd_rank_watch_message(shim->watch, msg)))
+		return;
+	/* A scheduler makes each task the leader of a process group. This process has all signals blocked. */
+	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && strcmp(type, "signal") == 0 &&
+	    hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
+		kill(getpgrp() == getpid() ? 0 : shim->command, (int)sig);
 }
 
 static int on_serve(bool tcpstore, void *arg, struct hvd_err *err)
@@ -161,7 +185,8 @@ static int begin_to_stay(struct shim *shim, struct hvd_err *err)
 /* Wait for the plan. Returns 0 with shim->plan set, or the exit status. The connection stays until disconnect(). */
 static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 {
-	static const struct hvd_agent_ops ops = {.plan = on_plan, .serve = on_serve, .failed = on_failed};
+	static const struct hvd_agent_ops ops = {
+		.plan = on_plan, .serve = on_serve, .message = on_message, .failed = on_failed};
 	struct hvd_err why = {0};
 
 	shim->status = -1;
@@ -275,9 +300,13 @@ static void report(const struct shim *shim, json_t *msg)
 		report_anew(shim, msg);
 }
 
-static void report_exit(const struct shim *shim, int status)
+static void report_end(const struct shim *shim, const struct hvd_rank_end *end)
 {
-	report(shim, json_pack("{s:s, s:I, s:i}", "t", "exit", "rank", (json_int_t)shim->info->rank, "status", status));
+	json_t *msg = hvd_rank_end_json(end);
+
+	json_object_set_new(msg, "t", json_string("exit"));
+	json_object_set_new(msg, "rank", json_integer(shim->info->rank));
+	report(shim, msg);
 }
 
 /* If a kept connection ends without "done", the driver takes the host for lost. The driver also wants to know whether
@@ -295,10 +324,8 @@ static void on_orphaned(void *arg)
 {
 	struct shim *shim = arg;
 
-	if (!shim->agent)
-		return;
-	hvd_agent_send(shim->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", shim->parent));
-	event_base_loop(shim->base, EVLOOP_NONBLOCK);
+	if (shim->agent)
+		hvd_agent_send(shim->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", shim->parent));
 }
 
 /* The name of the program that started this one. */
@@ -316,6 +343,70 @@ static void name_parent(char name[32])
 		fclose(f);
 }
 
+static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void *arg)
+{
+	struct shim *shim = arg;
+
+	if (stream == HVD_STDERR)
+		hvd_evidence_stderr(shim->evidence, bytes, n);
+	if (shim->watch)
+		hvd_rank_watch_output(shim->watch, n);
+}
+
+static void send_answer(json_t *msg, void *arg)
+{
+	hvd_agent_send(((struct shim *)arg)->agent, msg);
+}
+
+static void on_started(pid_t pid, void *arg)
+{
+	struct shim *shim = arg;
+
+	shim->command = shim->was = pid;
+	if (!shim->agent)
+		return;
+	shim->watch = hvd_rank_watch_create(shim->base, send_answer, shim, shim->log);
+	hvd_rank_watch_add(shim->watch, shim->info->rank, pid);
+}
+
+static void on_ending(pid_t pid, void *arg)
+{
+	struct shim *shim = arg;
+
+	(void)pid;
+	shim->command = 0;
+	hvd_rank_watch_destroy(shim->watch);
+	shim->watch = NULL;
+}
+
+/* Run the command, with the environment that the plan makes. Returns 0 with *status as from waitpid(2); -1 with err set
+ * if it could not be started. */
+static int run_command(struct shim *shim, struct hvd_command *command, int *status, struct hvd_err *err)
+{
+	struct hvd_rank_facts facts = hvd_rank_env_facts(!command->follow);
+	struct hvd_strv env = {0};
+	int rc;
+
+	facts.names = hvd_rank_env_names(json_object_get(shim->plan, "env"));
+	hvd_rank_env_make(&env, json_object_get(shim->plan, "env"), &facts, command->argv[0], shim->key_fd,
+			  shim->info->rank == 0 ? shim->log : NULL);
+	hvd_evidence_env(shim->evidence, &env);
+	json_decref(shim->plan);
+	command->base = shim->base;
+	command->envp = env.v;
+	command->key_fd = shim->key_fd;
+	command->look = on_output;
+	command->started = on_started;
+	command->ending = on_ending;
+	command->arg = shim;
+	rc = hvd_command_run(command, status, err);
+	if (shim->key_fd)
+		close(shim->key_fd);
+	hvd_reserve_clear(&shim->reserved);
+	hvd_strv_free(&env);
+	return rc;
+}
+
 int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
 		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log)
 {
@@ -324,51 +415,48 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	struct hvd_output_style sized = *style;
 	struct hvd_command command = {
 		.argv = argv, .rank = (int)info->rank, .style = &sized, .follow = follow, .parent = getppid()};
-	struct hvd_rank_facts facts;
-	struct hvd_strv env = {0};
+	struct hvd_rank_end end = {.rank = info->rank, .local_rank = info->local_rank};
 	struct hvd_err err = {0};
-	int status, rc;
+	int rc, status;
 
 	if (!follow) {
 		command.orphaned = on_orphaned;
-		command.arg = &shim;
 		name_parent(shim.parent);
 	}
-	status = fetch_plan(&shim, role_of(info));
-	if (status != 0 || !json_is_true(json_object_get(shim.plan, "keep")))
+	end.status = fetch_plan(&shim, role_of(info));
+	if (end.status != 0 || !json_is_true(json_object_get(shim.plan, "keep")))
 		disconnect(&shim);
-	if (status != 0)
-		return status;
-	facts = hvd_rank_env_facts(!follow);
-	facts.names = hvd_rank_env_names(json_object_get(shim.plan, "env"));
-	hvd_rank_env_make(&env, json_object_get(shim.plan, "env"), &facts, argv[0], shim.key_fd,
-			  info->rank == 0 ? log : NULL);
-	json_decref(shim.plan);
-	command.envp = env.v;
-	command.key_fd = shim.key_fd;
+	if (end.status != 0)
+		return end.status;
+	if (!shim.base)
+		shim.base = event_base_new();
+	shim.evidence = hvd_evidence_create(shim.base, boot->stderr_lines);
 	sized.size = (int)info->size;
 	sized.losses = &losses;
-	rc = hvd_command_run(&command, &status, &err);
-	if (shim.key_fd)
-		close(shim.key_fd);
-	hvd_reserve_clear(&shim.reserved);
-	hvd_strv_free(&env);
+	sized.look = boot->stderr_lines > 0;
+	rc = run_command(&shim, &command, &end.status, &err);
+	end.pid = shim.was;
 	if (rc != 0) {
 		hvd_err_host(&err, info->name);
 		hvd_log_err(log, &err);
-		report_exit(&shim, 127 << 8);
-		say_done(&shim);
-		return 127;
+		end.status = 127 << 8;
+		end.cause = HVD_END_NOT_STARTED;
 	}
+	hvd_evidence_end(shim.evidence, &end);
+	if (rc != 0)
+		end.error = hvd_xstrdup(err.msg);
 	/* The exit status does not tell of lost output: the scheduler would take it for a failure of the rank, and end
 	 * the others. */
 	if (losses.any)
 		report(&shim, json_pack("{s:s}", "t", "output-lost"));
 	/* A rank that was ended with all others is not what ended the job, and the scheduler says why. */
-	if (status != 0 && !hvd_command_signalled_with_us(status))
-		report_exit(&shim, status);
+	if (end.status != 0 && !hvd_command_signalled_with_us(end.status))
+		report_end(&shim, &end);
+	hvd_evidence_destroy(shim.evidence);
 	say_done(&shim);
-	if (follow)
+	status = end.status;
+	hvd_rank_end_clear(&end);
+	if (rc == 0 && follow)
 		hvd_kill_adopted();
-	return hvd_command_mirror(status);
+	return rc == 0 ? hvd_command_mirror(status) : 127;
 }

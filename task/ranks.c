@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
+#include "evidence.h"
 #include "lib/base/deadline.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
@@ -10,9 +11,9 @@
 #include "lib/process/spawn.h"
 #include "output.h"
 #include "rank_env.h"
+#include "streams.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,10 +33,13 @@
 extern char **environ;
 
 struct rank {
-	int id, number;
+	struct hvd_ranks *all;
+	int id, number, slot;
 	pid_t pid; /* 0 when it has been reaped */
 	pid_t group;
-	struct hvd_output *out[2];
+	struct hvd_streams streams;
+	struct hvd_evidence *evidence;
+	bool ended_here;     /* this process has sent it a signal to end */
 	struct event *grace; /* runs while this rank alone is being ended; else NULL */
 	hvd_time kill_at;    /* … then it gets SIGKILL, … */
 	bool heeding;        /* … or sooner, when all of its processes ignore SIGTERM */
@@ -83,7 +87,7 @@ static void check_gone(struct hvd_ranks *ranks)
 	if (ranks->opts->stay && !ranks->ending)
 		return;
 	for (size_t i = 0; i < ranks->n; i++)
-		if (ranks->v[i]->pid > 0 || ranks->v[i]->out[0] || ranks->v[i]->out[1])
+		if (ranks->v[i]->pid > 0 || !hvd_streams_ended(&ranks->v[i]->streams))
 			return;
 	if (ranks->gone)
 		return;
@@ -96,9 +100,29 @@ static void check_gone(struct hvd_ranks *ranks)
 	ranks->ops->all_gone(ranks->arg);
 }
 
-static void on_output_end(void *arg)
+static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void *arg)
 {
-	*(struct hvd_output **)arg = NULL;
+	struct rank *rank = arg;
+
+	if (stream == HVD_STDERR)
+		hvd_evidence_stderr(rank->evidence, bytes, n);
+	if (rank->all->opts->watch)
+		hvd_rank_watch_output(rank->all->opts->watch, n);
+}
+
+/* Tell how a rank has ended. */
+static void tell_end(struct hvd_ranks *ranks, struct rank *rank, pid_t pid, int status)
+{
+	struct hvd_rank_end end = {
+		.rank = (uint32_t)rank->number, .local_rank = (uint32_t)rank->slot, .pid = pid, .status = status};
+
+	if (rank->ended_here && WIFSIGNALED(status))
+		end.cause = HVD_END_WITH_ALL;
+	hvd_evidence_end(rank->evidence, &end);
+	hvd_evidence_destroy(rank->evidence);
+	rank->evidence = NULL;
+	ranks->ops->exited(rank->id, &end, ranks->arg);
+	hvd_rank_end_clear(&end);
 }
 
 static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
@@ -110,14 +134,11 @@ static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
 			continue;
 		rank->pid = 0;
 		/* What is in the pipes is read now: processes that the rank left behind may keep them open. */
-		for (int s = 0; s < 2; s++) {
-			hvd_output_destroy(rank->out[s]);
-			rank->out[s] = NULL;
-		}
+		hvd_streams_close(&rank->streams);
 		if (rank->grace)
 			event_free(rank->grace);
 		rank->grace = NULL;
-		ranks->ops->exited(rank->id, status, ranks->arg);
+		tell_end(ranks, rank, pid, status);
 		return;
 	}
 }
@@ -125,9 +146,13 @@ static void reaped(struct hvd_ranks *ranks, pid_t pid, int status)
 /* Kill what the rank has left in its groups. The rank must not have been waited for, see signal_rank(). */
 static void end_left_of(struct hvd_ranks *ranks, pid_t pid)
 {
-	for (size_t i = 0; i < ranks->n; i++)
-		if (ranks->v[i]->pid == pid)
-			signal_rank(ranks->v[i], SIGKILL);
+	for (size_t i = 0; i < ranks->n; i++) {
+		if (ranks->v[i]->pid != pid)
+			continue;
+		signal_rank(ranks->v[i], SIGKILL);
+		if (ranks->opts->watch)
+			hvd_rank_watch_remove(ranks->opts->watch, (uint32_t)ranks->v[i]->number);
+	}
 }
 
 static void on_child(evutil_socket_t fd, short what, void *arg)
@@ -160,30 +185,12 @@ static void on_grace(evutil_socket_t fd, short what, void *arg)
 	signal_groups(ranks, SIGKILL);
 }
 
-/* Only rank 0 gets this process's stdin. Output goes to this process's own, or into a pipe: pipes[stream][0] is the end
- * to read from. */
-static int open_streams(const struct hvd_ranks *ranks, int number, struct hvd_spawn *spawn, int pipes[2][2],
-			struct hvd_err *err)
-{
-	if (number != 0 || ranks->opts->stay)
-		hvd_spawn_fd(spawn, -1, STDIN_FILENO);
-	for (int s = 0; s < 2 && hvd_output_wanted(&ranks->opts->output); s++) {
-		if (pipe2(pipes[s], O_CLOEXEC) != 0) {
-			int error = errno;
-
-			hvd_err_sys(err, "cannot make a pipe");
-			hvd_limits_explain(error, err);
-			return -1;
-		}
-		hvd_spawn_fd(spawn, pipes[s][1], s + 1);
-	}
-	return 0;
-}
-
 static struct rank *new_rank(struct hvd_ranks *ranks)
 {
 	ranks->v = hvd_xrealloc(ranks->v, ranks->n + 1, sizeof(struct rank *));
-	return ranks->v[ranks->n++] = hvd_xcalloc(1, sizeof(struct rank));
+	ranks->v[ranks->n] = hvd_xcalloc(1, sizeof(struct rank));
+	ranks->v[ranks->n]->all = ranks;
+	return ranks->v[ranks->n++];
 }
 
 static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *plan, const cpu_set_t *cpus,
@@ -199,7 +206,7 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 				  .cpus = cpus};
 	struct hvd_rank_facts facts = {.envp = environ, .host_cpus = hvd_rank_env_cpus()};
 	struct hvd_strv env = {0};
-	int pipes[2][2] = {{-1, -1}, {-1, -1}}, rc;
+	int rc;
 
 	facts.cpus = cpus ? CPU_COUNT(cpus) : facts.host_cpus;
 	if (!ranks->names_asked)
@@ -208,29 +215,27 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 	facts.names = ranks->names;
 	hvd_rank_env_make(&env, plan, &facts, ranks->opts->argv[0], ranks->opts->key_fd,
 			  rank->number == 0 ? ranks->log : NULL);
+	rank->evidence = hvd_evidence_create(ranks->base, ranks->opts->stderr_lines);
+	hvd_evidence_env(rank->evidence, &env);
 	spawn.envp = env.v;
 	if (ranks->opts->key_fd)
 		hvd_spawn_fd(&spawn, ranks->opts->key_fd, ranks->opts->key_fd);
-	rc = open_streams(ranks, rank->number, &spawn, pipes, err);
-	for (int s = 0; s < 2 && rc == 0 && pipes[s][0] >= 0; s++) {
-		rank->out[s] = hvd_output_create(ranks->base, pipes[s][0], rank->number, (enum hvd_stream)s,
-						 &ranks->opts->output, on_output_end, &rank->out[s], err);
-		pipes[s][0] = -1;
-		rc = rank->out[s] ? 0 : -1;
-	}
+	/* Only rank 0 gets this process's stdin. */
+	if (rank->number != 0 || ranks->opts->stay)
+		hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
+	rc = hvd_streams_open(&rank->streams, ranks->base, rank->number, &ranks->opts->output, on_output, rank, &spawn,
+			      err);
 	if (rc == 0)
 		rc = (rank->pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
-	for (int s = 0; s < 2; s++) {
-		if (pipes[s][0] >= 0)
-			close(pipes[s][0]);
-		if (pipes[s][1] >= 0)
-			close(pipes[s][1]);
-	}
+	hvd_streams_started(&rank->streams);
 	hvd_strv_free(&env);
 	if (rc != 0) {
 		rank->pid = 0;
+		hvd_streams_close(&rank->streams);
 		return hvd_err_prefix(err, "rank %d", rank->number);
 	}
+	if (ranks->opts->watch)
+		hvd_rank_watch_add(ranks->opts->watch, (uint32_t)rank->number, rank->pid);
 	return 0;
 }
 
@@ -255,15 +260,17 @@ static void bind_for(struct hvd_ranks *ranks, int n)
 static int check_room(struct hvd_ranks *ranks, size_t n, struct hvd_err *err)
 {
 	const struct hvd_output_style *style = &ranks->opts->output;
+	size_t each = (size_t)hvd_streams_fds(style) + HVD_EVIDENCE_FDS;
 	char what[64];
 
 	if (hvd_limits_ranks("", (long)n, err) != 0)
 		return -1;
-	if (!hvd_output_wanted(style))
-		return 0;
 	ranks->nofile = hvd_raise_nofile();
-	snprintf(what, sizeof(what), "%zu ranks with output %s", n, style->dir ? "into files" : "by lines");
-	return hvd_limits_files(n * (style->dir ? 4 : 2) + OTHER_FILES, what, err);
+	snprintf(what, sizeof(what), "%zu ranks with output %s", n,
+		 style->dir                 ? "into files"
+		 : hvd_output_wanted(style) ? "by lines"
+					    : "that is looked at");
+	return hvd_limits_files(n * each + OTHER_FILES, what, err);
 }
 
 struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, const struct hvd_ranks_opts *opts,
@@ -292,6 +299,7 @@ struct hvd_ranks *hvd_ranks_start(struct event_base *base, const json_t *plans, 
 		struct rank *rank = new_rank(ranks);
 
 		rank->id = rank->number = (int)opts->numbers[i];
+		rank->slot = (int)i;
 		if (start_rank(ranks, rank, json_array_get(plans, i), bound->n ? &bound->sets[i] : NULL, err) == 0)
 			continue;
 		hvd_ranks_destroy(ranks);
@@ -312,6 +320,7 @@ int hvd_ranks_add(struct hvd_ranks *ranks, int id, int number, const json_t *pla
 	rank = new_rank(ranks);
 	rank->id = id;
 	rank->number = number;
+	rank->slot = slot;
 	if (start_rank(ranks, rank, plan, slot < ranks->bound.n ? &ranks->bound.sets[slot] : NULL, err) != 0) {
 		rank->id = -1;
 		return -1;
@@ -342,6 +351,7 @@ void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, int grace)
 
 		if (rank->id != id || rank->pid <= 0)
 			continue;
+		rank->ended_here = true;
 		signal_rank(rank, grace ? SIGTERM : SIGKILL);
 		signal_rank(rank, SIGCONT);
 		rank->kill_at = hvd_deadline_in(grace);
@@ -359,6 +369,8 @@ void hvd_ranks_end(struct hvd_ranks *ranks)
 	if (ranks->gone || ranks->ending)
 		return;
 	ranks->ending = true;
+	for (size_t i = 0; i < ranks->n; i++)
+		ranks->v[i]->ended_here = true;
 	signal_groups(ranks, SIGTERM);
 	signal_groups(ranks, SIGCONT); /* a stopped process does not handle SIGTERM */
 	event_add(ranks->grace, &tv);
@@ -384,8 +396,8 @@ void hvd_ranks_destroy(struct hvd_ranks *ranks)
 		return;
 	signal_groups(ranks, SIGKILL);
 	for (size_t i = 0; i < ranks->n; i++) {
-		hvd_output_destroy(ranks->v[i]->out[0]);
-		hvd_output_destroy(ranks->v[i]->out[1]);
+		hvd_streams_close(&ranks->v[i]->streams);
+		hvd_evidence_destroy(ranks->v[i]->evidence);
 		if (ranks->v[i]->pid > 0)
 			waitpid(ranks->v[i]->pid, NULL, 0);
 		if (ranks->v[i]->grace)

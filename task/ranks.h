@@ -11,7 +11,9 @@
 
 #include "lib/base/err.h"
 #include "lib/base/log.h"
+#include "lib/job/rank_end.h"
 #include "output.h"
+#include "rank_watch.h"
 
 #include <event2/event.h>
 #include <jansson.h>
@@ -32,11 +34,13 @@ struct hvd_ranks_opts {
 	bool stay;        /* ranks come and go by hvd_ranks_add() and hvd_ranks_end_one(); there may be none */
 	bool ignore_ends; /* ranks start with SIGTERM, SIGINT and SIGHUP ignored; they soon get SIGKILL after SIGTERM */
 	struct hvd_output_style output;
+	unsigned stderr_lines;        /* the last lines of each rank's standard error that are kept; 0 = none */
+	struct hvd_rank_watch *watch; /* is told of the ranks; NULL = nobody is. Not owned */
 };
 
 struct hvd_ranks_ops {
-	void (*exited)(int id, int status, void *arg); /* a rank has ended; status as from waitpid(2) */
-	void (*all_gone)(void *arg);                   /* called once, when no process is left */
+	void (*exited)(int id, const struct hvd_rank_end *end, void *arg); /* a rank has ended */
+	void (*all_gone)(void *arg);                                       /* called once, when no process is left */
 };
 
 /* Start a rank for each object of `plans` ({NAME:VALUE,…}); the id of such a rank is its number. `opts`, `ops` and

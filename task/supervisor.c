@@ -48,15 +48,17 @@ static void tell_loss(struct supervisor *sup)
 }
 
 /* `id` is the number of a rank; in an elastic job, where that changes, the id of its worker. */
-static void on_exited(int id, int status, void *arg)
+static void on_exited(int id, const struct hvd_rank_end *end, void *arg)
 {
 	struct supervisor *sup = arg;
+	json_t *msg = hvd_rank_end_json(end);
 
 	if (sup->status == 0 && !sup->opts.stay)
-		sup->status = hvd_status_exit(status);
+		sup->status = hvd_status_exit(end->status);
 	tell_loss(sup);
-	hvd_agent_send(sup->agent, json_pack("{s:s, s:i, s:i}", "t", "exit", sup->opts.stay ? "worker" : "rank", id,
-					     "status", status));
+	json_object_set_new(msg, "t", json_string("exit"));
+	json_object_set_new(msg, sup->opts.stay ? "worker" : "rank", json_integer(id));
+	hvd_agent_send(sup->agent, msg);
 }
 
 static void on_all_gone(void *arg)
@@ -66,9 +68,16 @@ static void on_all_gone(void *arg)
 
 static void not_started(struct supervisor *sup, int id, struct hvd_err *why)
 {
+	struct hvd_rank_end end = {.status = NOT_STARTED, .cause = HVD_END_NOT_STARTED, .error = why->msg};
+
 	hvd_err_host(why, sup->info->name);
 	hvd_log_err(sup->log, why);
-	on_exited(id, NOT_STARTED, sup);
+	on_exited(id, &end, sup);
+}
+
+static void send_answer(json_t *msg, void *arg)
+{
+	hvd_agent_send(((struct supervisor *)arg)->agent, msg);
 }
 
 static void on_notified(json_t *msg, void *arg)
@@ -156,7 +165,7 @@ static void on_message(json_t *msg, void *arg)
 	const char *type;
 	int64_t sig, worker, grace;
 
-	if (!sup->ranks || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
+	if (!sup->ranks || hvd_rank_watch_message(sup->opts.watch, msg) || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
 	if (strcmp(type, "end") == 0)
 		hvd_ranks_end_told(sup->ranks);
@@ -210,6 +219,7 @@ static void close_down(struct supervisor *sup)
 {
 	hvd_worker_notify_destroy(sup->notify);
 	hvd_ranks_destroy(sup->ranks);
+	hvd_rank_watch_destroy(sup->opts.watch);
 	hvd_relay_destroy(sup->relay);
 	hvd_relay_sockets_close(&sup->sockets);
 	hvd_reserve_clear(&sup->reserved);
@@ -247,6 +257,9 @@ static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_age
 		return 1;
 	sup->losses = (struct hvd_output_losses){.log = sup->log, .host = sup->info->name};
 	sup->opts.output.losses = &sup->losses;
+	sup->opts.output.look = boot->stderr_lines > 0;
+	sup->opts.stderr_lines = boot->stderr_lines;
+	sup->opts.watch = hvd_rank_watch_create(sup->base, send_answer, sup, sup->log);
 	for (size_t i = 0; i < N_CAUGHT; i++) {
 		signals[i] = evsignal_new(sup->base, caught[i], on_signal, sup);
 		event_add(signals[i], NULL);

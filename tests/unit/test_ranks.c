@@ -74,10 +74,10 @@ static struct event_base *base;
 static struct hvd_ranks *ranks;
 static FILE *calls;
 
-static void on_exited(int rank, int status, void *arg)
+static void on_exited(int rank, const struct hvd_rank_end *end, void *arg)
 {
 	(void)arg;
-	fprintf(calls, "exit %d %d\n", rank, status);
+	fprintf(calls, "exit %d %d\n", rank, end->status);
 }
 
 static void on_all_gone(void *arg)

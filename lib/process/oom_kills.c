@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "oom_kills.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A limit of version 1 that is none: the largest number of whole pages. */
+#define NO_LIMIT (INT64_C(1) << 60)
+
+/* The number behind `name` and a blank, at the beginning of a line of the file; -1 if there is none. */
+static int64_t count_in(const char *path, const char *name)
+{
+	FILE *f = fopen(path, "re");
+	char line[256];
+	size_t len = strlen(name);
+	int64_t count = -1;
+
+	while (f && count < 0 && fgets(line, sizeof(line), f))
+		if (strncmp(line, name, len) == 0 && line[len] == ' ')
+			count = strtoll(line + len, NULL, 10);
+	if (f)
+		fclose(f);
+	return count;
+}
+
+/* Has the file a limit? "max" is none. */
+static bool has_limit(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	int64_t limit;
+	bool has = f && fscanf(f, "%" SCNd64, &limit) == 1 && limit < NO_LIMIT;
+
+	if (f)
+		fclose(f);
+	return has;
+}
+
+/* The path of the process's cgroup below the mount of the controller of memory. Sets *v1. */
+static bool find_cgroup(pid_t pid, char path[PATH_MAX], bool *v1)
+{
+	char file[64], line[PATH_MAX];
+	bool found = false;
+	FILE *f;
+
+	snprintf(file, sizeof(file), pid ? "/proc/%d/cgroup" : "/proc/self/cgroup", (int)pid);
+	f = fopen(file, "re");
+	*v1 = false;
+	while (f && !*v1 && fgets(line, sizeof(line), f)) {
+		char *controllers = strchr(line, ':'), *at = controllers ? strchr(controllers + 1, ':') : NULL;
+
+		if (!at)
+			continue;
+		*at++ = '\0';
+		at[strcspn(at, "\n")] = '\0';
+		*v1 = strcmp(controllers, ":memory") == 0 || strstr(controllers, ":memory,") ||
+		      strstr(controllers, ",memory");
+		if (!*v1 && strncmp(line, "0:", 2) != 0)
+			continue;
+		/* What is outside of this process's view of the cgroups cannot be read. */
+		found = strstr(at, "/..") == NULL;
+		snprintf(path, PATH_MAX, "%s", at);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+struct hvd_oom_kills hvd_oom_kills(pid_t pid)
+{
+	struct hvd_oom_kills kills = {.cgroup = -1, .host = count_in("/proc/vmstat", "oom_kill")};
+	char cgroup[PATH_MAX], file[PATH_MAX + 64], *end;
+	bool v1;
+
+	if (!find_cgroup(pid, cgroup, &v1))
+		return kills;
+	snprintf(file, sizeof(file), "/sys/fs/cgroup%s%s/%s", v1 ? "/memory" : "", cgroup,
+		 v1 ? "memory.oom_control" : "memory.events");
+	kills.cgroup = count_in(file, "oom_kill");
+	while (!kills.limited && (end = strrchr(cgroup, '/'))) {
+		snprintf(file, sizeof(file), "/sys/fs/cgroup%s%s/%s", v1 ? "/memory" : "", cgroup,
+			 v1 ? "memory.limit_in_bytes" : "memory.max");
+		kills.limited = has_limit(file);
+		*end = '\0';
+	}
+	return kills;
+}
+
+enum hvd_oom hvd_oom_between(const struct hvd_oom_kills *before, const struct hvd_oom_kills *after)
+{
+	if (before->cgroup >= 0 && after->cgroup >= 0) {
+		if (after->cgroup <= before->cgroup)
+			return HVD_OOM_NO;
+		return after->limited ? HVD_OOM_CGROUP : HVD_OOM_HOST;
+	}
+	return before->host >= 0 && after->host > before->host ? HVD_OOM_HOST : HVD_OOM_NO;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oom_kills.h - how often the kernel has killed a process because memory was used up.
+ *
+ * Of a cgroup: "oom_kill" of memory.events (version 2) or memory.oom_control (version 1), which counts the kills for
+ * the cgroup's limit, for that of a cgroup around it, and for the host's memory. Of the host: "oom_kill" of
+ * /proc/vmstat, which counts all of them.
+ *
+ * Uses nothing but libc: the SPANK plugin links it too.
+ */
+#ifndef HVD_OOM_KILLS_H
+#define HVD_OOM_KILLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct hvd_oom_kills {
+	int64_t cgroup, host; /* -1 = not known */
+	bool limited;         /* the cgroup, or one around it, has a limit of memory */
+};
+
+/* The counts for the cgroup that a process is in. 0 = this process. */
+struct hvd_oom_kills hvd_oom_kills(pid_t pid);
+
+enum hvd_oom {
+	HVD_OOM_NO,
+	HVD_OOM_CGROUP, /* the cgroup's memory was used up */
+	HVD_OOM_HOST,   /* the host's */
+};
+
+/* Was a process killed between the two moments? Where the cgroup's count is not known, one that was killed may be any
+ * of the host's. */
+enum hvd_oom hvd_oom_between(const struct hvd_oom_kills *before, const struct hvd_oom_kills *after);
+
+#endif

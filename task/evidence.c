@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "evidence.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/job/rank_error.h"
+#include "lib/process/oom_kills.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define READ_AT_ONCE 65536
+/* The file is read so often at the end of a rank; a child of the rank may go on writing. */
+#define READS_MOST 32
+
+struct hvd_evidence {
+	struct hvd_rank_error *error;
+	struct hvd_oom_kills before;
+	int file; /* both ends of a pipe in one descriptor, so that it has never ended; -1 = none */
+	struct event *written;
+};
+
+static int64_t wall_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Returns false if there is no more to read now. */
+static bool read_file(struct hvd_evidence *evidence)
+{
+	char buf[READ_AT_ONCE];
+	ssize_t n = evidence->file >= 0 ? read(evidence->file, buf, sizeof(buf)) : -1;
+
+	if (n > 0)
+		hvd_rank_error_file(evidence->error, buf, (size_t)n, wall_clock());
+	return n > 0;
+}
+
+static void on_written(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	read_file(arg);
+}
+
+static int open_file(void)
+{
+	char path[64];
+	int ends[2], fd, kept;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+		return -1;
+	snprintf(path, sizeof(path), HVD_RANK_ERROR_FILE_FORMAT, (int)getpid(), ends[0]);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	close(ends[0]);
+	close(ends[1]);
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	kept = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return kept;
+}
+
+struct hvd_evidence *hvd_evidence_create(struct event_base *base, unsigned lines)
+{
+	struct hvd_evidence *evidence = hvd_xcalloc(1, sizeof(*evidence));
+
+	evidence->error = hvd_rank_error_create(lines);
+	evidence->before = hvd_oom_kills(0);
+	evidence->file = open_file();
+	if (evidence->file < 0)
+		return evidence;
+	evidence->written = event_new(base, evidence->file, EV_READ | EV_PERSIST, on_written, evidence);
+	event_add(evidence->written, NULL);
+	return evidence;
+}
+
+void hvd_evidence_destroy(struct hvd_evidence *evidence)
+{
+	if (!evidence)
+		return;
+	if (evidence->written)
+		event_free(evidence->written);
+	if (evidence->file >= 0)
+		close(evidence->file);
+	hvd_rank_error_destroy(evidence->error);
+	free(evidence);
+}
+
+void hvd_evidence_env(const struct hvd_evidence *evidence, struct hvd_strv *env)
+{
+	if (evidence->file >= 0 && !hvd_rank_error_file_set(hvd_env_get(env, HVD_RANK_ERROR_FILE)))
+		hvd_env_setf(env, HVD_RANK_ERROR_FILE, HVD_RANK_ERROR_FILE_FORMAT, (int)getpid(), evidence->file);
+}
+
+void hvd_evidence_stderr(struct hvd_evidence *evidence, const char *bytes, size_t n)
+{
+	hvd_rank_error_stderr(evidence->error, bytes, n, wall_clock());
+}
+
+/* Did SIGKILL end the rank, or one of its processes, of which it has failed then? */
+static bool was_killed(const struct hvd_rank_end *end)
+{
+	return (WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL) ||
+	       (WIFEXITED(end->status) && WEXITSTATUS(end->status) == 128 + SIGKILL) ||
+	       (end->error && (strstr(end->error, "Killed") || strstr(end->error, "SIGKILL")));
+}
+
+void hvd_evidence_end(struct hvd_evidence *evidence, struct hvd_rank_end *end)
+{
+	static const enum hvd_end_cause causes[] = {
+		[HVD_OOM_NO] = HVD_END_NONE, [HVD_OOM_CGROUP] = HVD_END_OOM, [HVD_OOM_HOST] = HVD_END_HOST_OOM};
+	int reads = READS_MOST;
+
+	end->ended_at = wall_clock();
+	while (reads-- > 0 && read_file(evidence))
+		;
+	hvd_rank_error_fill(evidence->error, end);
+	if (end->cause == HVD_END_NONE && was_killed(end)) {
+		struct hvd_oom_kills after = hvd_oom_kills(0);
+
+		end->cause = causes[hvd_oom_between(&evidence->before, &after)];
+	}
+}
