@@ -6,6 +6,7 @@
  */
 #include "stay_ranks.h"
 
+#include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/rank_error.h"
 #include "lib/protocol/step_note.h"
@@ -23,6 +24,9 @@
 #define TURN_BYTES (1024 * 1024)
 /* Notes in a turn. */
 #define TURN_NOTES 64
+
+/* How long a rank may take to end after the signal to end: Slurm's KillWait, and some more. */
+#define SIGNAL_NS 120000000000LL
 
 struct rank {
 	struct hvd_stay_ranks *owner;
@@ -43,7 +47,7 @@ struct hvd_stay_ranks {
 	struct hvd_tap_view view;
 	struct rank *all; /* by local rank */
 	uint32_t n;
-	bool signalled;
+	hvd_time signalled; /* 0 = never */
 };
 
 static int64_t now_ns(void)
@@ -165,7 +169,9 @@ static bool ended_with_all(const struct rank *r)
 {
 	int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
 
-	return r->owner->signalled && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGKILL);
+	if (!r->owner->signalled || hvd_now() - r->owner->signalled > SIGNAL_NS)
+		return false;
+	return sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGKILL;
 }
 
 static void tell_end(struct rank *r)
@@ -186,7 +192,7 @@ static void tell_end(struct rank *r)
 
 void hvd_stay_ranks_signalled(struct hvd_stay_ranks *ranks)
 {
-	ranks->signalled = true;
+	ranks->signalled = hvd_now();
 }
 
 static void on_exit_note(struct rank *r, const struct hvd_step_note *note)

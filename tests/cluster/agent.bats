@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2154 # what run sets
 # shellcheck disable=SC2016 # for the shell that runs the command
-# The process that stays on a host as long as its ranks, the host's relay of the rendezvous: it is not seen by the ranks,
-# costs next to nothing, and is gone with the last of them, however the launch ends.
+# The process that stays on a host as long as its ranks, the node agent with the host's relay of the rendezvous: it is
+# not seen by the ranks, costs next to nothing, and is gone with the last of them, however the launch ends.
 
 load helpers
 load launch
@@ -192,4 +192,71 @@ END
     on_login touch enough
     ended 10
     exits 0
+}
+
+@test "without relays a node agent stays, too: connected to the driver, asleep, gone with the last rank" {
+    begin launch srun --hvd-store-relay=never -N2 -n3 --overcommit bash -c 'echo ready; sleep 7'
+    says_times 10 3 ready
+    wait_for 5 both
+    wait_for 6 connected
+    run as_root hvdn2 bash -c '
+        switches() { awk "/ctxt_sw/ { n += \$2 } END { print n }" /proc/$1/status; }
+        for pid in $(pgrep -u alice "^hvd-[rw]"); do before[pid]=$(switches "$pid"); done
+        sleep 2
+        for pid in "${!before[@]}"; do
+            echo "$(</proc/$pid/comm) woke up $(($(switches "$pid") - before[pid])) times"
+        done'
+    [[ $(sort <<<"$output") == $'hvd-resident woke up 0 times\nhvd-watchdog woke up 0 times' ]] || { echo "$output" && false; }
+    ended 15
+    exits 0
+    within 1 none
+}
+connected() { as_root hvdn2 ss -Htnp state established | grep -q hvd-resident; }
+
+@test "standard error comes through byte by byte, also when the node agent is killed, or nobody reads for a while" {
+    # Every byte there is, in pieces of all sizes.
+    script bytes.py <<'END'
+import hashlib, os, time
+text, sent = bytes(range(256)) * 1200, hashlib.md5()
+for i in range(12):
+    at = 0
+    while at < len(text):
+        n = os.write(2, text[at:at + 1 + 7919 * (i + at) % 9000])
+        sent.update(text[at:at + n])
+        at += n
+    if i == 3:
+        open("half", "w").close()
+        while not os.path.exists("go"):
+            time.sleep(0.02)
+print(sent.hexdigest(), os.isatty(2))
+END
+    local how reader
+    for how in whole killed slow; do
+        on_login rm -f half go sum
+        reader=md5sum
+        if [[ $how == slow ]]; then reader='sleep 3; md5sum'; fi
+        begin on_login bash -c "srun --hvd -N1 -n1 python3 -S bytes.py 2> >($reader >sum)"
+        if [[ $how == slow ]]; then on_login touch go; fi
+        wait_for 10 on_login test -e half
+        if [[ $how == killed ]]; then as_root hvdn1 pkill -KILL -u alice -x hvd-resident; fi
+        on_login touch go
+        ended 30
+        exits 0
+        wait_for 5 on_login test -s sum
+        [[ $output == "$(on_login cut -d " " -f 1 sum) False" ]] || { echo "$how: $output" && on_login cat sum && false; }
+    done
+}
+
+@test "standard error is left alone where it is no pipe, and where nobody is to look" {
+    local looks='pipe=$(readlink /proc/self/fd/2)
+        for fd in /proc/$(pgrep -u alice -x hvd-resident)/fd/*; do readlink "$fd"; done | grep -cF "$pipe"'
+    run launch srun -N1 -n1 bash -c "$looks"
+    [[ $output == 1* ]] || { echo "$output" && false; }
+    run launch srun -N1 -n1 --hvd-stderr-lines=0 bash -c "$looks"
+    [[ $output == 0* ]] || { echo "$output" && false; }
+    run launch srun -N1 -n1 --error=err.%t bash -c 'echo to a file >&2; readlink /proc/self/fd/2; cat /proc/self/fd/2'
+    exits 0
+    [[ $output == *"/err.0"$'\nto a file' ]] || { echo "$output" && false; }
+    run on_login script -qec 'srun --hvd --pty bash -c "[ -t 2 ] && echo a terminal"' /dev/null
+    has "a terminal"
 }
