@@ -40,18 +40,6 @@ static int parse_port(const char *text, in_port_t *port)
 	return 0;
 }
 
-static int parse_addrs(char *list, struct hvd_boot *boot)
-{
-	char *save = NULL;
-
-	for (char *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-		if (boot->n_addrs == HVD_BOOT_MAX_ADDRS || hvd_addr_parse(word, &boot->addrs[boot->n_addrs]) != 0)
-			return -1;
-		boot->n_addrs++;
-	}
-	return boot->n_addrs ? 0 : -1;
-}
-
 int hvd_join_address_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err)
 {
 	unsigned char id[HVD_SESSION_LEN / 2];
@@ -70,7 +58,7 @@ int hvd_join_address_parse(const char *text, struct hvd_boot *boot, struct hvd_e
 	if (colon && hvd_unhex(slash + 1, id, sizeof(id)) == 0) {
 		*colon = '\0';
 		memcpy(boot->session, slash + 1, HVD_SESSION_LEN + 1);
-		if (parse_port(colon + 1, &boot->port) == 0 && parse_addrs(copy, boot) == 0)
+		if (parse_port(colon + 1, &boot->port) == 0 && hvd_boot_parse_addrs(copy, boot) == 0)
 			return 0;
 	}
 	hvd_err_set(err, HVD_E_USAGE, "'%.200s' is no address of a launch, ADDRESS[,ADDRESS…]:PORT/SESSION", text);

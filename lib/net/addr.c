@@ -127,6 +127,18 @@ int hvd_addr_of_self(int fd, struct hvd_addr *addr)
 	return hvd_addr_from_sockaddr((struct sockaddr *)&ss, addr, NULL);
 }
 
+in_port_t hvd_addr_port_of(int fd)
+{
+	struct sockaddr_storage ss = {0};
+	socklen_t len = sizeof(ss);
+	struct hvd_addr addr;
+	in_port_t port = 0;
+
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
+		hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, &port);
+	return port;
+}
+
 bool hvd_name_resolves(const char *name)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;

@@ -45,5 +45,7 @@ int hvd_addr_from_sockaddr(const struct sockaddr *sa, struct hvd_addr *addr, in_
 /* The other end's address, and this end's, of a connected socket. -1 when the socket is not connected, or no longer. */
 int hvd_addr_of_peer(int fd, struct hvd_addr *addr);
 int hvd_addr_of_self(int fd, struct hvd_addr *addr);
+/* The port of a socket's own address, in host order; 0 when it has none. */
+in_port_t hvd_addr_port_of(int fd);
 
 #endif

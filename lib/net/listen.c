@@ -12,12 +12,6 @@
 /* How many ports of the kernel's choice are tried until one is free at all addresses. */
 #define TRIES 64
 
-static in_port_t *port_in(struct sockaddr_storage *ss)
-{
-	return ss->ss_family == AF_INET ? &((struct sockaddr_in *)ss)->sin_port
-					: &((struct sockaddr_in6 *)ss)->sin6_port;
-}
-
 static int listen_one(struct sockaddr_storage ss, in_port_t port, int reuse)
 {
 	socklen_t len = ss.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
@@ -25,8 +19,10 @@ static int listen_one(struct sockaddr_storage ss, in_port_t port, int reuse)
 
 	if (fd < 0)
 		return -1;
-	*port_in(&ss) = htons(port);
-	if (ss.ss_family == AF_INET6) {
+	if (ss.ss_family == AF_INET)
+		((struct sockaddr_in *)&ss)->sin_port = htons(port);
+	else {
+		((struct sockaddr_in6 *)&ss)->sin6_port = htons(port);
 		v6only = !IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)&ss)->sin6_addr);
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
 	}
@@ -40,15 +36,6 @@ static int listen_one(struct sockaddr_storage ss, in_port_t port, int reuse)
 	close(fd);
 	errno = saved;
 	return -1;
-}
-
-/* The port of a socket; 0 when it has none. */
-static in_port_t port_of(int fd)
-{
-	struct sockaddr_storage ss = {0};
-	socklen_t len = sizeof(ss);
-
-	return getsockname(fd, (struct sockaddr *)&ss, &len) == 0 ? ntohs(*port_in(&ss)) : 0;
 }
 
 static int listen_at(const struct sockaddr_storage *addrs, size_t n, in_port_t port, int reuse, int *fds, size_t *which)
@@ -65,7 +52,7 @@ static int listen_at(const struct sockaddr_storage *addrs, size_t n, in_port_t p
 			return -1;
 		}
 		if (port == 0)
-			port = port_of(fds[i]);
+			port = hvd_addr_port_of(fds[i]);
 	}
 	return 0;
 }
@@ -106,7 +93,7 @@ int hvd_listen_any(bool loopback, in_port_t lo, in_port_t hi, in_port_t *port, s
 		rc = hvd_listen_all(&ss, 1, lo, hi, &fd, &which);
 	}
 	if (rc == 0) {
-		*port = port_of(fd);
+		*port = hvd_addr_port_of(fd);
 		return fd;
 	}
 	gethostname(host, sizeof(host) - 1);

@@ -56,18 +56,6 @@ static int reserve_in(in_port_t lo, in_port_t hi)
 	return fd;
 }
 
-static in_port_t port_of(int fd)
-{
-	struct sockaddr_storage ss = {0};
-	socklen_t len = sizeof(ss);
-	struct hvd_addr addr;
-	in_port_t port = 0;
-
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
-		hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, &port);
-	return port;
-}
-
 int hvd_reserve(struct hvd_reserve *out, size_t n, in_port_t lo, in_port_t hi, struct hvd_err *err)
 {
 	*out = (struct hvd_reserve){.fds = hvd_xcalloc(n, sizeof(int)), .ports = hvd_xcalloc(n, sizeof(in_port_t))};
@@ -83,7 +71,7 @@ int hvd_reserve(struct hvd_reserve *out, size_t n, in_port_t lo, in_port_t hi, s
 			return rc;
 		}
 		out->fds[out->n] = fd;
-		out->ports[out->n++] = port_of(fd);
+		out->ports[out->n++] = hvd_addr_port_of(fd);
 	}
 	return 0;
 }

@@ -46,7 +46,7 @@ static int parse_number(const char *text, double min, double max, double *out)
 	return errno || end == text || *end || !(*out >= min && *out <= max) ? -1 : 0;
 }
 
-static int parse_addrs(char *list, struct hvd_boot *boot)
+int hvd_boot_parse_addrs(char *list, struct hvd_boot *boot)
 {
 	char *save = NULL;
 
@@ -128,7 +128,7 @@ static int parse_field(char *field, struct hvd_boot *boot)
 			return -1;
 		boot->stderr_lines = (unsigned)number;
 	} else if (strcmp(field, "addr") == 0) {
-		return parse_addrs(value, boot);
+		return hvd_boot_parse_addrs(value, boot);
 	}
 	return 0; /* unknown fields are ignored */
 }

@@ -56,5 +56,8 @@ struct hvd_boot {
 int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct hvd_err *err);
 /* Read the text. After an error *boot may be filled in part. Untrusted input is fine. */
 int hvd_boot_parse(const char *text, struct hvd_boot *boot, struct hvd_err *err);
+/* Add the addresses of a list with commas, which is cut into pieces, to those of the boot text. -1 when there are none
+ * or too many, or one is no address. Untrusted input is fine. */
+int hvd_boot_parse_addrs(char *list, struct hvd_boot *boot);
 
 #endif

@@ -112,6 +112,8 @@ struct hvd_tcpstore_conn {
 void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why);
 /* The client's address, for messages; in a relay its host's. */
 const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c);
+/* What its memory counts against. */
+struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c);
 /* Register for these events, and no others. */
 void hvd_tcpstore_watch(struct hvd_tcpstore_conn *c, short events);
 /* The root has answered: it asks no longer. Send the result, unless it is NULL, and handle more of its input. */

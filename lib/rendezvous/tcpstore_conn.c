@@ -26,7 +26,7 @@
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
 
-static struct hvd_rv_budget *budget_of(const struct hvd_tcpstore_conn *c)
+struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c)
 {
 	return hvd_rv_store_budget(c->ts->rv->store);
 }
@@ -80,7 +80,7 @@ static void free_input(struct hvd_tcpstore_conn *c)
 	if (!c->in)
 		return;
 	c->entry.peer->pending -= c->in_room;
-	hvd_rv_refund(budget_of(c), c->in_room);
+	hvd_rv_refund(hvd_tcpstore_budget(c), c->in_room);
 	free(c->in);
 	c->in = NULL;
 	c->in_len = c->in_room = 0;
@@ -152,7 +152,7 @@ static bool grow_input(struct hvd_tcpstore_conn *c)
 	if (room > c->in_need && c->in_need > c->in_len)
 		room = c->in_need > IN_FIRST ? c->in_need : IN_FIRST;
 	if (c->entry.peer->pending - c->in_room + room > rv->cfg.pending_max ||
-	    !hvd_rv_charge(budget_of(c), room - c->in_room)) {
+	    !hvd_rv_charge(hvd_tcpstore_budget(c), room - c->in_room)) {
 		hvd_tcpstore_close(c, HVD_LOG_WARN, "the store has no room left for what it is sending");
 		return false;
 	}

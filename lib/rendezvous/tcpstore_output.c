@@ -27,17 +27,12 @@ struct hvd_tcpstore_segment {
 	char bytes[];
 };
 
-static struct hvd_rv_budget *budget_of(const struct hvd_tcpstore_conn *c)
-{
-	return hvd_rv_store_budget(c->ts->rv->store);
-}
-
 static void free_segment(struct hvd_tcpstore_conn *c, struct hvd_tcpstore_segment *s)
 {
 	size_t size = sizeof(*s) + s->room;
 
 	c->out_charged -= size;
-	hvd_rv_refund(budget_of(c), size);
+	hvd_rv_refund(hvd_tcpstore_budget(c), size);
 	hvd_rv_value_unref(s->value);
 	free(s);
 }
@@ -58,7 +53,7 @@ static struct hvd_tcpstore_segment *new_segment(struct hvd_tcpstore_conn *c, siz
 	struct hvd_tcpstore_segment *s;
 	size_t size = sizeof(*s) + room;
 
-	if (c->out_charged + size > OUT_MAX || !hvd_rv_charge(budget_of(c), size)) {
+	if (c->out_charged + size > OUT_MAX || !hvd_rv_charge(hvd_tcpstore_budget(c), size)) {
 		hvd_tcpstore_close(c, HVD_LOG_WARN, "it does not read its answers, and there is no room for more");
 		return NULL;
 	}

@@ -12,7 +12,9 @@
 #include "unit.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SECOND    1000000000LL
 #define MAX_PROCS 8192
@@ -87,6 +89,19 @@ static void list(struct sim *s, const char *text)
 	if (*text)
 		assert_int_equal(hvd_alloc_from_hosts(&s->list, text, 1, NULL), 0);
 	hvd_machine_hosts(s->m, &s->list, s->now);
+}
+
+/* Some of six hosts, with two slots each mostly. */
+static void random_list(struct sim *s)
+{
+	char text[256] = "", one[16];
+
+	for (unsigned i = 0; i < 6; i++)
+		if (rnd(s, 3)) {
+			snprintf(one, sizeof(one), "%sh%u:%u", *text ? "," : "", i, rnd(s, 8) ? 2 : 1 + rnd(s, 3));
+			strcat(text, one);
+		}
+	list(s, text);
 }
 
 static void come(struct sim *s)

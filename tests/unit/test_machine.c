@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define N_NAMES   6
 #define GRACE     1.0
 #define CUT_GRACE 15.0
 
@@ -848,18 +847,6 @@ static void connections_break_by_themselves(void **state)
 }
 
 /* ---- random histories ---- */
-
-static void random_list(struct sim *s)
-{
-	char text[256] = "", one[16];
-
-	for (unsigned i = 0; i < N_NAMES; i++)
-		if (rnd(s, 3)) {
-			snprintf(one, sizeof(one), "%sh%u:%u", *text ? "," : "", i, rnd(s, 8) ? 2 : 1 + rnd(s, 3));
-			strcat(text, one);
-		}
-	list(s, text);
-}
 
 static void one_event(struct sim *s)
 {

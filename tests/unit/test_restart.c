@@ -501,18 +501,6 @@ static void cooldown(void **state)
 
 /* ---- random histories ---- */
 
-static void random_list(struct sim *s)
-{
-	char text[256] = "", one[16];
-
-	for (unsigned i = 0; i < 6; i++)
-		if (rnd(s, 3)) {
-			snprintf(one, sizeof(one), "%sh%u:%u", *text ? "," : "", i, rnd(s, 8) ? 2 : 1 + rnd(s, 3));
-			strcat(text, one);
-		}
-	list(s, text);
-}
-
 static void one_event(struct sim *s)
 {
 	uint32_t any = s->n_procs ? s->n_procs - 1 - rnd(s, s->n_procs < 12 ? s->n_procs : 12) : 0;
