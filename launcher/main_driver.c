@@ -11,7 +11,9 @@
 #include "launcher/driver/driver.h"
 #include "launcher/driver/relays.h"
 #include "launcher/options/config.h"
+#include "launcher/run/requeue.h"
 #include "launcher/run/secret.h"
+#include "launcher/run/time_limit.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/key.h"
 #include "lib/base/log.h"
@@ -38,6 +40,8 @@ extern char **environ;
  * could be told, the driver asks Slurm's controller to end the step. After the start nobody is connected who could be
  * told: the controller is asked to send SIGTERM at once. */
 #define END_STEP_SECONDS 3.0
+/* A host whose connection broke is lost when the step still goes on after this; see launcher/run/run.c. */
+#define LOST_HOST_SECONDS 3
 /* How long Slurm may take to say whether the job shares its hosts. */
 #define ASK_SECONDS 2.0
 
@@ -59,6 +63,10 @@ struct program {
 	bool started;
 	struct hvd_options settings; /* what the plugin, the configuration files and the environment say */
 	struct hvd_launch_spec spec; /* made from `settings` */
+	struct hvd_requeue_wish requeue;
+	struct hvd_time_limit *limit;
+	struct event *host_lost;
+	char lost_host[256];
 };
 
 static void signal_step(const struct program *prog, int sig)
@@ -76,9 +84,69 @@ static void on_end_step(evutil_socket_t fd, short what, void *arg)
 	signal_step(arg, SIGKILL);
 }
 
+/* ---- the time limit, lost hosts, and beginning again ---- */
+
+static void on_limit_announced(int sig, double left, void *arg)
+{
+	struct program *prog = arg;
+
+	hvd_info(&prog->log, "the job's time is over in %.0f s: sending SIG%s to all ranks", left, sigabbrev_np(sig));
+	hvd_requeue_want(&prog->requeue, &prog->spec, HVD_REQUEUE_LIMIT, NULL);
+	signal_step(prog, sig);
+}
+
+static void on_limit_last(double left, void *arg)
+{
+	struct program *prog = arg;
+
+	if (!hvd_requeue_wanted(&prog->requeue, HVD_REQUEUE_LIMIT))
+		return;
+	hvd_info(&prog->log, "the job's time is over in %.0f s: ending the ranks, so that it can be requeued", left);
+	signal_step(prog, SIGTERM);
+	evtimer_add(prog->end_step, &(struct timeval){.tv_sec = (time_t)END_STEP_SECONDS});
+}
+
+/* The step goes on without the host, for which srun would wait until Slurm gives it up, too. */
+static void on_lost_host(evutil_socket_t fd, short what, void *arg)
+{
+	struct program *prog = arg;
+
+	(void)fd;
+	(void)what;
+	hvd_requeue_want(&prog->requeue, &prog->spec, HVD_REQUEUE_NODE, prog->lost_host);
+	if (!hvd_requeue_wanted(&prog->requeue, HVD_REQUEUE_NODE))
+		return;
+	hvd_error(&prog->log, "%s: the connection to its node agent was lost; ending the step", prog->lost_host);
+	signal_step(prog, SIGTERM);
+	evtimer_add(prog->end_step, &(struct timeval){.tv_sec = (time_t)END_STEP_SECONDS});
+}
+
+static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
+{
+	struct program *prog = arg;
+
+	(void)host;
+	hvd_requeue_rank_ended(&prog->requeue, &prog->spec, end->status);
+}
+
+static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
+{
+	struct program *prog = arg;
+	struct timeval tv = {.tv_sec = why->code == HVD_E_TIMEOUT ? 0 : LOST_HOST_SECONDS};
+
+	if (evtimer_pending(prog->host_lost, NULL))
+		return;
+	snprintf(prog->lost_host, sizeof(prog->lost_host), "%s", host);
+	evtimer_add(prog->host_lost, &tv);
+}
+
 static void on_started(void *arg)
 {
-	((struct program *)arg)->started = true;
+	static const struct hvd_time_limit_ops ops = {on_limit_announced, on_limit_last};
+	struct program *prog = arg;
+
+	prog->started = true;
+	prog->limit = hvd_time_limit_watch(prog->base, &prog->spec, prog->job, &ops, prog, &prog->log);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -311,7 +379,8 @@ static void ask_shared(struct program *prog)
 
 static int run(struct program *prog, struct hvd_err *err)
 {
-	static const struct hvd_driver_ops ops = {.started = on_started, .failed = on_failed};
+	static const struct hvd_driver_ops ops = {
+		.started = on_started, .failed = on_failed, .rank_exit = on_rank_exit, .host_gone = on_host_gone};
 	char id_text[HVD_ID_TEXT];
 	struct hvd_identity identity;
 	struct hvd_session session;
@@ -326,6 +395,7 @@ static int run(struct program *prog, struct hvd_err *err)
 		return -1;
 	prog->opts.id_text = id_text;
 	prog->end_step = evtimer_new(prog->base, on_end_step, prog);
+	prog->host_lost = evtimer_new(prog->base, on_lost_host, prog);
 	srun = event_new(prog->base, SRUN_FD, EV_READ | EV_PERSIST, on_srun, prog);
 	term = evsignal_new(prog->base, SIGTERM, on_term, prog);
 	event_add(srun, NULL);
@@ -340,6 +410,8 @@ static int run(struct program *prog, struct hvd_err *err)
 	event_free(srun);
 	event_free(term);
 	event_free(prog->end_step);
+	event_free(prog->host_lost);
+	hvd_time_limit_destroy(prog->limit);
 	event_base_free(prog->base);
 	return rc;
 }
@@ -357,8 +429,12 @@ int main(int argc, char **argv)
 	hvd_raise_nofile();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, SIG_IGN); /* srun decides what Ctrl-C means */
-	if (apply_settings(&prog, &err) == 0 && run(&prog, &err) == 0)
-		return 0;
+	if (apply_settings(&prog, &err) == 0) {
+		prog.requeue.job = prog.job;
+		hvd_requeue_begin(&prog.spec, prog.job, &prog.log);
+		if (run(&prog, &err) == 0)
+			return hvd_requeue_at_end(&prog.spec, &prog.requeue, 0, &prog.log);
+	}
 	hvd_log_err(&prog.log, &err);
 	return hvd_err_status(&err);
 }

@@ -162,7 +162,7 @@ static void take_rerun(const slurm_job_info_t *ji, struct hvd_slurm_rerun *out)
 	if (ji->array_job_id && ji->array_task_id != NO_VAL)
 		snprintf(out->name, sizeof(out->name), "%u_%u", ji->array_job_id, ji->array_task_id);
 	else
-		snprintf(out->name, sizeof(out->name), "%u", ji->job_id);
+		snprintf(out->name, sizeof(out->name), "%u", ji->het_job_id ? ji->het_job_id : ji->job_id);
 	out->nodes = ji->num_nodes;
 	out->partition = hvd_xstrdup(ji->partition ? ji->partition : "");
 	out->excluded = hvd_xstrdup(ji->exc_nodes ? ji->exc_nodes : "");

@@ -26,8 +26,9 @@
 
 /* How long the driver may take to answer; it only opens its sockets before. */
 #define DRIVER_ANSWER_SECONDS 10.0
-/* How long the driver may take to end; it may have messages to write, and the trace. */
-#define DRIVER_END_SECONDS 3.0
+/* How long the driver may take to end; it may have messages to write, and the trace, and may ask Slurm to requeue the
+ * job, for as long as a controller that is busy takes. */
+#define DRIVER_END_SECONDS 20.0
 /* The driver's descriptors: its end of the socket pair, and the launch's key. */
 #define DRIVER_PIPE_FD 3
 #define DRIVER_KEY_FD  4

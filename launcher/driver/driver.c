@@ -245,10 +245,11 @@ static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, co
 {
 	const struct hvd_node_agent *state = &dr->agents->table.hosts[cl->host];
 
-	if (cl->role == HVD_ROLE_AGENT ? !state->done && state->ended < dr->agents->table.hosts[cl->host].node.n_ranks
-				       : why->code == HVD_E_TIMEOUT)
+	if (cl->role != HVD_ROLE_RANK ? !state->done && state->ended < dr->agents->table.hosts[cl->host].node.n_ranks
+				      : why->code == HVD_E_TIMEOUT)
 		tell_gone(dr, cl->host, why);
-	add_end(dr, cl->rank);
+	if (cl->role != HVD_ROLE_STAY)
+		add_end(dr, cl->rank);
 }
 
 static bool tells_ends(const struct hvd_client *cl)
@@ -275,7 +276,7 @@ static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, cons
 	const char *host;
 	char buf[32];
 
-	if (have_plan(dr) && (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK)) {
+	if (have_plan(dr) && tells_ends(cl)) {
 		on_gone_later(dr, cl, why);
 		return;
 	}

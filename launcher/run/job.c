@@ -83,7 +83,7 @@ int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hv
 				.ops = ops,
 				.arg = arg};
 	memset(result, 0, sizeof(*result));
-	hvd_requeue_begin(launch->spec, launch->log);
+	hvd_requeue_begin(launch->spec, 0, launch->log);
 	job->procs_opts = (struct hvd_procs_opts){.boot = job->boot,
 						  .key = &job->secret.key,
 						  .nofile = launch->nofile ? launch->nofile : hvd_raise_nofile(),

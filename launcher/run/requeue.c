@@ -41,11 +41,13 @@ static bool wanted(const struct hvd_launch_spec *spec, enum hvd_requeue_reason r
 	return (spec->requeue_on & 1U << reason) != 0;
 }
 
-/* The number of this launch's job in Slurm; 0 if there is none. */
-static uint32_t slurm_job(const struct hvd_launch_spec *spec)
+/* The number of this launch's job in Slurm, unless it is known already; 0 if there is none. */
+static uint32_t slurm_job(const struct hvd_launch_spec *spec, uint32_t job)
 {
 	const char *text = spec->srun.jobid ? spec->srun.jobid : getenv("SLURM_JOB_ID");
 
+	if (job)
+		return job;
 	return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
@@ -71,12 +73,13 @@ static const char *own_file(void)
 	return S_ISREG(st.st_mode) && st.st_uid == geteuid() ? path : NULL;
 }
 
-void hvd_requeue_begin(const struct hvd_launch_spec *spec, const struct hvd_log *log)
+void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t job, const struct hvd_log *log)
 {
-	const uint32_t job = slurm_job(spec);
-	const long cycle = job ? cycle_of(job) : 0;
 	const char *file = spec->requeue_on ? own_file() : NULL;
+	long cycle;
 
+	job = slurm_job(spec, job);
+	cycle = job ? cycle_of(job) : 0;
 	if (cycle > 0)
 		hvd_info(log, "this is restart %ld of job %u", cycle, job);
 	if (file && unlink(file) == 0)
@@ -105,6 +108,7 @@ void hvd_requeue_unwant(struct hvd_requeue_wish *wish, enum hvd_requeue_reason r
 
 void hvd_requeue_rank_ended(struct hvd_requeue_wish *wish, const struct hvd_launch_spec *spec, int status)
 {
+	wish->signalled |= status != 0;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == HVD_REQUEUE_STATUS)
 		hvd_requeue_want(wish, spec, HVD_REQUEUE_ASK, NULL);
 }
@@ -144,6 +148,8 @@ static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const 
 	if (job.state != HVD_SLURM_RUNNING || (cycle >= 0 && job.rerun.restarts > (uint32_t)cycle)) {
 		hvd_info(log, "job %s %s already: not requeueing it", job.rerun.name,
 			 job.state == HVD_SLURM_ENDED ? "has ended" : "was requeued");
+		if (job.state == HVD_SLURM_PENDING && host)
+			exclude(&job.rerun, host, log);
 		return 0;
 	}
 	if (!job.rerun.batch || !job.rerun.allowed)
@@ -186,13 +192,14 @@ static int requeue_lsf(const char *job, enum hvd_requeue_reason reason, const st
 	return hvd_err_hint(err, "interactive jobs (bsub -I) cannot be requeued");
 }
 
-int hvd_requeue(const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason, const char *host,
-		const struct hvd_log *log, struct hvd_err *err)
+/* Returns 1 when the job is requeued, 0 if it was before, or has ended; -1 with err set if it cannot be. */
+static int requeue(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish,
+		   enum hvd_requeue_reason reason, const struct hvd_log *log, struct hvd_err *err)
 {
-	const uint32_t job = slurm_job(spec);
+	const uint32_t job = slurm_job(spec, wish->job);
 
 	if (job)
-		return requeue_slurm(job, reason, host && *host ? host : NULL, log, err);
+		return requeue_slurm(job, reason, *wish->host ? wish->host : NULL, log, err);
 	if (hvd_alloc_in_lsf(environ) && getenv("LSB_JOBID"))
 		return requeue_lsf(getenv("LSB_JOBID"), reason, log, err);
 	hvd_err_set(err, HVD_E_FAILED, "this launch is not part of a batch job, so nothing can be requeued");
@@ -201,10 +208,9 @@ int hvd_requeue(const struct hvd_launch_spec *spec, enum hvd_requeue_reason reas
 
 /* ---- the end ---- */
 
-static bool preempted(const struct hvd_launch_spec *spec)
+static bool preempted(uint32_t number)
 {
 	HVD_CLEANUP(hvd_slurm_job_clear) struct hvd_slurm_job job = {0};
-	const uint32_t number = slurm_job(spec);
 
 	return number && hvd_slurm_job_get(number, &job, NULL) == 0 && job.preempted;
 }
@@ -233,13 +239,14 @@ int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requ
 
 	if (file && wanted(spec, HVD_REQUEUE_ASK) && unlink(file) == 0)
 		reasons |= 1U << HVD_REQUEUE_ASK;
-	if (!reasons && wanted(spec, HVD_REQUEUE_PREEMPT) && (status != 0 || wish->signalled) && preempted(spec))
+	if (!reasons && wanted(spec, HVD_REQUEUE_PREEMPT) && (status != 0 || wish->signalled) &&
+	    preempted(slurm_job(spec, wish->job)))
 		reasons |= 1U << HVD_REQUEUE_PREEMPT;
 	if (!reasons)
 		return status;
 	while (!(reasons & 1U << reason))
 		reason++;
-	rc = hvd_requeue(spec, (enum hvd_requeue_reason)reason, wish->host, log, &err);
+	rc = requeue(spec, wish, (enum hvd_requeue_reason)reason, log, &err);
 	if (rc < 0)
 		hvd_log_err(log, &err);
 	if (rc > 0)

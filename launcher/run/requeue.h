@@ -27,6 +27,7 @@
 #include "lib/base/log.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* A rank that ends with it asks for the batch job to begin again. HTCondor's jobs say by the same status that they have
  * written a checkpoint. */
@@ -36,11 +37,13 @@
 struct hvd_requeue_wish {
 	unsigned reasons; /* bits, 1 << enum hvd_requeue_reason */
 	char host[256];   /* the one that has failed; "" = none */
-	bool signalled;   /* ranks were signalled, as in a preemption */
+	bool signalled;   /* ranks were signalled, or have failed, as in a preemption */
+	uint32_t job;     /* Slurm's number of the job; 0 = that of SLURM_JOB_ID, or of --jobid */
 };
 
-/* Before the ranks start: say in the log that this is not the job's first cycle, and remove an old HVD_REQUEUE_FILE. */
-void hvd_requeue_begin(const struct hvd_launch_spec *spec, const struct hvd_log *log);
+/* `job` as in struct hvd_requeue_wish. Before the ranks start: say in the log that this is not the job's first cycle,
+ * and remove an old HVD_REQUEUE_FILE. */
+void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t job, const struct hvd_log *log);
 
 /* `host` may be NULL. Counts only if --requeue-on has the reason. */
 void hvd_requeue_want(struct hvd_requeue_wish *wish, const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason,
@@ -57,10 +60,5 @@ void hvd_requeue_rank_ended(struct hvd_requeue_wish *wish, const struct hvd_laun
  * success. */
 int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish, int status,
 		       const struct hvd_log *log);
-
-/* Requeue the job now, whatever --requeue-on says, and exclude `host` unless it is NULL. Returns 1 when it is requeued,
- * 0 if it was before, or has ended; -1 with err set if it cannot be. */
-int hvd_requeue(const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason, const char *host,
-		const struct hvd_log *log, struct hvd_err *err);
 
 #endif

@@ -101,6 +101,8 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 		hvd_runfunc_failed(run->func, rank, host, status);
 	if (status == 0 || result->rank_failed || run->job.ending)
 		return;
+	if (hvd_requeue_wanted(&result->requeue, HVD_REQUEUE_LIMIT))
+		return; /* the ranks end one after the other, and each may still write a checkpoint */
 	result->rank_failed = true;
 	result->rank = rank;
 	result->rank_status = status;

@@ -8,7 +8,7 @@
 load helpers
 load launch
 
-setup_file() { suite_up --nodes 4 --slurm-conf AuthInfo=cred_expire=5; }
+setup_file() { suite_up --nodes 5 --slurm-conf AuthInfo=cred_expire=5; }
 teardown_file() { cluster_down; }
 teardown() { cluster_mend; }
 
@@ -43,18 +43,93 @@ counts() {
     [[ $found -eq $1 ]] || { echo "$found times '$2', not $1: $output" && return 1; }
 }
 
-# A limit of time is a minute at least: the ranks get the signal some seconds after their start.
-@test "a job that the time limit ends begins again until it is done" {
+# A limit of time is a minute at least: the ranks get the signal some seconds after their start. The last task of an
+# array has the array's number, by which Slurm would requeue all of its tasks.
+@test "jobs that the time limit ends begin again until they are done" {
     counter
     script limit.sh <<'END'
 #!/bin/bash
-hvdrun --signal-ranks=USR1@56 --requeue-on=limit ./counter.sh checkpoint
+if ((SLURM_ARRAY_TASK_ID == 0)); then
+    hvdrun --signal-ranks=USR1@56 --requeue-on=limit ./counter.sh checkpoint.0
+else
+    srun --hvd --hvd-signal-ranks=USR1@56 --hvd-requeue-on=limit ./counter.sh checkpoint.1
+fi
 END
-    HVD_TEST_DEADLINE=150 submit -N2 --ntasks-per-node=2 --time=1 --requeue limit.sh
-    exits 0
-    counts 4 "has counted to 40 in cycle 3: 820"
-    counts 3 "sending SIGUSR1 to all ranks"
-    counts 3 "requeueing job $JOB (restart "
-    counts 1 "this is restart 3 of job $JOB"
+    HVD_TEST_DEADLINE=150 submit -N2 --ntasks-per-node=2 --time=1 --requeue --array=0-1 limit.sh
+    wait_for 30 job_over "${JOB}_0"
+    wait_for 30 job_over "${JOB}_1"
+    output=$(<"$(home)/job.out")
+    counts 8 "has counted to 40 in cycle 3: 820"
+    counts 6 "sending SIGUSR1 to all ranks"
+    for task in 0 1; do
+        counts 3 "requeueing job ${JOB}_$task (restart "
+    done
+    counts 2 "this is restart 3 of job"
     assert_no_leftovers
+}
+
+@test "two launches of a job requeue it once" {
+    script ask.sh <<'END'
+#!/bin/bash
+if [[ ! ${SLURM_RESTART_COUNT-} ]]; then
+    hvdrun -N1 -n2 --exact --requeue-on=ask sh -c 'exit 85' &
+    HVD_REQUEUE_FILE=ask-file srun --hvd -N1 -n2 --exact --hvd-requeue-on=ask sh -c '>ask-file' &
+    wait
+    sleep 1
+    echo "the script goes on"
+fi
+echo "this is cycle ${SLURM_RESTART_COUNT-}"
+END
+    submit -N2 --ntasks-per-node=2 --requeue ask.sh
+    exits 0
+    counts 1 "this is cycle 1"
+    [ "$(job_field "$JOB" Restarts)" -eq 1 ]
+    has_not "the script goes on" "cannot" "refuses"
+    [ ! -e "$(home)/ask-file" ]
+}
+
+# lose FAULT: submits a job of two hosts, the 2nd of which fails; sets $output. hvdn5 is excluded by the user.
+lose() {
+    rm -f "$(home)/job.out"
+    JOB=$(on_login sbatch --parsable --output=job.out --open-mode=append -N2 --ntasks-per-node=1 --requeue \
+        --exclude=hvdn5 node.sh "${@:2}")
+    wait_for 10 runs_on hvdn2 'sleep 50'
+    fault "$1" hvdn2
+    wait_for 60 job_over "$JOB"
+    output=$(<"$(home)/job.out")
+    fault clear
+    has "cycle 0 on hvdn[1-2]" "cycle 1 on"
+    [[ $output != *"cycle 1 on"*[[,-]2* ]]
+    [ "$(job_field "$JOB" Restarts)" -eq 1 ]
+    cluster wait $((30 * HVD_TEST_PATIENCE))
+}
+
+# Slurm gives a host up sooner than a connection breaks that nobody has closed, and requeues the job by itself.
+@test "a host that has failed does not come back" {
+    script node.sh <<'END'
+#!/bin/bash
+echo "cycle ${SLURM_RESTART_COUNT-0} on $SLURM_JOB_NODELIST"
+[[ ! ${SLURM_RESTART_COUNT-} ]] || exit 0
+"$@" sleep 50
+END
+    lose node-freeze hvdrun --requeue-on=node
+    lose node-kill hvdrun --requeue-on=node
+    has "requeueing job $JOB (restart 1): a failed host, hvdn2" "job $JOB will not run on hvdn2 any longer"
+    [ "$(job_field "$JOB" ExcNodeList)" = "hvdn5,hvdn2" ]
+}
+
+@test "what cannot be requeued is told" {
+    script ask.sh <<'END'
+#!/bin/bash
+hvdrun --requeue-on=ask sh -c 'exit 85'
+echo "status $?"
+END
+    submit -N1 --no-requeue ask.sh
+    has "job $JOB may not be requeued" "submitted with --no-requeue" "status 85"
+    run launch hvdrun -N1 -n1 --requeue-on=ask sh -c 'exit 85'
+    exits 85
+    has "this launch is not part of a batch job"
+    run on_login salloc --quiet -N1 hvdrun --requeue-on=ask sh -c 'exit 85'
+    exits 85
+    has "has no batch script"
 }
