@@ -286,6 +286,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 		hvd_report_as_horovodrun(&launch, backend, &result);
 	if (json && !spec->dry_run)
 		hvd_report_result(&result, backend);
+	hvd_result_clear(&result);
 	if (!spec->dry_run)
 		rc = hvd_requeue_at_end(spec, &result.requeue, rc, log);
 	hvd_launch_clear(&launch);

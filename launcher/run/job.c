@@ -67,6 +67,13 @@ void hvd_job_failed(struct hvd_job *job)
 		job->result->status = 1;
 }
 
+void hvd_result_clear(struct hvd_result *result)
+{
+	json_decref(result->first_failure);
+	json_decref(result->failures);
+	result->first_failure = result->failures = NULL;
+}
+
 int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hvd_backend *backend,
 		 struct hvd_driver_opts *opts, struct hvd_result *result, bool elastic, const struct hvd_job_ops *ops,
 		 const struct hvd_procs_ops *procs_ops, void *arg, struct hvd_err *err)

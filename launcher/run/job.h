@@ -18,19 +18,25 @@
 #include "requeue.h"
 #include "secret.h"
 
+#include <jansson.h>
+
 struct hvd_result {
 	int status;       /* exit status: the first failed rank's, else the backend's, 1 when the start failed */
 	bool started;     /* every rank had its plan */
 	bool rank_failed; /* … and one failed: */
 	uint32_t rank;
 	char host[256];
-	int rank_status;      /* as from waitpid(2) */
+	int rank_status; /* as from waitpid(2) */
+	/* What --json has of the failures (launcher/diagnosis/failure_report.h); NULL = nothing. The result's own. */
+	json_t *first_failure, *failures;
 	double start_seconds; /* until every rank had its plan */
 	double seconds;       /* all of it */
 	int generations;      /* of an elastic job; else 0 */
 	bool limit_met;       /* … which --reset-limit has ended */
 	struct hvd_requeue_wish requeue;
 };
+
+void hvd_result_clear(struct hvd_result *result);
 
 struct hvd_job_ops {
 	void (*end)(void *arg); /* end all ranks and processes; when called again: at once */

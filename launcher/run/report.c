@@ -170,7 +170,10 @@ void hvd_report_result(const struct hvd_result *result, const struct hvd_backend
 				"seconds", result->seconds);
 	char *line;
 
-	if (result->rank_failed)
+	if (result->first_failure) {
+		json_object_set(out, "first_failure", result->first_failure);
+		json_object_set(out, "failures", result->failures);
+	} else if (result->rank_failed)
 		json_object_set_new(out, "first_failure",
 				    json_pack("{s:I, s:s, s:s}", "rank", (json_int_t)result->rank, "host", result->host,
 					      "how", hvd_status_text(result->rank_status, text, sizeof(text))));

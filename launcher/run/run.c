@@ -2,6 +2,7 @@
 /* run.c - what a static job does with what the driver, the backend's processes and signals tell, see run.h. */
 #include "run.h"
 
+#include "launcher/diagnosis/failure_report.h"
 #include "lib/process/spawn.h"
 #include "node_down.h"
 #include "overdue.h"
@@ -26,6 +27,8 @@
 #define END_SECONDS 10
 /* … to end when it was told to, and no rank is left that it could wait for. */
 #define SETTLE_SECONDS 2
+/* After a failure: how long ends of ranks may be on their way when the backend's processes have ended. */
+#define TOLD_MS 500
 
 struct run {
 	struct hvd_job job;
@@ -37,6 +40,8 @@ struct run {
 	bool all_ended; /* every rank has ended, as the shims have reported */
 	struct hvd_overdue *overdue; /* watches the backend's process since then */
 	struct hvd_node_down *down;  /* srun: watches for hosts that Slurm has given up */
+	struct hvd_failure_report *failures;
+	struct event *told; /* pending: no process is left, and ends of ranks may be on their way */
 	struct hvd_time_limit *limit;
 };
 
@@ -53,6 +58,7 @@ static void end_all(void *arg)
 
 	if (job->ending_signal && !job->result->started)
 		run->failed = true;
+	hvd_failure_report_ending(run->failures, hvd_wall_now());
 	if (!job->ending)
 		hvd_procs_end(job->procs, run->all_ended ? SETTLE_SECONDS : END_SECONDS);
 	if (driver_ends_ranks(run))
@@ -95,6 +101,7 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 	struct timeval tv = {.tv_sec = MPI_END_SECONDS};
 	char text[64];
 
+	hvd_failure_report_add(run->failures, end, host);
 	hvd_procs_rank_ended(run->job.procs, host);
 	hvd_requeue_rank_ended(&result->requeue, run->job.launch->spec, status);
 	if (status != 0 && run->func && !run->job.ending)
@@ -113,7 +120,7 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 		hvd_error(run->job.log, "rank %u on %s failed: %s; the others go on (--keep-going)", rank, host, text);
 		return;
 	}
-	hvd_error(run->job.log, "rank %u on %s failed first: %s; ending the other ranks", rank, host, text);
+	hvd_error(run->job.log, "rank %u on %s failed: %s; ending the other ranks", rank, host, text);
 	if (driver_ends_ranks(run))
 		end_all(run);
 	else if (run->job.backend->status_hides_signals)
@@ -329,9 +336,51 @@ static void on_proc_ended(int status, void *arg)
 		run->job.result->status = hvd_status_exit(status);
 }
 
+/* No process is left. Ends of ranks that they have told of last may not have been read yet. */
 static void on_none_left(void *arg)
 {
+	struct run *run = arg;
+
+	if (run->job.result->rank_failed && hvd_driver_connected(run->driver))
+		evtimer_add(run->told, &(struct timeval){.tv_usec = TOLD_MS * 1000});
+	else
+		hvd_job_stop(&run->job);
+}
+
+static void on_all_left(void *arg)
+{
+	struct run *run = arg;
+
+	if (evtimer_pending(run->told, NULL))
+		hvd_job_stop(&run->job);
+}
+
+static void on_told(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
 	hvd_job_stop(&((struct run *)arg)->job);
+}
+
+/* All ends are known: the failure that counts is the first by its time. */
+static void report_failures(struct run *run)
+{
+	struct hvd_result *result = run->job.result;
+	const struct hvd_rank_end *first;
+	const char *host;
+
+	if (!result->rank_failed)
+		return;
+	first = hvd_failure_report_first(run->failures, &host);
+	if (!first)
+		return;
+	if (result->status == hvd_status_exit(result->rank_status) && !run->job.ending_signal)
+		result->status = hvd_status_exit(hvd_failure_report_status(run->failures));
+	result->rank = first->rank;
+	result->rank_status = first->status;
+	snprintf(result->host, sizeof(result->host), "%s", host);
+	hvd_failure_report_log(run->failures, false, run->job.log);
+	hvd_failure_report_json(run->failures, &result->first_failure, &result->failures);
 }
 
 static void on_signal_ranks(int sig, void *arg)
@@ -369,12 +418,14 @@ static int begin(struct run *run, struct hvd_err *err)
 {
 	static const struct hvd_driver_ops ops = {on_started,     on_failed,    on_rank_exit,
 						  on_host_gone,   on_host_came, on_rendezvous_opened,
-						  on_ranks_ended, NULL};
+						  on_ranks_ended, on_all_left};
 	struct hvd_job *job = &run->job;
 	struct hvd_boot boot;
 
 	run->soft_end = evtimer_new(job->base, on_soft_end, run);
 	run->host_lost = evtimer_new(job->base, on_lost_host, run);
+	run->told = evtimer_new(job->base, on_told, run);
+	run->failures = hvd_failure_report_create();
 	if (open_func(run, err) != 0)
 		return -1;
 	run->driver = hvd_driver_create(job->base, job->opts, &job->secret.session, &ops, run, job->log, err);
@@ -396,6 +447,9 @@ static void cleanup(struct run *run)
 		event_free(run->soft_end);
 	if (run->host_lost)
 		event_free(run->host_lost);
+	if (run->told)
+		event_free(run->told);
+	hvd_failure_report_destroy(run->failures);
 	hvd_job_clear(&run->job);
 }
 
@@ -412,6 +466,8 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 		rc = begin(&run, err);
 	if (rc == 0)
 		hvd_job_run(&run.job);
+	if (rc == 0)
+		report_failures(&run);
 	if (rc == 0 && run.func)
 		result->status =
 			hvd_runfunc_end(run.func, hvd_driver_layout(run.driver), result->status, result->started);

@@ -6,7 +6,8 @@
  * backend's processes have ended. How the job ends:
  *   - every rank has ended: the backend's processes end by themselves. If the one process that started all ranks goes
  * on (srun may wait for ever for a rank whose end it was not told of), overdue.h says so, or has it ended
- *   - a rank has failed: the others are ended, unless the launch spec says to keep going
+ *   - a rank has failed: the others are ended, unless the launch spec says to keep going. When all of them have ended
+ *     the user is told which one failed first (launcher/diagnosis/failure_report.h)
  *   - the start has failed, a host is lost, or a signal says so: everything is ended
  * Ranks are ended through the node agents or rank shims where these supervise them, otherwise by a signal to the
  * backend's process. What is left after a deadline is killed (procs.h).

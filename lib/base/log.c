@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -61,31 +62,57 @@ static size_t append(char *line, size_t size, size_t len, const char *text)
 	return len;
 }
 
-void hvd_log(const struct hvd_log *log, enum hvd_log_level level, const char *fmt, ...)
+/* `shown` and `line` have room for `size` bytes each. */
+static void write_message(const struct hvd_log *log, enum hvd_log_level level, const char *text, char *shown,
+			  char *line, size_t size)
 {
 	static const char *const mark[] = {"error: ", "warning: ", "", "", "debug: "};
-	int saved = errno;
-	char text[4096], shown[4096], line[4096], when[24];
-	va_list ap;
+	char when[24];
 	size_t len;
 	int n;
+
+	hvd_printable(text, shown, size);
+	if (log->sink) {
+		log->sink(level, shown, log->arg);
+		return;
+	}
+	tell_time(log, when);
+	n = snprintf(line, size, "%s%s: %s", log->prog, when, mark[level]);
+	len = n < 0 ? 0 : (size_t)n;
+	len = append(line, size, len, shown);
+	write_line(log->fd, line, len);
+}
+
+void hvd_log(const struct hvd_log *log, enum hvd_log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	char text[4096], shown[4096], line[4096];
+	va_list ap;
 
 	if (!log || level > log->level)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	hvd_printable(text, shown, sizeof(shown));
-	if (log->sink) {
-		log->sink(level, shown, log->arg);
-		errno = saved;
+	write_message(log, level, text, shown, line, sizeof(line));
+	errno = saved;
+}
+
+void hvd_log_text(const struct hvd_log *log, enum hvd_log_level level, const char *text)
+{
+	int saved = errno;
+	/* Room for every byte escaped, and for the indentation. */
+	size_t size = 4 * strlen(text) + 256;
+	char *both;
+
+	if (!log || level > log->level)
 		return;
-	}
-	tell_time(log, when);
-	n = snprintf(line, sizeof(line), "%s%s: %s", log->prog, when, mark[level]);
-	len = n < 0 ? 0 : (size_t)n;
-	len = append(line, sizeof(line), len, shown);
-	write_line(log->fd, line, len);
+	both = malloc(2 * size);
+	if (both)
+		write_message(log, level, text, both, both + size, size);
+	else
+		hvd_log(log, level, "%s", text);
+	free(both);
 	errno = saved;
 }
 

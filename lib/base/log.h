@@ -34,6 +34,8 @@ struct hvd_log hvd_log_make(const char *prog, enum hvd_log_level level);
 /* Write one message. Writes nothing when `log` is NULL. Keeps errno. */
 void hvd_log(const struct hvd_log *log, enum hvd_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same for a text of any length, which hvd_log() would cut at some kilobytes. */
+void hvd_log_text(const struct hvd_log *log, enum hvd_log_level level, const char *text);
 
 /* Write an error as "prog: error: [host: ]msg", and its hint, if it has one, as a second message. */
 void hvd_log_err(const struct hvd_log *log, const struct hvd_err *err);

@@ -23,7 +23,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     begin launch hvdrun "${FOUR[@]}" bash -c "$job"
     ended 10
     exits 3
-    has "rank 2 on hvdn2 failed first: exit code 3; ending the other ranks"
+    has "rank 2 on hvdn2 failed: exit code 3; ending the other ranks" "rank 2 on hvdn2 failed first: exit code 3"
     assert_no_leftovers
 }
 

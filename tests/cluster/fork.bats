@@ -87,7 +87,7 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     begin forked bash -c '[ $HOROVOD_RANK = 2 ] && exit 7; sleep 50'
     ended 8
     exits 7
-    has "rank 2 on " "failed first: exit code 7; ending the other ranks"
+    has "rank 2 on " "failed: exit code 7; ending the other ranks" "failed first: exit code 7"
     nobody_left 2
     begin forked bash -c '[ $HOROVOD_RANK = 1 ] && kill -KILL $$; sleep 50'
     ended 8

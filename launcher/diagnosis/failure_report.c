@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "failure_report_internal.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/process/spawn.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+
+#define MS INT64_C(1000000)
+/* A host notices the end of a process so late at most, where it is busy: so long after the launch began to end the
+ * ranks an error may still be a rank's own. */
+#define NOTICED_NS (200 * MS)
+/* Ranks that the launch ends get SIGTERM first, and SIGKILL not before this. */
+#define KILL_NS (500 * MS)
+
+struct hvd_failure_report *hvd_failure_report_create(void)
+{
+	return hvd_xcalloc(1, sizeof(struct hvd_failure_report));
+}
+
+static void clear(struct hvd_failure *f)
+{
+	hvd_rank_end_clear(&f->end);
+	free(f->host);
+	*f = (struct hvd_failure){0};
+}
+
+void hvd_failure_report_destroy(struct hvd_failure_report *report)
+{
+	if (!report)
+		return;
+	for (int k = 0; k < HVD_FAILURE_KINDS; k++)
+		for (uint32_t i = 0; i < report->kinds[k].n; i++)
+			clear(&report->kinds[k].v[i]);
+	for (uint32_t i = 0; i < report->n_ways; i++) {
+		free(report->ways[i].error);
+		free(report->ways[i].host);
+	}
+	free(report);
+}
+
+/* ---- of which kind a failure is ---- */
+
+/* What ranks say when others have gone: Python's exceptions and C's errno; Gloo; PyTorch's store and process groups;
+ * NCCL; Horovod; MPI. */
+static const char *const peer_errors[] = {
+	"connection closed",
+	"connection reset",
+	"reset by peer",
+	"closed by peer",
+	"connection refused",
+	"connection aborted",
+	"connection was aborted",
+	"connection was likely closed",
+	"connection timed out",
+	"broken pipe",
+	"brokenpipeerror",
+	"connectionreseterror",
+	"connectionabortederror",
+	"connectionrefusederror",
+	"connectionerror",
+	"closed connection",
+	"socket closed",
+	"socket timeout",
+	"transport endpoint is not connected",
+	"software caused connection abort",
+	"no route to host",
+	"gloo/transport",
+	"connectfullmesh",
+	"application timeout caused pair closure",
+	"pair closure",
+	"distnetworkerror",
+	"diststoreerror",
+	"remote peer",
+	"failed to recv, got 0 bytes",
+	"recvvalue",
+	"sendbytes failed",
+	"recvbytes failed",
+	"collective operation timeout",
+	"timed out waiting",
+	"ncclremoteerror",
+	"remote process exited or there was a network error",
+	"nccl communicator was aborted",
+	"ncclsystemerror",
+	"unhandled system error",
+	"horovodinternalerror",
+	"horovod has been shut down",
+	"horovodshutdownerror",
+	"mpi_err_proc_failed",
+	"store has been closed",
+};
+
+static bool says(const char *text, const char *const *words, size_t n)
+{
+	for (size_t i = 0; text && i < n; i++)
+		if (strcasestr(text, words[i]))
+			return true;
+	return false;
+}
+
+static bool is_peer_error(const char *error)
+{
+	return says(error, peer_errors, sizeof(peer_errors) / sizeof(peer_errors[0]));
+}
+
+/* What a program says that was told to end. */
+static bool is_interruption(const char *error)
+{
+	static const char *const words[] = {"keyboardinterrupt", "signalexception", "systemexit"};
+
+	return says(error, words, sizeof(words) / sizeof(words[0]));
+}
+
+/* The signal that ended the process; of a shell's status, too. 0 = none. */
+static int signal_of(int status)
+{
+	int shell = hvd_status_exit(status) - 128;
+
+	return shell > 0 && shell < 65 ? shell : 0;
+}
+
+static bool sent_by_others(int sig)
+{
+	return sig == SIGTERM || sig == SIGKILL || sig == SIGINT || sig == SIGHUP || sig == SIGXCPU;
+}
+
+static enum hvd_failure_kind kind_of(const struct hvd_failure_report *report, const struct hvd_failure *f)
+{
+	const struct hvd_rank_end *end = &f->end;
+	int sig = signal_of(end->status);
+	int64_t since = report->ending_at ? f->at - report->ending_at : 0;
+
+	if (end->status == 0)
+		return HVD_FAILURE_NONE;
+	if (end->cause == HVD_END_OOM || end->cause == HVD_END_HOST_OOM || end->cause == HVD_END_NOT_STARTED)
+		return HVD_FAILURE_OWN;
+	if (since > 0 && (is_interruption(end->error) || since > NOTICED_NS) && !(sig && !sent_by_others(sig)))
+		return HVD_FAILURE_KILLED;
+	if (end->error)
+		return is_peer_error(end->error) ? HVD_FAILURE_PEER : HVD_FAILURE_OWN;
+	if (sig == SIGKILL && since > 0 && since < KILL_NS)
+		return HVD_FAILURE_OWN;
+	if (sent_by_others(sig) || (since > 0 && !sig))
+		return HVD_FAILURE_KILLED;
+	return HVD_FAILURE_OWN;
+}
+
+/* ---- what is kept ---- */
+
+static char *copied(const char *text)
+{
+	return text ? hvd_xstrdup(text) : NULL;
+}
+
+static bool before(const struct hvd_failure *a, const struct hvd_failure *b)
+{
+	return a->at != b->at ? a->at < b->at : a->end.rank < b->end.rank;
+}
+
+static void keep(struct hvd_failure_list *list, const struct hvd_failure *f)
+{
+	uint32_t at = list->n;
+
+	list->count++;
+	if (f->at > list->last)
+		list->last = f->at;
+	while (at > 0 && before(f, &list->v[at - 1]))
+		at--;
+	if (at == HVD_FAILURES_KEPT)
+		return;
+	if (list->n == HVD_FAILURES_KEPT)
+		clear(&list->v[--list->n]);
+	memmove(&list->v[at + 1], &list->v[at], (list->n - at) * sizeof(list->v[0]));
+	list->n++;
+	list->v[at] = *f;
+	list->v[at].host = copied(f->host);
+	list->v[at].end.error = copied(f->end.error);
+	list->v[at].end.traceback = copied(f->end.traceback);
+	list->v[at].end.tail = copied(f->end.tail);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void count_way(struct hvd_failure_report *report, const struct hvd_failure *f)
+{
+	struct hvd_failure_way *way = report->ways, *end = way + report->n_ways;
+
+	while (way < end && !(way->status == f->end.status && same_text(way->error, f->end.error)))
+		way++;
+	if (way == end && report->n_ways == HVD_FAILURE_WAYS)
+		return;
+	if (way == end) {
+		*way = (struct hvd_failure_way){
+			.status = f->end.status, .error = copied(f->end.error), .host = copied(f->host)};
+		report->n_ways++;
+	}
+	if (!same_text(way->host, f->host)) {
+		free(way->host);
+		way->host = NULL;
+	}
+	way->count++;
+}
+
+void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_rank_end *end, const char *host)
+{
+	/* Not owned: the pointers are those of the caller. */
+	struct hvd_failure f = {.end = *end, .host = (char *)host};
+	enum hvd_failure_kind kind;
+
+	f.at = end->failed_at && end->failed_at < end->ended_at ? end->failed_at : end->ended_at;
+	if (end->cause == HVD_END_WITH_ALL) {
+		report->with_all += end->status != 0;
+		return;
+	}
+	kind = kind_of(report, &f);
+	keep(&report->kinds[kind], &f);
+	if (kind == HVD_FAILURE_OWN)
+		count_way(report, &f);
+	if ((kind == HVD_FAILURE_OWN || kind == HVD_FAILURE_PEER) &&
+	    (!report->first_ended || end->ended_at < report->first_ended))
+		report->first_ended = end->ended_at;
+}
+
+void hvd_failure_report_ending(struct hvd_failure_report *report, int64_t now)
+{
+	if (!report->ending_at)
+		report->ending_at = now;
+}
+
+/* ---- the first ---- */
+
+const struct hvd_failure *hvd_failure_first(const struct hvd_failure_report *report, enum hvd_failure_kind *kind)
+{
+	const struct hvd_failure_list *own = &report->kinds[HVD_FAILURE_OWN], *peer = &report->kinds[HVD_FAILURE_PEER],
+				      *killed = &report->kinds[HVD_FAILURE_KILLED],
+				      *well = &report->kinds[HVD_FAILURE_NONE];
+	/* A scheduler ends the others when a first process has ended with a failure. So what was killed before that was
+	 * not killed for another's sake. */
+	bool killed_first = killed->n && report->first_ended && killed->v[0].end.ended_at < report->first_ended;
+
+	*kind = HVD_FAILURE_OWN;
+	if (own->n && !(killed_first && before(&killed->v[0], &own->v[0])))
+		return &own->v[0];
+	if (killed_first)
+		return &killed->v[0];
+	*kind = HVD_FAILURE_PEER;
+	if (peer->n && well->n && before(&well->v[0], &peer->v[0])) {
+		*kind = HVD_FAILURE_NONE;
+		return &well->v[0];
+	}
+	if (peer->n)
+		return &peer->v[0];
+	*kind = HVD_FAILURE_KILLED;
+	return killed->n ? &killed->v[0] : NULL;
+}
+
+const struct hvd_rank_end *hvd_failure_report_first(struct hvd_failure_report *report, const char **host)
+{
+	enum hvd_failure_kind kind;
+	const struct hvd_failure *first = hvd_failure_first(report, &kind);
+
+	*host = first ? first->host : NULL;
+	return first ? &first->end : NULL;
+}
+
+int hvd_failure_report_status(struct hvd_failure_report *report)
+{
+	enum hvd_failure_kind kind;
+	const struct hvd_failure *first = hvd_failure_first(report, &kind);
+
+	if (first && kind == HVD_FAILURE_NONE)
+		first = &report->kinds[HVD_FAILURE_PEER].v[0];
+	return first ? first->end.status : 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * failure_report.h - which rank of a launch failed first, and what is known of that.
+ *
+ * The owner adds the ends of ranks in any order, with times by one clock (launcher/driver/driver.h). In the end the
+ * report says which failure came first by the time at which it happened: the first sign of it, or else the end of the
+ * process. Failures are of four kinds, of which the first that there is has the first failure:
+ *   OWN     a rank failed by itself; or was killed before any other had ended with a failure
+ *   PEER    it failed since others could not be reached any longer: a connection error of Gloo, NCCL, Horovod, …
+ *   KILLED  it was ended by a signal that others send (SIGTERM, SIGKILL, …), or after the launch had begun to end ranks
+ *   ALL     it was ended with all others (HVD_END_WITH_ALL): never the first, and never reported alone
+ * Where there are only those of kind PEER, a rank that ended with 0 before them is named: the others still needed it.
+ *
+ * Does no I/O. Some ends are kept in full, the others are counted, so that a job of 10,000 ranks costs no more than a
+ * small one.
+ */
+#ifndef HVD_FAILURE_REPORT_H
+#define HVD_FAILURE_REPORT_H
+
+#include "lib/base/log.h"
+#include "lib/job/rank_end.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct hvd_failure_report;
+
+struct hvd_failure_report *hvd_failure_report_create(void);
+void hvd_failure_report_destroy(struct hvd_failure_report *report); /* NULL is fine */
+
+/* The rank has ended, with 0 or not. Nothing is owned; `host` is a name. ended_at must be known. */
+void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_rank_end *end, const char *host);
+/* The launch ends the ranks from now on (ns since the epoch). Only the first time counts. */
+void hvd_failure_report_ending(struct hvd_failure_report *report, int64_t now);
+
+/* The first failure: an end that stays the report's own, and *host, until the next call with this report. NULL: there
+ * is none. Its status is 0 where a rank ended too early with 0. */
+const struct hvd_rank_end *hvd_failure_report_first(struct hvd_failure_report *report, const char **host);
+/* The status of the launch, as from waitpid(2): the first failure's, or where that one ended with 0 the next one's. 0:
+ * there is no failure. */
+int hvd_failure_report_status(struct hvd_failure_report *report);
+
+/* Some lines for people, escaped: which rank failed first, and all that is known of it, of the others, and of what to
+ * do. `brief`: only the first line, with the error. NULL: no failure. Caller frees. */
+char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief);
+/* The same as a message of the log, an error. Nothing without a failure. */
+void hvd_failure_report_log(struct hvd_failure_report *report, bool brief, const struct hvd_log *log);
+
+/* For programs: *first is {"rank":R, "host":TEXT, "how":TEXT, "local_rank":L, "pid":P, "status":S, "time":SECONDS,
+ * "cause":TEXT, "error":TEXT, "traceback":TEXT, "stderr":TEXT}, where the last four are left out if nothing is known;
+ * *counts is {"failed":N, "connection_errors":N, "ended":N}. Both are new references, or NULL without a failure. */
+void hvd_failure_report_json(struct hvd_failure_report *report, json_t **first, json_t **counts);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* failure_report_internal.h - what failure_report.c, which finds the first failure, and failure_text.c share. */
+#ifndef HVD_FAILURE_REPORT_INTERNAL_H
+#define HVD_FAILURE_REPORT_INTERNAL_H
+
+#include "failure_report.h"
+
+#include <stdint.h>
+
+enum hvd_failure_kind {
+	HVD_FAILURE_OWN,
+	HVD_FAILURE_PEER,
+	HVD_FAILURE_KILLED,
+	HVD_FAILURE_NONE, /* ended with 0 */
+	HVD_FAILURE_KINDS,
+};
+
+#define HVD_FAILURES_KEPT 2 /* of each kind: the first, and the next one's time */
+#define HVD_FAILURE_WAYS  6 /* how many different failures are counted one by one */
+
+struct hvd_failure {
+	struct hvd_rank_end end;
+	char *host;
+	int64_t at; /* when it failed */
+};
+
+struct hvd_failure_list {
+	struct hvd_failure v[HVD_FAILURES_KEPT]; /* the earliest first */
+	uint32_t n, count;                       /* kept, and all of them */
+	int64_t last;                            /* `at` of the latest */
+};
+
+/* Failures of kind OWN that are alike. */
+struct hvd_failure_way {
+	int status;
+	char *error; /* NULL: not known */
+	char *host;  /* NULL: they were on several hosts */
+	uint32_t count;
+};
+
+struct hvd_failure_report {
+	struct hvd_failure_list kinds[HVD_FAILURE_KINDS];
+	struct hvd_failure_way ways[HVD_FAILURE_WAYS];
+	uint32_t n_ways;
+	uint32_t with_all;   /* ends of HVD_END_WITH_ALL */
+	int64_t first_ended; /* of those that were not killed: the first end of a process; 0 = none */
+	int64_t ending_at;   /* 0 = not yet */
+};
+
+/* The first failure, and its kind; NULL = none. */
+const struct hvd_failure *hvd_failure_first(const struct hvd_failure_report *report, enum hvd_failure_kind *kind);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* failure_text.c - the report of failures as lines for people, and as JSON. */
+#include "failure_report_internal.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/printable.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/spawn.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define NS_PER_S 1e9
+
+/* Escaped. Caller frees. */
+static char *shown(const char *text)
+{
+	size_t size = 4 * strlen(text) + 1;
+	char *out = hvd_xcalloc(size, 1);
+
+	hvd_printable(text, out, size);
+	return out;
+}
+
+/* How it ended, with what is known of the cause. */
+static const char *how(const struct hvd_rank_end *end, char buf[128])
+{
+	static const char *const causes[] = {"", ": out of memory", ": the host ran out of memory",
+					     ": the program could not be started", ""};
+	char text[64];
+
+	snprintf(buf, 128, "%s%s", hvd_status_text(end->status, text, sizeof(text)), causes[end->cause]);
+	return buf;
+}
+
+static const char *local_time(int64_t at, char buf[32])
+{
+	time_t seconds = (time_t)(at / 1000000000);
+	struct tm tm;
+
+	if (!localtime_r(&seconds, &tm))
+		return "?";
+	snprintf(buf, 32, "%02u:%02u:%02u.%03u", (unsigned)tm.tm_hour % 24, (unsigned)tm.tm_min % 60,
+		 (unsigned)tm.tm_sec % 61, (unsigned)(at / 1000000 % 1000));
+	return buf;
+}
+
+/* ---- texts of the rank ---- */
+
+/* The lines of `text` behind a mark that a rank cannot imitate. */
+static void add_lines(char **out, const char *intro, const char *text)
+{
+	hvd_cleanup_free char *all = shown(text);
+
+	hvd_xappendf(out, "\n  %s:", intro);
+	for (char *save = NULL, *line = strtok_r(all, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		hvd_xappendf(out, "\n  | %s", line);
+}
+
+/* A traceback from standard error is part of its last lines, unless these are too few. */
+static void add_texts(char **out, const struct hvd_rank_end *end)
+{
+	bool within = end->traceback && end->tail && strstr(end->tail, end->traceback);
+	bool covers = end->traceback && end->tail && strstr(end->traceback, end->tail);
+
+	if (end->traceback && !within)
+		add_lines(out, "its traceback", end->traceback);
+	if (end->tail && !covers)
+		add_lines(out, "the last lines of its standard error", end->tail);
+}
+
+/* ---- the others ---- */
+
+/* From when to when, as seen from `first`. */
+static void span(int64_t first, int64_t from, int64_t to, char buf[80])
+{
+	double least = (double)(from - first) / NS_PER_S, most = (double)(to - first) / NS_PER_S;
+	char a[24], b[24];
+
+	snprintf(a, sizeof(a), "%.2f", least < 0 ? -least : least);
+	snprintf(b, sizeof(b), "%.2f", most < 0 ? -most : most);
+	if (most < 0)
+		snprintf(buf, 80, "up to %s s earlier", a);
+	else if (least < -0.005)
+		snprintf(buf, 80, "from %s s earlier to %s s later", a, b);
+	else if (strcmp(a, b) == 0)
+		snprintf(buf, 80, "%s s later", b);
+	else
+		snprintf(buf, 80, "%s to %s s later", a, b);
+}
+
+/* Those of a kind but for the first failure. False: there are none. */
+static bool others(const struct hvd_failure_list *list, const struct hvd_failure *first, uint32_t *n, char when[80])
+{
+	uint32_t from = list->n && first == &list->v[0];
+
+	*n = list->count - from;
+	if (*n)
+		span(first->at, list->v[from].at, list->last, when);
+	return *n > 0;
+}
+
+static void add_own(char **out, const struct hvd_failure_report *report, const struct hvd_failure *first)
+{
+	char when[80], text[64];
+	uint32_t n;
+
+	if (!others(&report->kinds[HVD_FAILURE_OWN], first, &n, when))
+		return;
+	hvd_xappendf(out, "\n  %u other rank%s failed %s", (unsigned)n, n == 1 ? "" : "s", when);
+	for (uint32_t i = 0; i < report->n_ways; i++) {
+		const struct hvd_failure_way *way = &report->ways[i];
+		bool same = way->status == first->end.status &&
+			    (way->error && first->end.error ? strcmp(way->error, first->end.error) == 0
+							    : way->error == first->end.error);
+		hvd_cleanup_free char *error = way->error ? shown(way->error) : NULL;
+		uint32_t count = way->count - (same && first == &report->kinds[HVD_FAILURE_OWN].v[0]);
+
+		if (count == 0)
+			continue;
+		hvd_xappendf(out, "\n    %u %s", (unsigned)count,
+			     same ? "in the same way" : hvd_status_text(way->status, text, sizeof(text)));
+		if (error && !same)
+			hvd_xappendf(out, ", %.200s", error);
+		if (way->host)
+			hvd_xappendf(out, ", on %s", way->host);
+	}
+}
+
+static void add_others(char **out, const struct hvd_failure_report *report, const struct hvd_failure *first)
+{
+	char when[80];
+	uint32_t n, killed;
+
+	add_own(out, report, first);
+	if (others(&report->kinds[HVD_FAILURE_PEER], first, &n, when))
+		hvd_xappendf(out, "\n  %u rank%s ended with %s %s", (unsigned)n, n == 1 ? "" : "s",
+			     n == 1 ? "a connection error" : "connection errors", when);
+	others(&report->kinds[HVD_FAILURE_KILLED], first, &killed, when);
+	killed += report->with_all;
+	if (killed)
+		hvd_xappendf(out, "\n  %u rank%s ended by the launch or the scheduler", (unsigned)killed,
+			     killed == 1 ? " was" : "s were");
+}
+
+/* ---- what to do ---- */
+
+static bool begins(const char *text, const char *with)
+{
+	return text && strncmp(text, with, strlen(with)) == 0;
+}
+
+static const char *advice_on_memory(const struct hvd_rank_end *end)
+{
+	if (end->cause == HVD_END_OOM)
+		return "the memory that the job may use there was used up: ask for more (srun --mem or --mem-per-cpu, "
+		       "bsub -M), "
+		       "or use less in each rank";
+	if (end->cause == HVD_END_HOST_OOM)
+		return "the host's memory was used up: run fewer ranks on it, or have the scheduler limit jobs to what "
+		       "they "
+		       "ask for";
+	if (end->error && strstr(end->error, "CUDA out of memory"))
+		return "the GPU's memory was used up: use smaller batches, and see with nvidia-smi who else uses it";
+	return NULL;
+}
+
+static const char *advice_on_start(const struct hvd_rank_end *end)
+{
+	int status = hvd_status_exit(end->status);
+
+	if (end->cause == HVD_END_NOT_STARTED || (status == 127 && !end->error))
+		return "is the program there on that host, by the same path, and on every host? (hvdrun --hosts ... "
+		       "ls -l, srun ls -l)";
+	if (status == 126 && !end->error)
+		return "may the program be executed on that host? (file system mounted noexec, permissions, another "
+		       "CPU)";
+	if (begins(end->error, "ModuleNotFoundError") || begins(end->error, "ImportError"))
+		return "is the module installed on that host, and is the same Python used there as on the others?";
+	return NULL;
+}
+
+static const char *advice_on_signal(const struct hvd_rank_end *end)
+{
+	switch (hvd_status_exit(end->status) - 128) {
+	case SIGBUS:
+		return "a file that was mapped into memory had no room: is /dev/shm full there? (df /dev/shm; fewer "
+		       "workers of DataLoader use less of it)";
+	case SIGSEGV:
+	case SIGILL:
+	case SIGFPE:
+		return "native code crashed: PYTHONFAULTHANDLER=1 in the environment of the ranks shows where";
+	case SIGKILL:
+		return "who killed it? The kernel, because the host's memory was used up (dmesg there), or a user, or "
+		       "the scheduler (its log)";
+	default:
+		return NULL;
+	}
+}
+
+static const char *advice(const struct hvd_rank_end *end, enum hvd_failure_kind kind)
+{
+	const char *text;
+
+	if (kind == HVD_FAILURE_NONE)
+		return "do all ranks take the same number of steps? A rank that is done must wait for the others";
+	if (kind == HVD_FAILURE_PEER)
+		return "no rank failed for a reason of its own: did a host or the network fail?";
+	text = advice_on_memory(end);
+	if (!text)
+		text = advice_on_start(end);
+	return text ? text : advice_on_signal(end);
+}
+
+/* ---- all of it ---- */
+
+static char *headline(const struct hvd_failure *first, enum hvd_failure_kind kind)
+{
+	hvd_cleanup_free char *host = shown(first->host);
+	char buf[128];
+
+	if (kind == HVD_FAILURE_NONE)
+		return hvd_xasprintf("rank %u on %s ended too early: exit code 0, while others still needed it",
+				     (unsigned)first->end.rank, host);
+	return hvd_xasprintf("rank %u on %s failed first: %s", (unsigned)first->end.rank, host, how(&first->end, buf));
+}
+
+char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief)
+{
+	enum hvd_failure_kind kind;
+	const struct hvd_failure *first = hvd_failure_first(report, &kind);
+	const char *todo;
+	char *out, when[32];
+
+	if (!first)
+		return NULL;
+	out = headline(first, kind);
+	if (first->end.error) {
+		hvd_cleanup_free char *error = shown(first->end.error);
+
+		hvd_xappendf(&out, "\n  %s", error);
+	}
+	if (brief)
+		return out;
+	hvd_xappendf(&out, "\n  local rank %u, ", (unsigned)first->end.local_rank);
+	if (first->end.pid)
+		hvd_xappendf(&out, "pid %d, ", (int)first->end.pid);
+	hvd_xappendf(&out, "at %s", local_time(first->at, when));
+	add_texts(&out, &first->end);
+	add_others(&out, report, first);
+	todo = advice(&first->end, kind);
+	if (todo)
+		hvd_xappendf(&out, "\n  %s", todo);
+	return out;
+}
+
+void hvd_failure_report_log(struct hvd_failure_report *report, bool brief, const struct hvd_log *log)
+{
+	hvd_cleanup_free char *text = hvd_failure_report_text(report, brief);
+
+	if (text)
+		hvd_log_text(log, HVD_LOG_ERROR, text);
+}
+
+static void set_text(json_t *out, const char *key, const char *text)
+{
+	if (text) {
+		hvd_cleanup_free char *safe = shown(text);
+
+		json_object_set_new(out, key, json_string(safe));
+	}
+}
+
+void hvd_failure_report_json(struct hvd_failure_report *report, json_t **first, json_t **counts)
+{
+	enum hvd_failure_kind kind;
+	const struct hvd_failure *f = hvd_failure_first(report, &kind);
+	const struct hvd_failure_list *kinds = report->kinds;
+	char buf[64];
+
+	*first = *counts = NULL;
+	if (!f)
+		return;
+	*first =
+		json_pack("{s:I, s:s, s:I, s:i, s:f}", "rank", (json_int_t)f->end.rank, "how",
+			  hvd_status_text(f->end.status, buf, sizeof(buf)), "local_rank", (json_int_t)f->end.local_rank,
+			  "status", hvd_status_exit(f->end.status), "time", (double)f->at / NS_PER_S);
+	set_text(*first, "host", f->host);
+	if (f->end.pid)
+		json_object_set_new(*first, "pid", json_integer(f->end.pid));
+	if (f->end.cause)
+		json_object_set_new(*first, "cause", json_string(hvd_end_cause_name(f->end.cause)));
+	set_text(*first, "error", f->end.error);
+	set_text(*first, "traceback", f->end.traceback);
+	set_text(*first, "stderr", f->end.tail);
+	*counts = json_pack("{s:i, s:i, s:i}", "failed", (int)kinds[HVD_FAILURE_OWN].count, "connection_errors",
+			    (int)kinds[HVD_FAILURE_PEER].count, "ended",
+			    (int)(kinds[HVD_FAILURE_KILLED].count + report->with_all));
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launcher/diagnosis/failure_report.h"
+
+#include "lib/base/log.h"
+#include "unit.h"
+
+#include <signal.h>
+#include <time.h>
+
+#define MS         INT64_C(1000000)
+#define T0         (INT64_C(1700000000000) * MS)
+#define EXIT(code) ((code) << 8)
+
+struct history {
+	struct hvd_failure_report *report;
+	char *text;
+};
+
+static int setup(void **state)
+{
+	struct history *h = calloc(1, sizeof(*h));
+
+	setenv("TZ", "UTC", 1);
+	tzset();
+	h->report = hvd_failure_report_create();
+	*state = h;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct history *h = *state;
+
+	hvd_failure_report_destroy(h->report);
+	free(h->text);
+	free(h);
+	return 0;
+}
+
+/* A rank has ended so many ms after T0. */
+static void ended(struct history *h, uint32_t rank, const char *host, int status, int64_t ms, const char *error)
+{
+	struct hvd_rank_end end = {.rank = rank,
+				   .status = status,
+				   .ended_at = T0 + ms * MS,
+				   .failed_at = error ? T0 + ms * MS - MS : 0,
+				   .error = (char *)error};
+
+	hvd_failure_report_add(h->report, &end, host);
+}
+
+static const char *text(struct history *h)
+{
+	free(h->text);
+	h->text = hvd_failure_report_text(h->report, false);
+	return h->text ? h->text : "";
+}
+
+static void first_is(struct history *h, uint32_t rank, int status)
+{
+	const char *host;
+	const struct hvd_rank_end *first = hvd_failure_report_first(h->report, &host);
+
+	assert_non_null(first);
+	if (first->rank != rank)
+		print_error("%s\n", text(h));
+	assert_int_equal(first->rank, rank);
+	assert_int_equal(hvd_failure_report_status(h->report), status);
+}
+
+static void nothing_has_failed(void **state)
+{
+	struct history *h = *state;
+	json_t *first, *counts;
+	const char *host;
+
+	ended(h, 0, "n1", 0, 5, NULL);
+	assert_null(hvd_failure_report_first(h->report, &host));
+	assert_null(hvd_failure_report_text(h->report, false));
+	assert_int_equal(hvd_failure_report_status(h->report), 0);
+	hvd_failure_report_json(h->report, &first, &counts);
+	assert_true(!first && !counts);
+}
+
+/* Heard of last, but it happened first. */
+static void the_first_by_time(void **state)
+{
+	struct history *h = *state;
+
+	ended(h, 1, "n1", EXIT(3), 20, "ValueError: b");
+	ended(h, 5, "n2", EXIT(1), 10, "ValueError: a");
+	ended(h, 2, "n1", EXIT(3), 30, "ValueError: b");
+	first_is(h, 5, EXIT(1));
+	assert_in(text(h), "rank 5 on n2 failed first: exit code 1\n  ValueError: a\n  local rank 0, at 22:13:20.009");
+	assert_in(text(h), "\n  2 other ranks failed 0.01 to 0.02 s later\n    2 exit code 3, ValueError: b, on n1");
+}
+
+/* The clocks of two hosts were compared no better than this, so the others seem to be earlier. */
+static void connection_errors_follow_from_others(void **state)
+{
+	struct history *h = *state;
+
+	for (uint32_t r = 0; r < 8; r++)
+		if (r != 5)
+			ended(h, r, "n1", EXIT(1), 8 + r,
+			      "RuntimeError: [../gloo/transport/tcp/pair.cc:1] Connection closed by peer");
+	ended(h, 5, "n2", EXIT(1), 10, "RuntimeError: bad batch");
+	first_is(h, 5, EXIT(1));
+	assert_in(text(h), "\n  7 ranks ended with connection errors 0.00 to 0.01 s later");
+}
+
+static void all_are_connection_errors(void **state)
+{
+	struct history *h = *state;
+
+	ended(h, 1, "n1", EXIT(1), 20, "ConnectionResetError: [Errno 104] Connection reset by peer");
+	ended(h, 2, "n1", EXIT(1), 10, "RuntimeError: Broken pipe");
+	ended(h, 0, "n1", 0, 40, NULL);
+	first_is(h, 2, EXIT(1));
+	assert_in(text(h), "no rank failed for a reason of its own");
+	/* A rank that was done before is why. */
+	ended(h, 3, "n2", 0, 1, NULL);
+	first_is(h, 3, EXIT(1));
+	assert_in(text(h), "rank 3 on n2 ended too early: exit code 0, while others still needed it");
+	assert_in(text(h), "\n  2 ranks ended with connection errors 0.01 to 0.02 s later");
+	/* But not if another rank failed for a reason of its own. */
+	ended(h, 4, "n2", EXIT(2), 30, NULL);
+	first_is(h, 4, EXIT(2));
+}
+
+static void the_launch_ends_the_others(void **state)
+{
+	struct history *h = *state;
+
+	ended(h, 2, "n1", SIGSEGV, 10, NULL);
+	hvd_failure_report_ending(h->report, T0 + 12 * MS);
+	ended(h, 0, "n1", SIGTERM, 13, NULL);
+	ended(h, 1, "n1", EXIT(1), 14, "KeyboardInterrupt");
+	ended(h, 3, "n1", EXIT(143), 14, NULL);
+	ended(h, 4, "n1", SIGKILL, 5014, NULL);
+	ended(h, 5, "n1", EXIT(9), 15, NULL);
+	first_is(h, 2, SIGSEGV);
+	assert_in(text(h), "failed first: killed by signal 11 (SIGSEGV)");
+	assert_in(text(h), "\n  5 ranks were ended by the launch or the scheduler");
+	assert_in(text(h), "PYTHONFAULTHANDLER");
+}
+
+/* The others notice that a rank was killed before its own host has told of it. */
+static void killed_from_outside(void **state)
+{
+	struct history *h = *state;
+
+	ended(h, 0, "n1", EXIT(1), 11, "RuntimeError: Connection closed by peer");
+	hvd_failure_report_ending(h->report, T0 + 12 * MS);
+	ended(h, 1, "n2", SIGKILL, 30, NULL);
+	ended(h, 2, "n2", SIGTERM, 14, NULL);
+	first_is(h, 1, SIGKILL);
+}
+
+/* srun kills the others when the first process has ended with a failure. */
+static void a_scheduler_kills_the_others(void **state)
+{
+	struct history *h = *state;
+
+	ended(h, 0, "n1", SIGKILL, 30, NULL);
+	ended(h, 1, "n1", SIGKILL, 29, NULL);
+	ended(h, 3, "n2", EXIT(1), 20, "RuntimeError: Connection closed by peer");
+	first_is(h, 3, EXIT(1));
+	ended(h, 2, "n2", SIGKILL, 10, NULL);
+	first_is(h, 2, SIGKILL);
+}
+
+static void ended_with_all(void **state)
+{
+	struct history *h = *state;
+	struct hvd_rank_end end = {.rank = 1, .status = SIGTERM, .ended_at = T0, .cause = HVD_END_WITH_ALL};
+	const char *host;
+
+	hvd_failure_report_add(h->report, &end, "n1");
+	assert_null(hvd_failure_report_first(h->report, &host));
+	ended(h, 0, "n1", EXIT(1), 20, NULL);
+	first_is(h, 0, EXIT(1));
+	assert_in(text(h), "\n  1 rank was ended by the launch");
+}
+
+static void causes_and_advice(void **state)
+{
+	static const struct {
+		int status;
+		enum hvd_end_cause cause;
+		const char *error, *says, *advises;
+	} cases[] = {
+		{SIGKILL, HVD_END_OOM, NULL, "killed by signal 9 (SIGKILL): out of memory\n", "ask for more"},
+		{SIGKILL, HVD_END_HOST_OOM, NULL, ": the host ran out of memory\n", "run fewer ranks"},
+		{EXIT(127), HVD_END_NOT_STARTED, NULL, ": the program could not be started\n", "is the program there"},
+		{EXIT(1), 0, "ModuleNotFoundError: No module named 'x'", "exit code 1\n", "is the module installed"},
+		{SIGBUS, 0, NULL, "killed by signal 7 (SIGBUS)\n", "/dev/shm"},
+		{EXIT(1), 0, "torch.OutOfMemoryError: CUDA out of memory. Tried", "exit code 1\n", "smaller batches"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct history *h = *state;
+		struct hvd_rank_end end = {.status = cases[i].status,
+					   .cause = cases[i].cause,
+					   .error = (char *)cases[i].error,
+					   .ended_at = T0};
+
+		hvd_failure_report_destroy(h->report);
+		h->report = hvd_failure_report_create();
+		hvd_failure_report_add(h->report, &end, "n1");
+		assert_in(text(h), cases[i].says);
+		assert_in(text(h), cases[i].advises);
+	}
+}
+
+/* What ranks write is escaped, and stands behind a mark. */
+static void texts_of_the_rank(void **state)
+{
+	struct history *h = *state;
+	struct hvd_rank_end end = {.rank = 3,
+				   .local_rank = 1,
+				   .pid = 77,
+				   .status = EXIT(1),
+				   .ended_at = T0,
+				   .error = (char *)"E\x1b[2J",
+				   .traceback = (char *)"Traceback:\n  File x\nE",
+				   .tail = (char *)"a\nhvdrun: error: b\n"};
+	json_t *first, *counts;
+
+	hvd_failure_report_add(h->report, &end, "n1");
+	assert_string_equal(text(h), "rank 3 on n1 failed first: exit code 1\n"
+				     "  E\\x1b[2J\n"
+				     "  local rank 1, pid 77, at 22:13:20.000\n"
+				     "  its traceback:\n"
+				     "  | Traceback:\n"
+				     "  |   File x\n"
+				     "  | E\n"
+				     "  the last lines of its standard error:\n"
+				     "  | a\n"
+				     "  | hvdrun: error: b");
+	hvd_failure_report_json(h->report, &first, &counts);
+	assert_string_equal(json_string_value(json_object_get(first, "how")), "exit code 1");
+	assert_string_equal(json_string_value(json_object_get(first, "error")), "E\\x1b[2J");
+	assert_int_equal(json_integer_value(json_object_get(first, "local_rank")), 1);
+	assert_int_equal(json_integer_value(json_object_get(counts, "failed")), 1);
+	json_decref(first);
+	json_decref(counts);
+	/* A traceback that the last lines have is not shown twice. */
+	hvd_failure_report_destroy(h->report);
+	h->report = hvd_failure_report_create();
+	end.tail = (char *)"a\nTraceback:\n  File x\nE";
+	hvd_failure_report_add(h->report, &end, "n1");
+	assert_null(strstr(text(h), "its traceback"));
+}
+
+/* Ten thousand ranks with long texts: some are kept. */
+static void many_ranks(void **state)
+{
+	struct history *h = *state;
+	char *long_text = calloc(1, 16384);
+
+	memset(long_text, 'x', 16000);
+	for (uint32_t r = 0; r < 10000; r++) {
+		struct hvd_rank_end end = {.rank = r,
+					   .status = EXIT(1 + (int)(r % 20)),
+					   .ended_at = T0 + (20000 - (int64_t)r) * MS,
+					   .traceback = long_text,
+					   .tail = long_text};
+
+		hvd_failure_report_add(h->report, &end, "n1");
+	}
+	free(long_text);
+	first_is(h, 9999, EXIT(20));
+	assert_in(text(h), "\n  9999 other ranks failed 0.00 to 10.00 s later");
+	assert_true(strlen(text(h)) < 40000);
+}
+
+/* Whatever the order in which ends come, and whatever follows from the first failure: it is found. */
+static void random_histories(void **state)
+{
+	static const char *const peers[] = {"RuntimeError: Connection closed by peer", "BrokenPipeError: [Errno 32]",
+					    "horovod.common.exceptions.HorovodInternalError: x",
+					    "torch.distributed.DistNetworkError: recvValue failed"};
+	static const int own[] = {EXIT(1), EXIT(77), SIGSEGV, SIGABRT, SIGKILL};
+	uint32_t seed = 2463534242;
+
+	for (int round = 0; round < 3000; round++) {
+		struct history *h = *state;
+		uint32_t n = 2 + dice(&seed) % 30, culprit = dice(&seed) % n, order[32];
+		int status = own[dice(&seed) % 5];
+		int64_t at = 1000, ending = at + 1 + dice(&seed) % 20;
+		bool told = dice(&seed) % 2, ending_known = dice(&seed) % 2;
+
+		hvd_failure_report_destroy(h->report);
+		h->report = hvd_failure_report_create();
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t j = dice(&seed) % (i + 1);
+
+			order[i] = order[j];
+			order[j] = i;
+		}
+		if (ending_known)
+			hvd_failure_report_ending(h->report, T0 + ending * MS);
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t r = order[i], kind = dice(&seed) % 3;
+
+			if (r == culprit)
+				ended(h, r, "n1", status, at, told && status == EXIT(1) ? "ValueError: x" : NULL);
+			else if (kind == 0)
+				ended(h, r, "n2", EXIT(1), at + 1 + dice(&seed) % 300, peers[dice(&seed) % 4]);
+			else if (kind == 1)
+				ended(h, r, "n2", dice(&seed) % 2 ? SIGTERM : EXIT(143), ending + 1 + dice(&seed) % 50,
+				      NULL);
+			else
+				ended(h, r, "n2", SIGKILL, ending + 600 + dice(&seed) % 50, NULL);
+		}
+		first_is(h, culprit, status);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(nothing_has_failed, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_first_by_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(connection_errors_follow_from_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_are_connection_errors, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_launch_ends_the_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(killed_from_outside, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_scheduler_kills_the_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(ended_with_all, setup, teardown),
+		cmocka_unit_test_setup_teardown(causes_and_advice, setup, teardown),
+		cmocka_unit_test_setup_teardown(texts_of_the_rank, setup, teardown),
+		cmocka_unit_test_setup_teardown(many_ranks, setup, teardown),
+		cmocka_unit_test_setup_teardown(random_histories, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
