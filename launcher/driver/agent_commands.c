@@ -101,13 +101,17 @@ int hvd_agent_kill_connections(struct hvd_node_agents *agents, const struct hvd_
 
 /* ---- what agents say ---- */
 
-static void on_exit_message(const struct hvd_agent_events *events, const json_t *msg, void *arg)
+static void on_exit_message(struct hvd_node_agents *agents, const struct hvd_agent_events *events, uint32_t host,
+			    const json_t *msg, void *arg)
 {
-	int64_t worker, status;
+	struct hvd_rank_end end = {0};
+	int64_t worker;
 
-	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) == 0 &&
-	    hvd_get_int(msg, "status", 0, 0xffff, &status, NULL) == 0)
-		events->exited((uint32_t)worker, (int)status, arg);
+	if (hvd_get_int(msg, "worker", 0, UINT32_MAX, &worker, NULL) != 0 || hvd_rank_end_parse(msg, &end, NULL) != 0)
+		return;
+	hvd_clock_end(&agents->table.hosts[host].clock, &end, hvd_wall_now());
+	events->exited((uint32_t)worker, &end, arg);
+	hvd_rank_end_clear(&end);
 }
 
 static void on_notified(const struct hvd_agent_events *events, const json_t *msg, void *arg)
@@ -129,13 +133,13 @@ static void on_connections_killed(const struct hvd_agent_events *events, uint32_
 		events->connections_killed(host, (int)n, why, arg);
 }
 
-void hvd_agent_read(const struct hvd_agent_events *events, const struct hvd_client *cl, const char *type,
-		    const json_t *msg, void *arg)
+void hvd_agent_read(struct hvd_node_agents *agents, const struct hvd_agent_events *events, const struct hvd_client *cl,
+		    const char *type, const json_t *msg, void *arg)
 {
-	if (cl->role != HVD_ROLE_AGENT)
+	if (cl->role != HVD_ROLE_AGENT || cl->host >= agents->table.n)
 		return;
 	if (strcmp(type, "exit") == 0)
-		on_exit_message(events, msg, arg);
+		on_exit_message(agents, events, cl->host, msg, arg);
 	else if (strcmp(type, "output-lost") == 0)
 		events->output_lost(arg);
 	else if (strcmp(type, "notified") == 0)

@@ -8,8 +8,8 @@
  *   to an agent     {"t":"start", "worker":ID, "rank":R, "slot":I, "slots":N, "env":{NAME:VALUE,…}}   start it
  *                   {"t":"stop", "worker":ID, "grace":S}            end it; S seconds from SIGTERM to SIGKILL
  *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}                        task/worker_notify.h
- *                   {"t":"kill-connections", "at":[…]} task/kill_connections.h from an agent   {"t":"exit",
- * "worker":ID, "status":S}      the rank has ended; S as from waitpid(2)
+ *                   {"t":"kill-connections", "at":[…]}                                      task/kill_connections.h
+ *   from an agent   {"t":"exit", "worker":ID, …}               the rank has ended (lib/job/rank_end.h)
  *                   {"t":"notified", "worker":ID, "why":TEXT}  why "": the worker has heard
  *                   {"t":"kill-connections", "n":N, "why":TEXT}             so many connections were broken; why "":
  * all
@@ -20,10 +20,12 @@
 
 #include "gloo_peers.h"
 #include "lib/job/layout.h"
+#include "lib/job/rank_end.h"
 #include "node_agents.h"
 
 struct hvd_agent_events {
-	void (*exited)(uint32_t worker, int status, void *arg);
+	/* The times are by this process's clock, and ended_at is known; the rank is not set. */
+	void (*exited)(uint32_t worker, const struct hvd_rank_end *end, void *arg);
 	void (*notified)(uint32_t worker, const char *why, void *arg); /* "": the worker has heard */
 	void (*connections_killed)(uint32_t host, int broken, const char *why,
 				   void *arg); /* "": all connections were broken */
@@ -31,8 +33,8 @@ struct hvd_agent_events {
 };
 
 /* Read a message that hvd_node_agents_ops.message was given, and call the event that it means. */
-void hvd_agent_read(const struct hvd_agent_events *events, const struct hvd_client *cl, const char *type,
-		    const json_t *msg, void *arg);
+void hvd_agent_read(struct hvd_node_agents *agents, const struct hvd_agent_events *events, const struct hvd_client *cl,
+		    const char *type, const json_t *msg, void *arg);
 
 /* Ranks that are started from now on are for this layout, which is taken over. Its hosts are all that the job has ever
  * had, by number. */

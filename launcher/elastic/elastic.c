@@ -5,6 +5,7 @@
 #include "discovery.h"
 #include "elastic_rendezvous.h"
 #include "event_queue.h"
+#include "generation_failures.h"
 #include "launcher/driver/agent_commands.h"
 #include "launcher/driver/gloo_peers.h"
 #include "machine.h"
@@ -32,8 +33,10 @@ struct elastic {
 	struct hvd_elastic_rv *erv;
 	struct hvd_gloo_peers *peers;
 	struct hvd_event_queue *events;
+	struct hvd_elastic_failures failures;
 	bool restart; /* PyTorch's policy (machine.h) */
 	bool output_lost;
+	bool failed; /* the job ends because ranks or hosts have failed */
 };
 
 /* ---- the end ---- */
@@ -42,6 +45,7 @@ static void end_all(void *arg)
 {
 	struct elastic *el = arg;
 
+	hvd_elastic_failures_ending(&el->failures);
 	hvd_node_agents_end(el->agents);
 	if (el->job.ending)
 		hvd_procs_signal(el->job.procs, SIGTERM);
@@ -66,6 +70,7 @@ static void finish(const struct hvd_err *why, int status, void *arg)
 		return;
 	if (why->code)
 		hvd_log_err(el->job.log, why);
+	el->failed = why->code == HVD_E_FAILED;
 	el->job.result->status = status;
 	el->job.result->limit_met = why->code == HVD_E_LIMIT;
 	end_all(el);
@@ -125,6 +130,7 @@ static void do_generation(bool prepared, void *arg)
 	struct hvd_layout layout;
 	struct hvd_err why = {0};
 
+	hvd_elastic_failures_next(&el->failures, hvd_machine_generation(el->machine), el->job.log);
 	hvd_elastic_rv_cancel_notify(el->erv);
 	hvd_gloo_peers_begin(el->peers);
 	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0)
@@ -230,9 +236,12 @@ static void on_left(uint32_t host, void *arg)
 	hvd_procs_agent_left(((struct elastic *)arg)->job.procs, host);
 }
 
-static void on_exited(uint32_t worker, int status, void *arg)
+static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg)
 {
-	hvd_event_queue_add(((struct elastic *)arg)->events, HVD_EVENT_EXITED, worker, status);
+	struct elastic *el = arg;
+
+	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
+	hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -269,7 +278,7 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 {
 	static const struct hvd_agent_events events = {on_exited, on_notified, on_connections_killed, on_output_lost};
 
-	hvd_agent_read(&events, cl, type, msg, arg);
+	hvd_agent_read(((struct elastic *)arg)->agents, &events, cl, type, msg, arg);
 }
 
 /* ---- what the workers tell at the rendezvous ---- */
@@ -388,6 +397,7 @@ static void cleanup(struct elastic *el)
 	hvd_node_agents_destroy(el->agents);
 	hvd_gloo_peers_destroy(el->peers);
 	hvd_event_queue_destroy(el->events);
+	hvd_elastic_failures_clear(&el->failures);
 	hvd_machine_destroy(el->machine);
 	hvd_job_clear(&el->job);
 }
@@ -410,6 +420,8 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	if (rc == 0) {
 		hvd_job_run(&el.job);
 		result->generations = hvd_machine_generation(el.machine);
+		if (el.failed && !el.job.ending_signal)
+			hvd_elastic_failures_end(&el.failures, result, el.job.log);
 	}
 	result->seconds = hvd_job_seconds(&el.job);
 	if (el.output_lost)

@@ -39,7 +39,7 @@ void hvd_failure_note(struct hvd_machine *m, struct hvd_worker *w, const char *w
 	w->failed = true;
 	hvd_warn(m->log, "rank %d on %s failed: %s", w->rank, m->hosts[w->host].name, what);
 	if (hvd_worker_group_has(&m->now, w))
-		hvd_failure_set(m, w, "rank %d failed first: %s", w->rank, what);
+		hvd_failure_set(m, w, "rank %d failed: %s", w->rank, what);
 }
 
 void hvd_failure_blame(struct hvd_machine *m, struct hvd_worker *w, bool first, const char *what)

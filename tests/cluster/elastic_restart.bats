@@ -85,7 +85,7 @@ stop() { on_login touch work/stop; }
     printf '#!/bin/sh\n[ $RANK != 1 ] || exit 7\nexec sleep 100\n' | script failing
     run on_login salloc -Q -N2 --ntasks-per-node=1 --no-kill hvdrun --max-restarts 2 ./failing
     exits 7
-    has "generation 3: 2 ranks on 2 hosts" "error: hvdn2: rank 1 failed first: exit code 7" \
+    has "generation 3: 2 ranks on 2 hosts" "error: hvdn2: rank 1 failed: exit code 7" "error: rank 1 on hvdn2 failed first: exit code 7" \
         "all ranks were started anew 2 times, as often as --max-restarts lets them"
     run on_login salloc -Q -N2 --ntasks-per-node=1 --no-kill hvdrun --max-restarts 0 ./failing
     exits 7

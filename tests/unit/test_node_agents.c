@@ -64,13 +64,13 @@ static void on_left(uint32_t host, void *arg)
 	w->last_left = host;
 }
 
-static void on_exited(uint32_t worker, int status, void *arg)
+static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg)
 {
 	struct world *w = arg;
 
 	w->exited++;
 	w->worker = worker;
-	w->status = status;
+	w->status = end->status;
 }
 
 static void on_notified(uint32_t worker, const char *why, void *arg)
@@ -105,7 +105,7 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 {
 	static const struct hvd_agent_events events = {on_exited, on_notified, on_cut, NULL};
 
-	hvd_agent_read(&events, cl, type, msg, arg);
+	hvd_agent_read(((struct world *)arg)->agents, &events, cl, type, msg, arg);
 }
 
 static int setup(void **state)

@@ -232,7 +232,7 @@ static void restarts_are_limited(void **state)
 	die(s, id_of(s, 1), 7 << 8);
 	assert_true(s->over);
 	assert_int_equal(s->status, 7);
-	assert_non_null(strstr(s->why.msg, "rank 1 failed first: exit code 7"));
+	assert_non_null(strstr(s->why.msg, "rank 1 failed: exit code 7"));
 	assert_non_null(strstr(s->why.hint, "--max-restarts"));
 	end(s);
 }

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "generation_failures.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/deadline.h"
+#include "lib/process/spawn.h"
+
+#include <stddef.h>
+
+static struct hvd_failure_report *current(struct hvd_elastic_failures *failures)
+{
+	if (!failures->now)
+		failures->now = hvd_failure_report_create();
+	return failures->now;
+}
+
+static bool any(struct hvd_failure_report *report)
+{
+	const char *host;
+
+	return report && hvd_failure_report_first(report, &host);
+}
+
+void hvd_elastic_failures_add(struct hvd_elastic_failures *failures, const struct hvd_machine *machine, uint32_t worker,
+			      const struct hvd_rank_end *end)
+{
+	const struct hvd_worker *w = hvd_machine_worker(machine, worker);
+	struct hvd_rank_end known = *end; /* its texts stay the caller's */
+
+	if (!w)
+		return;
+	known.rank = (uint32_t)w->rank;
+	known.local_rank = (uint32_t)w->slot;
+	if (w->state == HVD_WORKER_ENDING)
+		known.cause = HVD_END_WITH_ALL;
+	hvd_failure_report_add(current(failures), &known, hvd_machine_host(machine, w->host));
+}
+
+void hvd_elastic_failures_ending(struct hvd_elastic_failures *failures)
+{
+	hvd_failure_report_ending(current(failures), hvd_wall_now());
+}
+
+void hvd_elastic_failures_next(struct hvd_elastic_failures *failures, int generation, const struct hvd_log *log)
+{
+	if (any(failures->now)) {
+		hvd_cleanup_free char *text = hvd_failure_report_text(failures->now, true);
+
+		hvd_info(log, "before generation %d: %s", generation, text);
+		hvd_failure_report_destroy(failures->last);
+		failures->last = failures->now;
+	} else {
+		hvd_failure_report_destroy(failures->now);
+	}
+	failures->now = NULL;
+}
+
+void hvd_elastic_failures_end(struct hvd_elastic_failures *failures, struct hvd_result *result,
+			      const struct hvd_log *log)
+{
+	struct hvd_failure_report *report = any(failures->now) ? failures->now : failures->last;
+
+	if (!any(report))
+		return;
+	hvd_failure_report_log(report, false, log);
+	hvd_failure_report_json(report, &result->first_failure, &result->failures);
+	result->status = hvd_status_exit(hvd_failure_report_status(report));
+}
+
+void hvd_elastic_failures_clear(struct hvd_elastic_failures *failures)
+{
+	hvd_failure_report_destroy(failures->now);
+	hvd_failure_report_destroy(failures->last);
+	*failures = (struct hvd_elastic_failures){0};
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * generation_failures.h - what an elastic job tells the user of failed ranks: after each generation in a few words
+ * which rank failed first, and in the end, if the job has failed, all that is known
+ * (launcher/diagnosis/failure_report.h).
+ */
+#ifndef HVD_GENERATION_FAILURES_H
+#define HVD_GENERATION_FAILURES_H
+
+#include "launcher/diagnosis/failure_report.h"
+#include "launcher/run/job.h"
+#include "machine.h"
+
+/* A zeroed one has none. */
+struct hvd_elastic_failures {
+	struct hvd_failure_report *now, *last; /* of this generation; of the last one before it that had failures */
+};
+
+/* A worker has ended. Nothing follows from it if the machine had told it to end. */
+void hvd_elastic_failures_add(struct hvd_elastic_failures *failures, const struct hvd_machine *machine, uint32_t worker,
+			      const struct hvd_rank_end *end);
+/* The job ends its ranks from now on. */
+void hvd_elastic_failures_ending(struct hvd_elastic_failures *failures);
+/* The generation with this number begins. */
+void hvd_elastic_failures_next(struct hvd_elastic_failures *failures, int generation, const struct hvd_log *log);
+/* The job has failed: tell why, and make the first failure the result. */
+void hvd_elastic_failures_end(struct hvd_elastic_failures *failures, struct hvd_result *result,
+			      const struct hvd_log *log);
+void hvd_elastic_failures_clear(struct hvd_elastic_failures *failures);
+
+#endif
