@@ -8,6 +8,7 @@
  * launch's key, which srun sends to the tasks in Slurm's launch message; else
  * munge or a key file proves who belongs to the launch.
  */
+#include "launcher/diagnosis/hang_watch.h"
 #include "launcher/driver/driver.h"
 #include "launcher/driver/relays.h"
 #include "launcher/options/config.h"
@@ -149,15 +150,36 @@ static void on_started(void *arg)
 	prog->limit = hvd_time_limit_watch(prog->base, &prog->spec, prog->job, &ops, prog, &prog->log);
 }
 
-static void on_failed(const struct hvd_err *why, void *arg)
+static void end_step(struct program *prog)
 {
-	struct program *prog = arg;
 	struct timeval tv = {.tv_sec = (time_t)END_STEP_SECONDS};
 
-	hvd_log_err(&prog->log, why);
 	if (prog->started)
 		signal_step(prog, SIGTERM);
 	evtimer_add(prog->end_step, &tv);
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	hvd_log_err(&((struct program *)arg)->log, why);
+	end_step(arg);
+}
+
+static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
+{
+	struct program *prog = arg;
+
+	hvd_log_err(&prog->log, why);
+	if (requeue)
+		hvd_requeue_want(&prog->requeue, &prog->spec, HVD_REQUEUE_HANG, NULL);
+	end_step(prog);
+}
+
+static void on_stalled(const struct hvd_stall *stall, void *arg)
+{
+	struct program *prog = arg;
+
+	hvd_hang_report(stall, &prog->spec, &prog->log, on_hang_end, prog);
 }
 
 static void on_srun(evutil_socket_t fd, short what, void *arg)
@@ -379,8 +401,11 @@ static void ask_shared(struct program *prog)
 
 static int run(struct program *prog, struct hvd_err *err)
 {
-	static const struct hvd_driver_ops ops = {
-		.started = on_started, .failed = on_failed, .rank_exit = on_rank_exit, .host_gone = on_host_gone};
+	static const struct hvd_driver_ops ops = {.started = on_started,
+						  .failed = on_failed,
+						  .rank_exit = on_rank_exit,
+						  .host_gone = on_host_gone,
+						  .stalled = on_stalled};
 	char id_text[HVD_ID_TEXT];
 	struct hvd_identity identity;
 	struct hvd_session session;

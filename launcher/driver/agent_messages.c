@@ -53,6 +53,9 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 	cl->role = HVD_ROLE_AGENT;
 	cl->all = agents->opts->mode == HVD_START_HOSTS || json_is_true(json_object_get(msg, "all"));
 	cl->rank = host->node.n_ranks ? host->node.ranks[0] : 0;
+	/* Where the plugin has started it, it ends when it has the plan, and another process stays. */
+	if (agents->opts->mode != HVD_START_PLUGIN)
+		hvd_progress_add(agents->rank_progress, cl);
 	hvd_debug(agents->log, "%s has registered (%u of %u)", host->node.name,
 		  hvd_node_table_count(&agents->table, HVD_STAGE_REGISTERED), agents->table.n);
 	rc = hvd_node_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, &why);
@@ -116,8 +119,8 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
 	/* Also when the launch has failed: it may have because of those who are waited for. */
-	if (cl->role == HVD_ROLE_SERVER &&
-	    (strcmp(type, "joined") == 0 || strcmp(type, "waits") == 0 || strcmp(type, "said") == 0)) {
+	if (cl->role == HVD_ROLE_SERVER && (strcmp(type, "joined") == 0 || strcmp(type, "waits") == 0 ||
+					    strcmp(type, "said") == 0 || strcmp(type, "changes") == 0)) {
 		hvd_rv_service_message(&agents->service, msg);
 		return;
 	}
@@ -129,6 +132,8 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 		on_report(agents, cl, msg);
 	else if (strcmp(type, "cannot") == 0)
 		on_cannot(agents, cl, msg);
+	else if (strcmp(type, "activity") == 0)
+		hvd_progress_message(agents->rank_progress, cl, msg);
 	else if (strcmp(type, "serving") == 0)
 		hvd_admission_serving(agents, cl, msg);
 	else
@@ -140,6 +145,7 @@ void hvd_node_agents_gone(struct hvd_client *cl, const struct hvd_err *why, void
 	struct hvd_node_agents *agents = arg;
 	struct hvd_err lost = {0};
 
+	hvd_progress_remove(agents->rank_progress, cl);
 	if (cl->host < agents->table.n && agents->table.hosts[cl->host].client == cl)
 		agents->table.hosts[cl->host].client = NULL;
 	if (agents->barrier == HVD_BARRIER_ALL) {

@@ -68,6 +68,14 @@ static void on_registered(uint32_t host, void *arg)
 		dr->ops->host_registered(host, dr->arg);
 }
 
+static void on_stalled(const struct hvd_stall *stall, void *arg)
+{
+	struct hvd_driver *dr = arg;
+
+	if (dr->ops->stalled)
+		dr->ops->stalled(stall, dr->arg);
+}
+
 static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
 	struct hvd_driver *dr = arg;
@@ -82,6 +90,7 @@ static void maybe_started(struct hvd_driver *dr)
 	if (dr->started || !hvd_plan_delivery_complete(&dr->delivery))
 		return;
 	dr->started = true;
+	hvd_progress_begin(dr->agents->rank_progress, (uint32_t)dr->delivery.plan->layout.n_hosts);
 	hvd_agent_deadlines_stop(dr->agents);
 	write_trace(dr);
 	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", dr->delivery.plan->layout.size,
@@ -121,6 +130,8 @@ static void on_join(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	cl->role = HVD_ROLE_RANK;
 	cl->host = (uint32_t)host;
 	cl->rank = (uint32_t)rank;
+	if (dr->opts->mode != HVD_START_PLUGIN)
+		hvd_progress_add(dr->agents->rank_progress, cl);
 	if (!have_plan(dr))
 		return;
 	hvd_plan_delivery_send(&dr->delivery, cl);
@@ -139,6 +150,7 @@ static void on_stay(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	}
 	cl->role = HVD_ROLE_STAY;
 	cl->host = (uint32_t)host;
+	hvd_progress_add(dr->agents->rank_progress, cl);
 }
 
 static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
@@ -345,7 +357,8 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 							      .decided = on_decided,
 							      .disconnected = on_disconnected,
 							      .message = on_message,
-							      .failed = on_failed};
+							      .failed = on_failed,
+							      .stalled = on_stalled};
 	struct hvd_driver *dr = hvd_xcalloc(1, sizeof(*dr));
 
 	dr->opts = opts;

@@ -27,6 +27,7 @@
 #include "lib/job/rank_end.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
+#include "progress.h"
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -54,6 +55,7 @@ struct hvd_driver_ops {
 	void (*ranks_ended)(const struct hvd_strv *without_munge, void *arg);
 	/* The connection of the last process that could tell of ends of ranks has ended. May be called again. */
 	void (*all_left)(void *arg);
+	hvd_stalled_fn *stalled; /* with --hang-timeout: no rank makes progress */
 };
 
 struct hvd_driver;

@@ -15,6 +15,7 @@ void hvd_node_agents_fail(struct hvd_node_agents *agents, const struct hvd_err *
 	hvd_agent_deadlines_stop(agents);
 	if (agents->init_watch)
 		hvd_init_watch_stop(agents->init_watch);
+	hvd_progress_stop(agents->rank_progress);
 	hvd_clients_stop_listening(agents->clients);
 	hvd_clients_tell(agents->clients, why->code == HVD_E_USAGE ? "misused" : "failed");
 	agents->ops->failed(why, agents->arg);
@@ -94,6 +95,7 @@ void hvd_node_agents_end(struct hvd_node_agents *agents)
 {
 	hvd_clients_tell(agents->clients, "end");
 	agents->ended = true;
+	hvd_progress_stop(agents->rank_progress);
 	hvd_agent_deadlines_stop(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++) {
 		hvd_node_table_enter(&agents->table, h, HVD_STAGE_ABSENT);
@@ -139,6 +141,23 @@ static void on_said(enum hvd_log_level level, const char *text, void *arg)
 	hvd_log(((struct hvd_node_agents *)arg)->log, level, "%s", text);
 }
 
+static void on_changes(uint64_t n, void *arg)
+{
+	hvd_progress_store(((struct hvd_node_agents *)arg)->rank_progress, n);
+}
+
+static void on_stalled(const struct hvd_stall *stall, void *arg)
+{
+	struct hvd_node_agents *agents = arg;
+
+	agents->ops->stalled(stall, agents->arg);
+}
+
+void hvd_node_agents_progress(struct hvd_node_agents *agents)
+{
+	hvd_progress_begin(agents->rank_progress, 0);
+}
+
 static void on_init_failed(const struct hvd_err *why, void *arg)
 {
 	hvd_node_agents_fail(arg, why);
@@ -147,7 +166,7 @@ static void on_init_failed(const struct hvd_err *why, void *arg)
 /* The rendezvous is to answer PyTorch's ranks. */
 static void serve_torch(struct hvd_node_agents *agents)
 {
-	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_said};
+	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_said, on_changes};
 
 	if (!hvd_rv_service_wanted(agents->opts->spec))
 		return;
@@ -182,6 +201,9 @@ struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, enum hvd
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
 	hvd_agent_deadlines_create(agents);
 	serve_torch(agents);
+	if (opts->spec->hang.timeout > 0 && ops->stalled)
+		agents->rank_progress = hvd_progress_create(base, opts->spec->hang.timeout, &agents->service,
+							    &agents->table, on_stalled, agents);
 	if (barrier == HVD_BARRIER_ALL) {
 		hvd_node_table_init(&agents->table, opts->hosts, opts->ranks);
 		for (uint32_t h = 0; h < opts->names.n; h++)
@@ -207,6 +229,7 @@ void hvd_node_agents_destroy(struct hvd_node_agents *agents)
 	event_free(agents->timer);
 	event_free(agents->progress);
 	hvd_init_watch_destroy(agents->init_watch);
+	hvd_progress_destroy(agents->rank_progress);
 	hvd_rv_service_close(&agents->service);
 	hvd_plan_clear(&agents->plan);
 	hvd_layout_clear(&agents->layout);

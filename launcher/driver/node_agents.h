@@ -45,6 +45,7 @@
 #include "driver_opts.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
+#include "progress.h"
 
 /* For which hosts the first decision waits, and what it means when one of them does not come. */
 enum hvd_barrier {
@@ -79,6 +80,8 @@ struct hvd_node_agents_ops {
 	/* The start has failed, and all agents were told. Called once; after it nothing but `left` and `disconnected`
 	 * is. */
 	void (*failed)(const struct hvd_err *why, void *arg);
+	/* With --hang-timeout: no rank makes progress (progress.h). May be NULL. */
+	hvd_stalled_fn *stalled;
 };
 
 struct hvd_node_agents;
@@ -105,6 +108,8 @@ void hvd_node_agents_forget(struct hvd_node_agents *agents, uint32_t host);
 void hvd_node_agents_fail(struct hvd_node_agents *agents, const struct hvd_err *why);
 /* AS_THEY_COME: tell all agents to end their ranks and themselves (twice: at once), those that register later, too. */
 void hvd_node_agents_end(struct hvd_node_agents *agents);
+/* AS_THEY_COME: ranks were started, or have gone on (progress.h). */
+void hvd_node_agents_progress(struct hvd_node_agents *agents);
 /* Have all processes of admitted hosts that are connected pass a signal on to their ranks. */
 void hvd_node_agents_signal(struct hvd_node_agents *agents, int sig);
 

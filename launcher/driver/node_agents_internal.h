@@ -28,9 +28,10 @@ struct hvd_node_agents {
 	struct event *timer, *progress;
 	struct hvd_node_table table;
 	struct hvd_rv_service service;
-	struct hvd_init_watch *init_watch; /* NULL where no rank meets the others at the rendezvous as TCPStore */
-	struct hvd_plan plan;              /* its layout in an elastic job: that of ranks to be started */
-	struct hvd_layout layout;          /* of an elastic job's generation */
+	struct hvd_init_watch *init_watch;  /* NULL where no rank meets the others at the rendezvous as TCPStore */
+	struct hvd_progress *rank_progress; /* NULL: nobody wants to know */
+	struct hvd_plan plan;               /* its layout in an elastic job: that of ranks to be started */
+	struct hvd_layout layout;           /* of an elastic job's generation */
 	enum {
 		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
 		HVD_AGENTS_OPENING,   /* the rendezvous on rank 0's host */

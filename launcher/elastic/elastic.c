@@ -6,6 +6,7 @@
 #include "elastic_rendezvous.h"
 #include "event_queue.h"
 #include "generation_failures.h"
+#include "launcher/diagnosis/hang_watch.h"
 #include "launcher/driver/agent_commands.h"
 #include "launcher/driver/gloo_peers.h"
 #include "machine.h"
@@ -122,6 +123,7 @@ static void told_begin(struct elastic *el)
 	if (!el->job.result->started)
 		el->job.result->start_seconds = hvd_job_seconds(&el->job);
 	el->job.result->started = true;
+	hvd_node_agents_progress(el->agents);
 }
 
 static void do_generation(bool prepared, void *arg)
@@ -249,6 +251,23 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	finish(why, hvd_err_status(why), arg);
 }
 
+static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
+{
+	struct elastic *el = arg;
+
+	if (requeue && !el->job.ending)
+		hvd_requeue_want(&el->job.result->requeue, el->job.launch->spec, HVD_REQUEUE_HANG, NULL);
+	finish(why, hvd_err_status(why), el);
+}
+
+static void on_stalled(const struct hvd_stall *stall, void *arg)
+{
+	struct elastic *el = arg;
+
+	if (!el->job.ending)
+		hvd_hang_report(stall, el->job.launch->spec, el->job.log, on_hang_end, el);
+}
+
 static void on_notified(uint32_t worker, const char *why, void *arg)
 {
 	struct elastic *el = arg;
@@ -363,7 +382,8 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 							      .gone = on_gone,
 							      .left = on_left,
 							      .message = on_message,
-							      .failed = on_failed};
+							      .failed = on_failed,
+							      .stalled = on_stalled};
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
 	struct hvd_machine_opts opts = hvd_elastic_machine_opts(el->job.launch->spec);
 	struct hvd_job *job = &el->job;

@@ -3,6 +3,7 @@
 #include "run.h"
 
 #include "launcher/diagnosis/failure_report.h"
+#include "launcher/diagnosis/hang_watch.h"
 #include "lib/process/spawn.h"
 #include "node_down.h"
 #include "overdue.h"
@@ -237,6 +238,27 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 		evtimer_add(run->host_lost, &(struct timeval){.tv_sec = LOST_HOST_SECONDS});
 }
 
+/* ---- no rank makes progress ---- */
+
+static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
+{
+	struct run *run = arg;
+
+	if (run->job.ending)
+		return;
+	if (requeue)
+		hvd_requeue_want(&run->job.result->requeue, run->job.launch->spec, HVD_REQUEUE_HANG, NULL);
+	end_without(run, why);
+}
+
+static void on_stalled(const struct hvd_stall *stall, void *arg)
+{
+	struct run *run = arg;
+
+	if (!run->job.ending && !run->all_ended)
+		hvd_hang_report(stall, run->job.launch->spec, run->job.log, on_hang_end, run);
+}
+
 /* ---- all ranks have ended ---- */
 
 static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
@@ -418,7 +440,7 @@ static int begin(struct run *run, struct hvd_err *err)
 {
 	static const struct hvd_driver_ops ops = {on_started,     on_failed,    on_rank_exit,
 						  on_host_gone,   on_host_came, on_rendezvous_opened,
-						  on_ranks_ended, on_all_left};
+						  on_ranks_ended, on_all_left,  on_stalled};
 	struct hvd_job *job = &run->job;
 	struct hvd_boot boot;
 

@@ -351,6 +351,17 @@ struct hvd_slice hvd_rv_waiter_key(const struct hvd_rv_waiter *w)
 
 /* --- values --- */
 
+/* The agents of torchrun change a key of theirs every five seconds, whether or not their ranks do anything. */
+#define HEARTBEAT "/torch.rendezvous."
+
+static void count_change(const struct hvd_rv_key *k)
+{
+	struct hvd_slice name = hvd_rv_key_name(k);
+
+	if (name.n < strlen(HEARTBEAT) || memcmp(name.p, HEARTBEAT, strlen(HEARTBEAT)) != 0)
+		k->scope->table->changes++;
+}
+
 static void set_value(struct hvd_rv_key *k, struct hvd_rv_value *v)
 {
 	size_t more = v ? 1 : 0, less = k->value ? 1 : 0;
@@ -359,6 +370,7 @@ static void set_value(struct hvd_rv_key *k, struct hvd_rv_value *v)
 	k->scope->table->values += more - less;
 	hvd_rv_value_unref(k->value);
 	k->value = v;
+	count_change(k);
 	changed(k);
 }
 
@@ -437,6 +449,7 @@ enum hvd_rv_stored hvd_rv_scope_append(struct hvd_rv_scope *sc, struct hvd_slice
 	if (bytes.n > 0)
 		memcpy(v->data + len, bytes.p, bytes.n);
 	k->value = v;
+	count_change(k);
 	changed(k);
 	wake_all(k);
 	return HVD_RV_STORED;
@@ -483,6 +496,7 @@ enum hvd_rv_stored hvd_rv_scope_push(struct hvd_rv_scope *sc, struct hvd_slice k
 	else
 		k->queue->first = q;
 	k->queue->last = q;
+	count_change(k);
 	if (++k->queue->n == 1)
 		changed(k);
 	wake_one(k);
@@ -495,6 +509,7 @@ static struct hvd_rv_value *take(struct hvd_rv_key *k)
 	struct queued *q = k->queue->first;
 	struct hvd_rv_value *v = q->value;
 
+	count_change(k);
 	k->queue->first = q->next;
 	if (--k->queue->n == 0) {
 		free(k->queue);

@@ -24,6 +24,7 @@ struct hvd_rv_table {
 	uint64_t seed;
 	struct hvd_hash_table keys;
 	size_t values, waiters;
+	uint64_t changes; /* of values and queues, but for the signs of life of PyTorch's agents */
 };
 
 void hvd_rv_table_init(struct hvd_rv_table *table, size_t value_max, size_t total_max);

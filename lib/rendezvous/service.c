@@ -145,6 +145,22 @@ void hvd_rv_service_ask_waits(struct hvd_rv_service *service)
 		hvd_rv_tcpstore_ask_waits(service->rv, MAX_WAITS, on_waits, service);
 }
 
+void hvd_rv_service_ask_changes(struct hvd_rv_service *service)
+{
+	struct hvd_rv_stats stats;
+
+	if (service->conn)
+		hvd_conn_send(service->conn, json_pack("{s:s}", "t", "changes"));
+	if (!service->rv)
+		return;
+	hvd_rv_stats(service->rv, &stats);
+	if (service->report)
+		hvd_conn_send(service->report,
+			      json_pack("{s:s, s:I}", "t", "changes", "changes", (json_int_t)stats.store.changes));
+	else if (service->ops)
+		service->ops->changes(stats.store.changes, service->arg);
+}
+
 /* ---- relays ---- */
 
 void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char *session_id,
@@ -459,9 +475,11 @@ static void read_joins(const struct hvd_rv_service *service, const json_t *msg)
 static void read_report(const struct hvd_rv_service *service, const json_t *msg)
 {
 	const char *text;
-	int64_t level;
+	int64_t level, n;
 
 	read_joins(service, msg);
+	if (hvd_get_int(msg, "changes", 0, INT64_MAX, &n, NULL) == 0)
+		service->ops->changes((uint64_t)n, service->arg);
 	if (hvd_get_int(msg, "level", HVD_LOG_WARN, HVD_LOG_DEBUG, &level, NULL) == 0 &&
 	    hvd_get_str(msg, "text", MAX_SAID_TEXT, &text, NULL) == 0)
 		service->ops->said((enum hvd_log_level)level, text, service->arg);
@@ -494,6 +512,8 @@ void hvd_rv_service_message(struct hvd_rv_service *service, const json_t *msg)
 		return;
 	if (strcmp(type, "waits") == 0)
 		hvd_rv_service_ask_waits(service);
+	else if (strcmp(type, "changes") == 0)
+		hvd_rv_service_ask_changes(service);
 	else if (strcmp(type, "no-relays") == 0)
 		hvd_rv_service_no_relays(service);
 	else if (strcmp(type, "seclude") == 0)

@@ -14,11 +14,13 @@
  *   {"t":"keep", "addrs":[ADDR,…]}         hvd_rv_service_keep()
  *   {"t":"size", "ranks":N, "sizes":[[SCOPE,N],…]}    hvd_rv_service_size()
  *   {"t":"waits"}                          hvd_rv_service_ask_waits()
+ *   {"t":"changes"}                        hvd_rv_service_ask_changes()
  *
  * and back, where that process answers TCPStore clients (hvd_rv_service_report_to()):
  *
  *   {"t":"joined", "joins":[[ADDR,PID,GENERATION],…]}   these processes have called init_process_group()
  *   {"t":"waits", "waits":TEXT}                         the answer to "waits"
+ *   {"t":"changes", "changes":N}                        the answer to "changes"
  *   {"t":"said", "level":N, "text":TEXT}                a message of the server's log (enum hvd_log_level)
  *
  * The life of a service: it listens on all addresses of its host, and only processes of the same user on this host may
@@ -64,6 +66,8 @@ struct hvd_rv_service_ops {
 	void (*waits)(const char *text, void *arg);
 	/* What the server says, where it runs in another process: else it writes to its log itself. */
 	void (*said)(enum hvd_log_level level, const char *text, void *arg);
+	/* The answer to hvd_rv_service_ask_changes(). */
+	void (*changes)(uint64_t n, void *arg);
 };
 
 /* Zeroed: neither open nor connected. Must not move while it is open. */
@@ -136,6 +140,8 @@ void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout
 
 /* Ask what TCPStore clients wait for. ops->waits is called, at once or later, unless the server is gone. */
 void hvd_rv_service_ask_waits(struct hvd_rv_service *service);
+/* Ask how often what is stored was changed. ops->changes is called, at once or later, unless the server is gone. */
+void hvd_rv_service_ask_changes(struct hvd_rv_service *service);
 
 /* Apply a message that the driver's service has sent to this one, which is open; or, for the driver's, one that came
  * back. What makes no sense is ignored. */

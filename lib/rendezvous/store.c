@@ -273,6 +273,7 @@ void hvd_rv_store_stats(const struct hvd_rv_store *st, struct hvd_rv_store_stats
 	out->keys = st->table.values;
 	out->scopes = st->scopes.n;
 	out->waiters = st->table.waiters;
+	out->changes = st->table.changes;
 }
 
 void hvd_rv_store_destroy(struct hvd_rv_store *st)

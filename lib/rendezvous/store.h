@@ -83,6 +83,7 @@ struct hvd_rv_store_stats {
 	size_t bytes, bytes_peak; /* counted against total_max */
 	size_t keys, scopes;      /* keys that have a value; scopes that exist */
 	size_t waiters;
+	uint64_t changes; /* of what is stored, see struct hvd_rv_table */
 };
 void hvd_rv_store_stats(const struct hvd_rv_store *st, struct hvd_rv_store_stats *out);
 

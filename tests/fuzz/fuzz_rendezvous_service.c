@@ -24,6 +24,12 @@ static void on_said(enum hvd_log_level level, const char *text, void *arg)
 	must(level >= HVD_LOG_WARN && level <= HVD_LOG_DEBUG && strlen(text) <= 4096);
 }
 
+static void on_changes(uint64_t n, void *arg)
+{
+	(void)arg;
+	must(n <= INT64_MAX);
+}
+
 static void on_waits(const char *text, void *arg)
 {
 	(void)arg;
@@ -39,7 +45,7 @@ static void closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_said};
+	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_said, on_changes};
 	static const struct hvd_conn_ops conn_ops = {.closed = closed};
 	static struct hvd_endpoints elsewhere = {.n = 1};
 	static struct event_base *base;

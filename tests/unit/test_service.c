@@ -419,7 +419,15 @@ static void on_told_said(enum hvd_log_level level, const char *text, void *arg)
 	snprintf(told + n, sizeof(told) - n, "%d:%s", (int)level, text);
 }
 
-static const struct hvd_rv_service_ops told_ops = {on_told_join, on_told_waits, on_told_said};
+static void on_told_changes(uint64_t changes, void *arg)
+{
+	size_t n = strlen(told);
+
+	assert_ptr_equal(arg, told);
+	snprintf(told + n, sizeof(told) - n, "#%llu", (unsigned long long)changes);
+}
+
+static const struct hvd_rv_service_ops told_ops = {on_told_join, on_told_waits, on_told_said, on_told_changes};
 
 /* What comes back from the server elsewhere. */
 static void reports_are_read(void **state)
@@ -430,6 +438,7 @@ static void reports_are_read(void **state)
 		"{\"t\":\"joined\",\"joins\":[7,[],[\"x\",1,1],[\"10.0.0.1\",-1,0],[\"10.0.0.1\",4294967296,0]]}",
 		"{\"t\":\"joined\",\"joins\":[[\"10.0.0.1\",1,-1]]}",
 		"{\"t\":\"waits\",\"waits\":1}",
+		"{\"t\":\"changes\",\"changes\":-1}",
 		"{\"t\":\"said\",\"level\":1}",
 		"{\"t\":\"said\",\"level\":0,\"text\":\"an error is the driver's to find\"}",
 		"{\"t\":\"allow\",\"hosts\":[\"10.0.0.1\"]}",
@@ -463,6 +472,11 @@ static void reports_are_read(void **state)
 	hvd_rv_service_message(&driver, msg);
 	json_decref(msg);
 	assert_string_equal(told, "1:it is full");
+	told[0] = '\0';
+	msg = json_pack("{s:s, s:i}", "t", "changes", "changes", 7);
+	hvd_rv_service_message(&driver, msg);
+	json_decref(msg);
+	assert_string_equal(told, "#7");
 	hvd_conn_free(conn);
 	close(sv[1]);
 	hvd_rv_service_close(&driver);

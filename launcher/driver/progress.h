@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * progress.h - does any rank of a launch make progress, for --hang-timeout?
+ *
+ * The processes that watch ranks (node agents, rank shims, what stays beside Slurm's tasks) are asked to tell when
+ * their ranks have become idle, and when not any longer (task/activity.h); the store of the rendezvous is asked how
+ * often it was changed. One from which nothing was heard for half of the timeout is asked again: if it does not answer,
+ * its host is frozen, and its ranks count as idle since it was heard last. So a job costs each host a message in half
+ * of the timeout, and a change.
+ *
+ * When all ranks have been idle, and the store unchanged, for the timeout, `stalled` is called: once, and again only
+ * after there was progress. It is not called while
+ *   - the ranks of a host are not watched yet, in the first seconds;
+ *   - a rank waits for what its user types;
+ *   - there is no rank.
+ */
+#ifndef HVD_DRIVER_PROGRESS_H
+#define HVD_DRIVER_PROGRESS_H
+
+#include "clients.h"
+#include "lib/base/deadline.h"
+#include "lib/rendezvous/service.h"
+#include "node_table.h"
+
+#include <jansson.h>
+
+struct hvd_stalled_host {
+	const char *name;
+	double idle;  /* seconds */
+	bool answers; /* else it is frozen, or cannot be reached */
+};
+
+struct hvd_stall {
+	double seconds; /* no rank has made progress for so long */
+	const struct hvd_stalled_host *hosts;
+	size_t n;
+};
+
+typedef void hvd_stalled_fn(const struct hvd_stall *stall, void *arg);
+
+struct hvd_progress;
+
+/* `timeout`: seconds, more than 0. Nothing that is passed is owned. Nothing is asked until hvd_progress_begin(). */
+struct hvd_progress *hvd_progress_create(struct event_base *base, double timeout, struct hvd_rv_service *service,
+					 const struct hvd_node_table *table, hvd_stalled_fn *stalled, void *arg);
+void hvd_progress_destroy(struct hvd_progress *progress); /* NULL is fine, here and in what follows */
+
+/* The ranks run, or start now, on so many hosts; 0: on hosts that come and go. Also: there was progress, of which
+ * nobody else can tell, as when ranks were started. */
+void hvd_progress_begin(struct hvd_progress *progress, uint32_t hosts);
+/* Nothing is expected of ranks any longer. */
+void hvd_progress_stop(struct hvd_progress *progress);
+
+/* This client watches ranks: call it for each, before or after the begin. */
+void hvd_progress_add(struct hvd_progress *progress, struct hvd_client *cl);
+/* Its connection has ended, or its ranks have. */
+void hvd_progress_remove(struct hvd_progress *progress, const struct hvd_client *cl);
+
+/* The message "activity" of a client; answers of the service. */
+void hvd_progress_message(struct hvd_progress *progress, const struct hvd_client *cl, const json_t *msg);
+void hvd_progress_store(struct hvd_progress *progress, uint64_t changes);
+
+/* ---- the decision, by itself ---- */
+
+struct hvd_watcher {
+	struct hvd_client *cl;
+	uint32_t host;
+	hvd_time heard, asked; /* the last message; the last question that is not answered yet, 0 = none */
+	hvd_time since;        /* idle: since when; 0: not idle */
+	bool answered, input;  /* it has answered at all; a rank waits for input */
+	int64_t ranks;
+};
+
+struct hvd_progress_state {
+	const struct hvd_watcher *watchers;
+	size_t n;
+	uint32_t hosts;    /* that are to be watched; 0 = any number */
+	uint32_t covered;  /* that are, or were */
+	hvd_time begun;    /* the ranks' start */
+	hvd_time progress; /* the last that was not a rank's: of the store, or a start */
+};
+
+/* Since when is there no progress? `now`: there is, or it cannot be told. */
+hvd_time hvd_progress_none_since(const struct hvd_progress_state *state, double timeout, hvd_time now);
+
+#endif
