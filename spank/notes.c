@@ -129,15 +129,12 @@ static void await_seen(struct hvd_plugin *pl, uint32_t id)
 {
 	hvd_time deadline = hvd_deadline_in(HVD_STEP_SEEN_MS / 1e3);
 	struct hvd_step_note seen;
-	int fds[2], rc;
+	int rc;
 
 	for (;;) {
 		struct pollfd pfd = {.fd = pl->notes.ours, .events = POLLIN};
 
-		rc = hvd_step_note_take(pl->notes.ours, &seen, fds);
-		for (int i = 0; i < 2; i++)
-			if (fds[i] >= 0)
-				close(fds[i]);
+		rc = hvd_step_note_take(pl->notes.ours, &seen, NULL);
 		if (rc == 1 && seen.kind == HVD_STEP_SEEN && seen.local_id == id)
 			return;
 		if (rc == 1 && hvd_left(deadline) > 0)

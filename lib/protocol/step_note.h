@@ -45,7 +45,8 @@ int hvd_step_notes_pair(int ends[2]);
 /* Send a note, with two descriptors unless `fds` is NULL. 0, or -1 with errno: it was not sent. */
 int hvd_step_note_send(int fd, const struct hvd_step_note *note, const int fds[2]);
 /* Take a note. Returns 1 with *note; fds[0] and fds[1] are descriptors that the caller owns, or -1. 0: none is there.
- * -1: none will come. What is no note is passed over. */
+ * -1: none will come. What is no note is passed over. With `fds` NULL none are taken: the kernel drops them, as root's
+ * process needs it, which the close() of a user's descriptor could hold up. A note with descriptors is no note then. */
 int hvd_step_note_take(int fd, struct hvd_step_note *note, int fds[2]);
 
 #endif

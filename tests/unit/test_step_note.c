@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notes between slurmstepd, its tasks and the node agent, with descriptors and without. */
+#include "lib/protocol/step_note.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int open_fds(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void test_note(void **state)
+{
+	struct hvd_step_note note = {.kind = HVD_STEP_EXIT, .local_id = 3, .pid = 4, .status = 9, .at = 1LL << 60};
+	struct hvd_step_note got;
+	int ends[2], fds[2];
+
+	(void)state;
+	assert_int_equal(hvd_step_notes_pair(ends), 0);
+	assert_int_equal(hvd_step_note_take(ends[1], &got, fds), 0);
+	assert_int_equal(hvd_step_note_send(ends[0], &note, NULL), 0);
+	assert_int_equal(hvd_step_note_take(ends[1], &got, fds), 1);
+	assert_memory_equal(&got, &note, sizeof(note));
+	assert_int_equal(fds[0], -1);
+	assert_int_equal(fds[1], -1);
+	close(ends[0]);
+	assert_int_equal(hvd_step_note_take(ends[1], &got, fds), -1);
+	assert_int_equal(hvd_step_note_send(ends[1], &note, NULL), -1);
+	close(ends[1]);
+}
+
+static void test_descriptors(void **state)
+{
+	struct hvd_step_note note = {.kind = HVD_STEP_TASK}, got;
+	int ends[2], fds[2], pipe_ends[2], before = open_fds();
+	char byte = 'x';
+
+	(void)state;
+	assert_int_equal(hvd_step_notes_pair(ends), 0);
+	assert_int_equal(pipe(pipe_ends), 0);
+	assert_int_equal(hvd_step_note_send(ends[0], &note, pipe_ends), 0);
+	assert_int_equal(hvd_step_note_take(ends[1], &got, fds), 1);
+	assert_true(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(write(fds[1], &byte, 1), 1);
+	assert_int_equal(read(pipe_ends[0], &byte, 1), 1);
+	close(fds[0]);
+	close(fds[1]);
+	/* Who wants no descriptors gets none, and opens none. */
+	assert_int_equal(hvd_step_note_send(ends[0], &note, pipe_ends), 0);
+	assert_int_equal(hvd_step_note_take(ends[1], &got, NULL), 0);
+	close(pipe_ends[0]);
+	close(pipe_ends[1]);
+	close(ends[0]);
+	close(ends[1]);
+	assert_int_equal(open_fds(), before);
+}
+
+/* What is no note is passed over, and its descriptors are closed. */
+static void test_strange(void **state)
+{
+	struct hvd_step_note note = {.kind = HVD_STEP_SEEN, .local_id = 7}, got;
+	char long_one[sizeof(note) + 1] = {0}, room[CMSG_SPACE(3 * sizeof(int))] = {0};
+	struct iovec iov = {.iov_base = &note, .iov_len = sizeof(note)};
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_SPACE(sizeof(int))};
+	struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+	int ends[2], fds[2], null = open("/dev/null", O_RDONLY), before;
+
+	(void)state;
+	assert_int_equal(hvd_step_notes_pair(ends), 0);
+	before = open_fds();
+	assert_int_equal(send(ends[0], "short", 5, 0), 5);
+	assert_int_equal(send(ends[0], long_one, sizeof(long_one), 0), sizeof(long_one));
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(head), &null, sizeof(null));
+	assert_int_equal(sendmsg(ends[0], &msg, 0), sizeof(note));
+	assert_int_equal(hvd_step_note_send(ends[0], &note, NULL), 0);
+	assert_int_equal(hvd_step_note_take(ends[1], &got, fds), 1);
+	assert_int_equal(got.local_id, 7);
+	assert_int_equal(fds[0], -1);
+	assert_int_equal(hvd_step_note_take(ends[1], &got, fds), 0);
+	assert_int_equal(open_fds(), before);
+	close(null);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* A reader that does not read holds up nobody. */
+static void test_full(void **state)
+{
+	struct hvd_step_note note = {.kind = HVD_STEP_EXIT};
+	int ends[2], n = 0;
+
+	(void)state;
+	assert_int_equal(hvd_step_notes_pair(ends), 0);
+	while (n < 1000000 && hvd_step_note_send(ends[0], &note, NULL) == 0)
+		n++;
+	assert_int_equal(errno, EAGAIN);
+	assert_true(n >= 128);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_note),
+		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_strange),
+		cmocka_unit_test(test_full),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
