@@ -95,6 +95,8 @@ static void on_up(struct hvd_conn *conn, void *arg)
 		hvd_conn_send(conn, json_incref(msg));
 	}
 	json_array_clear(stay->queue);
+	if (hvd_conn_queued(conn) == 0)
+		settled(stay);
 }
 
 static void on_down(const struct hvd_err *why, void *arg)
@@ -159,7 +161,7 @@ static bool on_ended(const struct hvd_rank_end *end, void *arg)
 		hvd_conn_send(stay->conn, msg);
 	else
 		json_array_append_new(stay->queue, msg);
-	if (end->status == 0)
+	if (end->status == 0 || (stay->conn && hvd_conn_queued(stay->conn) == 0))
 		return true;
 	connect_now(stay);
 	return stay->unreachable;

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The event loop ends when srun has closed its socket, and all ends of ranks are known that are about to be told: at
+ * once, or when a rank has failed after LAST_SECONDS at most.
+ */
+#include "step_run.h"
+
+#include "launcher/diagnosis/failure_report.h"
+#include "launcher/diagnosis/hang_watch.h"
+#include "launcher/driver/driver.h"
+#include "launcher/driver/relays.h"
+#include "lib/base/cleanup.h"
+#include "lib/process/capture.h"
+#include "lib/process/spawn.h"
+#include "requeue.h"
+#include "slurm/slurm.h"
+#include "time_limit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* When the start fails, the ranks fail, and srun ends the step. If it has not done so within this time, because no rank
+ * could be told, the driver asks Slurm's controller to end the step. After the start nobody is connected who could be
+ * told: the controller is asked to send SIGTERM at once. */
+#define END_STEP_SECONDS 3.0
+/* A host whose connection broke is lost when the step still goes on after this; see run.c. */
+#define LOST_HOST_SECONDS 3
+/* How long Slurm may take to say whether the job shares its hosts. */
+#define ASK_SECONDS 2.0
+/* How long hosts that are still connected are waited for, when srun has ended and a rank has failed. srun's plugin
+ * waits for some more. */
+#define LAST_SECONDS 1.0
+
+struct step {
+	const struct hvd_step_run_opts *opts;
+	const struct hvd_log *log;
+	struct event_base *base;
+	struct hvd_driver *driver;
+	struct event *srun, *term, *end_step, *host_lost, *last;
+	struct hvd_failure_report *report;
+	struct hvd_requeue_wish requeue;
+	struct hvd_time_limit *limit;
+	char lost_host[256];
+	bool started, start_failed, srun_gone, waiting;
+};
+
+static void signal_step(const struct step *step, int sig)
+{
+	struct hvd_err err = {0};
+
+	if (hvd_slurm_step_signal(step->opts->job, step->opts->step, sig, &err) != 0)
+		hvd_log_err(step->log, &err);
+}
+
+static void on_end_step(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	signal_step(arg, SIGKILL);
+}
+
+static void end_step(struct step *step)
+{
+	struct timeval tv = {.tv_sec = (time_t)END_STEP_SECONDS};
+
+	if (step->started)
+		signal_step(step, SIGTERM);
+	evtimer_add(step->end_step, &tv);
+}
+
+/* ---- the time limit, lost hosts, and beginning again ---- */
+
+static void on_limit_announced(int sig, double left, void *arg)
+{
+	struct step *step = arg;
+
+	hvd_info(step->log, "the job's time is over in %.0f s: sending SIG%s to all ranks", left, sigabbrev_np(sig));
+	hvd_requeue_want(&step->requeue, step->opts->driver->spec, HVD_REQUEUE_LIMIT, NULL);
+	signal_step(step, sig);
+}
+
+static void on_limit_last(double left, void *arg)
+{
+	struct step *step = arg;
+
+	if (!hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_LIMIT))
+		return;
+	hvd_info(step->log, "the job's time is over in %.0f s: ending the ranks, so that it can be requeued", left);
+	end_step(step);
+}
+
+/* The step goes on without the host, for which srun would wait until Slurm gives it up, too. */
+static void on_lost_host(evutil_socket_t fd, short what, void *arg)
+{
+	struct step *step = arg;
+
+	(void)fd;
+	(void)what;
+	hvd_requeue_want(&step->requeue, step->opts->driver->spec, HVD_REQUEUE_NODE, step->lost_host);
+	if (!hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_NODE))
+		return;
+	hvd_error(step->log, "%s: the connection to its node agent was lost; ending the step", step->lost_host);
+	end_step(step);
+}
+
+static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
+{
+	struct step *step = arg;
+	struct timeval tv = {.tv_sec = why->code == HVD_E_TIMEOUT ? 0 : LOST_HOST_SECONDS};
+
+	if (step->srun_gone || evtimer_pending(step->host_lost, NULL))
+		return;
+	snprintf(step->lost_host, sizeof(step->lost_host), "%s", host);
+	evtimer_add(step->host_lost, &tv);
+}
+
+/* ---- what the driver tells ---- */
+
+static void on_started(void *arg)
+{
+	static const struct hvd_time_limit_ops limit_ops = {on_limit_announced, on_limit_last};
+	struct step *step = arg;
+
+	step->started = true;
+	step->limit = hvd_time_limit_watch(step->base, step->opts->driver->spec, step->opts->job, &limit_ops, step,
+					   step->log);
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	struct step *step = arg;
+
+	hvd_log_err(step->log, why);
+	step->start_failed = true;
+	end_step(step);
+}
+
+static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
+{
+	struct step *step = arg;
+
+	hvd_log_err(step->log, why);
+	if (requeue)
+		hvd_requeue_want(&step->requeue, step->opts->driver->spec, HVD_REQUEUE_HANG, NULL);
+	end_step(step);
+}
+
+static void on_stalled(const struct hvd_stall *stall, void *arg)
+{
+	struct step *step = arg;
+
+	hvd_hang_report(stall, step->opts->driver->spec, step->log, on_hang_end, step);
+}
+
+static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
+{
+	struct step *step = arg;
+
+	hvd_requeue_rank_ended(&step->requeue, step->opts->driver->spec, end->status);
+	hvd_failure_report_add(step->report, end, host);
+}
+
+static void on_all_left(void *arg)
+{
+	struct step *step = arg;
+
+	if (step->waiting)
+		event_base_loopbreak(step->base);
+}
+
+/* ---- srun ---- */
+
+static bool anything_failed(struct step *step)
+{
+	const char *host;
+
+	return !step->start_failed && hvd_failure_report_first(step->report, &host);
+}
+
+/* Called first when all that had come before srun's end was read. */
+static void on_last(evutil_socket_t fd, short what, void *arg)
+{
+	struct step *step = arg;
+	struct timeval tv = {.tv_sec = (time_t)LAST_SECONDS};
+
+	(void)fd;
+	(void)what;
+	if (step->waiting || !anything_failed(step) || !hvd_driver_connected(step->driver)) {
+		event_base_loopbreak(step->base);
+		return;
+	}
+	step->waiting = true;
+	evtimer_add(step->last, &tv);
+}
+
+static void on_srun(evutil_socket_t fd, short what, void *arg)
+{
+	struct step *step = arg;
+	char byte;
+	ssize_t n = read(fd, &byte, 1);
+
+	(void)what;
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+		return;
+	event_del(step->srun);
+	step->srun_gone = true;
+	evtimer_add(step->last, &(struct timeval){0});
+}
+
+static void on_term(evutil_socket_t sig, short what, void *arg)
+{
+	(void)sig;
+	(void)what;
+	event_base_loopbreak(((struct step *)arg)->base);
+}
+
+static int send_boot(const struct step *step, struct hvd_err *err)
+{
+	struct hvd_boot boot;
+	char text[HVD_BOOT_MAX];
+	size_t len;
+
+	hvd_driver_boot(step->driver, &boot);
+	if (hvd_boot_format(&boot, text, err) != 0)
+		return -1;
+	len = strlen(text);
+	text[len] = '\n'; /* in place of the NUL: the text is one line */
+	if (write(step->opts->srun, text, len + 1) != (ssize_t)len + 1)
+		return hvd_err_sys(err, "cannot answer srun");
+	return 0;
+}
+
+/* Ask Slurm in a process of its own, which writes "0", "1" or why it cannot tell: a controller that does not answer
+ * must not hold up the launch for long. */
+static pid_t begin_to_ask(const struct step *step, int out)
+{
+	struct hvd_err err = {0};
+	bool shared = false;
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (hvd_slurm_job_shared(step->opts->job, &shared, &err) == 0)
+		snprintf(err.msg, sizeof(err.msg), "%d", shared);
+	_exit(write(out, err.msg, strlen(err.msg)) < 0 ? 1 : 0);
+}
+
+/* Slurm's answer is of use only where the number of ranks does not decide. srun is starting the tasks meanwhile. */
+static void ask_shared(struct step *step)
+{
+	struct hvd_driver_opts *opts = step->opts->driver;
+	hvd_cleanup_free char *said = NULL;
+	int fds[2];
+	size_t len;
+	pid_t pid;
+
+	if (!hvd_relays_ask_shared(opts) || pipe2(fds, O_CLOEXEC) != 0)
+		return;
+	pid = begin_to_ask(step, fds[1]);
+	close(fds[1]);
+	if (pid > 0)
+		said = hvd_capture_fd(fds[0], "Slurm", 4096, hvd_deadline_in(ASK_SECONDS), &len, NULL);
+	close(fds[0]);
+	if (pid > 0)
+		hvd_end(pid, 0, NULL);
+	opts->hosts_shared = said && strcmp(said, "1") == 0;
+	if (!said || (strcmp(said, "0") != 0 && strcmp(said, "1") != 0))
+		hvd_verbose(step->log, "cannot tell whether other users have processes on these hosts: %s",
+			    said ? said : "Slurm does not answer");
+}
+
+/* Where the first was ended by a signal to end, and says no more, somebody has ended the step: one line is enough. */
+static void log_report(const struct step *step)
+{
+	const char *host;
+	const struct hvd_rank_end *first = hvd_failure_report_first(step->report, &host);
+	int sig = WIFSIGNALED(first->status) ? WTERMSIG(first->status) : 0;
+
+	hvd_failure_report_log(step->report, !first->error && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP),
+			       step->log);
+}
+
+/* ---- life ---- */
+
+static void begin(struct step *step)
+{
+	step->requeue.job = step->opts->job;
+	hvd_requeue_begin(step->opts->driver->spec, step->opts->job, step->log);
+	step->report = hvd_failure_report_create();
+	step->end_step = evtimer_new(step->base, on_end_step, step);
+	step->host_lost = evtimer_new(step->base, on_lost_host, step);
+	step->last = evtimer_new(step->base, on_last, step);
+	step->srun = event_new(step->base, step->opts->srun, EV_READ | EV_PERSIST, on_srun, step);
+	step->term = evsignal_new(step->base, SIGTERM, on_term, step);
+	event_add(step->srun, NULL);
+	event_add(step->term, NULL);
+}
+
+static void end(struct step *step)
+{
+	hvd_time_limit_destroy(step->limit);
+	hvd_driver_destroy(step->driver);
+	hvd_failure_report_destroy(step->report);
+	event_free(step->srun);
+	event_free(step->term);
+	event_free(step->end_step);
+	event_free(step->host_lost);
+	event_free(step->last);
+	event_base_free(step->base);
+}
+
+int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
+{
+	static const struct hvd_driver_ops ops = {.started = on_started,
+						  .failed = on_failed,
+						  .rank_exit = on_rank_exit,
+						  .host_gone = on_host_gone,
+						  .all_left = on_all_left,
+						  .stalled = on_stalled};
+	struct step step = {.opts = opts, .log = opts->log, .base = event_base_new()};
+	int rc = -1;
+
+	if (!step.base)
+		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
+	begin(&step);
+	step.driver = hvd_driver_create(step.base, opts->driver, opts->session, &ops, &step, opts->log, err);
+	if (step.driver)
+		rc = send_boot(&step, err);
+	if (rc == 0)
+		ask_shared(&step);
+	if (rc == 0)
+		event_base_dispatch(step.base);
+	if (rc == 0 && anything_failed(&step))
+		log_report(&step);
+	end(&step);
+	return rc == 0 ? hvd_requeue_at_end(opts->driver->spec, &step.requeue, 0, opts->log) : -1;
+}
