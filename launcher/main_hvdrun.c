@@ -95,6 +95,8 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 {
 	opts->spec = launch->spec;
 	opts->mode = backend->mode;
+	if (launch->spec->spares > 0 && !launch->spec->srun.places_tasks)
+		opts->wanted_ranks = (uint32_t)launch->spec->ranks.requested;
 	opts->loopback = backend->loopback || launch->one_machine;
 	/* What mpirun or jsrun starts cannot have the rendezvous, and what stays behind in a step keeps Slurm waiting.
 	 */

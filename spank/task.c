@@ -112,6 +112,8 @@ static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied, pid_t *a
 			*agent = atoi(value + 1);
 			continue;
 		}
+		if (strncmp(p, HVD_STEP_SPARE_ENV "=", sizeof(HVD_STEP_SPARE_ENV)) == 0)
+			_exit(0); /* the host takes no part in the job, which has others */
 		hvd_strv_add(applied, p);
 		*value++ = '\0';
 		if (spank_setenv(sp, p, value, 1) != ESPANK_SUCCESS)

@@ -6,6 +6,7 @@
 #include "lib/job/node.h"
 #include "lib/net/iface.h"
 #include "link.h"
+#include "preflight.h"
 #include "probe.h"
 
 #include <fcntl.h>
@@ -16,7 +17,8 @@
 
 struct hvd_agent {
 	struct event_base *base;
-	const struct hvd_taskinfo *info;
+	struct hvd_taskinfo *info;
+	bool spares; /* the job has more hosts than it needs */
 	struct hvd_session session;
 	enum hvd_agent_role role;
 	hvd_time deadline;
@@ -29,6 +31,9 @@ struct hvd_agent {
 	struct event *timer;
 	struct hvd_node node;
 	struct hvd_probe *probe;
+	struct hvd_preflight *preflight; /* has looked, or looks, at this host; NULL: was not asked for */
+	json_t *found;                   /* … what it has found; NULL: nothing yet */
+	json_t *report;                  /* of the probe, while the look at the host goes on */
 	bool planned, over;
 	const struct hvd_err *refusal; /* see hvd_agent_refuse(); NULL = none */
 };
@@ -58,12 +63,47 @@ static void cannot(struct hvd_agent *agent, const struct hvd_err *why)
 	fail(agent, agent->conn ? &told : why);
 }
 
+/* The report waits for what is found on this host. */
+static void send_report(struct hvd_agent *agent)
+{
+	if (!agent->report || (agent->preflight && !agent->found))
+		return;
+	if (agent->found)
+		json_object_set(agent->report, "preflight", agent->found);
+	hvd_agent_send(agent, agent->report);
+	agent->report = NULL;
+}
+
 static void on_report(json_t *report, void *arg)
 {
 	struct hvd_agent *agent = arg;
 
 	hvd_debug(agent->log, "%s: probe finished", agent->info->name);
-	hvd_agent_send(agent, json_incref(report));
+	json_decref(agent->report);
+	agent->report = json_incref(report);
+	send_report(agent);
+}
+
+static void on_looked(json_t *found, void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	agent->found = json_incref(found);
+	send_report(agent);
+}
+
+static int look_at_host(struct hvd_agent *agent, const json_t *order, struct hvd_err *err)
+{
+	const json_t *wanted = json_object_get(order, "preflight");
+	int64_t ms;
+
+	if (!wanted || agent->preflight)
+		return 0;
+	if (hvd_get_int(wanted, "ms", 1, 3600000, &ms, err) != 0)
+		return -1;
+	agent->preflight = hvd_preflight_start(agent->base, json_string_value(json_object_get(wanted, "hook")),
+					       (double)ms / 1000, on_looked, agent, err);
+	return agent->preflight ? 0 : -1;
 }
 
 static void on_probe_order(struct hvd_agent *agent, const json_t *order)
@@ -72,15 +112,36 @@ static void on_probe_order(struct hvd_agent *agent, const json_t *order)
 
 	if (!agent->probe)
 		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered a probe from a rank that is no node agent");
-	else if (hvd_probe_run(agent->probe, order, on_report, agent, &why) == 0)
+	else if (look_at_host(agent, order, &why) == 0 &&
+		 hvd_probe_run(agent->probe, order, on_report, agent, &why) == 0)
 		return;
 	cannot(agent, &why);
+}
+
+/* This host is none of the job's. */
+static void spare(struct hvd_agent *agent, const char *why)
+{
+	if (agent->over)
+		return;
+	agent->over = true;
+	hvd_log(agent->log, agent->conn ? HVD_LOG_DEBUG : HVD_LOG_WARN, "%s takes no part in the job%s%s",
+		agent->info->name, *why ? ": " : "", why);
+	agent->ops->spare(agent->arg);
 }
 
 static void on_plan(struct hvd_agent *agent, const json_t *plan)
 {
 	struct event *timer = agent->timer;
+	struct hvd_err why = {0};
 
+	if (json_is_true(json_object_get(plan, "spare")) && agent->ops->spare) {
+		spare(agent, "");
+		return;
+	}
+	if (hvd_taskinfo_renumber(agent->info, plan, &why) != 0) {
+		cannot(agent, &why);
+		return;
+	}
 	agent->timer = NULL;
 	event_free(timer);
 	agent->planned = true;
@@ -206,7 +267,13 @@ static void on_up(struct hvd_conn *conn, void *arg)
 
 static void on_down(const struct hvd_err *why, void *arg)
 {
-	fail(arg, why);
+	struct hvd_agent *agent = arg;
+
+	/* The driver does without this host, or it fails, and then ends the job where it is reached. */
+	if (agent->spares && agent->ops->spare)
+		spare(agent, why->msg);
+	else
+		fail(agent, why);
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
@@ -265,16 +332,16 @@ int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, 
 	return rc;
 }
 
-struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot,
-				   const struct hvd_taskinfo *info, enum hvd_agent_role role,
-				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
-				   struct hvd_err *err)
+struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_taskinfo *info,
+				   enum hvd_agent_role role, const struct hvd_agent_ops *ops, void *arg,
+				   const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_agent *agent = hvd_xcalloc(1, sizeof(*agent));
 	struct timeval tv;
 
 	agent->base = base;
 	agent->info = info;
+	agent->spares = boot->spares;
 	agent->role = role;
 	agent->deadline = hvd_deadline_in(boot->timeout);
 	agent->ops = ops;
@@ -350,6 +417,9 @@ void hvd_agent_destroy(struct hvd_agent *agent)
 	if (agent->timer)
 		event_free(agent->timer);
 	hvd_probe_destroy(agent->probe);
+	hvd_preflight_destroy(agent->preflight);
+	json_decref(agent->found);
+	json_decref(agent->report);
 	hvd_link_destroy(agent->link);
 	/* Messages that were queued last ("cannot", "exit") are still sent. */
 	hvd_conn_finish(agent->conn, hvd_deadline_in(1));

@@ -13,7 +13,8 @@
  *              (task/relay.h), and "relay_children":PORT, where other relays can connect to this one on all addresses,
  *              left out where none will; or "no_relay":TEXT, why there can be none
  *   {"t":"join", "node":I, "rank":R}                       from every other rank
- *   report     what the probe found (probe.h)
+ *   report     what the probe found (probe.h); "preflight":{…}, what was found on this host (lib/job/host_check.h), if
+ * the order asked for it
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part
  *   {"t":"exit", "rank":R, …}                              a rank has ended (lib/job/rank_end.h); in an elastic job
  *                                                          "worker":N in place of the rank
@@ -23,7 +24,9 @@
  *   {"t":"done", "munge":BOOL}                             the rank has ended, and the connection ends. munge: munged
  *                                                          listens on this host, or the launch does not use munge
  * Messages from the driver:
- *   {"t":"probe", …}                                       probe these hosts (probe.h)
+ *   {"t":"probe", …}                                       probe these hosts (probe.h); with "preflight":{"ms":N,
+ *                                                          "hook":PATH} look at this host, too, for so long at most,
+ *                                                          and run the site's program, if one is named
  *   {"t":"serve", "tcpstore":BOOL}                         run the rendezvous on this host, for TCPStore clients, too
  *   {"t":"plan", "env":{NAME:VALUE,…}, "keep":BOOL}        the plan of one rank; keep: stay connected while it runs
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, for a
@@ -33,6 +36,8 @@
  * "root":[ADDR,…], "root_port":M, "children":BOOL} where its host's ranks meet a relay: this relay's number, the host's
  *              address for messages, the parent's addresses and port, the same of the root, which it connects to when
  *              the parent is lost, and whether other relays connect to this one
+ *   {"t":"plan", "spare":true}                             this host takes no part in the job; all plans may have
+ *                                                          "numbers" and "size" (launcher/driver/spares.h)
  *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of what the user wrote);
  *                                                          the driver has told the user why
  *   {"t":"end"}                                            end the ranks (see ranks.h)
@@ -64,6 +69,10 @@ struct hvd_agent_ops {
 	/* The driver wants this host to run the rendezvous, and TCPStore clients to be answered there. -1 with err set:
 	 * the driver is told why it cannot. NULL: the driver of this launch never asks for it. */
 	int (*serve)(bool tcpstore, void *arg, struct hvd_err *err);
+	/* In place of `plan`: this host takes no part in the job, which has others, or the driver cannot be reached in
+	 * a job that can do without this host (boot.spares). The user was told; the process is to end with status 0.
+	 * NULL: these are failures. */
+	void (*spare)(void *arg);
 	/* Any message after the plan. NULL: the driver sends none. */
 	void (*message)(json_t *msg, void *arg);
 	/* The agent cannot go on; called once at most. HVD_E_FAILED: the driver has told the user already. The end of
@@ -72,11 +81,11 @@ struct hvd_agent_ops {
 };
 
 /* Begins to connect at once; `failed` is called when the plan has not come within the launch's start timeout. `boot`,
- * `info` and `log` are not owned, and must outlive the agent. NULL with err set. */
-struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot,
-				   const struct hvd_taskinfo *info, enum hvd_agent_role role,
-				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
-				   struct hvd_err *err);
+ * `info` and `log` are not owned, and must outlive the agent. Just before `plan` is called, the ranks in *info get
+ * other numbers if the plan has them. NULL with err set. */
+struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_taskinfo *info,
+				   enum hvd_agent_role role, const struct hvd_agent_ops *ops, void *arg,
+				   const struct hvd_log *log, struct hvd_err *err);
 /* Messages that were queued are still sent: run the event loop until it is empty, which takes a second at most. */
 void hvd_agent_destroy(struct hvd_agent *agent); /* NULL is fine */
 

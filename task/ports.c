@@ -5,16 +5,17 @@
 
 #include <stdlib.h>
 
-/* In an elastic job rank 0 may come to any host, and the ranks of each are told to begin with 0. */
-static bool may_have_rank0(const struct hvd_taskinfo *info)
+/* In a job with spare hosts rank 0 may come to any host. In an elastic job rank 0 may come to any host, and the ranks
+ * of each are told to begin with 0. */
+static bool may_have_rank0(const struct hvd_boot *boot, const struct hvd_taskinfo *info)
 {
-	return info->ranks[0] == 0;
+	return info->ranks[0] == 0 || boot->spares;
 }
 
 void hvd_ports_reserve(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
 		       struct hvd_reserve *out, const struct hvd_log *log)
 {
-	size_t n = (may_have_rank0(info) ? boot->ports : 0) + (size_t)boot->rank_ports * info->local_size;
+	size_t n = (may_have_rank0(boot, info) ? boot->ports : 0) + (size_t)boot->rank_ports * info->local_size;
 	struct hvd_err why = {0};
 
 	if (n == 0)
@@ -38,7 +39,7 @@ void hvd_ports_given(struct hvd_agent *agent, const struct hvd_boot *boot, const
 			break;
 		ports[n++] = (in_port_t)port;
 	}
-	first = may_have_rank0(info) ? 0 : boot->ports;
+	first = may_have_rank0(boot, info) ? 0 : boot->ports;
 	if (n == most && n > first)
 		hvd_agent_ports(agent, ports + first, n - first);
 	free(ports);

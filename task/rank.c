@@ -35,7 +35,7 @@
 /* A rank shim, from its start to the end of its command. */
 struct shim {
 	const struct hvd_log *log;
-	const struct hvd_taskinfo *info;
+	struct hvd_taskinfo *info;
 	const struct hvd_boot *boot;
 	struct event_base *base;
 	struct hvd_agent *agent; /* the connection to the driver; NULL when there is none */
@@ -129,6 +129,11 @@ static void on_message(json_t *msg, void *arg)
 		kill(getpgrp() == getpid() ? 0 : shim->command, (int)sig);
 }
 
+static void on_spare(void *arg)
+{
+	end_wait(arg, 0);
+}
+
 static int on_serve(bool tcpstore, void *arg, struct hvd_err *err)
 {
 	const struct shim *shim = arg;
@@ -186,7 +191,7 @@ static int begin_to_stay(struct shim *shim, struct hvd_err *err)
 static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 {
 	static const struct hvd_agent_ops ops = {
-		.plan = on_plan, .serve = on_serve, .message = on_message, .failed = on_failed};
+		.plan = on_plan, .spare = on_spare, .serve = on_serve, .message = on_message, .failed = on_failed};
 	struct hvd_err why = {0};
 
 	shim->status = -1;
@@ -202,7 +207,7 @@ static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 		event_base_dispatch(shim->base);
 	else
 		on_failed(&why, shim);
-	if (shim->status == 0 && begin_to_stay(shim, &why) != 0)
+	if (shim->plan && shim->status == 0 && begin_to_stay(shim, &why) != 0)
 		on_failed(&why, shim);
 	hvd_relay_sockets_close(&shim->relay);
 	return shim->status < 0 ? 1 : shim->status;
@@ -226,8 +231,19 @@ static int print_env(const json_t *plan, const struct hvd_rank_facts *facts, con
 	return putchar('\0') == EOF;
 }
 
-int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all, const char *ports,
-			bool notes, const struct hvd_log *log)
+/* The plans of so many tasks that take no part in the job. */
+static int print_spare(uint32_t tasks)
+{
+	static const char plan[] = HVD_STEP_SPARE_ENV "=1\0";
+
+	while (tasks-- > 0)
+		if (fwrite(plan, sizeof(plan), 1, stdout) != 1)
+			return 1;
+	return fflush(stdout) != 0;
+}
+
+int hvd_rank_print_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool all, const char *ports, bool notes,
+			const struct hvd_log *log)
 {
 	/* The parent is the task itself, in which the plugin runs. */
 	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getppid(), .given = ports, .notes = notes};
@@ -240,7 +256,9 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
 	disconnect(&shim);
 	if (status == 0)
 		facts.names = hvd_rank_env_names(env);
-	if (status == 0 && !all)
+	if (status == 0 && !shim.plan)
+		status = print_spare(all ? info->local_size : 1);
+	else if (status == 0 && !all)
 		status = print_env(env, &facts, &shim.stay, info->local_rank, info->rank == 0 ? log : NULL);
 	json_array_foreach(status == 0 ? ranks : NULL, i, env)
 	{
@@ -407,7 +425,7 @@ static int run_command(struct shim *shim, struct hvd_command *command, int *stat
 	return rc;
 }
 
-int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
+int hvd_rank_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, char *const *argv,
 		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log)
 {
 	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getpid(), .lasts = true};
@@ -426,12 +444,14 @@ int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, c
 	end.status = fetch_plan(&shim, role_of(info));
 	if (end.status != 0 || !json_is_true(json_object_get(shim.plan, "keep")))
 		disconnect(&shim);
-	if (end.status != 0)
+	if (end.status != 0 || !shim.plan)
 		return end.status;
 	if (!shim.base)
 		shim.base = event_base_new();
 	shim.evidence = hvd_evidence_create(shim.base, boot->stderr_lines);
 	sized.size = (int)info->size;
+	command.rank = (int)info->rank;
+	end.rank = info->rank;
 	sized.losses = &losses;
 	sized.look = boot->stderr_lines > 0;
 	rc = run_command(&shim, &command, &end.status, &err);

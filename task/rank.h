@@ -16,8 +16,8 @@
  * plans of all ranks of the host, one after the other by local rank; for local rank 0 only. `ports`: see
  * hvd_ports_given(); NULL = none. `notes`: the descriptors of lib/protocol/step_note.h are open; then a node agent
  * stays (stay.h), and the plans have HVD_STEP_AGENT_ENV. */
-int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool all, const char *ports,
-			bool notes, const struct hvd_log *log);
+int hvd_rank_print_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool all, const char *ports, bool notes,
+			const struct hvd_log *log);
 
 /*
  * Get the plan, run the command with it as a child, tell the driver how the command ended, and end in the same way. The
@@ -26,7 +26,7 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, const struct hvd_taskinfo *
  *
  * `follow`: see command.h.
  */
-int hvd_rank_run(const struct hvd_boot *boot, const struct hvd_taskinfo *info, char *const *argv,
+int hvd_rank_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, char *const *argv,
 		 const struct hvd_output_style *style, bool follow, const struct hvd_log *log);
 
 #endif

@@ -25,7 +25,7 @@ static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}
 struct supervisor {
 	struct event_base *base;
 	const struct hvd_boot *boot;
-	const struct hvd_taskinfo *info;
+	struct hvd_taskinfo *info;
 	bool one_rank; /* of a host on which every rank has a supervisor of its own */
 	struct hvd_ranks_opts opts;
 	const struct hvd_log *log;
@@ -134,6 +134,11 @@ static void on_plan(const json_t *plan, void *arg)
 	/* The launch has started: that a command cannot be run is an end of a rank, not a failure of the launch. */
 	not_started(sup, (int)sup->info->ranks[sup->info->local_rank], &why);
 	event_base_loopbreak(sup->base);
+}
+
+static void on_spare(void *arg)
+{
+	event_base_loopbreak(((struct supervisor *)arg)->base);
 }
 
 static int on_serve(bool tcpstore, void *arg, struct hvd_err *err)
@@ -247,7 +252,7 @@ static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_age
 	       const struct hvd_err *refusal)
 {
 	static const struct hvd_agent_ops ops = {
-		.plan = on_plan, .serve = on_serve, .message = on_message, .failed = on_failed};
+		.plan = on_plan, .spare = on_spare, .serve = on_serve, .message = on_message, .failed = on_failed};
 	struct event *signals[N_CAUGHT];
 	struct hvd_err why = {0};
 
@@ -281,7 +286,7 @@ static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_age
 	return sup->status;
 }
 
-int hvd_supervise_host(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
+int hvd_supervise_host(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
 		       const struct hvd_err *refusal, const struct hvd_log *log)
 {
 	struct supervisor sup = {.info = info, .opts = *opts, .log = log};
@@ -290,7 +295,7 @@ int hvd_supervise_host(const struct hvd_boot *boot, const struct hvd_taskinfo *i
 	return run(&sup, boot, HVD_AGENT_NODE, refusal);
 }
 
-int hvd_supervise_rank(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
+int hvd_supervise_rank(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
 		       const struct hvd_log *log)
 {
 	struct supervisor sup = {.info = info, .opts = *opts, .log = log, .one_rank = true};

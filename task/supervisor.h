@@ -23,11 +23,11 @@
 #include "taskinfo.h"
 
 /* If `refusal` has a code, this host cannot have ranks: the driver is told why, and none is started. */
-int hvd_supervise_host(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
+int hvd_supervise_host(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
 		       const struct hvd_err *refusal, const struct hvd_log *log);
 
 /* Of `opts`, `inherit`, `number` and output.size are set here. */
-int hvd_supervise_rank(const struct hvd_boot *boot, const struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
+int hvd_supervise_rank(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
 		       const struct hvd_log *log);
 
 #endif

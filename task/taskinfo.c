@@ -6,6 +6,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/job/alloc.h"
 #include "lib/job/this_host.h"
+#include "lib/protocol/wire.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -309,6 +310,34 @@ int hvd_taskinfo_host(const char *host, const char *ranks, struct hvd_taskinfo *
 {
 	memset(info, 0, sizeof(*info));
 	return done(info, parse_host(host, info, err) == 0 ? parse_ranks(ranks, info, err) : -1);
+}
+
+int hvd_taskinfo_renumber(struct hvd_taskinfo *info, const json_t *plan, struct hvd_err *err)
+{
+	json_t *numbers, *number;
+	int64_t size;
+	size_t i;
+
+	if (!json_object_get(plan, "numbers"))
+		return 0;
+	if (hvd_get_array(plan, "numbers", info->local_size, &numbers, err) != 0 ||
+	    hvd_get_int(plan, "size", 1, HVD_MAX_RANKS, &size, err) != 0)
+		return -1;
+	json_array_foreach(numbers, i, number)
+	{
+		if (!json_is_integer(number) || json_integer_value(number) < 0 || json_integer_value(number) >= size)
+			return hvd_err_set(err, HVD_E_PROTO, "the plan has a rank %lld of %lld",
+					   (long long)json_integer_value(number), (long long)size);
+	}
+	json_array_foreach(numbers, i, number)
+	{
+		info->ranks[i] = (uint32_t)json_integer_value(number);
+	}
+	info->local_size = (uint32_t)i;
+	info->size = (uint32_t)size;
+	if (info->local_rank < info->local_size)
+		info->rank = info->ranks[info->local_rank];
+	return 0;
 }
 
 void hvd_taskinfo_free(struct hvd_taskinfo *info)

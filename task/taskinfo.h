@@ -10,6 +10,7 @@
 
 #include "lib/base/err.h"
 
+#include <jansson.h>
 #include <stdint.h>
 
 struct hvd_taskinfo {
@@ -42,6 +43,10 @@ int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_
 /* In a process that starts all ranks of a host, from its command line: `host` is "INDEX:HOSTS:NAME", `ranks`
  * "FIRST:COUNT". */
 int hvd_taskinfo_host(const char *host, const char *ranks, struct hvd_taskinfo *info, struct hvd_err *err);
+
+/* Number the ranks anew, as the plan says ("numbers" and "size", launcher/driver/spares.h), if it does. The host may
+ * have fewer ranks afterwards. -1 with err set: the numbers are malformed, and *info is as it was. */
+int hvd_taskinfo_renumber(struct hvd_taskinfo *info, const json_t *plan, struct hvd_err *err);
 
 void hvd_taskinfo_free(struct hvd_taskinfo *info);
 

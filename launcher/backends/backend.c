@@ -78,6 +78,13 @@ int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *la
 		return hvd_err_set(err, HVD_E_USAGE,
 				   "with %s the rendezvous runs where hvdrun does, not on the first host",
 				   backend->name);
+	if (spec->spares > 0 && (backend->mode == HVD_START_SUPERVISED_RANKS || backend == &hvd_backend_mpirun ||
+				 backend == &hvd_backend_join)) {
+		hvd_err_set(err, HVD_E_USAGE, "--spares does not go with %s, which starts all ranks itself",
+			    backend->name);
+		return hvd_err_hint(err,
+				    "leave it out, or start the ranks by srun, ssh, blaunch or lsrun (--launcher)");
+	}
 	if (backend->prepare)
 		return backend->prepare(launch, err);
 	if (!spec->hosts.listed && !hvd_alloc_in_lsf(launch->envp)) {

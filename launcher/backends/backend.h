@@ -163,7 +163,11 @@ int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *
 int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err);
 /* The hosts of the LSF job or else the listed hosts, cut to the number of ranks. HVD_E_NOENT when there are neither. */
 int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err);
-/* Cut launch->alloc to `np` ranks, unless that is 0. */
+/* How many ranks are asked for, 0 = as many as there are slots. A job with spare hosts takes the number only from its
+ * user: a scheduler counts the spare hosts' slots. */
+int hvd_launch_ranks(const struct hvd_launch_spec *spec);
+/* Cut launch->alloc to `np` ranks, unless that is 0; with --spares to so many hosts more than these need, each with all
+ * of its slots. */
 int hvd_launch_take(struct hvd_launch *launch, int np, struct hvd_err *err);
 
 /* Is there a program of that name in the user's PATH? */

@@ -88,16 +88,51 @@ int hvd_launch_lsf_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	return rc;
 }
 
+/* How many slots the job takes with its spare hosts: all of those hosts that np ranks need, and of so many more. np of
+ * 0: all that there are, of which the last hosts are the spares. */
+static int with_spares(const struct hvd_alloc *alloc, int spares, int np, struct hvd_err *err)
+{
+	int needed = 0, slots = 0, hosts = 0;
+
+	for (int i = 0; i < alloc->n_hosts; i++)
+		hosts += alloc->hosts[i].slots > 0;
+	for (int i = 0; i < alloc->n_hosts && slots < np; i++) {
+		needed += alloc->hosts[i].slots > 0;
+		slots += alloc->hosts[i].slots;
+	}
+	if (hosts < (needed ? needed : 1) + spares) {
+		hvd_err_set(err, HVD_E_USAGE, "the job has %d hosts, and needs %d and %d spare%s", hosts,
+			    needed ? needed : 1, spares, spares == 1 ? "" : "s");
+		return hvd_err_hint(err, "ask for more hosts, or for fewer --spares");
+	}
+	if (np == 0 || slots < np)
+		return np;
+	for (int i = 0, left = needed + spares; i < alloc->n_hosts && left > 0; i++) {
+		left -= alloc->hosts[i].slots > 0;
+		np = i == 0 ? alloc->hosts[i].slots : np + alloc->hosts[i].slots;
+	}
+	return np;
+}
+
 int hvd_launch_take(struct hvd_launch *launch, int np, struct hvd_err *err)
 {
 	struct hvd_alloc taken = {0};
 
+	if (launch->spec->spares > 0)
+		np = with_spares(&launch->alloc, launch->spec->spares, np, err);
+	if (np < 0)
+		return -1;
 	if (hvd_alloc_take(&launch->alloc, np, &taken, err) != 0)
 		return -1;
 	hvd_lsf_select(&launch->lsf, &launch->alloc, &taken);
 	hvd_alloc_clear(&launch->alloc);
 	launch->alloc = taken;
 	return 0;
+}
+
+int hvd_launch_ranks(const struct hvd_launch_spec *spec)
+{
+	return spec->spares > 0 ? spec->ranks.requested : spec->ranks.n;
 }
 
 int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
@@ -110,7 +145,7 @@ int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
 		rc = hvd_launch_listed(launch, err);
 	else
 		rc = hvd_err_set(err, HVD_E_NOENT, "no hosts are listed, and there is no LSF job");
-	return rc == 0 ? hvd_launch_take(launch, launch->spec->ranks.n, err) : -1;
+	return rc == 0 ? hvd_launch_take(launch, hvd_launch_ranks(launch->spec), err) : -1;
 }
 
 bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)

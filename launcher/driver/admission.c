@@ -3,16 +3,30 @@
 #include "node_agents_internal.h"
 
 #include "lib/base/xalloc.h"
+#include "preflight.h"
+#include "spares.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- probe ---- */
 
+/* The host is to be looked at while it probes, for half of the time that is left at most. */
+static void add_preflight(const struct hvd_launch_spec *spec, json_t *order, int half_ms)
+{
+	int ms = (int)(HVD_PREFLIGHT_SECONDS * 1000);
+	json_t *wanted = json_pack("{s:i}", "ms", ms > half_ms ? half_ms + 1 : ms);
+
+	if (spec->preflight_hook)
+		json_object_set_new(wanted, "hook", json_string(spec->preflight_hook));
+	json_object_set_new(order, "preflight", wanted);
+}
+
 static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, uint32_t n, uint32_t i, json_t **addrs)
 {
 	struct hvd_node_agent *host = &agents->table.hosts[hosts[i]];
 	int ms = hvd_probe_patience(agents->table.rounds), half;
+	json_t *order;
 
 	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
 		host->deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
@@ -20,11 +34,14 @@ static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, u
 	hvd_node_table_enter(&agents->table, hosts[i], HVD_STAGE_PROBING);
 	host->probed_at = hvd_now();
 	host->probe_sent = hvd_wall_now();
-	if (host->client)
-		hvd_conn_send(host->client->conn,
-			      hvd_probe_order(&agents->table, hosts, n, i,
-					      agents->plan.relays.used ? NULL : &agents->service.endpoints,
-					      ms > half ? half + 1 : ms, addrs));
+	if (!host->client)
+		return;
+	order = hvd_probe_order(&agents->table, hosts, n, i,
+				agents->plan.relays.used ? NULL : &agents->service.endpoints, ms > half ? half + 1 : ms,
+				addrs);
+	if (agents->barrier == HVD_BARRIER_ALL && agents->opts->spec->preflight && !host->check.known)
+		add_preflight(agents->opts->spec, order, half);
+	hvd_conn_send(host->client->conn, order);
 }
 
 /* All that have registered and were not told to probe yet. */
@@ -40,6 +57,7 @@ void hvd_admission_probe(struct hvd_node_agents *agents)
 		json_decref(addrs[i]);
 	free(addrs);
 	free(hosts);
+	hvd_spares_probing(agents);
 	hvd_agent_deadlines_update(agents);
 }
 
@@ -116,13 +134,33 @@ static void decide_relays(struct hvd_node_agents *agents, enum hvd_stage least)
 		hvd_rv_service_no_relays(&agents->service);
 }
 
+/* Which hosts are in, and their networks; as hvd_plan_make(). */
+static int choose(struct hvd_node_agents *agents, struct hvd_err *why)
+{
+	int rc;
+
+	if (agents->barrier == HVD_BARRIER_ALL && hvd_spares_judge(agents, why) != 0)
+		return -1;
+	do {
+		hvd_spares_renumber(agents);
+		rc = hvd_plan_make(&agents->plan, &agents->table, &agents->service.endpoints, may_probe_again(agents),
+				   agents->log, why);
+	} while (rc < 0 && hvd_spares_unconnected(agents, why));
+	return rc;
+}
+
 static void decide(struct hvd_node_agents *agents)
 {
 	enum hvd_stage least = agents->barrier == HVD_BARRIER_ALL ? HVD_STAGE_REGISTERED : HVD_STAGE_REPORTED;
 	struct hvd_err why = {0};
-	int rc = hvd_plan_make(&agents->plan, &agents->table, &agents->service.endpoints, may_probe_again(agents),
-			       agents->log, &why);
+	int rc = choose(agents, &why);
 
+	if (rc == 0 && agents->opts->spec->spares > 0 && agents->barrier == HVD_BARRIER_ALL) {
+		rc = hvd_spares_settle(agents, &why);
+		if (rc == 0)
+			rc = hvd_plan_make(&agents->plan, &agents->table, &agents->service.endpoints, false,
+					   agents->log, &why);
+	}
 	if (rc > 0) {
 		hvd_verbose(agents->log, "some hosts got no answer over IPv4, or from the rendezvous: probing again");
 		hvd_node_table_probe_again(&agents->table);
@@ -164,7 +202,7 @@ static void begin_probe(struct hvd_node_agents *agents)
 	/* On one machine there is nothing to find out, unless the rendezvous is elsewhere, or other hosts may follow.
 	 */
 	if (agents->barrier == HVD_BARRIER_ALL && agents->service.endpoints.host >= 0 &&
-	    hvd_node_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
+	    !agents->opts->spec->preflight && hvd_node_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
 		decide(agents);
 	else
 		hvd_admission_probe(agents);
@@ -179,6 +217,8 @@ static bool is_elsewhere(const struct hvd_node_agents *agents, int32_t own, uint
 
 	if (agents->barrier == HVD_BARRIER_AS_THEY_COME || agents->opts->rendezvous_here || at == HVD_RENDEZVOUS_LAUNCH)
 		return false;
+	if (agents->opts->spec->spares > 0)
+		return false; /* the host may be left out */
 	if (at == HVD_RENDEZVOUS_AUTO && !agents->init_watch)
 		return own < 0 && agents->opts->mode != HVD_START_HOSTS;
 	return !here;

@@ -2,6 +2,8 @@
 /* agent_messages.c - what agents say until they are admitted (node_agents.h), and the end of their connections. */
 #include "node_agents_internal.h"
 
+#include "spares.h"
+
 #include <string.h>
 
 /* Take over a registration. -1: it was refused, and the client may be gone. */
@@ -19,6 +21,10 @@ static int take_registration(struct hvd_node_agents *agents, struct hvd_client *
 	}
 	if (cl->role != HVD_ROLE_NONE)
 		return -1;
+	if (agents->barrier == HVD_BARRIER_ALL && hvd_node_table_left_out(&agents->table, msg)) {
+		hvd_spares_dismiss(cl);
+		return -1;
+	}
 	if (agents->barrier == HVD_BARRIER_ALL) {
 		if (hvd_node_table_register(&agents->table, msg, &cl->host, &why) == 0)
 			return 0;
@@ -67,6 +73,7 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 		hvd_node_agents_open_to_hosts(agents);
 		hvd_admission_probe(agents);
 	} else {
+		hvd_spares_registered(agents);
 		hvd_admission_check(agents);
 	}
 }
@@ -97,7 +104,7 @@ static void on_cannot(struct hvd_node_agents *agents, struct hvd_client *cl, con
 	const char *host, *text, *hint;
 	struct hvd_err why = {0};
 
-	if (agents->barrier == HVD_BARRIER_AS_THEY_COME && cl->role != HVD_ROLE_AGENT)
+	if ((agents->barrier == HVD_BARRIER_AS_THEY_COME && cl->role != HVD_ROLE_AGENT) || cl->role == HVD_ROLE_FORMER)
 		return;
 	if (hvd_get_str(msg, "host", 255, &host, &why) == 0 && hvd_get_str(msg, "why", 1024, &text, &why) == 0 &&
 	    hvd_get_str(msg, "hint", 512, &hint, &why) == 0) {
@@ -108,7 +115,10 @@ static void on_cannot(struct hvd_node_agents *agents, struct hvd_client *cl, con
 	}
 	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
 		hvd_err_host(&why, agents->table.hosts[cl->host].name);
-	hvd_node_agents_lose(agents, cl->host, &why, true);
+	if (cl->role == HVD_ROLE_AGENT)
+		hvd_node_agents_lose(agents, cl->host, &why, true);
+	else
+		hvd_node_agents_fail(agents, &why);
 }
 
 void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)

@@ -227,6 +227,7 @@ void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host 
 	snprintf(boot->id, sizeof(boot->id), "%s", opts->id_text);
 	boot->port_lo = opts->port_lo;
 	boot->port_hi = opts->port_hi;
+	boot->spares = opts->spec->spares > 0;
 	boot->stderr_lines = (unsigned)opts->spec->output.stderr_lines;
 	boot->verbose = cls->log->level >= HVD_LOG_DEBUG ? 2 : cls->log->level >= HVD_LOG_VERBOSE;
 }

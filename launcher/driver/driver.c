@@ -6,6 +6,7 @@
 #include "node_agents_internal.h"
 #include "plan_delivery.h"
 #include "rank_ends.h"
+#include "spares.h"
 #include "trace.h"
 
 #include <stdlib.h>
@@ -76,6 +77,14 @@ static void on_stalled(const struct hvd_stall *stall, void *arg)
 		dr->ops->stalled(stall, dr->arg);
 }
 
+static void on_left_out(uint32_t host, void *arg)
+{
+	struct hvd_driver *dr = arg;
+
+	if (dr->ops->host_left_out)
+		dr->ops->host_left_out(host, dr->arg);
+}
+
 static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
 	struct hvd_driver *dr = arg;
@@ -92,6 +101,7 @@ static void maybe_started(struct hvd_driver *dr)
 	dr->started = true;
 	hvd_progress_begin(dr->agents->rank_progress, (uint32_t)dr->delivery.plan->layout.n_hosts);
 	hvd_agent_deadlines_stop(dr->agents);
+	hvd_spares_stop(dr->agents);
 	write_trace(dr);
 	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", dr->delivery.plan->layout.size,
 		    (double)(hvd_now() - dr->began) / 1e9);
@@ -355,6 +365,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 {
 	static const struct hvd_node_agents_ops agents_ops = {.opened = on_opened,
 							      .registered = on_registered,
+							      .left_out = on_left_out,
 							      .decided = on_decided,
 							      .disconnected = on_disconnected,
 							      .message = on_message,
@@ -385,6 +396,15 @@ void hvd_driver_lose_host(struct hvd_driver *dr, const char *host)
 {
 	if (hvd_rank_ends_add_host(&dr->ends, host) && dr->ops->ranks_ended)
 		dr->ops->ranks_ended(&dr->ends.without_munge, dr->arg);
+}
+
+bool hvd_driver_leave_out(struct hvd_driver *dr, uint32_t host, const struct hvd_err *why)
+{
+	if (!hvd_spares_leave_out(dr->agents, host, why))
+		return false;
+	if (!have_plan(dr))
+		hvd_admission_check(dr->agents);
+	return true;
 }
 
 bool hvd_driver_output_lost(const struct hvd_driver *dr)

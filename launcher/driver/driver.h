@@ -55,7 +55,8 @@ struct hvd_driver_ops {
 	void (*ranks_ended)(const struct hvd_strv *without_munge, void *arg);
 	/* The connection of the last process that could tell of ends of ranks has ended. May be called again. */
 	void (*all_left)(void *arg);
-	hvd_stalled_fn *stalled; /* with --hang-timeout: no rank makes progress */
+	hvd_stalled_fn *stalled;                         /* with --hang-timeout: no rank makes progress */
+	void (*host_left_out)(uint32_t host, void *arg); /* before the plan: it has no ranks (spares.h) */
 };
 
 struct hvd_driver;
@@ -77,6 +78,10 @@ void hvd_driver_give_up(struct hvd_driver *driver, const struct hvd_err *why);
 
 /* Is anybody connected who could still tell of ends of ranks? */
 bool hvd_driver_connected(const struct hvd_driver *driver);
+
+/* The host's agent will not come, or has gone, before the plan. True: the host was left out, or was before (spares.h).
+ * False: the job cannot do without it, and nothing has happened. */
+bool hvd_driver_leave_out(struct hvd_driver *driver, uint32_t host, const struct hvd_err *why);
 
 /* Has a shim said "output-lost"? */
 bool hvd_driver_output_lost(const struct hvd_driver *driver);

@@ -16,11 +16,12 @@
 struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
 	enum hvd_start_mode mode;
-	bool loopback;              /* all ranks are on this machine: listen on 127.0.0.1 only */
-	bool hosts_shared;          /* processes of other users may run on the job's hosts */
-	bool rendezvous_here;       /* in the driver's process, whatever the launch spec says */
-	uint32_t hosts, ranks;      /* 0: the first registration decides */
-	struct hvd_strv names;      /* the hosts' names, for messages; may be empty */
+	bool loopback;         /* all ranks are on this machine: listen on 127.0.0.1 only */
+	bool hosts_shared;     /* processes of other users may run on the job's hosts */
+	bool rendezvous_here;  /* in the driver's process, whatever the launch spec says */
+	uint32_t wanted_ranks; /* with spares: so many of the ranks are needed; 0 = all of the hosts that are kept */
+	uint32_t hosts, ranks; /* 0: the first registration decides */
+	struct hvd_strv names; /* the hosts' names, for messages; may be empty */
 	in_port_t port_lo, port_hi; /* 0: any */
 	struct hvd_strv extra_env;  /* NAME=VALUE for every rank, besides spec->env */
 	/* X: tell every rank, whatever its framework, where it meets the others (X_ADDR, X_PORT) and who it is (X_RANK,

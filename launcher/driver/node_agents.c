@@ -3,6 +3,7 @@
 
 #include "lib/base/xalloc.h"
 #include "relays.h"
+#include "spares.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,10 @@ static void drop(struct hvd_node_agents *agents, uint32_t host)
 /* The job goes on without the host, if it can. */
 void hvd_node_agents_lose(struct hvd_node_agents *agents, uint32_t host, const struct hvd_err *why, bool unfit)
 {
+	if (hvd_spares_leave_out(agents, host, why)) {
+		hvd_admission_check(agents);
+		return;
+	}
 	if (agents->barrier == HVD_BARRIER_ALL) {
 		hvd_node_agents_fail(agents, why);
 		return;
@@ -228,6 +233,7 @@ void hvd_node_agents_destroy(struct hvd_node_agents *agents)
 	hvd_clients_destroy(agents->clients);
 	event_free(agents->timer);
 	event_free(agents->progress);
+	hvd_spares_stop(agents);
 	hvd_init_watch_destroy(agents->init_watch);
 	hvd_progress_destroy(agents->rank_progress);
 	hvd_rv_service_close(&agents->service);

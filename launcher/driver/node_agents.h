@@ -66,6 +66,8 @@ struct hvd_node_agents_ops {
 	void (*registered)(uint32_t host, void *arg);
 	/* The first decision, or with HVD_BARRIER_ALL the only one: all hosts are admitted. May be NULL. */
 	void (*decided)(void *arg);
+	/* ALL: the host is none of the job's (spares.h); its agent, if there is one, was told to end. May be NULL. */
+	void (*left_out)(uint32_t host, void *arg);
 	/* AS_THEY_COME: the host is admitted. */
 	void (*admitted)(uint32_t host, void *arg);
 	/* AS_THEY_COME: the host does not come, or does not fit, or its connection has ended; it is ABSENT. `unfit`: it

@@ -39,7 +39,11 @@ struct hvd_node_agents {
 		HVD_AGENTS_OPEN, /* the decision was made */
 		HVD_AGENTS_OVER, /* the start has failed */
 	} phase;
-	bool ended; /* hvd_node_agents_end() */
+	struct {
+		uint32_t used;      /* hosts that were left out in place of a failure */
+		struct event *late; /* hosts that are awaited have no more time; NULL = not yet */
+	} spares;                   /* spares.h */
+	bool ended;                 /* hvd_node_agents_end() */
 };
 
 /* ---- node_agents.c: hosts that go ---- */

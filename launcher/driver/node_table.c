@@ -42,6 +42,14 @@ uint32_t *hvd_node_table_list(const struct hvd_node_table *table, enum hvd_stage
 	return list;
 }
 
+static void free_host(struct hvd_node_agent *host)
+{
+	hvd_node_clear(&host->node);
+	hvd_host_check_clear(&host->check);
+	free(host->kept);
+	free(host->told);
+}
+
 static void grow(struct hvd_node_table *table, uint32_t n)
 {
 	if (n <= table->n)
@@ -78,8 +86,7 @@ void hvd_node_table_init(struct hvd_node_table *table, uint32_t n, uint32_t size
 void hvd_node_table_clear(struct hvd_node_table *table)
 {
 	for (uint32_t h = 0; h < table->n; h++) {
-		hvd_node_clear(&table->hosts[h].node);
-		free(table->hosts[h].kept);
+		free_host(&table->hosts[h]);
 		free(table->hosts[h].name);
 	}
 	free(table->hosts);
@@ -93,8 +100,7 @@ void hvd_node_table_leave(struct hvd_node_table *table, uint32_t index)
 	size_t n = 0;
 
 	hvd_node_table_enter(table, index, HVD_STAGE_ABSENT);
-	hvd_node_clear(&host->node);
-	free(host->kept);
+	free_host(host);
 	*host = (struct hvd_node_agent){.stage = HVD_STAGE_ABSENT, .name = host->name};
 	for (size_t e = 0; e < table->n_edges; e++)
 		if (table->edges[e].from != index && table->edges[e].to != index)
@@ -150,6 +156,13 @@ int hvd_node_table_register(struct hvd_node_table *table, const json_t *msg, uin
 	take(table, *index, &fresh);
 	learn_names(table, msg);
 	return 0;
+}
+
+bool hvd_node_table_left_out(const struct hvd_node_table *table, const json_t *msg)
+{
+	int64_t host;
+
+	return table->n && hvd_get_int(msg, "node", 0, table->n - 1, &host, NULL) == 0 && table->hosts[host].left_out;
 }
 
 int hvd_node_table_register_expected(struct hvd_node_table *table, const json_t *msg, uint32_t *index)
@@ -253,6 +266,8 @@ int hvd_node_table_report(struct hvd_node_table *table, uint32_t index, const js
 		if (json_integer_value(json_array_get(entry, 1)) == HVD_REACH_OK && at >= 0 && at < HVD_MAX_ENDPOINTS)
 			state->endpoints_ok |= UINT64_C(1) << at;
 	}
+	if (json_object_get(msg, "preflight") && !state->check.known)
+		hvd_host_check_read(json_object_get(msg, "preflight"), &state->check);
 	state->reported_at = hvd_now();
 	hvd_node_table_enter(table, index, HVD_STAGE_REPORTED);
 	return 0;
@@ -295,6 +310,18 @@ uint32_t hvd_node_table_host_of(const struct hvd_node_table *table, uint32_t ran
 	return 0;
 }
 
+int64_t hvd_node_table_rank(const struct hvd_node_table *table, uint32_t host, uint32_t told)
+{
+	const struct hvd_node_agent *state = host < table->n ? &table->hosts[host] : NULL;
+
+	if (!state || !state->told)
+		return state && !state->left_out ? (int64_t)told : -1;
+	for (uint32_t i = 0; i < state->node.n_ranks; i++)
+		if (state->told[i] == told)
+			return state->node.ranks[i];
+	return -1;
+}
+
 int hvd_node_table_layout(const struct hvd_node_table *table, struct hvd_layout *layout, struct hvd_err *err)
 {
 	hvd_cleanup_free char **names = hvd_xcalloc(table->n, sizeof(*names));
@@ -304,7 +331,8 @@ int hvd_node_table_layout(const struct hvd_node_table *table, struct hvd_layout 
 	for (uint32_t i = 0; i < table->n; i++) {
 		const struct hvd_node *node = &table->hosts[i].node;
 
-		names[i] = node->name;
+		/* A host that was left out has no ranks. */
+		names[i] = node->name ? node->name : table->hosts[i].name ? table->hosts[i].name : (char *)"?";
 		tasks[i] = (int)node->n_ranks;
 		tids[i] = (int *)node->ranks; /* at most HVD_MAX_RANKS */
 	}

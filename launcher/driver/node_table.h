@@ -12,6 +12,7 @@
 #include "clocks.h"
 #include "lib/base/deadline.h"
 #include "lib/base/err.h"
+#include "lib/job/host_check.h"
 #include "lib/job/layout.h"
 #include "lib/job/network.h"
 #include "lib/job/node.h"
@@ -41,9 +42,15 @@ struct hvd_node_agent {
 	/* After hvd_node_table_restrict(): from the agent's numbers of its interfaces, which its report uses, to those
 	 * that were kept; HVD_NO_IFACE where one was not. */
 	uint8_t *kept;
-	uint16_t n_told;  /* length of `kept` */
-	bool named;       /* the user has named interfaces */
-	bool loopback;    /* the user wants the loopback interface: for a job on one machine */
+	uint16_t n_told;             /* length of `kept` */
+	bool named;                  /* the user has named interfaces */
+	bool loopback;               /* the user wants the loopback interface: for a job on one machine */
+	struct hvd_host_check check; /* what --preflight has found there */
+	double mbps;                 /* to and from its neighbours, in Mbit/s, the lower of both; 0 = not measured */
+	uint32_t rtt_us;             /* to a neighbour; 0 = not measured */
+	uint32_t *told;              /* node.ranks before they were numbered anew, n_told_ranks of them; or NULL */
+	uint32_t n_told_ranks;
+	bool left_out;    /* the host is none of the job's any longer (spares.h) */
 	bool done;        /* the agent has said that its ranks have ended */
 	uint32_t planned; /* how many of its ranks have their plan */
 	uint32_t ended;   /* how many of its ranks have ended */
@@ -81,6 +88,8 @@ bool hvd_node_table_one_machine(const struct hvd_node_table *table, enum hvd_sta
 /* Take over a registration in a job of fixed size. A second one for the same host, or one that contradicts the others,
  * is an error. */
 int hvd_node_table_register(struct hvd_node_table *table, const json_t *msg, uint32_t *index, struct hvd_err *err);
+/* Is this the registration of a host that was left out (spares.h)? */
+bool hvd_node_table_left_out(const struct hvd_node_table *table, const json_t *msg);
 /* Take over a registration where hosts come and go: -1 unless the host is expected, and *index is that host if the
  * table has it. */
 int hvd_node_table_register_expected(struct hvd_node_table *table, const json_t *msg, uint32_t *index);
@@ -103,6 +112,10 @@ void hvd_node_table_forget_edges(struct hvd_node_table *table);
 /* Address `i` of a host, in the order in which a probe order lists them; NULL after the last. *iface is the index of
  * its interface. */
 const struct hvd_addr *hvd_node_table_addr(const struct hvd_node *node, size_t i, uint8_t *iface);
+
+/* The number that a rank has now which its host knows as `told`, because hosts were left out; -1: it is none of the
+ * job's ranks. */
+int64_t hvd_node_table_rank(const struct hvd_node_table *table, uint32_t host, uint32_t told);
 
 /* The host that runs this rank, as the registrations say; 0 if none does. */
 uint32_t hvd_node_table_host_of(const struct hvd_node_table *table, uint32_t rank);

@@ -2,6 +2,7 @@
 #include "plan_delivery.h"
 
 #include "lib/base/xalloc.h"
+#include "spares.h"
 
 #include <stdlib.h>
 
@@ -67,6 +68,21 @@ bool hvd_plan_delivery_keeps_all(const struct hvd_plan_delivery *delivery)
 	       (delivery->opts->mode == HVD_START_RANKS && delivery->plan->layout.size <= KEEP_MAX);
 }
 
+/* The numbers of the host's ranks, where they are not those that it knows (spares.h). */
+static void add_numbers(const struct hvd_plan_delivery *delivery, uint32_t host, json_t *msg)
+{
+	const struct hvd_node_agent *state = &delivery->table->hosts[host];
+	json_t *numbers;
+
+	if (!state->told)
+		return;
+	numbers = json_array();
+	for (uint32_t r = 0; r < state->node.n_ranks; r++)
+		json_array_append_new(numbers, json_integer(state->node.ranks[r]));
+	json_object_set_new(msg, "numbers", numbers);
+	json_object_set_new(msg, "size", json_integer(delivery->plan->layout.size));
+}
+
 /* Send a plan; a node agent is told of its relay, too. */
 static void send_plan(struct hvd_plan_delivery *delivery, struct hvd_client *cl, json_t *msg)
 {
@@ -74,6 +90,7 @@ static void send_plan(struct hvd_plan_delivery *delivery, struct hvd_client *cl,
 
 	if (relay)
 		json_object_set_new(msg, "relay", relay);
+	add_numbers(delivery, cl->host, msg);
 	hvd_conn_send(cl->conn, msg);
 }
 
@@ -85,8 +102,22 @@ static void let_go(struct hvd_plan_delivery *delivery, struct hvd_client *cl)
 	hvd_client_finish(cl);
 }
 
+/* From here on the client's rank is that of the layout. False: it has none. */
+static bool told_number(const struct hvd_plan_delivery *delivery, struct hvd_client *cl)
+{
+	int64_t rank =
+		cl->host < delivery->table->n ? hvd_node_table_rank(delivery->table, cl->host, cl->rank) : cl->rank;
+
+	cl->rank = rank < 0 ? 0 : (uint32_t)rank;
+	return rank >= 0;
+}
+
 void hvd_plan_delivery_send(struct hvd_plan_delivery *delivery, struct hvd_client *cl)
 {
+	if (cl->role == HVD_ROLE_RANK && !told_number(delivery, cl)) {
+		hvd_spares_dismiss(cl);
+		return;
+	}
 	if (cl->role == HVD_ROLE_RANK && (cl->rank >= (uint32_t)delivery->plan->layout.size ||
 					  delivery->plan->layout.rank_slots[cl->rank].host != (int)cl->host)) {
 		hvd_warn(delivery->log,

@@ -106,7 +106,9 @@ static int no_port(const struct hvd_node *node, const char *what, struct hvd_err
 }
 
 /* The list for TF_CONFIG. Memory for the longest address and port that ranks may have. */
-static int list_workers(struct hvd_plan *plan, const struct hvd_node_table *table, unsigned ports, struct hvd_err *err)
+/* `everywhere`: all hosts have reserved `ports`, and not only that of rank 0. */
+static int list_workers(struct hvd_plan *plan, const struct hvd_node_table *table, unsigned ports, bool everywhere,
+			struct hvd_err *err)
 {
 	size_t room = (size_t)plan->layout.size * (HVD_ADDR_TEXT + sizeof("\"[]:65535\", ")), len = 0;
 	uint32_t rank0 = (uint32_t)plan->layout.rank_slots[0].host;
@@ -116,7 +118,7 @@ static int list_workers(struct hvd_plan *plan, const struct hvd_node_table *tabl
 	for (int r = 0; r < plan->layout.size; r++) {
 		const struct hvd_rank_slot *slot = &plan->layout.rank_slots[r];
 		const struct hvd_node *node = &table->hosts[slot->host].node;
-		uint32_t at = ((uint32_t)slot->host == rank0 ? ports : 0) + (uint32_t)slot->local_rank;
+		uint32_t at = ((uint32_t)slot->host == rank0 || everywhere ? ports : 0) + (uint32_t)slot->local_rank;
 		struct hvd_addr addr = hvd_plan_host_addr(plan, table, (uint32_t)slot->host);
 
 		if (slot->local_size > most)
@@ -150,7 +152,7 @@ int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_node_table *table, 
 	rank0_ports(spec, first, found);
 	if (wants_port(spec, HVD_PORT_STORE) && !found[HVD_PORT_STORE])
 		return no_port(first, "--store=rank0", err);
-	return rank_ports ? list_workers(plan, table, ports, err) : 0;
+	return rank_ports ? list_workers(plan, table, ports, spec->spares > 0, err) : 0;
 }
 
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,

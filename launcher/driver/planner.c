@@ -187,6 +187,7 @@ int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *table, const str
 				       .least = plan->elastic ? HVD_STAGE_REPORTED : HVD_STAGE_REGISTERED};
 	int rc;
 
+	reset(plan);
 	plan->endpoints = endpoints;
 	if (!plan->elastic && hvd_node_table_layout(table, &plan->layout, err) != 0)
 		return -1;

@@ -190,6 +190,7 @@ static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o
 								      : HVD_MOST_SECONDS;
 	spec->deadlines.init = o->init_timeout < HVD_MOST_SECONDS ? o->init_timeout : HVD_MOST_SECONDS;
 	spec->preflight = (enum hvd_preflight)o->preflight;
+	spec->preflight_hook = o->preflight_hook && *o->preflight_hook ? o->preflight_hook : NULL;
 	spec->spares = o->spares;
 	hvd_options_tunables(o, &spec->env);
 	spec->key_file = o->key_file;

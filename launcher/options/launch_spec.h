@@ -159,6 +159,7 @@ struct hvd_launch_spec {
 
 	/* How the driver brings the ranks together. */
 	enum hvd_preflight preflight;
+	const char *preflight_hook; /* the site's program, which --preflight runs on each host; NULL = there is none */
 	int spares; /* hosts that the job has beyond those that it needs, so that the worst can be left out */
 	struct hvd_strv interfaces; /* names, prefixes or networks; empty = the driver finds them */
 	enum hvd_rendezvous_at rendezvous;

@@ -137,6 +137,7 @@ struct hvd_options {
 	double limit_seconds;     /* … and how long before the time limit it is sent */
 	unsigned requeue_on;      /* bits of enum hvd_requeue_reason */
 	int preflight;            /* enum hvd_preflight */
+	char *preflight_hook;     /* a program; NULL = none */
 	int spares;               /* hosts */
 	int stderr_lines;         /* 0 = ranks' standard error is not looked at */
 	char *stacks;             /* --stacks: a job, a step or a process; NULL = not given */

@@ -122,6 +122,11 @@ static const struct hvd_opt rows[] = {
 	 .def = "off"},
 	{ROW("hvd-preflight", REQUIRED, START, "HOW", "The plugin's spelling of --preflight"), .type = HVD_OPT_ENUM,
 	 .at = HVD_AT(preflight), .choices = HVD_VALUES_PREFLIGHT},
+	{TEXT("preflight-hook", START, "PROGRAM",
+	      "What --preflight runs on each host, as the user: a status that is not 0 makes the host a bad one, and "
+	      "the last line of its output is the reason",
+	      preflight_hook),
+	 .env = "HVD_PREFLIGHT_HOOK"},
 	{ROW("spares", REQUIRED, START, "NUMBER",
 	     "The job has so many hosts more than it needs: start on the best ones, and say which were left out and "
 	     "why"),

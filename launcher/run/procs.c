@@ -201,7 +201,7 @@ static void settle(struct hvd_started_proc *p)
 		explain(p, &why);
 		procs->ops->lost(p->host, &why, procs->arg);
 	}
-	if (procs->ops->ended)
+	if (procs->ops->ended && !p->released)
 		procs->ops->ended(p->status, procs->arg);
 	start_more(procs);
 	event_active(procs->sweep, EV_TIMEOUT, 0);
@@ -235,6 +235,14 @@ void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host)
 			p->ranks_left--;
 			return;
 		}
+}
+
+void hvd_procs_set_ranks(struct hvd_procs *procs, uint32_t host, int ranks)
+{
+	struct hvd_started_proc *p = find(procs, host);
+
+	if (p)
+		p->ranks_left = ranks;
 }
 
 void hvd_procs_release(struct hvd_procs *procs, uint32_t host, bool ask)

@@ -27,7 +27,7 @@ struct hvd_procs;
 
 /* Hosts are known by their number in the job. */
 struct hvd_procs_ops {
-	/* A process has ended; status as from waitpid(2). May be NULL. */
+	/* A process that was not released has ended; status as from waitpid(2). May be NULL. */
 	void (*ended)(int status, void *arg);
 	/* A process has ended before its host's ranks did, or could not be started when it was its turn; `why` says
 	 * what that means. Comes before `ended`. */
@@ -61,6 +61,8 @@ int hvd_procs_start(struct hvd_procs *procs, struct hvd_err *err);
 int hvd_procs_start_host(struct hvd_procs *procs, uint32_t host, const char *name, int slots, uint32_t slurm_job,
 			 struct hvd_err *err);
 
+/* The host has so many ranks, and not one for each of its slots. */
+void hvd_procs_set_ranks(struct hvd_procs *procs, uint32_t host, int ranks);
 void hvd_procs_registered(struct hvd_procs *procs, uint32_t host);    /* the host has registered */
 void hvd_procs_rank_ended(struct hvd_procs *procs, const char *host); /* a rank of the host was reported */
 /* An elastic job does not need this host's process any longer. Its node agent was told to end, or with `ask` nobody

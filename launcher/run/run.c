@@ -44,6 +44,7 @@ struct run {
 	struct hvd_failure_report *failures;
 	struct event *told; /* pending: no process is left, and ends of ranks may be on their way */
 	struct hvd_time_limit *limit;
+	bool excused; /* the next process that has ended belonged to a host that was left out */
 };
 
 /* Do node agents or rank shims end the ranks when the driver says so? Otherwise the backend does. */
@@ -194,6 +195,16 @@ static void on_limit_last(double left, void *arg)
 	end_all(run);
 }
 
+/* Hosts that were left out have no ranks, and the last of the others may have fewer than slots. */
+static void count_ranks(struct run *run)
+{
+	const struct hvd_layout *layout = hvd_driver_layout(run->driver);
+
+	for (int h = 0; run->job.backend->mode == HVD_START_HOSTS && h < layout->n_hosts; h++)
+		if (layout->hosts[h].n > 0)
+			hvd_procs_set_ranks(run->job.procs, (uint32_t)h, layout->hosts[h].n);
+}
+
 static void on_started(void *arg)
 {
 	static const struct hvd_time_limit_ops limit_ops = {on_limit_announced, on_limit_last};
@@ -202,6 +213,8 @@ static void on_started(void *arg)
 	run->limit = hvd_time_limit_watch(run->job.base, run->job.launch->spec, 0, &limit_ops, run, run->job.log);
 	if (run->job.backend == &hvd_backend_srun)
 		run->down = hvd_node_down_watch(run->job.base, run->driver, on_node_down, run);
+	if (run->job.launch->spec->spares > 0)
+		count_ranks(run);
 	run->job.result->started = true;
 	run->job.result->start_seconds = hvd_job_seconds(&run->job);
 }
@@ -325,16 +338,27 @@ static void on_host_came(uint32_t host, void *arg)
 	hvd_procs_registered(((struct run *)arg)->job.procs, host);
 }
 
+/* The job goes on without the host. An agent that has registered is told to end; a process that may still be on its way
+ * to the host is not waited for. */
+static void on_left_out(uint32_t host, void *arg)
+{
+	struct run *run = arg;
+
+	if (run->job.backend->mode == HVD_START_HOSTS)
+		hvd_procs_release(run->job.procs, host, true);
+}
+
 /* A host's process has ended, and with it its node agent's connection. */
 static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 {
 	struct run *run = arg;
 
-	(void)host;
 	if (run->job.ending)
 		return;
 	if (!run->job.result->started) {
-		hvd_driver_give_up(run->driver, why);
+		run->excused = hvd_driver_leave_out(run->driver, host, why);
+		if (!run->excused)
+			hvd_driver_give_up(run->driver, why);
 		return;
 	}
 	hvd_log_err(run->job.log, why);
@@ -354,8 +378,9 @@ static void on_proc_ended(int status, void *arg)
 		hvd_error(run->job.log, "%s ended: %s", run->job.launch->procs[0].argv.v[0],
 			  hvd_status_text(status, text, sizeof(text)));
 
-	if (!run->failed && !run->job.result->rank_failed && run->job.result->status == 0)
+	if (!run->failed && !run->job.result->rank_failed && run->job.result->status == 0 && !run->excused)
 		run->job.result->status = hvd_status_exit(status);
+	run->excused = false;
 }
 
 /* No process is left. Ends of ranks that they have told of last may not have been read yet. */
@@ -438,9 +463,9 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 
 static int begin(struct run *run, struct hvd_err *err)
 {
-	static const struct hvd_driver_ops ops = {on_started,     on_failed,    on_rank_exit,
-						  on_host_gone,   on_host_came, on_rendezvous_opened,
-						  on_ranks_ended, on_all_left,  on_stalled};
+	static const struct hvd_driver_ops ops = {
+		on_started,           on_failed,      on_rank_exit, on_host_gone, on_host_came,
+		on_rendezvous_opened, on_ranks_ended, on_all_left,  on_stalled,   on_left_out};
 	struct hvd_job *job = &run->job;
 	struct hvd_boot boot;
 

@@ -19,6 +19,7 @@
 #include "lib/base/err.h"
 #include "lib/net/addr.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define HVD_BOOT_ENV        "SLURM_HVD_BOOT"
@@ -47,6 +48,9 @@ struct hvd_boot {
 	/* Relays of the rendezvous that one parent has at most; 0: this launch has none, so no host need prepare
 	 * one. */
 	unsigned relays;
+	/* The job has more hosts than it needs: a shim that does not reach the driver ends with status 0, since its
+	 * host may be one that was left out. */
+	bool spares;
 	unsigned stderr_lines; /* the last lines of a rank's standard error that are kept; 0: it is not looked at */
 	/* The range of ports in which the site wants a launch to listen; 0 and 0: any port. */
 	in_port_t port_lo, port_hi;

@@ -23,6 +23,8 @@
 #define HVD_STEP_SPARE_FD 5
 /* In the plan that hvd-task prints for the plugin: the pid of the node agent that stays. No variable of a rank. */
 #define HVD_STEP_AGENT_ENV "SLURM_HVD_NODE_AGENT"
+/* … and the plan of a task that takes no part in the job is only this, with any value. */
+#define HVD_STEP_SPARE_ENV "SLURM_HVD_SPARE"
 /* How long slurmstepd waits for SEEN. It waits no more when an answer did not come once. */
 #define HVD_STEP_SEEN_MS 300
 

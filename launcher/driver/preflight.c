@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "preflight.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A host is slow with less than this part of the median of all, or with so many times its latency; differences of
+ * latency below LEAST_RTT_US are none. */
+#define SLOW_PART    0.5
+#define SLOW_RTT     5.0
+#define LEAST_RTT_US 1000.0
+
+static double magnitude(double v)
+{
+	return v < 0 ? -v : v;
+}
+
+double hvd_preflight_skew(const struct hvd_node_agent *host)
+{
+	return (double)hvd_clock_offset(&host->clock) / 1e9;
+}
+
+/* ---- medians ---- */
+
+static double gpus_of(const struct hvd_node_agent *host)
+{
+	return host->check.known ? host->check.gpus < 0 ? 0 : host->check.gpus : -1;
+}
+
+static double memlock_of(const struct hvd_node_agent *host)
+{
+	return host->check.known ? (double)host->check.memlock : -1;
+}
+
+static double nofile_of(const struct hvd_node_agent *host)
+{
+	return host->check.known ? (double)host->check.nofile : -1;
+}
+
+static double rate_of(const struct hvd_node_agent *host)
+{
+	return host->mbps > 0 ? host->mbps : -1;
+}
+
+static double rtt_of(const struct hvd_node_agent *host)
+{
+	return host->rtt_us > 0 ? (double)host->rtt_us : -1;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The median of what the hosts have; below 0 does not count. -1 = none has any. */
+static double median(const struct hvd_node_table *table, enum hvd_stage least,
+		     double (*of)(const struct hvd_node_agent *))
+{
+	hvd_cleanup_free double *v = hvd_xcalloc(table->n, sizeof(*v));
+	uint32_t n = 0;
+
+	for (uint32_t h = 0; h < table->n; h++)
+		if (table->hosts[h].stage >= least && of(&table->hosts[h]) >= 0)
+			v[n++] = of(&table->hosts[h]);
+	qsort(v, n, sizeof(*v), by_value);
+	return n ? v[n / 2] : -1;
+}
+
+double hvd_preflight_median(const struct hvd_node_table *table, enum hvd_stage least, bool rtt)
+{
+	double m = median(table, least, rtt ? rtt_of : rate_of);
+
+	return m > 0 ? m : 0;
+}
+
+/* ---- figures as text ---- */
+
+static const char *bytes_text(int64_t bytes, char text[32])
+{
+	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+	double v = (double)bytes;
+	size_t u = 0;
+
+	if (bytes == INT64_MAX)
+		return "unlimited";
+	if (bytes < 0)
+		return "unknown";
+	while (v >= 1024 && u < 4) {
+		v /= 1024;
+		u++;
+	}
+	snprintf(text, 32, v < 10 && u ? "%.1f %s" : "%.0f %s", v, units[u]);
+	return text;
+}
+
+const char *hvd_preflight_rate(double mbps, char text[32])
+{
+	if (mbps >= 1000)
+		snprintf(text, 32, "%.1f Gbit/s", mbps / 1000);
+	else
+		snprintf(text, 32, mbps < 10 ? "%.1f Mbit/s" : "%.0f Mbit/s", mbps);
+	return text;
+}
+
+char *hvd_preflight_figures(const struct hvd_node_agent *host)
+{
+	const struct hvd_host_check *check = &host->check;
+	char a[32], b[32], c[32];
+	char *text = hvd_xasprintf("clock off by %.3f s at least", magnitude(hvd_preflight_skew(host)));
+
+	if (check->known)
+		hvd_xappendf(&text, ", /tmp %s free, /dev/shm %s free, locked memory %s, open files %lld",
+			     bytes_text(check->tmp, a), bytes_text(check->shm, b), bytes_text(check->memlock, c),
+			     (long long)check->nofile);
+	if (check->gpus >= 0)
+		hvd_xappendf(&text, ", %d GPUs", check->gpus);
+	if (host->mbps > 0)
+		hvd_xappendf(&text, ", %s and %u us to its neighbours", hvd_preflight_rate(host->mbps, a),
+			     (unsigned)host->rtt_us);
+	return text;
+}
+
+/* ---- one host ---- */
+
+/* By itself. */
+static char *lacks(const struct hvd_node_agent *host, const char **hint)
+{
+	const struct hvd_host_check *check = &host->check;
+	double skew = hvd_preflight_skew(host);
+	char text[32], least[32];
+
+	if (magnitude(skew) > HVD_PREFLIGHT_SKEW) {
+		*hint = "is its time synchronised? (chronyc tracking, timedatectl)";
+		return hvd_xasprintf("its clock is %.1f s %s the launcher's", magnitude(skew),
+				     skew > 0 ? "ahead of" : "behind");
+	}
+	if (check->shm >= 0 && check->shm < HVD_PREFLIGHT_SHM) {
+		*hint = "remove what lies in /dev/shm, or have it made larger";
+		return hvd_xasprintf("%s are free in /dev/shm, and %s are needed", bytes_text(check->shm, text),
+				     bytes_text(HVD_PREFLIGHT_SHM, least));
+	}
+	if (check->tmp >= 0 && check->tmp < HVD_PREFLIGHT_TMP) {
+		*hint = "remove what lies in /tmp";
+		return hvd_xasprintf("%s are free in /tmp, and %s are needed", bytes_text(check->tmp, text),
+				     bytes_text(HVD_PREFLIGHT_TMP, least));
+	}
+	*hint = "run it there by hand: HVD_PREFLIGHT_HOOK names it";
+	return check->hook ? hvd_xasprintf("the site's program says: %s", check->hook) : NULL;
+}
+
+/* Compared with the others. */
+static char *behind(const struct hvd_node_table *table, enum hvd_stage least, const struct hvd_node_agent *host,
+		    const char **hint)
+{
+	const struct hvd_host_check *check = &host->check;
+	double gpus = median(table, least, gpus_of), rate = median(table, least, rate_of);
+	double rtt = median(table, least, rtt_of);
+	char a[32], b[32];
+
+	*hint = "nvidia-smi -q there tells more";
+	if (check->known && gpus_of(host) < gpus)
+		return hvd_xasprintf("it has %d GPUs, the others have %.0f", (int)gpus_of(host), gpus);
+	if (check->gpu)
+		return hvd_xstrdup(check->gpu);
+	*hint = "is it set up as the others are? (limits.conf, PropagateResourceLimits, LimitMEMLOCK= of its daemons)";
+	if (check->memlock >= 0 && (double)check->memlock < median(table, least, memlock_of) / 2)
+		return hvd_xasprintf("%s of memory may be locked there, and more on the others",
+				     bytes_text(check->memlock, a));
+	if (check->nofile >= 0 && (double)check->nofile < median(table, least, nofile_of) / 2)
+		return hvd_xasprintf("a process may open %lld files there, and %.0f on the others",
+				     (long long)check->nofile, median(table, least, nofile_of));
+	*hint = "look at its network interface, cable and switch port (ethtool, ibstat)";
+	if (host->mbps > 0 && host->mbps < rate * SLOW_PART)
+		return hvd_xasprintf("%s to its neighbours, median %s", hvd_preflight_rate(host->mbps, a),
+				     hvd_preflight_rate(rate, b));
+	if (host->rtt_us > 0 && host->rtt_us > rtt * SLOW_RTT && host->rtt_us > rtt + LEAST_RTT_US)
+		return hvd_xasprintf("packets take %u us to its neighbours and back, median %.0f us",
+				     (unsigned)host->rtt_us, rtt);
+	return NULL;
+}
+
+char *hvd_preflight_bad(const struct hvd_node_table *table, enum hvd_stage least, uint32_t host, const char **hint)
+{
+	const char *ignored, **told = hint ? hint : &ignored;
+	char *why = lacks(&table->hosts[host], told);
+
+	return why ? why : behind(table, least, &table->hosts[host], told);
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spares.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+#include "preflight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How long the last hosts may take to register when as many have as the job needs: at most so long, and this part of
+ * the start's time. And how much longer than the probe and the look at a host a report may take. */
+#define LATE_SECONDS  10.0
+#define LATE_PART     (1 / 3.0)
+#define EXTRA_SECONDS 3.0
+/* A host with this part of the median is as good as the others. */
+#define SIMILAR 0.9
+
+static uint32_t spares_left(const struct hvd_node_agents *agents)
+{
+	uint32_t all = agents->barrier == HVD_BARRIER_ALL ? (uint32_t)agents->opts->spec->spares : 0;
+
+	return agents->spares.used < all ? all - agents->spares.used : 0;
+}
+
+void hvd_spares_dismiss(struct hvd_client *cl)
+{
+	cl->role = HVD_ROLE_FORMER;
+	hvd_conn_send(cl->conn, json_pack("{s:s, s:b}", "t", "plan", "spare", 1));
+}
+
+static void remove_host(struct hvd_node_agents *agents, uint32_t host)
+{
+	struct hvd_node_agent *state = &agents->table.hosts[host];
+	struct hvd_client *cl = state->client;
+
+	if (!state->name && state->node.name)
+		state->name = hvd_xstrdup(state->node.name);
+	hvd_node_table_leave(&agents->table, host);
+	state->left_out = true;
+	if (cl)
+		hvd_spares_dismiss(cl);
+	if (agents->ops->left_out)
+		agents->ops->left_out(host, agents->arg);
+}
+
+bool hvd_spares_leave_out(struct hvd_node_agents *agents, uint32_t host, const struct hvd_err *why)
+{
+	char buf[32];
+
+	if (agents->barrier != HVD_BARRIER_ALL || host >= agents->table.n)
+		return false;
+	if (agents->table.hosts[host].left_out)
+		return true;
+	if (agents->phase >= HVD_AGENTS_OPEN || spares_left(agents) == 0)
+		return false;
+	agents->spares.used++;
+	hvd_warn(agents->log, "%s left out: %s", hvd_node_table_name(&agents->table, host, buf), why->msg);
+	if (why->hint[0])
+		hvd_verbose(agents->log, "%s", why->hint);
+	remove_host(agents, host);
+	return true;
+}
+
+/* ---- hosts that are late ---- */
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_node_agents *agents = arg;
+	bool gathering = agents->phase == HVD_AGENTS_GATHERING;
+	enum hvd_stage awaited = gathering ? HVD_STAGE_EXPECTED : HVD_STAGE_PROBING;
+	struct hvd_err why = {0};
+
+	(void)fd;
+	(void)what;
+	if (!gathering && agents->phase != HVD_AGENTS_PROBING)
+		return;
+	if (agents->table.in_stage[awaited] > spares_left(agents))
+		return; /* the start's deadline says which do not answer */
+	hvd_err_set(&why, HVD_E_TIMEOUT, "%s",
+		    gathering ? "no word came from there in time" : "it did not say in time what it reaches");
+	hvd_err_hint(&why, "is the host up, does a firewall block port %u of %s?", hvd_clients_port(agents->clients),
+		     agents->self.host);
+	for (uint32_t h = 0; h < agents->table.n; h++)
+		if (agents->table.hosts[h].stage == awaited)
+			hvd_spares_leave_out(agents, h, &why);
+	hvd_admission_check(agents);
+}
+
+static void wait_for_late(struct hvd_node_agents *agents, double seconds)
+{
+	struct timeval tv = {.tv_sec = (time_t)seconds, .tv_usec = (suseconds_t)((seconds - (time_t)seconds) * 1e6)};
+
+	if (!agents->spares.late)
+		agents->spares.late = evtimer_new(agents->base, on_late, agents);
+	evtimer_add(agents->spares.late, &tv);
+}
+
+void hvd_spares_registered(struct hvd_node_agents *agents)
+{
+	uint32_t awaited = agents->table.in_stage[HVD_STAGE_EXPECTED];
+	double most = agents->opts->spec->deadlines.start * LATE_PART;
+
+	if (spares_left(agents) == 0 || agents->phase != HVD_AGENTS_GATHERING || awaited == 0 ||
+	    awaited > spares_left(agents) || (agents->spares.late && evtimer_pending(agents->spares.late, NULL)))
+		return;
+	wait_for_late(agents, most < LATE_SECONDS ? most : LATE_SECONDS);
+}
+
+void hvd_spares_probing(struct hvd_node_agents *agents)
+{
+	double seconds = hvd_probe_patience(agents->table.rounds) / 1000.0 + EXTRA_SECONDS;
+
+	if (spares_left(agents) == 0)
+		return;
+	wait_for_late(agents, seconds + (agents->opts->spec->preflight ? HVD_PREFLIGHT_SECONDS + 1 : 0));
+}
+
+void hvd_spares_stop(struct hvd_node_agents *agents)
+{
+	if (agents->spares.late)
+		event_free(agents->spares.late);
+	agents->spares.late = NULL;
+}
+
+/* ---- hosts that are bad ---- */
+
+static int refuse(const struct hvd_node_agents *agents, uint32_t n_bad, const char *list, struct hvd_err *err)
+{
+	hvd_err_set(err, HVD_E_FAILED, "%u hosts are not fit for the job, and it has %u spare%s left:%.800s",
+		    (unsigned)n_bad, (unsigned)spares_left(agents), spares_left(agents) == 1 ? "" : "s", list);
+	return hvd_err_hint(err, "have these hosts mended, exclude them, or ask for more hosts and --spares=%u",
+			    (unsigned)(n_bad + agents->spares.used));
+}
+
+int hvd_spares_judge(struct hvd_node_agents *agents, struct hvd_err *err)
+{
+	struct hvd_node_table *table = &agents->table;
+	hvd_cleanup_free char **bad = hvd_xcalloc(table->n, sizeof(*bad));
+	hvd_cleanup_free const char **hints = hvd_xcalloc(table->n, sizeof(*hints));
+	hvd_cleanup_free char *list = hvd_xstrdup("");
+	struct hvd_err why = {0};
+	uint32_t n_bad = 0, first = 0;
+	int rc = 0;
+
+	if (!agents->opts->spec->preflight)
+		return 0;
+	for (uint32_t h = 0; h < table->n; h++) {
+		hvd_cleanup_free char *figures = hvd_preflight_figures(&table->hosts[h]);
+
+		if (table->hosts[h].stage < HVD_STAGE_REGISTERED)
+			continue;
+		hvd_verbose(agents->log, "%s: %s", table->hosts[h].node.name, figures);
+		bad[h] = hvd_preflight_bad(table, HVD_STAGE_REGISTERED, h, &hints[h]);
+		if (bad[h]) {
+			first = n_bad++ ? first : h;
+			hvd_xappendf(&list, "\n  %s: %s", table->hosts[h].node.name, bad[h]);
+		}
+	}
+	if (n_bad == 1 && agents->opts->spec->spares == 0) {
+		hvd_err_set(err, HVD_E_FAILED, "%s", bad[first]);
+		hvd_err_hint(err, "%s", hints[first]);
+		rc = hvd_err_host(err, table->hosts[first].node.name);
+	} else if (n_bad > spares_left(agents)) {
+		rc = refuse(agents, n_bad, list, err);
+	}
+	for (uint32_t h = 0; h < table->n; h++) {
+		if (rc == 0 && bad[h]) {
+			hvd_err_set(&why, HVD_E_FAILED, "%s", bad[h]);
+			hvd_err_hint(&why, "%s", hints[h]);
+			hvd_spares_leave_out(agents, h, &why);
+		}
+		free(bad[h]);
+	}
+	return rc;
+}
+
+/* The host that the fewest others reach, or that reaches the fewest. All hosts have as many neighbours. */
+static uint32_t least_connected(const struct hvd_node_table *table)
+{
+	hvd_cleanup_free uint32_t *from = hvd_xcalloc(table->n, sizeof(*from));
+	hvd_cleanup_free uint32_t *to = hvd_xcalloc(table->n, sizeof(*to));
+	uint32_t worst = 0, least = UINT32_MAX;
+
+	for (size_t e = 0; e < table->n_edges; e++)
+		if (table->edges[e].result == HVD_REACH_OK) {
+			from[table->edges[e].from]++;
+			to[table->edges[e].to]++;
+		}
+	for (uint32_t h = 0; h < table->n; h++) {
+		uint32_t n = from[h] < to[h] ? from[h] : to[h];
+
+		if (table->hosts[h].stage >= HVD_STAGE_REGISTERED && n <= least) {
+			least = n;
+			worst = h;
+		}
+	}
+	return worst;
+}
+
+bool hvd_spares_unconnected(struct hvd_node_agents *agents, const struct hvd_err *why)
+{
+	struct hvd_node_table *table = &agents->table;
+	struct hvd_err told = {0};
+
+	if (spares_left(agents) == 0 || why->code != HVD_E_NET)
+		return false;
+	for (uint32_t h = 0; h < table->n && why->host[0]; h++)
+		if (table->hosts[h].node.name && strcmp(table->hosts[h].node.name, why->host) == 0)
+			return hvd_spares_leave_out(agents, h, why);
+	hvd_err_set(&told, HVD_E_NET, "no network connects it with all others");
+	return hvd_spares_leave_out(agents, least_connected(table), &told);
+}
+
+/* ---- those that are not needed ---- */
+
+/* The ranks that the host has told of. */
+static uint32_t told_ranks(const struct hvd_node_agent *host)
+{
+	return host->stage < HVD_STAGE_REGISTERED ? 0 : host->told ? host->n_told_ranks : host->node.n_ranks;
+}
+
+static uint32_t count_ranks(const struct hvd_node_table *table)
+{
+	uint32_t n = 0;
+
+	for (uint32_t h = 0; h < table->n; h++)
+		n += told_ranks(&table->hosts[h]);
+	return n;
+}
+
+/* The host that is to be left out next: the slowest, or the last of those that are as good as each other. -1: the ranks
+ * need all of them. */
+static int64_t worst_host(const struct hvd_node_agents *agents)
+{
+	const struct hvd_node_table *table = &agents->table;
+	double rate = hvd_preflight_median(table, HVD_STAGE_REGISTERED, false), least = rate * SIMILAR;
+	uint32_t ranks = count_ranks(table);
+	int64_t worst = -1;
+
+	for (uint32_t h = table->n; h-- > 0;) {
+		const struct hvd_node_agent *host = &table->hosts[h];
+
+		if (host->stage < HVD_STAGE_REGISTERED || told_ranks(host) >= ranks ||
+		    ranks - told_ranks(host) < agents->opts->wanted_ranks)
+			continue;
+		if (worst < 0 || (host->mbps > 0 && host->mbps < least)) {
+			worst = h;
+			least = host->mbps > 0 && host->mbps < least ? host->mbps : least;
+		}
+	}
+	return worst;
+}
+
+static void leave_out_worst(struct hvd_node_agents *agents)
+{
+	while (spares_left(agents) > 0) {
+		int64_t h = worst_host(agents);
+		double rate = hvd_preflight_median(&agents->table, HVD_STAGE_REGISTERED, false);
+		struct hvd_err why = {0};
+		char a[32], b[32];
+
+		if (h < 0)
+			return;
+		if (rate > 0)
+			hvd_err_set(&why, HVD_E_FAILED, "%s to its neighbours, median %s",
+				    hvd_preflight_rate(agents->table.hosts[h].mbps, a), hvd_preflight_rate(rate, b));
+		else
+			hvd_err_set(&why, HVD_E_FAILED, "it is as good as the others, and not needed");
+		if (!hvd_spares_leave_out(agents, (uint32_t)h, &why))
+			return;
+	}
+}
+
+/* ---- numbers of ranks ---- */
+
+struct numbered {
+	uint32_t told, host, at;
+};
+
+static int by_told(const void *a, const void *b)
+{
+	const struct numbered *x = a, *y = b;
+
+	return x->told < y->told ? -1 : x->told > y->told;
+}
+
+/* The host's ranks by local rank, as it has told of them; node.ranks gets room for their new numbers. */
+static void keep_told(struct hvd_node_agent *host)
+{
+	if (!host->told) {
+		host->n_told_ranks = host->node.n_ranks;
+		host->told = host->node.ranks;
+		host->node.ranks = hvd_xcalloc(host->node.n_ranks, sizeof(*host->node.ranks));
+	}
+	host->node.n_ranks = 0;
+}
+
+/* The ranks keep their order. Those beyond the first `wanted`, unless that is 0, have no number. */
+static void renumber(struct hvd_node_table *table, uint32_t wanted)
+{
+	uint32_t n = count_ranks(table), i = 0;
+	hvd_cleanup_free struct numbered *all = hvd_xcalloc(n, sizeof(*all));
+
+	for (uint32_t h = 0; h < table->n; h++) {
+		struct hvd_node_agent *host = &table->hosts[h];
+
+		if (host->stage < HVD_STAGE_REGISTERED)
+			continue;
+		keep_told(host);
+		for (uint32_t r = 0; r < host->n_told_ranks; r++)
+			all[i++] = (struct numbered){.told = host->told[r], .host = h, .at = r};
+	}
+	qsort(all, n, sizeof(*all), by_told);
+	if (!wanted || wanted > n)
+		wanted = n;
+	for (i = 0; i < wanted; i++) {
+		struct hvd_node *node = &table->hosts[all[i].host].node;
+
+		node->ranks[all[i].at] = i;
+		node->n_ranks++;
+	}
+	table->size = wanted;
+}
+
+void hvd_spares_renumber(struct hvd_node_agents *agents)
+{
+	if (agents->spares.used > 0)
+		renumber(&agents->table, 0);
+}
+
+int hvd_spares_settle(struct hvd_node_agents *agents, struct hvd_err *err)
+{
+	struct hvd_node_table *table = &agents->table;
+	uint32_t ranks;
+
+	leave_out_worst(agents);
+	ranks = count_ranks(table);
+	if (ranks == 0 || ranks < agents->opts->wanted_ranks) {
+		hvd_err_set(err, HVD_E_FAILED, "the hosts that are left have %u slots, and the job has %u ranks",
+			    (unsigned)ranks, (unsigned)agents->opts->wanted_ranks);
+		return hvd_err_hint(err, "ask for more hosts, or for spares that have as many slots as the others");
+	}
+	renumber(table, agents->opts->wanted_ranks);
+	for (uint32_t h = 0; h < table->n; h++) {
+		struct hvd_node_agent *host = &table->hosts[h];
+
+		if (host->stage < HVD_STAGE_REGISTERED)
+			continue;
+		if (host->node.n_ranks == 0)
+			remove_host(agents, h);
+		else if (host->client)
+			host->client->rank = host->node.ranks[0];
+	}
+	return 0;
+}

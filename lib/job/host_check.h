@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host_check.h - what a node agent finds when it looks at its host before the ranks start (--preflight).
+ *
+ * In the message "report" (task/probe.h) it is
+ *   "preflight":{"tmp":BYTES, "shm":BYTES, "memlock":BYTES, "nofile":N, "gpus":N, "gpu":TEXT, "hook":TEXT}
+ * Each may be left out: then it is not known, or there is nothing to tell.
+ */
+#ifndef HVD_HOST_CHECK_H
+#define HVD_HOST_CHECK_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HVD_HOST_CHECK_TEXT 256 /* bytes of a reason */
+
+struct hvd_host_check {
+	bool known;       /* the host has been looked at */
+	int64_t tmp, shm; /* bytes that the user may write in /tmp and /dev/shm; -1 = not known */
+	int64_t memlock;  /* the soft limit RLIMIT_MEMLOCK in bytes; INT64_MAX = none, -1 = not known */
+	int64_t nofile;   /* the soft limit RLIMIT_NOFILE; -1 = not known */
+	int gpus;         /* that nvidia-smi lists; -1 = there is no nvidia-smi */
+	char *gpu;        /* what is wrong with one of them; NULL = nothing. Printable */
+	char *hook;       /* why the site's program says that the host is bad; NULL = it does not. Printable */
+};
+
+/* A new reference. */
+json_t *hvd_host_check_json(const struct hvd_host_check *check);
+/* Read the object "preflight"; what is missing or malformed is not known. The caller clears *check. Untrusted input is
+ * fine. */
+void hvd_host_check_read(const json_t *object, struct hvd_host_check *check);
+void hvd_host_check_clear(struct hvd_host_check *check); /* NULL is fine */
+
+#endif

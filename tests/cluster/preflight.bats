@@ -1,0 +1,100 @@
+#!/usr/bin/env bats
+# What is looked at before ranks start (--preflight), and hosts that are left out (--spares).
+
+load helpers
+load launch
+load sshd
+
+ALL=hvdn1:2,hvdn2:2,hvdn3:2,hvdn4:2,hvdn5:2
+
+setup_file() {
+    if ! sshd_can; then skip "OpenSSH is not installed"; fi
+    suite_up --nodes 5
+    sshd_prepare hvdn1 hvdn2 hvdn3 hvdn4 hvdn5
+}
+teardown_file() { cluster_down; }
+setup() {
+    # The site's program: hosts of this list are bad ones.
+    cat >"$(home)/hook" <<'END'
+#!/bin/sh
+case " $(cat "$HOME/bad" 2>/dev/null) " in
+*" $(hostname) "*) echo looking; echo "no licence on $(hostname)"; exit 3 ;;
+esac
+END
+    chmod 755 "$(home)/hook"
+    rm -f "$(home)/bad"
+}
+teardown() {
+    local host
+    for host in hvdlogin hvdn1 hvdn2 hvdn3 hvdn4 hvdn5; do as_root "$host" pkill -KILL -u alice || true; done
+    cluster_mend
+}
+
+bad() { echo "$*" >"$(home)/bad"; }
+over_ssh() { on_login hvdrun --hosts "$ALL" --preflight-hook="$(hook)" "$@"; }
+hook() { on_login bash -c 'echo $HOME/hook'; }
+RANKS='echo "$HOROVOD_RANK $HOROVOD_SIZE $HOROVOD_LOCAL_RANK $HOROVOD_CROSS_RANK $HOROVOD_CROSS_SIZE $RANK $(hostname)"'
+
+# Ranks 0 to 7 are on all hosts but the named one.
+eight_without() {
+    local host rank=0 want=""
+    for host in hvdn1 hvdn2 hvdn3 hvdn4 hvdn5; do
+        [[ $host != "$1" ]] || continue
+        want+="$rank 8 0 $((rank / 2)) 4 $rank $host"$'\n'
+        want+="$((rank + 1)) 8 1 $((rank / 2)) 4 $((rank + 1)) $host"$'\n'
+        rank=$((rank + 2))
+    done
+    [[ $(grep -E '^[0-9]' <<<"$output" | sort -n) == "${want%$'\n'}" ]] || { echo "$output" && return 1; }
+}
+
+@test "ssh: without spares a bad host fails the start, and is named with what the site's program said" {
+    bad hvdn3
+    run over_ssh --preflight=quick true
+    exits 1
+    has "hvdn3: the site's program says: no licence on hvdn3"
+    bad hvdn2 hvdn3
+    run over_ssh --preflight=quick true
+    exits 1
+    has "hvdn2: the site's program says: no licence on hvdn2" "hvdn3: the site's program says: no licence on hvdn3"
+    run over_ssh --preflight=off bash -c "$RANKS"
+    exits 0
+}
+
+@test "ssh: a bad host is left out, and the ranks are numbered anew" {
+    bad hvdn3
+    run over_ssh --preflight=quick --spares=1 bash -c "$RANKS"
+    exits 0
+    has "hvdn3 left out: the site's program says: no licence on hvdn3"
+    eight_without hvdn3
+    bad hvdn1
+    run over_ssh --preflight=quick --spares=1 hvd-selftest --quick
+    selftest_ok 8 4
+    bad
+    run over_ssh --preflight=quick --spares=1 bash -c "$RANKS"
+    exits 0
+    eight_without hvdn5
+}
+
+@test "srun --hvd and hvdrun's srun: a bad host's tasks end with 0, and the ranks are numbered anew" {
+    bad hvdn2
+    run on_login env HVD_PREFLIGHT_HOOK="$(hook)" srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-preflight=quick --hvd-spares=1 bash -c "$RANKS"
+    exits 0
+    has "hvdn2 left out: the site's program says: no licence on hvdn2"
+    eight_without hvdn2
+    run on_login env HVD_PREFLIGHT_HOOK="$(hook)" hvdrun --preflight=quick --spares=1 -N5 -n10 --ntasks-per-node=2 bash -c "$RANKS"
+    exits 0
+    has "hvdn2 left out: the site's program says: no licence on hvdn2"
+    eight_without hvdn2
+    bad hvdn2 hvdn4
+    run on_login env HVD_PREFLIGHT_HOOK="$(hook)" srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-preflight=quick --hvd-spares=1 bash -c "$RANKS"
+    exits 1
+    has "2 hosts are not fit for the job, and it has 1 spare" "no licence on hvdn2" "no licence on hvdn4"
+}
+
+@test "ssh: without --preflight a host that cannot be reached is left out" {
+    fault block hvdn4 eth0
+    run on_login hvdrun --hosts "$ALL" --spares=1 --start-timeout=20 bash -c "$RANKS"
+    exits 0
+    has "hvdn4 left out"
+    eight_without hvdn4
+}
