@@ -41,8 +41,7 @@ static bool wanted(const struct hvd_launch_spec *spec, enum hvd_requeue_reason r
 	return (spec->requeue_on & 1U << reason) != 0;
 }
 
-/* The number of this launch's job in Slurm, unless it is known already; 0 if there is none. */
-static uint32_t slurm_job(const struct hvd_launch_spec *spec, uint32_t job)
+uint32_t hvd_requeue_job(const struct hvd_launch_spec *spec, uint32_t job)
 {
 	const char *text = spec->srun.jobid ? spec->srun.jobid : getenv("SLURM_JOB_ID");
 
@@ -78,7 +77,7 @@ void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t job, const s
 	const char *file = spec->requeue_on ? own_file() : NULL;
 	long cycle;
 
-	job = slurm_job(spec, job);
+	job = hvd_requeue_job(spec, job);
 	cycle = job ? cycle_of(job) : 0;
 	if (cycle > 0)
 		hvd_info(log, "this is restart %ld of job %u", cycle, job);
@@ -196,7 +195,7 @@ static int requeue_lsf(const char *job, enum hvd_requeue_reason reason, const st
 static int requeue(const struct hvd_launch_spec *spec, const struct hvd_requeue_wish *wish,
 		   enum hvd_requeue_reason reason, const struct hvd_log *log, struct hvd_err *err)
 {
-	const uint32_t job = slurm_job(spec, wish->job);
+	const uint32_t job = hvd_requeue_job(spec, wish->job);
 
 	if (job)
 		return requeue_slurm(job, reason, *wish->host ? wish->host : NULL, log, err);
@@ -240,7 +239,7 @@ int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requ
 	if (file && wanted(spec, HVD_REQUEUE_ASK) && unlink(file) == 0)
 		reasons |= 1U << HVD_REQUEUE_ASK;
 	if (!reasons && wanted(spec, HVD_REQUEUE_PREEMPT) && (status != 0 || wish->signalled) &&
-	    preempted(slurm_job(spec, wish->job)))
+	    preempted(hvd_requeue_job(spec, wish->job)))
 		reasons |= 1U << HVD_REQUEUE_PREEMPT;
 	if (!reasons)
 		return status;

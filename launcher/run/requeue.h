@@ -41,6 +41,9 @@ struct hvd_requeue_wish {
 	uint32_t job;     /* Slurm's number of the job; 0 = that of SLURM_JOB_ID, or of --jobid */
 };
 
+/* Slurm's number of this launch's job: `job` unless that is 0, else that of --jobid or SLURM_JOB_ID; 0 = none. */
+uint32_t hvd_requeue_job(const struct hvd_launch_spec *spec, uint32_t job);
+
 /* `job` as in struct hvd_requeue_wish. Before the ranks start: say in the log that this is not the job's first cycle,
  * and remove an old HVD_REQUEUE_FILE. */
 void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t job, const struct hvd_log *log);

@@ -176,23 +176,15 @@ static void signal_ranks(struct run *run, int sig)
 		hvd_procs_signal(run->job.procs, sig); /* srun and mpirun pass it on */
 }
 
-static void on_limit_announced(int sig, double left, void *arg)
+static void on_limit(int sig, void *arg)
 {
-	struct run *run = arg;
-
-	hvd_info(run->job.log, "the job's time is over in %.0f s: sending SIG%s to all ranks", left, sigabbrev_np(sig));
-	hvd_requeue_want(&run->job.result->requeue, run->job.launch->spec, HVD_REQUEUE_LIMIT, NULL);
-	signal_ranks(run, sig);
+	signal_ranks(arg, sig);
 }
 
-static void on_limit_last(double left, void *arg)
+static void on_limit_end(void *arg)
 {
-	struct run *run = arg;
-
-	if (!hvd_requeue_wanted(&run->job.result->requeue, HVD_REQUEUE_LIMIT) || run->job.ending)
-		return;
-	hvd_info(run->job.log, "the job's time is over in %.0f s: ending the ranks, so that it can be requeued", left);
-	end_all(run);
+	if (!((struct run *)arg)->job.ending)
+		end_all(arg);
 }
 
 /* Hosts that were left out have no ranks, and the last of the others may have fewer than slots. */
@@ -207,10 +199,11 @@ static void count_ranks(struct run *run)
 
 static void on_started(void *arg)
 {
-	static const struct hvd_time_limit_ops limit_ops = {on_limit_announced, on_limit_last};
+	static const struct hvd_time_limit_ops limit_ops = {on_limit, on_limit_end};
 	struct run *run = arg;
 
-	run->limit = hvd_time_limit_watch(run->job.base, run->job.launch->spec, 0, &limit_ops, run, run->job.log);
+	run->limit = hvd_time_limit_watch(run->job.base, run->job.launch->spec, &run->job.result->requeue, &limit_ops,
+					  run, run->job.log);
 	if (run->job.backend == &hvd_backend_srun)
 		run->down = hvd_node_down_watch(run->job.base, run->driver, on_node_down, run);
 	if (run->job.launch->spec->spares > 0)

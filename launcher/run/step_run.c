@@ -65,8 +65,9 @@ static void on_end_step(evutil_socket_t fd, short what, void *arg)
 	signal_step(arg, SIGKILL);
 }
 
-static void end_step(struct step *step)
+static void end_step(void *arg)
 {
+	struct step *step = arg;
 	struct timeval tv = {.tv_sec = (time_t)END_STEP_SECONDS};
 
 	if (step->started)
@@ -76,23 +77,9 @@ static void end_step(struct step *step)
 
 /* ---- the time limit, lost hosts, and beginning again ---- */
 
-static void on_limit_announced(int sig, double left, void *arg)
+static void on_limit(int sig, void *arg)
 {
-	struct step *step = arg;
-
-	hvd_info(step->log, "the job's time is over in %.0f s: sending SIG%s to all ranks", left, sigabbrev_np(sig));
-	hvd_requeue_want(&step->requeue, step->opts->driver->spec, HVD_REQUEUE_LIMIT, NULL);
-	signal_step(step, sig);
-}
-
-static void on_limit_last(double left, void *arg)
-{
-	struct step *step = arg;
-
-	if (!hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_LIMIT))
-		return;
-	hvd_info(step->log, "the job's time is over in %.0f s: ending the ranks, so that it can be requeued", left);
-	end_step(step);
+	signal_step(arg, sig);
 }
 
 /* The step goes on without the host, for which srun would wait until Slurm gives it up, too. */
@@ -124,12 +111,12 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 
 static void on_started(void *arg)
 {
-	static const struct hvd_time_limit_ops limit_ops = {on_limit_announced, on_limit_last};
+	static const struct hvd_time_limit_ops limit_ops = {on_limit, end_step};
 	struct step *step = arg;
 
 	step->started = true;
-	step->limit = hvd_time_limit_watch(step->base, step->opts->driver->spec, step->opts->job, &limit_ops, step,
-					   step->log);
+	step->limit =
+		hvd_time_limit_watch(step->base, step->opts->driver->spec, &step->requeue, &limit_ops, step, step->log);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -276,15 +263,19 @@ static void ask_shared(struct step *step)
 			    said ? said : "Slurm does not answer");
 }
 
-/* Where the first was ended by a signal to end, and says no more, somebody has ended the step: one line is enough. */
+/* Where the first was ended by a signal to end, and says no more, somebody has ended the step: one line is enough. So
+ * it is where the ranks were told of the time limit, or one asks to begin again. */
 static void log_report(const struct step *step)
 {
 	const char *host;
 	const struct hvd_rank_end *first = hvd_failure_report_first(step->report, &host);
 	int sig = WIFSIGNALED(first->status) ? WTERMSIG(first->status) : 0;
 
-	hvd_failure_report_log(step->report, !first->error && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP),
-			       step->log);
+	bool meant = hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_LIMIT) ||
+		     hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_ASK);
+
+	hvd_failure_report_log(step->report,
+			       !first->error && (meant || sig == SIGTERM || sig == SIGINT || sig == SIGHUP), step->log);
 }
 
 /* ---- life ---- */

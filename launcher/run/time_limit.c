@@ -22,6 +22,8 @@ extern char **environ;
 /* Seconds between two questions. */
 #define LEAST_WAIT 5.0
 #define MOST_WAIT  300.0
+/* What is due within so many seconds is done now. */
+#define SOON 0.05
 /* How long the scheduler may take to answer. */
 #define ANSWER_SECONDS 30
 /* A job without a limit ends, as Slurm has it, in a year. */
@@ -35,6 +37,7 @@ struct hvd_time_limit {
 	const struct hvd_log *log;
 	const struct hvd_time_limit_ops *ops;
 	void *arg;
+	struct hvd_requeue_wish *wish;
 	uint32_t job;
 	struct event *timer, *late, *answer;
 	pid_t pid; /* of the child that asks; 0 = none */
@@ -42,7 +45,7 @@ struct hvd_time_limit {
 	char text[256];
 	size_t len;
 	hvd_time ends; /* by the last answer; 0 = not known */
-	bool announced, told_last, said_none, said_error;
+	bool announced, ended, said_none, said_error;
 };
 
 double hvd_time_limit_lsf(const char *text)
@@ -138,27 +141,42 @@ static double due_in(const struct hvd_time_limit *limit, double left)
 	return left - (before / 2 < LAST_SECONDS ? before / 2 : LAST_SECONDS);
 }
 
+static void announce(struct hvd_time_limit *limit, double left)
+{
+	const int sig = limit->spec->limit.signal;
+
+	limit->announced = true;
+	hvd_info(limit->log, "the job's time is over in %.0f s: sending SIG%s to all ranks", left, sigabbrev_np(sig));
+	hvd_requeue_want(limit->wish, limit->spec, HVD_REQUEUE_LIMIT, NULL);
+	limit->ops->signal_ranks(sig, limit->arg);
+}
+
+static void end(struct hvd_time_limit *limit, double left)
+{
+	limit->ended = true;
+	if (!hvd_requeue_wanted(limit->wish, HVD_REQUEUE_LIMIT))
+		return;
+	hvd_info(limit->log, "the job's time is over in %.0f s: ending the ranks, so that it can be requeued", left);
+	limit->ops->end(limit->arg);
+}
+
 /* What the last answer, or a former one, says. */
 static void act(struct hvd_time_limit *limit)
 {
 	const double left = (double)(limit->ends - hvd_now()) / 1e9;
 	double due = due_in(limit, left);
 
-	if (due <= 0.05 && !limit->announced) {
-		limit->announced = true;
-		limit->ops->announce(limit->spec->limit.signal, left, limit->arg);
+	if (due <= SOON && !limit->announced) {
+		announce(limit, left);
 		due = due_in(limit, left);
 	}
-	if (due <= 0.05 && !limit->told_last) {
-		limit->told_last = true;
-		if (limit->ops->last)
-			limit->ops->last(left, limit->arg);
-	}
-	if (limit->told_last)
+	if (due <= SOON) {
+		end(limit, left);
 		return;
+	}
 	if (due > LEAST_WAIT)
 		due = due / 4 > LEAST_WAIT ? due / 4 : LEAST_WAIT;
-	look_in(limit, due < MOST_WAIT ? (due > 0 ? due : 0) : MOST_WAIT);
+	look_in(limit, due < MOST_WAIT ? due : MOST_WAIT);
 }
 
 static void no_answer(struct hvd_time_limit *limit, const char *why)
@@ -166,7 +184,9 @@ static void no_answer(struct hvd_time_limit *limit, const char *why)
 	if (!limit->said_error)
 		hvd_warn(limit->log, "cannot tell when the job's time is over: %s", why);
 	limit->said_error = true;
-	if (limit->ends && due_in(limit, (double)(limit->ends - hvd_now()) / 1e9) <= 0.05)
+	if (limit->ended)
+		return;
+	if (limit->ends && due_in(limit, (double)(limit->ends - hvd_now()) / 1e9) <= SOON)
 		act(limit);
 	else
 		look_in(limit, LEAST_WAIT);
@@ -242,23 +262,22 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	evtimer_add(limit->late, &(struct timeval){.tv_sec = ANSWER_SECONDS});
 }
 
-struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struct hvd_launch_spec *spec, uint32_t job,
-					    const struct hvd_time_limit_ops *ops, void *arg, const struct hvd_log *log)
+struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struct hvd_launch_spec *spec,
+					    struct hvd_requeue_wish *wish, const struct hvd_time_limit_ops *ops,
+					    void *arg, const struct hvd_log *log)
 {
-	const char *number = spec->srun.jobid ? spec->srun.jobid : getenv("SLURM_JOB_ID");
+	const uint32_t job = hvd_requeue_job(spec, wish->job);
 	struct hvd_time_limit *limit;
 
 	if (!spec->limit.signal)
 		return NULL;
-	if (!job && number)
-		job = (uint32_t)strtoul(number, NULL, 10);
 	if (!job && !(hvd_alloc_in_lsf(environ) && getenv("LSB_JOBID"))) {
 		hvd_warn(log, "--signal-ranks: this launch is not part of a job that has a time limit");
 		return NULL;
 	}
 	limit = hvd_xcalloc(1, sizeof(*limit));
 	*limit = (struct hvd_time_limit){
-		.base = base, .spec = spec, .log = log, .ops = ops, .arg = arg, .job = job, .fd = -1};
+		.base = base, .spec = spec, .log = log, .ops = ops, .arg = arg, .wish = wish, .job = job, .fd = -1};
 	limit->timer = evtimer_new(base, on_timer, limit);
 	limit->late = evtimer_new(base, on_late, limit);
 	look_in(limit, 0);

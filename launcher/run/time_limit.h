@@ -10,25 +10,27 @@
 #ifndef HVD_TIME_LIMIT_H
 #define HVD_TIME_LIMIT_H
 
-#include "launcher/options/launch_spec.h"
 #include "lib/base/log.h"
+#include "requeue.h"
 
 #include <event2/event.h>
-#include <stdint.h>
 
 struct hvd_time_limit;
 
 struct hvd_time_limit_ops {
-	/* The job has `left` seconds, as many as --signal-ranks says or fewer: called once. */
-	void (*announce)(int sig, double left, void *arg);
-	/* The job has only a few seconds left, and `announce` was called before: called once. May be NULL. */
-	void (*last)(double left, void *arg);
+	/* The job has as many seconds as --signal-ranks says, or fewer: called once. The log was told, and *wish has
+	 * the reason to requeue the job, if --requeue-on has it. */
+	void (*signal_ranks)(int sig, void *arg);
+	/* The job has only a few seconds left, and is to be requeued: end what is left. Called once, after the former.
+	 */
+	void (*end)(void *arg);
 };
 
-/* NULL if --signal-ranks was not given, or there is no job, which the log says. `job` is Slurm's number of it; 0 = that
- * of SLURM_JOB_ID or --jobid. `spec` and `log` must outlive the watch. */
-struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struct hvd_launch_spec *spec, uint32_t job,
-					    const struct hvd_time_limit_ops *ops, void *arg, const struct hvd_log *log);
+/* NULL if --signal-ranks was not given, or there is no job, which the log says. The job is that of `wish`. All that is
+ * passed must outlive the watch. */
+struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struct hvd_launch_spec *spec,
+					    struct hvd_requeue_wish *wish, const struct hvd_time_limit_ops *ops,
+					    void *arg, const struct hvd_log *log);
 void hvd_time_limit_destroy(struct hvd_time_limit *limit); /* NULL is fine */
 
 /* Read "H:M", with LSF's letter behind it, as bjobs -o time_left prints it: seconds, or -1 for a job without a limit

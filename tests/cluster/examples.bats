@@ -102,6 +102,20 @@ passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
 	assert_no_leftovers
 }
 
+# Slurm waits for two minutes before it starts a requeued job, unless it is told that the job may start now.
+@test "requeue.sbatch: a job that goes on after its time limit" {
+	local COMMAND=(python3 "$EXAMPLES/requeue.py")
+	(
+		until on_host hvdctl squeue -h -t PD -n hvd-requeue -o %r | grep -q BeginTime; do sleep 0.5; done
+		as_root hvdctl scontrol update JobName=hvd-requeue UserID=alice StartTime=now
+	) 3>&- &
+	STEPS=120 SIGNAL_BEFORE=54 submit requeue.sbatch --time=1
+	[ "$status" -eq 0 ]
+	[[ $output == *"requeueing job"*"(restart 1): its time limit"*"this is restart 1 of job"* ]]
+	[ "$(grep -c "done after 120 steps: 7260" <<<"$output")" -eq 4 ]
+	assert_no_leftovers
+}
+
 @test "gpus.sbatch: a rank for each GPU" {
 	submit gpus.sbatch
 	[ "$status" -eq 0 ]
