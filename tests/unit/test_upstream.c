@@ -936,6 +936,71 @@ static void a_hook_is_asked_through_the_relay(void **state)
 	expect_http(w, fd[0], "HTTP/1.1 503", "\r\n\r\n");
 }
 
+/* What a relay below has heard last of its watch. */
+struct below {
+	enum hvd_relay_type heard;
+	bool present;
+	char value[64];
+};
+
+static void on_bytes_below(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	struct below *b = arg;
+	struct hvd_relay_msg msg;
+
+	(void)conn;
+	assert_int_equal(hvd_relay_parse(data, len, false, &parent.budget, &msg, NULL), 0);
+	b->heard = msg.type;
+	b->present = msg.flag;
+	if (msg.result.value)
+		copy(b->value, sizeof(b->value),
+		     (struct hvd_slice){(const char *)msg.result.value->data, msg.result.value->len});
+	hvd_relay_msg_clear(&msg);
+}
+
+static void hears_below(struct world *w, const struct below *b, enum hvd_relay_type type)
+{
+	hvd_time until = hvd_deadline_in(5);
+
+	while (b->heard != type && hvd_left(until) > 0)
+		turn(w, 0);
+	assert_int_equal(b->heard, type);
+}
+
+/* An inner relay is told to ask for a key each time, and is told its value later: those below it hear of both. */
+static void those_below_hear_of_a_value_that_comes_late(void **state)
+{
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = not_closed, .bytes = on_bytes_below};
+	struct world *w = *state;
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .origin = 9};
+	struct below below = {.heard = HVD_RELAY_BEGIN};
+	struct hvd_conn *child, *down;
+	uint32_t id;
+
+	begin_relay(w);
+	relay_conns(w->base, &child, &down);
+	hvd_conn_set_ops(child, &ops, &below);
+	hvd_conn_set_bytes_max(child, 64 << 20);
+	hvd_rv_relay_take(w->rv, down);
+	hvd_addr_parse("10.0.0.9", &msg.addr);
+	hvd_relay_send(child, &msg);
+	assert_true(next(w, HVD_RELAY_BEGIN) != NULL); /* the root is told of it */
+	msg = (struct hvd_relay_msg){.type = HVD_RELAY_WATCH, .watch = 1};
+	msg.op.scope.name = (struct hvd_slice){"s", 1};
+	msg.op.key = (struct hvd_slice){"k", 1};
+	hvd_relay_send(child, &msg);
+	id = next_watch(w, "k", false);
+	tell(HVD_RELAY_ASK, id, false);
+	hears_below(w, &below, HVD_RELAY_ASK);
+	assert_false(below.present);
+	tell_value(id, "late");
+	hears_below(w, &below, HVD_RELAY_VALUE);
+	assert_string_equal(below.value, "late");
+	tell(HVD_RELAY_ABSENT, id, false);
+	hears_below(w, &below, HVD_RELAY_ABSENT);
+	hvd_conn_free(child);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -963,6 +1028,7 @@ int main(void)
 		T(what_has_no_room_is_asked_for),
 		T(http_is_relayed),
 		T(a_hook_is_asked_through_the_relay),
+		T(those_below_hear_of_a_value_that_comes_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
