@@ -114,13 +114,21 @@ lasting() {
 }
 
 @test "signals for all processes of a step do not end the relay" {
-    begin relay_launch srun "${FOUR[@]}" bash -c 'trap "echo got it" USR1; echo ready; for i in 1 2 3 4 5 6; do sleep 0.5; done'
+    on_login rm -f go
+    begin relay_launch srun "${FOUR[@]}" bash -c '
+        trap "echo got it" USR1
+        echo ready
+        for ((i = 0; i < 300; i++)); do
+            if [[ -e go ]]; then break; fi
+            sleep 0.1
+        done'
     says_times 10 4 ready
     wait_for 5 both
     as_root hvdn2 pkill -TERM -u alice "$RELAY"
     on_login scancel --signal=USR1 --user=alice
     says_times 10 4 "got it"
     both
+    on_login touch go
     ended 15
     exits 0
 }
@@ -150,10 +158,12 @@ lasting() {
         else
             within 3 none || { echo "after the end of $how" && false; }
         fi
+        # Without the step daemon nobody ends the ranks there, and srun waits for ever.
+        if [[ $how == slurmstepd ]]; then
+            as_root hvdn2 pkill -KILL -u alice -x sleep
+            on_host hvdlogin pkill -KILL -x srun
+        fi
         on_login scancel --user=alice
-        as_root hvdn2 pkill -KILL -u alice -x sleep || true
-        # Without its step daemon srun waits for ever.
-        if [[ $how == slurmstepd ]]; then on_host hvdlogin pkill -KILL -x srun; fi
         ended 15
         assert_no_leftovers 15
     done
@@ -171,10 +181,10 @@ ask() {
     head -n 1 <&5
 }
 echo "ready $(ask "PUT /ring/first_$HOROVOD_RANK" value)"
-until [[ -e go ]]; do sleep 0.1; done
+timeout --foreground 60 bash -c 'until [[ -e go ]]; do sleep 0.1; done'
 echo "$(hostname) PUT $(ask "PUT /ring/rank_$HOROVOD_RANK" value)"
 echo "$(hostname) GET $(ask "GET /ring/rank_$((2 - HOROVOD_RANK))")"
-until [[ -e enough ]]; do sleep 0.1; done
+timeout --foreground 60 bash -c 'until [[ -e enough ]]; do sleep 0.1; done'
 END
     on_login rm -f go enough
     begin on_login env HVD_RELAY_FAN_OUT=1 srun --hvd --hvd-store-relay=always -N3 -n3 ./ring.sh

@@ -46,9 +46,9 @@ all_said() {
 @test "a host that comes later does not truncate the output file" {
     local out
     out=$(home)/o.txt
-    printf '#!/bin/sh\ncat ~/hosts\n' | script discover
+    discover_script
     rm -f "$(home)/go" "$out"
-    echo hvdn1:2 >"$(home)/hosts"
+    hosts hvdn1:2
     begin on_login salloc -Q -N2 --no-kill hvdrun --hvd-verbose --min-np 2 -np 2 --host-discovery-script ./discover -o o.txt \
         sh -c 'echo "hello $HOROVOD_RANK"; until [ -e ~/go ]; do sleep 0.1; done'
     wait_for 30 grep -q "hello 0" "$out"
@@ -66,9 +66,9 @@ all_said() {
 at_rendezvous() { peer alice "$1" http "$rv_addr" "$rv_port" "${@:2}"; }
 
 @test "a host that has left the job cannot use its rendezvous any longer, and may come again" {
-    printf '#!/bin/sh\ncat ~/hosts\n' | script discover
+    discover_script
     rm -f "$(home)"/{go,rendezvous}
-    printf 'hvdn1:1\nhvdn2:1\n' >"$(home)/hosts"
+    hosts hvdn1:1 hvdn2:1
     # The second host is there, and has no rank.
     begin on_login salloc -Q -N2 --no-kill hvdrun --hvd-verbose --store-relay=never --min-np 1 -np 1 --max-np 1 --discovery-interval 0.2 \
         --host-discovery-script ./discover \
@@ -77,7 +77,7 @@ at_rendezvous() { peer alice "$1" http "$rv_addr" "$rv_port" "${@:2}"; }
     wait_for 30 test -s "$(home)/rendezvous"
     read -r rv_addr rv_port <"$(home)/rendezvous"
     [[ $(at_rendezvous hvdn2 PUT /scope/key hello) == 200* ]]
-    echo hvdn1:1 >"$(home)/hosts"
+    hosts hvdn1:1
     says 30 "hvdn2: ending its node agent"
     [[ $(at_rendezvous hvdn2 GET /scope/key) == 403* ]]
     [[ $(at_rendezvous hvdn2 PUT /scope/key evil) == 403* ]]

@@ -12,7 +12,7 @@ setup_file() {
     mkdir -p "$(home)/lib"
     cp "$BATS_TEST_DIRNAME/restart_worker.py" "$(home)/"
     cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/lib/"
-    printf '#!/bin/sh\ncat ~/hosts\n' | script discover
+    discover_script
 }
 teardown_file() { cluster_down; }
 setup() {
@@ -23,12 +23,6 @@ setup() {
 teardown() {
     cluster_mend
     assert_no_leftovers
-}
-
-hosts() {
-    printf '%s\n' "$@" >"$(home)/hosts.new"
-    chmod 666 "$(home)/hosts.new"
-    mv "$(home)/hosts.new" "$(home)/hosts"
 }
 
 # train NODES [OPTION OF hvdrun…] [-- OPTION OF restart_worker.py…]: begins a job with two ranks on each node.

@@ -15,7 +15,7 @@ setup_file() {
     mkdir -p "$(home)/lib"
     cp "$BATS_TEST_DIRNAME"/{elastic,restart}_worker.py "$(home)/"
     cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/lib/"
-    printf '#!/bin/sh\ncat ~/hosts\n' | script discover
+    discover_script
 }
 teardown_file() { if sshd_can; then cluster_down; fi; }
 setup() {
@@ -32,8 +32,6 @@ teardown() {
     cluster_mend
     for host in hvdn1 hvdn2 hvdn3; do sshd_up "$host"; done
 }
-
-hosts() { printf '%s\n' "$@" >"$(home)/hosts.new" && chmod 666 "$(home)/hosts.new" && mv "$(home)/hosts.new" "$(home)/hosts"; }
 
 # elastic [OPTION OF hvdrun…]: on the hosts that the script finds.
 elastic() {

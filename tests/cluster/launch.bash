@@ -92,6 +92,14 @@ script() {
     chmod 755 "$(home)/$1"
 }
 
+# discover_script: alice's ./discover finds the hosts that hosts has named last. hosts HOST[:SLOTS]…: at once, never a part.
+discover_script() { printf '#!/bin/sh\ncat ~/hosts\n' | script discover; }
+hosts() {
+    printf '%s\n' "$@" >"$(home)/hosts.new"
+    chmod 666 "$(home)/hosts.new"
+    mv "$(home)/hosts.new" "$(home)/hosts"
+}
+
 # gone HOST PATTERN: succeeds when alice runs no such command there.
 gone() { ! runs_on "$@"; }
 

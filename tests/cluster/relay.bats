@@ -106,15 +106,10 @@ intact() {
     assert_no_leftovers
 }
 
-hosts() {
-    printf '%s\n' "$@" >"$(home)/hosts.new"
-    chmod 666 "$(home)/hosts.new"
-    mv "$(home)/hosts.new" "$(home)/hosts"
-}
 met_anew() { [[ $(find "$WORK" -name 'at.*' ! -name '*.new' | wc -l) -eq $1 ]]; }
 
 @test "the same in an elastic job, also from a host that has left it" {
-    printf '#!/bin/sh\ncat ~/hosts\n' | script discover
+    discover_script
     hosts hvdn1:2 hvdn3:2
     HVD_TEST_DEADLINE=150 begin_ranks 4 salloc -Q -N3 --ntasks-per-node=2 --no-kill hvdrun --store-relay=always -np 4 --min-np=2 \
         --max-restarts=3 --host-discovery-script=./discover $RANK

@@ -149,7 +149,7 @@ as_user_on() { cluster exec --user "$1" --host "$2" -- "${@:3}"; }
 
 @test "another user of a node, and hosts outside of the job, can neither read nor write it" {
     local endpoint who
-    begin on_login srun --hvd -w "hvdn[1-2]" -N2 -n2 python3 $LIB/tcpstore_client.py --hold 20
+    begin on_login srun --hvd -w "hvdn[1-2]" -N2 -n2 python3 $LIB/tcpstore_client.py --hold 60
     says 20 "rank 0 of 2"
     endpoint=$(sed -nE 's/^rank 0 .* at (.*)/\1/p' "$OUT")
     # Alice herself: the store is there.
@@ -158,6 +158,6 @@ as_user_on() { cluster exec --user "$1" --host "$2" -- "${@:3}"; }
         run try_store $who
         [[ $output == nothing:* ]] || { echo "$who: $output" && return 1; }
     done
-    as_root hvdlogin pkill -TERM -u alice -x srun || true
-    ended 20 || true
+    as_root hvdlogin pkill -TERM -u alice -x srun
+    ended 20
 }

@@ -111,7 +111,7 @@ no_jobs() { [[ ! $(on_host hvdctl squeue -h) ]]; }
     local task
     script array.sh <<END
 #!/bin/bash
-until [[ -e go ]]; do sleep 0.1; done
+timeout --foreground 60 bash -c 'until [[ -e go ]]; do sleep 0.1; done' || exit
 srun --hvd $RANK --value \${SLURM_ARRAY_TASK_ID}000 --hold 1 >array.\$SLURM_ARRAY_TASK_ID 2>&1
 echo "status \$?" >>array.\$SLURM_ARRAY_TASK_ID
 END
@@ -141,7 +141,7 @@ import socket, sys, time
 listeners = [socket.create_server(("", int(port))) for port in sys.argv[1:]]
 open("listening." + socket.gethostname(), "w").close()
 time.sleep(60)' \$ports &
-until [[ \$(ls listening.* 2>/dev/null | wc -l) -eq 4 ]]; do sleep 0.1; done
+timeout --foreground 60 bash -c 'until [[ \$(ls listening.* 2>/dev/null | wc -l) -eq 4 ]]; do sleep 0.1; done' || exit
 echo "taken" \$ports
 for store in agent rank0; do
     srun --hvd --overlap --hvd-store=\$store -N4 -n8 bash -c 'echo "port \$MASTER_PORT"'

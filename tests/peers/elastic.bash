@@ -27,8 +27,7 @@ elastic_begin() {
     needs_cluster
     LOG=$(home)/log
     rm -rf "$(home)"/log* "$(home)/failed-once" "$(home)/train.out"
-    printf '#!/bin/sh\ncat ~/hosts\n' >"$(home)/discover"
-    chmod 755 "$(home)/discover"
+    discover_script
 }
 
 # elastic_end: in teardown of tests on a cluster.
@@ -36,9 +35,6 @@ elastic_end() {
     mend
     if [[ ! $PEERS_WHY$CLUSTER_WHY ]]; then assert_no_leftovers; fi
 }
-
-# hosts LINE…: the discovery script finds these hosts from now on.
-hosts() { printf '%s\n' "$@" >"$(home)/hosts" && chmod 666 "$(home)/hosts"; }
 
 # elastic [OPTION OF hvdrun…]: runs hvdrun in an allocation of all four nodes.
 elastic() { on_login env OMP_NUM_THREADS=1 salloc -Q -N4 --no-kill hvdrun "$@"; }

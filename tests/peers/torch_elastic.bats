@@ -53,14 +53,14 @@ trains() {
 # One job, for PyTorch takes seconds to be imported.
 @test "a rank is killed, a node is added, a node is lost: the training goes on from its checkpoint" {
     needs_cluster
-    printf '#!/bin/sh\ncat ~/hosts\n' | script discover
-    printf 'hvdn1:1\nhvdn2:1\n' >"$(home)/hosts"
+    discover_script
+    hosts hvdn1:1 hvdn2:1
     begin on_login env OMP_NUM_THREADS=1 salloc -Q -N3 --no-kill hvdrun --host-discovery-script ./discover -np 2 \
         --min-np 2 --max-np 3 --max-restarts 2 "$PY" "$TRAIN" --epochs $EPOCHS --pause 0.25
     trains 5 "ranks 2 restarts 0"
     as_root hvdn2 pkill -KILL -u alice -f "^$PY"
     trains 5 "ranks 2 restarts 1"
-    printf 'hvdn1:1\nhvdn2:1\nhvdn3:1\n' >"$(home)/hosts"
+    hosts hvdn1:1 hvdn2:1 hvdn3:1
     trains 5 "ranks 3 restarts 1"
     fault node-kill hvdn1
     trains 5 "ranks 2 restarts 2"
