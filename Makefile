@@ -168,9 +168,13 @@ $(B)/tests/standins/show: $(B)/obj/tests/standins/show.o
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -static -o $@ $^
 
-.PHONY: units benches
+.PHONY: units benches objects
 units: $(unit_bin)
 benches: $(bench_bin)
+# What make all units benches compiles, without linking it.
+compiled := $(lib_src) $(launcher_src) $(task_src) $(rendezvous_src) $(wildcard launcher/main_*.c task/main_*.c) \
+	$(unit_src) $(bench_src) $(if $(filter yes,$(SLURM)),$(spank_src)) $(if $(filter yes,$(GLOO)),$(selftest_src))
+objects: $(patsubst %.cc,$(B)/obj/%.o,$(call obj,$(compiled)))
 
 .PHONY: unit
 unit: $(unit_bin)  ## build and run the unit tests that are programs
@@ -210,7 +214,7 @@ compatibility:  ## write what make matrix has found into docs/compatibility.md
 
 .PHONY: sanitize
 sanitize:  ## run the unit tests with the address and undefined-behaviour sanitizers, from $(B)/sanitize
-	@$(MAKE) --no-print-directory B='$(B)/sanitize' SAN=address,undefined unit
+	@$(MAKE) --no-print-directory B='$(B)/sanitize' SAN=address,undefined OPT='-O1 -g' unit
 
 .PHONY: lint
 lint:  ## compilers' warnings, cppcheck, shellcheck, format, manual pages, exported symbols
