@@ -112,10 +112,14 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	wait_on(p);
-	/* Idle ones, too: one of them may have gone on, and then have been frozen. */
-	for (size_t i = 0; i < p->state.n; i++)
-		if (!p->watchers[i].asked && now - p->watchers[i].heard >= ns(p->timeout / 2))
-			ask(p, &p->watchers[i], now);
+	/* Idle ones, too: one of them may have gone on, and then have been frozen. Who has never answered may not have
+	 * started its rank yet when it was asked. */
+	for (size_t i = 0; i < p->state.n; i++) {
+		struct hvd_watcher *w = &p->watchers[i];
+
+		if (w->asked ? !w->answered : now - w->heard >= ns(p->timeout / 2))
+			ask(p, w, now);
+	}
 	hvd_rv_service_ask_changes(p->service);
 	since = hvd_progress_none_since(&p->state, p->timeout, now);
 	if (!p->told && now - since >= ns(p->timeout))
@@ -177,6 +181,8 @@ void hvd_progress_message(struct hvd_progress *p, const struct hvd_client *cl, c
 	w->asked = 0;
 	w->answered = true;
 	w->ranks = ranks;
+	if (w->input) /* until now, or still */
+		p->state.progress = w->heard;
 	w->input = json_is_true(json_object_get(msg, "input"));
 	w->since = seconds > 0 ? w->heard - ns(seconds) : 0;
 	if (!w->since && ranks > 0)
