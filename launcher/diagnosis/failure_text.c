@@ -65,7 +65,7 @@ static void add_lines(char **out, const char *intro, const char *text)
 static void add_texts(char **out, const struct hvd_rank_end *end)
 {
 	bool within = end->traceback && end->tail && strstr(end->tail, end->traceback);
-	bool covers = end->traceback && end->tail && strstr(end->traceback, end->tail);
+	bool covers = !within && end->traceback && end->tail && strstr(end->traceback, end->tail);
 
 	if (end->traceback && !within)
 		add_lines(out, "its traceback", end->traceback);

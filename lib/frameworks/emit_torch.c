@@ -3,8 +3,8 @@
  * emit_torch.c - what torch.distributed's init_method env:// reads, and what torchrun tells its workers besides
  * (torch/distributed/rendezvous.py; _start_workers() of torch/distributed/elastic/agent/server/local_elastic_agent.py).
  *
- * Not set: TORCHELASTIC_ERROR_FILE and TORCHELASTIC_SIGNALS_TO_HANDLE, which are for torchrun itself. For
- * TORCHELASTIC_RUN_ID see emit_lightning.c.
+ * Not set: TORCHELASTIC_SIGNALS_TO_HANDLE, which is for torchrun itself. Whoever starts a rank sets
+ * TORCHELASTIC_ERROR_FILE (lib/job/rank_error.h). For TORCHELASTIC_RUN_ID see emit_lightning.c.
  */
 #include "emitters.h"
 

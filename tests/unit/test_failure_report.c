@@ -251,6 +251,12 @@ static void texts_of_the_rank(void **state)
 	end.tail = (char *)"a\nTraceback:\n  File x\nE";
 	hvd_failure_report_add(h->report, &end, "n1");
 	assert_null(strstr(text(h), "its traceback"));
+	/* … but it is shown where there is nothing else. */
+	hvd_failure_report_destroy(h->report);
+	h->report = hvd_failure_report_create();
+	end.tail = end.traceback;
+	hvd_failure_report_add(h->report, &end, "n1");
+	assert_in(text(h), "\n  |   File x\n");
 }
 
 /* Ten thousand ranks with long texts: some are kept. */

@@ -66,6 +66,8 @@ struct scenario {
 	int sig;            /* signal the ranks at that time; 0 = none */
 	int grace;          /* end rank 0 alone at that time, with so many seconds; 0 = do not */
 	bool destroy;       /* destroy the ranks instead of ending them */
+	bool look;          /* at their standard error, and tell what was found */
+	bool joined;        /* stderr goes where stdout goes */
 };
 
 /* ---- in the process that has the ranks ---- */
@@ -76,8 +78,14 @@ static FILE *calls;
 
 static void on_exited(int rank, const struct hvd_rank_end *end, void *arg)
 {
-	(void)arg;
+	const struct scenario *sc = arg;
+
 	fprintf(calls, "exit %d %d\n", rank, end->status);
+	if (!sc->look)
+		return;
+	fprintf(calls, "%s; %s; %s; %s; %s\n", hvd_end_cause_name(end->cause), end->error ? end->error : "no error",
+		end->tail ? end->tail : "no tail", end->pid > 0 ? "pid" : "no pid",
+		end->failed_at > 0 && end->failed_at <= end->ended_at ? "failed before" : "failed");
 }
 
 static void on_all_gone(void *arg)
@@ -126,13 +134,17 @@ static int shim(const struct scenario *sc)
 	static const struct hvd_ranks_ops ops = {on_exited, on_all_gone};
 	char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)sc->script, NULL};
 	uint32_t numbers[16];
-	struct hvd_ranks_opts opts = {.argv = argv, .numbers = numbers, .output = {.label = sc->label, .size = sc->n}};
+	struct hvd_ranks_opts opts = {.argv = argv,
+				      .numbers = numbers,
+				      .output = {.label = sc->label, .size = sc->n, .look = sc->look},
+				      .stderr_lines = 2};
 	struct timeval now = {0};
 	struct hvd_err err = {0};
 	json_t *plans = json_array();
 
 	alarm(30); /* whatever happens */
-	if (to_file("out", 1) != 0 || to_file("err", 2) != 0 || !(calls = fopen("calls", "we")))
+	if (to_file("out", 1) != 0 || to_file("err", 2) != 0 || (sc->joined && dup2(1, 2) != 2) ||
+	    !(calls = fopen("calls", "we")))
 		return 1;
 	setenv("KEPT", "yes", 1);
 	setenv("CHANGED", "old", 1);
@@ -148,7 +160,7 @@ static int shim(const struct scenario *sc)
 		json_array_append_new(plans, json_pack("{s:s, s:s}", "HOROVOD_RANK", number, "CHANGED", "new"));
 	}
 	base = event_base_new();
-	ranks = hvd_ranks_start(base, plans, &opts, &ops, NULL, NULL, &err);
+	ranks = hvd_ranks_start(base, plans, &opts, &ops, (void *)sc, NULL, &err);
 	json_decref(plans);
 	if (!ranks) {
 		fprintf(calls, "error %s\n", err.msg);
@@ -452,6 +464,58 @@ static void many_ranks(void **state)
 	free(out);
 }
 
+static void standard_error_is_looked_at(void **state)
+{
+	static const char script[] = "echo out; printf 'a\\377\\nTraceback (most recent call last):\\n  File x\\n"
+				     "ValueError: y' >&2; exit 3";
+	struct scenario sc = {.script = script, .n = 1, .look = true};
+	char *told = play(&sc);
+
+	(void)state;
+	out_is("out", "out\n");
+	out_is("err", "a\377\nTraceback (most recent call last):\n  File x\nValueError: y");
+	assert_string_equal(told, "exit 0 768\nnone; ValueError: y;   File x\nValueError: y; pid; failed before\n"
+				  "all gone\n");
+	free(told);
+	sc.script = "printf x >&2";
+	told = play(&sc);
+	out_is("err", "x");
+	assert_string_equal(told, "exit 0 0\nnone; no error; no tail; pid; failed\nall gone\n");
+	free(told);
+}
+
+static void the_error_file_is_read(void **state)
+{
+	struct scenario sc = {.script = "echo '{\"message\": \"it broke\"}' >$TORCHELASTIC_ERROR_FILE; kill -9 $$",
+			      .n = 1,
+			      .look = true};
+	char *told = play(&sc);
+
+	(void)state;
+	assert_string_equal(told, "exit 0 9\nnone; it broke; no tail; pid; failed before\nall gone\n");
+	free(told);
+}
+
+static void both_streams_into_one_file_stay_in_order(void **state)
+{
+	struct scenario sc = {
+		.script = "for i in 1 2 3 4 5; do echo o$i; echo e$i >&2; done", .n = 1, .look = true, .joined = true};
+
+	(void)state;
+	free(play(&sc));
+	out_is("out", "o1\ne1\no2\ne2\no3\ne3\no4\ne4\no5\ne5\n");
+}
+
+static void an_end_by_this_process_is_told(void **state)
+{
+	struct scenario sc = {.script = "sleep 60", .n = 1, .look = true, .end = 1};
+	char *told = play(&sc);
+
+	(void)state;
+	assert_string_equal(told, "exit 0 15\nwith-all; no error; no tail; pid; failed\nall gone\n");
+	free(told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -470,6 +534,10 @@ int main(void)
 		cmocka_unit_test(any_bytes),
 		cmocka_unit_test(a_line_without_end),
 		cmocka_unit_test(many_ranks),
+		cmocka_unit_test(standard_error_is_looked_at),
+		cmocka_unit_test(the_error_file_is_read),
+		cmocka_unit_test(both_streams_into_one_file_stay_in_order),
+		cmocka_unit_test(an_end_by_this_process_is_told),
 	};
 
 	return cmocka_run_group_tests_name("ranks and output", tests, make_dir, remove_dir);
