@@ -9,6 +9,8 @@
 #include "launcher/diagnosis/hang_watch.h"
 #include "launcher/driver/agent_commands.h"
 #include "launcher/driver/gloo_peers.h"
+#include "launcher/run/time_limit.h"
+#include "leaving.h"
 #include "machine.h"
 
 #include <signal.h>
@@ -35,6 +37,8 @@ struct elastic {
 	struct hvd_gloo_peers *peers;
 	struct hvd_event_queue *events;
 	struct hvd_elastic_failures failures;
+	struct hvd_time_limit *limit;
+	struct hvd_leaving leaving;
 	bool restart; /* PyTorch's policy (machine.h) */
 	bool output_lost;
 	bool failed; /* the job ends because ranks or hosts have failed */
@@ -243,7 +247,8 @@ static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg
 	struct elastic *el = arg;
 
 	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
-	hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
+	if (!hvd_leaving_exited(&el->leaving, el->machine, end->status))
+		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -365,7 +370,24 @@ static void on_leaving(const char *host, double seconds, void *arg)
 
 static void on_signal_ranks(int sig, void *arg)
 {
-	hvd_node_agents_signal(((struct elastic *)arg)->agents, sig);
+	struct elastic *el = arg;
+
+	el->job.result->requeue.signalled = true;
+	hvd_node_agents_signal(el->agents, sig);
+}
+
+static void on_limit_end(void *arg)
+{
+	if (!((struct elastic *)arg)->job.ending)
+		end_all(arg);
+}
+
+/* All ranks have ended, so that the job can begin again. */
+static void on_all_left(int status, void *arg)
+{
+	static const struct hvd_err none = {0};
+
+	finish(&none, status, arg);
 }
 
 /* ---- life ---- */
@@ -389,6 +411,12 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	struct hvd_job *job = &el->job;
 	struct hvd_boot boot;
 
+	static const struct hvd_time_limit_ops limit_ops = {on_signal_ranks, on_limit_end};
+	struct hvd_requeue_wish *wish = &job->result->requeue;
+
+	el->leaving = (struct hvd_leaving){.spec = job->launch->spec, .wish = wish, .over = on_all_left, .arg = el};
+	hvd_leaving_init(&el->leaving, job->base);
+	el->limit = hvd_time_limit_watch(job->base, job->launch->spec, wish, &limit_ops, el, job->log);
 	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
 	el->restart = opts.restart;
@@ -412,6 +440,8 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 static void cleanup(struct elastic *el)
 {
 	hvd_discovery_destroy(el->discovery);
+	hvd_time_limit_destroy(el->limit);
+	hvd_leaving_clear(&el->leaving);
 	hvd_job_end_procs(&el->job);
 	hvd_elastic_rv_destroy(el->erv);
 	hvd_node_agents_destroy(el->agents);
@@ -443,6 +473,8 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 		if (el.failed && !el.job.ending_signal)
 			hvd_elastic_failures_end(&el.failures, result, el.job.log);
 	}
+	if (el.job.ending_signal)
+		hvd_requeue_unwant(&result->requeue, HVD_REQUEUE_LIMIT);
 	result->seconds = hvd_job_seconds(&el.job);
 	if (el.output_lost)
 		hvd_job_failed(&el.job);

@@ -168,13 +168,14 @@ static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const 
 
 /* ---- LSF ---- */
 
-/* A task of an array is "12[3]"; LSB_JOBINDEX is 0 for other jobs. The text of brequeue goes to the user as it is. */
+/* -r: only if the job runs. A task of an array is "12[3]"; LSB_JOBINDEX is 0 for other jobs. The text of brequeue goes
+ * to the user as it is. */
 static int requeue_lsf(const char *job, enum hvd_requeue_reason reason, const struct hvd_log *log, struct hvd_err *err)
 {
 	const char *index = getenv("LSB_JOBINDEX");
 	hvd_cleanup_free char *name =
 		index && *index && strcmp(index, "0") != 0 ? hvd_xasprintf("%s[%s]", job, index) : hvd_xstrdup(job);
-	char *argv[] = {(char *)"sh", (char *)"-c", (char *)"exec brequeue \"$1\" 2>&1", (char *)"sh", name, NULL};
+	char *argv[] = {(char *)"sh", (char *)"-c", (char *)"exec brequeue -r \"$1\" 2>&1", (char *)"sh", name, NULL};
 	const struct hvd_spawn spawn = {.path = argv[0], .argv = argv};
 	hvd_cleanup_free char *said = NULL;
 	int status = 0;

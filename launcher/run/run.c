@@ -419,7 +419,10 @@ static void report_failures(struct run *run)
 	result->rank = first->rank;
 	result->rank_status = first->status;
 	snprintf(result->host, sizeof(result->host), "%s", host);
-	hvd_failure_report_log(run->failures, false, run->job.log);
+	hvd_failure_report_log(run->failures,
+			       !first->error && (hvd_requeue_wanted(&result->requeue, HVD_REQUEUE_LIMIT) ||
+						 hvd_requeue_wanted(&result->requeue, HVD_REQUEUE_ASK)),
+			       run->job.log);
 	hvd_failure_report_json(run->failures, &result->first_failure, &result->failures);
 }
 

@@ -50,13 +50,12 @@ struct hvd_time_limit {
 
 double hvd_time_limit_lsf(const char *text)
 {
-	unsigned hours, minutes;
-	char after;
-	int n = sscanf(text, " %5u:%2u%c", &hours, &minutes, &after);
+	char hours[8], minutes[4], after;
+	int n = sscanf(text, " %5[0-9]:%2[0-9]%c", hours, minutes, &after);
 
-	if (n < 2 || minutes > 59 || (n == 3 && after != ' ' && after != '\n'))
+	if (n < 2 || atoi(minutes) > 59 || (n == 3 && after != ' ' && after != '\n'))
 		return -1;
-	return hours * 3600.0 + minutes * 60.0;
+	return atoi(hours) * 3600.0 + atoi(minutes) * 60.0;
 }
 
 /* ---- the child that asks ---- */

@@ -536,3 +536,20 @@ stopped_on() {
     [[ $(called jsrun topology) -eq 0 ]]
     nothing_left
 }
+
+@test "a job is requeued before its run limit, by brequeue" {
+    installed blaunch brequeue bjobs
+    rm -f "$STANDIN_DIR/requeued"
+    echo "0:01 L" >"$STANDIN_DIR/time_left"
+    run sixth --signal-ranks=USR1@60 --requeue-on=limit bash -c 'trap "exit 7" USR1; while :; do sleep 0.1; done'
+    exits 7
+    has "the job's time is over in 60 s: sending SIGUSR1 to all ranks" "requeueing job 4711: its time limit"
+    [ "$(<"$STANDIN_DIR/requeued")" = 4711 ]
+    run in_job env LSB_JOBINDEX=3 hvdrun --requeue-on=ask bash -c 'exit 85'
+    has "requeueing job 4711[3]: a rank asks for it"
+    [ "$(tail -n 1 "$STANDIN_DIR/requeued")" = "4711[3]" ]
+    echo "-" >"$STANDIN_DIR/time_left"
+    run in_job env LSB_INTERACTIVE=Y hvdrun --signal-ranks=USR1@60 --requeue-on=ask bash -c 'sleep 1; exit 85'
+    exits 85
+    has "the job has no time limit" "brequeue refuses: Job <4711>: Interactive batch job cannot be requeued"
+}

@@ -118,6 +118,39 @@ END
     [ "$(job_field "$JOB" ExcNodeList)" = "hvdn5,hvdn2" ]
 }
 
+@test "a job that is preempted begins again" {
+    script preempted.sh <<'END'
+#!/bin/bash
+echo "cycle ${SLURM_RESTART_COUNT-0}"
+[[ ${SLURM_RESTART_COUNT-} ]] || hvdrun --requeue-on=preempt sleep 50
+END
+    rm -f "$(home)/job.out"
+    JOB=$(on_login sbatch --parsable --output=job.out --open-mode=append -p preempt -N5 --requeue preempted.sh)
+    wait_for 10 runs_on hvdn2 'sleep 50'
+    as_user bob sbatch --quiet --exclusive -p debug -N5 --output=/dev/null --chdir=/tmp --wrap 'sleep 2'
+    wait_for 60 job_over "$JOB"
+    output=$(<"$(home)/job.out")
+    has "requeueing job $JOB (restart 1): it is preempted" "cycle 1"
+    [ "$(job_field "$JOB" Restarts)" -eq 1 ]
+}
+
+# PyTorch's kind of elastic job, in which a rank that fails would be started anew.
+@test "an elastic job begins again" {
+    counter
+    script elastic.sh <<'END'
+#!/bin/bash
+hvdrun --max-restarts=3 --signal-ranks=USR1@54 --requeue-on=limit sh -c 'HOROVOD_RANK=$RANK exec ./counter.sh checkpoint'
+END
+    for rank in 0 1; do echo "30 465" >"$(home)/checkpoint.$rank"; done
+    chmod 666 "$(home)"/checkpoint.*
+    sed -i 's/n < most; /n < most - 1; /' "$(home)/counter.sh" # nine in each cycle
+    submit -N2 --ntasks-per-node=1 --time=1 --requeue elastic.sh
+    exits 0
+    counts 1 "requeueing job $JOB (restart 1): its time limit"
+    counts 2 "has counted to 40 in cycle 1: 820"
+    has_not "starting all ranks anew"
+}
+
 @test "what cannot be requeued is told" {
     script ask.sh <<'END'
 #!/bin/bash

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What bjobs says of the time that a job has left. */
+#include "launcher/run/time_limit.h"
+
+#include "unit.h"
+
+static void test_times(void **state)
+{
+	static const struct {
+		const char *text;
+		double seconds;
+	} texts[] = {
+		{"0:57 L\n", 57 * 60},
+		{"12:05 E\n", 12 * 3600 + 5 * 60},
+		{"  100:00\n", 360000},
+		{"0:00 L", 0},
+		{"-\n", -1},
+		{"", -1},
+		{"12\n", -1},
+		{"1:60 L\n", -1},
+		{"1:5x\n", -1},
+		{"-1:05 L\n", -1},
+		{"x1:05 L\n", -1},
+		{":05 L\n", -1},
+		{"1:-5 L\n", -1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if ((long)hvd_time_limit_lsf(texts[i].text) != (long)texts[i].seconds)
+			fail_msg("'%s': %f", texts[i].text, hvd_time_limit_lsf(texts[i].text));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {cmocka_unit_test(test_times)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
