@@ -4,6 +4,8 @@
 #include "activity.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
+#include "stacks.h"
+#include "stacks_ask.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -17,6 +19,8 @@ struct hvd_rank_watch {
 	struct hvd_watched_rank *ranks;
 	size_t n, room;
 	struct hvd_activity *activity;
+	struct hvd_stacks_ask *stacks; /* NULL: nobody asks */
+	int64_t asked;
 };
 
 struct hvd_rank_watch *hvd_rank_watch_create(struct event_base *base, void (*send)(json_t *msg, void *arg), void *arg,
@@ -36,6 +40,7 @@ void hvd_rank_watch_destroy(struct hvd_rank_watch *watch)
 {
 	if (!watch)
 		return;
+	hvd_stacks_ask_destroy(watch->stacks);
 	hvd_activity_destroy(watch->activity);
 	free(watch->ranks);
 	free(watch);
@@ -79,13 +84,44 @@ void hvd_rank_watch_output(struct hvd_rank_watch *watch, size_t bytes)
 	hvd_activity_output(watch->activity, bytes);
 }
 
+/* Takes the reference of `ranks`. */
+static void answer(struct hvd_rank_watch *watch, int64_t id, json_t *ranks)
+{
+	watch->send(json_pack("{s:s, s:I, s:o}", "t", "stacks", "id", (json_int_t)id, "ranks", ranks), watch->arg);
+}
+
+static void on_found(json_t *found, void *arg)
+{
+	struct hvd_rank_watch *watch = arg;
+
+	answer(watch, watch->asked, json_incref(found));
+	hvd_stacks_ask_destroy(watch->stacks);
+	watch->stacks = NULL;
+}
+
 static void on_stacks(struct hvd_rank_watch *watch, const json_t *msg)
 {
+	double seconds = json_number_value(json_object_get(msg, "seconds"));
+	struct hvd_err err = {0};
 	int64_t id;
 
-	if (hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) != 0)
+	if (hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) != 0 || !(seconds > 0))
 		return;
-	watch->send(json_pack("{s:s, s:I, s:[]}", "t", "stacks", "id", (json_int_t)id, "ranks"), watch->arg);
+	if (watch->stacks) {
+		watch->send(json_pack("{s:s, s:I, s:b}", "t", "stacks", "id", (json_int_t)id, "busy", 1), watch->arg);
+		return;
+	}
+	if (watch->n == 0) {
+		answer(watch, id, json_array());
+		return;
+	}
+	seconds = seconds < HVD_STACKS_MAX_SECONDS ? seconds : HVD_STACKS_MAX_SECONDS;
+	watch->asked = id;
+	watch->stacks = hvd_stacks_ask_begin(watch->base, watch->ranks, watch->n, seconds, on_found, watch, &err);
+	if (watch->stacks)
+		return;
+	hvd_log_err(watch->log, &err);
+	answer(watch, id, json_array());
 }
 
 bool hvd_rank_watch_message(struct hvd_rank_watch *watch, const json_t *msg)

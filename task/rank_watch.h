@@ -6,7 +6,8 @@
  * not know itself. Ranks are only looked at: nothing is sent to their processes, and nothing of them changes.
  *
  * Messages of the driver, and the answers:
- *   {"t":"stacks", "id":I, "seconds":S}    where the ranks are (stacks.h). Answered within S seconds by
+ *   {"t":"stacks", "id":I, "seconds":S}    where the ranks are (stacks.h). Answered within S seconds (60 at most) and
+ * one by
  *   {"t":"stacks", "id":I, "ranks":[…]}    stacks.h has the format. One that comes while another is being answered is
  *                                          answered by {"t":"stacks", "id":I, "busy":true}
  *   {"t":"watch", "every":SEC}             whether the ranks make progress: activity.h has it, and its answer

@@ -5,6 +5,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "store_waits.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -343,6 +344,45 @@ static void put_silent(FILE *out, const json_t *said)
 	fputs(": does the host still run? (frozen, overloaded, or cut off)\n", out);
 }
 
+static void put_numbers(FILE *out, const json_t *ranks)
+{
+	size_t i, n = json_array_size(ranks);
+	json_t *one;
+
+	fputs(n == 1 ? "rank " : "ranks ", out);
+	json_array_foreach(ranks, i, one) fprintf(out, "%s%lld", i ? ", " : "", (long long)json_integer_value(one));
+}
+
+static void put_store(FILE *out, const json_t *said, const char *indent)
+{
+	json_auto_t *waits = hvd_store_waits(said);
+	json_t *entry, *other;
+	size_t i, o;
+
+	json_array_foreach(waits, i, entry)
+	{
+		const json_t *ranks = json_object_get(entry, "ranks"), *missing = json_object_get(entry, "missing");
+		bool several = json_array_size(ranks) + json_array_size(json_object_get(entry, "others")) > 1;
+
+		fprintf(out, "%sstore: ", indent);
+		if (json_array_size(ranks))
+			put_numbers(out, ranks);
+		json_array_foreach(json_object_get(entry, "others"), o, other)
+		{
+			fputs(o || json_array_size(ranks) ? ", " : "", out);
+			put(out, json_string_value(other));
+		}
+		fprintf(out, " wait%s for ", several ? "" : "s");
+		put(out, text_of(entry, "key"));
+		if (json_array_size(missing)) {
+			fputs("; ", out);
+			put_numbers(out, missing);
+			fprintf(out, " wait%s for no key", json_array_size(missing) == 1 ? "s" : "");
+		}
+		fputs("\n", out);
+	}
+}
+
 static char *write_text(const json_t *said, const char *title)
 {
 	char *text = NULL;
@@ -364,6 +404,7 @@ static char *write_text(const json_t *said, const char *title)
 	if (json_array_size(json_object_get(said, "silent")))
 		fputs(title ? "" : "  ", out);
 	put_silent(out, said);
+	put_store(out, said, title ? "" : "  ");
 	if (title)
 		put_reasons(out, &groups.entries);
 	clear_groups(&groups);
@@ -416,6 +457,6 @@ json_t *hvd_stack_groups_json(const json_t *said)
 	for (size_t i = 0; i < groups.n; i++)
 		json_array_append_new(list, group_json(&groups.v[i]));
 	clear_groups(&groups);
-	return json_pack("{s:o, s:O, s:O}", "groups", list, "silent", silent ? silent : json_null(), "hosts",
-			 hosts ? hosts : json_null());
+	return json_pack("{s:o, s:O, s:o, s:O}", "groups", list, "silent", silent ? silent : json_null(), "store",
+			 hvd_store_waits(said), "hosts", hosts ? hosts : json_null());
 }

@@ -3,7 +3,7 @@
  * stack_groups.h - the stacks of a job's ranks, in groups of ranks that are at the same place.
  *
  * Pure: makes text and JSON of what the hosts have said. `said` is
- *   {"hosts":[{"host":NAME, "ranks":[RANK,…], "store":…},…], "silent":[NAME,…]}
+ *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT}
  * with a RANK as task/stacks.h has it, and with the hosts that did not answer in time in "silent". What it holds comes
  * from other hosts: what has another form is left out, and all texts are escaped.
  *
@@ -24,7 +24,7 @@ char *hvd_stack_groups_text(const json_t *said, const char *title);
 char *hvd_stack_groups_short(const json_t *said);
 
 /* {"groups":[{"ranks":[R,…], "hosts":[NAME,…], "where":TEXT, "child":B, "stopped":B, "state":TEXT, "frames":[…]},…],
- *  "silent":[NAME,…], "hosts":[…]}; a new reference. */
+ *  "silent":[NAME,…], "store":store_waits.h, "hosts":[…]}; a new reference. */
 json_t *hvd_stack_groups_json(const json_t *said);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stacks_command.h"
 
+#include "control.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/base/readfile.h"
@@ -169,9 +170,28 @@ static size_t count_ranks(const json_t *said)
 	return n;
 }
 
+/* The launch itself knows its ranks and the store. Where it is not on this host, or has no ranks to show, Slurm is
+ * asked. */
+static json_t *ask(const char *target, const char *task, const struct hvd_log *log, struct hvd_err *err)
+{
+	json_t *said = hvd_control_ask(target, LOOK_SECONDS, err);
+
+	if (said && count_ranks(said))
+		return said;
+	hvd_verbose(log, "%s", said ? "the launch on this host has no ranks that it can show" : err->msg);
+	if (strncmp(target, "pid:", 4) == 0) {
+		if (!said && err->code == HVD_E_NOENT)
+			hvd_err_set(err, HVD_E_USAGE, "process %s is no hvdrun or srun --hvd of yours on this host",
+				    target + 4);
+		return said;
+	}
+	json_decref(said);
+	return ask_slurm(target, task, err);
+}
+
 int hvd_stacks_command(const char *target, bool json, const char *task, const struct hvd_log *log, struct hvd_err *err)
 {
-	json_auto_t *said = ask_slurm(target, task, err), *groups = NULL;
+	json_auto_t *said = ask(target, task, log, err), *groups = NULL;
 	hvd_cleanup_free char *text = NULL, *title = NULL;
 
 	if (!said)
@@ -185,7 +205,7 @@ int hvd_stacks_command(const char *target, bool json, const char *task, const st
 		groups = hvd_stack_groups_json(said);
 		text = json_dumps(groups, JSON_INDENT(2));
 	} else {
-		title = hvd_xasprintf("job %s", target);
+		title = hvd_xasprintf("%s%s", strncmp(target, "pid:", 4) == 0 ? "" : "job ", target);
 		text = hvd_stack_groups_text(said, title);
 	}
 	if (!text || fputs(text, stdout) == EOF || (json && puts("") == EOF) || fflush(stdout) != 0)

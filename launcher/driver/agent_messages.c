@@ -146,6 +146,8 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 		hvd_progress_message(agents->rank_progress, cl, msg);
 	else if (strcmp(type, "serving") == 0)
 		hvd_admission_serving(agents, cl, msg);
+	else if (strcmp(type, "stacks") == 0)
+		hvd_stacks_message(agents->stacks, cl, msg);
 	else
 		agents->ops->message(cl, type, msg, agents->arg);
 }
@@ -156,6 +158,7 @@ void hvd_node_agents_gone(struct hvd_client *cl, const struct hvd_err *why, void
 	struct hvd_err lost = {0};
 
 	hvd_progress_remove(agents->rank_progress, cl);
+	hvd_stacks_gone(agents->stacks, cl);
 	if (cl->host < agents->table.n && agents->table.hosts[cl->host].client == cl)
 		agents->table.hosts[cl->host].client = NULL;
 	if (agents->barrier == HVD_BARRIER_ALL) {

@@ -422,6 +422,11 @@ void hvd_driver_give_up(struct hvd_driver *dr, const struct hvd_err *why)
 	hvd_node_agents_fail(dr->agents, why);
 }
 
+struct hvd_stacks *hvd_driver_stacks(const struct hvd_driver *dr)
+{
+	return hvd_node_agents_stacks(dr->agents);
+}
+
 void hvd_driver_boot(const struct hvd_driver *dr, struct hvd_boot *boot)
 {
 	hvd_node_agents_boot(dr->agents, boot);

@@ -61,6 +61,7 @@ struct hvd_driver_ops {
 
 struct hvd_driver;
 struct hvd_layout;
+struct hvd_stacks;
 
 /* `opts` (with what it points to), `session` and `log` are not owned and must outlive the driver. */
 struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_driver_opts *opts,
@@ -88,6 +89,9 @@ bool hvd_driver_output_lost(const struct hvd_driver *driver);
 
 /* Which rank is on which host; NULL while there is no plan. */
 const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *driver);
+
+/* Asks where the ranks are (stacks.h); the driver's own. */
+struct hvd_stacks *hvd_driver_stacks(const struct hvd_driver *driver);
 
 /* What shims must know to connect. */
 void hvd_driver_boot(const struct hvd_driver *driver, struct hvd_boot *boot);

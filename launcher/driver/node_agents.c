@@ -124,6 +124,11 @@ void hvd_node_agents_boot(const struct hvd_node_agents *agents, struct hvd_boot 
 	boot->relays = hvd_relays_wanted(agents->opts) ? (unsigned)agents->opts->spec->relay.fan_out : 0;
 }
 
+struct hvd_stacks *hvd_node_agents_stacks(const struct hvd_node_agents *agents)
+{
+	return agents->stacks;
+}
+
 /* ---- life ---- */
 
 static void on_first(void *arg)
@@ -138,7 +143,10 @@ static void on_joined(const struct hvd_rv_join *join, void *arg)
 
 static void on_waits(const char *text, void *arg)
 {
-	hvd_init_watch_waits(((struct hvd_node_agents *)arg)->init_watch, text);
+	struct hvd_node_agents *agents = arg;
+
+	hvd_init_watch_waits(agents->init_watch, text);
+	hvd_stacks_waits(agents->stacks, text);
 }
 
 static void on_said(enum hvd_log_level level, const char *text, void *arg)
@@ -205,6 +213,7 @@ struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, enum hvd
 	agents->plan.run_id = session->id;
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
 	hvd_agent_deadlines_create(agents);
+	agents->stacks = hvd_stacks_create(base, agents);
 	serve_torch(agents);
 	if (opts->spec->hang.timeout > 0 && ops->stalled)
 		agents->rank_progress = hvd_progress_create(base, opts->spec->hang.timeout, &agents->service,
@@ -236,6 +245,7 @@ void hvd_node_agents_destroy(struct hvd_node_agents *agents)
 	hvd_spares_stop(agents);
 	hvd_init_watch_destroy(agents->init_watch);
 	hvd_progress_destroy(agents->rank_progress);
+	hvd_stacks_destroy(agents->stacks);
 	hvd_rv_service_close(&agents->service);
 	hvd_plan_clear(&agents->plan);
 	hvd_layout_clear(&agents->layout);

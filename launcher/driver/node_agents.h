@@ -58,6 +58,7 @@ enum hvd_barrier {
 };
 
 struct hvd_rv;
+struct hvd_stacks;
 
 /* A function may be NULL where it is said to concern the other kind of job. */
 struct hvd_node_agents_ops {
@@ -112,6 +113,8 @@ void hvd_node_agents_fail(struct hvd_node_agents *agents, const struct hvd_err *
 void hvd_node_agents_end(struct hvd_node_agents *agents);
 /* AS_THEY_COME: ranks were started, or have gone on (progress.h). */
 void hvd_node_agents_progress(struct hvd_node_agents *agents);
+/* Asks where the ranks are; the agents' own. */
+struct hvd_stacks *hvd_node_agents_stacks(const struct hvd_node_agents *agents);
 /* Have all processes of admitted hosts that are connected pass a signal on to their ranks. */
 void hvd_node_agents_signal(struct hvd_node_agents *agents, int sig);
 

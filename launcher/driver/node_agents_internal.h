@@ -12,6 +12,7 @@
 #include "node_agents.h"
 #include "planner.h"
 #include "rendezvous_service.h"
+#include "stacks.h"
 
 struct hvd_node_agents {
 	struct event_base *base;
@@ -44,6 +45,7 @@ struct hvd_node_agents {
 		struct event *late; /* hosts that are awaited have no more time; NULL = not yet */
 	} spares;                   /* spares.h */
 	bool ended;                 /* hvd_node_agents_end() */
+	struct hvd_stacks *stacks;
 };
 
 /* ---- node_agents.c: hosts that go ---- */

@@ -6,6 +6,7 @@
 #include "elastic_rendezvous.h"
 #include "event_queue.h"
 #include "generation_failures.h"
+#include "launcher/diagnosis/control.h"
 #include "launcher/diagnosis/hang_watch.h"
 #include "launcher/driver/agent_commands.h"
 #include "launcher/driver/gloo_peers.h"
@@ -15,6 +16,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* How long a new worker may wait at the rendezvous for the others: as good as for ever, for it is ended if they do not
  * come. */
@@ -33,6 +35,7 @@ struct elastic {
 	struct hvd_discovery *discovery;
 	struct hvd_machine *machine;
 	struct hvd_node_agents *agents;
+	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
 	struct hvd_elastic_rv *erv;
 	struct hvd_gloo_peers *peers;
 	struct hvd_event_queue *events;
@@ -430,6 +433,7 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 					    &agents_ops, el, job->log, err);
 	if (!el->agents)
 		return -1;
+	el->control = hvd_control_open(job->base, NULL, getpid(), hvd_node_agents_stacks(el->agents));
 	hvd_node_agents_boot(el->agents, &boot);
 	if (hvd_job_set_boot(job, &boot, err) != 0)
 		return -1;
@@ -444,6 +448,7 @@ static void cleanup(struct elastic *el)
 	hvd_leaving_clear(&el->leaving);
 	hvd_job_end_procs(&el->job);
 	hvd_elastic_rv_destroy(el->erv);
+	hvd_control_close(el->control);
 	hvd_node_agents_destroy(el->agents);
 	hvd_gloo_peers_destroy(el->peers);
 	hvd_event_queue_destroy(el->events);

@@ -2,6 +2,7 @@
 /* run.c - what a static job does with what the driver, the backend's processes and signals tell, see run.h. */
 #include "run.h"
 
+#include "launcher/diagnosis/control.h"
 #include "launcher/diagnosis/failure_report.h"
 #include "launcher/diagnosis/hang_watch.h"
 #include "lib/process/spawn.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* HVD_START_RANKS: after a failed start the driver has told the ranks to end. After this the backend ends those that
  * the driver could not reach. */
@@ -34,7 +36,8 @@
 struct run {
 	struct hvd_job job;
 	struct hvd_driver *driver;
-	struct hvd_runfunc *func; /* --run-func, or NULL */
+	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
+	struct hvd_runfunc *func;    /* --run-func, or NULL */
 	struct event *soft_end, *host_lost;
 	char lost_host[256];
 	bool failed;    /* for another reason than a rank's failure: the start, a host, the results' reader */
@@ -474,6 +477,7 @@ static int begin(struct run *run, struct hvd_err *err)
 	run->driver = hvd_driver_create(job->base, job->opts, &job->secret.session, &ops, run, job->log, err);
 	if (!run->driver)
 		return -1;
+	run->control = hvd_control_open(job->base, NULL, getpid(), hvd_driver_stacks(run->driver));
 	hvd_driver_boot(run->driver, &boot);
 	return hvd_job_set_boot(job, &boot, err) == 0 ? hvd_procs_start(job->procs, err) : -1;
 }
@@ -484,6 +488,7 @@ static void cleanup(struct run *run)
 	hvd_overdue_destroy(run->overdue);
 	hvd_time_limit_destroy(run->limit);
 	hvd_node_down_destroy(run->down);
+	hvd_control_close(run->control);
 	hvd_driver_destroy(run->driver);
 	hvd_runfunc_close(run->func);
 	if (run->soft_end)

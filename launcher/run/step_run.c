@@ -5,6 +5,7 @@
  */
 #include "step_run.h"
 
+#include "launcher/diagnosis/control.h"
 #include "launcher/diagnosis/failure_report.h"
 #include "launcher/diagnosis/hang_watch.h"
 #include "launcher/driver/driver.h"
@@ -42,6 +43,7 @@ struct step {
 	const struct hvd_log *log;
 	struct event_base *base;
 	struct hvd_driver *driver;
+	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
 	struct event *srun, *term, *end_step, *host_lost, *last;
 	struct hvd_failure_report *report;
 	struct hvd_requeue_wish requeue;
@@ -294,9 +296,18 @@ static void begin(struct step *step)
 	event_add(step->term, NULL);
 }
 
+static struct hvd_control *open_control(const struct step *step)
+{
+	char launch[64];
+
+	snprintf(launch, sizeof(launch), "slurm-%u.%u", step->opts->job, step->opts->step);
+	return hvd_control_open(step->base, launch, getppid(), hvd_driver_stacks(step->driver));
+}
+
 static void end(struct step *step)
 {
 	hvd_time_limit_destroy(step->limit);
+	hvd_control_close(step->control);
 	hvd_driver_destroy(step->driver);
 	hvd_failure_report_destroy(step->report);
 	event_free(step->srun);
@@ -326,6 +337,8 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 		rc = send_boot(&step, err);
 	if (rc == 0)
 		ask_shared(&step);
+	if (rc == 0)
+		step.control = open_control(&step);
 	if (rc == 0)
 		event_base_dispatch(step.base);
 	if (rc == 0 && anything_failed(&step))

@@ -39,6 +39,11 @@ job_of() {
 # A rank that stays: rank 2 at another line than the others.
 STAY='echo here; [[ $SLURM_PROCID != 2 ]] || export AT_LINE=17; exec sleep 1000'
 
+driver_answers() {
+    output=$(on_login hvdrun --verbose --stacks "$1.0" 2>&1)
+    [[ $output != *"this host"* && $output == *"4 ranks of"*"3 ranks (0-1, 3): all_reduce"* ]]
+}
+
 @test "the ranks of a step are shown in groups, the odd one first" {
     local with job
     for with in "srun" "srun --hvd" "hvdrun"; do
@@ -52,6 +57,8 @@ STAY='echo here; [[ $SLURM_PROCID != 2 ]] || export AT_LINE=17; exec sleep 1000'
         run on_login hvdrun --stacks "$job.0" --json
         exits 0
         [[ $(jq -r '.groups[0].where + " " + (.groups[1].ranks | tostring)' <<<"$output") == "all_reduce (train.py:17) [0,1,3]" ]] || { echo "$output" && return 1; }
+        # The driver is asked where it is known by the job's number, some seconds after the start.
+        if [[ $with == "srun --hvd" ]]; then wait_for 10 driver_answers "$job"; fi
         on_login scancel "$job"
         ended 20 || true
     done
@@ -92,4 +99,18 @@ STAY='echo here; [[ $SLURM_PROCID != 2 ]] || export AT_LINE=17; exec sleep 1000'
     fault node-thaw hvdn2
     exits 0
     has "no answer from hvdn2" "rank 0"
+}
+
+@test "a launch without Slurm is asked by the process of hvdrun" {
+    local pid
+    begin on_login hvdrun --launcher=fork -np 3 bash -c 'echo here; exec sleep 1000'
+    says_times 10 3 here
+    pid=$(as_root hvdlogin pgrep -u alice -x hvdrun)
+    run on_login hvdrun --stacks "pid:$pid"
+    exits 0
+    has "3 ranks of pid:$pid" "3 ranks (0-2)"
+    run on_login hvdrun --stacks "pid:1"
+    exits 2
+    as_root hvdlogin kill -INT "$pid"
+    ended 20 || true
 }

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.c - a client is one connection: it is accepted, says what it wants, waits for the answer, reads it, and is
+ * closed; until then the next one waits in the kernel's queue. Each step has a deadline. */
+#include "control.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+#include "lib/process/capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define CLIENT_SECONDS 5
+#define MAX_REQUEST    64
+#define MAX_ANSWER     (512u << 20)
+#define PER_WAKE       (256 * 1024)
+
+struct hvd_control {
+	struct event_base *base;
+	struct hvd_stacks *stacks;
+	int fd, client; /* client: -1 = none */
+	struct event *listening, *event, *timer;
+	char request[MAX_REQUEST];
+	size_t got;
+	char *answer;
+	size_t len, sent;
+};
+
+/* ---- names ---- */
+
+static socklen_t make_address(const char *name, struct sockaddr_un *sun)
+{
+	size_t n = strlen(name);
+
+	*sun = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (n + 1 > sizeof(sun->sun_path))
+		n = sizeof(sun->sun_path) - 1;
+	memcpy(sun->sun_path + 1, name, n);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+}
+
+/* The job that this process runs in, in the form of LAUNCH. */
+static void own_launch(char text[64])
+{
+	const char *slurm = getenv("SLURM_JOB_ID"), *lsf = getenv("LSB_JOBID");
+
+	if (slurm && *slurm)
+		snprintf(text, 64, "slurm-%.40s", slurm);
+	else if (lsf && *lsf)
+		snprintf(text, 64, "lsf-%.40s", lsf);
+	else
+		snprintf(text, 64, "none");
+}
+
+/* Is the peer a process of this user, or of root? */
+static bool is_own(int fd, bool or_root)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+	       (peer.uid == getuid() || (or_root && peer.uid == 0));
+}
+
+/* ---- the launch's end ---- */
+
+static void finish_client(struct hvd_control *control)
+{
+	hvd_stacks_forget(control->stacks, control);
+	event_free(control->event);
+	control->event = NULL;
+	evtimer_del(control->timer);
+	close(control->client);
+	control->client = -1;
+	free(control->answer);
+	control->answer = NULL;
+	control->got = control->len = control->sent = 0;
+	event_add(control->listening, NULL);
+}
+
+static void on_client_time(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	finish_client(arg);
+}
+
+static void wait_for_client(struct hvd_control *control, short events, void (*on_event)(evutil_socket_t, short, void *),
+			    double seconds)
+{
+	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
+
+	if (control->event)
+		event_free(control->event);
+	control->event = event_new(control->base, control->client, (short)(events | EV_PERSIST), on_event, control);
+	event_add(control->event, NULL);
+	evtimer_add(control->timer, &tv);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_control *control = arg;
+	size_t left = control->len - control->sent;
+	ssize_t n = send(fd, control->answer + control->sent, left < PER_WAKE ? left : PER_WAKE, MSG_NOSIGNAL);
+
+	(void)what;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0)
+		control->sent += (size_t)n;
+	if (n <= 0 || control->sent == control->len)
+		finish_client(control);
+}
+
+static void on_said(json_t *said, void *arg)
+{
+	struct hvd_control *control = arg;
+
+	control->answer = json_dumps(said, JSON_COMPACT);
+	control->len = control->answer ? strlen(control->answer) : 0;
+	wait_for_client(control, EV_WRITE, on_writable, CLIENT_SECONDS);
+}
+
+/* The client has closed its end, or says more than it should. */
+static void on_impatient(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	finish_client(arg);
+}
+
+static void on_request(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_control *control = arg;
+	ssize_t n = recv(fd, control->request + control->got, sizeof(control->request) - 1 - control->got, 0);
+	double seconds;
+
+	(void)what;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0)
+		control->got += (size_t)n;
+	control->request[control->got] = '\0';
+	if (n > 0 && !strchr(control->request, '\n') && control->got < sizeof(control->request) - 1)
+		return;
+	if (n <= 0 || sscanf(control->request, "stacks %lf", &seconds) != 1 ||
+	    !(seconds > 0 && seconds <= HVD_CONTROL_MAX_SECONDS)) {
+		finish_client(control);
+		return;
+	}
+	wait_for_client(control, EV_READ, on_impatient, seconds + 2);
+	hvd_stacks_ask(control->stacks, seconds, on_said, control);
+}
+
+static void on_client(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_control *control = arg;
+	int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)what;
+	if (client < 0)
+		return;
+	if (!is_own(client, true)) {
+		close(client);
+		return;
+	}
+	event_del(control->listening);
+	control->client = client;
+	wait_for_client(control, EV_READ, on_request, CLIENT_SECONDS);
+}
+
+struct hvd_control *hvd_control_open(struct event_base *base, const char *launch, pid_t pid, struct hvd_stacks *stacks)
+{
+	struct hvd_control *control;
+	char own[64], name[100];
+	struct sockaddr_un sun;
+	socklen_t len;
+	int fd;
+
+	if (!launch) {
+		own_launch(own);
+		launch = own;
+	}
+	snprintf(name, sizeof(name), "hvd/%u/%.50s/%d", (unsigned)getuid(), launch, (int)pid);
+	len = make_address(name, &sun);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&sun, len) != 0 || listen(fd, 4) != 0) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	control = hvd_xcalloc(1, sizeof(*control));
+	*control = (struct hvd_control){.base = base, .stacks = stacks, .fd = fd, .client = -1};
+	control->listening = event_new(base, fd, EV_READ | EV_PERSIST, on_client, control);
+	control->timer = evtimer_new(base, on_client_time, control);
+	event_add(control->listening, NULL);
+	return control;
+}
+
+void hvd_control_close(struct hvd_control *control)
+{
+	if (!control)
+		return;
+	if (control->client >= 0)
+		finish_client(control);
+	event_free(control->listening);
+	event_free(control->timer);
+	close(control->fd);
+	free(control);
+}
+
+/* ---- the asking end ---- */
+
+/* Is `name` (LAUNCH/PID) meant by the target? */
+static bool is_meant(const char *name, const char *target)
+{
+	const char *slash = strrchr(name, '/'), *job = strchr(name, '-');
+	size_t n = strlen(target);
+
+	if (!slash)
+		return false;
+	if (strncmp(target, "pid:", 4) == 0)
+		return strcmp(slash + 1, target + 4) == 0;
+	return job && job < slash && strncmp(job + 1, target, n) == 0 &&
+	       (job[1 + n] == '/' || (job[1 + n] == '.' && !strchr(target, '.')));
+}
+
+/* The names of the launches that are meant: how many, and one of them. */
+static size_t find_names(const char *target, char found[108])
+{
+	hvd_cleanup_fclose FILE *f = fopen("/proc/net/unix", "re");
+	hvd_cleanup_free char *line = NULL;
+	char prefix[64];
+	size_t room = 0, n = 0;
+
+	snprintf(prefix, sizeof(prefix), " @hvd/%u/", (unsigned)getuid());
+	while (f && getline(&line, &room, f) > 0) {
+		char *at = strstr(line, prefix);
+		unsigned flags;
+
+		/* Connections have the name of the socket that they were made to; only the latter listens. */
+		if (!at || sscanf(line, "%*x: %*x %*x %x", &flags) != 1 || !(flags & 0x10000))
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		if (!is_meant(at + strlen(prefix), target) || strlen(at + 2) > 100)
+			continue;
+		snprintf(found, 108, "%.100s", at + 2);
+		n++;
+	}
+	return n;
+}
+
+static int connect_to(const char *name, struct hvd_err *err)
+{
+	struct sockaddr_un sun;
+	socklen_t len = make_address(name, &sun);
+	hvd_cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct timeval tv = {.tv_sec = CLIENT_SECONDS};
+
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)); /* connect(2) waits in a full queue */
+	if (fd < 0 || connect(fd, (struct sockaddr *)&sun, len) != 0)
+		return hvd_err_sys(err, "cannot connect to the launch");
+	if (!is_own(fd, false))
+		return hvd_err_set(err, HVD_E_NOENT, "the launch is not yours");
+	return hvd_take_fd(&fd);
+}
+
+json_t *hvd_control_ask(const char *target, double seconds, struct hvd_err *err)
+{
+	hvd_cleanup_close int fd = -1;
+	hvd_cleanup_free char *text = NULL;
+	char name[108], request[MAX_REQUEST];
+	size_t len, n = find_names(target, name);
+	json_t *said;
+
+	if (n != 1) {
+		hvd_err_set(err, HVD_E_NOENT, "%s launch of yours on this host is meant by %s",
+			    n ? "more than one" : "no", target);
+		return NULL;
+	}
+	fd = connect_to(name, err);
+	snprintf(request, sizeof(request), "stacks %.1f\n", seconds);
+	if (fd < 0)
+		return NULL;
+	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0) {
+		hvd_err_sys(err, "cannot ask the launch");
+		return NULL;
+	}
+	text = hvd_capture_fd(fd, "the launch", MAX_ANSWER, hvd_deadline_in(seconds + 3), &len, err);
+	if (!text)
+		return NULL;
+	said = json_loadb(text, len, 0, NULL);
+	if (!json_is_object(said)) {
+		json_decref(said);
+		hvd_err_set(err, HVD_E_FAILED, "the launch has not answered; it may be ending");
+		return NULL;
+	}
+	return said;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store_waits.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_KEYS 4096
+
+/* The rank whose process, or one of whose processes, has this pid; -1: none, or several on several hosts. */
+static json_int_t rank_of(const json_t *said, json_int_t pid)
+{
+	json_int_t found = -1;
+	json_t *host, *rank, *other;
+	size_t h, r, o;
+
+	json_array_foreach(json_object_get(said, "hosts"), h, host)
+	{
+		json_array_foreach(json_object_get(host, "ranks"), r, rank)
+		{
+			json_int_t number = json_integer_value(json_object_get(rank, "rank"));
+			bool has = json_integer_value(json_object_get(rank, "pid")) == pid;
+
+			json_array_foreach(json_object_get(rank, "others"), o, other) has |=
+				json_integer_value(json_object_get(other, "pid")) == pid;
+			if (has && found >= 0 && found != number)
+				return -1;
+			if (has)
+				found = number;
+		}
+	}
+	return found;
+}
+
+static json_t *entry_of(json_t *keys, const char *key, size_t len)
+{
+	json_t *entry, *text;
+	size_t i;
+
+	json_array_foreach(keys, i, entry)
+	{
+		const char *known = json_string_value(json_object_get(entry, "key"));
+
+		if (known && strlen(known) == len && memcmp(known, key, len) == 0)
+			return entry;
+	}
+	text = json_stringn(key, len);
+	if (!text || json_array_size(keys) == MAX_KEYS) {
+		json_decref(text);
+		return NULL;
+	}
+	entry = json_pack("{s:o, s:[], s:[], s:[]}", "key", text, "ranks", "others", "missing");
+	json_array_append_new(keys, entry);
+	return entry;
+}
+
+static bool has_rank(const json_t *list, json_int_t rank)
+{
+	size_t i;
+	json_t *one;
+
+	json_array_foreach(list, i, one) if (json_integer_value(one) == rank) return true;
+	return false;
+}
+
+/* "10.0.0.2 (pid 77) waits for KEY". */
+static void add_line(const json_t *said, json_t *keys, json_t *waiting, const char *line, size_t len)
+{
+	static const char words[] = " waits for ";
+	hvd_cleanup_free char *text = hvd_xstrndup(line, len);
+	char *at = strstr(text, words), *pid = strstr(text, " (pid ");
+	json_int_t rank = at && pid && pid < at ? rank_of(said, strtoll(pid + 6, NULL, 10)) : -1;
+	json_t *entry;
+
+	if (!at)
+		return;
+	entry = entry_of(keys, at + sizeof(words) - 1, strlen(at + sizeof(words) - 1));
+	if (!entry)
+		return;
+	*at = '\0';
+	if (rank < 0)
+		json_array_append_new(json_object_get(entry, "others"), json_string(text));
+	else if (!has_rank(json_object_get(entry, "ranks"), rank))
+		json_array_append_new(json_object_get(entry, "ranks"), json_integer(rank));
+	if (rank >= 0 && !has_rank(waiting, rank))
+		json_array_append_new(waiting, json_integer(rank));
+}
+
+static void add_missing(const json_t *said, const json_t *waiting, json_t *keys)
+{
+	json_auto_t *missing = json_array();
+	json_t *host, *rank, *entry;
+	size_t h, r, i;
+
+	json_array_foreach(json_object_get(said, "hosts"), h, host)
+	{
+		json_array_foreach(json_object_get(host, "ranks"), r, rank)
+		{
+			json_int_t number = json_integer_value(json_object_get(rank, "rank"));
+
+			if (!has_rank(waiting, number) && !has_rank(missing, number))
+				json_array_append_new(missing, json_integer(number));
+		}
+	}
+	json_array_foreach(keys, i, entry) if (json_array_size(json_object_get(entry, "ranks")))
+		json_object_set(entry, "missing", missing);
+}
+
+static size_t waiters(const json_t *entry)
+{
+	return json_array_size(json_object_get(entry, "ranks")) + json_array_size(json_object_get(entry, "others"));
+}
+
+json_t *hvd_store_waits(const json_t *said)
+{
+	const char *text = json_string_value(json_object_get(said, "store"));
+	json_auto_t *keys = json_array(), *waiting = json_array();
+	json_t *most = json_array();
+
+	for (const char *p = text; p && *p;) {
+		size_t len = strcspn(p, "\n");
+
+		add_line(said, keys, waiting, p, len);
+		p += len;
+		p += *p == '\n';
+	}
+	while (json_array_size(keys) && json_array_size(most) < HVD_STORE_WAITS_KEYS) {
+		size_t best = 0;
+
+		for (size_t i = 1; i < json_array_size(keys); i++)
+			if (waiters(json_array_get(keys, i)) > waiters(json_array_get(keys, best)))
+				best = i;
+		json_array_append(most, json_array_get(keys, best));
+		json_array_remove(keys, best);
+	}
+	add_missing(said, waiting, most);
+	return most;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stacks.h"
+
+#include "lib/base/xalloc.h"
+#include "node_agents_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ASKERS   8
+#define MOST_RANKS   65536
+#define MOST_SECONDS 60
+
+struct hvd_stacks {
+	struct event_base *base;
+	struct hvd_node_agents *agents;
+	struct asker {
+		void (*done)(json_t *said, void *arg);
+		void *arg;
+	} askers[MAX_ASKERS];
+	size_t n_askers;
+	struct event *timer;
+	int64_t id;      /* of the question */
+	size_t asked;    /* connections that owe an answer */
+	bool asks_store; /* the rendezvous owes one */
+	const struct hvd_client **owing;
+	json_t *hosts; /* by their number: arrays of ranks, null = has not answered */
+	char *waits;
+};
+
+static bool asks(const struct hvd_stacks *stacks)
+{
+	return stacks->n_askers > 0;
+}
+
+static const char *host_name(const struct hvd_stacks *stacks, uint32_t host, char buf[32])
+{
+	return hvd_node_table_name(&stacks->agents->table, host, buf);
+}
+
+/* Has a process of the host not answered? */
+static bool still_owes(const struct hvd_stacks *stacks, uint32_t host)
+{
+	for (size_t i = 0; i < stacks->asked; i++)
+		if (stacks->owing[i]->host == host)
+			return true;
+	return false;
+}
+
+static json_t *make_said(const struct hvd_stacks *stacks)
+{
+	json_t *hosts = json_array(), *silent = json_array(), *ranks;
+	char buf[32];
+	size_t h;
+
+	json_array_foreach(stacks->hosts, h, ranks)
+	{
+		const char *name = host_name(stacks, (uint32_t)h, buf);
+		const struct hvd_node_agent *agent = &stacks->agents->table.hosts[h];
+
+		if (json_is_array(ranks))
+			json_array_append_new(hosts, json_pack("{s:s, s:O}", "host", name, "ranks", ranks));
+		if ((!json_is_array(ranks) || still_owes(stacks, (uint32_t)h)) && agent->stage == HVD_STAGE_ADMITTED &&
+		    !agent->done && (agent->node.n_ranks == 0 || agent->ended < agent->node.n_ranks))
+			json_array_append_new(silent, json_string(name));
+	}
+	return json_pack("{s:o, s:o, s:s}", "hosts", hosts, "silent", silent, "store",
+			 stacks->waits ? stacks->waits : "");
+}
+
+static void finish(struct hvd_stacks *stacks)
+{
+	json_auto_t *said = make_said(stacks);
+	struct asker askers[MAX_ASKERS];
+	size_t n = stacks->n_askers;
+
+	memcpy(askers, stacks->askers, sizeof(askers));
+	evtimer_del(stacks->timer);
+	stacks->n_askers = 0;
+	stacks->asked = 0;
+	stacks->asks_store = false;
+	json_decref(stacks->hosts);
+	stacks->hosts = NULL;
+	free(stacks->waits);
+	stacks->waits = NULL;
+	free(stacks->owing);
+	stacks->owing = NULL;
+	for (size_t i = 0; i < n; i++)
+		askers[i].done(said, askers[i].arg);
+}
+
+/* Answers are made from the event loop only, not from within a question. */
+static void maybe_finish(struct hvd_stacks *stacks)
+{
+	struct timeval now = {0};
+
+	if (asks(stacks) && !stacks->asked && !stacks->asks_store)
+		evtimer_add(stacks->timer, &now);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_stacks *stacks = arg;
+
+	(void)fd;
+	(void)what;
+	if (asks(stacks))
+		finish(stacks);
+}
+
+/* Which connections lead to a process that watches ranks. */
+static bool watches_ranks(const struct hvd_stacks *stacks, const struct hvd_client *cl)
+{
+	const struct hvd_node_table *table = &stacks->agents->table;
+
+	return (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK || cl->role == HVD_ROLE_STAY) &&
+	       cl->host < table->n && table->hosts[cl->host].stage == HVD_STAGE_ADMITTED;
+}
+
+static void ask_hosts(struct hvd_stacks *stacks, double seconds)
+{
+	struct hvd_client *cl;
+	size_t n = 0;
+
+	for (cl = hvd_clients_first(stacks->agents->clients); cl; cl = hvd_clients_next(cl))
+		n++;
+	stacks->owing = hvd_xcalloc(n + 1, sizeof(*stacks->owing));
+	for (cl = hvd_clients_first(stacks->agents->clients); cl; cl = hvd_clients_next(cl)) {
+		if (!watches_ranks(stacks, cl))
+			continue;
+		stacks->owing[stacks->asked++] = cl;
+		hvd_conn_send(cl->conn, json_pack("{s:s, s:I, s:f}", "t", "stacks", "id", (json_int_t)stacks->id,
+						  "seconds", seconds));
+	}
+}
+
+void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *said, void *arg), void *arg)
+{
+	struct timeval tv;
+
+	if (stacks->n_askers == MAX_ASKERS) {
+		json_auto_t *nothing = json_pack("{s:[], s:[], s:s}", "hosts", "silent", "store", "");
+
+		done(nothing, arg);
+		return;
+	}
+	stacks->askers[stacks->n_askers++] = (struct asker){done, arg};
+	if (stacks->n_askers > 1)
+		return;
+	seconds = seconds < MOST_SECONDS ? seconds : MOST_SECONDS;
+	tv = hvd_left_tv(hvd_deadline_in(seconds + 1));
+	evtimer_add(stacks->timer, &tv);
+	stacks->id++;
+	stacks->hosts = json_array();
+	for (uint32_t h = 0; h < stacks->agents->table.n; h++)
+		json_array_append_new(stacks->hosts, json_null());
+	ask_hosts(stacks, seconds);
+	if (stacks->agents->init_watch && hvd_rv_service_is_open(&stacks->agents->service)) {
+		stacks->asks_store = true;
+		hvd_rv_service_ask_waits(&stacks->agents->service);
+	}
+	maybe_finish(stacks);
+}
+
+void hvd_stacks_forget(struct hvd_stacks *stacks, const void *arg)
+{
+	for (size_t i = 0; stacks && i < stacks->n_askers;)
+		if (stacks->askers[i].arg == arg)
+			stacks->askers[i] = stacks->askers[--stacks->n_askers];
+		else
+			i++;
+}
+
+/* The connection owes no answer any longer. False: it did not owe one. */
+static bool settle(struct hvd_stacks *stacks, const struct hvd_client *cl)
+{
+	for (size_t i = 0; i < stacks->asked; i++)
+		if (stacks->owing[i] == cl) {
+			stacks->owing[i] = stacks->owing[--stacks->asked];
+			return true;
+		}
+	return false;
+}
+
+void hvd_stacks_message(struct hvd_stacks *stacks, const struct hvd_client *cl, const json_t *msg)
+{
+	json_t *ranks, *so_far;
+	int64_t id;
+
+	if (!stacks || !asks(stacks) || hvd_get_int(msg, "id", 0, INT64_MAX, &id, NULL) != 0 || id != stacks->id ||
+	    !settle(stacks, cl))
+		return;
+	so_far = json_array_get(stacks->hosts, cl->host);
+	if (hvd_get_array(msg, "ranks", MOST_RANKS, &ranks, NULL) != 0) {
+		/* It could not look: the host is among those that do not answer. */
+	} else if (json_is_array(so_far)) {
+		json_array_extend(so_far, ranks);
+	} else {
+		json_array_set(stacks->hosts, cl->host, ranks);
+	}
+	maybe_finish(stacks);
+}
+
+void hvd_stacks_gone(struct hvd_stacks *stacks, const struct hvd_client *cl)
+{
+	if (stacks && settle(stacks, cl))
+		maybe_finish(stacks);
+}
+
+void hvd_stacks_waits(struct hvd_stacks *stacks, const char *text)
+{
+	if (!stacks || !stacks->asks_store)
+		return;
+	stacks->asks_store = false;
+	free(stacks->waits);
+	stacks->waits = hvd_xstrdup(text);
+	maybe_finish(stacks);
+}
+
+struct hvd_stacks *hvd_stacks_create(struct event_base *base, struct hvd_node_agents *agents)
+{
+	struct hvd_stacks *stacks = hvd_xcalloc(1, sizeof(*stacks));
+
+	*stacks = (struct hvd_stacks){.base = base, .agents = agents};
+	stacks->timer = evtimer_new(base, on_timer, stacks);
+	return stacks;
+}
+
+void hvd_stacks_destroy(struct hvd_stacks *stacks)
+{
+	if (!stacks)
+		return;
+	event_free(stacks->timer);
+	json_decref(stacks->hosts);
+	free(stacks->waits);
+	free(stacks->owing);
+	free(stacks);
+}
