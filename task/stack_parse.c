@@ -64,7 +64,12 @@ static void add_frame(const json_t *stacks, json_t *frames, json_t *one)
 /* The stacks, unless there is not a frame in them. Takes the reference. */
 static json_t *finish(json_t *stacks)
 {
-	if (json_array_size(json_object_get(stacks, "frames")) || json_array_size(json_object_get(stacks, "threads")))
+	json_t *threads = json_object_get(stacks, "threads");
+
+	for (size_t i = json_array_size(threads); i-- > 0;)
+		if (!json_array_size(json_object_get(json_array_get(threads, i), "frames")))
+			json_array_remove(threads, i);
+	if (json_array_size(json_object_get(stacks, "frames")) || json_array_size(threads))
 		return stacks;
 	json_decref(stacks);
 	return NULL;
@@ -132,8 +137,8 @@ static long thread_of(const char *line)
 	return strncmp(line, "Thread ", 7) == 0 && at ? strtol(at + 5, NULL, 10) : 0;
 }
 
-/* "#0  0x00007f… NAME [- 1] [/lib/libc.so.6]" of eu-stack; "#0  0x00007f… in NAME (ARGS) at FILE:LINE" of gdb, where
- * the address and the place may be missing. */
+/* "#0  0x00007f… NAME" of eu-stack, where the name may be missing; "#0  0x00007f… in NAME (ARGS) at FILE:LINE" of gdb,
+ * where the address and the place may be missing. */
 static json_t *native_frame(const char *line)
 {
 	const char *p = line + 1, *name, *end, *at, *colon;
@@ -149,10 +154,6 @@ static json_t *native_frame(const char *line)
 	}
 	name = p;
 	end = strstr(name, " (");
-	if (!end)
-		end = strstr(name, " - ");
-	if (!end)
-		end = strstr(name, " [");
 	len = end ? (size_t)(end - name) : strlen(name);
 	while (len && isspace((unsigned char)name[len - 1]))
 		len--;
