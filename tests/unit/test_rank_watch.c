@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "task/rank_watch.h"
 
+#include "task/stacks.h"
 #include "unit.h"
 
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct told {
@@ -71,12 +75,81 @@ static void no_ranks_have_no_stacks(void **state)
 	assert_int_equal(json_array_size(json_object_get(t->last, "ranks")), 0);
 }
 
-int main(void)
+/* A child that sleeps in a function of this program; stopped if that is wanted. */
+static pid_t sleeper(bool stopped)
 {
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	if (stopped) {
+		kill(pid, SIGSTOP);
+		waitpid(pid, NULL, WUNTRACED);
+	}
+	return pid;
+}
+
+static json_t *rank_of(const struct told *t, int rank)
+{
+	json_t *list = json_object_get(t->last, "ranks"), *one;
+	size_t i;
+
+	json_array_foreach(list, i, one) if (json_integer_value(json_object_get(one, "rank")) == rank) return one;
+	fail_msg("rank %d is not there", rank);
+	return NULL;
+}
+
+static char state_of(pid_t pid)
+{
+	char path[64], c = '?';
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &c), 1);
+	fclose(f);
+	return c;
+}
+
+static void ranks_are_looked_at_and_stay_as_they_are(void **state)
+{
+	struct told *t = *state;
+	pid_t sleeping = sleeper(false), stopped = sleeper(true);
+
+	hvd_rank_watch_add(t->watch, 0, sleeping);
+	hvd_rank_watch_add(t->watch, 5, stopped);
+	tell(t, "{\"t\":\"stacks\",\"id\":1,\"seconds\":20}", true);
+	tell(t, "{\"t\":\"stacks\",\"id\":2,\"seconds\":20}", true);
+	assert_true(json_is_true(json_object_get(t->last, "busy")));
+	event_base_dispatch(t->base);
+	assert_int_equal(json_integer_value(json_object_get(t->last, "id")), 1);
+	assert_int_equal(json_array_size(json_object_get(t->last, "ranks")), 2);
+	assert_int_equal(json_integer_value(json_object_get(rank_of(t, 0), "pid")), sleeping);
+	assert_false(json_is_true(json_object_get(rank_of(t, 0), "stopped")));
+	assert_true(json_is_true(json_object_get(rank_of(t, 5), "stopped")));
+	assert_int_equal(state_of(sleeping), 'S');
+	assert_int_equal(state_of(stopped), 'T');
+	kill(sleeping, SIGKILL);
+	kill(stopped, SIGKILL);
+	waitpid(sleeping, NULL, 0);
+	waitpid(stopped, NULL, 0);
+}
+
+/* The watch starts its own program with --stacks=WHICH, as hvd-task is. */
+int main(int argc, char **argv)
+{
+	static const char option[] = "--stacks=";
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(strangers_messages_are_left, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_ranks_have_no_stacks, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(ranks_are_looked_at_and_stay_as_they_are, set_up, tear_down),
 	};
 
+	if (argc == 2 && strncmp(argv[1], option, strlen(option)) == 0)
+		return hvd_stacks_run(argv[1] + strlen(option), NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
