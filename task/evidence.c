@@ -6,11 +6,9 @@
 #include "lib/process/oom_kills.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -106,27 +104,17 @@ void hvd_evidence_stderr(struct hvd_evidence *evidence, const char *bytes, size_
 	hvd_rank_error_stderr(evidence->error, bytes, n, wall_clock());
 }
 
-/* Did SIGKILL end the rank, or one of its processes, of which it has failed then? */
-static bool was_killed(const struct hvd_rank_end *end)
-{
-	return (WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL) ||
-	       (WIFEXITED(end->status) && WEXITSTATUS(end->status) == 128 + SIGKILL) ||
-	       (end->error && (strstr(end->error, "Killed") || strstr(end->error, "SIGKILL")));
-}
-
 void hvd_evidence_end(struct hvd_evidence *evidence, struct hvd_rank_end *end)
 {
-	static const enum hvd_end_cause causes[] = {
-		[HVD_OOM_NO] = HVD_END_NONE, [HVD_OOM_CGROUP] = HVD_END_OOM, [HVD_OOM_HOST] = HVD_END_HOST_OOM};
 	int reads = READS_MOST;
 
 	end->ended_at = wall_clock();
 	while (reads-- > 0 && read_file(evidence))
 		;
 	hvd_rank_error_fill(evidence->error, end);
-	if (end->cause == HVD_END_NONE && was_killed(end)) {
+	if (hvd_rank_end_may_be_oom(end)) {
 		struct hvd_oom_kills after = hvd_oom_kills(0);
 
-		end->cause = causes[hvd_oom_between(&evidence->before, &after)];
+		hvd_rank_end_oom(end, hvd_oom_between(&evidence->before, &after));
 	}
 }

@@ -9,6 +9,7 @@
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/rank_error.h"
+#include "lib/process/oom_kills.h"
 #include "lib/protocol/step_note.h"
 #include "tap.h"
 
@@ -36,6 +37,8 @@ struct rank {
 	bool known, tapped, exited, told, acknowledged;
 	struct event *readable, *writable, *error_file;
 	struct hvd_rank_error *error;
+	char *cgroup; /* NULL = not known */
+	struct hvd_oom_kills before;
 	int status;
 	int64_t at;
 };
@@ -185,6 +188,11 @@ static void tell_end(struct rank *r)
 	hvd_rank_error_fill(r->error, &end);
 	if (ended_with_all(r))
 		end.cause = HVD_END_WITH_ALL;
+	if (hvd_rank_end_may_be_oom(&end)) {
+		struct hvd_oom_kills after = hvd_oom_kills_in(r->cgroup);
+
+		hvd_rank_end_oom(&end, hvd_oom_between(&r->before, &after));
+	}
 	if (r->owner->opts.ended(&end, r->owner->opts.arg))
 		acknowledge(r);
 	hvd_rank_end_clear(&end);
@@ -216,6 +224,8 @@ static void on_task_note(struct rank *r, const struct hvd_step_note *note, int f
 		return;
 	r->known = true;
 	r->pid = note->pid;
+	r->cgroup = hvd_oom_cgroup(r->pid);
+	r->before = hvd_oom_kills_in(r->cgroup);
 	if (fds[0] >= 0 && r->owner->view.bytes) {
 		begin_tap(r, fds);
 		fds[0] = fds[1] = -1;
@@ -282,6 +292,7 @@ static void end_rank(struct rank *r)
 		close(event_get_fd(r->error_file));
 	free_event(&r->error_file);
 	hvd_rank_error_destroy(r->error);
+	free(r->cgroup);
 }
 
 struct hvd_stay_ranks *hvd_stay_ranks_create(struct event_base *base, const struct hvd_stay_ranks_opts *opts)

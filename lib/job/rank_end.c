@@ -6,8 +6,10 @@
 #include "lib/protocol/wire.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 static const char *const causes[HVD_END_CAUSES] = {"none", "oom", "host-oom", "not-started", "with-all"};
 static const char cut_mark[] = " [...]";
@@ -108,4 +110,25 @@ void hvd_rank_end_clear(struct hvd_rank_end *end)
 	free(end->traceback);
 	free(end->tail);
 	*end = (struct hvd_rank_end){0};
+}
+
+/* Did SIGKILL end the rank, or one of its processes, of which it has failed then? */
+static bool was_killed(const struct hvd_rank_end *end)
+{
+	return (WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL) ||
+	       (WIFEXITED(end->status) && WEXITSTATUS(end->status) == 128 + SIGKILL) ||
+	       (end->error && (strstr(end->error, "Killed") || strstr(end->error, "SIGKILL")));
+}
+
+bool hvd_rank_end_may_be_oom(const struct hvd_rank_end *end)
+{
+	return end->cause == HVD_END_NONE && was_killed(end);
+}
+
+void hvd_rank_end_oom(struct hvd_rank_end *end, enum hvd_oom oom)
+{
+	static const enum hvd_end_cause oom_causes[] = {
+		[HVD_OOM_NO] = HVD_END_NONE, [HVD_OOM_CGROUP] = HVD_END_OOM, [HVD_OOM_HOST] = HVD_END_HOST_OOM};
+
+	end->cause = oom_causes[oom];
 }

@@ -12,8 +12,10 @@
 #define HVD_RANK_END_H
 
 #include "lib/base/err.h"
+#include "lib/process/oom_kills.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -54,6 +56,10 @@ json_t *hvd_rank_end_json(const struct hvd_rank_end *end);
 /* Read them into *end, whose rank stays as it is, and which the caller clears. Text is escaped and cut. What is out of
  * range counts as not known; -1 with err set without a status, and *end is empty then. Untrusted input is fine. */
 int hvd_rank_end_parse(const json_t *msg, struct hvd_rank_end *end, struct hvd_err *err);
+/* No cause is known yet, and status or error look like those of a rank of which a process was killed by SIGKILL: look
+ * whether the kernel did it because memory was used up (lib/process/oom_kills.h), and set the cause. */
+bool hvd_rank_end_may_be_oom(const struct hvd_rank_end *end);
+void hvd_rank_end_oom(struct hvd_rank_end *end, enum hvd_oom oom);
 /* Free what it owns; it is as zeroed then. */
 void hvd_rank_end_clear(struct hvd_rank_end *end);
 

@@ -10,6 +10,9 @@
 /* A limit of version 1 that is none: the largest number of whole pages. */
 #define NO_LIMIT (INT64_C(1) << 60)
 
+#define ROOT "/sys/fs/cgroup"
+#define V1   ROOT "/memory"
+
 /* The number behind `name` and a blank, at the beginning of a line of the file; -1 if there is none. */
 static int64_t count_in(const char *path, const char *name)
 {
@@ -38,53 +41,63 @@ static bool has_limit(const char *path)
 	return has;
 }
 
-/* The path of the process's cgroup below the mount of the controller of memory. Sets *v1. */
-static bool find_cgroup(pid_t pid, char path[PATH_MAX], bool *v1)
+/* With version 1 the path is that of the controller of memory. */
+char *hvd_oom_cgroup(pid_t pid)
 {
-	char file[64], line[PATH_MAX];
-	bool found = false;
+	char file[64], line[PATH_MAX], *found = NULL;
+	bool v1 = false;
 	FILE *f;
 
 	snprintf(file, sizeof(file), pid ? "/proc/%d/cgroup" : "/proc/self/cgroup", (int)pid);
 	f = fopen(file, "re");
-	*v1 = false;
-	while (f && !*v1 && fgets(line, sizeof(line), f)) {
+	while (f && !v1 && fgets(line, sizeof(line), f)) {
 		char *controllers = strchr(line, ':'), *at = controllers ? strchr(controllers + 1, ':') : NULL;
 
 		if (!at)
 			continue;
 		*at++ = '\0';
 		at[strcspn(at, "\n")] = '\0';
-		*v1 = strcmp(controllers, ":memory") == 0 || strstr(controllers, ":memory,") ||
-		      strstr(controllers, ",memory");
-		if (!*v1 && strncmp(line, "0:", 2) != 0)
+		v1 = strcmp(controllers, ":memory") == 0 || strstr(controllers, ":memory,") ||
+		     strstr(controllers, ",memory");
+		if (!v1 && strncmp(line, "0:", 2) != 0)
 			continue;
+		free(found);
 		/* What is outside of this process's view of the cgroups cannot be read. */
-		found = strstr(at, "/..") == NULL;
-		snprintf(path, PATH_MAX, "%s", at);
+		if (strstr(at, "/..") || asprintf(&found, "%s%s", v1 ? V1 : ROOT, at) < 0)
+			found = NULL;
 	}
 	if (f)
 		fclose(f);
 	return found;
 }
 
-struct hvd_oom_kills hvd_oom_kills(pid_t pid)
+struct hvd_oom_kills hvd_oom_kills_in(const char *cgroup)
 {
 	struct hvd_oom_kills kills = {.cgroup = -1, .host = count_in("/proc/vmstat", "oom_kill")};
-	char cgroup[PATH_MAX], file[PATH_MAX + 64], *end;
-	bool v1;
+	bool v1 = cgroup && strncmp(cgroup, V1, strlen(V1)) == 0;
+	char path[PATH_MAX], file[PATH_MAX + 64], *end;
 
-	if (!find_cgroup(pid, cgroup, &v1))
+	if (!cgroup)
 		return kills;
-	snprintf(file, sizeof(file), "/sys/fs/cgroup%s%s/%s", v1 ? "/memory" : "", cgroup,
-		 v1 ? "memory.oom_control" : "memory.events");
-	kills.cgroup = count_in(file, "oom_kill");
-	while (!kills.limited && (end = strrchr(cgroup, '/'))) {
-		snprintf(file, sizeof(file), "/sys/fs/cgroup%s%s/%s", v1 ? "/memory" : "", cgroup,
-			 v1 ? "memory.limit_in_bytes" : "memory.max");
+	snprintf(path, sizeof(path), "%s", cgroup);
+	while (!kills.limited && strlen(path) > strlen(ROOT) && (end = strrchr(path, '/'))) {
+		/* Version 2: where the controller is not enabled below, the cgroup above counts. */
+		snprintf(file, sizeof(file), "%s/%s", path, v1 ? "memory.oom_control" : "memory.events");
+		if (kills.cgroup < 0)
+			kills.cgroup = count_in(file, "oom_kill");
+		snprintf(file, sizeof(file), "%s/%s", path, v1 ? "memory.limit_in_bytes" : "memory.max");
 		kills.limited = has_limit(file);
 		*end = '\0';
 	}
+	return kills;
+}
+
+struct hvd_oom_kills hvd_oom_kills(pid_t pid)
+{
+	char *cgroup = hvd_oom_cgroup(pid);
+	struct hvd_oom_kills kills = hvd_oom_kills_in(cgroup);
+
+	free(cgroup);
 	return kills;
 }
 

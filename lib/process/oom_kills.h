@@ -23,6 +23,11 @@ struct hvd_oom_kills {
 /* The counts for the cgroup that a process is in. 0 = this process. */
 struct hvd_oom_kills hvd_oom_kills(pid_t pid);
 
+/* The same where the process may have ended meanwhile: the folder of its cgroup, which the caller frees, NULL = not
+ * known; and the counts for that, of the host only for NULL. */
+char *hvd_oom_cgroup(pid_t pid);
+struct hvd_oom_kills hvd_oom_kills_in(const char *cgroup);
+
 enum hvd_oom {
 	HVD_OOM_NO,
 	HVD_OOM_CGROUP, /* the cgroup's memory was used up */
