@@ -100,6 +100,14 @@ static void on_task_ended(evutil_socket_t fd, short what, void *arg)
 	self->over(self->arg);
 }
 
+bool hvd_resident_tasks_over(struct hvd_resident *self)
+{
+	if (hvd_step_tasks_left(&self->tasks))
+		return false;
+	event_active(self->ended, EV_READ, 0); /* the epoll instance does not tell of them again */
+	return true;
+}
+
 void hvd_resident_unwatch(struct hvd_resident *self)
 {
 	event_free(self->ended);

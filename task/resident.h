@@ -23,6 +23,7 @@
 #include "step_tasks.h"
 
 #include <event2/event.h>
+#include <stdbool.h>
 
 struct hvd_resident {
 	struct hvd_log log; /* on standard error of a task that runs */
@@ -57,6 +58,8 @@ pid_t hvd_resident_start(const struct hvd_resident_opts *opts, struct hvd_err *e
 
 /* In run(), once: have `over` called from the event loop when the tasks have ended. */
 void hvd_resident_watch(struct hvd_resident *self, struct event_base *base, void (*over)(void *arg), void *arg);
+/* From the event loop: have all tasks ended by now? Then `over` follows. */
+bool hvd_resident_tasks_over(struct hvd_resident *self);
 /* When the event loop has ended: watch no longer. */
 void hvd_resident_unwatch(struct hvd_resident *self);
 

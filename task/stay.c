@@ -135,6 +135,11 @@ static void on_answer(json_t *msg, void *arg)
 		json_decref(msg);
 }
 
+static bool on_asked_over(void *arg)
+{
+	return hvd_resident_tasks_over(((struct stay *)arg)->resident);
+}
+
 static void on_began(uint32_t rank, pid_t pid, void *arg)
 {
 	hvd_rank_watch_add(((struct stay *)arg)->watch, rank, pid);
@@ -239,6 +244,7 @@ static void begin_ranks(struct stay *stay, const int *error_files)
 					   .error_files = error_files,
 					   .info = stay->opts->info,
 					   .lines = stay->opts->boot->stderr_lines,
+					   .over = on_asked_over,
 					   .began = on_began,
 					   .ended = on_ended,
 					   .output = on_output,

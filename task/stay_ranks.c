@@ -167,14 +167,29 @@ static void begin_error_file(struct rank *r, int fd)
 
 /* ---- ends ---- */
 
+/* Does slurmstepd tell of the first of several ranks when all have ended already? srun, which would end the others,
+ * hears of it only when this process has acknowledged it: so one signal has ended them all. It need not have come to
+ * this process: Slurm's proctrack/linuxproc does not find it. */
+static bool ended_at_once(const struct rank *r)
+{
+	const struct hvd_stay_ranks *ranks = r->owner;
+	uint32_t told = 0;
+
+	for (uint32_t i = 0; i < ranks->n; i++)
+		told += ranks->all[i].told;
+	return ranks->n > 1 && told == 1 && ranks->opts.over(ranks->opts.arg);
+}
+
 /* Was it ended by what ends all ranks? */
 static bool ended_with_all(const struct rank *r)
 {
 	int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
 
-	if (!r->owner->signalled || hvd_now() - r->owner->signalled > SIGNAL_NS)
+	if (sig != SIGTERM && sig != SIGINT && sig != SIGHUP && sig != SIGKILL)
 		return false;
-	return sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGKILL;
+	if (ended_at_once(r))
+		hvd_stay_ranks_signalled(r->owner);
+	return r->owner->signalled && hvd_now() - r->owner->signalled < SIGNAL_NS;
 }
 
 static void tell_end(struct rank *r)
@@ -186,13 +201,13 @@ static void tell_end(struct rank *r)
 	if (r->error_file)
 		read_error_file(r);
 	hvd_rank_error_fill(r->error, &end);
-	if (ended_with_all(r))
-		end.cause = HVD_END_WITH_ALL;
 	if (hvd_rank_end_may_be_oom(&end)) {
 		struct hvd_oom_kills after = hvd_oom_kills_in(r->cgroup);
 
 		hvd_rank_end_oom(&end, hvd_oom_between(&r->before, &after));
 	}
+	if (end.cause == HVD_END_NONE && ended_with_all(r))
+		end.cause = HVD_END_WITH_ALL;
 	if (r->owner->opts.ended(&end, r->owner->opts.arg))
 		acknowledge(r);
 	hvd_rank_end_clear(&end);

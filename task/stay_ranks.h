@@ -23,6 +23,8 @@ struct hvd_stay_ranks_opts {
 	const int *error_files;          /* by local rank: the reading ends of pipes; taken. NULL = none */
 	const struct hvd_taskinfo *info; /* not owned */
 	unsigned lines;                  /* of standard error that are kept; 0: it is not looked at */
+	/* Have all tasks ended by now, whether slurmstepd has told of them or not? */
+	bool (*over)(void *arg);
 	void (*began)(uint32_t rank, pid_t pid, void *arg);
 	/* A rank has ended, and what it had written is where it belongs. True: the driver need not be told, or cannot
 	 * be; false: hvd_stay_ranks_told() follows when it was. */
