@@ -129,6 +129,22 @@ static void spare(struct hvd_agent *agent, const char *why)
 	agent->ops->spare(agent->arg);
 }
 
+static void on_measured(json_t *measured, void *arg)
+{
+	hvd_agent_send(arg, json_incref(measured));
+}
+
+static void on_measure_order(struct hvd_agent *agent, const json_t *order)
+{
+	struct hvd_err why = {0};
+
+	if (!agent->probe)
+		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered a measurement from a rank that is no node agent");
+	else if (hvd_probe_measure(agent->probe, order, on_measured, agent, &why) == 0)
+		return;
+	cannot(agent, &why);
+}
+
 static void on_plan(struct hvd_agent *agent, const json_t *plan)
 {
 	struct event *timer = agent->timer;
@@ -176,6 +192,8 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 			agent->ops->message(msg, agent->arg);
 	} else if (strcmp(type, "probe") == 0) {
 		on_probe_order(agent, msg);
+	} else if (strcmp(type, "measure") == 0) {
+		on_measure_order(agent, msg);
 	} else if (strcmp(type, "serve") == 0) {
 		bool tcpstore = json_is_true(json_object_get(msg, "tcpstore"));
 

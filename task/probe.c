@@ -11,6 +11,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
 #include "responder.h"
+#include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,11 @@ struct hvd_probe {
 	int64_t ordered; /* when the order came, by hvd_wall_now() */
 	void (*done)(json_t *report, void *arg);
 	void *done_arg;
+
+	struct hvd_stream *stream; /* a measurement; NULL = none */
+	int64_t measured;          /* … of the host with this number */
+	void (*told)(json_t *measured, void *arg);
+	void *told_arg;
 };
 
 static void end_attempts(struct line *line)
@@ -260,6 +266,42 @@ int hvd_probe_run(struct hvd_probe *probe, const json_t *order, void (*done)(jso
 	return 0;
 }
 
+static void on_measured(double mbps, uint32_t rtt_us, void *arg)
+{
+	struct hvd_probe *probe = arg;
+	json_t *msg = json_pack("{s:s, s:I, s:I, s:I}", "t", "measured", "n", (json_int_t)probe->measured, "kbps",
+				(json_int_t)(mbps * 1000), "rtt", (json_int_t)rtt_us);
+
+	hvd_stream_destroy(probe->stream);
+	probe->stream = NULL;
+	probe->told(msg, probe->told_arg);
+	json_decref(msg);
+}
+
+int hvd_probe_measure(struct hvd_probe *probe, const json_t *order, void (*done)(json_t *measured, void *arg),
+		      void *arg, struct hvd_err *err)
+{
+	struct hvd_addr addr;
+	const char *text;
+	int64_t port, ms;
+
+	if (hvd_get_int(order, "n", 0, UINT32_MAX, &probe->measured, err) != 0 ||
+	    hvd_get_int(order, "p", 1, 65535, &port, err) != 0 ||
+	    hvd_get_int(order, "ms", 1, HVD_STREAM_MS, &ms, err) != 0 ||
+	    hvd_get_str(order, "a", HVD_ADDR_TEXT, &text, err) != 0)
+		return -1;
+	if (hvd_addr_parse(text, &addr) != 0)
+		return hvd_err_set(err, HVD_E_PROTO, "the driver named a malformed address");
+	hvd_stream_destroy(probe->stream);
+	probe->told = done;
+	probe->told_arg = arg;
+	probe->stream = hvd_stream_ask(probe->asker.base, &probe->asker.key, (uint32_t)probe->measured, &addr,
+				       (in_port_t)port, (int)ms, on_measured, probe, NULL);
+	if (!probe->stream)
+		on_measured(0, 0, probe);
+	return 0;
+}
+
 struct hvd_probe *hvd_probe_create(struct event_base *base, const struct hvd_key *session_key, uint32_t index,
 				   const struct hvd_node *node, struct hvd_err *err)
 {
@@ -288,6 +330,7 @@ void hvd_probe_destroy(struct hvd_probe *probe)
 	if (!probe)
 		return;
 	end_order(probe);
+	hvd_stream_destroy(probe->stream);
 	event_free(probe->timer);
 	event_free(probe->again);
 	hvd_responder_destroy(probe->responder);

@@ -38,6 +38,13 @@ struct hvd_probe *hvd_probe_create(struct event_base *base, const struct hvd_key
 void hvd_probe_destroy(struct hvd_probe *probe); /* NULL is fine */
 in_port_t hvd_probe_port(const struct hvd_probe *probe);
 
+/* Measure how fast bytes come from another host (stream.h). `order` is the driver's message {"t":"measure", "n":I,
+ * "a":ADDR, "p":PORT, "ms":N}. `done` is called once, perhaps from within, with {"t":"measured", "n":I, "kbps":KBIT/S,
+ * "rtt":µs}, which is released after the call; 0: nothing came. A measurement that is under way is given up. -1 with
+ * err set if the order is malformed. */
+int hvd_probe_measure(struct hvd_probe *probe, const json_t *order, void (*done)(json_t *measured, void *arg),
+		      void *arg, struct hvd_err *err);
+
 /*
  * Try all targets of an order; those that do not answer are tried several times. There is one order at a time: the next
  * may follow the report. `order` is the driver's message:

@@ -6,7 +6,9 @@
 #include "lib/net/listen.h"
 #include "lib/net/peer_table.h"
 #include "lib/protocol/conn.h"
+#include "stream.h"
 
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@
 #define NONCE_HEX      (2 * HVD_NONCE_LEN)
 #define ANSWER_SECONDS 5.0 /* how long one connection may take to send its ping, and then its fill */
 #define MAX_ANSWERING  512 /* connections; one more takes the place of another */
+#define MAX_STREAMS    4   /* at the same time; the driver has two of them at most under way */
 #define MAX_OF_PEER    64  /* of them from one address without a ping; an agent has a few for each address of a host */
 
 /* A connection of another host's agent. */
@@ -33,7 +36,8 @@ struct hvd_responder {
 	in_port_t port;
 	struct answering *first, *last; /* oldest first */
 	unsigned n_answering;
-	struct hvd_peer_table *silent; /* those of them that have not sent a signed ping */
+	struct hvd_stream *streams[MAX_STREAMS]; /* NULL = room for one */
+	struct hvd_peer_table *silent;           /* those of them that have not sent a signed ping */
 };
 
 static void answering_free(struct answering *an)
@@ -93,10 +97,38 @@ json_t *hvd_fill_message(int fd, const char *type)
 	return msg;
 }
 
+static void on_streamed(void *arg)
+{
+	struct hvd_stream **stream = arg;
+
+	hvd_stream_destroy(*stream);
+	*stream = NULL;
+}
+
+/* Send bytes over the connection, which carries no messages from here on. */
+static void serve_stream(struct answering *an, int ms)
+{
+	struct hvd_responder *rs = an->rs;
+	int at = 0, fd;
+
+	while (at < MAX_STREAMS && rs->streams[at])
+		at++;
+	fd = at < MAX_STREAMS ? fcntl(hvd_conn_fd(an->conn), F_DUPFD_CLOEXEC, 0) : -1;
+	if (fd >= 0)
+		rs->streams[at] = hvd_stream_serve(rs->base, fd, ms, on_streamed, &rs->streams[at]);
+	drop(an);
+}
+
 static void on_fill(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	const char *type;
+	int64_t ms;
 
+	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && strcmp(type, "stream") == 0 &&
+	    hvd_get_int(msg, "ms", 1, HVD_STREAM_MS, &ms, NULL) == 0) {
+		serve_stream(arg, (int)ms);
+		return;
+	}
 	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && strcmp(type, "fill") == 0)
 		hvd_conn_send(conn, hvd_fill_message(hvd_conn_fd(conn), "filled"));
 	hvd_conn_finish(conn, hvd_deadline_in(ANSWER_SECONDS));
@@ -208,6 +240,8 @@ void hvd_responder_destroy(struct hvd_responder *rs)
 		return;
 	while (rs->first)
 		drop(rs->first);
+	for (int i = 0; i < MAX_STREAMS; i++)
+		hvd_stream_destroy(rs->streams[i]);
 	hvd_acceptor_destroy(rs->acceptor);
 	hvd_peer_table_destroy(rs->silent);
 	free(rs);

@@ -3,6 +3,7 @@
 #include "node_agents_internal.h"
 
 #include "lib/base/xalloc.h"
+#include "measure.h"
 #include "preflight.h"
 #include "spares.h"
 
@@ -149,12 +150,36 @@ static int choose(struct hvd_node_agents *agents, struct hvd_err *why)
 	return rc;
 }
 
+static void decide(struct hvd_node_agents *agents);
+
+static void on_measured(struct hvd_node_agents *agents)
+{
+	if (agents->phase != HVD_AGENTS_MEASURING)
+		return;
+	agents->spares.measured = true;
+	agents->phase = HVD_AGENTS_PROBING;
+	decide(agents);
+}
+
+/* There are networks: measure them first? */
+static bool measure(struct hvd_node_agents *agents)
+{
+	if (agents->barrier != HVD_BARRIER_ALL || agents->opts->spec->preflight != HVD_PREFLIGHT_FULL ||
+	    agents->spares.measured || agents->plan.local || agents->plan.networks.n == 0)
+		return false;
+	agents->phase = HVD_AGENTS_MEASURING;
+	agents->spares.measure = hvd_measure_begin(agents, on_measured);
+	return true;
+}
+
 static void decide(struct hvd_node_agents *agents)
 {
 	enum hvd_stage least = agents->barrier == HVD_BARRIER_ALL ? HVD_STAGE_REGISTERED : HVD_STAGE_REPORTED;
 	struct hvd_err why = {0};
 	int rc = choose(agents, &why);
 
+	if (rc == 0 && measure(agents))
+		return;
 	if (rc == 0 && agents->opts->spec->spares > 0 && agents->barrier == HVD_BARRIER_ALL) {
 		rc = hvd_spares_settle(agents, &why);
 		if (rc == 0)

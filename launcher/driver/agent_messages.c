@@ -2,6 +2,7 @@
 /* agent_messages.c - what agents say until they are admitted (node_agents.h), and the end of their connections. */
 #include "node_agents_internal.h"
 
+#include "measure.h"
 #include "spares.h"
 
 #include <string.h>
@@ -140,6 +141,8 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 		on_register(agents, cl, msg);
 	else if (strcmp(type, "report") == 0)
 		on_report(agents, cl, msg);
+	else if (strcmp(type, "measured") == 0 && cl->role == HVD_ROLE_AGENT)
+		hvd_measure_message(agents->spares.measure, cl->host, msg);
 	else if (strcmp(type, "cannot") == 0)
 		on_cannot(agents, cl, msg);
 	else if (strcmp(type, "activity") == 0)

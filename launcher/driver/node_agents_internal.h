@@ -37,14 +37,17 @@ struct hvd_node_agents {
 		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
 		HVD_AGENTS_OPENING,   /* the rendezvous on rank 0's host */
 		HVD_AGENTS_PROBING,
-		HVD_AGENTS_OPEN, /* the decision was made */
-		HVD_AGENTS_OVER, /* the start has failed */
+		HVD_AGENTS_MEASURING, /* the network between the hosts (measure.h) */
+		HVD_AGENTS_OPEN,      /* the decision was made */
+		HVD_AGENTS_OVER,      /* the start has failed */
 	} phase;
 	struct {
-		uint32_t used;      /* hosts that were left out in place of a failure */
-		struct event *late; /* hosts that are awaited have no more time; NULL = not yet */
-	} spares;                   /* spares.h */
-	bool ended;                 /* hvd_node_agents_end() */
+		uint32_t used;               /* hosts that were left out in place of a failure */
+		struct hvd_measure *measure; /* of --preflight=full; NULL: has not begun */
+		bool measured;               /* … and is over */
+		struct event *late;          /* hosts that are awaited have no more time; NULL = not yet */
+	} spares;                            /* spares.h */
+	bool ended;                          /* hvd_node_agents_end() */
 	struct hvd_stacks *stacks;
 };
 

@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "measure.h"
 #include "preflight.h"
 
 #include <stdlib.h>
@@ -118,6 +119,8 @@ void hvd_spares_probing(struct hvd_node_agents *agents)
 
 void hvd_spares_stop(struct hvd_node_agents *agents)
 {
+	hvd_measure_destroy(agents->spares.measure);
+	agents->spares.measure = NULL;
 	if (agents->spares.late)
 		event_free(agents->spares.late);
 	agents->spares.late = NULL;

@@ -27,6 +27,7 @@ END
 teardown() {
     local host
     for host in hvdlogin hvdn1 hvdn2 hvdn3 hvdn4 hvdn5; do as_root "$host" pkill -KILL -u alice || true; done
+    fast hvdn3 2>/dev/null || true
     cluster_mend
 }
 
@@ -97,4 +98,27 @@ eight_without() {
     exits 0
     has "hvdn4 left out"
     eight_without hvdn4
+}
+
+# The links of a host become slow, both ways.
+slow() {
+    as_root "$1" tc qdisc add dev ib0 root tbf rate 50mbit burst 64kb latency 200ms
+    as_root "$1" tc qdisc add dev eth0 root tbf rate 50mbit burst 64kb latency 200ms
+}
+fast() {
+    as_root "$1" tc qdisc del dev ib0 root
+    as_root "$1" tc qdisc del dev eth0 root
+}
+
+@test "full: a slow host is found, and not its neighbours; it is left out, or fails the start" {
+    slow hvdn3
+    run on_login hvdrun --hosts "$ALL" --preflight=full --verbose bash -c "$RANKS"
+    exits 1
+    grep -E "hvdn3: [0-9.]+ Mbit/s to its neighbours, median [0-9.]+ [MG]bit/s" <<<"$output"
+    has_not "error: hvdn1" "error: hvdn2" "error: hvdn4" "error: hvdn5"
+    run on_login srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-preflight=full --hvd-spares=1 bash -c "$RANKS"
+    fast hvdn3
+    exits 0
+    grep -E "hvdn3 left out: [0-9.]+ Mbit/s to its neighbours, median [0-9.]+ [MG]bit/s" <<<"$output"
+    eight_without hvdn3
 }

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which hosts --preflight finds bad, and what of a host's findings passes over the network. */
+#include "launcher/driver/preflight.h"
+#include "lib/base/xalloc.h"
+
+#include "unit.h"
+
+#define HOSTS 5
+#define GIB   (INT64_C(1) << 30)
+
+/* Hosts that have registered, on which nothing is wrong. */
+static void good(struct hvd_node_table *table)
+{
+	hvd_node_table_init(table, HOSTS, HOSTS);
+	for (uint32_t h = 0; h < HOSTS; h++) {
+		hvd_node_table_enter(table, h, HVD_STAGE_REGISTERED);
+		table->hosts[h].check = (struct hvd_host_check){
+			.known = true, .tmp = GIB, .shm = GIB, .memlock = INT64_MAX, .nofile = 1024, .gpus = 4};
+		table->hosts[h].mbps = 9000 + h * 100;
+		table->hosts[h].rtt_us = 50 + h;
+	}
+}
+
+/* Host 2 is bad because of `why`, and no other host is. */
+static void only_host_2(struct hvd_node_table *table, const char *why)
+{
+	for (uint32_t h = 0; h < HOSTS; h++) {
+		const char *hint = NULL;
+		char *bad = hvd_preflight_bad(table, HVD_STAGE_REGISTERED, h, &hint);
+
+		if (h == 2 && why) {
+			assert_non_null(bad);
+			assert_string_equal(bad, why);
+			assert_non_null(hint);
+		} else {
+			assert_null(bad);
+		}
+		free(bad);
+	}
+	hvd_node_table_clear(table);
+}
+
+static void equal_hosts_are_good(void **state)
+{
+	struct hvd_node_table table;
+
+	(void)state;
+	good(&table);
+	only_host_2(&table, NULL);
+	/* What is not known is not held against a host; nor is it that all of them are the same. */
+	good(&table);
+	for (uint32_t h = 0; h < HOSTS; h++) {
+		table.hosts[h].check = (struct hvd_host_check){
+			.known = true, .tmp = -1, .shm = -1, .memlock = 65536, .nofile = -1, .gpus = -1};
+		table.hosts[h].mbps = 0;
+		table.hosts[h].rtt_us = 0;
+	}
+	only_host_2(&table, NULL);
+}
+
+static void hosts_that_lack_something(void **state)
+{
+	struct hvd_node_table table;
+
+	(void)state;
+	good(&table);
+	table.hosts[2].check.shm = 10 << 20;
+	only_host_2(&table, "10 MiB are free in /dev/shm, and 64 MiB are needed");
+	good(&table);
+	table.hosts[2].check.tmp = 5 << 20;
+	only_host_2(&table, "5.0 MiB are free in /tmp, and 100 MiB are needed");
+	good(&table);
+	table.hosts[2].check.hook = hvd_xstrdup("no licence");
+	only_host_2(&table, "the site's program says: no licence");
+	good(&table);
+	hvd_clock_came(&table.hosts[2].clock, INT64_C(1700000002500000000), INT64_C(1700000000000000000));
+	only_host_2(&table, "its clock is 2.5 s ahead of the launcher's");
+	good(&table);
+	hvd_clock_came(&table.hosts[2].clock, INT64_C(1700000000900000000), INT64_C(1700000000000000000));
+	only_host_2(&table, NULL);
+	good(&table);
+	hvd_clock_went(&table.hosts[2].clock, INT64_C(1700000009000000000), INT64_C(1700000000000000000));
+	only_host_2(&table, "its clock is 9.0 s behind the launcher's");
+}
+
+static void hosts_that_are_behind_the_others(void **state)
+{
+	struct hvd_node_table table;
+
+	(void)state;
+	good(&table);
+	table.hosts[2].check.gpus = 3;
+	only_host_2(&table, "it has 3 GPUs, the others have 4");
+	good(&table);
+	table.hosts[2].check.gpus = -1;
+	only_host_2(&table, "it has 0 GPUs, the others have 4");
+	good(&table);
+	table.hosts[2].check.gpu = hvd_xstrdup("GPU 1 has memory pages that wait to be retired");
+	only_host_2(&table, "GPU 1 has memory pages that wait to be retired");
+	good(&table);
+	table.hosts[2].check.memlock = 65536;
+	only_host_2(&table, "64 KiB of memory may be locked there, and more on the others");
+	good(&table);
+	table.hosts[2].check.nofile = 256;
+	only_host_2(&table, "a process may open 256 files there, and 1024 on the others");
+	good(&table);
+	table.hosts[2].mbps = 95;
+	only_host_2(&table, "95 Mbit/s to its neighbours, median 9.1 Gbit/s");
+	good(&table);
+	table.hosts[2].mbps = 4700;
+	only_host_2(&table, NULL);
+	good(&table);
+	table.hosts[2].rtt_us = 40000;
+	only_host_2(&table, "packets take 40000 us to its neighbours and back, median 53 us");
+	good(&table);
+	table.hosts[2].rtt_us = 900; /* more than the others by less than counts */
+	only_host_2(&table, NULL);
+}
+
+/* Hosts that were left out do not count. */
+static void only_hosts_that_are_in_are_compared(void **state)
+{
+	struct hvd_node_table table;
+	char *bad;
+
+	(void)state;
+	good(&table);
+	for (uint32_t h = 0; h < 3; h++) {
+		table.hosts[h].check.gpus = 8;
+		hvd_node_table_enter(&table, h, HVD_STAGE_ABSENT);
+	}
+	bad = hvd_preflight_bad(&table, HVD_STAGE_REGISTERED, 3, NULL);
+	assert_null(bad);
+	hvd_node_table_clear(&table);
+}
+
+static void findings_over_the_network(void **state)
+{
+	struct hvd_host_check check = {.known = true,
+				       .tmp = 1,
+				       .shm = 0,
+				       .memlock = INT64_MAX,
+				       .nofile = -1,
+				       .gpus = 2,
+				       .hook = (char *)"a \033[31mred\nline"};
+	struct hvd_host_check read;
+	json_t *object = hvd_host_check_json(&check);
+
+	(void)state;
+	hvd_host_check_read(object, &read);
+	json_decref(object);
+	assert_true(read.known && read.tmp == 1 && read.shm == 0 && read.memlock == INT64_MAX && read.nofile == -1);
+	assert_int_equal(read.gpus, 2);
+	assert_null(read.gpu);
+	assert_string_equal(read.hook, "a \\x1b[31mred\nline");
+	hvd_host_check_clear(&read);
+}
+
+static void findings_that_are_malformed(void **state)
+{
+	static const char *const texts[] = {"{}", "{\"tmp\":-1,\"gpus\":1e9,\"hook\":7,\"gpu\":[]}",
+					    "{\"tmp\":\"1\",\"shm\":null,\"gpus\":99999999999}"};
+	struct hvd_host_check read;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		json_t *object = json_loads(texts[i], 0, NULL);
+
+		assert_non_null(object);
+		hvd_host_check_read(object, &read);
+		json_decref(object);
+		assert_true(read.known && read.tmp == -1 && read.shm == -1 && read.gpus == -1);
+		assert_null(read.hook);
+		assert_null(read.gpu);
+		hvd_host_check_clear(&read);
+	}
+	hvd_host_check_read(NULL, &read);
+	assert_false(read.known);
+	hvd_host_check_clear(&read);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(equal_hosts_are_good),
+		cmocka_unit_test(hosts_that_lack_something),
+		cmocka_unit_test(hosts_that_are_behind_the_others),
+		cmocka_unit_test(only_hosts_that_are_in_are_compared),
+		cmocka_unit_test(findings_over_the_network),
+		cmocka_unit_test(findings_that_are_malformed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
