@@ -215,17 +215,21 @@ static bool preempted(uint32_t number)
 	return number && hvd_slurm_job_get(number, &job, NULL) == 0 && job.preempted;
 }
 
+/* From the moment at which Slurm takes the job back it ends this process, which has more to tell it. */
+static void block_end(sigset_t *ends)
+{
+	sigemptyset(ends);
+	sigaddset(ends, SIGTERM);
+	sigprocmask(SIG_BLOCK, ends, NULL);
+}
+
 /* Wait until the scheduler kills this process: it sends SIGTERM to the processes of a job one after the other, and the
  * batch script may be the last one. */
-static void await_end(void)
+static void await_end(const sigset_t *ends)
 {
 	const struct timespec most = {.tv_sec = END_SECONDS};
-	sigset_t ends;
 
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGTERM);
-	sigprocmask(SIG_BLOCK, &ends, NULL);
-	if (sigtimedwait(&ends, NULL, &most) == SIGTERM)
+	if (sigtimedwait(ends, NULL, &most) == SIGTERM)
 		sleep(KILL_SECONDS);
 }
 
@@ -236,6 +240,7 @@ int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requ
 	unsigned reasons = wish->reasons;
 	struct hvd_err err = {0};
 	int reason = 0, rc;
+	sigset_t ends;
 
 	if (file && wanted(spec, HVD_REQUEUE_ASK) && unlink(file) == 0)
 		reasons |= 1U << HVD_REQUEUE_ASK;
@@ -246,10 +251,11 @@ int hvd_requeue_at_end(const struct hvd_launch_spec *spec, const struct hvd_requ
 		return status;
 	while (!(reasons & 1U << reason))
 		reason++;
+	block_end(&ends);
 	rc = requeue(spec, wish, (enum hvd_requeue_reason)reason, log, &err);
 	if (rc < 0)
 		hvd_log_err(log, &err);
 	if (rc > 0)
-		await_end();
+		await_end(&ends);
 	return rc >= 0 && status == 0 ? HVD_REQUEUE_STATUS : status;
 }

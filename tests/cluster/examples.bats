@@ -105,14 +105,16 @@ passed() { [ "$(grep -cF "hvd-selftest: $1: OK" <<<"$output")" -eq "$2" ]; }
 # Slurm waits for two minutes before it starts a requeued job, unless it is told that the job may start now.
 @test "requeue.sbatch: a job that goes on after its time limit" {
 	local COMMAND=(python3 "$EXAMPLES/requeue.py")
-	(
-		until on_host hvdctl squeue -h -t PD -n hvd-requeue -o %r | grep -q BeginTime; do sleep 0.5; done
-		as_root hvdctl scontrol update JobName=hvd-requeue UserID=alice StartTime=now
-	) 3>&- &
-	STEPS=120 SIGNAL_BEFORE=54 submit requeue.sbatch --time=1
+	while sleep 0.5; do
+		on_host hvdctl squeue -h -t PD -n hvd-requeue -o %r | grep -q BeginTime || continue
+		as_root hvdctl scontrol update JobName=hvd-requeue UserID=alice StartTime=now || true
+	done >"$BATS_TEST_TMPDIR/start" 2>&1 3>&- &
+	local starter=$!
+	STEPS=70 SIGNAL_BEFORE=54 submit requeue.sbatch --time=1
+	kill "$starter"
 	[ "$status" -eq 0 ]
 	[[ $output == *"requeueing job"*"(restart 1): its time limit"*"this is restart 1 of job"* ]]
-	[ "$(grep -c "done after 120 steps: 7260" <<<"$output")" -eq 4 ]
+	[ "$(grep -c "done after 70 steps: 2485" <<<"$output")" -eq 4 ]
 	assert_no_leftovers
 }
 
