@@ -251,7 +251,8 @@ const struct hvd_failure *hvd_failure_first(const struct hvd_failure_report *rep
 	if (killed_first)
 		return &killed->v[0];
 	*kind = HVD_FAILURE_PEER;
-	if (peer->n && well->n && before(&well->v[0], &peer->v[0])) {
+	/* A process that has failed ends some time after the first sign of it; nobody waits in the meantime. */
+	if (peer->n && well->n && well->v[0].end.ended_at < report->first_ended) {
 		*kind = HVD_FAILURE_NONE;
 		return &well->v[0];
 	}

@@ -9,7 +9,8 @@
  *   PEER    it failed since others could not be reached any longer: a connection error of Gloo, NCCL, Horovod, …
  *   KILLED  it was ended by a signal that others send (SIGTERM, SIGKILL, …), or after the launch had begun to end ranks
  *   ALL     it was ended with all others (HVD_END_WITH_ALL): never the first, and never reported alone
- * Where there are only those of kind PEER, a rank that ended with 0 before them is named: the others still needed it.
+ * Where there are only those of kind PEER, a rank that ended with 0 before any of them had is named: the others still
+ * needed it.
  *
  * Does no I/O. Some ends are kept in full, the others are counted, so that a job of 10,000 ranks costs no more than a
  * small one.
