@@ -470,7 +470,8 @@ int hvd_rank_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, char *c
 	if (losses.any)
 		report(&shim, json_pack("{s:s}", "t", "output-lost"));
 	/* A rank that was ended with all others is not what ended the job, and the scheduler says why. */
-	if (end.status != 0 && !hvd_command_signalled_with_us(end.status))
+	/* That it ended well matters if the others still needed it, and is no reason for another connection. */
+	if (end.status == 0 ? shim.agent != NULL : !hvd_command_signalled_with_us(end.status))
 		report_end(&shim, &end);
 	hvd_evidence_destroy(shim.evidence);
 	say_done(&shim);

@@ -116,7 +116,7 @@ static void tell_end(struct hvd_ranks *ranks, struct rank *rank, pid_t pid, int 
 	struct hvd_rank_end end = {
 		.rank = (uint32_t)rank->number, .local_rank = (uint32_t)rank->slot, .pid = pid, .status = status};
 
-	if (rank->ended_here && WIFSIGNALED(status))
+	if (rank->ended_here && (WIFSIGNALED(status) || status == 0))
 		end.cause = HVD_END_WITH_ALL;
 	hvd_evidence_end(rank->evidence, &end);
 	hvd_evidence_destroy(rank->evidence);

@@ -14,7 +14,7 @@
 /* A host notices the end of a process so late at most, where it is busy: so long after the launch began to end the
  * ranks an error may still be a rank's own. */
 #define NOTICED_NS (200 * MS)
-/* Ranks that the launch ends get SIGTERM first, and SIGKILL not before this. */
+/* Ranks that the launch or Slurm ends get SIGTERM first, and SIGKILL not before this. */
 #define KILL_NS (500 * MS)
 
 struct hvd_failure_report *hvd_failure_report_create(void)
@@ -142,7 +142,8 @@ static enum hvd_failure_kind kind_of(const struct hvd_failure_report *report, co
 		return HVD_FAILURE_KILLED;
 	if (end->error)
 		return is_peer_error(end->error) ? HVD_FAILURE_PEER : HVD_FAILURE_OWN;
-	if (sig == SIGKILL && since > 0 && since < KILL_NS)
+	if (sig == SIGKILL && since < KILL_NS &&
+	    (!report->first_ended || end->ended_at - report->first_ended < KILL_NS))
 		return HVD_FAILURE_OWN;
 	if (sent_by_others(sig) || (since > 0 && !sig))
 		return HVD_FAILURE_KILLED;
@@ -251,8 +252,8 @@ const struct hvd_failure *hvd_failure_first(const struct hvd_failure_report *rep
 	if (killed_first)
 		return &killed->v[0];
 	*kind = HVD_FAILURE_PEER;
-	/* A process that has failed ends some time after the first sign of it; nobody waits in the meantime. */
-	if (peer->n && well->n && well->v[0].end.ended_at < report->first_ended) {
+	/* Others notice that connections are closed before the process that had them can be waited for. */
+	if (peer->n && well->n && well->v[0].end.ended_at < report->first_ended + MS * 100) {
 		*kind = HVD_FAILURE_NONE;
 		return &well->v[0];
 	}

@@ -115,7 +115,7 @@ static void all_are_connection_errors(void **state)
 
 	ended(h, 1, "n1", EXIT(1), 20, "ConnectionResetError: [Errno 104] Connection reset by peer");
 	ended(h, 2, "n1", EXIT(1), 10, "RuntimeError: Broken pipe");
-	ended(h, 0, "n1", 0, 40, NULL);
+	ended(h, 0, "n1", 0, 140, NULL);
 	first_is(h, 2, EXIT(1));
 	assert_in(text(h), "no rank failed for a reason of its own");
 	/* A rank that was done before is why. */
@@ -162,12 +162,14 @@ static void a_scheduler_kills_the_others(void **state)
 {
 	struct history *h = *state;
 
-	ended(h, 0, "n1", SIGKILL, 30, NULL);
-	ended(h, 1, "n1", SIGKILL, 29, NULL);
+	ended(h, 0, "n1", SIGTERM, 30, NULL);
+	ended(h, 1, "n1", SIGTERM, 29, NULL);
 	ended(h, 3, "n2", EXIT(1), 20, "RuntimeError: Connection closed by peer");
 	first_is(h, 3, EXIT(1));
-	ended(h, 2, "n2", SIGKILL, 10, NULL);
-	first_is(h, 2, SIGKILL);
+	ended(h, 2, "n2", SIGKILL, 5030, NULL);
+	first_is(h, 3, EXIT(1));
+	ended(h, 4, "n2", SIGTERM, 10, NULL);
+	first_is(h, 4, SIGTERM);
 }
 
 static void ended_with_all(void **state)
