@@ -166,6 +166,10 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	struct elastic *el = arg;
 	int grace = el->restart ? CHECKPOINT_SECONDS : GRACE_SECONDS;
 
+	/* Then all of them end. */
+	if (el->restart)
+		hvd_elastic_failures_ending(&el->failures);
+
 	hvd_verbose(el->job.log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,
 		    w->removed ? ", which is no longer part of the job" : "");
 	hvd_agent_stop(el->agents, w->host, w->id, at_once ? 0 : grace);

@@ -31,7 +31,8 @@ void hvd_elastic_failures_add(struct hvd_elastic_failures *failures, const struc
 		return;
 	known.rank = (uint32_t)w->rank;
 	known.local_rank = (uint32_t)w->slot;
-	if (w->state == HVD_WORKER_ENDING)
+	/* It may have failed before it was told to end. */
+	if (w->state == HVD_WORKER_ENDING && !end->error)
 		known.cause = HVD_END_WITH_ALL;
 	hvd_failure_report_add(current(failures), &known, hvd_machine_host(machine, w->host));
 }

@@ -16,10 +16,11 @@ struct hvd_elastic_failures {
 	struct hvd_failure_report *now, *last; /* of this generation; of the last one before it that had failures */
 };
 
-/* A worker has ended. Nothing follows from it if the machine had told it to end. */
+/* A worker has ended. If the machine had told it to end, and it says nothing of an error, it has not
+ * failed. */
 void hvd_elastic_failures_add(struct hvd_elastic_failures *failures, const struct hvd_machine *machine, uint32_t worker,
 			      const struct hvd_rank_end *end);
-/* The job ends its ranks from now on. */
+/* The job ends the ranks of this generation from now on. */
 void hvd_elastic_failures_ending(struct hvd_elastic_failures *failures);
 /* The generation with this number begins. */
 void hvd_elastic_failures_next(struct hvd_elastic_failures *failures, int generation, const struct hvd_log *log);
