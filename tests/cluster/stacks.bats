@@ -33,15 +33,16 @@ no_jobs() { [[ -z $(on_login squeue -h -u alice) ]]; }
 # The job that begin has started, when all of its ranks run.
 job_of() {
     says_times 15 "$1" here
-    on_login squeue -h -u alice -o %A | head -n 1
+    on_login squeue -h -u alice -t R -o %A | head -n 1
 }
 
 # A rank that stays: rank 2 at another line than the others.
 STAY='echo here; [[ $SLURM_PROCID != 2 ]] || export AT_LINE=17; exec sleep 1000'
 
-driver_answers() {
+# driver_knows JOB TEXT: the driver of the job's first step answers, and not a step that looks for the ranks.
+driver_knows() {
     output=$(on_login hvdrun --verbose --stacks "$1.0" 2>&1)
-    [[ $output != *"this host"* && $output == *"4 ranks of"*"3 ranks (0-1, 3): all_reduce"* ]]
+    [[ $output != *"this host"* && $output == *"$2"* ]]
 }
 
 @test "the ranks of a step are shown in groups, the odd one first" {
@@ -58,7 +59,7 @@ driver_answers() {
         exits 0
         [[ $(jq -r '.groups[0].where + " " + (.groups[1].ranks | tostring)' <<<"$output") == "all_reduce (train.py:17) [0,1,3]" ]] || { echo "$output" && return 1; }
         # The driver is asked where it is known by the job's number, some seconds after the start.
-        if [[ $with == "srun --hvd" ]]; then wait_for 10 driver_answers "$job"; fi
+        if [[ $with == "srun --hvd" ]]; then wait_for 10 driver_knows "$job" "3 ranks (0-1, 3): all_reduce"; fi
         on_login scancel "$job"
         ended 20 || true
     done
@@ -92,14 +93,40 @@ driver_answers() {
 
 @test "a node that does not answer is named, and the others are shown" {
     local job
-    begin on_login srun -N2 -n2 bash -c 'echo here; exec sleep 1000'
+    begin on_login srun -w hvdn1,hvdn2 -n2 bash -c 'echo here; exec sleep 1000'
     job=$(job_of 2)
     fault node-freeze hvdn2
     run on_login hvdrun --stacks "$job"
     fault node-thaw hvdn2
     exits 0
     has "no answer from hvdn2" "rank 0"
+    on_login scancel "$job"
+    ended 20 || true
+    wait_for 20 no_jobs
+    # The driver is asked, too.
+    begin on_login srun --hvd -w hvdn1,hvdn2 -n2 bash -c 'echo here; exec sleep 1000'
+    job=$(job_of 2)
+    wait_for 10 driver_knows "$job" "2 ranks"
+    fault node-freeze hvdn2
+    run on_login hvdrun --verbose --stacks "$job.0"
+    fault node-thaw hvdn2
+    exits 0
+    has "no answer from hvdn2" "rank 0"
+    has_not "this host"
 }
+
+CONNECT='import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(10)
+s.connect("\0" + sys.argv[1])
+n = 0
+try:
+    s.sendall((sys.argv[2] + "\n").encode())
+    while got := s.recv(65536):
+        n += len(got)
+except (BrokenPipeError, ConnectionResetError):
+    pass
+print("answer", n, "bytes")'
 
 @test "a launch without Slurm is asked by the process of hvdrun" {
     local pid
@@ -111,6 +138,17 @@ driver_answers() {
     has "3 ranks of pid:$pid" "3 ranks (0-2)"
     run on_login hvdrun --stacks "pid:1"
     exits 2
+    has "process 1 is no hvdrun"
+    # Another user learns nothing, and cannot take the name; what makes no sense does no harm.
+    run as_user bob hvdrun --stacks "pid:$pid"
+    exits 2
+    run as_user bob python3 -c "$CONNECT" "hvd/$(as_root hvdlogin id -u alice)/none/$pid" "stacks 5"
+    has "answer 0 bytes"
+    run on_login python3 -c "$CONNECT" "hvd/$(as_root hvdlogin id -u alice)/none/$pid" "stack $(printf '%099d' 0)"
+    has "answer 0 bytes"
+    run on_login hvdrun --stacks "pid:$pid"
+    exits 0
+    has "3 ranks (0-2)"
     as_root hvdlogin kill -INT "$pid"
     ended 20 || true
 }
