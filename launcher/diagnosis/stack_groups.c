@@ -192,7 +192,9 @@ static void make_groups(const json_t *said, struct groups *groups)
 		{
 			add_entry(all, name, rank, rank, false);
 			json_array_foreach(json_object_get(rank, "others"), o, other)
+			{
 				add_entry(all, name, rank, other, true);
+			}
 		}
 	}
 	if (!all->n)
@@ -350,7 +352,10 @@ static void put_numbers(FILE *out, const json_t *ranks)
 	json_t *one;
 
 	fputs(n == 1 ? "rank " : "ranks ", out);
-	json_array_foreach(ranks, i, one) fprintf(out, "%s%lld", i ? ", " : "", (long long)json_integer_value(one));
+	json_array_foreach(ranks, i, one)
+	{
+		fprintf(out, "%s%lld", i ? ", " : "", (long long)json_integer_value(one));
+	}
 }
 
 static void put_store(FILE *out, const json_t *said, const char *indent)

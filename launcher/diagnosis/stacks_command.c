@@ -165,8 +165,10 @@ static size_t count_ranks(const json_t *said)
 	size_t i, n = 0;
 	json_t *host;
 
-	json_array_foreach(json_object_get(said, "hosts"), i, host) n +=
-		json_array_size(json_object_get(host, "ranks"));
+	json_array_foreach(json_object_get(said, "hosts"), i, host)
+	{
+		n += json_array_size(json_object_get(host, "ranks"));
+	}
 	return n;
 }
 

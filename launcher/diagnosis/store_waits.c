@@ -25,8 +25,10 @@ static json_int_t rank_of(const json_t *said, json_int_t pid)
 			json_int_t number = json_integer_value(json_object_get(rank, "rank"));
 			bool has = json_integer_value(json_object_get(rank, "pid")) == pid;
 
-			json_array_foreach(json_object_get(rank, "others"), o, other) has |=
-				json_integer_value(json_object_get(other, "pid")) == pid;
+			json_array_foreach(json_object_get(rank, "others"), o, other)
+			{
+				has |= json_integer_value(json_object_get(other, "pid")) == pid;
+			}
 			if (has && found >= 0 && found != number)
 				return -1;
 			if (has)
@@ -63,7 +65,11 @@ static bool has_rank(const json_t *list, json_int_t rank)
 	size_t i;
 	json_t *one;
 
-	json_array_foreach(list, i, one) if (json_integer_value(one) == rank) return true;
+	json_array_foreach(list, i, one)
+	{
+		if (json_integer_value(one) == rank)
+			return true;
+	}
 	return false;
 }
 
@@ -106,8 +112,11 @@ static void add_missing(const json_t *said, const json_t *waiting, json_t *keys)
 				json_array_append_new(missing, json_integer(number));
 		}
 	}
-	json_array_foreach(keys, i, entry) if (json_array_size(json_object_get(entry, "ranks")))
-		json_object_set(entry, "missing", missing);
+	json_array_foreach(keys, i, entry)
+	{
+		if (json_array_size(json_object_get(entry, "ranks")))
+			json_object_set(entry, "missing", missing);
+	}
 }
 
 static size_t waiters(const json_t *entry)

@@ -97,7 +97,11 @@ static json_t *rank_of(const struct told *t, int rank)
 	json_t *list = json_object_get(t->last, "ranks"), *one;
 	size_t i;
 
-	json_array_foreach(list, i, one) if (json_integer_value(json_object_get(one, "rank")) == rank) return one;
+	json_array_foreach(list, i, one)
+	{
+		if (json_integer_value(json_object_get(one, "rank")) == rank)
+			return one;
+	}
 	fail_msg("rank %d is not there", rank);
 	return NULL;
 }
