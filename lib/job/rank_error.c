@@ -130,17 +130,17 @@ static bool fill_from_file(const struct hvd_rank_error *e, struct hvd_rank_end *
 	const char *text = json_string_value(json_is_object(message) ? json_object_get(message, "message") : message);
 	const char *stack = json_string_value(json_object_get(json_object_get(message, "extraInfo"), "py_callstack"));
 
-	if (!stack && text && strstr(text, HVD_TRACEBACK_BEGIN)) {
+	text = text ? text : "";
+	stack = stack ? stack : "";
+	if (!*stack && strstr(text, HVD_TRACEBACK_BEGIN)) {
 		stack = text;
-		text = NULL;
+		text = "";
 	}
-	if ((!text || !*text) && (!stack || !*stack))
+	if (!*text && !*stack)
 		return false;
-	end->error = text && *text ? one_line(text, false) : one_line(stack, true);
-	if (stack && *stack)
-		end->traceback = shown(stack, HVD_RANK_END_TRACEBACK);
-	else if (strchr(text, '\n'))
-		end->traceback = shown(text, HVD_RANK_END_TRACEBACK);
+	end->error = *text ? one_line(text, false) : one_line(stack, true);
+	if (*stack || strchr(text, '\n'))
+		end->traceback = shown(*stack ? stack : text, HVD_RANK_END_TRACEBACK);
 	end->failed_at = e->file_at;
 	return true;
 }
