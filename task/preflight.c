@@ -173,7 +173,7 @@ static void child(const char *hook, double seconds, pid_t parent, int out)
 	signal(SIGINT, SIG_DFL);
 	signal(SIGHUP, SIG_DFL);
 	text = look(hook, seconds);
-	_exit(!text || write(out, text, strlen(text)) < 0);
+	_exit(!text || write(out, text, strlen(text)) < 0 ? 1 : 0);
 }
 
 /* ---- in the node agent ---- */

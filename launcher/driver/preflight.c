@@ -186,7 +186,7 @@ static char *behind(const struct hvd_node_table *table, enum hvd_stage least, co
 
 char *hvd_preflight_bad(const struct hvd_node_table *table, enum hvd_stage least, uint32_t host, const char **hint)
 {
-	const char *ignored, **told = hint ? hint : &ignored;
+	const char *ignored = NULL, **told = hint ? hint : &ignored;
 	char *why = lacks(&table->hosts[host], told);
 
 	return why ? why : behind(table, least, &table->hosts[host], told);

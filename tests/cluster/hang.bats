@@ -59,10 +59,10 @@ times() {
 @test "SIGSTOP for all ranks is no progress, SIGCONT is" {
     begin watched hvdrun 2 report -N2 -n2 bash -c 'for ((;;)); do :; done'
     sleep 5
-    ! said "$NONE"
+    not_said "$NONE"
     as_root hvdn1 pkill -STOP -u alice -f 'for \(\(;;'
     sleep 4
-    ! said "$NONE"
+    not_said "$NONE"
     as_root hvdn2 pkill -STOP -u alice -f 'for \(\(;;'
     says 20 "$NONE"
     as_root hvdn1 pkill -CONT -u alice -f 'for \(\(;;'
@@ -76,7 +76,7 @@ times() {
 @test "a frozen node is named, however busy its ranks were" {
     begin watched hvdrun 4 kill -N2 -n2 bash -c '((SLURM_NODEID == 0)) && sleep 60; for ((;;)); do :; done'
     sleep 6
-    ! said "$NONE"
+    not_said "$NONE"
     fault node-freeze hvdn2
     says 30 "$NONE"
     says 5 "does not answer: hvdn2"

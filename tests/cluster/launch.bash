@@ -23,6 +23,7 @@ begin() {
 running() { kill -0 "$1" 2>/dev/null; }
 stopped() { ! running "$1"; }
 said() { grep -qF -e "$1" "$OUT"; }
+not_said() { ! said "$1"; }
 
 # says SECONDS TEXT: succeeds when what begin started prints TEXT within the time.
 says() {

@@ -18,7 +18,7 @@ line=$(tr '\0' '\n' </proc/"$pid"/environ | sed -n 's/^AT_LINE=//p')
 cat <<JSON
 [{"pid":$pid,"thread_id":1,"thread_name":"MainThread","os_thread_id":$pid,"active":false,"owns_gil":false,"frames":[
  {"name":"all_reduce","filename":"/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py","line":2501},
- {"name":"step","filename":"/home/alice/train.py","line":${line:-41}}]}]
+ {"name":"step","filename":"/work/alice/train.py","line":${line:-41}}]}]
 JSON
 EOF
 }

@@ -147,7 +147,7 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 		store-relay) value=always ;;
 		frameworks) value='[torch, jax]' ;;
 		preflight) value=quick ;;
-		hang-action) value=kill ;;
+		hang-action) value='kill' ;;
 		signal-ranks) value=USR1@300 ;;
 		requeue-on) value='limit,node' ;;
 		nics) value='[lo, eth0]' ;;

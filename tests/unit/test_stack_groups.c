@@ -17,7 +17,7 @@ static json_t *in_all_reduce(int rank, int line)
 	return json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:b, s:[[s,s,i],[s,s,i],[s,s,i],[s,s,i]]}", "rank", rank,
 			 "pid", 100 + rank, "state", "sleeping", "how", "py-spy", "why", "", "wchan", "ep_poll",
 			 "stopped", 0, "frames", "all_reduce", TORCH "distributed_c10d.py", 2501, "wrapper",
-			 TORCH "c10d_logger.py", 83, "step", "/home/u/train.py", line, "<module>", "/home/u/train.py",
+			 TORCH "c10d_logger.py", 83, "step", "/work/u/train.py", line, "<module>", "/work/u/train.py",
 			 60);
 }
 
