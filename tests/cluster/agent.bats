@@ -104,7 +104,7 @@ lasting() {
     local with which
     for with in srun hvdrun; do
         for which in hvd-relay hvd-watchdog; do
-            lasting "$with" 1.5
+            lasting "$with" 3
             as_root hvdn2 pkill -STOP -u alice -x "$which"
             ended 10
             exits 0
