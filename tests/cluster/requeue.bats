@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2016 # what shells on the cluster evaluate
+# shellcheck disable=SC2016,SC2030,SC2031 # what shells on the cluster evaluate; $JOB is of one test
 # Jobs that begin again: before their time limit, after a failed host, when a rank asks for it.
 #
 # cred_expire is how long Slurm waits before it starts a requeued job.
