@@ -27,6 +27,8 @@
  *   {"t":"probe", …}                                       probe these hosts (probe.h); with "preflight":{"ms":N,
  *                                                          "hook":PATH} look at this host, too, for so long at most,
  *                                                          and run the site's program, if one is named
+ *   {"t":"measure", …}                                     measure how fast bytes come from a host (probe.h); the
+ *                                                          answer is {"t":"measured", …}
  *   {"t":"serve", "tcpstore":BOOL}                         run the rendezvous on this host, for TCPStore clients, too
  *   {"t":"plan", "env":{NAME:VALUE,…}, "keep":BOOL}        the plan of one rank; keep: stay connected while it runs
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, for a

@@ -122,3 +122,52 @@ fast() {
     grep -E "hvdn3 left out: [0-9.]+ Mbit/s to its neighbours, median [0-9.]+ [MG]bit/s" <<<"$output"
     eight_without hvdn3
 }
+
+@test "quick: a full /dev/shm, and an option that cannot be done" {
+    as_root hvdn2 mount -t tmpfs -o size=16m tmpfs /dev/shm
+    run on_login hvdrun --hosts "$ALL" --preflight=quick --spares=1 bash -c "$RANKS"
+    as_root hvdn2 umount /dev/shm
+    exits 0
+    has "hvdn2 left out: 16 MiB are free in /dev/shm, and 64 MiB are needed"
+    eight_without hvdn2
+    run on_login hvdrun --hosts hvdn1,hvdn2 -np 2 --spares=1 true
+    exits 2
+    has "the job has 2 hosts, and needs 2 and 1 spare"
+    run on_login hvdrun --mpi --hosts "$ALL" --spares=1 true
+    exits 2
+    has "--spares does not go with"
+}
+
+@test "-np: so many hosts as its ranks need, and the spares, are taken; the last host may have fewer ranks" {
+    bad hvdn1
+    run over_ssh --preflight=quick --spares=2 -np 5 bash -c "$RANKS"
+    exits 0
+    has "hvdn1 left out"
+    [[ $(grep -E '^[0-9]' <<<"$output" | sort -n) == "0 5 0 0 3 0 hvdn2
+1 5 1 0 2 1 hvdn2
+2 5 0 1 3 2 hvdn3
+3 5 1 1 2 3 hvdn3
+4 5 0 2 3 4 hvdn4" ]] || { echo "$output" && return 1; }
+    run on_login env HVD_PREFLIGHT_HOOK="$(hook)" salloc -Q -N5 --ntasks-per-node=2 hvdrun --preflight=quick --spares=1 -np 8 bash -c "$RANKS"
+    exits 0
+    has "hvdn1 left out"
+    eight_without hvdn1
+}
+
+@test "ssh: a host that sshd does not answer on is left out, and its failure is not that of the job" {
+    sshd_down hvdn2
+    run over_ssh --spares=1 bash -c "$RANKS"
+    sshd_up hvdn2
+    exits 0
+    has "hvdn2 left out"
+    eight_without hvdn2
+    nobody_left
+}
+
+# Slurm cannot start tasks there either, and srun ends the step for it when its own time limit has passed.
+@test "srun --hvd: a host whose munged has stopped is left out and named" {
+    fault munged-stop hvdn4
+    run on_login srun -N5 -n10 --ntasks-per-node=2 --hvd --hvd-spares=1 --hvd-start-timeout=20 bash -c "$RANKS"
+    has "hvdn4 left out: no word came from there in time"
+    eight_without hvdn4
+}
