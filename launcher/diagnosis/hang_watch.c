@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hang_watch.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+#include "stack_groups.h"
 
 #include <stdlib.h>
+
+/* How long hosts may take to say where their ranks are. */
+#define STACKS_SECONDS 10.0
+
+struct hvd_hang_watch {
+	struct hvd_stacks *stacks;
+	const struct hvd_launch_spec *spec;
+	hvd_hang_end_fn *end;
+	void *arg;
+	const struct hvd_log *log;
+	struct hvd_err why;
+	bool asked;
+};
 
 void hvd_hang_describe(const struct hvd_stall *stall, struct hvd_err *err)
 {
@@ -19,21 +35,54 @@ void hvd_hang_describe(const struct hvd_stall *stall, struct hvd_err *err)
 		    : silent.n == 1 ? ", and this host does not answer: "
 				    : ", and these hosts do not answer: ",
 		    names);
-	hvd_err_hint(err, "--hang-timeout says how long is too long; hvdrun --stacks shows where the ranks are");
+	hvd_err_hint(err, "--hang-timeout says how long is too long");
 	free(names);
 	hvd_strv_free(&silent);
 }
 
-void hvd_hang_report(const struct hvd_stall *stall, const struct hvd_launch_spec *spec, const struct hvd_log *log,
-		     hvd_hang_end_fn *end, void *arg)
+static void on_stacks(json_t *said, void *arg)
 {
-	struct hvd_err why = {0};
+	struct hvd_hang_watch *watch = arg;
+	hvd_cleanup_free char *groups = said ? hvd_stack_groups_text(said, "this launch") : NULL;
+	enum hvd_hang_action action = watch->spec->hang.action;
 
-	hvd_hang_describe(stall, &why);
-	if (spec->hang.action == HVD_HANG_REPORT) {
-		hvd_warn(log, "%s", why.msg);
-		hvd_info(log, "%s", why.hint);
+	watch->asked = false;
+	if (groups)
+		hvd_log_text(watch->log, HVD_LOG_WARN, groups);
+	if (action == HVD_HANG_REPORT)
+		hvd_info(watch->log, "the job goes on; --hang-action can have it ended");
+	else
+		watch->end(&watch->why, action == HVD_HANG_REQUEUE, watch->arg);
+}
+
+void hvd_hang_watch_stalled(struct hvd_hang_watch *watch, const struct hvd_stall *stall)
+{
+	if (watch->asked)
 		return;
-	}
-	end(&why, spec->hang.action == HVD_HANG_REQUEUE, arg);
+	hvd_hang_describe(stall, &watch->why);
+	hvd_warn(watch->log, "%s", watch->why.msg);
+	hvd_err_prefix(&watch->why, "ending the job");
+	watch->asked = true;
+	if (watch->stacks)
+		hvd_stacks_ask(watch->stacks, STACKS_SECONDS, on_stacks, watch);
+	else
+		on_stacks(NULL, watch);
+}
+
+struct hvd_hang_watch *hvd_hang_watch_create(struct hvd_stacks *stacks, const struct hvd_launch_spec *spec,
+					     hvd_hang_end_fn *end, void *arg, const struct hvd_log *log)
+{
+	struct hvd_hang_watch *watch = hvd_xcalloc(1, sizeof(*watch));
+
+	*watch = (struct hvd_hang_watch){.stacks = stacks, .spec = spec, .end = end, .arg = arg, .log = log};
+	return watch;
+}
+
+void hvd_hang_watch_destroy(struct hvd_hang_watch *watch)
+{
+	if (!watch)
+		return;
+	if (watch->stacks)
+		hvd_stacks_forget(watch->stacks, watch);
+	free(watch);
 }

@@ -13,6 +13,7 @@
 #include "launcher/run/time_limit.h"
 #include "leaving.h"
 #include "machine.h"
+#include "silent_ranks.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -39,6 +40,8 @@ struct elastic {
 	struct hvd_elastic_rv *erv;
 	struct hvd_gloo_peers *peers;
 	struct hvd_event_queue *events;
+	struct hvd_hang_watch *hang;
+	struct hvd_silent_ranks *silent;
 	struct hvd_elastic_failures failures;
 	struct hvd_time_limit *limit;
 	struct hvd_leaving leaving;
@@ -172,7 +175,10 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 
 	hvd_verbose(el->job.log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,
 		    w->removed ? ", which is no longer part of the job" : "");
-	hvd_agent_stop(el->agents, w->host, w->id, at_once ? 0 : grace);
+	if (w->silent)
+		hvd_silent_ranks_end(el->silent, w->host, w->id);
+	else
+		hvd_agent_stop(el->agents, w->host, w->id, at_once ? 0 : grace);
 }
 
 static void do_answer(void *arg)
@@ -277,7 +283,7 @@ static void on_stalled(const struct hvd_stall *stall, void *arg)
 	struct elastic *el = arg;
 
 	if (!el->job.ending)
-		hvd_hang_report(stall, el->job.launch->spec, el->job.log, on_hang_end, el);
+		hvd_hang_watch_stalled(el->hang, stall);
 }
 
 static void on_notified(uint32_t worker, const char *why, void *arg)
@@ -438,6 +444,9 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	if (!el->agents)
 		return -1;
 	el->control = hvd_control_open(job->base, NULL, getpid(), hvd_node_agents_stacks(el->agents));
+	el->hang =
+		hvd_hang_watch_create(hvd_node_agents_stacks(el->agents), job->launch->spec, on_hang_end, el, job->log);
+	el->silent = hvd_silent_ranks_create(el->agents, job->log);
 	hvd_node_agents_boot(el->agents, &boot);
 	if (hvd_job_set_boot(job, &boot, err) != 0)
 		return -1;
@@ -453,6 +462,8 @@ static void cleanup(struct elastic *el)
 	hvd_job_end_procs(&el->job);
 	hvd_elastic_rv_destroy(el->erv);
 	hvd_control_close(el->control);
+	hvd_hang_watch_destroy(el->hang);
+	hvd_silent_ranks_destroy(el->silent);
 	hvd_node_agents_destroy(el->agents);
 	hvd_gloo_peers_destroy(el->peers);
 	hvd_event_queue_destroy(el->events);

@@ -111,6 +111,7 @@ struct hvd_worker {
 	bool fresh;     /* it has been no member yet: it knows its rank from its environment only */
 	bool published; /* in this generation, its address for the others: they can connect to it */
 	bool removed;   /* its host or slot is no longer part of the job */
+	bool silent;    /* it is ended because others wait for it in vain */
 	bool failed;    /* it ended with a failure, and was not told to end */
 	bool success;   /* it ended with 0 */
 	int status;     /* when it is gone; as from waitpid(2) */

@@ -106,6 +106,7 @@ static void end_silent(struct hvd_machine *m, hvd_time now)
 			m->gen.ended_silent++;
 			hvd_info(m->log, "rank %d on %s is silent while others wait for it: replacing it", r,
 				 m->hosts[m->now.v[r]->host].name);
+			m->now.v[r]->silent = true;
 			hvd_worker_stop(m, m->now.v[r], true);
 		}
 }

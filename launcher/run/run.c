@@ -47,6 +47,7 @@ struct run {
 	struct hvd_failure_report *failures;
 	struct event *told; /* pending: no process is left, and ends of ranks may be on their way */
 	struct hvd_time_limit *limit;
+	struct hvd_hang_watch *hang;
 	bool excused; /* the next process that has ended belonged to a host that was left out */
 };
 
@@ -265,7 +266,7 @@ static void on_stalled(const struct hvd_stall *stall, void *arg)
 	struct run *run = arg;
 
 	if (!run->job.ending && !run->all_ended)
-		hvd_hang_report(stall, run->job.launch->spec, run->job.log, on_hang_end, run);
+		hvd_hang_watch_stalled(run->hang, stall);
 }
 
 /* ---- all ranks have ended ---- */
@@ -478,6 +479,8 @@ static int begin(struct run *run, struct hvd_err *err)
 	if (!run->driver)
 		return -1;
 	run->control = hvd_control_open(job->base, NULL, getpid(), hvd_driver_stacks(run->driver));
+	run->hang =
+		hvd_hang_watch_create(hvd_driver_stacks(run->driver), job->launch->spec, on_hang_end, run, job->log);
 	hvd_driver_boot(run->driver, &boot);
 	return hvd_job_set_boot(job, &boot, err) == 0 ? hvd_procs_start(job->procs, err) : -1;
 }
@@ -489,6 +492,7 @@ static void cleanup(struct run *run)
 	hvd_time_limit_destroy(run->limit);
 	hvd_node_down_destroy(run->down);
 	hvd_control_close(run->control);
+	hvd_hang_watch_destroy(run->hang);
 	hvd_driver_destroy(run->driver);
 	hvd_runfunc_close(run->func);
 	if (run->soft_end)

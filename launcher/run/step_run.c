@@ -48,6 +48,7 @@ struct step {
 	struct hvd_failure_report *report;
 	struct hvd_requeue_wish requeue;
 	struct hvd_time_limit *limit;
+	struct hvd_hang_watch *hang;
 	char lost_host[256];
 	bool started, start_failed, srun_gone, waiting;
 };
@@ -144,7 +145,7 @@ static void on_stalled(const struct hvd_stall *stall, void *arg)
 {
 	struct step *step = arg;
 
-	hvd_hang_report(stall, step->opts->driver->spec, step->log, on_hang_end, step);
+	hvd_hang_watch_stalled(step->hang, stall);
 }
 
 static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
@@ -310,6 +311,7 @@ static void end(struct step *step)
 {
 	hvd_time_limit_destroy(step->limit);
 	hvd_control_close(step->control);
+	hvd_hang_watch_destroy(step->hang);
 	hvd_driver_destroy(step->driver);
 	hvd_failure_report_destroy(step->report);
 	event_free(step->srun);
@@ -335,8 +337,11 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	begin(&step);
 	step.driver = hvd_driver_create(step.base, opts->driver, opts->session, &ops, &step, opts->log, err);
-	if (step.driver)
+	if (step.driver) {
+		step.hang = hvd_hang_watch_create(hvd_driver_stacks(step.driver), opts->driver->spec, on_hang_end,
+						  &step, opts->log);
 		rc = send_boot(&step, err);
+	}
 	if (rc == 0)
 		ask_shared(&step);
 	if (rc == 0)

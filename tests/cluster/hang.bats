@@ -33,10 +33,12 @@ times() {
 @test "ranks that wait for one that sleeps: reported once, and ended" {
     local with
     for with in srun hvdrun; do
-        begin watched "$with" 3 kill -N2 -n4 hvd-selftest --hang-rank 2
-        ended 30
+        begin watched "$with" 3 kill -N2 -n4 hvd-selftest --quick --hang-rank 2
+        says 30 "$NONE"
+        ended 60
         ((status != 0))
-        times 1 "$NONE"
+        times 2 "$NONE" # the report, and why the job is ended
+        has "4 ranks of this launch, by what the main thread does"
         has_not "does not answer"
     done
 }
@@ -60,16 +62,16 @@ times() {
     begin watched hvdrun 2 report -N2 -n2 bash -c 'for ((;;)); do :; done'
     sleep 5
     not_said "$NONE"
-    as_root hvdn1 pkill -STOP -u alice -f 'for \(\(;;'
+    as_root hvdn1 pkill -STOP -u alice -f '^bash -c for'
     sleep 4
     not_said "$NONE"
-    as_root hvdn2 pkill -STOP -u alice -f 'for \(\(;;'
+    as_root hvdn2 pkill -STOP -u alice -f '^bash -c for'
     says 20 "$NONE"
-    as_root hvdn1 pkill -CONT -u alice -f 'for \(\(;;'
+    as_root hvdn1 pkill -CONT -u alice -f '^bash -c for'
     sleep 2
-    as_root hvdn1 pkill -STOP -u alice -f 'for \(\(;;'
+    as_root hvdn1 pkill -STOP -u alice -f '^bash -c for'
     says_times 20 2 "$NONE"
-    as_root hvdn1 pkill -KILL -u alice -f 'for \(\(;;'
+    as_root hvdn1 pkill -KILL -u alice -f '^bash -c for'
     ended 30
 }
 
@@ -128,7 +130,7 @@ esac
 END
         HVD_TEST_DEADLINE=90 submit -N2 --ntasks-per-node=1 --requeue hang.sh "$with"
         exits 0
-        times 1 "$NONE"
+        times 2 "$NONE" # the report, and why the job is ended
         times 2 "the second time"
     done
 }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * silent_ranks.h - ranks that are replaced because they are silent while others wait for them: before they are killed,
+ * the log says where they, and all others, are.
+ */
+#ifndef HVD_SILENT_RANKS_H
+#define HVD_SILENT_RANKS_H
+
+#include "launcher/driver/node_agents.h"
+#include "lib/base/log.h"
+
+struct hvd_silent_ranks;
+
+/* Nothing is owned, and all must outlive the result. */
+struct hvd_silent_ranks *hvd_silent_ranks_create(struct hvd_node_agents *agents, const struct hvd_log *log);
+/* Ranks that were not killed yet are left alone. NULL is fine. */
+void hvd_silent_ranks_destroy(struct hvd_silent_ranks *silent);
+
+/* Kill this worker when all is known, some seconds from now at the latest. */
+void hvd_silent_ranks_end(struct hvd_silent_ranks *silent, uint32_t host, uint32_t worker);
+
+#endif
