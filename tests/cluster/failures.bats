@@ -233,7 +233,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     wait_for 10 runs_on hvdn1 'hvd-task --serve'
     fault node-freeze hvdn3
     : >"$(home)/go"
-    says 10 "failed first: exit code 3"
+    says 10 "rank 1 on hvdn2 failed: exit code 3"
     wait_for 20 gone hvdn1 'hvd-task --serve'
     sleep 6
     fault clear
