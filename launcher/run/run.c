@@ -32,6 +32,9 @@
 #define SETTLE_SECONDS 2
 /* After a failure: how long ends of ranks may be on their way when the backend's processes have ended. */
 #define TOLD_MS 500
+/* A node agent that ends its ranks unasked does so since what had started it is gone, or is ending it: how long that
+ * may take to be seen here, before the end counts as a failure of the rank. */
+#define UNASKED_SECONDS 1
 
 struct run {
 	struct hvd_job job;
@@ -46,6 +49,12 @@ struct run {
 	struct hvd_node_down *down;  /* srun: watches for hosts that Slurm has given up */
 	struct hvd_failure_report *failures;
 	struct event *told; /* pending: no process is left, and ends of ranks may be on their way */
+	struct {
+		struct event *late; /* pending: why the rank was ended is awaited */
+		uint32_t rank;
+		int status;
+		char host[256];
+	} unasked; /* a rank that its node agent has ended unasked */
 	struct hvd_time_limit *limit;
 	struct hvd_hang_watch *hang;
 	bool excused; /* the next process that has ended belonged to a host that was left out */
@@ -98,24 +107,13 @@ static void on_failed(const struct hvd_err *why, void *arg)
 		evtimer_add(run->soft_end, &(struct timeval){.tv_sec = SOFT_END_SECONDS});
 }
 
-static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
+/* The first failure that is heard of. */
+static void rank_failed(struct run *run, uint32_t rank, const char *host, int status)
 {
-	uint32_t rank = end->rank;
-	int status = end->status;
-	struct run *run = arg;
 	struct hvd_result *result = run->job.result;
 	struct timeval tv = {.tv_sec = MPI_END_SECONDS};
 	char text[64];
 
-	hvd_failure_report_add(run->failures, end, host);
-	hvd_procs_rank_ended(run->job.procs, host);
-	hvd_requeue_rank_ended(&result->requeue, run->job.launch->spec, status);
-	if (status != 0 && run->func && !run->job.ending)
-		hvd_runfunc_failed(run->func, rank, host, status);
-	if (status == 0 || result->rank_failed || run->job.ending)
-		return;
-	if (hvd_requeue_wanted(&result->requeue, HVD_REQUEUE_LIMIT))
-		return; /* the ranks end one after the other, and each may still write a checkpoint */
 	result->rank_failed = true;
 	result->rank = rank;
 	result->rank_status = status;
@@ -131,6 +129,49 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 		end_all(run);
 	else if (run->job.backend->status_hides_signals)
 		evtimer_add(run->soft_end, &tv); /* an MPI ends the others itself, but hydra's may wait for ever */
+}
+
+static void on_unasked_late(evutil_socket_t fd, short what, void *arg)
+{
+	struct run *run = arg;
+
+	(void)fd;
+	(void)what;
+	if (!run->job.result->rank_failed && !run->job.ending)
+		rank_failed(run, run->unasked.rank, run->unasked.host, run->unasked.status);
+}
+
+/* Its process here is about to end, and is not to be taken for one whose ranks have ended by themselves. */
+static void await_why(struct run *run, const struct hvd_rank_end *end, const char *host)
+{
+	struct timeval tv = {.tv_sec = UNASKED_SECONDS};
+
+	if (evtimer_pending(run->unasked.late, NULL))
+		return;
+	run->unasked.rank = end->rank;
+	run->unasked.status = end->status;
+	snprintf(run->unasked.host, sizeof(run->unasked.host), "%s", host);
+	evtimer_add(run->unasked.late, &tv);
+}
+
+static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
+{
+	struct run *run = arg;
+	struct hvd_job *job = &run->job;
+	bool heard = end->status == 0 || job->result->rank_failed || job->ending;
+
+	hvd_failure_report_add(run->failures, end, host);
+	if (!heard && end->cause == HVD_END_WITH_ALL && job->backend->mode == HVD_START_HOSTS) {
+		await_why(run, end, host);
+		return;
+	}
+	hvd_procs_rank_ended(job->procs, host);
+	hvd_requeue_rank_ended(&job->result->requeue, job->launch->spec, end->status);
+	if (end->status != 0 && run->func && !job->ending)
+		hvd_runfunc_failed(run->func, end->rank, host, end->status);
+	/* After the signal before the time limit ranks end one after the other; each may still write a checkpoint. */
+	if (!heard && !hvd_requeue_wanted(&job->result->requeue, HVD_REQUEUE_LIMIT))
+		rank_failed(run, end->rank, host, end->status);
 }
 
 /* The job cannot go on, for a reason that is logged unless another failure was logged before. */
@@ -471,6 +512,7 @@ static int begin(struct run *run, struct hvd_err *err)
 
 	run->soft_end = evtimer_new(job->base, on_soft_end, run);
 	run->host_lost = evtimer_new(job->base, on_lost_host, run);
+	run->unasked.late = evtimer_new(job->base, on_unasked_late, run);
 	run->told = evtimer_new(job->base, on_told, run);
 	run->failures = hvd_failure_report_create();
 	if (open_func(run, err) != 0)
@@ -499,6 +541,8 @@ static void cleanup(struct run *run)
 		event_free(run->soft_end);
 	if (run->host_lost)
 		event_free(run->host_lost);
+	if (run->unasked.late)
+		event_free(run->unasked.late);
 	if (run->told)
 		event_free(run->told);
 	hvd_failure_report_destroy(run->failures);

@@ -111,9 +111,12 @@ times() {
     done
 }
 
+# The other rank waits until the first one has its input.
 slow_input() {
+    on_login rm -f go && on_login mkfifo go
     { sleep 7 && echo "go on"; } |
-        watched "$1" 2 kill -N2 -n2 bash -c '((SLURM_PROCID == 0)) || exec sleep 8; read -r line; echo "it said: $line"'
+        watched "$1" 2 kill -N2 -n2 \
+            bash -c '((SLURM_PROCID == 0)) || { exec 9<go; exit; }; read -r line; echo "it said: $line"; echo over >go'
 }
 
 @test "a batch job whose ranks hang begins again" {
