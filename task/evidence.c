@@ -95,7 +95,8 @@ void hvd_evidence_destroy(struct hvd_evidence *evidence)
 
 void hvd_evidence_env(const struct hvd_evidence *evidence, struct hvd_strv *env)
 {
-	if (evidence->file >= 0 && !hvd_rank_error_file_set(hvd_env_get(env, HVD_RANK_ERROR_FILE)))
+	if (evidence->file >= 0 && hvd_env_get(env, HVD_RANK_ERROR_FILE_WITH) &&
+	    !hvd_rank_error_file_set(hvd_env_get(env, HVD_RANK_ERROR_FILE)))
 		hvd_env_setf(env, HVD_RANK_ERROR_FILE, HVD_RANK_ERROR_FILE_FORMAT, (int)getpid(), evidence->file);
 }
 

@@ -222,7 +222,8 @@ static int print_env(const json_t *plan, const struct hvd_rank_facts *facts, con
 	hvd_rank_env_add(&env, plan, facts, NULL, log);
 	if (stay->pid)
 		hvd_strv_addf(&env, HVD_STEP_AGENT_ENV "=%d", (int)stay->pid);
-	if (stay->error_files && stay->error_files[local_rank] && !hvd_rank_error_file_set(getenv(HVD_RANK_ERROR_FILE)))
+	if (stay->error_files && stay->error_files[local_rank] && json_object_get(plan, HVD_RANK_ERROR_FILE_WITH) &&
+	    !hvd_rank_error_file_set(getenv(HVD_RANK_ERROR_FILE)))
 		hvd_strv_addf(&env, HVD_RANK_ERROR_FILE "=" HVD_RANK_ERROR_FILE_FORMAT, (int)stay->pid,
 			      stay->error_files[local_rank]);
 	for (size_t i = 0; i < env.n; i++)

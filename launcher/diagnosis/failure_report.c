@@ -14,8 +14,10 @@
 /* A host notices the end of a process so late at most, where it is busy: so long after the launch began to end the
  * ranks an error may still be a rank's own. */
 #define NOTICED_NS (200 * MS)
+/* How long Slurm may take to kill all ranks. */
+#define TOGETHER_NS (1000 * MS)
 /* Ranks that the launch or Slurm ends get SIGTERM first, and SIGKILL not before this. */
-#define KILL_NS (500 * MS)
+#define KILL_NS (2000 * MS)
 
 struct hvd_failure_report *hvd_failure_report_create(void)
 {
@@ -280,4 +282,13 @@ int hvd_failure_report_status(struct hvd_failure_report *report)
 	if (first && kind == HVD_FAILURE_NONE)
 		first = &report->kinds[HVD_FAILURE_PEER].v[0];
 	return first ? first->end.status : 0;
+}
+
+bool hvd_failure_report_killed_together(struct hvd_failure_report *report)
+{
+	const struct hvd_failure_list *own = &report->kinds[HVD_FAILURE_OWN];
+
+	return own->count > 1 && report->kinds[HVD_FAILURE_PEER].n == 0 && report->n_ways == 1 &&
+	       report->ways[0].count == own->count && signal_of(report->ways[0].status) == SIGKILL &&
+	       own->v[0].end.cause == HVD_END_NONE && own->last - own->v[0].at < TOGETHER_NS;
 }

@@ -41,6 +41,10 @@ const struct hvd_rank_end *hvd_failure_report_first(struct hvd_failure_report *r
  * there is no failure. */
 int hvd_failure_report_status(struct hvd_failure_report *report);
 
+/* Was the first failure a SIGKILL, and were others killed in the same way within a second, while no rank failed in
+ * another way? Then somebody has killed them all, as Slurm does when srun is forced to end. */
+bool hvd_failure_report_killed_together(struct hvd_failure_report *report);
+
 /* Some lines for people, escaped: which rank failed first, and all that is known of it, of the others, and of what to
  * do. `brief`: only the first line, with the error. NULL: no failure. Caller frees. */
 char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief);

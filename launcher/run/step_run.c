@@ -276,7 +276,8 @@ static void log_report(const struct step *step)
 	bool meant = hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_LIMIT) ||
 		     hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_ASK);
 
-	if (first->error || (sig != SIGTERM && sig != SIGINT && sig != SIGHUP))
+	if (first->error ||
+	    (sig != SIGTERM && sig != SIGINT && sig != SIGHUP && !hvd_failure_report_killed_together(step->report)))
 		hvd_failure_report_log(step->report, meant && !first->error, step->log);
 	else
 		hvd_info(step->log, "the ranks were ended by SIG%s: as the first one rank %u on %s", sigabbrev_np(sig),

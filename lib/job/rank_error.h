@@ -25,6 +25,8 @@
 #include <stdint.h>
 
 #define HVD_RANK_ERROR_FILE "TORCHELASTIC_ERROR_FILE"
+/* Ranks that get PyTorch's variables, of which this is one, get that one as well. */
+#define HVD_RANK_ERROR_FILE_WITH "ROLE_NAME"
 /* The file is a pipe of the process that reads it: /proc/PID/fd/N, so that nothing is left behind by any ending. */
 #define HVD_RANK_ERROR_FILE_FORMAT "/proc/%d/fd/%d"
 /* Has the user set it? NULL, the empty value and the pipe of a launch around this one count as not set. */

@@ -68,6 +68,18 @@ static void first_is(struct history *h, uint32_t rank, int status)
 	assert_int_equal(hvd_failure_report_status(h->report), status);
 }
 
+static void ranks_that_are_all_killed_are_killed_together(void **state)
+{
+	struct history *h = *state;
+
+	ended(h, 1, "n1", SIGKILL, 0, NULL);
+	assert_false(hvd_failure_report_killed_together(h->report));
+	ended(h, 0, "n1", SIGKILL, 100, NULL);
+	assert_true(hvd_failure_report_killed_together(h->report));
+	ended(h, 2, "n2", EXIT(1), 200, NULL);
+	assert_false(hvd_failure_report_killed_together(h->report));
+}
+
 static void nothing_has_failed(void **state)
 {
 	struct history *h = *state;
@@ -331,6 +343,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(nothing_has_failed, setup, teardown),
+		cmocka_unit_test_setup_teardown(ranks_that_are_all_killed_are_killed_together, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_first_by_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(connection_errors_follow_from_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(all_are_connection_errors, setup, teardown),

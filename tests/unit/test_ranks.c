@@ -157,7 +157,8 @@ static int shim(const struct scenario *sc)
 		assert_in_range(r, 0, 15);
 		numbers[r] = (uint32_t)r;
 		snprintf(number, sizeof(number), "%d", r);
-		json_array_append_new(plans, json_pack("{s:s, s:s}", "HOROVOD_RANK", number, "CHANGED", "new"));
+		json_array_append_new(plans, json_pack("{s:s, s:s, s:s}", "HOROVOD_RANK", number, "CHANGED", "new",
+						       "ROLE_NAME", "default"));
 	}
 	base = event_base_new();
 	ranks = hvd_ranks_start(base, plans, &opts, &ops, (void *)sc, NULL, &err);
