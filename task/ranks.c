@@ -39,7 +39,7 @@ struct rank {
 	pid_t group;
 	struct hvd_streams streams;
 	struct hvd_evidence *evidence;
-	bool ended_here;     /* this process has sent it a signal to end */
+	bool ended_here;     /* this process has sent it a signal to end, before it had ended */
 	struct event *grace; /* runs while this rank alone is being ended; else NULL */
 	hvd_time kill_at;    /* … then it gets SIGKILL, … */
 	bool heeding;        /* … or sooner, when all of its processes ignore SIGTERM */
@@ -342,6 +342,17 @@ static void on_grace_one(evutil_socket_t fd, short what, void *arg)
 	evtimer_add(rank->grace, &again);
 }
 
+/* A signal to end is about to be sent to it. One that has ended by itself, and was not waited for yet, does not get it.
+ */
+static void note_end(struct rank *rank)
+{
+	siginfo_t ended = {0};
+
+	if (rank->pid > 0 && waitid(P_PID, (id_t)rank->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	    ended.si_pid == 0)
+		rank->ended_here = true;
+}
+
 void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, int grace)
 {
 	static const struct timeval soon = {.tv_usec = LOOK_USEC / 25};
@@ -351,7 +362,7 @@ void hvd_ranks_end_one(struct hvd_ranks *ranks, int id, int grace)
 
 		if (rank->id != id || rank->pid <= 0)
 			continue;
-		rank->ended_here = true;
+		note_end(rank);
 		signal_rank(rank, grace ? SIGTERM : SIGKILL);
 		signal_rank(rank, SIGCONT);
 		rank->kill_at = hvd_deadline_in(grace);
@@ -370,7 +381,7 @@ void hvd_ranks_end(struct hvd_ranks *ranks)
 		return;
 	ranks->ending = true;
 	for (size_t i = 0; i < ranks->n; i++)
-		ranks->v[i]->ended_here = true;
+		note_end(ranks->v[i]);
 	signal_groups(ranks, SIGTERM);
 	signal_groups(ranks, SIGCONT); /* a stopped process does not handle SIGTERM */
 	event_add(ranks->grace, &tv);

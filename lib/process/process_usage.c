@@ -16,13 +16,16 @@
 /* The file's text, at most room - 1 bytes of it. -1: it cannot be read. */
 static int read_text(pid_t pid, const char *file, char *text, size_t room)
 {
-	hvd_cleanup_close int fd = -1;
 	char path[64];
 	ssize_t n;
+	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, room - 1);
+	if (fd < 0)
+		return -1;
+	n = read(fd, text, room - 1);
+	close(fd);
 	if (n <= 0)
 		return -1;
 	text[n] = '\0';
