@@ -7,6 +7,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/job/bind.h"
 #include "lib/process/descendants.h"
+#include "lib/process/process_usage.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "output.h"
@@ -342,14 +343,13 @@ static void on_grace_one(evutil_socket_t fd, short what, void *arg)
 	evtimer_add(rank->grace, &again);
 }
 
-/* A signal to end is about to be sent to it. One that has ended by itself, and was not waited for yet, does not get it.
- */
+/* A signal to end is about to be sent to it. One that is ending by itself, though the kernel is not done with it, does
+ * not heed it: on a busy host the others may have noticed before. */
 static void note_end(struct rank *rank)
 {
-	siginfo_t ended = {0};
+	struct hvd_process process;
 
-	if (rank->pid > 0 && waitid(P_PID, (id_t)rank->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-	    ended.si_pid == 0)
+	if (rank->pid > 0 && hvd_process_read(rank->pid, &process) == 0 && !process.ending)
 		rank->ended_here = true;
 }
 

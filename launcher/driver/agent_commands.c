@@ -136,7 +136,12 @@ static void on_connections_killed(const struct hvd_agent_events *events, uint32_
 void hvd_agent_read(struct hvd_node_agents *agents, const struct hvd_agent_events *events, const struct hvd_client *cl,
 		    const char *type, const json_t *msg, void *arg)
 {
-	if (cl->role != HVD_ROLE_AGENT || cl->host >= agents->table.n)
+	/* When the job has ended, how its ranks end is still worth to know: the first of them to fail may be the last
+	 * to be heard of. */
+	bool last_words = agents->ended && cl->role == HVD_ROLE_FORMER &&
+			  (strcmp(type, "exit") == 0 || strcmp(type, "output-lost") == 0);
+
+	if ((cl->role != HVD_ROLE_AGENT && !last_words) || cl->host >= agents->table.n)
 		return;
 	if (strcmp(type, "exit") == 0)
 		on_exit_message(agents, events, cl->host, msg, arg);

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #define MAX_PROCESSES 65536
+/* PF_EXITING of the kernel's include/linux/sched.h. */
+#define EXITING 0x4
 
 /* The file's text, at most room - 1 bytes of it. -1: it cannot be read. */
 static int read_text(pid_t pid, const char *file, char *text, size_t room)
@@ -36,14 +38,16 @@ int hvd_process_parse(const char *text, struct hvd_process *process)
 {
 	const char *end = strrchr(text, ')'); /* of the program's name, which may have brackets */
 	unsigned long long user, sys;
+	unsigned flags;
 	long long children_user, children_sys;
 	int64_t tick = 1000000000 / sysconf(_SC_CLK_TCK);
 
 	if (!end || sscanf(text, "%d", &process->pid) != 1 ||
-	    sscanf(end + 1, " %c %d %d %d %*d %*d %*u %*u %*u %" SCNu64 " %*u %llu %llu %lld %lld", &process->state,
-		   &process->parent, &process->group, &process->session, &process->faults, &user, &sys, &children_user,
-		   &children_sys) != 9)
+	    sscanf(end + 1, " %c %d %d %d %*d %*d %u %*u %*u %" SCNu64 " %*u %llu %llu %lld %lld", &process->state,
+		   &process->parent, &process->group, &process->session, &flags, &process->faults, &user, &sys,
+		   &children_user, &children_sys) != 10)
 		return -1;
+	process->ending = process->state == 'Z' || (flags & EXITING);
 	process->cpu_ns =
 		(int64_t)(user + sys + (unsigned long long)children_user + (unsigned long long)children_sys) * tick;
 	return 0;

@@ -11,6 +11,7 @@
 
 struct hvd_process {
 	pid_t pid, parent, group, session;
+	bool ending;     /* it is ending, or has ended: signals change nothing any more */
 	char state;      /* 'R', 'S', 'D', 'T', … */
 	uint64_t faults; /* pages that it had to wait for: they came from a file or a swap device */
 	int64_t cpu_ns;  /* of all threads, and of those children that it has waited for */
