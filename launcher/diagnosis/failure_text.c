@@ -173,7 +173,8 @@ static const char *advice_on_start(const struct hvd_rank_end *end)
 {
 	int status = hvd_status_exit(end->status);
 
-	if (end->cause == HVD_END_NOT_STARTED || (status == 127 && !end->error))
+	/* What hinders the start of a program that is there was told with it. */
+	if (status == 127 && (!end->error || strstr(end->error, "No such file")))
 		return "is the program there on that host, by the same path, and on every host? (hvdrun --hosts ... "
 		       "ls -l, srun ls -l)";
 	if (status == 126 && !end->error)

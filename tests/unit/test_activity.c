@@ -304,6 +304,11 @@ static void test_stat_with_brackets_in_the_name(void **state)
 	assert_int_equal(p.session, 5);
 	assert_int_equal(p.faults, 9);
 	assert_int_equal(p.cpu_ns, 100 * (1000000000 / sysconf(_SC_CLK_TCK)));
+	assert_false(p.ending);
+	assert_int_equal(hvd_process_parse("17 (a) R 3 4 5 0 -1 68 7 0 9 0 10 20 30 40 20 0 1 0", &p), 0);
+	assert_true(p.ending);
+	assert_int_equal(hvd_process_parse("17 (a) Z 3 4 5 0 -1 64 7 0 9 0 10 20 30 40 20 0 1 0", &p), 0);
+	assert_true(p.ending);
 	assert_int_equal(hvd_process_parse("17 (a) R 1 2", &p), -1);
 	assert_int_equal(hvd_process_parse("", &p), -1);
 }
