@@ -79,6 +79,21 @@ static char *text_in(const json_t *msg, const char *key, size_t most)
 	return bounded(json_string_value(json_object_get(msg, key)), most);
 }
 
+/* The first line of the text that is not empty. */
+static char *line_in(const json_t *msg, const char *key, size_t most)
+{
+	const char *text = json_string_value(json_object_get(msg, key));
+	char *line, *out;
+
+	if (!text)
+		return NULL;
+	text += strspn(text, "\n");
+	line = hvd_xstrndup(text, strcspn(text, "\n"));
+	out = bounded(line, most);
+	free(line);
+	return out;
+}
+
 int hvd_rank_end_parse(const json_t *msg, struct hvd_rank_end *end, struct hvd_err *err)
 {
 	uint32_t rank = end->rank;
@@ -96,9 +111,7 @@ int hvd_rank_end_parse(const json_t *msg, struct hvd_rank_end *end, struct hvd_e
 	for (int i = 0; cause && i < HVD_END_CAUSES; i++)
 		if (strcmp(cause, causes[i]) == 0)
 			end->cause = (enum hvd_end_cause)i;
-	end->error = text_in(msg, "error", HVD_RANK_END_ERROR);
-	if (end->error)
-		end->error[strcspn(end->error, "\n")] = '\0';
+	end->error = line_in(msg, "error", HVD_RANK_END_ERROR);
 	end->traceback = text_in(msg, "traceback", HVD_RANK_END_TRACEBACK);
 	end->tail = text_in(msg, "tail", HVD_RANK_END_TAIL);
 	return 0;

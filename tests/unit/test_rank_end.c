@@ -58,6 +58,26 @@ static void nothing_but_a_status(void **state)
 	json_decref(msg);
 }
 
+static char *error_of(const char *error)
+{
+	json_t *msg = json_pack("{s:i, s:s}", "status", 256, "error", error);
+	struct hvd_rank_end got = {0};
+
+	assert_int_equal(hvd_rank_end_parse(msg, &got, NULL), 0);
+	json_decref(msg);
+	return got.error;
+}
+
+static void the_error_is_one_line(void **state)
+{
+	char *second = error_of("\n\nKeyError: 3\nmore"), *none = error_of("\n\n");
+
+	(void)state;
+	assert_string_equal(second, "KeyError: 3");
+	assert_null(none);
+	free(second);
+}
+
 static void long_texts_are_cut(void **state)
 {
 	struct hvd_rank_end end = {.status = 9}, got;
@@ -81,6 +101,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_fields_arrive),
 		cmocka_unit_test(nothing_but_a_status),
+		cmocka_unit_test(the_error_is_one_line),
 		cmocka_unit_test(long_texts_are_cut),
 	};
 
