@@ -68,38 +68,54 @@ cmd_status() {
     node_states || echo "slurmctld does not answer"
 }
 
-# A listening socket without a process belongs to the kernel, or to a process that has ended.
+# What a host has besides its daemons, in one look. A listening socket without a process belongs to the kernel, or to a
+# process that has ended.
 left_on() {
-    local host=$1
-    on "$host" ps -e -o pid=,user=,args= |
-        awk -v host="$host" '
-            $1 == 1 || $3 ~ /^(ps|sleep|\[.*\])$/ && $2 == "root" { next }
-            $3 ~ /(^|\/)(munged|sackd|slurmd|slurmctld|slurmctld:)$/ && $2 == "root" { next }
-            { print host ": process " $0 }'
-    on "$host" ss --no-header --tcp --listening --numeric --processes |
-        awk -v host="$host" '$NF !~ /"(slurmd|slurmctld|munged|sackd)"/ { print host ": listening " $4 " " $NF }'
-    on "$host" find /dev/shm -mindepth 1 |
-        awk -v host="$host" '{ print host ": file " $0 }'
+    # shellcheck disable=SC2016 # the host's shell
+    on "$1" sh -c '
+        echo $$
+        ps -e -o pid=,user=,args=
+        echo --
+        ss --no-header --tcp --listening --numeric --processes
+        echo --
+        find /dev/shm -mindepth 1' |
+        awk -v host="$1" '
+            NR == 1 { self = $1; next }
+            $0 == "--" { part++; next }
+            part == 0 && ($1 == 1 || $1 == self || $3 ~ /^(ps|sleep|\[.*\])$/ && $2 == "root") { next }
+            part == 0 && $3 ~ /(^|\/)(munged|sackd|slurmd|slurmctld|slurmctld:)$/ && $2 == "root" { next }
+            part == 0 { print host ": process " $0 }
+            part == 1 && $NF !~ /"(slurmd|slurmctld|munged|sackd)"/ { print host ": listening " $4 " " $NF }
+            part == 2 { print host ": file " $0 }' ||
+        # 125 is what on says of a host that is down.
+        [[ $? != 125 ]] || echo "$1: down"
 }
+
+left_jobs() { slurm squeue --noheader --format='job %i of %u is %T' || true; }
+
+left_nodes() { node_states | awk '$2 != "idle" { print "node " $1 " is " $2 }' || echo "slurmctld does not answer"; }
 
 left() {
     local host
-    for host in "${HOSTS[@]}"; do
-        if init_pid "$host" >/dev/null; then left_on "$host"; else echo "$host: down"; fi
-    done
-    slurm squeue --noheader --format='job %i of %u is %T' || true
-    node_states | awk '$2 != "idle" { print "node " $1 " is " $2 }' || echo "slurmctld does not answer"
+    for host in "${HOSTS[@]}"; do left_on "$host"; done
+    left_jobs
+    left_nodes
 }
 
+# While something is left there is no need to look for more: each look costs some processes.
 nothing_left() {
-    found=$(left)
-    [[ ! $found ]]
+    local host
+    [[ ! $(left_nodes) && ! $(left_jobs) ]] || return 1
+    for host in "${HOSTS[@]}"; do
+        [[ ! $(left_on "$host") ]] || return 1
+    done
 }
 
 cmd_leftovers() {
-    local patience=0 found=
-    if [[ ${1-} == --wait ]]; then patience=${2-5}; fi
-    if wait_until "$patience" nothing_left; then return 0; fi
+    local found
+    if [[ ${1-} == --wait ]] && wait_until "${2-5}" nothing_left; then return 0; fi
+    found=$(left)
+    [[ $found ]] || return 0
     echo "$found"
     return 1
 }

@@ -2,7 +2,7 @@
 # Hosts of a cluster: boot, power off, daemons, running commands on them.
 # Sourced by hvd-cluster.
 
-# Process ids are used again, so a process is known by its id and its start time.
+# Process ids are used again, so a process is known by its id and its start time, which this puts into started.
 proc_start() {
     local stat
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
@@ -10,14 +10,14 @@ proc_start() {
     # shellcheck disable=SC2086
     set -- $stat
     [[ $1 != [ZX] ]] || return 1
-    echo "${20}"
+    started=${20}
 }
 
 # init_pid HOST: prints the process id of the host's first process, if that lives.
 init_pid() {
-    local pid start
+    local pid start started
     { read -r pid start <"$STATE/hosts/$1/pid"; } 2>/dev/null || return 1
-    [[ $(proc_start "$pid") == "$start" ]] || return 1
+    proc_start "$pid" && [[ $started == "$start" ]] || return 1
     echo "$pid"
 }
 
@@ -27,9 +27,9 @@ need_host() {
 }
 
 save_pid() {
-    local start
-    start=$(proc_start "$2") || return 1
-    echo "$2 $start" >"$STATE/hosts/$1/pid.new"
+    local started
+    proc_start "$2" || return 1
+    echo "$2 $started" >"$STATE/hosts/$1/pid.new"
     mv "$STATE/hosts/$1/pid.new" "$STATE/hosts/$1/pid"
 }
 
@@ -192,14 +192,22 @@ forward() {
     done
 }
 
+# uid_of USER: sets uid and gid to the user's.
+uid_of() {
+    local name
+    while IFS=: read -r name _ uid gid _; do
+        [[ $name != "$1" ]] || return 0
+    done <"$STATE/etc/passwd"
+    return 1
+}
+
 # run_as HOST USER DIR CMD…: does what exec does; sets rc.
 run_as() {
     local host=$1 user=$2 dir=$3 pid home uid gid sig again
     shift 3
     pid=$(init_pid "$host") || die "host $host is down"
     home=$(user_home "$user")
-    IFS=: read -r _ _ uid gid _ < <(grep "^$user:" "$STATE/etc/passwd") ||
-        die "no user '$user' on the hosts"
+    uid_of "$user" || die "no user '$user' on the hosts"
     local ids=() outer=() own=() env=(
         PATH="${HVD_PATH:+$HVD_PATH:}$SYSTEM_PATH" HOME="$home" USER="$user"
         LOGNAME="$user" SHELL=/bin/bash HVD_CLUSTER="$NAME")

@@ -19,6 +19,9 @@ HVD_CLUSTER_CMD=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts/cluster" && p
 # not apply to limits that a test sets for the product.
 : "${HVD_TEST_PATIENCE:=1}"
 
+# hvd-cluster would ask for the name at each call.
+export USER=${USER:-$(id -un)}
+
 # cluster COMMAND…: hvd-cluster with a deadline; all calls go through here.  timeout
 # stays in the foreground group, so that a terminal can interrupt what it runs.
 cluster() {
