@@ -2,10 +2,12 @@
 # What the tests of production settings share, besides helpers and launch.
 
 # A job's private /tmp must not hide what the hosts share: clusters of these tests live below /var/tmp, and so do the
-# site's scripts, in $SITE.
+# site's scripts, in $SITE. Where the checkout is below /tmp that cannot be: $NO_PLACE is the reason, for setup().
 production_place() {
-    [[ $(readlink -f "$BATS_TEST_DIRNAME/../..") != /tmp/* ]] ||
-        skip "this checkout is below /tmp, which jobs of these clusters have a private one of"
+    if [[ $(readlink -f "$BATS_TEST_DIRNAME/../..") == /tmp/* ]]; then
+        export NO_PLACE="this checkout is below /tmp, which jobs of these clusters have a private one of"
+        return 1
+    fi
     SITE=$(mktemp -d /var/tmp/hvd-site.XXXXXX)
     chmod 755 "$SITE"
     export SITE HVD_CLUSTER_DIR=/var/tmp/hvd-cluster-${USER:-$(id -un)}

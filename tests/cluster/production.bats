@@ -10,7 +10,7 @@ load launch
 load production
 
 setup_file() {
-    production_place
+    production_place || return 0
     cgroups v1
     if [[ $WHY_NOT ]]; then CGROUPS=(--slurm-conf JobAcctGatherType=jobacct_gather/linux); fi
     site_script task-prolog <<'END'
@@ -46,7 +46,9 @@ teardown_file() {
     cluster_down
     rm -rf "$SITE"
 }
+setup() { [[ ! ${NO_PLACE-} ]] || skip "$NO_PLACE"; }
 teardown() {
+    [[ ! ${NO_PLACE-} ]] || return 0
     cluster_mend
     assert_no_leftovers
 }
