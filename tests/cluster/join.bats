@@ -239,8 +239,10 @@ nobody_left() {
     local key host
     key=$(<"$(home)/key")
     for host in hvdlogin hvdn1; do
-        run as_root "$host" bash -c 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr "\0" "\n" | grep -iF -e "$(cat "$1")"' x "$(home)/key"
-        [ -z "$output" ]
+        # A process may end while it is looked at.
+        run as_root "$host" bash -c 'cat /proc/[0-9]*/{environ,cmdline} 2>/dev/null | tr "\0" "\n"'
+        [[ $output == *HVD_CLUSTER=* && $output == *--join* ]]
+        [[ ${output,,} != *"${key,,}"* ]]
     done
     [ ${#key} -eq 64 ]
     on_host hvdlogin pkill -TERM -x hvdrun
