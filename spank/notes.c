@@ -16,22 +16,14 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-static void close_one(int *fd)
-{
-	if (*fd > 0)
-		close(*fd);
-	*fd = 0;
-}
 
 static void close_all(struct hvd_plugin *pl)
 {
-	close_one(&pl->notes.ours);
-	close_one(&pl->notes.agents);
-	close_one(&pl->notes.spare);
-	close_one(&pl->notes.watchdogs);
+	hvd_step_close(&pl->notes.ours);
+	hvd_step_close(&pl->notes.agents);
+	hvd_step_close(&pl->notes.spare);
+	hvd_step_close(&pl->notes.watchdogs);
 }
 
 void hvd_notes_prepare(struct hvd_plugin *pl, spank_t sp)
@@ -64,9 +56,9 @@ bool hvd_notes_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *spawn)
 
 void hvd_notes_forked(struct hvd_plugin *pl)
 {
-	close_one(&pl->notes.agents);
-	close_one(&pl->notes.spare);
-	close_one(&pl->notes.watchdogs);
+	hvd_step_close(&pl->notes.agents);
+	hvd_step_close(&pl->notes.spare);
+	hvd_step_close(&pl->notes.watchdogs);
 }
 
 /* A terminal and a file stay: a program writes in another way there, or looks back at what it has written. */
@@ -142,25 +134,23 @@ static void await_seen(struct hvd_plugin *pl, uint32_t id)
 		if (rc < 0 || hvd_left(deadline) <= 0 || (poll(&pfd, 1, hvd_left_ms(deadline)) < 0 && errno != EINTR))
 			break;
 	}
-	close_one(&pl->notes.ours);
+	hvd_step_close(&pl->notes.ours);
 }
 
 void hvd_notes_exit(struct hvd_plugin *pl, spank_t sp)
 {
 	struct hvd_step_note note = {.kind = HVD_STEP_EXIT, .local_id = hvd_step_local_id(sp)};
-	struct timespec now;
 	int status = 0;
 	pid_t pid = 0;
 
 	if (pl->notes.ours <= 0 || spank_get_item(sp, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS)
 		return;
 	spank_get_item(sp, S_TASK_PID, &pid);
-	clock_gettime(CLOCK_REALTIME, &now);
 	note.pid = pid;
 	note.status = status;
-	note.at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	note.at = hvd_wall_now();
 	if (hvd_step_note_send(pl->notes.ours, &note, NULL) == 0)
 		await_seen(pl, note.local_id);
 	else if (errno != EAGAIN)
-		close_one(&pl->notes.ours);
+		hvd_step_close(&pl->notes.ours);
 }

@@ -23,13 +23,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void close_one(int *fd)
-{
-	if (*fd > 0)
-		close(*fd);
-	*fd = 0;
-}
-
 void hvd_plans_prepare(struct hvd_plugin *pl, spank_t sp)
 {
 	char boot[HVD_BOOT_MAX];
@@ -52,9 +45,9 @@ void hvd_plans_prepare(struct hvd_plugin *pl, spank_t sp)
 
 void hvd_plans_close(struct hvd_plugin *pl)
 {
-	close_one(&pl->plans.tell);
-	close_one(&pl->plans.ready);
-	close_one(&pl->plans.memory);
+	hvd_step_close(&pl->plans.tell);
+	hvd_step_close(&pl->plans.ready);
+	hvd_step_close(&pl->plans.memory);
 }
 
 enum hvd_plans_part hvd_plans_part(struct hvd_plugin *pl, spank_t sp)
@@ -63,7 +56,7 @@ enum hvd_plans_part hvd_plans_part(struct hvd_plugin *pl, spank_t sp)
 		return HVD_PLANS_OWN;
 	if (hvd_step_local_id(sp) == 0)
 		return HVD_PLANS_FETCH;
-	close_one(&pl->plans.tell);
+	hvd_step_close(&pl->plans.tell);
 	return HVD_PLANS_TAKE;
 }
 

@@ -10,7 +10,7 @@
  *   key.c         brings the launch's key to the tasks without munge    srun, slurmstepd, tasks
  *   step.c        tells steps of srun --hvd from others                 slurmstepd, tasks
  *   plans.c       shares one hvd-task among the tasks of a host         slurmstepd, tasks
- *   notes.c       tells the node agent that stays of the tasks           slurmstepd, tasks
+ *   notes.c       tells the node agent that stays of the tasks          slurmstepd, tasks
  *   ports.c       reserves ports for servers in ranks                   slurmstepd, tasks
  *   container.c   tasks that another plugin puts into a container       slurmstepd, tasks
  *   task.c        gets the plan and sets it in the environment          tasks
@@ -156,6 +156,8 @@ int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err);
 bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX]);
 /* Which of its host's tasks is this one? From 0; also in task_exit. */
 uint32_t hvd_step_local_id(spank_t sp);
+/* Close a descriptor of those in struct hvd_plugin of which 0 means that there is none, and make it 0. */
+void hvd_step_close(int *fd);
 
 /* plans.c */
 

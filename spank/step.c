@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 bool hvd_step_wanted(spank_t sp, char boot[HVD_BOOT_MAX])
 {
@@ -27,4 +28,11 @@ uint32_t hvd_step_local_id(spank_t sp)
 	int id = 0;
 
 	return spank_get_item(sp, S_TASK_ID, &id) == ESPANK_SUCCESS && id > 0 ? (uint32_t)id : 0;
+}
+
+void hvd_step_close(int *fd)
+{
+	if (*fd > 0)
+		close(*fd);
+	*fd = 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "evidence.h"
 
+#include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/rank_error.h"
 #include "lib/process/oom_kills.h"
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define READ_AT_ONCE 65536
@@ -23,14 +23,6 @@ struct hvd_evidence {
 	struct event *written;
 };
 
-static int64_t wall_clock(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Returns false if there is no more to read now. */
 static bool read_file(struct hvd_evidence *evidence)
 {
@@ -38,7 +30,7 @@ static bool read_file(struct hvd_evidence *evidence)
 	ssize_t n = evidence->file >= 0 ? read(evidence->file, buf, sizeof(buf)) : -1;
 
 	if (n > 0)
-		hvd_rank_error_file(evidence->error, buf, (size_t)n, wall_clock());
+		hvd_rank_error_file(evidence->error, buf, (size_t)n, hvd_wall_now());
 	return n > 0;
 }
 
@@ -102,14 +94,14 @@ void hvd_evidence_env(const struct hvd_evidence *evidence, struct hvd_strv *env)
 
 void hvd_evidence_stderr(struct hvd_evidence *evidence, const char *bytes, size_t n)
 {
-	hvd_rank_error_stderr(evidence->error, bytes, n, wall_clock());
+	hvd_rank_error_stderr(evidence->error, bytes, n, hvd_wall_now());
 }
 
 void hvd_evidence_end(struct hvd_evidence *evidence, struct hvd_rank_end *end)
 {
 	int reads = READS_MOST;
 
-	end->ended_at = wall_clock();
+	end->ended_at = hvd_wall_now();
 	while (reads-- > 0 && read_file(evidence))
 		;
 	hvd_rank_error_fill(evidence->error, end);

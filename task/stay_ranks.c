@@ -18,7 +18,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What one rank's output may take of a turn of the event loop. */
@@ -53,14 +52,6 @@ struct hvd_stay_ranks {
 	hvd_time signalled; /* 0 = never */
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void acknowledge(struct rank *r)
 {
 	struct hvd_step_note seen = {.kind = HVD_STEP_SEEN, .local_id = r->local_id};
@@ -93,7 +84,7 @@ static void look(const char *bytes, size_t len, void *arg)
 {
 	struct rank *r = arg;
 
-	hvd_rank_error_stderr(r->error, bytes, len, now_ns());
+	hvd_rank_error_stderr(r->error, bytes, len, hvd_wall_now());
 	if (r->owner->opts.output)
 		r->owner->opts.output(len, r->owner->opts.arg);
 }
@@ -147,7 +138,7 @@ static void read_error_file(struct rank *r)
 
 	/* As much as a pipe has: more comes with the next event. */
 	for (int i = 0; i < 4 && (n = read(event_get_fd(r->error_file), bytes, sizeof(bytes))) > 0; i++)
-		hvd_rank_error_file(r->error, bytes, (size_t)n, now_ns());
+		hvd_rank_error_file(r->error, bytes, (size_t)n, hvd_wall_now());
 }
 
 static void on_error_file(evutil_socket_t fd, short what, void *arg)
