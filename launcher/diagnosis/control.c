@@ -5,6 +5,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
+#include "lib/net/accept.h"
 #include "lib/process/capture.h"
 
 #include <errno.h>
@@ -25,8 +26,9 @@
 struct hvd_control {
 	struct event_base *base;
 	struct hvd_stacks *stacks;
-	int fd, client; /* client: -1 = none */
-	struct event *listening, *event, *timer;
+	struct hvd_acceptor *acceptor;
+	int client; /* -1 = none */
+	struct event *event, *timer;
 	char request[MAX_REQUEST];
 	size_t got;
 	char *answer;
@@ -82,7 +84,7 @@ static void finish_client(struct hvd_control *control)
 	free(control->answer);
 	control->answer = NULL;
 	control->got = control->len = control->sent = 0;
-	event_add(control->listening, NULL);
+	hvd_acceptor_resume(control->acceptor);
 }
 
 static void on_client_time(evutil_socket_t fd, short what, void *arg)
@@ -159,25 +161,23 @@ static void on_request(evutil_socket_t fd, short what, void *arg)
 	hvd_stacks_ask(control->stacks, seconds, on_said, control);
 }
 
-static void on_client(evutil_socket_t fd, short what, void *arg)
+static void on_client(void *arg, int fd, const struct sockaddr_storage *peer)
 {
 	struct hvd_control *control = arg;
-	int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	(void)what;
-	if (client < 0)
-		return;
-	if (!is_own(client, true)) {
-		close(client);
+	(void)peer;
+	if (!is_own(fd, true)) {
+		close(fd);
 		return;
 	}
-	event_del(control->listening);
-	control->client = client;
+	hvd_acceptor_pause(control->acceptor);
+	control->client = fd;
 	wait_for_client(control, EV_READ, on_request, CLIENT_SECONDS);
 }
 
 struct hvd_control *hvd_control_open(struct event_base *base, const char *launch, pid_t pid, struct hvd_stacks *stacks)
 {
+	static const struct hvd_acceptor_ops ops = {.accepted = on_client};
 	struct hvd_control *control;
 	char own[64], name[100];
 	struct sockaddr_un sun;
@@ -191,16 +191,17 @@ struct hvd_control *hvd_control_open(struct event_base *base, const char *launch
 	snprintf(name, sizeof(name), "hvd/%u/%.50s/%d", (unsigned)getuid(), launch, (int)pid);
 	len = make_address(name, &sun);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&sun, len) != 0 || listen(fd, 4) != 0) {
+	control = hvd_xcalloc(1, sizeof(*control));
+	*control = (struct hvd_control){.base = base, .stacks = stacks, .client = -1};
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&sun, len) == 0 && listen(fd, 4) == 0)
+		control->acceptor = hvd_acceptor_create(base, fd, &ops, control, NULL);
+	if (!control->acceptor) {
 		if (fd >= 0)
 			close(fd);
+		free(control);
 		return NULL;
 	}
-	control = hvd_xcalloc(1, sizeof(*control));
-	*control = (struct hvd_control){.base = base, .stacks = stacks, .fd = fd, .client = -1};
-	control->listening = event_new(base, fd, EV_READ | EV_PERSIST, on_client, control);
 	control->timer = evtimer_new(base, on_client_time, control);
-	event_add(control->listening, NULL);
 	return control;
 }
 
@@ -210,9 +211,8 @@ void hvd_control_close(struct hvd_control *control)
 		return;
 	if (control->client >= 0)
 		finish_client(control);
-	event_free(control->listening);
+	hvd_acceptor_destroy(control->acceptor);
 	event_free(control->timer);
-	close(control->fd);
 	free(control);
 }
 
