@@ -211,6 +211,14 @@ static void count_way(struct hvd_failure_report *report, const struct hvd_failur
 	way->count++;
 }
 
+/* Was it ended with all others, and not dying of another's failure already? The interpreter of a rank takes some time
+ * to end after a connection error, and the launch does not wait for that. */
+static bool only_with_all(const struct hvd_failure_report *report, const struct hvd_failure *f)
+{
+	return f->end.cause == HVD_END_WITH_ALL &&
+	       !(report->first_ended && f->end.failed_at && kind_of(report, f) == HVD_FAILURE_PEER);
+}
+
 void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_rank_end *end, const char *host)
 {
 	/* Not owned: the pointers are those of the caller. */
@@ -218,7 +226,7 @@ void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_
 	enum hvd_failure_kind kind;
 
 	f.at = end->failed_at && end->failed_at < end->ended_at ? end->failed_at : end->ended_at;
-	if (end->cause == HVD_END_WITH_ALL) {
+	if (only_with_all(report, &f)) {
 		report->with_all += end->status != 0;
 		return;
 	}
@@ -226,7 +234,7 @@ void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_
 	keep(&report->kinds[kind], &f);
 	if (kind == HVD_FAILURE_OWN)
 		count_way(report, &f);
-	if ((kind == HVD_FAILURE_OWN || kind == HVD_FAILURE_PEER) &&
+	if ((kind == HVD_FAILURE_OWN || kind == HVD_FAILURE_PEER) && end->cause != HVD_END_WITH_ALL &&
 	    (!report->first_ended || end->ended_at < report->first_ended))
 		report->first_ended = end->ended_at;
 }

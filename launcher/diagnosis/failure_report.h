@@ -8,7 +8,8 @@
  *   OWN     a rank failed by itself; or was killed before any other had ended with a failure
  *   PEER    it failed since others could not be reached any longer: a connection error of Gloo, NCCL, Horovod, …
  *   KILLED  it was ended by a signal that others send (SIGTERM, SIGKILL, …), or after the launch had begun to end ranks
- *   ALL     it was ended with all others (HVD_END_WITH_ALL): never the first, and never reported alone
+ *   ALL     it was ended with all others (HVD_END_WITH_ALL): never the first, and never reported alone. If it had said
+ *           before that others could not be reached, it counts as PEER
  * Where there are only those of kind PEER, a rank that ended with 0 before any of them had is named: the others still
  * needed it.
  *

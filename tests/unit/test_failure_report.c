@@ -197,6 +197,32 @@ static void ended_with_all(void **state)
 	assert_in(text(h), "\n  1 rank was ended by the launch");
 }
 
+/* Python takes some time to end after an exception, and the launch ends the rank meanwhile. */
+static void ended_while_dying_of_another(void **state)
+{
+	struct history *h = *state;
+	struct hvd_rank_end end = {.rank = 1,
+				   .status = SIGTERM,
+				   .ended_at = T0 + 900 * MS,
+				   .failed_at = T0 + 30 * MS,
+				   .cause = HVD_END_WITH_ALL,
+				   .error = (char *)"RuntimeError: Connection closed by peer"};
+	const char *host;
+
+	hvd_failure_report_add(h->report, &end, "n1");
+	assert_null(hvd_failure_report_first(h->report, &host));
+	ended(h, 0, "n1", EXIT(1), 20, "ValueError: bad batch");
+	hvd_failure_report_ending(h->report, T0 + 800 * MS);
+	hvd_failure_report_add(h->report, &end, "n1");
+	end.rank = 2;
+	end.failed_at = T0 + 1100 * MS;
+	end.ended_at = T0 + 1200 * MS;
+	hvd_failure_report_add(h->report, &end, "n1");
+	first_is(h, 0, EXIT(1));
+	assert_in(text(h), "\n  1 rank ended with a connection error 0.01 s later");
+	assert_in(text(h), "\n  2 ranks were ended by the launch");
+}
+
 static void causes_and_advice(void **state)
 {
 	static const struct {
@@ -351,6 +377,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(killed_from_outside, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_scheduler_kills_the_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(ended_with_all, setup, teardown),
+		cmocka_unit_test_setup_teardown(ended_while_dying_of_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(causes_and_advice, setup, teardown),
 		cmocka_unit_test_setup_teardown(texts_of_the_rank, setup, teardown),
 		cmocka_unit_test_setup_teardown(many_ranks, setup, teardown),
