@@ -206,9 +206,11 @@ check: all $(unit_bin) $(test_tools)  ## run every test; installs Horovod and ot
 # The suite on other releases of Slurm: in roots of other releases of Debian, outside of this folder.
 ROOTS  ?= trixie sid
 MATRIX ?= all
-.PHONY: matrix compatibility
+.PHONY: matrix matrix-roots compatibility
 matrix:  ## clone, build and test in each of ROOTS ("trixie sid"), as root; MATRIX=ci, or names of cluster tests, selects
 	@B='$(B)' tests/matrix/run --only '$(filter-out all,$(MATRIX))' $(ROOTS)
+matrix-roots:  ## only make those roots, and install in them what the tests need
+	@B='$(B)' tests/matrix/run --prepare $(ROOTS)
 compatibility:  ## write what make matrix has found into docs/compatibility.md
 	@tests/matrix/report page '$(B)/matrix' docs/compatibility.md
 
