@@ -5,7 +5,8 @@
  * slurmstepd makes the sockets before it forks the tasks, which inherit them; the first task gives the agent's ends to
  * its hvd-task. Each task sends its note when it has its plan, and closes all ends. slurmstepd keeps one end, and sends
  * a note when it has reaped a task. It waits then, for a moment, until the agent has passed on what the task has
- * written: after the last task slurmstepd kills all other processes of the step, the agent among them.
+ * written: after the last task slurmstepd kills all other processes of the step, the agent among them. The agent is the
+ * user's, so slurmstepd takes nothing from it but that it has answered.
  */
 #include "plugin.h"
 
@@ -13,7 +14,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,6 +26,26 @@ static void close_all(struct hvd_plugin *pl)
 	hvd_step_close(&pl->notes.agents);
 	hvd_step_close(&pl->notes.spare);
 	hvd_step_close(&pl->notes.watchdogs);
+	hvd_step_close(&pl->notes.seen);
+	hvd_step_close(&pl->notes.answers);
+}
+
+static int watch(int answers, int fd, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.fd = fd};
+
+	return epoll_ctl(answers, EPOLL_CTL_ADD, fd, &ev);
+}
+
+/* What tells slurmstepd that a note was seen, or that the agent has gone. */
+static bool make_answers(struct hvd_plugin *pl)
+{
+	int seen = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), answers = epoll_create1(EPOLL_CLOEXEC);
+
+	pl->notes.seen = seen >= 0 ? seen : 0;
+	pl->notes.answers = answers >= 0 ? answers : 0;
+	return seen >= 0 && answers >= 0 && watch(answers, seen, EPOLLIN | EPOLLET) == 0 &&
+	       watch(answers, pl->notes.ours, 0) == 0;
 }
 
 void hvd_notes_prepare(struct hvd_plugin *pl, spank_t sp)
@@ -41,7 +63,7 @@ void hvd_notes_prepare(struct hvd_plugin *pl, spank_t sp)
 		pl->notes.spare = ends[0];
 		pl->notes.watchdogs = ends[1];
 	}
-	if (!pl->notes.ours || !pl->notes.spare)
+	if (!pl->notes.ours || !pl->notes.spare || !make_answers(pl))
 		close_all(pl);
 }
 
@@ -51,6 +73,7 @@ bool hvd_notes_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *spawn)
 		return false;
 	hvd_spawn_fd(spawn, pl->notes.agents, HVD_STEP_NOTES_FD);
 	hvd_spawn_fd(spawn, pl->notes.watchdogs, HVD_STEP_SPARE_FD);
+	hvd_spawn_fd(spawn, pl->notes.seen, HVD_STEP_SEEN_FD);
 	return true;
 }
 
@@ -116,25 +139,18 @@ void hvd_notes_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_boot *bo
 	close_all(pl);
 }
 
-/* Wait until the agent has seen the end of this task. */
-static void await_seen(struct hvd_plugin *pl, uint32_t id)
+/* Wait until the agent has seen the end of a task. False if it has not. */
+static bool await_seen(struct hvd_plugin *pl)
 {
-	hvd_time deadline = hvd_deadline_in(HVD_STEP_SEEN_MS / 1e3);
-	struct hvd_step_note seen;
-	int rc;
+	hvd_time began = hvd_now(), deadline = hvd_deadline_in(HVD_STEP_SEEN_MS / 1e3);
+	struct epoll_event ev;
+	int n;
 
-	for (;;) {
-		struct pollfd pfd = {.fd = pl->notes.ours, .events = POLLIN};
-
-		rc = hvd_step_note_take(pl->notes.ours, &seen, NULL);
-		if (rc == 1 && seen.kind == HVD_STEP_SEEN && seen.local_id == id)
-			return;
-		if (rc == 1 && hvd_left(deadline) > 0)
-			continue;
-		if (rc < 0 || hvd_left(deadline) <= 0 || (poll(&pfd, 1, hvd_left_ms(deadline)) < 0 && errno != EINTR))
-			break;
-	}
-	hvd_step_close(&pl->notes.ours);
+	do
+		n = epoll_wait(pl->notes.answers, &ev, 1, hvd_left_ms(deadline));
+	while (n < 0 && errno == EINTR);
+	pl->notes.waited += hvd_now() - began;
+	return n == 1 && ev.data.fd == pl->notes.seen && pl->notes.waited < HVD_STEP_SEEN_ALL_MS * (hvd_time)1000000;
 }
 
 void hvd_notes_exit(struct hvd_plugin *pl, spank_t sp)
@@ -149,8 +165,6 @@ void hvd_notes_exit(struct hvd_plugin *pl, spank_t sp)
 	note.pid = pid;
 	note.status = status;
 	note.at = hvd_wall_now();
-	if (hvd_step_note_send(pl->notes.ours, &note, NULL) == 0)
-		await_seen(pl, note.local_id);
-	else if (errno != EAGAIN)
-		hvd_step_close(&pl->notes.ours);
+	if (hvd_step_note_send(pl->notes.ours, &note, NULL) != 0 ? errno != EAGAIN : !await_seen(pl))
+		close_all(pl);
 }

@@ -103,6 +103,8 @@ struct hvd_plugin {
 	} plans;                         /* slurmstepd and its tasks only; see plans.c */
 	struct {
 		int ours, agents, spare, watchdogs; /* descriptors; 0 = there are none */
+		int seen, answers;                  /* the eventfd, and the epoll instance that tells of it */
+		hvd_time waited;                    /* for answers, in all */
 		pid_t agent;         /* in a task that has its plan: the node agent that stays; 0 = none */
 	} notes;                     /* slurmstepd and its tasks only; see notes.c */
 	struct hvd_reserve reserved; /* slurmstepd and its tasks only; see ports.c */
@@ -190,7 +192,7 @@ bool hvd_notes_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *spawn);
 void hvd_notes_forked(struct hvd_plugin *pl);
 /* In a task that has its plan: tell the agent, if one stays, and have it look at standard error. */
 void hvd_notes_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_boot *boot);
-/* In slurmstepd, when a task has ended: tell the agent. Takes HVD_STEP_SEEN_MS at most, and once in a step. */
+/* In slurmstepd, when a task has ended: tell the agent. Takes HVD_STEP_SEEN_MS at most, and in vain once in a step. */
 void hvd_notes_exit(struct hvd_plugin *pl, spank_t sp);
 
 /* ports.c */

@@ -241,6 +241,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 static void begin_ranks(struct stay *stay, const int *error_files)
 {
 	struct hvd_stay_ranks_opts opts = {.notes = HVD_STEP_NOTES_FD,
+					   .answers = HVD_STEP_SEEN_FD,
 					   .error_files = error_files,
 					   .info = stay->opts->info,
 					   .lines = stay->opts->boot->stderr_lines,
@@ -337,7 +338,7 @@ int hvd_stay_begin(const struct hvd_stay_opts *opts, struct hvd_stay *stay, cons
 	uint32_t n = opts->notes ? opts->info->local_size : 0;
 	struct hvd_relay_sockets *sockets = opts->relay.sockets;
 	struct hvd_session session = {0};
-	int *keep = hvd_xcalloc(2 * (size_t)n + 4, sizeof(*keep));
+	int *keep = hvd_xcalloc(2 * (size_t)n + 5, sizeof(*keep));
 	struct start start = {.opts = opts, .session = &session, .error_files = n ? keep : NULL};
 	struct hvd_resident_opts resident = {.name = opts->relay.plan ? "hvd-relay" : "hvd-resident",
 					     .task = opts->task,
@@ -355,8 +356,10 @@ int hvd_stay_begin(const struct hvd_stay_opts *opts, struct hvd_stay *stay, cons
 		keep[resident.n_keep++] = sockets->fd;
 	if (opts->relay.plan && sockets->children_port)
 		keep[resident.n_keep++] = sockets->children;
-	if (opts->notes)
+	if (opts->notes) {
 		keep[resident.n_keep++] = HVD_STEP_NOTES_FD;
+		keep[resident.n_keep++] = HVD_STEP_SEEN_FD;
+	}
 	if (!opts->notes || hvd_agent_session(opts->boot, &session, err) == 0)
 		pid = hvd_resident_start(&resident, err);
 	close_all(keep, 2 * (size_t)n);
@@ -364,6 +367,7 @@ int hvd_stay_begin(const struct hvd_stay_opts *opts, struct hvd_stay *stay, cons
 	if (opts->notes) {
 		close(HVD_STEP_NOTES_FD);
 		close(HVD_STEP_SPARE_FD);
+		close(HVD_STEP_SEEN_FD);
 	}
 	*stay = (struct hvd_stay){.pid = pid, .error_files = keep};
 	if (pid < 0 || n == 0)

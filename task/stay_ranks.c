@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,11 +55,10 @@ struct hvd_stay_ranks {
 
 static void acknowledge(struct rank *r)
 {
-	struct hvd_step_note seen = {.kind = HVD_STEP_SEEN, .local_id = r->local_id};
-
+	if (r->acknowledged)
+		return;
 	r->acknowledged = true;
-	if (r->owner->notes)
-		hvd_step_note_send(event_get_fd(r->owner->notes), &seen, NULL);
+	eventfd_write(r->owner->opts.answers, 1);
 	r->owner->opts.seen(r->owner->opts.arg);
 }
 
@@ -267,7 +267,7 @@ static void on_notes(evutil_socket_t fd, short what, void *arg)
 void hvd_stay_ranks_told(struct hvd_stay_ranks *ranks)
 {
 	for (uint32_t i = 0; i < ranks->n; i++)
-		if (ranks->all[i].told && !ranks->all[i].acknowledged)
+		if (ranks->all[i].told)
 			acknowledge(&ranks->all[i]);
 }
 
@@ -329,6 +329,7 @@ void hvd_stay_ranks_destroy(struct hvd_stay_ranks *ranks)
 	if (ranks->notes)
 		close(event_get_fd(ranks->notes));
 	free_event(&ranks->notes);
+	close(ranks->opts.answers);
 	hvd_tap_view_close(&ranks->view);
 	free(ranks->all);
 	free(ranks);

@@ -20,6 +20,7 @@
 
 struct hvd_stay_ranks_opts {
 	int notes;                       /* taken */
+	int answers;                     /* the eventfd of lib/protocol/step_note.h; taken */
 	const int *error_files;          /* by local rank: the reading ends of pipes; taken. NULL = none */
 	const struct hvd_taskinfo *info; /* not owned */
 	unsigned lines;                  /* of standard error that are kept; 0: it is not looked at */

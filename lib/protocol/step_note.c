@@ -17,6 +17,7 @@ int hvd_step_notes_pair(int ends[2])
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
 		return -1;
+	shutdown(ends[0], SHUT_RD);
 	/* More than the system's limit is root's right; less is no failure. */
 	if (setsockopt(ends[0], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) != 0)
 		setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
@@ -82,11 +83,10 @@ int hvd_step_note_take(int fd, struct hvd_step_note *note, int fds[2])
 		struct iovec iov = {.iov_base = note, .iov_len = sizeof(*note)};
 		struct msghdr msg = {.msg_iov = &iov,
 				     .msg_iovlen = 1,
-				     .msg_control = fds ? control.room : NULL,
-				     .msg_controllen = fds ? sizeof(control.room) : 0};
+				     .msg_control = control.room,
+				     .msg_controllen = sizeof(control.room)};
 
-		if (fds)
-			fds[0] = fds[1] = -1;
+		fds[0] = fds[1] = -1;
 		n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -94,13 +94,11 @@ int hvd_step_note_take(int fd, struct hvd_step_note *note, int fds[2])
 			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
 		if (n == 0)
 			return -1;
-		if (fds)
-			take_fds(&msg, fds);
+		take_fds(&msg, fds);
 		if (n == (ssize_t)sizeof(*note) && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-		    (!fds || (fds[0] >= 0) == (fds[1] >= 0)))
+		    (fds[0] >= 0) == (fds[1] >= 0))
 			return 1;
-		if (fds)
-			close_both(fds);
+		close_both(fds);
 	}
 	return 0;
 }
