@@ -9,13 +9,13 @@
 #include "launcher/backends/lobby.h"
 #include "launcher/diagnosis/stacks_command.h"
 #include "launcher/driver/driver.h"
-#include "launcher/driver/relays.h"
 #include "launcher/elastic/elastic.h"
 #include "launcher/options/config.h"
 #include "launcher/options/options.h"
 #include "launcher/run/report.h"
 #include "launcher/run/requeue.h"
 #include "launcher/run/run.h"
+#include "launcher/run/shared_hosts.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
@@ -34,6 +34,9 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* How long Slurm may take to say whether a job shares its hosts. */
+#define SHARED_SECONDS 30.0
 
 extern char **environ;
 
@@ -134,19 +137,10 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 /* May other users have processes on the job's hosts? */
 static void ask_shared(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts)
 {
-	const char *job =
-		launch->spec->srun.jobid ? launch->spec->srun.jobid : hvd_envp_get(launch->envp, "SLURM_JOB_ID");
-	struct hvd_err err = {0};
-	int rc = 0;
+	const uint32_t job = hvd_requeue_job(launch->spec, 0);
 
-	if (!hvd_relays_ask_shared(opts))
-		return;
-	if (job)
-		rc = hvd_slurm_job_shared((uint32_t)strtoul(job, NULL, 10), &opts->hosts_shared, &err);
-	else if (backend->one_srun && !launch->spec->srun.exclusive)
-		rc = hvd_slurm_jobs_share(&opts->hosts_shared, &err);
-	if (rc != 0)
-		hvd_verbose(launch->log, "cannot tell whether other users have processes on these hosts: %s", err.msg);
+	if (job || (backend->one_srun && !launch->spec->srun.exclusive))
+		hvd_shared_hosts_ask(job, SHARED_SECONDS, opts, launch->log);
 }
 
 /* --output-filename: make the folder and those above it. The shims make the ranks' folders, on their hosts. */

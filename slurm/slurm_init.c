@@ -12,18 +12,14 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
-#include "lib/process/capture.h"
+#include "lib/process/call.h"
 #include "lib/process/spawn.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <slurm/slurm.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,48 +43,27 @@ static int explain(const char *text, int status, struct hvd_err *err)
 			   text, *text ? "; " : "", hvd_status_text(status, end, sizeof(end)));
 }
 
-/* Call slurm_init() in a child process, whose messages go to `out`. */
-static pid_t start_child(int out, struct hvd_err *err)
+static void init(int out, void *arg)
 {
-	pid_t pid = fork();
-
-	if (pid < 0)
-		hvd_err_sys(err, "cannot start a process");
-	if (pid != 0)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)arg;
 	dup2(out, STDERR_FILENO);
 	slurm_init(NULL);
-	_exit(0);
 }
 
 static int rehearse(struct hvd_err *err)
 {
-	hvd_cleanup_free char *text = NULL;
 	size_t len;
-	int fds[2], status = 0;
-	pid_t pid;
+	int status = 0;
+	hvd_cleanup_free char *text =
+		hvd_call(init, NULL, "libslurm", MAX_WORDS, hvd_deadline_in(REHEARSAL_SECONDS), &len, &status, err);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return hvd_err_sys(err, "cannot make a pipe");
-	pid = start_child(fds[1], err);
-	close(fds[1]);
-	if (pid > 0)
-		text = hvd_capture_fd(fds[0], "libslurm", MAX_WORDS, hvd_deadline_in(REHEARSAL_SECONDS), &len, NULL);
-	close(fds[0]);
-	if (pid < 0)
-		return -1;
-	if (!text)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
 	if (text && WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
 	if (text) {
 		while (len > 0 && text[len - 1] == '\n')
 			text[--len] = '\0';
 		explain(text, status, err);
-	} else {
+	} else if (err->code == HVD_E_TIMEOUT) {
 		hvd_err_set(err, HVD_E_TIMEOUT, "Slurm's configuration cannot be read: the controller does not answer");
 	}
 	return hvd_err_hint(err, "see whether 'scontrol show config' works here");

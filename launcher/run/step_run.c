@@ -9,20 +9,16 @@
 #include "launcher/diagnosis/failure_report.h"
 #include "launcher/diagnosis/hang_watch.h"
 #include "launcher/driver/driver.h"
-#include "launcher/driver/relays.h"
-#include "lib/base/cleanup.h"
-#include "lib/process/capture.h"
 #include "lib/process/spawn.h"
 #include "requeue.h"
+#include "shared_hosts.h"
 #include "slurm/slurm.h"
 #include "time_limit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -226,46 +222,6 @@ static int send_boot(const struct step *step, struct hvd_err *err)
 	return 0;
 }
 
-/* Ask Slurm in a process of its own, which writes "0", "1" or why it cannot tell: a controller that does not answer
- * must not hold up the launch for long. */
-static pid_t begin_to_ask(const struct step *step, int out)
-{
-	struct hvd_err err = {0};
-	bool shared = false;
-	pid_t pid = fork();
-
-	if (pid != 0)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (hvd_slurm_job_shared(step->opts->job, &shared, &err) == 0)
-		snprintf(err.msg, sizeof(err.msg), "%d", shared);
-	_exit(write(out, err.msg, strlen(err.msg)) < 0 ? 1 : 0);
-}
-
-/* Slurm's answer is of use only where the number of ranks does not decide. srun is starting the tasks meanwhile. */
-static void ask_shared(struct step *step)
-{
-	struct hvd_driver_opts *opts = step->opts->driver;
-	hvd_cleanup_free char *said = NULL;
-	int fds[2];
-	size_t len;
-	pid_t pid;
-
-	if (!hvd_relays_ask_shared(opts) || pipe2(fds, O_CLOEXEC) != 0)
-		return;
-	pid = begin_to_ask(step, fds[1]);
-	close(fds[1]);
-	if (pid > 0)
-		said = hvd_capture_fd(fds[0], "Slurm", 4096, hvd_deadline_in(ASK_SECONDS), &len, NULL);
-	close(fds[0]);
-	if (pid > 0)
-		hvd_end(pid, 0, NULL);
-	opts->hosts_shared = said && strcmp(said, "1") == 0;
-	if (!said || (strcmp(said, "0") != 0 && strcmp(said, "1") != 0))
-		hvd_verbose(step->log, "cannot tell whether other users have processes on these hosts: %s",
-			    said ? said : "Slurm does not answer");
-}
-
 /* Where the first was ended by a signal to end, and says no more, somebody has ended the step: one line is enough. So
  * it is where the ranks were told of the time limit, or one asks to begin again. */
 static void log_report(const struct step *step)
@@ -343,8 +299,9 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 						  &step, opts->log);
 		rc = send_boot(&step, err);
 	}
+	/* srun is starting the tasks meanwhile. */
 	if (rc == 0)
-		ask_shared(&step);
+		hvd_shared_hosts_ask(opts->job, ASK_SECONDS, opts->driver, step.log);
 	if (rc == 0)
 		step.control = open_control(&step);
 	if (rc == 0)

@@ -64,7 +64,7 @@ static void candidates(struct hvd_strv *paths, const char *path, char *const *en
 	}
 }
 
-static void default_signals(void)
+void hvd_default_signals(void)
 {
 	struct sigaction sa;
 	sigset_t none;
@@ -143,7 +143,7 @@ static int become(struct prepared *pr)
 	int best = ENOENT;
 
 	if (pr->report_fd >= 0)
-		default_signals();
+		hvd_default_signals();
 	if (sp->ignore_ends) {
 		signal(SIGINT, SIG_IGN);
 		signal(SIGTERM, SIG_IGN);
@@ -309,7 +309,7 @@ int hvd_exec(const struct hvd_spawn *sp, struct hvd_err *err)
 
 	candidates(&paths, sp->path, pr.envp);
 	pr.paths = paths.v;
-	default_signals();
+	hvd_default_signals();
 	error = become(&pr);
 	hvd_strv_free(&paths);
 	return cannot_run(sp, error, err);

@@ -68,6 +68,9 @@ int hvd_wait(pid_t pid, hvd_time deadline, int *status, struct hvd_err *err);
  * `pid` is no child (0 or less). */
 void hvd_end(pid_t pid, double grace, int *status);
 
+/* In a child that was forked: no handler, nothing ignored, nothing blocked. */
+void hvd_default_signals(void);
+
 /* Send SIGKILL to every child of this process (of its main thread), with those that it has adopted as a subreaper.
  * Returns how many there were; the caller reaps them. */
 int hvd_kill_children(void);

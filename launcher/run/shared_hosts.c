@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shared_hosts.h"
+
+#include "launcher/driver/relays.h"
+#include "lib/base/cleanup.h"
+#include "lib/process/call.h"
+#include "slurm/slurm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_ANSWER 4096
+
+/* Write "0", "1" or why Slurm cannot tell. */
+static void ask(int out, void *arg)
+{
+	const uint32_t job = *(const uint32_t *)arg;
+	struct hvd_err err = {0};
+	bool shared = false;
+
+	if ((job ? hvd_slurm_job_shared(job, &shared, &err) : hvd_slurm_jobs_share(&shared, &err)) == 0)
+		dprintf(out, "%d", shared);
+	else
+		dprintf(out, "%s", err.msg);
+}
+
+void hvd_shared_hosts_ask(uint32_t job, double seconds, struct hvd_driver_opts *opts, const struct hvd_log *log)
+{
+	hvd_cleanup_free char *said = NULL;
+	struct hvd_err err = {0};
+	size_t len;
+
+	if (!hvd_relays_ask_shared(opts))
+		return;
+	said = hvd_call(ask, &job, "Slurm", MAX_ANSWER, hvd_deadline_in(seconds), &len, NULL, &err);
+	opts->hosts_shared = said && strcmp(said, "1") == 0;
+	if (!said || (strcmp(said, "0") != 0 && strcmp(said, "1") != 0))
+		hvd_verbose(log, "cannot tell whether other users have processes on these hosts: %s",
+			    said ? said : err.msg);
+}
