@@ -146,25 +146,16 @@ static int wished(uint32_t n, uint32_t unset)
 	return n >= unset || n > HVD_MAX_RANKS ? 0 : (int)n;
 }
 
-/* "--requeue=expedite" is there since 25.11. */
-#ifdef EXPEDITED_REQUEUE
-#define EXPEDITED EXPEDITED_REQUEUE
-#else
-#define EXPEDITED 0
-#endif
-
 static void take_rerun(const slurm_job_info_t *ji, struct hvd_slurm_rerun *out)
 {
 	out->batch = ji->batch_flag != 0;
 	out->allowed = ji->requeue != 0;
-	out->at_once = (ji->bitflags & EXPEDITED) != 0;
 	out->restarts = ji->restart_cnt;
 	if (ji->array_job_id && ji->array_task_id != NO_VAL)
 		snprintf(out->name, sizeof(out->name), "%u_%u", ji->array_job_id, ji->array_task_id);
 	else
 		snprintf(out->name, sizeof(out->name), "%u", ji->het_job_id ? ji->het_job_id : ji->job_id);
 	out->nodes = ji->num_nodes;
-	out->partition = hvd_xstrdup(ji->partition ? ji->partition : "");
 	out->excluded = hvd_xstrdup(ji->exc_nodes ? ji->exc_nodes : "");
 	out->required = hvd_xstrdup(ji->req_nodes ? ji->req_nodes : "");
 	out->reservation = hvd_xstrdup(ji->resv_name ? ji->resv_name : "");

@@ -63,12 +63,11 @@ enum hvd_slurm_state {
 struct hvd_slurm_rerun {
 	bool batch;        /* it has a batch script; another job cannot begin again */
 	bool allowed;      /* … and was submitted with --requeue, or the site allows it to all jobs */
-	bool at_once;      /* --requeue=expedite: it begins again without waiting */
 	uint32_t restarts; /* how often it has begun again */
 	char name[32];     /* "12"; of a task of an array "10_3": by the number alone Slurm may take the whole array;
 			    * of a component of a heterogeneous job that of the job */
 	uint32_t nodes;    /* that the job needs at least */
-	char *partition, *excluded, *required, *reservation; /* lists as the user gave them; "" if there is none */
+	char *excluded, *required, *reservation; /* lists as the user gave them; "" if there is none */
 };
 
 struct hvd_slurm_job {

@@ -13,7 +13,6 @@ void hvd_slurm_job_clear(struct hvd_slurm_job *job)
 	free(job->gpus);
 	free(job->name);
 	free(job->comment);
-	free(job->rerun.partition);
 	free(job->rerun.excluded);
 	free(job->rerun.required);
 	free(job->rerun.reservation);
