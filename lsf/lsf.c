@@ -29,6 +29,13 @@ bool hvd_alloc_in_lsf(char *const *envp)
 					   look(envp, "LSB_MCPU_HOSTS") || look(envp, "LSB_HOSTS"));
 }
 
+char *hvd_lsf_job_name(char *const *envp)
+{
+	const char *job = look(envp, "LSB_JOBID"), *index = look(envp, "LSB_JOBINDEX"); /* "0" for other jobs */
+
+	return index && strcmp(index, "0") != 0 ? hvd_xasprintf("%s[%s]", job, index) : hvd_xstrdup(job);
+}
+
 bool hvd_lsf_in_jsrun(char *const *envp)
 {
 	return look(envp, "JSM_NAMESPACE_RANK") != NULL;

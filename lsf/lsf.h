@@ -54,6 +54,10 @@ void hvd_lsf_clear(struct hvd_lsf *facts); /* leaves a zeroed struct; NULL is fi
  * behind inherit it: one of the sources above must be set too. */
 bool hvd_alloc_in_lsf(char *const *envp);
 
+/* The name of the job that hvd_alloc_in_lsf() has found, for LSF's commands: "12", or "12[3]" for a task of an array.
+ * The caller frees it. */
+char *hvd_lsf_job_name(char *const *envp);
+
 /* Does the environment belong to a task of jsrun (JSM_NAMESPACE_RANK)? Such a task must not launch a job itself. */
 bool hvd_lsf_in_jsrun(char *const *envp);
 

@@ -2,7 +2,6 @@
 #include "requeue.h"
 
 #include "lib/base/cleanup.h"
-#include "lib/base/xalloc.h"
 #include "lib/process/capture.h"
 #include "lsf/lsf.h"
 #include "slurm/slurm.h"
@@ -168,13 +167,10 @@ static int requeue_slurm(uint32_t number, enum hvd_requeue_reason reason, const 
 
 /* ---- LSF ---- */
 
-/* -r: only if the job runs. A task of an array is "12[3]"; LSB_JOBINDEX is 0 for other jobs. The text of brequeue goes
- * to the user as it is. */
-static int requeue_lsf(const char *job, enum hvd_requeue_reason reason, const struct hvd_log *log, struct hvd_err *err)
+/* -r: only if the job runs. The text of brequeue goes to the user as it is. */
+static int requeue_lsf(enum hvd_requeue_reason reason, const struct hvd_log *log, struct hvd_err *err)
 {
-	const char *index = getenv("LSB_JOBINDEX");
-	hvd_cleanup_free char *name =
-		index && *index && strcmp(index, "0") != 0 ? hvd_xasprintf("%s[%s]", job, index) : hvd_xstrdup(job);
+	hvd_cleanup_free char *name = hvd_lsf_job_name(environ);
 	char *argv[] = {(char *)"sh", (char *)"-c", (char *)"exec brequeue -r \"$1\" 2>&1", (char *)"sh", name, NULL};
 	const struct hvd_spawn spawn = {.path = argv[0], .argv = argv};
 	hvd_cleanup_free char *said = NULL;
@@ -200,8 +196,8 @@ static int requeue(const struct hvd_launch_spec *spec, const struct hvd_requeue_
 
 	if (job)
 		return requeue_slurm(job, reason, *wish->host ? wish->host : NULL, log, err);
-	if (hvd_alloc_in_lsf(environ) && getenv("LSB_JOBID"))
-		return requeue_lsf(getenv("LSB_JOBID"), reason, log, err);
+	if (hvd_alloc_in_lsf(environ))
+		return requeue_lsf(reason, log, err);
 	hvd_err_set(err, HVD_E_FAILED, "this launch is not part of a batch job, so nothing can be requeued");
 	return hvd_err_hint(err, "--requeue-on is for jobs that were submitted with sbatch or bsub");
 }

@@ -4,17 +4,16 @@
 
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
+#include "lib/process/call.h"
 #include "lib/process/spawn.h"
 #include "lsf/lsf.h"
 #include "slurm/slurm.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -40,7 +39,7 @@ struct hvd_time_limit {
 	struct hvd_requeue_wish *wish;
 	uint32_t job;
 	struct event *timer, *late, *answer;
-	pid_t pid; /* of the child that asks; 0 = none */
+	pid_t pid; /* of the child that asks; not above 0 = none */
 	int fd;    /* what it writes; -1 = none */
 	char text[256];
 	size_t len;
@@ -60,51 +59,38 @@ double hvd_time_limit_lsf(const char *text)
 
 /* ---- the child that asks ---- */
 
-/* Print the seconds that are left, or "none", or why it is not known. */
-static void ask_slurm(uint32_t job)
+/* Write the seconds that are left, or "none", or "?" and why it is not known. */
+static void ask_slurm(int out, uint32_t job)
 {
 	struct hvd_slurm_job info;
 	struct hvd_err err = {0};
 
 	if (hvd_slurm_job_get(job, &info, &err) != 0)
-		dprintf(STDOUT_FILENO, "?%s", err.msg);
+		dprintf(out, "?%s", err.msg);
 	else if (info.ends == 0 || info.ends - info.now > NO_LIMIT_SECONDS)
-		dprintf(STDOUT_FILENO, "none");
+		dprintf(out, "none");
 	else
-		dprintf(STDOUT_FILENO, "%lld", (long long)(info.ends - info.now));
-	_exit(0);
+		dprintf(out, "%lld", (long long)(info.ends - info.now));
 }
 
-static void ask_lsf(void)
+static void ask_lsf(int out)
 {
-	const char *job = getenv("LSB_JOBID"), *index = getenv("LSB_JOBINDEX");
-	char *name =
-		index && *index && strcmp(index, "0") != 0 ? hvd_xasprintf("%s[%s]", job, index) : hvd_xstrdup(job);
+	char *name = hvd_lsf_job_name(environ);
 
+	dup2(out, STDOUT_FILENO);
 	execlp("bjobs", "bjobs", "-noheader", "-o", "time_left", name, (char *)NULL);
-	dprintf(STDOUT_FILENO, "?bjobs cannot be started");
-	_exit(127);
+	dprintf(out, "?bjobs cannot be started");
+	free(name);
 }
 
-static void ask(struct hvd_time_limit *limit)
+static void ask(int out, void *arg)
 {
-	const pid_t parent = getpid();
-	int fds[2];
+	const struct hvd_time_limit *limit = arg;
 
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
-		return;
-	limit->pid = fork();
-	if (limit->pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent || dup2(fds[1], STDOUT_FILENO) < 0)
-			_exit(1);
-		if (limit->job)
-			ask_slurm(limit->job);
-		ask_lsf();
-	}
-	close(fds[1]);
-	limit->fd = fds[0];
-	limit->len = 0;
+	if (limit->job)
+		ask_slurm(out, limit->job);
+	else
+		ask_lsf(out);
 }
 
 static void reap(struct hvd_time_limit *limit)
@@ -115,8 +101,7 @@ static void reap(struct hvd_time_limit *limit)
 	if (limit->fd >= 0)
 		close(limit->fd);
 	limit->fd = -1;
-	if (limit->pid > 0)
-		hvd_end(limit->pid, 0, NULL);
+	hvd_end(limit->pid, 0, NULL);
 	limit->pid = 0;
 	evtimer_del(limit->late);
 }
@@ -125,7 +110,7 @@ static void reap(struct hvd_time_limit *limit)
 
 static void look_in(struct hvd_time_limit *limit, double seconds)
 {
-	struct timeval tv = {.tv_sec = (time_t)seconds, .tv_usec = (suseconds_t)((seconds - (time_t)seconds) * 1e6)};
+	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
 
 	evtimer_add(limit->timer, &tv);
 }
@@ -191,29 +176,32 @@ static void no_answer(struct hvd_time_limit *limit, const char *why)
 		look_in(limit, LEAST_WAIT);
 }
 
+static void no_limit(struct hvd_time_limit *limit)
+{
+	if (!limit->said_none)
+		hvd_info(limit->log, "the job has no time limit: --signal-ranks has nothing to announce");
+	limit->said_none = true;
+	limit->ends = 0;
+	look_in(limit, MOST_WAIT);
+}
+
 static void take_answer(struct hvd_time_limit *limit)
 {
-	char *end;
+	char *text = limit->text, *end = text;
 	double left;
 
-	limit->text[limit->len] = '\0';
-	if (!limit->job && limit->text[0] >= '0' && limit->text[0] <= '9') {
-		left = hvd_time_limit_lsf(limit->text);
-		end = limit->text + (left >= 0);
-	} else {
-		left = strtod(limit->text, &end);
-	}
-	if (strncmp(limit->text, "none", 4) == 0 || (!limit->job && limit->text[0] == '-')) {
-		if (!limit->said_none)
-			hvd_info(limit->log, "the job has no time limit: --signal-ranks has nothing to announce");
-		limit->said_none = true;
-		limit->ends = 0;
-		look_in(limit, MOST_WAIT);
-	} else if (end == limit->text) {
-		no_answer(limit, limit->text[0] == '?' ? limit->text + 1 : "the scheduler does not say");
-	} else {
+	text[limit->len] = '\0';
+	if (limit->job)
+		left = strtod(text, &end);
+	else if ((left = hvd_time_limit_lsf(text)) >= 0)
+		end++;
+	if (end != text) {
 		limit->ends = hvd_now() + (hvd_time)(left * 1e9);
 		act(limit);
+	} else if (text[strspn(text, " ")] == '-' || strcmp(text, "none") == 0) {
+		no_limit(limit);
+	} else {
+		no_answer(limit, *text == '?' ? text + 1 : "the scheduler does not say");
 	}
 }
 
@@ -246,16 +234,16 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_time_limit *limit = arg;
+	struct hvd_err err = {0};
 
 	(void)fd;
 	(void)what;
-	limit->fd = -1;
-	ask(limit);
-	if (limit->fd < 0 || limit->pid < 0) {
-		reap(limit);
-		no_answer(limit, "there is no room for a process that asks");
+	limit->pid = hvd_call_begin(ask, limit, &limit->fd, &err);
+	if (limit->pid < 0) {
+		no_answer(limit, err.msg);
 		return;
 	}
+	limit->len = 0;
 	limit->answer = event_new(limit->base, limit->fd, EV_READ | EV_PERSIST, on_answer, limit);
 	event_add(limit->answer, NULL);
 	evtimer_add(limit->late, &(struct timeval){.tv_sec = ANSWER_SECONDS});
@@ -270,7 +258,7 @@ struct hvd_time_limit *hvd_time_limit_watch(struct event_base *base, const struc
 
 	if (!spec->limit.signal)
 		return NULL;
-	if (!job && !(hvd_alloc_in_lsf(environ) && getenv("LSB_JOBID"))) {
+	if (!job && !hvd_alloc_in_lsf(environ)) {
 		hvd_warn(log, "--signal-ranks: this launch is not part of a job that has a time limit");
 		return NULL;
 	}
