@@ -50,7 +50,7 @@ all_said() {
     rm -f "$(home)/go" "$out"
     hosts hvdn1:2
     begin on_login salloc -Q -N2 --no-kill hvdrun --hvd-verbose --min-np 2 -np 2 --host-discovery-script ./discover -o o.txt \
-        sh -c 'echo "hello $HOROVOD_RANK"; until [ -e ~/go ]; do sleep 0.1; done'
+        sh -c 'echo "hello $HOROVOD_RANK"; n=0; until [ -e ~/go ] || [ $((n += 1)) -gt 600 ]; do sleep 0.1; done'
     wait_for 30 grep -q "hello 0" "$out"
     wait_for 30 grep -q "hello 1" "$out"
     echo hvdn2:2 >>"$(home)/hosts"
@@ -72,7 +72,7 @@ at_rendezvous() { peer alice "$1" http "$rv_addr" "$rv_port" "${@:2}"; }
     # The second host is there, and has no rank.
     begin on_login salloc -Q -N2 --no-kill hvdrun --hvd-verbose --store-relay=never --min-np 1 -np 1 --max-np 1 --discovery-interval 0.2 \
         --host-discovery-script ./discover \
-        sh -c 'echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous; until [ -e go ]; do sleep 0.1; done'
+        sh -c 'echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous; n=0; until [ -e go ] || [ $((n += 1)) -gt 600 ]; do sleep 0.1; done'
     says 30 "hvdn2 can be used"
     wait_for 30 test -s "$(home)/rendezvous"
     read -r rv_addr rv_port <"$(home)/rendezvous"
