@@ -6,13 +6,20 @@
 /* From the first rank's end to that of the last one. */
 #define LEAVE_SECONDS 30
 
+static void over(struct hvd_leaving *leaving)
+{
+	if (leaving->told)
+		return;
+	leaving->told = true;
+	evtimer_del(leaving->late);
+	leaving->over(leaving->status, leaving->arg);
+}
+
 static void on_late(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_leaving *leaving = arg;
-
 	(void)fd;
 	(void)what;
-	leaving->over(leaving->status, leaving->arg);
+	over(arg);
 }
 
 void hvd_leaving_init(struct hvd_leaving *leaving, struct event_base *base)
@@ -49,6 +56,6 @@ bool hvd_leaving_exited(struct hvd_leaving *leaving, const struct hvd_machine *m
 	if (leaving->ended++ == 0)
 		evtimer_add(leaving->late, &(struct timeval){.tv_sec = LEAVE_SECONDS});
 	if (leaving->ended >= running(machine))
-		leaving->over(leaving->status, leaving->arg);
+		over(leaving);
 	return true;
 }

@@ -24,6 +24,7 @@ struct hvd_leaving {
 	/* Its own. */
 	struct event *late;
 	int ended, status;
+	bool told; /* `over` was called */
 };
 
 /* The fields above are set. */

@@ -135,7 +135,7 @@ static void announce(struct hvd_time_limit *limit, double left)
 	limit->ops->signal_ranks(sig, limit->arg);
 }
 
-static void end(struct hvd_time_limit *limit, double left)
+static void end_ranks(struct hvd_time_limit *limit, double left)
 {
 	limit->ended = true;
 	if (!hvd_requeue_wanted(limit->wish, HVD_REQUEUE_LIMIT))
@@ -155,7 +155,7 @@ static void act(struct hvd_time_limit *limit)
 		due = due_in(limit, left);
 	}
 	if (due <= SOON) {
-		end(limit, left);
+		end_ranks(limit, left);
 		return;
 	}
 	if (due > LEAST_WAIT)
