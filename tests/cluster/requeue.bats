@@ -15,7 +15,6 @@ teardown() { cluster_mend; }
 # counter: a program that counts to 40 and adds up, at most 10 numbers in each cycle; then it waits for SIGUSR1. Each
 # rank has a checkpoint, a file whose name begins with the argument.
 counter() {
-    rm -f "$(home)"/checkpoint.*
     script counter.sh <<'END'
 #!/bin/bash
 left=0
@@ -44,8 +43,10 @@ counts() {
 }
 
 # A limit of time is a minute at least: the ranks get the signal some seconds after their start. The last task of an
-# array has the array's number, by which Slurm would requeue all of its tasks.
-@test "jobs that the time limit ends begin again until they are done" {
+# array has the array's number, by which Slurm would requeue all of its tasks. The elastic job is of PyTorch's kind, in
+# which a rank that fails would be started anew. All of them run at the same time.
+@test "jobs that the time limit ends begin again until they are done, elastic ones as well" {
+    local elastic
     counter
     script limit.sh <<'END'
 #!/bin/bash
@@ -55,6 +56,16 @@ else
     srun --hvd --hvd-signal-ranks=USR1@56 --hvd-requeue-on=limit ./counter.sh checkpoint.1
 fi
 END
+    script elastic.sh <<'END'
+#!/bin/bash
+hvdrun --max-restarts=3 --signal-ranks=USR1@54 --requeue-on=limit \
+    sh -c 'HOROVOD_RANK=$RANK exec ./counter.sh checkpoint.elastic'
+END
+    rm -f "$(home)"/{checkpoint.*,elastic.out}
+    for rank in 0 1; do echo "21 231" >"$(home)/checkpoint.elastic.$rank"; done # 40 is reached in the 2nd cycle
+    chmod 666 "$(home)"/checkpoint.*
+    elastic=$(on_login sbatch --parsable --output=elastic.out --open-mode=append -N2 --ntasks-per-node=1 --time=1 \
+        --requeue elastic.sh)
     HVD_TEST_DEADLINE=150 submit -N2 --ntasks-per-node=2 --time=1 --requeue --array=0-1 limit.sh
     wait_for 30 job_over "${JOB}_0"
     wait_for 30 job_over "${JOB}_1"
@@ -65,6 +76,12 @@ END
         counts 3 "requeueing job ${JOB}_$task (restart "
     done
     counts 2 "this is restart 3 of job"
+    wait_for 30 job_over "$elastic"
+    [[ $(job_field "$elastic" ExitCode) == 0:* ]]
+    output=$(<"$(home)/elastic.out")
+    counts 1 "requeueing job $elastic (restart 1): its time limit"
+    counts 2 "has counted to 40 in cycle 1: 820"
+    has_not "starting all ranks anew"
     assert_no_leftovers
 }
 
@@ -138,23 +155,6 @@ END
     output=$(<"$(home)/job.out")
     has "requeueing job $JOB (restart 1): it is preempted" "cycle 1"
     [ "$(job_field "$JOB" Restarts)" -eq 1 ]
-}
-
-# PyTorch's kind of elastic job, in which a rank that fails would be started anew.
-@test "an elastic job begins again" {
-    counter
-    script elastic.sh <<'END'
-#!/bin/bash
-hvdrun --max-restarts=3 --signal-ranks=USR1@54 --requeue-on=limit sh -c 'HOROVOD_RANK=$RANK exec ./counter.sh checkpoint'
-END
-    for rank in 0 1; do echo "30 465" >"$(home)/checkpoint.$rank"; done
-    chmod 666 "$(home)"/checkpoint.*
-    sed -i 's/n < most; /n < most - 1; /' "$(home)/counter.sh" # nine in each cycle
-    submit -N2 --ntasks-per-node=1 --time=1 --requeue elastic.sh
-    exits 0
-    counts 1 "requeueing job $JOB (restart 1): its time limit"
-    counts 2 "has counted to 40 in cycle 1: 820"
-    has_not "starting all ranks anew"
 }
 
 @test "what cannot be requeued is told" {
