@@ -48,8 +48,7 @@ static int running(const struct hvd_machine *machine)
 bool hvd_leaving_exited(struct hvd_leaving *leaving, const struct hvd_machine *machine, int status)
 {
 	hvd_requeue_rank_ended(leaving->wish, leaving->spec, status);
-	if (!hvd_requeue_wanted(leaving->wish, HVD_REQUEUE_LIMIT) &&
-	    !hvd_requeue_wanted(leaving->wish, HVD_REQUEUE_ASK))
+	if (!hvd_requeue_leaving(leaving->wish))
 		return false;
 	if (leaving->status == 0)
 		leaving->status = hvd_status_exit(status);

@@ -99,6 +99,11 @@ bool hvd_requeue_wanted(const struct hvd_requeue_wish *wish, enum hvd_requeue_re
 	return (wish->reasons & 1U << reason) != 0;
 }
 
+bool hvd_requeue_leaving(const struct hvd_requeue_wish *wish)
+{
+	return hvd_requeue_wanted(wish, HVD_REQUEUE_LIMIT) || hvd_requeue_wanted(wish, HVD_REQUEUE_ASK);
+}
+
 void hvd_requeue_unwant(struct hvd_requeue_wish *wish, enum hvd_requeue_reason reason)
 {
 	wish->reasons &= ~(1U << reason);

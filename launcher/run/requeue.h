@@ -52,6 +52,9 @@ void hvd_requeue_begin(const struct hvd_launch_spec *spec, uint32_t job, const s
 void hvd_requeue_want(struct hvd_requeue_wish *wish, const struct hvd_launch_spec *spec, enum hvd_requeue_reason reason,
 		      const char *host);
 bool hvd_requeue_wanted(const struct hvd_requeue_wish *wish, enum hvd_requeue_reason reason);
+/* Are ranks ending so that the job begins again: they were told of the time limit, or one has asked for it? Then a rank
+ * that ends is no failure. */
+bool hvd_requeue_leaving(const struct hvd_requeue_wish *wish);
 /* The reason does not hold any longer. */
 void hvd_requeue_unwant(struct hvd_requeue_wish *wish, enum hvd_requeue_reason reason);
 /* A rank has ended, `status` as from waitpid(2). */

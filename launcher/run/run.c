@@ -212,18 +212,15 @@ static void on_node_down(const char *host, void *arg)
 
 /* ---- the job's time limit ---- */
 
-static void signal_ranks(struct run *run, int sig)
+static void on_signal_ranks(int sig, void *arg)
 {
+	struct run *run = arg;
+
 	run->job.result->requeue.signalled = true;
 	if (driver_ends_ranks(run))
 		hvd_driver_signal_ranks(run->driver, sig);
 	else
 		hvd_procs_signal(run->job.procs, sig); /* srun and mpirun pass it on */
-}
-
-static void on_limit(int sig, void *arg)
-{
-	signal_ranks(arg, sig);
 }
 
 static void on_limit_end(void *arg)
@@ -244,7 +241,7 @@ static void count_ranks(struct run *run)
 
 static void on_started(void *arg)
 {
-	static const struct hvd_time_limit_ops limit_ops = {on_limit, on_limit_end};
+	static const struct hvd_time_limit_ops limit_ops = {on_signal_ranks, on_limit_end};
 	struct run *run = arg;
 
 	run->limit = hvd_time_limit_watch(run->job.base, run->job.launch->spec, &run->job.result->requeue, &limit_ops,
@@ -464,16 +461,8 @@ static void report_failures(struct run *run)
 	result->rank = first->rank;
 	result->rank_status = first->status;
 	snprintf(result->host, sizeof(result->host), "%s", host);
-	hvd_failure_report_log(run->failures,
-			       !first->error && (hvd_requeue_wanted(&result->requeue, HVD_REQUEUE_LIMIT) ||
-						 hvd_requeue_wanted(&result->requeue, HVD_REQUEUE_ASK)),
-			       run->job.log);
+	hvd_failure_report_log(run->failures, !first->error && hvd_requeue_leaving(&result->requeue), run->job.log);
 	hvd_failure_report_json(run->failures, &result->first_failure, &result->failures);
-}
-
-static void on_signal_ranks(int sig, void *arg)
-{
-	signal_ranks(arg, sig);
 }
 
 /* HVD_START_RANKS: the backend's process has the signal from the terminal, or gets it from here, and decides what to
@@ -485,7 +474,7 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 	struct hvd_job *job = &run->job;
 
 	if (!tty)
-		signal_ranks(run, sig);
+		on_signal_ranks(sig, run);
 	if (job->ending) {
 		/* The user was told. */
 	} else if (job->backend->status_hides_signals && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)) {

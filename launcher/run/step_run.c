@@ -229,12 +229,10 @@ static void log_report(const struct step *step)
 	const char *host;
 	const struct hvd_rank_end *first = hvd_failure_report_first(step->report, &host);
 	int sig = WIFSIGNALED(first->status) ? WTERMSIG(first->status) : 0;
-	bool meant = hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_LIMIT) ||
-		     hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_ASK);
 
 	if (first->error ||
 	    (sig != SIGTERM && sig != SIGINT && sig != SIGHUP && !hvd_failure_report_killed_together(step->report)))
-		hvd_failure_report_log(step->report, meant && !first->error, step->log);
+		hvd_failure_report_log(step->report, !first->error && hvd_requeue_leaving(&step->requeue), step->log);
 	else
 		hvd_info(step->log, "the ranks were ended by SIG%s: as the first one rank %u on %s", sigabbrev_np(sig),
 			 (unsigned)first->rank, host);
