@@ -84,12 +84,13 @@ void hvd_notes_forked(struct hvd_plugin *pl)
 	hvd_step_close(&pl->notes.watchdogs);
 }
 
-/* A terminal and a file stay: a program writes in another way there, or looks back at what it has written. */
+/* A terminal and a file stay: a program writes in another way there, or looks back at what it has written. So does a
+ * socket, on which splice(2) of the agent would wait, and hold up the output of all other ranks. */
 static bool can_be_passed_on(void)
 {
 	struct stat st;
 
-	return fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+	return fstat(STDERR_FILENO, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
 /* A pipe for standard error: fds[0] is what the agent reads, fds[1] what standard error is now; returns the pipe's
@@ -100,6 +101,7 @@ static int make_pipe(int fds[2])
 
 	if (!can_be_passed_on() || pipe2(ends, O_CLOEXEC) != 0)
 		return -1;
+	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the writing end has flags of its own */
 	fds[0] = ends[0];
 	fds[1] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (fds[1] >= 0)

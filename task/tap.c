@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 /* What a pipe has by default. */
@@ -51,6 +52,13 @@ static ssize_t throw_away(struct hvd_tap *tap, struct hvd_tap_view *view)
 	return read(tap->in, view->bytes, tap->ahead < PIECE ? tap->ahead : PIECE);
 }
 
+static bool is_empty(int pipe)
+{
+	int n = 0;
+
+	return ioctl(pipe, FIONREAD, &n) == 0 && n == 0;
+}
+
 enum hvd_tap_state hvd_tap_pass(struct hvd_tap *tap, struct hvd_tap_view *view, size_t budget,
 				void (*look)(const char *bytes, size_t len, void *arg), void *arg)
 {
@@ -69,8 +77,12 @@ enum hvd_tap_state hvd_tap_pass(struct hvd_tap *tap, struct hvd_tap_view *view, 
 				 : splice(tap->in, NULL, tap->out, NULL, tap->ahead, SPLICE_F_NONBLOCK);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EAGAIN)
-			return HVD_TAP_FULL;
+		if (n < 0 && errno == EAGAIN) {
+			if (tap->out >= 0 && !is_empty(tap->in))
+				return HVD_TAP_FULL;
+			tap->ahead = 0; /* the task itself has read it */
+			return HVD_TAP_EMPTY;
+		}
 		if (n <= 0 && tap->out < 0)
 			return HVD_TAP_OVER;
 		if (n <= 0) { /* its reader has gone */

@@ -18,7 +18,7 @@ struct hvd_tap_view {
 };
 
 struct hvd_tap {
-	int in, out;  /* pipes; owned. out -1: nobody reads there, and what comes is thrown away */
+	int in, out;  /* pipes, `in` non-blocking; owned. out -1: nobody reads there, and what comes is thrown away */
 	size_t ahead; /* how much of what is in the pipe was looked at already */
 };
 
