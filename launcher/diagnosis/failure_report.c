@@ -235,8 +235,10 @@ void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_
 	if (kind == HVD_FAILURE_OWN)
 		count_way(report, &f);
 	if ((kind == HVD_FAILURE_OWN || kind == HVD_FAILURE_PEER) && end->cause != HVD_END_WITH_ALL &&
-	    (!report->first_ended || end->ended_at < report->first_ended))
+	    (!report->first_ended || end->ended_at < report->first_ended)) {
 		report->first_ended = end->ended_at;
+		report->first_status = end->status;
+	}
 }
 
 void hvd_failure_report_ending(struct hvd_failure_report *report, int64_t now)
@@ -287,8 +289,9 @@ int hvd_failure_report_status(struct hvd_failure_report *report)
 	enum hvd_failure_kind kind;
 	const struct hvd_failure *first = hvd_failure_first(report, &kind);
 
-	if (first && kind == HVD_FAILURE_NONE)
-		first = &report->kinds[HVD_FAILURE_PEER].v[0];
+	/* The first connection error may be one of a rank that the launch has ended before it could end by itself. */
+	if (first && (kind == HVD_FAILURE_NONE || first->end.cause == HVD_END_WITH_ALL))
+		return report->first_status;
 	return first ? first->end.status : 0;
 }
 

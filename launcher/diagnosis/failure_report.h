@@ -38,8 +38,8 @@ void hvd_failure_report_ending(struct hvd_failure_report *report, int64_t now);
 /* The first failure: an end that stays the report's own, and *host, until the next call with this report. NULL: there
  * is none. Its status is 0 where a rank ended too early with 0. */
 const struct hvd_rank_end *hvd_failure_report_first(struct hvd_failure_report *report, const char **host);
-/* The status of the launch, as from waitpid(2): the first failure's, or where that one ended with 0 the next one's. 0:
- * there is no failure. */
+/* The status of the launch, as from waitpid(2): the first failure's, or, where that one ended with 0 or was ended with
+ * all others, that of the first rank that ended by itself with a failure. 0: there is no failure. */
 int hvd_failure_report_status(struct hvd_failure_report *report);
 
 /* Was the first failure a SIGKILL, and were others killed in the same way within a second, while no rank failed in

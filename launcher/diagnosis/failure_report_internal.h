@@ -44,6 +44,7 @@ struct hvd_failure_report {
 	uint32_t n_ways;
 	uint32_t with_all;   /* ends of HVD_END_WITH_ALL */
 	int64_t first_ended; /* of those that were not killed: the first end of a process; 0 = none */
+	int first_status;    /* of that one, as from waitpid(2) */
 	int64_t ending_at;   /* 0 = not yet */
 };
 

@@ -223,6 +223,25 @@ static void ended_while_dying_of_another(void **state)
 	assert_in(text(h), "\n  2 ranks were ended by the launch");
 }
 
+/* Its connection error came first, but another was quicker to end of it. */
+static void the_status_is_of_one_that_ended_by_itself(void **state)
+{
+	struct history *h = *state;
+	struct hvd_rank_end end = {.rank = 1,
+				   .status = SIGTERM,
+				   .ended_at = T0 + 90 * MS,
+				   .failed_at = T0 + 10 * MS,
+				   .cause = HVD_END_WITH_ALL,
+				   .error = (char *)"RuntimeError: Connection closed by peer"};
+
+	ended(h, 2, "n1", EXIT(1), 40, end.error);
+	hvd_failure_report_ending(h->report, T0 + 41 * MS);
+	hvd_failure_report_add(h->report, &end, "n1");
+	first_is(h, 1, EXIT(1));
+	ended(h, 3, "n1", 0, 15, NULL);
+	first_is(h, 3, EXIT(1));
+}
+
 static void causes_and_advice(void **state)
 {
 	static const struct {
@@ -378,6 +397,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_scheduler_kills_the_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(ended_with_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(ended_while_dying_of_another, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_status_is_of_one_that_ended_by_itself, setup, teardown),
 		cmocka_unit_test_setup_teardown(causes_and_advice, setup, teardown),
 		cmocka_unit_test_setup_teardown(texts_of_the_rank, setup, teardown),
 		cmocka_unit_test_setup_teardown(many_ranks, setup, teardown),
