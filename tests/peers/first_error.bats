@@ -15,10 +15,11 @@ teardown_file() { cluster_down; }
 setup() { needs_cluster; }
 teardown() { mend; }
 
-# names HOST: the report is of rank 2, and the others died of it.
+# names HOST: the report is of rank 2, and the others died of it. Python's end while Gloo's threads go on may be an abort.
 names() {
     info "$output"
-    has "rank 2 on $1 failed first: exit code 1" "  ValueError: bad batch" 'raise ValueError("bad batch")'
+    grep -qE "rank 2 on $1 failed first: (exit code 1|killed by signal 6 \(SIGABRT\))$" <<<"$output"
+    has "  ValueError: bad batch" 'raise ValueError("bad batch")'
     # On a busy machine some may be ended before they have said a word.
     grep -qE '^  [12] ranks? ended with (a )?connection error' <<<"$output"
     [ "$(grep -c "failed first" <<<"$output")" -eq 1 ]
@@ -32,6 +33,6 @@ names() {
 
 @test "the exception that @record has written is the first error, too" {
     run on_login hvdrun --launcher fork -np 3 "$PY" "$HERE/first_error.py" record
-    exits 1
+    exits_one_of 1 134
     names localhost
 }
