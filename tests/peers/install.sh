@@ -83,7 +83,7 @@ cmd:mpirun.openmpi                openmpi-bin"
 where() {
 	local source=${HVD_PEERS_SOURCE:+/source}
 	[[ $kind != @(torch|frameworks|spark) ]] || source=
-	echo "${HVD_PEERS_DIR:-$(cache_dir hvd-peers)$source}${kind:+/$kind}"
+	realpath -m "${HVD_PEERS_DIR:-$(cache_dir hvd-peers)$source}${kind:+/$kind}"
 }
 
 say() { echo "peers: $*" >&2; }
@@ -95,11 +95,14 @@ give_up() {
 	exit "$1"
 }
 
+# Somewhere else than in a folder with modules of such names, of which the caller's may be one.
+python() { (cd / && "$PYTHON" "$@"); }
+
 met() {
 	local what=${1#*:}
 	case $1 in
 	cmd:*) command -v "$what" >/dev/null ;;
-	py:*) "$PYTHON" -c "import $what" 2>/dev/null ;;
+	py:*) python -c "import $what" 2>/dev/null ;;
 	file:*) compgen -G "$what" >/dev/null ;;
 	esac
 }
@@ -164,7 +167,7 @@ source_tree() {
 
 # torch_is MAJOR MINOR: PyTorch is of that release or a later one.
 torch_is() {
-	"$PYTHON" -c 'import sys, torch
+	python -c 'import sys, torch
 sys.exit(tuple(map(int, torch.__version__.split(".")[:2])) < tuple(map(int, sys.argv[1:])))' "$@"
 }
 
@@ -215,8 +218,9 @@ horovod() {
 		HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
 		pip install --verbose --no-deps --no-build-isolation "$dir/tree" ||
 		give_up $status "Horovod $VERSION does not compile here: $(grep -E ' error: |rror [0-9]+$' "$log" | head -n 1); see $log"
-	timeout 60 "$dir/venv/bin/python" -c 'import horovod.torch as hvd
-assert hvd.gloo_built() and hvd.mpi_built() == ("'"$kind"'" == "mpi")' </dev/null >>"$log" 2>&1 || give_up $status "Horovod is installed, but does not work; see $log"
+	(cd / && timeout 60 "$dir/venv/bin/python" -c 'import horovod.torch as hvd
+assert hvd.gloo_built() and hvd.mpi_built() == ("'"$kind"'" == "mpi")' </dev/null >>"$log" 2>&1) ||
+		give_up $status "Horovod is installed, but does not work; see $log"
 }
 
 # pip_gets WHAT ARGUMENT...: pip install; nothing that is missing on the index or the way there is a fault of this machine.
@@ -270,8 +274,7 @@ spark() {
 
 # imports MODULE...
 imports() {
-	# Somewhere else than in a folder with modules of such names.
-	(cd "$dir/venv" && timeout 120 bin/python -c "import $*" </dev/null >>"$log" 2>&1) ||
+	(cd / && timeout 120 "$dir/venv/bin/python" -c "import $*" </dev/null >>"$log" 2>&1) ||
 		give_up 1 "installed, but import $* fails; see $log"
 }
 
