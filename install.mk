@@ -15,7 +15,7 @@ HOROVODRUN ?=
 pages_made := $(B)/man/hvdrun.1
 man_pages  := $(sort $(wildcard man/*.[1-8])) $(pages_made)
 user_docs  := $(sort $(wildcard docs/*.md))
-examples   := $(sort $(wildcard scripts/examples/*.sbatch scripts/examples/*.bsub scripts/examples/*.py scripts/discover/*.sh))
+examples   := $(sort $(wildcard scripts/examples/*.sbatch scripts/examples/*.bsub scripts/examples/*.py scripts/examples/*.sh scripts/discover/*.sh))
 
 # The options of hvdrun stand in its tables; the rest of its page is written by hand.
 $(B)/man/hvdrun.1: man/hvdrun.1.in $(B)/bin/hvdrun

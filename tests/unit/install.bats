@@ -34,6 +34,9 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 	[ -x libexec/hvd/lsf/server/nios ] && [ -x libexec/hvd/lsf/server/eauth ]
 	[ -f share/man/man7/hvd-lsf.7 ] && [ -x libexec/hvd/lsf/esub.hvd ] && [ -f share/doc/hvd/examples/gpus.bsub ]
 	[ -f share/doc/hvd/README.md ] && [ -f share/doc/hvd/hvd.conf ] && [ -f share/doc/hvd/examples/srun.sbatch ]
+	for page in "$SRC"/scripts/examples/* "$SRC"/scripts/discover/*; do
+		[ -f "share/doc/hvd/examples/${page##*/}" ]
+	done
 	# The links of README.md to pages for users lead somewhere.
 	for page in $(grep -o '(docs/[a-z]*\.md)' share/doc/hvd/README.md | tr -d '()'); do
 		[ -f "share/doc/hvd/$page" ]
