@@ -224,8 +224,7 @@ static void begin_probe(struct hvd_node_agents *agents)
 {
 	hvd_node_agents_open_to_hosts(agents);
 	agents->phase = HVD_AGENTS_PROBING;
-	/* On one machine there is nothing to find out, unless the rendezvous is elsewhere, or other hosts may follow.
-	 */
+	/* On one machine nothing is to be found out, unless the rendezvous is elsewhere, or other hosts may follow. */
 	if (agents->barrier == HVD_BARRIER_ALL && agents->service.endpoints.host >= 0 &&
 	    !agents->opts->spec->preflight && hvd_node_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
 		decide(agents);
@@ -242,8 +241,15 @@ static bool is_elsewhere(const struct hvd_node_agents *agents, int32_t own, uint
 
 	if (agents->barrier == HVD_BARRIER_AS_THEY_COME || agents->opts->rendezvous_here || at == HVD_RENDEZVOUS_LAUNCH)
 		return false;
-	if (agents->opts->spec->spares > 0)
-		return false; /* the host may be left out */
+	if (agents->opts->spec->spares > 0) {
+		/* The host may be left out. */
+		if (at == HVD_RENDEZVOUS_BATCH)
+			hvd_warn(agents->log,
+				 "with --spares the rendezvous runs with the driver, on %s: rank 0's host "
+				 "may be left out",
+				 agents->self.host);
+		return false;
+	}
 	if (at == HVD_RENDEZVOUS_AUTO && !agents->init_watch)
 		return own < 0 && agents->opts->mode != HVD_START_HOSTS;
 	return !here;

@@ -68,8 +68,9 @@ eight_without() {
     has "hvdn3 left out: the site's program says: no licence on hvdn3"
     eight_without hvdn3
     bad hvdn1
-    run over_ssh --preflight=quick --spares=1 hvd-selftest --quick
+    run over_ssh --preflight=quick --spares=1 --rendezvous=batch hvd-selftest --quick
     selftest_ok 8 4
+    has "with --spares the rendezvous runs with the driver"
     bad
     run over_ssh --preflight=quick --spares=1 bash -c "$RANKS"
     exits 0
