@@ -9,15 +9,13 @@
 #include "lib/base/printable.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/host_check.h"
+#include "lib/process/call.h"
 #include "lib/process/capture.h"
 #include "lib/process/spawn.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -161,19 +159,18 @@ static char *look(const char *hook, double seconds)
 	return text;
 }
 
-static void child(const char *hook, double seconds, pid_t parent, int out)
-{
-	char *text;
+struct wanted {
+	const char *hook;
+	double seconds;
+};
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+static void look_and_tell(int out, void *arg)
+{
+	const struct wanted *wanted = arg;
+	char *text = look(wanted->hook, wanted->seconds);
+
+	if (!text || write(out, text, strlen(text)) < 0)
 		_exit(1);
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGHUP, SIG_DFL);
-	text = look(hook, seconds);
-	_exit(!text || write(out, text, strlen(text)) < 0 ? 1 : 0);
 }
 
 /* ---- in the node agent ---- */
@@ -223,27 +220,17 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 struct hvd_preflight *hvd_preflight_start(struct event_base *base, const char *hook, double seconds,
 					  void (*done)(json_t *found, void *arg), void *arg, struct hvd_err *err)
 {
-	struct timeval tv = {.tv_sec = (time_t)seconds + 1};
-	pid_t parent = getpid(), pid;
+	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds + 1));
+	struct wanted wanted = {.hook = hook, .seconds = seconds};
 	struct hvd_preflight *pf;
-	int fds[2];
+	int in;
+	pid_t pid = hvd_call_begin(look_and_tell, &wanted, &in, err);
 
-	if (pipe2(fds, O_CLOEXEC) != 0) {
-		hvd_err_sys(err, "cannot make a pipe to look at this host");
+	if (pid < 0)
 		return NULL;
-	}
-	pid = fork();
-	if (pid == 0)
-		child(hook, seconds, parent, fds[1]);
-	close(fds[1]);
-	if (pid < 0) {
-		hvd_err_sys(err, "cannot start a process that looks at this host");
-		close(fds[0]);
-		return NULL;
-	}
 	pf = hvd_xcalloc(1, sizeof(*pf));
 	pf->pid = pid;
-	pf->fd = fds[0];
+	pf->fd = in;
 	pf->done = done;
 	pf->arg = arg;
 	pf->readable = event_new(base, pf->fd, EV_READ | EV_PERSIST, on_readable, pf);

@@ -90,7 +90,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 
 static void wait_for_late(struct hvd_node_agents *agents, double seconds)
 {
-	struct timeval tv = {.tv_sec = (time_t)seconds, .tv_usec = (suseconds_t)((seconds - (time_t)seconds) * 1e6)};
+	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
 
 	if (!agents->spares.late)
 		agents->spares.late = evtimer_new(agents->base, on_late, agents);
