@@ -158,12 +158,10 @@ static const char *advice_on_memory(const struct hvd_rank_end *end)
 {
 	if (end->cause == HVD_END_OOM)
 		return "the memory that the job may use there was used up: ask for more (srun --mem or --mem-per-cpu, "
-		       "bsub -M), "
-		       "or use less in each rank";
+		       "bsub -M), or use less in each rank";
 	if (end->cause == HVD_END_HOST_OOM)
 		return "the host's memory was used up: run fewer ranks on it, or have the scheduler limit jobs to what "
-		       "they "
-		       "ask for";
+		       "they ask for";
 	if (end->error && strstr(end->error, "CUDA out of memory"))
 		return "the GPU's memory was used up: use smaller batches, and see with nvidia-smi who else uses it";
 	return NULL;

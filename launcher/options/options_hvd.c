@@ -136,21 +136,18 @@ static const struct hvd_opt rows[] = {
 
 	{ROW("stacks", REQUIRED, FAILURE, "JOB",
 	     "Start nothing: show where the ranks of a running job are, by their stacks, and what they wait for; JOB "
-	     "is "
-	     "a job of the scheduler (123), a step (123.0), or the process of an hvdrun or srun on this host "
+	     "is a job of the scheduler (123), a step (123.0), or the process of an hvdrun or srun on this host "
 	     "(pid:4711)"),
 	 .type = HVD_OPT_STRING, .at = HVD_AT(stacks)},
 	{ROW("hang-timeout", REQUIRED, FAILURE, "SECONDS",
 	     "When no rank has made any progress for so long (no output, no processor time, no reads or writes, "
-	     "nothing "
-	     "new in the store), report where they are; 0 never looks"),
+	     "nothing new in the store), report where they are; 0 never looks"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(hang_timeout), .env = "HVD_HANG_TIMEOUT", .def = "0"},
 	{ROW("hvd-hang-timeout", REQUIRED, FAILURE, "SECONDS", "The plugin's spelling of --hang-timeout"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(hang_timeout)},
 	{ROW("hang-action", REQUIRED, FAILURE, "ACTION",
 	     "With --hang-timeout, what to do after the report: nothing (report), end the job (kill), or have the "
-	     "batch "
-	     "job begin again (requeue)"),
+	     "batch job begin again (requeue)"),
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(hang_action), .choices = HVD_VALUES_HANG_ACTION, .env = "HVD_HANG_ACTION",
 	 .def = "report", .needs = "hang-timeout"},
 	{ROW("hvd-hang-action", REQUIRED, FAILURE, "ACTION", "The plugin's spelling of --hang-action"),
@@ -162,8 +159,7 @@ static const struct hvd_opt rows[] = {
 	 LIMIT_SIGNAL},
 	{ROW("requeue-on", REQUIRED, FAILURE, "LIST",
 	     "When to have the batch job begin again, once: limit (ranks ended after the signal of --signal-ranks), "
-	     "node "
-	     "(a host has failed), preempt, ask (a rank asks for it), hang, none; see hvdrun(1), REQUEUING"),
+	     "node (a host has failed), preempt, ask (a rank asks for it), hang, none; see hvdrun(1), REQUEUING"),
 	 REQUEUE_ON, .env = "HVD_REQUEUE_ON", .def = "none"},
 	{ROW("hvd-requeue-on", REQUIRED, FAILURE, "LIST", "The plugin's spelling of --requeue-on"), REQUEUE_ON},
 	{ROW("stderr-lines", REQUIRED, FAILURE, "NUMBER",
