@@ -91,14 +91,6 @@ cgroup_host() {
     done
 }
 
-# cgroup_enter HOST: puts this process into the host's folders.
-cgroup_enter() {
-    local top
-    for top in "${CGROUP_TOPS[@]}"; do
-        echo "$BASHPID" >"$top/$1/cgroup.procs" || return 1
-    done
-}
-
 cgroup_remove() {
     [[ -d $1 ]] || return 0
     # A killed process keeps the folder busy until it is reaped.

@@ -11,7 +11,7 @@ set_hosts() {
 save_settings() {
     declare -p NODES CPUS GPUS LOGIN_IB IP6_NET NO_DNS SRUN_PORTS SLURM_PREFIX ROOT \
         CGROUP CGROUP_TOPS CGROUP_PRELOAD CONFIGLESS CPU_LIST NS_CPU AUTH \
-        BINDS COMPUTE HOSTS | sed 's/^declare /declare -g /' >"$STATE/settings"
+        BINDS COMPUTE HOSTS MUNGED SLURM_CONFDIR SYSTEM_PATH CONF_SERVER | sed 's/^declare /declare -g /' >"$STATE/settings"
 }
 
 number() {
@@ -148,6 +148,7 @@ cmd_up() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     cgroup_prepare
+    compile_enter
     CPU_LIST=$(taskset -pc $$ | sed 's/.*: //') NS_CPU=''
     if [[ ${SLURM_CONF_EXTRA[*]} == *@(job_container|namespace)/* ]]; then NS_CPU=$(ns_cpu); fi
     write_etc
@@ -166,7 +167,7 @@ cmd_up() {
         "$CTL.slurmctld" hvdn1.slurmd
     on "$LOGIN" timeout 30 setpriv --reuid 20001 --regid 20001 --init-groups \
         env -i PATH="$SYSTEM_PATH" HOME="$STATE/home/alice" \
-        ${CONFIGLESS:+"SLURM_CONF_SERVER=$(conf_server)"} srun -N "$NODES" -D / true </dev/null >"$STATE/log/first-srun.log" 2>&1 ||
+        ${CONFIGLESS:+"SLURM_CONF_SERVER=$CONF_SERVER"} srun -N "$NODES" -D / true </dev/null >"$STATE/log/first-srun.log" 2>&1 ||
         fail "the first srun failed" first-srun "$CTL.slurmctld" hvdn1.slurmd
     wait_idle 10 || fail "the nodes do not become idle after the first srun" "$CTL.slurmctld"
     trap - EXIT HUP INT TERM

@@ -8,9 +8,9 @@
 #
 # Every cluster has its own switch, so the addresses are the same in all.
 
-declare -A NET4=([eth0]=10.77.0 [ib0]=10.78.0)
-declare -A NET6=([eth0]=fd77: [ib0]=fd78: [eth6]=fd79:)
-declare -A SPEED=([eth0]=1000 [ib0]=100000 [eth6]=1000)
+declare -gA NET4=([eth0]=10.77.0 [ib0]=10.78.0)
+declare -gA NET6=([eth0]=fd77: [ib0]=fd78: [eth6]=fd79:)
+declare -gA SPEED=([eth0]=1000 [ib0]=100000 [eth6]=1000)
 
 # host_index HOST: the last byte of the host's addresses.
 host_index() {

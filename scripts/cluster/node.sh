@@ -1,30 +1,5 @@
 # shellcheck shell=bash
-# Hosts of a cluster: boot, power off, daemons, running commands on them.
-# Sourced by hvd-cluster.
-
-# Process ids are used again, so a process is known by its id and its start time, which this puts into started.
-proc_start() {
-    local stat
-    { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-    stat=${stat##*) }
-    # shellcheck disable=SC2086
-    set -- $stat
-    [[ $1 != [ZX] ]] || return 1
-    started=${20}
-}
-
-# init_pid HOST: prints the process id of the host's first process, if that lives.
-init_pid() {
-    local pid start started
-    { read -r pid start <"$STATE/hosts/$1/pid"; } 2>/dev/null || return 1
-    proc_start "$pid" && [[ $started == "$start" ]] || return 1
-    echo "$pid"
-}
-
-need_host() {
-    [[ -d $STATE/hosts/$1 && $1 != switch ]] ||
-        die "no host '$1' in cluster '$NAME' (there are: ${HOSTS[*]})"
-}
+# Hosts of a cluster: boot, power off, daemons.  Sourced by hvd-cluster.
 
 save_pid() {
     local started
@@ -88,13 +63,6 @@ power_off() {
 
 gone() { ! init_pid "$1" >/dev/null; }
 
-# on HOST CMD…: runs CMD as root in all namespaces of the host.
-on() {
-    local pid
-    pid=$(init_pid "$1") || return 125
-    nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- "${@:2}"
-}
-
 # daemon_running HOST NAME: looks for a process of that name in the host's own /proc.
 daemon_pids() {
     on "$1" pgrep -x -u root "$2"
@@ -146,7 +114,7 @@ daemon_start() {
             fail "sackd does not start on $host" "$host.sackd"
         ;;
     slurmctld | slurmd)
-        if [[ $CONFIGLESS && $daemon == slurmd ]]; then args=(--conf-server "$(conf_server)"); fi
+        if [[ $CONFIGLESS && $daemon == slurmd ]]; then args=(--conf-server "$CONF_SERVER"); fi
         detached "$host" env -i PATH="$SYSTEM_PATH" ${CGROUP_PRELOAD:+"LD_PRELOAD=$CGROUP_PRELOAD"} \
             "$(slurm_daemon "$daemon")" "${args[@]}" -L "$log" >>"$log.start" 2>&1 ||
             fail "$daemon does not start on $host" "$host.$daemon.log.start" "$host.$daemon"
@@ -160,98 +128,4 @@ daemon_kill() {
         on "$1" kill -KILL "$pid" || true
     done
     wait_until 5 not daemon_pids "$1" "$2" || fail "$2 on $1 does not die"
-}
-
-# --- exec -----------------------------------------------------------------
-
-user_home() {
-    if [[ $1 == root ]]; then echo /root; else echo "$STATE/home/$1"; fi
-}
-
-# forward SIGNAL: passes a signal on to the command, since nsenter, whose child the
-# command is, does not.  The short wait is for a signal that comes early: a
-# background job of the shell ignores signals when it starts, and would lose it.
-forward() {
-    local number child mask tries
-    number=$(kill -l "$1")
-    interrupted=1
-    for ((tries = 0; tries < 100; tries++)); do
-        # The file has no newline at its end, so read fails even when it reads.
-        child=
-        { read -r child _ <"/proc/$exec_pid/task/$exec_pid/children"; } 2>/dev/null || true
-        if [[ $child ]]; then
-            mask=$(awk '$1 == "SigIgn:" { print $2 }' "/proc/$child/status" 2>/dev/null) || true
-            if ((tries > 20)) || ! ((0x${mask:-0} >> (number - 1) & 1)); then
-                kill -s "$1" "$child" 2>/dev/null || true
-                return 0
-            fi
-        elif ! kill -0 "$exec_pid" 2>/dev/null; then
-            return 0
-        fi
-        sleep 0.01
-    done
-}
-
-# uid_of USER: sets uid and gid to the user's.
-uid_of() {
-    local name
-    while IFS=: read -r name _ uid gid _; do
-        [[ $name != "$1" ]] || return 0
-    done <"$STATE/etc/passwd"
-    return 1
-}
-
-# run_as HOST USER DIR CMD…: does what exec does; sets rc.
-run_as() {
-    local host=$1 user=$2 dir=$3 pid home uid gid sig again
-    shift 3
-    pid=$(init_pid "$host") || die "host $host is down"
-    home=$(user_home "$user")
-    uid_of "$user" || die "no user '$user' on the hosts"
-    local ids=() outer=() own=() env=(
-        PATH="${HVD_PATH:+$HVD_PATH:}$SYSTEM_PATH" HOME="$home" USER="$user"
-        LOGNAME="$user" SHELL=/bin/bash HVD_CLUSTER="$NAME")
-    # Without files of Slurm a site's DNS names the controller; there is no such DNS here.
-    if [[ $CONFIGLESS ]]; then env+=(SLURM_CONF_SERVER="$(conf_server)"); fi
-    if ((uid != 0)); then ids=(--reuid "$uid" --regid "$gid" --init-groups); fi
-    # With a terminal the command stays in the foreground group, so that the keyboard
-    # reaches it.  Without a terminal it gets a session of its own, so that a signal
-    # to the caller's group reaches it once, through forward.
-    if [[ -t 0 ]]; then
-        trap : INT QUIT
-    else
-        outer=(setsid) own=(setsid)
-        trap 'forward INT || :' INT
-        trap 'forward QUIT || :' QUIT
-    fi
-    for sig in HUP TERM USR1 USR2; do
-        # shellcheck disable=SC2064
-        trap "forward $sig || :" "$sig"
-    done
-    # The command must not go on when the caller is killed, even by SIGKILL: nsenter
-    # and the command both ask the kernel to be killed with their parent.
-    # nsenter must outlive an interrupt from the terminal, or the command is killed with it.
-    {
-        trap '' INT QUIT
-        cgroup_enter "$host"
-        exec "${outer[@]}" setpriv --pdeathsig KILL \
-            nsenter --target "$pid" --mount --uts --ipc --net --pid --cgroup --root --wd -- \
-            env --default-signal=INT,QUIT -u XDG_RUNTIME_DIR -u MAIL -u OLDPWD \
-            -u SUDO_USER -u SUDO_UID -u SUDO_GID -u SUDO_COMMAND "${env[@]}" \
-            "${own[@]}" setpriv --pdeathsig KILL "${ids[@]}" \
-            env --chdir="${dir:-$home}" "$@"
-    } <&0 &
-    exec_pid=$!
-    rc=127
-    while :; do
-        interrupted=0 again=0
-        # bash reports on stderr that a signal ended a job; the command has not printed that.
-        { wait "$exec_pid" || again=$?; } 2>/dev/null
-        # 127 also means "no such child": the status was collected before.
-        if ((again != 127)) || ((rc == 127)); then rc=$again; fi
-        if ((!interrupted)) && ! { ((again > 128)) && kill -0 "$exec_pid" 2>/dev/null; }; then
-            break
-        fi
-    done
-    trap - INT QUIT HUP TERM USR1 USR2
 }

@@ -6,10 +6,12 @@ SLURMCTLD_PORT=6817
 SLURMD_PORT=6818
 SYSTEM_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
+# Sets MUNGED, SLURM_CONFDIR, SYSTEM_PATH, and CONF_SERVER, the controller that hosts without files of Slurm ask.
 slurm_paths() {
     # shellcheck disable=SC2034 # node.sh starts it
     MUNGED=munged
     SLURM_CONFDIR=/etc/slurm
+    CONF_SERVER=$(addr "$CTL" eth0 4):$SLURMCTLD_PORT
     if [[ $SLURM_PREFIX ]]; then
         SYSTEM_PATH=$SLURM_PREFIX/sbin:$SLURM_PREFIX/bin:$SYSTEM_PATH
         SLURM_CONFDIR=$SLURM_PREFIX/etc
@@ -32,7 +34,7 @@ slurm_daemon() {
 slurm_check() {
     local tool missing=()
     slurm_paths
-    for tool in ip nft nsenter unshare setpriv setsid flock pgrep awk; do
+    for tool in cc ip nft nsenter unshare setpriv setsid flock pgrep awk; do
         command -v "$tool" >/dev/null || missing+=("$tool")
     done
     if [[ ! $ROOT ]]; then
@@ -137,9 +139,6 @@ EOF
     slurm_write_cgroup "$dir"
     for line in "${CONF_FILES[@]}"; do printf '%s\n' "${line#*=}" >"$dir/${line%%=*}"; done
 }
-
-# The controller that hosts without files of Slurm ask.
-conf_server() { echo "$(addr "$CTL" eth0 4):$SLURMCTLD_PORT"; }
 
 slurm_write_cgroup() {
     case $CGROUP in
