@@ -214,26 +214,27 @@ matrix-roots:  ## only make those roots, and install in them what the tests need
 compatibility:  ## write what make matrix has found into docs/compatibility.md
 	@tests/matrix/report page '$(B)/matrix' docs/compatibility.md
 
-.PHONY: sanitize
-sanitize:  ## run the unit tests with the address and undefined-behaviour sanitizers, from $(B)/sanitize
-	@$(MAKE) --no-print-directory B='$(B)/sanitize' SAN=address,undefined OPT='-O1 -g' unit
-
 .PHONY: lint
 lint:  ## compilers' warnings, cppcheck, shellcheck, format, manual pages, exported symbols
 	@B='$(B)' MAKE='$(MAKE)' tests/lint
 
-# The fuzz targets are built by clang with coverage and sanitizers, all objects anew in $(B)/fuzz.
+# Both are built by clang with sanitizers and coverage, all objects anew in $(B)/fuzz.
 fuzz_san := address,undefined
-.PHONY: fuzz
-fuzz:  ## run each fuzz target for FUZZ_SECONDS (10)
-	@command -v $(CLANG) >/dev/null || { echo 'make fuzz needs clang, and $(CLANG) is not installed'; exit 1; }
+make_fuzz = $(MAKE) --no-print-directory B='$(B)/fuzz' CC='$(CLANG)' CXX='$(CLANG)++' SAN=fuzzer-no-link,$(fuzz_san) OPT='-O1 -g'
+
+.PHONY: sanitize fuzz clang-runtime
+sanitize: clang-runtime  ## run the unit tests with the address and undefined-behaviour sanitizers
+	@$(make_fuzz) unit
+fuzz: clang-runtime  ## run each fuzz target for FUZZ_SECONDS (10)
+	@$(make_fuzz) $(fuzz_bin)
+	@B='$(B)' tests/fuzz/run $(fuzz_bin)
+
+clang-runtime:
+	@command -v $(CLANG) >/dev/null || { echo 'this needs clang, and $(CLANG) is not installed'; exit 1; }
 	@mkdir -p $(B)/fuzz
 	@echo 'int LLVMFuzzerTestOneInput(const char *d, long n); int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }' | \
 		$(CLANG) -fsanitize=fuzzer,$(fuzz_san) -x c - -o $(B)/fuzz/runtime 2>$(B)/fuzz/runtime.log || \
-		{ cat $(B)/fuzz/runtime.log; echo 'make fuzz needs the sanitizer runtime of clang (Debian: libclang-rt-*-dev)'; exit 1; }
-	@$(MAKE) --no-print-directory B='$(B)/fuzz' CC='$(CLANG)' CXX='$(CLANG)++' SAN=fuzzer-no-link,$(fuzz_san) OPT='-O1 -g' \
-		$(fuzz_bin)
-	@B='$(B)' tests/fuzz/run $(fuzz_bin)
+		{ cat $(B)/fuzz/runtime.log; echo 'this needs the sanitizer runtime of clang (Debian: libclang-rt-*-dev)'; exit 1; }
 
 $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
