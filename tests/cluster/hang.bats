@@ -38,8 +38,7 @@ times() {
         ended 60
         ((status != 0))
         times 2 "$NONE" # the report, and why the job is ended
-        has "4 ranks of this launch, by what the main thread does" "
-  rank 2 on hvdn1: "
+        has "4 ranks of this launch, by what the main thread does" $'\n  rank 2 on hvdn1: '
         has_not "does not answer"
     done
 }
