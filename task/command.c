@@ -2,6 +2,7 @@
 #include "command.h"
 
 #include "lib/process/spawn.h"
+#include "signal_forward.h"
 #include "streams.h"
 
 #include <errno.h>
@@ -13,8 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* slurmstepd signals the processes of a step one after the other: how long that takes at most on a host. */
-#define SIGNAL_ROUND_MS 100
 /* How long the command has after SIGTERM when the process that started this rank is gone. */
 #define ORPHAN_SECONDS 5
 /* How long the report of that may take. */
@@ -30,6 +29,7 @@ struct run {
 	bool ended;          /* and was reaped */
 	bool orphan;         /* the process that started this one is gone */
 	struct event *grace; /* runs then until the command gets SIGKILL */
+	struct hvd_signal_forward *forward;
 };
 
 int hvd_command_follow(void)
@@ -93,7 +93,6 @@ static void on_orphan(evutil_socket_t sig, short what, void *arg)
 {
 	struct run *run = arg;
 	struct timeval grace = {.tv_sec = ORPHAN_SECONDS};
-	sigset_t had;
 
 	(void)sig;
 	(void)what;
@@ -106,11 +105,33 @@ static void on_orphan(evutil_socket_t sig, short what, void *arg)
 		prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes that outlive the command become children of this one */
 	}
 	/* If the scheduler has sent SIGTERM already, the command has had its time. */
-	if (sigpending(&had) != 0 || !sigismember(&had, SIGTERM))
+	if (!hvd_signal_forward_had(run->forward, SIGTERM))
 		kill(getpgrp() == getpid() ? 0 : run->pid, SIGTERM);
 	else
 		grace = (struct timeval){.tv_usec = REPORT_USEC};
 	evtimer_add(run->grace, &grace);
+}
+
+/* All that a scheduler or a user may send. */
+static void forwarded(sigset_t *set)
+{
+	static const int plain[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2,
+				    SIGTERM, SIGCONT, SIGTSTP, SIGXCPU, SIGWINCH};
+
+	sigemptyset(set);
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		sigaddset(set, plain[i]);
+	for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
+		if (sig != ORPHAN_SIGNAL)
+			sigaddset(set, sig);
+}
+
+static void on_signal(int sig, void *arg)
+{
+	struct run *run = arg;
+
+	if (!run->ended)
+		kill(run->pid, sig);
 }
 
 static void wait_for_end(struct run *run)
@@ -146,13 +167,14 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 				  .keep_fds = 1,
 				  .parent_death_signal = SIGKILL};
 	struct run run = {.command = command};
-	sigset_t all;
+	sigset_t all, set;
 	int rc;
 
 	if (command->key_fd)
 		hvd_spawn_fd(&spawn, command->key_fd, command->key_fd);
 	if (command->follow)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
+	forwarded(&set);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	if (command->orphaned) {
@@ -163,6 +185,8 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 	rc = hvd_streams_open(&run.streams, command->base, command->rank, command->style, command->look, command->arg,
 			      &spawn, err);
 	if (rc == 0)
+		rc = (run.forward = hvd_signal_forward_create(command->base, &set, on_signal, &run, err)) ? 0 : -1;
+	if (rc == 0)
 		rc = (run.pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
 	hvd_streams_started(&run.streams);
 	if (rc == 0) {
@@ -170,6 +194,7 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 			command->started(run.pid, command->arg);
 		wait_for_end(&run);
 	}
+	hvd_signal_forward_destroy(run.forward);
 	hvd_streams_close(&run.streams);
 	*status = run.status;
 	return rc;
@@ -177,7 +202,7 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 
 bool hvd_command_signalled_with_us(int status)
 {
-	struct timespec moment = {.tv_nsec = SIGNAL_ROUND_MS * 1000000L};
+	struct timespec moment = {.tv_nsec = HVD_SIGNAL_ROUND_MS * 1000000L};
 	sigset_t one;
 
 	if (!WIFSIGNALED(status))

@@ -3,9 +3,8 @@
  * command.h - run the user's command as the one child of a rank shim, which then ends as the command did.
  *
  * These functions block: they are for the main thread of a process that does nothing else meanwhile but what the event
- * loop has. A scheduler sends signals to the whole process group, the command included. So the shim only waits, with
- * all signals blocked; they stay blocked when hvd_command_run() returns, so that the shim can find out which signals it
- * was sent too.
+ * loop has. All signals are blocked. What comes to the shim alone is passed on to the command (signal_forward.h). They
+ * stay blocked, and pending, when hvd_command_run() returns, so that the shim can find out which signals it was sent.
  *
  * A shim that "follows" is for an MPI, whose ranks no scheduler tracks: when the process that started the shim is gone,
  * or when the command has ended, the shim ends every process that the command has started.

@@ -10,6 +10,8 @@
  */
 #include "resident.h"
 
+#include "lib/process/keep_fds.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,42 +25,6 @@
 #include <unistd.h>
 
 /* ---- becoming a process that stays ---- */
-
-static bool listed(int fd, const int *keep, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (keep[i] == fd)
-			return true;
-	return false;
-}
-
-static void close_from(int first, int last)
-{
-	if (first > last)
-		return;
-	if (syscall(SYS_close_range, (unsigned)first, (unsigned)last, 0U) == 0)
-		return;
-	for (int fd = first; fd <= last && fd < (int)sysconf(_SC_OPEN_MAX); fd++)
-		close(fd);
-}
-
-/* Close all but those in `keep`, `a`, `b` and the first three, which become /dev/null. */
-static void close_others(const int *keep, size_t n, int a, int b)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), top = a > b ? a : b, from = 3;
-
-	for (int fd = 0; fd < 3 && null >= 0; fd++)
-		dup2(null, fd);
-	top = top > 2 ? top : 2;
-	for (size_t i = 0; i < n; i++)
-		top = keep[i] > top ? keep[i] : top;
-	for (int fd = 3; fd <= top; fd++)
-		if (fd == a || fd == b || listed(fd, keep, n)) {
-			close_from(from, fd - 1);
-			from = fd + 1;
-		}
-	close_from(from, ~0U >> 1);
-}
 
 /* SIGTSTP, SIGTTIN and SIGTTOU come to processes of a terminal's session only. */
 static void ignore_signals(void)
@@ -164,7 +130,7 @@ static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t resident)
 static void stand_by(const struct hvd_resident_opts *opts, struct hvd_step_tasks *tasks, pid_t resident)
 {
 	prctl(PR_SET_NAME, "hvd-watchdog");
-	close_others(NULL, 0, opts->spare, 0);
+	hvd_keep_fds(NULL, 0, opts->spare, 0);
 	if (hvd_step_tasks_open(tasks, NULL) == 0 && !wait_for_end(tasks, resident)) {
 		waitpid(resident, NULL, 0);
 		resident = 0;
@@ -183,7 +149,7 @@ static void watch(struct hvd_resident *self, const struct hvd_resident_opts *opt
 	pid_t resident;
 
 	ignore_signals();
-	close_others(opts->keep, opts->n_keep, opts->spare, tell);
+	hvd_keep_fds(opts->keep, opts->n_keep, opts->spare, tell);
 	if (chdir("/") != 0) /* the job's folder may be one that can be unmounted */
 		_exit(1);
 	self->watchdog = getpid();

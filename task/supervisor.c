@@ -9,6 +9,7 @@
 #include "rank_env.h"
 #include "relay.h"
 #include "serve.h"
+#include "signal_forward.h"
 #include "worker_notify.h"
 
 #include <limits.h>
@@ -22,6 +23,11 @@
 static const int caught[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 #define N_CAUGHT (sizeof(caught) / sizeof(caught[0]))
 
+static bool is_for_ranks(int sig)
+{
+	return sig == SIGQUIT || sig == SIGUSR1 || sig == SIGUSR2;
+}
+
 struct supervisor {
 	struct event_base *base;
 	const struct hvd_boot *boot;
@@ -31,7 +37,8 @@ struct supervisor {
 	const struct hvd_log *log;
 	struct hvd_agent *agent;
 	struct hvd_ranks *ranks;
-	struct hvd_worker_notify *notify; /* elastic jobs only */
+	struct hvd_worker_notify *notify;   /* elastic jobs only */
+	struct hvd_signal_forward *forward; /* of these in Slurm */
 	struct hvd_reserve reserved;
 	struct hvd_relay_sockets sockets;
 	struct hvd_relay *relay; /* NULL: the ranks here meet at none */
@@ -85,6 +92,31 @@ static void on_notified(json_t *msg, void *arg)
 	hvd_agent_send(((struct supervisor *)arg)->agent, msg);
 }
 
+static void on_alone(int sig, void *arg)
+{
+	struct supervisor *sup = arg;
+
+	if (sup->ranks)
+		hvd_ranks_signal(sup->ranks, sig);
+}
+
+/* A step is signalled, and the launcher, which is none of its processes, hears nothing of it. */
+static void forward_of_step(struct supervisor *sup)
+{
+	struct hvd_err why = {0};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < N_CAUGHT; i++)
+		if (is_for_ranks(caught[i]))
+			sigaddset(&set, caught[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sup->forward = hvd_signal_forward_create(sup->base, &set, on_alone, sup, &why);
+	if (!sup->forward)
+		hvd_warn(sup->log, "%s: signals of the scheduler may not reach the ranks: %s", sup->info->name,
+			 why.msg);
+}
+
 static void prepare_elastic(struct supervisor *sup)
 {
 	sup->opts.stay = true;
@@ -94,6 +126,8 @@ static void prepare_elastic(struct supervisor *sup)
 	/* Slurm sends SIGTERM to all processes of a job when it is preempted, at the beginning of the grace time. The
 	 * launcher gets that signal too, and has the ranks leave within the grace time. So ranks ignore it here. */
 	sup->opts.ignore_ends = getenv("SLURM_STEP_ID");
+	if (getenv("SLURM_STEP_ID"))
+		forward_of_step(sup);
 	sup->notify = hvd_worker_notify_create(sup->base, on_notified, sup);
 }
 
@@ -205,7 +239,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 static void on_signal(evutil_socket_t sig, short what, void *arg)
 {
 	struct supervisor *sup = arg;
-	bool for_ranks = sig == SIGQUIT || sig == SIGUSR1 || sig == SIGUSR2;
+	bool for_ranks = is_for_ranks(sig);
 
 	(void)what;
 	if (for_ranks && !sup->one_rank)
@@ -223,6 +257,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 static void close_down(struct supervisor *sup)
 {
 	hvd_worker_notify_destroy(sup->notify);
+	hvd_signal_forward_destroy(sup->forward);
 	hvd_ranks_destroy(sup->ranks);
 	hvd_rank_watch_destroy(sup->opts.watch);
 	hvd_relay_destroy(sup->relay);

@@ -78,6 +78,21 @@ has_not() {
     done
 }
 
+# signalled_once srun|hvdrun: each of four ranks gets each signal that scancel sends once.
+TRAPS='trap "echo USR1" USR1; trap "echo TERM; exit 3" TERM; echo ready; for i in {1..100}; do sleep 0.2; done'
+signalled_once() {
+    local text
+    begin launch "$1" -N2 -n4 --ntasks-per-node=2 bash -c "$TRAPS"
+    says_times 10 4 ready
+    # shellcheck disable=SC2016 # the shell on the login host
+    on_login sh -c 'job=$(squeue -h -o %A); scancel --signal=USR1 "$job" && sleep 0.5 && scancel --signal=TERM "$job.0"'
+    ended 20
+    exits 3
+    for text in USR1 TERM; do
+        [[ $(grep -cx "$text" <<<"$output") -eq 4 ]] || { echo "not 4 times $text: $output" && return 1; }
+    done
+}
+
 # selftest_ok RANKS HOSTS: $output is that of a self-test that passed.
 selftest_ok() {
     local s=s

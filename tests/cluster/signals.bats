@@ -189,6 +189,13 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     done
 }
 
+@test "a signal of scancel's comes to each rank once" {
+    for with in srun hvdrun; do
+        signalled_once "$with"
+        assert_no_leftovers
+    done
+}
+
 @test "a time limit ends the ranks" {
     local with how job n=0 said=() pids=()
     local -A how_of=([saves]='trap "echo saving; exit 0" TERM; ' [dies]='')

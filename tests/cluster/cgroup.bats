@@ -1,0 +1,62 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016 # for the shell that runs the command
+# Where Slurm tracks processes by control groups (proctrack/cgroup) it signals its own children only, unless by SIGKILL;
+# and the memory that a job asked for is all that it gets.
+
+load helpers
+load launch
+load production
+
+setup_file() {
+    cgroups v1
+    [[ ! $WHY_NOT ]] || return 0
+    suite_up --nodes 2 "${CGROUPS[@]}" --slurm-conf SelectTypeParameters=CR_Core_Memory --slurm-conf DefMemPerCPU=200
+}
+teardown_file() { [[ $WHY_NOT ]] || cluster_down; }
+setup() { [[ ! $WHY_NOT ]] || skip "$WHY_NOT"; }
+teardown() {
+    [[ ! $WHY_NOT ]] || return 0
+    cluster_mend
+    assert_no_leftovers
+}
+
+ALL=(-N2 -n4 --ntasks-per-node=2)
+
+@test "signals of Slurm come to each rank, once" {
+    local with
+    for with in srun hvdrun; do signalled_once "$with"; done
+}
+
+@test "a signal of Slurm comes to each rank of an elastic job, once" {
+    begin on_login salloc -Q "${ALL[@]}" --no-kill hvdrun --min-np 2 bash -c 'trap "echo USR1; exit 0" USR1
+        echo ready
+        for i in {1..100}; do sleep 0.2; done'
+    says_times 15 4 ready
+    on_login sh -c 'scancel --signal=USR1 "$(squeue -h -o %A)"'
+    ended 20
+    [[ $(grep -cx USR1 <<<"$output") -eq 4 ]] || { echo "$output" && false; }
+}
+
+@test "the other ranks get SIGTERM when one has failed, and the launch ends at once" {
+    local with
+    for with in srun hvdrun; do
+        begin launch "$with" "${ALL[@]}" bash -c "((SLURM_PROCID == 2)) || { $TRAPS; }; sleep 0.5; exit 7"
+        ended 4
+        exits 7
+        [[ $(grep -cx TERM <<<"$output") -eq 3 ]] || { echo "$output" && false; }
+        has "rank 2 on hvdn2 failed first: exit code 7"
+    done
+}
+
+@test "a rank that is out of memory is named, with the reason" {
+    local with
+    for with in srun hvdrun; do
+        begin launch "$with" "${ALL[@]}" --mem=100M \
+            bash -c '((SLURM_PROCID == 2)) && exec python3 -c "print(len(b\"x\" * (400 << 20)))"; exec sleep 60'
+        ended 20
+        ((status != 0))
+        has "rank 2 on hvdn2 failed first: killed by signal 9 (SIGKILL): out of memory" "srun --mem"
+    done
+}
