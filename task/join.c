@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define REACH_SECONDS  30
@@ -47,6 +48,8 @@ struct joiner {
 	int status;
 };
 
+#define ENDED "the connection to the launcher has ended%s%s: ending the ranks"
+
 static void stop(struct joiner *j, int status)
 {
 	j->status = status;
@@ -67,8 +70,7 @@ static void launcher_gone(struct joiner *j, const struct hvd_err *why)
 	hvd_conn_free(j->conn);
 	j->conn = NULL;
 	if (j->joined) {
-		hvd_error(j->log, "the connection to the launcher has ended%s%s: ending the ranks",
-			  *why->msg ? ": " : "", why->msg);
+		hvd_error(j->log, ENDED, *why->msg ? ": " : "", why->msg);
 		hvd_joined_disconnect(j->joined);
 		return;
 	}
@@ -83,10 +85,22 @@ static void launcher_gone(struct joiner *j, const struct hvd_err *why)
 
 /* ---- the second handshake, and what follows ---- */
 
+/* Has the launcher ended, which was not heard yet? */
+static bool has_ended(const struct hvd_conn *conn)
+{
+	char byte;
+	ssize_t n = recv(hvd_conn_fd(conn), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 static void on_joined_ended(int status, void *arg)
 {
 	struct joiner *j = arg;
 
+	/* The node agent has noticed it first. */
+	if (j->conn && status != 0 && has_ended(j->conn))
+		hvd_error(j->log, ENDED, "", "");
 	if (j->conn)
 		hvd_conn_send(j->conn, json_pack("{s:s, s:i}", "t", "exit", "status", status));
 	stop(j, hvd_status_exit(status));
