@@ -107,6 +107,9 @@ time.sleep(1.5)
 store.set("stayed", "x")
 again = tcpstore_client.Store(init=False)
 os.write(1, b"rank %d: %s\n" % (rank, again.get("stayed")))
+again.set("read/%d" % rank, "x")
+if rank == 1:  # the last of rank 0's host: outside of a batch job the store ends with it
+    again.wait(["read/%d" % each for each in range(1, world)])
 END
 }
 
