@@ -110,6 +110,11 @@ static void on_own(evutil_socket_t fd, short what, void *arg)
 	if (read(fd, &info, sizeof(info)) != (ssize_t)sizeof(info) || info.ssi_signo >= NSIG)
 		return;
 	forward->had[info.ssi_signo] = true;
+	/* As the kernel does with signals that wait. */
+	if (info.ssi_signo == SIGCONT)
+		forward->judge[SIGTSTP] = 0;
+	else if (info.ssi_signo == SIGTSTP)
+		forward->judge[SIGCONT] = 0;
 	if (!forward->judge[info.ssi_signo])
 		forward->judge[info.ssi_signo] = hvd_now() + ROUND_NS;
 	set_due(forward);

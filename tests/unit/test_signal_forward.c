@@ -32,6 +32,8 @@ static int setup(void **state)
 	sigemptyset(&w->set);
 	sigaddset(&w->set, SIGUSR1);
 	sigaddset(&w->set, SIGTERM);
+	sigaddset(&w->set, SIGTSTP);
+	sigaddset(&w->set, SIGCONT);
 	sigaddset(&w->set, SIGRTMIN + 3);
 	sigprocmask(SIG_BLOCK, &w->set, &w->mask);
 	w->base = event_base_new();
@@ -92,6 +94,19 @@ static void what_comes_to_the_group_is_not(void **state)
 	assert_int_equal(w->alone[SIGTERM], 1);
 }
 
+/* In that order, or it would stop for good. */
+static void a_process_that_is_to_go_on_is_not_stopped(void **state)
+{
+	struct world *w = *state;
+
+	kill(getpid(), SIGTSTP);
+	loop(w, HVD_SIGNAL_ROUND_MS / 4);
+	kill(getpid(), SIGCONT);
+	loop(w, 4 * HVD_SIGNAL_ROUND_MS);
+	assert_int_equal(w->alone[SIGTSTP], 0);
+	assert_int_equal(w->alone[SIGCONT], 1);
+}
+
 static void what_has_come_is_pending_in_the_end(void **state)
 {
 	struct world *w = *state;
@@ -115,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_comes_to_this_process_alone_is_passed_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_comes_to_the_group_is_not, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_process_that_is_to_go_on_is_not_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_has_come_is_pending_in_the_end, setup, teardown),
 	};
 
