@@ -23,7 +23,8 @@ parse_up() {
     local kind file
     NODES=4 CPUS=8 GPUS='' LOGIN_IB='' IP6_NET='' NO_DNS='' SRUN_PORTS=''
     SLURM_PREFIX='' ROOT='' BINDS=() PLUGINS=() SLURM_CONF_EXTRA=()
-    AUTH=munge CGROUP='' CONFIGLESS='' CONF_FILES=()
+    AUTH=munge CGROUP=${HVD_CLUSTER_CGROUP-} CONFIGLESS='' CONF_FILES=()
+    [[ $CGROUP == ?(v[12]) ]] || die "HVD_CLUSTER_CGROUP must be v1 or v2, not '$CGROUP'"
     while (($#)); do
         case $1 in
         --login-ib) LOGIN_IB=1 ;;
