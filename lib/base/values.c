@@ -166,7 +166,9 @@ static int signal_number(const char *name, size_t len)
 		const char *known = sigabbrev_np(sig);
 		char number[16];
 
-		if (known && strlen(known) == len && strncasecmp(known, name, len) == 0)
+		if (!known)
+			continue; /* the C library's own */
+		if (strlen(known) == len && strncasecmp(known, name, len) == 0)
 			return sig;
 		if ((size_t)snprintf(number, sizeof(number), "%d", sig) == len && strncmp(number, name, len) == 0)
 			return sig;

@@ -103,7 +103,8 @@ static void test_sets(void **state)
 
 static void test_signals(void **state)
 {
-	static const char *const bad[] = {"USR1", "USR1@", "@5", "NONE@5", "0@5", "64@5", "SIG@5", "USR1@0", "USR1@x"};
+	static const char *const bad[] = {"USR1", "USR1@", "@5",    "NONE@5", "0@5",
+					  "32@5", "64@5",  "SIG@5", "USR1@0", "USR1@x"};
 	struct hvd_err err;
 	double seconds = 0;
 	int sig = 0;
