@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stack_text.c - groups of stacks as lines for people. */
+#include "stack_groups_internal.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/printable.h"
+#include "lib/base/strv.h"
+#include "lib/base/xalloc.h"
+#include "store_waits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_FRAMES 24
+
+/* Write escaped text that stays on its line. */
+static void put(FILE *out, const char *text)
+{
+	hvd_cleanup_free char *line = hvd_xstrdup(text), *safe = hvd_xcalloc(4 * strlen(text) + 1, 1);
+
+	for (char *p = line; *p; p++)
+		if (*p == '\n' || *p == '\t')
+			*p = ' ';
+	hvd_printable(line, safe, 4 * strlen(text) + 1);
+	fputs(safe, out);
+}
+
+/* "0-2, 4-7". */
+static void put_ranks(FILE *out, const struct hvd_stack_group *group)
+{
+	for (size_t i = 0, k; i < group->n; i = k) {
+		json_int_t last = group->first[i].rank;
+
+		for (k = i + 1; k < group->n && group->first[k].rank <= last + 1; k++)
+			last = group->first[k].rank;
+		fprintf(out, "%s%lld", i ? ", " : "", (long long)group->first[i].rank);
+		if (last > group->first[i].rank)
+			fprintf(out, "-%lld", (long long)last);
+	}
+}
+
+static bool one_host(const struct hvd_stack_group *group)
+{
+	for (size_t i = 1; i < group->n; i++)
+		if (strcmp(group->first[i].host, group->first[0].host) != 0)
+			return false;
+	return true;
+}
+
+static void put_head(FILE *out, const struct hvd_stack_groups *groups, const struct hvd_stack_group *group)
+{
+	const struct hvd_stack_entry *first = group->first;
+	char where[HVD_STACK_TEXT], kernel[HVD_STACK_TEXT];
+
+	if (group->n == 1)
+		fprintf(out, "%srank %lld", first->child ? "a further process of " : "", (long long)first->rank);
+	else {
+		fprintf(out, "%zu %s (", group->n, first->child ? "further processes of ranks" : "ranks");
+		put_ranks(out, group);
+		fputs(")", out);
+	}
+	if (groups->several_steps)
+		fprintf(out, " of step %lld", (long long)first->step);
+	if (one_host(group) && (groups->several_hosts || group->n == 1)) {
+		fputs(" on ", out);
+		put(out, first->host);
+	}
+	fputs(": ", out);
+	hvd_stack_place(first->process, where);
+	put(out, where);
+	hvd_stack_kernel_place(first->process, kernel);
+	if (json_is_true(json_object_get(first->process, "stopped")) && strcmp(where, kernel) != 0) {
+		fputs(", ", out);
+		put(out, hvd_stack_text_of(first->process, "state"));
+	}
+	fputs("\n", out);
+}
+
+static void put_stack(FILE *out, const struct hvd_stack_group *group)
+{
+	const json_t *frames = json_object_get(group->first->process, "frames");
+	size_t i;
+	json_t *frame;
+
+	json_array_foreach(frames, i, frame)
+	{
+		if (i == SHOWN_FRAMES) {
+			fprintf(out, "    … and %zu more\n", json_array_size(frames) - i);
+			break;
+		}
+		fputs("    ", out);
+		put(out, hvd_stack_frame_text(frame, 0));
+		if (*hvd_stack_frame_text(frame, 1)) {
+			fputs(" (", out);
+			put(out, hvd_stack_frame_text(frame, 1));
+			fprintf(out, ":%lld)", (long long)json_integer_value(json_array_get(frame, 2)));
+		}
+		fputs("\n", out);
+	}
+}
+
+/* Each reason why something is not known, once. */
+static void put_reasons(FILE *out, const struct hvd_stack_entries *all)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv told = {0};
+
+	for (size_t i = 0; i < all->n && told.n < 4; i++) {
+		const char *why = hvd_stack_text_of(all->v[i].process, "why");
+		bool known = !*why;
+
+		for (size_t k = 0; k < told.n && !known; k++)
+			known = strcmp(told.v[k], why) == 0;
+		if (known)
+			continue;
+		hvd_strv_add(&told, why);
+		fprintf(out, "note: rank %lld on ", (long long)all->v[i].rank);
+		put(out, all->v[i].host);
+		fputs(": ", out);
+		put(out, why);
+		fputs("\n", out);
+	}
+}
+
+static void put_silent(FILE *out, const json_t *said)
+{
+	const json_t *silent = json_object_get(said, "silent");
+	size_t i;
+	json_t *name;
+
+	if (!json_array_size(silent))
+		return;
+	fputs("no answer from ", out);
+	json_array_foreach(silent, i, name)
+	{
+		fputs(i ? ", " : "", out);
+		put(out, json_string_value(name) ? json_string_value(name) : "?");
+	}
+	fputs(": does the host still run? (frozen, overloaded, or cut off)\n", out);
+}
+
+static void put_numbers(FILE *out, const json_t *ranks)
+{
+	size_t i, n = json_array_size(ranks);
+	json_t *one;
+
+	fputs(n == 1 ? "rank " : "ranks ", out);
+	json_array_foreach(ranks, i, one)
+	{
+		fprintf(out, "%s%lld", i ? ", " : "", (long long)json_integer_value(one));
+	}
+}
+
+static void put_store(FILE *out, const json_t *said, const char *indent)
+{
+	json_auto_t *waits = hvd_store_waits(said);
+	json_t *entry, *other;
+	size_t i, o;
+
+	json_array_foreach(waits, i, entry)
+	{
+		const json_t *ranks = json_object_get(entry, "ranks"), *missing = json_object_get(entry, "missing");
+		bool several = json_array_size(ranks) + json_array_size(json_object_get(entry, "others")) > 1;
+
+		fprintf(out, "%sstore: ", indent);
+		if (json_array_size(ranks))
+			put_numbers(out, ranks);
+		json_array_foreach(json_object_get(entry, "others"), o, other)
+		{
+			fputs(o || json_array_size(ranks) ? ", " : "", out);
+			put(out, json_string_value(other));
+		}
+		fprintf(out, " wait%s for ", several ? "" : "s");
+		put(out, hvd_stack_text_of(entry, "key"));
+		if (json_array_size(missing)) {
+			fputs("; ", out);
+			put_numbers(out, missing);
+			fprintf(out, " wait%s for no key", json_array_size(missing) == 1 ? "s" : "");
+		}
+		fputs("\n", out);
+	}
+}
+
+static char *write_text(const json_t *said, const char *title)
+{
+	char *text = NULL;
+	size_t len, ranks = 0;
+	FILE *out = open_memstream(&text, &len);
+	struct hvd_stack_groups groups;
+
+	hvd_stack_groups_make(said, &groups);
+	for (size_t i = 0; i < groups.entries.n; i++)
+		ranks += !groups.entries.v[i].child;
+	if (title)
+		fprintf(out, "%zu rank%s of %s, by what the main thread does:\n", ranks, ranks == 1 ? "" : "s", title);
+	for (size_t i = 0; i < groups.n; i++) {
+		fputs(title ? "" : "  ", out);
+		put_head(out, &groups, &groups.v[i]);
+		if (title)
+			put_stack(out, &groups.v[i]);
+	}
+	if (json_array_size(json_object_get(said, "silent")))
+		fputs(title ? "" : "  ", out);
+	put_silent(out, said);
+	put_store(out, said, title ? "" : "  ");
+	if (title)
+		put_reasons(out, &groups.entries);
+	hvd_stack_groups_clear(&groups);
+	fclose(out);
+	return text;
+}
+
+char *hvd_stack_groups_text(const json_t *said, const char *title)
+{
+	return write_text(said, title);
+}
+
+char *hvd_stack_groups_short(const json_t *said)
+{
+	return write_text(said, NULL);
+}
