@@ -98,9 +98,13 @@ static void on_joined_ended(int status, void *arg)
 {
 	struct joiner *j = arg;
 
-	/* The node agent has noticed it first. */
+	char text[64];
+
+	/* It may have noticed first that the launcher has ended. */
 	if (j->conn && status != 0 && has_ended(j->conn))
 		hvd_error(j->log, ENDED, "", "");
+	else if (j->conn && status != 0)
+		hvd_info(j->log, "the node agent has ended: %s", hvd_status_text(status, text, sizeof(text)));
 	if (j->conn)
 		hvd_conn_send(j->conn, json_pack("{s:s, s:i}", "t", "exit", "status", status));
 	stop(j, hvd_status_exit(status));

@@ -221,7 +221,7 @@ nobody_left() {
         ended 15
         [ "$status" -ne 0 ]
         if [[ $victim == hvdrun ]]; then
-            agent_ends 0 1 "the connection to the launcher has ended"
+            agent_ends 0 1 "has ended" # the connection to the launcher, or the node agent, which may notice that first
         else
             has hvdn1
         fi
