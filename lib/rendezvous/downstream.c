@@ -122,6 +122,8 @@ static void end_child(struct child *child, bool may_come_back)
 	free(child);
 }
 
+static const char not_admitted[] = "it is not of a host of the job";
+
 /* A relay breaks the protocol, or wants too much. */
 static void fail(struct child *child, const char *why)
 {
@@ -132,7 +134,9 @@ static void fail(struct child *child, const char *why)
 		hvd_addr_text(&child->origin->addr, addr);
 	else if (hvd_addr_of_peer(hvd_conn_fd(child->conn), &peer) == 0)
 		hvd_addr_text(&peer, addr);
-	hvd_warn(child->down->rv->log, "closed the connection of the rendezvous' relay at %s: %s", addr, why);
+	/* Whoever has not been told that its host has left the job has the job's key all the same. */
+	hvd_log(child->down->rv->log, why == not_admitted ? HVD_LOG_VERBOSE : HVD_LOG_WARN,
+		"closed the connection of the rendezvous' relay at %s: %s", addr, why);
 	end_child(child, true);
 }
 
@@ -145,7 +149,7 @@ static const char *do_begin(struct child *child, struct hvd_relay_msg *msg)
 	struct child *old = o ? o->route : NULL;
 
 	if (!child->origin && !is_admitted(down, msg->origin))
-		return "it is not of a host of the job";
+		return not_admitted;
 	if (child->origin && child->origin->number == msg->origin)
 		return "it has begun twice";
 	if (msg->addr.family == AF_UNSPEC)

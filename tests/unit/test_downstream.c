@@ -257,7 +257,7 @@ static int open_place(void **state)
 
 	p->base = event_base_new();
 	p->slow = event_base_new();
-	p->log = hvd_log_make("test", HVD_LOG_WARN);
+	p->log = hvd_log_make("test", HVD_LOG_VERBOSE);
 	p->log.sink = sink;
 	p->log.arg = p;
 	hvd_rv_config_init(&cfg);
