@@ -218,15 +218,16 @@ compatibility:  ## write what make matrix has found into docs/compatibility.md
 lint:  ## compilers' warnings, cppcheck, shellcheck, format, manual pages, exported symbols
 	@B='$(B)' MAKE='$(MAKE)' tests/lint
 
-# Both are built by clang with sanitizers and coverage, all objects anew in $(B)/fuzz.
+# Both are built by clang with sanitizers and coverage, all objects anew in $(B)/fuzz. make knows by the + that another
+# make is called.
 fuzz_san := address,undefined
 make_fuzz = $(MAKE) --no-print-directory B='$(B)/fuzz' CC='$(CLANG)' CXX='$(CLANG)++' SAN=fuzzer-no-link,$(fuzz_san) OPT='-O1 -g'
 
 .PHONY: sanitize fuzz clang-runtime
 sanitize: clang-runtime  ## run the unit tests with the address and undefined-behaviour sanitizers
-	@$(make_fuzz) unit
+	+@$(make_fuzz) unit
 fuzz: clang-runtime  ## run each fuzz target for FUZZ_SECONDS (10)
-	@$(make_fuzz) $(fuzz_bin)
+	+@$(make_fuzz) $(fuzz_bin)
 	@B='$(B)' tests/fuzz/run $(fuzz_bin)
 
 clang-runtime:
