@@ -11,6 +11,7 @@ slurm_paths() {
     # shellcheck disable=SC2034 # node.sh starts it
     MUNGED=munged
     SLURM_CONFDIR=/etc/slurm
+    # shellcheck disable=SC2034 # exec.sh and node.sh tell of it
     CONF_SERVER=$(addr "$CTL" eth0 4):$SLURMCTLD_PORT
     if [[ $SLURM_PREFIX ]]; then
         SYSTEM_PATH=$SLURM_PREFIX/sbin:$SLURM_PREFIX/bin:$SYSTEM_PATH
