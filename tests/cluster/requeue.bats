@@ -111,6 +111,7 @@ lose() {
     JOB=$(on_login sbatch --parsable --output=job.out --open-mode=append -N2 --ntasks-per-node=1 --requeue \
         --exclude=hvdn5 node.sh "${@:2}")
     wait_for 10 runs_on hvdn2 'sleep 50'
+    wait_for 10 runs_on hvdn1 'sleep 50'
     [[ $2 != srun ]] || sleep 4 # the agent beside the tasks connects some seconds after the start
     fault "$1" hvdn2
     wait_for 60 job_over "$JOB"

@@ -20,8 +20,8 @@ names() {
     info "$output"
     grep -qE "rank 2 on $1 failed first: (exit code 1|killed by signal 6 \(SIGABRT\))$" <<<"$output"
     has "  ValueError: bad batch" 'raise ValueError("bad batch")'
-    # On a busy machine some may be ended before they have said a word.
-    grep -qE '^  [12] ranks? ended with (a )?connection error' <<<"$output"
+    # On a busy machine they may be ended before they have said a word.
+    grep -qE '^  [12] ranks? (ended with (a )?connection error|w(as|ere) ended by the launch)' <<<"$output"
     [ "$(grep -c "failed first" <<<"$output")" -eq 1 ]
 }
 
