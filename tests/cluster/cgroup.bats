@@ -56,7 +56,7 @@ ALL=(-N2 -n4 --ntasks-per-node=2)
         begin launch "$with" "${ALL[@]}" --mem=100M \
             bash -c '((SLURM_PROCID == 2)) && exec python3 -c "print(len(b\"x\" * (400 << 20)))"; exec sleep 60'
         ended 20
-        ((status != 0))
+        if [[ $with == hvdrun ]]; then exits 137; else ((status != 0)); fi # srun's is Slurm's own
         has "rank 2 on hvdn2 failed first: killed by signal 9 (SIGKILL): out of memory" "srun --mem"
     done
 }
