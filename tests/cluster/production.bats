@@ -110,7 +110,7 @@ alone() {
         local relay=--store-relay=always
         if [[ $with == srun ]]; then relay=--hvd-store-relay=always; fi
         for _ in 1 2 3 4 5; do
-            run launch "$with" "$relay" -N2 -n4 --ntasks-per-node=2 bash -c '
+            run launch "$with" "$relay" -w "hvdn[1-2]" -N2 -n4 --ntasks-per-node=2 bash -c '
                 ((HOROVOD_LOCAL_RANK == 0)) && exit
                 # The rendezvous is on the first host: it stays until the other one has been looked at.
                 sleep $((HOROVOD_RANK == 1 ? 2 : 1))
@@ -144,7 +144,7 @@ alone() {
     local with
     for with in srun hvdrun; do
         SECONDS=0
-        run launch "$with" -N2 --ntasks-per-node=2 bash -c 'if [[ $HOROVOD_RANK == 3 ]]; then sleep 0.5; exit 7; fi; sleep 60'
+        run launch "$with" -w "hvdn[1-2]" -N2 --ntasks-per-node=2 bash -c 'if [[ $HOROVOD_RANK == 3 ]]; then sleep 0.5; exit 7; fi; sleep 60'
         # What srun says is how the ranks ended that it has ended itself.
         if [[ $with == srun ]]; then exits 143; else exits 7; fi
         has "hvdn2: task 3: Exited with exit code 7"
@@ -189,7 +189,7 @@ hvdrun --min-np 2 bash -c 'echo "elastic $HOROVOD_RANK"'
 echo "all d""one"
 END
     run on_login "$BATS_TEST_DIRNAME/on_tty" --wait '$ ' --type $'. ./inside\r' --wait 'all done' --type $'exit\r' -- \
-        salloc -Q -N2 --ntasks-per-node=2 --no-kill
+        salloc -Q -w "hvdn[1-2]" -N2 --ntasks-per-node=2 --no-kill
     exits 0
     has "shell on hvdn1"
     [ "$(grep -c "4 ranks on 2 hosts: OK" <<<"$output")" -eq 2 ]

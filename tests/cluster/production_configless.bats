@@ -65,7 +65,7 @@ teardown() {
 @test "a failing rank, scancel and a killed launcher leave nothing" {
     local with
     for with in srun hvdrun; do
-        run launch "$with" -N2 -n2 bash -c 'if [[ $HOROVOD_RANK == 1 ]]; then exit 7; fi; sleep 60'
+        run launch "$with" -w "hvdn[1-2]" -N2 -n2 bash -c 'if [[ $HOROVOD_RANK == 1 ]]; then exit 7; fi; sleep 60'
         [ "$status" -ne 0 ]
         has "hvdn2: task 1: Exited with exit code 7"
         begin launch "$with" -N2 -n2 bash -c 'echo ready; sleep 60'
