@@ -274,3 +274,21 @@ scratch() { find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'hvd-tests.*' | sort; }
 	tests 1 early/busy.bats
 	last_line '0 passed, 1 failed, 0 skipped'
 }
+
+@test "of a file of bats only what has failed is repeated, or all when its set-up has" {
+	local name='busy (a|b) [c] * $d ^ #1, "e" \\f'
+	printf '@test "%s" { echo "%s" >>"$B/runs"; %s; }\n' \
+		good g true "${name//\"/\\\"}" b '[[ $(grep -c b "$B/runs") -eq 2 ]]' other o 'skip "it rains"' >"$BATS_TEST_TMPDIR/early/some.bats"
+	tests 0 -j 2 early/some.bats
+	last_line '2 passed, 0 failed, 1 skipped'
+	says "early/some.bats: busy (a|b)" "other: it rains"
+	[[ $(xargs -a runs) == "g b o b" ]]
+	{
+		echo 'setup_file() { echo s >>"$B/runs"; [[ $(grep -c s "$B/runs") -eq 2 ]]; }'
+		cat "$BATS_TEST_TMPDIR/early/some.bats"
+	} >"$BATS_TEST_TMPDIR/late/some.bats"
+	echo b >"$B/runs"
+	tests 0 -j 2 late/some.bats
+	last_line '2 passed, 0 failed, 1 skipped'
+	[[ $(xargs -a runs) == "b s s g b o" ]]
+}
