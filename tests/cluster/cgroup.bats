@@ -42,7 +42,10 @@ ALL=(-N2 -n4 --ntasks-per-node=2)
 @test "the other ranks get SIGTERM when one has failed, and the launch ends at once" {
     local with
     for with in srun hvdrun; do
-        begin launch "$with" "${ALL[@]}" bash -c "((SLURM_PROCID == 2)) || { $TRAPS; }; sleep 0.5; exit 7"
+        rm -f "$(home)/go"
+        begin launch "$with" "${ALL[@]}" bash -c "((SLURM_PROCID == 2)) || { $TRAPS; }; until [[ -e go ]]; do sleep 0.1; done; exit 7"
+        says_times 10 3 ready
+        on_login touch go
         ended 4
         exits 7
         [[ $(grep -cx TERM <<<"$output") -eq 3 ]] || { echo "$output" && false; }

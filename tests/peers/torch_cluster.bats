@@ -34,7 +34,6 @@ slowest() { sed -nE "s/.*: $1 ok ([0-9.]+) s.*/\1/p" <<<"$output" | sort -n | ta
     did 8 init collectives groups objects ddp again
     [[ $(grep -cE ': last ok' <<<"$output") -eq 7 ]]
     has_not Traceback "shut down too early" EADDRINUSE
-    slowest init >"$BATS_FILE_TMPDIR/init"
     info "slowest init: $(slowest init) s"
     assert_no_leftovers
 }
@@ -80,7 +79,9 @@ timed() {
 }
 
 @test "a name server that drops what it is asked delays the first allreduce by less than 2 s" {
-    local init
+    local init before
+    run on_login srun --hvd -N2 -n4 --ntasks-per-node=2 "$PY" "$HERE/torch_cluster.py" collectives
+    before=$(slowest init)
     name_server drop
     timed on_login getent hosts 192.0.2.1
     echo "getent: $took ms"
@@ -91,9 +92,11 @@ timed() {
     did 4 init collectives
     has "name servers have not answered" /etc/resolv.conf
     init=$(slowest init)
-    info "slowest init where names are not found: $init s"
-    # What the launch itself waits is limited to 0.4 s (lib/net/name_service.h).
-    awk -v init="$init" -v before="$(cat "$BATS_FILE_TMPDIR/init" || echo 0)" 'BEGIN { exit !(init - before < 1.6) }'
+    info "slowest init: $before s, and where names are not found: $init s"
+    # What the launch itself waits is limited to 0.4 s (lib/net/name_service.h). One question that is not answered would
+    # take 5 s: a busy machine may take some of them.
+    awk -v init="$init" -v before="$before" -v most="$((HVD_TEST_PATIENCE > 1 ? 4 : 2))" \
+        'BEGIN { exit !(before > 0 && init - before < most - 0.4) }'
     assert_no_leftovers
 }
 

@@ -161,12 +161,14 @@ def last():
 
 
 def kill():
+    dist.barrier()  # all have said that they are there
     if dist.get_rank() == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     dist.barrier()
 
 
 def leave():
+    dist.barrier()
     if dist.get_rank() == dist.get_world_size() - 1:
         os._exit(5)
     dist.barrier()
