@@ -48,14 +48,21 @@ row() { grep "^$1" <<<"$output" | tr -s ' '; }
 	[ "${lines[-1]}" = "6 passed, 2 failed, 2 skipped" ]
 }
 
-@test "failures are named one by one, skipped tests by file and reason" {
+@test "failures are named one by one with what they have said, skipped tests by file and reason" {
 	two_roots
+	printf '%s\n' 'ok   test_wire' '' 'FAILED: test_addr (build/test_addr.log)' '  two: exit status 3' '    a word' '    more' '' \
+		'Skipped:' '  other' '1 passed' >"$R/next/tests.log"
 	run ./report table "$R" last next
 	echo "$output"
 	[[ "$output" == *"Failed on next ($R/next):
   test_addr: two: exit status 3
   cluster/new.bats: a | b
-"* && "$output" != *"Failed on last"* ]]
+
+FAILED: test_addr (build/test_addr.log)
+  two: exit status 3
+    a word
+    more
+"* && "$output" != *"Failed on last"* && "$output" != *"Skipped:"* ]]
 	[[ "$output" == *"Skipped on last:
   cluster/mpi.bats: 2 tests: no MPI here
 "* && "$output" != *"Skipped on next"* ]]
