@@ -6,7 +6,7 @@
 load helpers
 load launch
 
-setup_file() { suite_up --nodes 4; }
+setup_file() { suite_up --nodes 4 --slurm-conf SlurmdTimeout=120; }
 teardown_file() { cluster_down; }
 teardown() {
     cluster_mend

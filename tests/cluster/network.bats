@@ -10,7 +10,7 @@ load launch
 
 setup_file() {
     export HVD_STORE_RELAY=never # the rendezvous that ranks reach over the network; relay.bats has the other one
-    suite_up --nodes 4 --srun-port-range 20000-20999
+    suite_up --nodes 4 --slurm-conf SlurmdTimeout=120 --srun-port-range 20000-20999
     # A second cluster has a network of IPv6 alone, and hosts that do not know each other's names.
     export OTHER="$HVD_CLUSTER_NAME-6"
     cluster up --name "$OTHER" --nodes 2 --ip6-net --no-dns --srun-port-range 20000-20999 \

@@ -27,9 +27,9 @@ setup_file() {
     cluster_can
     why=$(why_munge)
     if [[ $why ]]; then
-        suite_up --nodes 2
+        suite_up --nodes 2 --slurm-conf SlurmdTimeout=120
     else
-        suite_up --nodes 2 --auth slurm --srun-port-range 20000-20999
+        suite_up --nodes 2 --slurm-conf SlurmdTimeout=120 --auth slurm --srun-port-range 20000-20999
     fi
 }
 teardown_file() { cluster_down; }

@@ -9,7 +9,7 @@ load launch
 
 setup_file() {
     export HVD_STORE_RELAY=never # the rendezvous that ranks reach over the network; relay.bats has the other one
-    suite_up --nodes 4 --srun-port-range 20000-20999
+    suite_up --nodes 4 --slurm-conf SlurmdTimeout=120 --srun-port-range 20000-20999
 }
 teardown_file() { cluster_down; }
 teardown() {
