@@ -28,6 +28,7 @@
 #include "lib/protocol/boot.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 #include <stdbool.h>
@@ -97,7 +98,10 @@ struct hvd_plugin {
 		bool container_env_ours; /* PYXIS_CONTAINER_ENV was changed for pyxis to read */
 		struct hvd_strv plan;    /* NAME=VALUE, as they were set in this task */
 		int verbose;             /* of the launch */
-	} task;                          /* slurmstepd and its tasks only */
+		/* In a task that waits for its plan: */
+		volatile sig_atomic_t shim; /* hvd-task's process; 0 = none runs */
+		volatile sig_atomic_t told; /* SIGTERM has come */
+	} task;                             /* slurmstepd and its tasks only */
 	struct {
 		int memory, ready, tell; /* descriptors; 0 = this host's tasks do not share an hvd-task */
 	} plans;                         /* slurmstepd and its tasks only; see plans.c */

@@ -232,8 +232,12 @@ static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, sp
 	close(out[1]);
 	if (pid < 0)
 		give_up(pl, 0, &err);
+	pl->task.shim = pid;
+	if (pl->task.told)
+		kill(pid, SIGTERM);
 	*plans = hvd_capture_fd(out[0], "hvd-task", PLAN_MAX, hvd_deadline_in(boot->timeout + EXTRA_SECONDS), &len,
 				&err);
+	pl->task.shim = 0;
 	close(out[0]);
 	if (!*plans || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
 		give_up_because(pl, pid, "hvd-task did not finish in time");
@@ -270,18 +274,27 @@ static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t
 	free(plans);
 }
 
-/* The task ignores SIGTERM until it has the plan: SIGTERM ends hvd-task, after which give_up_with() ends this task and
- * those that wait for its plans. srun sends it to all tasks of a failed launch as soon as the first one has ended. */
+/* hvd-task may have had the signal as well: what Slurm signals depends on its ProctrackType. With proctrack/cgroup it
+ * is the task alone. */
+static void on_term(int sig)
+{
+	hvd_plugin.task.told = 1;
+	if (hvd_plugin.task.shim > 0)
+		kill(hvd_plugin.task.shim, sig);
+}
+
+/* Until the task has its plan SIGTERM ends hvd-task, after which give_up_with() ends this task and those that wait for
+ * its plans. srun sends it to all tasks of a failed launch as soon as the first one has ended. */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 {
-	struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+	struct sigaction pass_on = {.sa_handler = on_term}, before;
 	char boot_text[HVD_BOOT_MAX];
 	struct hvd_boot boot;
 	struct hvd_err err = {0};
 
 	if (!hvd_step_wanted(sp, boot_text))
 		return;
-	sigaction(SIGTERM, &ignore, &before);
+	sigaction(SIGTERM, &pass_on, &before);
 	if (strncmp(boot_text, HVD_REFUSED, strlen(HVD_REFUSED)) == 0)
 		_exit(refused_status(boot_text + strlen(HVD_REFUSED)));
 	hvd_container_restore_names(pl, sp);
@@ -292,4 +305,6 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 	pl->task.verbose = boot.verbose;
 	hvd_container_other_net(pl, &pl->task.net);
 	sigaction(SIGTERM, &before, NULL);
+	if (pl->task.told)
+		_exit(1);
 }

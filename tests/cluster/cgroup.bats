@@ -53,6 +53,19 @@ ALL=(-N2 -n4 --ntasks-per-node=2)
     done
 }
 
+@test "a start that fails on one host ends on the others by SIGTERM, at once" {
+    local with
+    fault iface-del hvdn2 ib0
+    for with in "srun --hvd-nics=ib0" "hvdrun --nics=ib0"; do
+        # shellcheck disable=SC2086 # two words
+        begin launch $with "${ALL[@]}" true
+        ended 4
+        exits 2
+        has "hvdn2: there is no usable interface ib0 there"
+        has_not Killed
+    done
+}
+
 @test "a rank that is out of memory is named, with the reason" {
     local with
     for with in srun hvdrun; do
