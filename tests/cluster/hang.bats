@@ -116,7 +116,7 @@ slow_input() {
     on_login rm -f go && on_login mkfifo go
     { sleep 7 && echo "go on"; } |
         watched "$1" 2 kill -N2 -n2 \
-            bash -c '((SLURM_PROCID == 0)) || { exec 9<go; exit; }; read -r line; echo "it said: $line"; echo over >go'
+            bash -c '((SLURM_PROCID == 0)) || { exec 9<go; exec cat <&9; }; read -r line; echo "it said: $line"; echo over >go'
 }
 
 @test "a batch job whose ranks hang begins again" {

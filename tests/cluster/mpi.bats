@@ -50,8 +50,8 @@ teardown() {
 open_mpi() { [[ -x $(home)/ring.openmpi ]] || skip "Open MPI is not installed: scripts/install-deps --test"; }
 mpich() { [[ -x $(home)/ring.mpich ]] || skip "MPICH is not installed: scripts/install-deps --test"; }
 
-# in_job HOSTS TASKS CMD…: runs CMD inside an allocation, on the login host.
-in_job() { on_login salloc --quiet -N"$1" -n"$2" "${@:3}"; }
+# in_job HOSTS TASKS CMD…: runs CMD inside an allocation of the first hosts, on the login host.
+in_job() { on_login salloc --quiet -w "hvdn[1-$1]" -n"$2" "${@:3}"; }
 # ompi CMD…: runs CMD with Debian's Open MPI, whichever MPI the name mpirun means.
 ompi() { HVD_MPIRUN=mpirun.openmpi "$@"; }
 

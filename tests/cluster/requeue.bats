@@ -96,6 +96,8 @@ if [[ ! ${SLURM_RESTART_COUNT-} ]]; then
     echo "the script goes on"
 fi
 echo "this is cycle ${SLURM_RESTART_COUNT-}"
+# What the launch has left that Slurm has ended first asks for nothing any longer.
+HVD_REQUEUE_FILE=ask-file srun --hvd -N1 -n1 --hvd-requeue-on=ask true
 END
     submit -N2 --ntasks-per-node=2 --requeue ask.sh
     exits 0

@@ -70,10 +70,10 @@ END
         submit --exclusive -w "hvdn[1-3]" -N3 where.sh "$with"
         exits 0
         has "on hvdn3"
-        run on_login env SLURM_HOSTFILE=hosts.txt $with -m arbitrary --exclusive -N3 -n3 bash -c "$WHERE"
+        run on_login env SLURM_HOSTFILE=hosts.txt $with -m arbitrary --exclusive -n3 bash -c "$WHERE"
         exits 0
         has "on hvdn3"
-        run on_login env SLURM_HOSTFILE=hosts.txt $with -m arbitrary -N3 -n3 bash -c "$WHERE"
+        run on_login env SLURM_HOSTFILE=hosts.txt $with -m arbitrary -n3 bash -c "$WHERE"
         exits 0
         has "on loopback"
     done
