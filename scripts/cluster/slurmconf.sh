@@ -158,9 +158,10 @@ slurm_write_gres() {
     [[ $GPUS ]] || return 0
     mkdir -p "$STATE/gpu"
     # Slurm numbers GPUs, and sets CUDA_VISIBLE_DEVICES, only when their files are
-    # devices: null devices will do, plain files will not.
+    # devices. These have numbers for experiments (240 and above): with control groups
+    # jobs without a GPU lose what has the number of one, which /dev/null must not have.
     for ((i = 0; i < GPUS; i++)); do
-        mknod -m 666 "$STATE/gpu/gpu$i" c 1 3 || fail "cannot make device nodes in $STATE"
+        mknod -m 666 "$STATE/gpu/gpu$i" c 240 "$i" || fail "cannot make device nodes in $STATE"
     done
     echo "NodeName=hvdn[1-$NODES] Name=gpu File=$STATE/gpu/gpu[0-$((GPUS - 1))]" >"$1/gres.conf"
 }
