@@ -124,7 +124,8 @@ END {
 }' "$work/times"
 echo "memory of the daemons before and after, kB:"
 join -j 1 <(awk '/ kB-of-/ { print $1 "/" $2, $3 }' "$work/before" | sort) \
-    <(awk '/ kB-of-/ { print $1 "/" $2, $3 }' "$work/after" | sort) | sed 's/kB-of-//; s/^/  /' | column -t
+    <(awk '/ kB-of-/ { print $1 "/" $2, $3 }' "$work/after" | sort) |
+    awk '{ sub(/kB-of-/, "", $1); printf "  %-34s %7d %7d\n", $1, $2, $3 }'
 if [[ -s $work/leaks ]]; then
     echo "left behind:"
     cat "$work/leaks"
