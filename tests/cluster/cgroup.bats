@@ -53,6 +53,16 @@ ALL=(-N2 -n4 --ntasks-per-node=2)
     done
 }
 
+# The step has the first CPU of the node, the job another one.
+@test "a job that was submitted from within a step is not bound to the step's CPUs" {
+    printf '#!/bin/sh\nhvdrun -n1 sh -c "hostname; env | grep CPU_BIND_LIST"\n' | script inner.sh
+    run on_login srun --no-hvd -w hvdn1 -n1 sh -c \
+        'echo "bound to <$SLURM_CPU_BIND_LIST>"; sbatch --quiet --wait -w hvdn1 --output=inner.out inner.sh; echo "status $?"; cat inner.out'
+    exits 0
+    has "bound to <0x" "status 0" hvdn1 CPU_BIND_LIST=0x
+    has_not "Unable to satisfy"
+}
+
 @test "a start that fails on one host ends on the others by SIGTERM, at once" {
     local with
     fault iface-del hvdn2 ib0
