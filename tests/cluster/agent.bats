@@ -77,12 +77,13 @@ lasting() {
         sleep 1
         run as_root hvdn2 bash -c '
             memory=0
+            group() { sed "s,/task_[0-9]*$,," "/proc/$1/cgroup"; }
             switches() { awk "/ctxt_sw/ { n += \$2 } END { print n }" /proc/$1/status; }
             pids=($(pgrep -u alice "^hvd-[rw]"))
             rank=$(pgrep -u alice -n -x sleep)
             for pid in "${pids[@]}"; do
                 [[ $(ps -o sid= "$pid") != "$(ps -o sid= "$rank")" ]] || echo "session of the rank"
-                [[ $(</proc/$pid/cgroup) == "$(</proc/$rank/cgroup)" ]] || echo "not in the cgroup"
+                [[ $(group "$pid") == "$(group "$rank")" ]] || echo "not in the control group of the step"
                 ls -l /proc/$pid/fd | grep -E " [012] -> " | grep -v /dev/null
                 [[ $(readlink /proc/$pid/cwd) == / ]] || echo "keeps a folder"
                 ((memory += $(awk "/^Private/ { kb += \$2 } END { print kb }" /proc/$pid/smaps_rollup)))
