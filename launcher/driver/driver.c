@@ -392,6 +392,11 @@ char *hvd_driver_hosts_behind(const struct hvd_driver *dr)
 	return hvd_rank_ends_behind(&dr->ends);
 }
 
+char *hvd_driver_hosts_left(const struct hvd_driver *dr)
+{
+	return hvd_rank_ends_hosts_left(&dr->ends);
+}
+
 void hvd_driver_lose_host(struct hvd_driver *dr, const char *host)
 {
 	if (hvd_rank_ends_add_host(&dr->ends, host) && dr->ops->ranks_ended)

@@ -32,26 +32,45 @@ bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host)
 	return last;
 }
 
-char *hvd_rank_ends_behind(const struct hvd_rank_ends *ends)
+/* *any_over: have all ranks of some host ended? */
+static char *hosts_left(const struct hvd_rank_ends *ends, bool *any_over)
 {
 	const struct hvd_layout *l = ends->layout;
-	struct hvd_strv behind = {0};
-	bool any_over = false;
+	struct hvd_strv left = {0};
 	char *text = NULL;
 
-	for (int h = 0; ends->left && ends->left < ends->n && h < l->n_hosts; h++) {
+	*any_over = false;
+	for (int h = 0; ends->left && h < l->n_hosts; h++) {
 		bool over = true;
 
 		for (int i = 0; i < l->hosts[h].n; i++)
 			over &= ends->ended[l->hosts[h].ranks[i]];
-		any_over |= over;
+		*any_over |= over;
 		if (!over)
-			hvd_strv_add(&behind, l->hosts[h].name);
+			hvd_strv_add(&left, l->hosts[h].name);
 	}
-	if (any_over)
-		text = hvd_strv_join(&behind, ",");
-	hvd_strv_free(&behind);
+	if (left.n)
+		text = hvd_strv_join(&left, ",");
+	hvd_strv_free(&left);
 	return text;
+}
+
+char *hvd_rank_ends_hosts_left(const struct hvd_rank_ends *ends)
+{
+	bool any_over;
+
+	return hosts_left(ends, &any_over);
+}
+
+char *hvd_rank_ends_behind(const struct hvd_rank_ends *ends)
+{
+	bool any_over;
+	char *text = hosts_left(ends, &any_over);
+
+	if (any_over && ends->left < ends->n)
+		return text;
+	free(text);
+	return NULL;
 }
 
 void hvd_rank_ends_without_munge(struct hvd_rank_ends *ends, const char *host)

@@ -30,6 +30,8 @@ bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host);
 /* The hosts where a rank still runs, when all ranks of another host have ended: their names, with commas between them.
  * NULL when there are no hosts of the one or the other kind. The caller frees the text. */
 char *hvd_rank_ends_behind(const struct hvd_rank_ends *ends);
+/* The hosts where a rank still runs, in the same way; NULL when there is none. */
+char *hvd_rank_ends_hosts_left(const struct hvd_rank_ends *ends);
 /* A shim of the host found no munged. The host is listed once, however many shims say so. */
 void hvd_rank_ends_without_munge(struct hvd_rank_ends *ends, const char *host);
 void hvd_rank_ends_clear(struct hvd_rank_ends *ends);

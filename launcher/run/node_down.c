@@ -74,6 +74,19 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 	free(hosts);
 }
 
+bool hvd_node_down_ask(struct hvd_node_down *down)
+{
+	char *hosts = hvd_driver_hosts_left(down->driver), name[256];
+	bool found = hosts && event_pending(down->look, EV_TIMEOUT, NULL) && ask(hosts, name, sizeof(name));
+
+	free(hosts);
+	if (found) {
+		event_del(down->look);
+		down->down(name, down->arg);
+	}
+	return found;
+}
+
 struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct hvd_driver *driver,
 					  void (*fn)(const char *host, void *arg), void *arg)
 {

@@ -18,6 +18,9 @@ struct hvd_node_down;
  * during which the event loop stands still, for two seconds at most. */
 struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct hvd_driver *driver,
 					  void (*down)(const char *host, void *arg), void *arg);
+/* The ranks are being ended by others: is a host down on which a rank has not ended? Then `down` is called as above.
+ * False: there is none, or it has been called already. */
+bool hvd_node_down_ask(struct hvd_node_down *watch);
 void hvd_node_down_destroy(struct hvd_node_down *down); /* NULL is fine */
 
 #endif

@@ -57,7 +57,9 @@ struct run {
 	} unasked; /* a rank that its node agent has ended unasked */
 	struct hvd_time_limit *limit;
 	struct hvd_hang_watch *hang;
-	bool excused; /* the next process that has ended belonged to a host that was left out */
+	int proc_status; /* as from waitpid(2), of the process whose end is this launch's status; 0 = none has ended
+			    badly */
+	bool excused;    /* the next process that has ended belonged to a host that was left out */
 };
 
 /* Do node agents or rank shims end the ranks when the driver says so? Otherwise the backend does. */
@@ -405,28 +407,44 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 static void on_proc_ended(int status, void *arg)
 {
 	struct run *run = arg;
-	char text[64];
 
-	/* When the one process that started all ranks was killed, nothing else has told the user. */
-	if (run->job.backend->mode != HVD_START_HOSTS && WIFSIGNALED(status) && !run->failed &&
-	    !run->job.result->rank_failed && !run->job.ending)
-		hvd_error(run->job.log, "%s ended: %s", run->job.launch->procs[0].argv.v[0],
-			  hvd_status_text(status, text, sizeof(text)));
-
-	if (!run->failed && !run->job.result->rank_failed && run->job.result->status == 0 && !run->excused)
+	if (!run->failed && !run->job.result->rank_failed && run->job.result->status == 0 && !run->excused) {
 		run->job.result->status = hvd_status_exit(status);
+		run->proc_status = status;
+	}
 	run->excused = false;
 }
 
-/* No process is left. Ends of ranks that they have told of last may not have been read yet. */
+/* The one process that started all ranks has ended badly, and nobody has said why. */
+static bool unexplained(const struct run *run)
+{
+	return run->job.backend->mode != HVD_START_HOSTS && run->proc_status != 0 && !run->failed &&
+	       !run->job.result->rank_failed && !run->job.ending && !run->job.ending_signal &&
+	       (WIFSIGNALED(run->proc_status) || (run->job.result->started && !run->all_ended));
+}
+
+static void stop(struct run *run)
+{
+	char text[64];
+
+	if (unexplained(run))
+		hvd_error(run->job.log, "%s ended: %s", run->job.launch->procs[0].argv.v[0],
+			  hvd_status_text(run->proc_status, text, sizeof(text)));
+	hvd_job_stop(&run->job);
+}
+
+/* No process is left. Ends of ranks that they have told of last may not have been read yet. srun may have ended with
+ * the tasks that Slurm has ended since it has given up a host. */
 static void on_none_left(void *arg)
 {
 	struct run *run = arg;
 
-	if (run->job.result->rank_failed && hvd_driver_connected(run->driver))
+	if (unexplained(run) && run->down)
+		hvd_node_down_ask(run->down);
+	if ((run->job.result->rank_failed || unexplained(run)) && hvd_driver_connected(run->driver))
 		evtimer_add(run->told, &(struct timeval){.tv_usec = TOLD_MS * 1000});
 	else
-		hvd_job_stop(&run->job);
+		stop(run);
 }
 
 static void on_all_left(void *arg)
@@ -434,14 +452,14 @@ static void on_all_left(void *arg)
 	struct run *run = arg;
 
 	if (evtimer_pending(run->told, NULL))
-		hvd_job_stop(&run->job);
+		stop(run);
 }
 
 static void on_told(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	hvd_job_stop(&((struct run *)arg)->job);
+	stop(arg);
 }
 
 /* All ends are known: the failure that counts is the first by its time. */

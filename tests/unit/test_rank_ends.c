@@ -46,6 +46,9 @@ static void hosts_that_are_behind(void **state)
 	assert_null(hvd_rank_ends_behind(&ends));
 	hvd_rank_ends_add(&ends, 0);
 	hvd_rank_ends_add(&ends, 2);
+	hosts = hvd_rank_ends_hosts_left(&ends);
+	assert_string_equal(hosts, "a,b,c");
+	free(hosts);
 	assert_null(hvd_rank_ends_behind(&ends)); /* no host has ended */
 	hvd_rank_ends_add(&ends, 4);
 	hosts = hvd_rank_ends_behind(&ends);
@@ -59,6 +62,7 @@ static void hosts_that_are_behind(void **state)
 	assert_true(hvd_rank_ends_add_host(&ends, "b"));
 	assert_false(hvd_rank_ends_add_host(&ends, "b"));
 	assert_null(hvd_rank_ends_behind(&ends));
+	assert_null(hvd_rank_ends_hosts_left(&ends));
 	hvd_rank_ends_clear(&ends);
 	hvd_layout_clear(&layout);
 }
