@@ -79,7 +79,8 @@ met() {
 }
 
 @test "processes that meet, leave and meet again find nothing of before" {
-    run on_login srun --hvd -N2 -n4 $RANK --rounds 20 --value 5
+    # The store ends with the last rank of rank 0's host: those stay until the other host's rank has its sum.
+    run on_login srun --hvd -N2 -n4 $RANK --rounds 20 --value 5 --hold 1
     exits 0
     [[ $(grep -c 'of 4: sum 26 ' <<<"$output") -eq 80 ]] || { echo "$output" && return 1; }
     assert_no_leftovers

@@ -96,7 +96,7 @@ def rank(options):
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         sys.exit("tcpstore_client: no launcher's store: TORCHELASTIC_USE_AGENT_STORE is not True")
     me, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    for _ in range(options.rounds):
+    for left in reversed(range(options.rounds)):
         began = time.monotonic()
         store = Store()
         store.set("value/%d" % me, str(options.value + me))
@@ -104,7 +104,8 @@ def rank(options):
         took = time.monotonic() - began
         line = "rank %d of %d: sum %d in %.3f s at %s:%d" % (me, world, total, took, *store.socket.getpeername()[:2])
         os.write(1, (line + "\n").encode())
-        time.sleep(options.hold)
+        if left == 0:
+            time.sleep(options.hold)
         if options.linger and me:
             linger(store, me, options.linger)
         store.close()
@@ -126,7 +127,7 @@ def main():
     parser = argparse.ArgumentParser(description="A light rank that meets the others at the launch's TCPStore.")
     parser.add_argument("--value", type=int, default=0, help="this plus the rank is what the rank adds to the sum")
     parser.add_argument("--rounds", type=int, default=1, help="meet so often, each time with a new connection")
-    parser.add_argument("--hold", type=float, default=0, help="seconds to stay after having met")
+    parser.add_argument("--hold", type=float, default=0, help="seconds to stay after having met for the last time")
     parser.add_argument("--linger", type=float, default=0, help="seconds for which ranks other than 0 use the store on")
     parser.add_argument("--exit", type=int, default=0, help="status to end with")
     return rank(parser.parse_args())
