@@ -145,9 +145,9 @@ cluster_bats := $(sort $(wildcard tests/cluster/*.bats))
 peers_bats   := $(sort $(wildcard tests/peers/*.bats))
 fuzz_bin     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/tests/fuzz/%,$(fuzz_src))
 
-# Files of tests that run side by side: one more than there are processors, for they wait now and then. With two more the
-# processors are busy all the time, and tests that fail for that alone run once more.
-JOBS ?= $(shell expr $$(nproc) + 1)
+# Files of tests that run side by side: two more than there are processors, for they wait a third of the time. Tests that
+# fail for the load alone run once more.
+JOBS ?= $(shell expr $$(nproc) + 2)
 run_tests := B='$(B)' tests/run -j '$(JOBS)'
 
 # Programs that tests run.
