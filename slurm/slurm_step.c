@@ -54,3 +54,16 @@ bool hvd_slurm_step_of(pid_t pid, const char *proc, char *step, size_t len)
 	}
 	return false;
 }
+
+void hvd_slurm_forget_other_binding(pid_t pid, const char *proc)
+{
+	static const char *const names[] = {"SLURM_CPU_BIND", "SLURM_CPU_BIND_LIST", "SLURM_CPU_BIND_TYPE",
+					    "SLURM_CPU_BIND_VERBOSE"};
+	char step[64];
+
+	/* Who names a binding sets the first one only. */
+	if (!getenv("SLURM_CPU_BIND_LIST") || hvd_slurm_step_of(pid, proc, step, sizeof(step)))
+		return;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
+}

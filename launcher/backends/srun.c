@@ -229,29 +229,12 @@ static int place_tasks(struct hvd_launch *launch, struct hvd_proc *proc, struct 
 	return 0;
 }
 
-/* Slurm tells the tasks of a step their binding. sbatch hands that on to a job which is submitted from within a step,
- * where srun takes it for the user's wish, and refuses the CPUs that the job has. */
-static void forget_other_binding(const struct hvd_launch *launch, struct hvd_proc *proc)
-{
-	static const char *const names[] = {"SLURM_CPU_BIND", "SLURM_CPU_BIND_LIST", "SLURM_CPU_BIND_TYPE",
-					    "SLURM_CPU_BIND_VERBOSE"};
-	char step[64];
-
-	/* Who names a binding sets the first one only. */
-	if (!hvd_envp_get(launch->envp, "SLURM_CPU_BIND_LIST") ||
-	    hvd_slurm_step_of(getpid(), "/proc", step, sizeof(step)))
-		return;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		hvd_env_unset(&proc->env, names[i]);
-}
-
 static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
 	struct hvd_proc *proc = hvd_launch_add(launch, NULL);
 
 	hvd_strv_add(&proc->argv, "srun");
-	forget_other_binding(launch, proc);
 	if (spec->srun.add_kill_on_bad_exit >= 0)
 		hvd_strv_addf(&proc->argv, "--kill-on-bad-exit=%d", spec->srun.add_kill_on_bad_exit);
 	if (hvd_alloc_in_slurm(launch->envp) && !spec->srun.jobid) {

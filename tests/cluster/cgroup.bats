@@ -53,14 +53,16 @@ ALL=(-N2 -n4 --ntasks-per-node=2)
     done
 }
 
-# The step has the first CPU of the node, the job another one.
+# The step has the first CPU of the node, the job another one. In an elastic job node agents bind the ranks.
 @test "a job that was submitted from within a step is not bound to the step's CPUs" {
-    printf '#!/bin/sh\nhvdrun -n1 sh -c "hostname; env | grep CPU_BIND_LIST"\n' | script inner.sh
-    run on_login srun --no-hvd -w hvdn1 -n1 sh -c \
-        'echo "bound to <$SLURM_CPU_BIND_LIST>"; sbatch --quiet --wait -w hvdn1 --output=inner.out inner.sh; echo "status $?"; cat inner.out'
+    local binding='echo "$0 <$SLURM_CPU_BIND_LIST>"'
+    printf '#!/bin/sh\nhvdrun -n1 sh -c '"'$binding'"' job\nhvdrun --dry-run --min-np=1 true\n' | script inner.sh
+    run on_login srun --no-hvd -w hvdn1 -n1 sh -c "$binding"'
+        sbatch --quiet --wait -w hvdn1 --output=inner.out inner.sh; echo "status $?"; cat inner.out' step
     exits 0
-    has "bound to <0x" "status 0" hvdn1 CPU_BIND_LIST=0x
+    has "step <0x" "status 0" "job <0x" "--bind"
     has_not "Unable to satisfy"
+    [[ $(grep -oE '^(step|job) <[^>]+>' <<<"$output" | awk '{ print $2 }' | sort -u | wc -l) -eq 2 ]] || { echo "$output" && false; }
 }
 
 @test "a start that fails on one host ends on the others by SIGTERM, at once" {

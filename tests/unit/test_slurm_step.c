@@ -111,6 +111,30 @@ static void test_this_process(void **state)
 	assert_false(hvd_slurm_step_of(1, root, step, sizeof(step)));
 }
 
+static void test_the_binding_of_another_step(void **state)
+{
+	(void)state;
+	add("slurmstepd", "slurmstepd: [17.3]");
+	add("hvdrun", "hvdrun");
+	add("slurmstepd", "slurmstepd: [18.batch]");
+	add("hvdrun", "hvdrun");
+	setenv("SLURM_CPU_BIND", "cores", 1); /* as a user does */
+	unsetenv("SLURM_CPU_BIND_LIST");
+	hvd_slurm_forget_other_binding(4, root);
+	assert_string_equal(getenv("SLURM_CPU_BIND"), "cores");
+	setenv("SLURM_CPU_BIND", "quiet,mask_cpu:0x1", 1); /* as Slurm does */
+	setenv("SLURM_CPU_BIND_LIST", "0x1", 1);
+	setenv("SLURM_CPU_BIND_TYPE", "mask_cpu:", 1);
+	setenv("SLURM_CPU_BIND_VERBOSE", "quiet", 1);
+	hvd_slurm_forget_other_binding(2, root);
+	assert_string_equal(getenv("SLURM_CPU_BIND"), "quiet,mask_cpu:0x1");
+	hvd_slurm_forget_other_binding(4, root);
+	assert_null(getenv("SLURM_CPU_BIND"));
+	assert_null(getenv("SLURM_CPU_BIND_LIST"));
+	assert_null(getenv("SLURM_CPU_BIND_TYPE"));
+	assert_null(getenv("SLURM_CPU_BIND_VERBOSE"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -118,6 +142,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_batch_script_within_a_step_is_none, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_no_step, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_this_process, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_the_binding_of_another_step, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
