@@ -246,7 +246,7 @@ END
         on_login rm -f half go sum
         reader=md5sum
         if [[ $how == slow ]]; then reader='sleep 3; md5sum'; fi
-        none_completing
+        wait_for 5 none_completing
         begin on_login bash -c "srun --hvd -N1 -n1 python3 -S bytes.py 2> >($reader >sum)"
         if [[ $how == slow ]]; then on_login touch go; fi
         wait_for 10 on_login test -e half

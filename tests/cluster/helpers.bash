@@ -72,21 +72,14 @@ cluster_mend() {
     cluster wait $((30 * HVD_TEST_PATIENCE))
 }
 
-# on_login CMD…: runs CMD there, as alice. A job begins when the nodes of ended ones are free again: else Slurm would take
-# other nodes for it, or say that it waits.
+# on_login CMD…: runs CMD there, as alice. A job begins when the nodes of ended ones are free again, or after five seconds:
+# else Slurm would take other nodes for it, or say that it waits.
 on_login() {
-    case $1 in srun | hvdrun | salloc | sbatch) none_completing ;; esac
+    case $1 in srun | hvdrun | salloc | sbatch) within 5 none_completing 2>/dev/null || true ;; esac
     cluster exec -- "$@"
 }
 
-# none_completing: succeeds when all nodes of ended jobs are free, after five seconds in any case.
-none_completing() {
-    local end=$((SECONDS + 5))
-    while [[ $(as_root hvdctl timeout 2 squeue --noheader --states=completing 2>/dev/null) ]]; do
-        ((SECONDS < end)) || break
-        sleep 0.05
-    done
-}
+none_completing() { [[ ! $(as_root hvdctl timeout 2 squeue --noheader --states=completing) ]]; }
 
 on_host() {
     local host=$1

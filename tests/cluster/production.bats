@@ -59,7 +59,7 @@ needs_cgroups() { [[ ! $WHY_NOT ]] || skip "$WHY_NOT"; }
 WHERE='echo "rank $HOROVOD_RANK $(hostname) $(sed -n "s/.*:memory://p" /proc/self/cgroup) cpus $(taskset -pc $$ | sed "s/.* //") $(findmnt -no FSROOT /tmp | tail -n 1)"'
 alone() {
     echo "$output"
-    [ "$(grep -cE "^rank [0-9]+ hvdn[1-3] /slurm[^ ]*/job_[0-9]+/step_[0-9]+[^ ]* cpus [0-9]+ /job_container/" <<<"$output")" -eq "$1" ]
+    [ "$(grep -cE "^rank [0-9]+ hvdn[12] /slurm[^ ]*/job_[0-9]+/step_[0-9]+[^ ]* cpus [0-9]+ /job_container/" <<<"$output")" -eq "$1" ]
     # Different CPUs on a host, one each.
     [ "$(grep ^rank <<<"$output" | awk '{ print $3, $6 }' | sort -u | wc -l)" -eq "$1" ]
 }
@@ -136,7 +136,7 @@ alone() {
     for with in srun hvdrun; do
         run launch "$with" -N2 -n2 bash -c 'echo "rank $HOROVOD_RANK <$HOROVOD_HOSTNAME> <$SITE_SCRATCH>"'
         exits 0
-        [ "$(grep -cE '^rank [01] <hvdn[1-3]> </scratch/[0-9]+>$' <<<"$output")" -eq 2 ]
+        [ "$(grep -cE '^rank [01] <hvdn[12]> </scratch/[0-9]+>$' <<<"$output")" -eq 2 ]
     done
 }
 
