@@ -124,7 +124,7 @@ nobody_left() {
 }
 
 @test "a wrong key, launch, index, name or number of slots, and a stranger, are refused with the reason" {
-    as_user alice bash -c '(umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d " \n" >other; head -c 64 /dev/zero | tr "\0" 0 >key)'
+    as_user alice bash -c '(umask 077; head -c 64 /dev/zero | tr "\0" 1 >other; head -c 64 /dev/zero | tr "\0" 0 >key)'
     joins -np 2 --start-timeout 30 true
     local at
     at=$(<"$(home)/at")
@@ -161,7 +161,7 @@ nobody_left() {
 }
 
 @test "agents that have the key and break the rules do not disturb the others" {
-    as_user alice bash -c '(umask 077; head -c 32 /dev/urandom | od -An -v -tx1 | tr -d " \n" >key)'
+    as_user alice bash -c '(umask 077; head -c 64 /dev/zero | tr "\0" 0 >key)'
     joins -np 3 --start-timeout 40 bash -c 'echo "rank $RANK"'
     local at how
     at=$(<"$(home)/at")
