@@ -145,8 +145,8 @@ cluster_bats := $(sort $(wildcard tests/cluster/*.bats))
 peers_bats   := $(sort $(wildcard tests/peers/*.bats))
 fuzz_bin     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/tests/fuzz/%,$(fuzz_src))
 
-# Files of tests that run side by side: two more than there are processors, for they wait a third of the time. Tests that
-# fail for the load alone run once more.
+# Files of tests that run side by side: two more than there are processors, for they wait now and then. Tests that fail for
+# the load alone run once more.
 JOBS ?= $(shell expr $$(nproc) + 2)
 run_tests := B='$(B)' tests/run -j '$(JOBS)'
 
