@@ -415,12 +415,15 @@ static void on_proc_ended(int status, void *arg)
 	run->excused = false;
 }
 
-/* The one process that started all ranks has ended badly, and nobody has said why. */
+/* The one process that started all ranks has ended badly, and neither anybody nor a rank's end has said why. */
 static bool unexplained(const struct run *run)
 {
+	const char *host;
+
 	return run->job.backend->mode != HVD_START_HOSTS && run->proc_status != 0 && !run->failed &&
 	       !run->job.result->rank_failed && !run->job.ending && !run->job.ending_signal &&
-	       (WIFSIGNALED(run->proc_status) || (run->job.result->started && !run->all_ended));
+	       (WIFSIGNALED(run->proc_status) ||
+		(run->job.result->started && !hvd_failure_report_first(run->failures, &host)));
 }
 
 static void stop(struct run *run)

@@ -62,6 +62,25 @@ END
     assert_no_leftovers 15
 }
 
+@test "hvdrun's srun ends in mid-run with a status and without a word: the status is named" {
+    mkdir -p "$(home)/bin"
+    script bin/srun <<'END'
+#!/bin/bash
+PATH=${PATH#*:} srun "$@" &
+until [[ -e ~/go ]]; do sleep 0.1; done
+kill -KILL $!
+exit 3
+END
+    rm -f "$(home)/go"
+    begin on_login bash -c 'PATH=$HOME/bin:$PATH exec hvdrun "$@"' hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+    says_times 10 4 ready
+    touch "$(home)/go"
+    ended 10
+    exits 3
+    has "srun ended: exit code 3"
+    assert_no_leftovers 15
+}
+
 @test "srun or hvdrun killed during the start: nothing is left" {
     for with in srun hvdrun; do
         fault node-freeze hvdn2
