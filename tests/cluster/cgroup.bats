@@ -56,7 +56,11 @@ ALL=(-N2 -n4 --ntasks-per-node=2)
 # The step has the first CPU of the node, the job another one. In an elastic job node agents bind the ranks.
 @test "a job that was submitted from within a step is not bound to the step's CPUs" {
     local binding='echo "$0 <$SLURM_CPU_BIND_LIST>"'
-    printf '#!/bin/sh\nhvdrun -n1 sh -c '"'$binding'"' job\nhvdrun --dry-run --min-np=1 true\n' | script inner.sh
+    script inner.sh <<END
+#!/bin/sh
+hvdrun -n1 sh -c '$binding' job
+hvdrun --dry-run --min-np=1 true
+END
     run on_login srun --no-hvd -w hvdn1 -n1 sh -c "$binding"'
         sbatch --quiet --wait -w hvdn1 --output=inner.out inner.sh; echo "status $?"; cat inner.out' step
     exits 0
