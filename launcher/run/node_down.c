@@ -53,10 +53,22 @@ static bool ask(char *hosts, char *name, size_t len)
 	return found;
 }
 
+/* Is one of the hosts down? Then that is told, and nobody looks again. */
+static bool look(struct hvd_node_down *down, char *hosts)
+{
+	char name[256];
+
+	if (!ask(hosts, name, sizeof(name)))
+		return false;
+	event_del(down->look);
+	down->down(name, down->arg);
+	return true;
+}
+
 static void on_look(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_node_down *down = arg;
-	char *hosts = hvd_driver_hosts_behind(down->driver), name[256];
+	char *hosts = hvd_driver_hosts_behind(down->driver);
 
 	(void)fd;
 	(void)what;
@@ -66,24 +78,17 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 	} else if (++down->looks >= down->wait) {
 		down->looks = 0;
 		down->wait = down->wait < MOST_LOOKS ? down->wait * 2 : MOST_LOOKS;
-		if (ask(hosts, name, sizeof(name))) {
-			event_del(down->look);
-			down->down(name, down->arg);
-		}
+		look(down, hosts);
 	}
 	free(hosts);
 }
 
 bool hvd_node_down_ask(struct hvd_node_down *down)
 {
-	char *hosts = hvd_driver_hosts_left(down->driver), name[256];
-	bool found = hosts && event_pending(down->look, EV_TIMEOUT, NULL) && ask(hosts, name, sizeof(name));
+	char *hosts = hvd_driver_hosts_left(down->driver);
+	bool found = hosts && event_pending(down->look, EV_TIMEOUT, NULL) && look(down, hosts);
 
 	free(hosts);
-	if (found) {
-		event_del(down->look);
-		down->down(name, down->arg);
-	}
 	return found;
 }
 
