@@ -5,6 +5,8 @@
 #include "lib/base/random.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,10 +29,13 @@ static int listen_one(struct sockaddr_storage ss, in_port_t port, int reuse)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
 	}
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
+	/* Before the first connection comes: some sockets listen for a while before they are used. */
+	setsockopt(fd, IPPROTO_TCP, TCP_SAVE_SYN, &on, sizeof(on));
 	/* What was bound without it must have it before it listens: connections inherit it, and one in TIME_WAIT that
 	 * lacks it would keep everybody from the port for a minute. */
 	if (bind(fd, (struct sockaddr *)&ss, len) == 0 &&
-	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 && listen(fd, SOMAXCONN) == 0)
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+	    listen(fd, INT_MAX) == 0) /* SOMAXCONN is a number of the C library's */
 		return fd;
 	saved = errno;
 	close(fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * listen.h - opens listening sockets within a range of ports. They are non-blocking and close-on-exec, and their
- * backlog is as long as the kernel allows. The caller closes them.
+ * backlog is as long as the kernel allows. The caller closes them. They have TCP_SAVE_SYN (lib/rendezvous/access.h).
  */
 #ifndef HVD_LISTEN_H
 #define HVD_LISTEN_H

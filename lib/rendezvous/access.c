@@ -179,13 +179,35 @@ bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storag
 	return is_listed(ac, &from, &key);
 }
 
+/* `from` and `to` are this host's. The order matters: see access.h. */
+static enum hvd_rv_verdict check_owner(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *from,
+				       const struct sockaddr_storage *to, uid_t *uid)
+{
+	uint64_t received, acked = 0;
+	bool has_syn;
+	int rc;
+
+	if (!hvd_tcp_is_open(fd, &received)) /* in a flood most are not, and asking this is quick */
+		return HVD_RV_ENDED;
+	has_syn = hvd_tcp_has_syn(fd);
+	if (!has_syn)
+		hvd_tcp_acknowledge(fd);
+	rc = hvd_peer_uid_diag(ac->netlink_fd, ++ac->questions, from, to, uid, has_syn ? NULL : &acked);
+	if (rc < 0)
+		rc = hvd_peer_uid_proc(from, to, uid);
+	if (rc != 0 || *uid != ac->uid)
+		return HVD_RV_OTHER_USER;
+	if (!hvd_tcp_is_open(fd, NULL))
+		return HVD_RV_ENDED;
+	return has_syn || (received > 0 && acked > received) ? HVD_RV_WELCOME : HVD_RV_UNPROVEN;
+}
+
 enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
 					const struct sockaddr_storage *local, uid_t *uid)
 {
 	struct sockaddr_storage from = *peer, to = {0};
 	socklen_t len = sizeof(to);
 	struct in6_addr key;
-	int rc;
 
 	hvd_unmap_v4(&from);
 	key = mapped(&from);
@@ -199,8 +221,5 @@ enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const 
 	else if (getsockname(fd, (struct sockaddr *)&to, &len) != 0)
 		return HVD_RV_OTHER_USER;
 	hvd_unmap_v4(&to);
-	rc = hvd_peer_uid_diag(ac->netlink_fd, ++ac->questions, &from, &to, uid);
-	if (rc < 0)
-		rc = hvd_peer_uid_proc(&from, &to, uid);
-	return rc == 0 && *uid == ac->uid ? HVD_RV_WELCOME : HVD_RV_OTHER_USER;
+	return check_owner(ac, fd, &from, &to, uid);
 }

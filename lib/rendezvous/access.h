@@ -4,6 +4,22 @@
  *
  * Horovod's clients cannot prove who they are. So the server checks two things that a client cannot choose: the address
  * that it connects from; and, when that is an address of this host, the user who owns the client's socket.
+ *
+ * That socket is looked up by its addresses and ports. It must be the one at the other end of the accepted socket, and
+ * not one that has got the same port since. It is, if after the look-up the accepted socket is still ESTABLISHED or
+ * CLOSE_WAIT, for these reasons:
+ * - A socket in these states is in the kernel's table, where no other has the same addresses and ports. It leaves the
+ *   table when a reset reaches it (tcp_done()), though it can then still be accepted, and read. So it has been there
+ *   since the connection was made, and was there at the time of the look-up.
+ * - While it is there, a SYN from the same port reaches it, and not the socket that listens. The answer to that makes
+ *   no connection. So another socket that gets the port later (after a reset that was lost or is on its way, after
+ *   TIME_WAIT, or beside the first one, which SO_BINDTODEVICE allows) stays in SYN_SENT.
+ * - A look-up that finds a socket in SYN_SENT, or one that listens at that port, does not count.
+ *
+ * SYN cookies are an exception: the kernel keeps no record between its answer to a SYN and the client's next segment.
+ * Two sockets with one port, one of them bound to a device, can then both be connected, as far as they know, and the
+ * segment that comes first makes the connection. So a connection that was made from a cookie must show more: that what
+ * has come was acknowledged to the socket that was looked up (HVD_RV_UNPROVEN).
  */
 #ifndef HVD_RENDEZVOUS_ACCESS_H
 #define HVD_RENDEZVOUS_ACCESS_H
@@ -23,6 +39,8 @@ enum hvd_rv_verdict {
 	HVD_RV_WELCOME,
 	HVD_RV_NOT_LISTED, /* the address is not one of those that may connect */
 	HVD_RV_OTHER_USER, /* a process of another user of this host, or a process that has ended */
+	HVD_RV_ENDED,      /* the client, of this host, has reset the connection: whose it was cannot be told */
+	HVD_RV_UNPROVEN,   /* ask again when the client has sent something, or, if it has, a little later */
 };
 
 /* At first any user may connect from other hosts, and only the effective user of this process from this host. */
@@ -40,9 +58,9 @@ bool hvd_rv_access_listed(struct hvd_rv_access *ac, const struct sockaddr_storag
 /* Let the processes of all users connect from this host. */
 void hvd_rv_access_any_user(struct hvd_rv_access *ac, bool any);
 
-/* Decide on an accepted TCP connection from `peer` to `local` (NULL: the address is asked of the socket). When the
- * connection comes from this host, *uid is the owner of the client's socket, or (uid_t)-1 when that is not known.
- * Otherwise *uid is not changed. Never waits for the network. */
+/* Decide on an accepted TCP connection from `peer` to `local` (NULL: the address is asked of the socket), of which
+ * nothing may have been read. When the connection comes from this host, *uid is the owner of the client's socket, or
+ * (uid_t)-1 when that is not known. Otherwise *uid is not changed. Never waits for the network. */
 enum hvd_rv_verdict hvd_rv_access_check(struct hvd_rv_access *ac, int fd, const struct sockaddr_storage *peer,
 					const struct sockaddr_storage *local, uid_t *uid);
 

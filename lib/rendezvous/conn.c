@@ -271,12 +271,46 @@ static void body_done(struct conn *c)
 	free(names);
 }
 
+/* Find out whose connection it is, now that the client has sent something. False: it is closed, or has to wait. */
+static bool prove(struct conn *c)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+	enum hvd_rv_verdict verdict = HVD_RV_ENDED;
+	char byte;
+	ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	if (n < 0 && errno == EAGAIN) {
+		wait_for_input(c, false);
+		return false;
+	}
+	if (n > 0 && getpeername(c->fd, (struct sockaddr *)&peer, &len) == 0)
+		verdict = hvd_rv_judge(c->rv, c->fd, &peer, NULL);
+	if (verdict == HVD_RV_WELCOME) {
+		c->unproven = false;
+		c->limit = INT64_MAX;
+		return true;
+	}
+	if (c->limit == INT64_MAX)
+		c->limit = hvd_deadline_in(c->rv->cfg.stall);
+	if (verdict == HVD_RV_UNPROVEN && hvd_left(c->limit) > 0) {
+		/* An acknowledgement is on its way, of which nothing tells: try again at the next tick. */
+		hvd_rv_conn_watch(c, 0);
+		hvd_rv_arm(c->rv, &c->spoke, hvd_now());
+		return false;
+	}
+	hvd_rv_conn_close(c);
+	return false;
+}
+
 static void input(struct conn *c)
 {
 	struct hvd_rv *rv = c->rv;
 	size_t budget = READ_BUDGET;
 	bool was_partial = c->state == CONN_HEAD && c->buf_len > 0;
 
+	if (c->unproven && !prove(c))
+		return;
 	if (was_partial && c->scanned == 0) { /* it came behind an earlier request, and was not parsed yet */
 		size_t used = consume(c, c->buf, c->buf_len);
 
@@ -378,6 +412,10 @@ static void on_due(struct hvd_rv_spoke *s)
 		hvd_rv_conn_refuse(c, 408);
 		break;
 	case CONN_HEAD:
+		if (c->unproven && !c->watching) { /* something has come */
+			input(c);
+			break;
+		}
 		if (c->buf_len > 0) {
 			hvd_rv_conn_refuse(c, 408);
 			break;
@@ -394,7 +432,7 @@ static void on_due(struct hvd_rv_spoke *s)
 	}
 }
 
-void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer)
+void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer, bool unproven)
 {
 	struct conn *c = rv->pool;
 	struct hvd_addr addr;
@@ -412,6 +450,7 @@ void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage 
 	hvd_addr_from_sockaddr((const struct sockaddr *)peer, &addr, NULL);
 	hvd_peer_table_add(rv->peers, &addr, &c->entry);
 	c->limit = INT64_MAX;
+	c->unproven = unproven;
 	list_append(c, CONN_HEAD);
 	if (++rv->stats.conns_now > rv->stats.conns_peak)
 		rv->stats.conns_peak = rv->stats.conns_now;

@@ -55,6 +55,7 @@ struct conn {
 	enum conn_state state;
 	bool close_after, drain_after, http10, body_follows;
 	bool has_asked;   /* had an answer: it is idle, not slow */
+	bool unproven;    /* nothing is read of it before it is known whose it is: HVD_RV_UNPROVEN */
 	bool hooked;      /* in a relay, in CONN_TAKEN: a hook of the root will answer */
 	bool half_closed; /* in a relay: the client sends no more, and waits for what it has asked for */
 	struct hvd_upstream_wait unknown; /* in a relay, in CONN_TAKEN: this, … */
@@ -127,6 +128,9 @@ struct hvd_rv {
 
 /* listen.c */
 void hvd_rv_listener_destroy(struct listener *l);
+/* May this connection go on? Refusals are counted and logged. `local` as in hvd_rv_access_check(). */
+enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer,
+				 const struct sockaddr_storage *local);
 /* Accept again, if a place is free. */
 void hvd_rv_resume(struct hvd_rv *rv);
 /* Of the address that has most connections, the oldest one in this state. NULL when none is near the front of the
@@ -134,7 +138,7 @@ void hvd_rv_resume(struct hvd_rv *rv);
 struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state);
 
 /* conn.c */
-void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer);
+void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer, bool unproven);
 void hvd_rv_conn_close(struct conn *c);
 void hvd_rv_conn_state(struct conn *c, enum conn_state state);
 /* Register for these events, and no others. */

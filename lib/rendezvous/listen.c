@@ -90,16 +90,15 @@ static void refuse(struct hvd_rv *rv, int fd)
 	close(fd);
 }
 
-static bool welcome(struct listener *l, int fd, const struct sockaddr_storage *peer)
+enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer,
+				 const struct sockaddr_storage *local)
 {
-	struct hvd_rv *rv = l->rv;
 	uid_t uid = (uid_t)-1;
+	enum hvd_rv_verdict verdict = HVD_RV_WELCOME;
 
-	if (!rv->cfg.access)
-		return true;
-	switch (hvd_rv_access_check(rv->cfg.access, fd, peer, l->any_address ? NULL : &l->addr, &uid)) {
-	case HVD_RV_WELCOME:
-		return true;
+	if (rv->cfg.access)
+		verdict = hvd_rv_access_check(rv->cfg.access, fd, peer, local, &uid);
+	switch (verdict) {
 	case HVD_RV_NOT_LISTED:
 		rv->stats.refused_address++;
 		log_refusal(rv, peer, "its address is not one of the job's", uid);
@@ -108,10 +107,14 @@ static bool welcome(struct listener *l, int fd, const struct sockaddr_storage *p
 		rv->stats.refused_user++;
 		log_refusal(rv, peer, "it belongs to another user of this host", uid);
 		break;
+	case HVD_RV_ENDED:
+		rv->stats.refused_user++;
+		break;
+	case HVD_RV_WELCOME:
+	case HVD_RV_UNPROVEN:
+		break;
 	}
-	rv->stats.errors++;
-	refuse(rv, fd);
-	return false;
+	return verdict;
 }
 
 static void pause_accepting(struct hvd_rv *rv)
@@ -218,13 +221,22 @@ static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
 {
 	struct listener *l = arg;
 	struct hvd_rv *rv = l->rv;
+	enum hvd_rv_verdict verdict;
 
 	rv->stats.connections++;
-	if (!welcome(l, fd, peer))
+	verdict = hvd_rv_judge(rv, fd, peer, l->any_address ? NULL : &l->addr);
+	if (verdict == HVD_RV_ENDED) { /* nobody is there who could be told */
+		close(fd);
 		return;
+	}
+	if (verdict != HVD_RV_WELCOME && verdict != HVD_RV_UNPROVEN) {
+		rv->stats.errors++;
+		refuse(rv, fd);
+		return;
+	}
 	if (rv->stats.conns_now >= rv->cfg.conns_max)
 		make_room(rv);
-	hvd_rv_conn_start(rv, fd, peer);
+	hvd_rv_conn_start(rv, fd, peer, verdict == HVD_RV_UNPROVEN);
 }
 
 /* The listener owns `fd`. */

@@ -5,10 +5,30 @@
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The kernel's numbers in TCP_INFO, in sock_diag's answers and in /proc/net/tcp; <netinet/tcp.h>, which has names for
+ * them, has an older struct tcp_info. */
+enum tcp_state {
+	ESTABLISHED = 1,
+	FIN_WAIT1 = 4,
+	FIN_WAIT2 = 5,
+	CLOSE_WAIT = 8
+};
+
+/* Bytes: two headers with all options, of IPv6 too. */
+#define SYN_MAX 512
+
+/* Can the client's end be in this state while the server's is open? */
+static bool is_clients_end(unsigned state)
+{
+	return state == ESTABLISHED || state == FIN_WAIT1 || state == FIN_WAIT2;
+}
 
 void hvd_unmap_v4(struct sockaddr_storage *ss)
 {
@@ -47,8 +67,28 @@ static int split_addr(const struct sockaddr_storage *ss, uint32_t words[4], uint
 	return 4;
 }
 
+/* What of the socket's data was acknowledged, by the attributes behind the message. */
+static uint64_t read_acked(const struct nlmsghdr *h)
+{
+	const char *at = (const char *)NLMSG_DATA(h) + NLMSG_ALIGN(sizeof(struct inet_diag_msg));
+	const char *end = (const char *)h + h->nlmsg_len;
+	uint64_t acked = 0;
+	struct nlattr attr;
+
+	while (end - at >= (ptrdiff_t)sizeof(attr)) {
+		memcpy(&attr, at, sizeof(attr));
+		if (attr.nla_len < sizeof(attr) || attr.nla_len > end - at)
+			break;
+		if (attr.nla_type == INET_DIAG_INFO &&
+		    attr.nla_len >= NLA_HDRLEN + offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof(acked))
+			memcpy(&acked, at + NLA_HDRLEN + offsetof(struct tcp_info, tcpi_bytes_acked), sizeof(acked));
+		at += NLA_ALIGN(attr.nla_len);
+	}
+	return acked;
+}
+
 int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storage *peer,
-		      const struct sockaddr_storage *local, uid_t *uid)
+		      const struct sockaddr_storage *local, uid_t *uid, uint64_t *acked)
 {
 	static const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 	struct {
@@ -60,6 +100,7 @@ int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storag
 		     .nlmsg_seq = seq},
 	       .r = {.sdiag_family = (uint8_t)peer->ss_family,
 		     .sdiag_protocol = IPPROTO_TCP,
+		     .idiag_ext = acked ? 1 << (INET_DIAG_INFO - 1) : 0,
 		     .idiag_states = (uint32_t)-1,
 		     .id = {.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}}};
 	_Alignas(struct nlmsghdr) char buf[4096];
@@ -90,9 +131,12 @@ int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storag
 	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY || h->nlmsg_len < NLMSG_LENGTH(sizeof(m)))
 		return -1;
 	memcpy(&m, NLMSG_DATA(h), sizeof(m));
-	if (m.idiag_inode == 0)
+	/* Where no such socket is connected the kernel answers with one that listens at the client's port. */
+	if (m.idiag_inode == 0 || !is_clients_end(m.idiag_state))
 		return 1;
 	*uid = m.idiag_uid;
+	if (acked)
+		*acked = read_acked(h);
 	return 0;
 }
 
@@ -131,7 +175,7 @@ static int search_table(const char *path, int n, const struct proc_want *want, u
 		return -1;
 	while (fgets(line, sizeof(line), f)) {
 		uint32_t src[4] = {0}, dst[4] = {0};
-		unsigned sport, dport, owner;
+		unsigned sport, dport, state, owner;
 		unsigned long inode;
 		int at = 0, used;
 
@@ -145,11 +189,14 @@ static int search_table(const char *path, int n, const struct proc_want *want, u
 		if (used < 0 || dport != ntohs(want->local_port) || memcmp(src, want->peer, (size_t)n * 4) != 0 ||
 		    memcmp(dst, want->local, (size_t)n * 4) != 0)
 			continue;
-		if (sscanf(line + at + used, " %*x %*x:%*x %*x:%*x %*x %u %*u %lu", &owner, &inode) != 2 || inode == 0)
+		/* There can be a second one, which is bound to a device. Both must be the same user's. */
+		if (sscanf(line + at + used, " %x %*x:%*x %*x:%*x %*x %u %*u %lu", &state, &owner, &inode) != 3 ||
+		    inode == 0 || !is_clients_end(state) || (found == 0 && owner != *uid)) {
+			found = 1;
 			break;
+		}
 		*uid = owner;
 		found = 0;
-		break;
 	}
 	fclose(f);
 	return found;
@@ -174,4 +221,31 @@ int hvd_peer_uid_proc(const struct sockaddr_storage *peer, const struct sockaddr
 	}
 	rc = search_table("/proc/net/tcp6", 4, &want, uid);
 	return rc < 0 && n == 1 ? 1 : rc;
+}
+
+bool hvd_tcp_is_open(int fd, uint64_t *received)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+		return false;
+	if (received)
+		*received = info.tcpi_bytes_received;
+	return info.tcpi_state == ESTABLISHED || info.tcpi_state == CLOSE_WAIT;
+}
+
+bool hvd_tcp_has_syn(int fd)
+{
+	char syn[SYN_MAX];
+	socklen_t len = sizeof(syn);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_SAVED_SYN, syn, &len) == 0 && len > 0;
+}
+
+void hvd_tcp_acknowledge(int fd)
+{
+	const int on = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connect_flood ADDRESS PORT RATE SECONDS [TEXT] - flood a port with connections, as somebody would who wants to keep
- * others from it.
+ * connect_flood ADDRESS PORT RATE SECONDS [TEXT [FIRST-LAST]] - flood a port with connections, as somebody would who
+ * wants to keep others from it.
  *
- * Makes RATE connections a second, or as many as the machine can. On each it sends TEXT, if there is one, and resets
- * the connection. With an ADDRESS in 127/8 the source addresses vary within 127/8, so that ports do not run out. Ends
- * after SECONDS, on SIGTERM, or when nobody listens any longer. Prints a line when it begins, and "N connections a
- * second, M failures" at the end.
+ * Makes RATE connections a second, or as many as the machine can. On each it sends TEXT, if there is one, in which \xHH
+ * is a byte, and resets the connection. With an ADDRESS in 127/8 the source addresses vary within 127/8, so that ports
+ * do not run out; but with FIRST-LAST the source address is ADDRESS, and the source ports are these, one after the
+ * other. Ends after SECONDS, on SIGTERM, or when nobody listens any longer. Prints a line when it begins, and "N
+ * connections a second, M failures" at the end.
  */
 #include "connect.h"
 
@@ -26,6 +27,9 @@ struct attempt {
 	hvd_time since;
 };
 
+/* The source ports; 0: the kernel's choice. */
+static unsigned first_port, last_port;
+
 static void hang_up(struct attempt *a)
 {
 	break_off(a->fd);
@@ -44,6 +48,17 @@ static void vary(int fd, const struct sockaddr_storage *to, uint32_t turn)
 	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
 	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) != 0)
 		perror("bind");
+}
+
+/* Take the next source port. False: it is in use. */
+static bool take_port(int fd, const struct sockaddr_storage *to, socklen_t len)
+{
+	static unsigned n;
+	struct sockaddr_storage from = *to;
+
+	/* sin_port and sin6_port are at the same place. */
+	((struct sockaddr_in *)&from)->sin_port = htons((in_port_t)(first_port + n++ % (last_port - first_port + 1)));
+	return bind(fd, (struct sockaddr *)&from, len) == 0;
 }
 
 /* Count a failure, and print the first one's error. */
@@ -66,7 +81,13 @@ static bool begin(struct attempt *a, int ep, const struct sockaddr_storage *to, 
 	if (a->fd < 0)
 		return failure(failed, errno);
 	a->since = hvd_now();
-	vary(a->fd, to, turn);
+	if (!first_port) {
+		vary(a->fd, to, turn);
+	} else if (!take_port(a->fd, to, len)) {
+		close(a->fd);
+		a->fd = -1;
+		return failure(failed, EADDRINUSE);
+	}
 	error = begin_connect(a->fd, to, len);
 	if (error == 0 && epoll_ctl(ep, EPOLL_CTL_ADD, a->fd, &ev) != 0) {
 		error = errno;
@@ -79,16 +100,33 @@ static bool begin(struct attempt *a, int ep, const struct sockaddr_storage *to, 
 }
 
 /* The connection is open: send TEXT. -1 with errno when connecting or sending has failed. */
-static int finish(struct attempt *a, const char *text)
+static int finish(struct attempt *a, const char *text, size_t text_len)
 {
 	int error = 0;
 	socklen_t len = sizeof(error);
 
 	if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0 &&
-	    (!*text || send(a->fd, text, strlen(text), MSG_NOSIGNAL) > 0))
+	    (text_len == 0 || send(a->fd, text, text_len, MSG_NOSIGNAL) > 0))
 		return 0;
 	errno = error ? error : errno;
 	return -1;
+}
+
+/* Replace each \xHH, in place. Returns the length. */
+static size_t unescape(char *text)
+{
+	char *to = text;
+	unsigned byte;
+
+	for (const char *p = text; *p; to++) {
+		if (sscanf(p, "\\x%2x", &byte) == 1) {
+			*to = (char)byte;
+			p += 4;
+		} else {
+			*to = *p++;
+		}
+	}
+	return (size_t)(to - text);
 }
 
 int main(int argc, char **argv)
@@ -98,14 +136,17 @@ int main(int argc, char **argv)
 	struct epoll_event ev[OPEN_MAX_AT_ONCE];
 	struct sockaddr_storage to;
 	socklen_t len = argc < 5 ? 0 : parse_target(argv, &to);
-	const char *text = argc > 5 ? argv[5] : "";
+	char *text = argc > 5 ? argv[5] : NULL;
+	size_t text_len = text ? unescape(text) : 0;
 	int ep = epoll_create1(EPOLL_CLOEXEC), n_free = OPEN_MAX_AT_ONCE;
 	uint64_t made = 0, failed = 0, begun = 0;
 	hvd_time start = hvd_now();
 	double rate, seconds;
 
-	if (len == 0 || ep < 0) {
-		fputs("usage: connect_flood ADDRESS PORT RATE SECONDS [TEXT]\n", stderr);
+	if (len == 0 || ep < 0 ||
+	    (argc > 6 && (sscanf(argv[6], "%u-%u", &first_port, &last_port) != 2 || first_port == 0 ||
+			  last_port < first_port || last_port > 65535))) {
+		fputs("usage: connect_flood ADDRESS PORT RATE SECONDS [TEXT [FIRST-LAST]]\n", stderr);
 		return 2;
 	}
 	rate = atof(argv[3]);
@@ -128,7 +169,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < n; i++) {
 			struct attempt *a = ev[i].data.ptr;
 
-			if (finish(a, text) == 0)
+			if (finish(a, text, text_len) == 0)
 				made++;
 			else
 				failure(&failed, errno);

@@ -106,6 +106,50 @@ intact() {
     assert_no_leftovers
 }
 
+# client_ports FIRST LAST: from which the kernel of hvdn1 chooses. With few of them the one that bob has just had is soon
+# alice's.
+client_ports() {
+    as_root hvdn1 sh -c "echo $1 $2 >/proc/sys/net/ipv4/ip_local_port_range"
+}
+
+# flood SECONDS TEXT: bob sends this request to the relay of hvdn1, on connections that he resets at once, with all source
+# ports that alice's clients can have, one after the other. She connects as often as she can meanwhile.
+flood() {
+    local port
+    port=$(ports hvdn1 | awk '$1 == "127.0.0.1" { print $2; exit }')
+    cluster exec --user alice --host hvdn1 -- timeout "$1" python3 -c "
+import http.client
+while True:
+    try:
+        web = http.client.HTTPConnection('127.0.0.1', $port, timeout=1)
+        web.request('HEAD', '/scope/none')
+        web.getresponse().read()
+        web.close()
+    except OSError:
+        pass" 3>&- &
+    hers=$!
+    client_ports 42000 43999
+    cluster exec --user bob --host hvdn1 -- "$B/tests/bench/connect_flood" 127.0.0.1 "$port" 1000000 "$1" "$2" 42000-43999 |
+        tee "$BATS_TEST_TMPDIR/flood" || true
+    client_ports 32768 60999
+    wait "$hers" || [[ $? -eq 124 ]]
+    [[ $(sed -n 's/^\([0-9]*\) connections a second.*/\1/p' "$BATS_TEST_TMPDIR/flood") -gt 500 ]]
+    running "$PID" || { cat "$OUT" && return 1; }
+}
+
+@test "requests on connections that another user has reset are never taken for those of the job" {
+    local seconds=${HVD_TEST_FLOOD_SECONDS-3} zeros='\x00\x00\x00\x00\x00\x00\x00'
+    begin_ranks 4 srun --hvd --hvd-store-relay=always -N2 -n4 --ntasks-per-node=2 $RANK
+    # Of HTTP, where a rank reads it; and a TCPStore client's VALIDATE, and SET of a key for which ranks look.
+    flood "$seconds" $'PUT /scope/1 HTTP/1.1\r\nContent-Length: 4\r\n\r\nevil'
+    flood "$seconds" '\x00\xce\xf7\x85\x3c\x01\x05'"$zeros/evil"'\x04'"${zeros}evil"
+    stop
+    ended 40
+    exits 0
+    [[ $(grep -c 'intact' <<<"$output") -eq 4 ]] || { echo "$output" && return 1; }
+    assert_no_leftovers
+}
+
 met_anew() { [[ $(find "$WORK" -name 'at.*' ! -name '*.new' | wc -l) -eq $1 ]]; }
 
 @test "the same in an elastic job, also from a host that has left it" {

@@ -1164,7 +1164,7 @@ static void finds_owners_both_ways(void **state)
 	len = sizeof(local);
 	assert_int_equal(getpeername(fd, (struct sockaddr *)&local, &len), 0);
 	if (nl >= 0) {
-		assert_int_equal(hvd_peer_uid_diag(nl, 7, &peer, &local, &uid), 0);
+		assert_int_equal(hvd_peer_uid_diag(nl, 7, &peer, &local, &uid, NULL), 0);
 		assert_int_equal(uid, geteuid());
 	}
 	uid = 4242;
@@ -1173,7 +1173,7 @@ static void finds_owners_both_ways(void **state)
 	close(fd);
 	turn(w, 0.02);
 	if (nl >= 0) {
-		assert_int_equal(hvd_peer_uid_diag(nl, 8, &peer, &local, &uid), 1);
+		assert_int_equal(hvd_peer_uid_diag(nl, 8, &peer, &local, &uid, NULL), 1);
 		close(nl);
 	}
 	assert_int_equal(hvd_peer_uid_proc(&peer, &local, &uid), 1);
@@ -1195,7 +1195,7 @@ static void finds_owners_both_ways(void **state)
 	assert_int_equal(uid, geteuid());
 	uid = 4242;
 	if (nl >= 0) {
-		assert_int_equal(hvd_peer_uid_diag(nl, 7, &peer, &local, &uid), 0);
+		assert_int_equal(hvd_peer_uid_diag(nl, 7, &peer, &local, &uid, NULL), 0);
 		assert_int_equal(uid, geteuid());
 		close(nl);
 	}

@@ -10,7 +10,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- node ---- */
@@ -155,6 +158,37 @@ static void any_port(void **state)
 	close(c);
 	close(fd);
 	assert_int_equal(connect_to("127.0.0.1", port), -1);
+}
+
+/* The queue is as long as the administrator allows, not as the C library thinks. In a network of its own, by a child.
+ */
+static void a_queue_as_long_as_may_be(void **state)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0) {
+		struct tcp_info info = {0};
+		socklen_t len = sizeof(info);
+		in_port_t port;
+		FILE *f;
+		int fd;
+
+		if (unshare(CLONE_NEWNET) != 0 || system("ip link set lo up") != 0 ||
+		    !(f = fopen("/proc/sys/net/core/somaxconn", "w")))
+			_exit(77);
+		fputs("9000", f);
+		fd = fclose(f) == 0 ? hvd_listen_any(true, 0, 0, &port, NULL) : -1;
+		/* Of a socket that listens the kernel has the length there. */
+		_exit(fd >= 0 && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_sacked == 9000
+			      ? 0
+			      : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WEXITSTATUS(status) == 77)
+		skip_because("needs root, and a network of its own");
+	assert_int_equal(status, 0);
 }
 
 /* A range of three ports is filled, to the last, and no further. */
@@ -547,6 +581,7 @@ int main(void)
 		cmocka_unit_test(nodes_that_are_refused),
 		cmocka_unit_test(machines),
 		cmocka_unit_test(any_port),
+		cmocka_unit_test(a_queue_as_long_as_may_be),
 		cmocka_unit_test(a_range_that_is_exhausted),
 		service(it_proves_whose_it_is),
 		service(it_keeps_what_ranks_put_there),
