@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node_agents_internal.h"
 
+#include "lib/base/hex.h"
+#include "lib/base/random.h"
 #include "lib/base/xalloc.h"
 #include "relays.h"
 #include "spares.h"
@@ -198,6 +200,17 @@ static bool over_loopback(const struct hvd_driver_opts *opts)
 	return lo || opts->loopback;
 }
 
+/* Not the session's id, which the driver tells to whoever connects. */
+static int make_run_id(struct hvd_node_agents *agents, struct hvd_err *err)
+{
+	unsigned char id[HVD_RUN_ID_LEN / 2];
+
+	if (hvd_random(id, sizeof(id), err) != 0)
+		return -1;
+	hvd_hex(id, sizeof(id), agents->plan.run_id);
+	return 0;
+}
+
 struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, enum hvd_barrier barrier,
 					       const struct hvd_driver_opts *opts, struct hvd_session *session,
 					       const struct hvd_node_agents_ops *ops, void *arg,
@@ -210,7 +223,6 @@ struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, enum hvd
 		.base = base, .barrier = barrier, .opts = opts, .session = session, .ops = ops, .arg = arg, .log = log};
 	agents->plan.elastic = barrier == HVD_BARRIER_AS_THEY_COME;
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
-	agents->plan.run_id = session->id;
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
 	hvd_agent_deadlines_create(agents);
 	agents->stacks = hvd_stacks_create(base, agents);
@@ -223,7 +235,8 @@ struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, enum hvd
 		for (uint32_t h = 0; h < opts->names.n; h++)
 			hvd_node_table_expect(&agents->table, h, opts->names.v[h]);
 	}
-	if (hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) !=
+	if (make_run_id(agents, err) != 0 ||
+	    hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) !=
 		    0 ||
 	    !(agents->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
 						   &clients_ops, agents, log, err))) {

@@ -169,7 +169,7 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 		.frameworks = wanted(opts->spec),
 		.store = opts->spec->store,
 		.restarts = plan->restarts,
-		.run_id = plan->run_id ? plan->run_id : "",
+		.run_id = plan->run_id,
 		.max_restarts = opts->spec->elastic.on ? opts->spec->elastic.max_restarts : -1,
 		.mpi = plan->mpi,
 		.one_machine = plan->local,

@@ -16,13 +16,17 @@
 #include "node_table.h"
 #include "relays.h"
 
+/* Hex digits of a launch's run id. */
+#define HVD_RUN_ID_LEN 32
+
 /* The caller sets `mpi`, `elastic`, `loopback`, `run_id` and `restarts`; all else is zero before hvd_plan_make(). */
 struct hvd_plan {
-	bool mpi;           /* the workers' controller is MPI (emit.h), which needs no IPv4 */
-	bool elastic;       /* hosts come and go: there is no layout in the registrations, and others may follow */
-	bool loopback;      /* the ranks of an elastic job are to be connected over loopback */
-	const char *run_id; /* the launch's, which no other has; not owned */
-	int restarts;       /* how often all ranks were started anew, in an elastic job of PyTorch's kind */
+	bool mpi;      /* the workers' controller is MPI (emit.h), which needs no IPv4 */
+	bool elastic;  /* hosts come and go: there is no layout in the registrations, and others may follow */
+	bool loopback; /* the ranks of an elastic job are to be connected over loopback */
+	int restarts;  /* how often all ranks were started anew, in an elastic job of PyTorch's kind */
+	/* The launch's, random. Only its ranks are told: keys in the store contain it. */
+	char run_id[HVD_RUN_ID_LEN + 1];
 
 	struct hvd_layout layout; /* of an elastic job: the caller's to set, after hvd_plan_make() */
 	bool local;               /* one machine: loopback, no networks */

@@ -229,6 +229,36 @@ end_ranks() {
     end_ranks
 }
 
+# heard_by_bob: all that the ports of alice's launch on these hosts tell him.
+heard_by_bob() {
+    local host port
+    for host in hvdlogin hvdn1 hvdn2; do
+        # The ports of Slurm's own commands are not the launch's.
+        for port in $(as_root "$host" ss -Htlnp | sed -nE '/"hvd/ s/.*[]*0-9]:([0-9]+) .*/\1/p'); do
+            echo "$host:$port"
+            peer bob "$host" hear 127.0.0.1 "$port"
+        done
+    done
+}
+
+@test "strangers do not learn the run id, of which torchrun makes keys" {
+    local with id heard
+    for with in "srun --hvd -N2" "hvdrun -N2" "salloc -Q -N2 --no-kill hvdrun --max-restarts=1 --store-relay=always"; do
+        # shellcheck disable=SC2016,SC2086
+        begin on_login $with bash -c 'echo "id ${PET_RDZV_ID-} ${TORCHELASTIC_RUN_ID-}"; exec sleep 100'
+        says_times 20 2 "id "
+        # One, in both variables and on both hosts.
+        id=$(grep -a "id " "$OUT" | grep -oE '[0-9a-f]{32}' | sort -u)
+        [[ $id =~ ^[0-9a-f]{32}$ ]] || { cat "$OUT" && return 1; }
+        heard=$(heard_by_bob)
+        echo "$with: $id: $heard"
+        [[ $heard == *session* && $heard != *"$id"* ]]
+        on_host hvdctl scancel --user=alice
+        ended 20
+    done
+    assert_no_leftovers
+}
+
 # The key is taken out of the memory of the driver, and then looked for elsewhere; in files that have changed since
 # $mark was made, for there may be many others.
 key_is_nowhere() {

@@ -397,6 +397,22 @@ def cmd_hello(args):
         print(read_frame(sock)[1]["session"])
 
 
+def cmd_hear(args):
+    """All that a listener says to a stranger: of itself, to a proof that is none, and to a request of HTTP."""
+    for request in (b"", frame({"t": "auth", "nonce": "0" * 32, "cred": "MUNGE:none:"}),
+                    b"GET /global/0 HTTP/1.0\r\n\r\n"):
+        try:
+            with connect(args.host, args.port, 1) as sock:
+                sock.sendall(request)
+                while True:
+                    data = sock.recv(65536)
+                    if not data:
+                        break
+                    print(data)
+        except OSError:
+            pass
+
+
 def cmd_key(args):
     """What may be the session key, out of the driver's memory (as root).
 
@@ -587,6 +603,7 @@ def main():
     p.add_argument("--seconds", type=float, default=15)
     p.add_argument("--http", action="store_true")
     command("hello", cmd_hello, "host", "port")
+    command("hear", cmd_hear, "host", "port")
     p = command("guest", cmd_guest, "address", "key", "how")
     p.add_argument("--seconds", type=float, default=15)
     command("key", cmd_key, "pid", "session")
