@@ -92,7 +92,6 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 		hvd_container_keep_names(&hvd_plugin, sp);
 		hvd_plans_prepare(&hvd_plugin, sp);
 		hvd_notes_prepare(&hvd_plugin, sp);
-		hvd_step_ports_reserve(&hvd_plugin, sp);
 	} else if (hvd_plugin_check(&hvd_plugin, &err) != 0) {
 		end_srun(&err);
 	}

@@ -11,7 +11,6 @@
  *   step.c        tells steps of srun --hvd from others                 slurmstepd, tasks
  *   plans.c       shares one hvd-task among the tasks of a host         slurmstepd, tasks
  *   notes.c       tells the node agent that stays of the tasks          slurmstepd, tasks
- *   ports.c       reserves ports for servers in ranks                   slurmstepd, tasks
  *   container.c   tasks that another plugin puts into a container       slurmstepd, tasks
  *   task.c        gets the plan and sets it in the environment          tasks
  *   prolog.c      has the plan win over the site's TaskProlog           tasks
@@ -23,7 +22,6 @@
 #include "lib/base/err.h"
 #include "lib/base/key.h"
 #include "lib/base/strv.h"
-#include "lib/net/reserve.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/boot.h"
 
@@ -109,9 +107,8 @@ struct hvd_plugin {
 		int ours, agents, spare, watchdogs; /* descriptors; 0 = there are none */
 		int seen, answers;                  /* the eventfd, and the epoll instance that tells of it */
 		hvd_time waited;                    /* for answers, in all */
-		pid_t agent;         /* in a task that has its plan: the node agent that stays; 0 = none */
-	} notes;                     /* slurmstepd and its tasks only; see notes.c */
-	struct hvd_reserve reserved; /* slurmstepd and its tasks only; see ports.c */
+		pid_t agent; /* in a task that has its plan: the node agent that stays; 0 = none */
+	} notes;             /* slurmstepd and its tasks only; see notes.c */
 };
 
 /* options.c */
@@ -198,13 +195,6 @@ void hvd_notes_forked(struct hvd_plugin *pl);
 void hvd_notes_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_boot *boot);
 /* In slurmstepd, when a task has ended: tell the agent. Takes HVD_STEP_SEEN_MS at most, and in vain once in a step. */
 void hvd_notes_exit(struct hvd_plugin *pl, spank_t sp);
-
-/* ports.c */
-
-/* In slurmstepd, before it forks the tasks: reserve what the launch wants. Nothing is reserved after an error. */
-void hvd_step_ports_reserve(struct hvd_plugin *pl, spank_t sp);
-/* The option that tells hvd-task of them, which the caller frees; NULL: there are none. */
-char *hvd_step_ports_text(const struct hvd_plugin *pl);
 
 /* container.c */
 

@@ -186,11 +186,9 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 			struct hvd_err *err)
 {
 	char path[PATH_MAX + 16];
-	char *ports = hvd_step_ports_text(pl);
-	char *argv[] = {path, (char *)(all ? "--plan=all" : "--plan"), NULL, NULL, NULL};
+	char *argv[] = {path, (char *)(all ? "--plan=all" : "--plan"), NULL, NULL};
 	struct hvd_spawn spawn = {.path = path, .argv = argv, .parent_death_signal = SIGKILL};
 	struct hvd_strv env = {0};
-	int n = 2;
 	pid_t pid;
 
 	snprintf(path, sizeof(path), "%s/hvd-task", pl->site.libexecdir);
@@ -201,11 +199,9 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	hvd_spawn_fd(&spawn, out, STDOUT_FILENO);
 	hand_over_key(pl, boot, &spawn);
 	if (hvd_notes_hand_over(pl, &spawn))
-		argv[n++] = (char *)"--notes";
-	argv[n] = ports;
+		argv[2] = (char *)"--notes";
 	pid = hvd_spawn(&spawn, err);
 	hvd_strv_free(&env);
-	free(ports);
 	if (pid < 0 && err->code == HVD_E_LIMIT)
 		return pid;
 	if (pid < 0 && spawn.root_fd > 0)

@@ -36,7 +36,6 @@
  *   --input=RANK|none           what follows on stdin then goes to this rank's COMMAND only, or to none
  *   --tcpstore                  --serve and --watchdog: answer PyTorch's TCPStore clients, too
  *   --at=INDEX:HOSTS:NAME       --serve=0 --stdin: there is no task of Slurm's here, and this is the host
- *   --ports=PORT,…              these ports are reserved on this host (ports.h)
  *   --notes                     slurmstepd and its tasks tell of themselves (lib/protocol/step_note.h): start the node
  *                               agent that stays (stay.h)
  *   --guarded                   run behind a monitor (monitor.h), which adds --behind
@@ -71,7 +70,7 @@
 #include <unistd.h>
 
 static const char usage[] =
-	"usage: hvd-task --plan[=all] [--ports=PORT,…] [--notes] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… "
+	"usage: hvd-task --plan[=all] [--notes] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… "
 	"| "
 	"--host=N:NODES:NAME "
 	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
@@ -105,7 +104,7 @@ enum mode_index {
 struct args {
 	enum mode_index mode;
 	const char *value; /* of the mode's option; NULL = none */
-	const char *at, *ranks, *ports, *input, *nice, *memlock;
+	const char *at, *ranks, *input, *nice, *memlock;
 	bool from_stdin, guarded, behind, tcpstore, notes;
 	struct hvd_ranks_opts opts;
 	struct hvd_join_opts join;
@@ -141,7 +140,7 @@ static int print_plan(struct task *task)
 {
 	bool all = task->args.value && strcmp(task->args.value, "all") == 0;
 
-	return hvd_rank_print_plan(&task->boot, &task->info, all, task->args.ports, task->args.notes, &task->log);
+	return hvd_rank_print_plan(&task->boot, &task->info, all, task->args.notes, &task->log);
 }
 
 static int serve(struct task *task)
@@ -220,7 +219,7 @@ static bool misused(const struct args *args, bool command)
 	return command != modes[args->mode].command || host != (args->ranks != NULL) || (args->guarded && !host) ||
 	       (args->from_stdin && !command && args->mode != MODE_SERVE) ||
 	       (args->join.key_file && args->mode != MODE_JOIN) || (args->input && (host || !args->from_stdin)) ||
-	       ((args->ports || args->notes) && args->mode != MODE_PLAN);
+	       (args->notes && args->mode != MODE_PLAN);
 }
 
 /* The option of a mode stands for the mode. */
@@ -237,7 +236,6 @@ static const struct option options[] = {
 	{"carry", required_argument, NULL, MODE_CARRY},
 	{"stacks", required_argument, NULL, MODE_STACKS},
 	{"ranks", required_argument, NULL, 'r'},
-	{"ports", required_argument, NULL, 'p'},
 	{"notes", no_argument, NULL, 'd'},
 	{"label", required_argument, NULL, 'l'},
 	{"timestamps", no_argument, NULL, 't'},
@@ -272,9 +270,6 @@ static bool take_option(struct args *args, int c)
 	switch (c) {
 	case 'r':
 		args->ranks = optarg;
-		break;
-	case 'p':
-		args->ports = optarg;
 		break;
 	case 'd':
 		args->notes = true;

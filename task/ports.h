@@ -2,8 +2,8 @@
 /*
  * ports.h - the ports that a host reserves for servers in the processes of its ranks (lib/net/reserve.h).
  *
- * They are reserved until the ranks have ended. A rank shim and a supervisor last as long, so they hold the sockets.
- * With the plugin hvd-task has ended by then: slurmstepd holds the sockets, and hvd-task is told the ports.
+ * They are reserved until the ranks have ended. A rank shim and a supervisor last as long, so they hold the sockets,
+ * and in a task of srun --hvd the node agent that stays does (stay.h).
  */
 #ifndef HVD_PORTS_H
 #define HVD_PORTS_H
@@ -15,9 +15,5 @@
  * are too few ports, none is reserved, and the log says so. The caller clears *out when the ranks have ended. */
 void hvd_ports_reserve(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
 		       struct hvd_reserve *out, const struct hvd_log *log);
-/* Have the agent register the ports in `list`, "40001,40002", which another process has reserved as boot.h says, for a
- * host that may have rank 0. */
-void hvd_ports_given(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
-		     const char *list);
 
 #endif

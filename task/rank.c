@@ -18,6 +18,7 @@
 #include "relay.h"
 #include "serve.h"
 #include "stay.h"
+#include "step_tasks.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -40,8 +41,7 @@ struct shim {
 	struct event_base *base;
 	struct hvd_agent *agent; /* the connection to the driver; NULL when there is none */
 	json_t *plan;
-	const char *given;           /* ports that slurmstepd has reserved (ports.h); NULL = none are given */
-	struct hvd_reserve reserved; /* … that this process has */
+	struct hvd_reserve reserved; /* the sockets are this process's, or the node agent's that stays */
 	struct hvd_relay_sockets relay;
 	bool notes; /* slurmstepd and its tasks tell of themselves (lib/protocol/step_note.h) */
 	struct hvd_stay stay;
@@ -155,11 +155,10 @@ static void disconnect(struct shim *shim)
 		poll(NULL, 0, LAST_WORDS_MS);
 }
 
-static void name_ports(struct shim *shim)
+/* Reserve ports, if a process of this host lasts as long as the ranks. */
+static void reserve_ports(struct shim *shim)
 {
-	if (shim->given)
-		hvd_ports_given(shim->agent, shim->boot, shim->info, shim->given);
-	else if (shim->lasts)
+	if (shim->lasts || (shim->notes && hvd_step_tasks_possible(NULL) == 0))
 		hvd_ports_reserve(shim->agent, shim->boot, shim->info, &shim->reserved, shim->log);
 }
 
@@ -175,6 +174,7 @@ static int begin_to_stay(struct shim *shim, struct hvd_err *err)
 					       .boot = shim->boot,
 					       .info = shim->info,
 					       .key = hvd_agent_key(shim->agent)},
+				     .reserved = shim->lasts ? NULL : &shim->reserved,
 				     .notes = shim->notes};
 
 	if (!opts.relay.plan && !opts.notes)
@@ -200,7 +200,7 @@ static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 		return 1;
 	shim->agent = hvd_agent_create(shim->base, shim->boot, shim->info, role, &ops, shim, shim->log, &why);
 	if (shim->agent && role != HVD_AGENT_RANK) {
-		name_ports(shim);
+		reserve_ports(shim);
 		hvd_relay_offer(shim->agent, shim->boot, shim->info, true, &shim->relay);
 	}
 	if (shim->agent)
@@ -243,11 +243,11 @@ static int print_spare(uint32_t tasks)
 	return fflush(stdout) != 0;
 }
 
-int hvd_rank_print_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool all, const char *ports, bool notes,
+int hvd_rank_print_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool all, bool notes,
 			const struct hvd_log *log)
 {
 	/* The parent is the task itself, in which the plugin runs. */
-	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getppid(), .given = ports, .notes = notes};
+	struct shim shim = {.log = log, .info = info, .boot = boot, .task = getppid(), .notes = notes};
 	int status = fetch_plan(&shim, all ? HVD_AGENT_ALL : role_of(info));
 	struct hvd_rank_facts facts = hvd_rank_env_facts(true);
 	const json_t *ranks = all ? json_object_get(shim.plan, "ranks") : NULL;
@@ -269,6 +269,7 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, 
 	if (status == 0 && fflush(stdout) != 0)
 		status = 1;
 	hvd_stay_clear(&shim.stay);
+	hvd_reserve_clear(&shim.reserved);
 	json_decref(shim.plan);
 	return status;
 }

@@ -13,10 +13,10 @@
 #include "taskinfo.h"
 
 /* Get the plan, and print it on standard output: NAME=VALUE strings, each with its NUL, and an empty one. `all`: the
- * plans of all ranks of the host, one after the other by local rank; for local rank 0 only. `ports`: see
- * hvd_ports_given(); NULL = none. `notes`: the descriptors of lib/protocol/step_note.h are open; then a node agent
- * stays (stay.h), and the plans have HVD_STEP_AGENT_ENV. */
-int hvd_rank_print_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool all, const char *ports, bool notes,
+ * plans of all ranks of the host, one after the other by local rank; for local rank 0 only. `notes`: the
+ * descriptors of lib/protocol/step_note.h are open; then a node agent stays (stay.h), and the plans have
+ * HVD_STEP_AGENT_ENV. */
+int hvd_rank_print_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool all, bool notes,
 			const struct hvd_log *log);
 
 /*

@@ -338,7 +338,8 @@ int hvd_stay_begin(const struct hvd_stay_opts *opts, struct hvd_stay *stay, cons
 	uint32_t n = opts->notes ? opts->info->local_size : 0;
 	struct hvd_relay_sockets *sockets = opts->relay.sockets;
 	struct hvd_session session = {0};
-	int *keep = hvd_xcalloc(2 * (size_t)n + 5, sizeof(*keep));
+	size_t n_reserved = opts->reserved ? opts->reserved->n : 0;
+	int *keep = hvd_xcalloc(2 * (size_t)n + n_reserved + 5, sizeof(*keep));
 	struct start start = {.opts = opts, .session = &session, .error_files = n ? keep : NULL};
 	struct hvd_resident_opts resident = {.name = opts->relay.plan ? "hvd-relay" : "hvd-resident",
 					     .task = opts->task,
@@ -360,7 +361,9 @@ int hvd_stay_begin(const struct hvd_stay_opts *opts, struct hvd_stay *stay, cons
 		keep[resident.n_keep++] = HVD_STEP_NOTES_FD;
 		keep[resident.n_keep++] = HVD_STEP_SEEN_FD;
 	}
-	if (!opts->notes || hvd_agent_session(opts->boot, &session, err) == 0)
+	for (size_t i = 0; i < n_reserved; i++)
+		keep[resident.n_keep++] = opts->reserved->fds[i];
+	if (hvd_agent_session(opts->boot, &session, err) == 0)
 		pid = hvd_resident_start(&resident, err);
 	close_all(keep, 2 * (size_t)n);
 	hvd_relay_sockets_close(sockets);

@@ -122,7 +122,7 @@ void hvd_node_agents_signal(struct hvd_node_agents *agents, int sig)
 void hvd_node_agents_boot(const struct hvd_node_agents *agents, struct hvd_boot *boot)
 {
 	hvd_clients_boot(agents->clients, &agents->self, agents->opts, boot);
-	hvd_plan_ports(agents->opts->spec, &boot->ports, &boot->rank_ports);
+	hvd_plan_ports(agents->opts->spec, &boot->ports, &boot->store_port, &boot->rank_ports);
 	boot->relays = hvd_relays_wanted(agents->opts) ? (unsigned)agents->opts->spec->relay.fan_out : 0;
 }
 

@@ -79,11 +79,12 @@ static bool wants_port(const struct hvd_launch_spec *spec, enum hvd_rank0_port p
 	return spec->store == HVD_STORE_RANK0 && hvd_emit_wants_store(wanted(spec));
 }
 
-void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, unsigned *rank_ports)
+void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, bool *store_port, unsigned *rank_ports)
 {
 	*ports = 0;
 	for (int i = 0; i < HVD_N_RANK0_PORTS; i++)
 		*ports += wants_port(spec, (enum hvd_rank0_port)i);
+	*store_port = wants_port(spec, HVD_PORT_STORE);
 	*rank_ports = wanted(spec) & HVD_FW_TENSORFLOW && !spec->elastic.on ? 1 : 0;
 }
 
@@ -147,8 +148,9 @@ int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_node_table *table, 
 	const struct hvd_node *first = &table->hosts[plan->layout.rank_slots[0].host].node;
 	in_port_t found[HVD_N_RANK0_PORTS] = {0};
 	unsigned ports, rank_ports;
+	bool store_port;
 
-	hvd_plan_ports(spec, &ports, &rank_ports);
+	hvd_plan_ports(spec, &ports, &store_port, &rank_ports);
 	rank0_ports(spec, first, found);
 	if (wants_port(spec, HVD_PORT_STORE) && !found[HVD_PORT_STORE])
 		return no_port(first, "--store=rank0", err);

@@ -65,7 +65,7 @@ void hvd_plan_grow(struct hvd_plan *plan, uint32_t from, uint32_t to);
 int hvd_plan_join(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err);
 
 /* How many ports hosts are to reserve for servers in ranks, as in struct hvd_boot. */
-void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, unsigned *rank_ports);
+void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, bool *store_port, unsigned *rank_ports);
 
 /* After hvd_plan_make() of a job of fixed size: see that the ports of all servers in ranks are known, and list them.
  * -1 with err set: a host lacks one that ranks cannot do without, or HVD_E_USAGE: the list is too long to be passed. */

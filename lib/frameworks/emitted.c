@@ -51,6 +51,7 @@ const struct hvd_emitted hvd_emitted[] = {
 	{.name = "JAX_LOCAL_DEVICE_IDS", .keeps = true, .local = true},
 	{.name = "LOCAL_SIZE"},
 	{.name = "TF_CONFIG", .keeps = true},
+	{.name = "TF_GRPC_REUSE_PORT", .keeps = true},
 	{.name = NULL},
 };
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /* A socket that is bound to the port at all addresses; -1 with errno set. A port that another process has reserved
- * would look free to a socket that has SO_REUSEADDR already. */
-static int bind_port(sa_family_t family, in_port_t port)
+ * would look free to a socket that has the option already. */
+static int bind_port(sa_family_t family, in_port_t port, int option)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = hvd_addr_to_sockaddr(&(struct hvd_addr){.family = family}, port, &ss);
@@ -23,8 +23,7 @@ static int bind_port(sa_family_t family, in_port_t port)
 		return -1;
 	if (family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (bind(fd, (struct sockaddr *)&ss, len) == 0 &&
-	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0)
+	if (bind(fd, (struct sockaddr *)&ss, len) == 0 && setsockopt(fd, SOL_SOCKET, option, &on, sizeof(on)) == 0)
 		return fd;
 	saved = errno;
 	close(fd);
@@ -32,16 +31,16 @@ static int bind_port(sa_family_t family, in_port_t port)
 	return -1;
 }
 
-static int reserve_one(in_port_t port)
+static int reserve_one(in_port_t port, int option)
 {
-	int fd = bind_port(AF_INET6, port);
+	int fd = bind_port(AF_INET6, port, option);
 
 	if (fd < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL))
-		fd = bind_port(AF_INET, port);
+		fd = bind_port(AF_INET, port, option);
 	return fd;
 }
 
-static int reserve_in(in_port_t lo, in_port_t hi)
+static int reserve_in(in_port_t lo, in_port_t hi, int option)
 {
 	unsigned count = lo ? (unsigned)hi - lo + 1 : 1, start = 0;
 	int fd = -1;
@@ -49,37 +48,48 @@ static int reserve_in(in_port_t lo, in_port_t hi)
 	/* Not all launches of a host try the same ports first. */
 	hvd_random(&start, sizeof(start), NULL);
 	for (unsigned i = 0; i < count && fd < 0; i++) {
-		fd = reserve_one(lo ? (in_port_t)(lo + (start % count + i) % count) : 0);
+		fd = reserve_one(lo ? (in_port_t)(lo + (start % count + i) % count) : 0, option);
 		if (fd < 0 && errno != EADDRINUSE)
 			break;
 	}
 	return fd;
 }
 
-int hvd_reserve(struct hvd_reserve *out, size_t n, in_port_t lo, in_port_t hi, struct hvd_err *err)
+/* Give up all ports but the first `n`. */
+static void keep(struct hvd_reserve *reserved, size_t n)
 {
-	*out = (struct hvd_reserve){.fds = hvd_xcalloc(n, sizeof(int)), .ports = hvd_xcalloc(n, sizeof(in_port_t))};
-	while (out->n < n) {
-		int fd = reserve_in(lo, hi);
+	while (reserved->n > n)
+		close(reserved->fds[--reserved->n]);
+}
+
+int hvd_reserve(struct hvd_reserve *to, size_t n, enum hvd_reserve_for what, in_port_t lo, in_port_t hi,
+		struct hvd_err *err)
+{
+	int option = what == HVD_RESERVE_REUSEPORT ? SO_REUSEPORT : SO_REUSEADDR;
+	size_t had = to->n;
+
+	to->fds = hvd_xrealloc(to->fds, had + n, sizeof(*to->fds));
+	to->ports = hvd_xrealloc(to->ports, had + n, sizeof(*to->ports));
+	while (to->n < had + n) {
+		int fd = reserve_in(lo, hi, option);
 
 		if (fd < 0) {
 			int rc = errno == EADDRINUSE && lo
 					 ? hvd_err_set(err, HVD_E_NET, "too few ports from %u to %u are free", lo, hi)
 					 : hvd_err_sys(err, "cannot reserve a port");
 
-			hvd_reserve_clear(out);
+			keep(to, had);
 			return rc;
 		}
-		out->fds[out->n] = fd;
-		out->ports[out->n++] = hvd_addr_port_of(fd);
+		to->fds[to->n] = fd;
+		to->ports[to->n++] = hvd_addr_port_of(fd);
 	}
 	return 0;
 }
 
 void hvd_reserve_clear(struct hvd_reserve *reserved)
 {
-	for (size_t i = 0; i < reserved->n; i++)
-		close(reserved->fds[i]);
+	keep(reserved, 0);
 	free(reserved->fds);
 	free(reserved->ports);
 	memset(reserved, 0, sizeof(*reserved));

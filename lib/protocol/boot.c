@@ -25,9 +25,9 @@ int hvd_boot_format(const struct hvd_boot *boot, char text[HVD_BOOT_MAX], struct
 	if (boot->stderr_lines)
 		snprintf(lines, sizeof(lines), "stderr=%u;", boot->stderr_lines);
 	n = snprintf(text, HVD_BOOT_MAX,
-		     "1;session=%s;port=%u;%s%s%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session, boot->port,
-		     range, ports, relays, lines, boot->spares ? "spares=1;" : "", boot->timeout, boot->id,
-		     boot->verbose);
+		     "1;session=%s;port=%u;%s%s%s%s%s%stimeout=%.3f;id=%s;verbose=%d;addr=", boot->session, boot->port,
+		     range, ports, boot->store_port ? "store=1;" : "", relays, lines, boot->spares ? "spares=1;" : "",
+		     boot->timeout, boot->id, boot->verbose);
 	at = (size_t)n;
 	for (unsigned i = 0; i < boot->n_addrs && n > 0 && at < HVD_BOOT_MAX; i++) {
 		n = snprintf(text + at, HVD_BOOT_MAX - at, "%s%s", i ? "," : "", hvd_addr_text(&boot->addrs[i], addr));
@@ -120,6 +120,10 @@ static int parse_field(char *field, struct hvd_boot *boot)
 		return parse_range(value, boot);
 	} else if (strcmp(field, "ports") == 0) {
 		return parse_ports(value, boot);
+	} else if (strcmp(field, "store") == 0) {
+		if (parse_number(value, 0, 1, &number) != 0)
+			return -1;
+		boot->store_port = number > 0;
 	} else if (strcmp(field, "relays") == 0) {
 		if (parse_number(value, 0, HVD_BOOT_MAX_RELAYS, &number) != 0)
 			return -1;

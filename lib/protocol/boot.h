@@ -6,10 +6,10 @@
  * srun --export=NONE removes all other variables. The text holds no secret: it tells where the driver listens, and
  * nobody is let in for knowing that.
  *
- *     1;session=HEX;port=N;range=LO-HI;ports=N+M;relays=N;stderr=N;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
+ *     1;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;stderr=N;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
  *
  * 1 is the version. ID is munge, fd:N, pid:PID:N or file:PATH. Fields may come in any order, and unknown fields are
- * ignored; "range", "ports", "relays" and "stderr" may be left out.
+ * ignored; "range", "ports", "store", "relays" and "stderr" may be left out.
  *
  * Uses nothing but libc: the SPANK plugin links it.
  */
@@ -45,6 +45,7 @@ struct hvd_boot {
 	/* How many ports a host reserves (lib/net/reserve.h) if it has rank 0, or may get it, and for each of its
 	 * ranks. */
 	unsigned ports, rank_ports;
+	bool store_port; /* the first of `ports` is for PyTorch's store, whose server sets SO_REUSEADDR only */
 	/* Relays of the rendezvous that one parent has at most; 0: this launch has none, so no host need prepare
 	 * one. */
 	unsigned relays;

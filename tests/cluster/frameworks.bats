@@ -133,29 +133,32 @@ start() {
     nobody_left
 }
 
-# Each rank says whether it can listen at the port that JAX was given, with SO_REUSEADDR and without, and whether one
-# whose number the kernel chooses was that one. Only rank 0 uses it.
+# Rank 0 says whether it can listen at the ports that are reserved for JAX and for PyTorch's store, with and without what
+# their servers set, again and again.
 PORT_USER='
 import os, socket, time
-host, port = os.environ["JAX_COORDINATOR_ADDRESS"].rsplit(":", 1)
-def listens(reuse):
+def listens(host, port, option):
     with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+        if option:
+            s.setsockopt(socket.SOL_SOCKET, option, 1)
         try:
             s.bind((host, int(port)))
             s.listen()
             return True
         except OSError:
             return False
+def says(name, host, port, option, other):
+    print(name, *(listens(host, port, o) for o in (0, other, option, option)), flush=True)
 if os.environ["RANK"] == "0":
-    print("plain", listens(0), "reusing", listens(1), "again", listens(1), flush=True)
+    says("jax", *os.environ["JAX_COORDINATOR_ADDRESS"].rsplit(":", 1), socket.SO_REUSEPORT, socket.SO_REUSEADDR)
+    says("store", os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], socket.SO_REUSEADDR, socket.SO_REUSEPORT)
     time.sleep(2)'
 
-@test "a port is reserved for rank 0 while the ranks run" {
+@test "ports are reserved for rank 0 while the ranks run" {
     for with in $(ways); do
-        run start "$with" python3 -c "$PORT_USER"
+        run start "$with" --hvd-store=rank0 python3 -c "$PORT_USER"
         exits 0
-        has "plain False reusing True again True"
+        has "jax False False True True" "store False False True True"
     done
     # Two steps side by side.
     run on_login bash -c 'for i in 1 2; do

@@ -341,6 +341,64 @@ EOT
     assert_no_leftovers
 }
 
+SILENT_DRIVER='import os, socket, subprocess, sys
+driver = socket.create_server(("", 5555))
+job = os.environ["SLURM_JOB_ID"]
+print("job", job, flush=True)
+os.environ.update(SLURM_HVD_STEP=job + ".0", SLURM_HVD_BOOT=sys.argv[1])
+sys.exit(subprocess.call(["srun", "--overcommit", "-n2", "true"]))'
+
+# with_boot BOOT: alice's step of two tasks on hvdn1, with a boot text of her own making, in which port 5555 stands for a
+# driver that says nothing. $job is its job.
+with_boot() {
+    begin on_login salloc -Q -N1 -w hvdn1 python3 -c "$SILENT_DRIVER" "$1"
+    says 10 "job "
+    job=$(sed -n 's/^job //p' "$OUT")
+    wait_for 10 runs_on hvdn1 "hvd-task --plan" || { cat "$OUT" && return 1; }
+}
+end_job() {
+    on_host hvdctl scancel "$job"
+    ended 20
+}
+has_taken() { [[ $(peer "${@:2}") -eq $1 ]]; }
+
+@test "ports that a user asks for are bound as this user" {
+    local boot job before
+    boot="1;session=0123456789abcdef0123456789abcdef;port=5555;timeout=60;id=munge;addr=$(cluster addr hvdlogin eth0)"
+    # Those that are root's own.
+    before=$(peer root hvdn1 taken 1 1023)
+    with_boot "$boot;range=600-1023;ports=8+8"
+    [[ $(peer root hvdn1 taken 1 1023) -eq $before ]]
+    end_job
+    # Others: the kernel shares them with sockets of the same user, and those are alice's.
+    with_boot "$boot;range=21000-21063;ports=8+8"
+    wait_for 10 has_taken 24 root hvdn1 taken 21000 21063
+    [[ $(peer root hvdn1 taken 21000 21063 port) -eq 24 ]]
+    [[ $(peer alice hvdn1 taken 21000 21063 port) -eq 0 ]]
+    end_job
+    assert_no_leftovers
+}
+
+@test "a port that is reserved for JAX cannot be had by another user" {
+    local with port sharing
+    for with in "srun --hvd -N2" "hvdrun -N2"; do
+        # shellcheck disable=SC2016,SC2086
+        begin on_login $with bash -c 'echo "at $JAX_COORDINATOR_ADDRESS"; exec sleep 100'
+        says_times 20 2 "at 10."
+        port=$(sed -nE 's/^at .*:([0-9]+)$/\1/p' "$OUT" | sort -u)
+        [[ $port =~ ^[0-9]+$ ]]
+        for sharing in "" addr port "addr port"; do
+            # shellcheck disable=SC2086
+            [[ $(peer bob hvdn1 taken "$port" "$port" $sharing) -eq 1 ]] || { echo "$with: bob has it with '$sharing'" && return 1; }
+        done
+        # As gRPC's servers do.
+        [[ $(peer alice hvdn1 taken "$port" "$port" addr port) -eq 0 ]]
+        on_host hvdctl scancel --user=alice
+        ended 20
+    done
+    assert_no_leftovers
+}
+
 @test "another launch's driver is not taken for one's own" {
     hold hvdn4 srun --hvd -N4 hvd-selftest --quick
     run cluster exec -- timeout 8 srun -N1 -w hvdn2 --overlap env \

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		if (strcmp(boot.session, back.session) != 0 || strcmp(boot.id, back.id) != 0 ||
 		    boot.ports != back.ports || boot.rank_ports != back.rank_ports || boot.port != back.port ||
-		    boot.relays != back.relays || boot.n_addrs != back.n_addrs || boot.verbose != back.verbose)
+		    boot.relays != back.relays || boot.store_port != back.store_port || boot.n_addrs != back.n_addrs ||
+		    boot.verbose != back.verbose)
 			abort();
 		for (unsigned i = 0; i < boot.n_addrs; i++)
 			if (!hvd_addr_equal(&boot.addrs[i], &back.addrs[i]))

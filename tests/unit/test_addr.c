@@ -251,6 +251,7 @@ static void boot_texts(void **state)
 		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=9+0", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=2", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;ports=2+", HVD_E_PROTO},
+		{"1;" SESSION ";port=1;addr=::1;id=munge;store=2", HVD_E_PROTO},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=0", HVD_OK},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=4096", HVD_OK},
 		{"1;" SESSION ";port=1;addr=::1;id=munge;relays=4097", HVD_E_PROTO},

@@ -182,6 +182,7 @@ static void tensorflow(void **state)
 	has(&env, "TF_CONFIG?",
 	    "{\"cluster\": {\"worker\": [\"192.0.2.1:1\", \"[fd00::1]:2\"]}, "
 	    "\"task\": {\"type\": \"worker\", \"index\": 5}}");
+	has(&env, "TF_GRPC_REUSE_PORT?TF_CONFIG", "true");
 	has(&env, "WORLD_SIZE", "8");
 	hvd_strv_free(&env);
 }

@@ -471,11 +471,13 @@ static void servers_in_ranks(void **state)
 	struct hvd_plan plan = {0};
 	struct hvd_err err = {0};
 	unsigned ports, rank_ports;
+	bool store;
 	json_t *env;
 
 	(void)state;
-	hvd_plan_ports(&spec, &ports, &rank_ports);
+	hvd_plan_ports(&spec, &ports, &store, &rank_ports);
 	assert_int_equal(ports, 2);
+	assert_true(store);
 	assert_int_equal(rank_ports, 1);
 	filled(&roster, 3);
 	all_report(&roster, 7, 0);
@@ -529,13 +531,15 @@ static void elastic_jobs(void **state)
 	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO | HVD_FW_TENSORFLOW,
 				       .elastic = {.on = true, .max_restarts = -1}};
 	unsigned ports, rank_ports;
+	bool store;
 
 	(void)state;
-	hvd_plan_ports(&spec, &ports, &rank_ports);
+	hvd_plan_ports(&spec, &ports, &store, &rank_ports);
 	assert_int_equal(ports + rank_ports, 0);
 	spec.elastic.max_restarts = 0;
-	hvd_plan_ports(&spec, &ports, &rank_ports);
+	hvd_plan_ports(&spec, &ports, &store, &rank_ports);
 	assert_int_equal(ports, 1); /* JAX's */
+	assert_false(store);
 	assert_int_equal(rank_ports, 0);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reserved ports: nobody gets them by chance, and a server that names one can listen there again and again. */
+/* Reserved ports: nobody gets them by chance, no other user where the server sets SO_REUSEPORT, and a server that names
+ * one can listen there again and again. */
 #include "lib/net/listen.h"
 #include "lib/net/reserve.h"
 
@@ -10,16 +11,27 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+/* How a server shares its port. */
+enum sharing {
+	NOT = 0,
+	ADDR = 1,
+	PORT = 2,
+};
+
 /* A socket that is bound to the port of an address; -1 with errno set. */
-static int bound_at(in_addr_t addr, in_port_t port, int reuse)
+static int bound_at(in_addr_t addr, in_port_t port, int sharing)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(addr)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), saved;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), saved, on = 1;
 
 	assert_true(fd >= 0);
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
+	if (sharing & ADDR)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (sharing & PORT)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
 	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0)
 		return fd;
 	saved = errno;
@@ -28,9 +40,9 @@ static int bound_at(in_addr_t addr, in_port_t port, int reuse)
 	return -1;
 }
 
-static int bound(in_port_t port, int reuse)
+static int bound(in_port_t port, int sharing)
 {
-	return bound_at(INADDR_ANY, port, reuse);
+	return bound_at(INADDR_ANY, port, sharing);
 }
 
 static int try_connect(in_port_t port)
@@ -48,10 +60,11 @@ static int try_connect(in_port_t port)
 
 static void the_ports_differ(void **state)
 {
-	struct hvd_reserve r;
+	struct hvd_reserve r = {0};
 
 	(void)state;
-	assert_int_equal(hvd_reserve(&r, 3, 0, 0, NULL), 0);
+	assert_int_equal(hvd_reserve(&r, 1, HVD_RESERVE_REUSEADDR, 0, 0, NULL), 0);
+	assert_int_equal(hvd_reserve(&r, 2, HVD_RESERVE_REUSEPORT, 0, 0, NULL), 0);
 	assert_int_equal(r.n, 3);
 	for (size_t i = 0; i < r.n; i++) {
 		assert_true(r.ports[i] > 0);
@@ -64,24 +77,23 @@ static void the_ports_differ(void **state)
 	hvd_reserve_clear(&r);
 }
 
-static void only_who_names_it_gets_it(void **state)
+static void refused(in_port_t port, int sharing)
 {
-	struct hvd_reserve r;
-	int fd;
-
-	(void)state;
-	assert_int_equal(hvd_reserve(&r, 1, 0, 0, NULL), 0);
-	assert_int_equal(bound(r.ports[0], 0), -1);
+	assert_int_equal(bound(port, sharing), -1);
 	assert_int_equal(errno, EADDRINUSE);
-	assert_int_equal(try_connect(r.ports[0]), -1);
-	/* The second server comes while the first one's connections are in TIME_WAIT. */
-	for (int round = 0; round < 3; round++) {
-		int client, peer;
+	assert_int_equal(bound_at(INADDR_LOOPBACK, port, sharing), -1);
+	assert_int_equal(errno, EADDRINUSE);
+}
 
-		fd = bound(r.ports[0], 1);
+/* A server that listens at the port, again and again: each comes while the last one's connections are in TIME_WAIT. */
+static void served(in_port_t port, int sharing)
+{
+	for (int round = 0; round < 3; round++) {
+		int fd = bound(port, sharing), client, peer;
+
 		assert_true(fd >= 0);
 		assert_int_equal(listen(fd, 8), 0);
-		client = try_connect(r.ports[0]);
+		client = try_connect(port);
 		assert_true(client >= 0);
 		peer = accept(fd, NULL, NULL);
 		assert_true(peer >= 0);
@@ -89,13 +101,71 @@ static void only_who_names_it_gets_it(void **state)
 		close(client);
 		close(fd);
 	}
+}
+
+static void only_who_names_it_gets_it(void **state)
+{
+	struct hvd_reserve r = {0};
+
+	(void)state;
+	assert_int_equal(hvd_reserve(&r, 1, HVD_RESERVE_REUSEADDR, 0, 0, NULL), 0);
+	refused(r.ports[0], NOT);
+	refused(r.ports[0], PORT);
+	assert_int_equal(try_connect(r.ports[0]), -1);
+	served(r.ports[0], ADDR);
 	hvd_reserve_clear(&r);
+
+	assert_int_equal(hvd_reserve(&r, 1, HVD_RESERVE_REUSEPORT, 0, 0, NULL), 0);
+	refused(r.ports[0], NOT);
+	refused(r.ports[0], ADDR);
+	assert_int_equal(try_connect(r.ports[0]), -1);
+	served(r.ports[0], PORT);
+	served(r.ports[0], PORT | ADDR); /* as gRPC does */
+	hvd_reserve_clear(&r);
+}
+
+/* What a process of another user is told when it binds the port in this way. */
+static int error_of_another_user(in_port_t port, int sharing)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(setuid(12345) != 0 ? 255 : bound(port, sharing) >= 0 ? 0 : errno);
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void another_user_does_not_get_it(void **state)
+{
+	struct hvd_reserve r = {0};
+	int fd;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(hvd_reserve(&r, 1, HVD_RESERVE_REUSEPORT, 0, 0, NULL), 0);
+	/* While nobody listens, and while the server does. */
+	for (int listens = 0; listens < 2; listens++) {
+		for (int sharing = NOT; sharing <= (ADDR | PORT); sharing++)
+			assert_int_equal(error_of_another_user(r.ports[0], sharing), EADDRINUSE);
+		if (listens)
+			break;
+		fd = bound(r.ports[0], PORT | ADDR);
+		assert_true(fd >= 0);
+		assert_int_equal(listen(fd, 8), 0);
+	}
+	close(fd);
+	hvd_reserve_clear(&r);
+	assert_int_equal(error_of_another_user(1, NOT), EACCES); /* it is another user */
 }
 
 /* Two launches that search the same range neither reserve one port twice, nor listen at a reserved one. */
 static void a_range_of_ports(void **state)
 {
-	struct hvd_reserve one, two, three;
+	struct hvd_reserve one = {0}, two = {0};
 	struct hvd_err err = {0};
 	in_port_t lo = 0, port;
 	int fd;
@@ -104,21 +174,27 @@ static void a_range_of_ports(void **state)
 	/* A range of three free ports. */
 	for (in_port_t try = 20011; lo == 0; try += 7) {
 		assert_true(try < 60000);
-		if (hvd_reserve(&one, 3, try, (in_port_t)(try + 2), NULL) == 0)
+		if (hvd_reserve(&one, 3, HVD_RESERVE_REUSEPORT, try, (in_port_t)(try + 2), NULL) == 0)
 			lo = try;
 	}
 	hvd_reserve_clear(&one);
-	assert_int_equal(hvd_reserve(&one, 1, lo, (in_port_t)(lo + 2), NULL), 0);
-	assert_int_equal(hvd_reserve(&two, 1, lo, (in_port_t)(lo + 2), NULL), 0);
+	assert_int_equal(hvd_reserve(&one, 1, HVD_RESERVE_REUSEPORT, lo, (in_port_t)(lo + 2), NULL), 0);
+	assert_int_equal(hvd_reserve(&two, 1, HVD_RESERVE_REUSEADDR, lo, (in_port_t)(lo + 2), NULL), 0);
 	assert_in_range(one.ports[0], lo, lo + 2);
 	assert_in_range(two.ports[0], lo, lo + 2);
 	assert_int_not_equal(one.ports[0], two.ports[0]);
 	fd = hvd_listen_any(true, lo, (in_port_t)(lo + 2), &port, NULL);
 	assert_true(fd >= 0);
 	assert_int_equal(port, 3 * lo + 3 - one.ports[0] - two.ports[0]);
-	assert_int_equal(hvd_reserve(&three, 1, lo, (in_port_t)(lo + 2), &err), -1);
+	assert_int_equal(hvd_reserve(&two, 1, HVD_RESERVE_REUSEPORT, lo, (in_port_t)(lo + 2), &err), -1);
 	assert_int_equal(err.code, HVD_E_NET);
-	assert_int_equal(three.n, 0);
+	close(fd);
+	/* What there was is kept when there is not enough for more. */
+	assert_int_equal(hvd_reserve(&two, 2, HVD_RESERVE_REUSEPORT, lo, (in_port_t)(lo + 2), NULL), -1);
+	assert_int_equal(two.n, 1);
+	refused(two.ports[0], NOT);
+	fd = bound((in_port_t)(3 * lo + 3 - one.ports[0] - two.ports[0]), NOT);
+	assert_true(fd >= 0);
 	close(fd);
 	hvd_reserve_clear(&one);
 	hvd_reserve_clear(&two);
@@ -144,7 +220,7 @@ static void a_port_that_was_listened_at(void **state)
 	close(peer); /* this end is in TIME_WAIT */
 	close(client);
 	/* Connections of other programs, from other addresses of this host, may have had the port. */
-	fd = bound_at(INADDR_LOOPBACK, port, 1);
+	fd = bound_at(INADDR_LOOPBACK, port, ADDR);
 	assert_true(fd >= 0);
 	assert_int_equal(listen(fd, 8), 0);
 	close(fd);
@@ -158,6 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_ports_differ),
 		cmocka_unit_test(only_who_names_it_gets_it),
+		cmocka_unit_test(another_user_does_not_get_it),
 		cmocka_unit_test(a_range_of_ports),
 		cmocka_unit_test(a_port_that_was_listened_at),
 	};

@@ -390,6 +390,29 @@ def cmd_flood(args):
     return 0 if not open_clients and not todo else 1
 
 
+# ---- ports ----
+
+def can_bind(port, sharing):
+    """Whether any of this host's addresses can be listened at there."""
+    for family, addr in ((socket.AF_INET6, "::"), (socket.AF_INET, ""), (socket.AF_INET, "127.0.0.1"),
+                         (socket.AF_INET6, "::1"), (socket.AF_INET, socket.gethostbyname(socket.gethostname()))):
+        with socket.socket(family) as sock:
+            for option in sharing:
+                sock.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_REUSE" + option.upper()), 1)
+            try:
+                sock.bind((addr, port))
+                sock.listen()
+                return True
+            except OSError:
+                pass
+    return False
+
+
+def cmd_taken(args):
+    """How many ports of a range this user cannot have in this way."""
+    print(sum(not can_bind(port, args.sharing) for port in range(args.lo, args.hi + 1)))
+
+
 # ---- secrets ----
 
 def cmd_hello(args):
@@ -602,6 +625,10 @@ def main():
     p.add_argument("--count", type=int, default=20)
     p.add_argument("--seconds", type=float, default=15)
     p.add_argument("--http", action="store_true")
+    p = command("taken", cmd_taken)
+    p.add_argument("lo", type=int)
+    p.add_argument("hi", type=int)
+    p.add_argument("sharing", nargs="*", help="addr, port")
     command("hello", cmd_hello, "host", "port")
     command("hear", cmd_hear, "host", "port")
     p = command("guest", cmd_guest, "address", "key", "how")
