@@ -4,6 +4,8 @@
 #include "control.h"
 
 #include "lib/base/cleanup.h"
+#include "lib/base/random.h"
+#include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/accept.h"
 #include "lib/process/capture.h"
@@ -19,6 +21,7 @@
 #include <unistd.h>
 
 #define CLIENT_SECONDS 5
+#define TURN_MS        200
 #define MAX_REQUEST    64
 #define MAX_ANSWER     (512u << 20)
 #define PER_WAKE       (256 * 1024)
@@ -175,25 +178,40 @@ static void on_client(void *arg, int fd, const struct sockaddr_storage *peer)
 	wait_for_client(control, EV_READ, on_request, CLIENT_SECONDS);
 }
 
+/* Give a socket the name of the launch, or a longer one where another user has taken that. -1 with errno. */
+static int bind_name(int fd, const char *launch, pid_t pid)
+{
+	struct sockaddr_un sun;
+	char name[100];
+	socklen_t len;
+	unsigned more;
+
+	snprintf(name, sizeof(name), "hvd/%u/%.50s/%d", (unsigned)getuid(), launch, (int)pid);
+	len = make_address(name, &sun);
+	if (bind(fd, (struct sockaddr *)&sun, len) == 0)
+		return 0;
+	if (errno != EADDRINUSE || hvd_random(&more, sizeof(more), NULL) != 0)
+		return -1;
+	snprintf(name, sizeof(name), "hvd/%u/%.50s/%08x/%d", (unsigned)getuid(), launch, more, (int)pid);
+	len = make_address(name, &sun);
+	return bind(fd, (struct sockaddr *)&sun, len);
+}
+
 struct hvd_control *hvd_control_open(struct event_base *base, const char *launch, pid_t pid, struct hvd_stacks *stacks)
 {
 	static const struct hvd_acceptor_ops ops = {.accepted = on_client};
 	struct hvd_control *control;
-	char own[64], name[100];
-	struct sockaddr_un sun;
-	socklen_t len;
+	char own[64];
 	int fd;
 
 	if (!launch) {
 		own_launch(own);
 		launch = own;
 	}
-	snprintf(name, sizeof(name), "hvd/%u/%.50s/%d", (unsigned)getuid(), launch, (int)pid);
-	len = make_address(name, &sun);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	control = hvd_xcalloc(1, sizeof(*control));
 	*control = (struct hvd_control){.base = base, .stacks = stacks, .client = -1};
-	if (fd >= 0 && bind(fd, (struct sockaddr *)&sun, len) == 0 && listen(fd, 4) == 0)
+	if (fd >= 0 && bind_name(fd, launch, pid) == 0 && listen(fd, 4) == 0)
 		control->acceptor = hvd_acceptor_create(base, fd, &ops, control, NULL);
 	if (!control->acceptor) {
 		if (fd >= 0)
@@ -232,13 +250,13 @@ static bool is_meant(const char *name, const char *target)
 	       (job[1 + n] == '/' || (job[1 + n] == '.' && !strchr(target, '.')));
 }
 
-/* The names of the launches that are meant: how many, and one of them. */
-static size_t find_names(const char *target, char found[108])
+/* The names that are meant, of sockets that listen. Anyone may have taken some of them. */
+static void find_names(const char *target, struct hvd_strv *names)
 {
 	hvd_cleanup_fclose FILE *f = fopen("/proc/net/unix", "re");
 	hvd_cleanup_free char *line = NULL;
 	char prefix[64];
-	size_t room = 0, n = 0;
+	size_t room = 0;
 
 	snprintf(prefix, sizeof(prefix), " @hvd/%u/", (unsigned)getuid());
 	while (f && getline(&line, &room, f) > 0) {
@@ -249,47 +267,79 @@ static size_t find_names(const char *target, char found[108])
 		if (!at || sscanf(line, "%*x: %*x %*x %x", &flags) != 1 || !(flags & 0x10000))
 			continue;
 		line[strcspn(line, "\n")] = '\0';
-		if (!is_meant(at + strlen(prefix), target) || strlen(at + 2) > 100)
-			continue;
-		snprintf(found, 108, "%.100s", at + 2);
-		n++;
+		if (is_meant(at + strlen(prefix), target) &&
+		    strlen(at + 2) < sizeof(((struct sockaddr_un){0}).sun_path))
+			hvd_strv_add(names, at + 2);
 	}
-	return n;
 }
 
-static int connect_to(const char *name, struct hvd_err *err)
+/* Connect to a launch of this user's; the kernel says whose it is before it answers. Returns the connection, or -1 with
+ * errno; EAGAIN: so many others wait there that nothing is known of it after `wait_ms`. */
+static int connect_to(const char *name, int wait_ms)
 {
 	struct sockaddr_un sun;
 	socklen_t len = make_address(name, &sun);
-	hvd_cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct timeval tv = {.tv_sec = CLIENT_SECONDS};
+	hvd_cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (wait_ms ? 0 : SOCK_NONBLOCK), 0);
+	struct timeval tv = {.tv_usec = (suseconds_t)wait_ms * 1000};
 
-	if (fd >= 0)
-		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)); /* connect(2) waits in a full queue */
+	if (fd >= 0 && wait_ms)
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)); /* which connect(2) keeps to */
 	if (fd < 0 || connect(fd, (struct sockaddr *)&sun, len) != 0)
-		return hvd_err_sys(err, "cannot connect to the launch");
-	if (!is_own(fd, false))
-		return hvd_err_set(err, HVD_E_NOENT, "the launch is not yours");
-	return hvd_take_fd(&fd);
+		return -1;
+	if (is_own(fd, false))
+		return hvd_take_fd(&fd);
+	errno = EPERM;
+	return -1;
+}
+
+/* Connect to the launch of this user's that is meant. Those of which nothing is known at once are asked in turns, if no
+ * other is found. -1 with err set. */
+static int find_launch(const char *target, struct hvd_err *err)
+{
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0}, busy = {0};
+	hvd_time deadline = hvd_deadline_in(CLIENT_SECONDS);
+	hvd_cleanup_close int found = -1;
+
+	find_names(target, &names);
+	for (size_t i = 0; i < names.n && hvd_left(deadline) > 0; i++) {
+		int fd = connect_to(names.v[i], 0);
+
+		if (fd >= 0 && found >= 0) {
+			close(fd);
+			return hvd_err_set(err, HVD_E_NOENT,
+					   "more than one launch of yours on this host is meant by %s", target);
+		}
+		if (fd >= 0)
+			found = fd;
+		else if (errno == EAGAIN)
+			hvd_strv_add(&busy, names.v[i]);
+	}
+	for (size_t turn = 0; busy.n && found < 0 && hvd_left(deadline) > 0; turn++) {
+		char **name = &busy.v[turn % busy.n];
+
+		found = connect_to(*name, TURN_MS);
+		if (found < 0 && errno != EAGAIN) { /* it has ended, or is another user's */
+			free(*name);
+			*name = busy.v[--busy.n];
+			busy.v[busy.n] = NULL;
+		}
+	}
+	if (found < 0)
+		return hvd_err_set(err, HVD_E_NOENT, "no launch of yours on this host is meant by %s", target);
+	return hvd_take_fd(&found);
 }
 
 json_t *hvd_control_ask(const char *target, double seconds, struct hvd_err *err)
 {
-	hvd_cleanup_close int fd = -1;
+	hvd_cleanup_close int fd = find_launch(target, err);
 	hvd_cleanup_free char *text = NULL;
-	char name[108], request[MAX_REQUEST];
-	size_t len, n = find_names(target, name);
+	char request[MAX_REQUEST];
+	size_t len;
 	json_t *said;
 
-	if (n != 1) {
-		hvd_err_set(err, HVD_E_NOENT, "%s launch of yours on this host is meant by %s",
-			    n ? "more than one" : "no", target);
-		return NULL;
-	}
-	fd = connect_to(name, err);
-	snprintf(request, sizeof(request), "stacks %.1f\n", seconds);
 	if (fd < 0)
 		return NULL;
+	snprintf(request, sizeof(request), "stacks %.1f\n", seconds);
 	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0) {
 		hvd_err_sys(err, "cannot ask the launch");
 		return NULL;

@@ -4,10 +4,10 @@
  *
  * The driver's process listens on a UNIX socket in the abstract namespace, so that nothing is left behind by any
  * ending, and a container with a network of its own is another place. Its name is
- *     hvd/UID/LAUNCH/PID
+ *     hvd/UID/LAUNCH/PID, or hvd/UID/LAUNCH/RANDOM/PID
  * LAUNCH is "slurm-JOB.STEP" (srun --hvd), "slurm-JOB" or "lsf-JOB" (hvdrun in such a job), or "none"; PID that of srun
- * or hvdrun. Both ends check that the other one is a process of the same user, since anyone may take a name; the
- * launch's end takes root, too.
+ * or hvdrun; the longer name is for a launch whose name somebody else has taken. Both ends check that the other one is
+ * a process of the same user, since anyone may take a name; the launch's end takes root, too.
  *
  * A client sends one line, "stacks SECONDS", and gets the answer (launcher/driver/stacks.h) as JSON until the end of
  * the connection. One client at a time is answered.

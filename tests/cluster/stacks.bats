@@ -23,6 +23,7 @@ JSON
 EOF
 }
 teardown() {
+    as_root hvdlogin pkill -u bob || true
     on_login scancel -u alice || true
     wait_for 20 no_jobs
     cluster_mend
@@ -151,4 +152,49 @@ print("answer", n, "bytes")'
     has "3 ranks (0-2)"
     as_root hvdlogin kill -INT "$pid"
     ended 20 || true
+}
+
+# Another user takes names of alice's launch: all that it may have by its process id, and names beside them at which he
+# never answers, or at which others wait.
+SQUAT='import socket, sys, time
+uid, first, last = sys.argv[1:]
+def take(name, full):
+    s = socket.socket(socket.AF_UNIX)
+    s.bind("\0" + name)
+    s.listen(0)
+    kept.append(s)
+    if full:
+        c = socket.socket(socket.AF_UNIX)
+        c.connect("\0" + name)
+        kept.append(c)
+kept = []
+for pid in range(int(first), int(last)):
+    take("hvd/%s/none/%d" % (uid, pid), False)
+    take("hvd/%s/more/%d" % (uid, pid), False)
+    take("hvd/%s/full/%d" % (uid, pid), True)
+print("taken", flush=True)
+time.sleep(200)'
+
+@test "names that another user has taken are no launches" {
+    local pid now squatter
+    now=$(on_login bash -c 'echo $$')
+    : >"$BATS_TEST_TMPDIR/bob"
+    as_user bob python3 -c "$SQUAT" "$(as_root hvdlogin id -u alice)" "$now" $((now + 100)) >"$BATS_TEST_TMPDIR/bob" 3>&- &
+    squatter=$!
+    wait_for 10 grep -q taken "$BATS_TEST_TMPDIR/bob"
+    begin on_login hvdrun --launcher=fork -np 3 bash -c 'echo here; exec sleep 1000'
+    says_times 10 3 here
+    pid=$(as_root hvdlogin pgrep -u alice -x hvdrun)
+    ((pid + 1 < now + 100))
+    run on_login hvdrun --stacks "pid:$pid"
+    exits 0
+    has "3 ranks (0-2)"
+    # Nothing of alice's is meant: a name at which others wait is given up after some seconds.
+    run on_login timeout 9 hvdrun --stacks "pid:$((pid + 1))"
+    exits 2
+    has "process $((pid + 1)) is no hvdrun"
+    as_root hvdlogin kill -INT "$pid"
+    ended 20 || true
+    as_root hvdlogin pkill -u bob
+    wait "$squatter" || true
 }
