@@ -24,7 +24,7 @@
 
 /* One generation: the first call of all processes, or the second … */
 struct hvd_arrival {
-	uint32_t number;  /* calls before this one */
+	uint32_t number;  /* of the store's generation: calls before this one */
 	uint32_t arrived; /* ranks */
 	uint32_t *by_machine;
 	hvd_time first, last; /* arrivals */

@@ -214,12 +214,33 @@ static void end_waits(struct origin *o, const uint32_t *place)
 	}
 }
 
+/* The place's generation is the answer, and may be one that relays have asked for before it was there. */
+static void answer_place(struct call *call, const struct place *p)
+{
+	uint32_t number = p->place.generation->number;
+
+	if (call->origin->route)
+		hvd_down_reattach(call->origin->route, number);
+	answer_with(call, HVD_OP_DONE, number);
+}
+
+static void tell_joined(const struct origin *o, const struct place *p, uint32_t pid)
+{
+	struct hvd_rv *rv = rv_of(o);
+	struct hvd_rv_join join = {.from = o->addr, .pid = pid, .generation = p->place.generation->number};
+
+	if (!p->place.news)
+		return;
+	rv->stats.tcpstore_joined++;
+	if (rv->cfg.joined)
+		rv->cfg.joined(rv->cfg.joined_arg, &join); /* may do anything but destroy the server */
+}
+
 static void do_come(struct call *call, const struct hvd_store_op *op)
 {
 	struct origin *o = call->origin;
 	struct hvd_rv *rv = rv_of(o);
-	bool arrives = op->kind == HVD_OP_ARRIVE;
-	struct hvd_rv_join join = {.from = o->addr, .pid = (uint32_t)op->number};
+	uint32_t pid = (uint32_t)op->number;
 	struct place *p;
 
 	if (!rv->tcpstore) {
@@ -232,23 +253,34 @@ static void do_come(struct call *call, const struct hvd_store_op *op)
 	}
 	p = hvd_xcalloc(1, sizeof(*p));
 	p->number = op->place;
-	if ((arrives ? hvd_tcpstore_arrive : hvd_tcpstore_visit)(&rv->tcpstore->generations, &o->addr, join.pid,
-								 &p->place) != 0) {
+	if ((op->kind == HVD_OP_ARRIVE ? hvd_tcpstore_arrive : hvd_tcpstore_visit)(&rv->tcpstore->generations, &o->addr,
+										   pid, &p->place) != 0) {
 		hvd_rv_refund(budget_of(o), sizeof(*p));
 		free(p);
 		answer_with(call, HVD_OP_NO_ROOM, 0);
 		return;
 	}
 	hvd_hash_table_add(&o->places, &p->node, hash_of(o, p->number));
-	join.generation = p->place.generation->number;
-	if (o->route)
-		hvd_down_reattach(o->route, join.generation);
-	answer_with(call, HVD_OP_DONE, join.generation);
-	if (!arrives)
+	answer_place(call, p);
+	tell_joined(o, p, pid);
+}
+
+static void do_begin_group(struct call *call)
+{
+	struct origin *o = call->origin;
+	struct place *p = find_place(o, call->place);
+
+	if (!p) {
+		answer_with(call, HVD_OP_NO_SCOPE, 0);
 		return;
-	rv->stats.tcpstore_joined++;
-	if (rv->cfg.joined)
-		rv->cfg.joined(rv->cfg.joined_arg, &join); /* may do anything but destroy the server */
+	}
+	end_waits(o, &call->place);
+	if (hvd_tcpstore_begin_group(&rv_of(o)->tcpstore->generations, &p->place) != 0) {
+		answer_with(call, HVD_OP_NO_ROOM, 0);
+		return;
+	}
+	answer_place(call, p);
+	tell_joined(o, p, p->place.process ? p->place.process->pid : 0);
 }
 
 static void do_leave(struct call *call)
@@ -364,6 +396,9 @@ static void carry_out(struct call *call, const struct hvd_relay_msg *msg)
 	case HVD_OP_ARRIVE:
 	case HVD_OP_VISIT:
 		do_come(call, op);
+		break;
+	case HVD_OP_BEGIN_GROUP:
+		do_begin_group(call);
 		break;
 	case HVD_OP_LEAVE:
 		do_leave(call);

@@ -301,7 +301,7 @@ static void get_call(struct in *in, struct hvd_relay_msg *msg)
 	op->key = get_slice(in);
 	op->expected = get_slice(in);
 	op->number = (int64_t)get(in, 8);
-	if (kind < HVD_OP_SET || kind > HVD_OP_HTTP_DELETE) {
+	if (kind < HVD_OP_SET || kind > HVD_OP_BEGIN_GROUP) {
 		wrong(in, HVD_E_PROTO, "there is no such operation");
 		return;
 	}
@@ -309,7 +309,7 @@ static void get_call(struct in *in, struct hvd_relay_msg *msg)
 	op->value = get_value(in, &msg->stored);
 	if (in->wrong)
 		return;
-	if ((op->kind >= HVD_OP_HTTP_GET) != (op->scope.name.p != NULL))
+	if ((op->kind >= HVD_OP_HTTP_GET && op->kind <= HVD_OP_HTTP_DELETE) != (op->scope.name.p != NULL))
 		wrong(in, HVD_E_PROTO, "an operation is of another kind of scope");
 	if (hvd_store_op_has_value(op->kind) != (op->value || msg->stored != HVD_RV_STORED))
 		wrong(in, HVD_E_PROTO, "an operation has no value, or one that it has no use for");

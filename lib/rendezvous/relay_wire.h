@@ -53,7 +53,7 @@
 
 struct hvd_conn;
 
-#define HVD_RELAY_VERSION  1
+#define HVD_RELAY_VERSION  2
 #define HVD_RELAY_TEXT_MAX 65536 /* bytes of a WAITS */
 /* The longest message (hvd_conn_set_bytes_max()): a value, what COMPARE_SET expects, and names. */
 #define HVD_RELAY_MSG_MAX(value_max) ((value_max) + (size_t)(16 << 20))

@@ -53,12 +53,13 @@ typedef int hvd_rv_probe_fn(void *arg, const char *nonce, int fd, char *out, siz
 
 /*
  * PyTorch's TCPStore clients (torch.distributed) may connect to the same port: their first byte is one with which no
- * HTTP request begins (tcpstore.h). A process has come to init_process_group() when it adds to the store's key "init/".
+ * HTTP request begins (tcpstore.h). A process has come to init_process_group() when it adds to the store's key "init/",
+ * and again when it begins another default process group.
  */
 struct hvd_rv_join {
 	struct hvd_addr from;
 	uint32_t pid;        /* of the process, as it says; 0 = it does not say */
-	uint32_t generation; /* how many times the process has come before: each time opens an empty store for all */
+	uint32_t generation; /* of the store: each default process group but the first has an empty one */
 };
 typedef void hvd_rv_joined_fn(void *arg, const struct hvd_rv_join *join);
 

@@ -30,8 +30,8 @@ enum hvd_store_op_kind {
 	HVD_OP_QUEUE_POP = 10, /* the answer's number: the queue's length before; the value, if there was one */
 	HVD_OP_QUEUE_LEN = 11,
 	HVD_OP_BARRIER = 12, /* `number` of processes; answered when so many have come, or when it is cancelled */
-	/* Which generation a process uses (tcpstore_generation.h); `number` = its pid, `place` = which of the relay's
-	 * connections. The answer's number is the generation. */
+	/* Places: which generation a process uses (tcpstore_generation.h); `number` = its pid, `place` = which of the
+	 * relay's connections. The answer's number is the generation. */
 	HVD_OP_ARRIVE = 13,
 	HVD_OP_VISIT = 14,
 	HVD_OP_LEAVE = 15,
@@ -39,6 +39,9 @@ enum hvd_store_op_kind {
 	HVD_OP_HTTP_GET = 16, /* of a scope with a hook: answered when the hook does, or when it is cancelled */
 	HVD_OP_HTTP_PUT = 17,
 	HVD_OP_HTTP_DELETE = 18,
+	/* TCPStore again: the connection at `place` uses its first key of a default process group. The answer's number
+	 * is the generation. */
+	HVD_OP_BEGIN_GROUP = 19,
 };
 
 /* Which scope: a generation of the TCPStore, or, with a name (name.p not NULL), one of HTTP. */
@@ -75,7 +78,7 @@ struct hvd_store_result {
 
 struct hvd_rv_scope;
 
-/* Carry out an operation on a generation's scope; not those of HTTP, nor ARRIVE, VISIT and LEAVE. The caller clears the
+/* Carry out an operation on a generation's scope; not those of HTTP, nor those of places. The caller clears the
  * result. False when it is a BARRIER to which others have not come yet: the caller waits for the key
  * (hvd_rv_scope_wait()), and the wake is the answer. */
 bool hvd_store_op_run(struct hvd_rv_scope *scope, const struct hvd_store_op *op, struct hvd_store_result *out);

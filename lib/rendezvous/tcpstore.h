@@ -77,6 +77,7 @@ struct hvd_tcpstore_conn {
 	/* Which values it sees; NULL: not known yet. */
 	struct hvd_rv_scope *scope;
 	struct hvd_tcpstore_place place; /* not in a relay */
+	bool grouped;                    /* it has used a key of a default process group */
 	int fd;
 	short watching; /* events that are registered with the event loop */
 	bool dead;
@@ -149,6 +150,8 @@ void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c);
 /* tcpstore_relay.c: where this server is a relay */
 /* Ask the root where the connection belongs to; it arrives, or visits. */
 void hvd_tcpstore_ask_place(struct hvd_tcpstore_conn *c, bool arrives);
+/* Ask the root where the default process group is that the connection begins or joins. */
+void hvd_tcpstore_ask_group(struct hvd_tcpstore_conn *c);
 /* What is known of a key? With HVD_KNOWN_LATER the connection asks. */
 enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits);
 /* It asks for the key of `item`, behind which these bytes have come: ask for the next keys of a list, too, so that they

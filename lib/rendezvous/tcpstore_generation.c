@@ -5,6 +5,7 @@
 #include "tcpstore_wire.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define KEYS_MAX    (1 << 24) /* of a generation; PyTorch's server has no limit */
 #define COMMON_PIDS 300       /* the kernel's RESERVED_PIDS: process ids begin anew from here */
@@ -46,6 +47,13 @@ static void forget(struct hvd_tcpstore_generations *gs, struct hvd_tcpstore_gene
 	free(g);
 }
 
+/* Forget it if nobody needs it any longer. */
+static void tidy(struct hvd_tcpstore_generations *gs, struct hvd_tcpstore_generation *g)
+{
+	if (g && g->conns == 0 && g != gs->newest && g->number != gs->base)
+		forget(gs, g);
+}
+
 static struct hvd_tcpstore_generation *need(struct hvd_tcpstore_generations *gs, uint32_t number)
 {
 	struct hvd_tcpstore_generation *g = find(gs, number), *old = gs->newest;
@@ -65,22 +73,33 @@ static struct hvd_tcpstore_generation *need(struct hvd_tcpstore_generations *gs,
 	hvd_hash_table_add(&gs->generations, &g->node, hash_of_number(gs, number));
 	if (!old || number > old->number) {
 		gs->newest = g;
-		if (old && old->conns == 0)
-			forget(gs, old);
+		tidy(gs, old);
 	}
 	return g;
 }
 
+/* Have all ranks begun a group in it? */
 static bool is_full(const struct hvd_tcpstore_generations *gs, const struct hvd_tcpstore_generation *g)
 {
-	return gs->ranks > 0 && g->arrived >= gs->ranks;
+	return gs->ranks > 0 && g->begun >= gs->ranks;
 }
 
-/* The generation for a process that cannot be told from others. */
+/* Have all ranks come to it? */
+static bool all_came(const struct hvd_tcpstore_generations *gs, const struct hvd_tcpstore_generation *g)
+{
+	return gs->ranks > 0 && g->came >= gs->ranks;
+}
+
+static uint32_t later(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The generation for the group of a process that cannot be told from others. */
 static uint32_t by_order(const struct hvd_tcpstore_generations *gs)
 {
 	const struct hvd_tcpstore_generation *g;
-	uint32_t number = gs->floor;
+	uint32_t number = later(gs->floor, gs->base);
 
 	if (gs->ranks == 0)
 		return gs->newest ? gs->newest->number : 0;
@@ -89,7 +108,41 @@ static uint32_t by_order(const struct hvd_tcpstore_generations *gs)
 	return number;
 }
 
+/* The base for a process that comes now: a new one when the program that had the present one is over. */
+static uint32_t present_base(struct hvd_tcpstore_generations *gs)
+{
+	struct hvd_tcpstore_generation *g = find(gs, gs->base);
+
+	if (g && all_came(gs, g) && g->gone > 0) {
+		gs->base = later(gs->floor, gs->newest->number + 1);
+		tidy(gs, g);
+	}
+	return gs->base;
+}
+
+/* --- keys --- */
+
+static bool contains(struct hvd_slice key, const char *part)
+{
+	return key.n > 0 && memmem(key.p, key.n, part, strlen(part)) != NULL;
+}
+
+bool hvd_tcpstore_is_group_key(struct hvd_slice key)
+{
+	static const char dump[] = "/exception_dump"; /* NCCL's, which goes round all prefixes */
+
+	/* The group's own prefix, or, where the program hands in a store, its name, which is always 0. */
+	return contains(key, "/default_pg/") || contains(key, "/0//") ||
+	       (key.n == sizeof(dump) - 1 && memcmp(key.p, dump, key.n) == 0);
+}
+
 /* --- processes --- */
+
+/* Is the process id one that several processes may have? */
+static bool is_common(const struct hvd_tcpstore_process *p)
+{
+	return p->pid < COMMON_PIDS;
+}
 
 static uint64_t hash_of_process(const struct hvd_tcpstore_generations *gs, const struct hvd_addr *addr, uint32_t pid)
 {
@@ -122,38 +175,44 @@ static struct hvd_tcpstore_process *need_process(struct hvd_tcpstore_generations
 	p = hvd_xcalloc(1, sizeof(*p));
 	p->addr = *addr;
 	p->pid = pid;
+	/* Whether a common id is of another program cannot be told. */
+	p->base = p->last = is_common(p) ? gs->base : present_base(gs);
+	p->next = is_common(p) ? by_order(gs) : p->base;
 	hvd_hash_table_add(&gs->processes, &p->node, hash_of_process(gs, addr, pid));
 	return p;
 }
 
 /* --- connections --- */
 
+/* Where those are that do not say their process id. */
+static uint32_t of_strangers(const struct hvd_tcpstore_generations *gs)
+{
+	return later(gs->floor, gs->base);
+}
+
 int hvd_tcpstore_arrive(struct hvd_tcpstore_generations *gs, const struct hvd_addr *addr, uint32_t pid,
 			struct hvd_tcpstore_place *place)
 {
+	bool known = pid && find_process(gs, addr, pid);
 	struct hvd_tcpstore_process *p = pid ? need_process(gs, addr, pid) : NULL;
 	struct hvd_tcpstore_generation *g;
-	uint32_t number;
 
 	if (pid && !p)
 		return -1;
-	if (!p || (pid < COMMON_PIDS && p->open > 0))
-		number = by_order(gs);
-	else
-		number = p->came > gs->floor ? p->came : gs->floor;
-	g = need(gs, number);
+	g = need(gs, p ? p->base : of_strangers(gs));
 	if (!g)
 		return -1;
 	g->conns++;
-	if (!is_full(gs, g))
-		g->arrived++;
-	if (p) {
-		p->open++;
-		p->last = number;
-		if (p->came <= number)
-			p->came = number + 1;
+	if (p && p->open++ == 0) {
+		if (!all_came(gs, g)) {
+			g->came++;
+		} else if (p->gone) {
+			p->gone = false;
+			g->gone -= g->gone > 0;
+		}
 	}
-	*place = (struct hvd_tcpstore_place){g, p, true};
+	*place = (struct hvd_tcpstore_place){.generation = g, .process = p, .arrived = true};
+	place->news = !known || is_common(p);
 	return 0;
 }
 
@@ -161,32 +220,96 @@ int hvd_tcpstore_visit(struct hvd_tcpstore_generations *gs, const struct hvd_add
 		       struct hvd_tcpstore_place *place)
 {
 	struct hvd_tcpstore_process *p = pid ? find_process(gs, addr, pid) : NULL;
-	uint32_t number = p ? p->last : gs->newest ? gs->newest->number : 0;
-	struct hvd_tcpstore_generation *g = need(gs, number);
+	struct hvd_tcpstore_generation *g = need(gs, p ? p->base : pid ? gs->base : of_strangers(gs));
 
 	if (!g)
 		return -1;
 	g->conns++;
-	*place = (struct hvd_tcpstore_place){g, p, false};
+	*place = (struct hvd_tcpstore_place){.generation = g, .process = p};
 	return 0;
+}
+
+/* The generation of the group that the connection begins or joins. */
+static uint32_t group_of(const struct hvd_tcpstore_generations *gs, const struct hvd_tcpstore_place *place)
+{
+	const struct hvd_tcpstore_process *p = place->process;
+
+	if (!place->arrived && !p)
+		return gs->newest->number;
+	if (!place->arrived && p->groups > 0)
+		return p->last;
+	if (!p || (is_common(p) && p->groups > 0))
+		return by_order(gs);
+	return later(p->next, gs->floor);
+}
+
+int hvd_tcpstore_begin_group(struct hvd_tcpstore_generations *gs, struct hvd_tcpstore_place *place)
+{
+	struct hvd_tcpstore_generation *old = place->generation, *g = need(gs, group_of(gs, place));
+	struct hvd_tcpstore_process *p = place->process;
+
+	place->news = false;
+	if (!g)
+		return -1;
+	place->grouped = true;
+	place->generation = g;
+	g->conns++;
+	old->conns--;
+	if (place->arrived) {
+		place->begun = true;
+		place->news = g != old;
+		if (!is_full(gs, g))
+			g->begun++;
+		if (p) {
+			p->groups++;
+			p->last = g->number;
+			p->next = later(p->next, g->number + 1);
+		}
+	}
+	tidy(gs, old);
+	return 0;
+}
+
+static void end_group(struct hvd_tcpstore_generations *gs, const struct hvd_tcpstore_place *place)
+{
+	struct hvd_tcpstore_generation *g = place->generation;
+
+	if (!is_full(gs, g))
+		g->begun--;
+	else
+		gs->floor = later(gs->floor, g->number + 1);
+	if (place->process)
+		place->process->groups--;
+}
+
+/* The process has no connection any longer that has arrived. */
+static void go(struct hvd_tcpstore_generations *gs, struct hvd_tcpstore_process *p)
+{
+	struct hvd_tcpstore_generation *base = find(gs, p->base);
+
+	if (!base)
+		return;
+	if (!all_came(gs, base)) {
+		base->came -= base->came > 0; /* it may have been forgotten meanwhile */
+	} else if (!p->gone) {
+		p->gone = true;
+		base->gone++;
+	}
 }
 
 void hvd_tcpstore_leave(struct hvd_tcpstore_generations *gs, struct hvd_tcpstore_place *place)
 {
 	struct hvd_tcpstore_generation *g = place->generation;
+	struct hvd_tcpstore_process *p = place->process;
 
 	if (!g)
 		return;
-	if (place->arrived) {
-		if (!is_full(gs, g))
-			g->arrived--;
-		else if (gs->floor <= g->number)
-			gs->floor = g->number + 1;
-		if (place->process)
-			place->process->open--;
-	}
-	if (--g->conns == 0 && g != gs->newest)
-		forget(gs, g);
+	if (place->begun)
+		end_group(gs, place);
+	if (place->arrived && p && --p->open == 0)
+		go(gs, p);
+	g->conns--;
+	tidy(gs, g);
 	*place = (struct hvd_tcpstore_place){0};
 }
 
@@ -207,7 +330,7 @@ void hvd_tcpstore_generations_clear(struct hvd_tcpstore_generations *gs)
 			free(node);
 		}
 	gs->newest = NULL;
-	gs->floor = 0;
+	gs->base = gs->floor = 0;
 }
 
 void hvd_tcpstore_generations_free(struct hvd_tcpstore_generations *gs)

@@ -287,13 +287,24 @@ static bool do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item
 
 /* --- which generation --- */
 
+static void tell_joined(struct hvd_tcpstore_conn *c)
+{
+	const struct hvd_rv_config *cfg = &c->ts->rv->cfg;
+	struct hvd_rv_join join = {.from = c->entry.peer->addr, .pid = c->pid};
+
+	if (!c->place.news)
+		return;
+	c->ts->rv->stats.tcpstore_joined++;
+	join.generation = c->place.generation->number;
+	if (cfg->joined)
+		cfg->joined(cfg->joined_arg, &join);
+}
+
 /* The first query that needs one decides. False when it has none yet: the connection was closed, or it asks. */
 static bool find_place(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
 {
 	struct hvd_tcpstore_generations *gs = &c->ts->generations;
-	const struct hvd_rv_config *cfg = &c->ts->rv->cfg;
 	const struct hvd_addr *addr = &c->entry.peer->addr;
-	struct hvd_rv_join join = {.from = *addr, .pid = c->pid};
 	bool arrives = item->query == HVD_TCPSTORE_ADD && item->key.n == sizeof(init_key) - 1 &&
 		       memcmp(item->key.p, init_key, item->key.n) == 0;
 
@@ -306,12 +317,30 @@ static bool find_place(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 		return false;
 	}
 	c->scope = c->place.generation->scope;
-	if (arrives) {
-		c->ts->rv->stats.tcpstore_joined++;
-		join.generation = c->place.generation->number;
-		if (cfg->joined)
-			cfg->joined(cfg->joined_arg, &join);
+	tell_joined(c);
+	return !c->dead;
+}
+
+/* Is this its first key of a default process group? While it waits for others it stays where these are. */
+static bool begins_group(const struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
+{
+	return !c->grouped && item->key.p && c->awaited == 0 && !c->barrier_key && hvd_tcpstore_is_group_key(item->key);
+}
+
+/* False when its generation is not known yet: the connection was closed, or it asks. */
+static bool find_group(struct hvd_tcpstore_conn *c)
+{
+	if (c->ts->rv->upstream) {
+		hvd_tcpstore_ask_group(c);
+		return false;
 	}
+	if (hvd_tcpstore_begin_group(&c->ts->generations, &c->place) != 0) {
+		no_room(c);
+		return false;
+	}
+	c->grouped = true;
+	c->scope = c->place.generation->scope;
+	tell_joined(c);
 	return !c->dead;
 }
 
@@ -348,6 +377,8 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 		break;
 	}
 	if (!c->scope && !find_place(c, item))
+		return c->dead;
+	if (begins_group(c, item) && !find_group(c))
 		return c->dead;
 	switch (item->query) {
 	case HVD_TCPSTORE_CHECK:

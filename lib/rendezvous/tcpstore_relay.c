@@ -53,6 +53,33 @@ void hvd_tcpstore_ask_place(struct hvd_tcpstore_conn *c, bool arrives)
 		hvd_tcpstore_send_result(c, op.kind, &no_room);
 }
 
+static void on_group(struct hvd_upstream_call *call, const struct hvd_store_result *result)
+{
+	struct hvd_tcpstore_conn *c = of_call(call);
+	struct hvd_rv_scope *scope = NULL, *old = c->scope;
+
+	if (result->status == HVD_OP_DONE && result->number >= 0 && result->number <= UINT32_MAX)
+		scope = hvd_upstream_generation(upstream_of(c), (uint32_t)result->number);
+	if (scope) {
+		c->grouped = true;
+		c->generation = (uint32_t)result->number;
+		c->scope = scope;
+		hvd_upstream_generation_unref(upstream_of(c), old);
+	}
+	hvd_tcpstore_go_on(c, c->called, scope ? NULL : &no_room);
+}
+
+void hvd_tcpstore_ask_group(struct hvd_tcpstore_conn *c)
+{
+	struct hvd_store_op op = {.kind = HVD_OP_BEGIN_GROUP, .place = c->root_place};
+
+	c->called = op.kind;
+	c->call.answered = on_group;
+	c->asks = hvd_upstream_call(upstream_of(c), &op, &c->call);
+	if (!c->asks)
+		hvd_tcpstore_send_result(c, op.kind, &no_room);
+}
+
 void hvd_tcpstore_leave_root(struct hvd_tcpstore_conn *c)
 {
 	struct hvd_store_op op = {.kind = HVD_OP_LEAVE, .place = c->root_place};
@@ -98,7 +125,8 @@ void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpst
 	const char *why;
 	size_t n, need;
 
-	if (!c->scope || !reads || (!item->first && wire.left >= c->ahead_left))
+	if (!c->scope || !reads || (!c->grouped && hvd_tcpstore_is_group_key(item->key)) ||
+	    (!item->first && wire.left >= c->ahead_left))
 		return;
 	for (int i = 0; i < AHEAD && wire.in_list; i++) {
 		if (hvd_tcpstore_parse(&wire, data, len, &n, &need, &next, &why) != HVD_TCPSTORE_ITEM)

@@ -30,7 +30,7 @@ END
     run on_login srun --hvd --hvd-verbose --hvd-init-timeout=2 -N4 -n8 --ntasks-per-node=2 ./absent.sh
     exits 143
     has "error: ranks 6, 7 on hvdn4 have not called init_process_group within 2 s of the first rank that did; ending" \
-        "waits for value/6 and 1 more"
+        "waits for default_pg/0//value/6 and 1 more"
     absent 1 2 3
     run on_login hvdrun --init-timeout=2 -N2 -n4 --ntasks-per-node=2 ./absent.sh
     exits 1
@@ -144,7 +144,7 @@ import tcpstore_client
 try:
     store = tcpstore_client.Store(sys.argv[2], sys.argv[3], init=False)
     store.set("by/" + sys.argv[4], "x")
-    print("got", store.get("value/0"))
+    print("got", store.get("default_pg/0//value/0"))
 except (OSError, EOFError) as error:
     print("nothing:", error)' "$LIB" ${endpoint/:/ } "$1"
 }

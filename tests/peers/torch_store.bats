@@ -31,6 +31,19 @@ serve() {
     [[ $port ]]
 }
 
+cases() { sed -nE '/^CASES/,/\]/ { s/.*\[|\].*//g; s/[, ]+/\n/gp }' "$HERE/torch_clients.py" | grep .; }
+
+# clients RELAY: three ranks on this machine go through all of torch_clients.py, at the store or at its relay.
+clients() {
+    local case
+    run on_this "$HVDRUN" -np 3 --store-relay="$1" "$PY" "$HERE/torch_clients.py"
+    exits 0
+    while read -r case; do
+        [[ $(grep -cE "^rank [0-2]: $case ok$" <<<"$output") -eq 3 ]] || { echo "$case: $output" && return 1; }
+    done < <(cases)
+    [[ $(grep -cE '^rank [0-2]: .* ok$' <<<"$output") -eq 36 ]]
+}
+
 @test "the store answers 10,000 random operations as torch's two servers do" {
     serve
     run on_this "$PY" "$HERE/torch_store.py" compare "$port" --operations 10000
@@ -58,4 +71,12 @@ serve() {
     info "$(grep again_and_again <<<"$output" | head -n 1)"
     # The store outlives the ranks: it is still there.
     kill -0 "$server"
+}
+
+@test "clients that ranks make besides their groups share one store, whatever their number: at the store itself" {
+    clients never
+}
+
+@test "clients that ranks make besides their groups share one store, whatever their number: at a relay" {
+    clients always
 }

@@ -31,16 +31,22 @@ static void generations_are_the_roots(void **state)
 	for (int round = 0; round < 3; round++) {
 		come(&t, &a, 3, 4001, false);
 		come(&t, &b, 6, 4002, false);
-		assert_int_equal(add(&a, "init/", 1), 1);
-		assert_int_equal(add(&b, "init/", 1), 2);
-		assert_false(check(&a, "x"));
-		assert_false(check(&b, "x"));
-		set(&a, "x", "of a");
-		assert_true(check(&a, "x"));
-		until_there(&b, "x");
-		assert_get(&b, "x", "of a");
+		assert_int_equal(add(&a, "init/", 1), 2 * round + 1);
+		assert_int_equal(add(&b, "init/", 1), 2 * round + 2);
+		assert_int_equal(check(&a, "all"), round > 0); /* of the base */
+		assert_int_equal(check(&b, "all"), round > 0);
+		assert_false(check(&a, "/0//x")); /* of the group */
+		assert_false(check(&b, "/0//x"));
+		set(&a, "/0//x", "of a");
+		assert_true(check(&a, "/0//x"));
+		until_there(&b, "/0//x");
+		assert_get(&b, "/0//x", "of a");
 		leave(&a);
 		leave(&b);
+		come(&t, &a, 7, 4001, false);
+		set(&a, "all", "x");
+		until_there(&a, "all");
+		leave(&a);
 		for (int i = 0; i < 200; i++)
 			turn(&t, true);
 	}

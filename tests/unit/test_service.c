@@ -520,7 +520,7 @@ static void reports_are_read(void **state)
 static void arrivals_are_reported(void **state)
 {
 	static const struct hvd_conn_ops conn_ops = {.message = on_message, .closed = on_closed};
-	static const unsigned char hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, 13, 77, 1, 0, 0};
+	unsigned char hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, 13, 77, 1, 0, 0};
 	static const unsigned char init[] = {4,   5,   0,   0, 0, 0, 0, 0, 0, 'i', 'n',
 					     'i', 't', '/', 1, 0, 0, 0, 0, 0, 0,   0};
 	struct hvd_endpoints ep = {.addrs = calloc(1, sizeof(*ep.addrs)), .n = 1};
@@ -545,13 +545,14 @@ static void arrivals_are_reported(void **state)
 	for (int i = 0; i < 3; i++) {
 		c[i] = connect_to("127.0.0.1", server.endpoints.port);
 		assert_true(c[i] >= 0);
+		hello[6] = (unsigned char)(77 + i);
 		assert_int_equal(write(c[i], hello, sizeof(hello)), sizeof(hello));
 		assert_int_equal(write(c[i], init, sizeof(init)), sizeof(init));
 		if (i == 0)
 			turn(p);
 	}
 	turn(p);
-	assert_string_equal(told, "127.0.0.1 333 0;127.0.0.1 333 1;127.0.0.1 333 2;");
+	assert_string_equal(told, "127.0.0.1 333 0;127.0.0.1 334 0;127.0.0.1 335 0;");
 	hvd_rv_service_ask_waits(&driver);
 	turn(p);
 	assert_in(told, ";<>"); /* nobody waits */

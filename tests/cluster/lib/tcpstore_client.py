@@ -96,14 +96,22 @@ def rank(options):
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         sys.exit("tcpstore_client: no launcher's store: TORCHELASTIC_USE_AGENT_STORE is not True")
     me, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    value = "default_pg/0//value/%d"  # as init_process_group() names its keys
+    done = "default_pg/0//done/%d"
     for left in reversed(range(options.rounds)):
         began = time.monotonic()
         store = Store()
-        store.set("value/%d" % me, str(options.value + me))
-        total = sum(int(value) for value in store.multi_get(["value/%d" % each for each in range(world)]))
+        if store.check([value % me]):
+            raise OSError("a value is there before it was set")
+        store.set(value % me, str(options.value + me))
+        total = sum(int(each) for each in store.multi_get([value % rank for rank in range(world)]))
         took = time.monotonic() - began
         line = "rank %d of %d: sum %d in %.3f s at %s:%d" % (me, world, total, took, *store.socket.getpeername()[:2])
         os.write(1, (line + "\n").encode())
+        # The store ends with the last rank of rank 0's host: rank 0 stays until all others have their sum.
+        store.set(done % me, "1")
+        if me == 0:
+            store.wait([done % rank for rank in range(world)])
         if left == 0:
             time.sleep(options.hold)
         if options.linger and me:
