@@ -4,12 +4,16 @@
 #include "activity.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/wire.h"
+#include "refused.h"
 #include "stacks.h"
 #include "stacks_ask.h"
+#include "torch_rank.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define REFUSED_SECONDS 5.0 /* a rank can be so much slower than another one */
 
 struct hvd_rank_watch {
 	struct event_base *base;
@@ -19,6 +23,7 @@ struct hvd_rank_watch {
 	struct hvd_watched_rank *ranks;
 	size_t n, room;
 	struct hvd_activity *activity;
+	struct hvd_refused *refused;
 	struct hvd_stacks_ask *stacks; /* NULL: nobody asks */
 	int64_t asked;
 };
@@ -42,6 +47,7 @@ void hvd_rank_watch_destroy(struct hvd_rank_watch *watch)
 		return;
 	hvd_stacks_ask_destroy(watch->stacks);
 	hvd_activity_destroy(watch->activity);
+	hvd_refused_destroy(watch->refused);
 	free(watch->ranks);
 	free(watch);
 }
@@ -54,11 +60,28 @@ static struct hvd_watched_rank *find(struct hvd_rank_watch *watch, uint32_t rank
 	return NULL;
 }
 
+static void on_refused(const struct hvd_addr *addr, in_port_t port, void *arg)
+{
+	struct hvd_rank_watch *watch = arg;
+	char text[HVD_ADDR_TEXT];
+
+	for (size_t i = 0; i < watch->n; i++) {
+		if (!hvd_torch_rank(watch->ranks[i].pid))
+			continue;
+		watch->send(json_pack("{s:s, s:s, s:i}", "t", "refused", "at", hvd_addr_text(addr, text), "port",
+				      (int)port),
+			    watch->arg);
+		return;
+	}
+}
+
 void hvd_rank_watch_add(struct hvd_rank_watch *watch, uint32_t rank, pid_t pid)
 {
 	struct hvd_watched_rank *known = find(watch, rank);
 
 	hvd_activity_add(watch->activity, rank, pid);
+	if (!watch->refused)
+		watch->refused = hvd_refused_create(watch->base, REFUSED_SECONDS, on_refused, watch);
 	if (known) {
 		known->pid = pid;
 		return;

@@ -11,6 +11,10 @@
  *   {"t":"stacks", "id":I, "ranks":[…]}    stacks.h has the format. One that comes while another is being answered is
  *                                          answered by {"t":"stacks", "id":I, "busy":true}
  *   {"t":"watch", "every":SEC}             whether the ranks make progress: activity.h has it, and its answer
+ *
+ * Without being asked, where a rank is one of PyTorch whose store is the launch's (torch_rank.h):
+ *   {"t":"refused", "at":ADDRESS, "port":P}  something on this host tries again and again to reach this port of it,
+ *                                          where nobody listens (refused.h). It may be another program
  */
 #ifndef HVD_RANK_WATCH_H
 #define HVD_RANK_WATCH_H
@@ -33,7 +37,7 @@ struct hvd_watched_rank {
 struct hvd_rank_watch;
 
 /* `send` gets the answers and takes their reference; it is not called from within hvd_rank_watch_create(). `log` and
- * `base` are not owned and must outlive the watch. Costs nothing until the driver asks. */
+ * `base` are not owned and must outlive the watch. */
 struct hvd_rank_watch *hvd_rank_watch_create(struct event_base *base, void (*send)(json_t *msg, void *arg), void *arg,
 					     const struct hvd_log *log);
 void hvd_rank_watch_destroy(struct hvd_rank_watch *watch); /* NULL is fine; ends what is being asked */

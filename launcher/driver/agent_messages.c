@@ -122,6 +122,12 @@ static void on_cannot(struct hvd_node_agents *agents, struct hvd_client *cl, con
 		hvd_node_agents_fail(agents, &why);
 }
 
+static void on_refused(struct hvd_node_agents *agents, const struct hvd_client *cl, const json_t *msg)
+{
+	if (agents->init_watch && cl->host < agents->table.n && agents->table.hosts[cl->host].node.name)
+		hvd_init_watch_refused(agents->init_watch, agents->table.hosts[cl->host].node.name, msg);
+}
+
 void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 {
 	struct hvd_node_agents *agents = arg;
@@ -151,6 +157,8 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 		hvd_admission_serving(agents, cl, msg);
 	else if (strcmp(type, "stacks") == 0)
 		hvd_stacks_message(agents->stacks, cl, msg);
+	else if (strcmp(type, "refused") == 0)
+		on_refused(agents, cl, msg);
 	else
 		agents->ops->message(cl, type, msg, agents->arg);
 }

@@ -2,8 +2,15 @@
 #include "init_watch.h"
 
 #include "lib/base/xalloc.h"
+#include "lib/protocol/wire.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define REFUSED_MOST 16 /* ports that are told of */
+
+/* Ranks that will come at all have begun to by then. */
+#define FIRST_SECONDS 600
 
 struct hvd_init_watch {
 	struct hvd_arrivals arrivals;
@@ -12,6 +19,7 @@ struct hvd_init_watch {
 	void (*failed)(const struct hvd_err *why, void *arg);
 	void *arg;
 	const struct hvd_log *log;
+	char *refused[REFUSED_MOST]; /* "HOST PORT" */
 	struct event *timer;
 	hvd_time timer_at; /* INT64_MAX = it does not run */
 };
@@ -122,11 +130,40 @@ void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text)
 		hvd_verbose(watch->log, "waiting in init_process_group or after it:\n%s", text);
 }
 
+void hvd_init_watch_refused(struct hvd_init_watch *watch, const char *host, const json_t *msg)
+{
+	struct hvd_addr addr;
+	char text[HVD_ADDR_TEXT], *name;
+	const char *at;
+	int64_t port;
+	size_t i = 0;
+
+	if (hvd_get_str(msg, "at", HVD_ADDR_TEXT, &at, NULL) != 0 || hvd_addr_parse(at, &addr) != 0 ||
+	    hvd_get_int(msg, "port", 1, UINT16_MAX, &port, NULL) != 0)
+		return;
+	name = hvd_xasprintf("%s %d", host, (int)port);
+	while (i < REFUSED_MOST && watch->refused[i] && strcmp(watch->refused[i], name) != 0)
+		i++;
+	if (i == REFUSED_MOST || watch->refused[i]) {
+		free(name);
+		return;
+	}
+	watch->refused[i] = name;
+	hvd_warn(
+		watch->log,
+		"ranks seem to wait for a server at %s port %d on %s, where nobody listens: for "
+		"init_process_group(init_method=\"tcp://...\") rank 0 starts none, since this launch serves the store; "
+		"--store=rank0 (srun: --hvd-store=rank0) has it start one",
+		hvd_addr_text(&addr, text), (int)port, host);
+}
+
 void hvd_init_watch_destroy(struct hvd_init_watch *watch)
 {
 	if (!watch)
 		return;
 	hvd_arrivals_clear(&watch->arrivals);
 	event_free(watch->timer);
+	for (size_t i = 0; i < REFUSED_MOST; i++)
+		free(watch->refused[i]);
 	free(watch);
 }

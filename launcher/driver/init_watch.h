@@ -4,6 +4,9 @@
  * are: when all others have waited for a minute, then ever less often, and once the launch's time for it has passed
  * (launch_spec.h: deadlines.init), which is a failure. Nothing is said while no rank has called it.
  *
+ * Says too when ranks seem to wait for a server that none of them starts: that of init_method="tcp://…", before PyTorch
+ * 2.14.
+ *
  * What the ranks that have come wait for is asked of the rendezvous (lib/rendezvous/service.h), and logged if the user
  * wants to know more.
  */
@@ -32,5 +35,8 @@ void hvd_init_watch_stop(struct hvd_init_watch *watch);
 /* What the service tells (hvd_rv_service_ops). */
 void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_join *join);
 void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text);
+
+/* {"t":"refused", …} of task/rank_watch.h, from this host: says once of each port what is likely to be wrong. */
+void hvd_init_watch_refused(struct hvd_init_watch *watch, const char *host, const json_t *msg);
 
 #endif

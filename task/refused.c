@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "refused.h"
+
+#include "lib/base/deadline.h"
+#include "lib/base/xalloc.h"
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TARGETS     32
+#define FORGET      30    /* seconds without an attempt */
+#define EVENTS_MOST 20000 /* in so many seconds: … */
+#define EVENTS_TIME 10
+#define PER_WAKE_UP 64
+
+/* Where an attempt went. */
+struct target {
+	struct hvd_addr addr; /* none: free */
+	in_port_t port;
+	unsigned attempts;
+	hvd_time first, last, told;
+};
+
+struct hvd_refused {
+	void (*told)(const struct hvd_addr *addr, in_port_t port, void *arg);
+	void *arg;
+	hvd_time patience;
+	int fd;
+	struct event *event;
+	unsigned events; /* since then */
+	hvd_time since;
+	struct target targets[TARGETS];
+};
+
+static hvd_time nanoseconds(double n)
+{
+	return (hvd_time)(n * 1e9);
+}
+
+static struct target *find_target(struct hvd_refused *refused, const struct hvd_addr *addr, in_port_t port,
+				  hvd_time now)
+{
+	struct target *oldest = &refused->targets[0];
+
+	for (size_t i = 0; i < TARGETS; i++) {
+		struct target *t = &refused->targets[i];
+
+		if (t->port == port && hvd_addr_equal(&t->addr, addr) && now - t->last < nanoseconds(FORGET))
+			return t;
+		if (t->last < oldest->last)
+			oldest = t;
+	}
+	*oldest = (struct target){.addr = *addr, .port = port, .first = now, .last = now};
+	return oldest;
+}
+
+static bool is_of_this_host(const struct hvd_addr *addr)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = hvd_addr_to_sockaddr(addr, 0, &ss);
+	int fd = socket(addr->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool ours = fd >= 0 && bind(fd, (struct sockaddr *)&ss, len) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return ours;
+}
+
+static void on_attempt(struct hvd_refused *refused, const struct hvd_addr *addr, in_port_t port)
+{
+	hvd_time now = hvd_now();
+	struct target *t = find_target(refused, addr, port, now);
+
+	t->attempts++;
+	t->last = now;
+	if (t->attempts < HVD_REFUSED_ATTEMPTS || now - t->first < refused->patience ||
+	    (t->told && now - t->told < refused->patience) || !is_of_this_host(addr))
+		return;
+	t->told = now;
+	refused->told(addr, port, refused->arg);
+}
+
+/* Was the socket that has ended never connected? */
+static bool never_connected(const struct nlmsghdr *h)
+{
+	const struct rtattr *a = (const struct rtattr *)((const char *)NLMSG_DATA(h) + sizeof(struct inet_diag_msg));
+	unsigned len = h->nlmsg_len - NLMSG_LENGTH(sizeof(struct inet_diag_msg));
+	struct tcp_info info;
+
+	for (; RTA_OK(a, len); a = RTA_NEXT(a, len)) {
+		if (a->rta_type != INET_DIAG_INFO || RTA_PAYLOAD(a) < offsetof(struct tcp_info, tcpi_bytes_received))
+			continue;
+		memset(&info, 0, sizeof(info));
+		memcpy(&info, RTA_DATA(a), RTA_PAYLOAD(a) < sizeof(info) ? RTA_PAYLOAD(a) : sizeof(info));
+		return info.tcpi_rtt == 0 && info.tcpi_bytes_acked == 0;
+	}
+	return false;
+}
+
+static void on_message(struct hvd_refused *refused, const struct nlmsghdr *h)
+{
+	struct sockaddr_storage ss = {0};
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+	struct inet_diag_msg m;
+	struct hvd_addr addr;
+	in_port_t port;
+
+	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY || h->nlmsg_len < NLMSG_LENGTH(sizeof(m)))
+		return;
+	memcpy(&m, NLMSG_DATA(h), sizeof(m));
+	if (m.id.idiag_dport == 0 || !never_connected(h))
+		return;
+	if (m.idiag_family == AF_INET) {
+		in.sin_port = m.id.idiag_dport;
+		memcpy(&in.sin_addr, m.id.idiag_dst, sizeof(in.sin_addr));
+		memcpy(&ss, &in, sizeof(in));
+	} else {
+		in6.sin6_port = m.id.idiag_dport;
+		memcpy(&in6.sin6_addr, m.id.idiag_dst, sizeof(in6.sin6_addr));
+		memcpy(&ss, &in6, sizeof(in6));
+	}
+	if (hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, &port) == 0)
+		on_attempt(refused, &addr, port);
+}
+
+static void stop(struct hvd_refused *refused)
+{
+	if (refused->event)
+		event_free(refused->event);
+	refused->event = NULL;
+	if (refused->fd >= 0)
+		close(refused->fd);
+	refused->fd = -1;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	_Alignas(struct nlmsghdr) char buf[8192];
+	struct hvd_refused *refused = arg;
+	hvd_time now = hvd_now();
+
+	(void)what;
+	if (now - refused->since > nanoseconds(EVENTS_TIME)) {
+		refused->since = now;
+		refused->events = 0;
+	}
+	for (int i = 0; i < PER_WAKE_UP; i++) {
+		const struct nlmsghdr *h = (const struct nlmsghdr *)(const void *)buf;
+		ssize_t n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+		size_t left = n > 0 ? (size_t)n : 0;
+
+		if (n <= 0)
+			return; /* some were lost if there were too many, or there are no more */
+		for (; left >= sizeof(*h) && NLMSG_OK(h, left); h = NLMSG_NEXT(h, left))
+			on_message(refused, h);
+		if (++refused->events > EVENTS_MOST) {
+			stop(refused);
+			return;
+		}
+	}
+}
+
+struct hvd_refused *hvd_refused_create(struct event_base *base, double seconds,
+				       void (*told)(const struct hvd_addr *addr, in_port_t port, void *arg), void *arg)
+{
+	static const struct sockaddr_nl groups = {.nl_family = AF_NETLINK,
+						  .nl_groups = 1U << (SKNLGRP_INET_TCP_DESTROY - 1) |
+							       1U << (SKNLGRP_INET6_TCP_DESTROY - 1)};
+	struct hvd_refused *refused = hvd_xcalloc(1, sizeof(*refused));
+
+	*refused = (struct hvd_refused){.told = told, .arg = arg, .since = hvd_now(), .patience = nanoseconds(seconds)};
+	refused->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+	if (refused->fd < 0 || bind(refused->fd, (const struct sockaddr *)&groups, sizeof(groups)) != 0) {
+		hvd_refused_destroy(refused);
+		return NULL;
+	}
+	refused->event = event_new(base, refused->fd, EV_READ | EV_PERSIST, on_readable, refused);
+	event_add(refused->event, NULL);
+	return refused;
+}
+
+void hvd_refused_destroy(struct hvd_refused *refused)
+{
+	if (!refused)
+		return;
+	stop(refused);
+	free(refused);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* torch_rank.h - is a rank one of PyTorch whose store is the launch's? */
+#ifndef HVD_TORCH_RANK_H
+#define HVD_TORCH_RANK_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Has this process, or one below it, loaded PyTorch, with TORCHELASTIC_USE_AGENT_STORE=True in its environment? False
+ * where that cannot be told. Looks at 64 processes at most. */
+bool hvd_torch_rank(pid_t pid);
+
+#endif
