@@ -263,7 +263,12 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 {
 	char *task = find_program("../libexec/hvd/hvd-task", HVD_LIBEXECDIR "/hvd-task");
 	char *selftest = find_program("hvd-selftest", "hvd-selftest");
-	struct hvd_launch launch = {.spec = spec, .envp = environ, .log = log, .task = task, .selftest = selftest};
+	struct hvd_launch launch = {.spec = spec,
+				    .envp = environ,
+				    .log = log,
+				    .task = task,
+				    .selftest = selftest,
+				    .local_hosts = hvd_local_hosts_create()};
 	struct hvd_driver_opts opts = {0};
 	struct hvd_result result = {0};
 	struct hvd_err err = {0};
@@ -288,6 +293,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 		rc = hvd_requeue_at_end(spec, &result.requeue, rc, log);
 	hvd_launch_clear(&launch);
 	hvd_lobby_close(launch.lobby);
+	hvd_local_hosts_destroy(launch.local_hosts);
 	hvd_strv_free(&opts.extra_env);
 	hvd_strv_free(&opts.names);
 	free(task);

@@ -180,10 +180,10 @@ static int set_slot(struct hvd_taskinfo *info, const struct hvd_alloc *hosts, st
  * machine does not know as its own (addresses): then nothing is checked. */
 static int check_host(const struct hvd_taskinfo *info, const struct hvd_alloc *hosts, struct hvd_err *err)
 {
-	if (hvd_is_this_host(info->name))
+	if (hvd_like_this_host(info->name))
 		return 0;
 	for (int i = 0; i < hosts->n_hosts; i++)
-		if (hvd_is_this_host(hosts->hosts[i].name)) {
+		if (hvd_like_this_host(hosts->hosts[i].name)) {
 			hvd_err_set(err, HVD_E_PROTO, "rank %u is on %s, and not on %s: " NOT_BY_SLOT, info->rank,
 				    hosts->hosts[i].name, info->name);
 			return hvd_err_hint(err, HINT_BY_SLOT);

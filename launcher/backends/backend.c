@@ -2,7 +2,6 @@
 #include "backend.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/job/this_host.h"
 #include "lib/protocol/boot.h"
 #include "lobby.h"
 #include "scratch.h"
@@ -167,7 +166,7 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	struct hvd_proc *proc = hvd_launch_add(launch, host->name);
-	bool local = hvd_is_this_host(host->name);
+	bool local = hvd_launch_is_local(launch, host->name);
 	char *cpus = NULL;
 	struct hvd_strv shim;
 

@@ -20,6 +20,7 @@
 #include "lib/base/log.h"
 #include "lib/base/strv.h"
 #include "lib/job/alloc.h"
+#include "lib/job/local_hosts.h"
 #include "lsf/lsf.h"
 
 #include <stdbool.h>
@@ -44,6 +45,7 @@ struct hvd_launch {
 	char *const *envp;
 	const char *task, *selftest; /* paths of hvd-task and hvd-selftest */
 	const struct hvd_log *log;
+	struct hvd_local_hosts *local_hosts;
 	/* In, for the backend join: where agents wait (lobby.h). The job goes on in its event loop, with its key. */
 	struct hvd_lobby *lobby;
 	unsigned long nofile; /* the soft limit of open files before it was raised for the lobby; 0 = it was not */
@@ -169,6 +171,10 @@ int hvd_launch_ranks(const struct hvd_launch_spec *spec);
 /* Cut launch->alloc to `np` ranks, unless that is 0; with --spares to so many hosts more than these need, each with all
  * of its slots. */
 int hvd_launch_take(struct hvd_launch *launch, int np, struct hvd_err *err);
+
+/* Is this host listed by that name? hvd_launch_find_local() looks the names of many hosts up at once. */
+bool hvd_launch_is_local(const struct hvd_launch *launch, const char *host);
+void hvd_launch_find_local(const struct hvd_launch *launch, const struct hvd_alloc *hosts);
 
 /* Is there a program of that name in the user's PATH? */
 bool hvd_launch_installed(const struct hvd_launch *launch, const char *program);

@@ -5,7 +5,6 @@
  */
 #include "backend.h"
 
-#include "lib/job/this_host.h"
 #include "lib/process/rlimits.h"
 
 static bool suits(const struct hvd_launch *launch)
@@ -18,8 +17,9 @@ static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
 {
 	if (hvd_launch_listed(launch, err) != 0)
 		return -1;
+	hvd_launch_find_local(launch, &launch->alloc);
 	for (int i = 0; i < launch->alloc.n_hosts; i++)
-		if (!hvd_is_this_host(launch->alloc.hosts[i].name)) {
+		if (!hvd_launch_is_local(launch, launch->alloc.hosts[i].name)) {
 			hvd_err_set(err, HVD_E_USAGE,
 				    "host %s is another machine, and fork starts ranks on this one only",
 				    launch->alloc.hosts[i].name);
@@ -32,7 +32,7 @@ static int listed_hosts(struct hvd_launch *launch, struct hvd_err *err)
 
 static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 {
-	if (!hvd_is_this_host(launch->alloc.hosts[0].name)) {
+	if (!hvd_launch_is_local(launch, launch->alloc.hosts[0].name)) {
 		hvd_err_set(err, HVD_E_USAGE, "it is another machine, and fork starts ranks on this one only");
 		return hvd_err_hint(err, "--launcher=ssh reaches others");
 	}

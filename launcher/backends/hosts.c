@@ -4,8 +4,11 @@
  */
 #include "backend.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/gpu.h"
+#include "lib/job/host_addrs.h"
+#include "lib/job/this_host.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,21 +33,78 @@ int hvd_launch_listed(struct hvd_launch *launch, struct hvd_err *err)
 	return hvd_alloc_from_hostfile(&launch->alloc, spec->hosts.file, spec->hosts.slots_per_host, err);
 }
 
+static bool share_address(const struct hvd_host_addrs *a, const struct hvd_host_addrs *b)
+{
+	for (size_t i = 0; i < a->n; i++)
+		for (size_t k = 0; k < b->n; k++)
+			if (hvd_addr_equal(&a->v[i], &b->v[k]) && !hvd_addr_loopback(&a->v[i]))
+				return true;
+	return false;
+}
+
+/* The granted host that is called `name`, whose addresses are `addrs`; `granted_addrs` are those of the granted hosts;
+ * -1: none. A host's own name often has no address on the host itself but a loopback one. */
+static int granted_host(const struct hvd_launch *launch, const struct hvd_alloc *granted, const char *name,
+			const struct hvd_host_addrs *addrs, const struct hvd_host_addrs *granted_addrs)
+{
+	for (int i = 0; i < granted->n_hosts; i++)
+		if (share_address(addrs, &granted_addrs[i]) ||
+		    ((!addrs->n || !granted_addrs[i].n) && hvd_same_host(name, granted->hosts[i].name)))
+			return i;
+	for (int i = 0; i < granted->n_hosts; i++)
+		if (hvd_launch_is_local(launch, granted->hosts[i].name) && hvd_launch_is_local(launch, name))
+			return i;
+	return -1;
+}
+
+static bool all_granted(const struct hvd_alloc *listed, const struct hvd_alloc *granted)
+{
+	for (int i = 0; i < listed->n_hosts; i++)
+		if (hvd_alloc_find(granted, listed->hosts[i].name) < 0)
+			return false;
+	return true;
+}
+
+/* A scheduler takes only its own names of hosts: call the listed hosts by these, though the user wrote an address, or
+ * a name with a domain. */
+static void rename_granted(struct hvd_launch *launch, const struct hvd_alloc *granted)
+{
+	struct hvd_alloc *listed = &launch->alloc;
+	size_t n = (size_t)listed->n_hosts, all = n + (size_t)granted->n_hosts;
+	const char **names = hvd_xcalloc(all, sizeof(const char *));
+	hvd_cleanup_free struct hvd_host_addrs *addrs = NULL;
+
+	for (size_t i = 0; i < all; i++)
+		names[i] = i < n ? listed->hosts[i].name : granted->hosts[i - n].name;
+	addrs = hvd_host_addrs_find(names, all, HVD_LOCAL_HOSTS_SECONDS);
+	free(names);
+	for (size_t i = 0; i < n; i++) {
+		struct hvd_alloc_host *host = &listed->hosts[i];
+		int at = hvd_alloc_find(granted, host->name);
+
+		if (at < 0)
+			at = granted_host(launch, granted, host->name, &addrs[i], addrs + n);
+		if (at < 0)
+			continue;
+		free(host->name);
+		host->name = hvd_xstrdup(granted->hosts[at].name);
+	}
+	hvd_alloc_merge(listed);
+}
+
 int hvd_launch_listed_within(struct hvd_launch *launch, const struct hvd_alloc *granted, struct hvd_err *err)
 {
 	if (hvd_launch_listed(launch, err) != 0)
 		return -1;
-	for (int i = 0; granted->n_hosts && i < launch->alloc.n_hosts; i++) {
-		char *table;
+	if (granted->n_hosts && !all_granted(&launch->alloc, granted))
+		rename_granted(launch, granted);
+	for (int i = 0; granted->n_hosts && i < launch->alloc.n_hosts; i++)
+		if (hvd_alloc_find(granted, launch->alloc.hosts[i].name) < 0) {
+			hvd_cleanup_free char *table = hvd_alloc_table(granted, 16);
 
-		if (hvd_alloc_find(granted, launch->alloc.hosts[i].name) >= 0)
-			continue;
-		table = hvd_alloc_table(granted, 16);
-		hvd_err_set(err, HVD_E_USAGE, "host %s is not in this allocation, which has\n%s",
-			    launch->alloc.hosts[i].name, table);
-		free(table);
-		return -1;
-	}
+			return hvd_err_set(err, HVD_E_USAGE, "host %s is not in this allocation, which has\n%s",
+					   launch->alloc.hosts[i].name, table);
+		}
 	return 0;
 }
 
@@ -146,6 +206,16 @@ int hvd_launch_hosts(struct hvd_launch *launch, struct hvd_err *err)
 	else
 		rc = hvd_err_set(err, HVD_E_NOENT, "no hosts are listed, and there is no LSF job");
 	return rc == 0 ? hvd_launch_take(launch, hvd_launch_ranks(launch->spec), err) : -1;
+}
+
+bool hvd_launch_is_local(const struct hvd_launch *launch, const char *host)
+{
+	return hvd_local_hosts_has(launch->local_hosts, host);
+}
+
+void hvd_launch_find_local(const struct hvd_launch *launch, const struct hvd_alloc *hosts)
+{
+	hvd_local_hosts_find(launch->local_hosts, hosts);
 }
 
 bool hvd_launch_installed(const struct hvd_launch *launch, const char *program)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lsf_hosts.h"
 
-#include "lib/job/this_host.h"
 #include "lib/net/addr.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/preamble.h"
@@ -34,8 +33,9 @@ int hvd_lsf_prepare(struct hvd_launch *launch, const struct hvd_backend *backend
 	}
 	if (hvd_launch_hosts(launch, err) != 0)
 		return -1;
+	hvd_launch_find_local(launch, &launch->alloc);
 	for (int i = 0; i < launch->alloc.n_hosts; i++)
-		if (!hvd_is_this_host(launch->alloc.hosts[i].name) && !hvd_launch_installed(launch, program))
+		if (!hvd_launch_is_local(launch, launch->alloc.hosts[i].name) && !hvd_launch_installed(launch, program))
 			return missing(launch, program, launch->alloc.hosts[i].name, err);
 	hvd_launch_add_hosts(launch, backend->reach);
 	return 0;
@@ -48,7 +48,7 @@ void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *pro
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	char text[64];
 
-	if (hvd_is_this_host(proc->host))
+	if (hvd_launch_is_local(launch, proc->host))
 		program = "node agent";
 	hvd_status_text(status, text, sizeof(text));
 	if (code == HVD_PREAMBLE_NO_DIRECTORY && !came) {
@@ -56,7 +56,7 @@ void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *pro
 		hvd_err_hint(why, "start hvdrun in a directory that all hosts have, with the same path");
 		return;
 	}
-	if (!came && !hvd_is_this_host(proc->host) && !hvd_name_resolves(proc->host)) {
+	if (!came && !hvd_launch_is_local(launch, proc->host) && !hvd_name_resolves(proc->host)) {
 		hvd_err_set(why, HVD_E_FAILED,
 			    "its %s ended before its ranks did (%s), and its name does not resolve here", program,
 			    text);

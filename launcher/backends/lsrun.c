@@ -19,7 +19,6 @@
 
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/this_host.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -62,7 +61,7 @@ static void equip(struct hvd_launch *launch)
 	for (size_t i = 0; i < launch->n_procs; i++) {
 		struct hvd_proc *proc = &launch->procs[i];
 
-		if (hvd_is_this_host(proc->host))
+		if (hvd_launch_is_local(launch, proc->host))
 			continue;
 		/* Without this lsrun writes stderr to stdout. */
 		hvd_env_set(&proc->env, "LSF_INTERACTIVE_STDERR", "y");

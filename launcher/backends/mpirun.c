@@ -12,7 +12,6 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/this_host.h"
 #include "lib/protocol/boot.h"
 #include "mpi.h"
 #include "slurm/alloc_slurm.h"
@@ -83,10 +82,11 @@ static void join_local_names(struct hvd_launch *launch)
 	struct hvd_alloc *a = &launch->alloc;
 	const char *first = NULL;
 
+	hvd_launch_find_local(launch, a);
 	for (int i = 0; i < a->n_hosts; i++) {
 		struct hvd_alloc_host *host = &a->hosts[i];
 
-		if (!hvd_is_this_host(host->name))
+		if (!hvd_launch_is_local(launch, host->name))
 			continue;
 		if (first && strcmp(host->name, first) != 0) {
 			free(host->name);
@@ -111,7 +111,7 @@ static int find_hosts(struct hvd_launch *launch, struct hvd_err *err)
 		return -1;
 	}
 	join_local_names(launch);
-	launch->one_machine = launch->alloc.n_hosts == 1 && hvd_is_this_host(launch->alloc.hosts[0].name);
+	launch->one_machine = launch->alloc.n_hosts == 1 && hvd_launch_is_local(launch, launch->alloc.hosts[0].name);
 	return 0;
 }
 

@@ -9,7 +9,6 @@
 #include "backend.h"
 
 #include "lib/base/xalloc.h"
-#include "lib/job/this_host.h"
 #include "lib/net/addr.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/preamble.h"
@@ -27,8 +26,9 @@ static bool suits(const struct hvd_launch *launch)
 
 	if (!launch->spec->hosts.listed || hvd_launch_listed(&look, NULL) != 0)
 		return false;
+	hvd_launch_find_local(launch, &look.alloc);
 	for (int i = 0; i < look.alloc.n_hosts; i++)
-		other |= !hvd_is_this_host(look.alloc.hosts[i].name);
+		other |= !hvd_launch_is_local(launch, look.alloc.hosts[i].name);
 	hvd_alloc_clear(&look.alloc);
 	return other;
 }
@@ -86,7 +86,7 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
 		    struct hvd_err *why)
 {
-	bool local = hvd_is_this_host(proc->host);
+	bool local = hvd_launch_is_local(launch, proc->host);
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	char text[64];
 

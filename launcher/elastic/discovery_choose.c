@@ -103,7 +103,8 @@ static int local_alloc(struct hvd_launch *own, struct hvd_err *err)
 /* Hosts that do not change: those that the user listed, those of the job, or this machine. */
 static int choose_fixed(const struct hvd_launch *launch, struct hvd_discovery_opts *out, struct hvd_err *err)
 {
-	struct hvd_launch own = {.spec = launch->spec, .envp = launch->envp, .log = launch->log};
+	struct hvd_launch own = {
+		.spec = launch->spec, .envp = launch->envp, .log = launch->log, .local_hosts = launch->local_hosts};
 	int rc;
 
 	out->from = HVD_DISCOVER_HOSTS;

@@ -138,7 +138,7 @@ static bool names_other_host(const char *text)
 
 	if (hvd_addr_parse(text, &addr) == 0)
 		return !is_own_addr(&addr);
-	if (hvd_is_this_host(text) || gethostname(own, sizeof(own) - 1) != 0 || strlen(text) >= sizeof(name))
+	if (hvd_like_this_host(text) || gethostname(own, sizeof(own) - 1) != 0 || strlen(text) >= sizeof(name))
 		return false;
 	own[strcspn(own, ".")] = '\0';
 	memcpy(name, text, strlen(text) + 1);

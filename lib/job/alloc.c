@@ -165,13 +165,13 @@ char *hvd_alloc_table(const struct hvd_alloc *a, int max_hosts)
 		if (w > (size_t)width && w < 48)
 			width = (int)w;
 	}
-	fprintf(f, "  %-*s  slots\n", width, "host");
+	fprintf(f, "  %-*s  slots", width, "host");
 	for (int i = 0; i < shown; i++)
-		fprintf(f, "  %-*s  %5d\n", width, a->hosts[i].name, a->hosts[i].slots);
+		fprintf(f, "\n  %-*s  %5d", width, a->hosts[i].name, a->hosts[i].slots);
 	for (int i = shown; i < a->n_hosts; i++)
 		rest += a->hosts[i].slots;
 	if (shown < a->n_hosts)
-		fprintf(f, "  and %d more hosts with %d slots\n", a->n_hosts - shown, rest);
+		fprintf(f, "\n  and %d more hosts with %d slots", a->n_hosts - shown, rest);
 	if (fclose(f) != 0 || !text) {
 		free(text);
 		return hvd_xstrdup("");
@@ -189,7 +189,6 @@ int hvd_alloc_take(const struct hvd_alloc *a, int np, struct hvd_alloc *out, str
 	if (np > a->slots || a->slots == 0) {
 		char *table = hvd_alloc_table(a, 10);
 
-		table[strlen(table) - (*table ? 1 : 0)] = '\0';
 		hvd_err_set(err, HVD_E_USAGE, "%d processes were asked for, but there %s %d slot%s%s%s%s:\n%.600s", np,
 			    a->slots == 1 ? "is" : "are", a->slots, a->slots == 1 ? "" : "s", a->source[0] ? " (" : "",
 			    a->source, a->source[0] ? ")" : "", table);

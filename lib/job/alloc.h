@@ -67,8 +67,8 @@ int hvd_alloc_take(const struct hvd_alloc *a, int np, struct hvd_alloc *out, str
 /* The index of the host of that name; -1 if there is none. */
 int hvd_alloc_find(const struct hvd_alloc *a, const char *name);
 
-/* A table of hosts and slots for messages, with a line for each of the first max_hosts hosts (0: all). The caller frees
- * it. */
+/* A table of hosts and slots for messages, with a line for each of the first max_hosts hosts (0: all), and no newline
+ * behind the last. The caller frees it. */
 char *hvd_alloc_table(const struct hvd_alloc *a, int max_hosts);
 
 #endif

@@ -91,7 +91,7 @@ bool hvd_same_host(const char *a, const char *b)
 	return strcspn(b, ".") == len && strncmp(a, b, len) == 0 && (!a[len] || !b[len]);
 }
 
-bool hvd_is_this_host(const char *name)
+bool hvd_like_this_host(const char *name)
 {
 	char own[256] = "";
 

@@ -38,7 +38,8 @@ int hvd_machine_id(char id[HVD_MACHINE_LEN + 1], struct hvd_err *err);
  * "node1.example.org". */
 bool hvd_same_host(const char *a, const char *b);
 
-/* Is `name` a name of this host? "localhost" and the loopback addresses are. */
-bool hvd_is_this_host(const char *name);
+/* May `name` be a name of this host? Names are compared, no name service is asked: "node1.example.org" passes on any
+ * node1. "localhost" and the loopback addresses do everywhere. What counts is local_hosts.h. */
+bool hvd_like_this_host(const char *name);
 
 #endif

@@ -54,6 +54,79 @@ nobody() { ! as_root hvdlogin pgrep -u alice >/dev/null; }
     nobody_left 2
 }
 
+own_address() { cluster exec -- getent ahostsv4 hvdlogin | awk 'NR == 1 { print $1 }'; }
+
+# with_hosts LINE… -- CMD…: runs CMD with these lines in everybody's /etc/hosts, and sets $status and $output as run does.
+with_hosts() {
+    local hosts before lines=()
+    hosts=$(cluster path)/etc/hosts
+    before=$(<"$hosts")
+    while [[ $1 != -- ]]; do lines+=("$1") && shift; done
+    printf '%s\n' "${lines[@]}" >>"$hosts"
+    run "${@:2}"
+    echo "$before" >"$hosts"
+}
+
+@test "a listed address of this machine is this machine, and so is a name that leads to it" {
+    local own own6 host place='echo "$HOROVOD_RANK/$HOROVOD_SIZE $HOROVOD_LOCAL_RANK on $(hostname)"'
+    own=$(own_address)
+    own6=$(on_login ip -6 -o addr show dev eth0 scope global | awk 'NR == 1 { sub("/.*", "", $4); print $4 }')
+    for host in "$own" "[$own6]" 127.0.1.1 "[::1]" localhost; do
+        run on_login hvdrun --hosts "$host:2" sh -c "$place"
+        exits 0
+        has "0/2 0 on hvdlogin" "1/2 1 on hvdlogin"
+    done
+    with_hosts "$own alias.example.org" -- on_login hvdrun --hosts alias.example.org:2 sh -c "$place"
+    exits 0
+    has "0/2 0 on hvdlogin" "1/2 1 on hvdlogin"
+    # A discovery script may print addresses, too.
+    echo "echo $own:2" >"$(home)/discover"
+    chmod +x "$(home)/discover"
+    run on_login hvdrun -np 2 --min-np 2 --host-discovery-script ./discover --max-restarts=0 sh -c "$place"
+    exits 0
+    has "0/2 0 on hvdlogin" "1/2 1 on hvdlogin"
+    nobody_left 2
+    assert_no_leftovers
+}
+
+@test "a name is not this machine's for its first label" {
+    local own
+    own=$(own_address)
+    run on_login hvdrun --dry-run --hosts hvdlogin.any.domain:2 true
+    exits 0
+    has "backend: ssh" "-- hvdlogin.any.domain "
+    with_hosts "${own%.*}.250 hvdlogin.any.domain" -- on_login hvdrun --dry-run --hosts hvdlogin.any.domain:2 true
+    has "backend: ssh" "-- hvdlogin.any.domain "
+    with_hosts "$own hvdlogin.any.domain" -- on_login hvdrun --dry-run --hosts hvdlogin.any.domain:2 true
+    exits 0
+    has "backend: fork"
+    # One of several hosts that share a name, as login hosts do.
+    with_hosts "$own login.any.domain" "${own%.*}.250 login.any.domain" -- \
+        on_login hvdrun --dry-run --hosts login.any.domain:2 true
+    has "backend: ssh"
+}
+
+@test "name servers that do not answer delay a launch by two seconds, not by each name" {
+    local etc late=''
+    etc=$(cluster path)/etc
+    as_root hvdn1 python3 -c '
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 53))
+time.sleep(60)' 3>&- &
+    wait_for 10 as_root hvdn1 sh -c 'ss -Hlun sport = :53 | grep -q .'
+    sed -i 's/^hosts:.*/hosts: files dns/' "$etc/nsswitch.conf"
+    echo "nameserver $(cluster exec -- getent ahostsv4 hvdn1 | awk 'NR == 1 { print $1 }')" >"$etc/resolv.conf"
+    begin on_login hvdrun --dry-run --hosts "$(printf 'n%d.example.org:1,' {1..100})localhost:1" true
+    ended 5 || late=1
+    sed -i 's/^hosts:.*/hosts: files/' "$etc/nsswitch.conf"
+    echo '# no name servers here' >"$etc/resolv.conf"
+    as_root hvdn1 pkill -KILL -x python3
+    [[ ! $late ]]
+    exits 0
+    has "backend: ssh" "-- n100.example.org "
+}
+
 @test "any option of srun's has srun start the ranks" {
     local how
     for how in "-n 2" "-np 2 -l" "-np 2 --kill-on-bad-exit=0" "-np 2 -J name" "-np 2 --export=ALL" "-np 2 --output=none" \

@@ -26,6 +26,23 @@ lines() { [[ $(grep -c "$2" <<<"$output") -eq $1 ]] || { echo "not $1 times '$2'
     assert_no_leftovers
 }
 
+@test "hosts of a job may be listed by address, or with their domain" {
+    local of2
+    of2=$(cluster exec -- getent ahostsv4 hvdn2 | awk 'NR == 1 { print $1 }')
+    script inner.sh <<END
+#!/bin/sh
+hvdrun --hosts hvdn3.any.domain:1,$of2:2 bash -c '$HOSTS'
+hvdrun --hosts 10.77.0.99:1 true
+END
+    submit -N3 --ntasks-per-node=2 inner.sh
+    lines 1 "hvdn3 0/3"
+    lines 1 "hvdn2 1/3"
+    lines 1 "hvdn2 2/3"
+    has "host 10.77.0.99 is not in this allocation, which has"
+    [[ $output != *$'\n\n'* && $status -eq 2 ]]
+    assert_no_leftovers
+}
+
 @test "-c, --mem, -t, -J and --cpu-bind reach Slurm" {
     run launch hvdrun -N2 -n4 --ntasks-per-node=2 -c3 --mem=200 -t 7 -J my-name --cpu-bind=none \
         bash -c 'echo "$SLURM_CPUS_PER_TASK $SLURM_JOB_NAME"; squeue -h -j $SLURM_JOB_ID -o "%l %m"'

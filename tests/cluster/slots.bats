@@ -96,6 +96,12 @@ hosts_are() {
     in_job hvdrun --hosts hvdn1:1,nowhere:2 true
     exits 2
     has "host nowhere is not in this allocation" "hvdn1      2"
+    has_not $'\n\n' "hvdn4      2 "
+    # The name of a node with any domain: names do not resolve here.
+    in_job hvdrun --hosts hvdn3.cluster.local:1,hvdn2:2 bash -c "'$WHERE'"
+    exits 0
+    hosts_are "hvdn2:2 hvdn3:1"
+    has "hvdn3 0/3" "hvdn2 1/3"
     assert_no_leftovers
 }
 

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host_addrs.h - the addresses of many hosts, looked up at once and in bounded time.
+ *
+ * glibc's resolver has no limit of its own: where name servers drop what they are asked, each name takes 10 s by
+ * default. So a child process asks for all names side by side, and ends when the time is over.
+ */
+#ifndef HVD_HOST_ADDRS_H
+#define HVD_HOST_ADDRS_H
+
+#include "lib/net/addr.h"
+
+#include <stddef.h>
+
+#define HVD_HOST_ADDRS_MAX 16 /* addresses of one host that are looked at */
+
+/* A zeroed one is a host whose name has no address, or none that a name server told in time. */
+struct hvd_host_addrs {
+	struct hvd_addr v[HVD_HOST_ADDRS_MAX];
+	size_t n;
+};
+
+/* The addresses of each of n names, in their order. A name that is a literal address has that address. Waits for name
+ * servers `seconds` at most. Caller frees. */
+struct hvd_host_addrs *hvd_host_addrs_find(const char *const *names, size_t n, double seconds);
+
+#endif
