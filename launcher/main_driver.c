@@ -29,7 +29,8 @@ extern char **environ;
 #define SRUN_FD 3
 
 static const char usage[] =
-	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--port-range=LO-HI] [--nics=LIST]\n"
+	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--wanted=N] [--per-node]\n"
+	"                  [--port-range=LO-HI] [--nics=LIST]\n"
 	"                  [--start-timeout=SEC] [--rendezvous=auto|launch|batch] [--trace=FILE] [--config=FILE]\n"
 	"                  [--store=agent|rank0|off] [--store-relay=auto|always|never] [--frameworks=LIST]\n"
 	"                  [--init-timeout=SEC] [--preflight=off|quick|full] [--spares=N] [--hang-timeout=SEC]\n"
@@ -112,6 +113,8 @@ static int parse(int argc, char **argv, struct program *prog)
 		{"step", required_argument, NULL, 's'},
 		{"nodes", required_argument, NULL, 'N'},
 		{"tasks", required_argument, NULL, 'n'},
+		{"wanted", required_argument, NULL, 'w'},
+		{"per-node", no_argument, NULL, 'P'},
 		{"port-range", required_argument, NULL, 'p'},
 		{"key-fd", required_argument, NULL, 'K'},
 		{"verbose", optional_argument, NULL, 'v'},
@@ -152,6 +155,12 @@ static int parse(int argc, char **argv, struct program *prog)
 			break;
 		case 'n':
 			bad |= number(optarg, &opts->ranks);
+			break;
+		case 'w':
+			bad |= number(optarg, &opts->wanted_ranks);
+			break;
+		case 'P':
+			opts->ranks_per_host = true;
 			break;
 		case 'p':
 			if (sscanf(optarg, "%u-%u", &lo, &hi) != 2 || lo < 1 || lo > hi || hi > 65535) {

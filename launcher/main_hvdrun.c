@@ -99,8 +99,9 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 {
 	opts->spec = launch->spec;
 	opts->mode = backend->mode;
-	if (launch->spec->spares > 0 && !launch->spec->srun.places_tasks)
+	if (launch->spec->spares > 0)
 		opts->wanted_ranks = (uint32_t)launch->spec->ranks.requested;
+	opts->ranks_per_host = launch->spec->srun.places_tasks && launch->spec->srun.tasks_per_node;
 	opts->loopback = backend->loopback || launch->one_machine;
 	/* What mpirun or jsrun starts cannot have the rendezvous, and what stays behind in a step keeps Slurm waiting.
 	 */

@@ -231,5 +231,7 @@ extern slurm_conf_t slurm_conf __attribute__((weak));
  * of them was given. It returns false for a name that this release does not know. */
 extern char hvd_srun_opt __asm__("opt") __attribute__((weak));
 extern bool slurm_option_isset(void *opt, const char *name) __attribute__((weak));
+/* Whether an option, by its letter, was given on the command line. */
+extern bool slurm_option_set_by_cli(void *opt, int letter) __attribute__((weak));
 
 #endif

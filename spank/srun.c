@@ -77,6 +77,17 @@ int hvd_srun_prepare(struct hvd_plugin *pl, struct hvd_err *err)
 	return 0;
 }
 
+/* With spare hosts the driver must know whether the number of tasks is the user's own, for those of a job's environment
+ * describe the allocation. */
+static void add_wanted(uint32_t tasks, struct hvd_strv *argv)
+{
+	if (!&hvd_srun_opt || !slurm_option_set_by_cli || !slurm_option_set_by_cli(&hvd_srun_opt, 'n'))
+		return;
+	hvd_strv_addf(argv, "--wanted=%u", tasks);
+	if (slurm_option_isset && slurm_option_isset(&hvd_srun_opt, "ntasks-per-node"))
+		hvd_strv_add(argv, "--per-node");
+}
+
 static void driver_argv(const struct hvd_plugin *pl, spank_t sp, const char *path, struct hvd_strv *argv)
 {
 	int verbose = pl->opt.verbose != HVD_OPT_UNSET ? pl->opt.verbose : pl->site.defaults.verbose;
@@ -91,6 +102,8 @@ static void driver_argv(const struct hvd_plugin *pl, spank_t sp, const char *pat
 	hvd_strv_addf(argv, "--step=%u", step);
 	hvd_strv_addf(argv, "--nodes=%u", nodes);
 	hvd_strv_addf(argv, "--tasks=%u", tasks);
+	if (hvd_plugin_value(pl, HVD_SPARES))
+		add_wanted(tasks, argv);
 	if (slurm_conf.srun_port_range)
 		hvd_strv_addf(argv, "--port-range=%u-%u", slurm_conf.srun_port_range[0], slurm_conf.srun_port_range[1]);
 	for (int i = 0; i < HVD_N_SETTINGS; i++)

@@ -20,6 +20,7 @@ struct hvd_driver_opts {
 	bool hosts_shared;     /* processes of other users may run on the job's hosts */
 	bool rendezvous_here;  /* in the driver's process, whatever the launch spec says */
 	uint32_t wanted_ranks; /* with spares: so many of the ranks are needed; 0 = all of the hosts that are kept */
+	bool ranks_per_host;   /* the user gave ranks per host: wanted_ranks of all hosts are no more than these */
 	uint32_t hosts, ranks; /* 0: the first registration decides */
 	struct hvd_strv names; /* the hosts' names, for messages; may be empty */
 	in_port_t port_lo, port_hi; /* 0: any */

@@ -6,6 +6,7 @@
 #include "measure.h"
 #include "preflight.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -232,20 +233,68 @@ static uint32_t count_ranks(const struct hvd_node_table *table)
 	return n;
 }
 
+/* How many ranks the job must have; 0 = those of the hosts that are kept. "-N5 -n10 --ntasks-per-node=2" says no more
+ * than -N5 --ntasks-per-node=2: the tasks of spare hosts count. */
+static uint32_t wanted_ranks(const struct hvd_node_agents *agents)
+{
+	uint32_t wanted = agents->opts->wanted_ranks;
+
+	return agents->opts->ranks_per_host && wanted % agents->table.n == 0 ? 0 : wanted;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The ranks of the hosts without the spares that are left: at most, as it is not decided yet which hosts these are. */
+static uint32_t most_ranks(const struct hvd_node_agents *agents)
+{
+	const struct hvd_node_table *table = &agents->table;
+	hvd_cleanup_free uint32_t *ranks = hvd_xcalloc(table->n, sizeof(*ranks));
+	uint32_t n = 0, sum = 0;
+
+	for (uint32_t h = 0; h < table->n; h++)
+		if (told_ranks(&table->hosts[h]) > 0)
+			ranks[n++] = told_ranks(&table->hosts[h]);
+	qsort(ranks, n, sizeof(*ranks), by_number);
+	for (uint32_t i = spares_left(agents); i < n; i++)
+		sum += ranks[i];
+	return sum;
+}
+
+static int check_ranks(const struct hvd_node_agents *agents, struct hvd_err *err)
+{
+	uint32_t most = most_ranks(agents), wanted = wanted_ranks(agents), spares = spares_left(agents);
+
+	if (most > 0 && most >= wanted)
+		return 0;
+	hvd_err_set(err, agents->spares.used ? HVD_E_FAILED : HVD_E_USAGE,
+		    "without %u spare host%s there are %u slots, and the job has %u ranks",
+		    (unsigned)(agents->spares.used + spares), agents->spares.used + spares == 1 ? "" : "s",
+		    (unsigned)most, (unsigned)wanted);
+	if (agents->opts->mode != HVD_START_HOSTS)
+		return hvd_err_hint(err, "srun's -n counts the tasks of spare hosts as well: leave it out, and say "
+					 "--ntasks-per-node, and -N with the spares");
+	return hvd_err_hint(err, "ask for more hosts, or for spares that have as many slots as the others");
+}
+
 /* The host that is to be left out next: the slowest, or the last of those that are as good as each other. -1: the ranks
  * need all of them. */
 static int64_t worst_host(const struct hvd_node_agents *agents)
 {
 	const struct hvd_node_table *table = &agents->table;
 	double rate = hvd_preflight_median(table, HVD_STAGE_REGISTERED, false), least = rate * SIMILAR;
-	uint32_t ranks = count_ranks(table);
+	uint32_t ranks = count_ranks(table), wanted = wanted_ranks(agents);
 	int64_t worst = -1;
 
 	for (uint32_t h = table->n; h-- > 0;) {
 		const struct hvd_node_agent *host = &table->hosts[h];
 
 		if (host->stage < HVD_STAGE_REGISTERED || told_ranks(host) >= ranks ||
-		    ranks - told_ranks(host) < agents->opts->wanted_ranks)
+		    ranks - told_ranks(host) < wanted)
 			continue;
 		if (worst < 0 || (host->mbps > 0 && host->mbps < least)) {
 			worst = h;
@@ -255,23 +304,24 @@ static int64_t worst_host(const struct hvd_node_agents *agents)
 	return worst;
 }
 
+/* Leave out the hosts that are not needed. None of them is a bad one: hvd_spares_judge() has found those. */
 static void leave_out_worst(struct hvd_node_agents *agents)
 {
 	while (spares_left(agents) > 0) {
 		int64_t h = worst_host(agents);
-		double rate = hvd_preflight_median(&agents->table, HVD_STAGE_REGISTERED, false);
-		struct hvd_err why = {0};
-		char a[32], b[32];
+		double rate = hvd_preflight_median(&agents->table, HVD_STAGE_REGISTERED, false), own;
+		char name[32], a[32], b[32], slowest[128] = "";
 
 		if (h < 0)
 			return;
-		if (rate > 0)
-			hvd_err_set(&why, HVD_E_FAILED, "%s to its neighbours, median %s",
-				    hvd_preflight_rate(agents->table.hosts[h].mbps, a), hvd_preflight_rate(rate, b));
-		else
-			hvd_err_set(&why, HVD_E_FAILED, "it is as good as the others, and not needed");
-		if (!hvd_spares_leave_out(agents, (uint32_t)h, &why))
-			return;
+		own = agents->table.hosts[h].mbps;
+		if (own > 0 && own < rate * SIMILAR)
+			snprintf(slowest, sizeof(slowest), ": the slowest, %s to its neighbours, median %s",
+				 hvd_preflight_rate(own, a), hvd_preflight_rate(rate, b));
+		hvd_info(agents->log, "%s is a spare host, and is not needed%s",
+			 hvd_node_table_name(&agents->table, (uint32_t)h, name), slowest);
+		agents->spares.used++;
+		remove_host(agents, (uint32_t)h);
 	}
 }
 
@@ -335,16 +385,11 @@ void hvd_spares_renumber(struct hvd_node_agents *agents)
 int hvd_spares_settle(struct hvd_node_agents *agents, struct hvd_err *err)
 {
 	struct hvd_node_table *table = &agents->table;
-	uint32_t ranks;
 
+	if (check_ranks(agents, err) != 0)
+		return -1;
 	leave_out_worst(agents);
-	ranks = count_ranks(table);
-	if (ranks == 0 || ranks < agents->opts->wanted_ranks) {
-		hvd_err_set(err, HVD_E_FAILED, "the hosts that are left have %u slots, and the job has %u ranks",
-			    (unsigned)ranks, (unsigned)agents->opts->wanted_ranks);
-		return hvd_err_hint(err, "ask for more hosts, or for spares that have as many slots as the others");
-	}
-	renumber(table, agents->opts->wanted_ranks);
+	renumber(table, wanted_ranks(agents));
 	for (uint32_t h = 0; h < table->n; h++) {
 		struct hvd_node_agent *host = &table->hosts[h];
 

@@ -111,6 +111,7 @@ static void set_srun_tasks(struct hvd_launch_spec *spec, const struct hvd_option
 	spec->srun.nodes_min = nodes ? o->nodes_min : 0;
 	spec->srun.nodes_max = nodes ? o->nodes_max : 0;
 	spec->srun.places_tasks = any_given(o, places, HVD_FROM_ENV);
+	spec->srun.tasks_per_node = hvd_options_source(o, "ntasks-per-node") != HVD_FROM_DEFAULT;
 	spec->srun.add_ntasks = hvd_options_np_for_srun(o) ? o->num_proc : 0;
 	spec->srun.heterogeneous = o->het_group || o->het_colon;
 	spec->srun.shares_step = o->overlap || o->immediate;

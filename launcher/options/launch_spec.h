@@ -133,6 +133,7 @@ struct hvd_launch_spec {
 		int add_ntasks;                 /* -np, where `args` have no --ntasks that says the same */
 		int add_kill_on_bad_exit;       /* to be told to srun; -1 = the user or the environment does */
 		bool places_tasks;              /* the user said how many tasks there are, or where */
+		bool tasks_per_node;            /* --ntasks-per-node, from any source */
 		bool heterogeneous;             /* --het-group, or ":" */
 		bool shares_step;               /* --overlap, --immediate: no wait for CPUs of the step we are in */
 		bool exclusive; /* the job that srun makes is to have its nodes to itself; within a job, CPUs */

@@ -154,6 +154,51 @@ fast() {
     eight_without hvdn1
 }
 
+# refused CMD…: with status 2, and no rank was started.
+refused() {
+    run on_login "$@" sh -c 'echo "started on $(hostname)"'
+    exits 2
+    has_not "started on"
+}
+
+@test "ranks that the hosts without the spares do not hold are refused, whoever starts them" {
+    refused srun -N2 -n4 --hvd --hvd-spares=1
+    has "without 1 spare host there are " " slots, and the job has 4 ranks" "srun's -n counts the tasks of spare hosts as well"
+    refused hvdrun -N2 -n4 --preflight=full --spares=1
+    has "without 1 spare host there are " " slots, and the job has 4 ranks" "srun's -n counts the tasks of spare hosts as well"
+    refused hvdrun -N5 -np 8 --ntasks-per-node=2 --spares=1
+    has "without 1 spare host there are 7 slots, and the job has 8 ranks"
+    refused salloc -Q -N2 -n4 srun -n4 --hvd --hvd-spares=1
+    has "without 1 spare host there are " " slots, and the job has 4 ranks"
+    refused salloc -Q -N2 --ntasks-per-node=2 hvdrun -np 4 --spares=1
+    has "the job has 2 hosts, and needs 2 and 1 spare"
+    refused hvdrun --hosts hvdn1:2,hvdn2:2 -np 4 --spares=1
+    has "the job has 2 hosts, and needs 2 and 1 spare"
+    refused hvdrun --launcher=fork -np 4 --spares=1
+    has "the job has 1 hosts, and needs 1 and 1 spare"
+    # The number of the job's tasks counts the spares, and so does one that says no more than --ntasks-per-node.
+    run on_login salloc -Q -N2 -n4 srun --hvd --hvd-spares=1 true
+    exits 0
+    run on_login srun -N2 -n4 --ntasks-per-node=2 --hvd --hvd-spares=1 bash -c "$RANKS"
+    exits 0
+    has "0 2 0 0 1 0 " "1 2 1 0 1 1 "
+    run on_login hvdrun -N2 -n4 --ntasks-per-node=2 --spares=1 bash -c "$RANKS"
+    exits 0
+    has "0 2 0 0 1 0 " "1 2 1 0 1 1 "
+}
+
+@test "a spare host that is as good as the others is called a spare, and has no fault" {
+    run over_ssh --preflight=full --spares=1 bash -c "$RANKS"
+    exits 0
+    [[ $(grep -cE "^hvdrun: hvdn[1-5] is a spare host, and is not needed" <<<"$output") -eq 1 ]] || { echo "$output" && return 1; }
+    has_not "left out"
+    run on_login srun -N5 --ntasks-per-node=2 --hvd --hvd-spares=1 bash -c "$RANKS"
+    exits 0
+    has "hvdn5 is a spare host, and is not needed"
+    has_not "left out"
+    eight_without hvdn5
+}
+
 @test "ssh: a host that sshd does not answer on is left out, and its failure is not that of the job" {
     sshd_down hvdn2
     run over_ssh --spares=1 bash -c "$RANKS"
