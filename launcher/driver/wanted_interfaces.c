@@ -15,7 +15,9 @@ static int lacks_iface(const struct hvd_node *node, const char *what, const char
 
 	hvd_err_set(err, HVD_E_USAGE, "there is no usable interface %s%s there, only %s%s%s", what, name, have,
 		    node->dropped ? "; left out: " : "", node->dropped ? node->dropped : "");
-	hvd_err_hint(err, "name interfaces that every host has, or leave the option out to have them found");
+	hvd_err_hint(err,
+		     "name interfaces that every host has, by name, pattern (ib*), subnet (10.1.0.0/16) or what they "
+		     "are not (^docker0); or leave the option out to have them found");
 	return hvd_err_host(err, node->name);
 }
 

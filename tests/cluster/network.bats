@@ -255,7 +255,7 @@ NFT
         # shellcheck disable=SC2086
         launch_telling $option -N4
         exits 2
-        has "hvdn2: there is no usable interface ib0 there"
+        has "hvdn2: there is no usable interface ib0 there" "pattern (ib*), subnet (10.1.0.0/16) or what they are not (^docker0)"
         has eth0
         ((took < 20000))
     done
