@@ -6,6 +6,7 @@
 #include "lib/process/spawn.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 static struct hvd_failure_report *current(struct hvd_elastic_failures *failures)
 {
@@ -60,12 +61,20 @@ void hvd_elastic_failures_end(struct hvd_elastic_failures *failures, struct hvd_
 			      const struct hvd_log *log)
 {
 	struct hvd_failure_report *report = any(failures->now) ? failures->now : failures->last;
+	const struct hvd_rank_end *first;
+	const char *host;
 
 	if (!any(report))
 		return;
 	hvd_failure_report_log(report, false, log);
 	hvd_failure_report_json(report, &result->first_failure, &result->failures);
-	result->status = hvd_status_exit(hvd_failure_report_status(report));
+	first = hvd_failure_report_first(report, &host);
+	result->rank_failed = true;
+	result->rank = first->rank;
+	result->local_rank = first->local_rank;
+	snprintf(result->host, sizeof(result->host), "%s", host);
+	result->rank_status = hvd_failure_report_status(report);
+	result->status = hvd_status_exit(result->rank_status);
 }
 
 void hvd_elastic_failures_clear(struct hvd_elastic_failures *failures)

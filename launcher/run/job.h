@@ -23,8 +23,8 @@
 struct hvd_result {
 	int status;       /* exit status: the first failed rank's, else the backend's, 1 when the start failed */
 	bool started;     /* every rank had its plan */
-	bool rank_failed; /* … and one failed: */
-	uint32_t rank;
+	bool rank_failed; /* one failed: */
+	uint32_t rank, local_rank; /* local_rank: of an elastic job only */
 	char host[256];
 	int rank_status; /* as from waitpid(2) */
 	/* What --json has of the failures (launcher/diagnosis/failure_report.h); NULL = nothing. The result's own. */

@@ -209,8 +209,11 @@ void hvd_report_as_horovodrun(const struct hvd_launch *launch, const struct hvd_
 	else if (result->rank_failed) {
 		hvd_error(launch->log, "%s The first process to do so was:", detected);
 		/* Without hvdrun's name in front: horovodrun writes these at the beginning of a line. */
-		dprintf(launch->log->fd, "Process name: %u\nExit code: %d\n", (unsigned)result->rank,
-			hvd_status_exit(result->rank_status));
+		if (launch->spec->elastic.on)
+			dprintf(launch->log->fd, "Process name: %s[%u]\n", result->host, (unsigned)result->local_rank);
+		else
+			dprintf(launch->log->fd, "Process name: %u\n", (unsigned)result->rank);
+		dprintf(launch->log->fd, "Exit code: %d\n", hvd_status_exit(result->rank_status));
 	} else if (result->started || result->generations > 0)
 		hvd_error(launch->log, "%s", detected);
 }
@@ -255,7 +258,8 @@ char *hvd_report_build(char *const *envp)
 	char *horovod = ask_horovod(envp);
 	char *all = hvd_xasprintf("hvdrun %s\n\nLaunch backends:\n    [X] srun (Slurm)%s\n"
 				  "    [X] jsrun, blaunch, lsrun (LSF)\n    [X] ssh (hosts that are listed)\n"
-				  "    [X] mpirun (--mpi)\n    [X] fork (this machine)\n\n%s\n",
+				  "    [X] mpirun (--mpi)\n    [X] join (agents that come by themselves)\n"
+				  "    [X] fork (this machine)\n\n%s\n",
 				  HVD_VERSION,
 				  hvd_slurm_built_in() ? "" : "; elastic jobs only with --host-discovery-script",
 				  horovod ? horovod : none);

@@ -410,6 +410,11 @@ terminated. The first process to do so was:"$'\n'"Process name: 3"$'\n'"Exit cod
     run as_horovodrun -np 2 --min-np 2 -H "$NAMES" false
     exits 1
     has "Horovod detected that one or more processes exited with non-zero status"
+    # One that fails before all have come to the rendezvous; horovodrun names a worker by host and slot.
+    run as_horovodrun -np 2 --min-np 2 -H localhost:2 bash -c '[ $HOROVOD_RANK != 1 ] || exit 7; sleep 50'
+    exits 7
+    [[ $output == *"Horovod detected that one or more processes exited with non-zero status, thus causing the job to be \
+terminated. The first process to do so was:"$'\n'"Process name: localhost[1]"$'\n'"Exit code: 7" ]] || { echo "$output" && return 1; }
     run on_login hvdrun -np 2 --hosts "$NAMES" false
     exits 1
     has_not "Horovod detected"

@@ -206,9 +206,40 @@ csm_node_attributes_query -n h1\,h2' ]
 	[[ $output == *$'\n'"Horovod v9.9:"$'\n\n'"Available Frameworks:"$'\n'"    [X] PyTorch"$'\n'"-m horovod.runner.launch --check-build" ]]
 }
 
-@test "--check-build names LSF" {
+@test "--check-build names every value of --launcher" {
+	local launcher launchers
+	run -2 --separate-stderr hvdrun --launcher=nosuch true
+	launchers=$(grep -o "auto|[a-z|]*" <<<"$stderr")
 	run -0 hvdrun --check-build
-	[[ $output == *"[X] jsrun, blaunch, lsrun (LSF)"* ]]
+	for launcher in ${launchers//|/ }; do
+		[[ $launcher == auto ]] || grep -qE "^    \[X\] (.*, )?${launcher}[, ]" <<<"$output" || { echo "no $launcher in: $output" && false; }
+	done
+}
+
+@test "a Horovod that lacks the controller of its ranks is told of in one line" {
+	local env=$PWD/env lib
+	lib=$env/lib/python3.11/site-packages/horovod/torch/mpi_lib_v2.cpython-311-x86_64-linux-gnu.so
+	mkdir -p "$env/bin" "${lib%/*}"
+	: >"$env/pyvenv.cfg"
+	printf '#!/bin/sh\n' >"$env/bin/python3"
+	chmod +x "$env/bin/python3"
+	# said OPTION...: what hvdrun says of Horovod
+	said() { hvdrun --launcher=fork -np 2 "$@" python3 train.py 2>&1 | grep -F horovod || true; }
+	local PATH=$env/bin:$PATH gloo='"_ZTIN7horovod6common14GlooControllerE"' mpi='"_ZTIN7horovod6common13MPIControllerE"'
+	[[ -z $(said) ]]
+	echo "$gloo" >"$lib"
+	[[ -z $(said) && -z $(said --min-np=2) ]]
+	echo "$gloo $mpi" >"$lib"
+	[[ -z $(said) && -z $(said --min-np=2) ]]
+	echo "$mpi" >"$lib"
+	[[ $(said) == "hvdrun: warning: "*"/site-packages/horovod was built for MPI only, and its ranks are to use Gloo: --mpi"* ]]
+	[[ $(said --min-np=2) == "hvdrun: warning: "*"/site-packages/horovod was built without Gloo, which elastic jobs"* ]]
+	[[ $(said --min-np=2 | wc -l) -eq 1 && $(said | wc -l) -eq 1 ]]
+	# Programs of other frameworks do not need it.
+	[[ -z $(said --min-np=2 --max-restarts=1) && -z $(said --frameworks=torch) ]]
+	# By its path, and from PYTHONPATH.
+	mv "$env/lib" "$PWD/moved"
+	[[ -z $(said) && $(PYTHONPATH=/nowhere:$PWD/moved/python3.11/site-packages said) == *"$PWD/moved/python3.11/site-packages/horovod was built"* ]]
 }
 
 # soon COMMAND...: within half a minute it succeeds
