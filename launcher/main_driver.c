@@ -93,7 +93,7 @@ static int apply_settings(struct program *prog, struct hvd_err *err)
 
 	if (hvd_options_env(o, environ, err) != 0 || worker_controller(o, err) != 0 || hvd_config_load(o, err) != 0)
 		return -1;
-	if (hvd_nicspec_check_all(o->nics.v, err) != 0)
+	if (hvd_nicspec_check_all(o->nics.v, err) != 0 || hvd_options_check_trace(o, err) != 0)
 		return -1;
 	for (size_t i = 0; i < o->warnings.n; i++)
 		hvd_warn(&prog->log, "%s", o->warnings.v[i]);

@@ -177,6 +177,8 @@ bool hvd_options_settings_below(const char *map);
 /* The rules between options, when all values are known. Settles what one option decides about another, and adds to
  * o->notes. */
 int hvd_options_check(struct hvd_options *o, struct hvd_err *err);
+/* A part of that, for a program that has other rules: can the file of --trace be written? */
+int hvd_options_check_trace(const struct hvd_options *o, struct hvd_err *err);
 
 void hvd_options_free(struct hvd_options *o); /* NULL is fine */
 

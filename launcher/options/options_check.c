@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options_check.c - the rules between options, checked when all values are known. */
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
 #include "lib/net/nicspec.h"
 #include "options_rows.h"
 
+#include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 bool hvd_options_mpi(const struct hvd_options *o)
 {
@@ -224,6 +230,23 @@ static int check_troubles(const struct hvd_options *o, struct hvd_err *err)
 						   : "leave it out: the MPI decides which hosts have ranks");
 }
 
+/* The trace is written when the launch has started: too late to say that it cannot be. */
+int hvd_options_check_trace(const struct hvd_options *o, struct hvd_err *err)
+{
+	hvd_cleanup_free char *path = o->trace ? hvd_xstrdup(o->trace) : NULL;
+	struct stat st;
+	bool there = path && stat(path, &st) == 0;
+
+	if (there && S_ISDIR(st.st_mode))
+		errno = EISDIR;
+	else if (!path || access(there ? path : dirname(path), W_OK) == 0)
+		return 0;
+	hvd_err_sys(err, "--trace %.200s cannot be written", o->trace);
+	if (err)
+		err->code = HVD_E_USAGE;
+	return hvd_err_hint(err, "name a file in a folder that is there, and that you may write to");
+}
+
 static int check_command(struct hvd_options *o, struct hvd_err *err)
 {
 	if (o->hold && o->command.n && *o->command.v[0] && is_host_list(o->command.v[0])) {
@@ -279,7 +302,8 @@ int hvd_options_check(struct hvd_options *o, struct hvd_err *err)
 		return 0;
 	if (check_exclusive(o, err) || check_processes(o, err) || check_failure(o, err) || check_launcher(o, err) ||
 	    check_function(o, err) || check_discover(o, err) || check_elastic(o, err) || check_async(o, err) ||
-	    check_troubles(o, err) || check_command(o, err) || hvd_nicspec_check_all(o->nics.v, err))
+	    check_troubles(o, err) || hvd_options_check_trace(o, err) || check_command(o, err) ||
+	    hvd_nicspec_check_all(o->nics.v, err))
 		return -1;
 	add_notes(o);
 	return 0;
