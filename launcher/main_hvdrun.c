@@ -12,6 +12,7 @@
 #include "launcher/elastic/elastic.h"
 #include "launcher/options/config.h"
 #include "launcher/options/options.h"
+#include "launcher/run/horovod_build.h"
 #include "launcher/run/report.h"
 #include "launcher/run/requeue.h"
 #include "launcher/run/run.h"
@@ -248,6 +249,7 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 	if (rc != 0 || check_size(launch, backend, err) != 0)
 		return -1;
 	say_where(launch, backend);
+	hvd_horovod_build_check(launch);
 	driver_opts(launch, backend, opts);
 	if (spec->dry_run)
 		return hvd_report_dry_run(launch, backend, json);
