@@ -90,7 +90,7 @@ static void admit(struct hvd_node_agents *agents, uint32_t h)
 	if (agents->barrier == HVD_BARRIER_ALL)
 		return;
 	relay = hvd_plan_relay(&agents->plan, &agents->table, h);
-	msg = json_pack("{s:s, s:[], s:b}", "t", "plan", "ranks", "stay", 1);
+	msg = json_pack("{s:s, s:[], s:b, s:b}", "t", "plan", "ranks", "stay", 1, "func_key", agents->opts->func_key);
 	if (relay)
 		json_object_set_new(msg, "relay", relay);
 	hvd_conn_send(host->client->conn, msg);
@@ -130,7 +130,7 @@ static void decide_relays(struct hvd_node_agents *agents, enum hvd_stage least)
 			all ? (uint32_t)agents->plan.layout.size : most_ranks(agents->opts->spec),
 			&agents->service.endpoints, agents->log);
 	if (agents->plan.relays.used)
-		hvd_rv_service_seclude(&agents->service, agents->opts->kept_scope);
+		hvd_rv_service_seclude(&agents->service);
 	else
 		hvd_rv_service_no_relays(&agents->service);
 }

@@ -28,8 +28,6 @@ struct hvd_driver_opts {
 	/* X: tell every rank, whatever its framework, where it meets the others (X_ADDR, X_PORT) and who it is (X_RANK,
 	 * X_HOST). NULL = only as its framework wants to know. */
 	const char *rendezvous_env;
-	/* A scope of the rendezvous that has values before any rank starts. NULL = none has. */
-	const char *kept_scope;
 	bool func_key;       /* ranks get the key that signs a function and its results (lib/protocol/func_key.h) */
 	const char *id_text; /* how shims identify themselves: "munge", "file:PATH", "fd:N" */
 };

@@ -35,33 +35,6 @@ static void count_planned(struct hvd_plan_delivery *delivery, uint32_t host, uin
 	delivery->table->ranks_planned++;
 }
 
-static void add_env(json_t *env, const char *prefix, const char *name, json_t *value)
-{
-	char *full = hvd_xasprintf("%s_%s", prefix, name);
-
-	json_object_set_new(env, full, value);
-	free(full);
-}
-
-static json_t *rank_plan(struct hvd_plan_delivery *delivery, uint32_t rank)
-{
-	json_t *env = hvd_plan_env(delivery->plan, delivery->table, rank, delivery->opts);
-	const char *prefix = delivery->opts->rendezvous_env;
-	int host = delivery->plan->layout.rank_slots[rank].host;
-	char text[HVD_ADDR_TEXT];
-	struct hvd_addr addr;
-	in_port_t port;
-
-	if (!prefix)
-		return env;
-	port = hvd_plan_rendezvous(delivery->plan, delivery->table, (uint32_t)host, &addr);
-	add_env(env, prefix, "ADDR", json_string(hvd_addr_text(&addr, text)));
-	add_env(env, prefix, "PORT", json_sprintf("%u", port));
-	add_env(env, prefix, "RANK", json_sprintf("%u", (unsigned)rank));
-	add_env(env, prefix, "HOST", json_string(delivery->plan->layout.hosts[host].name));
-	return env;
-}
-
 bool hvd_plan_delivery_keeps_all(const struct hvd_plan_delivery *delivery)
 {
 	return delivery->opts->mode == HVD_START_SUPERVISED_RANKS ||
@@ -131,7 +104,8 @@ void hvd_plan_delivery_send(struct hvd_plan_delivery *delivery, struct hvd_clien
 		json_t *ranks = json_array();
 
 		for (uint32_t r = 0; r < node->n_ranks; r++) {
-			json_array_append_new(ranks, rank_plan(delivery, node->ranks[r]));
+			json_array_append_new(
+				ranks, hvd_plan_env(delivery->plan, delivery->table, node->ranks[r], delivery->opts));
 			count_planned(delivery, cl->host, node->ranks[r]);
 		}
 		send_plan(delivery, cl,
@@ -144,7 +118,8 @@ void hvd_plan_delivery_send(struct hvd_plan_delivery *delivery, struct hvd_clien
 			    (cl->role == HVD_ROLE_AGENT && delivery->opts->mode == HVD_START_RANKS);
 
 		send_plan(delivery, cl,
-			  json_pack("{s:s, s:o, s:b, s:b}", "t", "plan", "env", rank_plan(delivery, cl->rank), "keep",
+			  json_pack("{s:s, s:o, s:b, s:b}", "t", "plan", "env",
+				    hvd_plan_env(delivery->plan, delivery->table, cl->rank, delivery->opts), "keep",
 				    keep, "func_key", delivery->opts->func_key));
 		count_planned(delivery, cl->host, cl->rank);
 		if (keep && !delivery->opts->loopback)

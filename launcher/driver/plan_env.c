@@ -157,6 +157,24 @@ int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_node_table *table, 
 	return rank_ports ? list_workers(plan, table, ports, spec->spares > 0, err) : 0;
 }
 
+static void add_env(struct hvd_strv *env, const char *prefix, const char *name, const char *value)
+{
+	hvd_strv_addf(env, "%s_%s=%s", prefix, name, value);
+}
+
+/* Where the rank meets the others and who it is, whatever its framework. */
+static void add_rendezvous(struct hvd_strv *env, const char *prefix, const struct hvd_emit *in, const char *host)
+{
+	char text[HVD_ADDR_TEXT], number[16];
+
+	add_env(env, prefix, "ADDR", hvd_addr_text(&in->rendezvous, text));
+	snprintf(number, sizeof(number), "%u", in->port);
+	add_env(env, prefix, "PORT", number);
+	snprintf(number, sizeof(number), "%d", in->slot->rank);
+	add_env(env, prefix, "RANK", number);
+	add_env(env, prefix, "HOST", host);
+}
+
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
 		     const struct hvd_driver_opts *opts)
 {
@@ -194,6 +212,8 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 	hvd_emit_all(&in, &env);
 	hvd_strv_add_all(&env, opts->spec->env.v);
 	hvd_strv_add_all(&env, opts->extra_env.v);
+	if (opts->rendezvous_env)
+		add_rendezvous(&env, opts->rendezvous_env, &in, plan->layout.hosts[h].name);
 	for (size_t i = 0; i < env.n; i++) {
 		char *value = strchr(env.v[i], '=');
 

@@ -43,6 +43,7 @@ struct elastic {
 	struct hvd_hang_watch *hang;
 	struct hvd_silent_ranks *silent;
 	struct hvd_elastic_failures failures;
+	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_time_limit *limit;
 	struct hvd_leaving leaving;
 	bool restart; /* PyTorch's policy (machine.h) */
@@ -143,6 +144,7 @@ static void do_generation(bool prepared, void *arg)
 	struct hvd_err why = {0};
 
 	hvd_elastic_failures_next(&el->failures, hvd_machine_generation(el->machine), el->job.log);
+	hvd_runfunc_generation(el->func);
 	hvd_elastic_rv_cancel_notify(el->erv);
 	hvd_gloo_peers_begin(el->peers);
 	if (hvd_machine_layout(el->machine, false, &layout, &why) == 0)
@@ -216,7 +218,8 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 {
 	struct elastic *el = arg;
 
-	(void)err;
+	if (el->func && hvd_runfunc_serve(el->func, rv, &el->job.secret.session.key, err) != 0)
+		return -1;
 	if (el->restart)
 		return 0;
 	/* New workers wait for the members of the last generation, who come after their current batch. */
@@ -395,6 +398,14 @@ static void on_limit_end(void *arg)
 		end_all(arg);
 }
 
+/* Nobody reads the results of --run-func any more. */
+static void on_unread(void *arg)
+{
+	static const struct hvd_err none = {0};
+
+	finish(&none, 1, arg);
+}
+
 /* All ranks have ended, so that the job can begin again. */
 static void on_all_left(int status, void *arg)
 {
@@ -439,6 +450,8 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	el->events = hvd_event_queue_create(job->base, el->machine);
 	el->peers = hvd_gloo_peers_create();
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, job->log);
+	if (hvd_job_open_func(job, on_unread, el, &el->func, err) != 0)
+		return -1;
 	el->agents = hvd_node_agents_create(job->base, HVD_BARRIER_AS_THEY_COME, job->opts, &job->secret.session,
 					    &agents_ops, el, job->log, err);
 	if (!el->agents)
@@ -465,11 +478,19 @@ static void cleanup(struct elastic *el)
 	hvd_hang_watch_destroy(el->hang);
 	hvd_silent_ranks_destroy(el->silent);
 	hvd_node_agents_destroy(el->agents);
+	hvd_runfunc_close(el->func);
 	hvd_gloo_peers_destroy(el->peers);
 	hvd_event_queue_destroy(el->events);
 	hvd_elastic_failures_clear(&el->failures);
 	hvd_machine_destroy(el->machine);
 	hvd_job_clear(&el->job);
+}
+
+static const struct hvd_layout *last_layout(const struct elastic *el)
+{
+	const struct hvd_layout *layout = hvd_agent_layout(el->agents);
+
+	return layout->size ? layout : NULL;
 }
 
 int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts,
@@ -498,6 +519,9 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 	result->seconds = hvd_job_seconds(&el.job);
 	if (el.output_lost)
 		hvd_job_failed(&el.job);
+	/* Ranks that do not meet have started as well. */
+	if (rc == 0 && el.func)
+		result->status = hvd_runfunc_end(el.func, last_layout(&el), result->status, last_layout(&el) != NULL);
 	cleanup(&el);
 	return rc;
 }

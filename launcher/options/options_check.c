@@ -155,11 +155,6 @@ static int check_function(const struct hvd_options *o, struct hvd_err *err)
 	}
 	if (o->run_func && o->selftest)
 		return hvd_err_set(err, HVD_E_USAGE, "--run-func and --selftest cannot be given together");
-	if (o->run_func && hvd_options_elastic(o)) {
-		hvd_err_set(err, HVD_E_USAGE, "--run-func needs a job of fixed size");
-		return hvd_err_hint(
-			err, "leave --min-np, --max-np, --max-restarts, --discover and --host-discovery-script out");
-	}
 	if (o->run_func && o->rendezvous == HVD_RENDEZVOUS_BATCH) {
 		hvd_err_set(err, HVD_E_USAGE,
 			    "with --run-func the rendezvous runs where hvdrun does, not on the first node");

@@ -124,6 +124,21 @@ void hvd_job_stop(struct hvd_job *job)
 	event_base_loopbreak(job->base);
 }
 
+int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, struct hvd_runfunc **out,
+		      struct hvd_err *err)
+{
+	const struct hvd_launch_spec *spec = job->launch->spec;
+
+	*out = NULL;
+	if (!spec->function.file)
+		return 0;
+	job->opts->rendezvous_env = HVD_RUNFUNC_ENV;
+	job->opts->func_key = true;
+	hvd_strv_addf(&job->opts->extra_env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
+	*out = hvd_runfunc_open(job->base, spec->function.file, spec->function.results, gone, arg, job->log, err);
+	return *out ? 0 : -1;
+}
+
 void hvd_job_end_procs(struct hvd_job *job)
 {
 	if (hvd_procs_destroy(job->procs) != 0)

@@ -16,6 +16,7 @@
 #include "lib/protocol/boot.h"
 #include "procs.h"
 #include "requeue.h"
+#include "runfunc.h"
 #include "secret.h"
 
 #include <jansson.h>
@@ -83,6 +84,10 @@ void hvd_job_ended_by(struct hvd_job *job, int sig);
 double hvd_job_seconds(const struct hvd_job *job); /* since hvd_job_init() */
 /* The result is a failure, unless it is one already. */
 void hvd_job_failed(struct hvd_job *job);
+/* With --run-func: offer the function to the ranks. *out is NULL without, and is the caller's. `gone` as in runfunc.h;
+ * -1 with err set. */
+int hvd_job_open_func(struct hvd_job *job, void (*gone)(void *arg), void *arg, struct hvd_runfunc **out,
+		      struct hvd_err *err);
 /* The loop has ended: end the processes that are left, with what they have started in sessions of their own. */
 void hvd_job_end_procs(struct hvd_job *job);
 void hvd_job_clear(struct hvd_job *job); /* whatever uses the event loop is gone */

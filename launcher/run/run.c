@@ -353,21 +353,6 @@ static void on_unread(void *arg)
 	end_all(run);
 }
 
-static int open_func(struct run *run, struct hvd_err *err)
-{
-	const struct hvd_launch_spec *spec = run->job.launch->spec;
-
-	if (!spec->function.file)
-		return 0;
-	run->job.opts->rendezvous_env = HVD_RUNFUNC_ENV;
-	run->job.opts->kept_scope = HVD_RUNFUNC_SCOPE;
-	run->job.opts->func_key = true;
-	hvd_strv_addf(&run->job.opts->extra_env, HVD_RUNFUNC_MAX_ENV "=%zu", hvd_runfunc_max());
-	run->func = hvd_runfunc_open(run->job.base, spec->function.file, spec->function.results, on_unread, run,
-				     run->job.log, err);
-	return run->func ? 0 : -1;
-}
-
 /* ---- signals and children ---- */
 
 static void on_host_came(uint32_t host, void *arg)
@@ -525,7 +510,7 @@ static int begin(struct run *run, struct hvd_err *err)
 	run->unasked.late = evtimer_new(job->base, on_unasked_late, run);
 	run->told = evtimer_new(job->base, on_told, run);
 	run->failures = hvd_failure_report_create();
-	if (open_func(run, err) != 0)
+	if (hvd_job_open_func(job, on_unread, run, &run->func, err) != 0)
 		return -1;
 	run->driver = hvd_driver_create(job->base, job->opts, &job->secret.session, &ops, run, job->log, err);
 	if (!run->driver)

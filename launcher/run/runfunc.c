@@ -197,12 +197,28 @@ int hvd_runfunc_serve(struct hvd_runfunc *rf, struct hvd_rv *rv, const struct hv
 	hvd_func_sign(&rf->key, "func", "", rf->func + HVD_FUNC_MAC_LEN, rf->func_len - HVD_FUNC_MAC_LEN, rf->func);
 	if (hvd_rv_put(rv, HVD_RUNFUNC_SCOPE, "func", rf->func, rf->func_len, err) != 0)
 		return -1;
+	hvd_rv_lasting(rv, HVD_RUNFUNC_SCOPE);
 	free(rf->func);
 	rf->func = NULL;
 	hvd_rv_hook(rv, HVD_RUNFUNC_SCOPE, &func, rf);
 	hvd_rv_hook(rv, SCOPE_RESULT, &result, rf);
 	hvd_rv_hook(rv, SCOPE_ERROR, &error, rf);
 	return 0;
+}
+
+static void empty_set(struct hvd_set *set)
+{
+	if (set->n)
+		memset(set->has, 0, set->n);
+}
+
+void hvd_runfunc_generation(struct hvd_runfunc *rf)
+{
+	if (!rf)
+		return;
+	empty_set(&rf->results);
+	empty_set(&rf->errors);
+	hvd_results_add(rf->out, json_pack("{s:s}", "t", "generation"), "", 0);
 }
 
 void hvd_runfunc_failed(struct hvd_runfunc *rf, uint32_t rank, const char *host, int status)

@@ -11,6 +11,7 @@
  *   {"t":"error", "rank":R, "length":N}       the same, of an error
  *   {"t":"exit", "rank":R, "host":H, "status":S, "how":TEXT, "length":0}   a rank failed; S as a shell has it,
  *                                             0 when all that it failed to do is to send a result
+ *   {"t":"generation", "length":0}            of an elastic job: only what follows is of its latest ranks
  *   {"t":"end", "status":S, "started":B, "ranks":N, "length":0}            the last one; S is hvdrun's
  */
 #ifndef HVD_RUNFUNC_H
@@ -45,6 +46,9 @@ struct hvd_runfunc *hvd_runfunc_open(struct event_base *base, const char *func, 
 				     void (*gone)(void *arg), void *arg, const struct hvd_log *log,
 				     struct hvd_err *err);
 void hvd_runfunc_close(struct hvd_runfunc *rf); /* after the server; NULL is fine */
+
+/* An elastic job begins a new generation: what its ranks have sent before counts no longer. NULL is fine. */
+void hvd_runfunc_generation(struct hvd_runfunc *rf);
 
 /* Offer the function at this server, signed, and take results there. `rf` must outlive the server; the key of the
  * launch's session is copied. */

@@ -243,6 +243,11 @@ void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds)
 	rv->cfg.rank_wait = seconds;
 }
 
+void hvd_rv_lasting(struct hvd_rv *rv, const char *scope)
+{
+	hvd_rv_store_lasting(rv->store, slice(scope));
+}
+
 void hvd_rv_clear(struct hvd_rv *rv, const char *kept)
 {
 	hvd_rv_store_clear(rv->store, kept ? slice(kept) : (struct hvd_slice){0});

@@ -153,8 +153,10 @@ char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max);
 void hvd_rv_tcpstore_ask_waits(struct hvd_rv *rv, size_t max, void (*done)(char *text, void *arg), void *arg);
 /* Set how many members a scope has: its values are removed when all members have deleted their key. 0: not known. */
 int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, struct hvd_err *err);
-/* Forget all values and scope sizes, but those of the scope `kept` (may be NULL): a new generation of the job begins.
- * Waiting GETs go on waiting. */
+/* What the scope has, which is something, stays as long as the server, whatever is cleared. */
+void hvd_rv_lasting(struct hvd_rv *rv, const char *scope);
+/* Forget all values and scope sizes, but those of the scope `kept` (may be NULL) and of lasting ones: a new generation
+ * of the job begins. Waiting GETs go on waiting. */
 void hvd_rv_clear(struct hvd_rv *rv, const char *kept);
 /* Forget the values of one scope, not its size. */
 void hvd_rv_clear_scope(struct hvd_rv *rv, const char *scope);

@@ -358,7 +358,7 @@ void hvd_rv_service_no_relays(struct hvd_rv_service *service)
 	service->endpoints.relay_port = 0;
 }
 
-void hvd_rv_service_seclude(struct hvd_rv_service *service, const char *kept)
+void hvd_rv_service_seclude(struct hvd_rv_service *service)
 {
 	struct hvd_addr loopback;
 
@@ -370,7 +370,7 @@ void hvd_rv_service_seclude(struct hvd_rv_service *service, const char *kept)
 	hvd_rv_keep(service->rv, &loopback, 1);
 	hvd_rv_access_replace(service->access, NULL, 0);
 	hvd_rv_expel(service->rv);
-	hvd_rv_clear(service->rv, kept);
+	hvd_rv_clear(service->rv, NULL);
 	hvd_rv_tcpstore_renew(service->rv);
 }
 
@@ -517,5 +517,5 @@ void hvd_rv_service_message(struct hvd_rv_service *service, const json_t *msg)
 	else if (strcmp(type, "no-relays") == 0)
 		hvd_rv_service_no_relays(service);
 	else if (strcmp(type, "seclude") == 0)
-		hvd_rv_service_seclude(service, NULL);
+		hvd_rv_service_seclude(service);
 }

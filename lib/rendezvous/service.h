@@ -124,9 +124,9 @@ void hvd_rv_service_relays(struct hvd_rv_service *service, const char *session_i
 /* No relay will come: stop listening for them. */
 void hvd_rv_service_no_relays(struct hvd_rv_service *service);
 /* Relays are used, and no rank has started yet: close the service to all but them, and this host's own user over
- * loopback. What strangers may have stored until now is removed: all values but those of the scope `kept`, which this
- * process has put there (NULL = none; a service in another process has none). */
-void hvd_rv_service_seclude(struct hvd_rv_service *service, const char *kept);
+ * loopback. What strangers may have stored until now is removed: all values but those of scopes that last
+ * (hvd_rv_lasting()), which this process has put there. */
+void hvd_rv_service_seclude(struct hvd_rv_service *service);
 /* Only the relays of these hosts may be connected from now on (their numbers in the job). */
 void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t *origins, size_t n);
 /* What both ends of a relay's connection prove: that they have the launch's key. */

@@ -16,6 +16,7 @@ struct named {
 	struct hvd_rv_scope scope;
 	size_t members; /* 0: not known */
 	size_t done;    /* keys that their owners have deleted */
+	bool lasting;
 	size_t name_len;
 	char name[];
 };
@@ -190,6 +191,14 @@ int hvd_rv_store_scope_size(struct hvd_rv_store *st, struct hvd_slice scope, siz
 	return 0;
 }
 
+void hvd_rv_store_lasting(struct hvd_rv_store *st, struct hvd_slice scope)
+{
+	struct named *n = find(st, scope);
+
+	if (n)
+		n->lasting = true;
+}
+
 void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept)
 {
 	const struct named *keep = kept.p ? find(st, kept) : NULL;
@@ -197,7 +206,7 @@ void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept)
 	for (size_t i = 0; i < st->scopes.room; i++) {
 		for (struct named *n = (struct named *)st->scopes.slots[i], *chain; n; n = chain) {
 			chain = (struct named *)n->node.chain;
-			if (n == keep)
+			if (n == keep || n->lasting)
 				continue;
 			clear(n);
 			n->members = 0;
@@ -280,6 +289,9 @@ void hvd_rv_store_destroy(struct hvd_rv_store *st)
 {
 	if (!st)
 		return;
+	for (size_t i = 0; i < st->scopes.room; i++)
+		for (struct hvd_hash_node *n = st->scopes.slots[i]; n; n = n->chain)
+			((struct named *)n)->lasting = false;
 	hvd_rv_store_clear(st, (struct hvd_slice){0});
 	hvd_rv_table_free(&st->table);
 	hvd_hash_table_free(&st->scopes);

@@ -63,8 +63,11 @@ struct hvd_rv_scope *hvd_rv_store_scope_new(struct hvd_rv_store *st, size_t name
 /* Forget the scope and all that is in it. There must be no waiters. NULL is fine. */
 void hvd_rv_store_scope_free(struct hvd_rv_store *st, struct hvd_rv_scope *sc);
 
-/* Forget all values and scope sizes, but those of the scope `kept`; with kept.p NULL of all scopes that have
- * names. Waiters go on waiting. */
+/* The scope, which has a value, lasts until the store is destroyed: hvd_rv_store_clear() leaves it alone. */
+void hvd_rv_store_lasting(struct hvd_rv_store *st, struct hvd_slice scope);
+
+/* Forget all values and scope sizes, but those of the scope `kept` and of lasting ones; with kept.p NULL of all others
+ * that have names. Waiters go on waiting. */
 void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept);
 /* Forget the values of one scope, not its size. */
 void hvd_rv_store_clear_scope(struct hvd_rv_store *st, struct hvd_slice scope);

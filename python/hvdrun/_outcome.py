@@ -53,6 +53,7 @@ class Outcome(object):
     def __init__(self):
         self.results = {}  # rank: pickle, in base64
         self.failures = []  # in the order they came: {"rank", "host", "how" or "traceback", ...}
+        self.before = []  # the same, of the last generation of an elastic job that had any
         self.end = None
 
     def add(self, head, data):
@@ -67,14 +68,19 @@ class Outcome(object):
             self.failures.append(about)
         elif head["t"] == "exit":
             self.failures.append(head)
+        elif head["t"] == "generation":
+            self.results.clear()
+            self.before = self.failures or self.before
+            self.failures = []
         elif head["t"] == "end":
             self.end = head
 
     def first_failure(self):
         """Returns the failure that caused the others. HorovodInternalError, which a rank raises when another one has
         gone, is never the cause. What a rank raised is preferred to how it ended."""
-        raised = {f["rank"]: f for f in self.failures if "traceback" in f}
-        causes = [raised.get(f["rank"], f) for f in self.failures]
+        failures = self.failures or self.before
+        raised = {f["rank"]: f for f in failures if "traceback" in f}
+        causes = [raised.get(f["rank"], f) for f in failures]
         for f in causes:
             if f.get("type") != "HorovodInternalError":
                 return f
@@ -86,7 +92,7 @@ class Outcome(object):
         return failure is not None and "traceback" not in failure and failure["status"] == 128 + signal.SIGTERM
 
     def tracebacks(self):
-        return {f["rank"]: f["traceback"] for f in self.failures if "traceback" in f}
+        return {f["rank"]: f["traceback"] for f in self.failures or self.before if "traceback" in f}
 
 
 def _rank_error(failure, outcome, status, messages, reason):

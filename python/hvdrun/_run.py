@@ -46,22 +46,33 @@ def _option(arguments, name, value):
         arguments.append("--" + name if value is True else "--{}={}".format(name, value))
 
 
-def _refuse_elastic(given):
-    for name, value in given.items():
-        if value is not None:
-            raise NotImplementedError(
-                "{}: hvdrun.run() starts jobs of a fixed size; give num_proc alone".format(name)
-            )
+def same(name, value, old, old_value):
+    """Returns the value of a parameter that has an old name, too."""
+    if value is not None and old_value is not None and value != old_value:
+        raise ValueError("{}={} and {}={} are the same thing".format(name, value, old, old_value))
+    return old_value if value is None else value
 
 
-def _counts(num_proc, np, extra_args):
+def elastic_options(min_num_proc, max_num_proc, reset_limit, cooldown_range, host_discovery_script):
+    """Returns hvdrun's options for an elastic job; none for a job of fixed size."""
+    arguments = []
+    _option(arguments, "min-np", min_num_proc)
+    _option(arguments, "max-np", max_num_proc)
+    _option(arguments, "host-discovery-script", host_discovery_script)
+    if reset_limit is not None or cooldown_range is not None:
+        if not arguments:
+            raise ValueError("reset_limit and cooldown_range are for elastic jobs; give min_num_proc, too")
+        _option(arguments, "reset-limit", reset_limit)
+    if cooldown_range is not None:
+        least, most = cooldown_range
+        arguments += ["--blacklist-cooldown-range", str(least), str(most)]
+    return arguments
+
+
+def _counts(num_proc, elastic, extra_args):
     """Returns hvdrun's options for the number of ranks."""
-    if np is not None:
-        if num_proc is not None and num_proc != np:
-            raise ValueError("num_proc={} and np={} are the same thing".format(num_proc, np))
-        num_proc = np
     if num_proc is None:
-        num_proc = "all" if extra_args else 1
+        num_proc = "all" if extra_args or elastic else 1
     if num_proc == "all":
         return []
     if isinstance(num_proc, bool) or not isinstance(num_proc, int) or num_proc < 1:
@@ -120,8 +131,11 @@ def run(
     executable          the ranks' Python, by default this one; cloudpickle has to be there
     disable_cache       without effect: nothing is cached
     np, network_interface   the same as num_proc and network_interfaces
-    min_num_proc, min_np, max_num_proc, max_np, reset_limit, cooldown_range, host_discovery_script
-                        NotImplementedError: elastic jobs are not for run()
+    min_num_proc, max_num_proc, reset_limit, cooldown_range, host_discovery_script
+                        an elastic job of Horovod's: ranks come and go, func uses hvd.elastic.run. The list has what
+                        the ranks of the last generation return. cooldown_range is (least, most) seconds. With
+                        extra_args=["--max-restarts=N"] all ranks call func anew, as PyTorch's do
+    min_np, max_np      the same as min_num_proc and max_num_proc
 
     Not in horovod.run():
     env                 variables for hvdrun and the ranks, besides os.environ; None takes one away
@@ -132,16 +146,12 @@ def run(
     Raises RankError when a rank raises or dies, LaunchError when the job cannot start. At an interrupt (Ctrl-C) the
     ranks are ended first.
     """
-    _refuse_elastic(
-        {
-            "min_num_proc": min_num_proc,
-            "max_num_proc": max_num_proc,
-            "min_np": min_np,
-            "max_np": max_np,
-            "reset_limit": reset_limit,
-            "cooldown_range": cooldown_range,
-            "host_discovery_script": host_discovery_script,
-        }
+    elastic = elastic_options(
+        same("min_num_proc", min_num_proc, "min_np", min_np),
+        same("max_num_proc", max_num_proc, "max_np", max_np),
+        reset_limit,
+        cooldown_range,
+        host_discovery_script,
     )
     if hosts is not None and hostfile is not None:
         raise ValueError("give hosts or hostfile, not both")
@@ -157,7 +167,7 @@ def run(
     if isinstance(network_interfaces, str):
         network_interfaces = [network_interfaces]
 
-    arguments = _counts(num_proc, np, extra_args)
+    arguments = _counts(same("num_proc", num_proc, "np", np), elastic, extra_args) + elastic
     _option(arguments, "hosts", hosts)
     _option(arguments, "hostfile", hostfile)
     _option(arguments, "slots-per-host", slots)

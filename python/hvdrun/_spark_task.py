@@ -6,22 +6,33 @@ imports nothing of it. They need hvd-task, and their Python has pyspark.
 
 The agent of an executor is the task with the lowest partition there. It runs hvd-task --join, which starts one rank for
 each task of the executor, and ends with this process: hvd-task reads the launch's key from a pipe whose other end only
-this process has. The other tasks wait, so that Spark counts what the ranks use, and so that Spark ends the stage when
-it loses any of them.
+this process has. The other tasks wait for it at a socket of the executor, so that Spark counts what the ranks use, and
+so that Spark ends the stage when it loses any of them. They do not wait in BarrierTaskContext.barrier() or allGather():
+when Spark 4 ends a task that waits there, an exception that nobody catches ends the whole executor with status 50.
 
-A task that fails makes Spark start the whole stage again, which does not help where hvd-task is missing: that is
-returned and not raised. hvdrun refuses the agents of a second stage once the ranks have started.
+A task that fails makes Spark start the whole stage again, which does not help where hvd-task is missing: that is told by
+an accumulator, which comes to Spark's driver as soon as the task has ended well. hvdrun refuses the agents of a second
+stage once the ranks have started.
 """
 
+import hashlib
+import hmac
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
+import time
 
 # Bytes of what hvd-task says that come back to the driver.
 TEXT_MAX = 4096
+# Seconds that the tasks of one executor, which Spark starts together, may take to find each other; between two tries.
+TOGETHER_SECONDS = 120
+RETRY_SECONDS = 0.1
+# Bytes that a task tells the agent of its executor.
+TOLD_MAX = 65536
 # Levels of parent processes among which an executor's own process is.
 PARENTS_MAX = 8
 
@@ -70,6 +81,86 @@ def gpus_of(context):
         return []
 
 
+def socket_name(key, executor):
+    """Returns the name of the executor's socket, an abstract one that nobody else can know before it is there."""
+    mac = hmac.new(key.encode("ascii"), executor.encode("utf-8"), hashlib.sha256)
+    return "\0hvdrun-spark-" + mac.hexdigest()[:32]
+
+
+class Others(object):
+    """The other tasks of this executor, at the agent's end of the socket."""
+
+    def __init__(self, name):
+        self._until = time.time() + TOGETHER_SECONDS
+        self._tasks = {}  # partition: (attempt, GPUs, connection)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        while True:
+            try:
+                self._listener.bind(name)
+                break
+            except OSError:  # the agent of a stage that Spark has given up has not ended yet
+                if time.time() > self._until:
+                    raise
+                time.sleep(RETRY_SECONDS)
+        self._listener.listen(128)
+
+    def _take(self, connection):
+        pid_uid_gid = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", pid_uid_gid)[1] != os.getuid():
+            return False
+        connection.settimeout(10)
+        try:
+            told = json.loads(connection.makefile("r").readline(TOLD_MAX))
+        except (OSError, ValueError):
+            return False
+        partition, attempt = told["partition"], told["attempt"]
+        if partition in self._tasks:
+            if self._tasks[partition][0] > attempt:
+                return False
+            self._tasks[partition][2].close()
+        self._tasks[partition] = attempt, told["gpus"], connection
+        return True
+
+    def gpus(self, partitions):
+        """Waits for the tasks of these partitions. Returns their GPUs in the order of the partitions."""
+        while not all(p in self._tasks for p in partitions):
+            self._listener.settimeout(max(self._until - time.time(), RETRY_SECONDS))
+            try:
+                connection = self._listener.accept()[0]
+            except socket.timeout:
+                raise RuntimeError("Spark has not started all tasks of executor {}".format(executor_id()))
+            if not self._take(connection):
+                connection.close()
+        return [gpu for p in partitions for gpu in self._tasks[p][1]]
+
+    def release(self):
+        """The ranks have ended."""
+        self._listener.close()
+        for _, _, connection in self._tasks.values():
+            try:
+                connection.sendall(b"\n")
+            except OSError:  # Spark has ended it
+                pass
+            connection.close()
+
+
+def wait_for_agent(name, told):
+    """Tells the agent of this executor what it has to know, and returns when the ranks have ended."""
+    until = time.time() + TOGETHER_SECONDS
+    while time.time() < until:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            try:
+                connection.connect(name)
+                connection.sendall(json.dumps(told).encode("ascii") + b"\n")
+                if connection.recv(1):
+                    return
+                until = time.time() + TOGETHER_SECONDS  # that agent has died, or was one of a stage given up
+            except OSError:  # it is not there yet
+                pass
+        time.sleep(RETRY_SECONDS)
+    raise RuntimeError("executor {} has no agent".format(executor_id()))
+
+
 def environment(send, gpus):
     """Returns the environment of an agent, and so of its ranks."""
     environ = dict(os.environ)
@@ -105,9 +196,9 @@ def run_agent(send, name, slots, index, gpus):
             "--join=" + send["address"],
             "--key-file=-",
             "--slots=%d" % slots,
-            "--index=%d" % index,
             "--name=" + name,
-        ],
+        ]
+        + ([] if index is None else ["--index=%d" % index]),
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         universal_newlines=True,
@@ -127,22 +218,38 @@ def run_agent(send, name, slots, index, gpus):
         raise RuntimeError("{}: {}".format(name, "".join(texts).strip()[-TEXT_MAX:]))
 
 
-def main(send):
-    """Returns a dictionary: host, the executor's name, and missing, why it had no agent, or None."""
+def elastic(send, lacks):
+    """A task of run_elastic(): each is an agent with one slot, and a host of its own. When it fails, as with its executor,
+    Spark starts another."""
+    from pyspark import TaskContext
+
+    name, why = executor_name(), missing(send["hvd_task"])
+    if why:
+        lacks.add([name + ": " + why])
+    else:
+        run_agent(send, name, 1, None, gpus_of(TaskContext.get()))
+
+
+def main(send, lacks):
+    """Tells the accumulator `lacks` why there is no agent here, if that is so."""
     from pyspark import BarrierTaskContext
 
     context = BarrierTaskContext.get()
     partition = context.partitionId()
     name = executor_name()
+    why = missing(send["hvd_task"])
+    if why:
+        lacks.add([name + ": " + why])
+        return
     # Executors are told apart by the address that Spark has for each.
     executors = [info.address for info in context.getTaskInfos()]
     here = [i for i, address in enumerate(executors) if address == executors[partition]]
-    told = [
-        json.loads(text)
-        for text in context.allGather(json.dumps({"missing": missing(send["hvd_task"]), "gpus": gpus_of(context)}))
-    ]
-    if not any(t["missing"] for t in told):
-        if partition == here[0]:
-            run_agent(send, name, len(here), partition, [gpu for i in here for gpu in told[i]["gpus"]])
-        context.barrier()
-    return {"host": name, "missing": told[partition]["missing"]}
+    gpus, where = gpus_of(context), socket_name(send["key"], executors[partition])
+    if partition != here[0]:
+        wait_for_agent(where, {"partition": partition, "attempt": context.taskAttemptId(), "gpus": gpus})
+        return
+    others = Others(where)
+    try:
+        run_agent(send, name, len(here), partition, gpus + others.gpus(here[1:]))
+    finally:
+        others.release()

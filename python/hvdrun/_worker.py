@@ -11,6 +11,7 @@ MAC of this launch stands in front of each value, and nothing without it is look
 """
 
 import base64
+import ctypes
 import hashlib
 import hmac
 import http.client
@@ -189,18 +190,30 @@ def exit_code(error):
     return 1
 
 
+def rank_now(environ):
+    """Returns this process's rank, which may change in elastic jobs of Horovod. Horovod sets its variable from C++ then,
+    which os.environ does not see."""
+    rank = environ["HVD_RUN_FUNC_RANK"]
+    if environ.get("HOROVOD_ELASTIC") == "1":
+        getenv = ctypes.CDLL(None).getenv
+        getenv.restype = ctypes.c_char_p
+        rank = (getenv(b"HOROVOD_RANK") or b"").decode("ascii", "replace") or rank
+    return int(rank)
+
+
 def main():
     environ = os.environ
     if "HVD_RUN_FUNC_ADDR" not in environ:
         sys.exit("this is a part of the Python module hvdrun, and is started by hvdrun --run-func")
     rendezvous = Rendezvous(environ)
-    rank, host = int(environ["HVD_RUN_FUNC_RANK"]), environ["HVD_RUN_FUNC_HOST"]
+    host = environ["HVD_RUN_FUNC_HOST"]
     look_where_the_caller_does(environ)
     try:
         func = load(rendezvous.function())
         result = dump_result(func(), int(environ.get("HVD_RUN_FUNC_MAX", "0")))
-        rendezvous.put("result", rank, result)
+        rendezvous.put("result", rank_now(environ), result)
     except BaseException as e:  # sys.exit() has no result either
+        rank = rank_now(environ)
         about = describe(e, rank, host)
         sys.stdout.flush()
         sys.stderr.write(about["traceback"])

@@ -11,7 +11,8 @@
 
     losses = hvdrun.spark.run(train, args=(0.1,), num_proc=8)   # by rank
 
-It takes the place of horovod.spark.run(). Needs pyspark from 3.1 on; see help(hvdrun.spark.run).
+It takes the place of horovod.spark.run(), and run_elastic() that of horovod.spark.run_elastic(). Needs pyspark from 3.1
+on; see help(hvdrun.spark.run).
 """
 
 import itertools
@@ -24,9 +25,9 @@ import warnings
 
 from ._launch import END_SECONDS, Launch, find_hvdrun, read_records
 from ._outcome import Outcome, failed, load_results
-from ._run import pickle_call
+from ._run import elastic_options, pickle_call, same
 
-__all__ = ["run"]
+__all__ = ["run", "run_elastic"]
 
 # Seconds between two looks at something that has no event: the file with hvdrun's address, Spark's executors.
 LOOK_SECONDS = 0.1
@@ -46,15 +47,30 @@ def _text_of(name):
         return f.read()
 
 
-def _make_task(source, send):
+def _make_task(source, main, send, lacks):
     """Returns the function of the stage. It refers to nothing of this module, which the executors need not have."""
 
     def task(_rows):
         namespace = {"__name__": "hvdrun_spark_task"}
         exec(compile(source, "hvdrun/_spark_task.py", "exec"), namespace)
-        return [namespace["main"](send)]
+        namespace[main](send, lacks)
+        return []
 
     return task
+
+
+def _texts(context):
+    """Returns an accumulator of Spark's for texts, whose class goes to the executors with it."""
+    from pyspark import AccumulatorParam
+
+    class Texts(AccumulatorParam):
+        def zero(self, value):
+            return []
+
+        def addInPlace(self, value, more):
+            return value + more
+
+    return context.accumulator([], Texts())
 
 
 def _true(conf, name):
@@ -100,11 +116,14 @@ def _thread(target):
 
 
 class Stage(object):
-    """The barrier stage whose tasks are the agents, in a thread of its own. Leaving a `with` block ends it."""
+    """The stage whose tasks are the agents, in a thread of its own. Leaving a `with` block ends it.
 
-    def __init__(self, context, tasks, source, send):
+    It is a barrier stage, whose tasks all run or none, unless it is for an elastic job."""
+
+    def __init__(self, context, tasks, elastic, source, send):
         self.context = context
         self.tasks = tasks
+        self.elastic = elastic
         self.source = source
         self.send = send
         self.folder = tempfile.TemporaryDirectory(prefix="hvdrun-spark-")
@@ -116,6 +135,7 @@ class Stage(object):
         self._executors = None  # Spark's names of those that were there when the stage began
         self._stop = threading.Event()
         self._thread = None
+        self._lacks = _texts(context)  # why executors have no agent
         with open(os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
             f.write(send["key"] + "\n")
 
@@ -129,6 +149,7 @@ class Stage(object):
         self.launch = launch
         self._thread = _thread(self._run)
         self._thread.start()
+        threading.Thread(target=self._watch, name="hvdrun-spark-watch", daemon=True).start()
 
     def _going(self):
         return not self._stop.is_set() and self.launch.process.poll() is None
@@ -183,23 +204,32 @@ class Stage(object):
             self._stop.wait(LOOK_SECONDS)
         return self.reason
 
-    def _results(self):
+    def _run_stage(self):
         self.context.setJobGroup(self.group, "hvdrun.spark.run: {} ranks".format(self.tasks), True)
         rows = self.context.parallelize(range(self.tasks), self.tasks)
-        return rows.barrier().mapPartitions(_make_task(self.source, self.send)).collect()
+        task = _make_task(self.source, "elastic" if self.elastic else "main", self.send, self._lacks)
+        (rows if self.elastic else rows.barrier()).mapPartitions(task).collect()
+
+    def _watch(self):
+        """Ends the launch as soon as an executor has said that it can have no agent; the others would wait for it."""
+        while self._going():
+            if self._lacks.value:
+                self.reason = "\n".join(sorted(set(self._lacks.value)))
+                self.launch.process.terminate()
+                return
+            self._stop.wait(LOOK_SECONDS)
 
     def _run(self):
         try:
             self.send["address"] = self._address()
             self.folder.cleanup()
-            self._wait_for_room()
+            if not self.elastic:
+                self._wait_for_room()
             if not self._going():
                 return
             self._executors = self._executors_now()
-            missing = {"{host}: {missing}".format(**r) for r in self._results() if r["missing"]}
-            if missing:
-                self.reason = "\n".join(sorted(missing))
-            self._end_launch(0 if missing else REASON_SECONDS)
+            self._run_stage()
+            self._end_launch(REASON_SECONDS)
         except Exception as e:
             if not self._stop.is_set():
                 self.reason = "Spark has ended the stage: " + _words(e)
@@ -314,26 +344,89 @@ def run(
     """
     if use_mpi or extra_mpi_args:
         raise NotImplementedError("use_mpi: MPI does not start processes in Spark's executors; leave use_mpi out")
-    if isinstance(extra_args, str):
-        raise TypeError("extra_args is a list of words, not one string")
     context = _context()
+    num_proc = _number("num_proc", num_proc, context.defaultParallelism)
+    options = ["-np", str(num_proc)]
+    common = start_timeout, env, stdout, stderr, verbose, nics, prefix_output_with_timestamp, executable
+    return _launch(context, (fn, args, kwargs), num_proc, False, options, common, hvd_task, extra_args, hvdrun)
+
+
+def run_elastic(
+    fn,
+    args=(),
+    kwargs=None,
+    num_proc=None,
+    min_num_proc=None,
+    max_num_proc=None,
+    start_timeout=None,
+    elastic_timeout=None,
+    reset_limit=None,
+    cooldown_range=None,
+    env=None,
+    stdout=None,
+    stderr=None,
+    verbose=1,
+    nics=None,
+    prefix_output_with_timestamp=False,
+    min_np=None,
+    max_np=None,
+    executable=None,
+    hvd_task=None,
+    extra_args=(),
+    hvdrun=None
+):
+    """Call fn(*args, **kwargs), which uses hvd.elastic.run, in the ranks of an elastic job in Spark's executors. Returns
+    what the ranks of the last generation return, by rank.
+
+    Parameters are those of horovod.spark.run_elastic(), and of run(), and mean the same. There are as many tasks as there
+    may be ranks, of an ordinary stage: each is a host of its own with one slot, which joins the job when Spark has room
+    for it. When an executor is lost, the others go on, and Spark starts its tasks again elsewhere.
+
+    num_proc            the job begins with so many ranks; by default spark.default.parallelism
+    min_num_proc        it goes on with as few; by default num_proc. min_np is the same
+    max_num_proc        there are no more, so many tasks; by default num_proc. max_np is the same
+    elastic_timeout     seconds that it waits for so many ranks; by default $HOROVOD_ELASTIC_TIMEOUT, or 600
+    reset_limit         how often ranks may come or go
+    cooldown_range      (least, most) seconds after which a task is used again that a rank has failed in
+    """
+    context = _context()
+    num_proc = _number("num_proc", num_proc, context.defaultParallelism)
+    least = _number("min_num_proc", same("min_num_proc", min_num_proc, "min_np", min_np), num_proc)
+    most = _number("max_num_proc", same("max_num_proc", max_num_proc, "max_np", max_np), max(num_proc, least))
+    options = ["-np", str(num_proc)] + elastic_options(least, most, reset_limit, cooldown_range, None)
+    if elastic_timeout is None:
+        elastic_timeout = os.environ.get("HOROVOD_ELASTIC_TIMEOUT", 600)
+    options.append("--elastic-timeout={}".format(elastic_timeout))
+    common = start_timeout, env, stdout, stderr, verbose, nics, prefix_output_with_timestamp, executable
+    return _launch(context, (fn, args, kwargs), most, True, options, common, hvd_task, extra_args, hvdrun)
+
+
+def _number(name, value, default):
+    if value is None:
+        value = default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("{} must be a number above 0, not {!r}".format(name, value))
+    return value
+
+
+def _launch(context, call, tasks, elastic, options, common, hvd_task, extra_args, hvdrun):
+    """The launch of both kinds of jobs, to its results."""
     from pyspark import cloudpickle
 
-    if num_proc is None:
-        num_proc = context.defaultParallelism
-    if isinstance(num_proc, bool) or not isinstance(num_proc, int) or num_proc < 1:
-        raise ValueError("num_proc must be a number above 0, not {!r}".format(num_proc))
+    start_timeout, env, stdout, stderr, verbose, nics, prefix_output_with_timestamp, executable = common
+    if isinstance(extra_args, str):
+        raise TypeError("extra_args is a list of words, not one string")
     lacks = exposure(context.getConf())
     if lacks:
         warnings.warn(
             "Spark {}: others on its network can read the key of this launch, and run code as you in its "
             "ranks".format(lacks),
             RuntimeWarning,
-            2,
+            3,
         )
     program = find_hvdrun(hvdrun)
     patience = _patience(start_timeout)
-    call = pickle_call(cloudpickle, fn, args, kwargs)
+    call = pickle_call(cloudpickle, *call)
     send = {
         "key": secrets.token_hex(32),
         "hvd_task": _find_hvd_task(hvd_task, program),
@@ -342,8 +435,8 @@ def run(
         "env": {name: None if value is None else str(value) for name, value in (env or {}).items()},
     }
     outcome = Outcome()
-    with Stage(context, num_proc, _text_of("_spark_task.py"), send) as stage:
-        arguments = ["--launcher=join", "-np", str(num_proc), "--start-timeout=%d" % patience]
+    with Stage(context, tasks, elastic, _text_of("_spark_task.py"), send) as stage:
+        arguments = ["--launcher=join"] + options + ["--start-timeout=%d" % patience]
         arguments += ["--key-file=" + stage.key_file, "--join-file=" + stage.join_file]
         arguments += ["--hvd-verbose"] * (int(verbose or 0) - 1)
         if nics:

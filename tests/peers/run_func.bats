@@ -73,6 +73,33 @@ job() {
     assert_no_leftovers
 }
 
+@test "hvdrun.run() as an elastic job: results are those of the ranks that are left, by their last numbers" {
+    cat >>"$(home)/work.py" <<'END'
+
+def elastic(killed):
+    import torch
+    import horovod.torch as hvd
+    hvd.init()
+    began = hvd.rank()
+    state = hvd.elastic.TorchState(step=0)
+
+    @hvd.elastic.run
+    def train(state):
+        while state.step < 30:
+            hvd.allreduce(torch.ones(10), name="x")
+            if state.step == 5 and hvd.rank() == killed and hvd.size() == 4: os.kill(os.getpid(), 9)
+            state.step += 1
+            state.commit()
+            time.sleep(0.05)
+
+    train(state)
+    return began, hvd.rank(), hvd.size(), os.environ["HOROVOD_HOSTNAME"], state.step
+END
+    job <<<'print(hvdrun.run(work.elastic, (0,), num_proc=4, min_np=2))'
+    has "[(2, 0, 2, 'hvdn2', 30), (3, 1, 2, 'hvdn2', 30)]" "generation 2: 2 ranks on 1 host"
+    assert_no_leftovers
+}
+
 @test "hvdrun.run() from the login host runs over several nodes" {
     cat >"$(home)/far.py" <<'END'
 import hvdrun, work

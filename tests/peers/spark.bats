@@ -80,6 +80,16 @@ gone() {
     grep -E "rank 1 on [^ ]+-executor-[01] has raised ZeroDivisionError" <<<"$output"
 }
 
+@test "run_elastic(): Horovod's ranks go on without one that has died, and its results are those of the others" {
+    runs
+    has "elastic: [(0, 2, 30), (1, 2, 30)]" "generation 2: 2 ranks on 2 hosts"
+}
+
+@test "a function that fails or is interrupted costs no executor and nothing that Spark has cached" {
+    runs
+    has "cached: 4" "executors live on: True" "still cached: 4"
+}
+
 @test "too few executors within the deadline, and executors without hvd-task" {
     runs
     has "LaunchError: Spark's executors have room for 4 of 5 tasks at once" "in time: True"

@@ -10,6 +10,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -101,6 +102,64 @@ def expect(kind, what, **options):
     raise AssertionError("nothing was raised")
 
 
+def elastic():
+    """A rank that dies: the others go on without it."""
+
+    def train():
+        import torch
+        import horovod.torch as hvd
+
+        hvd.init()
+        state = hvd.elastic.TorchState(step=0)
+
+        @hvd.elastic.run
+        def steps(state):
+            while state.step < 30:
+                hvd.allreduce(torch.ones(10), name="x")
+                if state.step == 5 and hvd.rank() == 1 and hvd.size() == 3:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                state.step += 1
+                state.commit()
+                time.sleep(0.05)
+
+        steps(state)
+        return hvd.rank(), hvd.size(), state.step
+
+    python = os.environ["HOROVOD_PYTHON"]
+    say("elastic:", hvdrun.spark.run_elastic(train, num_proc=3, min_np=2, executable=python))
+
+
+def cost(sc):
+    """What failed and interrupted functions cost, where each executor has two tasks: executors, and what they cache."""
+
+    def raises():
+        time.sleep(1)
+        if os.environ["RANK"] == "3":
+            raise LookupError("no data")
+        time.sleep(100)
+
+    def cached():
+        return sum(rdd.numCachedPartitions() for rdd in sc._jsc.sc().getRDDStorageInfo())
+
+    def executors():
+        return sorted(sc._jsc.sc().getExecutorIds().mkString(" ").split())
+
+    data = sc.parallelize(range(4), 4).cache()
+    data.count()
+    before = executors()
+    say("cached:", cached())
+    expect(hvdrun.RankError, raises, num_proc=4)
+    threading.Timer(6, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        hvdrun.spark.run(time.sleep, (100,), num_proc=4)
+    except KeyboardInterrupt:
+        say("interrupted")
+    time.sleep(3)  # time enough for an executor to die of it
+    say("executors live on:", before == executors())
+    say("still cached:", cached())
+    data.unpersist()
+
+
 def failures(folder):
     def divides():
         if os.environ["RANK"] == "1":
@@ -136,6 +195,8 @@ def runs(folder):
     warnings.simplefilter("error", RuntimeWarning)
     sc = context(authenticate="true", authenticate_secret="not a secret", network_crypto_enabled="true")
     results()
+    elastic()
+    cost(sc)
     failures(folder)
     sc.stop()
 

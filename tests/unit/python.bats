@@ -111,6 +111,26 @@ python() {
 	[ "$status" -eq 0 ] && [[ $output == *"all well" ]]
 }
 
+@test "as an elastic job whose ranks are started anew: the results are those of the last generation" {
+	python <<-'END'
+		def work(how):
+		    first = not os.path.exists("failed")
+		    if rank() == 0 and first: return "of no use"
+		    while rank() == 1 and first:
+		        open("failed", "w").close()
+		        raise LookupError(how)
+		    return rank(), os.environ["TORCHELASTIC_RESTART_COUNT"]
+		more = {"min_np": 1, "extra_args": ["--max-restarts=1"], "num_proc": 2}
+		print(hvdrun.run(work, ("once",), **more))
+		assert hvdrun.run(rank, min_num_proc=2, max_num_proc=2, reset_limit=1, cooldown_range=(1, 2)) == [0, 1]
+		def fails(): raise LookupError("always")
+		try: hvdrun.run(fails, **more)
+		except hvdrun.RankError as e: assert repr(e.__cause__) == "LookupError('always')", e
+		print("all well")
+	END
+	[ "$status" -eq 0 ] && [[ $output == *"[(0, '1'), (1, '1')]"* && $output == *"all well" ]]
+}
+
 @test "what makes no sense is refused before anything is started" {
 	python <<-'END'
 		def refused(kind, text, *args, **kwargs):
@@ -120,8 +140,9 @@ python() {
 		        return
 		    assert False, kwargs
 		f = len
-		for name in "min_np", "max_np", "min_num_proc", "max_num_proc", "reset_limit", "host_discovery_script":
-		    refused(NotImplementedError, name, f, **{name: 1})
+		refused(ValueError, "same thing", f, min_num_proc=1, min_np=2)
+		refused(ValueError, "elastic jobs", f, reset_limit=1)
+		refused(ValueError, "elastic jobs", f, cooldown_range=(1, 2))
 		refused(ValueError, "not both", f, hosts="a:1", hostfile="b")
 		refused(ValueError, "not both", f, use_gloo=True, use_mpi=True)
 		refused(ValueError, "mpi_args", f, mpi_args="-v")
@@ -315,7 +336,6 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 	refused "cannot write to 99" --run-func=func --results=99
 	refused "cannot write to fifo" --run-func=func --results=fifo # nobody reads it
 	refused "--rendezvous=batch" --run-func=func --results=out --rendezvous=batch
-	refused "fixed size" --run-func=func --results=out --min-np=1
 	refused "--selftest" --run-func=func --results=out --selftest
 }
 

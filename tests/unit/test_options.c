@@ -529,7 +529,6 @@ static void test_max_restarts(void **state)
 	refused("hvdrun -np 2 --max-restarts 2 --reset-limit 3 a", "--reset-limit is for Horovod's", "leave one");
 	refused("hvdrun -np 2 --max-restarts 2 --keep-going a", "--keep-going", "--max-restarts");
 	refused("hvdrun -np 2 --max-restarts 2 --mpi a", "MPI controller", "--max-restarts");
-	refused("hvdrun -np 2 --max-restarts 2 --run-func f --results r", "fixed size", "--max-restarts");
 }
 
 static void test_keep_going(void **state)

@@ -144,6 +144,13 @@ static void clears_one_scope_or_all_others(void **state)
 	assert_int_equal(hvd_rv_store_scope_size(st, S(""), 2), 0); /* a driver may say so */
 	hvd_rv_store_clear(st, (struct hvd_slice){0});
 	assert_int_equal(bytes(st), 0);
+	put(st, "runfunc", "func", "f");
+	put(st, "local", "rank_0", "b");
+	hvd_rv_store_lasting(st, S("runfunc"));
+	hvd_rv_store_lasting(st, S("never"));
+	hvd_rv_store_clear(st, (struct hvd_slice){0});
+	assert_string_equal(get(st, "runfunc", "func"), "f");
+	assert_null(get(st, "local", "rank_0"));
 	hvd_rv_store_destroy(st);
 }
 
