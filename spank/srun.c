@@ -224,8 +224,25 @@ void hvd_srun_refuse_tasks(spank_t sp, int status)
 		slurm_error("hvd: %s", err.msg);
 }
 
+/* Did the driver end before it was told to? The ranks' status stays srun's. */
+static void tell_of_driver(struct hvd_plugin *pl)
+{
+	char text[64];
+	int status;
+
+	if (pl->driver <= 0 || hvd_wait(pl->driver, hvd_now(), &status, NULL) != 0)
+		return;
+	pl->driver = 0;
+	fprintf(stderr,
+		"hvd: warning: hvd-driver ended before the step (%s): since then nobody has reported failures of ranks "
+		"or "
+		"watched hosts and limits, and a rendezvous on this host has gone with it\n",
+		hvd_status_text(status, text, sizeof(text)));
+}
+
 void hvd_srun_end_driver(struct hvd_plugin *pl)
 {
+	tell_of_driver(pl);
 	if (pl->driver_fd >= 0)
 		close(pl->driver_fd);
 	pl->driver_fd = -1;

@@ -18,6 +18,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@
 #define PLAN_MAX (64 * 1024 * 1024)
 /* How much longer than the start timeout to wait for hvd-task, which keeps that timeout itself unless it hangs. */
 #define EXTRA_SECONDS 10.0
+/* When Slurm kills the step, it kills this task within so long of hvd-task; then there is nothing to report. */
+#define KILLED_TOO_MS 200
 
 static bool begins(const char *entry, const char *name)
 {
@@ -172,6 +175,12 @@ static void give_up_with(struct hvd_plugin *pl, int status)
 
 	/* The status of a signal would hide the status with which the first task of a failed launch has ended. */
 	if (WIFSIGNALED(status)) {
+		char text[64];
+
+		poll(NULL, 0, KILLED_TOO_MS);
+		if (!pl->task.told && WTERMSIG(status) != SIGTERM)
+			fprintf(stderr, "hvd: error: %s: hvd-task, which was to get the launch plan, was %s\n",
+				own_name((char[HOST_NAME_MAX + 1]){0}), hvd_status_text(status, text, sizeof(text)));
 		hvd_plans_tell(pl, 1, NULL, 0);
 		_exit(1);
 	}

@@ -157,7 +157,8 @@ static int watchdog(struct task *task)
 {
 	struct hvd_err err = {0};
 
-	return hvd_serve_watch(atoi(task->args.value), task->args.tcpstore, &err) == 0 ? 0 : 1;
+	return hvd_serve_watch(&task->boot, &task->info, atoi(task->args.value), task->args.tcpstore, &err) == 0 ? 0
+														 : 1;
 }
 
 static int print_topology(struct task *task)
@@ -204,7 +205,7 @@ static const struct mode {
 	[MODE_HOST] = {true, true, run_host},             /* ssh, fork, blaunch, lsrun, steps of elastic jobs */
 	[MODE_PLAN] = {false, true, print_plan},          /* the plugin, in a task */
 	[MODE_SERVE] = {false, true, serve},              /* MODE_WATCHDOG */
-	[MODE_WATCHDOG] = {false, false, watchdog},       /* the node agent of rank 0's host */
+	[MODE_WATCHDOG] = {false, true, watchdog},        /* the node agent of rank 0's host */
 	[MODE_TOPOLOGY] = {false, false, print_topology}, /* the backend jsrun, on the hosts of a job */
 	[MODE_DRAIN] = {false, false, drain},             /* MODE_RANK with --input=RANK */
 	[MODE_JOIN] = {false, false, join},               /* the user */

@@ -4,6 +4,7 @@
 #include "agent.h"
 #include "command.h"
 #include "evidence.h"
+#include "last_report.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
@@ -11,7 +12,6 @@
 #include "lib/process/spawn.h"
 #include "lib/protocol/munge.h"
 #include "lib/protocol/step_note.h"
-#include "link.h"
 #include "ports.h"
 #include "rank_env.h"
 #include "rank_watch.h"
@@ -27,8 +27,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long to try to send the driver a report. */
-#define REPORT_SECONDS 3.0
 /* When a task fails, srun ends the step, and loses messages that the task wrote just before. So wait until they have
  * arrived. */
 #define LAST_WORDS_MS 100
@@ -274,41 +272,15 @@ int hvd_rank_print_plan(const struct hvd_boot *boot, struct hvd_taskinfo *info, 
 	return status;
 }
 
-struct last_report {
-	struct event_base *base;
-	json_t *msg;
-};
-
-static void on_up(struct hvd_conn *conn, void *arg)
-{
-	struct last_report *report = arg;
-
-	hvd_conn_send(conn, json_incref(report->msg));
-	hvd_conn_finish(conn, hvd_deadline_in(REPORT_SECONDS));
-}
-
-static void on_down(const struct hvd_err *why, void *arg)
-{
-	(void)why; /* the driver is gone: the job had ended before this rank did */
-	event_base_loopbreak(((struct last_report *)arg)->base);
-}
-
 /* Send a message over a new connection, and end that. `msg` is taken over. */
 static void report_anew(const struct shim *shim, json_t *msg)
 {
-	struct last_report last = {.base = event_base_new(), .msg = msg};
 	struct hvd_session session;
-	struct hvd_link *link;
 
-	if (last.base && hvd_agent_session(shim->boot, &session, NULL) == 0) {
-		link = hvd_link_create(last.base, shim->boot, &session, hvd_deadline_in(REPORT_SECONDS), on_up, on_down,
-				       &last);
-		event_base_dispatch(last.base);
-		hvd_link_destroy(link);
-	}
-	if (last.base)
-		event_base_free(last.base);
-	json_decref(msg);
+	if (hvd_agent_session(shim->boot, &session, NULL) == 0)
+		hvd_last_report_send(shim->boot, &session, msg);
+	else
+		json_decref(msg);
 }
 
 /* Send the driver a message. If the connection was kept, say_done() sends it. `msg` is taken over. */

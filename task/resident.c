@@ -102,7 +102,8 @@ static void reside(struct hvd_resident *self, const struct hvd_resident_opts *op
 	close(tell);
 	if (hvd_step_tasks_open(&self->tasks, NULL) == 0)
 		opts->run(self, opts->arg);
-	if (self->watchdog)
+	/* One that was killed is nobody's parent any longer, and its number may be another process's. */
+	if (self->watchdog && getppid() == self->watchdog)
 		kill(self->watchdog, SIGKILL);
 	_exit(0);
 }
@@ -132,10 +133,12 @@ static void stand_by(const struct hvd_resident_opts *opts, struct hvd_step_tasks
 	prctl(PR_SET_NAME, "hvd-watchdog");
 	hvd_keep_fds(NULL, 0, opts->spare, 0);
 	if (hvd_step_tasks_open(tasks, NULL) == 0 && !wait_for_end(tasks, resident)) {
-		waitpid(resident, NULL, 0);
-		resident = 0;
+		int status = 0;
+
+		waitpid(resident, &status, 0);
 		if (opts->lost)
-			opts->lost(opts->spare, tasks);
+			opts->lost(resident, status, opts->spare, tasks, opts->arg);
+		resident = 0;
 	}
 	if (resident)
 		kill(resident, SIGKILL);
@@ -157,10 +160,6 @@ static void watch(struct hvd_resident *self, const struct hvd_resident_opts *opt
 	if (resident < 0) /* go on without a watchdog */
 		self->watchdog = 0;
 	if (resident <= 0) {
-		if (self->watchdog)
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (self->watchdog && getppid() != self->watchdog)
-			_exit(1);
 		if (opts->spare)
 			close(opts->spare);
 		reside(self, opts, tell);

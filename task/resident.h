@@ -11,9 +11,9 @@
  * There are two processes. The watchdog only waits, for the end of the tasks (step_tasks.h) or of the resident, and
  * kills the resident when the tasks have ended and it has not, HVD_RESIDENT_LAST_MS later: a resident that hangs, or
  * that somebody has stopped, would otherwise stay on the host with its ports, because Slurm with proctrack/linuxproc
- * does not find it. The kernel kills the resident when the watchdog ends. The resident waits for the end of the tasks,
- * too, and kills the watchdog then. So both are gone at once, unless both were stopped; then Slurm kills them, or they
- * end when they go on.
+ * does not find it. The resident waits for the end of the tasks, too, and kills the watchdog then. So both are gone at
+ * once, unless both were stopped; then Slurm kills them, or they end when they go on. A watchdog that somebody kills is
+ * not replaced, and the resident goes on: the ranks need it.
  */
 #ifndef HVD_RESIDENT_H
 #define HVD_RESIDENT_H
@@ -45,9 +45,9 @@ struct hvd_resident_opts {
 	/* Called in the new process, which has all of this one's memory. It ends when the function returns. */
 	void (*run)(struct hvd_resident *self, void *arg);
 	void *arg;
-	/* Called in the watchdog when the resident has ended before the tasks, with `spare`, which is still open. May
-	 * be NULL. */
-	void (*lost)(int spare, struct hvd_step_tasks *tasks);
+	/* Called in the watchdog when the resident has ended before the tasks: its pid and its status as from
+	 * waitpid(2), and `spare`, which is still open. May be NULL. */
+	void (*lost)(pid_t pid, int status, int spare, struct hvd_step_tasks *tasks, void *arg);
 };
 
 /* Start one. Returns its pid; -1 with err set: nothing was started. */

@@ -2,6 +2,7 @@
 #include "serve.h"
 
 #include "agent.h"
+#include "last_report.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/key.h"
 #include "lib/base/xalloc.h"
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* How long the server may take to end after its task. Its last message takes a second at most. */
@@ -142,38 +144,39 @@ static int leave_parent(struct hvd_err *err)
 	return 0;
 }
 
-int hvd_serve_watch(pid_t task, bool tcpstore, struct hvd_err *err)
+int hvd_serve_watch(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, bool tcpstore,
+		    struct hvd_err *err)
 {
 	char self[PATH_MAX], serve[32];
 	char *argv[] = {(char *)"hvd-task", serve, tcpstore ? (char *)"--tcpstore" : NULL, NULL};
-	struct hvd_spawn spawn = {.path = self,
-				  .argv = argv,
-				  .keep_fds = 1,
-				  .ignore_ends = 1,
-				  .ignore_user = 1,
-				  .parent_death_signal = SIGKILL};
+	struct hvd_spawn spawn = {.path = self, .argv = argv, .keep_fds = 1, .ignore_ends = 1, .ignore_user = 1};
 	struct pollfd ends[2] = {{.events = POLLIN}, {.fd = -1, .events = POLLIN}};
 	struct hvd_step_tasks tasks;
-	bool keyed = fcntl(HVD_KEY_FD, F_GETFD) >= 0;
+	struct hvd_session session;
+	bool keyed = fcntl(HVD_KEY_FD, F_GETFD) >= 0, left;
 	pid_t server = -1;
+	int status = 0;
 
 	snprintf(serve, sizeof(serve), "--serve=%d", (int)task);
 	if (find_self(self, err) != 0)
 		return -1;
 	hvd_step_tasks_init(&tasks, task);
-	if (hvd_step_tasks_open(&tasks, err) == 0)
+	if (hvd_agent_session(boot, &session, err) == 0 && hvd_step_tasks_open(&tasks, err) == 0)
 		server = hvd_spawn(&spawn, err);
-	if (server < 0) { /* serve without a watchdog */
-		spawn.parent_death_signal = 0;
+	if (server < 0) /* serve without a watchdog */
 		return hvd_exec(&spawn, err);
-	}
 	ends[0].fd = tasks.fd;
 	ends[1].fd = (int)syscall(SYS_pidfd_open, server, 0);
 	if (keyed)
 		close(HVD_KEY_FD); /* the server has its own copy */
-	while (hvd_step_tasks_left(&tasks) && !ends[1].revents)
+	while ((left = hvd_step_tasks_left(&tasks)) && !ends[1].revents)
 		poll(ends, 2, -1);
 	hvd_step_tasks_clear(&tasks);
+	if (left && waitpid(server, &status, WNOHANG) == server) {
+		if (status != 0)
+			hvd_last_report_death(boot, &session, info, "rendezvous", server, status);
+		return 0;
+	}
 	/* When the tasks have ended, the server ends by itself, unless somebody has stopped it. */
 	while (!ends[1].revents && poll(&ends[1], 1, LAST_MS) < 0 && errno == EINTR)
 		;
@@ -237,11 +240,19 @@ static void finish(struct serve *serve)
 		kill(getppid(), SIGCONT); /* a watchdog that somebody has stopped must go on, to end, too */
 }
 
+/* The launch is over, or the driver was killed: the ranks still need the rendezvous, as long as Slurm's tasks run. */
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	(void)conn;
+	struct serve *serve = arg;
+
 	(void)why;
-	stop(arg, 0); /* the launch is over */
+	hvd_rv_service_lost(&serve->service, conn);
+	if (!serve->task_ended || serve->service.endpoints.n == 0) {
+		stop(serve, 0);
+		return;
+	}
+	hvd_conn_free(conn);
+	serve->conn = NULL;
 }
 
 /* Listen on every address of this host, including loopback for its own ranks. */

@@ -30,11 +30,12 @@ int hvd_serve_spawn(pid_t task, const struct hvd_boot *boot, bool tcpstore, stru
 int hvd_serve_spawn_detached(const struct hvd_boot *boot, const struct hvd_taskinfo *info, bool tcpstore,
 			     struct hvd_err *err);
 
-/* The watchdog: start the server, which is killed when the watchdog ends, and kill it when it outlives the tasks. A
- * server that hangs, or that somebody has stopped, would otherwise stay on the host with its port, because Slurm with
- * proctrack/linuxproc does not find it. Returns when the server has ended: 0, or -1 with err set. On a kernel without
- * pidfds this process becomes the server. */
-int hvd_serve_watch(pid_t task, bool tcpstore, struct hvd_err *err);
+/* The watchdog: start the server, kill it when it outlives the tasks, and tell the driver how it has ended if that was
+ * before. A server that hangs, or that somebody has stopped, would otherwise stay on the host with its port, because
+ * Slurm with proctrack/linuxproc does not find it. The server goes on without a watchdog that was killed. Returns when
+ * the server has ended: 0, or -1 with err set. On a kernel without pidfds this process becomes the server. */
+int hvd_serve_watch(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, bool tcpstore,
+		    struct hvd_err *err);
 
 /* The server: returns when the connection to the driver or the last task has ended. `task` 0: there is none; the
  * process leaves its parent first. 0, or -1 with err set when it could not serve. */

@@ -8,6 +8,7 @@
  */
 #include "stay.h"
 
+#include "last_report.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/rlimits.h"
 #include "lib/protocol/step_note.h"
@@ -278,13 +279,16 @@ static void end(struct stay *stay)
 	event_free(stay->connect);
 	event_free(stay->late);
 	hvd_link_destroy(stay->link);
+	/* The driver takes a connection that ends without this for the loss of the process. */
+	if (stay->conn)
+		hvd_conn_send(stay->conn, json_pack("{s:s}", "t", "done"));
 	hvd_conn_finish(stay->conn, hvd_deadline_in(LAST_SECONDS));
 	event_base_dispatch(stay->base);
 }
 
 struct start {
 	const struct hvd_stay_opts *opts;
-	const struct hvd_session *session;
+	struct hvd_session *session;
 	const int *error_files;
 };
 
@@ -308,6 +312,18 @@ static void run(struct hvd_resident *self, void *arg)
 	event_base_dispatch(stay.base);
 	hvd_resident_unwatch(self);
 	end(&stay);
+}
+
+/* In the watchdog: the process has ended before the tasks. If it has ended by itself it has said why. */
+static void on_lost(pid_t pid, int status, int spare, struct hvd_step_tasks *tasks, void *arg)
+{
+	const struct start *start = arg;
+
+	if (status != 0)
+		hvd_last_report_death(start->opts->boot, start->session, start->opts->info,
+				      start->opts->relay.plan ? "relay" : "agent", pid, status);
+	if (start->opts->notes)
+		hvd_stay_ranks_pass_on(spare, tasks);
 }
 
 /* A pipe for each rank. The process keeps both ends: without a writing end the reading end would always be at its
@@ -348,7 +364,7 @@ int hvd_stay_begin(const struct hvd_stay_opts *opts, struct hvd_stay *stay, cons
 					     .log = log,
 					     .run = run,
 					     .arg = &start,
-					     .lost = opts->notes ? hvd_stay_ranks_pass_on : NULL};
+					     .lost = on_lost};
 	pid_t pid = -1;
 
 	hvd_raise_nofile();

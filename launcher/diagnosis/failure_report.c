@@ -16,6 +16,8 @@
 #define NOTICED_NS (200 * MS)
 /* How long Slurm may take to kill all ranks. */
 #define TOGETHER_NS (1000 * MS)
+/* What ends ranks so long after the loss of a process of the launch may have another reason. */
+#define EXPLAINS_NS (60000 * MS)
 /* Ranks that the launch or Slurm ends get SIGTERM first, and SIGKILL not before this. */
 #define KILL_NS (2000 * MS)
 
@@ -38,6 +40,9 @@ void hvd_failure_report_destroy(struct hvd_failure_report *report)
 	for (int k = 0; k < HVD_FAILURE_KINDS; k++)
 		for (uint32_t i = 0; i < report->kinds[k].n; i++)
 			clear(&report->kinds[k].v[i]);
+	free(report->killer);
+	for (uint32_t i = 0; i < report->n_losses; i++)
+		free((char *)report->losses[i].host);
 	for (uint32_t i = 0; i < report->n_ways; i++) {
 		free(report->ways[i].error);
 		free(report->ways[i].host);
@@ -225,6 +230,8 @@ void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_
 	struct hvd_failure f = {.end = *end, .host = (char *)host};
 	enum hvd_failure_kind kind;
 
+	if (hvd_status_exit(end->status) > report->highest)
+		report->highest = hvd_status_exit(end->status);
 	f.at = end->failed_at && end->failed_at < end->ended_at ? end->failed_at : end->ended_at;
 	if (only_with_all(report, &f)) {
 		report->with_all += end->status != 0;
@@ -239,6 +246,103 @@ void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_
 		report->first_ended = end->ended_at;
 		report->first_status = end->status;
 	}
+}
+
+/* ---- processes of the launch ---- */
+
+/* What stays on a host is one process, whatever it has. */
+static bool same_process(const struct hvd_loss *a, const struct hvd_loss *b)
+{
+	bool stays = a->of == HVD_LOSS_AGENT || a->of == HVD_LOSS_RELAY;
+
+	return strcmp(a->host, b->host) == 0 && a->rank == b->rank &&
+	       (a->of == b->of || (stays && (b->of == HVD_LOSS_AGENT || b->of == HVD_LOSS_RELAY)));
+}
+
+static void count_gone(struct hvd_failure_report *report, int64_t at)
+{
+	if (report->gone == 0 || at < report->gone_first)
+		report->gone_first = at;
+	if (report->gone == 0 || at > report->gone_last)
+		report->gone_last = at;
+	report->gone++;
+}
+
+void hvd_failure_report_lost(struct hvd_failure_report *report, const struct hvd_loss *loss)
+{
+	struct hvd_loss *known = report->losses, *end = known + report->n_losses;
+	const char *host;
+
+	while (known < end && !same_process(known, loss))
+		known++;
+	if (known == end && loss->status < 0)
+		count_gone(report, loss->at);
+	if (known < end && known->status < 0 && loss->status >= 0)
+		report->gone--;
+	if ((known == end && report->n_losses == HVD_LOSSES_KEPT) || (known < end && loss->status < 0))
+		return;
+	host = known < end ? known->host : hvd_xstrdup(loss->host);
+	report->n_losses += known == end;
+	*known = *loss;
+	known->host = host;
+}
+
+/* Have several processes gone at once, nobody knows how? Then all processes of the step were killed, and none failed
+ * first. The end of a rank that was killed then counts as one of them. */
+static bool gone_at_once(const struct hvd_failure_report *report, const struct hvd_failure *first)
+{
+	bool killed = first && signal_of(first->end.status) == SIGKILL && !first->end.error &&
+		      first->at < report->gone_last + TOGETHER_NS && first->at > report->gone_first - TOGETHER_NS;
+
+	return report->gone + killed > 1 && report->gone_last - report->gone_first < TOGETHER_NS;
+}
+
+static bool explains(const struct hvd_failure_report *report, const struct hvd_loss *loss,
+		     const struct hvd_failure *first, enum hvd_failure_kind kind)
+{
+	int64_t since = first ? first->at - loss->at : 0;
+
+	if (!first) /* its rank has ended with a shim; and ranks that were ended may have needed the others */
+		return loss->of == HVD_LOSS_SHIM || (report->with_all && loss->of != HVD_LOSS_AGENT);
+	if (since < -NOTICED_NS || kind == HVD_FAILURE_NONE)
+		return false;
+	if (kind == HVD_FAILURE_PEER)
+		return true;
+	/* But for its own rank nobody needs a shim, which a launcher such as mpirun kills as soon as it sees a rank
+	 * fail. */
+	return since < EXPLAINS_NS &&
+	       (kind == HVD_FAILURE_KILLED || (loss->of != HVD_LOSS_SHIM && strcmp(loss->host, first->host) == 0));
+}
+
+const struct hvd_loss *hvd_failure_cause(const struct hvd_failure_report *report, const struct hvd_failure *first,
+					 enum hvd_failure_kind kind)
+{
+	const struct hvd_loss *cause = NULL;
+
+	for (uint32_t i = 0; i < report->n_losses && !gone_at_once(report, first); i++)
+		if (explains(report, &report->losses[i], first, kind) && (!cause || report->losses[i].at < cause->at))
+			cause = &report->losses[i];
+	return cause;
+}
+
+const struct hvd_loss *hvd_failure_report_loss(struct hvd_failure_report *report)
+{
+	enum hvd_failure_kind kind;
+	const struct hvd_failure *first = hvd_failure_first(report, &kind);
+
+	return hvd_failure_cause(report, first, kind);
+}
+
+bool hvd_failure_report_any(struct hvd_failure_report *report)
+{
+	enum hvd_failure_kind kind;
+
+	return hvd_failure_first(report, &kind) || hvd_failure_report_loss(report);
+}
+
+int hvd_failure_report_highest(const struct hvd_failure_report *report)
+{
+	return report->highest;
 }
 
 void hvd_failure_report_ending(struct hvd_failure_report *report, int64_t now)

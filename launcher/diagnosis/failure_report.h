@@ -10,6 +10,9 @@
  *   KILLED  it was ended by a signal that others send (SIGTERM, SIGKILL, …), or after the launch had begun to end ranks
  *   ALL     it was ended with all others (HVD_END_WITH_ALL): never the first, and never reported alone. If it had said
  *           before that others could not be reached, it counts as PEER
+ * A process of the launch that has ended before that (struct hvd_loss) is what failed first, if it explains the
+ * failure: one of kind PEER or KILLED, or any on its own host. Otherwise the report tells of it besides.
+ *
  * Where there are only those of kind PEER, a rank that ended with 0 before any of them had is named: the others still
  * needed it.
  *
@@ -19,6 +22,7 @@
 #ifndef HVD_FAILURE_REPORT_H
 #define HVD_FAILURE_REPORT_H
 
+#include "launcher/driver/loss.h"
 #include "lib/base/log.h"
 #include "lib/job/rank_end.h"
 
@@ -32,12 +36,25 @@ void hvd_failure_report_destroy(struct hvd_failure_report *report); /* NULL is f
 
 /* The rank has ended, with 0 or not. Nothing is owned; `host` is a name. ended_at must be known. */
 void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_rank_end *end, const char *host);
+/* A process of the launch has ended before the ranks. Again when more is known of it. Nothing is owned. */
+void hvd_failure_report_lost(struct hvd_failure_report *report, const struct hvd_loss *loss);
 /* The launch ends the ranks from now on (ns since the epoch). Only the first time counts. */
 void hvd_failure_report_ending(struct hvd_failure_report *report, int64_t now);
 
 /* The first failure: an end that stays the report's own, and *host, until the next call with this report. NULL: there
  * is none. Its status is 0 where a rank ended too early with 0. */
 const struct hvd_rank_end *hvd_failure_report_first(struct hvd_failure_report *report, const char **host);
+/* Was the first failure a SIGKILL of which nothing more is known? Then the caller may know who has sent it. */
+bool hvd_failure_report_killed(struct hvd_failure_report *report);
+/* Who killed the first rank, as a sentence that the report ends with: "job 12 was cancelled (scancel)". NULL = nobody
+ * knows. Copied. */
+void hvd_failure_report_killer(struct hvd_failure_report *report, const char *text);
+/* Is there anything to report: a failure, or a process of the launch that was lost before all ranks were ended? */
+bool hvd_failure_report_any(struct hvd_failure_report *report);
+/* The process of the launch that failed first; NULL: none did. The report's own, until the next call. */
+const struct hvd_loss *hvd_failure_report_loss(struct hvd_failure_report *report);
+/* The highest exit status of a rank, as a shell gives it: srun ends with that. */
+int hvd_failure_report_highest(const struct hvd_failure_report *report);
 /* The status of the launch, as from waitpid(2): the first failure's, or, where that one ended with 0 or was ended with
  * all others, that of the first rank that ended by itself with a failure. 0: there is no failure. */
 int hvd_failure_report_status(struct hvd_failure_report *report);

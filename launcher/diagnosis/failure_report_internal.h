@@ -38,7 +38,16 @@ struct hvd_failure_way {
 	uint32_t count;
 };
 
+/* Processes of the launch that were lost. */
+#define HVD_LOSSES_KEPT 4
+
 struct hvd_failure_report {
+	struct hvd_loss losses[HVD_LOSSES_KEPT]; /* the first ones that were heard of; hosts are the report's own */
+	uint32_t n_losses;
+	uint32_t gone; /* processes of the launch of whose end nothing is known; when the first and the last one went */
+	int64_t gone_first, gone_last;
+	int highest;  /* exit status of a rank */
+	char *killer; /* hvd_failure_report_killer(); NULL = not known */
 	struct hvd_failure_list kinds[HVD_FAILURE_KINDS];
 	struct hvd_failure_way ways[HVD_FAILURE_WAYS];
 	uint32_t n_ways;
@@ -47,6 +56,11 @@ struct hvd_failure_report {
 	int first_status;    /* of that one, as from waitpid(2) */
 	int64_t ending_at;   /* 0 = not yet */
 };
+
+/* The process of the launch whose loss explains the first failure `first` of this kind; or, with NULL, that ranks were
+ * ended. NULL: none does. */
+const struct hvd_loss *hvd_failure_cause(const struct hvd_failure_report *report, const struct hvd_failure *first,
+					 enum hvd_failure_kind kind);
 
 /* The first failure, and its kind; NULL = none. */
 const struct hvd_failure *hvd_failure_first(const struct hvd_failure_report *report, enum hvd_failure_kind *kind);

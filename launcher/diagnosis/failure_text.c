@@ -131,6 +131,22 @@ static void add_own(char **out, const struct hvd_failure_report *report, const s
 	}
 }
 
+/* How long before the failure other processes of the launch were lost. */
+static void add_losses(char **out, const struct hvd_failure_report *report, const struct hvd_failure *first,
+		       const struct hvd_loss *cause)
+{
+	for (uint32_t i = 0; i < report->n_losses; i++) {
+		const struct hvd_loss *loss = &report->losses[i];
+		hvd_cleanup_free char *text = NULL, *host = NULL;
+
+		if (loss == cause || loss->at > first->at)
+			continue;
+		text = hvd_loss_text(loss);
+		host = shown(loss->host);
+		hvd_xappendf(out, "\n  %s: %s %.2f s earlier", host, text, (double)(first->at - loss->at) / NS_PER_S);
+	}
+}
+
 static void add_others(char **out, const struct hvd_failure_report *report, const struct hvd_failure *first)
 {
 	char when[80];
@@ -228,13 +244,61 @@ static char *headline(const struct hvd_failure *first, enum hvd_failure_kind kin
 	return hvd_xasprintf("rank %u on %s failed first: %s", (unsigned)first->end.rank, host, how(&first->end, buf));
 }
 
+/* A process of the launch was lost first. */
+static char *loss_headline(const struct hvd_loss *cause)
+{
+	hvd_cleanup_free char *host = shown(cause->host);
+	char buf[64];
+
+	if (cause->of == HVD_LOSS_SHIM)
+		return hvd_xasprintf(
+			"the rank shim (hvd-task) of rank %u on %s failed first: it has ended without a word",
+			(unsigned)cause->rank, host);
+	return hvd_xasprintf("%s on %s failed first: %s", hvd_loss_name(cause), host,
+			     cause->status < 0 ? "it has ended without a word"
+					       : hvd_status_text(cause->status, buf, sizeof(buf)));
+}
+
+/* … and what came of it; `first` may be NULL. */
+static char *loss_text(const struct hvd_failure_report *report, const struct hvd_loss *cause,
+		       const struct hvd_failure *first, bool brief)
+{
+	char *out = loss_headline(cause), when[80], buf[128];
+
+	if (brief)
+		return out;
+	hvd_xappendf(&out, "\n  %s, ", hvd_loss_duty(cause));
+	if (cause->pid)
+		hvd_xappendf(&out, "pid %d, ", (int)cause->pid);
+	hvd_xappendf(&out, "at %s", local_time(cause->at, when));
+	if (first) {
+		hvd_cleanup_free char *host = shown(first->host);
+		hvd_cleanup_free char *error = shown(first->end.error ? first->end.error : "");
+
+		span(cause->at, first->at, first->at, when);
+		hvd_xappendf(&out, "\n  of the ranks first rank %u on %s, %s: %s%s%s", (unsigned)first->end.rank, host,
+			     when, how(&first->end, buf), *error ? ": " : "", error);
+		add_losses(&out, report, first, cause);
+		add_others(&out, report, first);
+	} else if (report->with_all) {
+		hvd_xappendf(&out, "\n  %u rank%s ended by the launch or the scheduler", (unsigned)report->with_all,
+			     report->with_all == 1 ? " was" : "s were");
+	}
+	if (cause->status < 0 || hvd_status_exit(cause->status) == 128 + SIGKILL)
+		hvd_xappendf(&out, "\n  " HVD_LOSS_HINT);
+	return out;
+}
+
 char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief)
 {
 	enum hvd_failure_kind kind;
 	const struct hvd_failure *first = hvd_failure_first(report, &kind);
+	const struct hvd_loss *cause = hvd_failure_report_loss(report);
 	const char *todo;
 	char *out, when[32];
 
+	if (cause)
+		return loss_text(report, cause, first, brief);
 	if (!first)
 		return NULL;
 	out = headline(first, kind);
@@ -250,6 +314,7 @@ char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief)
 		hvd_xappendf(&out, "pid %d, ", (int)first->end.pid);
 	hvd_xappendf(&out, "at %s", local_time(first->at, when));
 	add_texts(&out, &first->end);
+	add_losses(&out, report, first, NULL);
 	add_others(&out, report, first);
 	todo = advice(&first->end, kind);
 	if (todo)

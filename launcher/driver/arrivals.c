@@ -325,3 +325,31 @@ char *hvd_arrivals_missing(const struct hvd_arrivals *a, const struct hvd_arriva
 		hvd_xappendf(&text, " %u times", (unsigned)g->number + 1);
 	return text;
 }
+
+static bool has_host(const struct hvd_arrivals_machine *machine, int32_t host)
+{
+	for (uint32_t i = 0; i < machine->n_hosts; i++)
+		if (machine->hosts[i] == (uint32_t)host)
+			return true;
+	return host < 0;
+}
+
+char *hvd_arrivals_absent(const struct hvd_arrivals *a, int32_t host, bool *any)
+{
+	const struct hvd_arrival *first = a->n && a->generations[0].number == 0 ? &a->generations[0] : NULL;
+	/* Those that are not asked for count as if they had come. */
+	struct hvd_arrival seen = {.by_machine = hvd_xcalloc(a->n_machines, sizeof(uint32_t))};
+	char *text = NULL;
+
+	*any = a->n > 0 || a->floor > 0;
+	for (uint32_t m = 0; m < a->n_machines; m++) {
+		seen.by_machine[m] = !has_host(&a->machines[m], host) ? a->machines[m].ranks
+				     : first                          ? first->by_machine[m]
+								      : 0;
+		seen.arrived += seen.by_machine[m];
+	}
+	if (a->layout && a->floor == 0 && seen.arrived < (uint32_t)a->layout->size)
+		text = hvd_arrivals_missing(a, &seen);
+	free(seen.by_machine);
+	return text;
+}

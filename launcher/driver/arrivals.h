@@ -70,6 +70,10 @@ const struct hvd_arrival *hvd_arrivals_late(struct hvd_arrivals *a, hvd_time now
  * some ranks only, which looks the same. */
 const struct hvd_arrival *hvd_arrivals_overdue(const struct hvd_arrivals *a, hvd_time now, double patience);
 
+/* Who of the first generation has not come, as hvd_arrivals_missing(): of all hosts, or of host `host` alone if that is
+ * not -1. NULL: all have, or nobody is watched for. *any: has a rank of any host come? The caller frees it. */
+char *hvd_arrivals_absent(const struct hvd_arrivals *a, int32_t host, bool *any);
+
 /* Who is missing, with what they have not done: "ranks 6, 7 on n4 have not called init_process_group", "1 of ranks 4, 5
  * on n3 has not called …". The caller frees it. */
 char *hvd_arrivals_missing(const struct hvd_arrivals *a, const struct hvd_arrival *generation);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver.h"
 
+#include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/rlimits.h"
+#include "losses.h"
 #include "node_agents_internal.h"
 #include "plan_delivery.h"
 #include "rank_ends.h"
@@ -15,8 +17,6 @@
 /* A node agent that ends during the start may do so because the launch is being cancelled. So the start fails for this
  * reason only when nothing else has ended it after so long. */
 #define LOST_SECONDS 1.0
-/* The rendezvous on rank 0's host is killed with its step: srun may take so long to end after that. */
-#define SERVER_LOST_SECONDS 5.0
 /* Descriptors for everything but the connections of the hosts. */
 #define OTHER_FILES 32
 
@@ -28,10 +28,11 @@ struct hvd_driver {
 	const struct hvd_log *log;
 	hvd_time began;
 	struct event *lost;
-	struct hvd_err lost_why;
+	struct hvd_err lost_why;           /* before the plan */
+	struct hvd_losses *losses;         /* after it */
 	struct hvd_plan_delivery delivery; /* zero until there is a plan */
 	struct hvd_rank_ends ends;         /* zero, unless all shims stay connected */
-	bool started, output_lost, rank_failed;
+	bool started, output_lost;
 };
 
 static bool have_plan(const struct hvd_driver *dr)
@@ -178,7 +179,8 @@ static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const 
 	end.rank = (uint32_t)rank;
 	if (hvd_rank_end_parse(msg, &end, NULL) != 0)
 		return;
-	dr->rank_failed |= end.status != 0;
+	if (end.status != 0)
+		hvd_losses_rank_failed(dr->losses);
 	host = layout->rank_slots[rank].host;
 	agent = &dr->agents->table.hosts[host];
 	agent->ended++;
@@ -206,7 +208,7 @@ static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 {
 	char buf[32];
 
-	if (cl->role == HVD_ROLE_AGENT && have_plan(dr))
+	if ((cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_STAY) && have_plan(dr))
 		dr->agents->table.hosts[cl->host].done = true;
 	if ((cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) && have_plan(dr)) {
 		if (json_is_false(json_object_get(msg, "munge")))
@@ -216,6 +218,38 @@ static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	if (cl->role == HVD_ROLE_SERVER && have_plan(dr)) {
 		lose_service(dr, cl);
 		cl->role = HVD_ROLE_FORMER;
+	}
+}
+
+/* ---- processes of the launch that end before the ranks ---- */
+
+static void lose_process(struct hvd_driver *dr, const struct hvd_loss *loss, uint32_t host)
+{
+	if (dr->ops->process_lost)
+		dr->ops->process_lost(loss, dr->arg);
+	hvd_losses_add(dr->losses, loss, host);
+}
+
+static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_loss loss;
+	char buf[32];
+	int64_t host;
+
+	if (cl->role != HVD_ROLE_NONE || hvd_loss_parse(msg, &loss, NULL) != 0 || dr->agents->table.n == 0 ||
+	    hvd_get_int(msg, "node", 0, dr->agents->table.n - 1, &host, NULL) != 0) {
+		hvd_client_finish(cl);
+		return;
+	}
+	loss.host = host_name(dr, (uint32_t)host, buf);
+	loss.at = hvd_clock_here(&dr->agents->table.hosts[host].clock, loss.at);
+	if (have_plan(dr)) {
+		lose_process(dr, &loss, (uint32_t)host);
+	} else if (dr->lost_why.code) {
+		hvd_cleanup_free char *text = hvd_loss_text(&loss);
+
+		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s", text);
+		hvd_err_host(&dr->lost_why, loss.host);
 	}
 }
 
@@ -254,6 +288,7 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 	} known[] = {
 		{"join", on_join},     {"exit", on_exit_message},       {"done", on_done},
 		{"orphan", on_orphan}, {"output-lost", on_output_lost}, {"stay", on_stay},
+		{"died", on_died},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -263,13 +298,33 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 		}
 }
 
+/* The process at the other end of a connection has ended without a goodbye; its host answers. */
+static void tell_lost(struct hvd_driver *dr, const struct hvd_client *cl)
+{
+	char buf[32];
+	struct hvd_loss loss = {.host = host_name(dr, cl->host, buf), .status = -1, .at = hvd_wall_now()};
+
+	if (cl->role == HVD_ROLE_STAY) {
+		loss.of = dr->agents->plan.relays.used ? HVD_LOSS_RELAY : HVD_LOSS_AGENT;
+	} else if (dr->opts->mode == HVD_START_RANKS && !hvd_rank_ends_has(&dr->ends, cl->rank)) {
+		loss.of = HVD_LOSS_SHIM;
+		loss.rank = cl->rank;
+	} else {
+		return;
+	}
+	if (dr->ops->process_lost)
+		dr->ops->process_lost(&loss, dr->arg);
+}
+
 /* After the start. When a rank shim is killed its rank ends with it, which the backend sees. */
 static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
 	const struct hvd_node_agent *state = &dr->agents->table.hosts[cl->host];
+	bool left = !state->done && state->ended < state->node.n_ranks;
 
-	if (cl->role != HVD_ROLE_RANK ? !state->done && state->ended < dr->agents->table.hosts[cl->host].node.n_ranks
-				      : why->code == HVD_E_TIMEOUT)
+	if (why->code != HVD_E_TIMEOUT && (left || cl->role == HVD_ROLE_RANK))
+		tell_lost(dr, cl);
+	if (cl->role != HVD_ROLE_RANK ? left : why->code == HVD_E_TIMEOUT)
 		tell_gone(dr, cl->host, why);
 	if (cl->role != HVD_ROLE_STAY)
 		add_end(dr, cl->rank);
@@ -295,7 +350,8 @@ bool hvd_driver_connected(const struct hvd_driver *dr)
 
 static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
-	struct timeval tv = {.tv_sec = (time_t)(have_plan(dr) ? SERVER_LOST_SECONDS : LOST_SECONDS)};
+	struct timeval tv = {.tv_sec = (time_t)LOST_SECONDS};
+	struct hvd_loss loss = {.of = HVD_LOSS_RENDEZVOUS, .status = -1, .at = hvd_wall_now()};
 	const char *host;
 	char buf[32];
 
@@ -305,8 +361,14 @@ static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, cons
 	}
 	if (cl->role != HVD_ROLE_AGENT && cl->role != HVD_ROLE_SERVER)
 		return;
-	lose_service(dr, cl);
 	host = host_name(dr, cl->host, buf);
+	if (have_plan(dr)) {
+		loss.host = host;
+		lose_process(dr, &loss, cl->host);
+		lose_service(dr, cl);
+		return;
+	}
+	lose_service(dr, cl);
 	if (dr->agents->phase != HVD_AGENTS_OVER && !dr->lost_why.code) {
 		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s%s%s",
 			    cl->role == HVD_ROLE_SERVER ? "the rendezvous server has ended"
@@ -332,14 +394,7 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (!have_plan(dr)) {
-		hvd_node_agents_fail(dr->agents, &dr->lost_why);
-	} else {
-		/* After a rank has failed, the step was probably ended, which may take longer on other hosts. */
-		hvd_log(dr->log, dr->rank_failed ? HVD_LOG_VERBOSE : HVD_LOG_WARN,
-			"%s: %s; ranks that are already connected go on", dr->lost_why.host, dr->lost_why.msg);
-		dr->lost_why.code = HVD_OK;
-	}
+	hvd_node_agents_fail(dr->agents, &dr->lost_why);
 }
 
 /* ---- life ---- */
@@ -381,6 +436,8 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->lost = evtimer_new(base, on_lost, dr);
 	if (check_room(opts, err) == 0)
 		dr->agents = hvd_node_agents_create(base, HVD_BARRIER_ALL, opts, session, &agents_ops, dr, log, err);
+	if (dr->agents)
+		dr->losses = hvd_losses_create(base, dr->agents, log);
 	if (dr->agents)
 		return dr;
 	hvd_driver_destroy(dr);
@@ -451,6 +508,7 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 {
 	if (!dr)
 		return;
+	hvd_losses_destroy(dr->losses);
 	hvd_node_agents_destroy(dr->agents);
 	event_free(dr->lost);
 	hvd_plan_delivery_clear(&dr->delivery);

@@ -14,9 +14,10 @@
  *   {"t":"join", "node":I, "rank":R}      a rank shim that is no node agent asks for its plan
  *   {"t":"stay", "node":I}                what stays on a host beside Slurm's tasks (task/stay.h) has connected
  *   {"t":"exit", "rank":R, …}             a rank has ended; what else it says: lib/job/rank_end.h
- *   {"t":"done", "munge":B}               the shim's ranks have ended, and it goes; B false: there is no munged any
- * longer
+ *   {"t":"done", "munge":B}               the ranks of the shim, or of what stays, have ended, and it goes; B false:
+ * there is no munged any longer
  *   {"t":"orphan", "parent":NAME}         what had started the shim has gone; the shim ends its ranks
+ *   {"t":"died", …}                       a process of the launch has ended before the ranks (loss.h)
  *   {"t":"output-lost"}                   not all output of the ranks could be written; the shim has told the user why
  */
 #ifndef HVD_DRIVER_H
@@ -27,6 +28,7 @@
 #include "lib/job/rank_end.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/handshake.h"
+#include "loss.h"
 #include "progress.h"
 
 #include <event2/event.h>
@@ -57,6 +59,10 @@ struct hvd_driver_ops {
 	void (*all_left)(void *arg);
 	hvd_stalled_fn *stalled;                         /* with --hang-timeout: no rank makes progress */
 	void (*host_left_out)(uint32_t host, void *arg); /* before the plan: it has no ranks (spares.h) */
+	/* After the plan: a process of the launch has ended before the ranks. Called again when more is known of it.
+	 * Where ranks need it that have not come yet, `failed` follows, some seconds later: the launch may just be
+	 * ending. */
+	void (*process_lost)(const struct hvd_loss *loss, void *arg);
 };
 
 struct hvd_driver;

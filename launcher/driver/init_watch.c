@@ -14,6 +14,7 @@
 
 struct hvd_init_watch {
 	struct hvd_arrivals arrivals;
+	hvd_time began; /* to watch for these ranks */
 	double patience;
 	struct hvd_rv_service *service;
 	void (*failed)(const struct hvd_err *why, void *arg);
@@ -102,6 +103,7 @@ void hvd_init_watch_begin(struct hvd_init_watch *watch, const struct hvd_layout 
 			  const struct hvd_node_table *table)
 {
 	hvd_init_watch_stop(watch);
+	watch->began = hvd_now();
 	hvd_arrivals_begin(&watch->arrivals, layout, table, watch->service->endpoints.host);
 }
 
@@ -109,6 +111,17 @@ void hvd_init_watch_stop(struct hvd_init_watch *watch)
 {
 	hvd_arrivals_clear(&watch->arrivals);
 	set_timer(watch);
+}
+
+char *hvd_init_watch_expected(const struct hvd_init_watch *watch, int32_t host)
+{
+	bool any;
+	char *text = hvd_arrivals_absent(&watch->arrivals, host, &any);
+
+	if (any || hvd_now() - watch->began < (hvd_time)FIRST_SECONDS * 1000000000)
+		return text;
+	free(text);
+	return NULL;
 }
 
 void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_join *join)

@@ -32,6 +32,11 @@ void hvd_init_watch_begin(struct hvd_init_watch *watch, const struct hvd_layout 
 			  const struct hvd_node_table *table);
 void hvd_init_watch_stop(struct hvd_init_watch *watch);
 
+/* Nobody can come to the rendezvous any longer, on any host (-1) or on this one: who was still expected there, as
+ * hvd_arrivals_missing() has it; the caller frees it. NULL: nobody is, as far as can be told. Where no rank at all has
+ * come for ten minutes they are not of PyTorch, and need no store. */
+char *hvd_init_watch_expected(const struct hvd_init_watch *watch, int32_t host);
+
 /* What the service tells (hvd_rv_service_ops). */
 void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_join *join);
 void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text);

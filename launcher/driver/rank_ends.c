@@ -22,6 +22,11 @@ bool hvd_rank_ends_add(struct hvd_rank_ends *ends, uint32_t rank)
 	return --ends->left == 0;
 }
 
+bool hvd_rank_ends_has(const struct hvd_rank_ends *ends, uint32_t rank)
+{
+	return rank >= ends->n || ends->ended[rank];
+}
+
 bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host)
 {
 	bool last = false;

@@ -25,6 +25,7 @@ void hvd_rank_ends_begin(struct hvd_rank_ends *ends, const struct hvd_layout *la
 /* The rank has ended. True: it was the last one, which is told once. Nothing changes when it has ended before, or when
  * there is no such rank. */
 bool hvd_rank_ends_add(struct hvd_rank_ends *ends, uint32_t rank);
+bool hvd_rank_ends_has(const struct hvd_rank_ends *ends, uint32_t rank); /* also where there is no such rank */
 /* The same for all ranks of a host. */
 bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host);
 /* The hosts where a rank still runs, when all ranks of another host have ended: their names, with commas between them.

@@ -94,6 +94,14 @@ static void on_soft_end(evutil_socket_t fd, short what, void *arg)
 
 /* ---- what the driver tells ---- */
 
+static void on_process_lost(const struct hvd_loss *loss, void *arg)
+{
+	struct run *run = arg;
+
+	if (!run->job.ending)
+		hvd_failure_report_lost(run->failures, loss);
+}
+
 static void on_failed(const struct hvd_err *why, void *arg)
 {
 	struct run *run = arg;
@@ -500,8 +508,8 @@ static void on_backend_signal(int sig, bool tty, void *arg)
 static int begin(struct run *run, struct hvd_err *err)
 {
 	static const struct hvd_driver_ops ops = {
-		on_started,           on_failed,      on_rank_exit, on_host_gone, on_host_came,
-		on_rendezvous_opened, on_ranks_ended, on_all_left,  on_stalled,   on_left_out};
+		on_started,     on_failed,   on_rank_exit, on_host_gone, on_host_came,   on_rendezvous_opened,
+		on_ranks_ended, on_all_left, on_stalled,   on_left_out,  on_process_lost};
 	struct hvd_job *job = &run->job;
 	struct hvd_boot boot;
 

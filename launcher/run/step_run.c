@@ -9,6 +9,8 @@
 #include "launcher/diagnosis/failure_report.h"
 #include "launcher/diagnosis/hang_watch.h"
 #include "launcher/driver/driver.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/deadline.h"
 #include "lib/process/spawn.h"
 #include "requeue.h"
 #include "shared_hosts.h"
@@ -152,6 +154,18 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 	hvd_failure_report_add(step->report, end, host);
 }
 
+/* Told by a process of the host: this is up. */
+static void on_process_lost(const struct hvd_loss *loss, void *arg)
+{
+	struct step *step = arg;
+
+	if (step->srun_gone)
+		return;
+	hvd_failure_report_lost(step->report, loss);
+	if (loss->status >= 0 && strcmp(loss->host, step->lost_host) == 0)
+		evtimer_del(step->host_lost);
+}
+
 static void on_all_left(void *arg)
 {
 	struct step *step = arg;
@@ -284,7 +298,8 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 						  .rank_exit = on_rank_exit,
 						  .host_gone = on_host_gone,
 						  .all_left = on_all_left,
-						  .stalled = on_stalled};
+						  .stalled = on_stalled,
+						  .process_lost = on_process_lost};
 	struct step step = {.opts = opts, .log = opts->log, .base = event_base_new()};
 	int rc = -1;
 

@@ -65,8 +65,9 @@ void hvd_rv_service_tcpstore(struct hvd_rv_service *service, const struct hvd_rv
 
 static void report_joins(struct hvd_rv_service *service)
 {
-	if (service->joins)
-		hvd_conn_send(service->report, json_pack("{s:s, s:o}", "t", "joined", "joins", service->joins));
+	if (service->joins && service->report)
+		hvd_conn_send(service->report, json_pack("{s:s, s:O}", "t", "joined", "joins", service->joins));
+	json_decref(service->joins);
 	service->joins = NULL;
 }
 
@@ -119,7 +120,7 @@ static void report_said(enum hvd_log_level level, const char *text, void *arg)
 				strnlen(text, MAX_SAID_TEXT));
 
 	/* NULL: the text is no UTF-8. */
-	if (msg && service->n_said++ < MAX_SAID)
+	if (msg && service->report && service->n_said++ < MAX_SAID)
 		hvd_conn_send(service->report, msg);
 	else
 		json_decref(msg);
@@ -287,6 +288,8 @@ void hvd_rv_service_lost(struct hvd_rv_service *service, const struct hvd_conn *
 {
 	if (service->conn == conn)
 		service->conn = NULL;
+	if (service->report == conn)
+		service->report = NULL;
 }
 
 bool hvd_rv_service_is_open(const struct hvd_rv_service *service)

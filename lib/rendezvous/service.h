@@ -108,7 +108,8 @@ int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base,
  * endpoints.addrs from now on; `conn` stays the caller's. */
 void hvd_rv_service_connect(struct hvd_rv_service *service, struct hvd_conn *conn,
 			    const struct hvd_endpoints *endpoints);
-/* `conn` ends: if it is the service's, operations have no effect from now on. */
+/* `conn` ends: if it is the service's, operations have no effect from now on; if it was reported to, nobody is told any
+ * longer. */
 void hvd_rv_service_lost(struct hvd_rv_service *service, const struct hvd_conn *conn);
 /* Was it opened or connected? */
 bool hvd_rv_service_is_open(const struct hvd_rv_service *service);

@@ -22,7 +22,7 @@ names() {
     has "  ValueError: bad batch" 'raise ValueError("bad batch")'
     # On a busy machine they may be ended before they have said a word.
     grep -qE '^  [12] ranks? (ended with (a )?connection error|w(as|ere) ended by the launch)' <<<"$output"
-    [ "$(grep -c "failed first" <<<"$output")" -eq 1 ]
+    [ "$(grep -c "failed first:" <<<"$output")" -eq 1 ]
 }
 
 @test "the rank that raised an exception is named first, and those that Gloo ended are counted" {

@@ -105,6 +105,33 @@ static void all_come(void **state)
 	assert_null(hvd_arrivals_overdue(&w->a, 1000 * SECOND, 1));
 }
 
+static void assert_absent(struct world *w, int32_t host, const char *text)
+{
+	bool any;
+	char *absent = hvd_arrivals_absent(&w->a, host, &any);
+
+	assert_true((absent != NULL) == (text != NULL));
+	if (text)
+		assert_string_equal(absent, text);
+	assert_true(any == (w->a.n > 0));
+	free(absent);
+}
+
+static void those_of_a_host_that_are_missing(void **state)
+{
+	struct world *w = *state;
+
+	assert_absent(w, -1, NULL);
+	make(w, two_each, false);
+	assert_absent(w, -1, "ranks 0-7 on n[1-4] have not called init_process_group");
+	assert_absent(w, 1, "ranks 2, 3 on n2 have not called init_process_group");
+	come(w, "10.0.0.2", 0, 0);
+	assert_absent(w, 1, "1 of ranks 2, 3 on n2 has not called init_process_group");
+	come(w, "10.0.0.2", 0, 0);
+	assert_absent(w, 1, NULL);
+	assert_absent(w, -1, "ranks 0, 1, 4-7 on n[1,3-4] have not called init_process_group");
+}
+
 static void those_that_are_missing(void **state)
 {
 	struct world *w = *state;
@@ -246,6 +273,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		world(all_come),
 		world(those_that_are_missing),
+		world(those_of_a_host_that_are_missing),
 		world(many_hosts_with_some_missing),
 		world(two_names_of_one_machine),
 		world(addresses_that_tell_nothing),

@@ -242,6 +242,85 @@ static void the_status_is_of_one_that_ended_by_itself(void **state)
 	first_is(h, 3, EXIT(1));
 }
 
+static void lost(struct history *h, enum hvd_loss_of of, const char *host, uint32_t rank, int status, int64_t ms)
+{
+	struct hvd_loss loss = {.of = of, .host = host, .rank = rank, .pid = 77, .status = status, .at = T0 + ms * MS};
+
+	hvd_failure_report_lost(h->report, &loss);
+}
+
+/* A relay was killed: that explains connection errors, what was killed afterwards, and whatever happens on its host. */
+static void a_lost_process_is_the_first(void **state)
+{
+	struct history *h = *state;
+
+	lost(h, HVD_LOSS_RELAY, "n2", 0, -1, 11);
+	assert_false(hvd_failure_report_any(h->report));
+	lost(h, HVD_LOSS_RELAY, "n2", 0, SIGKILL, 10);
+	ended(h, 0, "n1", SIGTERM, 50, NULL);
+	assert_in(text(h),
+		  "hvd-relay on n2 failed first: killed by signal 9 (SIGKILL)\n  the relay through which the ranks "
+		  "there use the rendezvous, pid 77, at 22:13:20.010\n  of the ranks first rank 0 on n1, 0.04 s "
+		  "later: killed by signal 15 (SIGTERM)");
+	ended(h, 1, "n1", EXIT(1), 40, "RuntimeError: Connection closed by peer");
+	assert_in(text(h), "hvd-relay on n2 failed first");
+	ended(h, 2, "n2", EXIT(3), 30, "ValueError: it says so");
+	assert_in(text(h), "of the ranks first rank 2 on n2, 0.02 s later: exit code 3: ValueError: it says so");
+	/* The status of the launch stays a rank's. */
+	first_is(h, 2, EXIT(3));
+	assert_int_equal(hvd_failure_report_highest(h->report), 143);
+}
+
+/* A failure of a rank's own elsewhere is the first, and what was lost before it is told besides. */
+static void a_lost_process_that_explains_nothing(void **state)
+{
+	struct history *h = *state;
+
+	lost(h, HVD_LOSS_AGENT, "n2", 0, SIGKILL, 10);
+	ended(h, 0, "n1", EXIT(4), 3010, "ValueError: bad batch");
+	lost(h, HVD_LOSS_RENDEZVOUS, "n1", 0, SIGKILL, 4000);
+	assert_in(text(h), "rank 0 on n1 failed first: exit code 4");
+	assert_in(text(h),
+		  "\n  n2: the node agent (hvd-resident, pid 77) was killed by signal 9 (SIGKILL) 3.00 s earlier");
+	assert_null(strstr(text(h), "rendezvous"));
+	assert_null(hvd_failure_report_loss(h->report));
+}
+
+static void processes_that_go_at_once_were_killed_with_the_step(void **state)
+{
+	struct history *h = *state;
+
+	lost(h, HVD_LOSS_SHIM, "n2", 3, -1, 10);
+	assert_in(text(h), "the rank shim (hvd-task) of rank 3 on n2 failed first: it has ended without a word");
+	for (uint32_t r = 4; r < 20; r++)
+		lost(h, HVD_LOSS_SHIM, "n2", r, -1, 11);
+	assert_null(hvd_failure_report_loss(h->report));
+	assert_string_equal(text(h), "");
+}
+
+/* A rank failed, and mpirun killed the other shims of its host, one of which was noticed. */
+static void a_shim_explains_no_failure_of_another_ranks_own(void **state)
+{
+	struct history *h = *state;
+
+	lost(h, HVD_LOSS_SHIM, "n1", 2, -1, 15);
+	ended(h, 1, "n1", EXIT(9), 10, NULL);
+	assert_in(text(h), "rank 1 on n1 failed first: exit code 9");
+	assert_null(hvd_failure_report_loss(h->report));
+}
+
+static void a_shim_explains_ranks_that_were_killed_after_it(void **state)
+{
+	struct history *h = *state;
+
+	lost(h, HVD_LOSS_SHIM, "n1", 2, -1, 15);
+	ended(h, 1, "n2", SIGTERM, 40, NULL);
+	assert_in(text(h), "the rank shim (hvd-task) of rank 2 on n1 failed first");
+	/* The loss may have been noticed a moment later than it happened. */
+	ended(h, 3, "n2", SIGTERM, 10, NULL);
+	assert_in(text(h), "the rank shim (hvd-task) of rank 2 on n1 failed first");
+}
+
 static void causes_and_advice(void **state)
 {
 	static const struct {
@@ -389,6 +468,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(nothing_has_failed, setup, teardown),
 		cmocka_unit_test_setup_teardown(ranks_that_are_all_killed_are_killed_together, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_lost_process_is_the_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_lost_process_that_explains_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(processes_that_go_at_once_were_killed_with_the_step, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_shim_explains_no_failure_of_another_ranks_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_shim_explains_ranks_that_were_killed_after_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_first_by_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(connection_errors_follow_from_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(all_are_connection_errors, setup, teardown),

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * loss.h - a process of the launch that has ended before the ranks that need it.
+ *
+ * The driver hears of it by the end of a connection, which does not tell how, or from the process's watchdog:
+ *   {"t":"died", "node":I, "serves":"agent"|"relay"|"rendezvous", "pid":P, "status":S, "ended":NS}
+ */
+#ifndef HVD_DRIVER_LOSS_H
+#define HVD_DRIVER_LOSS_H
+
+#include "lib/base/err.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum hvd_loss_of {
+	HVD_LOSS_AGENT,      /* the node agent that stays beside Slurm's tasks (task/stay.h) */
+	HVD_LOSS_RELAY,      /* the same, with the host's relay of the rendezvous */
+	HVD_LOSS_RENDEZVOUS, /* the server on rank 0's host */
+	HVD_LOSS_SHIM,       /* of one rank */
+};
+#define HVD_LOSS_KINDS 4
+
+struct hvd_loss {
+	enum hvd_loss_of of;
+	const char *host; /* not owned */
+	uint32_t rank;    /* SHIM: of which rank; else 0 */
+	pid_t pid;        /* 0 = not known */
+	int status;       /* as from waitpid(2); -1 = not known */
+	int64_t at;       /* ns since the epoch, by this process's clock */
+};
+
+/* What to look for. */
+#define HVD_LOSS_HINT                                                                                                  \
+	"was it killed by a user (pkill), or by the kernel, because the host's memory was used up? (dmesg there)"
+
+/* Read a message "died" into *loss, but for host; `at` is by the host's clock. -1 with err set. */
+int hvd_loss_parse(const json_t *msg, struct hvd_loss *loss, struct hvd_err *err);
+
+/* As ps(1) shows it: "hvd-relay". */
+const char *hvd_loss_name(const struct hvd_loss *loss);
+/* What it was for, to stand behind "hvd-relay on n2": "the relay of the rendezvous and node agent there". */
+const char *hvd_loss_duty(const struct hvd_loss *loss);
+/* "the relay of the rendezvous (hvd-relay, pid 77) was killed by signal 9 (SIGKILL)". The caller frees it. */
+char *hvd_loss_text(const struct hvd_loss *loss);
+/* What becomes of ranks without it: half a sentence. */
+const char *hvd_loss_outlook(const struct hvd_loss *loss);
+
+#endif

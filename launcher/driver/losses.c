@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "losses.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/xalloc.h"
+#include "node_agents_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* srun may take so long to end after the processes of its step. */
+#define ENDED_SECONDS 5
+/* The same where a watchdog has told of it, which would have been killed as well. */
+#define DIED_SECONDS 1
+
+struct hvd_losses {
+	struct hvd_node_agents *agents;
+	const struct hvd_log *log;
+	struct event *judge; /* pending: `loss` waits */
+	struct hvd_loss loss;
+	char host[256];
+	char *expected; /* the ranks that cannot come any longer; NULL = none */
+	bool rank_failed;
+};
+
+/* Which ranks have not come to the store, and cannot any longer? NULL: none. */
+static char *expected_ranks(const struct hvd_losses *losses, const struct hvd_loss *loss, uint32_t host)
+{
+	const struct hvd_init_watch *watch = losses->agents->init_watch;
+
+	if (watch && loss->of == HVD_LOSS_RENDEZVOUS)
+		return hvd_init_watch_expected(watch, -1);
+	return watch && loss->of == HVD_LOSS_RELAY ? hvd_init_watch_expected(watch, (int32_t)host) : NULL;
+}
+
+void hvd_losses_add(struct hvd_losses *losses, const struct hvd_loss *loss, uint32_t host)
+{
+	struct timeval tv = {.tv_sec = loss->status < 0 ? ENDED_SECONDS : DIED_SECONDS};
+	bool waits = evtimer_pending(losses->judge, NULL);
+
+	if (losses->agents->phase == HVD_AGENTS_OVER ||
+	    (waits && (losses->loss.of != loss->of || strcmp(losses->host, loss->host) != 0)))
+		return;
+	if (!waits) {
+		free(losses->expected);
+		losses->expected = expected_ranks(losses, loss, host);
+		snprintf(losses->host, sizeof(losses->host), "%s", loss->host);
+	}
+	losses->loss = *loss;
+	losses->loss.host = losses->host;
+	evtimer_add(losses->judge, &tv);
+}
+
+void hvd_losses_rank_failed(struct hvd_losses *losses)
+{
+	losses->rank_failed = true;
+}
+
+static void on_judge(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_losses *losses = arg;
+	hvd_cleanup_free char *text = hvd_loss_text(&losses->loss);
+	struct hvd_err why = {0};
+
+	(void)fd;
+	(void)what;
+	/* After a rank has failed, the step was probably ended, which may take longer on other hosts. */
+	if (!losses->expected || losses->rank_failed) {
+		hvd_log(losses->log, losses->rank_failed ? HVD_LOG_VERBOSE : HVD_LOG_WARN, "%s: %s; %s", losses->host,
+			text, hvd_loss_outlook(&losses->loss));
+		return;
+	}
+	hvd_err_set(&why, HVD_E_FAILED, "%s; %s and cannot rendezvous any longer; ending the launch", text,
+		    losses->expected);
+	hvd_err_hint(&why, "%s", HVD_LOSS_HINT);
+	hvd_err_host(&why, losses->host);
+	hvd_node_agents_fail(losses->agents, &why);
+}
+
+struct hvd_losses *hvd_losses_create(struct event_base *base, struct hvd_node_agents *agents, const struct hvd_log *log)
+{
+	struct hvd_losses *losses = hvd_xcalloc(1, sizeof(*losses));
+
+	losses->agents = agents;
+	losses->log = log;
+	losses->judge = evtimer_new(base, on_judge, losses);
+	if (!losses->judge)
+		abort();
+	return losses;
+}
+
+void hvd_losses_destroy(struct hvd_losses *losses)
+{
+	if (!losses)
+		return;
+	event_free(losses->judge);
+	free(losses->expected);
+	free(losses);
+}

@@ -1,0 +1,268 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # what run sets
+# shellcheck disable=SC2016,SC2086 # for the shell that runs the command; lists of words
+# Processes of the launch itself are killed while ranks run: the rendezvous, relays, node agents, their watchdogs, rank
+# shims, the driver. The job ends where ranks need them, and the report says which process of which host was the first.
+
+load helpers
+load launch
+
+setup_file() { suite_up --nodes 4; }
+teardown_file() { cluster_down; }
+setup() {
+    WORK=$(home)/work
+    as_root hvdlogin rm -rf "$WORK"
+    on_login mkdir work
+}
+teardown() {
+    as_root hvdlogin pkill -KILL -u alice || true
+    cluster_mend
+    assert_no_leftovers
+}
+
+FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
+RANK="python3 $BATS_TEST_DIRNAME/lib/relay_rank.py work"
+SERVE='hvd-task --serve'
+
+met() { [[ $(find "$WORK" -name 'alive.*' ! -name '*.new' | wc -l) -eq $1 ]]; }
+# begin_ranks RANKS CMD…: a job whose ranks have met through the store, and use it until `stop`.
+begin_ranks() {
+    begin launch "${@:2}" $RANK
+    wait_for 30 met "$1" || { cat "$OUT" && return 1; }
+}
+stop() { on_login touch work/stop; }
+
+# kill_one HOST PATTERN|-x NAME: SIGKILL for one process of alice's.
+kill_one() { as_root "$1" pkill -KILL -u alice "${@:2}"; }
+relaying() { as_root "$1" pgrep -u alice -x hvd-relay >/dev/null; }
+resident() { as_root "$1" pgrep -u alice -x hvd-resident >/dev/null; }
+connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
+
+@test "the rendezvous is killed before the ranks have met: the job ends soon, and says what was killed" {
+    local with
+    for with in srun hvdrun; do
+        begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+        says_times 10 4 ready
+        kill_one hvdn1 -f "$SERVE"
+        ended 15
+        if [[ $with == hvdrun ]]; then exits 1; else exits 143; fi
+        has "hvdn1: the rendezvous server (hvd-task --serve, pid " "was killed by signal 9 (SIGKILL); ranks 0-3 on hvdn[1-2] have not called init_process_group and cannot rendezvous any longer; ending the launch"
+        has_not "failed first" "were ended by"
+    done
+}
+
+@test "a relay is killed before its ranks have come: the job ends soon, and says which relay" {
+    local with
+    for with in "srun --hvd-store-relay=always" "hvdrun --store-relay=always"; do
+        begin launch $with "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+        says_times 10 4 ready
+        wait_for 5 relaying hvdn2
+        kill_one hvdn2 -x hvd-relay
+        ended 15
+        if [[ $with == hvdrun* ]]; then exits 1; else exits 143; fi
+        has "hvdn2: the relay of the rendezvous (hvd-relay, pid " "was killed by signal 9 (SIGKILL); ranks 2, 3 on hvdn2 have not called init_process_group and cannot rendezvous any longer; ending the launch"
+        has_not "failed first" "were ended by"
+    done
+}
+
+@test "the rendezvous is killed when the ranks have met: the report tells of it" {
+    local with
+    for with in srun hvdrun; do
+        rm -rf "${WORK:?}"/*
+        begin_ranks 4 "$with" "${FOUR[@]}"
+        kill_one hvdn1 -f "$SERVE"
+        ended 20
+        has "its store is lost" "failed first" "hvd-task --serve" "killed by signal 9 (SIGKILL)"
+        [[ $(grep -c "failed first" <<<"$output") -eq 1 ]] || { echo "$output" && false; }
+    done
+}
+
+@test "a relay is killed when the ranks have met: it is named as what failed first" {
+    begin_ranks 4 srun --hvd-store-relay=always "${FOUR[@]}"
+    kill_one hvdn2 -x hvd-relay
+    ended 20
+    has "rank 2: its store is lost" "hvd: error: hvd-relay on hvdn2 failed first: killed by signal 9 (SIGKILL)" \
+        "the relay through which the ranks there use the rendezvous, pid "
+    rm -rf "${WORK:?}"/*
+    begin_ranks 4 hvdrun --store-relay=always "${FOUR[@]}"
+    kill_one hvdn2 -x hvd-relay
+    ended 20
+    exits 3
+    has "hvdrun: error: hvd-relay on hvdn2 failed first: killed by signal 9 (SIGKILL)" "of the ranks first rank "
+}
+
+@test "a node agent is killed and the ranks need nothing of it: they go on, and a failure of one elsewhere is still found" {
+    rm -f "$(home)/go"
+    begin launch srun --hvd-store-relay=never "${FOUR[@]}" bash -c 'echo ready
+        until [[ -e go ]]; do sleep 0.1; done
+        (($RANK != 0)) || { echo "ValueError: bad batch" >&2; exit 4; }; sleep 30'
+    says_times 10 4 ready
+    wait_for 6 connected hvdn2
+    kill_one hvdn2 -x hvd-resident
+    says 5 "warning: hvdn2: the node agent (hvd-resident, pid "
+    said "was killed by signal 9 (SIGKILL); the ranks go on; how those there end is not reported"
+    on_login touch go
+    ended 15
+    has "rank 0 on hvdn1 failed first: exit code 4" "ValueError: bad batch" "hvdn2: the node agent (hvd-resident, pid "
+}
+
+@test "a watchdog is killed: what it watched goes on, and ends with the ranks" {
+    rm -f "$(home)/go"
+    begin launch srun --hvd-store-relay=never "${FOUR[@]}" bash -c 'echo ready
+        until [[ -e go ]]; do sleep 0.1; done; echo "still heard" >&2; (($RANK != 3)) || exit 4; sleep 30'
+    says_times 10 4 ready
+    wait_for 6 connected hvdn2
+    kill_one hvdn2 -x hvd-watchdog
+    kill_one hvdn1 -f 'hvd-task --watchdog'
+    runs_on hvdn1 "$SERVE"
+    on_login touch go
+    ended 15
+    [[ $(grep -c "still heard" <<<"$output") -ge 4 ]] || { echo "$output" && false; }
+    has "rank 3 on hvdn2 failed first: exit code 4"
+    has_not "SIGKILL"
+    rm -rf "${WORK:?}"/*
+    begin_ranks 4 srun --hvd-store-relay=always "${FOUR[@]}"
+    kill_one hvdn2 -x hvd-watchdog
+    stop
+    ended 20
+    exits 0
+    [[ $(grep -c 'intact' <<<"$output") -eq 4 ]] || { echo "$output" && false; }
+}
+
+@test "a rank shim is killed: the report says so" {
+    begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; exec sleep 50'
+    says_times 10 4 ready
+    as_root hvdn2 pkill -KILL -u alice -n -x hvd-task
+    ended 15
+    has "hvdrun: error: the rank shim (hvd-task) of rank " " on hvdn2 failed first: it has ended without a word"
+    has_not "srun ended:"
+}
+
+@test "the plan's hvd-task is killed during the start of srun --hvd: that is said" {
+    fault node-freeze hvdn2
+    begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
+    wait_for 10 runs_on hvdn1 'hvd-task --plan'
+    kill_one hvdn1 -f 'hvd-task --plan'
+    says 10 "hvd: error: hvdn1: hvd-task, which was to get the launch plan, was killed by signal 9 (SIGKILL)"
+    fault node-thaw hvdn2
+    ended 20
+    has_not ready
+}
+
+@test "hvd-driver is killed while ranks run: srun says so, and its status stays the ranks'" {
+    local status_wanted
+    for status_wanted in 0 7; do
+        rm -f "$(home)/go"
+        begin launch srun -K0 "${FOUR[@]}" bash -c 'echo ready; until [[ -e go ]]; do sleep 0.1; done; exit '$status_wanted
+        says_times 10 4 ready
+        on_host hvdlogin pkill -KILL -x hvd-driver
+        on_login touch go
+        ended 15
+        exits "$status_wanted"
+        [[ $(grep -c "hvd: warning: hvd-driver ended before the step (killed by signal 9 (SIGKILL)): since then nobody has reported failures" <<<"$output") -eq 1 ]] ||
+            { echo "$output" && false; }
+    done
+    run launch srun "${FOUR[@]}" true
+    exits 0
+    has_not warning
+}
+
+@test "hvd-driver is killed before the ranks have met: they meet, since the rendezvous is on rank 0's host" {
+    local relay
+    for relay in always never; do
+        rm -rf "${WORK:?}"/*
+        begin launch srun --hvd-store-relay=$relay "${FOUR[@]}" bash -c "echo ready; until [[ -e work/go ]]; do sleep 0.1; done; exec $RANK"
+        says_times 10 4 ready
+        on_host hvdlogin pkill -KILL -x hvd-driver
+        on_login touch work/go
+        wait_for 30 met 4 || { cat "$OUT" && false; }
+        stop
+        ended 20
+        exits 0
+        [[ $(grep -c 'intact' <<<"$output") -eq 4 ]] || { echo "$output" && false; }
+    done
+}
+
+@test "a host is lost under srun --hvd: the launch ends the step and says why, or leaves it to Slurm" {
+    begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 300'
+    says_times 10 4 ready
+    wait_for 6 connected hvdn2
+    fault node-lost hvdn2
+    ended 45
+    ((status != 0))
+    has "hvd: error: hvdn2: the connection to its node agent was lost: the host does not answer; ending the step" "sinfo -N -n hvdn2"
+    has_not "were ended by" "failed first"
+    fault clear
+    cluster_mend
+    on_login sh -c 'echo "lost-host: slurm" >conf'
+    begin launch srun --hvd-config=conf "${FOUR[@]}" bash -c 'echo ready; sleep 300'
+    says_times 10 4 ready
+    wait_for 6 connected hvdn2
+    fault node-lost hvdn2
+    says 30 "hvd: error: hvdn2: the connection to its node agent was lost: the host does not answer; leaving the step to Slurm (lost-host: slurm)"
+    not_said "ending the step"
+    running "$PID"
+}
+
+@test "the report under srun --hvd ends with the status of the rank where srun's own is another" {
+    begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 1; (($RANK != 2)) || exit 3; sleep 50'
+    ended 15
+    exits 143
+    [[ $(tail -n 1 <<<"$output") == "hvd: the status of the launch is 3, that of the rank that failed first; srun's own is the highest of all ranks', 143 here" ]] ||
+        { echo "$output" && false; }
+    begin launch srun "${FOUR[@]}" bash -c '(($RANK != 2)) || exit 3; trap "exit 0" TERM; sleep 50 & wait'
+    ended 15
+    exits 3
+    has_not "the status of the launch"
+}
+
+@test "the end of --hvd-init-timeout says with which status, where srun's own is another" {
+    begin launch srun --hvd-init-timeout=1 "${FOUR[@]}" bash -c "((\$RANK != 0)) || { $RANK & }; exec sleep 50"
+    ended 30
+    exits 143
+    has "have not called init_process_group within 1 s"
+    [[ $(tail -n 1 <<<"$output") == "hvd: the status of the launch is 1; srun's own is the highest of the ranks', which were ended" ]] ||
+        { echo "$output" && false; }
+}
+
+@test "a trace that cannot be written is refused at the start" {
+    run launch srun --hvd-trace=nowhere/trace.json "${FOUR[@]}" echo started
+    exits 2
+    has "hvd: error: --trace nowhere/trace.json cannot be written: No such file or directory"
+    has_not started
+    run launch hvdrun --trace=nowhere/trace.json "${FOUR[@]}" echo started
+    exits 2
+    has "hvdrun: error: --trace nowhere/trace.json cannot be written: No such file or directory"
+    has_not started
+    run launch srun --hvd-trace=work "${FOUR[@]}" echo started
+    exits 2
+    has "Is a directory"
+    run launch srun --hvd-trace=work/trace.json "${FOUR[@]}" echo started
+    exits 0
+    on_login test -s work/trace.json
+}
+
+@test "ranks that the scheduler has killed: the report says what Slurm knows" {
+    begin launch srun -N1 -n1 bash -c 'trap "" TERM; echo ready; while :; do sleep 0.2; done'
+    says 10 ready
+    on_login sh -c 'scancel "$(squeue -h -o %A)"'
+    ended 20
+    exits 137
+    has "hvd: the ranks were ended by SIGKILL, since job " " was cancelled (scancel): as the first one rank 0 on hvdn1"
+    has_not "who killed it?"
+    begin launch hvdrun -N1 -n1 bash -c 'trap "" TERM; echo ready; while :; do sleep 0.2; done'
+    says 10 ready
+    on_login sh -c 'scancel "$(squeue -h -o %A)"'
+    ended 20
+    exits 137
+    has "hvdrun: error: srun ended: exit code 137"
+    has_not "failed first" "who killed it?"
+    # Of a step that was cancelled the controller knows nothing afterwards, and what slurmstepd says of it may get lost.
+    begin launch srun -N1 -n1 bash -c 'echo ready; exec sleep 50'
+    says 10 ready
+    on_login sh -c 'scancel "$(squeue -h -o %A).0"'
+    ended 20
+    exits 137
+    has "who killed it? The scheduler, if a line above says CANCELLED"
+}
