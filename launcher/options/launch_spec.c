@@ -203,6 +203,7 @@ static void set_troubles(struct hvd_launch_spec *spec, const struct hvd_options 
 {
 	spec->failure.keep_going = o->keep_going;
 	spec->hang.timeout = o->hang_timeout < HVD_MOST_SECONDS ? o->hang_timeout : HVD_MOST_SECONDS;
+	spec->lost_host = (enum hvd_lost_host)o->lost_host;
 	spec->hang.action = (enum hvd_hang_action)o->hang_action;
 	spec->limit.signal = positive(o->limit_signal);
 	spec->limit.before = o->limit_seconds;

@@ -60,6 +60,12 @@ enum hvd_hang_action {
 	HVD_HANG_REQUEUE,    /* … and the batch job is requeued */
 };
 
+/* --lost-host: who ends a step of srun --hvd when a host does not answer any longer. */
+enum hvd_lost_host {
+	HVD_LOST_HOST_LAUNCH = 0,
+	HVD_LOST_HOST_SLURM,
+};
+
 /* --requeue-on: why the batch job is requeued; each a bit, 1 << reason. */
 enum hvd_requeue_reason {
 	HVD_REQUEUE_LIMIT,   /* the ranks have ended after the signal that announces the time limit */
@@ -189,6 +195,7 @@ struct hvd_launch_spec {
 		double timeout; /* seconds without any progress; 0 = never looked at */
 		enum hvd_hang_action action;
 	} hang;
+	enum hvd_lost_host lost_host;
 	struct {
 		int signal;    /* that all ranks get before the job's time limit; 0 = none */
 		double before; /* … so many seconds */

@@ -133,6 +133,7 @@ struct hvd_options {
 	double init_timeout;      /* seconds; 0 = never */
 	double hang_timeout;      /* seconds; 0 = never */
 	int hang_action;          /* enum hvd_hang_action */
+	int lost_host;            /* enum hvd_lost_host */
 	int limit_signal;         /* --signal-ranks: the signal; -1 = none */
 	double limit_seconds;     /* … and how long before the time limit it is sent */
 	unsigned requeue_on;      /* bits of enum hvd_requeue_reason */

@@ -152,6 +152,11 @@ static const struct hvd_opt rows[] = {
 	 .def = "report", .needs = "hang-timeout"},
 	{ROW("hvd-hang-action", REQUIRED, FAILURE, "ACTION", "The plugin's spelling of --hang-action"),
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(hang_action), .choices = HVD_VALUES_HANG_ACTION},
+	{ROW("lost-host", REQUIRED, FAILURE, "WHO",
+	     "Who ends a step of srun --hvd when a host does not answer any longer: launch (as scancel does, with a "
+	     "message), or slurm, whose srun may wait for ever; hvdrun always ends the job itself"),
+	 .type = HVD_OPT_ENUM, .at = HVD_AT(lost_host), .choices = "launch|slurm", .env = "HVD_LOST_HOST",
+	 .def = "launch"},
 	{ROW("signal-ranks", REQUIRED, FAILURE, "SIGNAL@SECONDS",
 	     "Send all ranks this signal so long before the job's time limit, as in USR1@300"),
 	 LIMIT_SIGNAL, .env = "HVD_SIGNAL_RANKS"},

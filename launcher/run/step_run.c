@@ -28,6 +28,11 @@
  * could be told, the driver asks Slurm's controller to end the step. After the start nobody is connected who could be
  * told: the controller is asked to send SIGTERM at once. */
 #define END_STEP_SECONDS 3.0
+/* srun itself may wait for ever for the tasks of a lost host, also when the controller has ended the step: so long
+ * after that it gets SIGTERM, by which it ends KillWait seconds later (30 by default), and so long after this SIGKILL.
+ */
+#define END_SRUN_SECONDS  3
+#define KILL_SRUN_SECONDS 10
 /* A host whose connection broke is lost when the step still goes on after this; see run.c. */
 #define LOST_HOST_SECONDS 3
 /* How long Slurm may take to say whether the job shares its hosts. */
@@ -42,12 +47,17 @@ struct step {
 	struct event_base *base;
 	struct hvd_driver *driver;
 	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
-	struct event *srun, *term, *end_step, *host_lost, *last;
+	struct event *srun, *term, *end_step, *end_srun, *host_lost, *last;
+	pid_t srun_pid;
+	int srun_signal; /* the last one that srun was sent; 0 = none */
 	struct hvd_failure_report *report;
 	struct hvd_requeue_wish requeue;
 	struct hvd_time_limit *limit;
 	struct hvd_hang_watch *hang;
 	char lost_host[256];
+	int failed_status; /* with which the start has failed */
+	bool ends_lost;    /* the step is ended because of the lost host */
+	bool silent;       /* the lost host does not answer */
 	bool started, start_failed, srun_gone, waiting;
 };
 
@@ -59,11 +69,37 @@ static void signal_step(const struct step *step, int sig)
 		hvd_log_err(step->log, &err);
 }
 
-static void on_end_step(evutil_socket_t fd, short what, void *arg)
+static void await_srun(struct step *step)
 {
+	struct timeval tv = {.tv_sec = step->srun_signal ? KILL_SRUN_SECONDS : END_SRUN_SECONDS};
+
+	evtimer_add(step->end_srun, &tv);
+}
+
+static void on_end_srun(evutil_socket_t fd, short what, void *arg)
+{
+	struct step *step = arg;
+
 	(void)fd;
 	(void)what;
-	signal_step(arg, SIGKILL);
+	if (step->srun_gone || step->srun_signal == SIGKILL || getppid() != step->srun_pid)
+		return;
+	if (!step->srun_signal)
+		hvd_info(step->log, "srun still waits for the tasks of %s; ending srun", step->lost_host);
+	step->srun_signal = step->srun_signal ? SIGKILL : SIGTERM;
+	kill(step->srun_pid, step->srun_signal);
+	await_srun(step);
+}
+
+static void on_end_step(evutil_socket_t fd, short what, void *arg)
+{
+	struct step *step = arg;
+
+	(void)fd;
+	(void)what;
+	signal_step(step, SIGKILL);
+	if (step->ends_lost)
+		await_srun(step);
 }
 
 static void end_step(void *arg)
@@ -71,6 +107,7 @@ static void end_step(void *arg)
 	struct step *step = arg;
 	struct timeval tv = {.tv_sec = (time_t)END_STEP_SECONDS};
 
+	hvd_failure_report_ending(step->report, hvd_wall_now());
 	if (step->started)
 		signal_step(step, SIGTERM);
 	evtimer_add(step->end_step, &tv);
@@ -83,18 +120,27 @@ static void on_limit(int sig, void *arg)
 	signal_step(arg, sig);
 }
 
-/* The step goes on without the host, for which srun would wait until Slurm gives it up, too. */
+/* The step goes on without the host, for whose tasks srun would wait until Slurm gives it up, or for ever. */
 static void on_lost_host(evutil_socket_t fd, short what, void *arg)
 {
 	struct step *step = arg;
+	const struct hvd_launch_spec *spec = step->opts->driver->spec;
+	struct hvd_err why = {0};
+	bool end;
 
 	(void)fd;
 	(void)what;
-	hvd_requeue_want(&step->requeue, step->opts->driver->spec, HVD_REQUEUE_NODE, step->lost_host);
-	if (!hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_NODE))
-		return;
-	hvd_error(step->log, "%s: the connection to its node agent was lost; ending the step", step->lost_host);
-	end_step(step);
+	hvd_requeue_want(&step->requeue, spec, HVD_REQUEUE_NODE, step->lost_host);
+	end = spec->lost_host == HVD_LOST_HOST_LAUNCH || hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_NODE);
+	hvd_err_set(&why, HVD_E_NET, "the connection to its node agent was lost%s; %s",
+		    step->silent ? ": the host does not answer" : "",
+		    end ? "ending the step" : "leaving the step to Slurm (lost-host: slurm)");
+	hvd_err_hint(&why, "did the host fail, or was it taken away? (sinfo -N -n %s)", step->lost_host);
+	hvd_err_host(&why, step->lost_host);
+	hvd_log_err(step->log, &why);
+	step->ends_lost = end;
+	if (end)
+		end_step(step);
 }
 
 static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
@@ -105,6 +151,7 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 	if (step->srun_gone || evtimer_pending(step->host_lost, NULL))
 		return;
 	snprintf(step->lost_host, sizeof(step->lost_host), "%s", host);
+	step->silent = why->code == HVD_E_TIMEOUT;
 	evtimer_add(step->host_lost, &tv);
 }
 
@@ -260,6 +307,8 @@ static void begin(struct step *step)
 	hvd_requeue_begin(step->opts->driver->spec, step->opts->job, step->log);
 	step->report = hvd_failure_report_create();
 	step->end_step = evtimer_new(step->base, on_end_step, step);
+	step->end_srun = evtimer_new(step->base, on_end_srun, step);
+	step->srun_pid = getppid();
 	step->host_lost = evtimer_new(step->base, on_lost_host, step);
 	step->last = evtimer_new(step->base, on_last, step);
 	step->srun = event_new(step->base, step->opts->srun, EV_READ | EV_PERSIST, on_srun, step);
@@ -286,6 +335,7 @@ static void end(struct step *step)
 	event_free(step->srun);
 	event_free(step->term);
 	event_free(step->end_step);
+	event_free(step->end_srun);
 	event_free(step->host_lost);
 	event_free(step->last);
 	event_base_free(step->base);

@@ -145,6 +145,7 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 		case $key in
 		controller) value=gloo ;;
 		launcher) value=fork ;;
+		lost-host) value=slurm ;;
 		rendezvous) value=launch ;;
 		store) value=rank0 ;;
 		store-relay) value=always ;;
