@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -32,10 +34,29 @@ struct run {
 	struct hvd_signal_forward *forward;
 };
 
+int hvd_command_orphan_signal(void)
+{
+	return ORPHAN_SIGNAL;
+}
+
 int hvd_command_follow(void)
 {
 	prctl(PR_SET_PDEATHSIG, ORPHAN_SIGNAL);
 	return ORPHAN_SIGNAL;
+}
+
+void hvd_command_parent(char name[HVD_COMMAND_PARENT])
+{
+	FILE *f;
+	char path[64];
+
+	snprintf(name, HVD_COMMAND_PARENT, "what started the ranks");
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)getppid());
+	f = fopen(path, "re");
+	if (f && fgets(name, HVD_COMMAND_PARENT, f))
+		name[strcspn(name, "\n")] = '\0';
+	if (f)
+		fclose(f);
 }
 
 /* Reap the command. Returns false if it still runs. */

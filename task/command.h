@@ -41,9 +41,15 @@ struct hvd_command {
 	void *arg; /* of all functions */
 };
 
-/* Have the kernel send this process a signal when its parent ends. To be called first in a program that follows.
- * Returns the number of the signal, which ends a process that does not handle it. */
+/* Have the kernel send this process a signal when its parent ends, or when only the parent's thread does that has
+ * started this process. To be called first in a program that follows. Returns the number of the signal, which ends a
+ * process that does not handle it. */
 int hvd_command_follow(void);
+int hvd_command_orphan_signal(void); /* its number */
+
+/* The name of the program that started this one, as long as that runs. */
+#define HVD_COMMAND_PARENT 32
+void hvd_command_parent(char name[HVD_COMMAND_PARENT]);
 
 /* Run the command until it has ended and all of its output was passed on. *status is as from waitpid(2). -1 with err
  * set if the command could not be started. */

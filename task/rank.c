@@ -51,8 +51,8 @@ struct shim {
 	pid_t command; /* while it runs; else 0 */
 	pid_t was;     /* … and after */
 	struct hvd_evidence *evidence;
-	struct hvd_rank_watch *watch; /* NULL: there is no connection to the driver */
-	char parent[32];              /* the name of the program that started this one */
+	struct hvd_rank_watch *watch;    /* NULL: there is no connection to the driver */
+	char parent[HVD_COMMAND_PARENT]; /* the name of the program that started this one */
 };
 
 static enum hvd_agent_role role_of(const struct hvd_taskinfo *info)
@@ -320,21 +320,6 @@ static void on_orphaned(void *arg)
 		hvd_agent_send(shim->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", shim->parent));
 }
 
-/* The name of the program that started this one. */
-static void name_parent(char name[32])
-{
-	FILE *f;
-	char path[64];
-
-	snprintf(name, 32, "what started the ranks");
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)getppid());
-	f = fopen(path, "re");
-	if (f && fgets(name, 32, f))
-		name[strcspn(name, "\n")] = '\0';
-	if (f)
-		fclose(f);
-}
-
 static void on_output(enum hvd_stream stream, const char *bytes, size_t n, void *arg)
 {
 	struct shim *shim = arg;
@@ -413,7 +398,7 @@ int hvd_rank_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, char *c
 
 	if (!follow) {
 		command.orphaned = on_orphaned;
-		name_parent(shim.parent);
+		hvd_command_parent(shim.parent);
 	}
 	end.status = fetch_plan(&shim, role_of(info));
 	if (end.status != 0 || !json_is_true(json_object_get(shim.plan, "keep")))

@@ -2,9 +2,11 @@
 #include "supervisor.h"
 
 #include "agent.h"
+#include "command.h"
 #include "kill_connections.h"
 #include "lib/base/size.h"
 #include "lib/process/spawn.h"
+#include "lib/protocol/munge.h"
 #include "ports.h"
 #include "rank_env.h"
 #include "relay.h"
@@ -17,6 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* How long this process waits for munged at its end. */
+#define MUNGE_SECONDS 3.0
 
 #define NOT_STARTED (127 << 8) /* the wait status of a rank that could not be started, as a shell has it */
 
@@ -39,6 +44,9 @@ struct supervisor {
 	struct hvd_ranks *ranks;
 	struct hvd_worker_notify *notify;   /* elastic jobs only */
 	struct hvd_signal_forward *forward; /* of these in Slurm */
+	struct event *orphan;               /* … its step daemon may be gone */
+	pid_t daemon;
+	char daemon_name[HVD_COMMAND_PARENT];
 	struct hvd_reserve reserved;
 	struct hvd_relay_sockets sockets;
 	struct hvd_relay *relay; /* NULL: the ranks here meet at none */
@@ -117,6 +125,31 @@ static void forward_of_step(struct supervisor *sup)
 			 why.msg);
 }
 
+/* The step daemon is gone: output of the ranks gets lost, and srun waits for ever. The launcher takes this host for
+ * lost, and begins anew without it, or here in a new step: nothing of this one may go on beside that. */
+static void on_orphan(evutil_socket_t fd, short what, void *arg)
+{
+	struct supervisor *sup = arg;
+
+	(void)fd;
+	(void)what;
+	if (getppid() == sup->daemon)
+		return; /* only the thread of it that has started this process has ended */
+	event_del(sup->orphan);
+	hvd_agent_send(sup->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", sup->daemon_name));
+	for (int i = 0; i < 2 && sup->ranks; i++)
+		hvd_ranks_end_told(sup->ranks); /* the second time: at once */
+}
+
+static void watch_daemon(struct supervisor *sup)
+{
+	sup->daemon = getppid();
+	hvd_command_parent(sup->daemon_name);
+	sup->orphan = evsignal_new(sup->base, hvd_command_orphan_signal(), on_orphan, sup);
+	event_add(sup->orphan, NULL);
+	hvd_command_follow();
+}
+
 static void prepare_elastic(struct supervisor *sup)
 {
 	sup->opts.stay = true;
@@ -126,8 +159,10 @@ static void prepare_elastic(struct supervisor *sup)
 	/* Slurm sends SIGTERM to all processes of a job when it is preempted, at the beginning of the grace time. The
 	 * launcher gets that signal too, and has the ranks leave within the grace time. So ranks ignore it here. */
 	sup->opts.ignore_ends = getenv("SLURM_STEP_ID");
-	if (getenv("SLURM_STEP_ID"))
+	if (sup->opts.ignore_ends) {
 		forward_of_step(sup);
+		watch_daemon(sup);
+	}
 	sup->notify = hvd_worker_notify_create(sup->base, on_notified, sup);
 }
 
@@ -208,6 +243,8 @@ static void on_message(json_t *msg, void *arg)
 		return;
 	if (strcmp(type, "end") == 0)
 		hvd_ranks_end_told(sup->ranks);
+	else if (strcmp(type, "ping") == 0)
+		hvd_agent_send(sup->agent, json_pack("{s:s}", "t", "pong"));
 	else if (strcmp(type, "start") == 0 && sup->opts.stay)
 		start_worker(sup, msg);
 	else if (strcmp(type, "notify") == 0 && sup->notify)
@@ -254,10 +291,23 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 		hvd_ranks_end(sup->ranks);
 }
 
+/* The driver takes a connection of a rank that ends without this for the loss of its host. Of an elastic job's host it
+ * wants to know whether srun can be told that this task has ended. */
+static void say_done(struct supervisor *sup)
+{
+	bool munge = strcmp(sup->boot->id, "munge") == 0 && sup->opts.stay && getenv("SLURM_STEP_ID");
+
+	if (sup->agent && (sup->one_rank || sup->opts.stay))
+		hvd_agent_send(sup->agent, json_pack("{s:s, s:b}", "t", "done", "munge",
+						     !munge || hvd_munge_answers(NULL, MUNGE_SECONDS)));
+}
+
 static void close_down(struct supervisor *sup)
 {
 	hvd_worker_notify_destroy(sup->notify);
 	hvd_signal_forward_destroy(sup->forward);
+	if (sup->orphan)
+		event_free(sup->orphan);
 	hvd_ranks_destroy(sup->ranks);
 	hvd_rank_watch_destroy(sup->opts.watch);
 	hvd_relay_destroy(sup->relay);
@@ -266,9 +316,7 @@ static void close_down(struct supervisor *sup)
 	if (sup->opts.key_fd)
 		close(sup->opts.key_fd);
 	tell_loss(sup);
-	/* The driver takes a connection of a rank that ends without this for the loss of its host. */
-	if (sup->agent && sup->one_rank)
-		hvd_agent_send(sup->agent, json_pack("{s:s}", "t", "done"));
+	say_done(sup);
 	hvd_agent_destroy(sup->agent);
 }
 

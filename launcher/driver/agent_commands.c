@@ -52,10 +52,12 @@ static bool is_admitted(const struct hvd_node_agents *agents, uint32_t host)
 /* `msg` is taken over. A host that is not admitted is sent nothing: its end was told, or is about to be. */
 static void command(struct hvd_node_agents *agents, uint32_t host, json_t *msg)
 {
-	if (is_admitted(agents, host))
-		hvd_conn_send(agents->table.hosts[host].client->conn, msg);
-	else
+	if (!is_admitted(agents, host)) {
 		json_decref(msg);
+		return;
+	}
+	hvd_conn_send(agents->table.hosts[host].client->conn, msg);
+	hvd_agent_deadlines_ask(agents, host, false);
 }
 
 void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots)
@@ -76,6 +78,12 @@ void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, 
 void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, int grace)
 {
 	command(agents, host, json_pack("{s:s, s:I, s:i}", "t", "stop", "worker", (json_int_t)worker, "grace", grace));
+}
+
+void hvd_agent_doubt(struct hvd_node_agents *agents, uint32_t host)
+{
+	if (is_admitted(agents, host))
+		hvd_agent_deadlines_ask(agents, host, true);
 }
 
 void hvd_agent_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to, int64_t when)
@@ -133,6 +141,20 @@ static void on_connections_killed(const struct hvd_agent_events *events, uint32_
 		events->connections_killed(host, (int)n, why, arg);
 }
 
+/* What runs on the host is ending: the host is lost as if the agent had ended. */
+static void on_orphan(struct hvd_node_agents *agents, uint32_t host, const json_t *msg)
+{
+	struct hvd_err why = {0};
+	const char *parent;
+
+	if (hvd_get_str(msg, "parent", 31, &parent, NULL) != 0)
+		return;
+	hvd_err_set(&why, HVD_E_FAILED, "%s ended before the ranks that it had started", parent);
+	hvd_err_hint(&why, "was it killed, or is the host out of memory? (dmesg and the scheduler's log there)");
+	hvd_err_host(&why, agents->table.hosts[host].name);
+	hvd_node_agents_lose(agents, host, &why, false);
+}
+
 void hvd_agent_read(struct hvd_node_agents *agents, const struct hvd_agent_events *events, const struct hvd_client *cl,
 		    const char *type, const json_t *msg, void *arg)
 {
@@ -141,10 +163,18 @@ void hvd_agent_read(struct hvd_node_agents *agents, const struct hvd_agent_event
 	bool last_words = agents->ended && cl->role == HVD_ROLE_FORMER &&
 			  (strcmp(type, "exit") == 0 || strcmp(type, "output-lost") == 0);
 
+	if (strcmp(type, "done") == 0 && cl->role == HVD_ROLE_FORMER && json_is_false(json_object_get(msg, "munge")) &&
+	    events->without_munge)
+		events->without_munge(cl->host, arg);
+
 	if ((cl->role != HVD_ROLE_AGENT && !last_words) || cl->host >= agents->table.n)
 		return;
 	if (strcmp(type, "exit") == 0)
 		on_exit_message(agents, events, cl->host, msg, arg);
+	else if (strcmp(type, "pong") == 0)
+		hvd_agent_deadlines_answered(agents, cl->host);
+	else if (strcmp(type, "orphan") == 0)
+		on_orphan(agents, cl->host, msg);
 	else if (strcmp(type, "output-lost") == 0)
 		events->output_lost(arg);
 	else if (strcmp(type, "notified") == 0)

@@ -9,10 +9,15 @@
  *                   {"t":"stop", "worker":ID, "grace":S}            end it; S seconds from SIGTERM to SIGKILL
  *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}                        task/worker_notify.h
  *                   {"t":"kill-connections", "at":[…]}                                      task/kill_connections.h
+ *                   {"t":"ping"}                                    say that you are there; one that does not is lost
  *   from an agent   {"t":"exit", "worker":ID, …}               the rank has ended (lib/job/rank_end.h)
  *                   {"t":"notified", "worker":ID, "why":TEXT}  why "": the worker has heard
  *                   {"t":"kill-connections", "n":N, "why":TEXT}             so many connections were broken; why "":
  * all
+ *                   {"t":"pong"}
+ *                   {"t":"orphan", "parent":NAME}              the step daemon NAME is gone, and the agent ends its
+ * ranks
+ *                   {"t":"done", "munge":B}                    it ends; B false: munged does not answer there
  *                   {"t":"output-lost"}                        not all output of the ranks could be written
  */
 #ifndef HVD_AGENT_COMMANDS_H
@@ -30,6 +35,8 @@ struct hvd_agent_events {
 	void (*connections_killed)(uint32_t host, int broken, const char *why,
 				   void *arg); /* "": all connections were broken */
 	void (*output_lost)(void *arg);        /* the agent has told the user why */
+	/* The agent ends, and its host's munged does not answer: srun cannot be told of that. */
+	void (*without_munge)(uint32_t host, void *arg);
 };
 
 /* Read a message that hvd_node_agents_ops.message was given, and call the event that it means. */
@@ -53,6 +60,9 @@ const struct hvd_layout *hvd_agent_layout(const struct hvd_node_agents *agents);
 void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots);
 /* End a rank with SIGTERM, and with SIGKILL so many seconds later; 0: with SIGKILL at once. */
 void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, int grace);
+
+/* The host is said to be gone. If its agent does not answer within seconds, it is lost. */
+void hvd_agent_doubt(struct hvd_node_agents *agents, uint32_t host);
 
 /* Have the host's agent tell a worker that hosts have changed; `to` is what the worker said of where it listens. */
 void hvd_agent_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to, int64_t when);

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent_deadlines.c - how long agents may take to register and to report, and what is logged meanwhile.
+ * agent_deadlines.c - how long agents may take to register, to report and to answer, and what is logged meanwhile.
  *
  * With HVD_BARRIER_ALL all hosts share one deadline, which covers the start until every rank has its plan. Else each
- * host has its own, which is set anew when the host is expected and when it is told to probe.
+ * host has its own, which is set anew when the host is expected and when it is told to probe. An admitted host is asked
+ * whether it is there each time that it is told to do something: the kernel of a host whose agent is stopped, or all of
+ * whose processes are, goes on to acknowledge what is sent (hvd_conn_watch_host()), and what the agent was told to do
+ * would be waited for without end.
  */
 #include "node_agents_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* How long an agent may take to answer. A moment longer than the kernel waits for the host, so that a host that is lost
+ * is reported as such. */
+#define ANSWER_SECONDS (HVD_CONN_WATCH_SECONDS + 2)
+/* … when others say that its host is gone. */
+#define SOON_SECONDS 3
 /* A start that takes longer than this says what it waits for, and again in this rhythm. */
 #define PROGRESS_SECONDS 1
 
@@ -39,17 +47,43 @@ static void out_of_time(struct hvd_node_agents *agents)
 	hvd_node_agents_fail(agents, &why);
 }
 
-/* Is it this host's turn to say something? A host that has registered, or reported, waits for others. */
-static bool is_awaited(const struct hvd_node_agent *host)
+/* Until when is it this host's turn to say something? A host that has registered, or reported, waits for others: 0. */
+static hvd_time due(const struct hvd_node_agent *host)
 {
-	return host->stage == HVD_STAGE_EXPECTED || host->stage == HVD_STAGE_PROBING;
+	if (host->stage == HVD_STAGE_EXPECTED || host->stage == HVD_STAGE_PROBING)
+		return host->deadline;
+	return host->stage == HVD_STAGE_ADMITTED ? host->answer_by : 0;
+}
+
+/* A launch whose agents have less time to begin has no more patience later. */
+static hvd_time answer_time(const struct hvd_node_agents *agents, bool soon)
+{
+	double start = agents->opts->spec->deadlines.start, most = soon ? SOON_SECONDS : ANSWER_SECONDS;
+
+	return (hvd_time)((start < most ? start : most) * 1e9);
+}
+
+static void explain(const struct hvd_node_agents *agents, const struct hvd_node_agent *host, struct hvd_err *why)
+{
+	if (host->stage == HVD_STAGE_ADMITTED) {
+		hvd_err_set(why, HVD_E_TIMEOUT, "its node agent has not answered for %g seconds",
+			    (double)((host->answer_by - host->asked_at) / 1000000) / 1000);
+		hvd_err_hint(why, "is the host frozen, or is hvd-task stopped there?");
+	} else {
+		hvd_err_set(why, HVD_E_TIMEOUT, "%s within %g seconds",
+			    host->client ? "it did not say what it reaches" : "no word came from there",
+			    agents->opts->spec->deadlines.start);
+		hvd_err_hint(why,
+			     "is the host up, does a firewall block port %u of %s? --start-timeout gives more time",
+			     hvd_clients_port(agents->clients), agents->self.host);
+	}
+	hvd_err_host(why, host->name);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_node_agents *agents = arg;
 	hvd_time now = hvd_now();
-	struct hvd_err why = {0};
 
 	(void)fd;
 	(void)what;
@@ -59,16 +93,11 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	}
 	for (uint32_t h = 0; h < agents->table.n && agents->phase != HVD_AGENTS_OVER; h++) {
 		const struct hvd_node_agent *host = &agents->table.hosts[h];
+		struct hvd_err why = {0};
 
-		if (!is_awaited(host) || host->deadline > now)
+		if (!due(host) || due(host) > now)
 			continue;
-		hvd_err_set(&why, HVD_E_TIMEOUT, "%s within %g seconds",
-			    host->client ? "it did not say what it reaches" : "no word came from there",
-			    agents->opts->spec->deadlines.start);
-		hvd_err_hint(&why,
-			     "is the host up, does a firewall block port %u of %s? --start-timeout gives more time",
-			     hvd_clients_port(agents->clients), agents->self.host);
-		hvd_err_host(&why, host->name);
+		explain(agents, host, &why);
 		hvd_node_agents_lose(agents, h, &why, false);
 	}
 	hvd_agent_deadlines_update(agents);
@@ -101,13 +130,36 @@ void hvd_agent_deadlines_update(struct hvd_node_agents *agents)
 	if (agents->barrier == HVD_BARRIER_ALL)
 		return;
 	for (uint32_t h = 0; h < agents->table.n; h++)
-		if (is_awaited(&agents->table.hosts[h]))
-			next = hvd_earlier(next, agents->table.hosts[h].deadline);
+		if (due(&agents->table.hosts[h]))
+			next = hvd_earlier(next, due(&agents->table.hosts[h]));
+	agents->next = next == INT64_MAX ? 0 : next;
 	tv = hvd_left_tv(next);
-	if (next == INT64_MAX)
-		event_del(agents->timer);
-	else
+	if (agents->next)
 		evtimer_add(agents->timer, &tv);
+	else
+		event_del(agents->timer);
+}
+
+void hvd_agent_deadlines_ask(struct hvd_node_agents *agents, uint32_t host, bool soon)
+{
+	struct hvd_node_agent *at = &agents->table.hosts[host];
+	hvd_time now = hvd_now(), by = now + answer_time(agents, soon);
+
+	if (at->answer_by && at->answer_by <= by)
+		return;
+	if (!at->answer_by) {
+		at->asked_at = now;
+		hvd_conn_send(at->client->conn, json_pack("{s:s}", "t", "ping"));
+	}
+	at->answer_by = by;
+	if (!agents->next || by < agents->next)
+		hvd_agent_deadlines_update(agents);
+}
+
+/* The timer is left as it is: it looks at all hosts anew. */
+void hvd_agent_deadlines_answered(struct hvd_node_agents *agents, uint32_t host)
+{
+	agents->table.hosts[host].answer_by = 0;
 }
 
 void hvd_agent_deadlines_stop(struct hvd_node_agents *agents)

@@ -175,7 +175,7 @@ void hvd_node_agents_gone(struct hvd_client *cl, const struct hvd_err *why, void
 	if (agents->barrier == HVD_BARRIER_ALL) {
 		agents->ops->disconnected(cl, why, agents->arg);
 	} else if (cl->role == HVD_ROLE_FORMER) {
-		agents->ops->left(cl->host, agents->arg);
+		agents->ops->left(cl->host, why->code == HVD_E_TIMEOUT, agents->arg);
 	} else if (cl->role == HVD_ROLE_AGENT && agents->phase != HVD_AGENTS_OVER) {
 		hvd_err_set(&lost, HVD_E_NET, "the connection to its node agent was lost%s%s", why->code ? ": " : "",
 			    why->code ? why->msg : "");

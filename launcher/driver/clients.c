@@ -31,6 +31,7 @@ struct hvd_clients {
 	void *arg;
 	const struct hvd_log *log;
 	struct hvd_pending *pending;
+	bool loopback;
 	in_port_t port;
 	struct list proven; /* oldest first */
 	unsigned n_warnings;
@@ -114,6 +115,8 @@ static void on_proven(struct hvd_conn *conn, void *arg)
 	cl->conn = conn;
 	append(&cls->proven, cl);
 	hvd_conn_set_ops(conn, &ops, cl);
+	if (!cls->loopback)
+		hvd_conn_watch_host(conn);
 	if (!cls->met)
 		cls->ops->first(cls->arg);
 	cls->met = true;
@@ -191,6 +194,7 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 
 	cls->base = base;
 	cls->session = session;
+	cls->loopback = loopback;
 	cls->ops = ops;
 	cls->arg = arg;
 	cls->log = log;

@@ -4,7 +4,7 @@
  * 0's host.
  *
  * Each connection must prove first that it belongs to the launch (pending.h). Only messages of connections that have
- * are passed on. Connections that are refused are logged.
+ * are passed on. Connections that are refused are logged. The hosts of all others are watched (hvd_conn_watch_host()).
  */
 #ifndef HVD_CLIENTS_H
 #define HVD_CLIENTS_H

@@ -161,7 +161,6 @@ static void on_stay(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	}
 	cl->role = HVD_ROLE_STAY;
 	cl->host = (uint32_t)host;
-	hvd_conn_watch_host(cl->conn);
 	hvd_progress_add(dr->agents->rank_progress, cl);
 }
 

@@ -74,8 +74,8 @@ struct hvd_node_agents_ops {
 	/* AS_THEY_COME: the host does not come, or does not fit, or its connection has ended; it is ABSENT. `unfit`: it
 	 * need not be tried again. */
 	void (*gone)(uint32_t host, const struct hvd_err *why, bool unfit, void *arg);
-	/* AS_THEY_COME: the connection of an agent that was told to end has ended. */
-	void (*left)(uint32_t host, void *arg);
+	/* AS_THEY_COME: the connection of an agent that was told to end has ended. `lost`: its host does not answer. */
+	void (*left)(uint32_t host, bool lost, void *arg);
 	/* ALL: a connection has ended; the client is released after the call. */
 	void (*disconnected)(struct hvd_client *cl, const struct hvd_err *why, void *arg);
 	/* A message of a type that is not listed above. The client may be finished from within, except an agent's. */

@@ -26,6 +26,7 @@ struct hvd_node_agents {
 	struct hvd_this_host self; /* tells whether this host is one of the job's, and where it can be reached */
 	struct hvd_clients *clients;
 	hvd_time deadline; /* ALL: of all hosts; 0: it does not run yet */
+	hvd_time next;     /* AS_THEY_COME: the earliest one of a host; 0: none is awaited */
 	struct event *timer, *progress;
 	struct hvd_node_table table;
 	struct hvd_rv_service service;
@@ -67,6 +68,11 @@ void hvd_agent_deadlines_create(struct hvd_node_agents *agents);
 void hvd_agent_deadlines_begin(struct hvd_node_agents *agents);
 /* AS_THEY_COME: a host's deadline or stage has changed. */
 void hvd_agent_deadlines_update(struct hvd_node_agents *agents);
+/* AS_THEY_COME: ask the agent of an admitted host whether it is there, unless an answer is awaited already. `soon`: it
+ * has less time, also for that answer. */
+void hvd_agent_deadlines_ask(struct hvd_node_agents *agents, uint32_t host, bool soon);
+/* … it has answered. */
+void hvd_agent_deadlines_answered(struct hvd_node_agents *agents, uint32_t host);
 /* Nothing is awaited any longer. */
 void hvd_agent_deadlines_stop(struct hvd_node_agents *agents);
 

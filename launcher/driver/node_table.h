@@ -35,6 +35,8 @@ struct hvd_node_agent {
 	struct hvd_node node;      /* what the agent has registered */
 	struct hvd_client *client; /* from the registration until the connection is closed or lost; else NULL */
 	hvd_time deadline;         /* to register, or to report */
+	hvd_time asked_at;         /* elastic: it was asked then whether it is there … */
+	hvd_time answer_by;        /* … and has until then; 0 = it was not asked, or has answered */
 	hvd_time registered_at, probed_at, reported_at, planned_at; /* for the launch trace; 0 = not yet */
 	int64_t probe_sent;     /* when the last order to probe went, by hvd_wall_now() */
 	struct hvd_clock clock; /* the host's, as its messages tell */

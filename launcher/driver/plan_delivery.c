@@ -122,8 +122,6 @@ void hvd_plan_delivery_send(struct hvd_plan_delivery *delivery, struct hvd_clien
 				    hvd_plan_env(delivery->plan, delivery->table, cl->rank, delivery->opts), "keep",
 				    keep, "func_key", delivery->opts->func_key));
 		count_planned(delivery, cl->host, cl->rank);
-		if (keep && !delivery->opts->loopback)
-			hvd_conn_watch_host(cl->conn);
 		if (!keep)
 			let_go(delivery, cl);
 	}

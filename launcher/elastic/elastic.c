@@ -14,6 +14,7 @@
 #include "leaving.h"
 #include "machine.h"
 #include "silent_ranks.h"
+#include "unheard.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -25,11 +26,6 @@
 
 /* When the job ends, node agents give their ranks five seconds; their processes get this in all. */
 #define END_SECONDS 10
-
-/* A worker that is ended gets SIGTERM, and SIGKILL so many seconds later. Where all are started anew a worker may write
- * a checkpoint; torchrun gives it as long. */
-#define GRACE_SECONDS      1
-#define CHECKPOINT_SECONDS 30
 
 struct elastic {
 	struct hvd_job job;
@@ -46,7 +42,9 @@ struct elastic {
 	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_time_limit *limit;
 	struct hvd_leaving leaving;
+	struct hvd_unheard unheard;
 	bool restart; /* PyTorch's policy (machine.h) */
+	int grace;    /* of a worker that is ended, in seconds */
 	bool output_lost;
 	bool failed; /* the job ends because ranks or hosts have failed */
 };
@@ -59,10 +57,12 @@ static void end_all(void *arg)
 
 	hvd_elastic_failures_ending(&el->failures);
 	hvd_node_agents_end(el->agents);
-	if (el->job.ending)
+	if (el->job.ending) {
 		hvd_procs_signal(el->job.procs, SIGTERM);
-	else
+	} else {
 		hvd_procs_end(el->job.procs, END_SECONDS);
+		hvd_unheard_ending(&el->unheard);
+	}
 	if (el->job.ending_signal)
 		hvd_procs_drop_output(el->job.procs);
 	el->job.ending = true;
@@ -113,6 +113,15 @@ static void do_host_end(uint32_t host, void *arg)
 	hvd_verbose(el->job.log, "%s: ending its node agent", hvd_machine_host(el->machine, host));
 	hvd_node_agents_forget(el->agents, host);
 	hvd_procs_release(el->job.procs, host, false);
+}
+
+static void do_host_give_up(uint32_t host, void *arg)
+{
+	struct elastic *el = arg;
+
+	hvd_node_agents_forget(el->agents, host);
+	hvd_procs_release(el->job.procs, host, true);
+	hvd_discovery_nudge(el->discovery);
 }
 
 static void do_prepare(void *arg)
@@ -169,7 +178,6 @@ static void do_worker_start(const struct hvd_worker *w, void *arg)
 static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 {
 	struct elastic *el = arg;
-	int grace = el->restart ? CHECKPOINT_SECONDS : GRACE_SECONDS;
 
 	/* Then all of them end. */
 	if (el->restart)
@@ -180,7 +188,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	if (w->silent)
 		hvd_silent_ranks_end(el->silent, w->host, w->id);
 	else
-		hvd_agent_stop(el->agents, w->host, w->id, at_once ? 0 : grace);
+		hvd_agent_stop(el->agents, w->host, w->id, at_once ? 0 : el->grace);
 }
 
 static void do_answer(void *arg)
@@ -253,9 +261,22 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	hvd_event_queue_add(el->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);
 }
 
-static void on_left(uint32_t host, void *arg)
+static void on_left(uint32_t host, bool lost, void *arg)
 {
-	hvd_procs_agent_left(((struct elastic *)arg)->job.procs, host);
+	struct elastic *el = arg;
+
+	if (lost)
+		hvd_unheard_lost(&el->unheard, host);
+	hvd_procs_agent_left(el->job.procs, host);
+}
+
+/* The caller of a function wants to know which of its ranks have failed by themselves. */
+static void tell_func(struct elastic *el, uint32_t worker, const struct hvd_rank_end *end)
+{
+	const struct hvd_worker *w = hvd_machine_worker(el->machine, worker);
+
+	if (el->func && w && end->status != 0 && (w->state != HVD_WORKER_ENDING || end->error))
+		hvd_runfunc_failed(el->func, (uint32_t)w->rank, hvd_machine_host(el->machine, w->host), end->status);
 }
 
 static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg)
@@ -263,6 +284,7 @@ static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg
 	struct elastic *el = arg;
 
 	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
+	tell_func(el, worker, end);
 	if (!hvd_leaving_exited(&el->leaving, el->machine, end->status))
 		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
 }
@@ -314,9 +336,15 @@ static void on_output_lost(void *arg)
 	((struct elastic *)arg)->output_lost = true;
 }
 
+static void on_without_munge(uint32_t host, void *arg)
+{
+	hvd_unheard_without_munge(&((struct elastic *)arg)->unheard, host);
+}
+
 static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
 {
-	static const struct hvd_agent_events events = {on_exited, on_notified, on_connections_killed, on_output_lost};
+	static const struct hvd_agent_events events = {on_exited, on_notified, on_connections_killed, on_output_lost,
+						       on_without_munge};
 
 	hvd_agent_read(((struct elastic *)arg)->agents, &events, cl, type, msg, arg);
 }
@@ -359,11 +387,7 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 
 static void on_cut_short(uint32_t host, void *arg)
 {
-	struct elastic *el = arg;
-
-	hvd_error(el->job.log, "%s: %s did not end in time; what its ranks wrote last may be missing",
-		  hvd_machine_host(el->machine, host), el->job.backend->name);
-	hvd_job_failed(&el->job);
+	hvd_unheard_cut_short(&((struct elastic *)arg)->unheard, host);
 }
 
 static void on_none_left(void *arg)
@@ -376,7 +400,16 @@ static void on_none_left(void *arg)
 
 static void on_hosts(const struct hvd_alloc *hosts, void *arg)
 {
-	hvd_event_queue_add_hosts(((struct elastic *)arg)->events, hosts);
+	struct elastic *el = arg;
+
+	/* At once, before they are asked for one by one. */
+	if (el->job.backend->reach)
+		hvd_launch_find_local(el->job.launch, hosts);
+	/* A host that is not listed any longer is to be left in peace, or is down. */
+	for (uint32_t h = 0; h < hvd_machine_n_hosts(el->machine); h++)
+		if (hvd_alloc_find(hosts, hvd_machine_host(el->machine, h)) < 0)
+			hvd_agent_doubt(el->agents, h);
+	hvd_event_queue_add_hosts(el->events, hosts);
 }
 
 static void on_leaving(const char *host, double seconds, void *arg)
@@ -420,8 +453,8 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 {
 	static const struct hvd_discovery_ops discovery_ops = {on_hosts, on_leaving, on_failed};
 	static const struct hvd_machine_ops machine_ops = {
-		do_host_begin, do_host_end, do_prepare, do_generation,       do_worker_start,
-		do_worker_end, do_answer,   do_notify,  do_kill_connections, finish};
+		do_host_begin, do_host_end, do_host_give_up, do_prepare,          do_generation, do_worker_start,
+		do_worker_end, do_answer,   do_notify,       do_kill_connections, finish};
 	static const struct hvd_node_agents_ops agents_ops = {.opened = on_opened,
 							      .registered = on_registered,
 							      .admitted = on_admitted,
@@ -444,9 +477,11 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
 	el->restart = opts.restart;
+	el->grace = (int)opts.grace;
 	if (!el->restart)
 		hvd_strv_add(&job->opts->extra_env, "HOROVOD_ELASTIC=1");
 	el->machine = hvd_machine_create(&opts, hvd_now(), &machine_ops, el, job->log);
+	hvd_unheard_init(&el->unheard, job, el->machine);
 	el->events = hvd_event_queue_create(job->base, el->machine);
 	el->peers = hvd_gloo_peers_create();
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, job->log);
@@ -472,6 +507,7 @@ static void cleanup(struct elastic *el)
 	hvd_discovery_destroy(el->discovery);
 	hvd_time_limit_destroy(el->limit);
 	hvd_leaving_clear(&el->leaving);
+	hvd_unheard_clear(&el->unheard);
 	hvd_job_end_procs(&el->job);
 	hvd_elastic_rv_destroy(el->erv);
 	hvd_control_close(el->control);

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+/* How long a worker may take to end after SIGKILL before the user is told. */
+#define LATE_SECONDS 15
 /* A host that the job cannot do without is not banned for its first failures. */
 #define SPARE_TIMES 3
 
@@ -118,16 +120,65 @@ void hvd_failure_finish(struct hvd_machine *m)
 			   m->first_status ? hvd_status_exit(m->first_status) : m->first_failure.code != 0);
 }
 
-void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time since, hvd_time now)
-{
-	hvd_time end = hvd_after(since, m->opts.patience);
-	struct hvd_err why = {0};
+/* ---- hosts that go, and workers that do not ---- */
 
-	if (now < end) {
-		hvd_machine_wake(m, end);
-		return;
+static void lose_worker(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
+{
+	w->state = HVD_WORKER_GONE;
+	w->status = SIGKILL;
+	if (hvd_worker_group_has(&m->now, w))
+		m->policy->lost(m, w, now);
+}
+
+void hvd_failure_lose_host(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now)
+{
+	struct hvd_managed_host *h = &m->hosts[host];
+
+	h->stage = HVD_HOST_AWAY;
+	h->tried = true;
+	h->unfit |= how == HVD_HOST_UNFIT;
+	h->lost = h->listed;
+	if (m->opts.cooldown_min > 0 && how == HVD_HOST_LOST && h->listed) {
+		h->lost = false;
+		h->banned_until = hvd_after(now, m->opts.cooldown_min);
 	}
-	hvd_err_set(&why, HVD_E_TIMEOUT, "ranks that were killed have not ended within %g seconds", m->opts.patience);
-	hvd_err_hint(&why, "look for processes in state D on the hosts, as of a file system or a device that hangs");
-	hvd_machine_finish(m, &why, 1);
+	hvd_host_manager_lost(m, h, how, now);
+	for (uint32_t i = 0; i < m->n_workers; i++)
+		if (m->workers[i]->host == host && m->workers[i]->state != HVD_WORKER_GONE)
+			lose_worker(m, m->workers[i], now);
+	m->gen.notified = false;
+}
+
+/* Its node agent is there, else it would be lost. So the kernel does not let the worker end. */
+static void tell_late(const struct hvd_machine *m, struct hvd_worker *w, bool over)
+{
+	if (!over && w->late)
+		return;
+	w->late = true;
+	hvd_warn(m->log, "%s: local rank %d was told to end, and has not for %g s%s", m->hosts[w->host].name, w->slot,
+		 over ? m->opts.patience : m->opts.grace + LATE_SECONDS, over ? "; giving the host up" : "");
+	hvd_info(m->log, "look for processes in state D there, as of a file system or a device that hangs");
+}
+
+void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now)
+{
+	for (uint32_t i = 0; i < m->n_workers; i++) {
+		struct hvd_worker *w = m->workers[i];
+		hvd_time late, end;
+
+		if (w->state != HVD_WORKER_ENDING)
+			continue;
+		w->told = w->told ? w->told : now;
+		late = hvd_after(w->told, m->opts.grace + LATE_SECONDS);
+		end = hvd_after(w->told, m->opts.patience);
+		if (now >= end) {
+			tell_late(m, w, true);
+			m->ops->host_give_up(w->host, m->arg);
+			hvd_failure_lose_host(m, w->host, HVD_HOST_LOST, now);
+			continue;
+		}
+		if (now >= late)
+			tell_late(m, w, false);
+		hvd_machine_wake(m, now < late ? hvd_earlier(late, end) : end);
+	}
 }

@@ -89,7 +89,9 @@ static char *change_of(const struct hvd_machine *m)
 
 static void tell_begin(const struct hvd_machine *m)
 {
-	char *change = m->generation ? change_of(m) : hvd_xstrdup("");
+	char *change = m->generation            ? change_of(m)
+		       : m->next.n < m->opts.np ? hvd_xasprintf("-np asks for %d", m->opts.np)
+						: hvd_xstrdup("");
 	int hosts = 0;
 
 	for (uint32_t k = 0; k < m->n_hosts; k++)

@@ -11,6 +11,9 @@
 /* A host that leaves the job within this time (nanoseconds) after it was banned is not banned any longer: its ranks
  * failed because it was about to go. */
 #define LAST_MOMENTS 30000000000LL
+/* From the first loss of a host until it is tried again; twice as long after each loss, up to the second. */
+#define AGAIN_SECONDS      10.0
+#define AGAIN_MOST_SECONDS 300.0
 
 static struct hvd_managed_host *find_host(const struct hvd_machine *m, const char *name)
 {
@@ -50,6 +53,7 @@ void hvd_host_manager_update(struct hvd_machine *m, const struct hvd_alloc *host
 
 		if (!h->listed || hvd_alloc_find(hosts, h->name) >= 0)
 			continue;
+		h->again_at = 0;
 		h->listed = h->lost = false; /* when it is listed again, it is taken to be mended */
 		if (h->banned_until && now - h->banned_at < LAST_MOMENTS)
 			h->banned_until = 0;
@@ -79,8 +83,53 @@ static bool has_workers(const struct hvd_machine *m, uint32_t host)
 	return false;
 }
 
+void hvd_host_manager_lost(struct hvd_machine *m, struct hvd_managed_host *h, enum hvd_host_end how, hvd_time now)
+{
+	double pause = AGAIN_SECONDS;
+
+	h->again_at = 0;
+	if (m->generation == 0 && !m->short_since)
+		m->short_since = now;
+	if (how != HVD_HOST_LOST || m->opts.hosts_stay || !h->lost)
+		return;
+	for (int i = 0; i < h->losses && pause < AGAIN_MOST_SECONDS; i++)
+		pause *= 2;
+	h->losses++;
+	h->again_at = hvd_after(now, pause < AGAIN_MOST_SECONDS ? pause : AGAIN_MOST_SECONDS);
+}
+
+/* Has the job fewer slots than it was to begin with? */
+static bool is_short(const struct hvd_machine *m, hvd_time now)
+{
+	int64_t slots = 0;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		if (wanted(&m->hosts[k], now))
+			slots += m->hosts[k].slots;
+	return (slots < m->opts.np || slots < m->opts.min_np) && !m->gen.success;
+}
+
+/* Have hosts that were lost be tried again. */
+static void try_again(struct hvd_machine *m, hvd_time now)
+{
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		struct hvd_managed_host *h = &m->hosts[k];
+
+		if (!h->lost || !h->again_at || h->unfit || !is_short(m, now))
+			continue;
+		if (now < h->again_at) {
+			hvd_machine_wake(m, h->again_at);
+			continue;
+		}
+		hvd_info(m->log, "%s is tried again", h->name);
+		h->lost = false;
+		h->again_at = 0;
+	}
+}
+
 void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now)
 {
+	try_again(m, now);
 	for (uint32_t k = 0; k < m->n_hosts; k++) {
 		struct hvd_managed_host *h = &m->hosts[k];
 
@@ -184,10 +233,12 @@ bool hvd_host_manager_none_came(const struct hvd_machine *m)
 {
 	bool any = false;
 
-	for (uint32_t k = 0; k < m->n_hosts; k++)
-		if (m->hosts[k].listed && !m->hosts[k].lost && !m->hosts[k].unfit)
+	for (uint32_t k = 0; k < m->n_hosts; k++) {
+		const struct hvd_managed_host *h = &m->hosts[k];
+
+		if (h->listed && !h->lost && !h->unfit && !(h->losses && h->stage == HVD_HOST_COMING))
 			return false;
-		else
-			any |= m->hosts[k].listed;
+		any |= h->listed;
+	}
 	return any;
 }

@@ -74,8 +74,8 @@
 #include <stdint.h>
 
 struct hvd_machine_opts {
-	int np;           /* the first generation has at least this many ranks */
-	int min_np;       /* each later one */
+	int np;           /* the first generation has at least this many ranks, unless a host is lost before it */
+	int min_np;       /* each later one, and then the first one, too */
 	int max_np;       /* 0 = any number */
 	int reset_limit;  /* generations after the first, without those that fill up a smaller one; -1 = any number */
 	bool restart;     /* PyTorch's policy; it has no reset limit */
@@ -85,8 +85,9 @@ struct hvd_machine_opts {
 	/* Seconds. */
 	double elastic_timeout; /* to wait for slots */
 	/* … to wait for a worker to arrive at the rendezvous, once others train; for the members of a generation to
-	 * connect to each other; and for a killed worker to end */
+	 * connect to each other; and for a worker that was told to end, before its host is given up */
 	double patience;
+	double grace;                      /* from SIGTERM to SIGKILL of a worker that is ended, and not at once */
 	double cooldown_min, cooldown_max; /* of a banned host; 0: it stays banned */
 	double silent_grace;               /* before a silent member is killed, where connections cannot be killed */
 	double kill_grace;                 /* … and where they were */
@@ -112,6 +113,8 @@ struct hvd_worker {
 	bool published; /* in this generation, its address for the others: they can connect to it */
 	bool removed;   /* its host or slot is no longer part of the job */
 	bool silent;    /* it is ended because others wait for it in vain */
+	bool late;      /* the user was told that it does not end */
+	hvd_time told;  /* when the machine first saw that it was told to end; 0 = it was not, or just now */
 	bool failed;    /* it ended with a failure, and was not told to end */
 	bool success;   /* it ended with 0 */
 	int status;     /* when it is gone; as from waitpid(2) */
@@ -119,8 +122,9 @@ struct hvd_worker {
 
 /* Why a host's node agent has gone. */
 enum hvd_host_end {
-	HVD_HOST_LOST,  /* its connection broke, or it never came: the host is used again after a cooldown, or when
-			 * discovery has dropped and listed it again */
+	HVD_HOST_LOST,  /* its connection broke, or it never came: the host is used again after a cooldown, when
+			 * discovery has dropped and listed it again, or, while there are fewer slots than np, when it
+			 * can be reached after a pause, which doubles with each loss */
 	HVD_HOST_UNFIT, /* it cannot take part: the host is never used again */
 };
 
@@ -128,6 +132,8 @@ struct hvd_machine_ops {
 	/* Start the host's node agent; hvd_machine_host_here() or hvd_machine_host_gone() follows. */
 	void (*host_begin)(uint32_t host, void *arg);
 	void (*host_end)(uint32_t host, void *arg); /* end the node agent; nothing needs to follow */
+	/* The same, though workers are left there, which count as ended: they were told to, and do not. */
+	void (*host_give_up)(uint32_t host, void *arg);
 	/* The ranks of a next generation are assigned (hvd_machine_layout). Its new workers are started after this
 	 * call. A prepared generation may be given up; then its new workers are ended, and no op says so. */
 	void (*prepare)(void *arg);

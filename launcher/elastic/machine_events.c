@@ -2,8 +2,6 @@
 /* machine_events.c - what the state machine is told: one function for each event. */
 #include "machine_internal.h"
 
-#include <signal.h>
-
 /* When rank 0 could not be notified, try again after this. */
 #define NOTIFY_AGAIN_SECONDS 1
 
@@ -14,9 +12,13 @@ static void step(struct hvd_machine *m, hvd_time now)
 
 	while (again) {
 		m->due = 0;
+		hvd_failure_bound_ends(m, now);
 		hvd_host_manager_tend(m, now);
 		again = m->policy->step(m, now) && m->phase != HVD_OVER;
 	}
+	/* Some may have been told just now. */
+	if (m->phase != HVD_OVER)
+		hvd_failure_bound_ends(m, now);
 	if (m->due == HVD_FOREVER)
 		m->due = 0;
 }
@@ -38,32 +40,11 @@ void hvd_machine_host_here(struct hvd_machine *m, uint32_t host, hvd_time now)
 	step(m, now);
 }
 
-static void lost_worker(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
-{
-	w->state = HVD_WORKER_GONE;
-	w->status = SIGKILL;
-	if (hvd_worker_group_has(&m->now, w))
-		m->policy->lost(m, w, now);
-}
-
 void hvd_machine_host_gone(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now)
 {
-	struct hvd_managed_host *h = host < m->n_hosts ? &m->hosts[host] : NULL;
-
-	if (!h || h->stage == HVD_HOST_AWAY)
+	if (host >= m->n_hosts || m->hosts[host].stage == HVD_HOST_AWAY)
 		return;
-	h->stage = HVD_HOST_AWAY;
-	h->tried = true;
-	h->unfit |= how == HVD_HOST_UNFIT;
-	h->lost = h->listed;
-	if (m->opts.cooldown_min > 0 && how == HVD_HOST_LOST && h->listed) {
-		h->lost = false;
-		h->banned_until = hvd_after(now, m->opts.cooldown_min);
-	}
-	for (uint32_t i = 0; i < m->n_workers; i++)
-		if (m->workers[i]->host == host && m->workers[i]->state != HVD_WORKER_GONE)
-			lost_worker(m, m->workers[i], now);
-	m->gen.notified = false;
+	hvd_failure_lose_host(m, host, how, now);
 	step(m, now);
 }
 

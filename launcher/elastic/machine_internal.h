@@ -35,6 +35,8 @@ struct hvd_managed_host {
 	enum hvd_host_stage stage;
 	bool listed;           /* discovery names it */
 	bool lost, unfit;      /* see enum hvd_host_end */
+	int losses;            /* how often it was lost */
+	hvd_time again_at;     /* lost: when it may be tried again; 0 = not before it is listed anew */
 	hvd_time banned_until; /* 0 = it is not banned */
 	hvd_time banned_at;
 	int bans, spared;
@@ -126,6 +128,7 @@ struct hvd_machine {
 	uint32_t suspect; /* … and first on this host */
 	struct hvd_generation gen;
 	hvd_time waiting_since; /* for slots */
+	hvd_time short_since;   /* before the first generation: a host was lost then; 0 = none was */
 	hvd_time next_since;    /* the prepared generation's workers were started */
 	struct hvd_err first_failure;
 	int first_status;
@@ -162,6 +165,8 @@ bool hvd_host_manager_banned(const struct hvd_managed_host *h, hvd_time now);
 /* Have the node agents of hosts that may be used be started, and those of hosts be ended that discovery does not list
  * any longer or that are unfit, when no worker is left there. */
 void hvd_host_manager_tend(struct hvd_machine *m, hvd_time now);
+/* The host was lost: when is it tried again? */
+void hvd_host_manager_lost(struct hvd_machine *m, struct hvd_managed_host *h, enum hvd_host_end how, hvd_time now);
 /* While hosts are coming for the first time: the slots of the hosts that are here and of these. Otherwise 0. */
 int hvd_host_manager_promised(const struct hvd_machine *m, hvd_time now);
 /* There are this many slots, which are enough. False: wait a little for hosts that are still coming. */
@@ -170,7 +175,7 @@ bool hvd_host_manager_settled(struct hvd_machine *m, int slots, hvd_time now);
 hvd_time hvd_host_manager_due(const struct hvd_machine *m, hvd_time now);
 /* All hosts are banned for ever: only new ones could be used. */
 bool hvd_host_manager_hopeless(const struct hvd_machine *m);
-/* Hosts are listed, and each of them was lost or is unfit. */
+/* Hosts are listed, and each of them was lost, though it may be tried again, or is unfit. */
 bool hvd_host_manager_none_came(const struct hvd_machine *m);
 /* The slots of all listed hosts that are neither lost nor unfit, whether they are here or banned. */
 int hvd_host_manager_left(const struct hvd_machine *m);
@@ -203,14 +208,16 @@ void hvd_failure_judge(struct hvd_machine *m, hvd_time now);
 /* The job has ended; with what failed first, if anything did. */
 void hvd_machine_finish(struct hvd_machine *m, const struct hvd_err *why, int status);
 void hvd_failure_finish(struct hvd_machine *m);
-/* Workers were told to end, and the machine waits until they have. If they do not within opts.patience, the job has
- * failed. */
-void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time since, hvd_time now);
+/* The host has gone, and its workers with it. */
+void hvd_failure_lose_host(struct hvd_machine *m, uint32_t host, enum hvd_host_end how, hvd_time now);
+/* Workers were told to end. The user is told of one that does not in time; within opts.patience of that its host is
+ * given up. */
+void hvd_failure_bound_ends(struct hvd_machine *m, hvd_time now);
 
 /* ---- slot_wait.c ---- */
 
 /* The least number of ranks of the next generation. */
-int hvd_slots_needed(const struct hvd_machine *m);
+int hvd_slots_needed(const struct hvd_machine *m, hvd_time now);
 /* Before the first generation: can none of the hosts be used? Then the job has ended. */
 bool hvd_slots_none_came(struct hvd_machine *m);
 /* There are `have` slots, which do not do: wait for others, or end the job when elastic_timeout is over. */

@@ -10,6 +10,10 @@
 /* How long those that train wait for a worker that should arrive, and for one that should end; --elastic-timeout may be
  * longer. */
 #define PATIENCE_SECONDS 600.0
+/* A worker that is ended gets SIGTERM, and SIGKILL so many seconds later. Where all are started anew a worker may write
+ * a checkpoint; torchrun gives it as long. */
+#define GRACE_SECONDS      1.0
+#define CHECKPOINT_SECONDS 30.0
 /* Hosts that come one after the other within this time change the job once. */
 #define SETTLE_SECONDS 3.0
 
@@ -24,6 +28,7 @@ struct hvd_machine_opts hvd_elastic_machine_opts(const struct hvd_launch_spec *s
 		.reset_limit = spec->elastic.reset_limit,
 		.restart = spec->elastic.max_restarts >= 0,
 		.max_restarts = spec->elastic.max_restarts,
+		.grace = spec->elastic.max_restarts >= 0 ? CHECKPOINT_SECONDS : GRACE_SECONDS,
 		.elastic_timeout = timeout,
 		.patience = timeout > PATIENCE_SECONDS ? timeout : PATIENCE_SECONDS,
 		.cooldown_min = spec->elastic.cooldown_min,

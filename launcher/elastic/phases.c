@@ -42,14 +42,12 @@ static bool give_up(struct hvd_machine *m, bool fills_up)
 /* Form a generation with this assignment, or one of the survivors alone where they are enough. */
 static bool form(struct hvd_machine *m, struct hvd_rank_assignment *assignment, hvd_time now)
 {
-	int need = hvd_slots_needed(m), all = assignment->n;
+	int need = hvd_slots_needed(m, now), all = assignment->n;
 
 	if (m->generation > 0 && assignment->kept >= need)
 		hvd_rank_assignment_keep(assignment);
-	if (hvd_rank_assignment_occupied(assignment, m) || hvd_generation_dying(m)) {
-		hvd_failure_bound_ends(m, m->waiting_since, now);
+	if (hvd_rank_assignment_occupied(assignment, m) || hvd_generation_dying(m))
 		return false;
-	}
 	if (assignment->n < need || (m->generation > 0 && assignment->kept == 0)) {
 		hvd_slots_wait(m, assignment->n, need, now);
 		return false;

@@ -157,9 +157,7 @@ static bool step_running(struct hvd_machine *m, hvd_time now)
 			hvd_failure_finish(m);
 		return m->phase != HVD_OVER;
 	}
-	if (m->gen.ended_all)
-		hvd_failure_bound_ends(m, m->gen.moved_at, now);
-	else if (!m->gen.success)
+	if (!m->gen.ended_all && !m->gen.success)
 		check_hosts(m, now); /* once a rank has ended well the job is near its end */
 	return false;
 }
@@ -208,7 +206,7 @@ static void start(struct hvd_machine *m, const struct hvd_rank_assignment *assig
 static bool step_waiting(struct hvd_machine *m, hvd_time now)
 {
 	struct hvd_rank_assignment assignment = hvd_rank_assignment_find(m, now);
-	int need = hvd_slots_needed(m);
+	int need = hvd_slots_needed(m, now);
 	bool moved = false;
 
 	if (assignment.n < need) {

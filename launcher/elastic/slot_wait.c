@@ -2,9 +2,23 @@
 /* slot_wait.c - an elastic job waits for slots: how many it needs, how long it waits, and when no wait can help. */
 #include "machine_internal.h"
 
-int hvd_slots_needed(const struct hvd_machine *m)
+/* When a host was lost before the first generation, how long it may take to come back before the others begin; at most
+ * half of the time for slots. */
+#define BACK_SECONDS 20.0
+
+/* When the first generation is to begin without hosts that were lost. */
+static hvd_time without_lost(const struct hvd_machine *m)
 {
-	return m->generation || m->opts.np < m->opts.min_np ? m->opts.min_np : m->opts.np;
+	double half = m->opts.elastic_timeout / 2;
+
+	return m->short_since ? hvd_after(m->short_since, half < BACK_SECONDS ? half : BACK_SECONDS) : HVD_FOREVER;
+}
+
+int hvd_slots_needed(const struct hvd_machine *m, hvd_time now)
+{
+	bool all = m->generation == 0 && m->opts.np > m->opts.min_np && now < without_lost(m);
+
+	return all ? m->opts.np : m->opts.min_np;
 }
 
 bool hvd_slots_none_came(struct hvd_machine *m)
@@ -29,7 +43,11 @@ static void too_late(struct hvd_machine *m, int have, int need)
 		hvd_err_set(&why, HVD_E_TIMEOUT,
 			    "there were not enough slots for %g seconds: %d, and %d ranks are needed",
 			    m->opts.elastic_timeout, have, need);
-	hvd_err_hint(&why, "--min-np goes on with fewer, --elastic-timeout waits longer");
+	if (have > 0 && have < need)
+		hvd_err_hint(&why, "%s=%d does with these, --elastic-timeout waits longer",
+			     have >= m->opts.min_np ? "-np" : "--min-np", have);
+	else
+		hvd_err_hint(&why, "--elastic-timeout waits longer");
 	hvd_machine_finish(m, &why, 1);
 }
 
@@ -54,4 +72,6 @@ void hvd_slots_wait(struct hvd_machine *m, int have, int need, hvd_time now)
 	m->gen.enough_since = 0;
 	hvd_machine_wake(m, end);
 	hvd_machine_wake(m, hvd_host_manager_due(m, now));
+	if (m->generation == 0 && now < without_lost(m))
+		hvd_machine_wake(m, without_lost(m));
 }

@@ -6,7 +6,7 @@
  * The phase ends when every member is ready or gone. In between a member may sit in a receive from a peer that has
  * died, or that has left the training because a third one has died. Three steps free it, each after a time without any
  * change: kill the connections between the members that remain; then kill members that still neither are ready nor
- * end, one at first and twice as many each time; then give the job up, when not even killed members end.
+ * end, one at first and twice as many each time; then give their hosts up, when not even killed members end.
  */
 #include "machine_internal.h"
 
@@ -139,8 +139,6 @@ static void wait_for_members(struct hvd_machine *m, hvd_time now)
 		hvd_machine_wake(m, replace_at);
 	else if (hvd_machine_count(m, HVD_WORKER_ENDING) == 0)
 		end_silent(m, now);
-	else
-		hvd_failure_bound_ends(m, m->gen.moved_at, now);
 }
 
 /* The members have not connected to each other yet. Has one of them gone without a replacement, or does it take too
@@ -203,7 +201,5 @@ bool hvd_training_step(struct hvd_machine *m, hvd_time now)
 		return false;
 	if (hvd_machine_count(m, HVD_WORKER_RUNNING) > 0)
 		wait_for_members(m, now);
-	else
-		hvd_failure_bound_ends(m, m->gen.moved_at, now);
 	return false;
 }

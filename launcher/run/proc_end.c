@@ -5,7 +5,7 @@
  * A process that was told to end has a deadline. When it passes, a process that nobody has asked yet gets SIGTERM and
  * a new deadline; then it gets SIGKILL. A process of an elastic job may still have output to pass on to a reader who is
  * slow. While hvdrun's own output is blocked, its deadline is moved; when the output is not blocked, it gets a minute
- * (or half of that, where its node agent has not left) for what lies between, and then it is killed.
+ * (or a third of that, where its node agent has not left) for what lies between, and then it is killed.
  */
 #include "output_mux.h"
 #include "procs_internal.h"
@@ -17,7 +17,9 @@
  * a process gets whose node agent has left, or which may not have heard that it is to end. */
 #define LOOK_SECONDS  10
 #define LEFT_LOOKS    6
-#define UNHEARD_LOOKS 3
+#define UNHEARD_LOOKS 2
+/* For output that is on its way, where the process waits for nothing else in vain. */
+#define VAIN_SECONDS 3
 
 void hvd_proc_signal(const struct hvd_started_proc *p, int sig)
 {
@@ -39,6 +41,8 @@ static bool spare(struct hvd_started_proc *p)
 	if (!procs->opts->elastic || procs->output_dropped || p->cut_short || !(p->agent_left || procs->ending))
 		return false;
 	p->quiet = blocked ? 0 : p->quiet + 1;
+	if (p->in_vain)
+		return blocked;
 	if (p->quiet < (p->agent_left ? LEFT_LOOKS : UNHEARD_LOOKS))
 		return true;
 	p->cut_short = true;
@@ -87,6 +91,17 @@ void hvd_procs_agent_left(struct hvd_procs *procs, uint32_t host)
 			p->agent_left = true; /* the oldest of the host's */
 			return;
 		}
+}
+
+bool hvd_procs_in_vain(struct hvd_procs *procs, uint32_t host)
+{
+	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
+		if (p->host == host && !p->in_vain && !p->over && (procs->ending || p->released)) {
+			p->in_vain = true;
+			hvd_proc_set_deadline(p, VAIN_SECONDS);
+			return true;
+		}
+	return false;
 }
 
 void hvd_procs_signal(struct hvd_procs *procs, int sig)

@@ -20,6 +20,7 @@
 #include "lib/protocol/auth.h"
 
 #include <event2/event.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -71,6 +72,10 @@ void hvd_procs_release(struct hvd_procs *procs, uint32_t host, bool ask);
 /* The node agent of a released host, or of any when all are to end, has left: its process has only output to pass on.
  */
 void hvd_procs_agent_left(struct hvd_procs *procs, uint32_t host);
+
+/* … and the process will never hear of that: it gets a moment for the output that is on its way. False: there is none
+ * left. */
+bool hvd_procs_in_vain(struct hvd_procs *procs, uint32_t host);
 
 /* All processes have been told to end: start no more, and kill those that are left after so many seconds. A later call
  * sets the deadline anew. */

@@ -32,6 +32,7 @@ struct hvd_started_proc {
 	struct event *deadline;
 	bool asked;      /* … to end, so that SIGKILL follows */
 	bool agent_left; /* it has only output to pass on */
+	bool in_vain;    /* … and waits for more, of which nothing will come */
 	bool cut_short;
 	int quiet; /* deadlines in a row at which it was not our own reader that it waited for */
 };

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "munge.h"
 
+#include "lib/base/deadline.h"
+#include "lib/base/xalloc.h"
+
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -96,5 +104,80 @@ bool hvd_munge_listens(const char *socket)
 		munge.ctx_get(ctx, HVD_MUNGE_OPT_SOCKET, &socket);
 	there = socket && listens(socket);
 	munge.ctx_destroy(ctx);
+	return there;
+}
+
+/* ---- does it answer? ---- */
+
+/* libmunge waits for a munged that is stopped, and tries again; so a thread asks, which is left behind then. It has
+ * memory and a descriptor of its own. */
+struct question {
+	struct hvd_munge munge;
+	char *socket; /* NULL: the one that libmunge uses */
+	int fd;       /* gets a byte when the answer is yes */
+};
+
+static void *ask(void *arg)
+{
+	struct question *q = arg;
+	void *ctx = q->munge.ctx_create();
+	char *cred = NULL;
+
+	if (ctx && q->socket)
+		q->munge.ctx_set(ctx, HVD_MUNGE_OPT_SOCKET, q->socket);
+	if (ctx && q->munge.encode(&cred, ctx, NULL, 0) == HVD_MUNGE_SUCCESS && write(q->fd, "", 1) != 1) {
+		/* Nobody waits for the answer any longer. */
+	}
+	free(cred);
+	q->munge.ctx_destroy(ctx);
+	close(q->fd);
+	free(q->socket);
+	free(q);
+	return NULL;
+}
+
+/* Takes `q` over. */
+static bool ask_in_thread(struct question *q)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	pthread_t thread;
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all); /* also SIGPIPE, of the late answer */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&thread, &attr, ask, q);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	if (rc == 0)
+		return true;
+	close(q->fd);
+	free(q->socket);
+	free(q);
+	return false;
+}
+
+bool hvd_munge_answers(const char *socket, double seconds)
+{
+	hvd_time deadline = hvd_deadline_in(seconds);
+	struct question *q;
+	bool there = false;
+	int fds[2];
+
+	if (!hvd_munge_listens(socket) || pipe2(fds, O_CLOEXEC) != 0)
+		return false;
+	q = hvd_xcalloc(1, sizeof(*q));
+	*q = (struct question){.socket = socket ? hvd_xstrdup(socket) : NULL, .fd = fds[1]};
+	if (hvd_munge_load(&q->munge, NULL, NULL) == 0 && ask_in_thread(q)) {
+		struct pollfd answer = {.fd = fds[0], .events = POLLIN};
+		char byte;
+
+		while (poll(&answer, 1, hvd_left_ms(deadline)) < 0 && errno == EINTR)
+			;
+		there = (answer.revents & POLLIN) && read(fds[0], &byte, 1) == 1;
+	}
+	close(fds[0]);
 	return there;
 }

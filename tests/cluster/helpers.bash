@@ -133,6 +133,8 @@ has_driver_port() { [[ $(driver_port "$@") ]]; }
 hold() {
     frozen=$1 frozen_out="$BATS_TEST_TMPDIR/frozen"
     shift
+    # A frozen host does not end what it had to do for the last job, and then none gets it.
+    wait_for 5 none_completing
     fault node-freeze "$frozen"
     on_login "$@" >"$frozen_out" 2>&1 3>&- &
     frozen_pid=$!

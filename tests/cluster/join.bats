@@ -262,7 +262,7 @@ nobody_left() {
     says_times 20 4 "size 4 rank"
     as_root hvdn2 pkill -KILL -f -- --join=
     says 20 "the agent hvdn2 has left"
-    as_user alice touch work/again.1
+    as_user alice touch work/again.2
     says_times 20 3 "size 3 rank"
     agent hvdn2
     says_times 20 8 "size 4 rank"

@@ -3,7 +3,7 @@
 """A rank of an elastic job of PyTorch's kind, without PyTorch: it has its state from a checkpoint, and all ranks are
 started anew when one fails or hosts change.
 
-usage: restart_worker.py FOLDER [--heed] [--end RANK]
+usage: restart_worker.py FOLDER [--heed] [--end RANK] [--until N]
 
 It meets the others at the launch's store, where nothing of the last generation may be left, and writes a line to
 FOLDER/log: "size S rank R on HOST local L/LS restarts N pid P". Rank 0 then counts, ten times a second, and writes the
@@ -11,6 +11,7 @@ number to FOLDER/checkpoint; it goes on from the number there. All end well when
 
 --heed      on SIGTERM write FOLDER/heeded.RANK a moment later, and end
 --end RANK  this rank ends well at once
+--until N   all end well when the number is N, and rank 0 says "counted to N"
 """
 import os
 import signal
@@ -42,15 +43,23 @@ def meet():
     return pids
 
 
-def count():
+def counted():
     try:
         with open(FOLDER + "/checkpoint") as file:
-            n = int(file.read())
+            return int(file.read())
     except FileNotFoundError:
-        n = 0
+        return 0
+
+
+def count():
+    n = counted() + 1
     with open(FOLDER + "/checkpoint.new", "w") as file:
-        file.write(str(n + 1))
+        file.write(str(n))
     os.rename(FOLDER + "/checkpoint.new", FOLDER + "/checkpoint")
+
+
+def option(name):
+    return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else None
 
 
 def main():
@@ -63,12 +72,15 @@ def main():
     log = os.open(FOLDER + "/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     os.write(log, line.encode())
     os.write(1, line.encode())
-    if "--end" in sys.argv and int(sys.argv[sys.argv.index("--end") + 1]) == RANK:
+    if option("--end") == RANK:
         return
-    while not os.path.exists(FOLDER + "/stop"):
+    until = option("--until")
+    while not os.path.exists(FOLDER + "/stop") and (until is None or counted() < until):
         if RANK == 0:
             count()
         time.sleep(0.1)
+    if RANK == 0 and until is not None:
+        os.write(1, b"counted to %d\n" % counted())
 
 
 main()

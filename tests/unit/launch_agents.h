@@ -25,7 +25,7 @@ struct shim {
 	struct hvd_conn *conn;
 	struct hvd_session session;
 	json_t *hello;     /* what it says first */
-	bool deaf;         /* does not answer the order to probe */
+	bool deaf;         /* does not answer the order to probe, nor whether it is there */
 	int from_if;       /* the interface that its attempts left by */
 	enum hvd_reach to; /* what comes of them */
 	json_t *plan, *probe;
@@ -213,6 +213,8 @@ static inline void shim_on_message(struct hvd_conn *conn, json_t *msg, void *arg
 		s->probe = json_incref(msg);
 		if (!s->deaf)
 			shim_report(s, msg);
+	} else if (strcmp(type, "ping") == 0 && !s->deaf) {
+		hvd_conn_send(conn, json_pack("{s:s}", "t", "pong"));
 	}
 }
 

@@ -34,7 +34,8 @@ struct sim {
 	bool agent[64]; /* of the host with this number */
 	struct proc procs[MAX_PROCS];
 	uint32_t n_procs;
-	int generations;
+	int generations, given_up;
+	bool lost_first; /* a host was lost before the first generation */
 	bool prepared, over;
 	struct hvd_err why;
 	int status;
@@ -64,6 +65,23 @@ static void on_host_end(uint32_t host, void *arg)
 	for (uint32_t i = 0; i < s->n_procs; i++)
 		assert_false(s->procs[i].alive && s->procs[i].host == host);
 	s->agent[host] = false;
+}
+
+/* Only where one that was told to end does not. */
+static void on_give_up(uint32_t host, void *arg)
+{
+	struct sim *s = arg;
+	bool late = false;
+
+	assert_true(s->agent[host]);
+	for (uint32_t i = 0; i < s->n_procs; i++)
+		if (s->procs[i].alive && s->procs[i].host == host) {
+			late |= s->procs[i].told;
+			s->procs[i].alive = s->procs[i].told = false;
+		}
+	assert_true(late);
+	s->agent[host] = false;
+	s->given_up++;
 }
 
 static void on_finish(const struct hvd_err *why, int status, void *arg)

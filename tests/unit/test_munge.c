@@ -83,8 +83,10 @@ static void a_daemon_that_was_killed(void **state)
 	assert_int_equal(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
 	assert_int_equal(listen(fd, 1), 0);
 	assert_true(hvd_munge_listens(sun.sun_path));
-	close(fd); /* the file stays */
+	assert_false(hvd_munge_answers(sun.sun_path, 0.1)); /* as one that is stopped */
+	close(fd);                                          /* the file stays */
 	assert_false(hvd_munge_listens(sun.sun_path));
+	assert_false(hvd_munge_answers(sun.sun_path, 10));
 	assert_int_equal(unlink(sun.sun_path), 0);
 	assert_int_equal(rmdir(dir), 0);
 }

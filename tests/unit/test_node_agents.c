@@ -11,7 +11,7 @@ struct world {
 	struct launch *l;
 	struct hvd_node_agents *agents;
 	struct hvd_rv *rv;
-	int opened, came, here, gone, left, exited, notified, cut, failed;
+	int opened, came, here, gone, left, no_munge, exited, notified, cut, failed;
 	uint32_t last_here, last_gone, last_left, worker;
 	int status, broken;
 	bool unfit, heard_well, is_here[3];
@@ -56,10 +56,11 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	snprintf(w->why, sizeof(w->why), "%.200s: %.800s", why->host, why->msg);
 }
 
-static void on_left(uint32_t host, void *arg)
+static void on_left(uint32_t host, bool lost, void *arg)
 {
 	struct world *w = arg;
 
+	assert_false(lost);
 	w->left++;
 	w->last_left = host;
 }
@@ -92,6 +93,14 @@ static void on_cut(uint32_t host, int broken, const char *why, void *arg)
 	snprintf(w->cut_why, sizeof(w->cut_why), "%s", why);
 }
 
+static void on_without_munge(uint32_t host, void *arg)
+{
+	struct world *w = arg;
+
+	w->no_munge++;
+	w->last_left = host;
+}
+
 static void on_failed(const struct hvd_err *why, void *arg)
 {
 	struct world *w = arg;
@@ -103,7 +112,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 
 static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
 {
-	static const struct hvd_agent_events events = {on_exited, on_notified, on_cut, NULL};
+	static const struct hvd_agent_events events = {on_exited, on_notified, on_cut, NULL, on_without_munge};
 
 	hvd_agent_read(((struct world *)arg)->agents, &events, cl, type, msg, arg);
 }
@@ -638,6 +647,75 @@ static void all_are_told_to_end(void **state)
 	assert_int_equal(w->gone + w->failed + w->here, 0);
 }
 
+/* What it was told is acknowledged by its kernel, and not by the agent. */
+static void one_does_not_answer(void **state)
+{
+	struct world *w = *state;
+
+	w->l->spec.deadlines.start = 0.5;
+	open_with(w, 2);
+	w->l->shims[1].deaf = true;
+	hvd_agent_stop(w->agents, 0, WORKER, 0);
+	hvd_agent_stop(w->agents, 1, WORKER + 1, 30);
+	hvd_agent_stop(w->agents, 1, WORKER + 2, 30);
+	until(w->l, w->gone == 1);
+	assert_int_equal(w->last_gone, 1);
+	assert_false(w->unfit);
+	assert_int_equal(w->code, HVD_E_TIMEOUT);
+	assert_in(w->why, "node1: its node agent has not answered for 0.5 seconds");
+	until(w->l, shim_heard(&w->l->shims[1], "end"));
+	assert_true(w->is_here[0]);
+	hvd_agent_stop(w->agents, 1, WORKER, 0); /* goes nowhere */
+	assert_int_equal(w->failed, 0);
+}
+
+/* Somebody says that both hosts are gone: one of them is there. */
+static void one_is_said_to_be_gone(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	w->l->shims[1].deaf = true;
+	hvd_agent_stop(w->agents, 1, WORKER, 30); /* for this it would have more time */
+	hvd_agent_doubt(w->agents, 0);
+	hvd_agent_doubt(w->agents, 1);
+	hvd_agent_doubt(w->agents, 5); /* none */
+	until(w->l, w->gone == 1);
+	assert_int_equal(w->last_gone, 1);
+	assert_in(w->why, "node1: its node agent has not answered for 3");
+	assert_true(w->is_here[0]);
+}
+
+static void step_daemon_goes(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	say(&w->l->shims[1], json_pack("{s:s, s:i}", "t", "orphan", "parent", 5));
+	say(&w->l->shims[1], json_pack("{s:s, s:s}", "t", "orphan", "parent", "slurmstepd"));
+	until(w->l, w->gone == 1);
+	assert_int_equal(w->last_gone, 1);
+	assert_false(w->unfit); /* another step may do */
+	assert_in(w->why, "node1: slurmstepd ended before the ranks that it had started");
+	until(w->l, shim_heard(&w->l->shims[1], "end"));
+}
+
+static void munged_is_gone_at_the_end(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	say(&w->l->shims[0], json_pack("{s:s, s:b}", "t", "done", "munge", 0)); /* it was not told to end */
+	hvd_agent_stop(w->agents, 0, WORKER, 0);
+	until(w->l, shim_heard(&w->l->shims[0], "ping"));
+	hvd_node_agents_end(w->agents);
+	say(&w->l->shims[0], json_pack("{s:s, s:b}", "t", "done", "munge", 1));
+	say(&w->l->shims[1], json_pack("{s:s, s:b}", "t", "done", "munge", 0));
+	until(w->l, w->no_munge);
+	assert_int_equal(w->last_left, 1);
+	assert_int_equal(w->no_munge, 1);
+}
+
 /* The last of the first hosts that were waited for goes: the others are a job without it. */
 static void first_host_goes_before_it_has_come(void **state)
 {
@@ -676,6 +754,10 @@ int main(void)
 		agents(connections_are_cut),
 		agents(signals_are_passed_on),
 		agents(generations_begin),
+		agents(one_does_not_answer),
+		agents(one_is_said_to_be_gone),
+		agents(step_daemon_goes),
+		agents(munged_is_gone_at_the_end),
 		agents(one_is_not_wanted_any_longer),
 		agents(all_are_told_to_end),
 		agents(first_host_goes_before_it_has_come),

@@ -252,6 +252,21 @@ static void one_does_not_end_with_the_job(void **state)
 	assert_int_equal(w->cut_short + w->lost, 0);
 }
 
+/* Its shim is gone, and it cannot hear of that. */
+static void one_waits_in_vain(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(start(w, 2, "stubborn"), 0);
+	until(w, *wrote(w, "2"));
+	assert_false(hvd_procs_in_vain(w->procs, 2)); /* it is wanted */
+	hvd_procs_end(w->procs, 30);
+	assert_true(hvd_procs_in_vain(w->procs, 2));
+	assert_false(hvd_procs_in_vain(w->procs, 2));
+	until(w, w->none_left);
+	assert_int_equal(w->cut_short + w->lost, 0);
+}
+
 static void one_cannot_be_started(void **state)
 {
 	struct world *w = *state;
@@ -280,9 +295,9 @@ int main(void)
 {
 #define procs(test) cmocka_unit_test_setup_teardown(test, begin, end)
 	const struct CMUnitTest tests[] = {
-		procs(each_host_has_a_process), procs(one_ends_that_is_wanted),  procs(one_ends_that_is_released),
-		procs(one_is_released_hard),    procs(one_does_not_end),         procs(one_does_not_end_with_the_job),
-		procs(one_cannot_be_started),   procs(they_go_with_their_owner),
+		procs(each_host_has_a_process), procs(one_ends_that_is_wanted), procs(one_ends_that_is_released),
+		procs(one_is_released_hard),    procs(one_does_not_end),        procs(one_does_not_end_with_the_job),
+		procs(one_waits_in_vain),       procs(one_cannot_be_started),   procs(they_go_with_their_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,7 @@ static void on_generation(bool prepared, void *arg)
 	assert_int_equal(hvd_machine_restarts(s->m), s->failures);
 	assert_true(s->failures <= s->opts.max_restarts);
 	assert_true(n >= s->opts.min_np && (!s->opts.max_np || n <= s->opts.max_np));
-	assert_true(s->generations > 1 || n >= s->opts.np);
+	assert_true(s->generations > 1 || n >= s->opts.np || s->lost_first);
 	assert_int_equal(hvd_machine_layout(s->m, false, &layout, NULL), 0);
 	for (int r = 0; r < n; r++) {
 		const struct hvd_worker *w = hvd_machine_member(s->m, r);
@@ -98,8 +98,8 @@ static void on_notify(uint32_t worker, void *arg)
 	on_nothing(arg);
 }
 
-static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_prepare, on_generation, on_start,
-					   on_end,        on_nothing,  on_notify,  on_nothing,    on_finish};
+static const struct hvd_machine_ops ops = {on_host_begin, on_host_end, on_give_up, on_prepare, on_generation, on_start,
+					   on_end,        on_nothing,  on_notify,  on_nothing, on_finish};
 
 static struct sim *begin(struct hvd_machine_opts opts, unsigned seed)
 {
@@ -147,6 +147,7 @@ static void lose(struct sim *s, uint32_t host, enum hvd_host_end how)
 			s->procs[i].alive = false;
 		}
 	s->agent[host] = false;
+	s->lost_first |= s->generations == 0;
 	hvd_machine_host_gone(s->m, host, how, s->now);
 }
 
@@ -384,6 +385,100 @@ static void lost_while_ending(void **state)
 	end(s);
 }
 
+/* A host goes before the first generation, and comes when it is tried again. */
+static void lost_host_comes_back(void **state)
+{
+	struct sim *s = begin((struct hvd_machine_opts){.np = 6, .min_np = 4, .max_restarts = 1}, 1);
+
+	(void)state;
+	list(s, "a:2,b:2,c:2");
+	hvd_machine_host_here(s->m, 0, s->now);
+	hvd_machine_host_here(s->m, 2, s->now);
+	lose(s, 1, HVD_HOST_LOST);
+	pass(s, 9);
+	assert_false(s->agent[1]);
+	pass(s, 2);
+	assert_true(s->agent[1]);
+	assert_int_equal(s->generations, 0);
+	come(s);
+	assert_int_equal(s->generations, 1);
+	assert_int_equal(s->m->now.n, 6);
+	/* It is lost again, and tried after twice the time. */
+	lose(s, 1, HVD_HOST_LOST);
+	obey(s);
+	assert_int_equal(s->m->now.n, 4);
+	pass(s, 19);
+	assert_false(s->agent[1]);
+	pass(s, 2);
+	assert_true(s->agent[1]);
+	come(s);
+	pass(s, 4);
+	obey(s);
+	assert_int_equal(s->generations, 3);
+	assert_int_equal(s->m->now.n, 6);
+	end(s);
+}
+
+/* … and does not come back: the others begin. */
+static void first_generation_without_a_lost_host(void **state)
+{
+	struct hvd_machine_opts opts = {.np = 6, .min_np = 4, .max_restarts = 1};
+	struct sim *s = begin(opts, 1);
+
+	(void)state;
+	list(s, "a:2,b:2,c:2");
+	hvd_machine_host_here(s->m, 0, s->now);
+	hvd_machine_host_here(s->m, 2, s->now);
+	lose(s, 1, HVD_HOST_LOST);
+	pass(s, 12);
+	lose(s, 1, HVD_HOST_LOST);
+	pass(s, 7);
+	assert_int_equal(s->generations, 0);
+	pass(s, 2);
+	assert_int_equal(s->generations, 1);
+	assert_int_equal(s->m->now.n, 4);
+	end(s);
+	/* With a short time for slots it is half of that. */
+	opts.elastic_timeout = 10;
+	s = begin(opts, 1);
+	list(s, "a:2,b:2,c:2");
+	hvd_machine_host_here(s->m, 0, s->now);
+	hvd_machine_host_here(s->m, 2, s->now);
+	lose(s, 1, HVD_HOST_LOST);
+	pass(s, 6);
+	assert_int_equal(s->generations, 1);
+	end(s);
+	/* Where none was lost, -np stands. */
+	s = begin(opts, 1);
+	list(s, "a:2,c:2");
+	come(s);
+	pass(s, 11);
+	assert_true(s->over);
+	assert_in(s->why.hint, "-np=4 does with these");
+	end(s);
+}
+
+/* A rank that was told to end does not: others go on without its host. */
+static void rank_that_does_not_end(void **state)
+{
+	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 2, .max_restarts = 1}, "a:2,b:2");
+
+	(void)state;
+	die(s, id_of(s, 0), FAILED);
+	die(s, id_of(s, 1), SIGTERM);
+	die(s, id_of(s, 3), SIGTERM);
+	pass(s, 599);
+	assert_int_equal(s->given_up, 0);
+	assert_int_equal(s->generations, 1);
+	pass(s, 2);
+	assert_int_equal(s->given_up, 1);
+	assert_false(s->agent[1]);
+	assert_int_equal(s->generations, 2);
+	assert_int_equal(s->m->now.n, 2);
+	assert_int_equal(hvd_machine_restarts(s->m), 1);
+	end(s);
+}
+
 static void slots_that_never_come(void **state)
 {
 	struct sim *s = running((struct hvd_machine_opts){.np = 4, .min_np = 3, .max_restarts = 3}, "a:2,b:2");
@@ -607,6 +702,9 @@ int main(void)
 		cmocka_unit_test(spare_host),
 		cmocka_unit_test(lost_host),
 		cmocka_unit_test(lost_while_ending),
+		cmocka_unit_test(lost_host_comes_back),
+		cmocka_unit_test(first_generation_without_a_lost_host),
+		cmocka_unit_test(rank_that_does_not_end),
 		cmocka_unit_test(slots_that_never_come),
 		cmocka_unit_test(hosts_that_stay),
 		cmocka_unit_test(all_hosts_go),

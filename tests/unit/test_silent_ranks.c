@@ -50,9 +50,9 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	(void)host, (void)why, (void)unfit, (void)arg;
 }
 
-static void on_left(uint32_t host, void *arg)
+static void on_left(uint32_t host, bool lost, void *arg)
 {
-	(void)host, (void)arg;
+	(void)host, (void)lost, (void)arg;
 }
 
 static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
