@@ -161,6 +161,26 @@ static void take_rerun(const slurm_job_info_t *ji, struct hvd_slurm_rerun *out)
 	out->reservation = hvd_xstrdup(ji->resv_name ? ji->resv_name : "");
 }
 
+static const char *fate_of(uint32_t base)
+{
+	switch (base) {
+	case JOB_CANCELLED:
+		return "was cancelled (scancel)";
+	case JOB_TIMEOUT:
+		return "has reached its time limit";
+	case JOB_PREEMPTED:
+		return "was preempted";
+	case JOB_NODE_FAIL:
+		return "has lost a node";
+	case JOB_DEADLINE:
+		return "has reached its deadline";
+	case JOB_OOM:
+		return "has used up its memory";
+	default:
+		return NULL;
+	}
+}
+
 static void take_facts(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_job *out)
 {
 	out->id = ji->job_id;
@@ -173,6 +193,7 @@ static void take_facts(const slurm_job_info_t *ji, time_t now, struct hvd_slurm_
 	out->now = now;
 	out->preempted = ji->preempt_time != 0;
 	out->het = ji->het_job_id;
+	out->fate = fate_of(ji->job_state & JOB_STATE_BASE);
 	out->paused = (ji->job_state & JOB_STATE_BASE) == JOB_SUSPENDED || ji->job_state & JOB_CONFIGURING;
 	take_rerun(ji, &out->rerun);
 }

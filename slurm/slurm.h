@@ -82,6 +82,7 @@ struct hvd_slurm_job {
 	int64_t now;          /* the controller's clock when it answered */
 	bool preempted;       /* the job is being preempted, and so ends before `ends` */
 	uint32_t het;         /* number of the heterogeneous job that the job is a component of; 0 if it is none */
+	const char *fate;     /* why Slurm has ended it or is ending it: "was cancelled (scancel)"; NULL = not known */
 	bool paused;          /* the job is suspended, or its nodes are still being configured */
 	struct hvd_slurm_rerun rerun;
 };

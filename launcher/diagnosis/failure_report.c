@@ -388,6 +388,21 @@ const struct hvd_rank_end *hvd_failure_report_first(struct hvd_failure_report *r
 	return first ? &first->end : NULL;
 }
 
+bool hvd_failure_report_killed(struct hvd_failure_report *report)
+{
+	enum hvd_failure_kind kind;
+	const struct hvd_failure *first = hvd_failure_first(report, &kind);
+
+	return first && signal_of(first->end.status) == SIGKILL && !first->end.error &&
+	       (first->end.cause == HVD_END_NONE || first->end.cause == HVD_END_WITH_ALL);
+}
+
+void hvd_failure_report_killer(struct hvd_failure_report *report, const char *text)
+{
+	free(report->killer);
+	report->killer = copied(text);
+}
+
 int hvd_failure_report_status(struct hvd_failure_report *report)
 {
 	enum hvd_failure_kind kind;

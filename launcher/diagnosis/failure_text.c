@@ -210,8 +210,8 @@ static const char *advice_on_signal(const struct hvd_rank_end *end)
 	case SIGFPE:
 		return "native code crashed: PYTHONFAULTHANDLER=1 in the environment of the ranks shows where";
 	case SIGKILL:
-		return "who killed it? The kernel, because the host's memory was used up (dmesg there), or a user, or "
-		       "the scheduler (its log)";
+		return "who killed it? The scheduler, if a line above says CANCELLED (scancel, a time limit); else the "
+		       "kernel, because the host's memory was used up (dmesg there), or a user";
 	default:
 		return NULL;
 	}
@@ -316,7 +316,7 @@ char *hvd_failure_report_text(struct hvd_failure_report *report, bool brief)
 	add_texts(&out, &first->end);
 	add_losses(&out, report, first, NULL);
 	add_others(&out, report, first);
-	todo = advice(&first->end, kind);
+	todo = report->killer && hvd_failure_report_killed(report) ? report->killer : advice(&first->end, kind);
 	if (todo)
 		hvd_xappendf(&out, "\n  %s", todo);
 	return out;

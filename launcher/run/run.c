@@ -2,9 +2,11 @@
 /* run.c - what a static job does with what the driver, the backend's processes and signals tell, see run.h. */
 #include "run.h"
 
+#include "job_fate.h"
 #include "launcher/diagnosis/control.h"
 #include "launcher/diagnosis/failure_report.h"
 #include "launcher/diagnosis/hang_watch.h"
+#include "lib/base/cleanup.h"
 #include "lib/process/spawn.h"
 #include "node_down.h"
 #include "overdue.h"
@@ -423,9 +425,16 @@ static void stop(struct run *run)
 {
 	char text[64];
 
-	if (unexplained(run))
-		hvd_error(run->job.log, "%s ended: %s", run->job.launch->procs[0].argv.v[0],
-			  hvd_status_text(run->proc_status, text, sizeof(text)));
+	if (unexplained(run)) {
+		hvd_cleanup_free char *fate = hvd_job_fate(hvd_requeue_job(run->job.launch->spec, 0));
+
+		if (hvd_failure_report_loss(run->failures))
+			hvd_failure_report_log(run->failures, false, run->job.log);
+		else
+			hvd_error(run->job.log, "%s ended: %s%s%s", run->job.launch->procs[0].argv.v[0],
+				  hvd_status_text(run->proc_status, text, sizeof(text)), fate ? "; " : "",
+				  fate ? fate : "");
+	}
 	hvd_job_stop(&run->job);
 }
 
@@ -475,6 +484,11 @@ static void report_failures(struct run *run)
 	result->rank = first->rank;
 	result->rank_status = first->status;
 	snprintf(result->host, sizeof(result->host), "%s", host);
+	if (hvd_failure_report_killed(run->failures)) {
+		hvd_cleanup_free char *fate = hvd_job_fate(hvd_requeue_job(run->job.launch->spec, 0));
+
+		hvd_failure_report_killer(run->failures, fate);
+	}
 	hvd_failure_report_log(run->failures, !first->error && hvd_requeue_leaving(&result->requeue), run->job.log);
 	hvd_failure_report_json(run->failures, &result->first_failure, &result->failures);
 }

@@ -5,6 +5,7 @@
  */
 #include "step_run.h"
 
+#include "job_fate.h"
 #include "launcher/diagnosis/control.h"
 #include "launcher/diagnosis/failure_report.h"
 #include "launcher/diagnosis/hang_watch.h"
@@ -173,6 +174,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 
 	hvd_log_err(step->log, why);
 	step->start_failed = true;
+	step->failed_status = hvd_err_status(why);
 	end_step(step);
 }
 
@@ -225,9 +227,7 @@ static void on_all_left(void *arg)
 
 static bool anything_failed(struct step *step)
 {
-	const char *host;
-
-	return !step->start_failed && hvd_failure_report_first(step->report, &host);
+	return !step->start_failed && !step->ends_lost && hvd_failure_report_any(step->report);
 }
 
 /* Called first when all that had come before srun's end was read. */
@@ -283,20 +283,46 @@ static int send_boot(const struct step *step, struct hvd_err *err)
 	return 0;
 }
 
+/* srun ends with the highest status of its tasks, those among them that it has ended itself. */
+static void log_status(const struct step *step)
+{
+	int first = hvd_status_exit(hvd_failure_report_status(step->report));
+	int highest = hvd_failure_report_highest(step->report);
+
+	if (first && highest > first)
+		hvd_info(step->log,
+			 "the status of the launch is %d, that of the rank that failed first; srun's own is the "
+			 "highest of all ranks', %d here",
+			 first, highest);
+}
+
 /* Where the first was ended by a signal to end, and says no more, somebody has ended the step: one line is enough. So
  * it is where the ranks were told of the time limit, or one asks to begin again. */
 static void log_report(const struct step *step)
 {
 	const char *host;
 	const struct hvd_rank_end *first = hvd_failure_report_first(step->report, &host);
-	int sig = WIFSIGNALED(first->status) ? WTERMSIG(first->status) : 0;
+	hvd_cleanup_free char *fate = hvd_failure_report_killed(step->report) ? hvd_job_fate(step->opts->job) : NULL;
+	int sig = first && WIFSIGNALED(first->status) ? WTERMSIG(first->status) : 0;
+	bool ended = sig == SIGTERM || sig == SIGINT || sig == SIGHUP || fate ||
+		     hvd_failure_report_killed_together(step->report);
 
-	if (first->error ||
-	    (sig != SIGTERM && sig != SIGINT && sig != SIGHUP && !hvd_failure_report_killed_together(step->report)))
-		hvd_failure_report_log(step->report, !first->error && hvd_requeue_leaving(&step->requeue), step->log);
-	else
-		hvd_info(step->log, "the ranks were ended by SIG%s: as the first one rank %u on %s", sigabbrev_np(sig),
+	if ((!fate && hvd_failure_report_loss(step->report)) || first->error || !ended) {
+		hvd_failure_report_log(step->report, first && !first->error && hvd_requeue_leaving(&step->requeue),
+				       step->log);
+		log_status(step);
+	} else {
+		hvd_info(step->log, "the ranks were ended by SIG%s%s%s: as the first one rank %u on %s",
+			 sigabbrev_np(sig ? sig : SIGKILL), fate ? ", since " : "", fate ? fate : "",
 			 (unsigned)first->rank, host);
+	}
+}
+
+/* The launch could not go on, which was said. How the ranks end that were ended then is not awaited. */
+static void log_failed(const struct step *step)
+{
+	hvd_info(step->log, "the status of the launch is %d; srun's own is the highest of the ranks', which were ended",
+		 step->failed_status);
 }
 
 /* ---- life ---- */
@@ -371,6 +397,8 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 		event_base_dispatch(step.base);
 	if (rc == 0 && anything_failed(&step))
 		log_report(&step);
+	if (rc == 0 && step.start_failed && step.started)
+		log_failed(&step);
 	end(&step);
 	return rc == 0 ? hvd_requeue_at_end(opts->driver->spec, &step.requeue, 0, opts->log) : -1;
 }

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_fate.h - what the scheduler says of a job whose ranks were killed. */
+#ifndef HVD_JOB_FATE_H
+#define HVD_JOB_FATE_H
+
+#include <stdint.h>
+
+/* Why Slurm has ended job `job` or is ending it: "job 12 was cancelled (scancel)". NULL: it runs, nobody knows, or
+ * `job` is 0. Asks the controller, as hvd_slurm_job_get(). The caller frees it. */
+char *hvd_job_fate(uint32_t job);
+
+#endif
