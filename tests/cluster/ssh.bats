@@ -297,6 +297,37 @@ END
     nobody_left
 }
 
+# pods: makes ~/kubectl, whose pods are the hosts.
+pods() {
+    script kubectl <<'END'
+#!/bin/bash
+[[ "$1 $2 $4 $5 $6 $#" == "exec -i -- /bin/sh -c 7" ]] || { echo "kubectl: $*" >&2 && exit 9; }
+echo "$3" >>~/used-pods
+exec ssh "$3" "exec /bin/sh -c $(printf %q "$7")"
+END
+}
+
+@test "ranks in pods: by kubectl exec -i in ssh's place, and by Kubeflow's kubexec.sh under mpirun" {
+    pods
+    cp "$BATS_TEST_DIRNAME/../../scripts/examples/kubectl-ssh.sh" "$(home)/"
+    run on_login env HVD_SSH="$(home)/kubectl-ssh.sh" KUBECTL="$(home)/kubectl" \
+        hvdrun --hosts hvdn1:2,hvdn2.ns.svc:2 hvd-selftest --quick
+    selftest_ok 4 2
+    [[ $(sort "$(home)/used-pods" | xargs) == "hvdn1 hvdn2" ]]
+    # As Kubeflow's MPI operator of before v2 has it: no options, no stdin.
+    script kubexec.sh <<'END'
+#!/bin/bash
+echo "$1" >>~/used-by-mpirun
+exec ssh -n "$1" "exec /bin/sh -c $(printf %q "${*:2}")"
+END
+    if ! command -v mpirun.openmpi >/dev/null; then return 0; fi
+    run on_login env HVD_MPIRUN=mpirun.openmpi OMPI_MCA_plm_rsh_agent="$(home)/kubexec.sh" \
+        hvdrun --launcher=mpirun --hosts hvdn1:2,hvdn2:2 hvd-selftest --quick
+    selftest_ok 4 2
+    [[ $(sort "$(home)/used-by-mpirun" | xargs) == "hvdn1 hvdn2" ]]
+    nobody_left
+}
+
 # Forty hosts: copies of a stand-in for ssh that never connects, or that runs the node agent on this machine.
 FORTY=$(seq -f 'h%g:1' -s, 40)
 
