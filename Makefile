@@ -255,7 +255,7 @@ soak: all  ## SOAK (1000) launches in a row on the test cluster, then look for l
 	@B='$(B)' tests/cluster/soak.sh $(SOAK)
 
 .PHONY: soak-faults
-soak-faults: all  ## FAULTS (60) launches, each with a process that is killed or stopped at random
+soak-faults: all  ## FAULTS (60) launches, each with a fault of a process, a host or its links at random
 	@B='$(B)' tests/cluster/soak_faults.sh $(FAULTS)
 
 include install.mk

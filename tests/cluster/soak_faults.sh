@@ -1,167 +1,323 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# soak_faults.sh [N [SEED]] - N launches (60) on a cluster of its own, each with
-# one process that is killed, or stopped for a while, at a random moment.
+# soak_faults.sh [--only KIND] [--victim VICTIM] [--how KILL|STOP|WAKE] [N [SEED]] - N launches (60) on a cluster of
+# its own, each with a fault at a random moment: a process is killed, or stopped for ever (STOP) or a while (WAKE), or a
+# host is frozen or lost, or its links are cut.
 #
-# Eight ranks on four nodes, which meet, check collectives and go on for three
-# seconds; hvdrun and srun --hvd in turns.  The victim is a rank, an hvd-task, a step
-# daemon, srun, the driver, the rendezvous process, munged or slurmd, on a random
-# host.  Each launch must end within a time, with status 0 or a message that
-# names a host and a cause; nothing may be left, no node drained; and the next
-# launch must work.  What only Slurm can end is ended after the time, and
-# counted: srun waits for ever for ranks of a killed step daemon, or of a host
-# whose munged has gone.
+# The jobs are of all kinds in turn, with and without relays; their ranks meet and work for some seconds, by real PyTorch
+# and Horovod where `make peers` has installed them. What a fault is and what must be said of it is in the table of
+# victims below. Each launch must end within 30 seconds of the fault, or go on and do all of its work; its report must
+# name the victim, and blame nobody else; the status is 0 when all work was done, and only then; no process and no file
+# is left, no node is drained; and the next launch works. Some faults keep plain srun waiting for ever, too: waits() says
+# which and why. They are counted apart, and the launch must end when the fault is undone, or by scancel.
 #
-# The same SEED makes the same choices; it is printed.  Environment: B, the build
-# folder (build).  SOAK_LOG: what each launch has printed.  Exit status: 0, or 1
-# when one launch was not as it must be.
+# Launch I has the seed SEED+I, which is printed: soak_faults.sh 1 SEED repeats it. KIND "plain" is srun without --hvd,
+# to see what it does. Environment: B, the build folder (build). SOAK_LOG: a file for what each launch has printed.
+# Exit status: 0, or 1 when one launch was not as it must be.
 set -u
+shopt -s extglob
 
-n=${1:-60} seed=${2:-$((SRANDOM % 100000))}
-if [[ ! $n$seed =~ ^[0-9]{1,12}$ || $n == 0 ]]; then
-    echo "usage: soak_faults.sh [N [SEED]]" >&2
+usage() {
+    echo "usage: soak_faults.sh [--only KIND] [--victim VICTIM] [--how KILL|STOP|WAKE] [N [SEED]]" >&2
     exit 2
-fi
+}
+only='' only_victim='' only_how=''
+while [[ ${1-} == --* ]]; do
+    case $1 in
+    --only) only=${2-} ;;
+    --victim) only_victim=${2-} ;;
+    --how) only_how=${2-} ;;
+    *) usage ;;
+    esac
+    shift 2 || usage
+done
+n=${1:-60} seed=${2:-$((SRANDOM % 1000000))}
+[[ $n$seed =~ ^[0-9]{1,12}$ && $n != 0 ]] || usage
 # shellcheck source=tests/cluster/soak.bash
 source "$(dirname "${BASH_SOURCE[0]}")/soak.bash"
-RANDOM=$seed
-echo "seed $seed"
 
-# Seconds from the fault until the launch must have ended; a stopped process is woken before.
-BOUND=40
-STOPPED_MOST=12
+# LIMIT: seconds from the fault until a launch that fails must have ended. WORK: how much longer one that goes on may
+# take, with HVD_TEST_PATIENCE. PROVE: how long one that waits as plain srun does is looked at before the fault is undone.
+LIMIT=30 WORK=$((30 * ${HVD_TEST_PATIENCE:-1})) PROVE=12
+# For so long a job that may begin again waits for hosts when it has too few.
+ELASTIC_TIMEOUT=10
 
-soak_up --nodes 4 --slurm-conf SlurmdTimeout=8
-
-JOB=(-N4 -n8 --ntasks-per-node=2 --hvd-start-timeout=15 "$B/bin/hvd-selftest" --quick --sleep 3)
-# Behind a shell: what enters a host stops with the program that it has started, and nobody would wake it.
-launch() {
-    local by=(hvdrun)
-    if [[ $1 == srun ]]; then by=(srun --hvd); fi
-    on hvdlogin alice bash -c '"$@"; exit "$?"' launch "${by[@]}" "${JOB[@]}"
+# victim ; where it runs ; kinds of jobs that have it ; its "USER NAME ARGUMENTS" ; what a launch that fails of it says
+victims() {
+    cat <<'END'
+rank     ; host  ; srun hvdrun restart shrink elastic plain ; ^alice (hvd-selftest|python[0-9.]*|sleep) ; rank RANK on HOST failed
+agent    ; host  ; restart shrink elastic ; ^alice hvd-task .* --size=.* -- ; agent|hvd-task
+shim     ; host  ; hvdrun                 ; ^alice hvd-task .* -- ; shim|hvd-task
+signals  ; host  ; hvdrun restart shrink elastic ; ^alice hvd-signals ; agent|hvd-signals|hvd-task
+resident ; host  ; srun hvdrun            ; ^alice hvd-resident ; agent|resident|hvd-task
+relay    ; host  ; srun hvdrun            ; ^alice hvd-relay ; relay|hvd-task
+watchdog ; host  ; srun hvdrun            ; ^alice hvd-(watchdog|task .*--watchdog) ; watchdog|hvd-task
+serve    ; hvdn1 ; srun hvdrun            ; ^alice hvd-task .*--serve ; rendezvous
+driver   ; login ; srun                   ; ^alice hvd-driver ; driver
+hvdrun   ; login ; hvdrun restart shrink elastic ; ^alice hvdrun ;
+srun     ; login ; srun hvdrun restart shrink elastic plain ; ^alice srun ; srun
+stepd    ; host  ; srun hvdrun restart shrink elastic plain ; ^root slurmstepd ; slurmstepd|step daemon|srun ended|Slurm|does not answer|connection
+slurmd   ; host  ; srun hvdrun restart shrink elastic plain ; ^root slurmd ; slurmd|Slurm|[Nn]ode|does not answer
+munged   ; host  ; srun hvdrun restart shrink elastic plain ; ^[^ ]+ munged ; munge|does not answer
+frozen   ; host  ; srun hvdrun restart shrink elastic plain ; fault node-freeze ; answer|no word|lost|[Nn]ode|gone
+cut      ; host  ; srun hvdrun restart shrink elastic plain ; fault silence ; answer|no word|lost|[Nn]ode|gone
+lost     ; host  ; srun hvdrun restart shrink elastic plain ; fault node-lost ; answer|no word|lost|[Nn]ode|gone
+dead     ; host  ; srun hvdrun restart shrink elastic plain ; fault node-kill ; answer|no word|lost|[Nn]ode|gone|ended
+END
 }
 
-# What pgrep finds a victim by, on which host; several processes: one of them.
-choose() {
-    local victims=(rank task stepd srun driver serve munged slurmd)
-    victim=${victims[RANDOM % ${#victims[@]}]} host=hvdn$((RANDOM % 4 + 1))
-    case $victim in
-    rank) find=(-f '^[^ ]*hvd-selftest') ;;
-    task) find=(-f '[h]vd-task (--plan|.*--|.*hvd-selftest)') ;;
-    stepd) find=(-x slurmstepd) ;;
-    srun) find=(-o -x srun) host=hvdlogin ;;
-    driver) find=(-x "$([[ $1 == srun ]] && echo hvd-driver || echo hvdrun)") host=hvdlogin ;;
-    serve) find=(-f '[h]vd-task --serve') host=hvdn1 ;;
-    *) find=(-x "$victim") ;;
+# Does plain srun wait for ever after this fault as well? Prints why.
+waits() {
+    case $how$victim in
+    STOP@(rank|shim)) echo "srun waits for a stopped task" ;;
+    STOP@(srun|hvdrun)) echo "the launcher itself is stopped" ;;
+    STOPstepd) echo "srun waits for the tasks of a stopped slurmstepd" ;;
+    KILLstepd) [[ $kind != @(srun|plain) ]] || echo "srun waits for the tasks of a killed slurmstepd" ;;
+    @(STOP|KILL)munged) [[ $kind != @(srun|plain) ]] || echo "slurmstepd waits for munged to tell of its tasks' ends" ;;
     esac
-    how=$([[ $((RANDOM % 3)) == 0 ]] && echo STOP || echo KILL)
-    # In some launches during the start, which takes a few tenths of a second.
-    delay=$(printf '%d.%d' $((RANDOM % 3)) $((RANDOM % 10)))
+    case $kind$victim in
+    plain@(frozen|cut|lost|dead)) echo "srun waits for the tasks of a host that does not answer" ;;
+    esac
+}
+
+# ---- the jobs ----
+
+peers=$here/../peers
+"$peers/install.sh" --torch --check >/dev/null 2>&1 && TORCH=$("$peers/install.sh" --torch --where)/venv/bin/python
+"$peers/install.sh" --check >/dev/null 2>&1 && HOROVOD=$("$peers/install.sh" --where)/venv/bin/python
+export OMP_NUM_THREADS=1
+
+KINDS=(srun hvdrun restart shrink)
+[[ ! ${HOROVOD-} ]] || KINDS+=(elastic)
+printf 'seed %d; kinds of jobs: %s; PyTorch: %s\n' "$seed" "${KINDS[*]}" "${TORCH-none}"
+
+# What the ranks run, two on each host, or one where that is PyTorch; and the last line when all work was done.
+choose_program() {
+    per_host=2 name=selftest
+    case $kind in
+    plain) program=(sleep 6) name=sleep last='' ;;
+    elastic) program=("${HOROVOD-}" "$peers/elastic.py" work/log --epochs 4 --pause 0.1 --say) name=horovod per_host=1 last="^loss " ;;
+    srun | hvdrun) program=("$B/bin/hvd-selftest" --quick --sleep 5) last="8 ranks on 4 hosts: OK" ;;
+    *) program=(./restart_worker.py work --until 50) name=counting last="^counted to 50" ;;
+    esac
+    if [[ ${TORCH-} && $kind != @(plain|elastic) && $((RANDOM % 3)) == 0 ]]; then
+        program=("$TORCH" "$here/../../scripts/examples/elastic-torch.py" --epochs 50 --pause 0.1 --checkpoint work/checkpoint)
+        name=torch per_host=1 last="^epoch 49 "
+    fi
+}
+
+launch() {
+    local np=$((4 * per_host)) by=()
+    local alloc=(salloc -Q --no-kill -N4 --ntasks-per-node="$per_host" hvdrun --store-relay="$relay" -np "$np" --elastic-timeout="$ELASTIC_TIMEOUT")
+    local fixed=(-N4 -n"$np" --ntasks-per-node="$per_host")
+    case $kind in
+    plain) by=(srun "${fixed[@]}") ;;
+    srun) by=(srun --hvd --hvd-store-relay="$relay" --hvd-start-timeout=15 "${fixed[@]}") ;;
+    hvdrun) by=(hvdrun --store-relay="$relay" --hvd-start-timeout=15 "${fixed[@]}") ;;
+    restart) by=("${alloc[@]}" --max-restarts=3) ;;
+    shrink) by=("${alloc[@]}" --min-np="$per_host" --max-restarts=3) ;;
+    elastic) by=("${alloc[@]}" --min-np="$per_host") ;;
+    esac
+    # Behind a shell: what enters a host stops with the program that it has started, and nobody would wake it.
+    timeout --kill-after=5 200 "$cluster" exec -- bash -c 'rm -rf work; mkdir work; "$@"; exit "$?"' launch "${by[@]}" "${program[@]}"
+}
+
+# ---- faults ----
+
+choose() {
+    local rows
+    RANDOM=$1
+    : "$RANDOM" "$RANDOM" "$RANDOM"
+    kind=${only:-${KINDS[$1 % ${#KINDS[@]}]}}
+    choose_program
+    relay=$([[ $((RANDOM % 2)) == 0 ]] && echo never || echo always)
+    mapfile -t rows < <(victims | awk -F ' *; *' -v OFS=';' -v victim="$only_victim" -v kind="$kind" \
+        '(!victim || $1 == victim) && index(" " $3 " ", " " kind " ") { $1 = $1; print }')
+    ((${#rows[@]})) || { echo "a job of the kind $kind has no such victim" >&2 && exit 2; }
+    IFS=';' read -r victim host _ find cause <<<"${rows[RANDOM % ${#rows[@]}]}"
+    [[ $host != login ]] || host=hvdlogin
+    [[ $host != host ]] || host=hvdn$((RANDOM % 4 + 1))
+    case $((RANDOM % 4)) in 0) how=STOP ;; 1) how=WAKE ;; *) how=KILL ;; esac
+    how=${only_how:-$how}
+    [[ $find != fault* ]] || how=KILL
+    [[ $victim != relay ]] || relay=always
+    woken=$((RANDOM % 12 + 1))
+    # Some in the start, which takes a fraction of a second, or some where PyTorch is imported.
+    delay=$((RANDOM % (per_host == 1 ? 9 : 5))).$((RANDOM % 10))
     pick=$RANDOM
 }
 
-# Prints the pid of the victim, if there is one.
+# strike: prints the pid of the victim and its rank, if it is there now or soon.
 strike() {
-    # shellcheck disable=SC2016
-    on "$host" root bash -c 'how=$1 pick=$2; shift 2; pids=($(pgrep "$@")); ((${#pids[@]})) || exit 1
-        pid=${pids[pick % ${#pids[@]}]}; kill -"$how" "$pid"; echo "$pid"' strike "$how" "$pick" "${find[@]}"
-}
-
-gone_within() {
     local i
-    for ((i = 0; i < $1 * 10; i++)); do
-        kill -0 "$pid" 2>/dev/null || return 0
-        sleep 0.1
-    done
-    return 1
-}
-
-# Does what was printed tell of a failure well enough? Nobody is left to tell that srun or hvdrun was killed.
-explained() {
-    if [[ $how$victim == KILL@(driver|srun) ]]; then
-        [[ $1$victim != hvdrunsrun ]] || grep -q "srun ended: killed by signal 9" "$out"
+    if [[ $find == fault* ]]; then
+        # shellcheck disable=SC2086
+        timeout 60 "$cluster" $find "$host" && echo "$host -"
         return
     fi
-    grep -qE 'hvdn[1-4]|hvdlogin' "$out" &&
-        grep -qiE 'killed|ended|lost|Terminated|exit code|timed out|cannot|refused|no word|Node failure|failed' "$out"
+    for ((i = 0; i < 20; i++)); do
+        # shellcheck disable=SC2016
+        on "$host" root bash -c 'pids=($(ps -e -o pid=,user=,comm=,args= | sed "s/^ *//; s/  */ /g" |
+                awk -v find="$2" "{ pid = \$1; sub(/^[0-9]+ /, \"\") } \$0 ~ find { print pid }"))
+            ((${#pids[@]})) || exit 1
+            pid=${pids[$3 % ${#pids[@]}]} rank=$(tr "\0" "\n" </proc/$pid/environ | sed -nE "s/^(HOROVOD_)?RANK=//p" | head -1)
+            kill -"$1" "$pid" && echo "$pid ${rank:--}"' strike "${how/WAKE/STOP}" "$find" "$pick" && return
+        running || return
+        sleep 0.1
+    done
 }
 
-mend() {
-    if [[ $how == STOP && $struck ]]; then on "$host" root kill -CONT "$struck" 2>/dev/null; fi
-    case $how$victim in
-    KILLmunged) timeout 60 "$cluster" fault munged-start "$host" ;;
-    KILLslurmd) timeout 60 "$cluster" restart-node "$host" >/dev/null ;;
-    esac
+wake() { on "$host" root kill -CONT "${struck%% *}" 2>/dev/null; }
+
+# undo: what the fault has broken goes on or is there again.
+undo() {
+    [[ $struck ]] || return 0
+    if [[ $find == fault* ]]; then
+        timeout 100 "$cluster" fault clear
+    elif [[ $how == STOP ]]; then
+        wake
+    elif [[ $how == KILL && $victim == @(munged|slurmd|stepd) ]]; then
+        timeout 100 "$cluster" fault clear
+    fi
 }
 
-bad=0 by_slurm=0 well=0 failed=0 untouched=0
+# ---- what must be so ----
+
+running() { kill -0 "$pid" 2>/dev/null; }
+gone_within() {
+    local end=$((SECONDS + $1))
+    while running; do
+        ((SECONDS < end)) || return 1
+        sleep 0.1
+    done
+}
+
 complain() {
-    echo "launch $i ($with, $how $victim on $host after $delay s): $1"
-    sed 's/^/    /' "$out"
-    wrong=1
+    wrong+=("$1")
+    echo "$kind $victim $how: $1" >>"$work/violations"
+}
+done_all() { [[ ! $last ]] || grep -qE -- "$last" "$out"; }
+
+# blames: does the report of a failure name the victim, and nobody else? Of a launcher that was killed nobody can tell.
+blames() {
+    local rank=${struck##* } first own="on $host"
+    [[ $how$victim != KILL@(hvdrun|srun) ]] || [[ $kind$victim == hvdrunsrun ]] || return 0
+    [[ $victim != rank ]] || own="rank $rank $own"
+    first=$(grep -oE 'rank [0-9]+ on [^ ]+ failed first|as the first one rank [0-9]+ on [^ ]+' "$out" | head -1)
+    [[ ! $first || $first == *"$own"@(| *) ]] || { complain "blames '$first'" && return; }
+    [[ $host == hvdlogin || $(<"$out") == *"$host"* ]] || { complain "does not name the host" && return; }
+    cause=${cause//RANK/$rank} cause=${cause//HOST/$host}
+    grep -qE -- "$cause" "$out" || complain "does not say '$cause'"
+}
+
+check_end() {
+    local limit=$LIMIT
+    [[ $kind != @(restart|shrink|elastic) ]] || limit=$((LIMIT + ELASTIC_TIMEOUT))
+    if ((status == 0)); then
+        done_all || complain "status 0, and not all work was done"
+    elif [[ $note ]] || ((${#wrong[@]})); then
+        return # we have ended it
+    elif [[ $kind != plain ]]; then
+        ((took <= limit)) || complain "failed, and not within $limit s"
+        if done_all && [[ $victim != rank && $kind != @(srun|hvdrun) ]]; then complain "status $status after all work was done"; fi
+        [[ ! $struck ]] || blames
+        [[ $struck ]] || complain "status $status without a fault"
+    fi
+}
+
+check_after() {
+    local drained
+    drained=$(on hvdctl root scontrol --oneliner show nodes | grep -oE 'NodeName=[^ ]+|State=[^ ]*DRAIN[^ ]*' | grep -B1 DRAIN | xargs)
+    [[ ! $drained ]] || complain "drained: $drained"
+    undo >/dev/null 2>&1
+    if ! timeout 90 "$cluster" leftovers --wait 25 >"$work/left"; then
+        complain "something is left"
+        cat "$work/left" >>"$out"
+        on hvdctl root scancel --user=alice
+        for host in hvdlogin hvdn{1..4}; do on "$host" root pkill -KILL -u alice; done
+        timeout 100 "$cluster" fault clear
+        timeout 60 "$cluster" wait 40
+    fi
+    local next=(hvdrun)
+    [[ $kind != srun ]] || next=(srun --hvd)
+    if ! on hvdlogin alice "${next[@]}" -N4 -n8 --ntasks-per-node=2 hvd-selftest --quick >"$work/next" 2>&1; then
+        complain "the next launch failed"
+        cat "$work/next" >>"$out"
+    fi
+}
+
+# wait_out: until the launch has ended, by itself or by us.
+wait_out() {
+    local why='' most=$((LIMIT + WORK))
+    if [[ $struck && $how != WAKE ]]; then why=$(waits); fi
+    if [[ $why ]]; then most=$PROVE; fi
+    if gone_within "$most"; then return; fi
+    if [[ $why ]]; then
+        as_plain=$((as_plain + 1)) note=", as plain srun: $why"
+        undo >/dev/null 2>&1
+        [[ $how == STOP ]] || on hvdctl root scancel --user=alice
+        if gone_within $LIMIT; then return; fi
+        on hvdlogin root pkill -TERM -o -u alice -x srun # as Ctrl-C: plain srun does not end by scancel without its slurmstepd
+        if gone_within $LIMIT; then return; fi
+        complain "has not ended when the fault was undone"
+    else
+        complain "neither ended nor went on in $((LIMIT + WORK)) s"
+    fi
+    on hvdlogin root ps -u alice -o pid,stat,args | cut -c1-150 >>"$out"
+    on hvdlogin root pkill -KILL -u alice
+    on hvdctl root scancel --user=alice
 }
 
 one() {
-    local status=0 woken=0 struck=''
-    out=$work/out wrong=0
-    choose "$with"
-    launch "$with" >"$out" 2>&1 &
+    out=$work/out wrong=() note='' status=0 struck=''
+    choose "$1"
+    : >"$out"
+    launch >>"$out" 2>&1 &
     pid=$!
     sleep "$delay"
     struck=$(strike)
-    if [[ $struck && $how == STOP ]]; then
-        woken=$((RANDOM % (STOPPED_MOST - 1) + 1))
+    began=$EPOCHREALTIME
+    if [[ $struck && $how == WAKE ]]; then
         gone_within "$woken" || true
-        on "$host" root kill -CONT "$struck" 2>/dev/null
+        wake
     fi
-    began=$SECONDS
-    if ! gone_within $BOUND; then
-        if [[ $with == srun && $victim == @(stepd|munged|slurmd) ]]; then
-            by_slurm=$((by_slurm + 1))
-            echo "Slurm waits for ever" >>"$out"
-            on hvdlogin root pkill -TERM -o -x srun
-            gone_within 30 || complain "SIGTERM did not end it"
-        else
-            complain "it has not ended $BOUND s after"
-            on hvdlogin root ps -u alice -o pid,stat,args | sed 's/^/    /'
-        fi
-        on hvdlogin root pkill -KILL -u alice
-    fi
+    wait_out
     wait "$pid" || status=$?
-    took=$((SECONDS - began))
-    if [[ ! $struck ]]; then
-        untouched=$((untouched + 1))
-    elif ((status == 0)); then
-        grep -q "8 ranks on 4 hosts: OK" "$out" || complain "status 0 without a result"
-        well=$((well + 1))
-    else
-        failed=$((failed + 1))
-        explained "$with" || complain "status $status, and no host and cause are named"
-    fi
-    mend
-    if ! timeout 60 "$cluster" leftovers --wait 25 >"$work/left"; then
-        complain "this is left:"
-        sed 's/^/    /' "$work/left"
-        on hvdctl root scancel --user=alice
-        timeout 60 "$cluster" fault clear || true
-        timeout 60 "$cluster" wait 40 || true
-    fi
-    if ! on hvdlogin alice hvdrun -N4 -n8 --ntasks-per-node=2 --selftest -- --quick >"$work/next" 2>&1; then
-        complain "the next launch failed:"
-        sed 's/^/    /' "$work/next"
-    fi
-    printf '%3d %-6s %-4s %-6s on %-8s after %s s: %s, status %d, %d s later\n' "$i" "$with" "$how" "$victim" "$host" \
-        "$delay" "$([[ $struck ]] && echo hit || echo "no such process")" "$status" "$took"
-    if [[ ${SOAK_LOG-} ]]; then
-        { echo "== $i $with $how $victim $host $delay: status $status, $took s"; cat "$out"; } >>"$SOAK_LOG"
-    fi
-    bad=$((bad + wrong))
+    took=$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { printf "%d", b - a + 0.5 }')
+    check_end
+    check_after
+    tell "$1"
 }
 
-for ((i = 0; i < n; i++)); do
-    if ((i % 2)); then with=srun; else with=hvdrun; fi
-    one
-done
-echo "$n launches: $well went well, $failed failed, $untouched had no such process, Slurm had to be ended in $by_slurm;"
+tell() {
+    local line
+    if [[ ! $struck ]]; then untouched=$((untouched + 1)); elif ((status)); then failed=$((failed + 1)); else well=$((well + 1)); fi
+    line=$(printf 'seed %d: %-7s %-8s relay %-6s %s %-8s on %-8s after %s s: %s, status %d, %d s later%s' "$1" "$kind" \
+        "$name" "$relay" "$how" "$victim" "$host" "$delay" \
+        "$([[ $struck ]] && echo hit || echo "no such process")" "$status" "$took" "$note")
+    echo "$line"
+    if ((${#wrong[@]})); then
+        bad=$((bad + 1))
+        printf '    WRONG: %s\n' "${wrong[@]}"
+        grep -vE '^(epoch|size|worker|hvd-selftest: +[0-9]) ' "$out" | sed 's/^/    | /' | tail -n 60
+    fi
+    if [[ ${SOAK_LOG-} ]]; then { echo "== $line" && cat "$out"; } >>"$SOAK_LOG"; fi
+}
+
+by_kind() {
+    [[ -s $work/violations ]] || return 0
+    echo "by kind of job and victim:"
+    sort "$work/violations" | uniq -c | sort -rn
+}
+
+soak_up --nodes 4 --slurm-conf SlurmdTimeout=8
+home=$("$cluster" path)/home/alice
+mkdir -p "$home/lib"
+cp "$here/restart_worker.py" "$home/"
+cp "$here/lib/tcpstore_client.py" "$home/lib/"
+bad=0 as_plain=0 well=0 failed=0 untouched=0
+for ((i = 0; i < n; i++)); do one $((seed + i)); done
+by_kind
+echo "$n launches: $well went well, $failed failed, $untouched had no such process; as plain srun $as_plain waited;"
 echo "$bad were not as they must be"
 ((bad == 0))
