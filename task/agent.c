@@ -423,6 +423,11 @@ void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t children
 	agent->node.no_relay = port ? NULL : hvd_xasprintf("%.*s", HVD_NODE_MAX_WHY, why);
 }
 
+void hvd_agent_stays(struct hvd_agent *agent)
+{
+	agent->node.stays = true;
+}
+
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg)
 {
 	if (agent->conn)

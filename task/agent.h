@@ -11,7 +11,7 @@
  *              "clock":NS is this host's time (launcher/driver/clocks.h)
  *              Where boot.relays is not 0: "relay":PORT, the loopback port at which this host's ranks can meet a relay
  *              (task/relay.h), and "relay_children":PORT, where other relays can connect to this one on all addresses,
- *              left out where none will; or "no_relay":TEXT, why there can be none
+ *              left out where none will; or "no_relay":TEXT, why there can be none. "stays":true: see hvd_agent_stays()
  *   {"t":"join", "node":I, "rank":R}                       from every other rank
  *   report     what the probe found (probe.h); "preflight":{…}, what was found on this host (lib/job/host_check.h), if
  * the order asked for it
@@ -101,6 +101,9 @@ void hvd_agent_ports(struct hvd_agent *agent, const in_port_t *ports, size_t n);
 /* Before the event loop runs: the registration is to name these ports (see "register" above; 0 = none), or, if `port`
  * is 0, why there are none. */
 void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t children, const char *why);
+
+/* Before the event loop runs: the registration is to say that an agent stays beside Slurm's tasks (stay.h). */
+void hvd_agent_stays(struct hvd_agent *agent);
 
 /* Queue a message for the driver; takes the reference. */
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg);

@@ -153,10 +153,15 @@ static void disconnect(struct shim *shim)
 		poll(NULL, 0, LAST_WORDS_MS);
 }
 
-/* Reserve ports, if a process of this host lasts as long as the ranks. */
-static void reserve_ports(struct shim *shim)
+/* If a process of this host lasts as long as the ranks, it can reserve ports; and the driver hears of one that stays.
+ */
+static void announce_stay(struct shim *shim)
 {
-	if (shim->lasts || (shim->notes && hvd_step_tasks_possible(NULL) == 0))
+	bool stays = shim->notes && hvd_step_tasks_possible(NULL) == 0;
+
+	if (stays)
+		hvd_agent_stays(shim->agent);
+	if (shim->lasts || stays)
 		hvd_ports_reserve(shim->agent, shim->boot, shim->info, &shim->reserved, shim->log);
 }
 
@@ -198,7 +203,7 @@ static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 		return 1;
 	shim->agent = hvd_agent_create(shim->base, shim->boot, shim->info, role, &ops, shim, shim->log, &why);
 	if (shim->agent && role != HVD_AGENT_RANK) {
-		reserve_ports(shim);
+		announce_stay(shim);
 		hvd_relay_offer(shim->agent, shim->boot, shim->info, true, &shim->relay);
 	}
 	if (shim->agent)

@@ -8,6 +8,7 @@
 #include "node_agents_internal.h"
 #include "plan_delivery.h"
 #include "rank_ends.h"
+#include "silent_hosts.h"
 #include "spares.h"
 #include "trace.h"
 
@@ -30,6 +31,7 @@ struct hvd_driver {
 	struct event *lost;
 	struct hvd_err lost_why;           /* before the plan */
 	struct hvd_losses *losses;         /* after it */
+	struct hvd_silent_hosts *silent;   /* NULL, unless Slurm's plugin has started the ranks */
 	struct hvd_plan_delivery delivery; /* zero until there is a plan */
 	struct hvd_rank_ends ends;         /* zero, unless all shims stay connected */
 	bool started, output_lost;
@@ -123,6 +125,8 @@ static void on_decided(void *arg)
 		hvd_init_watch_begin(agents->init_watch, &agents->plan.layout, &agents->table);
 	hvd_node_table_forget_edges(&agents->table);
 	hvd_plan_delivery_send_all(&dr->delivery, agents->clients);
+	if (dr->silent)
+		hvd_silent_hosts_alone(dr->silent);
 	maybe_started(dr);
 }
 
@@ -161,6 +165,8 @@ static void on_stay(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	}
 	cl->role = HVD_ROLE_STAY;
 	cl->host = (uint32_t)host;
+	if (dr->silent)
+		hvd_silent_hosts_heard(dr->silent, cl->host);
 	hvd_progress_add(dr->agents->rank_progress, cl);
 }
 
@@ -240,6 +246,8 @@ static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 		hvd_client_finish(cl);
 		return;
 	}
+	if (dr->silent)
+		hvd_silent_hosts_heard(dr->silent, (uint32_t)host);
 	loss.host = host_name(dr, (uint32_t)host, buf);
 	loss.at = hvd_clock_here(&dr->agents->table.hosts[host].clock, loss.at);
 	if (have_plan(dr)) {
@@ -378,13 +386,30 @@ static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, cons
 	}
 }
 
+static void handle_all_left(struct hvd_driver *dr)
+{
+	if (dr->silent && have_plan(dr))
+		hvd_silent_hosts_alone(dr->silent);
+	if (dr->ops->all_left)
+		dr->ops->all_left(dr->arg);
+}
+
 static void on_disconnected(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 {
 	struct hvd_driver *dr = arg;
 
 	handle_gone(dr, cl, why);
-	if (dr->ops->all_left && tells_ends(cl) && !connected_besides(dr, cl))
-		dr->ops->all_left(dr->arg);
+	if (tells_ends(cl) && !connected_besides(dr, cl))
+		handle_all_left(dr);
+}
+
+static void on_silent(const struct hvd_strv *hosts, const struct hvd_err *why, void *arg)
+{
+	struct hvd_driver *dr = arg;
+	hvd_cleanup_free char *names = hvd_strv_join(hosts, ",");
+
+	if (dr->ops->host_gone)
+		dr->ops->host_gone(names, why, dr->arg);
 }
 
 static void on_lost(evutil_socket_t fd, short what, void *arg)
@@ -437,6 +462,8 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 		dr->agents = hvd_node_agents_create(base, HVD_BARRIER_ALL, opts, session, &agents_ops, dr, log, err);
 	if (dr->agents)
 		dr->losses = hvd_losses_create(base, dr->agents, log);
+	if (dr->agents && opts->mode == HVD_START_PLUGIN)
+		dr->silent = hvd_silent_hosts_create(base, dr->agents, on_silent, dr);
 	if (dr->agents)
 		return dr;
 	hvd_driver_destroy(dr);
@@ -445,7 +472,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 
 char *hvd_driver_hosts_behind(const struct hvd_driver *dr)
 {
-	return hvd_rank_ends_behind(&dr->ends);
+	return dr->silent ? hvd_silent_hosts_behind(dr->silent) : hvd_rank_ends_behind(&dr->ends);
 }
 
 char *hvd_driver_hosts_left(const struct hvd_driver *dr)
@@ -508,6 +535,7 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 	if (!dr)
 		return;
 	hvd_losses_destroy(dr->losses);
+	hvd_silent_hosts_destroy(dr->silent);
 	hvd_node_agents_destroy(dr->agents);
 	event_free(dr->lost);
 	hvd_plan_delivery_clear(&dr->delivery);

@@ -76,7 +76,8 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 void hvd_driver_destroy(struct hvd_driver *driver); /* NULL is fine */
 
 /* The hosts where a rank still runs, when all ranks of another host have ended: their names, with commas between them.
- * NULL when there are no hosts of the one or the other kind, or shims do not stay connected. The caller frees it. */
+ * NULL when there are no hosts of the one or the other kind, or neither shims nor agents stay connected. The caller
+ * frees it. */
 char *hvd_driver_hosts_behind(const struct hvd_driver *driver);
 /* The hosts where a rank still runs, as far as is known, in the same way; NULL when there is none. */
 char *hvd_driver_hosts_left(const struct hvd_driver *driver);

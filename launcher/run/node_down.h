@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * node_down.h - notices hosts that Slurm has given up while their shims are still connected.
+ * node_down.h - notices hosts that Slurm has given up while their shims, or agents, are still connected.
  *
  * On a host that hangs all processes stand still, but the kernel still answers the network, so that connections do not
  * break. Slurm gets no answer from slurmd there, declares the node down, and ends the job's tasks on all other nodes;

@@ -13,6 +13,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/process/spawn.h"
+#include "node_down.h"
 #include "requeue.h"
 #include "shared_hosts.h"
 #include "slurm/slurm.h"
@@ -55,10 +56,11 @@ struct step {
 	struct hvd_requeue_wish requeue;
 	struct hvd_time_limit *limit;
 	struct hvd_hang_watch *hang;
+	struct hvd_node_down *down; /* NULL before the start */
 	char lost_host[256];
-	int failed_status; /* with which the start has failed */
-	bool ends_lost;    /* the step is ended because of the lost host */
-	bool silent;       /* the lost host does not answer */
+	const char *lost_how; /* "", or what is known of that */
+	int failed_status;    /* with which the start has failed */
+	bool ends_lost;       /* the step is ended because of the lost host */
 	bool started, start_failed, srun_gone, waiting;
 };
 
@@ -133,8 +135,7 @@ static void on_lost_host(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	hvd_requeue_want(&step->requeue, spec, HVD_REQUEUE_NODE, step->lost_host);
 	end = spec->lost_host == HVD_LOST_HOST_LAUNCH || hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_NODE);
-	hvd_err_set(&why, HVD_E_NET, "the connection to its node agent was lost%s; %s",
-		    step->silent ? ": the host does not answer" : "",
+	hvd_err_set(&why, HVD_E_NET, "the connection to its node agent was lost%s; %s", step->lost_how,
 		    end ? "ending the step" : "leaving the step to Slurm (lost-host: slurm)");
 	hvd_err_hint(&why, "did the host fail, or was it taken away? (sinfo -N -n %s)", step->lost_host);
 	hvd_err_host(&why, step->lost_host);
@@ -152,8 +153,19 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 	if (step->srun_gone || evtimer_pending(step->host_lost, NULL))
 		return;
 	snprintf(step->lost_host, sizeof(step->lost_host), "%s", host);
-	step->silent = why->code == HVD_E_TIMEOUT;
+	step->lost_how = why->code == HVD_E_TIMEOUT ? ": the host does not answer" : "";
 	evtimer_add(step->host_lost, &tv);
+}
+
+static void on_node_down(const char *host, void *arg)
+{
+	struct step *step = arg;
+
+	if (step->srun_gone || step->ends_lost)
+		return;
+	snprintf(step->lost_host, sizeof(step->lost_host), "%s", host);
+	step->lost_how = ": Slurm has given up the node";
+	evtimer_add(step->host_lost, &(struct timeval){0});
 }
 
 /* ---- what the driver tells ---- */
@@ -164,6 +176,7 @@ static void on_started(void *arg)
 	struct step *step = arg;
 
 	step->started = true;
+	step->down = hvd_node_down_watch(step->base, step->driver, on_node_down, step);
 	step->limit =
 		hvd_time_limit_watch(step->base, step->opts->driver->spec, &step->requeue, &limit_ops, step, step->log);
 }
@@ -356,6 +369,7 @@ static void end(struct step *step)
 	hvd_time_limit_destroy(step->limit);
 	hvd_control_close(step->control);
 	hvd_hang_watch_destroy(step->hang);
+	hvd_node_down_destroy(step->down);
 	hvd_driver_destroy(step->driver);
 	hvd_failure_report_destroy(step->report);
 	event_free(step->srun);

@@ -205,6 +205,35 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     running "$PID"
 }
 
+@test "a host freezes under srun --hvd, and Slurm gives it up: the launch ends the step" {
+    begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 300'
+    says_times 10 4 ready
+    wait_for 6 connected hvdn2
+    fault node-freeze hvdn2
+    as_root hvdctl scontrol update nodename=hvdn2 state=down reason=test
+    ended 45
+    ((status != 0))
+    has "hvd: error: hvdn2: the connection to its node agent was lost: Slurm has given up the node; ending the step"
+}
+
+# The ranks of hvdn2 stop their node agent before it connects, so that the host is lost before that for certain.
+@test "a host is lost under srun --hvd before its node agent has connected again: the launch ends the step all the same" {
+    local before='[[ $(hostname) != hvdn2 ]] || pkill -STOP -x hvd-resident; echo ready; sleep'
+    begin launch srun "${FOUR[@]}" bash -c "$before 6; ((\$RANK != 0)) || exit 3; sleep 300"
+    says_times 5 4 ready
+    fault node-lost hvdn2
+    ended 60
+    ((status != 0))
+    has "hvd: error: hvdn2: the connection to its node agent was lost: the host does not answer; ending the step"
+    fault clear
+    cluster_mend
+    # Those that have ended well have not connected, and nothing is said of them while others run.
+    begin launch srun "${FOUR[@]}" bash -c '(($RANK < 2)) || exit 0; sleep 25; echo done'
+    ended 40
+    exits 0
+    has_not "node agent"
+}
+
 @test "the report under srun --hvd ends with the status of the rank where srun's own is another" {
     begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 1; (($RANK != 2)) || exit 3; sleep 50'
     ended 15
