@@ -4,9 +4,9 @@
  *
  * With HVD_BARRIER_ALL all hosts share one deadline, which covers the start until every rank has its plan. Else each
  * host has its own, which is set anew when the host is expected and when it is told to probe. An admitted host is asked
- * whether it is there each time that it is told to do something: the kernel of a host whose agent is stopped, or all of
- * whose processes are, goes on to acknowledge what is sent (hvd_conn_watch_host()), and what the agent was told to do
- * would be waited for without end.
+ * whether it is there each time that it is told to do something, and every ASK_SECONDS: the kernel of a host whose
+ * agent is stopped, or all of whose processes are, goes on to acknowledge what is sent (hvd_conn_watch_host()), and
+ * what the agent was told to do would be waited for without end.
  */
 #include "node_agents_internal.h"
 
@@ -18,6 +18,7 @@
 #define ANSWER_SECONDS (HVD_CONN_WATCH_SECONDS + 2)
 /* … when others say that its host is gone. */
 #define SOON_SECONDS 3
+#define ASK_SECONDS  10
 /* A start that takes longer than this says what it waits for, and again in this rhythm. */
 #define PROGRESS_SECONDS 1
 
@@ -103,8 +104,22 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	hvd_agent_deadlines_update(agents);
 }
 
+static void on_ask(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_node_agents *agents = arg;
+
+	(void)fd;
+	(void)what;
+	for (uint32_t h = 0; h < agents->table.n && agents->phase != HVD_AGENTS_OVER; h++)
+		if (agents->table.hosts[h].stage == HVD_STAGE_ADMITTED)
+			hvd_agent_deadlines_ask(agents, h, false);
+}
+
 void hvd_agent_deadlines_create(struct hvd_node_agents *agents)
 {
+	agents->ask = event_new(agents->base, -1, EV_PERSIST, on_ask, agents);
+	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
+		event_add(agents->ask, &(struct timeval){.tv_sec = ASK_SECONDS});
 	agents->timer = evtimer_new(agents->base, on_timer, agents);
 	agents->progress = event_new(agents->base, -1, EV_PERSIST, on_progress, agents);
 }
@@ -165,5 +180,6 @@ void hvd_agent_deadlines_answered(struct hvd_node_agents *agents, uint32_t host)
 void hvd_agent_deadlines_stop(struct hvd_node_agents *agents)
 {
 	event_del(agents->timer);
+	event_del(agents->ask);
 	event_del(agents->progress);
 }

@@ -254,6 +254,7 @@ void hvd_node_agents_destroy(struct hvd_node_agents *agents)
 		return;
 	hvd_clients_destroy(agents->clients);
 	event_free(agents->timer);
+	event_free(agents->ask);
 	event_free(agents->progress);
 	hvd_spares_stop(agents);
 	hvd_init_watch_destroy(agents->init_watch);

@@ -27,7 +27,7 @@ struct hvd_node_agents {
 	struct hvd_clients *clients;
 	hvd_time deadline; /* ALL: of all hosts; 0: it does not run yet */
 	hvd_time next;     /* AS_THEY_COME: the earliest one of a host; 0: none is awaited */
-	struct event *timer, *progress;
+	struct event *timer, *ask, *progress;
 	struct hvd_node_table table;
 	struct hvd_rv_service service;
 	struct hvd_init_watch *init_watch;  /* NULL where no rank meets the others at the rendezvous as TCPStore */

@@ -101,6 +101,17 @@ AGENT='[h]vd-task .*--host='
         "hvdn3 is left out: its node agent has not answered for 6 seconds"
 }
 
+@test "a node agent that is stopped while nobody is told anything is given up" {
+    train 3 -np 6 --min-np 4 --max-restarts 1 --start-timeout 6
+    trains 0 hvdn{1,2,3}
+    as_root hvdn2 pkill -STOP -f "$AGENT"
+    within 20 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn3 hvdn3)"
+    stop
+    ended 30
+    exits 0
+    has "hvdn2 is left out: its node agent has not answered for 6 seconds"
+}
+
 @test "a step daemon is killed: its host counts as lost at once, and the job goes on" {
     train 3 -np 4 --max-restarts 1
     trains 0 hvdn{1,2}
