@@ -275,7 +275,7 @@ void hvd_failure_report_lost(struct hvd_failure_report *report, const struct hvd
 
 	while (known < end && !same_process(known, loss))
 		known++;
-	if (known == end && loss->status < 0)
+	if (known == end && loss->status < 0 && loss->of != HVD_LOSS_HOST)
 		count_gone(report, loss->at);
 	if (known < end && known->status < 0 && loss->status >= 0)
 		report->gone--;

@@ -250,6 +250,8 @@ static char *loss_headline(const struct hvd_loss *cause)
 	hvd_cleanup_free char *host = shown(cause->host);
 	char buf[64];
 
+	if (cause->of == HVD_LOSS_HOST)
+		return hvd_xasprintf("%s failed first: the host was lost", host);
 	if (cause->of == HVD_LOSS_SHIM)
 		return hvd_xasprintf(
 			"the rank shim (hvd-task) of rank %u on %s failed first: it has ended without a word",
@@ -284,7 +286,9 @@ static char *loss_text(const struct hvd_failure_report *report, const struct hvd
 		hvd_xappendf(&out, "\n  %u rank%s ended by the launch or the scheduler", (unsigned)report->with_all,
 			     report->with_all == 1 ? " was" : "s were");
 	}
-	if (cause->status < 0 || hvd_status_exit(cause->status) == 128 + SIGKILL)
+	if (cause->of == HVD_LOSS_HOST)
+		hvd_xappendf(&out, "\n  did the host or its network fail?");
+	else if (cause->status < 0 || hvd_status_exit(cause->status) == 128 + SIGKILL)
 		hvd_xappendf(&out, "\n  " HVD_LOSS_HINT);
 	return out;
 }

@@ -177,7 +177,8 @@ void hvd_node_agents_gone(struct hvd_client *cl, const struct hvd_err *why, void
 	} else if (cl->role == HVD_ROLE_FORMER) {
 		agents->ops->left(cl->host, why->code == HVD_E_TIMEOUT, agents->arg);
 	} else if (cl->role == HVD_ROLE_AGENT && agents->phase != HVD_AGENTS_OVER) {
-		hvd_err_set(&lost, HVD_E_NET, "the connection to its node agent was lost%s%s", why->code ? ": " : "",
+		hvd_err_set(&lost, why->code == HVD_E_TIMEOUT ? HVD_E_TIMEOUT : HVD_E_NET,
+			    "the connection to its node agent was lost%s%s", why->code ? ": " : "",
 			    why->code ? why->msg : "");
 		hvd_err_host(&lost, agents->table.hosts[cl->host].name);
 		hvd_node_agents_lose(agents, cl->host, &lost, false);

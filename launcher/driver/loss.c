@@ -22,6 +22,7 @@ static const struct kind {
 				 "ranks that have met go on until they use it again"},
 	[HVD_LOSS_SHIM] = {NULL, "hvd-task", "the rank shim", "which had started the rank",
 			   "its rank has ended with it"},
+	[HVD_LOSS_HOST] = {NULL, "host", "the host", "with all ranks there", "its ranks have ended with it"},
 };
 
 int hvd_loss_parse(const json_t *msg, struct hvd_loss *loss, struct hvd_err *err)
@@ -62,9 +63,11 @@ const char *hvd_loss_outlook(const struct hvd_loss *loss)
 
 char *hvd_loss_text(const struct hvd_loss *loss)
 {
-	char *text = hvd_xasprintf("%s (%s", kinds[loss->of].what, kinds[loss->of].name);
-	char how[64];
+	char *text, how[64];
 
+	if (loss->of == HVD_LOSS_HOST)
+		return hvd_xasprintf("the host was lost");
+	text = hvd_xasprintf("%s (%s", kinds[loss->of].what, kinds[loss->of].name);
 	if (loss->pid)
 		hvd_xappendf(&text, ", pid %d", (int)loss->pid);
 	hvd_xappendf(&text, ") ");

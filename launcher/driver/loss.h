@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loss.h - a process of the launch that has ended before the ranks that need it.
+ * loss.h - a process of the launch that has ended before the ranks that need it, or a host that was lost.
  *
  * The driver hears of it by the end of a connection, which does not tell how, or from the process's watchdog:
  *   {"t":"died", "node":I, "serves":"agent"|"relay"|"rendezvous", "pid":P, "status":S, "ended":NS}
@@ -19,8 +19,9 @@ enum hvd_loss_of {
 	HVD_LOSS_RELAY,      /* the same, with the host's relay of the rendezvous */
 	HVD_LOSS_RENDEZVOUS, /* the server on rank 0's host */
 	HVD_LOSS_SHIM,       /* of one rank */
+	HVD_LOSS_HOST,       /* of an elastic job, with all that ran there */
 };
-#define HVD_LOSS_KINDS 4
+#define HVD_LOSS_KINDS 5
 
 struct hvd_loss {
 	enum hvd_loss_of of;

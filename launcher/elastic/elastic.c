@@ -256,6 +256,7 @@ static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *
 	hvd_warn(el->job.log, "%s is left out: %s", hvd_machine_host(el->machine, host), why->msg);
 	if (*why->hint)
 		hvd_info(el->job.log, "%s", why->hint);
+	hvd_elastic_failures_lose_host(&el->failures, el->machine, host, why->code == HVD_E_TIMEOUT);
 	hvd_discovery_nudge(el->discovery);
 	hvd_procs_release(el->job.procs, host, true);
 	hvd_event_queue_add(el->events, unfit ? HVD_EVENT_HOST_UNFIT : HVD_EVENT_HOST_LOST, host, 0);

@@ -4,6 +4,7 @@
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/process/spawn.h"
+#include "lib/protocol/conn.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -36,6 +37,19 @@ void hvd_elastic_failures_add(struct hvd_elastic_failures *failures, const struc
 	if (w->state == HVD_WORKER_ENDING && !end->error)
 		known.cause = HVD_END_WITH_ALL;
 	hvd_failure_report_add(current(failures), &known, hvd_machine_host(machine, w->host));
+}
+
+void hvd_elastic_failures_lose_host(struct hvd_elastic_failures *failures, const struct hvd_machine *machine,
+				    uint32_t host, bool silent)
+{
+	int64_t since = silent ? HVD_CONN_WATCH_SECONDS * INT64_C(1000000000) : 0;
+	struct hvd_loss loss = {.of = HVD_LOSS_HOST,
+				.host = hvd_machine_host(machine, host),
+				.status = -1,
+				.at = hvd_wall_now() - since};
+
+	if (hvd_machine_has_rank(machine, host))
+		hvd_failure_report_lost(current(failures), &loss);
 }
 
 void hvd_elastic_failures_ending(struct hvd_elastic_failures *failures)

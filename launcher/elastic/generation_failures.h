@@ -20,6 +20,9 @@ struct hvd_elastic_failures {
  * failed. */
 void hvd_elastic_failures_add(struct hvd_elastic_failures *failures, const struct hvd_machine *machine, uint32_t worker,
 			      const struct hvd_rank_end *end);
+/* A host was lost; `silent`: it has not answered for HVD_CONN_WATCH_SECONDS. */
+void hvd_elastic_failures_lose_host(struct hvd_elastic_failures *failures, const struct hvd_machine *machine,
+				    uint32_t host, bool silent);
 /* The job ends the ranks of this generation from now on. */
 void hvd_elastic_failures_ending(struct hvd_elastic_failures *failures);
 /* The generation with this number begins. */

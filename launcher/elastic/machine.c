@@ -51,6 +51,16 @@ const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int ran
 	return rank >= 0 && rank < m->now.n ? m->now.v[rank] : NULL;
 }
 
+bool hvd_machine_has_rank(const struct hvd_machine *m, uint32_t host)
+{
+	const struct hvd_worker *w;
+
+	for (int rank = 0; (w = hvd_machine_member(m, rank)); rank++)
+		if (w->host == host)
+			return true;
+	return false;
+}
+
 const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int rank)
 {
 	const struct hvd_worker_group *group = m->next.n ? &m->next : &m->now;

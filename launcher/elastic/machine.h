@@ -187,6 +187,8 @@ int hvd_machine_generation(const struct hvd_machine *m); /* its number; 0 before
 int hvd_machine_restarts(const struct hvd_machine *m);   /* PyTorch's policy: how many there were after failures */
 /* The member of the current generation with this rank; NULL: none. */
 const struct hvd_worker *hvd_machine_member(const struct hvd_machine *m, int rank);
+/* Has the host a rank of that generation? */
+bool hvd_machine_has_rank(const struct hvd_machine *m, uint32_t host);
 /* The worker that was started for this rank and has been no member yet; NULL: none. */
 const struct hvd_worker *hvd_machine_newcomer(const struct hvd_machine *m, int rank);
 const struct hvd_worker *hvd_machine_worker(const struct hvd_machine *m, uint32_t id); /* NULL: none, or long gone */

@@ -11,16 +11,6 @@
 #define ASK_SECONDS    2
 #define ANSWER_SECONDS 2.0
 
-static bool had_ranks(const struct hvd_unheard *unheard, uint32_t host)
-{
-	const struct hvd_worker *w;
-
-	for (int rank = 0; (w = hvd_machine_member(unheard->machine, rank)); rank++)
-		if (w->host == host)
-			return true;
-	return false;
-}
-
 /* `bad`: ranks are concerned. */
 static void tell(struct hvd_unheard *unheard, const char *host, const char *why, bool bad)
 {
@@ -32,7 +22,8 @@ static void tell(struct hvd_unheard *unheard, const char *host, const char *why,
 
 static void tell_of(struct hvd_unheard *unheard, uint32_t host, const char *why)
 {
-	tell(unheard, hvd_machine_host(unheard->machine, host), why, unheard->job->ending && had_ranks(unheard, host));
+	tell(unheard, hvd_machine_host(unheard->machine, host), why,
+	     unheard->job->ending && hvd_machine_has_rank(unheard->machine, host));
 }
 
 static void no_munge(const struct hvd_unheard *unheard, char *text, size_t len)
@@ -76,7 +67,7 @@ static void on_own(evutil_socket_t fd, short what, void *arg)
 		return;
 	for (uint32_t h = 0; h < hvd_machine_n_hosts(unheard->machine); h++)
 		while (hvd_procs_in_vain(unheard->job->procs, h))
-			any |= had_ranks(unheard, h);
+			any |= hvd_machine_has_rank(unheard->machine, h);
 	gethostname(name, sizeof(name) - 1);
 	no_munge(unheard, why, sizeof(why));
 	tell(unheard, name, why, any);

@@ -271,6 +271,22 @@ static void a_lost_process_is_the_first(void **state)
 	assert_int_equal(hvd_failure_report_highest(h->report), 143);
 }
 
+/* Hosts that are lost together are not processes that were killed with the step. */
+static void a_lost_host_is_the_first(void **state)
+{
+	struct history *h = *state;
+
+	lost(h, HVD_LOSS_HOST, "n2", 0, -1, 100);
+	lost(h, HVD_LOSS_HOST, "n3", 0, -1, 110);
+	ended(h, 0, "n1", SIGABRT, 9000, "gloo::IoException: Timed out waiting 30000ms for recv operation to complete");
+	assert_in(text(h), "n2 failed first: the host was lost\n  with all ranks there, ");
+	assert_in(text(h), "of the ranks first rank 0 on n1, 8.90 s later: killed by signal 6 (SIGABRT)");
+	assert_in(text(h), "n3: the host was lost 8.89 s earlier");
+	assert_in(text(h), "did the host or its network fail?");
+	ended(h, 1, "n4", EXIT(3), 9000, "ValueError: it says so");
+	assert_in(text(h), "rank 1 on n4 failed first: exit code 3");
+}
+
 /* A failure of a rank's own elsewhere is the first, and what was lost before it is told besides. */
 static void a_lost_process_that_explains_nothing(void **state)
 {
@@ -469,6 +485,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nothing_has_failed, setup, teardown),
 		cmocka_unit_test_setup_teardown(ranks_that_are_all_killed_are_killed_together, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_lost_process_is_the_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_lost_host_is_the_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_lost_process_that_explains_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(processes_that_go_at_once_were_killed_with_the_step, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_shim_explains_no_failure_of_another_ranks_own, setup, teardown),
