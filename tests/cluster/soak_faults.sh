@@ -210,16 +210,28 @@ blames() {
     grep -qE -- "$cause" "$out" || complain "does not say '$cause'"
 }
 
+# may_fail_late: rank 0 has done all work. May the launch fail all the same? Not for a process or a host that it can do
+# without.
+may_fail_late() {
+    case $kind$victim in
+    @(srun|hvdrun)* | *rank) return 0 ;;
+    restart@(frozen|cut|lost|dead)) return 0 ;; # nobody knows how the ranks there have ended, and -np needs the host
+    *munged) grep -q "may be missing" "$out" ;;
+    *) return 1 ;;
+    esac
+}
+
 check_end() {
     local limit=$LIMIT
     [[ $kind != @(restart|shrink|elastic) ]] || limit=$((LIMIT + ELASTIC_TIMEOUT))
     if ((status == 0)); then
-        done_all || complain "status 0, and not all work was done"
+        # salloc ends with 0 when its command is killed by SIGKILL.
+        done_all || [[ $how$victim == KILLhvdrun && $kind == @(restart|shrink|elastic) ]] || complain "status 0, and not all work was done"
     elif [[ $note ]] || ((${#wrong[@]})); then
         return # we have ended it
     elif [[ $kind != plain ]]; then
         ((took <= limit)) || complain "failed, and not within $limit s"
-        if done_all && [[ $victim != rank && $kind != @(srun|hvdrun) ]]; then complain "status $status after all work was done"; fi
+        if done_all && ! may_fail_late; then complain "status $status after all work was done"; fi
         [[ ! $struck ]] || blames
         [[ $struck ]] || complain "status $status without a fault"
     fi
@@ -231,7 +243,8 @@ check_after() {
     [[ ! $drained ]] || complain "drained: $drained"
     undo >/dev/null 2>&1
     if ! timeout 90 "$cluster" leftovers --wait 25 >"$work/left"; then
-        complain "something is left"
+        # A step daemon that was cut off tries for a while to reach its srun: that is Slurm's own.
+        [[ $find == fault* && $(grep -v "^$host: .*slurmstepd" "$work/left") == '' ]] || complain "something is left"
         cat "$work/left" >>"$out"
         on hvdctl root scancel --user=alice
         for host in hvdlogin hvdn{1..4}; do on "$host" root pkill -KILL -u alice; done
