@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node_down.h"
 
+#include "lib/base/cleanup.h"
+#include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
+#include "lib/job/layout.h"
 #include "lib/process/capture.h"
 
 #include <stdbool.h>
@@ -20,6 +23,7 @@ struct hvd_node_down {
 	const struct hvd_driver *driver;
 	struct event *look;
 	unsigned looks, wait;
+	bool all; /* look at all hosts */
 	void (*down)(const char *host, void *arg);
 	void *arg;
 };
@@ -65,10 +69,21 @@ static bool look(struct hvd_node_down *down, char *hosts)
 	return true;
 }
 
+/* The caller frees them. */
+static char *all_hosts(const struct hvd_driver *driver)
+{
+	const struct hvd_layout *layout = hvd_driver_layout(driver);
+	HVD_CLEANUP(hvd_strv_free) struct hvd_strv names = {0};
+
+	for (int h = 0; h < layout->n_hosts; h++)
+		hvd_strv_add(&names, layout->hosts[h].name);
+	return hvd_strv_join(&names, ",");
+}
+
 static void on_look(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_node_down *down = arg;
-	char *hosts = hvd_driver_hosts_behind(down->driver);
+	char *hosts = down->all ? all_hosts(down->driver) : hvd_driver_hosts_behind(down->driver);
 
 	(void)fd;
 	(void)what;
@@ -90,6 +105,11 @@ bool hvd_node_down_ask(struct hvd_node_down *down)
 
 	free(hosts);
 	return found;
+}
+
+void hvd_node_down_look_at_all(struct hvd_node_down *down)
+{
+	down->all = true;
 }
 
 struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct hvd_driver *driver,

@@ -21,6 +21,8 @@ struct hvd_node_down *hvd_node_down_watch(struct event_base *base, const struct 
 /* The ranks are being ended by others: is a host down on which a rank has not ended? Then `down` is called as above.
  * False: there is none, or it has been called already. */
 bool hvd_node_down_ask(struct hvd_node_down *watch);
+/* All ranks have ended, as far as is known, and srun goes on: look at all hosts of the job from now on. */
+void hvd_node_down_look_at_all(struct hvd_node_down *watch);
 void hvd_node_down_destroy(struct hvd_node_down *down); /* NULL is fine */
 
 #endif

@@ -46,7 +46,8 @@ struct run {
 	struct event *soft_end, *host_lost;
 	char lost_host[256];
 	bool failed;    /* for another reason than a rank's failure: the start, a host, the results' reader */
-	bool all_ended; /* every rank has ended, as the shims have reported */
+	bool all_ended; /* every rank has ended, as the shims have reported … */
+	bool broken;    /* … or as one has not that was on lost_host, whose connection just broke */
 	struct hvd_overdue *overdue; /* watches the backend's process since then */
 	struct hvd_node_down *down;  /* srun: watches for hosts that Slurm has given up */
 	struct hvd_failure_report *failures;
@@ -218,6 +219,8 @@ static void on_node_down(const char *host, void *arg)
 	struct run *run = arg;
 
 	snprintf(run->lost_host, sizeof(run->lost_host), "%s", host);
+	if (run->all_ended && run->job.result->rank_failed && !run->job.ending)
+		hvd_warn(run->job.log, "%s: Slurm has given up the node, and srun still waits; ending it", host);
 	lost(run, ": Slurm has given up the node");
 	hvd_driver_lose_host(run->driver, host);
 }
@@ -325,10 +328,17 @@ static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
 {
 	struct run *run = arg;
 
-	if (certain)
+	if (certain) {
 		end_without(run, why);
-	else if (!run->job.ending)
+	} else if (run->broken && !run->job.ending) {
+		hvd_warn(run->job.log, "%s: the connection to its node agent was lost, and %s still waits; ending it",
+			 run->lost_host, run->job.launch->procs[0].argv.v[0]);
+		lost(run, "");
+	} else if (!run->job.ending) {
 		hvd_info(run->job.log, "%s", why->msg);
+		if (run->down)
+			hvd_node_down_look_at_all(run->down);
+	}
 }
 
 static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
@@ -336,6 +346,7 @@ static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
 	struct run *run = arg;
 
 	run->all_ended = true;
+	run->broken = evtimer_pending(run->host_lost, NULL);
 	evtimer_del(run->host_lost);
 	if (run->job.ending)
 		hvd_procs_end(run->job.procs, SETTLE_SECONDS);

@@ -234,6 +234,19 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     has_not "node agent"
 }
 
+@test "a host dies and all other ranks end at once: hvdrun does not wait for srun, which still does" {
+    begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready
+        [[ $(hostname) != hvdn2 ]] || sleep 300
+        until [ -e work/stop ]; do sleep 0.1; done
+        exit 5'
+    says_times 10 4 ready
+    fault node-kill hvdn2
+    stop
+    ended 40
+    ((status != 0))
+    has "hvdrun: warning: hvdn2: the connection to its node agent was lost, and srun still waits; ending it"
+}
+
 @test "the report under srun --hvd ends with the status of the rank where srun's own is another" {
     begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 1; (($RANK != 2)) || exit 3; sleep 50'
     ended 15
