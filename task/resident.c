@@ -11,6 +11,7 @@
 #include "resident.h"
 
 #include "lib/process/keep_fds.h"
+#include "stopped_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,13 +114,14 @@ static void reside(struct hvd_resident *self, const struct hvd_resident_opts *op
 /* Returns false if the resident has ended before the tasks. */
 static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t resident)
 {
+	struct pollfd ends[2] = {{.fd = tasks->fd, .events = POLLIN}, {.events = POLLIN}};
+	struct hvd_stopped_child child;
 	bool left;
 
-	struct pollfd ends[2] = {{.fd = tasks->fd, .events = POLLIN}, {.events = POLLIN}};
-
+	hvd_stopped_child_begin(&child, resident);
 	ends[1].fd = (int)syscall(SYS_pidfd_open, resident, 0);
 	while ((left = hvd_step_tasks_left(tasks)) && !ends[1].revents)
-		poll(ends, 2, -1);
+		hvd_stopped_child_poll(&child, ends, 2);
 	if (left)
 		return false;
 	while (!ends[1].revents && poll(&ends[1], 1, HVD_RESIDENT_LAST_MS) < 0 && errno == EINTR)

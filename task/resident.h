@@ -12,8 +12,9 @@
  * kills the resident when the tasks have ended and it has not, HVD_RESIDENT_LAST_MS later: a resident that hangs, or
  * that somebody has stopped, would otherwise stay on the host with its ports, because Slurm with proctrack/linuxproc
  * does not find it. The resident waits for the end of the tasks, too, and kills the watchdog then. So both are gone at
- * once, unless both were stopped; then Slurm kills them, or they end when they go on. A watchdog that somebody kills is
- * not replaced, and the resident goes on: the ranks need it.
+ * once, unless both were stopped; then Slurm kills them, or they end when they go on. A resident that is stopped while
+ * tasks run is sent SIGCONT after a while (stopped_child.h). A watchdog that somebody kills is not replaced, and the
+ * resident goes on: the ranks need it.
  */
 #ifndef HVD_RESIDENT_H
 #define HVD_RESIDENT_H

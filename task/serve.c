@@ -14,6 +14,7 @@
 #include "lib/rendezvous/service.h"
 #include "link.h"
 #include "step_tasks.h"
+#include "stopped_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -151,6 +152,7 @@ int hvd_serve_watch(const struct hvd_boot *boot, const struct hvd_taskinfo *info
 	char *argv[] = {(char *)"hvd-task", serve, tcpstore ? (char *)"--tcpstore" : NULL, NULL};
 	struct hvd_spawn spawn = {.path = self, .argv = argv, .keep_fds = 1, .ignore_ends = 1, .ignore_user = 1};
 	struct pollfd ends[2] = {{.events = POLLIN}, {.fd = -1, .events = POLLIN}};
+	struct hvd_stopped_child child;
 	struct hvd_step_tasks tasks;
 	struct hvd_session session;
 	bool keyed = fcntl(HVD_KEY_FD, F_GETFD) >= 0, left;
@@ -169,8 +171,9 @@ int hvd_serve_watch(const struct hvd_boot *boot, const struct hvd_taskinfo *info
 	ends[1].fd = (int)syscall(SYS_pidfd_open, server, 0);
 	if (keyed)
 		close(HVD_KEY_FD); /* the server has its own copy */
+	hvd_stopped_child_begin(&child, server);
 	while ((left = hvd_step_tasks_left(&tasks)) && !ends[1].revents)
-		poll(ends, 2, -1);
+		hvd_stopped_child_poll(&child, ends, 2);
 	hvd_step_tasks_clear(&tasks);
 	if (left && waitpid(server, &status, WNOHANG) == server) {
 		if (status != 0)

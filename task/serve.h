@@ -32,7 +32,8 @@ int hvd_serve_spawn_detached(const struct hvd_boot *boot, const struct hvd_taski
 
 /* The watchdog: start the server, kill it when it outlives the tasks, and tell the driver how it has ended if that was
  * before. A server that hangs, or that somebody has stopped, would otherwise stay on the host with its port, because
- * Slurm with proctrack/linuxproc does not find it. The server goes on without a watchdog that was killed. Returns when
+ * Slurm with proctrack/linuxproc does not find it. A server that is stopped is sent
+ * SIGCONT after a while (stopped_child.h). It goes on without a watchdog that was killed. Returns when
  * the server has ended: 0, or -1 with err set. On a kernel without pidfds this process becomes the server. */
 int hvd_serve_watch(const struct hvd_boot *boot, const struct hvd_taskinfo *info, pid_t task, bool tcpstore,
 		    struct hvd_err *err);

@@ -130,6 +130,19 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     [[ $(grep -c 'intact' <<<"$output") -eq 4 ]] || { echo "$output" && false; }
 }
 
+@test "a relay and the rendezvous that are stopped before the ranks have met are sent on, and the ranks meet" {
+    begin launch srun --hvd-store-relay=always --hvd-rendezvous=batch "${FOUR[@]}" \
+        bash -c "echo ready; until [ -e work/go ]; do sleep 0.1; done; exec $RANK"
+    says_times 10 4 ready
+    as_root hvdn2 pkill -STOP -u alice -x hvd-relay
+    as_root hvdn1 pkill -STOP -u alice -f "$SERVE"
+    on_login touch work/go
+    within 25 met 4
+    stop
+    ended 20
+    exits 0
+}
+
 @test "a rank shim is killed: the report says so" {
     begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; exec sleep 50'
     says_times 10 4 ready
