@@ -134,6 +134,17 @@ END
     assert_no_leftovers 20
 }
 
+@test "munged stopped: the same" {
+    begin launch hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' bash -c 'echo ready; sleep 2'
+    says_times 10 4 ready
+    as_root hvdn2 pkill -STOP -x munged
+    ended 40
+    as_root hvdn2 pkill -CONT -x munged
+    exits 1
+    has "srun cannot hear of those on hvdn2, where munged does not run; ending it"
+    assert_no_leftovers 20
+}
+
 @test "a step daemon that is stopped when all ranks have ended: hvdrun says so, and waits" {
     begin launch hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' bash -c 'echo ready; sleep 1'
     says_times 10 4 ready
