@@ -308,6 +308,8 @@ static bool explains(const struct hvd_failure_report *report, const struct hvd_l
 		return false;
 	if (kind == HVD_FAILURE_PEER)
 		return true;
+	if (loss->of == HVD_LOSS_HOST)
+		return since < EXPLAINS_NS;
 	/* But for its own rank nobody needs a shim, which a launcher such as mpirun kills as soon as it sees a rank
 	 * fail. */
 	return since < EXPLAINS_NS &&
@@ -319,9 +321,14 @@ const struct hvd_loss *hvd_failure_cause(const struct hvd_failure_report *report
 {
 	const struct hvd_loss *cause = NULL;
 
-	for (uint32_t i = 0; i < report->n_losses && !gone_at_once(report, first); i++)
-		if (explains(report, &report->losses[i], first, kind) && (!cause || report->losses[i].at < cause->at))
-			cause = &report->losses[i];
+	for (uint32_t i = 0; i < report->n_losses; i++) {
+		const struct hvd_loss *loss = &report->losses[i];
+
+		if (loss->of != HVD_LOSS_HOST && gone_at_once(report, first))
+			continue;
+		if (explains(report, loss, first, kind) && (!cause || loss->at < cause->at))
+			cause = loss;
+	}
 	return cause;
 }
 

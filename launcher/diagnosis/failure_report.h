@@ -11,7 +11,8 @@
  *   ALL     it was ended with all others (HVD_END_WITH_ALL): never the first, and never reported alone. If it had said
  *           before that others could not be reached, it counts as PEER
  * A process of the launch that has ended before that (struct hvd_loss) is what failed first, if it explains the
- * failure: one of kind PEER or KILLED, or any on its own host. Otherwise the report tells of it besides.
+ * failure: one of kind PEER or KILLED, or any on its own host; a host that was lost, any at all. Otherwise the report
+ * tells of it besides.
  *
  * Where there are only those of kind PEER, a rank that ended with 0 before any of them had is named: the others still
  * needed it.

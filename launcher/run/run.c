@@ -45,9 +45,10 @@ struct run {
 	struct hvd_runfunc *func;    /* --run-func, or NULL */
 	struct event *soft_end, *host_lost;
 	char lost_host[256];
-	bool failed;    /* for another reason than a rank's failure: the start, a host, the results' reader */
-	bool all_ended; /* every rank has ended, as the shims have reported … */
-	bool broken;    /* … or as one has not that was on lost_host, whose connection just broke */
+	int64_t lost_at; /* when its connection broke, by this host's clock */
+	bool failed;     /* for another reason than a rank's failure: the start, a host, the results' reader */
+	bool all_ended;  /* every rank has ended, as the shims have reported … */
+	bool broken;     /* … or as one has not that was on lost_host, whose connection just broke */
 	struct hvd_overdue *overdue; /* watches the backend's process since then */
 	struct hvd_node_down *down;  /* srun: watches for hosts that Slurm has given up */
 	struct hvd_failure_report *failures;
@@ -295,6 +296,7 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 	if (evtimer_pending(run->host_lost, NULL))
 		return;
 	snprintf(run->lost_host, sizeof(run->lost_host), "%s", host);
+	run->lost_at = hvd_wall_now();
 	if (why->code == HVD_E_TIMEOUT)
 		lost(run, ": the host does not answer");
 	else
@@ -333,6 +335,10 @@ static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
 	} else if (run->broken && !run->job.ending) {
 		hvd_warn(run->job.log, "%s: the connection to its node agent was lost, and %s still waits; ending it",
 			 run->lost_host, run->job.launch->procs[0].argv.v[0]);
+		hvd_failure_report_lost(run->failures, &(struct hvd_loss){.of = HVD_LOSS_HOST,
+									  .host = run->lost_host,
+									  .status = -1,
+									  .at = run->lost_at});
 		lost(run, "");
 	} else if (!run->job.ending) {
 		hvd_info(run->job.log, "%s", why->msg);

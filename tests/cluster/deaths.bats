@@ -257,7 +257,8 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     stop
     ended 40
     ((status != 0))
-    has "hvdrun: warning: hvdn2: the connection to its node agent was lost, and srun still waits; ending it"
+    has "hvdrun: warning: hvdn2: the connection to its node agent was lost, and srun still waits; ending it" \
+        "hvdn2 failed first: the host was lost"
 }
 
 @test "the report under srun --hvd ends with the status of the rank where srun's own is another" {

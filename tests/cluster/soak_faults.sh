@@ -39,6 +39,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/soak.bash"
 # LIMIT: seconds from the fault until a launch that fails must have ended. WORK: how much longer one that goes on may
 # take, with HVD_TEST_PATIENCE. PROVE: how long one that waits as plain srun does is looked at before the fault is undone.
 LIMIT=30 WORK=$((30 * ${HVD_TEST_PATIENCE:-1})) PROVE=12
+# Horovod's Gloo waits 30 s for a peer that is lost, and hvdrun 60 s for ranks that have not met each other.
+GLOO=60
 # For so long a job that may begin again waits for hosts when it has too few.
 ELASTIC_TIMEOUT=10
 
@@ -225,6 +227,7 @@ may_fail_late() {
 check_end() {
     local limit=$LIMIT
     [[ $kind != @(restart|shrink|elastic) ]] || limit=$((LIMIT + ELASTIC_TIMEOUT))
+    [[ $kind != elastic ]] || limit=$((limit + GLOO))
     if ((status == 0)); then
         # salloc ends with 0 when its command is killed by SIGKILL.
         done_all || [[ $how$victim == KILLhvdrun && $kind == @(restart|shrink|elastic) ]] || complain "status 0, and not all work was done"
@@ -263,6 +266,7 @@ check_after() {
 # wait_out: until the launch has ended, by itself or by us.
 wait_out() {
     local why='' most=$((LIMIT + WORK))
+    [[ $kind != elastic ]] || most=$((most + GLOO))
     if [[ $struck && $how != WAKE ]]; then why=$(waits); fi
     if [[ $why ]]; then most=$PROVE; fi
     if gone_within "$most"; then return; fi
@@ -275,7 +279,7 @@ wait_out() {
         if gone_within $LIMIT; then return; fi
         complain "has not ended when the fault was undone"
     else
-        complain "neither ended nor went on in $((LIMIT + WORK)) s"
+        complain "neither ended nor went on in $most s"
     fi
     on hvdlogin root ps -u alice -o pid,stat,args | cut -c1-150 >>"$out"
     on hvdlogin root pkill -KILL -u alice

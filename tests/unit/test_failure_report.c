@@ -276,15 +276,19 @@ static void a_lost_host_is_the_first(void **state)
 {
 	struct history *h = *state;
 
-	lost(h, HVD_LOSS_HOST, "n2", 0, -1, 100);
-	lost(h, HVD_LOSS_HOST, "n3", 0, -1, 110);
-	ended(h, 0, "n1", SIGABRT, 9000, "gloo::IoException: Timed out waiting 30000ms for recv operation to complete");
+	lost(h, HVD_LOSS_HOST, "n2", 0, -1, 1100);
+	lost(h, HVD_LOSS_HOST, "n3", 0, -1, 1110);
+	ended(h, 0, "n1", SIGABRT, 10000,
+	      "gloo::IoException: Timed out waiting 30000ms for recv operation to complete");
 	assert_in(text(h), "n2 failed first: the host was lost\n  with all ranks there, ");
 	assert_in(text(h), "of the ranks first rank 0 on n1, 8.90 s later: killed by signal 6 (SIGABRT)");
 	assert_in(text(h), "n3: the host was lost 8.89 s earlier");
 	assert_in(text(h), "did the host or its network fail?");
 	ended(h, 1, "n4", EXIT(3), 9000, "ValueError: it says so");
-	assert_in(text(h), "rank 1 on n4 failed first: exit code 3");
+	assert_in(text(h), "n2 failed first: the host was lost");
+	assert_in(text(h), "of the ranks first rank 1 on n4, 7.90 s later: exit code 3: ValueError: it says so");
+	ended(h, 2, "n1", EXIT(3), 50, "ValueError: it says so");
+	assert_in(text(h), "rank 2 on n1 failed first");
 }
 
 /* A failure of a rank's own elsewhere is the first, and what was lost before it is told besides. */
