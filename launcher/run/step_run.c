@@ -33,8 +33,8 @@
 /* srun itself may wait for ever for the tasks of a lost host, also when the controller has ended the step: so long
  * after that it gets SIGTERM, by which it ends KillWait seconds later (30 by default), and so long after this SIGKILL.
  */
-#define END_SRUN_SECONDS  3
-#define KILL_SRUN_SECONDS 10
+#define END_SRUN_SECONDS  1
+#define KILL_SRUN_SECONDS 6
 /* A host whose connection broke is lost when the step still goes on after this; see run.c. */
 #define LOST_HOST_SECONDS 3
 /* How long Slurm may take to say whether the job shares its hosts. */

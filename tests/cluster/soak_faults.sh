@@ -60,7 +60,7 @@ hvdrun   ; login ; hvdrun restart shrink elastic ; ^alice hvdrun ;
 srun     ; login ; srun hvdrun restart shrink elastic plain ; ^alice srun ; srun
 stepd    ; host  ; srun hvdrun restart shrink elastic plain ; ^root slurmstepd ; slurmstepd|step daemon|srun ended|Slurm|does not answer|connection
 slurmd   ; host  ; srun hvdrun restart shrink elastic plain ; ^root slurmd ; slurmd|Slurm|[Nn]ode|does not answer
-munged   ; host  ; srun hvdrun restart shrink elastic plain ; ^[^ ]+ munged ; munge|does not answer
+munged   ; host  ; srun hvdrun restart shrink elastic plain ; ^[^ ]+ munged ; munge|does not answer|Slurm has given up
 frozen   ; host  ; srun hvdrun restart shrink elastic plain ; fault node-freeze ; answer|no word|lost|[Nn]ode|gone
 cut      ; host  ; srun hvdrun restart shrink elastic plain ; fault silence ; answer|no word|lost|[Nn]ode|gone
 lost     ; host  ; srun hvdrun restart shrink elastic plain ; fault node-lost ; answer|no word|lost|[Nn]ode|gone
