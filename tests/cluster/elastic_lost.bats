@@ -105,7 +105,7 @@ AGENT='[h]vd-task .*--host='
     train 3 -np 6 --min-np 4 --max-restarts 1 --start-timeout 6
     trains 0 hvdn{1,2,3}
     as_root hvdn2 pkill -STOP -f "$AGENT"
-    within 20 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn3 hvdn3)"
+    within 28 trains_so 1 "$(printf '%s\n' hvdn1 hvdn1 hvdn3 hvdn3)"
     stop
     ended 30
     exits 0
