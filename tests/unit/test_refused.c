@@ -77,7 +77,7 @@ static void attempt(struct world *w, const struct sockaddr_in *at)
 /* The kernel tells of a socket a moment after it has ended. */
 static void wait_until_told(struct world *w)
 {
-	hvd_time until = hvd_deadline_in(5);
+	hvd_time until = hvd_deadline_in(1);
 
 	while (w->told == 0 && hvd_left(until) > 0) {
 		event_base_loop(w->base, EVLOOP_NONBLOCK);
@@ -127,8 +127,11 @@ static void a_few_attempts_are_none(void **state)
 		usleep((useconds_t)(PATIENCE * 1e6));
 	}
 	assert_int_equal(w->told, 0);
-	attempt(w, &at);
-	wait_until_told(w);
+	/* On a busy machine the kernel may not tell of each. */
+	for (int i = 0; i < HVD_REFUSED_ATTEMPTS && w->told == 0; i++) {
+		attempt(w, &at);
+		wait_until_told(w);
+	}
 	assert_int_equal(w->told, 1);
 	close(fd);
 }
