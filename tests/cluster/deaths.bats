@@ -243,7 +243,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     ((status != 0))
     has "hvd: error: hvdn2: the connection to its node agent was lost: the host does not answer; ending the step"
     wait "$well"
-    [[ $(sort -u "$BATS_TEST_TMPDIR/well") == done ]] || { cat "$BATS_TEST_TMPDIR/well" && return 1; }
+    [[ $(sort -u "$BATS_TEST_TMPDIR/well") == "done" ]] || { cat "$BATS_TEST_TMPDIR/well" && return 1; }
 }
 
 @test "a host dies and all other ranks end at once: hvdrun does not wait for srun, which still does" {
