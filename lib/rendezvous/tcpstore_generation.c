@@ -251,7 +251,6 @@ int hvd_tcpstore_begin_group(struct hvd_tcpstore_generations *gs, struct hvd_tcp
 	place->news = false;
 	if (!g)
 		return -1;
-	place->grouped = true;
 	place->generation = g;
 	g->conns++;
 	old->conns--;

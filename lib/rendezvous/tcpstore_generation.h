@@ -79,9 +79,8 @@ struct hvd_tcpstore_place {
 	struct hvd_tcpstore_generation *generation;
 	struct hvd_tcpstore_process *process;
 	bool arrived;
-	bool grouped; /* it has used a key of a default process group */
-	bool begun;   /* … and has begun it */
-	bool news;    /* set when a process has come to this generation that had not come to it before */
+	bool begun; /* it has arrived, and has begun a default process group */
+	bool news;  /* set when a process has come to this generation that had not come to it before */
 };
 
 /* Is this one of the keys that only a default process group has? With every PyTorch from 2.2 on, with whatever prefix.
