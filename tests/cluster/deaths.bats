@@ -16,7 +16,6 @@ setup() {
     on_login mkdir work
 }
 teardown() {
-    as_root hvdlogin pkill -KILL -u alice || true
     cluster_mend
     assert_no_leftovers
 }
@@ -216,6 +215,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     says 30 "hvd: error: hvdn2: the connection to its node agent was lost: the host does not answer; leaving the step to Slurm (lost-host: slurm)"
     not_said "ending the step"
     running "$PID"
+    as_root hvdlogin pkill -KILL -u alice # srun waits for ever
 }
 
 @test "a host freezes under srun --hvd, and Slurm gives it up: the launch ends the step" {
