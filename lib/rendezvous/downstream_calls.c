@@ -224,18 +224,6 @@ static void answer_place(struct call *call, const struct place *p)
 	answer_with(call, HVD_OP_DONE, number);
 }
 
-static void tell_joined(const struct origin *o, const struct place *p, uint32_t pid)
-{
-	struct hvd_rv *rv = rv_of(o);
-	struct hvd_rv_join join = {.from = o->addr, .pid = pid, .generation = p->place.generation->number};
-
-	if (!p->place.news)
-		return;
-	rv->stats.tcpstore_joined++;
-	if (rv->cfg.joined)
-		rv->cfg.joined(rv->cfg.joined_arg, &join); /* may do anything but destroy the server */
-}
-
 static void do_come(struct call *call, const struct hvd_store_op *op)
 {
 	struct origin *o = call->origin;
@@ -262,7 +250,7 @@ static void do_come(struct call *call, const struct hvd_store_op *op)
 	}
 	hvd_hash_table_add(&o->places, &p->node, hash_of(o, p->number));
 	answer_place(call, p);
-	tell_joined(o, p, pid);
+	hvd_tcpstore_joined(rv, &p->place, &o->addr, pid);
 }
 
 static void do_begin_group(struct call *call)
@@ -280,7 +268,7 @@ static void do_begin_group(struct call *call)
 		return;
 	}
 	answer_place(call, p);
-	tell_joined(o, p, p->place.process ? p->place.process->pid : 0);
+	hvd_tcpstore_joined(rv_of(o), &p->place, &o->addr, p->place.process ? p->place.process->pid : 0);
 }
 
 static void do_leave(struct call *call)

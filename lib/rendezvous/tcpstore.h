@@ -141,6 +141,10 @@ void hvd_tcpstore_drop_output(struct hvd_tcpstore_conn *c);
 /* Act on an item of a request. The connection may be closed after this. False when the root must be asked first: then
  * c->asks is set, and the item is to come again once it is not. */
 bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item);
+/* If the process has just come to its generation, count it and tell the server's user, who may do anything then but
+ * destroy the server. `pid` may be 0: not known. */
+void hvd_tcpstore_joined(struct hvd_rv *rv, const struct hvd_tcpstore_place *place, const struct hvd_addr *from,
+			 uint32_t pid);
 /* Send the answer to an operation, or close the connection if it was refused. */
 void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
 			      const struct hvd_store_result *result);

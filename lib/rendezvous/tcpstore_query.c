@@ -287,17 +287,16 @@ static bool do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item
 
 /* --- which generation --- */
 
-static void tell_joined(struct hvd_tcpstore_conn *c)
+void hvd_tcpstore_joined(struct hvd_rv *rv, const struct hvd_tcpstore_place *place, const struct hvd_addr *from,
+			 uint32_t pid)
 {
-	const struct hvd_rv_config *cfg = &c->ts->rv->cfg;
-	struct hvd_rv_join join = {.from = c->entry.peer->addr, .pid = c->pid};
+	struct hvd_rv_join join = {.from = *from, .pid = pid, .generation = place->generation->number};
 
-	if (!c->place.news)
+	if (!place->news)
 		return;
-	c->ts->rv->stats.tcpstore_joined++;
-	join.generation = c->place.generation->number;
-	if (cfg->joined)
-		cfg->joined(cfg->joined_arg, &join);
+	rv->stats.tcpstore_joined++;
+	if (rv->cfg.joined)
+		rv->cfg.joined(rv->cfg.joined_arg, &join);
 }
 
 /* The first query that needs one decides. False when it has none yet: the connection was closed, or it asks. */
@@ -317,7 +316,7 @@ static bool find_place(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 		return false;
 	}
 	c->scope = c->place.generation->scope;
-	tell_joined(c);
+	hvd_tcpstore_joined(c->ts->rv, &c->place, addr, c->pid);
 	return !c->dead;
 }
 
@@ -340,7 +339,7 @@ static bool find_group(struct hvd_tcpstore_conn *c)
 	}
 	c->grouped = true;
 	c->scope = c->place.generation->scope;
-	tell_joined(c);
+	hvd_tcpstore_joined(c->ts->rv, &c->place, &c->entry.peer->addr, c->pid);
 	return !c->dead;
 }
 
