@@ -199,20 +199,24 @@ void hvd_rv_store_lasting(struct hvd_rv_store *st, struct hvd_slice scope)
 		n->lasting = true;
 }
 
-void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept)
+/* Clear all scopes but `keep` and, unless `all`, those that last. */
+static void clear_scopes(struct hvd_rv_store *st, const struct named *keep, bool all)
 {
-	const struct named *keep = kept.p ? find(st, kept) : NULL;
-
 	for (size_t i = 0; i < st->scopes.room; i++) {
 		for (struct named *n = (struct named *)st->scopes.slots[i], *chain; n; n = chain) {
 			chain = (struct named *)n->node.chain;
-			if (n == keep || n->lasting)
+			if (n == keep || (n->lasting && !all))
 				continue;
 			clear(n);
 			n->members = 0;
 			drop_if_empty(st, n);
 		}
 	}
+}
+
+void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept)
+{
+	clear_scopes(st, kept.p ? find(st, kept) : NULL, false);
 }
 
 void hvd_rv_store_clear_scope(struct hvd_rv_store *st, struct hvd_slice scope)
@@ -289,10 +293,7 @@ void hvd_rv_store_destroy(struct hvd_rv_store *st)
 {
 	if (!st)
 		return;
-	for (size_t i = 0; i < st->scopes.room; i++)
-		for (struct hvd_hash_node *n = st->scopes.slots[i]; n; n = n->chain)
-			((struct named *)n)->lasting = false;
-	hvd_rv_store_clear(st, (struct hvd_slice){0});
+	clear_scopes(st, NULL, true);
 	hvd_rv_table_free(&st->table);
 	hvd_hash_table_free(&st->scopes);
 	free(st);
