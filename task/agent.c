@@ -5,6 +5,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/job/node.h"
 #include "lib/net/iface.h"
+#include "lib/protocol/munge.h"
 #include "link.h"
 #include "preflight.h"
 #include "probe.h"
@@ -14,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* How long munged may take to answer. */
+#define MUNGE_SECONDS 3.0
 
 struct hvd_agent {
 	struct event_base *base;
@@ -327,6 +331,11 @@ static int key_of_process(const char *text, struct hvd_key *key, struct hvd_err 
 	rc = hvd_key_read_fd(fd, key, err);
 	close(fd);
 	return rc;
+}
+
+bool hvd_agent_munge_answers(const struct hvd_boot *boot)
+{
+	return strcmp(boot->id, "munge") != 0 || hvd_munge_answers(NULL, MUNGE_SECONDS);
 }
 
 int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, struct hvd_err *err)

@@ -22,7 +22,7 @@
  *   {"t":"orphan", "parent":TEXT}                          the process that started this rank is gone, so the rank is
  *                                                          ended; parent: that process's program
  *   {"t":"done", "munge":BOOL}                             the rank has ended, and the connection ends. munge: munged
- *                                                          listens on this host, or the launch does not use munge
+ *                                                          answers on this host, or the launch does not use munge
  * Messages from the driver:
  *   {"t":"probe", …}                                       probe these hosts (probe.h); with "preflight":{"ms":N,
  *                                                          "hook":PATH} look at this host, too, for so long at most,
@@ -114,6 +114,10 @@ const struct hvd_key *hvd_agent_key(const struct hvd_agent *agent);
 /* Log what `failed` was called with, under the name of this host. Nothing is logged, and false is returned, if the
  * driver has told the user already. */
 bool hvd_agent_log_failure(const struct hvd_log *log, const struct hvd_taskinfo *info, const struct hvd_err *why);
+
+/* Does munged answer on this host, within seconds, or does the launch not use munge? Without it slurmstepd cannot tell
+ * srun that its tasks have ended. */
+bool hvd_agent_munge_answers(const struct hvd_boot *boot);
 
 /* Fill in a session from the boot text: its identity and, where that is not munge's, its key. -1 with err set. */
 int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, struct hvd_err *err);

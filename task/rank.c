@@ -30,8 +30,6 @@
 /* When a task fails, srun ends the step, and loses messages that the task wrote just before. So wait until they have
  * arrived. */
 #define LAST_WORDS_MS 100
-/* How long to wait for munged when the rank has ended. */
-#define MUNGE_SECONDS 3.0
 
 /* A rank shim, from its start to the end of its command. */
 struct shim {
@@ -308,10 +306,12 @@ static void report_end(const struct shim *shim, const struct hvd_rank_end *end)
 	report(shim, msg);
 }
 
-/* Is munged there, and does it answer? One rank of the host waits for that. */
-static bool munge_is_there(const struct hvd_taskinfo *info)
+/* Is munged there, or not needed? One rank of the host waits for its answer. */
+static bool munge_is_there(const struct shim *shim)
 {
-	return info->local_rank == 0 ? hvd_munge_answers(NULL, MUNGE_SECONDS) : hvd_munge_listens(NULL);
+	if (shim->info->local_rank == 0)
+		return hvd_agent_munge_answers(shim->boot);
+	return strcmp(shim->boot->id, "munge") != 0 || hvd_munge_listens(NULL);
 }
 
 /* If a kept connection ends without "done", the driver takes the host for lost. The driver also wants to know whether
@@ -319,9 +319,7 @@ static bool munge_is_there(const struct hvd_taskinfo *info)
 static void say_done(struct shim *shim)
 {
 	if (shim->agent)
-		hvd_agent_send(shim->agent,
-			       json_pack("{s:s, s:b}", "t", "done", "munge",
-					 strcmp(shim->boot->id, "munge") != 0 || munge_is_there(shim->info)));
+		hvd_agent_send(shim->agent, json_pack("{s:s, s:b}", "t", "done", "munge", munge_is_there(shim)));
 	disconnect(shim);
 }
 

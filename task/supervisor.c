@@ -6,7 +6,6 @@
 #include "kill_connections.h"
 #include "lib/base/size.h"
 #include "lib/process/spawn.h"
-#include "lib/protocol/munge.h"
 #include "ports.h"
 #include "rank_env.h"
 #include "relay.h"
@@ -19,9 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* How long this process waits for munged at its end. */
-#define MUNGE_SECONDS 3.0
 
 #define NOT_STARTED (127 << 8) /* the wait status of a rank that could not be started, as a shell has it */
 
@@ -295,11 +291,11 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
  * wants to know whether srun can be told that this task has ended. */
 static void say_done(struct supervisor *sup)
 {
-	bool munge = strcmp(sup->boot->id, "munge") == 0 && sup->opts.stay && getenv("SLURM_STEP_ID");
+	bool step = sup->opts.stay && getenv("SLURM_STEP_ID");
 
 	if (sup->agent && (sup->one_rank || sup->opts.stay))
 		hvd_agent_send(sup->agent, json_pack("{s:s, s:b}", "t", "done", "munge",
-						     !munge || hvd_munge_answers(NULL, MUNGE_SECONDS)));
+						     !step || hvd_agent_munge_answers(sup->boot)));
 }
 
 static void close_down(struct supervisor *sup)
