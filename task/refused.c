@@ -3,12 +3,12 @@
 
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
+#include "lib/net/sock_diag.h"
 
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
-#include <linux/tcp.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,18 +60,6 @@ static struct target *find_target(struct hvd_refused *refused, const struct hvd_
 	return oldest;
 }
 
-static bool is_of_this_host(const struct hvd_addr *addr)
-{
-	struct sockaddr_storage ss;
-	socklen_t len = hvd_addr_to_sockaddr(addr, 0, &ss);
-	int fd = socket(addr->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool ours = fd >= 0 && bind(fd, (struct sockaddr *)&ss, len) == 0;
-
-	if (fd >= 0)
-		close(fd);
-	return ours;
-}
-
 static void on_attempt(struct hvd_refused *refused, const struct hvd_addr *addr, in_port_t port)
 {
 	hvd_time now = hvd_now();
@@ -80,7 +68,7 @@ static void on_attempt(struct hvd_refused *refused, const struct hvd_addr *addr,
 	t->attempts++;
 	t->last = now;
 	if (t->attempts < HVD_REFUSED_ATTEMPTS || now - t->first < refused->patience ||
-	    (t->told && now - t->told < refused->patience) || !is_of_this_host(addr))
+	    (t->told && now - t->told < refused->patience) || hvd_addr_is_own(addr) <= 0)
 		return;
 	t->told = now;
 	refused->told(addr, port, refused->arg);
@@ -89,18 +77,10 @@ static void on_attempt(struct hvd_refused *refused, const struct hvd_addr *addr,
 /* Was the socket that has ended never connected? */
 static bool never_connected(const struct nlmsghdr *h)
 {
-	const struct rtattr *a = (const struct rtattr *)((const char *)NLMSG_DATA(h) + sizeof(struct inet_diag_msg));
-	unsigned len = h->nlmsg_len - NLMSG_LENGTH(sizeof(struct inet_diag_msg));
 	struct tcp_info info;
 
-	for (; RTA_OK(a, len); a = RTA_NEXT(a, len)) {
-		if (a->rta_type != INET_DIAG_INFO || RTA_PAYLOAD(a) < offsetof(struct tcp_info, tcpi_bytes_received))
-			continue;
-		memset(&info, 0, sizeof(info));
-		memcpy(&info, RTA_DATA(a), RTA_PAYLOAD(a) < sizeof(info) ? RTA_PAYLOAD(a) : sizeof(info));
-		return info.tcpi_rtt == 0 && info.tcpi_bytes_acked == 0;
-	}
-	return false;
+	return hvd_sock_diag_tcp_info(h, &info) >= offsetof(struct tcp_info, tcpi_bytes_received) &&
+	       info.tcpi_rtt == 0 && info.tcpi_bytes_acked == 0;
 }
 
 static void on_message(struct hvd_refused *refused, const struct nlmsghdr *h)

@@ -116,19 +116,6 @@ static bool store_is_users(char *const *envp)
 	       (!agent || strcmp(agent, "True") != 0);
 }
 
-/* No socket can be bound to an address that is not this host's. */
-static bool is_own_addr(const struct hvd_addr *addr)
-{
-	struct sockaddr_storage ss;
-	socklen_t len = hvd_addr_to_sockaddr(addr, 0, &ss);
-	int fd = socket(addr->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool own = fd < 0 || bind(fd, (struct sockaddr *)&ss, len) == 0;
-
-	if (fd >= 0)
-		close(fd);
-	return own;
-}
-
 /* Does `text` name another host than this one? A name is compared only, since a name server may take long to answer.
  * Hosts often have a name for each of their networks, as n1 and n1-ib. */
 static bool names_other_host(const char *text)
@@ -137,7 +124,7 @@ static bool names_other_host(const char *text)
 	struct hvd_addr addr;
 
 	if (hvd_addr_parse(text, &addr) == 0)
-		return !is_own_addr(&addr);
+		return hvd_addr_is_own(&addr) == 0;
 	if (hvd_like_this_host(text) || gethostname(own, sizeof(own) - 1) != 0 || strlen(text) >= sizeof(name))
 		return false;
 	own[strcspn(own, ".")] = '\0';

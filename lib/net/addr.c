@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ::ffff:10.0.0.1 is 10.0.0.1. */
 static void unmap(struct hvd_addr *addr)
@@ -137,6 +138,19 @@ in_port_t hvd_addr_port_of(int fd)
 	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
 		hvd_addr_from_sockaddr((struct sockaddr *)&ss, &addr, &port);
 	return port;
+}
+
+int hvd_addr_is_own(const struct hvd_addr *addr)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = hvd_addr_to_sockaddr(addr, 0, &ss);
+	int fd = socket(addr->family, SOCK_DGRAM | SOCK_CLOEXEC, 0), own;
+
+	if (fd < 0)
+		return -1;
+	own = bind(fd, (struct sockaddr *)&ss, len) == 0;
+	close(fd);
+	return own;
 }
 
 bool hvd_name_resolves(const char *name)

@@ -32,6 +32,8 @@ const char *hvd_addr_text(const struct hvd_addr *addr, char text[HVD_ADDR_TEXT])
 bool hvd_addr_equal(const struct hvd_addr *a, const struct hvd_addr *b);
 bool hvd_addr_loopback(const struct hvd_addr *addr);   /* 127.0.0.0/8 and ::1 */
 bool hvd_addr_link_local(const struct hvd_addr *addr); /* 169.254.0.0/16 and fe80::/10 */
+/* Can a socket of this host be bound to it? 1 or 0; -1 where this host has no sockets of that family. */
+int hvd_addr_is_own(const struct hvd_addr *addr);
 
 /* Can this host resolve `name` to an address? True also when no name server answers. Waits for name servers as long as
  * resolv.conf(5) allows, so call it only to explain a failure. */

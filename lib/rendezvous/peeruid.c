@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "peeruid.h"
 
+#include "lib/net/sock_diag.h"
+
 #include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -67,26 +69,6 @@ static int split_addr(const struct sockaddr_storage *ss, uint32_t words[4], uint
 	return 4;
 }
 
-/* What of the socket's data was acknowledged, by the attributes behind the message. */
-static uint64_t read_acked(const struct nlmsghdr *h)
-{
-	const char *at = (const char *)NLMSG_DATA(h) + NLMSG_ALIGN(sizeof(struct inet_diag_msg));
-	const char *end = (const char *)h + h->nlmsg_len;
-	uint64_t acked = 0;
-	struct nlattr attr;
-
-	while (end - at >= (ptrdiff_t)sizeof(attr)) {
-		memcpy(&attr, at, sizeof(attr));
-		if (attr.nla_len < sizeof(attr) || attr.nla_len > end - at)
-			break;
-		if (attr.nla_type == INET_DIAG_INFO &&
-		    attr.nla_len >= NLA_HDRLEN + offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof(acked))
-			memcpy(&acked, at + NLA_HDRLEN + offsetof(struct tcp_info, tcpi_bytes_acked), sizeof(acked));
-		at += NLA_ALIGN(attr.nla_len);
-	}
-	return acked;
-}
-
 int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storage *peer,
 		      const struct sockaddr_storage *local, uid_t *uid, uint64_t *acked)
 {
@@ -106,6 +88,7 @@ int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storag
 	_Alignas(struct nlmsghdr) char buf[4096];
 	const struct nlmsghdr *h = (const struct nlmsghdr *)(const void *)buf;
 	struct inet_diag_msg m;
+	struct tcp_info info;
 	uint32_t words[4];
 	ssize_t n;
 
@@ -135,8 +118,10 @@ int hvd_peer_uid_diag(int netlink_fd, uint32_t seq, const struct sockaddr_storag
 	if (m.idiag_inode == 0 || !is_clients_end(m.idiag_state))
 		return 1;
 	*uid = m.idiag_uid;
-	if (acked)
-		*acked = read_acked(h);
+	if (acked) {
+		hvd_sock_diag_tcp_info(h, &info);
+		*acked = info.tcpi_bytes_acked;
+	}
 	return 0;
 }
 
