@@ -7,35 +7,22 @@
 
 load helpers
 load launch
+load store_ranks
 
 setup_file() { suite_up --nodes 4; }
 teardown_file() { cluster_down; }
-setup() {
-    WORK=$(home)/work
-    as_root hvdlogin rm -rf "$WORK"
-    on_login mkdir work
-}
+setup() { fresh_work; }
 teardown() {
     cluster_mend
     assert_no_leftovers
 }
 
 FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
-RANK="python3 $BATS_TEST_DIRNAME/lib/relay_rank.py work"
 SERVE='hvd-task --serve'
-
-met() { [[ $(find "$WORK" -name 'alive.*' ! -name '*.new' | wc -l) -eq $1 ]]; }
-# begin_ranks RANKS CMD…: a job whose ranks have met through the store, and use it until `stop`.
-begin_ranks() {
-    begin launch "${@:2}" $RANK
-    wait_for 30 met "$1" || { cat "$OUT" && return 1; }
-}
-stop() { on_login touch work/stop; }
 
 # kill_one HOST PATTERN|-x NAME: SIGKILL for one process of alice's.
 kill_one() { as_root "$1" pkill -KILL -u alice "${@:2}"; }
 relaying() { as_root "$1" pgrep -u alice -x hvd-relay >/dev/null; }
-resident() { as_root "$1" pgrep -u alice -x hvd-resident >/dev/null; }
 connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
 
 @test "the rendezvous is killed before the ranks have met: the job ends soon, and says what was killed" {
@@ -69,7 +56,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     local with
     for with in srun hvdrun; do
         rm -rf "${WORK:?}"/*
-        begin_ranks 4 "$with" "${FOUR[@]}"
+        begin_ranks 4 launch "$with" "${FOUR[@]}" $RANK
         kill_one hvdn1 -f "$SERVE"
         ended 20
         has "its store is lost" "failed first" "hvd-task --serve" "killed by signal 9 (SIGKILL)"
@@ -78,13 +65,13 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
 }
 
 @test "a relay is killed when the ranks have met: it is named as what failed first" {
-    begin_ranks 4 srun --hvd-store-relay=always "${FOUR[@]}"
+    begin_ranks 4 launch srun --hvd-store-relay=always "${FOUR[@]}" $RANK
     kill_one hvdn2 -x hvd-relay
     ended 20
     has "rank 2: its store is lost" "hvd: error: hvd-relay on hvdn2 failed first: killed by signal 9 (SIGKILL)" \
         "the relay through which the ranks there use the rendezvous, pid "
     rm -rf "${WORK:?}"/*
-    begin_ranks 4 hvdrun --store-relay=always "${FOUR[@]}"
+    begin_ranks 4 launch hvdrun --store-relay=always "${FOUR[@]}" $RANK
     kill_one hvdn2 -x hvd-relay
     ended 20
     exits 3
@@ -121,7 +108,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     has "rank 3 on hvdn2 failed first: exit code 4"
     has_not "SIGKILL"
     rm -rf "${WORK:?}"/*
-    begin_ranks 4 srun --hvd-store-relay=always "${FOUR[@]}"
+    begin_ranks 4 launch srun --hvd-store-relay=always "${FOUR[@]}" $RANK
     kill_one hvdn2 -x hvd-watchdog
     stop
     ended 20

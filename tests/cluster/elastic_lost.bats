@@ -5,35 +5,21 @@
 
 load helpers
 load launch
+load restart_ranks
+
+# shellcheck disable=SC2034 # read by train
+TRAIN_OPTIONS=(--slots-per-host=2)
 
 # Slurm itself is slow to notice: what is tested here is what hvdrun does by itself.
 setup_file() {
     suite_up --nodes 4 --slurm-conf SlurmdTimeout=120
-    mkdir -p "$(home)/lib"
-    cp "$BATS_TEST_DIRNAME/restart_worker.py" "$(home)/"
-    cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/lib/"
+    bring_worker
 }
 teardown_file() { cluster_down; }
-setup() {
-    WORK=$(home)/work
-    as_root hvdlogin rm -rf "$WORK"
-    on_login mkdir work
-}
+setup() { fresh_work; }
 teardown() {
     cluster_mend
     assert_no_leftovers 10
-}
-
-# train NODES [OPTION OF hvdrun…] [-- OPTION OF restart_worker.py…]: begins a job with two slots on each node.
-train() {
-    local nodes=$1 options=()
-    shift
-    while (($#)) && [[ $1 != -- ]]; do
-        options+=("$1")
-        shift
-    done
-    begin on_login salloc -Q -N"$nodes" --ntasks-per-node=2 --no-kill hvdrun --slots-per-host=2 "${options[@]}" \
-        ./restart_worker.py work "${@:2}"
 }
 
 # trains RESTARTS HOST…: the ranks of the generation after so many restarts are two on each of these hosts.
@@ -43,10 +29,6 @@ trains() {
     wait_for 30 trains_so "$1" "$want" || { echo "not after $1 restarts: $want" && cat "$WORK/log" "$OUT" && return 1; }
 }
 trains_so() { [[ $(sed -nE "s/.* on (\S+) .* restarts $1 .*/\1/p" "$WORK/log" 2>/dev/null | sort) == "$2" ]]; }
-# rank R: its process in the last generation.
-rank() { sed -nE "s/.* rank $1 .* pid ([0-9]+)$/\1/p" "$WORK/log" | tail -1; }
-kill_rank() { as_root "$1" kill -KILL "$(rank "$2")"; }
-stop() { on_login touch work/stop; }
 AGENT='[h]vd-task .*--host='
 
 @test "a host's link is cut, and a rank of another host fails before that is noticed: the job goes on without it" {

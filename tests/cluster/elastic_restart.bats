@@ -6,35 +6,18 @@
 
 load helpers
 load launch
+load restart_ranks
 
 setup_file() {
     suite_up --nodes 4
-    mkdir -p "$(home)/lib"
-    cp "$BATS_TEST_DIRNAME/restart_worker.py" "$(home)/"
-    cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/lib/"
+    bring_worker
     discover_script
 }
 teardown_file() { cluster_down; }
-setup() {
-    WORK=$(home)/work
-    as_root hvdlogin rm -rf "$WORK"
-    on_login mkdir work
-}
+setup() { fresh_work; }
 teardown() {
     cluster_mend
     assert_no_leftovers
-}
-
-# train NODES [OPTION OF hvdrun…] [-- OPTION OF restart_worker.py…]: begins a job with two ranks on each node.
-train() {
-    local nodes=$1 options=()
-    shift
-    while (($#)) && [[ $1 != -- ]]; do
-        options+=("$1")
-        shift
-    done
-    begin on_login salloc -Q -N"$nodes" --ntasks-per-node=2 --no-kill hvdrun "${options[@]}" \
-        ./restart_worker.py work "${@:2}"
 }
 
 # works_as LINE…: soon the ranks of the last generation are these, in their order: "size S … restarts N".
@@ -45,13 +28,8 @@ works_as() {
     want=$(printf '%s\n' "$@")
     wait_for 30 works_so "$#" "$want" || { echo "not: $want" && cat "$WORK/log" "$OUT" && return 1; }
 }
-# rank R: its process.
-rank() { sed -nE "s/.* rank $1 .* pid ([0-9]+)$/\1/p" "$WORK/log" | tail -1; }
-# kill_rank HOST R: it is killed there.
-kill_rank() { as_root "$1" kill -KILL "$(rank "$2")"; }
 checkpoint() { cat "$WORK/checkpoint"; }
 beyond() { [[ $(checkpoint) -gt $1 ]]; }
-stop() { on_login touch work/stop; }
 
 @test "a rank is killed: all are started anew, go on from their checkpoint, and this is counted" {
     train 2 --max-restarts 2

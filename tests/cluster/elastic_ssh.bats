@@ -20,9 +20,7 @@ setup_file() {
 teardown_file() { if sshd_can; then cluster_down; fi; }
 setup() {
     sshd_can || skip "OpenSSH is not installed"
-    WORK=$(home)/work
-    as_root hvdlogin rm -rf "$WORK"
-    on_login mkdir work
+    fresh_work
     on_login chmod 777 work
 }
 teardown() {

@@ -102,6 +102,13 @@ selftest_ok() {
 
 home() { echo "$(cluster path)/home/alice"; }
 
+# fresh_work: an empty folder ~/work of alice's, whose path is $WORK.
+fresh_work() {
+    WORK=$(home)/work
+    as_root hvdlogin rm -rf "$WORK"
+    on_login mkdir work
+}
+
 # script NAME <TEXT: writes a job script into alice's home.
 script() {
     cat >"$(home)/$1"

@@ -8,33 +8,20 @@
 
 load helpers
 load launch
+load store_ranks
 
 setup_file() {
     suite_up --nodes 4
     export HVD_RELAY_FAN_OUT=2
 }
 teardown_file() { cluster_down; }
-setup() {
-    WORK=$(home)/work
-    as_root hvdlogin rm -rf "$WORK"
-    on_login mkdir work
-}
+setup() { fresh_work; }
 teardown() {
     as_root hvdlogin pkill -KILL -u alice || true
     cluster_mend
 }
 
-RANK="python3 $BATS_TEST_DIRNAME/lib/relay_rank.py work"
 ATTACK=$BATS_TEST_DIRNAME/lib/relay_attack.py
-
-met() { [[ $(find "$WORK" -name 'alive.*' ! -name '*.new' | wc -l) -eq $1 ]]; }
-
-# begin_ranks RANKS CMD…: a job whose ranks have met, and go on until `stop`.
-begin_ranks() {
-    begin on_login "${@:2}"
-    wait_for 30 met "$1" || { cat "$OUT" && return 1; }
-}
-stop() { on_login touch work/stop; }
 
 # ports HOST: where alice's processes listen there, but for those of srun and salloc: "ADDRESS PORT PID".
 ports() {
@@ -82,7 +69,7 @@ intact() {
 
 @test "strangers neither read, write, delete nor flood what ranks at relays share" {
     local host
-    begin_ranks 8 srun --hvd --hvd-store-relay=always -N4 -n8 --ntasks-per-node=2 $RANK
+    begin_ranks 8 on_login srun --hvd --hvd-store-relay=always -N4 -n8 --ntasks-per-node=2 $RANK
     # Each rank was told a relay of its own host.
     [[ $(cat "$WORK"/at.? | awk '{ print $2 }' | sort -u) == 127.0.0.1 ]]
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do ports "$host" | grep -q '^127.0.0.1 '; done
@@ -97,7 +84,7 @@ intact() {
 }
 
 @test "the same under hvdrun, where relays are in the processes that start ranks" {
-    begin_ranks 4 hvdrun --store-relay=always -N2 -n4 --ntasks-per-node=2 $RANK
+    begin_ranks 4 on_login hvdrun --store-relay=always -N2 -n4 --ntasks-per-node=2 $RANK
     strangers_get_nothing hvdlogin hvdn1 hvdn2
     stop
     ended 30
@@ -139,7 +126,7 @@ while True:
 
 @test "requests on connections that another user has reset are never taken for those of the job" {
     local seconds=${HVD_TEST_FLOOD_SECONDS-3} zeros='\x00\x00\x00\x00\x00\x00\x00'
-    begin_ranks 4 srun --hvd --hvd-store-relay=always -N2 -n4 --ntasks-per-node=2 $RANK
+    begin_ranks 4 on_login srun --hvd --hvd-store-relay=always -N2 -n4 --ntasks-per-node=2 $RANK
     # Of HTTP, where a rank reads it; and a TCPStore client's VALIDATE, and SET of a key for which ranks look.
     flood "$seconds" $'PUT /scope/1 HTTP/1.1\r\nContent-Length: 4\r\n\r\nevil'
     flood "$seconds" '\x00\xce\xf7\x85\x3c\x01\x05'"$zeros/evil"'\x04'"${zeros}evil"
@@ -155,7 +142,8 @@ met_anew() { [[ $(find "$WORK" -name 'at.*' ! -name '*.new' | wc -l) -eq $1 ]]; 
 @test "the same in an elastic job, also from a host that has left it" {
     discover_script
     hosts hvdn1:2 hvdn3:2
-    HVD_TEST_DEADLINE=150 begin_ranks 4 salloc -Q -N3 --ntasks-per-node=2 --no-kill hvdrun --store-relay=always -np 4 --min-np=2 \
+    HVD_TEST_DEADLINE=150 begin_ranks 4 on_login salloc -Q -N3 --ntasks-per-node=2 --no-kill \
+        hvdrun --store-relay=always -np 4 --min-np=2 \
         --max-restarts=3 --host-discovery-script=./discover $RANK
     # Agents still answer the signed pings of hosts that come later, and nothing else, without a greeting.
     local quiet=silent
@@ -188,7 +176,7 @@ go_on_counting() {
 }
 @test "a relay that is killed takes only its own host's ranks with it: the one below it goes to the root" {
     local pid
-    begin_ranks 8 srun --hvd --hvd-store-relay=always --kill-on-bad-exit=0 -N4 -n8 --ntasks-per-node=2 $RANK
+    begin_ranks 8 on_login srun --hvd --hvd-store-relay=always --kill-on-bad-exit=0 -N4 -n8 --ntasks-per-node=2 $RANK
     pid=$(parent_relay)
     has_child "$pid"
     as_root hvdn2 kill -KILL "$pid"
@@ -202,7 +190,7 @@ go_on_counting() {
 
 @test "a relay that is stopped stops nobody but those who are below it, and all go on after it" {
     local pid
-    begin_ranks 8 srun --hvd --hvd-store-relay=always -N4 -n8 --ntasks-per-node=2 $RANK
+    begin_ranks 8 on_login srun --hvd --hvd-store-relay=always -N4 -n8 --ntasks-per-node=2 $RANK
     pid=$(parent_relay)
     has_child "$pid"
     as_root hvdn2 kill -STOP "$pid"
