@@ -54,6 +54,7 @@ struct hvd_node_agent {
 	uint32_t n_told_ranks;
 	bool left_out;    /* the host is none of the job's any longer (spares.h) */
 	bool done;        /* the agent has said that its ranks have ended */
+	bool heard;       /* srun --hvd: the agent that stays has connected, or is known to have ended */
 	uint32_t planned; /* how many of its ranks have their plan */
 	uint32_t ended;   /* how many of its ranks have ended */
 };

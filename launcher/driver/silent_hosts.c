@@ -21,9 +21,12 @@ static void add_silent(const struct hvd_silent_hosts *silent, struct hvd_strv *n
 {
 	const struct hvd_node_table *table = &silent->agents->table;
 
-	for (uint32_t h = 0; h < table->n; h++)
-		if (table->hosts[h].node.stays && table->hosts[h].ended < table->hosts[h].node.n_ranks)
-			hvd_strv_add(names, table->hosts[h].node.name);
+	for (uint32_t h = 0; h < table->n; h++) {
+		const struct hvd_node_agent *host = &table->hosts[h];
+
+		if (host->node.stays && !host->heard && host->ended < host->node.n_ranks)
+			hvd_strv_add(names, host->node.name);
+	}
 }
 
 static void add_connected(const struct hvd_silent_hosts *silent, struct hvd_strv *names)
@@ -72,7 +75,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 void hvd_silent_hosts_heard(struct hvd_silent_hosts *silent, uint32_t host)
 {
-	silent->agents->table.hosts[host].node.stays = false;
+	silent->agents->table.hosts[host].heard = true;
 	event_del(silent->timer);
 }
 
