@@ -22,7 +22,7 @@ static const struct kind {
 				 "ranks that have met go on until they use it again"},
 	[HVD_LOSS_SHIM] = {NULL, "hvd-task", "the rank shim", "which had started the rank",
 			   "its rank has ended with it"},
-	[HVD_LOSS_HOST] = {NULL, "host", "the host", "with all ranks there", "its ranks have ended with it"},
+	[HVD_LOSS_HOST] = {.duty = "with all ranks there"},
 };
 
 int hvd_loss_parse(const json_t *msg, struct hvd_loss *loss, struct hvd_err *err)

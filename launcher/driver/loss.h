@@ -19,7 +19,7 @@ enum hvd_loss_of {
 	HVD_LOSS_RELAY,      /* the same, with the host's relay of the rendezvous */
 	HVD_LOSS_RENDEZVOUS, /* the server on rank 0's host */
 	HVD_LOSS_SHIM,       /* of one rank */
-	HVD_LOSS_HOST,       /* of an elastic job, with all that ran there */
+	HVD_LOSS_HOST,       /* with all that ran there: no process, so it has no name and no outlook */
 };
 #define HVD_LOSS_KINDS 5
 
