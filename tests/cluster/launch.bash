@@ -102,6 +102,14 @@ selftest_ok() {
 
 home() { echo "$(cluster path)/home/alice"; }
 
+# slurm_before RELEASE: is the cluster's Slurm older than this, as 24.11?
+slurm_before() {
+    local own
+    own=$(cluster exec -- srun --version) # "slurm-wlm 22.05.8"
+    [[ $own =~ \ ([0-9]+\.[0-9]+) ]] || { echo "no release: $own" && return 2; }
+    [[ ${BASH_REMATCH[1]} != "$1" && $(printf '%s\n' "${BASH_REMATCH[1]}" "$1" | sort -V | head -n 1) != "$1" ]]
+}
+
 # fresh_work: an empty folder ~/work of alice's, whose path is $WORK.
 fresh_work() {
     WORK=$(home)/work
