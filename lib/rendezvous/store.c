@@ -70,12 +70,17 @@ void hvd_rv_store_scope_free(struct hvd_rv_store *st, struct hvd_rv_scope *sc)
 
 /* --- scopes with a name --- */
 
+static bool is_named(const struct named *n, struct hvd_slice name)
+{
+	return n->name_len == name.n && memcmp(n->name, name.p, name.n) == 0;
+}
+
 static struct named *find_named(const struct hvd_rv_store *st, struct hvd_slice name, uint64_t hash)
 {
 	for (struct hvd_hash_node *node = hvd_hash_first(&st->scopes, hash); node; node = hvd_hash_next(node)) {
 		struct named *n = (struct named *)node;
 
-		if (n->name_len == name.n && memcmp(n->name, name.p, name.n) == 0)
+		if (is_named(n, name))
 			return n;
 	}
 	return NULL;
@@ -199,13 +204,13 @@ void hvd_rv_store_lasting(struct hvd_rv_store *st, struct hvd_slice scope)
 		n->lasting = true;
 }
 
-/* Clear all scopes but `keep` and, unless `all`, those that last. */
-static void clear_scopes(struct hvd_rv_store *st, const struct named *keep, bool all)
+/* Clear all scopes or, unless `all`, those that neither last nor are named `kept`. */
+static void clear_scopes(struct hvd_rv_store *st, struct hvd_slice kept, bool all)
 {
 	for (size_t i = 0; i < st->scopes.room; i++) {
 		for (struct named *n = (struct named *)st->scopes.slots[i], *chain; n; n = chain) {
 			chain = (struct named *)n->node.chain;
-			if (n == keep || (n->lasting && !all))
+			if (!all && (n->lasting || (kept.p && is_named(n, kept))))
 				continue;
 			clear(n);
 			n->members = 0;
@@ -216,7 +221,7 @@ static void clear_scopes(struct hvd_rv_store *st, const struct named *keep, bool
 
 void hvd_rv_store_clear(struct hvd_rv_store *st, struct hvd_slice kept)
 {
-	clear_scopes(st, kept.p ? find(st, kept) : NULL, false);
+	clear_scopes(st, kept, false);
 }
 
 void hvd_rv_store_clear_scope(struct hvd_rv_store *st, struct hvd_slice scope)
@@ -293,7 +298,7 @@ void hvd_rv_store_destroy(struct hvd_rv_store *st)
 {
 	if (!st)
 		return;
-	clear_scopes(st, NULL, true);
+	clear_scopes(st, (struct hvd_slice){0}, true);
 	hvd_rv_table_free(&st->table);
 	hvd_hash_table_free(&st->scopes);
 	free(st);
