@@ -34,6 +34,7 @@ struct call {
 struct place {
 	struct hvd_hash_node node;
 	uint32_t number;
+	struct hvd_addr addr;
 	struct hvd_tcpstore_place place;
 };
 
@@ -224,6 +225,19 @@ static void answer_place(struct call *call, const struct place *p)
 	answer_with(call, HVD_OP_DONE, number);
 }
 
+/* Where a relay's client is. */
+static struct hvd_addr address_of(const struct origin *o, const struct hvd_store_op *op)
+{
+	char text[HVD_ADDR_TEXT];
+	struct hvd_addr addr;
+
+	if (op->expected.n == 0 || op->expected.n >= sizeof(text))
+		return o->addr;
+	memcpy(text, op->expected.p, op->expected.n);
+	text[op->expected.n] = '\0';
+	return hvd_addr_parse(text, &addr) == 0 ? addr : o->addr;
+}
+
 static void do_come(struct call *call, const struct hvd_store_op *op)
 {
 	struct origin *o = call->origin;
@@ -241,7 +255,8 @@ static void do_come(struct call *call, const struct hvd_store_op *op)
 	}
 	p = hvd_xcalloc(1, sizeof(*p));
 	p->number = op->place;
-	if ((op->kind == HVD_OP_ARRIVE ? hvd_tcpstore_arrive : hvd_tcpstore_visit)(&rv->tcpstore->generations, &o->addr,
+	p->addr = address_of(o, op);
+	if ((op->kind == HVD_OP_ARRIVE ? hvd_tcpstore_arrive : hvd_tcpstore_visit)(&rv->tcpstore->generations, &p->addr,
 										   pid, &p->place) != 0) {
 		hvd_rv_refund(budget_of(o), sizeof(*p));
 		free(p);
@@ -250,7 +265,7 @@ static void do_come(struct call *call, const struct hvd_store_op *op)
 	}
 	hvd_hash_table_add(&o->places, &p->node, hash_of(o, p->number));
 	answer_place(call, p);
-	hvd_tcpstore_joined(rv, &p->place, &o->addr, pid);
+	hvd_tcpstore_joined(rv, &p->place, &p->addr, pid);
 }
 
 static void do_begin_group(struct call *call)
@@ -268,7 +283,7 @@ static void do_begin_group(struct call *call)
 		return;
 	}
 	answer_place(call, p);
-	hvd_tcpstore_joined(rv_of(o), &p->place, &o->addr, p->place.process ? p->place.process->pid : 0);
+	hvd_tcpstore_joined(rv_of(o), &p->place, &p->addr, p->place.process ? p->place.process->pid : 0);
 }
 
 static void do_leave(struct call *call)

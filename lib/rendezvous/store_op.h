@@ -31,7 +31,8 @@ enum hvd_store_op_kind {
 	HVD_OP_QUEUE_LEN = 11,
 	HVD_OP_BARRIER = 12, /* `number` of processes; answered when so many have come, or when it is cancelled */
 	/* Places: which generation a process uses (tcpstore_generation.h); `number` = its pid, `place` = which of the
-	 * relay's connections. The answer's number is the generation. */
+	 * relay's connections, `expected` = its address as text, or empty: it is of the relay's host. The answer's
+	 * number is the generation. */
 	HVD_OP_ARRIVE = 13,
 	HVD_OP_VISIT = 14,
 	HVD_OP_LEAVE = 15,

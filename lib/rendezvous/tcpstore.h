@@ -111,7 +111,9 @@ struct hvd_tcpstore_conn {
 /* tcpstore_conn.c */
 /* Close the connection. `why` is told, unless it is NULL. */
 void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why);
-/* The client's address, for messages; in a relay its host's. */
+/* Is it a relay's client of the relay's own host? */
+bool hvd_tcpstore_at_relay(const struct hvd_tcpstore_conn *c);
+/* The client's address, by which processes are told apart; that of the host of a relay for those there. */
 const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c);
 /* What its memory counts against. */
 struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c);

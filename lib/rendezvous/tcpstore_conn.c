@@ -44,11 +44,16 @@ void hvd_tcpstore_watch(struct hvd_tcpstore_conn *c, short events)
 	event_add(&c->ev, NULL);
 }
 
+bool hvd_tcpstore_at_relay(const struct hvd_tcpstore_conn *c)
+{
+	return c->ts->rv->cfg.relay_addr.family && hvd_addr_loopback(&c->entry.peer->addr);
+}
+
 const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c)
 {
 	const struct hvd_rv *rv = c->ts->rv;
 
-	return rv->upstream && rv->cfg.relay_addr.family ? &rv->cfg.relay_addr : &c->entry.peer->addr;
+	return hvd_tcpstore_at_relay(c) ? &rv->cfg.relay_addr : &c->entry.peer->addr;
 }
 
 /* --- the end --- */

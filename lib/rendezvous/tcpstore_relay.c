@@ -10,6 +10,7 @@
 #include "lib/base/xalloc.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define AHEAD     1024 /* keys of a list that are looked at before it is their turn */
 #define KEY_SHOWN 200  /* bytes of a BARRIER's key that are kept for messages */
@@ -45,6 +46,12 @@ void hvd_tcpstore_ask_place(struct hvd_tcpstore_conn *c, bool arrives)
 {
 	struct hvd_store_op op = {.kind = arrives ? HVD_OP_ARRIVE : HVD_OP_VISIT, .number = c->pid};
 
+	char addr[HVD_ADDR_TEXT];
+
+	if (!hvd_tcpstore_at_relay(c)) {
+		hvd_addr_text(hvd_tcpstore_addr(c), addr);
+		op.expected = (struct hvd_slice){addr, strlen(addr)};
+	}
 	op.place = c->root_place = ++c->ts->places;
 	c->called = op.kind;
 	c->call.answered = on_place;
