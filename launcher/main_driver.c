@@ -31,7 +31,7 @@ extern char **environ;
 static const char usage[] =
 	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--wanted=N] [--per-node]\n"
 	"                  [--port-range=LO-HI] [--nics=LIST]\n"
-	"                  [--start-timeout=SEC] [--rendezvous=auto|launch|batch] [--trace=FILE] [--config=FILE]\n"
+	"                  [--start-timeout=SEC] [--trace=FILE] [--config=FILE]\n"
 	"                  [--store=agent|rank0|off] [--store-relay=auto|always|never] [--frameworks=LIST]\n"
 	"                  [--init-timeout=SEC] [--preflight=off|quick|full] [--spares=N] [--hang-timeout=SEC]\n"
 	"                  [--hang-action=report|kill|requeue] [--signal-ranks=SIG@SEC] [--requeue-on=LIST]\n"
@@ -121,7 +121,6 @@ static int parse(int argc, char **argv, struct program *prog)
 		/* Settings. */
 		{"nics", required_argument, NULL, 'S'},
 		{"start-timeout", required_argument, NULL, 'S'},
-		{"rendezvous", required_argument, NULL, 'S'},
 		{"store", required_argument, NULL, 'S'},
 		{"store-relay", required_argument, NULL, 'S'},
 		{"frameworks", required_argument, NULL, 'S'},

@@ -104,10 +104,6 @@ static void driver_opts(const struct hvd_launch *launch, const struct hvd_backen
 		opts->wanted_ranks = (uint32_t)launch->spec->ranks.requested;
 	opts->ranks_per_host = launch->spec->srun.places_tasks && launch->spec->srun.tasks_per_node;
 	opts->loopback = backend->loopback || launch->one_machine;
-	/* What mpirun or jsrun starts cannot have the rendezvous, and what stays behind in a step keeps Slurm waiting.
-	 */
-	opts->rendezvous_here = !backend->one_srun &&
-				(backend->mode != HVD_START_HOSTS || opts->loopback || backend == &hvd_backend_steps);
 	if (backend->mode == HVD_START_RANKS)
 		return;
 	opts->hosts = (uint32_t)launch->alloc.n_hosts;
@@ -137,12 +133,12 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 	return rc;
 }
 
-/* May other users have processes on the job's hosts? */
-static void ask_shared(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts)
+/* May other users have processes on the job's hosts? Of a job that srun is still to make it is not known. */
+static void ask_shared(const struct hvd_launch *launch, struct hvd_driver_opts *opts)
 {
 	const uint32_t job = hvd_requeue_job(launch->spec, 0);
 
-	if (job || (backend->one_srun && !launch->spec->srun.exclusive))
+	if (job)
 		hvd_shared_hosts_ask(job, SHARED_SECONDS, opts, launch->log);
 }
 
@@ -256,7 +252,7 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 	if (by_slurm && ask_site(launch, backend, opts, err) != 0)
 		return -1;
 	if (by_slurm || hvd_alloc_in_slurm(launch->envp))
-		ask_shared(launch, backend, opts);
+		ask_shared(launch, opts);
 	rc = elastic ? hvd_elastic_run(launch, backend, opts, result, err)
 		     : hvd_run(launch, backend, opts, result, err);
 	return rc == 0 ? result->status : -1;

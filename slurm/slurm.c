@@ -252,12 +252,12 @@ int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err)
 	bool whole = false;
 	uint16_t how;
 
-	*shared = false;
+	*shared = true;
 	if (hvd_slurm_open(err) < 0)
 		return -1;
 	if (load_job(&msg, step_id(job, NO_VAL)) != SLURM_SUCCESS)
 		return slurm_failed(err, errno, "cannot ask Slurm for the job");
-	how = msg->record_count ? msg->job_array[0].shared : JOB_SHARED_NONE;
+	how = msg->record_count ? msg->job_array[0].shared : JOB_SHARED_OK;
 	slurm_free_job_info_msg(msg);
 	/* NO_VAL16: neither the user nor the partition says anything about sharing. JOB_SHARED_MCS: jobs of one label,
 	 * which several users may have. */
@@ -265,15 +265,6 @@ int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err)
 		return -1;
 	*shared = how == JOB_SHARED_OK || how == JOB_SHARED_MCS || (how == NO_VAL16 && !whole);
 	return 0;
-}
-
-int hvd_slurm_jobs_share(bool *shared, struct hvd_err *err)
-{
-	bool whole = true;
-	int rc = hvd_slurm_open(err) < 0 ? -1 : whole_nodes(&whole, err);
-
-	*shared = !whole;
-	return rc;
 }
 
 int hvd_slurm_jobs_get(struct hvd_slurm_job **jobs, size_t *n, struct hvd_err *err)

@@ -103,11 +103,8 @@ int hvd_slurm_exclude(const struct hvd_slurm_rerun *rerun, const char *node, str
 /* May processes of other users run on the nodes of this job? Not where the controller says that the job has its nodes
  * to itself or to its user (--exclusive, --exclusive=user, a partition with OverSubscribe=EXCLUSIVE or ExclusiveUser),
  * or where jobs always get whole nodes (select/linear). A job that merely has all cores of its nodes counts as shared.
- * After an error *shared is false. */
+ * After an error *shared is true. */
 int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err);
-
-/* The same for a job that is still to be submitted, and that says nothing of sharing. The partition may know better. */
-int hvd_slurm_jobs_share(bool *shared, struct hvd_err *err);
 
 /* Ask for all jobs of this user that the controller knows, including jobs that have ended. The caller calls
  * hvd_slurm_job_clear() on each of *jobs, and frees the array. After an error *jobs is NULL and *n is 0. */

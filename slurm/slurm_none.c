@@ -58,13 +58,7 @@ int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *e
 int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err)
 {
 	(void)job;
-	*shared = false;
-	return built_without(err);
-}
-
-int hvd_slurm_jobs_share(bool *shared, struct hvd_err *err)
-{
-	*shared = false;
+	*shared = true;
 	return built_without(err);
 }
 

@@ -29,6 +29,7 @@ enum {
 	OPT_HVD = HVD_N_SETTINGS,
 	OPT_NO_HVD,
 	OPT_VERBOSE,
+	OPT_RENDEZVOUS,
 };
 
 static void replace(char **where, const char *value)
@@ -135,8 +136,8 @@ static int set(struct hvd_plugin_opt *opt, int id, bool join, const char *from, 
 		return set_timeout(&opt->text[id], HVD_VALUES_LEAST_TIMEOUT, from, value, err);
 	case HVD_INIT_TIMEOUT:
 		return set_timeout(&opt->text[id], 0, from, value, err);
-	case HVD_RENDEZVOUS:
-		return set_choice(&opt->text[id], HVD_VALUES_RENDEZVOUS, from, value, err);
+	case OPT_RENDEZVOUS: /* without effect */
+		return 0;
 	case HVD_STORE:
 		return set_choice(&opt->text[id], HVD_STORE_WORDS, from, value, err);
 	case HVD_STORE_RELAY:
@@ -162,8 +163,7 @@ static struct spank_option options[] = {
 	 HVD_NICS, on_option},
 	{(char *)"hvd-start-timeout", (char *)"SEC", (char *)"Give up when the start takes longer (default 30).", 1,
 	 HVD_START_TIMEOUT, on_option},
-	{(char *)"hvd-rendezvous", (char *)"auto|launch|batch",
-	 (char *)"Where the rendezvous server runs: with srun, or on rank 0's node.", 1, HVD_RENDEZVOUS, on_option},
+	{(char *)"hvd-rendezvous", (char *)"WHERE", (char *)"Without effect.", 1, OPT_RENDEZVOUS, on_option},
 	{(char *)"hvd-store", (char *)HVD_STORE_WORDS,
 	 (char *)"Who serves the store of PyTorch (MASTER_ADDR, MASTER_PORT): this launch, rank 0, or none is set.", 1,
 	 HVD_STORE, on_option},
@@ -268,6 +268,9 @@ int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err)
 		*err = pl->wrong;
 		return -1;
 	}
+	if (spank_context() == S_CTX_LOCAL && pl->given & 1U << OPT_RENDEZVOUS)
+		slurm_info("hvd: --hvd-rendezvous has no effect: the rendezvous runs with srun, and ranks meet at an "
+			   "agent on their host");
 	if (spank_context() != S_CTX_LOCAL || hvd_plugin_enabled(pl) || pl->opt.enabled == 0)
 		return 0;
 	for (size_t i = 0; i < N_OPTIONS; i++)
@@ -332,7 +335,7 @@ static int set_site(struct hvd_plugin *pl, const char *key, size_t len, const ch
 		if (is_argument(options[i].name, key, len))
 			return set(&pl->site.defaults, options[i].val, false, from, value, err);
 	return hvd_err_set(err, HVD_E_USAGE,
-			   "%s: no such key (known: nics start_timeout rendezvous store store_relay frameworks "
+			   "%s: no such key (known: nics start_timeout store store_relay frameworks "
 			   "init_timeout preflight "
 			   "spares hang_timeout hang_action signal_ranks requeue_on stderr_lines trace verbose config "
 			   "key_file libexecdir kill_on_bad_exit enabled)",

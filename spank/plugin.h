@@ -51,7 +51,6 @@ struct hvd_netns {
 enum hvd_setting {
 	HVD_NICS,
 	HVD_START_TIMEOUT,
-	HVD_RENDEZVOUS,
 	HVD_STORE,
 	HVD_STORE_RELAY,
 	HVD_FRAMEWORKS,

@@ -236,7 +236,7 @@ static void tell_of_driver(struct hvd_plugin *pl)
 	fprintf(stderr,
 		"hvd: warning: hvd-driver ended before the step (%s): since then nobody has reported failures of ranks "
 		"or "
-		"watched hosts and limits, and a rendezvous on this host has gone with it\n",
+		"watched hosts and limits, and the rendezvous has gone with it\n",
 		hvd_status_text(status, text, sizeof(text)));
 }
 

@@ -201,11 +201,6 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 		on_probe_order(agent, msg);
 	} else if (strcmp(type, "measure") == 0) {
 		on_measure_order(agent, msg);
-	} else if (strcmp(type, "serve") == 0) {
-		bool tcpstore = json_is_true(json_object_get(msg, "tcpstore"));
-
-		if (agent->ops->serve && agent->ops->serve(tcpstore, agent->arg, &why) != 0)
-			send_cannot(agent, &why);
 	} else if (strcmp(type, "plan") == 0) {
 		on_plan(agent, msg);
 	} else {
@@ -424,9 +419,10 @@ void hvd_agent_ports(struct hvd_agent *agent, const in_port_t *ports, size_t n)
 	agent->node.n_ports = (uint32_t)n;
 }
 
-void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t children, const char *why)
+void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t network, in_port_t children, const char *why)
 {
 	agent->node.relay = port;
+	agent->node.relay_network = network;
 	agent->node.relay_children = children;
 	free(agent->node.no_relay);
 	agent->node.no_relay = port ? NULL : hvd_xasprintf("%.*s", HVD_NODE_MAX_WHY, why);

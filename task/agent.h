@@ -10,8 +10,9 @@
  *              (hvdn[1-4]); "all":true asks for the plans of all ranks of the host.
  *              "clock":NS is this host's time (launcher/driver/clocks.h)
  *              Where boot.relays is not 0: "relay":PORT, the loopback port at which this host's ranks can meet a relay
- *              (task/relay.h), and "relay_children":PORT, where other relays can connect to this one on all addresses,
- *              left out where none will; or "no_relay":TEXT, why there can be none. "stays":true: see hvd_agent_stays()
+ *              (task/relay.h); "relay_network":PORT and "relay_children":PORT, where ranks of other hosts and other
+ *              relays can connect to this one on all addresses, left out where none will; or "no_relay":TEXT, why there
+ *              can be none. "stays":true: see hvd_agent_stays()
  *   {"t":"join", "node":I, "rank":R}                       from every other rank
  *   report     what the probe found (probe.h); "preflight":{…}, what was found on this host (lib/job/host_check.h), if
  * the order asked for it
@@ -29,15 +30,16 @@
  *                                                          and run the site's program, if one is named
  *   {"t":"measure", …}                                     measure how fast bytes come from a host (probe.h); the
  *                                                          answer is {"t":"measured", …}
- *   {"t":"serve", "tcpstore":BOOL}                         run the rendezvous on this host, for TCPStore clients, too
  *   {"t":"plan", "env":{NAME:VALUE,…}, "keep":BOOL}        the plan of one rank; keep: stay connected while it runs
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, for a
  *                                                          process that starts them or that asked for all. Both plans
  *                                                          have "func_key":BOOL, see rank_env.h
  *              The plans for a node agent have "relay":{"origin":I, "addr":ADDR, "up":[ADDR,…], "port":N,
- * "root":[ADDR,…], "root_port":M, "children":BOOL} where its host's ranks meet a relay: this relay's number, the host's
- *              address for messages, the parent's addresses and port, the same of the root, which it connects to when
- *              the parent is lost, and whether other relays connect to this one
+ * "root":[ADDR,…], "root_port":M, "children":BOOL, "network":[ADDR,…]} where its host's ranks meet a relay: this
+ * relay's number, the host's address for messages, the parent's addresses and port, the same of the root, which it
+ *              connects to when the parent is lost, whether other relays connect to this one, and, where it is to
+ *              listen on the network, from which addresses ranks may come (in an elastic job: none at first, see
+ *              launcher/driver/agent_commands.h)
  *   {"t":"plan", "spare":true}                             this host takes no part in the job; all plans may have
  *                                                          "numbers" and "size" (launcher/driver/spares.h)
  *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of what the user wrote);
@@ -68,9 +70,6 @@ enum hvd_agent_role {
 struct hvd_agent_ops {
 	/* The plan has come; `plan` is released after the call. The connection stays until the agent is destroyed. */
 	void (*plan)(const json_t *plan, void *arg);
-	/* The driver wants this host to run the rendezvous, and TCPStore clients to be answered there. -1 with err set:
-	 * the driver is told why it cannot. NULL: the driver of this launch never asks for it. */
-	int (*serve)(bool tcpstore, void *arg, struct hvd_err *err);
 	/* In place of `plan`: this host takes no part in the job, which has others, or the driver cannot be reached in
 	 * a job that can do without this host (boot.spares). The user was told; the process is to end with status 0.
 	 * NULL: these are failures. */
@@ -100,7 +99,7 @@ void hvd_agent_ports(struct hvd_agent *agent, const in_port_t *ports, size_t n);
 
 /* Before the event loop runs: the registration is to name these ports (see "register" above; 0 = none), or, if `port`
  * is 0, why there are none. */
-void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t children, const char *why);
+void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t network, in_port_t children, const char *why);
 
 /* Before the event loop runs: the registration is to say that an agent stays beside Slurm's tasks (stay.h). */
 void hvd_agent_stays(struct hvd_agent *agent);

@@ -17,8 +17,8 @@
 /* Connect, send, and end the connection. Takes the reference to `msg`. */
 void hvd_last_report_send(const struct hvd_boot *boot, struct hvd_session *session, json_t *msg);
 
-/* A process of the launch on this host has ended before the ranks: what it has served there ("agent", "relay" or
- * "rendezvous"), and its status as from waitpid(2). */
+/* A process of the launch on this host has ended before the ranks: what it has served there ("agent" or "relay"),
+ * and its status as from waitpid(2). */
 void hvd_last_report_death(const struct hvd_boot *boot, struct hvd_session *session, const struct hvd_taskinfo *info,
 			   const char *serves, pid_t pid, int status);
 

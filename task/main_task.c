@@ -15,10 +15,6 @@
  *                               the backends ssh, fork, blaunch and lsrun, and in elastic jobs (supervisor.h).
  *   --plan[=all]                print this rank's plan, or those of all ranks of this host: NAME=VALUE, each with a
  *                               NUL. Started in a task of srun --hvd by the plugin (spank/task.c), which sets them.
- *   --serve=PID                 run the rendezvous until the task PID and those beside it have ended, or the driver is
- *                               gone (serve.h)
- *   --watchdog=PID              start --serve=PID, and see that it does not outlive the tasks. Started by the node
- * agent of rank 0's host when the driver asks for it (serve.h).
  *   --topology                  print what cores this host has (lsf/topology.h). Started by the backend jsrun.
  *   --join=ADDRESS              agent: come to a launch that waits for agents, and be the node agent of this host for
  *                               it. Started by whatever the user has, for hvdrun --launcher=join (join.h); with
@@ -34,8 +30,6 @@
  *   --stdin                     the driver's address, the key and, for --host, the environment and the directory come
  *                               on stdin (lib/protocol/preamble.h); else HVD_BOOT_ENV has the address
  *   --input=RANK|none           what follows on stdin then goes to this rank's COMMAND only, or to none
- *   --tcpstore                  --serve and --watchdog: answer PyTorch's TCPStore clients, too
- *   --at=INDEX:HOSTS:NAME       --serve=0 --stdin: there is no task of Slurm's here, and this is the host
  *   --notes                     slurmstepd and its tasks tell of themselves (lib/protocol/step_note.h): start the node
  *                               agent that stays (stay.h)
  *   --guarded                   run behind a monitor (monitor.h), which adds --behind
@@ -54,7 +48,6 @@
 #include "monitor.h"
 #include "prolog.h"
 #include "rank.h"
-#include "serve.h"
 #include "stacks.h"
 #include "stdin_bootstrap.h"
 #include "supervisor.h"
@@ -77,8 +70,7 @@ static const char usage[] =
 	"[--nice=N] [--memlock=BYTES|unlimited] "
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind[=near] "
 	"[--cpus=LIST:LIST…]] -- COMMAND… | "
-	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | hvd-task --serve=PID [--tcpstore] | hvd-task "
-	"--watchdog=PID [--tcpstore] | "
+	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | "
 	"hvd-task --stacks=WHICH | hvd-task --drain | hvd-task --topology | hvd-task --carry=FD:SESSION:HOST -- "
 	"COMMAND… | "
 	"hvd-task --join=ADDRESS --key-file=FILE|- [--slots=N] [--index=N] [--name=HOST] [--timeout=SECONDS]\n"
@@ -90,8 +82,6 @@ enum mode_index {
 	MODE_JSRUN,
 	MODE_HOST,
 	MODE_PLAN,
-	MODE_SERVE,
-	MODE_WATCHDOG,
 	MODE_TOPOLOGY,
 	MODE_DRAIN,
 	MODE_JOIN,
@@ -104,8 +94,8 @@ enum mode_index {
 struct args {
 	enum mode_index mode;
 	const char *value; /* of the mode's option; NULL = none */
-	const char *at, *ranks, *input, *nice, *memlock;
-	bool from_stdin, guarded, behind, tcpstore, notes;
+	const char *ranks, *input, *nice, *memlock;
+	bool from_stdin, guarded, behind, notes;
 	struct hvd_ranks_opts opts;
 	struct hvd_join_opts join;
 };
@@ -141,24 +131,6 @@ static int print_plan(struct task *task)
 	bool all = task->args.value && strcmp(task->args.value, "all") == 0;
 
 	return hvd_rank_print_plan(&task->boot, &task->info, all, task->args.notes, &task->log);
-}
-
-static int serve(struct task *task)
-{
-	struct hvd_err err = {0};
-
-	return hvd_serve_run(&task->boot, &task->info, atoi(task->args.value), task->args.tcpstore, &task->log, &err) ==
-			       0
-		       ? 0
-		       : 1;
-}
-
-static int watchdog(struct task *task)
-{
-	struct hvd_err err = {0};
-
-	return hvd_serve_watch(&task->boot, &task->info, atoi(task->args.value), task->args.tcpstore, &err) == 0 ? 0
-														 : 1;
 }
 
 static int print_topology(struct task *task)
@@ -204,8 +176,6 @@ static const struct mode {
 	[MODE_JSRUN] = {true, true, run_jsrun_rank},      /* jsrun */
 	[MODE_HOST] = {true, true, run_host},             /* ssh, fork, blaunch, lsrun, steps of elastic jobs */
 	[MODE_PLAN] = {false, true, print_plan},          /* the plugin, in a task */
-	[MODE_SERVE] = {false, true, serve},              /* MODE_WATCHDOG */
-	[MODE_WATCHDOG] = {false, true, watchdog},        /* the node agent of rank 0's host */
 	[MODE_TOPOLOGY] = {false, false, print_topology}, /* the backend jsrun, on the hosts of a job */
 	[MODE_DRAIN] = {false, false, drain},             /* MODE_RANK with --input=RANK */
 	[MODE_JOIN] = {false, false, join},               /* the user */
@@ -218,9 +188,8 @@ static bool misused(const struct args *args, bool command)
 	bool host = args->mode == MODE_HOST;
 
 	return command != modes[args->mode].command || host != (args->ranks != NULL) || (args->guarded && !host) ||
-	       (args->from_stdin && !command && args->mode != MODE_SERVE) ||
-	       (args->join.key_file && args->mode != MODE_JOIN) || (args->input && (host || !args->from_stdin)) ||
-	       (args->notes && args->mode != MODE_PLAN);
+	       (args->from_stdin && !command) || (args->join.key_file && args->mode != MODE_JOIN) ||
+	       (args->input && (host || !args->from_stdin)) || (args->notes && args->mode != MODE_PLAN);
 }
 
 /* The option of a mode stands for the mode. */
@@ -229,8 +198,6 @@ static const struct option options[] = {
 	{"jsrun", required_argument, NULL, MODE_JSRUN},
 	{"host", required_argument, NULL, MODE_HOST},
 	{"plan", optional_argument, NULL, MODE_PLAN},
-	{"serve", required_argument, NULL, MODE_SERVE},
-	{"watchdog", required_argument, NULL, MODE_WATCHDOG},
 	{"topology", no_argument, NULL, MODE_TOPOLOGY},
 	{"drain", no_argument, NULL, MODE_DRAIN},
 	{"join", required_argument, NULL, MODE_JOIN},
@@ -249,8 +216,6 @@ static const struct option options[] = {
 	{"cpus", required_argument, NULL, 'c'},
 	{"framed", no_argument, NULL, 'f'},
 	{"help", no_argument, NULL, 'h'},
-	{"tcpstore", no_argument, NULL, 's'},
-	{"at", required_argument, NULL, 'a'},
 	{"input", required_argument, NULL, 'I'},
 	{"version", no_argument, NULL, 'V'},
 	{"nice", required_argument, NULL, 'N'},
@@ -299,12 +264,6 @@ static bool take_option(struct args *args, int c)
 		break;
 	case 'g':
 		args->guarded = true;
-		break;
-	case 'a':
-		args->at = optarg;
-		break;
-	case 's':
-		args->tcpstore = true;
 		break;
 	case 'f':
 		style->framed = true;
@@ -395,8 +354,6 @@ static int enter_stdin(struct task *task)
 
 static int find_ranks(const struct args *args, struct hvd_taskinfo *info, struct hvd_err *err)
 {
-	if (args->mode == MODE_SERVE && args->at)
-		return hvd_taskinfo_host(args->at, "0:1", info, err);
 	switch (args->mode) {
 	case MODE_HOST:
 		return hvd_taskinfo_host(args->value, args->ranks, info, err);

@@ -3,7 +3,7 @@
 
 /* In a job with spare hosts rank 0 may come to any host. In an elastic job rank 0 may come to any host, and the ranks
  * of each are told to begin with 0. */
-static bool may_have_rank0(const struct hvd_boot *boot, const struct hvd_taskinfo *info)
+bool hvd_ports_may_have_rank0(const struct hvd_boot *boot, const struct hvd_taskinfo *info)
 {
 	return info->ranks[0] == 0 || boot->spares;
 }
@@ -11,7 +11,7 @@ static bool may_have_rank0(const struct hvd_boot *boot, const struct hvd_taskinf
 void hvd_ports_reserve(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
 		       struct hvd_reserve *out, const struct hvd_log *log)
 {
-	bool first = may_have_rank0(boot, info);
+	bool first = hvd_ports_may_have_rank0(boot, info);
 	size_t store = first && boot->ports && boot->store_port;
 	size_t others = (first ? boot->ports - store : 0) + (size_t)boot->rank_ports * info->local_size;
 	struct hvd_err why = {0};

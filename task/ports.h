@@ -11,6 +11,9 @@
 #include "agent.h"
 #include "lib/net/reserve.h"
 
+/* May this host have rank 0? */
+bool hvd_ports_may_have_rank0(const struct hvd_boot *boot, const struct hvd_taskinfo *info);
+
 /* Reserve what the launch wants of this host, which is the node agent's to do, and have the agent register it. If there
  * are too few ports, none is reserved, and the log says so. The caller clears *out when the ranks have ended. */
 void hvd_ports_reserve(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,

@@ -16,7 +16,6 @@
 #include "rank_env.h"
 #include "rank_watch.h"
 #include "relay.h"
-#include "serve.h"
 #include "stay.h"
 #include "step_tasks.h"
 
@@ -132,13 +131,6 @@ static void on_spare(void *arg)
 	end_wait(arg, 0);
 }
 
-static int on_serve(bool tcpstore, void *arg, struct hvd_err *err)
-{
-	const struct shim *shim = arg;
-
-	return hvd_serve_spawn(shim->task, shim->boot, tcpstore, err);
-}
-
 /* End the connection to the driver, after queued messages were sent; takes a second at most. */
 static void disconnect(struct shim *shim)
 {
@@ -194,7 +186,7 @@ static int begin_to_stay(struct shim *shim, struct hvd_err *err)
 static int fetch_plan(struct shim *shim, enum hvd_agent_role role)
 {
 	static const struct hvd_agent_ops ops = {
-		.plan = on_plan, .spare = on_spare, .serve = on_serve, .message = on_message, .failed = on_failed};
+		.plan = on_plan, .spare = on_spare, .message = on_message, .failed = on_failed};
 	struct hvd_err why = {0};
 
 	shim->status = -1;

@@ -16,6 +16,7 @@
 #include "lib/rendezvous/server.h"
 #include "lib/rendezvous/service.h"
 #include "link.h"
+#include "ports.h"
 #include "step_tasks.h"
 
 #include <stdlib.h>
@@ -33,6 +34,9 @@
 #define MOST_AGAIN_SECONDS 3.0
 /* A connection that has lasted so long was a good one. */
 #define LASTING_NS 2000000000LL
+/* Descriptors that a rank of PyTorch may need here, and those for all else. */
+#define RANK_FDS  4
+#define OTHER_FDS 256
 /* Relays that are not authenticated yet. */
 #define MAX_PENDING 256
 
@@ -49,7 +53,7 @@ struct hvd_relay {
 	struct hvd_pending *pending;      /* NULL: no other relay connects to this one */
 	struct hvd_relay_sockets sockets; /* from which nothing was accepted yet */
 	bool parent;                      /* other relays connect to this one */
-	struct event *client, *child;     /* tell that it comes */
+	struct event *first[3];           /* tell that a client, or a relay below, comes */
 	struct hvd_link *link;
 	struct event *again;
 	bool to_root, connected;
@@ -70,13 +74,24 @@ static void on_log(enum hvd_log_level level, const char *text, void *arg)
 
 /* ---- sockets ---- */
 
+static void close_socket(in_port_t *port, int fd)
+{
+	if (*port)
+		close(fd);
+	*port = 0;
+}
+
 void hvd_relay_sockets_close(struct hvd_relay_sockets *sockets)
 {
-	if (sockets->port)
-		close(sockets->fd);
-	if (sockets->children_port)
-		close(sockets->children);
-	*sockets = (struct hvd_relay_sockets){0};
+	close_socket(&sockets->port, sockets->fd);
+	close_socket(&sockets->network_port, sockets->network);
+	close_socket(&sockets->children_port, sockets->children);
+}
+
+/* For the ranks of all hosts. */
+static bool has_descriptors(const struct hvd_taskinfo *info)
+{
+	return (unsigned long)info->size * RANK_FDS + OTHER_FDS <= hvd_nofile_most();
 }
 
 static int open_sockets(struct hvd_relay_sockets *out, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
@@ -87,6 +102,11 @@ static int open_sockets(struct hvd_relay_sockets *out, const struct hvd_boot *bo
 	out->fd = hvd_listen_any(true, boot->port_lo, boot->port_hi, &out->port, err);
 	if (out->fd < 0)
 		return -1;
+	if (boot->network && hvd_ports_may_have_rank0(boot, info) && has_descriptors(info)) {
+		out->network = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->network_port, err);
+		if (out->network < 0)
+			return -1;
+	}
 	if (info->nodes <= boot->relays)
 		return 0;
 	out->children = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->children_port, err);
@@ -103,7 +123,7 @@ void hvd_relay_offer(struct hvd_agent *agent, const struct hvd_boot *boot, const
 		return;
 	if (open_sockets(out, boot, info, resident, &why) != 0)
 		hvd_relay_sockets_close(out);
-	hvd_agent_relay(agent, out->port, out->children_port, why.msg);
+	hvd_agent_relay(agent, out->port, out->network_port, out->children_port, why.msg);
 }
 
 /* ---- the connection to the parent ---- */
@@ -200,7 +220,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (relay->client)
+	if (relay->first[0])
 		begin(relay);
 	else
 		connect_up(relay);
@@ -269,11 +289,11 @@ static void take_children(struct hvd_relay *relay)
 
 static void forget_events(struct hvd_relay *relay)
 {
-	if (relay->client)
-		event_free(relay->client);
-	if (relay->child)
-		event_free(relay->child);
-	relay->client = relay->child = NULL;
+	for (size_t i = 0; i < sizeof(relay->first) / sizeof(relay->first[0]); i++) {
+		if (relay->first[i])
+			event_free(relay->first[i]);
+		relay->first[i] = NULL;
+	}
 }
 
 static void begin(struct hvd_relay *relay)
@@ -281,9 +301,9 @@ static void begin(struct hvd_relay *relay)
 	forget_events(relay);
 	evtimer_del(relay->again);
 	hvd_rv_listen_fd(relay->rv, relay->sockets.fd);
-	relay->sockets.port = 0;
-	if (!relay->parent)
-		hvd_relay_sockets_close(&relay->sockets);
+	if (relay->sockets.network_port)
+		hvd_rv_listen_fd(relay->rv, relay->sockets.network);
+	relay->sockets.port = relay->sockets.network_port = 0;
 	set_deadline(relay);
 	connect_up(relay);
 }
@@ -295,6 +315,12 @@ static void on_first(evutil_socket_t fd, short what, void *arg)
 	begin(arg);
 }
 
+static void await_at(struct hvd_relay *relay, size_t i, int fd)
+{
+	relay->first[i] = event_new(relay->base, fd, EV_READ, on_first, relay);
+	event_add(relay->first[i], NULL);
+}
+
 /* Takes the sockets. */
 static void await_first(struct hvd_relay *relay, struct hvd_relay_sockets *sockets, uint32_t origin)
 {
@@ -304,12 +330,29 @@ static void await_first(struct hvd_relay *relay, struct hvd_relay_sockets *socke
 	evtimer_add(relay->again, &tv);
 	relay->sockets = *sockets;
 	*sockets = (struct hvd_relay_sockets){0};
-	relay->client = event_new(relay->base, relay->sockets.fd, EV_READ, on_first, relay);
-	event_add(relay->client, NULL);
-	if (!relay->parent)
-		return;
-	relay->child = event_new(relay->base, relay->sockets.children, EV_READ, on_first, relay);
-	event_add(relay->child, NULL);
+	await_at(relay, 0, relay->sockets.fd);
+	if (relay->sockets.network_port)
+		await_at(relay, 1, relay->sockets.network);
+	if (relay->sockets.children_port)
+		await_at(relay, 2, relay->sockets.children);
+}
+
+/* ---- ranks of other hosts ---- */
+
+/* This user over loopback, and whoever is at these addresses. */
+static void open_to(struct hvd_relay *relay, const json_t *from, const char *key)
+{
+	struct hvd_addr *addrs;
+	size_t n = hvd_get_addrs(from, key, &addrs);
+
+	hvd_rv_access_replace(relay->access, addrs, n);
+	free(addrs);
+}
+
+void hvd_relay_network(struct hvd_relay *relay, const json_t *msg)
+{
+	open_to(relay, msg, "addrs");
+	hvd_rv_expel(relay->rv);
 }
 
 /* ---- begin and end ---- */
@@ -347,7 +390,7 @@ static int serve(struct hvd_relay *relay, const struct hvd_relay_opts *opts, str
 		return -1;
 	hvd_addr_parse(addr, &cfg.relay_addr);
 	relay->access = hvd_rv_access_create();
-	hvd_rv_access_replace(relay->access, NULL, 0); /* this user, over loopback */
+	open_to(relay, opts->plan, "network");
 	cfg.access = relay->access;
 	cfg.tcpstore = true;
 	cfg.relay = true;
@@ -357,9 +400,13 @@ static int serve(struct hvd_relay *relay, const struct hvd_relay_opts *opts, str
 	relay->rv = hvd_rv_create(relay->base, &cfg, &relay->log, err);
 	if (!relay->rv)
 		return -1;
+	if (!json_object_get(opts->plan, "network"))
+		close_socket(&opts->sockets->network_port, opts->sockets->network);
 	relay->parent = json_is_true(json_object_get(opts->plan, "children"));
 	if (!opts->sockets->port || (relay->parent && !opts->sockets->children_port))
 		return hvd_err_set(err, HVD_E_PROTO, "the plan has a relay here, where no port is open for it");
+	if (!relay->parent)
+		close_socket(&opts->sockets->children_port, opts->sockets->children);
 	await_first(relay, opts->sockets, cfg.origin);
 	return 0;
 }

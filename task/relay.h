@@ -7,7 +7,8 @@
  * from the first moment on: they wait in the kernel's queue. Where hvd-task starts the ranks, the relay runs in its
  * event loop; else in the process that stays beside them (stay.h). Only this user's processes may connect over
  * loopback. Other relays, where the plan has them connect to this one, prove that they belong to the launch
- * (lib/protocol/handshake.h), and so does this relay to its parent, with a key that is derived from the launch's.
+ * (lib/protocol/handshake.h), and so does this relay to its parent, with a key that is derived from the launch's. The
+ * relay of rank 0's host may listen on the network, too (launcher/driver/relays.h).
  *
  * A relay that has lost its parent connects to the root, again and again for half a minute, or as long as the launch's
  * start may take if that is less. A root that refuses the connection has ended, so there is nothing to wait for; one
@@ -30,8 +31,8 @@
 
 /* Zeroed, or without a port: there are none. */
 struct hvd_relay_sockets {
-	in_port_t port, children_port; /* 0 = there is no such socket */
-	int fd, children;              /* they listen; owned */
+	in_port_t port, network_port, children_port; /* 0 = there is no such socket */
+	int fd, network, children;                   /* they listen; owned */
 };
 
 /* For the node agent, before the event loop runs: open the sockets if the launch may have relays, and have the agent
@@ -50,6 +51,10 @@ struct hvd_relay_opts {
 };
 
 struct hvd_relay;
+
+/* From now on ranks at these addresses, and no others, may come over the network: "addrs" of a message "network"
+ * (launcher/driver/agent_commands.h). For a relay whose plan has "network". */
+void hvd_relay_network(struct hvd_relay *relay, const json_t *msg);
 
 /* Serve, and connect when the first client comes, or some seconds later. `boot`, `info` and `log` must outlive the
  * relay. `lost` (may be NULL) is called once, from the event loop, when there will be no parent any more. NULL with err

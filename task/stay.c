@@ -355,7 +355,7 @@ int hvd_stay_begin(const struct hvd_stay_opts *opts, struct hvd_stay *stay, cons
 	struct hvd_relay_sockets *sockets = opts->relay.sockets;
 	struct hvd_session session = {0};
 	size_t n_reserved = opts->reserved ? opts->reserved->n : 0;
-	int *keep = hvd_xcalloc(2 * (size_t)n + n_reserved + 5, sizeof(*keep));
+	int *keep = hvd_xcalloc(2 * (size_t)n + n_reserved + 6, sizeof(*keep));
 	struct start start = {.opts = opts, .session = &session, .error_files = n ? keep : NULL};
 	struct hvd_resident_opts resident = {.name = opts->relay.plan ? "hvd-relay" : "hvd-resident",
 					     .task = opts->task,
@@ -371,6 +371,8 @@ int hvd_stay_begin(const struct hvd_stay_opts *opts, struct hvd_stay *stay, cons
 	resident.n_keep = open_error_files(n, keep);
 	if (opts->relay.plan && sockets->port)
 		keep[resident.n_keep++] = sockets->fd;
+	if (opts->relay.plan && sockets->network_port)
+		keep[resident.n_keep++] = sockets->network;
 	if (opts->relay.plan && sockets->children_port)
 		keep[resident.n_keep++] = sockets->children;
 	if (opts->notes) {

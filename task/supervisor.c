@@ -9,7 +9,6 @@
 #include "ports.h"
 #include "rank_env.h"
 #include "relay.h"
-#include "serve.h"
 #include "signal_forward.h"
 #include "worker_notify.h"
 
@@ -206,13 +205,6 @@ static void on_spare(void *arg)
 	event_base_loopbreak(((struct supervisor *)arg)->base);
 }
 
-static int on_serve(bool tcpstore, void *arg, struct hvd_err *err)
-{
-	struct supervisor *sup = arg;
-
-	return hvd_serve_spawn_detached(sup->boot, sup->info, tcpstore, err);
-}
-
 static void start_worker(struct supervisor *sup, const json_t *msg)
 {
 	int64_t worker, rank, slot, slots;
@@ -245,6 +237,8 @@ static void on_message(json_t *msg, void *arg)
 		start_worker(sup, msg);
 	else if (strcmp(type, "notify") == 0 && sup->notify)
 		hvd_worker_notify_pass(sup->notify, msg);
+	else if (strcmp(type, "network") == 0 && sup->relay)
+		hvd_relay_network(sup->relay, msg);
 	else if (strcmp(type, "kill-connections") == 0)
 		hvd_agent_send(sup->agent, hvd_kill_connections_answer(msg));
 	else if (strcmp(type, "stop") == 0 && hvd_get_int(msg, "worker", 0, INT_MAX, &worker, NULL) == 0 &&
@@ -324,14 +318,14 @@ static void prepare(struct supervisor *sup)
 	if (!sup->one_rank)
 		hvd_relay_offer(sup->agent, sup->boot, sup->info, false, &sup->sockets);
 	else if (sup->boot->relays)
-		hvd_agent_relay(sup->agent, 0, 0, "no process of the launch lasts as long as all ranks there");
+		hvd_agent_relay(sup->agent, 0, 0, 0, "no process of the launch lasts as long as all ranks there");
 }
 
 static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_agent_role role,
 	       const struct hvd_err *refusal)
 {
 	static const struct hvd_agent_ops ops = {
-		.plan = on_plan, .spare = on_spare, .serve = on_serve, .message = on_message, .failed = on_failed};
+		.plan = on_plan, .spare = on_spare, .message = on_message, .failed = on_failed};
 	struct event *signals[N_CAUGHT];
 	struct hvd_err why = {0};
 

@@ -73,10 +73,6 @@ int hvd_backend_prepare(const struct hvd_backend *backend, struct hvd_launch *la
 
 	if (!backend->one_srun && reject_srun_options(launch, err) != 0)
 		return -1;
-	if (!backend->one_srun && !backend->loopback && spec->rendezvous == HVD_RENDEZVOUS_BATCH)
-		return hvd_err_set(err, HVD_E_USAGE,
-				   "with %s the rendezvous runs where hvdrun does, not on the first host",
-				   backend->name);
 	if (spec->spares > 0 && (backend->mode == HVD_START_SUPERVISED_RANKS || backend == &hvd_backend_mpirun ||
 				 backend == &hvd_backend_join)) {
 		hvd_err_set(err, HVD_E_USAGE, "--spares does not go with %s, which starts all ranks itself",

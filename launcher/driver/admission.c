@@ -23,6 +23,13 @@ static void add_preflight(const struct hvd_launch_spec *spec, json_t *order, int
 	json_object_set_new(order, "preflight", wanted);
 }
 
+/* Is it to be found out whether hosts reach the rendezvous? In an elastic job a host that can have no relay may come
+ * before the decision. */
+static bool asks_endpoints(const struct hvd_node_agents *agents)
+{
+	return !agents->plan.relays.used && (agents->barrier == HVD_BARRIER_AS_THEY_COME || !agents->plan.by_relays);
+}
+
 static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, uint32_t n, uint32_t i, json_t **addrs)
 {
 	struct hvd_node_agent *host = &agents->table.hosts[hosts[i]];
@@ -37,9 +44,8 @@ static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, u
 	host->probe_sent = hvd_wall_now();
 	if (!host->client)
 		return;
-	order = hvd_probe_order(&agents->table, hosts, n, i,
-				agents->plan.relays.used ? NULL : &agents->service.endpoints, ms > half ? half + 1 : ms,
-				addrs);
+	order = hvd_probe_order(&agents->table, hosts, n, i, asks_endpoints(agents) ? &agents->service.endpoints : NULL,
+				ms > half ? half + 1 : ms, addrs);
 	if (agents->barrier == HVD_BARRIER_ALL && agents->opts->spec->preflight && !host->check.known)
 		add_preflight(agents->opts->spec, order, half);
 	hvd_conn_send(host->client->conn, order);
@@ -103,8 +109,7 @@ void hvd_admission_join(struct hvd_node_agents *agents, uint32_t host)
 	struct hvd_err why = {0};
 
 	if (hvd_plan_join(&agents->plan, &agents->table, host, &why) == 0 &&
-	    (!agents->plan.relays.used ||
-	     hvd_relays_join(&agents->plan.relays, &agents->table, host, &agents->service.endpoints, &why) == 0)) {
+	    (!agents->plan.relays.used || hvd_relays_join(&agents->plan.relays, &agents->table, host, &why) == 0)) {
 		hvd_node_agents_open_to_hosts(agents);
 		admit(agents, host);
 	} else {
@@ -113,26 +118,22 @@ void hvd_admission_join(struct hvd_node_agents *agents, uint32_t host)
 	hvd_agent_deadlines_update(agents);
 }
 
-/* Ranks of an elastic job, at most. */
-static uint32_t most_ranks(const struct hvd_launch_spec *spec)
-{
-	int n = spec->elastic.max_np > spec->elastic.first_np ? spec->elastic.max_np : spec->elastic.first_np;
-
-	return n > 0 ? (uint32_t)n : 0;
-}
-
 /* Are relays used? Then the rendezvous is closed to the network. */
 static void decide_relays(struct hvd_node_agents *agents, enum hvd_stage least)
 {
-	bool all = agents->barrier == HVD_BARRIER_ALL;
-
-	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least,
-			all ? (uint32_t)agents->plan.layout.size : most_ranks(agents->opts->spec),
-			&agents->service.endpoints, agents->log);
+	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, &agents->service.endpoints,
+			agents->log);
 	if (agents->plan.relays.used)
 		hvd_rv_service_seclude(&agents->service);
 	else
 		hvd_rv_service_no_relays(&agents->service);
+}
+
+/* May hosts do without the rendezvous itself? */
+static void expect_relays(struct hvd_node_agents *agents)
+{
+	agents->plan.by_relays = hvd_relays_possible(agents->opts, &agents->table, HVD_STAGE_REGISTERED,
+						     &agents->service.endpoints, NULL) == 0;
 }
 
 /* Which hosts are in, and their networks; as hvd_plan_make(). */
@@ -142,6 +143,7 @@ static int choose(struct hvd_node_agents *agents, struct hvd_err *why)
 
 	if (agents->barrier == HVD_BARRIER_ALL && hvd_spares_judge(agents, why) != 0)
 		return -1;
+	expect_relays(agents);
 	do {
 		hvd_spares_renumber(agents);
 		rc = hvd_plan_make(&agents->plan, &agents->table, &agents->service.endpoints, may_probe_again(agents),
@@ -224,53 +226,22 @@ static void begin_probe(struct hvd_node_agents *agents)
 {
 	hvd_node_agents_open_to_hosts(agents);
 	agents->phase = HVD_AGENTS_PROBING;
-	/* On one machine nothing is to be found out, unless the rendezvous is elsewhere, or other hosts may follow. */
-	if (agents->barrier == HVD_BARRIER_ALL && agents->service.endpoints.host >= 0 &&
+	expect_relays(agents);
+	/* On one machine nothing is to be found out, unless ranks need the rendezvous of another one, or other hosts
+	 * may follow. */
+	if (agents->barrier == HVD_BARRIER_ALL && (agents->plan.by_relays || agents->service.endpoints.host >= 0) &&
 	    !agents->opts->spec->preflight && hvd_node_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
 		decide(agents);
 	else
 		hvd_admission_probe(agents);
 }
 
-/* Does the rendezvous run on rank 0's host, in a process of its own? PyTorch's programs take its address for one of
- * rank 0's host, and open further ports there. */
-static bool is_elsewhere(const struct hvd_node_agents *agents, int32_t own, uint32_t rank0)
-{
-	enum hvd_rendezvous_at at = agents->opts->spec->rendezvous;
-	bool here = strcmp(agents->table.hosts[rank0].node.machine, agents->self.machine) == 0;
-
-	if (agents->barrier == HVD_BARRIER_AS_THEY_COME || agents->opts->rendezvous_here || at == HVD_RENDEZVOUS_LAUNCH)
-		return false;
-	if (agents->opts->spec->spares > 0) {
-		/* The host may be left out. */
-		if (at == HVD_RENDEZVOUS_BATCH)
-			hvd_warn(agents->log,
-				 "with --spares the rendezvous runs with the driver, on %s: rank 0's host "
-				 "may be left out",
-				 agents->self.host);
-		return false;
-	}
-	if (at == HVD_RENDEZVOUS_AUTO && !agents->init_watch)
-		return own < 0 && agents->opts->mode != HVD_START_HOSTS;
-	return !here;
-}
-
 static void open_rendezvous(struct hvd_node_agents *agents)
 {
 	int32_t own = own_number(agents);
-	uint32_t rank0 = hvd_node_table_host_of(&agents->table, 0);
-	const struct hvd_node_agent *host = &agents->table.hosts[rank0];
 	struct hvd_err why = {0};
 
-	if (is_elsewhere(agents, own, rank0)) {
-		hvd_verbose(agents->log, "the rendezvous server runs on %s", host->node.name);
-		agents->phase = HVD_AGENTS_OPENING;
-		if (host->client)
-			hvd_conn_send(host->client->conn,
-				      json_pack("{s:s, s:b}", "t", "serve", "tcpstore", agents->init_watch != NULL));
-		return;
-	}
-	hvd_verbose(agents->log, "the rendezvous server runs on %s, with the driver", agents->self.host);
+	hvd_verbose(agents->log, "the rendezvous runs on %s, with the driver", agents->self.host);
 	if (hvd_relays_wanted(agents->opts))
 		hvd_rv_service_relays(&agents->service, agents->session->id);
 	if (hvd_rv_service_open(&agents->service, agents->base, &agents->session->key, &agents->self,
@@ -279,23 +250,6 @@ static void open_rendezvous(struct hvd_node_agents *agents)
 		hvd_node_agents_fail(agents, &why);
 	else
 		begin_probe(agents);
-}
-
-void hvd_admission_serving(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
-{
-	int64_t port, relay_port = 0;
-
-	if (cl->role != HVD_ROLE_NONE)
-		return;
-	if (agents->phase != HVD_AGENTS_OPENING || hvd_get_int(msg, "port", 1, 65535, &port, NULL) != 0 ||
-	    (json_object_get(msg, "relay_port") && hvd_get_int(msg, "relay_port", 0, 65535, &relay_port, NULL) != 0)) {
-		hvd_client_finish(cl);
-		return;
-	}
-	cl->role = HVD_ROLE_SERVER;
-	hvd_rv_service_elsewhere(&agents->service, cl->conn, &agents->table, hvd_node_table_host_of(&agents->table, 0),
-				 (in_port_t)port, (in_port_t)relay_port);
-	begin_probe(agents);
 }
 
 /* Go on when nobody is awaited any longer. */

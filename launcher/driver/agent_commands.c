@@ -60,6 +60,20 @@ static void command(struct hvd_node_agents *agents, uint32_t host, json_t *msg)
 	hvd_agent_deadlines_ask(agents, host, false);
 }
 
+/* All ranks are to meet at the relay of rank 0's host, and at no other any longer. */
+static void open_relay(struct hvd_node_agents *agents)
+{
+	int32_t open = hvd_plan_open_relay(&agents->plan, &agents->table);
+
+	if (agents->open_relay >= 0 && agents->open_relay != open)
+		command(agents, (uint32_t)agents->open_relay, json_pack("{s:s, s:[]}", "t", "network", "addrs"));
+	if (open >= 0)
+		command(agents, (uint32_t)open,
+			json_pack("{s:s, s:o}", "t", "network", "addrs",
+				  hvd_plan_host_addrs(&agents->plan, &agents->table)));
+	agents->open_relay = open;
+}
+
 void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots)
 {
 	const struct hvd_rank_slot *slot = &agents->plan.layout.rank_slots[rank];
@@ -67,6 +81,8 @@ void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, 
 
 	if (!is_admitted(agents, (uint32_t)slot->host))
 		return; /* the plan has no endpoint for the host */
+	if (rank == 0)
+		open_relay(agents);
 	env = hvd_plan_env(&agents->plan, &agents->table, (uint32_t)rank, agents->opts);
 	/* The host has more ranks than slots when slots were taken away from the job. */
 	command(agents, (uint32_t)slot->host,

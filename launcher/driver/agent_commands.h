@@ -9,6 +9,7 @@
  *                   {"t":"stop", "worker":ID, "grace":S}            end it; S seconds from SIGTERM to SIGKILL
  *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}                        task/worker_notify.h
  *                   {"t":"kill-connections", "at":[…]}                                      task/kill_connections.h
+ *                   {"t":"network", "addrs":[ADDR,…]}       only ranks at these addresses may come to the host's relay
  *                   {"t":"ping"}                                    say that you are there; one that does not is lost
  *   from an agent   {"t":"exit", "worker":ID, …}               the rank has ended (lib/job/rank_end.h)
  *                   {"t":"notified", "worker":ID, "why":TEXT}  why "": the worker has heard

@@ -40,7 +40,7 @@ static void out_of_time(struct hvd_node_agents *agents)
 	struct hvd_err why = {0};
 
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s",
-		    agents->opts->spec->deadlines.start, *missing ? missing : "the rendezvous server did not start");
+		    agents->opts->spec->deadlines.start, missing);
 	hvd_err_hint(&why, "are these hosts up, %sdoes a firewall block port %u of %s? --start-timeout gives more time",
 		     strcmp(agents->opts->id_text, "munge") == 0 ? "is munged running there, " : "",
 		     hvd_clients_port(agents->clients), agents->self.host);

@@ -135,12 +135,6 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 
 	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
-	/* Also when the launch has failed: it may have because of those who are waited for. */
-	if (cl->role == HVD_ROLE_SERVER && (strcmp(type, "joined") == 0 || strcmp(type, "waits") == 0 ||
-					    strcmp(type, "said") == 0 || strcmp(type, "changes") == 0)) {
-		hvd_rv_service_message(&agents->service, msg);
-		return;
-	}
 	if (agents->phase == HVD_AGENTS_OVER)
 		return;
 	if (strcmp(type, "register") == 0)
@@ -153,8 +147,6 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 		on_cannot(agents, cl, msg);
 	else if (strcmp(type, "activity") == 0)
 		hvd_progress_message(agents->rank_progress, cl, msg);
-	else if (strcmp(type, "serving") == 0)
-		hvd_admission_serving(agents, cl, msg);
 	else if (strcmp(type, "stacks") == 0)
 		hvd_stacks_message(agents->stacks, cl, msg);
 	else if (strcmp(type, "refused") == 0)

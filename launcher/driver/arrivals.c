@@ -70,6 +70,8 @@ static void find_machines(struct hvd_arrivals *a, const struct hvd_node_table *t
 	}
 	free(named);
 	qsort(a->machines, a->n_machines, sizeof(*a->machines), compare_machines);
+	if (a->n_machines == 1)
+		a->server = 0;
 	for (uint32_t m = 0; m < a->n_machines && server >= 0; m++)
 		if (strcmp(table->hosts[a->machines[m].hosts[0]].node.machine, table->hosts[server].node.machine) == 0)
 			a->server = m;

@@ -23,8 +23,7 @@ enum hvd_role {
 	HVD_ROLE_AGENT,  /* a host's node agent */
 	HVD_ROLE_RANK,   /* the shim of another rank: waits for its plan, and may stay connected after it */
 	HVD_ROLE_STAY,   /* what stays on a host beside Slurm's tasks, with a connection of its own (task/stay.h) */
-	HVD_ROLE_SERVER, /* the rendezvous on another host */
-	HVD_ROLE_FORMER, /* an agent that was told to end, or a rendezvous that has ended */
+	HVD_ROLE_FORMER, /* an agent that was told to end */
 };
 
 struct hvd_client {

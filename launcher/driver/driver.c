@@ -201,14 +201,6 @@ static void add_end(struct hvd_driver *dr, uint32_t rank)
 		dr->ops->ranks_ended(&dr->ends.without_munge, dr->arg);
 }
 
-/* The rendezvous at the other end of this connection, if there is one, is gone: nobody can come to it any longer. */
-static void lose_service(struct hvd_driver *dr, const struct hvd_client *cl)
-{
-	hvd_rv_service_lost(&dr->agents->service, cl->conn);
-	if (cl->role == HVD_ROLE_SERVER && dr->agents->init_watch)
-		hvd_init_watch_stop(dr->agents->init_watch);
-}
-
 static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
 	char buf[32];
@@ -219,10 +211,6 @@ static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 		if (json_is_false(json_object_get(msg, "munge")))
 			hvd_rank_ends_without_munge(&dr->ends, host_name(dr, cl->host, buf));
 		add_end(dr, cl->rank);
-	}
-	if (cl->role == HVD_ROLE_SERVER && have_plan(dr)) {
-		lose_service(dr, cl);
-		cl->role = HVD_ROLE_FORMER;
 	}
 }
 
@@ -358,30 +346,16 @@ bool hvd_driver_connected(const struct hvd_driver *dr)
 static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
 	struct timeval tv = {.tv_sec = (time_t)LOST_SECONDS};
-	struct hvd_loss loss = {.of = HVD_LOSS_RENDEZVOUS, .status = -1, .at = hvd_wall_now()};
-	const char *host;
 	char buf[32];
 
 	if (have_plan(dr) && tells_ends(cl)) {
 		on_gone_later(dr, cl, why);
 		return;
 	}
-	if (cl->role != HVD_ROLE_AGENT && cl->role != HVD_ROLE_SERVER)
-		return;
-	host = host_name(dr, cl->host, buf);
-	if (have_plan(dr)) {
-		loss.host = host;
-		lose_process(dr, &loss, cl->host);
-		lose_service(dr, cl);
-		return;
-	}
-	lose_service(dr, cl);
-	if (dr->agents->phase != HVD_AGENTS_OVER && !dr->lost_why.code) {
-		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s%s%s",
-			    cl->role == HVD_ROLE_SERVER ? "the rendezvous server has ended"
-							: "its node agent ended before the start was complete",
+	if (cl->role == HVD_ROLE_AGENT && dr->agents->phase != HVD_AGENTS_OVER && !dr->lost_why.code) {
+		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "its node agent ended before the start was complete%s%s",
 			    why->code ? ": " : "", why->code ? why->msg : "");
-		hvd_err_host(&dr->lost_why, host);
+		hvd_err_host(&dr->lost_why, host_name(dr, cl->host, buf));
 		evtimer_add(dr->lost, &tv);
 	}
 }

@@ -17,8 +17,7 @@ struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
 	enum hvd_start_mode mode;
 	bool loopback;         /* all ranks are on this machine: listen on 127.0.0.1 only */
-	bool hosts_shared;     /* processes of other users may run on the job's hosts */
-	bool rendezvous_here;  /* in the driver's process, whatever the launch spec says */
+	bool hosts_own;        /* no process of another job runs on the job's hosts: Slurm says so */
 	uint32_t wanted_ranks; /* with spares: so many of the ranks are needed; 0 = all of the hosts that are kept */
 	bool ranks_per_host;   /* the user gave ranks per host: wanted_ranks of all hosts are no more than these */
 	uint32_t hosts, ranks; /* 0: the first registration decides */

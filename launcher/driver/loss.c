@@ -18,8 +18,6 @@ static const struct kind {
 	[HVD_LOSS_RELAY] = {"relay", "hvd-relay", "the relay of the rendezvous",
 			    "the relay through which the ranks there use the rendezvous",
 			    "the ranks have met and go on; those there fail when they use the store again"},
-	[HVD_LOSS_RENDEZVOUS] = {"rendezvous", "hvd-task --serve", "the rendezvous server", "the rendezvous server",
-				 "ranks that have met go on until they use it again"},
 	[HVD_LOSS_SHIM] = {NULL, "hvd-task", "the rank shim", "which had started the rank",
 			   "its rank has ended with it"},
 	[HVD_LOSS_HOST] = {.duty = "with all ranks there"},

@@ -3,7 +3,7 @@
  * loss.h - a process of the launch that has ended before the ranks that need it, or a host that was lost.
  *
  * The driver hears of it by the end of a connection, which does not tell how, or from the process's watchdog:
- *   {"t":"died", "node":I, "serves":"agent"|"relay"|"rendezvous", "pid":P, "status":S, "ended":NS}
+ *   {"t":"died", "node":I, "serves":"agent"|"relay", "pid":P, "status":S, "ended":NS}
  */
 #ifndef HVD_DRIVER_LOSS_H
 #define HVD_DRIVER_LOSS_H
@@ -15,13 +15,12 @@
 #include <sys/types.h>
 
 enum hvd_loss_of {
-	HVD_LOSS_AGENT,      /* the node agent that stays beside Slurm's tasks (task/stay.h) */
-	HVD_LOSS_RELAY,      /* the same, with the host's relay of the rendezvous */
-	HVD_LOSS_RENDEZVOUS, /* the server on rank 0's host */
-	HVD_LOSS_SHIM,       /* of one rank */
-	HVD_LOSS_HOST,       /* with all that ran there: no process, so it has no name and no outlook */
+	HVD_LOSS_AGENT, /* the node agent that stays beside Slurm's tasks (task/stay.h) */
+	HVD_LOSS_RELAY, /* the same, with the host's relay of the rendezvous */
+	HVD_LOSS_SHIM,  /* of one rank */
+	HVD_LOSS_HOST,  /* with all that ran there: no process, so it has no name and no outlook */
 };
-#define HVD_LOSS_KINDS 5
+#define HVD_LOSS_KINDS 4
 
 struct hvd_loss {
 	enum hvd_loss_of of;

@@ -29,8 +29,6 @@ static char *expected_ranks(const struct hvd_losses *losses, const struct hvd_lo
 {
 	const struct hvd_init_watch *watch = losses->agents->init_watch;
 
-	if (watch && loss->of == HVD_LOSS_RENDEZVOUS)
-		return hvd_init_watch_expected(watch, -1);
 	return watch && loss->of == HVD_LOSS_RELAY ? hvd_init_watch_expected(watch, (int32_t)host) : NULL;
 }
 

@@ -124,6 +124,7 @@ void hvd_node_agents_boot(const struct hvd_node_agents *agents, struct hvd_boot 
 	hvd_clients_boot(agents->clients, &agents->self, agents->opts, boot);
 	hvd_plan_ports(agents->opts->spec, &boot->ports, &boot->store_port, &boot->rank_ports);
 	boot->relays = hvd_relays_wanted(agents->opts) ? (unsigned)agents->opts->spec->relay.fan_out : 0;
+	boot->network = hvd_relays_ask_own(agents->opts);
 }
 
 struct hvd_stacks *hvd_node_agents_stacks(const struct hvd_node_agents *agents)
@@ -151,11 +152,6 @@ static void on_waits(const char *text, void *arg)
 	hvd_stacks_waits(agents->stacks, text);
 }
 
-static void on_said(enum hvd_log_level level, const char *text, void *arg)
-{
-	hvd_log(((struct hvd_node_agents *)arg)->log, level, "%s", text);
-}
-
 static void on_changes(uint64_t n, void *arg)
 {
 	hvd_progress_store(((struct hvd_node_agents *)arg)->rank_progress, n);
@@ -181,9 +177,9 @@ static void on_init_failed(const struct hvd_err *why, void *arg)
 /* The rendezvous is to answer PyTorch's ranks. */
 static void serve_torch(struct hvd_node_agents *agents)
 {
-	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_said, on_changes};
+	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_changes};
 
-	if (!hvd_rv_service_wanted(agents->opts->spec))
+	if (!hvd_launch_spec_has_store(agents->opts->spec))
 		return;
 	hvd_rv_service_tcpstore(&agents->service, &ops, agents);
 	agents->init_watch = hvd_init_watch_create(agents->base, agents->opts->spec->deadlines.init, &agents->service,
@@ -221,6 +217,7 @@ struct hvd_node_agents *hvd_node_agents_create(struct event_base *base, enum hvd
 
 	*agents = (struct hvd_node_agents){
 		.base = base, .barrier = barrier, .opts = opts, .session = session, .ops = ops, .arg = arg, .log = log};
+	agents->open_relay = -1;
 	agents->plan.elastic = barrier == HVD_BARRIER_AS_THEY_COME;
 	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
 	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;

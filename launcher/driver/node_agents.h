@@ -28,11 +28,8 @@
  *   register                                                  node.h
  *   report                                                    task/probe.h
  *   {"t":"cannot", "host":NAME, "why":TEXT, "hint":TEXT}      it cannot do its part; any process of the job may say so
- *   {"t":"serving", "node":I, "port":P, "relay_port":R}       the rendezvous on rank 0's host is open (task/serve.h);
- *                                                             its other messages: lib/rendezvous/service.h
  * and what plan_delivery.h, driver.h and agent_commands.h have. To an agent:
  *   {"t":"probe", …}                                          task/probe.h
- *   {"t":"serve", "tcpstore":B}                               start the rendezvous on your host (task/serve.h)
  *   {"t":"plan", "ranks":[], "stay":true}                     your host is part of an elastic job
  *   {"t":"failed"} {"t":"misused"}                            the start has failed; misused: by a wrong option
  *   {"t":"end"}                                               end your ranks and yourself; again: at once

@@ -34,9 +34,9 @@ struct hvd_node_agents {
 	struct hvd_progress *rank_progress; /* NULL: nobody wants to know */
 	struct hvd_plan plan;               /* its layout in an elastic job: that of ranks to be started */
 	struct hvd_layout layout;           /* of an elastic job's generation */
+	int32_t open_relay;                 /* of an elastic job: the host whose relay is open to all; -1 = none */
 	enum {
 		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
-		HVD_AGENTS_OPENING,   /* the rendezvous on rank 0's host */
 		HVD_AGENTS_PROBING,
 		HVD_AGENTS_MEASURING, /* the network between the hosts (measure.h) */
 		HVD_AGENTS_OPEN,      /* the decision was made */
@@ -84,8 +84,6 @@ void hvd_admission_check(struct hvd_node_agents *agents);
 void hvd_admission_probe(struct hvd_node_agents *agents);
 /* A host that came after the decision has reported. */
 void hvd_admission_join(struct hvd_node_agents *agents, uint32_t host);
-/* The rendezvous on rank 0's host says that it is open. */
-void hvd_admission_serving(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg);
 
 /* ---- agent_messages.c: hvd_clients_ops ---- */
 

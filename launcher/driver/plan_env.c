@@ -207,6 +207,7 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 	json_t *out = json_object();
 
 	in.port = hvd_plan_rendezvous(plan, table, h, &in.rendezvous);
+	in.store_port = hvd_plan_store(plan, table, h, &in.store_addr);
 	in.rank0 = hvd_plan_host_addr(plan, table, rank0);
 	rank0_ports(opts->spec, &table->hosts[rank0].node, in.rank0_ports);
 	hvd_emit_all(&in, &env);

@@ -13,11 +13,46 @@ in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_node
 	return hvd_relays_at(&plan->relays, host) ? table->hosts[host].node.relay : plan->endpoints->port;
 }
 
+int32_t hvd_plan_open_relay(const struct hvd_plan *plan, const struct hvd_node_table *table)
+{
+	uint32_t rank0;
+
+	if (!plan->relays.network || plan->local || plan->layout.size == 0)
+		return -1;
+	rank0 = (uint32_t)plan->layout.rank_slots[0].host;
+	return hvd_relays_at(&plan->relays, rank0) && table->hosts[rank0].node.relay_network ? (int32_t)rank0 : -1;
+}
+
+in_port_t hvd_plan_store(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+			 struct hvd_addr *addr)
+{
+	int32_t open = hvd_plan_open_relay(plan, table);
+
+	if (open < 0)
+		return hvd_plan_rendezvous(plan, table, host, addr);
+	*addr = hvd_plan_host_addr(plan, table, (uint32_t)open);
+	return table->hosts[open].node.relay_network;
+}
+
 static void add_addr(json_t *list, const struct hvd_addr *addr)
 {
 	char text[HVD_ADDR_TEXT];
 
 	json_array_append_new(list, json_string(hvd_addr_text(addr, text)));
+}
+
+json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_node_table *table)
+{
+	json_t *list = json_array();
+
+	for (int h = 0; h < plan->layout.n_hosts; h++) {
+		const struct hvd_node *node = &table->hosts[h].node;
+
+		for (int i = 0; plan->layout.hosts[h].n > 0 && i < node->n_ifaces; i++)
+			for (int a = 0; a < node->ifaces[i].n_addrs; a++)
+				add_addr(list, &node->ifaces[i].addrs[a]);
+	}
+	return list;
 }
 
 /* The addresses of the root, the one that this host has reached in the probe first. All of them where the host was not
@@ -56,7 +91,7 @@ json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table 
 {
 	const struct hvd_relay_place *place;
 	struct hvd_addr addr;
-	json_t *root, *up;
+	json_t *root, *up, *relay;
 	in_port_t port;
 	char text[HVD_ADDR_TEXT];
 
@@ -72,7 +107,13 @@ json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table 
 		port = table->hosts[place->parent].node.relay_children;
 	}
 	addr = hvd_plan_host_addr(plan, table, host);
-	return json_pack("{s:I, s:s, s:o, s:i, s:o, s:i, s:b}", "origin", (json_int_t)place->origin, "addr",
-			 hvd_addr_text(&addr, text), "up", up, "port", (int)port, "root", root, "root_port",
-			 (int)plan->endpoints->relay_port, "children", place->children > 0);
+	relay = json_pack("{s:I, s:s, s:o, s:i, s:o, s:i, s:b}", "origin", (json_int_t)place->origin, "addr",
+			  hvd_addr_text(&addr, text), "up", up, "port", (int)port, "root", root, "root_port",
+			  (int)plan->endpoints->relay_port, "children", place->children > 0);
+	/* In an elastic job nobody is rank 0 yet. */
+	if (plan->elastic && plan->relays.network)
+		json_object_set_new(relay, "network", json_array());
+	else if (hvd_plan_open_relay(plan, table) == (int32_t)host)
+		json_object_set_new(relay, "network", hvd_plan_host_addrs(plan, table));
+	return relay;
 }

@@ -109,14 +109,13 @@ static int set_endpoint(struct hvd_plan *plan, const struct hvd_node_table *tabl
 	int i = plan_endpoint(plan, table, host);
 
 	plan->endpoint[host] = (int8_t)i;
-	if (i >= 0 || plan->relays.used)
+	if (i >= 0 || plan->by_relays || plan->relays.used)
 		return 0;
 	hvd_err_set(err, HVD_E_NET,
 		    "the rendezvous server cannot be reached from there at port %u of any of its %zu addresses%s",
 		    plan->endpoints->port, plan->endpoints->n, hvd_plan_takes_ipv6(plan, table) ? "" : " over IPv4");
 	hvd_err_hint(err, plan->elastic ? "is a firewall between this host and the one that hvdrun runs on?"
-					: "is a firewall between this host and the nodes? --hvd-rendezvous=batch runs "
-					  "it on rank 0's node");
+					: "is a firewall between this host and the nodes?");
 	return hvd_err_host(err, table->hosts[host].node.name);
 }
 
@@ -136,7 +135,7 @@ static void reset(struct hvd_plan *plan)
 
 static bool all_reach_endpoints(const struct hvd_plan *plan, const struct hvd_plan_group *group)
 {
-	for (uint32_t i = 0; i < group->n; i++)
+	for (uint32_t i = 0; i < group->n && !plan->by_relays; i++)
 		if (plan_endpoint(plan, group->table, group->host[i]) < 0)
 			return false;
 	return true;
@@ -152,7 +151,7 @@ static int choose_endpoints(struct hvd_plan *plan, const struct hvd_plan_group *
 
 		if (set_endpoint(plan, group->table, h, err) != 0)
 			return -1;
-		if (i < MAX_TOLD)
+		if (i < MAX_TOLD && plan->endpoint[h] >= 0)
 			hvd_verbose(log, "%s: rendezvous at %s port %u", group->table->hosts[h].node.name,
 				    hvd_addr_text(&plan->endpoints->addrs[plan->endpoint[h]], addr),
 				    plan->endpoints->port);

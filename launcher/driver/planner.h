@@ -19,12 +19,14 @@
 /* Hex digits of a launch's run id. */
 #define HVD_RUN_ID_LEN 32
 
-/* The caller sets `mpi`, `elastic`, `loopback`, `run_id` and `restarts`; all else is zero before hvd_plan_make(). */
+/* The caller sets `mpi`, `elastic`, `loopback`, `by_relays`, `run_id` and `restarts`; all else is zero before
+ * hvd_plan_make(). */
 struct hvd_plan {
-	bool mpi;      /* the workers' controller is MPI (emit.h), which needs no IPv4 */
-	bool elastic;  /* hosts come and go: there is no layout in the registrations, and others may follow */
-	bool loopback; /* the ranks of an elastic job are to be connected over loopback */
-	int restarts;  /* how often all ranks were started anew, in an elastic job of PyTorch's kind */
+	bool mpi;       /* the workers' controller is MPI (emit.h), which needs no IPv4 */
+	bool elastic;   /* hosts come and go: there is no layout in the registrations, and others may follow */
+	bool loopback;  /* the ranks of an elastic job are to be connected over loopback */
+	bool by_relays; /* hosts need not reach the rendezvous: their ranks are to meet at relays (relays.h) */
+	int restarts;   /* how often all ranks were started anew, in an elastic job of PyTorch's kind */
 	/* The launch's, random. Only its ranks are told: keys in the store contain it. */
 	char run_id[HVD_RUN_ID_LEN + 1];
 
@@ -79,6 +81,13 @@ json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *t
 /* Where the ranks of a host meet the others: an address and port of the rendezvous, or of the host's relay. */
 in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
 			      struct hvd_addr *addr);
+/* Where all ranks find PyTorch's store: those of this host at its own relay, or at that of rank 0's host. */
+in_port_t hvd_plan_store(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+			 struct hvd_addr *addr);
+/* The host whose relay is open to all ranks, rank 0's; -1: there is none. */
+int32_t hvd_plan_open_relay(const struct hvd_plan *plan, const struct hvd_node_table *table);
+/* The addresses that may come to that relay: those of all hosts of the layout. */
+json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_node_table *table);
 /* What a host's node agent is told of its relay (task/agent.h); NULL where the host has none. */
 json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host);
 

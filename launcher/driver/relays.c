@@ -19,27 +19,18 @@ bool hvd_relays_wanted(const struct hvd_driver_opts *opts)
 	return !opts->loopback && !impossible(opts) && opts->spec->relay.when != HVD_RELAY_NEVER;
 }
 
-bool hvd_relays_ask_shared(const struct hvd_driver_opts *opts)
+/* Do ranks of PyTorch meet at the rendezvous? Those of Horovod's elastic jobs get no variables of PyTorch's. */
+static bool has_torch(const struct hvd_launch_spec *spec)
 {
-	return hvd_relays_wanted(opts) && opts->spec->relay.when == HVD_RELAY_AUTO && opts->ranks < HVD_RELAYS_MANY;
+	return hvd_launch_spec_has_store(spec) && !(spec->elastic.on && spec->elastic.max_restarts < 0);
+}
+
+bool hvd_relays_ask_own(const struct hvd_driver_opts *opts)
+{
+	return hvd_relays_wanted(opts) && opts->spec->relay.when == HVD_RELAY_AUTO && has_torch(opts->spec);
 }
 
 /* ---- are they used ---- */
-
-/* Why relays are to be used, for messages; NULL: they are not. */
-static char *reason(const struct hvd_driver_opts *opts, uint32_t ranks)
-{
-	if (opts->spec->relay.when == HVD_RELAY_ALWAYS)
-		return hvd_xstrdup("--store-relay=always");
-	if (opts->hosts_shared)
-		return hvd_xstrdup("other users may have processes on these hosts");
-	return ranks >= HVD_RELAYS_MANY ? hvd_xasprintf("%u ranks are many", (unsigned)ranks) : NULL;
-}
-
-static bool on_machine(const struct hvd_node *node, const char *machine)
-{
-	return strcmp(node->machine, machine) == 0;
-}
 
 static int can_relay(const struct hvd_node *node, struct hvd_err *err)
 {
@@ -50,22 +41,15 @@ static int can_relay(const struct hvd_node *node, struct hvd_err *err)
 	return hvd_err_host(err, node->name);
 }
 
-/* Those of the listed hosts that are to have a relay, in place; returns how many. -1 with err set: one cannot. */
-static int relay_hosts(const struct hvd_node_table *table, uint32_t *hosts, uint32_t n, const char *machine,
-		       struct hvd_err *err)
+int hvd_relays_possible(const struct hvd_driver_opts *opts, const struct hvd_node_table *table, enum hvd_stage least,
+			const struct hvd_endpoints *root, struct hvd_err *err)
 {
-	int kept = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		const struct hvd_node *node = &table->hosts[hosts[i]].node;
-
-		if (on_machine(node, machine))
-			continue;
-		if (can_relay(node, err) != 0)
+	if (!hvd_relays_wanted(opts) || !root->relay_port)
+		return hvd_err_set(err, HVD_E_NET, "there can be no relays of the rendezvous");
+	for (uint32_t h = 0; h < table->n; h++)
+		if (table->hosts[h].stage >= least && can_relay(&table->hosts[h].node, err) != 0)
 			return -1;
-		hosts[kept++] = hosts[i];
-	}
-	return kept;
+	return 0;
 }
 
 /* ---- the tree ---- */
@@ -110,41 +94,31 @@ static enum hvd_log_level missed(const struct hvd_driver_opts *opts)
 }
 
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
-		     enum hvd_stage least, uint32_t ranks, const struct hvd_endpoints *root, const struct hvd_log *log)
+		     enum hvd_stage least, const struct hvd_endpoints *root, const struct hvd_log *log)
 {
 	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay.fan_out;
 	struct hvd_err err = {0};
-	char *why;
-	int found;
 
 	if (opts->spec->relay.when != HVD_RELAY_NEVER && impossible(opts))
 		hvd_log(log, missed(opts), "there can be no relays of the rendezvous, as %s; " DIRECT,
 			impossible(opts));
 	if (!hvd_relays_wanted(opts) || !root->relay_port)
 		return;
-	why = reason(opts, ranks);
-	if (!why) {
-		hvd_verbose(log,
-			    "ranks connect to the rendezvous over the network: %u ranks are few, and no other user is "
-			    "known to have processes on these hosts",
-			    (unsigned)ranks);
+	if (hvd_relays_possible(opts, table, least, root, &err) != 0) {
+		hvd_log(log, missed(opts), "%s: %s; " DIRECT, err.host, err.msg);
 		return;
 	}
 	hosts = hvd_node_table_list(table, least, &n);
-	found = relay_hosts(table, hosts, n, root->machine, &err);
-	if (found < 0) {
-		hvd_log(log, missed(opts), "%s: %s; " DIRECT, err.host, err.msg);
-	} else if (found > 0 || opts->spec->elastic.on) {
-		relays->used = true;
-		grow(relays, table->n);
-		make_tree(relays, table, hosts, (uint32_t)found, fan_out);
-		hvd_verbose(log,
-			    "ranks meet at a relay of the rendezvous on their host, as %s: %d relays, %u of them "
-			    "connect to the rendezvous itself",
-			    why, found, (unsigned)found < fan_out ? (unsigned)found : fan_out);
-	}
+	relays->used = true;
+	relays->network = hvd_relays_ask_own(opts) && opts->hosts_own;
+	grow(relays, table->n);
+	make_tree(relays, table, hosts, n, fan_out);
+	hvd_verbose(log,
+		    "ranks meet at a relay of the rendezvous on their host%s: %u relays, %u of them connect to the "
+		    "rendezvous itself",
+		    relays->network ? ", those of PyTorch at that of rank 0's host" : "", (unsigned)n,
+		    (unsigned)(n < fan_out ? n : fan_out));
 	free(hosts);
-	free(why);
 }
 
 void hvd_relays_clear(struct hvd_relays *relays)
@@ -155,15 +129,10 @@ void hvd_relays_clear(struct hvd_relays *relays)
 
 /* ---- hosts that come and go ---- */
 
-int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host,
-		    const struct hvd_endpoints *root, struct hvd_err *err)
+int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err)
 {
-	const struct hvd_node *node = &table->hosts[host].node;
-
 	grow(relays, table->n);
-	if (on_machine(node, root->machine))
-		return 0;
-	if (can_relay(node, err) != 0)
+	if (can_relay(&table->hosts[host].node, err) != 0)
 		return -1;
 	set_parent(relays, host, HVD_RELAY_PARENT_ROOT);
 	return 0;

@@ -7,15 +7,17 @@
  * rendezvous of the launch, or another relay. While relays are used the root listens on loopback, and at a port for
  * relays alone, so nobody can reach the store who has not proven that they belong to the launch.
  *
- * --store-relay says when relays are used. `auto` does where processes of other users may run on the job's hosts,
- * because a connection over the network cannot prove whose it is; and where ranks are many (HVD_RELAYS_MANY), because
- * each rank has a connection to the server that it meets the others at, and reads what all others have written. Else
- * ranks connect to the root over the network, so that MASTER_ADDR is an address that all hosts know, as some programs
- * expect. All hosts of a job do the same: if one of them can have no relay, there are none.
+ * Relays are used where each host can have one, unless --store-relay=never. All hosts of a job do the same: if one of
+ * them can have no relay, there are none, and all ranks connect to the root over the network, where their addresses are
+ * all that tells them from others.
+ *
+ * Programs of PyTorch take MASTER_ADDR for an address of rank 0's host, and open further ports there. So on nodes that
+ * are the job's alone the relay of rank 0's host listens on the network as well, for the job's hosts, and all ranks of
+ * PyTorch meet there. Not where --store-relay=always, nor where that host has not the descriptors for all ranks.
  *
  * The tree: each parent has `fan_out` relays at most. So all relays connect to the root where there are no more than
- * that; else the first of them do, in the order of hosts, the next ones connect to the first of these, and so on. Ranks
- * on the root's own machine use the root. In an elastic job a host that comes later connects to the root.
+ * that; else the first of them do, in the order of hosts, the next ones connect to the first of these, and so on. In an
+ * elastic job a host that comes later connects to the root.
  *
  * Does no I/O.
  */
@@ -31,12 +33,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So many ranks are many. */
-#define HVD_RELAYS_MANY 256
-
 enum {
 	HVD_RELAY_PARENT_ROOT = -1,
-	HVD_RELAY_NONE = -2, /* the host's ranks use the root, or the host is not part of the job */
+	HVD_RELAY_NONE = -2, /* the host is not part of the job */
 };
 
 struct hvd_relay_place {
@@ -48,6 +47,7 @@ struct hvd_relay_place {
 /* A zeroed struct: none are used. */
 struct hvd_relays {
 	bool used;
+	bool network;                  /* that of rank 0's host is open to the ranks of all hosts */
 	uint32_t n;                    /* of `place` */
 	struct hvd_relay_place *place; /* by host; NULL unless `used` */
 	uint32_t next_origin;
@@ -56,20 +56,24 @@ struct hvd_relays {
 /* May relays be used in this launch at all? Then hosts must be told to prepare one each (struct hvd_boot). */
 bool hvd_relays_wanted(const struct hvd_driver_opts *opts);
 
-/* Does it matter whether hosts are shared with other users (opts->hosts_shared)? */
-bool hvd_relays_ask_shared(const struct hvd_driver_opts *opts);
+/* Can each host that has come to stage `least` have one? -1 with err set: one cannot, and is named. `root` is where the
+ * rendezvous listens. */
+int hvd_relays_possible(const struct hvd_driver_opts *opts, const struct hvd_node_table *table, enum hvd_stage least,
+			const struct hvd_endpoints *root, struct hvd_err *err);
 
-/* Decide whether relays are used by the hosts that have come to stage `least`, which have a number of ranks in all, and
- * what the tree is. `root` is where the rendezvous listens. Says why, with --verbose, or as a warning where
- * the user wants relays and cannot have them. *relays is zero before. */
+/* May one of them be opened to the network, if the hosts are the job's own (opts->hosts_own)? */
+bool hvd_relays_ask_own(const struct hvd_driver_opts *opts);
+
+/* Decide whether relays are used by the hosts that have come to stage `least`, and what the tree is. `root` is where
+ * the rendezvous listens. Says why, with --verbose, or as a warning where the user wants relays and cannot have them.
+ * *relays is zero before. */
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
-		     enum hvd_stage least, uint32_t ranks, const struct hvd_endpoints *root, const struct hvd_log *log);
+		     enum hvd_stage least, const struct hvd_endpoints *root, const struct hvd_log *log);
 void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
 
 /* While relays are used, in an elastic job: a host comes, in a table that may have grown, or goes. -1 with err set:
  * the host can have no relay. */
-int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host,
-		    const struct hvd_endpoints *root, struct hvd_err *err);
+int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err);
 void hvd_relays_leave(struct hvd_relays *relays, uint32_t host);
 
 /* Does this host have a relay? */

@@ -6,31 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool hvd_rv_service_wanted(const struct hvd_launch_spec *spec)
-{
-	const unsigned torch = HVD_FW_TORCH | HVD_FW_TORCHRUN | HVD_FW_DEEPSPEED | HVD_FW_ACCELERATE | HVD_FW_LIGHTNING;
-
-	return spec->store == HVD_STORE_AGENT && (spec->frameworks & torch);
-}
-
-void hvd_rv_service_elsewhere(struct hvd_rv_service *service, struct hvd_conn *conn, const struct hvd_node_table *nodes,
-			      uint32_t host, in_port_t port, in_port_t relay_port)
-{
-	struct hvd_endpoints ep = {.addrs = hvd_xcalloc(HVD_MAX_ENDPOINTS, sizeof(*ep.addrs)),
-				   .port = port,
-				   .relay_port = relay_port,
-				   .host = (int32_t)host};
-	const struct hvd_node *node = &nodes->hosts[host].node;
-	const struct hvd_addr *addr;
-	uint8_t iface;
-
-	hvd_addr_parse("127.0.0.1", &ep.addrs[ep.n++]);
-	while (ep.n < HVD_MAX_ENDPOINTS && (addr = hvd_node_table_addr(node, ep.n - 1, &iface)))
-		ep.addrs[ep.n++] = *addr;
-	memcpy(ep.machine, node->machine, sizeof(ep.machine));
-	hvd_rv_service_connect(service, conn, &ep);
-}
-
 void hvd_rv_service_admit_nodes(struct hvd_rv_service *service, const struct hvd_node_table *nodes)
 {
 	struct hvd_addr *addrs = NULL;

@@ -10,11 +10,6 @@
 #include "node_table.h"
 #include "planner.h"
 
-/* Does any rank of this launch find a TCPStore at the rendezvous? */
-bool hvd_rv_service_wanted(const struct hvd_launch_spec *spec);
-/* The service runs on this host, at these ports of all its addresses; `conn` leads to it. */
-void hvd_rv_service_elsewhere(struct hvd_rv_service *service, struct hvd_conn *conn, const struct hvd_node_table *nodes,
-			      uint32_t host, in_port_t port, in_port_t relay_port);
 /* Admit the hosts of the node table, and nobody else: a host that has left the table is shut out by the next call. */
 void hvd_rv_service_admit_nodes(struct hvd_rv_service *service, const struct hvd_node_table *nodes);
 /* The plan is made: listen only on the addresses that it uses, and learn how many ranks meet in each scope. */

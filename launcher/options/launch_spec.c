@@ -116,7 +116,6 @@ static void set_srun_tasks(struct hvd_launch_spec *spec, const struct hvd_option
 	spec->srun.heterogeneous = o->het_group || o->het_colon;
 	spec->srun.shares_step = o->overlap || o->immediate;
 	spec->srun.overcommit = o->overcommit;
-	spec->srun.exclusive = o->exclusive;
 }
 
 static void set_srun(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp)
@@ -180,8 +179,6 @@ static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o
 	int fan_out = text ? atoi(text) : 0;
 
 	hvd_strv_add_all(&spec->interfaces, o->nics.v);
-	/* hvdrun reads the ranks' results out of the rendezvous. */
-	spec->rendezvous = o->run_func ? HVD_RENDEZVOUS_LAUNCH : (enum hvd_rendezvous_at)o->rendezvous;
 	spec->frameworks = o->frameworks;
 	spec->store = (enum hvd_store_mode)o->store;
 	spec->relay.when = (enum hvd_relay_mode)o->relay;
@@ -249,6 +246,13 @@ void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options
 	set_driver(spec, o, envp);
 	set_troubles(spec, o);
 	set_output(spec, o);
+}
+
+bool hvd_launch_spec_has_store(const struct hvd_launch_spec *spec)
+{
+	const unsigned torch = HVD_FW_TORCH | HVD_FW_TORCHRUN | HVD_FW_DEEPSPEED | HVD_FW_ACCELERATE | HVD_FW_LIGHTNING;
+
+	return spec->store == HVD_STORE_AGENT && (spec->frameworks & torch);
 }
 
 void hvd_launch_spec_clear(struct hvd_launch_spec *spec)

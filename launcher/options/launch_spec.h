@@ -20,18 +20,11 @@
 
 struct hvd_options;
 
-/* --rendezvous: the host that the rendezvous runs on */
-enum hvd_rendezvous_at {
-	HVD_RENDEZVOUS_AUTO = 0, /* as is_elsewhere() in launcher/driver/admission.c decides */
-	HVD_RENDEZVOUS_LAUNCH,   /* the driver's */
-	HVD_RENDEZVOUS_BATCH,    /* rank 0's */
-};
-
-/* --store-relay: whether ranks meet at a relay on their own host, which alone talks to the rendezvous. */
+/* --store-relay: whether ranks meet at a relay on their own host, which alone talks to the rendezvous
+ * (launcher/driver/relays.h). */
 enum hvd_relay_mode {
-	HVD_RELAY_AUTO =
-		0, /* where hosts are shared with other jobs, or ranks are many: see launcher/driver/relays.h */
-	HVD_RELAY_ALWAYS,
+	HVD_RELAY_AUTO = 0,
+	HVD_RELAY_ALWAYS, /* and at none of another host */
 	HVD_RELAY_NEVER,
 };
 #define HVD_RELAY_FAN_OUT 32
@@ -142,7 +135,6 @@ struct hvd_launch_spec {
 		bool tasks_per_node;            /* --ntasks-per-node, from any source */
 		bool heterogeneous;             /* --het-group, or ":" */
 		bool shares_step;               /* --overlap, --immediate: no wait for CPUs of the step we are in */
-		bool exclusive; /* the job that srun makes is to have its nodes to itself; within a job, CPUs */
 		bool overcommit, pty;
 		bool talks;          /* -v or -Q */
 		bool handles_output; /* --output, --error, --pty or --label: output is not hvdrun's to label */
@@ -169,9 +161,8 @@ struct hvd_launch_spec {
 	const char *preflight_hook; /* the site's program, which --preflight runs on each host; NULL = there is none */
 	int spares; /* hosts that the job has beyond those that it needs, so that the worst can be left out */
 	struct hvd_strv interfaces; /* names, prefixes or networks; empty = the driver finds them */
-	enum hvd_rendezvous_at rendezvous;
-	unsigned frameworks;       /* bits of enum hvd_framework: whose variables ranks get */
-	enum hvd_store_mode store; /* who has PyTorch's TCPStore */
+	unsigned frameworks;        /* bits of enum hvd_framework: whose variables ranks get */
+	enum hvd_store_mode store;  /* who has PyTorch's TCPStore */
 	struct {
 		enum hvd_relay_mode when;
 		int fan_out; /* relays that connect to one parent at most */
@@ -216,5 +207,8 @@ struct hvd_launch_spec {
  * output.dir are the spec's own; other strings stay those of `o`, which must outlive it. */
 void hvd_launch_spec_make(struct hvd_launch_spec *spec, const struct hvd_options *o, char *const *envp);
 void hvd_launch_spec_clear(struct hvd_launch_spec *spec);
+
+/* Do ranks of this launch find PyTorch's TCPStore at the rendezvous? */
+bool hvd_launch_spec_has_store(const struct hvd_launch_spec *spec);
 
 #endif

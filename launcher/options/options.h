@@ -105,7 +105,7 @@ struct hvd_options {
 	char *output_filename, *mpi_args, *binding_args, *ssh_identity_file;
 	int ssh_port;
 	int controller; /* enum hvd_controller */
-	bool disable_cache, tcp, prefix_timestamp;
+	bool tcp, prefix_timestamp;
 	/* Tunables of horovodrun's: hvd_options_tunables() makes variables of them. */
 	int fusion_threshold_mb, cache_capacity;
 	double cycle_time_ms;
@@ -125,7 +125,6 @@ struct hvd_options {
 	char *erf;                /* path at which jsrun's resource file is to stay */
 	char *run_func, *results; /* hvd_options_check(): both are given, or none */
 	int launcher;             /* enum hvd_launcher */
-	int rendezvous;           /* enum hvd_rendezvous_at */
 	int store;                /* enum hvd_store_mode */
 	int relay;                /* enum hvd_relay_mode */
 	unsigned frameworks;      /* bits of enum hvd_framework */

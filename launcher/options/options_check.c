@@ -155,11 +155,6 @@ static int check_function(const struct hvd_options *o, struct hvd_err *err)
 	}
 	if (o->run_func && o->selftest)
 		return hvd_err_set(err, HVD_E_USAGE, "--run-func and --selftest cannot be given together");
-	if (o->run_func && o->rendezvous == HVD_RENDEZVOUS_BATCH) {
-		hvd_err_set(err, HVD_E_USAGE,
-			    "with --run-func the rendezvous runs where hvdrun does, not on the first node");
-		return hvd_err_hint(err, "leave --rendezvous=batch out");
-	}
 	return 0;
 }
 
@@ -178,11 +173,6 @@ static int check_elastic(const struct hvd_options *o, struct hvd_err *err)
 			    "--reset-limit is for Horovod's kind of elastic job, and --max-restarts for PyTorch's");
 		return hvd_err_hint(err, "leave one of them out: --max-restarts counts failures, and changes of hosts "
 					 "have no limit");
-	}
-	if (o->rendezvous == HVD_RENDEZVOUS_BATCH) {
-		hvd_err_set(err, HVD_E_USAGE,
-			    "the rendezvous of an elastic job runs where hvdrun does, not on the first host");
-		return hvd_err_hint(err, "leave --rendezvous=batch out");
 	}
 	return 0;
 }
@@ -280,11 +270,10 @@ static void add_notes(struct hvd_options *o)
 	const struct hvd_opt *row;
 
 	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
-		if (row->needs && o->source[i] && !hvd_options_on(o, row->needs))
+		if (row->no_effect && o->source[i])
+			hvd_strv_addf(&o->notes, "option --%s has no effect: %s", row->name, row->no_effect);
+		else if (row->needs && o->source[i] && !hvd_options_on(o, row->needs))
 			hvd_strv_addf(&o->notes, "option --%s has no effect without --%s", row->name, row->needs);
-	if (o->disable_cache)
-		hvd_strv_add(&o->notes,
-			     "option --disable-cache has no effect: hosts are looked at anew by every launch");
 	if (o->hvd >= 0)
 		hvd_strv_addf(&o->notes, "option --%s is for srun's plugin and has no effect here",
 			      o->hvd ? "hvd" : "no-hvd");

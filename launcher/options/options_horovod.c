@@ -72,7 +72,7 @@ static const struct hvd_opt rows[] = {
 	{ROW("network-interface", REQUIRED, START, "NAME", "Use this network interface; may be repeated for more"),
 	 .type = HVD_OPT_LIST, .at = HVD_AT(nics)},
 	{ROW("disable-cache", NONE, START, NULL, "Without effect: every launch checks its hosts anew"),
-	 .type = HVD_OPT_FLAG, .at = HVD_AT(disable_cache)},
+	 .type = HVD_OPT_PASS, .no_effect = "hosts are looked at anew by every launch"},
 	{TEXT("config-file", START, "FILE", "Read options from this YAML file; the command line wins over it",
 	      config_file),
 	 .env = "HVD_CONFIG"},

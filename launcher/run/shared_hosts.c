@@ -18,7 +18,7 @@ static void ask(int out, void *arg)
 	struct hvd_err err = {0};
 	bool shared = false;
 
-	if ((job ? hvd_slurm_job_shared(job, &shared, &err) : hvd_slurm_jobs_share(&shared, &err)) == 0)
+	if (hvd_slurm_job_shared(job, &shared, &err) == 0)
 		dprintf(out, "%d", shared);
 	else
 		dprintf(out, "%s", err.msg);
@@ -30,10 +30,10 @@ void hvd_shared_hosts_ask(uint32_t job, double seconds, struct hvd_driver_opts *
 	struct hvd_err err = {0};
 	size_t len;
 
-	if (!hvd_relays_ask_shared(opts))
+	if (!hvd_relays_ask_own(opts))
 		return;
 	said = hvd_call(ask, &job, "Slurm", MAX_ANSWER, hvd_deadline_in(seconds), &len, NULL, &err);
-	opts->hosts_shared = said && strcmp(said, "1") == 0;
+	opts->hosts_own = said && strcmp(said, "0") == 0;
 	if (!said || (strcmp(said, "0") != 0 && strcmp(said, "1") != 0))
 		hvd_verbose(log, "cannot tell whether other users have processes on these hosts: %s",
 			    said ? said : err.msg);

@@ -8,9 +8,9 @@
 
 #include <stdint.h>
 
-/* Set opts->hosts_shared for the job with this number; 0: for one that is still to come. Where that would decide
- * nothing Slurm is not asked. A process of its own asks, for so many seconds at most: a controller that does not answer
- * must not hold up the launch. Without an answer the hosts do not count as shared, and verbose says why. */
+/* Set opts->hosts_own for the job with this number. Where that would decide nothing Slurm is not asked. A process of
+ * its own asks, for so many seconds at most: a controller that does not answer must not hold up the launch. Without an
+ * answer the hosts count as shared, and verbose says why. */
 void hvd_shared_hosts_ask(uint32_t job, double seconds, struct hvd_driver_opts *opts, const struct hvd_log *log);
 
 #endif

@@ -31,12 +31,14 @@ struct hvd_emit {
 	bool one_machine;           /* all ranks are on this machine */
 	const char *run_id;         /* of the launch; no other has it */
 	const struct hvd_rank_slot *slot;
-	int host_rank, hosts;       /* position of the rank's host among all, in the order of their first ranks */
-	const char *hostname;       /* equal on all ranks of a host, different on different hosts */
-	const char *iface;          /* this host's interface in the best network */
-	const char *ifaces;         /* its interfaces in all networks, best first, with commas between them */
-	struct hvd_addr rendezvous; /* an address that this host has reached */
-	in_port_t port;             /* of the rendezvous; host order */
+	int host_rank, hosts; /* position of the rank's host among all, in the order of their first ranks */
+	const char *hostname; /* equal on all ranks of a host, different on different hosts */
+	const char *iface;    /* this host's interface in the best network */
+	const char *ifaces;   /* its interfaces in all networks, best first, with commas between them */
+	/* Where this host's ranks reach the rendezvous, and where all ranks find PyTorch's store with HVD_STORE_AGENT;
+	 * ports in host order. */
+	struct hvd_addr rendezvous, store_addr;
+	in_port_t port, store_port;
 	const char *tf_workers; /* "\"ADDR:PORT\", …", the ranks' own servers in their order; NULL: none are wanted */
 	struct hvd_addr here;   /* the rank's host in the best network */
 	struct hvd_addr rank0;  /* rank 0's host in the best network */

@@ -13,12 +13,12 @@
 static void emit_store(const struct hvd_emit *in, struct hvd_strv *env)
 {
 	bool agent = in->store == HVD_STORE_AGENT;
-	in_port_t port = agent ? in->port : in->rank0_ports[HVD_PORT_STORE];
+	in_port_t port = agent ? in->store_port : in->rank0_ports[HVD_PORT_STORE];
 	char addr[HVD_ADDR_TEXT];
 
 	if (in->store == HVD_STORE_OFF || !port)
 		return;
-	hvd_env_set(env, "MASTER_ADDR", hvd_addr_text(agent ? &in->rendezvous : &in->rank0, addr));
+	hvd_env_set(env, "MASTER_ADDR", hvd_addr_text(agent ? &in->store_addr : &in->rank0, addr));
 	hvd_env_setf(env, "MASTER_PORT", "%u", port);
 	if (agent)
 		hvd_env_set(env, "TORCHELASTIC_USE_AGENT_STORE", "True");

@@ -12,14 +12,14 @@
 
 void hvd_emit_torchrun(const struct hvd_emit *in, struct hvd_strv *env)
 {
-	bool v6 = in->rendezvous.family == AF_INET6;
+	bool v6 = in->store_addr.family == AF_INET6;
 	char addr[HVD_ADDR_TEXT];
 
 	if (in->store != HVD_STORE_AGENT || in->hosts != in->slot->size)
 		return;
 	hvd_env_set(env, "PET_RDZV_BACKEND?", "c10d");
-	hvd_env_setf(env, "PET_RDZV_ENDPOINT?", v6 ? "[%s]:%u" : "%s:%u", hvd_addr_text(&in->rendezvous, addr),
-		     in->port);
+	hvd_env_setf(env, "PET_RDZV_ENDPOINT?", v6 ? "[%s]:%u" : "%s:%u", hvd_addr_text(&in->store_addr, addr),
+		     in->store_port);
 	hvd_env_set(env, "PET_RDZV_ID?", in->run_id);
 	hvd_env_setf(env, "PET_NNODES?", "%d", in->hosts);
 	/* The workers' store is served by the first agent, at the address that it gives here; else at a name. */

@@ -9,7 +9,7 @@
  *    "ranks":[…], "port":P,
  *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…],"f":FIRST},…], "dropped":TEXT,
  *    "user_ifnames":[[NAME,VALUE,SOURCE],…], "ports":[PORT,…],
- *    "relay":PORT, "relay_children":PORT, "no_relay":TEXT, "stays":true}
+ *    "relay":PORT, "relay_network":PORT, "relay_children":PORT, "no_relay":TEXT, "stays":true}
  *
  * "f" may be left out, and is 0 then. "user_ifnames", "ports", "stays" and what begins with "relay" or "no_relay" may
  * be left out.
@@ -58,9 +58,9 @@ struct hvd_node {
 	 * boot.rank_ports for each rank, by local rank. */
 	uint32_t n_ports;
 	in_port_t *ports;
-	/* Where this host can have a relay of the rendezvous: the relay's port on loopback, and the port on all
-	 * addresses at which other relays can connect to it; 0: there is none. */
-	in_port_t relay, relay_children;
+	/* Where this host can have a relay of the rendezvous: the relay's port on loopback, and the ports on all
+	 * addresses at which ranks of other hosts, and other relays, can connect to it; 0: there is none. */
+	in_port_t relay, relay_network, relay_children;
 	char *no_relay; /* why this host can have no relay, or NULL */
 	bool stays;     /* after the plan an agent stays beside Slurm's tasks, and connects anew (task/stay.h) */
 	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: they are not sent.

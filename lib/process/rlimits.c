@@ -165,6 +165,13 @@ unsigned long hvd_nofile(void)
 	return getrlimit(RLIMIT_NOFILE, &rl) == 0 ? rl.rlim_cur : 1024;
 }
 
+unsigned long hvd_nofile_most(void)
+{
+	struct rlimit rl;
+
+	return getrlimit(RLIMIT_NOFILE, &rl) == 0 ? rl.rlim_max : 1024;
+}
+
 unsigned long hvd_raise_nofile(void)
 {
 	struct rlimit rl;

@@ -23,8 +23,9 @@ int hvd_limits_files(unsigned long n, const char *what, struct hvd_err *err);
  * HVD_E_LIMIT, and its hint to the limit and what to do. */
 void hvd_limits_explain(int error, struct hvd_err *err);
 
-/* The soft limit of open files. */
+/* The soft limit of open files, and the hard one. */
 unsigned long hvd_nofile(void);
+unsigned long hvd_nofile_most(void);
 
 /* Raise the soft limit of open files to the hard limit, for a process with thousands of connections. Returns the soft
  * limit before, which programs that this process starts should have again (hvd_spawn.nofile); 0 = not known. */

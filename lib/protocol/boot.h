@@ -6,10 +6,10 @@
  * srun --export=NONE removes all other variables. The text holds no secret: it tells where the driver listens, and
  * nobody is let in for knowing that.
  *
- *     1;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;stderr=N;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
+ *     1;session=HEX;port=N;range=LO-HI;ports=N+M;store=1;relays=N;network=1;stderr=N;timeout=SECONDS;id=ID;verbose=N;addr=A,B,…
  *
  * 1 is the version. ID is munge, fd:N, pid:PID:N or file:PATH. Fields may come in any order, and unknown fields are
- * ignored; "range", "ports", "store", "relays" and "stderr" may be left out.
+ * ignored; "range", "ports", "store", "relays", "network", "spares" and "stderr" may be left out.
  *
  * Uses nothing but libc: the SPANK plugin links it.
  */
@@ -49,6 +49,7 @@ struct hvd_boot {
 	/* Relays of the rendezvous that one parent has at most; 0: this launch has none, so no host need prepare
 	 * one. */
 	unsigned relays;
+	bool network; /* the relay of rank 0's host may be opened to ranks of the job's other hosts */
 	/* The job has more hosts than it needs: a shim that does not reach the driver ends with status 0, since its
 	 * host may be one that was left out. */
 	bool spares;

@@ -2,30 +2,9 @@
 /*
  * service.h - the rendezvous of one launch: a server (server.h) that is set up for the launch.
  *
- * The service runs in the driver's process, or in a process of its own on rank 0's host (task/serve.h), when the
- * driver runs elsewhere. In the second case the driver has a service, too, which stands for the one on rank 0's host:
- * it sends each operation as a message over the connection to that process, and that process applies the message to its
- * own service. The messages, which service.c writes and reads:
- *
- *   {"t":"allow", "hosts":[ADDR,…]}        hvd_rv_service_admit()
- *   {"t":"relays", "origins":[N,…]}        hvd_rv_service_admit_relays()
- *   {"t":"no-relays"}                      hvd_rv_service_no_relays()
- *   {"t":"seclude"}                        hvd_rv_service_seclude()
- *   {"t":"keep", "addrs":[ADDR,…]}         hvd_rv_service_keep()
- *   {"t":"size", "ranks":N, "sizes":[[SCOPE,N],…]}    hvd_rv_service_size()
- *   {"t":"waits"}                          hvd_rv_service_ask_waits()
- *   {"t":"changes"}                        hvd_rv_service_ask_changes()
- *
- * and back, where that process answers TCPStore clients (hvd_rv_service_report_to()):
- *
- *   {"t":"joined", "joins":[[ADDR,PID,GENERATION],…]}   these processes have called init_process_group()
- *   {"t":"waits", "waits":TEXT}                         the answer to "waits"
- *   {"t":"changes", "changes":N}                        the answer to "changes"
- *   {"t":"said", "level":N, "text":TEXT}                a message of the server's log (enum hvd_log_level)
- *
- * The life of a service: it listens on all addresses of its host, and only processes of the same user on this host may
- * connect. Once the hosts of the job are known they are admitted. Once the plan is made the service stops listening on
- * the addresses that the plan does not use, and learns how many ranks meet in each scope.
+ * It runs in the driver's process. Its life: it listens on all addresses of its host, and only processes of the same
+ * user on this host may connect. Once the hosts of the job are known they are admitted. Once the plan is made the
+ * service stops listening on the addresses that the plan does not use, and learns how many ranks meet in each scope.
  *
  * Where ranks meet at relays it is secluded instead: it listens on loopback only, and at a port of their own for
  * relays, each of which proves that it belongs to the launch.
@@ -39,7 +18,6 @@
 #include "lib/job/this_host.h"
 #include "lib/net/addr.h"
 #include "lib/protocol/auth.h"
-#include "lib/protocol/conn.h"
 #include "lib/protocol/pending.h"
 #include "server.h"
 
@@ -64,54 +42,35 @@ struct hvd_rv_service_ops {
 	void (*joined)(const struct hvd_rv_join *join, void *arg);
 	/* The answer to hvd_rv_service_ask_waits(): lines, "" when nobody waits. */
 	void (*waits)(const char *text, void *arg);
-	/* What the server says, where it runs in another process: else it writes to its log itself. */
-	void (*said)(enum hvd_log_level level, const char *text, void *arg);
 	/* The answer to hvd_rv_service_ask_changes(). */
 	void (*changes)(uint64_t n, void *arg);
 };
 
-/* Zeroed: neither open nor connected. Must not move while it is open. */
+/* Zeroed: not open. Must not move while it is open. */
 struct hvd_rv_service {
-	struct hvd_rv *rv; /* the server; NULL when the service runs in another process */
+	struct hvd_rv *rv; /* the server; NULL while the service is not open */
 	struct hvd_endpoints endpoints;
 	/* Private: */
 	struct hvd_rv_access *access;
 	struct hvd_key session_key;
-	struct hvd_conn *conn; /* to the process that has the server, or NULL */
 	bool tcpstore;
 	const struct hvd_rv_service_ops *ops; /* NULL = nobody is told */
 	void *arg;
-	struct hvd_conn *report;     /* to the driver, or NULL */
-	json_t *joins;               /* that are not reported yet; NULL = none */
-	struct event *flush;         /* reports them */
 	struct hvd_pending *pending; /* relays that have not proven yet who they are; NULL = none may come */
 	bool relays;
 	struct hvd_session relay_session;
 	const struct hvd_log *log;
-	struct hvd_log said; /* the server's log where there is `report` */
-	int n_said;
 };
 
-/* Before the service is opened or connected: TCPStore clients are answered, and `ops`, which may be NULL and must
- * outlive the service, are told. */
+/* Before the service is opened: TCPStore clients are answered, and `ops`, which may be NULL and must outlive the
+ * service, are told. */
 void hvd_rv_service_tcpstore(struct hvd_rv_service *service, const struct hvd_rv_service_ops *ops, void *arg);
-/* In place of `ops`, for a service that has the driver's server: tell the driver's service over `conn`, which stays the
- * caller's, and must stay as long as the service. */
-void hvd_rv_service_report_to(struct hvd_rv_service *service, struct event_base *base, struct hvd_conn *conn);
 
 /* Start the server in this process, on all addresses of `self` at one port of lo … hi (0, 0: any port). `host` is the
  * index of this host in the job, or -1. On error the service is zero. `log` must outlive the service. */
 int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base, const struct hvd_key *session_key,
 			const struct hvd_this_host *self, in_port_t lo, in_port_t hi, int32_t host,
 			const struct hvd_log *log, struct hvd_err *err);
-/* Let `service` stand for the one at the other end of `conn`, which listens at `endpoints`. The service owns
- * endpoints.addrs from now on; `conn` stays the caller's. */
-void hvd_rv_service_connect(struct hvd_rv_service *service, struct hvd_conn *conn,
-			    const struct hvd_endpoints *endpoints);
-/* `conn` ends: if it is the service's, operations have no effect from now on; if it was reported to, nobody is told any
- * longer. */
-void hvd_rv_service_lost(struct hvd_rv_service *service, const struct hvd_conn *conn);
-/* Was it opened or connected? */
 bool hvd_rv_service_is_open(const struct hvd_rv_service *service);
 /* The service is zero after this. It may be zero before. */
 void hvd_rv_service_close(struct hvd_rv_service *service);
@@ -139,14 +98,10 @@ void hvd_rv_service_keep(struct hvd_rv_service *service, const struct hvd_addr *
  * its ranks have read them. */
 void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *layout);
 
-/* Ask what TCPStore clients wait for. ops->waits is called, at once or later, unless the server is gone. */
+/* Ask what TCPStore clients wait for. ops->waits is called, at once or later, if the service is open. */
 void hvd_rv_service_ask_waits(struct hvd_rv_service *service);
-/* Ask how often what is stored was changed. ops->changes is called, at once or later, unless the server is gone. */
+/* Ask how often what is stored was changed. ops->changes is called at once, if the service is open. */
 void hvd_rv_service_ask_changes(struct hvd_rv_service *service);
-
-/* Apply a message that the driver's service has sent to this one, which is open; or, for the driver's, one that came
- * back. What makes no sense is ignored. */
-void hvd_rv_service_message(struct hvd_rv_service *service, const json_t *msg);
 
 /* The answer of this launch's server to a probe (HVD_RV_PROBE_PATH) that comes to one of its addresses: hex of an HMAC
  * over nonce, address and port, 2 * HVD_MAC_LEN + 1 bytes. A probe that was forwarded from another address or port gets

@@ -121,8 +121,7 @@ static void run_driver(uint32_t n, uint32_t ranks, const struct hvd_session *ses
 {
 	static const struct hvd_driver_ops ops = {.failed = on_failed};
 	const struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO, .deadlines = {.start = TIMEOUT}};
-	struct hvd_driver_opts opts = {
-		.spec = &spec, .rendezvous_here = true, .hosts = n, .ranks = n * ranks, .id_text = "fd:3"};
+	struct hvd_driver_opts opts = {.spec = &spec, .hosts = n, .ranks = n * ranks, .id_text = "fd:3"};
 	struct hvd_log log = hvd_log_make("bench_driver", HVD_LOG_WARN);
 	struct event_base *base = event_base_new();
 	struct hvd_session own = *session;

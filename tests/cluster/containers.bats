@@ -104,8 +104,6 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
     # hvd-task has another uid in its user namespace than munged sees.
     in_image --container-remap-root
     placed 0
-    in_image --container-remap-root --hvd-rendezvous=batch
-    placed 0
     assert_no_leftovers
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # what run sets
 # shellcheck disable=SC2016,SC2086 # for the shell that runs the command; lists of words
-# Processes of the launch itself are killed while ranks run: the rendezvous, relays, node agents, their watchdogs, rank
+# Processes of the launch itself are killed while ranks run: relays, node agents, their watchdogs, rank
 # shims, the driver. The job ends where ranks need them, and the report says which process of which host was the first.
 
 load helpers
@@ -19,25 +19,11 @@ teardown() {
 }
 
 FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
-SERVE='hvd-task --serve'
 
 # kill_one HOST PATTERN|-x NAME: SIGKILL for one process of alice's.
 kill_one() { as_root "$1" pkill -KILL -u alice "${@:2}"; }
 relaying() { as_root "$1" pgrep -u alice -x hvd-relay >/dev/null; }
 connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
-
-@test "the rendezvous is killed before the ranks have met: the job ends soon, and says what was killed" {
-    local with
-    for with in srun hvdrun; do
-        begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 50'
-        says_times 10 4 ready
-        kill_one hvdn1 -f "$SERVE"
-        ended 15
-        if [[ $with == hvdrun ]]; then exits 1; else exits 143; fi
-        has "hvdn1: the rendezvous server (hvd-task --serve, pid " "was killed by signal 9 (SIGKILL); ranks 0-3 on hvdn[1-2] have not called init_process_group and cannot rendezvous any longer; ending the launch"
-        has_not "failed first" "were ended by"
-    done
-}
 
 @test "a relay is killed before its ranks have come: the job ends soon, and says which relay" {
     local with
@@ -50,19 +36,6 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
         if [[ $with == hvdrun* ]]; then exits 1; else exits 143; fi
         has "hvdn2: the relay of the rendezvous (hvd-relay, pid " "was killed by signal 9 (SIGKILL); ranks 2, 3 on hvdn2 have not called init_process_group and cannot rendezvous any longer; ending the launch"
         has_not "failed first" "were ended by"
-    done
-}
-
-@test "the rendezvous is killed when the ranks have met: the report tells of it" {
-    local with
-    for with in srun hvdrun; do
-        rm -rf "${WORK:?}"/*
-        begin_ranks 4 launch "$with" "${FOUR[@]}" $RANK
-        kill_one hvdn1 -f "$SERVE"
-        ended 20
-        ((status != 0))
-        has "its store is lost" "failed first" "hvd-task --serve" "killed by signal 9 (SIGKILL)"
-        [[ $(grep -c "failed first" <<<"$output") -eq 1 ]] || { echo "$output" && false; }
     done
 }
 
@@ -104,8 +77,6 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     says_times 10 4 ready
     wait_for 6 connected hvdn2
     kill_one hvdn2 -x hvd-watchdog
-    kill_one hvdn1 -f 'hvd-task --watchdog'
-    runs_on hvdn1 "$SERVE"
     on_login touch go
     ended 15
     exits_one_of 4 143
@@ -121,12 +92,12 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     [[ $(grep -c 'intact' <<<"$output") -eq 4 ]] || { echo "$output" && false; }
 }
 
-@test "a relay and the rendezvous that are stopped before the ranks have met are sent on, and the ranks meet" {
-    begin launch srun --hvd-store-relay=always --hvd-rendezvous=batch "${FOUR[@]}" \
+@test "relays that are stopped before the ranks have met are sent on, and the ranks meet" {
+    begin launch srun --hvd-store-relay=always "${FOUR[@]}" \
         bash -c "echo ready; until [ -e work/go ]; do sleep 0.1; done; exec $RANK"
     says_times 10 4 ready
     as_root hvdn2 pkill -STOP -u alice -x hvd-relay
-    as_root hvdn1 pkill -STOP -u alice -f "$SERVE"
+    as_root hvdn1 pkill -STOP -u alice -x hvd-relay
     on_login touch work/go
     within 25 met 4
     stop
@@ -174,7 +145,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     has_not warning
 }
 
-@test "hvd-driver is killed before the ranks have met: they meet, since the rendezvous is on rank 0's host" {
+@test "hvd-driver is killed before the ranks have met: the rendezvous has gone with it, and ranks fail at once" {
     local relay
     for relay in always never; do
         rm -rf "${WORK:?}"/*
@@ -182,11 +153,10 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
         says_times 10 4 ready
         on_host hvdlogin pkill -KILL -x hvd-driver
         on_login touch work/go
-        wait_for 30 met 4 || { cat "$OUT" && false; }
-        stop
         ended 20
-        exits 0
-        [[ $(grep -c 'intact' <<<"$output") -eq 4 ]] || { echo "$output" && false; }
+        exits_one_of 3 143
+        has "rank 0: its store is lost" "hvd-driver ended before the step (killed by signal 9 (SIGKILL))" \
+            "and the rendezvous has gone with it"
     done
 }
 
@@ -305,8 +275,8 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     exits 137
     has "hvd: the ranks were ended by SIGKILL, since job " " was cancelled (scancel): as the first one rank 0 on hvdn1"
     has_not "who killed it?"
-    begin launch hvdrun -N1 -n1 bash -c 'trap "" TERM; echo ready; while :; do sleep 0.2; done'
-    says 10 ready
+    begin launch hvdrun -N1 -n2 --overcommit bash -c 'trap "" TERM; echo ready; while :; do sleep 0.2; done'
+    says_times 10 2 ready
     on_login sh -c 'scancel "$(squeue -h -o %A)"'
     ended 20
     exits 137

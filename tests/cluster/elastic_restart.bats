@@ -53,6 +53,23 @@ beyond() { [[ $(checkpoint) -gt $1 ]]; }
     [[ $(sed -E 's/.* on ([^ ]*) .* pid /\1 /' "$WORK/log" | sort -u | wc -l) -eq 12 ]]
 }
 
+@test "on nodes of the job's own all ranks meet at the host of rank 0, also when that is another one" {
+    local n first second
+    first=$(cluster addr hvdn1 ib0)
+    second=$(cluster addr hvdn2 ib0)
+    as_user alice cp "$BATS_TEST_DIRNAME/lib/tcpstore_client.py" "$(home)/client.py"
+    printf '#!/bin/sh\necho "restarts $TORCHELASTIC_RESTART_COUNT rank $RANK at $MASTER_ADDR"\npython3 client.py || exit 5
+until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
+    begin on_login salloc -Q --exclusive -N3 --ntasks-per-node=1 --no-kill hvdrun -np 3 --max-restarts 1 --min-np 2 ./meeting
+    for n in 0 1 2; do says 20 "rank $n of 3: sum 3"; done
+    [[ $(grep -c "restarts 0 rank [012] at $first\$" "$OUT") -eq 3 ]] || { cat "$OUT" && false; }
+    fault node-kill hvdn1
+    for n in 0 1; do says 60 "rank $n of 2: sum 1"; done
+    [[ $(grep -c "restarts 1 rank [01] at $second\$" "$OUT") -eq 2 ]] || { cat "$OUT" && false; }
+    stop
+    ended 40
+}
+
 @test "when all restarts are used up the first failure ends the job, with its status" {
     printf '#!/bin/sh\n[ $RANK != 1 ] || exit 7\nexec sleep 100\n' | script failing
     run on_login salloc -Q -N2 --ntasks-per-node=1 --no-kill hvdrun --max-restarts 2 ./failing

@@ -160,86 +160,50 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     assert_no_leftovers
 }
 
-@test "the rendezvous process killed during the start ends the launch" {
-    # The probe waits for this connection when the rendezvous is already open.
-    for with in srun hvdrun; do
-        fault one-way hvdn1 hvdn3 ib0
-        begin launch "$with" -N3 -n3 -w 'hvdn[1-3]' bash -c 'echo ready; sleep 50'
-        wait_for 10 runs_on hvdn1 'hvd-task --serve'
-        on_host hvdn1 pkill -KILL -f 'hvd-task --serve'
-        ended 15
-        fault clear
-        exits 1
-        has "hvdn1: the rendezvous server (hvd-task --serve, pid " "killed by signal 9 (SIGKILL)"
-        has_not ready
-        assert_no_leftovers 10
-    done
-}
-
-@test "the rendezvous process, or what watches it, stopped: neither outlives the job" {
-    for with in srun hvdrun; do
-        for which in serve watchdog; do
-            begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 6'
-            says_times 10 4 ready
-            # Both run as long as the job, which is longer than a stopped one is waited for.
-            sleep 3
-            runs_on hvdn1 'hvd-task --serve'
-            runs_on hvdn1 'hvd-task --watchdog'
-            on_host hvdn1 pkill -STOP -f "hvd-task --$which"
-            ended 20
-            exits 0
-            assert_no_leftovers 10 || {
-                on_host hvdn1 pkill -KILL -f "hvd-task --(serve|watchdog)"
-                return 1
-            }
-        done
-    done
-}
-
-@test "a signal for the ranks does not end the rendezvous process" {
+@test "a signal for the ranks does not end the relay" {
     for with in srun hvdrun; do
         begin launch "$with" "${FOUR[@]}" bash -c 'trap "echo got it" USR1; echo ready; for i in 1 2 3 4 5; do sleep 1; done'
         says_times 10 4 ready
         on_login scancel --signal=USR1 --user=alice
-        as_root hvdn1 pkill -USR1 -f 'hvd-task --(serve|watchdog)'
+        as_root hvdn1 pkill -USR1 'hvd-(relay|watchdog)'
         says_times 10 4 "got it"
-        runs_on hvdn1 'hvd-task --serve'
+        as_root hvdn1 pgrep -x hvd-relay
         ended 20
         exits 0
-        has_not "rendezvous server"
+        has_not "relay of the rendezvous"
         assert_no_leftovers
     done
 }
 
-@test "the rendezvous process killed after the start: where nobody is to come to it ranks go on, and a message says so" {
+@test "a relay killed after the start: where nobody is to come to it ranks go on, and a message says so" {
     for with in srun hvdrun; do
-        begin launch "$with" --hvd-frameworks=horovod --hvd-rendezvous=batch "${FOUR[@]}" bash -c 'echo ready; sleep 8; echo done'
+        begin launch "$with" --hvd-frameworks=horovod "${FOUR[@]}" bash -c 'echo ready; sleep 8; echo done'
         says_times 10 4 ready
-        on_host hvdn1 pkill -KILL -f 'hvd-task --serve'
+        as_root hvdn1 pkill -KILL -x hvd-relay
         ended 20
         exits 0
-        has "warning: hvdn1: the rendezvous server (hvd-task --serve, pid " "killed by signal 9 (SIGKILL)"
+        has "warning: hvdn1: the relay of the rendezvous (hvd-relay, pid " "killed by signal 9 (SIGKILL)"
         [[ $(grep -c "done" <<<"$output") -eq 4 ]]
         assert_no_leftovers
     done
 }
 
-# The rendezvous process ends with its step. srun may take long to end it: here a node does not answer.
-@test "after a rank has failed no message mentions the rendezvous process" {
+# The relays end with their step. srun may take long to end it: here a node does not answer.
+@test "after a rank has failed no message mentions the relays" {
     rm -f "$(home)/go"
-    begin launch hvdrun --rendezvous=batch -N3 -n3 -w 'hvdn[1-3]' bash -c 'trap "" TERM; echo ready
+    begin launch hvdrun -N3 -n3 -w 'hvdn[1-3]' bash -c 'trap "" TERM; echo ready
         if [ $HOROVOD_RANK != 1 ]; then while :; do sleep 1; done; fi; until [ -e ~/go ]; do sleep 0.1; done; exit 3'
     says_times 10 3 ready
-    wait_for 10 runs_on hvdn1 'hvd-task --serve'
+    wait_for 10 as_root hvdn1 pgrep -x hvd-relay
     fault node-freeze hvdn3
     : >"$(home)/go"
     says 10 "rank 1 on hvdn2 failed: exit code 3"
-    wait_for 20 gone hvdn1 'hvd-task --serve'
+    wait_for 20 gone hvdn1 hvd-relay
     sleep 6
     fault clear
     ended 40
     has "rank 1 on hvdn2 failed first: exit code 3"
-    has_not "rendezvous server"
+    has_not "relay of the rendezvous"
     rm -f "$(home)/go"
     assert_no_leftovers 15
 }

@@ -343,12 +343,7 @@ while [[ -e busy ]]; do sleep 0.1; done' >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     job=$!
     wait_for 10 on_login test -s rendezvous
     read -r rv_addr rv_port < <(on_login cat rendezvous)
-    # The first node has two such processes: not the watchdog.
-    if [[ $name == hvd-task ]]; then
-        server=$(as_root "$host" pgrep -o -f '^hvd-task --serve')
-    else
-        server=$(process "$host" "$name")
-    fi
+    server=$(process "$host" "$name")
     read -r peak fds < <(state "$host" "$server")
 }
 
@@ -368,19 +363,19 @@ finish() {
 
 @test "the rendezvous refuses malformed requests, and the ranks meet" {
     local what
-    one_rank_late hvdn1 hvd-task srun --hvd -N4
+    one_rank_late hvdlogin hvd-driver srun --hvd -N4
     for what in garbage announce announce-more negative chunked long-head headers nest probe partial-head partial; do
         flood hvdn2 "$rv_addr" "$rv_port" $what --http --count 30 --seconds 14
     done
     # On the rendezvous' own host bob is refused at once, whatever he sends.
     for what in nothing garbage announce held; do
-        flood hvdn1 "$rv_addr" "$rv_port" $what --http --count 200 --seconds 4
+        flood hvdlogin "$rv_addr" "$rv_port" $what --http --count 200 --seconds 4
     done
     flood hvdn2 "$rv_addr" "$rv_port" partial half --http --count 50 --seconds 6
     flood hvdn2 "$rv_addr" "$rv_port" partial-head half --http --count 50 --seconds 6
     flood hvdn2 "$rv_addr" "$rv_port" nothing close --http --count 500 --seconds 6
     flood hvdn2 "$rv_addr" "$rv_port" partial reset --http --count 500 --seconds 6
-    bounded hvdn1 "$server" 32768
+    bounded hvdlogin "$server" 32768
     meet 10
     finish
     selftest_ok 4 4
@@ -389,7 +384,7 @@ finish() {
 
 @test "the rendezvous: thousands of waiting, slow or silent connections do not keep the ranks apart" {
     local launch pids pid
-    for launch in "hvdn1 hvd-task srun --hvd" "hvdlogin hvdrun hvdrun --rendezvous=launch"; do
+    for launch in "hvdlogin hvd-driver srun --hvd" "hvdlogin hvdrun hvdrun"; do
         pids=()
         # shellcheck disable=SC2086
         one_rank_late $launch -N4

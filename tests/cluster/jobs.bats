@@ -72,16 +72,12 @@ END
     assert_no_leftovers
 }
 
-@test "the rendezvous is beside the launch in a job, on the first node from outside, or where asked" {
-    where() { grep -o 'the rendezvous server runs on [a-z0-9]*' <<<"$output"; }
+@test "the rendezvous is where the launch is" {
+    where() { grep -o 'the rendezvous runs on [a-z0-9]*, with the driver' <<<"$output"; }
     for with in srun hvdrun; do
         run launch "$with" --hvd-verbose -w 'hvdn[3-4]' -N2 -n2 true
-        [ "$(where)" = "the rendezvous server runs on hvdn3" ]
-        run launch "$with" --hvd-verbose --hvd-rendezvous=launch -N2 -n2 true
-        [ "$(where)" = "the rendezvous server runs on hvdlogin" ]
-        run launch "$with" --hvd-rendezvous=launch -N4 --ntasks-per-node=2 hvd-selftest --quick
-        selftest_ok 8 4
-        run launch "$with" --hvd-rendezvous=batch -N4 --ntasks-per-node=2 hvd-selftest --quick
+        [ "$(where)" = "the rendezvous runs on hvdlogin, with the driver" ]
+        run launch "$with" -N4 --ntasks-per-node=2 hvd-selftest --quick
         selftest_ok 8 4
     done
     script where.sh <<'END'
@@ -89,12 +85,12 @@ END
 srun --hvd --hvd-verbose hvd-selftest --quick
 END
     submit -N2 --ntasks-per-node=1 where.sh
-    [ "$(where)" = "the rendezvous server runs on hvdn1" ]
+    [ "$(where)" = "the rendezvous runs on hvdn1, with the driver" ]
     selftest_ok 2 2
     # A step of which the batch host is no part.
     sed -i 's/--hvd-verbose/& -r1 -N2 -n2/' "$(home)/where.sh"
     submit -N3 --ntasks-per-node=1 where.sh
-    [ "$(where)" = "the rendezvous server runs on hvdn2" ]
+    [ "$(where)" = "the rendezvous runs on hvdn1, with the driver" ]
     selftest_ok 2 2
     assert_no_leftovers
 }

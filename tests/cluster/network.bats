@@ -9,7 +9,7 @@ load helpers
 load launch
 
 setup_file() {
-    export HVD_STORE_RELAY=never # the rendezvous that ranks reach over the network; relay.bats has the other one
+    export HVD_STORE=rank0 # MASTER_ADDR is the address of rank 0's host in the network that was chosen
     suite_up --nodes 4 --slurm-conf SlurmdTimeout=120 --srun-port-range 20000-20999
     # A second cluster has a network of IPv6 alone, and hosts that do not know each other's names.
     export OTHER="$HVD_CLUSTER_NAME-6"
@@ -26,7 +26,7 @@ teardown() { cluster_mend; }
 
 # The command of the ranks: each prints what it was given, then all of them meet over it.
 # shellcheck disable=SC2016
-TELL='echo "R $HOROVOD_RANK $(hostname) $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME $HOROVOD_GLOO_RENDEZVOUS_ADDR"
+TELL='echo "R $HOROVOD_RANK $(hostname) $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME $MASTER_ADDR"
 exec hvd-selftest --quick'
 
 # launch_telling CMD…: from the login host, with TELL as the command of the ranks; sets $output, $status, and $took in
@@ -328,17 +328,13 @@ NFT
     all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
 }
 
-@test "the rendezvous can be on the launching host, which is not on the fast network" {
+@test "the rendezvous is on the launching host, which is not on the fast network" {
     run on_login ls /sys/class/net
     [[ $output != *ib0* ]]
-    launch_telling srun --hvd --hvd-verbose --hvd-rendezvous=launch -N4
+    HVD_STORE=agent launch_telling srun --hvd --hvd-verbose --hvd-store-relay=never -N4
     selftest_ok 4 4
     all_given "ib0 =ib0,eth0 $(cluster addr hvdlogin eth0)"
-    has "the rendezvous server runs on hvdlogin, with the driver"
-    launch_telling srun --hvd --hvd-verbose -N4
-    selftest_ok 4 4
-    all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
-    has "the rendezvous server runs on hvdn1"
+    has "the rendezvous runs on hvdlogin, with the driver"
 }
 
 @test "inside the allocation driver and rendezvous are on its first host" {
@@ -347,14 +343,13 @@ NFT
     echo "$output"
     selftest_ok 4 4
     all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
-    has "the rendezvous server runs on hvdn1, with the driver"
+    has "the rendezvous runs on hvdn1, with the driver"
 }
 
-@test "a network by which one node does not reach the rendezvous' host is not used" {
-    # hvdn4 cannot open connections to hvdn1 over ib0, so no host uses ib0, wherever the
-    # rendezvous runs.
+@test "a network by which one node does not reach rank 0's host is not used" {
+    # hvdn4 cannot open connections to hvdn1 over ib0, so no host uses ib0.
     fault one-way hvdn4 hvdn1 ib0
-    launch_telling srun --hvd --hvd-rendezvous=batch -N4
+    launch_telling srun --hvd -N4
     selftest_ok 4 4
     all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
 }
@@ -367,7 +362,7 @@ NFT
     selftest_ok 2 1
     all_given "lo =lo 127.0.0.1" hvdn1
     # The launching host's rendezvous is not on that loopback.
-    launch_telling srun --hvd --hvd-rendezvous=launch -N1 -n2
+    HVD_STORE=agent launch_telling srun --hvd --hvd-store-relay=never -N1 -n2
     selftest_ok 2 1
     all_given "lo =lo $(cluster addr hvdlogin eth0)" hvdn1
 }
@@ -428,7 +423,7 @@ other() {
 # told CMD…: as launch_telling, but the ranks do not meet: the network may be too bad for that.
 # shellcheck disable=SC2016
 told() {
-    run on_login "$@" bash -c 'echo "R $HOROVOD_RANK $(hostname) $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME $HOROVOD_GLOO_RENDEZVOUS_ADDR"'
+    run on_login "$@" bash -c 'echo "R $HOROVOD_RANK $(hostname) $HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME $MASTER_ADDR"'
     echo "$output"
 }
 

@@ -108,17 +108,13 @@ a_key() {
     done
 }
 
-@test "srun --hvd and hvdrun work from the login host, with the rendezvous there and on the first node" {
+@test "srun --hvd and hvdrun work from the login host" {
     local with
     without_munge
     for with in srun hvdrun; do
         run launch $with -N2 -n4 hvd-selftest --quick
         selftest_ok 4 2
     done
-    run on_login srun --hvd --hvd-rendezvous=launch -N2 -n3 hvd-selftest --quick
-    selftest_ok 3 2
-    run on_login hvdrun --rendezvous=launch -N2 -n3 hvd-selftest --quick
-    selftest_ok 3 2
 }
 
 @test "srun --hvd and hvdrun work in an allocation and in a batch script" {

@@ -62,7 +62,7 @@ told_alike() {
     for how in "srun --hvd" "sbatch --hvd --wrap=true" "salloc --hvd" hvdrun; do
         told_alike "$how" --hvd-start-timeout=0 'option --hvd-start-timeout: "0" is out of range' "a number of at least"
         told_alike "$how" --hvd-start-timeout=soon 'option --hvd-start-timeout: "soon" is not a number of seconds' "30, 1.5 or 2m"
-        told_alike "$how" --hvd-rendezvous=moon 'option --hvd-rendezvous: "moon" is not known' "auto|launch|batch"
+        told_alike "$how" --hvd-store-relay=moon 'option --hvd-store-relay: "moon" is not known' "auto|always|never"
         told_alike "$how" --hvd-store=moon 'option --hvd-store: "moon" is not known' "agent|rank0|off"
         told_alike "$how" --hvd-frameworks=torch,moon 'option --hvd-frameworks: "moon" is not known' "write auto, none, or"
         told_alike "$how" --hvd-init-timeout=soon 'option --hvd-init-timeout: "soon" is not a number of seconds' "30, 1.5 or 2m"
@@ -81,9 +81,9 @@ told_alike() {
             has_not started "could not start"
         done
     done
-    run on_login env HVD_RENDEZVOUS=moon srun --hvd -N2 -n4 sh -c 'echo started'
+    run on_login env HVD_STORE=moon srun --hvd -N2 -n4 sh -c 'echo started'
     exits 2
-    has 'HVD_RENDEZVOUS: "moon" is not known'
+    has 'HVD_STORE: "moon" is not known'
     has_not started
     # … and the hosts.
     for how in "srun --hvd" hvdrun; do
@@ -104,8 +104,11 @@ told_alike() {
     # shellcheck disable=SC2016
     local say='echo "$NCCL_SOCKET_IFNAME"'
     for how in srun hvdrun; do
-        run launch "$how" --hvd-rendezvous=LAUNCH --hvd-start-timeout=2m -N2 -n2 true
+        run launch "$how" --hvd-store=RANK0 --hvd-start-timeout=2m -N2 -n2 true
         exits 0
+        run launch "$how" --hvd-rendezvous=launch -N2 -n2 true
+        exits 0
+        has "--hvd-rendezvous has no effect"
         run launch "$how" --hvd-nics=ib0 --hvd-nics=eth0 -N2 -n2 sh -c "$say"
         exits 0
         [ "$output" = $'=ib0,eth0\n=ib0,eth0' ]
@@ -332,7 +335,7 @@ EOF
     run launch srun -N2 -n7 --overcommit -m plane=3 bash -c 'echo "$SLURM_PROCID=$HOROVOD_RANK $HOROVOD_HOSTNAME:$HOROVOD_LOCAL_RANK $SLURM_LOCALID"'
     exits 0
     [ "$(sort <<<"$output" | sed -E 's/^([0-9]+)=\1 hvdn[12]:([0-9]+) \2$/right/' | uniq -c | xargs)" = "7 right" ]
-    [ "$(sed "s/ --notes//" <"$(home)/tasks" | sort | grep -v serve | xargs)" = "hvdn1 --plan=all hvdn2 --plan=all" ]
+    [ "$(sed "s/ --notes//" <"$(home)/tasks" | sort | xargs)" = "hvdn1 --plan=all hvdn2 --plan=all" ]
 }
 
 @test "an hvd-task that fails ends all tasks of its host, and one message says so" {

@@ -6,7 +6,7 @@ load launch
 
 setup_file() {
     export HVD_STORE_RELAY=never # the rendezvous that ranks reach over the network; relay.bats has the other one
-    suite_up --nodes 2 --srun-port-range 20000-20005
+    suite_up --nodes 2 --srun-port-range 20000-20007
 }
 teardown_file() { cluster_down; }
 teardown() {
@@ -19,7 +19,7 @@ take_ports() {
     exec 9> >(cluster exec --user root --host "${2:-hvdlogin}" -- timeout 30 python3 -c "
 import socket, sys
 taken_ports = []
-for port in range(20000, 20006):
+for port in range(20000, 20008):
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if len(taken_ports) < $1:
@@ -30,7 +30,7 @@ sys.stdin.read()" 3>&-)
     wait_for 10 taken "$1" "${2:-hvdlogin}"
 }
 
-taken() { [[ $(on_host "$2" ss -Htln 'sport >= :20000 and sport <= :20005' | wc -l) -eq $1 ]]; }
+taken() { [[ $(on_host "$2" ss -Htln 'sport >= :20000 and sport <= :20007' | wc -l) -eq $1 ]]; }
 
 release() {
     exec 9>&-
@@ -42,49 +42,35 @@ listening() { on_host hvdlogin ss -Htlnp | grep -v munged | awk '{ sub(/.*:/, ""
 
 @test "driver and rendezvous listen inside the range" {
     for with in srun hvdrun; do
-        begin launch "$with" --hvd-rendezvous=launch -N2 -n2 bash -c 'echo ready; sleep 2'
+        begin launch "$with" -N2 -n2 bash -c 'echo ready; sleep 2'
         says 20 ready
         run listening
         echo "$output"
         [[ $(wc -l <<<"$output") -ge 3 ]]
-        for port in $output; do ((port >= 20000 && port <= 20005)); done
+        for port in $output; do ((port >= 20000 && port <= 20007)); done
         ended 20
         exits 0
-        run launch "$with" --hvd-rendezvous=launch -N2 -n2 hvd-selftest --quick
+        run launch "$with" -N2 -n2 hvd-selftest --quick
         selftest_ok 2 2
     done
     assert_no_leftovers
 }
 
-# first_rendezvous CMD…: a launch from the login host, which is no host of the job, so that the rendezvous is on the
-# first node, by default and with --rendezvous=batch. Prints the address that the ranks were given.
-first_rendezvous() {
-    # shellcheck disable=SC2016
-    on_login "$@" -N2 -n2 bash -c '((HOROVOD_RANK)) || echo "$HOROVOD_GLOO_RENDEZVOUS_PORT" "$(hostname)"'
-}
-
-@test "the rendezvous on the first node listens inside the range, too" {
-    local with where option port host
-    for with in "srun --hvd" hvdrun; do
-        for where in "" auto batch; do
-            option=${where:+--hvd-rendezvous=$where}
-            if [[ $with == hvdrun ]]; then option=${option/hvd-rendezvous/rendezvous}; fi
-            # shellcheck disable=SC2086
-            run first_rendezvous $with $option
-            echo "$with $option: $output"
-            exits 0
-            read -r port host <<<"$output"
-            [[ $host == hvdn1 ]]
-            ((port >= 20000 && port <= 20005))
-        done
-        # shellcheck disable=SC2086
-        run on_login $with -N2 -n2 hvd-selftest --quick
-        selftest_ok 2 2
+@test "the relay of rank 0's host that all ranks of PyTorch meet at listens inside the range, too" {
+    local with port host
+    for with in "srun --hvd --exclusive" "salloc -Q --exclusive -N2 -n2 hvdrun"; do
+        # shellcheck disable=SC2016,SC2086
+        HVD_STORE_RELAY=auto run on_login $with -N2 -n2 bash -c '((RANK)) || echo "$MASTER_PORT $(hostname) $MASTER_ADDR"'
+        echo "$with: $output"
+        exits 0
+        read -r port host _ <<<"$output"
+        [[ $host == hvdn1 && $output == *" $(cluster addr hvdn1 ib0)" ]]
+        ((port >= 20000 && port <= 20007))
     done
     assert_no_leftovers
 }
 
-@test "the rendezvous on the first node knows how many ranks meet" {
+@test "the rendezvous knows how many ranks meet" {
     # When a rank has deleted its key, the value stays until the other rank has deleted its own.
     local addr port
     on_login rm -f rendezvous
@@ -109,25 +95,26 @@ first_rendezvous() {
     assert_no_leftovers
 }
 
-@test "all of the first node's range in use: node and range are named" {
-    take_ports 6 hvdn1
-    run launch srun -N2 -n2 true
-    exits 1
-    has hvdn1 "all 6 ports of the range 20000-20005 are in use"
-    release hvdn1
-    run launch srun -N2 -n2 true
+@test "all of a node's range in use: there is no relay, and a warning names node and range where one was asked for" {
+    take_ports 8 hvdn1
+    run launch srun -N2 -n2 --hvd-store-relay=always true
     exits 0
+    has "warning: hvdn1: there can be no relay of the rendezvous: " "20000" "20007" "in use"
+    release hvdn1
+    run launch srun -N2 -n2 --hvd-store-relay=always true
+    exits 0
+    has_not warning
     assert_no_leftovers
 }
 
 @test "all of the range in use: hvdrun names range and host" {
-    take_ports 6
+    take_ports 8
     run launch hvdrun -N2 -n2 true
     exits 1
-    has hvdlogin 20000 20005 SrunPortRange
+    has hvdlogin 20000 20007 SrunPortRange
     run launch srun -N2 -n2 true
     exits 1
-    has 20000 20005
+    has 20000 20007
     release
     run launch srun -N2 -n2 true
     exits 0
@@ -136,10 +123,10 @@ first_rendezvous() {
 
 @test "the driver finds no port that srun has left: range and host are named" {
     # salloc and srun itself take the last two.
-    take_ports 4
+    take_ports 6
     run on_login salloc --quiet -N2 srun --hvd -N2 -n2 true
     release
     [ "$status" -ne 0 ] # of srun itself, which finds no port either
-    has hvdlogin "all ports from 20000 to 20005 (SrunPortRange) are in use"
+    has hvdlogin "all ports from 20000 to 20007 (SrunPortRange) are in use"
     assert_no_leftovers 15
 }

@@ -112,7 +112,7 @@ alone() {
         for _ in 1 2 3 4 5; do
             run launch "$with" "$relay" -w "hvdn[1-2]" -N2 -n4 --ntasks-per-node=2 bash -c '
                 ((HOROVOD_LOCAL_RANK == 0)) && exit
-                # The rendezvous is on the first host: it stays until the other one has been looked at.
+                # The first host stays until the other one has been looked at.
                 sleep $((HOROVOD_RANK == 1 ? 2 : 1))
                 for pid in $(pgrep -u "$USER" "^hvd-[rw]"); do
                     echo "$(hostname): $(</proc/$pid/comm): $(sed -n "s/.*:memory:.*\(step_[^/]*\).*/\1/p" /proc/$pid/cgroup)"
@@ -121,8 +121,8 @@ alone() {
             end=$(date +%s%3N)
             exits 0
             has_not warning error
-            if [[ ! $WHY_NOT ]]; then has "hvdn2: hvd-relay: step_0" "hvdn2: hvd-watchdog: step_0"; fi
-            [[ $(grep -c hvd-relay <<<"$output") == 1 ]]
+            if [[ ! $WHY_NOT ]]; then has "hvdn1: hvd-relay: step_0" "hvdn2: hvd-relay: step_0" "hvdn2: hvd-watchdog: step_0"; fi
+            [[ $(grep -c hvd-relay <<<"$output") == 2 ]]
             ended=$(sed -n 's/^.*ended //p' <<<"$output" | sort -n | tail -n 1)
             if ((end - ended < 900)); then break; fi
         done
@@ -148,7 +148,7 @@ alone() {
         # What srun says is how the ranks ended that it has ended itself.
         if [[ $with == srun ]]; then exits 143; else exits 7; fi
         has "hvdn2: task 3: Exited with exit code 7"
-        has_not "rendezvous server"
+        has_not "relay of the rendezvous"
         ((SECONDS < 20))
     done
 }

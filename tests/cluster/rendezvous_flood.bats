@@ -67,7 +67,7 @@ many() {
         for where in hvdlogin hvdn2; do
             for text in "" "GET /global/0 HT"; do
                 # shellcheck disable=SC2086
-                waiting $with --hvd-rendezvous=launch -N3 -n3
+                waiting $with -N3 -n3
                 flood $where "$text"
                 on_login touch go
                 ended $((20 * HVD_TEST_PATIENCE))
@@ -81,14 +81,14 @@ many() {
 }
 
 @test "signals and limits work while another user floods the rendezvous" {
-    waiting srun --hvd --hvd-rendezvous=launch -N3 -n3
+    waiting srun --hvd -N3 -n3
     flood hvdlogin "GET /global/0 HTTP/1.1"
     as_root hvdlogin pkill -TERM -u alice -x srun
     ended $((10 * HVD_TEST_PATIENCE))
     [[ $status == @(137|143) ]] # srun's way to end the ranks: SIGTERM, and SIGKILL soon after
     stop_flood
     many
-    waiting hvdrun --hvd-rendezvous=launch -N3 -n3
+    waiting hvdrun -N3 -n3
     flood hvdn2 "GET /global/0 HTTP/1.1"
     as_root hvdlogin pkill -TERM -u alice -x hvdrun
     ended $((10 * HVD_TEST_PATIENCE))

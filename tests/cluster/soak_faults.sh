@@ -53,8 +53,7 @@ shim     ; host  ; hvdrun                 ; ^alice hvd-task .* -- ; shim|hvd-tas
 signals  ; host  ; hvdrun restart shrink elastic ; ^alice hvd-signals ; agent|hvd-signals|hvd-task
 resident ; host  ; srun hvdrun            ; ^alice hvd-resident ; agent|resident|hvd-task
 relay    ; host  ; srun hvdrun            ; ^alice hvd-relay ; relay|hvd-task
-watchdog ; host  ; srun hvdrun            ; ^alice hvd-(watchdog|task .*--watchdog) ; watchdog|hvd-task
-serve    ; hvdn1 ; srun hvdrun            ; ^alice hvd-task .*--serve ; rendezvous
+watchdog ; host  ; srun hvdrun            ; ^alice hvd-watchdog ; watchdog|hvd-task
 driver   ; login ; srun                   ; ^alice hvd-driver ; driver
 hvdrun   ; login ; hvdrun restart shrink elastic ; ^alice hvdrun ;
 srun     ; login ; srun hvdrun restart shrink elastic plain ; ^alice srun ; srun

@@ -39,6 +39,13 @@ met() {
     run on_login hvdrun -N2 -n4 --frameworks=torch --store=agent $RANK
     exits 0
     met 4
+    # On nodes of the job's own, at the relay of rank 0's host.
+    for with in "srun --hvd" "salloc -Q --exclusive -N2 -n4 hvdrun"; do
+        run on_login $with --exclusive -N2 -n4 bash -c 'echo "at $MASTER_ADDR"; exec '"$RANK"
+        exits 0
+        met 4
+        [[ $(grep -c "at $(cluster addr hvdn1 ib0)$" <<<"$output") -eq 4 ]] || { echo "$output" && false; }
+    done
     HVD_STORE=agent run on_login srun --hvd -N2 -n3 --hvd-frameworks=torch $RANK
     exits 0
     met 3
@@ -209,7 +216,7 @@ END
         has "rank 1: the store was there" "rank 2: the store was there" "rank 3: the store was there"
     done
     # Rank 0 is the only one of its host: nothing of the step stays there, so the store must be elsewhere.
-    run on_login srun --hvd --hvd-rendezvous=launch -N2 -n2 $RANK --linger 1.5
+    run on_login srun --hvd -N2 -n2 $RANK --linger 1.5
     exits 0
     met 2
     has "rank 1: the store was there"
@@ -218,8 +225,9 @@ END
 
 @test "ranks that never call init are named when --init-timeout is over" {
     local with
-    for with in srun hvdrun; do
-        run launch $with --hvd-init-timeout=2 -N4 -n8 --ntasks-per-node=2 bash -c \
+    # On nodes of the job's own all come to rank 0's host.
+    for with in "srun --hvd" "srun --hvd --exclusive" hvdrun; do
+        run on_login $with --hvd-init-timeout=2 -N4 -n8 --ntasks-per-node=2 bash -c \
             'case $RANK in 5 | 6 | 7) exec sleep 30 ;; esac; exec '"$RANK"
         [[ $status -ne 0 ]]
         has "ranks 6, 7 on hvdn4, and 1 of ranks 4, 5 on hvdn3 have not called init_process_group within 2 s"

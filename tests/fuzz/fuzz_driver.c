@@ -89,7 +89,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO, .deadlines = {.start = 60}};
 	struct hvd_driver_opts opts = {.spec = &spec,
 				       .loopback = true,
-				       .rendezvous_here = size % 2,
 				       .mode = size % 3 ? HVD_START_PLUGIN : HVD_START_HOSTS,
 				       .id_text = "fd:9"};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = {{1, 2, 3}}};

@@ -51,7 +51,7 @@ setup() {
 }
 
 @test "ranks run in an allocation, with the driver in SrunPortRange" {
-	run on_login salloc -N2 --ntasks-per-node=2 "$TOP/bin/hvdrun" --hvd-verbose --rendezvous=launch \
+	run on_login salloc -N2 --ntasks-per-node=2 "$TOP/bin/hvdrun" --hvd-verbose \
 		--selftest -- --quick
 	echo "$output"
 	[ "$status" -eq 0 ]

@@ -127,11 +127,11 @@ CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
 	  with_timestamp: true
 	END
     worker horovodrun on_login "$HORUN" -np 2 -H hvdn1:1,hvdn2:1 "$eth0" --config-file "$config"
-    worker ssh on_login hvdrun -np 2 --hosts hvdn1:1,hvdn2:1 "$eth0" --config-file "$config"
+    worker ssh on_login hvdrun -np 2 --hosts hvdn1:1,hvdn2:1 "$eth0" --store-relay=never --config-file "$config"
     worker plain on_login srun -N2 -n2
-    worker srun on_login srun --hvd -N2 -n2 --hvd-nics=eth0 --hvd-rendezvous=launch --hvd-store-relay=never \
+    worker srun on_login srun --hvd -N2 -n2 --hvd-nics=eth0 --hvd-store-relay=never \
         --hvd-config="$config"
-    worker hvdrun on_login hvdrun -N2 -n2 "$eth0" --rendezvous=launch --store-relay=never --config-file "$config"
+    worker hvdrun on_login hvdrun -N2 -n2 "$eth0" --store-relay=never --config-file "$config"
     for rank in 0 1; do
         # The shell that ssh runs there has changed its directory.
         differ horovodrun/$rank ssh/$rank "${OWN[@]}" "${MORE[@]}" "${CONNECTION[@]}" -OLDPWD
@@ -143,7 +143,7 @@ CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
         # Slurm takes the options of plugins out of a task's environment, and misses some where several follow upon each
         # other.
         mapfile -t missed < <(differences "$DIR/plain/$rank.json" "$DIR/srun/$rank.json" |
-            grep -xE '[+]_SLURM_SPANK_OPTION_hvd_hvd_(nics|rendezvous|config|store_relay)')
+            grep -xE '[+]_SLURM_SPANK_OPTION_hvd_hvd_(nics|config|store_relay)')
         differ horovodrun/$rank srun/$rank "${OWN[@]}" "${MORE[@]}" "${slurm[@]}" "${PLUGIN[@]}" "${missed[@]}"
         differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${MORE[@]}" "${slurm[@]}"
         [[ $(value ssh/$rank HOROVOD_GLOO_TIMEOUT_SECONDS) == 77 && $(value srun/$rank HOROVOD_CYCLE_TIME) == 2.5 ]]

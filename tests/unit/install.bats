@@ -146,7 +146,6 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 		controller) value=gloo ;;
 		launcher) value=fork ;;
 		lost-host) value=slurm ;;
-		rendezvous) value=launch ;;
 		store) value=rank0 ;;
 		store-relay) value=always ;;
 		frameworks) value='[torch, jax]' ;;

@@ -335,7 +335,6 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 	refused "cannot write to /no/such" --run-func=func --results=/no/such
 	refused "cannot write to 99" --run-func=func --results=99
 	refused "cannot write to fifo" --run-func=func --results=fifo # nobody reads it
-	refused "--rendezvous=batch" --run-func=func --results=out --rendezvous=batch
 	refused "--selftest" --run-func=func --results=out --selftest
 }
 

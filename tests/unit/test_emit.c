@@ -17,10 +17,10 @@ static struct hvd_emit rank5(enum hvd_store_mode store)
 			      .hostname = "n3",
 			      .iface = "ib0",
 			      .ifaces = "ib0",
-			      .port = 4711,
+			      .store_port = 4711,
 			      .rank0_ports = {[HVD_PORT_STORE] = 4712}};
 
-	hvd_addr_parse("192.0.2.1", &in.rendezvous);
+	hvd_addr_parse("192.0.2.1", &in.store_addr);
 	hvd_addr_parse("192.0.2.7", &in.rank0);
 	return in;
 }
@@ -140,7 +140,7 @@ static void torchrun(void **state)
 	has(&env, "PET_NNODES?", "4");
 	has(&env, "PET_LOCAL_ADDR?", "192.0.2.5");
 	has(&env, "RANK", NULL);
-	hvd_addr_parse("fd00::1", &in.rendezvous);
+	hvd_addr_parse("fd00::1", &in.store_addr);
 	hvd_emit_all(&in, &env);
 	has(&env, "PET_RDZV_ENDPOINT?", "[fd00::1]:4711");
 	hvd_strv_free(&env);

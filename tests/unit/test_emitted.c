@@ -21,9 +21,11 @@ static void emit(struct hvd_strv *env, bool mpi)
 			      .iface = "IFACE",
 			      .ifaces = "IFACE,ib0",
 			      .port = 1,
+			      .store_port = 1,
 			      .rank0_ports = {1, 1}};
 
 	hvd_addr_parse("192.0.2.1", &in.rendezvous);
+	in.store_addr = in.rendezvous;
 	hvd_emit_all(&in, env);
 }
 

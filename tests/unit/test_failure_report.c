@@ -298,7 +298,7 @@ static void a_lost_process_that_explains_nothing(void **state)
 
 	lost(h, HVD_LOSS_AGENT, "n2", 0, SIGKILL, 10);
 	ended(h, 0, "n1", EXIT(4), 3010, "ValueError: bad batch");
-	lost(h, HVD_LOSS_RENDEZVOUS, "n1", 0, SIGKILL, 4000);
+	lost(h, HVD_LOSS_RELAY, "n1", 0, SIGKILL, 4000);
 	assert_in(text(h), "rank 0 on n1 failed first: exit code 4");
 	assert_in(text(h),
 		  "\n  n2: the node agent (hvd-resident, pid 77) was killed by signal 9 (SIGKILL) 3.00 s earlier");

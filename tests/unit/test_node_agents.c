@@ -367,7 +367,8 @@ static void relays_of_hosts_that_come_and_go(void **state)
 	come_with_relay(w, 1, 4002);
 	until(w->l, w->here == 2);
 	until(w->l, w->l->shims[0].plan && w->l->shims[1].plan);
-	assert_null(relay_of(w, 0)); /* the rendezvous is on this host */
+	assert_non_null(relay_of(w, 0)); /* although the rendezvous is on this host */
+	assert_null(json_object_get(relay_of(w, 0), "network"));
 	assert_true(json_integer_value(json_object_get(relay_of(w, 1), "root_port")) > 0);
 	assert_true(json_array_size(json_object_get(relay_of(w, 1), "up")) > 0);
 	assert_true(json_array_size(json_object_get(w->l->shims[1].probe, "rendezvous")) > 0);
@@ -397,6 +398,53 @@ static void relays_of_hosts_that_come_and_go(void **state)
 	until(w->l, w->gone);
 	assert_true(w->unfit);
 	assert_in(w->why, "there can be no relay of the rendezvous: there is no room");
+}
+
+static const json_t *opened_to(const struct world *w, int shim)
+{
+	return json_object_get(json_object_get(w->l->shims[shim].said, "network"), "addrs");
+}
+
+/* The relay of the host that has rank 0 is open to all hosts of the layout, and no other is. */
+static void the_relay_of_rank_0_is_open(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout;
+
+	w->l->opts.loopback = false;
+	w->l->opts.hosts_own = true;
+	w->l->spec.elastic.on = true;
+	w->l->spec.elastic.max_restarts = 3;
+	w->l->spec.relay.fan_out = 8;
+	begin(w);
+	assert_true(w->l->boot.network);
+	expect(w, 2);
+	for (int h = 0; h < 2; h++) {
+		json_t *hello = registration(h, 1, 0, false);
+
+		json_object_set_new(hello, "relay", json_integer(4001 + h));
+		json_object_set_new(hello, "relay_network", json_integer(5001 + h));
+		shim_connect(w->l, hello);
+	}
+	until(w->l, w->here == 2);
+	until(w->l, w->l->shims[0].plan && w->l->shims[1].plan);
+	assert_int_equal(json_array_size(json_object_get(relay_of(w, 0), "network")), 0);
+	assert_true(json_is_array(json_object_get(relay_of(w, 1), "network")));
+	layout = layout_of((int[]){1, 1}, 2);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER, 0, 1);
+	hvd_agent_start(w->agents, WORKER + 1, 1, 1);
+	until(w->l, shim_heard(&w->l->shims[0], "network") && shim_heard(&w->l->shims[1], "start"));
+	assert_int_equal(json_array_size(opened_to(w, 0)), 2);
+	assert_false(shim_heard(&w->l->shims[1], "network"));
+	assert_string_equal(env_of(&w->l->shims[1], "MASTER_PORT"), "5001");
+	assert_string_equal(env_of(&w->l->shims[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
+	/* Rank 0 moves. */
+	layout = layout_of((int[]){0, 1}, 2);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER + 2, 0, 1);
+	until(w->l, shim_heard(&w->l->shims[1], "network") && json_array_size(opened_to(w, 0)) == 0);
+	assert_int_equal(json_array_size(opened_to(w, 1)), 1);
 }
 
 static void one_comes_later_and_reaches_nobody(void **state)
@@ -743,6 +791,7 @@ int main(void)
 		agents(one_comes_twice),
 		agents(one_comes_later),
 		agents(relays_of_hosts_that_come_and_go),
+		agents(the_relay_of_rank_0_is_open),
 		agents(one_comes_later_and_reaches_nobody),
 		agents(one_says_that_it_cannot),
 		agents(connection_is_lost),

@@ -47,9 +47,9 @@ static void begin(struct launch *l, uint32_t n)
 	}
 }
 
-static void make(struct launch *l, uint32_t ranks)
+static void make(struct launch *l)
 {
-	hvd_relays_make(&l->relays, &l->opts, &l->table, HVD_STAGE_REGISTERED, ranks, &l->root, &quiet);
+	hvd_relays_make(&l->relays, &l->opts, &l->table, HVD_STAGE_REGISTERED, &l->root, &quiet);
 }
 
 static void end(struct launch *l)
@@ -104,58 +104,50 @@ static void trees(void **state)
 
 		begin(&l, cases[i].hosts);
 		l.spec.relay.fan_out = (int)cases[i].fan_out;
-		make(&l, 8 * cases[i].hosts);
+		make(&l);
 		assert_true(l.relays.used);
 		assert_int_equal(check_tree(&l, cases[i].fan_out), cases[i].deepest);
 		end(&l);
 	}
 }
 
-/* The hosts of the root's machine have none; and a host that cannot have children gets none. */
+/* Every host; and one that cannot have children gets none. */
 static void who_has_a_relay(void **state)
 {
 	struct launch l;
 
 	(void)state;
-	begin(&l, 8);
+	begin(&l, 7);
 	l.spec.relay.fan_out = 2;
 	snprintf(l.table.hosts[0].node.machine, sizeof(l.table.hosts[0].node.machine), "root");
-	snprintf(l.table.hosts[5].node.machine, sizeof(l.table.hosts[5].node.machine), "root");
-	make(&l, 16);
-	assert_false(hvd_relays_at(&l.relays, 0));
-	assert_false(hvd_relays_at(&l.relays, 5));
-	assert_false(hvd_relays_at(&l.relays, 8));
+	make(&l);
+	assert_true(hvd_relays_at(&l.relays, 0));
+	assert_false(hvd_relays_at(&l.relays, 7));
 	check_tree(&l, 2);
+	assert_int_equal(l.relays.place[0].parent, HVD_RELAY_PARENT_ROOT);
 	assert_int_equal(l.relays.place[1].parent, HVD_RELAY_PARENT_ROOT);
-	assert_int_equal(l.relays.place[2].parent, HVD_RELAY_PARENT_ROOT);
-	assert_int_equal(l.relays.place[3].parent, 1);
-	assert_int_equal(l.relays.place[7].parent, 2);
+	assert_int_equal(l.relays.place[2].parent, 0);
+	assert_int_equal(l.relays.place[6].parent, 2);
 	end(&l);
 
 	begin(&l, 5);
 	l.spec.relay.fan_out = 2;
 	l.table.hosts[0].node.relay_children = 0;
-	make(&l, 5);
+	make(&l);
 	assert_int_equal(l.relays.place[2].parent, HVD_RELAY_PARENT_ROOT);
 	assert_int_equal(l.relays.place[4].parent, 1);
-	end(&l);
-
-	begin(&l, 2);
-	for (int h = 0; h < 2; h++)
-		snprintf(l.table.hosts[h].node.machine, sizeof(l.table.hosts[h].node.machine), "root");
-	make(&l, 512);
-	assert_false(l.relays.used);
 	end(&l);
 }
 
 /* ---- when ---- */
 
-static bool used(struct launch *l, uint32_t ranks)
+static bool used(struct launch *l)
 {
 	bool result;
 
-	make(l, ranks);
+	make(l);
 	result = l->relays.used;
+	assert_true(result || !l->relays.network);
 	hvd_relays_clear(&l->relays);
 	return result;
 }
@@ -166,30 +158,67 @@ static void when_they_are_used(void **state)
 
 	(void)state;
 	begin(&l, 3);
-	assert_true(used(&l, 3));
+	assert_true(used(&l));
 	l.table.hosts[1].node.relay = 0;
-	assert_false(used(&l, 3));
+	assert_false(used(&l));
 	l.table.hosts[1].node.relay = 4000;
 	l.root.relay_port = 0; /* the rendezvous takes none */
-	assert_false(used(&l, 3));
+	assert_false(used(&l));
 	l.root.relay_port = 7000;
 	l.spec.relay.when = HVD_RELAY_NEVER;
-	assert_false(used(&l, 3 * HVD_RELAYS_MANY));
+	assert_false(used(&l));
 	assert_false(hvd_relays_wanted(&l.opts));
 	l.spec.relay.when = HVD_RELAY_AUTO;
-	assert_false(used(&l, HVD_RELAYS_MANY - 1));
-	assert_true(used(&l, HVD_RELAYS_MANY));
-	l.opts.hosts_shared = true;
-	assert_true(used(&l, 3));
-	l.spec.relay.when = HVD_RELAY_ALWAYS;
+	assert_true(used(&l));
 	l.spec.mpi.on = true;
-	assert_false(used(&l, 3));
+	assert_false(used(&l));
 	l.spec.mpi.on = false;
 	l.opts.mode = HVD_START_SUPERVISED_RANKS;
-	assert_false(used(&l, 3));
+	assert_false(used(&l));
 	l.opts.mode = HVD_START_HOSTS;
 	l.opts.loopback = true;
-	assert_false(used(&l, 3));
+	assert_false(used(&l));
+	end(&l);
+}
+
+static bool open_to_network(struct launch *l)
+{
+	bool result;
+
+	make(l);
+	result = l->relays.network;
+	hvd_relays_clear(&l->relays);
+	return result;
+}
+
+/* On hosts of the job's own, for ranks of PyTorch that use the launch's store. */
+static void when_one_is_open_to_the_network(void **state)
+{
+	struct launch l;
+
+	(void)state;
+	begin(&l, 3);
+	l.opts.hosts_own = true;
+	assert_false(hvd_relays_ask_own(&l.opts)); /* always */
+	assert_false(open_to_network(&l));
+	l.spec.relay.when = HVD_RELAY_AUTO;
+	assert_true(hvd_relays_ask_own(&l.opts));
+	assert_true(open_to_network(&l));
+	l.opts.hosts_own = false;
+	assert_false(open_to_network(&l));
+	l.opts.hosts_own = true;
+	l.spec.store = HVD_STORE_RANK0;
+	assert_false(hvd_relays_ask_own(&l.opts));
+	assert_false(open_to_network(&l));
+	l.spec.store = HVD_STORE_AGENT;
+	l.spec.frameworks = HVD_FW_HOROVOD;
+	assert_false(open_to_network(&l));
+	l.spec.frameworks = HVD_FW_AUTO;
+	l.spec.elastic.on = true;
+	l.spec.elastic.max_restarts = -1; /* Horovod's kind */
+	assert_false(open_to_network(&l));
+	l.spec.elastic.max_restarts = 3;
+	assert_true(open_to_network(&l));
 	end(&l);
 }
 
@@ -205,7 +234,7 @@ static void hosts_come_and_go(void **state)
 	(void)state;
 	begin(&l, 3);
 	l.spec.elastic.on = true;
-	make(&l, 3);
+	make(&l);
 	first = l.relays.place[1].origin;
 	origins = hvd_relays_origins(&l.relays, &n);
 	assert_int_equal(n, 3);
@@ -217,18 +246,18 @@ static void hosts_come_and_go(void **state)
 	assert_true(origins[0] != first && origins[1] != first);
 	free(origins);
 	/* Comes again: another relay. */
-	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 1, &l.root, &err), 0);
+	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 1, &err), 0);
 	assert_true(l.relays.place[1].origin != first);
 	assert_int_equal(l.relays.place[1].parent, HVD_RELAY_PARENT_ROOT);
 	/* A new one, in a longer table; without a relay it cannot come. */
 	hvd_node_table_expect(&l.table, 6, "n6");
 	l.table.hosts[6].node.name = strdup("n6");
 	l.table.hosts[6].node.no_relay = strdup("no port was free");
-	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 6, &l.root, &err), -1);
+	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 6, &err), -1);
 	assert_in(err.msg, "no port was free");
 	assert_string_equal(err.host, "n6");
 	l.table.hosts[6].node.relay = 4000;
-	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 6, &l.root, &err), 0);
+	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 6, &err), 0);
 	assert_true(hvd_relays_at(&l.relays, 6));
 	assert_false(hvd_relays_at(&l.relays, 5));
 	hvd_relays_leave(&l.relays, 99);
@@ -285,65 +314,121 @@ static const char *first(const json_t *msg, const char *key)
 }
 
 static void check_env(const struct hvd_plan *plan, const struct hvd_node_table *table,
-		      const struct hvd_driver_opts *opts, uint32_t rank, const char *port)
+		      const struct hvd_driver_opts *opts, uint32_t rank, const char *port, const char *master,
+		      const char *master_port)
 {
 	json_t *env = hvd_plan_env(plan, table, rank, opts);
 
-	assert_string_equal(json_string_value(json_object_get(env, "MASTER_ADDR")), "127.0.0.1");
-	assert_string_equal(json_string_value(json_object_get(env, "MASTER_PORT")), port);
+	assert_string_equal(json_string_value(json_object_get(env, "MASTER_ADDR")), master);
+	assert_string_equal(json_string_value(json_object_get(env, "MASTER_PORT")), master_port);
 	assert_string_equal(json_string_value(json_object_get(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR")), "127.0.0.1");
 	assert_string_equal(json_string_value(json_object_get(env, "HOROVOD_GLOO_RENDEZVOUS_PORT")), port);
 	json_decref(env);
 }
 
+/* Three hosts, the first of which is the root's own, in a chain. */
+struct told {
+	struct hvd_addr addrs[2];
+	struct hvd_endpoints ep;
+	struct hvd_launch_spec spec;
+	struct hvd_driver_opts opts;
+	struct hvd_node_table table;
+	struct hvd_plan plan;
+};
+
+static void plan_it(struct told *t, enum hvd_relay_mode when)
+{
+	*t = (struct told){
+		.addrs = {A("127.0.0.1"), A("10.0.0.1")},
+		.ep = {.n = 2, .port = 5000, .relay_port = 5001, .host = 0},
+		.spec = {.frameworks = HVD_FW_AUTO, .relay = {.when = when, .fan_out = 1}},
+		.opts = {.hosts_own = true},
+	};
+	t->ep.addrs = t->addrs;
+	t->opts.spec = &t->spec;
+	hvd_node_table_init(&t->table, 0, 0);
+	register_host(&t->table, 0, 3, ",\"relay\":4442,\"relay_network\":4443,\"relay_children\":4441");
+	register_host(&t->table, 1, 3, ",\"relay\":4444,\"relay_children\":4445");
+	register_host(&t->table, 2, 3, ",\"relay\":4446");
+	memcpy(t->ep.machine, t->table.hosts[0].node.machine, sizeof(t->ep.machine));
+	all_report(&t->table);
+	assert_int_equal(hvd_plan_make(&t->plan, &t->table, &t->ep, false, &quiet, NULL), 0);
+	assert_null(hvd_plan_relay(&t->plan, &t->table, 1));
+	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, HVD_STAGE_REGISTERED, &t->ep, &quiet);
+	assert_true(t->plan.relays.used);
+}
+
+static void forget(struct told *t)
+{
+	hvd_plan_clear(&t->plan);
+	hvd_node_table_clear(&t->table);
+}
+
 static void what_is_told(void **state)
 {
-	struct hvd_addr addrs[] = {A("10.0.0.1"), A("127.0.0.1")};
-	struct hvd_endpoints ep = {.addrs = addrs, .n = 2, .port = 5000, .relay_port = 5001, .host = 0};
-	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO, .relay = {.when = HVD_RELAY_ALWAYS, .fan_out = 1}};
-	struct hvd_driver_opts opts = {.spec = &spec};
-	struct hvd_node_table table;
-	struct hvd_plan plan = {0};
+	struct told t;
 	json_t *msg;
 
 	(void)state;
-	ep.addrs[0] = A("127.0.0.1");
-	ep.addrs[1] = A("10.0.0.1");
-	hvd_node_table_init(&table, 0, 0);
-	register_host(&table, 0, 3, "");
-	register_host(&table, 1, 3, ",\"relay\":4444,\"relay_children\":4445");
-	register_host(&table, 2, 3, ",\"relay\":4446");
-	memcpy(ep.machine, table.hosts[0].node.machine, sizeof(ep.machine));
-	all_report(&table);
-	assert_int_equal(hvd_plan_make(&plan, &table, &ep, false, &quiet, NULL), 0);
-	assert_null(hvd_plan_relay(&plan, &table, 1));
-	hvd_relays_make(&plan.relays, &opts, &table, HVD_STAGE_REGISTERED, 3, &ep, &quiet);
-	assert_true(plan.relays.used);
-
-	assert_null(hvd_plan_relay(&plan, &table, 0)); /* the root's own host */
-	msg = hvd_plan_relay(&plan, &table, 1);
+	plan_it(&t, HVD_RELAY_ALWAYS);
+	msg = hvd_plan_relay(&t.plan, &t.table, 0);
+	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.1");
+	assert_int_equal(number(msg, "port"), 5001);
+	assert_null(json_object_get(msg, "network"));
+	json_decref(msg);
+	msg = hvd_plan_relay(&t.plan, &t.table, 1);
 	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.2");
 	assert_string_equal(first(msg, "up"), "10.0.0.1");
 	assert_string_equal(first(msg, "root"), "10.0.0.1");
-	assert_int_equal(number(msg, "port"), 5001);
+	assert_int_equal(number(msg, "port"), 4441);
 	assert_int_equal(number(msg, "root_port"), 5001);
 	assert_true(json_is_true(json_object_get(msg, "children")));
 	json_decref(msg);
-	msg = hvd_plan_relay(&plan, &table, 2);
+	msg = hvd_plan_relay(&t.plan, &t.table, 2);
 	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.3");
 	assert_string_equal(first(msg, "up"), "10.0.0.2");
 	assert_string_equal(first(msg, "root"), "10.0.0.1");
 	assert_int_equal(number(msg, "port"), 4445);
 	assert_int_equal(number(msg, "root_port"), 5001);
 	assert_true(json_is_false(json_object_get(msg, "children")));
-	assert_int_equal(number(msg, "origin"), plan.relays.place[2].origin);
+	assert_int_equal(number(msg, "origin"), t.plan.relays.place[2].origin);
 	json_decref(msg);
 
-	check_env(&plan, &table, &opts, 0, "5000");
-	check_env(&plan, &table, &opts, 1, "4444");
-	check_env(&plan, &table, &opts, 2, "4446");
-	hvd_plan_clear(&plan);
-	hvd_node_table_clear(&table);
+	check_env(&t.plan, &t.table, &t.opts, 0, "4442", "127.0.0.1", "4442");
+	check_env(&t.plan, &t.table, &t.opts, 1, "4444", "127.0.0.1", "4444");
+	check_env(&t.plan, &t.table, &t.opts, 2, "4446", "127.0.0.1", "4446");
+	forget(&t);
+}
+
+/* Ranks of PyTorch find the store at rank 0's host, which only the job's hosts may come to. */
+static void what_is_told_of_the_network(void **state)
+{
+	struct told t;
+	json_t *msg, *from;
+
+	(void)state;
+	plan_it(&t, HVD_RELAY_AUTO);
+	assert_int_equal(hvd_plan_open_relay(&t.plan, &t.table), 0);
+	msg = hvd_plan_relay(&t.plan, &t.table, 0);
+	from = json_object_get(msg, "network");
+	assert_int_equal(json_array_size(from), 3);
+	for (size_t i = 0; i < 3; i++) {
+		char text[16];
+
+		snprintf(text, sizeof(text), "10.0.0.%zu", i + 1);
+		assert_string_equal(json_string_value(json_array_get(from, i)), text);
+	}
+	json_decref(msg);
+	msg = hvd_plan_relay(&t.plan, &t.table, 1);
+	assert_null(json_object_get(msg, "network"));
+	json_decref(msg);
+	check_env(&t.plan, &t.table, &t.opts, 0, "4442", "10.0.0.1", "4443");
+	check_env(&t.plan, &t.table, &t.opts, 2, "4446", "10.0.0.1", "4443");
+	/* It has not the descriptors for all ranks. */
+	t.table.hosts[0].node.relay_network = 0;
+	assert_int_equal(hvd_plan_open_relay(&t.plan, &t.table), -1);
+	check_env(&t.plan, &t.table, &t.opts, 2, "4446", "127.0.0.1", "4446");
+	forget(&t);
 }
 
 static void bad_registrations(void **state)
@@ -351,6 +436,7 @@ static void bad_registrations(void **state)
 	static const char *const bad[] = {
 		"\"relay\":0",           "\"relay\":65536",          "\"relay\":\"4\"",
 		"\"relay_children\":-1", "\"relay_children\":70000", "\"no_relay\":4",
+		"\"relay_network\":0",
 	};
 	static const char head[] = "{\"name\":\"n\",\"host\":\"h\",\"machine\":\"m\",\"dropped\":\"\",\"ranks\":[],"
 				   "\"ifaces\":[],\"port\":1,%s}";
@@ -382,8 +468,10 @@ int main(void)
 		cmocka_unit_test(trees),
 		cmocka_unit_test(who_has_a_relay),
 		cmocka_unit_test(when_they_are_used),
+		cmocka_unit_test(when_one_is_open_to_the_network),
 		cmocka_unit_test(hosts_come_and_go),
 		cmocka_unit_test(what_is_told),
+		cmocka_unit_test(what_is_told_of_the_network),
 		cmocka_unit_test(bad_registrations),
 	};
 
