@@ -139,16 +139,11 @@ void hvd_rv_conn_release(struct conn *c, bool close_after)
 	if (c->state == CONN_WAITING) {
 		hvd_rv_store_unwait(c->rv->store, &c->waiter);
 		hvd_rv_conn_send(c, 404, NULL);
-	} else if (c->state == CONN_TAKEN && !c->taken) {
-		bool may_wait = c->unknown.key && c->rv->stopping; /* a GET, as far as is known */
-
-		hvd_rv_relay_gone(c);
-		hvd_rv_conn_send(c, may_wait ? 404 : 503, NULL);
 	} else if (c->state == CONN_TAKEN) {
-		struct hvd_rv_request *req = c->taken;
+		bool may_wait = c->lookup.key && c->rv->stopping; /* a GET, as far as is known */
 
-		c->taken = NULL;
-		hvd_rv_conn_send(c, 503, NULL);
-		hvd_rv_request_gone(req);
+		c->hooked = false;
+		hvd_rv_conn_send(c, may_wait ? 404 : 503, NULL);
+		hvd_rv_request_abandon(c);
 	}
 }

@@ -109,7 +109,6 @@ void hvd_rv_conn_close(struct conn *c)
 	if (c->state == CONN_DEAD)
 		return;
 	hvd_rv_store_unwait(rv->store, &c->waiter);
-	hvd_rv_relay_gone(c);
 	if (c->watching)
 		event_del(&c->ev);
 	if (c->fd >= 0)
@@ -117,12 +116,7 @@ void hvd_rv_conn_close(struct conn *c)
 	hvd_rv_conn_state(c, CONN_DEAD);
 	hvd_peer_table_remove(rv->peers, &c->entry);
 	rv->stats.conns_now--;
-	if (c->taken) {
-		struct hvd_rv_request *req = c->taken;
-
-		c->taken = NULL;
-		hvd_rv_request_gone(req);
-	}
+	hvd_rv_request_abandon(c);
 }
 
 void hvd_rv_conn_reap(struct hvd_rv *rv)
@@ -238,7 +232,7 @@ static void on_eof(struct conn *c)
 			hvd_rv_conn_close(c);
 		break;
 	case CONN_TAKEN:
-		if (c->taken || !hvd_rv_relay_half_closed(c))
+		if (!hvd_rv_request_half_closed(c))
 			hvd_rv_conn_close(c);
 		break;
 	default:

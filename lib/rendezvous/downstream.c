@@ -43,8 +43,7 @@ static void say_gone(struct origin *o)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_GONE, .origin = o->number};
 
-	if (o->down->rv->upstream)
-		hvd_upstream_pass(o->down->rv->upstream, &msg);
+	hvd_store_pass(&o->down->rv->store_api, &msg);
 	end_origin(o);
 }
 
@@ -170,8 +169,7 @@ static const char *do_begin(struct child *child, struct hvd_relay_msg *msg)
 		hvd_conn_set_deadline(child->conn, 0);
 		hvd_conn_watch_host(child->conn);
 	}
-	if (down->rv->upstream)
-		hvd_upstream_pass(down->rv->upstream, msg);
+	hvd_store_pass(&down->rv->store_api, msg);
 	return NULL;
 }
 
@@ -185,10 +183,10 @@ static const char *do_call(struct child *child, const struct hvd_relay_msg *msg)
 		return "it calls for a relay that has not begun";
 	if (o->route != child)
 		return NULL; /* the relay is connected to another one by now, and has sent this again */
-	if (!down->rv->upstream)
+	if (down->rv->store_api.local)
 		return hvd_down_call(o, msg);
 	if (msg->stored == HVD_RV_STORED) {
-		hvd_upstream_pass(down->rv->upstream, msg);
+		hvd_store_pass(&down->rv->store_api, msg);
 		return NULL;
 	}
 	result.status = msg->stored == HVD_RV_TOO_LONG ? HVD_OP_TOO_LONG : HVD_OP_NO_ROOM;
@@ -204,9 +202,7 @@ static void do_cancel(const struct child *child, const struct hvd_relay_msg *msg
 
 	if (!o || o->route != child)
 		return;
-	if (child->down->rv->upstream)
-		hvd_upstream_pass(child->down->rv->upstream, msg);
-	else
+	if (!hvd_store_pass(&child->down->rv->store_api, msg))
 		hvd_down_cancel(o, msg->call);
 }
 

@@ -24,9 +24,8 @@ struct call {
 	enum hvd_store_op_kind kind;
 	uint32_t place;
 	bool answered;
-	bool again;                   /* only has read, and the answer was sent: a repetition is carried out */
-	struct hvd_rv_waiter waiter;  /* BARRIER: for the others */
-	struct hvd_rv_request *taken; /* HTTP_GET: a hook will answer */
+	bool again; /* only has read, and the answer was sent: a repetition is carried out */
+	struct hvd_store_call under_way;
 	struct hvd_store_result result;
 };
 
@@ -34,13 +33,17 @@ struct call {
 struct place {
 	struct hvd_hash_node node;
 	uint32_t number;
-	struct hvd_addr addr;
-	struct hvd_tcpstore_place place;
+	struct hvd_store_place place;
 };
 
 static struct hvd_rv *rv_of(const struct origin *o)
 {
 	return o->down->rv;
+}
+
+static const struct hvd_store *store_of(const struct origin *o)
+{
+	return &rv_of(o)->store_api;
 }
 
 static struct hvd_rv_budget *budget_of(const struct origin *o)
@@ -76,14 +79,9 @@ static struct call *find_call(const struct origin *o, uint64_t id)
 
 static void free_call(struct call *call)
 {
-	struct hvd_rv_request *taken = call->taken;
-
 	hvd_down_unqueue(&call->item);
-	hvd_rv_unwait(&call->waiter);
+	hvd_store_abandon(store_of(call->origin), &call->under_way);
 	hvd_store_result_clear(&call->result);
-	call->taken = NULL;
-	if (taken)
-		hvd_rv_request_gone(taken);
 	free(call);
 }
 
@@ -196,7 +194,8 @@ static struct place *find_place(const struct origin *o, uint32_t number)
 
 static void end_place(struct origin *o, struct place *p)
 {
-	hvd_tcpstore_leave(&rv_of(o)->tcpstore->generations, &p->place);
+	hvd_store_depart(store_of(o), &p->place);
+	hvd_store_leave(store_of(o), &p->place);
 	hvd_hash_table_remove(&o->places, &p->node);
 	hvd_rv_refund(budget_of(o), sizeof(*p));
 	free(p);
@@ -210,19 +209,17 @@ static void end_waits(struct origin *o, const uint32_t *place)
 
 		if (call->kind != HVD_OP_BARRIER || call->answered || (place && call->place != *place))
 			continue;
-		hvd_rv_unwait(&call->waiter);
+		hvd_store_abandon(store_of(o), &call->under_way);
 		answer_with(call, HVD_OP_CANCELLED, 0);
 	}
 }
 
-/* The place's generation is the answer, and may be one that relays have asked for before it was there. */
-static void answer_place(struct call *call, const struct place *p)
+/* A generation may be one that relays have asked for before it was there. */
+static void answer_place(struct call *call, const struct hvd_store_result *result)
 {
-	uint32_t number = p->place.generation->number;
-
-	if (call->origin->route)
-		hvd_down_reattach(call->origin->route, number);
-	answer_with(call, HVD_OP_DONE, number);
+	if (result->status == HVD_OP_DONE && call->origin->route)
+		hvd_down_reattach(call->origin->route, (uint32_t)result->number);
+	answer(call, result);
 }
 
 /* Where a relay's client is. */
@@ -238,52 +235,43 @@ static struct hvd_addr address_of(const struct origin *o, const struct hvd_store
 	return hvd_addr_parse(text, &addr) == 0 ? addr : o->addr;
 }
 
-static void do_come(struct call *call, const struct hvd_store_op *op)
+static void do_come(struct call *call, struct hvd_store_op *op)
 {
 	struct origin *o = call->origin;
-	struct hvd_rv *rv = rv_of(o);
-	uint32_t pid = (uint32_t)op->number;
+	struct hvd_store_result result;
 	struct place *p;
 
-	if (!rv->tcpstore) {
-		answer_with(call, HVD_OP_NO_SCOPE, 0);
-		return;
-	}
 	if (find_place(o, op->place) || o->places.n >= PLACES_MAX || !hvd_rv_charge(budget_of(o), sizeof(*p))) {
 		answer_with(call, HVD_OP_NO_ROOM, 0);
 		return;
 	}
 	p = hvd_xcalloc(1, sizeof(*p));
 	p->number = op->place;
-	p->addr = address_of(o, op);
-	if ((op->kind == HVD_OP_ARRIVE ? hvd_tcpstore_arrive : hvd_tcpstore_visit)(&rv->tcpstore->generations, &p->addr,
-										   pid, &p->place) != 0) {
-		hvd_rv_refund(budget_of(o), sizeof(*p));
-		free(p);
-		answer_with(call, HVD_OP_NO_ROOM, 0);
-		return;
-	}
+	p->place.from = address_of(o, op);
+	p->place.pid = (uint32_t)op->number;
 	hvd_hash_table_add(&o->places, &p->node, hash_of(o, p->number));
-	answer_place(call, p);
-	hvd_tcpstore_joined(rv, &p->place, &p->addr, pid);
+	op->at = &p->place;
+	hvd_store_submit(store_of(o), op, &result, &call->under_way); /* at once */
+	answer_place(call, &result);
+	p = find_place(o, op->place); /* whoever was told may have had all ranks started anew */
+	if (result.status != HVD_OP_DONE && p)
+		end_place(o, p);
 }
 
-static void do_begin_group(struct call *call)
+static void do_begin_group(struct call *call, struct hvd_store_op *op)
 {
 	struct origin *o = call->origin;
 	struct place *p = find_place(o, call->place);
+	struct hvd_store_result result;
 
 	if (!p) {
 		answer_with(call, HVD_OP_NO_SCOPE, 0);
 		return;
 	}
 	end_waits(o, &call->place);
-	if (hvd_tcpstore_begin_group(&rv_of(o)->tcpstore->generations, &p->place) != 0) {
-		answer_with(call, HVD_OP_NO_ROOM, 0);
-		return;
-	}
-	answer_place(call, p);
-	hvd_tcpstore_joined(rv_of(o), &p->place, &p->addr, p->place.process ? p->place.process->pid : 0);
+	op->at = &p->place;
+	hvd_store_submit(store_of(o), op, &result, &call->under_way); /* at once */
+	answer_place(call, &result);
 }
 
 static void do_leave(struct call *call)
@@ -315,77 +303,30 @@ void hvd_down_leave(struct origin *o, bool for_ever)
 
 /* --- operations --- */
 
-static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
+static void on_answered(struct hvd_store_call *under_way, const struct hvd_store_result *result)
 {
-	(void)value;
-	answer_with((struct call *)(void *)((char *)waiter - offsetof(struct call, waiter)), HVD_OP_DONE, 0);
-	return true;
+	struct call *call = (struct call *)(void *)((char *)under_way - offsetof(struct call, under_way));
+	struct hvd_store_result own = *result;
+
+	if (own.value)
+		hvd_rv_value_ref(own.value);
+	answer(call, &own);
 }
 
-/* In a generation of the TCPStore. */
-static void do_tcpstore(struct call *call, const struct hvd_store_op *op)
+static void do_other(struct call *call, struct hvd_store_op *op)
 {
-	struct origin *o = call->origin;
-	const struct place *p = find_place(o, op->place);
+	struct place *p = find_place(call->origin, op->place);
 	struct hvd_store_result result;
-	struct hvd_rv_scope *sc;
 
-	/* A call that was under way while all ranks were started anew is of the old ones. */
-	if (!p || p->place.generation->number != op->scope.generation) {
-		answer_with(call, HVD_OP_NO_SCOPE, 0);
-		return;
-	}
-	sc = p->place.generation->scope;
-	if (hvd_store_op_run(sc, op, &result)) {
+	op->at = p ? &p->place : NULL;
+	call->under_way.answered = on_answered;
+	if (hvd_store_submit(store_of(call->origin), op, &result, &call->under_way))
 		answer(call, &result);
-		return;
-	}
-	call->waiter.wake = on_wake;
-	if (hvd_rv_scope_wait(sc, op->key, &call->waiter) != HVD_RV_STORED)
-		answer_with(call, HVD_OP_NO_ROOM, 0);
-}
-
-static void on_answered(void *owner, int status, const void *data, size_t len)
-{
-	struct call *call = owner;
-	struct hvd_store_result result = {.status = HVD_OP_DONE, .number = status};
-	enum hvd_rv_stored why;
-
-	call->taken = NULL;
-	result.value = hvd_rv_value_new(budget_of(call->origin), data, len, &why);
-	if (!result.value)
-		result.number = hvd_rv_status(why);
-	answer(call, &result);
-}
-
-static void do_http_get(struct call *call, const struct hvd_store_op *op)
-{
-	struct hvd_rv *rv = rv_of(call->origin);
-	struct hook *hook = hvd_rv_hook_find(rv, op->scope.name);
-	struct hvd_store_result result = {.status = HVD_OP_DONE};
-
-	/* `number` is 1 for HEAD, which no hook answers. */
-	if (hook && hook->fn.get && op->number != 1 && hvd_rv_hook_get(hook, op->key, on_answered, call, &call->taken))
-		return;
-	result.value = hvd_rv_store_get(rv->store, op->scope.name, op->key);
-	if (result.value)
-		hvd_rv_value_ref(result.value);
-	result.number = result.value ? 200 : 404;
-	answer(call, &result);
-}
-
-static void do_http_delete(struct call *call, const struct hvd_store_op *op)
-{
-	struct hook *met;
-
-	answer_with(call, HVD_OP_DONE, hvd_rv_delete_key(rv_of(call->origin), op->scope.name, op->key, &met));
-	if (met)
-		met->fn.met(met->arg); /* may do anything but destroy the server */
 }
 
 static void carry_out(struct call *call, const struct hvd_relay_msg *msg)
 {
-	const struct hvd_store_op *op = &msg->op;
+	struct hvd_store_op op = msg->op;
 
 	if (call->origin->refused) {
 		answer_with(call, HVD_OP_NO_SCOPE, 0);
@@ -395,29 +336,19 @@ static void carry_out(struct call *call, const struct hvd_relay_msg *msg)
 		answer_with(call, msg->stored == HVD_RV_TOO_LONG ? HVD_OP_TOO_LONG : HVD_OP_NO_ROOM, 0);
 		return;
 	}
-	switch (op->kind) {
+	switch (op.kind) {
 	case HVD_OP_ARRIVE:
 	case HVD_OP_VISIT:
-		do_come(call, op);
+		do_come(call, &op);
 		break;
 	case HVD_OP_BEGIN_GROUP:
-		do_begin_group(call);
+		do_begin_group(call, &op);
 		break;
 	case HVD_OP_LEAVE:
 		do_leave(call);
 		break;
-	case HVD_OP_HTTP_GET:
-		do_http_get(call, op);
-		break;
-	case HVD_OP_HTTP_PUT:
-		answer_with(call, HVD_OP_DONE,
-			    hvd_rv_put_value(rv_of(call->origin), op->scope.name, op->key, op->value));
-		break;
-	case HVD_OP_HTTP_DELETE:
-		do_http_delete(call, op);
-		break;
 	default:
-		do_tcpstore(call, op);
+		do_other(call, &op);
 		break;
 	}
 }
@@ -451,14 +382,9 @@ const char *hvd_down_call(struct origin *o, const struct hvd_relay_msg *msg)
 void hvd_down_cancel(struct origin *o, uint64_t id)
 {
 	struct call *call = find_call(o, id);
-	struct hvd_rv_request *taken;
 
 	if (!call || call->answered)
 		return;
-	taken = call->taken;
-	call->taken = NULL;
-	hvd_rv_unwait(&call->waiter);
 	answer_with(call, HVD_OP_CANCELLED, 0);
-	if (taken)
-		hvd_rv_request_gone(taken);
+	hvd_store_abandon(store_of(o), &call->under_way);
 }

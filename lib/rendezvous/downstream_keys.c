@@ -7,8 +7,7 @@
  * see a value before what was written earlier. But an answer that stood behind the key says that the relay knows of the
  * first change. So in the place where the key was, the relay is told not to use what it has.
  *
- * In a relay that is a parent, the keys are those in its own scopes, of which upstream.h knows whether they are the
- * root's.
+ * The keys are those in the scopes here, of which the store says whether they have all there is.
  */
 #include "downstream_internal.h"
 
@@ -32,9 +31,9 @@ struct down_watch {
 	struct child *child;
 	struct hvd_rv_watch watch;
 	struct hvd_rv_waiter waiter;
-	struct hvd_upstream_wait unknown; /* in a relay: until it is known here */
+	struct hvd_store_lookup lookup; /* until it is known here */
 	struct item stale, fresh, wake;
-	struct hvd_rv_scope *generation; /* in a relay: it is in use */
+	struct hvd_rv_scope *generation; /* it is in use */
 	enum told told;
 	unsigned wakes;     /* times that one is to be woken */
 	bool wake_all;      /* … and all */
@@ -52,6 +51,11 @@ struct down_watch {
 static struct hvd_rv *rv_of(const struct down_watch *w)
 {
 	return w->child->down->rv;
+}
+
+static const struct hvd_store *store_of(const struct down_watch *w)
+{
+	return &rv_of(w)->store_api;
 }
 
 static struct hvd_slice key_of(const struct down_watch *w)
@@ -80,23 +84,17 @@ static struct down_watch *find(const struct child *child, uint32_t id)
 
 /* --- what is so --- */
 
-static enum told at_root(const struct down_watch *w, struct hvd_rv_value **value)
+/* NOTHING: it is not known, and on_known() is called when it is, if `resume`. */
+static enum told is_so(struct down_watch *w, struct hvd_rv_value **value, bool resume)
 {
-	struct hvd_rv_watch_state s = hvd_rv_watch_state(&w->watch);
+	struct hvd_rv_watch_state s;
 
-	*value = s.value;
-	if (s.ask || s.queued)
-		return s.value || s.queued ? ASK : ASK_ABSENT;
-	return s.value ? VALUE : ABSENT;
-}
-
-static void on_known(struct hvd_upstream_wait *unknown);
-
-static enum told in_relay(struct down_watch *w, struct hvd_rv_value **value, struct hvd_upstream_wait *unknown)
-{
-	if (unknown)
-		hvd_upstream_unwait(unknown);
-	switch (hvd_upstream_know(rv_of(w)->upstream, &w->scope, key_of(w), false, unknown)) {
+	*value = NULL;
+	if (w->by_calls)
+		return ASK;
+	if (resume)
+		hvd_store_lookup_end(&w->lookup);
+	switch (hvd_store_know(store_of(w), &w->scope, key_of(w), false, resume ? &w->lookup : NULL)) {
 	case HVD_KNOWN_LATER:
 		return NOTHING;
 	case HVD_KNOWN_ABOVE:
@@ -107,17 +105,11 @@ static enum told in_relay(struct down_watch *w, struct hvd_rv_value **value, str
 	case HVD_KNOWN_HERE:
 		break;
 	}
-	*value = hvd_rv_watch_state(&w->watch).value;
-	return *value ? VALUE : ABSENT;
-}
-
-/* NOTHING: it is not known, and on_known() is called when it is, if `resume`. */
-static enum told is_so(struct down_watch *w, struct hvd_rv_value **value, bool resume)
-{
-	*value = NULL;
-	if (w->by_calls)
-		return ASK;
-	return rv_of(w)->upstream ? in_relay(w, value, resume ? &w->unknown : NULL) : at_root(w, value);
+	s = hvd_rv_watch_state(&w->watch);
+	*value = s.value;
+	if (s.ask || s.queued)
+		return s.value || s.queued ? ASK : ASK_ABSENT;
+	return s.value ? VALUE : ABSENT;
 }
 
 /* --- changes --- */
@@ -155,9 +147,9 @@ static void on_changed(struct hvd_rv_watch *watch)
 	dirty(w);
 }
 
-static void on_known(struct hvd_upstream_wait *unknown)
+static void on_known(struct hvd_store_lookup *lookup)
 {
-	dirty((struct down_watch *)(void *)((char *)unknown - offsetof(struct down_watch, unknown)));
+	dirty((struct down_watch *)(void *)((char *)lookup - offsetof(struct down_watch, lookup)));
 }
 
 /* --- waits --- */
@@ -189,12 +181,9 @@ static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
 static void begin_to_wait(struct down_watch *w)
 {
 	struct hvd_rv_watch_state s = hvd_rv_watch_state(&w->watch);
-	struct hvd_rv *rv = rv_of(w);
-	bool above = false;
+	bool above = hvd_store_know(store_of(w), &w->scope, key_of(w), true, NULL) == HVD_KNOWN_ABOVE;
 
 	w->waits = w->detached;
-	if (rv->upstream)
-		above = hvd_upstream_know(rv->upstream, &w->scope, key_of(w), true, NULL) == HVD_KNOWN_ABOVE;
 	if (s.value || above) {
 		w->wake_all = true;
 	} else {
@@ -209,16 +198,11 @@ void hvd_down_unused(struct child *child, uint32_t id)
 {
 	struct down_watch *w = find(child, id);
 	struct hvd_rv_scope *sc = w ? hvd_rv_watch_scope(&w->watch) : NULL;
-	bool done;
 
 	if (!sc)
 		return;
 	hvd_rv_unwait(&w->waiter);
-	if (!child->down->rv->upstream && !hvd_rv_scope_has(sc, key_of(w)))
-		return;
-	done = hvd_rv_scope_wake_one(sc, key_of(w));
-	if (!done && child->down->rv->upstream)
-		hvd_upstream_unused(child->down->rv->upstream, &w->scope, key_of(w));
+	hvd_store_unused(store_of(w), &w->scope, key_of(w), sc);
 }
 
 /* --- to the relay --- */
@@ -292,30 +276,19 @@ void hvd_down_send_key(struct item *item)
 
 /* --- begin and end --- */
 
-static struct hvd_rv_scope *generation_at_root(const struct hvd_rv *rv, uint32_t number)
-{
-	const struct hvd_tcpstore_generation *g =
-		rv->tcpstore ? hvd_tcpstore_generation(&rv->tcpstore->generations, number) : NULL;
-
-	return g ? g->scope : NULL;
-}
-
 /* Watch the key in its scope here. */
 static enum hvd_rv_stored attach(struct down_watch *w)
 {
-	struct hvd_rv *rv = rv_of(w);
+	enum hvd_rv_stored why;
 	struct hvd_rv_scope *sc;
 
 	if (w->scope.name.p)
-		return hvd_rv_store_watch(rv->store, w->scope.name, key_of(w), &w->watch);
-	if (rv->upstream)
-		sc = w->generation = hvd_upstream_generation(rv->upstream, w->scope.generation);
-	else
-		sc = generation_at_root(rv, w->scope.generation);
+		return hvd_rv_store_watch(rv_of(w)->store, w->scope.name, key_of(w), &w->watch);
+	sc = w->generation = hvd_store_generation(store_of(w), w->scope.generation, &why);
 	if (sc)
 		return hvd_rv_scope_watch(sc, key_of(w), &w->watch);
-	if (rv->upstream)
-		return HVD_RV_NO_ROOM;
+	if (why != HVD_RV_STORED)
+		return why;
 	w->detached = true;
 	w->child->detached++;
 	return HVD_RV_STORED;
@@ -325,7 +298,7 @@ static void detach(struct down_watch *w)
 {
 	struct hvd_rv *rv = rv_of(w);
 
-	hvd_upstream_unwait(&w->unknown);
+	hvd_store_lookup_end(&w->lookup);
 	if (w->scope.name.p) {
 		hvd_rv_store_unwait(rv->store, &w->waiter);
 		hvd_rv_store_unwatch(rv->store, &w->watch);
@@ -334,7 +307,7 @@ static void detach(struct down_watch *w)
 		hvd_rv_unwatch(&w->watch);
 	}
 	if (w->generation)
-		hvd_upstream_generation_unref(rv->upstream, w->generation);
+		hvd_store_generation_unref(store_of(w), w->generation);
 	w->generation = NULL;
 	w->child->detached -= w->detached;
 	w->detached = false;
@@ -377,7 +350,7 @@ static struct down_watch *begin(struct child *child, const struct hvd_relay_msg 
 		memcpy(w->names + scope->name.n, msg->op.key.p, w->key_len);
 	w->watch.changed = on_changed;
 	w->waiter.wake = on_wake;
-	w->unknown.resume = on_known;
+	w->lookup.resume = on_known;
 	w->by_calls = hook && hook->fn.get;
 	hvd_hash_table_add(&child->watches, &w->node, hash_of(child, w->id));
 	why = w->by_calls ? HVD_RV_STORED : attach(w);

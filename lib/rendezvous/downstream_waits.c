@@ -110,7 +110,7 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ASK_WAITS, .level = max};
 	struct ask *ask = hvd_xcalloc(1, sizeof(*ask));
-	double seconds = down->rv->upstream ? WAITS_BELOW : WAITS_SECONDS;
+	double seconds = down->rv->cfg.relay ? WAITS_BELOW : WAITS_SECONDS;
 
 	*ask = (struct ask){.next = down->asks,
 			    .seq = down->waits_seq++,

@@ -5,8 +5,7 @@
  *   server.c   create and destroy, the timer, the end         calls listen, conn, answer
  *   listen.c   bind, accept, make room                         calls conn, answer
  *   conn.c     a connection: its state, reading, deadlines     calls request, answer
- *   request.c  decide what to answer to a request              calls answer, request_relay
- *   request_relay.c  ask the root, where this server is a relay calls request, answer
+ *   request.c  decide what to answer to a request              calls answer
  *   store_op.c carry out what a request asks for
  *   answer.c   send an answer                                  calls conn, to change the state
  *   tcpstore.h the other protocol; it gets its connections from conn
@@ -17,7 +16,7 @@
 #include "lib/net/accept.h"
 #include "lib/net/peer_table.h"
 #include "server.h"
-#include "upstream.h"
+#include "store_api.h"
 #include "wheel.h"
 
 #include <event2/event_struct.h>
@@ -26,7 +25,7 @@ enum conn_state {
 	CONN_HEAD,    /* between requests, or in the middle of a head */
 	CONN_BODY,    /* of a PUT */
 	CONN_WAITING, /* waits for a key */
-	CONN_TAKEN,   /* a hook will answer, or, in a relay, the root */
+	CONN_TAKEN,   /* what it asks for is not known yet, or under way */
 	CONN_WRITE,   /* the answer did not fit into the socket */
 	CONN_DRAIN,   /* answered and shut for writing; input is thrown away, so that no reset destroys the answer */
 	CONN_DEAD,    /* closed; the memory is reused once the callback from the event loop is at its top again */
@@ -41,12 +40,11 @@ struct conn {
 	struct hvd_rv_spoke spoke;
 	hvd_time limit; /* the deadline of the state as a whole; progress does not move it */
 	struct hvd_rv_waiter waiter;
-	struct hvd_rv_request *taken;
 	struct hvd_rv_value *value; /* being received or sent */
 	size_t at;                  /* bytes of it that are received or sent; when sending, those of the head count */
 	char *buf;                  /* input that is not parsed yet; NULL most of the time */
 	size_t buf_len, scanned;
-	char *names; /* scope and key of a PUT whose body is coming, or of a relay's GET */
+	char *names; /* scope and key of a PUT whose body is coming, or of a GET that waits */
 	size_t scope_len, key_len;
 	size_t body_len; /* as announced */
 	size_t pending;  /* bytes of the body that `value` has room for, counted in entry.peer->pending, too */
@@ -54,12 +52,12 @@ struct conn {
 	short watching; /* events that are registered with the event loop */
 	enum conn_state state;
 	bool close_after, drain_after, http10, body_follows;
-	bool has_asked;   /* had an answer: it is idle, not slow */
-	bool unproven;    /* nothing is read of it before it is known whose it is: HVD_RV_UNPROVEN */
-	bool hooked;      /* in a relay, in CONN_TAKEN: a hook of the root will answer */
-	bool half_closed; /* in a relay: the client sends no more, and waits for what it has asked for */
-	struct hvd_upstream_wait unknown; /* in a relay, in CONN_TAKEN: this, … */
-	struct hvd_upstream_call call;    /* … or this */
+	bool has_asked;                 /* had an answer: it is idle, not slow */
+	bool unproven;                  /* nothing is read of it before it is known whose it is: HVD_RV_UNPROVEN */
+	bool hooked;                    /* in CONN_TAKEN: a hook will answer, as far as is known */
+	bool half_closed;               /* the client sends no more, and waits for what it has asked for */
+	struct hvd_store_lookup lookup; /* in CONN_TAKEN: this, … */
+	struct hvd_store_call call;     /* … or this */
 	unsigned char out_len;
 	char out[HVD_HTTP_HEAD_ROOM];
 };
@@ -77,6 +75,7 @@ struct hook {
 	struct hook *next;
 	struct hvd_rv_hook fn;
 	void *arg;
+	bool met; /* is to be told so */
 	size_t scope_len;
 	char scope[];
 };
@@ -109,7 +108,7 @@ struct hvd_rv {
 	size_t n_listeners;
 	struct hook *hooks;
 	struct hvd_tcpstore *tcpstore; /* NULL: not served */
-	struct hvd_upstream *upstream; /* NULL: this is no relay */
+	struct hvd_store store_api;
 	struct hvd_downstream *downstream;
 	hvd_rv_watch_fn *watch; /* may be NULL */
 	void *watch_arg;
@@ -156,7 +155,7 @@ void hvd_rv_conn_reap(struct hvd_rv *rv);
 void hvd_rv_conn_send(struct conn *c, int status, struct hvd_rv_value *value);
 /* Send an answer and close. What the client is still sending is thrown away. */
 void hvd_rv_conn_refuse(struct conn *c, int status);
-/* Answer a request that waits: 404 for a waiting GET, 503 for a taken one. */
+/* Answer a request that waits: 404 for a waiting GET, 503 for one that asks. */
 void hvd_rv_conn_release(struct conn *c, bool close_after);
 /* Continue to send an answer. */
 void hvd_rv_conn_flush(struct conn *c);
@@ -169,21 +168,10 @@ bool hvd_rv_request_room(struct conn *c);
 /* The body of a PUT is complete. */
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
 
-/* Answer a GET or HEAD from the values here. */
-void hvd_rv_request_get(struct conn *c, bool head, struct hvd_slice scope, struct hvd_slice key);
-/* Keep the names of a request. */
-void hvd_rv_request_names(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
-
-/* request_relay.c: where this server is a relay */
-void hvd_rv_relay_get(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
-void hvd_rv_relay_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_value *v);
-void hvd_rv_relay_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
-/* The key that a GET waits for can be read by the root only. */
-void hvd_rv_relay_get_above(struct conn *c);
-/* The client has closed its side for writing while the root is asked. False when there is nothing to wait for. */
-bool hvd_rv_relay_half_closed(struct conn *c);
-/* Nobody waits for the root's answer any longer. */
-void hvd_rv_relay_gone(struct conn *c);
+/* The client has closed its side for writing while something is asked. False when there is nothing to wait for. */
+bool hvd_rv_request_half_closed(struct conn *c);
+/* Nobody waits for the answer any longer. */
+void hvd_rv_request_abandon(struct conn *c);
 
 /* store_op.c */
 /* The status of an answer to a PUT. */
@@ -197,7 +185,7 @@ bool hvd_rv_hook_get(struct hook *hook, struct hvd_slice key, hvd_rv_answered_fn
 /* Nobody waits for the answer any longer: `answered` is not called. */
 void hvd_rv_request_gone(struct hvd_rv_request *req);
 /* A client's PUT and DELETE; they return the status of the answer. When *met is not NULL all members of its scope have
- * deleted their keys, and the caller calls its met function once it has sent the answer. */
+ * deleted their keys, and the caller calls its met function later. */
 int hvd_rv_put_value(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_value *v);
 int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **met);
 

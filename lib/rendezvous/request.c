@@ -83,15 +83,112 @@ static void make_room_to_wait(struct conn *c)
 		hvd_rv_conn_release(old, true);
 }
 
+/* --- operations --- */
+
+static struct hvd_slice scope_of(const struct conn *c)
+{
+	return (struct hvd_slice){c->names, c->scope_len};
+}
+
+static struct hvd_slice key_of(const struct conn *c)
+{
+	return (struct hvd_slice){c->names + c->scope_len, c->key_len};
+}
+
+/* Keep the names of a request. */
+static void keep_names(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
+{
+	c->names = hvd_xrealloc(c->names, scope.n + key.n, 1);
+	memcpy(c->names, scope.p, scope.n);
+	memcpy(c->names + scope.n, key.p, key.n);
+	c->scope_len = scope.n;
+	c->key_len = key.n;
+}
+
+static int status_of(const struct hvd_store_result *result)
+{
+	switch (result->status) {
+	case HVD_OP_DONE:
+		return result->number >= 100 && result->number <= 599 ? (int)result->number : 500;
+	case HVD_OP_TOO_LONG:
+		return 413;
+	case HVD_OP_NO_ROOM:
+		return 507;
+	default:
+		return 503;
+	}
+}
+
+static void on_answer(struct hvd_store_call *call, const struct hvd_store_result *result)
+{
+	struct conn *c = (struct conn *)(void *)((char *)call - offsetof(struct conn, call));
+
+	c->hooked = false;
+	hvd_rv_conn_send(c, status_of(result), result->value);
+}
+
+/* True: *now is the result. False: the answer is sent later. */
+static bool submit(struct conn *c, const struct hvd_store_op *op, struct hvd_store_result *now)
+{
+	c->call.answered = on_answer;
+	if (hvd_store_submit(&c->rv->store_api, op, now, &c->call))
+		return true;
+	if (c->state != CONN_DEAD) /* a hook that was asked may do anything */
+		hvd_rv_conn_state(c, CONN_TAKEN);
+	return false;
+}
+
+/* PUT and DELETE. */
+static void carry_out(struct conn *c, const struct hvd_store_op *op)
+{
+	struct hvd_store_result now;
+
+	if (submit(c, op, &now) && c->state != CONN_DEAD)
+		hvd_rv_conn_send(c, status_of(&now), NULL);
+}
+
+/* --- GET --- */
+
+static bool is_head(const struct conn *c)
+{
+	return !c->body_follows;
+}
+
+static void get_here(struct conn *c, bool head, struct hvd_slice scope, struct hvd_slice key);
+
+/* The key can be read by an operation only, or by a hook. */
+static void get_by_call(struct conn *c)
+{
+	struct hvd_store_op op = {
+		.kind = HVD_OP_HTTP_GET, .scope.name = scope_of(c), .key = key_of(c), .number = is_head(c)};
+	struct hvd_store_result now;
+
+	if (c->half_closed) { /* as while a hook is asked */
+		hvd_rv_conn_close(c);
+		return;
+	}
+	c->hooked = true;
+	if (!submit(c, &op, &now))
+		return;
+	c->hooked = false;
+	if (c->state == CONN_DEAD)
+		;
+	else if (now.status == HVD_OP_DONE && now.number == 404 && !now.value)
+		get_here(c, is_head(c), scope_of(c), key_of(c)); /* and wait */
+	else
+		hvd_rv_conn_send(c, status_of(&now), now.value);
+	hvd_store_result_clear(&now);
+}
+
 /* A waiting GET has its value. */
 static bool wake(struct hvd_rv_waiter *w, struct hvd_rv_value *value)
 {
 	struct conn *c = (struct conn *)(void *)((char *)w - offsetof(struct conn, waiter));
 
-	if (c->rv->upstream && !value)
-		hvd_rv_relay_get_above(c);
-	else
+	if (value)
 		hvd_rv_conn_send(c, 200, value);
+	else
+		get_by_call(c);
 	return true;
 }
 
@@ -115,19 +212,14 @@ static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slic
 		return;
 	}
 	rv->stats.waited++;
+	if (scope.p != c->names)
+		keep_names(c, scope, key);
 	hvd_rv_conn_state(c, CONN_WAITING);
 	hvd_rv_arm(rv, &c->spoke, hvd_deadline_in(seconds));
 }
 
-static void answered(void *owner, int status, const void *data, size_t len)
-{
-	struct conn *c = owner;
-
-	c->taken = NULL;
-	answer_copy(c, status, data, len);
-}
-
-void hvd_rv_request_get(struct conn *c, bool head, struct hvd_slice scope, struct hvd_slice key)
+/* Answer from the values here. */
+static void get_here(struct conn *c, bool head, struct hvd_slice scope, struct hvd_slice key)
 {
 	struct hvd_rv_value *v = hvd_rv_store_get(c->rv->store, scope, key);
 
@@ -139,45 +231,62 @@ void hvd_rv_request_get(struct conn *c, bool head, struct hvd_slice scope, struc
 		wait_for_key(c, scope, key);
 }
 
-static void do_get(struct conn *c, enum hvd_http_method method, struct hvd_slice scope, struct hvd_slice key)
-{
-	struct hook *hook = hvd_rv_hook_find(c->rv, scope);
+static void get(struct conn *c, struct hvd_slice scope_name, struct hvd_slice key);
 
-	if (c->rv->upstream) {
-		hvd_rv_relay_get(c, scope, key);
+static void on_known(struct hvd_store_lookup *lookup)
+{
+	struct conn *c = (struct conn *)(void *)((char *)lookup - offsetof(struct conn, lookup));
+
+	get(c, scope_of(c), key_of(c));
+}
+
+static void get(struct conn *c, struct hvd_slice scope_name, struct hvd_slice key)
+{
+	struct hvd_store_scope_id scope = {.name = scope_name};
+	enum hvd_known known;
+
+	c->lookup.resume = on_known;
+	if (hvd_store_is_lost(&c->rv->store_api)) {
+		hvd_rv_conn_send(c, 503, NULL);
 		return;
 	}
-	if (hook && hook->fn.get && method == HVD_HTTP_GET) {
-		hvd_rv_conn_state(c, CONN_TAKEN);
-		if (hvd_rv_hook_get(hook, key, answered, c, &c->taken))
-			return; /* perhaps it has answered already, and `c` is closed */
-		hvd_rv_conn_state(c, CONN_HEAD);
+	known = hvd_store_know(&c->rv->store_api, &scope, key, false, &c->lookup);
+	if (known == HVD_KNOWN_HERE) {
+		get_here(c, is_head(c), scope_name, key);
+		return;
 	}
-	hvd_rv_request_get(c, method == HVD_HTTP_HEAD, scope, key);
+	if (scope_name.p != c->names)
+		keep_names(c, scope_name, key);
+	if (known == HVD_KNOWN_LATER)
+		hvd_rv_conn_state(c, CONN_TAKEN);
+	else
+		get_by_call(c);
+}
+
+bool hvd_rv_request_half_closed(struct conn *c)
+{
+	if (c->hooked)
+		return false;
+	/* A PUT is stored, and a value may be there that is only not known yet. */
+	c->close_after = c->half_closed = true;
+	hvd_rv_conn_watch(c, 0);
+	return true;
+}
+
+void hvd_rv_request_abandon(struct conn *c)
+{
+	hvd_store_lookup_end(&c->lookup);
+	hvd_store_abandon(&c->rv->store_api, &c->call);
 }
 
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
 	struct hvd_rv_value *v = c->value;
-	int status;
+	struct hvd_store_op op = {.kind = HVD_OP_HTTP_PUT, .scope.name = scope, .key = key, .value = v};
 
 	c->value = NULL;
-	if (c->rv->upstream) {
-		hvd_rv_relay_put(c, scope, key, v);
-	} else {
-		status = hvd_rv_put_value(c->rv, scope, key, v);
-		hvd_rv_conn_send(c, status, NULL);
-	}
+	carry_out(c, &op);
 	hvd_rv_value_unref(v);
-}
-
-void hvd_rv_request_names(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
-{
-	c->names = hvd_xrealloc(c->names, scope.n + key.n, 1);
-	memcpy(c->names, scope.p, scope.n);
-	memcpy(c->names + scope.n, key.p, key.n);
-	c->scope_len = scope.n;
-	c->key_len = key.n;
 }
 
 /* Begin to receive a value, of which body_len bytes may have arrived. Returns how many bytes were used. */
@@ -215,7 +324,7 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 		hvd_rv_conn_close(c);
 		return body_len;
 	}
-	hvd_rv_request_names(c, scope, key);
+	keep_names(c, scope, key);
 	hvd_rv_conn_state(c, CONN_BODY);
 	c->limit = hvd_rv_body_limit(c->body_len);
 	return take;
@@ -246,15 +355,9 @@ bool hvd_rv_request_room(struct conn *c)
 
 static void do_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
-	struct hook *met;
+	struct hvd_store_op op = {.kind = HVD_OP_HTTP_DELETE, .scope.name = scope, .key = key};
 
-	if (c->rv->upstream) {
-		hvd_rv_relay_delete(c, scope, key);
-		return;
-	}
-	hvd_rv_conn_send(c, hvd_rv_delete_key(c->rv, scope, key, &met), NULL);
-	if (met)
-		met->fn.met(met->arg);
+	carry_out(c, &op);
 }
 
 size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, const char *body, size_t body_len)
@@ -311,7 +414,7 @@ size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, cons
 		do_delete(c, scope, key);
 		break;
 	default:
-		do_get(c, req->method, scope, key);
+		get(c, scope, key);
 		break;
 	}
 	return skip;

@@ -4,6 +4,7 @@
 #include "downstream.h"
 #include "internal.h"
 #include "lib/base/xalloc.h"
+#include "store_local.h"
 #include "tcpstore.h"
 #include "upstream.h"
 
@@ -105,7 +106,9 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 	rv->store = hvd_rv_store_create(&cfg->store);
 	hvd_rv_wheel_init(&rv->wheel);
 	if (cfg->relay)
-		rv->upstream = hvd_upstream_create(rv);
+		rv->store_api.upstream = hvd_upstream_create(rv);
+	else
+		rv->store_api.local = hvd_store_local_create(rv);
 	rv->downstream = hvd_downstream_create(rv);
 	if (cfg->tcpstore)
 		rv->tcpstore = hvd_tcpstore_create(rv);
@@ -161,7 +164,8 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 	if (rv->stop_ev)
 		event_free(rv->stop_ev);
 	hvd_tcpstore_destroy(rv->tcpstore);
-	hvd_upstream_destroy(rv->upstream);
+	hvd_upstream_destroy(rv->store_api.upstream);
+	hvd_store_local_destroy(rv->store_api.local);
 	hvd_rv_store_destroy(rv->store);
 	hvd_peer_table_destroy(rv->peers);
 	free(rv);
@@ -289,7 +293,7 @@ void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out)
 
 void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn)
 {
-	hvd_upstream_connect(rv->upstream, conn);
+	hvd_upstream_connect(rv->store_api.upstream, conn);
 	if (conn)
 		return;
 	if (rv->tcpstore)

@@ -51,6 +51,8 @@ struct hvd_store_scope_id {
 	uint32_t generation;
 };
 
+struct hvd_store_place;
+
 /* Nothing is owned. What an operation has no use for is zero. */
 struct hvd_store_op {
 	enum hvd_store_op_kind kind;
@@ -58,7 +60,8 @@ struct hvd_store_op {
 	struct hvd_slice key, expected;
 	struct hvd_rv_value *value;
 	int64_t number;
-	uint32_t place;
+	struct hvd_store_place *at; /* of the TCPStore: whose operation it is (store_api.h) */
+	uint32_t place;             /* its number, between processes */
 };
 
 enum hvd_store_status {

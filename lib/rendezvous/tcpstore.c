@@ -6,6 +6,7 @@
 
 #include "downstream.h"
 #include "lib/base/xalloc.h"
+#include "store_local.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,6 @@ struct hvd_tcpstore *hvd_tcpstore_create(struct hvd_rv *rv)
 	struct hvd_tcpstore *ts = hvd_xcalloc(1, sizeof(*ts));
 
 	ts->rv = rv;
-	hvd_tcpstore_generations_init(&ts->generations, rv->store);
 	return ts;
 }
 
@@ -25,7 +25,6 @@ void hvd_tcpstore_destroy(struct hvd_tcpstore *ts)
 		return;
 	hvd_tcpstore_close_all(ts);
 	hvd_tcpstore_reap(ts);
-	hvd_tcpstore_generations_free(&ts->generations);
 	free(ts);
 }
 
@@ -57,8 +56,8 @@ void hvd_tcpstore_expel(struct hvd_tcpstore *ts)
 
 void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks)
 {
-	if (rv->tcpstore)
-		rv->tcpstore->generations.ranks = ranks;
+	if (rv->store_api.local)
+		hvd_store_local_ranks(rv->store_api.local, ranks);
 }
 
 void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
@@ -66,16 +65,15 @@ void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
 	if (!rv->tcpstore)
 		return;
 	hvd_downstream_renew(rv->downstream); /* its processes leave their generations */
-	/* In a relay a connection that has no place yet is of the new ranks: the root has told of the old ones' places
-	 * before. */
+	/* A connection that has no place yet is of the new ranks: the old ones' are told before. */
 	for (struct hvd_tcpstore_conn *c = rv->tcpstore->conns, *next; c; c = next) {
 		next = c->next;
-		if (c->scope || !rv->upstream)
+		if (c->place.scope)
 			hvd_tcpstore_close(c, HVD_LOG_DEBUG, NULL);
 	}
 	for (struct hvd_tcpstore_conn *c = rv->tcpstore->dead; c; c = c->next)
 		hvd_tcpstore_leave_store(c);
-	hvd_tcpstore_generations_clear(&rv->tcpstore->generations);
+	hvd_store_renew(&rv->store_api);
 }
 
 /* The first key that a connection waits for; it waits for one. */

@@ -5,8 +5,8 @@
  *
  *   tcpstore.c             all connections: begin, end, what they wait for   calls tcpstore_conn
  *   tcpstore_conn.c        a connection: reading, deadlines, the end         calls tcpstore_query, tcpstore_output
- *   tcpstore_query.c       decide what to answer to a query                  calls tcpstore_relay, tcpstore_output
- *   tcpstore_relay.c       ask the root, where this server is a relay        calls tcpstore_query, to answer
+ *   tcpstore_query.c       decide what to answer to a query                  calls tcpstore_call, tcpstore_output
+ *   tcpstore_call.c        operations on the store, which may take a while   calls tcpstore_query, to answer
  *   tcpstore_output.c      send answers                                      calls tcpstore_conn, to close
  *   tcpstore_generation.h  which values a connection sees
  *   tcpstore_wire.h        the messages
@@ -34,20 +34,16 @@ void hvd_tcpstore_reap(struct hvd_tcpstore *ts);
 
 /* --- for tcpstore*.c --- */
 
-#include "store_op.h"
-#include "tcpstore_generation.h"
+#include "store_api.h"
 #include "tcpstore_wire.h"
-#include "upstream.h"
 
 #define HVD_TCPSTORE_OUT_ROOM 65536
 
 struct hvd_tcpstore {
 	struct hvd_rv *rv;
-	struct hvd_tcpstore_generations generations;
 	struct hvd_tcpstore_conn *conns, *dead;
 	struct hvd_addr old[16]; /* that have sent what PyTorch before 2.2 sends; no more are told of */
 	size_t n_old;
-	uint32_t places; /* so many connections have told the root where they belong to */
 	/* The answers to the connection whose requests are handled now, until they are sent together. */
 	struct hvd_tcpstore_conn *current;
 	size_t out_len;
@@ -73,11 +69,8 @@ struct hvd_tcpstore_conn {
 	struct hvd_peer_entry entry;           /* in rv->peers */
 	struct hvd_rv_spoke spoke;
 	struct hvd_tcpstore_wire wire;
-	uint32_t pid; /* as PING says; 0: it has not said it */
-	/* Which values it sees; NULL: not known yet. */
-	struct hvd_rv_scope *scope;
-	struct hvd_tcpstore_place place; /* not in a relay */
-	bool grouped;                    /* it has used a key of a default process group */
+	uint32_t pid;                 /* as PING says; 0: it has not said it */
+	struct hvd_store_place place; /* which values it sees */
 	int fd;
 	short watching; /* events that are registered with the event loop */
 	bool dead;
@@ -95,17 +88,13 @@ struct hvd_tcpstore_conn {
 	struct hvd_tcpstore_wait wait;   /* the first one */
 	struct hvd_tcpstore_waits *more; /* the others */
 
-	/* In a relay: */
-	bool asks;           /* the root was asked, and no more of the input is handled until it has answered */
-	bool placed;         /* the root was told where it belongs to */
-	uint32_t root_place; /* then: its number */
-	uint32_t generation; /* the number of `scope` */
+	bool asks; /* something is under way, and no more of the input is handled until it is known */
 	enum hvd_store_op_kind called;
-	struct hvd_upstream_call call;    /* while it asks: this, … */
-	struct hvd_upstream_wait unknown; /* … or this */
-	struct hvd_upstream_call barrier; /* a BARRIER, in which input is handled */
-	char *barrier_key;                /* for messages */
-	uint64_t ahead_left;              /* items of the list that were not looked at */
+	struct hvd_store_call call;     /* while it asks: this, … */
+	struct hvd_store_lookup lookup; /* … or this */
+	struct hvd_store_call barrier;  /* a BARRIER, in which input is handled */
+	char *barrier_key;              /* for messages; NULL = there is none */
+	uint64_t ahead_left;            /* items of the list that were not looked at */
 };
 
 /* tcpstore_conn.c */
@@ -119,7 +108,7 @@ const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c);
 struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c);
 /* Register for these events, and no others. */
 void hvd_tcpstore_watch(struct hvd_tcpstore_conn *c, short events);
-/* The root has answered: it asks no longer. Send the result, unless it is NULL, and handle more of its input. */
+/* What it asked for is known: it asks no longer. Send the result, unless it is NULL, and handle more of its input. */
 void hvd_tcpstore_go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
 			const struct hvd_store_result *result);
 /* It uses no generation any longer. */
@@ -140,35 +129,30 @@ bool hvd_tcpstore_may_ask(const struct hvd_tcpstore_conn *c);
 void hvd_tcpstore_drop_output(struct hvd_tcpstore_conn *c);
 
 /* tcpstore_query.c */
-/* Act on an item of a request. The connection may be closed after this. False when the root must be asked first: then
+/* Act on an item of a request. The connection may be closed after this. False when something must be known first: then
  * c->asks is set, and the item is to come again once it is not. */
 bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item);
-/* If the process has just come to its generation, count it and tell the server's user, who may do anything then but
- * destroy the server. `pid` may be 0: not known. */
-void hvd_tcpstore_joined(struct hvd_rv *rv, const struct hvd_tcpstore_place *place, const struct hvd_addr *from,
-			 uint32_t pid);
 /* Send the answer to an operation, or close the connection if it was refused. */
 void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
 			      const struct hvd_store_result *result);
 /* End what the connection waits for. */
 void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c);
 
-/* tcpstore_relay.c: where this server is a relay */
-/* Ask the root where the connection belongs to; it arrives, or visits. */
-void hvd_tcpstore_ask_place(struct hvd_tcpstore_conn *c, bool arrives);
-/* Ask the root where the default process group is that the connection begins or joins. */
-void hvd_tcpstore_ask_group(struct hvd_tcpstore_conn *c);
+/* tcpstore_call.c */
+/* Find the generation that it belongs to: it arrives, visits, or begins a group. False when that is not known yet: the
+ * connection was closed, or it asks. */
+bool hvd_tcpstore_find_place(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind);
 /* What is known of a key? With HVD_KNOWN_LATER the connection asks. */
 enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits);
 /* It asks for the key of `item`, behind which these bytes have come: ask for the next keys of a list, too, so that they
  * are known when it gets there. */
 void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item, const char *data,
 			     size_t len);
-/* Have the root carry out an operation, and send what it answers. */
+/* Have an operation carried out, and send what comes of it. */
 void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op);
 /* End its BARRIER, if there is one. */
 void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c);
-/* It is closed: it asks nothing any longer, and the root is told that it has gone. */
-void hvd_tcpstore_leave_root(struct hvd_tcpstore_conn *c);
+/* It is closed: it asks for nothing any longer, and has left the store. */
+void hvd_tcpstore_depart(struct hvd_tcpstore_conn *c);
 
 #endif

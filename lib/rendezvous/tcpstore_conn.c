@@ -108,8 +108,7 @@ void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, c
 		c->ts->out_len = 0;
 	}
 	hvd_tcpstore_unwait(c);
-	if (rv->upstream)
-		hvd_tcpstore_leave_root(c);
+	hvd_tcpstore_depart(c);
 	hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
 	if (c->watching)
 		event_del(&c->ev);
@@ -126,10 +125,7 @@ void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, c
 
 void hvd_tcpstore_leave_store(struct hvd_tcpstore_conn *c)
 {
-	if (c->ts->rv->upstream && c->scope)
-		hvd_upstream_generation_unref(c->ts->rv->upstream, c->scope);
-	hvd_tcpstore_leave(&c->ts->generations, &c->place);
-	c->scope = NULL;
+	hvd_store_leave(&c->ts->rv->store_api, &c->place);
 }
 
 void hvd_tcpstore_reap(struct hvd_tcpstore *ts)
@@ -243,7 +239,7 @@ static void finish(struct hvd_tcpstore_conn *c)
 		hvd_tcpstore_expect_output(c);
 		return;
 	}
-	if (c->asks) { /* the root's answer has the deadline of the relay's connection */
+	if (c->asks) { /* what it waits for has a deadline of its own */
 		hvd_tcpstore_watch(c, 0);
 		hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
 		return;
@@ -376,7 +372,7 @@ void hvd_tcpstore_take(struct hvd_tcpstore *ts, int fd, const struct hvd_addr *p
 		refuse_old(c);
 		return;
 	}
-	if (ts->rv->upstream && hvd_upstream_is_lost(ts->rv->upstream)) {
+	if (hvd_store_is_lost(&ts->rv->store_api)) {
 		hvd_tcpstore_close(c, HVD_LOG_VERBOSE, "the rendezvous cannot be reached any longer");
 		return;
 	}

@@ -114,7 +114,7 @@ static void await(struct hvd_tcpstore_conn *c, struct hvd_slice key)
 	}
 	w->conn = c;
 	w->waiter.wake = woken;
-	if (stored(c, hvd_rv_scope_wait(c->scope, key, &w->waiter)))
+	if (stored(c, hvd_rv_scope_wait(c->place.scope, key, &w->waiter)))
 		c->awaited++;
 }
 
@@ -122,14 +122,12 @@ static void await(struct hvd_tcpstore_conn *c, struct hvd_slice key)
 enum there {
 	THERE,
 	NOT_THERE,
-	THERE_LATER, /* the root was asked, or the connection was closed */
+	THERE_LATER, /* it is asked for, or the connection was closed */
 };
 
 static enum there is_there(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
 {
-	enum hvd_known known = c->ts->rv->upstream ? hvd_tcpstore_know(c, key, waits) : HVD_KNOWN_HERE;
-
-	switch (known) {
+	switch (hvd_tcpstore_know(c, key, waits)) {
 	case HVD_KNOWN_NO_ROOM:
 		no_room(c);
 		return THERE_LATER;
@@ -142,7 +140,7 @@ static enum there is_there(struct hvd_tcpstore_conn *c, struct hvd_slice key, bo
 	case HVD_KNOWN_HERE:
 		break;
 	}
-	return hvd_rv_scope_has(c->scope, key) ? THERE : NOT_THERE;
+	return hvd_rv_scope_has(c->place.scope, key) ? THERE : NOT_THERE;
 }
 
 static bool do_wait(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
@@ -243,14 +241,8 @@ void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kin
 static bool carry_out(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_tcpstore_item *item)
 {
 	struct hvd_store_op op = {.kind = kind, .key = item->key, .expected = item->expected, .number = item->number};
-	enum hvd_known known = c->ts->rv->upstream ? HVD_KNOWN_ABOVE : HVD_KNOWN_HERE;
-	struct hvd_store_result result = {0};
 	enum hvd_rv_stored why;
 
-	if (kind == HVD_OP_GET && c->ts->rv->upstream)
-		known = hvd_tcpstore_know(c, item->key, false);
-	if (known == HVD_KNOWN_LATER)
-		return false;
 	if (hvd_store_op_has_value(kind)) {
 		op.value = hvd_rv_value_new(hvd_rv_store_budget(c->ts->rv->store), item->value.p, item->value.n, &why);
 		if (!op.value) {
@@ -258,15 +250,25 @@ static bool carry_out(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, 
 			return true;
 		}
 	}
-	if (known != HVD_KNOWN_HERE)
-		hvd_tcpstore_call(c, &op);
-	else if (hvd_store_op_run(c->scope, &op, &result))
-		hvd_tcpstore_send_result(c, kind, &result);
-	else
-		await(c, item->key);
-	hvd_store_result_clear(&result);
+	hvd_tcpstore_call(c, &op);
 	hvd_rv_value_unref(op.value);
 	return true;
+}
+
+static bool do_get(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
+{
+	struct hvd_store_result result = {.status = HVD_OP_DONE};
+
+	switch (hvd_tcpstore_know(c, item->key, false)) {
+	case HVD_KNOWN_LATER:
+		return false;
+	case HVD_KNOWN_HERE:
+		result.value = hvd_rv_scope_get(c->place.scope, item->key);
+		hvd_tcpstore_send_result(c, HVD_OP_GET, &result);
+		return true;
+	default:
+		return carry_out(c, HVD_OP_GET, item);
+	}
 }
 
 static bool do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
@@ -287,60 +289,20 @@ static bool do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item
 
 /* --- which generation --- */
 
-void hvd_tcpstore_joined(struct hvd_rv *rv, const struct hvd_tcpstore_place *place, const struct hvd_addr *from,
-			 uint32_t pid)
-{
-	struct hvd_rv_join join = {.from = *from, .pid = pid, .generation = place->generation->number};
-
-	if (!place->news)
-		return;
-	rv->stats.tcpstore_joined++;
-	if (rv->cfg.joined)
-		rv->cfg.joined(rv->cfg.joined_arg, &join);
-}
-
 /* The first query that needs one decides. False when it has none yet: the connection was closed, or it asks. */
 static bool find_place(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
 {
-	struct hvd_tcpstore_generations *gs = &c->ts->generations;
-	const struct hvd_addr *addr = &c->entry.peer->addr;
 	bool arrives = item->query == HVD_TCPSTORE_ADD && item->key.n == sizeof(init_key) - 1 &&
 		       memcmp(item->key.p, init_key, item->key.n) == 0;
 
-	if (c->ts->rv->upstream) {
-		hvd_tcpstore_ask_place(c, arrives);
-		return false;
-	}
-	if ((arrives ? hvd_tcpstore_arrive : hvd_tcpstore_visit)(gs, addr, c->pid, &c->place) != 0) {
-		no_room(c);
-		return false;
-	}
-	c->scope = c->place.generation->scope;
-	hvd_tcpstore_joined(c->ts->rv, &c->place, addr, c->pid);
-	return !c->dead;
+	return hvd_tcpstore_find_place(c, arrives ? HVD_OP_ARRIVE : HVD_OP_VISIT);
 }
 
 /* Is this its first key of a default process group? While it waits for others it stays where these are. */
 static bool begins_group(const struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
 {
-	return !c->grouped && item->key.p && c->awaited == 0 && !c->barrier_key && hvd_tcpstore_is_group_key(item->key);
-}
-
-/* False when its generation is not known yet: the connection was closed, or it asks. */
-static bool find_group(struct hvd_tcpstore_conn *c)
-{
-	if (c->ts->rv->upstream) {
-		hvd_tcpstore_ask_group(c);
-		return false;
-	}
-	if (hvd_tcpstore_begin_group(&c->ts->generations, &c->place) != 0) {
-		no_room(c);
-		return false;
-	}
-	c->grouped = true;
-	c->scope = c->place.generation->scope;
-	hvd_tcpstore_joined(c->ts->rv, &c->place, &c->entry.peer->addr, c->pid);
-	return !c->dead;
+	return !c->place.begun && item->key.p && c->awaited == 0 && !c->barrier_key &&
+	       hvd_tcpstore_is_group_key(item->key);
 }
 
 bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)
@@ -348,12 +310,10 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 	static const enum hvd_store_op_kind kinds[HVD_TCPSTORE_QUERIES] = {
 		[HVD_TCPSTORE_SET] = HVD_OP_SET,
 		[HVD_TCPSTORE_COMPARE_SET] = HVD_OP_COMPARE_SET,
-		[HVD_TCPSTORE_GET] = HVD_OP_GET,
 		[HVD_TCPSTORE_ADD] = HVD_OP_ADD,
 		[HVD_TCPSTORE_GETNUMKEYS] = HVD_OP_NUM_KEYS,
 		[HVD_TCPSTORE_DELETE_KEY] = HVD_OP_DELETE,
 		[HVD_TCPSTORE_APPEND] = HVD_OP_APPEND,
-		[HVD_TCPSTORE_MULTI_GET] = HVD_OP_GET,
 		[HVD_TCPSTORE_MULTI_SET] = HVD_OP_SET,
 		[HVD_TCPSTORE_QUEUE_PUSH] = HVD_OP_QUEUE_PUSH,
 		[HVD_TCPSTORE_QUEUE_POP] = HVD_OP_QUEUE_POP,
@@ -367,7 +327,7 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 	case HVD_TCPSTORE_VALIDATE:
 		return true;
 	case HVD_TCPSTORE_PING:
-		if (!c->scope)
+		if (!c->place.scope)
 			c->pid = (uint32_t)item->number;
 		hvd_tcpstore_put_u32(&c->wire, (uint32_t)item->number, nonce);
 		hvd_tcpstore_send(c, nonce, sizeof(nonce));
@@ -375,9 +335,9 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 	default:
 		break;
 	}
-	if (!c->scope && !find_place(c, item))
+	if (!c->place.scope && !find_place(c, item))
 		return c->dead;
-	if (begins_group(c, item) && !find_group(c))
+	if (begins_group(c, item) && !hvd_tcpstore_find_place(c, HVD_OP_BEGIN_GROUP))
 		return c->dead;
 	switch (item->query) {
 	case HVD_TCPSTORE_CHECK:
@@ -388,7 +348,9 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 		hvd_tcpstore_unwait(c);
 		send_byte(c, 1);
 		return true;
+	case HVD_TCPSTORE_GET:
 	case HVD_TCPSTORE_MULTI_GET:
+		return !item->key.p || do_get(c, item);
 	case HVD_TCPSTORE_MULTI_SET:
 		return !item->key.p || carry_out(c, kinds[item->query], item);
 	default:

@@ -2,7 +2,7 @@
 /*
  * Operations that the root carries out for this relay's clients.
  *
- * A call begins with hvd_upstream_call() and ends with the root's answer. Until then it is kept, also when its caller
+ * A call begins with hvd_upstream_submit() and ends with the root's answer. Until then it is kept, also when its caller
  * has gone: if the parent is lost, it is not known whether the root has got it, so it is sent again to the next parent,
  * with the same id. Ids grow, and calls are sent by rising id. They begin with the time, since another process that
  * becomes the same relay later, as the host's next one, must not use ids again.
@@ -19,7 +19,7 @@ struct pending_call {
 	struct hvd_hash_node node;
 	struct pending_call *prev, *next;
 	uint64_t id;
-	struct hvd_upstream_call *call; /* NULL: the caller has gone */
+	struct hvd_store_call *call; /* NULL: the caller has gone */
 	struct hvd_store_op op;
 	size_t charged;
 	bool cancelled;
@@ -81,7 +81,9 @@ static struct hvd_slice keep(char **at, struct hvd_slice s)
 	return kept;
 }
 
-bool hvd_upstream_call(struct hvd_upstream *up, const struct hvd_store_op *op, struct hvd_upstream_call *call)
+/* Copies the names and takes a reference to the value. False when there was no room: the operation is not carried out.
+ * A LEAVE always has room. */
+static bool add_call(struct hvd_upstream *up, const struct hvd_store_op *op, struct hvd_store_call *call)
 {
 	size_t size = sizeof(struct pending_call) + op->scope.name.n + op->key.n + op->expected.n;
 	struct hvd_rv_budget *budget = hvd_rv_store_budget(up->rv->store);
@@ -120,6 +122,49 @@ bool hvd_upstream_call(struct hvd_upstream *up, const struct hvd_store_op *op, s
 	return true;
 }
 
+/* Operations by which a connection gets its place. */
+static bool places(enum hvd_store_op_kind kind)
+{
+	return kind == HVD_OP_ARRIVE || kind == HVD_OP_VISIT || kind == HVD_OP_BEGIN_GROUP;
+}
+
+/* Tell the root who comes: a client of another host by its address. */
+static void introduce(struct hvd_upstream *up, struct hvd_store_op *op, char text[HVD_ADDR_TEXT])
+{
+	struct hvd_store_place *place = op->at;
+
+	place->number = ++up->last_place;
+	op->number = place->pid;
+	if (hvd_addr_equal(&place->from, &up->rv->cfg.relay_addr))
+		return;
+	hvd_addr_text(&place->from, text);
+	op->expected = (struct hvd_slice){text, strlen(text)};
+}
+
+bool hvd_upstream_submit(struct hvd_upstream *up, const struct hvd_store_op *op, struct hvd_store_result *now,
+			 struct hvd_store_call *call)
+{
+	struct hvd_store_op sent = *op;
+	char text[HVD_ADDR_TEXT];
+
+	*now = (struct hvd_store_result){.status = up->lost ? HVD_OP_LOST : HVD_OP_NO_ROOM};
+	if (up->lost)
+		return true;
+	if (op->kind == HVD_OP_ARRIVE || op->kind == HVD_OP_VISIT)
+		introduce(up, &sent, text);
+	sent.place = op->at ? op->at->number : 0;
+	return !add_call(up, &sent, call);
+}
+
+void hvd_upstream_depart(struct hvd_upstream *up, struct hvd_store_place *place)
+{
+	struct hvd_store_op op = {.kind = HVD_OP_LEAVE, .place = place->number};
+
+	if (place->number)
+		add_call(up, &op, NULL);
+	place->number = 0;
+}
+
 static void remove_call(struct hvd_upstream *up, struct pending_call *p)
 {
 	if (!may_last(p))
@@ -140,38 +185,52 @@ static void remove_call(struct hvd_upstream *up, struct pending_call *p)
 	free(p);
 }
 
-void hvd_upstream_cancel(struct hvd_upstream *up, struct hvd_upstream_call *call)
-{
-	struct pending_call *p = call->id ? find(up, call->id) : NULL;
-
-	if (!p || p->cancelled)
-		return;
-	p->cancelled = true;
-	send_cancel(up, p);
-}
-
-void hvd_upstream_abandon(struct hvd_upstream *up, struct hvd_upstream_call *call)
+void hvd_upstream_abandon(struct hvd_upstream *up, struct hvd_store_call *call)
 {
 	struct pending_call *p = call->id ? find(up, call->id) : NULL;
 
 	if (!p)
 		return;
-	if (may_last(p))
-		hvd_upstream_cancel(up, call);
+	if (may_last(p) && !p->cancelled) {
+		p->cancelled = true;
+		send_cancel(up, p);
+	}
 	p->call = NULL;
 	call->id = 0;
+}
+
+/* The connection has its place. */
+static void settle(struct hvd_upstream *up, struct hvd_store_place *place, enum hvd_store_op_kind kind,
+		   struct hvd_store_result *result)
+{
+	struct hvd_rv_scope *scope = NULL, *old = place->scope;
+
+	if (result->status == HVD_OP_DONE && result->number >= 0 && result->number <= UINT32_MAX)
+		scope = hvd_upstream_generation(up, (uint32_t)result->number);
+	if (!scope) {
+		result->status = HVD_OP_NO_ROOM;
+		return;
+	}
+	place->scope = scope;
+	place->generation = (uint32_t)result->number;
+	place->begun = kind == HVD_OP_BEGIN_GROUP;
+	if (old)
+		hvd_upstream_generation_unref(up, old);
 }
 
 void hvd_upstream_answer(struct hvd_upstream *up, uint64_t id, const struct hvd_store_result *result)
 {
 	struct pending_call *p = find(up, id);
-	struct hvd_upstream_call *call = p ? p->call : NULL;
+	struct hvd_store_call *call = p ? p->call : NULL;
+	struct hvd_store_result told = *result;
 
 	if (!p)
 		return; /* it was sent to two parents, and both have answered */
+	if (call && places(p->op.kind))
+		settle(up, p->op.at, p->op.kind, &told);
 	remove_call(up, p);
 	if (call)
-		call->answered(call, result);
+		call->answered(call, &told);
 }
 
 void hvd_upstream_calls_begin(struct hvd_upstream *up)

@@ -24,10 +24,10 @@ enum state {
 };
 
 struct hvd_upstream_key {
-	struct hvd_hash_node node;              /* in up->keys */
-	struct hvd_hash_node by_id;             /* in up->watches */
-	struct hvd_upstream_key *prev, *next;   /* by their last use */
-	struct hvd_upstream_wait *first, *last; /* who waits to know it */
+	struct hvd_hash_node node;             /* in up->keys */
+	struct hvd_hash_node by_id;            /* in up->watches */
+	struct hvd_upstream_key *prev, *next;  /* by their last use */
+	struct hvd_store_lookup *first, *last; /* who waits to know it */
 	struct hvd_upstream *up;
 	struct generation *generation; /* NULL: the scope has a name */
 	uint32_t id;
@@ -277,7 +277,7 @@ static bool is_there(const struct hvd_upstream_key *k)
 }
 
 enum hvd_known hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key,
-				 bool waits, struct hvd_upstream_wait *w)
+				 bool waits, struct hvd_store_lookup *w)
 {
 	uint64_t hash = hash_of(up, scope, key);
 	struct hvd_upstream_key *k = find(up, scope, key, hash);
@@ -315,7 +315,7 @@ enum hvd_known hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store
 	return HVD_KNOWN_LATER;
 }
 
-void hvd_upstream_unwait(struct hvd_upstream_wait *w)
+void hvd_store_lookup_end(struct hvd_store_lookup *w)
 {
 	struct hvd_upstream_key *k = w->key;
 
@@ -337,9 +337,9 @@ static void known(struct hvd_upstream_key *k, enum state state)
 {
 	set_state(k, state);
 	while (k->first) {
-		struct hvd_upstream_wait *w = k->first;
+		struct hvd_store_lookup *w = k->first;
 
-		hvd_upstream_unwait(w);
+		hvd_store_lookup_end(w);
 		w->resume(w);
 	}
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_api.c - the only place that knows whether the store is here or at the root. */
+#include "store_api.h"
+
+#include "store_local.h"
+#include "upstream.h"
+
+bool hvd_store_submit(const struct hvd_store *st, const struct hvd_store_op *op, struct hvd_store_result *now,
+		      struct hvd_store_call *call)
+{
+	return st->local ? hvd_store_local_submit(st->local, op, now, call)
+			 : hvd_upstream_submit(st->upstream, op, now, call);
+}
+
+void hvd_store_abandon(const struct hvd_store *st, struct hvd_store_call *call)
+{
+	if (st->local)
+		hvd_store_local_abandon(call);
+	else
+		hvd_upstream_abandon(st->upstream, call);
+}
+
+enum hvd_known hvd_store_know(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+			      bool waits, struct hvd_store_lookup *lookup)
+{
+	return st->local ? hvd_store_local_know(st->local, scope)
+			 : hvd_upstream_know(st->upstream, scope, key, waits, lookup);
+}
+
+void hvd_store_depart(const struct hvd_store *st, struct hvd_store_place *place)
+{
+	if (st->upstream)
+		hvd_upstream_depart(st->upstream, place);
+}
+
+void hvd_store_leave(const struct hvd_store *st, struct hvd_store_place *place)
+{
+	if (st->local)
+		hvd_store_local_leave(st->local, place);
+	else if (place->scope)
+		hvd_upstream_generation_unref(st->upstream, place->scope);
+	place->scope = NULL;
+}
+
+struct hvd_rv_scope *hvd_store_generation(const struct hvd_store *st, uint32_t number, enum hvd_rv_stored *why)
+{
+	struct hvd_rv_scope *scope = st->local ? hvd_store_local_generation(st->local, number)
+					       : hvd_upstream_generation(st->upstream, number);
+
+	*why = scope || st->local ? HVD_RV_STORED : HVD_RV_NO_ROOM;
+	return scope;
+}
+
+void hvd_store_generation_unref(const struct hvd_store *st, struct hvd_rv_scope *scope)
+{
+	if (st->upstream)
+		hvd_upstream_generation_unref(st->upstream, scope);
+}
+
+void hvd_store_unused(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+		      struct hvd_rv_scope *sc)
+{
+	if (st->local && !hvd_rv_scope_has(sc, key))
+		return;
+	if (!hvd_rv_scope_wake_one(sc, key) && st->upstream)
+		hvd_upstream_unused(st->upstream, scope, key);
+}
+
+bool hvd_store_pass(const struct hvd_store *st, const struct hvd_relay_msg *msg)
+{
+	if (st->upstream)
+		hvd_upstream_pass(st->upstream, msg);
+	return st->upstream;
+}
+
+bool hvd_store_is_lost(const struct hvd_store *st)
+{
+	return st->upstream && hvd_upstream_is_lost(st->upstream);
+}
+
+void hvd_store_renew(const struct hvd_store *st)
+{
+	if (st->local)
+		hvd_store_local_renew(st->local);
+}

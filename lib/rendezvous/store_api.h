@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store_api.h - the store as its front ends use it: HTTP (request.c), PyTorch's TCPStore (tcpstore.h), and relays that
+ * are connected to this server (downstream.h). They cannot tell whether it is here (store_local.h) or at the root
+ * (upstream.h).
+ *
+ * What changes something, or counts, is an operation (store_op.h). One that needs nothing from elsewhere is carried out
+ * within the call. What only reads asks what is known of a key, and looks into the scope here if that has it.
+ *
+ * One thread, that of the server. `answered` and `resume` are called from the event loop, or from within another call
+ * of the store, never from within the call that they belong to.
+ */
+#ifndef HVD_RENDEZVOUS_STORE_API_H
+#define HVD_RENDEZVOUS_STORE_API_H
+
+#include "lib/net/addr.h"
+#include "scope.h"
+#include "store_op.h"
+#include "tcpstore_generation.h"
+
+struct hvd_relay_msg;
+struct hvd_rv_request;
+struct hvd_store_call;
+struct hvd_store_local;
+struct hvd_store_lookup;
+struct hvd_upstream;
+
+/* What is known of a key. */
+enum hvd_known {
+	HVD_KNOWN_LATER,        /* it was asked for, and the lookup is resumed once */
+	HVD_KNOWN_HERE,         /* the scope here has all there is: the key's value, its queue, or nothing */
+	HVD_KNOWN_ABOVE,        /* there is a value or a queue, which only an operation can read */
+	HVD_KNOWN_ABOVE_ABSENT, /* an operation has to read it, and it has nothing at present */
+	HVD_KNOWN_NO_ROOM,      /* an operation can read it; there is no room to know whether it has something */
+};
+
+/* Where a connection to the TCPStore, or a relay's client, belongs to. Zeroed but for `from` and `pid`: nowhere yet. */
+struct hvd_store_place {
+	struct hvd_addr from; /* of the process, and its id as it says, 0 = not said; the caller sets them */
+	uint32_t pid;
+	struct hvd_rv_scope *scope; /* the values that it sees, as far as they are here; NULL: it is nowhere */
+	uint32_t generation;        /* the number of `scope` */
+	bool begun;                 /* it has used a key of a default process group */
+	/* Private: */
+	struct hvd_tcpstore_place at;
+	uint32_t number; /* by which the root knows it; 0 = the root was not told of it */
+};
+
+/* One of the two. */
+struct hvd_store {
+	struct hvd_store_local *local;
+	struct hvd_upstream *upstream;
+};
+
+/* An operation that is under way. A member of the caller's struct. */
+struct hvd_store_call {
+	void (*answered)(struct hvd_store_call *call, const struct hvd_store_result *result); /* the caller sets it */
+	/* Private: */
+	uint64_t id;                  /* at the root; 0: none is under way there */
+	struct hvd_store_local *of;   /* here: …, */
+	struct hvd_rv_waiter waiter;  /* a BARRIER to which others have not come yet, */
+	struct hvd_rv_request *taken; /* or a GET that a hook will answer */
+	struct hvd_store_result *now; /* while the hook is asked */
+};
+
+/* Carry out an operation. True: *now is the result, which the caller clears. False: call->answered is called once. The
+ * names of *op are copied where that is needed, and its value is referenced. `op->at` is needed for the operations of
+ * the TCPStore, and must be valid until the answer. */
+bool hvd_store_submit(const struct hvd_store *st, const struct hvd_store_op *op, struct hvd_store_result *now,
+		      struct hvd_store_call *call);
+
+/* The caller goes: nobody is told. One that waits for others ends, all else is carried out. One that is not under way
+ * is fine. */
+void hvd_store_abandon(const struct hvd_store *st, struct hvd_store_call *call);
+
+/* Waits to know a key. A member of the caller's struct. */
+struct hvd_store_lookup {
+	void (*resume)(struct hvd_store_lookup *lookup); /* ask again; the caller sets it */
+	/* Private: */
+	struct hvd_upstream_key *key; /* NULL: not waiting */
+	struct hvd_store_lookup *prev, *next;
+};
+
+/* What is known of a key? `waits`: the caller is going to wait for it in the scope here if there is nothing
+ * (hvd_rv_scope_wait()). `lookup` may be NULL: then it is asked for, and nobody is resumed. */
+enum hvd_known hvd_store_know(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+			      bool waits, struct hvd_store_lookup *lookup);
+/* One that does not wait is fine. */
+void hvd_store_lookup_end(struct hvd_store_lookup *lookup);
+
+/* A connection is closed; its scope stays valid until hvd_store_leave(). One that is nowhere is fine. */
+void hvd_store_depart(const struct hvd_store *st, struct hvd_store_place *place);
+void hvd_store_leave(const struct hvd_store *st, struct hvd_store_place *place);
+
+/* ---- for relays below ---- */
+
+/* The scope of a generation, to watch its keys. NULL: there is no such generation, or, with *why not HVD_RV_STORED, no
+ * room. It lasts at least until the other function is called. */
+struct hvd_rv_scope *hvd_store_generation(const struct hvd_store *st, uint32_t number, enum hvd_rv_stored *why);
+void hvd_store_generation_unref(const struct hvd_store *st, struct hvd_rv_scope *scope);
+/* A WAKE of this key in `sc` was of no use to a relay: it is for somebody else. */
+void hvd_store_unused(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+		      struct hvd_rv_scope *sc);
+/* Pass what a relay below says on to the root. False: the root is here. */
+bool hvd_store_pass(const struct hvd_store *st, const struct hvd_relay_msg *msg);
+
+/* ---- for the server ---- */
+
+/* Is there no way to the root, for ever? */
+bool hvd_store_is_lost(const struct hvd_store *st);
+/* All ranks are started anew, and no connection has a place: forget which processes there were. */
+void hvd_store_renew(const struct hvd_store *st);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store_local.h"
+
+#include "internal.h"
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+
+struct hvd_store_local {
+	struct hvd_rv *rv;
+	struct hvd_tcpstore_generations generations;
+	struct event *met; /* hooks are to be told that all members of their scopes have deleted their keys */
+};
+
+/* --- places --- */
+
+/* If the process has just come to its generation, count it and tell the server's user, who may do anything then but
+ * destroy the server. */
+static void tell_joined(struct hvd_rv *rv, const struct hvd_store_place *place)
+{
+	struct hvd_rv_join join = {.from = place->from, .pid = place->pid, .generation = place->generation};
+
+	if (place->at.process && place->at.process->pid)
+		join.pid = place->at.process->pid;
+	if (!place->at.news)
+		return;
+	rv->stats.tcpstore_joined++;
+	if (rv->cfg.joined)
+		rv->cfg.joined(rv->cfg.joined_arg, &join);
+}
+
+static void do_place(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now)
+{
+	struct hvd_tcpstore_generations *gs = &local->generations;
+	struct hvd_store_place *place = op->at;
+	int rc;
+
+	if (!local->rv->tcpstore) {
+		now->status = HVD_OP_NO_SCOPE;
+		return;
+	}
+	if (op->kind == HVD_OP_ARRIVE)
+		rc = hvd_tcpstore_arrive(gs, &place->from, place->pid, &place->at);
+	else if (op->kind == HVD_OP_VISIT)
+		rc = hvd_tcpstore_visit(gs, &place->from, place->pid, &place->at);
+	else
+		rc = hvd_tcpstore_begin_group(gs, &place->at);
+	if (rc != 0) {
+		now->status = HVD_OP_NO_ROOM;
+		return;
+	}
+	place->begun = op->kind == HVD_OP_BEGIN_GROUP;
+	place->scope = place->at.generation->scope;
+	place->generation = place->at.generation->number;
+	now->number = place->generation;
+	tell_joined(local->rv, place);
+}
+
+void hvd_store_local_leave(struct hvd_store_local *local, struct hvd_store_place *place)
+{
+	hvd_tcpstore_leave(&local->generations, &place->at);
+}
+
+struct hvd_rv_scope *hvd_store_local_generation(const struct hvd_store_local *local, uint32_t number)
+{
+	const struct hvd_tcpstore_generation *g = hvd_tcpstore_generation(&local->generations, number);
+
+	return g ? g->scope : NULL;
+}
+
+void hvd_store_local_renew(struct hvd_store_local *local)
+{
+	hvd_tcpstore_generations_clear(&local->generations);
+}
+
+void hvd_store_local_ranks(struct hvd_store_local *local, size_t ranks)
+{
+	local->generations.ranks = ranks;
+}
+
+/* --- HTTP --- */
+
+static void on_answered(void *owner, int status, const void *data, size_t len)
+{
+	struct hvd_store_call *call = owner;
+	struct hvd_rv_budget *budget = hvd_rv_store_budget(call->of->rv->store);
+	struct hvd_store_result result = {.status = HVD_OP_DONE, .number = status};
+	enum hvd_rv_stored why;
+
+	call->taken = NULL;
+	result.value = hvd_rv_value_new(budget, data, len, &why);
+	if (!result.value)
+		result.number = hvd_rv_status(why);
+	if (call->now) {
+		*call->now = result;
+		call->now = NULL;
+		return;
+	}
+	call->answered(call, &result);
+	hvd_store_result_clear(&result);
+}
+
+/* Has a hook taken the GET? It may have answered already: then call->now is NULL. `number` is 1 for HEAD, which no hook
+ * answers. */
+static bool hook_takes(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_call *call)
+{
+	struct hook *hook = hvd_rv_hook_find(local->rv, op->scope.name);
+
+	return hook && hook->fn.get && op->number != 1 &&
+	       hvd_rv_hook_get(hook, op->key, on_answered, call, &call->taken);
+}
+
+static bool do_http_get(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now,
+			struct hvd_store_call *call)
+{
+	bool taken, answered;
+
+	call->of = local;
+	call->now = now;
+	taken = hook_takes(local, op, call);
+	answered = taken && !call->now;
+	call->now = NULL;
+	if (taken)
+		return answered;
+	now->value = hvd_rv_store_get(local->rv->store, op->scope.name, op->key);
+	if (now->value)
+		hvd_rv_value_ref(now->value);
+	now->number = now->value ? 200 : 404;
+	return true;
+}
+
+/* Later: the client is to have its answer by then, and the hook may do anything. */
+static void on_met(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_store_local *local = arg;
+
+	(void)fd;
+	(void)what;
+	for (struct hook *hook = local->rv->hooks; hook; hook = hook->next)
+		if (hook->met) {
+			hook->met = false;
+			hook->fn.met(hook->arg);
+		}
+}
+
+static void do_http_delete(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now)
+{
+	struct hook *met;
+
+	now->number = hvd_rv_delete_key(local->rv, op->scope.name, op->key, &met);
+	if (!met)
+		return;
+	met->met = true;
+	event_active(local->met, EV_TIMEOUT, 1);
+}
+
+/* --- operations --- */
+
+static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
+{
+	struct hvd_store_call *call =
+		(struct hvd_store_call *)(void *)((char *)waiter - offsetof(struct hvd_store_call, waiter));
+	const struct hvd_store_result all_have_come = {.status = HVD_OP_DONE};
+
+	(void)value;
+	call->answered(call, &all_have_come);
+	return true;
+}
+
+/* In a generation of the TCPStore. */
+static bool do_tcpstore(const struct hvd_store_op *op, struct hvd_store_result *now, struct hvd_store_call *call)
+{
+	const struct hvd_store_place *place = op->at;
+
+	/* What was under way while all ranks were started anew is of the old ones. */
+	if (!place || !place->scope || place->generation != op->scope.generation) {
+		now->status = HVD_OP_NO_SCOPE;
+		return true;
+	}
+	if (hvd_store_op_run(place->scope, op, now))
+		return true;
+	call->waiter.wake = on_wake;
+	if (hvd_rv_scope_wait(place->scope, op->key, &call->waiter) == HVD_RV_STORED)
+		return false;
+	now->status = HVD_OP_NO_ROOM;
+	return true;
+}
+
+bool hvd_store_local_submit(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now,
+			    struct hvd_store_call *call)
+{
+	*now = (struct hvd_store_result){.status = HVD_OP_DONE};
+	switch (op->kind) {
+	case HVD_OP_ARRIVE:
+	case HVD_OP_VISIT:
+	case HVD_OP_BEGIN_GROUP:
+		do_place(local, op, now);
+		return true;
+	case HVD_OP_HTTP_GET:
+		return do_http_get(local, op, now, call);
+	case HVD_OP_HTTP_PUT:
+		now->number = hvd_rv_put_value(local->rv, op->scope.name, op->key, op->value);
+		return true;
+	case HVD_OP_HTTP_DELETE:
+		do_http_delete(local, op, now);
+		return true;
+	default:
+		return do_tcpstore(op, now, call);
+	}
+}
+
+void hvd_store_local_abandon(struct hvd_store_call *call)
+{
+	struct hvd_rv_request *taken = call->taken;
+
+	hvd_rv_unwait(&call->waiter);
+	call->taken = NULL;
+	if (taken)
+		hvd_rv_request_gone(taken);
+}
+
+enum hvd_known hvd_store_local_know(const struct hvd_store_local *local, const struct hvd_store_scope_id *scope)
+{
+	const struct hook *hook = scope->name.p ? hvd_rv_hook_find(local->rv, scope->name) : NULL;
+
+	return hook && hook->fn.get ? HVD_KNOWN_ABOVE : HVD_KNOWN_HERE;
+}
+
+/* --- begin and end --- */
+
+struct hvd_store_local *hvd_store_local_create(struct hvd_rv *rv)
+{
+	struct hvd_store_local *local = hvd_xcalloc(1, sizeof(*local));
+
+	local->rv = rv;
+	hvd_tcpstore_generations_init(&local->generations, rv->store);
+	local->met = event_new(rv->base, -1, 0, on_met, local);
+	/* As xalloc.h has it: memory for a small structure is there. */
+	if (!local->met)
+		abort();
+	return local;
+}
+
+void hvd_store_local_destroy(struct hvd_store_local *local)
+{
+	if (!local)
+		return;
+	event_free(local->met);
+	hvd_tcpstore_generations_free(&local->generations);
+	free(local);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations of a TCPStore connection on the store, which may take a while.
+ *
+ * While a connection asks, nothing of its input is handled, and its socket is not read. So a client's requests take
+ * effect in their order. A BARRIER to which others have not come yet is the exception, since CANCEL_WAIT may end it.
+ */
+#include "tcpstore.h"
+
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+
+#define AHEAD     1024 /* keys of a list that are looked at before it is their turn */
+#define KEY_SHOWN 200  /* bytes of a BARRIER's key that are kept for messages */
+
+static struct hvd_tcpstore_conn *of_call(struct hvd_store_call *call)
+{
+	return (struct hvd_tcpstore_conn *)(void *)((char *)call - offsetof(struct hvd_tcpstore_conn, call));
+}
+
+static const struct hvd_store *store_of(const struct hvd_tcpstore_conn *c)
+{
+	return &c->ts->rv->store_api;
+}
+
+/* Carry out an operation. True: *now is the result. False: the connection asks. */
+static bool submit(struct hvd_tcpstore_conn *c, struct hvd_store_op *op, struct hvd_store_result *now,
+		   void (*answered)(struct hvd_store_call *call, const struct hvd_store_result *result))
+{
+	op->at = &c->place;
+	c->called = op->kind;
+	c->call.answered = answered;
+	c->asks = !hvd_store_submit(store_of(c), op, now, &c->call);
+	return !c->asks;
+}
+
+/* --- which generation --- */
+
+static void on_place(struct hvd_store_call *call, const struct hvd_store_result *result)
+{
+	struct hvd_tcpstore_conn *c = of_call(call);
+
+	hvd_tcpstore_go_on(c, c->called, result->status == HVD_OP_DONE ? NULL : result);
+}
+
+bool hvd_tcpstore_find_place(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind)
+{
+	struct hvd_store_op op = {.kind = kind};
+	struct hvd_store_result now;
+
+	if (!c->place.scope) {
+		c->place.from = *hvd_tcpstore_addr(c);
+		c->place.pid = c->pid;
+	}
+	if (!submit(c, &op, &now, on_place))
+		return false;
+	if (now.status != HVD_OP_DONE)
+		hvd_tcpstore_send_result(c, kind, &now);
+	return !c->dead;
+}
+
+void hvd_tcpstore_depart(struct hvd_tcpstore_conn *c)
+{
+	hvd_store_lookup_end(&c->lookup);
+	if (c->asks)
+		hvd_store_abandon(store_of(c), &c->call);
+	hvd_store_depart(store_of(c), &c->place);
+	c->asks = false;
+}
+
+/* --- keys --- */
+
+static void on_known(struct hvd_store_lookup *lookup)
+{
+	struct hvd_tcpstore_conn *c =
+		(struct hvd_tcpstore_conn *)(void *)((char *)lookup - offsetof(struct hvd_tcpstore_conn, lookup));
+
+	hvd_tcpstore_go_on(c, HVD_OP_GET, NULL);
+}
+
+enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
+{
+	struct hvd_store_scope_id scope = {.generation = c->place.generation};
+	enum hvd_known known;
+
+	c->lookup.resume = on_known;
+	known = hvd_store_know(store_of(c), &scope, key, waits, &c->lookup);
+	c->asks = known == HVD_KNOWN_LATER;
+	return known;
+}
+
+void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item, const char *data,
+			     size_t len)
+{
+	struct hvd_store_scope_id scope = {.generation = c->place.generation};
+	struct hvd_tcpstore_wire wire = c->wire;
+	struct hvd_tcpstore_item next;
+	bool reads = item->query == HVD_TCPSTORE_MULTI_GET || item->query == HVD_TCPSTORE_CHECK ||
+		     item->query == HVD_TCPSTORE_WAIT;
+	const char *why;
+	size_t n, need;
+
+	if (!c->place.scope || !reads || (!c->place.begun && hvd_tcpstore_is_group_key(item->key)) ||
+	    (!item->first && wire.left >= c->ahead_left))
+		return;
+	for (int i = 0; i < AHEAD && wire.in_list; i++) {
+		if (hvd_tcpstore_parse(&wire, data, len, &n, &need, &next, &why) != HVD_TCPSTORE_ITEM)
+			break;
+		hvd_store_know(store_of(c), &scope, next.key, item->query == HVD_TCPSTORE_WAIT, NULL);
+		data += n;
+		len -= n;
+	}
+	c->ahead_left = wire.left;
+}
+
+/* --- operations --- */
+
+static void on_answer(struct hvd_store_call *call, const struct hvd_store_result *result)
+{
+	struct hvd_tcpstore_conn *c = of_call(call);
+
+	hvd_tcpstore_go_on(c, c->called, result);
+}
+
+static void on_barrier(struct hvd_store_call *call, const struct hvd_store_result *result)
+{
+	struct hvd_tcpstore_conn *c =
+		(struct hvd_tcpstore_conn *)(void *)((char *)call - offsetof(struct hvd_tcpstore_conn, barrier));
+
+	hvd_tcpstore_end_barrier(c);
+	hvd_tcpstore_send_result(c, HVD_OP_BARRIER, result);
+}
+
+static void on_fence(struct hvd_store_call *call, const struct hvd_store_result *result)
+{
+	(void)result;
+	hvd_tcpstore_go_on(of_call(call), HVD_OP_QUEUE_LEN, NULL);
+}
+
+/* If all have come, the answer comes in front of those to the client's next requests: these wait for an operation
+ * behind the BARRIER, which is carried out at once. */
+static void call_barrier(struct hvd_tcpstore_conn *c, struct hvd_store_op *op)
+{
+	struct hvd_store_op fence = {.kind = HVD_OP_QUEUE_LEN, .scope = op->scope, .key = op->key};
+	struct hvd_store_result now;
+
+	op->at = &c->place;
+	c->barrier.answered = on_barrier;
+	if (hvd_store_submit(store_of(c), op, &now, &c->barrier)) {
+		hvd_tcpstore_send_result(c, HVD_OP_BARRIER, &now);
+		return;
+	}
+	c->barrier_key = hvd_xstrndup(op->key.p, op->key.n < KEY_SHOWN ? op->key.n : KEY_SHOWN);
+	if (submit(c, &fence, &now, on_fence) && now.status != HVD_OP_DONE)
+		hvd_tcpstore_send_result(c, HVD_OP_QUEUE_LEN, &now);
+}
+
+void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op)
+{
+	struct hvd_store_result now;
+
+	op->scope.generation = c->place.generation;
+	if (op->kind == HVD_OP_BARRIER) {
+		call_barrier(c, op);
+		return;
+	}
+	if (!submit(c, op, &now, on_answer))
+		return;
+	hvd_tcpstore_send_result(c, op->kind, &now);
+	hvd_store_result_clear(&now);
+}
+
+void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c)
+{
+	if (!c->barrier_key)
+		return;
+	hvd_store_abandon(store_of(c), &c->barrier);
+	free(c->barrier_key);
+	c->barrier_key = NULL;
+}
