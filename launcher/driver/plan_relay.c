@@ -71,10 +71,11 @@ static json_t *root_addrs(const struct hvd_plan *plan, const struct hvd_node_age
 	return list;
 }
 
-/* The addresses of a host in the networks that connect all hosts, the best network first. */
+/* The addresses of a host in the networks that connect all hosts, the best network first; loopback where all hosts are
+ * one machine. */
 static json_t *network_addrs(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t host)
 {
-	json_t *list = json_array();
+	json_t *list = plan->local ? json_pack("[s]", "127.0.0.1") : json_array();
 
 	for (int i = 0; i < plan->networks.n; i++) {
 		const struct hvd_network *network = &plan->networks.v[i];

@@ -271,7 +271,8 @@ static void add_notes(struct hvd_options *o)
 
 	for (size_t i = 0; (row = hvd_optset_row(&set, i)); i++)
 		if (row->no_effect && o->source[i])
-			hvd_strv_addf(&o->notes, "option --%s has no effect: %s", row->name, row->no_effect);
+			hvd_strv_addf(row->hidden ? &o->warnings : &o->notes, "option --%s has no effect: %s",
+				      row->name, row->no_effect);
 		else if (row->needs && o->source[i] && !hvd_options_on(o, row->needs))
 			hvd_strv_addf(&o->notes, "option --%s has no effect without --%s", row->name, row->needs);
 	if (o->hvd >= 0)

@@ -4,9 +4,8 @@
 # bench_launch.sh - what --hvd and hvdrun add to srun, on the test cluster.
 #
 # Brings up a cluster of its own, compares in one run (medians of ROUNDS, 11):
-#   - on the batch host of an allocation, where the rendezvous runs with the launcher
-#   - on the login host, where each command gets its own allocation and the
-#     rendezvous runs on the first node
+#   - on the batch host of an allocation
+#   - on the login host, where each command gets its own allocation
 #   - 128 ranks on 16 nodes
 # and the time until the first allreduce of real Gloo ranks.
 set -euo pipefail

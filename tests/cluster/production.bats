@@ -84,26 +84,6 @@ alone() {
 
 # With proctrack/cgroup Slurm kills what is left, and then sleeps for a second before it looks again: a launch that ends
 # sooner after its last rank, in one of some tries, did not need that.
-@test "the rendezvous on a compute node outlives rank 0, and ends with the last rank, before Slurm has to end it" {
-    local with end ended
-    for with in srun hvdrun; do
-        for _ in 1 2 3 4 5; do
-            run launch "$with" -N1 -n2 bash -c '
-                [[ $HOROVOD_RANK == 0 ]] && exit
-                sleep 1
-                pgrep -u "$USER" -f "^hvd-task --serv[e]" >/dev/null && echo "served"
-                echo "ended $(date +%s%3N)"'
-            end=$(date +%s%3N)
-            exits 0
-            has served
-            has_not warning
-            ended=$(sed -n 's/^.*ended //p' <<<"$output")
-            if ((end - ended < 900)); then break; fi
-        done
-        ((end - ended < 900)) || { echo "$with ended $((end - ended)) ms after its last rank, five times" && false; }
-    done
-}
-
 @test "a relay of the rendezvous is in the step's control group, and ends before Slurm has to end it" {
     local with end ended
     for with in srun hvdrun; do

@@ -364,8 +364,8 @@ static void test_own(void **state)
 	assert_int_equal(o.launcher, HVD_LAUNCHER_SSH);
 	assert_words(&o.nics, "eth0 ib0 eth1 en");
 	assert_true(o.start_timeout > 119.9 && o.start_timeout < 120.1);
-	assert_int_equal(o.notes.n, 1);
-	assert_non_null(strstr(o.notes.v[0], "--rendezvous has no effect"));
+	assert_int_equal(o.warnings.n, 1);
+	assert_non_null(strstr(o.warnings.v[0], "--rendezvous has no effect"));
 	assert_int_equal(o.slots_per_host, 4);
 	assert_string_equal(o.config_file, "c");
 	assert_int_equal(o.verbose, 1);
@@ -382,8 +382,8 @@ static void test_own(void **state)
 	assert_string_equal(o.config_file, "c");
 	assert_string_equal(o.key_file, "k");
 	assert_int_equal(o.hvd, 1);
-	assert_int_equal(o.notes.n, 2);
-	assert_non_null(strstr(o.notes.v[0], "--hvd-rendezvous has no effect"));
+	assert_int_equal(o.notes.n, 1);
+	assert_non_null(strstr(o.warnings.v[0], "--hvd-rendezvous has no effect"));
 	assert_int_equal(o.srun_args.n, 0);
 	assert_true(hvd_options_given(&o, "start-timeout"));
 	hvd_options_free(&o);
