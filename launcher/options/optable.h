@@ -97,8 +97,9 @@ struct hvd_opt {
 	const char *config;  /* key path in a configuration file: "autotune.log_file" */
 	const char *tunable; /* the worker's variable that gets the value */
 	enum hvd_opt_transform transform;
-	const char *needs;     /* the option without which this one has no effect */
-	const char *no_effect; /* why it never has one; NULL: it has. Users are told, and warned of one that is hidden */
+	const char *needs; /* the option without which this one has no effect */
+	const char
+		*no_effect; /* why it never has one; NULL: it has. Users are told, and warned of one that is hidden */
 };
 
 struct hvd_opttable {
