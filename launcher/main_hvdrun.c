@@ -39,6 +39,8 @@
 
 /* How long Slurm may take to say whether a job shares its hosts. */
 #define SHARED_SECONDS 30.0
+/* The same for a job whose tasks have just begun. */
+#define SOON_SECONDS 3.0
 
 extern char **environ;
 
@@ -133,12 +135,19 @@ static int ask_site(struct hvd_launch *launch, const struct hvd_backend *backend
 	return rc;
 }
 
-/* May other users have processes on the job's hosts? Of a job that srun is still to make it is not known. */
-static void ask_shared(const struct hvd_launch *launch, struct hvd_driver_opts *opts)
+static bool ask_own(uint32_t job, const struct hvd_log *log)
+{
+	return hvd_shared_hosts_own(job, SOON_SECONDS, log);
+}
+
+/* May other users have processes on the job's hosts? A job that srun is still to make is asked for when it is there. */
+static void ask_shared(const struct hvd_launch *launch, const struct hvd_backend *backend, struct hvd_driver_opts *opts)
 {
 	const uint32_t job = hvd_requeue_job(launch->spec, 0);
 
-	if (job)
+	if (!job && backend->one_srun)
+		opts->ask_own = ask_own;
+	else if (job)
 		hvd_shared_hosts_ask(job, SHARED_SECONDS, opts, launch->log);
 }
 
@@ -252,7 +261,7 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 	if (by_slurm && ask_site(launch, backend, opts, err) != 0)
 		return -1;
 	if (by_slurm || hvd_alloc_in_slurm(launch->envp))
-		ask_shared(launch, opts);
+		ask_shared(launch, backend, opts);
 	rc = elastic ? hvd_elastic_run(launch, backend, opts, result, err)
 		     : hvd_run(launch, backend, opts, result, err);
 	return rc == 0 ? result->status : -1;

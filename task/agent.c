@@ -233,6 +233,7 @@ static int describe_host(struct hvd_agent *agent, struct hvd_err *err)
 	if (gethostname(host, sizeof(host) - 1) != 0)
 		return hvd_err_sys(err, "cannot tell this host's name");
 	agent->node.name = hvd_xstrdup(info->name);
+	agent->node.job = getenv("SLURM_JOB_ID") ? (uint32_t)strtoul(getenv("SLURM_JOB_ID"), NULL, 10) : 0;
 	agent->node.host = hvd_xstrdup(host);
 	agent->node.n_ranks = info->local_size;
 	agent->node.ranks = hvd_xcalloc(info->local_size, sizeof(*agent->node.ranks));

@@ -118,11 +118,24 @@ void hvd_admission_join(struct hvd_node_agents *agents, uint32_t host)
 	hvd_agent_deadlines_update(agents);
 }
 
+/* Are the hosts the job's own? */
+static bool own_hosts(const struct hvd_node_agents *agents)
+{
+	const struct hvd_driver_opts *opts = agents->opts;
+	uint32_t job = 0;
+
+	if (opts->hosts_own || !opts->ask_own || !hvd_relays_ask_own(opts))
+		return opts->hosts_own;
+	for (uint32_t h = 0; h < agents->table.n && !job; h++)
+		job = agents->table.hosts[h].node.job;
+	return job && opts->ask_own(job, agents->log);
+}
+
 /* Are relays used? Then the rendezvous is closed to the network. */
 static void decide_relays(struct hvd_node_agents *agents, enum hvd_stage least)
 {
-	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, &agents->service.endpoints,
-			agents->log);
+	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, own_hosts(agents),
+			&agents->service.endpoints, agents->log);
 	if (agents->plan.relays.used)
 		hvd_rv_service_seclude(&agents->service);
 	else

@@ -6,6 +6,7 @@
 #define HVD_DRIVER_OPTS_H
 
 #include "launcher/options/launch_spec.h"
+#include "lib/base/log.h"
 #include "lib/base/strv.h"
 #include "start_mode.h"
 
@@ -16,8 +17,11 @@
 struct hvd_driver_opts {
 	const struct hvd_launch_spec *spec; /* not owned */
 	enum hvd_start_mode mode;
-	bool loopback;         /* all ranks are on this machine: listen on 127.0.0.1 only */
-	bool hosts_own;        /* no process of another job runs on the job's hosts: Slurm says so */
+	bool loopback;  /* all ranks are on this machine: listen on 127.0.0.1 only */
+	bool hosts_own; /* no process of another job runs on the job's hosts: Slurm says so, … */
+	/* … or says so when this function asks, for seconds at most, of the job that the hosts are in. NULL: it was
+	 * asked before. */
+	bool (*ask_own)(uint32_t job, const struct hvd_log *log);
 	uint32_t wanted_ranks; /* with spares: so many of the ranks are needed; 0 = all of the hosts that are kept */
 	bool ranks_per_host;   /* the user gave ranks per host: wanted_ranks of all hosts are no more than these */
 	uint32_t hosts, ranks; /* 0: the first registration decides */

@@ -94,7 +94,7 @@ static enum hvd_log_level missed(const struct hvd_driver_opts *opts)
 }
 
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
-		     enum hvd_stage least, const struct hvd_endpoints *root, const struct hvd_log *log)
+		     enum hvd_stage least, bool own, const struct hvd_endpoints *root, const struct hvd_log *log)
 {
 	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay.fan_out;
 	struct hvd_err err = {0};
@@ -110,7 +110,7 @@ void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *op
 	}
 	hosts = hvd_node_table_list(table, least, &n);
 	relays->used = true;
-	relays->network = hvd_relays_ask_own(opts) && opts->hosts_own;
+	relays->network = own && hvd_relays_ask_own(opts);
 	grow(relays, table->n);
 	make_tree(relays, table, hosts, n, fan_out);
 	hvd_verbose(log,

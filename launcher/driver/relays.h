@@ -61,14 +61,14 @@ bool hvd_relays_wanted(const struct hvd_driver_opts *opts);
 int hvd_relays_possible(const struct hvd_driver_opts *opts, const struct hvd_node_table *table, enum hvd_stage least,
 			const struct hvd_endpoints *root, struct hvd_err *err);
 
-/* May one of them be opened to the network, if the hosts are the job's own (opts->hosts_own)? */
+/* May one of them be opened to the network, if the hosts are the job's own? */
 bool hvd_relays_ask_own(const struct hvd_driver_opts *opts);
 
-/* Decide whether relays are used by the hosts that have come to stage `least`, and what the tree is. `root` is where
- * the rendezvous listens. Says why, with --verbose, or as a warning where the user wants relays and cannot have them.
- * *relays is zero before. */
+/* Decide whether relays are used by the hosts that have come to stage `least`, and what the tree is. `own`: the hosts
+ * are the job's own. `root` is where the rendezvous listens. Says why, with --verbose, or as a warning where the user
+ * wants relays and cannot have them. *relays is zero before. */
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
-		     enum hvd_stage least, const struct hvd_endpoints *root, const struct hvd_log *log);
+		     enum hvd_stage least, bool own, const struct hvd_endpoints *root, const struct hvd_log *log);
 void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
 
 /* While relays are used, in an elastic job: a host comes, in a table that may have grown, or goes. -1 with err set:

@@ -24,17 +24,21 @@ static void ask(int out, void *arg)
 		dprintf(out, "%s", err.msg);
 }
 
-void hvd_shared_hosts_ask(uint32_t job, double seconds, struct hvd_driver_opts *opts, const struct hvd_log *log)
+bool hvd_shared_hosts_own(uint32_t job, double seconds, const struct hvd_log *log)
 {
-	hvd_cleanup_free char *said = NULL;
 	struct hvd_err err = {0};
 	size_t len;
+	hvd_cleanup_free char *said =
+		hvd_call(ask, &job, "Slurm", MAX_ANSWER, hvd_deadline_in(seconds), &len, NULL, &err);
 
-	if (!hvd_relays_ask_own(opts))
-		return;
-	said = hvd_call(ask, &job, "Slurm", MAX_ANSWER, hvd_deadline_in(seconds), &len, NULL, &err);
-	opts->hosts_own = said && strcmp(said, "0") == 0;
 	if (!said || (strcmp(said, "0") != 0 && strcmp(said, "1") != 0))
 		hvd_verbose(log, "cannot tell whether other users have processes on these hosts: %s",
 			    said ? said : err.msg);
+	return said && strcmp(said, "0") == 0;
+}
+
+void hvd_shared_hosts_ask(uint32_t job, double seconds, struct hvd_driver_opts *opts, const struct hvd_log *log)
+{
+	if (hvd_relays_ask_own(opts))
+		opts->hosts_own = hvd_shared_hosts_own(job, seconds, log);
 }

@@ -132,6 +132,8 @@ json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t n
 		json_object_set_new(msg, "relay_children", json_integer(node->relay_children));
 	if (node->no_relay)
 		json_object_set_new(msg, "no_relay", json_string(node->no_relay));
+	if (node->job)
+		json_object_set_new(msg, "job", json_integer(node->job));
 	if (node->stays)
 		json_object_set_new(msg, "stays", json_true());
 	json_decref(user_ifnames);
@@ -219,16 +221,18 @@ static int ports_from_json(const json_t *msg, struct hvd_node *node, struct hvd_
 
 static int relay_from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)
 {
-	int64_t port = 0, network = 0, children = 0;
+	int64_t port = 0, network = 0, children = 0, job = 0;
 	const char *why = NULL;
 
-	if ((json_object_get(msg, "relay") && hvd_get_int(msg, "relay", 1, 65535, &port, err) != 0) ||
+	if ((json_object_get(msg, "job") && hvd_get_int(msg, "job", 1, UINT32_MAX, &job, err) != 0) ||
+	    (json_object_get(msg, "relay") && hvd_get_int(msg, "relay", 1, 65535, &port, err) != 0) ||
 	    (json_object_get(msg, "relay_network") &&
 	     hvd_get_int(msg, "relay_network", 1, 65535, &network, err) != 0) ||
 	    (json_object_get(msg, "relay_children") &&
 	     hvd_get_int(msg, "relay_children", 1, 65535, &children, err) != 0) ||
 	    (json_object_get(msg, "no_relay") && hvd_get_str(msg, "no_relay", HVD_NODE_MAX_WHY, &why, err) != 0))
 		return -1;
+	node->job = (uint32_t)job;
 	node->relay = (in_port_t)port;
 	node->relay_network = (in_port_t)network;
 	node->relay_children = (in_port_t)children;

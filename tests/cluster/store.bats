@@ -70,10 +70,9 @@ END
         submit --exclusive -w "hvdn[1-3]" -N3 where.sh "$with"
         exits 0
         has "on hvdn3"
-        # Whether a job that srun is still to make for hvdrun will share its nodes is not known.
         run on_login env SLURM_HOSTFILE=hosts.txt $with -m arbitrary --exclusive -n3 bash -c "$WHERE"
         exits 0
-        if [[ $with == hvdrun ]]; then has "on loopback"; else has "on hvdn3"; fi
+        has "on hvdn3"
         run on_login env SLURM_HOSTFILE=hosts.txt $with -m arbitrary -n3 bash -c "$WHERE"
         exits 0
         has "on loopback"

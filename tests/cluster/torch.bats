@@ -40,7 +40,7 @@ met() {
     exits 0
     met 4
     # On nodes of the job's own, at the relay of rank 0's host.
-    for with in "srun --hvd" "salloc -Q --exclusive -N2 -n4 hvdrun"; do
+    for with in "srun --hvd" hvdrun "salloc -Q --exclusive -N2 -n4 hvdrun"; do
         run on_login $with --exclusive -N2 -n4 bash -c 'echo "at $MASTER_ADDR"; exec '"$RANK"
         exits 0
         met 4

@@ -49,7 +49,7 @@ static void begin(struct launch *l, uint32_t n)
 
 static void make(struct launch *l)
 {
-	hvd_relays_make(&l->relays, &l->opts, &l->table, HVD_STAGE_REGISTERED, &l->root, &quiet);
+	hvd_relays_make(&l->relays, &l->opts, &l->table, HVD_STAGE_REGISTERED, l->opts.hosts_own, &l->root, &quiet);
 }
 
 static void end(struct launch *l)
@@ -354,7 +354,7 @@ static void plan_it(struct told *t, enum hvd_relay_mode when)
 	all_report(&t->table);
 	assert_int_equal(hvd_plan_make(&t->plan, &t->table, &t->ep, false, &quiet, NULL), 0);
 	assert_null(hvd_plan_relay(&t->plan, &t->table, 1));
-	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, HVD_STAGE_REGISTERED, &t->ep, &quiet);
+	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, HVD_STAGE_REGISTERED, t->opts.hosts_own, &t->ep, &quiet);
 	assert_true(t->plan.relays.used);
 }
 
@@ -434,9 +434,14 @@ static void what_is_told_of_the_network(void **state)
 static void bad_registrations(void **state)
 {
 	static const char *const bad[] = {
-		"\"relay\":0",           "\"relay\":65536",          "\"relay\":\"4\"",
-		"\"relay_children\":-1", "\"relay_children\":70000", "\"no_relay\":4",
+		"\"relay\":0",
+		"\"relay\":65536",
+		"\"relay\":\"4\"",
+		"\"relay_children\":-1",
+		"\"relay_children\":70000",
+		"\"no_relay\":4",
 		"\"relay_network\":0",
+		"\"job\":0",
 	};
 	static const char head[] = "{\"name\":\"n\",\"host\":\"h\",\"machine\":\"m\",\"dropped\":\"\",\"ranks\":[],"
 				   "\"ifaces\":[],\"port\":1,%s}";
