@@ -68,6 +68,7 @@ until [ -e work/stop ]; do sleep 0.1; done\n' | script meeting
     [[ $(grep -c "restarts 1 rank [01] at $second\$" "$OUT") -eq 2 ]] || { cat "$OUT" && false; }
     stop
     ended 40
+    exits 0
 }
 
 @test "when all restarts are used up the first failure ends the job, with its status" {
