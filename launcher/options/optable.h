@@ -98,8 +98,8 @@ struct hvd_opt {
 	const char *tunable; /* the worker's variable that gets the value */
 	enum hvd_opt_transform transform;
 	const char *needs; /* the option without which this one has no effect */
-	const char
-		*no_effect; /* why it never has one; NULL: it has. Users are told, and warned of one that is hidden */
+	/* Why it never has one, of which users are told, and warned where the option is hidden; NULL: it has. */
+	const char *no_effect;
 };
 
 struct hvd_opttable {
