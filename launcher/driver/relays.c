@@ -41,10 +41,15 @@ static int can_relay(const struct hvd_node *node, struct hvd_err *err)
 	return hvd_err_host(err, node->name);
 }
 
+static bool offered(const struct hvd_driver_opts *opts, const struct hvd_endpoints *root)
+{
+	return hvd_relays_wanted(opts) && root->relay_port;
+}
+
 int hvd_relays_possible(const struct hvd_driver_opts *opts, const struct hvd_node_table *table, enum hvd_stage least,
 			const struct hvd_endpoints *root, struct hvd_err *err)
 {
-	if (!hvd_relays_wanted(opts) || !root->relay_port)
+	if (!offered(opts, root))
 		return hvd_err_set(err, HVD_E_NET, "there can be no relays of the rendezvous");
 	for (uint32_t h = 0; h < table->n; h++)
 		if (table->hosts[h].stage >= least && can_relay(&table->hosts[h].node, err) != 0)
@@ -102,7 +107,7 @@ void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *op
 	if (opts->spec->relay.when != HVD_RELAY_NEVER && impossible(opts))
 		hvd_log(log, missed(opts), "there can be no relays of the rendezvous, as %s; " DIRECT,
 			impossible(opts));
-	if (!hvd_relays_wanted(opts) || !root->relay_port)
+	if (!offered(opts, root))
 		return;
 	if (hvd_relays_possible(opts, table, least, root, &err) != 0) {
 		hvd_log(log, missed(opts), "%s: %s; " DIRECT, err.host, err.msg);
