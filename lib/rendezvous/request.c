@@ -154,7 +154,7 @@ static bool is_head(const struct conn *c)
 	return !c->body_follows;
 }
 
-static void get_here(struct conn *c, bool head, struct hvd_slice scope, struct hvd_slice key);
+static void get_here(struct conn *c, struct hvd_slice scope, struct hvd_slice key);
 
 /* The key can be read by an operation only, or by a hook. */
 static void get_by_call(struct conn *c)
@@ -171,12 +171,12 @@ static void get_by_call(struct conn *c)
 	if (!submit(c, &op, &now))
 		return;
 	c->hooked = false;
-	if (c->state == CONN_DEAD)
-		;
-	else if (now.status == HVD_OP_DONE && now.number == 404 && !now.value)
-		get_here(c, is_head(c), scope_of(c), key_of(c)); /* and wait */
-	else
-		hvd_rv_conn_send(c, status_of(&now), now.value);
+	if (c->state != CONN_DEAD) {
+		if (now.status == HVD_OP_DONE && now.number == 404 && !now.value)
+			get_here(c, scope_of(c), key_of(c)); /* and wait */
+		else
+			hvd_rv_conn_send(c, status_of(&now), now.value);
+	}
 	hvd_store_result_clear(&now);
 }
 
@@ -219,13 +219,13 @@ static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slic
 }
 
 /* Answer from the values here. */
-static void get_here(struct conn *c, bool head, struct hvd_slice scope, struct hvd_slice key)
+static void get_here(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
 	struct hvd_rv_value *v = hvd_rv_store_get(c->rv->store, scope, key);
 
 	if (v)
 		hvd_rv_conn_send(c, 200, v);
-	else if (head)
+	else if (is_head(c))
 		hvd_rv_conn_send(c, 404, NULL);
 	else
 		wait_for_key(c, scope, key);
@@ -252,7 +252,7 @@ static void get(struct conn *c, struct hvd_slice scope_name, struct hvd_slice ke
 	}
 	known = hvd_store_know(&c->rv->store_api, &scope, key, false, &c->lookup);
 	if (known == HVD_KNOWN_HERE) {
-		get_here(c, is_head(c), scope_name, key);
+		get_here(c, scope_name, key);
 		return;
 	}
 	if (scope_name.p != c->names)
