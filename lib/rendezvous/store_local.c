@@ -20,8 +20,6 @@ static void tell_joined(struct hvd_rv *rv, const struct hvd_store_place *place)
 {
 	struct hvd_rv_join join = {.from = place->from, .pid = place->pid, .generation = place->generation};
 
-	if (place->at.process && place->at.process->pid)
-		join.pid = place->at.process->pid;
 	if (!place->at.news)
 		return;
 	rv->stats.tcpstore_joined++;
@@ -100,8 +98,7 @@ static void on_answered(void *owner, int status, const void *data, size_t len)
 	hvd_store_result_clear(&result);
 }
 
-/* Has a hook taken the GET? It may have answered already: then call->now is NULL. `number` is 1 for HEAD, which no hook
- * answers. */
+/* Has a hook taken the GET? It may have answered already. `number` is 1 for HEAD, which no hook answers. */
 static bool hook_takes(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_call *call)
 {
 	struct hook *hook = hvd_rv_hook_find(local->rv, op->scope.name);
@@ -110,23 +107,24 @@ static bool hook_takes(struct hvd_store_local *local, const struct hvd_store_op 
 	       hvd_rv_hook_get(hook, op->key, on_answered, call, &call->taken);
 }
 
+/* call->now is NULL once there is the result. */
 static bool do_http_get(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now,
 			struct hvd_store_call *call)
 {
-	bool taken, answered;
+	bool answered;
 
 	call->of = local;
 	call->now = now;
-	taken = hook_takes(local, op, call);
-	answered = taken && !call->now;
+	if (!hook_takes(local, op, call)) {
+		now->value = hvd_rv_store_get(local->rv->store, op->scope.name, op->key);
+		if (now->value)
+			hvd_rv_value_ref(now->value);
+		now->number = now->value ? 200 : 404;
+		call->now = NULL;
+	}
+	answered = !call->now;
 	call->now = NULL;
-	if (taken)
-		return answered;
-	now->value = hvd_rv_store_get(local->rv->store, op->scope.name, op->key);
-	if (now->value)
-		hvd_rv_value_ref(now->value);
-	now->number = now->value ? 200 : 404;
-	return true;
+	return answered;
 }
 
 /* Later: the client is to have its answer by then, and the hook may do anything. */
