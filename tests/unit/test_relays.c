@@ -141,15 +141,27 @@ static void who_has_a_relay(void **state)
 
 /* ---- when ---- */
 
-static bool used(struct launch *l)
+/* What is decided; the tree is gone again. */
+static struct hvd_relays decided(struct launch *l)
 {
-	bool result;
+	struct hvd_relays result;
 
 	make(l);
-	result = l->relays.used;
-	assert_true(result || !l->relays.network);
+	result = l->relays;
+	result.place = NULL;
 	hvd_relays_clear(&l->relays);
+	assert_true(result.used || !result.network);
 	return result;
+}
+
+static bool used(struct launch *l)
+{
+	return decided(l).used;
+}
+
+static bool open_to_network(struct launch *l)
+{
+	return decided(l).network;
 }
 
 static void when_they_are_used(void **state)
@@ -179,16 +191,6 @@ static void when_they_are_used(void **state)
 	l.opts.loopback = true;
 	assert_false(used(&l));
 	end(&l);
-}
-
-static bool open_to_network(struct launch *l)
-{
-	bool result;
-
-	make(l);
-	result = l->relays.network;
-	hvd_relays_clear(&l->relays);
-	return result;
 }
 
 /* On hosts of the job's own, for ranks of PyTorch that use the launch's store. */
