@@ -10,7 +10,7 @@
  * memory is complete the first task writes a byte into a pipe. No task reads that byte, so that every task sees it. If
  * the first task ends before, the others see the end of the pipe.
  *
- * All descriptors are close-on-exec. If slurmstepd could not make them, each task runs hvd-task for itself.
+ * All descriptors are close-on-exec. A host's only task needs none of them.
  */
 #include "plugin.h"
 
@@ -50,14 +50,12 @@ void hvd_plans_close(struct hvd_plugin *pl)
 	hvd_step_close(&pl->plans.memory);
 }
 
-enum hvd_plans_part hvd_plans_part(struct hvd_plugin *pl, spank_t sp)
+bool hvd_plans_first(struct hvd_plugin *pl, spank_t sp)
 {
-	if (pl->plans.memory <= 0)
-		return HVD_PLANS_OWN;
 	if (hvd_step_local_id(sp) == 0)
-		return HVD_PLANS_FETCH;
+		return true;
 	hvd_step_close(&pl->plans.tell);
-	return HVD_PLANS_TAKE;
+	return false;
 }
 
 static bool write_all(int fd, const char *data, size_t len)
@@ -153,6 +151,8 @@ int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **
 	char *memory;
 	int rc;
 
+	if (pl->plans.memory <= 0)
+		return hvd_err_set(err, HVD_E_SYS, "slurmstepd had no descriptor or memory to share the launch plan");
 	if (await_plans(pl->plans.ready, deadline, err) != 0)
 		return -1;
 	if (fstat(pl->plans.memory, &st) != 0 || st.st_size == 0 ||

@@ -163,17 +163,12 @@ void hvd_step_close(int *fd);
 
 /* plans.c */
 
-enum hvd_plans_part {
-	HVD_PLANS_OWN,   /* nothing is shared: run hvd-task for this task alone */
-	HVD_PLANS_FETCH, /* run hvd-task for all tasks of the host, and hand the plans out */
-	HVD_PLANS_TAKE,  /* wait for the task that does so */
-};
 /* In slurmstepd, before it forks the tasks: make what they share. */
 void hvd_plans_prepare(struct hvd_plugin *pl, spank_t sp);
 /* In slurmstepd, after it has forked the tasks. Does nothing if nothing is open. */
 void hvd_plans_close(struct hvd_plugin *pl);
-/* In a task: what it has to do. */
-enum hvd_plans_part hvd_plans_part(struct hvd_plugin *pl, spank_t sp);
+/* In a task: is it the host's first, which gets the plans of all, and hands them out? */
+bool hvd_plans_first(struct hvd_plugin *pl, spank_t sp);
 /* In the first task: hand out the plans of all tasks (status 0), or the status with which all are to end. */
 void hvd_plans_tell(struct hvd_plugin *pl, int status, const char *plans, size_t len);
 /* In another task: wait for that. 0 with *plan, which the caller frees; > 0: the status to end with, after the first

@@ -3,8 +3,7 @@
  * task.c - the plugin inside a task, just before the task becomes the user's command.
  *
  * The task runs as the user by now, and Slurm tracks it, so scancel and signals reach it while it waits here. hvd-task,
- * the rank shim of all launches, does the work: it prints the plan as NAME=VALUE, which this file sets in the task's
- * environment.
+ * which starts the host's node agent, prints the plan as NAME=VALUE, which this file sets in the task's environment.
  */
 #include "plugin.h"
 
@@ -191,11 +190,10 @@ static void give_up_with(struct hvd_plugin *pl, int status)
 	_exit(hvd_status_exit(status));
 }
 
-static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, bool all, int out,
-			struct hvd_err *err)
+static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, int out, struct hvd_err *err)
 {
 	char path[PATH_MAX + 16];
-	char *argv[] = {path, (char *)(all ? "--plan=all" : "--plan"), NULL, NULL};
+	char *argv[] = {path, (char *)"--plan", NULL, NULL};
 	struct hvd_spawn spawn = {.path = path, .argv = argv, .parent_death_signal = SIGKILL};
 	struct hvd_strv env = {0};
 	pid_t pid;
@@ -223,8 +221,8 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	return pid;
 }
 
-/* Have hvd-task get this task's plan, or those of all tasks of the host. Returns their length. */
-static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, bool all, char **plans)
+/* Have hvd-task get the plans of all tasks of the host. Returns their length. */
+static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, char **plans)
 {
 	struct hvd_err err = {0};
 	int out[2], status = 1;
@@ -233,7 +231,7 @@ static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, sp
 
 	if (pipe2(out, O_CLOEXEC) != 0)
 		give_up_because(pl, 0, "no pipe for the launch plan");
-	pid = start_shim(pl, boot, sp, all, out[1], &err);
+	pid = start_shim(pl, boot, sp, out[1], &err);
 	close(out[1]);
 	if (pid < 0)
 		give_up(pl, 0, &err);
@@ -266,13 +264,12 @@ static size_t take_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 
 static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, struct hvd_strv *plan)
 {
-	enum hvd_plans_part part = hvd_plans_part(pl, sp);
+	bool first = hvd_plans_first(pl, sp);
 	char *plans = NULL;
 	const char *own;
-	size_t len = part == HVD_PLANS_TAKE ? take_plan(pl, boot, sp, &plans)
-					    : fetch_plans(pl, boot, sp, part == HVD_PLANS_FETCH, &plans);
+	size_t len = first ? fetch_plans(pl, boot, sp, &plans) : take_plan(pl, boot, sp, &plans);
 
-	if (part == HVD_PLANS_FETCH)
+	if (first)
 		hvd_plans_tell(pl, 0, plans, len);
 	if (hvd_plans_nth(plans, len, 0, &own) == 0 || apply_plan(sp, plans, plan, &pl->notes.agent) != 0)
 		give_up_because(pl, 0, "hvd-task's plan is damaged");

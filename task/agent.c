@@ -24,7 +24,6 @@ struct hvd_agent {
 	struct hvd_taskinfo *info;
 	bool spares; /* the job has more hosts than it needs */
 	struct hvd_session session;
-	enum hvd_agent_role role;
 	hvd_time deadline;
 	const struct hvd_agent_ops *ops;
 	void *arg;
@@ -38,7 +37,7 @@ struct hvd_agent {
 	struct hvd_preflight *preflight; /* has looked, or looks, at this host; NULL: was not asked for */
 	json_t *found;                   /* … what it has found; NULL: nothing yet */
 	json_t *report;                  /* of the probe, while the look at the host goes on */
-	bool planned, over;
+	bool planned, over, closed;
 	const struct hvd_err *refusal; /* see hvd_agent_refuse(); NULL = none */
 };
 
@@ -115,7 +114,7 @@ static void on_probe_order(struct hvd_agent *agent, const json_t *order)
 	struct hvd_err why = {0};
 
 	if (!agent->probe)
-		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered a probe from a rank that is no node agent");
+		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered a probe that was not to be expected");
 	else if (look_at_host(agent, order, &why) == 0 &&
 		 hvd_probe_run(agent->probe, order, on_report, agent, &why) == 0)
 		return;
@@ -143,7 +142,7 @@ static void on_measure_order(struct hvd_agent *agent, const json_t *order)
 	struct hvd_err why = {0};
 
 	if (!agent->probe)
-		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered a measurement from a rank that is no node agent");
+		hvd_err_set(&why, HVD_E_PROTO, "the driver ordered a measurement that was not to be expected");
 	else if (hvd_probe_measure(agent->probe, order, on_measured, agent, &why) == 0)
 		return;
 	cannot(agent, &why);
@@ -195,8 +194,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 		why.code = HVD_E_USAGE; /* the driver has said what was wrong */
 		fail(agent, &why);
 	} else if (agent->planned) {
-		if (agent->ops->message)
-			agent->ops->message(msg, agent->arg);
+		agent->ops->message(msg, agent->arg);
 	} else if (strcmp(type, "probe") == 0) {
 		on_probe_order(agent, msg);
 	} else if (strcmp(type, "measure") == 0) {
@@ -215,8 +213,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	struct hvd_err gone = {0};
 
 	(void)conn;
-	if (agent->planned && !agent->ops->message)
-		return;
+	agent->closed = true;
 	hvd_err_set(&gone, HVD_E_NET, "the connection to the driver ended%s%s", why->code ? ": " : "",
 		    why->code ? why->msg : "");
 	hvd_err_hint(&gone, "did srun or hvdrun end, or was it killed?");
@@ -256,26 +253,28 @@ static json_t *registration(const struct hvd_agent *agent)
 	json_object_set_new(msg, "clock", json_integer(hvd_wall_now()));
 	if (hosts)
 		json_object_set_new(msg, "hosts", json_string(hosts));
-	if (agent->role == HVD_AGENT_ALL)
-		json_object_set_new(msg, "all", json_true());
 	return msg;
+}
+
+static void on_drained(struct hvd_conn *conn, void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	(void)conn;
+	if (agent->planned && agent->ops->drained)
+		agent->ops->drained(agent->arg);
 }
 
 static void on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .drained = on_drained};
 	struct hvd_agent *agent = arg;
-	const struct hvd_taskinfo *info = agent->info;
 	struct hvd_err why = {0};
 
 	agent->conn = conn;
 	hvd_conn_set_ops(conn, &ops, agent);
-	if (agent->role == HVD_AGENT_RANK) {
-		hvd_agent_send(agent, json_pack("{s:s, s:I, s:I}", "t", "join", "node", (json_int_t)info->node, "rank",
-						(json_int_t)info->rank));
-		return;
-	}
-	agent->probe = hvd_probe_create(agent->base, &agent->session.key, info->node, &agent->node, &why);
+	hvd_conn_set_low(conn, 1);
+	agent->probe = hvd_probe_create(agent->base, &agent->session.key, agent->info->node, &agent->node, &why);
 	if (!agent->probe) {
 		cannot(agent, &why);
 		return;
@@ -359,8 +358,8 @@ int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, 
 }
 
 struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_taskinfo *info,
-				   enum hvd_agent_role role, const struct hvd_agent_ops *ops, void *arg,
-				   const struct hvd_log *log, struct hvd_err *err)
+				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
+				   struct hvd_err *err)
 {
 	struct hvd_agent *agent = hvd_xcalloc(1, sizeof(*agent));
 	struct timeval tv;
@@ -368,7 +367,6 @@ struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boo
 	agent->base = base;
 	agent->info = info;
 	agent->spares = boot->spares;
-	agent->role = role;
 	agent->deadline = hvd_deadline_in(boot->timeout);
 	agent->ops = ops;
 	agent->arg = arg;
@@ -383,7 +381,7 @@ struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boo
 	evtimer_add(agent->timer, &tv);
 	/* The connections are under way while this process looks at the host's interfaces. */
 	agent->link = hvd_link_create(base, boot, &agent->session, agent->deadline, on_up, on_down, agent);
-	if (role != HVD_AGENT_RANK && describe_host(agent, err) != 0) {
+	if (describe_host(agent, err) != 0) {
 		hvd_agent_destroy(agent);
 		return NULL;
 	}
@@ -429,17 +427,17 @@ void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t network,
 	agent->node.no_relay = port ? NULL : hvd_xasprintf("%.*s", HVD_NODE_MAX_WHY, why);
 }
 
-void hvd_agent_stays(struct hvd_agent *agent)
-{
-	agent->node.stays = true;
-}
-
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg)
 {
 	if (agent->conn)
 		hvd_conn_send(agent->conn, msg);
 	else
 		json_decref(msg);
+}
+
+bool hvd_agent_sending(const struct hvd_agent *agent)
+{
+	return agent->conn && !agent->closed && hvd_conn_queued(agent->conn) > 0;
 }
 
 void hvd_agent_destroy(struct hvd_agent *agent)

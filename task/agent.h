@@ -1,28 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent.h - the connection of hvd-task to the driver: register, probe, get the plan.
- *
- * Local rank 0 of a host, or the process that starts all ranks of the host, is the host's node agent: it registers the
- * host with its interfaces, and probes other hosts. The other ranks only ask for their plan.
+ * agent.h - the connection of a host's node agent to the driver: register, probe, get the plan.
  *
  * Messages to the driver, after the handshake (handshake.h):
- *   register   the host (node.h); from the node agent. "hosts":TEXT, when it is known, lists all hosts of the step
- *              (hvdn[1-4]); "all":true asks for the plans of all ranks of the host.
+ *   register   the host (node.h). "hosts":TEXT, when it is known, lists all hosts of the step (hvdn[1-4]).
  *              "clock":NS is this host's time (launcher/driver/clocks.h)
  *              Where boot.relays is not 0: "relay":PORT, the loopback port at which this host's ranks can meet a relay
  *              (task/relay.h); "relay_network":PORT and "relay_children":PORT, where ranks of other hosts and other
  *              relays can connect to this one on all addresses, left out where none will; or "no_relay":TEXT, why there
- *              can be none. "stays":true: see hvd_agent_stays()
- *   {"t":"join", "node":I, "rank":R}                       from every other rank
+ *              can be none
  *   report     what the probe found (probe.h); "preflight":{…}, what was found on this host (lib/job/host_check.h), if
  * the order asked for it
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part
  *   {"t":"exit", "rank":R, …}                              a rank has ended (lib/job/rank_end.h); in an elastic job
  *                                                          "worker":N in place of the rank
+ *   {"t":"lost", "rank":R}                                 the rank's shim has ended without a word
  *   {"t":"output-lost"}                                    output of ranks could not be written; the user was told
- *   {"t":"orphan", "parent":TEXT}                          the process that started this rank is gone, so the rank is
+ *   {"t":"orphan", "parent":TEXT}                          the process that started the ranks is gone, so they are
  *                                                          ended; parent: that process's program
- *   {"t":"done", "munge":BOOL}                             the rank has ended, and the connection ends. munge: munged
+ *   {"t":"done", "munge":BOOL}                             the ranks have ended, and the connection ends. munge: munged
  *                                                          answers on this host, or the launch does not use munge
  * Messages from the driver:
  *   {"t":"probe", …}                                       probe these hosts (probe.h); with "preflight":{"ms":N,
@@ -30,11 +26,9 @@
  *                                                          and run the site's program, if one is named
  *   {"t":"measure", …}                                     measure how fast bytes come from a host (probe.h); the
  *                                                          answer is {"t":"measured", …}
- *   {"t":"plan", "env":{NAME:VALUE,…}, "keep":BOOL}        the plan of one rank; keep: stay connected while it runs
- *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, for a
- *                                                          process that starts them or that asked for all. Both plans
- *                                                          have "func_key":BOOL, see rank_env.h
- *              The plans for a node agent have "relay":{"origin":I, "addr":ADDR, "up":[ADDR,…], "port":N,
+ *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, with
+ *                                                          "func_key":BOOL, see rank_env.h
+ *              It has "relay":{"origin":I, "addr":ADDR, "up":[ADDR,…], "port":N,
  * "root":[ADDR,…], "root_port":M, "children":BOOL, "network":[ADDR,…]} where its host's ranks meet a relay: this
  * relay's number, the host's address for messages, the parent's addresses and port, the same of the root, which it
  *              connects to when the parent is lost, whether other relays connect to this one, and, where it is to
@@ -60,13 +54,6 @@
 
 struct hvd_agent;
 
-/* What a process of hvd-task asks the driver for. */
-enum hvd_agent_role {
-	HVD_AGENT_RANK, /* the plan of one rank; another process registers the host */
-	HVD_AGENT_NODE, /* node agent, for the plan of its rank or, where the backend starts hosts, of all ranks */
-	HVD_AGENT_ALL,  /* node agent, for the plans of all ranks of the host */
-};
-
 struct hvd_agent_ops {
 	/* The plan has come; `plan` is released after the call. The connection stays until the agent is destroyed. */
 	void (*plan)(const json_t *plan, void *arg);
@@ -74,19 +61,19 @@ struct hvd_agent_ops {
 	 * a job that can do without this host (boot.spares). The user was told; the process is to end with status 0.
 	 * NULL: these are failures. */
 	void (*spare)(void *arg);
-	/* Any message after the plan. NULL: the driver sends none. */
-	void (*message)(json_t *msg, void *arg);
+	void (*message)(json_t *msg, void *arg); /* any message after the plan */
 	/* The agent cannot go on; called once at most. HVD_E_FAILED: the driver has told the user already. The end of
-	 * the connection is a failure before the plan and, where `message` is given, also after it. */
+	 * the connection is a failure, also after the plan. */
 	void (*failed)(const struct hvd_err *why, void *arg);
+	void (*drained)(void *arg); /* after the plan: all messages have left this process. May be NULL */
 };
 
 /* Begins to connect at once; `failed` is called when the plan has not come within the launch's start timeout. `boot`,
  * `info` and `log` are not owned, and must outlive the agent. Just before `plan` is called, the ranks in *info get
  * other numbers if the plan has them. NULL with err set. */
 struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_taskinfo *info,
-				   enum hvd_agent_role role, const struct hvd_agent_ops *ops, void *arg,
-				   const struct hvd_log *log, struct hvd_err *err);
+				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
+				   struct hvd_err *err);
 /* Messages that were queued are still sent: run the event loop until it is empty, which takes a second at most. */
 void hvd_agent_destroy(struct hvd_agent *agent); /* NULL is fine */
 
@@ -101,11 +88,10 @@ void hvd_agent_ports(struct hvd_agent *agent, const in_port_t *ports, size_t n);
  * is 0, why there are none. */
 void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t network, in_port_t children, const char *why);
 
-/* Before the event loop runs: the registration is to say that an agent stays beside Slurm's tasks (stay.h). */
-void hvd_agent_stays(struct hvd_agent *agent);
-
 /* Queue a message for the driver; takes the reference. */
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg);
+/* Has a message not left this process yet, which still may? Then `drained` follows, or `failed`. */
+bool hvd_agent_sending(const struct hvd_agent *agent);
 
 /* The session's key; valid from the plan on, until the agent is destroyed. */
 const struct hvd_key *hvd_agent_key(const struct hvd_agent *agent);

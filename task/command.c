@@ -3,7 +3,6 @@
 
 #include "lib/process/spawn.h"
 #include "signal_forward.h"
-#include "streams.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -23,13 +22,14 @@
 /* The kernel sends it to the shim when the shim's parent ends. Nothing else uses it. */
 #define ORPHAN_SIGNAL (SIGRTMIN + 7)
 
-struct run {
+struct hvd_command_process {
 	const struct hvd_command *command;
 	struct hvd_streams streams;
-	pid_t pid;
+	pid_t pid, group; /* group: 0 = this process's */
 	int status;
 	bool ended;          /* and was reaped */
 	bool orphan;         /* the process that started this one is gone */
+	bool told;           /* the command is to be ended */
 	struct event *grace; /* runs then until the command gets SIGKILL */
 	struct hvd_signal_forward *forward;
 };
@@ -60,18 +60,14 @@ void hvd_command_parent(char name[HVD_COMMAND_PARENT])
 }
 
 /* Reap the command. Returns false if it still runs. */
-static bool reap(struct run *run)
+static bool reap(struct hvd_command_process *run)
 {
-	const struct hvd_command *command = run->command;
-	siginfo_t had = {0};
+	pid_t pid;
 
-	if (waitid(P_PID, (id_t)run->pid, &had, WEXITED | WNOWAIT | WNOHANG) != 0 || had.si_pid != run->pid)
-		return false;
-	if (command->ending)
-		command->ending(run->pid, command->arg);
-	while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
-		;
-	return run->ended = true;
+	do
+		pid = waitpid(run->pid, &run->status, WNOHANG);
+	while (pid < 0 && errno == EINTR);
+	return run->ended = pid == run->pid;
 }
 
 /* An MPI's rank ends without a report: who would get it is gone. */
@@ -85,34 +81,54 @@ static void end_with_all(void)
 
 static void on_child(evutil_socket_t sig, short what, void *arg)
 {
-	struct run *run = arg;
+	struct hvd_command_process *run = arg;
 
 	(void)sig;
 	(void)what;
 	if (run->ended || !reap(run))
 		return;
-	if (run->orphan)
+	if (run->orphan || run->told)
 		hvd_kill_adopted();
-	if (run->orphan && !run->command->orphaned)
+	if (run->orphan && !run->command->ends_as_orphan)
 		end_with_all();
 	event_base_loopbreak(run->command->base);
 }
 
 static void on_grace(evutil_socket_t fd, short what, void *arg)
 {
-	struct run *run = arg;
+	struct hvd_command_process *run = arg;
 
 	(void)fd;
 	(void)what;
-	if (!run->command->orphaned)
+	if (run->orphan && !run->command->ends_as_orphan)
 		end_with_all();
 	kill(run->pid, SIGKILL); /* its end comes as SIGCHLD */
+}
+
+/* A scheduler makes each task the leader of a process group. This process has all signals blocked. */
+void hvd_command_signal(struct hvd_command_process *run, int sig)
+{
+	if (!run->ended)
+		kill(run->group ? -run->group : getpgrp() == getpid() ? 0 : run->pid, sig);
+}
+
+void hvd_command_end(struct hvd_command_process *run)
+{
+	struct timeval grace = {.tv_sec = run->told ? 0 : ORPHAN_SECONDS};
+
+	if (run->ended || run->orphan)
+		return;
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes that outlive the command become children of this one */
+	if (!run->told)
+		hvd_command_signal(run, SIGTERM);
+	run->told = true;
+	evtimer_add(run->grace, &grace);
 }
 
 /* End the command, if the process that started this rank is gone. */
 static void on_orphan(evutil_socket_t sig, short what, void *arg)
 {
-	struct run *run = arg;
+	struct hvd_command_process *run = arg;
 	struct timeval grace = {.tv_sec = ORPHAN_SECONDS};
 
 	(void)sig;
@@ -121,13 +137,11 @@ static void on_orphan(evutil_socket_t sig, short what, void *arg)
 	if (run->ended || run->orphan || getppid() == run->command->parent)
 		return;
 	run->orphan = true;
-	if (run->command->orphaned) {
-		run->command->orphaned(run->command->arg);
+	if (run->command->ends_as_orphan)
 		prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes that outlive the command become children of this one */
-	}
 	/* If the scheduler has sent SIGTERM already, the command has had its time. */
 	if (!hvd_signal_forward_had(run->forward, SIGTERM))
-		kill(getpgrp() == getpid() ? 0 : run->pid, SIGTERM);
+		hvd_command_signal(run, SIGTERM);
 	else
 		grace = (struct timeval){.tv_usec = REPORT_USEC};
 	evtimer_add(run->grace, &grace);
@@ -149,20 +163,19 @@ static void forwarded(sigset_t *set)
 
 static void on_signal(int sig, void *arg)
 {
-	struct run *run = arg;
+	struct hvd_command_process *run = arg;
 
 	if (!run->ended)
-		kill(run->pid, sig);
+		kill(run->group ? -run->group : run->pid, sig);
 }
 
-static void wait_for_end(struct run *run)
+static void wait_for_end(struct hvd_command_process *run)
 {
 	struct event_base *base = run->command->base;
 	struct event *child = evsignal_new(base, SIGCHLD, on_child, run);
 	struct event *orphan = evsignal_new(base, ORPHAN_SIGNAL, on_orphan, run);
 	sigset_t handled;
 
-	run->grace = evtimer_new(base, on_grace, run);
 	event_add(child, NULL);
 	event_add(orphan, NULL);
 	sigemptyset(&handled);
@@ -187,35 +200,42 @@ int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_e
 				  .envp = command->envp,
 				  .keep_fds = 1,
 				  .parent_death_signal = SIGKILL};
-	struct run run = {.command = command};
+	struct hvd_command_process run = {.command = command};
 	sigset_t all, set;
 	int rc;
 
 	if (command->key_fd)
 		hvd_spawn_fd(&spawn, command->key_fd, command->key_fd);
-	if (command->follow)
+	if (command->follow || command->adopts)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	forwarded(&set);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	if (command->orphaned) {
+	if (command->ends_as_orphan) {
 		hvd_command_follow();
 		if (getppid() != command->parent)
 			raise(ORPHAN_SIGNAL); /* the parent ended before the kernel was asked for the signal */
 	}
-	rc = hvd_streams_open(&run.streams, command->base, command->rank, command->style, command->look, command->arg,
-			      &spawn, err);
+	if (command->own_group)
+		spawn.group = &run.group;
+	if (command->no_input)
+		hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
+	rc = hvd_streams_open(&run.streams, command->base, command->rank, command->style, NULL, command->tap,
+			      command->arg, &spawn, err);
 	if (rc == 0)
 		rc = (run.forward = hvd_signal_forward_create(command->base, &set, on_signal, &run, err)) ? 0 : -1;
 	if (rc == 0)
 		rc = (run.pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
 	hvd_streams_started(&run.streams);
 	if (rc == 0) {
+		run.grace = evtimer_new(command->base, on_grace, &run);
 		if (command->started)
-			command->started(run.pid, command->arg);
+			command->started(&run, run.pid, command->arg);
 		wait_for_end(&run);
 	}
 	hvd_signal_forward_destroy(run.forward);
+	if (rc == 0 && command->ended)
+		command->ended(run.pid, run.status, command->arg);
 	hvd_streams_close(&run.streams);
 	*status = run.status;
 	return rc;

@@ -13,10 +13,12 @@
 #define HVD_COMMAND_H
 
 #include "lib/base/err.h"
-#include "output.h"
+#include "streams.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
+
+struct hvd_command_process;
 
 struct hvd_command {
 	struct event_base *base; /* not owned; the caller's other events are handled while the command runs */
@@ -24,20 +26,25 @@ struct hvd_command {
 	char *const *envp;
 	int rank;                             /* for labels and files */
 	const struct hvd_output_style *style; /* what passes through this process: streams.h */
-	hvd_output_look_fn *look;             /* may be NULL */
-	/* The command runs in this process; it has ended, and is not reaped yet. May be NULL. */
-	void (*started)(pid_t pid, void *arg);
-	void (*ending)(pid_t pid, void *arg);
+	hvd_streams_tap_fn *tap;              /* who looks at standard error; may be NULL */
+	bool no_input;                        /* the command gets /dev/null in place of this process's stdin */
+	/* The command runs in this process. `process` is for the functions below, until hvd_command_run() returns. */
+	void (*started)(struct hvd_command_process *process, pid_t pid, void *arg);
+	/* It has ended, with this status as from waitpid(2). What passes through this process may not have ended. */
+	void (*ended)(pid_t pid, int status, void *arg);
 	int key_fd; /* the command gets it at the same number; 0 = none */
 	/* Needs hvd_command_follow(). When the process `parent`, which has started this one, is gone: SIGTERM to the
 	 * process group if this process leads it, else to the command; SIGKILL five seconds later; then this process
 	 * ends too, and hvd_command_run() does not return. */
 	bool follow;
 	pid_t parent;
-	/* Without `follow`, if not NULL: the parent is a scheduler's daemon. When it is gone, nobody looks after the
-	 * command. So this function is called, and then the command and all that it has started are ended in the same
-	 * way; hvd_command_run() returns. */
-	void (*orphaned)(void *arg);
+	/* This process becomes the parent of what the command leaves behind, for hvd_kill_adopted(); implied by
+	 * `follow`. */
+	bool adopts;
+	bool own_group; /* the command is in a process group of its own */
+	/* Without `follow`: the parent is a scheduler's daemon. When it is gone, nobody looks after the command. So the
+	 * command and all that it has started are ended in the same way; hvd_command_run() returns. */
+	bool ends_as_orphan;
 	void *arg; /* of all functions */
 };
 
@@ -54,6 +61,11 @@ void hvd_command_parent(char name[HVD_COMMAND_PARENT]);
 /* Run the command until it has ended and all of its output was passed on. *status is as from waitpid(2). -1 with err
  * set if the command could not be started. */
 int hvd_command_run(const struct hvd_command *command, int *status, struct hvd_err *err);
+
+/* From the event loop: send the command and its process group a signal; or have it end: SIGTERM, SIGKILL five seconds
+ * later, or at once when called again, and so all that it has left behind. */
+void hvd_command_signal(struct hvd_command_process *process, int sig);
+void hvd_command_end(struct hvd_command_process *process);
 
 /* After hvd_command_run(): was the command ended by a signal that this process got too, as from scancel, a time limit,
  * a lost node or Ctrl-C? Takes a tenth of a second if it was not. */

@@ -18,8 +18,11 @@
 
 struct hvd_evidence {
 	struct hvd_rank_error *error;
+	bool elsewhere; /* another process has started the rank, … */
+	char *cgroup;   /* … in this cgroup; NULL = not known */
 	struct hvd_oom_kills before;
 	int file; /* both ends of a pipe in one descriptor, so that it has never ended; -1 = none */
+	char path[64];
 	struct event *written;
 };
 
@@ -70,6 +73,7 @@ struct hvd_evidence *hvd_evidence_create(struct event_base *base, unsigned lines
 		return evidence;
 	evidence->written = event_new(base, evidence->file, EV_READ | EV_PERSIST, on_written, evidence);
 	event_add(evidence->written, NULL);
+	snprintf(evidence->path, sizeof(evidence->path), HVD_RANK_ERROR_FILE_FORMAT, (int)getpid(), evidence->file);
 	return evidence;
 }
 
@@ -82,14 +86,26 @@ void hvd_evidence_destroy(struct hvd_evidence *evidence)
 	if (evidence->file >= 0)
 		close(evidence->file);
 	hvd_rank_error_destroy(evidence->error);
+	free(evidence->cgroup);
 	free(evidence);
 }
 
-void hvd_evidence_env(const struct hvd_evidence *evidence, struct hvd_strv *env)
+const char *hvd_evidence_file(const struct hvd_evidence *evidence)
 {
-	if (evidence->file >= 0 && hvd_env_get(env, HVD_RANK_ERROR_FILE_WITH) &&
-	    !hvd_rank_error_file_set(hvd_env_get(env, HVD_RANK_ERROR_FILE)))
-		hvd_env_setf(env, HVD_RANK_ERROR_FILE, HVD_RANK_ERROR_FILE_FORMAT, (int)getpid(), evidence->file);
+	return evidence->file >= 0 ? evidence->path : NULL;
+}
+
+static struct hvd_oom_kills oom_kills(const struct hvd_evidence *evidence)
+{
+	return evidence->elsewhere ? hvd_oom_kills_in(evidence->cgroup) : hvd_oom_kills(0);
+}
+
+void hvd_evidence_began(struct hvd_evidence *evidence, pid_t pid)
+{
+	free(evidence->cgroup);
+	evidence->elsewhere = true;
+	evidence->cgroup = hvd_oom_cgroup(pid);
+	evidence->before = oom_kills(evidence);
 }
 
 void hvd_evidence_stderr(struct hvd_evidence *evidence, const char *bytes, size_t n)
@@ -101,12 +117,13 @@ void hvd_evidence_end(struct hvd_evidence *evidence, struct hvd_rank_end *end)
 {
 	int reads = READS_MOST;
 
-	end->ended_at = hvd_wall_now();
+	if (!end->ended_at)
+		end->ended_at = hvd_wall_now();
 	while (reads-- > 0 && read_file(evidence))
 		;
 	hvd_rank_error_fill(evidence->error, end);
 	if (hvd_rank_end_may_be_oom(end)) {
-		struct hvd_oom_kills after = hvd_oom_kills(0);
+		struct hvd_oom_kills after = oom_kills(evidence);
 
 		hvd_rank_end_oom(end, hvd_oom_between(&evidence->before, &after));
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * evidence.h - what tells why a rank failed, kept by the process that has started it while it runs: what it writes to
- * its standard error, PyTorch's error file (lib/job/rank_error.h), and how often the kernel has killed a process of its
- * cgroup because memory was used up.
+ * evidence.h - what tells why a rank failed, kept by the node agent while it runs: what it writes to its standard
+ * error, PyTorch's error file (lib/job/rank_error.h), and how often the kernel has killed a process of its cgroup
+ * because memory was used up.
  *
  * The error file is a pipe of this process, so no ending leaves a file behind.
  */
@@ -25,12 +25,14 @@ struct hvd_evidence;
 struct hvd_evidence *hvd_evidence_create(struct event_base *base, unsigned lines);
 void hvd_evidence_destroy(struct hvd_evidence *evidence); /* NULL is fine */
 
-/* Name the error file in the rank's environment, unless the user has set one. */
-void hvd_evidence_env(const struct hvd_evidence *evidence, struct hvd_strv *env);
+/* The error file's path, for hvd_rank_env_error_file(); NULL = there is none. */
+const char *hvd_evidence_file(const struct hvd_evidence *evidence);
+/* Another process has started the rank, whose pid this is. */
+void hvd_evidence_began(struct hvd_evidence *evidence, pid_t pid);
 /* The rank has written this to its standard error. */
 void hvd_evidence_stderr(struct hvd_evidence *evidence, const char *bytes, size_t n);
 /* The rank has just ended, and all that it wrote was handed over. Of `end`, status is set, and cause, if another cause
- * is known already; the rest of it but rank, local_rank and pid is set here. */
+ * is known already, and ended_at, if that was before; the rest of it but rank, local_rank and pid is set here. */
 void hvd_evidence_end(struct hvd_evidence *evidence, struct hvd_rank_end *end);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "last_report.h"
 
+#include "agent.h"
 #include "lib/base/deadline.h"
 #include "lib/protocol/conn.h"
 #include "link.h"
 
 #include <event2/event.h>
+#include <jansson.h>
 
 /* How long to try. */
 #define REPORT_SECONDS 3.0
@@ -29,7 +31,7 @@ static void on_down(const struct hvd_err *why, void *arg)
 	event_base_loopbreak(((struct last_report *)arg)->base);
 }
 
-void hvd_last_report_send(const struct hvd_boot *boot, struct hvd_session *session, json_t *msg)
+static void send_last(const struct hvd_boot *boot, struct hvd_session *session, json_t *msg)
 {
 	struct last_report last = {.base = event_base_new(), .msg = msg};
 	struct hvd_link *link;
@@ -45,10 +47,22 @@ void hvd_last_report_send(const struct hvd_boot *boot, struct hvd_session *sessi
 }
 
 void hvd_last_report_death(const struct hvd_boot *boot, struct hvd_session *session, const struct hvd_taskinfo *info,
-			   const char *serves, pid_t pid, int status)
+			   pid_t pid, int status)
 {
-	hvd_last_report_send(boot, session,
-			     json_pack("{s:s, s:I, s:s, s:I, s:i, s:I}", "t", "died", "node", (json_int_t)info->node,
-				       "serves", serves, "pid", (json_int_t)pid, "status", status, "ended",
-				       (json_int_t)hvd_wall_now()));
+	send_last(boot, session,
+		  json_pack("{s:s, s:I, s:I, s:i, s:I}", "t", "died", "node", (json_int_t)info->node, "pid",
+			    (json_int_t)pid, "status", status, "ended", (json_int_t)hvd_wall_now()));
+}
+
+void hvd_last_report_exit(const struct hvd_boot *boot, const struct hvd_rank_end *end)
+{
+	struct hvd_session session;
+	json_t *msg;
+
+	if (hvd_agent_session(boot, &session, NULL) != 0)
+		return;
+	msg = hvd_rank_end_json(end);
+	json_object_set_new(msg, "t", json_string("exit"));
+	json_object_set_new(msg, "rank", json_integer((json_int_t)end->rank));
+	send_last(boot, &session, msg);
 }

@@ -4,17 +4,18 @@
  *
  * One option chooses the mode (see the table `modes` below):
  *
- *   -- COMMAND                  rank shim: get this rank's plan, run COMMAND with it, tell the driver how it ended.
- *                               Started for each rank by the backend srun (rank.h).
+ *   -- COMMAND                  rank shim: run COMMAND with this rank's plan, which the host's node agent gets. The
+ * first shim of a host starts that. Started for each rank by the backend srun (shim.h).
  *   --mpi=HOST:SLOTS,…          the same for each rank that an MPI starts. The MPI fills the hosts slot by slot. The
  *                               rank ends with the process that started it (monitor.h).
  *   --jsrun=HOST:SLOTS,…        the same for each rank that jsrun starts. jsrun need not end its tasks when it is
- *                               killed, so the rank ends when the driver says so or is gone (supervisor.h).
+ *                               killed, so the rank ends when the driver says so or is gone.
  *   --host=INDEX:HOSTS:NAME --ranks=FIRST:COUNT
  *                               node agent: start all ranks of this host and watch them. Started for each host by
  *                               the backends ssh, fork, blaunch and lsrun, and in elastic jobs (supervisor.h).
- *   --plan[=all]                print this rank's plan, or those of all ranks of this host: NAME=VALUE, each with a
- *                               NUL. Started in a task of srun --hvd by the plugin (spank/task.c), which sets them.
+ *   --plan                      start the host's node agent, and print the plans of all ranks of this host: NAME=VALUE,
+ *                               each with a NUL. Started in a host's first task of srun --hvd by the plugin
+ *                               (spank/task.c), which sets them.
  *   --topology                  print what cores this host has (lsf/topology.h). Started by the backend jsrun.
  *   --join=ADDRESS              agent: come to a launch that waits for agents, and be the node agent of this host for
  *                               it. Started by whatever the user has, for hvdrun --launcher=join (join.h); with
@@ -30,8 +31,7 @@
  *   --stdin                     the driver's address, the key and, for --host, the environment and the directory come
  *                               on stdin (lib/protocol/preamble.h); else HVD_BOOT_ENV has the address
  *   --input=RANK|none           what follows on stdin then goes to this rank's COMMAND only, or to none
- *   --notes                     slurmstepd and its tasks tell of themselves (lib/protocol/step_note.h): start the node
- *                               agent that stays (stay.h)
+ *   --notes                     slurmstepd and its tasks tell the node agent of themselves (lib/protocol/step_note.h)
  *   --guarded                   run behind a monitor (monitor.h), which adds --behind
  *   --nice=N, --memlock=BYTES|unlimited
  *                               take over these limits of the launcher
@@ -47,7 +47,7 @@
 #include "lsf/topology.h"
 #include "monitor.h"
 #include "prolog.h"
-#include "rank.h"
+#include "shim.h"
 #include "stacks.h"
 #include "stdin_bootstrap.h"
 #include "supervisor.h"
@@ -63,7 +63,7 @@
 #include <unistd.h>
 
 static const char usage[] =
-	"usage: hvd-task --plan[=all] [--notes] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… "
+	"usage: hvd-task --plan [--notes] | hvd-task [--mpi=HOST:SLOTS,… | --jsrun=HOST:SLOTS,… "
 	"| "
 	"--host=N:NODES:NAME "
 	"--ranks=FIRST:COUNT [--stdin] [--guarded]] "
@@ -110,15 +110,13 @@ struct task {
 
 static int run_rank(struct task *task)
 {
-	const struct hvd_ranks_opts *opts = &task->args.opts;
+	static const enum hvd_host_agent_kind kinds[] = {[MODE_RANK] = HVD_HOST_AGENT_SRUN,
+							 [MODE_MPI] = HVD_HOST_AGENT_MPI,
+							 [MODE_JSRUN] = HVD_HOST_AGENT_JSRUN};
+	struct hvd_shim_opts opts = {
+		.kind = kinds[task->args.mode], .argv = task->args.opts.argv, .style = &task->args.opts.output};
 
-	return hvd_rank_run(&task->boot, &task->info, opts->argv, &opts->output, task->args.mode == MODE_MPI,
-			    &task->log);
-}
-
-static int run_jsrun_rank(struct task *task)
-{
-	return hvd_supervise_rank(&task->boot, &task->info, &task->args.opts, &task->log);
+	return hvd_shim_run(&task->boot, &task->info, &opts, &task->log);
 }
 
 static int run_host(struct task *task)
@@ -128,9 +126,7 @@ static int run_host(struct task *task)
 
 static int print_plan(struct task *task)
 {
-	bool all = task->args.value && strcmp(task->args.value, "all") == 0;
-
-	return hvd_rank_print_plan(&task->boot, &task->info, all, task->args.notes, &task->log);
+	return hvd_shim_print_plans(&task->boot, &task->info, task->args.notes, &task->log);
 }
 
 static int print_topology(struct task *task)
@@ -173,7 +169,7 @@ static const struct mode {
 } modes[N_MODES] = {
 	[MODE_RANK] = {true, true, run_rank},             /* the backend srun */
 	[MODE_MPI] = {true, true, run_rank},              /* mpirun and its like */
-	[MODE_JSRUN] = {true, true, run_jsrun_rank},      /* jsrun */
+	[MODE_JSRUN] = {true, true, run_rank},            /* jsrun */
 	[MODE_HOST] = {true, true, run_host},             /* ssh, fork, blaunch, lsrun, steps of elastic jobs */
 	[MODE_PLAN] = {false, true, print_plan},          /* the plugin, in a task */
 	[MODE_TOPOLOGY] = {false, false, print_topology}, /* the backend jsrun, on the hosts of a job */
@@ -197,7 +193,7 @@ static const struct option options[] = {
 	{"mpi", required_argument, NULL, MODE_MPI},
 	{"jsrun", required_argument, NULL, MODE_JSRUN},
 	{"host", required_argument, NULL, MODE_HOST},
-	{"plan", optional_argument, NULL, MODE_PLAN},
+	{"plan", no_argument, NULL, MODE_PLAN},
 	{"topology", no_argument, NULL, MODE_TOPOLOGY},
 	{"drain", no_argument, NULL, MODE_DRAIN},
 	{"join", required_argument, NULL, MODE_JOIN},

@@ -2,8 +2,7 @@
 /*
  * ports.h - the ports that a host reserves for servers in the processes of its ranks (lib/net/reserve.h).
  *
- * They are reserved until the ranks have ended. A rank shim and a supervisor last as long, so they hold the sockets,
- * and in a task of srun --hvd the node agent that stays does (stay.h).
+ * They are reserved until the ranks have ended: the node agent holds the sockets.
  */
 #ifndef HVD_PORTS_H
 #define HVD_PORTS_H

@@ -3,6 +3,7 @@
 
 #include "lib/base/cleanup.h"
 #include "lib/base/key.h"
+#include "lib/job/rank_error.h"
 #include "lib/process/apptainer.h"
 #include "lib/protocol/boot.h"
 #include "lib/protocol/func_key.h"
@@ -78,6 +79,13 @@ void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd
 		*set = '\0';
 		hvd_apptainer_setenv(env, command, resolved.v[i], set + 1);
 	}
+}
+
+void hvd_rank_env_error_file(struct hvd_strv *env, const char *path)
+{
+	if (path && hvd_env_get(env, HVD_RANK_ERROR_FILE_WITH) &&
+	    !hvd_rank_error_file_set(hvd_env_get(env, HVD_RANK_ERROR_FILE)))
+		hvd_env_set(env, HVD_RANK_ERROR_FILE, path);
 }
 
 void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts,

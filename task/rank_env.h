@@ -19,6 +19,10 @@
 void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts, const char *command,
 		      const struct hvd_log *log);
 
+/* Name the error file (evidence.h) in the rank's environment, if its framework writes one, and the user has not set
+ * another. NULL: there is none. */
+void hvd_rank_env_error_file(struct hvd_strv *env, const char *path);
+
 /* The whole environment of a rank's command: this process's without the launch's boot text, what the plan adds, and the
  * variable of the key where key_fd is not 0. The caller frees *env. */
 void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts,

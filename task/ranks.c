@@ -202,7 +202,6 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 				  .parent_death_signal = SIGKILL,
 				  .group = &rank->group,
 				  .ignore_ends = ranks->opts->ignore_ends,
-				  .keep_fds = ranks->opts->inherit,
 				  .nofile = ranks->nofile,
 				  .cpus = cpus};
 	struct hvd_rank_facts facts = {.envp = environ, .host_cpus = hvd_rank_env_cpus()};
@@ -217,15 +216,15 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 	hvd_rank_env_make(&env, plan, &facts, ranks->opts->argv[0], ranks->opts->key_fd,
 			  rank->number == 0 ? ranks->log : NULL);
 	rank->evidence = hvd_evidence_create(ranks->base, ranks->opts->stderr_lines);
-	hvd_evidence_env(rank->evidence, &env);
+	hvd_rank_env_error_file(&env, hvd_evidence_file(rank->evidence));
 	spawn.envp = env.v;
 	if (ranks->opts->key_fd)
 		hvd_spawn_fd(&spawn, ranks->opts->key_fd, ranks->opts->key_fd);
 	/* Only rank 0 gets this process's stdin. */
 	if (rank->number != 0 || ranks->opts->stay)
 		hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
-	rc = hvd_streams_open(&rank->streams, ranks->base, rank->number, &ranks->opts->output, on_output, rank, &spawn,
-			      err);
+	rc = hvd_streams_open(&rank->streams, ranks->base, rank->number, &ranks->opts->output, on_output, NULL, rank,
+			      &spawn, err);
 	if (rc == 0)
 		rc = (rank->pid = hvd_spawn(&spawn, err)) < 0 ? -1 : 0;
 	hvd_streams_started(&rank->streams);

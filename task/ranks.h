@@ -27,7 +27,6 @@ struct hvd_ranks_opts {
 	bool bind;         /* bind each rank to cores of its own */
 	bool near;         /* … or to the NUMA domains of these cores, which ranks then share */
 	const char *cpus;  /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */
-	bool inherit;      /* ranks inherit all open descriptors, some of which an MPI may have passed on */
 	int key_fd;        /* each rank gets it at the same number, see rank_env.h; 0 = none. Not owned */
 	/* The numbers of the ranks that hvd_ranks_start() starts, as many as there are plans; not owned. */
 	const uint32_t *numbers;

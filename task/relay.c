@@ -17,7 +17,6 @@
 #include "lib/rendezvous/service.h"
 #include "link.h"
 #include "ports.h"
-#include "step_tasks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,10 +94,8 @@ static bool has_descriptors(const struct hvd_taskinfo *info)
 }
 
 static int open_sockets(struct hvd_relay_sockets *out, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
-			bool resident, struct hvd_err *err)
+			struct hvd_err *err)
 {
-	if (resident && hvd_step_tasks_possible(err) != 0)
-		return -1;
 	out->fd = hvd_listen_any(true, boot->port_lo, boot->port_hi, &out->port, err);
 	if (out->fd < 0)
 		return -1;
@@ -114,14 +111,14 @@ static int open_sockets(struct hvd_relay_sockets *out, const struct hvd_boot *bo
 }
 
 void hvd_relay_offer(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
-		     bool resident, struct hvd_relay_sockets *out)
+		     struct hvd_relay_sockets *out)
 {
 	struct hvd_err why = {0};
 
 	*out = (struct hvd_relay_sockets){0};
 	if (!boot->relays)
 		return;
-	if (open_sockets(out, boot, info, resident, &why) != 0)
+	if (open_sockets(out, boot, info, &why) != 0)
 		hvd_relay_sockets_close(out);
 	hvd_agent_relay(agent, out->port, out->network_port, out->children_port, why.msg);
 }

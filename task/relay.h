@@ -4,11 +4,10 @@
  * which has a connection to its parent.
  *
  * The node agent opens the sockets before it registers, so that the plan can name their ports, and ranks can connect
- * from the first moment on: they wait in the kernel's queue. Where hvd-task starts the ranks, the relay runs in its
- * event loop; else in the process that stays beside them (stay.h). Only this user's processes may connect over
- * loopback. Other relays, where the plan has them connect to this one, prove that they belong to the launch
- * (lib/protocol/handshake.h), and so does this relay to its parent, with a key that is derived from the launch's. The
- * relay of rank 0's host may listen on the network, too (launcher/driver/relays.h).
+ * from the first moment on: they wait in the kernel's queue. The relay runs in the agent's event loop. Only this user's
+ * processes may connect over loopback. Other relays, where the plan has them connect to this one, prove that they
+ * belong to the launch (lib/protocol/handshake.h), and so does this relay to its parent, with a key that is derived
+ * from the launch's. The relay of rank 0's host may listen on the network, too (launcher/driver/relays.h).
  *
  * A relay that has lost its parent connects to the root, again and again for half a minute, or as long as the launch's
  * start may take if that is less. A root that refuses the connection has ended, so there is nothing to wait for; one
@@ -36,9 +35,9 @@ struct hvd_relay_sockets {
 };
 
 /* For the node agent, before the event loop runs: open the sockets if the launch may have relays, and have the agent
- * register them, or why there are none. `resident`: the relay is to run in a process of its own. */
+ * register them, or why there are none. */
 void hvd_relay_offer(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
-		     bool resident, struct hvd_relay_sockets *out);
+		     struct hvd_relay_sockets *out);
 void hvd_relay_sockets_close(struct hvd_relay_sockets *sockets); /* may be zeroed; leaves it so */
 
 /* What a relay is made of. Nothing is owned, but the sockets are taken. */

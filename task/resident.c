@@ -10,6 +10,7 @@
  */
 #include "resident.h"
 
+#include "lib/base/xalloc.h"
 #include "lib/process/keep_fds.h"
 #include "stopped_child.h"
 
@@ -21,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +37,23 @@ static void ignore_signals(void)
 	signal(SIGCHLD, SIG_DFL);
 }
 
+/* What ps(1) shows: the name, and this in place of the arguments of the process that was forked. They are in one piece
+ * of memory, and nobody here uses them any longer. */
+static void rename_to(const char *name)
+{
+	char line[64 * 1024];
+	FILE *f = fopen("/proc/self/cmdline", "re");
+	size_t n = f ? fread(line, 1, sizeof(line), f) : 0;
+
+	if (f)
+		fclose(f);
+	prctl(PR_SET_NAME, name);
+	if (n <= strlen(name))
+		return;
+	memset(program_invocation_name, 0, n);
+	memcpy(program_invocation_name, name, strlen(name));
+}
+
 /* ---- the resident ---- */
 
 /* A task's standard error is where its launch's messages are read. A task that does not read delays nothing. */
@@ -44,15 +61,24 @@ static void on_log(enum hvd_log_level level, const char *text, void *arg)
 {
 	const struct hvd_resident *self = arg;
 	char path[64];
-	struct hvd_log log = {.prog = self->log.prog, .level = self->log.level};
-	pid_t task = hvd_step_tasks_first(&self->tasks);
+	struct hvd_log log = {.prog = self->log.prog, .level = self->log.level, .fd = self->err};
+	pid_t task = self->task ? self->task : hvd_step_tasks_first(&self->tasks);
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)task);
-	log.fd = task ? open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+	if (!self->err)
+		log.fd = task ? open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
 	if (log.fd < 0)
 		return;
 	hvd_log(&log, level, "%s", text);
-	close(log.fd);
+	if (!self->err)
+		close(log.fd);
+}
+
+void hvd_resident_detach(struct hvd_resident *self)
+{
+	if (self->err)
+		close(self->err);
+	self->err = 0;
 }
 
 static void on_task_ended(evutil_socket_t fd, short what, void *arg)
@@ -97,7 +123,7 @@ static void reside(struct hvd_resident *self, const struct hvd_resident_opts *op
 {
 	pid_t pid = getpid();
 
-	prctl(PR_SET_NAME, opts->name);
+	rename_to(opts->name);
 	if (write(tell, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
 		_exit(1);
 	close(tell);
@@ -111,28 +137,38 @@ static void reside(struct hvd_resident *self, const struct hvd_resident_opts *op
 
 /* ---- the watchdog ---- */
 
+static bool has_ended(pid_t resident)
+{
+	siginfo_t info = {0};
+
+	return waitid(P_PID, (id_t)resident, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid == resident;
+}
+
 /* Returns false if the resident has ended before the tasks. */
 static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t resident)
 {
-	struct pollfd ends[2] = {{.fd = tasks->fd, .events = POLLIN}, {.events = POLLIN}};
+	struct pollfd ends = {.fd = tasks->fd, .events = POLLIN};
 	struct hvd_stopped_child child;
+	struct timespec last = {.tv_nsec = HVD_RESIDENT_LAST_MS * 1000000L};
+	sigset_t ended;
 	bool left;
 
 	hvd_stopped_child_begin(&child, resident);
-	ends[1].fd = (int)syscall(SYS_pidfd_open, resident, 0);
-	while ((left = hvd_step_tasks_left(tasks)) && !ends[1].revents)
-		hvd_stopped_child_poll(&child, ends, 2);
+	while ((left = hvd_step_tasks_left(tasks)) && !has_ended(resident))
+		hvd_stopped_child_poll(&child, &ends, 1);
 	if (left)
 		return false;
-	while (!ends[1].revents && poll(&ends[1], 1, HVD_RESIDENT_LAST_MS) < 0 && errno == EINTR)
-		;
+	sigemptyset(&ended);
+	sigaddset(&ended, SIGCHLD);
+	if (!has_ended(resident))
+		sigtimedwait(&ended, NULL, &last);
 	kill(resident, SIGKILL);
 	return true;
 }
 
 static void stand_by(const struct hvd_resident_opts *opts, struct hvd_step_tasks *tasks, pid_t resident)
 {
-	prctl(PR_SET_NAME, "hvd-watchdog");
+	rename_to("hvd-watchdog");
 	hvd_keep_fds(NULL, 0, opts->spare, 0);
 	if (hvd_step_tasks_open(tasks, NULL) == 0 && !wait_for_end(tasks, resident)) {
 		int status = 0;
@@ -151,10 +187,15 @@ static void stand_by(const struct hvd_resident_opts *opts, struct hvd_step_tasks
 static void watch(struct hvd_resident *self, const struct hvd_resident_opts *opts, int tell)
 {
 	struct hvd_step_tasks tasks = self->tasks;
+	int *keep = hvd_xcalloc(opts->n_keep + 1, sizeof(*keep));
 	pid_t resident;
 
+	for (size_t i = 0; i < opts->n_keep; i++)
+		keep[i] = opts->keep[i];
+	keep[opts->n_keep] = self->err;
 	ignore_signals();
-	hvd_keep_fds(opts->keep, opts->n_keep, opts->spare, tell);
+	hvd_keep_fds(keep, opts->n_keep + (self->err > 0), opts->spare, tell);
+	free(keep);
 	if (chdir("/") != 0) /* the job's folder may be one that can be unmounted */
 		_exit(1);
 	self->watchdog = getpid();
@@ -183,17 +224,17 @@ static pid_t read_pid(int fd)
 
 pid_t hvd_resident_start(const struct hvd_resident_opts *opts, struct hvd_err *err)
 {
-	struct hvd_resident self = {.log = *opts->log};
+	struct hvd_resident self = {.log = *opts->log, .tasks = opts->tasks};
 	int status, told[2];
 	pid_t leader, pid;
 
 	self.log.sink = on_log;
 	self.log.arg = &self;
-	if (hvd_step_tasks_possible(err) != 0)
-		return -1;
 	if (pipe2(told, O_CLOEXEC) != 0)
 		return hvd_err_sys(err, "cannot make a pipe");
-	hvd_step_tasks_init(&self.tasks, opts->task);
+	self.err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (self.err < 0)
+		self.err = 0;
 	leader = fork();
 	if (leader == 0) {
 		setsid();
@@ -203,6 +244,7 @@ pid_t hvd_resident_start(const struct hvd_resident_opts *opts, struct hvd_err *e
 		_exit(leader < 0 ? errno : 0);
 	}
 	close(told[1]);
+	hvd_resident_detach(&self);
 	while (leader > 0 && waitpid(leader, &status, 0) < 0 && errno == EINTR)
 		;
 	pid = leader > 0 ? read_pid(told[0]) : 0;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resident.h - a process of this program that stays on a host as long as a step's tasks there.
+ * resident.h - a process of this program that stays on a host as long as the ranks that others start there.
  *
- * It is forked by hvd-task in a task of Slurm, where the user's program, or the rank shim in front of it, goes on in
- * the task's place, so the task cannot do the work itself. It is in the step's control group: scancel, time limits and
- * accounting reach it. It is no child of the task, and of no process that the task waits for; it has a session of its
- * own, and none of the task's descriptors, so that the reader of the task's output sees its end. It ignores the signals
- * that Slurm or the user sends to all processes of the step, because the ranks may need it while they act on them.
+ * It is forked by hvd-task in a task of Slurm, or of an MPI, where the user's program, or the rank shim in front of it,
+ * goes on in the task's place, so the task cannot do the work itself. It is in the step's control group: scancel, time
+ * limits and accounting reach it. It is no child of the task, and of no process that the task waits for; it has a
+ * session of its own, and after the start none of the task's descriptors, so that the reader of the task's output sees
+ * its end. It ignores the signals that Slurm or the user sends to all processes of the step, because the ranks may need
+ * it while they act on them.
  *
  * There are two processes. The watchdog only waits, for the end of the tasks (step_tasks.h) or of the resident, and
  * kills the resident when the tasks have ended and it has not, HVD_RESIDENT_LAST_MS later: a resident that hangs, or
@@ -27,8 +28,11 @@
 #include <stdbool.h>
 
 struct hvd_resident {
-	struct hvd_log log; /* on standard error of a task that runs */
+	struct hvd_log log; /* on standard error of what has started it, and, after hvd_resident_detach(), of a task
+			       that runs */
+	pid_t task;         /* that task; 0 = the first of `tasks` */
 	/* Private: */
+	int err; /* standard error of what has started it; 0 = closed */
 	struct hvd_step_tasks tasks;
 	struct event *ended;
 	pid_t watchdog; /* 0: there is none */
@@ -37,9 +41,9 @@ struct hvd_resident {
 };
 
 struct hvd_resident_opts {
-	const char *name; /* that ps(1) shows, of 15 bytes at most; the watchdog's is hvd-watchdog */
-	pid_t task;       /* which runs; the resident stays for those beside it, too */
-	const int *keep;  /* the resident's descriptors, besides 0, 1 and 2, which are /dev/null */
+	const char *name;            /* that ps(1) shows, of 15 bytes at most; the watchdog's is hvd-watchdog */
+	struct hvd_step_tasks tasks; /* not open; for which it stays */
+	const int *keep;             /* the resident's descriptors, besides 0, 1 and 2, which are /dev/null */
 	size_t n_keep;
 	int spare;                 /* the watchdog's descriptor; 0 = none */
 	const struct hvd_log *log; /* prefix and level of the resident's */
@@ -57,6 +61,8 @@ pid_t hvd_resident_start(const struct hvd_resident_opts *opts, struct hvd_err *e
 /* How long the resident may take to end after the tasks. */
 #define HVD_RESIDENT_LAST_MS 500
 
+/* In run(): close what has been kept of the process that has started this one. */
+void hvd_resident_detach(struct hvd_resident *self);
 /* In run(), once: have `over` called from the event loop when the tasks have ended. */
 void hvd_resident_watch(struct hvd_resident *self, struct event_base *base, void (*over)(void *arg), void *arg);
 /* From the event loop: have all tasks ended by now? Then `over` follows. */

@@ -7,16 +7,21 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
+
+/* How often processes are looked at that have no pidfd. */
+#define TICK_NS 200000000L
 
 struct hvd_step_task {
 	pid_t pid; /* 0: what has started the tasks */
-	int fd;    /* a pidfd */
+	int fd;    /* a pidfd; -1 = there are none */
 };
 
 /* The parent and session of a process that runs. -1: it has ended. */
@@ -47,16 +52,23 @@ static bool is_task(const struct hvd_step_tasks *tasks, pid_t pid)
 	return look_up(pid, &parent, &session) == 0 && parent == tasks->parent && session == tasks->session;
 }
 
+/* Do they run, and are they not others that have got their numbers since? */
+static bool runs(const struct hvd_step_tasks *tasks, pid_t pid)
+{
+	return pid == 0 ? kill(tasks->parent, 0) == 0 || errno == EPERM : is_task(tasks, pid);
+}
+
 static int open_pid(pid_t pid)
 {
 	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+/* `fd`: its pidfd, which is taken; -1 where there are none. */
 static void add(struct hvd_step_tasks *tasks, pid_t pid, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
 
-	if (epoll_ctl(tasks->fd, EPOLL_CTL_ADD, fd, &ev) != 0) {
+	if (!tasks->ticks && epoll_ctl(tasks->fd, EPOLL_CTL_ADD, fd, &ev) != 0) {
 		close(fd);
 		return;
 	}
@@ -78,11 +90,11 @@ static void consider(struct hvd_step_tasks *tasks, pid_t pid)
 
 	if (pid <= 0 || has(tasks, pid) || !is_task(tasks, pid))
 		return;
+	fd = tasks->ticks ? -1 : open_pid(pid);
 	/* Its number may be another process's by the time that the pidfd is opened, so look again. */
-	fd = open_pid(pid);
 	if (fd >= 0 && !is_task(tasks, pid))
 		close(fd);
-	else if (fd >= 0)
+	else if (fd >= 0 || tasks->ticks)
 		add(tasks, pid, fd);
 }
 
@@ -103,7 +115,7 @@ static void find_others(struct hvd_step_tasks *tasks)
 {
 	struct hvd_pids pids = {0};
 
-	if (!tasks->parent)
+	if (!tasks->parent || !tasks->task)
 		return;
 	if (access("/proc/thread-self/children", F_OK) != 0) {
 		find_in_proc(tasks);
@@ -122,31 +134,53 @@ void hvd_step_tasks_init(struct hvd_step_tasks *tasks, pid_t task)
 		tasks->parent = 0;
 }
 
+void hvd_step_tasks_init_parent(struct hvd_step_tasks *tasks, pid_t parent)
+{
+	*tasks = (struct hvd_step_tasks){.parent = parent};
+}
+
+static int open_timer(void)
+{
+	struct itimerspec every = {{.tv_nsec = TICK_NS}, {.tv_nsec = TICK_NS}};
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+	if (fd >= 0)
+		timerfd_settime(fd, 0, &every, NULL);
+	return fd;
+}
+
 int hvd_step_tasks_open(struct hvd_step_tasks *tasks, struct hvd_err *err)
 {
-	int fd = open_pid(tasks->task), parent;
+	int self = open_pid(getpid());
 
-	/* A task that has ended already is no failure: others may run. */
-	if (fd < 0 && errno != ESRCH)
-		return hvd_err_sys(err, "cannot watch process %d", (int)tasks->task);
-	tasks->fd = epoll_create1(EPOLL_CLOEXEC);
+	tasks->ticks = self < 0 && errno == ENOSYS;
+	if (self >= 0)
+		close(self);
+	tasks->fd = tasks->ticks ? open_timer() : epoll_create1(EPOLL_CLOEXEC);
 	if (tasks->fd < 0) {
-		hvd_err_sys(err, "cannot watch process %d", (int)tasks->task);
-		if (fd >= 0)
-			close(fd);
 		tasks->fd = 0;
-		return -1;
+		return hvd_err_sys(err, "cannot watch processes");
 	}
-	/* The number may be another process's by now. */
-	if (fd >= 0 && tasks->parent && is_task(tasks, tasks->task))
-		add(tasks, tasks->task, fd);
-	else if (fd >= 0)
-		close(fd);
-	parent = tasks->parent ? open_pid(tasks->parent) : -1;
-	if (parent >= 0)
-		add(tasks, 0, parent);
+	/* A task that has ended already is no failure: others may run. */
+	if (tasks->task)
+		consider(tasks, tasks->task);
+	if (tasks->parent) {
+		int parent = tasks->ticks ? -1 : open_pid(tasks->parent);
+
+		if (parent >= 0 || (tasks->ticks && runs(tasks, 0)))
+			add(tasks, 0, parent);
+		else
+			tasks->orphaned = !tasks->task;
+	}
 	find_others(tasks);
 	return 0;
+}
+
+static void forget(struct hvd_step_tasks *tasks, size_t i)
+{
+	if (tasks->all[i].pid == 0)
+		tasks->orphaned = true;
+	tasks->all[i] = tasks->all[--tasks->n];
 }
 
 /* Forget the pidfd of a process that has ended. */
@@ -155,14 +189,26 @@ static void drop(struct hvd_step_tasks *tasks, int fd)
 	for (size_t i = 0; i < tasks->n; i++) {
 		if (tasks->all[i].fd != fd)
 			continue;
-		if (tasks->all[i].pid == 0)
-			tasks->orphaned = true;
-		tasks->all[i] = tasks->all[--tasks->n];
+		forget(tasks, i);
 		break;
 	}
 	/* A process that was forked since may hold the pidfd, too, which would stay in the epoll instance. */
 	epoll_ctl(tasks->fd, EPOLL_CTL_DEL, fd, NULL);
 	close(fd);
+}
+
+/* Look at all. */
+static void tick(struct hvd_step_tasks *tasks)
+{
+	uint64_t times;
+
+	if (read(tasks->fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
+		return;
+	for (size_t i = 0; i < tasks->n;)
+		if (runs(tasks, tasks->all[i].pid))
+			i++;
+		else
+			forget(tasks, i);
 }
 
 pid_t hvd_step_tasks_first(const struct hvd_step_tasks *tasks)
@@ -180,11 +226,13 @@ bool hvd_step_tasks_left(struct hvd_step_tasks *tasks)
 	struct epoll_event evs[32];
 	int n;
 
-	while ((n = epoll_wait(tasks->fd, evs, 32, 0)) > 0)
+	if (tasks->ticks)
+		tick(tasks);
+	while (!tasks->ticks && (n = epoll_wait(tasks->fd, evs, 32, 0)) > 0)
 		for (int i = 0; i < n; i++)
 			drop(tasks, evs[i].data.fd);
-	if (tasks->orphaned)
-		return false;
+	if (tasks->orphaned || !tasks->task)
+		return !tasks->orphaned;
 	if (!hvd_step_tasks_first(tasks))
 		find_others(tasks);
 	return hvd_step_tasks_first(tasks) != 0;
@@ -193,22 +241,10 @@ bool hvd_step_tasks_left(struct hvd_step_tasks *tasks)
 void hvd_step_tasks_clear(struct hvd_step_tasks *tasks)
 {
 	for (size_t i = 0; i < tasks->n; i++)
-		close(tasks->all[i].fd);
+		if (tasks->all[i].fd >= 0)
+			close(tasks->all[i].fd);
 	free(tasks->all);
 	if (tasks->fd > 0)
 		close(tasks->fd);
 	*tasks = (struct hvd_step_tasks){0};
-}
-
-int hvd_step_tasks_possible(struct hvd_err *err)
-{
-	int fd = open_pid(getpid());
-
-	if (fd >= 0) {
-		close(fd);
-		return 0;
-	}
-	if (errno == ENOSYS)
-		return hvd_err_set(err, HVD_E_SYS, "the kernel is older than Linux 5.3, and has no pidfds");
-	return hvd_err_sys(err, "cannot get a pidfd");
 }

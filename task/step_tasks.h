@@ -8,7 +8,8 @@
  * count as ended.
  *
  * Each process that runs has a pidfd here, in an epoll instance: nothing is polled, and the number of a process that
- * has ended is never taken for it. Linux 5.3 or newer.
+ * has ended is never taken for it. Linux before 5.3 has no pidfds: there the processes are looked at in /proc, five
+ * times a second.
  */
 #ifndef HVD_STEP_TASKS_H
 #define HVD_STEP_TASKS_H
@@ -20,18 +21,22 @@
 #include <sys/types.h>
 
 struct hvd_step_tasks {
-	int fd; /* for poll(2), once open: readable when a task has ended; then call hvd_step_tasks_left() */
+	int fd; /* for poll(2), once open: readable when a task may have ended; then call hvd_step_tasks_left() */
 	/* Private: */
-	pid_t task, parent, session; /* parent 0: nothing is known of other tasks */
+	pid_t task, parent, session; /* task 0: only the parent counts; parent 0: nothing is known of other tasks */
 	struct hvd_step_task *all;
 	size_t n;
 	bool orphaned;
+	bool ticks; /* fd is a timer: there are no pidfds */
 };
 
 /* The task `task`, which runs, and those beside it. It may have ended when the others are looked for. */
 void hvd_step_tasks_init(struct hvd_step_tasks *tasks, pid_t task);
+/* Not tasks, but the process that has started them: there are tasks for as long as it runs. In a struct that is zeroed,
+ * and opened, there always are. */
+void hvd_step_tasks_init_parent(struct hvd_step_tasks *tasks, pid_t parent);
 /* Watch all that run now, in this process: one that is forked after the call calls it, too, on a copy from before. -1
- * with err set: this kernel has no pidfds, or no descriptor is left; then nothing is watched. */
+ * with err set: no descriptor is left; then nothing is watched. */
 int hvd_step_tasks_open(struct hvd_step_tasks *tasks, struct hvd_err *err);
 /* Forget the tasks that have ended. When there is no other, look for tasks that were started since. False: none is
  * left. */
@@ -39,8 +44,5 @@ bool hvd_step_tasks_left(struct hvd_step_tasks *tasks);
 /* A task that is watched, the one of hvd_step_tasks_init() first; 0 = none. */
 pid_t hvd_step_tasks_first(const struct hvd_step_tasks *tasks);
 void hvd_step_tasks_clear(struct hvd_step_tasks *tasks); /* may be zeroed, or not open */
-
-/* Has this kernel pidfds? -1 with err set. */
-int hvd_step_tasks_possible(struct hvd_err *err);
 
 #endif

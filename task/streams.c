@@ -23,18 +23,26 @@ static bool same_place(int a, int b)
 	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static enum route route_of(const struct hvd_output_style *style)
+static bool is_pipe(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+static enum route route_of(const struct hvd_output_style *style, bool tap)
 {
 	if (hvd_output_wanted(style))
 		return TWO_PIPES;
-	if (!style->look || fcntl(STDERR_FILENO, F_GETFD) < 0 || isatty(STDERR_FILENO))
+	if (!style->look || fcntl(STDERR_FILENO, F_GETFD) < 0 || isatty(STDERR_FILENO) ||
+	    (tap && is_pipe(STDERR_FILENO)))
 		return NONE;
 	return same_place(STDOUT_FILENO, STDERR_FILENO) ? ONE_PIPE : ONLY_STDERR;
 }
 
 int hvd_streams_fds(const struct hvd_output_style *style)
 {
-	enum route route = route_of(style);
+	enum route route = route_of(style, false);
 
 	return route == TWO_PIPES ? style->dir ? 4 : 2 : route != NONE;
 }
@@ -62,11 +70,34 @@ static int open_pipe(struct hvd_streams *streams, struct event_base *base, int r
 	return *out ? 0 : -1;
 }
 
-int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, int rank,
-		     const struct hvd_output_style *style, hvd_output_look_fn *look, void *arg, struct hvd_spawn *spawn,
-		     struct hvd_err *err)
+/* What would take standard error: `to`, or with 0 this process's own. Returns the writing end of a pipe in front of it,
+ * at the other end of which somebody looks; else `to`, or 0. */
+static int put_tap(int to, hvd_streams_tap_fn *tap, void *arg)
 {
-	enum route route = route_of(style);
+	int ends[2], fds[2] = {-1, -1}, rc = to;
+
+	if ((!to && !is_pipe(STDERR_FILENO)) || pipe2(ends, O_CLOEXEC) != 0)
+		return to;
+	fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the writing end has flags of its own */
+	fds[0] = ends[0];
+	fds[1] = to ? to : STDERR_FILENO;
+	if (tap(fds, arg)) {
+		rc = ends[1];
+		if (to)
+			close(to);
+	} else {
+		close(ends[1]);
+	}
+	close(ends[0]);
+	return rc;
+}
+
+int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, int rank,
+		     const struct hvd_output_style *style, hvd_output_look_fn *look, hvd_streams_tap_fn *tap, void *arg,
+		     struct hvd_spawn *spawn, struct hvd_err *err)
+{
+	enum route route = route_of(style, tap != NULL);
+	bool one = route == ONE_PIPE || (route == NONE && same_place(STDOUT_FILENO, STDERR_FILENO));
 
 	for (int s = HVD_STDOUT; s <= HVD_STDERR; s++) {
 		if (route == NONE || (s == HVD_STDOUT && route != TWO_PIPES))
@@ -74,10 +105,14 @@ int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, int r
 		if (open_pipe(streams, base, rank, (enum hvd_stream)s, style, err) != 0)
 			return -1;
 		hvd_output_look(streams->out[s], look, arg);
-		hvd_spawn_fd(spawn, streams->child[s], s + 1);
-		if (route == ONE_PIPE)
-			hvd_spawn_fd(spawn, streams->child[s], STDOUT_FILENO);
 	}
+	if (tap && style->look)
+		streams->child[HVD_STDERR] = put_tap(streams->child[HVD_STDERR], tap, arg);
+	for (int s = HVD_STDOUT; s <= HVD_STDERR; s++)
+		if (streams->child[s])
+			hvd_spawn_fd(spawn, streams->child[s], s + 1);
+	if (one && streams->child[HVD_STDERR])
+		hvd_spawn_fd(spawn, streams->child[HVD_STDERR], STDOUT_FILENO);
 	return 0;
 }
 

@@ -32,7 +32,6 @@ struct supervisor {
 	struct event_base *base;
 	const struct hvd_boot *boot;
 	struct hvd_taskinfo *info;
-	bool one_rank; /* of a host on which every rank has a supervisor of its own */
 	struct hvd_ranks_opts opts;
 	const struct hvd_log *log;
 	struct hvd_agent *agent;
@@ -164,8 +163,7 @@ static void prepare_elastic(struct supervisor *sup)
 static int start_ranks(struct supervisor *sup, const json_t *plan, struct hvd_err *err)
 {
 	static const struct hvd_ranks_ops ops = {on_exited, on_all_gone};
-	json_auto_t *plans = sup->one_rank ? json_pack("[O*]", json_object_get(plan, "env"))
-					   : json_incref(json_object_get(plan, "ranks"));
+	const json_t *plans = json_object_get(plan, "ranks");
 
 	if (hvd_rank_key_take(plan, hvd_agent_key(sup->agent), &sup->opts.key_fd, err) == 0)
 		sup->ranks = hvd_ranks_start(sup->base, plans, &sup->opts, &ops, sup, sup->log, err);
@@ -191,7 +189,7 @@ static void on_plan(const json_t *plan, void *arg)
 	struct supervisor *sup = arg;
 	struct hvd_err why = {0};
 
-	if (json_is_true(json_object_get(plan, "stay")) && !sup->one_rank)
+	if (json_is_true(json_object_get(plan, "stay")))
 		prepare_elastic(sup);
 	if (start_relay(sup, plan, &why) == 0 && start_ranks(sup, plan, &why) == 0)
 		return;
@@ -269,25 +267,23 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	bool for_ranks = is_for_ranks(sig);
 
 	(void)what;
-	if (for_ranks && !sup->one_rank)
+	if (for_ranks)
 		return; /* the launcher gets it too, and has it passed on */
 	if (!sup->ranks)
 		event_base_loopbreak(sup->base);
-	else if (for_ranks)
-		hvd_ranks_signal(sup->ranks, (int)sig); /* jsrun sends it to its tasks only */
 	else if (sup->opts.ignore_ends && sig == SIGTERM)
 		hvd_verbose(sup->log, "%s: SIGTERM: going on until the launcher decides", sup->info->name);
 	else
 		hvd_ranks_end(sup->ranks);
 }
 
-/* The driver takes a connection of a rank that ends without this for the loss of its host. Of an elastic job's host it
- * wants to know whether srun can be told that this task has ended. */
+/* The driver takes a connection that ends without this for the loss of its host. Of an elastic job's host it wants to
+ * know whether srun can be told that this task has ended. */
 static void say_done(struct supervisor *sup)
 {
 	bool step = sup->opts.stay && getenv("SLURM_STEP_ID");
 
-	if (sup->agent && (sup->one_rank || sup->opts.stay))
+	if (sup->agent && sup->opts.stay)
 		hvd_agent_send(sup->agent, json_pack("{s:s, s:b}", "t", "done", "munge",
 						     !step || hvd_agent_munge_answers(sup->boot)));
 }
@@ -314,15 +310,10 @@ static void close_down(struct supervisor *sup)
 static void prepare(struct supervisor *sup)
 {
 	hvd_ports_reserve(sup->agent, sup->boot, sup->info, &sup->reserved, sup->log);
-	/* A supervisor of one rank may end before the host's other ranks. */
-	if (!sup->one_rank)
-		hvd_relay_offer(sup->agent, sup->boot, sup->info, false, &sup->sockets);
-	else if (sup->boot->relays)
-		hvd_agent_relay(sup->agent, 0, 0, 0, "no process of the launch lasts as long as all ranks there");
+	hvd_relay_offer(sup->agent, sup->boot, sup->info, &sup->sockets);
 }
 
-static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_agent_role role,
-	       const struct hvd_err *refusal)
+static int run(struct supervisor *sup, const struct hvd_boot *boot, const struct hvd_err *refusal)
 {
 	static const struct hvd_agent_ops ops = {
 		.plan = on_plan, .spare = on_spare, .message = on_message, .failed = on_failed};
@@ -342,10 +333,10 @@ static int run(struct supervisor *sup, const struct hvd_boot *boot, enum hvd_age
 		signals[i] = evsignal_new(sup->base, caught[i], on_signal, sup);
 		event_add(signals[i], NULL);
 	}
-	sup->agent = hvd_agent_create(sup->base, boot, sup->info, role, &ops, sup, sup->log, &why);
+	sup->agent = hvd_agent_create(sup->base, boot, sup->info, &ops, sup, sup->log, &why);
 	if (!sup->agent)
 		on_failed(&why, sup);
-	else if (role != HVD_AGENT_RANK)
+	else
 		prepare(sup);
 	if (sup->agent && refusal && refusal->code)
 		hvd_agent_refuse(sup->agent, refusal);
@@ -365,16 +356,5 @@ int hvd_supervise_host(const struct hvd_boot *boot, struct hvd_taskinfo *info, c
 	struct supervisor sup = {.info = info, .opts = *opts, .log = log};
 
 	sup.opts.numbers = info->ranks;
-	return run(&sup, boot, HVD_AGENT_NODE, refusal);
-}
-
-int hvd_supervise_rank(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
-		       const struct hvd_log *log)
-{
-	struct supervisor sup = {.info = info, .opts = *opts, .log = log, .one_rank = true};
-
-	sup.opts.inherit = true;
-	sup.opts.numbers = &info->rank;
-	sup.opts.output.size = (int)info->size;
-	return run(&sup, boot, info->local_rank ? HVD_AGENT_RANK : HVD_AGENT_NODE, NULL);
+	return run(&sup, boot, refusal);
 }

@@ -6,13 +6,9 @@
  * connection to the driver until they have all ended. When the driver says so, or the connection ends, or the
  * supervisor gets SIGTERM, SIGINT or SIGHUP, it ends its ranks, and then itself.
  *
- * - hvd_supervise_host(): the backend starts one process for each host (fork, ssh, blaunch, lsrun). This process is
- *   the host's node agent, and starts all ranks of the host. In an elastic job it starts and stops ranks for as long
- *   as the job runs: the driver's messages are in launcher/driver/node_agents.h.
- * - hvd_supervise_rank(): the backend starts one process for each rank, but cannot be relied on to end it (jsrun). The
- *   process with local rank 0 is the host's node agent.
- *
- * Both return the exit status: that of the first rank that failed, as a shell gives it.
+ * The backend starts one process for each host (fork, ssh, blaunch, lsrun). This process is the host's node agent, and
+ * starts all ranks of the host. In an elastic job it starts and stops ranks for as long as the job runs: the driver's
+ * messages are in launcher/driver/node_agents.h.
  */
 #ifndef HVD_SUPERVISOR_H
 #define HVD_SUPERVISOR_H
@@ -22,12 +18,9 @@
 #include "ranks.h"
 #include "taskinfo.h"
 
-/* If `refusal` has a code, this host cannot have ranks: the driver is told why, and none is started. */
+/* Returns the exit status: that of the first rank that failed, as a shell gives it. If `refusal` has a code, this host
+ * cannot have ranks: the driver is told why, and none is started. */
 int hvd_supervise_host(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
 		       const struct hvd_err *refusal, const struct hvd_log *log);
-
-/* Of `opts`, `inherit`, `number` and output.size are set here. */
-int hvd_supervise_rank(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
-		       const struct hvd_log *log);
 
 #endif

@@ -58,11 +58,7 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 	if (agents->barrier == HVD_BARRIER_ALL)
 		host->deadline = agents->deadline;
 	cl->role = HVD_ROLE_AGENT;
-	cl->all = agents->opts->mode == HVD_START_HOSTS || json_is_true(json_object_get(msg, "all"));
-	cl->rank = host->node.n_ranks ? host->node.ranks[0] : 0;
-	/* Where the plugin has started it, it ends when it has the plan, and another process stays. */
-	if (agents->opts->mode != HVD_START_PLUGIN)
-		hvd_progress_add(agents->rank_progress, cl);
+	hvd_progress_add(agents->rank_progress, cl);
 	hvd_debug(agents->log, "%s has registered (%u of %u)", host->node.name,
 		  hvd_node_table_count(&agents->table, HVD_STAGE_REGISTERED), agents->table.n);
 	rc = hvd_node_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, &why);

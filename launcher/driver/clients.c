@@ -224,7 +224,7 @@ void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host 
 	boot->port = cls->port;
 	boot->n_addrs = (unsigned)self->n_addrs;
 	memcpy(boot->addrs, self->addrs, self->n_addrs * sizeof(*boot->addrs));
-	/* The last address is 127.0.0.1, which leads a shim on another host to its own host. */
+	/* The last address is 127.0.0.1, which leads an agent on another host to its own host. */
 	if (!opts->loopback && boot->n_addrs > 1)
 		boot->n_addrs--;
 	boot->timeout = opts->spec->deadlines.start;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clients.h - the processes that are connected to the driver: node agents, rank shims, the rendezvous on rank
- * 0's host.
+ * clients.h - the node agents that are connected to the driver, one of each host, and watchdogs that tell of their end.
  *
  * Each connection must prove first that it belongs to the launch (pending.h). Only messages of connections that have
  * are passed on. Connections that are refused are logged. The hosts of all others are watched (hvd_conn_watch_host()).
@@ -21,8 +20,6 @@
 enum hvd_role {
 	HVD_ROLE_NONE,   /* has not said what it is */
 	HVD_ROLE_AGENT,  /* a host's node agent */
-	HVD_ROLE_RANK,   /* the shim of another rank: waits for its plan, and may stay connected after it */
-	HVD_ROLE_STAY,   /* what stays on a host beside Slurm's tasks, with a connection of its own (task/stay.h) */
 	HVD_ROLE_FORMER, /* an agent that was told to end */
 };
 
@@ -31,8 +28,7 @@ struct hvd_client {
 	struct hvd_client *prev, *next;
 	struct hvd_conn *conn;
 	enum hvd_role role;
-	uint32_t host, rank;
-	bool all; /* the agent takes the plans of all ranks of its host */
+	uint32_t host;
 };
 
 struct hvd_clients_ops {
@@ -51,7 +47,7 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 				       const struct hvd_log *log, struct hvd_err *err);
 void hvd_clients_destroy(struct hvd_clients *cls); /* finishes all clients; NULL is fine */
 in_port_t hvd_clients_port(const struct hvd_clients *cls);
-/* What a shim must know to connect; `self` is this host. */
+/* What an agent must know to connect; `self` is this host. */
 void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
 		      const struct hvd_driver_opts *opts, struct hvd_boot *boot);
 void hvd_clients_stop_listening(struct hvd_clients *cls);

@@ -8,7 +8,6 @@
 #include "node_agents_internal.h"
 #include "plan_delivery.h"
 #include "rank_ends.h"
-#include "silent_hosts.h"
 #include "spares.h"
 #include "trace.h"
 
@@ -29,18 +28,12 @@ struct hvd_driver {
 	const struct hvd_log *log;
 	hvd_time began;
 	struct event *lost;
-	struct hvd_err lost_why;           /* before the plan */
-	struct hvd_losses *losses;         /* after it */
-	struct hvd_silent_hosts *silent;   /* NULL, unless Slurm's plugin has started the ranks */
-	struct hvd_plan_delivery delivery; /* zero until there is a plan */
-	struct hvd_rank_ends ends;         /* zero, unless all shims stay connected */
-	bool started, output_lost;
+	struct hvd_err lost_why;   /* before the plan */
+	struct hvd_losses *losses; /* after it */
+	struct hvd_rank_ends ends; /* zero until there is a plan */
+	bool started;              /* there is a plan, and it was sent */
+	bool all_ended, output_lost;
 };
-
-static bool have_plan(const struct hvd_driver *dr)
-{
-	return dr->delivery.plan != NULL;
-}
 
 static const char *host_name(const struct hvd_driver *dr, uint32_t host, char buf[32])
 {
@@ -97,121 +90,97 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 
 /* ---- plan ---- */
 
-static void maybe_started(struct hvd_driver *dr)
-{
-	if (dr->started || !hvd_plan_delivery_complete(&dr->delivery))
-		return;
-	dr->started = true;
-	hvd_progress_begin(dr->agents->rank_progress, (uint32_t)dr->delivery.plan->layout.n_hosts);
-	hvd_agent_deadlines_stop(dr->agents);
-	hvd_spares_stop(dr->agents);
-	write_trace(dr);
-	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", dr->delivery.plan->layout.size,
-		    (double)(hvd_now() - dr->began) / 1e9);
-	if (dr->ops->started)
-		dr->ops->started(dr->arg);
-}
-
 static void on_decided(void *arg)
 {
 	struct hvd_driver *dr = arg;
 	struct hvd_node_agents *agents = dr->agents;
 
-	hvd_plan_delivery_begin(&dr->delivery, dr->opts, &agents->plan, &agents->table, dr->log);
-	if (hvd_plan_delivery_keeps_all(&dr->delivery))
-		hvd_rank_ends_begin(&dr->ends, &agents->plan.layout);
+	dr->started = true;
+	hvd_rank_ends_begin(&dr->ends, &agents->plan.layout);
 	hvd_rv_service_settle(&agents->service, &agents->plan, &agents->table);
 	if (agents->init_watch)
 		hvd_init_watch_begin(agents->init_watch, &agents->plan.layout, &agents->table);
 	hvd_node_table_forget_edges(&agents->table);
-	hvd_plan_delivery_send_all(&dr->delivery, agents->clients);
-	if (dr->silent)
-		hvd_silent_hosts_alone(dr->silent);
-	maybe_started(dr);
+	hvd_plan_delivery_send_all(dr->opts, &agents->plan, &agents->table, agents->clients);
+	hvd_progress_begin(agents->rank_progress, (uint32_t)agents->plan.layout.n_hosts);
+	hvd_agent_deadlines_stop(agents);
+	hvd_spares_stop(agents);
+	write_trace(dr);
+	hvd_verbose(dr->log, "all %d ranks have their plan after %.3f s", agents->plan.layout.size,
+		    (double)(hvd_now() - dr->began) / 1e9);
+	if (dr->ops->started)
+		dr->ops->started(dr->arg);
 }
 
 /* ---- messages ---- */
 
-static void on_join(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+/* Has the host's agent told of all that it will? */
+static bool settled(const struct hvd_node_agent *host)
 {
-	struct hvd_err why = {0};
-	int64_t host, rank;
-
-	if (cl->role != HVD_ROLE_NONE || hvd_get_int(msg, "node", 0, UINT32_MAX, &host, &why) != 0 ||
-	    hvd_get_int(msg, "rank", 0, UINT32_MAX, &rank, &why) != 0) {
-		hvd_client_finish(cl);
-		return;
-	}
-	cl->role = HVD_ROLE_RANK;
-	cl->host = (uint32_t)host;
-	cl->rank = (uint32_t)rank;
-	if (dr->opts->mode != HVD_START_PLUGIN)
-		hvd_progress_add(dr->agents->rank_progress, cl);
-	if (!have_plan(dr))
-		return;
-	hvd_plan_delivery_send(&dr->delivery, cl);
-	maybe_started(dr);
+	return host->done || !host->client || host->node.n_ranks == 0;
 }
 
-/* What stays on a host where Slurm has started the tasks. It comes when there is a plan. */
-static void on_stay(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+/* A rank has ended, or an agent will tell of no more. */
+static void maybe_all_ended(struct hvd_driver *dr)
 {
-	int64_t host;
+	const struct hvd_node_table *table = &dr->agents->table;
 
-	if (!have_plan(dr) || cl->role != HVD_ROLE_NONE ||
-	    hvd_get_int(msg, "node", 0, dr->agents->plan.layout.n_hosts - 1, &host, NULL) != 0) {
-		hvd_client_finish(cl);
+	if (!dr->ops->ranks_ended || dr->all_ended || dr->ends.left > 0 || dr->opts->mode == HVD_START_HOSTS)
 		return;
-	}
-	cl->role = HVD_ROLE_STAY;
-	cl->host = (uint32_t)host;
-	if (dr->silent)
-		hvd_silent_hosts_heard(dr->silent, cl->host);
-	hvd_progress_add(dr->agents->rank_progress, cl);
+	for (uint32_t h = 0; h < table->n; h++)
+		if (!settled(&table->hosts[h]))
+			return;
+	dr->all_ended = true;
+	dr->ops->ranks_ended(&dr->ends.without_munge, dr->arg);
 }
 
+/* The host that has this rank, which has ended; NULL: the message is malformed, or comes too early. Where the host's
+ * agent has gone, the rank's shim tells, by a connection of its own. */
+static struct hvd_node_agent *take_end(struct hvd_driver *dr, const struct hvd_client *cl, const json_t *msg,
+				       uint32_t *rank)
+{
+	const struct hvd_layout *layout = &dr->agents->plan.layout;
+	struct hvd_node_agent *host;
+	int64_t number;
+
+	if (!dr->started || hvd_get_int(msg, "rank", 0, layout->size - 1, &number, NULL) != 0 ||
+	    (cl->role == HVD_ROLE_AGENT && layout->rank_slots[number].host != (int)cl->host))
+		return NULL;
+	*rank = (uint32_t)number;
+	host = &dr->agents->table.hosts[layout->rank_slots[number].host];
+	if (!hvd_rank_ends_has(&dr->ends, *rank))
+		host->ended++;
+	hvd_rank_ends_add(&dr->ends, *rank);
+	return host;
+}
+
+/* One that the scheduler has ended with all others is not what has ended the job; the scheduler says why. */
 static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
-	int64_t rank;
-	const struct hvd_layout *layout = &dr->agents->plan.layout;
-	struct hvd_node_agent *agent;
 	struct hvd_rank_end end = {0};
-	int host;
+	struct hvd_node_agent *host;
 
-	(void)cl;
-	if (!have_plan(dr) || hvd_get_int(msg, "rank", 0, layout->size - 1, &rank, NULL) != 0)
+	if (hvd_rank_end_parse(msg, &end, NULL) != 0 || !(host = take_end(dr, cl, msg, &end.rank))) {
+		hvd_rank_end_clear(&end);
 		return;
-	end.rank = (uint32_t)rank;
-	if (hvd_rank_end_parse(msg, &end, NULL) != 0)
-		return;
+	}
 	if (end.status != 0)
 		hvd_losses_rank_failed(dr->losses);
-	host = layout->rank_slots[rank].host;
-	agent = &dr->agents->table.hosts[host];
-	agent->ended++;
-	hvd_clock_end(&agent->clock, &end, hvd_wall_now());
-	if (dr->ops->rank_exit)
-		dr->ops->rank_exit(&end, layout->hosts[host].name, dr->arg);
+	hvd_clock_end(&host->clock, &end, hvd_wall_now());
+	if (dr->ops->rank_exit && !(end.cause == HVD_END_WITH_ALL && dr->opts->mode == HVD_START_RANKS))
+		dr->ops->rank_exit(&end, host->node.name, dr->arg);
 	hvd_rank_end_clear(&end);
-}
-
-static void add_end(struct hvd_driver *dr, uint32_t rank)
-{
-	if (dr->ops->ranks_ended && hvd_rank_ends_add(&dr->ends, rank))
-		dr->ops->ranks_ended(&dr->ends.without_munge, dr->arg);
+	maybe_all_ended(dr);
 }
 
 static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
-	char buf[32];
-
-	if ((cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_STAY) && have_plan(dr))
-		dr->agents->table.hosts[cl->host].done = true;
-	if ((cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) && have_plan(dr)) {
-		if (json_is_false(json_object_get(msg, "munge")))
-			hvd_rank_ends_without_munge(&dr->ends, host_name(dr, cl->host, buf));
-		add_end(dr, cl->rank);
-	}
+	if (!dr->started || cl->role != HVD_ROLE_AGENT)
+		return;
+	dr->agents->table.hosts[cl->host].done = true;
+	if (json_is_false(json_object_get(msg, "munge")))
+		hvd_rank_ends_without_munge(&dr->ends, dr->agents->table.hosts[cl->host].node.name);
+	maybe_all_ended(dr);
 }
 
 /* ---- processes of the launch that end before the ranks ---- */
@@ -221,6 +190,11 @@ static void lose_process(struct hvd_driver *dr, const struct hvd_loss *loss, uin
 	if (dr->ops->process_lost)
 		dr->ops->process_lost(loss, dr->arg);
 	hvd_losses_add(dr->losses, loss, host);
+}
+
+static enum hvd_loss_of agent_kind(const struct hvd_driver *dr)
+{
+	return dr->agents->plan.relays.used ? HVD_LOSS_RELAY : HVD_LOSS_AGENT;
 }
 
 static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
@@ -234,11 +208,10 @@ static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 		hvd_client_finish(cl);
 		return;
 	}
-	if (dr->silent)
-		hvd_silent_hosts_heard(dr->silent, (uint32_t)host);
+	loss.of = agent_kind(dr);
 	loss.host = host_name(dr, (uint32_t)host, buf);
 	loss.at = hvd_clock_here(&dr->agents->table.hosts[host].clock, loss.at);
-	if (have_plan(dr)) {
+	if (dr->started) {
 		lose_process(dr, &loss, (uint32_t)host);
 	} else if (dr->lost_why.code) {
 		hvd_cleanup_free char *text = hvd_loss_text(&loss);
@@ -246,6 +219,20 @@ static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 		hvd_err_set(&dr->lost_why, HVD_E_FAILED, "%s", text);
 		hvd_err_host(&dr->lost_why, loss.host);
 	}
+}
+
+/* A rank shim has ended without a word, and its rank with it, which the backend sees. */
+static void on_lost_shim(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
+{
+	struct hvd_loss loss = {.of = HVD_LOSS_SHIM, .status = -1, .at = hvd_wall_now()};
+	const struct hvd_node_agent *host = take_end(dr, cl, msg, &loss.rank);
+
+	if (!host)
+		return;
+	loss.host = host->node.name;
+	if (dr->ops->process_lost)
+		dr->ops->process_lost(&loss, dr->arg);
+	maybe_all_ended(dr);
 }
 
 static void on_output_lost(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
@@ -268,8 +255,7 @@ static void on_orphan(struct hvd_driver *dr, struct hvd_client *cl, const json_t
 	struct hvd_err why = {0};
 	const char *parent;
 
-	if (!have_plan(dr) || (cl->role != HVD_ROLE_AGENT && cl->role != HVD_ROLE_RANK) ||
-	    hvd_get_str(msg, "parent", 31, &parent, NULL) != 0)
+	if (!dr->started || cl->role != HVD_ROLE_AGENT || hvd_get_str(msg, "parent", 31, &parent, NULL) != 0)
 		return;
 	hvd_err_set(&why, HVD_E_FAILED, "%s ended before the ranks that it had started", parent);
 	tell_gone(dr, cl->host, &why);
@@ -281,9 +267,8 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 		const char *type;
 		void (*fn)(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg);
 	} known[] = {
-		{"join", on_join},     {"exit", on_exit_message},       {"done", on_done},
-		{"orphan", on_orphan}, {"output-lost", on_output_lost}, {"stay", on_stay},
-		{"died", on_died},
+		{"exit", on_exit_message},       {"done", on_done}, {"lost", on_lost_shim}, {"orphan", on_orphan},
+		{"output-lost", on_output_lost}, {"died", on_died},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -293,47 +278,24 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 		}
 }
 
-/* The process at the other end of a connection has ended without a goodbye; its host answers. */
-static void tell_lost(struct hvd_driver *dr, const struct hvd_client *cl)
-{
-	char buf[32];
-	struct hvd_loss loss = {.host = host_name(dr, cl->host, buf), .status = -1, .at = hvd_wall_now()};
-
-	if (cl->role == HVD_ROLE_STAY) {
-		loss.of = dr->agents->plan.relays.used ? HVD_LOSS_RELAY : HVD_LOSS_AGENT;
-	} else if (dr->opts->mode == HVD_START_RANKS && !hvd_rank_ends_has(&dr->ends, cl->rank)) {
-		loss.of = HVD_LOSS_SHIM;
-		loss.rank = cl->rank;
-	} else {
-		return;
-	}
-	if (dr->ops->process_lost)
-		dr->ops->process_lost(&loss, dr->arg);
-}
-
-/* After the start. When a rank shim is killed its rank ends with it, which the backend sees. */
+/* After the start the connection of a host's agent has ended. */
 static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
-	const struct hvd_node_agent *state = &dr->agents->table.hosts[cl->host];
-	bool left = !state->done && state->ended < state->node.n_ranks;
+	const struct hvd_node_agent *host = &dr->agents->table.hosts[cl->host];
+	struct hvd_loss loss = {.of = agent_kind(dr), .host = host->node.name, .status = -1, .at = hvd_wall_now()};
 
-	if (why->code != HVD_E_TIMEOUT && (left || cl->role == HVD_ROLE_RANK))
-		tell_lost(dr, cl);
-	if (cl->role != HVD_ROLE_RANK ? left : why->code == HVD_E_TIMEOUT)
+	if (!host->done && host->ended < host->node.n_ranks) {
+		if (why->code != HVD_E_TIMEOUT && dr->opts->mode != HVD_START_HOSTS && dr->ops->process_lost)
+			dr->ops->process_lost(&loss, dr->arg);
 		tell_gone(dr, cl->host, why);
-	if (cl->role != HVD_ROLE_STAY)
-		add_end(dr, cl->rank);
-}
-
-static bool tells_ends(const struct hvd_client *cl)
-{
-	return cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK || cl->role == HVD_ROLE_STAY;
+	}
+	maybe_all_ended(dr);
 }
 
 static bool connected_besides(const struct hvd_driver *dr, const struct hvd_client *but)
 {
 	for (const struct hvd_client *cl = hvd_clients_first(dr->agents->clients); cl; cl = hvd_clients_next(cl))
-		if (cl != but && tells_ends(cl))
+		if (cl != but && cl->role == HVD_ROLE_AGENT)
 			return true;
 	return false;
 }
@@ -348,7 +310,7 @@ static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, cons
 	struct timeval tv = {.tv_sec = (time_t)LOST_SECONDS};
 	char buf[32];
 
-	if (have_plan(dr) && tells_ends(cl)) {
+	if (dr->started && cl->role == HVD_ROLE_AGENT) {
 		on_gone_later(dr, cl, why);
 		return;
 	}
@@ -360,30 +322,13 @@ static void handle_gone(struct hvd_driver *dr, const struct hvd_client *cl, cons
 	}
 }
 
-static void handle_all_left(struct hvd_driver *dr)
-{
-	if (dr->silent && have_plan(dr))
-		hvd_silent_hosts_alone(dr->silent);
-	if (dr->ops->all_left)
-		dr->ops->all_left(dr->arg);
-}
-
 static void on_disconnected(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 {
 	struct hvd_driver *dr = arg;
 
 	handle_gone(dr, cl, why);
-	if (tells_ends(cl) && !connected_besides(dr, cl))
-		handle_all_left(dr);
-}
-
-static void on_silent(const struct hvd_strv *hosts, const struct hvd_err *why, void *arg)
-{
-	struct hvd_driver *dr = arg;
-	hvd_cleanup_free char *names = hvd_strv_join(hosts, ",");
-
-	if (dr->ops->host_gone)
-		dr->ops->host_gone(names, why, dr->arg);
+	if (cl->role == HVD_ROLE_AGENT && !connected_besides(dr, cl) && dr->ops->all_left)
+		dr->ops->all_left(dr->arg);
 }
 
 static void on_lost(evutil_socket_t fd, short what, void *arg)
@@ -436,8 +381,6 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 		dr->agents = hvd_node_agents_create(base, HVD_BARRIER_ALL, opts, session, &agents_ops, dr, log, err);
 	if (dr->agents)
 		dr->losses = hvd_losses_create(base, dr->agents, log);
-	if (dr->agents && opts->mode == HVD_START_PLUGIN)
-		dr->silent = hvd_silent_hosts_create(base, dr->agents, on_silent, dr);
 	if (dr->agents)
 		return dr;
 	hvd_driver_destroy(dr);
@@ -446,7 +389,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 
 char *hvd_driver_hosts_behind(const struct hvd_driver *dr)
 {
-	return dr->silent ? hvd_silent_hosts_behind(dr->silent) : hvd_rank_ends_behind(&dr->ends);
+	return hvd_rank_ends_behind(&dr->ends);
 }
 
 char *hvd_driver_hosts_left(const struct hvd_driver *dr)
@@ -456,15 +399,18 @@ char *hvd_driver_hosts_left(const struct hvd_driver *dr)
 
 void hvd_driver_lose_host(struct hvd_driver *dr, const char *host)
 {
-	if (hvd_rank_ends_add_host(&dr->ends, host) && dr->ops->ranks_ended)
-		dr->ops->ranks_ended(&dr->ends.without_munge, dr->arg);
+	for (uint32_t h = 0; h < dr->agents->table.n; h++)
+		if (dr->agents->table.hosts[h].node.name && strcmp(dr->agents->table.hosts[h].node.name, host) == 0)
+			dr->agents->table.hosts[h].done = true;
+	hvd_rank_ends_add_host(&dr->ends, host);
+	maybe_all_ended(dr);
 }
 
 bool hvd_driver_leave_out(struct hvd_driver *dr, uint32_t host, const struct hvd_err *why)
 {
 	if (!hvd_spares_leave_out(dr->agents, host, why))
 		return false;
-	if (!have_plan(dr))
+	if (!dr->started)
 		hvd_admission_check(dr->agents);
 	return true;
 }
@@ -476,7 +422,7 @@ bool hvd_driver_output_lost(const struct hvd_driver *dr)
 
 const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *dr)
 {
-	return have_plan(dr) ? &dr->agents->plan.layout : NULL;
+	return dr->started ? &dr->agents->plan.layout : NULL;
 }
 
 void hvd_driver_give_up(struct hvd_driver *dr, const struct hvd_err *why)
@@ -509,10 +455,8 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 	if (!dr)
 		return;
 	hvd_losses_destroy(dr->losses);
-	hvd_silent_hosts_destroy(dr->silent);
 	hvd_node_agents_destroy(dr->agents);
 	event_free(dr->lost);
-	hvd_plan_delivery_clear(&dr->delivery);
 	hvd_rank_ends_clear(&dr->ends);
 	free(dr);
 }

@@ -2,23 +2,22 @@
 /*
  * driver.h - the driver of a job of fixed size: all hosts register with it, and every rank gets its plan from it.
  *
- * The driver lives in the caller's event loop. hvd_driver_create() listens; hvd_driver_boot() has what shims must know
+ * The driver lives in the caller's event loop. hvd_driver_create() listens; hvd_driver_boot() has what agents must know
  * to connect. Then the hosts register, the rendezvous is opened, the agents probe, and the plan is decided
- * (node_agents.h). Each rank is sent its part of the plan (plan_delivery.h); when the last rank has it, `started` is
- * called. After that the rendezvous goes on, and shims report ranks that have ended.
+ * (node_agents.h). Each agent is sent its host's part of the plan (plan_delivery.h), and `started` is called. After
+ * that the rendezvous goes on, and agents report ranks that have ended.
  *
  * The start timeout covers all of this up to `started`. When it passes, or anything fails, `failed` is called once, all
- * shims are told to end, and the caller is left to destroy the driver.
+ * agents are told to end, and the caller is left to destroy the driver.
  *
- * Messages from shims, besides those in node_agents.h:
- *   {"t":"join", "node":I, "rank":R}      a rank shim that is no node agent asks for its plan
- *   {"t":"stay", "node":I}                what stays on a host beside Slurm's tasks (task/stay.h) has connected
+ * Messages from agents, besides those in node_agents.h:
  *   {"t":"exit", "rank":R, …}             a rank has ended; what else it says: lib/job/rank_end.h
- *   {"t":"done", "munge":B}               the ranks of the shim, or of what stays, have ended, and it goes; B false:
- * there is no munged any longer
- *   {"t":"orphan", "parent":NAME}         what had started the shim has gone; the shim ends its ranks
- *   {"t":"died", …}                       a process of the launch has ended before the ranks (loss.h)
- *   {"t":"output-lost"}                   not all output of the ranks could be written; the shim has told the user why
+ *   {"t":"lost", "rank":R}                the rank's shim has ended without a word, and the rank with it
+ *   {"t":"done", "munge":B}               the host's ranks have ended, and the agent goes; B false: there is no munged
+ *                                         any longer
+ *   {"t":"orphan", "parent":NAME}         what had started the host's ranks has gone, and they are ended
+ *   {"t":"died", …}                       an agent has ended before the ranks: its watchdog tells (loss.h)
+ *   {"t":"output-lost"}                   not all output of the ranks could be written; the user was told why
  */
 #ifndef HVD_DRIVER_H
 #define HVD_DRIVER_H
@@ -39,23 +38,22 @@ struct hvd_rv;
 
 /* Each but `failed` may be NULL. */
 struct hvd_driver_ops {
-	void (*started)(void *arg); /* every rank has its plan */
+	void (*started)(void *arg); /* every host was sent its plan */
 	void (*failed)(const struct hvd_err *why, void *arg);
 	/* A rank has ended. `host` is its name. The times are by this process's clock; ended_at is known. */
 	void (*rank_exit)(const struct hvd_rank_end *end, const char *host, void *arg);
-	/* After the start: the connection of a host's shim has ended before the host's ranks have, or (where the
-	 * backend starts ranks) before "done". why->code says more: HVD_E_TIMEOUT: the host does not answer any longer.
-	 * HVD_E_FAILED: what had started the shim has gone, and the shim ends its ranks. Other codes: the shim's
-	 * process has gone, as when all processes are being ended. */
+	/* After the start: the connection of a host's agent has ended before the host's ranks have. why->code says
+	 * more: HVD_E_TIMEOUT: the host does not answer any longer. HVD_E_FAILED: what had started the ranks has gone,
+	 * and they are ended. Other codes: the agent has gone, as when all processes are being ended. */
 	void (*host_gone)(const char *host, const struct hvd_err *why, void *arg);
 
 	void (*host_registered)(uint32_t host, void *arg); /* by its index */
 	/* The rendezvous is open in this process, and no rank knows of it yet. -1 with err set: the start fails. */
 	int (*rendezvous_opened)(struct hvd_rv *rv, void *arg, struct hvd_err *err);
-	/* Where the backend starts ranks and all shims stay connected (plan_delivery.h): every rank has ended, or its
-	 * host is lost. Called once. `without_munge`: the hosts whose munged had gone by then; not owned. */
+	/* Where a backend's one process has started all ranks: every rank has ended, or its host is lost. Called once.
+	 * `without_munge`: the hosts whose munged had gone by then; not owned. */
 	void (*ranks_ended)(const struct hvd_strv *without_munge, void *arg);
-	/* The connection of the last process that could tell of ends of ranks has ended. May be called again. */
+	/* The connection of the last agent has ended. */
 	void (*all_left)(void *arg);
 	hvd_stalled_fn *stalled;                         /* with --hang-timeout: no rank makes progress */
 	void (*host_left_out)(uint32_t host, void *arg); /* before the plan: it has no ranks (spares.h) */
@@ -76,8 +74,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 void hvd_driver_destroy(struct hvd_driver *driver); /* NULL is fine */
 
 /* The hosts where a rank still runs, when all ranks of another host have ended: their names, with commas between them.
- * NULL when there are no hosts of the one or the other kind, or neither shims nor agents stay connected. The caller
- * frees it. */
+ * NULL when there are no hosts of the one or the other kind. The caller frees it. */
 char *hvd_driver_hosts_behind(const struct hvd_driver *driver);
 /* The hosts where a rank still runs, as far as is known, in the same way; NULL when there is none. */
 char *hvd_driver_hosts_left(const struct hvd_driver *driver);
@@ -93,7 +90,7 @@ bool hvd_driver_connected(const struct hvd_driver *driver);
  * False: the job cannot do without it, and nothing has happened. */
 bool hvd_driver_leave_out(struct hvd_driver *driver, uint32_t host, const struct hvd_err *why);
 
-/* Has a shim said "output-lost"? */
+/* Has an agent said "output-lost"? */
 bool hvd_driver_output_lost(const struct hvd_driver *driver);
 
 /* Which rank is on which host; NULL while there is no plan. */
@@ -102,10 +99,10 @@ const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *driver);
 /* Asks where the ranks are (stacks.h); the driver's own. */
 struct hvd_stacks *hvd_driver_stacks(const struct hvd_driver *driver);
 
-/* What shims must know to connect. */
+/* What agents must know to connect. */
 void hvd_driver_boot(const struct hvd_driver *driver, struct hvd_boot *boot);
 
-/* Have the shims that started ranks end them (twice: at once), or pass a signal on to them. */
+/* Have the agents end their ranks (twice: at once), or pass a signal on to them. */
 void hvd_driver_end_ranks(struct hvd_driver *driver);
 void hvd_driver_signal_ranks(struct hvd_driver *driver, int sig);
 

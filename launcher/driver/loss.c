@@ -10,35 +10,26 @@
 #include <sys/wait.h>
 
 static const struct kind {
-	const char *serves; /* in the message; NULL = none has it */
 	const char *name, *what, *duty, *outlook;
 } kinds[HVD_LOSS_KINDS] = {
-	[HVD_LOSS_AGENT] = {"agent", "hvd-resident", "the node agent", "the node agent there",
+	[HVD_LOSS_AGENT] = {"hvd-agent", "the node agent", "the node agent there",
 			    "the ranks go on; how those there end is not reported"},
-	[HVD_LOSS_RELAY] = {"relay", "hvd-relay", "the relay of the rendezvous",
+	[HVD_LOSS_RELAY] = {"hvd-agent", "the relay of the rendezvous",
 			    "the relay through which the ranks there use the rendezvous",
 			    "the ranks have met and go on; those there fail when they use the store again"},
-	[HVD_LOSS_SHIM] = {NULL, "hvd-task", "the rank shim", "which had started the rank",
-			   "its rank has ended with it"},
+	[HVD_LOSS_SHIM] = {"hvd-task", "the rank shim", "which had started the rank", "its rank has ended with it"},
 	[HVD_LOSS_HOST] = {.duty = "with all ranks there"},
 };
 
 int hvd_loss_parse(const json_t *msg, struct hvd_loss *loss, struct hvd_err *err)
 {
-	const char *serves;
 	int64_t pid, status;
-	int of = 0;
 
 	*loss = (struct hvd_loss){0};
-	if (hvd_get_str(msg, "serves", 16, &serves, err) != 0 || hvd_get_int(msg, "pid", 0, INT_MAX, &pid, err) != 0 ||
+	if (hvd_get_int(msg, "pid", 0, INT_MAX, &pid, err) != 0 ||
 	    hvd_get_int(msg, "status", 0, 0xffff, &status, err) != 0 ||
 	    hvd_get_int(msg, "ended", 0, INT64_MAX, &loss->at, err) != 0)
 		return -1;
-	while (of < HVD_LOSS_KINDS && (!kinds[of].serves || strcmp(kinds[of].serves, serves) != 0))
-		of++;
-	if (of == HVD_LOSS_KINDS)
-		return hvd_err_set(err, HVD_E_PROTO, "no process of a launch serves \"%s\"", serves);
-	loss->of = (enum hvd_loss_of)of;
 	loss->pid = (pid_t)pid;
 	loss->status = (int)status;
 	return 0;

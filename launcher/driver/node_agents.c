@@ -114,7 +114,7 @@ void hvd_node_agents_end(struct hvd_node_agents *agents)
 void hvd_node_agents_signal(struct hvd_node_agents *agents, int sig)
 {
 	for (struct hvd_client *cl = hvd_clients_first(agents->clients); cl; cl = hvd_clients_next(cl))
-		if ((cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK) && cl->host < agents->table.n &&
+		if (cl->role == HVD_ROLE_AGENT && cl->host < agents->table.n &&
 		    agents->table.hosts[cl->host].stage == HVD_STAGE_ADMITTED)
 			hvd_conn_send(cl->conn, json_pack("{s:s, s:i}", "t", "signal", "sig", sig));
 }

@@ -149,6 +149,8 @@ int hvd_node_table_register(struct hvd_node_table *table, const json_t *msg, uin
 	if (table->hosts[node].stage != HVD_STAGE_EXPECTED) {
 		hvd_err_set(err, HVD_E_PROTO, "%s registers as host %u, which %s is already", fresh.name,
 			    (unsigned)node, table->hosts[node].node.name);
+		hvd_err_hint(err, "do the tasks of one host run in several network namespaces, as those of containers? "
+				  "srun --hvd does not mind");
 		hvd_node_clear(&fresh);
 		return -1;
 	}
@@ -310,18 +312,6 @@ uint32_t hvd_node_table_host_of(const struct hvd_node_table *table, uint32_t ran
 	return 0;
 }
 
-int64_t hvd_node_table_rank(const struct hvd_node_table *table, uint32_t host, uint32_t told)
-{
-	const struct hvd_node_agent *state = host < table->n ? &table->hosts[host] : NULL;
-
-	if (!state || !state->told)
-		return state && !state->left_out ? (int64_t)told : -1;
-	for (uint32_t i = 0; i < state->node.n_ranks; i++)
-		if (state->told[i] == told)
-			return state->node.ranks[i];
-	return -1;
-}
-
 int hvd_node_table_layout(const struct hvd_node_table *table, struct hvd_layout *layout, struct hvd_err *err)
 {
 	hvd_cleanup_free char **names = hvd_xcalloc(table->n, sizeof(*names));
@@ -349,37 +339,24 @@ const char *hvd_node_table_name(const struct hvd_node_table *table, uint32_t ind
 	return buf;
 }
 
-static bool lacks(const struct hvd_node_agent *host, int kind)
-{
-	switch (kind) {
-	case 0:
-		return host->stage == HVD_STAGE_EXPECTED;
-	case 1:
-		return host->stage == HVD_STAGE_PROBING;
-	default:
-		return host->stage == HVD_STAGE_ADMITTED && host->planned < host->node.n_ranks;
-	}
-}
-
 char *hvd_node_table_missing(const struct hvd_node_table *table)
 {
-	static const char *const what[] = {
-		"no word from",
-		"no probe report from",
-		"not all ranks have asked for their plan on",
-	};
+	static const struct {
+		enum hvd_stage stage;
+		const char *what;
+	} lacking[] = {{HVD_STAGE_EXPECTED, "no word from"}, {HVD_STAGE_PROBING, "no probe report from"}};
 	char *text = hvd_xstrdup(table->n ? "" : "no word from any host"), buf[32];
 
-	for (int kind = 0; kind < 3; kind++) {
+	for (size_t i = 0; i < sizeof(lacking) / sizeof(lacking[0]); i++) {
 		struct hvd_strv hosts = {0};
 
 		for (uint32_t h = 0; h < table->n; h++)
-			if (lacks(&table->hosts[h], kind))
+			if (table->hosts[h].stage == lacking[i].stage)
 				hvd_strv_add(&hosts, hvd_node_table_name(table, h, buf));
 		if (hosts.n) {
 			hvd_cleanup_free char *list = hvd_hostlist_compress(hosts.v, hosts.n);
 
-			hvd_xappendf(&text, "%s%s %s", *text ? "; " : "", what[kind], list);
+			hvd_xappendf(&text, "%s%s %s", *text ? "; " : "", lacking[i].what, list);
 		}
 		hvd_strv_free(&hosts);
 	}

@@ -52,11 +52,9 @@ struct hvd_node_agent {
 	uint32_t rtt_us;             /* to a neighbour; 0 = not measured */
 	uint32_t *told;              /* node.ranks before they were numbered anew, n_told_ranks of them; or NULL */
 	uint32_t n_told_ranks;
-	bool left_out;    /* the host is none of the job's any longer (spares.h) */
-	bool done;        /* the agent has said that its ranks have ended */
-	bool heard;       /* srun --hvd: the agent that stays has connected, or is known to have ended */
-	uint32_t planned; /* how many of its ranks have their plan */
-	uint32_t ended;   /* how many of its ranks have ended */
+	bool left_out;  /* the host is none of the job's any longer (spares.h) */
+	bool done;      /* the agent has said that its ranks have ended */
+	uint32_t ended; /* how many of its ranks have ended */
 };
 
 /* A zeroed table has no hosts. */
@@ -65,8 +63,7 @@ struct hvd_node_table {
 	uint32_t size; /* ranks */
 	struct hvd_node_agent *hosts;
 	uint32_t in_stage[HVD_N_STAGES]; /* how many hosts are in each */
-	uint32_t ranks_planned;
-	struct hvd_edge *edges; /* what the reports say of who reached whom */
+	struct hvd_edge *edges;          /* what the reports say of who reached whom */
 	size_t n_edges, edges_room;
 	bool ipv6;  /* the user has named a subnet of IPv6 */
 	int rounds; /* how many rounds of the probe were not enough */
@@ -115,10 +112,6 @@ void hvd_node_table_forget_edges(struct hvd_node_table *table);
 /* Address `i` of a host, in the order in which a probe order lists them; NULL after the last. *iface is the index of
  * its interface. */
 const struct hvd_addr *hvd_node_table_addr(const struct hvd_node *node, size_t i, uint8_t *iface);
-
-/* The number that a rank has now which its host knows as `told`, because hosts were left out; -1: it is none of the
- * job's ranks. */
-int64_t hvd_node_table_rank(const struct hvd_node_table *table, uint32_t host, uint32_t told);
 
 /* The host that runs this rank, as the registrations say; 0 if none does. */
 uint32_t hvd_node_table_host_of(const struct hvd_node_table *table, uint32_t rank);

@@ -2,7 +2,7 @@
 /*
  * rank_ends.h - which ranks of a launch have ended.
  *
- * A rank counts as ended when its shim has said so, when the shim's connection has ended, or when its host is lost.
+ * A rank counts as ended when its host's agent has said so, or when its host is lost.
  */
 #ifndef HVD_RANK_ENDS_H
 #define HVD_RANK_ENDS_H
@@ -17,7 +17,7 @@ struct hvd_rank_ends {
 	const struct hvd_layout *layout;
 	bool *ended; /* by rank */
 	uint32_t n, left;
-	struct hvd_strv without_munge; /* hosts where a shim found no munged when its rank had ended */
+	struct hvd_strv without_munge; /* hosts where no munged was left when their ranks had ended */
 };
 
 /* No rank of the layout, which is not owned, has ended. *ends is zero before; then it has no ranks. */
@@ -33,7 +33,7 @@ bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host);
 char *hvd_rank_ends_behind(const struct hvd_rank_ends *ends);
 /* The hosts where a rank still runs, in the same way; NULL when there is none. */
 char *hvd_rank_ends_hosts_left(const struct hvd_rank_ends *ends);
-/* A shim of the host found no munged. The host is listed once, however many shims say so. */
+/* The host has no munged any longer. It is listed once. */
 void hvd_rank_ends_without_munge(struct hvd_rank_ends *ends, const char *host);
 void hvd_rank_ends_clear(struct hvd_rank_ends *ends);
 

@@ -6,17 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Why no host of this launch can have a relay; NULL: they may. Under an MPI and jsrun no node agent stays. */
-static const char *impossible(const struct hvd_driver_opts *opts)
-{
-	if (opts->spec->mpi.on)
-		return "an MPI starts the ranks";
-	return opts->mode == HVD_START_SUPERVISED_RANKS ? "jsrun starts the ranks" : NULL;
-}
-
 bool hvd_relays_wanted(const struct hvd_driver_opts *opts)
 {
-	return !opts->loopback && !impossible(opts) && opts->spec->relay.when != HVD_RELAY_NEVER;
+	return !opts->loopback && opts->spec->relay.when != HVD_RELAY_NEVER;
 }
 
 /* Do ranks of PyTorch meet at the rendezvous? Those of Horovod's elastic jobs get no variables of PyTorch's. */
@@ -104,9 +96,6 @@ void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *op
 	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay.fan_out;
 	struct hvd_err err = {0};
 
-	if (opts->spec->relay.when != HVD_RELAY_NEVER && impossible(opts))
-		hvd_log(log, missed(opts), "there can be no relays of the rendezvous, as %s; " DIRECT,
-			impossible(opts));
 	if (!offered(opts, root))
 		return;
 	if (hvd_relays_possible(opts, table, least, root, &err) != 0) {

@@ -393,12 +393,8 @@ int hvd_spares_settle(struct hvd_node_agents *agents, struct hvd_err *err)
 	for (uint32_t h = 0; h < table->n; h++) {
 		struct hvd_node_agent *host = &table->hosts[h];
 
-		if (host->stage < HVD_STAGE_REGISTERED)
-			continue;
-		if (host->node.n_ranks == 0)
+		if (host->stage >= HVD_STAGE_REGISTERED && host->node.n_ranks == 0)
 			remove_host(agents, h);
-		else if (host->client)
-			host->client->rank = host->node.ranks[0];
 	}
 	return 0;
 }

@@ -113,8 +113,7 @@ static bool watches_ranks(const struct hvd_stacks *stacks, const struct hvd_clie
 {
 	const struct hvd_node_table *table = &stacks->agents->table;
 
-	return (cl->role == HVD_ROLE_AGENT || cl->role == HVD_ROLE_RANK || cl->role == HVD_ROLE_STAY) &&
-	       cl->host < table->n && table->hosts[cl->host].stage == HVD_STAGE_ADMITTED;
+	return cl->role == HVD_ROLE_AGENT && cl->host < table->n && table->hosts[cl->host].stage == HVD_STAGE_ADMITTED;
 }
 
 static void ask_hosts(struct hvd_stacks *stacks, double seconds)

@@ -6,15 +6,14 @@
 #define HVD_START_MODE_H
 
 enum hvd_start_mode {
-	/* srun's plugin: srun starts the tasks and ends them. Each host's first task asks the driver for the plans of
-	 * its host, and leaves. */
+	/* srun's plugin: srun starts the tasks and ends them. Each host's first task starts its agent. */
 	HVD_START_PLUGIN = 0,
 	/* srun, mpirun: the backend is one process, which starts a rank shim for each rank, ends the ranks, and gets
-	 * the terminal's signals itself. The start's deadline counts from the first shim, as the job may be queued. A
-	 * shim per host stays connected to the driver, so that a lost host is noticed. */
+	 * the terminal's signals itself. The first shim of a host starts its agent. The start's deadline counts from
+	 * the first agent, as the job may be queued. */
 	HVD_START_RANKS,
-	/* jsrun: the backend is one process, which starts a rank shim for each rank, but cannot be relied on to end
-	 * them. So all shims stay connected; a shim ends its rank when the driver says so or the connection drops. */
+	/* jsrun: the same, but the backend cannot be relied on to end the ranks. So the agents have the shims end them
+	 * when the driver says so or the connection drops. */
 	HVD_START_SUPERVISED_RANKS,
 	/* blaunch, lsrun, ssh, fork, steps: the backend is one process for each host, a node agent, which starts the
 	 * host's ranks, reports how they end, and ends them when the driver says so or the connection drops. */

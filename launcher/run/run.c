@@ -47,7 +47,7 @@ struct run {
 	char lost_host[256];
 	int64_t lost_at; /* when its connection broke, by this host's clock */
 	bool failed;     /* for another reason than a rank's failure: the start, a host, the results' reader */
-	bool all_ended;  /* every rank has ended, as the shims have reported … */
+	bool all_ended;  /* every rank has ended, as the agents have reported … */
 	bool broken;     /* … or as one has not that was on lost_host, whose connection just broke */
 	struct hvd_overdue *overdue; /* watches the backend's process since then */
 	struct hvd_node_down *down;  /* srun: watches for hosts that Slurm has given up */
@@ -102,8 +102,12 @@ static void on_process_lost(const struct hvd_loss *loss, void *arg)
 {
 	struct run *run = arg;
 
-	if (!run->job.ending)
-		hvd_failure_report_lost(run->failures, loss);
+	if (run->job.ending)
+		return;
+	hvd_failure_report_lost(run->failures, loss);
+	/* Its watchdog tells, so the host is up, and the ranks go on. */
+	if (loss->status >= 0 && strcmp(loss->host, run->lost_host) == 0)
+		evtimer_del(run->host_lost);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)

@@ -134,8 +134,6 @@ json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t n
 		json_object_set_new(msg, "no_relay", json_string(node->no_relay));
 	if (node->job)
 		json_object_set_new(msg, "job", json_integer(node->job));
-	if (node->stays)
-		json_object_set_new(msg, "stays", json_true());
 	json_decref(user_ifnames);
 	json_decref(ports);
 	return msg;
@@ -260,7 +258,6 @@ static int from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *e
 	node->host = hvd_xstrdup(host);
 	node->dropped = *dropped ? hvd_xstrdup(dropped) : NULL;
 	node->port = (in_port_t)port;
-	node->stays = json_is_true(json_object_get(msg, "stays"));
 	memcpy(node->machine, machine, strlen(machine) + 1);
 	n = json_array_size(ranks);
 	node->ranks = hvd_xcalloc(n, sizeof(*node->ranks));

@@ -9,10 +9,10 @@
  *    "ranks":[…], "port":P,
  *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…],"f":FIRST},…], "dropped":TEXT,
  *    "user_ifnames":[[NAME,VALUE,SOURCE],…], "ports":[PORT,…],
- *    "relay":PORT, "relay_network":PORT, "relay_children":PORT, "no_relay":TEXT, "job":N, "stays":true}
+ *    "relay":PORT, "relay_network":PORT, "relay_children":PORT, "no_relay":TEXT, "job":N}
  *
- * "f" may be left out, and is 0 then. "user_ifnames", "ports", "job", "stays" and what begins with "relay" or
- * "no_relay" may be left out.
+ * "f" may be left out, and is 0 then. "user_ifnames", "ports", "job" and what begins with "relay" or "no_relay" may be
+ * left out.
  */
 #ifndef HVD_NODE_H
 #define HVD_NODE_H
@@ -63,7 +63,6 @@ struct hvd_node {
 	in_port_t relay, relay_network, relay_children;
 	char *no_relay; /* why this host can have no relay, or NULL */
 	uint32_t job;   /* of Slurm, in which its agent runs; 0 = none */
-	bool stays;     /* after the plan an agent stays beside Slurm's tasks, and connects anew (task/stay.h) */
 	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: they are not sent.
 	 */
 	struct hvd_addr *own;

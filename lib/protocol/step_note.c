@@ -62,7 +62,7 @@ static void take_fds(struct msghdr *msg, int fds[2])
 	memcpy(fds, CMSG_DATA(head), (n < 2 ? n : 2) * sizeof(int));
 }
 
-static void close_both(int fds[2])
+void hvd_step_note_close(int fds[2])
 {
 	for (int i = 0; i < 2; i++)
 		if (fds[i] >= 0)
@@ -98,7 +98,7 @@ int hvd_step_note_take(int fd, struct hvd_step_note *note, int fds[2])
 		if (n == (ssize_t)sizeof(*note) && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
 		    (fds[0] >= 0) == (fds[1] >= 0))
 			return 1;
-		close_both(fds);
+		hvd_step_note_close(fds);
 	}
 	return 0;
 }

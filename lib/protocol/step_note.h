@@ -1,19 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * step_note.h - what slurmstepd and its tasks tell the node agent that stays beside them (task/stay.h).
+ * step_note.h - what a host's node agent and those who start its ranks tell each other: slurmstepd and its tasks, or
+ * the rank shims.
  *
- * slurmstepd makes two socket pairs before it forks the tasks. The agent reads at the other end of the first. The other
- * end of the second is the watchdog's (task/resident.h), which does not read it: what tasks have sent there stays in
- * the kernel, and can be taken up should the agent be killed. Nothing can be sent the other way: a user's socket that
- * lingers, sent as a descriptor, would hold up root's process when it is dropped.
+ *   TASK   a rank begins: its pid and, where its standard error is to be looked at, two descriptors: the reading end of
+ *          the pipe that it writes to now, and what it wrote to before. A shim sends the descriptors first, with pid 0
+ *   EXIT   a rank has ended: pid, status, time; WITH_ALL: by a signal that a scheduler has sent to all
  *
- *   TASK   from each task, to both, when it has its plan: its pid and, where its standard error is to be looked at, two
- *          descriptors: the reading end of the pipe that it writes to now, and what it wrote to before
- *   EXIT   from slurmstepd, when a task has ended: pid, status, time
+ * Between slurmstepd and the agent there are two socket pairs, which slurmstepd makes before it forks the tasks. The
+ * agent reads at the other end of the first. The other end of the second is its watchdog's (task/resident.h), which
+ * does not read it: what tasks have sent there stays in the kernel, and can be taken up should the agent be killed.
+ * Nothing can be sent the other way: a user's socket that lingers, sent as a descriptor, would hold up root's process
+ * when it is dropped. For each EXIT the agent adds one to an eventfd of slurmstepd's, as soon as what the task had
+ * written is where it belongs, and the driver was told. slurmstepd hears of it through an epoll instance, and never
+ * reads the eventfd: its flags are also the user's, who could make a read wait.
  *
- * For each EXIT the agent adds one to an eventfd of slurmstepd's, as soon as what the task had written is where it
- * belongs, and the driver was told. slurmstepd hears of it through an epoll instance, and never reads the eventfd: its
- * flags are also the user's, who could make a read wait.
+ * A shim, and the process that gets the plans of all tasks for the plugin, have a connection to the agent
+ * (task/agent_socket.h), on which they also send and get:
+ *
+ *   ASK          to the agent: what is the plan of this local rank; HVD_STEP_ALL: of all ranks of the host?
+ *   PLAN         the answer: two descriptors, of the plan (task/shims.h) and, where func_key is set in it, of the key
+ * of
+ *                --run-func; else of the plan once more
+ *   REFUSED      in its place: there will be none; status: to end with
+ *   NOT_STARTED  to the agent, in place of TASK and EXIT: the command could not be started. The descriptors, which are
+ *                one, have the reason
+ *   OUTPUT_LOST  to the agent: output of the rank could not be written; the user was told
+ *   SEEN         from the agent, for each EXIT and NOT_STARTED: what the rank had written is where it belongs, and the
+ *                driver was told
+ *   SIGNAL       from the agent: send this signal (status) to the rank
+ *   END          from the agent: end the rank; again: at once
  *
  * Nobody waits in a call: sending fails where it would. Uses nothing but libc: the SPANK plugin links it.
  */
@@ -26,7 +42,7 @@
 #define HVD_STEP_NOTES_FD 4
 #define HVD_STEP_SPARE_FD 5
 #define HVD_STEP_SEEN_FD  6
-/* In the plan that hvd-task prints for the plugin: the pid of the node agent that stays. No variable of a rank. */
+/* In the plan that hvd-task prints for the plugin: the pid of the node agent. No variable of a rank. */
 #define HVD_STEP_AGENT_ENV "SLURM_HVD_NODE_AGENT"
 /* … and the plan of a task that takes no part in the job is only this, with any value. */
 #define HVD_STEP_SPARE_ENV "SLURM_HVD_SPARE"
@@ -38,13 +54,24 @@
 enum hvd_step_note_kind {
 	HVD_STEP_TASK = 1,
 	HVD_STEP_EXIT,
+	HVD_STEP_EXIT_WITH_ALL,
+	HVD_STEP_ASK,
+	HVD_STEP_PLAN,
+	HVD_STEP_REFUSED,
+	HVD_STEP_NOT_STARTED,
+	HVD_STEP_OUTPUT_LOST,
+	HVD_STEP_SEEN,
+	HVD_STEP_SIGNAL,
+	HVD_STEP_END,
 };
+
+#define HVD_STEP_ALL UINT32_MAX
 
 struct hvd_step_note {
 	uint32_t kind;
 	uint32_t local_id;
 	int32_t pid;
-	int32_t status; /* as from waitpid(2) */
+	int32_t status; /* EXIT: as from waitpid(2) */
 	int64_t at;     /* ns since the epoch */
 };
 
@@ -55,5 +82,6 @@ int hvd_step_note_send(int fd, const struct hvd_step_note *note, const int fds[2
 /* Take a note. Returns 1 with *note; fds[0] and fds[1] are descriptors that the caller owns, or -1. 0: none is there.
  * -1: none will come. What is no note is passed over. */
 int hvd_step_note_take(int fd, struct hvd_step_note *note, int fds[2]);
+void hvd_step_note_close(int fds[2]); /* close the descriptors of a note; -1 is fine, and left in their place */
 
 #endif

@@ -50,7 +50,6 @@ static inline json_t *sim_registration(uint32_t index, uint32_t n, uint32_t rank
 	sim_iface(&node.ifaces[1], "eth0", 20, "10.2.%u.%u", index);
 	sim_iface(&node.ifaces[2], "docker0", 90, "172.17.0.1", index);
 	msg = hvd_node_to_json(&node, index, n, n * ranks);
-	json_object_set_new(msg, "all", json_true());
 	hvd_node_clear(&node);
 	return msg;
 }

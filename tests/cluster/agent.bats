@@ -14,7 +14,7 @@ teardown() {
     assert_no_leftovers
 }
 
-RELAY='^hvd-[rw]'
+RELAY='^hvd-[aw]'
 FOUR=(-N2 -n4 --ntasks-per-node=2)
 
 # relay_launch srun|hvdrun ARG…: as launch, with relays.
@@ -30,13 +30,13 @@ relays() { as_root hvdn2 pgrep -c -u alice "$RELAY"; }
 both() { [[ $(relays) == 2 ]]; }
 none() { [[ $(relays) == 0 ]]; }
 driverless() { ! has_driver_port; }
-deaf() { ! as_root hvdn2 ss -Hltnp | grep -q hvd-relay; }
+deaf() { ! as_root hvdn2 ss -Hltnp | grep -q hvd-agent; }
 
 # What the ranks' host does, as root there: waits for the end of alice's ranks, and prints how many milliseconds later
 # the relay is gone. Looking takes some of them.
 AFTER='while pgrep -u alice -x sleep >/dev/null; do :; done
 from=$(date +%s%3N)
-while pgrep -u alice "^hvd-[rw]" >/dev/null; do :; done
+while pgrep -u alice "^hvd-[aw]" >/dev/null; do :; done
 echo $(($(date +%s%3N) - from))'
 
 # lasting srun|hvdrun SECONDS: begins a launch whose second rank of each host lasts longer than the first.
@@ -80,7 +80,7 @@ lasting() {
             memory=0
             group() { sed "s,/task_[0-9]*$,," "/proc/$1/cgroup"; }
             switches() { awk "/ctxt_sw/ { n += \$2 } END { print n }" /proc/$1/status; }
-            pids=($(pgrep -u alice "^hvd-[rw]"))
+            pids=($(pgrep -u alice "^hvd-[aw]"))
             rank=$(pgrep -u alice -n -x sleep)
             for pid in "${pids[@]}"; do
                 [[ $(ps -o sid= "$pid") != "$(ps -o sid= "$rank")" ]] || echo "session of the rank"
@@ -96,7 +96,7 @@ lasting() {
             done
             ((memory > 0 && memory < 4096)) || echo "$memory KiB are its own"'
         exits 0
-        [[ $(sort <<<"$output") == $'hvd-relay woke up 0 times\nhvd-watchdog woke up 0 times' ]] || { echo "$output" && false; }
+        [[ $(sort <<<"$output") == $'hvd-agent woke up 0 times\nhvd-watchdog woke up 0 times' ]] || { echo "$output" && false; }
         ended 10
         exits 0
     done
@@ -105,7 +105,7 @@ lasting() {
 @test "the relay, or what watches it, stopped: neither outlives the ranks" {
     local with which
     for with in srun hvdrun; do
-        for which in hvd-relay hvd-watchdog; do
+        for which in hvd-agent hvd-watchdog; do
             lasting "$with" 3
             as_root hvdn2 pkill -STOP -u alice -x "$which"
             ended 10
@@ -192,8 +192,8 @@ END
     begin on_login env HVD_RELAY_FAN_OUT=1 srun --hvd --hvd-store-relay=always --hvd-frameworks=horovod -N3 -n3 ./ring.sh
     says_times 10 3 "ready HTTP/1.1 200"
     wait_for 5 both
-    as_root hvdn3 ss -Htnp state established | grep -q "10.78.0.12:.*hvd-relay"
-    as_root hvdn2 pkill -KILL -u alice -x hvd-relay
+    as_root hvdn3 ss -Htnp state established | grep -q "10.78.0.12:.*hvd-agent"
+    as_root hvdn2 pkill -KILL -u alice -x hvd-agent
     on_login touch go
     for host in hvdn1 hvdn3; do
         says 5 "$host PUT HTTP/1.1 200"
@@ -213,17 +213,17 @@ END
     wait_for 6 connected
     run as_root hvdn2 bash -c '
         switches() { awk "/ctxt_sw/ { n += \$2 } END { print n }" /proc/$1/status; }
-        for pid in $(pgrep -u alice "^hvd-[rw]"); do before[pid]=$(switches "$pid"); done
+        for pid in $(pgrep -u alice "^hvd-[aw]"); do before[pid]=$(switches "$pid"); done
         sleep 2
         for pid in "${!before[@]}"; do
             echo "$(</proc/$pid/comm) woke up $(($(switches "$pid") - before[pid])) times"
         done'
-    [[ $(sort <<<"$output") == $'hvd-resident woke up 0 times\nhvd-watchdog woke up 0 times' ]] || { echo "$output" && false; }
+    [[ $(sort <<<"$output") == $'hvd-agent woke up 0 times\nhvd-watchdog woke up 0 times' ]] || { echo "$output" && false; }
     ended 15
     exits 0
     within 1 none
 }
-connected() { as_root hvdn2 ss -Htnp state established | grep -q hvd-resident; }
+connected() { as_root hvdn2 ss -Htnp state established | grep -q hvd-agent; }
 
 @test "standard error comes through byte by byte, also when the node agent is killed, or nobody reads for a while" {
     # Every byte there is, in pieces of all sizes.

@@ -22,8 +22,8 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 
 # kill_one HOST PATTERN|-x NAME: SIGKILL for one process of alice's.
 kill_one() { as_root "$1" pkill -KILL -u alice "${@:2}"; }
-relaying() { as_root "$1" pgrep -u alice -x hvd-relay >/dev/null; }
-connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
+relaying() { as_root "$1" pgrep -u alice -x hvd-agent >/dev/null; }
+connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
 
 @test "a relay is killed before its ranks have come: the job ends soon, and says which relay" {
     local with
@@ -31,27 +31,27 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
         begin launch $with "${FOUR[@]}" bash -c 'echo ready; sleep 50'
         says_times 10 4 ready
         wait_for 5 relaying hvdn2
-        kill_one hvdn2 -x hvd-relay
+        kill_one hvdn2 -x hvd-agent
         ended 15
         if [[ $with == hvdrun* ]]; then exits 1; else exits 143; fi
-        has "hvdn2: the relay of the rendezvous (hvd-relay, pid " "was killed by signal 9 (SIGKILL); ranks 2, 3 on hvdn2 have not called init_process_group and cannot rendezvous any longer; ending the launch"
+        has "hvdn2: the relay of the rendezvous (hvd-agent, pid " "was killed by signal 9 (SIGKILL); ranks 2, 3 on hvdn2 have not called init_process_group and cannot rendezvous any longer; ending the launch"
         has_not "failed first" "were ended by"
     done
 }
 
 @test "a relay is killed when the ranks have met: it is named as what failed first" {
     begin_ranks 4 launch srun --hvd-store-relay=always "${FOUR[@]}" $RANK
-    kill_one hvdn2 -x hvd-relay
+    kill_one hvdn2 -x hvd-agent
     ended 20
     ((status != 0))
-    has "rank 2: its store is lost" "hvd: error: hvd-relay on hvdn2 failed first: killed by signal 9 (SIGKILL)" \
+    has "rank 2: its store is lost" "hvd: error: hvd-agent on hvdn2 failed first: killed by signal 9 (SIGKILL)" \
         "the relay through which the ranks there use the rendezvous, pid "
     rm -rf "${WORK:?}"/*
     begin_ranks 4 launch hvdrun --store-relay=always "${FOUR[@]}" $RANK
-    kill_one hvdn2 -x hvd-relay
+    kill_one hvdn2 -x hvd-agent
     ended 20
     exits 3
-    has "hvdrun: error: hvd-relay on hvdn2 failed first: killed by signal 9 (SIGKILL)" "of the ranks first rank "
+    has "hvdrun: error: hvd-agent on hvdn2 failed first: killed by signal 9 (SIGKILL)" "of the ranks first rank "
 }
 
 @test "a node agent is killed and the ranks need nothing of it: they go on, and a failure of one elsewhere is still found" {
@@ -61,13 +61,13 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
         (($RANK != 0)) || { echo "ValueError: bad batch" >&2; exit 4; }; sleep 30'
     says_times 10 4 ready
     wait_for 6 connected hvdn2
-    kill_one hvdn2 -x hvd-resident
-    says 5 "warning: hvdn2: the node agent (hvd-resident, pid "
+    kill_one hvdn2 -x hvd-agent
+    says 5 "warning: hvdn2: the node agent (hvd-agent, pid "
     said "was killed by signal 9 (SIGKILL); the ranks go on; how those there end is not reported"
     on_login touch go
     ended 15
     exits_one_of 4 143
-    has "rank 0 on hvdn1 failed first: exit code 4" "ValueError: bad batch" "hvdn2: the node agent (hvd-resident, pid "
+    has "rank 0 on hvdn1 failed first: exit code 4" "ValueError: bad batch" "hvdn2: the node agent (hvd-agent, pid "
 }
 
 @test "a watchdog is killed: what it watched goes on, and ends with the ranks" {
@@ -96,8 +96,8 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     begin launch srun --hvd-store-relay=always "${FOUR[@]}" \
         bash -c "echo ready; until [ -e work/go ]; do sleep 0.1; done; exec $RANK"
     says_times 10 4 ready
-    as_root hvdn2 pkill -STOP -u alice -x hvd-relay
-    as_root hvdn1 pkill -STOP -u alice -x hvd-relay
+    as_root hvdn2 pkill -STOP -u alice -x hvd-agent
+    as_root hvdn1 pkill -STOP -u alice -x hvd-agent
     on_login touch work/go
     within 25 met 4
     stop
@@ -198,10 +198,10 @@ connected() { as_root "$1" ss -Htnp state established | grep -q "hvd-re[ls]"; }
     fi
 }
 
-# The ranks of hvdn2 stop their node agent before it connects, so that the host is lost before that for certain. Beside
-# that runs a launch some of whose hosts end well so soon that their agents do not connect: nothing is said of them.
-@test "a host is lost under srun --hvd before its node agent has connected again: the launch ends the step all the same" {
-    local well before='[[ $(hostname) != hvdn2 ]] || pkill -STOP -x hvd-resident; echo ready; sleep'
+# The ranks of hvdn2 stop their node agent first. Beside that runs a launch some of whose hosts end well soon: nothing is
+# said of them.
+@test "a host whose node agent is stopped is lost under srun --hvd: the launch ends the step all the same" {
+    local well before='[[ $(hostname) != hvdn2 ]] || pkill -STOP -x hvd-agent; echo ready; sleep'
     launch srun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[3-4]' bash -c '(($RANK < 2)) || exit 0; sleep 25; echo done' \
         >"$BATS_TEST_TMPDIR/well" 2>&1 3>&- &
     well=$!

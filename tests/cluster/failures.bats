@@ -167,7 +167,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
         on_login scancel --signal=USR1 --user=alice
         as_root hvdn1 pkill -USR1 'hvd-(relay|watchdog)'
         says_times 10 4 "got it"
-        as_root hvdn1 pgrep -x hvd-relay
+        as_root hvdn1 pgrep -x hvd-agent
         ended 20
         exits 0
         has_not "relay of the rendezvous"
@@ -179,10 +179,10 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     for with in srun hvdrun; do
         begin launch "$with" --hvd-frameworks=horovod "${FOUR[@]}" bash -c 'echo ready; sleep 8; echo done'
         says_times 10 4 ready
-        as_root hvdn1 pkill -KILL -x hvd-relay
+        as_root hvdn1 pkill -KILL -x hvd-agent
         ended 20
         exits 0
-        has "warning: hvdn1: the relay of the rendezvous (hvd-relay, pid " "killed by signal 9 (SIGKILL)"
+        has "warning: hvdn1: the relay of the rendezvous (hvd-agent, pid " "killed by signal 9 (SIGKILL)"
         [[ $(grep -c "done" <<<"$output") -eq 4 ]]
         assert_no_leftovers
     done
@@ -194,11 +194,11 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     begin launch hvdrun -N3 -n3 -w 'hvdn[1-3]' bash -c 'trap "" TERM; echo ready
         if [ $HOROVOD_RANK != 1 ]; then while :; do sleep 1; done; fi; until [ -e ~/go ]; do sleep 0.1; done; exit 3'
     says_times 10 3 ready
-    wait_for 10 as_root hvdn1 pgrep -x hvd-relay
+    wait_for 10 as_root hvdn1 pgrep -x hvd-agent
     fault node-freeze hvdn3
     : >"$(home)/go"
     says 10 "rank 1 on hvdn2 failed: exit code 3"
-    wait_for 20 gone hvdn1 hvd-relay
+    wait_for 20 gone hvdn1 hvd-agent
     sleep 6
     fault clear
     ended 40

@@ -45,7 +45,7 @@ END
     sleep 0.3
     on_host hvdlogin pkill -KILL -o -x srun
     wait_for 10 gone hvdlogin hvd-driver
-    wait_for 10 gone hvdn1 hvd-relay
+    wait_for 10 gone hvdn1 hvd-agent
     assert_no_leftovers 15
     ended 10
     exits 137

@@ -94,15 +94,15 @@ alone() {
                 ((HOROVOD_LOCAL_RANK == 0)) && exit
                 # The first host stays until the other one has been looked at.
                 sleep $((HOROVOD_RANK == 1 ? 2 : 1))
-                for pid in $(pgrep -u "$USER" "^hvd-[rw]"); do
+                for pid in $(pgrep -u "$USER" "^hvd-[aw]"); do
                     echo "$(hostname): $(</proc/$pid/comm): $(sed -n "s/.*:memory:.*\(step_[^/]*\).*/\1/p" /proc/$pid/cgroup)"
                 done
                 echo "ended $(date +%s%3N)"'
             end=$(date +%s%3N)
             exits 0
             has_not warning error
-            if [[ ! $WHY_NOT ]]; then has "hvdn1: hvd-relay: step_0" "hvdn2: hvd-relay: step_0" "hvdn2: hvd-watchdog: step_0"; fi
-            [[ $(grep -c hvd-relay <<<"$output") == 2 ]]
+            if [[ ! $WHY_NOT ]]; then has "hvdn1: hvd-agent: step_0" "hvdn2: hvd-agent: step_0" "hvdn2: hvd-watchdog: step_0"; fi
+            [[ $(grep -c hvd-agent <<<"$output") == 2 ]]
             ended=$(sed -n 's/^.*ended //p' <<<"$output" | sort -n | tail -n 1)
             if ((end - ended < 900)); then break; fi
         done

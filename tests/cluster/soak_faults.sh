@@ -51,8 +51,7 @@ rank     ; host  ; srun hvdrun restart shrink elastic plain ; ^alice (hvd-selfte
 agent    ; host  ; restart shrink elastic ; ^alice hvd-task .* --size=.* -- ; agent|hvd-task
 shim     ; host  ; hvdrun                 ; ^alice hvd-task .* -- ; shim|hvd-task
 signals  ; host  ; hvdrun restart shrink elastic ; ^alice hvd-signals ; agent|hvd-signals|hvd-task
-resident ; host  ; srun hvdrun            ; ^alice hvd-resident ; agent|resident|hvd-task
-relay    ; host  ; srun hvdrun            ; ^alice hvd-relay ; relay|hvd-task
+beside   ; host  ; srun hvdrun            ; ^alice hvd-agent ; agent|relay|hvd-task
 watchdog ; host  ; srun hvdrun            ; ^alice hvd-watchdog ; watchdog|hvd-task
 driver   ; login ; srun                   ; ^alice hvd-driver ; driver
 hvdrun   ; login ; hvdrun restart shrink elastic ; ^alice hvdrun ;
@@ -141,7 +140,6 @@ choose() {
     case $((RANDOM % 4)) in 0) how=STOP ;; 1) how=WAKE ;; *) how=KILL ;; esac
     how=${only_how:-$how}
     [[ $find != fault* ]] || how=KILL
-    [[ $victim != relay ]] || relay=always
     woken=$((RANDOM % 12 + 1))
     # Some in the start, which takes a fraction of a second, or some where PyTorch is imported.
     delay=$((RANDOM % (per_host == 1 ? 9 : 5))).$((RANDOM % 10))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch_agents.h - a driver and simulated shims that speak the real protocol to it, over loopback, in one process.
+ * launch_agents.h - a driver and simulated agents that speak the real protocol to it, over loopback, in one process.
  *
- * Host 0 is this machine, the others are made up. What a shim reports of its probe is what the test wants it to have
+ * Host 0 is this machine, the others are made up. What an agent reports of its probe is what the test wants it to have
  * seen. The loop ends at the condition that is waited for; a watchdog of ten seconds fails the test.
  */
 #ifndef HVD_TESTS_LAUNCH_AGENTS_H
@@ -18,9 +18,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define SHIMS 12
+#define AGENTS 12
 
-struct shim {
+struct agent {
 	struct hvd_link *link;
 	struct hvd_conn *conn;
 	struct hvd_session session;
@@ -46,8 +46,8 @@ struct launch {
 	struct hvd_driver *driver;
 	struct hvd_boot boot;
 	struct hvd_key key;
-	struct shim shims[SHIMS];
-	int n_shims;
+	struct agent agents[AGENTS];
+	int n_agents;
 	/* what the driver has called */
 	int started, failed, exits, gone, all_ended;
 	struct hvd_err why;
@@ -150,8 +150,8 @@ static inline int launch_teardown(void **state)
 	struct launch *l = *state;
 	int leaked;
 
-	for (int i = 0; i < l->n_shims; i++) {
-		struct shim *s = &l->shims[i];
+	for (int i = 0; i < l->n_agents; i++) {
+		struct agent *s = &l->agents[i];
 
 		hvd_link_destroy(s->link);
 		hvd_conn_free(s->conn);
@@ -178,7 +178,7 @@ static inline int launch_teardown(void **state)
 
 /* ---- shims ---- */
 
-static inline void shim_report(struct shim *s, const json_t *order)
+static inline void agent_report(struct agent *s, const json_t *order)
 {
 	json_t *edges = json_array(), *endpoints = json_array(), *target, *entry;
 	size_t i, a;
@@ -198,9 +198,9 @@ static inline void shim_report(struct shim *s, const json_t *order)
 	hvd_conn_send(s->conn, json_pack("{s:s, s:o, s:o}", "t", "report", "edges", edges, "rendezvous", endpoints));
 }
 
-static inline void shim_on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+static inline void agent_on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	struct shim *s = arg;
+	struct agent *s = arg;
 	const char *type = json_string_value(json_object_get(msg, "t"));
 
 	(void)conn;
@@ -212,15 +212,15 @@ static inline void shim_on_message(struct hvd_conn *conn, json_t *msg, void *arg
 		json_decref(s->probe); /* of the round before */
 		s->probe = json_incref(msg);
 		if (!s->deaf)
-			shim_report(s, msg);
+			agent_report(s, msg);
 	} else if (strcmp(type, "ping") == 0 && !s->deaf) {
 		hvd_conn_send(conn, json_pack("{s:s}", "t", "pong"));
 	}
 }
 
-static inline void shim_on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+static inline void agent_on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	struct shim *s = arg;
+	struct agent *s = arg;
 
 	(void)why;
 	hvd_conn_free(conn);
@@ -228,30 +228,30 @@ static inline void shim_on_closed(struct hvd_conn *conn, const struct hvd_err *w
 	s->closed = true;
 }
 
-static inline void shim_on_up(struct hvd_conn *conn, void *arg)
+static inline void agent_on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {.message = shim_on_message, .closed = shim_on_closed};
-	struct shim *s = arg;
+	static const struct hvd_conn_ops ops = {.message = agent_on_message, .closed = agent_on_closed};
+	struct agent *s = arg;
 
 	s->conn = conn;
 	hvd_conn_set_ops(conn, &ops, s);
 	hvd_conn_send(conn, json_incref(s->hello));
 }
 
-static inline void shim_on_down(const struct hvd_err *why, void *arg)
+static inline void agent_on_down(const struct hvd_err *why, void *arg)
 {
-	struct shim *s = arg;
+	struct agent *s = arg;
 
 	s->down = true;
 	s->why = *why;
 }
 
 /* Connects, and says `hello` (taken over) as soon as it may. */
-static inline struct shim *shim_connect(struct launch *l, json_t *hello)
+static inline struct agent *agent_connect(struct launch *l, json_t *hello)
 {
-	struct shim *s = &l->shims[l->n_shims++];
+	struct agent *s = &l->agents[l->n_agents++];
 
-	assert_true(l->n_shims <= SHIMS);
+	assert_true(l->n_agents <= AGENTS);
 	assert_non_null(hello);
 	s->hello = hello;
 	s->heard = json_array();
@@ -259,7 +259,7 @@ static inline struct shim *shim_connect(struct launch *l, json_t *hello)
 	memcpy(s->session.id, l->boot.session, sizeof(s->session.id));
 	s->session.identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = l->key};
 	hvd_session_bind_key(&s->session);
-	s->link = hvd_link_create(l->base, &l->boot, &s->session, hvd_deadline_in(60), shim_on_up, shim_on_down, s);
+	s->link = hvd_link_create(l->base, &l->boot, &s->session, hvd_deadline_in(60), agent_on_up, agent_on_down, s);
 	return s;
 }
 
@@ -291,12 +291,7 @@ static inline json_t *registration(int i, int n, int per_host, bool ib)
 			 "port", 4000 + i, "ifaces", ifaces, "dropped", "");
 }
 
-static inline json_t *joining(int host, int rank)
-{
-	return json_pack("{s:s, s:i, s:i}", "t", "join", "node", host, "rank", rank);
-}
-
-static inline bool shim_heard(const struct shim *s, const char *type)
+static inline bool agent_heard(const struct agent *s, const char *type)
 {
 	json_t *entry;
 	size_t i;

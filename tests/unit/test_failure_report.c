@@ -259,11 +259,11 @@ static void a_lost_process_is_the_first(void **state)
 	lost(h, HVD_LOSS_RELAY, "n2", 0, SIGKILL, 10);
 	ended(h, 0, "n1", SIGTERM, 50, NULL);
 	assert_in(text(h),
-		  "hvd-relay on n2 failed first: killed by signal 9 (SIGKILL)\n  the relay through which the ranks "
+		  "hvd-agent on n2 failed first: killed by signal 9 (SIGKILL)\n  the relay through which the ranks "
 		  "there use the rendezvous, pid 77, at 22:13:20.010\n  of the ranks first rank 0 on n1, 0.04 s "
 		  "later: killed by signal 15 (SIGTERM)");
 	ended(h, 1, "n1", EXIT(1), 40, "RuntimeError: Connection closed by peer");
-	assert_in(text(h), "hvd-relay on n2 failed first");
+	assert_in(text(h), "hvd-agent on n2 failed first");
 	ended(h, 2, "n2", EXIT(3), 30, "ValueError: it says so");
 	assert_in(text(h), "of the ranks first rank 2 on n2, 0.02 s later: exit code 3: ValueError: it says so");
 	/* The status of the launch stays a rank's. */
@@ -301,7 +301,7 @@ static void a_lost_process_that_explains_nothing(void **state)
 	lost(h, HVD_LOSS_RELAY, "n1", 0, SIGKILL, 4000);
 	assert_in(text(h), "rank 0 on n1 failed first: exit code 4");
 	assert_in(text(h),
-		  "\n  n2: the node agent (hvd-resident, pid 77) was killed by signal 9 (SIGKILL) 3.00 s earlier");
+		  "\n  n2: the node agent (hvd-agent, pid 77) was killed by signal 9 (SIGKILL) 3.00 s earlier");
 	assert_null(strstr(text(h), "rendezvous"));
 	assert_null(hvd_failure_report_loss(h->report));
 }

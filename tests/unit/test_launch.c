@@ -1,71 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole launches without a scheduler: the driver, and shims that the test plays. */
+/* Whole launches without a scheduler: the driver, and agents that the test plays. */
 #include "launch_agents.h"
 
 #include <sys/resource.h>
 
-static const char *env(const struct shim *s, const char *name)
+/* A variable of the rank with this local number. */
+static const char *env_of(const struct agent *s, size_t local_rank, const char *name)
 {
-	const char *value = json_string_value(json_object_get(json_object_get(s->plan, "env"), name));
+	const json_t *rank = json_array_get(json_object_get(s->plan, "ranks"), local_rank);
+	const char *value = json_string_value(json_object_get(rank, name));
 
 	return value ? value : "(not set)";
 }
 
-static int number(const struct shim *s, const char *name)
+static const char *env(const struct agent *s, const char *name)
 {
-	return atoi(env(s, name));
+	return env_of(s, 0, name);
+}
+
+static int number(const struct agent *s, size_t local_rank, const char *name)
+{
+	return atoi(env_of(s, local_rank, name));
 }
 
 static void every_rank_gets_its_place(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s[6];
+	struct agent *s[3];
 
 	hvd_strv_add(&l->opts.extra_env, "EXTRA=a=b c");
 	launch_start(l);
-	/* Ranks 1 and 3 ask before their host's agent has said a word, rank 5 when all have their plan. */
-	s[1] = shim_connect(l, joining(0, 1));
-	s[3] = shim_connect(l, joining(1, 3));
-	until(l, s[1]->conn && s[3]->conn);
 	for (int h = 0; h < 3; h++)
-		s[2 * h] = shim_connect(l, registration(h, 3, 2, false));
-	until(l, s[0]->plan && s[1]->plan && s[2]->plan && s[3]->plan && s[4]->plan);
-	assert_int_equal(l->started, 0); /* one rank has not asked yet */
-	s[5] = shim_connect(l, joining(2, 5));
-	until(l, s[5]->plan);
-	until(l, l->started);
+		s[h] = agent_connect(l, registration(h, 3, 2, false));
+	until(l, s[0]->plan && s[1]->plan && s[2]->plan);
 	for (int r = 0; r < 6; r++) {
+		const struct agent *at = s[r / 2];
+		size_t i = (size_t)(r % 2);
 		char host[16];
 
 		snprintf(host, sizeof(host), "node%d", r / 2);
-		assert_int_equal(number(s[r], "HOROVOD_RANK"), r);
-		assert_int_equal(number(s[r], "HOROVOD_SIZE"), 6);
-		assert_int_equal(number(s[r], "HOROVOD_LOCAL_RANK"), r % 2);
-		assert_int_equal(number(s[r], "HOROVOD_LOCAL_SIZE"), 2);
-		assert_int_equal(number(s[r], "HOROVOD_CROSS_RANK"), r / 2);
-		assert_int_equal(number(s[r], "HOROVOD_CROSS_SIZE"), 3);
-		assert_string_equal(env(s[r], "HOROVOD_HOSTNAME"), host);
-		assert_string_equal(env(s[r], "HOROVOD_GLOO_IFACE"), "eth0");
-		assert_string_equal(env(s[r], "NCCL_SOCKET_IFNAME"), "=eth0");
-		assert_string_equal(env(s[r], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
-		assert_true(number(s[r], "HOROVOD_GLOO_RENDEZVOUS_PORT") > 0);
-		assert_string_equal(env(s[r], "EXTRA"), "a=b c");
+		assert_int_equal(json_array_size(json_object_get(at->plan, "ranks")), 2);
+		assert_int_equal(number(at, i, "HOROVOD_RANK"), r);
+		assert_int_equal(number(at, i, "HOROVOD_SIZE"), 6);
+		assert_int_equal(number(at, i, "HOROVOD_LOCAL_RANK"), r % 2);
+		assert_int_equal(number(at, i, "HOROVOD_LOCAL_SIZE"), 2);
+		assert_int_equal(number(at, i, "HOROVOD_CROSS_RANK"), r / 2);
+		assert_int_equal(number(at, i, "HOROVOD_CROSS_SIZE"), 3);
+		assert_string_equal(env_of(at, i, "HOROVOD_HOSTNAME"), host);
+		assert_string_equal(env_of(at, i, "HOROVOD_GLOO_IFACE"), "eth0");
+		assert_string_equal(env_of(at, i, "NCCL_SOCKET_IFNAME"), "=eth0");
+		assert_string_equal(env_of(at, i, "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
+		assert_true(number(at, i, "HOROVOD_GLOO_RENDEZVOUS_PORT") > 0);
+		assert_string_equal(env_of(at, i, "EXTRA"), "a=b c");
 	}
 	assert_int_equal(l->started, 1);
 	assert_int_equal(l->failed, 0);
-	/* Ranks are let go: they are the scheduler's from here on. */
-	until(l, s[0]->closed && s[1]->closed && s[5]->closed);
+	/* The one connection of a host lasts as long as its ranks. */
+	for (int i = 0; i < 20; i++)
+		event_base_loop(l->base, EVLOOP_NONBLOCK);
+	assert_false(s[0]->closed || s[1]->closed || s[2]->closed);
 	assert_int_equal(l->gone, 0);
 }
 
 static void whom_each_host_is_to_probe(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s[3];
+	struct agent *s[3];
 
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
-		s[h] = shim_connect(l, registration(h, 3, 1, true));
+		s[h] = agent_connect(l, registration(h, 3, 1, true));
 	until(l, s[0]->probe && s[1]->probe && s[2]->probe);
 	for (int h = 0; h < 3; h++) {
 		json_t *targets = json_object_get(s[h]->probe, "targets"), *target;
@@ -87,10 +91,10 @@ static void whom_each_host_is_to_probe(void **state)
 static void one_machine_needs_no_probe(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s;
+	struct agent *s;
 
 	launch_start(l);
-	s = shim_connect(l, registration(0, 1, 1, false));
+	s = agent_connect(l, registration(0, 1, 1, false));
 	until(l, s->plan);
 	assert_null(s->probe);
 	assert_string_equal(env(s, "HOROVOD_GLOO_IFACE"), "lo");
@@ -106,10 +110,10 @@ static void fails(struct launch *l, enum hvd_errc code, const char *text)
 	until(l, l->failed);
 	assert_int_equal(l->why.code, code);
 	assert_in(l->why.msg, text);
-	for (int i = 0; i < l->n_shims; i++)
-		if (l->shims[i].conn)
-			until(l, shim_heard(&l->shims[i], l->why.code == HVD_E_USAGE ? "misused" : "failed") ||
-					 l->shims[i].closed);
+	for (int i = 0; i < l->n_agents; i++)
+		if (l->agents[i].conn)
+			until(l, agent_heard(&l->agents[i], l->why.code == HVD_E_USAGE ? "misused" : "failed") ||
+					 l->agents[i].closed);
 	assert_int_equal(l->failed, 1);
 	assert_int_equal(l->started, 0);
 }
@@ -117,23 +121,23 @@ static void fails(struct launch *l, enum hvd_errc code, const char *text)
 static void a_host_registers_twice(void **state)
 {
 	struct launch *l = *state;
-	struct shim *first;
+	struct agent *first;
 
 	launch_start(l);
-	first = shim_connect(l, registration(1, 3, 1, false));
+	first = agent_connect(l, registration(1, 3, 1, false));
 	until(l, first->conn);
-	shim_connect(l, registration(1, 3, 1, false));
+	agent_connect(l, registration(1, 3, 1, false));
 	fails(l, HVD_E_PROTO, "node1 registers as host 1, which node1 is already");
-	assert_true(shim_heard(first, "failed"));
+	assert_true(agent_heard(first, "failed"));
 }
 
 static void an_agent_registers_twice(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s;
+	struct agent *s;
 
 	launch_start(l);
-	s = shim_connect(l, registration(0, 3, 1, false));
+	s = agent_connect(l, registration(0, 3, 1, false));
 	until(l, s->conn);
 	hvd_conn_send(s->conn, registration(1, 3, 1, false));
 	fails(l, HVD_E_PROTO, "a second time");
@@ -143,12 +147,12 @@ static void an_agent_registers_twice(void **state)
 static void sizes_that_contradict(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s;
+	struct agent *s;
 
 	launch_start(l);
-	s = shim_connect(l, registration(0, 3, 2, false));
+	s = agent_connect(l, registration(0, 3, 2, false));
 	until(l, s->conn);
-	shim_connect(l, registration(1, 4, 2, false));
+	agent_connect(l, registration(1, 4, 2, false));
 	fails(l, HVD_E_PROTO, "node1 knows of 4 hosts");
 }
 
@@ -159,7 +163,7 @@ static void more_hosts_than_the_launcher_asked_for(void **state)
 	l->opts.hosts = 2;
 	l->opts.ranks = 4;
 	launch_start(l);
-	shim_connect(l, registration(0, 2, 3, false));
+	agent_connect(l, registration(0, 2, 3, false));
 	fails(l, HVD_E_PROTO, "the driver of 2 and 4");
 }
 
@@ -193,8 +197,8 @@ static void a_rank_on_two_hosts(void **state)
 
 	launch_start(l);
 	json_array_set_new(json_object_get(other, "ranks"), 0, json_integer(1));
-	shim_connect(l, registration(0, 2, 2, false));
-	shim_connect(l, other);
+	agent_connect(l, registration(0, 2, 2, false));
+	agent_connect(l, other);
 	until(l, l->failed);
 	assert_true(l->why.code != HVD_OK && l->why.msg[0]);
 }
@@ -202,10 +206,10 @@ static void a_rank_on_two_hosts(void **state)
 static void an_agent_that_is_lost(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s;
+	struct agent *s;
 
 	launch_start(l);
-	s = shim_connect(l, registration(1, 2, 1, false));
+	s = agent_connect(l, registration(1, 2, 1, false));
 	until(l, s->conn);
 	hvd_conn_finish(s->conn, hvd_deadline_in(5));
 	s->conn = NULL;
@@ -216,10 +220,10 @@ static void an_agent_that_is_lost(void **state)
 static void what_a_host_cannot_do(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s;
+	struct agent *s;
 
 	launch_start(l);
-	s = shim_connect(l, registration(0, 2, 1, false));
+	s = agent_connect(l, registration(0, 2, 1, false));
 	until(l, s->conn);
 	hvd_conn_send(s->conn, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", "node0", "why", "no sockets",
 					 "hint", "buy some"));
@@ -240,8 +244,8 @@ static void the_timeout_names_who_is_missing(void **state)
 		hvd_strv_add(&l->opts.names, name);
 	}
 	launch_start(l);
-	shim_connect(l, registration(0, 5, 1, false));
-	shim_connect(l, registration(3, 5, 1, false));
+	agent_connect(l, registration(0, 5, 1, false));
+	agent_connect(l, registration(3, 5, 1, false));
 	fails(l, HVD_E_TIMEOUT, "0.2 seconds");
 	assert_in(l->why.msg, "no word from node[1-2,4]");
 	assert_in(l->why.hint, "--start-timeout");
@@ -254,23 +258,11 @@ static void the_timeout_names_who_has_not_probed(void **state)
 	l->spec.deadlines.start = 0.3;
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
-		shim_connect(l, registration(h, 3, 1, false))->deaf = h == 1;
+		agent_connect(l, registration(h, 3, 1, false))->deaf = h == 1;
 	fails(l, HVD_E_TIMEOUT, "no probe report from node1");
 }
 
-static void the_timeout_names_whose_ranks_have_not_asked(void **state)
-{
-	struct launch *l = *state;
-
-	l->spec.deadlines.start = 0.3;
-	launch_start(l);
-	for (int h = 0; h < 2; h++)
-		shim_connect(l, registration(h, 2, 2, false));
-	shim_connect(l, joining(0, 1));
-	fails(l, HVD_E_TIMEOUT, "not all ranks have asked for their plan on node1");
-}
-
-static void a_timeout_from_the_first_shim(void **state)
+static void a_timeout_from_the_first_agent(void **state)
 {
 	struct launch *l = *state;
 
@@ -280,7 +272,7 @@ static void a_timeout_from_the_first_shim(void **state)
 	for (hvd_time end = hvd_deadline_in(0.2); hvd_left(end) > 0;)
 		event_base_loop(l->base, EVLOOP_NONBLOCK);
 	assert_int_equal(l->failed, 0); /* still in the queue */
-	shim_connect(l, registration(0, 2, 1, false));
+	agent_connect(l, registration(0, 2, 1, false));
 	fails(l, HVD_E_TIMEOUT, "no word from");
 }
 
@@ -293,7 +285,7 @@ static void nics_that_a_host_lacks(void **state)
 	hvd_strv_add(&l->spec.interfaces, "eth0");
 	hvd_strv_add(&l->spec.interfaces, "mlx5");
 	launch_start(l);
-	shim_connect(l, registration(0, 2, 1, true));
+	agent_connect(l, registration(0, 2, 1, true));
 	fails(l, HVD_E_USAGE, "no usable interface mlx5");
 	assert_in(l->why.msg, "ib0");
 	assert_string_equal(l->why.host, "node0");
@@ -303,12 +295,12 @@ static void nics_that_a_host_lacks(void **state)
 static void nics_that_all_have(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s[3];
+	struct agent *s[3];
 
 	hvd_strv_add(&l->spec.interfaces, "eth0");
 	launch_start(l);
 	for (int h = 0; h < 3; h++) {
-		s[h] = shim_connect(l, registration(h, 3, 1, true));
+		s[h] = agent_connect(l, registration(h, 3, 1, true));
 		s[h]->from_if = 1;
 	}
 	until(l, l->failed || l->started);
@@ -326,38 +318,13 @@ static void no_network_in_common(void **state)
 
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
-		shim_connect(l, registration(h, 3, 1, false))->to = h == 2 ? HVD_REACH_SILENT : HVD_REACH_OK;
+		agent_connect(l, registration(h, 3, 1, false))->to = h == 2 ? HVD_REACH_SILENT : HVD_REACH_OK;
 	fails(l, HVD_E_NET, "no network interface connects all 3 hosts");
 	assert_in(l->why.msg, "eth0: node2 -> ");
 	assert_in(l->why.msg, "no answer");
 }
 
-/* ---- shims that say odd things ---- */
-
-/* Their launch is the right one, but they are not of it: the others are not to suffer. */
-static void ranks_that_are_not_of_the_job(void **state)
-{
-	static const int odd[][2] = {{0, 99}, {7, 0}, {1, 0}, {2000000000, 2000000000}};
-	struct launch *l = *state;
-	struct shim *s[2], *o[4];
-
-	launch_start(l);
-	for (int i = 0; i < 4; i++)
-		o[i] = shim_connect(l, joining(odd[i][0], odd[i][1]));
-	until(l, o[0]->conn && o[1]->conn && o[2]->conn && o[3]->conn);
-	for (int h = 0; h < 2; h++)
-		s[h] = shim_connect(l, registration(h, 2, 1, false));
-	until(l, s[0]->plan && s[1]->plan);
-	until(l, l->started);
-	until(l, o[0]->closed && o[1]->closed && o[2]->closed && o[3]->closed);
-	for (int i = 0; i < 4; i++)
-		assert_null(o[i]->plan);
-	/* … and after the plan. */
-	o[0] = shim_connect(l, joining(1, 0));
-	until(l, o[0]->closed);
-	assert_null(o[0]->plan);
-	assert_int_equal(l->started, 1);
-}
+/* ---- agents that say odd things ---- */
 
 static void messages_that_mean_nothing(void **state)
 {
@@ -368,15 +335,16 @@ static void messages_that_mean_nothing(void **state)
 		"{\"t\":\"report\",\"edges\":[],\"rendezvous\":[]}",
 		"{\"t\":\"exit\",\"rank\":0,\"status\":0}",
 		"{\"t\":\"serving\",\"port\":1}",
-		"{\"t\":\"join\"}",
+		"{\"t\":\"lost\",\"rank\":0}",
+		"{\"t\":\"died\"}",
 	};
 	struct launch *l = *state;
-	struct shim *s;
+	struct agent *s;
 
 	launch_start(l);
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		shim_connect(l, json_loads(texts[i], 0, NULL));
-	s = shim_connect(l, registration(0, 1, 1, false));
+		agent_connect(l, json_loads(texts[i], 0, NULL));
+	s = agent_connect(l, registration(0, 1, 1, false));
 	until(l, s->plan);
 	until(l, l->started);
 	assert_int_equal(l->failed, 0);
@@ -386,12 +354,12 @@ static void messages_that_mean_nothing(void **state)
 static void a_report_that_names_what_was_not_asked_for(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s;
+	struct agent *s;
 
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
-		shim_connect(l, registration(h, 3, 1, false))->deaf = true;
-	s = &l->shims[0];
+		agent_connect(l, registration(h, 3, 1, false))->deaf = true;
+	s = &l->agents[0];
 	until(l, s->probe);
 	hvd_conn_send(s->conn,
 		      json_pack("{s:s, s:[[i,i,i,i,i]], s:[]}", "t", "report", "edges", 1, 77, 0, 0, 5, "rendezvous"));
@@ -399,34 +367,34 @@ static void a_report_that_names_what_was_not_asked_for(void **state)
 	assert_string_equal(l->why.host, "node0");
 }
 
-static void a_shim_with_another_key(void **state)
+static void an_agent_with_another_key(void **state)
 {
 	struct launch *l = *state;
-	struct shim *stranger, *s;
+	struct agent *stranger, *s;
 
 	launch_start(l);
 	l->key.b[0] ^= 1;
-	stranger = shim_connect(l, registration(0, 1, 1, false));
+	stranger = agent_connect(l, registration(0, 1, 1, false));
 	until(l, stranger->down);
 	assert_in(stranger->why.msg, "refuses this process");
 	assert_int_equal(l->failed, 0);
 	l->key.b[0] ^= 1;
-	s = shim_connect(l, registration(0, 1, 1, false));
+	s = agent_connect(l, registration(0, 1, 1, false));
 	until(l, s->plan);
 }
 
-/* ---- shims that start the ranks ---- */
+/* ---- agents that start the ranks ---- */
 
 static void ranks_are_reported_and_ended(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s[2];
+	struct agent *s[2];
 	json_t *ranks;
 
 	l->opts.mode = HVD_START_HOSTS;
 	launch_start(l);
 	for (int h = 0; h < 2; h++)
-		s[h] = shim_connect(l, registration(h, 2, 3, false));
+		s[h] = agent_connect(l, registration(h, 2, 3, false));
 	until(l, s[0]->plan && s[1]->plan);
 	until(l, l->started);
 	ranks = json_object_get(s[1]->plan, "ranks");
@@ -436,7 +404,7 @@ static void ranks_are_reported_and_ended(void **state)
 				 3 + r);
 	assert_false(s[0]->closed);
 	hvd_driver_signal_ranks(l->driver, 10);
-	until(l, shim_heard(s[0], "signal") && shim_heard(s[1], "signal"));
+	until(l, agent_heard(s[0], "signal") && agent_heard(s[1], "signal"));
 	hvd_conn_send(s[1]->conn, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 4, "status", 9));
 	until(l, l->exits);
 	assert_int_equal(l->exit_rank, 4);
@@ -444,7 +412,7 @@ static void ranks_are_reported_and_ended(void **state)
 	assert_string_equal(l->exit_host, "node1");
 	hvd_conn_send(s[1]->conn, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 6, "status", 9)); /* none */
 	hvd_driver_end_ranks(l->driver);
-	until(l, shim_heard(s[0], "end") && shim_heard(s[1], "end"));
+	until(l, agent_heard(s[0], "end") && agent_heard(s[1], "end"));
 	hvd_conn_finish(s[1]->conn, hvd_deadline_in(5));
 	s[1]->conn = NULL;
 	until(l, l->gone);
@@ -455,75 +423,112 @@ static void ranks_are_reported_and_ended(void **state)
 
 /* ---- how ranks end ---- */
 
-/* Two hosts with two ranks each; all of them have their plan. */
-static void start_watched(struct launch *l, struct shim *s[4])
+/* Two hosts with two ranks each, which have their plan. */
+static void start_watched(struct launch *l, struct agent *s[2])
 {
 	l->opts.mode = HVD_START_RANKS;
 	launch_start(l);
-	for (int h = 0; h < 2; h++) {
-		s[2 * h] = shim_connect(l, registration(h, 2, 2, false));
-		s[2 * h + 1] = shim_connect(l, joining(h, 2 * h + 1));
-	}
-	until(l, s[0]->plan && s[1]->plan && s[2]->plan && s[3]->plan);
-	until(l, l->started);
+	for (int h = 0; h < 2; h++)
+		s[h] = agent_connect(l, registration(h, 2, 2, false));
+	until(l, s[0]->plan && s[1]->plan);
 }
 
-static void say_done(struct shim *s, bool munge)
+static void say(struct agent *s, const char *type, int rank)
+{
+	hvd_conn_send(s->conn, json_pack("{s:s, s:i, s:i}", "t", type, "rank", rank, "status", 0));
+}
+
+static void say_done(struct agent *s, bool munge)
 {
 	hvd_conn_send(s->conn, json_pack("{s:s, s:b}", "t", "done", "munge", munge));
 	hvd_conn_finish(s->conn, hvd_deadline_in(5));
 	s->conn = NULL;
 }
 
+static void hosts_behind(const struct launch *l, const char *expected)
+{
+	char *hosts = hvd_driver_hosts_behind(l->driver);
+
+	if (expected)
+		assert_string_equal(hosts, expected);
+	else
+		assert_null(hosts);
+	free(hosts);
+}
+
 static void the_end_of_the_last_rank_is_told(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s[4];
+	struct agent *s[2];
 
 	start_watched(l, s);
-	for (int r = 0; r < 4; r++)
-		assert_true(json_is_true(json_object_get(s[r]->plan, "keep")));
-	/* Node agents first; one shim is killed, and takes its rank with it. */
+	hosts_behind(l, NULL);
+	say(s[0], "exit", 0);
+	say(s[0], "exit", 1);
+	say(s[0], "exit", 3); /* of another host */
+	until(l, l->exits == 2);
+	hosts_behind(l, "node1");
 	say_done(s[0], true);
-	say_done(s[2], true);
-	hvd_conn_free(s[1]->conn);
-	s[1]->conn = NULL;
+	/* One shim is killed, and takes its rank with it. */
+	say(s[1], "lost", 2);
+	say(s[1], "exit", 3);
+	until(l, l->exits == 3);
+	assert_int_equal(l->all_ended, 0); /* it has not said whether munged is there */
+	say_done(s[1], false);
+	until(l, l->all_ended);
 	for (int i = 0; i < 20; i++)
 		event_base_loop(l->base, EVLOOP_NONBLOCK);
-	assert_int_equal(l->all_ended, 0);
-	assert_false(s[3]->closed);
-	say_done(s[3], false);
-	until(l, l->all_ended);
 	assert_int_equal(l->all_ended, 1);
 	assert_string_equal(l->without_munge, "1 node1");
 	assert_int_equal(l->gone, 0);
 }
 
-static void an_agent_that_says_no_goodbye_is_lost_and_its_rank_has_ended(void **state)
+static void ranks_that_the_scheduler_has_ended_are_not_reported(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s[4];
+	struct agent *s[2];
 
 	start_watched(l, s);
-	hvd_conn_free(s[2]->conn);
-	s[2]->conn = NULL;
+	hvd_conn_send(s[0]->conn, json_pack("{s:s, s:i, s:i, s:s}", "t", "exit", "rank", 0, "status", 15, "cause",
+					    hvd_end_cause_name(HVD_END_WITH_ALL)));
+	say(s[0], "exit", 1);
+	until(l, l->exits);
+	assert_int_equal(l->exits, 1);
+	assert_int_equal(l->exit_rank, 1);
+	hosts_behind(l, "node1");
+}
+
+/* Nobody tells of its ranks any longer, so they are not known to have ended. */
+static void an_agent_that_says_no_goodbye_is_lost(void **state)
+{
+	struct launch *l = *state;
+	struct agent *s[2];
+
+	start_watched(l, s);
+	hvd_conn_free(s[1]->conn);
+	s[1]->conn = NULL;
 	until(l, l->gone);
 	assert_string_equal(l->gone_host, "node1");
 	assert_int_equal(l->gone_why.code, HVD_OK);
+	say(s[0], "exit", 0);
+	say(s[0], "exit", 1);
 	say_done(s[0], true);
-	say_done(s[1], true);
-	say_done(s[3], true);
-	until(l, l->all_ended);
+	until(l, l->exits == 2);
+	for (int i = 0; i < 20; i++)
+		event_base_loop(l->base, EVLOOP_NONBLOCK);
+	assert_int_equal(l->all_ended, 0);
+	hvd_driver_lose_host(l->driver, "node1");
+	assert_int_equal(l->all_ended, 1);
 	assert_string_equal(l->without_munge, "0 ");
 }
 
-static void a_shim_whose_parent_has_gone(void **state)
+static void shims_whose_parent_has_gone(void **state)
 {
 	struct launch *l = *state;
-	struct shim *s[4];
+	struct agent *s[2];
 
 	start_watched(l, s);
-	hvd_conn_send(s[3]->conn, json_pack("{s:s, s:s}", "t", "orphan", "parent", "slurmstepd"));
+	hvd_conn_send(s[1]->conn, json_pack("{s:s, s:s}", "t", "orphan", "parent", "slurmstepd"));
 	until(l, l->gone);
 	assert_string_equal(l->gone_host, "node1");
 	assert_int_equal(l->gone_why.code, HVD_E_FAILED);
@@ -542,14 +547,14 @@ static void it_tells_who_has_not_come(void **state)
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct launch *l = *state;
-	struct shim *s[3];
+	struct agent *s[3];
 
 	l->spec.deadlines.init = 0.2;
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
-		s[h] = shim_connect(l, registration(h, 3, 1, false));
+		s[h] = agent_connect(l, registration(h, 3, 1, false));
 	until(l, s[0]->plan && s[1]->plan && s[2]->plan);
-	at.sin_port = htons((in_port_t)number(s[1], "MASTER_PORT"));
+	at.sin_port = htons((in_port_t)number(s[1], 0, "MASTER_PORT"));
 	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(write(fd, hello, sizeof(hello)), sizeof(hello));
 	assert_int_equal(write(fd, init, sizeof(init)), sizeof(init));
@@ -573,7 +578,7 @@ static void a_trace_that_a_browser_can_read(void **state)
 	l->spec.trace = path;
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
-		shim_connect(l, registration(h, 3, 1, false));
+		agent_connect(l, registration(h, 3, 1, false));
 	until(l, l->started);
 	trace = json_load_file(path, 0, NULL);
 	unlink(path);
@@ -605,12 +610,11 @@ static void a_launch_that_is_given_up(void **state)
 
 	launch_start(l);
 	for (int h = 0; h < 3; h++)
-		shim_connect(l, registration(h, 4, 1, false));
-	shim_connect(l, joining(0, 0));
-	until(l, l->shims[0].conn && l->shims[3].conn);
+		agent_connect(l, registration(h, 4, 1, false));
+	until(l, l->agents[0].conn && l->agents[2].conn);
 	hvd_driver_destroy(l->driver);
 	l->driver = NULL;
-	until(l, l->shims[0].closed && l->shims[1].closed && l->shims[2].closed && l->shims[3].closed);
+	until(l, l->agents[0].closed && l->agents[1].closed && l->agents[2].closed);
 	assert_int_equal(l->failed + l->started, 0);
 }
 
@@ -632,19 +636,18 @@ int main(void)
 		launch(what_a_host_cannot_do),
 		launch(the_timeout_names_who_is_missing),
 		launch(the_timeout_names_who_has_not_probed),
-		launch(the_timeout_names_whose_ranks_have_not_asked),
-		launch(a_timeout_from_the_first_shim),
+		launch(a_timeout_from_the_first_agent),
 		launch(nics_that_a_host_lacks),
 		launch(nics_that_all_have),
 		launch(no_network_in_common),
-		launch(ranks_that_are_not_of_the_job),
 		launch(messages_that_mean_nothing),
 		launch(a_report_that_names_what_was_not_asked_for),
-		launch(a_shim_with_another_key),
+		launch(an_agent_with_another_key),
 		launch(ranks_are_reported_and_ended),
 		launch(the_end_of_the_last_rank_is_told),
-		launch(an_agent_that_says_no_goodbye_is_lost_and_its_rank_has_ended),
-		launch(a_shim_whose_parent_has_gone),
+		launch(ranks_that_the_scheduler_has_ended_are_not_reported),
+		launch(an_agent_that_says_no_goodbye_is_lost),
+		launch(shims_whose_parent_has_gone),
 		launch(it_tells_who_has_not_come),
 		launch(a_trace_that_a_browser_can_read),
 		launch(a_launch_that_is_given_up),

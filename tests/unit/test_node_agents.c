@@ -170,9 +170,9 @@ static void expect(struct world *w, uint32_t n)
 }
 
 /* A shim of host `h`, with no ranks yet. */
-static struct shim *come(struct world *w, int h)
+static struct agent *come(struct world *w, int h)
 {
-	return shim_connect(w->l, registration(h, 1, 0, false));
+	return agent_connect(w->l, registration(h, 1, 0, false));
 }
 
 /* The first hosts are there. */
@@ -185,7 +185,7 @@ static void open_with(struct world *w, int n)
 	until(w->l, w->here == n);
 }
 
-static void say(struct shim *s, json_t *msg)
+static void say(struct agent *s, json_t *msg)
 {
 	assert_non_null(msg);
 	hvd_conn_send(s->conn, msg);
@@ -201,14 +201,14 @@ static struct hvd_layout layout_of(const int *slots, int hosts)
 	return layout;
 }
 
-static const char *env_of(const struct shim *s, const char *name)
+static const char *env_of(const struct agent *s, const char *name)
 {
 	const json_t *start = json_object_get(s->said, "start");
 
 	return json_string_value(json_object_get(json_object_get(start, "env"), name));
 }
 
-static json_int_t number_in(const struct shim *s, const char *type, const char *name)
+static json_int_t number_in(const struct agent *s, const char *type, const char *name)
 {
 	json_t *number = json_object_get(json_object_get(s->said, type), name);
 
@@ -226,13 +226,13 @@ static void first_hosts_are_one_job(void **state)
 	expect(w, 2);
 	come(w, 0);
 	until(w->l, w->came == 1);
-	assert_false(shim_heard(&w->l->shims[0], "probe")); /* the other one is waited for */
+	assert_false(agent_heard(&w->l->agents[0], "probe")); /* the other one is waited for */
 	come(w, 1);
 	until(w->l, w->here == 2);
 	assert_int_equal(w->opened, 1);
 	assert_true(w->is_here[0] && w->is_here[1]);
-	until(w->l, w->l->shims[0].plan && w->l->shims[1].plan);
-	assert_true(json_is_true(json_object_get(w->l->shims[1].plan, "stay")));
+	until(w->l, w->l->agents[0].plan && w->l->agents[1].plan);
+	assert_true(json_is_true(json_object_get(w->l->agents[1].plan, "stay")));
 	assert_int_equal(w->gone + w->failed, 0);
 }
 
@@ -263,7 +263,7 @@ static void one_does_not_report(void **state)
 	come(w, 1)->deaf = true;
 	until(w->l, w->here == 1);
 	assert_in(w->why, "node1: it did not say what it reaches");
-	until(w->l, shim_heard(&w->l->shims[1], "end"));
+	until(w->l, agent_heard(&w->l->agents[1], "end"));
 }
 
 static void hosts_without_a_network(void **state)
@@ -287,11 +287,11 @@ static void nobody_is_expected(void **state)
 
 	begin(w);
 	come(w, 0);
-	until(w->l, w->l->shims[0].closed);
+	until(w->l, w->l->agents[0].closed);
 	assert_int_equal(w->came, 0);
 	expect(w, 1);
-	shim_connect(w->l, registration(7, 1, 0, false));
-	until(w->l, w->l->shims[1].closed);
+	agent_connect(w->l, registration(7, 1, 0, false));
+	until(w->l, w->l->agents[1].closed);
 	come(w, 0);
 	until(w->l, w->here == 1);
 }
@@ -303,7 +303,7 @@ static void nobody_was_expected_at_the_end(void **state)
 	begin(w);
 	hvd_node_agents_end(w->agents);
 	come(w, 0);
-	until(w->l, w->l->shims[0].closed);
+	until(w->l, w->l->agents[0].closed);
 	assert_int_equal(w->came + w->left, 0);
 }
 
@@ -313,8 +313,8 @@ static void one_comes_twice(void **state)
 
 	open_with(w, 1);
 	come(w, 0);
-	until(w->l, w->l->shims[1].closed);
-	assert_false(w->l->shims[0].closed);
+	until(w->l, w->l->agents[1].closed);
+	assert_false(w->l->agents[0].closed);
 	assert_true(w->is_here[0]);
 }
 
@@ -333,7 +333,7 @@ static void one_comes_later(void **state)
 /* ---- relays of the rendezvous ---- */
 
 /* A host with a relay at this port; 0: it says why it has none. */
-static struct shim *come_with_relay(struct world *w, int h, int port)
+static struct agent *come_with_relay(struct world *w, int h, int port)
 {
 	json_t *hello = registration(h, 1, 0, false);
 
@@ -341,12 +341,12 @@ static struct shim *come_with_relay(struct world *w, int h, int port)
 		json_object_set_new(hello, "relay", json_integer(port));
 	else
 		json_object_set_new(hello, "no_relay", json_string("there is no room"));
-	return shim_connect(w->l, hello);
+	return agent_connect(w->l, hello);
 }
 
 static const json_t *relay_of(const struct world *w, int shim)
 {
-	return json_object_get(w->l->shims[shim].plan, "relay");
+	return json_object_get(w->l->agents[shim].plan, "relay");
 }
 
 /* The rendezvous is closed to the network: hosts that come later are not asked to reach it, and have their relays. */
@@ -366,30 +366,30 @@ static void relays_of_hosts_that_come_and_go(void **state)
 	come_with_relay(w, 0, 4001);
 	come_with_relay(w, 1, 4002);
 	until(w->l, w->here == 2);
-	until(w->l, w->l->shims[0].plan && w->l->shims[1].plan);
+	until(w->l, w->l->agents[0].plan && w->l->agents[1].plan);
 	assert_non_null(relay_of(w, 0)); /* although the rendezvous is on this host */
 	assert_null(json_object_get(relay_of(w, 0), "network"));
 	assert_true(json_integer_value(json_object_get(relay_of(w, 1), "root_port")) > 0);
 	assert_true(json_array_size(json_object_get(relay_of(w, 1), "up")) > 0);
-	assert_true(json_array_size(json_object_get(w->l->shims[1].probe, "rendezvous")) > 0);
+	assert_true(json_array_size(json_object_get(w->l->agents[1].probe, "rendezvous")) > 0);
 	layout = layout_of((int[]){1, 1}, 2);
 	hvd_agent_prepare(w->agents, &layout);
 	hvd_agent_start(w->agents, WORKER, 1, 1);
-	until(w->l, shim_heard(&w->l->shims[1], "start"));
-	assert_string_equal(env_of(&w->l->shims[1], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
-	assert_string_equal(env_of(&w->l->shims[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
+	until(w->l, agent_heard(&w->l->agents[1], "start"));
+	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
+	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
 
 	hvd_node_agents_expect(w->agents, 2, "node2");
 	come_with_relay(w, 2, 4003);
-	until(w->l, w->here == 3 && w->l->shims[2].plan);
-	assert_int_equal(json_array_size(json_object_get(w->l->shims[2].probe, "rendezvous")), 0);
+	until(w->l, w->here == 3 && w->l->agents[2].plan);
+	assert_int_equal(json_array_size(json_object_get(w->l->agents[2].probe, "rendezvous")), 0);
 	assert_true(json_array_size(json_object_get(relay_of(w, 2), "up")) > 0);
 	origin = json_integer_value(json_object_get(relay_of(w, 2), "origin"));
 
 	hvd_node_agents_forget(w->agents, 2);
 	hvd_node_agents_expect(w->agents, 2, "node2");
 	come_with_relay(w, 2, 4004);
-	until(w->l, w->here == 4 && w->l->shims[3].plan);
+	until(w->l, w->here == 4 && w->l->agents[3].plan);
 	assert_true(json_integer_value(json_object_get(relay_of(w, 3), "origin")) != origin);
 
 	hvd_node_agents_forget(w->agents, 2);
@@ -402,7 +402,7 @@ static void relays_of_hosts_that_come_and_go(void **state)
 
 static const json_t *opened_to(const struct world *w, int shim)
 {
-	return json_object_get(json_object_get(w->l->shims[shim].said, "network"), "addrs");
+	return json_object_get(json_object_get(w->l->agents[shim].said, "network"), "addrs");
 }
 
 /* The relay of the host that has rank 0 is open to all hosts of the layout, and no other is. */
@@ -424,26 +424,26 @@ static void the_relay_of_rank_0_is_open(void **state)
 
 		json_object_set_new(hello, "relay", json_integer(4001 + h));
 		json_object_set_new(hello, "relay_network", json_integer(5001 + h));
-		shim_connect(w->l, hello);
+		agent_connect(w->l, hello);
 	}
 	until(w->l, w->here == 2);
-	until(w->l, w->l->shims[0].plan && w->l->shims[1].plan);
+	until(w->l, w->l->agents[0].plan && w->l->agents[1].plan);
 	assert_int_equal(json_array_size(json_object_get(relay_of(w, 0), "network")), 0);
 	assert_true(json_is_array(json_object_get(relay_of(w, 1), "network")));
 	layout = layout_of((int[]){1, 1}, 2);
 	hvd_agent_prepare(w->agents, &layout);
 	hvd_agent_start(w->agents, WORKER, 0, 1);
 	hvd_agent_start(w->agents, WORKER + 1, 1, 1);
-	until(w->l, shim_heard(&w->l->shims[0], "network") && shim_heard(&w->l->shims[1], "start"));
+	until(w->l, agent_heard(&w->l->agents[0], "network") && agent_heard(&w->l->agents[1], "start"));
 	assert_int_equal(json_array_size(opened_to(w, 0)), 2);
-	assert_false(shim_heard(&w->l->shims[1], "network"));
-	assert_string_equal(env_of(&w->l->shims[1], "MASTER_PORT"), "5001");
-	assert_string_equal(env_of(&w->l->shims[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
+	assert_false(agent_heard(&w->l->agents[1], "network"));
+	assert_string_equal(env_of(&w->l->agents[1], "MASTER_PORT"), "5001");
+	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
 	/* Rank 0 moves. */
 	layout = layout_of((int[]){0, 1}, 2);
 	hvd_agent_prepare(w->agents, &layout);
 	hvd_agent_start(w->agents, WORKER + 2, 0, 1);
-	until(w->l, shim_heard(&w->l->shims[1], "network") && json_array_size(opened_to(w, 0)) == 0);
+	until(w->l, agent_heard(&w->l->agents[1], "network") && json_array_size(opened_to(w, 0)) == 0);
 	assert_int_equal(json_array_size(opened_to(w, 1)), 1);
 }
 
@@ -457,7 +457,7 @@ static void one_comes_later_and_reaches_nobody(void **state)
 	until(w->l, w->gone);
 	assert_true(w->unfit);
 	assert_in(w->why, "node2: it does not reach the other hosts");
-	until(w->l, shim_heard(&w->l->shims[2], "end"));
+	until(w->l, agent_heard(&w->l->agents[2], "end"));
 	assert_int_equal(w->here, 2);
 	assert_int_equal(w->failed, 0);
 }
@@ -467,7 +467,7 @@ static void one_says_that_it_cannot(void **state)
 	struct world *w = *state;
 
 	open_with(w, 2);
-	say(&w->l->shims[1],
+	say(&w->l->agents[1],
 	    json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", "x", "why", "no room", "hint", ""));
 	until(w->l, w->gone);
 	assert_int_equal(w->last_gone, 1);
@@ -482,8 +482,8 @@ static void connection_is_lost(void **state)
 	struct world *w = *state;
 
 	open_with(w, 2);
-	hvd_conn_free(w->l->shims[1].conn);
-	w->l->shims[1].conn = NULL;
+	hvd_conn_free(w->l->agents[1].conn);
+	w->l->agents[1].conn = NULL;
 	until(w->l, w->gone);
 	assert_int_equal(w->last_gone, 1);
 	assert_false(w->unfit);
@@ -501,7 +501,7 @@ static void a_named_interface_is_missing(void **state)
 	hvd_strv_add(&w->l->spec.interfaces, "ib0");
 	begin(w);
 	expect(w, 2);
-	shim_connect(w->l, registration(0, 2, 0, true));
+	agent_connect(w->l, registration(0, 2, 0, true));
 	come(w, 1);
 	until(w->l, w->here == 1);
 	assert_int_equal(w->last_gone, 1);
@@ -518,9 +518,9 @@ static void loopback_is_named(void **state)
 	open_with(w, 1);
 	hvd_agent_prepare(w->agents, &layout);
 	hvd_agent_start(w->agents, WORKER, 0, 1);
-	until(w->l, shim_heard(&w->l->shims[0], "start"));
-	assert_string_equal(env_of(&w->l->shims[0], "HOROVOD_GLOO_IFACE"), "lo");
-	assert_string_equal(env_of(&w->l->shims[0], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
+	until(w->l, agent_heard(&w->l->agents[0], "start"));
+	assert_string_equal(env_of(&w->l->agents[0], "HOROVOD_GLOO_IFACE"), "lo");
+	assert_string_equal(env_of(&w->l->agents[0], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
 }
 
 /* ---- what they are told, and say ---- */
@@ -529,23 +529,23 @@ static void workers_are_started_and_end(void **state)
 {
 	struct world *w = *state;
 	struct hvd_layout layout = layout_of((int[]){2, 1}, 2);
-	struct shim *s;
+	struct agent *s;
 
 	open_with(w, 2);
-	s = &w->l->shims[1];
+	s = &w->l->agents[1];
 	hvd_agent_prepare(w->agents, &layout);
 	hvd_agent_start(w->agents, WORKER, 2, 4);
-	until(w->l, shim_heard(s, "start"));
+	until(w->l, agent_heard(s, "start"));
 	assert_int_equal(number_in(s, "start", "worker"), WORKER);
 	assert_int_equal(number_in(s, "start", "slot"), 0);
 	assert_int_equal(number_in(s, "start", "slots"), 4);
 	assert_string_equal(env_of(s, "HOROVOD_RANK"), "2");
 	assert_string_equal(env_of(s, "HOROVOD_SIZE"), "3");
 	assert_string_equal(env_of(s, "HOROVOD_HOSTNAME"), "node1");
-	assert_false(shim_heard(&w->l->shims[0], "start"));
+	assert_false(agent_heard(&w->l->agents[0], "start"));
 
 	hvd_agent_stop(w->agents, 1, WORKER, 30);
-	until(w->l, shim_heard(s, "stop"));
+	until(w->l, agent_heard(s, "stop"));
 	assert_int_equal(number_in(s, "stop", "worker"), WORKER);
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(s->said, "stop"), "grace")), 30);
 
@@ -569,20 +569,20 @@ static void more_ranks_than_slots(void **state)
 	open_with(w, 1);
 	hvd_agent_prepare(w->agents, &layout);
 	hvd_agent_start(w->agents, WORKER, 2, 1);
-	until(w->l, shim_heard(&w->l->shims[0], "start"));
-	assert_int_equal(number_in(&w->l->shims[0], "start", "slot"), 2);
-	assert_int_equal(number_in(&w->l->shims[0], "start", "slots"), 3);
+	until(w->l, agent_heard(&w->l->agents[0], "start"));
+	assert_int_equal(number_in(&w->l->agents[0], "start", "slot"), 2);
+	assert_int_equal(number_in(&w->l->agents[0], "start", "slots"), 3);
 }
 
 static void a_worker_is_told_that_hosts_have_changed(void **state)
 {
 	struct world *w = *state;
-	struct shim *s;
+	struct agent *s;
 
 	open_with(w, 1);
-	s = &w->l->shims[0];
+	s = &w->l->agents[0];
 	hvd_agent_notify(w->agents, 0, WORKER, "where it listens", 1234567890123);
-	until(w->l, shim_heard(s, "notify"));
+	until(w->l, agent_heard(s, "notify"));
 	assert_int_equal(number_in(s, "notify", "worker"), WORKER);
 	assert_true(number_in(s, "notify", "time") == 1234567890123);
 	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", WORKER, "why", ""));
@@ -603,7 +603,7 @@ static void connections_are_cut(void **state)
 	open_with(w, 1);
 	assert_int_equal(hvd_agent_kill_connections(w->agents, pairs), 0); /* nobody is connected */
 	hvd_gloo_peers_destroy(pairs);
-	say(&w->l->shims[0], json_pack("{s:s, s:i, s:s}", "t", "kill-connections", "n", 5, "why", "not all"));
+	say(&w->l->agents[0], json_pack("{s:s, s:i, s:s}", "t", "kill-connections", "n", 5, "why", "not all"));
 	until(w->l, w->cut);
 	assert_int_equal(w->broken, 5);
 	assert_string_equal(w->cut_why, "not all");
@@ -615,8 +615,8 @@ static void signals_are_passed_on(void **state)
 
 	open_with(w, 2);
 	hvd_node_agents_signal(w->agents, 10);
-	until(w->l, shim_heard(&w->l->shims[0], "signal") && shim_heard(&w->l->shims[1], "signal"));
-	assert_int_equal(number_in(&w->l->shims[1], "signal", "sig"), 10);
+	until(w->l, agent_heard(&w->l->agents[0], "signal") && agent_heard(&w->l->agents[1], "signal"));
+	assert_int_equal(number_in(&w->l->agents[1], "signal", "sig"), 10);
 }
 
 static void put(struct world *w, const char *scope, const char *key)
@@ -663,15 +663,15 @@ static void one_is_not_wanted_any_longer(void **state)
 	open_with(w, 2);
 	hvd_node_agents_forget(w->agents, 1);
 	hvd_node_agents_forget(w->agents, 5); /* none */
-	until(w->l, shim_heard(&w->l->shims[1], "end"));
+	until(w->l, agent_heard(&w->l->agents[1], "end"));
 	hvd_agent_stop(w->agents, 1, WORKER, 0); /* goes nowhere */
-	hvd_conn_free(w->l->shims[1].conn);
-	w->l->shims[1].conn = NULL;
+	hvd_conn_free(w->l->agents[1].conn);
+	w->l->agents[1].conn = NULL;
 	until(w->l, w->left);
 	assert_int_equal(w->last_left, 1);
 	assert_int_equal(w->gone, 0);
-	assert_false(shim_heard(&w->l->shims[0], "end"));
-	assert_false(shim_heard(&w->l->shims[1], "stop"));
+	assert_false(agent_heard(&w->l->agents[0], "end"));
+	assert_false(agent_heard(&w->l->agents[1], "stop"));
 }
 
 static void all_are_told_to_end(void **state)
@@ -684,12 +684,12 @@ static void all_are_told_to_end(void **state)
 	come(w, 1);
 	until(w->l, w->came == 2);
 	hvd_node_agents_end(w->agents);
-	until(w->l, shim_heard(&w->l->shims[0], "end") && shim_heard(&w->l->shims[1], "end"));
+	until(w->l, agent_heard(&w->l->agents[0], "end") && agent_heard(&w->l->agents[1], "end"));
 	come(w, 2); /* its shim was under way */
-	until(w->l, shim_heard(&w->l->shims[2], "end"));
+	until(w->l, agent_heard(&w->l->agents[2], "end"));
 	for (int i = 0; i < 3; i++) {
-		hvd_conn_free(w->l->shims[i].conn);
-		w->l->shims[i].conn = NULL;
+		hvd_conn_free(w->l->agents[i].conn);
+		w->l->agents[i].conn = NULL;
 	}
 	until(w->l, w->left == 3);
 	assert_int_equal(w->gone + w->failed + w->here, 0);
@@ -702,7 +702,7 @@ static void one_does_not_answer(void **state)
 
 	w->l->spec.deadlines.start = 0.5;
 	open_with(w, 2);
-	w->l->shims[1].deaf = true;
+	w->l->agents[1].deaf = true;
 	hvd_agent_stop(w->agents, 0, WORKER, 0);
 	hvd_agent_stop(w->agents, 1, WORKER + 1, 30);
 	hvd_agent_stop(w->agents, 1, WORKER + 2, 30);
@@ -711,7 +711,7 @@ static void one_does_not_answer(void **state)
 	assert_false(w->unfit);
 	assert_int_equal(w->code, HVD_E_TIMEOUT);
 	assert_in(w->why, "node1: its node agent has not answered for 0.5 seconds");
-	until(w->l, shim_heard(&w->l->shims[1], "end"));
+	until(w->l, agent_heard(&w->l->agents[1], "end"));
 	assert_true(w->is_here[0]);
 	hvd_agent_stop(w->agents, 1, WORKER, 0); /* goes nowhere */
 	assert_int_equal(w->failed, 0);
@@ -723,7 +723,7 @@ static void one_is_said_to_be_gone(void **state)
 	struct world *w = *state;
 
 	open_with(w, 2);
-	w->l->shims[1].deaf = true;
+	w->l->agents[1].deaf = true;
 	hvd_agent_stop(w->agents, 1, WORKER, 30); /* for this it would have more time */
 	hvd_agent_doubt(w->agents, 0);
 	hvd_agent_doubt(w->agents, 1);
@@ -739,13 +739,13 @@ static void step_daemon_goes(void **state)
 	struct world *w = *state;
 
 	open_with(w, 2);
-	say(&w->l->shims[1], json_pack("{s:s, s:i}", "t", "orphan", "parent", 5));
-	say(&w->l->shims[1], json_pack("{s:s, s:s}", "t", "orphan", "parent", "slurmstepd"));
+	say(&w->l->agents[1], json_pack("{s:s, s:i}", "t", "orphan", "parent", 5));
+	say(&w->l->agents[1], json_pack("{s:s, s:s}", "t", "orphan", "parent", "slurmstepd"));
 	until(w->l, w->gone == 1);
 	assert_int_equal(w->last_gone, 1);
 	assert_false(w->unfit); /* another step may do */
 	assert_in(w->why, "node1: slurmstepd ended before the ranks that it had started");
-	until(w->l, shim_heard(&w->l->shims[1], "end"));
+	until(w->l, agent_heard(&w->l->agents[1], "end"));
 }
 
 static void munged_is_gone_at_the_end(void **state)
@@ -753,12 +753,12 @@ static void munged_is_gone_at_the_end(void **state)
 	struct world *w = *state;
 
 	open_with(w, 2);
-	say(&w->l->shims[0], json_pack("{s:s, s:b}", "t", "done", "munge", 0)); /* it was not told to end */
+	say(&w->l->agents[0], json_pack("{s:s, s:b}", "t", "done", "munge", 0)); /* it was not told to end */
 	hvd_agent_stop(w->agents, 0, WORKER, 0);
-	until(w->l, shim_heard(&w->l->shims[0], "ping"));
+	until(w->l, agent_heard(&w->l->agents[0], "ping"));
 	hvd_node_agents_end(w->agents);
-	say(&w->l->shims[0], json_pack("{s:s, s:b}", "t", "done", "munge", 1));
-	say(&w->l->shims[1], json_pack("{s:s, s:b}", "t", "done", "munge", 0));
+	say(&w->l->agents[0], json_pack("{s:s, s:b}", "t", "done", "munge", 1));
+	say(&w->l->agents[1], json_pack("{s:s, s:b}", "t", "done", "munge", 0));
 	until(w->l, w->no_munge);
 	assert_int_equal(w->last_left, 1);
 	assert_int_equal(w->no_munge, 1);

@@ -23,8 +23,8 @@ static void on_log(enum hvd_log_level level, const char *text, void *arg)
 
 	if (level > HVD_LOG_INFO)
 		return;
-	for (int i = 0; i < w->l->n_shims; i++)
-		w->killed_before |= shim_heard(&w->l->shims[i], "stop");
+	for (int i = 0; i < w->l->n_agents; i++)
+		w->killed_before |= agent_heard(&w->l->agents[i], "stop");
 	snprintf(w->said + len, sizeof(w->said) - len, "%s\n", text);
 }
 
@@ -95,7 +95,7 @@ static int setup(void **state)
 	hvd_node_agents_expect(w->agents, 0, "node0");
 	hvd_node_agents_expect(w->agents, 1, "node1");
 	for (int h = 0; h < 2; h++)
-		shim_connect(w->l, registration(h, 1, 0, false));
+		agent_connect(w->l, registration(h, 1, 0, false));
 	until(w->l, w->here == 2);
 	w->silent = hvd_silent_ranks_create(w->agents, &w->l->log);
 	*w->said = '\0';
@@ -113,7 +113,7 @@ static int teardown(void **state)
 	return launch_teardown(&l);
 }
 
-static void answer(struct shim *s, int rank)
+static void answer(struct agent *s, int rank)
 {
 	json_int_t id = json_integer_value(json_object_get(json_object_get(s->said, "stacks"), "id"));
 
@@ -121,7 +121,7 @@ static void answer(struct shim *s, int rank)
 					 "pid", 4711 + rank));
 }
 
-static json_int_t killed(const struct shim *s)
+static json_int_t killed(const struct agent *s)
 {
 	const json_t *stop = json_object_get(s->said, "stop");
 
@@ -132,14 +132,14 @@ static json_int_t killed(const struct shim *s)
 static void all_are_killed_when_the_hosts_have_answered(void **state)
 {
 	struct world *w = *state;
-	struct shim *s = w->l->shims;
+	struct agent *s = w->l->agents;
 
 	hvd_silent_ranks_end(w->silent, 0, WORKER);
 	hvd_silent_ranks_end(w->silent, 1, WORKER + 1); /* does not ask again */
-	until(w->l, shim_heard(&s[0], "stacks") && shim_heard(&s[1], "stacks"));
+	until(w->l, agent_heard(&s[0], "stacks") && agent_heard(&s[1], "stacks"));
 	answer(&s[0], 0);
 	answer(&s[1], 1);
-	until(w->l, shim_heard(&s[0], "stop") && shim_heard(&s[1], "stop"));
+	until(w->l, agent_heard(&s[0], "stop") && agent_heard(&s[1], "stop"));
 	assert_int_equal(killed(&s[0]), WORKER);
 	assert_int_equal(killed(&s[1]), WORKER + 1);
 	assert_false(w->killed_before);
@@ -149,37 +149,37 @@ static void all_are_killed_when_the_hosts_have_answered(void **state)
 static void the_next_one_is_asked_for_anew(void **state)
 {
 	struct world *w = *state;
-	struct shim *s = w->l->shims;
+	struct agent *s = w->l->agents;
 
 	hvd_silent_ranks_end(w->silent, 0, WORKER);
-	until(w->l, shim_heard(&s[0], "stacks") && shim_heard(&s[1], "stacks"));
+	until(w->l, agent_heard(&s[0], "stacks") && agent_heard(&s[1], "stacks"));
 	answer(&s[0], 0);
 	answer(&s[1], 1);
-	until(w->l, shim_heard(&s[0], "stop"));
-	assert_false(shim_heard(&s[1], "stop"));
+	until(w->l, agent_heard(&s[0], "stop"));
+	assert_false(agent_heard(&s[1], "stop"));
 	json_object_del(s[1].said, "stacks");
 	hvd_silent_ranks_end(w->silent, 1, WORKER + 1);
 	until(w->l, json_object_get(s[1].said, "stacks"));
 	answer(&s[0], 0);
 	answer(&s[1], 1);
-	until(w->l, shim_heard(&s[1], "stop"));
+	until(w->l, agent_heard(&s[1], "stop"));
 	assert_int_equal(killed(&s[1]), WORKER + 1);
 }
 
 static void none_is_killed_after_the_end(void **state)
 {
 	struct world *w = *state;
-	struct shim *s = w->l->shims;
+	struct agent *s = w->l->agents;
 
 	hvd_silent_ranks_end(w->silent, 0, WORKER);
-	until(w->l, shim_heard(&s[0], "stacks") && shim_heard(&s[1], "stacks"));
+	until(w->l, agent_heard(&s[0], "stacks") && agent_heard(&s[1], "stacks"));
 	hvd_silent_ranks_destroy(w->silent);
 	w->silent = NULL;
 	answer(&s[0], 0);
 	answer(&s[1], 1);
 	hvd_node_agents_end(w->agents);
-	until(w->l, shim_heard(&s[0], "end"));
-	assert_false(shim_heard(&s[0], "stop"));
+	until(w->l, agent_heard(&s[0], "end"));
+	assert_false(agent_heard(&s[0], "stop"));
 	assert_string_equal(w->said, "");
 }
 

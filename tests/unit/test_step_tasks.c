@@ -4,9 +4,14 @@
 
 #include "unit.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,19 +61,12 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-static void need_pidfds(void)
-{
-	if (hvd_step_tasks_possible(NULL) != 0)
-		skip_because("this kernel has no pidfds");
-}
-
 static void the_last_task_counts(void **state)
 {
 	pid_t first = begin(BESIDE), second = begin(OWN_GROUP), third = begin(BESIDE), other = begin(OWN_SESSION), late;
 	struct hvd_step_tasks tasks;
 
 	(void)state;
-	need_pidfds();
 	hvd_step_tasks_init(&tasks, first);
 	/* The third ends before it is looked at, and is a zombie then. */
 	kill(third, SIGKILL);
@@ -107,7 +105,6 @@ static void a_task_that_ends_before_it_is_watched_leaves_the_others(void **state
 	struct hvd_step_tasks tasks;
 
 	(void)state;
-	need_pidfds();
 	hvd_step_tasks_init(&tasks, first);
 	end(first);
 	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
@@ -127,7 +124,6 @@ static void many_tasks_are_told_as_they_end(void **state)
 	struct hvd_step_tasks tasks;
 
 	(void)state;
-	need_pidfds();
 	for (int i = 0; i < MANY; i++)
 		all[i] = begin(BESIDE);
 	hvd_step_tasks_init(&tasks, all[0]);
@@ -149,7 +145,6 @@ static void tasks_whose_parent_has_ended_count_no_longer(void **state)
 	int said[2];
 
 	(void)state;
-	need_pidfds();
 	assert_int_equal(pipe(said), 0);
 	stepd = fork();
 	assert_true(stepd >= 0);
@@ -172,6 +167,53 @@ static void tasks_whose_parent_has_ended_count_no_longer(void **state)
 	close(said[1]);
 }
 
+static void a_parent_alone_counts_while_it_runs(void **state)
+{
+	pid_t parent = begin(OWN_SESSION);
+	struct hvd_step_tasks tasks;
+
+	(void)state;
+	hvd_step_tasks_init_parent(&tasks, parent);
+	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
+	assert_true(hvd_step_tasks_left(&tasks));
+	assert_int_equal(hvd_step_tasks_first(&tasks), 0);
+	end(parent);
+	assert_true(has_ended(&tasks));
+	assert_false(hvd_step_tasks_left(&tasks));
+	hvd_step_tasks_clear(&tasks);
+	/* One that has ended before. */
+	hvd_step_tasks_init_parent(&tasks, parent);
+	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
+	assert_false(hvd_step_tasks_left(&tasks));
+	hvd_step_tasks_clear(&tasks);
+}
+
+/* From here on this process runs on a kernel before Linux 5.3. */
+static void take_pidfds_away(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+	assert_int_equal(syscall(SYS_pidfd_open, getpid(), 0), -1);
+}
+
+/* The last test: there is no way back. */
+static void without_pidfds_the_same_is_seen_later(void **state)
+{
+	take_pidfds_away();
+	the_last_task_counts(state);
+	a_task_that_ends_before_it_is_watched_leaves_the_others(state);
+	tasks_whose_parent_has_ended_count_no_longer(state);
+	a_parent_alone_counts_while_it_runs(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +221,8 @@ int main(void)
 		cmocka_unit_test(a_task_that_ends_before_it_is_watched_leaves_the_others),
 		cmocka_unit_test(many_tasks_are_told_as_they_end),
 		cmocka_unit_test(tasks_whose_parent_has_ended_count_no_longer),
+		cmocka_unit_test(a_parent_alone_counts_while_it_runs),
+		cmocka_unit_test(without_pidfds_the_same_is_seen_later),
 	};
 
 	return cmocka_run_group_tests_name("step tasks", tests, NULL, NULL);

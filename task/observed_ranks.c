@@ -4,52 +4,47 @@
  * event of the tap waits for the one end of it that is the obstacle. After the EXIT note what is left in the tap is
  * passed on, the rank's end is told, and when the driver knows of it the note is acknowledged.
  */
-#include "stay_ranks.h"
+#include "observed_ranks.h"
 
+#include "evidence.h"
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
-#include "lib/job/rank_error.h"
-#include "lib/process/oom_kills.h"
-#include "lib/protocol/step_note.h"
 #include "tap.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* What one rank's output may take of a turn of the event loop. */
 #define TURN_BYTES (1024 * 1024)
-/* Notes in a turn. */
-#define TURN_NOTES 64
+/* Bytes of the reason why a rank was not started. */
+#define REASON_MAX 1024
 
 /* How long a rank may take to end after the signal to end: Slurm's KillWait, and some more. */
 #define SIGNAL_NS 120000000000LL
 
 struct rank {
-	struct hvd_stay_ranks *owner;
+	struct hvd_observed_ranks *owner;
 	uint32_t rank, local_id;
 	pid_t pid;
 	struct hvd_tap tap;
-	bool known, tapped, exited, told, acknowledged;
-	struct event *readable, *writable, *error_file;
-	struct hvd_rank_error *error;
-	char *cgroup; /* NULL = not known */
-	struct hvd_oom_kills before;
+	bool known, tapped, exited, with_all, told, acknowledged;
+	struct event *readable, *writable;
+	struct hvd_evidence *evidence;
 	int status;
 	int64_t at;
 };
 
-struct hvd_stay_ranks {
+struct hvd_observed_ranks {
 	struct event_base *base;
-	struct hvd_stay_ranks_opts opts;
-	struct event *notes; /* NULL: none will come */
+	struct hvd_observed_ranks_opts opts;
 	struct hvd_tap_view view;
 	struct rank *all; /* by local rank */
 	uint32_t n;
+	bool deaf;          /* no note will come */
 	hvd_time signalled; /* 0 = never */
 };
 
@@ -58,8 +53,7 @@ static void acknowledge(struct rank *r)
 	if (r->acknowledged)
 		return;
 	r->acknowledged = true;
-	eventfd_write(r->owner->opts.answers, 1);
-	r->owner->opts.seen(r->owner->opts.arg);
+	r->owner->opts.seen(r->local_id, r->owner->opts.arg);
 }
 
 /* ---- standard error ---- */
@@ -84,7 +78,7 @@ static void look(const char *bytes, size_t len, void *arg)
 {
 	struct rank *r = arg;
 
-	hvd_rank_error_stderr(r->error, bytes, len, hvd_wall_now());
+	hvd_evidence_stderr(r->evidence, bytes, len);
 	if (r->owner->opts.output)
 		r->owner->opts.output(len, r->owner->opts.arg);
 }
@@ -129,33 +123,6 @@ static void begin_tap(struct rank *r, const int fds[2])
 	event_add(r->readable, NULL);
 }
 
-/* ---- error files ---- */
-
-static void read_error_file(struct rank *r)
-{
-	char bytes[16 * 1024];
-	ssize_t n;
-
-	/* As much as a pipe has: more comes with the next event. */
-	for (int i = 0; i < 4 && (n = read(event_get_fd(r->error_file), bytes, sizeof(bytes))) > 0; i++)
-		hvd_rank_error_file(r->error, bytes, (size_t)n, hvd_wall_now());
-}
-
-static void on_error_file(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	read_error_file(arg);
-}
-
-static void begin_error_file(struct rank *r, int fd)
-{
-	r->error_file = event_new(r->owner->base, fd, EV_READ | EV_PERSIST, on_error_file, r);
-	if (!r->error_file)
-		abort();
-	event_add(r->error_file, NULL);
-}
-
 /* ---- ends ---- */
 
 /* Does slurmstepd tell of the first of several ranks when all have ended already? srun, which would end the others,
@@ -163,7 +130,7 @@ static void begin_error_file(struct rank *r, int fd)
  * this process: Slurm's proctrack/linuxproc does not find it. */
 static bool ended_at_once(const struct rank *r)
 {
-	const struct hvd_stay_ranks *ranks = r->owner;
+	const struct hvd_observed_ranks *ranks = r->owner;
 	uint32_t told = 0;
 
 	for (uint32_t i = 0; i < ranks->n; i++)
@@ -179,32 +146,39 @@ static bool ended_with_all(const struct rank *r)
 	if (sig != SIGTERM && sig != SIGINT && sig != SIGHUP && sig != SIGKILL)
 		return false;
 	if (ended_at_once(r))
-		hvd_stay_ranks_signalled(r->owner);
+		hvd_observed_ranks_signalled(r->owner);
 	return r->owner->signalled && hvd_now() - r->owner->signalled < SIGNAL_NS;
 }
 
-static void tell_end(struct rank *r)
+/* `why`: it was not started, for this reason; else NULL. */
+static void tell(struct rank *r, char *why)
 {
 	struct hvd_rank_end end = {
 		.rank = r->rank, .local_rank = r->local_id, .pid = r->pid, .status = r->status, .ended_at = r->at};
 
 	r->told = true;
-	if (r->error_file)
-		read_error_file(r);
-	hvd_rank_error_fill(r->error, &end);
-	if (hvd_rank_end_may_be_oom(&end)) {
-		struct hvd_oom_kills after = hvd_oom_kills_in(r->cgroup);
-
-		hvd_rank_end_oom(&end, hvd_oom_between(&r->before, &after));
-	}
-	if (end.cause == HVD_END_NONE && ended_with_all(r))
+	if (r->with_all)
 		end.cause = HVD_END_WITH_ALL;
+	else if (why)
+		end.cause = HVD_END_NOT_STARTED;
+	hvd_evidence_end(r->evidence, &end);
+	if (end.cause == HVD_END_NONE && r->owner->opts.over && ended_with_all(r))
+		end.cause = HVD_END_WITH_ALL;
+	if (why) {
+		free(end.error);
+		end.error = hvd_xstrdup(why);
+	}
 	if (r->owner->opts.ended(&end, r->owner->opts.arg))
 		acknowledge(r);
 	hvd_rank_end_clear(&end);
 }
 
-void hvd_stay_ranks_signalled(struct hvd_stay_ranks *ranks)
+static void tell_end(struct rank *r)
+{
+	tell(r, NULL);
+}
+
+void hvd_observed_ranks_signalled(struct hvd_observed_ranks *ranks)
 {
 	ranks->signalled = hvd_now();
 }
@@ -214,6 +188,7 @@ static void on_exit_note(struct rank *r, const struct hvd_step_note *note)
 	if (r->exited)
 		return;
 	r->exited = true;
+	r->with_all = note->kind == HVD_STEP_EXIT_WITH_ALL;
 	r->status = note->status;
 	r->at = note->at;
 	if (!r->tapped) {
@@ -224,56 +199,75 @@ static void on_exit_note(struct rank *r, const struct hvd_step_note *note)
 	pass(r);
 }
 
+static void on_not_started(struct rank *r, const struct hvd_step_note *note, int fd)
+{
+	char why[REASON_MAX + 1];
+	ssize_t n = fd >= 0 ? pread(fd, why, REASON_MAX, 0) : 0;
+
+	if (r->exited)
+		return;
+	why[n > 0 ? n : 0] = '\0';
+	r->known = r->exited = true;
+	r->status = note->status;
+	r->at = note->at;
+	forget_tap(r);
+	tell(r, why);
+}
+
 static void on_task_note(struct rank *r, const struct hvd_step_note *note, int fds[2])
 {
-	if (r->known)
-		return;
-	r->known = true;
-	r->pid = note->pid;
-	r->cgroup = hvd_oom_cgroup(r->pid);
-	r->before = hvd_oom_kills_in(r->cgroup);
-	if (fds[0] >= 0 && r->owner->view.bytes) {
+	if (fds[0] >= 0 && r->owner->view.bytes && !r->tapped) {
 		begin_tap(r, fds);
 		fds[0] = fds[1] = -1;
 	}
+	if (r->known || note->pid <= 0)
+		return;
+	r->known = true;
+	r->pid = note->pid;
+	hvd_evidence_began(r->evidence, r->pid);
 	if (r->owner->opts.began)
 		r->owner->opts.began(r->rank, r->pid, r->owner->opts.arg);
 }
 
-static void on_notes(evutil_socket_t fd, short what, void *arg)
+void hvd_observed_ranks_note(struct hvd_observed_ranks *ranks, const struct hvd_step_note *note, int fds[2])
 {
-	struct hvd_stay_ranks *ranks = arg;
-	struct hvd_step_note note;
-	int fds[2], rc = 1;
+	struct rank *r = note->local_id < ranks->n ? &ranks->all[note->local_id] : NULL;
 
-	(void)what;
-	for (int i = 0; rc > 0 && i < TURN_NOTES; i++) {
-		rc = hvd_step_note_take(fd, &note, fds);
-		if (rc > 0 && note.local_id < ranks->n && note.kind == HVD_STEP_TASK)
-			on_task_note(&ranks->all[note.local_id], &note, fds);
-		else if (rc > 0 && note.local_id < ranks->n && note.kind == HVD_STEP_EXIT)
-			on_exit_note(&ranks->all[note.local_id], &note);
-		for (int k = 0; k < 2; k++)
-			if (rc > 0 && fds[k] >= 0)
-				close(fds[k]);
-	}
-	if (rc >= 0)
-		return;
-	free_event(&ranks->notes);
-	close(fd);
-	ranks->opts.seen(ranks->opts.arg);
+	if (r && note->kind == HVD_STEP_TASK)
+		on_task_note(r, note, fds);
+	else if (r && (note->kind == HVD_STEP_EXIT || note->kind == HVD_STEP_EXIT_WITH_ALL))
+		on_exit_note(r, note);
+	else if (r && note->kind == HVD_STEP_NOT_STARTED)
+		on_not_started(r, note, fds[0]);
+	hvd_step_note_close(fds);
 }
 
-void hvd_stay_ranks_told(struct hvd_stay_ranks *ranks)
+bool hvd_observed_ranks_lose(struct hvd_observed_ranks *ranks, uint32_t local_id, uint32_t *rank)
+{
+	struct rank *r = local_id < ranks->n ? &ranks->all[local_id] : NULL;
+
+	if (!r || r->exited)
+		return false;
+	r->known = r->exited = r->told = r->acknowledged = true;
+	*rank = r->rank;
+	return true;
+}
+
+void hvd_observed_ranks_deaf(struct hvd_observed_ranks *ranks)
+{
+	ranks->deaf = true;
+}
+
+void hvd_observed_ranks_told(struct hvd_observed_ranks *ranks)
 {
 	for (uint32_t i = 0; i < ranks->n; i++)
 		if (ranks->all[i].told)
 			acknowledge(&ranks->all[i]);
 }
 
-bool hvd_stay_ranks_left(const struct hvd_stay_ranks *ranks)
+bool hvd_observed_ranks_left(const struct hvd_observed_ranks *ranks)
 {
-	for (uint32_t i = 0; ranks->notes && i < ranks->n; i++)
+	for (uint32_t i = 0; !ranks->deaf && i < ranks->n; i++)
 		if (ranks->all[i].known && !ranks->all[i].acknowledged)
 			return true;
 	return false;
@@ -281,55 +275,38 @@ bool hvd_stay_ranks_left(const struct hvd_stay_ranks *ranks)
 
 /* ---- begin and end ---- */
 
-static void begin_rank(struct hvd_stay_ranks *ranks, uint32_t i)
+const char *hvd_observed_ranks_error_file(const struct hvd_observed_ranks *ranks, uint32_t local_id)
 {
-	struct rank *r = &ranks->all[i];
-
-	*r = (struct rank){.owner = ranks, .rank = ranks->opts.info->ranks[i], .local_id = i};
-	r->error = hvd_rank_error_create(ranks->opts.lines);
-	if (ranks->opts.error_files && ranks->opts.error_files[i] > 0)
-		begin_error_file(r, ranks->opts.error_files[i]);
+	return local_id < ranks->n ? hvd_evidence_file(ranks->all[local_id].evidence) : NULL;
 }
 
-static void end_rank(struct rank *r)
+struct hvd_observed_ranks *hvd_observed_ranks_create(struct event_base *base,
+						     const struct hvd_observed_ranks_opts *opts)
 {
-	forget_tap(r);
-	if (r->error_file)
-		close(event_get_fd(r->error_file));
-	free_event(&r->error_file);
-	hvd_rank_error_destroy(r->error);
-	free(r->cgroup);
-}
-
-struct hvd_stay_ranks *hvd_stay_ranks_create(struct event_base *base, const struct hvd_stay_ranks_opts *opts)
-{
-	struct hvd_stay_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
+	struct hvd_observed_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
 
 	ranks->base = base;
 	ranks->opts = *opts;
 	ranks->n = opts->info->local_size;
 	ranks->all = hvd_xcalloc(ranks->n, sizeof(*ranks->all));
 	for (uint32_t i = 0; i < ranks->n; i++)
-		begin_rank(ranks, i);
+		ranks->all[i] = (struct rank){.owner = ranks,
+					      .rank = opts->info->ranks[i],
+					      .local_id = i,
+					      .evidence = hvd_evidence_create(base, opts->lines)};
 	if (opts->lines)
 		hvd_tap_view_open(&ranks->view);
-	ranks->notes = event_new(base, opts->notes, EV_READ | EV_PERSIST, on_notes, ranks);
-	if (!ranks->notes)
-		abort();
-	event_add(ranks->notes, NULL);
 	return ranks;
 }
 
-void hvd_stay_ranks_destroy(struct hvd_stay_ranks *ranks)
+void hvd_observed_ranks_destroy(struct hvd_observed_ranks *ranks)
 {
 	if (!ranks)
 		return;
-	for (uint32_t i = 0; i < ranks->n; i++)
-		end_rank(&ranks->all[i]);
-	if (ranks->notes)
-		close(event_get_fd(ranks->notes));
-	free_event(&ranks->notes);
-	close(ranks->opts.answers);
+	for (uint32_t i = 0; i < ranks->n; i++) {
+		forget_tap(&ranks->all[i]);
+		hvd_evidence_destroy(ranks->all[i].evidence);
+	}
 	hvd_tap_view_close(&ranks->view);
 	free(ranks->all);
 	free(ranks);
@@ -349,7 +326,7 @@ static void take_spare(struct passing *p, int spare)
 	int fds[2];
 
 	while (hvd_step_note_take(spare, &note, fds) > 0) {
-		if (fds[0] < 0)
+		if (fds[0] < 0 || note.kind != HVD_STEP_TASK)
 			continue;
 		p->taps = hvd_xrealloc(p->taps, p->n + 1, sizeof(*p->taps));
 		p->waits = hvd_xrealloc(p->waits, p->n + 3, sizeof(*p->waits));
@@ -379,7 +356,15 @@ static void pass_all(struct passing *p, struct hvd_tap_view *view)
 	}
 }
 
-void hvd_stay_ranks_pass_on(int spare, struct hvd_step_tasks *tasks)
+static bool any_left(const struct passing *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->waits[i].fd >= 0)
+			return true;
+	return false;
+}
+
+void hvd_observed_ranks_pass_on(int spare, struct hvd_step_tasks *tasks)
 {
 	struct hvd_tap_view view;
 	struct passing p = {.waits = hvd_xcalloc(2, sizeof(*p.waits))};
@@ -387,7 +372,7 @@ void hvd_stay_ranks_pass_on(int spare, struct hvd_step_tasks *tasks)
 	if (hvd_tap_view_open(&view) != 0)
 		return;
 	take_spare(&p, spare);
-	while (hvd_step_tasks_left(tasks)) {
+	while (hvd_step_tasks_left(tasks) && (spare >= 0 || any_left(&p))) {
 		p.waits[p.n] = (struct pollfd){.fd = spare, .events = POLLIN};
 		p.waits[p.n + 1] = (struct pollfd){.fd = tasks->fd, .events = POLLIN};
 		if (poll(p.waits, p.n + 2, -1) < 0 && errno != EINTR)
