@@ -187,14 +187,14 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 		return;
 	}
 	/* The driver sends "end" before the plan when the user has interrupted the start. */
-	if (strcmp(type, "failed") == 0 || (!agent->planned && strcmp(type, "end") == 0)) {
+	if (agent->planned) {
+		agent->ops->message(msg, agent->arg);
+	} else if (strcmp(type, "failed") == 0 || strcmp(type, "end") == 0) {
 		hvd_err_set(&why, HVD_E_FAILED, "the launch failed");
 		fail(agent, &why);
 	} else if (strcmp(type, "misused") == 0) {
 		why.code = HVD_E_USAGE; /* the driver has said what was wrong */
 		fail(agent, &why);
-	} else if (agent->planned) {
-		agent->ops->message(msg, agent->arg);
 	} else if (strcmp(type, "probe") == 0) {
 		on_probe_order(agent, msg);
 	} else if (strcmp(type, "measure") == 0) {
@@ -265,9 +265,19 @@ static void on_drained(struct hvd_conn *conn, void *arg)
 		agent->ops->drained(agent->arg);
 }
 
+static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	(void)conn;
+	if (agent->planned)
+		agent->ops->bytes(data, len, agent->arg);
+}
+
 static void on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .drained = on_drained};
+	static const struct hvd_conn_ops ops = {
+		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
 	struct hvd_agent *agent = arg;
 	struct hvd_err why = {0};
 
@@ -433,6 +443,11 @@ void hvd_agent_send(struct hvd_agent *agent, json_t *msg)
 		hvd_conn_send(agent->conn, msg);
 	else
 		json_decref(msg);
+}
+
+struct hvd_conn *hvd_agent_conn(const struct hvd_agent *agent)
+{
+	return agent->conn;
 }
 
 bool hvd_agent_sending(const struct hvd_agent *agent)

@@ -28,17 +28,17 @@
  *                                                          answer is {"t":"measured", …}
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, with
  *                                                          "func_key":BOOL, see rank_env.h
- *              It has "relay":{"origin":I, "addr":ADDR, "up":[ADDR,…], "port":N,
- * "root":[ADDR,…], "root_port":M, "children":BOOL, "network":[ADDR,…]} where its host's ranks meet a relay: this
- * relay's number, the host's address for messages, the parent's addresses and port, the same of the root, which it
- *              connects to when the parent is lost, whether other relays connect to this one, and, where it is to
- *              listen on the network, from which addresses ranks may come (in an elastic job: none at first, see
- *              launcher/driver/agent_commands.h)
+ *              It has "relay":{"origin":I, "addr":ADDR, "children":BOOL, "up":[ADDR,…], "port":N, "network":[ADDR,…]}
+ *              where its host's ranks meet a relay: this relay's number, the host's address for messages, whether
+ *              other relays connect to this one; where its parent is another relay, that one's addresses and port; and
+ *              where it is to listen on the network, from which addresses ranks may come (in an elastic job: none at
+ *              first, see launcher/driver/agent_commands.h). Messages of bytes, in both directions, are the relay's
  *   {"t":"plan", "spare":true}                             this host takes no part in the job; all plans may have
  *                                                          "numbers" and "size" (launcher/driver/spares.h)
  *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of what the user wrote);
  *                                                          the driver has told the user why
  *   {"t":"end"}                                            end the ranks (see ranks.h)
+ *   {"t":"relay"}                                          the host's relay is to begin anew; the answer is the same
  * Those of an elastic job are in launcher/driver/node_agents.h.
  */
 #ifndef HVD_AGENT_H
@@ -66,6 +66,8 @@ struct hvd_agent_ops {
 	 * the connection is a failure, also after the plan. */
 	void (*failed)(const struct hvd_err *why, void *arg);
 	void (*drained)(void *arg); /* after the plan: all messages have left this process. May be NULL */
+	/* After the plan: a message of bytes, for the host's relay of the rendezvous. */
+	void (*bytes)(const void *data, size_t len, void *arg);
 };
 
 /* Begins to connect at once; `failed` is called when the plan has not come within the launch's start timeout. `boot`,
@@ -92,6 +94,9 @@ void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t network,
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg);
 /* Has a message not left this process yet, which still may? Then `drained` follows, or `failed`. */
 bool hvd_agent_sending(const struct hvd_agent *agent);
+
+/* The connection, for the host's relay (relay.h): valid from the plan on until `failed`, and the agent's. */
+struct hvd_conn *hvd_agent_conn(const struct hvd_agent *agent);
 
 /* The session's key; valid from the plan on, until the agent is destroyed. */
 const struct hvd_key *hvd_agent_key(const struct hvd_agent *agent);

@@ -82,8 +82,7 @@ static int try_connect(const struct sockaddr_un *name, socklen_t len, hvd_time d
 	return -1;
 }
 
-int hvd_agent_socket_connect(const char *session, uint32_t node, hvd_time deadline, int *listening,
-			     struct hvd_err *err)
+int hvd_agent_socket_connect(const char *session, uint32_t node, hvd_time deadline, int *listening, struct hvd_err *err)
 {
 	struct sockaddr_un name;
 	bool strange;
@@ -105,7 +104,8 @@ int hvd_agent_socket_connect(const char *session, uint32_t node, hvd_time deadli
 	}
 	*listening = -1;
 	hvd_err_set(err, HVD_E_TIMEOUT, "this host's node agent cannot be reached: its socket is another user's");
-	return hvd_err_hint(err, "a process of another user has taken the names of the form @hvd-agent.%s… on this host; "
-				 "ss -xlp shows which",
+	return hvd_err_hint(err,
+			    "a process of another user has taken the names of the form @hvd-agent.%s… on this host; "
+			    "ss -xlp shows which",
 			    session);
 }

@@ -50,7 +50,7 @@ struct host {
 	struct hvd_relay *relay;
 	struct hvd_observed_ranks *ranks; /* NULL before the plan, and where nobody sends notes */
 	struct hvd_rank_watch *watch;
-	struct event *drop_relay, *late, *notes, *signals[N_SIGNALS];
+	struct event *late, *notes, *signals[N_SIGNALS];
 	int key_fd, spare; /* spare: notes for the watchdog; 0 = none */
 	uint32_t ended;    /* ranks */
 	bool planned, unreachable, done, output_lost;
@@ -276,12 +276,10 @@ static void on_failed(const struct hvd_err *why, void *arg)
 {
 	struct host *host = arg;
 
-	/* The driver has said that the launch has failed since: whoever has started the ranks ends them. */
-	if (host->planned && why->code != HVD_E_NET)
-		return;
 	if (host->planned) {
 		hvd_debug(&host->resident->log, "%s: the driver is gone: %s", host->opts->info->name, why->msg);
 		host->unreachable = true;
+		hvd_relay_lost(host->relay, why);
 		settled(host);
 		if (host->opts->kind == HVD_HOST_AGENT_JSRUN)
 			hvd_shims_tell(host->shims, HVD_STEP_END, 0);
@@ -331,8 +329,15 @@ static void on_message(json_t *msg, void *arg)
 		return;
 	if (strcmp(type, "signal") == 0 && hvd_get_int(msg, "sig", 1, 64, &sig, NULL) == 0)
 		hvd_shims_tell(host->shims, HVD_STEP_SIGNAL, (int)sig);
+	else if (strcmp(type, "relay") == 0)
+		hvd_relay_again(host->relay);
 	else if (strcmp(type, "end") == 0 && host->opts->kind == HVD_HOST_AGENT_JSRUN)
 		hvd_shims_tell(host->shims, HVD_STEP_END, 0);
+}
+
+static void on_bytes(const void *data, size_t len, void *arg)
+{
+	hvd_relay_bytes(((struct host *)arg)->relay, data, len);
 }
 
 static void on_answer(json_t *msg, void *arg)
@@ -342,31 +347,16 @@ static void on_answer(json_t *msg, void *arg)
 
 /* ---- the relay ---- */
 
-static void on_drop_relay(evutil_socket_t fd, short what, void *arg)
-{
-	struct host *host = arg;
-
-	(void)fd;
-	(void)what;
-	hvd_relay_destroy(host->relay);
-	host->relay = NULL;
-}
-
-static void on_relay_lost(void *arg)
-{
-	event_active(((struct host *)arg)->drop_relay, EV_TIMEOUT, 0);
-}
-
 static bool begin_relay(struct host *host, const json_t *plan, struct hvd_err *err)
 {
 	struct hvd_relay_opts opts = {.sockets = &host->sockets,
 				      .plan = json_object_get(plan, "relay"),
 				      .boot = host->opts->boot,
 				      .info = host->opts->info,
-				      .key = hvd_agent_key(host->agent)};
+				      .agent = host->agent};
 
 	if (opts.plan)
-		host->relay = hvd_relay_create(host->base, &opts, on_relay_lost, host, &host->resident->log, err);
+		host->relay = hvd_relay_create(host->base, &opts, &host->resident->log, err);
 	hvd_relay_sockets_close(&host->sockets);
 	return !opts.plan || host->relay;
 }
@@ -392,8 +382,8 @@ static void on_starter_gone(void *arg)
 			event_base_loopbreak(host->base);
 		return;
 	}
-	/* Output of the ranks gets lost, and srun waits for ever. */
-	if (host->planned && hvd_shims_connected(host->shims) > 0)
+	/* Without slurmstepd output of the ranks gets lost, and srun waits for ever. */
+	if (host->planned && hvd_resident_orphaned(host->resident) && hvd_shims_connected(host->shims) > 0)
 		hvd_agent_send(host->agent, json_pack("{s:s, s:s}", "t", "orphan", "parent", host->parent));
 	end_soon(host, ORPHANS_SECONDS);
 	hvd_shims_expect_none(host->shims);
@@ -401,8 +391,12 @@ static void on_starter_gone(void *arg)
 
 static void begin_agent(struct host *host)
 {
-	static const struct hvd_agent_ops ops = {
-		.plan = on_plan, .spare = on_spare, .message = on_message, .failed = on_failed, .drained = on_drained};
+	static const struct hvd_agent_ops ops = {.plan = on_plan,
+						 .spare = on_spare,
+						 .message = on_message,
+						 .failed = on_failed,
+						 .drained = on_drained,
+						 .bytes = on_bytes};
 	const struct hvd_host_agent_opts *opts = host->opts;
 	const struct hvd_log *log = &host->resident->log;
 	struct hvd_err why = {0};
@@ -449,7 +443,6 @@ static void end(struct host *host)
 			event_free(host->signals[i]);
 	if (host->notes)
 		event_free(host->notes);
-	event_free(host->drop_relay);
 	event_free(host->late);
 	hvd_shims_destroy(host->shims);
 	hvd_agent_destroy(host->agent);
@@ -472,9 +465,8 @@ static void run(struct hvd_resident *self, void *arg)
 	if (!host.base)
 		return;
 	snprintf(host.parent, sizeof(host.parent), "%s", start->parent);
-	host.drop_relay = evtimer_new(host.base, on_drop_relay, &host);
 	host.late = evtimer_new(host.base, on_late, &host);
-	if (!host.drop_relay || !host.late)
+	if (!host.late)
 		return;
 	host.watch = hvd_rank_watch_create(host.base, on_answer, &host, &self->log);
 	begin_signals(&host);
@@ -517,10 +509,8 @@ pid_t hvd_host_agent_start(const struct hvd_host_agent_opts *opts, struct hvd_er
 
 	hvd_raise_nofile();
 	hvd_command_parent(start.parent);
-	if (plugin)
-		hvd_step_tasks_init(&resident.tasks, opts->start);
-	else if (opts->kind == HVD_HOST_AGENT_SRUN)
-		hvd_step_tasks_init_parent(&resident.tasks, opts->start);
+	if (plugin || opts->kind == HVD_HOST_AGENT_SRUN)
+		hvd_step_tasks_init(&resident.tasks, opts->task);
 	if (!plugin && hvd_step_notes_pair(pair) == 0) {
 		start.spare = keep[4] = pair[0];
 		resident.spare = pair[1];

@@ -34,9 +34,9 @@ struct hvd_host_agent_opts {
 	const struct hvd_boot *boot; /* these are not owned; the process gets a copy of them */
 	struct hvd_taskinfo *info;
 	const struct hvd_log *log;
-	bool notes;  /* PLUGIN: HVD_STEP_NOTES_FD, …_SPARE_FD and …_SEEN_FD are open (lib/protocol/step_note.h) */
-	pid_t start; /* PLUGIN: the first task; SRUN: slurmstepd */
-	int socket;  /* PLUGIN: a connection to the process that asks for all plans; else one that listens for shims */
+	bool notes; /* PLUGIN: HVD_STEP_NOTES_FD, …_SPARE_FD and …_SEEN_FD are open (lib/protocol/step_note.h) */
+	pid_t task; /* PLUGIN, SRUN: a task of the step on this host */
+	int socket; /* PLUGIN: a connection to the process that asks for all plans; else one that listens for shims */
 };
 
 /* Start it. Its descriptors are closed here, also after an error. Returns its pid; -1 with err set. */

@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A relay waits for its first client, or for some seconds, and connects to its parent then; clients wait meanwhile. So
- * the connections of many relays do not compete with the start of ranks that may not need them yet. From then on a
- * relay is always in one of three states: connecting (`link` is under way, or `again` will begin the next), connected,
- * or over.
- */
 #include "relay.h"
 
 #include "lib/base/xalloc.h"
@@ -22,17 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long to wait for a first client: one to three seconds. */
-#define UNUSED_SECONDS 1.0
-/* How long a parent may take to greet before the root is tried in its place: it may be stopped. */
+/* How long a parent may take to greet before the root is used in its place: it may be stopped. */
 #define PARENT_SECONDS 5.0
-/* How long the root is tried in all. */
-#define ROOT_SECONDS 30.0
-/* How long to wait before connecting to the root again: twice as long each time, up to the most. */
-#define AGAIN_SECONDS      0.1
-#define MOST_AGAIN_SECONDS 3.0
-/* A connection that has lasted so long was a good one. */
-#define LASTING_NS 2000000000LL
+/* How long a relay that the root has refused waits until it begins anew. */
+#define AGAIN_SECONDS 1
 /* Descriptors that a rank of PyTorch may need here, and those for all else. */
 #define RANK_FDS  4
 #define OTHER_FDS 256
@@ -43,25 +30,18 @@ struct hvd_relay {
 	struct event_base *base;
 	const struct hvd_boot *boot;
 	const struct hvd_taskinfo *info;
+	struct hvd_agent *agent;
 	struct hvd_log log; /* which names this host in front of each message */
 	const struct hvd_log *said;
 	struct hvd_session session;
-	struct hvd_boot up, root; /* of these only the addresses, and the port */
+	struct hvd_boot up; /* the parent: of this only the addresses, and the port. No address: there is none */
 	struct hvd_rv_access *access;
 	struct hvd_rv *rv;
 	struct hvd_pending *pending;      /* NULL: no other relay connects to this one */
-	struct hvd_relay_sockets sockets; /* from which nothing was accepted yet */
-	bool parent;                      /* other relays connect to this one */
-	struct event *first[3];           /* tell that a client, or a relay below, comes */
-	struct hvd_link *link;
-	struct event *again;
-	bool to_root, connected;
-	unsigned tries;    /* since a connection has lasted */
-	hvd_time since;    /* of the last connection */
-	hvd_time deadline; /* for a connection to the root */
-	struct hvd_err why;
-	void (*lost)(void *arg);
-	void *arg;
+	struct hvd_relay_sockets sockets; /* only that for relays below, until it is used */
+	struct hvd_link *link;            /* to the parent */
+	struct event *again;              /* goes over to the root, or begins anew there */
+	bool to_root, lost;               /* it has gone over; there is no root any longer */
 };
 
 static void on_log(enum hvd_log_level level, const char *text, void *arg)
@@ -125,91 +105,41 @@ void hvd_relay_offer(struct hvd_agent *agent, const struct hvd_boot *boot, const
 
 /* ---- the connection to the parent ---- */
 
-static void give_up(struct hvd_relay *relay)
+void hvd_relay_lost(struct hvd_relay *relay, const struct hvd_err *why)
 {
 	struct hvd_rv_stats stats;
-	char *waits = hvd_rv_tcpstore_waits(relay->rv, 1);
+	char *waits;
 
+	if (!relay || relay->lost)
+		return;
+	relay->lost = true;
+	event_del(relay->again);
+	waits = hvd_rv_tcpstore_waits(relay->rv, 1);
 	hvd_rv_stats(relay->rv, &stats);
 	/* That the rendezvous ends before the last rank is normal, if that has no use for it any more. */
 	if (waits || stats.waiting_now)
-		hvd_error(&relay->log, "the rendezvous is lost, and ranks wait for others there: %s", relay->why.msg);
+		hvd_error(&relay->log, "the rendezvous is lost, and ranks wait for others there: %s", why->msg);
 	else
-		hvd_debug(&relay->log, "the rendezvous has ended: %s", relay->why.msg);
+		hvd_debug(&relay->log, "the rendezvous has ended: %s", why->msg);
 	free(waits);
 	hvd_rv_relay_up(relay->rv, NULL);
-	if (relay->lost)
-		relay->lost(relay->arg);
+	hvd_rv_keep(relay->rv, NULL, 0);
+}
+
+void hvd_relay_bytes(struct hvd_relay *relay, const void *data, size_t len)
+{
+	if (relay && relay->to_root && !relay->lost)
+		hvd_rv_relay_bytes(relay->rv, data, len);
 }
 
 static void take_children(struct hvd_relay *relay);
 
-static void on_up(struct hvd_conn *conn, void *arg)
+static void use_root(struct hvd_relay *relay)
 {
-	struct hvd_relay *relay = arg;
-
-	relay->since = hvd_now();
-	relay->connected = true;
-	hvd_conn_watch_host(conn);
-	hvd_rv_relay_up(relay->rv, conn);
-	if (relay->parent && relay->sockets.children_port)
-		take_children(relay);
-}
-
-static void set_deadline(struct hvd_relay *relay)
-{
-	double most = relay->boot->timeout;
-
-	relay->deadline = hvd_deadline_in(most < ROOT_SECONDS ? most : ROOT_SECONDS);
-}
-
-/* Connect again: at once, then at growing intervals; or give up. */
-static void try_again(struct hvd_relay *relay)
-{
-	double wait = relay->tries == 0 ? 0 : AGAIN_SECONDS * (double)(1U << (relay->tries < 8 ? relay->tries : 8));
-	struct timeval tv;
-
-	if (hvd_left(relay->deadline) <= 0) {
-		give_up(relay);
-		return;
-	}
-	relay->tries++;
-	tv = hvd_left_tv(hvd_deadline_in(wait < MOST_AGAIN_SECONDS ? wait : MOST_AGAIN_SECONDS));
-	evtimer_add(relay->again, &tv);
-}
-
-static void on_down(const struct hvd_err *why, void *arg)
-{
-	struct hvd_relay *relay = arg;
-
-	relay->why = *why;
-	if (relay->to_root && hvd_link_refused(relay->link)) {
-		give_up(relay);
-		return;
-	}
-	if (!relay->to_root)
-		hvd_verbose(&relay->log, "connecting to the rendezvous itself, not to the relay above: %s", why->msg);
-	/* A root that is stopped, or whose host is overloaded, may go on: it is there as long as it takes connections.
-	 */
-	if (relay->to_root && hvd_link_mute(relay->link))
-		set_deadline(relay);
 	relay->to_root = true;
-	try_again(relay);
+	hvd_rv_relay_share(relay->rv, hvd_agent_conn(relay->agent));
+	take_children(relay);
 }
-
-static void connect_up(struct hvd_relay *relay)
-{
-	hvd_time deadline = relay->deadline;
-
-	if (!relay->to_root)
-		deadline = hvd_earlier(deadline, hvd_deadline_in(PARENT_SECONDS));
-	hvd_link_destroy(relay->link);
-	relay->link = hvd_link_create(relay->base, relay->to_root ? &relay->root : &relay->up, &relay->session,
-				      deadline, on_up, on_down, relay);
-	hvd_link_name(relay->link, relay->to_root ? "the rendezvous" : "the relay above");
-}
-
-static void begin(struct hvd_relay *relay);
 
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
@@ -217,38 +147,75 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (relay->first[0])
-		begin(relay);
-	else
-		connect_up(relay);
+	if (relay->to_root)
+		hvd_agent_send(relay->agent, json_pack("{s:s}", "t", "relay"));
+	use_root(relay);
 }
 
-static void on_parent_lost(void *arg)
+void hvd_relay_again(struct hvd_relay *relay)
+{
+	if (relay && relay->to_root && !relay->lost)
+		evtimer_add(relay->again, &(struct timeval){.tv_sec = AGAIN_SECONDS});
+}
+
+/* Not from within the server's call. */
+static void go_to_root(struct hvd_relay *relay)
+{
+	if (!relay->lost && !relay->to_root)
+		evtimer_add(relay->again, &(struct timeval){0});
+}
+
+static void on_up(struct hvd_conn *conn, void *arg)
 {
 	struct hvd_relay *relay = arg;
 
-	hvd_debug(&relay->log, "the connection to the rendezvous has ended; connecting again");
-	hvd_err_set(&relay->why, HVD_E_NET, "its connections end at once");
-	relay->to_root = true;
-	relay->connected = false;
-	if (hvd_now() - relay->since > LASTING_NS) {
-		relay->tries = 0;
-		set_deadline(relay);
+	if (relay->lost || relay->to_root) {
+		hvd_conn_free(conn);
+		return;
 	}
-	try_again(relay);
+	hvd_rv_relay_up(relay->rv, conn);
+	take_children(relay);
+}
+
+static void on_down(const struct hvd_err *why, void *arg)
+{
+	struct hvd_relay *relay = arg;
+
+	hvd_verbose(&relay->log, "using the connection to the rendezvous itself, not the relay above: %s", why->msg);
+	go_to_root(relay);
+}
+
+/* The root breaks the protocol, or another relay has ended. */
+static void on_parent_lost(void *arg)
+{
+	struct hvd_relay *relay = arg;
+	struct hvd_err why = {0};
+
+	if (relay->to_root) {
+		hvd_err_set(&why, HVD_E_PROTO, "its messages are not understood");
+		hvd_relay_lost(relay, &why);
+		return;
+	}
+	hvd_debug(&relay->log, "the connection to the relay above has ended; using that to the rendezvous itself");
+	go_to_root(relay);
+}
+
+static void connect_up(struct hvd_relay *relay)
+{
+	if (relay->up.n_addrs == 0) {
+		use_root(relay);
+		return;
+	}
+	relay->link = hvd_link_create(relay->base, &relay->up, &relay->session, hvd_deadline_in(PARENT_SECONDS), on_up,
+				      on_down, relay);
+	hvd_link_name(relay->link, "the relay above");
 }
 
 /* ---- relays below ---- */
 
-/* What a relay below sends could go nowhere while there is no parent: it connects to the root. */
 static void on_proven(struct hvd_conn *conn, void *arg)
 {
-	const struct hvd_relay *relay = arg;
-
-	if (relay->connected)
-		hvd_rv_relay_take(relay->rv, conn);
-	else
-		hvd_conn_free(conn);
+	hvd_rv_relay_take(((const struct hvd_relay *)arg)->rv, conn);
 }
 
 static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
@@ -274,64 +241,14 @@ static void take_children(struct hvd_relay *relay)
 		.proven = on_proven, .refused = on_refused, .dropped = on_refused, .full = on_full};
 	struct hvd_err why = {0};
 
+	if (!relay->sockets.children_port)
+		return;
 	relay->pending = hvd_pending_create(relay->base, relay->sockets.children, &relay->session, MAX_PENDING, &ops,
 					    relay, &why);
 	if (relay->pending)
 		relay->sockets.children_port = 0;
 	else
 		hvd_log_err(&relay->log, &why);
-}
-
-/* ---- the first client ---- */
-
-static void forget_events(struct hvd_relay *relay)
-{
-	for (size_t i = 0; i < sizeof(relay->first) / sizeof(relay->first[0]); i++) {
-		if (relay->first[i])
-			event_free(relay->first[i]);
-		relay->first[i] = NULL;
-	}
-}
-
-static void begin(struct hvd_relay *relay)
-{
-	forget_events(relay);
-	evtimer_del(relay->again);
-	hvd_rv_listen_fd(relay->rv, relay->sockets.fd);
-	if (relay->sockets.network_port)
-		hvd_rv_listen_fd(relay->rv, relay->sockets.network);
-	relay->sockets.port = relay->sockets.network_port = 0;
-	set_deadline(relay);
-	connect_up(relay);
-}
-
-static void on_first(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	begin(arg);
-}
-
-static void await_at(struct hvd_relay *relay, size_t i, int fd)
-{
-	relay->first[i] = event_new(relay->base, fd, EV_READ, on_first, relay);
-	event_add(relay->first[i], NULL);
-}
-
-/* Takes the sockets. */
-static void await_first(struct hvd_relay *relay, struct hvd_relay_sockets *sockets, uint32_t origin)
-{
-	/* Relays that nobody uses do not all connect at the same time. */
-	struct timeval tv = hvd_left_tv(hvd_deadline_in(UNUSED_SECONDS + (double)(origin % 64) / 32));
-
-	evtimer_add(relay->again, &tv);
-	relay->sockets = *sockets;
-	*sockets = (struct hvd_relay_sockets){0};
-	await_at(relay, 0, relay->sockets.fd);
-	if (relay->sockets.network_port)
-		await_at(relay, 1, relay->sockets.network);
-	if (relay->sockets.children_port)
-		await_at(relay, 2, relay->sockets.children);
 }
 
 /* ---- ranks of other hosts ---- */
@@ -354,40 +271,40 @@ void hvd_relay_network(struct hvd_relay *relay, const json_t *msg)
 
 /* ---- begin and end ---- */
 
-static int read_addrs(const json_t *plan, const char *addrs, const char *port, struct hvd_boot *out,
-		      struct hvd_err *err)
+static int read_parent(const json_t *plan, struct hvd_boot *out, struct hvd_err *err)
 {
 	struct hvd_addr *list;
-	size_t n = hvd_get_addrs(plan, addrs, &list);
-	int64_t number = 0;
+	int64_t port;
+	size_t n;
 
+	if (!json_object_get(plan, "up"))
+		return 0;
+	n = hvd_get_addrs(plan, "up", &list);
 	out->n_addrs = n < HVD_BOOT_MAX_ADDRS ? (unsigned)n : HVD_BOOT_MAX_ADDRS;
 	for (unsigned i = 0; i < out->n_addrs; i++)
 		out->addrs[i] = list[i];
 	free(list);
 	if (n == 0)
-		return hvd_err_set(err, HVD_E_PROTO, "the plan has no address of this host's rendezvous");
-	if (hvd_get_int(plan, port, 1, 65535, &number, err) != 0)
+		return hvd_err_set(err, HVD_E_PROTO, "the plan has no address of the relay above");
+	if (hvd_get_int(plan, "port", 1, 65535, &port, err) != 0)
 		return -1;
-	out->port = (in_port_t)number;
+	out->port = (in_port_t)port;
 	return 0;
 }
 
-static int serve(struct hvd_relay *relay, const struct hvd_relay_opts *opts, struct hvd_err *err)
+static int make_server(struct hvd_relay *relay, const json_t *plan, struct hvd_err *err)
 {
 	struct hvd_rv_config cfg;
 	const char *addr;
 	int64_t origin;
 
 	hvd_rv_config_init(&cfg);
-	if (hvd_get_int(opts->plan, "origin", 0, UINT32_MAX, &origin, err) != 0 ||
-	    hvd_get_str(opts->plan, "addr", HVD_ADDR_TEXT, &addr, err) != 0 ||
-	    read_addrs(opts->plan, "up", "port", &relay->up, err) != 0 ||
-	    read_addrs(opts->plan, "root", "root_port", &relay->root, err) != 0)
+	if (hvd_get_int(plan, "origin", 0, UINT32_MAX, &origin, err) != 0 ||
+	    hvd_get_str(plan, "addr", HVD_ADDR_TEXT, &addr, err) != 0 || read_parent(plan, &relay->up, err) != 0)
 		return -1;
 	hvd_addr_parse(addr, &cfg.relay_addr);
 	relay->access = hvd_rv_access_create();
-	open_to(relay, opts->plan, "network");
+	open_to(relay, plan, "network");
 	cfg.access = relay->access;
 	cfg.tcpstore = true;
 	cfg.relay = true;
@@ -395,21 +312,33 @@ static int serve(struct hvd_relay *relay, const struct hvd_relay_opts *opts, str
 	cfg.parent_lost = on_parent_lost;
 	cfg.parent_lost_arg = relay;
 	relay->rv = hvd_rv_create(relay->base, &cfg, &relay->log, err);
-	if (!relay->rv)
-		return -1;
-	if (!json_object_get(opts->plan, "network"))
-		close_socket(&opts->sockets->network_port, opts->sockets->network);
-	relay->parent = json_is_true(json_object_get(opts->plan, "children"));
-	if (!opts->sockets->port || (relay->parent && !opts->sockets->children_port))
+	return relay->rv ? 0 : -1;
+}
+
+/* Listen where the plan says; what is not wanted is closed by the caller. */
+static int take_sockets(struct hvd_relay *relay, const json_t *plan, struct hvd_relay_sockets *sockets,
+			struct hvd_err *err)
+{
+	bool children = json_is_true(json_object_get(plan, "children"));
+
+	if (!sockets->port || (children && !sockets->children_port))
 		return hvd_err_set(err, HVD_E_PROTO, "the plan has a relay here, where no port is open for it");
-	if (!relay->parent)
-		close_socket(&opts->sockets->children_port, opts->sockets->children);
-	await_first(relay, opts->sockets, cfg.origin);
+	hvd_rv_listen_fd(relay->rv, sockets->fd);
+	sockets->port = 0;
+	if (sockets->network_port && json_object_get(plan, "network")) {
+		hvd_rv_listen_fd(relay->rv, sockets->network);
+		sockets->network_port = 0;
+	}
+	if (children) {
+		relay->sockets.children = sockets->children;
+		relay->sockets.children_port = sockets->children_port;
+		sockets->children_port = 0;
+	}
 	return 0;
 }
 
-struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts, void (*lost)(void *arg),
-				   void *arg, const struct hvd_log *log, struct hvd_err *err)
+struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts,
+				   const struct hvd_log *log, struct hvd_err *err)
 {
 	struct hvd_relay *relay = hvd_xcalloc(1, sizeof(*relay));
 	int rc;
@@ -417,21 +346,19 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_rel
 	relay->base = base;
 	relay->boot = opts->boot;
 	relay->info = opts->info;
+	relay->agent = opts->agent;
 	relay->log = (struct hvd_log){.level = log ? log->level : HVD_LOG_ERROR, .sink = on_log, .arg = relay};
 	relay->said = log;
-	relay->lost = lost;
-	relay->arg = arg;
 	relay->again = evtimer_new(base, on_again, relay);
-	hvd_rv_service_relay_session(opts->key, opts->boot->session, &relay->session);
-	rc = serve(relay, opts, err);
+	hvd_rv_service_relay_session(hvd_agent_key(opts->agent), opts->boot->session, &relay->session);
+	rc = make_server(relay, opts->plan, err) == 0 ? take_sockets(relay, opts->plan, opts->sockets, err) : -1;
 	hvd_relay_sockets_close(opts->sockets);
 	if (rc != 0) {
 		hvd_relay_destroy(relay);
 		hvd_err_prefix(err, "cannot start the relay of the rendezvous");
 		return NULL;
 	}
-	relay->to_root =
-		relay->up.port == relay->root.port && hvd_addr_equal(&relay->up.addrs[0], &relay->root.addrs[0]);
+	connect_up(relay);
 	return relay;
 }
 
@@ -439,7 +366,6 @@ void hvd_relay_destroy(struct hvd_relay *relay)
 {
 	if (!relay)
 		return;
-	forget_events(relay);
 	hvd_relay_sockets_close(&relay->sockets);
 	hvd_link_destroy(relay->link);
 	hvd_pending_destroy(relay->pending);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * relay.h - a host's relay of the rendezvous: a server (lib/rendezvous/server.h) for the host's ranks over loopback,
- * which has a connection to its parent.
+ * which reaches the root by the agent's connection to the driver, or by another relay.
  *
  * The node agent opens the sockets before it registers, so that the plan can name their ports, and ranks can connect
  * from the first moment on: they wait in the kernel's queue. The relay runs in the agent's event loop. Only this user's
@@ -9,17 +9,14 @@
  * belong to the launch (lib/protocol/handshake.h), and so does this relay to its parent, with a key that is derived
  * from the launch's. The relay of rank 0's host may listen on the network, too (launcher/driver/relays.h).
  *
- * A relay that has lost its parent connects to the root, again and again for half a minute, or as long as the launch's
- * start may take if that is less. A root that refuses the connection has ended, so there is nothing to wait for; one
- * that takes the connection and says nothing may be stopped, and is waited for. When there is no root the relay closes
- * its clients' connections, and says so where ranks waited.
+ * A relay that has lost its parent, or does not reach it, goes over to the agent's connection. When that has ended
+ * there is no root any longer: the relay closes its clients' connections, and says so where ranks waited.
  */
 #ifndef HVD_RELAY_H
 #define HVD_RELAY_H
 
 #include "agent.h"
 #include "lib/base/err.h"
-#include "lib/base/key.h"
 #include "lib/base/log.h"
 #include "lib/protocol/boot.h"
 #include "taskinfo.h"
@@ -46,20 +43,25 @@ struct hvd_relay_opts {
 	const json_t *plan; /* "relay" of the plan, see agent.h; not used after the call */
 	const struct hvd_boot *boot;
 	const struct hvd_taskinfo *info;
-	const struct hvd_key *key; /* of the session; copied */
+	struct hvd_agent *agent; /* which has its plan */
 };
 
 struct hvd_relay;
 
+/* Serve. `boot`, `info`, `agent` and `log` must outlive the relay. NULL with err set. */
+struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts,
+				   const struct hvd_log *log, struct hvd_err *err);
+void hvd_relay_destroy(struct hvd_relay *relay); /* NULL is fine */
+
+/* A message of bytes has come by the agent's connection; or that has ended, for this reason: there will be no root any
+ * longer. NULL is fine. */
+void hvd_relay_bytes(struct hvd_relay *relay, const void *data, size_t len);
+void hvd_relay_lost(struct hvd_relay *relay, const struct hvd_err *why);
+/* A message "relay" has come (launcher/driver/node_agents.h): begin anew, a moment later. NULL is fine. */
+void hvd_relay_again(struct hvd_relay *relay);
+
 /* From now on ranks at these addresses, and no others, may come over the network: "addrs" of a message "network"
  * (launcher/driver/agent_commands.h). For a relay whose plan has "network". */
 void hvd_relay_network(struct hvd_relay *relay, const json_t *msg);
-
-/* Serve, and connect when the first client comes, or some seconds later. `boot`, `info` and `log` must outlive the
- * relay. `lost` (may be NULL) is called once, from the event loop, when there will be no parent any more. NULL with err
- * set. */
-struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts, void (*lost)(void *arg),
-				   void *arg, const struct hvd_log *log, struct hvd_err *err);
-void hvd_relay_destroy(struct hvd_relay *relay); /* not from within `lost`; NULL is fine */
 
 #endif

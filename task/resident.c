@@ -101,6 +101,11 @@ bool hvd_resident_tasks_over(struct hvd_resident *self)
 	return true;
 }
 
+bool hvd_resident_orphaned(const struct hvd_resident *self)
+{
+	return self->tasks.orphaned;
+}
+
 void hvd_resident_unwatch(struct hvd_resident *self)
 {
 	event_free(self->ended);

@@ -67,6 +67,8 @@ void hvd_resident_detach(struct hvd_resident *self);
 void hvd_resident_watch(struct hvd_resident *self, struct event_base *base, void (*over)(void *arg), void *arg);
 /* From the event loop: have all tasks ended by now? Then `over` follows. */
 bool hvd_resident_tasks_over(struct hvd_resident *self);
+/* Has what had started the tasks ended before them? */
+bool hvd_resident_orphaned(const struct hvd_resident *self);
 /* When the event loop has ended: watch no longer. */
 void hvd_resident_unwatch(struct hvd_resident *self);
 

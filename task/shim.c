@@ -29,8 +29,8 @@
 #define LAST_WORDS_MS 100
 /* How much longer than the start timeout to wait for the agent, which keeps that timeout itself. */
 #define EXTRA_SECONDS 10.0
-/* How long the agent may take to see the end of a rank: munged and the driver may be slow. */
-#define SEEN_SECONDS 5.0
+/* How long the agent may take to see the end of a rank. */
+#define SEEN_SECONDS 2.0
 #define NOT_STARTED  (127 << 8) /* the wait status of a rank that could not be started, as a shell has it */
 
 /* A shim, or the process that gets the plans of all ranks of a host. */
@@ -198,7 +198,7 @@ int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info,
 					    .info = info,
 					    .log = log,
 					    .notes = notes,
-					    .start = getppid()};
+					    .task = getppid()};
 	struct hvd_err err = {0};
 	int pair[2], status;
 
@@ -227,7 +227,7 @@ static int find_agent(struct shim *shim, struct hvd_err *err)
 {
 	hvd_time deadline = hvd_deadline_in(shim->boot->timeout);
 	struct hvd_host_agent_opts agent = {
-		.kind = shim->opts->kind, .boot = shim->boot, .info = shim->info, .log = shim->log, .start = getppid()};
+		.kind = shim->opts->kind, .boot = shim->boot, .info = shim->info, .log = shim->log, .task = getpid()};
 
 	shim->agent = hvd_agent_socket_connect(shim->boot->session, shim->info->node, deadline, &agent.socket, err);
 	if (shim->agent < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shims.h - the connections of a node agent to the processes on its host that ask it for plans: rank shims, or the first
- * task of a host under srun --hvd. lib/protocol/step_note.h has the messages.
+ * shims.h - the connections of a node agent to the processes on its host that ask it for plans: rank shims, or the
+ * first task of a host under srun --hvd. lib/protocol/step_note.h has the messages.
  *
  * The plan that is sent to them is a JSON object behind a descriptor:
  *
@@ -36,11 +36,12 @@ struct hvd_shims_ops {
 /* `expected`: how many processes will ask. `listening` (taken; -1 = none) is where they connect. */
 struct hvd_shims *hvd_shims_create(struct event_base *base, uint32_t expected, int listening,
 				   const struct hvd_shims_ops *ops, void *arg);
-void hvd_shims_destroy(struct hvd_shims *shims); /* closes all; NULL is fine */
+void hvd_shims_destroy(struct hvd_shims *shims);     /* closes all; NULL is fine */
 void hvd_shims_add(struct hvd_shims *shims, int fd); /* a connection; taken */
 void hvd_shims_expect_none(struct hvd_shims *shims);
 
-/* Answer all that have asked, and those that will: by the plan of all ranks of the host, which is copied, and the key of
+/* Answer all that have asked, and those that will: by the plan of all ranks of the host, which is copied, and the key
+ * of
  * --run-func (0 = there is none; not owned) … */
 void hvd_shims_answer(struct hvd_shims *shims, const json_t *plan, int key_fd);
 /* … or by the status to end with. */

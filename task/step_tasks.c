@@ -134,11 +134,6 @@ void hvd_step_tasks_init(struct hvd_step_tasks *tasks, pid_t task)
 		tasks->parent = 0;
 }
 
-void hvd_step_tasks_init_parent(struct hvd_step_tasks *tasks, pid_t parent)
-{
-	*tasks = (struct hvd_step_tasks){.parent = parent};
-}
-
 static int open_timer(void)
 {
 	struct itimerspec every = {{.tv_nsec = TICK_NS}, {.tv_nsec = TICK_NS}};
@@ -167,10 +162,8 @@ int hvd_step_tasks_open(struct hvd_step_tasks *tasks, struct hvd_err *err)
 	if (tasks->parent) {
 		int parent = tasks->ticks ? -1 : open_pid(tasks->parent);
 
-		if (parent >= 0 || (tasks->ticks && runs(tasks, 0)))
+		if (parent >= 0 || tasks->ticks)
 			add(tasks, 0, parent);
-		else
-			tasks->orphaned = !tasks->task;
 	}
 	find_others(tasks);
 	return 0;

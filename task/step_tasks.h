@@ -23,18 +23,16 @@
 struct hvd_step_tasks {
 	int fd; /* for poll(2), once open: readable when a task may have ended; then call hvd_step_tasks_left() */
 	/* Private: */
-	pid_t task, parent, session; /* task 0: only the parent counts; parent 0: nothing is known of other tasks */
+	pid_t task, parent, session; /* task 0: there always are tasks; parent 0: nothing is known of other tasks */
 	struct hvd_step_task *all;
 	size_t n;
-	bool orphaned;
-	bool ticks; /* fd is a timer: there are no pidfds */
+	bool orphaned; /* what has started them has ended */
+	bool ticks;    /* fd is a timer: there are no pidfds */
 };
 
-/* The task `task`, which runs, and those beside it. It may have ended when the others are looked for. */
+/* The task `task`, which runs, and those beside it. It may have ended when the others are looked for. In a struct that
+ * is zeroed instead there are tasks for ever. */
 void hvd_step_tasks_init(struct hvd_step_tasks *tasks, pid_t task);
-/* Not tasks, but the process that has started them: there are tasks for as long as it runs. In a struct that is zeroed,
- * and opened, there always are. */
-void hvd_step_tasks_init_parent(struct hvd_step_tasks *tasks, pid_t parent);
 /* Watch all that run now, in this process: one that is forked after the call calls it, too, on a copy from before. -1
  * with err set: no descriptor is left; then nothing is watched. */
 int hvd_step_tasks_open(struct hvd_step_tasks *tasks, struct hvd_err *err);

@@ -176,10 +176,10 @@ static int start_relay(struct supervisor *sup, const json_t *plan, struct hvd_er
 				      .plan = json_object_get(plan, "relay"),
 				      .boot = sup->boot,
 				      .info = sup->info,
-				      .key = hvd_agent_key(sup->agent)};
+				      .agent = sup->agent};
 
 	if (opts.plan)
-		sup->relay = hvd_relay_create(sup->base, &opts, NULL, NULL, sup->log, err);
+		sup->relay = hvd_relay_create(sup->base, &opts, sup->log, err);
 	hvd_relay_sockets_close(&sup->sockets);
 	return opts.plan && !sup->relay ? -1 : 0;
 }
@@ -219,6 +219,17 @@ static void start_worker(struct supervisor *sup, const json_t *msg)
 		not_started(sup, (int)worker, &why);
 }
 
+static void on_failed(const struct hvd_err *why, void *arg);
+
+/* Since the start; the driver has said why. */
+static void launch_failed(struct supervisor *sup, const char *type)
+{
+	struct hvd_err why = {0};
+
+	hvd_err_set(&why, strcmp(type, "misused") == 0 ? HVD_E_USAGE : HVD_E_FAILED, "the launch failed");
+	on_failed(&why, sup);
+}
+
 static void on_message(json_t *msg, void *arg)
 {
 	struct supervisor *sup = arg;
@@ -227,7 +238,9 @@ static void on_message(json_t *msg, void *arg)
 
 	if (!sup->ranks || hvd_rank_watch_message(sup->opts.watch, msg) || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
-	if (strcmp(type, "end") == 0)
+	if (strcmp(type, "failed") == 0 || strcmp(type, "misused") == 0)
+		launch_failed(sup, type);
+	else if (strcmp(type, "end") == 0)
 		hvd_ranks_end_told(sup->ranks);
 	else if (strcmp(type, "ping") == 0)
 		hvd_agent_send(sup->agent, json_pack("{s:s}", "t", "pong"));
@@ -235,6 +248,8 @@ static void on_message(json_t *msg, void *arg)
 		start_worker(sup, msg);
 	else if (strcmp(type, "notify") == 0 && sup->notify)
 		hvd_worker_notify_pass(sup->notify, msg);
+	else if (strcmp(type, "relay") == 0)
+		hvd_relay_again(sup->relay);
 	else if (strcmp(type, "network") == 0 && sup->relay)
 		hvd_relay_network(sup->relay, msg);
 	else if (strcmp(type, "kill-connections") == 0)
@@ -246,12 +261,19 @@ static void on_message(json_t *msg, void *arg)
 		hvd_ranks_signal(sup->ranks, (int)sig);
 }
 
+static void on_bytes(const void *data, size_t len, void *arg)
+{
+	hvd_relay_bytes(((struct supervisor *)arg)->relay, data, len);
+}
+
 static void on_failed(const struct hvd_err *why, void *arg)
 {
 	struct supervisor *sup = arg;
 
 	if (sup->status == 0)
 		sup->status = hvd_err_status(why);
+	if (why->code == HVD_E_NET)
+		hvd_relay_lost(sup->relay, why);
 	if (sup->ranks) {
 		hvd_verbose(sup->log, "%s: ending the ranks: %s", sup->info->name, why->msg);
 		hvd_ranks_end(sup->ranks);
@@ -316,7 +338,7 @@ static void prepare(struct supervisor *sup)
 static int run(struct supervisor *sup, const struct hvd_boot *boot, const struct hvd_err *refusal)
 {
 	static const struct hvd_agent_ops ops = {
-		.plan = on_plan, .spare = on_spare, .message = on_message, .failed = on_failed};
+		.plan = on_plan, .spare = on_spare, .message = on_message, .failed = on_failed, .bytes = on_bytes};
 	struct event *signals[N_CAUGHT];
 	struct hvd_err why = {0};
 

@@ -97,8 +97,10 @@ static void admit(struct hvd_node_agents *agents, uint32_t h)
 		return;
 	relay = hvd_plan_relay(&agents->plan, &agents->table, h);
 	msg = json_pack("{s:s, s:[], s:b, s:b}", "t", "plan", "ranks", "stay", 1, "func_key", agents->opts->func_key);
-	if (relay)
+	if (relay) {
 		json_object_set_new(msg, "relay", relay);
+		hvd_client_relay(host->client, agents->service.rv);
+	}
 	hvd_conn_send(host->client->conn, msg);
 	hvd_verbose(agents->log, "%s can be used", host->name);
 	agents->ops->admitted(h, agents->arg);
@@ -134,19 +136,15 @@ static bool own_hosts(const struct hvd_node_agents *agents)
 /* Are relays used? Then the rendezvous is closed to the network. */
 static void decide_relays(struct hvd_node_agents *agents, enum hvd_stage least)
 {
-	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, own_hosts(agents),
-			&agents->service.endpoints, agents->log);
+	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, own_hosts(agents), agents->log);
 	if (agents->plan.relays.used)
 		hvd_rv_service_seclude(&agents->service);
-	else
-		hvd_rv_service_no_relays(&agents->service);
 }
 
 /* May hosts do without the rendezvous itself? */
 static void expect_relays(struct hvd_node_agents *agents)
 {
-	agents->plan.by_relays = hvd_relays_possible(agents->opts, &agents->table, HVD_STAGE_REGISTERED,
-						     &agents->service.endpoints, NULL) == 0;
+	agents->plan.by_relays = hvd_relays_possible(agents->opts, &agents->table, HVD_STAGE_REGISTERED, NULL) == 0;
 }
 
 /* Which hosts are in, and their networks; as hvd_plan_make(). */
@@ -255,8 +253,6 @@ static void open_rendezvous(struct hvd_node_agents *agents)
 	struct hvd_err why = {0};
 
 	hvd_verbose(agents->log, "the rendezvous runs on %s, with the driver", agents->self.host);
-	if (hvd_relays_wanted(agents->opts))
-		hvd_rv_service_relays(&agents->service, agents->session->id);
 	if (hvd_rv_service_open(&agents->service, agents->base, &agents->session->key, &agents->self,
 				agents->opts->port_lo, agents->opts->port_hi, own, agents->log, &why) != 0 ||
 	    (agents->ops->opened && agents->ops->opened(agents->service.rv, agents->arg, &why) != 0))

@@ -118,6 +118,12 @@ static void on_cannot(struct hvd_node_agents *agents, struct hvd_client *cl, con
 		hvd_node_agents_fail(agents, &why);
 }
 
+static void on_relay(struct hvd_node_agents *agents, struct hvd_client *cl)
+{
+	if (cl->role == HVD_ROLE_AGENT && hvd_relays_at(&agents->plan.relays, cl->host))
+		hvd_client_relay(cl, agents->service.rv);
+}
+
 static void on_refused(struct hvd_node_agents *agents, const struct hvd_client *cl, const json_t *msg)
 {
 	if (agents->init_watch && cl->host < agents->table.n && agents->table.hosts[cl->host].node.name)
@@ -145,6 +151,8 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 		hvd_progress_message(agents->rank_progress, cl, msg);
 	else if (strcmp(type, "stacks") == 0)
 		hvd_stacks_message(agents->stacks, cl, msg);
+	else if (strcmp(type, "relay") == 0)
+		on_relay(agents, cl);
 	else if (strcmp(type, "refused") == 0)
 		on_refused(agents, cl, msg);
 	else

@@ -6,6 +6,7 @@
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
 #include "lib/protocol/pending.h"
+#include "lib/rendezvous/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,8 @@ static void take_out(struct list *list, struct hvd_client *cl)
 
 static void drop(struct hvd_client *cl)
 {
+	if (cl->relay)
+		hvd_rv_child_over(cl->relay);
 	take_out(&cl->owner->proven, cl);
 	free(cl);
 }
@@ -90,6 +93,44 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	cl->owner->ops->message(cl, msg, cl->owner->arg);
 }
 
+/* ---- the relay of its host ---- */
+
+/* What comes of one that was dropped is passed over. */
+static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	struct hvd_client *cl = arg;
+
+	(void)conn;
+	if (cl->relay)
+		hvd_rv_child_bytes(cl->relay, data, len);
+}
+
+static void on_drained(struct hvd_conn *conn, void *arg)
+{
+	struct hvd_client *cl = arg;
+
+	(void)conn;
+	if (cl->relay)
+		hvd_rv_child_drained(cl->relay);
+}
+
+static void on_dropped(bool broken, void *arg)
+{
+	struct hvd_client *cl = arg;
+
+	cl->relay = NULL;
+	if (broken)
+		hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "relay"));
+}
+
+void hvd_client_relay(struct hvd_client *cl, struct hvd_rv *rv)
+{
+	if (!cl->relay)
+		cl->relay = hvd_rv_child_share(rv, cl->conn, on_dropped, cl);
+}
+
+/* ---- connections ---- */
+
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
 	struct hvd_client *cl = arg;
@@ -107,7 +148,8 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 static void on_proven(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
+	static const struct hvd_conn_ops ops = {
+		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
 	struct hvd_clients *cls = arg;
 	struct hvd_client *cl = hvd_xcalloc(1, sizeof(*cl));
 
@@ -139,7 +181,7 @@ static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, v
 		hvd_warn(cls->log, "more refused connections are not told of");
 }
 
-static void on_dropped(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+static void on_unproven(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
 {
 	struct hvd_clients *cls = arg;
 	char peer[HVD_ADDR_TEXT];
@@ -188,7 +230,7 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 				       in_port_t lo, in_port_t hi, const struct hvd_clients_ops *ops, void *arg,
 				       const struct hvd_log *log, struct hvd_err *err)
 {
-	static const struct hvd_pending_ops pending_ops = {on_proven, on_refused, on_dropped, on_full};
+	static const struct hvd_pending_ops pending_ops = {on_proven, on_refused, on_unproven, on_full};
 	struct hvd_clients *cls = hvd_xcalloc(1, sizeof(*cls));
 	int fd = hvd_listen_any(loopback, lo, hi, &cls->port, err);
 

@@ -23,12 +23,16 @@ enum hvd_role {
 	HVD_ROLE_FORMER, /* an agent that was told to end */
 };
 
+struct hvd_rv;
+struct hvd_rv_child;
+
 struct hvd_client {
 	struct hvd_clients *owner;
 	struct hvd_client *prev, *next;
 	struct hvd_conn *conn;
 	enum hvd_role role;
 	uint32_t host;
+	struct hvd_rv_child *relay; /* the relay of its host; NULL: has none, or the rendezvous has dropped it */
 };
 
 struct hvd_clients_ops {
@@ -58,6 +62,9 @@ struct hvd_client *hvd_clients_next(const struct hvd_client *cl);
 
 /* Send {"t":type} to all of them. */
 void hvd_clients_tell(struct hvd_clients *cls, const char *type);
+
+/* The client's host has a relay of the rendezvous `rv`, whose messages come over the client's connection. */
+void hvd_client_relay(struct hvd_client *cl, struct hvd_rv *rv);
 
 /* Close the connection after what was sent has gone out. The client is released at once. */
 void hvd_client_finish(struct hvd_client *cl);

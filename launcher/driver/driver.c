@@ -101,7 +101,7 @@ static void on_decided(void *arg)
 	if (agents->init_watch)
 		hvd_init_watch_begin(agents->init_watch, &agents->plan.layout, &agents->table);
 	hvd_node_table_forget_edges(&agents->table);
-	hvd_plan_delivery_send_all(dr->opts, &agents->plan, &agents->table, agents->clients);
+	hvd_plan_delivery_send_all(dr->opts, &agents->plan, &agents->table, agents->clients, agents->service.rv);
 	hvd_progress_begin(agents->rank_progress, (uint32_t)agents->plan.layout.n_hosts);
 	hvd_agent_deadlines_stop(agents);
 	hvd_spares_stop(agents);
@@ -114,21 +114,22 @@ static void on_decided(void *arg)
 
 /* ---- messages ---- */
 
-/* Has the host's agent told of all that it will? */
-static bool settled(const struct hvd_node_agent *host)
+/* Have the host's ranks ended, as far as can be told? Those of an agent that is lost without a word of its watchdog
+ * have ended with it. */
+static bool over(const struct hvd_node_agent *host)
 {
-	return host->done || !host->client || host->node.n_ranks == 0;
+	return host->done || host->node.n_ranks == 0 || (!host->client && !host->died);
 }
 
-/* A rank has ended, or an agent will tell of no more. */
+/* A host's ranks have ended, or its agent has gone. */
 static void maybe_all_ended(struct hvd_driver *dr)
 {
 	const struct hvd_node_table *table = &dr->agents->table;
 
-	if (!dr->ops->ranks_ended || dr->all_ended || dr->ends.left > 0 || dr->opts->mode == HVD_START_HOSTS)
+	if (!dr->ops->ranks_ended || dr->all_ended || dr->opts->mode == HVD_START_HOSTS)
 		return;
 	for (uint32_t h = 0; h < table->n; h++)
-		if (!settled(&table->hosts[h]))
+		if (!over(&table->hosts[h]))
 			return;
 	dr->all_ended = true;
 	dr->ops->ranks_ended(&dr->ends.without_munge, dr->arg);
@@ -170,7 +171,6 @@ static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const 
 	if (dr->ops->rank_exit && !(end.cause == HVD_END_WITH_ALL && dr->opts->mode == HVD_START_RANKS))
 		dr->ops->rank_exit(&end, host->node.name, dr->arg);
 	hvd_rank_end_clear(&end);
-	maybe_all_ended(dr);
 }
 
 static void on_done(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
@@ -211,6 +211,7 @@ static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 	loss.of = agent_kind(dr);
 	loss.host = host_name(dr, (uint32_t)host, buf);
 	loss.at = hvd_clock_here(&dr->agents->table.hosts[host].clock, loss.at);
+	dr->agents->table.hosts[host].died = true;
 	if (dr->started) {
 		lose_process(dr, &loss, (uint32_t)host);
 	} else if (dr->lost_why.code) {
@@ -232,7 +233,6 @@ static void on_lost_shim(struct hvd_driver *dr, struct hvd_client *cl, const jso
 	loss.host = host->node.name;
 	if (dr->ops->process_lost)
 		dr->ops->process_lost(&loss, dr->arg);
-	maybe_all_ended(dr);
 }
 
 static void on_output_lost(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)

@@ -54,6 +54,7 @@ struct hvd_node_agent {
 	uint32_t n_told_ranks;
 	bool left_out;  /* the host is none of the job's any longer (spares.h) */
 	bool done;      /* the agent has said that its ranks have ended */
+	bool died;      /* its watchdog has said that the agent has ended before them */
 	uint32_t ended; /* how many of its ranks have ended */
 };
 

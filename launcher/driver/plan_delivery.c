@@ -16,7 +16,7 @@ static void add_numbers(const struct hvd_plan *plan, const struct hvd_node_agent
 }
 
 static void send_plan(const struct hvd_driver_opts *opts, const struct hvd_plan *plan, struct hvd_node_table *table,
-		      const struct hvd_client *cl)
+		      struct hvd_client *cl, struct hvd_rv *rv)
 {
 	struct hvd_node_agent *host = &table->hosts[cl->host];
 	json_t *relay = hvd_plan_relay(plan, table, cl->host), *ranks = json_array(), *msg;
@@ -24,17 +24,19 @@ static void send_plan(const struct hvd_driver_opts *opts, const struct hvd_plan 
 	for (uint32_t r = 0; r < host->node.n_ranks; r++)
 		json_array_append_new(ranks, hvd_plan_env(plan, table, host->node.ranks[r], opts));
 	msg = json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key", opts->func_key);
-	if (relay)
+	if (relay) {
 		json_object_set_new(msg, "relay", relay);
+		hvd_client_relay(cl, rv);
+	}
 	add_numbers(plan, host, msg);
 	hvd_conn_send(cl->conn, msg);
 	host->planned_at = hvd_now();
 }
 
 void hvd_plan_delivery_send_all(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
-				struct hvd_node_table *table, const struct hvd_clients *clients)
+				struct hvd_node_table *table, const struct hvd_clients *clients, struct hvd_rv *rv)
 {
-	for (const struct hvd_client *cl = hvd_clients_first(clients); cl; cl = hvd_clients_next(cl))
+	for (struct hvd_client *cl = hvd_clients_first(clients); cl; cl = hvd_clients_next(cl))
 		if (cl->role == HVD_ROLE_AGENT)
-			send_plan(opts, plan, table, cl);
+			send_plan(opts, plan, table, cl, rv);
 }

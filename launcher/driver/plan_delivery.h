@@ -15,8 +15,9 @@
 #include "node_table.h"
 #include "planner.h"
 
-/* The plan is made: send it to all agents that are connected. The table is told when. */
+/* The plan is made: send it to all agents that are connected. The table is told when. `rv` is the rendezvous, whose
+ * relays the agents have. */
 void hvd_plan_delivery_send_all(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
-				struct hvd_node_table *table, const struct hvd_clients *clients);
+				struct hvd_node_table *table, const struct hvd_clients *clients, struct hvd_rv *rv);
 
 #endif

@@ -55,22 +55,6 @@ json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_node_t
 	return list;
 }
 
-/* The addresses of the root, the one that this host has reached in the probe first. All of them where the host was not
- * asked to try: it has reached the driver, which is in the same process. */
-static json_t *root_addrs(const struct hvd_plan *plan, const struct hvd_node_agent *host, int8_t reached)
-{
-	const struct hvd_endpoints *ep = plan->endpoints;
-	json_t *list = json_array();
-
-	if (reached >= 0)
-		add_addr(list, &ep->addrs[reached]);
-	for (size_t i = 0; i < ep->n && i < HVD_MAX_ENDPOINTS; i++)
-		if ((int)i != reached && !hvd_addr_loopback(&ep->addrs[i]) &&
-		    (reached < 0 || host->endpoints_ok >> i & 1))
-			add_addr(list, &ep->addrs[i]);
-	return list;
-}
-
 /* The addresses of a host in the networks that connect all hosts, the best network first; loopback where all hosts are
  * one machine. */
 static json_t *network_addrs(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t host)
@@ -92,25 +76,21 @@ json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table 
 {
 	const struct hvd_relay_place *place;
 	struct hvd_addr addr;
-	json_t *root, *up, *relay;
-	in_port_t port;
+	json_t *relay;
 	char text[HVD_ADDR_TEXT];
 
 	if (!hvd_relays_at(&plan->relays, host))
 		return NULL;
 	place = &plan->relays.place[host];
-	root = root_addrs(plan, &table->hosts[host], plan->endpoint[host]);
-	if (place->parent == HVD_RELAY_PARENT_ROOT) {
-		up = json_copy(root);
-		port = plan->endpoints->relay_port;
-	} else {
-		up = network_addrs(plan, &table->hosts[place->parent].node, (uint32_t)place->parent);
-		port = table->hosts[place->parent].node.relay_children;
-	}
 	addr = hvd_plan_host_addr(plan, table, host);
-	relay = json_pack("{s:I, s:s, s:o, s:i, s:o, s:i, s:b}", "origin", (json_int_t)place->origin, "addr",
-			  hvd_addr_text(&addr, text), "up", up, "port", (int)port, "root", root, "root_port",
-			  (int)plan->endpoints->relay_port, "children", place->children > 0);
+	relay = json_pack("{s:I, s:s, s:b}", "origin", (json_int_t)place->origin, "addr", hvd_addr_text(&addr, text),
+			  "children", place->children > 0);
+	if (place->parent >= 0) {
+		const struct hvd_node *parent = &table->hosts[place->parent].node;
+
+		json_object_set_new(relay, "up", network_addrs(plan, parent, (uint32_t)place->parent));
+		json_object_set_new(relay, "port", json_integer(parent->relay_children));
+	}
 	/* In an elastic job nobody is rank 0 yet. */
 	if (plan->elastic && plan->relays.network)
 		json_object_set_new(relay, "network", json_array());

@@ -33,15 +33,10 @@ static int can_relay(const struct hvd_node *node, struct hvd_err *err)
 	return hvd_err_host(err, node->name);
 }
 
-static bool offered(const struct hvd_driver_opts *opts, const struct hvd_endpoints *root)
-{
-	return hvd_relays_wanted(opts) && root->relay_port;
-}
-
 int hvd_relays_possible(const struct hvd_driver_opts *opts, const struct hvd_node_table *table, enum hvd_stage least,
-			const struct hvd_endpoints *root, struct hvd_err *err)
+			struct hvd_err *err)
 {
-	if (!offered(opts, root))
+	if (!hvd_relays_wanted(opts))
 		return hvd_err_set(err, HVD_E_NET, "there can be no relays of the rendezvous");
 	for (uint32_t h = 0; h < table->n; h++)
 		if (table->hosts[h].stage >= least && can_relay(&table->hosts[h].node, err) != 0)
@@ -91,14 +86,14 @@ static enum hvd_log_level missed(const struct hvd_driver_opts *opts)
 }
 
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
-		     enum hvd_stage least, bool own, const struct hvd_endpoints *root, const struct hvd_log *log)
+		     enum hvd_stage least, bool own, const struct hvd_log *log)
 {
 	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay.fan_out;
 	struct hvd_err err = {0};
 
-	if (!offered(opts, root))
+	if (!hvd_relays_wanted(opts))
 		return;
-	if (hvd_relays_possible(opts, table, least, root, &err) != 0) {
+	if (hvd_relays_possible(opts, table, least, &err) != 0) {
 		hvd_log(log, missed(opts), "%s: %s; " DIRECT, err.host, err.msg);
 		return;
 	}

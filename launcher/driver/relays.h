@@ -3,9 +3,9 @@
  * relays.h - on which hosts ranks meet a relay of the rendezvous, and where each relay connects to.
  *
  * A relay (lib/rendezvous/server.h) is part of a node agent. The ranks of its host reach it over loopback, where it
- * takes connections of the launch's user only, and it has one signed connection to its parent: the root, which is the
- * rendezvous of the launch, or another relay. While relays are used the root listens on loopback, and at a port for
- * relays alone, so nobody can reach the store who has not proven that they belong to the launch.
+ * takes connections of the launch's user only. It reaches the root, which is the rendezvous of the launch, by the
+ * agent's connection to the driver, or its parent, another relay, by one of its own. While relays are used the root
+ * listens on loopback only, so nobody can reach the store who has not proven that they belong to the launch.
  *
  * Relays are used where each host can have one, unless --store-relay=never. All hosts of a job do the same: if one of
  * them can have no relay, there are none, and all ranks connect to the root over the network, where their addresses are
@@ -56,19 +56,18 @@ struct hvd_relays {
 /* May relays be used in this launch at all? Then hosts must be told to prepare one each (struct hvd_boot). */
 bool hvd_relays_wanted(const struct hvd_driver_opts *opts);
 
-/* Can each host that has come to stage `least` have one? -1 with err set: one cannot, and is named. `root` is where the
- * rendezvous listens. */
+/* Can each host that has come to stage `least` have one? -1 with err set: one cannot, and is named. */
 int hvd_relays_possible(const struct hvd_driver_opts *opts, const struct hvd_node_table *table, enum hvd_stage least,
-			const struct hvd_endpoints *root, struct hvd_err *err);
+			struct hvd_err *err);
 
 /* May one of them be opened to the network, if the hosts are the job's own? */
 bool hvd_relays_ask_own(const struct hvd_driver_opts *opts);
 
 /* Decide whether relays are used by the hosts that have come to stage `least`, and what the tree is. `own`: the hosts
- * are the job's own. `root` is where the rendezvous listens. Says why, with --verbose, or as a warning where the user
- * wants relays and cannot have them. *relays is zero before. */
+ * are the job's own. Says why, with --verbose, or as a warning where the user wants relays and cannot have them.
+ * *relays is zero before. */
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
-		     enum hvd_stage least, bool own, const struct hvd_endpoints *root, const struct hvd_log *log);
+		     enum hvd_stage least, bool own, const struct hvd_log *log);
 void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
 
 /* While relays are used, in an elastic job: a host comes, in a table that may have grown, or goes. -1 with err set:

@@ -106,8 +106,10 @@ static void on_process_lost(const struct hvd_loss *loss, void *arg)
 		return;
 	hvd_failure_report_lost(run->failures, loss);
 	/* Its watchdog tells, so the host is up, and the ranks go on. */
-	if (loss->status >= 0 && strcmp(loss->host, run->lost_host) == 0)
+	if (loss->status >= 0 && strcmp(loss->host, run->lost_host) == 0) {
 		evtimer_del(run->host_lost);
+		run->broken = false;
+	}
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)

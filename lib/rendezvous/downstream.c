@@ -65,7 +65,7 @@ static bool is_admitted(const struct hvd_downstream *down, uint32_t number)
 }
 
 /* NULL: there are too many. */
-static struct origin *need_origin(struct child *child, const struct hvd_relay_msg *msg)
+static struct origin *need_origin(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
 	struct origin *o = find_origin(down, msg->origin);
@@ -89,7 +89,7 @@ static struct origin *need_origin(struct child *child, const struct hvd_relay_ms
 
 /* --- the end of a connection --- */
 
-static void end_child(struct child *child, bool may_come_back)
+static void end_child_because(struct hvd_rv_child *child, bool may_come_back, bool broken)
 {
 	struct hvd_downstream *down = child->down;
 
@@ -116,15 +116,23 @@ static void end_child(struct child *child, bool may_come_back)
 		down->children = child->next;
 	if (child->next)
 		child->next->prev = child->prev;
-	hvd_conn_free(child->conn);
+	if (child->dropped)
+		child->dropped(broken, child->arg);
+	else
+		hvd_conn_free(child->conn);
 	hvd_hash_table_free(&child->watches);
 	free(child);
+}
+
+static void end_child(struct hvd_rv_child *child, bool may_come_back)
+{
+	end_child_because(child, may_come_back, false);
 }
 
 static const char not_admitted[] = "it is not of a host of the job";
 
 /* A relay breaks the protocol, or wants too much. */
-static void fail(struct child *child, const char *why)
+static void fail(struct hvd_rv_child *child, const char *why)
 {
 	char addr[HVD_ADDR_TEXT] = "an unknown address";
 	struct hvd_addr peer;
@@ -136,16 +144,16 @@ static void fail(struct child *child, const char *why)
 	/* Whoever has not been told that its host has left the job has the job's key all the same. */
 	hvd_log(child->down->rv->log, why == not_admitted ? HVD_LOG_VERBOSE : HVD_LOG_WARN,
 		"closed the connection of the rendezvous' relay at %s: %s", addr, why);
-	end_child(child, true);
+	end_child_because(child, true, true);
 }
 
 /* --- messages --- */
 
-static const char *do_begin(struct child *child, struct hvd_relay_msg *msg)
+static const char *do_begin(struct hvd_rv_child *child, struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
 	struct origin *o = find_origin(down, msg->origin);
-	struct child *old = o ? o->route : NULL;
+	struct hvd_rv_child *old = o ? o->route : NULL;
 
 	if (!child->origin && !is_admitted(down, msg->origin))
 		return not_admitted;
@@ -166,14 +174,15 @@ static const char *do_begin(struct child *child, struct hvd_relay_msg *msg)
 		child->origin = o;
 		child->waits_seq = down->waits_seq;
 		down->n_begun++;
-		hvd_conn_set_deadline(child->conn, 0);
+		if (!child->dropped)
+			hvd_conn_set_deadline(child->conn, 0);
 		hvd_conn_watch_host(child->conn);
 	}
 	hvd_store_pass(&down->rv->store_api, msg);
 	return NULL;
 }
 
-static const char *do_call(struct child *child, const struct hvd_relay_msg *msg)
+static const char *do_call(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
 	struct origin *o = find_origin(down, msg->origin);
@@ -196,7 +205,7 @@ static const char *do_call(struct child *child, const struct hvd_relay_msg *msg)
 	return NULL;
 }
 
-static void do_cancel(const struct child *child, const struct hvd_relay_msg *msg)
+static void do_cancel(const struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct origin *o = find_origin(child->down, msg->origin);
 
@@ -206,7 +215,7 @@ static void do_cancel(const struct child *child, const struct hvd_relay_msg *msg
 		hvd_down_cancel(o, msg->call);
 }
 
-static void do_gone(const struct child *child, const struct hvd_relay_msg *msg)
+static void do_gone(const struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct origin *o = find_origin(child->down, msg->origin);
 
@@ -216,7 +225,7 @@ static void do_gone(const struct child *child, const struct hvd_relay_msg *msg)
 }
 
 /* NULL, or why the connection is to be closed. */
-static const char *handle(struct child *child, struct hvd_relay_msg *msg)
+static const char *handle(struct hvd_rv_child *child, struct hvd_relay_msg *msg)
 {
 	if (!child->origin && msg->type != HVD_RELAY_BEGIN)
 		return "it does not say which relay it is";
@@ -246,15 +255,13 @@ static const char *handle(struct child *child, struct hvd_relay_msg *msg)
 	return NULL;
 }
 
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+void hvd_rv_child_bytes(struct hvd_rv_child *child, const void *data, size_t len)
 {
-	struct child *child = arg;
 	struct hvd_rv *rv = child->down->rv;
 	struct hvd_relay_msg msg;
 	struct hvd_err err = {0};
 	const char *why = err.msg;
 
-	(void)conn;
 	hvd_rv_conn_reap(rv);
 	if (hvd_relay_parse(data, len, true, hvd_rv_store_budget(rv->store), &msg, &err) == 0) {
 		why = handle(child, &msg);
@@ -262,6 +269,12 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 	}
 	if (why)
 		fail(child, why);
+}
+
+static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	(void)conn;
+	hvd_rv_child_bytes(arg, data, len);
 }
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
@@ -273,7 +286,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	struct child *child = arg;
+	struct hvd_rv_child *child = arg;
 
 	(void)conn;
 	hvd_rv_conn_reap(child->down->rv);
@@ -282,14 +295,23 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	end_child(child, true);
 }
 
-static void on_drained(struct hvd_conn *conn, void *arg)
+void hvd_rv_child_over(struct hvd_rv_child *child)
 {
-	struct child *child = arg;
+	hvd_rv_conn_reap(child->down->rv);
+	end_child(child, true);
+}
 
-	(void)conn;
+void hvd_rv_child_drained(struct hvd_rv_child *child)
+{
 	child->full = false;
 	if (child->first)
 		hvd_down_wake(child->down);
+}
+
+static void on_drained(struct hvd_conn *conn, void *arg)
+{
+	(void)conn;
+	hvd_rv_child_drained(arg);
 }
 
 /* --- for the server --- */
@@ -305,7 +327,7 @@ static void expel(struct hvd_downstream *down)
 			if (o->refused)
 				hvd_down_leave(o, false);
 		}
-	for (struct child *child = down->children, *next; child; child = next) {
+	for (struct hvd_rv_child *child = down->children, *next; child; child = next) {
 		next = child->next;
 		if (child->origin && child->origin->refused)
 			end_child(child, false);
@@ -325,7 +347,7 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 	if (down->check_admitted)
 		expel(down);
 	hvd_down_asks_due(down);
-	for (struct child *child = down->children; child; child = child->next) {
+	for (struct hvd_rv_child *child = down->children; child; child = child->next) {
 		size_t sent = left > 0 ? hvd_down_flush(child, left) : 0;
 
 		left -= sent < left ? sent : left;
@@ -333,7 +355,7 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 	}
 	/* The first in the list were served first; the next time, others. */
 	if (more && down->children && down->children->next) {
-		struct child *first = down->children, *last = first;
+		struct hvd_rv_child *first = down->children, *last = first;
 
 		while (last->next)
 			last = last->next;
@@ -383,11 +405,9 @@ void hvd_downstream_drop(struct hvd_downstream *down)
 			end_origin((struct origin *)down->origins.slots[i]);
 }
 
-void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn)
+static struct hvd_rv_child *add_child(struct hvd_downstream *down, struct hvd_conn *conn)
 {
-	static const struct hvd_conn_ops ops = {
-		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
-	struct child *child = hvd_xcalloc(1, sizeof(*child));
+	struct hvd_rv_child *child = hvd_xcalloc(1, sizeof(*child));
 
 	child->down = down;
 	child->conn = conn;
@@ -396,10 +416,28 @@ void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn)
 		child->next->prev = child;
 	down->children = child;
 	hvd_hash_table_init(&child->watches, 64);
-	hvd_conn_set_ops(conn, &ops, child);
 	hvd_conn_set_bytes_max(conn, HVD_RELAY_MSG_MAX(down->rv->cfg.store.value_max));
 	hvd_conn_set_low(conn, LOW);
+	return child;
+}
+
+void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn)
+{
+	static const struct hvd_conn_ops ops = {
+		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
+
+	hvd_conn_set_ops(conn, &ops, add_child(down, conn));
 	hvd_conn_set_deadline(conn, hvd_deadline_in(BEGIN_SECONDS));
+}
+
+struct hvd_rv_child *hvd_downstream_share(struct hvd_downstream *down, struct hvd_conn *conn,
+					  void (*dropped)(bool broken, void *arg), void *arg)
+{
+	struct hvd_rv_child *child = add_child(down, conn);
+
+	child->dropped = dropped;
+	child->arg = arg;
+	return child;
 }
 
 void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *origins, size_t n)
@@ -422,7 +460,7 @@ size_t hvd_downstream_count(const struct hvd_downstream *down)
 
 void hvd_downstream_renew(struct hvd_downstream *down)
 {
-	for (struct child *child = down->children; child; child = child->next) {
+	for (struct hvd_rv_child *child = down->children; child; child = child->next) {
 		hvd_down_unwatch_all(child, true);
 		if (child->origin)
 			hvd_down_queue(child, hvd_xcalloc(1, sizeof(struct item)), ITEM_RENEW, NULL);

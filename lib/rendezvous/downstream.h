@@ -34,6 +34,9 @@ void hvd_downstream_destroy(struct hvd_downstream *down); /* NULL is fine */
 
 /* A relay has connected, and has proven that it is of this launch. Takes the connection. */
 void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn);
+/* See hvd_rv_child_share(). */
+struct hvd_rv_child *hvd_downstream_share(struct hvd_downstream *down, struct hvd_conn *conn,
+					  void (*dropped)(bool broken, void *arg), void *arg);
 /* Only these relays may be connected from now on; others are closed. NULL: any. */
 void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *origins, size_t n);
 /* The relays that are connected now. */

@@ -135,7 +135,7 @@ static struct call *add_call(struct origin *o, const struct hvd_relay_msg *msg)
 
 static void queue_answer(struct call *call)
 {
-	struct child *route = call->origin->route;
+	struct hvd_rv_child *route = call->origin->route;
 
 	if (!route || call->item.child == route)
 		return;
@@ -163,7 +163,7 @@ static bool only_reads(enum hvd_store_op_kind kind)
 	return kind == HVD_OP_GET || kind == HVD_OP_NUM_KEYS || kind == HVD_OP_LIST_KEYS || kind == HVD_OP_QUEUE_LEN;
 }
 
-void hvd_down_send_call(struct child *child, struct item *item)
+void hvd_down_send_call(struct hvd_rv_child *child, struct item *item)
 {
 	struct call *call = (struct call *)(void *)((char *)item - offsetof(struct call, item));
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .origin = call->origin->number, .call = call->id};

@@ -33,14 +33,16 @@ enum item_kind {
 /* What waits to be sent to a child. */
 struct item {
 	struct item *prev, *next;
-	struct child *child; /* NULL: in no list */
+	struct hvd_rv_child *child; /* NULL: in no list */
 	enum item_kind kind;
 };
 
-struct child {
+struct hvd_rv_child {
 	struct hvd_downstream *down;
-	struct child *prev, *next; /* in down->children */
+	struct hvd_rv_child *prev, *next; /* in down->children */
 	struct hvd_conn *conn;
+	void (*dropped)(bool broken, void *arg); /* not NULL: the connection is another's (hvd_rv_child_share()) */
+	void *arg;
 	struct origin *origin; /* NULL until it has sent BEGIN */
 	struct item *first, *last;
 	struct hvd_hash_table watches; /* by id */
@@ -55,9 +57,9 @@ struct origin {
 	struct hvd_downstream *down;
 	uint32_t number;
 	struct hvd_addr addr;
-	struct child *route;       /* NULL: its connection has ended, … */
-	struct hvd_rv_spoke spoke; /* … and until then it may come back */
-	bool refused;              /* it is not admitted any longer */
+	struct hvd_rv_child *route; /* NULL: its connection has ended, … */
+	struct hvd_rv_spoke spoke;  /* … and until then it may come back */
+	bool refused;               /* it is not admitted any longer */
 	/* At the root: */
 	struct call **calls; /* by rising id, `n_calls` from `first_call` on */
 	size_t first_call, n_calls, calls_room;
@@ -68,7 +70,7 @@ struct origin {
 struct hvd_downstream {
 	struct hvd_rv *rv;
 	uint64_t seed;
-	struct child *children;
+	struct hvd_rv_child *children;
 	size_t n_begun; /* children that have sent BEGIN */
 	struct hvd_hash_table origins;
 	struct event *flush;
@@ -82,32 +84,32 @@ struct hvd_downstream {
 
 /* downstream_items.c */
 /* Something waits to be sent to a child: at the end of its list, or in front of another item of it. */
-void hvd_down_queue(struct child *child, struct item *item, enum item_kind kind, struct item *before);
+void hvd_down_queue(struct hvd_rv_child *child, struct item *item, enum item_kind kind, struct item *before);
 void hvd_down_unqueue(struct item *item); /* one that is in no list is fine */
 /* An answer that came from the parent waits. */
-void hvd_down_pass(struct child *child, const struct hvd_relay_msg *msg);
+void hvd_down_pass(struct hvd_rv_child *child, const struct hvd_relay_msg *msg);
 /* Send what the connection takes, and about `most` bytes at most. Returns how many these were. */
-size_t hvd_down_flush(struct child *child, size_t most);
-void hvd_down_drop_items(struct child *child);
+size_t hvd_down_flush(struct hvd_rv_child *child, size_t most);
+void hvd_down_drop_items(struct hvd_rv_child *child);
 /* Have all that waits sent when the callbacks that run now are done. */
 void hvd_down_wake(struct hvd_downstream *down);
 
 /* downstream_waits.c */
-void hvd_down_waits(struct child *child, const struct hvd_relay_msg *msg);
+void hvd_down_waits(struct hvd_rv_child *child, const struct hvd_relay_msg *msg);
 /* Answer the questions that nobody is left for; no more answers come from this child; answer all. */
 void hvd_down_asks_due(struct hvd_downstream *down);
-void hvd_down_asks_end(struct child *child);
+void hvd_down_asks_end(struct hvd_rv_child *child);
 void hvd_down_asks_free(struct hvd_downstream *down);
 
 /* downstream_keys.c */
 /* A message of the child; they return NULL, or what is wrong with it. */
-const char *hvd_down_watch(struct child *child, const struct hvd_relay_msg *msg);
-void hvd_down_unwatch(struct child *child, uint32_t id);
-void hvd_down_unused(struct child *child, uint32_t id);
+const char *hvd_down_watch(struct hvd_rv_child *child, const struct hvd_relay_msg *msg);
+void hvd_down_unwatch(struct hvd_rv_child *child, uint32_t id);
+void hvd_down_unused(struct hvd_rv_child *child, uint32_t id);
 /* End all watches, or only those of generations. */
-void hvd_down_unwatch_all(struct child *child, bool generations_only);
+void hvd_down_unwatch_all(struct hvd_rv_child *child, bool generations_only);
 /* The generation exists (again): watch its keys. */
-void hvd_down_reattach(struct child *child, uint32_t generation);
+void hvd_down_reattach(struct hvd_rv_child *child, uint32_t generation);
 void hvd_down_send_key(struct item *item);
 
 /* downstream_calls.c. At the root. */
@@ -115,7 +117,7 @@ void hvd_down_send_key(struct item *item);
 const char *hvd_down_call(struct origin *o, const struct hvd_relay_msg *msg);
 void hvd_down_cancel(struct origin *o, uint64_t id);
 /* Send the answer of a call. */
-void hvd_down_send_call(struct child *child, struct item *item);
+void hvd_down_send_call(struct hvd_rv_child *child, struct item *item);
 /* Its processes have left the TCPStore: for ever, or until they arrive anew. */
 void hvd_down_leave(struct origin *o, bool for_ever);
 #endif

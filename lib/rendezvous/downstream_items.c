@@ -24,7 +24,7 @@ void hvd_down_wake(struct hvd_downstream *down)
 	event_active(down->flush, EV_TIMEOUT, 1);
 }
 
-void hvd_down_queue(struct child *child, struct item *item, enum item_kind kind, struct item *before)
+void hvd_down_queue(struct hvd_rv_child *child, struct item *item, enum item_kind kind, struct item *before)
 {
 	item->kind = kind;
 	item->child = child;
@@ -44,7 +44,7 @@ void hvd_down_queue(struct child *child, struct item *item, enum item_kind kind,
 
 void hvd_down_unqueue(struct item *item)
 {
-	struct child *child = item->child;
+	struct hvd_rv_child *child = item->child;
 
 	if (!child)
 		return;
@@ -71,7 +71,7 @@ static struct passed *passed_of(struct item *item)
 	return (struct passed *)item;
 }
 
-static void send_passed(struct child *child, struct passed *p)
+static void send_passed(struct hvd_rv_child *child, struct passed *p)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .origin = p->origin, .call = p->call};
 
@@ -80,7 +80,7 @@ static void send_passed(struct child *child, struct passed *p)
 	free_passed(p);
 }
 
-void hvd_down_pass(struct child *child, const struct hvd_relay_msg *msg)
+void hvd_down_pass(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct passed *p = hvd_xcalloc(1, sizeof(*p));
 
@@ -92,7 +92,7 @@ void hvd_down_pass(struct child *child, const struct hvd_relay_msg *msg)
 	hvd_down_queue(child, &p->item, ITEM_PASS, NULL);
 }
 
-static void send_item(struct child *child, struct item *item)
+static void send_item(struct hvd_rv_child *child, struct item *item)
 {
 	static const struct hvd_relay_msg renew = {.type = HVD_RELAY_RENEW};
 
@@ -114,7 +114,7 @@ static void send_item(struct child *child, struct item *item)
 	}
 }
 
-size_t hvd_down_flush(struct child *child, size_t most)
+size_t hvd_down_flush(struct hvd_rv_child *child, size_t most)
 {
 	size_t queued = hvd_conn_queued(child->conn), sent = 0;
 
@@ -130,7 +130,7 @@ size_t hvd_down_flush(struct child *child, size_t most)
 	return sent;
 }
 
-void hvd_down_drop_items(struct child *child)
+void hvd_down_drop_items(struct hvd_rv_child *child)
 {
 	while (child->first) {
 		struct item *item = child->first;

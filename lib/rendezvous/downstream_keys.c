@@ -28,7 +28,7 @@ enum told {
 
 struct down_watch {
 	struct hvd_hash_node node;
-	struct child *child;
+	struct hvd_rv_child *child;
 	struct hvd_rv_watch watch;
 	struct hvd_rv_waiter waiter;
 	struct hvd_store_lookup lookup; /* until it is known here */
@@ -68,12 +68,12 @@ static size_t size_of(const struct down_watch *w)
 	return sizeof(*w) + w->scope.name.n + w->key_len;
 }
 
-static uint64_t hash_of(const struct child *child, uint32_t id)
+static uint64_t hash_of(const struct hvd_rv_child *child, uint32_t id)
 {
 	return hvd_hash(child->down->seed, &id, sizeof(id));
 }
 
-static struct down_watch *find(const struct child *child, uint32_t id)
+static struct down_watch *find(const struct hvd_rv_child *child, uint32_t id)
 {
 	struct hvd_hash_node *node = hvd_hash_first(&child->watches, hash_of(child, id));
 
@@ -194,7 +194,7 @@ static void begin_to_wait(struct down_watch *w)
 		hvd_down_queue(w->child, &w->wake, ITEM_WAKE, NULL);
 }
 
-void hvd_down_unused(struct child *child, uint32_t id)
+void hvd_down_unused(struct hvd_rv_child *child, uint32_t id)
 {
 	struct down_watch *w = find(child, id);
 	struct hvd_rv_scope *sc = w ? hvd_rv_watch_scope(&w->watch) : NULL;
@@ -326,7 +326,7 @@ static void end(struct down_watch *w)
 	free(w);
 }
 
-static struct down_watch *begin(struct child *child, const struct hvd_relay_msg *msg)
+static struct down_watch *begin(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	const struct hvd_store_scope_id *scope = &msg->op.scope;
 	struct hvd_rv *rv = child->down->rv;
@@ -363,7 +363,7 @@ static struct down_watch *begin(struct child *child, const struct hvd_relay_msg 
 	return NULL;
 }
 
-const char *hvd_down_watch(struct child *child, const struct hvd_relay_msg *msg)
+const char *hvd_down_watch(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct down_watch *w = find(child, msg->watch);
 
@@ -380,7 +380,7 @@ const char *hvd_down_watch(struct child *child, const struct hvd_relay_msg *msg)
 	return NULL;
 }
 
-void hvd_down_unwatch(struct child *child, uint32_t id)
+void hvd_down_unwatch(struct hvd_rv_child *child, uint32_t id)
 {
 	struct down_watch *w = find(child, id);
 
@@ -388,7 +388,7 @@ void hvd_down_unwatch(struct child *child, uint32_t id)
 		end(w);
 }
 
-void hvd_down_unwatch_all(struct child *child, bool generations_only)
+void hvd_down_unwatch_all(struct hvd_rv_child *child, bool generations_only)
 {
 	for (size_t i = 0; i < child->watches.room; i++)
 		for (struct hvd_hash_node *node = child->watches.slots[i], *chain; node; node = chain) {
@@ -400,7 +400,7 @@ void hvd_down_unwatch_all(struct child *child, bool generations_only)
 		}
 }
 
-void hvd_down_reattach(struct child *child, uint32_t generation)
+void hvd_down_reattach(struct hvd_rv_child *child, uint32_t generation)
 {
 	if (child->detached == 0)
 		return;

@@ -61,7 +61,7 @@ static void on_waits_due(struct hvd_rv_spoke *s)
 	end_ask((struct ask *)(void *)((char *)s - offsetof(struct ask, spoke)));
 }
 
-void hvd_down_waits(struct child *child, const struct hvd_relay_msg *msg)
+void hvd_down_waits(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
 	struct ask *ask = down->asks;
@@ -91,7 +91,7 @@ void hvd_down_asks_due(struct hvd_downstream *down)
 	}
 }
 
-void hvd_down_asks_end(struct child *child)
+void hvd_down_asks_end(struct hvd_rv_child *child)
 {
 	for (struct ask *ask = child->down->asks, *next; ask; ask = next) {
 		next = ask->next;
@@ -122,7 +122,7 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*
 			    .arg = arg};
 	down->asks = ask;
 	/* Not behind what waits to be sent: a relay that does not read is not asked for long. */
-	for (struct child *child = down->children; child; child = child->next)
+	for (struct hvd_rv_child *child = down->children; child; child = child->next)
 		if (child->origin)
 			hvd_relay_send(child->conn, &msg);
 	if (ask->left > 0)

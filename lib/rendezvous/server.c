@@ -291,9 +291,19 @@ void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out)
 
 /* --- relays --- */
 
+void hvd_rv_relay_share(struct hvd_rv *rv, struct hvd_conn *conn)
+{
+	hvd_upstream_connect(rv->store_api.upstream, conn, true);
+}
+
+void hvd_rv_relay_bytes(struct hvd_rv *rv, const void *data, size_t len)
+{
+	hvd_upstream_bytes(rv->store_api.upstream, data, len);
+}
+
 void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn)
 {
-	hvd_upstream_connect(rv->store_api.upstream, conn);
+	hvd_upstream_connect(rv->store_api.upstream, conn, false);
 	if (conn)
 		return;
 	if (rv->tcpstore)
@@ -307,6 +317,12 @@ void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn)
 void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn)
 {
 	hvd_downstream_take(rv->downstream, conn);
+}
+
+struct hvd_rv_child *hvd_rv_child_share(struct hvd_rv *rv, struct hvd_conn *conn,
+					void (*dropped)(bool broken, void *arg), void *arg)
+{
+	return hvd_downstream_share(rv->downstream, conn, dropped, arg);
 }
 
 void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *origins, size_t n)

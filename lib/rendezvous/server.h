@@ -131,8 +131,23 @@ int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *
 /* The server is a relay: `conn` leads to its parent from now on; it is taken. NULL: there will be no parent any more,
  * and clients are closed. */
 void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn);
+/* The same for a connection that carries other messages, too, and stays the caller's, which hands over all messages of
+ * bytes that come on it. When it ends: hvd_rv_relay_up(rv, NULL). */
+void hvd_rv_relay_share(struct hvd_rv *rv, struct hvd_conn *conn);
+void hvd_rv_relay_bytes(struct hvd_rv *rv, const void *data, size_t len);
+
 /* A relay has connected, and has proven that it is of this launch (lib/protocol/pending.h); `conn` is taken. */
 void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn);
+/* The same for a connection that carries other messages, too, and stays the caller's, who hands over messages of bytes,
+ * and says when the queue has become short (hvd_conn_ops.drained), and when the connection is over. `dropped` is called
+ * when the server has no use for the relay any longer: broken: as it has broken the protocol. After one or the other
+ * call the child is gone. */
+struct hvd_rv_child;
+struct hvd_rv_child *hvd_rv_child_share(struct hvd_rv *rv, struct hvd_conn *conn,
+					void (*dropped)(bool broken, void *arg), void *arg);
+void hvd_rv_child_bytes(struct hvd_rv_child *child, const void *data, size_t len);
+void hvd_rv_child_drained(struct hvd_rv_child *child);
+void hvd_rv_child_over(struct hvd_rv_child *child);
 /* Only relays with these numbers may be connected to this server from now on. */
 void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *origins, size_t n);
 /* The relays that are connected to this server now. */

@@ -3,8 +3,6 @@
 
 #include "lib/base/hex.h"
 #include "lib/base/xalloc.h"
-#include "lib/net/listen.h"
-#include "lib/process/rlimits.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -12,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Connections to the relays' port that are not authenticated yet; a quarter of this process's descriptors at most. */
-#define MAX_PENDING 4096
 /* Lines of what clients wait for. */
 #define MAX_WAITS 32
 
@@ -101,51 +97,6 @@ void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char 
 	session->key = session->identity.key;
 }
 
-void hvd_rv_service_relays(struct hvd_rv_service *service, const char *session_id)
-{
-	service->relays = true;
-	snprintf(service->relay_session.id, sizeof(service->relay_session.id), "%s", session_id);
-}
-
-static void on_relay(struct hvd_conn *conn, void *arg)
-{
-	hvd_rv_relay_take(((struct hvd_rv_service *)arg)->rv, conn);
-}
-
-static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
-{
-	const struct hvd_rv_service *service = arg;
-	char peer[HVD_ADDR_TEXT];
-
-	hvd_verbose(service->log, "refused a connection from %s to the port for relays: %s", hvd_addr_text(from, peer),
-		    why->msg);
-}
-
-static void on_full(void *arg)
-{
-	hvd_warn(((struct hvd_rv_service *)arg)->log,
-		 "the rendezvous has no descriptor left for another relay: the limit is %lu", hvd_nofile());
-}
-
-static int listen_for_relays(struct hvd_rv_service *service, struct event_base *base, in_port_t lo, in_port_t hi,
-			     struct hvd_err *err)
-{
-	static const struct hvd_pending_ops ops = {
-		.proven = on_relay, .refused = on_refused, .dropped = on_refused, .full = on_full};
-	unsigned long room = hvd_nofile() / 4;
-	int fd = hvd_listen_any(false, lo, hi, &service->endpoints.relay_port, err);
-
-	if (fd < 0)
-		return -1;
-	hvd_rv_service_relay_session(&service->session_key, service->relay_session.id, &service->relay_session);
-	service->pending = hvd_pending_create(base, fd, &service->relay_session,
-					      room < MAX_PENDING ? (unsigned)room : MAX_PENDING, &ops, service, err);
-	if (service->pending)
-		return 0;
-	close(fd);
-	return -1;
-}
-
 /* ---- open and close ---- */
 
 static int listen_on(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n, in_port_t lo, in_port_t hi,
@@ -183,8 +134,7 @@ int hvd_rv_service_open(struct hvd_rv_service *service, struct event_base *base,
 	cfg.joined = on_joined;
 	cfg.joined_arg = service;
 	service->rv = hvd_rv_create(base, &cfg, log, err);
-	if (!service->rv || listen_on(service->rv, self->addrs, self->n_addrs, lo, hi, err) != 0 ||
-	    (service->relays && listen_for_relays(service, base, lo, hi, err) != 0)) {
+	if (!service->rv || listen_on(service->rv, self->addrs, self->n_addrs, lo, hi, err) != 0) {
 		hvd_rv_service_close(service);
 		return hvd_err_prefix(err, "cannot start the rendezvous server");
 	}
@@ -204,7 +154,6 @@ bool hvd_rv_service_is_open(const struct hvd_rv_service *service)
 
 void hvd_rv_service_close(struct hvd_rv_service *service)
 {
-	hvd_pending_destroy(service->pending);
 	hvd_rv_destroy(service->rv);
 	hvd_rv_access_destroy(service->access);
 	free(service->endpoints.addrs);
@@ -225,13 +174,6 @@ void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t 
 {
 	if (service->rv)
 		hvd_rv_relay_admit(service->rv, origins, n);
-}
-
-void hvd_rv_service_no_relays(struct hvd_rv_service *service)
-{
-	hvd_pending_destroy(service->pending);
-	service->pending = NULL;
-	service->endpoints.relay_port = 0;
 }
 
 void hvd_rv_service_seclude(struct hvd_rv_service *service)

@@ -6,8 +6,8 @@
  * user on this host may connect. Once the hosts of the job are known they are admitted. Once the plan is made the
  * service stops listening on the addresses that the plan does not use, and learns how many ranks meet in each scope.
  *
- * Where ranks meet at relays it is secluded instead: it listens on loopback only, and at a port of their own for
- * relays, each of which proves that it belongs to the launch.
+ * Where ranks meet at relays it is secluded instead: it listens on loopback only, and relays reach it by the
+ * connections that hosts have to the driver (hvd_rv_child_share()).
  */
 #ifndef HVD_RENDEZVOUS_SERVICE_H
 #define HVD_RENDEZVOUS_SERVICE_H
@@ -18,7 +18,7 @@
 #include "lib/job/this_host.h"
 #include "lib/net/addr.h"
 #include "lib/protocol/auth.h"
-#include "lib/protocol/pending.h"
+#include "lib/protocol/handshake.h"
 #include "server.h"
 
 #include <event2/event.h>
@@ -30,7 +30,6 @@ struct hvd_endpoints {
 	struct hvd_addr *addrs; /* at most HVD_MAX_ENDPOINTS (network.h) */
 	size_t n;
 	in_port_t port;
-	in_port_t relay_port; /* where relays connect to; 0 = none may */
 	/* Index of the host that the rendezvous runs on, whose own ranks reach it at any address; -1 when that is none
 	 * of the job's hosts. */
 	int32_t host;
@@ -56,9 +55,6 @@ struct hvd_rv_service {
 	bool tcpstore;
 	const struct hvd_rv_service_ops *ops; /* NULL = nobody is told */
 	void *arg;
-	struct hvd_pending *pending; /* relays that have not proven yet who they are; NULL = none may come */
-	bool relays;
-	struct hvd_session relay_session;
 	const struct hvd_log *log;
 };
 
@@ -78,18 +74,13 @@ void hvd_rv_service_close(struct hvd_rv_service *service);
 /* Admit these addresses, and no others: connections from an address that was admitted before and is not among them are
  * closed. This host's own user may connect over loopback at any time. */
 void hvd_rv_service_admit(struct hvd_rv_service *service, const struct hvd_addr *addrs, size_t n);
-/* Before the service is opened: relays may connect, at a port of their own on all addresses (hvd_endpoints.relay_port).
- * They prove who they are with hvd_rv_service_relay_session(). `session_id` is the launch's. */
-void hvd_rv_service_relays(struct hvd_rv_service *service, const char *session_id);
-/* No relay will come: stop listening for them. */
-void hvd_rv_service_no_relays(struct hvd_rv_service *service);
 /* Relays are used, and no rank has started yet: close the service to all but them, and this host's own user over
  * loopback. What strangers may have stored until now is removed: all values but those of scopes that last
  * (hvd_rv_lasting()), which this process has put there. */
 void hvd_rv_service_seclude(struct hvd_rv_service *service);
 /* Only the relays of these hosts may be connected from now on (their numbers in the job). */
 void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t *origins, size_t n);
-/* What both ends of a relay's connection prove: that they have the launch's key. */
+/* What both ends of a connection between two relays prove: that they have the launch's key. */
 void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char *session_id,
 				  struct hvd_session *session);
 /* From now on listen on these addresses only. */

@@ -19,7 +19,8 @@
 /* There is no parent any longer. */
 static void without_parent(struct hvd_upstream *up)
 {
-	hvd_conn_free(up->conn);
+	if (!up->shared)
+		hvd_conn_free(up->conn);
 	up->conn = NULL;
 	up->asked_waits = false;
 	hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
@@ -48,7 +49,8 @@ static void on_overdue(struct hvd_rv_spoke *s)
 
 static void expect(struct hvd_upstream *up)
 {
-	if (up->owed > 0 && up->conn)
+	/* There is no other way to the root than a connection that is shared: it ends when the root's host is lost. */
+	if (up->owed > 0 && up->conn && !up->shared)
 		hvd_rv_arm(up->rv, &up->spoke, hvd_deadline_in(up->rv->cfg.parent_wait));
 	else
 		hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
@@ -126,15 +128,13 @@ static void handle(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 	}
 }
 
-static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+void hvd_upstream_bytes(struct hvd_upstream *up, const void *data, size_t len)
 {
-	struct hvd_upstream *up = arg;
 	struct hvd_rv_budget *budget = hvd_rv_store_budget(up->rv->store);
 	struct hvd_relay_msg msg;
 	struct hvd_err err = {0};
 	int rc;
 
-	(void)conn;
 	hvd_rv_conn_reap(up->rv);
 	rc = hvd_relay_parse(data, len, false, budget, &msg, &err);
 	if (rc == 0 && msg.stored == HVD_RV_NO_ROOM) {
@@ -154,6 +154,12 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 	up->handling = false;
 	hvd_upstream_generations_tidy(up, false);
 	hvd_relay_msg_clear(&msg);
+}
+
+static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	(void)conn;
+	hvd_upstream_bytes(arg, data, len);
 }
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
@@ -180,17 +186,19 @@ static void say_who(struct hvd_upstream *up)
 	hvd_upstream_send(up, &msg);
 }
 
-void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn)
+void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn, bool shared)
 {
 	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .bytes = on_bytes};
 
 	if (up->conn)
 		without_parent(up);
 	up->conn = conn;
+	up->shared = shared;
 	up->lost = !conn;
 	if (!conn)
 		return;
-	hvd_conn_set_ops(conn, &ops, up);
+	if (!shared)
+		hvd_conn_set_ops(conn, &ops, up);
 	hvd_conn_set_bytes_max(conn, HVD_RELAY_MSG_MAX(up->rv->cfg.store.value_max));
 	hvd_conn_watch_host(conn);
 	say_who(up);
@@ -224,7 +232,8 @@ void hvd_upstream_destroy(struct hvd_upstream *up)
 {
 	if (!up)
 		return;
-	hvd_conn_free(up->conn);
+	if (!up->shared)
+		hvd_conn_free(up->conn);
 	up->conn = NULL;
 	hvd_upstream_calls_free(up);
 	hvd_upstream_keys_free(up);

@@ -30,7 +30,8 @@ struct hvd_upstream;
 struct hvd_upstream *hvd_upstream_create(struct hvd_rv *rv);
 void hvd_upstream_destroy(struct hvd_upstream *up); /* NULL is fine */
 /* There is another parent from now on, or, with NULL, none for ever. Takes the connection. */
-void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn);
+void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn, bool shared);
+void hvd_upstream_bytes(struct hvd_upstream *up, const void *data, size_t len);
 
 /* For store_api.c, as the functions there. */
 bool hvd_upstream_submit(struct hvd_upstream *up, const struct hvd_store_op *op, struct hvd_store_result *now,

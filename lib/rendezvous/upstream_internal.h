@@ -26,6 +26,7 @@ struct generation {
 struct hvd_upstream {
 	struct hvd_rv *rv;
 	struct hvd_conn *conn;     /* NULL: no parent at present */
+	bool shared;               /* it is another's, and carries other messages, too */
 	bool lost;                 /* there will be none */
 	bool handling;             /* a message of the parent is being handled */
 	bool asked_waits;          /* the parent waits for our WAITS */

@@ -251,7 +251,7 @@ END
         begin on_login bash -c "srun --hvd -N1 -n1 python3 -S bytes.py 2> >($reader >sum)"
         if [[ $how == slow ]]; then on_login touch go; fi
         wait_for 10 on_login test -e half
-        if [[ $how == killed ]]; then as_root hvdn1 pkill -KILL -u alice '^hvd-re[ls]'; fi
+        if [[ $how == killed ]]; then as_root hvdn1 pkill -KILL -u alice '^hvd-agent'; fi
         on_login touch go
         ended 30
         exits 0
@@ -261,9 +261,9 @@ END
 }
 
 @test "standard error is left alone where it is no pipe, and where nobody is to look" {
-    local looks='for n in {1..200}; do pgrep -u alice "^hvd-re[ls]" >/dev/null && break; sleep 0.05; done
+    local looks='for n in {1..200}; do pgrep -u alice "^hvd-agent" >/dev/null && break; sleep 0.05; done
         pipe=$(readlink /proc/self/fd/2)
-        for fd in /proc/$(pgrep -u alice "^hvd-re[ls]")/fd/*; do readlink "$fd"; done | grep -cF "$pipe"'
+        for fd in /proc/$(pgrep -u alice "^hvd-agent")/fd/*; do readlink "$fd"; done | grep -cF "$pipe"'
     run launch srun -N1 -n1 bash -c "$looks"
     [[ $output == 1* ]] || { echo "$output" && false; }
     run launch srun -N1 -n1 --hvd-stderr-lines=0 bash -c "$looks"

@@ -49,7 +49,7 @@ struct launch {
 	struct agent agents[AGENTS];
 	int n_agents;
 	/* what the driver has called */
-	int started, failed, exits, gone, all_ended;
+	int started, failed, exits, gone, all_ended, lost_status;
 	struct hvd_err why;
 	uint32_t exit_rank;
 	int exit_status;
@@ -98,6 +98,11 @@ static inline void launch_on_gone(const char *host, const struct hvd_err *why, v
 	snprintf(l->gone_host, sizeof(l->gone_host), "%s", host);
 }
 
+static inline void launch_on_lost(const struct hvd_loss *loss, void *arg)
+{
+	((struct launch *)arg)->lost_status = loss->status;
+}
+
 static inline void launch_on_ranks_ended(const struct hvd_strv *hosts, void *arg)
 {
 	struct launch *l = arg;
@@ -133,7 +138,8 @@ static inline void launch_start(struct launch *l)
 						  .failed = launch_on_failed,
 						  .rank_exit = launch_on_exit,
 						  .host_gone = launch_on_gone,
-						  .ranks_ended = launch_on_ranks_ended};
+						  .ranks_ended = launch_on_ranks_ended,
+						  .process_lost = launch_on_lost};
 	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = l->key};
 	struct hvd_err err = {0};
 

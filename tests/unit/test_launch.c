@@ -498,8 +498,17 @@ static void ranks_that_the_scheduler_has_ended_are_not_reported(void **state)
 	hosts_behind(l, "node1");
 }
 
-/* Nobody tells of its ranks any longer, so they are not known to have ended. */
-static void an_agent_that_says_no_goodbye_is_lost(void **state)
+static void all_of_node0_end(struct launch *l, struct agent *s)
+{
+	say(s, "exit", 0);
+	say(s, "exit", 1);
+	say_done(s, true);
+	until(l, l->exits == 2);
+	for (int i = 0; i < 20; i++)
+		event_base_loop(l->base, EVLOOP_NONBLOCK);
+}
+
+static void an_agent_that_says_no_goodbye_is_lost_and_its_ranks_have_ended(void **state)
 {
 	struct launch *l = *state;
 	struct agent *s[2];
@@ -510,16 +519,33 @@ static void an_agent_that_says_no_goodbye_is_lost(void **state)
 	until(l, l->gone);
 	assert_string_equal(l->gone_host, "node1");
 	assert_int_equal(l->gone_why.code, HVD_OK);
-	say(s[0], "exit", 0);
-	say(s[0], "exit", 1);
-	say_done(s[0], true);
-	until(l, l->exits == 2);
-	for (int i = 0; i < 20; i++)
-		event_base_loop(l->base, EVLOOP_NONBLOCK);
-	assert_int_equal(l->all_ended, 0);
-	hvd_driver_lose_host(l->driver, "node1");
+	all_of_node0_end(l, s[0]);
 	assert_int_equal(l->all_ended, 1);
 	assert_string_equal(l->without_munge, "0 ");
+}
+
+/* The ranks go on, and nobody tells how they end. */
+static void an_agent_whose_watchdog_tells_of_its_end(void **state)
+{
+	struct launch *l = *state;
+	struct agent *s[2];
+
+	start_watched(l, s);
+	hvd_conn_free(s[1]->conn);
+	s[1]->conn = NULL;
+	until(l, l->gone);
+	agent_connect(
+		l, json_pack("{s:s, s:i, s:i, s:i, s:i}", "t", "died", "node", 1, "pid", 77, "status", 9, "ended", 5));
+	until(l, l->lost_status == 9);
+	all_of_node0_end(l, s[0]);
+	assert_int_equal(l->all_ended, 0);
+	hosts_behind(l, "node1");
+	/* But for a shim, which says so itself. */
+	agent_connect(l, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 3, "status", 4 << 8));
+	until(l, l->exits == 3);
+	assert_string_equal(l->exit_host, "node1");
+	hvd_driver_lose_host(l->driver, "node1");
+	assert_int_equal(l->all_ended, 1);
 }
 
 static void shims_whose_parent_has_gone(void **state)
@@ -646,7 +672,8 @@ int main(void)
 		launch(ranks_are_reported_and_ended),
 		launch(the_end_of_the_last_rank_is_told),
 		launch(ranks_that_the_scheduler_has_ended_are_not_reported),
-		launch(an_agent_that_says_no_goodbye_is_lost),
+		launch(an_agent_that_says_no_goodbye_is_lost_and_its_ranks_have_ended),
+		launch(an_agent_whose_watchdog_tells_of_its_end),
 		launch(shims_whose_parent_has_gone),
 		launch(it_tells_who_has_not_come),
 		launch(a_trace_that_a_browser_can_read),

@@ -19,7 +19,6 @@ struct launch {
 	struct hvd_launch_spec spec;
 	struct hvd_driver_opts opts;
 	struct hvd_node_table table;
-	struct hvd_endpoints root;
 	struct hvd_relays relays;
 };
 
@@ -31,8 +30,6 @@ static void begin(struct launch *l, uint32_t n)
 	l->spec.relay.when = HVD_RELAY_ALWAYS;
 	l->spec.relay.fan_out = HVD_RELAY_FAN_OUT;
 	l->opts.spec = &l->spec;
-	l->root.relay_port = 7000;
-	snprintf(l->root.machine, sizeof(l->root.machine), "root");
 	hvd_node_table_init(&l->table, n, n);
 	for (uint32_t h = 0; h < n; h++) {
 		struct hvd_node *node = &l->table.hosts[h].node;
@@ -49,7 +46,7 @@ static void begin(struct launch *l, uint32_t n)
 
 static void make(struct launch *l)
 {
-	hvd_relays_make(&l->relays, &l->opts, &l->table, HVD_STAGE_REGISTERED, l->opts.hosts_own, &l->root, &quiet);
+	hvd_relays_make(&l->relays, &l->opts, &l->table, HVD_STAGE_REGISTERED, l->opts.hosts_own, &quiet);
 }
 
 static void end(struct launch *l)
@@ -174,19 +171,16 @@ static void when_they_are_used(void **state)
 	l.table.hosts[1].node.relay = 0;
 	assert_false(used(&l));
 	l.table.hosts[1].node.relay = 4000;
-	l.root.relay_port = 0; /* the rendezvous takes none */
-	assert_false(used(&l));
-	l.root.relay_port = 7000;
 	l.spec.relay.when = HVD_RELAY_NEVER;
 	assert_false(used(&l));
 	assert_false(hvd_relays_wanted(&l.opts));
 	l.spec.relay.when = HVD_RELAY_AUTO;
 	assert_true(used(&l));
 	l.spec.mpi.on = true;
-	assert_false(used(&l));
+	assert_true(used(&l));
 	l.spec.mpi.on = false;
 	l.opts.mode = HVD_START_SUPERVISED_RANKS;
-	assert_false(used(&l));
+	assert_true(used(&l));
 	l.opts.mode = HVD_START_HOSTS;
 	l.opts.loopback = true;
 	assert_false(used(&l));
@@ -342,7 +336,7 @@ static void plan_it(struct told *t, enum hvd_relay_mode when)
 {
 	*t = (struct told){
 		.addrs = {A("127.0.0.1"), A("10.0.0.1")},
-		.ep = {.n = 2, .port = 5000, .relay_port = 5001, .host = 0},
+		.ep = {.n = 2, .port = 5000, .host = 0},
 		.spec = {.frameworks = HVD_FW_AUTO, .relay = {.when = when, .fan_out = 1}},
 		.opts = {.hosts_own = true},
 	};
@@ -356,7 +350,7 @@ static void plan_it(struct told *t, enum hvd_relay_mode when)
 	all_report(&t->table);
 	assert_int_equal(hvd_plan_make(&t->plan, &t->table, &t->ep, false, &quiet, NULL), 0);
 	assert_null(hvd_plan_relay(&t->plan, &t->table, 1));
-	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, HVD_STAGE_REGISTERED, t->opts.hosts_own, &t->ep, &quiet);
+	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, HVD_STAGE_REGISTERED, t->opts.hosts_own, &quiet);
 	assert_true(t->plan.relays.used);
 }
 
@@ -375,23 +369,19 @@ static void what_is_told(void **state)
 	plan_it(&t, HVD_RELAY_ALWAYS);
 	msg = hvd_plan_relay(&t.plan, &t.table, 0);
 	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.1");
-	assert_int_equal(number(msg, "port"), 5001);
+	assert_null(json_object_get(msg, "up")); /* it reaches the root by the connection to the driver */
 	assert_null(json_object_get(msg, "network"));
 	json_decref(msg);
 	msg = hvd_plan_relay(&t.plan, &t.table, 1);
 	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.2");
 	assert_string_equal(first(msg, "up"), "10.0.0.1");
-	assert_string_equal(first(msg, "root"), "10.0.0.1");
 	assert_int_equal(number(msg, "port"), 4441);
-	assert_int_equal(number(msg, "root_port"), 5001);
 	assert_true(json_is_true(json_object_get(msg, "children")));
 	json_decref(msg);
 	msg = hvd_plan_relay(&t.plan, &t.table, 2);
 	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.3");
 	assert_string_equal(first(msg, "up"), "10.0.0.2");
-	assert_string_equal(first(msg, "root"), "10.0.0.1");
 	assert_int_equal(number(msg, "port"), 4445);
-	assert_int_equal(number(msg, "root_port"), 5001);
 	assert_true(json_is_false(json_object_get(msg, "children")));
 	assert_int_equal(number(msg, "origin"), t.plan.relays.place[2].origin);
 	json_decref(msg);

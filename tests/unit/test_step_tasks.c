@@ -167,27 +167,6 @@ static void tasks_whose_parent_has_ended_count_no_longer(void **state)
 	close(said[1]);
 }
 
-static void a_parent_alone_counts_while_it_runs(void **state)
-{
-	pid_t parent = begin(OWN_SESSION);
-	struct hvd_step_tasks tasks;
-
-	(void)state;
-	hvd_step_tasks_init_parent(&tasks, parent);
-	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
-	assert_true(hvd_step_tasks_left(&tasks));
-	assert_int_equal(hvd_step_tasks_first(&tasks), 0);
-	end(parent);
-	assert_true(has_ended(&tasks));
-	assert_false(hvd_step_tasks_left(&tasks));
-	hvd_step_tasks_clear(&tasks);
-	/* One that has ended before. */
-	hvd_step_tasks_init_parent(&tasks, parent);
-	assert_int_equal(hvd_step_tasks_open(&tasks, NULL), 0);
-	assert_false(hvd_step_tasks_left(&tasks));
-	hvd_step_tasks_clear(&tasks);
-}
-
 /* From here on this process runs on a kernel before Linux 5.3. */
 static void take_pidfds_away(void)
 {
@@ -211,7 +190,6 @@ static void without_pidfds_the_same_is_seen_later(void **state)
 	the_last_task_counts(state);
 	a_task_that_ends_before_it_is_watched_leaves_the_others(state);
 	tasks_whose_parent_has_ended_count_no_longer(state);
-	a_parent_alone_counts_while_it_runs(state);
 }
 
 int main(void)
@@ -221,7 +199,6 @@ int main(void)
 		cmocka_unit_test(a_task_that_ends_before_it_is_watched_leaves_the_others),
 		cmocka_unit_test(many_tasks_are_told_as_they_end),
 		cmocka_unit_test(tasks_whose_parent_has_ended_count_no_longer),
-		cmocka_unit_test(a_parent_alone_counts_while_it_runs),
 		cmocka_unit_test(without_pidfds_the_same_is_seen_later),
 	};
 
