@@ -116,9 +116,8 @@ static void until(const struct shared *s, const char *key)
 /* A client of the relay stores a value. */
 static void put(const struct shared *s, const char *key)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET,
-				 .sin_port = htons(s->relay.port),
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_port = htons(s->relay.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	char text[128];
 

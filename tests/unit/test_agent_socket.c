@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the shims of a host find their agent, of which the first is to be the one that starts it. */
+#include "task/agent_socket.h"
+
+#include "unit.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STRANGER 12345 /* a user */
+
+/* A session that no other run of this test has. */
+static const char *session(void)
+{
+	static char text[40];
+
+	if (!text[0])
+		snprintf(text, sizeof(text), "%032d", (int)getpid());
+	return text;
+}
+
+static int connect_to(uint32_t node, int *listening, struct hvd_err *err)
+{
+	*err = (struct hvd_err){0};
+	return hvd_agent_socket_connect(session(), node, hvd_deadline_in(5), listening, err);
+}
+
+/* Accept a connection, and check that `fd` is its other end. */
+static void meets(int listening, int fd)
+{
+	int other = accept(listening, NULL, NULL);
+	char c = 0;
+
+	assert_true(other >= 0);
+	assert_true(hvd_agent_socket_own(other));
+	assert_int_equal(write(fd, "x", 1), 1);
+	assert_int_equal(read(other, &c, 1), 1);
+	assert_int_equal(c, 'x');
+	close(other);
+}
+
+static void the_first_is_told_so_and_the_others_find_it(void **state)
+{
+	int before = open_fds(), listening, none, first, second, elsewhere, other;
+	struct hvd_err err;
+
+	(void)state;
+	first = connect_to(1, &listening, &err);
+	assert_true(first >= 0 && listening >= 0);
+	second = connect_to(1, &none, &err);
+	assert_true(second >= 0);
+	assert_int_equal(none, -1);
+	meets(listening, first);
+	meets(listening, second);
+	elsewhere = connect_to(2, &other, &err); /* another host, in the same network namespace */
+	assert_true(elsewhere >= 0 && other >= 0);
+	close(first);
+	close(second);
+	close(listening);
+	close(elsewhere);
+	close(other);
+	/* When it has ended the next one is the first. */
+	first = connect_to(1, &listening, &err);
+	assert_true(first >= 0 && listening >= 0);
+	close(first);
+	close(listening);
+	assert_int_equal(open_fds(), before);
+}
+
+/* A process of another user, or of this one, takes names, and listens there or not, until it is killed. */
+static pid_t taken(uint32_t node, int names, uid_t user, bool listens)
+{
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		close(ready[0]);
+		if (setuid(user) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+			_exit(1);
+		for (int i = 0; i < names; i++) {
+			struct sockaddr_un at = {.sun_family = AF_UNIX};
+			int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+			int n = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "hvd-agent.%s.%u.%d", session(), node,
+					 i);
+
+			if (bind(fd, (struct sockaddr *)&at,
+				 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) != 0 ||
+			    (listens && listen(fd, 1) != 0))
+				_exit(1);
+		}
+		close(ready[1]);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 0);
+	close(ready[0]);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	assert_true(WIFSIGNALED(status));
+}
+
+static void names_that_another_user_has_are_passed_over(void **state)
+{
+	int before = open_fds(), listening, none, first, second;
+	struct hvd_err err;
+	pid_t squatter;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip_because("only root can be another user");
+	squatter = taken(3, 2, STRANGER, true);
+	first = connect_to(3, &listening, &err);
+	assert_true(first >= 0 && listening >= 0);
+	second = connect_to(3, &none, &err);
+	assert_true(second >= 0);
+	assert_int_equal(none, -1);
+	meets(listening, first);
+	meets(listening, second);
+	close(first);
+	close(second);
+	close(listening);
+	end(squatter);
+	/* All of them. */
+	squatter = taken(3, 16, STRANGER, true);
+	assert_int_equal(connect_to(3, &listening, &err), -1);
+	assert_int_equal(listening, -1);
+	assert_in(err.msg, "its socket is another user's");
+	assert_in(err.hint, "ss -xlp");
+	end(squatter);
+	assert_int_equal(open_fds(), before);
+}
+
+static void a_name_at_which_nobody_listens_is_given_up(void **state)
+{
+	pid_t squatter = taken(4, 1, geteuid(), false);
+	int before = open_fds(), listening, first;
+	struct hvd_err err;
+
+	(void)state;
+	first = connect_to(4, &listening, &err);
+	assert_true(first >= 0 && listening >= 0);
+	meets(listening, first);
+	close(first);
+	close(listening);
+	end(squatter);
+	assert_int_equal(open_fds(), before);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_first_is_told_so_and_the_others_find_it),
+		cmocka_unit_test(names_that_another_user_has_are_passed_over),
+		cmocka_unit_test(a_name_at_which_nobody_listens_is_given_up),
+	};
+
+	return cmocka_run_group_tests_name("agent socket", tests, NULL, NULL);
+}

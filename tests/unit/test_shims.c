@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the processes of a host that ask the node agent for plans are told, and what it hears of them. */
+#include "task/shims.h"
+
+#include "unit.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct world {
+	struct event_base *base;
+	struct hvd_shims *shims;
+	int notes, left, none_left;
+	struct hvd_step_note last;
+	uint32_t last_left;
+	int fds_before;
+};
+
+static void on_note(const struct hvd_step_note *note, int fds[2], void *arg)
+{
+	struct world *w = arg;
+
+	w->notes++;
+	w->last = *note;
+	hvd_step_note_close(fds);
+}
+
+static void on_left(uint32_t local_id, void *arg)
+{
+	struct world *w = arg;
+
+	w->left++;
+	w->last_left = local_id;
+}
+
+static void on_none_left(void *arg)
+{
+	((struct world *)arg)->none_left++;
+}
+
+static int setup(void **state)
+{
+	static const struct hvd_shims_ops ops = {on_note, on_left, on_none_left};
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	w->fds_before = open_fds();
+	w->base = event_base_new();
+	w->shims = hvd_shims_create(w->base, 3, -1, &ops, w);
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+	int leaked;
+
+	hvd_shims_destroy(w->shims);
+	event_base_free(w->base);
+	leaked = open_fds() - w->fds_before;
+	free(w);
+	if (leaked)
+		print_error("%d descriptors were not closed\n", leaked);
+	return leaked ? -1 : 0;
+}
+
+static void turn(const struct world *w)
+{
+	for (int i = 0; i < 3; i++)
+		event_base_loop(w->base, EVLOOP_NONBLOCK);
+}
+
+/* A process connects, and asks. */
+static int ask(struct world *w, uint32_t local_id)
+{
+	struct hvd_step_note note = {.kind = HVD_STEP_ASK, .local_id = local_id};
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	hvd_shims_add(w->shims, ends[0]);
+	assert_int_equal(hvd_step_note_send(ends[1], &note, NULL), 0);
+	turn(w);
+	return ends[1];
+}
+
+static bool answered(int fd, struct hvd_step_note *note, int fds[2])
+{
+	return hvd_step_note_take(fd, note, fds) == 1;
+}
+
+static bool silent(int fd)
+{
+	struct hvd_step_note note;
+	int fds[2];
+
+	return hvd_step_note_take(fd, &note, fds) == 0;
+}
+
+/* The plan that a process was sent; the other descriptor's content goes into `key`. */
+static json_t *plan_of(int fd, char key[8])
+{
+	struct hvd_step_note note;
+	json_t *plan;
+	int fds[2];
+
+	assert_true(answered(fd, &note, fds));
+	assert_int_equal(note.kind, HVD_STEP_PLAN);
+	lseek(fds[0], 0, SEEK_SET);
+	plan = json_loadfd(fds[0], 0, NULL);
+	assert_non_null(plan);
+	memset(key, 0, 8);
+	assert_true(pread(fds[1], key, 7, 0) > 0);
+	hvd_step_note_close(fds);
+	return plan;
+}
+
+static json_t *two_ranks(void)
+{
+	return json_pack("{s:[{s:s}, {s:s}], s:[i,i], s:i, s:[s,n], s:b}", "ranks", "NAME", "four", "NAME", "five",
+			 "numbers", 4, 5, "size", 9, "error_files", "/proc/1/fd/7", "func_key", 1);
+}
+
+static const char *name_of(const json_t *plan, size_t i)
+{
+	return json_string_value(
+		json_object_get(json_array_get(json_object_get(plan, "ranks"), i), "NAME"));
+}
+
+static void each_gets_its_own_part_before_and_after_the_plan(void **state)
+{
+	struct world *w = *state;
+	int first = ask(w, 0), all = ask(w, HVD_STEP_ALL), late, spare;
+	json_t *plan = two_ranks(), *told;
+	char bytes[8];
+
+	assert_true(silent(first) && silent(all));
+	hvd_shims_answer(w->shims, plan, 0);
+	told = plan_of(first, bytes);
+	assert_int_equal(json_array_size(json_object_get(told, "ranks")), 1);
+	assert_string_equal(name_of(told, 0), "four");
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(told, "numbers"), 0)), 4);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(told, "error_files"), 0)), "/proc/1/fd/7");
+	assert_int_equal(json_integer_value(json_object_get(told, "size")), 9);
+	assert_int_equal(bytes[0], '{'); /* without a key it is the plan once more */
+	json_decref(told);
+	told = plan_of(all, bytes);
+	assert_int_equal(json_array_size(json_object_get(told, "ranks")), 2);
+	assert_string_equal(name_of(told, 1), "five");
+	json_decref(told);
+	late = ask(w, 1);
+	told = plan_of(late, bytes);
+	assert_string_equal(name_of(told, 0), "five");
+	assert_true(json_is_null(json_array_get(json_object_get(told, "error_files"), 0)));
+	json_decref(told);
+	/* A rank that the plan does not have. */
+	spare = ask(w, 2);
+	told = plan_of(spare, bytes);
+	assert_int_equal(json_array_size(json_object_get(told, "ranks")), 0);
+	json_decref(told);
+	json_decref(plan);
+	close(first);
+	close(all);
+	close(late);
+	close(spare);
+}
+
+static void the_key_is_handed_over(void **state)
+{
+	struct world *w = *state;
+	int memory = memfd_create("key", MFD_CLOEXEC), fd = ask(w, 0);
+	json_t *plan = two_ranks(), *told;
+	char bytes[8];
+
+	assert_int_equal(write(memory, "secret", 6), 6);
+	hvd_shims_answer(w->shims, plan, memory);
+	told = plan_of(fd, bytes);
+	assert_string_equal(bytes, "secret");
+	json_decref(told);
+	json_decref(plan);
+	close(memory);
+	close(fd);
+}
+
+static void a_refused_start_is_told_with_its_status(void **state)
+{
+	struct world *w = *state;
+	int first = ask(w, 0), late, fds[2];
+	struct hvd_step_note note;
+
+	hvd_shims_refuse(w->shims, 2);
+	late = ask(w, 1);
+	assert_true(answered(first, &note, fds));
+	assert_int_equal(note.kind, HVD_STEP_REFUSED);
+	assert_int_equal(note.status, 2);
+	assert_true(answered(late, &note, fds));
+	assert_int_equal(note.kind, HVD_STEP_REFUSED);
+	close(first);
+	close(late);
+}
+
+/* Each speaks of the rank that it has asked for, whatever it says. */
+static void notes_are_of_the_rank_that_has_asked(void **state)
+{
+	struct hvd_step_note note = {.kind = HVD_STEP_EXIT, .local_id = 0, .status = 3};
+	struct world *w = *state;
+	int fd = ask(w, 1), mute[2], fds[2];
+
+	assert_int_equal(hvd_step_note_send(fd, &note, NULL), 0);
+	turn(w);
+	assert_int_equal(w->notes, 1);
+	assert_int_equal(w->last.kind, HVD_STEP_EXIT);
+	assert_int_equal(w->last.local_id, 1);
+	assert_int_equal(w->last.status, 3);
+	hvd_shims_seen(w->shims, 0);
+	assert_true(silent(fd));
+	hvd_shims_seen(w->shims, 1);
+	assert_true(answered(fd, &note, fds));
+	assert_int_equal(note.kind, HVD_STEP_SEEN);
+	hvd_shims_tell(w->shims, HVD_STEP_SIGNAL, 10);
+	assert_true(answered(fd, &note, fds));
+	assert_int_equal(note.kind, HVD_STEP_SIGNAL);
+	assert_int_equal(note.status, 10);
+	/* One that has not asked is nobody. */
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, mute), 0);
+	hvd_shims_add(w->shims, mute[0]);
+	assert_int_equal(hvd_step_note_send(mute[1], &note, NULL), 0);
+	turn(w);
+	assert_int_equal(w->notes, 1);
+	close(mute[1]);
+	close(fd);
+	turn(w);
+	assert_int_equal(w->left, 1);
+	assert_int_equal(w->last_left, 1);
+}
+
+static void the_end_comes_when_all_have_come_and_gone(void **state)
+{
+	struct world *w = *state;
+	int fd[3] = {ask(w, 0), ask(w, 1), -1};
+
+	assert_int_equal(hvd_shims_connected(w->shims), 2);
+	assert_int_equal(hvd_shims_first(w->shims), getpid());
+	close(fd[0]);
+	close(fd[1]);
+	turn(w);
+	assert_int_equal(w->left, 2);
+	assert_int_equal(w->none_left, 0); /* the third may come yet */
+	fd[2] = ask(w, 2);
+	close(fd[2]);
+	turn(w);
+	assert_int_equal(w->none_left, 1);
+	assert_int_equal(hvd_shims_first(w->shims), 0);
+}
+
+static void the_end_comes_when_no_other_is_expected(void **state)
+{
+	struct world *w = *state;
+	int fd = ask(w, 0);
+
+	hvd_shims_expect_none(w->shims);
+	assert_int_equal(w->none_left, 0);
+	close(fd);
+	turn(w);
+	assert_int_equal(w->none_left, 1);
+}
+
+#define shims(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		shims(each_gets_its_own_part_before_and_after_the_plan),
+		shims(the_key_is_handed_over),
+		shims(a_refused_start_is_told_with_its_status),
+		shims(notes_are_of_the_rank_that_has_asked),
+		shims(the_end_comes_when_all_have_come_and_gone),
+		shims(the_end_comes_when_no_other_is_expected),
+	};
+
+	return cmocka_run_group_tests_name("shims", tests, NULL, NULL);
+}
