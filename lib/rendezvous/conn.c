@@ -11,8 +11,8 @@
  * The server closes the connection after the answer, unless the client wants to send another request (request.c). The
  * answer and the end of the connection then go out in one segment.
  *
- * A closed connection goes to the list of the dead. Its memory is reused only after the callback from the event loop
- * has returned to its top: no caller further up the stack can find another connection in its place.
+ * The memory of a closed connection is reused only after the callback from the event loop has returned to its top
+ * (stream.h): no caller further up the stack can find another connection in its place.
  */
 #include "internal.h"
 
@@ -29,72 +29,26 @@
 #define SLOWEST     131072.0  /* bytes a second: the average rate that a body must have … */
 #define SLOW_GRACE  30.0      /* … after this many seconds */
 
-static void on_event(evutil_socket_t fd, short what, void *arg);
-
-static void list_remove(struct conn *c)
-{
-	struct conn_list *l = &c->rv->lists[c->state];
-
-	if (c->prev)
-		c->prev->next = c->next;
-	else
-		l->first = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
-	else
-		l->last = c->prev;
-	l->n--;
-}
-
-static void list_append(struct conn *c, enum conn_state state)
-{
-	struct conn_list *l = &c->rv->lists[state];
-
-	c->state = state;
-	c->next = NULL;
-	c->prev = l->last;
-	if (l->last)
-		l->last->next = c;
-	else
-		l->first = c;
-	l->last = c;
-	l->n++;
-}
-
 void hvd_rv_conn_state(struct conn *c, enum conn_state state)
 {
-	struct hvd_rv *rv = c->rv;
+	struct hvd_rv *rv = c->s.rv;
 
 	if (c->state == CONN_BODY) {
-		c->entry.peer->pending -= c->pending;
+		c->s.entry.peer->pending -= c->pending;
 		c->pending = 0;
 	}
-	list_remove(c);
-	list_append(c, state);
-	hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
-	if (state == CONN_WAITING) {
-		rv->stats.waiting_now = rv->lists[CONN_WAITING].n;
-		if (rv->stats.waiting_now > rv->stats.waiting_peak)
-			rv->stats.waiting_peak = rv->stats.waiting_now;
-	}
-}
-
-void hvd_rv_conn_watch(struct conn *c, short events)
-{
-	if (c->watching == events)
-		return;
-	if (c->watching)
-		event_del(&c->ev);
-	c->watching = events;
-	if (!events)
-		return;
-	event_assign(&c->ev, c->rv->base, c->fd, (short)(events | EV_PERSIST), on_event, c);
-	event_add(&c->ev, NULL);
+	rv->stats.waiting_now -= c->state == CONN_WAITING;
+	rv->stats.waiting_now += state == CONN_WAITING;
+	c->state = state;
+	hvd_rv_stream_move(&c->s, &rv->lists[state]);
+	hvd_rv_wheel_remove(&rv->wheel, &c->s.spoke);
+	if (rv->stats.waiting_now > rv->stats.waiting_peak)
+		rv->stats.waiting_peak = rv->stats.waiting_now;
 }
 
 void hvd_rv_conn_progress(struct conn *c, double stall)
 {
-	hvd_rv_arm(c->rv, &c->spoke, hvd_earlier(c->limit, hvd_deadline_in(stall)));
+	hvd_rv_arm(c->s.rv, &c->s.spoke, hvd_earlier(c->limit, hvd_deadline_in(stall)));
 }
 
 hvd_time hvd_rv_body_limit(size_t len)
@@ -104,58 +58,44 @@ hvd_time hvd_rv_body_limit(size_t len)
 
 void hvd_rv_conn_close(struct conn *c)
 {
-	struct hvd_rv *rv = c->rv;
-
 	if (c->state == CONN_DEAD)
 		return;
-	hvd_rv_store_unwait(rv->store, &c->waiter);
-	if (c->watching)
-		event_del(&c->ev);
-	if (c->fd >= 0)
-		close(c->fd);
+	hvd_rv_store_unwait(c->s.rv->store, &c->waiter);
 	hvd_rv_conn_state(c, CONN_DEAD);
-	hvd_peer_table_remove(rv->peers, &c->entry);
-	rv->stats.conns_now--;
+	hvd_rv_stream_close(&c->s);
 	hvd_rv_request_abandon(c);
 }
 
-void hvd_rv_conn_reap(struct hvd_rv *rv)
+static void on_close(struct hvd_rv_stream *s, enum hvd_log_level level, const char *why)
 {
-	struct conn *c;
+	(void)level;
+	(void)why;
+	hvd_rv_conn_close(conn_of(s));
+}
 
-	if (rv->tcpstore)
-		hvd_tcpstore_reap(rv->tcpstore);
-	while ((c = rv->lists[CONN_DEAD].first)) {
-		list_remove(c);
-		hvd_rv_value_unref(c->value);
-		free(c->buf);
-		free(c->names);
-		if (rv->n_pool < POOL_MAX) {
-			c->next = rv->pool;
-			rv->pool = c;
-			rv->n_pool++;
-		} else {
-			free(c);
-		}
+static void free_conn(struct hvd_rv_stream *s)
+{
+	struct conn *c = conn_of(s);
+	struct hvd_rv *rv = s->rv;
+
+	hvd_rv_value_unref(c->value);
+	free(c->names);
+	if (rv->n_pool == POOL_MAX) {
+		free(c);
+		return;
 	}
-	if (rv->paused)
-		hvd_rv_resume(rv);
+	TAILQ_INSERT_HEAD(&rv->pool, s, link);
+	rv->n_pool++;
 }
 
 /* --- input --- */
 
-/* Keep the input that is left over. `data` may be a part of the buffer itself. */
+/* Keep the input that is left over. `data` may be a part of the input itself. */
 static void stash(struct conn *c, const char *data, size_t len)
 {
-	if (len == 0) {
-		free(c->buf);
-		c->buf = NULL;
-	} else {
-		if (!c->buf)
-			c->buf = hvd_xcalloc(1, c->rv->cfg.head_max);
-		memmove(c->buf, data, len);
-	}
-	c->buf_len = len;
+	if (len > 0 && !c->s.in)
+		hvd_rv_stream_make_room(&c->s, c->s.rv->cfg.head_max);
+	hvd_rv_stream_keep(&c->s, data, len);
 }
 
 /* Handle the complete requests at the front of the input. Returns how many bytes they took. */
@@ -169,11 +109,11 @@ static size_t consume(struct conn *c, const char *data, size_t len)
 		struct hvd_http_req req;
 		int status;
 
-		switch (hvd_http_parse(p, left, c->rv->cfg.head_max, &c->scanned, &req, &status)) {
+		switch (hvd_http_parse(p, left, c->s.rv->cfg.head_max, &c->scanned, &req, &status)) {
 		case HVD_HTTP_MORE:
 			return used;
 		case HVD_HTTP_BAD:
-			c->rv->stats.requests++;
+			c->s.rv->stats.requests++;
 			hvd_rv_conn_refuse(c, status);
 			return len;
 		case HVD_HTTP_DONE:
@@ -182,8 +122,8 @@ static size_t consume(struct conn *c, const char *data, size_t len)
 		more = left - req.head_len;
 		/* Only a PUT has a use for its body. The body of another request is skipped, and must fit into the
 		 * buffer together with the head. */
-		if (req.method != HVD_HTTP_PUT && req.length > more && req.length <= c->rv->cfg.head_max &&
-		    req.head_len + req.length <= c->rv->cfg.head_max)
+		if (req.method != HVD_HTTP_PUT && req.length > more && req.length <= c->s.rv->cfg.head_max &&
+		    req.head_len + req.length <= c->s.rv->cfg.head_max)
 			return used;
 		c->scanned = 0;
 		used += req.head_len + hvd_rv_request_begin(c, &req, p + req.head_len, more);
@@ -194,9 +134,9 @@ static size_t consume(struct conn *c, const char *data, size_t len)
 /* Nothing is there to be read: wait for input, as long as the state allows. */
 static void wait_for_input(struct conn *c, bool was_partial)
 {
-	const struct hvd_rv_config *cfg = &c->rv->cfg;
+	const struct hvd_rv_config *cfg = &c->s.rv->cfg;
 
-	if (c->state == CONN_HEAD && c->buf_len > 0) {
+	if (c->state == CONN_HEAD && c->s.in_len > 0) {
 		if (!was_partial)
 			c->limit = hvd_deadline_in(cfg->head_time);
 		hvd_rv_conn_progress(c, cfg->stall);
@@ -210,7 +150,7 @@ static void wait_for_input(struct conn *c, bool was_partial)
 		hvd_rv_conn_progress(c, cfg->idle);
 	}
 	if (c->state != CONN_WRITE && c->state != CONN_DEAD)
-		hvd_rv_conn_watch(c, EV_READ);
+		hvd_rv_stream_watch(&c->s, EV_READ);
 }
 
 /* The client has closed its side for writing. */
@@ -226,7 +166,7 @@ static void on_eof(struct conn *c)
 		hvd_rv_conn_refuse(c, 400);
 		break;
 	case CONN_HEAD:
-		if (c->buf_len > 0)
+		if (c->s.in_len > 0)
 			hvd_rv_conn_refuse(c, 400);
 		else
 			hvd_rv_conn_close(c);
@@ -244,15 +184,11 @@ static void on_eof(struct conn *c)
 /* The client speaks the other protocol: its connection goes on there. */
 static void hand_over(struct conn *c, const char *data, size_t len)
 {
-	struct hvd_addr peer = c->entry.peer->addr;
-	int fd = c->fd;
+	struct hvd_rv *rv = c->s.rv;
+	struct hvd_addr peer = c->s.entry.peer->addr;
 
-	if (c->watching)
-		event_del(&c->ev);
-	c->watching = 0;
-	c->fd = -1;
-	hvd_rv_conn_close(c);
-	hvd_tcpstore_take(c->rv->tcpstore, fd, &peer, data, len);
+	c->state = CONN_DEAD;
+	hvd_tcpstore_take(rv->tcpstore, hvd_rv_stream_release(&c->s), &peer, data, len);
 }
 
 static void body_done(struct conn *c)
@@ -272,25 +208,25 @@ static bool prove(struct conn *c)
 	socklen_t len = sizeof(peer);
 	enum hvd_rv_verdict verdict = HVD_RV_ENDED;
 	char byte;
-	ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n = recv(c->s.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
 	if (n < 0 && errno == EAGAIN) {
 		wait_for_input(c, false);
 		return false;
 	}
-	if (n > 0 && getpeername(c->fd, (struct sockaddr *)&peer, &len) == 0)
-		verdict = hvd_rv_judge(c->rv, c->fd, &peer, NULL);
+	if (n > 0 && getpeername(c->s.fd, (struct sockaddr *)&peer, &len) == 0)
+		verdict = hvd_rv_judge(c->s.rv, c->s.fd, &peer, NULL);
 	if (verdict == HVD_RV_WELCOME) {
 		c->unproven = false;
 		c->limit = INT64_MAX;
 		return true;
 	}
 	if (c->limit == INT64_MAX)
-		c->limit = hvd_deadline_in(c->rv->cfg.stall);
+		c->limit = hvd_deadline_in(c->s.rv->cfg.stall);
 	if (verdict == HVD_RV_UNPROVEN && hvd_left(c->limit) > 0) {
 		/* An acknowledgement is on its way, of which nothing tells: try again at the next tick. */
-		hvd_rv_conn_watch(c, 0);
-		hvd_rv_arm(c->rv, &c->spoke, hvd_now());
+		hvd_rv_stream_watch(&c->s, 0);
+		hvd_rv_arm(c->s.rv, &c->s.spoke, hvd_now());
 		return false;
 	}
 	hvd_rv_conn_close(c);
@@ -299,16 +235,16 @@ static bool prove(struct conn *c)
 
 static void input(struct conn *c)
 {
-	struct hvd_rv *rv = c->rv;
+	struct hvd_rv *rv = c->s.rv;
 	size_t budget = READ_BUDGET;
-	bool was_partial = c->state == CONN_HEAD && c->buf_len > 0;
+	bool was_partial = c->state == CONN_HEAD && c->s.in_len > 0;
 
 	if (c->unproven && !prove(c))
 		return;
 	if (was_partial && c->scanned == 0) { /* it came behind an earlier request, and was not parsed yet */
-		size_t used = consume(c, c->buf, c->buf_len);
+		size_t used = consume(c, c->s.in, c->s.in_len);
 
-		stash(c, c->buf + used, c->buf_len - used);
+		stash(c, c->s.in + used, c->s.in_len - used);
 		was_partial = used == 0;
 	}
 	while (budget > 0 && c->state != CONN_DEAD && c->state != CONN_WRITE) {
@@ -321,9 +257,9 @@ static void input(struct conn *c)
 		if (c->state == CONN_BODY) {
 			into = (char *)c->value->data + c->at;
 			room = c->value->len - c->at;
-		} else if (c->state != CONN_DRAIN && c->buf) {
-			into = c->buf + c->buf_len;
-			room = rv->cfg.head_max - c->buf_len;
+		} else if (c->state != CONN_DRAIN && c->s.in) {
+			into = c->s.in + c->s.in_len;
+			room = c->s.in_room - c->s.in_len;
 		} else if (c->state == CONN_WAITING || c->state == CONN_TAKEN) {
 			room = rv->cfg.head_max;
 		}
@@ -332,32 +268,25 @@ static void input(struct conn *c)
 			hvd_rv_conn_close(c);
 			return;
 		}
-		n = read(c->fd, into, room);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno != EAGAIN) {
-			hvd_rv_conn_close(c);
-			return;
-		}
+		n = hvd_rv_stream_read(&c->s, into, room);
 		if (n < 0)
 			break;
 		if (n == 0) {
 			on_eof(c);
 			return;
 		}
-		rv->stats.bytes_in += (uint64_t)n;
 		budget -= (size_t)n < budget ? (size_t)n : budget;
 		if (c->state == CONN_BODY) {
 			c->at += (size_t)n;
 			if (c->at == c->body_len)
 				body_done(c);
-		} else if (c->state == CONN_HEAD && !c->has_asked && !c->buf && rv->tcpstore &&
+		} else if (c->state == CONN_HEAD && !c->has_asked && !c->s.in && rv->tcpstore &&
 			   hvd_tcpstore_speaks(into[0])) {
 			hand_over(c, into, (size_t)n);
 			return;
 		} else if (c->state == CONN_HEAD) {
-			const char *data = c->buf ? c->buf : rv->scratch;
-			size_t len = c->buf_len + (size_t)n, used = consume(c, data, len);
+			const char *data = c->s.in ? c->s.in : rv->scratch;
+			size_t len = c->s.in_len + (size_t)n, used = consume(c, data, len);
 
 			if (c->state == CONN_DEAD)
 				return;
@@ -368,24 +297,22 @@ static void input(struct conn *c)
 				return;
 			}
 			was_partial = was_partial && used == 0;
-			if (used < len || c->buf)
+			if (used < len || c->s.in)
 				stash(c, data + used, len - used);
-			if (c->state == CONN_HEAD && c->buf_len == 0 && (size_t)n < room)
+			if (c->state == CONN_HEAD && c->s.in_len == 0 && (size_t)n < room)
 				break; /* all requests are answered, and no more input is there */
 		} else if (c->state != CONN_DRAIN) {
-			stash(c, c->buf ? c->buf : rv->scratch, c->buf_len + (size_t)n);
+			stash(c, c->s.in ? c->s.in : rv->scratch, c->s.in_len + (size_t)n);
 		}
 	}
 	wait_for_input(c, was_partial);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void on_ready(struct hvd_rv_stream *s, short events)
 {
-	struct conn *c = arg;
+	struct conn *c = conn_of(s);
 
-	(void)fd;
-	(void)what;
-	hvd_rv_conn_reap(c->rv);
+	(void)events;
 	if (c->state == CONN_WRITE) {
 		hvd_rv_conn_flush(c);
 		if (c->state != CONN_HEAD)
@@ -394,9 +321,9 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	input(c);
 }
 
-static void on_due(struct hvd_rv_spoke *s)
+static void on_due(struct hvd_rv_stream *s)
 {
-	struct conn *c = (struct conn *)(void *)((char *)s - offsetof(struct conn, spoke));
+	struct conn *c = conn_of(s);
 
 	switch (c->state) {
 	case CONN_WAITING:
@@ -406,18 +333,18 @@ static void on_due(struct hvd_rv_spoke *s)
 		hvd_rv_conn_refuse(c, 408);
 		break;
 	case CONN_HEAD:
-		if (c->unproven && !c->watching) { /* something has come */
+		if (c->unproven && !c->s.watching) { /* something has come */
 			input(c);
 			break;
 		}
-		if (c->buf_len > 0) {
+		if (c->s.in_len > 0) {
 			hvd_rv_conn_refuse(c, 408);
 			break;
 		}
 		hvd_rv_conn_close(c);
 		break;
 	case CONN_WRITE:
-		c->rv->stats.timeouts++;
+		c->s.rv->stats.timeouts++;
 		hvd_rv_conn_close(c);
 		break;
 	default:
@@ -428,25 +355,21 @@ static void on_due(struct hvd_rv_spoke *s)
 
 void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer, bool unproven)
 {
-	struct conn *c = rv->pool;
+	static const struct hvd_rv_stream_ops ops = {
+		.ready = on_ready, .due = on_due, .close = on_close, .free = free_conn};
+	struct conn *c = conn_of(TAILQ_FIRST(&rv->pool));
 	struct hvd_addr addr;
 
 	if (c) {
-		rv->pool = c->next;
+		TAILQ_REMOVE(&rv->pool, &c->s, link);
 		rv->n_pool--;
 		memset(c, 0, sizeof(*c));
 	} else {
 		c = hvd_xcalloc(1, sizeof(*c));
 	}
-	c->rv = rv;
-	c->spoke.due = on_due;
-	c->fd = fd;
 	hvd_addr_from_sockaddr((const struct sockaddr *)peer, &addr, NULL);
-	hvd_peer_table_add(rv->peers, &addr, &c->entry);
+	hvd_rv_stream_open(&c->s, rv, &ops, fd, &addr, &rv->lists[CONN_HEAD]);
 	c->limit = INT64_MAX;
 	c->unproven = unproven;
-	list_append(c, CONN_HEAD);
-	if (++rv->stats.conns_now > rv->stats.conns_peak)
-		rv->stats.conns_peak = rv->stats.conns_now;
 	input(c);
 }

@@ -262,7 +262,7 @@ void hvd_rv_child_bytes(struct hvd_rv_child *child, const void *data, size_t len
 	struct hvd_err err = {0};
 	const char *why = err.msg;
 
-	hvd_rv_conn_reap(rv);
+	hvd_rv_reap(rv);
 	if (hvd_relay_parse(data, len, true, hvd_rv_store_budget(rv->store), &msg, &err) == 0) {
 		why = handle(child, &msg);
 		hvd_relay_msg_clear(&msg);
@@ -289,7 +289,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	struct hvd_rv_child *child = arg;
 
 	(void)conn;
-	hvd_rv_conn_reap(child->down->rv);
+	hvd_rv_reap(child->down->rv);
 	hvd_verbose(child->down->rv->log, "the connection of a relay of the rendezvous has ended: %s",
 		    why->code == HVD_OK ? "the relay has closed it" : why->msg);
 	end_child(child, true);
@@ -297,7 +297,7 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 
 void hvd_rv_child_over(struct hvd_rv_child *child)
 {
-	hvd_rv_conn_reap(child->down->rv);
+	hvd_rv_reap(child->down->rv);
 	end_child(child, true);
 }
 
@@ -343,7 +343,7 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	hvd_rv_conn_reap(down->rv);
+	hvd_rv_reap(down->rv);
 	if (down->check_admitted)
 		expel(down);
 	hvd_down_asks_due(down);

@@ -5,6 +5,7 @@
  *   server.c   create and destroy, the timer, the end         calls listen, conn, answer
  *   listen.c   bind, accept, make room                         calls conn, answer
  *   conn.c     a connection: its state, reading, deadlines     calls request, answer
+ *   stream.c   what connections of both protocols have in common
  *   request.c  decide what to answer to a request              calls answer
  *   store_op.c carry out what a request asks for
  *   answer.c   send an answer                                  calls conn, to change the state
@@ -14,12 +15,9 @@
 #define HVD_RENDEZVOUS_INTERNAL_H
 
 #include "lib/net/accept.h"
-#include "lib/net/peer_table.h"
 #include "server.h"
 #include "store_api.h"
-#include "wheel.h"
-
-#include <event2/event_struct.h>
+#include "stream.h"
 
 enum conn_state {
 	CONN_HEAD,    /* between requests, or in the middle of a head */
@@ -28,28 +26,21 @@ enum conn_state {
 	CONN_TAKEN,   /* what it asks for is not known yet, or under way */
 	CONN_WRITE,   /* the answer did not fit into the socket */
 	CONN_DRAIN,   /* answered and shut for writing; input is thrown away, so that no reset destroys the answer */
-	CONN_DEAD,    /* closed; the memory is reused once the callback from the event loop is at its top again */
+	CONN_DEAD,    /* closed */
 	CONN_STATES,
 };
 
 struct conn {
-	struct event ev;
-	struct hvd_rv *rv;
-	struct hvd_peer_entry entry; /* in rv->peers */
-	struct conn *prev, *next;    /* in the list of its state */
-	struct hvd_rv_spoke spoke;
-	hvd_time limit; /* the deadline of the state as a whole; progress does not move it */
+	struct hvd_rv_stream s; /* in the list of its state */
+	hvd_time limit;         /* the deadline of the state as a whole; progress does not move it */
 	struct hvd_rv_waiter waiter;
-	struct hvd_rv_value *value; /* being received or sent */
-	size_t at;                  /* bytes of it that are received or sent; when sending, those of the head count */
-	char *buf;                  /* input that is not parsed yet; NULL most of the time */
-	size_t buf_len, scanned;
-	char *names; /* scope and key of a PUT whose body is coming, or of a GET that waits */
+	struct hvd_rv_value *value; /* being received */
+	size_t at;                  /* bytes of it that are received */
+	size_t scanned;             /* bytes of the input */
+	char *names;                /* scope and key of a PUT whose body is coming, or of a GET that waits */
 	size_t scope_len, key_len;
 	size_t body_len; /* as announced */
-	size_t pending;  /* bytes of the body that `value` has room for, counted in entry.peer->pending, too */
-	int fd;
-	short watching; /* events that are registered with the event loop */
+	size_t pending;  /* bytes of the body that `value` has room for, counted in s.entry.peer->pending, too */
 	enum conn_state state;
 	bool close_after, drain_after, http10, body_follows;
 	bool has_asked;                 /* had an answer: it is idle, not slow */
@@ -58,9 +49,12 @@ struct conn {
 	bool half_closed;               /* the client sends no more, and waits for what it has asked for */
 	struct hvd_store_lookup lookup; /* in CONN_TAKEN: this, … */
 	struct hvd_store_call call;     /* … or this */
-	unsigned char out_len;
-	char out[HVD_HTTP_HEAD_ROOM];
 };
+
+static inline struct conn *conn_of(struct hvd_rv_stream *s)
+{
+	return (struct conn *)s;
+}
 
 typedef void hvd_rv_answered_fn(void *owner, int status, const void *data, size_t len);
 
@@ -87,11 +81,6 @@ struct listener {
 	bool any_address; /* `addr` is ::, or 0.0.0.0, and not the address that a connection was made to */
 };
 
-struct conn_list {
-	struct conn *first, *last;
-	unsigned n;
-};
-
 #define SCRATCH_SIZE 65536
 
 struct hvd_rv {
@@ -112,9 +101,9 @@ struct hvd_rv {
 	struct hvd_downstream *downstream;
 	hvd_rv_watch_fn *watch; /* may be NULL */
 	void *watch_arg;
-	struct conn_list lists[CONN_STATES];
+	struct hvd_rv_streams lists[CONN_STATES], closed;
 	struct hvd_peer_table *peers;
-	struct conn *pool; /* linked by next */
+	struct hvd_rv_streams pool; /* of struct conn */
 	unsigned n_pool;
 	struct hvd_rv_stats stats;
 	bool stopping;
@@ -140,15 +129,10 @@ struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state stat
 void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer, bool unproven);
 void hvd_rv_conn_close(struct conn *c);
 void hvd_rv_conn_state(struct conn *c, enum conn_state state);
-/* Register for these events, and no others. */
-void hvd_rv_conn_watch(struct conn *c, short events);
 /* Progress was made: the next progress must come within `stall` seconds, and the state must end at c->limit. */
 void hvd_rv_conn_progress(struct conn *c, double stall);
 /* The time by which a body of this size must have been transferred. */
 hvd_time hvd_rv_body_limit(size_t len);
-/* Free the closed connections of both protocols, or keep them for reuse. Call it at the top of a callback from the
- * event loop only. */
-void hvd_rv_conn_reap(struct hvd_rv *rv);
 
 /* answer.c */
 /* Send an answer. `value` may be NULL; the connection takes a reference of its own. */

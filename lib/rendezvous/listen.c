@@ -147,12 +147,12 @@ void hvd_rv_resume(struct hvd_rv *rv)
 struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state)
 {
 	const struct hvd_peer_entry *busiest = hvd_peer_table_busiest(rv->peers);
-	struct conn *c = busiest ? rv->lists[state].first : NULL;
+	struct hvd_rv_stream *s = busiest ? TAILQ_FIRST(&rv->lists[state]) : NULL;
 
 	/* The address has most connections, so one of them is not far. */
-	for (int i = 0; c && i < LOOK_AT; i++, c = c->next)
-		if (c->entry.peer == busiest->peer)
-			return c;
+	for (int i = 0; s && i < LOOK_AT; i++, s = TAILQ_NEXT(s, link))
+		if (s->entry.peer == busiest->peer)
+			return conn_of(s);
 	return NULL;
 }
 
@@ -161,15 +161,16 @@ static struct conn *greedy(const struct hvd_rv *rv)
 {
 	struct conn *c = hvd_rv_oldest_of_most(rv, CONN_BODY);
 
-	return c && c->entry.peer->n > MODEST && c->entry.peer->n > rv->cfg.conns_max / 2 ? c : NULL;
+	return c && c->s.entry.peer->n > MODEST && c->s.entry.peer->n > rv->cfg.conns_max / 2 ? c : NULL;
 }
 
 /* The connection to close for a new one: one that was answered, that has not sent its request, or that only waits. */
 static struct conn *find_victim(const struct hvd_rv *rv)
 {
-	struct conn *c = rv->lists[CONN_HEAD].first, *victim = rv->lists[CONN_DRAIN].first;
+	struct conn *c = conn_of(TAILQ_FIRST(&rv->lists[CONN_HEAD])),
+		    *victim = conn_of(TAILQ_FIRST(&rv->lists[CONN_DRAIN]));
 
-	if (!victim && c && c->has_asked && c->buf_len == 0)
+	if (!victim && c && c->has_asked && c->s.in_len == 0)
 		victim = c;
 	if (!victim)
 		victim = hvd_rv_oldest_of_most(rv, CONN_HEAD);
@@ -179,7 +180,7 @@ static struct conn *find_victim(const struct hvd_rv *rv)
 		victim = greedy(rv);
 	if (!victim)
 		victim = hvd_rv_oldest_of_most(rv, CONN_WAITING);
-	return victim ? victim : rv->lists[CONN_WAITING].first;
+	return victim ? victim : conn_of(TAILQ_FIRST(&rv->lists[CONN_WAITING]));
 }
 
 static bool make_room(struct hvd_rv *rv)
@@ -192,7 +193,7 @@ static bool make_room(struct hvd_rv *rv)
 		hvd_rv_conn_release(victim, true);
 	else
 		hvd_rv_conn_close(victim);
-	hvd_rv_conn_reap(rv);
+	hvd_rv_reap(rv);
 	return true;
 }
 
@@ -200,7 +201,7 @@ static bool may_come(void *arg)
 {
 	struct hvd_rv *rv = ((struct listener *)arg)->rv;
 
-	hvd_rv_conn_reap(rv);
+	hvd_rv_reap(rv);
 	if (rv->stats.conns_now < rv->cfg.conns_max || find_victim(rv))
 		return true;
 	pause_accepting(rv);

@@ -54,7 +54,7 @@ static struct hvd_slice probe_nonce(struct hvd_slice target)
 static void answer_copy(struct conn *c, int status, const void *data, size_t len)
 {
 	enum hvd_rv_stored why;
-	struct hvd_rv_value *v = hvd_rv_value_new(hvd_rv_store_budget(c->rv->store), data, len, &why);
+	struct hvd_rv_value *v = hvd_rv_value_new(hvd_rv_store_budget(c->s.rv->store), data, len, &why);
 
 	hvd_rv_conn_send(c, v ? status : hvd_rv_status(why), v);
 	hvd_rv_value_unref(v);
@@ -67,7 +67,7 @@ static void do_probe(struct conn *c, struct hvd_slice nonce)
 
 	memcpy(text, nonce.p, nonce.n);
 	text[nonce.n] = '\0';
-	len = c->rv->cfg.probe ? c->rv->cfg.probe(c->rv->cfg.probe_arg, text, c->fd, out, sizeof(out)) : -1;
+	len = c->s.rv->cfg.probe ? c->s.rv->cfg.probe(c->s.rv->cfg.probe_arg, text, c->s.fd, out, sizeof(out)) : -1;
 	if (len < 0 || (size_t)len > sizeof(out))
 		hvd_rv_conn_send(c, 404, NULL);
 	else
@@ -77,9 +77,9 @@ static void do_probe(struct conn *c, struct hvd_slice nonce)
 /* End the wait of another GET, of the address that has most connections, unless this one is of the same address. */
 static void make_room_to_wait(struct conn *c)
 {
-	struct conn *old = hvd_rv_oldest_of_most(c->rv, CONN_WAITING);
+	struct conn *old = hvd_rv_oldest_of_most(c->s.rv, CONN_WAITING);
 
-	if (old && old->entry.peer != c->entry.peer)
+	if (old && old->s.entry.peer != c->s.entry.peer)
 		hvd_rv_conn_release(old, true);
 }
 
@@ -131,7 +131,7 @@ static void on_answer(struct hvd_store_call *call, const struct hvd_store_result
 static bool submit(struct conn *c, const struct hvd_store_op *op, struct hvd_store_result *now)
 {
 	c->call.answered = on_answer;
-	if (hvd_store_submit(&c->rv->store_api, op, now, &c->call))
+	if (hvd_store_submit(&c->s.rv->store_api, op, now, &c->call))
 		return true;
 	if (c->state != CONN_DEAD) /* a hook that was asked may do anything */
 		hvd_rv_conn_state(c, CONN_TAKEN);
@@ -194,7 +194,7 @@ static bool wake(struct hvd_rv_waiter *w, struct hvd_rv_value *value)
 
 static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
-	struct hvd_rv *rv = c->rv;
+	struct hvd_rv *rv = c->s.rv;
 	double seconds = is_rank_key(key) ? rv->cfg.rank_wait : rv->cfg.get_wait;
 
 	if (!(seconds > 0) || rv->stopping || c->half_closed) {
@@ -203,10 +203,9 @@ static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slic
 	}
 	c->waiter.wake = wake;
 	/* When no GET may wait the answer is 404, not an error: a client tries again after a 404. */
-	if (rv->lists[CONN_WAITING].n >= rv->cfg.waiting_max)
+	if (rv->stats.waiting_now >= rv->cfg.waiting_max)
 		make_room_to_wait(c);
-	if (rv->lists[CONN_WAITING].n >= rv->cfg.waiting_max ||
-	    hvd_rv_store_wait(rv->store, scope, key, &c->waiter) != 0) {
+	if (rv->stats.waiting_now >= rv->cfg.waiting_max || hvd_rv_store_wait(rv->store, scope, key, &c->waiter) != 0) {
 		rv->stats.wait_limit++;
 		hvd_rv_conn_send(c, 404, NULL);
 		return;
@@ -215,13 +214,13 @@ static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slic
 	if (scope.p != c->names)
 		keep_names(c, scope, key);
 	hvd_rv_conn_state(c, CONN_WAITING);
-	hvd_rv_arm(rv, &c->spoke, hvd_deadline_in(seconds));
+	hvd_rv_arm(rv, &c->s.spoke, hvd_deadline_in(seconds));
 }
 
 /* Answer from the values here. */
 static void get_here(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
-	struct hvd_rv_value *v = hvd_rv_store_get(c->rv->store, scope, key);
+	struct hvd_rv_value *v = hvd_rv_store_get(c->s.rv->store, scope, key);
 
 	if (v)
 		hvd_rv_conn_send(c, 200, v);
@@ -246,11 +245,11 @@ static void get(struct conn *c, struct hvd_slice scope_name, struct hvd_slice ke
 	enum hvd_known known;
 
 	c->lookup.resume = on_known;
-	if (hvd_store_is_lost(&c->rv->store_api)) {
+	if (hvd_store_is_lost(&c->s.rv->store_api)) {
 		hvd_rv_conn_send(c, 503, NULL);
 		return;
 	}
-	known = hvd_store_know(&c->rv->store_api, &scope, key, false, &c->lookup);
+	known = hvd_store_know(&c->s.rv->store_api, &scope, key, false, &c->lookup);
 	if (known == HVD_KNOWN_HERE) {
 		get_here(c, scope_name, key);
 		return;
@@ -269,14 +268,14 @@ bool hvd_rv_request_half_closed(struct conn *c)
 		return false;
 	/* A PUT is stored, and a value may be there that is only not known yet. */
 	c->close_after = c->half_closed = true;
-	hvd_rv_conn_watch(c, 0);
+	hvd_rv_stream_watch(&c->s, 0);
 	return true;
 }
 
 void hvd_rv_request_abandon(struct conn *c)
 {
 	hvd_store_lookup_end(&c->lookup);
-	hvd_store_abandon(&c->rv->store_api, &c->call);
+	hvd_store_abandon(&c->s.rv->store_api, &c->call);
 }
 
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
@@ -297,18 +296,18 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 	enum hvd_rv_stored why;
 	size_t take;
 
-	if (scope.n > c->rv->cfg.store.name_max || key.n > c->rv->cfg.store.name_max) {
+	if (scope.n > c->s.rv->cfg.store.name_max || key.n > c->s.rv->cfg.store.name_max) {
 		hvd_rv_conn_refuse(c, 414);
 		return body_len;
 	}
-	if (req->length > c->rv->cfg.store.value_max) {
+	if (req->length > c->s.rv->cfg.store.value_max) {
 		hvd_rv_conn_refuse(c, 413);
 		return body_len;
 	}
 	c->body_len = (size_t)req->length;
 	take = body_len < c->body_len ? body_len : c->body_len;
 	c->drain_after = take < body_len;
-	c->value = hvd_rv_value_new(hvd_rv_store_budget(c->rv->store), body, take, &why);
+	c->value = hvd_rv_value_new(hvd_rv_store_budget(c->s.rv->store), body, take, &why);
 	if (!c->value) {
 		hvd_rv_conn_refuse(c, hvd_rv_status(why));
 		return body_len;
@@ -320,7 +319,7 @@ static size_t begin_put(struct conn *c, const struct hvd_http_req *req, struct h
 	}
 	/* A socket that cannot take these few bytes is broken. */
 	if (req->expects_continue && take == 0 &&
-	    send(c->fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL) != (ssize_t)sizeof(go_on) - 1) {
+	    send(c->s.fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL) != (ssize_t)sizeof(go_on) - 1) {
 		hvd_rv_conn_close(c);
 		return body_len;
 	}
@@ -341,14 +340,14 @@ bool hvd_rv_request_room(struct conn *c)
 	if (room > c->body_len)
 		room = c->body_len;
 	/* The bytes that came with the head were not charged before. */
-	if (c->entry.peer->pending - c->pending + room <= c->rv->cfg.pending_max)
+	if (c->s.entry.peer->pending - c->pending + room <= c->s.rv->cfg.pending_max)
 		v = hvd_rv_value_grow(c->value, room, &why);
 	if (!v) {
 		hvd_rv_conn_refuse(c, hvd_rv_status(why));
 		return false;
 	}
 	c->value = v;
-	c->entry.peer->pending += room - c->pending;
+	c->s.entry.peer->pending += room - c->pending;
 	c->pending = room;
 	return true;
 }
@@ -362,7 +361,7 @@ static void do_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice k
 
 size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, const char *body, size_t body_len)
 {
-	struct hvd_rv_stats *s = &c->rv->stats;
+	struct hvd_rv_stats *s = &c->s.rv->stats;
 	struct hvd_slice scope, key, nonce;
 	size_t skip = 0;
 

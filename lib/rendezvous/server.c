@@ -46,10 +46,10 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	hvd_rv_conn_reap(rv);
+	hvd_rv_reap(rv);
 	while ((s = hvd_rv_wheel_due(&rv->wheel, now)))
 		s->due(s);
-	hvd_rv_conn_reap(rv);
+	hvd_rv_reap(rv);
 	hvd_rv_resume(rv);
 	if (rv->wheel.n == 0 && !rv->paused) {
 		event_del(rv->tick);
@@ -102,6 +102,10 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 	fit_limits(&rv->cfg);
 	if (rv->cfg.pending_max < rv->cfg.store.value_max)
 		rv->cfg.pending_max = rv->cfg.store.value_max;
+	for (int state = 0; state < CONN_STATES; state++)
+		TAILQ_INIT(&rv->lists[state]);
+	TAILQ_INIT(&rv->closed);
+	TAILQ_INIT(&rv->pool);
 	rv->peers = hvd_peer_table_create();
 	rv->store = hvd_rv_store_create(&cfg->store);
 	hvd_rv_wheel_init(&rv->wheel);
@@ -128,14 +132,18 @@ static void close_listeners(struct hvd_rv *rv)
 	rv->n_listeners = 0;
 }
 
+static void close_tcpstore(struct hvd_rv *rv)
+{
+	if (rv->tcpstore)
+		hvd_rv_close_all(&rv->tcpstore->conns);
+}
+
 static void close_conns(struct hvd_rv *rv)
 {
 	for (int state = 0; state < CONN_DEAD; state++)
-		while (rv->lists[state].first)
-			hvd_rv_conn_close(rv->lists[state].first);
-	if (rv->tcpstore)
-		hvd_tcpstore_close_all(rv->tcpstore);
-	hvd_rv_conn_reap(rv);
+		hvd_rv_close_all(&rv->lists[state]);
+	close_tcpstore(rv);
+	hvd_rv_reap(rv);
 }
 
 void hvd_rv_destroy(struct hvd_rv *rv)
@@ -147,10 +155,10 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 	free(rv->listeners);
 	close_conns(rv);
 	hvd_downstream_destroy(rv->downstream);
-	while (rv->pool) {
-		struct conn *c = rv->pool;
+	while (!TAILQ_EMPTY(&rv->pool)) {
+		struct conn *c = conn_of(TAILQ_FIRST(&rv->pool));
 
-		rv->pool = c->next;
+		TAILQ_REMOVE(&rv->pool, &c->s, link);
 		free(c);
 	}
 	while (rv->hooks) {
@@ -199,25 +207,26 @@ void hvd_rv_keep(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n)
 	rv->n_listeners = kept;
 }
 
+static void expel(struct hvd_rv_streams *list, bool hooked)
+{
+	for (struct hvd_rv_stream *s = TAILQ_FIRST(list), *next; s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (hvd_rv_stream_listed(s))
+			continue;
+		s->ops->close(s, HVD_LOG_VERBOSE, "its address is not one of the job's any longer");
+		if (hooked) /* the hook was called, and may have answered other requests */
+			next = TAILQ_FIRST(list);
+	}
+}
+
 void hvd_rv_expel(struct hvd_rv *rv)
 {
 	if (!rv->cfg.access)
 		return;
 	if (rv->tcpstore)
-		hvd_tcpstore_expel(rv->tcpstore);
+		expel(&rv->tcpstore->conns, false);
 	for (int state = 0; state < CONN_DEAD; state++)
-		for (struct conn *c = rv->lists[state].first, *next; c; c = next) {
-			struct sockaddr_storage peer;
-			socklen_t len = sizeof(peer);
-
-			next = c->next;
-			if (getpeername(c->fd, (struct sockaddr *)&peer, &len) != 0 ||
-			    hvd_rv_access_listed(rv->cfg.access, &peer))
-				continue;
-			hvd_rv_conn_close(c);
-			if (state == CONN_TAKEN) /* the hook was called, and may have answered other requests */
-				next = rv->lists[state].first;
-		}
+		expel(&rv->lists[state], state == CONN_TAKEN);
 }
 
 uint16_t hvd_rv_port(const struct hvd_rv *rv)
@@ -285,7 +294,6 @@ const struct hvd_rv_value *hvd_rv_get(struct hvd_rv *rv, const char *scope, cons
 void hvd_rv_stats(const struct hvd_rv *rv, struct hvd_rv_stats *out)
 {
 	*out = rv->stats;
-	out->waiting_now = rv->lists[CONN_WAITING].n;
 	hvd_rv_store_stats(rv->store, &out->store);
 }
 
@@ -301,17 +309,22 @@ void hvd_rv_relay_bytes(struct hvd_rv *rv, const void *data, size_t len)
 	hvd_upstream_bytes(rv->store_api.upstream, data, len);
 }
 
+/* Answer all requests that wait. */
+static void release_all(struct hvd_rv *rv)
+{
+	while (!TAILQ_EMPTY(&rv->lists[CONN_WAITING]))
+		hvd_rv_conn_release(conn_of(TAILQ_FIRST(&rv->lists[CONN_WAITING])), true);
+	while (!TAILQ_EMPTY(&rv->lists[CONN_TAKEN]))
+		hvd_rv_conn_release(conn_of(TAILQ_FIRST(&rv->lists[CONN_TAKEN])), true);
+}
+
 void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn)
 {
 	hvd_upstream_connect(rv->store_api.upstream, conn, false);
 	if (conn)
 		return;
-	if (rv->tcpstore)
-		hvd_tcpstore_close_all(rv->tcpstore);
-	while (rv->lists[CONN_WAITING].first)
-		hvd_rv_conn_release(rv->lists[CONN_WAITING].first, true);
-	while (rv->lists[CONN_TAKEN].first)
-		hvd_rv_conn_release(rv->lists[CONN_TAKEN].first, true);
+	close_tcpstore(rv);
+	release_all(rv);
 }
 
 void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn)
@@ -344,16 +357,12 @@ static void let_go(struct hvd_rv *rv)
 		for (size_t i = 0; i < rv->n_listeners; i++)
 			hvd_acceptor_turn(rv->listeners[i]->acceptor);
 	close_listeners(rv);
-	while (rv->lists[CONN_WAITING].first)
-		hvd_rv_conn_release(rv->lists[CONN_WAITING].first, true);
-	while (rv->lists[CONN_TAKEN].first)
-		hvd_rv_conn_release(rv->lists[CONN_TAKEN].first, true);
-	if (rv->tcpstore)
-		hvd_tcpstore_close_all(rv->tcpstore);
-	for (struct conn *c = rv->lists[CONN_HEAD].first, *next; c; c = next) {
-		next = c->next;
-		if (c->buf_len == 0)
-			hvd_rv_conn_close(c);
+	release_all(rv);
+	close_tcpstore(rv);
+	for (struct hvd_rv_stream *s = TAILQ_FIRST(&rv->lists[CONN_HEAD]), *next; s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (s->in_len == 0)
+			hvd_rv_conn_close(conn_of(s));
 	}
 }
 
@@ -365,7 +374,7 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	hvd_rv_conn_reap(rv);
+	hvd_rv_reap(rv);
 	if (rv->n_listeners > 0)
 		let_go(rv);
 	if (rv->stats.conns_now > 0 && hvd_left(rv->stop_deadline) > 0) {

@@ -16,40 +16,18 @@ struct hvd_tcpstore *hvd_tcpstore_create(struct hvd_rv *rv)
 	struct hvd_tcpstore *ts = hvd_xcalloc(1, sizeof(*ts));
 
 	ts->rv = rv;
+	TAILQ_INIT(&ts->conns);
 	return ts;
 }
 
 void hvd_tcpstore_destroy(struct hvd_tcpstore *ts)
 {
-	if (!ts)
-		return;
-	hvd_tcpstore_close_all(ts);
-	hvd_tcpstore_reap(ts);
 	free(ts);
 }
 
 bool hvd_tcpstore_speaks(char first)
 {
 	return first == HVD_TCPSTORE_FIRST_BYTE || first == HVD_TCPSTORE_OLD_FIRST_BYTE;
-}
-
-void hvd_tcpstore_close_all(struct hvd_tcpstore *ts)
-{
-	while (ts->conns)
-		hvd_tcpstore_close(ts->conns, HVD_LOG_DEBUG, NULL);
-}
-
-void hvd_tcpstore_expel(struct hvd_tcpstore *ts)
-{
-	for (struct hvd_tcpstore_conn *c = ts->conns, *next; c; c = next) {
-		struct sockaddr_storage peer;
-		socklen_t len = sizeof(peer);
-
-		next = c->next;
-		if (getpeername(c->fd, (struct sockaddr *)&peer, &len) == 0 &&
-		    !hvd_rv_access_listed(ts->rv->cfg.access, &peer))
-			hvd_tcpstore_close(c, HVD_LOG_VERBOSE, "its address is not one of the job's any longer");
-	}
 }
 
 /* --- for the server's owner --- */
@@ -66,13 +44,12 @@ void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
 		return;
 	hvd_downstream_renew(rv->downstream); /* its processes leave their generations */
 	/* A connection that has no place yet is of the new ranks: the old ones' are told before. */
-	for (struct hvd_tcpstore_conn *c = rv->tcpstore->conns, *next; c; c = next) {
-		next = c->next;
-		if (c->place.scope)
-			hvd_tcpstore_close(c, HVD_LOG_DEBUG, NULL);
+	for (struct hvd_rv_stream *s = TAILQ_FIRST(&rv->tcpstore->conns), *next; s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (hvd_tcpstore_conn_of(s)->place.scope)
+			hvd_tcpstore_close(hvd_tcpstore_conn_of(s), HVD_LOG_DEBUG, NULL);
 	}
-	for (struct hvd_tcpstore_conn *c = rv->tcpstore->dead; c; c = c->next)
-		hvd_tcpstore_leave_store(c);
+	hvd_tcpstore_closed_leave(rv->tcpstore);
 	hvd_store_renew(&rv->store_api);
 }
 
@@ -92,10 +69,11 @@ static struct hvd_slice waits_for(const struct hvd_tcpstore_conn *c)
 
 char *hvd_rv_tcpstore_waits(const struct hvd_rv *rv, size_t max)
 {
-	const struct hvd_tcpstore_conn *c = rv->tcpstore ? rv->tcpstore->conns : NULL;
+	struct hvd_rv_stream *s = rv->tcpstore ? TAILQ_LAST(&rv->tcpstore->conns, hvd_rv_streams) : NULL;
 	char *text = NULL;
 
-	for (; c && max > 0; c = c->next) {
+	for (; s && max > 0; s = TAILQ_PREV(s, hvd_rv_streams, link)) {
+		const struct hvd_tcpstore_conn *c = hvd_tcpstore_conn_of(s);
 		char addr[HVD_ADDR_TEXT], pid[32] = "";
 		struct hvd_slice key;
 

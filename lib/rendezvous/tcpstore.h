@@ -21,16 +21,11 @@
 #include "internal.h"
 
 struct hvd_tcpstore *hvd_tcpstore_create(struct hvd_rv *rv);
-void hvd_tcpstore_destroy(struct hvd_tcpstore *ts); /* NULL is fine */
+void hvd_tcpstore_destroy(struct hvd_tcpstore *ts); /* whose connections are closed and freed; NULL is fine */
 /* Is this the first byte of a TCPStore client? */
 bool hvd_tcpstore_speaks(char first);
 /* Serve a connection of which these bytes were read, at least one. Takes `fd`. */
 void hvd_tcpstore_take(struct hvd_tcpstore *ts, int fd, const struct hvd_addr *peer, const char *data, size_t len);
-/* Close all connections, or those whose addresses may not connect any longer. */
-void hvd_tcpstore_close_all(struct hvd_tcpstore *ts);
-void hvd_tcpstore_expel(struct hvd_tcpstore *ts);
-/* Free the closed connections. Call it at the top of a callback from the event loop only. */
-void hvd_tcpstore_reap(struct hvd_tcpstore *ts);
 
 /* --- for tcpstore*.c --- */
 
@@ -41,7 +36,7 @@ void hvd_tcpstore_reap(struct hvd_tcpstore *ts);
 
 struct hvd_tcpstore {
 	struct hvd_rv *rv;
-	struct hvd_tcpstore_conn *conns, *dead;
+	struct hvd_rv_streams conns;
 	struct hvd_addr old[16]; /* that have sent what PyTorch before 2.2 sends; no more are told of */
 	size_t n_old;
 	/* The answers to the connection whose requests are handled now, until they are sent together. */
@@ -63,24 +58,12 @@ struct hvd_tcpstore_waits {
 };
 
 struct hvd_tcpstore_conn {
-	struct event ev;
+	struct hvd_rv_stream s; /* in ts->conns */
 	struct hvd_tcpstore *ts;
-	struct hvd_tcpstore_conn *prev, *next; /* in ts->conns or ts->dead */
-	struct hvd_peer_entry entry;           /* in rv->peers */
-	struct hvd_rv_spoke spoke;
 	struct hvd_tcpstore_wire wire;
 	uint32_t pid;                 /* as PING says; 0: it has not said it */
 	struct hvd_store_place place; /* which values it sees */
-	int fd;
-	short watching; /* events that are registered with the event loop */
-	bool dead;
-
-	char *in; /* input of an item that is not complete; NULL most of the time */
-	size_t in_len, in_room, in_need;
-
-	struct hvd_tcpstore_segment *first_out, *last_out; /* what the socket did not take */
-	size_t out_left;                                   /* bytes of it */
-	size_t out_charged;                                /* bytes of memory for it, without values */
+	size_t in_need;               /* bytes of the item that has not come completely */
 
 	bool list_there;                 /* CHECK: all keys so far are there */
 	bool waits_open;                 /* WAIT: keys are still coming */
@@ -97,6 +80,11 @@ struct hvd_tcpstore_conn {
 	uint64_t ahead_left;            /* items of the list that were not looked at */
 };
 
+static inline struct hvd_tcpstore_conn *hvd_tcpstore_conn_of(struct hvd_rv_stream *s)
+{
+	return (struct hvd_tcpstore_conn *)s;
+}
+
 /* tcpstore_conn.c */
 /* Close the connection. `why` is told, unless it is NULL. */
 void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why);
@@ -106,13 +94,11 @@ bool hvd_tcpstore_at_relay(const struct hvd_tcpstore_conn *c);
 const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c);
 /* What its memory counts against. */
 struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c);
-/* Register for these events, and no others. */
-void hvd_tcpstore_watch(struct hvd_tcpstore_conn *c, short events);
 /* What it asked for is known: it asks no longer. Send the result, unless it is NULL, and handle more of its input. */
 void hvd_tcpstore_go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
 			const struct hvd_store_result *result);
-/* It uses no generation any longer. */
-void hvd_tcpstore_leave_store(struct hvd_tcpstore_conn *c);
+/* Closed connections that were not freed yet use no generation any longer. */
+void hvd_tcpstore_closed_leave(struct hvd_tcpstore *ts);
 
 /* tcpstore_output.c. Any of these may close the connection. */
 /* Send bytes, or the value with its length in front. */
@@ -120,13 +106,10 @@ void hvd_tcpstore_send(struct hvd_tcpstore_conn *c, const void *data, size_t len
 void hvd_tcpstore_send_value(struct hvd_tcpstore_conn *c, struct hvd_rv_value *v);
 /* Send the answers to the current connection, and a value (or NULL) behind them. */
 void hvd_tcpstore_send_current(struct hvd_tcpstore_conn *c, struct hvd_rv_value *v);
-/* Send what the socket did not take, as far as it does now. */
-void hvd_tcpstore_flush(struct hvd_tcpstore_conn *c);
 /* Wait until the socket takes what is left, if there is anything. */
 void hvd_tcpstore_expect_output(struct hvd_tcpstore_conn *c);
 /* May more of its input be handled, or do its answers come first? */
 bool hvd_tcpstore_may_ask(const struct hvd_tcpstore_conn *c);
-void hvd_tcpstore_drop_output(struct hvd_tcpstore_conn *c);
 
 /* tcpstore_query.c */
 /* Act on an item of a request. The connection may be closed after this. False when something must be known first: then

@@ -57,7 +57,7 @@ bool hvd_tcpstore_find_place(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind
 		return false;
 	if (now.status != HVD_OP_DONE)
 		hvd_tcpstore_send_result(c, kind, &now);
-	return !c->dead;
+	return !c->s.closed;
 }
 
 void hvd_tcpstore_depart(struct hvd_tcpstore_conn *c)

@@ -8,8 +8,8 @@
  * begun. A request that has begun is read to its end, however, because the client reads no answer before it has sent
  * the request.
  *
- * A closed connection goes to the list of the dead, and is freed at the top of a later callback: no caller further up
- * the stack has a pointer to freed memory. Until then it keeps its generation, whose keys they may be working on.
+ * A closed connection keeps its generation until it is freed (stream.h): callers further up the stack may be working
+ * on the keys of that.
  */
 #include "tcpstore.h"
 
@@ -22,51 +22,27 @@
 
 #define READ_BUDGET (256 << 10) /* bytes of one connection per wake-up */
 #define IN_FIRST    4096        /* bytes of memory for an item in pieces at first */
+#define OUT_MAX     (64 << 20)  /* bytes of memory for answers, without the values */
 #define IN_STALL    120.0       /* seconds without progress in the middle of a request */
-
-static void on_event(evutil_socket_t fd, short what, void *arg);
 
 struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c)
 {
 	return hvd_rv_store_budget(c->ts->rv->store);
 }
 
-void hvd_tcpstore_watch(struct hvd_tcpstore_conn *c, short events)
-{
-	if (c->watching == events)
-		return;
-	if (c->watching)
-		event_del(&c->ev);
-	c->watching = events;
-	if (!events)
-		return;
-	event_assign(&c->ev, c->ts->rv->base, c->fd, (short)(events | EV_PERSIST), on_event, c);
-	event_add(&c->ev, NULL);
-}
-
 bool hvd_tcpstore_at_relay(const struct hvd_tcpstore_conn *c)
 {
-	return c->ts->rv->cfg.relay_addr.family && hvd_addr_loopback(&c->entry.peer->addr);
+	return c->ts->rv->cfg.relay_addr.family && hvd_addr_loopback(&c->s.entry.peer->addr);
 }
 
 const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c)
 {
 	const struct hvd_rv *rv = c->ts->rv;
 
-	return hvd_tcpstore_at_relay(c) ? &rv->cfg.relay_addr : &c->entry.peer->addr;
+	return hvd_tcpstore_at_relay(c) ? &rv->cfg.relay_addr : &c->s.entry.peer->addr;
 }
 
 /* --- the end --- */
-
-static void unlink_conn(struct hvd_tcpstore_conn *c)
-{
-	if (c->prev)
-		c->prev->next = c->next;
-	else
-		c->ts->conns = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
-}
 
 static void tell(const struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why)
 {
@@ -80,109 +56,78 @@ static void tell(const struct hvd_tcpstore_conn *c, enum hvd_log_level level, co
 		hvd_log(c->ts->rv->log, level, "closed a TCPStore connection from %s: %s", addr, why);
 }
 
-static void free_input(struct hvd_tcpstore_conn *c)
+/* Its input takes no memory any longer, as far as limits are concerned. */
+static void refund_input(struct hvd_tcpstore_conn *c)
 {
-	if (!c->in)
-		return;
-	c->entry.peer->pending -= c->in_room;
-	hvd_rv_refund(hvd_tcpstore_budget(c), c->in_room);
-	free(c->in);
-	c->in = NULL;
-	c->in_len = c->in_room = 0;
+	c->s.entry.peer->pending -= c->s.in_room;
+	hvd_rv_refund(hvd_tcpstore_budget(c), c->s.in_room);
 }
 
 void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why)
 {
 	struct hvd_rv *rv = c->ts->rv;
 
-	if (c->dead)
+	if (c->s.closed)
 		return;
 	if (why)
 		tell(c, level, why);
-	c->dead = true;
 	/* The answers to what it asked before: a part of them is as good as none. */
 	if (c == c->ts->current && c->ts->out_len > 0) {
-		ssize_t sent = send(c->fd, c->ts->out, c->ts->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t sent = send(c->s.fd, c->ts->out, c->ts->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		rv->stats.bytes_out += sent > 0 ? (uint64_t)sent : 0;
 		c->ts->out_len = 0;
 	}
+	refund_input(c);
+	hvd_rv_stream_close(&c->s);
+	rv->stats.tcpstore_now--;
 	hvd_tcpstore_unwait(c);
 	hvd_tcpstore_depart(c);
-	hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
-	if (c->watching)
-		event_del(&c->ev);
-	close(c->fd);
-	free_input(c);
-	hvd_tcpstore_drop_output(c);
-	hvd_peer_table_remove(rv->peers, &c->entry);
-	rv->stats.conns_now--;
-	rv->stats.tcpstore_now--;
-	unlink_conn(c);
-	c->next = c->ts->dead;
-	c->ts->dead = c;
 }
 
-void hvd_tcpstore_leave_store(struct hvd_tcpstore_conn *c)
+static void on_close(struct hvd_rv_stream *s, enum hvd_log_level level, const char *why)
 {
-	hvd_store_leave(&c->ts->rv->store_api, &c->place);
+	hvd_tcpstore_close(hvd_tcpstore_conn_of(s), level, why);
 }
 
-void hvd_tcpstore_reap(struct hvd_tcpstore *ts)
+static void free_conn(struct hvd_rv_stream *s)
 {
-	while (ts->dead) {
-		struct hvd_tcpstore_conn *c = ts->dead;
+	struct hvd_tcpstore_conn *c = hvd_tcpstore_conn_of(s);
 
-		ts->dead = c->next;
-		hvd_tcpstore_leave_store(c);
-		free(c);
-	}
+	hvd_store_leave(&s->rv->store_api, &c->place);
+	free(c);
 }
 
 /* --- input --- */
 
-/* Make room for more of an item. False when the connection was closed. */
-static bool grow_input(struct hvd_tcpstore_conn *c)
+/* Make room for more of an item, of which this much has come. False when the connection was closed. */
+static bool grow_input(struct hvd_tcpstore_conn *c, size_t len)
 {
 	struct hvd_rv *rv = c->ts->rv;
-	size_t room = 2 * c->in_len > IN_FIRST ? 2 * c->in_len : IN_FIRST;
+	size_t room = 2 * len > IN_FIRST ? 2 * len : IN_FIRST;
 
-	if (c->in_len < c->in_room)
-		return true;
 	/* As much as the item needs, but no more than twice of what has arrived. */
-	if (room > c->in_need && c->in_need > c->in_len)
+	if (room > c->in_need && c->in_need > len)
 		room = c->in_need > IN_FIRST ? c->in_need : IN_FIRST;
-	if (c->entry.peer->pending - c->in_room + room > rv->cfg.pending_max ||
-	    !hvd_rv_charge(hvd_tcpstore_budget(c), room - c->in_room)) {
+	if (c->s.entry.peer->pending - c->s.in_room + room > rv->cfg.pending_max ||
+	    !hvd_rv_charge(hvd_tcpstore_budget(c), room - c->s.in_room)) {
 		hvd_tcpstore_close(c, HVD_LOG_WARN, "the store has no room left for what it is sending");
 		return false;
 	}
-	c->entry.peer->pending += room - c->in_room;
-	c->in = hvd_xrealloc(c->in, room, 1);
-	c->in_room = room;
+	c->s.entry.peer->pending += room - c->s.in_room;
+	hvd_rv_stream_make_room(&c->s, room);
 	return true;
 }
 
-/* Keep the input that is left over. `data` may be a part of the buffer itself. */
+/* Keep the input that is left over. `data` may be a part of the input itself. */
 static void stash(struct hvd_tcpstore_conn *c, const char *data, size_t len)
 {
-	if (len == 0) {
-		free_input(c);
-		return;
-	}
-	if (c->in) {
-		if (data != c->in)
-			memmove(c->in, data, len);
-		c->in_len = len;
-		return;
-	}
-	while (c->in_room < len) {
-		c->in_len = c->in_room < len ? c->in_room : len;
-		if (!grow_input(c))
+	if (len == 0)
+		refund_input(c);
+	while (c->s.in_room < len)
+		if (!grow_input(c, c->s.in_room))
 			return;
-	}
-	memcpy(c->in, data, len);
-	c->in_len = len;
+	hvd_rv_stream_keep(&c->s, data, len);
 }
 
 /* Handle the items at the front of the input. Returns how many bytes they took. */
@@ -190,7 +135,7 @@ static size_t consume(struct hvd_tcpstore_conn *c, const char *data, size_t len)
 {
 	size_t used = 0;
 
-	while (used < len && !c->dead && hvd_tcpstore_may_ask(c)) {
+	while (used < len && !c->s.closed && hvd_tcpstore_may_ask(c)) {
 		struct hvd_tcpstore_wire before = c->wire;
 		struct hvd_tcpstore_item item;
 		const char *why;
@@ -220,7 +165,7 @@ static void consume_and_stash(struct hvd_tcpstore_conn *c, const char *data, siz
 {
 	size_t used = consume(c, data, len);
 
-	if (!c->dead && (used < len || c->in))
+	if (!c->s.closed && (used < len || c->s.in))
 		stash(c, data + used, len - used);
 }
 
@@ -229,29 +174,29 @@ static void finish(struct hvd_tcpstore_conn *c)
 {
 	struct hvd_rv *rv = c->ts->rv;
 
-	if (!c->dead && c->ts->out_len > 0)
+	if (!c->s.closed && c->ts->out_len > 0)
 		hvd_tcpstore_send_current(c, NULL);
 	c->ts->out_len = 0;
 	c->ts->current = NULL;
-	if (c->dead)
+	if (c->s.closed)
 		return;
-	if (c->first_out) {
+	if (c->s.first_out) {
 		hvd_tcpstore_expect_output(c);
 		return;
 	}
 	if (c->asks) { /* what it waits for has a deadline of its own */
-		hvd_tcpstore_watch(c, 0);
-		hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
+		hvd_rv_stream_watch(&c->s, 0);
+		hvd_rv_wheel_remove(&rv->wheel, &c->s.spoke);
 		return;
 	}
-	hvd_tcpstore_watch(c, EV_READ);
+	hvd_rv_stream_watch(&c->s, EV_READ);
 	if (!c->wire.validated) {
-		if (!c->spoke.next)
-			hvd_rv_arm(rv, &c->spoke, hvd_deadline_in(rv->cfg.head_time));
-	} else if (c->in || c->wire.in_list) {
-		hvd_rv_arm(rv, &c->spoke, hvd_deadline_in(IN_STALL));
+		if (!c->s.spoke.next)
+			hvd_rv_arm(rv, &c->s.spoke, hvd_deadline_in(rv->cfg.head_time));
+	} else if (c->s.in || c->wire.in_list) {
+		hvd_rv_arm(rv, &c->s.spoke, hvd_deadline_in(IN_STALL));
 	} else {
-		hvd_rv_wheel_remove(&rv->wheel, &c->spoke);
+		hvd_rv_wheel_remove(&rv->wheel, &c->s.spoke);
 	}
 }
 
@@ -260,49 +205,42 @@ static void input(struct hvd_tcpstore_conn *c)
 	struct hvd_tcpstore *ts = c->ts;
 	size_t budget = READ_BUDGET;
 
-	if (c->in_len > 0) /* it was left because the socket did not take the answers */
-		consume_and_stash(c, c->in, c->in_len);
-	while (budget > 0 && !c->dead && hvd_tcpstore_may_ask(c)) {
+	if (c->s.in_len > 0) /* it was left because the socket did not take the answers */
+		consume_and_stash(c, c->s.in, c->s.in_len);
+	while (budget > 0 && !c->s.closed && hvd_tcpstore_may_ask(c)) {
 		char *into = ts->rv->scratch;
 		size_t room = sizeof(ts->rv->scratch);
 		ssize_t n;
 
-		if (c->in) {
-			if (!grow_input(c))
+		if (c->s.in) {
+			if (c->s.in_len == c->s.in_room && !grow_input(c, c->s.in_len))
 				return;
-			into = c->in + c->in_len;
-			room = c->in_room - c->in_len;
+			into = c->s.in + c->s.in_len;
+			room = c->s.in_room - c->s.in_len;
 		}
-		n = recv(c->fd, into, room, 0);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
+		n = hvd_rv_stream_read(&c->s, into, room);
+		if (n == 0)
+			hvd_tcpstore_close(c, HVD_LOG_DEBUG, "the client has closed it");
+		if (n <= 0)
 			return;
-		if (n <= 0) {
-			hvd_tcpstore_close(c, HVD_LOG_DEBUG, n < 0 ? strerror(errno) : "the client has closed it");
-			return;
-		}
-		ts->rv->stats.bytes_in += (uint64_t)n;
 		budget -= (size_t)n < budget ? (size_t)n : budget;
 		if (into == ts->rv->scratch)
 			consume_and_stash(c, into, (size_t)n);
 		else
-			consume_and_stash(c, c->in, c->in_len += (size_t)n);
+			consume_and_stash(c, c->s.in, c->s.in_len += (size_t)n);
 		if ((size_t)n < room)
 			return; /* no more is there */
 	}
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void on_ready(struct hvd_rv_stream *s, short events)
 {
-	struct hvd_tcpstore_conn *c = arg;
+	struct hvd_tcpstore_conn *c = hvd_tcpstore_conn_of(s);
 
-	(void)fd;
-	hvd_rv_conn_reap(c->ts->rv);
-	if (what & EV_WRITE)
-		hvd_tcpstore_flush(c);
+	if (events & EV_WRITE)
+		hvd_rv_stream_flush(&c->s, 0);
 	c->ts->current = c;
-	if (!c->dead)
+	if (!c->s.closed)
 		input(c);
 	finish(c);
 }
@@ -313,21 +251,32 @@ void hvd_tcpstore_go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind
 	c->ts->current = c;
 	if (result)
 		hvd_tcpstore_send_result(c, kind, result);
-	if (!c->dead)
+	if (!c->s.closed)
 		input(c);
 	finish(c);
 }
 
-static void on_due(struct hvd_rv_spoke *s)
+static void on_due(struct hvd_rv_stream *s)
 {
-	struct hvd_tcpstore_conn *c =
-		(struct hvd_tcpstore_conn *)(void *)((char *)s - offsetof(struct hvd_tcpstore_conn, spoke));
+	struct hvd_tcpstore_conn *c = hvd_tcpstore_conn_of(s);
 
 	c->ts->rv->stats.timeouts++;
-	if (c->first_out)
+	if (c->s.first_out)
 		hvd_tcpstore_close(c, HVD_LOG_WARN, "it did not read its answers for too long");
 	else
 		hvd_tcpstore_close(c, HVD_LOG_VERBOSE, "the rest of its request did not come");
+}
+
+static const struct hvd_rv_stream_ops ops = {
+	.ready = on_ready, .due = on_due, .close = on_close, .free = free_conn, .out_max = OUT_MAX};
+
+void hvd_tcpstore_closed_leave(struct hvd_tcpstore *ts)
+{
+	struct hvd_rv_stream *s;
+
+	TAILQ_FOREACH(s, &ts->rv->closed, link)
+	if (s->ops == &ops)
+		hvd_store_leave(&ts->rv->store_api, &hvd_tcpstore_conn_of(s)->place);
 }
 
 /* A client of PyTorch before 2.2. Users are told once of each address. */
@@ -357,15 +306,7 @@ void hvd_tcpstore_take(struct hvd_tcpstore *ts, int fd, const struct hvd_addr *p
 	struct hvd_rv_stats *stats = &ts->rv->stats;
 
 	c->ts = ts;
-	c->fd = fd;
-	c->spoke.due = on_due;
-	c->next = ts->conns;
-	if (c->next)
-		c->next->prev = c;
-	ts->conns = c;
-	hvd_peer_table_add(ts->rv->peers, peer, &c->entry);
-	if (++stats->conns_now > stats->conns_peak)
-		stats->conns_peak = stats->conns_now;
+	hvd_rv_stream_open(&c->s, ts->rv, &ops, fd, peer, &ts->conns);
 	if (++stats->tcpstore_now > stats->tcpstore_peak)
 		stats->tcpstore_peak = stats->tcpstore_now;
 	if (data[0] == HVD_TCPSTORE_OLD_FIRST_BYTE) {

@@ -153,10 +153,10 @@ static bool do_wait(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item 
 	}
 	there = item->key.p ? is_there(c, item->key, true) : THERE;
 	if (there == THERE_LATER)
-		return c->dead;
+		return c->s.closed;
 	if (there == NOT_THERE)
 		await(c, item->key);
-	if (c->dead || !item->last)
+	if (c->s.closed || !item->last)
 		return true;
 	c->waits_open = false;
 	if (c->awaited == 0) {
@@ -195,7 +195,7 @@ static void send_keys(struct hvd_tcpstore_conn *c, const struct hvd_store_result
 	const unsigned char *p = result->value->data, *end = p + result->value->len;
 
 	send_number(c, result->number);
-	while (p < end && !c->dead) {
+	while (p < end && !c->s.closed) {
 		size_t n = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
 
 		send_bytes(c, (struct hvd_slice){(const char *)p + 4, n});
@@ -280,7 +280,7 @@ static bool do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item
 	if (item->key.p && c->list_there)
 		there = is_there(c, item->key, false);
 	if (there == THERE_LATER)
-		return c->dead;
+		return c->s.closed;
 	c->list_there = c->list_there && there == THERE;
 	if (item->last)
 		send_byte(c, c->list_there ? 0 : 1);
@@ -336,9 +336,9 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 		break;
 	}
 	if (!c->place.scope && !find_place(c, item))
-		return c->dead;
+		return c->s.closed;
 	if (begins_group(c, item) && !hvd_tcpstore_find_place(c, HVD_OP_BEGIN_GROUP))
-		return c->dead;
+		return c->s.closed;
 	switch (item->query) {
 	case HVD_TCPSTORE_CHECK:
 		return do_check(c, item);

@@ -135,7 +135,7 @@ void hvd_upstream_bytes(struct hvd_upstream *up, const void *data, size_t len)
 	struct hvd_err err = {0};
 	int rc;
 
-	hvd_rv_conn_reap(up->rv);
+	hvd_rv_reap(up->rv);
 	rc = hvd_relay_parse(data, len, false, budget, &msg, &err);
 	if (rc == 0 && msg.stored == HVD_RV_NO_ROOM) {
 		hvd_upstream_make_room(up, budget->value_max);

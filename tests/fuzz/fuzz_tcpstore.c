@@ -47,9 +47,11 @@ static void hear(struct run *r)
 
 static bool asks(const struct run *r)
 {
-	for (const struct hvd_tcpstore_conn *c = r->rv->tcpstore->conns; c; c = c->next)
-		if (c->asks)
-			return true;
+	struct hvd_rv_stream *s;
+
+	TAILQ_FOREACH(s, &r->rv->tcpstore->conns, link)
+	if (hvd_tcpstore_conn_of(s)->asks)
+		return true;
 	return false;
 }
 
