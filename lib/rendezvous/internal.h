@@ -2,10 +2,10 @@
 /*
  * internal.h - what the files of the server share. Nobody else includes it.
  *
- *   server.c   create and destroy, the timer, the end         calls listen, conn, answer
+ *   server.c   create and destroy, the end                    calls listen, conn, answer
  *   listen.c   bind, accept, make room                         calls conn, answer
  *   conn.c     a connection: its state, reading, deadlines     calls request, answer
- *   stream.c   what connections of both protocols have in common
+ *   stream.c   what connections of both protocols have in common, the timer
  *   request.c  decide what to answer to a request              calls answer
  *   store_op.c carry out what a request asks for
  *   answer.c   send an answer                                  calls conn, to change the state
@@ -89,7 +89,7 @@ struct hvd_rv {
 	const struct hvd_log *log;
 	struct hvd_rv_store *store;
 	struct hvd_rv_wheel wheel;
-	struct event *tick;
+	struct event tick; /* every HVD_RV_WHEEL_TICK, while `ticking` */
 	bool ticking;
 	bool paused;    /* does not accept, because all places are taken */
 	bool told_full; /* that this may last */
@@ -119,8 +119,6 @@ void hvd_rv_listener_destroy(struct listener *l);
 /* May this connection go on? Refusals are counted and logged. `local` as in hvd_rv_access_check(). */
 enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer,
 				 const struct sockaddr_storage *local);
-/* Accept again, if a place is free. */
-void hvd_rv_resume(struct hvd_rv *rv);
 /* Of the address that has most connections, the oldest one in this state. NULL when none is near the front of the
  * state's list. */
 struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state);
@@ -172,9 +170,5 @@ void hvd_rv_request_gone(struct hvd_rv_request *req);
  * deleted their keys, and the caller calls its met function later. */
 int hvd_rv_put_value(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hvd_rv_value *v);
 int hvd_rv_delete_key(struct hvd_rv *rv, struct hvd_slice scope, struct hvd_slice key, struct hook **met);
-
-/* server.c */
-/* Set the deadline of a spoke, whose `due` is called after it. `s` may be NULL: then only the timer must run. */
-void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_spoke *s, hvd_time deadline);
 
 #endif

@@ -135,15 +135,6 @@ static void pause_accepting(struct hvd_rv *rv)
 	hvd_rv_arm(rv, NULL, 0);
 }
 
-void hvd_rv_resume(struct hvd_rv *rv)
-{
-	if (!rv->paused || rv->stopping || rv->stats.conns_now >= rv->cfg.conns_max)
-		return;
-	rv->paused = false;
-	for (size_t i = 0; i < rv->n_listeners; i++)
-		hvd_acceptor_resume(rv->listeners[i]->acceptor);
-}
-
 struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state)
 {
 	const struct hvd_peer_entry *busiest = hvd_peer_table_busiest(rv->peers);

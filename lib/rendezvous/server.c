@@ -38,37 +38,6 @@ void hvd_rv_config_init(struct hvd_rv_config *cfg)
 	cfg->parent_wait = 20.0;
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
-{
-	struct hvd_rv *rv = arg;
-	hvd_time now = hvd_now();
-	struct hvd_rv_spoke *s;
-
-	(void)fd;
-	(void)what;
-	hvd_rv_reap(rv);
-	while ((s = hvd_rv_wheel_due(&rv->wheel, now)))
-		s->due(s);
-	hvd_rv_reap(rv);
-	hvd_rv_resume(rv);
-	if (rv->wheel.n == 0 && !rv->paused) {
-		event_del(rv->tick);
-		rv->ticking = false;
-	}
-}
-
-void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_spoke *s, hvd_time deadline)
-{
-	static const struct timeval every = {.tv_usec = HVD_RV_WHEEL_TICK / 1000};
-
-	if (s)
-		hvd_rv_wheel_set(&rv->wheel, s, deadline);
-	if (!rv->ticking) {
-		event_add(rv->tick, &every);
-		rv->ticking = true;
-	}
-}
-
 static void fit_limits(struct hvd_rv_config *cfg)
 {
 	struct rlimit rl;
@@ -104,11 +73,9 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 		rv->cfg.pending_max = rv->cfg.store.value_max;
 	for (int state = 0; state < CONN_STATES; state++)
 		TAILQ_INIT(&rv->lists[state]);
-	TAILQ_INIT(&rv->closed);
 	TAILQ_INIT(&rv->pool);
-	rv->peers = hvd_peer_table_create();
+	hvd_rv_streams_init(rv);
 	rv->store = hvd_rv_store_create(&cfg->store);
-	hvd_rv_wheel_init(&rv->wheel);
 	if (cfg->relay)
 		rv->store_api.upstream = hvd_upstream_create(rv);
 	else
@@ -116,12 +83,6 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 	rv->downstream = hvd_downstream_create(rv);
 	if (cfg->tcpstore)
 		rv->tcpstore = hvd_tcpstore_create(rv);
-	rv->tick = event_new(base, -1, EV_PERSIST, on_tick, rv);
-	if (!rv->tick) {
-		hvd_err_set(err, HVD_E_SYS, "cannot make a timer");
-		hvd_rv_destroy(rv);
-		return NULL;
-	}
 	return rv;
 }
 
@@ -167,8 +128,7 @@ void hvd_rv_destroy(struct hvd_rv *rv)
 		rv->hooks = h->next;
 		free(h);
 	}
-	if (rv->tick)
-		event_free(rv->tick);
+	event_del(&rv->tick);
 	if (rv->stop_ev)
 		event_free(rv->stop_ev);
 	hvd_tcpstore_destroy(rv->tcpstore);

@@ -110,12 +110,6 @@ void hvd_rv_stream_close(struct hvd_rv_stream *s)
 		close(hvd_rv_stream_release(s));
 }
 
-void hvd_rv_close_all(struct hvd_rv_streams *list)
-{
-	while (!TAILQ_EMPTY(list))
-		TAILQ_FIRST(list)->ops->close(TAILQ_FIRST(list), HVD_LOG_DEBUG, NULL);
-}
-
 bool hvd_rv_stream_listed(const struct hvd_rv_stream *s)
 {
 	struct sockaddr_storage peer;
@@ -123,19 +117,6 @@ bool hvd_rv_stream_listed(const struct hvd_rv_stream *s)
 
 	return getpeername(s->fd, (struct sockaddr *)&peer, &len) != 0 ||
 	       hvd_rv_access_listed(s->rv->cfg.access, &peer);
-}
-
-void hvd_rv_reap(struct hvd_rv *rv)
-{
-	struct hvd_rv_stream *s;
-
-	while ((s = TAILQ_FIRST(&rv->closed))) {
-		TAILQ_REMOVE(&rv->closed, s, link);
-		free(s->in);
-		s->ops->free(s);
-	}
-	if (rv->paused)
-		hvd_rv_resume(rv);
 }
 
 /* --- input --- */
@@ -281,4 +262,71 @@ void hvd_rv_stream_flush(struct hvd_rv_stream *s, int flags)
 		if (want > 0)
 			return;
 	}
+}
+
+/* --- all streams --- */
+
+void hvd_rv_close_all(struct hvd_rv_streams *list)
+{
+	while (!TAILQ_EMPTY(list))
+		TAILQ_FIRST(list)->ops->close(TAILQ_FIRST(list), HVD_LOG_DEBUG, NULL);
+}
+
+static void resume_accepting(struct hvd_rv *rv)
+{
+	if (!rv->paused || rv->stopping || rv->stats.conns_now >= rv->cfg.conns_max)
+		return;
+	rv->paused = false;
+	for (size_t i = 0; i < rv->n_listeners; i++)
+		hvd_acceptor_resume(rv->listeners[i]->acceptor);
+}
+
+void hvd_rv_reap(struct hvd_rv *rv)
+{
+	struct hvd_rv_stream *s;
+
+	while ((s = TAILQ_FIRST(&rv->closed))) {
+		TAILQ_REMOVE(&rv->closed, s, link);
+		free(s->in);
+		s->ops->free(s);
+	}
+	resume_accepting(rv);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_rv *rv = arg;
+	hvd_time now = hvd_now();
+	struct hvd_rv_spoke *s;
+
+	(void)fd;
+	(void)what;
+	hvd_rv_reap(rv);
+	while ((s = hvd_rv_wheel_due(&rv->wheel, now)))
+		s->due(s);
+	hvd_rv_reap(rv);
+	if (rv->wheel.n == 0 && !rv->paused) {
+		event_del(&rv->tick);
+		rv->ticking = false;
+	}
+}
+
+void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_spoke *s, hvd_time deadline)
+{
+	static const struct timeval every = {.tv_usec = HVD_RV_WHEEL_TICK / 1000};
+
+	if (s)
+		hvd_rv_wheel_set(&rv->wheel, s, deadline);
+	if (!rv->ticking) {
+		event_add(&rv->tick, &every);
+		rv->ticking = true;
+	}
+}
+
+void hvd_rv_streams_init(struct hvd_rv *rv)
+{
+	rv->peers = hvd_peer_table_create();
+	hvd_rv_wheel_init(&rv->wheel);
+	TAILQ_INIT(&rv->closed);
+	event_assign(&rv->tick, rv->base, -1, EV_PERSIST, on_tick, rv);
 }

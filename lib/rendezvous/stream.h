@@ -93,8 +93,13 @@ void hvd_rv_stream_flush(struct hvd_rv_stream *s, int flags);
 
 /* Close all streams of a list. */
 void hvd_rv_close_all(struct hvd_rv_streams *list);
+
+/* Make the table of peers, the wheel, its timer, and the list of closed streams. */
+void hvd_rv_streams_init(struct hvd_rv *rv);
 /* Free the streams that are closed, and accept connections again if there is a place. Call it at the top of a callback
  * from the event loop only. */
 void hvd_rv_reap(struct hvd_rv *rv);
+/* Set the deadline of a spoke, whose `due` is called after it. `s` may be NULL: then only the timer must run. */
+void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_spoke *s, hvd_time deadline);
 
 #endif
