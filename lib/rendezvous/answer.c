@@ -124,6 +124,6 @@ void hvd_rv_conn_release(struct conn *c, bool close_after)
 
 		c->hooked = false;
 		hvd_rv_conn_send(c, may_wait ? 404 : 503, NULL);
-		hvd_rv_request_abandon(c);
+		hvd_rv_conn_abandon(c);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection: its state, reading, deadlines.
+ * A connection: whose it is, reading, deadlines.
  *
  * A worker makes a connection for each request, so the cost of a request is the number of system calls for a
  * connection. These are accept4, read, sendmsg and close: the server reads the request right after accepting it (it is
@@ -20,51 +20,13 @@
 #include "tcpstore.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define POOL_MAX    1024      /* closed connections whose memory is kept */
 #define READ_BUDGET (1 << 20) /* bytes of one connection per wake-up */
-#define SLOWEST     131072.0  /* bytes a second: the average rate that a body must have … */
-#define SLOW_GRACE  30.0      /* … after this many seconds */
-
-void hvd_rv_conn_state(struct conn *c, enum conn_state state)
-{
-	struct hvd_rv *rv = c->s.rv;
-
-	if (c->state == CONN_BODY) {
-		c->s.entry.peer->pending -= c->pending;
-		c->pending = 0;
-	}
-	rv->stats.waiting_now -= c->state == CONN_WAITING;
-	rv->stats.waiting_now += state == CONN_WAITING;
-	c->state = state;
-	hvd_rv_stream_move(&c->s, &rv->lists[state]);
-	hvd_rv_wheel_remove(&rv->wheel, &c->s.spoke);
-	if (rv->stats.waiting_now > rv->stats.waiting_peak)
-		rv->stats.waiting_peak = rv->stats.waiting_now;
-}
-
-void hvd_rv_conn_progress(struct conn *c, double stall)
-{
-	hvd_rv_arm(c->s.rv, &c->s.spoke, hvd_earlier(c->limit, hvd_deadline_in(stall)));
-}
-
-hvd_time hvd_rv_body_limit(size_t len)
-{
-	return hvd_deadline_in(SLOW_GRACE + (double)len / SLOWEST);
-}
-
-void hvd_rv_conn_close(struct conn *c)
-{
-	if (c->state == CONN_DEAD)
-		return;
-	hvd_rv_store_unwait(c->s.rv->store, &c->waiter);
-	hvd_rv_conn_state(c, CONN_DEAD);
-	hvd_rv_stream_close(&c->s);
-	hvd_rv_request_abandon(c);
-}
 
 static void on_close(struct hvd_rv_stream *s, enum hvd_log_level level, const char *why)
 {
@@ -199,6 +161,53 @@ static void body_done(struct conn *c)
 	c->names = NULL;
 	hvd_rv_request_put(c, scope, key);
 	free(names);
+}
+
+/* --- whose connection it is --- */
+
+static void log_refusal(const struct hvd_rv *rv, const struct sockaddr_storage *peer, const char *why, uid_t uid)
+{
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (!rv->log || rv->log->level < HVD_LOG_VERBOSE)
+		return;
+	if (getnameinfo((const struct sockaddr *)peer, sizeof(*peer), host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+		strcpy(host, "?");
+		strcpy(port, "?");
+	}
+	if (uid == (uid_t)-1)
+		hvd_verbose(rv->log, "refused a connection from %s port %s: %s", host, port, why);
+	else
+		hvd_verbose(rv->log, "refused a connection from %s port %s: %s (uid %u)", host, port, why,
+			    (unsigned)uid);
+}
+
+enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer,
+				 const struct sockaddr_storage *local)
+{
+	uid_t uid = (uid_t)-1;
+	enum hvd_rv_verdict verdict = HVD_RV_WELCOME;
+
+	if (rv->cfg.access)
+		verdict = hvd_rv_access_check(rv->cfg.access, fd, peer, local, &uid);
+	switch (verdict) {
+	case HVD_RV_NOT_LISTED:
+		rv->stats.refused_address++;
+		log_refusal(rv, peer, "its address is not one of the job's", uid);
+		break;
+	case HVD_RV_OTHER_USER:
+		rv->stats.refused_user++;
+		log_refusal(rv, peer, "it belongs to another user of this host", uid);
+		break;
+	case HVD_RV_ENDED:
+		rv->stats.refused_user++;
+		break;
+	case HVD_RV_WELCOME:
+	case HVD_RV_UNPROVEN:
+		break;
+	}
+	return verdict;
 }
 
 /* Find out whose connection it is, now that the client has sent something. False: it is closed, or has to wait. */

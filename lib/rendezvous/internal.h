@@ -2,14 +2,17 @@
 /*
  * internal.h - what the files of the server share. Nobody else includes it.
  *
- *   server.c   create and destroy, the end                    calls listen, conn, answer
- *   listen.c   bind, accept, make room                         calls conn, answer
- *   conn.c     a connection: its state, reading, deadlines     calls request, answer
- *   stream.c   what connections of both protocols have in common, the timer
- *   request.c  decide what to answer to a request              calls answer
- *   store_op.c carry out what a request asks for
- *   answer.c   send an answer                                  calls conn, to change the state
- *   tcpstore.h the other protocol; it gets its connections from conn
+ *   server.c      create and destroy, the end
+ *   listen.c      bind, accept, make room
+ *   conn.c        a connection: whose it is, reading, deadlines
+ *   request.c     decide what to answer to a request
+ *   answer.c      send an answer
+ *   conn_state.c  the state of a connection, and its end
+ *   stream.h      what connections of both protocols have in common, and the timer
+ *   store_op.c    carry out what a request asks for
+ *   tcpstore.h    the other protocol; it gets its connections from conn.c
+ *
+ * Each calls those below it only; stream.c calls back what conn.c has told it.
  */
 #ifndef HVD_RENDEZVOUS_INTERNAL_H
 #define HVD_RENDEZVOUS_INTERNAL_H
@@ -116,21 +119,25 @@ struct hvd_rv {
 
 /* listen.c */
 void hvd_rv_listener_destroy(struct listener *l);
-/* May this connection go on? Refusals are counted and logged. `local` as in hvd_rv_access_check(). */
-enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer,
-				 const struct sockaddr_storage *local);
-/* Of the address that has most connections, the oldest one in this state. NULL when none is near the front of the
- * state's list. */
-struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state);
 
 /* conn.c */
 void hvd_rv_conn_start(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer, bool unproven);
+/* May this connection go on? Refusals are counted and logged. `local` as in hvd_rv_access_check(). */
+enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer,
+				 const struct sockaddr_storage *local);
+
+/* conn_state.c */
 void hvd_rv_conn_close(struct conn *c);
+/* Nobody waits any longer for the answer to what it asks the store. */
+void hvd_rv_conn_abandon(struct conn *c);
 void hvd_rv_conn_state(struct conn *c, enum conn_state state);
 /* Progress was made: the next progress must come within `stall` seconds, and the state must end at c->limit. */
 void hvd_rv_conn_progress(struct conn *c, double stall);
 /* The time by which a body of this size must have been transferred. */
 hvd_time hvd_rv_body_limit(size_t len);
+/* Of the address that has most connections, the oldest one in this state. NULL when none is near the front of the
+ * state's list. */
+struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state);
 
 /* answer.c */
 /* Send an answer. `value` may be NULL; the connection takes a reference of its own. */
@@ -152,8 +159,6 @@ void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice
 
 /* The client has closed its side for writing while something is asked. False when there is nothing to wait for. */
 bool hvd_rv_request_half_closed(struct conn *c);
-/* Nobody waits for the answer any longer. */
-void hvd_rv_request_abandon(struct conn *c);
 
 /* store_op.c */
 /* The status of an answer to a PUT. */

@@ -19,8 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_AT 64 /* connections to look at, when one of a certain address is wanted */
-#define MODEST  64 /* connections that each address may have, even when places are short */
+#define MODEST 64 /* connections that each address may have, even when places are short */
 
 static int parse_ip(const char *ip, struct sockaddr_storage *ss, struct hvd_err *err)
 {
@@ -56,24 +55,6 @@ static int cannot_listen(const char *ip, uint16_t lo, uint16_t hi, struct hvd_er
 	return hvd_err_hint(err, "Free one, widen the range, or let the kernel choose with port 0.");
 }
 
-static void log_refusal(const struct hvd_rv *rv, const struct sockaddr_storage *peer, const char *why, uid_t uid)
-{
-	char host[NI_MAXHOST], port[NI_MAXSERV];
-
-	if (!rv->log || rv->log->level < HVD_LOG_VERBOSE)
-		return;
-	if (getnameinfo((const struct sockaddr *)peer, sizeof(*peer), host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-		strcpy(host, "?");
-		strcpy(port, "?");
-	}
-	if (uid == (uid_t)-1)
-		hvd_verbose(rv->log, "refused a connection from %s port %s: %s", host, port, why);
-	else
-		hvd_verbose(rv->log, "refused a connection from %s port %s: %s (uid %u)", host, port, why,
-			    (unsigned)uid);
-}
-
 /* Tell a client that it may not connect. Most clients have sent their request already. It must be read, because
  * otherwise close() would send a reset, which destroys the answer: one call reads it without copying. A client that has
  * sent more than that gets the reset. */
@@ -88,33 +69,6 @@ static void refuse(struct hvd_rv *rv, int fd)
 	if ((n >= 0 || errno == EAGAIN) && send(fd, head, len, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE) > 0)
 		rv->stats.bytes_out += len;
 	close(fd);
-}
-
-enum hvd_rv_verdict hvd_rv_judge(struct hvd_rv *rv, int fd, const struct sockaddr_storage *peer,
-				 const struct sockaddr_storage *local)
-{
-	uid_t uid = (uid_t)-1;
-	enum hvd_rv_verdict verdict = HVD_RV_WELCOME;
-
-	if (rv->cfg.access)
-		verdict = hvd_rv_access_check(rv->cfg.access, fd, peer, local, &uid);
-	switch (verdict) {
-	case HVD_RV_NOT_LISTED:
-		rv->stats.refused_address++;
-		log_refusal(rv, peer, "its address is not one of the job's", uid);
-		break;
-	case HVD_RV_OTHER_USER:
-		rv->stats.refused_user++;
-		log_refusal(rv, peer, "it belongs to another user of this host", uid);
-		break;
-	case HVD_RV_ENDED:
-		rv->stats.refused_user++;
-		break;
-	case HVD_RV_WELCOME:
-	case HVD_RV_UNPROVEN:
-		break;
-	}
-	return verdict;
 }
 
 static void pause_accepting(struct hvd_rv *rv)
@@ -133,18 +87,6 @@ static void pause_accepting(struct hvd_rv *rv)
 	}
 	/* The timer resumes accepting, so it must run even when no connection has a deadline. */
 	hvd_rv_arm(rv, NULL, 0);
-}
-
-struct conn *hvd_rv_oldest_of_most(const struct hvd_rv *rv, enum conn_state state)
-{
-	const struct hvd_peer_entry *busiest = hvd_peer_table_busiest(rv->peers);
-	struct hvd_rv_stream *s = busiest ? TAILQ_FIRST(&rv->lists[state]) : NULL;
-
-	/* The address has most connections, so one of them is not far. */
-	for (int i = 0; s && i < LOOK_AT; i++, s = TAILQ_NEXT(s, link))
-		if (s->entry.peer == busiest->peer)
-			return conn_of(s);
-	return NULL;
 }
 
 /* A connection that sends a value, if its address has more than half of all places. */

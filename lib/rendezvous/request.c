@@ -272,12 +272,6 @@ bool hvd_rv_request_half_closed(struct conn *c)
 	return true;
 }
 
-void hvd_rv_request_abandon(struct conn *c)
-{
-	hvd_store_lookup_end(&c->lookup);
-	hvd_store_abandon(&c->s.rv->store_api, &c->call);
-}
-
 void hvd_rv_request_put(struct conn *c, struct hvd_slice scope, struct hvd_slice key)
 {
 	struct hvd_rv_value *v = c->value;
