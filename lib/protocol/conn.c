@@ -27,6 +27,12 @@
 /* What is read in one turn of the loop. */
 #define TURN_BYTES (64 * 1024)
 
+/* Input of which the rest is to come. Its memory grows with what comes. */
+struct kept {
+	unsigned char *bytes;
+	size_t n, room;
+};
+
 struct hvd_conn {
 	struct hvd_wire wire;
 	struct event_base *base;
@@ -43,14 +49,12 @@ struct hvd_conn {
 	bool above;           /* the queue is not shorter than `low`: `drained` is due when it is */
 	enum hvd_errc unsent; /* why a message could not be sent: the connection ends with the next turn of the loop */
 	size_t low;
-	size_t left;   /* when the deadline passed while it was finishing: what was queued */
-	unsigned more; /* … and how many seconds it got since */
-	/* The beginning of a frame, of which `need` bytes are worth another look. Its memory grows with what comes. */
-	unsigned char *in;
-	size_t n_in, in_room, need;
-	/* The message of bytes of which pieces have come, likewise. */
-	unsigned char *parts;
-	size_t n_parts, room, bytes_max;
+	size_t left;       /* when the deadline passed while it was finishing: what was queued */
+	unsigned more;     /* … and how many seconds it got since */
+	struct kept in;    /* the beginning of a frame, … */
+	size_t need;       /* … of which so many bytes are worth another look */
+	struct kept parts; /* the message of bytes of which pieces have come */
+	size_t bytes_max;
 };
 
 static void destroy(struct hvd_conn *conn)
@@ -62,8 +66,8 @@ static void destroy(struct hvd_conn *conn)
 	if (conn->out)
 		evbuffer_free(conn->out);
 	close(conn->fd);
-	free(conn->in);
-	free(conn->parts);
+	free(conn->in.bytes);
+	free(conn->parts.bytes);
 	free(conn);
 }
 
@@ -101,30 +105,42 @@ static void broken(struct hvd_conn *conn, int error)
 
 /* ---- input ---- */
 
+/* Keep more, where it will be `most` bytes in the end, or fewer. */
+static void keep(struct kept *kept, const unsigned char *data, size_t len, size_t most)
+{
+	size_t n = kept->n + len;
+
+	if (n > kept->room) {
+		kept->room = 2 * n < most ? 2 * n : most;
+		kept->bytes = hvd_xrealloc(kept->bytes, kept->room, 1);
+	}
+	memcpy(kept->bytes + kept->n, data, len);
+	kept->n = n;
+}
+
+static void forget(struct kept *kept)
+{
+	free(kept->bytes);
+	*kept = (struct kept){0};
+}
+
 /* Take a piece of a message of bytes. One that came in a single piece is not copied. */
 static int take_bytes(struct hvd_conn *conn, const struct hvd_frame *frame, struct hvd_err *err)
 {
 	const unsigned char *data = frame->body;
 	size_t len = frame->len;
 
-	if (len > conn->bytes_max || conn->n_parts > conn->bytes_max - len)
+	if (len > conn->bytes_max || conn->parts.n > conn->bytes_max - len)
 		return hvd_err_set(err, HVD_E_LIMIT, "the peer sent a message of more than %zu bytes", conn->bytes_max);
-	if (conn->n_parts > 0 || frame->more) {
-		len += conn->n_parts;
-		if (len > conn->room) {
-			conn->room = 2 * len < conn->bytes_max ? 2 * len : conn->bytes_max;
-			conn->parts = hvd_xrealloc(conn->parts, conn->room, 1);
-		}
-		memcpy(conn->parts + conn->n_parts, data, frame->len);
-		conn->n_parts = len;
-		data = conn->parts;
+	if (conn->parts.n > 0 || frame->more) {
+		keep(&conn->parts, data, len, conn->bytes_max);
+		data = conn->parts.bytes;
+		len = conn->parts.n;
 	}
 	if (frame->more)
 		return 0;
 	conn->ops->bytes(conn, data, len, conn->arg);
-	free(conn->parts);
-	conn->parts = NULL;
-	conn->n_parts = conn->room = 0;
+	forget(&conn->parts);
 	return 0;
 }
 
@@ -132,28 +148,10 @@ static int take(struct hvd_conn *conn, const struct hvd_frame *frame, struct hvd
 {
 	if (!frame->msg)
 		return take_bytes(conn, frame, err);
-	if (conn->n_parts > 0)
+	if (conn->parts.n > 0)
 		return hvd_err_set(err, HVD_E_PROTO, "the peer sent another message within a message of bytes");
 	conn->ops->message(conn, frame->msg, conn->arg);
 	return 0;
-}
-
-/* Keep more of the frame whose beginning is kept. */
-static void keep(struct hvd_conn *conn, const unsigned char *data, size_t len)
-{
-	if (conn->n_in + len > conn->in_room) {
-		conn->in_room = 2 * (conn->n_in + len) < conn->need ? 2 * (conn->n_in + len) : conn->need;
-		conn->in = hvd_xrealloc(conn->in, conn->in_room, 1);
-	}
-	memcpy(conn->in + conn->n_in, data, len);
-	conn->n_in += len;
-}
-
-static void forget_kept(struct hvd_conn *conn)
-{
-	free(conn->in);
-	conn->in = NULL;
-	conn->n_in = conn->in_room = 0;
 }
 
 /* Take a frame from the start of what has come; *used is how much of it was taken or kept. -1: it is refused. */
@@ -163,25 +161,25 @@ static int take_next(struct hvd_conn *conn, const unsigned char *data, size_t le
 	struct hvd_frame frame;
 	int rc;
 
-	if (conn->n_in > 0) {
-		more = conn->need - conn->n_in < len ? conn->need - conn->n_in : len;
-		keep(conn, data, more);
+	if (conn->in.n > 0) {
+		more = conn->need - conn->in.n < len ? conn->need - conn->in.n : len;
+		keep(&conn->in, data, more, conn->need);
 	}
 	conn->wire.bytes = conn->ops->bytes && conn->bytes_max > 0;
-	rc = hvd_wire_read(&conn->wire, more ? conn->in : data, more ? conn->n_in : len, &frame, err);
+	rc = hvd_wire_read(&conn->wire, more ? conn->in.bytes : data, more ? conn->in.n : len, &frame, err);
 	if (rc < 0)
 		return -1;
 	if (rc == 0) {
 		conn->need = frame.used;
 		if (!more)
-			keep(conn, data, len);
+			keep(&conn->in, data, len, conn->need);
 		*used = more ? more : len;
 		return 0;
 	}
 	rc = take(conn, &frame, err);
 	json_decref(frame.msg);
 	if (more)
-		forget_kept(conn);
+		forget(&conn->in);
 	*used = more ? more : frame.used;
 	return rc;
 }
@@ -201,7 +199,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	if (n < 0) {
 		broken(conn, errno);
 	} else if (n == 0) {
-		if (conn->n_in > 0 || conn->n_parts > 0)
+		if (conn->in.n > 0 || conn->parts.n > 0)
 			hvd_err_set(&why, HVD_E_PROTO, "the peer closed the connection within a message");
 		over(conn, &why);
 	}
