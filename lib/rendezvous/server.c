@@ -93,16 +93,22 @@ static void close_listeners(struct hvd_rv *rv)
 	rv->n_listeners = 0;
 }
 
+static void close_all(struct hvd_rv_streams *list)
+{
+	while (!TAILQ_EMPTY(list))
+		TAILQ_FIRST(list)->ops->close(TAILQ_FIRST(list), HVD_LOG_DEBUG, NULL);
+}
+
 static void close_tcpstore(struct hvd_rv *rv)
 {
 	if (rv->tcpstore)
-		hvd_rv_close_all(&rv->tcpstore->conns);
+		close_all(&rv->tcpstore->conns);
 }
 
 static void close_conns(struct hvd_rv *rv)
 {
 	for (int state = 0; state < CONN_DEAD; state++)
-		hvd_rv_close_all(&rv->lists[state]);
+		close_all(&rv->lists[state]);
 	close_tcpstore(rv);
 	hvd_rv_reap(rv);
 }
@@ -170,8 +176,12 @@ void hvd_rv_keep(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n)
 static void expel(struct hvd_rv_streams *list, bool hooked)
 {
 	for (struct hvd_rv_stream *s = TAILQ_FIRST(list), *next; s; s = next) {
+		struct sockaddr_storage peer;
+		socklen_t len = sizeof(peer);
+
 		next = TAILQ_NEXT(s, link);
-		if (hvd_rv_stream_listed(s))
+		if (getpeername(s->fd, (struct sockaddr *)&peer, &len) != 0 ||
+		    hvd_rv_access_listed(s->rv->cfg.access, &peer))
 			continue;
 		s->ops->close(s, HVD_LOG_VERBOSE, "its address is not one of the job's any longer");
 		if (hooked) /* the hook was called, and may have answered other requests */

@@ -110,15 +110,6 @@ void hvd_rv_stream_close(struct hvd_rv_stream *s)
 		close(hvd_rv_stream_release(s));
 }
 
-bool hvd_rv_stream_listed(const struct hvd_rv_stream *s)
-{
-	struct sockaddr_storage peer;
-	socklen_t len = sizeof(peer);
-
-	return getpeername(s->fd, (struct sockaddr *)&peer, &len) != 0 ||
-	       hvd_rv_access_listed(s->rv->cfg.access, &peer);
-}
-
 /* --- input --- */
 
 ssize_t hvd_rv_stream_read(struct hvd_rv_stream *s, void *into, size_t room)
@@ -265,12 +256,6 @@ void hvd_rv_stream_flush(struct hvd_rv_stream *s, int flags)
 }
 
 /* --- all streams --- */
-
-void hvd_rv_close_all(struct hvd_rv_streams *list)
-{
-	while (!TAILQ_EMPTY(list))
-		TAILQ_FIRST(list)->ops->close(TAILQ_FIRST(list), HVD_LOG_DEBUG, NULL);
-}
 
 static void resume_accepting(struct hvd_rv *rv)
 {

@@ -70,8 +70,6 @@ void hvd_rv_stream_open(struct hvd_rv_stream *s, struct hvd_rv *rv, const struct
 void hvd_rv_stream_close(struct hvd_rv_stream *s);
 /* Close it, and return its descriptor, which stays open and is the caller's. */
 int hvd_rv_stream_release(struct hvd_rv_stream *s);
-/* Does cfg.access list its address still? True when the address is not known. */
-bool hvd_rv_stream_listed(const struct hvd_rv_stream *s);
 /* To the end of another list. */
 void hvd_rv_stream_move(struct hvd_rv_stream *s, struct hvd_rv_streams *to);
 /* Watch these events, and no others. */
@@ -90,9 +88,6 @@ void hvd_rv_stream_keep(struct hvd_rv_stream *s, const char *data, size_t len);
 void hvd_rv_stream_send(struct hvd_rv_stream *s, const void *data, size_t len, struct hvd_rv_value *v, int flags);
 /* Send what is kept, as far as the socket takes it. */
 void hvd_rv_stream_flush(struct hvd_rv_stream *s, int flags);
-
-/* Close all streams of a list. */
-void hvd_rv_close_all(struct hvd_rv_streams *list);
 
 /* Make the table of peers, the wheel, its timer, and the list of closed streams. */
 void hvd_rv_streams_init(struct hvd_rv *rv);
