@@ -7,7 +7,7 @@
  *   tcpstore_conn.c        a connection: reading, deadlines, the end         calls tcpstore_query, tcpstore_output
  *   tcpstore_query.c       decide what to answer to a query                  calls tcpstore_call, tcpstore_output
  *   tcpstore_call.c        operations on the store, which may take a while   calls tcpstore_query, to answer
- *   tcpstore_output.c      send answers                                      calls tcpstore_conn, to close
+ *   tcpstore_output.c      send answers
  *   tcpstore_generation.h  which values a connection sees
  *   tcpstore_wire.h        the messages
  *

@@ -47,30 +47,6 @@ static void on_overdue(struct hvd_rv_spoke *s)
 	lose_parent(up, why);
 }
 
-static void expect(struct hvd_upstream *up)
-{
-	/* There is no other way to the root than a connection that is shared: it ends when the root's host is lost. */
-	if (up->owed > 0 && up->conn && !up->shared)
-		hvd_rv_arm(up->rv, &up->spoke, hvd_deadline_in(up->rv->cfg.parent_wait));
-	else
-		hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
-}
-
-void hvd_upstream_owes(struct hvd_upstream *up, int more)
-{
-	bool owed = up->owed > 0;
-
-	up->owed += (size_t)more;
-	if (owed != (up->owed > 0))
-		expect(up);
-}
-
-void hvd_upstream_send(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
-{
-	if (up->conn)
-		hvd_relay_send(up->conn, msg);
-}
-
 /* --- what comes from the parent --- */
 
 static void send_waits(char *text, void *arg)
@@ -148,7 +124,7 @@ void hvd_upstream_bytes(struct hvd_upstream *up, const void *data, size_t len)
 	}
 	if (msg.stored != HVD_RV_STORED)
 		msg.result.status = HVD_OP_NO_ROOM;
-	expect(up);
+	hvd_upstream_expect(up);
 	up->handling = true;
 	handle(up, &msg);
 	up->handling = false;
@@ -204,17 +180,7 @@ void hvd_upstream_connect(struct hvd_upstream *up, struct hvd_conn *conn, bool s
 	say_who(up);
 	hvd_upstream_keys_begin(up);
 	hvd_upstream_calls_begin(up);
-	expect(up);
-}
-
-bool hvd_upstream_is_lost(const struct hvd_upstream *up)
-{
-	return up->lost;
-}
-
-void hvd_upstream_pass(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
-{
-	hvd_upstream_send(up, msg);
+	hvd_upstream_expect(up);
 }
 
 struct hvd_upstream *hvd_upstream_create(struct hvd_rv *rv)

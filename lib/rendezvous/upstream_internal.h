@@ -2,10 +2,13 @@
 /*
  * upstream_internal.h - what the files of a relay's own side share. Nobody else includes it.
  *
- *   upstream.c              the connection to the parent, and its messages   calls the others
+ *   upstream.c              the connection to the parent, and what comes over it
+ *   upstream_calls.c        operations that the root carries out
+ *   upstream_generations.c  generations of the TCPStore
  *   upstream_keys.c         what is known of keys
- *   upstream_generations.c  generations of the TCPStore                      calls keys
- *   upstream_calls.c        operations that the root carries out             calls keys, to make room
+ *   upstream_send.c         what the parent is sent, and whether it owes something
+ *
+ * Each calls those below it only. Nobody but server.c calls upstream.c, because it calls the TCPStore and downstream.h.
  */
 #ifndef HVD_RENDEZVOUS_UPSTREAM_INTERNAL_H
 #define HVD_RENDEZVOUS_UPSTREAM_INTERNAL_H
@@ -45,11 +48,13 @@ struct hvd_upstream {
 	uint32_t last_place; /* so many connections have told the root where they belong to */
 };
 
-/* upstream.c */
+/* upstream_send.c */
 /* Send a message, if there is a parent. */
 void hvd_upstream_send(struct hvd_upstream *up, const struct hvd_relay_msg *msg);
 /* The parent owes an answer more, or less. */
 void hvd_upstream_owes(struct hvd_upstream *up, int more);
+/* The parent has sent something: what it owes is due anew. */
+void hvd_upstream_expect(struct hvd_upstream *up);
 
 /* upstream_keys.c */
 void hvd_upstream_keys_init(struct hvd_upstream *up);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parent is sent, and whether it owes something.
+ */
+#include "upstream_internal.h"
+
+void hvd_upstream_expect(struct hvd_upstream *up)
+{
+	/* There is no other way to the root than a connection that is shared: it ends when the root's host is lost. */
+	if (up->owed > 0 && up->conn && !up->shared)
+		hvd_rv_arm(up->rv, &up->spoke, hvd_deadline_in(up->rv->cfg.parent_wait));
+	else
+		hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
+}
+
+void hvd_upstream_owes(struct hvd_upstream *up, int more)
+{
+	bool owed = up->owed > 0;
+
+	up->owed += (size_t)more;
+	if (owed != (up->owed > 0))
+		hvd_upstream_expect(up);
+}
+
+void hvd_upstream_send(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
+{
+	if (up->conn)
+		hvd_relay_send(up->conn, msg);
+}
+
+bool hvd_upstream_is_lost(const struct hvd_upstream *up)
+{
+	return up->lost;
+}
+
+void hvd_upstream_pass(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
+{
+	hvd_upstream_send(up, msg);
+}
