@@ -42,28 +42,6 @@ static char *local_list(const struct hvd_node_agent *host)
 	return list;
 }
 
-struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t h)
-{
-	const struct hvd_network *network = plan->networks.v;
-	const struct hvd_node *node = &table->hosts[h].node;
-	const struct hvd_node_iface *iface;
-	struct hvd_addr addr = {0};
-
-	if (plan->local) {
-		hvd_addr_parse("127.0.0.1", &addr);
-		return addr;
-	}
-	if (network->iface[h] >= node->n_ifaces)
-		return addr;
-	iface = &node->ifaces[network->iface[h]];
-	if (network->by_name && iface->first != HVD_NO_ADDR)
-		return iface->addrs[iface->first];
-	for (int i = iface->n_addrs - 1; i >= 0; i--)
-		if ((iface->addrs[i].family == AF_INET) == (network->family == 4))
-			addr = iface->addrs[i];
-	return addr;
-}
-
 /* Ranks of Horovod's elastic jobs keep their processes while their numbers change, which variables cannot. */
 static unsigned wanted(const struct hvd_launch_spec *spec)
 {
