@@ -367,7 +367,8 @@ int hvd_agent_session(const struct hvd_boot *boot, struct hvd_session *session, 
 	return rc;
 }
 
-struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_taskinfo *info,
+struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot,
+				   const struct hvd_session *session, struct hvd_taskinfo *info,
 				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
 				   struct hvd_err *err)
 {
@@ -381,10 +382,7 @@ struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boo
 	agent->ops = ops;
 	agent->arg = arg;
 	agent->log = log;
-	if (hvd_agent_session(boot, &agent->session, err) != 0) {
-		hvd_agent_destroy(agent);
-		return NULL;
-	}
+	agent->session = *session;
 	/* A little later than the link's deadline: the link's message tells more. */
 	tv = hvd_left_tv(agent->deadline + 200000000);
 	agent->timer = evtimer_new(base, on_deadline, agent);

@@ -70,10 +70,11 @@ struct hvd_agent_ops {
 	void (*bytes)(const void *data, size_t len, void *arg);
 };
 
-/* Begins to connect at once; `failed` is called when the plan has not come within the launch's start timeout. `boot`,
- * `info` and `log` are not owned, and must outlive the agent. Just before `plan` is called, the ranks in *info get
- * other numbers if the plan has them. NULL with err set. */
-struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot, struct hvd_taskinfo *info,
+/* Begins to connect at once; `failed` is called when the plan has not come within the launch's start timeout. `session`
+ * (hvd_agent_session()) is copied; `boot`, `info` and `log` are not owned, and must outlive the agent. Just before
+ * `plan` is called, the ranks in *info get other numbers if the plan has them. NULL with err set. */
+struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boot *boot,
+				   const struct hvd_session *session, struct hvd_taskinfo *info,
 				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
 				   struct hvd_err *err);
 /* Messages that were queued are still sent: run the event loop until it is empty, which takes a second at most. */

@@ -6,166 +6,32 @@
  * start each shim by a process of its own, so nothing is made of the end of one.) Before the plan: when nobody is left
  * who waits for it.
  */
-#include "host_agent.h"
+#include "host_agent_internal.h"
 
-#include "agent.h"
-#include "command.h"
 #include "last_report.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/rlimits.h"
 #include "lib/protocol/step_note.h"
-#include "observed_ranks.h"
 #include "ports.h"
 #include "rank_env.h"
-#include "rank_watch.h"
-#include "relay.h"
-#include "resident.h"
-#include "shims.h"
 
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* How long shims may take to end when what has started them has ended, and after a refused start. */
 #define ORPHANS_SECONDS 10
 #define REFUSED_SECONDS 2
-/* Notes in a turn of the event loop. */
-#define TURN_NOTES 64
-
 /* Those that Slurm sends to all processes of a step that is to end. */
-static const int ends[] = {SIGTERM, SIGINT, SIGHUP};
-#define N_SIGNALS (sizeof(ends) / sizeof(ends[0]))
-
-struct host {
-	const struct hvd_host_agent_opts *opts;
-	struct event_base *base;
-	struct hvd_resident *resident;
-	struct hvd_agent *agent; /* NULL: there is none */
-	struct hvd_shims *shims;
-	struct hvd_reserve reserved;
-	struct hvd_relay_sockets sockets;
-	struct hvd_relay *relay;
-	struct hvd_observed_ranks *ranks; /* NULL before the plan, and where nobody sends notes */
-	struct hvd_rank_watch *watch;
-	struct event *late, *notes, *signals[N_SIGNALS];
-	int key_fd, spare; /* spare: notes for the watchdog; 0 = none */
-	uint32_t ended;    /* ranks */
-	bool planned, unreachable, done, output_lost;
-	char parent[HVD_COMMAND_PARENT];
-};
-
-static bool has_shims(const struct host *host)
-{
-	return host->opts->kind != HVD_HOST_AGENT_PLUGIN;
-}
+static const int ends[HVD_HOST_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
 
 static void end_soon(struct host *host, double seconds)
 {
 	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
 
 	evtimer_add(host->late, &tv);
-}
-
-/* ---- ranks ---- */
-
-/* The driver has what was sent, or never will. */
-static void settled(struct host *host)
-{
-	if (host->ranks)
-		hvd_observed_ranks_told(host->ranks);
-	if (host->output_lost)
-		hvd_shims_tell(host->shims, HVD_STEP_SEEN, 0);
-	host->output_lost = false;
-}
-
-static void on_drained(void *arg)
-{
-	settled(arg);
-}
-
-/* The driver takes a connection that ends without this for the loss of the process. It also wants to know whether
- * munged is there: without it slurmstepd cannot tell srun that ranks have ended. */
-static void say_done(struct host *host)
-{
-	bool asks = host->opts->kind == HVD_HOST_AGENT_SRUN;
-
-	if (!host->done && host->planned)
-		hvd_agent_send(host->agent, json_pack("{s:s, s:b}", "t", "done", "munge",
-						      !asks || hvd_agent_munge_answers(host->opts->boot)));
-	host->done = true;
-}
-
-static void count_end(struct host *host)
-{
-	if (++host->ended == host->opts->info->local_size)
-		say_done(host);
-}
-
-static bool on_over(void *arg)
-{
-	return hvd_resident_tasks_over(((struct host *)arg)->resident);
-}
-
-static void on_began(uint32_t rank, pid_t pid, void *arg)
-{
-	hvd_rank_watch_add(((struct host *)arg)->watch, rank, pid);
-}
-
-static void on_output(size_t bytes, void *arg)
-{
-	hvd_rank_watch_output(((struct host *)arg)->watch, bytes);
-}
-
-static bool on_ended(const struct hvd_rank_end *end, void *arg)
-{
-	struct host *host = arg;
-	json_t *msg;
-
-	hvd_rank_watch_remove(host->watch, end->rank);
-	if (host->unreachable)
-		return true;
-	msg = hvd_rank_end_json(end);
-	json_object_set_new(msg, "t", json_string("exit"));
-	json_object_set_new(msg, "rank", json_integer((json_int_t)end->rank));
-	hvd_agent_send(host->agent, msg);
-	count_end(host);
-	return !hvd_agent_sending(host->agent);
-}
-
-static void on_seen(uint32_t local_id, void *arg)
-{
-	struct host *host = arg;
-
-	if (has_shims(host))
-		hvd_shims_seen(host->shims, local_id);
-	else
-		eventfd_write(HVD_STEP_SEEN_FD, 1);
-	if (!has_shims(host) && event_pending(host->late, EV_TIMEOUT, NULL) && !hvd_observed_ranks_left(host->ranks))
-		event_base_loopbreak(host->base);
-}
-
-/* slurmstepd's notes. */
-static void on_notes(evutil_socket_t fd, short what, void *arg)
-{
-	struct host *host = arg;
-	struct hvd_step_note note;
-	int fds[2], rc = 1;
-
-	(void)what;
-	for (int i = 0; rc > 0 && i < TURN_NOTES; i++) {
-		rc = hvd_step_note_take(fd, &note, fds);
-		if (rc > 0)
-			hvd_observed_ranks_note(host->ranks, &note, fds);
-	}
-	if (rc >= 0)
-		return;
-	event_del(host->notes);
-	hvd_observed_ranks_deaf(host->ranks);
-	if (event_pending(host->late, EV_TIMEOUT, NULL))
-		event_base_loopbreak(host->base);
 }
 
 static void on_signal(evutil_socket_t sig, short what, void *arg)
@@ -180,47 +46,20 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 
 /* ---- shims ---- */
 
-/* The watchdog gets a copy of what it would need, first. */
-static void on_shim_note(const struct hvd_step_note *note, int fds[2], void *arg)
-{
-	struct host *host = arg;
-
-	if (note->kind == HVD_STEP_OUTPUT_LOST && host->agent) {
-		hvd_agent_send(host->agent, json_pack("{s:s}", "t", "output-lost"));
-		host->output_lost = true;
-		if (!hvd_agent_sending(host->agent))
-			settled(host);
-	} else if (host->ranks) {
-		if (host->spare && note->kind == HVD_STEP_TASK && fds[0] >= 0)
-			hvd_step_note_send(host->spare, note, fds);
-		hvd_observed_ranks_note(host->ranks, note, fds);
-		return;
-	}
-	hvd_step_note_close(fds);
-}
-
-static void on_shim_left(uint32_t local_id, void *arg)
-{
-	struct host *host = arg;
-	uint32_t rank;
-
-	host->resident->task = hvd_shims_first(host->shims);
-	if (!host->ranks || !has_shims(host) || !hvd_observed_ranks_lose(host->ranks, local_id, &rank))
-		return;
-	hvd_rank_watch_remove(host->watch, rank);
-	hvd_agent_send(host->agent, json_pack("{s:s, s:I}", "t", "lost", "rank", (json_int_t)rank));
-	count_end(host);
-}
-
 static void on_none_left(void *arg)
 {
 	struct host *host = arg;
 
-	if (has_shims(host) || !host->planned)
+	if (hvd_host_has_shims(host) || !host->planned)
 		event_base_loopbreak(host->base);
 }
 
 /* ---- the driver ---- */
+
+static void on_drained(void *arg)
+{
+	hvd_host_ranks_told(arg);
+}
 
 static bool begin_relay(struct host *host, const json_t *plan, struct hvd_err *err);
 
@@ -250,28 +89,6 @@ static void hand_out(struct host *host, const json_t *plan)
 	json_decref(part);
 }
 
-static void begin_ranks(struct host *host)
-{
-	struct hvd_observed_ranks_opts opts = {.info = host->opts->info,
-					       .lines = host->opts->boot->stderr_lines,
-					       .over = has_shims(host) ? NULL : on_over,
-					       .began = on_began,
-					       .ended = on_ended,
-					       .output = on_output,
-					       .seen = on_seen,
-					       .arg = host};
-
-	if (!has_shims(host) && !host->opts->notes)
-		return;
-	host->ranks = hvd_observed_ranks_create(host->base, &opts);
-	if (has_shims(host))
-		return;
-	host->notes = event_new(host->base, HVD_STEP_NOTES_FD, EV_READ | EV_PERSIST, on_notes, host);
-	if (!host->notes)
-		abort();
-	event_add(host->notes, NULL);
-}
-
 static void on_failed(const struct hvd_err *why, void *arg)
 {
 	struct host *host = arg;
@@ -280,7 +97,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 		hvd_debug(&host->resident->log, "%s: the driver is gone: %s", host->opts->info->name, why->msg);
 		host->unreachable = true;
 		hvd_relay_lost(host->relay, why);
-		settled(host);
+		hvd_host_ranks_told(host);
 		if (host->opts->kind == HVD_HOST_AGENT_JSRUN)
 			hvd_shims_tell(host->shims, HVD_STEP_END, 0);
 		return;
@@ -301,7 +118,7 @@ static void on_plan(const json_t *plan, void *arg)
 		return;
 	}
 	host->planned = true;
-	begin_ranks(host);
+	hvd_host_ranks_begin(host);
 	hand_out(host, plan);
 	hvd_resident_detach(host->resident);
 	host->resident->task = hvd_shims_first(host->shims);
@@ -375,7 +192,7 @@ static void on_starter_gone(void *arg)
 {
 	struct host *host = arg;
 
-	if (!has_shims(host)) {
+	if (!hvd_host_has_shims(host)) {
 		if (host->ranks && hvd_observed_ranks_left(host->ranks))
 			end_soon(host, HVD_STEP_SEEN_MS / 1e3);
 		else
@@ -401,7 +218,7 @@ static void begin_agent(struct host *host)
 	const struct hvd_log *log = &host->resident->log;
 	struct hvd_err why = {0};
 
-	host->agent = hvd_agent_create(host->base, opts->boot, opts->info, &ops, host, log, &why);
+	host->agent = hvd_agent_create(host->base, opts->boot, host->session, opts->info, &ops, host, log, &why);
 	if (!host->agent) {
 		on_failed(&why, host);
 		return;
@@ -412,18 +229,18 @@ static void begin_agent(struct host *host)
 
 static void begin_shims(struct host *host)
 {
-	static const struct hvd_shims_ops ops = {on_shim_note, on_shim_left, on_none_left};
+	static const struct hvd_shims_ops ops = {hvd_host_shim_note, hvd_host_shim_left, on_none_left};
 	const struct hvd_host_agent_opts *opts = host->opts;
 
-	host->shims = hvd_shims_create(host->base, has_shims(host) ? opts->info->local_size : 1,
-				       has_shims(host) ? opts->socket : -1, &ops, host);
-	if (!has_shims(host))
+	host->shims = hvd_shims_create(host->base, hvd_host_has_shims(host) ? opts->info->local_size : 1,
+				       hvd_host_has_shims(host) ? opts->socket : -1, &ops, host);
+	if (!hvd_host_has_shims(host))
 		hvd_shims_add(host->shims, opts->socket);
 }
 
 static void begin_signals(struct host *host)
 {
-	for (size_t i = 0; i < N_SIGNALS; i++) {
+	for (size_t i = 0; i < HVD_HOST_SIGNALS; i++) {
 		host->signals[i] = evsignal_new(host->base, ends[i], on_signal, host);
 		if (host->signals[i])
 			event_add(host->signals[i], NULL);
@@ -433,12 +250,12 @@ static void begin_signals(struct host *host)
 static void end(struct host *host)
 {
 	if (host->agent)
-		say_done(host);
+		hvd_host_done(host);
 	hvd_relay_destroy(host->relay);
 	hvd_relay_sockets_close(&host->sockets);
 	hvd_observed_ranks_destroy(host->ranks);
 	hvd_rank_watch_destroy(host->watch);
-	for (size_t i = 0; i < N_SIGNALS; i++)
+	for (size_t i = 0; i < HVD_HOST_SIGNALS; i++)
 		if (host->signals[i])
 			event_free(host->signals[i]);
 	if (host->notes)
@@ -460,7 +277,11 @@ struct start {
 static void run(struct hvd_resident *self, void *arg)
 {
 	const struct start *start = arg;
-	struct host host = {.opts = start->opts, .resident = self, .base = event_base_new(), .spare = start->spare};
+	struct host host = {.opts = start->opts,
+			    .session = start->session,
+			    .resident = self,
+			    .base = event_base_new(),
+			    .spare = start->spare};
 
 	if (!host.base)
 		return;
@@ -494,9 +315,8 @@ pid_t hvd_host_agent_start(const struct hvd_host_agent_opts *opts, struct hvd_er
 	struct hvd_session session = {0};
 	struct start start = {.opts = opts, .session = &session};
 	bool plugin = opts->kind == HVD_HOST_AGENT_PLUGIN;
-	int key = strncmp(opts->boot->id, "fd:", 3) == 0 ? atoi(opts->boot->id + 3) : 0, pair[2] = {0, 0};
-	int keep[] = {opts->socket, key, plugin && opts->notes ? HVD_STEP_NOTES_FD : 0,
-		      plugin && opts->notes ? HVD_STEP_SEEN_FD : 0, 0};
+	int pair[2] = {0, 0}, keep[] = {opts->socket, plugin && opts->notes ? HVD_STEP_NOTES_FD : 0,
+					plugin && opts->notes ? HVD_STEP_SEEN_FD : 0, 0};
 	struct hvd_resident_opts resident = {.name = "hvd-agent",
 					     .keep = keep,
 					     .n_keep = sizeof(keep) / sizeof(keep[0]),
@@ -512,7 +332,7 @@ pid_t hvd_host_agent_start(const struct hvd_host_agent_opts *opts, struct hvd_er
 	if (plugin || opts->kind == HVD_HOST_AGENT_SRUN)
 		hvd_step_tasks_init(&resident.tasks, opts->task);
 	if (!plugin && hvd_step_notes_pair(pair) == 0) {
-		start.spare = keep[4] = pair[0];
+		start.spare = keep[3] = pair[0];
 		resident.spare = pair[1];
 	}
 	if (hvd_agent_session(opts->boot, &session, err) == 0)

@@ -339,6 +339,7 @@ static int run(struct supervisor *sup, const struct hvd_boot *boot, const struct
 {
 	static const struct hvd_agent_ops ops = {
 		.plan = on_plan, .spare = on_spare, .message = on_message, .failed = on_failed, .bytes = on_bytes};
+	struct hvd_session session;
 	struct event *signals[N_CAUGHT];
 	struct hvd_err why = {0};
 
@@ -355,7 +356,8 @@ static int run(struct supervisor *sup, const struct hvd_boot *boot, const struct
 		signals[i] = evsignal_new(sup->base, caught[i], on_signal, sup);
 		event_add(signals[i], NULL);
 	}
-	sup->agent = hvd_agent_create(sup->base, boot, sup->info, &ops, sup, sup->log, &why);
+	if (hvd_agent_session(boot, &session, &why) == 0)
+		sup->agent = hvd_agent_create(sup->base, boot, &session, sup->info, &ops, sup, sup->log, &why);
 	if (!sup->agent)
 		on_failed(&why, sup);
 	else

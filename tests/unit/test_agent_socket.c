@@ -90,8 +90,8 @@ static pid_t taken(uint32_t node, int names, uid_t user, bool listens)
 		for (int i = 0; i < names; i++) {
 			struct sockaddr_un at = {.sun_family = AF_UNIX};
 			int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-			int n = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "hvd-agent.%s.%u.%d", session(), node,
-					 i);
+			int n = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "hvd-agent.%s.%u.%d", session(),
+					 node, i);
 
 			if (bind(fd, (struct sockaddr *)&at,
 				 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) != 0 ||

@@ -124,8 +124,7 @@ static json_t *two_ranks(void)
 
 static const char *name_of(const json_t *plan, size_t i)
 {
-	return json_string_value(
-		json_object_get(json_array_get(json_object_get(plan, "ranks"), i), "NAME"));
+	return json_string_value(json_object_get(json_array_get(json_object_get(plan, "ranks"), i), "NAME"));
 }
 
 static void each_gets_its_own_part_before_and_after_the_plan(void **state)
@@ -271,12 +270,9 @@ static void the_end_comes_when_no_other_is_expected(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		shims(each_gets_its_own_part_before_and_after_the_plan),
-		shims(the_key_is_handed_over),
-		shims(a_refused_start_is_told_with_its_status),
-		shims(notes_are_of_the_rank_that_has_asked),
-		shims(the_end_comes_when_all_have_come_and_gone),
-		shims(the_end_comes_when_no_other_is_expected),
+		shims(each_gets_its_own_part_before_and_after_the_plan), shims(the_key_is_handed_over),
+		shims(a_refused_start_is_told_with_its_status),          shims(notes_are_of_the_rank_that_has_asked),
+		shims(the_end_comes_when_all_have_come_and_gone),        shims(the_end_comes_when_no_other_is_expected),
 	};
 
 	return cmocka_run_group_tests_name("shims", tests, NULL, NULL);
