@@ -73,7 +73,8 @@ static void on_seen(uint32_t local_id, void *arg)
 		hvd_shims_seen(host->shims, local_id);
 	else
 		eventfd_write(HVD_STEP_SEEN_FD, 1);
-	if (!hvd_host_has_shims(host) && event_pending(host->late, EV_TIMEOUT, NULL) && !hvd_observed_ranks_left(host->ranks))
+	if (!hvd_host_has_shims(host) && event_pending(host->late, EV_TIMEOUT, NULL) &&
+	    !hvd_observed_ranks_left(host->ranks))
 		event_base_loopbreak(host->base);
 }
 

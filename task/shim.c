@@ -29,8 +29,8 @@
 #define LAST_WORDS_MS 100
 /* How much longer than the start timeout to wait for the agent, which keeps that timeout itself. */
 #define EXTRA_SECONDS 10.0
-/* How long the agent may take to see the end of a rank. */
-#define SEEN_SECONDS 2.0
+/* How long the agent may take to see the end of a rank, and whether munged is there then. */
+#define SEEN_SECONDS 4.0
 #define NOT_STARTED  (127 << 8) /* the wait status of a rank that could not be started, as a shell has it */
 
 /* A shim, or the process that gets the plans of all ranks of a host. */

@@ -49,7 +49,7 @@ bounded() {
     while read -r now_peak now_fds < <(state "$1" "$2"); [[ $now_fds ]]; do
         echo "$1: peak $now_peak kB (was $peak), $now_fds descriptors (were $fds)"
         ((now_peak <= peak + $3)) || return 1
-        # An hvd-task may have connected or left meanwhile; a leak shows by the hundred.
+        # An agent may have connected or left meanwhile; a leak shows by the hundred.
         if ((now_fds <= fds + 8)); then return 0; fi
         if ((SECONDS >= end)); then return 1; fi
         sleep 0.5
@@ -59,7 +59,7 @@ bounded() {
 
 # responder_port HOST: prints the port at which the node agent there answers probes.
 responder_port() {
-    as_root "$1" ss -Htlnp | sed -nE '/"hvd-task"/ s/.*\*:([0-9]+) .*/\1/p' | head -1
+    as_root "$1" ss -Htlnp | sed -nE '/"hvd-agent"/ s/.*\*:([0-9]+) .*/\1/p' | head -1
 }
 has_responder() { [[ $(responder_port "$1") ]]; }
 
@@ -299,7 +299,7 @@ no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
     wait_for 5 has_responder hvdn1
     rport=$(responder_port hvdn1)
     addr=$(cluster addr hvdn1 ib0)
-    agent=$(process hvdn1 hvd-task)
+    agent=$(process hvdn1 hvd-agent)
     read -r peak fds < <(state hvdn1 "$agent")
     for what in garbage http announce announce-signed nest nest-signed no-object not-json; do
         flood hvdn2 "$addr" "$rport" $what --count 50 --seconds 8

@@ -403,7 +403,7 @@ static void what_is_missing(void **state)
 	text = hvd_node_table_missing(&roster);
 	assert_in(text, "no word from n[0-1]");
 	assert_in(text, "no probe report from n2");
-	assert_in(text, "not all ranks have asked for their plan on n3");
+	assert_null(strstr(text, "n3"));
 	free(text);
 	hvd_node_table_clear(&roster);
 }
