@@ -38,7 +38,9 @@ static int make_socket(struct hvd_err *err)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	return fd >= 0 ? fd : hvd_err_sys(err, "cannot make a socket");
+	if (fd < 0)
+		hvd_err_sys(err, "cannot make a socket");
+	return fd;
 }
 
 /* Returns a socket that listens; -1 without an error: the name is taken. */

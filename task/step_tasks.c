@@ -3,12 +3,12 @@
 
 #include "lib/base/xalloc.h"
 #include "lib/process/descendants.h"
+#include "lib/process/process_usage.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -24,32 +24,16 @@ struct hvd_step_task {
 	int fd;    /* a pidfd; -1 = there are none */
 };
 
-/* The parent and session of a process that runs. -1: it has ended. */
-static int look_up(pid_t pid, pid_t *parent, pid_t *session)
+static bool runs_at_all(pid_t pid, struct hvd_process *process)
 {
-	char path[64], text[512], state;
-	const char *end;
-	size_t n = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (f) {
-		n = fread(text, 1, sizeof(text) - 1, f);
-		fclose(f);
-	}
-	text[n] = '\0';
-	end = strrchr(text, ')'); /* of the program's name, which may have brackets */
-	if (!end || sscanf(end + 1, " %c %d %*d %d", &state, parent, session) != 3)
-		return -1;
-	return state == 'Z' || state == 'X' ? -1 : 0;
+	return hvd_process_read(pid, process) == 0 && process->state != 'Z' && process->state != 'X';
 }
 
 static bool is_task(const struct hvd_step_tasks *tasks, pid_t pid)
 {
-	pid_t parent, session;
+	struct hvd_process process;
 
-	return look_up(pid, &parent, &session) == 0 && parent == tasks->parent && session == tasks->session;
+	return runs_at_all(pid, &process) && process.parent == tasks->parent && process.session == tasks->session;
 }
 
 /* Do they run, and are they not others that have got their numbers since? */
@@ -129,9 +113,13 @@ static void find_others(struct hvd_step_tasks *tasks)
 
 void hvd_step_tasks_init(struct hvd_step_tasks *tasks, pid_t task)
 {
+	struct hvd_process process;
+
 	*tasks = (struct hvd_step_tasks){.task = task};
-	if (look_up(task, &tasks->parent, &tasks->session) != 0)
-		tasks->parent = 0;
+	if (!runs_at_all(task, &process))
+		return;
+	tasks->parent = process.parent;
+	tasks->session = process.session;
 }
 
 static int open_timer(void)
