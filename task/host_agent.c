@@ -9,7 +9,6 @@
 #include "host_agent_internal.h"
 
 #include "last_report.h"
-#include "lib/base/xalloc.h"
 #include "lib/process/rlimits.h"
 #include "lib/protocol/step_note.h"
 #include "ports.h"
@@ -24,6 +23,7 @@
 /* How long shims may take to end when what has started them has ended, and after a refused start. */
 #define ORPHANS_SECONDS 10
 #define REFUSED_SECONDS 2
+
 /* Those that Slurm sends to all processes of a step that is to end. */
 static const int ends[HVD_HOST_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
 
@@ -54,14 +54,28 @@ static void on_none_left(void *arg)
 		event_base_loopbreak(host->base);
 }
 
+/* ---- the relay ---- */
+
+static bool begin_relay(struct host *host, const json_t *plan, struct hvd_err *err)
+{
+	struct hvd_relay_opts opts = {.sockets = &host->sockets,
+				      .plan = json_object_get(plan, "relay"),
+				      .boot = host->opts->boot,
+				      .info = host->opts->info,
+				      .agent = host->agent};
+
+	if (opts.plan)
+		host->relay = hvd_relay_create(host->base, &opts, &host->resident->log, err);
+	hvd_relay_sockets_close(&host->sockets);
+	return !opts.plan || host->relay;
+}
+
 /* ---- the driver ---- */
 
 static void on_drained(void *arg)
 {
 	hvd_host_ranks_told(arg);
 }
-
-static bool begin_relay(struct host *host, const json_t *plan, struct hvd_err *err);
 
 static json_t *error_files(const struct host *host)
 {
@@ -160,22 +174,6 @@ static void on_bytes(const void *data, size_t len, void *arg)
 static void on_answer(json_t *msg, void *arg)
 {
 	hvd_agent_send(((struct host *)arg)->agent, msg);
-}
-
-/* ---- the relay ---- */
-
-static bool begin_relay(struct host *host, const json_t *plan, struct hvd_err *err)
-{
-	struct hvd_relay_opts opts = {.sockets = &host->sockets,
-				      .plan = json_object_get(plan, "relay"),
-				      .boot = host->opts->boot,
-				      .info = host->opts->info,
-				      .agent = host->agent};
-
-	if (opts.plan)
-		host->relay = hvd_relay_create(host->base, &opts, &host->resident->log, err);
-	hvd_relay_sockets_close(&host->sockets);
-	return !opts.plan || host->relay;
 }
 
 /* ---- life ---- */

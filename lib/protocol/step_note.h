@@ -19,8 +19,7 @@
  * (task/agent_socket.h), on which they also send and get:
  *
  *   ASK          to the agent: what is the plan of this local rank; HVD_STEP_ALL: of all ranks of the host?
- *   PLAN         the answer: two descriptors, of the plan (task/shims.h) and, where func_key is set in it, of the key
- * of
+ *   PLAN         the answer: two descriptors, of the plan (task/shims.h) and, where it has func_key, of the key of
  *                --run-func; else of the plan once more
  *   REFUSED      in its place: there will be none; status: to end with
  *   NOT_STARTED  to the agent, in place of TASK and EXIT: the command could not be started. The descriptors, which are
