@@ -33,8 +33,8 @@
  * and what plan_delivery.h, driver.h and agent_commands.h have. To an agent:
  *   {"t":"probe", …}                                          task/probe.h
  *   {"t":"plan", "ranks":[], "stay":true}                     your host is part of an elastic job
- *   {"t":"relay"}                                             your relay has said what is not understood, or there was
- * no room for: it is to begin anew
+ *   {"t":"relay"}                                             your relay was not understood, or there was no room: it
+ * is to begin anew
  *   {"t":"failed"} {"t":"misused"}                            the start has failed; misused: by a wrong option
  *   {"t":"end"}                                               end your ranks and yourself; again: at once
  *   {"t":"signal", "sig":N}                                   send this signal to your ranks

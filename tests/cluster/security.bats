@@ -40,6 +40,31 @@ uid_of() { as_user "$1" id -u; }
     has "refused a connection from $(cluster addr hvdn2 eth0): the peer is uid $bob"
 }
 
+@test "a host's agent has nothing for another user's process, and one of alice's is answered" {
+    local ask='
+import array, os, socket, struct, sys
+names = {line.split()[7] for line in open("/proc/net/unix") if "@hvd-agent." in line}
+assert names, "no agent listens here"
+for name in names:
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.settimeout(10)
+    s.connect("\0" + name[1:])
+    try:
+        s.send(struct.pack("=IIiiq", 4, 0, os.getpid(), 0, 0))  # ASK, of local rank 0
+        note, fds, _, _ = s.recvmsg(64, socket.CMSG_SPACE(8))
+    except (BrokenPipeError, ConnectionResetError):
+        note = b""
+    print("told", struct.unpack("=I", note[:4])[0]) if note else print("told nothing")'
+    begin launch hvdrun -N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]' bash -c 'echo ready; sleep 50'
+    says_times 10 4 ready
+    run cluster exec --host hvdn1 --user bob -- python3 -c "$ask"
+    [[ $output == "told nothing" ]] || { echo "$output" && false; }
+    run cluster exec --host hvdn1 --user alice -- python3 -c "$ask"
+    [[ $output == "told 5" ]] || { echo "$output" && false; } # PLAN
+    on_login scancel --user=alice
+    ended 15
+}
+
 # heard task|driver signed|unsigned: what the process in the middle heard from that side, a line for each message.
 heard() {
     python3 -c '
