@@ -157,6 +157,32 @@ END
     assert_no_leftovers
 }
 
+@test "ranks of mpirun meet at relays, hvdrun --stacks sees them, and the first error has its last lines" {
+    local job
+    open_mpi
+    script raises.py <<'END'
+import os, time
+os.write(1, b"ready %s\n" % os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"].encode())
+while not os.path.exists("go"):
+    time.sleep(0.1)
+if os.environ["OMPI_COMM_WORLD_RANK"] == "3":
+    raise ValueError("bad batch")
+time.sleep(50)
+END
+    on_login rm -f go
+    begin ompi in_job 2 4 hvdrun --launcher=mpirun -v python3 raises.py
+    says_times 20 4 "ready 127.0.0.1"
+    said "ranks meet at a relay of the rendezvous on their host: 2 relays"
+    job=$(on_login squeue -h -u alice -t R -o %A)
+    run on_login hvdrun --stacks "$job"
+    exits 0
+    has "4 ranks of job $job"
+    on_login touch go
+    ended 20
+    exits 1
+    has "rank 3 on hvdn2 failed first: exit code 1" "ValueError: bad batch" "| ValueError: bad batch"
+}
+
 @test "Ctrl-C and SIGTERM end all ranks" {
     open_mpi
     stubborn
