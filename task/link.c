@@ -367,19 +367,6 @@ void hvd_link_name(struct hvd_link *link, const char *name)
 	link->name = name;
 }
 
-bool hvd_link_mute(const struct hvd_link *link)
-{
-	return link->mute;
-}
-
-bool hvd_link_refused(const struct hvd_link *link)
-{
-	for (unsigned i = 0; i < link->boot->n_addrs; i++)
-		if (link->ways[i].error != ECONNREFUSED)
-			return false;
-	return true;
-}
-
 void hvd_link_destroy(struct hvd_link *link)
 {
 	if (!link)

@@ -30,10 +30,6 @@ struct hvd_link *hvd_link_create(struct event_base *base, const struct hvd_boot 
 				 void (*down)(const struct hvd_err *why, void *arg), void *arg);
 /* What messages call the other side, in place of "the driver"; `name` must outlive the link. */
 void hvd_link_name(struct hvd_link *link, const char *name);
-/* Within `down`: has every address refused the connection? Then nothing listens there any longer. */
-bool hvd_link_refused(const struct hvd_link *link);
-/* Within `down`: did an address take the connection, and then nothing came? The other side may be stopped. */
-bool hvd_link_mute(const struct hvd_link *link);
 void hvd_link_destroy(struct hvd_link *link); /* NULL is fine; not from within `up` or `down` */
 
 #endif

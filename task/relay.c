@@ -28,7 +28,6 @@
 
 struct hvd_relay {
 	struct event_base *base;
-	const struct hvd_boot *boot;
 	const struct hvd_taskinfo *info;
 	struct hvd_agent *agent;
 	struct hvd_log log; /* which names this host in front of each message */
@@ -344,7 +343,6 @@ struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_rel
 	int rc;
 
 	relay->base = base;
-	relay->boot = opts->boot;
 	relay->info = opts->info;
 	relay->agent = opts->agent;
 	relay->log = (struct hvd_log){.level = log ? log->level : HVD_LOG_ERROR, .sink = on_log, .arg = relay};

@@ -48,7 +48,7 @@ struct hvd_relay_opts {
 
 struct hvd_relay;
 
-/* Serve. `boot`, `info`, `agent` and `log` must outlive the relay. NULL with err set. */
+/* Serve. `info`, `agent` and `log` must outlive the relay. NULL with err set. */
 struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts,
 				   const struct hvd_log *log, struct hvd_err *err);
 void hvd_relay_destroy(struct hvd_relay *relay); /* NULL is fine */
