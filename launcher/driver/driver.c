@@ -149,9 +149,7 @@ static struct hvd_node_agent *take_end(struct hvd_driver *dr, const struct hvd_c
 		return NULL;
 	*rank = (uint32_t)number;
 	host = &dr->agents->table.hosts[layout->rank_slots[number].host];
-	if (!hvd_rank_ends_has(&dr->ends, *rank))
-		host->ended++;
-	hvd_rank_ends_add(&dr->ends, *rank);
+	host->ended += hvd_rank_ends_add(&dr->ends, *rank);
 	return host;
 }
 

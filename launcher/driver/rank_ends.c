@@ -19,22 +19,15 @@ bool hvd_rank_ends_add(struct hvd_rank_ends *ends, uint32_t rank)
 	if (rank >= ends->n || ends->ended[rank])
 		return false;
 	ends->ended[rank] = true;
-	return --ends->left == 0;
+	ends->left--;
+	return true;
 }
 
-bool hvd_rank_ends_has(const struct hvd_rank_ends *ends, uint32_t rank)
+void hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host)
 {
-	return rank >= ends->n || ends->ended[rank];
-}
-
-bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host)
-{
-	bool last = false;
-
 	for (uint32_t r = 0; r < ends->n; r++)
 		if (strcmp(ends->layout->hosts[ends->layout->rank_slots[r].host].name, host) == 0)
-			last |= hvd_rank_ends_add(ends, r);
-	return last;
+			hvd_rank_ends_add(ends, r);
 }
 
 /* *any_over: have all ranks of some host ended? */

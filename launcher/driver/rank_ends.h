@@ -22,12 +22,10 @@ struct hvd_rank_ends {
 
 /* No rank of the layout, which is not owned, has ended. *ends is zero before; then it has no ranks. */
 void hvd_rank_ends_begin(struct hvd_rank_ends *ends, const struct hvd_layout *layout);
-/* The rank has ended. True: it was the last one, which is told once. Nothing changes when it has ended before, or when
- * there is no such rank. */
+/* The rank has ended. False: that was known before, or there is no such rank. */
 bool hvd_rank_ends_add(struct hvd_rank_ends *ends, uint32_t rank);
-bool hvd_rank_ends_has(const struct hvd_rank_ends *ends, uint32_t rank); /* also where there is no such rank */
-/* The same for all ranks of a host. */
-bool hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host);
+/* All ranks of the host have ended. */
+void hvd_rank_ends_add_host(struct hvd_rank_ends *ends, const char *host);
 /* The hosts where a rank still runs, when all ranks of another host have ended: their names, with commas between them.
  * NULL when there are no hosts of the one or the other kind. The caller frees the text. */
 char *hvd_rank_ends_behind(const struct hvd_rank_ends *ends);
