@@ -135,8 +135,8 @@ static void maybe_all_ended(struct hvd_driver *dr)
 	dr->ops->ranks_ended(&dr->ends.without_munge, dr->arg);
 }
 
-/* The host that has this rank, which has ended; NULL: the message is malformed, or comes too early. Where the host's
- * agent has gone, the rank's shim tells, by a connection of its own. */
+/* The host that has this rank, which has ended; NULL: the message is malformed, comes too early, or is no news. Where
+ * the host's agent has gone, the rank's shim tells, by a connection of its own: the agent may have told before. */
 static struct hvd_node_agent *take_end(struct hvd_driver *dr, const struct hvd_client *cl, const json_t *msg,
 				       uint32_t *rank)
 {
@@ -149,7 +149,9 @@ static struct hvd_node_agent *take_end(struct hvd_driver *dr, const struct hvd_c
 		return NULL;
 	*rank = (uint32_t)number;
 	host = &dr->agents->table.hosts[layout->rank_slots[number].host];
-	host->ended += hvd_rank_ends_add(&dr->ends, *rank);
+	if (!hvd_rank_ends_add(&dr->ends, *rank))
+		return NULL;
+	host->ended++;
 	return host;
 }
 

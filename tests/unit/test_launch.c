@@ -466,6 +466,7 @@ static void the_end_of_the_last_rank_is_told(void **state)
 	say(s[0], "exit", 0);
 	say(s[0], "exit", 1);
 	say(s[0], "exit", 3); /* of another host */
+	say(s[0], "exit", 1); /* no news */
 	until(l, l->exits == 2);
 	hosts_behind(l, "node1");
 	say_done(s[0], true);
@@ -508,15 +509,20 @@ static void all_of_node0_end(struct launch *l, struct agent *s)
 		event_base_loop(l->base, EVLOOP_NONBLOCK);
 }
 
+static void node1_is_lost(struct launch *l, struct agent *s)
+{
+	hvd_conn_free(s->conn);
+	s->conn = NULL;
+	until(l, l->gone);
+}
+
 static void an_agent_that_says_no_goodbye_is_lost_and_its_ranks_have_ended(void **state)
 {
 	struct launch *l = *state;
 	struct agent *s[2];
 
 	start_watched(l, s);
-	hvd_conn_free(s[1]->conn);
-	s[1]->conn = NULL;
-	until(l, l->gone);
+	node1_is_lost(l, s[1]);
 	assert_string_equal(l->gone_host, "node1");
 	assert_int_equal(l->gone_why.code, HVD_OK);
 	all_of_node0_end(l, s[0]);
@@ -531,9 +537,7 @@ static void an_agent_whose_watchdog_tells_of_its_end(void **state)
 	struct agent *s[2];
 
 	start_watched(l, s);
-	hvd_conn_free(s[1]->conn);
-	s[1]->conn = NULL;
-	until(l, l->gone);
+	node1_is_lost(l, s[1]);
 	agent_connect(
 		l, json_pack("{s:s, s:i, s:i, s:i, s:i}", "t", "died", "node", 1, "pid", 77, "status", 9, "ended", 5));
 	until(l, l->lost_status == 9);
