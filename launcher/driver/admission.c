@@ -4,6 +4,7 @@
 
 #include "lib/base/xalloc.h"
 #include "measure.h"
+#include "plan_delivery.h"
 #include "preflight.h"
 #include "spares.h"
 
@@ -90,17 +91,13 @@ static bool may_probe_again(const struct hvd_node_agents *agents)
 static void admit(struct hvd_node_agents *agents, uint32_t h)
 {
 	const struct hvd_node_agent *host = &agents->table.hosts[h];
-	json_t *msg, *relay;
+	json_t *msg;
 
 	hvd_node_table_enter(&agents->table, h, HVD_STAGE_ADMITTED);
 	if (agents->barrier == HVD_BARRIER_ALL)
 		return;
-	relay = hvd_plan_relay(&agents->plan, &agents->table, h);
 	msg = json_pack("{s:s, s:[], s:b, s:b}", "t", "plan", "ranks", "stay", 1, "func_key", agents->opts->func_key);
-	if (relay) {
-		json_object_set_new(msg, "relay", relay);
-		hvd_client_relay(host->client, agents->service.rv);
-	}
+	hvd_plan_delivery_relay(&agents->plan, &agents->table, host->client, agents->service.rv, msg);
 	hvd_conn_send(host->client->conn, msg);
 	hvd_verbose(agents->log, "%s can be used", host->name);
 	agents->ops->admitted(h, agents->arg);

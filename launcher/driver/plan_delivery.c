@@ -15,19 +15,27 @@ static void add_numbers(const struct hvd_plan *plan, const struct hvd_node_agent
 	json_object_set_new(msg, "size", json_integer(plan->layout.size));
 }
 
+void hvd_plan_delivery_relay(const struct hvd_plan *plan, const struct hvd_node_table *table, struct hvd_client *cl,
+			     struct hvd_rv *rv, json_t *msg)
+{
+	json_t *relay = hvd_plan_relay(plan, table, cl->host);
+
+	if (!relay)
+		return;
+	json_object_set_new(msg, "relay", relay);
+	hvd_client_relay(cl, rv);
+}
+
 static void send_plan(const struct hvd_driver_opts *opts, const struct hvd_plan *plan, struct hvd_node_table *table,
 		      struct hvd_client *cl, struct hvd_rv *rv)
 {
 	struct hvd_node_agent *host = &table->hosts[cl->host];
-	json_t *relay = hvd_plan_relay(plan, table, cl->host), *ranks = json_array(), *msg;
+	json_t *ranks = json_array(), *msg;
 
 	for (uint32_t r = 0; r < host->node.n_ranks; r++)
 		json_array_append_new(ranks, hvd_plan_env(plan, table, host->node.ranks[r], opts));
 	msg = json_pack("{s:s, s:o, s:b}", "t", "plan", "ranks", ranks, "func_key", opts->func_key);
-	if (relay) {
-		json_object_set_new(msg, "relay", relay);
-		hvd_client_relay(cl, rv);
-	}
+	hvd_plan_delivery_relay(plan, table, cl, rv, msg);
 	add_numbers(plan, host, msg);
 	hvd_conn_send(cl->conn, msg);
 	host->planned_at = hvd_now();

@@ -15,6 +15,11 @@
 #include "node_table.h"
 #include "planner.h"
 
+/* Add the relay of a host, where it has one, to the plan that its agent is sent: what the plan says of it, and that its
+ * messages come over the agent's connection. `rv` is the rendezvous. */
+void hvd_plan_delivery_relay(const struct hvd_plan *plan, const struct hvd_node_table *table, struct hvd_client *cl,
+			     struct hvd_rv *rv, json_t *msg);
+
 /* The plan is made: send it to all agents that are connected. The table is told when. `rv` is the rendezvous, whose
  * relays the agents have. */
 void hvd_plan_delivery_send_all(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
