@@ -261,9 +261,14 @@ END
 }
 
 @test "standard error is left alone where it is no pipe, and where nobody is to look" {
-    local looks='for n in {1..200}; do pgrep -u alice "^hvd-agent" >/dev/null && break; sleep 0.05; done
-        pipe=$(readlink /proc/self/fd/2)
-        for fd in /proc/$(pgrep -u alice "^hvd-agent")/fd/*; do readlink "$fd"; done | grep -cF "$pipe"'
+    # The agent is there before the rank; that it has the rank's pipe may be a moment later, for which no event tells.
+    local looks='pipe=$(readlink /proc/self/fd/2) agent=$(pgrep -u alice "^hvd-agent")
+        for n in {1..20}; do
+            count=$(for fd in /proc/$agent/fd/*; do readlink "$fd"; done | grep -cF "$pipe")
+            if ((count > 0)); then break; fi
+            sleep 0.05
+        done
+        echo "$count"'
     run launch srun -N1 -n1 bash -c "$looks"
     [[ $output == 1* ]] || { echo "$output" && false; }
     run launch srun -N1 -n1 --hvd-stderr-lines=0 bash -c "$looks"

@@ -78,7 +78,6 @@ static pid_t taken(uint32_t node, int names, uid_t user, bool listens)
 {
 	int ready[2];
 	pid_t pid;
-	char c;
 
 	assert_int_equal(pipe(ready), 0);
 	pid = fork();
@@ -102,9 +101,7 @@ static pid_t taken(uint32_t node, int names, uid_t user, bool listens)
 		for (;;)
 			pause();
 	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &c, 1), 0);
-	close(ready[0]);
+	await_child(ready);
 	return pid;
 }
 

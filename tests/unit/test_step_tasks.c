@@ -26,7 +26,6 @@ static pid_t begin(enum where where)
 {
 	int ready[2];
 	pid_t pid;
-	char c;
 
 	assert_int_equal(pipe(ready), 0);
 	pid = fork();
@@ -42,9 +41,7 @@ static pid_t begin(enum where where)
 		for (;;)
 			pause();
 	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &c, 1), 0);
-	close(ready[0]);
+	await_child(ready);
 	return pid;
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -86,6 +87,16 @@ static inline int remove_tree(const char *root)
 
 	snprintf(rm, sizeof(rm), "rm -rf '%s'", root);
 	return system(rm);
+}
+
+/* A child has the writing end of this pipe, and closes it when it is ready; so it is now, or it has ended. */
+static inline void await_child(const int ready[2])
+{
+	char c;
+
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 0);
+	close(ready[0]);
 }
 
 #endif
