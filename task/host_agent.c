@@ -180,9 +180,12 @@ static void on_answer(json_t *msg, void *arg)
 
 static void on_late(evutil_socket_t fd, short what, void *arg)
 {
+	const struct host *host = arg;
+
 	(void)fd;
 	(void)what;
-	event_base_loopbreak(((struct host *)arg)->base);
+	if (host->opts->kind < HVD_HOST_AGENT_MPI || !host->planned || hvd_shims_connected(host->shims) == 0)
+		event_base_loopbreak(host->base);
 }
 
 /* The tasks have ended, or what has started the shims. */

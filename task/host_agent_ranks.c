@@ -126,6 +126,9 @@ void hvd_host_shim_left(uint32_t local_id, void *arg)
 	uint32_t rank;
 
 	host->resident->task = hvd_shims_first(host->shims);
+	/* A shim of an MPI or of jsrun may have failed before it asked: nothing else tells that none will come. */
+	if (host->planned && host->opts->kind >= HVD_HOST_AGENT_MPI && hvd_shims_connected(host->shims) == 0)
+		evtimer_add(host->late, &(struct timeval){.tv_sec = 2});
 	if (!host->ranks || !hvd_host_has_shims(host) || !hvd_observed_ranks_lose(host->ranks, local_id, &rank))
 		return;
 	hvd_rank_watch_remove(host->watch, rank);
