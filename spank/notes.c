@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -141,7 +142,9 @@ void hvd_notes_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_boot *bo
 	close_all(pl);
 }
 
-/* Wait until the agent has seen the end of a task. False if it has not. */
+/* Wait until the agent has seen the end of a task. False if it has not, or has ended: it does with the last one. A
+ * process that ends closes its descriptors just before it leaves its control group, and slurmstepd, which would look
+ * there next, may have its CPU in between. */
 static bool await_seen(struct hvd_plugin *pl)
 {
 	hvd_time began = hvd_now(), deadline = hvd_deadline_in(HVD_STEP_SEEN_MS / 1e3);
@@ -151,6 +154,8 @@ static bool await_seen(struct hvd_plugin *pl)
 	do
 		n = epoll_wait(pl->notes.answers, &ev, 1, hvd_left_ms(deadline));
 	while (n < 0 && errno == EINTR);
+	if (n == 1 && ev.data.fd != pl->notes.seen)
+		poll(NULL, 0, HVD_STEP_ENDS_MS);
 	pl->notes.waited += hvd_now() - began;
 	return n == 1 && ev.data.fd == pl->notes.seen && pl->notes.waited < HVD_STEP_SEEN_ALL_MS * (hvd_time)1000000;
 }

@@ -262,6 +262,7 @@ static void end(struct host *host)
 	if (host->notes)
 		event_free(host->notes);
 	event_free(host->late);
+	hvd_shims_leave_last(host->shims);
 	hvd_shims_destroy(host->shims);
 	hvd_agent_destroy(host->agent);
 	event_base_dispatch(host->base); /* until the last messages are out */

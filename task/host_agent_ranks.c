@@ -28,9 +28,15 @@ void hvd_host_done(struct host *host)
 	host->done = true;
 }
 
+static bool all_ended(const struct host *host)
+{
+	return host->ended == host->opts->info->local_size;
+}
+
 static void count_end(struct host *host)
 {
-	if (++host->ended == host->opts->info->local_size)
+	host->ended++;
+	if (all_ended(host) && !host->unreachable)
 		hvd_host_done(host);
 }
 
@@ -55,8 +61,10 @@ static bool on_ended(const struct hvd_rank_end *end, void *arg)
 	json_t *msg;
 
 	hvd_rank_watch_remove(host->watch, end->rank);
-	if (host->unreachable)
+	if (host->unreachable) {
+		count_end(host);
 		return true;
+	}
 	msg = hvd_rank_end_json(end);
 	json_object_set_new(msg, "t", json_string("exit"));
 	json_object_set_new(msg, "rank", json_integer((json_int_t)end->rank));
@@ -65,17 +73,19 @@ static bool on_ended(const struct hvd_rank_end *end, void *arg)
 	return !hvd_agent_sending(host->agent);
 }
 
+/* slurmstepd goes on when it hears of the last end. What is left of the step by then it kills, and where it tracks by
+ * control groups it sleeps for a second before it looks again. So it hears by the end of this process, which closes the
+ * socket of the notes. */
 static void on_seen(uint32_t local_id, void *arg)
 {
 	struct host *host = arg;
 
 	if (hvd_host_has_shims(host))
 		hvd_shims_seen(host->shims, local_id);
+	else if (all_ended(host))
+		event_base_loopbreak(host->base);
 	else
 		eventfd_write(HVD_STEP_SEEN_FD, 1);
-	if (!hvd_host_has_shims(host) && event_pending(host->late, EV_TIMEOUT, NULL) &&
-	    !hvd_observed_ranks_left(host->ranks))
-		event_base_loopbreak(host->base);
 }
 
 /* slurmstepd's notes. */

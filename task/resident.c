@@ -124,6 +124,23 @@ void hvd_resident_watch(struct hvd_resident *self, struct event_base *base, void
 	event_active(self->ended, EV_READ, 0); /* the tasks may have ended already */
 }
 
+/* Ends the parent, and waits until it has gone: what waits for this process's end may look for others that are left. */
+static void end_watchdog(pid_t watchdog)
+{
+	struct timespec last = {.tv_nsec = HVD_RESIDENT_LAST_MS * 1000000L};
+	sigset_t gone;
+
+	sigemptyset(&gone);
+	sigaddset(&gone, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &gone, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	/* One that was killed is nobody's parent any longer, and its number may be another process's. */
+	if (!watchdog || getppid() != watchdog)
+		return;
+	kill(watchdog, SIGKILL);
+	sigtimedwait(&gone, NULL, &last);
+}
+
 static void reside(struct hvd_resident *self, const struct hvd_resident_opts *opts, int tell)
 {
 	pid_t pid = getpid();
@@ -134,9 +151,7 @@ static void reside(struct hvd_resident *self, const struct hvd_resident_opts *op
 	close(tell);
 	if (hvd_step_tasks_open(&self->tasks, NULL) == 0)
 		opts->run(self, opts->arg);
-	/* One that was killed is nobody's parent any longer, and its number may be another process's. */
-	if (self->watchdog && getppid() == self->watchdog)
-		kill(self->watchdog, SIGKILL);
+	end_watchdog(self->watchdog);
 	_exit(0);
 }
 

@@ -138,6 +138,23 @@ static void warn_without_pmi(const struct shim *shim)
 			    "--mpi=list' has");
 }
 
+/* Say that no more notes come, and wait until the agent has closed the connection: with the last shim of a host it
+ * ends. What is left when the last task of a step has ended Slurm kills, and where it tracks by control groups it
+ * sleeps for a second before it looks again. */
+static void leave(const struct shim *shim)
+{
+	hvd_time deadline = hvd_deadline_in(HVD_STEP_SEEN_MS / 1e3);
+	struct pollfd pfd = {.fd = shim->agent, .events = POLLIN};
+	struct hvd_step_note note;
+	int fds[2], rc = shutdown(shim->agent, SHUT_WR);
+
+	while (rc >= 0 && hvd_left(deadline) > 0) {
+		poll(&pfd, 1, hvd_left_ms(deadline));
+		while ((rc = hvd_step_note_take(shim->agent, &note, fds)) > 0)
+			hvd_step_note_close(fds);
+	}
+}
+
 static void clear(struct shim *shim)
 {
 	if (shim->agent >= 0)
@@ -408,6 +425,8 @@ int hvd_shim_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, const s
 			event_add(shim.notes, NULL);
 		status = shim.notes ? run_command(&shim) : 1;
 	}
+	if (shim.agent >= 0)
+		leave(&shim);
 	clear(&shim);
 	return status;
 }

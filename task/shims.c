@@ -29,8 +29,8 @@ struct hvd_shims {
 	struct event *accepts; /* NULL: nobody connects */
 	struct shim *all;
 	uint32_t expected, came, n;
-	json_t *plan; /* NULL: not yet */
-	int key_fd;
+	json_t *plan;     /* NULL: not yet */
+	int key_fd, last; /* last: a connection; -1 = none */
 	bool refused;
 	int status;
 };
@@ -42,23 +42,37 @@ static int send_note(const struct shim *s, enum hvd_step_note_kind kind, int val
 	return hvd_step_note_send(event_get_fd(s->readable), &note, fds);
 }
 
+/* The connection of the last one stays open. */
+static void keep(struct hvd_shims *shims, int fd)
+{
+	if (shims->last >= 0)
+		close(shims->last);
+	shims->last = fd;
+}
+
 static void drop(struct shim *s)
 {
 	struct hvd_shims *shims = s->owner;
 	struct shim **at = &shims->all;
 	uint32_t local_id = s->local_id;
-	bool asked = s->asked;
+	bool asked = s->asked, last;
+	int fd;
 
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
 	shims->n--;
-	close(event_get_fd(s->readable));
+	last = shims->n == 0 && shims->came >= shims->expected;
+	fd = event_get_fd(s->readable);
 	event_free(s->readable);
 	free(s);
+	if (last)
+		keep(shims, fd);
+	else
+		close(fd);
 	if (asked)
 		shims->ops->left(local_id, shims->arg);
-	if (shims->n == 0 && shims->came >= shims->expected)
+	if (last)
 		shims->ops->none_left(shims->arg);
 }
 
@@ -245,7 +259,7 @@ struct hvd_shims *hvd_shims_create(struct event_base *base, uint32_t expected, i
 {
 	struct hvd_shims *shims = hvd_xcalloc(1, sizeof(*shims));
 
-	*shims = (struct hvd_shims){.base = base, .expected = expected, .ops = ops, .arg = arg};
+	*shims = (struct hvd_shims){.base = base, .expected = expected, .ops = ops, .arg = arg, .last = -1};
 	if (listening < 0)
 		return shims;
 	evutil_make_socket_nonblocking(listening);
@@ -256,10 +270,16 @@ struct hvd_shims *hvd_shims_create(struct event_base *base, uint32_t expected, i
 	return shims;
 }
 
+void hvd_shims_leave_last(struct hvd_shims *shims)
+{
+	shims->last = -1;
+}
+
 void hvd_shims_destroy(struct hvd_shims *shims)
 {
 	if (!shims)
 		return;
+	keep(shims, -1);
 	while (shims->all) {
 		struct shim *s = shims->all;
 

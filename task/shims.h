@@ -36,7 +36,10 @@ struct hvd_shims_ops {
 /* `expected`: how many processes will ask. `listening` (taken; -1 = none) is where they connect. */
 struct hvd_shims *hvd_shims_create(struct event_base *base, uint32_t expected, int listening,
 				   const struct hvd_shims_ops *ops, void *arg);
-void hvd_shims_destroy(struct hvd_shims *shims);     /* closes all; NULL is fine */
+void hvd_shims_destroy(struct hvd_shims *shims); /* closes all; NULL is fine */
+/* Leave the connection of the last process open that was connected, until this process ends: by that the other knows.
+ */
+void hvd_shims_leave_last(struct hvd_shims *shims);
 void hvd_shims_add(struct hvd_shims *shims, int fd); /* a connection; taken */
 void hvd_shims_expect_none(struct hvd_shims *shims);
 

@@ -11,9 +11,10 @@
  * agent reads at the other end of the first. The other end of the second is its watchdog's (task/resident.h), which
  * does not read it: what tasks have sent there stays in the kernel, and can be taken up should the agent be killed.
  * Nothing can be sent the other way: a user's socket that lingers, sent as a descriptor, would hold up root's process
- * when it is dropped. For each EXIT the agent adds one to an eventfd of slurmstepd's, as soon as what the task had
- * written is where it belongs, and the driver was told. slurmstepd hears of it through an epoll instance, and never
- * reads the eventfd: its flags are also the user's, who could make a read wait.
+ * when it is dropped. For each EXIT but the last the agent adds one to an eventfd of slurmstepd's, as soon as what the
+ * task had written is where it belongs, and the driver was told; for the last one it ends, which closes its end of the
+ * pair. slurmstepd hears of both through an epoll instance, and never reads the eventfd: its flags are also the user's,
+ * who could make a read wait.
  *
  * A shim, and the process that gets the plans of all tasks for the plugin, have a connection to the agent
  * (task/agent_socket.h), on which they also send and get:
@@ -27,8 +28,9 @@
  *   OUTPUT_LOST  to the agent: output of the rank could not be written; the user was told
  *   SEEN         from the agent, for each EXIT and NOT_STARTED: what the rank had written is where it belongs, and the
  *                driver was told
- *   SIGNAL       from the agent: send this signal (status) to the rank
- *   END          from the agent: end the rank; again: at once
+ *   (closing)    the shim closes its direction when it has sent all; the agent then closes the connection, by its own
+ * end if that was the last shim SIGNAL       from the agent: send this signal (status) to the rank END          from
+ * the agent: end the rank; again: at once
  *
  * Nobody waits in a call: sending fails where it would. Uses nothing but libc: the SPANK plugin links it.
  */
@@ -49,6 +51,8 @@
  * once. */
 #define HVD_STEP_SEEN_MS     300
 #define HVD_STEP_SEEN_ALL_MS 10000
+/* How long an agent may take from closing its descriptors to its end. */
+#define HVD_STEP_ENDS_MS 2
 
 enum hvd_step_note_kind {
 	HVD_STEP_TASK = 1,

@@ -82,11 +82,12 @@ alone() {
     batch_job_meets
 }
 
-# With proctrack/cgroup Slurm kills what is left, and then sleeps for a second before it looks again: a launch that ends
-# sooner after its last rank, in one of some tries, did not need that.
+# With proctrack/cgroup Slurm kills what is left, and then sleeps for a second before it looks again: launches that end
+# sooner after their last rank, all but one, did not need that.
 @test "a relay of the rendezvous is in the step's control group, and ends before Slurm has to end it" {
-    local with end ended
+    local with end ended late
     for with in srun hvdrun; do
+        late=''
         local relay=--store-relay=always
         if [[ $with == srun ]]; then relay=--hvd-store-relay=always; fi
         for _ in 1 2 3 4 5; do
@@ -104,9 +105,9 @@ alone() {
             if [[ ! $WHY_NOT ]]; then has "hvdn1: hvd-agent: step_0" "hvdn2: hvd-agent: step_0" "hvdn2: hvd-watchdog: step_0"; fi
             [[ $(grep -c hvd-agent <<<"$output") == 2 ]]
             ended=$(sed -n 's/^.*ended //p' <<<"$output" | sort -n | tail -n 1)
-            if ((end - ended < 900)); then break; fi
+            if ((end - ended >= 900)); then late+=" $((end - ended))"; fi
         done
-        ((end - ended < 900)) || { echo "$with ended $((end - ended)) ms after its last rank, five times" && false; }
+        [[ $(wc -w <<<"$late") -le 1 ]] || { echo "$with ended$late ms after its last rank" && false; }
     done
 }
 
