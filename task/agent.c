@@ -18,6 +18,8 @@
 
 /* How long munged may take to answer. */
 #define MUNGE_SECONDS 3.0
+/* How long the launcher may take to read what the ranks wrote last. */
+#define LINGER_SECONDS 60
 
 struct hvd_agent {
 	struct event_base *base;
@@ -29,8 +31,9 @@ struct hvd_agent {
 	void *arg;
 	const struct hvd_log *log;
 
-	struct hvd_link *link;
+	struct hvd_link *link; /* NULL: there was a connection already, … */
 	struct hvd_conn *conn;
+	struct event *begin; /* … and this begins to use it */
 	struct event *timer;
 	struct hvd_node node;
 	struct hvd_probe *probe;
@@ -187,7 +190,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 		return;
 	}
 	/* The driver sends "end" before the plan when the user has interrupted the start. */
-	if (agent->planned) {
+	if (agent->planned || (agent->begin && strcmp(type, "took") == 0)) {
 		agent->ops->message(msg, agent->arg);
 	} else if (strcmp(type, "failed") == 0 || strcmp(type, "end") == 0) {
 		hvd_err_set(&why, HVD_E_FAILED, "the launch failed");
@@ -270,20 +273,24 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 	struct hvd_agent *agent = arg;
 
 	(void)conn;
-	if (agent->planned)
+	if (agent->planned || agent->begin)
 		agent->ops->bytes(data, len, agent->arg);
 }
 
-static void on_up(struct hvd_conn *conn, void *arg)
+static void take_conn(struct hvd_agent *agent, struct hvd_conn *conn)
 {
 	static const struct hvd_conn_ops ops = {
 		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
-	struct hvd_agent *agent = arg;
-	struct hvd_err why = {0};
 
 	agent->conn = conn;
 	hvd_conn_set_ops(conn, &ops, agent);
 	hvd_conn_set_low(conn, 1);
+}
+
+static void begin(struct hvd_agent *agent)
+{
+	struct hvd_err why = {0};
+
 	agent->probe = hvd_probe_create(agent->base, &agent->session.key, agent->info->node, &agent->node, &why);
 	if (!agent->probe) {
 		cannot(agent, &why);
@@ -293,6 +300,22 @@ static void on_up(struct hvd_conn *conn, void *arg)
 	hvd_agent_send(agent, registration(agent));
 	if (agent->refusal)
 		cannot(agent, agent->refusal);
+}
+
+static void on_up(struct hvd_conn *conn, void *arg)
+{
+	take_conn(arg, conn);
+	begin(arg);
+}
+
+static void on_begin(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_agent *agent = arg;
+
+	(void)fd;
+	(void)what;
+	if (!agent->over)
+		begin(agent);
 }
 
 static void on_down(const struct hvd_err *why, void *arg)
@@ -372,6 +395,14 @@ struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boo
 				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
 				   struct hvd_err *err)
 {
+	return hvd_agent_create_on(base, NULL, boot, session, info, ops, arg, log, err);
+}
+
+struct hvd_agent *hvd_agent_create_on(struct event_base *base, struct hvd_conn *conn, const struct hvd_boot *boot,
+				      const struct hvd_session *session, struct hvd_taskinfo *info,
+				      const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
+				      struct hvd_err *err)
+{
 	struct hvd_agent *agent = hvd_xcalloc(1, sizeof(*agent));
 	struct timeval tv;
 
@@ -387,8 +418,14 @@ struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boo
 	tv = hvd_left_tv(agent->deadline + 200000000);
 	agent->timer = evtimer_new(base, on_deadline, agent);
 	evtimer_add(agent->timer, &tv);
-	/* The connections are under way while this process looks at the host's interfaces. */
-	agent->link = hvd_link_create(base, boot, &agent->session, agent->deadline, on_up, on_down, agent);
+	if (conn) {
+		take_conn(agent, conn);
+		agent->begin = evtimer_new(base, on_begin, agent);
+		event_active(agent->begin, EV_TIMEOUT, 0);
+	} else {
+		/* The connections are under way while this process looks at the host's interfaces. */
+		agent->link = hvd_link_create(base, boot, &agent->session, agent->deadline, on_up, on_down, agent);
+	}
 	if (describe_host(agent, err) != 0) {
 		hvd_agent_destroy(agent);
 		return NULL;
@@ -464,8 +501,13 @@ void hvd_agent_destroy(struct hvd_agent *agent)
 	json_decref(agent->found);
 	json_decref(agent->report);
 	hvd_link_destroy(agent->link);
-	/* Messages that were queued last ("cannot", "exit") are still sent. */
-	hvd_conn_finish(agent->conn, hvd_deadline_in(1));
+	/* Messages that were queued last ("cannot", "exit") are still sent; output is acknowledged. */
+	if (agent->begin)
+		hvd_conn_linger(agent->conn, hvd_deadline_in(LINGER_SECONDS));
+	else
+		hvd_conn_finish(agent->conn, hvd_deadline_in(1));
+	if (agent->begin)
+		event_free(agent->begin);
 	hvd_node_clear(&agent->node);
 	free(agent);
 }

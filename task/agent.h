@@ -77,7 +77,14 @@ struct hvd_agent *hvd_agent_create(struct event_base *base, const struct hvd_boo
 				   const struct hvd_session *session, struct hvd_taskinfo *info,
 				   const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
 				   struct hvd_err *err);
-/* Messages that were queued are still sent: run the event loop until it is empty, which takes a second at most. */
+/* The same, over a connection on which both ends have proven in this session that they belong to the launch. It is the
+ * agent's, also after an error. {"t":"took"} and messages of bytes are passed on before the plan, too. */
+struct hvd_agent *hvd_agent_create_on(struct event_base *base, struct hvd_conn *conn, const struct hvd_boot *boot,
+				      const struct hvd_session *session, struct hvd_taskinfo *info,
+				      const struct hvd_agent_ops *ops, void *arg, const struct hvd_log *log,
+				      struct hvd_err *err);
+/* Messages that were queued are still sent: run the event loop until it is empty, which takes a second at most, or a
+ * minute after hvd_agent_create_on(). */
 void hvd_agent_destroy(struct hvd_agent *agent); /* NULL is fine */
 
 /* Before the event loop runs: once connected, tell the driver that this host cannot take part. `why` must outlive the

@@ -2,15 +2,21 @@
 /*
  * join.h - hvd-task as an agent that comes to a launch by itself (hvdrun --launcher=join).
  *
- * The agent offers its host, and waits. When the launch needs the host, the agent starts the hvd-task that is the
- * host's node agent, in its own directory and environment, and carries what that reads and writes. It serves one launch
- * once. When the launcher's connection ends, or the agent gets SIGTERM, SIGINT or SIGHUP, it ends the node agent, and
- * so the ranks, and then itself. When the agent is killed, the kernel tells the node agent (PR_SET_PDEATHSIG).
+ * The agent offers its host, and waits. When the launch needs the host, the agent becomes the host's node agent
+ * (supervisor.h), in its own directory and environment. It serves one launch once. When the launcher's connection ends,
+ * or the agent gets SIGTERM, SIGINT or SIGHUP, it ends its ranks and then itself.
  */
 #ifndef HVD_TASK_JOIN_H
 #define HVD_TASK_JOIN_H
 
 #include "lib/base/log.h"
+#include "lib/base/strv.h"
+#include "lib/protocol/boot.h"
+#include "lib/protocol/conn.h"
+#include "lib/protocol/handshake.h"
+
+#include <event2/event.h>
+#include <stdbool.h>
 
 struct hvd_join_opts {
 	const char *address;  /* where the launch is (lib/job/join.h) */
@@ -21,8 +27,21 @@ struct hvd_join_opts {
 	const char *timeout;  /* seconds to reach the launcher; NULL = 30 */
 };
 
-/* Blocks. Returns the exit status: the node agent's, 0 if the launch did not need this agent, 1 and 2 after an error,
- * of which the user was told. */
-int hvd_join_run(const struct hvd_join_opts *opts, const struct hvd_log *log);
+/* A launch needs this agent. */
+struct hvd_joined {
+	struct event_base *base; /* the loop of `conn` */
+	struct hvd_conn *conn;   /* to the launcher, whose driver waits for the node agent's registration */
+	struct hvd_session session;
+	struct hvd_boot boot;
+	struct hvd_strv args; /* the command line of hvd-task as the node agent */
+	int parent;           /* ends when what has started the agent does; -1: that does not matter */
+};
+
+/* Blocks. Returns -1 when the launch needs this agent: *joined is set. Else the exit status: 0 if the launch did not
+ * need it, 1 and 2 after an error, 128 and a signal's number; the user was told why. */
+int hvd_join(const struct hvd_join_opts *opts, struct hvd_joined *joined, const struct hvd_log *log);
+
+/* joined->parent is readable: has it ended? What comes there has no meaning. */
+bool hvd_joined_parent_gone(const struct hvd_joined *joined);
 
 #endif

@@ -20,7 +20,6 @@
  *   --join=ADDRESS              agent: come to a launch that waits for agents, and be the node agent of this host for
  *                               it. Started by whatever the user has, for hvdrun --launcher=join (join.h); with
  *                               --key-file=FILE|- [--slots=N] [--index=N] [--name=HOST] [--timeout=SECONDS]
- *   --carry=FD:SESSION:HOST     what hvdrun starts for such an agent, to which FD is connected (carry.h)
  *   --stacks=WHICH              print where ranks of this host are (stacks.h). Started by a process that stays with
  * them, or in a step beside theirs by hvdrun --stacks
  *   --drain                     read stdin to its end. Started by a rank shim (stdin_bootstrap.h).
@@ -36,7 +35,6 @@
  *   --nice=N, --memlock=BYTES|unlimited
  *                               take over these limits of the launcher
  */
-#include "carry.h"
 #include "command.h"
 #include "join.h"
 #include "lib/base/cleanup.h"
@@ -71,8 +69,7 @@ static const char usage[] =
 	"[--label=srun|horovod] [--framed] [--timestamps] [--output-dir=DIR] [--size=N] [--bind[=near] "
 	"[--cpus=LIST:LIST…]] -- COMMAND… | "
 	"hvd-task --stdin [--input=RANK|none] … -- COMMAND… | "
-	"hvd-task --stacks=WHICH | hvd-task --drain | hvd-task --topology | hvd-task --carry=FD:SESSION:HOST -- "
-	"COMMAND… | "
+	"hvd-task --stacks=WHICH | hvd-task --drain | hvd-task --topology | "
 	"hvd-task --join=ADDRESS --key-file=FILE|- [--slots=N] [--index=N] [--name=HOST] [--timeout=SECONDS]\n"
 	"Only --join is started by hand; all else by srun --hvd and hvdrun: see hvdrun(1).\n";
 
@@ -85,7 +82,6 @@ enum mode_index {
 	MODE_TOPOLOGY,
 	MODE_DRAIN,
 	MODE_JOIN,
-	MODE_CARRY,
 	MODE_STACKS,
 	N_MODES,
 };
@@ -145,16 +141,7 @@ static int drain(struct task *task)
 	return hvd_stdin_bootstrap_drain();
 }
 
-static int join(struct task *task)
-{
-	task->args.join.address = task->args.value;
-	return hvd_join_run(&task->args.join, &task->log);
-}
-
-static int carry(struct task *task)
-{
-	return hvd_carry_run(task->args.value, task->args.opts.argv, &task->log);
-}
+static int join(struct task *task);
 
 static int stacks(struct task *task)
 {
@@ -175,7 +162,6 @@ static const struct mode {
 	[MODE_TOPOLOGY] = {false, false, print_topology}, /* the backend jsrun, on the hosts of a job */
 	[MODE_DRAIN] = {false, false, drain},             /* MODE_RANK with --input=RANK */
 	[MODE_JOIN] = {false, false, join},               /* the user */
-	[MODE_CARRY] = {true, false, carry},              /* the backend join */
 	[MODE_STACKS] = {false, false, stacks},           /* rank_watch.c; hvdrun --stacks */
 };
 
@@ -197,7 +183,6 @@ static const struct option options[] = {
 	{"topology", no_argument, NULL, MODE_TOPOLOGY},
 	{"drain", no_argument, NULL, MODE_DRAIN},
 	{"join", required_argument, NULL, MODE_JOIN},
-	{"carry", required_argument, NULL, MODE_CARRY},
 	{"stacks", required_argument, NULL, MODE_STACKS},
 	{"ranks", required_argument, NULL, 'r'},
 	{"notes", no_argument, NULL, 'd'},
@@ -387,6 +372,37 @@ static int prepare(struct task *task)
 	return args->from_stdin ? enter_stdin(task) : 0;
 }
 
+static void set_level(struct task *task, const struct hvd_boot *boot)
+{
+	task->log.level = boot->verbose > 1 ? HVD_LOG_DEBUG : boot->verbose ? HVD_LOG_VERBOSE : HVD_LOG_INFO;
+}
+
+/* The launch's arguments are those of MODE_HOST. */
+static int join(struct task *task)
+{
+	struct hvd_joined joined;
+	struct hvd_err err = {0};
+	int status;
+
+	task->args.join.address = task->args.value;
+	status = hvd_join(&task->args.join, &joined, &task->log);
+	if (status >= 0)
+		return status;
+	memset(&task->args, 0, sizeof(task->args));
+	optind = 0;
+	if (parse((int)joined.args.n, joined.args.v, &task->args) >= 0 || task->args.mode != MODE_HOST ||
+	    find_ranks(&task->args, &task->info, &err) != 0) {
+		hvd_err_set(&err, HVD_E_PROTO, "the launcher sent a command line that this release does not know");
+		hvd_log_err(&task->log, &err);
+		return 1;
+	}
+	set_level(task, &joined.boot);
+	status = hvd_supervise_joined(&joined, &task->info, &task->args.opts, &task->log);
+	hvd_strv_free(&joined.args);
+	hvd_taskinfo_free(&task->info);
+	return status;
+}
+
 int main(int argc, char **argv)
 {
 	struct task task = {.log = hvd_log_make("hvd-task", HVD_LOG_INFO)};
@@ -400,10 +416,12 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	hvd_stdin_bootstrap_limits(args->nice, args->memlock);
+	if (args->mode == MODE_JOIN && !args->behind)
+		return hvd_monitor_run(argv, HVD_MONITOR_JOIN, &task.log);
 	if (!modes[args->mode].driver)
 		return modes[args->mode].run(&task);
 	if ((args->mode == MODE_MPI || args->guarded) && !args->behind)
-		return hvd_monitor_run(argv, args->guarded, &task.log);
+		return hvd_monitor_run(argv, args->guarded ? HVD_MONITOR_HOST : HVD_MONITOR_RANK, &task.log);
 	if (args->mode == MODE_MPI)
 		hvd_command_follow();
 	else if (args->behind)
@@ -412,9 +430,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	status = prepare(&task);
 	if (status == 0) {
-		task.log.level = task.boot.verbose > 1 ? HVD_LOG_DEBUG
-				 : task.boot.verbose   ? HVD_LOG_VERBOSE
-						       : HVD_LOG_INFO;
+		set_level(&task, &task.boot);
 		status = modes[args->mode].run(&task);
 	}
 	hvd_taskinfo_free(&task.info);

@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,10 +17,12 @@
 #define SETTLE_SECONDS 2
 #define SETTLE_MS      50
 
-int hvd_monitor_run(char *const *argv, bool settle, const struct hvd_log *log)
+int hvd_monitor_run(char *const *argv, enum hvd_monitor_of of, const struct hvd_log *log)
 {
-	struct hvd_spawn spawn = {
-		.path = "/proc/self/exe", .keep_fds = 1, .new_session = 1, .parent_death_signal = hvd_command_follow()};
+	struct hvd_spawn spawn = {.path = "/proc/self/exe",
+				  .keep_fds = 1,
+				  .new_session = 1,
+				  .parent_death_signal = of == HVD_MONITOR_JOIN ? SIGTERM : hvd_command_follow()};
 	struct timespec moment = {.tv_nsec = SETTLE_MS * 1000000L};
 	pid_t pid, parent = getppid();
 	struct hvd_strv args = {0};
@@ -29,6 +32,8 @@ int hvd_monitor_run(char *const *argv, bool settle, const struct hvd_log *log)
 	siginfo_t info;
 	sigset_t all;
 
+	if (of == HVD_MONITOR_JOIN)
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	hvd_strv_add(&args, argv[0]);
@@ -45,12 +50,16 @@ int hvd_monitor_run(char *const *argv, bool settle, const struct hvd_log *log)
 	}
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		sig = sigwaitinfo(&all, &info);
-		if (sig == spawn.parent_death_signal && getppid() != parent)
-			return 1; /* the end of this process sends the same signal to the shim */
-		if (sig > 0 && sig != SIGCHLD && sig != spawn.parent_death_signal)
+		if (of != HVD_MONITOR_JOIN && sig == spawn.parent_death_signal) {
+			if (getppid() != parent)
+				return 1; /* the end of this process sends the same signal to the shim */
+		} else if (sig > 0 && sig != SIGCHLD) {
 			kill(-pid, sig);
+		}
 	}
-	if (settle) {
+	if (of == HVD_MONITOR_JOIN)
+		hvd_kill_adopted();
+	if (of == HVD_MONITOR_HOST) {
 		hvd_output_settle(hvd_deadline_in(SETTLE_SECONDS));
 		nanosleep(&moment, NULL);
 	}

@@ -7,16 +7,21 @@
  * session of its own, where the daemon's SIGKILL does not reach it. The shim lives on for as long as it needs to end
  * all processes of its ranks (for one rank see hvd_command_follow()). The monitor passes signals on to the shim's
  * process group, and ends as the shim does.
+ *
+ * An agent that came by itself has one too: whatever had started it may kill it, and only it.
  */
 #ifndef HVD_MONITOR_H
 #define HVD_MONITOR_H
 
 #include "lib/base/log.h"
 
-#include <stdbool.h>
+enum hvd_monitor_of {
+	HVD_MONITOR_RANK, /* ends with its parent */
+	HVD_MONITOR_HOST, /* … and at its end waits for the readers of the output, see hvd_output_settle() */
+	HVD_MONITOR_JOIN, /* outlives its parent, and at its end kills what a killed agent has left */
+};
 
-/* Run this program again with the same arguments behind --behind, and wait for its end. `settle`: wait for the readers
- * of the output too, see hvd_output_settle(). Returns the exit status. */
-int hvd_monitor_run(char *const *argv, bool settle, const struct hvd_log *log);
+/* Run this program again with the same arguments behind --behind, and wait for its end. Returns the exit status. */
+int hvd_monitor_run(char *const *argv, enum hvd_monitor_of of, const struct hvd_log *log);
 
 #endif

@@ -28,10 +28,12 @@ struct bytes {
 
 struct hvd_output {
 	struct event *readable;
-	/* For output that passes byte by byte; NULL for other. Waited for while there is some in `ready`. */
+	bool plain; /* it passes byte by byte */
+	/* For plain output without a sink; NULL for other. Waited for while there is some in `ready`. */
 	struct event *writable;
-	size_t piece;           /* how much of it to write at once */
-	int fd, to_fd, file_fd; /* file_fd is -1 when there is none */
+	struct hvd_output *next, **link; /* in the list of the sink, if there is one */
+	size_t piece;                    /* how much of it to write at once */
+	int fd, to_fd, file_fd;          /* file_fd is -1 when there is none */
 	const struct hvd_output_style *style;
 	char label[LABEL_MAX];
 	struct bytes line; /* the beginning of a line whose end has not come */
@@ -45,9 +47,14 @@ struct hvd_output {
 	void *look_arg;
 };
 
-bool hvd_output_wanted(const struct hvd_output_style *style)
+static bool by_line(const struct hvd_output_style *style)
 {
 	return style->label != HVD_LABEL_NONE || style->timestamps || style->dir;
+}
+
+bool hvd_output_wanted(const struct hvd_output_style *style)
+{
+	return by_line(style) || style->sink;
 }
 
 static void add(struct bytes *b, const char *p, size_t n)
@@ -79,6 +86,15 @@ static int write_all(int fd, const char *p, size_t n)
 		p += done;
 		n -= (size_t)done;
 	}
+	return 0;
+}
+
+/* To the sink, or to this process's own stream, which may block. */
+static int put(struct hvd_output *out, const char *p, size_t n)
+{
+	if (!out->style->sink)
+		return write_all(out->to_fd, p, n);
+	out->style->sink->write(out->style->sink, out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n);
 	return 0;
 }
 
@@ -135,7 +151,7 @@ static void flush(struct hvd_output *out)
 	if (out->style->framed)
 		write_framed(out);
 	else
-		lose(out, false, write_all(out->to_fd, out->ready.p, out->ready.n));
+		lose(out, false, put(out, out->ready.p, out->ready.n));
 	if (out->file_fd >= 0)
 		lose(out, true, write_all(out->file_fd, out->ready.p, out->ready.n));
 	out->ready.n = 0;
@@ -248,8 +264,12 @@ static void pass(struct hvd_output *out, const char *p, size_t n)
 {
 	if (out->look)
 		out->look(out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n, out->look_arg);
-	if (!out->writable) {
+	if (!out->plain) {
 		take(out, p, n);
+		return;
+	}
+	if (!out->writable) {
+		put(out, p, n);
 		return;
 	}
 	add(&out->ready, p, n);
@@ -267,11 +287,15 @@ static void write_waiting(struct hvd_output *out)
 
 static void release(struct hvd_output *out)
 {
+	if (out->link)
+		*out->link = out->next;
+	if (out->link && out->next)
+		out->next->link = out->link;
+	if (!out->plain)
+		take_rest(out);
 	if (out->writable) {
 		write_waiting(out);
 		event_free(out->writable);
-	} else {
-		take_rest(out);
 	}
 	event_free(out->readable);
 	close(out->fd);
@@ -289,9 +313,14 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_output *out = arg;
 	char buf[READ_AT_ONCE];
-	ssize_t n = read(fd, buf, sizeof(buf));
+	ssize_t n;
 
 	(void)what;
+	if (out->style->sink && out->style->sink->full) {
+		event_del(out->readable);
+		return;
+	}
+	n = read(fd, buf, sizeof(buf));
 	if (n > 0) {
 		pass(out, buf, (size_t)n);
 	} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -301,6 +330,22 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		release(out);
 		ended(ended_arg);
 	}
+}
+
+void hvd_output_sink_resume(struct hvd_output_sink *sink)
+{
+	sink->full = false;
+	for (struct hvd_output *out = sink->first; out; out = out->next)
+		event_add(out->readable, NULL);
+}
+
+static void enlist(struct hvd_output *out, struct hvd_output_sink *sink)
+{
+	out->link = &sink->first;
+	out->next = sink->first;
+	if (out->next)
+		out->next->link = &out->next;
+	sink->first = out;
 }
 
 static int make_dir(const char *path, struct hvd_err *err)
@@ -353,6 +398,9 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 	}
 	out->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, out);
 	event_add(out->readable, NULL);
+	if (style->sink)
+		enlist(out, style->sink);
+	out->plain = !by_line(style);
 	if (hvd_output_wanted(style))
 		return out;
 	out->writable = event_new(base, out->to_fd, EV_WRITE, on_writable, out);

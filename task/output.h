@@ -32,6 +32,23 @@ struct hvd_output_losses {
 	bool any, told[2]; /* told: the user knows of this process's stdout, stderr */
 };
 
+enum hvd_stream {
+	HVD_STDOUT,
+	HVD_STDERR,
+};
+
+struct hvd_output;
+
+/* Takes output in place of this process's own stdout and stderr. */
+struct hvd_output_sink {
+	void (*write)(struct hvd_output_sink *sink, enum hvd_stream stream, const char *bytes, size_t n);
+	bool full;                /* nothing is read of the ranks until hvd_output_sink_resume() */
+	struct hvd_output *first; /* private */
+};
+
+/* It is full no longer. */
+void hvd_output_sink_resume(struct hvd_output_sink *sink);
+
 struct hvd_output_style {
 	enum hvd_label label;
 	bool timestamps; /* the date in front of each line, as asctime(3) has it */
@@ -41,17 +58,11 @@ struct hvd_output_style {
 	bool look;       /* standard error is looked at on its way; see streams.h for what that changes */
 	bool framed;     /* put frames around the output, but not in files: output_frame.h */
 	struct hvd_output_losses *losses; /* not owned; NULL = do not report lost output */
+	struct hvd_output_sink *sink;     /* not owned; NULL = this process's own streams. Not with `framed` */
 };
 
-/* Are there labels or files, so that both streams must pass through this process? */
+/* Are there labels, files or a sink, so that both streams must pass through this process? */
 bool hvd_output_wanted(const struct hvd_output_style *style);
-
-enum hvd_stream {
-	HVD_STDOUT,
-	HVD_STDERR,
-};
-
-struct hvd_output;
 
 /* Read `fd` until its end; then call `ended` once, after the output was freed. Takes over `fd`, also on an error. Makes
  * the rank's directory and file, if there are to be any; NULL with err set if that fails. */

@@ -3,6 +3,7 @@
 
 #include "agent.h"
 #include "command.h"
+#include "host_io.h"
 #include "kill_connections.h"
 #include "lib/base/size.h"
 #include "lib/process/spawn.h"
@@ -35,6 +36,9 @@ struct supervisor {
 	struct hvd_ranks_opts opts;
 	const struct hvd_log *log;
 	struct hvd_agent *agent;
+	struct hvd_joined *joined; /* NULL: it did not come by itself */
+	struct hvd_host_io *io;    /* … and its ranks' output goes over its connection */
+	struct event *parent;      /* … and what has started it, if it is to end with that */
 	struct hvd_ranks *ranks;
 	struct hvd_worker_notify *notify;   /* elastic jobs only */
 	struct hvd_signal_forward *forward; /* of these in Slurm */
@@ -236,6 +240,8 @@ static void on_message(json_t *msg, void *arg)
 	const char *type;
 	int64_t sig, worker, grace;
 
+	if (sup->io && hvd_get_str(msg, "t", 16, &type, NULL) == 0 && hvd_host_io_message(sup->io, type, msg))
+		return;
 	if (!sup->ranks || hvd_rank_watch_message(sup->opts.watch, msg) || hvd_get_str(msg, "t", 16, &type, NULL) != 0)
 		return;
 	if (strcmp(type, "failed") == 0 || strcmp(type, "misused") == 0)
@@ -263,7 +269,10 @@ static void on_message(json_t *msg, void *arg)
 
 static void on_bytes(const void *data, size_t len, void *arg)
 {
-	hvd_relay_bytes(((struct supervisor *)arg)->relay, data, len);
+	struct supervisor *sup = arg;
+
+	if (!sup->io || !hvd_host_io_bytes(sup->io, data, len))
+		hvd_relay_bytes(sup->relay, data, len);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -272,15 +281,29 @@ static void on_failed(const struct hvd_err *why, void *arg)
 
 	if (sup->status == 0)
 		sup->status = hvd_err_status(why);
-	if (why->code == HVD_E_NET)
+	if (why->code == HVD_E_NET) {
+		hvd_host_io_lost(sup->io);
 		hvd_relay_lost(sup->relay, why);
+	}
 	if (sup->ranks) {
-		hvd_verbose(sup->log, "%s: ending the ranks: %s", sup->info->name, why->msg);
+		hvd_log(sup->log, sup->joined && why->code == HVD_E_NET ? HVD_LOG_ERROR : HVD_LOG_VERBOSE,
+			"%s: ending the ranks: %s", sup->info->name, why->msg);
 		hvd_ranks_end(sup->ranks);
 		return;
 	}
 	hvd_agent_log_failure(sup->log, sup->info, why);
 	event_base_loopbreak(sup->base);
+}
+
+/* Before the launcher wants it. It is told why, since it cannot know. */
+static void end_early(struct supervisor *sup, const char *because)
+{
+	if (sup->joined && sup->agent)
+		hvd_agent_send(sup->agent, json_pack("{s:s, s:s}", "t", "ending", "why", because));
+	if (sup->ranks)
+		hvd_ranks_end(sup->ranks);
+	else
+		event_base_loopbreak(sup->base);
 }
 
 static void on_signal(evutil_socket_t sig, short what, void *arg)
@@ -291,12 +314,22 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	(void)what;
 	if (for_ranks)
 		return; /* the launcher gets it too, and has it passed on */
-	if (!sup->ranks)
-		event_base_loopbreak(sup->base);
-	else if (sup->opts.ignore_ends && sig == SIGTERM)
+	if (sup->ranks && sup->opts.ignore_ends && sig == SIGTERM)
 		hvd_verbose(sup->log, "%s: SIGTERM: going on until the launcher decides", sup->info->name);
 	else
-		hvd_ranks_end(sup->ranks);
+		end_early(sup, strsignal((int)sig));
+}
+
+static void on_parent(evutil_socket_t fd, short what, void *arg)
+{
+	struct supervisor *sup = arg;
+
+	(void)fd;
+	(void)what;
+	if (!hvd_joined_parent_gone(sup->joined))
+		return;
+	event_del(sup->parent);
+	end_early(sup, "what has started it is gone");
 }
 
 /* The driver takes a connection that ends without this for the loss of its host. Of an elastic job's host it wants to
@@ -325,7 +358,11 @@ static void close_down(struct supervisor *sup)
 		close(sup->opts.key_fd);
 	tell_loss(sup);
 	say_done(sup);
+	hvd_host_io_end(sup->io, sup->status);
 	hvd_agent_destroy(sup->agent);
+	hvd_host_io_destroy(sup->io);
+	if (sup->parent)
+		event_free(sup->parent);
 }
 
 /* What the node agent opens before it registers. */
@@ -335,30 +372,58 @@ static void prepare(struct supervisor *sup)
 	hvd_relay_offer(sup->agent, sup->boot, sup->info, &sup->sockets);
 }
 
-static int run(struct supervisor *sup, const struct hvd_boot *boot, const struct hvd_err *refusal)
+static const struct hvd_agent_ops agent_ops = {
+	.plan = on_plan, .spare = on_spare, .message = on_message, .failed = on_failed, .bytes = on_bytes};
+
+static int connect_agent(struct supervisor *sup, struct hvd_err *err)
 {
-	static const struct hvd_agent_ops ops = {
-		.plan = on_plan, .spare = on_spare, .message = on_message, .failed = on_failed, .bytes = on_bytes};
 	struct hvd_session session;
+
+	if (hvd_agent_session(sup->boot, &session, err) == 0)
+		sup->agent =
+			hvd_agent_create(sup->base, sup->boot, &session, sup->info, &agent_ops, sup, sup->log, err);
+	return sup->agent ? 0 : -1;
+}
+
+static int use_joined(struct supervisor *sup, struct hvd_err *err)
+{
+	struct hvd_joined *joined = sup->joined;
+
+	if (joined->parent >= 0) {
+		sup->parent = event_new(sup->base, joined->parent, EV_READ | EV_PERSIST, on_parent, sup);
+		event_add(sup->parent, NULL);
+	}
+	sup->io = hvd_host_io_create(sup->base, joined->conn, err);
+	if (!sup->io) {
+		hvd_conn_free(joined->conn);
+		return -1;
+	}
+	sup->opts.output.sink = hvd_host_io_sink(sup->io);
+	sup->agent = hvd_agent_create_on(sup->base, joined->conn, sup->boot, &joined->session, sup->info, &agent_ops,
+					 sup, sup->log, err);
+	if (!sup->agent)
+		hvd_host_io_lost(sup->io); /* the connection has gone with it */
+	return sup->agent ? 0 : -1;
+}
+
+static int run(struct supervisor *sup, const struct hvd_err *refusal)
+{
 	struct event *signals[N_CAUGHT];
 	struct hvd_err why = {0};
 
-	sup->boot = boot;
-	sup->base = event_base_new();
+	sup->base = sup->joined ? sup->joined->base : event_base_new();
 	if (!sup->base)
 		return 1;
 	sup->losses = (struct hvd_output_losses){.log = sup->log, .host = sup->info->name};
 	sup->opts.output.losses = &sup->losses;
-	sup->opts.output.look = boot->stderr_lines > 0;
-	sup->opts.stderr_lines = boot->stderr_lines;
+	sup->opts.output.look = sup->boot->stderr_lines > 0;
+	sup->opts.stderr_lines = sup->boot->stderr_lines;
 	sup->opts.watch = hvd_rank_watch_create(sup->base, send_answer, sup, sup->log);
 	for (size_t i = 0; i < N_CAUGHT; i++) {
 		signals[i] = evsignal_new(sup->base, caught[i], on_signal, sup);
 		event_add(signals[i], NULL);
 	}
-	if (hvd_agent_session(boot, &session, &why) == 0)
-		sup->agent = hvd_agent_create(sup->base, boot, &session, sup->info, &ops, sup, sup->log, &why);
-	if (!sup->agent)
+	if ((sup->joined ? use_joined(sup, &why) : connect_agent(sup, &why)) != 0)
 		on_failed(&why, sup);
 	else
 		prepare(sup);
@@ -377,8 +442,17 @@ static int run(struct supervisor *sup, const struct hvd_boot *boot, const struct
 int hvd_supervise_host(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
 		       const struct hvd_err *refusal, const struct hvd_log *log)
 {
-	struct supervisor sup = {.info = info, .opts = *opts, .log = log};
+	struct supervisor sup = {.boot = boot, .info = info, .opts = *opts, .log = log};
 
 	sup.opts.numbers = info->ranks;
-	return run(&sup, boot, refusal);
+	return run(&sup, refusal);
+}
+
+int hvd_supervise_joined(struct hvd_joined *joined, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
+			 const struct hvd_log *log)
+{
+	struct supervisor sup = {.boot = &joined->boot, .joined = joined, .info = info, .opts = *opts, .log = log};
+
+	sup.opts.numbers = info->ranks;
+	return run(&sup, NULL);
 }

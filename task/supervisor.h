@@ -6,13 +6,14 @@
  * connection to the driver until they have all ended. When the driver says so, or the connection ends, or the
  * supervisor gets SIGTERM, SIGINT or SIGHUP, it ends its ranks, and then itself.
  *
- * The backend starts one process for each host (fork, ssh, blaunch, lsrun). This process is the host's node agent, and
- * starts all ranks of the host. In an elastic job it starts and stops ranks for as long as the job runs: the driver's
- * messages are in launcher/driver/node_agents.h.
+ * The backend starts one process for each host (fork, ssh, blaunch, lsrun), or an agent has come by itself (join.h).
+ * This process is the host's node agent, and starts all ranks of the host. In an elastic job it starts and stops ranks
+ * for as long as the job runs: the driver's messages are in launcher/driver/node_agents.h.
  */
 #ifndef HVD_SUPERVISOR_H
 #define HVD_SUPERVISOR_H
 
+#include "join.h"
 #include "lib/base/log.h"
 #include "lib/protocol/boot.h"
 #include "ranks.h"
@@ -22,5 +23,9 @@
  * cannot have ranks: the driver is told why, and none is started. */
 int hvd_supervise_host(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
 		       const struct hvd_err *refusal, const struct hvd_log *log);
+
+/* The same in an agent that came by itself, over its connection, which is taken over. */
+int hvd_supervise_joined(struct hvd_joined *joined, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
+			 const struct hvd_log *log);
 
 #endif

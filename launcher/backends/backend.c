@@ -257,7 +257,7 @@ void hvd_launch_clear(struct hvd_launch *launch)
 	for (size_t i = 0; i < launch->n_procs; i++) {
 		hvd_strv_free(&launch->procs[i].argv);
 		hvd_strv_free(&launch->procs[i].env);
-		if (launch->procs[i].guest)
+		if (launch->procs[i].joined)
 			hvd_lobby_release(launch->lobby, launch->procs[i].host);
 		else if (launch->procs[i].fd >= 0)
 			close(launch->procs[i].fd);

@@ -36,8 +36,11 @@ struct hvd_proc {
 	const char *host;    /* the host whose ranks it starts; NULL = the ranks of all hosts. Not owned */
 	const char *cwd;     /* a string constant; NULL = hvdrun's directory */
 	int fd;              /* a descriptor that the process inherits under the same number; -1 = none. Owned */
-	bool guest;          /* … but the lobby's: `host` is to be released there */
+	bool joined;         /* it is the agent of `host` that waits in the lobby, and is to be released there */
 };
+
+/* In place of a wait status: it was an agent that came by itself, and its connection has ended before it said how. */
+#define HVD_PROC_LOST (-1)
 
 struct hvd_launch {
 	/* In: set before a backend is asked. Nothing here is owned. */

@@ -3,19 +3,17 @@
  * join.c - ranks in agents that come by themselves (hvd-task --join), started by whatever starts processes elsewhere:
  * Spark's executors, containers, a user by hand.
  *
- * Agents wait in a lobby. The process that hvdrun starts for each of them carries what the ranks there write and read
- * over the agent's connection, as ssh does, and ends as the agent's hvd-task does. Each agent is a host of its own. Its
- * ranks have the agent's environment and directory; nothing is bound to cores unless the user says so, since the agent
- * may be one of several on its machine.
+ * Agents wait in a lobby. Each is a host of its own. When the job needs it, it becomes the node agent of that host, and
+ * carries over its one connection what the ranks there write and read (launcher/run/joined_proc.h). The ranks have the
+ * agent's environment and directory; nothing is bound to cores unless the user says so, since the agent may be one of
+ * several on its machine.
  */
 #include "backend.h"
 
-#include "lib/job/join.h"
 #include "lib/process/spawn.h"
 #include "lobby.h"
 
 #include <string.h>
-#include <sys/wait.h>
 
 static bool suits(const struct hvd_launch *launch)
 {
@@ -44,37 +42,24 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
-static void add_shim(struct hvd_launch *launch, struct hvd_proc *proc, int index, int first_rank)
+/* The agent of a host, which is taken from the lobby. */
+static int add_agent(struct hvd_launch *launch, int index, int first_rank, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	const char *bind = launch->spec->binding.ranks;
+	struct hvd_proc *proc;
 
+	if (hvd_lobby_take(launch->lobby, host->name, err) != 0)
+		return -1;
+	proc = hvd_launch_add(launch, host->name);
+	proc->joined = true;
 	hvd_launch_add_shim(launch, proc);
-	hvd_strv_add(&proc->argv, "--stdin");
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
 		      launch->first_host + launch->alloc.n_hosts, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
 	if (launch->spec->binding.given && strcmp(bind, "none") != 0)
 		hvd_strv_add(&proc->argv, strcmp(bind, "cores") == 0 ? "--bind" : "--bind=near");
 	hvd_launch_add_command(launch, proc);
-}
-
-/* The process of one agent, which is taken from the lobby. */
-static int add_agent(struct hvd_launch *launch, int index, int first_rank, struct hvd_err *err)
-{
-	const char *name = launch->alloc.hosts[index].name;
-	int fd = hvd_lobby_take(launch->lobby, name, err);
-	struct hvd_proc *proc;
-
-	if (fd < 0)
-		return -1;
-	proc = hvd_launch_add(launch, name);
-	proc->fd = fd;
-	proc->guest = true;
-	hvd_strv_add(&proc->argv, launch->task);
-	hvd_strv_addf(&proc->argv, "--carry=%d:%s:%s", fd, hvd_lobby_session(launch->lobby), name);
-	hvd_strv_add(&proc->argv, "--");
-	add_shim(launch, proc, index, first_rank);
 	return 0;
 }
 
@@ -121,8 +106,8 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 	(void)launch;
 	(void)proc;
 	(void)came;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == HVD_JOIN_LOST) {
-		hvd_err_set(why, HVD_E_FAILED, "its agent was lost"); /* hvd-task has said more */
+	if (status == HVD_PROC_LOST) {
+		hvd_err_set(why, HVD_E_FAILED, "its agent was lost"); /* the user was told more */
 		return;
 	}
 	hvd_status_text(status, text, sizeof(text));
@@ -132,7 +117,6 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 const struct hvd_backend hvd_backend_join = {
 	.name = "join",
 	.mode = HVD_START_HOSTS,
-	.by_stdin = true,
 	.fan_out = 32,
 	.suits = suits,
 	.check = check,

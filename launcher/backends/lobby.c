@@ -9,12 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#define MAX_PENDING   256
-#define MAX_WARNINGS  10
-#define CLOSE_SECONDS 1
+#define MAX_PENDING  256
+#define MAX_WARNINGS 10
 
 /* ---- opening ---- */
 
@@ -135,27 +133,15 @@ struct hvd_lobby *hvd_lobby_open(const struct hvd_lobby_opts *opts, struct hvd_e
 
 void hvd_lobby_close(struct hvd_lobby *lobby)
 {
-	struct timeval tv = {.tv_sec = CLOSE_SECONDS};
-
 	if (!lobby)
 		return;
 	hvd_lobby_remove_file(lobby);
 	hvd_pending_destroy(lobby->pending);
 	hvd_lobby_turn_off_waiting(lobby);
-	for (struct hvd_guest *g = lobby->first, *next; g; g = next) {
-		next = g->next;
-		if (g->state != GUEST_TURNED_OFF)
-			hvd_guest_free(g);
-	}
-	lobby->changed = NULL;
-	lobby->want = 0;
-	/* The loop ends by itself when nothing is left in it. */
-	event_free(lobby->tell);
-	event_base_loopexit(lobby->base, &tv);
-	if (lobby->first)
-		event_base_dispatch(lobby->base);
 	while (lobby->first)
 		hvd_guest_free(lobby->first);
+	event_free(lobby->tell);
+	event_base_dispatch(lobby->base); /* until the last messages are out, or have been given up */
 	hvd_strv_free(&lobby->names);
 	event_base_free(lobby->base);
 	explicit_bzero(&lobby->key, sizeof(lobby->key));
@@ -168,14 +154,9 @@ struct event_base *hvd_lobby_base(const struct hvd_lobby *lobby)
 	return lobby->base;
 }
 
-const struct hvd_key *hvd_lobby_key(const struct hvd_lobby *lobby)
+const struct hvd_session *hvd_lobby_session(const struct hvd_lobby *lobby)
 {
-	return &lobby->key;
-}
-
-const char *hvd_lobby_session(const struct hvd_lobby *lobby)
-{
-	return lobby->session.id;
+	return &lobby->session;
 }
 
 /* ---- hosts ---- */
@@ -183,7 +164,7 @@ const char *hvd_lobby_session(const struct hvd_lobby *lobby)
 bool hvd_lobby_on_this_machine(const struct hvd_lobby *lobby)
 {
 	for (const struct hvd_guest *g = lobby->first; g; g = g->next)
-		if (hvd_guest_is_there(g) && strcmp(g->offer.machine, lobby->machine) != 0)
+		if (g->host && strcmp(g->offer.machine, lobby->machine) != 0)
 			return false;
 	return true;
 }
@@ -199,7 +180,7 @@ void hvd_lobby_watch(struct hvd_lobby *lobby, void (*changed)(void *arg), void *
 void hvd_lobby_hosts(const struct hvd_lobby *lobby, struct hvd_alloc *out)
 {
 	for (const struct hvd_guest *g = lobby->first; g; g = g->next)
-		if (hvd_guest_is_there(g))
+		if (g->host)
 			hvd_alloc_add(out, g->host, g->offer.slots, NULL);
 }
 
@@ -222,16 +203,25 @@ int hvd_lobby_take(struct hvd_lobby *lobby, const char *host, struct hvd_err *er
 		return hvd_err_host(err, host);
 	}
 	g->state = GUEST_TAKEN;
-	return g->fd;
+	return 0;
+}
+
+struct hvd_conn *hvd_lobby_conn(struct hvd_lobby *lobby, const char *host)
+{
+	struct hvd_guest *g = find(lobby, host);
+	struct hvd_conn *conn = g ? g->conn : NULL;
+
+	if (g)
+		g->conn = NULL;
+	return conn;
 }
 
 void hvd_lobby_release(struct hvd_lobby *lobby, const char *host)
 {
 	struct hvd_guest *g = find(lobby, host);
 
-	if (!g || (g->state != GUEST_TAKEN && g->state != GUEST_GONE))
+	if (!g || g->state != GUEST_TAKEN)
 		return;
-	shutdown(g->fd, SHUT_RDWR); /* the process may have left a copy of the descriptor to another */
 	hvd_guest_free(g);
 	hvd_lobby_tell(lobby);
 }

@@ -13,6 +13,7 @@
 #include "lib/base/key.h"
 #include "lib/base/log.h"
 #include "lib/job/alloc.h"
+#include "lib/protocol/handshake.h"
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -35,8 +36,8 @@ struct hvd_lobby *hvd_lobby_open(const struct hvd_lobby_opts *opts, struct hvd_e
 void hvd_lobby_close(struct hvd_lobby *lobby);
 
 struct event_base *hvd_lobby_base(const struct hvd_lobby *lobby);
-const struct hvd_key *hvd_lobby_key(const struct hvd_lobby *lobby); /* the secret of the key file */
-const char *hvd_lobby_session(const struct hvd_lobby *lobby);       /* of second handshakes (lib/job/join.h) */
+/* The session of the launch, in which agents have proven that they have the key. */
+const struct hvd_session *hvd_lobby_session(const struct hvd_lobby *lobby);
 
 /* Wait until agents with `np` slots are there, at most so many seconds. *out, which is empty before, gets them: those
  * with an index first, by it, then the others as they came. All others are told from now on that they are not needed.
@@ -52,10 +53,11 @@ void hvd_lobby_watch(struct hvd_lobby *lobby, void (*changed)(void *arg), void *
 /* The agents that are there, whether or not they were taken; *out is empty before. */
 void hvd_lobby_hosts(const struct hvd_lobby *lobby, struct hvd_alloc *out);
 
-/* The job needs this host now. Returns the connection for `hvd-task --carry`, which stays the lobby's until
- * hvd_lobby_release(). -1 with err set when the agent is not waiting. */
+/* The job needs this host now. -1 with err set when the agent is not waiting. */
 int hvd_lobby_take(struct hvd_lobby *lobby, const char *host, struct hvd_err *err);
-/* What carries the host's ranks has ended, or was not started. */
+/* The connection to the agent of a host that was taken, which is the caller's from now on. NULL: it has ended. */
+struct hvd_conn *hvd_lobby_conn(struct hvd_lobby *lobby, const char *host);
+/* The connection has ended, or was not asked for. */
 void hvd_lobby_release(struct hvd_lobby *lobby, const char *host);
 
 #endif

@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An agent begins as a connection that has proven to have the key (pending.h). When its offer was accepted and it has
- * said that it is ready, the connection is a bare descriptor, on which both ends are silent: its end alone is watched.
- * It is taken for a host of the job and then released, or it is told that it is not needed. An agent whose connection
- * ends is freed; if it was taken, not before it is released, for its descriptor is in use until then.
+ * An agent begins as a connection that has proven to have the key (pending.h). When its offer was accepted it waits:
+ * both ends are silent, and the end of the connection ends the agent. It is taken for a host of the job, with its
+ * connection, and then released; or it is told that it is not needed.
  */
 #include "lobby_internal.h"
 
 #include "lib/base/size.h"
 #include "lib/base/xalloc.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* How long an agent may take to answer, where it has nothing to do before. */
-#define ANSWER_SECONDS 10.0
-#define TELL_SECONDS   5.0
+/* How long an agent may take to make its offer. */
+#define OFFER_SECONDS 10.0
+#define TELL_SECONDS  1.0
 
 /* ---- guests ---- */
 
@@ -30,17 +25,8 @@ void hvd_guest_free(struct hvd_guest *g)
 	*(g->prev ? &g->prev->next : &lobby->first) = g->next;
 	*(g->next ? &g->next->prev : &lobby->last) = g->prev;
 	hvd_conn_free(g->conn);
-	if (g->ended)
-		event_free(g->ended);
-	if (g->fd >= 0)
-		close(g->fd);
 	free(g->host);
 	free(g);
-}
-
-bool hvd_guest_is_there(const struct hvd_guest *g)
-{
-	return g->state == GUEST_WAITING || g->state == GUEST_TAKEN;
 }
 
 int hvd_lobby_slots_waiting(const struct hvd_lobby *lobby)
@@ -67,52 +53,6 @@ void hvd_lobby_on_tell(evutil_socket_t fd, short what, void *arg)
 		event_base_loopbreak(lobby->base);
 	if (lobby->changed)
 		lobby->changed(lobby->arg);
-}
-
-/* The connection of an agent that waits or was taken has ended, or is writable, which does not matter. (libevent tells
- * of an error to those alone who wait to read or write.) */
-static void on_ended(evutil_socket_t fd, short what, void *arg)
-{
-	struct hvd_guest *g = arg;
-	struct hvd_lobby *lobby = g->lobby;
-	struct pollfd pfd = {.fd = fd, .events = POLLRDHUP};
-
-	(void)what;
-	if (poll(&pfd, 1, 0) == 0)
-		return;
-	hvd_verbose(lobby->opts.log, "the agent %s has left", g->host);
-	event_del(g->ended);
-	if (g->state == GUEST_TAKEN)
-		g->state = GUEST_GONE;
-	else
-		hvd_guest_free(g);
-	hvd_lobby_tell(lobby);
-}
-
-/* The agent is ready: from now on both ends are silent. */
-static void make_bare(struct hvd_guest *g)
-{
-	struct hvd_lobby *lobby = g->lobby;
-
-	g->fd = fcntl(hvd_conn_fd(g->conn), F_DUPFD_CLOEXEC, 0);
-	if (g->fd < 0) {
-		hvd_warn(lobby->opts.log, "%s: the agent is turned away: %s", g->host, strerror(errno));
-		hvd_guest_free(g);
-		return;
-	}
-	hvd_conn_free(g->conn);
-	g->conn = NULL;
-	g->state = GUEST_WAITING;
-	g->ended = event_new(lobby->base, g->fd, EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, on_ended, g);
-	event_add(g->ended, NULL);
-	if (lobby->want)
-		hvd_log(lobby->opts.log, lobby->opts.progress ? HVD_LOG_INFO : HVD_LOG_VERBOSE,
-			"the agent %s has come with %d slot%s: %d of %d", g->host, g->offer.slots,
-			g->offer.slots == 1 ? "" : "s", hvd_lobby_slots_waiting(lobby), lobby->want);
-	else
-		hvd_verbose(lobby->opts.log, "the agent %s has come with %d slot%s", g->host, g->offer.slots,
-			    g->offer.slots == 1 ? "" : "s");
-	hvd_lobby_tell(lobby);
 }
 
 /* ---- what agents say ---- */
@@ -144,7 +84,7 @@ static int check_offer(const struct hvd_lobby *lobby, const struct hvd_join_offe
 	int hosts = 1, slots = offer->slots;
 
 	for (const struct hvd_guest *g = lobby->first; g; g = g->next) {
-		if (!g->host || g->state == GUEST_TURNED_OFF || g->state == GUEST_GONE)
+		if (!g->host)
 			continue;
 		if (offer->index >= 0 && g->offer.index == offer->index) {
 			hvd_err_set(err, HVD_E_USAGE, "there is an agent with the index %d already, %s", offer->index,
@@ -160,6 +100,7 @@ static int check_offer(const struct hvd_lobby *lobby, const struct hvd_join_offe
 	return 0;
 }
 
+/* The last message; the connection closes behind it, in the event loop. */
 static void say_last(struct hvd_guest *g, json_t *msg)
 {
 	hvd_conn_send(g->conn, msg);
@@ -179,6 +120,24 @@ static json_t *not_needed(const struct hvd_lobby *lobby)
 	return hvd_join_declined(&why);
 }
 
+static void accept_offer(struct hvd_guest *g)
+{
+	struct hvd_lobby *lobby = g->lobby;
+	const char *s = g->offer.slots == 1 ? "" : "s";
+
+	g->host = new_name(lobby, g->offer.host);
+	g->state = GUEST_WAITING;
+	hvd_conn_set_deadline(g->conn, 0);
+	hvd_conn_send(g->conn, json_pack("{s:s}", "t", "accepted"));
+	if (lobby->want)
+		hvd_log(lobby->opts.log, lobby->opts.progress ? HVD_LOG_INFO : HVD_LOG_VERBOSE,
+			"the agent %s has come with %d slot%s: %d of %d", g->host, g->offer.slots, s,
+			hvd_lobby_slots_waiting(lobby), lobby->want);
+	else
+		hvd_verbose(lobby->opts.log, "the agent %s has come with %d slot%s", g->host, g->offer.slots, s);
+	hvd_lobby_tell(lobby);
+}
+
 static void on_offer(struct hvd_guest *g, const json_t *msg)
 {
 	struct hvd_lobby *lobby = g->lobby;
@@ -190,10 +149,16 @@ static void on_offer(struct hvd_guest *g, const json_t *msg)
 		hvd_warn(lobby->opts.log, "an agent was turned away: %s", why.msg);
 		say_last(g, hvd_join_declined(&why));
 	} else {
-		g->host = new_name(lobby, g->offer.host);
-		g->state = GUEST_ACCEPTED;
-		hvd_conn_send(g->conn, json_pack("{s:s}", "t", "accepted"));
+		accept_offer(g);
 	}
+}
+
+static void leave(struct hvd_guest *g)
+{
+	struct hvd_lobby *lobby = g->lobby;
+
+	hvd_guest_free(g);
+	hvd_lobby_tell(lobby);
 }
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
@@ -204,11 +169,9 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 	(void)conn;
 	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && g->state == GUEST_OFFERING && strcmp(type, "offer") == 0) {
 		on_offer(g, msg);
-	} else if (type && g->state == GUEST_ACCEPTED && strcmp(type, "ready") == 0) {
-		make_bare(g);
 	} else {
 		hvd_warn(g->lobby->opts.log, "an agent was turned away: it does not speak as this release does");
-		hvd_guest_free(g);
+		leave(g);
 	}
 }
 
@@ -217,9 +180,12 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 	struct hvd_guest *g = arg;
 
 	(void)conn;
-	hvd_verbose(g->lobby->opts.log, "%s went before it was ready%s%s", g->host ? g->host : "an agent",
-		    *why->msg ? ": " : "", why->msg);
-	hvd_guest_free(g);
+	if (g->host)
+		hvd_verbose(g->lobby->opts.log, "the agent %s has left%s%s", g->host, *why->msg ? ": " : "", why->msg);
+	else
+		hvd_verbose(g->lobby->opts.log, "an agent went before it was ready%s%s", *why->msg ? ": " : "",
+			    why->msg);
+	leave(g);
 }
 
 void hvd_guest_arrive(struct hvd_conn *conn, void *arg)
@@ -230,42 +196,18 @@ void hvd_guest_arrive(struct hvd_conn *conn, void *arg)
 
 	g->lobby = lobby;
 	g->conn = conn;
-	g->fd = -1;
 	g->prev = lobby->last;
 	*(g->prev ? &g->prev->next : &lobby->first) = g;
 	lobby->last = g;
 	hvd_conn_set_ops(conn, &ops, g);
-	hvd_conn_set_deadline(conn, hvd_deadline_in(ANSWER_SECONDS));
+	hvd_conn_set_deadline(conn, hvd_deadline_in(OFFER_SECONDS));
 }
 
 /* ---- agents that are not needed ---- */
 
-static void on_turned_off_message(struct hvd_conn *conn, json_t *msg, void *arg)
-{
-	struct hvd_guest *g = arg;
-	struct hvd_err why = {0};
-	int rc = hvd_handshake_message(&g->hs, conn, msg, &why);
-
-	if (rc > 0)
-		say_last(g, not_needed(g->lobby));
-	else if (rc < 0)
-		hvd_guest_free(g);
-}
-
 void hvd_guest_turn_off(struct hvd_guest *g)
 {
-	static const struct hvd_conn_ops ops = {.message = on_turned_off_message, .closed = on_closed};
-	struct hvd_lobby *lobby = g->lobby;
-	struct hvd_err why = {0};
-
-	event_free(g->ended);
-	g->ended = NULL;
-	g->conn = hvd_conn_new(lobby->base, g->fd, true, &ops, g);
-	g->fd = -1;
-	g->state = GUEST_TURNED_OFF;
-	hvd_conn_set_deadline(g->conn, hvd_deadline_in(TELL_SECONDS));
-	if (hvd_handshake_start(&g->hs, &lobby->session, g->conn, true, &why) != 0)
-		hvd_guest_free(g);
+	say_last(g, not_needed(g->lobby));
 }
 
 void hvd_lobby_turn_off_waiting(struct hvd_lobby *lobby)

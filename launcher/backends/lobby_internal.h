@@ -17,11 +17,8 @@
 
 enum hvd_guest_state {
 	GUEST_OFFERING, /* no offer has come */
-	GUEST_ACCEPTED, /* … and it was not declined, but the agent is not ready */
-	GUEST_WAITING,  /* a bare descriptor from here on */
-	GUEST_TAKEN,
-	GUEST_GONE,      /* was taken, and its connection has ended */
-	GUEST_TURNED_OFF /* a connection again: the agent is being told that it is not needed */
+	GUEST_WAITING,  /* … and it was accepted */
+	GUEST_TAKEN,    /* the connection is the job's */
 };
 
 struct hvd_guest {
@@ -29,11 +26,8 @@ struct hvd_guest {
 	struct hvd_guest *prev, *next; /* by the time of their coming */
 	enum hvd_guest_state state;
 	struct hvd_join_offer offer;
-	char *host; /* its name in the job; NULL before its offer */
-	struct hvd_conn *conn;
-	struct hvd_handshake hs;
-	int fd;
-	struct event *ended;
+	char *host;            /* its name in the job; NULL before its offer */
+	struct hvd_conn *conn; /* NULL: taken */
 };
 
 struct hvd_lobby {
@@ -60,8 +54,6 @@ struct hvd_lobby {
 
 void hvd_guest_arrive(struct hvd_conn *conn, void *lobby); /* an agent has proven that it has the key */
 void hvd_guest_free(struct hvd_guest *g);
-/* Does it wait, or was it taken? */
-bool hvd_guest_is_there(const struct hvd_guest *g);
 /* Tell an agent that waits that it is not needed. */
 void hvd_guest_turn_off(struct hvd_guest *g);
 /* … all that wait, and all that come from now on. */

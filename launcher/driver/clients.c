@@ -2,6 +2,7 @@
 #include "clients.h"
 
 #include "lib/base/xalloc.h"
+#include "lib/job/join.h"
 #include "lib/net/addr.h"
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
@@ -62,8 +63,21 @@ static void take_out(struct list *list, struct hvd_client *cl)
 		list->last = cl->prev;
 }
 
-static void drop(struct hvd_client *cl)
+void hvd_client_release(struct hvd_client_io *io)
 {
+	if (io->client)
+		io->client->io = NULL;
+	io->client = NULL;
+}
+
+static void drop(struct hvd_client *cl, const struct hvd_err *why)
+{
+	struct hvd_client_io *io = cl->io;
+
+	if (io) {
+		hvd_client_release(io);
+		io->gone(io, why);
+	}
 	if (cl->relay)
 		hvd_rv_child_over(cl->relay);
 	take_out(&cl->owner->proven, cl);
@@ -72,8 +86,10 @@ static void drop(struct hvd_client *cl)
 
 void hvd_client_finish(struct hvd_client *cl)
 {
+	struct hvd_err why = {0};
+
 	hvd_conn_finish(cl->conn, hvd_deadline_in(SEND_SECONDS));
-	drop(cl);
+	drop(cl, &why);
 }
 
 static void peer_text(struct hvd_conn *conn, char text[HVD_ADDR_TEXT])
@@ -88,20 +104,26 @@ static void peer_text(struct hvd_conn *conn, char text[HVD_ADDR_TEXT])
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
 	struct hvd_client *cl = arg;
+	const char *type;
 
 	(void)conn;
+	if (cl->io && hvd_get_str(msg, "t", 16, &type, NULL) == 0 && cl->io->message(cl->io, type, msg))
+		return;
 	cl->owner->ops->message(cl, msg, cl->owner->arg);
 }
 
 /* ---- the relay of its host ---- */
 
-/* What comes of one that was dropped is passed over. */
+/* What comes of a relay that was dropped is passed over. */
 static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
 {
 	struct hvd_client *cl = arg;
+	const unsigned char *bytes = data;
 
 	(void)conn;
-	if (cl->relay)
+	if (cl->io && len > 0 && bytes[0] >= HVD_JOIN_STDIN)
+		cl->io->bytes(cl->io, bytes, len);
+	else if (cl->relay)
 		hvd_rv_child_bytes(cl->relay, data, len);
 }
 
@@ -142,15 +164,14 @@ static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *ar
 		hvd_warn(cl->owner->log, "dropped the connection from %s: %s", peer, why->msg);
 	}
 	cl->owner->ops->gone(cl, why, cl->owner->arg);
-	drop(cl);
+	drop(cl, why);
 	hvd_conn_free(conn);
 }
 
-static void on_proven(struct hvd_conn *conn, void *arg)
+static struct hvd_client *take_in(struct hvd_clients *cls, struct hvd_conn *conn)
 {
 	static const struct hvd_conn_ops ops = {
 		.message = on_message, .closed = on_closed, .bytes = on_bytes, .drained = on_drained};
-	struct hvd_clients *cls = arg;
 	struct hvd_client *cl = hvd_xcalloc(1, sizeof(*cl));
 
 	cl->owner = cls;
@@ -162,6 +183,19 @@ static void on_proven(struct hvd_conn *conn, void *arg)
 	if (!cls->met)
 		cls->ops->first(cls->arg);
 	cls->met = true;
+	return cl;
+}
+
+static void on_proven(struct hvd_conn *conn, void *arg)
+{
+	take_in(arg, conn);
+}
+
+void hvd_clients_adopt(struct hvd_clients *cls, struct hvd_conn *conn, struct hvd_client_io *io)
+{
+	io->client = take_in(cls, conn);
+	io->client->io = io;
+	hvd_conn_set_bytes_max(conn, HVD_JOIN_PIECE + 1);
 }
 
 static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)

@@ -26,6 +26,19 @@ enum hvd_role {
 struct hvd_rv;
 struct hvd_rv_child;
 
+struct hvd_client;
+
+/* What one has to say who passes on what the ranks of an agent write and read (lib/job/join.h). */
+struct hvd_client_io {
+	struct hvd_client *client; /* NULL before it is adopted, and when its connection has ended */
+	/* Messages of bytes that are not the store's. */
+	void (*bytes)(struct hvd_client_io *io, const unsigned char *data, size_t len);
+	/* Every message of JSON. True: it was for this one alone. */
+	bool (*message)(struct hvd_client_io *io, const char *type, const json_t *msg);
+	/* The connection has ended, or is about to be closed. */
+	void (*gone)(struct hvd_client_io *io, const struct hvd_err *why);
+};
+
 struct hvd_client {
 	struct hvd_clients *owner;
 	struct hvd_client *prev, *next;
@@ -33,6 +46,7 @@ struct hvd_client {
 	enum hvd_role role;
 	uint32_t host;
 	struct hvd_rv_child *relay; /* the relay of its host; NULL: has none, or the rendezvous has dropped it */
+	struct hvd_client_io *io;   /* not owned; NULL: what its ranks write goes another way */
 };
 
 struct hvd_clients_ops {
@@ -55,6 +69,12 @@ in_port_t hvd_clients_port(const struct hvd_clients *cls);
 void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host *self,
 		      const struct hvd_driver_opts *opts, struct hvd_boot *boot);
 void hvd_clients_stop_listening(struct hvd_clients *cls);
+
+/* A connection that has proven in this session that it belongs to the launch, elsewhere. It is the clients' from now
+ * on. `io` stays valid until its `client` is NULL or was released by hvd_client_release(). */
+void hvd_clients_adopt(struct hvd_clients *cls, struct hvd_conn *conn, struct hvd_client_io *io);
+/* Nobody passes on any longer what this one's ranks write. One without a client is fine. */
+void hvd_client_release(struct hvd_client_io *io);
 
 /* All clients, the oldest first. NULL after the last. */
 struct hvd_client *hvd_clients_first(const struct hvd_clients *cls);

@@ -440,6 +440,11 @@ void hvd_driver_boot(const struct hvd_driver *dr, struct hvd_boot *boot)
 	hvd_node_agents_boot(dr->agents, boot);
 }
 
+void hvd_driver_adopt(struct hvd_driver *dr, struct hvd_conn *conn, struct hvd_client_io *io)
+{
+	hvd_node_agents_adopt(dr->agents, conn, io);
+}
+
 void hvd_driver_end_ranks(struct hvd_driver *dr)
 {
 	hvd_clients_tell(dr->agents->clients, "end");

@@ -22,6 +22,7 @@
 #ifndef HVD_DRIVER_H
 #define HVD_DRIVER_H
 
+#include "clients.h"
 #include "driver_opts.h"
 #include "lib/base/log.h"
 #include "lib/job/rank_end.h"
@@ -101,6 +102,9 @@ struct hvd_stacks *hvd_driver_stacks(const struct hvd_driver *driver);
 
 /* What agents must know to connect. */
 void hvd_driver_boot(const struct hvd_driver *driver, struct hvd_boot *boot);
+
+/* An agent that has proven in the session that it belongs to the launch: see hvd_clients_adopt(). */
+void hvd_driver_adopt(struct hvd_driver *driver, struct hvd_conn *conn, struct hvd_client_io *io);
 
 /* Have the agents end their ranks (twice: at once), or pass a signal on to them. */
 void hvd_driver_end_ranks(struct hvd_driver *driver);

@@ -80,6 +80,11 @@ void hvd_node_agents_lose(struct hvd_node_agents *agents, uint32_t host, const s
 
 /* ---- what its user asks ---- */
 
+void hvd_node_agents_adopt(struct hvd_node_agents *agents, struct hvd_conn *conn, struct hvd_client_io *io)
+{
+	hvd_clients_adopt(agents->clients, conn, io);
+}
+
 void hvd_node_agents_expect(struct hvd_node_agents *agents, uint32_t host, const char *name)
 {
 	uint32_t had = agents->table.n;

@@ -101,6 +101,9 @@ void hvd_node_agents_destroy(struct hvd_node_agents *agents); /* NULL is fine */
 /* What an agent must know to connect. */
 void hvd_node_agents_boot(const struct hvd_node_agents *agents, struct hvd_boot *boot);
 
+/* An agent that has proven in the session that it belongs to the launch: see hvd_clients_adopt(). */
+void hvd_node_agents_adopt(struct hvd_node_agents *agents, struct hvd_conn *conn, struct hvd_client_io *io);
+
 /* AS_THEY_COME: the host's agent was started. Hosts are known by their number in the job. */
 void hvd_node_agents_expect(struct hvd_node_agents *agents, uint32_t host, const char *name);
 /* AS_THEY_COME: the host is not wanted any longer. Its agent is told to end, if it has registered. `gone` is not

@@ -386,6 +386,11 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_LOST, host, 0);
 }
 
+static void on_joined(struct hvd_conn *conn, struct hvd_client_io *io, void *arg)
+{
+	hvd_node_agents_adopt(((struct elastic *)arg)->agents, conn, io);
+}
+
 static void on_cut_short(uint32_t host, void *arg)
 {
 	hvd_unheard_cut_short(&((struct elastic *)arg)->unheard, host);
@@ -535,7 +540,7 @@ int hvd_elastic_run(struct hvd_launch *launch, const struct hvd_backend *backend
 {
 	static const struct hvd_job_ops job_ops = {.end = end_all, .signal_ranks = on_signal_ranks};
 	static const struct hvd_procs_ops procs_ops = {
-		.lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left};
+		.lost = on_proc_lost, .cut_short = on_cut_short, .none_left = on_none_left, .joined = on_joined};
 	struct elastic el = {0};
 	struct hvd_discovery_opts discovery = {0};
 	int rc = hvd_job_init(&el.job, launch, backend, opts, result, true, &job_ops, &procs_ops, &el, err);

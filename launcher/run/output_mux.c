@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output_mux.c - a source is the pipe of one process; it lives until its end of file or the mux's end. Whole lines go
- * to the buffer `out`, which all sources share. While `out` is full, no source is read.
+ * output_mux.c - a source is the pipe of one process, or bytes that the caller brings; it lives until its end of file,
+ * or until the caller or the mux ends it. Whole lines go to the buffer `out`, which all sources share. While `out` is
+ * full, no pipe is read.
  */
 #include "output_mux.h"
 
@@ -31,10 +32,10 @@ struct task {
 	bool escaped;          /* the byte before began an escape */
 };
 
-struct source {
+struct hvd_output_source {
 	struct hvd_output_mux *mux;
-	struct source *next;
-	int fd;
+	struct hvd_output_source *next;
+	int fd; /* -1: the caller brings the bytes */
 	struct event *readable;
 	struct evbuffer *rest; /* the beginning of a line that is not complete */
 	struct task *tasks;
@@ -45,12 +46,14 @@ struct hvd_output_mux {
 	struct event_base *base;
 	enum hvd_output_mux_form form;
 	int to;
-	bool paused; /* no source is read */
+	bool paused; /* no pipe is read */
 	bool gone;   /* nothing can be written to `to` any more */
 	int error;   /* … because of this errno; 0: nobody reads it */
 	struct evbuffer *out;
 	struct event *writable; /* NULL: a file, which takes everything at once */
-	struct source *sources;
+	struct hvd_output_source *sources;
+	void (*has_room)(void *arg);
+	void *arg;
 };
 
 /* ---- to ---- */
@@ -60,12 +63,16 @@ static void pause_sources(struct hvd_output_mux *mux, bool pause)
 	if (mux->paused == pause)
 		return;
 	mux->paused = pause;
-	for (struct source *src = mux->sources; src; src = src->next) {
+	for (struct hvd_output_source *src = mux->sources; src; src = src->next) {
+		if (!src->readable)
+			continue;
 		if (pause)
 			event_del(src->readable);
 		else
 			event_add(src->readable, NULL);
 	}
+	if (!pause && mux->has_room)
+		mux->has_room(mux->arg);
 }
 
 /* At most as much as a writable pipe surely has room for. */
@@ -150,7 +157,7 @@ static void keep(struct hvd_output_mux *mux, struct evbuffer *rest, const char *
 		evbuffer_add_buffer(mux->out, rest);
 }
 
-static void take_lines(struct source *src, const char *p, size_t n)
+static void take_lines(struct hvd_output_source *src, const char *p, size_t n)
 {
 	const char *last = memrchr(p, '\n', n);
 	const char *cr = src->mux->form == HVD_OUTPUT_MUX_HOROVOD ? memrchr(p, '\r', n) : NULL;
@@ -169,7 +176,7 @@ static void take_lines(struct source *src, const char *p, size_t n)
 
 /* ---- tasks ---- */
 
-static struct task *task_of(struct source *src, size_t number)
+static struct task *task_of(struct hvd_output_source *src, size_t number)
 {
 	if (number >= src->n_tasks) {
 		size_t n = number * 2 + 16;
@@ -222,7 +229,7 @@ static void unescape(struct hvd_output_mux *mux, struct task *task, const char *
 }
 
 /* A line that srun printed: "3: " and what task 3 wrote, or a message of the rank shim, the step daemon or srun. */
-static void take_srun_line(struct source *src, const char *line, size_t n)
+static void take_srun_line(struct hvd_output_source *src, const char *line, size_t n)
 {
 	struct hvd_output_mux *mux = src->mux;
 	size_t at = 0, number = 0;
@@ -245,7 +252,7 @@ static void take_srun_line(struct source *src, const char *line, size_t n)
 	evbuffer_add(mux->out, "\n", 1);
 }
 
-static void take_tasks(struct source *src, const char *p, size_t n)
+static void take_tasks(struct hvd_output_source *src, const char *p, size_t n)
 {
 	size_t len;
 	char *line;
@@ -262,21 +269,29 @@ static void take_tasks(struct source *src, const char *p, size_t n)
 
 /* ---- sources ---- */
 
-static ssize_t take(struct source *src)
+static void take(struct hvd_output_source *src, const char *p, size_t n)
+{
+	if (src->mux->form == HVD_OUTPUT_MUX_BYTES)
+		evbuffer_add(src->mux->out, p, n);
+	else if (src->mux->form == HVD_OUTPUT_MUX_TASKS)
+		take_tasks(src, p, n);
+	else
+		take_lines(src, p, n);
+}
+
+static ssize_t read_some(struct hvd_output_source *src)
 {
 	char buf[READ_AT_ONCE];
-	ssize_t n = read(src->fd, buf, sizeof(buf));
+	ssize_t n = src->fd >= 0 ? read(src->fd, buf, sizeof(buf)) : 0;
 
-	if (n > 0 && src->mux->form == HVD_OUTPUT_MUX_TASKS)
-		take_tasks(src, buf, (size_t)n);
-	else if (n > 0)
-		take_lines(src, buf, (size_t)n);
+	if (n > 0)
+		take(src, buf, (size_t)n);
 	return n;
 }
 
-static void end_source(struct source *src)
+static void end_source(struct hvd_output_source *src)
 {
-	struct source **at = &src->mux->sources;
+	struct hvd_output_source **at = &src->mux->sources;
 
 	evbuffer_add_buffer(src->mux->out, src->rest);
 	for (size_t i = 0; i < src->n_tasks; i++)
@@ -287,8 +302,10 @@ static void end_source(struct source *src)
 	while (*at != src)
 		at = &(*at)->next;
 	*at = src->next;
-	event_free(src->readable);
-	close(src->fd);
+	if (src->readable)
+		event_free(src->readable);
+	if (src->fd >= 0)
+		close(src->fd);
 	evbuffer_free(src->rest);
 	free(src->tasks);
 	free(src);
@@ -296,9 +313,9 @@ static void end_source(struct source *src)
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
-	struct source *src = arg;
+	struct hvd_output_source *src = arg;
 	struct hvd_output_mux *mux = src->mux;
-	ssize_t n = take(src);
+	ssize_t n = read_some(src);
 
 	(void)fd;
 	(void)what;
@@ -307,21 +324,56 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	pass_on(mux);
 }
 
+struct hvd_output_source *hvd_output_mux_add(struct hvd_output_mux *mux)
+{
+	struct hvd_output_source *src = hvd_xcalloc(1, sizeof(*src));
+
+	src->mux = mux;
+	src->fd = -1;
+	src->rest = evbuffer_new();
+	src->next = mux->sources;
+	mux->sources = src;
+	return src;
+}
+
+void hvd_output_mux_put(struct hvd_output_source *src, const char *bytes, size_t n)
+{
+	take(src, bytes, n);
+	pass_on(src->mux);
+}
+
+void hvd_output_mux_end(struct hvd_output_source *src)
+{
+	struct hvd_output_mux *mux = src ? src->mux : NULL;
+
+	if (!src)
+		return;
+	end_source(src);
+	pass_on(mux);
+}
+
+bool hvd_output_mux_is_full(const struct hvd_output_mux *mux)
+{
+	return mux->paused;
+}
+
+void hvd_output_mux_on_room(struct hvd_output_mux *mux, void (*has_room)(void *arg), void *arg)
+{
+	mux->has_room = has_room;
+	mux->arg = arg;
+}
+
 int hvd_output_mux_open(struct hvd_output_mux *mux, struct hvd_err *err)
 {
-	struct source *src;
+	struct hvd_output_source *src;
 	int fds[2];
 
 	if (pipe2(fds, O_CLOEXEC) != 0)
 		return hvd_err_sys(err, "cannot make a pipe");
 	evutil_make_socket_nonblocking(fds[0]);
-	src = hvd_xcalloc(1, sizeof(*src));
-	src->mux = mux;
+	src = hvd_output_mux_add(mux);
 	src->fd = fds[0];
-	src->rest = evbuffer_new();
 	src->readable = event_new(mux->base, src->fd, EV_READ | EV_PERSIST, on_readable, src);
-	src->next = mux->sources;
-	mux->sources = src;
 	if (!mux->paused)
 		event_add(src->readable, NULL);
 	return fds[1];
@@ -354,7 +406,7 @@ int hvd_output_mux_finish(struct hvd_output_mux *mux)
 	if (!mux)
 		return 0;
 	while (mux->sources) {
-		while (take(mux->sources) > 0)
+		while (read_some(mux->sources) > 0)
 			write_all(mux);
 		end_source(mux->sources);
 	}

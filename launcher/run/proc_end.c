@@ -23,7 +23,9 @@
 
 void hvd_proc_signal(const struct hvd_started_proc *p, int sig)
 {
-	if (p->pid > 0)
+	if (p->joined)
+		hvd_joined_proc_signal(p->joined, sig);
+	else if (p->pid > 0)
 		kill(p->procs->backend->launch_proc_ignores_signals ? -p->pid : p->pid, sig);
 }
 

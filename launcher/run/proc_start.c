@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* A descriptor from which the node agent on this host reads the launch's key. */
@@ -53,6 +54,21 @@ static int preamble_pipe(struct hvd_started_proc *p, bool forward, struct hvd_er
 	return fd;
 }
 
+static enum hvd_output_mux_form form_of(enum hvd_label label)
+{
+	return label == HVD_LABEL_NONE      ? HVD_OUTPUT_MUX_BYTES
+	       : label == HVD_LABEL_HOROVOD ? HVD_OUTPUT_MUX_HOROVOD
+					    : HVD_OUTPUT_MUX_LINES;
+}
+
+static int open_muxes(struct hvd_procs *procs, enum hvd_output_mux_form form, struct hvd_err *err)
+{
+	for (int s = 0; s < 2; s++)
+		if (!procs->out[s] && !(procs->out[s] = hvd_output_mux_create(procs->base, s + 1, form, err)))
+			return -1;
+	return 0;
+}
+
 /* Where lines carry labels, output goes through a pipe to hvdrun: lines of several processes must not mix, and srun
  * does not keep lines whole. Otherwise the process writes to hvdrun's stdout and stderr itself. */
 static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fds[2], struct hvd_err *err)
@@ -60,19 +76,51 @@ static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fd
 	enum hvd_label label = procs->launch->spec->output.label;
 	bool hosts = procs->backend->mode == HVD_START_HOSTS &&
 		     (!procs->backend->loopback || procs->launch->n_procs > 1) && label != HVD_LABEL_NONE;
-	enum hvd_output_mux_form form = !hosts                       ? HVD_OUTPUT_MUX_TASKS
-					: label == HVD_LABEL_HOROVOD ? HVD_OUTPUT_MUX_HOROVOD
-								     : HVD_OUTPUT_MUX_LINES;
 
-	for (int s = 0; s < 2 && (hosts || procs->launch->framed); s++) {
-		if (!procs->out[s] && !(procs->out[s] = hvd_output_mux_create(procs->base, s + 1, form, err)))
-			return -1;
+	if (!hosts && !procs->launch->framed)
+		return 0;
+	if (open_muxes(procs, hosts ? form_of(label) : HVD_OUTPUT_MUX_TASKS, err) != 0)
+		return -1;
+	for (int s = 0; s < 2; s++) {
 		fds[s] = hvd_output_mux_open(procs->out[s], err);
 		if (fds[s] < 0)
 			return -1;
 		hvd_spawn_fd(spawn, fds[s], s + 1);
 	}
 	return 0;
+}
+
+/* ---- agents that came by themselves ---- */
+
+static void on_joined_ended(int status, void *arg)
+{
+	hvd_proc_ended(arg, status < 0 ? HVD_PROC_LOST : W_EXITCODE(status, 0));
+}
+
+static void on_room(void *arg)
+{
+	struct hvd_procs *procs = arg;
+
+	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
+		if (p->joined)
+			hvd_joined_proc_has_room(p->joined);
+}
+
+static int start_joined(struct hvd_started_proc *p, bool input, struct hvd_err *err)
+{
+	struct hvd_procs *procs = p->procs;
+
+	if (open_muxes(procs, form_of(procs->launch->spec->output.label), err) != 0)
+		return -1;
+	procs->joined = (struct hvd_joined_proc_opts){.boot = procs->opts->boot,
+						      .out = {procs->out[0], procs->out[1]},
+						      .joined = procs->ops->joined,
+						      .arg = procs->arg};
+	for (int s = 0; s < 2; s++)
+		hvd_output_mux_on_room(procs->out[s], on_room, procs);
+	p->joined = hvd_joined_proc_start(procs->base, procs->launch, p->proc, &procs->joined, input, on_joined_ended,
+					  p, err);
+	return p->joined ? 0 : -1;
 }
 
 int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err)
@@ -89,6 +137,8 @@ int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err)
 	bool by_stdin = procs->backend->by_stdin || procs->launch->by_stdin;
 	int fd = -1, to = STDIN_FILENO, streams[2] = {-1, -1};
 
+	if (proc->joined)
+		return start_joined(p, first && !procs->opts->elastic, err);
 	/* Also with hvd-task --stdin: srun's plugin, if there is one, has to see that the step is hvdrun's. */
 	if (!procs->backend->by_stdin)
 		hvd_env_set(&proc->env, HVD_BOOT_ENV, procs->opts->boot);

@@ -43,6 +43,7 @@ static struct hvd_started_proc *new_proc(struct hvd_procs *procs, uint32_t host)
 
 static void free_proc(struct hvd_started_proc *p)
 {
+	hvd_joined_proc_destroy(p->joined);
 	hvd_stdin_forward_destroy(p->stdin_forward);
 	if (p->pid > 0)
 		hvd_end(p->pid, 1, NULL);
@@ -209,6 +210,16 @@ static void settle(struct hvd_started_proc *p)
 		procs->ops->none_left(procs->arg);
 }
 
+void hvd_proc_ended(struct hvd_started_proc *p, int status)
+{
+	p->status = status;
+	/* A process that was killed is itself the reason, whatever is reported of its ranks after that. */
+	if (p->ranks_left > 0 && !WIFSIGNALED(status))
+		event_add(p->late, &(struct timeval){.tv_usec = LATE_MS * 1000});
+	else
+		settle(p);
+}
+
 void hvd_procs_reap(struct hvd_procs *procs)
 {
 	int status;
@@ -218,12 +229,7 @@ void hvd_procs_reap(struct hvd_procs *procs)
 		if (p->pid <= 0 || waitpid(p->pid, &status, WNOHANG) != p->pid)
 			continue;
 		p->pid = 0;
-		p->status = status;
-		/* A process that was killed is itself the reason, whatever is reported of its ranks after that. */
-		if (p->ranks_left > 0 && !WIFSIGNALED(status))
-			event_add(p->late, &(struct timeval){.tv_usec = LATE_MS * 1000});
-		else
-			settle(p);
+		hvd_proc_ended(p, status);
 	}
 }
 

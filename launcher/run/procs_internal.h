@@ -5,10 +5,12 @@
  *   procs.c        the table: processes come, are reaped, and go
  *   proc_start.c   how one is started: its key, stdin and output
  *   proc_end.c     how one is ended: its deadline
+ * and joined_proc.h, which has an agent that came by itself in the place of a process.
  */
 #ifndef HVD_PROCS_INTERNAL_H
 #define HVD_PROCS_INTERNAL_H
 
+#include "joined_proc.h"
 #include "procs.h"
 
 /* A node agent that was told to end gives its ranks five seconds, and then gets this long to end itself. */
@@ -20,12 +22,13 @@ struct hvd_started_proc {
 	uint32_t host;
 	struct hvd_launch launch; /* elastic: the launch of this one host */
 	struct hvd_proc *proc;    /* in this launch, or in that of the whole job */
-	pid_t pid;                /* 0 when it has been reaped or was not started */
-	int status;               /* then: as from waitpid(2) */
-	int ranks_left;           /* of its host, which have not been reported yet; 0 where it belongs to no host */
-	bool registered;          /* its host has */
-	bool released;            /* its end is no loss any longer */
-	bool over;                /* it was reaped, and what follows from that was told */
+	pid_t pid;                /* 0 when it has been reaped or was not started, and where there is `joined` */
+	struct hvd_joined_proc *joined;
+	int status;      /* then: as from waitpid(2) */
+	int ranks_left;  /* of its host, which have not been reported yet; 0 where it belongs to no host */
+	bool registered; /* its host has */
+	bool released;   /* its end is no loss any longer */
+	bool over;       /* it was reaped, and what follows from that was told */
 	struct hvd_stdin_forward *stdin_forward;
 	struct event *late; /* what the node agent said last may still be on its way */
 	/* proc_end.c */
@@ -44,7 +47,8 @@ struct hvd_procs {
 	const struct hvd_procs_opts *opts;
 	const struct hvd_procs_ops *ops;
 	void *arg;
-	struct hvd_output_mux *out[2];          /* stdout, stderr; NULL where processes write to ours themselves */
+	struct hvd_output_mux *out[2]; /* stdout, stderr; NULL where processes write to ours themselves */
+	struct hvd_joined_proc_opts joined;
 	struct hvd_started_proc *first, **last; /* in the order of their starts */
 	size_t next, n;                         /* of the launch's processes: the next to start; those to be started */
 	unsigned running;
@@ -55,6 +59,8 @@ struct hvd_procs {
 
 /* Start this process; `first`: with hvdrun's stdin, where that goes to a process. -1 with err set. */
 int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err);
+/* It has ended, and its end is to be told: in procs.c. */
+void hvd_proc_ended(struct hvd_started_proc *p, int status);
 void hvd_proc_signal(const struct hvd_started_proc *p, int sig);
 /* Have hvd_proc_deadline_passed() be called after so many seconds. */
 void hvd_proc_set_deadline(struct hvd_started_proc *p, int seconds);

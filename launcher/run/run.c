@@ -422,6 +422,11 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 		end_all(run);
 }
 
+static void on_joined(struct hvd_conn *conn, struct hvd_client_io *io, void *arg)
+{
+	hvd_driver_adopt(((struct run *)arg)->driver, conn, io);
+}
+
 static void on_proc_ended(int status, void *arg)
 {
 	struct run *run = arg;
@@ -594,7 +599,7 @@ int hvd_run(struct hvd_launch *launch, const struct hvd_backend *backend, struct
 {
 	static const struct hvd_job_ops job_ops = {end_all, on_signal_ranks, on_backend_signal};
 	static const struct hvd_procs_ops procs_ops = {
-		.ended = on_proc_ended, .lost = on_proc_lost, .none_left = on_none_left};
+		.ended = on_proc_ended, .lost = on_proc_lost, .none_left = on_none_left, .joined = on_joined};
 	struct run run = {0};
 	int rc = hvd_job_init(&run.job, launch, backend, opts, result, false, &job_ops, &procs_ops, &run, err);
 

@@ -58,9 +58,12 @@ int hvd_secret_make(struct hvd_secret *secret, const struct hvd_launch *launch, 
 	struct hvd_identity identity = {.kind = HVD_ID_KEY};
 	bool handed = backend->loopback || backend->by_stdin || launch->by_stdin;
 
-	if (launch->lobby) {
-		identity.key = *hvd_lobby_key(launch->lobby);
-	} else if (!handed && !launch->one_machine) {
+	if (launch->lobby) { /* whose agents have the key already */
+		secret->session = *hvd_lobby_session(launch->lobby);
+		snprintf(secret->id_text, sizeof(secret->id_text), "fd:%d", HVD_KEY_FD);
+		return 0;
+	}
+	if (!handed && !launch->one_machine) {
 		if (hvd_secret_identity(launch->spec->key_file, &identity, secret->id_text, err) != 0)
 			return -1;
 	} else if (hvd_random(identity.key.b, HVD_KEY_LEN, err) != 0) {

@@ -137,17 +137,6 @@ int hvd_join_args_read(const char *bytes, size_t n, struct hvd_strv *args, struc
 	return 0;
 }
 
-int hvd_join_run_read(const json_t *msg, char boot[HVD_BOOT_MAX], struct hvd_err *err)
-{
-	struct hvd_boot parsed = {0};
-	const char *text;
-
-	if (hvd_get_str(msg, "boot", HVD_BOOT_MAX - 1, &text, err) != 0 || hvd_boot_parse(text, &parsed, err) != 0)
-		return -1;
-	snprintf(boot, HVD_BOOT_MAX, "%s", text);
-	return 0;
-}
-
 json_t *hvd_join_declined(const struct hvd_err *why)
 {
 	return json_pack("{s:s, s:s, s:s}", "t", "declined", "why", why->msg, "hint", why->hint);

@@ -10,19 +10,23 @@
  *
  *   agent     {"t":"offer", "host":TEXT, "machine":TEXT, "slots":N, "index":N}   index may be left out
  *   launcher  {"t":"accepted"}, or {"t":"declined", "why":TEXT, "hint":TEXT}, or {"t":"enough"}
- *   agent     {"t":"ready"}, after accepted
  *
- * Then neither end says more, and both forget the connection's key: its server end goes from the launcher to the
- * process that carries what the ranks of the agent's host write and read (hvd-task --carry). That process, or the
- * launcher if it has nothing for the agent to do, begins a second handshake on the same connection. After it:
+ * After "accepted" the agent waits, without an end, for "declined", "enough", or
  *
- *   server    {"t":"run", "boot":TEXT}, or "enough" or "declined", as above. run: start hvd-task, which reads a
- * preamble (lib/protocol/preamble.h) with this boot text from its stdin server    bytes: the arguments of that
- * hvd-task, each with a zero byte behind it server    bytes: 0, and then what follows on its stdin; 0 alone: its end
- *   agent     {"t":"took"}   those bytes were passed on; the server sends no others before
- *   agent     bytes: 1 or 2, and then what was written to stdout or stderr
- *   agent     {"t":"ending", "why":TEXT}   it ends that hvd-task, and so the ranks, before the launcher wants it
- *   agent     {"t":"exit", "status":S}   that hvd-task has ended; S as from waitpid(2)
+ *   launcher  {"t":"run", "boot":TEXT}, then a message of bytes: the arguments of the hvd-task that would be this
+ *             host's node agent, each with a zero byte behind it
+ *
+ * From then on the agent is that node agent, and the connection is that of any node agent to its driver (task/agent.h).
+ * What the host's ranks write and read goes over it, too, in messages of bytes whose first byte tells which stream they
+ * belong to. No message of the store begins with such a byte (lib/rendezvous/relay_wire.h).
+ *
+ *   launcher  bytes: HVD_JOIN_STDIN, and what rank 0 is to read; HVD_JOIN_STDIN alone: its end
+ *   agent     {"t":"took"}              those bytes were passed on; the launcher sends no others before
+ *   agent     bytes: HVD_JOIN_STDOUT or HVD_JOIN_STDERR, and what was written
+ *   launcher  {"t":"took", "n":N}       so many bytes of them were passed on. While HVD_JOIN_WINDOW bytes or more were
+ *                                       not, the agent reads nothing of its ranks
+ *   agent     {"t":"ending", "why":TEXT}   it ends its ranks, before the launcher wants it
+ *   agent     {"t":"ended", "status":S}    the last message: the exit status of this node agent
  */
 #ifndef HVD_JOIN_H
 #define HVD_JOIN_H
@@ -36,10 +40,13 @@
 #define HVD_JOIN_ADDRESS_MAX 1024    /* bytes of a join address, its zero byte included */
 #define HVD_JOIN_ARGS_MAX    4194304 /* bytes of the arguments; the kernel takes no more either */
 #define HVD_JOIN_PIECE       65536   /* bytes of stdin, stdout or stderr in one message, at most */
-#define HVD_JOIN_QUEUE       1048576 /* with so many bytes queued, an agent reads no more from its hvd-task */
+#define HVD_JOIN_WINDOW      262144  /* bytes that an agent has sent, and the launcher has not passed on */
 #define HVD_JOIN_INDEX_MAX   1000000000
-/* hvd-task --carry exits with this when the agent's connection ended before what it carries. */
-#define HVD_JOIN_LOST 255
+enum {
+	HVD_JOIN_STDIN = 0xf0,
+	HVD_JOIN_STDOUT,
+	HVD_JOIN_STDERR,
+};
 
 struct hvd_join_offer {
 	char host[256];                    /* what the agent calls its host */
@@ -61,11 +68,8 @@ int hvd_join_offer_read(const json_t *msg, struct hvd_join_offer *offer, struct 
 
 /* The arguments as *n bytes, which the caller frees. `args` is NULL-terminated. */
 char *hvd_join_args(char *const *args, size_t *n);
-/* Read them; `args` is empty before and after an error. Untrusted input is fine. */
+/* Read them, and append them to `args`, which an error leaves as it is. Untrusted input is fine. */
 int hvd_join_args_read(const char *bytes, size_t n, struct hvd_strv *args, struct hvd_err *err);
-
-/* Read "run": the boot text, which can be parsed. -1 with err set. Untrusted input is fine. */
-int hvd_join_run_read(const json_t *msg, char boot[HVD_BOOT_MAX], struct hvd_err *err);
 
 json_t *hvd_join_declined(const struct hvd_err *why);
 /* Set *why, always, to what the message says. Untrusted input is fine. */

@@ -45,7 +45,8 @@ struct hvd_conn {
 	bool busy;            /* a callback runs: memory must not be freed now */
 	bool over;            /* `closed` was called, or would have been */
 	bool unwanted;        /* the owner freed it while it was busy */
-	bool finishing;       /* it has no owner any more, and is freed when its output is sent */
+	bool finishing;       /* it has no owner any more, and is freed when its output is sent … */
+	bool lingering;       /* … and the peer has closed */
 	bool above;           /* the queue is not shorter than `low`: `drained` is due when it is */
 	enum hvd_errc unsent; /* why a message could not be sent: the connection ends with the next turn of the loop */
 	size_t low;
@@ -246,7 +247,9 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		event_del(&conn->writable);
 	}
 	if (conn->finishing) {
-		conn->unwanted |= !conn->out;
+		if (!conn->out && conn->lingering)
+			shutdown(fd, SHUT_WR);
+		conn->unwanted |= !conn->out && !conn->lingering;
 	} else if (conn->above && hvd_conn_queued(conn) < conn->low) {
 		conn->above = false;
 		if (!conn->over && conn->ops->drained)
@@ -363,6 +366,20 @@ void hvd_conn_finish(struct hvd_conn *conn, hvd_time deadline)
 	}
 	conn->finishing = true;
 	hvd_conn_set_deadline(conn, deadline);
+}
+
+void hvd_conn_linger(struct hvd_conn *conn, hvd_time deadline)
+{
+	if (!conn)
+		return;
+	if (conn->over) {
+		hvd_conn_free(conn);
+		return;
+	}
+	conn->finishing = conn->lingering = true;
+	hvd_conn_set_deadline(conn, deadline);
+	if (!conn->out)
+		shutdown(conn->fd, SHUT_WR);
 }
 
 /* `closed` is called later, from the loop: the sender does not expect it within this call. */

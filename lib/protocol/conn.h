@@ -40,6 +40,10 @@ void hvd_conn_free(struct hvd_conn *conn);
  * of the next ten seconds: the process may have been busy itself. NULL is fine. */
 void hvd_conn_finish(struct hvd_conn *conn, hvd_time deadline);
 
+/* The same, but close only when the peer has closed; what it still sends is thrown away. Where the peer may still send
+ * something, the kernel would answer that with a reset, at which the peer loses what it has not read. */
+void hvd_conn_linger(struct hvd_conn *conn, hvd_time deadline);
+
 /* Queue a message; takes the reference. Never fails here: after an error `closed` is called later, from the loop. */
 void hvd_conn_send(struct hvd_conn *conn, json_t *msg);
 

@@ -89,7 +89,9 @@ class Outcome(object):
     def ended(self):
         """Were the ranks ended from outside, and not by what one of them has done?"""
         failure = self.first_failure()
-        return failure is not None and "traceback" not in failure and failure["status"] == 128 + signal.SIGTERM
+        if failure is None:
+            return bool(self.end and self.end["started"])
+        return "traceback" not in failure and failure["status"] == 128 + signal.SIGTERM
 
     def tracebacks(self):
         return {f["rank"]: f["traceback"] for f in self.failures or self.before if "traceback" in f}

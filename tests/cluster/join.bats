@@ -165,7 +165,7 @@ nobody_left() {
     joins -np 3 --start-timeout 40 bash -c 'echo "rank $RANK"'
     local at how
     at=$(<"$(home)/at")
-    for how in ready-first garbage; do
+    for how in register garbage; do
         run -0 peer alice hvdn3 guest "$at" "$(home)/key" "$how"
         [ "$output" = closed ]
     done
@@ -175,8 +175,8 @@ nobody_left() {
     done
     run -0 peer alice hvdn3 guest "$at" "$(home)/key" twice
     [ "$output" = $'accepted\nclosed' ]
-    run -0 peer alice hvdn3 guest "$at" "$(home)/key" half # says that it is ready only when its time is over
-    [ "$output" = $'accepted\nclosed' ]
+    run -0 peer alice hvdn3 guest "$at" "$(home)/key" mute # makes no offer
+    [ "$output" = closed ]
     # It waits as others do, and then leaves: its slot does not count any longer.
     run -0 peer alice hvdn3 guest "$at" "$(home)/key" silent --seconds 1
     [ "$output" = $'accepted\nnothing' ]
@@ -200,7 +200,7 @@ nobody_left() {
 
 @test "whichever of them is killed, all others end and nothing is left" {
     local victim
-    for victim in agent parent node-agent hvdrun; do
+    for victim in agent monitor node-agent parent hvdrun; do
         joins -np 2 sleep 1000
         if [[ $victim == parent ]]; then
             # The agent reads the key from its stdin, which ends with what has started the agent.
@@ -214,19 +214,21 @@ nobody_left() {
         wait_for 10 as_root hvdn2 pgrep -u alice -x -f 'sleep 1000'
         case $victim in
         agent) as_root hvdn1 pkill -KILL -f -- --join= ;;
+        monitor) as_root hvdn1 pkill -KILL -o -f -- --join= ;; # it is the parent of the node agent
         parent) as_root hvdn1 pkill -KILL -f 'sleep 999' ;;
-        node-agent) as_root hvdn1 pkill -KILL -f -- --host= ;;
+        node-agent) as_root hvdn1 pkill -KILL -f -- --behind ;;
         hvdrun) as_root hvdlogin pkill -KILL -x hvdrun ;;
         esac
         ended 15
         [ "$status" -ne 0 ]
         if [[ $victim == hvdrun ]]; then
-            agent_ends 0 1 "has ended" # the connection to the launcher, or the node agent, which may notice that first
+            agent_ends 0 1 "hvdn1: ending the ranks: the connection to the driver ended"
         else
             has hvdn1
         fi
         [[ $victim != parent ]] || has "hvdn1: the agent ends its ranks: what has started it is gone"
-        [[ $victim != agent ]] || has "hvdn1: the connection to its agent has ended"
+        [[ $victim != monitor ]] || has "hvdn1: the agent ends its ranks: Terminated"
+        [[ $victim != *agent ]] || has "hvdn1: the connection to its agent has ended"
         nobody_left 10
         AGENTS=()
     done
@@ -261,7 +263,7 @@ nobody_left() {
     agent hvdn3 --slots=2
     says_times 20 4 "size 4 rank"
     as_root hvdn2 pkill -KILL -f -- --join=
-    says 20 "the agent hvdn2 has left"
+    says 20 "hvdn2: the connection to its agent has ended"
     as_user alice touch work/again.2
     says_times 20 3 "size 3 rank"
     agent hvdn2
@@ -321,4 +323,39 @@ nobody_left() {
     run -0 on_login hvdrun --launcher=join --key-file key -np 2 --dry-run true
     has "# backend: join" "hvd-task --join=ADDRESS --key-file=key"
     nobody_left
+}
+
+@test "all output comes, in order, and a reader that stops holds up the ranks alone" {
+    # Much more than may be on its way, and to two streams.
+    local out="$BATS_TEST_TMPDIR/out" err="$BATS_TEST_TMPDIR/err" pid rank rc=0
+    no_yes() { ! as_root hvdn1 pgrep -u alice -x yes; }
+    rm -f "$(home)/at"
+    cluster exec --host hvdlogin -- hvdrun --launcher=join -np 2 --key-file key --join-file at --label bash -c \
+        'seq -f "%.0f of $RANK" 400000 & seq -f "%.0f by $RANK" 100000 >&2; wait' >"$out" 2>"$err" 3>&- &
+    pid=$!
+    wait_for 10 test -s "$(home)/at"
+    agent hvdn1
+    agent hvdn2
+    wait "$pid"
+    for rank in 0 1; do
+        cmp <(grep -a " of $rank$" "$out") <(seq -f "$rank: %.0f of $rank" 400000)
+        cmp <(grep -a " by $rank$" "$err") <(seq -f "$rank: %.0f by $rank" 100000)
+    done
+    # Nobody reads: rank 0 is held up; that rank 1 fails is told all the same, and ends rank 0.
+    mkfifo "$BATS_TEST_TMPDIR/fifo"
+    exec {reader}<>"$BATS_TEST_TMPDIR/fifo"
+    rm -f "$(home)/at"
+    cluster exec --host hvdlogin -- hvdrun --launcher=join -np 2 --key-file key --join-file at bash -c \
+        '((RANK)) || exec yes; sleep 3; exit 7' >"$BATS_TEST_TMPDIR/fifo" 2>"$err" 3>&- {reader}>&- &
+    pid=$!
+    wait_for 10 test -s "$(home)/at"
+    agent hvdn1 --index=0
+    agent hvdn2 --index=1
+    wait_for 10 grep -q "rank 1 on hvdn2 failed: exit code 7" "$err" || { cat "$err" && return 1; }
+    wait_for 10 no_yes
+    timeout 20 cat <&"$reader" >/dev/null &
+    wait "$pid" || rc=$?
+    [ "$rc" -eq 7 ]
+    exec {reader}>&-
+    nobody_left 10
 }

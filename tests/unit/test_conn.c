@@ -291,6 +291,42 @@ static void finish_with_nothing_queued(void **state)
 	hvd_conn_free(b.conn);
 }
 
+/* What the peer sends behind the last message does no harm, and the end of the peer is waited for. */
+static void linger_lets_the_peer_read_all(void **state)
+{
+	struct end a, b;
+
+	(void)state;
+	make(&a, fds[0], true);
+	make(&b, fds[1], false);
+	hvd_conn_send(a.conn, number(1));
+	hvd_conn_linger(a.conn, hvd_deadline_in(60));
+	for (int i = 0; i < 100; i++)
+		hvd_conn_send(b.conn, number(i));
+	run();
+	assert_int_equal(b.messages, 1);
+	assert_int_equal(b.last, 1);
+	assert_int_equal(b.closed, 1);
+	assert_int_equal(b.why.code, HVD_OK);
+	assert_int_equal(a.messages + a.closed, 0);
+	hvd_conn_free(b.conn);
+	event_del(watchdog);
+	event_base_dispatch(base); /* until the other end has gone, too */
+}
+
+static void linger_does_not_wait_for_ever(void **state)
+{
+	struct end a;
+
+	(void)state;
+	make(&a, fds[0], true);
+	hvd_conn_linger(a.conn, hvd_deadline_in(0.01));
+	event_del(watchdog);
+	event_base_dispatch(base); /* nobody closes fds[1] */
+	assert_int_equal(a.messages + a.closed, 0);
+	close(fds[1]);
+}
+
 /* ---- handshake ---- */
 
 struct side {
@@ -531,6 +567,8 @@ int main(void)
 		pair(finish_sends_when_the_loop_comes_late),
 		pair(finish_does_not_wait_for_ever),
 		pair(finish_with_nothing_queued),
+		pair(linger_lets_the_peer_read_all),
+		pair(linger_does_not_wait_for_ever),
 		pair(a_good_handshake),
 		pair(a_shim_with_the_wrong_key),
 		pair(a_refusal_with_bytes_for_the_terminal),

@@ -523,8 +523,10 @@ def cmd_guest(args):
     with open(args.key, encoding="ascii") as file:
         guest = Guest(args.address, bytes.fromhex(file.read().strip()))
     offer = {"t": "offer", "host": "guest", "machine": "0" * 32, "slots": 1}
-    if args.how == "ready-first":
-        guest.say({"t": "ready"})
+    if args.how == "register":
+        guest.say({"t": "register"})
+    elif args.how == "mute":
+        pass
     elif args.how == "huge":
         guest.say(dict(offer, slots=10 ** 18))
     elif args.how == "escape":
@@ -536,11 +538,10 @@ def cmd_guest(args):
         print(guest.hear())
         if args.how == "twice":
             guest.say(offer)
-        elif args.how != "half":
-            guest.say({"t": "ready"})
         if args.how == "talks":
+            print(guest.hear())  # that it is needed
             guest.sock.sendall(b"x" * 100000)
-    if args.how in ("talks", "silent", "half"):
+    if args.how in ("talks", "silent", "mute"):
         print(guest.wait(args.seconds))
     else:
         print(guest.hear())
