@@ -6,7 +6,7 @@
  * prepare the launch processes, and runs them (run/run.h, elastic/elastic.h).
  */
 #include "launcher/backends/backend.h"
-#include "launcher/backends/lobby.h"
+#include "launcher/backends/joining.h"
 #include "launcher/diagnosis/stacks_command.h"
 #include "launcher/driver/driver.h"
 #include "launcher/elastic/elastic.h"
@@ -220,19 +220,19 @@ static int check_size(const struct hvd_launch *launch, const struct hvd_backend 
 	return 0;
 }
 
-static int open_lobby(struct hvd_launch *launch, struct hvd_err *err)
+static int open_joining(struct hvd_launch *launch, struct hvd_err *err)
 {
 	const struct hvd_launch_spec *spec = launch->spec;
-	const struct hvd_lobby_opts opts = {.key_file = spec->key_file,
-					    .join_file = spec->join_file,
-					    .nics = spec->interfaces.v,
-					    .progress = spec->output.progress,
-					    .task = launch->task,
-					    .log = launch->log};
+	const struct hvd_joining_opts opts = {.key_file = spec->key_file,
+					      .join_file = spec->join_file,
+					      .nics = spec->interfaces.v,
+					      .progress = spec->output.progress,
+					      .task = launch->task,
+					      .log = launch->log};
 
 	launch->nofile = hvd_raise_nofile(); /* there may be many agents */
-	launch->lobby = hvd_lobby_open(&opts, err);
-	return launch->lobby ? 0 : -1;
+	launch->joining = hvd_joining_open(&opts, err);
+	return launch->joining ? 0 : -1;
 }
 
 /* Have `backend` prepare the launch, and run it. Returns the exit status; -1 with err set when nothing was started. */
@@ -245,7 +245,7 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 			      (backend->mode != HVD_START_HOSTS && hvd_alloc_in_slurm(launch->envp));
 	int rc;
 
-	if (backend == &hvd_backend_join && !spec->dry_run && open_lobby(launch, err) != 0)
+	if (backend == &hvd_backend_join && !spec->dry_run && open_joining(launch, err) != 0)
 		return -1;
 	if (elastic)
 		rc = spec->dry_run ? hvd_elastic_preview(launch, backend, err) : 0;
@@ -300,7 +300,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 	if (!spec->dry_run)
 		rc = hvd_requeue_at_end(spec, &result.requeue, rc, log);
 	hvd_launch_clear(&launch);
-	hvd_lobby_close(launch.lobby);
+	hvd_joining_close(launch.joining);
 	hvd_local_hosts_destroy(launch.local_hosts);
 	hvd_strv_free(&opts.extra_env);
 	hvd_strv_free(&opts.names);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend.h"
 
+#include "joining.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/boot.h"
-#include "lobby.h"
 #include "scratch.h"
 #include "slurm/alloc_slurm.h"
 
@@ -258,7 +258,7 @@ void hvd_launch_clear(struct hvd_launch *launch)
 		hvd_strv_free(&launch->procs[i].argv);
 		hvd_strv_free(&launch->procs[i].env);
 		if (launch->procs[i].joined)
-			hvd_lobby_release(launch->lobby, launch->procs[i].host);
+			hvd_joining_release(launch->joining, launch->procs[i].host);
 		else if (launch->procs[i].fd >= 0)
 			close(launch->procs[i].fd);
 	}

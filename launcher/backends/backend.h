@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct hvd_lobby;
+struct hvd_joining;
 struct hvd_scratch;
 
 /* A launch process: one process that hvdrun starts on its own host. */
@@ -36,7 +36,7 @@ struct hvd_proc {
 	const char *host;    /* the host whose ranks it starts; NULL = the ranks of all hosts. Not owned */
 	const char *cwd;     /* a string constant; NULL = hvdrun's directory */
 	int fd;              /* a descriptor that the process inherits under the same number; -1 = none. Owned */
-	bool joined;         /* it is the agent of `host` that waits in the lobby, and is to be released there */
+	bool joined;         /* it is the agent of `host` that waits (joining.h), and is to be released there */
 };
 
 /* In place of a wait status: it was an agent that came by itself, and its connection has ended before it said how. */
@@ -49,9 +49,10 @@ struct hvd_launch {
 	const char *task, *selftest; /* paths of hvd-task and hvd-selftest */
 	const struct hvd_log *log;
 	struct hvd_local_hosts *local_hosts;
-	/* In, for the backend join: where agents wait (lobby.h). The job goes on in its event loop, with its key. */
-	struct hvd_lobby *lobby;
-	unsigned long nofile; /* the soft limit of open files before it was raised for the lobby; 0 = it was not */
+	/* In, for the backend join: where agents wait (joining.h). The job goes on in its event loop, with its key. */
+	struct hvd_joining *joining;
+	unsigned long
+		nofile; /* the soft limit of open files before it was raised for agents that come; 0 = it was not */
 	/* In, for elastic jobs: each host has a struct hvd_launch, see hvd_launch_for_host(). */
 	int first_host; /* the host's index among all hosts that the job has ever had */
 	bool another;   /* the job has started a process before: files of output are appended to */

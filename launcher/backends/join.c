@@ -3,15 +3,15 @@
  * join.c - ranks in agents that come by themselves (hvd-task --join), started by whatever starts processes elsewhere:
  * Spark's executors, containers, a user by hand.
  *
- * Agents wait in a lobby. Each is a host of its own. When the job needs it, it becomes the node agent of that host, and
- * carries over its one connection what the ranks there write and read (launcher/run/joined_proc.h). The ranks have the
- * agent's environment and directory; nothing is bound to cores unless the user says so, since the agent may be one of
- * several on its machine.
+ * Agents come, and wait (joining.h). Each is a host of its own. When the job needs it, it becomes the node agent of
+ * that host, and carries over its one connection what the ranks there write and read (launcher/run/joined_proc.h). The
+ * ranks have the agent's environment and directory; nothing is bound to cores unless the user says so, since the agent
+ * may be one of several on its machine.
  */
 #include "backend.h"
 
+#include "joining.h"
 #include "lib/process/spawn.h"
-#include "lobby.h"
 
 #include <string.h>
 
@@ -42,14 +42,14 @@ static int check(const struct hvd_launch *launch, struct hvd_err *err)
 	return 0;
 }
 
-/* The agent of a host, which is taken from the lobby. */
+/* The agent of a host, which waits. */
 static int add_agent(struct hvd_launch *launch, int index, int first_rank, struct hvd_err *err)
 {
 	const struct hvd_alloc_host *host = &launch->alloc.hosts[index];
 	const char *bind = launch->spec->binding.ranks;
 	struct hvd_proc *proc;
 
-	if (hvd_lobby_take(launch->lobby, host->name, err) != 0)
+	if (hvd_joining_take(launch->joining, host->name, err) != 0)
 		return -1;
 	proc = hvd_launch_add(launch, host->name);
 	proc->joined = true;
@@ -87,14 +87,14 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 		preview(launch);
 		return 0;
 	}
-	if (hvd_lobby_gather(launch->lobby, spec->ranks.n, spec->deadlines.start, &launch->alloc, err) != 0)
+	if (hvd_joining_gather(launch->joining, spec->ranks.n, spec->deadlines.start, &launch->alloc, err) != 0)
 		return -1;
 	for (int i = 0; i < launch->alloc.n_hosts; i++) {
 		if (add_agent(launch, i, rank, err) != 0)
 			return -1;
 		rank += launch->alloc.hosts[i].slots;
 	}
-	launch->one_machine = hvd_lobby_on_this_machine(launch->lobby);
+	launch->one_machine = hvd_joining_on_this_machine(launch->joining);
 	return 0;
 }
 

@@ -24,15 +24,15 @@
 #include <stdint.h>
 
 struct hvd_discovery_opts {
-	enum hvd_discover from;  /* not AUTO */
-	struct hvd_alloc hosts;  /* HOSTS: these. SLURM: the job's as it began */
-	char *script;            /* SCRIPT: a command line for sh -c */
-	char *jobs;              /* JOBS: the name or comment of the jobs */
-	struct hvd_lobby *lobby; /* AGENTS: where they come; not owned */
-	uint32_t job;            /* SLURM: the job. JOBS: the one that we run in, whose hosts come first; 0 = none */
-	int slots_per_host;      /* of hosts that come without a number; 0 = 1, or what their job says */
-	char *const *envp;       /* of the script; not owned */
-	double time_limit;       /* seconds that a run of the script may take; 0 = 30 */
+	enum hvd_discover from;      /* not AUTO */
+	struct hvd_alloc hosts;      /* HOSTS: these. SLURM: the job's as it began */
+	char *script;                /* SCRIPT: a command line for sh -c */
+	char *jobs;                  /* JOBS: the name or comment of the jobs */
+	struct hvd_joining *joining; /* AGENTS: where they come; not owned */
+	uint32_t job;       /* SLURM: the job. JOBS: the one that we run in, whose hosts come first; 0 = none */
+	int slots_per_host; /* of hosts that come without a number; 0 = 1, or what their job says */
+	char *const *envp;  /* of the script; not owned */
+	double time_limit;  /* seconds that a run of the script may take; 0 = 30 */
 	/* Seconds from one look to the next, SCRIPT, SLURM and JOBS; 0 = 1, or more where a look takes so much of a
 	 * core that it should be seldom. */
 	double interval;

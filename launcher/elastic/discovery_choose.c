@@ -131,7 +131,7 @@ int hvd_discovery_choose(const struct hvd_launch *launch, struct hvd_discovery_o
 	out->interval = spec->discovery.interval;
 	if (spec->launcher && strcmp(spec->launcher, hvd_backend_join.name) == 0) {
 		out->from = HVD_DISCOVER_AGENTS;
-		out->lobby = launch->lobby;
+		out->joining = launch->joining;
 		return 0;
 	}
 	switch (spec->discovery.from) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job.h"
 
-#include "launcher/backends/lobby.h"
+#include "launcher/backends/joining.h"
 #include "lib/process/rlimits.h"
 #include "lib/process/spawn.h"
 #include "signals.h"
@@ -98,7 +98,7 @@ int hvd_job_init(struct hvd_job *job, struct hvd_launch *launch, const struct hv
 	opts->id_text = job->secret.id_text;
 	if (backend->mode == HVD_START_HOSTS)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
-	job->base = launch->lobby ? hvd_lobby_base(launch->lobby) : event_base_new();
+	job->base = launch->joining ? hvd_joining_base(launch->joining) : event_base_new();
 	if (!job->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	job->pause = evtimer_new(job->base, on_pause, job);
@@ -154,6 +154,6 @@ void hvd_job_clear(struct hvd_job *job)
 	hvd_secret_clear(&job->secret);
 	if (job->pause)
 		event_free(job->pause);
-	if (job->base && !job->launch->lobby)
+	if (job->base && !job->launch->joining)
 		event_base_free(job->base);
 }

@@ -7,7 +7,7 @@
  */
 #include "joined_proc.h"
 
-#include "launcher/backends/lobby.h"
+#include "launcher/backends/joining.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/join.h"
 #include "stdin_forward.h"
@@ -67,8 +67,8 @@ static void on_input(evutil_socket_t fd, short what, void *arg)
 		event_add(j->input, NULL);
 		return;
 	}
-	hvd_conn_send_bytes(j->io.client->conn,
-			    (const struct hvd_piece[]){{&stream, 1}, {buf, n > 0 ? (size_t)n : 0}}, 2);
+	hvd_conn_send_bytes(j->io.client->conn, (const struct hvd_piece[]){{&stream, 1}, {buf, n > 0 ? (size_t)n : 0}},
+			    2);
 	if (n <= 0)
 		end_input(j);
 }
@@ -184,7 +184,7 @@ struct hvd_joined_proc *hvd_joined_proc_start(struct event_base *base, struct hv
 					      bool input, void (*ended)(int status, void *arg), void *arg,
 					      struct hvd_err *err)
 {
-	struct hvd_conn *conn = hvd_lobby_conn(launch->lobby, proc->host);
+	struct hvd_conn *conn = hvd_joining_conn(launch->joining, proc->host);
 	struct hvd_joined_proc *j;
 
 	if (!conn) {

@@ -24,9 +24,9 @@ struct hvd_joined_proc_opts {
 	void *arg;
 };
 
-/* Have the agent of proc->host, which was taken from the lobby, run `proc`. `input`: its rank 0 reads hvdrun's stdin.
- * `ended` is called once, from the event loop, when its connection has ended; status: the exit status of the node agent,
- * -1: it was lost, which the user was told. `launch`, `proc` and `opts` must outlive it. NULL with err set. */
+/* Have the agent of proc->host, which was taken (joining.h), run `proc`. `input`: its rank 0 reads hvdrun's stdin.
+ * `ended` is called once, from the event loop, when its connection has ended; status: the exit status of the node
+ * agent, -1: it was lost, which the user was told. `launch`, `proc` and `opts` must outlive it. NULL with err set. */
 struct hvd_joined_proc *hvd_joined_proc_start(struct event_base *base, struct hvd_launch *launch,
 					      const struct hvd_proc *proc, const struct hvd_joined_proc_opts *opts,
 					      bool input, void (*ended)(int status, void *arg), void *arg,

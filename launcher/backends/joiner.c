@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An agent begins as a connection that has proven to have the key (pending.h). When its offer was accepted it waits:
+ * both ends are silent, and the end of the connection ends the agent. It is taken for a host of the job, with its
+ * connection, and then released; or it is told that it is not needed.
+ */
+#include "joining_internal.h"
+
+#include "lib/base/size.h"
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How long an agent may take to make its offer. */
+#define OFFER_SECONDS 10.0
+#define TELL_SECONDS  1.0
+
+/* ---- the list of them ---- */
+
+void hvd_joiner_free(struct hvd_joiner *g)
+{
+	struct hvd_joining *joining = g->joining;
+
+	*(g->prev ? &g->prev->next : &joining->first) = g->next;
+	*(g->next ? &g->next->prev : &joining->last) = g->prev;
+	hvd_conn_free(g->conn);
+	free(g->host);
+	free(g);
+}
+
+int hvd_joining_slots_waiting(const struct hvd_joining *joining)
+{
+	int slots = 0;
+
+	for (const struct hvd_joiner *g = joining->first; g; g = g->next)
+		slots += g->state == JOINER_WAITING ? g->offer.slots : 0;
+	return slots;
+}
+
+void hvd_joining_tell(struct hvd_joining *joining)
+{
+	event_active(joining->tell, EV_TIMEOUT, 0);
+}
+
+void hvd_joining_on_tell(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_joining *joining = arg;
+
+	(void)fd;
+	(void)what;
+	if (joining->want && hvd_joining_slots_waiting(joining) >= joining->want)
+		event_base_loopbreak(joining->base);
+	if (joining->changed)
+		joining->changed(joining->arg);
+}
+
+/* ---- what agents say ---- */
+
+static bool is_name_taken(const struct hvd_joining *joining, const char *name)
+{
+	for (size_t i = 0; i < joining->names.n; i++)
+		if (strcmp(joining->names.v[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* "n1", and for others that call their host so "n1-2", "n1-3" … The caller frees it. */
+static char *new_name(struct hvd_joining *joining, const char *host)
+{
+	char *name = hvd_xstrdup(host);
+
+	for (unsigned i = 2; is_name_taken(joining, name); i++) {
+		free(name);
+		name = hvd_xasprintf("%.240s-%u", host, i);
+	}
+	hvd_strv_add(&joining->names, name);
+	return name;
+}
+
+/* May this offer be accepted, beside those of the others? */
+static int check_offer(const struct hvd_joining *joining, const struct hvd_join_offer *offer, struct hvd_err *err)
+{
+	int hosts = 1, slots = offer->slots;
+
+	for (const struct hvd_joiner *g = joining->first; g; g = g->next) {
+		if (!g->host)
+			continue;
+		if (offer->index >= 0 && g->offer.index == offer->index) {
+			hvd_err_set(err, HVD_E_USAGE, "there is an agent with the index %d already, %s", offer->index,
+				    g->host);
+			return hvd_err_hint(err, "each --index may be used once; agents need not have one");
+		}
+		hosts++;
+		slots += g->offer.slots;
+		if (hosts > HVD_MAX_HOSTS || slots > HVD_MAX_RANKS)
+			return hvd_err_set(err, HVD_E_LIMIT, "no more agents can be taken, there are %d with %d slots",
+					   hosts - 1, slots - offer->slots);
+	}
+	return 0;
+}
+
+/* The last message; the connection closes behind it, in the event loop. */
+static void say_last(struct hvd_joiner *g, json_t *msg)
+{
+	hvd_conn_send(g->conn, msg);
+	hvd_conn_finish(g->conn, hvd_deadline_in(TELL_SECONDS));
+	g->conn = NULL;
+	hvd_joiner_free(g);
+}
+
+static json_t *not_needed(const struct hvd_joining *joining)
+{
+	struct hvd_err why = {0};
+
+	if (!joining->failed)
+		return json_pack("{s:s}", "t", "enough");
+	hvd_err_set(&why, HVD_E_FAILED, "its job could not begin");
+	hvd_err_hint(&why, "hvdrun says why");
+	return hvd_join_declined(&why);
+}
+
+static void accept_offer(struct hvd_joiner *g)
+{
+	struct hvd_joining *joining = g->joining;
+	const char *s = g->offer.slots == 1 ? "" : "s";
+
+	g->host = new_name(joining, g->offer.host);
+	g->state = JOINER_WAITING;
+	hvd_conn_set_deadline(g->conn, 0);
+	hvd_conn_send(g->conn, json_pack("{s:s}", "t", "accepted"));
+	if (joining->want)
+		hvd_log(joining->opts.log, joining->opts.progress ? HVD_LOG_INFO : HVD_LOG_VERBOSE,
+			"the agent %s has come with %d slot%s: %d of %d", g->host, g->offer.slots, s,
+			hvd_joining_slots_waiting(joining), joining->want);
+	else
+		hvd_verbose(joining->opts.log, "the agent %s has come with %d slot%s", g->host, g->offer.slots, s);
+	hvd_joining_tell(joining);
+}
+
+static void on_offer(struct hvd_joiner *g, const json_t *msg)
+{
+	struct hvd_joining *joining = g->joining;
+	struct hvd_err why = {0};
+
+	if (joining->enough) {
+		say_last(g, not_needed(joining));
+	} else if (hvd_join_offer_read(msg, &g->offer, &why) != 0 || check_offer(joining, &g->offer, &why) != 0) {
+		hvd_warn(joining->opts.log, "an agent was turned away: %s", why.msg);
+		say_last(g, hvd_join_declined(&why));
+	} else {
+		accept_offer(g);
+	}
+}
+
+static void leave(struct hvd_joiner *g)
+{
+	struct hvd_joining *joining = g->joining;
+
+	hvd_joiner_free(g);
+	hvd_joining_tell(joining);
+}
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct hvd_joiner *g = arg;
+	const char *type;
+
+	(void)conn;
+	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && g->state == JOINER_OFFERING && strcmp(type, "offer") == 0) {
+		on_offer(g, msg);
+	} else {
+		hvd_warn(g->joining->opts.log, "an agent was turned away: it does not speak as this release does");
+		leave(g);
+	}
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct hvd_joiner *g = arg;
+
+	(void)conn;
+	if (g->host)
+		hvd_verbose(g->joining->opts.log, "the agent %s has left%s%s", g->host, *why->msg ? ": " : "",
+			    why->msg);
+	else
+		hvd_verbose(g->joining->opts.log, "an agent went before it was ready%s%s", *why->msg ? ": " : "",
+			    why->msg);
+	leave(g);
+}
+
+void hvd_joiner_arrive(struct hvd_conn *conn, void *arg)
+{
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
+	struct hvd_joining *joining = arg;
+	struct hvd_joiner *g = hvd_xcalloc(1, sizeof(*g));
+
+	g->joining = joining;
+	g->conn = conn;
+	g->prev = joining->last;
+	*(g->prev ? &g->prev->next : &joining->first) = g;
+	joining->last = g;
+	hvd_conn_set_ops(conn, &ops, g);
+	hvd_conn_set_deadline(conn, hvd_deadline_in(OFFER_SECONDS));
+}
+
+/* ---- agents that are not needed ---- */
+
+void hvd_joiner_turn_off(struct hvd_joiner *g)
+{
+	say_last(g, not_needed(g->joining));
+}
+
+void hvd_joining_turn_off_waiting(struct hvd_joining *joining)
+{
+	joining->enough = true;
+	for (struct hvd_joiner *g = joining->first, *next; g; g = next) {
+		next = g->next;
+		if (g->state == JOINER_WAITING)
+			hvd_joiner_turn_off(g);
+	}
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "joining_internal.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/net/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_PENDING  256
+#define MAX_WARNINGS 10
+
+/* ---- opening ---- */
+
+static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+{
+	struct hvd_joining *joining = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	hvd_log(joining->opts.log, joining->n_warnings++ < MAX_WARNINGS ? HVD_LOG_WARN : HVD_LOG_VERBOSE,
+		"an agent from %s was refused: %s", hvd_addr_text(from, peer), why->msg);
+	if (joining->n_warnings == 1)
+		hvd_info(joining->opts.log, "has it the key of %s?", joining->opts.key_file);
+}
+
+static void on_dropped(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+{
+	struct hvd_joining *joining = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	hvd_verbose(joining->opts.log, "dropped a connection from %s: %s", hvd_addr_text(from, peer), why->msg);
+}
+
+static void on_full(void *arg)
+{
+	struct hvd_joining *joining = arg;
+
+	hvd_warn(joining->opts.log, "no descriptor is left for another agent; raise the limit (ulimit -n)");
+}
+
+static int read_key(struct hvd_joining *joining, struct hvd_err *err)
+{
+	const char *path = joining->opts.key_file;
+
+	if (access(path, F_OK) != 0 && errno == ENOENT && hvd_key_make_file(path, err) != 0)
+		return -1;
+	return hvd_key_read_file(path, &joining->key, err);
+}
+
+static int listen_for_agents(struct hvd_joining *joining, struct hvd_err *err)
+{
+	static const struct hvd_pending_ops ops = {
+		.proven = hvd_joiner_arrive, .refused = on_refused, .dropped = on_dropped, .full = on_full};
+	struct hvd_identity identity = {.kind = HVD_ID_KEY, .key = joining->key};
+	struct hvd_this_host self;
+	int fd;
+
+	if (hvd_session_create(&joining->session, &identity, err) != 0 ||
+	    hvd_this_host_query(&self, HVD_BOOT_MAX_ADDRS, false, joining->opts.nics, err) != 0)
+		return -1;
+	memcpy(joining->boot.session, joining->session.id, sizeof(joining->boot.session));
+	/* The last address is 127.0.0.1, which leads an agent on another host to its own host. */
+	joining->boot.n_addrs = (unsigned)self.n_addrs - (self.n_addrs > 1);
+	memcpy(joining->boot.addrs, self.addrs, joining->boot.n_addrs * sizeof(*self.addrs));
+	memcpy(joining->machine, self.machine, sizeof(joining->machine));
+	hvd_this_host_clear(&self);
+	fd = hvd_listen_any(false, 0, 0, &joining->boot.port, err);
+	if (fd < 0)
+		return -1;
+	joining->pending = hvd_pending_create(joining->base, fd, &joining->session, MAX_PENDING, &ops, joining, err);
+	if (!joining->pending)
+		close(fd);
+	return joining->pending ? 0 : hvd_err_prefix(err, "cannot listen for agents");
+}
+
+/* Readers see all of it or nothing. */
+static int write_file(struct hvd_joining *joining, struct hvd_err *err)
+{
+	const char *path = joining->opts.join_file;
+	char *temporary = hvd_xasprintf("%s.%ld", path, (long)getpid());
+	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	bool ok = fd >= 0 && dprintf(fd, "%s\n", joining->address) > 0;
+
+	if (fd >= 0 && close(fd) != 0)
+		ok = false;
+	ok = ok && rename(temporary, path) == 0;
+	if (!ok) {
+		hvd_err_sys(err, "cannot write the join file %s", path);
+		unlink(temporary);
+	}
+	free(temporary);
+	joining->file_written = ok;
+	return ok ? 0 : -1;
+}
+
+void hvd_joining_remove_file(struct hvd_joining *joining)
+{
+	if (joining->file_written)
+		unlink(joining->opts.join_file);
+	joining->file_written = false;
+}
+
+struct hvd_joining *hvd_joining_open(const struct hvd_joining_opts *opts, struct hvd_err *err)
+{
+	struct hvd_joining *joining = hvd_xcalloc(1, sizeof(*joining));
+
+	joining->opts = *opts;
+	joining->base = event_base_new();
+	if (!joining->base) {
+		hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
+		free(joining);
+		return NULL;
+	}
+	joining->tell = evtimer_new(joining->base, hvd_joining_on_tell, joining);
+	if (read_key(joining, err) != 0 || listen_for_agents(joining, err) != 0) {
+		hvd_joining_close(joining);
+		return NULL;
+	}
+	hvd_join_address_format(&joining->boot, joining->address);
+	if (opts->join_file && write_file(joining, err) != 0) {
+		hvd_joining_close(joining);
+		return NULL;
+	}
+	/* A file is for a program, whose users do not start agents themselves. */
+	hvd_log(opts->log, opts->join_file ? HVD_LOG_VERBOSE : HVD_LOG_INFO,
+		"agents join with: %s --join=%s --key-file=%s", opts->task, joining->address, opts->key_file);
+	return joining;
+}
+
+void hvd_joining_close(struct hvd_joining *joining)
+{
+	if (!joining)
+		return;
+	hvd_joining_remove_file(joining);
+	hvd_pending_destroy(joining->pending);
+	hvd_joining_turn_off_waiting(joining);
+	while (joining->first)
+		hvd_joiner_free(joining->first);
+	event_free(joining->tell);
+	event_base_dispatch(joining->base); /* until the last messages are out, or have been given up */
+	hvd_strv_free(&joining->names);
+	event_base_free(joining->base);
+	explicit_bzero(&joining->key, sizeof(joining->key));
+	explicit_bzero(&joining->session, sizeof(joining->session));
+	free(joining);
+}
+
+struct event_base *hvd_joining_base(const struct hvd_joining *joining)
+{
+	return joining->base;
+}
+
+const struct hvd_session *hvd_joining_session(const struct hvd_joining *joining)
+{
+	return &joining->session;
+}
+
+/* ---- hosts ---- */
+
+bool hvd_joining_on_this_machine(const struct hvd_joining *joining)
+{
+	for (const struct hvd_joiner *g = joining->first; g; g = g->next)
+		if (g->host && strcmp(g->offer.machine, joining->machine) != 0)
+			return false;
+	return true;
+}
+
+void hvd_joining_watch(struct hvd_joining *joining, void (*changed)(void *arg), void *arg)
+{
+	joining->changed = changed;
+	joining->arg = arg;
+	if (changed)
+		hvd_joining_tell(joining);
+}
+
+void hvd_joining_hosts(const struct hvd_joining *joining, struct hvd_alloc *out)
+{
+	for (const struct hvd_joiner *g = joining->first; g; g = g->next)
+		if (g->host)
+			hvd_alloc_add(out, g->host, g->offer.slots, NULL);
+}
+
+static struct hvd_joiner *find(struct hvd_joining *joining, const char *host)
+{
+	struct hvd_joiner *g = joining->first;
+
+	while (g && !(g->host && strcmp(g->host, host) == 0))
+		g = g->next;
+	return g;
+}
+
+int hvd_joining_take(struct hvd_joining *joining, const char *host, struct hvd_err *err)
+{
+	struct hvd_joiner *g = find(joining, host);
+
+	if (!g || g->state != JOINER_WAITING) {
+		hvd_err_set(err, HVD_E_NOENT, "its agent has left");
+		hvd_err_hint(err, "was it, or what had started it, ended?");
+		return hvd_err_host(err, host);
+	}
+	g->state = JOINER_TAKEN;
+	return 0;
+}
+
+struct hvd_conn *hvd_joining_conn(struct hvd_joining *joining, const char *host)
+{
+	struct hvd_joiner *g = find(joining, host);
+	struct hvd_conn *conn = g ? g->conn : NULL;
+
+	if (g)
+		g->conn = NULL;
+	return conn;
+}
+
+void hvd_joining_release(struct hvd_joining *joining, const char *host)
+{
+	struct hvd_joiner *g = find(joining, host);
+
+	if (!g || g->state != JOINER_TAKEN)
+		return;
+	hvd_joiner_free(g);
+	hvd_joining_tell(joining);
+}

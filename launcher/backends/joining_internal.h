@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * joining_internal.h - what the files of joining.h share.
+ *
+ *   joining.c          opened and closed; hosts that the job takes and releases
+ *   joiner.c           an agent, from its offer until it leaves
+ *   joining_gather.c   the wait until there are agents enough for a job of fixed size
+ */
+#ifndef HVD_JOINING_INTERNAL_H
+#define HVD_JOINING_INTERNAL_H
+
+#include "joining.h"
+#include "lib/base/strv.h"
+#include "lib/job/join.h"
+#include "lib/protocol/handshake.h"
+#include "lib/protocol/pending.h"
+
+enum hvd_joiner_state {
+	JOINER_OFFERING, /* no offer has come */
+	JOINER_WAITING,  /* … and it was accepted */
+	JOINER_TAKEN,    /* the connection is the job's */
+};
+
+struct hvd_joiner {
+	struct hvd_joining *joining;
+	struct hvd_joiner *prev, *next; /* by the time of their coming */
+	enum hvd_joiner_state state;
+	struct hvd_join_offer offer;
+	char *host;            /* its name in the job; NULL before its offer */
+	struct hvd_conn *conn; /* NULL: taken */
+};
+
+struct hvd_joining {
+	struct hvd_joining_opts opts;
+	struct event_base *base;
+	struct hvd_key key;
+	struct hvd_session session;
+	struct hvd_pending *pending;
+	struct hvd_boot boot; /* where it listens */
+	char machine[HVD_MACHINE_LEN + 1];
+	char address[HVD_JOIN_ADDRESS_MAX];
+	bool file_written;
+	struct hvd_joiner *first, *last;
+	struct hvd_strv names; /* that were given out */
+	unsigned n_warnings;
+	bool enough; /* no more agents are needed */
+	bool failed; /* … since the job could not begin */
+	int want;    /* slots that are waited for; 0 = any number */
+	int sig;     /* has ended the wait */
+	struct event *tell;
+	void (*changed)(void *arg);
+	void *arg;
+};
+
+void hvd_joiner_arrive(struct hvd_conn *conn, void *joining); /* an agent has proven that it has the key */
+void hvd_joiner_free(struct hvd_joiner *g);
+/* Tell an agent that waits that it is not needed. */
+void hvd_joiner_turn_off(struct hvd_joiner *g);
+/* … all that wait, and all that come from now on. */
+void hvd_joining_turn_off_waiting(struct hvd_joining *joining);
+
+int hvd_joining_slots_waiting(const struct hvd_joining *joining);
+/* Agents have come or gone: whoever waits for that is told, from the event loop. */
+void hvd_joining_tell(struct hvd_joining *joining);
+void hvd_joining_on_tell(evutil_socket_t fd, short what, void *joining);
+void hvd_joining_remove_file(struct hvd_joining *joining);
+
+#endif
