@@ -94,7 +94,9 @@ static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fd
 
 static void on_joined_ended(int status, void *arg)
 {
-	hvd_proc_ended(arg, status < 0 ? HVD_PROC_LOST : W_EXITCODE(status, 0));
+	struct hvd_started_proc *p = arg;
+
+	p->procs->proc_ended(p, status < 0 ? HVD_PROC_LOST : W_EXITCODE(status, 0));
 }
 
 static void on_room(void *arg)

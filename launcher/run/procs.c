@@ -210,7 +210,7 @@ static void settle(struct hvd_started_proc *p)
 		procs->ops->none_left(procs->arg);
 }
 
-void hvd_proc_ended(struct hvd_started_proc *p, int status)
+static void proc_ended(struct hvd_started_proc *p, int status)
 {
 	p->status = status;
 	/* A process that was killed is itself the reason, whatever is reported of its ranks after that. */
@@ -229,7 +229,7 @@ void hvd_procs_reap(struct hvd_procs *procs)
 		if (p->pid <= 0 || waitpid(p->pid, &status, WNOHANG) != p->pid)
 			continue;
 		p->pid = 0;
-		hvd_proc_ended(p, status);
+		proc_ended(p, status);
 	}
 }
 
@@ -291,6 +291,7 @@ struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *l
 	procs->arg = arg;
 	procs->last = &procs->first;
 	procs->n = launch->n_procs;
+	procs->proc_ended = proc_ended;
 	procs->sweep = evtimer_new(base, on_sweep, procs);
 	if (backend->wake_signal)
 		procs->wake = evtimer_new(base, on_wake, procs);

@@ -49,8 +49,9 @@ struct hvd_procs {
 	void *arg;
 	struct hvd_output_mux *out[2]; /* stdout, stderr; NULL where processes write to ours themselves */
 	struct hvd_joined_proc_opts joined;
-	struct hvd_started_proc *first, **last; /* in the order of their starts */
-	size_t next, n;                         /* of the launch's processes: the next to start; those to be started */
+	void (*proc_ended)(struct hvd_started_proc *p, int status); /* its end is to be told */
+	struct hvd_started_proc *first, **last;                     /* in the order of their starts */
+	size_t next, n; /* of the launch's processes: the next to start; those to be started */
 	unsigned running;
 	unsigned under_way; /* … whose hosts have not registered */
 	struct event *sweep, *wake;
@@ -59,8 +60,6 @@ struct hvd_procs {
 
 /* Start this process; `first`: with hvdrun's stdin, where that goes to a process. -1 with err set. */
 int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err);
-/* It has ended, and its end is to be told: in procs.c. */
-void hvd_proc_ended(struct hvd_started_proc *p, int status);
 void hvd_proc_signal(const struct hvd_started_proc *p, int sig);
 /* Have hvd_proc_deadline_passed() be called after so many seconds. */
 void hvd_proc_set_deadline(struct hvd_started_proc *p, int seconds);
