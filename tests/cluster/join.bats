@@ -200,7 +200,7 @@ nobody_left() {
 
 @test "whichever of them is killed, all others end and nothing is left" {
     local victim
-    for victim in agent monitor node-agent parent hvdrun; do
+    for victim in monitor node-agent parent hvdrun; do
         joins -np 2 sleep 1000
         if [[ $victim == parent ]]; then
             # The agent reads the key from its stdin, which ends with what has started the agent.
@@ -213,7 +213,6 @@ nobody_left() {
         wait_for 10 as_root hvdn1 pgrep -u alice -x -f 'sleep 1000'
         wait_for 10 as_root hvdn2 pgrep -u alice -x -f 'sleep 1000'
         case $victim in
-        agent) as_root hvdn1 pkill -KILL -f -- --join= ;;
         monitor) as_root hvdn1 pkill -KILL -o -f -- --join= ;; # it is the parent of the node agent
         parent) as_root hvdn1 pkill -KILL -f 'sleep 999' ;;
         node-agent) as_root hvdn1 pkill -KILL -f -- --behind ;;
@@ -228,7 +227,7 @@ nobody_left() {
         fi
         [[ $victim != parent ]] || has "hvdn1: the agent ends its ranks: what has started it is gone"
         [[ $victim != monitor ]] || has "hvdn1: the agent ends its ranks: Terminated"
-        [[ $victim != *agent ]] || has "hvdn1: the connection to its agent has ended"
+        [[ $victim != node-agent ]] || has "hvdn1: the connection to its agent has ended"
         nobody_left 10
         AGENTS=()
     done
@@ -262,7 +261,7 @@ nobody_left() {
     says_times 10 2 "size 2 rank"
     agent hvdn3 --slots=2
     says_times 20 4 "size 4 rank"
-    as_root hvdn2 pkill -KILL -f -- --join=
+    as_root hvdn2 pkill -KILL -f -- --behind
     says 20 "hvdn2: the connection to its agent has ended"
     as_user alice touch work/again.2
     says_times 20 3 "size 3 rank"
@@ -285,7 +284,7 @@ nobody_left() {
     says_times 10 2 "on hvd"
     agent hvdn3
     says 10 "hvdn3 can be used"
-    as_root hvdn2 pkill -KILL -f -- --join=
+    as_root hvdn2 pkill -KILL -f -- --behind
     says_times 15 4 "on hvd"
     as_user alice touch stop
     ended 15
