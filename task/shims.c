@@ -98,12 +98,18 @@ static json_t *plan_for(const struct hvd_shims *shims, uint32_t local_id)
 	return plan;
 }
 
+/* In one write: json_dumpfd() makes one for each word and each sign between words. */
 static int to_memory(const json_t *plan)
 {
 	int fd = memfd_create("plan", MFD_CLOEXEC);
+	char *text = json_dumps(plan, JSON_COMPACT);
+	size_t len = text ? strlen(text) : 0;
 
-	if (fd >= 0 && json_dumpfd(plan, fd, JSON_COMPACT) == 0)
+	if (fd >= 0 && len > 0 && write(fd, text, len) == (ssize_t)len) {
+		free(text);
 		return fd;
+	}
+	free(text);
 	if (fd >= 0)
 		close(fd);
 	return -1;
