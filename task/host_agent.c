@@ -92,13 +92,16 @@ static json_t *error_files(const struct host *host)
 static void hand_out(struct host *host, const json_t *plan)
 {
 	const struct hvd_taskinfo *info = host->opts->info;
+	const json_t *ranks = json_object_get(plan, "ranks");
+	/* Once for all ranks: each would load the libraries of the name service, and read its files. */
+	struct hvd_name_service names = hvd_rank_env_names(json_array_get(ranks, 0));
 	json_t *numbers = json_array(), *part;
 
 	for (uint32_t i = 0; i < info->local_size; i++)
 		json_array_append_new(numbers, json_integer(info->ranks[i]));
-	part = json_pack("{s:O, s:o, s:I, s:o, s:b, s:i}", "ranks", json_object_get(plan, "ranks"), "numbers", numbers,
-			 "size", (json_int_t)info->size, "error_files", error_files(host), "func_key", host->key_fd > 0,
-			 "agent", (int)getpid());
+	part = json_pack("{s:O, s:o, s:I, s:o, s:b, s:i, s:b, s:b}", "ranks", ranks, "numbers", numbers, "size",
+			 (json_int_t)info->size, "error_files", error_files(host), "func_key", host->key_fd > 0,
+			 "agent", (int)getpid(), "slow_names", names.slow, "no_own_name", names.no_own_name);
 	hvd_shims_answer(host->shims, part, host->key_fd);
 	json_decref(part);
 }

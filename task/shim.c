@@ -70,11 +70,16 @@ static json_t *read_plan(int fd)
 	return plan;
 }
 
+static bool says(const struct shim *shim, const char *key)
+{
+	return json_is_true(json_object_get(shim->plan, key));
+}
+
 /* Takes the descriptors. */
 static int take_plan(struct shim *shim, int fds[2], struct hvd_err *err)
 {
 	shim->plan = fds[0] >= 0 ? read_plan(fds[0]) : NULL;
-	if (shim->plan && json_is_true(json_object_get(shim->plan, "func_key"))) {
+	if (says(shim, "func_key")) {
 		shim->key_fd = fds[1];
 		fds[1] = -1;
 	}
@@ -122,6 +127,16 @@ static int ask(struct shim *shim)
 static const json_t *nth(const struct shim *shim, const char *list, size_t i)
 {
 	return json_array_get(json_object_get(shim->plan, list), i);
+}
+
+/* The agent has asked the name service. */
+static struct hvd_rank_facts own_facts(const struct shim *shim, bool slurm_task)
+{
+	struct hvd_rank_facts facts = hvd_rank_env_facts(slurm_task);
+
+	facts.names =
+		(struct hvd_name_service){.slow = says(shim, "slow_names"), .no_own_name = says(shim, "no_own_name")};
+	return facts;
 }
 
 /* Warn if the workers' controller is MPI in a step that srun was not told to start an MPI in: each worker would find
@@ -197,10 +212,9 @@ static int print_spare(void)
 static int print_all(const struct shim *shim, uint32_t tasks)
 {
 	size_t n = json_array_size(json_object_get(shim->plan, "ranks"));
-	struct hvd_rank_facts facts = hvd_rank_env_facts(true);
+	struct hvd_rank_facts facts = own_facts(shim, true);
 	int status = 0;
 
-	facts.names = hvd_rank_env_names(nth(shim, "ranks", 0));
 	for (uint32_t i = 0; status == 0 && i < tasks; i++)
 		status = i < n ? print_plan(shim, i, &facts) : print_spare();
 	return status == 0 && fflush(stdout) == 0 ? 0 : 1;
@@ -363,7 +377,7 @@ static int run_command(struct shim *shim)
 	const struct hvd_shim_opts *opts = shim->opts;
 	struct hvd_output_losses losses = {.log = shim->log, .host = shim->info->name};
 	struct hvd_output_style style = *opts->style;
-	struct hvd_rank_facts facts = hvd_rank_env_facts(opts->kind == HVD_HOST_AGENT_SRUN);
+	struct hvd_rank_facts facts = own_facts(shim, opts->kind == HVD_HOST_AGENT_SRUN);
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv env = {0};
 	struct hvd_command command = {.base = shim->base,
 				      .argv = opts->argv,
@@ -387,7 +401,6 @@ static int run_command(struct shim *shim)
 	style.size = (int)shim->info->size;
 	style.losses = &losses;
 	style.look = shim->boot->stderr_lines > 0;
-	facts.names = hvd_rank_env_names(plan);
 	hvd_rank_env_make(&env, plan, &facts, opts->argv[0], shim->key_fd, shim->info->rank == 0 ? shim->log : NULL);
 	hvd_rank_env_error_file(&env, json_string_value(nth(shim, "error_files", 0)));
 	command.envp = env.v;

@@ -5,10 +5,12 @@
  *
  * The plan that is sent to them is a JSON object behind a descriptor:
  *
- *   {"ranks":[ENV,…], "numbers":[R,…], "size":N, "error_files":[PATH or null,…], "func_key":B, "agent":PID}
+ *   {"ranks":[ENV,…], "numbers":[R,…], "size":N, "error_files":[PATH or null,…], "func_key":B, "agent":PID,
+ *    "slow_names":B, "no_own_name":B}
  *
- * with the ranks that were asked for, by local rank: their variables, numbers, and error files. A local rank that has
- * none here (launcher/driver/spares.h) is not among them.
+ * with the ranks that were asked for, by local rank: their variables, numbers, and error files; and what the host's
+ * name service is like (lib/net/name_service.h). A local rank that has none here (launcher/driver/spares.h) is not
+ * among them.
  */
 #ifndef HVD_SHIMS_H
 #define HVD_SHIMS_H
