@@ -107,7 +107,9 @@ $(B)/%.a:
 $(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/bin/hvd-rendezvous: $(call obj,$(rendezvous_src)) $(B)/libhvd.a
-$(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(B)/libtask.a $(B)/libhvd.a
+# It loads hwloc and zstd itself, late, where they are the releases that task/main_libraries.c knows.
+late := $(shell $(PKG_CONFIG) --exists 'hwloc >= 2' 'hwloc < 3' 'libzstd < 2' 2>/dev/null && echo $(B)/obj/task/main_libraries.o)
+$(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(late) $(B)/libtask.a $(B)/libhvd.a
 # Two rules: one with two patterns would be taken to make both files at once.
 define link_program
 @mkdir -p $(@D)
