@@ -4,7 +4,6 @@
 #include "lib/base/deadline.h"
 #include "lib/base/xalloc.h"
 #include "lib/job/rank_error.h"
-#include "lib/process/oom_kills.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,12 +61,12 @@ static int open_file(void)
 	return kept;
 }
 
-struct hvd_evidence *hvd_evidence_create(struct event_base *base, unsigned lines)
+struct hvd_evidence *hvd_evidence_create(struct event_base *base, unsigned lines, const struct hvd_oom_kills *kills)
 {
 	struct hvd_evidence *evidence = hvd_xcalloc(1, sizeof(*evidence));
 
 	evidence->error = hvd_rank_error_create(lines);
-	evidence->before = hvd_oom_kills(0);
+	evidence->before = *kills;
 	evidence->file = open_file();
 	if (evidence->file < 0)
 		return evidence;
@@ -105,7 +104,7 @@ void hvd_evidence_began(struct hvd_evidence *evidence, pid_t pid)
 	free(evidence->cgroup);
 	evidence->elsewhere = true;
 	evidence->cgroup = hvd_oom_cgroup(pid);
-	evidence->before = oom_kills(evidence);
+	evidence->before = hvd_oom_kills_soon_after(&evidence->before, evidence->cgroup);
 }
 
 void hvd_evidence_stderr(struct hvd_evidence *evidence, const char *bytes, size_t n)

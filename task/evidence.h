@@ -11,6 +11,7 @@
 
 #include "lib/base/strv.h"
 #include "lib/job/rank_end.h"
+#include "lib/process/oom_kills.h"
 
 #include <event2/event.h>
 #include <stddef.h>
@@ -20,9 +21,9 @@
 
 struct hvd_evidence;
 
-/* Before the rank starts. `lines`: the last lines of standard error to keep. Where no pipe can be made there is no
- * error file. */
-struct hvd_evidence *hvd_evidence_create(struct event_base *base, unsigned lines);
+/* Before the rank starts. `lines`: the last lines of standard error to keep. `kills`: what hvd_oom_kills(0) says now.
+ * Where no pipe can be made there is no error file. */
+struct hvd_evidence *hvd_evidence_create(struct event_base *base, unsigned lines, const struct hvd_oom_kills *kills);
 void hvd_evidence_destroy(struct hvd_evidence *evidence); /* NULL is fine */
 
 /* The error file's path, for hvd_rank_env_error_file(); NULL = there is none. */

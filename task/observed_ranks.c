@@ -284,6 +284,7 @@ struct hvd_observed_ranks *hvd_observed_ranks_create(struct event_base *base,
 						     const struct hvd_observed_ranks_opts *opts)
 {
 	struct hvd_observed_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
+	struct hvd_oom_kills kills = hvd_oom_kills(0);
 
 	ranks->base = base;
 	ranks->opts = *opts;
@@ -293,7 +294,7 @@ struct hvd_observed_ranks *hvd_observed_ranks_create(struct event_base *base,
 		ranks->all[i] = (struct rank){.owner = ranks,
 					      .rank = opts->info->ranks[i],
 					      .local_id = i,
-					      .evidence = hvd_evidence_create(base, opts->lines)};
+					      .evidence = hvd_evidence_create(base, opts->lines, &kills)};
 	if (opts->lines)
 		hvd_tap_view_open(&ranks->view);
 	return ranks;

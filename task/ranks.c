@@ -205,6 +205,7 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 				  .nofile = ranks->nofile,
 				  .cpus = cpus};
 	struct hvd_rank_facts facts = {.envp = environ, .host_cpus = hvd_rank_env_cpus()};
+	struct hvd_oom_kills kills = hvd_oom_kills(0);
 	struct hvd_strv env = {0};
 	int rc;
 
@@ -215,7 +216,7 @@ static int start_rank(struct hvd_ranks *ranks, struct rank *rank, const json_t *
 	facts.names = ranks->names;
 	hvd_rank_env_make(&env, plan, &facts, ranks->opts->argv[0], ranks->opts->key_fd,
 			  rank->number == 0 ? ranks->log : NULL);
-	rank->evidence = hvd_evidence_create(ranks->base, ranks->opts->stderr_lines);
+	rank->evidence = hvd_evidence_create(ranks->base, ranks->opts->stderr_lines, &kills);
 	hvd_rank_env_error_file(&env, hvd_evidence_file(rank->evidence));
 	spawn.envp = env.v;
 	if (ranks->opts->key_fd)

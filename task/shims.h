@@ -45,9 +45,8 @@ void hvd_shims_leave_last(struct hvd_shims *shims);
 void hvd_shims_add(struct hvd_shims *shims, int fd); /* a connection; taken */
 void hvd_shims_expect_none(struct hvd_shims *shims);
 
-/* Answer all that have asked, and those that will: by the plan of all ranks of the host, which is copied, and the key
- * of
- * --run-func (0 = there is none; not owned) … */
+/* Answer all that have asked, and those that will: by the plan of all ranks of the host, which stays as it is from then
+ * on, and the key of --run-func (0 = there is none; not owned) … */
 void hvd_shims_answer(struct hvd_shims *shims, const json_t *plan, int key_fd);
 /* … or by the status to end with. */
 void hvd_shims_refuse(struct hvd_shims *shims, int status);

@@ -71,9 +71,15 @@ char *hvd_oom_cgroup(pid_t pid)
 	return found;
 }
 
-struct hvd_oom_kills hvd_oom_kills_in(const char *cgroup)
+static int64_t of_host(void)
 {
-	struct hvd_oom_kills kills = {.cgroup = -1, .host = count_in("/proc/vmstat", "oom_kill")};
+	return count_in("/proc/vmstat", "oom_kill");
+}
+
+/* All but the host's. */
+static struct hvd_oom_kills of_cgroup(const char *cgroup)
+{
+	struct hvd_oom_kills kills = {.cgroup = -1, .host = -1};
 	bool v1 = cgroup && strncmp(cgroup, V1, strlen(V1)) == 0;
 	char path[PATH_MAX], file[PATH_MAX + 64], *end;
 
@@ -89,6 +95,22 @@ struct hvd_oom_kills hvd_oom_kills_in(const char *cgroup)
 		kills.limited = has_limit(file);
 		*end = '\0';
 	}
+	return kills;
+}
+
+struct hvd_oom_kills hvd_oom_kills_in(const char *cgroup)
+{
+	struct hvd_oom_kills kills = of_cgroup(cgroup);
+
+	kills.host = of_host();
+	return kills;
+}
+
+struct hvd_oom_kills hvd_oom_kills_soon_after(const struct hvd_oom_kills *before, const char *cgroup)
+{
+	struct hvd_oom_kills kills = of_cgroup(cgroup);
+
+	kills.host = kills.cgroup >= 0 ? before->host : of_host();
 	return kills;
 }
 

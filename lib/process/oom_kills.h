@@ -28,6 +28,10 @@ struct hvd_oom_kills hvd_oom_kills(pid_t pid);
 char *hvd_oom_cgroup(pid_t pid);
 struct hvd_oom_kills hvd_oom_kills_in(const char *cgroup);
 
+/* The same, with the host's count of `before` where that of the cgroup is known: for the host's the kernel adds up
+ * hundreds of counters of all processors. */
+struct hvd_oom_kills hvd_oom_kills_soon_after(const struct hvd_oom_kills *before, const char *cgroup);
+
 enum hvd_oom {
 	HVD_OOM_NO,
 	HVD_OOM_CGROUP, /* the cgroup's memory was used up */

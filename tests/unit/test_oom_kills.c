@@ -3,6 +3,7 @@
 
 #include "unit.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 static enum hvd_oom between(int64_t cgroup, int64_t cgroup_then, int64_t host, int64_t host_then, bool limited)
@@ -40,11 +41,27 @@ static void the_counts_of_this_machine(void **state)
 	assert_true(none.cgroup == -1 && !none.limited);
 }
 
+static void the_hosts_count_is_taken_over_where_another_counts(void **state)
+{
+	const struct hvd_oom_kills before = {.cgroup = 7, .host = 1234567};
+	struct hvd_oom_kills self = hvd_oom_kills(0), none = hvd_oom_kills_soon_after(&before, NULL), some;
+	char *cgroup = hvd_oom_cgroup(0);
+
+	(void)state;
+	assert_int_equal(none.cgroup, -1);
+	assert_int_equal(none.host, self.host);
+	some = hvd_oom_kills_soon_after(&before, cgroup);
+	assert_int_equal(some.cgroup, self.cgroup);
+	assert_int_equal(some.host, self.cgroup >= 0 ? before.host : self.host);
+	free(cgroup);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whose_memory_was_used_up),
 		cmocka_unit_test(the_counts_of_this_machine),
+		cmocka_unit_test(the_hosts_count_is_taken_over_where_another_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
