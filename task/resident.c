@@ -25,6 +25,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* How many bytes of its arguments are overwritten at most. */
+#define MOST_ARGUMENTS 65536
+
 /* ---- becoming a process that stays ---- */
 
 /* SIGTSTP, SIGTTIN and SIGTTOU come to processes of a terminal's session only. */
@@ -41,10 +44,12 @@ static void ignore_signals(void)
  * of memory, and nobody here uses them any longer. */
 static void rename_to(const char *name)
 {
-	char line[64 * 1024];
+	char piece[1024];
 	FILE *f = fopen("/proc/self/cmdline", "re");
-	size_t n = f ? fread(line, 1, sizeof(line), f) : 0;
+	size_t n = 0, more;
 
+	while (f && n < MOST_ARGUMENTS && (more = fread(piece, 1, sizeof(piece), f)) > 0)
+		n += more;
 	if (f)
 		fclose(f);
 	prctl(PR_SET_NAME, name);
