@@ -94,12 +94,12 @@ static int kill_step(slurm_step_id_t id, uint16_t sig)
 	return ((kill_step_fn)fn)(&id, sig, 0);
 }
 
-static int load_job(job_info_msg_t **msg, slurm_step_id_t id)
+static int load_job(job_info_msg_t **msg, slurm_step_id_t id, uint16_t show)
 {
 	const int shape = _Generic(&slurm_load_job, load_id_fn : 1, load_step_fn : 2);
 	any_fn fn = (any_fn)slurm_load_job;
 
-	return shape == 1 ? ((load_id_fn)fn)(msg, id.job_id, SHOW_DETAIL) : ((load_step_fn)fn)(msg, id, SHOW_DETAIL);
+	return shape == 1 ? ((load_id_fn)fn)(msg, id.job_id, show) : ((load_step_fn)fn)(msg, id, show);
 }
 
 static int batch_script(FILE *out, slurm_step_id_t id)
@@ -222,7 +222,7 @@ int hvd_slurm_job_get(uint32_t job, struct hvd_slurm_job *out, struct hvd_err *e
 	memset(out, 0, sizeof(*out));
 	if (hvd_slurm_open(err) < 0)
 		return -1;
-	if (load_job(&msg, step_id(job, NO_VAL)) != SLURM_SUCCESS)
+	if (load_job(&msg, step_id(job, NO_VAL), SHOW_DETAIL) != SLURM_SUCCESS)
 		return slurm_failed(err, errno, "cannot ask Slurm for the job");
 	if (msg->record_count < 1)
 		hvd_err_set(err, HVD_E_NOENT, "Slurm knows no job %u", job);
@@ -255,7 +255,8 @@ int hvd_slurm_job_shared(uint32_t job, bool *shared, struct hvd_err *err)
 	*shared = true;
 	if (hvd_slurm_open(err) < 0)
 		return -1;
-	if (load_job(&msg, step_id(job, NO_VAL)) != SLURM_SUCCESS)
+	/* The job runs in this cluster. Without SHOW_LOCAL libslurm first asks for the clusters of a federation. */
+	if (load_job(&msg, step_id(job, NO_VAL), SHOW_DETAIL | SHOW_LOCAL) != SLURM_SUCCESS)
 		return slurm_failed(err, errno, "cannot ask Slurm for the job");
 	how = msg->record_count ? msg->job_array[0].shared : JOB_SHARED_OK;
 	slurm_free_job_info_msg(msg);
