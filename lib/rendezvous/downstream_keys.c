@@ -177,14 +177,19 @@ static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
 	return true;
 }
 
-/* Somebody waits for the key in the relay, which has not known of anything there. */
-static void begin_to_wait(struct down_watch *w)
+static const char no_room[] = "the store has no room left for what it watches";
+
+/* Somebody waits for the key in the relay, which has not known of anything there. NULL, or what is wrong: nobody would
+ * end the wait. */
+static const char *begin_to_wait(struct down_watch *w)
 {
 	struct hvd_rv_watch_state s = hvd_rv_watch_state(&w->watch);
-	bool above = hvd_store_know(store_of(w), &w->scope, key_of(w), true, NULL) == HVD_KNOWN_ABOVE;
+	enum hvd_known known = hvd_store_know(store_of(w), &w->scope, key_of(w), true, NULL);
 
+	if (known == HVD_KNOWN_NO_ROOM)
+		return no_room;
 	w->waits = w->detached;
-	if (s.value || above) {
+	if (s.value || known == HVD_KNOWN_ABOVE) {
 		w->wake_all = true;
 	} else {
 		stay_in_line(w);
@@ -192,6 +197,7 @@ static void begin_to_wait(struct down_watch *w)
 	}
 	if ((w->wake_all || w->wakes > 0) && !w->wake.child)
 		hvd_down_queue(w->child, &w->wake, ITEM_WAKE, NULL);
+	return NULL;
 }
 
 void hvd_down_unused(struct hvd_rv_child *child, uint32_t id)
@@ -370,14 +376,12 @@ const char *hvd_down_watch(struct hvd_rv_child *child, const struct hvd_relay_ms
 	if (!w) {
 		w = begin(child, msg);
 		if (!w)
-			return "the store has no room left for what it watches";
+			return no_room;
 		dirty(w);
 	} else if (msg->op.key.n != w->key_len || memcmp(msg->op.key.p, key_of(w).p, w->key_len) != 0) {
 		return "it watches two keys with one number";
 	}
-	if (msg->flag && !w->by_calls)
-		begin_to_wait(w);
-	return NULL;
+	return msg->flag && !w->by_calls ? begin_to_wait(w) : NULL;
 }
 
 void hvd_down_unwatch(struct hvd_rv_child *child, uint32_t id)
@@ -416,6 +420,6 @@ void hvd_down_reattach(struct hvd_rv_child *child, uint32_t generation)
 				continue; /* and the place is given to nobody */
 			dirty(w);
 			if (w->waits)
-				begin_to_wait(w);
+				begin_to_wait(w); /* at the root, where there is always room to know */
 		}
 }

@@ -939,7 +939,7 @@ static void a_hook_is_asked_through_the_relay(void **state)
 /* What a relay below has heard last of its watch. */
 struct below {
 	enum hvd_relay_type heard;
-	bool present;
+	bool present, closed;
 	char value[64];
 };
 
@@ -967,25 +967,41 @@ static void hears_below(struct world *w, const struct below *b, enum hvd_relay_t
 	assert_int_equal(b->heard, type);
 }
 
-/* An inner relay is told to ask for a key each time, and is told its value later: those below it hear of both. */
-static void those_below_hear_of_a_value_that_comes_late(void **state)
+static void closed_below(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	static const struct hvd_conn_ops ops = {.message = on_message, .closed = not_closed, .bytes = on_bytes_below};
-	struct world *w = *state;
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .origin = 9};
-	struct below below = {.heard = HVD_RELAY_BEGIN};
-	struct hvd_conn *child, *down;
-	uint32_t id;
+	(void)conn;
+	(void)why;
+	((struct below *)arg)->closed = true;
+}
 
+/* A relay connects to this one. */
+static struct hvd_conn *begin_below(struct world *w, struct below *below)
+{
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = closed_below, .bytes = on_bytes_below};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .origin = 9};
+	struct hvd_conn *child, *down;
+
+	*below = (struct below){.heard = HVD_RELAY_BEGIN};
 	begin_relay(w);
 	relay_conns(w->base, &child, &down);
-	hvd_conn_set_ops(child, &ops, &below);
+	hvd_conn_set_ops(child, &ops, below);
 	hvd_conn_set_bytes_max(child, 64 << 20);
 	hvd_rv_relay_take(w->rv, down);
 	hvd_addr_parse("10.0.0.9", &msg.addr);
 	hvd_relay_send(child, &msg);
 	assert_true(next(w, HVD_RELAY_BEGIN) != NULL); /* the root is told of it */
-	msg = (struct hvd_relay_msg){.type = HVD_RELAY_WATCH, .watch = 1};
+	return child;
+}
+
+/* An inner relay is told to ask for a key each time, and is told its value later: those below it hear of both. */
+static void those_below_hear_of_a_value_that_comes_late(void **state)
+{
+	struct world *w = *state;
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_WATCH, .watch = 1};
+	struct below below;
+	struct hvd_conn *child = begin_below(w, &below);
+	uint32_t id;
+
 	msg.op.scope.name = (struct hvd_slice){"s", 1};
 	msg.op.key = (struct hvd_slice){"k", 1};
 	hvd_relay_send(child, &msg);
@@ -998,6 +1014,34 @@ static void those_below_hear_of_a_value_that_comes_late(void **state)
 	assert_string_equal(below.value, "late");
 	tell(HVD_RELAY_ABSENT, id, false);
 	hears_below(w, &below, HVD_RELAY_ABSENT);
+	assert_false(below.closed);
+	hvd_conn_free(child);
+}
+
+/* An inner relay has no room to know a key for which somebody waits below: nobody would end the wait. */
+static void those_below_do_not_wait_for_what_cannot_be_known(void **state)
+{
+	struct world *w = *state;
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_WATCH, .watch = 1};
+	static char name[7500];
+	struct below below;
+	struct hvd_conn *child;
+	hvd_time until;
+
+	w->cfg.store.total_max = 3 * sizeof(name);
+	child = begin_below(w, &below);
+	memset(name, 'k', sizeof(name));
+	msg.op.scope.generation = 3;
+	msg.op.key = (struct hvd_slice){name, sizeof(name)};
+	hvd_relay_send(child, &msg);
+	hears_below(w, &below, HVD_RELAY_ASK);
+	assert_false(below.present);
+	msg.flag = true; /* waits */
+	hvd_relay_send(child, &msg);
+	for (until = hvd_deadline_in(5); !below.closed && hvd_left(until) > 0;)
+		turn(w, 0);
+	assert_true(below.closed);
+	assert_in(said(w), "the store has no room left for what it watches");
 	hvd_conn_free(child);
 }
 
@@ -1029,6 +1073,7 @@ int main(void)
 		T(http_is_relayed),
 		T(a_hook_is_asked_through_the_relay),
 		T(those_below_hear_of_a_value_that_comes_late),
+		T(those_below_do_not_wait_for_what_cannot_be_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
