@@ -11,6 +11,7 @@
 
 #include "lib/base/xalloc.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +122,8 @@ static struct call *add_call(struct origin *o, const struct hvd_relay_msg *msg)
 			o->calls = hvd_xrealloc(o->calls, o->calls_room, sizeof(call));
 		}
 	}
+	assert(o->n_calls == 0 || o->calls[o->first_call + o->n_calls - 1]->id <= o->last_call); /* I14 */
+	assert(msg->call > o->last_call);                                                        /* I14 */
 	call = hvd_xcalloc(1, sizeof(*call));
 	call->origin = o;
 	call->id = msg->call;
@@ -132,6 +135,19 @@ static struct call *add_call(struct origin *o, const struct hvd_relay_msg *msg)
 }
 
 /* --- answers --- */
+
+static bool only_reads(enum hvd_store_op_kind kind)
+{
+	return kind == HVD_OP_GET || kind == HVD_OP_NUM_KEYS || kind == HVD_OP_LIST_KEYS || kind == HVD_OP_QUEUE_LEN;
+}
+
+/* I15 of COHERENCE.md. */
+static void check_call(const struct call *call)
+{
+	assert(call->answered || !call->item.child);
+	assert(!call->again || (call->answered && !call->item.child && !call->result.value && only_reads(call->kind)));
+	(void)call;
+}
 
 static void queue_answer(struct call *call)
 {
@@ -146,9 +162,11 @@ static void queue_answer(struct call *call)
 /* The call is answered; takes the reference to the value. */
 static void answer(struct call *call, const struct hvd_store_result *result)
 {
+	assert(!call->answered); /* I15 */
 	call->result = *result;
 	call->answered = true;
 	queue_answer(call);
+	check_call(call);
 }
 
 static void answer_with(struct call *call, enum hvd_store_status status, int64_t number)
@@ -156,11 +174,6 @@ static void answer_with(struct call *call, enum hvd_store_status status, int64_t
 	const struct hvd_store_result result = {.status = status, .number = number};
 
 	answer(call, &result);
-}
-
-static bool only_reads(enum hvd_store_op_kind kind)
-{
-	return kind == HVD_OP_GET || kind == HVD_OP_NUM_KEYS || kind == HVD_OP_LIST_KEYS || kind == HVD_OP_QUEUE_LEN;
 }
 
 void hvd_down_send_call(struct hvd_rv_child *child, struct item *item)
@@ -174,6 +187,7 @@ void hvd_down_send_call(struct hvd_rv_child *child, struct item *item)
 		return;
 	hvd_store_result_clear(&call->result);
 	call->again = true;
+	check_call(call);
 }
 
 /* --- processes --- */
@@ -365,6 +379,8 @@ const char *hvd_down_call(struct origin *o, const struct hvd_relay_msg *msg)
 	forget_calls(o, msg->done);
 	if (msg->call <= o->last_call) {
 		call = find_call(o, msg->call);
+		if (call)
+			check_call(call);
 		if (call && call->again) {
 			call->again = call->answered = false;
 			carry_out(call, msg);

@@ -7,6 +7,7 @@
 #include "lib/base/xalloc.h"
 #include "lib/protocol/conn.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define HIGH (512 << 10) /* bytes with which a connection has enough to send */
@@ -26,6 +27,7 @@ void hvd_down_wake(struct hvd_downstream *down)
 
 void hvd_down_queue(struct hvd_rv_child *child, struct item *item, enum item_kind kind, struct item *before)
 {
+	assert(!item->child && (!before || before->child == child)); /* I8 of COHERENCE.md */
 	item->kind = kind;
 	item->child = child;
 	item->next = before;

@@ -8,11 +8,14 @@
  * first change. So in the place where the key was, the relay is told not to use what it has.
  *
  * The keys are those in the scopes here, of which the store says whether they have all there is.
+ *
+ * The states, and the invariants I9 ... that check_watch() asserts, are in COHERENCE.md.
  */
 #include "downstream_internal.h"
 
 #include "lib/base/xalloc.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +115,23 @@ static enum told is_so(struct down_watch *w, struct hvd_rv_value **value, bool r
 	return s.value ? VALUE : ABSENT;
 }
 
+/* What holds of a watch whenever none of its changes is half done. It is about what this process has done, whatever the
+ * relay sends. */
+static void check_watch(const struct down_watch *w)
+{
+	struct hvd_rv_watch_state s = hvd_rv_watch_state(&w->watch);
+	bool plain = !s.queued && !s.ask;
+
+	assert(!w->stale.child || (w->stale.next && w->fresh.child));                          /* I9 */
+	assert(!w->wake.child == !(w->wake_all || w->wakes > 0));                              /* I10 */
+	assert(w->fresh.child || w->told != VALUE || (s.value && plain));                      /* I11 */
+	assert(w->fresh.child || w->told != ABSENT || (!s.value && plain));                    /* I11 */
+	assert(!w->waiter.key || w->waiter.key == w->watch.key);                               /* I12 */
+	assert(!w->by_calls || (!w->watch.key && (w->told == NOTHING || w->told == ASK)));     /* I12 */
+	assert(!w->detached || (!w->watch.key && !w->scope.name.p && w->child->detached > 0)); /* I13 */
+	(void)plain;
+}
+
 /* --- changes --- */
 
 static void dirty(struct down_watch *w)
@@ -120,8 +140,10 @@ static void dirty(struct down_watch *w)
 	enum told now = is_so(w, &value, false);
 
 	if (!w->fresh.child) {
-		if (now == w->told && now != VALUE && now != NOTHING)
+		if (now == w->told && now != VALUE && now != NOTHING) {
+			check_watch(w);
 			return; /* nobody is told of each sum of a counter */
+		}
 		hvd_down_queue(w->child, &w->fresh, ITEM_FRESH, NULL);
 	} else if (w->fresh.next) {
 		if (!w->stale.child) {
@@ -132,6 +154,7 @@ static void dirty(struct down_watch *w)
 		hvd_down_queue(w->child, &w->fresh, ITEM_FRESH, NULL);
 	}
 	w->fresh_present = now == VALUE || now == ASK;
+	check_watch(w);
 }
 
 static void on_changed(struct hvd_rv_watch *watch)
@@ -174,6 +197,7 @@ static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
 	}
 	if (!w->wake.child)
 		hvd_down_queue(w->child, &w->wake, ITEM_WAKE, NULL);
+	check_watch(w);
 	return true;
 }
 
@@ -197,6 +221,7 @@ static const char *begin_to_wait(struct down_watch *w)
 	}
 	if ((w->wake_all || w->wakes > 0) && !w->wake.child)
 		hvd_down_queue(w->child, &w->wake, ITEM_WAKE, NULL);
+	check_watch(w);
 	return NULL;
 }
 
@@ -229,6 +254,7 @@ static void send_fresh(struct down_watch *w)
 	if (now == NOTHING || (now == w->told && now != VALUE))
 		return;
 	w->told = now;
+	check_watch(w);
 	switch (now) {
 	case VALUE:
 		msg.type = HVD_RELAY_VALUE;
@@ -248,6 +274,7 @@ static void send_stale(struct down_watch *w)
 {
 	send_ask(w, w->stale_present);
 	w->told = w->stale_present ? ASK : ASK_ABSENT;
+	check_watch(w);
 }
 
 static void send_wake(struct down_watch *w)
@@ -261,6 +288,7 @@ static void send_wake(struct down_watch *w)
 	if (w->wake_all && w->told != VALUE)
 		hvd_relay_send(w->child->conn, &msg);
 	w->wake_all = false;
+	check_watch(w);
 }
 
 void hvd_down_send_key(struct item *item)

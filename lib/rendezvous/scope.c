@@ -332,6 +332,13 @@ bool hvd_rv_scope_wake_one(struct hvd_rv_scope *sc, struct hvd_slice key)
 	return done;
 }
 
+bool hvd_rv_scope_waited(const struct hvd_rv_scope *sc, struct hvd_slice key)
+{
+	const struct hvd_rv_key *k = find(sc, key);
+
+	return k && k->first;
+}
+
 bool hvd_rv_scope_awaited(const struct hvd_rv_scope *sc, struct hvd_slice key)
 {
 	const struct hvd_rv_key *k = find(sc, key);

@@ -86,7 +86,8 @@ void hvd_rv_unwait(struct hvd_rv_waiter *w);
 void hvd_rv_scope_wake(struct hvd_rv_scope *sc, struct hvd_slice key);
 /* Wake the oldest waiters of a key, up to the first that waits for nothing else. False when none of them did. */
 bool hvd_rv_scope_wake_one(struct hvd_rv_scope *sc, struct hvd_slice key);
-/* Does anybody wait for the key, or watch it? */
+/* Does anybody wait for the key? And: wait for it, or watch it? */
+bool hvd_rv_scope_waited(const struct hvd_rv_scope *sc, struct hvd_slice key);
 bool hvd_rv_scope_awaited(const struct hvd_rv_scope *sc, struct hvd_slice key);
 /* The scope, and the name of the key, that a waiter waits for. NULL and empty for one that does not wait. */
 struct hvd_rv_scope *hvd_rv_waiter_scope(const struct hvd_rv_waiter *w);

@@ -11,6 +11,7 @@
 #include "lib/protocol/conn.h"
 #include "tcpstore.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -203,6 +204,7 @@ void hvd_upstream_destroy(struct hvd_upstream *up)
 	up->conn = NULL;
 	hvd_upstream_calls_free(up);
 	hvd_upstream_keys_free(up);
+	assert(up->owed == 0); /* I6 of COHERENCE.md */
 	hvd_upstream_generations_tidy(up, true);
 	hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
 	free(up);

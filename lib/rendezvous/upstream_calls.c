@@ -11,6 +11,7 @@
 
 #include "lib/base/xalloc.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -51,6 +52,15 @@ static struct pending_call *find(const struct hvd_upstream *up, uint64_t id)
 static bool may_last(const struct pending_call *p)
 {
 	return p->op.kind == HVD_OP_BARRIER || p->op.kind == HVD_OP_HTTP_GET;
+}
+
+/* I7 of COHERENCE.md. */
+static void check_call(const struct pending_call *p)
+{
+	assert(!p->prev || p->prev->id < p->id);
+	assert(!p->call || p->call->id == p->id);
+	assert(!p->cancelled || (may_last(p) && !p->call));
+	(void)p;
 }
 
 static void send_call(struct hvd_upstream *up, const struct pending_call *p)
@@ -118,6 +128,7 @@ static bool add_call(struct hvd_upstream *up, const struct hvd_store_op *op, str
 	hvd_hash_table_add(&up->calls, &p->node, hash_of(up, p->id));
 	if (!may_last(p))
 		hvd_upstream_owes(up, 1);
+	check_call(p);
 	send_call(up, p);
 	return true;
 }
@@ -197,6 +208,7 @@ void hvd_upstream_abandon(struct hvd_upstream *up, struct hvd_store_call *call)
 	}
 	p->call = NULL;
 	call->id = 0;
+	check_call(p);
 }
 
 /* The connection has its place. */
@@ -226,6 +238,7 @@ void hvd_upstream_answer(struct hvd_upstream *up, uint64_t id, const struct hvd_
 
 	if (!p)
 		return; /* it was sent to two parents, and both have answered */
+	check_call(p);
 	if (call && places(p->op.kind))
 		settle(up, p->op.at, p->op.kind, &told);
 	remove_call(up, p);

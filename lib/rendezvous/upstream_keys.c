@@ -6,11 +6,14 @@
  * or in a relay below; after that it is forgotten, with its value, when there is no room, when its generation ends, or
  * when the parent is lost. Its id is used for no other key: what the parent has sent before it was told that the watch
  * has ended is not taken for another key's.
+ *
+ * The states, and the invariants I1 ... that check_key() asserts, are in COHERENCE.md.
  */
 #include "upstream_internal.h"
 
 #include "lib/base/xalloc.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +67,21 @@ void hvd_upstream_keys_init(struct hvd_upstream *up)
 	up->seed = hvd_hash_seed();
 	hvd_hash_table_init(&up->keys, 256);
 	hvd_hash_table_init(&up->watches, 256);
+}
+
+/* What holds of a key whenever none of its changes is half done. It is about what this process has done, whatever the
+ * parent sends. */
+static void check_key(const struct hvd_upstream_key *k)
+{
+	const struct hvd_rv_scope *sc = local_scope(k);
+	bool value = sc && hvd_rv_scope_get(sc, key_name(k)), may_wait = !value && (k->waits || !k->generation);
+
+	assert(k->up->keys.n == k->up->watches.n);                        /* I1 */
+	assert(!value || k->state == HERE);                               /* I2 */
+	assert(!k->first || k->state == UNKNOWN);                         /* I3 */
+	assert(may_wait || !sc || !hvd_rv_scope_waited(sc, key_name(k))); /* I4, I5 */
+	assert(k->state != UNKNOWN || k->up->owed > 0);                   /* I6 */
+	(void)may_wait;
 }
 
 /* --- messages about a key --- */
@@ -291,6 +309,7 @@ enum hvd_known hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store
 	if (is_new || (waits && !k->waits && !is_there(k))) {
 		k->waits = k->waits || waits;
 		send_watch(k);
+		check_key(k);
 	}
 	switch (k->state) {
 	case HERE:
@@ -392,6 +411,7 @@ void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_
 		tell(k);
 		wake_all(k);
 	}
+	check_key(k);
 	k->busy = false;
 }
 
@@ -405,6 +425,7 @@ void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch)
 	remove_value(k);
 	known(k, HERE);
 	tell(k);
+	check_key(k);
 	k->busy = false;
 }
 
@@ -418,6 +439,7 @@ void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present)
 	remove_value(k);
 	known(k, present ? ABOVE : ABOVE_ABSENT);
 	tell(k);
+	check_key(k);
 	k->busy = false;
 }
 
@@ -436,6 +458,7 @@ void hvd_upstream_key_wake(struct hvd_upstream *up, uint32_t watch, bool all)
 		k->waits = false;
 		send_about(up, HVD_RELAY_UNUSED, k->id);
 	}
+	check_key(k);
 	k->busy = false;
 }
 
@@ -447,6 +470,7 @@ void hvd_upstream_unused(struct hvd_upstream *up, const struct hvd_store_scope_i
 		return;
 	k->waits = false;
 	send_about(up, HVD_RELAY_UNUSED, k->id);
+	check_key(k);
 }
 
 /* --- the parent comes and goes --- */
@@ -461,10 +485,12 @@ void hvd_upstream_keys_unknown(struct hvd_upstream *up)
 {
 	for (struct hvd_upstream_key *k = up->oldest, *next; k; k = next) {
 		next = k->next;
-		if (needed(k))
-			set_state(k, UNKNOWN);
-		else
+		if (!needed(k)) {
 			forget(k);
+			continue;
+		}
+		set_state(k, UNKNOWN);
+		check_key(k);
 	}
 }
 
