@@ -463,7 +463,7 @@ void hvd_downstream_renew(struct hvd_downstream *down)
 	for (struct hvd_rv_child *child = down->children; child; child = child->next) {
 		hvd_down_unwatch_all(child, true);
 		if (child->origin)
-			hvd_down_queue(child, hvd_xcalloc(1, sizeof(struct item)), ITEM_RENEW, NULL);
+			hvd_down_renew(child);
 	}
 	for (size_t i = 0; i < down->origins.room; i++)
 		for (struct hvd_hash_node *node = down->origins.slots[i]; node; node = node->chain)

@@ -109,31 +109,6 @@ static void forget_calls(struct origin *o, uint64_t done)
 	}
 }
 
-static struct call *add_call(struct origin *o, const struct hvd_relay_msg *msg)
-{
-	struct call *call;
-
-	if (o->first_call + o->n_calls == o->calls_room) {
-		if (o->first_call > o->n_calls) {
-			memmove(o->calls, o->calls + o->first_call, o->n_calls * sizeof(call));
-			o->first_call = 0;
-		} else {
-			o->calls_room = o->calls_room ? 2 * o->calls_room : 16;
-			o->calls = hvd_xrealloc(o->calls, o->calls_room, sizeof(call));
-		}
-	}
-	assert(o->n_calls == 0 || o->calls[o->first_call + o->n_calls - 1]->id <= o->last_call); /* I14 */
-	assert(msg->call > o->last_call);                                                        /* I14 */
-	call = hvd_xcalloc(1, sizeof(*call));
-	call->origin = o;
-	call->id = msg->call;
-	call->kind = msg->op.kind;
-	call->place = msg->op.place;
-	o->calls[o->first_call + o->n_calls++] = call;
-	o->last_call = msg->call;
-	return call;
-}
-
 /* --- answers --- */
 
 static bool only_reads(enum hvd_store_op_kind kind)
@@ -156,7 +131,7 @@ static void queue_answer(struct call *call)
 	if (!route || call->item.child == route)
 		return;
 	hvd_down_unqueue(&call->item);
-	hvd_down_queue(route, &call->item, ITEM_CALL, NULL);
+	hvd_down_queue(route, &call->item, NULL);
 }
 
 /* The call is answered; takes the reference to the value. */
@@ -176,7 +151,7 @@ static void answer_with(struct call *call, enum hvd_store_status status, int64_t
 	answer(call, &result);
 }
 
-void hvd_down_send_call(struct hvd_rv_child *child, struct item *item)
+static void send_answer(struct hvd_rv_child *child, struct item *item)
 {
 	struct call *call = (struct call *)(void *)((char *)item - offsetof(struct call, item));
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .origin = call->origin->number, .call = call->id};
@@ -188,6 +163,32 @@ void hvd_down_send_call(struct hvd_rv_child *child, struct item *item)
 	hvd_store_result_clear(&call->result);
 	call->again = true;
 	check_call(call);
+}
+
+static struct call *add_call(struct origin *o, const struct hvd_relay_msg *msg)
+{
+	struct call *call;
+
+	if (o->first_call + o->n_calls == o->calls_room) {
+		if (o->first_call > o->n_calls) {
+			memmove(o->calls, o->calls + o->first_call, o->n_calls * sizeof(call));
+			o->first_call = 0;
+		} else {
+			o->calls_room = o->calls_room ? 2 * o->calls_room : 16;
+			o->calls = hvd_xrealloc(o->calls, o->calls_room, sizeof(call));
+		}
+	}
+	assert(o->n_calls == 0 || o->calls[o->first_call + o->n_calls - 1]->id <= o->last_call); /* I14 */
+	assert(msg->call > o->last_call);                                                        /* I14 */
+	call = hvd_xcalloc(1, sizeof(*call));
+	call->origin = o;
+	call->id = msg->call;
+	call->kind = msg->op.kind;
+	call->place = msg->op.place;
+	call->item.send = send_answer;
+	o->calls[o->first_call + o->n_calls++] = call;
+	o->last_call = msg->call;
+	return call;
 }
 
 /* --- processes --- */

@@ -3,9 +3,9 @@
  * downstream_internal.h - what the files of a parent's side of its relays share. Nobody else includes it.
  *
  *   downstream.c         connections of relays, and their messages         calls all others
- *   downstream_items.c   what waits to be sent to a relay                  calls keys and calls, to encode it
- *   downstream_keys.c    watches                                           calls items
- *   downstream_calls.c   operations, and the processes that use the TCPStore   calls items and keys
+ *   downstream_calls.c   operations, and the processes that use the TCPStore   calls keys and items
+ *   downstream_keys.c    watches                                               calls items
+ *   downstream_items.c   what waits to be sent to a relay
  *   downstream_waits.c   what clients of relays wait for
  *
  * A relay that has a connection to this server is a child. Each relay of the launch has a number, its origin. Calls of
@@ -21,20 +21,14 @@
 #include "relay_wire.h"
 #include "tcpstore.h"
 
-enum item_kind {
-	ITEM_STALE, /* of a watch: what was told is not so any longer, and what is so comes later */
-	ITEM_FRESH, /* of a watch: the key as it is now */
-	ITEM_WAKE,  /* of a watch: those who wait are to go on */
-	ITEM_CALL,  /* the answer of a call */
-	ITEM_PASS,  /* an answer that came from the parent */
-	ITEM_RENEW,
-};
-
-/* What waits to be sent to a child. */
+/* What waits to be sent to a child: a member of the owner's struct. */
 struct item {
 	struct item *prev, *next;
 	struct hvd_rv_child *child; /* NULL: in no list */
-	enum item_kind kind;
+	/* The owner sets them. Send it, as it is now, when it is in no list any longer; it is not sent, as the
+	 * connection has ended (NULL: nothing is to be done then). */
+	void (*send)(struct hvd_rv_child *child, struct item *item);
+	void (*drop)(struct item *item);
 };
 
 struct hvd_rv_child {
@@ -84,10 +78,11 @@ struct hvd_downstream {
 
 /* downstream_items.c */
 /* Something waits to be sent to a child: at the end of its list, or in front of another item of it. */
-void hvd_down_queue(struct hvd_rv_child *child, struct item *item, enum item_kind kind, struct item *before);
+void hvd_down_queue(struct hvd_rv_child *child, struct item *item, struct item *before);
 void hvd_down_unqueue(struct item *item); /* one that is in no list is fine */
-/* An answer that came from the parent waits. */
+/* An answer that came from the parent waits; a RENEW does. */
 void hvd_down_pass(struct hvd_rv_child *child, const struct hvd_relay_msg *msg);
+void hvd_down_renew(struct hvd_rv_child *child);
 /* Send what the connection takes, and about `most` bytes at most. Returns how many these were. */
 size_t hvd_down_flush(struct hvd_rv_child *child, size_t most);
 void hvd_down_drop_items(struct hvd_rv_child *child);
@@ -110,14 +105,11 @@ void hvd_down_unused(struct hvd_rv_child *child, uint32_t id);
 void hvd_down_unwatch_all(struct hvd_rv_child *child, bool generations_only);
 /* The generation exists (again): watch its keys. */
 void hvd_down_reattach(struct hvd_rv_child *child, uint32_t generation);
-void hvd_down_send_key(struct item *item);
 
 /* downstream_calls.c. At the root. */
 /* Carry out a call. NULL, or what is wrong with it. */
 const char *hvd_down_call(struct origin *o, const struct hvd_relay_msg *msg);
 void hvd_down_cancel(struct origin *o, uint64_t id);
-/* Send the answer of a call. */
-void hvd_down_send_call(struct hvd_rv_child *child, struct item *item);
 /* Its processes have left the TCPStore: for ever, or until they arrive anew. */
 void hvd_down_leave(struct origin *o, bool for_ever);
 #endif

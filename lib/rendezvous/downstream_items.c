@@ -25,10 +25,9 @@ void hvd_down_wake(struct hvd_downstream *down)
 	event_active(down->flush, EV_TIMEOUT, 1);
 }
 
-void hvd_down_queue(struct hvd_rv_child *child, struct item *item, enum item_kind kind, struct item *before)
+void hvd_down_queue(struct hvd_rv_child *child, struct item *item, struct item *before)
 {
 	assert(!item->child && (!before || before->child == child)); /* I8 of COHERENCE.md */
-	item->kind = kind;
 	item->child = child;
 	item->next = before;
 	item->prev = before ? before->prev : child->last;
@@ -62,58 +61,54 @@ void hvd_down_unqueue(struct item *item)
 	item->prev = item->next = NULL;
 }
 
-static void free_passed(struct passed *p)
+static void drop_passed(struct item *item)
 {
+	struct passed *p = (struct passed *)item;
+
 	hvd_store_result_clear(&p->result);
 	free(p);
 }
 
-static struct passed *passed_of(struct item *item)
+static void send_passed(struct hvd_rv_child *child, struct item *item)
 {
-	return (struct passed *)item;
-}
-
-static void send_passed(struct hvd_rv_child *child, struct passed *p)
-{
+	const struct passed *p = (const struct passed *)item;
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .origin = p->origin, .call = p->call};
 
 	msg.result = p->result;
 	hvd_relay_send(child->conn, &msg);
-	free_passed(p);
+	drop_passed(item);
 }
 
 void hvd_down_pass(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct passed *p = hvd_xcalloc(1, sizeof(*p));
 
-	p->origin = msg->origin;
-	p->call = msg->call;
-	p->result = msg->result;
+	*p = (struct passed){.item = {.send = send_passed, .drop = drop_passed},
+			     .origin = msg->origin,
+			     .call = msg->call,
+			     .result = msg->result};
 	if (p->result.value)
 		hvd_rv_value_ref(p->result.value);
-	hvd_down_queue(child, &p->item, ITEM_PASS, NULL);
+	hvd_down_queue(child, &p->item, NULL);
 }
 
-static void send_item(struct hvd_rv_child *child, struct item *item)
+static void drop_renew(struct item *item)
 {
-	static const struct hvd_relay_msg renew = {.type = HVD_RELAY_RENEW};
+	free(item);
+}
 
-	hvd_down_unqueue(item);
-	switch (item->kind) {
-	case ITEM_CALL:
-		hvd_down_send_call(child, item);
-		break;
-	case ITEM_PASS:
-		send_passed(child, passed_of(item));
-		break;
-	case ITEM_RENEW:
-		hvd_relay_send(child->conn, &renew);
-		free(item);
-		break;
-	default:
-		hvd_down_send_key(item);
-		break;
-	}
+static void send_renew(struct hvd_rv_child *child, struct item *item)
+{
+	hvd_relay_send(child->conn, &(struct hvd_relay_msg){.type = HVD_RELAY_RENEW});
+	drop_renew(item);
+}
+
+void hvd_down_renew(struct hvd_rv_child *child)
+{
+	struct item *item = hvd_xcalloc(1, sizeof(*item));
+
+	*item = (struct item){.send = send_renew, .drop = drop_renew};
+	hvd_down_queue(child, item, NULL);
 }
 
 size_t hvd_down_flush(struct hvd_rv_child *child, size_t most)
@@ -121,9 +116,11 @@ size_t hvd_down_flush(struct hvd_rv_child *child, size_t most)
 	size_t queued = hvd_conn_queued(child->conn), sent = 0;
 
 	while (child->first && queued < HIGH && sent < most) {
+		struct item *item = child->first;
 		size_t now;
 
-		send_item(child, child->first);
+		hvd_down_unqueue(item);
+		item->send(child, item);
 		now = hvd_conn_queued(child->conn);
 		sent += now - queued;
 		queued = now;
@@ -138,9 +135,7 @@ void hvd_down_drop_items(struct hvd_rv_child *child)
 		struct item *item = child->first;
 
 		hvd_down_unqueue(item);
-		if (item->kind == ITEM_PASS)
-			free_passed(passed_of(item));
-		else if (item->kind == ITEM_RENEW)
-			free(item);
+		if (item->drop)
+			item->drop(item);
 	}
 }

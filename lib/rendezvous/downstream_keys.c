@@ -34,8 +34,10 @@ struct down_watch {
 	struct hvd_rv_child *child;
 	struct hvd_rv_watch watch;
 	struct hvd_rv_waiter waiter;
-	struct hvd_store_lookup lookup; /* until it is known here */
-	struct item stale, fresh, wake;
+	struct hvd_store_lookup lookup;  /* until it is known here */
+	struct item stale;               /* what was told is not so any longer, and what is so comes later */
+	struct item fresh;               /* the key as it is now */
+	struct item wake;                /* those who wait are to go on */
 	struct hvd_rv_scope *generation; /* it is in use */
 	enum told told;
 	unsigned wakes;     /* times that one is to be woken */
@@ -43,7 +45,7 @@ struct down_watch {
 	bool by_calls;      /* the scope has a hook, which answers each GET by itself, or has no room */
 	bool detached;      /* there is no such generation; … */
 	bool waits;         /* … but somebody waits for the key in it */
-	bool stale_present; /* what ITEM_STALE, and ITEM_FRESH where it was moved, say about it */
+	bool stale_present; /* what `stale`, and `fresh` where it was moved, say about it */
 	bool fresh_present;
 	struct hvd_store_scope_id scope; /* its name is in `names` */
 	size_t key_len;
@@ -144,14 +146,14 @@ static void dirty(struct down_watch *w)
 			check_watch(w);
 			return; /* nobody is told of each sum of a counter */
 		}
-		hvd_down_queue(w->child, &w->fresh, ITEM_FRESH, NULL);
+		hvd_down_queue(w->child, &w->fresh, NULL);
 	} else if (w->fresh.next) {
 		if (!w->stale.child) {
-			hvd_down_queue(w->child, &w->stale, ITEM_STALE, &w->fresh);
+			hvd_down_queue(w->child, &w->stale, &w->fresh);
 			w->stale_present = w->fresh_present;
 		}
 		hvd_down_unqueue(&w->fresh);
-		hvd_down_queue(w->child, &w->fresh, ITEM_FRESH, NULL);
+		hvd_down_queue(w->child, &w->fresh, NULL);
 	}
 	w->fresh_present = now == VALUE || now == ASK;
 	check_watch(w);
@@ -196,7 +198,7 @@ static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
 		w->wake_all = true;
 	}
 	if (!w->wake.child)
-		hvd_down_queue(w->child, &w->wake, ITEM_WAKE, NULL);
+		hvd_down_queue(w->child, &w->wake, NULL);
 	check_watch(w);
 	return true;
 }
@@ -220,7 +222,7 @@ static const char *begin_to_wait(struct down_watch *w)
 		w->wakes += s.queued;
 	}
 	if ((w->wake_all || w->wakes > 0) && !w->wake.child)
-		hvd_down_queue(w->child, &w->wake, ITEM_WAKE, NULL);
+		hvd_down_queue(w->child, &w->wake, NULL);
 	check_watch(w);
 	return NULL;
 }
@@ -245,8 +247,9 @@ static void send_ask(const struct down_watch *w, bool present)
 	hvd_relay_send(w->child->conn, &msg);
 }
 
-static void send_fresh(struct down_watch *w)
+static void send_fresh(struct hvd_rv_child *child, struct item *item)
 {
+	struct down_watch *w = (struct down_watch *)(void *)((char *)item - offsetof(struct down_watch, fresh));
 	struct hvd_relay_msg msg = {.watch = w->id};
 	struct hvd_rv_value *value;
 	enum told now = is_so(w, &value, true);
@@ -267,45 +270,32 @@ static void send_fresh(struct down_watch *w)
 		send_ask(w, now == ASK);
 		return;
 	}
-	hvd_relay_send(w->child->conn, &msg);
+	hvd_relay_send(child->conn, &msg);
 }
 
-static void send_stale(struct down_watch *w)
+static void send_stale(struct hvd_rv_child *child, struct item *item)
 {
+	struct down_watch *w = (struct down_watch *)(void *)((char *)item - offsetof(struct down_watch, stale));
+
+	(void)child;
 	send_ask(w, w->stale_present);
 	w->told = w->stale_present ? ASK : ASK_ABSENT;
 	check_watch(w);
 }
 
-static void send_wake(struct down_watch *w)
+static void send_wake(struct hvd_rv_child *child, struct item *item)
 {
+	struct down_watch *w = (struct down_watch *)(void *)((char *)item - offsetof(struct down_watch, wake));
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_WAKE, .watch = w->id};
 
 	for (; w->wakes > 0; w->wakes--)
-		hvd_relay_send(w->child->conn, &msg);
+		hvd_relay_send(child->conn, &msg);
 	/* A value wakes all by itself. */
 	msg.flag = true;
 	if (w->wake_all && w->told != VALUE)
-		hvd_relay_send(w->child->conn, &msg);
+		hvd_relay_send(child->conn, &msg);
 	w->wake_all = false;
 	check_watch(w);
-}
-
-void hvd_down_send_key(struct item *item)
-{
-	char *at = (char *)item;
-
-	switch (item->kind) {
-	case ITEM_STALE:
-		send_stale((struct down_watch *)(void *)(at - offsetof(struct down_watch, stale)));
-		break;
-	case ITEM_FRESH:
-		send_fresh((struct down_watch *)(void *)(at - offsetof(struct down_watch, fresh)));
-		break;
-	default:
-		send_wake((struct down_watch *)(void *)(at - offsetof(struct down_watch, wake)));
-		break;
-	}
 }
 
 /* --- begin and end --- */
@@ -385,6 +375,9 @@ static struct down_watch *begin(struct hvd_rv_child *child, const struct hvd_rel
 	w->watch.changed = on_changed;
 	w->waiter.wake = on_wake;
 	w->lookup.resume = on_known;
+	w->stale.send = send_stale;
+	w->fresh.send = send_fresh;
+	w->wake.send = send_wake;
 	w->by_calls = hook && hook->fn.get;
 	hvd_hash_table_add(&child->watches, &w->node, hash_of(child, w->id));
 	why = w->by_calls ? HVD_RV_STORED : attach(w);
