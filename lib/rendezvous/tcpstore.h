@@ -3,13 +3,18 @@
  * tcpstore.h - what the server's files for PyTorch's TCPStore share; the rest of the server uses the functions of the
  * first part only.
  *
- *   tcpstore.c             all connections: begin, end, what they wait for   calls tcpstore_conn
- *   tcpstore_conn.c        a connection: reading, deadlines, the end         calls tcpstore_query, tcpstore_output
- *   tcpstore_query.c       decide what to answer to a query                  calls tcpstore_call, tcpstore_output
- *   tcpstore_call.c        operations on the store, which may take a while   calls tcpstore_query, to answer
+ *   tcpstore.c             all connections: begin, end, what they wait for
+ *   tcpstore_conn.c        a connection: reading, deadlines
+ *   tcpstore_query.c       decide what to answer to a query
+ *   tcpstore_call.c        operations on the store, which may take a while
+ *   tcpstore_answer.c      what a client is answered then
+ *   tcpstore_state.c       whose a connection is, and its end
+ *   tcpstore_waits.c       what it waits for
  *   tcpstore_output.c      send answers
  *   tcpstore_generation.h  which values a connection sees
  *   tcpstore_wire.h        the messages
+ *
+ * Each calls those below it only. tcpstore_call.c calls a connection back as the event loop does.
  *
  * A connection comes from the HTTP server (conn.c), which has accepted it and has read the first bytes. It lasts as
  * long as the client's store object, which can be weeks, mostly without a word. So it has no deadline while it is idle,
@@ -86,19 +91,34 @@ static inline struct hvd_tcpstore_conn *hvd_tcpstore_conn_of(struct hvd_rv_strea
 }
 
 /* tcpstore_conn.c */
+/* Closed connections that were not freed yet use no generation any longer. */
+void hvd_tcpstore_closed_leave(struct hvd_tcpstore *ts);
+
+/* tcpstore_state.c */
 /* Close the connection. `why` is told, unless it is NULL. */
 void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why);
-/* Is it a relay's client of the relay's own host? */
-bool hvd_tcpstore_at_relay(const struct hvd_tcpstore_conn *c);
 /* The client's address, by which processes are told apart; that of the host of a relay for those there. */
 const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c);
 /* What its memory counts against. */
 struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c);
-/* What it asked for is known: it asks no longer. Send the result, unless it is NULL, and handle more of its input. */
-void hvd_tcpstore_go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
-			const struct hvd_store_result *result);
-/* Closed connections that were not freed yet use no generation any longer. */
-void hvd_tcpstore_closed_leave(struct hvd_tcpstore *ts);
+/* Its input takes no memory any longer, as far as limits are concerned. */
+void hvd_tcpstore_refund_input(struct hvd_tcpstore_conn *c);
+
+/* tcpstore_waits.c */
+/* Wait for a key in the scope here. */
+enum hvd_rv_stored hvd_tcpstore_wait(struct hvd_tcpstore_conn *c, struct hvd_slice key);
+/* End what the connection waits for. */
+void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c);
+/* End its BARRIER, if there is one. */
+void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c);
+
+/* tcpstore_answer.c. Any of these may close the connection. */
+void hvd_tcpstore_send_byte(struct hvd_tcpstore_conn *c, unsigned char byte);
+/* Send the answer to an operation, or close the connection if it was refused. */
+void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
+			      const struct hvd_store_result *result);
+/* Close the connection if something could not be stored; returns whether it could. */
+bool hvd_tcpstore_stored(struct hvd_tcpstore_conn *c, enum hvd_rv_stored why);
 
 /* tcpstore_output.c. Any of these may close the connection. */
 /* Send bytes, or the value with its length in front. */
@@ -115,11 +135,6 @@ bool hvd_tcpstore_may_ask(const struct hvd_tcpstore_conn *c);
 /* Act on an item of a request. The connection may be closed after this. False when something must be known first: then
  * c->asks is set, and the item is to come again once it is not. */
 bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item);
-/* Send the answer to an operation, or close the connection if it was refused. */
-void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
-			      const struct hvd_store_result *result);
-/* End what the connection waits for. */
-void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c);
 
 /* tcpstore_call.c */
 /* Find the generation that it belongs to: it arrives, visits, or begins a group. False when that is not known yet: the
@@ -133,9 +148,5 @@ void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpst
 			     size_t len);
 /* Have an operation carried out, and send what comes of it. */
 void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op);
-/* End its BARRIER, if there is one. */
-void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c);
-/* It is closed: it asks for nothing any longer, and has left the store. */
-void hvd_tcpstore_depart(struct hvd_tcpstore_conn *c);
 
 #endif

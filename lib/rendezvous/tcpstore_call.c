@@ -35,13 +35,23 @@ static bool submit(struct hvd_tcpstore_conn *c, struct hvd_store_op *op, struct 
 	return !c->asks;
 }
 
+/* What it asked for is known: it asks no longer. Send the result, unless it is NULL, and handle more of its input. */
+static void go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_store_result *result)
+{
+	c->asks = false;
+	c->ts->current = c;
+	if (result)
+		hvd_tcpstore_send_result(c, kind, result);
+	c->s.ops->ready(&c->s, 0);
+}
+
 /* --- which generation --- */
 
 static void on_place(struct hvd_store_call *call, const struct hvd_store_result *result)
 {
 	struct hvd_tcpstore_conn *c = of_call(call);
 
-	hvd_tcpstore_go_on(c, c->called, result->status == HVD_OP_DONE ? NULL : result);
+	go_on(c, c->called, result->status == HVD_OP_DONE ? NULL : result);
 }
 
 bool hvd_tcpstore_find_place(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind)
@@ -60,15 +70,6 @@ bool hvd_tcpstore_find_place(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind
 	return !c->s.closed;
 }
 
-void hvd_tcpstore_depart(struct hvd_tcpstore_conn *c)
-{
-	hvd_store_lookup_end(&c->lookup);
-	if (c->asks)
-		hvd_store_abandon(store_of(c), &c->call);
-	hvd_store_depart(store_of(c), &c->place);
-	c->asks = false;
-}
-
 /* --- keys --- */
 
 static void on_known(struct hvd_store_lookup *lookup)
@@ -76,7 +77,7 @@ static void on_known(struct hvd_store_lookup *lookup)
 	struct hvd_tcpstore_conn *c =
 		(struct hvd_tcpstore_conn *)(void *)((char *)lookup - offsetof(struct hvd_tcpstore_conn, lookup));
 
-	hvd_tcpstore_go_on(c, HVD_OP_GET, NULL);
+	go_on(c, HVD_OP_GET, NULL);
 }
 
 enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
@@ -120,7 +121,7 @@ static void on_answer(struct hvd_store_call *call, const struct hvd_store_result
 {
 	struct hvd_tcpstore_conn *c = of_call(call);
 
-	hvd_tcpstore_go_on(c, c->called, result);
+	go_on(c, c->called, result);
 }
 
 static void on_barrier(struct hvd_store_call *call, const struct hvd_store_result *result)
@@ -135,7 +136,7 @@ static void on_barrier(struct hvd_store_call *call, const struct hvd_store_resul
 static void on_fence(struct hvd_store_call *call, const struct hvd_store_result *result)
 {
 	(void)result;
-	hvd_tcpstore_go_on(of_call(call), HVD_OP_QUEUE_LEN, NULL);
+	go_on(of_call(call), HVD_OP_QUEUE_LEN, NULL);
 }
 
 /* If all have come, the answer comes in front of those to the client's next requests: these wait for an operation
@@ -169,13 +170,4 @@ void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op)
 		return;
 	hvd_tcpstore_send_result(c, op->kind, &now);
 	hvd_store_result_clear(&now);
-}
-
-void hvd_tcpstore_end_barrier(struct hvd_tcpstore_conn *c)
-{
-	if (!c->barrier_key)
-		return;
-	hvd_store_abandon(store_of(c), &c->barrier);
-	free(c->barrier_key);
-	c->barrier_key = NULL;
 }

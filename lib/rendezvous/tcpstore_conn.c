@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A TCPStore connection: reading, deadlines, the end.
+ * A TCPStore connection: reading, and deadlines.
  *
  * A request costs a read() and a send(): the event stays registered, small requests are parsed where they were read to,
  * and the answers to all requests of one read() go out together. Memory is taken when an item comes in pieces, as much
@@ -25,65 +25,7 @@
 #define OUT_MAX     (64 << 20)  /* bytes of memory for answers, without the values */
 #define IN_STALL    120.0       /* seconds without progress in the middle of a request */
 
-struct hvd_rv_budget *hvd_tcpstore_budget(const struct hvd_tcpstore_conn *c)
-{
-	return hvd_rv_store_budget(c->ts->rv->store);
-}
-
-bool hvd_tcpstore_at_relay(const struct hvd_tcpstore_conn *c)
-{
-	return c->ts->rv->cfg.relay_addr.family && hvd_addr_loopback(&c->s.entry.peer->addr);
-}
-
-const struct hvd_addr *hvd_tcpstore_addr(const struct hvd_tcpstore_conn *c)
-{
-	const struct hvd_rv *rv = c->ts->rv;
-
-	return hvd_tcpstore_at_relay(c) ? &rv->cfg.relay_addr : &c->s.entry.peer->addr;
-}
-
 /* --- the end --- */
-
-static void tell(const struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why)
-{
-	char addr[HVD_ADDR_TEXT];
-
-	hvd_addr_text(hvd_tcpstore_addr(c), addr);
-	if (c->pid)
-		hvd_log(c->ts->rv->log, level, "closed the TCPStore connection of process %u at %s: %s",
-			(unsigned)c->pid, addr, why);
-	else
-		hvd_log(c->ts->rv->log, level, "closed a TCPStore connection from %s: %s", addr, why);
-}
-
-/* Its input takes no memory any longer, as far as limits are concerned. */
-static void refund_input(struct hvd_tcpstore_conn *c)
-{
-	c->s.entry.peer->pending -= c->s.in_room;
-	hvd_rv_refund(hvd_tcpstore_budget(c), c->s.in_room);
-}
-
-void hvd_tcpstore_close(struct hvd_tcpstore_conn *c, enum hvd_log_level level, const char *why)
-{
-	struct hvd_rv *rv = c->ts->rv;
-
-	if (c->s.closed)
-		return;
-	if (why)
-		tell(c, level, why);
-	/* The answers to what it asked before: a part of them is as good as none. */
-	if (c == c->ts->current && c->ts->out_len > 0) {
-		ssize_t sent = send(c->s.fd, c->ts->out, c->ts->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		rv->stats.bytes_out += sent > 0 ? (uint64_t)sent : 0;
-		c->ts->out_len = 0;
-	}
-	refund_input(c);
-	hvd_rv_stream_close(&c->s);
-	rv->stats.tcpstore_now--;
-	hvd_tcpstore_unwait(c);
-	hvd_tcpstore_depart(c);
-}
 
 static void on_close(struct hvd_rv_stream *s, enum hvd_log_level level, const char *why)
 {
@@ -123,7 +65,7 @@ static bool grow_input(struct hvd_tcpstore_conn *c, size_t len)
 static void stash(struct hvd_tcpstore_conn *c, const char *data, size_t len)
 {
 	if (len == 0)
-		refund_input(c);
+		hvd_tcpstore_refund_input(c);
 	while (c->s.in_room < len)
 		if (!grow_input(c, c->s.in_room))
 			return;
@@ -240,17 +182,6 @@ static void on_ready(struct hvd_rv_stream *s, short events)
 	if (events & EV_WRITE)
 		hvd_rv_stream_flush(&c->s, 0);
 	c->ts->current = c;
-	if (!c->s.closed)
-		input(c);
-	finish(c);
-}
-
-void hvd_tcpstore_go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_store_result *result)
-{
-	c->asks = false;
-	c->ts->current = c;
-	if (result)
-		hvd_tcpstore_send_result(c, kind, result);
 	if (!c->s.closed)
 		input(c);
 	finish(c);

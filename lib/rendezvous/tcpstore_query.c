@@ -6,117 +6,11 @@
  */
 #include "tcpstore.h"
 
-#include "lib/base/xalloc.h"
-
-#include <stdlib.h>
 #include <string.h>
-
-#define WAITS_FIRST 16 /* waits for which there is memory at first, besides the one in the connection */
-#define WAITS_MOST  1024
 
 static const char init_key[] = "init/";
 
-static void send_byte(struct hvd_tcpstore_conn *c, unsigned char byte)
-{
-	hvd_tcpstore_send(c, &byte, 1);
-}
-
-static void send_number(struct hvd_tcpstore_conn *c, int64_t n)
-{
-	char out[8];
-
-	hvd_tcpstore_put_u64(&c->wire, (uint64_t)n, out);
-	hvd_tcpstore_send(c, out, sizeof(out));
-}
-
-static void send_bytes(struct hvd_tcpstore_conn *c, struct hvd_slice bytes)
-{
-	send_number(c, (int64_t)bytes.n);
-	hvd_tcpstore_send(c, bytes.p, bytes.n);
-}
-
-static void no_room(struct hvd_tcpstore_conn *c)
-{
-	hvd_tcpstore_close(c, HVD_LOG_WARN, "the store has no room left");
-}
-
-/* False when the connection was closed. */
-static bool stored(struct hvd_tcpstore_conn *c, enum hvd_rv_stored why)
-{
-	if (why == HVD_RV_TOO_LONG)
-		hvd_tcpstore_close(c, HVD_LOG_WARN, "a value would become longer than the store takes");
-	else if (why != HVD_RV_STORED)
-		no_room(c);
-	return why == HVD_RV_STORED;
-}
-
-/* --- waits --- */
-
-void hvd_tcpstore_unwait(struct hvd_tcpstore_conn *c)
-{
-	struct hvd_rv_budget *budget = hvd_rv_store_budget(c->ts->rv->store);
-
-	hvd_tcpstore_end_barrier(c);
-	hvd_rv_unwait(&c->wait.waiter);
-	while (c->more) {
-		struct hvd_tcpstore_waits *ws = c->more;
-
-		c->more = ws->next;
-		for (size_t i = 0; i < ws->n; i++)
-			hvd_rv_unwait(&ws->waits[i].waiter);
-		hvd_rv_refund(budget, sizeof(*ws) + ws->room * sizeof(ws->waits[0]));
-		free(ws);
-	}
-	c->awaited = 0;
-	c->waits_open = false;
-}
-
-static bool woken(struct hvd_rv_waiter *w, struct hvd_rv_value *value)
-{
-	struct hvd_tcpstore_conn *c = ((struct hvd_tcpstore_wait *)(void *)w)->conn;
-
-	(void)value;
-	if (--c->awaited > 0 || c->waits_open)
-		return false;
-	hvd_tcpstore_unwait(c); /* for the memory: none of them waits any longer */
-	send_byte(c, 0);
-	return true;
-}
-
-/* NULL when there is no memory. */
-static struct hvd_tcpstore_wait *new_wait(struct hvd_tcpstore_conn *c)
-{
-	struct hvd_tcpstore_waits *ws = c->more;
-
-	if (!c->wait.waiter.key)
-		return &c->wait;
-	if (!ws || ws->n == ws->room) {
-		size_t room = !ws ? WAITS_FIRST : ws->room < WAITS_MOST ? 2 * ws->room : WAITS_MOST;
-		size_t size = sizeof(*ws) + room * sizeof(ws->waits[0]);
-
-		if (!hvd_rv_charge(hvd_rv_store_budget(c->ts->rv->store), size))
-			return NULL;
-		ws = hvd_xcalloc(1, size);
-		ws->room = room;
-		ws->next = c->more;
-		c->more = ws;
-	}
-	return &ws->waits[ws->n++];
-}
-
-static void await(struct hvd_tcpstore_conn *c, struct hvd_slice key)
-{
-	struct hvd_tcpstore_wait *w = new_wait(c);
-
-	if (!w) {
-		no_room(c);
-		return;
-	}
-	w->conn = c;
-	w->waiter.wake = woken;
-	if (stored(c, hvd_rv_scope_wait(c->place.scope, key, &w->waiter)))
-		c->awaited++;
-}
+/* --- reading --- */
 
 /* Is there a value or a queue? */
 enum there {
@@ -129,7 +23,7 @@ static enum there is_there(struct hvd_tcpstore_conn *c, struct hvd_slice key, bo
 {
 	switch (hvd_tcpstore_know(c, key, waits)) {
 	case HVD_KNOWN_NO_ROOM:
-		no_room(c);
+		hvd_tcpstore_stored(c, HVD_RV_NO_ROOM);
 		return THERE_LATER;
 	case HVD_KNOWN_LATER:
 		return THERE_LATER;
@@ -155,88 +49,18 @@ static bool do_wait(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item 
 	if (there == THERE_LATER)
 		return c->s.closed;
 	if (there == NOT_THERE)
-		await(c, item->key);
+		hvd_tcpstore_stored(c, hvd_tcpstore_wait(c, item->key));
 	if (c->s.closed || !item->last)
 		return true;
 	c->waits_open = false;
 	if (c->awaited == 0) {
 		hvd_tcpstore_unwait(c);
-		send_byte(c, 0);
+		hvd_tcpstore_send_byte(c, 0);
 	}
 	return true;
 }
 
 /* --- operations --- */
-
-/* False when the connection was closed. */
-static bool done(struct hvd_tcpstore_conn *c, enum hvd_store_status status)
-{
-	switch (status) {
-	case HVD_OP_DONE:
-		return true;
-	case HVD_OP_TOO_LONG:
-		return stored(c, HVD_RV_TOO_LONG);
-	case HVD_OP_NO_NUMBER:
-		hvd_tcpstore_close(c, HVD_LOG_WARN, "it counts with a value that is not a number, or too large");
-		return false;
-	case HVD_OP_CANCELLED:
-		return false;
-	case HVD_OP_NO_SCOPE:
-		hvd_tcpstore_close(c, HVD_LOG_WARN,
-				   "the store has forgotten its process, whose host was away for long");
-		return false;
-	default:
-		return stored(c, HVD_RV_NO_ROOM);
-	}
-}
-
-static void send_keys(struct hvd_tcpstore_conn *c, const struct hvd_store_result *result)
-{
-	const unsigned char *p = result->value->data, *end = p + result->value->len;
-
-	send_number(c, result->number);
-	while (p < end && !c->s.closed) {
-		size_t n = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
-
-		send_bytes(c, (struct hvd_slice){(const char *)p + 4, n});
-		p += 4 + n;
-	}
-}
-
-void hvd_tcpstore_send_result(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind,
-			      const struct hvd_store_result *result)
-{
-	if (!done(c, result->status))
-		return;
-	switch (kind) {
-	case HVD_OP_COMPARE_SET:
-	case HVD_OP_GET:
-		if (result->value)
-			hvd_tcpstore_send_value(c, result->value);
-		else
-			send_number(c, 0);
-		break;
-	case HVD_OP_ADD:
-	case HVD_OP_DELETE:
-	case HVD_OP_NUM_KEYS:
-	case HVD_OP_QUEUE_LEN:
-		send_number(c, result->number);
-		break;
-	case HVD_OP_QUEUE_POP:
-		send_number(c, result->number);
-		if (result->value)
-			hvd_tcpstore_send_value(c, result->value);
-		break;
-	case HVD_OP_LIST_KEYS:
-		send_keys(c, result);
-		break;
-	case HVD_OP_BARRIER:
-		send_byte(c, 0);
-		break;
-	default: /* has no answer */
-		break;
-	}
-}
 
 static bool carry_out(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, const struct hvd_tcpstore_item *item)
 {
@@ -246,7 +70,7 @@ static bool carry_out(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, 
 	if (hvd_store_op_has_value(kind)) {
 		op.value = hvd_rv_value_new(hvd_rv_store_budget(c->ts->rv->store), item->value.p, item->value.n, &why);
 		if (!op.value) {
-			stored(c, why);
+			hvd_tcpstore_stored(c, why);
 			return true;
 		}
 	}
@@ -283,7 +107,7 @@ static bool do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item
 		return c->s.closed;
 	c->list_there = c->list_there && there == THERE;
 	if (item->last)
-		send_byte(c, c->list_there ? 0 : 1);
+		hvd_tcpstore_send_byte(c, c->list_there ? 0 : 1);
 	return true;
 }
 
@@ -346,7 +170,7 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 		return do_wait(c, item);
 	case HVD_TCPSTORE_CANCEL_WAIT:
 		hvd_tcpstore_unwait(c);
-		send_byte(c, 1);
+		hvd_tcpstore_send_byte(c, 1);
 		return true;
 	case HVD_TCPSTORE_GET:
 	case HVD_TCPSTORE_MULTI_GET:
