@@ -98,6 +98,9 @@ static inline void serve(struct served *s, uint32_t origin, in_port_t parent, in
 	}
 	if (cfg.relay)
 		relay_node_connect(&s->node, parent, 60);
+	/* Relays that connect before there is a parent are not passed on to it: an agent's relay takes them later. */
+	while (cfg.relay && s->node.ups == 0)
+		event_base_loop(s->node.base, EVLOOP_ONCE);
 	event_add(event_new(s->node.base, s->control, EV_READ | EV_PERSIST, on_control, s), NULL);
 	s->report->port = s->node.port;
 	s->report->relay_port = s->node.relay_port;
