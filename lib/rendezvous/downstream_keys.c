@@ -34,15 +34,13 @@ struct down_watch {
 	struct hvd_rv_child *child;
 	struct hvd_rv_watch watch;
 	struct hvd_rv_waiter waiter;
-	struct hvd_store_lookup lookup;  /* until it is known here */
-	struct item stale;               /* what was told is not so any longer, and what is so comes later */
-	struct item fresh;               /* the key as it is now */
-	struct item wake;                /* those who wait are to go on */
-	struct hvd_rv_scope *generation; /* it is in use */
+	struct item stale; /* what was told is not so any longer, and what is so comes later */
+	struct item fresh; /* the key as it is now */
+	struct item wake;  /* those who wait are to go on */
 	enum told told;
 	unsigned wakes;     /* times that one is to be woken */
 	bool wake_all;      /* … and all */
-	bool by_calls;      /* the scope has a hook, which answers each GET by itself, or has no room */
+	bool by_calls;      /* the key cannot be watched here: there is no room, or no value can have such a name */
 	bool detached;      /* there is no such generation; … */
 	bool waits;         /* … but somebody waits for the key in it */
 	bool stale_present; /* what `stale`, and `fresh` where it was moved, say about it */
@@ -89,17 +87,15 @@ static struct down_watch *find(const struct hvd_rv_child *child, uint32_t id)
 
 /* --- what is so --- */
 
-/* NOTHING: it is not known, and on_known() is called when it is, if `resume`. */
-static enum told is_so(struct down_watch *w, struct hvd_rv_value **value, bool resume)
+/* NOTHING: it is not known, and on_changed() is called when it is. */
+static enum told is_so(const struct down_watch *w, struct hvd_rv_value **value)
 {
 	struct hvd_rv_watch_state s;
 
 	*value = NULL;
 	if (w->by_calls)
 		return ASK;
-	if (resume)
-		hvd_store_lookup_end(&w->lookup);
-	switch (hvd_store_know(store_of(w), &w->scope, key_of(w), false, resume ? &w->lookup : NULL)) {
+	switch (hvd_store_know(store_of(w), &w->scope, key_of(w), false, NULL)) {
 	case HVD_KNOWN_LATER:
 		return NOTHING;
 	case HVD_KNOWN_ABOVE:
@@ -139,10 +135,10 @@ static void check_watch(const struct down_watch *w)
 static void dirty(struct down_watch *w)
 {
 	struct hvd_rv_value *value;
-	enum told now = is_so(w, &value, false);
+	enum told now = is_so(w, &value);
 
 	if (!w->fresh.child) {
-		if (now == w->told && now != VALUE && now != NOTHING) {
+		if (now == w->told && now != VALUE) {
 			check_watch(w);
 			return; /* nobody is told of each sum of a counter */
 		}
@@ -170,11 +166,6 @@ static void on_changed(struct hvd_rv_watch *watch)
 		w->child->detached++;
 	}
 	dirty(w);
-}
-
-static void on_known(struct hvd_store_lookup *lookup)
-{
-	dirty((struct down_watch *)(void *)((char *)lookup - offsetof(struct down_watch, lookup)));
 }
 
 /* --- waits --- */
@@ -230,12 +221,11 @@ static const char *begin_to_wait(struct down_watch *w)
 void hvd_down_unused(struct hvd_rv_child *child, uint32_t id)
 {
 	struct down_watch *w = find(child, id);
-	struct hvd_rv_scope *sc = w ? hvd_rv_watch_scope(&w->watch) : NULL;
 
-	if (!sc)
+	if (!w)
 		return;
 	hvd_rv_unwait(&w->waiter);
-	hvd_store_unused(store_of(w), &w->scope, key_of(w), sc);
+	hvd_store_unused(store_of(w), &w->scope, key_of(w), &w->watch);
 }
 
 /* --- to the relay --- */
@@ -252,7 +242,7 @@ static void send_fresh(struct hvd_rv_child *child, struct item *item)
 	struct down_watch *w = (struct down_watch *)(void *)((char *)item - offsetof(struct down_watch, fresh));
 	struct hvd_relay_msg msg = {.watch = w->id};
 	struct hvd_rv_value *value;
-	enum told now = is_so(w, &value, true);
+	enum told now = is_so(w, &value);
 
 	if (now == NOTHING || (now == w->told && now != VALUE))
 		return;
@@ -303,36 +293,17 @@ static void send_wake(struct hvd_rv_child *child, struct item *item)
 /* Watch the key in its scope here. */
 static enum hvd_rv_stored attach(struct down_watch *w)
 {
-	enum hvd_rv_stored why;
-	struct hvd_rv_scope *sc;
+	enum hvd_rv_stored why = hvd_store_watch(store_of(w), &w->scope, key_of(w), &w->watch);
 
-	if (w->scope.name.p)
-		return hvd_rv_store_watch(rv_of(w)->store, w->scope.name, key_of(w), &w->watch);
-	sc = w->generation = hvd_store_generation(store_of(w), w->scope.generation, &why);
-	if (sc)
-		return hvd_rv_scope_watch(sc, key_of(w), &w->watch);
-	if (why != HVD_RV_STORED)
-		return why;
-	w->detached = true;
-	w->child->detached++;
-	return HVD_RV_STORED;
+	w->detached = why == HVD_RV_STORED && !w->watch.key;
+	w->child->detached += w->detached;
+	return why;
 }
 
 static void detach(struct down_watch *w)
 {
-	struct hvd_rv *rv = rv_of(w);
-
-	hvd_store_lookup_end(&w->lookup);
-	if (w->scope.name.p) {
-		hvd_rv_store_unwait(rv->store, &w->waiter);
-		hvd_rv_store_unwatch(rv->store, &w->watch);
-	} else {
-		hvd_rv_unwait(&w->waiter);
-		hvd_rv_unwatch(&w->watch);
-	}
-	if (w->generation)
-		hvd_store_generation_unref(store_of(w), w->generation);
-	w->generation = NULL;
+	hvd_rv_unwait(&w->waiter);
+	hvd_store_unwatch(store_of(w), &w->scope, &w->watch);
 	w->child->detached -= w->detached;
 	w->detached = false;
 }
@@ -355,7 +326,6 @@ static struct down_watch *begin(struct hvd_rv_child *child, const struct hvd_rel
 	const struct hvd_store_scope_id *scope = &msg->op.scope;
 	struct hvd_rv *rv = child->down->rv;
 	size_t size = sizeof(struct down_watch) + scope->name.n + msg->op.key.n;
-	const struct hook *hook = scope->name.p ? hvd_rv_hook_find(rv, scope->name) : NULL;
 	enum hvd_rv_stored why;
 	struct down_watch *w;
 
@@ -374,17 +344,13 @@ static struct down_watch *begin(struct hvd_rv_child *child, const struct hvd_rel
 		memcpy(w->names + scope->name.n, msg->op.key.p, w->key_len);
 	w->watch.changed = on_changed;
 	w->waiter.wake = on_wake;
-	w->lookup.resume = on_known;
 	w->stale.send = send_stale;
 	w->fresh.send = send_fresh;
 	w->wake.send = send_wake;
-	w->by_calls = hook && hook->fn.get;
 	hvd_hash_table_add(&child->watches, &w->node, hash_of(child, w->id));
-	why = w->by_calls ? HVD_RV_STORED : attach(w);
-	if (why != HVD_RV_NO_ROOM) /* no value can have a name that is too long */
-		return w;
-	w->by_calls = scope->name.p != NULL;
-	if (w->by_calls)
+	why = attach(w);
+	w->by_calls = why != HVD_RV_STORED;
+	if (why != HVD_RV_NO_ROOM || scope->name.p)
 		return w;
 	end(w);
 	return NULL;
@@ -435,8 +401,7 @@ void hvd_down_reattach(struct hvd_rv_child *child, uint32_t generation)
 
 			if (!w->detached || w->scope.generation != generation)
 				continue;
-			w->detached = false;
-			child->detached--;
+			detach(w);
 			if (attach(w) != HVD_RV_STORED)
 				continue; /* and the place is given to nobody */
 			dirty(w);

@@ -76,6 +76,7 @@ struct hvd_rv *hvd_rv_create(struct event_base *base, const struct hvd_rv_config
 	TAILQ_INIT(&rv->pool);
 	hvd_rv_streams_init(rv);
 	rv->store = hvd_rv_store_create(&cfg->store);
+	rv->store_api.scopes = rv->store;
 	if (cfg->relay)
 		rv->store_api.upstream = hvd_upstream_create(rv);
 	else

@@ -42,25 +42,43 @@ void hvd_store_leave(const struct hvd_store *st, struct hvd_store_place *place)
 	place->scope = NULL;
 }
 
-struct hvd_rv_scope *hvd_store_generation(const struct hvd_store *st, uint32_t number, enum hvd_rv_stored *why)
+enum hvd_rv_stored hvd_store_watch(const struct hvd_store *st, const struct hvd_store_scope_id *scope,
+				   struct hvd_slice key, struct hvd_rv_watch *w)
 {
-	struct hvd_rv_scope *scope = st->local ? hvd_store_local_generation(st->local, number)
-					       : hvd_upstream_generation(st->upstream, number);
+	struct hvd_rv_scope *sc;
+	enum hvd_rv_stored why;
 
-	*why = scope || st->local ? HVD_RV_STORED : HVD_RV_NO_ROOM;
-	return scope;
+	if (scope->name.p)
+		return hvd_rv_store_watch(st->scopes, scope->name, key, w);
+	sc = st->local ? hvd_store_local_generation(st->local, scope->generation)
+		       : hvd_upstream_generation(st->upstream, scope->generation);
+	if (!sc)
+		return st->local ? HVD_RV_STORED : HVD_RV_NO_ROOM;
+	why = hvd_rv_scope_watch(sc, key, w);
+	if (why != HVD_RV_STORED && st->upstream)
+		hvd_upstream_generation_unref(st->upstream, sc);
+	return why;
 }
 
-void hvd_store_generation_unref(const struct hvd_store *st, struct hvd_rv_scope *scope)
+void hvd_store_unwatch(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_rv_watch *w)
 {
-	if (st->upstream)
-		hvd_upstream_generation_unref(st->upstream, scope);
+	struct hvd_rv_scope *sc = hvd_rv_watch_scope(w);
+
+	if (scope->name.p) {
+		hvd_rv_store_unwatch(st->scopes, w);
+		return;
+	}
+	hvd_rv_unwatch(w);
+	if (sc && st->upstream)
+		hvd_upstream_generation_unref(st->upstream, sc);
 }
 
 void hvd_store_unused(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
-		      struct hvd_rv_scope *sc)
+		      const struct hvd_rv_watch *w)
 {
-	if (st->local && !hvd_rv_scope_has(sc, key))
+	struct hvd_rv_scope *sc = hvd_rv_watch_scope(w);
+
+	if (!sc || (st->local && !hvd_rv_scope_has(sc, key)))
 		return;
 	if (!hvd_rv_scope_wake_one(sc, key) && st->upstream)
 		hvd_upstream_unused(st->upstream, scope, key);

@@ -5,7 +5,8 @@
  * (upstream.h).
  *
  * What changes something, or counts, is an operation (store_op.h). One that needs nothing from elsewhere is carried out
- * within the call. What only reads asks what is known of a key, and looks into the scope here if that has it.
+ * within the call. What only reads asks what is known of a key, and looks into the scope here if that has it. What is
+ * to hear of each change watches the key.
  *
  * One thread, that of the server. `answered` and `resume` are called from the event loop, or from within another call
  * of the store, never from within the call that they belong to.
@@ -46,8 +47,9 @@ struct hvd_store_place {
 	uint32_t number; /* by which the root knows it; 0 = the root was not told of it */
 };
 
-/* One of the two. */
+/* The scopes here, and one of the two. */
 struct hvd_store {
+	struct hvd_rv_store *scopes;
 	struct hvd_store_local *local;
 	struct hvd_upstream *upstream;
 };
@@ -94,13 +96,16 @@ void hvd_store_leave(const struct hvd_store *st, struct hvd_store_place *place);
 
 /* ---- for relays below ---- */
 
-/* The scope of a generation, to watch its keys. NULL: there is no such generation, or, with *why not HVD_RV_STORED, no
- * room. It lasts at least until the other function is called. */
-struct hvd_rv_scope *hvd_store_generation(const struct hvd_store *st, uint32_t number, enum hvd_rv_stored *why);
-void hvd_store_generation_unref(const struct hvd_store *st, struct hvd_rv_scope *scope);
-/* A WAKE of this key in `sc` was of no use to a relay: it is for somebody else. */
+/* Be told, by w->changed, of each change of the key in the scope here (scope.h) and of what is known of it. The caller
+ * asks what that is (hvd_store_know(), hvd_rv_watch_state()). HVD_RV_STORED with a watch of no key: there is no such
+ * generation. */
+enum hvd_rv_stored hvd_store_watch(const struct hvd_store *st, const struct hvd_store_scope_id *scope,
+				   struct hvd_slice key, struct hvd_rv_watch *w);
+/* A watch of no key is fine. */
+void hvd_store_unwatch(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_rv_watch *w);
+/* A WAKE of this key, which is watched, was of no use to a relay: it is for somebody else. */
 void hvd_store_unused(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
-		      struct hvd_rv_scope *sc);
+		      const struct hvd_rv_watch *w);
 /* Pass what a relay below says on to the root. False: the root is here. */
 bool hvd_store_pass(const struct hvd_store *st, const struct hvd_relay_msg *msg);
 
