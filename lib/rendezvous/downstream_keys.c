@@ -96,14 +96,14 @@ static enum told is_so(const struct down_watch *w, struct hvd_rv_value **value)
 	if (w->by_calls)
 		return ASK;
 	switch (hvd_store_know(store_of(w), &w->scope, key_of(w), false, NULL)) {
-	case HVD_KNOWN_LATER:
+	case HVD_CACHE_PENDING:
 		return NOTHING;
-	case HVD_KNOWN_ABOVE:
+	case HVD_CACHE_REMOTE:
 		return ASK;
-	case HVD_KNOWN_ABOVE_ABSENT:
-	case HVD_KNOWN_NO_ROOM:
+	case HVD_CACHE_REMOTE_EMPTY:
+	case HVD_CACHE_NO_ROOM:
 		return ASK_ABSENT;
-	case HVD_KNOWN_HERE:
+	case HVD_CACHE_HIT:
 		break;
 	}
 	s = hvd_rv_watch_state(&w->watch);
@@ -201,12 +201,12 @@ static const char no_room[] = "the store has no room left for what it watches";
 static const char *begin_to_wait(struct down_watch *w)
 {
 	struct hvd_rv_watch_state s = hvd_rv_watch_state(&w->watch);
-	enum hvd_known known = hvd_store_know(store_of(w), &w->scope, key_of(w), true, NULL);
+	enum hvd_cache known = hvd_store_know(store_of(w), &w->scope, key_of(w), true, NULL);
 
-	if (known == HVD_KNOWN_NO_ROOM)
+	if (known == HVD_CACHE_NO_ROOM)
 		return no_room;
 	w->waits = w->detached;
-	if (s.value || known == HVD_KNOWN_ABOVE) {
+	if (s.value || known == HVD_CACHE_REMOTE) {
 		w->wake_all = true;
 	} else {
 		stay_in_line(w);

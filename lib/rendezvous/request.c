@@ -242,7 +242,7 @@ static void on_known(struct hvd_store_lookup *lookup)
 static void get(struct conn *c, struct hvd_slice scope_name, struct hvd_slice key)
 {
 	struct hvd_store_scope_id scope = {.name = scope_name};
-	enum hvd_known known;
+	enum hvd_cache known;
 
 	c->lookup.resume = on_known;
 	if (hvd_store_is_lost(&c->s.rv->store_api)) {
@@ -250,13 +250,13 @@ static void get(struct conn *c, struct hvd_slice scope_name, struct hvd_slice ke
 		return;
 	}
 	known = hvd_store_know(&c->s.rv->store_api, &scope, key, false, &c->lookup);
-	if (known == HVD_KNOWN_HERE) {
+	if (known == HVD_CACHE_HIT) {
 		get_here(c, scope_name, key);
 		return;
 	}
 	if (scope_name.p != c->names)
 		keep_names(c, scope_name, key);
-	if (known == HVD_KNOWN_LATER)
+	if (known == HVD_CACHE_PENDING)
 		hvd_rv_conn_state(c, CONN_TAKEN);
 	else
 		get_by_call(c);

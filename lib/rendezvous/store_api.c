@@ -20,7 +20,7 @@ void hvd_store_abandon(const struct hvd_store *st, struct hvd_store_call *call)
 		hvd_upstream_abandon(st->upstream, call);
 }
 
-enum hvd_known hvd_store_know(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+enum hvd_cache hvd_store_know(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
 			      bool waits, struct hvd_store_lookup *lookup)
 {
 	return st->local ? hvd_store_local_know(st->local, scope)

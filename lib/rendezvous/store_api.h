@@ -27,12 +27,12 @@ struct hvd_store_lookup;
 struct hvd_upstream;
 
 /* What is known of a key. */
-enum hvd_known {
-	HVD_KNOWN_LATER,        /* it was asked for, and the lookup is resumed once */
-	HVD_KNOWN_HERE,         /* the scope here has all there is: the key's value, its queue, or nothing */
-	HVD_KNOWN_ABOVE,        /* there is a value or a queue, which only an operation can read */
-	HVD_KNOWN_ABOVE_ABSENT, /* an operation has to read it, and it has nothing at present */
-	HVD_KNOWN_NO_ROOM,      /* an operation can read it; there is no room to know whether it has something */
+enum hvd_cache {
+	HVD_CACHE_PENDING,      /* it was asked for, and the lookup is resumed once */
+	HVD_CACHE_HIT,          /* the scope here has all there is: the key's value, its queue, or nothing */
+	HVD_CACHE_REMOTE,       /* there is a value or a queue, which only an operation can read */
+	HVD_CACHE_REMOTE_EMPTY, /* an operation has to read it, and it has nothing at present */
+	HVD_CACHE_NO_ROOM,      /* an operation can read it; there is no room to know whether it has something */
 };
 
 /* Where a connection to the TCPStore, or a relay's client, belongs to. Zeroed but for `from` and `pid`: nowhere yet. */
@@ -85,7 +85,7 @@ struct hvd_store_lookup {
 
 /* What is known of a key? `waits`: the caller is going to wait for it in the scope here if there is nothing
  * (hvd_rv_scope_wait()). `lookup` may be NULL: then it is asked for, and nobody is resumed. */
-enum hvd_known hvd_store_know(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+enum hvd_cache hvd_store_know(const struct hvd_store *st, const struct hvd_store_scope_id *scope, struct hvd_slice key,
 			      bool waits, struct hvd_store_lookup *lookup);
 /* One that does not wait is fine. */
 void hvd_store_lookup_end(struct hvd_store_lookup *lookup);

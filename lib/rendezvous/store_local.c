@@ -217,11 +217,11 @@ void hvd_store_local_abandon(struct hvd_store_call *call)
 		hvd_rv_request_gone(taken);
 }
 
-enum hvd_known hvd_store_local_know(const struct hvd_store_local *local, const struct hvd_store_scope_id *scope)
+enum hvd_cache hvd_store_local_know(const struct hvd_store_local *local, const struct hvd_store_scope_id *scope)
 {
 	const struct hook *hook = scope->name.p ? hvd_rv_hook_find(local->rv, scope->name) : NULL;
 
-	return hook && hook->fn.get ? HVD_KNOWN_ABOVE : HVD_KNOWN_HERE;
+	return hook && hook->fn.get ? HVD_CACHE_REMOTE : HVD_CACHE_HIT;
 }
 
 /* --- begin and end --- */

@@ -140,8 +140,8 @@ bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_it
 /* Find the generation that it belongs to: it arrives, visits, or begins a group. False when that is not known yet: the
  * connection was closed, or it asks. */
 bool hvd_tcpstore_find_place(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind);
-/* What is known of a key? With HVD_KNOWN_LATER the connection asks. */
-enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits);
+/* What is known of a key? With HVD_CACHE_PENDING the connection asks. */
+enum hvd_cache hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits);
 /* It asks for the key of `item`, behind which these bytes have come: ask for the next keys of a list, too, so that they
  * are known when it gets there. */
 void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item, const char *data,

@@ -80,14 +80,14 @@ static void on_known(struct hvd_store_lookup *lookup)
 	go_on(c, HVD_OP_GET, NULL);
 }
 
-enum hvd_known hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
+enum hvd_cache hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
 {
 	struct hvd_store_scope_id scope = {.generation = c->place.generation};
-	enum hvd_known known;
+	enum hvd_cache known;
 
 	c->lookup.resume = on_known;
 	known = hvd_store_know(store_of(c), &scope, key, waits, &c->lookup);
-	c->asks = known == HVD_KNOWN_LATER;
+	c->asks = known == HVD_CACHE_PENDING;
 	return known;
 }
 

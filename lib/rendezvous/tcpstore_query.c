@@ -22,16 +22,16 @@ enum there {
 static enum there is_there(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
 {
 	switch (hvd_tcpstore_know(c, key, waits)) {
-	case HVD_KNOWN_NO_ROOM:
+	case HVD_CACHE_NO_ROOM:
 		hvd_tcpstore_stored(c, HVD_RV_NO_ROOM);
 		return THERE_LATER;
-	case HVD_KNOWN_LATER:
+	case HVD_CACHE_PENDING:
 		return THERE_LATER;
-	case HVD_KNOWN_ABOVE:
+	case HVD_CACHE_REMOTE:
 		return THERE;
-	case HVD_KNOWN_ABOVE_ABSENT:
+	case HVD_CACHE_REMOTE_EMPTY:
 		return NOT_THERE;
-	case HVD_KNOWN_HERE:
+	case HVD_CACHE_HIT:
 		break;
 	}
 	return hvd_rv_scope_has(c->place.scope, key) ? THERE : NOT_THERE;
@@ -84,9 +84,9 @@ static bool do_get(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *
 	struct hvd_store_result result = {.status = HVD_OP_DONE};
 
 	switch (hvd_tcpstore_know(c, item->key, false)) {
-	case HVD_KNOWN_LATER:
+	case HVD_CACHE_PENDING:
 		return false;
-	case HVD_KNOWN_HERE:
+	case HVD_CACHE_HIT:
 		result.value = hvd_rv_scope_get(c->place.scope, item->key);
 		hvd_tcpstore_send_result(c, HVD_OP_GET, &result);
 		return true;

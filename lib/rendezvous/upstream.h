@@ -37,7 +37,7 @@ void hvd_upstream_bytes(struct hvd_upstream *up, const void *data, size_t len);
 bool hvd_upstream_submit(struct hvd_upstream *up, const struct hvd_store_op *op, struct hvd_store_result *now,
 			 struct hvd_store_call *call);
 void hvd_upstream_abandon(struct hvd_upstream *up, struct hvd_store_call *call);
-enum hvd_known hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+enum hvd_cache hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key,
 				 bool waits, struct hvd_store_lookup *lookup);
 void hvd_upstream_depart(struct hvd_upstream *up, struct hvd_store_place *place);
 /* The scope here of a generation; NULL when there is no room. It lasts while it is in use. */

@@ -19,13 +19,6 @@
 
 #define TRIES 64 /* keys that are looked at when there are many, for one that nobody needs */
 
-enum state {
-	UNKNOWN, /* the parent was asked, or will be */
-	HERE,
-	ABOVE,
-	ABOVE_ABSENT,
-};
-
 struct hvd_upstream_key {
 	struct hvd_hash_node node;             /* in up->keys */
 	struct hvd_hash_node by_id;            /* in up->watches */
@@ -34,9 +27,9 @@ struct hvd_upstream_key {
 	struct hvd_upstream *up;
 	struct generation *generation; /* NULL: the scope has a name */
 	uint32_t id;
-	enum state state;
-	bool waits; /* the parent knows that somebody waits here */
-	bool busy;  /* must not be forgotten now */
+	enum hvd_cache state; /* not HVD_CACHE_NO_ROOM */
+	bool waits;           /* the parent knows that somebody waits here */
+	bool busy;            /* must not be forgotten now */
 	size_t scope_len, key_len;
 	char names[];
 };
@@ -77,10 +70,10 @@ static void check_key(const struct hvd_upstream_key *k)
 	bool value = sc && hvd_rv_scope_get(sc, key_name(k)), may_wait = !value && (k->waits || !k->generation);
 
 	assert(k->up->keys.n == k->up->watches.n);                        /* I1 */
-	assert(!value || k->state == HERE);                               /* I2 */
-	assert(!k->first || k->state == UNKNOWN);                         /* I3 */
+	assert(!value || k->state == HVD_CACHE_HIT);                      /* I2 */
+	assert(!k->first || k->state == HVD_CACHE_PENDING);               /* I3 */
 	assert(may_wait || !sc || !hvd_rv_scope_waited(sc, key_name(k))); /* I4, I5 */
-	assert(k->state != UNKNOWN || k->up->owed > 0);                   /* I6 */
+	assert(k->state != HVD_CACHE_PENDING || k->up->owed > 0);         /* I6 */
 	(void)may_wait;
 }
 
@@ -103,9 +96,9 @@ static void send_about(struct hvd_upstream *up, enum hvd_relay_type type, uint32
 	hvd_upstream_send(up, &msg);
 }
 
-static void set_state(struct hvd_upstream_key *k, enum state state)
+static void set_state(struct hvd_upstream_key *k, enum hvd_cache state)
 {
-	hvd_upstream_owes(k->up, (state == UNKNOWN) - (k->state == UNKNOWN));
+	hvd_upstream_owes(k->up, (state == HVD_CACHE_PENDING) - (k->state == HVD_CACHE_PENDING));
 	k->state = state;
 }
 
@@ -201,7 +194,7 @@ static void forget(struct hvd_upstream_key *k)
 {
 	struct hvd_upstream *up = k->up;
 
-	set_state(k, HERE);
+	set_state(k, HVD_CACHE_HIT);
 	send_about(up, HVD_RELAY_UNWATCH, k->id);
 	remove_value(k);
 	unlink_key(k);
@@ -279,7 +272,7 @@ static struct hvd_upstream_key *new_key(struct hvd_upstream *up, const struct hv
 	hvd_hash_table_add(&up->keys, &k->node, hash);
 	hvd_hash_table_add(&up->watches, &k->by_id, hvd_hash(up->seed, &k->id, sizeof(k->id)));
 	link_newest(k);
-	k->state = UNKNOWN;
+	k->state = HVD_CACHE_PENDING;
 	hvd_upstream_owes(up, 1);
 	return k;
 }
@@ -289,12 +282,12 @@ static struct hvd_upstream_key *new_key(struct hvd_upstream *up, const struct hv
 /* Is it known that there is something, so that nobody has to wait? */
 static bool is_there(const struct hvd_upstream_key *k)
 {
-	const struct hvd_rv_scope *sc = k->state == HERE ? local_scope(k) : NULL;
+	const struct hvd_rv_scope *sc = k->state == HVD_CACHE_HIT ? local_scope(k) : NULL;
 
-	return k->state == ABOVE || (sc && hvd_rv_scope_has(sc, key_name(k)));
+	return k->state == HVD_CACHE_REMOTE || (sc && hvd_rv_scope_has(sc, key_name(k)));
 }
 
-enum hvd_known hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key,
+enum hvd_cache hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key,
 				 bool waits, struct hvd_store_lookup *w)
 {
 	uint64_t hash = hash_of(up, scope, key);
@@ -304,23 +297,15 @@ enum hvd_known hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store
 	if (is_new)
 		k = new_key(up, scope, key, hash);
 	if (!k)
-		return HVD_KNOWN_NO_ROOM;
+		return HVD_CACHE_NO_ROOM;
 	touch(k);
 	if (is_new || (waits && !k->waits && !is_there(k))) {
 		k->waits = k->waits || waits;
 		send_watch(k);
 		check_key(k);
 	}
-	switch (k->state) {
-	case HERE:
-		return HVD_KNOWN_HERE;
-	case ABOVE:
-		return HVD_KNOWN_ABOVE;
-	case ABOVE_ABSENT:
-		return HVD_KNOWN_ABOVE_ABSENT;
-	case UNKNOWN:
-		break;
-	}
+	if (k->state != HVD_CACHE_PENDING)
+		return k->state;
 	if (w) {
 		w->key = k;
 		w->next = NULL;
@@ -331,7 +316,7 @@ enum hvd_known hvd_upstream_know(struct hvd_upstream *up, const struct hvd_store
 			k->first = w;
 		k->last = w;
 	}
-	return HVD_KNOWN_LATER;
+	return HVD_CACHE_PENDING;
 }
 
 void hvd_store_lookup_end(struct hvd_store_lookup *w)
@@ -352,7 +337,7 @@ void hvd_store_lookup_end(struct hvd_store_lookup *w)
 	w->prev = w->next = NULL;
 }
 
-static void known(struct hvd_upstream_key *k, enum state state)
+static void known(struct hvd_upstream_key *k, enum hvd_cache state)
 {
 	set_state(k, state);
 	while (k->first) {
@@ -399,15 +384,15 @@ void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_
 		/* For the key's entry, where there is none yet. */
 		hvd_upstream_make_room(up, 1024 + size_of(k));
 		/* Before relays below are told of the value: they ask what is known. */
-		set_state(k, HERE);
+		set_state(k, HVD_CACHE_HIT);
 		why = k->generation ? hvd_rv_scope_put(k->generation->scope, key_name(k), v)
 				    : hvd_rv_store_put(up->rv->store, scope_name(k), key_name(k), v);
 	}
 	if (why == HVD_RV_STORED) {
-		known(k, HERE);
+		known(k, HVD_CACHE_HIT);
 	} else { /* it is read by calls */
 		remove_value(k);
-		known(k, ABOVE);
+		known(k, HVD_CACHE_REMOTE);
 		tell(k);
 		wake_all(k);
 	}
@@ -423,7 +408,7 @@ void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch)
 		return;
 	k->busy = true;
 	remove_value(k);
-	known(k, HERE);
+	known(k, HVD_CACHE_HIT);
 	tell(k);
 	check_key(k);
 	k->busy = false;
@@ -437,7 +422,7 @@ void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present)
 		return;
 	k->busy = true;
 	remove_value(k);
-	known(k, present ? ABOVE : ABOVE_ABSENT);
+	known(k, present ? HVD_CACHE_REMOTE : HVD_CACHE_REMOTE_EMPTY);
 	tell(k);
 	check_key(k);
 	k->busy = false;
@@ -489,7 +474,7 @@ void hvd_upstream_keys_unknown(struct hvd_upstream *up)
 			forget(k);
 			continue;
 		}
-		set_state(k, UNKNOWN);
+		set_state(k, HVD_CACHE_PENDING);
 		check_key(k);
 	}
 }
