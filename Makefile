@@ -56,7 +56,7 @@ fuzz_src       := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 bench_src      := $(sort $(wildcard tests/bench/*.c))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
-programs := $(B)/bin/hvdrun $(B)/bin/hvd-rendezvous $(B)/libexec/hvd/hvd-driver $(B)/libexec/hvd/hvd-task
+programs := $(B)/bin/hvdrun $(B)/bin/hvd-rendezvous $(B)/libexec/hvd/hvd-driver $(B)/libexec/hvd/hvd-agent
 ifeq ($(GLOO),yes)
 programs += $(B)/bin/hvd-selftest
 endif
@@ -67,7 +67,7 @@ unit_bin  := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(unit_src))
 bench_bin := $(patsubst tests/bench/%.c,$(B)/tests/bench/%,$(bench_src))
 
 .PHONY: all
-all: $(programs)
+all: $(programs) $(B)/libexec/hvd/hvd-task
 
 ##@ help
 .PHONY: help
@@ -109,7 +109,7 @@ $(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a 
 $(B)/bin/hvd-rendezvous: $(call obj,$(rendezvous_src)) $(B)/libhvd.a
 # It loads hwloc and zstd itself, late, where they are the releases that task/main_libraries.c knows.
 late := $(shell $(PKG_CONFIG) --exists 'hwloc >= 2' 'hwloc < 3' 'libzstd < 2' 2>/dev/null && echo $(B)/obj/task/main_libraries.o)
-$(B)/libexec/hvd/hvd-task: $(B)/obj/task/main_task.o $(late) $(B)/libtask.a $(B)/libhvd.a
+$(B)/libexec/hvd/hvd-agent: $(B)/obj/task/main_agent.o $(late) $(B)/libtask.a $(B)/libhvd.a
 # Two rules: one with two patterns would be taken to make both files at once.
 define link_program
 @mkdir -p $(@D)
@@ -119,6 +119,10 @@ $(B)/bin/%:
 	$(link_program)
 $(B)/libexec/hvd/%:
 	$(link_program)
+
+# Its name in older releases, which users may have in scripts.
+$(B)/libexec/hvd/hvd-task: $(B)/libexec/hvd/hvd-agent
+	@ln -sf hvd-agent $@
 
 selftest_src := $(sort $(wildcard task/selftest/*.cc))
 $(B)/bin/hvd-selftest: $(patsubst %.cc,$(B)/obj/%.o,$(selftest_src))

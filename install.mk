@@ -43,6 +43,7 @@ install: all  ## install below PREFIX (/usr/local); DESTDIR goes in front; see i
 		'$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(DATADIR)/bash-completion/completions' '$(DESTDIR)$(DATADIR)/modulefiles/hvd'
 	$(INSTALL) -m 755 $(filter $(B)/bin/%,$(programs)) '$(DESTDIR)$(BINDIR)'
 	$(INSTALL) -m 755 $(filter $(B)/libexec/%,$(programs)) '$(DESTDIR)$(LIBEXECDIR)'
+	ln -sf hvd-agent '$(DESTDIR)$(LIBEXECDIR)/hvd-task'
 ifneq ($(filter $(B)/lib/hvd.so,$(programs)),)
 	$(INSTALL) -d '$(DESTDIR)$(PLUGINDIR)'
 	$(INSTALL) -m 755 $(B)/lib/hvd.so '$(DESTDIR)$(PLUGINDIR)'

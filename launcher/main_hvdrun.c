@@ -269,7 +269,7 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 
 static int launch_job(const struct hvd_launch_spec *spec, bool json, const struct hvd_log *log)
 {
-	char *task = find_program("../libexec/hvd/hvd-task", HVD_LIBEXECDIR "/hvd-task");
+	char *task = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
 	char *selftest = find_program("hvd-selftest", "hvd-selftest");
 	struct hvd_launch launch = {.spec = spec,
 				    .envp = environ,
@@ -311,7 +311,7 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 
 static int show_stacks(const struct hvd_options *o, const struct hvd_log *log)
 {
-	hvd_cleanup_free char *task = find_program("../libexec/hvd/hvd-task", HVD_LIBEXECDIR "/hvd-task");
+	hvd_cleanup_free char *task = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
 	struct hvd_err err = {0};
 
 	if (hvd_stacks_command(o->stacks, o->json, task, log, &err) == 0)

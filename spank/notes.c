@@ -3,8 +3,8 @@
  * notes.c - tells the node agent that stays beside a host's tasks (step_note.h) who they are and how they end.
  *
  * slurmstepd makes the sockets before it forks the tasks, which inherit them; the first task gives the agent's ends to
- * its hvd-task. Each task sends its note when it has its plan, and closes all ends. slurmstepd keeps one end, and sends
- * a note when it has reaped a task. It waits then, for a moment, until the agent has passed on what the task has
+ * its hvd-agent. Each task sends its note when it has its plan, and closes all ends. slurmstepd keeps one end, and
+ * sends a note when it has reaped a task. It waits then, for a moment, until the agent has passed on what the task has
  * written: after the last task slurmstepd kills all other processes of the step, the agent among them. The agent is the
  * user's, so slurmstepd takes nothing from it but that it has answered.
  */

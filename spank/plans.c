@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plans.c - how the tasks of a host share one hvd-task.
+ * plans.c - how the tasks of a host share one hvd-agent plan.
  *
- * If each task ran hvd-task, with a connection and a proof of identity of its own, a launch of many ranks would spend
+ * If each task ran it, with a connection and a proof of identity of its own, a launch of many ranks would spend
  * its time with that. So the first task of a host gets the plans of all, and the others read them from a piece of
  * memory (memfd). slurmstepd makes it before it forks the tasks: they inherit it, and no other process can open it.
  *

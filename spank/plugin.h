@@ -9,7 +9,7 @@
  *   srun.c        starts and ends hvd-driver                            srun
  *   key.c         brings the launch's key to the tasks without munge    srun, slurmstepd, tasks
  *   step.c        tells steps of srun --hvd from others                 slurmstepd, tasks
- *   plans.c       shares one hvd-task among the tasks of a host         slurmstepd, tasks
+ *   plans.c       shares one hvd-agent plan among the tasks of a host    slurmstepd, tasks
  *   notes.c       tells the node agent that stays of the tasks          slurmstepd, tasks
  *   container.c   tasks that another plugin puts into a container       slurmstepd, tasks
  *   task.c        gets the plan and sets it in the environment          tasks
@@ -96,11 +96,11 @@ struct hvd_plugin {
 		struct hvd_strv plan;    /* NAME=VALUE, as they were set in this task */
 		int verbose;             /* of the launch */
 		/* In a task that waits for its plan: */
-		volatile sig_atomic_t shim; /* hvd-task's process; 0 = none runs */
+		volatile sig_atomic_t shim; /* the process of hvd-agent plan; 0 = none runs */
 		volatile sig_atomic_t told; /* SIGTERM has come */
 	} task;                             /* slurmstepd and its tasks only */
 	struct {
-		int memory, ready, tell; /* descriptors; 0 = this host's tasks do not share an hvd-task */
+		int memory, ready, tell; /* descriptors; 0 = this host's tasks do not share an hvd-agent plan */
 	} plans;                         /* slurmstepd and its tasks only; see plans.c */
 	struct {
 		int ours, agents, spare, watchdogs; /* descriptors; 0 = there are none */
@@ -149,7 +149,7 @@ int hvd_launch_key_send(spank_t sp, struct hvd_err *err);
 /* In slurmstepd, when options are registered: have Slurm store the key of the launch message in hvd_plugin.launch_key.
  */
 int hvd_launch_key_expect(spank_t sp);
-/* In a task: a descriptor as above, for hvd-task. -1 with err set if no key came. */
+/* In a task: a descriptor as above, for hvd-agent plan. -1 with err set if no key came. */
 int hvd_launch_key_take(const struct hvd_plugin *pl, struct hvd_err *err);
 
 /* step.c */
@@ -181,7 +181,7 @@ size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **pla
 
 /* In slurmstepd, before it forks the tasks: make what they share with the node agent that stays. */
 void hvd_notes_prepare(struct hvd_plugin *pl, spank_t sp);
-/* In the first task: have hvd-task get the agent's ends. False: there are none. */
+/* In the first task: have hvd-agent plan get the agent's ends. False: there are none. */
 bool hvd_notes_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *spawn);
 /* In slurmstepd, after it has forked the tasks: keep only what it needs. */
 void hvd_notes_forked(struct hvd_plugin *pl);
@@ -212,7 +212,7 @@ void hvd_container_repeat_plan(struct hvd_plugin *pl, spank_t sp);
  * task could only hang, so this function ends the task then. */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp);
 
-/* prolog.c: in a task, after the plan was set: have hvd-task run the site's TaskProlog, if there is one. */
+/* prolog.c: in a task, after the plan was set: have hvd-agent run the site's TaskProlog, if there is one. */
 void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp);
 
 extern struct hvd_plugin hvd_plugin;

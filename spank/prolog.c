@@ -2,10 +2,10 @@
 /*
  * prolog.c - the site's TaskProlog, which Slurm runs in each task after the plugins' task_init.
  *
- * What the TaskProlog exports would replace variables of the plan. So hvd-task runs the site's program, and prints the
- * plan's variables after it (task/prolog.h). To that end the task's own copy of Slurm's configuration names hvd-task as
- * the TaskProlog, just before Slurm looks there. In a container of another plugin hvd-task may not be found; there the
- * site's program stays.
+ * What the TaskProlog exports would replace variables of the plan. So hvd-agent runs the site's program, and prints the
+ * plan's variables after it (task/prolog.h). To that end the task's own copy of Slurm's configuration names hvd-agent
+ * as the TaskProlog, just before Slurm looks there. In a container of another plugin hvd-agent may not be found; there
+ * the site's program stays.
  */
 #include "plugin.h"
 
@@ -44,5 +44,5 @@ void hvd_prolog_wrap(const struct hvd_plugin *pl, spank_t sp)
 	/* The string is never freed: this process soon becomes the user's command. */
 	if (spank_setenv(sp, HVD_PROLOG_ENV, slurm_conf.task_prolog, 1) == ESPANK_SUCCESS &&
 	    spank_setenv(sp, HVD_PROLOG_NAMES_ENV, text, 1) == ESPANK_SUCCESS)
-		slurm_conf.task_prolog = hvd_xasprintf("%s/hvd-task", pl->site.libexecdir);
+		slurm_conf.task_prolog = hvd_xasprintf("%s/hvd-agent", pl->site.libexecdir);
 }

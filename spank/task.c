@@ -2,8 +2,9 @@
 /*
  * task.c - the plugin inside a task, just before the task becomes the user's command.
  *
- * The task runs as the user by now, and Slurm tracks it, so scancel and signals reach it while it waits here. hvd-task,
- * which starts the host's node agent, prints the plan as NAME=VALUE, which this file sets in the task's environment.
+ * The task runs as the user by now, and Slurm tracks it, so scancel and signals reach it while it waits here.
+ * hvd-agent, which starts the host's node agent, prints the plan as NAME=VALUE, which this file sets in the task's
+ * environment.
  */
 #include "plugin.h"
 
@@ -25,12 +26,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The size limit of what hvd-task prints: a dozen variables, and the tunables of a configuration file, for each task of
- * the host. */
+/* The size limit of what hvd-agent prints: a dozen variables, and the tunables of a configuration file, for each task
+ * of the host. */
 #define PLAN_MAX (64 * 1024 * 1024)
-/* How much longer than the start timeout to wait for hvd-task, which keeps that timeout itself unless it hangs. */
+/* How much longer than the start timeout to wait for hvd-agent, which keeps that timeout itself unless it hangs. */
 #define EXTRA_SECONDS 10.0
-/* When Slurm kills the step, it kills this task within so long of hvd-task; then there is nothing to report. */
+/* When Slurm kills the step, it kills this task within so long of hvd-agent; then there is nothing to report. */
 #define KILLED_TOO_MS 200
 
 static bool begins(const char *entry, const char *name)
@@ -38,7 +39,7 @@ static bool begins(const char *entry, const char *name)
 	return strncmp(entry, name, strlen(name)) == 0;
 }
 
-/* hvd-task gets only the variables of Slurm, MPI, NCCL and Gloo, and those on which the plan depends: the user's
+/* hvd-agent gets only the variables of Slurm, MPI, NCCL and Gloo, and those on which the plan depends: the user's
  * environment may hold anything (LD_PRELOAD, 100 KB of modules). In a container, those that are not Slurm's or MPI's
  * may be the image's, which knows neither this job's networks nor its ranks.
  */
@@ -126,7 +127,9 @@ static int apply_plan(spank_t sp, char *plan, struct hvd_strv *applied, pid_t *a
 	return 0;
 }
 
-/* End the task, and with it the tasks of this host that wait for its plans. `shim` is hvd-task; 0 = it does not run. */
+/* End the task, and with it the tasks of this host that wait for its plans. `shim` is hvd-agent plan; 0 = it does not
+ * run.
+ */
 static void give_up(struct hvd_plugin *pl, pid_t shim, const struct hvd_err *err)
 {
 	fprintf(stderr, "hvd: error: %s: %s\n", own_name((char[HOST_NAME_MAX + 1]){0}), err->msg);
@@ -145,7 +148,7 @@ static int refused_status(const char *text)
 	return status > 0 && status < 256 ? status : 1;
 }
 
-/* If the launch has a key of its own, give it to hvd-task behind a descriptor. */
+/* If the launch has a key of its own, give it to hvd-agent behind a descriptor. */
 static void hand_over_key(struct hvd_plugin *pl, const struct hvd_boot *boot, struct hvd_spawn *spawn)
 {
 	struct hvd_err err = {0};
@@ -167,7 +170,8 @@ static void give_up_because(struct hvd_plugin *pl, pid_t shim, const char *why)
 	give_up(pl, shim, &err);
 }
 
-/* End the task as hvd-task has ended, which has said why. It does not know that the task may have its own network. */
+/* End the task as hvd-agent plan has ended, which has said why. It does not know that the task may have its own
+ * network. */
 static void give_up_with(struct hvd_plugin *pl, int status)
 {
 	struct hvd_netns now;
@@ -178,7 +182,7 @@ static void give_up_with(struct hvd_plugin *pl, int status)
 
 		poll(NULL, 0, KILLED_TOO_MS);
 		if (!pl->task.told && WTERMSIG(status) != SIGTERM)
-			fprintf(stderr, "hvd: error: %s: hvd-task, which was to get the launch plan, was %s\n",
+			fprintf(stderr, "hvd: error: %s: hvd-agent, which was to get the launch plan, was %s\n",
 				own_name((char[HOST_NAME_MAX + 1]){0}), hvd_status_text(status, text, sizeof(text)));
 		hvd_plans_tell(pl, 1, NULL, 0);
 		_exit(1);
@@ -193,12 +197,12 @@ static void give_up_with(struct hvd_plugin *pl, int status)
 static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, int out, struct hvd_err *err)
 {
 	char path[PATH_MAX + 16];
-	char *argv[] = {path, (char *)"--plan", NULL, NULL};
+	char *argv[] = {path, (char *)"plan", NULL, NULL};
 	struct hvd_spawn spawn = {.path = path, .argv = argv, .parent_death_signal = SIGKILL};
 	struct hvd_strv env = {0};
 	pid_t pid;
 
-	snprintf(path, sizeof(path), "%s/hvd-task", pl->site.libexecdir);
+	snprintf(path, sizeof(path), "%s/hvd-agent", pl->site.libexecdir);
 	shim_env(sp, hvd_container_host_root(pl) > 0, &env);
 	spawn.envp = env.v;
 	spawn.root_fd = hvd_container_host_root(pl);
@@ -221,7 +225,7 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	return pid;
 }
 
-/* Have hvd-task get the plans of all tasks of the host. Returns their length. */
+/* Have hvd-agent plan get the plans of all tasks of the host. Returns their length. */
 static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t sp, char **plans)
 {
 	struct hvd_err err = {0};
@@ -238,12 +242,12 @@ static size_t fetch_plans(struct hvd_plugin *pl, const struct hvd_boot *boot, sp
 	pl->task.shim = pid;
 	if (pl->task.told)
 		kill(pid, SIGTERM);
-	*plans = hvd_capture_fd(out[0], "hvd-task", PLAN_MAX, hvd_deadline_in(boot->timeout + EXTRA_SECONDS), &len,
+	*plans = hvd_capture_fd(out[0], "hvd-agent", PLAN_MAX, hvd_deadline_in(boot->timeout + EXTRA_SECONDS), &len,
 				&err);
 	pl->task.shim = 0;
 	close(out[0]);
 	if (!*plans || hvd_wait(pid, hvd_deadline_in(EXTRA_SECONDS), &status, NULL) != 0)
-		give_up_because(pl, pid, "hvd-task did not finish in time");
+		give_up_because(pl, pid, "hvd-agent did not finish in time");
 	if (hvd_status_exit(status) != 0)
 		give_up_with(pl, status);
 	return len;
@@ -272,12 +276,12 @@ static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t
 	if (first)
 		hvd_plans_tell(pl, 0, plans, len);
 	if (hvd_plans_nth(plans, len, 0, &own) == 0 || apply_plan(sp, plans, plan, &pl->notes.agent) != 0)
-		give_up_because(pl, 0, "hvd-task's plan is damaged");
+		give_up_because(pl, 0, "hvd-agent's plan is damaged");
 	free(plans);
 }
 
-/* hvd-task may have had the signal as well: what Slurm signals depends on its ProctrackType. With proctrack/cgroup it
- * is the task alone. */
+/* hvd-agent plan may have had the signal as well: what Slurm signals depends on its ProctrackType. With
+ * proctrack/cgroup it is the task alone. */
 static void on_term(int sig)
 {
 	hvd_plugin.task.told = 1;
@@ -285,8 +289,8 @@ static void on_term(int sig)
 		kill(hvd_plugin.task.shim, sig);
 }
 
-/* Until the task has its plan SIGTERM ends hvd-task, after which give_up_with() ends this task and those that wait for
- * its plans. srun sends it to all tasks of a failed launch as soon as the first one has ended. */
+/* Until the task has its plan SIGTERM ends hvd-agent plan, after which give_up_with() ends this task and those that
+ * wait for its plans. srun sends it to all tasks of a failed launch as soon as the first one has ended. */
 void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 {
 	struct sigaction pass_on = {.sa_handler = on_term}, before;

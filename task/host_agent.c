@@ -277,6 +277,7 @@ struct start {
 	struct hvd_session *session;
 	int spare;
 	char parent[HVD_COMMAND_PARENT];
+	char purpose[300];
 };
 
 static void run(struct hvd_resident *self, void *arg)
@@ -315,6 +316,12 @@ static void on_lost(pid_t pid, int status, int spare, struct hvd_step_tasks *tas
 		hvd_observed_ranks_pass_on(spare, tasks);
 }
 
+/* For ps(1). */
+static const char *const launchers[] = {[HVD_HOST_AGENT_PLUGIN] = "srun --hvd",
+					[HVD_HOST_AGENT_SRUN] = "hvdrun, srun",
+					[HVD_HOST_AGENT_MPI] = "hvdrun, mpirun",
+					[HVD_HOST_AGENT_JSRUN] = "hvdrun, jsrun"};
+
 pid_t hvd_host_agent_start(const struct hvd_host_agent_opts *opts, struct hvd_err *err)
 {
 	struct hvd_session session = {0};
@@ -323,6 +330,7 @@ pid_t hvd_host_agent_start(const struct hvd_host_agent_opts *opts, struct hvd_er
 	int pair[2] = {0, 0}, keep[] = {opts->socket, plugin && opts->notes ? HVD_STEP_NOTES_FD : 0,
 					plugin && opts->notes ? HVD_STEP_SEEN_FD : 0, 0};
 	struct hvd_resident_opts resident = {.name = "hvd-agent",
+					     .purpose = start.purpose,
 					     .keep = keep,
 					     .n_keep = sizeof(keep) / sizeof(keep[0]),
 					     .spare = plugin && opts->notes ? HVD_STEP_SPARE_FD : 0,
@@ -333,6 +341,7 @@ pid_t hvd_host_agent_start(const struct hvd_host_agent_opts *opts, struct hvd_er
 	pid_t pid = -1;
 
 	hvd_raise_nofile();
+	snprintf(start.purpose, sizeof(start.purpose), "agent of %s (%s)", opts->info->name, launchers[opts->kind]);
 	hvd_command_parent(start.parent);
 	if (plugin || opts->kind == HVD_HOST_AGENT_SRUN)
 		hvd_step_tasks_init(&resident.tasks, opts->task);

@@ -83,7 +83,7 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 
 	if (!j->run)
 		return;
-	hvd_strv_add(&j->joined->args, "hvd-task");
+	hvd_strv_add(&j->joined->args, "hvd-agent");
 	if (hvd_join_args_read(data, len, &j->joined->args, &why) != 0) {
 		fail(j, &why);
 		return;
@@ -197,7 +197,7 @@ static int read_opts(struct joiner *j, const struct hvd_join_opts *opts, struct 
 	long slots = 1, index = -1, timeout = REACH_SECONDS;
 
 	if (!opts->key_file) {
-		hvd_err_set(err, HVD_E_USAGE, "hvd-task --join needs the key that hvdrun has");
+		hvd_err_set(err, HVD_E_USAGE, "hvd-agent connect needs the key that hvdrun has");
 		return hvd_err_hint(err, "--key-file=FILE names it; --key-file=- reads it from stdin");
 	}
 	if (hvd_join_address_parse(opts->address, &j->joined->boot, err) != 0 ||

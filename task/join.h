@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join.h - hvd-task as an agent that comes to a launch by itself (hvdrun --launcher=join).
+ * join.h - hvd-agent as an agent that comes to a launch by itself (hvdrun --launcher=join).
  *
  * The agent offers its host, and waits. When the launch needs the host, the agent becomes the host's node agent
  * (supervisor.h), in its own directory and environment. It serves one launch once. When the launcher's connection ends,
@@ -33,7 +33,7 @@ struct hvd_joined {
 	struct hvd_conn *conn;   /* to the launcher, whose driver waits for the node agent's registration */
 	struct hvd_session session;
 	struct hvd_boot boot;
-	struct hvd_strv args; /* the command line of hvd-task as the node agent */
+	struct hvd_strv args; /* the command line of hvd-agent host */
 	int parent;           /* ends when what has started the agent does; -1: that does not matter */
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main_libraries.c - the libraries that hvd-task loads when it first calls them.
+ * main_libraries.c - the libraries that hvd-agent loads when it first calls them.
  *
- * hvdrun starts hvd-task for each rank, and two fifths of such a process's time were the dynamic linker's. hwloc, with
+ * hvdrun starts hvd-agent for each rank, and two fifths of such a process's time were the dynamic linker's. hwloc, with
  * its own libraries libudev and libm, is needed where ranks are bound, and zstd by a relay of the rendezvous. So
- * hvd-task is linked with this file in their place. hvdrun and hvd-driver are linked with the libraries themselves, and
- * packages have all programs, or none: a library that is missing is noticed there.
+ * hvd-agent is linked with this file in their place. hvdrun and hvd-driver are linked with the libraries themselves,
+ * and packages have all programs, or none: a library that is missing is noticed there.
  */
 #include <dlfcn.h>
 #include <hwloc.h>
@@ -25,7 +25,7 @@ static void look_up(const char *library, const char *name, void *function)
 	void *opened = dlopen(library, RTLD_NOW | RTLD_LOCAL), *at = opened ? dlsym(opened, name) : NULL;
 
 	if (!at) {
-		fprintf(stderr, "hvd-task: error: %s cannot be loaded: %s\n", library, dlerror());
+		fprintf(stderr, "hvd-agent: error: %s cannot be loaded: %s\n", library, dlerror());
 		exit(1);
 	}
 	memcpy(function, &at, sizeof(at));

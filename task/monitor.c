@@ -5,7 +5,9 @@
 #include "lib/base/strv.h"
 #include "lib/process/spawn.h"
 #include "output.h"
+#include "process_name.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -36,6 +38,7 @@ int hvd_monitor_run(char *const *argv, enum hvd_monitor_of of, const struct hvd_
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
+	hvd_strv_add(&args, program_invocation_name);
 	hvd_strv_add(&args, argv[0]);
 	hvd_strv_add(&args, "--behind");
 	hvd_strv_add_all(&args, argv + 1);
@@ -48,6 +51,7 @@ int hvd_monitor_run(char *const *argv, enum hvd_monitor_of of, const struct hvd_
 		hvd_log_err(log, &err);
 		return 127;
 	}
+	hvd_process_describe("hvd-monitor", "passes signals on to %d", (int)pid);
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		sig = sigwaitinfo(&all, &info);
 		if (of != HVD_MONITOR_JOIN && sig == spawn.parent_death_signal) {

@@ -21,7 +21,8 @@ enum hvd_monitor_of {
 	HVD_MONITOR_JOIN, /* outlives its parent, and at its end kills what a killed agent has left */
 };
 
-/* Run this program again with the same arguments behind --behind, and wait for its end. Returns the exit status. */
+/* Run this program again with the same arguments, where --behind follows the subcommand's word, which is argv[0]; and
+ * wait for its end. Returns the exit status. */
 int hvd_monitor_run(char *const *argv, enum hvd_monitor_of of, const struct hvd_log *log);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prolog.h - hvd-task in place of the site's TaskProlog, for tasks of srun --hvd (spank/prolog.c tells why).
+ * prolog.h - hvd-agent in place of the site's TaskProlog, for tasks of srun --hvd (spank/prolog.c tells why).
  *
  * Slurm runs it after the plugin has set the plan's variables in the task, and sets what it prints as
  * "export NAME=value" in the task too.

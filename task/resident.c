@@ -2,16 +2,17 @@
 /*
  * The processes, and who waits for whom:
  *
- *   hvd-task ── leader ── watchdog ── resident
+ *   hvd-agent shim, or plan ── leader ── watchdog ── resident
  *
- * The leader begins the session, and ends at once; hvd-task reaps it. So init, or slurmstepd where it is a subreaper,
- * is the watchdog's parent. None of them calls exec: the resident shares its code and the tables of its libraries with
- * the watchdog, and begins within a millisecond.
+ * The leader begins the session, and ends at once; the first process reaps it. So init, or slurmstepd where it is a
+ * subreaper, is the watchdog's parent. None of them calls exec: the resident shares its code and the tables of its
+ * libraries with the watchdog, and begins within a millisecond.
  */
 #include "resident.h"
 
 #include "lib/base/xalloc.h"
 #include "lib/process/keep_fds.h"
+#include "process_name.h"
 #include "stopped_child.h"
 
 #include <errno.h>
@@ -25,9 +26,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How many bytes of its arguments are overwritten at most. */
-#define MOST_ARGUMENTS 65536
-
 /* ---- becoming a process that stays ---- */
 
 /* SIGTSTP, SIGTTIN and SIGTTOU come to processes of a terminal's session only. */
@@ -38,25 +36,6 @@ static void ignore_signals(void)
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
 		signal(ignored[i], SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
-}
-
-/* What ps(1) shows: the name, and this in place of the arguments of the process that was forked. They are in one piece
- * of memory, and nobody here uses them any longer. */
-static void rename_to(const char *name)
-{
-	char piece[1024];
-	FILE *f = fopen("/proc/self/cmdline", "re");
-	size_t n = 0, more;
-
-	while (f && n < MOST_ARGUMENTS && (more = fread(piece, 1, sizeof(piece), f)) > 0)
-		n += more;
-	if (f)
-		fclose(f);
-	prctl(PR_SET_NAME, name);
-	if (n <= strlen(name))
-		return;
-	memset(program_invocation_name, 0, n);
-	memcpy(program_invocation_name, name, strlen(name));
 }
 
 /* ---- the resident ---- */
@@ -150,7 +129,7 @@ static void reside(struct hvd_resident *self, const struct hvd_resident_opts *op
 {
 	pid_t pid = getpid();
 
-	rename_to(opts->name);
+	hvd_process_describe(opts->name, "%s", opts->purpose);
 	if (write(tell, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
 		_exit(1);
 	close(tell);
@@ -193,7 +172,7 @@ static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t resident)
 
 static void stand_by(const struct hvd_resident_opts *opts, struct hvd_step_tasks *tasks, pid_t resident)
 {
-	rename_to("hvd-watchdog");
+	hvd_process_describe("hvd-watchdog", "guards %s %d", opts->name, (int)resident);
 	hvd_keep_fds(NULL, 0, opts->spare, 0);
 	if (hvd_step_tasks_open(tasks, NULL) == 0 && !wait_for_end(tasks, resident)) {
 		int status = 0;

@@ -2,12 +2,12 @@
 /*
  * resident.h - a process of this program that stays on a host as long as the ranks that others start there.
  *
- * It is forked by hvd-task in a task of Slurm, or of an MPI, where the user's program, or the rank shim in front of it,
- * goes on in the task's place, so the task cannot do the work itself. It is in the step's control group: scancel, time
- * limits and accounting reach it. It is no child of the task, and of no process that the task waits for; it has a
- * session of its own, and after the start none of the task's descriptors, so that the reader of the task's output sees
- * its end. It ignores the signals that Slurm or the user sends to all processes of the step, because the ranks may need
- * it while they act on them.
+ * It is forked by hvd-agent shim or plan in a task of Slurm, or of an MPI, where the user's program, or the rank shim
+ * in front of it, goes on in the task's place, so the task cannot do the work itself. It is in the step's control
+ * group: scancel, time limits and accounting reach it. It is no child of the task, and of no process that the task
+ * waits for; it has a session of its own, and after the start none of the task's descriptors, so that the reader of the
+ * task's output sees its end. It ignores the signals that Slurm or the user sends to all processes of the step, because
+ * the ranks may need it while they act on them.
  *
  * There are two processes. The watchdog only waits, for the end of the tasks (step_tasks.h) or of the resident, and
  * kills the resident when the tasks have ended and it has not, HVD_RESIDENT_LAST_MS later: a resident that hangs, or
@@ -41,7 +41,7 @@ struct hvd_resident {
 };
 
 struct hvd_resident_opts {
-	const char *name;            /* that ps(1) shows, of 15 bytes at most; the watchdog's is hvd-watchdog */
+	const char *name, *purpose;  /* that ps(1) shows (process_name.h); the watchdog's name is hvd-watchdog */
 	struct hvd_step_tasks tasks; /* not open; for which it stays */
 	const int *keep;             /* the resident's descriptors, besides 0, 1 and 2, which are /dev/null */
 	size_t n_keep;

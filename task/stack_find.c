@@ -74,7 +74,7 @@ static void program_of(pid_t pid, char name[64])
 /* Programs of the launch and of Slurm have a task's variables, too, and are no rank. */
 static bool is_ours(pid_t pid)
 {
-	static const char *const names[] = {"hvd-task", "hvd-driver", "hvdrun", "srun", "slurmstepd", ""};
+	static const char *const names[] = {"hvd-agent", "hvd-driver", "hvdrun", "srun", "slurmstepd", ""};
 	char name[64];
 
 	program_of(pid, name);

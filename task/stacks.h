@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stacks.h - where this host's ranks are: hvd-task --stacks=WHICH.
+ * stacks.h - where this host's ranks are: hvd-agent inspect WHICH.
  *
  * A program of its own, so that whoever asks goes on meanwhile, and can end it. It looks at several ranks at a time,
  * and tells what it knows when its time is over. It prints one object, in the form of

@@ -89,8 +89,9 @@ static pid_t start(const struct hvd_watched_rank *ranks, size_t n, double second
 
 	for (size_t i = 0; i < n && i < MAX_RANKS; i++)
 		hvd_xappendf(&which, "%s%u:%d", i ? "," : "", (unsigned)ranks[i].rank, (int)ranks[i].pid);
-	hvd_strv_add(&argv, "hvd-task");
-	hvd_strv_addf(&argv, "--stacks=%s@%.3f", which ? which : "", seconds);
+	hvd_strv_add(&argv, "hvd-agent");
+	hvd_strv_add(&argv, "inspect");
+	hvd_strv_addf(&argv, "%s@%.3f", which ? which : "", seconds);
 	sp.argv = argv.v;
 	sp.parent_death_signal = SIGKILL;
 	hvd_spawn_fd(&sp, -1, STDIN_FILENO);

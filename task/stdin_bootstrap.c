@@ -66,7 +66,7 @@ static int enter(const struct hvd_preamble *p, struct hvd_boot *boot, struct hvd
  * what is for another rank. */
 static int read_away(struct hvd_err *err)
 {
-	char *argv[] = {(char *)"hvd-task", (char *)"--drain", NULL};
+	char *argv[] = {(char *)"hvd-agent", (char *)"drain", NULL};
 	struct hvd_spawn spawn = {.path = "/proc/self/exe", .argv = argv, .parent_death_signal = SIGKILL};
 
 	hvd_spawn_fd(&spawn, -1, STDOUT_FILENO);

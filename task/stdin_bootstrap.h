@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stdin_bootstrap.h - what the launcher sends hvd-task on stdin (hvd-task --stdin): environment, directory, key and the
- * driver's address.
+ * stdin_bootstrap.h - what the launcher sends hvd-agent on stdin (its option --stdin): environment, directory, key and
+ * the driver's address.
  */
 #ifndef HVD_STDIN_BOOTSTRAP_H
 #define HVD_STDIN_BOOTSTRAP_H

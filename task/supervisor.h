@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * supervisor.h - hvd-task where no scheduler watches the ranks: it starts them, watches them and ends them.
+ * supervisor.h - hvd-agent host, where no scheduler watches the ranks: it starts them, watches them and ends them.
  *
  * A supervisor gets the plan, starts its ranks (ranks.h), tells the driver how each of them ended, and keeps its
  * connection to the driver until they have all ended. When the driver says so, or the connection ends, or the

@@ -49,7 +49,7 @@ static int from_env(const char *name, const char *other, uint32_t max, uint32_t 
 		text = getenv(other);
 	if (!text) {
 		hvd_err_set(err, HVD_E_NOENT, "%s is not set", name);
-		return hvd_err_hint(err, "hvd-task is started by srun --hvd or hvdrun, not by hand");
+		return hvd_err_hint(err, "hvd-agent is started by srun --hvd or hvdrun, not by hand");
 	}
 	if (only_number(text, max, out) != 0)
 		return hvd_err_set(err, HVD_E_PROTO, "%s=%s is no number up to %u", name, text, max);
@@ -268,14 +268,14 @@ int hvd_taskinfo_mpi(const char *hosts, struct hvd_taskinfo *info, struct hvd_er
 		i++;
 	memset(info, 0, sizeof(*info));
 	return done(info, read_names(&mpi_names[i], 1, hosts, "no MPI has said which rank this is",
-				     "hvd-task --mpi is started by mpirun and its like, not by hand", info, err));
+				     "hvd-agent shim --mpi is started by mpirun and its like, not by hand", info, err));
 }
 
 int hvd_taskinfo_jsrun(const char *hosts, struct hvd_taskinfo *info, struct hvd_err *err)
 {
 	memset(info, 0, sizeof(*info));
 	return done(info, read_names(jsrun_names, N_JSRUN_NAMES, hosts, "jsrun has not said which rank this is",
-				     "hvd-task --jsrun is started by jsrun, not by hand", info, err));
+				     "hvd-agent shim --jsrun is started by jsrun, not by hand", info, err));
 }
 
 static int parse_host(const char *text, struct hvd_taskinfo *info, struct hvd_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * taskinfo.h - which rank, on which host, a process of hvd-task is.
+ * taskinfo.h - which rank, on which host, a process of hvd-agent is.
  *
  * There is one reader for each way in which a scheduler, an MPI or the launcher tells it. The driver compares what the
  * hosts say.

@@ -108,11 +108,12 @@ struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host)
 
 /* srun --label labels lines itself; where something else starts the ranks, or lines are to look as horovodrun's, the
  * shim does. */
-void hvd_launch_add_shim(struct hvd_launch *launch, struct hvd_proc *proc)
+void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, const char *subcommand)
 {
 	enum hvd_label label = launch->spec->output.label;
 
 	hvd_strv_add(&proc->argv, launch->task);
+	hvd_strv_add(&proc->argv, subcommand);
 	if (label == HVD_LABEL_HOROVOD)
 		hvd_strv_add(&proc->argv, "--label=horovod");
 	else if (label == HVD_LABEL_SRUN && proc->host)
@@ -166,7 +167,7 @@ static void add_host(struct hvd_launch *launch, int index, int first_rank, hvd_r
 	char *cpus = NULL;
 	struct hvd_strv shim;
 
-	hvd_launch_add_shim(launch, proc);
+	hvd_launch_add_agent(launch, proc, "host");
 	if (reach)
 		hvd_strv_add(&proc->argv, "--stdin");
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,

@@ -4,8 +4,8 @@
  *
  * A backend turns the launch spec into the processes that hvdrun starts on its
  * own host: one srun for the whole job, one ssh per host, or one node agent for
- * this machine. Each of these processes starts hvd-task, on its own host or on
- * another, and hvd-task connects to the driver.
+ * this machine. Each of these processes starts hvd-agent, on its own host or on
+ * another, and hvd-agent connects to the driver.
  *
  * To add a backend: a file with one struct hvd_backend, its declaration below,
  * its line in the table of backend.c, and its name behind the other values of
@@ -46,7 +46,7 @@ struct hvd_launch {
 	/* In: set before a backend is asked. Nothing here is owned. */
 	const struct hvd_launch_spec *spec;
 	char *const *envp;
-	const char *task, *selftest; /* paths of hvd-task and hvd-selftest */
+	const char *task, *selftest; /* paths of hvd-agent and hvd-selftest */
 	const struct hvd_log *log;
 	struct hvd_local_hosts *local_hosts;
 	/* In, for the backend join: where agents wait (joining.h). The job goes on in its event loop, with its key. */
@@ -57,8 +57,8 @@ struct hvd_launch {
 	int first_host; /* the host's index among all hosts that the job has ever had */
 	bool another;   /* the job has started a process before: files of output are appended to */
 	bool unbound;   /* Slurm's configuration binds no tasks */
-	/* There is no munge, so srun's shims read the launch's key from their stdin (hvd-task --stdin). hvdrun's own
-	 * stdin follows the key, unless `no_input`. */
+	/* There is no munge, so srun's shims read the launch's key from their stdin (hvd-agent shim --stdin). hvdrun's
+	 * own stdin follows the key, unless `no_input`. */
 	bool by_stdin, no_input;
 
 	/* Out: what hvd_backend_prepare() has found. hvd_launch_clear() frees it. */
@@ -79,7 +79,8 @@ struct hvd_backend {
 	const char *name; /* as --launcher has it */
 	enum hvd_start_mode mode;
 	bool loopback; /* it starts processes on this machine only: driver and rendezvous listen on 127.0.0.1 */
-	/* Shims read environment, directory and key from their stdin (lib/protocol/preamble.h): hvd-task --stdin. */
+	/* Shims read environment, directory and key from their stdin (lib/protocol/preamble.h): hvd-agent shim --stdin.
+	 */
 	bool by_stdin;
 	/* So many launch processes at most may be on the way to their hosts at a time; 0 = any number. */
 	unsigned fan_out;
@@ -145,9 +146,9 @@ int hvd_srun_by_stdin(struct hvd_launch *launch, struct hvd_err *err);
 
 /* Append a process with this launch's environment. The pointer is valid until the next call. */
 struct hvd_proc *hvd_launch_add(struct hvd_launch *launch, const char *host);
-/* Append to the process's command line hvd-task with the options that all backends need, then the user's command.
- * Options that only one backend needs are added between the two calls. */
-void hvd_launch_add_shim(struct hvd_launch *launch, struct hvd_proc *proc);
+/* Append to the process's command line hvd-agent with a subcommand (host, shim) and the options that all backends need,
+ * then the user's command. Options that only one backend needs are added between the two calls. */
+void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, const char *subcommand);
 void hvd_launch_add_command(struct hvd_launch *launch, struct hvd_proc *proc);
 /* For each host of launch->alloc append a process that starts its node agent, with ranks in slot order. On this machine
  * the process is the node agent itself; on others it is what `reach` makes of the node agent's command line. Node

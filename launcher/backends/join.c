@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join.c - ranks in agents that come by themselves (hvd-task --join), started by whatever starts processes elsewhere:
+ * join.c - ranks in agents that come by themselves (hvd-agent connect), started by whatever starts processes elsewhere:
  * Spark's executors, containers, a user by hand.
  *
  * Agents come, and wait (joining.h). Each is a host of its own. When the job needs it, it becomes the node agent of
@@ -53,7 +53,7 @@ static int add_agent(struct hvd_launch *launch, int index, int first_rank, struc
 		return -1;
 	proc = hvd_launch_add(launch, host->name);
 	proc->joined = true;
-	hvd_launch_add_shim(launch, proc);
+	hvd_launch_add_agent(launch, proc, "host");
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host + index,
 		      launch->first_host + launch->alloc.n_hosts, host->name);
 	hvd_strv_addf(&proc->argv, "--ranks=%d:%d", first_rank, host->slots);
@@ -74,7 +74,8 @@ static void preview(struct hvd_launch *launch)
 	struct hvd_proc *proc = hvd_launch_add(launch, NULL);
 
 	hvd_strv_add(&proc->argv, launch->task);
-	hvd_strv_add(&proc->argv, "--join=ADDRESS");
+	hvd_strv_add(&proc->argv, "connect");
+	hvd_strv_add(&proc->argv, "ADDRESS");
 	hvd_strv_addf(&proc->argv, "--key-file=%s", launch->spec->key_file);
 }
 

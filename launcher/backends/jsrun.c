@@ -8,7 +8,7 @@
  * taken from the first of these that knows:
  *   LSF's binding of the job's tasks (LSB_AFFINITY_HOSTFILE);
  *   CSM: the cores that are not kept for the system, and the job's SMT mode;
- *   the compute nodes: one task on each runs `hvd-task --topology`.
+ *   the compute nodes: one task on each runs `hvd-agent topology`.
  *
  * Killing jsrun does not always kill its tasks. So each shim stays connected to
  * the driver and ends its rank with the connection (task/supervisor.h). The shims
@@ -72,7 +72,7 @@ static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts
 	hvd_strv_add(&argv, "--cpu_per_rs=ALL_CPUS");
 	hvd_strv_add(&argv, "--bind=none");
 	hvd_strv_add(&argv, launch->task);
-	hvd_strv_add(&argv, "--topology");
+	hvd_strv_add(&argv, "topology");
 	spawn.argv = argv.v;
 	text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(launch->spec->deadlines.start), &len, &status, err);
 	hvd_strv_free(&argv);
@@ -172,7 +172,7 @@ static void add_shim(struct hvd_launch *launch, struct hvd_proc *proc)
 	char *hosts = hvd_mpi_hosts(&launch->alloc, true);
 
 	launch->proc_writes_files = spec->mpi.on;
-	hvd_launch_add_shim(launch, proc);
+	hvd_launch_add_agent(launch, proc, "shim");
 	if (spec->output.label == HVD_LABEL_SRUN)
 		hvd_strv_add(&proc->argv, "--label=srun");
 	hvd_strv_addf(&proc->argv, "--jsrun=%s", hosts);

@@ -222,6 +222,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	if (mpi == HVD_MPI_MPICH && *ssh)
 		hvd_env_set(&proc->env, "HYDRA_LAUNCHER_EXTRA_ARGS", ssh);
 	hvd_strv_add(&proc->argv, launch->task);
+	hvd_strv_add(&proc->argv, "shim");
 	hosts = hvd_mpi_hosts(&launch->alloc, true);
 	hvd_strv_addf(&proc->argv, "--mpi=%s", hosts);
 	if (!hvd_mpi_keeps_output(mpi) && spec->output.dir)

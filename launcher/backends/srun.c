@@ -256,7 +256,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	/* horovodrun gives its input to rank 0 only, srun to all tasks. */
 	if (spec->as_horovodrun && !spec->srun.input && !spec->srun.pty)
 		hvd_strv_add(&proc->argv, "--input=0");
-	hvd_launch_add_shim(launch, proc);
+	hvd_launch_add_agent(launch, proc, "shim");
 	if (launch->framed)
 		hvd_strv_add(&proc->argv, "--framed");
 	hvd_launch_add_command(launch, proc);

@@ -43,21 +43,23 @@ int hvd_srun_by_stdin(struct hvd_launch *launch, struct hvd_err *err)
 {
 	struct hvd_strv *argv = &launch->procs[0].argv, words = {0};
 	const char *whose;
-	bool shim = false;
+	bool past = false; /* the words that start the shim */
 
 	if (whose_input(launch, &whose, err) != 0)
 		return -1;
 	for (size_t i = 0; i < argv->n; i++) {
-		bool here = !shim && strcmp(argv->v[i], launch->task) == 0;
+		bool here = !past && strcmp(argv->v[i], launch->task) == 0;
 
 		if (here && whose)
 			hvd_strv_add(&words, "--input=all"); /* the last --input counts */
 		hvd_strv_add(&words, argv->v[i]);
-		if (here)
-			hvd_strv_add(&words, "--stdin");
-		if (here && whose)
+		if (!here)
+			continue;
+		past = true;
+		hvd_strv_add(&words, argv->v[++i]); /* the subcommand */
+		hvd_strv_add(&words, "--stdin");
+		if (whose)
 			hvd_strv_addf(&words, "--input=%s", whose);
-		shim = shim || here;
 	}
 	hvd_strv_free(argv);
 	*argv = words;

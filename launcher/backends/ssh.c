@@ -81,7 +81,7 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 	free(line);
 }
 
-/* ssh exits with 255 when it fails itself. The remote shell exits with 127 when it does not find hvd-task, with 126
+/* ssh exits with 255 when it fails itself. The remote shell exits with 127 when it does not find hvd-agent, with 126
  * when it may not run it. */
 static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc, int status, bool came,
 		    struct hvd_err *why)

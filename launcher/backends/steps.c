@@ -56,7 +56,7 @@ static int add_host(struct hvd_launch *launch, struct hvd_err *err)
 	/* srun reports every step that ends early, which is normal in an elastic job. --quiet leaves its errors. */
 	if (!launch->spec->srun.talks)
 		hvd_strv_add(&proc->argv, "--quiet");
-	hvd_launch_add_shim(launch, proc);
+	hvd_launch_add_agent(launch, proc, "host");
 	if (launch->by_stdin)
 		hvd_strv_add(&proc->argv, "--stdin");
 	hvd_strv_addf(&proc->argv, "--host=%d:%d:%s", launch->first_host, launch->first_host + 1, host->name);

@@ -254,7 +254,7 @@ static char *loss_headline(const struct hvd_loss *cause)
 		return hvd_xasprintf("%s failed first: the host was lost", host);
 	if (cause->of == HVD_LOSS_SHIM)
 		return hvd_xasprintf(
-			"the rank shim (hvd-task) of rank %u on %s failed first: it has ended without a word",
+			"the rank shim (hvd-shim) of rank %u on %s failed first: it has ended without a word",
 			(unsigned)cause->rank, host);
 	return hvd_xasprintf("%s on %s failed first: %s", hvd_loss_name(cause), host,
 			     cause->status < 0 ? "it has ended without a word"

@@ -52,7 +52,8 @@ static void step_command(const char *target, unsigned job, size_t hosts, const c
 	hvd_strv_addf(argv, "--nodes=%zu", hosts);
 	hvd_strv_addf(argv, "--ntasks=%zu", hosts);
 	hvd_strv_add(argv, task);
-	hvd_strv_addf(argv, "--stacks=%s@%g", target, LOOK_SECONDS);
+	hvd_strv_add(argv, "inspect");
+	hvd_strv_addf(argv, "%s@%g", target, LOOK_SECONDS);
 }
 
 /* Run the step. Returns an array of what its tasks have said until they had ended or the time was over. NULL with err

@@ -69,7 +69,7 @@ static void explain(const struct hvd_node_agents *agents, const struct hvd_node_
 	if (host->stage == HVD_STAGE_ADMITTED) {
 		hvd_err_set(why, HVD_E_TIMEOUT, "its node agent has not answered for %g seconds",
 			    (double)((host->answer_by - host->asked_at) / 1000000) / 1000);
-		hvd_err_hint(why, "is the host frozen, or is hvd-task stopped there?");
+		hvd_err_hint(why, "is the host frozen, or is hvd-agent stopped there?");
 	} else {
 		hvd_err_set(why, HVD_E_TIMEOUT, "%s within %g seconds",
 			    host->client ? "it did not say what it reaches" : "no word came from there",

@@ -17,7 +17,7 @@ static const struct kind {
 	[HVD_LOSS_RELAY] = {"hvd-agent", "the relay of the rendezvous",
 			    "the relay through which the ranks there use the rendezvous",
 			    "the ranks have met and go on; those there fail when they use the store again"},
-	[HVD_LOSS_SHIM] = {"hvd-task", "the rank shim", "which had started the rank", "its rank has ended with it"},
+	[HVD_LOSS_SHIM] = {"hvd-shim", "the rank shim", "which had started the rank", "its rank has ended with it"},
 	[HVD_LOSS_HOST] = {.duty = "with all ranks there"},
 };
 

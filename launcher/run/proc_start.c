@@ -141,7 +141,7 @@ int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err)
 
 	if (proc->joined)
 		return start_joined(p, first && !procs->opts->elastic, err);
-	/* Also with hvd-task --stdin: srun's plugin, if there is one, has to see that the step is hvdrun's. */
+	/* Also with hvd-agent shim --stdin: srun's plugin, if there is one, has to see that the step is hvdrun's. */
 	if (!procs->backend->by_stdin)
 		hvd_env_set(&proc->env, HVD_BOOT_ENV, procs->opts->boot);
 	if (by_stdin) {

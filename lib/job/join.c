@@ -99,7 +99,7 @@ int hvd_join_offer_read(const json_t *msg, struct hvd_join_offer *offer, struct 
 	if (slots < 1 || slots > HVD_MAX_HOST_RANKS) {
 		hvd_err_set(err, HVD_E_LIMIT, "%lld slots are not possible, only 1 to %d on a host", (long long)slots,
 			    HVD_MAX_HOST_RANKS);
-		return hvd_err_hint(err, "offer fewer: hvd-task --join=… --slots=N");
+		return hvd_err_hint(err, "offer fewer: hvd-agent connect ADDRESS --slots=N");
 	}
 	snprintf(offer->host, sizeof(offer->host), "%s", host);
 	snprintf(offer->machine, sizeof(offer->machine), "%s", machine);

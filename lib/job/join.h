@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join.h - agents that come to a launch by themselves (hvd-task --join): how they are told where it is, and messages.
+ * join.h - agents that come to a launch by themselves (hvd-agent connect): how they are told where it is, and messages.
  *
  * A join address is a text of one line, which holds no secret:
  *
@@ -13,7 +13,7 @@
  *
  * After "accepted" the agent waits, without an end, for "declined", "enough", or
  *
- *   launcher  {"t":"run", "boot":TEXT}, then a message of bytes: the arguments of the hvd-task that would be this
+ *   launcher  {"t":"run", "boot":TEXT}, then a message of bytes: the arguments of the hvd-agent that would be this
  *             host's node agent, each with a zero byte behind it
  *
  * From then on the agent is that node agent, and the connection is that of any node agent to its driver (task/agent.h).

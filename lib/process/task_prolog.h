@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * task_prolog.h - what the plugin (spank/prolog.c) tells hvd-task (task/prolog.c) in a task's environment, when
- * hvd-task runs in place of the site's TaskProlog.
+ * task_prolog.h - what the plugin (spank/prolog.c) tells hvd-agent (task/prolog.c) in a task's environment, when
+ * hvd-agent runs in place of the site's TaskProlog.
  */
 #ifndef HVD_TASK_PROLOG_H
 #define HVD_TASK_PROLOG_H

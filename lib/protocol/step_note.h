@@ -39,11 +39,11 @@
 
 #include <stdint.h>
 
-/* hvd-task's descriptors. */
+/* Descriptors of hvd-agent plan. */
 #define HVD_STEP_NOTES_FD 4
 #define HVD_STEP_SPARE_FD 5
 #define HVD_STEP_SEEN_FD  6
-/* In the plan that hvd-task prints for the plugin: the pid of the node agent. No variable of a rank. */
+/* In the plan that hvd-agent prints for the plugin: the pid of the node agent. No variable of a rank. */
 #define HVD_STEP_AGENT_ENV "SLURM_HVD_NODE_AGENT"
 /* … and the plan of a task that takes no part in the job is only this, with any value. */
 #define HVD_STEP_SPARE_ENV "SLURM_HVD_SPARE"

@@ -10,7 +10,7 @@ set -e
 [ $# -gt 1 ] || { echo "usage: $0 RANKS COMMAND…" >&2; exit 2; }
 ranks=$1
 shift
-: "${HVD_TASK:=$(dirname "$(command -v hvdrun)")/../libexec/hvd/hvd-task}"
+: "${HVD_AGENT:=$(dirname "$(command -v hvdrun)")/../libexec/hvd/hvd-agent}"
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -26,6 +26,6 @@ for ((i = 0; i < ranks; i++)); do
 	{
 		cat "$dir/key"
 		tail --pid=$hvdrun -f /dev/null
-	} | ${RUN-} "$HVD_TASK" --join="$(cat "$dir/address")" --key-file=- --index=$i &
+	} | ${RUN-} "$HVD_AGENT" connect "$(cat "$dir/address")" --key-file=- --index=$i &
 done
 wait $hvdrun

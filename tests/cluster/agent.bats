@@ -71,6 +71,24 @@ lasting() {
     done
 }
 
+@test "ps says what each process of a launch is for" {
+    local with agent shown
+    for with in srun hvdrun; do
+        lasting "$with" 2
+        shown=$(as_root hvdn2 ps -u alice -o comm=,args= | sed -E 's/^([^ ]+) +/\1 /')
+        agent=$(as_root hvdn2 pgrep -u alice -x hvd-agent)
+        [ "$with" != srun ] || grep -qxF "hvd-agent hvd-agent: agent of hvdn2 (srun --hvd)" <<<"$shown" || { echo "$shown" && false; }
+        [ "$with" != hvdrun ] || {
+            grep -qxF "hvd-agent hvd-agent: agent of hvdn2 (hvdrun, srun)" <<<"$shown" &&
+                grep -q "^hvd-shim .*/hvd-agent shim .*-- bash -c" <<<"$shown" &&
+                grep -q "^hvd-signals .*/hvd-agent shim .*-- bash -c" <<<"$shown"
+        } || { echo "$shown" && false; }
+        grep -qxF "hvd-watchdog hvd-watchdog: guards hvd-agent $agent" <<<"$shown" || { echo "$shown" && false; }
+        ended 10
+        exits 0
+    done
+}
+
 @test "the relay has a session of its own and none of the task's descriptors, is small, and sleeps" {
     local with
     for with in srun hvdrun; do

@@ -94,14 +94,14 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
     assert_no_leftovers
 }
 
-@test "hvd behind the container plugin: hvd-task still runs on the host" {
+@test "hvd behind the container plugin: hvd-agent still runs on the host" {
     order pyxis hvd
     in_image
     placed
     # --container-env, by which the user keeps variables of the host, makes no difference.
     in_image --container-env=NCCL_SOCKET_IFNAME
     placed
-    # hvd-task has another uid in its user namespace than munged sees.
+    # hvd-agent has another uid in its user namespace than munged sees.
     in_image --container-remap-root
     placed 0
     assert_no_leftovers
@@ -195,7 +195,7 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
     order "$B/tests/standins/pyxis.so nocaps" hvd
     in_image
     [ "$status" -ne 0 ]
-    has "hvd-task" "list hvd.so before that one" "spank-hvd(8), CONTAINERS"
+    has "hvd-agent" "list hvd.so before that one" "spank-hvd(8), CONTAINERS"
     has_not "HOROVOD_RANK="
     assert_no_leftovers
     order hvd "$B/tests/standins/pyxis.so nocaps" late
@@ -207,9 +207,9 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
     order pyxis hvd
     fault node-freeze hvdn2
     begin launch srun -N2 -n2 --container-image="$IMAGE" /show HOROVOD_RANK
-    wait_for 10 runs_on hvdn1 "hvd-task --plan"
+    wait_for 10 runs_on hvdn1 "hvd-agent plan"
     as_root hvdctl scancel --user=alice
-    wait_for 5 gone hvdn1 "hvd-task --plan"
+    wait_for 5 gone hvdn1 "hvd-agent plan"
     fault node-thaw hvdn2
     ended 20
     [ "$status" -ne 0 ]

@@ -108,19 +108,19 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
 @test "a rank shim is killed: the report says so" {
     begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; exec sleep 50'
     says_times 10 4 ready
-    as_root hvdn2 pkill -KILL -u alice -n -x hvd-task
+    as_root hvdn2 pkill -KILL -u alice -n -x hvd-shim
     ended 15
     ((status != 0))
-    has "hvdrun: error: the rank shim (hvd-task) of rank " " on hvdn2 failed first: it has ended without a word"
+    has "hvdrun: error: the rank shim (hvd-shim) of rank " " on hvdn2 failed first: it has ended without a word"
     has_not "srun ended:"
 }
 
-@test "the plan's hvd-task is killed during the start of srun --hvd: that is said" {
+@test "hvd-agent plan is killed during the start of srun --hvd: that is said" {
     fault node-freeze hvdn2
     begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
-    wait_for 10 runs_on hvdn1 'hvd-task --plan'
-    kill_one hvdn1 -f 'hvd-task --plan'
-    says 10 "hvd: error: hvdn1: hvd-task, which was to get the launch plan, was killed by signal 9 (SIGKILL)"
+    wait_for 10 runs_on hvdn1 'hvd-agent plan'
+    kill_one hvdn1 -f 'hvd-agent plan'
+    says 10 "hvd: error: hvdn1: hvd-agent, which was to get the launch plan, was killed by signal 9 (SIGKILL)"
     fault node-thaw hvdn2
     ended 20
     ((status != 0))

@@ -18,7 +18,7 @@ teardown() {
 late() {
     local driver
     hold hvdn4 srun --hvd --hvd-start-timeout="$2" -N4 true
-    for host in hvdn1 hvdn2 hvdn3; do wait_for 10 runs_on "$host" hvd-task; done
+    for host in hvdn1 hvdn2 hvdn3; do wait_for 10 runs_on "$host" hvd-agent; done
     driver=$(as_root hvdlogin pgrep -x -o hvd-driver)
     as_root hvdlogin kill "-$1" "$driver"
     go_on
@@ -30,7 +30,7 @@ late() {
 @test "a driver that is stopped: its nodes say that it does not run" {
     late STOP 5
     has "hvdn1: no launch plan came from the driver in time" "If it says nothing, it does not run"
-    [[ $output != *"hvd-task: error: hvdn4"* ]] || has "connected, and no word came" "the driver is there and says nothing"
+    [[ $output != *"hvd-agent: error: hvdn4"* ]] || has "connected, and no word came" "the driver is there and says nothing"
 }
 
 @test "a driver that was killed: its nodes say that, and nothing of a firewall" {
@@ -44,5 +44,5 @@ late() {
     run launch srun -N4 true
     as_root hvdn3 umount "$B/libexec/hvd"
     [ "$status" -eq 1 ]
-    has "hvd: error: hvdn3: cannot run $B/libexec/hvd/hvd-task: No such file or directory" "is the suite installed on this node?"
+    has "hvd: error: hvdn3: cannot run $B/libexec/hvd/hvd-agent: No such file or directory" "is the suite installed on this node?"
 }

@@ -29,7 +29,7 @@ trains() {
     wait_for 30 trains_so "$1" "$want" || { echo "not after $1 restarts: $want" && cat "$WORK/log" "$OUT" && return 1; }
 }
 trains_so() { [[ $(sed -nE "s/.* on (\S+) .* restarts $1 .*/\1/p" "$WORK/log" 2>/dev/null | sort) == "$2" ]]; }
-AGENT='[h]vd-task .*--host='
+AGENT='[h]vd-agent host .*--host='
 
 @test "a host's link is cut, and a rank of another host fails before that is noticed: the job goes on without it" {
     train 4 -np 6 --max-restarts 2

@@ -137,7 +137,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
 @test "the driver killed during the start ends the launch" {
     fault node-freeze hvdn2
     begin launch srun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
-    wait_for 10 runs_on hvdn1 hvd-task
+    wait_for 10 runs_on hvdn1 hvd-agent
     on_host hvdlogin pkill -KILL -x hvd-driver
     says 10 "hvdn1: the connection to the driver ended"
     fault node-thaw hvdn2

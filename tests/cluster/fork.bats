@@ -234,7 +234,7 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
 @test "the node agent killed: no rank survives, and hvdrun says so" {
     begin forked bash -c 'echo ready; sleep 52'
     says_times 10 4 ready
-    on_host hvdlogin pkill -KILL -x hvd-task
+    on_host hvdlogin pkill -KILL -x hvd-agent
     ended 10
     [ "$status" -eq 1 ]
     nobody_left 5
@@ -244,7 +244,7 @@ FAMILY='setsid bash -c "sleep 50 & sleep 51" & echo ready; sleep 52'
     begin forked bash -c "$FAMILY"
     says_times 10 4 ready
     sleep 0.3
-    on_host hvdlogin pkill -KILL -x hvd-task
+    on_host hvdlogin pkill -KILL -x hvd-agent
     ended 10
     nobody_left 5
 }

@@ -11,7 +11,7 @@ setup_file() {
 }
 teardown_file() { cluster_down; }
 setup() {
-    TASK=$B/libexec/hvd/hvd-task
+    AGENT=$B/libexec/hvd/hvd-agent
     AGENTS=()
 }
 teardown() {
@@ -33,7 +33,7 @@ joins() {
 agent() {
     local host=$1 n=${#AGENTS[@]}
     shift
-    cluster exec --host "$host" -- "$TASK" --join="$(<"$(home)/at")" --key-file key "$@" >"$BATS_TEST_TMPDIR/agent.$n" 2>&1 3>&- &
+    cluster exec --host "$host" -- "$AGENT" connect "$(<"$(home)/at")" --key-file key "$@" >"$BATS_TEST_TMPDIR/agent.$n" 2>&1 3>&- &
     AGENTS[n]=$!
 }
 
@@ -88,8 +88,8 @@ nobody_left() {
     begin on_login bash -c 'exec hvdrun --launcher=join -np 2 --key-file key --join-file at "$@" <input' x env OTHER=hvdrun \
         bash -c 'echo "$RANK/$WORLD_SIZE $MINE $OTHER $PWD $(wc -l) it'"'"'s $1" >&2' x $'a b\n\xff'
     wait_for 10 test -s "$(home)/at"
-    MINE=agent OTHER=agent cluster exec --cwd "$(home)/there" --host hvdn1 -- "$TASK" --join="$(<"$(home)/at")" --key-file ../key --index=0 3>&- &
-    MINE=agent OTHER=agent cluster exec --host hvdn2 -- "$TASK" --join="$(<"$(home)/at")" --key-file key --index=1 3>&- &
+    MINE=agent OTHER=agent cluster exec --cwd "$(home)/there" --host hvdn1 -- "$AGENT" connect "$(<"$(home)/at")" --key-file ../key --index=0 3>&- &
+    MINE=agent OTHER=agent cluster exec --host hvdn2 -- "$AGENT" connect "$(<"$(home)/at")" --key-file key --index=1 3>&- &
     ended 20
     exits 0
     has "0/2 agent hvdrun $(home)/there 2 it's a b"$'\n\xff' "1/2 agent hvdrun $(home) 0 it's a b"
@@ -128,25 +128,25 @@ nobody_left() {
     joins -np 2 --start-timeout 30 true
     local at
     at=$(<"$(home)/at")
-    run -1 on_host hvdn1 "$TASK" --join="$at" --key-file other
+    run -1 on_host hvdn1 "$AGENT" connect "$at" --key-file other
     has "does not hold this launch's key" "with this key"
-    run -1 on_host hvdn1 "$TASK" --join="${at%/*}/00000000000000000000000000000000" --key-file key
+    run -1 on_host hvdn1 "$AGENT" connect "${at%/*}/00000000000000000000000000000000" --key-file key
     has "belongs to another launch"
-    run -1 on_host hvdn1 "$TASK" --join="$at" --key-file key --slots=1000000000
+    run -1 on_host hvdn1 "$AGENT" connect "$at" --key-file key --slots=1000000000
     has "1000000000 slots are not possible"
-    run -1 on_host hvdn1 "$TASK" --join="$at" --key-file key --name=-o
+    run -1 on_host hvdn1 "$AGENT" connect "$at" --key-file key --name=-o
     has "'-o' is neither a host name nor an address"
-    run -2 on_host hvdn1 "$TASK" --join=hvdlogin --key-file key
+    run -2 on_host hvdn1 "$AGENT" connect hvdlogin --key-file key
     has "'hvdlogin' is no address of a launch"
-    run -2 on_host hvdn1 "$TASK" --join="$at"
+    run -2 on_host hvdn1 "$AGENT" connect "$at"
     has "--join needs the key"
-    run -1 as_root hvdn1 "$TASK" --join="$at" --key-file "$(home)/key"
+    run -1 as_root hvdn1 "$AGENT" connect "$at" --key-file "$(home)/key"
     has "is open to others"
-    run -2 on_host hvdn1 bash -c 'echo nokey | "$0" --join="$1" --key-file=-' "$TASK" "$at"
+    run -2 on_host hvdn1 bash -c 'echo nokey | "$0" connect "$1" --key-file=-' "$AGENT" "$at"
     has "no key of 64 hex digits"
     agent hvdn1 --index=3
     wait_for 5 on_host hvdlogin bash -c "ss -Htn state established '( sport = :$(sed -E 's/.*:([0-9]+)\/.*/\1/' <<<"$at") )' | grep -q ."
-    run -1 on_host hvdn2 "$TASK" --join="$at" --key-file key --index=3
+    run -1 on_host hvdn2 "$AGENT" connect "$at" --key-file key --index=3
     has "there is an agent with the index 3 already, hvdn1"
     # What scans ports, says nothing, or nothing sensible.
     as_root hvdn2 timeout 20 bash -c 'for i in {1..40}; do { echo "GET / HTTP/1.0"; echo; } >"/dev/tcp/$1/$2"; : >"/dev/tcp/$1/$2"; done' \
@@ -155,7 +155,7 @@ nobody_left() {
     ended 20
     exits 0
     has "was refused: the peer does not hold this launch's key"
-    run -1 on_host hvdn1 "$TASK" --join="$at" --key-file key
+    run -1 on_host hvdn1 "$AGENT" connect "$at" --key-file key
     has "Connection refused" "does hvdrun still wait there"
     nobody_left
 }
@@ -204,7 +204,7 @@ nobody_left() {
         joins -np 2 sleep 1000
         if [[ $victim == parent ]]; then
             # The agent reads the key from its stdin, which ends with what has started the agent.
-            cluster exec --host hvdn1 -- bash -c '{ cat key; exec sleep 999; } | "$0" --join="$(cat at)" --key-file=-' "$TASK" >"$BATS_TEST_TMPDIR/agent.0" 2>&1 3>&- &
+            cluster exec --host hvdn1 -- bash -c '{ cat key; exec sleep 999; } | "$0" connect "$(cat at)" --key-file=-' "$AGENT" >"$BATS_TEST_TMPDIR/agent.0" 2>&1 3>&- &
             AGENTS[0]=$!
         else
             agent hvdn1
@@ -213,7 +213,7 @@ nobody_left() {
         wait_for 10 as_root hvdn1 pgrep -u alice -x -f 'sleep 1000'
         wait_for 10 as_root hvdn2 pgrep -u alice -x -f 'sleep 1000'
         case $victim in
-        monitor) as_root hvdn1 pkill -KILL -o -f -- --join= ;; # it is the parent of the node agent
+        monitor) as_root hvdn1 pkill -KILL -x hvd-monitor ;; # it is the parent of the node agent
         parent) as_root hvdn1 pkill -KILL -f 'sleep 999' ;;
         node-agent) as_root hvdn1 pkill -KILL -f -- --behind ;;
         hvdrun) as_root hvdlogin pkill -KILL -x hvdrun ;;
@@ -320,7 +320,7 @@ nobody_left() {
     run -1 on_login hvdrun --launcher=join --key-file key -np 2 --join-file /nowhere/at true
     has "cannot write the join file /nowhere/at"
     run -0 on_login hvdrun --launcher=join --key-file key -np 2 --dry-run true
-    has "# backend: join" "hvd-task --join=ADDRESS --key-file=key"
+    has "# backend: join" "hvd-agent connect ADDRESS --key-file=key"
     nobody_left
 }
 

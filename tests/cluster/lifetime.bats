@@ -27,7 +27,7 @@ hvdrun bash -c 'echo ready; sleep 50' &
 sleep 1.5
 kill -KILL $!
 for i in {1..80}; do
-    left=$(pgrep -cu alice 'srun|hvd-task|sleep')
+    left=$(pgrep -cu alice 'srun|hvd-shim|hvd-agent|sleep')
     if ((left == 0)); then break; fi
     env sleep 0.1
 done
@@ -85,7 +85,7 @@ END
     for with in srun hvdrun; do
         fault node-freeze hvdn2
         begin launch "$with" "${FOUR[@]}" bash -c 'echo ready; sleep 50'
-        wait_for 10 runs_on hvdn1 hvd-task
+        wait_for 10 runs_on hvdn1 hvd-agent
         on_host hvdlogin pkill -KILL -o -x "$with"
         fault node-thaw hvdn2
         assert_no_leftovers 20
@@ -99,7 +99,7 @@ END
     begin launch hvdrun "${FOUR[@]}" bash -c 'echo ready; sleep 50'
     says_times 10 4 ready
     sleep 0.3
-    on_host hvdn2 bash -c 'kill -KILL $(pgrep -o -x hvd-task)'
+    on_host hvdn2 bash -c 'kill -KILL $(pgrep -o -x hvd-shim)'
     ended 15
     exits 143
     has "hvdn2: task 2: Killed"
@@ -126,7 +126,7 @@ END
     as_root hvdn2 pkill -KILL -x munged
     # Ranks go on, though local ranks 0 have ended: no message may say that srun is overdue.
     sleep 2
-    runs_on hvdn2 "hvd-task -- bash"
+    runs_on hvdn2 "hvd-agent shim -- bash"
     ended 40
     exits 1
     has "all ranks ended 10 s ago, but srun cannot hear of those on hvdn2, where munged does not run; ending it"
@@ -162,7 +162,7 @@ END
     begin launch hvdrun -N4 -n8 --ntasks-per-node=2 bash -c 'echo ready; sleep 1'
     says_times 10 8 ready
     as_root hvdn2 pkill -KILL -x munged
-    wait_for 10 gone hvdn2 'hvd-task -- bash'
+    wait_for 10 gone hvdn2 'hvd-agent shim -- bash'
     sleep 1
     on_host hvdlogin pkill -INT -o -x hvdrun
     ended 8

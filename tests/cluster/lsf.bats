@@ -243,7 +243,7 @@ $(home)/a dir 'q'
         with "$each"
         fault node-freeze hvdn3
         begin_job hvdrun echo unlikely
-        if [[ $each == jsrun ]]; then wait_for 15 called jsrun topology; else wait_for 15 runs_on hvdn2 hvd-task; fi
+        if [[ $each == jsrun ]]; then wait_for 15 called jsrun topology; else wait_for 15 runs_on hvdn2 hvd-agent; fi
         job_signal INT
         ended 25
         exits 130
@@ -402,8 +402,8 @@ stopped_on() {
     has_not unlikely
     STANDIN_JSRUN=backwards run sixth --start-timeout 4 echo unlikely
     exits 1
-    has "hvd-task: error: hvdn3: rank 0 is on hvdn3, and not on hvdn1: ranks were not put on the hosts slot by slot" \
-        "hvd-task: error: hvdn1: rank 5 is on hvdn1, and not on hvdn3: ranks were not put on the hosts slot by slot" \
+    has "hvd-agent: error: hvdn3: rank 0 is on hvdn3, and not on hvdn1: ranks were not put on the hosts slot by slot" \
+        "hvd-agent: error: hvdn1: rank 5 is on hvdn1, and not on hvdn3: ranks were not put on the hosts slot by slot" \
         "must not change which rank goes to which host"
     has_not unlikely
     STANDIN_JSRUN=fail run sixth echo unlikely

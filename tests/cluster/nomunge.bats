@@ -275,7 +275,7 @@ nowhere() {
 @test "the key is in no environment, on no command line, in no file and in no answer of Slurm's" {
     local key
     without_munge
-    # The driver has the key, and so has hvd-task on the other host, which waits for the frozen one.
+    # The driver has the key, and so has hvd-agent on the other host, which waits for the frozen one.
     hold hvdn2 srun --hvd -N2 bash -c 'env; sleep 3'
     key=$(raw_key hvdlogin)
     wait_for 10 has_key hvdn1

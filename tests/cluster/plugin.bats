@@ -284,7 +284,7 @@ END
     says 10 ready
     for host in hvdlogin hvdn1 hvdn2; do
         run on_host "$host" ps -e -o args=
-        has_not hvd-driver hvd-task
+        has_not hvd-driver hvd-agent
         # Only Slurm and munge have sockets, of any kind.
         run as_root "$host" ss -Htulnp
         if grep -vE '"(srun|slurmd|slurmstepd|munged)"' <<<"$output" | grep .; then return 1; fi
@@ -313,32 +313,32 @@ END
     has "network 1" ib0 docker0
 }
 
-# own_task: hvd-task is a script, in alice's home, that notes what it was called with on which host, then runs TEXT and
+# own_task: hvd-agent is a script, in alice's home, that notes what it was called with on which host, then runs TEXT and
 # the real one.
 own_task() {
     mkdir -p "$(home)/libexec"
     ln -sf "$B"/libexec/hvd/* "$(home)/libexec/"
-    rm "$(home)/libexec/hvd-task"
-    script libexec/hvd-task <<EOF
+    rm "$(home)/libexec/hvd-agent"
+    script libexec/hvd-agent <<EOF
 #!/bin/bash
 echo "\$(hostname) \$*" >>"$(home)/tasks"
 $1
-exec $B/libexec/hvd/hvd-task "\$@"
+exec $B/libexec/hvd/hvd-agent "\$@"
 EOF
     chown -R "$(stat -c %u:%g "$(home)")" "$(home)/libexec"
     rm -f "$(home)/tasks"
     echo "required $B/lib/hvd.so libexecdir=$(home)/libexec" >"$(cluster path)/etc/slurm/plugstack.conf"
 }
 
-@test "the tasks of a host share one hvd-task" {
+@test "the tasks of a host share one hvd-agent plan" {
     own_task ''
     run launch srun -N2 -n7 --overcommit -m plane=3 bash -c 'echo "$SLURM_PROCID=$HOROVOD_RANK $HOROVOD_HOSTNAME:$HOROVOD_LOCAL_RANK $SLURM_LOCALID"'
     exits 0
     [ "$(sort <<<"$output" | sed -E 's/^([0-9]+)=\1 hvdn[12]:([0-9]+) \2$/right/' | uniq -c | xargs)" = "7 right" ]
-    [ "$(sed "s/ --notes//" <"$(home)/tasks" | sort | xargs)" = "hvdn1 --plan hvdn2 --plan" ]
+    [ "$(sed "s/ --notes//" <"$(home)/tasks" | sort | xargs)" = "hvdn1 plan hvdn2 plan" ]
 }
 
-@test "an hvd-task that fails ends all tasks of its host, and one message says so" {
+@test "an hvd-agent plan that fails ends all tasks of its host, and one message says so" {
     own_task '[ $(hostname) = hvdn1 ] || { echo "no plan today" >&2; exit 9; }'
     begin launch srun --hvd-start-timeout=30 -N2 -n8 --overcommit --ntasks-per-node=4 echo started
     ended 20

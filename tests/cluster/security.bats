@@ -154,7 +154,7 @@ NFT
     assert_no_leftovers
 }
 
-@test "an impostor's text is quoted as his, and costs hvd-task one credential for each address" {
+@test "an impostor's text is quoted as his, and costs hvd-agent one credential for each address" {
     local launch
     for launch in "srun --hvd -N4 --hvd-start-timeout=6" "hvdrun -N4 --start-timeout=6"; do
         # shellcheck disable=SC2086
@@ -167,7 +167,7 @@ NFT
     through_bob impostor-greet srun --hvd -N4 --hvd-start-timeout=6 hvd-selftest --quick
     exits 1
     has "the peer sent a second greeting"
-    # hvd-task tries each address of the driver, and makes a credential for each.
+    # hvd-agent tries each address of the driver, and makes a credential for each.
     (($(grep -c . <<<"$(heard task unsigned)") <= 8))
     assert_no_leftovers
 }
@@ -332,12 +332,12 @@ key_is_nowhere() {
     echo "$output"
     selftest_ok 2 2
 
-    # hvd-task refuses such a variable at once, with a reason.
+    # hvd-agent refuses such a variable at once, with a reason.
     local good bad want
     good="1;session=0123456789abcdef0123456789abcdef;port=20001;timeout=3;id=munge;verbose=0;addr=$(cluster addr hvdlogin eth0)"
     while IFS='|' read -r -u 9 bad want; do
         echo "$bad"
-        run cluster exec -- timeout 8 srun -N1 env "SLURM_HVD_BOOT=$bad" "$B/libexec/hvd/hvd-task" -- touch evil
+        run cluster exec -- timeout 8 srun -N1 env "SLURM_HVD_BOOT=$bad" "$B/libexec/hvd/hvd-agent" shim -- touch evil
         echo "$output"
         [ "$status" -eq 1 ]
         has "$want"
@@ -379,7 +379,7 @@ with_boot() {
     begin on_login salloc -Q -N1 -w hvdn1 python3 -c "$SILENT_DRIVER" "$1"
     says 10 "job "
     job=$(sed -n 's/^job //p' "$OUT")
-    wait_for 10 runs_on hvdn1 "hvd-task --plan" || { cat "$OUT" && return 1; }
+    wait_for 10 runs_on hvdn1 "hvd-agent plan" || { cat "$OUT" && return 1; }
 }
 end_job() {
     on_host hvdctl scancel "$job"
@@ -428,7 +428,7 @@ has_taken() { [[ $(peer "${@:2}") -eq $1 ]]; }
     hold hvdn4 srun --hvd -N4 hvd-selftest --quick
     run cluster exec -- timeout 8 srun -N1 -w hvdn2 --overlap env \
         "SLURM_HVD_BOOT=1;session=0123456789abcdef0123456789abcdef;port=$port;timeout=3;id=munge;addr=$(cluster addr hvdlogin eth0)" \
-        "$B/libexec/hvd/hvd-task" -- touch evil
+        "$B/libexec/hvd/hvd-agent" shim -- touch evil
     echo "$output"
     has "the driver there belongs to another launch"
     go_on
@@ -441,7 +441,7 @@ has_taken() { [[ $(peer "${@:2}") -eq $1 ]]; }
     on_login bash -c 'umask 077; printf "%064d\n" 7 >key; ln -s key link; : >empty; echo "not a key at all" >text; mkfifo pipe; cp key open'
     with_key_file() {
         run cluster exec -- env "SLURM_HVD_BOOT=$boot$1" SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_NODES=1 \
-            SLURM_STEP_NUM_TASKS=1 SLURMD_NODENAME=hvdlogin SLURM_GTIDS=0 timeout 8 "$B/libexec/hvd/hvd-task" -- true
+            SLURM_STEP_NUM_TASKS=1 SLURMD_NODENAME=hvdlogin SLURM_GTIDS=0 timeout 8 "$B/libexec/hvd/hvd-agent" shim -- true
         echo "$1: $output"
         [ "$status" -eq "${2:-1}" ]
     }

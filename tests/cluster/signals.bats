@@ -59,7 +59,7 @@ limit_reached() { as_root hvdctl scontrol update "JobId=$1" EndTime=now+1; }
     for with in srun hvdrun; do
         fault node-freeze hvdn2
         begin launch "$with" "${ALL[@]}" bash -c 'echo ready; sleep 50'
-        wait_for 10 runs_on hvdn1 hvd-task
+        wait_for 10 runs_on hvdn1 hvd-agent
         on_login scancel --user=alice
         fault node-thaw hvdn2
         ended 15

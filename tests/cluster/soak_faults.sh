@@ -48,11 +48,11 @@ ELASTIC_TIMEOUT=10
 victims() {
     cat <<'END'
 rank     ; host  ; srun hvdrun restart shrink elastic plain ; ^alice (hvd-selftest|python[0-9.]*|sleep) ; rank RANK on HOST failed
-agent    ; host  ; restart shrink elastic ; ^alice hvd-task .* --size=.* -- ; agent|hvd-task
-shim     ; host  ; hvdrun                 ; ^alice hvd-task .* -- ; shim|hvd-task
-signals  ; host  ; hvdrun restart shrink elastic ; ^alice hvd-signals ; agent|hvd-signals|hvd-task
-beside   ; host  ; srun hvdrun            ; ^alice hvd-agent ; agent|relay|hvd-task
-watchdog ; host  ; srun hvdrun            ; ^alice hvd-watchdog ; watchdog|hvd-task
+agent    ; host  ; restart shrink elastic ; ^alice hvd-agent .* --size=.* -- ; agent
+shim     ; host  ; hvdrun                 ; ^alice hvd-shim ; shim
+signals  ; host  ; hvdrun restart shrink elastic ; ^alice hvd-signals ; agent|hvd-signals
+beside   ; host  ; srun hvdrun            ; ^alice hvd-agent ; agent|relay
+watchdog ; host  ; srun hvdrun            ; ^alice hvd-watchdog ; watchdog
 driver   ; login ; srun                   ; ^alice hvd-driver ; driver
 hvdrun   ; login ; hvdrun restart shrink elastic ; ^alice hvdrun ;
 srun     ; login ; srun hvdrun restart shrink elastic plain ; ^alice srun ; srun

@@ -159,7 +159,7 @@ $(home)/a dir 'q'
 @test "a node agent killed: the launch ends, with the host's name" {
     begin over_ssh "$EIGHT" bash -c 'echo ready; sleep 50'
     says_times 15 8 ready
-    on_host hvdn2 pkill -KILL -x hvd-task
+    on_host hvdn2 pkill -KILL -x hvd-agent
     ended 15
     [ "$status" -ne 0 ]
     has "hvdrun: error: hvdn2: "
@@ -246,13 +246,13 @@ is_stopped() { [[ $(on_host hvdlogin ps -C hvdrun -o stat=) == T* ]]; }
     nobody_left
 }
 
-@test "a host without hvd-task, and one without the current directory, are named" {
+@test "a host without hvd-agent, and one without the current directory, are named" {
     as_root hvdn2 mount -t tmpfs none "$B/libexec/hvd"
     begin over_ssh hvdn1:2,hvdn2:2 true
     ended 10
     as_root hvdn2 umount "$B/libexec/hvd"
     exits 1
-    has "hvdrun: error: hvdn2: $B/bin/../libexec/hvd/hvd-task cannot be run there" "same path on all hosts"
+    has "hvdrun: error: hvdn2: $B/bin/../libexec/hvd/hvd-agent cannot be run there" "same path on all hosts"
     nobody_left
     as_root hvdlogin mkdir -p /dev/shm/here
     begin cluster exec --cwd /dev/shm/here -- hvdrun --hosts hvdn1:2,hvdn2:2 true
@@ -362,7 +362,7 @@ thirty_two() { [[ $(on_host hvdlogin pgrep -c -f '^sleep 47') -eq 32 ]]; }
     exits 130
     has_not ready
     begin over_ssh "$EIGHT" echo ready
-    wait_for 10 runs_on hvdn4 hvd-task
+    wait_for 10 runs_on hvdn4 hvd-agent
     on_host hvdlogin pkill -KILL -x hvdrun
     ended 10
     fault clear

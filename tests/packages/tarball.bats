@@ -38,7 +38,7 @@ setup() {
 	done
 	run ! grep -rlI "$SRC\|@[A-Z]*@" .
 	[ -z "$(find . -name '*slurm.so*')" ]
-	[ ! -e share/man/man8 ] && [ -f share/man/man1/hvdrun.1 ] && [ -x libexec/hvd/hvd-task ]
+	[ ! -e share/man/man8 ] && [ -f share/man/man1/hvdrun.1 ] && [ -x libexec/hvd/hvd-agent ]
 	run find share/doc/hvd/licenses -type f
 	[ "${#lines[@]}" -ge 5 ]
 }

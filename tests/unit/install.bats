@@ -24,7 +24,8 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 
 @test "everything has its place, readable by all" {
 	cd "$DEST$PRE"
-	[ -x bin/hvdrun ] && [ -x bin/hvd-rendezvous ] && [ -x libexec/hvd/hvd-driver ] && [ -x libexec/hvd/hvd-task ]
+	[ -x bin/hvdrun ] && [ -x bin/hvd-rendezvous ] && [ -x libexec/hvd/hvd-driver ] && [ -x libexec/hvd/hvd-agent ]
+	[ "$(readlink libexec/hvd/hvd-task)" = hvd-agent ]
 	[ -f share/bash-completion/completions/hvdrun ]
 	[ ! -e bin/horovodrun ]
 	local page
@@ -67,7 +68,7 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 	[ "$status" -eq 0 ] || { echo "$output" && false; }
 	[[ $output == *"2 ranks on 1 host: OK"* ]]
 	run env -i PATH=/usr/bin:/bin "$DEST$PRE/bin/hvdrun" --launcher=fork -np 2 --dry-run true
-	[[ $output == *"$DEST$PRE/bin/../libexec/hvd/hvd-task"* ]]
+	[[ $output == *"$DEST$PRE/bin/../libexec/hvd/hvd-agent host "* ]]
 }
 
 @test "the installed Python module finds the installed hvdrun" {

@@ -61,7 +61,7 @@ static void check_listed(bool mpi)
 	hvd_strv_free(&env);
 }
 
-/* What the plugin hands to hvd-task. */
+/* What the plugin hands to hvd-agent. */
 static void test_what_is_read(void **state)
 {
 	(void)state;

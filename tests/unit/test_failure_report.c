@@ -311,7 +311,7 @@ static void processes_that_go_at_once_were_killed_with_the_step(void **state)
 	struct history *h = *state;
 
 	lost(h, HVD_LOSS_SHIM, "n2", 3, -1, 10);
-	assert_in(text(h), "the rank shim (hvd-task) of rank 3 on n2 failed first: it has ended without a word");
+	assert_in(text(h), "the rank shim (hvd-shim) of rank 3 on n2 failed first: it has ended without a word");
 	for (uint32_t r = 4; r < 20; r++)
 		lost(h, HVD_LOSS_SHIM, "n2", r, -1, 11);
 	assert_null(hvd_failure_report_loss(h->report));
@@ -335,10 +335,10 @@ static void a_shim_explains_ranks_that_were_killed_after_it(void **state)
 
 	lost(h, HVD_LOSS_SHIM, "n1", 2, -1, 15);
 	ended(h, 1, "n2", SIGTERM, 40, NULL);
-	assert_in(text(h), "the rank shim (hvd-task) of rank 2 on n1 failed first");
+	assert_in(text(h), "the rank shim (hvd-shim) of rank 2 on n1 failed first");
 	/* The loss may have been noticed a moment later than it happened. */
 	ended(h, 3, "n2", SIGTERM, 10, NULL);
-	assert_in(text(h), "the rank shim (hvd-task) of rank 2 on n1 failed first");
+	assert_in(text(h), "the rank shim (hvd-shim) of rank 2 on n1 failed first");
 }
 
 static void causes_and_advice(void **state)

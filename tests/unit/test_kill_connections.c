@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections of other processes are broken. Each test acts as hvd-task does, with processes that have TCP connections:
- * a child, the child of a child, and a process whose parent has ended.
+ * Connections of other processes are broken. Each test acts as hvd-agent does, with processes that have TCP
+ * connections: a child, the child of a child, and a process whose parent has ended.
  */
 #include "lib/process/spawn.h"
 #include "task/kill_connections.h"
@@ -250,7 +250,7 @@ static void says_which_it_may_not_look_into(void **state)
 	make_link(&link, AF_INET);
 	hvd_portset_add(&at, &link.addr, link.port);
 	assert_int_equal(pipe(ready), 0);
-	pid = fork(); /* acts as hvd-task, without root's rights */
+	pid = fork(); /* acts as hvd-agent, without root's rights */
 	if (pid == 0) {
 		if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
 			_exit(9);
@@ -288,7 +288,7 @@ static void says_nothing_of_one_that_has_ended(void **state)
 	pid_t pid;
 
 	(void)state;
-	pid = fork(); /* acts as hvd-task, without root's rights */
+	pid = fork(); /* acts as hvd-agent, without root's rights */
 	if (pid == 0) {
 		if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
 			_exit(9);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How hvd-task connects to its driver, and its message if it cannot. Each driver here is a listening socket that
+ * How hvd-agent connects to its driver, and its message if it cannot. Each driver here is a listening socket that
  * behaves in one way.
  */
 #include "task/link.h"

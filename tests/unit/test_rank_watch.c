@@ -143,17 +143,16 @@ static void ranks_are_looked_at_and_stay_as_they_are(void **state)
 	waitpid(stopped, NULL, 0);
 }
 
-/* The watch starts its own program with --stacks=WHICH, as hvd-task is. */
+/* The watch starts its own program as hvd-agent inspect WHICH. */
 int main(int argc, char **argv)
 {
-	static const char option[] = "--stacks=";
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(strangers_messages_are_left, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_ranks_have_no_stacks, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(ranks_are_looked_at_and_stay_as_they_are, set_up, tear_down),
 	};
 
-	if (argc == 2 && strncmp(argv[1], option, strlen(option)) == 0)
-		return hvd_stacks_run(argv[1] + strlen(option), NULL);
+	if (argc == 3 && strcmp(argv[1], "inspect") == 0)
+		return hvd_stacks_run(argv[2], NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

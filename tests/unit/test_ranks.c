@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks and their output. Each scenario runs in a process of its own, as in hvd-task: it adopts processes that ranks
+ * Ranks and their output. Each scenario runs in a process of its own, as in hvd-agent: it adopts processes that ranks
  * leave behind, and waits for any child. Its stdout, its stderr and the calls of its callbacks go to files.
  */
 #include "lib/protocol/boot.h"

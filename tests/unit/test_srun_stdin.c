@@ -8,7 +8,7 @@
 #include "lib/base/xalloc.h"
 #include "unit.h"
 
-#define TASK "/opt/libexec/hvd/hvd-task"
+#define TASK "/opt/libexec/hvd/hvd-agent"
 
 static struct hvd_launch launch;
 static struct hvd_options options;
@@ -34,6 +34,7 @@ static int by_stdin(const char *line, char **words)
 	hvd_strv_add(&launch.procs[0].argv, "srun");
 	hvd_strv_add(&launch.procs[0].argv, "-N2");
 	hvd_strv_add(&launch.procs[0].argv, TASK);
+	hvd_strv_add(&launch.procs[0].argv, "shim");
 	hvd_strv_add(&launch.procs[0].argv, "--");
 	hvd_strv_add(&launch.procs[0].argv, TASK); /* the command may be anything */
 	rc = hvd_srun_by_stdin(&launch, &err);
@@ -59,11 +60,11 @@ static void told(const char *line, const char *want, bool no_input)
 static void every_task_gets_the_key(void **state)
 {
 	(void)state;
-	told("hvdrun a", "srun -N2 " TASK " --stdin -- " TASK, false);
-	told("hvdrun --input=all a", "srun -N2 " TASK " --stdin -- " TASK, false);
-	told("hvdrun --input=3 a", "srun -N2 --input=all " TASK " --stdin --input=3 -- " TASK, false);
-	told("hvdrun -i none a", "srun -N2 --input=all " TASK " --stdin --input=none -- " TASK, true);
-	told("horovodrun -np 2 a", "srun -N2 --input=all " TASK " --stdin --input=0 -- " TASK, false);
+	told("hvdrun a", "srun -N2 " TASK " shim --stdin -- " TASK, false);
+	told("hvdrun --input=all a", "srun -N2 " TASK " shim --stdin -- " TASK, false);
+	told("hvdrun --input=3 a", "srun -N2 --input=all " TASK " shim --stdin --input=3 -- " TASK, false);
+	told("hvdrun -i none a", "srun -N2 --input=all " TASK " shim --stdin --input=none -- " TASK, true);
+	told("horovodrun -np 2 a", "srun -N2 --input=all " TASK " shim --stdin --input=0 -- " TASK, false);
 }
 
 static void refused(const char *line, const char *what)
@@ -75,7 +76,7 @@ static void refused(const char *line, const char *what)
 	assert_in(err.msg, "there is no munge here");
 	assert_in(err.msg, what);
 	assert_in(err.hint, "--key-file=FILE");
-	assert_string_equal(words, "srun -N2 " TASK " -- " TASK);
+	assert_string_equal(words, "srun -N2 " TASK " shim -- " TASK);
 	assert_false(launch.by_stdin);
 	free(words);
 }

@@ -119,7 +119,7 @@ def cmd_auth(args):
 
 
 def cmd_replay(args):
-    """Send what an hvd-task was heard to say, byte by byte the same."""
+    """Send what an hvd-agent was heard to say, byte by byte the same."""
     with open(args.log, encoding="ascii") as log:
         heard = [json.loads(line) for line in log]
     auth = next(bytes.fromhex(e["raw"]) for e in heard if e["from"] == "task" and not e["signed"])
@@ -133,7 +133,7 @@ def cmd_replay(args):
 # ---- in the middle ----
 
 class Relay:
-    """Stands between hvd-task and its driver and does what `mode` says; everything heard goes to the log."""
+    """Stands between hvd-agent and its driver and does what `mode` says; everything heard goes to the log."""
 
     def __init__(self, args):
         self.args, self.mode = args, args.mode

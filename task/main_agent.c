@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hvd-agent - what runs on the hosts of a job: node agents, rank shims, and small helpers of both. srun's plugin and
+ * hvdrun's backends start it; only `connect` is for users.
+ *
+ * The table of subcommands below says which there are. One that has options is in a file of its own, subcommand_*.c.
+ * With no argument, which is how Slurm starts a TaskProlog, it runs the site's TaskProlog (prolog.h).
+ */
+#include "lib/base/cleanup.h"
+#include "lib/process/task_prolog.h"
+#include "lsf/topology.h"
+#include "process_name.h"
+#include "prolog.h"
+#include "stacks.h"
+#include "stdin_bootstrap.h"
+#include "subcommand.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- subcommands without options ---- */
+
+static const struct hvd_subcommand inspect, topology, drain;
+
+static int run_inspect(int argc, char **argv, const struct hvd_log *log)
+{
+	char **which;
+	int status = hvd_subcommand_parse(&inspect, argc, argv, NULL, &which, log);
+
+	return status >= 0 ? status : hvd_stacks_run(*which, log);
+}
+
+static int run_topology(int argc, char **argv, const struct hvd_log *log)
+{
+	hvd_cleanup_free char *text = NULL;
+	struct hvd_err err = {0};
+	char **none;
+	int status = hvd_subcommand_parse(&topology, argc, argv, NULL, &none, log);
+
+	if (status >= 0)
+		return status;
+	text = hvd_topology_line(&err);
+	if (!text)
+		hvd_log_err(log, &err);
+	return text && puts(text) != EOF && fflush(stdout) == 0 ? 0 : 1;
+}
+
+static int run_drain(int argc, char **argv, const struct hvd_log *log)
+{
+	char **none;
+	int status = hvd_subcommand_parse(&drain, argc, argv, NULL, &none, log);
+
+	return status >= 0 ? status : hvd_stdin_bootstrap_drain();
+}
+
+static const struct hvd_subcommand inspect = {
+	.name = "inspect",
+	.process = "hvd-inspect",
+	.operands = "WHICH",
+	.summary = "print where ranks of this host are in their programs",
+	.about = "Look into ranks of this host, and print where each is, as JSON. WHICH is RANK:PID,...@SECONDS, or\n"
+		 "JOB@SECONDS or JOB.STEP@SECONDS. A node agent starts it, and hvdrun --stacks in a step beside the "
+		 "ranks.",
+	.least = 1,
+	.most = 1,
+	.run = run_inspect,
+};
+
+static const struct hvd_subcommand topology = {
+	.name = "topology",
+	.process = "hvd-topology",
+	.operands = "",
+	.summary = "print which cores this host has",
+	.about = "Print which cores this host has, in one line. hvdrun has jsrun start it on the hosts of an LSF job.",
+	.run = run_topology,
+};
+
+static const struct hvd_subcommand drain = {
+	.name = "drain",
+	.process = "hvd-drain",
+	.operands = "",
+	.summary = "read stdin to its end",
+	.about = "Read stdin to its end. A rank shim starts it for input that is another rank's.",
+	.run = run_drain,
+};
+
+/* ---- the program ---- */
+
+static const struct hvd_subcommand *const subcommands[] = {
+	&hvd_subcommand_connect, /* the user */
+	&hvd_subcommand_host,    /* the backends ssh, fork, blaunch and lsrun; steps of elastic jobs */
+	&hvd_subcommand_shim,    /* the backends srun, mpirun and jsrun */
+	&hvd_subcommand_plan,    /* the plugin, in a task */
+	&inspect,                /* rank_watch.c; hvdrun --stacks */
+	&topology,               /* the backend jsrun, on the hosts of a job */
+	&drain,                  /* a shim with --input */
+};
+
+#define N_SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))
+
+static void print_usage(FILE *to)
+{
+	fputs("usage: hvd-agent SUBCOMMAND [OPTION]...\n\n", to);
+	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
+		fprintf(to, "  %-9s %s\n", subcommands[i]->name, subcommands[i]->summary);
+	fputs("\nhvd-agent SUBCOMMAND --help has its options; hvd-agent --version prints the version.\n"
+	      "Only connect is started by hand, all else by srun --hvd and hvdrun: see hvdrun(1).\n",
+	      to);
+}
+
+static int run(const struct hvd_subcommand *subcommand, int argc, char **argv, const struct hvd_log *log)
+{
+	hvd_process_name(subcommand->process);
+	return subcommand->run(argc, argv, log);
+}
+
+int main(int argc, char **argv)
+{
+	struct hvd_log log = hvd_log_make("hvd-agent", HVD_LOG_INFO);
+	const char *word = argc > 1 ? argv[1] : "";
+
+	/* Slurm gives its TaskProlog no argument. */
+	if (argc == 1 && getenv(HVD_PROLOG_ENV)) {
+		hvd_process_name("hvd-prolog");
+		return hvd_prolog_run(getenv(HVD_PROLOG_ENV), &log);
+	}
+	if (strcmp(word, "--version") == 0) {
+		puts("hvd-agent " HVD_VERSION);
+		return 0;
+	}
+	if (strcmp(word, "--help") == 0) {
+		print_usage(stdout);
+		return 0;
+	}
+	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
+		if (strcmp(word, subcommands[i]->name) == 0)
+			return run(subcommands[i], argc - 1, argv + 1, &log);
+	/* The program's name in older releases, for which users have typed --join=ADDRESS. */
+	if (word[0] == '-' && strcmp(program_invocation_short_name, "hvd-task") == 0) {
+		argv[0] = (char *)hvd_subcommand_connect.name;
+		return run(&hvd_subcommand_connect, argc, argv, &log);
+	}
+	if (argc > 1)
+		hvd_error(&log, "there is no subcommand '%s'", word);
+	print_usage(stderr);
+	return 2;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rank_args.h"
+
+#include <string.h>
+
+#define AT(field) offsetof(struct hvd_rank_args, field)
+
+const struct hvd_option_row hvd_rank_args_rows[] = {
+	{"stdin", NULL, "the launcher sends the driver's address and the key on stdin", HVD_OPTION_FLAG,
+	 AT(from_stdin)},
+	{"behind", NULL, "a monitor has started this process", HVD_OPTION_FLAG, AT(behind)},
+	{"label", "srun|horovod", "label each line of output as this program does", HVD_OPTION_TEXT, AT(label)},
+	{"timestamps", NULL, "put the time in front of each line", HVD_OPTION_FLAG, AT(timestamps)},
+	{"output-dir", "DIR", "also write DIR/rank.N/stdout and DIR/rank.N/stderr", HVD_OPTION_TEXT, AT(output_dir)},
+	{"size", "N", "the job has N ranks, which tells how far to pad the names of folders", HVD_OPTION_NUMBER,
+	 AT(size)},
+	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+};
+
+struct hvd_output_style hvd_rank_args_style(const struct hvd_rank_args *args)
+{
+	return (struct hvd_output_style){
+		.label = !args->label                          ? HVD_LABEL_NONE
+			 : strcmp(args->label, "horovod") == 0 ? HVD_LABEL_HOROVOD
+							       : HVD_LABEL_SRUN,
+		.timestamps = args->timestamps,
+		.dir = args->output_dir,
+		.size = args->size,
+	};
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * subcommand.h - the subcommands of hvd-agent. Each has a table of its options and a struct for their values; the
+ * parser and the text of --help come from the table.
+ */
+#ifndef HVD_SUBCOMMAND_H
+#define HVD_SUBCOMMAND_H
+
+#include "lib/base/log.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum hvd_option_kind {
+	HVD_OPTION_FLAG,   /* a bool */
+	HVD_OPTION_TEXT,   /* a const char *; NULL = was not given, "" = an optional value that was left out */
+	HVD_OPTION_NUMBER, /* an int */
+};
+
+struct hvd_option_row {
+	const char *name;  /* without the dashes; NULL ends a table */
+	const char *value; /* what stands for the value in the usage; in brackets: it may be left out. NULL: none */
+	const char *help;  /* NULL: an old spelling, which the usage does not show */
+	enum hvd_option_kind kind;
+	size_t at; /* offset of the field in the struct of values */
+};
+
+enum {
+	HVD_ANY_OPERANDS = 1 << 20
+};
+
+struct hvd_subcommand {
+	const char *name;
+	const char *process;                           /* what ps(1) calls the process, of 15 bytes at most */
+	const char *operands;                          /* how the usage writes them; "" = there are none */
+	const char *summary;                           /* a line of hvd-agent --help */
+	const char *about;                             /* who starts it and what it does, for its own --help */
+	const struct hvd_option_row *options, *common; /* NULL = none */
+	int least, most;                               /* how many operands it takes */
+	bool command; /* the operands are a command, whose own options follow the first of them */
+	/* argv[0] is the subcommand's word. Returns the exit status. */
+	int (*run)(int argc, char **argv, const struct hvd_log *log);
+};
+
+extern const struct hvd_subcommand hvd_subcommand_host, hvd_subcommand_shim, hvd_subcommand_plan,
+	hvd_subcommand_connect;
+
+/* Read the options into the zeroed struct `values`, and have *operands point to what follows them in argv, which may
+ * get another order. Returns -1 to go on, or the exit status to end with: 0 after --help, 2 after a message and the
+ * usage.
+ */
+int hvd_subcommand_parse(const struct hvd_subcommand *subcommand, int argc, char **argv, void *values, char ***operands,
+			 const struct hvd_log *log);
+/* Report `why` and the usage, and return 2. */
+int hvd_subcommand_misused(const struct hvd_subcommand *subcommand, const struct hvd_log *log, const char *why, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hvd-agent shim: what stands in front of a rank that a scheduler or an MPI starts (shim.h).
+ *
+ * An MPI fills the hosts of --mpi slot by slot, and the rank ends with the process that started it (monitor.h). jsrun
+ * need not end its tasks when it is killed, so such a rank ends when the driver says so or is gone.
+ */
+#include "shim.h"
+
+#include "bootstrap.h"
+#include "command.h"
+#include "monitor.h"
+#include "rank_args.h"
+#include "subcommand.h"
+
+struct shim_args {
+	struct hvd_rank_args rank; /* first, for its rows */
+	const char *mpi, *jsrun, *input;
+	bool framed;
+};
+
+#define AT(field) offsetof(struct shim_args, field)
+
+static const struct hvd_option_row options[] = {
+	{"mpi", "HOST:SLOTS,...", "an MPI has started this process, and fills these hosts slot by slot",
+	 HVD_OPTION_TEXT, AT(mpi)},
+	{"jsrun", "HOST:SLOTS,...", "jsrun has started this process on one of these hosts", HVD_OPTION_TEXT, AT(jsrun)},
+	{"input", "RANK|none", "with --stdin: which rank gets what else comes on stdin", HVD_OPTION_TEXT, AT(input)},
+	{"framed", NULL, "put frames around the output, which hvdrun takes away", HVD_OPTION_FLAG, AT(framed)},
+	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+};
+
+static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	const struct shim_args *args = arg;
+
+	return args->mpi     ? hvd_taskinfo_mpi(args->mpi, info, err)
+	       : args->jsrun ? hvd_taskinfo_jsrun(args->jsrun, info, err)
+			     : hvd_taskinfo_slurm(info, err);
+}
+
+static int run(int argc, char **argv, const struct hvd_log *log)
+{
+	struct shim_args args = {.mpi = NULL};
+	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args};
+	struct hvd_shim_opts shim = {.kind = HVD_HOST_AGENT_SRUN};
+	struct hvd_output_style style;
+	struct hvd_bootstrap start;
+	char **command;
+	int status = hvd_subcommand_parse(&hvd_subcommand_shim, argc, argv, &args, &command, log);
+
+	if (status >= 0)
+		return status;
+	if (args.mpi && args.jsrun)
+		return hvd_subcommand_misused(&hvd_subcommand_shim, log, "--mpi and --jsrun exclude each other");
+	if (args.input && !args.rank.from_stdin)
+		return hvd_subcommand_misused(&hvd_subcommand_shim, log, "--input needs --stdin");
+	if (args.mpi && !args.rank.behind)
+		return hvd_monitor_run(argv, HVD_MONITOR_RANK, log);
+	if (args.mpi)
+		hvd_command_follow();
+	opts.from_stdin = args.rank.from_stdin;
+	opts.input = args.input;
+	style = hvd_rank_args_style(&args.rank);
+	style.framed = args.framed;
+	shim.argv = command;
+	shim.style = &style;
+	if (args.mpi || args.jsrun)
+		shim.kind = args.mpi ? HVD_HOST_AGENT_MPI : HVD_HOST_AGENT_JSRUN;
+	status = hvd_bootstrap_read(&start, &opts, log);
+	if (status == 0)
+		status = hvd_shim_run(&start.boot, &start.info, &shim, &start.log);
+	hvd_bootstrap_clear(&start);
+	return status;
+}
+
+const struct hvd_subcommand hvd_subcommand_shim = {
+	.name = "shim",
+	.process = "hvd-shim",
+	.operands = "COMMAND [ARGUMENT]...",
+	.summary = "run one rank that a scheduler or an MPI has started",
+	.about = "Get this rank's variables from the node agent of its host, which the first shim of a host starts, "
+		 "and\n"
+		 "run COMMAND with them. hvdrun has srun, mpirun or jsrun start it once for each rank.",
+	.options = options,
+	.common = hvd_rank_args_rows,
+	.least = 1,
+	.most = HVD_ANY_OPERANDS,
+	.command = true,
+	.run = run,
+};

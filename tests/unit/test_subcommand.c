@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of a subcommand of hvd-agent: what is read, what is refused, and the usage. */
+#include "task/subcommand.h"
+
+#include "lib/base/xalloc.h"
+#include "unit.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+struct values {
+	bool flag;
+	const char *text, *maybe, *old;
+	int number;
+};
+
+#define AT(field) offsetof(struct values, field)
+
+static const struct hvd_option_row own[] = {
+	{"flag", NULL, "a flag", HVD_OPTION_FLAG, AT(flag)},
+	{"text", "TEXT", "a text", HVD_OPTION_TEXT, AT(text)},
+	{"maybe", "[=TEXT]", "an optional text", HVD_OPTION_TEXT, AT(maybe)},
+	{"old", "TEXT", NULL, HVD_OPTION_TEXT, AT(old)},
+	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+};
+static const struct hvd_option_row common[] = {
+	{"number", "N", "a number", HVD_OPTION_NUMBER, AT(number)},
+	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+};
+
+static const struct hvd_subcommand runs = {.name = "runs",
+					   .operands = "COMMAND [ARGUMENT]...",
+					   .about = "Run it.",
+					   .options = own,
+					   .common = common,
+					   .least = 1,
+					   .most = HVD_ANY_OPERANDS,
+					   .command = true};
+static const struct hvd_subcommand asks = {
+	.name = "asks", .operands = "WHAT", .about = "Ask.", .options = own, .least = 1, .most = 1};
+static const struct hvd_subcommand bare = {.name = "bare", .operands = "", .about = "Nothing."};
+
+static struct values values;
+static char **operands;
+static char said[8192], logged[512];
+static char *words[16];
+
+static void on_log(enum hvd_log_level level, const char *text, void *arg)
+{
+	(void)level;
+	(void)arg;
+	snprintf(logged, sizeof(logged), "%s", text);
+}
+
+/* Parse `line`, whose words are separated by blanks. What goes to descriptor `fd` meanwhile is in `said`. */
+static int parse(const struct hvd_subcommand *subcommand, const char *line, int fd)
+{
+	struct hvd_log log = {.prog = "hvd-agent", .level = HVD_LOG_INFO, .sink = on_log};
+	static char *copy;
+	char *save = NULL;
+	FILE *file = tmpfile(), *stream = fd == STDOUT_FILENO ? stdout : stderr;
+	int argc = 0, status, kept;
+	size_t n;
+
+	free(copy);
+	copy = hvd_xstrdup(line);
+	for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save))
+		words[argc++] = word;
+	words[argc] = NULL;
+	values = (struct values){.number = -1};
+	logged[0] = '\0';
+	assert_non_null(file);
+	fflush(stream);
+	kept = dup(fd);
+	dup2(fileno(file), fd);
+	status = hvd_subcommand_parse(subcommand, argc, words, &values, &operands, &log);
+	fflush(stream);
+	dup2(kept, fd);
+	close(kept);
+	rewind(file);
+	n = fread(said, 1, sizeof(said) - 1, file);
+	said[n] = '\0';
+	fclose(file);
+	return status;
+}
+
+static void reads_both_tables(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&runs, "runs --flag --text=a --maybe --number 7 -- prog --flag", STDERR_FILENO), -1);
+	assert_true(values.flag);
+	assert_string_equal(values.text, "a");
+	assert_string_equal(values.maybe, "");
+	assert_int_equal(values.number, 7);
+	assert_string_equal(operands[0], "prog");
+	assert_string_equal(operands[1], "--flag");
+	assert_null(operands[2]);
+	assert_string_equal(said, "");
+	assert_int_equal(parse(&runs, "runs --maybe=b prog --text=c", STDERR_FILENO), -1);
+	assert_string_equal(values.maybe, "b");
+	assert_null(values.text);
+	assert_int_equal(values.number, -1);
+	assert_string_equal(operands[1], "--text=c");
+}
+
+static void options_may_follow_an_operand_that_is_no_command(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&asks, "asks what --text a --old=b", STDERR_FILENO), -1);
+	assert_string_equal(operands[0], "what");
+	assert_null(operands[1]);
+	assert_string_equal(values.text, "a");
+	assert_string_equal(values.old, "b");
+}
+
+static void misused(const struct hvd_subcommand *subcommand, const char *line, const char *why)
+{
+	assert_int_equal(parse(subcommand, line, STDERR_FILENO), 2);
+	assert_in(logged, why);
+	assert_in(said, "usage: hvd-agent ");
+	assert_in(said, subcommand->name);
+}
+
+static void refuses_the_rest(void **state)
+{
+	(void)state;
+	misused(&runs, "runs --other -- a", "unknown option --other");
+	misused(&runs, "runs --flag=1 -- a", "--flag=1");
+	misused(&runs, "runs --text", "--text needs a value");
+	misused(&runs, "runs --number=x -- a", "number");
+	misused(&runs, "runs --number=-1 -- a", "number");
+	misused(&runs, "runs --flag", "COMMAND is missing");
+	misused(&asks, "asks", "WHAT is missing");
+	misused(&asks, "asks --number=1 a", "unknown option --number=1");
+	misused(&asks, "asks a b", "unexpected argument 'b'");
+	misused(&bare, "bare a", "unexpected argument 'a'");
+	misused(&bare, "bare -x", "unknown option -x");
+}
+
+static void help_is_made_of_the_tables(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(&runs, "runs --help --other", STDOUT_FILENO), 0);
+	assert_in(said, "usage: hvd-agent runs [OPTION]... -- COMMAND [ARGUMENT]...\n\nRun it.\n\n  --flag ");
+	assert_in(said, "  --text=TEXT ");
+	assert_in(said, "  --maybe[=TEXT] ");
+	assert_in(said, "  --number=N ");
+	assert_null(strstr(said, "--old"));
+	assert_int_equal(parse(&bare, "bare --help", STDOUT_FILENO), 0);
+	assert_string_equal(said, "usage: hvd-agent bare\n\nNothing.\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reads_both_tables),
+		cmocka_unit_test(options_may_follow_an_operand_that_is_no_command),
+		cmocka_unit_test(refuses_the_rest),
+		cmocka_unit_test(help_is_made_of_the_tables),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
