@@ -113,7 +113,7 @@ class OutputForward(threading.Thread):
         self._rest = lines.pop()[-4096:]
         for line in lines:
             # "hvdrun: error: …", or with the time: "hvdrun 14:05:09.123: …"
-            if line.partition(b":")[0].partition(b" ")[0] in (b"hvdrun", b"horovodrun", b"srun", b"hvd-task"):
+            if line.partition(b":")[0].partition(b" ")[0] in (b"hvdrun", b"horovodrun", b"srun", b"hvd-agent"):
                 self.messages.append(line.decode("utf-8", "replace"))
         del self.messages[:-KEEP_LINES]
 

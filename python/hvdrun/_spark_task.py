@@ -2,15 +2,15 @@
 """A task of the barrier stage of hvdrun.spark.run(): one task of each executor is its node agent.
 
 The driver of Spark sends this file's text with the stage, so the executors need not have this package; that is why it
-imports nothing of it. They need hvd-task, and their Python has pyspark.
+imports nothing of it. They need hvd-agent, and their Python has pyspark.
 
-The agent of an executor is the task with the lowest partition there. It runs hvd-task --join, which starts one rank for
-each task of the executor, and ends with this process: hvd-task reads the launch's key from a pipe whose other end only
+The agent of an executor is the task with the lowest partition there. It runs hvd-agent connect, which starts one rank for
+each task of the executor, and ends with this process: hvd-agent reads the launch's key from a pipe whose other end only
 this process has. The other tasks wait for it at a socket of the executor, so that Spark counts what the ranks use, and
 so that Spark ends the stage when it loses any of them. They do not wait in BarrierTaskContext.barrier() or allGather():
 when Spark 4 ends a task that waits there, an exception that nobody catches ends the whole executor with status 50.
 
-A task that fails makes Spark start the whole stage again, which does not help where hvd-task is missing: that is told by
+A task that fails makes Spark start the whole stage again, which does not help where hvd-agent is missing: that is told by
 an accumulator, which comes to Spark's driver as soon as the task has ended well. hvdrun refuses the agents of a second
 stage once the ranks have started.
 """
@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 
-# Bytes of what hvd-task says that come back to the driver.
+# Bytes of what hvd-agent says that come back to the driver.
 TEXT_MAX = 4096
 # Seconds that the tasks of one executor, which Spark starts together, may take to find each other; between two tries.
 TOGETHER_SECONDS = 120
@@ -61,15 +61,15 @@ def executor_name():
     return socket.gethostname() + ("-executor-" + number if number else "")
 
 
-def missing(hvd_task):
+def missing(hvd_agent):
     """Returns why no agent can run here, or None."""
-    if not os.path.exists(hvd_task):
+    if not os.path.exists(hvd_agent):
         return (
-            "there is no {}: install this suite on the executors' machines, or say where it is by hvd_task=… or "
-            "$HVD_TASK".format(hvd_task)
+            "there is no {}: install this suite on the executors' machines, or say where it is by hvd_agent=… or "
+            "$HVD_AGENT".format(hvd_agent)
         )
-    if not os.access(hvd_task, os.X_OK):
-        return "{} cannot be executed".format(hvd_task)
+    if not os.access(hvd_agent, os.X_OK):
+        return "{} cannot be executed".format(hvd_agent)
     return None
 
 
@@ -192,8 +192,9 @@ def run_agent(send, name, slots, index, gpus):
     texts = []
     agent = subprocess.Popen(
         [
-            send["hvd_task"],
-            "--join=" + send["address"],
+            send["hvd_agent"],
+            "connect",
+            send["address"],
             "--key-file=-",
             "--slots=%d" % slots,
             "--name=" + name,
@@ -223,7 +224,7 @@ def elastic(send, lacks):
     Spark starts another."""
     from pyspark import TaskContext
 
-    name, why = executor_name(), missing(send["hvd_task"])
+    name, why = executor_name(), missing(send["hvd_agent"])
     if why:
         lacks.add([name + ": " + why])
     else:
@@ -237,7 +238,7 @@ def main(send, lacks):
     context = BarrierTaskContext.get()
     partition = context.partitionId()
     name = executor_name()
-    why = missing(send["hvd_task"])
+    why = missing(send["hvd_agent"])
     if why:
         lacks.add([name + ": " + why])
         return

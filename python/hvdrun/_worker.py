@@ -37,7 +37,7 @@ MAC_LEN = 64
 
 
 def take_key(environ):
-    """Reads the launch's key from a descriptor that hvd-task has handed down; no child of this process inherits it."""
+    """Reads the launch's key from a descriptor that hvd-agent has handed down; no child of this process inherits it."""
     number = environ.pop("HVD_RUN_FUNC_KEY_FD", "")
     key = b""
     if number.isdigit():
@@ -48,7 +48,7 @@ def take_key(environ):
             pass
     if len(key) != KEY_LEN:
         sys.exit(
-            "hvdrun worker: the launch's key cannot be read from descriptor {}: a program between hvd-task and this "
+            "hvdrun worker: the launch's key cannot be read from descriptor {}: a program between hvd-agent and this "
             "Python must not close descriptors".format(number or "?")
         )
     return key

@@ -277,13 +277,16 @@ def _words(error):
     return "\n".join(kept[:40])
 
 
-def _find_hvd_task(hvd_task, program):
-    """The path of hvd-task on the executors: the given one, that in $HVD_TASK, or the one installed with hvdrun."""
-    hvd_task = hvd_task or os.environ.get("HVD_TASK")
-    if hvd_task:
-        return hvd_task
+def _find_hvd_agent(hvd_agent, program):
+    """The path of hvd-agent on the executors: the given one, that in $HVD_AGENT, or the one installed with hvdrun.
+
+    $HVD_TASK is the variable of older releases, in which the program was hvd-task.
+    """
+    hvd_agent = hvd_agent or os.environ.get("HVD_AGENT") or os.environ.get("HVD_TASK")
+    if hvd_agent:
+        return hvd_agent
     prefix = os.path.dirname(os.path.dirname(os.path.realpath(program)))
-    return os.path.join(prefix, "libexec", "hvd", "hvd-task")
+    return os.path.join(prefix, "libexec", "hvd", "hvd-agent")
 
 
 def _patience(start_timeout):
@@ -308,9 +311,10 @@ def run(
     nics=None,
     prefix_output_with_timestamp=False,
     executable=None,
-    hvd_task=None,
+    hvd_agent=None,
     extra_args=(),
-    hvdrun=None
+    hvdrun=None,
+    hvd_task=None
 ):
     """Call fn(*args, **kwargs) in every rank of a job in Spark's executors, and return what the ranks return, by rank.
 
@@ -330,8 +334,8 @@ def run(
     use_mpi, extra_mpi_args     NotImplementedError: no MPI starts processes in executors
 
     Not in horovod.spark.run():
-    hvd_task            the path of the program hvd-task on the executors; $HVD_TASK names it, too. By default where it
-                        is here, beside hvdrun
+    hvd_agent           the path of the program hvd-agent on the executors; $HVD_AGENT names it, too. By default where it
+                        is here, beside hvdrun. hvd_task and $HVD_TASK, as older releases called them, mean the same
     extra_args          a list of more options of hvdrun
     hvdrun              the program on this machine, if it is not in PATH; $HVDRUN names it, too
 
@@ -348,7 +352,7 @@ def run(
     num_proc = _number("num_proc", num_proc, context.defaultParallelism)
     options = ["-np", str(num_proc)]
     common = start_timeout, env, stdout, stderr, verbose, nics, prefix_output_with_timestamp, executable
-    return _launch(context, (fn, args, kwargs), num_proc, False, options, common, hvd_task, extra_args, hvdrun)
+    return _launch(context, (fn, args, kwargs), num_proc, False, options, common, hvd_agent or hvd_task, extra_args, hvdrun)
 
 
 def run_elastic(
@@ -371,9 +375,10 @@ def run_elastic(
     min_np=None,
     max_np=None,
     executable=None,
-    hvd_task=None,
+    hvd_agent=None,
     extra_args=(),
-    hvdrun=None
+    hvdrun=None,
+    hvd_task=None
 ):
     """Call fn(*args, **kwargs), which uses hvd.elastic.run, in the ranks of an elastic job in Spark's executors. Returns
     what the ranks of the last generation return, by rank.
@@ -398,7 +403,7 @@ def run_elastic(
         elastic_timeout = os.environ.get("HOROVOD_ELASTIC_TIMEOUT", 600)
     options.append("--elastic-timeout={}".format(elastic_timeout))
     common = start_timeout, env, stdout, stderr, verbose, nics, prefix_output_with_timestamp, executable
-    return _launch(context, (fn, args, kwargs), most, True, options, common, hvd_task, extra_args, hvdrun)
+    return _launch(context, (fn, args, kwargs), most, True, options, common, hvd_agent or hvd_task, extra_args, hvdrun)
 
 
 def _number(name, value, default):
@@ -409,7 +414,7 @@ def _number(name, value, default):
     return value
 
 
-def _launch(context, call, tasks, elastic, options, common, hvd_task, extra_args, hvdrun):
+def _launch(context, call, tasks, elastic, options, common, hvd_agent, extra_args, hvdrun):
     """The launch of both kinds of jobs, to its results."""
     from pyspark import cloudpickle
 
@@ -429,7 +434,7 @@ def _launch(context, call, tasks, elastic, options, common, hvd_task, extra_args
     call = pickle_call(cloudpickle, *call)
     send = {
         "key": secrets.token_hex(32),
-        "hvd_task": _find_hvd_task(hvd_task, program),
+        "hvd_agent": _find_hvd_agent(hvd_agent, program),
         "worker": _text_of("_worker.py"),
         "executable": executable,
         "env": {name: None if value is None else str(value) for name, value in (env or {}).items()},

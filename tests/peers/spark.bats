@@ -45,7 +45,7 @@ runs() {
 # nothing_left FOLDER: of ranks, agents, executors, and files for a launch.
 nothing_left() {
     all_gone 20 "$SPARK_HOME"
-    all_gone 5 "$B/libexec/hvd/hvd-task"
+    all_gone 5 "$B/libexec/hvd/hvd-agent"
     all_gone 5 HVD_RUN_FUNC_WORKER
     ! compgen -G "$1/tmp/hvdrun-*"
 }
@@ -90,10 +90,10 @@ gone() {
     has "cached: 4" "executors live on: True" "still cached: 4"
 }
 
-@test "too few executors within the deadline, and executors without hvd-task" {
+@test "too few executors within the deadline, and executors without hvd-agent" {
     runs
     has "LaunchError: Spark's executors have room for 4 of 5 tasks at once" "in time: True"
-    grep -E "LaunchError: [^ ]+-executor-[01]: there is no /nonesuch/hvd-task" <<<"$output"
+    grep -E "LaunchError: [^ ]+-executor-[01]: there is no /nonesuch/hvd-agent" <<<"$output"
 }
 
 @test "an executor that is killed is named, nothing runs a second time, and nothing is left" {

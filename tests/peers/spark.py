@@ -179,7 +179,7 @@ def failures(folder):
     began = time.time()
     expect(hvdrun.LaunchError, where, num_proc=5, start_timeout=2)
     say("in time:", time.time() - began < 20)
-    expect(hvdrun.LaunchError, where, num_proc=2, hvd_task="/nonesuch/hvd-task")
+    expect(hvdrun.LaunchError, where, num_proc=2, hvd_agent="/nonesuch/hvd-agent")
     e = expect(hvdrun.LaunchError, kills_executor, num_proc=2)
     time.sleep(3)  # time enough for a second run
     ran = [open(name).read().split() for name in sorted(glob.glob(folder + "/ran-*"))]

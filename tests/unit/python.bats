@@ -352,9 +352,25 @@ os.execvp("python3", ["python3", "script.py"])' >"out.$sig" 2>&1 3>&- &
 		assert "encrypt" in spark.exposure({"spark.authenticate": " True"})
 		assert spark.exposure(dict(crypto, **{"spark.authenticate": "true"})) is None
 		java = "org.apache.SparkException: Job aborted.%s\n\tat org.apache.x\nDriver stacktrace:\n"
-		raised = "\nTraceback:\n  File x\nRuntimeError: n1: hvd-task: error: no way\nhint\n SQLSTATE: 38000\n"
+		raised = "\nTraceback:\n  File x\nRuntimeError: n1: hvd-agent: error: no way\nhint\n SQLSTATE: 38000\n"
 		assert spark._words(Exception(java % "")) == "org.apache.SparkException: Job aborted."
-		assert spark._words(Exception(java % raised)) == "n1: hvd-task: error: no way\nhint"
+		assert spark._words(Exception(java % raised)) == "n1: hvd-agent: error: no way\nhint"
+		print("all well")
+	END
+	[ "$status" -eq 0 ] && [ "$output" = "all well" ]
+}
+
+@test "hvdrun.spark: where hvd-agent is on the executors, also by the names of older releases" {
+	python <<-'END'
+		import os
+		from hvdrun import spark
+		for name in "HVD_AGENT", "HVD_TASK": os.environ.pop(name, None)
+		assert spark._find_hvd_agent(None, "/opt/hvd/bin/hvdrun") == "/opt/hvd/libexec/hvd/hvd-agent"
+		os.environ["HVD_TASK"] = "/old/hvd-task"
+		assert spark._find_hvd_agent(None, "/opt/hvd/bin/hvdrun") == "/old/hvd-task"
+		os.environ["HVD_AGENT"] = "/new/hvd-agent"
+		assert spark._find_hvd_agent(None, "/opt/hvd/bin/hvdrun") == "/new/hvd-agent"
+		assert spark._find_hvd_agent("/given", "/opt/hvd/bin/hvdrun") == "/given"
 		print("all well")
 	END
 	[ "$status" -eq 0 ] && [ "$output" = "all well" ]
