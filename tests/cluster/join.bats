@@ -139,7 +139,7 @@ nobody_left() {
     run -2 on_host hvdn1 "$AGENT" connect hvdlogin --key-file key
     has "'hvdlogin' is no address of a launch"
     run -2 on_host hvdn1 "$AGENT" connect "$at"
-    has "--join needs the key"
+    has "hvd-agent connect needs the key"
     run -1 as_root hvdn1 "$AGENT" connect "$at" --key-file "$(home)/key"
     has "is open to others"
     run -2 on_host hvdn1 bash -c 'echo nokey | "$0" connect "$1" --key-file=-' "$AGENT" "$at"
@@ -242,7 +242,7 @@ nobody_left() {
     for host in hvdlogin hvdn1; do
         # A process may end while it is looked at.
         run as_root "$host" bash -c 'cat /proc/[0-9]*/{environ,cmdline} 2>/dev/null | tr "\0" "\n"'
-        [[ $output == *HVD_CLUSTER=* && $output == *--join* ]]
+        [[ $output == *HVD_CLUSTER=* && $output == *--key-file* ]]
         [[ ${output,,} != *"${key,,}"* ]]
     done
     [ ${#key} -eq 64 ]
