@@ -89,7 +89,8 @@ nobody_left() {
         bash -c 'echo "$RANK/$WORLD_SIZE $MINE $OTHER $PWD $(wc -l) it'"'"'s $1" >&2' x $'a b\n\xff'
     wait_for 10 test -s "$(home)/at"
     MINE=agent OTHER=agent cluster exec --cwd "$(home)/there" --host hvdn1 -- "$AGENT" connect "$(<"$(home)/at")" --key-file ../key --index=0 3>&- &
-    MINE=agent OTHER=agent cluster exec --host hvdn2 -- "$AGENT" connect "$(<"$(home)/at")" --key-file key --index=1 3>&- &
+    # As users have typed it for older releases.
+    MINE=agent OTHER=agent cluster exec --host hvdn2 -- "${AGENT%agent}task" --key-file key --join="$(<"$(home)/at")" --index=1 3>&- &
     ended 20
     exits 0
     has "0/2 agent hvdrun $(home)/there 2 it's a b"$'\n\xff' "1/2 agent hvdrun $(home) 0 it's a b"
