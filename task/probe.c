@@ -197,6 +197,8 @@ static int read_target(struct hvd_probe *probe, const json_t *entry, struct hvd_
 		return -1;
 	json_array_foreach(addrs, a, addr)
 	{
+		if (json_string_length(addr) == 0 && json_is_string(addr))
+			continue; /* it is not to be tried */
 		if (add_line(probe, addr, port, err) != 0)
 			return -1;
 		probe->lines[probe->n_lines - 1].target.node = (uint32_t)n;

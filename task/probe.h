@@ -50,9 +50,9 @@ int hvd_probe_measure(struct hvd_probe *probe, const json_t *order, void (*done)
  * may follow the report. `order` is the driver's message:
  *   {"targets":[{"n":I, "p":PORT, "a":[ADDR,…], "here":BOOL},…],
  *    "rendezvous":[[ADDR,PORT],…], "here":BOOL, "timeout_ms":N}
- * "n" is the index of a host, "p" and "a" are its agent's port and addresses. "here" tells that the host (or the host
- * of the rendezvous) is this same machine, whose own addresses lead to it. From the event loop `done` is called once,
- * with the report, which is released after the call:
+ * "n" is the index of a host, "p" and "a" are its agent's port and addresses; an empty one is not to be tried. "here"
+ * tells that the host (or the host of the rendezvous) is this same machine, whose own addresses lead to it. From the
+ * event loop `done` is called once, with the report, which is released after the call:
  *   {"t":"report", "edges":[[I, index in "a", own interface or -1, result, rtt µs],…],
  *    "rendezvous":[[index, result, rtt µs],…], "clock":NS}
  * "clock" is this host's time at the call (launcher/driver/clocks.h). A result is a number of enum hvd_reach. Returns

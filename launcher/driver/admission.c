@@ -31,6 +31,12 @@ static bool asks_endpoints(const struct hvd_node_agents *agents)
 	return !agents->plan.relays.used && (agents->barrier == HVD_BARRIER_AS_THEY_COME || !agents->plan.by_relays);
 }
 
+/* Where IPv4 connects the hosts, IPv6 is of no use but to an MPI, and to a user who wants to know. */
+static bool tries_all(const struct hvd_node_agents *agents)
+{
+	return agents->plan.mpi || agents->log->level >= HVD_LOG_VERBOSE;
+}
+
 static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, uint32_t n, uint32_t i, json_t **addrs)
 {
 	struct hvd_node_agent *host = &agents->table.hosts[hosts[i]];
@@ -46,7 +52,7 @@ static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, u
 	if (!host->client)
 		return;
 	order = hvd_probe_order(&agents->table, hosts, n, i, asks_endpoints(agents) ? &agents->service.endpoints : NULL,
-				ms > half ? half + 1 : ms, addrs);
+				ms > half ? half + 1 : ms, tries_all(agents), addrs);
 	if (agents->barrier == HVD_BARRIER_ALL && agents->opts->spec->preflight && !host->check.known)
 		add_preflight(agents->opts->spec, order, half);
 	hvd_conn_send(host->client->conn, order);

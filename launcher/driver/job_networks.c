@@ -82,6 +82,22 @@ static int no_network(const struct hvd_node *nodes, uint32_t n, const struct hvd
 	return hvd_err_hint(err, "mend the network, or leave out the host that differs (srun --exclude=HOST)");
 }
 
+/* Was there an address of IPv6 that the first round of the probe did not try (hvd_probe_order())? */
+static bool left_out_ipv6(const struct hvd_plan_group *group)
+{
+	if (group->table->rounds > 0)
+		return false;
+	for (uint32_t i = 0; i < group->n; i++) {
+		const struct hvd_node *node = &group->table->hosts[group->host[i]].node;
+
+		for (int f = 0; f < node->n_ifaces; f++)
+			if (hvd_node_has_family(&node->ifaces[f], AF_INET) &&
+			    hvd_node_has_family(&node->ifaces[f], AF_INET6))
+				return true;
+	}
+	return false;
+}
+
 static int find_networks(struct hvd_plan *plan, const struct hvd_plan_group *group, bool again, char **unused,
 			 const struct hvd_log *log, struct hvd_err *err)
 {
@@ -94,7 +110,7 @@ static int find_networks(struct hvd_plan *plan, const struct hvd_plan_group *gro
 
 	hvd_networks_find(nodes, group->n, edges, n_edges, found);
 	serves = hvd_networks_serve_horovod(found);
-	if (!serves && again && !group->table->ipv6 && hvd_edges_lost(edges, n_edges))
+	if (!serves && again && !group->table->ipv6 && (hvd_edges_lost(edges, n_edges) || left_out_ipv6(group)))
 		rc = 1;
 	else if (!serves && (!ipv6 || found->n == 0))
 		rc = no_network(nodes, group->n, edges, n_edges, found, log, err);

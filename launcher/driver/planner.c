@@ -11,20 +11,24 @@
 
 /* ---- what an agent is told to probe ---- */
 
-static json_t *host_addrs(const struct hvd_node *node)
+/* The place in the list is the address's number: one that is not tried is empty. */
+static json_t *host_addrs(const struct hvd_node *node, bool every)
 {
 	json_t *addrs = json_array();
 	const struct hvd_addr *addr;
 	char text[HVD_ADDR_TEXT];
 	uint8_t iface;
 
-	for (size_t a = 0; (addr = hvd_node_table_addr(node, a, &iface)); a++)
-		json_array_append_new(addrs, json_string(hvd_addr_text(addr, text)));
+	for (size_t a = 0; (addr = hvd_node_table_addr(node, a, &iface)); a++) {
+		bool tried = every || addr->family == AF_INET || !hvd_node_has_family(&node->ifaces[iface], AF_INET);
+
+		json_array_append_new(addrs, json_string(tried ? hvd_addr_text(addr, text) : ""));
+	}
 	return addrs;
 }
 
 json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
-			const struct hvd_endpoints *endpoints, int timeout_ms, json_t **addrs)
+			const struct hvd_endpoints *endpoints, int timeout_ms, bool every, json_t **addrs)
 {
 	const char *machine = table->hosts[hosts[from]].node.machine;
 	json_t *targets = json_array(), *list = json_array();
@@ -36,7 +40,7 @@ json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *host
 		const struct hvd_node *node = &table->hosts[hosts[to[i]]].node;
 
 		if (!addrs[to[i]])
-			addrs[to[i]] = host_addrs(node);
+			addrs[to[i]] = host_addrs(node, every || table->ipv6 || table->rounds > 0);
 		json_array_append_new(targets, json_pack("{s:I, s:i, s:O, s:b}", "n", (json_int_t)hosts[to[i]], "p",
 							 (int)node->port, "a", addrs[to[i]], "here",
 							 strcmp(node->machine, machine) == 0));

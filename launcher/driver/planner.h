@@ -42,9 +42,12 @@ struct hvd_plan {
 /* What an agent is told to probe (task/probe.h): its neighbours among `hosts`, none when all hosts that have registered
  * are one machine, and the rendezvous, if `endpoints` is not NULL. The agent is that of hosts[from]; n hosts are in the
  * list. `addrs` has room for n lists, all NULL at first: the addresses of each host, which many orders have. The caller
- * releases them after the last order. */
+ * releases them after the last order.
+ *
+ * In the first round addresses of IPv6 are left out where the interface has one of IPv4, too, unless `every` is set or
+ * the user has named a subnet of IPv6: where IPv4 connects the hosts, they are of no use. */
 json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
-			const struct hvd_endpoints *endpoints, int timeout_ms, json_t **addrs);
+			const struct hvd_endpoints *endpoints, int timeout_ms, bool every, json_t **addrs);
 
 /* A probe that got no answers over IPv4 is repeated, in so many rounds at most. How long an attempt of a round may
  * take, in milliseconds. */

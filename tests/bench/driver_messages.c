@@ -108,7 +108,8 @@ static void order(struct bench *b, const uint32_t *hosts, uint32_t host)
 
 	begin(b);
 	hvd_node_table_enter(&b->table, host, HVD_STAGE_PROBING);
-	bytes = frame(&b->driver, hvd_probe_order(&b->table, hosts, b->n, host, &b->endpoints, 2000, b->addrs), &len);
+	bytes = frame(&b->driver, hvd_probe_order(&b->table, hosts, b->n, host, &b->endpoints, 2000, false, b->addrs),
+		      &len);
 	end(b, ORDER);
 	b->frames += (double)len;
 	free(bytes);

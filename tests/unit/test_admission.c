@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which networks the hosts of an elastic job use, and which later ones can join in. */
 #include "launcher/driver/planner.h"
+#include "lib/base/xalloc.h"
 
 #include "unit.h"
 
@@ -75,7 +76,7 @@ static size_t reports(struct world *w, uint32_t h, bool reaches)
 	assert_non_null(addrs);
 	while (hosts[from] != h)
 		from++;
-	order = hvd_probe_order(&w->roster, hosts, present, from, &w->endpoints, 100, addrs);
+	order = hvd_probe_order(&w->roster, hosts, present, from, &w->endpoints, 100, false, addrs);
 	for (i = 0; i < present; i++)
 		json_decref(addrs[i]);
 	free(addrs);
@@ -102,6 +103,56 @@ static size_t reports(struct world *w, uint32_t h, bool reaches)
 	json_decref(report);
 	json_decref(order);
 	return n;
+}
+
+/* What host 0 is told to try of host 1, with commas between the addresses. The caller frees it. */
+static char *told_to_try(struct world *w, bool every)
+{
+	const uint32_t hosts[] = {0, 1};
+	json_t *addrs[2] = {NULL, NULL}, *order, *list, *entry;
+	char *text = hvd_xstrdup("");
+	size_t i;
+
+	order = hvd_probe_order(&w->roster, hosts, 2, 0, NULL, 100, every, addrs);
+	list = json_object_get(json_array_get(json_object_get(order, "targets"), 0), "a");
+	json_array_foreach(list, i, entry)
+	{
+		hvd_xappendf(&text, "%s%s", i ? "," : "", json_string_value(entry));
+	}
+	json_decref(order);
+	json_decref(addrs[1]);
+	return text;
+}
+
+static void tries(struct world *w, bool every, const char *addrs)
+{
+	char *text = told_to_try(w, every);
+
+	assert_string_equal(text, addrs);
+	free(text);
+}
+
+/* Packets of IPv6 that somebody drops would hold up each start for the whole time of a round. */
+static void ipv6_beside_ipv4_is_tried_where_that_does_not_do(void **state)
+{
+	static const char all[] = "10.0.0.2,fd00::2,fd01::2";
+	struct world *w = *state;
+	struct hvd_node_iface *ifaces;
+
+	comes(w, 0, 0, "eth0,ib0");
+	comes(w, 1, 1, "eth0,ib0");
+	ifaces = w->roster.hosts[1].node.ifaces;
+	ifaces[0].addrs = hvd_xrealloc(ifaces[0].addrs, 2, sizeof(struct hvd_addr));
+	ifaces[0].n_addrs = 2;
+	assert_int_equal(hvd_addr_parse("fd00::2", &ifaces[0].addrs[1]), 0);
+	assert_int_equal(hvd_addr_parse("fd01::2", &ifaces[1].addrs[0]), 0); /* it has no other */
+	tries(w, false, "10.0.0.2,,fd01::2");
+	tries(w, true, all);
+	w->roster.ipv6 = true;
+	tries(w, false, all);
+	w->roster.ipv6 = false;
+	w->roster.rounds = 1;
+	tries(w, false, all);
 }
 
 static int first(struct world *w, bool local)
@@ -330,6 +381,7 @@ int main(void)
 {
 #define world(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		world(ipv6_beside_ipv4_is_tried_where_that_does_not_do),
 		world(second_name_of_the_machine_comes_later),
 		world(second_name_of_a_machine_among_several),
 		world(second_name_without_the_interface),
