@@ -62,6 +62,7 @@ struct step {
 	int failed_status;    /* with which the start has failed */
 	bool ends_lost;       /* the step is ended because of the lost host */
 	bool started, start_failed, srun_gone, waiting;
+	bool srun_left; /* srun has not ended, and the job is to be requeued */
 };
 
 static void signal_step(const struct step *step, int sig)
@@ -87,6 +88,12 @@ static void on_end_srun(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (step->srun_gone || step->srun_signal == SIGKILL || getppid() != step->srun_pid)
 		return;
+	/* The job's script may end with srun, and a job that is over cannot be requeued. */
+	if (hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_NODE)) {
+		step->srun_left = true;
+		event_base_loopbreak(step->base);
+		return;
+	}
 	if (!step->srun_signal)
 		hvd_info(step->log, "srun still waits for the tasks of %s; ending srun", step->lost_host);
 	step->srun_signal = step->srun_signal ? SIGKILL : SIGTERM;
@@ -414,5 +421,9 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 	if (rc == 0 && step.start_failed && step.started)
 		log_failed(&step);
 	end(&step);
-	return rc == 0 ? hvd_requeue_at_end(opts->driver->spec, &step.requeue, 0, opts->log) : -1;
+	if (rc == 0)
+		rc = hvd_requeue_at_end(opts->driver->spec, &step.requeue, 0, opts->log);
+	if (step.srun_left && rc != HVD_REQUEUE_STATUS && getppid() == step.srun_pid)
+		kill(step.srun_pid, SIGKILL);
+	return rc;
 }
