@@ -13,12 +13,15 @@ static int reports;
 static void on_report(json_t *report, void *arg)
 {
 	const json_t *order = arg;
-	size_t lines = json_array_size(json_object_get(order, "rendezvous")), i, reported;
-	json_t *target;
+	size_t lines = json_array_size(json_object_get(order, "rendezvous")), i, a, reported;
+	json_t *target, *addr;
 
 	json_array_foreach(json_object_get(order, "targets"), i, target)
 	{
-		lines += json_array_size(json_object_get(target, "a"));
+		json_array_foreach(json_object_get(target, "a"), a, addr)
+		{
+			lines += json_string_length(addr) > 0; /* an empty one is not tried */
+		}
 	}
 	reported = json_array_size(json_object_get(report, "edges")) +
 		   json_array_size(json_object_get(report, "rendezvous"));

@@ -220,6 +220,24 @@ static void whoever_passes_it_on_is_found_out(void **state)
 	assert_int_equal(probe(1, port, 5000), HVD_REACH_OK);
 }
 
+/* One that is left out takes its place in the list, so the others keep their numbers. */
+static void empty_addresses_are_not_tried(void **state)
+{
+	json_t *order, *edges;
+
+	(void)state;
+	need_namespace();
+	order = json_pack("{s:[{s:i, s:i, s:[s,s,s]}], s:[], s:i}", "targets", "n", 1, "p",
+			  (int)hvd_responder_port(ag.other), "a", "", THERE, "", "rendezvous", "timeout_ms", 5000);
+	assert_int_equal(hvd_probe_run(ag.probe, order, on_report, NULL, NULL), 0);
+	json_decref(order);
+	event_base_dispatch(ag.base);
+	edges = json_object_get(ag.report, "edges");
+	assert_int_equal(json_array_size(edges), 1);
+	assert_int_equal(json_integer_value(json_array_get(json_array_get(edges, 0), 1)), 1);
+	assert_int_equal(json_integer_value(json_array_get(json_array_get(edges, 0), 3)), HVD_REACH_OK);
+}
+
 static void orders_that_are_refused(void **state)
 {
 	static const char *const orders[] = {
@@ -280,6 +298,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_reached_and_what_not, open_agents, close_agents),
 		cmocka_unit_test_setup_teardown(nobody_asks_himself, open_agents, close_agents),
 		cmocka_unit_test_setup_teardown(whoever_passes_it_on_is_found_out, open_agents, close_agents),
+		cmocka_unit_test_setup_teardown(empty_addresses_are_not_tried, open_agents, close_agents),
 		cmocka_unit_test_setup_teardown(orders_that_are_refused, open_agents, close_agents),
 		cmocka_unit_test_setup_teardown(connections_wait_their_turn, open_agents, close_agents),
 		cmocka_unit_test_setup_teardown(strangers_push_out_themselves, open_agents, close_agents),
