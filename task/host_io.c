@@ -222,6 +222,7 @@ struct hvd_host_io *hvd_host_io_create(struct event_base *base, struct hvd_conn 
 	io->writable = event_new(base, io->in, EV_WRITE | EV_PERSIST, on_writable, io);
 	io->readable = event_new(base, io->own, EV_READ | EV_PERSIST, on_readable, io);
 	event_add(io->readable, NULL);
+	input_done(io); /* for the first time: input may come */
 	return io;
 }
 

@@ -28,8 +28,8 @@ struct bytes {
 
 struct hvd_output {
 	struct event *readable;
-	bool plain; /* it passes byte by byte */
-	/* For plain output without a sink; NULL for other. Waited for while there is some in `ready`. */
+	/* For output without a sink that passes byte by byte; NULL for other. Waited for while there is some in
+	 * `ready`. */
 	struct event *writable;
 	struct hvd_output *next, **link; /* in the list of the sink, if there is one */
 	size_t piece;                    /* how much of it to write at once */
@@ -264,7 +264,7 @@ static void pass(struct hvd_output *out, const char *p, size_t n)
 {
 	if (out->look)
 		out->look(out->to_fd == STDOUT_FILENO ? HVD_STDOUT : HVD_STDERR, p, n, out->look_arg);
-	if (!out->plain) {
+	if (by_line(out->style)) {
 		take(out, p, n);
 		return;
 	}
@@ -291,7 +291,7 @@ static void release(struct hvd_output *out)
 		*out->link = out->next;
 	if (out->link && out->next)
 		out->next->link = out->link;
-	if (!out->plain)
+	if (by_line(out->style))
 		take_rest(out);
 	if (out->writable) {
 		write_waiting(out);
@@ -400,7 +400,6 @@ struct hvd_output *hvd_output_create(struct event_base *base, int fd, int rank, 
 	event_add(out->readable, NULL);
 	if (style->sink)
 		enlist(out, style->sink);
-	out->plain = !by_line(style);
 	if (hvd_output_wanted(style))
 		return out;
 	out->writable = event_new(base, out->to_fd, EV_WRITE, on_writable, out);

@@ -26,11 +26,10 @@ struct hvd_joined_proc {
 	const struct hvd_log *log;
 	struct hvd_output_source *out[2]; /* of stdout and stderr */
 	size_t owed[2];                   /* bytes that were taken, which the agent was not told */
-	struct hvd_stdin_forward *stdin_forward;
-	int in;              /* what the agent's rank 0 is to read; -1: nothing, or its end was sent */
-	struct event *input; /* of `in` */
-	bool began;          /* it has said something */
-	int status;          /* as it has said */
+	/* hvdrun's standard input, which rank 0 of the agent reads; waited for once the agent takes more. NULL: it
+	 * reads nothing, or the end was sent. */
+	struct event *input;
+	int status; /* as it has said */
 	void (*ended)(int status, void *arg);
 	void *arg;
 };
@@ -48,11 +47,15 @@ static void end_input(struct hvd_joined_proc *j)
 	if (j->input)
 		event_free(j->input);
 	j->input = NULL;
-	if (j->in >= 0)
-		close(j->in);
-	j->in = -1;
-	hvd_stdin_forward_destroy(j->stdin_forward);
-	j->stdin_forward = NULL;
+}
+
+/* A file is always ready, and cannot be waited for. */
+static void await_input(struct hvd_joined_proc *j)
+{
+	if (event_get_fd(j->input) >= 0)
+		event_add(j->input, NULL);
+	else
+		event_active(j->input, EV_READ, 0);
 }
 
 static void on_input(evutil_socket_t fd, short what, void *arg)
@@ -60,11 +63,12 @@ static void on_input(evutil_socket_t fd, short what, void *arg)
 	static const unsigned char stream = HVD_JOIN_STDIN;
 	struct hvd_joined_proc *j = arg;
 	char buf[HVD_JOIN_PIECE];
-	ssize_t n = read(fd, buf, sizeof(buf));
+	ssize_t n = hvd_stdin_forward_read(STDIN_FILENO, buf, sizeof(buf));
 
+	(void)fd;
 	(void)what;
-	if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
-		event_add(j->input, NULL);
+	if (n < 0 && errno == EAGAIN) {
+		await_input(j);
 		return;
 	}
 	hvd_conn_send_bytes(j->io.client->conn, (const struct hvd_piece[]){{&stream, 1}, {buf, n > 0 ? (size_t)n : 0}},
@@ -75,7 +79,7 @@ static void on_input(evutil_socket_t fd, short what, void *arg)
 
 /* ---- output ---- */
 
-static void acknowledge(struct hvd_joined_proc *j)
+void hvd_joined_proc_acknowledge(struct hvd_joined_proc *j)
 {
 	size_t n = 0;
 
@@ -89,11 +93,6 @@ static void acknowledge(struct hvd_joined_proc *j)
 		hvd_conn_send(j->io.client->conn, json_pack("{s:s, s:I}", "t", "took", "n", (json_int_t)n));
 }
 
-void hvd_joined_proc_has_room(struct hvd_joined_proc *j)
-{
-	acknowledge(j);
-}
-
 static void on_bytes(struct hvd_client_io *io, const unsigned char *data, size_t len)
 {
 	struct hvd_joined_proc *j = of(io);
@@ -103,7 +102,7 @@ static void on_bytes(struct hvd_client_io *io, const unsigned char *data, size_t
 		return;
 	hvd_output_mux_put(j->out[s], (const char *)data + 1, len - 1);
 	j->owed[s] += len - 1;
-	acknowledge(j);
+	hvd_joined_proc_acknowledge(j);
 }
 
 /* ---- what the agent says ---- */
@@ -114,13 +113,9 @@ static bool on_message(struct hvd_client_io *io, const char *type, const json_t 
 	const char *because;
 	int64_t status;
 
-	/* It listens to everything by now. */
-	if (!j->began && j->input)
-		event_add(j->input, NULL);
-	j->began = true;
 	if (strcmp(type, "took") == 0) {
 		if (j->input)
-			event_add(j->input, NULL);
+			await_input(j);
 	} else if (strcmp(type, "ending") == 0) {
 		if (hvd_get_str(msg, "why", 256, &because, NULL) == 0)
 			hvd_error(j->log, "%s: the agent ends its ranks: %s", j->host, because);
@@ -155,19 +150,6 @@ static void on_gone(struct hvd_client_io *io, const struct hvd_err *why)
 
 /* ---- life ---- */
 
-static int open_input(struct hvd_joined_proc *j, struct event_base *base, struct hvd_err *err)
-{
-	/* The block that a forwarder begins with is empty. */
-	j->stdin_forward = hvd_stdin_forward_create(base, hvd_xcalloc(1, 1), 0, STDIN_FILENO, &j->in, err);
-	if (!j->stdin_forward) {
-		j->in = -1;
-		return -1;
-	}
-	evutil_make_socket_nonblocking(j->in);
-	j->input = event_new(base, j->in, EV_READ, on_input, j);
-	return 0;
-}
-
 static void run(struct hvd_joined_proc *j, char *const *argv)
 {
 	struct hvd_conn *conn = j->io.client->conn;
@@ -196,15 +178,12 @@ struct hvd_joined_proc *hvd_joined_proc_start(struct event_base *base, struct hv
 				      .opts = opts,
 				      .host = proc->host,
 				      .log = launch->log,
-				      .in = -1,
 				      .status = -1,
 				      .ended = ended,
 				      .arg = arg};
-	if (input && open_input(j, base, err) != 0) {
-		hvd_conn_free(conn);
-		free(j);
-		return NULL;
-	}
+	if (input)
+		j->input = event_new(base, hvd_stdin_forward_can_poll(STDIN_FILENO) ? STDIN_FILENO : -1, EV_READ,
+				     on_input, j);
 	for (int s = 0; s < 2; s++)
 		j->out[s] = hvd_output_mux_add(opts->out[s]);
 	opts->joined(conn, &j->io, opts->arg);

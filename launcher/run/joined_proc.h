@@ -33,8 +33,8 @@ struct hvd_joined_proc *hvd_joined_proc_start(struct event_base *base, struct hv
 					      struct hvd_err *err);
 /* SIGKILL: end its connection, and so its ranks. Another signal does so when it has not registered. */
 void hvd_joined_proc_signal(struct hvd_joined_proc *j, int sig);
-/* An output that was full is so no longer. */
-void hvd_joined_proc_has_room(struct hvd_joined_proc *j);
+/* Tell the agent of what was passed on since; to be called when an output is full no longer. */
+void hvd_joined_proc_acknowledge(struct hvd_joined_proc *j);
 /* Leaves the connection to the driver. NULL is fine. */
 void hvd_joined_proc_destroy(struct hvd_joined_proc *j);
 

@@ -92,11 +92,13 @@ static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fd
 
 /* ---- agents that came by themselves ---- */
 
+/* All that the agent has said came on the connection that has ended, so nothing is on its way. */
 static void on_joined_ended(int status, void *arg)
 {
 	struct hvd_started_proc *p = arg;
 
-	p->procs->proc_ended(p, status < 0 ? HVD_PROC_LOST : W_EXITCODE(status, 0));
+	p->status = status < 0 ? HVD_PROC_LOST : W_EXITCODE(status, 0);
+	event_active(p->late, EV_TIMEOUT, 0);
 }
 
 static void on_room(void *arg)
@@ -105,21 +107,28 @@ static void on_room(void *arg)
 
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
 		if (p->joined)
-			hvd_joined_proc_has_room(p->joined);
+			hvd_joined_proc_acknowledge(p->joined);
+}
+
+static int open_for_joined(struct hvd_procs *procs, struct hvd_err *err)
+{
+	if (open_muxes(procs, form_of(procs->launch->spec->output.label), err) != 0)
+		return -1;
+	for (int s = 0; s < 2; s++)
+		hvd_output_mux_on_room(procs->out[s], on_room, procs);
+	procs->joined = (struct hvd_joined_proc_opts){.boot = procs->opts->boot,
+						      .out = {procs->out[0], procs->out[1]},
+						      .joined = procs->ops->joined,
+						      .arg = procs->arg};
+	return 0;
 }
 
 static int start_joined(struct hvd_started_proc *p, bool input, struct hvd_err *err)
 {
 	struct hvd_procs *procs = p->procs;
 
-	if (open_muxes(procs, form_of(procs->launch->spec->output.label), err) != 0)
+	if (!procs->out[0] && open_for_joined(procs, err) != 0)
 		return -1;
-	procs->joined = (struct hvd_joined_proc_opts){.boot = procs->opts->boot,
-						      .out = {procs->out[0], procs->out[1]},
-						      .joined = procs->ops->joined,
-						      .arg = procs->arg};
-	for (int s = 0; s < 2; s++)
-		hvd_output_mux_on_room(procs->out[s], on_room, procs);
 	p->joined = hvd_joined_proc_start(procs->base, procs->launch, p->proc, &procs->joined, input, on_joined_ended,
 					  p, err);
 	return p->joined ? 0 : -1;

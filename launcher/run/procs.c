@@ -210,16 +210,6 @@ static void settle(struct hvd_started_proc *p)
 		procs->ops->none_left(procs->arg);
 }
 
-static void proc_ended(struct hvd_started_proc *p, int status)
-{
-	p->status = status;
-	/* A process that was killed is itself the reason, whatever is reported of its ranks after that. */
-	if (p->ranks_left > 0 && !WIFSIGNALED(status))
-		event_add(p->late, &(struct timeval){.tv_usec = LATE_MS * 1000});
-	else
-		settle(p);
-}
-
 void hvd_procs_reap(struct hvd_procs *procs)
 {
 	int status;
@@ -229,7 +219,12 @@ void hvd_procs_reap(struct hvd_procs *procs)
 		if (p->pid <= 0 || waitpid(p->pid, &status, WNOHANG) != p->pid)
 			continue;
 		p->pid = 0;
-		proc_ended(p, status);
+		p->status = status;
+		/* A process that was killed is itself the reason, whatever is reported of its ranks after that. */
+		if (p->ranks_left > 0 && !WIFSIGNALED(status))
+			event_add(p->late, &(struct timeval){.tv_usec = LATE_MS * 1000});
+		else
+			settle(p);
 	}
 }
 
@@ -291,7 +286,6 @@ struct hvd_procs *hvd_procs_create(struct event_base *base, struct hvd_launch *l
 	procs->arg = arg;
 	procs->last = &procs->first;
 	procs->n = launch->n_procs;
-	procs->proc_ended = proc_ended;
 	procs->sweep = evtimer_new(base, on_sweep, procs);
 	if (backend->wake_signal)
 		procs->wake = evtimer_new(base, on_wake, procs);

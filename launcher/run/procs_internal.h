@@ -30,7 +30,7 @@ struct hvd_started_proc {
 	bool released;   /* its end is no loss any longer */
 	bool over;       /* it was reaped, and what follows from that was told */
 	struct hvd_stdin_forward *stdin_forward;
-	struct event *late; /* what the node agent said last may still be on its way */
+	struct event *late; /* tells of the end; what the node agent said last may still be on its way */
 	/* proc_end.c */
 	struct event *deadline;
 	bool asked;      /* … to end, so that SIGKILL follows */
@@ -49,9 +49,8 @@ struct hvd_procs {
 	void *arg;
 	struct hvd_output_mux *out[2]; /* stdout, stderr; NULL where processes write to ours themselves */
 	struct hvd_joined_proc_opts joined;
-	void (*proc_ended)(struct hvd_started_proc *p, int status); /* its end is to be told */
-	struct hvd_started_proc *first, **last;                     /* in the order of their starts */
-	size_t next, n; /* of the launch's processes: the next to start; those to be started */
+	struct hvd_started_proc *first, **last; /* in the order of their starts */
+	size_t next, n;                         /* of the launch's processes: the next to start; those to be started */
 	unsigned running;
 	unsigned under_way; /* … whose hosts have not registered */
 	struct event *sweep, *wake;

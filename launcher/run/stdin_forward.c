@@ -43,7 +43,7 @@ static void finish(struct hvd_stdin_forward *forward)
 
 /* A process in the background that reads from the terminal gets SIGTTIN, and would stop. With SIGTTIN blocked the read
  * fails instead, and forwarding ends. */
-static ssize_t read_block(struct hvd_stdin_forward *forward)
+ssize_t hvd_stdin_forward_read(int from, void *to, size_t most)
 {
 	sigset_t tty, old;
 	ssize_t n;
@@ -53,7 +53,7 @@ static ssize_t read_block(struct hvd_stdin_forward *forward)
 	sigaddset(&tty, SIGTTIN);
 	sigprocmask(SIG_BLOCK, &tty, &old);
 	do
-		n = read(forward->from, forward->buf, BLOCK);
+		n = read(from, to, most);
 	while (n < 0 && errno == EINTR);
 	error = errno;
 	sigprocmask(SIG_SETMASK, &old, NULL);
@@ -63,7 +63,7 @@ static ssize_t read_block(struct hvd_stdin_forward *forward)
 
 static void take_block(struct hvd_stdin_forward *forward)
 {
-	ssize_t n = read_block(forward);
+	ssize_t n = hvd_stdin_forward_read(forward->from, forward->buf, BLOCK);
 
 	if (n < 0 && errno == EAGAIN && forward->readable) {
 		event_add(forward->readable, NULL);

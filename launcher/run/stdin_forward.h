@@ -10,6 +10,7 @@
 
 #include <event2/event.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct hvd_stdin_forward;
 
@@ -19,6 +20,10 @@ struct hvd_stdin_forward *hvd_stdin_forward_create(struct event_base *base, unsi
 						   int *out, struct hvd_err *err);
 /* Closes the pipe at once; NULL is fine. */
 void hvd_stdin_forward_destroy(struct hvd_stdin_forward *forward);
+
+/* As read(2), but never with EINTR, and where a process in the background would be stopped for reading from the
+ * terminal with EIO. */
+ssize_t hvd_stdin_forward_read(int from, void *to, size_t most);
 
 /* Can an event loop wait for this descriptor? Not for a file, which is always ready. */
 int hvd_stdin_forward_can_poll(int fd);

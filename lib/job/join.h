@@ -21,7 +21,8 @@
  * belong to. No message of the store begins with such a byte (lib/rendezvous/relay_wire.h).
  *
  *   launcher  bytes: HVD_JOIN_STDIN, and what rank 0 is to read; HVD_JOIN_STDIN alone: its end
- *   agent     {"t":"took"}              those bytes were passed on; the launcher sends no others before
+ *   agent     {"t":"took"}              it takes such bytes, at first, and when those before were passed on; the
+ *                                       launcher sends no others before
  *   agent     bytes: HVD_JOIN_STDOUT or HVD_JOIN_STDERR, and what was written
  *   launcher  {"t":"took", "n":N}       so many bytes of them were passed on. While HVD_JOIN_WINDOW bytes or more were
  *                                       not, the agent reads nothing of its ranks
