@@ -27,7 +27,7 @@ static const int caught[] = {SIGTERM, SIGINT, SIGHUP};
 #define N_CAUGHT (sizeof(caught) / sizeof(caught[0]))
 
 struct joiner {
-	struct hvd_joined *joined;
+	struct hvd_join *join;
 	const struct hvd_log *log;
 	struct hvd_key key;
 	struct hvd_join_offer offer;
@@ -40,7 +40,7 @@ struct joiner {
 static void stop(struct joiner *j, int status)
 {
 	j->status = status;
-	event_base_loopbreak(j->joined->base);
+	event_base_loopbreak(j->join->base);
 }
 
 static void fail(struct joiner *j, const struct hvd_err *why)
@@ -69,7 +69,7 @@ static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 		fail(j, &why);
 	} else if (strcmp(type, "run") == 0) {
 		if (hvd_get_str(msg, "boot", HVD_BOOT_MAX - 1, &boot, &why) != 0 ||
-		    hvd_boot_parse(boot, &j->joined->boot, &why) != 0)
+		    hvd_boot_parse(boot, &j->join->boot, &why) != 0)
 			fail(j, &why);
 		j->run = true;
 		hvd_conn_set_bytes_max(conn, HVD_JOIN_ARGS_MAX);
@@ -83,8 +83,8 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 
 	if (!j->run)
 		return;
-	hvd_strv_add(&j->joined->args, "hvd-agent");
-	if (hvd_join_args_read(data, len, &j->joined->args, &why) != 0) {
+	hvd_strv_add(&j->join->args, "hvd-agent");
+	if (hvd_join_args_read(data, len, &j->join->args, &why) != 0) {
 		fail(j, &why);
 		return;
 	}
@@ -108,7 +108,7 @@ static void on_up(struct hvd_conn *conn, void *arg)
 	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .bytes = on_bytes};
 	struct joiner *j = arg;
 
-	j->joined->conn = conn;
+	j->join->conn = conn;
 	hvd_conn_set_ops(conn, &ops, j);
 	hvd_conn_set_deadline(conn, hvd_deadline_in(ANSWER_SECONDS));
 	hvd_conn_send(conn, hvd_join_offer(&j->offer));
@@ -132,10 +132,10 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	stop(arg, 128 + (int)sig);
 }
 
-bool hvd_joined_parent_gone(const struct hvd_joined *joined)
+bool hvd_join_parent_gone(const struct hvd_join *join)
 {
 	char buf[4096];
-	ssize_t n = read(joined->parent, buf, sizeof(buf));
+	ssize_t n = read(join->parent, buf, sizeof(buf));
 
 	return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
 }
@@ -146,7 +146,7 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (hvd_joined_parent_gone(j->joined))
+	if (hvd_join_parent_gone(j->join))
 		stop(j, 128 + SIGHUP);
 }
 
@@ -200,12 +200,12 @@ static int read_opts(struct joiner *j, const struct hvd_join_opts *opts, struct 
 		hvd_err_set(err, HVD_E_USAGE, "hvd-agent connect needs the key that hvdrun has");
 		return hvd_err_hint(err, "--key-file=FILE names it; --key-file=- reads it from stdin");
 	}
-	if (hvd_join_address_parse(opts->address, &j->joined->boot, err) != 0 ||
+	if (hvd_join_address_parse(opts->address, &j->join->boot, err) != 0 ||
 	    read_number("slots", opts->slots, 1, INT32_MAX, &slots, err) != 0 ||
 	    read_number("index", opts->index, 0, HVD_JOIN_INDEX_MAX, &index, err) != 0 ||
 	    read_number("timeout", opts->timeout, 1, 86400 * 365, &timeout, err) != 0)
 		return -1;
-	j->joined->boot.timeout = (double)timeout;
+	j->join->boot.timeout = (double)timeout;
 	j->offer.slots = (int)slots;
 	j->offer.index = (int)index;
 	if (opts->name)
@@ -220,34 +220,34 @@ static int read_opts(struct joiner *j, const struct hvd_join_opts *opts, struct 
 
 static int begin(struct joiner *j, bool with_parent, struct hvd_err *err)
 {
-	struct hvd_joined *joined = j->joined;
-	struct hvd_session *session = &joined->session;
+	struct hvd_join *join = j->join;
+	struct hvd_session *session = &join->session;
 
-	joined->base = event_base_new();
-	if (!joined->base)
+	join->base = event_base_new();
+	if (!join->base)
 		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
 	/* Standard input becomes that of a rank. */
-	if (with_parent && (joined->parent = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) < 0)
+	if (with_parent && (join->parent = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) < 0)
 		return hvd_err_sys(err, "cannot copy the standard input");
-	memcpy(session->id, joined->boot.session, sizeof(session->id));
+	memcpy(session->id, join->boot.session, sizeof(session->id));
 	session->identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = j->key};
 	hvd_session_bind_key(session);
 	for (size_t i = 0; i < N_CAUGHT; i++) {
-		j->signals[i] = evsignal_new(joined->base, caught[i], on_signal, j);
+		j->signals[i] = evsignal_new(join->base, caught[i], on_signal, j);
 		event_add(j->signals[i], NULL);
 	}
 	if (with_parent) {
-		j->parent = event_new(joined->base, joined->parent, EV_READ | EV_PERSIST, on_parent, j);
+		j->parent = event_new(join->base, join->parent, EV_READ | EV_PERSIST, on_parent, j);
 		event_add(j->parent, NULL);
 	}
-	j->link = hvd_link_create(joined->base, &joined->boot, session, hvd_deadline_in(joined->boot.timeout), on_up,
-				  on_down, j);
+	j->link = hvd_link_create(join->base, &join->boot, session, hvd_deadline_in(join->boot.timeout), on_up, on_down,
+				  j);
 	return 0;
 }
 
 static void clear(struct joiner *j)
 {
-	struct hvd_joined *joined = j->joined;
+	struct hvd_join *join = j->join;
 
 	hvd_link_destroy(j->link);
 	for (size_t i = 0; i < N_CAUGHT; i++)
@@ -258,20 +258,20 @@ static void clear(struct joiner *j)
 	explicit_bzero(&j->key, sizeof(j->key));
 	if (j->status == GO_ON)
 		return;
-	hvd_conn_free(joined->conn);
-	if (joined->base)
-		event_base_free(joined->base);
-	explicit_bzero(&joined->session, sizeof(joined->session));
+	hvd_conn_free(join->conn);
+	if (join->base)
+		event_base_free(join->base);
+	explicit_bzero(&join->session, sizeof(join->session));
 }
 
-int hvd_join(const struct hvd_join_opts *opts, struct hvd_joined *joined, const struct hvd_log *log)
+int hvd_join_wait(const struct hvd_join_opts *opts, struct hvd_join *join, const struct hvd_log *log)
 {
-	struct joiner j = {.joined = joined, .log = log};
+	struct joiner j = {.join = join, .log = log};
 	struct hvd_err err = {0};
 
-	*joined = (struct hvd_joined){.parent = -1};
+	*join = (struct hvd_join){.parent = -1};
 	if (read_opts(&j, opts, &err) == 0 && begin(&j, strcmp(opts->key_file, "-") == 0, &err) == 0) {
-		event_base_dispatch(joined->base);
+		event_base_dispatch(join->base);
 	} else {
 		hvd_log_err(log, &err);
 		j.status = hvd_err_status(&err);

@@ -28,7 +28,7 @@ struct hvd_join_opts {
 };
 
 /* A launch needs this agent. */
-struct hvd_joined {
+struct hvd_join {
 	struct event_base *base; /* the loop of `conn` */
 	struct hvd_conn *conn;   /* to the launcher, whose driver waits for the node agent's registration */
 	struct hvd_session session;
@@ -37,11 +37,11 @@ struct hvd_joined {
 	int parent;           /* ends when what has started the agent does; -1: that does not matter */
 };
 
-/* Blocks. Returns -1 when the launch needs this agent: *joined is set. Else the exit status: 0 if the launch did not
+/* Blocks. Returns -1 when the launch needs this agent: *join is set. Else the exit status: 0 if the launch did not
  * need it, 1 and 2 after an error, 128 and a signal's number; the user was told why. */
-int hvd_join(const struct hvd_join_opts *opts, struct hvd_joined *joined, const struct hvd_log *log);
+int hvd_join_wait(const struct hvd_join_opts *opts, struct hvd_join *join, const struct hvd_log *log);
 
-/* joined->parent is readable: has it ended? What comes there has no meaning. */
-bool hvd_joined_parent_gone(const struct hvd_joined *joined);
+/* join->parent is readable: has it ended? What comes there has no meaning. */
+bool hvd_join_parent_gone(const struct hvd_join *join);
 
 #endif

@@ -29,7 +29,7 @@ static const struct hvd_option_row options[] = {
 static int run(int argc, char **argv, const struct hvd_log *log)
 {
 	struct connect_args args = {.behind = false};
-	struct hvd_joined joined;
+	struct hvd_join join;
 	char **address;
 	int status = hvd_subcommand_parse(&hvd_subcommand_connect, argc, argv, &args, &address, log);
 
@@ -43,8 +43,8 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 		return hvd_subcommand_misused(&hvd_subcommand_connect, log, "ADDRESS is missing");
 	if (!args.behind)
 		return hvd_monitor_run(argv, HVD_MONITOR_JOIN, log);
-	status = hvd_join(&args.opts, &joined, log);
-	return status >= 0 ? status : hvd_subcommand_host_joined(&joined, log);
+	status = hvd_join_wait(&args.opts, &join, log);
+	return status >= 0 ? status : hvd_subcommand_host_join(&join, log);
 }
 
 const struct hvd_subcommand hvd_subcommand_connect = {

@@ -54,7 +54,7 @@ static struct hvd_ranks_opts ranks_of(const struct host_args *args, char **comma
 	};
 }
 
-int hvd_subcommand_host_joined(struct hvd_joined *joined, const struct hvd_log *log)
+int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 {
 	struct hvd_log launch_log = *log;
 	struct host_args args = {.host = NULL};
@@ -65,19 +65,19 @@ int hvd_subcommand_host_joined(struct hvd_joined *joined, const struct hvd_log *
 	int status;
 
 	/* The first word is the program's name. */
-	if (joined->args.n < 2 || strcmp(joined->args.v[1], hvd_subcommand_host.name) != 0 ||
-	    hvd_subcommand_parse(&hvd_subcommand_host, (int)joined->args.n - 1, joined->args.v + 1, &args, &command,
-				 log) >= 0 ||
+	if (join->args.n < 2 || strcmp(join->args.v[1], hvd_subcommand_host.name) != 0 ||
+	    hvd_subcommand_parse(&hvd_subcommand_host, (int)join->args.n - 1, join->args.v + 1, &args, &command, log) >=
+		    0 ||
 	    !args.host || !args.ranks || find(&args, &info, &err) != 0) {
 		hvd_err_set(&err, HVD_E_PROTO, "the launcher sent a command line that this release does not know");
 		hvd_log_err(log, &err);
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	launch_log.level = hvd_bootstrap_level(&joined->boot);
+	launch_log.level = hvd_bootstrap_level(&join->boot);
 	ranks = ranks_of(&args, command);
-	status = hvd_supervise_joined(joined, &info, &ranks, &launch_log);
-	hvd_strv_free(&joined->args);
+	status = hvd_supervise_join(join, &info, &ranks, &launch_log);
+	hvd_strv_free(&join->args);
 	hvd_taskinfo_free(&info);
 	return status;
 }

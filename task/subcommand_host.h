@@ -8,8 +8,8 @@
 #include "join.h"
 #include "lib/base/log.h"
 
-/* Be the node agent that joined->args describes, over the agent's connection. Takes over *joined. Returns the exit
+/* Be the node agent that join->args describes, over the agent's connection. Takes over *join. Returns the exit
  * status. */
-int hvd_subcommand_host_joined(struct hvd_joined *joined, const struct hvd_log *log);
+int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log);
 
 #endif

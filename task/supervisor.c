@@ -36,9 +36,9 @@ struct supervisor {
 	struct hvd_ranks_opts opts;
 	const struct hvd_log *log;
 	struct hvd_agent *agent;
-	struct hvd_joined *joined; /* NULL: it did not come by itself */
-	struct hvd_host_io *io;    /* … and its ranks' output goes over its connection */
-	struct event *parent;      /* … and what has started it, if it is to end with that */
+	struct hvd_join *join;  /* NULL: it did not come by itself */
+	struct hvd_host_io *io; /* … and its ranks' output goes over its connection */
+	struct event *parent;   /* … and what has started it, if it is to end with that */
 	struct hvd_ranks *ranks;
 	struct hvd_worker_notify *notify;   /* elastic jobs only */
 	struct hvd_signal_forward *forward; /* of these in Slurm */
@@ -286,7 +286,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 		hvd_relay_lost(sup->relay, why);
 	}
 	if (sup->ranks) {
-		hvd_log(sup->log, sup->joined && why->code == HVD_E_NET ? HVD_LOG_ERROR : HVD_LOG_VERBOSE,
+		hvd_log(sup->log, sup->join && why->code == HVD_E_NET ? HVD_LOG_ERROR : HVD_LOG_VERBOSE,
 			"%s: ending the ranks: %s", sup->info->name, why->msg);
 		hvd_ranks_end(sup->ranks);
 		return;
@@ -298,7 +298,7 @@ static void on_failed(const struct hvd_err *why, void *arg)
 /* Before the launcher wants it. It is told why, since it cannot know. */
 static void end_early(struct supervisor *sup, const char *because)
 {
-	if (sup->joined && sup->agent)
+	if (sup->join && sup->agent)
 		hvd_agent_send(sup->agent, json_pack("{s:s, s:s}", "t", "ending", "why", because));
 	if (sup->ranks)
 		hvd_ranks_end(sup->ranks);
@@ -326,7 +326,7 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (!hvd_joined_parent_gone(sup->joined))
+	if (!hvd_join_parent_gone(sup->join))
 		return;
 	event_del(sup->parent);
 	end_early(sup, "what has started it is gone");
@@ -385,22 +385,22 @@ static int connect_agent(struct supervisor *sup, struct hvd_err *err)
 	return sup->agent ? 0 : -1;
 }
 
-static int use_joined(struct supervisor *sup, struct hvd_err *err)
+static int use_join(struct supervisor *sup, struct hvd_err *err)
 {
-	struct hvd_joined *joined = sup->joined;
+	struct hvd_join *join = sup->join;
 
-	if (joined->parent >= 0) {
-		sup->parent = event_new(sup->base, joined->parent, EV_READ | EV_PERSIST, on_parent, sup);
+	if (join->parent >= 0) {
+		sup->parent = event_new(sup->base, join->parent, EV_READ | EV_PERSIST, on_parent, sup);
 		event_add(sup->parent, NULL);
 	}
-	sup->io = hvd_host_io_create(sup->base, joined->conn, err);
+	sup->io = hvd_host_io_create(sup->base, join->conn, err);
 	if (!sup->io) {
-		hvd_conn_free(joined->conn);
+		hvd_conn_free(join->conn);
 		return -1;
 	}
 	sup->opts.output.sink = hvd_host_io_sink(sup->io);
-	sup->agent = hvd_agent_create_on(sup->base, joined->conn, sup->boot, &joined->session, sup->info, &agent_ops,
-					 sup, sup->log, err);
+	sup->agent = hvd_agent_create_on(sup->base, join->conn, sup->boot, &join->session, sup->info, &agent_ops, sup,
+					 sup->log, err);
 	if (!sup->agent)
 		hvd_host_io_lost(sup->io); /* the connection has gone with it */
 	return sup->agent ? 0 : -1;
@@ -411,7 +411,7 @@ static int run(struct supervisor *sup, const struct hvd_err *refusal)
 	struct event *signals[N_CAUGHT];
 	struct hvd_err why = {0};
 
-	sup->base = sup->joined ? sup->joined->base : event_base_new();
+	sup->base = sup->join ? sup->join->base : event_base_new();
 	if (!sup->base)
 		return 1;
 	sup->losses = (struct hvd_output_losses){.log = sup->log, .host = sup->info->name};
@@ -423,7 +423,7 @@ static int run(struct supervisor *sup, const struct hvd_err *refusal)
 		signals[i] = evsignal_new(sup->base, caught[i], on_signal, sup);
 		event_add(signals[i], NULL);
 	}
-	if ((sup->joined ? use_joined(sup, &why) : connect_agent(sup, &why)) != 0)
+	if ((sup->join ? use_join(sup, &why) : connect_agent(sup, &why)) != 0)
 		on_failed(&why, sup);
 	else
 		prepare(sup);
@@ -448,10 +448,10 @@ int hvd_supervise_host(const struct hvd_boot *boot, struct hvd_taskinfo *info, c
 	return run(&sup, refusal);
 }
 
-int hvd_supervise_joined(struct hvd_joined *joined, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
-			 const struct hvd_log *log)
+int hvd_supervise_join(struct hvd_join *join, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
+		       const struct hvd_log *log)
 {
-	struct supervisor sup = {.boot = &joined->boot, .joined = joined, .info = info, .opts = *opts, .log = log};
+	struct supervisor sup = {.boot = &join->boot, .join = join, .info = info, .opts = *opts, .log = log};
 
 	sup.opts.numbers = info->ranks;
 	return run(&sup, NULL);

@@ -25,7 +25,7 @@ int hvd_supervise_host(const struct hvd_boot *boot, struct hvd_taskinfo *info, c
 		       const struct hvd_err *refusal, const struct hvd_log *log);
 
 /* The same in an agent that came by itself, over its connection, which is taken over. */
-int hvd_supervise_joined(struct hvd_joined *joined, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
-			 const struct hvd_log *log);
+int hvd_supervise_join(struct hvd_join *join, struct hvd_taskinfo *info, const struct hvd_ranks_opts *opts,
+		       const struct hvd_log *log);
 
 #endif

@@ -4,7 +4,7 @@
  * Spark's executors, containers, a user by hand.
  *
  * Agents come, and wait (joining.h). Each is a host of its own. When the job needs it, it becomes the node agent of
- * that host, and carries over its one connection what the ranks there write and read (launcher/run/joined_proc.h). The
+ * that host, and carries over its one connection what the ranks there write and read (launcher/run/agent_proc.h). The
  * ranks have the agent's environment and directory; nothing is bound to cores unless the user says so, since the agent
  * may be one of several on its machine.
  */

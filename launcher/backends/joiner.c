@@ -18,23 +18,23 @@
 
 /* ---- the list of them ---- */
 
-void hvd_joiner_free(struct hvd_joiner *g)
+void hvd_joiner_free(struct hvd_joiner *j)
 {
-	struct hvd_joining *joining = g->joining;
+	struct hvd_joining *joining = j->joining;
 
-	*(g->prev ? &g->prev->next : &joining->first) = g->next;
-	*(g->next ? &g->next->prev : &joining->last) = g->prev;
-	hvd_conn_free(g->conn);
-	free(g->host);
-	free(g);
+	*(j->prev ? &j->prev->next : &joining->first) = j->next;
+	*(j->next ? &j->next->prev : &joining->last) = j->prev;
+	hvd_conn_free(j->conn);
+	free(j->host);
+	free(j);
 }
 
 int hvd_joining_slots_waiting(const struct hvd_joining *joining)
 {
 	int slots = 0;
 
-	for (const struct hvd_joiner *g = joining->first; g; g = g->next)
-		slots += g->state == JOINER_WAITING ? g->offer.slots : 0;
+	for (const struct hvd_joiner *j = joining->first; j; j = j->next)
+		slots += j->state == JOINER_WAITING ? j->offer.slots : 0;
 	return slots;
 }
 
@@ -83,16 +83,16 @@ static int check_offer(const struct hvd_joining *joining, const struct hvd_join_
 {
 	int hosts = 1, slots = offer->slots;
 
-	for (const struct hvd_joiner *g = joining->first; g; g = g->next) {
-		if (!g->host)
+	for (const struct hvd_joiner *j = joining->first; j; j = j->next) {
+		if (!j->host)
 			continue;
-		if (offer->index >= 0 && g->offer.index == offer->index) {
+		if (offer->index >= 0 && j->offer.index == offer->index) {
 			hvd_err_set(err, HVD_E_USAGE, "there is an agent with the index %d already, %s", offer->index,
-				    g->host);
+				    j->host);
 			return hvd_err_hint(err, "each --index may be used once; agents need not have one");
 		}
 		hosts++;
-		slots += g->offer.slots;
+		slots += j->offer.slots;
 		if (hosts > HVD_MAX_HOSTS || slots > HVD_MAX_RANKS)
 			return hvd_err_set(err, HVD_E_LIMIT, "no more agents can be taken, there are %d with %d slots",
 					   hosts - 1, slots - offer->slots);
@@ -101,12 +101,12 @@ static int check_offer(const struct hvd_joining *joining, const struct hvd_join_
 }
 
 /* The last message; the connection closes behind it, in the event loop. */
-static void say_last(struct hvd_joiner *g, json_t *msg)
+static void say_last(struct hvd_joiner *j, json_t *msg)
 {
-	hvd_conn_send(g->conn, msg);
-	hvd_conn_finish(g->conn, hvd_deadline_in(TELL_SECONDS));
-	g->conn = NULL;
-	hvd_joiner_free(g);
+	hvd_conn_send(j->conn, msg);
+	hvd_conn_finish(j->conn, hvd_deadline_in(TELL_SECONDS));
+	j->conn = NULL;
+	hvd_joiner_free(j);
 }
 
 static json_t *not_needed(const struct hvd_joining *joining)
@@ -120,103 +120,103 @@ static json_t *not_needed(const struct hvd_joining *joining)
 	return hvd_join_declined(&why);
 }
 
-static void accept_offer(struct hvd_joiner *g)
+static void accept_offer(struct hvd_joiner *j)
 {
-	struct hvd_joining *joining = g->joining;
-	const char *s = g->offer.slots == 1 ? "" : "s";
+	struct hvd_joining *joining = j->joining;
+	const char *s = j->offer.slots == 1 ? "" : "s";
 
-	g->host = new_name(joining, g->offer.host);
-	g->state = JOINER_WAITING;
-	hvd_conn_set_deadline(g->conn, 0);
-	hvd_conn_send(g->conn, json_pack("{s:s}", "t", "accepted"));
+	j->host = new_name(joining, j->offer.host);
+	j->state = JOINER_WAITING;
+	hvd_conn_set_deadline(j->conn, 0);
+	hvd_conn_send(j->conn, json_pack("{s:s}", "t", "accepted"));
 	if (joining->want)
 		hvd_log(joining->opts.log, joining->opts.progress ? HVD_LOG_INFO : HVD_LOG_VERBOSE,
-			"the agent %s has come with %d slot%s: %d of %d", g->host, g->offer.slots, s,
+			"the agent %s has come with %d slot%s: %d of %d", j->host, j->offer.slots, s,
 			hvd_joining_slots_waiting(joining), joining->want);
 	else
-		hvd_verbose(joining->opts.log, "the agent %s has come with %d slot%s", g->host, g->offer.slots, s);
+		hvd_verbose(joining->opts.log, "the agent %s has come with %d slot%s", j->host, j->offer.slots, s);
 	hvd_joining_tell(joining);
 }
 
-static void on_offer(struct hvd_joiner *g, const json_t *msg)
+static void on_offer(struct hvd_joiner *j, const json_t *msg)
 {
-	struct hvd_joining *joining = g->joining;
+	struct hvd_joining *joining = j->joining;
 	struct hvd_err why = {0};
 
 	if (joining->enough) {
-		say_last(g, not_needed(joining));
-	} else if (hvd_join_offer_read(msg, &g->offer, &why) != 0 || check_offer(joining, &g->offer, &why) != 0) {
+		say_last(j, not_needed(joining));
+	} else if (hvd_join_offer_read(msg, &j->offer, &why) != 0 || check_offer(joining, &j->offer, &why) != 0) {
 		hvd_warn(joining->opts.log, "an agent was turned away: %s", why.msg);
-		say_last(g, hvd_join_declined(&why));
+		say_last(j, hvd_join_declined(&why));
 	} else {
-		accept_offer(g);
+		accept_offer(j);
 	}
 }
 
-static void leave(struct hvd_joiner *g)
+static void leave(struct hvd_joiner *j)
 {
-	struct hvd_joining *joining = g->joining;
+	struct hvd_joining *joining = j->joining;
 
-	hvd_joiner_free(g);
+	hvd_joiner_free(j);
 	hvd_joining_tell(joining);
 }
 
 static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
 {
-	struct hvd_joiner *g = arg;
+	struct hvd_joiner *j = arg;
 	const char *type;
 
 	(void)conn;
-	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && g->state == JOINER_OFFERING && strcmp(type, "offer") == 0) {
-		on_offer(g, msg);
+	if (hvd_get_str(msg, "t", 16, &type, NULL) == 0 && j->state == JOINER_OFFERING && strcmp(type, "offer") == 0) {
+		on_offer(j, msg);
 	} else {
-		hvd_warn(g->joining->opts.log, "an agent was turned away: it does not speak as this release does");
-		leave(g);
+		hvd_warn(j->joining->opts.log, "an agent was turned away: it does not speak as this release does");
+		leave(j);
 	}
 }
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
-	struct hvd_joiner *g = arg;
+	struct hvd_joiner *j = arg;
 
 	(void)conn;
-	if (g->host)
-		hvd_verbose(g->joining->opts.log, "the agent %s has left%s%s", g->host, *why->msg ? ": " : "",
+	if (j->host)
+		hvd_verbose(j->joining->opts.log, "the agent %s has left%s%s", j->host, *why->msg ? ": " : "",
 			    why->msg);
 	else
-		hvd_verbose(g->joining->opts.log, "an agent went before it was ready%s%s", *why->msg ? ": " : "",
+		hvd_verbose(j->joining->opts.log, "an agent went before it was ready%s%s", *why->msg ? ": " : "",
 			    why->msg);
-	leave(g);
+	leave(j);
 }
 
 void hvd_joiner_arrive(struct hvd_conn *conn, void *arg)
 {
 	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed};
 	struct hvd_joining *joining = arg;
-	struct hvd_joiner *g = hvd_xcalloc(1, sizeof(*g));
+	struct hvd_joiner *j = hvd_xcalloc(1, sizeof(*j));
 
-	g->joining = joining;
-	g->conn = conn;
-	g->prev = joining->last;
-	*(g->prev ? &g->prev->next : &joining->first) = g;
-	joining->last = g;
-	hvd_conn_set_ops(conn, &ops, g);
+	j->joining = joining;
+	j->conn = conn;
+	j->prev = joining->last;
+	*(j->prev ? &j->prev->next : &joining->first) = j;
+	joining->last = j;
+	hvd_conn_set_ops(conn, &ops, j);
 	hvd_conn_set_deadline(conn, hvd_deadline_in(OFFER_SECONDS));
 }
 
 /* ---- agents that are not needed ---- */
 
-void hvd_joiner_turn_off(struct hvd_joiner *g)
+void hvd_joiner_turn_off(struct hvd_joiner *j)
 {
-	say_last(g, not_needed(g->joining));
+	say_last(j, not_needed(j->joining));
 }
 
 void hvd_joining_turn_off_waiting(struct hvd_joining *joining)
 {
 	joining->enough = true;
-	for (struct hvd_joiner *g = joining->first, *next; g; g = next) {
-		next = g->next;
-		if (g->state == JOINER_WAITING)
-			hvd_joiner_turn_off(g);
+	for (struct hvd_joiner *j = joining->first, *next; j; j = next) {
+		next = j->next;
+		if (j->state == JOINER_WAITING)
+			hvd_joiner_turn_off(j);
 	}
 }

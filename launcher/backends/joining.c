@@ -163,8 +163,8 @@ const struct hvd_session *hvd_joining_session(const struct hvd_joining *joining)
 
 bool hvd_joining_on_this_machine(const struct hvd_joining *joining)
 {
-	for (const struct hvd_joiner *g = joining->first; g; g = g->next)
-		if (g->host && strcmp(g->offer.machine, joining->machine) != 0)
+	for (const struct hvd_joiner *j = joining->first; j; j = j->next)
+		if (j->host && strcmp(j->offer.machine, joining->machine) != 0)
 			return false;
 	return true;
 }
@@ -179,49 +179,49 @@ void hvd_joining_watch(struct hvd_joining *joining, void (*changed)(void *arg), 
 
 void hvd_joining_hosts(const struct hvd_joining *joining, struct hvd_alloc *out)
 {
-	for (const struct hvd_joiner *g = joining->first; g; g = g->next)
-		if (g->host)
-			hvd_alloc_add(out, g->host, g->offer.slots, NULL);
+	for (const struct hvd_joiner *j = joining->first; j; j = j->next)
+		if (j->host)
+			hvd_alloc_add(out, j->host, j->offer.slots, NULL);
 }
 
 static struct hvd_joiner *find(struct hvd_joining *joining, const char *host)
 {
-	struct hvd_joiner *g = joining->first;
+	struct hvd_joiner *j = joining->first;
 
-	while (g && !(g->host && strcmp(g->host, host) == 0))
-		g = g->next;
-	return g;
+	while (j && !(j->host && strcmp(j->host, host) == 0))
+		j = j->next;
+	return j;
 }
 
 int hvd_joining_take(struct hvd_joining *joining, const char *host, struct hvd_err *err)
 {
-	struct hvd_joiner *g = find(joining, host);
+	struct hvd_joiner *j = find(joining, host);
 
-	if (!g || g->state != JOINER_WAITING) {
+	if (!j || j->state != JOINER_WAITING) {
 		hvd_err_set(err, HVD_E_NOENT, "its agent has left");
 		hvd_err_hint(err, "was it, or what had started it, ended?");
 		return hvd_err_host(err, host);
 	}
-	g->state = JOINER_TAKEN;
+	j->state = JOINER_TAKEN;
 	return 0;
 }
 
 struct hvd_conn *hvd_joining_conn(struct hvd_joining *joining, const char *host)
 {
-	struct hvd_joiner *g = find(joining, host);
-	struct hvd_conn *conn = g ? g->conn : NULL;
+	struct hvd_joiner *j = find(joining, host);
+	struct hvd_conn *conn = j ? j->conn : NULL;
 
-	if (g)
-		g->conn = NULL;
+	if (j)
+		j->conn = NULL;
 	return conn;
 }
 
 void hvd_joining_release(struct hvd_joining *joining, const char *host)
 {
-	struct hvd_joiner *g = find(joining, host);
+	struct hvd_joiner *j = find(joining, host);
 
-	if (!g || g->state != JOINER_TAKEN)
+	if (!j || j->state != JOINER_TAKEN)
 		return;
-	hvd_joiner_free(g);
+	hvd_joiner_free(j);
 	hvd_joining_tell(joining);
 }

@@ -21,16 +21,16 @@ static size_t in_order(const struct hvd_joining *joining, struct hvd_joiner ***o
 {
 	size_t n = 0, indexed = 0;
 
-	for (const struct hvd_joiner *g = joining->first; g; g = g->next)
-		n += g->state == JOINER_WAITING;
+	for (const struct hvd_joiner *j = joining->first; j; j = j->next)
+		n += j->state == JOINER_WAITING;
 	*out = hvd_xcalloc(n + 1, sizeof(**out));
-	for (struct hvd_joiner *g = joining->first; g; g = g->next)
-		if (g->state == JOINER_WAITING && g->offer.index >= 0)
-			(*out)[indexed++] = g;
+	for (struct hvd_joiner *j = joining->first; j; j = j->next)
+		if (j->state == JOINER_WAITING && j->offer.index >= 0)
+			(*out)[indexed++] = j;
 	n = indexed;
-	for (struct hvd_joiner *g = joining->first; g; g = g->next)
-		if (g->state == JOINER_WAITING && g->offer.index < 0)
-			(*out)[n++] = g;
+	for (struct hvd_joiner *j = joining->first; j; j = j->next)
+		if (j->state == JOINER_WAITING && j->offer.index < 0)
+			(*out)[n++] = j;
 	qsort(*out, indexed, sizeof(**out), by_index);
 	return n;
 }

@@ -53,9 +53,9 @@ struct hvd_joining {
 };
 
 void hvd_joiner_arrive(struct hvd_conn *conn, void *joining); /* an agent has proven that it has the key */
-void hvd_joiner_free(struct hvd_joiner *g);
+void hvd_joiner_free(struct hvd_joiner *j);
 /* Tell an agent that waits that it is not needed. */
-void hvd_joiner_turn_off(struct hvd_joiner *g);
+void hvd_joiner_turn_off(struct hvd_joiner *j);
 /* … all that wait, and all that come from now on. */
 void hvd_joining_turn_off_waiting(struct hvd_joining *joining);
 

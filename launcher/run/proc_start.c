@@ -93,7 +93,7 @@ static int open_streams(struct hvd_procs *procs, struct hvd_spawn *spawn, int fd
 /* ---- agents that came by themselves ---- */
 
 /* All that the agent has said came on the connection that has ended, so nothing is on its way. */
-static void on_joined_ended(int status, void *arg)
+static void on_agent_ended(int status, void *arg)
 {
 	struct hvd_started_proc *p = arg;
 
@@ -106,32 +106,32 @@ static void on_room(void *arg)
 	struct hvd_procs *procs = arg;
 
 	for (struct hvd_started_proc *p = procs->first; p; p = p->next)
-		if (p->joined)
-			hvd_joined_proc_acknowledge(p->joined);
+		if (p->agent)
+			hvd_agent_proc_acknowledge(p->agent);
 }
 
-static int open_for_joined(struct hvd_procs *procs, struct hvd_err *err)
+static int open_for_agents(struct hvd_procs *procs, struct hvd_err *err)
 {
 	if (open_muxes(procs, form_of(procs->launch->spec->output.label), err) != 0)
 		return -1;
 	for (int s = 0; s < 2; s++)
 		hvd_output_mux_on_room(procs->out[s], on_room, procs);
-	procs->joined = (struct hvd_joined_proc_opts){.boot = procs->opts->boot,
-						      .out = {procs->out[0], procs->out[1]},
-						      .joined = procs->ops->joined,
-						      .arg = procs->arg};
+	procs->agents = (struct hvd_agent_proc_opts){.boot = procs->opts->boot,
+						     .out = {procs->out[0], procs->out[1]},
+						     .joined = procs->ops->joined,
+						     .arg = procs->arg};
 	return 0;
 }
 
-static int start_joined(struct hvd_started_proc *p, bool input, struct hvd_err *err)
+static int start_agent(struct hvd_started_proc *p, bool input, struct hvd_err *err)
 {
 	struct hvd_procs *procs = p->procs;
 
-	if (!procs->out[0] && open_for_joined(procs, err) != 0)
+	if (!procs->out[0] && open_for_agents(procs, err) != 0)
 		return -1;
-	p->joined = hvd_joined_proc_start(procs->base, procs->launch, p->proc, &procs->joined, input, on_joined_ended,
-					  p, err);
-	return p->joined ? 0 : -1;
+	p->agent = hvd_agent_proc_start(procs->base, procs->launch, p->proc, &procs->agents, input, on_agent_ended, p,
+					err);
+	return p->agent ? 0 : -1;
 }
 
 int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err)
@@ -149,7 +149,7 @@ int hvd_proc_start(struct hvd_started_proc *p, bool first, struct hvd_err *err)
 	int fd = -1, to = STDIN_FILENO, streams[2] = {-1, -1};
 
 	if (proc->joined)
-		return start_joined(p, first && !procs->opts->elastic, err);
+		return start_agent(p, first && !procs->opts->elastic, err);
 	/* Also with hvd-agent shim --stdin: srun's plugin, if there is one, has to see that the step is hvdrun's. */
 	if (!procs->backend->by_stdin)
 		hvd_env_set(&proc->env, HVD_BOOT_ENV, procs->opts->boot);

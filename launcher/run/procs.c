@@ -43,7 +43,7 @@ static struct hvd_started_proc *new_proc(struct hvd_procs *procs, uint32_t host)
 
 static void free_proc(struct hvd_started_proc *p)
 {
-	hvd_joined_proc_destroy(p->joined);
+	hvd_agent_proc_destroy(p->agent);
 	hvd_stdin_forward_destroy(p->stdin_forward);
 	if (p->pid > 0)
 		hvd_end(p->pid, 1, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * procs.h - the processes that a job runs on hvdrun's own host: one for the whole job, or one for each of its hosts. In
- * the place of such a process there may be the connection to an agent that came by itself (joined_proc.c).
+ * the place of such a process there may be the connection to an agent that came by itself (agent_proc.c).
  *
  * A static job starts all of them (hvd_procs_start()), at most the backend's fan_out at a time: the next one starts
  * when the host of an earlier one has registered, or when the process of an earlier one has ended. An elastic job

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * joined_proc.c - an agent that came by itself (lib/job/join.h), in the place of a process of the job.
+ * agent_proc.c - an agent that came by itself (lib/job/join.h), in the place of a process of the job.
  *
  * It is told to run as the node agent of its host. The driver takes its connection over, which also carries what the
  * host's ranks write and read. It ends with its connection.
  */
-#include "joined_proc.h"
+#include "agent_proc.h"
 
 #include "launcher/backends/joining.h"
 #include "lib/base/xalloc.h"
@@ -19,9 +19,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct hvd_joined_proc {
+struct hvd_agent_proc {
 	struct hvd_client_io io;
-	const struct hvd_joined_proc_opts *opts;
+	const struct hvd_agent_proc_opts *opts;
 	const char *host;
 	const struct hvd_log *log;
 	struct hvd_output_source *out[2]; /* of stdout and stderr */
@@ -34,15 +34,15 @@ struct hvd_joined_proc {
 	void *arg;
 };
 
-static struct hvd_joined_proc *of(struct hvd_client_io *io)
+static struct hvd_agent_proc *of(struct hvd_client_io *io)
 {
-	_Static_assert(offsetof(struct hvd_joined_proc, io) == 0, "io comes first");
-	return (struct hvd_joined_proc *)io;
+	_Static_assert(offsetof(struct hvd_agent_proc, io) == 0, "io comes first");
+	return (struct hvd_agent_proc *)io;
 }
 
 /* ---- input ---- */
 
-static void end_input(struct hvd_joined_proc *j)
+static void end_input(struct hvd_agent_proc *j)
 {
 	if (j->input)
 		event_free(j->input);
@@ -50,7 +50,7 @@ static void end_input(struct hvd_joined_proc *j)
 }
 
 /* A file is always ready, and cannot be waited for. */
-static void await_input(struct hvd_joined_proc *j)
+static void await_input(struct hvd_agent_proc *j)
 {
 	if (event_get_fd(j->input) >= 0)
 		event_add(j->input, NULL);
@@ -61,7 +61,7 @@ static void await_input(struct hvd_joined_proc *j)
 static void on_input(evutil_socket_t fd, short what, void *arg)
 {
 	static const unsigned char stream = HVD_JOIN_STDIN;
-	struct hvd_joined_proc *j = arg;
+	struct hvd_agent_proc *j = arg;
 	char buf[HVD_JOIN_PIECE];
 	ssize_t n = hvd_stdin_forward_read(STDIN_FILENO, buf, sizeof(buf));
 
@@ -79,7 +79,7 @@ static void on_input(evutil_socket_t fd, short what, void *arg)
 
 /* ---- output ---- */
 
-void hvd_joined_proc_acknowledge(struct hvd_joined_proc *j)
+void hvd_agent_proc_acknowledge(struct hvd_agent_proc *j)
 {
 	size_t n = 0;
 
@@ -95,21 +95,21 @@ void hvd_joined_proc_acknowledge(struct hvd_joined_proc *j)
 
 static void on_bytes(struct hvd_client_io *io, const unsigned char *data, size_t len)
 {
-	struct hvd_joined_proc *j = of(io);
+	struct hvd_agent_proc *j = of(io);
 	int s = data[0] == HVD_JOIN_STDERR;
 
 	if (data[0] != HVD_JOIN_STDOUT && data[0] != HVD_JOIN_STDERR)
 		return;
 	hvd_output_mux_put(j->out[s], (const char *)data + 1, len - 1);
 	j->owed[s] += len - 1;
-	hvd_joined_proc_acknowledge(j);
+	hvd_agent_proc_acknowledge(j);
 }
 
 /* ---- what the agent says ---- */
 
 static bool on_message(struct hvd_client_io *io, const char *type, const json_t *msg)
 {
-	struct hvd_joined_proc *j = of(io);
+	struct hvd_agent_proc *j = of(io);
 	const char *because;
 	int64_t status;
 
@@ -130,7 +130,7 @@ static bool on_message(struct hvd_client_io *io, const char *type, const json_t 
 
 static void on_gone(struct hvd_client_io *io, const struct hvd_err *why)
 {
-	struct hvd_joined_proc *j = of(io);
+	struct hvd_agent_proc *j = of(io);
 	struct hvd_err lost = {0};
 
 	end_input(j);
@@ -150,7 +150,7 @@ static void on_gone(struct hvd_client_io *io, const struct hvd_err *why)
 
 /* ---- life ---- */
 
-static void run(struct hvd_joined_proc *j, char *const *argv)
+static void run(struct hvd_agent_proc *j, char *const *argv)
 {
 	struct hvd_conn *conn = j->io.client->conn;
 	size_t n;
@@ -161,26 +161,26 @@ static void run(struct hvd_joined_proc *j, char *const *argv)
 	free(args);
 }
 
-struct hvd_joined_proc *hvd_joined_proc_start(struct event_base *base, struct hvd_launch *launch,
-					      const struct hvd_proc *proc, const struct hvd_joined_proc_opts *opts,
-					      bool input, void (*ended)(int status, void *arg), void *arg,
-					      struct hvd_err *err)
+struct hvd_agent_proc *hvd_agent_proc_start(struct event_base *base, struct hvd_launch *launch,
+					    const struct hvd_proc *proc, const struct hvd_agent_proc_opts *opts,
+					    bool input, void (*ended)(int status, void *arg), void *arg,
+					    struct hvd_err *err)
 {
 	struct hvd_conn *conn = hvd_joining_conn(launch->joining, proc->host);
-	struct hvd_joined_proc *j;
+	struct hvd_agent_proc *j;
 
 	if (!conn) {
 		hvd_err_set(err, HVD_E_NOENT, "its agent has left");
 		return NULL;
 	}
 	j = hvd_xcalloc(1, sizeof(*j));
-	*j = (struct hvd_joined_proc){.io = {.bytes = on_bytes, .message = on_message, .gone = on_gone},
-				      .opts = opts,
-				      .host = proc->host,
-				      .log = launch->log,
-				      .status = -1,
-				      .ended = ended,
-				      .arg = arg};
+	*j = (struct hvd_agent_proc){.io = {.bytes = on_bytes, .message = on_message, .gone = on_gone},
+				     .opts = opts,
+				     .host = proc->host,
+				     .log = launch->log,
+				     .status = -1,
+				     .ended = ended,
+				     .arg = arg};
 	if (input)
 		j->input = event_new(base, hvd_stdin_forward_can_poll(STDIN_FILENO) ? STDIN_FILENO : -1, EV_READ,
 				     on_input, j);
@@ -192,13 +192,13 @@ struct hvd_joined_proc *hvd_joined_proc_start(struct event_base *base, struct hv
 }
 
 /* An agent that has registered is told to end by the driver. */
-void hvd_joined_proc_signal(struct hvd_joined_proc *j, int sig)
+void hvd_agent_proc_signal(struct hvd_agent_proc *j, int sig)
 {
 	if (j->io.client && (sig == SIGKILL || j->io.client->role == HVD_ROLE_NONE))
 		shutdown(hvd_conn_fd(j->io.client->conn), SHUT_RDWR);
 }
 
-void hvd_joined_proc_destroy(struct hvd_joined_proc *j)
+void hvd_agent_proc_destroy(struct hvd_agent_proc *j)
 {
 	if (!j)
 		return;
