@@ -7,6 +7,7 @@
  * The input is steps of four bytes: what happens, and of which peer, key and number.
  */
 #include "fuzz.h"
+#include "fuzz_conn.h"
 #include "lib/protocol/conn.h"
 #include "lib/rendezvous/relay_wire.h"
 #include "lib/rendezvous/tcpstore.h"
@@ -44,20 +45,6 @@ struct world {
 static const char *const keys[] = {"a", "b", "init/", "/default_pg/0//x"};
 
 /* ---- connections ---- */
-
-static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
-{
-	(void)conn;
-	(void)msg;
-	(void)arg;
-}
-
-static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
-{
-	(void)conn;
-	(void)why;
-	(void)arg;
-}
 
 /* What the relay says to its parent. */
 static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)

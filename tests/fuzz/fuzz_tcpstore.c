@@ -5,6 +5,7 @@
  * connection begins, the next four where it is cut.
  */
 #include "fuzz.h"
+#include "fuzz_conn.h"
 #include "lib/protocol/conn.h"
 #include "lib/rendezvous/tcpstore.h"
 
@@ -66,20 +67,6 @@ static void turn(struct run *r)
 			event_base_loop(r->base, EVLOOP_NONBLOCK);
 		hear(r);
 	} while (r->clients[0].n + r->clients[1].n != before || asks(r));
-}
-
-static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
-{
-	(void)conn;
-	(void)msg;
-	(void)arg;
-}
-
-static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
-{
-	(void)conn;
-	(void)why;
-	(void)arg;
 }
 
 static void put_relay(struct run *r, struct hvd_rv_config *cfg)
