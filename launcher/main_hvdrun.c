@@ -227,7 +227,7 @@ static int open_joining(struct hvd_launch *launch, struct hvd_err *err)
 					      .join_file = spec->join_file,
 					      .nics = spec->interfaces.v,
 					      .progress = spec->output.progress,
-					      .task = launch->task,
+					      .agent = launch->agent,
 					      .log = launch->log};
 
 	launch->nofile = hvd_raise_nofile(); /* there may be many agents */
@@ -269,12 +269,12 @@ static int run_job(struct hvd_launch *launch, const struct hvd_backend *backend,
 
 static int launch_job(const struct hvd_launch_spec *spec, bool json, const struct hvd_log *log)
 {
-	char *task = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
+	char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
 	char *selftest = find_program("hvd-selftest", "hvd-selftest");
 	struct hvd_launch launch = {.spec = spec,
 				    .envp = environ,
 				    .log = log,
-				    .task = task,
+				    .agent = agent,
 				    .selftest = selftest,
 				    .local_hosts = hvd_local_hosts_create()};
 	struct hvd_driver_opts opts = {0};
@@ -304,17 +304,17 @@ static int launch_job(const struct hvd_launch_spec *spec, bool json, const struc
 	hvd_local_hosts_destroy(launch.local_hosts);
 	hvd_strv_free(&opts.extra_env);
 	hvd_strv_free(&opts.names);
-	free(task);
+	free(agent);
 	free(selftest);
 	return rc;
 }
 
 static int show_stacks(const struct hvd_options *o, const struct hvd_log *log)
 {
-	hvd_cleanup_free char *task = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
+	hvd_cleanup_free char *agent = find_program("../libexec/hvd/hvd-agent", HVD_LIBEXECDIR "/hvd-agent");
 	struct hvd_err err = {0};
 
-	if (hvd_stacks_command(o->stacks, o->json, task, log, &err) == 0)
+	if (hvd_stacks_command(o->stacks, o->json, agent, log, &err) == 0)
 		return 0;
 	hvd_log_err(log, &err);
 	return hvd_err_status(&err);

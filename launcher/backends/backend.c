@@ -112,7 +112,7 @@ void hvd_launch_add_agent(struct hvd_launch *launch, struct hvd_proc *proc, cons
 {
 	enum hvd_label label = launch->spec->output.label;
 
-	hvd_strv_add(&proc->argv, launch->task);
+	hvd_strv_add(&proc->argv, launch->agent);
 	hvd_strv_add(&proc->argv, subcommand);
 	if (label == HVD_LABEL_HOROVOD)
 		hvd_strv_add(&proc->argv, "--label=horovod");

@@ -46,13 +46,12 @@ struct hvd_launch {
 	/* In: set before a backend is asked. Nothing here is owned. */
 	const struct hvd_launch_spec *spec;
 	char *const *envp;
-	const char *task, *selftest; /* paths of hvd-agent and hvd-selftest */
+	const char *agent, *selftest; /* paths of hvd-agent and hvd-selftest */
 	const struct hvd_log *log;
 	struct hvd_local_hosts *local_hosts;
 	/* In, for the backend join: where agents wait (joining.h). The job goes on in its event loop, with its key. */
 	struct hvd_joining *joining;
-	unsigned long
-		nofile; /* the soft limit of open files before it was raised for agents that come; 0 = it was not */
+	unsigned long nofile; /* the soft limit of open files before it was raised for them; 0 = it was not */
 	/* In, for elastic jobs: each host has a struct hvd_launch, see hvd_launch_for_host(). */
 	int first_host; /* the host's index among all hosts that the job has ever had */
 	bool another;   /* the job has started a process before: files of output are appended to */

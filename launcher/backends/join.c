@@ -73,7 +73,7 @@ static void preview(struct hvd_launch *launch)
 {
 	struct hvd_proc *proc = hvd_launch_add(launch, NULL);
 
-	hvd_strv_add(&proc->argv, launch->task);
+	hvd_strv_add(&proc->argv, launch->agent);
 	hvd_strv_add(&proc->argv, "connect");
 	hvd_strv_add(&proc->argv, "ADDRESS");
 	hvd_strv_addf(&proc->argv, "--key-file=%s", launch->spec->key_file);

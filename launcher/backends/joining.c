@@ -127,7 +127,7 @@ struct hvd_joining *hvd_joining_open(const struct hvd_joining_opts *opts, struct
 	}
 	/* A file is for a program, whose users do not start agents themselves. */
 	hvd_log(opts->log, opts->join_file ? HVD_LOG_VERBOSE : HVD_LOG_INFO,
-		"agents join with: %s connect %s --key-file=%s", opts->task, joining->address, opts->key_file);
+		"agents join with: %s connect %s --key-file=%s", opts->agent, joining->address, opts->key_file);
 	return joining;
 }
 

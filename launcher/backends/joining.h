@@ -25,7 +25,7 @@ struct hvd_joining_opts {
 	const char *join_file; /* the join address is written here, and removed at the end; NULL = it is not */
 	char *const *nics;     /* addresses of these interfaces come first (lib/net/nicspec.h); NULL = any */
 	bool progress;         /* say who has come */
-	const char *task;      /* hvd-agent, for messages */
+	const char *agent;     /* hvd-agent, for messages */
 	const struct hvd_log *log;
 };
 

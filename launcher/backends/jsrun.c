@@ -71,7 +71,7 @@ static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts
 	hvd_strv_add(&argv, "--tasks_per_rs=1");
 	hvd_strv_add(&argv, "--cpu_per_rs=ALL_CPUS");
 	hvd_strv_add(&argv, "--bind=none");
-	hvd_strv_add(&argv, launch->task);
+	hvd_strv_add(&argv, launch->agent);
 	hvd_strv_add(&argv, "topology");
 	spawn.argv = argv.v;
 	text = hvd_capture(&spawn, MAX_ANSWER, hvd_deadline_in(launch->spec->deadlines.start), &len, &status, err);
@@ -87,7 +87,7 @@ static int ask_nodes(const struct hvd_launch *launch, struct hvd_erf_host *hosts
 	return hvd_err_hint(err,
 			    "this must work in the job: jsrun -n %d -r 1 -a 1 -c ALL_CPUS --bind=none %s --topology. "
 			    "With --binding-args, as in --binding-args \"-n 4 -a 1 -c 4\", it is not needed",
-			    n, launch->task);
+			    n, launch->agent);
 }
 
 /* The resource file's text; NULL with err set. Caller frees. */

@@ -72,5 +72,5 @@ void hvd_lsf_explain(const struct hvd_launch *launch, const struct hvd_proc *pro
 		return;
 	}
 	hvd_err_hint(why, "this must work in the job: %s%s%s. Is this suite installed there under the same path (%s)?",
-		     before, proc->host, after, launch->task);
+		     before, proc->host, after, launch->agent);
 }

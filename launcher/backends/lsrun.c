@@ -44,8 +44,8 @@ static void reach(const struct hvd_launch *launch, const char *host, char *const
 /* Have lsrun find a nios that runs the real one with SIGUSR1 ignored (lsf/server.sh). */
 static void shield(const struct hvd_launch *launch, struct hvd_proc *proc)
 {
-	const char *server = hvd_envp_get(launch->envp, "LSF_SERVERDIR"), *slash = strrchr(launch->task, '/');
-	char *ours = hvd_xasprintf("%.*s/lsf/server", slash ? (int)(slash - launch->task) : 0, launch->task);
+	const char *server = hvd_envp_get(launch->envp, "LSF_SERVERDIR"), *slash = strrchr(launch->agent, '/');
+	char *ours = hvd_xasprintf("%.*s/lsf/server", slash ? (int)(slash - launch->agent) : 0, launch->agent);
 	char *nios = hvd_xasprintf("%s/nios", ours);
 
 	if (server && access(nios, X_OK) == 0) {

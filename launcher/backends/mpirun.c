@@ -221,7 +221,7 @@ static int prepare(struct hvd_launch *launch, struct hvd_err *err)
 	ssh = hvd_mpi_ssh_args(&job);
 	if (mpi == HVD_MPI_MPICH && *ssh)
 		hvd_env_set(&proc->env, "HYDRA_LAUNCHER_EXTRA_ARGS", ssh);
-	hvd_strv_add(&proc->argv, launch->task);
+	hvd_strv_add(&proc->argv, launch->agent);
 	hvd_strv_add(&proc->argv, "shim");
 	hosts = hvd_mpi_hosts(&launch->alloc, true);
 	hvd_strv_addf(&proc->argv, "--mpi=%s", hosts);

@@ -48,7 +48,7 @@ int hvd_srun_by_stdin(struct hvd_launch *launch, struct hvd_err *err)
 	if (whose_input(launch, &whose, err) != 0)
 		return -1;
 	for (size_t i = 0; i < argv->n; i++) {
-		bool here = !past && strcmp(argv->v[i], launch->task) == 0;
+		bool here = !past && strcmp(argv->v[i], launch->agent) == 0;
 
 		if (here && whose)
 			hvd_strv_add(&words, "--input=all"); /* the last --input counts */

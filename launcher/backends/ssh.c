@@ -106,7 +106,7 @@ static void explain(const struct hvd_launch *launch, const struct hvd_proc *proc
 		hvd_err_set(why, HVD_E_FAILED, "the ssh connection to it has ended");
 		hvd_err_hint(why, "did the host or its network go down?");
 	} else if ((code == 126 || code == 127) && !came) {
-		hvd_err_set(why, HVD_E_FAILED, "%s cannot be run there", launch->task);
+		hvd_err_set(why, HVD_E_FAILED, "%s cannot be run there", launch->agent);
 		hvd_err_hint(why, "this suite must be installed under the same path on all hosts");
 	} else if (code == HVD_PREAMBLE_NO_DIRECTORY && !came) {
 		hvd_err_set(why, HVD_E_FAILED, "the current directory is not there");

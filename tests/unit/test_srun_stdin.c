@@ -27,7 +27,7 @@ static int by_stdin(const char *line, char **words)
 	hvd_options_init(&options);
 	assert_int_equal(hvd_options_parse(&options, argc, argv, &err), 0);
 	hvd_launch_spec_make(&spec, &options, NULL);
-	launch = (struct hvd_launch){.spec = &spec, .task = TASK};
+	launch = (struct hvd_launch){.spec = &spec, .agent = TASK};
 	launch.procs = hvd_xcalloc(1, sizeof(*launch.procs));
 	launch.procs[0].fd = -1;
 	launch.n_procs = 1;
