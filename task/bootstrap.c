@@ -34,7 +34,8 @@ enum hvd_log_level hvd_bootstrap_level(const struct hvd_boot *boot)
 	return boot->verbose > 1 ? HVD_LOG_DEBUG : boot->verbose ? HVD_LOG_VERBOSE : HVD_LOG_INFO;
 }
 
-int hvd_bootstrap_read(struct hvd_bootstrap *start, const struct hvd_bootstrap_opts *opts, const struct hvd_log *log)
+/* Returns 0, or the exit status to end with, after saying why. */
+static int find_out(struct hvd_bootstrap *start, const struct hvd_bootstrap_opts *opts, const struct hvd_log *log)
 {
 	const char *text = opts->from_stdin ? "" : getenv(HVD_BOOT_ENV);
 	struct hvd_err err = {0};
@@ -63,7 +64,13 @@ int hvd_bootstrap_read(struct hvd_bootstrap *start, const struct hvd_bootstrap_o
 	return status;
 }
 
-void hvd_bootstrap_clear(struct hvd_bootstrap *start)
+int hvd_bootstrap_run(const struct hvd_bootstrap_opts *opts, const struct hvd_log *log)
 {
-	hvd_taskinfo_free(&start->info);
+	struct hvd_bootstrap start;
+	int status = find_out(&start, opts, log);
+
+	if (status == 0)
+		status = opts->run(&start, opts->arg);
+	hvd_taskinfo_free(&start.info);
+	return status;
 }

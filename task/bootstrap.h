@@ -28,12 +28,13 @@ struct hvd_bootstrap_opts {
 	bool from_stdin;   /* what the launcher tells comes on stdin (stdin_bootstrap.h); else HVD_BOOT_ENV has it */
 	const char *input; /* whose the rest of stdin is, see hvd_stdin_bootstrap_input(); NULL = this process's */
 	bool refuses;      /* a directory that this host lacks is a refusal, not an error */
+	/* Do what the process is for. Returns the exit status. */
+	int (*run)(struct hvd_bootstrap *start, const void *arg);
 };
 
-/* Returns 0, or the exit status to end with, after saying why on `log`. hvd_bootstrap_clear() is due in any case. */
-int hvd_bootstrap_read(struct hvd_bootstrap *start, const struct hvd_bootstrap_opts *opts, const struct hvd_log *log);
+/* Find it out, and run. Returns the exit status, after saying on `log` why nothing was run. */
+int hvd_bootstrap_run(const struct hvd_bootstrap_opts *opts, const struct hvd_log *log);
 /* At which level a process of this launch logs. */
 enum hvd_log_level hvd_bootstrap_level(const struct hvd_boot *boot);
-void hvd_bootstrap_clear(struct hvd_bootstrap *start);
 
 #endif

@@ -19,6 +19,7 @@ struct host_args {
 	struct hvd_rank_args rank; /* first, for its rows */
 	const char *host, *ranks, *bind, *cpus, *nice, *memlock;
 	bool guarded;
+	char **command;
 };
 
 #define AT(field) offsetof(struct host_args, field)
@@ -43,10 +44,10 @@ static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)
 	return hvd_taskinfo_host(args->host, args->ranks, info, err);
 }
 
-static struct hvd_ranks_opts ranks_of(const struct host_args *args, char **command)
+static struct hvd_ranks_opts ranks_of(const struct host_args *args)
 {
 	return (struct hvd_ranks_opts){
-		.argv = command,
+		.argv = args->command,
 		.bind = args->bind != NULL,
 		.near = args->bind && strcmp(args->bind, "near") == 0,
 		.cpus = args->cpus,
@@ -61,13 +62,12 @@ int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 	struct hvd_taskinfo info = {.ranks = NULL};
 	struct hvd_ranks_opts ranks;
 	struct hvd_err err = {0};
-	char **command;
 	int status;
 
 	/* The first word is the program's name. */
 	if (join->args.n < 2 || strcmp(join->args.v[1], hvd_subcommand_host.name) != 0 ||
-	    hvd_subcommand_parse(&hvd_subcommand_host, (int)join->args.n - 1, join->args.v + 1, &args, &command, log) >=
-		    0 ||
+	    hvd_subcommand_parse(&hvd_subcommand_host, (int)join->args.n - 1, join->args.v + 1, &args, &args.command,
+				 log) >= 0 ||
 	    !args.host || !args.ranks || find(&args, &info, &err) != 0) {
 		hvd_err_set(&err, HVD_E_PROTO, "the launcher sent a command line that this release does not know");
 		hvd_log_err(log, &err);
@@ -75,21 +75,25 @@ int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	launch_log.level = hvd_bootstrap_level(&join->boot);
-	ranks = ranks_of(&args, command);
+	ranks = ranks_of(&args);
 	status = hvd_supervise_join(join, &info, &ranks, &launch_log);
 	hvd_strv_free(&join->args);
 	hvd_taskinfo_free(&info);
 	return status;
 }
 
+static int supervise(struct hvd_bootstrap *start, const void *arg)
+{
+	struct hvd_ranks_opts ranks = ranks_of(arg);
+
+	return hvd_supervise_host(&start->boot, &start->info, &ranks, &start->refusal, &start->log);
+}
+
 static int run(int argc, char **argv, const struct hvd_log *log)
 {
 	struct host_args args = {.host = NULL};
-	struct hvd_ranks_opts ranks;
-	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args};
-	struct hvd_bootstrap start;
-	char **command;
-	int status = hvd_subcommand_parse(&hvd_subcommand_host, argc, argv, &args, &command, log);
+	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = supervise};
+	int status = hvd_subcommand_parse(&hvd_subcommand_host, argc, argv, &args, &args.command, log);
 
 	if (status >= 0)
 		return status;
@@ -103,12 +107,7 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 		prctl(PR_SET_PDEATHSIG, SIGTERM); /* the end of the monitor ends this process, after its ranks */
 	opts.from_stdin = args.rank.from_stdin;
 	opts.refuses = args.rank.behind;
-	ranks = ranks_of(&args, command);
-	status = hvd_bootstrap_read(&start, &opts, log);
-	if (status == 0)
-		status = hvd_supervise_host(&start.boot, &start.info, &ranks, &start.refusal, &start.log);
-	hvd_bootstrap_clear(&start);
-	return status;
+	return hvd_bootstrap_run(&opts, log);
 }
 
 const struct hvd_subcommand hvd_subcommand_host = {

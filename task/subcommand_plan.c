@@ -22,21 +22,21 @@ static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)
 	return hvd_taskinfo_slurm(info, err);
 }
 
+static int print(struct hvd_bootstrap *start, const void *arg)
+{
+	const struct plan_args *args = arg;
+
+	return hvd_shim_print_plans(&start->boot, &start->info, args->notes, &start->log);
+}
+
 static int run(int argc, char **argv, const struct hvd_log *log)
 {
 	struct plan_args args = {.notes = false};
-	struct hvd_bootstrap_opts opts = {.find = find};
-	struct hvd_bootstrap start;
+	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = print};
 	char **none;
 	int status = hvd_subcommand_parse(&hvd_subcommand_plan, argc, argv, &args, &none, log);
 
-	if (status >= 0)
-		return status;
-	status = hvd_bootstrap_read(&start, &opts, log);
-	if (status == 0)
-		status = hvd_shim_print_plans(&start.boot, &start.info, args.notes, &start.log);
-	hvd_bootstrap_clear(&start);
-	return status;
+	return status >= 0 ? status : hvd_bootstrap_run(&opts, log);
 }
 
 const struct hvd_subcommand hvd_subcommand_plan = {

@@ -17,6 +17,7 @@ struct shim_args {
 	struct hvd_rank_args rank; /* first, for its rows */
 	const char *mpi, *jsrun, *input;
 	bool framed;
+	char **command;
 };
 
 #define AT(field) offsetof(struct shim_args, field)
@@ -39,15 +40,25 @@ static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)
 			     : hvd_taskinfo_slurm(info, err);
 }
 
+static int run_rank(struct hvd_bootstrap *start, const void *arg)
+{
+	const struct shim_args *args = arg;
+	struct hvd_output_style style = hvd_rank_args_style(&args->rank);
+	struct hvd_shim_opts opts = {.kind = args->mpi     ? HVD_HOST_AGENT_MPI
+					     : args->jsrun ? HVD_HOST_AGENT_JSRUN
+							   : HVD_HOST_AGENT_SRUN,
+				     .argv = args->command,
+				     .style = &style};
+
+	style.framed = args->framed;
+	return hvd_shim_run(&start->boot, &start->info, &opts, &start->log);
+}
+
 static int run(int argc, char **argv, const struct hvd_log *log)
 {
 	struct shim_args args = {.mpi = NULL};
-	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args};
-	struct hvd_shim_opts shim = {.kind = HVD_HOST_AGENT_SRUN};
-	struct hvd_output_style style;
-	struct hvd_bootstrap start;
-	char **command;
-	int status = hvd_subcommand_parse(&hvd_subcommand_shim, argc, argv, &args, &command, log);
+	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = run_rank};
+	int status = hvd_subcommand_parse(&hvd_subcommand_shim, argc, argv, &args, &args.command, log);
 
 	if (status >= 0)
 		return status;
@@ -61,17 +72,7 @@ static int run(int argc, char **argv, const struct hvd_log *log)
 		hvd_command_follow();
 	opts.from_stdin = args.rank.from_stdin;
 	opts.input = args.input;
-	style = hvd_rank_args_style(&args.rank);
-	style.framed = args.framed;
-	shim.argv = command;
-	shim.style = &style;
-	if (args.mpi || args.jsrun)
-		shim.kind = args.mpi ? HVD_HOST_AGENT_MPI : HVD_HOST_AGENT_JSRUN;
-	status = hvd_bootstrap_read(&start, &opts, log);
-	if (status == 0)
-		status = hvd_shim_run(&start.boot, &start.info, &shim, &start.log);
-	hvd_bootstrap_clear(&start);
-	return status;
+	return hvd_bootstrap_run(&opts, log);
 }
 
 const struct hvd_subcommand hvd_subcommand_shim = {
