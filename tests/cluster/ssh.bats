@@ -321,7 +321,8 @@ echo "$1" >>~/used-by-mpirun
 exec ssh -n "$1" "exec /bin/sh -c $(printf %q "${*:2}")"
 END
     if ! command -v mpirun.openmpi >/dev/null; then return 0; fi
-    run on_login env HVD_MPIRUN=mpirun.openmpi OMPI_MCA_plm_rsh_agent="$(home)/kubexec.sh" \
+    # Open MPI 5 reads the second variable, and earlier ones the first.
+    run on_login env HVD_MPIRUN=mpirun.openmpi OMPI_MCA_plm_rsh_agent="$(home)/kubexec.sh" PRTE_MCA_plm_ssh_agent="$(home)/kubexec.sh" \
         hvdrun --launcher=mpirun --hosts hvdn1:2,hvdn2:2 hvd-selftest --quick
     selftest_ok 4 2
     [[ $(sort "$(home)/used-by-mpirun" | xargs) == "hvdn1 hvdn2" ]]
