@@ -32,7 +32,7 @@ static const char usage[] =
 	"usage: hvd-driver --job=ID --step=ID --nodes=N --tasks=N [--wanted=N] [--per-node]\n"
 	"                  [--port-range=LO-HI] [--nics=LIST]\n"
 	"                  [--start-timeout=SEC] [--trace=FILE] [--config=FILE]\n"
-	"                  [--store=agent|rank0|off] [--store-relay=auto|always|never] [--frameworks=LIST]\n"
+	"                  [--store=agent|rank0|off] [--frameworks=LIST]\n"
 	"                  [--init-timeout=SEC] [--preflight=off|quick|full] [--spares=N] [--hang-timeout=SEC]\n"
 	"                  [--hang-action=report|kill|requeue] [--signal-ranks=SIG@SEC] [--requeue-on=LIST]\n"
 	"                  [--stderr-lines=N] [--key-file=FILE] [--key-fd=FD] [--verbose[=N]]\n"
@@ -122,7 +122,6 @@ static int parse(int argc, char **argv, struct program *prog)
 		{"nics", required_argument, NULL, 'S'},
 		{"start-timeout", required_argument, NULL, 'S'},
 		{"store", required_argument, NULL, 'S'},
-		{"store-relay", required_argument, NULL, 'S'},
 		{"frameworks", required_argument, NULL, 'S'},
 		{"init-timeout", required_argument, NULL, 'S'},
 		{"preflight", required_argument, NULL, 'S'},

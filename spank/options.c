@@ -29,7 +29,9 @@ enum {
 	OPT_HVD = HVD_N_SETTINGS,
 	OPT_NO_HVD,
 	OPT_VERBOSE,
+	/* Without effect: */
 	OPT_RENDEZVOUS,
+	OPT_STORE_RELAY,
 };
 
 static void replace(char **where, const char *value)
@@ -136,12 +138,11 @@ static int set(struct hvd_plugin_opt *opt, int id, bool join, const char *from, 
 		return set_timeout(&opt->text[id], HVD_VALUES_LEAST_TIMEOUT, from, value, err);
 	case HVD_INIT_TIMEOUT:
 		return set_timeout(&opt->text[id], 0, from, value, err);
-	case OPT_RENDEZVOUS: /* without effect */
+	case OPT_RENDEZVOUS:
+	case OPT_STORE_RELAY:
 		return 0;
 	case HVD_STORE:
 		return set_choice(&opt->text[id], HVD_STORE_WORDS, from, value, err);
-	case HVD_STORE_RELAY:
-		return set_choice(&opt->text[id], HVD_VALUES_RELAY, from, value, err);
 	case HVD_FRAMEWORKS:
 		return set_frameworks(&opt->text[id], from, value, err);
 	default:
@@ -167,9 +168,7 @@ static struct spank_option options[] = {
 	{(char *)"hvd-store", (char *)HVD_STORE_WORDS,
 	 (char *)"Who serves the store of PyTorch (MASTER_ADDR, MASTER_PORT): this launch, rank 0, or none is set.", 1,
 	 HVD_STORE, on_option},
-	{(char *)"hvd-store-relay", (char *)HVD_VALUES_RELAY,
-	 (char *)"Whether ranks meet at a relay of the rendezvous on their own node (default auto).", 1,
-	 HVD_STORE_RELAY, on_option},
+	{(char *)"hvd-store-relay", (char *)"WHEN", (char *)"Without effect.", 1, OPT_STORE_RELAY, on_option},
 	{(char *)"hvd-frameworks", (char *)"LIST|auto|none",
 	 (char *)"Whose variables ranks get: horovod,torch,jax,... (default auto: all but tensorflow).", 1,
 	 HVD_FRAMEWORKS, on_option},
@@ -268,9 +267,11 @@ int hvd_plugin_check(const struct hvd_plugin *pl, struct hvd_err *err)
 		*err = pl->wrong;
 		return -1;
 	}
-	if (spank_context() == S_CTX_LOCAL && pl->given & 1U << OPT_RENDEZVOUS)
-		slurm_info("hvd: --hvd-rendezvous has no effect: the rendezvous runs with srun, and ranks meet at an "
-			   "agent on their host");
+	for (size_t i = 0; spank_context() == S_CTX_LOCAL && i < N_OPTIONS; i++)
+		if (options[i].val >= OPT_RENDEZVOUS && pl->given & 1U << options[i].val)
+			slurm_info("hvd: --%s has no effect: the rendezvous runs with srun, and ranks meet at an agent "
+				   "on their host",
+				   options[i].name);
 	if (spank_context() != S_CTX_LOCAL || hvd_plugin_enabled(pl) || pl->opt.enabled == 0)
 		return 0;
 	for (size_t i = 0; i < N_OPTIONS; i++)
@@ -335,7 +336,7 @@ static int set_site(struct hvd_plugin *pl, const char *key, size_t len, const ch
 		if (is_argument(options[i].name, key, len))
 			return set(&pl->site.defaults, options[i].val, false, from, value, err);
 	return hvd_err_set(err, HVD_E_USAGE,
-			   "%s: no such key (known: nics start_timeout store store_relay frameworks "
+			   "%s: no such key (known: nics start_timeout store frameworks "
 			   "init_timeout preflight "
 			   "spares hang_timeout hang_action signal_ranks requeue_on stderr_lines trace verbose config "
 			   "key_file libexecdir kill_on_bad_exit enabled)",

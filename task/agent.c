@@ -463,13 +463,11 @@ void hvd_agent_ports(struct hvd_agent *agent, const in_port_t *ports, size_t n)
 	agent->node.n_ports = (uint32_t)n;
 }
 
-void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t network, in_port_t children, const char *why)
+void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t network, in_port_t children)
 {
 	agent->node.relay = port;
 	agent->node.relay_network = network;
 	agent->node.relay_children = children;
-	free(agent->node.no_relay);
-	agent->node.no_relay = port ? NULL : hvd_xasprintf("%.*s", HVD_NODE_MAX_WHY, why);
 }
 
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg)

@@ -5,12 +5,11 @@
  * Messages to the driver, after the handshake (handshake.h):
  *   register   the host (node.h). "hosts":TEXT, when it is known, lists all hosts of the step (hvdn[1-4]).
  *              "clock":NS is this host's time (launcher/driver/clocks.h)
- *              Where boot.relays is not 0: "relay":PORT, the loopback port at which this host's ranks can meet a relay
- *              (task/relay.h); "relay_network":PORT and "relay_children":PORT, where ranks of other hosts and other
- *              relays can connect to this one on all addresses, left out where none will; or "no_relay":TEXT, why there
- *              can be none
- *   report     what the probe found (probe.h); "preflight":{…}, what was found on this host (lib/job/host_check.h), if
- * the order asked for it
+ *              "relay":PORT is the loopback port of this host's relay (task/relay.h); 0: none could be had,
+ *              and "cannot" follows. "relay_network":PORT and "relay_children":PORT, where ranks of other hosts
+ *              and other relays can connect to it on all addresses, are left out where none will
+ *   report     what the probe found (probe.h); "preflight":{…}, what was found on this host
+ *              (lib/job/host_check.h), if the order asked for it
  *   {"t":"cannot", "host":TEXT, "why":TEXT, "hint":TEXT}   the host cannot take part
  *   {"t":"exit", "rank":R, …}                              a rank has ended (lib/job/rank_end.h); in an elastic job
  *                                                          "worker":N in place of the rank
@@ -28,11 +27,11 @@
  *                                                          answer is {"t":"measured", …}
  *   {"t":"plan", "ranks":[{NAME:VALUE,…},…]}               the plans of all ranks of the host, by local rank, with
  *                                                          "func_key":BOOL, see rank_env.h
- *              It has "relay":{"origin":I, "addr":ADDR, "children":BOOL, "up":[ADDR,…], "port":N, "network":[ADDR,…]}
- *              where its host's ranks meet a relay: this relay's number, the host's address for messages, whether
- *              other relays connect to this one; where its parent is another relay, that one's addresses and port; and
- *              where it is to listen on the network, from which addresses ranks may come (in an elastic job: none at
- *              first, see launcher/driver/agent_commands.h). Messages of bytes, in both directions, are the relay's
+ *              It has "relay":{"origin":I, "addr":ADDR, "children":BOOL, "up":[ADDR,…], "port":N, "network":[ADDR,…]}:
+ *              this relay's number, the host's address for messages, whether other relays connect to this one; where
+ *              its parent is another relay, that one's addresses and port; and where it is to listen on the network,
+ *              from which addresses ranks may come (in an elastic job: none at first, see
+ *              launcher/driver/agent_commands.h). Messages of bytes, in both directions, are the relay's
  *   {"t":"plan", "spare":true}                             this host takes no part in the job; all plans may have
  *                                                          "numbers" and "size" (launcher/driver/spares.h)
  *   {"t":"failed"}, {"t":"misused"}                        the start failed (misused: because of what the user wrote);
@@ -94,9 +93,8 @@ void hvd_agent_refuse(struct hvd_agent *agent, const struct hvd_err *why);
 /* Before the event loop runs: the registration is to name these ports, which are reserved on this host. */
 void hvd_agent_ports(struct hvd_agent *agent, const in_port_t *ports, size_t n);
 
-/* Before the event loop runs: the registration is to name these ports (see "register" above; 0 = none), or, if `port`
- * is 0, why there are none. */
-void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t network, in_port_t children, const char *why);
+/* Before the event loop runs: the registration is to name these ports (see "register" above; 0 = none). */
+void hvd_agent_relay(struct hvd_agent *agent, in_port_t port, in_port_t network, in_port_t children);
 
 /* Queue a message for the driver; takes the reference. */
 void hvd_agent_send(struct hvd_agent *agent, json_t *msg);

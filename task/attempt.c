@@ -5,19 +5,14 @@
 #include "lib/base/random.h"
 #include "lib/base/xalloc.h"
 #include "lib/protocol/conn.h"
-#include "lib/rendezvous/server.h"
-#include "lib/rendezvous/service.h"
 #include "responder.h"
 
 #include <errno.h>
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define NONCE_HEX (2 * HVD_NONCE_LEN)
-#define HEAD_MAX  4096 /* of the rendezvous' answer */
 
 struct hvd_attempt {
 	const struct hvd_asker *asker;
@@ -28,7 +23,6 @@ struct hvd_attempt {
 	int fd;                   /* while connecting, else -1 */
 	struct event *connecting; /* waits for the connect */
 	struct hvd_conn *conn;    /* to an agent */
-	struct bufferevent *http; /* to the rendezvous */
 	char nonce[NONCE_HEX + 1];
 	int iface;
 	bool begun;  /* hvd_attempt_start() has returned it */
@@ -44,14 +38,12 @@ void hvd_attempt_destroy(struct hvd_attempt *at)
 	if (at->fd >= 0)
 		close(at->fd);
 	hvd_conn_free(at->conn);
-	if (at->http)
-		bufferevent_free(at->http);
 	free(at);
 }
 
 bool hvd_attempt_connected(const struct hvd_attempt *at)
 {
-	return at->conn || at->http;
+	return at->conn;
 }
 
 bool hvd_attempt_proven(const struct hvd_attempt *at)
@@ -85,8 +77,6 @@ static enum hvd_reach reach_of_errno(int error)
 		return HVD_REACH_BROKEN;
 	}
 }
-
-/* ---- to an agent ---- */
 
 static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
 {
@@ -149,44 +139,6 @@ static void ask_agent(struct hvd_attempt *at, int fd)
 					  at->nonce));
 }
 
-/* ---- to the rendezvous ---- */
-
-static void on_http(struct bufferevent *bev, void *arg)
-{
-	struct hvd_attempt *at = arg;
-	struct evbuffer *in = bufferevent_get_input(bev);
-	char want[2 * HVD_MAC_LEN + 1];
-	struct evbuffer_ptr head = evbuffer_search(in, "\r\n\r\n", 4, NULL);
-	size_t len = evbuffer_get_length(in);
-	const char *text;
-
-	if (head.pos < 0 || len < (size_t)head.pos + 4 + 2 * HVD_MAC_LEN) {
-		if (len > HEAD_MAX)
-			finish(at, HVD_REACH_STRANGER);
-		return;
-	}
-	text = (const char *)evbuffer_pullup(in, -1) + head.pos + 4;
-	hvd_rv_service_proof(&at->asker->session_key, at->nonce, &at->target->addr, at->target->port, want);
-	finish(at, memcmp(text, want, 2 * HVD_MAC_LEN) == 0 ? HVD_REACH_OK : HVD_REACH_STRANGER);
-}
-
-static void on_http_event(struct bufferevent *bev, short what, void *arg)
-{
-	(void)bev;
-	if (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR))
-		finish(arg, what & BEV_EVENT_EOF ? HVD_REACH_STRANGER : HVD_REACH_BROKEN);
-}
-
-static void ask_rendezvous(struct hvd_attempt *at, int fd)
-{
-	at->http = bufferevent_socket_new(at->asker->base, fd, BEV_OPT_CLOSE_ON_FREE);
-	bufferevent_setcb(at->http, on_http, NULL, on_http_event, at);
-	bufferevent_enable(at->http, EV_READ | EV_WRITE);
-	evbuffer_add_printf(bufferevent_get_output(at->http),
-			    "GET %s%s HTTP/1.1\r\nHost: rendezvous\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-			    HVD_RV_PROBE_PATH, at->nonce);
-}
-
 /* ---- life ---- */
 
 static void connected(struct hvd_attempt *at)
@@ -194,10 +146,7 @@ static void connected(struct hvd_attempt *at)
 	int fd = at->fd;
 
 	at->fd = -1;
-	if (at->target->endpoint)
-		ask_rendezvous(at, fd);
-	else
-		ask_agent(at, fd);
+	ask_agent(at, fd);
 }
 
 static void on_connect(evutil_socket_t fd, short what, void *arg)

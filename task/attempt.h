@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attempt.h - one connection of the probe to one address: of another host's agent, or of the rendezvous.
+ * attempt.h - one connection of the probe to one address of another host's agent.
  *
  * The messages are in probe.h. An attempt exists from hvd_attempt_start() until its owner destroys it, which may be
  * from within `done`.
@@ -18,16 +18,14 @@ struct hvd_attempt;
 /* The host that probes. */
 struct hvd_asker {
 	struct event_base *base;
-	struct hvd_key session_key;  /* of the launch */
 	struct hvd_key key;          /* signs the messages of the probe */
 	const struct hvd_node *node; /* this host, with its interfaces; not owned */
 };
 
-/* The process that should answer. */
+/* The agent that should answer. */
 struct hvd_target {
-	bool endpoint; /* the rendezvous, else an agent */
 	bool here;     /* it runs on this machine */
-	uint32_t node; /* of an agent: the index of its host */
+	uint32_t node; /* the index of its host */
 	struct hvd_addr addr;
 	in_port_t port;
 };

@@ -16,17 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TARGETS   HVD_MAX_NEIGHBOURS
-#define MAX_ADDRS     (HVD_MAX_NICS * HVD_NODE_MAX_ADDRS)
-#define MAX_ENDPOINTS HVD_MAX_ENDPOINTS
-#define MAX_ATTEMPTS  6 /* of a line */
-#define MAX_BROKEN    3 /* attempts of a line that are repeated at once when their connection breaks */
-#define AGAIN_MS      300
+#define MAX_TARGETS  HVD_MAX_NEIGHBOURS
+#define MAX_ADDRS    (HVD_MAX_NICS * HVD_NODE_MAX_ADDRS)
+#define MAX_ATTEMPTS 6 /* of a line */
+#define MAX_BROKEN   3 /* attempts of a line that are repeated at once when their connection breaks */
+#define AGAIN_MS     300
 
 struct line {
 	struct hvd_probe *probe;
 	struct hvd_target target;
-	uint32_t at; /* index of the address in the order, or of the endpoint */
+	uint32_t at; /* index of the address in the order */
 	struct hvd_attempt *attempts[MAX_ATTEMPTS];
 	int n_attempts, n_broken;
 	bool done;
@@ -73,19 +72,14 @@ static void end_order(struct hvd_probe *probe)
 
 static void report(struct hvd_probe *probe)
 {
-	json_t *edges = json_array(), *rendezvous = json_array();
-	json_t *msg = json_pack("{s:s, s:o, s:o, s:I}", "t", "report", "edges", edges, "rendezvous", rendezvous,
-				"clock", (json_int_t)probe->ordered);
+	json_t *edges = json_array();
+	json_t *msg = json_pack("{s:s, s:o, s:I}", "t", "report", "edges", edges, "clock", (json_int_t)probe->ordered);
 
 	for (size_t i = 0; i < probe->n_lines; i++) {
 		const struct line *line = &probe->lines[i];
 
-		if (line->target.endpoint)
-			json_array_append_new(rendezvous,
-					      json_pack("[iii]", (int)line->at, (int)line->result, (int)line->rtt_us));
-		else
-			json_array_append_new(edges, json_pack("[Iiiii]", (json_int_t)line->target.node, (int)line->at,
-							       line->iface, (int)line->result, (int)line->rtt_us));
+		json_array_append_new(edges, json_pack("[Iiiii]", (json_int_t)line->target.node, (int)line->at,
+						       line->iface, (int)line->result, (int)line->rtt_us));
 	}
 	end_order(probe);
 	probe->done(msg, probe->done_arg);
@@ -210,12 +204,10 @@ static int read_target(struct hvd_probe *probe, const json_t *entry, struct hvd_
 
 static int read_order(struct hvd_probe *probe, const json_t *order, int64_t *timeout_ms, struct hvd_err *err)
 {
-	json_t *targets, *endpoints, *addrs, *entry;
+	json_t *targets, *addrs, *entry;
 	size_t i, total = 0;
-	bool here;
 
 	if (hvd_get_array(order, "targets", MAX_TARGETS, &targets, err) != 0 ||
-	    hvd_get_array(order, "rendezvous", MAX_ENDPOINTS, &endpoints, err) != 0 ||
 	    hvd_get_int(order, "timeout_ms", 1, 3600000, timeout_ms, err) != 0)
 		return -1;
 	json_array_foreach(targets, i, entry)
@@ -224,20 +216,11 @@ static int read_order(struct hvd_probe *probe, const json_t *order, int64_t *tim
 			return -1;
 		total += json_array_size(addrs);
 	}
-	probe->lines = hvd_xcalloc(total + json_array_size(endpoints), sizeof(*probe->lines));
+	probe->lines = hvd_xcalloc(total, sizeof(*probe->lines));
 	json_array_foreach(targets, i, entry)
 	{
 		if (read_target(probe, entry, err) != 0)
 			return -1;
-	}
-	here = json_is_true(json_object_get(order, "here"));
-	json_array_foreach(endpoints, i, entry)
-	{
-		if (add_line(probe, json_array_get(entry, 0), json_integer_value(json_array_get(entry, 1)), err) != 0)
-			return -1;
-		probe->lines[probe->n_lines - 1].target.endpoint = true;
-		probe->lines[probe->n_lines - 1].target.here = here;
-		probe->lines[probe->n_lines - 1].at = (uint32_t)i;
 	}
 	return 0;
 }
@@ -310,7 +293,6 @@ struct hvd_probe *hvd_probe_create(struct event_base *base, const struct hvd_key
 	struct hvd_probe *probe = hvd_xcalloc(1, sizeof(*probe));
 
 	probe->asker.base = base;
-	probe->asker.session_key = *session_key;
 	probe->asker.key = hvd_key_derive(session_key, "probe", NULL, 0);
 	probe->asker.node = node;
 	probe->timer = evtimer_new(base, on_timer, probe);

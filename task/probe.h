@@ -8,9 +8,8 @@
  *     the launch's key. So an address that several hosts have does not pass;
  *   - the connection leaves this host by an address of one of its interfaces;
  *   - the other side saw that same address, and was reached at the address that was tried. So there is neither NAT nor
- * a process that forwards the messages. An address that this host has itself is not tried: the process that listens
- * there is on this host. The endpoints of the rendezvous are tried in the same way, by a GET that only this launch's
- * server can answer.
+ *     a process that forwards the messages.
+ * An address that this host has itself is not tried: the process that listens there is on this host.
  *
  * Messages between agents, signed with a key that is derived from the session's (wire.h):
  *   {"t":"ping", "to":I, "nonce":HEX}  ->  {"t":"pong", "node":I, "nonce":HEX, "seen":ADDR, "at":ADDR, "port":PORT}
@@ -48,13 +47,11 @@ int hvd_probe_measure(struct hvd_probe *probe, const json_t *order, void (*done)
 /*
  * Try all targets of an order; those that do not answer are tried several times. There is one order at a time: the next
  * may follow the report. `order` is the driver's message:
- *   {"targets":[{"n":I, "p":PORT, "a":[ADDR,…], "here":BOOL},…],
- *    "rendezvous":[[ADDR,PORT],…], "here":BOOL, "timeout_ms":N}
+ *   {"targets":[{"n":I, "p":PORT, "a":[ADDR,…], "here":BOOL},…], "timeout_ms":N}
  * "n" is the index of a host, "p" and "a" are its agent's port and addresses; an empty one is not to be tried. "here"
- * tells that the host (or the host of the rendezvous) is this same machine, whose own addresses lead to it. From the
- * event loop `done` is called once, with the report, which is released after the call:
- *   {"t":"report", "edges":[[I, index in "a", own interface or -1, result, rtt µs],…],
- *    "rendezvous":[[index, result, rtt µs],…], "clock":NS}
+ * tells that the host is this same machine, whose own addresses lead to it. From the event loop `done` is called once,
+ * with the report, which is released after the call:
+ *   {"t":"report", "edges":[[I, index in "a", own interface or -1, result, rtt µs],…], "clock":NS}
  * "clock" is this host's time at the call (launcher/driver/clocks.h). A result is a number of enum hvd_reach. Returns
  * -1 with err set if the order is malformed.
  */

@@ -92,14 +92,16 @@ static int open_sockets(struct hvd_relay_sockets *out, const struct hvd_boot *bo
 void hvd_relay_offer(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
 		     struct hvd_relay_sockets *out)
 {
-	struct hvd_err why = {0};
+	struct hvd_err *why = &out->refusal;
 
 	*out = (struct hvd_relay_sockets){0};
-	if (!boot->relays)
+	if (open_sockets(out, boot, info, why) == 0) {
+		hvd_agent_relay(agent, out->port, out->network_port, out->children_port);
 		return;
-	if (open_sockets(out, boot, info, &why) != 0)
-		hvd_relay_sockets_close(out);
-	hvd_agent_relay(agent, out->port, out->network_port, out->children_port, why.msg);
+	}
+	hvd_relay_sockets_close(out);
+	hvd_err_prefix(why, "there can be no relay of the rendezvous");
+	hvd_agent_refuse(agent, why);
 }
 
 /* ---- the connection to the parent ---- */

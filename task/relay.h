@@ -29,10 +29,11 @@
 struct hvd_relay_sockets {
 	in_port_t port, network_port, children_port; /* 0 = there is no such socket */
 	int fd, network, children;                   /* they listen; owned */
+	struct hvd_err refusal;                      /* why there are none; no code = there are */
 };
 
-/* For the node agent, before the event loop runs: open the sockets if the launch may have relays, and have the agent
- * register them, or why there are none. */
+/* For the node agent, before the event loop runs: open the sockets, and have the agent register them. Where they cannot
+ * be opened the agent says why its host takes no part; *out must stay then as long as the agent. */
 void hvd_relay_offer(struct hvd_agent *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
 		     struct hvd_relay_sockets *out);
 void hvd_relay_sockets_close(struct hvd_relay_sockets *sockets); /* may be zeroed; leaves it so */

@@ -250,13 +250,9 @@ void hvd_failure_report_add(struct hvd_failure_report *report, const struct hvd_
 
 /* ---- processes of the launch ---- */
 
-/* What stays on a host is one process, whatever it has. */
 static bool same_process(const struct hvd_loss *a, const struct hvd_loss *b)
 {
-	bool stays = a->of == HVD_LOSS_AGENT || a->of == HVD_LOSS_RELAY;
-
-	return strcmp(a->host, b->host) == 0 && a->rank == b->rank &&
-	       (a->of == b->of || (stays && (b->of == HVD_LOSS_AGENT || b->of == HVD_LOSS_RELAY)));
+	return strcmp(a->host, b->host) == 0 && a->rank == b->rank && a->of == b->of;
 }
 
 static void count_gone(struct hvd_failure_report *report, int64_t at)
@@ -303,7 +299,7 @@ static bool explains(const struct hvd_failure_report *report, const struct hvd_l
 	int64_t since = first ? first->at - loss->at : 0;
 
 	if (!first) /* its rank has ended with a shim; and ranks that were ended may have needed the others */
-		return loss->of == HVD_LOSS_SHIM || (report->with_all && loss->of != HVD_LOSS_AGENT);
+		return loss->of == HVD_LOSS_SHIM || report->with_all;
 	if (since < -NOTICED_NS || kind == HVD_FAILURE_NONE)
 		return false;
 	if (kind == HVD_FAILURE_PEER)

@@ -24,13 +24,6 @@ static void add_preflight(const struct hvd_launch_spec *spec, json_t *order, int
 	json_object_set_new(order, "preflight", wanted);
 }
 
-/* Is it to be found out whether hosts reach the rendezvous? In an elastic job a host that can have no relay may come
- * before the decision. */
-static bool asks_endpoints(const struct hvd_node_agents *agents)
-{
-	return !agents->plan.relays.used && (agents->barrier == HVD_BARRIER_AS_THEY_COME || !agents->plan.by_relays);
-}
-
 /* Where IPv4 connects the hosts, IPv6 is of no use but to an MPI, and to a user who wants to know. */
 static bool tries_all(const struct hvd_node_agents *agents)
 {
@@ -51,8 +44,7 @@ static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, u
 	host->probe_sent = hvd_wall_now();
 	if (!host->client)
 		return;
-	order = hvd_probe_order(&agents->table, hosts, n, i, asks_endpoints(agents) ? &agents->service.endpoints : NULL,
-				ms > half ? half + 1 : ms, tries_all(agents), addrs);
+	order = hvd_probe_order(&agents->table, hosts, n, i, ms > half ? half + 1 : ms, tries_all(agents), addrs);
 	if (agents->barrier == HVD_BARRIER_ALL && agents->opts->spec->preflight && !host->check.known)
 		add_preflight(agents->opts->spec, order, half);
 	hvd_conn_send(host->client->conn, order);
@@ -113,8 +105,8 @@ void hvd_admission_join(struct hvd_node_agents *agents, uint32_t host)
 {
 	struct hvd_err why = {0};
 
-	if (hvd_plan_join(&agents->plan, &agents->table, host, &why) == 0 &&
-	    (!agents->plan.relays.used || hvd_relays_join(&agents->plan.relays, &agents->table, host, &why) == 0)) {
+	if (hvd_plan_join(&agents->plan, &agents->table, host, &why) == 0) {
+		hvd_relays_join(&agents->plan.relays, &agents->table, host);
 		hvd_node_agents_open_to_hosts(agents);
 		admit(agents, host);
 	} else {
@@ -136,20 +128,6 @@ static bool own_hosts(const struct hvd_node_agents *agents)
 	return job && opts->ask_own(job, agents->log);
 }
 
-/* Are relays used? Then the rendezvous is closed to the network. */
-static void decide_relays(struct hvd_node_agents *agents, enum hvd_stage least)
-{
-	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, own_hosts(agents), agents->log);
-	if (agents->plan.relays.used)
-		hvd_rv_service_seclude(&agents->service);
-}
-
-/* May hosts do without the rendezvous itself? */
-static void expect_relays(struct hvd_node_agents *agents)
-{
-	agents->plan.by_relays = hvd_relays_possible(agents->opts, &agents->table, HVD_STAGE_REGISTERED, NULL) == 0;
-}
-
 /* Which hosts are in, and their networks; as hvd_plan_make(). */
 static int choose(struct hvd_node_agents *agents, struct hvd_err *why)
 {
@@ -157,11 +135,9 @@ static int choose(struct hvd_node_agents *agents, struct hvd_err *why)
 
 	if (agents->barrier == HVD_BARRIER_ALL && hvd_spares_judge(agents, why) != 0)
 		return -1;
-	expect_relays(agents);
 	do {
 		hvd_spares_renumber(agents);
-		rc = hvd_plan_make(&agents->plan, &agents->table, &agents->service.endpoints, may_probe_again(agents),
-				   agents->log, why);
+		rc = hvd_plan_make(&agents->plan, &agents->table, may_probe_again(agents), agents->log, why);
 	} while (rc < 0 && hvd_spares_unconnected(agents, why));
 	return rc;
 }
@@ -199,11 +175,10 @@ static void decide(struct hvd_node_agents *agents)
 	if (rc == 0 && agents->opts->spec->spares > 0 && agents->barrier == HVD_BARRIER_ALL) {
 		rc = hvd_spares_settle(agents, &why);
 		if (rc == 0)
-			rc = hvd_plan_make(&agents->plan, &agents->table, &agents->service.endpoints, false,
-					   agents->log, &why);
+			rc = hvd_plan_make(&agents->plan, &agents->table, false, agents->log, &why);
 	}
 	if (rc > 0) {
-		hvd_verbose(agents->log, "some hosts got no answer over IPv4, or from the rendezvous: probing again");
+		hvd_verbose(agents->log, "some hosts got no answer over IPv4: probing again");
 		hvd_node_table_probe_again(&agents->table);
 		hvd_admission_probe(agents);
 		return;
@@ -215,7 +190,8 @@ static void decide(struct hvd_node_agents *agents)
 		return;
 	}
 	agents->phase = HVD_AGENTS_OPEN;
-	decide_relays(agents, least);
+	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, own_hosts(agents), agents->log);
+	hvd_node_agents_open_to_hosts(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage >= least)
 			admit(agents, h);
@@ -227,24 +203,12 @@ static void decide(struct hvd_node_agents *agents)
 
 /* ---- rendezvous ---- */
 
-/* The number of this host in the job; -1: it is none of the job's hosts. */
-static int32_t own_number(const struct hvd_node_agents *agents)
-{
-	for (uint32_t h = 0; h < agents->table.n; h++)
-		if (strcmp(agents->table.hosts[h].node.machine, agents->self.machine) == 0)
-			return (int32_t)h;
-	return -1;
-}
-
 static void begin_probe(struct hvd_node_agents *agents)
 {
-	hvd_node_agents_open_to_hosts(agents);
 	agents->phase = HVD_AGENTS_PROBING;
-	expect_relays(agents);
-	/* On one machine nothing is to be found out, unless ranks need the rendezvous of another one, or other hosts
-	 * may follow. */
-	if (agents->barrier == HVD_BARRIER_ALL && (agents->plan.by_relays || agents->service.endpoints.host >= 0) &&
-	    !agents->opts->spec->preflight && hvd_node_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
+	/* On one machine nothing is to be found out, unless other hosts may follow. */
+	if (agents->barrier == HVD_BARRIER_ALL && !agents->opts->spec->preflight &&
+	    hvd_node_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
 		decide(agents);
 	else
 		hvd_admission_probe(agents);
@@ -252,12 +216,9 @@ static void begin_probe(struct hvd_node_agents *agents)
 
 static void open_rendezvous(struct hvd_node_agents *agents)
 {
-	int32_t own = own_number(agents);
 	struct hvd_err why = {0};
 
-	hvd_verbose(agents->log, "the rendezvous runs on %s, with the driver", agents->self.host);
-	if (hvd_rv_service_open(&agents->service, agents->base, &agents->session->key, &agents->self,
-				agents->opts->port_lo, agents->opts->port_hi, own, agents->log, &why) != 0 ||
+	if (hvd_rv_service_open(&agents->service, agents->base, agents->log, &why) != 0 ||
 	    (agents->ops->opened && agents->ops->opened(agents->service.rv, agents->arg, &why) != 0))
 		hvd_node_agents_fail(agents, &why);
 	else

@@ -47,6 +47,7 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 	struct hvd_node_agent *host;
 	struct hvd_err why = {0};
 	int64_t clock;
+	bool relay;
 	int rc;
 
 	if (take_registration(agents, cl, msg) != 0)
@@ -55,6 +56,7 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 	if (hvd_get_int(msg, "clock", 1, INT64_MAX, &clock, NULL) == 0)
 		hvd_clock_came(&host->clock, clock, hvd_wall_now());
 	host->client = cl;
+	relay = host->node.relay != 0;
 	if (agents->barrier == HVD_BARRIER_ALL)
 		host->deadline = agents->deadline;
 	cl->role = HVD_ROLE_AGENT;
@@ -64,9 +66,11 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 	rc = hvd_node_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, &why);
 	if ((rc == 0 || agents->barrier == HVD_BARRIER_AS_THEY_COME) && agents->ops->registered)
 		agents->ops->registered(cl->host, agents->arg);
-	if (rc != 0) {
+	if (rc != 0)
 		hvd_node_agents_lose(agents, cl->host, &why, true);
-	} else if (agents->phase == HVD_AGENTS_OPEN) {
+	if (rc != 0 || !relay) /* it has no relay, and says next why: nothing is decided before */
+		return;
+	if (agents->phase == HVD_AGENTS_OPEN) {
 		hvd_node_agents_open_to_hosts(agents);
 		hvd_admission_probe(agents);
 	} else {

@@ -47,7 +47,7 @@ static int compare_machines(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void find_machines(struct hvd_arrivals *a, const struct hvd_node_table *table, int32_t server)
+static void find_machines(struct hvd_arrivals *a, const struct hvd_node_table *table)
 {
 	struct named *named = hvd_xcalloc((size_t)a->layout->n_hosts + 1, sizeof(*named));
 	uint32_t n = 0;
@@ -72,9 +72,6 @@ static void find_machines(struct hvd_arrivals *a, const struct hvd_node_table *t
 	qsort(a->machines, a->n_machines, sizeof(*a->machines), compare_machines);
 	if (a->n_machines == 1)
 		a->server = 0;
-	for (uint32_t m = 0; m < a->n_machines && server >= 0; m++)
-		if (strcmp(table->hosts[a->machines[m].hosts[0]].node.machine, table->hosts[server].node.machine) == 0)
-			a->server = m;
 }
 
 static void find_addrs(struct hvd_arrivals *a, const struct hvd_node_table *table)
@@ -116,11 +113,10 @@ static uint32_t machine_of(const struct hvd_arrivals *a, const struct hvd_addr *
 	return found ? found->machine : NO_MACHINE;
 }
 
-void hvd_arrivals_begin(struct hvd_arrivals *a, const struct hvd_layout *layout, const struct hvd_node_table *table,
-			int32_t server)
+void hvd_arrivals_begin(struct hvd_arrivals *a, const struct hvd_layout *layout, const struct hvd_node_table *table)
 {
 	*a = (struct hvd_arrivals){.layout = layout, .server = NO_MACHINE};
-	find_machines(a, table, server);
+	find_machines(a, table);
 	find_addrs(a, table);
 }
 

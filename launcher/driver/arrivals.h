@@ -45,15 +45,15 @@ struct hvd_arrivals {
 		uint32_t machine;
 	} * addrs; /* sorted */
 	size_t n_addrs;
-	uint32_t server; /* the machine that connections over loopback come from; UINT32_MAX = none of the job's */
+	uint32_t server; /* the machine that relays tell of by a loopback address: the only one; UINT32_MAX = there are
+			    more */
 	uint32_t n, floor;
 	struct hvd_arrival generations[HVD_ARRIVALS_GENERATIONS]; /* by number */
 };
 
-/* Nobody has come yet. Host I of the layout is host I of the table; `server` is the index of the host that the
- * rendezvous runs on, or -1. The layout must stay until hvd_arrivals_clear(); the table need not. *a is zero before. */
-void hvd_arrivals_begin(struct hvd_arrivals *a, const struct hvd_layout *layout, const struct hvd_node_table *table,
-			int32_t server);
+/* Nobody has come yet. Host I of the layout is host I of the table. The layout must stay until hvd_arrivals_clear();
+ * the table need not. *a is zero before. */
+void hvd_arrivals_begin(struct hvd_arrivals *a, const struct hvd_layout *layout, const struct hvd_node_table *table);
 void hvd_arrivals_clear(struct hvd_arrivals *a); /* leaves a zeroed struct */
 
 /* A process has come. Returns its generation if this was the last rank of it, else NULL. The result is valid until the

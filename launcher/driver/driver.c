@@ -97,7 +97,7 @@ static void on_decided(void *arg)
 
 	dr->started = true;
 	hvd_rank_ends_begin(&dr->ends, &agents->plan.layout);
-	hvd_rv_service_settle(&agents->service, &agents->plan, &agents->table);
+	hvd_rv_service_size(&agents->service, &agents->plan.layout);
 	if (agents->init_watch)
 		hvd_init_watch_begin(agents->init_watch, &agents->plan.layout, &agents->table);
 	hvd_node_table_forget_edges(&agents->table);
@@ -192,11 +192,6 @@ static void lose_process(struct hvd_driver *dr, const struct hvd_loss *loss, uin
 	hvd_losses_add(dr->losses, loss, host);
 }
 
-static enum hvd_loss_of agent_kind(const struct hvd_driver *dr)
-{
-	return dr->agents->plan.relays.used ? HVD_LOSS_RELAY : HVD_LOSS_AGENT;
-}
-
 static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_loss loss;
@@ -208,7 +203,7 @@ static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 		hvd_client_finish(cl);
 		return;
 	}
-	loss.of = agent_kind(dr);
+	loss.of = HVD_LOSS_AGENT;
 	loss.host = host_name(dr, (uint32_t)host, buf);
 	loss.at = hvd_clock_here(&dr->agents->table.hosts[host].clock, loss.at);
 	dr->agents->table.hosts[host].died = true;
@@ -282,7 +277,7 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
 	const struct hvd_node_agent *host = &dr->agents->table.hosts[cl->host];
-	struct hvd_loss loss = {.of = agent_kind(dr), .host = host->node.name, .status = -1, .at = hvd_wall_now()};
+	struct hvd_loss loss = {.of = HVD_LOSS_AGENT, .host = host->node.name, .status = -1, .at = hvd_wall_now()};
 
 	if (!host->done && host->ended < host->node.n_ranks) {
 		if (why->code != HVD_E_TIMEOUT && dr->opts->mode != HVD_START_HOSTS && dr->ops->process_lost)

@@ -104,7 +104,7 @@ void hvd_init_watch_begin(struct hvd_init_watch *watch, const struct hvd_layout 
 {
 	hvd_init_watch_stop(watch);
 	watch->began = hvd_now();
-	hvd_arrivals_begin(&watch->arrivals, layout, table, watch->service->endpoints.host);
+	hvd_arrivals_begin(&watch->arrivals, layout, table);
 }
 
 void hvd_init_watch_stop(struct hvd_init_watch *watch)

@@ -9,7 +9,9 @@
 
 #define MAX_TOLD 64 /* hosts whose interfaces are listed when no network connects them, with --verbose */
 
-bool hvd_plan_takes_ipv6(const struct hvd_plan *plan, const struct hvd_node_table *table)
+/* Need the networks not be of IPv4? An MPI has a rendezvous of its own, and a user who names a subnet of IPv6 has no
+ * Horovod, or another one. */
+static bool takes_ipv6(const struct hvd_plan *plan, const struct hvd_node_table *table)
 {
 	return plan->mpi || table->ipv6;
 }
@@ -105,7 +107,7 @@ static int find_networks(struct hvd_plan *plan, const struct hvd_plan_group *gro
 	struct hvd_networks *found = &plan->networks;
 	size_t n_edges;
 	hvd_cleanup_free struct hvd_node *nodes = compact(group, &n_edges);
-	bool serves, ipv6 = hvd_plan_takes_ipv6(plan, group->table) && !plan->elastic;
+	bool serves, ipv6 = takes_ipv6(plan, group->table) && !plan->elastic;
 	int rc = 0;
 
 	hvd_networks_find(nodes, group->n, edges, n_edges, found);

@@ -16,10 +16,6 @@ struct hvd_plan_group {
 	uint32_t n, *host; /* their numbers in the table */
 };
 
-/* Need the networks and endpoints not be of IPv4? An MPI has a rendezvous of its own, and a user who names a subnet of
- * IPv6 has no Horovod, or another one. */
-bool hvd_plan_takes_ipv6(const struct hvd_plan *plan, const struct hvd_node_table *table);
-
 /* Set plan->networks and plan->local. -1 with err set: no network connects the hosts. 1: `again` allows another round
  * of the probe, and it may say more. With a log for it, *unused becomes the list of interfaces that are in no network;
  * the caller frees it. Changes the order of the table's edges. */

@@ -12,10 +12,7 @@
 static const struct kind {
 	const char *name, *what, *duty, *outlook;
 } kinds[HVD_LOSS_KINDS] = {
-	[HVD_LOSS_AGENT] = {"hvd-agent", "the node agent", "the node agent there",
-			    "the ranks go on; how those there end is not reported"},
-	[HVD_LOSS_RELAY] = {"hvd-agent", "the relay of the rendezvous",
-			    "the relay through which the ranks there use the rendezvous",
+	[HVD_LOSS_AGENT] = {"hvd-agent", "the node agent", "through which the ranks there use the rendezvous",
 			    "the ranks have met and go on; those there fail when they use the store again"},
 	[HVD_LOSS_SHIM] = {"hvd-shim", "the rank shim", "which had started the rank", "its rank has ended with it"},
 	[HVD_LOSS_HOST] = {.duty = "with all ranks there"},

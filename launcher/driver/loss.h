@@ -16,11 +16,10 @@
 
 enum hvd_loss_of {
 	HVD_LOSS_AGENT, /* the node agent beside ranks that others have started (task/host_agent.h) */
-	HVD_LOSS_RELAY, /* the same, with the host's relay of the rendezvous */
 	HVD_LOSS_SHIM,  /* of one rank */
 	HVD_LOSS_HOST,  /* with all that ran there: no process, so it has no name and no outlook */
 };
-#define HVD_LOSS_KINDS 4
+#define HVD_LOSS_KINDS 3
 
 struct hvd_loss {
 	enum hvd_loss_of of;

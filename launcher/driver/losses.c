@@ -29,7 +29,7 @@ static char *expected_ranks(const struct hvd_losses *losses, const struct hvd_lo
 {
 	const struct hvd_init_watch *watch = losses->agents->init_watch;
 
-	return watch && loss->of == HVD_LOSS_RELAY ? hvd_init_watch_expected(watch, (int32_t)host) : NULL;
+	return watch && loss->of == HVD_LOSS_AGENT ? hvd_init_watch_expected(watch, (int32_t)host) : NULL;
 }
 
 void hvd_losses_add(struct hvd_losses *losses, const struct hvd_loss *loss, uint32_t host)

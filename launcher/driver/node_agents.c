@@ -38,10 +38,6 @@ void hvd_node_agents_open_to_hosts(struct hvd_node_agents *agents)
 	uint32_t *origins;
 	size_t n;
 
-	if (!agents->plan.relays.used) {
-		hvd_rv_service_admit_nodes(&agents->service, &agents->table);
-		return;
-	}
 	origins = hvd_relays_origins(&agents->plan.relays, &n);
 	hvd_rv_service_admit_relays(&agents->service, origins, n);
 	free(origins);
@@ -55,8 +51,6 @@ static void drop(struct hvd_node_agents *agents, uint32_t host)
 	hvd_relays_leave(&agents->plan.relays, host);
 	if (agents->service.rv)
 		hvd_node_agents_open_to_hosts(agents); /* those that are left */
-	if (agents->service.endpoints.host == (int32_t)host)
-		agents->service.endpoints.host = -1;
 	if (cl)
 		hvd_node_agents_dismiss(cl);
 	hvd_agent_deadlines_update(agents);
@@ -128,7 +122,7 @@ void hvd_node_agents_boot(const struct hvd_node_agents *agents, struct hvd_boot 
 {
 	hvd_clients_boot(agents->clients, &agents->self, agents->opts, boot);
 	hvd_plan_ports(agents->opts->spec, &boot->ports, &boot->store_port, &boot->rank_ports);
-	boot->relays = hvd_relays_wanted(agents->opts) ? (unsigned)agents->opts->spec->relay.fan_out : 0;
+	boot->relays = (unsigned)agents->opts->spec->relay_fan_out;
 	boot->network = hvd_relays_ask_own(agents->opts);
 }
 

@@ -9,9 +9,9 @@
 
 #include "init_watch.h"
 #include "lib/job/this_host.h"
+#include "lib/rendezvous/service.h"
 #include "node_agents.h"
 #include "planner.h"
-#include "rendezvous_service.h"
 #include "stacks.h"
 
 struct hvd_node_agents {
@@ -23,7 +23,7 @@ struct hvd_node_agents {
 	void *arg;
 	const struct hvd_log *log;
 
-	struct hvd_this_host self; /* tells whether this host is one of the job's, and where it can be reached */
+	struct hvd_this_host self; /* where this host can be reached */
 	struct hvd_clients *clients;
 	hvd_time deadline; /* ALL: of all hosts; 0: it does not run yet */
 	hvd_time next;     /* AS_THEY_COME: the earliest one of a host; 0: none is awaited */

@@ -248,25 +248,17 @@ static int add_edge(struct hvd_node_table *table, uint32_t from, const json_t *e
 int hvd_node_table_report(struct hvd_node_table *table, uint32_t index, const json_t *msg, struct hvd_err *err)
 {
 	struct hvd_node_agent *state = &table->hosts[index];
-	json_t *edges, *endpoints, *entry;
+	json_t *edges, *entry;
 	size_t i;
 
 	if (state->stage != HVD_STAGE_PROBING)
 		return hvd_err_set(err, HVD_E_PROTO, "a probe report came unasked");
-	if (hvd_get_array(msg, "edges", MAX_EDGES_PER_NODE, &edges, err) != 0 ||
-	    hvd_get_array(msg, "rendezvous", HVD_MAX_ENDPOINTS, &endpoints, err) != 0)
+	if (hvd_get_array(msg, "edges", MAX_EDGES_PER_NODE, &edges, err) != 0)
 		return -1;
 	json_array_foreach(edges, i, entry)
 	{
 		if (add_edge(table, index, entry, err) != 0)
 			return -1;
-	}
-	json_array_foreach(endpoints, i, entry)
-	{
-		json_int_t at = json_integer_value(json_array_get(entry, 0));
-
-		if (json_integer_value(json_array_get(entry, 1)) == HVD_REACH_OK && at >= 0 && at < HVD_MAX_ENDPOINTS)
-			state->endpoints_ok |= UINT64_C(1) << at;
 	}
 	if (json_object_get(msg, "preflight") && !state->check.known)
 		hvd_host_check_read(json_object_get(msg, "preflight"), &state->check);

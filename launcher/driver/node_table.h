@@ -40,7 +40,6 @@ struct hvd_node_agent {
 	hvd_time registered_at, probed_at, reported_at, planned_at; /* for the launch trace; 0 = not yet */
 	int64_t probe_sent;     /* when the last order to probe went, by hvd_wall_now() */
 	struct hvd_clock clock; /* the host's, as its messages tell */
-	uint64_t endpoints_ok;  /* bit I: the host has reached endpoint I of the rendezvous */
 	/* After hvd_node_table_restrict(): from the agent's numbers of its interfaces, which its report uses, to those
 	 * that were kept; HVD_NO_IFACE where one was not. */
 	uint8_t *kept;

@@ -5,12 +5,8 @@
 in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
 			      struct hvd_addr *addr)
 {
-	if (!plan->relays.used) {
-		*addr = plan->endpoints->addrs[plan->endpoint[host]];
-		return plan->endpoints->port;
-	}
 	hvd_addr_parse("127.0.0.1", addr);
-	return hvd_relays_at(&plan->relays, host) ? table->hosts[host].node.relay : plan->endpoints->port;
+	return hvd_relays_at(&plan->relays, host) ? table->hosts[host].node.relay : 0;
 }
 
 int32_t hvd_plan_open_relay(const struct hvd_plan *plan, const struct hvd_node_table *table)

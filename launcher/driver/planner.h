@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * planner.h - decides over which networks the ranks of a job communicate, and where each host's ranks reach the
- * rendezvous; makes a rank's environment from that.
+ * planner.h - decides over which networks the ranks of a job communicate, and makes a rank's environment from that.
  *
- * Pure: node table and endpoints in, plan out.
+ * Pure: node table in, plan out.
  */
 #ifndef HVD_PLANNER_H
 #define HVD_PLANNER_H
@@ -12,55 +11,48 @@
 #include "lib/base/log.h"
 #include "lib/job/layout.h"
 #include "lib/job/network.h"
-#include "lib/rendezvous/service.h"
 #include "node_table.h"
 #include "relays.h"
 
 /* Hex digits of a launch's run id. */
 #define HVD_RUN_ID_LEN 32
 
-/* The caller sets `mpi`, `elastic`, `loopback`, `by_relays`, `run_id` and `restarts`; all else is zero before
- * hvd_plan_make(). */
+/* The caller sets `mpi`, `elastic`, `loopback`, `run_id` and `restarts`; all else is zero before hvd_plan_make(). */
 struct hvd_plan {
-	bool mpi;       /* the workers' controller is MPI (emit.h), which needs no IPv4 */
-	bool elastic;   /* hosts come and go: there is no layout in the registrations, and others may follow */
-	bool loopback;  /* the ranks of an elastic job are to be connected over loopback */
-	bool by_relays; /* hosts need not reach the rendezvous: their ranks are to meet at relays (relays.h) */
-	int restarts;   /* how often all ranks were started anew, in an elastic job of PyTorch's kind */
+	bool mpi;      /* the workers' controller is MPI (emit.h), which needs no IPv4 */
+	bool elastic;  /* hosts come and go: there is no layout in the registrations, and others may follow */
+	bool loopback; /* the ranks of an elastic job are to be connected over loopback */
+	int restarts;  /* how often all ranks were started anew, in an elastic job of PyTorch's kind */
 	/* The launch's, random. Only its ranks are told: keys in the store contain it. */
 	char run_id[HVD_RUN_ID_LEN + 1];
 
 	struct hvd_layout layout; /* of an elastic job: the caller's to set, after hvd_plan_make() */
 	bool local;               /* one machine: loopback, no networks */
 	struct hvd_networks networks;
-	char *tf_workers; /* as in struct hvd_emit; set by hvd_plan_servers() */
-	int8_t *endpoint; /* per host: which of the endpoints; -1 = none */
-	const struct hvd_endpoints *endpoints;
+	char *tf_workers;         /* as in struct hvd_emit; set by hvd_plan_servers() */
 	struct hvd_relays relays; /* the caller's to decide, after hvd_plan_make() */
 };
 
 /* What an agent is told to probe (task/probe.h): its neighbours among `hosts`, none when all hosts that have registered
- * are one machine, and the rendezvous, if `endpoints` is not NULL. The agent is that of hosts[from]; n hosts are in the
- * list. `addrs` has room for n lists, all NULL at first: the addresses of each host, which many orders have. The caller
- * releases them after the last order.
+ * are one machine. The agent is that of hosts[from]; n hosts are in the list. `addrs` has room for n lists, all NULL at
+ * first: the addresses of each host, which many orders have. The caller releases them after the last order.
  *
  * In the first round addresses of IPv6 are left out where the interface has one of IPv4, too, unless `every` is set or
  * the user has named a subnet of IPv6: where IPv4 connects the hosts, they are of no use. */
 json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
-			const struct hvd_endpoints *endpoints, int timeout_ms, bool every, json_t **addrs);
+			int timeout_ms, bool every, json_t **addrs);
 
 /* A probe that got no answers over IPv4 is repeated, in so many rounds at most. How long an attempt of a round may
  * take, in milliseconds. */
 #define HVD_PROBE_ROUNDS 3
 int hvd_probe_patience(int round);
 
-/* Choose the networks that connect the hosts, and for each host an endpoint of the rendezvous. In a job of fixed size
- * these are all hosts, which have registered; in an elastic job those that have reported, one at least.
- * -1 with HVD_E_NET: no network that carries Horovod connects the hosts, and the message says for every interface why;
- * or a host reaches no endpoint. 1, with *plan as it was: another round of the probe may change the answer, and `again`
- * allows it. `endpoints` must outlive the plan. */
-int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *table, const struct hvd_endpoints *endpoints,
-		  bool again, const struct hvd_log *log, struct hvd_err *err);
+/* Choose the networks that connect the hosts. In a job of fixed size these are all hosts, which have registered; in an
+ * elastic job those that have reported, one at least.
+ * -1 with HVD_E_NET: no network that carries Horovod connects the hosts, and the message says for every interface why.
+ * 1, with *plan as it was: another round of the probe may change the answer, and `again` allows it. */
+int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *table, bool again, const struct hvd_log *log,
+		  struct hvd_err *err);
 void hvd_plan_clear(struct hvd_plan *plan);
 
 /* The table has grown from so many hosts to so many: the plan gets room for them. */
@@ -81,7 +73,7 @@ int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_node_table *table, 
 json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
 		     const struct hvd_driver_opts *opts);
 
-/* Where the ranks of a host meet the others: an address and port of the rendezvous, or of the host's relay. */
+/* Where the ranks of a host meet the others: at its relay. Port 0: the host has left an elastic job. */
 in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
 			      struct hvd_addr *addr);
 /* Where all ranks find PyTorch's store: those of this host at its own relay, or at that of rank 0's host. */
@@ -102,8 +94,5 @@ struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd
  * selects an interface that does not connect all hosts; with --verbose, log all of them. */
 void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_node_table *table,
 				 const struct hvd_log *log);
-
-/* Is endpoint `i` used by any host? */
-bool hvd_plan_uses(const struct hvd_plan *plan, const struct hvd_node_table *table, size_t i);
 
 #endif

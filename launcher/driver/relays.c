@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool hvd_relays_wanted(const struct hvd_driver_opts *opts)
-{
-	return !opts->loopback && opts->spec->relay.when != HVD_RELAY_NEVER;
-}
-
 /* Do ranks of PyTorch meet at the rendezvous? Those of Horovod's elastic jobs get no variables of PyTorch's. */
 static bool has_torch(const struct hvd_launch_spec *spec)
 {
@@ -19,29 +14,7 @@ static bool has_torch(const struct hvd_launch_spec *spec)
 
 bool hvd_relays_ask_own(const struct hvd_driver_opts *opts)
 {
-	return hvd_relays_wanted(opts) && opts->spec->relay.when == HVD_RELAY_AUTO && has_torch(opts->spec);
-}
-
-/* ---- are they used ---- */
-
-static int can_relay(const struct hvd_node *node, struct hvd_err *err)
-{
-	if (node->relay)
-		return 0;
-	hvd_err_set(err, HVD_E_NET, "there can be no relay of the rendezvous: %s",
-		    node->no_relay ? node->no_relay : "its node agent offers none");
-	return hvd_err_host(err, node->name);
-}
-
-int hvd_relays_possible(const struct hvd_driver_opts *opts, const struct hvd_node_table *table, enum hvd_stage least,
-			struct hvd_err *err)
-{
-	if (!hvd_relays_wanted(opts))
-		return hvd_err_set(err, HVD_E_NET, "there can be no relays of the rendezvous");
-	for (uint32_t h = 0; h < table->n; h++)
-		if (table->hosts[h].stage >= least && can_relay(&table->hosts[h].node, err) != 0)
-			return -1;
-	return 0;
+	return !opts->loopback && has_torch(opts->spec);
 }
 
 /* ---- the tree ---- */
@@ -77,28 +50,12 @@ static void grow(struct hvd_relays *relays, uint32_t n)
 	relays->n = n;
 }
 
-#define DIRECT "so all ranks connect to the rendezvous over the network"
-
-/* How loud to say that there can be no relays. */
-static enum hvd_log_level missed(const struct hvd_driver_opts *opts)
-{
-	return opts->spec->relay.when == HVD_RELAY_ALWAYS ? HVD_LOG_WARN : HVD_LOG_VERBOSE;
-}
-
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
 		     enum hvd_stage least, bool own, const struct hvd_log *log)
 {
-	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay.fan_out;
-	struct hvd_err err = {0};
+	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay_fan_out;
 
-	if (!hvd_relays_wanted(opts))
-		return;
-	if (hvd_relays_possible(opts, table, least, &err) != 0) {
-		hvd_log(log, missed(opts), "%s: %s; " DIRECT, err.host, err.msg);
-		return;
-	}
 	hosts = hvd_node_table_list(table, least, &n);
-	relays->used = true;
 	relays->network = own && hvd_relays_ask_own(opts);
 	grow(relays, table->n);
 	make_tree(relays, table, hosts, n, fan_out);
@@ -118,13 +75,10 @@ void hvd_relays_clear(struct hvd_relays *relays)
 
 /* ---- hosts that come and go ---- */
 
-int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err)
+void hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host)
 {
 	grow(relays, table->n);
-	if (can_relay(&table->hosts[host].node, err) != 0)
-		return -1;
 	set_parent(relays, host, HVD_RELAY_PARENT_ROOT);
-	return 0;
 }
 
 /* Its children go over to the root by themselves. */

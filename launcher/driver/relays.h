@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * relays.h - on which hosts ranks meet a relay of the rendezvous, and where each relay connects to.
+ * relays.h - the relays of the rendezvous on the job's hosts, and where each of them connects to.
  *
  * A relay (lib/rendezvous/server.h) is part of a node agent. The ranks of its host reach it over loopback, where it
  * takes connections of the launch's user only. It reaches the root, which is the rendezvous of the launch, by the
- * agent's connection to the driver, or its parent, another relay, by one of its own. While relays are used the root
- * listens on loopback only, so nobody can reach the store who has not proven that they belong to the launch.
- *
- * Relays are used where each host can have one, unless --store-relay=never. All hosts of a job do the same: if one of
- * them can have no relay, there are none, and all ranks connect to the root over the network, where their addresses are
- * all that tells them from others.
+ * agent's connection to the driver, or its parent, another relay, by one of its own. The root itself listens nowhere:
+ * nobody can reach the store who has not proven that they belong to the launch.
  *
  * Programs of PyTorch take MASTER_ADDR for an address of rank 0's host, and open further ports there. So on nodes that
  * are the job's alone the relay of rank 0's host listens on the network as well, for the job's hosts, and all ranks of
- * PyTorch meet there. Not where --store-relay=always, nor where that host has not the descriptors for all ranks.
+ * PyTorch meet there. Not where that host has not the descriptors for all ranks.
  *
  * The tree: each parent has `fan_out` relays at most. So all relays connect to the root where there are no more than
  * that; else the first of them do, in the order of hosts, the next ones connect to the first of these, and so on. In an
@@ -44,35 +40,25 @@ struct hvd_relay_place {
 	uint32_t children;
 };
 
-/* A zeroed struct: none are used. */
+/* Zeroed before the plan is made. */
 struct hvd_relays {
-	bool used;
 	bool network;                  /* that of rank 0's host is open to the ranks of all hosts */
 	uint32_t n;                    /* of `place` */
-	struct hvd_relay_place *place; /* by host; NULL unless `used` */
+	struct hvd_relay_place *place; /* by host */
 	uint32_t next_origin;
 };
-
-/* May relays be used in this launch at all? Then hosts must be told to prepare one each (struct hvd_boot). */
-bool hvd_relays_wanted(const struct hvd_driver_opts *opts);
-
-/* Can each host that has come to stage `least` have one? -1 with err set: one cannot, and is named. */
-int hvd_relays_possible(const struct hvd_driver_opts *opts, const struct hvd_node_table *table, enum hvd_stage least,
-			struct hvd_err *err);
 
 /* May one of them be opened to the network, if the hosts are the job's own? */
 bool hvd_relays_ask_own(const struct hvd_driver_opts *opts);
 
-/* Decide whether relays are used by the hosts that have come to stage `least`, and what the tree is. `own`: the hosts
- * are the job's own. Says why, with --verbose, or as a warning where the user wants relays and cannot have them.
- * *relays is zero before. */
+/* Make the tree, of the hosts that have come to stage `least`. `own`: the hosts are the job's own. *relays is zero
+ * before. */
 void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
 		     enum hvd_stage least, bool own, const struct hvd_log *log);
 void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
 
-/* While relays are used, in an elastic job: a host comes, in a table that may have grown, or goes. -1 with err set:
- * the host can have no relay. */
-int hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err);
+/* In an elastic job: a host comes, in a table that may have grown, or goes. */
+void hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host);
 void hvd_relays_leave(struct hvd_relays *relays, uint32_t host);
 
 /* Does this host have a relay? */

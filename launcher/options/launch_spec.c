@@ -181,8 +181,7 @@ static void set_driver(struct hvd_launch_spec *spec, const struct hvd_options *o
 	hvd_strv_add_all(&spec->interfaces, o->nics.v);
 	spec->frameworks = o->frameworks;
 	spec->store = (enum hvd_store_mode)o->store;
-	spec->relay.when = (enum hvd_relay_mode)o->relay;
-	spec->relay.fan_out = fan_out > 0 && fan_out < HVD_RELAY_FAN_OUT ? fan_out : HVD_RELAY_FAN_OUT;
+	spec->relay_fan_out = fan_out > 0 && fan_out < HVD_RELAY_FAN_OUT ? fan_out : HVD_RELAY_FAN_OUT;
 	spec->deadlines.start = o->start_timeout <= 0                 ? START_TIMEOUT
 				: o->start_timeout < HVD_MOST_SECONDS ? o->start_timeout
 								      : HVD_MOST_SECONDS;

@@ -20,13 +20,6 @@
 
 struct hvd_options;
 
-/* --store-relay: whether ranks meet at a relay on their own host, which alone talks to the rendezvous
- * (launcher/driver/relays.h). */
-enum hvd_relay_mode {
-	HVD_RELAY_AUTO = 0,
-	HVD_RELAY_ALWAYS, /* and at none of another host */
-	HVD_RELAY_NEVER,
-};
 #define HVD_RELAY_FAN_OUT 32
 
 /* What stands in front of each line that a rank prints. */
@@ -163,10 +156,7 @@ struct hvd_launch_spec {
 	struct hvd_strv interfaces; /* names, prefixes or networks; empty = the driver finds them */
 	unsigned frameworks;        /* bits of enum hvd_framework: whose variables ranks get */
 	enum hvd_store_mode store;  /* who has PyTorch's TCPStore */
-	struct {
-		enum hvd_relay_mode when;
-		int fan_out; /* relays that connect to one parent at most */
-	} relay;
+	int relay_fan_out;          /* relays that connect to one parent at most */
 	struct {
 		double start; /* seconds from the start until every rank has its plan */
 		/* … and from the first rank that calls init_process_group() until all have; then the launch ends. 0 =

@@ -126,7 +126,6 @@ struct hvd_options {
 	char *run_func, *results; /* hvd_options_check(): both are given, or none */
 	int launcher;             /* enum hvd_launcher */
 	int store;                /* enum hvd_store_mode */
-	int relay;                /* enum hvd_relay_mode */
 	unsigned frameworks;      /* bits of enum hvd_framework */
 	double start_timeout;     /* seconds */
 	double init_timeout;      /* seconds; 0 = never */

@@ -38,7 +38,7 @@ static int read_requeue_on(void *result, const char *from, const char *value, st
 #define LIMIT_SIGNAL .type = HVD_OPT_INT, .at = HVD_AT(limit_signal), .read = read_limit_signal
 #define REQUEUE_ON   .type = HVD_OPT_INT, .at = HVD_AT(requeue_on), .read = read_requeue_on
 
-#define RENDEZVOUS_PLACE "the rendezvous runs with the driver, and ranks meet at an agent on their host"
+#define AGENT_OF_HOST "the rendezvous runs with the driver, and ranks meet at an agent on their host"
 
 static const struct hvd_opt rows[] = {
 	{ROW("launcher", REQUIRED, RUN, "NAME",
@@ -68,24 +68,19 @@ static const struct hvd_opt rows[] = {
 	{ROW("hvd-start-timeout", REQUIRED, START, "SECONDS", "The plugin's spelling of --start-timeout"),
 	 .type = HVD_OPT_SECONDS, .at = HVD_AT(start_timeout), .min = HVD_VALUES_LEAST_TIMEOUT},
 	{ROW("rendezvous", REQUIRED, START, "WHERE", "Without effect"), .type = HVD_OPT_PASS, .hidden = true,
-	 .env = "HVD_RENDEZVOUS", .no_effect = RENDEZVOUS_PLACE},
+	 .env = "HVD_RENDEZVOUS", .no_effect = AGENT_OF_HOST},
 	{ROW("hvd-rendezvous", REQUIRED, START, "WHERE", "The plugin's spelling of --rendezvous"), .type = HVD_OPT_PASS,
-	 .hidden = true, .no_effect = RENDEZVOUS_PLACE},
+	 .hidden = true, .no_effect = AGENT_OF_HOST},
 	{ROW("store", REQUIRED, START, "WHO",
 	     "Who serves the store at which ranks of PyTorch meet (MASTER_ADDR, MASTER_PORT): agent is this launch, "
 	     "before any rank starts; rank0 is rank 0's process, on a port that is kept for it; off is not set"),
 	 .type = HVD_OPT_ENUM, .at = HVD_AT(store), .choices = HVD_STORE_WORDS, .env = "HVD_STORE", .def = "agent"},
 	{ROW("hvd-store", REQUIRED, START, "WHO", "The plugin's spelling of --store"), .type = HVD_OPT_ENUM,
 	 .at = HVD_AT(store), .choices = HVD_STORE_WORDS},
-	{ROW("store-relay", REQUIRED, START, "WHEN",
-	     "Whether ranks meet at a relay of the rendezvous on their own host: auto is where there can be one, and "
-	     "ranks "
-	     "of PyTorch meet at that of rank 0's host on nodes of the job's own; always keeps all of them to "
-	     "127.0.0.1; never has all ranks connect to the rendezvous over the network"),
-	 .type = HVD_OPT_ENUM, .at = HVD_AT(relay), .choices = HVD_VALUES_RELAY, .env = "HVD_STORE_RELAY",
-	 .def = "auto"},
+	{ROW("store-relay", REQUIRED, START, "WHEN", "Without effect"), .type = HVD_OPT_PASS, .hidden = true,
+	 .env = "HVD_STORE_RELAY", .no_effect = AGENT_OF_HOST},
 	{ROW("hvd-store-relay", REQUIRED, START, "WHEN", "The plugin's spelling of --store-relay"),
-	 .type = HVD_OPT_ENUM, .at = HVD_AT(relay), .choices = HVD_VALUES_RELAY},
+	 .type = HVD_OPT_PASS, .hidden = true, .no_effect = AGENT_OF_HOST},
 	{ROW("frameworks", REQUIRED, START, "LIST|auto|none",
 	     "Whose variables ranks get: auto is all but tensorflow, none is only the network interfaces, else names "
 	     "with commas between them (called as horovodrun: horovod if not said): horovod, torch, torchrun, jax, "

@@ -51,14 +51,6 @@ static const char *store_name(enum hvd_store_mode store)
 	return names[store];
 }
 
-/* As --store-relay spells it. */
-static const char *relay_name(enum hvd_relay_mode when)
-{
-	static const char *const names[] = {"auto", "always", "never"};
-
-	return names[when];
-}
-
 static void print_json(const struct hvd_launch *launch, const struct hvd_backend *backend)
 {
 	HVD_CLEANUP(hvd_strv_free) struct hvd_strv frameworks = {0};
@@ -75,11 +67,10 @@ static void print_json(const struct hvd_launch *launch, const struct hvd_backend
 						       strv_json(&env)));
 		hvd_strv_free(&env);
 	}
-	out = json_pack("{s:s, s:o, s:o, s:o, s:f, s:s, s:s, s:o, s:f}", "backend", backend->name, "hosts", hosts,
+	out = json_pack("{s:s, s:o, s:o, s:o, s:f, s:s, s:o, s:f}", "backend", backend->name, "hosts", hosts,
 			"processes", procs, "rank_env", strv_json(&launch->spec->env), "start_timeout",
-			launch->spec->deadlines.start, "store", store_name(launch->spec->store), "store_relay",
-			relay_name(launch->spec->relay.when), "frameworks", strv_json(&frameworks), "init_timeout",
-			launch->spec->deadlines.init);
+			launch->spec->deadlines.start, "store", store_name(launch->spec->store), "frameworks",
+			strv_json(&frameworks), "init_timeout", launch->spec->deadlines.init);
 	if (launch->spec->elastic.max_restarts >= 0)
 		json_object_set_new(out, "max_restarts", json_integer(launch->spec->elastic.max_restarts));
 	json_dumpf(out, stdout, JSON_INDENT(2));
@@ -120,8 +111,7 @@ static void print_frameworks(const struct hvd_launch_spec *spec)
 
 	hvd_frameworks_names(spec->frameworks, &names);
 	list = hvd_strv_join(&names, " ");
-	printf("# frameworks: %s; store: %s; relays of the store: %s\n", names.n ? list : "none",
-	       store_name(spec->store), relay_name(spec->relay.when));
+	printf("# frameworks: %s; store: %s\n", names.n ? list : "none", store_name(spec->store));
 	if (spec->deadlines.init > 0)
 		printf("# init-timeout: %g seconds\n", spec->deadlines.init);
 	if (spec->elastic.max_restarts >= 0)

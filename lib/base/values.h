@@ -15,7 +15,6 @@
 #include "strv.h"
 
 /* For options that both hvdrun and the plugin have. */
-#define HVD_VALUES_RELAY         "auto|always|never"
 #define HVD_VALUES_HANG_ACTION   "report|kill|requeue"
 #define HVD_VALUES_PREFLIGHT     "off|quick|full"
 #define HVD_VALUES_REQUEUE_ON    "limit|node|preempt|ask|hang"

@@ -41,9 +41,6 @@ struct hvd_edge {
 
 #define HVD_NO_IFACE 255
 
-/* How many addresses of the rendezvous hosts try: a host's answer is a mask of 64 bits. */
-#define HVD_MAX_ENDPOINTS 64
-
 struct hvd_network {
 	uint8_t family; /* 4 or 6 */
 	/* Programs that are told only the interfaces' names can use the network: of every interface, all neighbours

@@ -28,7 +28,6 @@ void hvd_node_clear(struct hvd_node *node)
 	for (int i = 0; i < HVD_N_USER_IFNAMES; i++)
 		hvd_user_ifname_clear(&node->user_ifnames[i]);
 	free(node->ports);
-	free(node->no_relay);
 	free(node->own);
 	free(node->dropped);
 	memset(node, 0, sizeof(*node));
@@ -124,14 +123,11 @@ json_t *hvd_node_to_json(const struct hvd_node *node, uint32_t index, uint32_t n
 		json_array_append_new(ports, json_integer(node->ports[i]));
 	if (json_array_size(ports))
 		json_object_set(msg, "ports", ports);
-	if (node->relay)
-		json_object_set_new(msg, "relay", json_integer(node->relay));
+	json_object_set_new(msg, "relay", json_integer(node->relay));
 	if (node->relay_network)
 		json_object_set_new(msg, "relay_network", json_integer(node->relay_network));
 	if (node->relay_children)
 		json_object_set_new(msg, "relay_children", json_integer(node->relay_children));
-	if (node->no_relay)
-		json_object_set_new(msg, "no_relay", json_string(node->no_relay));
 	if (node->job)
 		json_object_set_new(msg, "job", json_integer(node->job));
 	json_decref(user_ifnames);
@@ -220,21 +216,18 @@ static int ports_from_json(const json_t *msg, struct hvd_node *node, struct hvd_
 static int relay_from_json(const json_t *msg, struct hvd_node *node, struct hvd_err *err)
 {
 	int64_t port = 0, network = 0, children = 0, job = 0;
-	const char *why = NULL;
 
 	if ((json_object_get(msg, "job") && hvd_get_int(msg, "job", 1, UINT32_MAX, &job, err) != 0) ||
-	    (json_object_get(msg, "relay") && hvd_get_int(msg, "relay", 1, 65535, &port, err) != 0) ||
+	    hvd_get_int(msg, "relay", 0, 65535, &port, err) != 0 ||
 	    (json_object_get(msg, "relay_network") &&
 	     hvd_get_int(msg, "relay_network", 1, 65535, &network, err) != 0) ||
 	    (json_object_get(msg, "relay_children") &&
-	     hvd_get_int(msg, "relay_children", 1, 65535, &children, err) != 0) ||
-	    (json_object_get(msg, "no_relay") && hvd_get_str(msg, "no_relay", HVD_NODE_MAX_WHY, &why, err) != 0))
+	     hvd_get_int(msg, "relay_children", 1, 65535, &children, err) != 0))
 		return -1;
 	node->job = (uint32_t)job;
 	node->relay = (in_port_t)port;
 	node->relay_network = (in_port_t)network;
 	node->relay_children = (in_port_t)children;
-	node->no_relay = why ? hvd_xstrdup(why) : NULL;
 	return 0;
 }
 

@@ -9,10 +9,10 @@
  *    "ranks":[…], "port":P,
  *    "ifaces":[{"n":NAME,"k":KIND,"s":MBPS,"r":RANKING,"u":NUMA,"a":[ADDR,…],"f":FIRST},…], "dropped":TEXT,
  *    "user_ifnames":[[NAME,VALUE,SOURCE],…], "ports":[PORT,…],
- *    "relay":PORT, "relay_network":PORT, "relay_children":PORT, "no_relay":TEXT, "job":N}
+ *    "relay":PORT, "relay_network":PORT, "relay_children":PORT, "job":N}
  *
- * "f" may be left out, and is 0 then. "user_ifnames", "ports", "job" and what begins with "relay" or "no_relay" may be
- * left out.
+ * "f" may be left out, and is 0 then. "user_ifnames", "ports", "relay_network", "relay_children" and "job" may be left
+ * out.
  */
 #ifndef HVD_NODE_H
 #define HVD_NODE_H
@@ -31,7 +31,6 @@
 #define HVD_NODE_MAX_ADDRS  32   /* addresses of an interface */
 #define HVD_NO_ADDR         255
 #define HVD_NODE_MAX_PORTS  65535
-#define HVD_NODE_MAX_WHY    512 /* bytes of a host's reason */
 
 struct hvd_node_iface {
 	char name[IF_NAMESIZE];
@@ -58,11 +57,11 @@ struct hvd_node {
 	 * boot.rank_ports for each rank, by local rank. */
 	uint32_t n_ports;
 	in_port_t *ports;
-	/* Where this host can have a relay of the rendezvous: the relay's port on loopback, and the ports on all
-	 * addresses at which ranks of other hosts, and other relays, can connect to it; 0: there is none. */
+	/* Of this host's relay of the rendezvous: its port on loopback, and the ports on all addresses at which ranks
+	 * of other hosts, and other relays, can connect to it; 0: there is none. A host without the first one cannot
+	 * take part in a job, and says why (task/agent.h). */
 	in_port_t relay, relay_network, relay_children;
-	char *no_relay; /* why this host can have no relay, or NULL */
-	uint32_t job;   /* of Slurm, in which its agent runs; 0 = none */
+	uint32_t job; /* of Slurm, in which its agent runs; 0 = none */
 	/* All addresses of this host, also of interfaces that are not used. Only the agent has them: they are not sent.
 	 */
 	struct hvd_addr *own;

@@ -46,10 +46,8 @@ struct hvd_boot {
 	 * ranks. */
 	unsigned ports, rank_ports;
 	bool store_port; /* the first of `ports` is for PyTorch's store, whose server sets SO_REUSEADDR only */
-	/* Relays of the rendezvous that one parent has at most; 0: this launch has none, so no host need prepare
-	 * one. */
-	unsigned relays;
-	bool network; /* the relay of rank 0's host may be opened to ranks of the job's other hosts */
+	unsigned relays; /* relays of the rendezvous that one parent has at most */
+	bool network;    /* the relay of rank 0's host may be opened to ranks of the job's other hosts */
 	/* The job has more hosts than it needs: a shim that does not reach the driver ends with status 0, since its
 	 * host may be one that was left out. */
 	bool spares;

@@ -10,14 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define RESERVED   "_hvd"
-#define NONCE_MAX  128
 #define FIRST_ROOM 16384 /* bytes of memory for a body at first; later twice of what has arrived */
-
-static bool slice_is(struct hvd_slice s, const char *text, size_t len)
-{
-	return s.n == len && memcmp(s.p, text, len) == 0;
-}
 
 /* rank_<number> */
 static bool is_rank_key(struct hvd_slice key)
@@ -31,47 +24,6 @@ static bool is_rank_key(struct hvd_slice key)
 		if (key.p[i] < '0' || key.p[i] > '9')
 			return false;
 	return true;
-}
-
-/* The nonce of /_hvd/probe/<nonce>, or an empty slice. */
-static struct hvd_slice probe_nonce(struct hvd_slice target)
-{
-	static const char path[] = HVD_RV_PROBE_PATH;
-	const size_t n = sizeof(path) - 1;
-	struct hvd_slice nonce = {NULL, 0};
-
-	if (target.n < n + 2 || target.n > n + NONCE_MAX || memcmp(target.p, path, n) != 0)
-		return nonce;
-	for (size_t i = n; i < target.n; i++) {
-		char c = target.p[i];
-
-		if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')))
-			return nonce;
-	}
-	return (struct hvd_slice){target.p + n, target.n - n};
-}
-
-static void answer_copy(struct conn *c, int status, const void *data, size_t len)
-{
-	enum hvd_rv_stored why;
-	struct hvd_rv_value *v = hvd_rv_value_new(hvd_rv_store_budget(c->s.rv->store), data, len, &why);
-
-	hvd_rv_conn_send(c, v ? status : hvd_rv_status(why), v);
-	hvd_rv_value_unref(v);
-}
-
-static void do_probe(struct conn *c, struct hvd_slice nonce)
-{
-	char text[NONCE_MAX + 1], out[HVD_RV_PROBE_ROOM];
-	int len;
-
-	memcpy(text, nonce.p, nonce.n);
-	text[nonce.n] = '\0';
-	len = c->s.rv->cfg.probe ? c->s.rv->cfg.probe(c->s.rv->cfg.probe_arg, text, c->s.fd, out, sizeof(out)) : -1;
-	if (len < 0 || (size_t)len > sizeof(out))
-		hvd_rv_conn_send(c, 404, NULL);
-	else
-		answer_copy(c, 200, out, (size_t)len);
 }
 
 /* End the wait of another GET, of the address that has most connections, unless this one is of the same address. */
@@ -356,7 +308,7 @@ static void do_delete(struct conn *c, struct hvd_slice scope, struct hvd_slice k
 size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, const char *body, size_t body_len)
 {
 	struct hvd_rv_stats *s = &c->s.rv->stats;
-	struct hvd_slice scope, key, nonce;
+	struct hvd_slice scope, key;
 	size_t skip = 0;
 
 	s->requests++;
@@ -387,17 +339,8 @@ size_t hvd_rv_request_begin(struct conn *c, const struct hvd_http_req *req, cons
 		skip = (size_t)req->length;
 	}
 	c->drain_after = body_len > skip;
-	nonce = probe_nonce(req->target);
-	if (nonce.n > 0 && req->method == HVD_HTTP_GET) {
-		do_probe(c, nonce);
-		return skip;
-	}
 	if (hvd_http_split(req->target, &scope, &key) != 0) {
 		hvd_rv_conn_refuse(c, 400);
-		return body_len;
-	}
-	if (slice_is(scope, RESERVED, sizeof(RESERVED) - 1)) {
-		hvd_rv_conn_refuse(c, 403);
 		return body_len;
 	}
 	switch (req->method) {

@@ -6,7 +6,6 @@
  *   GET /scope/key      the value                200, or 404
  *   HEAD /scope/key     as GET, without waiting and without the value
  *   DELETE /scope/key   see hvd_rv_store_delete  200
- *   GET /_hvd/probe/N   answered by the probe callback; names in the scope _hvd are never stored
  *
  * A GET for a key that has no value waits until the key is PUT, or until a time has passed: then the answer is 404.
  * Horovod's client has no receive timeout, and checks its own limit of 30 s only when it gets a 404. So `get_wait` must
@@ -45,13 +44,6 @@ struct hvd_rv;
 struct hvd_rv_request;
 
 /*
- * Answer a probe, which asks a server for a proof that it belongs to the launch. `nonce` is 2 to 128 lower- or
- * upper-case hexadecimal digits as the client sent them; `fd` is the connection's socket, for getsockname(). Write at
- * most `room` bytes to `out` and return how many, or -1 for 404.
- */
-typedef int hvd_rv_probe_fn(void *arg, const char *nonce, int fd, char *out, size_t room);
-
-/*
  * PyTorch's TCPStore clients (torch.distributed) may connect to the same port: their first byte is one with which no
  * HTTP request begins (tcpstore.h). A process has come to init_process_group() when it adds to the store's key "init/",
  * and again when it begins another default process group.
@@ -62,9 +54,6 @@ struct hvd_rv_join {
 	uint32_t generation; /* of the store: each default process group but the first has an empty one */
 };
 typedef void hvd_rv_joined_fn(void *arg, const struct hvd_rv_join *join);
-
-#define HVD_RV_PROBE_ROOM 1024
-#define HVD_RV_PROBE_PATH "/_hvd/probe/" /* and the nonce */
 
 /* Limits and times. hvd_rv_config_init() sets all of them; change what should differ. Times are in seconds. */
 struct hvd_rv_config {
@@ -82,10 +71,8 @@ struct hvd_rv_config {
 	double idle;      /* a connection without a request is closed after so long */
 
 	struct hvd_rv_access *access; /* not owned, must outlive the server; NULL = anyone */
-	hvd_rv_probe_fn *probe;       /* NULL = 404 */
-	void *probe_arg;
-	bool tcpstore;            /* answer TCPStore clients */
-	hvd_rv_joined_fn *joined; /* may be NULL */
+	bool tcpstore;                /* answer TCPStore clients */
+	hvd_rv_joined_fn *joined;     /* may be NULL */
 	void *joined_arg;
 
 	double relay_back; /* a relay whose connection has ended may come back within so many seconds */

@@ -120,7 +120,8 @@ static void on_parent(evutil_socket_t fd, short what, void *arg)
 static void run_driver(uint32_t n, uint32_t ranks, const struct hvd_session *session, int to_parent, int from_parent)
 {
 	static const struct hvd_driver_ops ops = {.failed = on_failed};
-	const struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO, .deadlines = {.start = TIMEOUT}};
+	const struct hvd_launch_spec spec = {
+		.frameworks = HVD_FW_AUTO, .relay_fan_out = HVD_RELAY_FAN_OUT, .deadlines = {.start = TIMEOUT}};
 	struct hvd_driver_opts opts = {.spec = &spec, .hosts = n, .ranks = n * ranks, .id_text = "fd:3"};
 	struct hvd_log log = hvd_log_make("bench_driver", HVD_LOG_WARN);
 	struct event_base *base = event_base_new();

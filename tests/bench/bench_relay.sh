@@ -4,8 +4,6 @@
 # bench_relay.sh - the rendezvous with all ranks connected to it, and as a tree of relays, in one run, over loopback:
 #   mesh   the full mesh of Gloo contexts of RANKS (256), with values of BYTES (200 0); 0 is Gloo's real size and bytes
 #   check  CHECKERS (2000) ranks that look for a key of the TCPStore once a second, for SECONDS_EACH (5)
-#   slurm  launches of hvd-selftest, ROUNDS (3) of each: NODES (16) nodes with PER_NODE (8) ranks, on a cluster of its
-#          own (as root)
 #
 # WHAT="mesh check" RANKS="256" BYTES="200 0" LIMIT=120 PER_HOST=8 FAN_OUT=32 B=build bench_relay.sh
 # DIRECT_RANKS says for which RANKS the mesh is made without relays, too (default: all).
@@ -61,28 +59,9 @@ check() {
 	echo "ratio: $CHECKERS ranks look once a second: $before % of a core at the root, with relays $after %"
 }
 
-slurm() {
-	local nodes=${NODES:-16} per=${PER_NODE:-8} rounds=${ROUNDS:-3} when round begin end
-	local cluster=$PWD/scripts/cluster/hvd-cluster
-	export HVD_CLUSTER_NAME=bench-relay-$$ HVD_PATH=$B/bin
-	trap '"$cluster" down >/dev/null 2>&1; rm -f "$out"' EXIT
-	"$cluster" up --nodes "$nodes" --cpus "$per" --plugin "$B/lib/hvd.so:libexecdir=$B/libexec/hvd"
-	for round in $(seq "$rounds"); do
-		for when in never always; do
-			begin=$(date +%s.%N)
-			"$cluster" exec -- srun --hvd --hvd-store-relay="$when" -N"$nodes" -n$((nodes * per)) \
-				--ntasks-per-node="$per" --overcommit hvd-selftest --quick >"$out" 2>&1 || { cat "$out" && return 1; }
-			end=$(date +%s.%N)
-			echo "$((nodes * per)) ranks of hvd-selftest on $nodes nodes, --hvd-store-relay=$when, round $round:" \
-				"$(awk -v a="$begin" -v b="$end" 'BEGIN { printf "%.2f", b - a }') s"
-		done
-	done
-	"$cluster" down >/dev/null
-}
-
 for what in $WHAT; do
 	case $what in
-	mesh | check | slurm) "$what" ;;
-	*) echo "bench_relay: nothing is called $what (mesh, check, slurm)" >&2 && exit 2 ;;
+	mesh | check) "$what" ;;
+	*) echo "bench_relay: nothing is called $what (mesh, check)" >&2 && exit 2 ;;
 	esac
 done

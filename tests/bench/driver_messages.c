@@ -30,7 +30,6 @@ struct bench {
 	uint32_t n, ranks;
 	struct hvd_wire driver, agent;
 	struct hvd_node_table table;
-	struct hvd_endpoints endpoints;
 	json_t **addrs; /* by host, for orders */
 	double cpu[N_STEPS], began;
 	double frames; /* bytes that the driver has written */
@@ -108,8 +107,7 @@ static void order(struct bench *b, const uint32_t *hosts, uint32_t host)
 
 	begin(b);
 	hvd_node_table_enter(&b->table, host, HVD_STAGE_PROBING);
-	bytes = frame(&b->driver, hvd_probe_order(&b->table, hosts, b->n, host, &b->endpoints, 2000, false, b->addrs),
-		      &len);
+	bytes = frame(&b->driver, hvd_probe_order(&b->table, hosts, b->n, host, 2000, false, b->addrs), &len);
 	end(b, ORDER);
 	b->frames += (double)len;
 	free(bytes);
@@ -126,7 +124,7 @@ static void report(struct bench *b, uint32_t host)
 
 	for (int i = 0; i < n; i++)
 		json_array_append_new(targets, json_pack("{s:I}", "n", (json_int_t)to[i]));
-	told = json_pack("{s:o, s:[i]}", "targets", targets, "rendezvous", 0);
+	told = json_pack("{s:o}", "targets", targets);
 	bytes = frame(&b->agent, sim_report(told), &len);
 	json_decref(told);
 	begin(b);
@@ -146,7 +144,10 @@ static void send_plan(struct bench *b, const struct hvd_plan *plan, const struct
 	begin(b);
 	for (uint32_t r = 0; r < b->ranks; r++)
 		json_array_append_new(ranks, hvd_plan_env(plan, &b->table, b->table.hosts[host].node.ranks[r], opts));
-	bytes = frame(&b->driver, json_pack("{s:s, s:o}", "t", "plan", "ranks", ranks), &len);
+	bytes = frame(&b->driver,
+		      json_pack("{s:s, s:o, s:o}", "t", "plan", "ranks", ranks, "relay",
+				hvd_plan_relay(plan, &b->table, host)),
+		      &len);
 	end(b, PLAN);
 	b->frames += (double)len;
 	free(bytes);
@@ -154,7 +155,7 @@ static void send_plan(struct bench *b, const struct hvd_plan *plan, const struct
 
 static void run(struct bench *b)
 {
-	static const struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO};
+	static const struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO, .relay_fan_out = HVD_RELAY_FAN_OUT};
 	struct hvd_driver_opts opts = {.spec = &spec, .hosts = b->n, .ranks = b->n * b->ranks};
 	struct hvd_log log = hvd_log_make("driver_messages", HVD_LOG_WARN);
 	static const struct hvd_key key = {"0123456789abcdef0123456789abcde"};
@@ -180,7 +181,8 @@ static void run(struct bench *b)
 	for (uint32_t h = 0; h < b->n; h++)
 		report(b, h);
 	begin(b);
-	check(hvd_plan_make(&plan, &b->table, &b->endpoints, true, &log, &err) == 0, &err);
+	check(hvd_plan_make(&plan, &b->table, true, &log, &err) == 0, &err);
+	hvd_relays_make(&plan.relays, &opts, &b->table, HVD_STAGE_REGISTERED, false, &log);
 	hvd_node_table_forget_edges(&b->table);
 	end(b, DECIDE);
 	for (uint32_t h = 0; h < b->n; h++)
@@ -194,12 +196,10 @@ static void measure(uint32_t n, uint32_t ranks)
 	int status;
 
 	if (pid == 0) {
-		struct bench b = {.n = n, .ranks = ranks, .endpoints = {.n = 1, .port = 1}};
+		struct bench b = {.n = n, .ranks = ranks};
 		long before = sim_peak_kib();
 		double sum = 0;
 
-		b.endpoints.addrs = hvd_xcalloc(1, sizeof(*b.endpoints.addrs));
-		hvd_addr_parse("10.2.0.1", &b.endpoints.addrs[0]);
 		run(&b);
 		printf("%8u", n);
 		for (int s = 0; s < N_STEPS; s++) {

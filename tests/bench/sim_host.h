@@ -36,7 +36,7 @@ static inline void sim_iface(struct hvd_node_iface *iface, const char *name, int
 /* Host `index` of `n`, each with as many ranks. */
 static inline json_t *sim_registration(uint32_t index, uint32_t n, uint32_t ranks)
 {
-	struct hvd_node node = {.n_ranks = ranks, .port = 1, .n_ifaces = 3};
+	struct hvd_node node = {.n_ranks = ranks, .port = 1, .relay = 1, .n_ifaces = 3};
 	json_t *msg;
 
 	node.name = hvd_xasprintf("node%04u", index);
@@ -56,7 +56,7 @@ static inline json_t *sim_registration(uint32_t index, uint32_t n, uint32_t rank
 
 static inline json_t *sim_report(const json_t *order)
 {
-	json_t *edges = json_array(), *endpoints = json_array(), *target;
+	json_t *edges = json_array(), *target;
 	size_t i;
 
 	json_array_foreach(json_object_get(order, "targets"), i, target)
@@ -68,9 +68,7 @@ static inline json_t *sim_report(const json_t *order)
 					      json_pack("[Iiiii]", to, a, a,
 							a == 2 ? HVD_REACH_DUPLICATE : HVD_REACH_OK, a == 2 ? 0 : 100));
 	}
-	for (i = 0; i < json_array_size(json_object_get(order, "rendezvous")); i++)
-		json_array_append_new(endpoints, json_pack("[iii]", (int)i, HVD_REACH_OK, 100));
-	return json_pack("{s:s, s:o, s:o}", "t", "report", "edges", edges, "rendezvous", endpoints);
+	return json_pack("{s:s, s:o}", "t", "report", "edges", edges);
 }
 
 /* The peak of this process' resident size, in KiB. */

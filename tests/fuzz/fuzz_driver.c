@@ -86,7 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct hvd_driver_ops ops = {.started = on_started, .failed = on_failed};
 	json_t *list = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *msg;
-	const struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO, .deadlines = {.start = 60}};
+	const struct hvd_launch_spec spec = {
+		.frameworks = HVD_FW_AUTO, .relay_fan_out = HVD_RELAY_FAN_OUT, .deadlines = {.start = 60}};
 	struct hvd_driver_opts opts = {.spec = &spec,
 				       .loopback = true,
 				       .mode = size % 3 ? HVD_START_PLUGIN : HVD_START_HOSTS,

@@ -45,19 +45,15 @@ static void on_report(struct hvd_node_table *table, const json_t *msg)
 	}
 }
 
-static void make_plan(struct hvd_node_table *table, int32_t host)
+static void make_plan(struct hvd_node_table *table, bool again)
 {
-	struct hvd_addr addrs[2];
-	struct hvd_endpoints ep = {.addrs = addrs, .n = 2, .port = 4242, .host = host};
 	struct hvd_log log = hvd_log_make("fuzz", HVD_LOG_DEBUG);
 	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO};
 	struct hvd_driver_opts none = {.spec = &spec};
 	struct hvd_plan plan = {0};
 
 	log.fd = -1;
-	hvd_addr_parse("127.0.0.1", &addrs[0]);
-	hvd_addr_parse("10.0.0.1", &addrs[1]);
-	if (hvd_plan_make(&plan, table, &ep, host < 0, &log, NULL) == 0)
+	if (hvd_plan_make(&plan, table, again, &log, NULL) == 0)
 		for (int rank = 0; rank < plan.layout.size; rank++) {
 			json_t *env = hvd_plan_env(&plan, table, (uint32_t)rank, &none);
 
@@ -87,8 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	free(hvd_node_table_missing(&table));
 	if (hvd_node_table_count(&table, HVD_STAGE_REGISTERED) == table.n) {
-		make_plan(&table, -1);
-		make_plan(&table, 0);
+		make_plan(&table, true);
+		make_plan(&table, false);
 	}
 	hvd_node_table_clear(&table);
 	json_decref(list);

@@ -148,7 +148,6 @@ sample() { sed -nE 's/^#( *[a-z_-]+:.*)$/\1/p' "$SRC/etc/hvd.conf"; }
 		launcher) value=fork ;;
 		lost-host) value=slurm ;;
 		store) value=rank0 ;;
-		store-relay) value=always ;;
 		frameworks) value='[torch, jax]' ;;
 		preflight) value=quick ;;
 		hang-action) value='kill' ;;

@@ -11,6 +11,7 @@
 #include "launcher/driver/driver.h"
 #include "lib/job/network.h"
 #include "lib/protocol/wire.h"
+#include "lib/rendezvous/server.h"
 #include "task/link.h"
 
 #include "unit.h"
@@ -23,6 +24,7 @@
 struct agent {
 	struct hvd_link *link;
 	struct hvd_conn *conn;
+	struct hvd_rv *relay; /* see agent_begin_relay(); NULL = it has not begun */
 	struct hvd_session session;
 	json_t *hello;     /* what it says first */
 	bool deaf;         /* does not answer the order to probe, nor whether it is there */
@@ -127,6 +129,7 @@ static inline int launch_setup(void **state)
 	l->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	l->spec.deadlines.start = 60;
 	l->spec.frameworks = HVD_FW_AUTO;
+	l->spec.relay_fan_out = HVD_RELAY_FAN_OUT;
 	l->opts = (struct hvd_driver_opts){.spec = &l->spec, .loopback = true, .id_text = "fd:9"};
 	memset(&l->key, 'k', sizeof(l->key));
 	return 0;
@@ -160,6 +163,7 @@ static inline int launch_teardown(void **state)
 		struct agent *s = &l->agents[i];
 
 		hvd_link_destroy(s->link);
+		hvd_rv_destroy(s->relay);
 		hvd_conn_free(s->conn);
 		json_decref(s->hello);
 		json_decref(s->plan);
@@ -186,7 +190,7 @@ static inline int launch_teardown(void **state)
 
 static inline void agent_report(struct agent *s, const json_t *order)
 {
-	json_t *edges = json_array(), *endpoints = json_array(), *target, *entry;
+	json_t *edges = json_array(), *target, *entry;
 	size_t i, a;
 
 	json_array_foreach(json_object_get(order, "targets"), i, target)
@@ -197,11 +201,7 @@ static inline void agent_report(struct agent *s, const json_t *order)
 							       s->from_if, (int)s->to, 50));
 		}
 	}
-	json_array_foreach(json_object_get(order, "rendezvous"), i, entry)
-	{
-		json_array_append_new(endpoints, json_pack("[i,i,i]", (int)i, HVD_REACH_OK, 50));
-	}
-	hvd_conn_send(s->conn, json_pack("{s:s, s:o, s:o}", "t", "report", "edges", edges, "rendezvous", endpoints));
+	hvd_conn_send(s->conn, json_pack("{s:s, s:o}", "t", "report", "edges", edges));
 }
 
 static inline void agent_on_message(struct hvd_conn *conn, json_t *msg, void *arg)
@@ -229,14 +229,26 @@ static inline void agent_on_closed(struct hvd_conn *conn, const struct hvd_err *
 	struct agent *s = arg;
 
 	(void)why;
+	if (s->relay)
+		hvd_rv_relay_up(s->relay, NULL);
 	hvd_conn_free(conn);
 	s->conn = NULL;
 	s->closed = true;
 }
 
+static inline void agent_on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	struct agent *s = arg;
+
+	(void)conn;
+	if (s->relay)
+		hvd_rv_relay_bytes(s->relay, data, len);
+}
+
 static inline void agent_on_up(struct hvd_conn *conn, void *arg)
 {
-	static const struct hvd_conn_ops ops = {.message = agent_on_message, .closed = agent_on_closed};
+	static const struct hvd_conn_ops ops = {
+		.message = agent_on_message, .closed = agent_on_closed, .bytes = agent_on_bytes};
 	struct agent *s = arg;
 
 	s->conn = conn;
@@ -269,7 +281,8 @@ static inline struct agent *agent_connect(struct launch *l, json_t *hello)
 	return s;
 }
 
-/* What host `i` of `n` registers: `per_host` ranks in blocks, eth0 and, where asked for, ib0. */
+/* What host `i` of `n` registers: `per_host` ranks in blocks, eth0 and, where asked for, ib0; a relay at port 4001 + i.
+ */
 static inline json_t *registration(int i, int n, int per_host, bool ib)
 {
 	json_t *ranks = json_array(), *ifaces = json_array();
@@ -292,9 +305,9 @@ static inline json_t *registration(int i, int n, int per_host, bool ib)
 	snprintf(addr, sizeof(addr), "%s.%d", i ? "10.0.0" : "127.0.0", i + 1);
 	json_array_append_new(ifaces, json_pack("{s:s, s:s, s:i, s:i, s:i, s:[s]}", "n", "eth0", "k", "ethernet", "s",
 						1000, "r", 9, "u", -1, "a", addr));
-	return json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:o, s:i, s:o, s:s}", "t", "register", "node", i, "nodes",
-			 n, "size", n * per_host, "name", name, "host", name, "machine", machine, "ranks", ranks,
-			 "port", 4000 + i, "ifaces", ifaces, "dropped", "");
+	return json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:o, s:i, s:i, s:o, s:s}", "t", "register", "node", i,
+			 "nodes", n, "size", n * per_host, "name", name, "host", name, "machine", machine, "ranks",
+			 ranks, "port", 4000 + i, "relay", 4001 + i, "ifaces", ifaces, "dropped", "");
 }
 
 static inline bool agent_heard(const struct agent *s, const char *type)
@@ -308,6 +321,26 @@ static inline bool agent_heard(const struct agent *s, const char *type)
 			return true;
 	}
 	return false;
+}
+
+/* The host has its plan: its relay begins, at a port of loopback that is not the one of the registration. Returns it.
+ */
+static inline in_port_t agent_begin_relay(struct launch *l, struct agent *s)
+{
+	static const char *const loopback[] = {"127.0.0.1"};
+	const json_t *plan = json_object_get(s->plan, "relay");
+	struct hvd_rv_config cfg;
+
+	hvd_rv_config_init(&cfg);
+	cfg.tcpstore = true;
+	cfg.relay = true;
+	cfg.origin = (uint32_t)json_integer_value(json_object_get(plan, "origin"));
+	assert_int_equal(hvd_addr_parse(json_string_value(json_object_get(plan, "addr")), &cfg.relay_addr), 0);
+	s->relay = hvd_rv_create(l->base, &cfg, NULL, NULL);
+	assert_non_null(s->relay);
+	assert_int_equal(hvd_rv_listen(s->relay, loopback, 1, 0, 0, NULL), 0);
+	hvd_rv_relay_share(s->relay, s->conn);
+	return hvd_rv_port(s->relay);
 }
 
 /* Run the loop until the condition holds. */

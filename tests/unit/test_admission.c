@@ -5,12 +5,8 @@
 
 #include "unit.h"
 
-#define PORT 4321
-
 struct world {
 	struct hvd_node_table roster;
-	struct hvd_addr addrs[2]; /* of the rendezvous: loopback, and host 0's eth0 */
-	struct hvd_endpoints endpoints;
 	struct hvd_plan plan;
 	struct hvd_err err;
 };
@@ -21,10 +17,6 @@ static int setup(void **state)
 
 	assert_non_null(w);
 	*state = w;
-	hvd_addr_parse("127.0.0.1", &w->addrs[0]);
-	hvd_addr_parse("10.0.0.1", &w->addrs[1]);
-	w->endpoints = (struct hvd_endpoints){.addrs = w->addrs, .n = 2, .port = PORT, .host = 0};
-	w->plan.endpoints = &w->endpoints;
 	return 0;
 }
 
@@ -54,9 +46,9 @@ static void comes(struct world *w, uint32_t h, int machine, const char *names)
 	}
 	snprintf(machine_text, sizeof(machine_text), "%032d", machine);
 	snprintf(name, sizeof(name), "name%u", h);
-	msg = json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:[i], s:i, s:o, s:s}", "t", "register", "node", (int)h,
-			"nodes", 1, "size", 1, "name", name, "host", name, "machine", machine_text, "ranks", 0, "port",
-			4000 + (int)h, "ifaces", ifaces, "dropped", "");
+	msg = json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:s, s:[i], s:i, s:i, s:o, s:s}", "t", "register", "node",
+			(int)h, "nodes", 1, "size", 1, "name", name, "host", name, "machine", machine_text, "ranks", 0,
+			"port", 4000 + (int)h, "relay", 5000 + (int)h, "ifaces", ifaces, "dropped", "");
 	assert_non_null(msg);
 	hvd_node_table_expect(&w->roster, h, name);
 	hvd_plan_grow(&w->plan, had, w->roster.n);
@@ -64,19 +56,19 @@ static void comes(struct world *w, uint32_t h, int machine, const char *names)
 	json_decref(msg);
 }
 
-/* It does what it is told: each of the others' addresses, if `reaches`, over the interface of the same place; and the
- * rendezvous. Returns how many hosts it was told to try. */
+/* It does what it is told: each of the others' addresses, if `reaches`, over the interface of the same place. Returns
+ * how many hosts it was told to try. */
 static size_t reports(struct world *w, uint32_t h, bool reaches)
 {
 	uint32_t present, from = 0, *hosts = hvd_node_table_list(&w->roster, HVD_STAGE_REGISTERED, &present);
-	json_t *edges = json_array(), *endpoints = json_array(), *report, *order, *target, *entry;
+	json_t *edges = json_array(), *report, *order, *target, *entry;
 	json_t **addrs = calloc(present, sizeof(json_t *));
 	size_t i, a, n;
 
 	assert_non_null(addrs);
 	while (hosts[from] != h)
 		from++;
-	order = hvd_probe_order(&w->roster, hosts, present, from, &w->endpoints, 100, false, addrs);
+	order = hvd_probe_order(&w->roster, hosts, present, from, 100, false, addrs);
 	for (i = 0; i < present; i++)
 		json_decref(addrs[i]);
 	free(addrs);
@@ -93,11 +85,7 @@ static size_t reports(struct world *w, uint32_t h, bool reaches)
 							       (int)a, reaches ? HVD_REACH_OK : HVD_REACH_SILENT, 50));
 		}
 	}
-	json_array_foreach(json_object_get(order, "rendezvous"), i, entry)
-	{
-		json_array_append_new(endpoints, json_pack("[i,i,i]", (int)i, HVD_REACH_OK, 50));
-	}
-	report = json_pack("{s:o, s:o}", "edges", edges, "rendezvous", endpoints);
+	report = json_pack("{s:o}", "edges", edges);
 	hvd_node_table_enter(&w->roster, h, HVD_STAGE_PROBING);
 	assert_int_equal(hvd_node_table_report(&w->roster, h, report, &w->err), 0);
 	json_decref(report);
@@ -113,7 +101,7 @@ static char *told_to_try(struct world *w, bool every)
 	char *text = hvd_xstrdup("");
 	size_t i;
 
-	order = hvd_probe_order(&w->roster, hosts, 2, 0, NULL, 100, every, addrs);
+	order = hvd_probe_order(&w->roster, hosts, 2, 0, 100, every, addrs);
 	list = json_object_get(json_array_get(json_object_get(order, "targets"), 0), "a");
 	json_array_foreach(list, i, entry)
 	{
@@ -162,7 +150,7 @@ static int first(struct world *w, bool local)
 
 	w->plan.elastic = true;
 	w->plan.loopback = local;
-	rc = hvd_plan_make(&w->plan, &w->roster, &w->endpoints, false, &log, &w->err);
+	rc = hvd_plan_make(&w->plan, &w->roster, false, &log, &w->err);
 
 	for (uint32_t h = 0; rc == 0 && h < w->roster.n; h++)
 		if (w->roster.hosts[h].stage == HVD_STAGE_REPORTED)
@@ -184,15 +172,6 @@ static const char *iface_of(const struct world *w, uint32_t h)
 	return w->roster.hosts[h].node.ifaces[w->plan.networks.v[0].iface[h]].name;
 }
 
-/* Is it told to meet the others at this endpoint? */
-static bool meets_at(const struct world *w, uint32_t h, const char *addr)
-{
-	char text[HVD_ADDR_TEXT];
-
-	assert_true(w->plan.endpoint[h] >= 0);
-	return strcmp(hvd_addr_text(&w->addrs[w->plan.endpoint[h]], text), addr) == 0;
-}
-
 static void second_name_of_the_machine_comes_later(void **state)
 {
 	struct world *w = *state;
@@ -206,7 +185,6 @@ static void second_name_of_the_machine_comes_later(void **state)
 	assert_int_equal(reports(w, 1, true), 0);
 	assert_int_equal(late(w, 1), 0);
 	assert_string_equal(iface_of(w, 1), "eth0");
-	assert_true(meets_at(w, 1, "10.0.0.1"));
 }
 
 static void second_name_of_a_machine_among_several(void **state)
@@ -265,11 +243,9 @@ static void machine_without_a_network(void **state)
 	reports(w, 0, true);
 	assert_int_equal(first(w, false), 0);
 	assert_true(w->plan.local);
-	assert_true(meets_at(w, 0, "127.0.0.1"));
 	comes(w, 1, 0, "");
 	reports(w, 1, true);
 	assert_int_equal(late(w, 1), 0);
-	assert_true(meets_at(w, 1, "127.0.0.1"));
 }
 
 static void over_loopback(void **state)
@@ -280,7 +256,6 @@ static void over_loopback(void **state)
 	reports(w, 0, true);
 	assert_int_equal(first(w, true), 0);
 	assert_int_equal(w->plan.networks.n, 0);
-	assert_true(meets_at(w, 0, "127.0.0.1"));
 	comes(w, 1, 0, "eth0");
 	reports(w, 1, true);
 	assert_int_equal(late(w, 1), 0);
@@ -314,7 +289,6 @@ static void networks_of_the_first(void **state)
 	assert_int_equal(first(w, false), 0);
 	assert_int_equal(w->plan.networks.n, 2);
 	assert_string_equal(iface_of(w, 2), "eth0");
-	assert_true(meets_at(w, 2, "10.0.0.1"));
 
 	comes(w, 1, 1, "eth0");
 	reports(w, 1, true);
@@ -353,7 +327,6 @@ static void comes_when_the_others_are_gone(void **state)
 	reports(w, 0, true);
 	assert_int_equal(first(w, false), 0);
 	hvd_node_table_leave(&w->roster, 0);
-	w->endpoints.host = -1;
 	comes(w, 1, 1, "eth0");
 	reports(w, 1, true);
 	assert_int_equal(late(w, 1), 0);
@@ -361,20 +334,6 @@ static void comes_when_the_others_are_gone(void **state)
 	comes(w, 2, 2, "");
 	reports(w, 2, true);
 	assert_int_equal(late(w, 2), -1);
-}
-
-static void rendezvous_out_of_reach(void **state)
-{
-	struct world *w = *state;
-
-	comes(w, 0, 0, "eth0");
-	comes(w, 1, 1, "eth0");
-	reports(w, 0, true);
-	reports(w, 1, true);
-	w->roster.hosts[1].endpoints_ok = 0;
-	assert_int_equal(first(w, false), -1);
-	assert_string_equal(w->err.host, "name1");
-	assert_in(w->err.msg, "the rendezvous server cannot be reached from there at port 4321");
 }
 
 int main(void)
@@ -392,7 +351,6 @@ int main(void)
 		world(networks_of_the_first),
 		world(hosts_without_a_network_in_common),
 		world(comes_when_the_others_are_gone),
-		world(rendezvous_out_of_reach),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static void make(struct world *w, const char *const ranks[4], bool shared)
 
 		snprintf(text, sizeof(text),
 			 "{\"t\":\"register\",\"node\":%d,\"nodes\":4,\"size\":0,\"name\":\"n%d\",\"host\":\"n%d\","
-			 "\"machine\":\"%032d\",\"ranks\":%s,\"port\":1,\"dropped\":\"\",\"ifaces\":["
+			 "\"machine\":\"%032d\",\"ranks\":%s,\"port\":1,\"relay\":2,\"dropped\":\"\",\"ifaces\":["
 			 "{\"n\":\"eth0\",\"k\":\"ethernet\",\"s\":1,\"r\":1,\"u\":0,\"a\":[\"10.0.0.%d\"]},"
 			 "{\"n\":\"br0\",\"k\":\"ethernet\",\"s\":1,\"r\":9,\"u\":0,\"a\":[\"172.17.0.1\"]}]}",
 			 i, i + 1, i + 1, shared && i == 3 ? 2 : 3 - i, ranks[i], shared && i == 3 ? 3 : i + 1);
@@ -35,7 +35,7 @@ static void make(struct world *w, const char *const ranks[4], bool shared)
 	if (shared) /* the machines count from the other end */
 		memcpy(w->table.hosts[3].node.machine, w->table.hosts[2].node.machine, HVD_MACHINE_LEN);
 	assert_int_equal(hvd_node_table_layout(&w->table, &w->layout, NULL), 0);
-	hvd_arrivals_begin(&w->a, &w->layout, &w->table, 0);
+	hvd_arrivals_begin(&w->a, &w->layout, &w->table);
 }
 
 static int set_up(void **state)
@@ -90,8 +90,7 @@ static void all_come(void **state)
 		char from[16];
 
 		snprintf(from, sizeof(from), "10.0.0.%d", h);
-		/* The rendezvous is on n1, whose ranks may use its loopback. */
-		assert_null(come(w, h == 1 ? "127.0.0.1" : from, 0, (5 - h) * SECOND));
+		assert_null(come(w, from, 0, (5 - h) * SECOND));
 		all = come(w, from, 0, (5 - h) * SECOND);
 		assert_true((all != NULL) == (h == 1));
 	}
@@ -200,10 +199,25 @@ static void addresses_that_tell_nothing(void **state)
 	hvd_arrivals_clear(&w->a);
 	come(w, "10.0.0.2", 0, 0); /* nobody is awaited */
 	assert_int_equal(w->a.n, 0);
-	/* The rendezvous is on a host that is none of the job's. */
-	hvd_arrivals_begin(&w->a, &w->layout, &w->table, -1);
-	come(w, "127.0.0.1", 0, 0);
+	hvd_arrivals_begin(&w->a, &w->layout, &w->table);
+	come(w, "127.0.0.1", 0, 0); /* each machine's */
 	assert_int_equal(w->a.n, 0);
+}
+
+/* All hosts are names of one machine, whose relays tell of loopback. */
+static void one_machine(void **state)
+{
+	struct world *w = *state;
+
+	make(w, two_each, false);
+	hvd_arrivals_clear(&w->a);
+	for (int h = 1; h < 4; h++)
+		memcpy(w->table.hosts[h].node.machine, w->table.hosts[0].node.machine, HVD_MACHINE_LEN);
+	hvd_arrivals_begin(&w->a, &w->layout, &w->table);
+	for (int i = 0; i < 7; i++)
+		assert_null(come(w, "127.0.0.1", 0, 0));
+	assert_missing(w, 0, "1 of ranks 0-7 on n[1-4] has not called init_process_group");
+	assert_non_null(come(w, "127.0.0.1", 0, 0));
 }
 
 static void warnings_become_rare(void **state)
@@ -234,7 +248,7 @@ static void only_the_first_generation_is_overdue(void **state)
 	assert_int_equal(hvd_arrivals_overdue(&w->a, 15 * SECOND, 5)->arrived, 1);
 	assert_null(hvd_arrivals_overdue(&w->a, 1000 * SECOND, 1e300));
 	hvd_arrivals_clear(&w->a);
-	hvd_arrivals_begin(&w->a, &w->layout, &w->table, 0);
+	hvd_arrivals_begin(&w->a, &w->layout, &w->table);
 	come(w, "10.0.0.1", 1, 10 * SECOND);
 	assert_null(hvd_arrivals_overdue(&w->a, 1000 * SECOND, 5));
 	assert_int_equal(hvd_arrivals_next(&w->a, 5), 70 * SECOND);
@@ -277,6 +291,7 @@ int main(void)
 		world(many_hosts_with_some_missing),
 		world(two_names_of_one_machine),
 		world(addresses_that_tell_nothing),
+		world(one_machine),
 		world(warnings_become_rare),
 		world(only_the_first_generation_is_overdue),
 		world(old_generations_are_forgotten),

@@ -249,19 +249,20 @@ static void lost(struct history *h, enum hvd_loss_of of, const char *host, uint3
 	hvd_failure_report_lost(h->report, &loss);
 }
 
-/* A relay was killed: that explains connection errors, what was killed afterwards, and whatever happens on its host. */
+/* A node agent was killed: that explains connection errors, what was killed afterwards, and whatever happens on its
+ * host. */
 static void a_lost_process_is_the_first(void **state)
 {
 	struct history *h = *state;
 
-	lost(h, HVD_LOSS_RELAY, "n2", 0, -1, 11);
+	lost(h, HVD_LOSS_AGENT, "n2", 0, -1, 11);
 	assert_false(hvd_failure_report_any(h->report));
-	lost(h, HVD_LOSS_RELAY, "n2", 0, SIGKILL, 10);
+	lost(h, HVD_LOSS_AGENT, "n2", 0, SIGKILL, 10);
 	ended(h, 0, "n1", SIGTERM, 50, NULL);
 	assert_in(text(h),
-		  "hvd-agent on n2 failed first: killed by signal 9 (SIGKILL)\n  the relay through which the ranks "
-		  "there use the rendezvous, pid 77, at 22:13:20.010\n  of the ranks first rank 0 on n1, 0.04 s "
-		  "later: killed by signal 15 (SIGTERM)");
+		  "hvd-agent on n2 failed first: killed by signal 9 (SIGKILL)\n  through which the ranks there use the "
+		  "rendezvous, pid 77, at 22:13:20.010\n  of the ranks first rank 0 on n1, 0.04 s later: killed by "
+		  "signal 15 (SIGTERM)");
 	ended(h, 1, "n1", EXIT(1), 40, "RuntimeError: Connection closed by peer");
 	assert_in(text(h), "hvd-agent on n2 failed first");
 	ended(h, 2, "n2", EXIT(3), 30, "ValueError: it says so");
@@ -298,7 +299,7 @@ static void a_lost_process_that_explains_nothing(void **state)
 
 	lost(h, HVD_LOSS_AGENT, "n2", 0, SIGKILL, 10);
 	ended(h, 0, "n1", EXIT(4), 3010, "ValueError: bad batch");
-	lost(h, HVD_LOSS_RELAY, "n1", 0, SIGKILL, 4000);
+	lost(h, HVD_LOSS_AGENT, "n1", 0, SIGKILL, 4000);
 	assert_in(text(h), "rank 0 on n1 failed first: exit code 4");
 	assert_in(text(h),
 		  "\n  n2: the node agent (hvd-agent, pid 77) was killed by signal 9 (SIGKILL) 3.00 s earlier");

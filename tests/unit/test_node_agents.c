@@ -266,6 +266,29 @@ static void one_does_not_report(void **state)
 	until(w->l, agent_heard(&w->l->agents[1], "end"));
 }
 
+/* The rendezvous knows the hosts that are left, and not that one. */
+static void relays_of_those_that_report(void **state)
+{
+	static const char put[] = "PUT /s/k HTTP/1.0\r\nContent-Length: 1\r\n\r\nx";
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct world *w = *state;
+	struct agent *s;
+
+	w->l->spec.deadlines.start = 0.5;
+	begin(w);
+	expect(w, 2);
+	s = come(w, 0);
+	come(w, 1)->deaf = true;
+	until(w->l, w->gone && s->plan);
+	at.sin_port = htons(agent_begin_relay(w->l, s));
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(write(fd, put, sizeof(put) - 1), sizeof(put) - 1);
+	until(w->l, hvd_rv_get(w->rv, "s", "k"));
+	assert_int_equal(hvd_rv_relay_count(w->rv), 1);
+	close(fd);
+}
+
 static void hosts_without_a_network(void **state)
 {
 	struct world *w = *state;
@@ -332,15 +355,12 @@ static void one_comes_later(void **state)
 
 /* ---- relays of the rendezvous ---- */
 
-/* A host with a relay at this port; 0: it says why it has none. */
+/* A host with a relay at this port; 0: it has none. */
 static struct agent *come_with_relay(struct world *w, int h, int port)
 {
 	json_t *hello = registration(h, 1, 0, false);
 
-	if (port)
-		json_object_set_new(hello, "relay", json_integer(port));
-	else
-		json_object_set_new(hello, "no_relay", json_string("there is no room"));
+	json_object_set_new(hello, "relay", json_integer(port));
 	return agent_connect(w->l, hello);
 }
 
@@ -349,7 +369,7 @@ static const json_t *relay_of(const struct world *w, int shim)
 	return json_object_get(w->l->agents[shim].plan, "relay");
 }
 
-/* The rendezvous is closed to the network: hosts that come later are not asked to reach it, and have their relays. */
+/* Each host has a relay of its own, also one that comes later, and another one when it comes again. */
 static void relays_of_hosts_that_come_and_go(void **state)
 {
 	struct world *w = *state;
@@ -358,8 +378,7 @@ static void relays_of_hosts_that_come_and_go(void **state)
 
 	w->l->opts.loopback = false;
 	w->l->spec.elastic.on = true;
-	w->l->spec.relay.when = HVD_RELAY_ALWAYS;
-	w->l->spec.relay.fan_out = 8;
+	w->l->spec.relay_fan_out = 8;
 	begin(w);
 	assert_int_equal(w->l->boot.relays, 8);
 	expect(w, 2);
@@ -370,7 +389,6 @@ static void relays_of_hosts_that_come_and_go(void **state)
 	assert_non_null(relay_of(w, 0)); /* although the rendezvous is on this host */
 	assert_null(json_object_get(relay_of(w, 0), "network"));
 	assert_null(json_object_get(relay_of(w, 1), "up"));
-	assert_true(json_array_size(json_object_get(w->l->agents[1].probe, "rendezvous")) > 0);
 	layout = layout_of((int[]){1, 1}, 2);
 	hvd_agent_prepare(w->agents, &layout);
 	hvd_agent_start(w->agents, WORKER, 1, 1);
@@ -381,7 +399,6 @@ static void relays_of_hosts_that_come_and_go(void **state)
 	hvd_node_agents_expect(w->agents, 2, "node2");
 	come_with_relay(w, 2, 4003);
 	until(w->l, w->here == 3 && w->l->agents[2].plan);
-	assert_int_equal(json_array_size(json_object_get(w->l->agents[2].probe, "rendezvous")), 0);
 	assert_null(json_object_get(relay_of(w, 2), "up"));
 	origin = json_integer_value(json_object_get(relay_of(w, 2), "origin"));
 
@@ -390,13 +407,29 @@ static void relays_of_hosts_that_come_and_go(void **state)
 	come_with_relay(w, 2, 4004);
 	until(w->l, w->here == 4 && w->l->agents[3].plan);
 	assert_true(json_integer_value(json_object_get(relay_of(w, 3), "origin")) != origin);
+}
 
-	hvd_node_agents_forget(w->agents, 2);
-	hvd_node_agents_expect(w->agents, 2, "node2");
-	come_with_relay(w, 2, 0);
+/* The others are not probed with it, and it is not, before it says why. */
+static void one_has_no_relay(void **state)
+{
+	struct world *w = *state;
+	struct agent *s;
+
+	open_with(w, 1);
+	hvd_node_agents_expect(w->agents, 1, "node1");
+	s = come_with_relay(w, 1, 0);
+	until(w->l, w->came == 2);
+	for (int i = 0; i < 20; i++)
+		event_base_loop(w->l->base, EVLOOP_NONBLOCK);
+	assert_false(agent_heard(s, "probe"));
+	say(s, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", "x", "why",
+			 "there can be no relay of the rendezvous: there is no room", "hint", ""));
 	until(w->l, w->gone);
+	assert_int_equal(w->last_gone, 1);
 	assert_true(w->unfit);
-	assert_in(w->why, "there can be no relay of the rendezvous: there is no room");
+	assert_string_equal(w->why, "node1: there can be no relay of the rendezvous: there is no room");
+	assert_int_equal(w->here, 1);
+	assert_int_equal(w->failed, 0);
 }
 
 static const json_t *opened_to(const struct world *w, int shim)
@@ -414,7 +447,7 @@ static void the_relay_of_rank_0_is_open(void **state)
 	w->l->opts.hosts_own = true;
 	w->l->spec.elastic.on = true;
 	w->l->spec.elastic.max_restarts = 3;
-	w->l->spec.relay.fan_out = 8;
+	w->l->spec.relay_fan_out = 8;
 	begin(w);
 	assert_true(w->l->boot.network);
 	expect(w, 2);
@@ -784,12 +817,14 @@ int main(void)
 		agents(first_hosts_are_one_job),
 		agents(one_does_not_come),
 		agents(one_does_not_report),
+		agents(relays_of_those_that_report),
 		agents(hosts_without_a_network),
 		agents(nobody_is_expected),
 		agents(nobody_was_expected_at_the_end),
 		agents(one_comes_twice),
 		agents(one_comes_later),
 		agents(relays_of_hosts_that_come_and_go),
+		agents(one_has_no_relay),
 		agents(the_relay_of_rank_0_is_open),
 		agents(one_comes_later_and_reaches_nobody),
 		agents(one_says_that_it_cannot),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's bookkeeping and what it plans from it, without sockets. */
+/* The driver's bookkeeping and what it plans from it, without sockets. Host I has its relay at port 5000 + I. */
 #include "launcher/driver/planner.h"
 #include "lib/frameworks/emit.h"
 
@@ -17,10 +17,10 @@ static json_t *registration(int i, int n, const char *ranks)
 	snprintf(
 		text, sizeof(text),
 		"{\"t\":\"register\",\"node\":%d,\"nodes\":%d,\"size\":0,\"name\":\"n%d\",\"host\":\"h%d\",\"machine\":"
-		"\"%032d\",\"ranks\":%s,\"port\":%d,\"dropped\":\"\",\"ifaces\":["
+		"\"%032d\",\"ranks\":%s,\"port\":%d,\"relay\":%d,\"dropped\":\"\",\"ifaces\":["
 		"{\"n\":\"ib0\",\"k\":\"infiniband\",\"s\":100000,\"r\":1,\"u\":0,\"a\":[\"10.1.0.%d\",\"fd01::%d\"]},"
 		"{\"n\":\"eth0\",\"k\":\"ethernet\",\"s\":1000,\"r\":9,\"u\":-1,\"a\":[\"10.0.0.%d\"]}]}",
-		i, n, i, i, i, ranks, 4000 + i, i + 1, i + 1, i + 1);
+		i, n, i, i, i, ranks, 4000 + i, 5000 + i, i + 1, i + 1, i + 1);
 	return json_loads(text, 0, NULL);
 }
 
@@ -46,15 +46,14 @@ static int report(struct hvd_node_table *roster, uint32_t host, const char *text
 	return rc;
 }
 
-/* All hosts reach all addresses of all their neighbours from the interface at the same place, and the endpoints of
- * the mask. */
-static void all_report(struct hvd_node_table *roster, uint64_t endpoints, int family_only)
+/* All hosts reach all addresses of all their neighbours from the interface at the same place. */
+static void all_report(struct hvd_node_table *roster, int family_only)
 {
 	static const int iface_of[] = {0, 0, 1}, family_of[] = {4, 6, 4};
 	uint32_t to[HVD_MAX_NEIGHBOURS];
 
 	for (uint32_t h = 0; h < roster->n; h++) {
-		json_t *edges = json_array(), *reached = json_array(), *msg;
+		json_t *edges = json_array(), *msg;
 		int n = hvd_network_neighbours(h, roster->n, to);
 
 		for (int k = 0; k < n; k++)
@@ -62,10 +61,7 @@ static void all_report(struct hvd_node_table *roster, uint64_t endpoints, int fa
 				if (!family_only || family_of[a] == family_only)
 					json_array_append_new(edges, json_pack("[I,i,i,i,i]", (json_int_t)to[k], a,
 									       iface_of[a], HVD_REACH_OK, 10));
-		for (int e = 0; e < 64; e++)
-			if (endpoints >> e & 1)
-				json_array_append_new(reached, json_pack("[i,i,i]", e, HVD_REACH_OK, 10));
-		msg = json_pack("{s:o, s:o}", "edges", edges, "rendezvous", reached);
+		msg = json_pack("{s:o}", "edges", edges);
 		hvd_node_table_enter(roster, h, HVD_STAGE_PROBING);
 		assert_int_equal(hvd_node_table_report(roster, h, msg, NULL), 0);
 		json_decref(msg);
@@ -171,7 +167,7 @@ static void restricting(void **state)
 	assert_null(hvd_node_table_addr(&roster.hosts[0].node, 1, &iface));
 	/* The agent's number 1 is our 0; what left by its number 0 counts as unknown. */
 	hvd_node_table_enter(&roster, 0, HVD_STAGE_PROBING);
-	assert_int_equal(report(&roster, 0, "{\"edges\":[[1,0,1,0,5],[1,0,0,0,5]],\"rendezvous\":[]}", &err), 0);
+	assert_int_equal(report(&roster, 0, "{\"edges\":[[1,0,1,0,5],[1,0,0,0,5]]}", &err), 0);
 	assert_int_equal(roster.edges[0].from_if, 0);
 	assert_int_equal(roster.edges[1].from_if, HVD_NO_IFACE);
 	hvd_node_table_clear(&roster);
@@ -291,8 +287,6 @@ static void one_machine_and_nics(void **state)
 		{NULL, "lo", "lo"},        {"eth0", "eth0", "eth0"},        {"lo", "lo", "lo"},
 		{"^ib0", "lo", "lo,eth0"}, {"10.0.0.0/24", "eth0", "eth0"},
 	};
-	struct hvd_addr addrs[] = {A("127.0.0.1")};
-	struct hvd_endpoints ep = {.addrs = addrs, .n = 1, .port = 5000, .host = 0};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -303,7 +297,7 @@ static void one_machine_and_nics(void **state)
 
 		filled(&roster, 1);
 		assert_int_equal(hvd_node_table_restrict(&roster, 0, nics, NULL), 0);
-		assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 0);
+		assert_int_equal(hvd_plan_make(&plan, &roster, true, &quiet, NULL), 0);
 		env = hvd_plan_env(&plan, &roster, 0, &no_opts);
 		assert_string_equal(value(env, "HOROVOD_GLOO_IFACE"), cases[i].gloo);
 		assert_in(value(env, "NCCL_SOCKET_IFNAME"), cases[i].all);
@@ -344,26 +338,25 @@ static void reports_that_are_refused(void **state)
 {
 	static const char *const texts[] = {
 		"{}",
-		"{\"edges\":[]}",
-		"{\"rendezvous\":[]}",
-		"{\"edges\":[[]],\"rendezvous\":[]}",
-		"{\"edges\":[5],\"rendezvous\":[]}",
-		"{\"edges\":[[1,0,0,0]],\"rendezvous\":[]}",
-		"{\"edges\":[[1,0,0,0,\"x\"]],\"rendezvous\":[]}",
-		"{\"edges\":[[0,0,0,0,5]],\"rendezvous\":[]}", /* itself */
-		"{\"edges\":[[3,0,0,0,5]],\"rendezvous\":[]}",
-		"{\"edges\":[[1,3,0,0,5]],\"rendezvous\":[]}",
-		"{\"edges\":[[1,0,2,0,5]],\"rendezvous\":[]}",
-		"{\"edges\":[[1,0,0,99,5]],\"rendezvous\":[]}",
-		"{\"edges\":[[1,0,0,-1,5]],\"rendezvous\":[]}",
-		"{\"edges\":[[4294967297,0,0,0,5]],\"rendezvous\":[]}",
+		"{\"edges\":{}}",
+		"{\"edges\":[[]]}",
+		"{\"edges\":[5]}",
+		"{\"edges\":[[1,0,0,0]]}",
+		"{\"edges\":[[1,0,0,0,\"x\"]]}",
+		"{\"edges\":[[0,0,0,0,5]]}", /* itself */
+		"{\"edges\":[[3,0,0,0,5]]}",
+		"{\"edges\":[[1,3,0,0,5]]}",
+		"{\"edges\":[[1,0,2,0,5]]}",
+		"{\"edges\":[[1,0,0,99,5]]}",
+		"{\"edges\":[[1,0,0,-1,5]]}",
+		"{\"edges\":[[4294967297,0,0,0,5]]}",
 	};
 	struct hvd_node_table roster;
 	struct hvd_err err;
 
 	(void)state;
 	filled(&roster, 3);
-	assert_int_equal(report(&roster, 0, "{\"edges\":[],\"rendezvous\":[]}", &err), -1);
+	assert_int_equal(report(&roster, 0, "{\"edges\":[]}", &err), -1);
 	assert_in(err.msg, "unasked");
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		hvd_node_table_enter(&roster, 0, HVD_STAGE_PROBING);
@@ -371,15 +364,9 @@ static void reports_that_are_refused(void **state)
 		assert_int_equal(err.code, HVD_E_PROTO);
 		assert_int_equal(roster.n_edges, 0);
 	}
-	assert_int_equal(report(&roster, 0,
-				"{\"edges\":[[1,0,-1,2,0]],\"rendezvous\":[[0,0,1],[1,1,1],[63,0,1],[64,0,1],"
-				"[-1,0,1],[\"x\",0,1],[]]}",
-				&err),
-			 0);
+	assert_int_equal(report(&roster, 0, "{\"edges\":[[1,0,-1,2,0]]}", &err), 0);
 	assert_int_equal(roster.n_edges, 1);
-	assert_true(roster.hosts[0].endpoints_ok & 1);
-	assert_false(roster.hosts[0].endpoints_ok & 2);
-	assert_int_equal(report(&roster, 0, "{\"edges\":[],\"rendezvous\":[]}", &err), -1); /* once */
+	assert_int_equal(report(&roster, 0, "{\"edges\":[]}", &err), -1); /* once */
 	hvd_node_table_clear(&roster);
 }
 
@@ -412,9 +399,7 @@ static void what_is_missing(void **state)
 
 static void a_plan(void **state)
 {
-	struct hvd_addr addrs[] = {A("127.0.0.1"), A("10.0.0.1"), A("10.1.0.1")};
-	struct hvd_endpoints ep = {.addrs = addrs, .n = 3, .port = 5000, .host = 0};
-	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO};
+	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO, .relay_fan_out = HVD_RELAY_FAN_OUT};
 	struct hvd_driver_opts opts = {.spec = &spec};
 	struct hvd_node_table roster;
 	struct hvd_plan plan = {0};
@@ -424,10 +409,11 @@ static void a_plan(void **state)
 	hvd_strv_add(&spec.env, "HOROVOD_CONTROLLER=spec");
 	hvd_strv_add(&opts.extra_env, "HOROVOD_CONTROLLER=mine"); /* the launcher's own word is the last */
 	filled(&roster, 3);
-	all_report(&roster, 7, 0);
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), 0);
+	all_report(&roster, 0);
+	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, NULL), 0);
 	assert_false(plan.local);
 	assert_int_equal(plan.networks.n, 2); /* ib0 speaks both families, and is one */
+	hvd_relays_make(&plan.relays, &opts, &roster, HVD_STAGE_REGISTERED, false, &quiet);
 	for (uint32_t r = 0; r < 6; r++) {
 		json_t *env = hvd_plan_env(&plan, &roster, r, &opts);
 
@@ -437,14 +423,12 @@ static void a_plan(void **state)
 		assert_string_equal(value(env, "HOROVOD_GLOO_IFACE"), "ib0");
 		assert_string_equal(value(env, "GLOO_SOCKET_IFNAME"), "ib0");
 		assert_string_equal(value(env, "NCCL_SOCKET_IFNAME"), "=ib0,eth0");
-		assert_string_equal(value(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "10.1.0.1");
-		assert_string_equal(value(env, "HOROVOD_GLOO_RENDEZVOUS_PORT"), "5000");
+		assert_string_equal(value(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
+		assert_int_equal(atoi(value(env, "HOROVOD_GLOO_RENDEZVOUS_PORT")), 5000 + r % 3);
 		assert_string_equal(value(env, "X"), "a=b");
 		assert_string_equal(value(env, "HOROVOD_CONTROLLER"), "mine");
 		json_decref(env);
 	}
-	assert_true(hvd_plan_uses(&plan, &roster, 2));
-	assert_false(hvd_plan_uses(&plan, &roster, 1));
 	hvd_plan_clear(&plan);
 	hvd_node_table_clear(&roster);
 	hvd_strv_free(&spec.env);
@@ -463,9 +447,9 @@ static void reserve(struct hvd_node *node, uint32_t n, in_port_t first)
 /* Ports for servers in ranks, which hosts have reserved: two for rank 0, and one for each rank. */
 static void servers_in_ranks(void **state)
 {
-	struct hvd_addr addrs[] = {A("127.0.0.1"), A("10.0.0.1"), A("10.1.0.1")};
-	struct hvd_endpoints ep = {.addrs = addrs, .n = 3, .port = 5000, .host = 0};
-	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO | HVD_FW_TENSORFLOW, .store = HVD_STORE_RANK0};
+	struct hvd_launch_spec spec = {.frameworks = HVD_FW_AUTO | HVD_FW_TENSORFLOW,
+				       .store = HVD_STORE_RANK0,
+				       .relay_fan_out = HVD_RELAY_FAN_OUT};
 	struct hvd_driver_opts opts = {.spec = &spec};
 	struct hvd_node_table roster;
 	struct hvd_plan plan = {0};
@@ -480,11 +464,11 @@ static void servers_in_ranks(void **state)
 	assert_true(store);
 	assert_int_equal(rank_ports, 1);
 	filled(&roster, 3);
-	all_report(&roster, 7, 0);
+	all_report(&roster, 0);
 	reserve(&roster.hosts[0].node, 4, 6000);
 	reserve(&roster.hosts[1].node, 2, 6010);
 	reserve(&roster.hosts[2].node, 2, 6020);
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), 0);
+	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, NULL), 0);
 	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), 0);
 	env = hvd_plan_env(&plan, &roster, 4, &opts);
 	assert_string_equal(value(env, "MASTER_ADDR"), "10.1.0.1");
@@ -500,7 +484,7 @@ static void servers_in_ranks(void **state)
 	hvd_plan_clear(&plan);
 	/* A host that has too few. */
 	reserve(&roster.hosts[2].node, 1, 6020);
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), 0);
+	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, NULL), 0);
 	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), -1);
 	assert_int_equal(err.code, HVD_E_NET);
 	assert_string_equal(err.host, "n2");
@@ -511,9 +495,10 @@ static void servers_in_ranks(void **state)
 	assert_in(err.msg, "--store=rank0");
 	spec.store = HVD_STORE_AGENT;
 	assert_int_equal(hvd_plan_servers(&plan, &roster, &spec, &err), 0);
+	hvd_relays_make(&plan.relays, &opts, &roster, HVD_STAGE_REGISTERED, false, &quiet);
 	env = hvd_plan_env(&plan, &roster, 4, &opts);
 	assert_null(json_object_get(env, "JAX_COORDINATOR_ADDRESS?JAX_COORDINATOR_PORT"));
-	assert_string_equal(value(env, "MASTER_PORT"), "5000");
+	assert_string_equal(value(env, "MASTER_PORT"), "5001");
 	json_decref(env);
 	/* In an elastic job rank 0's host may be lost in this moment. */
 	hvd_node_table_leave(&roster, 0);
@@ -564,49 +549,15 @@ static void a_list_of_workers_that_is_too_long(void **state)
 	free(slots);
 }
 
-static void the_endpoint_is_one_that_was_reached(void **state)
-{
-	struct hvd_addr addrs[] = {A("127.0.0.1"), A("fd09::9"), A("10.9.0.9")};
-	struct hvd_endpoints ep = {.addrs = addrs, .n = 3, .port = 5000, .host = -1};
-	struct hvd_node_table roster;
-	struct hvd_err err = {0};
-	struct hvd_plan plan = {0};
-
-	(void)state;
-	filled(&roster, 3);
-	all_report(&roster, 7, 0);
-	roster.hosts[1].endpoints_ok = 2;
-	plan.mpi = true;
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), 0);
-	assert_int_equal(plan.endpoint[0], 2); /* IPv4 first, and never another host's loopback */
-	assert_int_equal(plan.endpoint[1], 1);
-	hvd_plan_clear(&plan);
-	/* Horovod knows IPv4 only. */
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), -1);
-	assert_string_equal(err.host, "n1");
-	assert_in(err.msg, "over IPv4");
-	hvd_plan_clear(&plan);
-	roster.hosts[1].endpoints_ok = 4;
-	roster.hosts[2].endpoints_ok = 1;
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), -1);
-	assert_int_equal(err.code, HVD_E_NET);
-	assert_string_equal(err.host, "n2");
-	assert_in(err.msg, "port 5000");
-	hvd_plan_clear(&plan);
-	hvd_node_table_clear(&roster);
-}
-
 static void no_network_no_plan(void **state)
 {
-	struct hvd_addr lo = A("127.0.0.1");
-	struct hvd_endpoints ep = {.addrs = &lo, .n = 1, .port = 5000, .host = -1};
 	struct hvd_node_table roster;
 	struct hvd_err err = {0};
 	struct hvd_plan plan = {0};
 
 	(void)state;
 	filled(&roster, 3);
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), -1);
+	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, &err), -1);
 	assert_int_equal(err.code, HVD_E_NET);
 	assert_in(err.msg, "all 3 hosts");
 	assert_in(err.msg, "ib0: does not connect all hosts");
@@ -617,8 +568,6 @@ static void no_network_no_plan(void **state)
 
 static void ranks_that_are_no_layout(void **state)
 {
-	struct hvd_addr addr = A("10.1.0.1");
-	struct hvd_endpoints ep = {.addrs = &addr, .n = 1, .port = 5000, .host = 0};
 	static const char *const second[] = {"[1]", "[3]", "[0]", "[1,1]", "[]"};
 	struct hvd_node_table roster;
 	struct hvd_err err = {0};
@@ -629,8 +578,8 @@ static void ranks_that_are_no_layout(void **state)
 		hvd_node_table_init(&roster, 2, 0);
 		put(&roster, registration(0, 2, "[0,2]"), NULL);
 		put(&roster, registration(1, 2, second[i]), NULL);
-		all_report(&roster, 1, 0);
-		assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), i == 0 ? 0 : -1);
+		all_report(&roster, 0);
+		assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, &err), i == 0 ? 0 : -1);
 		hvd_plan_clear(&plan);
 		hvd_node_table_clear(&roster);
 	}
@@ -642,9 +591,9 @@ static void report_ipv4_silent(struct hvd_node_table *roster)
 	static const int address[] = {0, 2};
 	uint32_t to[HVD_MAX_NEIGHBOURS];
 
-	all_report(roster, 1, 6);
+	all_report(roster, 6);
 	for (uint32_t h = 0; h < roster->n; h++) {
-		json_t *edges = json_array(), *msg = json_pack("{s:o, s:[]}", "edges", edges, "rendezvous");
+		json_t *edges = json_array(), *msg = json_pack("{s:o}", "edges", edges);
 		int n = hvd_network_neighbours(h, roster->n, to);
 
 		for (int k = 0; k < n; k++)
@@ -659,8 +608,6 @@ static void report_ipv4_silent(struct hvd_node_table *roster)
 
 static void ipv6_alone_does_not_carry_horovod(void **state)
 {
-	struct hvd_addr addrs[] = {A("fd01::1")};
-	struct hvd_endpoints ep = {.addrs = addrs, .n = 1, .port = 5000, .host = 0};
 	struct hvd_node_table roster;
 	struct hvd_plan plan = {0};
 	struct hvd_err err = {0};
@@ -668,7 +615,7 @@ static void ipv6_alone_does_not_carry_horovod(void **state)
 	(void)state;
 	filled(&roster, 3);
 	report_ipv4_silent(&roster);
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, &err), -1);
+	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, &err), -1);
 	assert_int_equal(err.code, HVD_E_NET);
 	assert_in(err.msg, "no network interface connects all 3 hosts over IPv4, which Horovod needs");
 	assert_in(err.msg, "ib0: n0 -> n1 (10.1.0.2): no answer; IPv6 alone connects all hosts");
@@ -676,7 +623,7 @@ static void ipv6_alone_does_not_carry_horovod(void **state)
 	hvd_plan_clear(&plan);
 	/* An MPI brings its own rendezvous. */
 	plan.mpi = true;
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), 0);
+	assert_int_equal(hvd_plan_make(&plan, &roster, false, &quiet, NULL), 0);
 	assert_int_equal(plan.networks.n, 1);
 	assert_int_equal(plan.networks.v[0].family, 6);
 	hvd_plan_clear(&plan);
@@ -685,16 +632,14 @@ static void ipv6_alone_does_not_carry_horovod(void **state)
 
 static void what_got_lost_is_asked_for_again(void **state)
 {
-	struct hvd_addr addrs[] = {A("10.1.0.0")};
-	struct hvd_endpoints ep = {.addrs = addrs, .n = 1, .port = 5000, .host = 0};
 	struct hvd_node_table roster;
 	struct hvd_plan plan = {.mpi = true};
 
 	(void)state;
 	filled(&roster, 3);
 	report_ipv4_silent(&roster);
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
-	assert_true(plan.mpi && plan.networks.n == 0 && !plan.endpoint);
+	assert_int_equal(hvd_plan_make(&plan, &roster, true, &quiet, NULL), 1);
+	assert_true(plan.mpi && plan.networks.n == 0);
 	hvd_node_table_probe_again(&roster);
 	assert_int_equal(hvd_node_table_count(&roster, HVD_STAGE_REPORTED), 0);
 	for (uint32_t h = 0; h < 3; h++)
@@ -705,25 +650,19 @@ static void what_got_lost_is_asked_for_again(void **state)
 			char text[256];
 
 			/* ib0, to the next host, then to the one after it. */
-			snprintf(text, sizeof(text),
-				 "{\"edges\":[[%u,0,0,0,9],[%u,0,-1,2,0]],\"rendezvous\":[[0,0,9]]}",
-				 (h + 1 + part) % 3, (h + 2 - part) % 3);
+			snprintf(text, sizeof(text), "{\"edges\":[[%u,0,0,0,9],[%u,0,-1,2,0]]}", (h + 1 + part) % 3,
+				 (h + 2 - part) % 3);
 			hvd_node_table_enter(&roster, h, HVD_STAGE_PROBING);
 			assert_int_equal(report(&roster, h, text, NULL), 0);
 		}
 		if (part == 0) {
-			assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
+			assert_int_equal(hvd_plan_make(&plan, &roster, true, &quiet, NULL), 1);
 			hvd_node_table_probe_again(&roster);
 		}
 	}
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 0);
+	assert_int_equal(hvd_plan_make(&plan, &roster, true, &quiet, NULL), 0);
 	assert_int_equal(plan.networks.v[0].family, 4);
 	assert_true(plan.networks.v[0].by_name);
-	hvd_plan_clear(&plan);
-	/* A rendezvous that one host has not reached is asked for again as well. */
-	roster.hosts[2].endpoints_ok = 0;
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, true, &quiet, NULL), 1);
-	assert_int_equal(hvd_plan_make(&plan, &roster, &ep, false, &quiet, NULL), -1);
 	hvd_plan_clear(&plan);
 	hvd_node_table_clear(&roster);
 }
@@ -785,7 +724,6 @@ int main(void)
 		cmocka_unit_test(servers_in_ranks),
 		cmocka_unit_test(elastic_jobs),
 		cmocka_unit_test(a_list_of_workers_that_is_too_long),
-		cmocka_unit_test(the_endpoint_is_one_that_was_reached),
 		cmocka_unit_test(no_network_no_plan),
 		cmocka_unit_test(ranks_that_are_no_layout),
 		cmocka_unit_test(ipv6_alone_does_not_carry_horovod),

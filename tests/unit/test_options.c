@@ -389,7 +389,8 @@ static void test_own(void **state)
 	hvd_options_free(&o);
 	ok(&o, "hvdrun --hvd-store=RANK0 --hvd-store-relay=Always --hvd-frameworks=torch,Jax --hvd-init-timeout=2m a");
 	assert_int_equal(o.store, HVD_STORE_RANK0);
-	assert_int_equal(o.relay, HVD_RELAY_ALWAYS);
+	assert_int_equal(o.warnings.n, 1);
+	assert_non_null(strstr(o.warnings.v[0], "--hvd-store-relay has no effect"));
 	assert_int_equal(o.frameworks, HVD_FW_TORCH | HVD_FW_JAX);
 	assert_true(o.init_timeout > 119.9 && o.init_timeout < 120.1);
 	assert_int_equal(o.srun_args.n, 0);
@@ -428,7 +429,6 @@ static void test_own(void **state)
 	refused("hvdrun --hosts --gloo a", "--gloo follows", "--hosts=--gloo");
 	refused("hvdrun --trace= a", "empty", "");
 	refused("hvdrun --store=torch a", "\"torch\" is not known", "agent|rank0|off");
-	refused("hvdrun --store-relay=yes a", "\"yes\" is not known", "auto|always|never");
 	refused("hvdrun --frameworks=torch,mxnet a", "option --frameworks: \"mxnet\" is not known", "horovod|torch|");
 	refused("hvdrun --hvd-frameworks=torch,auto a", "option --hvd-frameworks: \"auto\"", "auto, none, or");
 	refused("hvdrun --frameworks= a", "not a list", "");

@@ -92,8 +92,8 @@ static void on_report(json_t *report, void *arg)
 /* Probe host `to` at an address and port. Returns the result. */
 static int64_t probe_at(const char *addr, uint32_t to, in_port_t port, int ms)
 {
-	json_t *order = json_pack("{s:[{s:I, s:i, s:[s]}], s:[], s:i}", "targets", "n", (json_int_t)to, "p", (int)port,
-				  "a", addr, "rendezvous", "timeout_ms", ms);
+	json_t *order = json_pack("{s:[{s:I, s:i, s:[s]}], s:i}", "targets", "n", (json_int_t)to, "p", (int)port, "a",
+				  addr, "timeout_ms", ms);
 	json_t *edge;
 
 	json_decref(ag.report);
@@ -164,7 +164,7 @@ static void what_is_reached_and_what_not(void **state)
 static void nobody_asks_himself(void **state)
 {
 	struct hvd_addr own[2];
-	json_t *order, *edges, *reached;
+	json_t *order, *edges;
 	in_port_t port;
 	hvd_time began;
 
@@ -177,30 +177,27 @@ static void nobody_asks_himself(void **state)
 	port = silent_listener(HERE, 0);
 	silent_listener("172.17.0.1", port);
 	silent_listener("127.0.0.1", port);
-	order = json_pack("{s:[{s:i, s:i, s:[s,s]}], s:[[s,i],[s,i],[s,i]], s:i}", "targets", "n", 1, "p", (int)port,
-			  "a", HERE, "172.17.0.1", "rendezvous", HERE, (int)port, "172.17.0.1", (int)port, "127.0.0.1",
-			  (int)port, "timeout_ms", 60000);
+	order = json_pack("{s:[{s:i, s:i, s:[s,s,s]}], s:i}", "targets", "n", 1, "p", (int)port, "a", HERE,
+			  "172.17.0.1", "127.0.0.1", "timeout_ms", 60000);
 	began = hvd_now();
 	assert_int_equal(hvd_probe_run(ag.probe, order, on_report, NULL, NULL), 0);
 	event_base_dispatch(ag.base);
 	assert_true(hvd_now() - began < 30 * INT64_C(1000000000));
 	edges = json_object_get(ag.report, "edges");
-	reached = json_object_get(ag.report, "rendezvous");
-	for (size_t i = 0; i < 2; i++)
-		assert_int_equal(json_integer_value(json_array_get(json_array_get(edges, i), 3)), HVD_REACH_DUPLICATE);
+	assert_int_equal(json_array_size(edges), 3);
 	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(json_integer_value(json_array_get(json_array_get(reached, i), 1)),
-				 HVD_REACH_DUPLICATE);
-	/* It does if the target is on this machine, as the rendezvous may be. */
+		assert_int_equal(json_integer_value(json_array_get(json_array_get(edges, i), 3)), HVD_REACH_DUPLICATE);
+	/* It does if the target is on this machine, as another name of it. */
 	json_decref(ag.report);
 	ag.report = NULL;
-	json_object_set_new(order, "here", json_true());
+	json_object_set_new(json_array_get(json_object_get(order, "targets"), 0), "here", json_true());
 	json_object_set_new(order, "timeout_ms", json_integer(100));
 	assert_int_equal(hvd_probe_run(ag.probe, order, on_report, NULL, NULL), 0);
 	event_base_dispatch(ag.base);
-	assert_int_equal(
-		json_integer_value(json_array_get(json_array_get(json_object_get(ag.report, "rendezvous"), 0), 1)),
-		HVD_REACH_SILENT);
+	edges = json_object_get(ag.report, "edges");
+	assert_int_equal(json_integer_value(json_array_get(json_array_get(edges, 0), 3)), HVD_REACH_SILENT);
+	for (size_t i = 1; i < 3; i++)
+		assert_int_equal(json_integer_value(json_array_get(json_array_get(edges, i), 3)), HVD_REACH_SOURCE);
 	json_decref(order);
 	ag.node.own = NULL;
 	ag.node.n_own = 0;
@@ -227,8 +224,8 @@ static void empty_addresses_are_not_tried(void **state)
 
 	(void)state;
 	need_namespace();
-	order = json_pack("{s:[{s:i, s:i, s:[s,s,s]}], s:[], s:i}", "targets", "n", 1, "p",
-			  (int)hvd_responder_port(ag.other), "a", "", THERE, "", "rendezvous", "timeout_ms", 5000);
+	order = json_pack("{s:[{s:i, s:i, s:[s,s,s]}], s:i}", "targets", "n", 1, "p", (int)hvd_responder_port(ag.other),
+			  "a", "", THERE, "", "timeout_ms", 5000);
 	assert_int_equal(hvd_probe_run(ag.probe, order, on_report, NULL, NULL), 0);
 	json_decref(order);
 	event_base_dispatch(ag.base);
@@ -242,12 +239,12 @@ static void orders_that_are_refused(void **state)
 {
 	static const char *const orders[] = {
 		"{}",
-		"{\"targets\":[],\"rendezvous\":[],\"timeout_ms\":0}",
-		"{\"targets\":[{\"n\":1,\"p\":0,\"a\":[\"10.9.0.2\"]}],\"rendezvous\":[],\"timeout_ms\":9}",
-		"{\"targets\":[{\"n\":1,\"p\":9,\"a\":[\"10.9.0.2\",\"x\"]}],\"rendezvous\":[],\"timeout_ms\":9}",
-		"{\"targets\":[{\"n\":1,\"p\":9,\"a\":[1]}],\"rendezvous\":[],\"timeout_ms\":9}",
-		"{\"targets\":[],\"rendezvous\":[[\"10.9.0.2\",70000]],\"timeout_ms\":9}",
-		"{\"targets\":[],\"rendezvous\":[[]],\"timeout_ms\":9}",
+		"{\"targets\":[],\"timeout_ms\":0}",
+		"{\"targets\":[{\"n\":1,\"p\":0,\"a\":[\"10.9.0.2\"]}],\"timeout_ms\":9}",
+		"{\"targets\":[{\"n\":1,\"p\":9,\"a\":[\"10.9.0.2\",\"x\"]}],\"timeout_ms\":9}",
+		"{\"targets\":[{\"n\":1,\"p\":9,\"a\":[1]}],\"timeout_ms\":9}",
+		"{\"targets\":[{\"n\":1,\"p\":70000,\"a\":[\"10.9.0.2\"]}],\"timeout_ms\":9}",
+		"{\"targets\":[[]],\"timeout_ms\":9}",
 	};
 
 	(void)state;

@@ -6,13 +6,6 @@
 
 static const struct hvd_log quiet = {.prog = "test", .level = HVD_LOG_ERROR, .fd = -1};
 
-static struct hvd_addr A(const char *text) {
-	struct hvd_addr addr;
-
-	assert_int_equal(hvd_addr_parse(text, &addr), 0);
-	return addr;
-}
-
 /* ---- trees ---- */
 
 struct launch {
@@ -22,13 +15,12 @@ struct launch {
 	struct hvd_relays relays;
 };
 
-/* `n` hosts that can have relays. The rendezvous is on a machine of its own. */
+/* `n` hosts. The rendezvous is on a machine of its own. */
 static void begin(struct launch *l, uint32_t n)
 {
 	memset(l, 0, sizeof(*l));
 	l->spec.frameworks = HVD_FW_AUTO;
-	l->spec.relay.when = HVD_RELAY_ALWAYS;
-	l->spec.relay.fan_out = HVD_RELAY_FAN_OUT;
+	l->spec.relay_fan_out = HVD_RELAY_FAN_OUT;
 	l->opts.spec = &l->spec;
 	hvd_node_table_init(&l->table, n, n);
 	for (uint32_t h = 0; h < n; h++) {
@@ -100,9 +92,8 @@ static void trees(void **state)
 		struct launch l;
 
 		begin(&l, cases[i].hosts);
-		l.spec.relay.fan_out = (int)cases[i].fan_out;
+		l.spec.relay_fan_out = (int)cases[i].fan_out;
 		make(&l);
-		assert_true(l.relays.used);
 		assert_int_equal(check_tree(&l, cases[i].fan_out), cases[i].deepest);
 		end(&l);
 	}
@@ -115,7 +106,7 @@ static void who_has_a_relay(void **state)
 
 	(void)state;
 	begin(&l, 7);
-	l.spec.relay.fan_out = 2;
+	l.spec.relay_fan_out = 2;
 	snprintf(l.table.hosts[0].node.machine, sizeof(l.table.hosts[0].node.machine), "root");
 	make(&l);
 	assert_true(hvd_relays_at(&l.relays, 0));
@@ -128,7 +119,7 @@ static void who_has_a_relay(void **state)
 	end(&l);
 
 	begin(&l, 5);
-	l.spec.relay.fan_out = 2;
+	l.spec.relay_fan_out = 2;
 	l.table.hosts[0].node.relay_children = 0;
 	make(&l);
 	assert_int_equal(l.relays.place[2].parent, HVD_RELAY_PARENT_ROOT);
@@ -136,55 +127,19 @@ static void who_has_a_relay(void **state)
 	end(&l);
 }
 
-/* ---- when ---- */
+/* ---- the network ---- */
 
 /* What is decided; the tree is gone again. */
-static struct hvd_relays decided(struct launch *l)
-{
-	struct hvd_relays result;
-
-	make(l);
-	result = l->relays;
-	result.place = NULL;
-	hvd_relays_clear(&l->relays);
-	assert_true(result.used || !result.network);
-	return result;
-}
-
-static bool used(struct launch *l)
-{
-	return decided(l).used;
-}
-
 static bool open_to_network(struct launch *l)
 {
-	return decided(l).network;
-}
+	bool network;
 
-static void when_they_are_used(void **state)
-{
-	struct launch l;
-
-	(void)state;
-	begin(&l, 3);
-	assert_true(used(&l));
-	l.table.hosts[1].node.relay = 0;
-	assert_false(used(&l));
-	l.table.hosts[1].node.relay = 4000;
-	l.spec.relay.when = HVD_RELAY_NEVER;
-	assert_false(used(&l));
-	assert_false(hvd_relays_wanted(&l.opts));
-	l.spec.relay.when = HVD_RELAY_AUTO;
-	assert_true(used(&l));
-	l.spec.mpi.on = true;
-	assert_true(used(&l));
-	l.spec.mpi.on = false;
-	l.opts.mode = HVD_START_SUPERVISED_RANKS;
-	assert_true(used(&l));
-	l.opts.mode = HVD_START_HOSTS;
-	l.opts.loopback = true;
-	assert_false(used(&l));
-	end(&l);
+	make(l);
+	for (uint32_t h = 0; h < l->table.n; h++)
+		assert_true(hvd_relays_at(&l->relays, h));
+	network = l->relays.network;
+	hvd_relays_clear(&l->relays);
+	return network;
 }
 
 /* On hosts of the job's own, for ranks of PyTorch that use the launch's store. */
@@ -195,9 +150,6 @@ static void when_one_is_open_to_the_network(void **state)
 	(void)state;
 	begin(&l, 3);
 	l.opts.hosts_own = true;
-	assert_false(hvd_relays_ask_own(&l.opts)); /* always */
-	assert_false(open_to_network(&l));
-	l.spec.relay.when = HVD_RELAY_AUTO;
 	assert_true(hvd_relays_ask_own(&l.opts));
 	assert_true(open_to_network(&l));
 	l.opts.hosts_own = false;
@@ -215,6 +167,9 @@ static void when_one_is_open_to_the_network(void **state)
 	assert_false(open_to_network(&l));
 	l.spec.elastic.max_restarts = 3;
 	assert_true(open_to_network(&l));
+	l.opts.loopback = true;
+	assert_false(hvd_relays_ask_own(&l.opts));
+	assert_false(open_to_network(&l));
 	end(&l);
 }
 
@@ -222,7 +177,6 @@ static void when_one_is_open_to_the_network(void **state)
 
 static void hosts_come_and_go(void **state)
 {
-	struct hvd_err err = {0};
 	uint32_t first, *origins;
 	struct launch l;
 	size_t n;
@@ -242,18 +196,12 @@ static void hosts_come_and_go(void **state)
 	assert_true(origins[0] != first && origins[1] != first);
 	free(origins);
 	/* Comes again: another relay. */
-	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 1, &err), 0);
+	hvd_relays_join(&l.relays, &l.table, 1);
 	assert_true(l.relays.place[1].origin != first);
 	assert_int_equal(l.relays.place[1].parent, HVD_RELAY_PARENT_ROOT);
-	/* A new one, in a longer table; without a relay it cannot come. */
+	/* A new one, in a longer table. */
 	hvd_node_table_expect(&l.table, 6, "n6");
-	l.table.hosts[6].node.name = strdup("n6");
-	l.table.hosts[6].node.no_relay = strdup("no port was free");
-	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 6, &err), -1);
-	assert_in(err.msg, "no port was free");
-	assert_string_equal(err.host, "n6");
-	l.table.hosts[6].node.relay = 4000;
-	assert_int_equal(hvd_relays_join(&l.relays, &l.table, 6, &err), 0);
+	hvd_relays_join(&l.relays, &l.table, 6);
 	assert_true(hvd_relays_at(&l.relays, 6));
 	assert_false(hvd_relays_at(&l.relays, 5));
 	hvd_relays_leave(&l.relays, 99);
@@ -290,7 +238,7 @@ static void all_report(struct hvd_node_table *table)
 		for (int k = 0; k < n; k++)
 			json_array_append_new(edges,
 					      json_pack("[I,i,i,i,i]", (json_int_t)to[k], 0, 0, HVD_REACH_OK, 10));
-		msg = json_pack("{s:o, s:[[i,i,i]]}", "edges", edges, "rendezvous", 1, HVD_REACH_OK, 10);
+		msg = json_pack("{s:o}", "edges", edges);
 		hvd_node_table_enter(table, h, HVD_STAGE_PROBING);
 		assert_int_equal(hvd_node_table_report(table, h, msg, NULL), 0);
 		json_decref(msg);
@@ -322,36 +270,29 @@ static void check_env(const struct hvd_plan *plan, const struct hvd_node_table *
 	json_decref(env);
 }
 
-/* Three hosts, the first of which is the root's own, in a chain. */
+/* Three hosts in a chain. */
 struct told {
-	struct hvd_addr addrs[2];
-	struct hvd_endpoints ep;
 	struct hvd_launch_spec spec;
 	struct hvd_driver_opts opts;
 	struct hvd_node_table table;
 	struct hvd_plan plan;
 };
 
-static void plan_it(struct told *t, enum hvd_relay_mode when)
+static void plan_it(struct told *t, bool own)
 {
 	*t = (struct told){
-		.addrs = {A("127.0.0.1"), A("10.0.0.1")},
-		.ep = {.n = 2, .port = 5000, .host = 0},
-		.spec = {.frameworks = HVD_FW_AUTO, .relay = {.when = when, .fan_out = 1}},
-		.opts = {.hosts_own = true},
+		.spec = {.frameworks = HVD_FW_AUTO, .relay_fan_out = 1},
+		.opts = {.hosts_own = own},
 	};
-	t->ep.addrs = t->addrs;
 	t->opts.spec = &t->spec;
 	hvd_node_table_init(&t->table, 0, 0);
 	register_host(&t->table, 0, 3, ",\"relay\":4442,\"relay_network\":4443,\"relay_children\":4441");
 	register_host(&t->table, 1, 3, ",\"relay\":4444,\"relay_children\":4445");
 	register_host(&t->table, 2, 3, ",\"relay\":4446");
-	memcpy(t->ep.machine, t->table.hosts[0].node.machine, sizeof(t->ep.machine));
 	all_report(&t->table);
-	assert_int_equal(hvd_plan_make(&t->plan, &t->table, &t->ep, false, &quiet, NULL), 0);
+	assert_int_equal(hvd_plan_make(&t->plan, &t->table, false, &quiet, NULL), 0);
 	assert_null(hvd_plan_relay(&t->plan, &t->table, 1));
 	hvd_relays_make(&t->plan.relays, &t->opts, &t->table, HVD_STAGE_REGISTERED, t->opts.hosts_own, &quiet);
-	assert_true(t->plan.relays.used);
 }
 
 static void forget(struct told *t)
@@ -366,7 +307,7 @@ static void what_is_told(void **state)
 	json_t *msg;
 
 	(void)state;
-	plan_it(&t, HVD_RELAY_ALWAYS);
+	plan_it(&t, false);
 	msg = hvd_plan_relay(&t.plan, &t.table, 0);
 	assert_string_equal(json_string_value(json_object_get(msg, "addr")), "10.0.0.1");
 	assert_null(json_object_get(msg, "up")); /* it reaches the root by the connection to the driver */
@@ -399,7 +340,7 @@ static void what_is_told_of_the_network(void **state)
 	json_t *msg, *from;
 
 	(void)state;
-	plan_it(&t, HVD_RELAY_AUTO);
+	plan_it(&t, true);
 	assert_int_equal(hvd_plan_open_relay(&t.plan, &t.table), 0);
 	msg = hvd_plan_relay(&t.plan, &t.table, 0);
 	from = json_object_get(msg, "network");
@@ -426,18 +367,18 @@ static void what_is_told_of_the_network(void **state)
 static void bad_registrations(void **state)
 {
 	static const char *const bad[] = {
-		"\"relay\":0",
+		"\"job\":7",
+		"\"relay\":-1",
 		"\"relay\":65536",
 		"\"relay\":\"4\"",
-		"\"relay_children\":-1",
-		"\"relay_children\":70000",
-		"\"no_relay\":4",
-		"\"relay_network\":0",
-		"\"job\":0",
+		"\"relay\":4,\"relay_children\":-1",
+		"\"relay\":4,\"relay_children\":70000",
+		"\"relay\":4,\"relay_network\":0",
+		"\"relay\":4,\"job\":0",
 	};
 	static const char head[] = "{\"name\":\"n\",\"host\":\"h\",\"machine\":\"m\",\"dropped\":\"\",\"ranks\":[],"
 				   "\"ifaces\":[],\"port\":1,%s}";
-	char text[1024], why[600];
+	char text[1024];
 	struct hvd_node node;
 	json_t *msg;
 
@@ -449,14 +390,12 @@ static void bad_registrations(void **state)
 		assert_int_equal(hvd_node_from_json(msg, &node, NULL), -1);
 		json_decref(msg);
 	}
-	memset(why, 'x', sizeof(why));
-	for (int len = HVD_NODE_MAX_WHY; len <= HVD_NODE_MAX_WHY + 1; len++) {
-		msg = json_pack("{s:s, s:s, s:s, s:s, s:[], s:[], s:i, s:s%}", "name", "n", "host", "h", "machine", "m",
-				"dropped", "", "ranks", "ifaces", "port", 1, "no_relay", why, len);
-		assert_int_equal(hvd_node_from_json(msg, &node, NULL), len == HVD_NODE_MAX_WHY ? 0 : -1);
-		hvd_node_clear(&node);
-		json_decref(msg);
-	}
+	snprintf(text, sizeof(text), head, "\"relay\":4,\"job\":7");
+	msg = json_loads(text, 0, NULL);
+	assert_int_equal(hvd_node_from_json(msg, &node, NULL), 0);
+	assert_int_equal(node.relay, 4);
+	hvd_node_clear(&node);
+	json_decref(msg);
 }
 
 int main(void)
@@ -464,7 +403,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(trees),
 		cmocka_unit_test(who_has_a_relay),
-		cmocka_unit_test(when_they_are_used),
 		cmocka_unit_test(when_one_is_open_to_the_network),
 		cmocka_unit_test(hosts_come_and_go),
 		cmocka_unit_test(what_is_told),

@@ -227,9 +227,6 @@ static void refuses_with_a_status(void **state)
 		{"PUT /a/b HTTP/1.1\r\nContent-Length: 101\r\n\r\n", 413},
 		{"PUT /a/b HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 501},
 		{"POST /a/b HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 501},
-		{"PUT /_hvd/b HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 403},
-		{"GET /_hvd/probe/zz HTTP/1.1\r\n\r\n", 400},
-		{"GET /_hvd/probe/0a HTTP/1.1\r\n\r\n", 404},
 		{"GET /a/b HTTP/3.0\r\n\r\n", 505},
 		{"\x16\x03\x01\x02", 400},
 		{"GET /a/b HTTP/1.1\r\nContent-Length: 70000\r\n\r\n", 413},
@@ -810,23 +807,6 @@ static void lets_hooks_answer(void **state)
 	close(fd);
 }
 
-static int on_probe(void *arg, const char *nonce, int fd, char *out, size_t room)
-{
-	assert_true(fd >= 0);
-	return snprintf(out, room, "%s:%s", (const char *)arg, nonce);
-}
-
-static void proves_itself(void **state)
-{
-	struct world *w = *state;
-
-	w->cfg.probe = on_probe;
-	w->cfg.probe_arg = (void *)(uintptr_t) "me";
-	begin(w);
-	assert_string_equal(get(w, "/_hvd/probe/00fF").body, "me:00fF");
-	assert_int_equal(get(w, "/_hvd/probe/0g").status, 400);
-}
-
 static void chooses_ports(void **state)
 {
 	static const char *const both[] = {"127.0.0.1", "::1"}, *const bad[] = {"127.0.0.1", "nowhere"};
@@ -1234,7 +1214,6 @@ int main(void)
 		T(waits_for_a_place),
 		T(lets_hooks_answer),
 		T(tells_when_a_scope_has_met),
-		T(proves_itself),
 		T(chooses_ports),
 		T(ends_gracefully),
 		T(lets_in_only_who_is_listed),
@@ -1264,7 +1243,6 @@ int main(void)
 		R(waits_for_a_place),
 		R(lets_hooks_answer),
 		R(tells_when_a_scope_has_met),
-		R(proves_itself),
 		R(chooses_ports),
 		R(ends_gracefully),
 		R(lets_in_only_who_is_listed),

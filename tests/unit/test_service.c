@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host's own description, listening sockets, and the rendezvous of a launch over real sockets. */
+/* A host's own description, listening sockets, and the rendezvous of a launch, through a relay on real sockets. */
 #include "lib/base/deadline.h"
 #include "lib/job/node.h"
 #include "lib/net/listen.h"
 #include "lib/rendezvous/server.h"
 #include "lib/rendezvous/service.h"
 
+#include "relay_conns.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -19,8 +20,8 @@
 /* ---- node ---- */
 
 static const char node_text[] =
-	"{\"name\":\"n1\",\"host\":\"h1\",\"machine\":\"00\",\"ranks\":[3,1],\"port\":4000,\"dropped\":\"eth2 (is "
-	"down)\","
+	"{\"name\":\"n1\",\"host\":\"h1\",\"machine\":\"00\",\"ranks\":[3,1],\"port\":4000,\"relay\":4003,"
+	"\"dropped\":\"eth2 (is down)\","
 	"\"ifaces\":[{\"n\":\"eth0\",\"k\":\"ethernet\",\"s\":1000,\"r\":-5,\"u\":-1,\"a\":[\"10.0.0.1\",\"fd00::1\"],"
 	"\"f\":1},"
 	"{\"n\":\"ib0\",\"k\":\"infiniband\",\"s\":-1,\"r\":1,\"u\":2,\"a\":[],\"f\":255}],\"ports\":[4001,4002]}";
@@ -40,6 +41,7 @@ static void a_node_from_the_wire(void **state)
 	assert_int_equal(node.n_ifaces, 2);
 	assert_int_equal(node.n_ports, 2);
 	assert_int_equal(node.ports[1], 4002);
+	assert_int_equal(node.relay, 4003);
 	assert_int_equal(node.ifaces[0].ranking, -5);
 	assert_int_equal(node.ifaces[1].numa, 2);
 	assert_int_equal(hvd_node_find_iface(&node, "ib0"), 1);
@@ -58,6 +60,7 @@ static void a_node_from_the_wire(void **state)
 	assert_true(json_equal(json_object_get(out, "ifaces"), json_object_get(msg, "ifaces")));
 	assert_true(json_equal(json_object_get(out, "ranks"), json_object_get(msg, "ranks")));
 	assert_true(json_equal(json_object_get(out, "ports"), json_object_get(msg, "ports")));
+	assert_true(json_equal(json_object_get(out, "relay"), json_object_get(msg, "relay")));
 	json_decref(out);
 	json_decref(msg);
 	hvd_node_clear(&node);
@@ -75,6 +78,9 @@ static void nodes_that_are_refused(void **state)
 		{"[3,1]", "[1.5]"},
 		{"[3,1]", "[1048576]"},
 		{"4000", "65536"},
+		{"4003", "65536"},
+		{"4003", "\"4003\""},
+		{"\"relay\"", "\"other\""},
 		{"\"00\"", "\"000000000000000000000000000000000\""},
 		{"\"eth0\"", "\"a-name-of-16-chr\""},
 		{"\"ethernet\"", "\"carrier pigeon\""},
@@ -232,15 +238,25 @@ static void a_range_that_is_exhausted(void **state)
 struct place {
 	struct event_base *base;
 	struct hvd_rv_service service;
+	struct hvd_rv *relay; /* of a host, to which clients connect */
 	struct hvd_log log;
-	struct hvd_key key;
 	int fds_before;
 };
+
+static void begin_relay(struct place *p)
+{
+	static const char *const loopback[] = {"127.0.0.1"};
+	struct hvd_rv_config cfg;
+
+	hvd_rv_config_init(&cfg);
+	cfg.tcpstore = true;
+	p->relay = relay_of(p->service.rv, p->base, &cfg, NULL);
+	assert_int_equal(hvd_rv_listen(p->relay, loopback, 1, 0, 0, NULL), 0);
+}
 
 static int open_place(void **state)
 {
 	struct place *p = calloc(1, sizeof(*p));
-	struct hvd_addr addr;
 
 	assert_non_null(p);
 	*state = p;
@@ -248,10 +264,7 @@ static int open_place(void **state)
 	p->base = event_base_new();
 	p->log = hvd_log_make("test", HVD_LOG_ERROR);
 	p->log.fd = -1;
-	memset(&p->key, 5, sizeof(p->key));
-	hvd_addr_parse("127.0.0.1", &addr);
-	return hvd_rv_service_open(&p->service, p->base, &p->key, &(struct hvd_this_host){.addrs = &addr, .n_addrs = 1},
-				   0, 0, 0, &p->log, NULL);
+	return hvd_rv_service_open(&p->service, p->base, &p->log, NULL);
 }
 
 static int close_place(void **state)
@@ -259,6 +272,7 @@ static int close_place(void **state)
 	struct place *p = *state;
 	int leaked;
 
+	hvd_rv_destroy(p->relay);
 	hvd_rv_service_close(&p->service);
 	hvd_rv_service_close(&p->service);
 	event_base_free(p->base);
@@ -267,11 +281,11 @@ static int close_place(void **state)
 	return leaked ? -1 : 0;
 }
 
-/* What the server answers to one request; it closes the connection after that. */
+/* What the relay answers to one request; it closes the connection after that. */
 static const char *ask(struct place *p, const char *request)
 {
 	static char text[4096];
-	int fd = connect_to("127.0.0.1", p->service.endpoints.port);
+	int fd = connect_to("127.0.0.1", hvd_rv_port(p->relay));
 	hvd_time end = hvd_deadline_in(10);
 	size_t at = 0;
 	ssize_t n;
@@ -292,72 +306,41 @@ static const char *ask(struct place *p, const char *request)
 	return text;
 }
 
-static void it_proves_whose_it_is(void **state)
+static int listening(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		int listens = 0;
+		socklen_t len = sizeof(listens);
+
+		n += getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens;
+	}
+	return n;
+}
+
+/* It is reached by connections that others have made. */
+static void it_listens_nowhere(void **state)
 {
 	struct place *p = *state;
-	char proof[2 * HVD_MAC_LEN + 1], other[2 * HVD_MAC_LEN + 1];
-	in_port_t port = p->service.endpoints.port;
-	struct hvd_addr addr, elsewhere;
-	const char *answer;
-	struct hvd_key wrong = p->key;
+	struct sockaddr_storage ss;
 
-	wrong.b[0] ^= 1;
-	hvd_addr_parse("127.0.0.1", &addr);
-	hvd_addr_parse("127.0.0.2", &elsewhere);
-	hvd_rv_service_proof(&p->key, "0123456789abcdef0123456789abcdef", &addr, port, proof);
-	hvd_rv_service_proof(&wrong, "0123456789abcdef0123456789abcdef", &addr, port, other);
-	assert_string_not_equal(proof, other);
-	/* What was said at another address or port proves nothing of this one. */
-	hvd_rv_service_proof(&p->key, "0123456789abcdef0123456789abcdef", &elsewhere, port, other);
-	assert_string_not_equal(proof, other);
-	hvd_rv_service_proof(&p->key, "0123456789abcdef0123456789abcdef", &addr, (in_port_t)(port + 1), other);
-	assert_string_not_equal(proof, other);
-	answer = ask(p, "GET " HVD_RV_PROBE_PATH "0123456789abcdef0123456789abcdef HTTP/1.0\r\n\r\n");
-	assert_in(answer, " 200 ");
-	assert_in(answer, proof);
+	assert_true(hvd_rv_service_is_open(&p->service));
+	assert_int_equal(listening(), 0);
+	assert_int_equal(hvd_rv_port(p->service.rv), 0);
+	assert_int_equal(hvd_rv_listener(p->service.rv, 0, &ss), -1);
+	begin_relay(p);
+	assert_int_equal(listening(), 1); /* the relay's */
 }
 
 static void it_keeps_what_ranks_put_there(void **state)
 {
 	struct place *p = *state;
-	struct hvd_addr addr;
 
+	begin_relay(p);
 	assert_in(ask(p, "PUT /global/0 HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello"), " 200 ");
 	assert_in(ask(p, "GET /global/0 HTTP/1.0\r\n\r\n"), "hello");
-	/* Once hosts are named, our own loopback still is one of us. */
-	hvd_addr_parse("10.0.0.1", &addr);
-	hvd_rv_service_admit(&p->service, &addr, 1);
-	assert_in(ask(p, "GET /global/0 HTTP/1.0\r\n\r\n"), "hello");
-}
-
-static void it_goes_on_where_the_plan_wants_it(void **state)
-{
-	struct place *p = *state;
-	struct hvd_addr addr;
-
-	hvd_addr_parse("127.0.0.1", &addr);
-	hvd_rv_service_keep(&p->service, &addr, 1);
-	assert_in(ask(p, "PUT /global/0 HTTP/1.0\r\nContent-Length: 1\r\n\r\nx"), " 200 ");
-	hvd_rv_service_keep(&p->service, NULL, 0);
-	event_base_loop(p->base, EVLOOP_NONBLOCK);
-	assert_int_equal(connect_to("127.0.0.1", p->service.endpoints.port), -1);
-}
-
-static void a_range_without_room(void **state)
-{
-	struct place *p = *state;
-	struct hvd_rv_service other = {0};
-	in_port_t taken = p->service.endpoints.port;
-	struct hvd_addr addr;
-	struct hvd_err err = {0};
-
-	hvd_addr_parse("127.0.0.1", &addr);
-	assert_int_equal(hvd_rv_service_open(&other, p->base, &p->key,
-					     &(struct hvd_this_host){.addrs = &addr, .n_addrs = 1}, taken, taken, 0,
-					     &p->log, &err),
-			 -1);
-	assert_false(hvd_rv_service_is_open(&other));
-	assert_true(err.code != HVD_OK && err.msg[0]);
+	assert_non_null(hvd_rv_get(p->service.rv, "global", "0"));
 }
 
 static void turn(struct place *p)
@@ -366,6 +349,23 @@ static void turn(struct place *p)
 		event_base_loop(p->base, EVLOOP_NONBLOCK);
 		usleep(1000);
 	}
+}
+
+/* The relay of a host that is none of the job's any longer. */
+static void it_lets_go_of_relays(void **state)
+{
+	const uint32_t first = 0, other = 1; /* the relay here is the first */
+	struct hvd_rv_service closed = {0};
+	struct place *p = *state;
+
+	begin_relay(p);
+	hvd_rv_service_admit_relays(&p->service, &first, 1);
+	turn(p);
+	assert_int_equal(hvd_rv_relay_count(p->service.rv), 1);
+	hvd_rv_service_admit_relays(&p->service, &other, 1);
+	turn(p);
+	assert_int_equal(hvd_rv_relay_count(p->service.rv), 0);
+	hvd_rv_service_admit_relays(&closed, &first, 1);
 }
 
 /* Two ranks meet in "global": the value is there until both have given up their keys. */
@@ -377,6 +377,7 @@ static void it_learns_how_many_meet(void **state)
 	struct hvd_layout layout = {.size = 2, .n_hosts = 1, .hosts = &host, .rank_slots = slots};
 	struct hvd_rv_service closed = {0};
 
+	begin_relay(p);
 	hvd_rv_service_size(&p->service, &layout);
 	assert_in(ask(p, "PUT /global/0 HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello"), " 200 ");
 	assert_in(ask(p, "DELETE /global/0 HTTP/1.0\r\n\r\n"), " 200 ");
@@ -420,19 +421,16 @@ static void arrivals_are_told(void **state)
 	unsigned char hello[] = {0, 0xce, 0xf7, 0x85, 0x3c, 13, 77, 1, 0, 0};
 	static const unsigned char init[] = {4,   5,   0,   0, 0, 0, 0, 0, 0, 'i', 'n',
 					     'i', 't', '/', 1, 0, 0, 0, 0, 0, 0,   0};
-	struct hvd_this_host self = {.n_addrs = 1};
-	struct hvd_rv_service server = {0};
 	struct place *p = *state;
-	struct hvd_addr addr;
 	int c[3];
 
 	told[0] = '\0';
-	hvd_addr_parse("127.0.0.1", &addr);
-	self.addrs = &addr;
-	hvd_rv_service_tcpstore(&server, &ops, told);
-	assert_int_equal(hvd_rv_service_open(&server, p->base, &p->key, &self, 0, 0, 0, &p->log, NULL), 0);
+	hvd_rv_service_close(&p->service);
+	hvd_rv_service_tcpstore(&p->service, &ops, told);
+	assert_int_equal(hvd_rv_service_open(&p->service, p->base, &p->log, NULL), 0);
+	begin_relay(p);
 	for (int i = 0; i < 3; i++) {
-		c[i] = connect_to("127.0.0.1", server.endpoints.port);
+		c[i] = connect_to("127.0.0.1", hvd_rv_port(p->relay));
 		assert_true(c[i] >= 0);
 		hello[6] = (unsigned char)(77 + i);
 		assert_int_equal(write(c[i], hello, sizeof(hello)), sizeof(hello));
@@ -442,16 +440,18 @@ static void arrivals_are_told(void **state)
 	}
 	turn(p);
 	assert_string_equal(told, "127.0.0.1 333 0;127.0.0.1 334 0;127.0.0.1 335 0;");
-	hvd_rv_service_ask_waits(&server);
+	hvd_rv_service_ask_waits(&p->service);
 	turn(p);
 	assert_in(told, ";<>"); /* nobody waits */
-	hvd_rv_service_ask_changes(&server);
+	hvd_rv_service_ask_changes(&p->service);
 	assert_in(told, "<>#");
 	for (int i = 0; i < 3; i++)
 		close(c[i]);
-	hvd_rv_service_close(&server);
-	hvd_rv_service_ask_waits(&server);
-	hvd_rv_service_ask_changes(&server);
+	hvd_rv_destroy(p->relay);
+	p->relay = NULL;
+	hvd_rv_service_close(&p->service);
+	hvd_rv_service_ask_waits(&p->service);
+	hvd_rv_service_ask_changes(&p->service);
 }
 
 #define service(test) cmocka_unit_test_setup_teardown(test, open_place, close_place)
@@ -465,10 +465,9 @@ int main(void)
 		cmocka_unit_test(any_port),
 		cmocka_unit_test(a_queue_as_long_as_may_be),
 		cmocka_unit_test(a_range_that_is_exhausted),
-		service(it_proves_whose_it_is),
+		service(it_listens_nowhere),
 		service(it_keeps_what_ranks_put_there),
-		service(it_goes_on_where_the_plan_wants_it),
-		service(a_range_without_room),
+		service(it_lets_go_of_relays),
 		service(it_learns_how_many_meet),
 		service(arrivals_are_told),
 	};
