@@ -183,6 +183,17 @@ static const char *advice_on_memory(const struct hvd_rank_end *end)
 	return NULL;
 }
 
+/* NCCL's own words, behind the line that names the exception. */
+static const char *advice_on_gpus(const struct hvd_rank_end *end)
+{
+	const char *text = end->traceback ? end->traceback : end->tail;
+
+	if (text && strstr(text, "Duplicate GPU detected"))
+		return "two ranks use one GPU: start no more ranks on a host than it has GPUs, and have each take the "
+		       "one of its LOCAL_RANK";
+	return NULL;
+}
+
 static const char *advice_on_start(const struct hvd_rank_end *end)
 {
 	int status = hvd_status_exit(end->status);
@@ -226,6 +237,8 @@ static const char *advice(const struct hvd_rank_end *end, enum hvd_failure_kind 
 	if (kind == HVD_FAILURE_PEER)
 		return "no rank failed for a reason of its own: did a host or the network fail?";
 	text = advice_on_memory(end);
+	if (!text)
+		text = advice_on_gpus(end);
 	if (!text)
 		text = advice_on_start(end);
 	return text ? text : advice_on_signal(end);

@@ -176,6 +176,27 @@ static char *last_lines(const struct hvd_rank_error *e)
 	return hvd_take_ptr(&marked);
 }
 
+/* Without what PyTorch writes in front of each line of a traceback, "[rank0]: ": whose lines they are is said anyway.
+ */
+static void remove_prefix(char *tail, const char *prefix)
+{
+	size_t n = strlen(prefix);
+	char *to = tail;
+
+	if (prefix[0] != '[')
+		return;
+	for (const char *line = tail, *next; *line; line = next) {
+		size_t len = strcspn(line, "\n");
+
+		next = line + len + (line[len] == '\n');
+		if (strncmp(line, prefix, n) == 0)
+			line += n;
+		memmove(to, line, (size_t)(next - line));
+		to += next - line;
+	}
+	*to = '\0';
+}
+
 /* What a shell or the C library says of a command that has crashed, without a line of the command itself. */
 static char *crash_in(const char *tail)
 {
@@ -207,6 +228,7 @@ void hvd_rank_error_fill(struct hvd_rank_error *e, struct hvd_rank_end *end)
 		end->error = shown(found.error, HVD_RANK_END_ERROR);
 		end->traceback = shown(found.text, HVD_RANK_END_TRACEBACK);
 		end->failed_at = found.began_at;
+		remove_prefix(tail, found.prefix);
 	} else if (!end->error) {
 		end->error = crash_in(tail);
 	}

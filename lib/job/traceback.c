@@ -368,6 +368,7 @@ bool hvd_traceback_found(struct hvd_traceback *tb, int64_t ended_at, struct hvd_
 	for (size_t i = 0; i < tb->text_n; i++)
 		if (!tb->text[i])
 			tb->text[i] = ' ';
-	*found = (struct hvd_traceback_text){.began_at = tb->began_at, .error = tb->error, .text = tb->text};
+	*found = (struct hvd_traceback_text){
+		.began_at = tb->began_at, .error = tb->error, .text = tb->text, .prefix = tb->prefix};
 	return true;
 }

@@ -24,8 +24,9 @@ void hvd_traceback_feed(struct hvd_traceback *tb, const char *bytes, size_t n, i
 
 struct hvd_traceback_text {
 	int64_t began_at;
-	const char *error; /* the line that names the exception */
-	const char *text;  /* all lines */
+	const char *error;  /* the line that names the exception */
+	const char *text;   /* all lines, without `prefix` */
+	const char *prefix; /* what stood in front of each of them on the stream: "[rank0]: "; "" = nothing */
 };
 
 /* The stream has ended, and its writer at this time. False if there is nothing, or if the writer has lived on after it

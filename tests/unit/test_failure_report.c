@@ -347,14 +347,21 @@ static void causes_and_advice(void **state)
 	static const struct {
 		int status;
 		enum hvd_end_cause cause;
-		const char *error, *says, *advises;
+		const char *error, *says, *advises, *traceback;
 	} cases[] = {
-		{SIGKILL, HVD_END_OOM, NULL, "killed by signal 9 (SIGKILL): out of memory\n", "ask for more"},
-		{SIGKILL, HVD_END_HOST_OOM, NULL, ": the host ran out of memory\n", "run fewer ranks"},
-		{EXIT(127), HVD_END_NOT_STARTED, NULL, ": the program could not be started\n", "is the program there"},
-		{EXIT(1), 0, "ModuleNotFoundError: No module named 'x'", "exit code 1\n", "is the module installed"},
-		{SIGBUS, 0, NULL, "killed by signal 7 (SIGBUS)\n", "/dev/shm"},
-		{EXIT(1), 0, "torch.OutOfMemoryError: CUDA out of memory. Tried", "exit code 1\n", "smaller batches"},
+		{SIGKILL, HVD_END_OOM, NULL, "killed by signal 9 (SIGKILL): out of memory\n", "ask for more", NULL},
+		{SIGKILL, HVD_END_HOST_OOM, NULL, ": the host ran out of memory\n", "run fewer ranks", NULL},
+		{EXIT(127), HVD_END_NOT_STARTED, NULL, ": the program could not be started\n", "is the program there",
+		 NULL},
+		{EXIT(1), 0, "ModuleNotFoundError: No module named 'x'", "exit code 1\n", "is the module installed",
+		 NULL},
+		{SIGBUS, 0, NULL, "killed by signal 7 (SIGBUS)\n", "/dev/shm", NULL},
+		{EXIT(1), 0, "torch.OutOfMemoryError: CUDA out of memory. Tried", "exit code 1\n", "smaller batches",
+		 NULL},
+		{EXIT(1), 0, "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, invalid usage",
+		 "exit code 1\n", "two ranks use one GPU",
+		 "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\n"
+		 "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60\n"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -362,6 +369,7 @@ static void causes_and_advice(void **state)
 		struct hvd_rank_end end = {.status = cases[i].status,
 					   .cause = cases[i].cause,
 					   .error = (char *)cases[i].error,
+					   .traceback = (char *)cases[i].traceback,
 					   .ended_at = T0};
 
 		hvd_failure_report_destroy(h->report);

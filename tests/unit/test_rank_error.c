@@ -59,6 +59,21 @@ static void tracebacks(void **state)
 	finds(TB FRAME, NULL, NULL);
 }
 
+/* Then a report need not show the traceback twice. */
+static void last_lines_have_no_prefix_of_torch(void **state)
+{
+	struct hvd_rank_end end;
+
+	(void)state;
+	found("step [rank0]: 1\n[rank0]: " TB
+	      "[rank0]:   File \"t.py\", line 1, in f\n[rank0]: E: x\n[rank0]:[W11] bye\n",
+	      7, &end);
+	assert_string_equal(end.traceback, TB "  File \"t.py\", line 1, in f\nE: x\n");
+	assert_string_equal(end.tail,
+			    "step [rank0]: 1\n" TB "  File \"t.py\", line 1, in f\nE: x\n[rank0]:[W11] bye\n");
+	hvd_rank_end_clear(&end);
+}
+
 static void messages_of_several_lines(void **state)
 {
 	(void)state;
@@ -239,6 +254,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tracebacks),
+		cmocka_unit_test(last_lines_have_no_prefix_of_torch),
 		cmocka_unit_test(messages_of_several_lines),
 		cmocka_unit_test(exceptions_that_led_to_one_another),
 		cmocka_unit_test(lines_with_the_rank_before_them),
