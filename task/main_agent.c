@@ -106,7 +106,7 @@ static void print_usage(FILE *to)
 	for (size_t i = 0; i < N_SUBCOMMANDS; i++)
 		fprintf(to, "  %-9s %s\n", subcommands[i]->name, subcommands[i]->summary);
 	fputs("\nhvd-agent SUBCOMMAND --help has its options; hvd-agent --version prints the version.\n"
-	      "Only connect is started by hand, all else by srun --hvd and hvdrun: see hvdrun(1).\n",
+	      "Only connect is started by hand, all else by srun --hvd and hvdrun: see hvd-join(7).\n",
 	      to);
 }
 

@@ -160,7 +160,7 @@ static const struct hvd_opt rows[] = {
 	 LIMIT_SIGNAL},
 	{ROW("requeue-on", REQUIRED, FAILURE, "LIST",
 	     "When to have the batch job begin again, once: limit (ranks ended after the signal of --signal-ranks), "
-	     "node (a host has failed), preempt, ask (a rank asks for it), hang, none; see hvdrun(1), REQUEUING"),
+	     "node (a host has failed), preempt, ask (a rank asks for it), hang, none; see hvd-requeue(7)"),
 	 REQUEUE_ON, .env = "HVD_REQUEUE_ON", .def = "none"},
 	{ROW("hvd-requeue-on", REQUIRED, FAILURE, "LIST", "The plugin's spelling of --requeue-on"), REQUEUE_ON},
 	{ROW("stderr-lines", REQUIRED, FAILURE, "NUMBER",

@@ -29,11 +29,12 @@ installed() { (cd "$DEST$PRE" && find . ! -type d | sort); }
 	[ -f share/bash-completion/completions/hvdrun ]
 	[ ! -e bin/horovodrun ]
 	local page
-	for page in man1/hvdrun.1 man1/hvd-rendezvous.1 man1/hvd-selftest.1 man5/hvd.conf.5 man8/spank-hvd.8; do
+	for page in man1/hvdrun.1 man1/hvd-rendezvous.1 man1/hvd-selftest.1 man3/hvdrun.3 man5/hvd.conf.5 man7/hvd-diagnosis.7 \
+		man7/hvd-elastic.7 man7/hvd-join.7 man7/hvd-lsf.7 man7/hvd-pytorch.7 man7/hvd-requeue.7 man8/spank-hvd.8; do
 		[ -f "share/man/$page" ]
 	done
 	[ -x libexec/hvd/lsf/server/nios ] && [ -x libexec/hvd/lsf/server/eauth ]
-	[ -f share/man/man7/hvd-lsf.7 ] && [ -x libexec/hvd/lsf/esub.hvd ] && [ -f share/doc/hvd/examples/gpus.bsub ]
+	[ -x libexec/hvd/lsf/esub.hvd ] && [ -f share/doc/hvd/examples/gpus.bsub ]
 	[ -f share/doc/hvd/README.md ] && [ -f share/doc/hvd/hvd.conf ] && [ -f share/doc/hvd/examples/srun.sbatch ]
 	for page in "$SRC"/scripts/examples/* "$SRC"/scripts/discover/*; do
 		[ -f "share/doc/hvd/examples/${page##*/}" ]
