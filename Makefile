@@ -48,7 +48,7 @@ LDFLAGS_ALL  := -Wl,-z,relro,-z,now,--as-needed $(if $(SAN),-fsanitize=$(SAN)) $
 # Which folder may include headers of which: tests/include_rules.
 lib_src        := $(sort $(wildcard lib/*/*.c slurm/*.c lsf/*.c))
 launcher_src   := $(sort $(wildcard launcher/*/*.c))
-task_src       := $(sort $(filter-out task/main_%,$(wildcard task/*.c)))
+agent_src      := $(sort $(filter-out agent/main_%,$(wildcard agent/*.c)))
 spank_src      := $(sort $(wildcard spank/*.c))
 rendezvous_src := $(sort $(wildcard rendezvous/*.c))
 unit_src       := $(sort $(wildcard tests/unit/test_*.c))
@@ -91,25 +91,25 @@ $(B)/obj/%.o: %.cc $(B)/flags
 	$(CXX) $(CPPFLAGS_ALL) $(CXXFLAGS_ALL) -MMD -MP -c $< -o $@
 
 # Libraries and the plugin depend on the list of sources too, so nothing is left of a removed source.
-sources_now := $(lib_src) $(launcher_src) $(task_src) $(spank_src) $(rendezvous_src)
+sources_now := $(lib_src) $(launcher_src) $(agent_src) $(spank_src) $(rendezvous_src)
 $(B)/sources: FORCE
 	@mkdir -p $(@D)
 	@echo '$(sources_now)' | cmp -s - $@ || echo '$(sources_now)' > $@
 
 $(B)/libhvd.a: $(call obj,$(lib_src)) $(B)/sources
 $(B)/liblauncher.a: $(call obj,$(launcher_src)) $(B)/sources
-$(B)/libtask.a: $(call obj,$(task_src)) $(B)/sources
+$(B)/libagent.a: $(call obj,$(agent_src)) $(B)/sources
 $(B)/%.a:
 	@rm -f $@
 	$(AR) rcs $@ $(filter %.o,$^)
 
-# None of launcher/, task/ and rendezvous/ uses another; linking without it says so.
+# None of launcher/, agent/ and rendezvous/ uses another; linking without it says so.
 $(B)/bin/hvdrun: $(B)/obj/launcher/main_hvdrun.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/libexec/hvd/hvd-driver: $(B)/obj/launcher/main_driver.o $(B)/liblauncher.a $(B)/libhvd.a
 $(B)/bin/hvd-rendezvous: $(call obj,$(rendezvous_src)) $(B)/libhvd.a
-# It loads hwloc and zstd itself, late, where they are the releases that task/main_libraries.c knows.
-late := $(shell $(PKG_CONFIG) --exists 'hwloc >= 2' 'hwloc < 3' 'libzstd < 2' 2>/dev/null && echo $(B)/obj/task/main_libraries.o)
-$(B)/libexec/hvd/hvd-agent: $(B)/obj/task/main_agent.o $(late) $(B)/libtask.a $(B)/libhvd.a
+# It loads hwloc and zstd itself, late, where they are the releases that agent/main_libraries.c knows.
+late := $(shell $(PKG_CONFIG) --exists 'hwloc >= 2' 'hwloc < 3' 'libzstd < 2' 2>/dev/null && echo $(B)/obj/agent/main_libraries.o)
+$(B)/libexec/hvd/hvd-agent: $(B)/obj/agent/main_agent.o $(late) $(B)/libagent.a $(B)/libhvd.a
 # Two rules: one with two patterns would be taken to make both files at once.
 define link_program
 @mkdir -p $(@D)
@@ -124,23 +124,23 @@ $(B)/libexec/hvd/%:
 $(B)/libexec/hvd/hvd-task: $(B)/libexec/hvd/hvd-agent
 	@ln -sf hvd-agent $@
 
-selftest_src := $(sort $(wildcard task/selftest/*.cc))
+selftest_src := $(sort $(wildcard agent/selftest/*.cc))
 $(B)/bin/hvd-selftest: $(patsubst %.cc,$(B)/obj/%.o,$(selftest_src))
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS_ALL) -pie -o $@ $^ $(GLOO_LIBS) -lpthread
 
 # The plugin takes from lib/ only what needs nothing but libc.
 plugin_lib := $(call obj,$(addprefix lib/,base/deadline.c base/err.c base/hex.c base/key.c base/printable.c base/random.c base/strv.c base/values.c base/xalloc.c \
-	process/apptainer.c process/capture.c process/rlimits.c process/spawn.c net/addr.c net/nicspec.c protocol/boot.c protocol/step_note.c frameworks/emitted.c frameworks/frameworks.c))
+	process/apptainer.c process/capture.c process/rlimits.c process/spawn.c net/addr.c net/nicspec.c protocol/boot.c protocol/step_event.c frameworks/emitted.c frameworks/frameworks.c))
 $(B)/lib/hvd.so: $(call obj,$(spank_src)) $(plugin_lib) spank/exports.map $(B)/sources
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -shared -Wl,-Bsymbolic -Wl,--version-script=spank/exports.map -o $@ $(filter %.o,$^)
 
-$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/libagent.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS) -lcmocka
 
-$(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
+$(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/libagent.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -pie -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
 
@@ -179,7 +179,7 @@ $(B)/tests/standins/show: $(B)/obj/tests/standins/show.o
 units: $(unit_bin)
 benches: $(bench_bin)
 # What make all units benches compiles, without linking it.
-compiled := $(lib_src) $(launcher_src) $(task_src) $(rendezvous_src) $(wildcard launcher/main_*.c task/main_*.c) \
+compiled := $(lib_src) $(launcher_src) $(agent_src) $(rendezvous_src) $(wildcard launcher/main_*.c agent/main_*.c) \
 	$(unit_src) $(bench_src) $(if $(filter yes,$(SLURM)),$(spank_src)) $(if $(filter yes,$(GLOO)),$(selftest_src))
 objects: $(patsubst %.cc,$(B)/obj/%.o,$(call obj,$(compiled)))
 
@@ -244,7 +244,7 @@ clang-runtime:
 		$(CLANG) -fsanitize=fuzzer,$(fuzz_san) -x c - -o $(B)/fuzz/runtime 2>$(B)/fuzz/runtime.log || \
 		{ cat $(B)/fuzz/runtime.log; echo 'this needs the sanitizer runtime of clang (Debian: libclang-rt-*-dev)'; exit 1; }
 
-$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libtask.a $(B)/liblauncher.a $(B)/libhvd.a
+$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libagent.a $(B)/liblauncher.a $(B)/libhvd.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(DEP_LIBS) $(SLURM_LIBS)
 

@@ -91,7 +91,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 	if (spank_context() == S_CTX_REMOTE) {
 		hvd_container_keep_names(&hvd_plugin, sp);
 		hvd_plans_prepare(&hvd_plugin, sp);
-		hvd_notes_prepare(&hvd_plugin, sp);
+		hvd_step_events_prepare(&hvd_plugin, sp);
 	} else if (hvd_plugin_check(&hvd_plugin, &err) != 0) {
 		end_srun(&err);
 	}
@@ -142,7 +142,7 @@ int slurm_spank_task_post_fork(spank_t sp, int ac, char **av)
 	(void)ac;
 	(void)av;
 	hvd_plans_close(&hvd_plugin);
-	hvd_notes_forked(&hvd_plugin);
+	hvd_step_events_forked(&hvd_plugin);
 	return 0;
 }
 
@@ -150,7 +150,7 @@ int slurm_spank_task_post_fork(spank_t sp, int ac, char **av)
 int slurm_spank_task_exit(spank_t sp, int ac, char **av)
 {
 	if (!hvd_container_late_args(ac, av))
-		hvd_notes_exit(&hvd_plugin, sp);
+		hvd_step_events_exit(&hvd_plugin, sp);
 	return 0;
 }
 

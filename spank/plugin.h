@@ -10,7 +10,7 @@
  *   key.c         brings the launch's key to the tasks without munge    srun, slurmstepd, tasks
  *   step.c        tells steps of srun --hvd from others                 slurmstepd, tasks
  *   plans.c       shares one hvd-agent plan among the tasks of a host    slurmstepd, tasks
- *   notes.c       tells the node agent that stays of the tasks          slurmstepd, tasks
+ *   step_events.c       tells the node agent that stays of the tasks          slurmstepd, tasks
  *   container.c   tasks that another plugin puts into a container       slurmstepd, tasks
  *   task.c        gets the plan and sets it in the environment          tasks
  *   prolog.c      has the plan win over the site's TaskProlog           tasks
@@ -106,7 +106,7 @@ struct hvd_plugin {
 		int seen, answers;                  /* the eventfd, and the epoll instance that tells of it */
 		hvd_time waited;                    /* for answers, in all */
 		pid_t agent; /* in a task that has its plan: the node agent that stays; 0 = none */
-	} notes;             /* slurmstepd and its tasks only; see notes.c */
+	} events;            /* slurmstepd and its tasks only; see step_events.c */
 };
 
 /* options.c */
@@ -176,18 +176,18 @@ int hvd_plans_take(struct hvd_plugin *pl, spank_t sp, hvd_time deadline, char **
 /* Where plan `n` (from 0) begins in `plans`. Returns its length with its empty string; 0 if there is no such plan. */
 size_t hvd_plans_nth(const char *plans, size_t len, uint32_t n, const char **plan);
 
-/* notes.c */
+/* step_events.c */
 
 /* In slurmstepd, before it forks the tasks: make what they share with the node agent that stays. */
-void hvd_notes_prepare(struct hvd_plugin *pl, spank_t sp);
+void hvd_step_events_prepare(struct hvd_plugin *pl, spank_t sp);
 /* In the first task: have hvd-agent plan get the agent's ends. False: there are none. */
-bool hvd_notes_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *spawn);
+bool hvd_step_events_hand_over(const struct hvd_plugin *pl, struct hvd_spawn *spawn);
 /* In slurmstepd, after it has forked the tasks: keep only what it needs. */
-void hvd_notes_forked(struct hvd_plugin *pl);
+void hvd_step_events_forked(struct hvd_plugin *pl);
 /* In a task that has its plan: tell the agent, if one stays, and have it look at standard error. */
-void hvd_notes_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_boot *boot);
+void hvd_step_events_task(struct hvd_plugin *pl, spank_t sp, const struct hvd_boot *boot);
 /* In slurmstepd, when a task has ended: tell the agent. Takes HVD_STEP_SEEN_MS at most, and in vain once in a step. */
-void hvd_notes_exit(struct hvd_plugin *pl, spank_t sp);
+void hvd_step_events_exit(struct hvd_plugin *pl, spank_t sp);
 
 /* container.c */
 

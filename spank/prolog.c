@@ -3,7 +3,7 @@
  * prolog.c - the site's TaskProlog, which Slurm runs in each task after the plugins' task_init.
  *
  * What the TaskProlog exports would replace variables of the plan. So hvd-agent runs the site's program, and prints the
- * plan's variables after it (task/prolog.h). To that end the task's own copy of Slurm's configuration names hvd-agent
+ * plan's variables after it (agent/prolog.h). To that end the task's own copy of Slurm's configuration names hvd-agent
  * as the TaskProlog, just before Slurm looks there. In a container of another plugin hvd-agent may not be found; there
  * the site's program stays.
  */

@@ -14,7 +14,7 @@
 #include "lib/process/capture.h"
 #include "lib/process/spawn.h"
 #include "lib/protocol/boot.h"
-#include "lib/protocol/step_note.h"
+#include "lib/protocol/step_event.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -209,8 +209,8 @@ static pid_t start_shim(struct hvd_plugin *pl, const struct hvd_boot *boot, span
 	hvd_spawn_fd(&spawn, -1, STDIN_FILENO);
 	hvd_spawn_fd(&spawn, out, STDOUT_FILENO);
 	hand_over_key(pl, boot, &spawn);
-	if (hvd_notes_hand_over(pl, &spawn))
-		argv[2] = (char *)"--notes";
+	if (hvd_step_events_hand_over(pl, &spawn))
+		argv[2] = (char *)"--events";
 	pid = hvd_spawn(&spawn, err);
 	hvd_strv_free(&env);
 	if (pid < 0 && err->code == HVD_E_LIMIT)
@@ -275,7 +275,7 @@ static void get_plan(struct hvd_plugin *pl, const struct hvd_boot *boot, spank_t
 
 	if (first)
 		hvd_plans_tell(pl, 0, plans, len);
-	if (hvd_plans_nth(plans, len, 0, &own) == 0 || apply_plan(sp, plans, plan, &pl->notes.agent) != 0)
+	if (hvd_plans_nth(plans, len, 0, &own) == 0 || apply_plan(sp, plans, plan, &pl->events.agent) != 0)
 		give_up_because(pl, 0, "hvd-agent's plan is damaged");
 	free(plans);
 }
@@ -307,7 +307,7 @@ void hvd_task_take_plan(struct hvd_plugin *pl, spank_t sp)
 	if (check_bundle(sp, &err) != 0 || hvd_boot_parse(boot_text, &boot, &err) != 0)
 		give_up(pl, 0, &err);
 	get_plan(pl, &boot, sp, &pl->task.plan);
-	hvd_notes_task(pl, sp, &boot);
+	hvd_step_events_task(pl, sp, &boot);
 	pl->task.verbose = boot.verbose;
 	hvd_container_other_net(pl, &pl->task.net);
 	sigaction(SIGTERM, &before, NULL);

@@ -53,7 +53,7 @@ static int read_key(struct hvd_joining *joining, struct hvd_err *err)
 
 static int listen_for_agents(struct hvd_joining *joining, struct hvd_err *err)
 {
-	static const struct hvd_pending_ops ops = {
+	static const struct hvd_preauth_ops ops = {
 		.proven = hvd_joiner_arrive, .refused = on_refused, .dropped = on_dropped, .full = on_full};
 	struct hvd_identity identity = {.kind = HVD_ID_KEY, .key = joining->key};
 	struct hvd_this_host self;
@@ -71,7 +71,7 @@ static int listen_for_agents(struct hvd_joining *joining, struct hvd_err *err)
 	fd = hvd_listen_any(false, 0, 0, &joining->boot.port, err);
 	if (fd < 0)
 		return -1;
-	joining->pending = hvd_pending_create(joining->base, fd, &joining->session, MAX_PENDING, &ops, joining, err);
+	joining->pending = hvd_preauth_create(joining->base, fd, &joining->session, MAX_PENDING, &ops, joining, err);
 	if (!joining->pending)
 		close(fd);
 	return joining->pending ? 0 : hvd_err_prefix(err, "cannot listen for agents");
@@ -136,7 +136,7 @@ void hvd_joining_close(struct hvd_joining *joining)
 	if (!joining)
 		return;
 	hvd_joining_remove_file(joining);
-	hvd_pending_destroy(joining->pending);
+	hvd_preauth_destroy(joining->pending);
 	hvd_joining_turn_off_waiting(joining);
 	while (joining->first)
 		hvd_joiner_free(joining->first);

@@ -13,7 +13,7 @@
 #include "lib/base/strv.h"
 #include "lib/job/join.h"
 #include "lib/protocol/handshake.h"
-#include "lib/protocol/pending.h"
+#include "lib/protocol/preauth.h"
 
 enum hvd_joiner_state {
 	JOINER_OFFERING, /* no offer has come */
@@ -35,7 +35,7 @@ struct hvd_joining {
 	struct event_base *base;
 	struct hvd_key key;
 	struct hvd_session session;
-	struct hvd_pending *pending;
+	struct hvd_preauth *pending;
 	struct hvd_boot boot; /* where it listens */
 	char machine[HVD_MACHINE_LEN + 1];
 	char address[HVD_JOIN_ADDRESS_MAX];

@@ -11,7 +11,7 @@
  *   the compute nodes: one task on each runs `hvd-agent topology`.
  *
  * Killing jsrun does not always kill its tasks. So each shim stays connected to
- * the driver and ends its rank with the connection (task/supervisor.h). The shims
+ * the driver and ends its rank with the connection (agent/spawning_agent.h). The shims
  * are told which ranks each host has, and compare that with what jsrun says.
  *
  * Options are those of IBM's "jsrun command"; nothing here has run with IBM's

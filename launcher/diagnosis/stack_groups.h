@@ -4,7 +4,7 @@
  *
  * Pure: makes text and JSON of what the hosts have said. `said` is
  *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT}
- * with a RANK as task/stacks.h has it, and with the hosts that did not answer in time in "silent". What it holds comes
+ * with a RANK as agent/stacks.h has it, and with the hosts that did not answer in time in "silent". What it holds comes
  * from other hosts: what has another form is left out, and all texts are escaped.
  *
  * A group's place is the line of the user's program that the main thread is in, and what that line calls: "all_reduce

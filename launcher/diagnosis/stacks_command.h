@@ -4,7 +4,7 @@
  *
  * The process of the launch is asked where it runs on this host (control.h): it knows its ranks and the store. Else a
  * job of Slurm is asked by a short step of its own beside the job's steps (srun --overlap), with one task on each
- * of the job's nodes, which looks for the ranks there (task/stacks.h).
+ * of the job's nodes, which looks for the ranks there (agent/stacks.h).
  */
 #ifndef HVD_STACKS_COMMAND_H
 #define HVD_STACKS_COMMAND_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* admission.c - from registered hosts to admitted ones: the rendezvous is opened, agents probe, the planner decides. */
-#include "node_agents_internal.h"
+#include "agent_registry_internal.h"
 
 #include "lib/base/xalloc.h"
 #include "measure.h"
@@ -25,21 +25,22 @@ static void add_preflight(const struct hvd_launch_spec *spec, json_t *order, int
 }
 
 /* Where IPv4 connects the hosts, IPv6 is of no use but to an MPI, and to a user who wants to know. */
-static bool tries_all(const struct hvd_node_agents *agents)
+static bool tries_all(const struct hvd_agent_registry *agents)
 {
 	return agents->plan.mpi || agents->log->level >= HVD_LOG_VERBOSE;
 }
 
-static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, uint32_t n, uint32_t i, json_t **addrs)
+static void order_probe(struct hvd_agent_registry *agents, const uint32_t *hosts, uint32_t n, uint32_t i,
+			json_t **addrs)
 {
-	struct hvd_node_agent *host = &agents->table.hosts[hosts[i]];
+	struct hvd_host_entry *host = &agents->table.hosts[hosts[i]];
 	int ms = hvd_probe_patience(agents->table.rounds), half;
 	json_t *order;
 
 	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
 		host->deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
 	half = hvd_left_ms(host->deadline) / 2;
-	hvd_node_table_enter(&agents->table, hosts[i], HVD_STAGE_PROBING);
+	hvd_host_table_enter(&agents->table, hosts[i], HVD_STAGE_PROBING);
 	host->probed_at = hvd_now();
 	host->probe_sent = hvd_wall_now();
 	if (!host->client)
@@ -51,9 +52,9 @@ static void order_probe(struct hvd_node_agents *agents, const uint32_t *hosts, u
 }
 
 /* All that have registered and were not told to probe yet. */
-void hvd_admission_probe(struct hvd_node_agents *agents)
+void hvd_admission_probe(struct hvd_agent_registry *agents)
 {
-	uint32_t n, *hosts = hvd_node_table_list(&agents->table, HVD_STAGE_REGISTERED, &n);
+	uint32_t n, *hosts = hvd_host_table_list(&agents->table, HVD_STAGE_REGISTERED, &n);
 	json_t **addrs = hvd_xcalloc(n, sizeof(json_t *));
 
 	for (uint32_t i = 0; i < n; i++)
@@ -68,14 +69,14 @@ void hvd_admission_probe(struct hvd_node_agents *agents)
 }
 
 /* Is time left for another round, and for one more after it? */
-static bool may_probe_again(const struct hvd_node_agents *agents)
+static bool may_probe_again(const struct hvd_agent_registry *agents)
 {
 	int round = agents->table.rounds + 1;
 
 	if (round >= HVD_PROBE_ROUNDS)
 		return false;
 	for (uint32_t h = 0; h < agents->table.n; h++) {
-		const struct hvd_node_agent *host = &agents->table.hosts[h];
+		const struct hvd_host_entry *host = &agents->table.hosts[h];
 
 		if (host->stage >= HVD_STAGE_EXPECTED && host->stage < HVD_STAGE_ADMITTED &&
 		    hvd_left_ms(host->deadline) < 2 * hvd_probe_patience(round))
@@ -86,12 +87,12 @@ static bool may_probe_again(const struct hvd_node_agents *agents)
 
 /* ---- the decision ---- */
 
-static void admit(struct hvd_node_agents *agents, uint32_t h)
+static void admit(struct hvd_agent_registry *agents, uint32_t h)
 {
-	const struct hvd_node_agent *host = &agents->table.hosts[h];
+	const struct hvd_host_entry *host = &agents->table.hosts[h];
 	json_t *msg;
 
-	hvd_node_table_enter(&agents->table, h, HVD_STAGE_ADMITTED);
+	hvd_host_table_enter(&agents->table, h, HVD_STAGE_ADMITTED);
 	if (agents->barrier == HVD_BARRIER_ALL)
 		return;
 	msg = json_pack("{s:s, s:[], s:b, s:b}", "t", "plan", "ranks", "stay", 1, "func_key", agents->opts->func_key);
@@ -101,22 +102,22 @@ static void admit(struct hvd_node_agents *agents, uint32_t h)
 	agents->ops->admitted(h, agents->arg);
 }
 
-void hvd_admission_join(struct hvd_node_agents *agents, uint32_t host)
+void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host)
 {
 	struct hvd_err why = {0};
 
 	if (hvd_plan_join(&agents->plan, &agents->table, host, &why) == 0) {
 		hvd_relays_join(&agents->plan.relays, &agents->table, host);
-		hvd_node_agents_open_to_hosts(agents);
+		hvd_agent_registry_open_to_hosts(agents);
 		admit(agents, host);
 	} else {
-		hvd_node_agents_lose(agents, host, &why, true);
+		hvd_agent_registry_lose(agents, host, &why, true);
 	}
 	hvd_agent_deadlines_update(agents);
 }
 
 /* Are the hosts the job's own? */
-static bool own_hosts(const struct hvd_node_agents *agents)
+static bool own_hosts(const struct hvd_agent_registry *agents)
 {
 	const struct hvd_driver_opts *opts = agents->opts;
 	uint32_t job = 0;
@@ -129,7 +130,7 @@ static bool own_hosts(const struct hvd_node_agents *agents)
 }
 
 /* Which hosts are in, and their networks; as hvd_plan_make(). */
-static int choose(struct hvd_node_agents *agents, struct hvd_err *why)
+static int choose(struct hvd_agent_registry *agents, struct hvd_err *why)
 {
 	int rc;
 
@@ -142,9 +143,9 @@ static int choose(struct hvd_node_agents *agents, struct hvd_err *why)
 	return rc;
 }
 
-static void decide(struct hvd_node_agents *agents);
+static void decide(struct hvd_agent_registry *agents);
 
-static void on_measured(struct hvd_node_agents *agents)
+static void on_measured(struct hvd_agent_registry *agents)
 {
 	if (agents->phase != HVD_AGENTS_MEASURING)
 		return;
@@ -154,7 +155,7 @@ static void on_measured(struct hvd_node_agents *agents)
 }
 
 /* There are networks: measure them first? */
-static bool measure(struct hvd_node_agents *agents)
+static bool measure(struct hvd_agent_registry *agents)
 {
 	if (agents->barrier != HVD_BARRIER_ALL || agents->opts->spec->preflight != HVD_PREFLIGHT_FULL ||
 	    agents->spares.measured || agents->plan.local || agents->plan.networks.n == 0)
@@ -164,7 +165,7 @@ static bool measure(struct hvd_node_agents *agents)
 	return true;
 }
 
-static void decide(struct hvd_node_agents *agents)
+static void decide(struct hvd_agent_registry *agents)
 {
 	enum hvd_stage least = agents->barrier == HVD_BARRIER_ALL ? HVD_STAGE_REGISTERED : HVD_STAGE_REPORTED;
 	struct hvd_err why = {0};
@@ -179,19 +180,19 @@ static void decide(struct hvd_node_agents *agents)
 	}
 	if (rc > 0) {
 		hvd_verbose(agents->log, "some hosts got no answer over IPv4: probing again");
-		hvd_node_table_probe_again(&agents->table);
+		hvd_host_table_probe_again(&agents->table);
 		hvd_admission_probe(agents);
 		return;
 	}
 	if (rc == 0 && agents->barrier == HVD_BARRIER_ALL)
 		rc = hvd_plan_servers(&agents->plan, &agents->table, agents->opts->spec, &why);
 	if (rc < 0) {
-		hvd_node_agents_fail(agents, &why);
+		hvd_agent_registry_fail(agents, &why);
 		return;
 	}
 	agents->phase = HVD_AGENTS_OPEN;
 	hvd_relays_make(&agents->plan.relays, agents->opts, &agents->table, least, own_hosts(agents), agents->log);
-	hvd_node_agents_open_to_hosts(agents);
+	hvd_agent_registry_open_to_hosts(agents);
 	for (uint32_t h = 0; h < agents->table.n; h++)
 		if (agents->table.hosts[h].stage >= least)
 			admit(agents, h);
@@ -203,30 +204,30 @@ static void decide(struct hvd_node_agents *agents)
 
 /* ---- rendezvous ---- */
 
-static void begin_probe(struct hvd_node_agents *agents)
+static void begin_probe(struct hvd_agent_registry *agents)
 {
 	agents->phase = HVD_AGENTS_PROBING;
 	/* On one machine nothing is to be found out, unless other hosts may follow. */
 	if (agents->barrier == HVD_BARRIER_ALL && !agents->opts->spec->preflight &&
-	    hvd_node_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
+	    hvd_host_table_one_machine(&agents->table, HVD_STAGE_REGISTERED))
 		decide(agents);
 	else
 		hvd_admission_probe(agents);
 }
 
-static void open_rendezvous(struct hvd_node_agents *agents)
+static void open_rendezvous(struct hvd_agent_registry *agents)
 {
 	struct hvd_err why = {0};
 
 	if (hvd_rv_service_open(&agents->service, agents->base, agents->log, &why) != 0 ||
 	    (agents->ops->opened && agents->ops->opened(agents->service.rv, agents->arg, &why) != 0))
-		hvd_node_agents_fail(agents, &why);
+		hvd_agent_registry_fail(agents, &why);
 	else
 		begin_probe(agents);
 }
 
 /* Go on when nobody is awaited any longer. */
-void hvd_admission_check(struct hvd_node_agents *agents)
+void hvd_admission_check(struct hvd_agent_registry *agents)
 {
 	const uint32_t *in = agents->table.in_stage;
 

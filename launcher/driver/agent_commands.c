@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_commands.h"
 
+#include "agent_registry_internal.h"
 #include "lib/rendezvous/server.h"
-#include "node_agents_internal.h"
 
 #include <limits.h>
 #include <string.h>
@@ -14,13 +14,13 @@ static void take_layout(struct hvd_layout *to, struct hvd_layout *from)
 	memset(from, 0, sizeof(*from));
 }
 
-void hvd_agent_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout)
+void hvd_agent_prepare(struct hvd_agent_registry *agents, struct hvd_layout *layout)
 {
 	take_layout(&agents->plan.layout, layout);
 	hvd_rv_clear_scope(agents->service.rv, "global"); /* from workers that were given up */
 }
 
-void hvd_agent_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared)
+void hvd_agent_generation(struct hvd_agent_registry *agents, struct hvd_layout *layout, bool prepared)
 {
 	struct hvd_rv *rv = agents->service.rv;
 
@@ -31,26 +31,26 @@ void hvd_agent_generation(struct hvd_node_agents *agents, struct hvd_layout *lay
 	hvd_rv_service_size(&agents->service, &agents->layout);
 }
 
-void hvd_agent_renew(struct hvd_node_agents *agents, int restarts)
+void hvd_agent_renew(struct hvd_agent_registry *agents, int restarts)
 {
 	agents->plan.restarts = restarts;
-	hvd_rv_tcpstore_renew(agents->service.rv);
+	hvd_rv_tcpstore_reset(agents->service.rv);
 	if (agents->init_watch)
 		hvd_init_watch_begin(agents->init_watch, &agents->layout, &agents->table);
 }
 
-const struct hvd_layout *hvd_agent_layout(const struct hvd_node_agents *agents)
+const struct hvd_layout *hvd_agent_layout(const struct hvd_agent_registry *agents)
 {
 	return &agents->layout;
 }
 
-static bool is_admitted(const struct hvd_node_agents *agents, uint32_t host)
+static bool is_admitted(const struct hvd_agent_registry *agents, uint32_t host)
 {
 	return host < agents->table.n && agents->table.hosts[host].stage == HVD_STAGE_ADMITTED;
 }
 
 /* `msg` is taken over. A host that is not admitted is sent nothing: its end was told, or is about to be. */
-static void command(struct hvd_node_agents *agents, uint32_t host, json_t *msg)
+static void command(struct hvd_agent_registry *agents, uint32_t host, json_t *msg)
 {
 	if (!is_admitted(agents, host)) {
 		json_decref(msg);
@@ -61,7 +61,7 @@ static void command(struct hvd_node_agents *agents, uint32_t host, json_t *msg)
 }
 
 /* All ranks are to meet at the relay of rank 0's host, and at no other any longer. */
-static void open_relay(struct hvd_node_agents *agents)
+static void open_relay(struct hvd_agent_registry *agents)
 {
 	int32_t open = hvd_plan_open_relay(&agents->plan, &agents->table);
 
@@ -74,7 +74,7 @@ static void open_relay(struct hvd_node_agents *agents)
 	agents->open_relay = open;
 }
 
-void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots)
+void hvd_agent_start(struct hvd_agent_registry *agents, uint32_t worker, int rank, int slots)
 {
 	const struct hvd_rank_slot *slot = &agents->plan.layout.rank_slots[rank];
 	json_t *env;
@@ -91,25 +91,25 @@ void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, 
 			  "env", env));
 }
 
-void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, int grace)
+void hvd_agent_stop(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, int grace)
 {
 	command(agents, host, json_pack("{s:s, s:I, s:i}", "t", "stop", "worker", (json_int_t)worker, "grace", grace));
 }
 
-void hvd_agent_doubt(struct hvd_node_agents *agents, uint32_t host)
+void hvd_agent_doubt(struct hvd_agent_registry *agents, uint32_t host)
 {
 	if (is_admitted(agents, host))
 		hvd_agent_deadlines_ask(agents, host, true);
 }
 
-void hvd_agent_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to, int64_t when)
+void hvd_agent_notify(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, const char *to, int64_t when)
 {
 	command(agents, host,
 		json_pack("{s:s, s:I, s:s, s:I}", "t", "notify", "worker", (json_int_t)worker, "to", to, "time",
 			  (json_int_t)when));
 }
 
-int hvd_agent_kill_connections(struct hvd_node_agents *agents, const struct hvd_gloo_peers *peers)
+int hvd_agent_kill_connections(struct hvd_agent_registry *agents, const struct hvd_gloo_peers *peers)
 {
 	int told = 0;
 
@@ -125,7 +125,7 @@ int hvd_agent_kill_connections(struct hvd_node_agents *agents, const struct hvd_
 
 /* ---- what agents say ---- */
 
-static void on_exit_message(struct hvd_node_agents *agents, const struct hvd_agent_events *events, uint32_t host,
+static void on_exit_message(struct hvd_agent_registry *agents, const struct hvd_agent_events *events, uint32_t host,
 			    const json_t *msg, void *arg)
 {
 	struct hvd_rank_end end = {0};
@@ -158,7 +158,7 @@ static void on_connections_killed(const struct hvd_agent_events *events, uint32_
 }
 
 /* What runs on the host is ending: the host is lost as if the agent had ended. */
-static void on_orphan(struct hvd_node_agents *agents, uint32_t host, const json_t *msg)
+static void on_orphan(struct hvd_agent_registry *agents, uint32_t host, const json_t *msg)
 {
 	struct hvd_err why = {0};
 	const char *parent;
@@ -168,11 +168,11 @@ static void on_orphan(struct hvd_node_agents *agents, uint32_t host, const json_
 	hvd_err_set(&why, HVD_E_FAILED, "%s ended before the ranks that it had started", parent);
 	hvd_err_hint(&why, "was it killed, or is the host out of memory? (dmesg and the scheduler's log there)");
 	hvd_err_host(&why, agents->table.hosts[host].name);
-	hvd_node_agents_lose(agents, host, &why, false);
+	hvd_agent_registry_lose(agents, host, &why, false);
 }
 
-void hvd_agent_read(struct hvd_node_agents *agents, const struct hvd_agent_events *events, const struct hvd_client *cl,
-		    const char *type, const json_t *msg, void *arg)
+void hvd_agent_read(struct hvd_agent_registry *agents, const struct hvd_agent_events *events,
+		    const struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
 {
 	/* When the job has ended, how its ranks end is still worth to know: the first of them to fail may be the last
 	 * to be heard of. */

@@ -3,12 +3,12 @@
  * agent_commands.h - what the node agents of an elastic job are told to do with their ranks, and what they say of them.
  *
  * The number of a rank changes from generation to generation, so a rank's process is known by the id of its worker
- * (elastic/machine.h). Messages, besides those in node_agents.h:
+ * (elastic/machine.h). Messages, besides those in agent_registry.h:
  *
  *   to an agent     {"t":"start", "worker":ID, "rank":R, "slot":I, "slots":N, "env":{NAME:VALUE,…}}   start it
  *                   {"t":"stop", "worker":ID, "grace":S}            end it; S seconds from SIGTERM to SIGKILL
- *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}                        task/worker_notify.h
- *                   {"t":"kill-connections", "at":[…]}                                      task/kill_connections.h
+ *                   {"t":"notify", "worker":ID, "to":TEXT, "time":T}                        agent/worker_notify.h
+ *                   {"t":"kill-connections", "at":[…]}                                      agent/kill_connections.h
  *                   {"t":"network", "addrs":[ADDR,…]}       only ranks at these addresses may come to the host's relay
  *                   {"t":"ping"}                                    say that you are there; one that does not is lost
  *   from an agent   {"t":"exit", "worker":ID, …}               the rank has ended (lib/job/rank_end.h)
@@ -24,10 +24,10 @@
 #ifndef HVD_AGENT_COMMANDS_H
 #define HVD_AGENT_COMMANDS_H
 
+#include "agent_registry.h"
 #include "gloo_peers.h"
 #include "lib/job/layout.h"
 #include "lib/job/rank_end.h"
-#include "node_agents.h"
 
 struct hvd_agent_events {
 	/* The times are by this process's clock, and ended_at is known; the rank is not set. */
@@ -40,36 +40,36 @@ struct hvd_agent_events {
 	void (*without_munge)(uint32_t host, void *arg);
 };
 
-/* Read a message that hvd_node_agents_ops.message was given, and call the event that it means. */
-void hvd_agent_read(struct hvd_node_agents *agents, const struct hvd_agent_events *events, const struct hvd_client *cl,
-		    const char *type, const json_t *msg, void *arg);
+/* Read a message that hvd_agent_registry_ops.message was given, and call the event that it means. */
+void hvd_agent_read(struct hvd_agent_registry *agents, const struct hvd_agent_events *events,
+		    const struct hvd_client *cl, const char *type, const json_t *msg, void *arg);
 
 /* Ranks that are started from now on are for this layout, which is taken over. Its hosts are all that the job has ever
  * had, by number. */
-void hvd_agent_prepare(struct hvd_node_agents *agents, struct hvd_layout *layout);
+void hvd_agent_prepare(struct hvd_agent_registry *agents, struct hvd_layout *layout);
 /* A new generation of this layout, which is taken over, begins. The rendezvous forgets the last one; if this one was
  * prepared, what its new ranks have stored there stays. */
-void hvd_agent_generation(struct hvd_node_agents *agents, struct hvd_layout *layout, bool prepared);
+void hvd_agent_generation(struct hvd_agent_registry *agents, struct hvd_layout *layout, bool prepared);
 /* No rank is left of the last generation, and all of the next one are new: what ranks have stored at the rendezvous'
  * TCPStore is forgotten. The new ones, for which the driver waits (init_watch.h), are told that there were so many
  * restarts after failures. */
-void hvd_agent_renew(struct hvd_node_agents *agents, int restarts);
+void hvd_agent_renew(struct hvd_agent_registry *agents, int restarts);
 /* The layout of the generation. */
-const struct hvd_layout *hvd_agent_layout(const struct hvd_node_agents *agents);
+const struct hvd_layout *hvd_agent_layout(const struct hvd_agent_registry *agents);
 
 /* Start a rank of the prepared layout; its host has so many slots. Nothing happens on a host that is not admitted. */
-void hvd_agent_start(struct hvd_node_agents *agents, uint32_t worker, int rank, int slots);
+void hvd_agent_start(struct hvd_agent_registry *agents, uint32_t worker, int rank, int slots);
 /* End a rank with SIGTERM, and with SIGKILL so many seconds later; 0: with SIGKILL at once. */
-void hvd_agent_stop(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, int grace);
+void hvd_agent_stop(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, int grace);
 
 /* The host is said to be gone. If its agent does not answer within seconds, it is lost. */
-void hvd_agent_doubt(struct hvd_node_agents *agents, uint32_t host);
+void hvd_agent_doubt(struct hvd_agent_registry *agents, uint32_t host);
 
 /* Have the host's agent tell a worker that hosts have changed; `to` is what the worker said of where it listens. */
-void hvd_agent_notify(struct hvd_node_agents *agents, uint32_t host, uint32_t worker, const char *to, int64_t when);
+void hvd_agent_notify(struct hvd_agent_registry *agents, uint32_t host, uint32_t worker, const char *to, int64_t when);
 
 /* Have all agents break those connections of their ranks that `peers` knows. `connections_killed` follows from each
  * agent that was told. Returns how many were. */
-int hvd_agent_kill_connections(struct hvd_node_agents *agents, const struct hvd_gloo_peers *peers);
+int hvd_agent_kill_connections(struct hvd_agent_registry *agents, const struct hvd_gloo_peers *peers);
 
 #endif

@@ -8,7 +8,7 @@
  * agent is stopped, or all of whose processes are, goes on to acknowledge what is sent (hvd_conn_watch_host()), and
  * what the agent was told to do would be waited for without end.
  */
-#include "node_agents_internal.h"
+#include "agent_registry_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@
 
 static void on_progress(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_node_agents *agents = arg;
-	char *missing = hvd_node_table_missing(&agents->table);
+	struct hvd_agent_registry *agents = arg;
+	char *missing = hvd_host_table_missing(&agents->table);
 
 	(void)fd;
 	(void)what;
@@ -34,9 +34,9 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
 	free(missing);
 }
 
-static void out_of_time(struct hvd_node_agents *agents)
+static void out_of_time(struct hvd_agent_registry *agents)
 {
-	char *missing = hvd_node_table_missing(&agents->table);
+	char *missing = hvd_host_table_missing(&agents->table);
 	struct hvd_err why = {0};
 
 	hvd_err_set(&why, HVD_E_TIMEOUT, "the start took longer than %g seconds: %s",
@@ -45,11 +45,11 @@ static void out_of_time(struct hvd_node_agents *agents)
 		     strcmp(agents->opts->id_text, "munge") == 0 ? "is munged running there, " : "",
 		     hvd_clients_port(agents->clients), agents->self.host);
 	free(missing);
-	hvd_node_agents_fail(agents, &why);
+	hvd_agent_registry_fail(agents, &why);
 }
 
 /* Until when is it this host's turn to say something? A host that has registered, or reported, waits for others: 0. */
-static hvd_time due(const struct hvd_node_agent *host)
+static hvd_time due(const struct hvd_host_entry *host)
 {
 	if (host->stage == HVD_STAGE_EXPECTED || host->stage == HVD_STAGE_PROBING)
 		return host->deadline;
@@ -57,14 +57,14 @@ static hvd_time due(const struct hvd_node_agent *host)
 }
 
 /* A launch whose agents have less time to begin has no more patience later. */
-static hvd_time answer_time(const struct hvd_node_agents *agents, bool soon)
+static hvd_time answer_time(const struct hvd_agent_registry *agents, bool soon)
 {
 	double start = agents->opts->spec->deadlines.start, most = soon ? SOON_SECONDS : ANSWER_SECONDS;
 
 	return (hvd_time)((start < most ? start : most) * 1e9);
 }
 
-static void explain(const struct hvd_node_agents *agents, const struct hvd_node_agent *host, struct hvd_err *why)
+static void explain(const struct hvd_agent_registry *agents, const struct hvd_host_entry *host, struct hvd_err *why)
 {
 	if (host->stage == HVD_STAGE_ADMITTED) {
 		hvd_err_set(why, HVD_E_TIMEOUT, "its node agent has not answered for %g seconds",
@@ -83,7 +83,7 @@ static void explain(const struct hvd_node_agents *agents, const struct hvd_node_
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_node_agents *agents = arg;
+	struct hvd_agent_registry *agents = arg;
 	hvd_time now = hvd_now();
 
 	(void)fd;
@@ -93,20 +93,20 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	for (uint32_t h = 0; h < agents->table.n && agents->phase != HVD_AGENTS_OVER; h++) {
-		const struct hvd_node_agent *host = &agents->table.hosts[h];
+		const struct hvd_host_entry *host = &agents->table.hosts[h];
 		struct hvd_err why = {0};
 
 		if (!due(host) || due(host) > now)
 			continue;
 		explain(agents, host, &why);
-		hvd_node_agents_lose(agents, h, &why, false);
+		hvd_agent_registry_lose(agents, h, &why, false);
 	}
 	hvd_agent_deadlines_update(agents);
 }
 
 static void on_ask(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_node_agents *agents = arg;
+	struct hvd_agent_registry *agents = arg;
 
 	(void)fd;
 	(void)what;
@@ -115,7 +115,7 @@ static void on_ask(evutil_socket_t fd, short what, void *arg)
 			hvd_agent_deadlines_ask(agents, h, false);
 }
 
-void hvd_agent_deadlines_create(struct hvd_node_agents *agents)
+void hvd_agent_deadlines_create(struct hvd_agent_registry *agents)
 {
 	agents->ask = event_new(agents->base, -1, EV_PERSIST, on_ask, agents);
 	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
@@ -124,7 +124,7 @@ void hvd_agent_deadlines_create(struct hvd_node_agents *agents)
 	agents->progress = event_new(agents->base, -1, EV_PERSIST, on_progress, agents);
 }
 
-void hvd_agent_deadlines_begin(struct hvd_node_agents *agents)
+void hvd_agent_deadlines_begin(struct hvd_agent_registry *agents)
 {
 	struct timeval tv;
 
@@ -137,7 +137,7 @@ void hvd_agent_deadlines_begin(struct hvd_node_agents *agents)
 		event_add(agents->progress, &(struct timeval){.tv_sec = PROGRESS_SECONDS});
 }
 
-void hvd_agent_deadlines_update(struct hvd_node_agents *agents)
+void hvd_agent_deadlines_update(struct hvd_agent_registry *agents)
 {
 	hvd_time next = INT64_MAX;
 	struct timeval tv;
@@ -155,9 +155,9 @@ void hvd_agent_deadlines_update(struct hvd_node_agents *agents)
 		event_del(agents->timer);
 }
 
-void hvd_agent_deadlines_ask(struct hvd_node_agents *agents, uint32_t host, bool soon)
+void hvd_agent_deadlines_ask(struct hvd_agent_registry *agents, uint32_t host, bool soon)
 {
-	struct hvd_node_agent *at = &agents->table.hosts[host];
+	struct hvd_host_entry *at = &agents->table.hosts[host];
 	hvd_time now = hvd_now(), by = now + answer_time(agents, soon);
 
 	if (at->answer_by && at->answer_by <= by)
@@ -172,12 +172,12 @@ void hvd_agent_deadlines_ask(struct hvd_node_agents *agents, uint32_t host, bool
 }
 
 /* The timer is left as it is: it looks at all hosts anew. */
-void hvd_agent_deadlines_answered(struct hvd_node_agents *agents, uint32_t host)
+void hvd_agent_deadlines_answered(struct hvd_agent_registry *agents, uint32_t host)
 {
 	agents->table.hosts[host].answer_by = 0;
 }
 
-void hvd_agent_deadlines_stop(struct hvd_node_agents *agents)
+void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents)
 {
 	event_del(agents->timer);
 	event_del(agents->ask);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_messages.c - what agents say until they are admitted (node_agents.h), and the end of their connections. */
-#include "node_agents_internal.h"
+/* agent_messages.c - what agents say until they are admitted (agent_registry.h), and the end of their connections. */
+#include "agent_registry_internal.h"
 
 #include "measure.h"
 #include "spares.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Take over a registration. -1: it was refused, and the client may be gone. */
-static int take_registration(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
+static int take_registration(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_err why = {0};
 	char buf[32];
@@ -16,35 +16,35 @@ static int take_registration(struct hvd_node_agents *agents, struct hvd_client *
 	if (agents->barrier == HVD_BARRIER_ALL && cl->role != HVD_ROLE_NONE) {
 		hvd_err_set(&why, HVD_E_PROTO, "a node agent registers a second time");
 		if (cl->role == HVD_ROLE_AGENT)
-			hvd_err_host(&why, hvd_node_table_name(&agents->table, cl->host, buf));
-		hvd_node_agents_fail(agents, &why);
+			hvd_err_host(&why, hvd_host_table_name(&agents->table, cl->host, buf));
+		hvd_agent_registry_fail(agents, &why);
 		return -1;
 	}
 	if (cl->role != HVD_ROLE_NONE)
 		return -1;
-	if (agents->barrier == HVD_BARRIER_ALL && hvd_node_table_left_out(&agents->table, msg)) {
+	if (agents->barrier == HVD_BARRIER_ALL && hvd_host_table_left_out(&agents->table, msg)) {
 		hvd_spares_dismiss(cl);
 		return -1;
 	}
 	if (agents->barrier == HVD_BARRIER_ALL) {
-		if (hvd_node_table_register(&agents->table, msg, &cl->host, &why) == 0)
+		if (hvd_host_table_register(&agents->table, msg, &cl->host, &why) == 0)
 			return 0;
-		hvd_node_agents_fail(agents, &why);
+		hvd_agent_registry_fail(agents, &why);
 		return -1;
 	}
 	cl->host = UINT32_MAX;
-	if (hvd_node_table_register_expected(&agents->table, msg, &cl->host) == 0)
+	if (hvd_host_table_register_expected(&agents->table, msg, &cl->host) == 0)
 		return 0;
 	if (agents->ended && cl->host != UINT32_MAX)
-		hvd_node_agents_dismiss(cl);
+		hvd_agent_registry_dismiss(cl);
 	else
 		hvd_client_finish(cl); /* the host was given up in the meantime */
 	return -1;
 }
 
-static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
+static void on_register(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
-	struct hvd_node_agent *host;
+	struct hvd_host_entry *host;
 	struct hvd_err why = {0};
 	int64_t clock;
 	bool relay;
@@ -62,16 +62,16 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 	cl->role = HVD_ROLE_AGENT;
 	hvd_progress_add(agents->rank_progress, cl);
 	hvd_debug(agents->log, "%s has registered (%u of %u)", host->node.name,
-		  hvd_node_table_count(&agents->table, HVD_STAGE_REGISTERED), agents->table.n);
-	rc = hvd_node_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, &why);
+		  hvd_host_table_count(&agents->table, HVD_STAGE_REGISTERED), agents->table.n);
+	rc = hvd_host_table_restrict(&agents->table, cl->host, agents->opts->spec->interfaces.v, &why);
 	if ((rc == 0 || agents->barrier == HVD_BARRIER_AS_THEY_COME) && agents->ops->registered)
 		agents->ops->registered(cl->host, agents->arg);
 	if (rc != 0)
-		hvd_node_agents_lose(agents, cl->host, &why, true);
+		hvd_agent_registry_lose(agents, cl->host, &why, true);
 	if (rc != 0 || !relay) /* it has no relay, and says next why: nothing is decided before */
 		return;
 	if (agents->phase == HVD_AGENTS_OPEN) {
-		hvd_node_agents_open_to_hosts(agents);
+		hvd_agent_registry_open_to_hosts(agents);
 		hvd_admission_probe(agents);
 	} else {
 		hvd_spares_registered(agents);
@@ -79,7 +79,7 @@ static void on_register(struct hvd_node_agents *agents, struct hvd_client *cl, c
 	}
 }
 
-static void on_report(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
+static void on_report(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_err why = {0};
 	int64_t clock;
@@ -90,9 +90,9 @@ static void on_report(struct hvd_node_agents *agents, struct hvd_client *cl, con
 	/* When the order to probe had come, by the host's clock. */
 	if (hvd_get_int(msg, "clock", 1, INT64_MAX, &clock, NULL) == 0)
 		hvd_clock_went(&agents->table.hosts[cl->host].clock, agents->table.hosts[cl->host].probe_sent, clock);
-	if (hvd_node_table_report(&agents->table, cl->host, msg, &why) != 0) {
-		hvd_err_host(&why, hvd_node_table_name(&agents->table, cl->host, buf));
-		hvd_node_agents_lose(agents, cl->host, &why, true);
+	if (hvd_host_table_report(&agents->table, cl->host, msg, &why) != 0) {
+		hvd_err_host(&why, hvd_host_table_name(&agents->table, cl->host, buf));
+		hvd_agent_registry_lose(agents, cl->host, &why, true);
 	} else if (agents->phase == HVD_AGENTS_OPEN) {
 		hvd_admission_join(agents, cl->host);
 	} else {
@@ -100,7 +100,7 @@ static void on_report(struct hvd_node_agents *agents, struct hvd_client *cl, con
 	}
 }
 
-static void on_cannot(struct hvd_node_agents *agents, struct hvd_client *cl, const json_t *msg)
+static void on_cannot(struct hvd_agent_registry *agents, struct hvd_client *cl, const json_t *msg)
 {
 	const char *host, *text, *hint;
 	struct hvd_err why = {0};
@@ -117,26 +117,26 @@ static void on_cannot(struct hvd_node_agents *agents, struct hvd_client *cl, con
 	if (agents->barrier == HVD_BARRIER_AS_THEY_COME)
 		hvd_err_host(&why, agents->table.hosts[cl->host].name);
 	if (cl->role == HVD_ROLE_AGENT)
-		hvd_node_agents_lose(agents, cl->host, &why, true);
+		hvd_agent_registry_lose(agents, cl->host, &why, true);
 	else
-		hvd_node_agents_fail(agents, &why);
+		hvd_agent_registry_fail(agents, &why);
 }
 
-static void on_relay(struct hvd_node_agents *agents, struct hvd_client *cl)
+static void on_relay(struct hvd_agent_registry *agents, struct hvd_client *cl)
 {
 	if (cl->role == HVD_ROLE_AGENT && hvd_relays_at(&agents->plan.relays, cl->host))
 		hvd_client_relay(cl, agents->service.rv);
 }
 
-static void on_refused(struct hvd_node_agents *agents, const struct hvd_client *cl, const json_t *msg)
+static void on_refused(struct hvd_agent_registry *agents, const struct hvd_client *cl, const json_t *msg)
 {
 	if (agents->init_watch && cl->host < agents->table.n && agents->table.hosts[cl->host].node.name)
 		hvd_init_watch_refused(agents->init_watch, agents->table.hosts[cl->host].node.name, msg);
 }
 
-void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
+void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg)
 {
-	struct hvd_node_agents *agents = arg;
+	struct hvd_agent_registry *agents = arg;
 	const char *type;
 
 	if (hvd_get_str(msg, "t", 16, &type, NULL) != 0)
@@ -163,9 +163,9 @@ void hvd_node_agents_message(struct hvd_client *cl, json_t *msg, void *arg)
 		agents->ops->message(cl, type, msg, agents->arg);
 }
 
-void hvd_node_agents_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
+void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg)
 {
-	struct hvd_node_agents *agents = arg;
+	struct hvd_agent_registry *agents = arg;
 	struct hvd_err lost = {0};
 
 	hvd_progress_remove(agents->rank_progress, cl);
@@ -181,6 +181,6 @@ void hvd_node_agents_gone(struct hvd_client *cl, const struct hvd_err *why, void
 			    "the connection to its node agent was lost%s%s", why->code ? ": " : "",
 			    why->code ? why->msg : "");
 		hvd_err_host(&lost, agents->table.hosts[cl->host].name);
-		hvd_node_agents_lose(agents, cl->host, &lost, false);
+		hvd_agent_registry_lose(agents, cl->host, &lost, false);
 	}
 }

@@ -6,7 +6,7 @@
 #include "lib/net/addr.h"
 #include "lib/net/listen.h"
 #include "lib/process/rlimits.h"
-#include "lib/protocol/pending.h"
+#include "lib/protocol/preauth.h"
 #include "lib/rendezvous/server.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ struct hvd_clients {
 	const struct hvd_clients_ops *ops;
 	void *arg;
 	const struct hvd_log *log;
-	struct hvd_pending *pending;
+	struct hvd_preauth *pending;
 	bool loopback;
 	in_port_t port;
 	struct list proven; /* oldest first */
@@ -264,7 +264,7 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 				       in_port_t lo, in_port_t hi, const struct hvd_clients_ops *ops, void *arg,
 				       const struct hvd_log *log, struct hvd_err *err)
 {
-	static const struct hvd_pending_ops pending_ops = {on_proven, on_refused, on_unproven, on_full};
+	static const struct hvd_preauth_ops pending_ops = {on_proven, on_refused, on_unproven, on_full};
 	struct hvd_clients *cls = hvd_xcalloc(1, sizeof(*cls));
 	int fd = hvd_listen_any(loopback, lo, hi, &cls->port, err);
 
@@ -278,7 +278,7 @@ struct hvd_clients *hvd_clients_create(struct event_base *base, struct hvd_sessi
 		free(cls);
 		return NULL;
 	}
-	cls->pending = hvd_pending_create(base, fd, session, max_pending(), &pending_ops, cls, err);
+	cls->pending = hvd_preauth_create(base, fd, session, max_pending(), &pending_ops, cls, err);
 	if (cls->pending)
 		return cls;
 	close(fd);
@@ -314,14 +314,14 @@ void hvd_clients_boot(const struct hvd_clients *cls, const struct hvd_this_host 
 
 void hvd_clients_stop_listening(struct hvd_clients *cls)
 {
-	hvd_pending_stop(cls->pending);
+	hvd_preauth_stop(cls->pending);
 }
 
 void hvd_clients_destroy(struct hvd_clients *cls)
 {
 	if (!cls)
 		return;
-	hvd_pending_destroy(cls->pending);
+	hvd_preauth_destroy(cls->pending);
 	while (cls->proven.first)
 		hvd_client_finish(cls->proven.first);
 	free(cls);

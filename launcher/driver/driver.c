@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver.h"
 
+#include "agent_registry_internal.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
 #include "lib/process/rlimits.h"
 #include "losses.h"
-#include "node_agents_internal.h"
 #include "plan_delivery.h"
 #include "rank_ends.h"
 #include "spares.h"
@@ -21,7 +21,7 @@
 #define OTHER_FILES 32
 
 struct hvd_driver {
-	struct hvd_node_agents *agents;
+	struct hvd_agent_registry *agents;
 	const struct hvd_driver_opts *opts;
 	const struct hvd_driver_ops *ops;
 	void *arg;
@@ -37,7 +37,7 @@ struct hvd_driver {
 
 static const char *host_name(const struct hvd_driver *dr, uint32_t host, char buf[32])
 {
-	return hvd_node_table_name(&dr->agents->table, host, buf);
+	return hvd_host_table_name(&dr->agents->table, host, buf);
 }
 
 static void write_trace(const struct hvd_driver *dr)
@@ -93,14 +93,14 @@ static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
 static void on_decided(void *arg)
 {
 	struct hvd_driver *dr = arg;
-	struct hvd_node_agents *agents = dr->agents;
+	struct hvd_agent_registry *agents = dr->agents;
 
 	dr->started = true;
 	hvd_rank_ends_begin(&dr->ends, &agents->plan.layout);
 	hvd_rv_service_size(&agents->service, &agents->plan.layout);
 	if (agents->init_watch)
 		hvd_init_watch_begin(agents->init_watch, &agents->plan.layout, &agents->table);
-	hvd_node_table_forget_edges(&agents->table);
+	hvd_host_table_forget_edges(&agents->table);
 	hvd_plan_delivery_send_all(dr->opts, &agents->plan, &agents->table, agents->clients, agents->service.rv);
 	hvd_progress_begin(agents->rank_progress, (uint32_t)agents->plan.layout.n_hosts);
 	hvd_agent_deadlines_stop(agents);
@@ -116,7 +116,7 @@ static void on_decided(void *arg)
 
 /* Have the host's ranks ended, as far as can be told? Those of an agent that is lost without a word of its watchdog
  * have ended with it. */
-static bool over(const struct hvd_node_agent *host)
+static bool over(const struct hvd_host_entry *host)
 {
 	return host->done || host->node.n_ranks == 0 || (!host->client && !host->died);
 }
@@ -124,7 +124,7 @@ static bool over(const struct hvd_node_agent *host)
 /* A host's ranks have ended, or its agent has gone. */
 static void maybe_all_ended(struct hvd_driver *dr)
 {
-	const struct hvd_node_table *table = &dr->agents->table;
+	const struct hvd_host_table *table = &dr->agents->table;
 
 	if (!dr->ops->ranks_ended || dr->all_ended || dr->opts->mode == HVD_START_HOSTS)
 		return;
@@ -137,11 +137,11 @@ static void maybe_all_ended(struct hvd_driver *dr)
 
 /* The host that has this rank, which has ended; NULL: the message is malformed, comes too early, or is no news. Where
  * the host's agent has gone, the rank's shim tells, by a connection of its own: the agent may have told before. */
-static struct hvd_node_agent *take_end(struct hvd_driver *dr, const struct hvd_client *cl, const json_t *msg,
+static struct hvd_host_entry *take_end(struct hvd_driver *dr, const struct hvd_client *cl, const json_t *msg,
 				       uint32_t *rank)
 {
 	const struct hvd_layout *layout = &dr->agents->plan.layout;
-	struct hvd_node_agent *host;
+	struct hvd_host_entry *host;
 	int64_t number;
 
 	if (!dr->started || hvd_get_int(msg, "rank", 0, layout->size - 1, &number, NULL) != 0 ||
@@ -159,7 +159,7 @@ static struct hvd_node_agent *take_end(struct hvd_driver *dr, const struct hvd_c
 static void on_exit_message(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_rank_end end = {0};
-	struct hvd_node_agent *host;
+	struct hvd_host_entry *host;
 
 	if (hvd_rank_end_parse(msg, &end, NULL) != 0 || !(host = take_end(dr, cl, msg, &end.rank))) {
 		hvd_rank_end_clear(&end);
@@ -221,7 +221,7 @@ static void on_died(struct hvd_driver *dr, struct hvd_client *cl, const json_t *
 static void on_lost_shim(struct hvd_driver *dr, struct hvd_client *cl, const json_t *msg)
 {
 	struct hvd_loss loss = {.of = HVD_LOSS_SHIM, .status = -1, .at = hvd_wall_now()};
-	const struct hvd_node_agent *host = take_end(dr, cl, msg, &loss.rank);
+	const struct hvd_host_entry *host = take_end(dr, cl, msg, &loss.rank);
 
 	if (!host)
 		return;
@@ -276,7 +276,7 @@ static void on_message(struct hvd_client *cl, const char *type, const json_t *ms
 /* After the start the connection of a host's agent has ended. */
 static void on_gone_later(struct hvd_driver *dr, const struct hvd_client *cl, const struct hvd_err *why)
 {
-	const struct hvd_node_agent *host = &dr->agents->table.hosts[cl->host];
+	const struct hvd_host_entry *host = &dr->agents->table.hosts[cl->host];
 	struct hvd_loss loss = {.of = HVD_LOSS_AGENT, .host = host->node.name, .status = -1, .at = hvd_wall_now()};
 
 	if (!host->done && host->ended < host->node.n_ranks) {
@@ -332,7 +332,7 @@ static void on_lost(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	hvd_node_agents_fail(dr->agents, &dr->lost_why);
+	hvd_agent_registry_fail(dr->agents, &dr->lost_why);
 }
 
 /* ---- life ---- */
@@ -356,14 +356,14 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 				     struct hvd_session *session, const struct hvd_driver_ops *ops, void *arg,
 				     const struct hvd_log *log, struct hvd_err *err)
 {
-	static const struct hvd_node_agents_ops agents_ops = {.opened = on_opened,
-							      .registered = on_registered,
-							      .left_out = on_left_out,
-							      .decided = on_decided,
-							      .disconnected = on_disconnected,
-							      .message = on_message,
-							      .failed = on_failed,
-							      .stalled = on_stalled};
+	static const struct hvd_agent_registry_ops agents_ops = {.opened = on_opened,
+								 .registered = on_registered,
+								 .left_out = on_left_out,
+								 .decided = on_decided,
+								 .disconnected = on_disconnected,
+								 .message = on_message,
+								 .failed = on_failed,
+								 .stalled = on_stalled};
 	struct hvd_driver *dr = hvd_xcalloc(1, sizeof(*dr));
 
 	dr->opts = opts;
@@ -373,7 +373,7 @@ struct hvd_driver *hvd_driver_create(struct event_base *base, const struct hvd_d
 	dr->began = hvd_now();
 	dr->lost = evtimer_new(base, on_lost, dr);
 	if (check_room(opts, err) == 0)
-		dr->agents = hvd_node_agents_create(base, HVD_BARRIER_ALL, opts, session, &agents_ops, dr, log, err);
+		dr->agents = hvd_agent_registry_create(base, HVD_BARRIER_ALL, opts, session, &agents_ops, dr, log, err);
 	if (dr->agents)
 		dr->losses = hvd_losses_create(base, dr->agents, log);
 	if (dr->agents)
@@ -422,22 +422,22 @@ const struct hvd_layout *hvd_driver_layout(const struct hvd_driver *dr)
 
 void hvd_driver_give_up(struct hvd_driver *dr, const struct hvd_err *why)
 {
-	hvd_node_agents_fail(dr->agents, why);
+	hvd_agent_registry_fail(dr->agents, why);
 }
 
 struct hvd_stacks *hvd_driver_stacks(const struct hvd_driver *dr)
 {
-	return hvd_node_agents_stacks(dr->agents);
+	return hvd_agent_registry_stacks(dr->agents);
 }
 
 void hvd_driver_boot(const struct hvd_driver *dr, struct hvd_boot *boot)
 {
-	hvd_node_agents_boot(dr->agents, boot);
+	hvd_agent_registry_boot(dr->agents, boot);
 }
 
 void hvd_driver_adopt(struct hvd_driver *dr, struct hvd_conn *conn, struct hvd_client_io *io)
 {
-	hvd_node_agents_adopt(dr->agents, conn, io);
+	hvd_agent_registry_adopt(dr->agents, conn, io);
 }
 
 void hvd_driver_end_ranks(struct hvd_driver *dr)
@@ -447,7 +447,7 @@ void hvd_driver_end_ranks(struct hvd_driver *dr)
 
 void hvd_driver_signal_ranks(struct hvd_driver *dr, int sig)
 {
-	hvd_node_agents_signal(dr->agents, sig);
+	hvd_agent_registry_signal(dr->agents, sig);
 }
 
 void hvd_driver_destroy(struct hvd_driver *dr)
@@ -455,7 +455,7 @@ void hvd_driver_destroy(struct hvd_driver *dr)
 	if (!dr)
 		return;
 	hvd_losses_destroy(dr->losses);
-	hvd_node_agents_destroy(dr->agents);
+	hvd_agent_registry_destroy(dr->agents);
 	event_free(dr->lost);
 	hvd_rank_ends_clear(&dr->ends);
 	free(dr);

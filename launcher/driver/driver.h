@@ -4,13 +4,13 @@
  *
  * The driver lives in the caller's event loop. hvd_driver_create() listens; hvd_driver_boot() has what agents must know
  * to connect. Then the hosts register, the rendezvous is opened, the agents probe, and the plan is decided
- * (node_agents.h). Each agent is sent its host's part of the plan (plan_delivery.h), and `started` is called. After
+ * (agent_registry.h). Each agent is sent its host's part of the plan (plan_delivery.h), and `started` is called. After
  * that the rendezvous goes on, and agents report ranks that have ended.
  *
  * The start timeout covers all of this up to `started`. When it passes, or anything fails, `failed` is called once, all
  * agents are told to end, and the caller is left to destroy the driver.
  *
- * Messages from agents, besides those in node_agents.h:
+ * Messages from agents, besides those in agent_registry.h:
  *   {"t":"exit", "rank":R, …}             a rank has ended; what else it says: lib/job/rank_end.h
  *   {"t":"lost", "rank":R}                the rank's shim has ended without a word, and the rank with it
  *   {"t":"done", "munge":B}               the host's ranks have ended, and the agent goes; B false: there is no munged

@@ -137,12 +137,12 @@ void hvd_gloo_peers_answered(struct hvd_gloo_peers *peers)
 }
 
 /* A loopback address may be of any host. */
-static bool is_of(const struct hvd_addr *addr, const struct hvd_node *node)
+static bool is_of(const struct hvd_addr *addr, const struct hvd_host_info *node)
 {
-	return hvd_addr_loopback(addr) || hvd_node_find_addr(node, addr) >= 0;
+	return hvd_addr_loopback(addr) || hvd_host_info_find_addr(node, addr) >= 0;
 }
 
-json_t *hvd_gloo_peers_at(const struct hvd_gloo_peers *peers, const struct hvd_node *node)
+json_t *hvd_gloo_peers_at(const struct hvd_gloo_peers *peers, const struct hvd_host_info *node)
 {
 	const struct hvd_portset *sets[] = {&peers->before, &peers->now};
 	json_t *obj = NULL;

@@ -19,7 +19,7 @@
 #ifndef HVD_GLOO_PEERS_H
 #define HVD_GLOO_PEERS_H
 
-#include "lib/job/node.h"
+#include "lib/job/host_info.h"
 #include "lib/net/addr.h"
 #include "lib/rendezvous/server.h"
 
@@ -53,6 +53,6 @@ void hvd_gloo_peers_begin(struct hvd_gloo_peers *peers);
 /* The workers have got their ranks in the generation: none of them is in an earlier one any longer. */
 void hvd_gloo_peers_answered(struct hvd_gloo_peers *peers);
 /* The known ends at addresses of a host, as {ADDR:[PORT,…],…} (portset.h); NULL when there are none. */
-json_t *hvd_gloo_peers_at(const struct hvd_gloo_peers *peers, const struct hvd_node *node);
+json_t *hvd_gloo_peers_at(const struct hvd_gloo_peers *peers, const struct hvd_host_info *node);
 
 #endif

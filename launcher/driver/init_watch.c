@@ -13,7 +13,7 @@
 #define FIRST_SECONDS 600
 
 struct hvd_init_watch {
-	struct hvd_arrivals arrivals;
+	struct hvd_init_barrier barrier;
 	hvd_time began; /* to watch for these ranks */
 	double patience;
 	struct hvd_rv_service *service;
@@ -27,7 +27,7 @@ struct hvd_init_watch {
 
 static void set_timer(struct hvd_init_watch *watch)
 {
-	hvd_time next = hvd_arrivals_next(&watch->arrivals, watch->patience);
+	hvd_time next = hvd_init_barrier_next(&watch->barrier, watch->patience);
 	struct timeval tv = hvd_left_tv(next);
 
 	if (next == watch->timer_at)
@@ -39,9 +39,9 @@ static void set_timer(struct hvd_init_watch *watch)
 		evtimer_add(watch->timer, &tv);
 }
 
-static void fail(struct hvd_init_watch *watch, const struct hvd_arrival *generation)
+static void fail(struct hvd_init_watch *watch, const struct hvd_init_round *epoch)
 {
-	char *missing = hvd_arrivals_missing(&watch->arrivals, generation);
+	char *missing = hvd_init_barrier_missing(&watch->barrier, epoch);
 	struct hvd_err why = {0};
 
 	hvd_err_set(&why, HVD_E_TIMEOUT, "%s within %g s of the first rank that did; ending the launch", missing,
@@ -53,12 +53,12 @@ static void fail(struct hvd_init_watch *watch, const struct hvd_arrival *generat
 	watch->failed(&why, watch->arg);
 }
 
-static void warn(struct hvd_init_watch *watch, const struct hvd_arrival *generation)
+static void warn(struct hvd_init_watch *watch, const struct hvd_init_round *epoch)
 {
-	char *missing = hvd_arrivals_missing(&watch->arrivals, generation);
+	char *missing = hvd_init_barrier_missing(&watch->barrier, epoch);
 
-	hvd_warn(watch->log, "%s; the first of the other %u did %.0f s ago", missing, (unsigned)generation->arrived,
-		 (double)(hvd_now() - generation->first) / 1e9);
+	hvd_warn(watch->log, "%s; the first of the other %u did %.0f s ago", missing, (unsigned)epoch->arrived,
+		 (double)(hvd_now() - epoch->first) / 1e9);
 	free(missing);
 	if (watch->log->level >= HVD_LOG_VERBOSE)
 		hvd_rv_service_ask_waits(watch->service);
@@ -67,19 +67,19 @@ static void warn(struct hvd_init_watch *watch, const struct hvd_arrival *generat
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_init_watch *watch = arg;
-	const struct hvd_arrival *generation;
+	const struct hvd_init_round *epoch;
 	hvd_time now = hvd_now();
 
 	(void)fd;
 	(void)what;
 	watch->timer_at = INT64_MAX;
-	generation = hvd_arrivals_overdue(&watch->arrivals, now, watch->patience);
-	if (generation) {
-		fail(watch, generation);
+	epoch = hvd_init_barrier_overdue(&watch->barrier, now, watch->patience);
+	if (epoch) {
+		fail(watch, epoch);
 		return;
 	}
-	while ((generation = hvd_arrivals_late(&watch->arrivals, now)))
-		warn(watch, generation);
+	while ((epoch = hvd_init_barrier_late(&watch->barrier, now)))
+		warn(watch, epoch);
 	set_timer(watch);
 }
 
@@ -100,23 +100,23 @@ struct hvd_init_watch *hvd_init_watch_create(struct event_base *base, double pat
 }
 
 void hvd_init_watch_begin(struct hvd_init_watch *watch, const struct hvd_layout *layout,
-			  const struct hvd_node_table *table)
+			  const struct hvd_host_table *table)
 {
 	hvd_init_watch_stop(watch);
 	watch->began = hvd_now();
-	hvd_arrivals_begin(&watch->arrivals, layout, table);
+	hvd_init_barrier_begin(&watch->barrier, layout, table);
 }
 
 void hvd_init_watch_stop(struct hvd_init_watch *watch)
 {
-	hvd_arrivals_clear(&watch->arrivals);
+	hvd_init_barrier_clear(&watch->barrier);
 	set_timer(watch);
 }
 
 char *hvd_init_watch_expected(const struct hvd_init_watch *watch, int32_t host)
 {
 	bool any;
-	char *text = hvd_arrivals_absent(&watch->arrivals, host, &any);
+	char *text = hvd_init_barrier_absent(&watch->barrier, host, &any);
 
 	if (any || hvd_now() - watch->began < (hvd_time)FIRST_SECONDS * 1000000000)
 		return text;
@@ -124,9 +124,9 @@ char *hvd_init_watch_expected(const struct hvd_init_watch *watch, int32_t host)
 	return NULL;
 }
 
-void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_join *join)
+void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_init_event *join)
 {
-	const struct hvd_arrival *all = hvd_arrivals_add(&watch->arrivals, join, hvd_now());
+	const struct hvd_init_round *all = hvd_init_barrier_add(&watch->barrier, join, hvd_now());
 
 	if (all && all->number == 0)
 		hvd_verbose(watch->log, "all %u ranks have called init_process_group, the last %.3f s after the first",
@@ -174,7 +174,7 @@ void hvd_init_watch_destroy(struct hvd_init_watch *watch)
 {
 	if (!watch)
 		return;
-	hvd_arrivals_clear(&watch->arrivals);
+	hvd_init_barrier_clear(&watch->barrier);
 	event_free(watch->timer);
 	for (size_t i = 0; i < REFUSED_MOST; i++)
 		free(watch->refused[i]);

@@ -13,7 +13,7 @@
 #ifndef HVD_DRIVER_INIT_WATCH_H
 #define HVD_DRIVER_INIT_WATCH_H
 
-#include "arrivals.h"
+#include "init_barrier.h"
 #include "lib/base/log.h"
 #include "lib/rendezvous/service.h"
 
@@ -29,19 +29,19 @@ void hvd_init_watch_destroy(struct hvd_init_watch *watch); /* NULL is fine */
 /* The ranks of this layout were started, or are about to be: watch for them, and for no others. The layout must stay
  * until hvd_init_watch_stop() or the next call. Host I of the layout is host I of the table. */
 void hvd_init_watch_begin(struct hvd_init_watch *watch, const struct hvd_layout *layout,
-			  const struct hvd_node_table *table);
+			  const struct hvd_host_table *table);
 void hvd_init_watch_stop(struct hvd_init_watch *watch);
 
 /* Nobody can come to the rendezvous any longer, on any host (-1) or on this one: who was still expected there, as
- * hvd_arrivals_missing() has it; the caller frees it. NULL: nobody is, as far as can be told. Where no rank at all has
- * come for ten minutes they are not of PyTorch, and need no store. */
+ * hvd_init_barrier_missing() has it; the caller frees it. NULL: nobody is, as far as can be told. Where no rank at all
+ * has come for ten minutes they are not of PyTorch, and need no store. */
 char *hvd_init_watch_expected(const struct hvd_init_watch *watch, int32_t host);
 
 /* What the service tells (hvd_rv_service_ops). */
-void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_join *join);
+void hvd_init_watch_joined(struct hvd_init_watch *watch, const struct hvd_rv_init_event *join);
 void hvd_init_watch_waits(const struct hvd_init_watch *watch, const char *text);
 
-/* {"t":"refused", …} of task/rank_watch.h, from this host: says once of each port what is likely to be wrong. */
+/* {"t":"refused", …} of agent/rank_watch.h, from this host: says once of each port what is likely to be wrong. */
 void hvd_init_watch_refused(struct hvd_init_watch *watch, const char *host, const json_t *msg);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* Need the networks not be of IPv4? An MPI has a rendezvous of its own, and a user who names a subnet of IPv6 has no
  * Horovod, or another one. */
-static bool takes_ipv6(const struct hvd_plan *plan, const struct hvd_node_table *table)
+static bool takes_ipv6(const struct hvd_plan *plan, const struct hvd_host_table *table)
 {
 	return plan->mpi || table->ipv6;
 }
@@ -28,10 +28,10 @@ static void renumber(struct hvd_edge *edges, size_t n, const uint32_t *number)
 /* network.h wants hosts that are numbered from 0 without gaps. So the group's hosts are numbered by their place in the
  * group until expand(): the edges between them become the table's first *n_edges edges, with these numbers. Returns
  * shallow copies of the group's nodes. */
-static struct hvd_node *compact(const struct hvd_plan_group *group, size_t *n_edges)
+static struct hvd_host_info *compact(const struct hvd_plan_group *group, size_t *n_edges)
 {
-	struct hvd_node_table *table = group->table;
-	struct hvd_node *nodes = hvd_xcalloc(group->n, sizeof(*nodes));
+	struct hvd_host_table *table = group->table;
+	struct hvd_host_info *nodes = hvd_xcalloc(group->n, sizeof(*nodes));
 	hvd_cleanup_free uint32_t *number = hvd_xcalloc(table->n, sizeof(*number));
 
 	memset(number, 0xff, table->n * sizeof(*number));
@@ -65,7 +65,7 @@ static void expand(const struct hvd_plan_group *group, size_t n_edges, struct hv
 	}
 }
 
-static int no_network(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
+static int no_network(const struct hvd_host_info *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
 		      const struct hvd_networks *networks, const struct hvd_log *log, struct hvd_err *err)
 {
 	hvd_cleanup_free char *why = hvd_networks_explain(nodes, n, edges, n_edges, networks);
@@ -77,7 +77,7 @@ static int no_network(const struct hvd_node *nodes, uint32_t n, const struct hvd
 			    "no network interface connects all %u hosts over IPv4, which Horovod needs:\n%.860s", n,
 			    why);
 	for (uint32_t i = 0; i < n && i < MAX_TOLD; i++) {
-		hvd_cleanup_free char *text = hvd_node_ifaces_text(&nodes[i]);
+		hvd_cleanup_free char *text = hvd_host_info_ifaces_text(&nodes[i]);
 
 		hvd_verbose(log, "%s has %s", nodes[i].name, text);
 	}
@@ -90,11 +90,11 @@ static bool left_out_ipv6(const struct hvd_plan_group *group)
 	if (group->table->rounds > 0)
 		return false;
 	for (uint32_t i = 0; i < group->n; i++) {
-		const struct hvd_node *node = &group->table->hosts[group->host[i]].node;
+		const struct hvd_host_info *node = &group->table->hosts[group->host[i]].node;
 
 		for (int f = 0; f < node->n_ifaces; f++)
-			if (hvd_node_has_family(&node->ifaces[f], AF_INET) &&
-			    hvd_node_has_family(&node->ifaces[f], AF_INET6))
+			if (hvd_host_info_has_family(&node->ifaces[f], AF_INET) &&
+			    hvd_host_info_has_family(&node->ifaces[f], AF_INET6))
 				return true;
 	}
 	return false;
@@ -106,7 +106,7 @@ static int find_networks(struct hvd_plan *plan, const struct hvd_plan_group *gro
 	struct hvd_edge *edges = group->table->edges;
 	struct hvd_networks *found = &plan->networks;
 	size_t n_edges;
-	hvd_cleanup_free struct hvd_node *nodes = compact(group, &n_edges);
+	hvd_cleanup_free struct hvd_host_info *nodes = compact(group, &n_edges);
 	bool serves, ipv6 = takes_ipv6(plan, group->table) && !plan->elastic;
 	int rc = 0;
 
@@ -123,12 +123,12 @@ static int find_networks(struct hvd_plan *plan, const struct hvd_plan_group *gro
 }
 
 /* Host and twin are names of one machine: the host's interface with the name of the twin's interface in the network. */
-static int iface_of_twin(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host,
+static int iface_of_twin(const struct hvd_network *network, const struct hvd_host_table *table, uint32_t host,
 			 uint32_t twin)
 {
-	const struct hvd_node *node = &table->hosts[twin].node;
+	const struct hvd_host_info *node = &table->hosts[twin].node;
 
-	return hvd_node_find_iface(&table->hosts[host].node, node->ifaces[network->iface[twin]].name);
+	return hvd_host_info_find_iface(&table->hosts[host].node, node->ifaces[network->iface[twin]].name);
 }
 
 /*
@@ -138,7 +138,7 @@ static int iface_of_twin(const struct hvd_network *network, const struct hvd_nod
  */
 static void find_network_of_one(struct hvd_plan *plan, const struct hvd_plan_group *group, const struct hvd_log *log)
 {
-	const struct hvd_node_table *table = group->table;
+	const struct hvd_host_table *table = group->table;
 	struct hvd_plan_group first = {.table = group->table, .n = 1, .host = group->host};
 
 	plan->local = find_networks(plan, &first, false, NULL, log, NULL) != 0;
@@ -160,7 +160,7 @@ static void find_network_of_one(struct hvd_plan *plan, const struct hvd_plan_gro
 int hvd_job_networks_choose(struct hvd_plan *plan, const struct hvd_plan_group *group, bool again, char **unused,
 			    const struct hvd_log *log, struct hvd_err *err)
 {
-	bool one = hvd_node_table_one_machine(group->table, group->least);
+	bool one = hvd_host_table_one_machine(group->table, group->least);
 
 	if (plan->loopback && !one) {
 		hvd_err_set(err, HVD_E_NET, "loopback (lo) connects the ranks of one machine only");
@@ -178,18 +178,18 @@ int hvd_job_networks_choose(struct hvd_plan *plan, const struct hvd_plan_group *
 void hvd_job_networks_tell(const struct hvd_plan *plan, const struct hvd_plan_group *group, const char *unused,
 			   const struct hvd_log *log)
 {
-	const struct hvd_node_table *table = group->table;
+	const struct hvd_host_table *table = group->table;
 	uint32_t h = group->host[0];
 
 	for (int k = 0; k < plan->networks.n; k++) {
 		const struct hvd_network *nw = &plan->networks.v[k];
-		const struct hvd_node_iface *first = &table->hosts[h].node.ifaces[nw->iface[h]];
+		const struct hvd_host_iface *first = &table->hosts[h].node.ifaces[nw->iface[h]];
 
 		hvd_verbose(log, "network %d: IPv%d over %s (%s, %d Mb/s, %u us) of %s%s", k + 1, nw->family,
 			    first->name, hvd_iface_kind_name(first->kind), first->speed, (unsigned)nw->rtt_us,
 			    table->hosts[h].node.name, k == 0 ? ": chosen" : "");
 		for (uint32_t i = 1; i < group->n; i++) {
-			const struct hvd_node *node = &table->hosts[group->host[i]].node;
+			const struct hvd_host_info *node = &table->hosts[group->host[i]].node;
 			const char *name = node->ifaces[nw->iface[group->host[i]]].name;
 
 			if (strcmp(name, first->name) != 0)
@@ -203,7 +203,7 @@ void hvd_job_networks_tell(const struct hvd_plan *plan, const struct hvd_plan_gr
 /* ---- a host that comes later ---- */
 
 /* The host's interface in one of the networks; -1 when it reached no other host over it. */
-static int iface_in(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host)
+static int iface_in(const struct hvd_network *network, const struct hvd_host_table *table, uint32_t host)
 {
 	for (size_t e = 0; e < table->n_edges; e++) {
 		const struct hvd_edge *edge = &table->edges[e];
@@ -217,20 +217,20 @@ static int iface_in(const struct hvd_network *network, const struct hvd_node_tab
 }
 
 /* The host could probe nobody, as no other host is there: take its first interface of the network's address family. */
-static int iface_alone(const struct hvd_network *network, const struct hvd_node_table *table, uint32_t host)
+static int iface_alone(const struct hvd_network *network, const struct hvd_host_table *table, uint32_t host)
 {
-	const struct hvd_node *node = &table->hosts[host].node;
+	const struct hvd_host_info *node = &table->hosts[host].node;
 
 	for (int i = 0; i < node->n_ifaces; i++)
-		if (hvd_node_has_family(&node->ifaces[i], network->family == 4 ? AF_INET : AF_INET6))
+		if (hvd_host_info_has_family(&node->ifaces[i], network->family == 4 ? AF_INET : AF_INET6))
 			return i;
 	return -1;
 }
 
-static int not_reached(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+static int not_reached(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
 		       struct hvd_err *err)
 {
-	char *have = hvd_node_ifaces_text(&table->hosts[host].node);
+	char *have = hvd_host_info_ifaces_text(&table->hosts[host].node);
 
 	if (plan->local)
 		hvd_err_set(err, HVD_E_NET,
@@ -245,7 +245,7 @@ static int not_reached(const struct hvd_plan *plan, const struct hvd_node_table 
 }
 
 /* An admitted host that is the same machine by another name; -1: there is none. */
-static int64_t find_twin(const struct hvd_node_table *table, uint32_t host)
+static int64_t find_twin(const struct hvd_host_table *table, uint32_t host)
 {
 	for (uint32_t h = 0; h < table->n; h++)
 		if (h != host && table->hosts[h].stage == HVD_STAGE_ADMITTED &&
@@ -254,13 +254,13 @@ static int64_t find_twin(const struct hvd_node_table *table, uint32_t host)
 	return -1;
 }
 
-int hvd_job_networks_join(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err)
+int hvd_job_networks_join(struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host, struct hvd_err *err)
 {
-	bool alone = hvd_node_table_count(table, HVD_STAGE_REPORTED) == 1;
+	bool alone = hvd_host_table_count(table, HVD_STAGE_REPORTED) == 1;
 	int64_t twin = find_twin(table, host);
 	int first = 0;
 
-	if (plan->local && !hvd_node_table_one_machine(table, HVD_STAGE_REPORTED))
+	if (plan->local && !hvd_host_table_one_machine(table, HVD_STAGE_REPORTED))
 		return not_reached(plan, table, host, err);
 	for (int k = 0; k < plan->networks.n; k++) {
 		const struct hvd_network *network = &plan->networks.v[k];

@@ -11,7 +11,7 @@
 
 /* The hosts that are planned together: all that have come to the stage `least`. */
 struct hvd_plan_group {
-	struct hvd_node_table *table;
+	struct hvd_host_table *table;
 	enum hvd_stage least;
 	uint32_t n, *host; /* their numbers in the table */
 };
@@ -26,7 +26,7 @@ void hvd_job_networks_tell(const struct hvd_plan *plan, const struct hvd_plan_gr
 			   const struct hvd_log *log);
 
 /* Set a later host's interfaces in the networks. -1 with err set: the host is not in the first network. */
-int hvd_job_networks_join(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+int hvd_job_networks_join(struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
 			  struct hvd_err *err);
 
 #endif

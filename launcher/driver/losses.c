@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "losses.h"
 
+#include "agent_registry_internal.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/xalloc.h"
-#include "node_agents_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #define DIED_SECONDS 1
 
 struct hvd_losses {
-	struct hvd_node_agents *agents;
+	struct hvd_agent_registry *agents;
 	const struct hvd_log *log;
 	struct event *judge; /* pending: `loss` waits */
 	struct hvd_loss loss;
@@ -73,10 +73,11 @@ static void on_judge(evutil_socket_t fd, short what, void *arg)
 		    losses->expected);
 	hvd_err_hint(&why, "%s", HVD_LOSS_HINT);
 	hvd_err_host(&why, losses->host);
-	hvd_node_agents_fail(losses->agents, &why);
+	hvd_agent_registry_fail(losses->agents, &why);
 }
 
-struct hvd_losses *hvd_losses_create(struct event_base *base, struct hvd_node_agents *agents, const struct hvd_log *log)
+struct hvd_losses *hvd_losses_create(struct event_base *base, struct hvd_agent_registry *agents,
+				     const struct hvd_log *log)
 {
 	struct hvd_losses *losses = hvd_xcalloc(1, sizeof(*losses));
 

@@ -10,15 +10,15 @@
 #ifndef HVD_DRIVER_LOSSES_H
 #define HVD_DRIVER_LOSSES_H
 
+#include "agent_registry.h"
 #include "loss.h"
-#include "node_agents.h"
 
 #include <event2/event.h>
 
 struct hvd_losses;
 
 /* `agents` and `log` are not owned and must outlive it. */
-struct hvd_losses *hvd_losses_create(struct event_base *base, struct hvd_node_agents *agents,
+struct hvd_losses *hvd_losses_create(struct event_base *base, struct hvd_agent_registry *agents,
 				     const struct hvd_log *log);
 void hvd_losses_destroy(struct hvd_losses *losses); /* NULL is fine */
 

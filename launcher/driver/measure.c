@@ -23,8 +23,8 @@ struct pair {
 };
 
 struct hvd_measure {
-	struct hvd_node_agents *agents;
-	void (*done)(struct hvd_node_agents *agents);
+	struct hvd_agent_registry *agents;
+	void (*done)(struct hvd_agent_registry *agents);
 	struct event *timer;
 	uint32_t *host; /* by place */
 	uint32_t n;
@@ -54,13 +54,14 @@ static void pair_neighbours(struct hvd_measure *m)
 		m->steps = 6;
 }
 
-struct hvd_measure *hvd_measure_begin(struct hvd_node_agents *agents, void (*done)(struct hvd_node_agents *agents))
+struct hvd_measure *hvd_measure_begin(struct hvd_agent_registry *agents,
+				      void (*done)(struct hvd_agent_registry *agents))
 {
 	struct hvd_measure *m = hvd_xcalloc(1, sizeof(*m));
 
 	m->agents = agents;
 	m->done = done;
-	m->host = hvd_node_table_list(&agents->table, HVD_STAGE_REGISTERED, &m->n);
+	m->host = hvd_host_table_list(&agents->table, HVD_STAGE_REGISTERED, &m->n);
 	m->pairs = hvd_xcalloc((size_t)m->n * 2 + 1, sizeof(*m->pairs));
 	m->timer = evtimer_new(agents->base, on_timer, m);
 	m->step = -1;
@@ -82,8 +83,8 @@ void hvd_measure_destroy(struct hvd_measure *m)
 /* Have the host at place `from` measure how fast bytes come from place `to`. */
 static void order(struct hvd_measure *m, uint32_t from, uint32_t to)
 {
-	const struct hvd_node_table *table = &m->agents->table;
-	const struct hvd_node_agent *asks = &table->hosts[m->host[from]], *serves = &table->hosts[m->host[to]];
+	const struct hvd_host_table *table = &m->agents->table;
+	const struct hvd_host_entry *asks = &table->hosts[m->host[from]], *serves = &table->hosts[m->host[to]];
 	struct hvd_addr addr;
 	char text[HVD_ADDR_TEXT];
 
@@ -99,10 +100,10 @@ static void order(struct hvd_measure *m, uint32_t from, uint32_t to)
 /* The best pair of each host. */
 static void set_figures(struct hvd_measure *m)
 {
-	struct hvd_node_table *table = &m->agents->table;
+	struct hvd_host_table *table = &m->agents->table;
 
 	for (uint32_t i = 0; i < m->n; i++) {
-		struct hvd_node_agent *host = &table->hosts[m->host[i]];
+		struct hvd_host_entry *host = &table->hosts[m->host[i]];
 
 		if (host->stage < HVD_STAGE_REGISTERED)
 			continue;

@@ -7,18 +7,19 @@
  * pair: a slow host is slow with both neighbours, and the neighbour of one is fast with the other. A host that seems
  * slow is then measured with a host that does not, as both of its neighbours may be the slow ones.
  *
- * Messages: task/probe.h, "measure" and "measured".
+ * Messages: agent/probe.h, "measure" and "measured".
  */
 #ifndef HVD_MEASURE_H
 #define HVD_MEASURE_H
 
-#include "node_agents_internal.h"
+#include "agent_registry_internal.h"
 
 struct hvd_measure;
 
 /* Measure between all hosts that have registered, over the first network of the plan. Their node table's `mbps` and
  * `rtt_us` are set, and then `done` is called, once, from the event loop. */
-struct hvd_measure *hvd_measure_begin(struct hvd_node_agents *agents, void (*done)(struct hvd_node_agents *agents));
+struct hvd_measure *hvd_measure_begin(struct hvd_agent_registry *agents,
+				      void (*done)(struct hvd_agent_registry *agents));
 void hvd_measure_destroy(struct hvd_measure *measure); /* without a call of `done`; NULL is fine */
 
 /* "measured" has come from this host. */

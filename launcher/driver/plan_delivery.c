@@ -2,7 +2,7 @@
 #include "plan_delivery.h"
 
 /* The numbers of the host's ranks, where they are not those that it knows (spares.h). */
-static void add_numbers(const struct hvd_plan *plan, const struct hvd_node_agent *host, json_t *msg)
+static void add_numbers(const struct hvd_plan *plan, const struct hvd_host_entry *host, json_t *msg)
 {
 	json_t *numbers;
 
@@ -15,7 +15,7 @@ static void add_numbers(const struct hvd_plan *plan, const struct hvd_node_agent
 	json_object_set_new(msg, "size", json_integer(plan->layout.size));
 }
 
-void hvd_plan_delivery_relay(const struct hvd_plan *plan, const struct hvd_node_table *table, struct hvd_client *cl,
+void hvd_plan_delivery_relay(const struct hvd_plan *plan, const struct hvd_host_table *table, struct hvd_client *cl,
 			     struct hvd_rv *rv, json_t *msg)
 {
 	json_t *relay = hvd_plan_relay(plan, table, cl->host);
@@ -26,10 +26,10 @@ void hvd_plan_delivery_relay(const struct hvd_plan *plan, const struct hvd_node_
 	hvd_client_relay(cl, rv);
 }
 
-static void send_plan(const struct hvd_driver_opts *opts, const struct hvd_plan *plan, struct hvd_node_table *table,
+static void send_plan(const struct hvd_driver_opts *opts, const struct hvd_plan *plan, struct hvd_host_table *table,
 		      struct hvd_client *cl, struct hvd_rv *rv)
 {
-	struct hvd_node_agent *host = &table->hosts[cl->host];
+	struct hvd_host_entry *host = &table->hosts[cl->host];
 	json_t *ranks = json_array(), *msg;
 
 	for (uint32_t r = 0; r < host->node.n_ranks; r++)
@@ -42,7 +42,7 @@ static void send_plan(const struct hvd_driver_opts *opts, const struct hvd_plan 
 }
 
 void hvd_plan_delivery_send_all(const struct hvd_driver_opts *opts, const struct hvd_plan *plan,
-				struct hvd_node_table *table, const struct hvd_clients *clients, struct hvd_rv *rv)
+				struct hvd_host_table *table, const struct hvd_clients *clients, struct hvd_rv *rv)
 {
 	for (struct hvd_client *cl = hvd_clients_first(clients); cl; cl = hvd_clients_next(cl))
 		if (cl->role == HVD_ROLE_AGENT)

@@ -15,7 +15,7 @@
 
 /* "ib0,eth0": this host's interface in each network that is like the first one; that IPv6 works over an interface says
  * nothing about its IPv4. Caller frees. */
-static char *iface_list(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t h)
+static char *iface_list(const struct hvd_plan *plan, const struct hvd_host_info *node, uint32_t h)
 {
 	char *list = hvd_xstrdup("");
 
@@ -33,7 +33,7 @@ static char *iface_list(const struct hvd_plan *plan, const struct hvd_node *node
 }
 
 /* The same where all ranks are on one machine: loopback, unless the user wants other interfaces. */
-static char *local_list(const struct hvd_node_agent *host)
+static char *local_list(const struct hvd_host_entry *host)
 {
 	char *list = hvd_xstrdup(host->named && !host->loopback ? "" : "lo");
 
@@ -67,7 +67,7 @@ void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, bool *s
 }
 
 /* The ports that the host of rank 0 has reserved for it. */
-static void rank0_ports(const struct hvd_launch_spec *spec, const struct hvd_node *node,
+static void rank0_ports(const struct hvd_launch_spec *spec, const struct hvd_host_info *node,
 			in_port_t ports[HVD_N_RANK0_PORTS])
 {
 	uint32_t next = 0;
@@ -77,7 +77,7 @@ static void rank0_ports(const struct hvd_launch_spec *spec, const struct hvd_nod
 			ports[i] = next < node->n_ports ? node->ports[next++] : 0;
 }
 
-static int no_port(const struct hvd_node *node, const char *what, struct hvd_err *err)
+static int no_port(const struct hvd_host_info *node, const char *what, struct hvd_err *err)
 {
 	hvd_err_set(err, HVD_E_NET, "no port could be reserved there for %s", what);
 	hvd_err_hint(err, "are all ports of the range that the site has set (SrunPortRange) in use?");
@@ -86,7 +86,7 @@ static int no_port(const struct hvd_node *node, const char *what, struct hvd_err
 
 /* The list for TF_CONFIG. Memory for the longest address and port that ranks may have. */
 /* `everywhere`: all hosts have reserved `ports`, and not only that of rank 0. */
-static int list_workers(struct hvd_plan *plan, const struct hvd_node_table *table, unsigned ports, bool everywhere,
+static int list_workers(struct hvd_plan *plan, const struct hvd_host_table *table, unsigned ports, bool everywhere,
 			struct hvd_err *err)
 {
 	size_t room = (size_t)plan->layout.size * (HVD_ADDR_TEXT + sizeof("\"[]:65535\", ")), len = 0;
@@ -96,7 +96,7 @@ static int list_workers(struct hvd_plan *plan, const struct hvd_node_table *tabl
 
 	for (int r = 0; r < plan->layout.size; r++) {
 		const struct hvd_rank_slot *slot = &plan->layout.rank_slots[r];
-		const struct hvd_node *node = &table->hosts[slot->host].node;
+		const struct hvd_host_info *node = &table->hosts[slot->host].node;
 		uint32_t at = ((uint32_t)slot->host == rank0 || everywhere ? ports : 0) + (uint32_t)slot->local_rank;
 		struct hvd_addr addr = hvd_plan_host_addr(plan, table, (uint32_t)slot->host);
 
@@ -120,10 +120,10 @@ static int list_workers(struct hvd_plan *plan, const struct hvd_node_table *tabl
 				 "are");
 }
 
-int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_node_table *table, const struct hvd_launch_spec *spec,
+int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_host_table *table, const struct hvd_launch_spec *spec,
 		     struct hvd_err *err)
 {
-	const struct hvd_node *first = &table->hosts[plan->layout.rank_slots[0].host].node;
+	const struct hvd_host_info *first = &table->hosts[plan->layout.rank_slots[0].host].node;
 	in_port_t found[HVD_N_RANK0_PORTS] = {0};
 	unsigned ports, rank_ports;
 	bool store_port;
@@ -153,14 +153,14 @@ static void add_rendezvous(struct hvd_strv *env, const char *prefix, const struc
 	add_env(env, prefix, "HOST", host);
 }
 
-json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
+json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t rank,
 		     const struct hvd_driver_opts *opts)
 {
 	const struct hvd_rank_slot *slot = &plan->layout.rank_slots[rank];
 	uint32_t h = (uint32_t)slot->host;
 	/* Each host has a local rank 0: the cross rank of that one counts hosts. */
 	const struct hvd_rank_slot *first_here = &plan->layout.rank_slots[plan->layout.hosts[h].ranks[0]];
-	const struct hvd_node *node = &table->hosts[h].node;
+	const struct hvd_host_info *node = &table->hosts[h].node;
 	char *list = plan->local ? local_list(&table->hosts[h]) : iface_list(plan, node, h);
 	char *first = hvd_xstrndup(list, strcspn(list, ","));
 	struct hvd_emit in = {

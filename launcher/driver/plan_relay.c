@@ -2,14 +2,14 @@
 /* plan_relay.c - what the plan tells a host of its relay of the rendezvous, and its ranks of where they meet. */
 #include "planner.h"
 
-in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
 			      struct hvd_addr *addr)
 {
 	hvd_addr_parse("127.0.0.1", addr);
 	return hvd_relays_at(&plan->relays, host) ? table->hosts[host].node.relay : 0;
 }
 
-int32_t hvd_plan_open_relay(const struct hvd_plan *plan, const struct hvd_node_table *table)
+int32_t hvd_plan_open_relay(const struct hvd_plan *plan, const struct hvd_host_table *table)
 {
 	uint32_t rank0;
 
@@ -19,7 +19,7 @@ int32_t hvd_plan_open_relay(const struct hvd_plan *plan, const struct hvd_node_t
 	return hvd_relays_at(&plan->relays, rank0) && table->hosts[rank0].node.relay_network ? (int32_t)rank0 : -1;
 }
 
-in_port_t hvd_plan_store(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+in_port_t hvd_plan_store(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
 			 struct hvd_addr *addr)
 {
 	int32_t open = hvd_plan_open_relay(plan, table);
@@ -37,12 +37,12 @@ static void add_addr(json_t *list, const struct hvd_addr *addr)
 	json_array_append_new(list, json_string(hvd_addr_text(addr, text)));
 }
 
-json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_node_table *table)
+json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_host_table *table)
 {
 	json_t *list = json_array();
 
 	for (int h = 0; h < plan->layout.n_hosts; h++) {
-		const struct hvd_node *node = &table->hosts[h].node;
+		const struct hvd_host_info *node = &table->hosts[h].node;
 
 		for (int i = 0; plan->layout.hosts[h].n > 0 && i < node->n_ifaces; i++)
 			for (int a = 0; a < node->ifaces[i].n_addrs; a++)
@@ -53,13 +53,13 @@ json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_node_t
 
 /* The addresses of a host in the networks that connect all hosts, the best network first; loopback where all hosts are
  * one machine. */
-static json_t *network_addrs(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t host)
+static json_t *network_addrs(const struct hvd_plan *plan, const struct hvd_host_info *node, uint32_t host)
 {
 	json_t *list = plan->local ? json_pack("[s]", "127.0.0.1") : json_array();
 
 	for (int i = 0; i < plan->networks.n; i++) {
 		const struct hvd_network *network = &plan->networks.v[i];
-		const struct hvd_node_iface *iface = &node->ifaces[network->iface[host]];
+		const struct hvd_host_iface *iface = &node->ifaces[network->iface[host]];
 
 		for (int a = 0; network->iface[host] < node->n_ifaces && a < iface->n_addrs; a++)
 			if ((iface->addrs[a].family == AF_INET) == (network->family == 4))
@@ -68,7 +68,7 @@ static json_t *network_addrs(const struct hvd_plan *plan, const struct hvd_node 
 	return list;
 }
 
-json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host)
+json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host)
 {
 	const struct hvd_relay_place *place;
 	struct hvd_addr addr;
@@ -79,10 +79,10 @@ json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table 
 		return NULL;
 	place = &plan->relays.place[host];
 	addr = hvd_plan_host_addr(plan, table, host);
-	relay = json_pack("{s:I, s:s, s:b}", "origin", (json_int_t)place->origin, "addr", hvd_addr_text(&addr, text),
-			  "children", place->children > 0);
+	relay = json_pack("{s:I, s:s, s:b}", "relay_id", (json_int_t)place->relay_id, "addr",
+			  hvd_addr_text(&addr, text), "children", place->children > 0);
 	if (place->parent >= 0) {
-		const struct hvd_node *parent = &table->hosts[place->parent].node;
+		const struct hvd_host_info *parent = &table->hosts[place->parent].node;
 
 		json_object_set_new(relay, "up", network_addrs(plan, parent, (uint32_t)place->parent));
 		json_object_set_new(relay, "port", json_integer(parent->relay_children));

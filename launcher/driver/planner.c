@@ -10,31 +10,32 @@
 /* ---- what an agent is told to probe ---- */
 
 /* The place in the list is the address's number: one that is not tried is empty. */
-static json_t *host_addrs(const struct hvd_node *node, bool every)
+static json_t *host_addrs(const struct hvd_host_info *node, bool every)
 {
 	json_t *addrs = json_array();
 	const struct hvd_addr *addr;
 	char text[HVD_ADDR_TEXT];
 	uint8_t iface;
 
-	for (size_t a = 0; (addr = hvd_node_table_addr(node, a, &iface)); a++) {
-		bool tried = every || addr->family == AF_INET || !hvd_node_has_family(&node->ifaces[iface], AF_INET);
+	for (size_t a = 0; (addr = hvd_host_table_addr(node, a, &iface)); a++) {
+		bool tried =
+			every || addr->family == AF_INET || !hvd_host_info_has_family(&node->ifaces[iface], AF_INET);
 
 		json_array_append_new(addrs, json_string(tried ? hvd_addr_text(addr, text) : ""));
 	}
 	return addrs;
 }
 
-json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
+json_t *hvd_probe_order(const struct hvd_host_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
 			int timeout_ms, bool every, json_t **addrs)
 {
 	const char *machine = table->hosts[hosts[from]].node.machine;
 	json_t *targets = json_array();
 	uint32_t to[HVD_MAX_NEIGHBOURS];
-	int n_to = hvd_node_table_one_machine(table, HVD_STAGE_REGISTERED) ? 0 : hvd_network_neighbours(from, n, to);
+	int n_to = hvd_host_table_one_machine(table, HVD_STAGE_REGISTERED) ? 0 : hvd_network_neighbours(from, n, to);
 
 	for (int i = 0; i < n_to; i++) {
-		const struct hvd_node *node = &table->hosts[hosts[to[i]]].node;
+		const struct hvd_host_info *node = &table->hosts[hosts[to[i]]].node;
 
 		if (!addrs[to[i]])
 			addrs[to[i]] = host_addrs(node, every || table->ipv6 || table->rounds > 0);
@@ -80,7 +81,7 @@ static int decide(struct hvd_plan *plan, struct hvd_plan_group *group, bool agai
 	return rc;
 }
 
-int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *table, bool again, const struct hvd_log *log,
+int hvd_plan_make(struct hvd_plan *plan, struct hvd_host_table *table, bool again, const struct hvd_log *log,
 		  struct hvd_err *err)
 {
 	struct hvd_plan_group group = {.table = table,
@@ -88,9 +89,9 @@ int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *table, bool agai
 	int rc;
 
 	reset(plan);
-	if (!plan->elastic && hvd_node_table_layout(table, &plan->layout, err) != 0)
+	if (!plan->elastic && hvd_host_table_layout(table, &plan->layout, err) != 0)
 		return -1;
-	group.host = hvd_node_table_list(table, group.least, &group.n);
+	group.host = hvd_host_table_list(table, group.least, &group.n);
 	rc = decide(plan, &group, again, log, err);
 	if (rc > 0)
 		reset(plan);
@@ -118,16 +119,16 @@ void hvd_plan_grow(struct hvd_plan *plan, uint32_t from, uint32_t to)
 	}
 }
 
-int hvd_plan_join(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err)
+int hvd_plan_join(struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host, struct hvd_err *err)
 {
 	return hvd_job_networks_join(plan, table, host, err);
 }
 
-struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t h)
+struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t h)
 {
 	const struct hvd_network *network = plan->networks.v;
-	const struct hvd_node *node = &table->hosts[h].node;
-	const struct hvd_node_iface *iface;
+	const struct hvd_host_info *node = &table->hosts[h].node;
+	const struct hvd_host_iface *iface;
 	struct hvd_addr addr = {0};
 
 	if (plan->local) {

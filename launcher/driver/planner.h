@@ -8,10 +8,10 @@
 #define HVD_PLANNER_H
 
 #include "driver_opts.h"
+#include "host_table.h"
 #include "lib/base/log.h"
 #include "lib/job/layout.h"
 #include "lib/job/network.h"
-#include "node_table.h"
 #include "relays.h"
 
 /* Hex digits of a launch's run id. */
@@ -33,13 +33,13 @@ struct hvd_plan {
 	struct hvd_relays relays; /* the caller's to decide, after hvd_plan_make() */
 };
 
-/* What an agent is told to probe (task/probe.h): its neighbours among `hosts`, none when all hosts that have registered
- * are one machine. The agent is that of hosts[from]; n hosts are in the list. `addrs` has room for n lists, all NULL at
- * first: the addresses of each host, which many orders have. The caller releases them after the last order.
+/* What an agent is told to probe (agent/probe.h): its neighbours among `hosts`, none when all hosts that have
+ * registered are one machine. The agent is that of hosts[from]; n hosts are in the list. `addrs` has room for n lists,
+ * all NULL at first: the addresses of each host, which many orders have. The caller releases them after the last order.
  *
  * In the first round addresses of IPv6 are left out where the interface has one of IPv4, too, unless `every` is set or
  * the user has named a subnet of IPv6: where IPv4 connects the hosts, they are of no use. */
-json_t *hvd_probe_order(const struct hvd_node_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
+json_t *hvd_probe_order(const struct hvd_host_table *table, const uint32_t *hosts, uint32_t n, uint32_t from,
 			int timeout_ms, bool every, json_t **addrs);
 
 /* A probe that got no answers over IPv4 is repeated, in so many rounds at most. How long an attempt of a round may
@@ -51,7 +51,7 @@ int hvd_probe_patience(int round);
  * elastic job those that have reported, one at least.
  * -1 with HVD_E_NET: no network that carries Horovod connects the hosts, and the message says for every interface why.
  * 1, with *plan as it was: another round of the probe may change the answer, and `again` allows it. */
-int hvd_plan_make(struct hvd_plan *plan, struct hvd_node_table *table, bool again, const struct hvd_log *log,
+int hvd_plan_make(struct hvd_plan *plan, struct hvd_host_table *table, bool again, const struct hvd_log *log,
 		  struct hvd_err *err);
 void hvd_plan_clear(struct hvd_plan *plan);
 
@@ -59,40 +59,40 @@ void hvd_plan_clear(struct hvd_plan *plan);
 void hvd_plan_grow(struct hvd_plan *plan, uint32_t from, uint32_t to);
 /* Add a host that has reported later to the plan of an elastic job. It must reach another host over the first network,
  * unless it is a second name of a machine that is in the plan. -1 with HVD_E_NET: it does not fit. */
-int hvd_plan_join(struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host, struct hvd_err *err);
+int hvd_plan_join(struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host, struct hvd_err *err);
 
 /* How many ports hosts are to reserve for servers in ranks, as in struct hvd_boot. */
 void hvd_plan_ports(const struct hvd_launch_spec *spec, unsigned *ports, bool *store_port, unsigned *rank_ports);
 
 /* After hvd_plan_make() of a job of fixed size: see that the ports of all servers in ranks are known, and list them.
  * -1 with err set: a host lacks one that ranks cannot do without, or HVD_E_USAGE: the list is too long to be passed. */
-int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_node_table *table, const struct hvd_launch_spec *spec,
+int hvd_plan_servers(struct hvd_plan *plan, const struct hvd_host_table *table, const struct hvd_launch_spec *spec,
 		     struct hvd_err *err);
 
 /* A rank's environment, as {NAME:VALUE,…}: what follows from the plan, then what `opts` says for every rank. */
-json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t rank,
+json_t *hvd_plan_env(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t rank,
 		     const struct hvd_driver_opts *opts);
 
 /* Where the ranks of a host meet the others: at its relay. Port 0: the host has left an elastic job. */
-in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+in_port_t hvd_plan_rendezvous(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
 			      struct hvd_addr *addr);
 /* Where all ranks find PyTorch's store: those of this host at its own relay, or at that of rank 0's host. */
-in_port_t hvd_plan_store(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host,
+in_port_t hvd_plan_store(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host,
 			 struct hvd_addr *addr);
 /* The host whose relay is open to all ranks, rank 0's; -1: there is none. */
-int32_t hvd_plan_open_relay(const struct hvd_plan *plan, const struct hvd_node_table *table);
+int32_t hvd_plan_open_relay(const struct hvd_plan *plan, const struct hvd_host_table *table);
 /* The addresses that may come to that relay: those of all hosts of the layout. */
-json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_node_table *table);
-/* What a host's node agent is told of its relay (task/agent.h); NULL where the host has none. */
-json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host);
+json_t *hvd_plan_host_addrs(const struct hvd_plan *plan, const struct hvd_host_table *table);
+/* What a host's node agent is told of its relay (agent/driver_client.h); NULL where the host has none. */
+json_t *hvd_plan_relay(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host);
 
 /* The address of a host in the best network: the one that programs take which know only the interface's name. None for
  * a host that has left an elastic job, as rank 0's may have while another rank's plan is made. */
-struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd_node_table *table, uint32_t host);
+struct hvd_addr hvd_plan_host_addr(const struct hvd_plan *plan, const struct hvd_host_table *table, uint32_t host);
 
 /* Users and sites may set the variables that select interfaces, which are left alone then. Warn where such a variable
  * selects an interface that does not connect all hosts; with --verbose, log all of them. */
-void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_node_table *table,
+void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_host_table *table,
 				 const struct hvd_log *log);
 
 #endif

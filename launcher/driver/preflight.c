@@ -18,34 +18,34 @@ static double magnitude(double v)
 	return v < 0 ? -v : v;
 }
 
-double hvd_preflight_skew(const struct hvd_node_agent *host)
+double hvd_preflight_skew(const struct hvd_host_entry *host)
 {
 	return (double)hvd_clock_offset(&host->clock) / 1e9;
 }
 
 /* ---- medians ---- */
 
-static double gpus_of(const struct hvd_node_agent *host)
+static double gpus_of(const struct hvd_host_entry *host)
 {
 	return host->check.known ? host->check.gpus < 0 ? 0 : host->check.gpus : -1;
 }
 
-static double memlock_of(const struct hvd_node_agent *host)
+static double memlock_of(const struct hvd_host_entry *host)
 {
 	return host->check.known ? (double)host->check.memlock : -1;
 }
 
-static double nofile_of(const struct hvd_node_agent *host)
+static double nofile_of(const struct hvd_host_entry *host)
 {
 	return host->check.known ? (double)host->check.nofile : -1;
 }
 
-static double rate_of(const struct hvd_node_agent *host)
+static double rate_of(const struct hvd_host_entry *host)
 {
 	return host->mbps > 0 ? host->mbps : -1;
 }
 
-static double rtt_of(const struct hvd_node_agent *host)
+static double rtt_of(const struct hvd_host_entry *host)
 {
 	return host->rtt_us > 0 ? (double)host->rtt_us : -1;
 }
@@ -58,8 +58,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The median of what the hosts have; below 0 does not count. -1 = none has any. */
-static double median(const struct hvd_node_table *table, enum hvd_stage least,
-		     double (*of)(const struct hvd_node_agent *))
+static double median(const struct hvd_host_table *table, enum hvd_stage least,
+		     double (*of)(const struct hvd_host_entry *))
 {
 	hvd_cleanup_free double *v = hvd_xcalloc(table->n, sizeof(*v));
 	uint32_t n = 0;
@@ -71,7 +71,7 @@ static double median(const struct hvd_node_table *table, enum hvd_stage least,
 	return n ? v[n / 2] : -1;
 }
 
-double hvd_preflight_median(const struct hvd_node_table *table, enum hvd_stage least, bool rtt)
+double hvd_preflight_median(const struct hvd_host_table *table, enum hvd_stage least, bool rtt)
 {
 	double m = median(table, least, rtt ? rtt_of : rate_of);
 
@@ -107,7 +107,7 @@ const char *hvd_preflight_rate(double mbps, char text[32])
 	return text;
 }
 
-char *hvd_preflight_figures(const struct hvd_node_agent *host)
+char *hvd_preflight_figures(const struct hvd_host_entry *host)
 {
 	const struct hvd_host_check *check = &host->check;
 	char a[32], b[32], c[32];
@@ -128,7 +128,7 @@ char *hvd_preflight_figures(const struct hvd_node_agent *host)
 /* ---- one host ---- */
 
 /* By itself. */
-static char *lacks(const struct hvd_node_agent *host, const char **hint)
+static char *lacks(const struct hvd_host_entry *host, const char **hint)
 {
 	const struct hvd_host_check *check = &host->check;
 	double skew = hvd_preflight_skew(host);
@@ -154,7 +154,7 @@ static char *lacks(const struct hvd_node_agent *host, const char **hint)
 }
 
 /* Compared with the others. */
-static char *behind(const struct hvd_node_table *table, enum hvd_stage least, const struct hvd_node_agent *host,
+static char *behind(const struct hvd_host_table *table, enum hvd_stage least, const struct hvd_host_entry *host,
 		    const char **hint)
 {
 	const struct hvd_host_check *check = &host->check;
@@ -184,7 +184,7 @@ static char *behind(const struct hvd_node_table *table, enum hvd_stage least, co
 	return NULL;
 }
 
-char *hvd_preflight_bad(const struct hvd_node_table *table, enum hvd_stage least, uint32_t host, const char **hint)
+char *hvd_preflight_bad(const struct hvd_host_table *table, enum hvd_stage least, uint32_t host, const char **hint)
 {
 	const char *ignored = NULL, **told = hint ? hint : &ignored;
 	char *why = lacks(&table->hosts[host], told);

@@ -16,7 +16,7 @@ struct hvd_progress {
 	struct event_base *base;
 	double timeout, every;
 	struct hvd_rv_service *service;
-	const struct hvd_node_table *table;
+	const struct hvd_host_table *table;
 	hvd_stalled_fn *stalled;
 	void *arg;
 	struct event *timer;
@@ -202,7 +202,7 @@ void hvd_progress_store(struct hvd_progress *p, uint64_t changes)
 /* ---- life ---- */
 
 struct hvd_progress *hvd_progress_create(struct event_base *base, double timeout, struct hvd_rv_service *service,
-					 const struct hvd_node_table *table, hvd_stalled_fn *stalled, void *arg)
+					 const struct hvd_host_table *table, hvd_stalled_fn *stalled, void *arg)
 {
 	struct hvd_progress *p = hvd_xcalloc(1, sizeof(*p));
 

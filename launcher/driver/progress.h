@@ -3,7 +3,7 @@
  * progress.h - does any rank of a launch make progress, for --hang-timeout?
  *
  * The processes that watch ranks (node agents, rank shims, what stays beside Slurm's tasks) are asked to tell when
- * their ranks have become idle, and when not any longer (task/activity.h); the store of the rendezvous is asked how
+ * their ranks have become idle, and when not any longer (agent/activity.h); the store of the rendezvous is asked how
  * often it was changed. One from which nothing was heard for half of the timeout is asked again: if it does not answer,
  * its host is frozen, and its ranks count as idle since it was heard last. So a job costs each host a message in half
  * of the timeout, and a change.
@@ -18,9 +18,9 @@
 #define HVD_DRIVER_PROGRESS_H
 
 #include "clients.h"
+#include "host_table.h"
 #include "lib/base/deadline.h"
 #include "lib/rendezvous/service.h"
-#include "node_table.h"
 
 #include <jansson.h>
 
@@ -42,7 +42,7 @@ struct hvd_progress;
 
 /* `timeout`: seconds, more than 0. Nothing that is passed is owned. Nothing is asked until hvd_progress_begin(). */
 struct hvd_progress *hvd_progress_create(struct event_base *base, double timeout, struct hvd_rv_service *service,
-					 const struct hvd_node_table *table, hvd_stalled_fn *stalled, void *arg);
+					 const struct hvd_host_table *table, hvd_stalled_fn *stalled, void *arg);
 void hvd_progress_destroy(struct hvd_progress *progress); /* NULL is fine, here and in what follows */
 
 /* The ranks run, or start now, on so many hosts; 0: on hosts that come and go. Also: there was progress, of which

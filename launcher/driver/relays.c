@@ -22,13 +22,13 @@ bool hvd_relays_ask_own(const struct hvd_driver_opts *opts)
 static void set_parent(struct hvd_relays *relays, uint32_t host, int32_t parent)
 {
 	relays->place[host].parent = parent;
-	relays->place[host].origin = relays->next_origin++;
+	relays->place[host].relay_id = relays->next_relay_id++;
 	if (parent >= 0)
 		relays->place[parent].children++;
 }
 
 /* Relay I connects to relay I / fan_out - 1 of the list; the first ones of it, to the root. */
-static void make_tree(struct hvd_relays *relays, const struct hvd_node_table *table, const uint32_t *hosts, uint32_t n,
+static void make_tree(struct hvd_relays *relays, const struct hvd_host_table *table, const uint32_t *hosts, uint32_t n,
 		      uint32_t fan_out)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -50,12 +50,12 @@ static void grow(struct hvd_relays *relays, uint32_t n)
 	relays->n = n;
 }
 
-void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
+void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_host_table *table,
 		     enum hvd_stage least, bool own, const struct hvd_log *log)
 {
 	uint32_t n, *hosts, fan_out = (uint32_t)opts->spec->relay_fan_out;
 
-	hosts = hvd_node_table_list(table, least, &n);
+	hosts = hvd_host_table_list(table, least, &n);
 	relays->network = own && hvd_relays_ask_own(opts);
 	grow(relays, table->n);
 	make_tree(relays, table, hosts, n, fan_out);
@@ -75,7 +75,7 @@ void hvd_relays_clear(struct hvd_relays *relays)
 
 /* ---- hosts that come and go ---- */
 
-void hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host)
+void hvd_relays_join(struct hvd_relays *relays, const struct hvd_host_table *table, uint32_t host)
 {
 	grow(relays, table->n);
 	set_parent(relays, host, HVD_RELAY_PARENT_ROOT);
@@ -95,13 +95,13 @@ bool hvd_relays_at(const struct hvd_relays *relays, uint32_t host)
 	return host < relays->n && relays->place[host].parent != HVD_RELAY_NONE;
 }
 
-uint32_t *hvd_relays_origins(const struct hvd_relays *relays, size_t *n)
+uint32_t *hvd_relays_ids(const struct hvd_relays *relays, size_t *n)
 {
-	uint32_t *origins = hvd_xcalloc(relays->n, sizeof(*origins));
+	uint32_t *relay_ids = hvd_xcalloc(relays->n, sizeof(*relay_ids));
 
 	*n = 0;
 	for (uint32_t h = 0; h < relays->n; h++)
 		if (hvd_relays_at(relays, h))
-			origins[(*n)++] = relays->place[h].origin;
-	return origins;
+			relay_ids[(*n)++] = relays->place[h].relay_id;
+	return relay_ids;
 }

@@ -21,9 +21,9 @@
 #define HVD_DRIVER_RELAYS_H
 
 #include "driver_opts.h"
+#include "host_table.h"
 #include "lib/base/log.h"
 #include "lib/rendezvous/service.h"
-#include "node_table.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -35,8 +35,8 @@ enum {
 };
 
 struct hvd_relay_place {
-	int32_t parent;  /* a host, or one of the above */
-	uint32_t origin; /* the relay's number; a host that comes again has another one */
+	int32_t parent;    /* a host, or one of the above */
+	uint32_t relay_id; /* the relay's number; a host that comes again has another one */
 	uint32_t children;
 };
 
@@ -45,7 +45,7 @@ struct hvd_relays {
 	bool network;                  /* that of rank 0's host is open to the ranks of all hosts */
 	uint32_t n;                    /* of `place` */
 	struct hvd_relay_place *place; /* by host */
-	uint32_t next_origin;
+	uint32_t next_relay_id;
 };
 
 /* May one of them be opened to the network, if the hosts are the job's own? */
@@ -53,17 +53,17 @@ bool hvd_relays_ask_own(const struct hvd_driver_opts *opts);
 
 /* Make the tree, of the hosts that have come to stage `least`. `own`: the hosts are the job's own. *relays is zero
  * before. */
-void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_node_table *table,
+void hvd_relays_make(struct hvd_relays *relays, const struct hvd_driver_opts *opts, const struct hvd_host_table *table,
 		     enum hvd_stage least, bool own, const struct hvd_log *log);
 void hvd_relays_clear(struct hvd_relays *relays); /* leaves a zeroed struct */
 
 /* In an elastic job: a host comes, in a table that may have grown, or goes. */
-void hvd_relays_join(struct hvd_relays *relays, const struct hvd_node_table *table, uint32_t host);
+void hvd_relays_join(struct hvd_relays *relays, const struct hvd_host_table *table, uint32_t host);
 void hvd_relays_leave(struct hvd_relays *relays, uint32_t host);
 
 /* Does this host have a relay? */
 bool hvd_relays_at(const struct hvd_relays *relays, uint32_t host);
 /* The numbers of all relays; the caller frees the list. */
-uint32_t *hvd_relays_origins(const struct hvd_relays *relays, size_t *n);
+uint32_t *hvd_relays_ids(const struct hvd_relays *relays, size_t *n);
 
 #endif

@@ -18,7 +18,7 @@
 /* A host with this part of the median is as good as the others. */
 #define SIMILAR 0.9
 
-static uint32_t spares_left(const struct hvd_node_agents *agents)
+static uint32_t spares_left(const struct hvd_agent_registry *agents)
 {
 	uint32_t all = agents->barrier == HVD_BARRIER_ALL ? (uint32_t)agents->opts->spec->spares : 0;
 
@@ -31,14 +31,14 @@ void hvd_spares_dismiss(struct hvd_client *cl)
 	hvd_conn_send(cl->conn, json_pack("{s:s, s:b}", "t", "plan", "spare", 1));
 }
 
-static void remove_host(struct hvd_node_agents *agents, uint32_t host)
+static void remove_host(struct hvd_agent_registry *agents, uint32_t host)
 {
-	struct hvd_node_agent *state = &agents->table.hosts[host];
+	struct hvd_host_entry *state = &agents->table.hosts[host];
 	struct hvd_client *cl = state->client;
 
 	if (!state->name && state->node.name)
 		state->name = hvd_xstrdup(state->node.name);
-	hvd_node_table_leave(&agents->table, host);
+	hvd_host_table_leave(&agents->table, host);
 	state->left_out = true;
 	if (cl)
 		hvd_spares_dismiss(cl);
@@ -46,7 +46,7 @@ static void remove_host(struct hvd_node_agents *agents, uint32_t host)
 		agents->ops->left_out(host, agents->arg);
 }
 
-bool hvd_spares_leave_out(struct hvd_node_agents *agents, uint32_t host, const struct hvd_err *why)
+bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why)
 {
 	char buf[32];
 
@@ -57,7 +57,7 @@ bool hvd_spares_leave_out(struct hvd_node_agents *agents, uint32_t host, const s
 	if (agents->phase >= HVD_AGENTS_OPEN || spares_left(agents) == 0)
 		return false;
 	agents->spares.used++;
-	hvd_warn(agents->log, "%s left out: %s", hvd_node_table_name(&agents->table, host, buf), why->msg);
+	hvd_warn(agents->log, "%s left out: %s", hvd_host_table_name(&agents->table, host, buf), why->msg);
 	if (why->hint[0])
 		hvd_verbose(agents->log, "%s", why->hint);
 	remove_host(agents, host);
@@ -68,7 +68,7 @@ bool hvd_spares_leave_out(struct hvd_node_agents *agents, uint32_t host, const s
 
 static void on_late(evutil_socket_t fd, short what, void *arg)
 {
-	struct hvd_node_agents *agents = arg;
+	struct hvd_agent_registry *agents = arg;
 	bool gathering = agents->phase == HVD_AGENTS_GATHERING;
 	enum hvd_stage awaited = gathering ? HVD_STAGE_EXPECTED : HVD_STAGE_PROBING;
 	struct hvd_err why = {0};
@@ -89,7 +89,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 	hvd_admission_check(agents);
 }
 
-static void wait_for_late(struct hvd_node_agents *agents, double seconds)
+static void wait_for_late(struct hvd_agent_registry *agents, double seconds)
 {
 	struct timeval tv = hvd_left_tv(hvd_deadline_in(seconds));
 
@@ -98,7 +98,7 @@ static void wait_for_late(struct hvd_node_agents *agents, double seconds)
 	evtimer_add(agents->spares.late, &tv);
 }
 
-void hvd_spares_registered(struct hvd_node_agents *agents)
+void hvd_spares_registered(struct hvd_agent_registry *agents)
 {
 	uint32_t awaited = agents->table.in_stage[HVD_STAGE_EXPECTED];
 	double most = agents->opts->spec->deadlines.start * LATE_PART;
@@ -109,7 +109,7 @@ void hvd_spares_registered(struct hvd_node_agents *agents)
 	wait_for_late(agents, most < LATE_SECONDS ? most : LATE_SECONDS);
 }
 
-void hvd_spares_probing(struct hvd_node_agents *agents)
+void hvd_spares_probing(struct hvd_agent_registry *agents)
 {
 	double seconds = hvd_probe_patience(agents->table.rounds) / 1000.0 + EXTRA_SECONDS;
 
@@ -118,7 +118,7 @@ void hvd_spares_probing(struct hvd_node_agents *agents)
 	wait_for_late(agents, seconds + (agents->opts->spec->preflight ? HVD_PREFLIGHT_SECONDS + 1 : 0));
 }
 
-void hvd_spares_stop(struct hvd_node_agents *agents)
+void hvd_spares_stop(struct hvd_agent_registry *agents)
 {
 	hvd_measure_destroy(agents->spares.measure);
 	agents->spares.measure = NULL;
@@ -129,7 +129,7 @@ void hvd_spares_stop(struct hvd_node_agents *agents)
 
 /* ---- hosts that are bad ---- */
 
-static int refuse(const struct hvd_node_agents *agents, uint32_t n_bad, const char *list, struct hvd_err *err)
+static int refuse(const struct hvd_agent_registry *agents, uint32_t n_bad, const char *list, struct hvd_err *err)
 {
 	hvd_err_set(err, HVD_E_FAILED, "%u hosts are not fit for the job, and it has %u spare%s left:%.800s",
 		    (unsigned)n_bad, (unsigned)spares_left(agents), spares_left(agents) == 1 ? "" : "s", list);
@@ -137,9 +137,9 @@ static int refuse(const struct hvd_node_agents *agents, uint32_t n_bad, const ch
 			    (unsigned)(n_bad + agents->spares.used));
 }
 
-int hvd_spares_judge(struct hvd_node_agents *agents, struct hvd_err *err)
+int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err)
 {
-	struct hvd_node_table *table = &agents->table;
+	struct hvd_host_table *table = &agents->table;
 	hvd_cleanup_free char **bad = hvd_xcalloc(table->n, sizeof(*bad));
 	hvd_cleanup_free const char **hints = hvd_xcalloc(table->n, sizeof(*hints));
 	hvd_cleanup_free char *list = hvd_xstrdup("");
@@ -180,7 +180,7 @@ int hvd_spares_judge(struct hvd_node_agents *agents, struct hvd_err *err)
 }
 
 /* The host that the fewest others reach, or that reaches the fewest. All hosts have as many neighbours. */
-static uint32_t least_connected(const struct hvd_node_table *table)
+static uint32_t least_connected(const struct hvd_host_table *table)
 {
 	hvd_cleanup_free uint32_t *from = hvd_xcalloc(table->n, sizeof(*from));
 	hvd_cleanup_free uint32_t *to = hvd_xcalloc(table->n, sizeof(*to));
@@ -202,9 +202,9 @@ static uint32_t least_connected(const struct hvd_node_table *table)
 	return worst;
 }
 
-bool hvd_spares_unconnected(struct hvd_node_agents *agents, const struct hvd_err *why)
+bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_err *why)
 {
-	struct hvd_node_table *table = &agents->table;
+	struct hvd_host_table *table = &agents->table;
 	struct hvd_err told = {0};
 
 	if (spares_left(agents) == 0 || why->code != HVD_E_NET)
@@ -219,12 +219,12 @@ bool hvd_spares_unconnected(struct hvd_node_agents *agents, const struct hvd_err
 /* ---- those that are not needed ---- */
 
 /* The ranks that the host has told of. */
-static uint32_t told_ranks(const struct hvd_node_agent *host)
+static uint32_t told_ranks(const struct hvd_host_entry *host)
 {
 	return host->stage < HVD_STAGE_REGISTERED ? 0 : host->told ? host->n_told_ranks : host->node.n_ranks;
 }
 
-static uint32_t count_ranks(const struct hvd_node_table *table)
+static uint32_t count_ranks(const struct hvd_host_table *table)
 {
 	uint32_t n = 0;
 
@@ -235,7 +235,7 @@ static uint32_t count_ranks(const struct hvd_node_table *table)
 
 /* How many ranks the job must have; 0 = those of the hosts that are kept. "-N5 -n10 --ntasks-per-node=2" says no more
  * than -N5 --ntasks-per-node=2: the tasks of spare hosts count. */
-static uint32_t wanted_ranks(const struct hvd_node_agents *agents)
+static uint32_t wanted_ranks(const struct hvd_agent_registry *agents)
 {
 	uint32_t wanted = agents->opts->wanted_ranks;
 
@@ -250,9 +250,9 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The ranks of the hosts without the spares that are left: at most, as it is not decided yet which hosts these are. */
-static uint32_t most_ranks(const struct hvd_node_agents *agents)
+static uint32_t most_ranks(const struct hvd_agent_registry *agents)
 {
-	const struct hvd_node_table *table = &agents->table;
+	const struct hvd_host_table *table = &agents->table;
 	hvd_cleanup_free uint32_t *ranks = hvd_xcalloc(table->n, sizeof(*ranks));
 	uint32_t n = 0, sum = 0;
 
@@ -265,7 +265,7 @@ static uint32_t most_ranks(const struct hvd_node_agents *agents)
 	return sum;
 }
 
-static int check_ranks(const struct hvd_node_agents *agents, struct hvd_err *err)
+static int check_ranks(const struct hvd_agent_registry *agents, struct hvd_err *err)
 {
 	uint32_t most = most_ranks(agents), wanted = wanted_ranks(agents), spares = spares_left(agents);
 
@@ -283,15 +283,15 @@ static int check_ranks(const struct hvd_node_agents *agents, struct hvd_err *err
 
 /* The host that is to be left out next: the slowest, or the last of those that are as good as each other. -1: the ranks
  * need all of them. */
-static int64_t worst_host(const struct hvd_node_agents *agents)
+static int64_t worst_host(const struct hvd_agent_registry *agents)
 {
-	const struct hvd_node_table *table = &agents->table;
+	const struct hvd_host_table *table = &agents->table;
 	double rate = hvd_preflight_median(table, HVD_STAGE_REGISTERED, false), least = rate * SIMILAR;
 	uint32_t ranks = count_ranks(table), wanted = wanted_ranks(agents);
 	int64_t worst = -1;
 
 	for (uint32_t h = table->n; h-- > 0;) {
-		const struct hvd_node_agent *host = &table->hosts[h];
+		const struct hvd_host_entry *host = &table->hosts[h];
 
 		if (host->stage < HVD_STAGE_REGISTERED || told_ranks(host) >= ranks ||
 		    ranks - told_ranks(host) < wanted)
@@ -305,7 +305,7 @@ static int64_t worst_host(const struct hvd_node_agents *agents)
 }
 
 /* Leave out the hosts that are not needed. None of them is a bad one: hvd_spares_judge() has found those. */
-static void leave_out_worst(struct hvd_node_agents *agents)
+static void leave_out_worst(struct hvd_agent_registry *agents)
 {
 	while (spares_left(agents) > 0) {
 		int64_t h = worst_host(agents);
@@ -319,7 +319,7 @@ static void leave_out_worst(struct hvd_node_agents *agents)
 			snprintf(slowest, sizeof(slowest), ": the slowest, %s to its neighbours, median %s",
 				 hvd_preflight_rate(own, a), hvd_preflight_rate(rate, b));
 		hvd_info(agents->log, "%s is a spare host, and is not needed%s",
-			 hvd_node_table_name(&agents->table, (uint32_t)h, name), slowest);
+			 hvd_host_table_name(&agents->table, (uint32_t)h, name), slowest);
 		agents->spares.used++;
 		remove_host(agents, (uint32_t)h);
 	}
@@ -339,7 +339,7 @@ static int by_told(const void *a, const void *b)
 }
 
 /* The host's ranks by local rank, as it has told of them; node.ranks gets room for their new numbers. */
-static void keep_told(struct hvd_node_agent *host)
+static void keep_told(struct hvd_host_entry *host)
 {
 	if (!host->told) {
 		host->n_told_ranks = host->node.n_ranks;
@@ -350,13 +350,13 @@ static void keep_told(struct hvd_node_agent *host)
 }
 
 /* The ranks keep their order. Those beyond the first `wanted`, unless that is 0, have no number. */
-static void renumber(struct hvd_node_table *table, uint32_t wanted)
+static void renumber(struct hvd_host_table *table, uint32_t wanted)
 {
 	uint32_t n = count_ranks(table), i = 0;
 	hvd_cleanup_free struct numbered *all = hvd_xcalloc(n, sizeof(*all));
 
 	for (uint32_t h = 0; h < table->n; h++) {
-		struct hvd_node_agent *host = &table->hosts[h];
+		struct hvd_host_entry *host = &table->hosts[h];
 
 		if (host->stage < HVD_STAGE_REGISTERED)
 			continue;
@@ -368,7 +368,7 @@ static void renumber(struct hvd_node_table *table, uint32_t wanted)
 	if (!wanted || wanted > n)
 		wanted = n;
 	for (i = 0; i < wanted; i++) {
-		struct hvd_node *node = &table->hosts[all[i].host].node;
+		struct hvd_host_info *node = &table->hosts[all[i].host].node;
 
 		node->ranks[all[i].at] = i;
 		node->n_ranks++;
@@ -376,22 +376,22 @@ static void renumber(struct hvd_node_table *table, uint32_t wanted)
 	table->size = wanted;
 }
 
-void hvd_spares_renumber(struct hvd_node_agents *agents)
+void hvd_spares_renumber(struct hvd_agent_registry *agents)
 {
 	if (agents->spares.used > 0)
 		renumber(&agents->table, 0);
 }
 
-int hvd_spares_settle(struct hvd_node_agents *agents, struct hvd_err *err)
+int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err)
 {
-	struct hvd_node_table *table = &agents->table;
+	struct hvd_host_table *table = &agents->table;
 
 	if (check_ranks(agents, err) != 0)
 		return -1;
 	leave_out_worst(agents);
 	renumber(table, wanted_ranks(agents));
 	for (uint32_t h = 0; h < table->n; h++) {
-		struct hvd_node_agent *host = &table->hosts[h];
+		struct hvd_host_entry *host = &table->hosts[h];
 
 		if (host->stage >= HVD_STAGE_REGISTERED && host->node.n_ranks == 0)
 			remove_host(agents, h);

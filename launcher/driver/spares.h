@@ -14,27 +14,27 @@
 #ifndef HVD_SPARES_H
 #define HVD_SPARES_H
 
-#include "node_agents_internal.h"
+#include "agent_registry_internal.h"
 
 /* Before the plan: leave the host out because of `why`, if there is a spare. False: there is none, or it is too late,
  * and nothing has happened. True also for a host that was left out before. */
-bool hvd_spares_leave_out(struct hvd_node_agents *agents, uint32_t host, const struct hvd_err *why);
+bool hvd_spares_leave_out(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why);
 
 /* A host has registered, or all have been told to probe: those that are late have a limited time now. */
-void hvd_spares_registered(struct hvd_node_agents *agents);
-void hvd_spares_probing(struct hvd_node_agents *agents);
-void hvd_spares_stop(struct hvd_node_agents *agents);
+void hvd_spares_registered(struct hvd_agent_registry *agents);
+void hvd_spares_probing(struct hvd_agent_registry *agents);
+void hvd_spares_stop(struct hvd_agent_registry *agents);
 
 /* All have reported: leave out those that --preflight finds bad. -1 with err set: they are more than the spares. */
-int hvd_spares_judge(struct hvd_node_agents *agents, struct hvd_err *err);
+int hvd_spares_judge(struct hvd_agent_registry *agents, struct hvd_err *err);
 /* The plan cannot be made because of a host, or of a network that does not connect all hosts. True: a host was left
  * out, and it may be tried again. */
-bool hvd_spares_unconnected(struct hvd_node_agents *agents, const struct hvd_err *why);
+bool hvd_spares_unconnected(struct hvd_agent_registry *agents, const struct hvd_err *why);
 /* Number the ranks of the hosts that are left, in their old order, if a host was left out. */
-void hvd_spares_renumber(struct hvd_node_agents *agents);
+void hvd_spares_renumber(struct hvd_agent_registry *agents);
 /* A plan can be made. Leave out the worst until as many hosts are left as the job needs, and number the ranks anew: the
  * plan is to be made once more. -1 with err set: too few slots are left. */
-int hvd_spares_settle(struct hvd_node_agents *agents, struct hvd_err *err);
+int hvd_spares_settle(struct hvd_agent_registry *agents, struct hvd_err *err);
 
 /* Tell a process of a host that was left out, or of a rank that the job does not have, to end. */
 void hvd_spares_dismiss(struct hvd_client *cl);

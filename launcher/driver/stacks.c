@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stacks.h"
 
+#include "agent_registry_internal.h"
 #include "lib/base/xalloc.h"
-#include "node_agents_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 struct hvd_stacks {
 	struct event_base *base;
-	struct hvd_node_agents *agents;
+	struct hvd_agent_registry *agents;
 	struct asker {
 		void (*done)(json_t *said, void *arg);
 		void *arg;
@@ -35,7 +35,7 @@ static bool asks(const struct hvd_stacks *stacks)
 
 static const char *host_name(const struct hvd_stacks *stacks, uint32_t host, char buf[32])
 {
-	return hvd_node_table_name(&stacks->agents->table, host, buf);
+	return hvd_host_table_name(&stacks->agents->table, host, buf);
 }
 
 /* Has a process of the host not answered? */
@@ -56,7 +56,7 @@ static json_t *make_said(const struct hvd_stacks *stacks)
 	json_array_foreach(stacks->hosts, h, ranks)
 	{
 		const char *name = host_name(stacks, (uint32_t)h, buf);
-		const struct hvd_node_agent *agent = &stacks->agents->table.hosts[h];
+		const struct hvd_host_entry *agent = &stacks->agents->table.hosts[h];
 
 		if (json_is_array(ranks))
 			json_array_append_new(hosts, json_pack("{s:s, s:O}", "host", name, "ranks", ranks));
@@ -111,7 +111,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 /* Which connections lead to a process that watches ranks. */
 static bool watches_ranks(const struct hvd_stacks *stacks, const struct hvd_client *cl)
 {
-	const struct hvd_node_table *table = &stacks->agents->table;
+	const struct hvd_host_table *table = &stacks->agents->table;
 
 	return cl->role == HVD_ROLE_AGENT && cl->host < table->n && table->hosts[cl->host].stage == HVD_STAGE_ADMITTED;
 }
@@ -216,7 +216,7 @@ void hvd_stacks_waits(struct hvd_stacks *stacks, const char *text)
 	maybe_finish(stacks);
 }
 
-struct hvd_stacks *hvd_stacks_create(struct event_base *base, struct hvd_node_agents *agents)
+struct hvd_stacks *hvd_stacks_create(struct event_base *base, struct hvd_agent_registry *agents)
 {
 	struct hvd_stacks *stacks = hvd_xcalloc(1, sizeof(*stacks));
 

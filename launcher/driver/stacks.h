@@ -2,7 +2,7 @@
 /*
  * stacks.h - asks all hosts of a launch where their ranks are, and the store what is waited for.
  *
- * The messages are in task/rank_watch.h. Several may ask at the same time: who asks while the hosts are being asked
+ * The messages are in agent/rank_watch.h. Several may ask at the same time: who asks while the hosts are being asked
  * already gets that answer.
  */
 #ifndef HVD_DRIVER_STACKS_H
@@ -12,18 +12,18 @@
 
 #include <jansson.h>
 
-struct hvd_node_agents;
+struct hvd_agent_registry;
 struct hvd_stacks;
 
 /* The ranks of `agents`, which is not owned. */
-struct hvd_stacks *hvd_stacks_create(struct event_base *base, struct hvd_node_agents *agents);
+struct hvd_stacks *hvd_stacks_create(struct event_base *base, struct hvd_agent_registry *agents);
 /* Nobody is answered any longer. NULL is fine. */
 void hvd_stacks_destroy(struct hvd_stacks *stacks);
 
 /* Ask. `done` is called once, from the event loop, when all hosts have answered, and `seconds` and a second from now at
  * the latest:
  *   {"hosts":[{"host":NAME, "ranks":[RANK,…]},…], "silent":[NAME,…], "store":TEXT}
- * RANK is task/stacks.h's; "silent": hosts with ranks that have not answered, or are not connected; TEXT: a line for
+ * RANK is agent/stacks.h's; "silent": hosts with ranks that have not answered, or are not connected; TEXT: a line for
  * each process that waits at the rendezvous (hvd_rv_service_ask_waits()). `said` stays this object's. */
 void hvd_stacks_ask(struct hvd_stacks *stacks, double seconds, void (*done)(json_t *said, void *arg), void *arg);
 /* Do not answer whoever has asked with `arg`. */

@@ -12,18 +12,18 @@ static void phase(json_t *events, uint32_t host, const char *name, hvd_time from
 						"dur", (json_int_t)((to - from) / 1000)));
 }
 
-int hvd_trace_write(const char *path, const struct hvd_node_table *table, hvd_time began, struct hvd_err *err)
+int hvd_trace_write(const char *path, const struct hvd_host_table *table, hvd_time began, struct hvd_err *err)
 {
 	json_t *events = json_array(), *trace;
 	char buf[32];
 	int rc;
 
 	for (uint32_t h = 0; h < table->n; h++) {
-		const struct hvd_node_agent *state = &table->hosts[h];
+		const struct hvd_host_entry *state = &table->hosts[h];
 
 		json_array_append_new(events,
 				      json_pack("{s:s, s:s, s:I, s:{s:s}}", "ph", "M", "name", "process_name", "pid",
-						(json_int_t)h, "args", "name", hvd_node_table_name(table, h, buf)));
+						(json_int_t)h, "args", "name", hvd_host_table_name(table, h, buf)));
 		phase(events, h, "wait for the host", began, state->registered_at, began);
 		phase(events, h, "wait for the other hosts", state->registered_at, state->probed_at, began);
 		phase(events, h, "probe", state->probed_at, state->reported_at, began);

@@ -8,9 +8,9 @@
 #ifndef HVD_TRACE_H
 #define HVD_TRACE_H
 
-#include "node_table.h"
+#include "host_table.h"
 
 /* Write the file, or replace it. `began` is when the driver did. Phases that have not ended are left out. */
-int hvd_trace_write(const char *path, const struct hvd_node_table *table, hvd_time began, struct hvd_err *err);
+int hvd_trace_write(const char *path, const struct hvd_host_table *table, hvd_time began, struct hvd_err *err);
 
 #endif

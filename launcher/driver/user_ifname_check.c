@@ -18,7 +18,8 @@ static bool connects(const struct hvd_plan *plan, uint32_t h, int iface)
 }
 
 /* The warning about a host's variable, without the host's name; "" for none. Caller frees. */
-static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint32_t h, enum hvd_user_ifname_var var)
+static char *say(const struct hvd_plan *plan, const struct hvd_host_info *node, uint32_t h,
+		 enum hvd_user_ifname_var var)
 {
 	char *good = hvd_xstrdup(""), *bad = hvd_xstrdup(""), *text;
 	bool any = false;
@@ -42,7 +43,7 @@ static char *say(const struct hvd_plan *plan, const struct hvd_node *node, uint3
 	return text;
 }
 
-static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *table, enum hvd_user_ifname_var var,
+static void check_one(const struct hvd_plan *plan, const struct hvd_host_table *table, enum hvd_user_ifname_var var,
 		      const struct hvd_log *log)
 {
 	char *told[MAX_TOLD] = {NULL};
@@ -50,7 +51,7 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *
 	int n = 0;
 
 	for (uint32_t h = 0; h < table->n; h++) {
-		const struct hvd_node *node = &table->hosts[h].node;
+		const struct hvd_host_info *node = &table->hosts[h].node;
 		char *text, *what;
 		int i = 0;
 
@@ -81,7 +82,7 @@ static void check_one(const struct hvd_plan *plan, const struct hvd_node_table *
 	}
 }
 
-void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_node_table *table,
+void hvd_plan_check_user_ifnames(const struct hvd_plan *plan, const struct hvd_host_table *table,
 				 const struct hvd_log *log)
 {
 	for (int i = 0; !plan->local && i < HVD_N_USER_IFNAMES; i++)

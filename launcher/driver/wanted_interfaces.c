@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wanted_interfaces.c - leave of a host's interfaces and addresses those that the user wants (--network-interfaces). */
+#include "host_table.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/strv.h"
 #include "lib/base/xalloc.h"
 #include "lib/net/nicspec.h"
-#include "node_table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static int lacks_iface(const struct hvd_node *node, const char *what, const char *name, struct hvd_err *err)
+static int lacks_iface(const struct hvd_host_info *node, const char *what, const char *name, struct hvd_err *err)
 {
-	hvd_cleanup_free char *have = hvd_node_ifaces_text(node);
+	hvd_cleanup_free char *have = hvd_host_info_ifaces_text(node);
 
 	hvd_err_set(err, HVD_E_USAGE, "there is no usable interface %s%s there, only %s%s%s", what, name, have,
 		    node->dropped ? "; left out: " : "", node->dropped ? node->dropped : "");
@@ -21,7 +21,7 @@ static int lacks_iface(const struct hvd_node *node, const char *what, const char
 	return hvd_err_host(err, node->name);
 }
 
-static int check_nics(const struct hvd_node *node, const struct hvd_nicspec *spec, char *const *nics,
+static int check_nics(const struct hvd_host_info *node, const struct hvd_nicspec *spec, char *const *nics,
 		      struct hvd_err *err)
 {
 	struct hvd_strv list = {0};
@@ -30,7 +30,7 @@ static int check_nics(const struct hvd_node *node, const struct hvd_nicspec *spe
 	int rc;
 
 	for (size_t i = 0; (name = hvd_nicspec_name(spec, i)); i++)
-		if (strcmp(name, "lo") != 0 && hvd_node_find_iface(node, name) < 0)
+		if (strcmp(name, "lo") != 0 && hvd_host_info_find_iface(node, name) < 0)
 			return lacks_iface(node, "", name, err);
 	if (hvd_nicspec_wants(spec, "lo", NULL))
 		return 0;
@@ -47,7 +47,7 @@ static int check_nics(const struct hvd_node *node, const struct hvd_nicspec *spe
 }
 
 /* Leave an interface the addresses that are wanted. False when none is. */
-static bool keep_addrs(struct hvd_node_iface *iface, const struct hvd_nicspec *spec)
+static bool keep_addrs(struct hvd_host_iface *iface, const struct hvd_nicspec *spec)
 {
 	uint8_t kept = 0, first = HVD_NO_ADDR;
 
@@ -63,10 +63,10 @@ static bool keep_addrs(struct hvd_node_iface *iface, const struct hvd_nicspec *s
 	return kept > 0;
 }
 
-int hvd_node_table_restrict(struct hvd_node_table *table, uint32_t index, char *const *nics, struct hvd_err *err)
+int hvd_host_table_restrict(struct hvd_host_table *table, uint32_t index, char *const *nics, struct hvd_err *err)
 {
-	struct hvd_node *node = &table->hosts[index].node;
-	struct hvd_node_agent *state = &table->hosts[index];
+	struct hvd_host_info *node = &table->hosts[index].node;
+	struct hvd_host_entry *state = &table->hosts[index];
 	struct hvd_nicspec spec;
 	unsigned kept = 0, more = 0;
 
@@ -93,10 +93,10 @@ int hvd_node_table_restrict(struct hvd_node_table *table, uint32_t index, char *
 	}
 	node->n_ifaces = (uint16_t)kept;
 	if (more)
-		hvd_node_dropped(node,
-				 hvd_xasprintf("%u slower ones than the first %d, which can be named to be used", more,
-					       HVD_MAX_NICS),
-				 true);
+		hvd_host_info_dropped(node,
+				      hvd_xasprintf("%u slower ones than the first %d, which can be named to be used",
+						    more, HVD_MAX_NICS),
+				      true);
 	table->ipv6 = hvd_nicspec_ipv6(&spec);
 	hvd_nicspec_clear(&spec);
 	return 0;

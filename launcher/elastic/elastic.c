@@ -3,6 +3,7 @@
 #include "elastic.h"
 
 #include "discovery.h"
+#include "draining.h"
 #include "elastic_rendezvous.h"
 #include "event_queue.h"
 #include "generation_failures.h"
@@ -11,10 +12,9 @@
 #include "launcher/driver/agent_commands.h"
 #include "launcher/driver/gloo_peers.h"
 #include "launcher/run/time_limit.h"
-#include "leaving.h"
 #include "machine.h"
-#include "silent_ranks.h"
 #include "unheard.h"
+#include "unresponsive_ranks.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -31,17 +31,17 @@ struct elastic {
 	struct hvd_job job;
 	struct hvd_discovery *discovery;
 	struct hvd_machine *machine;
-	struct hvd_node_agents *agents;
+	struct hvd_agent_registry *agents;
 	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
 	struct hvd_elastic_rv *erv;
 	struct hvd_gloo_peers *peers;
 	struct hvd_event_queue *events;
 	struct hvd_hang_watch *hang;
-	struct hvd_silent_ranks *silent;
+	struct hvd_unresponsive_ranks *silent;
 	struct hvd_elastic_failures failures;
 	struct hvd_runfunc *func; /* --run-func, or NULL */
 	struct hvd_time_limit *limit;
-	struct hvd_leaving leaving;
+	struct hvd_draining leaving;
 	struct hvd_unheard unheard;
 	bool restart; /* PyTorch's policy (machine.h) */
 	int grace;    /* of a worker that is ended, in seconds */
@@ -56,7 +56,7 @@ static void end_all(void *arg)
 	struct elastic *el = arg;
 
 	hvd_elastic_failures_ending(&el->failures);
-	hvd_node_agents_end(el->agents);
+	hvd_agent_registry_end(el->agents);
 	if (el->job.ending) {
 		hvd_procs_signal(el->job.procs, SIGTERM);
 	} else {
@@ -97,12 +97,12 @@ static void do_host_begin(uint32_t host, void *arg)
 	struct hvd_err why = {0};
 
 	hvd_verbose(el->job.log, "%s: starting its node agent", name);
-	hvd_node_agents_expect(el->agents, host, name);
+	hvd_agent_registry_expect(el->agents, host, name);
 	if (hvd_procs_start_host(el->job.procs, host, name, hvd_machine_slots(el->machine, host),
 				 hvd_machine_slurm_job(el->machine, host), &why) == 0)
 		return;
 	hvd_log_err(el->job.log, &why);
-	hvd_node_agents_forget(el->agents, host);
+	hvd_agent_registry_forget(el->agents, host);
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_UNFIT, host, 0);
 }
 
@@ -111,7 +111,7 @@ static void do_host_end(uint32_t host, void *arg)
 	struct elastic *el = arg;
 
 	hvd_verbose(el->job.log, "%s: ending its node agent", hvd_machine_host(el->machine, host));
-	hvd_node_agents_forget(el->agents, host);
+	hvd_agent_registry_forget(el->agents, host);
 	hvd_procs_release(el->job.procs, host, false);
 }
 
@@ -119,7 +119,7 @@ static void do_host_give_up(uint32_t host, void *arg)
 {
 	struct elastic *el = arg;
 
-	hvd_node_agents_forget(el->agents, host);
+	hvd_agent_registry_forget(el->agents, host);
 	hvd_procs_release(el->job.procs, host, true);
 	hvd_discovery_nudge(el->discovery);
 }
@@ -143,7 +143,7 @@ static void told_begin(struct elastic *el)
 	if (!el->job.result->started)
 		el->job.result->start_seconds = hvd_job_seconds(&el->job);
 	el->job.result->started = true;
-	hvd_node_agents_progress(el->agents);
+	hvd_agent_registry_progress(el->agents);
 }
 
 static void do_generation(bool prepared, void *arg)
@@ -186,7 +186,7 @@ static void do_worker_end(const struct hvd_worker *w, bool at_once, void *arg)
 	hvd_verbose(el->job.log, "%s: ending local rank %d%s", hvd_machine_host(el->machine, w->host), w->slot,
 		    w->removed ? ", which is no longer part of the job" : "");
 	if (w->silent)
-		hvd_silent_ranks_end(el->silent, w->host, w->id);
+		hvd_unresponsive_ranks_end(el->silent, w->host, w->id);
 	else
 		hvd_agent_stop(el->agents, w->host, w->id, at_once ? 0 : el->grace);
 }
@@ -286,7 +286,7 @@ static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg
 
 	hvd_elastic_failures_add(&el->failures, el->machine, worker, end);
 	tell_func(el, worker, end);
-	if (!hvd_leaving_exited(&el->leaving, el->machine, end->status))
+	if (!hvd_draining_exited(&el->leaving, el->machine, end->status))
 		hvd_event_queue_add(el->events, HVD_EVENT_EXITED, worker, end->status);
 }
 
@@ -381,14 +381,14 @@ static void on_proc_lost(uint32_t host, const struct hvd_err *why, void *arg)
 	if (el->job.ending)
 		return;
 	hvd_log_err(el->job.log, why);
-	hvd_node_agents_forget(el->agents, host);
+	hvd_agent_registry_forget(el->agents, host);
 	hvd_discovery_nudge(el->discovery);
 	hvd_event_queue_add(el->events, HVD_EVENT_HOST_LOST, host, 0);
 }
 
 static void on_joined(struct hvd_conn *conn, struct hvd_client_io *io, void *arg)
 {
-	hvd_node_agents_adopt(((struct elastic *)arg)->agents, conn, io);
+	hvd_agent_registry_adopt(((struct elastic *)arg)->agents, conn, io);
 }
 
 static void on_cut_short(uint32_t host, void *arg)
@@ -428,7 +428,7 @@ static void on_signal_ranks(int sig, void *arg)
 	struct elastic *el = arg;
 
 	el->job.result->requeue.signalled = true;
-	hvd_node_agents_signal(el->agents, sig);
+	hvd_agent_registry_signal(el->agents, sig);
 }
 
 static void on_limit_end(void *arg)
@@ -461,14 +461,14 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	static const struct hvd_machine_ops machine_ops = {
 		do_host_begin, do_host_end, do_host_give_up, do_prepare,          do_generation, do_worker_start,
 		do_worker_end, do_answer,   do_notify,       do_kill_connections, finish};
-	static const struct hvd_node_agents_ops agents_ops = {.opened = on_opened,
-							      .registered = on_registered,
-							      .admitted = on_admitted,
-							      .gone = on_gone,
-							      .left = on_left,
-							      .message = on_message,
-							      .failed = on_failed,
-							      .stalled = on_stalled};
+	static const struct hvd_agent_registry_ops agents_ops = {.opened = on_opened,
+								 .registered = on_registered,
+								 .admitted = on_admitted,
+								 .gone = on_gone,
+								 .left = on_left,
+								 .message = on_message,
+								 .failed = on_failed,
+								 .stalled = on_stalled};
 	static const struct hvd_elastic_rv_ops erv_ops = {on_arrived, on_connected, on_ready, on_notify};
 	struct hvd_machine_opts opts = hvd_elastic_machine_opts(el->job.launch->spec);
 	struct hvd_job *job = &el->job;
@@ -477,8 +477,8 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	static const struct hvd_time_limit_ops limit_ops = {on_signal_ranks, on_limit_end};
 	struct hvd_requeue_wish *wish = &job->result->requeue;
 
-	el->leaving = (struct hvd_leaving){.spec = job->launch->spec, .wish = wish, .over = on_all_left, .arg = el};
-	hvd_leaving_init(&el->leaving, job->base);
+	el->leaving = (struct hvd_draining){.spec = job->launch->spec, .wish = wish, .over = on_all_left, .arg = el};
+	hvd_draining_init(&el->leaving, job->base);
 	el->limit = hvd_time_limit_watch(job->base, job->launch->spec, wish, &limit_ops, el, job->log);
 	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
@@ -493,15 +493,15 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	el->erv = hvd_elastic_rv_create(el->machine, &erv_ops, el, job->log);
 	if (hvd_job_open_func(job, on_unread, el, &el->func, err) != 0)
 		return -1;
-	el->agents = hvd_node_agents_create(job->base, HVD_BARRIER_AS_THEY_COME, job->opts, &job->secret.session,
-					    &agents_ops, el, job->log, err);
+	el->agents = hvd_agent_registry_create(job->base, HVD_BARRIER_AS_THEY_COME, job->opts, &job->secret.session,
+					       &agents_ops, el, job->log, err);
 	if (!el->agents)
 		return -1;
-	el->control = hvd_control_open(job->base, NULL, getpid(), hvd_node_agents_stacks(el->agents));
-	el->hang =
-		hvd_hang_watch_create(hvd_node_agents_stacks(el->agents), job->launch->spec, on_hang_end, el, job->log);
-	el->silent = hvd_silent_ranks_create(el->agents, job->log);
-	hvd_node_agents_boot(el->agents, &boot);
+	el->control = hvd_control_open(job->base, NULL, getpid(), hvd_agent_registry_stacks(el->agents));
+	el->hang = hvd_hang_watch_create(hvd_agent_registry_stacks(el->agents), job->launch->spec, on_hang_end, el,
+					 job->log);
+	el->silent = hvd_unresponsive_ranks_create(el->agents, job->log);
+	hvd_agent_registry_boot(el->agents, &boot);
 	if (hvd_job_set_boot(job, &boot, err) != 0)
 		return -1;
 	el->discovery = hvd_discovery_create(job->base, discovery, &discovery_ops, el, job->log, err);
@@ -512,14 +512,14 @@ static void cleanup(struct elastic *el)
 {
 	hvd_discovery_destroy(el->discovery);
 	hvd_time_limit_destroy(el->limit);
-	hvd_leaving_clear(&el->leaving);
+	hvd_draining_clear(&el->leaving);
 	hvd_unheard_clear(&el->unheard);
 	hvd_job_end_procs(&el->job);
 	hvd_elastic_rv_destroy(el->erv);
 	hvd_control_close(el->control);
 	hvd_hang_watch_destroy(el->hang);
-	hvd_silent_ranks_destroy(el->silent);
-	hvd_node_agents_destroy(el->agents);
+	hvd_unresponsive_ranks_destroy(el->silent);
+	hvd_agent_registry_destroy(el->agents);
 	hvd_runfunc_close(el->func);
 	hvd_gloo_peers_destroy(el->peers);
 	hvd_event_queue_destroy(el->events);

@@ -213,7 +213,7 @@ int hvd_host_manager_left(const struct hvd_machine *m)
 	return slots < INT_MAX ? (int)slots : INT_MAX;
 }
 
-bool hvd_host_manager_pardon(struct hvd_machine *m)
+bool hvd_host_manager_unban(struct hvd_machine *m)
 {
 	bool any = false;
 

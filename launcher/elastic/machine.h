@@ -11,8 +11,8 @@
  *
  * There are two policies. Both have the same hosts, generations and ops.
  *
- * Horovod's policy (phases.c, training.c). Members that survive become members of the next generation. Only they have
- * the state of the training, which Horovod's rank 0 sends to all others.
+ * Horovod's policy (policy_horovod.c, policy_horovod_training.c). Members that survive become members of the next
+ * generation. Only they have the state of the training, which Horovod's rank 0 sends to all others.
  *
  * Phases of a job:
  *   waiting    there are not enough slots on hosts whose node agents are here, or ready members have to be joined by
@@ -45,9 +45,9 @@
  * Ranks: host by host, in the order in which the hosts came to the job; on a host by slot. Two exceptions keep a new
  * worker from becoming rank 0: hosts without a survivor go behind the others, and on a host survivors come first.
  *
- * PyTorch's policy (restart.c; opts.restart), as torchrun has it: the workers of a generation know nothing of the
- * launcher, and have their state from a checkpoint of their own. A generation runs as soon as its workers are started,
- * and all of them are new.
+ * PyTorch's policy (policy_restart.c; opts.restart), as torchrun has it: the workers of a generation know nothing of
+ * the launcher, and have their state from a checkpoint of their own. A generation runs as soon as its workers are
+ * started, and all of them are new.
  *   - A member fails, or is lost with its host: all others are ended, and a new generation of the hosts at hand begins
  *     when the last one has gone. After max_restarts of these the next failure ends the job.
  *   - A member's host or slot is no longer part of the job: the same, but it does not count. Where fewer than min_np

@@ -3,10 +3,10 @@
  * machine_internal.h - what the files of the state machine share. Each file calls only those below it.
  *
  *   machine_events.c    what has happened: one function for each event
- *   phases.c            Horovod's policy: the phases waiting and starting, and from phase to phase
- *   training.c          … the phase running
- *   worker_end.c        … a worker has ended
- *   restart.c           PyTorch's policy
+ *   policy_horovod.c            Horovod's policy: the phases waiting and starting, and from phase to phase
+ *   policy_horovod_training.c          … the phase running
+ *   policy_horovod_end.c        … a worker has ended
+ *   policy_restart.c           PyTorch's policy
  *   slot_wait.c         how the job waits for slots
  *   generation.c        generations: prepared, begun, given up
  *   failure.c           what a failure means for its host, and for the job
@@ -180,7 +180,7 @@ bool hvd_host_manager_none_came(const struct hvd_machine *m);
 /* The slots of all listed hosts that are neither lost nor unfit, whether they are here or banned. */
 int hvd_host_manager_left(const struct hvd_machine *m);
 /* Lift the bans that would last for ever. False: there is none. */
-bool hvd_host_manager_pardon(struct hvd_machine *m);
+bool hvd_host_manager_unban(struct hvd_machine *m);
 
 /* ---- rank_assignment.c ---- */
 
@@ -248,12 +248,12 @@ bool hvd_generation_limit_met(const struct hvd_machine *m);
 void hvd_worker_group_give_up_late(struct hvd_machine *m, const struct hvd_worker_group *group);
 void hvd_worker_stop(struct hvd_machine *m, struct hvd_worker *w, bool at_once);
 
-/* ---- training.c ---- */
+/* ---- policy_horovod_training.c ---- */
 
 /* One step of the phase running. True: the phase has changed. */
 bool hvd_training_step(struct hvd_machine *m, hvd_time now);
 
-/* ---- worker_end.c: hvd_policy_horovod ---- */
+/* ---- policy_horovod_end.c: hvd_policy_horovod ---- */
 
 void hvd_worker_exited(struct hvd_machine *m, struct hvd_worker *w, bool told, hvd_time now);
 void hvd_worker_lost(struct hvd_machine *m, struct hvd_worker *w, hvd_time now);

@@ -2,7 +2,7 @@
 /*
  * host_check.h - what a node agent finds when it looks at its host before the ranks start (--preflight).
  *
- * In the message "report" (task/probe.h) it is
+ * In the message "report" (agent/probe.h) it is
  *   "preflight":{"tmp":BYTES, "shm":BYTES, "memlock":BYTES, "nofile":N, "gpus":N, "gpu":TEXT, "hook":TEXT}
  * Each may be left out: then it is not known, or there is nothing to tell.
  */

@@ -16,9 +16,10 @@
  *   launcher  {"t":"run", "boot":TEXT}, then a message of bytes: the arguments of the hvd-agent that would be this
  *             host's node agent, each with a zero byte behind it
  *
- * From then on the agent is that node agent, and the connection is that of any node agent to its driver (task/agent.h).
- * What the host's ranks write and read goes over it, too, in messages of bytes whose first byte tells which stream they
- * belong to. No message of the store begins with such a byte (lib/rendezvous/relay_wire.h).
+ * From then on the agent is that node agent, and the connection is that of any node agent to its driver
+ * (agent/driver_client.h). What the host's ranks write and read goes over it, too, in messages of bytes whose first
+ * byte tells which stream they belong to. No message of the store begins with such a byte
+ * (lib/rendezvous/relay_wire.h).
  *
  *   launcher  bytes: HVD_JOIN_STDIN, and what rank 0 is to read; HVD_JOIN_STDIN alone: its end
  *   agent     {"t":"took"}              it takes such bytes, at first, and when those before were passed on; the

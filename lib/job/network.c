@@ -127,7 +127,8 @@ static void join_mutual(struct index *ix, const struct hvd_edge *edges, size_t n
 
 /* On every host choose the interface of the component `root` that has the most mutual edges, the better ranked one of
  * equals. False when a host has no interface in the component. */
-static bool pick(struct index *ix, const struct hvd_node *nodes, uint32_t n, uint32_t root, struct hvd_network *net)
+static bool pick(struct index *ix, const struct hvd_host_info *nodes, uint32_t n, uint32_t root,
+		 struct hvd_network *net)
 {
 	net->ranking = INT64_MIN;
 	for (uint32_t h = 0; h < n; h++) {
@@ -137,7 +138,7 @@ static bool pick(struct index *ix, const struct hvd_node *nodes, uint32_t n, uin
 			uint32_t x = ix->first[h] + (uint32_t)i;
 
 			if (find(ix, x) != root ||
-			    !hvd_node_has_family(&nodes[h].ifaces[i], net->family == 4 ? AF_INET : AF_INET6))
+			    !hvd_host_info_has_family(&nodes[h].ifaces[i], net->family == 4 ? AF_INET : AF_INET6))
 				continue;
 			if (best < 0 || ix->mutual[x] > ix->mutual[ix->first[h] + (uint32_t)best] ||
 			    (ix->mutual[x] == ix->mutual[ix->first[h] + (uint32_t)best] &&
@@ -164,15 +165,15 @@ static bool reached_addr(const struct hvd_edge *e, const struct hvd_edge *end, u
 }
 
 /* Did every probed pair of hosts meet over the interfaces that were chosen? Fills in by_name and rtt_us. */
-static bool holds(const struct index *ix, const struct hvd_node *nodes, const struct hvd_edge *edges, size_t n_edges,
-		  uint32_t n, struct hvd_network *net)
+static bool holds(const struct index *ix, const struct hvd_host_info *nodes, const struct hvd_edge *edges,
+		  size_t n_edges, uint32_t n, struct hvd_network *net)
 {
 	uint32_t to[HVD_MAX_NEIGHBOURS];
 	uint64_t sum = 0, count = 0;
 
 	net->by_name = true;
 	for (uint32_t h = 0; h < n; h++) {
-		const struct hvd_node_iface *iface = &nodes[h].ifaces[net->iface[h]];
+		const struct hvd_host_iface *iface = &nodes[h].ifaces[net->iface[h]];
 		int k = hvd_network_neighbours(h, n, to);
 
 		net->by_name = net->by_name && iface->first < iface->n_addrs &&
@@ -211,7 +212,7 @@ static int cmp_network(const void *pa, const void *pb)
 	return a->rtt_us < b->rtt_us ? -1 : a->rtt_us > b->rtt_us;
 }
 
-static void add_networks(struct index *ix, const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges,
+static void add_networks(struct index *ix, const struct hvd_host_info *nodes, uint32_t n, const struct hvd_edge *edges,
 			 size_t n_edges, uint8_t family, struct hvd_networks *out)
 {
 	/* A network has an interface on every host, so the first host's interfaces lead to all networks. */
@@ -239,7 +240,7 @@ static void add_networks(struct index *ix, const struct hvd_node *nodes, uint32_
 	}
 }
 
-void hvd_networks_find(const struct hvd_node *nodes, uint32_t n, struct hvd_edge *edges, size_t n_edges,
+void hvd_networks_find(const struct hvd_host_info *nodes, uint32_t n, struct hvd_edge *edges, size_t n_edges,
 		       struct hvd_networks *out)
 {
 	struct index ix = {.first = hvd_xcalloc(n + 1, sizeof(uint32_t))};

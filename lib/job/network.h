@@ -10,7 +10,7 @@
 #ifndef HVD_NETWORK_H
 #define HVD_NETWORK_H
 
-#include "node.h"
+#include "host_info.h"
 
 #include <stddef.h>
 
@@ -44,10 +44,10 @@ struct hvd_edge {
 struct hvd_network {
 	uint8_t family; /* 4 or 6 */
 	/* Programs that are told only the interfaces' names can use the network: of every interface, all neighbours
-	 * have reached the address that such programs take (hvd_node_iface.first). */
+	 * have reached the address that such programs take (hvd_host_iface.first). */
 	bool by_name;
 	uint8_t *iface;  /* owned; for each host the index of its interface */
-	int64_t ranking; /* the worst hvd_node_iface.ranking of its interfaces: lower is better */
+	int64_t ranking; /* the worst hvd_host_iface.ranking of its interfaces: lower is better */
 	uint64_t rtt_us; /* mean of its edges, in microseconds */
 };
 
@@ -64,7 +64,7 @@ struct hvd_networks {
 int hvd_network_neighbours(uint32_t i, uint32_t n, uint32_t out[HVD_MAX_NEIGHBOURS]);
 
 /* Find the networks. Sorts `edges`. There may be none: *out is empty then. The caller clears *out. */
-void hvd_networks_find(const struct hvd_node *nodes, uint32_t n, struct hvd_edge *edges, size_t n_edges,
+void hvd_networks_find(const struct hvd_host_info *nodes, uint32_t n, struct hvd_edge *edges, size_t n_edges,
 		       struct hvd_networks *out);
 void hvd_networks_clear(struct hvd_networks *nets); /* NULL is fine */
 
@@ -79,7 +79,7 @@ bool hvd_edges_lost(const struct hvd_edge *edges, size_t n_edges);
 /* Explain, in one line for each interface name, why interfaces of this name are in no network, or only in one over
  * IPv6, with an example; then list addresses that several hosts have, and interfaces that hosts left out themselves.
  * `edges` are sorted as hvd_networks_find() does. The caller frees the text; "" when there is nothing to explain. */
-char *hvd_networks_explain(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
+char *hvd_networks_explain(const struct hvd_host_info *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
 			   const struct hvd_networks *nets);
 
 /* The result in words, for messages: static text. */

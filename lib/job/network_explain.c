@@ -31,7 +31,7 @@ const char *hvd_reach_text(enum hvd_reach reach)
 }
 
 struct probed {
-	const struct hvd_node *nodes;
+	const struct hvd_host_info *nodes;
 	uint32_t n;
 	const struct hvd_edge *edges; /* sorted by `from`, then by `to` */
 	size_t n_edges;
@@ -48,7 +48,7 @@ static void append(struct probed *p, char *more)
 	free(more);
 }
 
-static const struct hvd_node_iface *iface_of(const struct probed *p, const struct hvd_edge *e)
+static const struct hvd_host_iface *iface_of(const struct probed *p, const struct hvd_edge *e)
 {
 	return &p->nodes[e->to].ifaces[e->to_if];
 }
@@ -106,7 +106,7 @@ static char *lacking(const struct probed *p, const char *name)
 	unsigned count = 0;
 
 	for (uint32_t h = 0; h < p->n; h++) {
-		if (hvd_node_find_iface(&p->nodes[h], name) >= 0)
+		if (hvd_host_info_find_iface(&p->nodes[h], name) >= 0)
 			continue;
 		if (count++ < MAX_LACKING)
 			hvd_xappendf(&list, "%s%s", list ? ", " : "", p->nodes[h].name);
@@ -130,7 +130,7 @@ static bool mutual(const struct probed *p, const struct hvd_edge *there)
  * the text; NULL when they meet. */
 static char *why_not(const struct probed *p, uint32_t h, int i, uint32_t to, uint8_t family)
 {
-	const struct hvd_node *here = &p->nodes[h], *there = &p->nodes[to];
+	const struct hvd_host_info *here = &p->nodes[h], *there = &p->nodes[to];
 	const char *name = here->ifaces[i].name;
 	const struct hvd_edge *back = NULL, *other = NULL, *cross = NULL;
 
@@ -168,7 +168,7 @@ static char *unconnected(const struct probed *p, const char *name, uint8_t famil
 	uint32_t to[HVD_MAX_NEIGHBOURS];
 
 	for (uint32_t h = 0; h < p->n; h++) {
-		int i = hvd_node_find_iface(&p->nodes[h], name), k = hvd_network_neighbours(h, p->n, to);
+		int i = hvd_host_info_find_iface(&p->nodes[h], name), k = hvd_network_neighbours(h, p->n, to);
 
 		for (int t = 0; i >= 0 && t < k; t++) {
 			char *why = why_not(p, h, i, to[t], family);
@@ -187,10 +187,10 @@ static void remember_duplicate(struct probed *p, const struct hvd_addr *addr)
 }
 
 /* A host on which Gloo would take an address of this interface that other hosts cannot reach; NULL: there is none. */
-static const struct hvd_node *useless_first(const struct probed *p, const char *name)
+static const struct hvd_host_info *useless_first(const struct probed *p, const char *name)
 {
 	for (uint32_t h = 0; h < p->n; h++) {
-		int i = hvd_node_find_iface(&p->nodes[h], name);
+		int i = hvd_host_info_find_iface(&p->nodes[h], name);
 
 		if (i >= 0 && p->nodes[h].ifaces[i].first == HVD_NO_ADDR)
 			return &p->nodes[h];
@@ -202,7 +202,7 @@ static const struct hvd_node *useless_first(const struct probed *p, const char *
 static void explain_one(struct probed *p, const char *name, uint8_t family, bool by_ipv6)
 {
 	const struct hvd_edge *e = example(p, name, family);
-	const struct hvd_node *useless = useless_first(p, name);
+	const struct hvd_host_info *useless = useless_first(p, name);
 	char *without = lacking(p, name);
 	char addr[HVD_ADDR_TEXT], *why;
 
@@ -295,7 +295,7 @@ static void explain_dropped(struct probed *p)
 	}
 }
 
-char *hvd_networks_explain(const struct hvd_node *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
+char *hvd_networks_explain(const struct hvd_host_info *nodes, uint32_t n, const struct hvd_edge *edges, size_t n_edges,
 			   const struct hvd_networks *nets)
 {
 	struct probed p = {.nodes = nodes, .n = n, .edges = edges, .n_edges = n_edges, .nets = nets};
@@ -306,7 +306,7 @@ char *hvd_networks_explain(const struct hvd_node *nodes, uint32_t n, const struc
 	for (uint32_t h = 0; h < n; h++) {
 		for (int i = 0; i < nodes[h].n_ifaces; i++) {
 			const char *name = nodes[h].ifaces[i].name;
-			uint8_t family = hvd_node_has_family(&nodes[h].ifaces[i], AF_INET) ? 4 : 6;
+			uint8_t family = hvd_host_info_has_family(&nodes[h].ifaces[i], AF_INET) ? 4 : 6;
 			uint8_t by = connected_by(&p, h, i);
 			bool known = by && by <= family;
 

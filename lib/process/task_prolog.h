@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * task_prolog.h - what the plugin (spank/prolog.c) tells hvd-agent (task/prolog.c) in a task's environment, when
+ * task_prolog.h - what the plugin (spank/prolog.c) tells hvd-agent (agent/prolog.c) in a task's environment, when
  * hvd-agent runs in place of the site's TaskProlog.
  */
 #ifndef HVD_TASK_PROLOG_H

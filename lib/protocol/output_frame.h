@@ -4,7 +4,7 @@
  *
  * srun may break a line anywhere, and puts a newline and a label at the break. So a rank shim escapes the newlines that
  * the rank wrote (HVD_FRAME_ESC and a letter), and marks begin and end of the framed text; within it the launcher
- * ignores every newline that is not escaped. Text outside of a frame has not passed through a shim. task/output.c
+ * ignores every newline that is not escaped. Text outside of a frame has not passed through a shim. agent/output.c
  * writes frames, launcher/run/output_mux.c reads them; both are of one release, and nothing else uses the format.
  */
 #ifndef HVD_OUTPUT_FRAME_H

@@ -6,7 +6,7 @@
  * connection. These are accept4, read, sendmsg and close: the server reads the request right after accepting it (it is
  * mostly there already) and answers it in the same callback. It registers an event and sets a deadline only when it has
  * to wait for something. This is why connections are plain descriptors and not libevent's bufferevents, and why all
- * deadlines share one timer (wheel.h).
+ * deadlines share one timer (timer_wheel.h).
  *
  * The server closes the connection after the answer, unless the client wants to send another request (request.c). The
  * answer and the end of the connection then go out in one segment.
@@ -235,7 +235,7 @@ static bool prove(struct conn *c)
 	if (verdict == HVD_RV_UNPROVEN && hvd_left(c->limit) > 0) {
 		/* An acknowledgement is on its way, of which nothing tells: try again at the next tick. */
 		hvd_rv_stream_watch(&c->s, 0);
-		hvd_rv_arm(c->s.rv, &c->s.spoke, hvd_now());
+		hvd_rv_arm(c->s.rv, &c->s.timer, hvd_now());
 		return false;
 	}
 	hvd_rv_conn_close(c);

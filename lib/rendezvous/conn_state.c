@@ -20,14 +20,14 @@ void hvd_rv_conn_state(struct conn *c, enum conn_state state)
 	rv->stats.waiting_now += state == CONN_WAITING;
 	c->state = state;
 	hvd_rv_stream_move(&c->s, &rv->lists[state]);
-	hvd_rv_wheel_remove(&rv->wheel, &c->s.spoke);
+	hvd_rv_timer_wheel_remove(&rv->wheel, &c->s.timer);
 	if (rv->stats.waiting_now > rv->stats.waiting_peak)
 		rv->stats.waiting_peak = rv->stats.waiting_now;
 }
 
 void hvd_rv_conn_progress(struct conn *c, double stall)
 {
-	hvd_rv_arm(c->s.rv, &c->s.spoke, hvd_earlier(c->limit, hvd_deadline_in(stall)));
+	hvd_rv_arm(c->s.rv, &c->s.timer, hvd_earlier(c->limit, hvd_deadline_in(stall)));
 }
 
 hvd_time hvd_rv_body_limit(size_t len)

@@ -12,44 +12,44 @@
 #define TURN          (4 << 20) /* bytes for all connections per wake-up */
 #define ORIGINS_MAX   65536
 
-/* --- origins --- */
+/* --- relay_ids --- */
 
 static uint64_t hash_of(const struct hvd_downstream *down, uint32_t number)
 {
 	return hvd_hash(down->seed, &number, sizeof(number));
 }
 
-static struct origin *find_origin(const struct hvd_downstream *down, uint32_t number)
+static struct relay_id *find_origin(const struct hvd_downstream *down, uint32_t number)
 {
-	struct hvd_hash_node *node = hvd_hash_first(&down->origins, hash_of(down, number));
+	struct hvd_hash_node *node = hvd_hash_first(&down->relay_ids, hash_of(down, number));
 
-	while (node && ((struct origin *)node)->number != number)
+	while (node && ((struct relay_id *)node)->number != number)
 		node = hvd_hash_next(node);
-	return (struct origin *)node;
+	return (struct relay_id *)node;
 }
 
 /* Its processes have left the store. */
-static void end_origin(struct origin *o)
+static void end_origin(struct relay_id *o)
 {
 	struct hvd_downstream *down = o->down;
 
-	hvd_rv_wheel_remove(&down->rv->wheel, &o->spoke);
+	hvd_rv_timer_wheel_remove(&down->rv->wheel, &o->timer);
 	hvd_down_leave(o, true);
-	hvd_hash_table_remove(&down->origins, &o->node);
+	hvd_hash_table_remove(&down->relay_ids, &o->node);
 	free(o);
 }
 
-static void say_gone(struct origin *o)
+static void say_gone(struct relay_id *o)
 {
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_GONE, .origin = o->number};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_GONE, .relay_id = o->number};
 
 	hvd_store_pass(&o->down->rv->store_api, &msg);
 	end_origin(o);
 }
 
-static void on_not_back(struct hvd_rv_spoke *s)
+static void on_not_back(struct hvd_rv_timer *s)
 {
-	struct origin *o = (struct origin *)(void *)((char *)s - offsetof(struct origin, spoke));
+	struct relay_id *o = (struct relay_id *)(void *)((char *)s - offsetof(struct relay_id, timer));
 	char addr[HVD_ADDR_TEXT];
 
 	hvd_verbose(o->down->rv->log, "the rendezvous' relay at %s has not come back", hvd_addr_text(&o->addr, addr));
@@ -65,25 +65,25 @@ static bool is_admitted(const struct hvd_downstream *down, uint32_t number)
 }
 
 /* NULL: there are too many. */
-static struct origin *need_origin(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
+static struct relay_id *need_origin(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
-	struct origin *o = find_origin(down, msg->origin);
+	struct relay_id *o = find_origin(down, msg->relay_id);
 
 	if (!o) {
-		if (down->origins.n >= ORIGINS_MAX)
+		if (down->relay_ids.n >= ORIGINS_MAX)
 			return NULL;
 		o = hvd_xcalloc(1, sizeof(*o));
 		o->down = down;
-		o->number = msg->origin;
-		o->spoke.due = on_not_back;
+		o->number = msg->relay_id;
+		o->timer.due = on_not_back;
 		hvd_hash_table_init(&o->places, 16);
-		hvd_hash_table_add(&down->origins, &o->node, hash_of(down, o->number));
+		hvd_hash_table_add(&down->relay_ids, &o->node, hash_of(down, o->number));
 	}
 	o->addr = msg->addr;
 	o->refused = !is_admitted(down, o->number);
 	o->route = child;
-	hvd_rv_wheel_remove(&down->rv->wheel, &o->spoke);
+	hvd_rv_timer_wheel_remove(&down->rv->wheel, &o->timer);
 	return o;
 }
 
@@ -96,20 +96,20 @@ static void end_child_because(struct hvd_rv_child *child, bool may_come_back, bo
 	hvd_down_asks_end(child);
 	hvd_down_unwatch_all(child, false);
 	hvd_down_drop_items(child);
-	for (size_t i = 0; i < down->origins.room; i++)
-		for (struct hvd_hash_node *node = down->origins.slots[i], *chain; node; node = chain) {
-			struct origin *o = (struct origin *)node;
+	for (size_t i = 0; i < down->relay_ids.room; i++)
+		for (struct hvd_hash_node *node = down->relay_ids.slots[i], *chain; node; node = chain) {
+			struct relay_id *o = (struct relay_id *)node;
 
 			chain = node->chain;
 			if (o->route != child)
 				continue;
 			o->route = NULL;
 			if (may_come_back)
-				hvd_rv_arm(down->rv, &o->spoke, hvd_deadline_in(down->rv->cfg.relay_back));
+				hvd_rv_arm(down->rv, &o->timer, hvd_deadline_in(down->rv->cfg.relay_back));
 			else
 				end_origin(o);
 		}
-	down->n_begun -= child->origin != NULL;
+	down->n_begun -= child->relay_id != NULL;
 	if (child->prev)
 		child->prev->next = child->next;
 	else
@@ -137,8 +137,8 @@ static void fail(struct hvd_rv_child *child, const char *why)
 	char addr[HVD_ADDR_TEXT] = "an unknown address";
 	struct hvd_addr peer;
 
-	if (child->origin && child->origin->addr.family)
-		hvd_addr_text(&child->origin->addr, addr);
+	if (child->relay_id && child->relay_id->addr.family)
+		hvd_addr_text(&child->relay_id->addr, addr);
 	else if (hvd_addr_of_peer(hvd_conn_fd(child->conn), &peer) == 0)
 		hvd_addr_text(&peer, addr);
 	/* Whoever has not been told that its host has left the job has the job's key all the same. */
@@ -152,12 +152,12 @@ static void fail(struct hvd_rv_child *child, const char *why)
 static const char *do_begin(struct hvd_rv_child *child, struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
-	struct origin *o = find_origin(down, msg->origin);
+	struct relay_id *o = find_origin(down, msg->relay_id);
 	struct hvd_rv_child *old = o ? o->route : NULL;
 
-	if (!child->origin && !is_admitted(down, msg->origin))
+	if (!child->relay_id && !is_admitted(down, msg->relay_id))
 		return not_admitted;
-	if (child->origin && child->origin->number == msg->origin)
+	if (child->relay_id && child->relay_id->number == msg->relay_id)
 		return "it has begun twice";
 	if (msg->addr.family == AF_UNSPEC)
 		hvd_addr_of_peer(hvd_conn_fd(child->conn), &msg->addr);
@@ -165,13 +165,13 @@ static const char *do_begin(struct hvd_rv_child *child, struct hvd_relay_msg *ms
 	if (!o)
 		return "there are too many relays";
 	/* It has another connection, of which only it knows that it has ended. */
-	if (old && old != child && old->origin == o) {
-		old->origin = NULL;
+	if (old && old != child && old->relay_id == o) {
+		old->relay_id = NULL;
 		down->n_begun--;
 		end_child(old, true);
 	}
-	if (!child->origin) {
-		child->origin = o;
+	if (!child->relay_id) {
+		child->relay_id = o;
 		child->waits_seq = down->waits_seq;
 		down->n_begun++;
 		if (!child->dropped)
@@ -185,7 +185,7 @@ static const char *do_begin(struct hvd_rv_child *child, struct hvd_relay_msg *ms
 static const char *do_call(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
 	struct hvd_downstream *down = child->down;
-	struct origin *o = find_origin(down, msg->origin);
+	struct relay_id *o = find_origin(down, msg->relay_id);
 	struct hvd_store_result result = {0};
 
 	if (!o)
@@ -199,15 +199,16 @@ static const char *do_call(struct hvd_rv_child *child, const struct hvd_relay_ms
 		return NULL;
 	}
 	result.status = msg->stored == HVD_RV_TOO_LONG ? HVD_OP_TOO_LONG : HVD_OP_NO_ROOM;
-	hvd_downstream_pass(
-		down, &(struct hvd_relay_msg){
-			      .type = HVD_RELAY_ANSWER, .origin = msg->origin, .call = msg->call, .result = result});
+	hvd_downstream_pass(down, &(struct hvd_relay_msg){.type = HVD_RELAY_ANSWER,
+							  .relay_id = msg->relay_id,
+							  .call = msg->call,
+							  .result = result});
 	return NULL;
 }
 
 static void do_cancel(const struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
-	struct origin *o = find_origin(child->down, msg->origin);
+	struct relay_id *o = find_origin(child->down, msg->relay_id);
 
 	if (!o || o->route != child)
 		return;
@@ -217,17 +218,17 @@ static void do_cancel(const struct hvd_rv_child *child, const struct hvd_relay_m
 
 static void do_gone(const struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 {
-	struct origin *o = find_origin(child->down, msg->origin);
+	struct relay_id *o = find_origin(child->down, msg->relay_id);
 
 	/* It may be connected to another relay by now. */
-	if (o && o->route == child && o != child->origin)
+	if (o && o->route == child && o != child->relay_id)
 		say_gone(o);
 }
 
 /* NULL, or why the connection is to be closed. */
 static const char *handle(struct hvd_rv_child *child, struct hvd_relay_msg *msg)
 {
-	if (!child->origin && msg->type != HVD_RELAY_BEGIN)
+	if (!child->relay_id && msg->type != HVD_RELAY_BEGIN)
 		return "it does not say which relay it is";
 	switch (msg->type) {
 	case HVD_RELAY_BEGIN:
@@ -319,9 +320,9 @@ static void on_drained(struct hvd_conn *conn, void *arg)
 static void expel(struct hvd_downstream *down)
 {
 	down->check_admitted = false;
-	for (size_t i = 0; i < down->origins.room; i++)
-		for (struct hvd_hash_node *node = down->origins.slots[i]; node; node = node->chain) {
-			struct origin *o = (struct origin *)node;
+	for (size_t i = 0; i < down->relay_ids.room; i++)
+		for (struct hvd_hash_node *node = down->relay_ids.slots[i]; node; node = node->chain) {
+			struct relay_id *o = (struct relay_id *)node;
 
 			o->refused = !is_admitted(down, o->number);
 			if (o->refused)
@@ -329,7 +330,7 @@ static void expel(struct hvd_downstream *down)
 		}
 	for (struct hvd_rv_child *child = down->children, *next; child; child = next) {
 		next = child->next;
-		if (child->origin && child->origin->refused)
+		if (child->relay_id && child->relay_id->refused)
 			end_child(child, false);
 	}
 }
@@ -376,7 +377,7 @@ struct hvd_downstream *hvd_downstream_create(struct hvd_rv *rv)
 	down->rv = rv;
 	down->seed = hvd_hash_seed();
 	down->any = true;
-	hvd_hash_table_init(&down->origins, 64);
+	hvd_hash_table_init(&down->relay_ids, 64);
 	down->flush = event_new(rv->base, -1, 0, on_flush, down);
 	/* As xalloc.h has it: memory for a small structure is there. */
 	if (!down->flush)
@@ -391,7 +392,7 @@ void hvd_downstream_destroy(struct hvd_downstream *down)
 	hvd_downstream_drop(down);
 	hvd_down_asks_free(down);
 	event_free(down->flush);
-	hvd_hash_table_free(&down->origins);
+	hvd_hash_table_free(&down->relay_ids);
 	free(down->admitted);
 	free(down);
 }
@@ -400,9 +401,9 @@ void hvd_downstream_drop(struct hvd_downstream *down)
 {
 	while (down->children)
 		end_child(down->children, false);
-	for (size_t i = 0; i < down->origins.room; i++)
-		while (down->origins.slots[i])
-			end_origin((struct origin *)down->origins.slots[i]);
+	for (size_t i = 0; i < down->relay_ids.room; i++)
+		while (down->relay_ids.slots[i])
+			end_origin((struct relay_id *)down->relay_ids.slots[i]);
 }
 
 static struct hvd_rv_child *add_child(struct hvd_downstream *down, struct hvd_conn *conn)
@@ -440,14 +441,14 @@ struct hvd_rv_child *hvd_downstream_share(struct hvd_downstream *down, struct hv
 	return child;
 }
 
-void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *origins, size_t n)
+void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *relay_ids, size_t n)
 {
 	free(down->admitted);
-	down->any = !origins;
-	down->n_admitted = origins ? n : 0;
+	down->any = !relay_ids;
+	down->n_admitted = relay_ids ? n : 0;
 	down->admitted = hvd_xcalloc(down->n_admitted + 1, sizeof(*down->admitted));
 	if (down->n_admitted > 0)
-		memcpy(down->admitted, origins, n * sizeof(*origins));
+		memcpy(down->admitted, relay_ids, n * sizeof(*relay_ids));
 	/* Not now: the caller may be called from a relay's call. */
 	down->check_admitted = true;
 	hvd_down_wake(down);
@@ -462,17 +463,17 @@ void hvd_downstream_renew(struct hvd_downstream *down)
 {
 	for (struct hvd_rv_child *child = down->children; child; child = child->next) {
 		hvd_down_unwatch_all(child, true);
-		if (child->origin)
+		if (child->relay_id)
 			hvd_down_renew(child);
 	}
-	for (size_t i = 0; i < down->origins.room; i++)
-		for (struct hvd_hash_node *node = down->origins.slots[i]; node; node = node->chain)
-			hvd_down_leave((struct origin *)node, false);
+	for (size_t i = 0; i < down->relay_ids.room; i++)
+		for (struct hvd_hash_node *node = down->relay_ids.slots[i]; node; node = node->chain)
+			hvd_down_leave((struct relay_id *)node, false);
 }
 
 void hvd_downstream_pass(struct hvd_downstream *down, const struct hvd_relay_msg *msg)
 {
-	const struct origin *o = find_origin(down, msg->origin);
+	const struct relay_id *o = find_origin(down, msg->relay_id);
 
 	if (o && o->route)
 		hvd_down_pass(o->route, msg);

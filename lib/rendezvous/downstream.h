@@ -3,7 +3,7 @@
  * downstream.h - a parent's side of the connections to its relays. The messages are in relay_wire.h.
  *
  * At the root, calls are carried out on the store, in the order in which they come, each once: the last answers for an
- * origin are kept until it says that it has them. A relay that is a parent passes calls on (upstream.h), and answers
+ * relay_id are kept until it says that it has them. A relay that is a parent passes calls on (upstream.h), and answers
  * watches from its own store, as it does for its clients.
  *
  * A change of a key is sent to each relay that watches it, behind all that was sent before. What one relay does not
@@ -38,7 +38,7 @@ void hvd_downstream_take(struct hvd_downstream *down, struct hvd_conn *conn);
 struct hvd_rv_child *hvd_downstream_share(struct hvd_downstream *down, struct hvd_conn *conn,
 					  void (*dropped)(bool broken, void *arg), void *arg);
 /* Only these relays may be connected from now on; others are closed. NULL: any. */
-void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *origins, size_t n);
+void hvd_downstream_admit(struct hvd_downstream *down, const uint32_t *relay_ids, size_t n);
 /* The relays that are connected now. */
 size_t hvd_downstream_count(const struct hvd_downstream *down);
 /* In a relay that has lost its parent: close the connections of all relays below. */

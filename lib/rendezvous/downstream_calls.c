@@ -3,9 +3,9 @@
  * Operations that relays ask the root for, each carried out once, and the processes behind relays that use the
  * TCPStore.
  *
- * An origin's calls come in the order of their ids, perhaps over two connections one after the other; an id that is not
- * above all that came before is a repetition. The answer of a call that has changed something is kept for that until
- * the origin says that it has it; one that has only read is carried out again.
+ * An relay_id's calls come in the order of their ids, perhaps over two connections one after the other; an id that is
+ * not above all that came before is a repetition. The answer of a call that has changed something is kept for that
+ * until the relay_id says that it has it; one that has only read is carried out again.
  */
 #include "downstream_internal.h"
 
@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_MAX  65536 /* of an origin, that it does not know the answers of */
-#define PLACES_MAX 65536 /* of an origin */
+#define CALLS_MAX  65536 /* of an relay_id, that it does not know the answers of */
+#define PLACES_MAX 65536 /* of an relay_id */
 
 struct call {
 	struct item item;
-	struct origin *origin;
+	struct relay_id *relay_id;
 	uint64_t id;
 	enum hvd_store_op_kind kind;
 	uint32_t place;
@@ -37,25 +37,25 @@ struct place {
 	struct hvd_store_place place;
 };
 
-static struct hvd_rv *rv_of(const struct origin *o)
+static struct hvd_rv *rv_of(const struct relay_id *o)
 {
 	return o->down->rv;
 }
 
-static const struct hvd_store *store_of(const struct origin *o)
+static const struct hvd_store *store_of(const struct relay_id *o)
 {
 	return &rv_of(o)->store_api;
 }
 
-static struct hvd_rv_budget *budget_of(const struct origin *o)
+static struct hvd_rv_budget *budget_of(const struct relay_id *o)
 {
 	return hvd_rv_store_budget(rv_of(o)->store);
 }
 
-/* --- the calls of an origin --- */
+/* --- the calls of an relay_id --- */
 
 /* The first of its calls whose id is not below this one. */
-static size_t position(const struct origin *o, uint64_t id)
+static size_t position(const struct relay_id *o, uint64_t id)
 {
 	size_t from = 0, to = o->n_calls;
 
@@ -70,7 +70,7 @@ static size_t position(const struct origin *o, uint64_t id)
 	return from;
 }
 
-static struct call *find_call(const struct origin *o, uint64_t id)
+static struct call *find_call(const struct relay_id *o, uint64_t id)
 {
 	size_t i = position(o, id);
 	struct call *call = i < o->n_calls ? o->calls[o->first_call + i] : NULL;
@@ -81,7 +81,7 @@ static struct call *find_call(const struct origin *o, uint64_t id)
 static void free_call(struct call *call)
 {
 	hvd_down_unqueue(&call->item);
-	hvd_store_abandon(store_of(call->origin), &call->under_way);
+	hvd_store_abandon(store_of(call->relay_id), &call->under_way);
 	hvd_store_result_clear(&call->result);
 	free(call);
 }
@@ -92,7 +92,7 @@ static bool is_kept(const struct call *call)
 }
 
 /* Forget the calls below `done`, and, where there are too many, the oldest that was answered. */
-static void forget_calls(struct origin *o, uint64_t done)
+static void forget_calls(struct relay_id *o, uint64_t done)
 {
 	while (o->n_calls > 0 && o->calls[o->first_call]->id < done) {
 		free_call(o->calls[o->first_call++]);
@@ -126,7 +126,7 @@ static void check_call(const struct call *call)
 
 static void queue_answer(struct call *call)
 {
-	struct hvd_rv_child *route = call->origin->route;
+	struct hvd_rv_child *route = call->relay_id->route;
 
 	if (!route || call->item.child == route)
 		return;
@@ -154,7 +154,7 @@ static void answer_with(struct call *call, enum hvd_store_status status, int64_t
 static void send_answer(struct hvd_rv_child *child, struct item *item)
 {
 	struct call *call = (struct call *)(void *)((char *)item - offsetof(struct call, item));
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .origin = call->origin->number, .call = call->id};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .relay_id = call->relay_id->number, .call = call->id};
 
 	msg.result = call->result;
 	hvd_relay_send(child->conn, &msg);
@@ -165,7 +165,7 @@ static void send_answer(struct hvd_rv_child *child, struct item *item)
 	check_call(call);
 }
 
-static struct call *add_call(struct origin *o, const struct hvd_relay_msg *msg)
+static struct call *add_call(struct relay_id *o, const struct hvd_relay_msg *msg)
 {
 	struct call *call;
 
@@ -181,7 +181,7 @@ static struct call *add_call(struct origin *o, const struct hvd_relay_msg *msg)
 	assert(o->n_calls == 0 || o->calls[o->first_call + o->n_calls - 1]->id <= o->last_call); /* I14 */
 	assert(msg->call > o->last_call);                                                        /* I14 */
 	call = hvd_xcalloc(1, sizeof(*call));
-	call->origin = o;
+	call->relay_id = o;
 	call->id = msg->call;
 	call->kind = msg->op.kind;
 	call->place = msg->op.place;
@@ -193,12 +193,12 @@ static struct call *add_call(struct origin *o, const struct hvd_relay_msg *msg)
 
 /* --- processes --- */
 
-static uint64_t hash_of(const struct origin *o, uint32_t number)
+static uint64_t hash_of(const struct relay_id *o, uint32_t number)
 {
 	return hvd_hash(o->down->seed, &number, sizeof(number));
 }
 
-static struct place *find_place(const struct origin *o, uint32_t number)
+static struct place *find_place(const struct relay_id *o, uint32_t number)
 {
 	struct hvd_hash_node *node = hvd_hash_first(&o->places, hash_of(o, number));
 
@@ -207,7 +207,7 @@ static struct place *find_place(const struct origin *o, uint32_t number)
 	return (struct place *)node;
 }
 
-static void end_place(struct origin *o, struct place *p)
+static void end_place(struct relay_id *o, struct place *p)
 {
 	hvd_store_depart(store_of(o), &p->place);
 	hvd_store_leave(store_of(o), &p->place);
@@ -217,7 +217,7 @@ static void end_place(struct origin *o, struct place *p)
 }
 
 /* End what waits in the TCPStore, or only in one place of it. */
-static void end_waits(struct origin *o, const uint32_t *place)
+static void end_waits(struct relay_id *o, const uint32_t *place)
 {
 	for (size_t i = 0; i < o->n_calls; i++) {
 		struct call *call = o->calls[o->first_call + i];
@@ -229,16 +229,16 @@ static void end_waits(struct origin *o, const uint32_t *place)
 	}
 }
 
-/* A generation may be one that relays have asked for before it was there. */
+/* A epoch may be one that relays have asked for before it was there. */
 static void answer_place(struct call *call, const struct hvd_store_result *result)
 {
-	if (result->status == HVD_OP_DONE && call->origin->route)
-		hvd_down_reattach(call->origin->route, (uint32_t)result->number);
+	if (result->status == HVD_OP_DONE && call->relay_id->route)
+		hvd_down_reattach(call->relay_id->route, (uint32_t)result->number);
 	answer(call, result);
 }
 
 /* Where a relay's client is. */
-static struct hvd_addr address_of(const struct origin *o, const struct hvd_store_op *op)
+static struct hvd_addr address_of(const struct relay_id *o, const struct hvd_store_op *op)
 {
 	char text[HVD_ADDR_TEXT];
 	struct hvd_addr addr;
@@ -252,7 +252,7 @@ static struct hvd_addr address_of(const struct origin *o, const struct hvd_store
 
 static void do_come(struct call *call, struct hvd_store_op *op)
 {
-	struct origin *o = call->origin;
+	struct relay_id *o = call->relay_id;
 	struct hvd_store_result result;
 	struct place *p;
 
@@ -275,7 +275,7 @@ static void do_come(struct call *call, struct hvd_store_op *op)
 
 static void do_begin_group(struct call *call, struct hvd_store_op *op)
 {
-	struct origin *o = call->origin;
+	struct relay_id *o = call->relay_id;
 	struct place *p = find_place(o, call->place);
 	struct hvd_store_result result;
 
@@ -291,7 +291,7 @@ static void do_begin_group(struct call *call, struct hvd_store_op *op)
 
 static void do_leave(struct call *call)
 {
-	struct origin *o = call->origin;
+	struct relay_id *o = call->relay_id;
 	struct place *p = find_place(o, call->place);
 
 	if (p) {
@@ -301,7 +301,7 @@ static void do_leave(struct call *call)
 	answer_with(call, HVD_OP_DONE, 0);
 }
 
-void hvd_down_leave(struct origin *o, bool for_ever)
+void hvd_down_leave(struct relay_id *o, bool for_ever)
 {
 	end_waits(o, NULL);
 	for (size_t i = 0; i < o->places.room; i++)
@@ -330,12 +330,12 @@ static void on_answered(struct hvd_store_call *under_way, const struct hvd_store
 
 static void do_other(struct call *call, struct hvd_store_op *op)
 {
-	struct place *p = find_place(call->origin, op->place);
+	struct place *p = find_place(call->relay_id, op->place);
 	struct hvd_store_result result;
 
 	op->at = p ? &p->place : NULL;
 	call->under_way.answered = on_answered;
-	if (hvd_store_submit(store_of(call->origin), op, &result, &call->under_way))
+	if (hvd_store_submit(store_of(call->relay_id), op, &result, &call->under_way))
 		answer(call, &result);
 }
 
@@ -343,7 +343,7 @@ static void carry_out(struct call *call, const struct hvd_relay_msg *msg)
 {
 	struct hvd_store_op op = msg->op;
 
-	if (call->origin->refused) {
+	if (call->relay_id->refused) {
 		answer_with(call, HVD_OP_NO_SCOPE, 0);
 		return;
 	}
@@ -368,7 +368,7 @@ static void carry_out(struct call *call, const struct hvd_relay_msg *msg)
 	}
 }
 
-const char *hvd_down_call(struct origin *o, const struct hvd_relay_msg *msg)
+const char *hvd_down_call(struct relay_id *o, const struct hvd_relay_msg *msg)
 {
 	struct call *call;
 
@@ -396,7 +396,7 @@ const char *hvd_down_call(struct origin *o, const struct hvd_relay_msg *msg)
 	return NULL;
 }
 
-void hvd_down_cancel(struct origin *o, uint64_t id)
+void hvd_down_cancel(struct relay_id *o, uint64_t id)
 {
 	struct call *call = find_call(o, id);
 

@@ -15,7 +15,7 @@
 /* An answer that came from the parent. */
 struct passed {
 	struct item item;
-	uint32_t origin;
+	uint32_t relay_id;
 	uint64_t call;
 	struct hvd_store_result result;
 };
@@ -72,7 +72,7 @@ static void drop_passed(struct item *item)
 static void send_passed(struct hvd_rv_child *child, struct item *item)
 {
 	const struct passed *p = (const struct passed *)item;
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .origin = p->origin, .call = p->call};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .relay_id = p->relay_id, .call = p->call};
 
 	msg.result = p->result;
 	hvd_relay_send(child->conn, &msg);
@@ -84,7 +84,7 @@ void hvd_down_pass(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
 	struct passed *p = hvd_xcalloc(1, sizeof(*p));
 
 	*p = (struct passed){.item = {.send = send_passed, .drop = drop_passed},
-			     .origin = msg->origin,
+			     .relay_id = msg->relay_id,
 			     .call = msg->call,
 			     .result = msg->result};
 	if (p->result.value)

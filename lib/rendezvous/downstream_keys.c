@@ -41,7 +41,7 @@ struct down_watch {
 	unsigned wakes;     /* times that one is to be woken */
 	bool wake_all;      /* … and all */
 	bool by_calls;      /* the key cannot be watched here: there is no room, or no value can have such a name */
-	bool detached;      /* there is no such generation; … */
+	bool detached;      /* there is no such epoch; … */
 	bool waits;         /* … but somebody waits for the key in it */
 	bool stale_present; /* what `stale`, and `fresh` where it was moved, say about it */
 	bool fresh_present;
@@ -391,7 +391,7 @@ void hvd_down_unwatch_all(struct hvd_rv_child *child, bool generations_only)
 		}
 }
 
-void hvd_down_reattach(struct hvd_rv_child *child, uint32_t generation)
+void hvd_down_reattach(struct hvd_rv_child *child, uint32_t epoch)
 {
 	if (child->detached == 0)
 		return;
@@ -399,7 +399,7 @@ void hvd_down_reattach(struct hvd_rv_child *child, uint32_t generation)
 		for (struct hvd_hash_node *node = child->watches.slots[i]; node; node = node->chain) {
 			struct down_watch *w = (struct down_watch *)node;
 
-			if (!w->detached || w->scope.generation != generation)
+			if (!w->detached || w->scope.epoch != epoch)
 				continue;
 			detach(w);
 			if (attach(w) != HVD_RV_STORED)

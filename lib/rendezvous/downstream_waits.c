@@ -20,7 +20,7 @@ struct ask {
 	size_t left; /* children that have not answered */
 	unsigned max;
 	char *text;
-	struct hvd_rv_spoke spoke;
+	struct hvd_rv_timer timer;
 	struct hvd_downstream *down;
 	void (*done)(char *text, void *arg);
 	void *arg;
@@ -44,7 +44,7 @@ static void end_ask(struct ask *ask)
 	while (*at != ask)
 		at = &(*at)->next;
 	*at = ask->next;
-	hvd_rv_wheel_remove(&ask->down->rv->wheel, &ask->spoke);
+	hvd_rv_timer_wheel_remove(&ask->down->rv->wheel, &ask->timer);
 	cut_lines(ask->text, ask->max);
 	ask->done(ask->text, ask->arg);
 	free(ask);
@@ -56,9 +56,9 @@ static void waits_answered(struct ask *ask)
 		end_ask(ask);
 }
 
-static void on_waits_due(struct hvd_rv_spoke *s)
+static void on_waits_due(struct hvd_rv_timer *s)
 {
-	end_ask((struct ask *)(void *)((char *)s - offsetof(struct ask, spoke)));
+	end_ask((struct ask *)(void *)((char *)s - offsetof(struct ask, timer)));
 }
 
 void hvd_down_waits(struct hvd_rv_child *child, const struct hvd_relay_msg *msg)
@@ -95,7 +95,7 @@ void hvd_down_asks_end(struct hvd_rv_child *child)
 {
 	for (struct ask *ask = child->down->asks, *next; ask; ask = next) {
 		next = ask->next;
-		if (child->origin && ask->seq >= child->waits_seq)
+		if (child->relay_id && ask->seq >= child->waits_seq)
 			waits_answered(ask);
 	}
 }
@@ -116,17 +116,17 @@ void hvd_downstream_ask_waits(struct hvd_downstream *down, unsigned max, void (*
 			    .seq = down->waits_seq++,
 			    .left = down->n_begun,
 			    .max = max,
-			    .spoke.due = on_waits_due,
+			    .timer.due = on_waits_due,
 			    .down = down,
 			    .done = done,
 			    .arg = arg};
 	down->asks = ask;
 	/* Not behind what waits to be sent: a relay that does not read is not asked for long. */
 	for (struct hvd_rv_child *child = down->children; child; child = child->next)
-		if (child->origin)
+		if (child->relay_id)
 			hvd_relay_send(child->conn, &msg);
 	if (ask->left > 0)
-		hvd_rv_arm(down->rv, &ask->spoke, hvd_deadline_in(seconds));
+		hvd_rv_arm(down->rv, &ask->timer, hvd_deadline_in(seconds));
 	else
 		hvd_down_wake(down); /* there is nobody to ask */
 }

@@ -91,8 +91,8 @@ struct hvd_rv {
 	struct hvd_rv_config cfg;
 	const struct hvd_log *log;
 	struct hvd_rv_store *store;
-	struct hvd_rv_wheel wheel;
-	struct event tick; /* every HVD_RV_WHEEL_TICK, while `ticking` */
+	struct hvd_rv_timer_wheel wheel;
+	struct event tick; /* every HVD_RV_TIMER_WHEEL_TICK, while `ticking` */
 	bool ticking;
 	bool paused;    /* does not accept, because all places are taken */
 	bool told_full; /* that this may last */

@@ -59,7 +59,7 @@ static void put_scope(struct hvd_relay_bytes *out, const struct hvd_store_scope_
 	if (id->name.p)
 		put_slice(out, id->name);
 	else
-		put(out, id->generation, 4);
+		put(out, id->epoch, 4);
 }
 
 static void put_value(struct hvd_relay_bytes *out, struct hvd_rv_value *v)
@@ -84,7 +84,7 @@ static void put_call(struct hvd_relay_bytes *out, const struct hvd_relay_msg *ms
 {
 	const struct hvd_store_op *op = &msg->op;
 
-	put(out, msg->origin, 4);
+	put(out, msg->relay_id, 4);
 	put(out, msg->call, 8);
 	put(out, msg->done, 8);
 	put(out, op->place, 4);
@@ -103,7 +103,7 @@ void hvd_relay_encode(const struct hvd_relay_msg *msg, struct hvd_relay_bytes *o
 	switch (msg->type) {
 	case HVD_RELAY_BEGIN:
 		put(out, msg->level, 1);
-		put(out, msg->origin, 4);
+		put(out, msg->relay_id, 4);
 		out->addr[0] = '\0';
 		if (msg->addr.family != AF_UNSPEC)
 			hvd_addr_text(&msg->addr, out->addr);
@@ -124,11 +124,11 @@ void hvd_relay_encode(const struct hvd_relay_msg *msg, struct hvd_relay_bytes *o
 		put_call(out, msg);
 		break;
 	case HVD_RELAY_CANCEL:
-		put(out, msg->origin, 4);
+		put(out, msg->relay_id, 4);
 		put(out, msg->call, 8);
 		break;
 	case HVD_RELAY_GONE:
-		put(out, msg->origin, 4);
+		put(out, msg->relay_id, 4);
 		break;
 	case HVD_RELAY_WAITS:
 		put_slice(out, msg->text);
@@ -143,7 +143,7 @@ void hvd_relay_encode(const struct hvd_relay_msg *msg, struct hvd_relay_bytes *o
 		put(out, msg->flag, 1);
 		break;
 	case HVD_RELAY_ANSWER:
-		put(out, msg->origin, 4);
+		put(out, msg->relay_id, 4);
 		put(out, msg->call, 8);
 		put(out, msg->result.status, 1);
 		put(out, (uint64_t)msg->result.number, 8);
@@ -258,10 +258,10 @@ static void get_scope(struct in *in, struct hvd_store_scope_id *id)
 		id->name = get_slice(in);
 		break;
 	case GENERATION:
-		id->generation = (uint32_t)get(in, 4);
+		id->epoch = (uint32_t)get(in, 4);
 		break;
 	default:
-		wrong(in, HVD_E_PROTO, "a scope is neither named nor a generation");
+		wrong(in, HVD_E_PROTO, "a scope is neither named nor a epoch");
 	}
 }
 
@@ -292,7 +292,7 @@ static void get_call(struct in *in, struct hvd_relay_msg *msg)
 	struct hvd_store_op *op = &msg->op;
 	uint64_t kind;
 
-	msg->origin = (uint32_t)get(in, 4);
+	msg->relay_id = (uint32_t)get(in, 4);
 	msg->call = get(in, 8);
 	msg->done = get(in, 8);
 	op->place = (uint32_t)get(in, 4);
@@ -321,7 +321,7 @@ static void get_answer(struct in *in, struct hvd_relay_msg *msg)
 {
 	uint64_t status;
 
-	msg->origin = (uint32_t)get(in, 4);
+	msg->relay_id = (uint32_t)get(in, 4);
 	msg->call = get(in, 8);
 	status = get(in, 1);
 	if (status >= HVD_OP_LOST)
@@ -339,7 +339,7 @@ static void get_from_relay(struct in *in, struct hvd_relay_msg *msg)
 		msg->level = (unsigned)get(in, 1);
 		if (msg->level != HVD_RELAY_VERSION)
 			wrong(in, HVD_E_PROTO, "it is of another version");
-		msg->origin = (uint32_t)get(in, 4);
+		msg->relay_id = (uint32_t)get(in, 4);
 		get_addr(in, &msg->addr);
 		break;
 	case HVD_RELAY_WATCH:
@@ -356,11 +356,11 @@ static void get_from_relay(struct in *in, struct hvd_relay_msg *msg)
 		get_call(in, msg);
 		break;
 	case HVD_RELAY_CANCEL:
-		msg->origin = (uint32_t)get(in, 4);
+		msg->relay_id = (uint32_t)get(in, 4);
 		msg->call = get(in, 8);
 		break;
 	case HVD_RELAY_GONE:
-		msg->origin = (uint32_t)get(in, 4);
+		msg->relay_id = (uint32_t)get(in, 4);
 		break;
 	case HVD_RELAY_WAITS:
 		msg->text = get_text(in);

@@ -5,22 +5,22 @@
  * A relay is a server of the rendezvous whose ranks are those of one host, and whose values are the root's. Its
  * connection to the parent is signed (lib/protocol/conn.h), and delivers in order; each message is one
  * hvd_conn_send_bytes(). Numbers are big endian; BYTES is a length of 4 bytes and the bytes; SCOPE is BYTES of a name
- * behind a byte 0, or a generation of 4 bytes behind a byte 1; VALUE is a byte (0 = none, 1 = as it is, 2 = compressed
+ * behind a byte 0, or a epoch of 4 bytes behind a byte 1; VALUE is a byte (0 = none, 1 = as it is, 2 = compressed
  * by zstd), and if that is not 0 its length of 4 bytes when it is not compressed, and BYTES.
  *
  * From a relay to its parent:
  *
- *   BEGIN     version (1), origin (4), address (BYTES, text)   once, the first message: which relay this is
+ *   BEGIN     version (1), relay_id (4), address (BYTES, text)   once, the first message: which relay this is
  *   WATCH     id (4), SCOPE, key (BYTES), waits (1)
  *             tell me what this key has now, and each change. `waits`: somebody waits for it here. Sent again with the
  *             same id when that has become so. It stays so until UNWATCH or UNUSED, or a VALUE or WAKE of all
  *   UNWATCH   id
  *   UNUSED    id            a WAKE was of no use here, as nobody waits any longer: wake somebody else
- *   CALL      origin (4), id (8), done (8), place (4), kind (1), SCOPE, key (BYTES), expected (BYTES), number (8),
- * VALUE carry out an operation at the root (store_op.h). All calls of this origin with ids below `done` have been
- *             answered. Ids of an origin grow, and calls are carried out once, however often they are sent
- *   CANCEL    origin, id    answer this call soon, with what there is or HVD_OP_CANCELLED
- *   GONE      origin        this relay, whose parent I am, has ended: its processes have left the store
+ *   CALL      relay_id (4), id (8), done (8), place (4), kind (1), SCOPE, key (BYTES), expected (BYTES), number (8),
+ * VALUE carry out an operation at the root (store_op.h). All calls of this relay_id with ids below `done` have been
+ *             answered. Ids of an relay_id grow, and calls are carried out once, however often they are sent
+ *   CANCEL    relay_id, id    answer this call soon, with what there is or HVD_OP_CANCELLED
+ *   GONE      relay_id        this relay, whose parent I am, has ended: its processes have left the store
  *   WAITS     text (BYTES)  the answer to ASK_WAITS: lines; of all relays below, this one included
  *
  * From the parent:
@@ -30,7 +30,7 @@
  *   ASK       id, present (1)    do not keep its value: ask for it by calls. present: it has a value or a queue. It
  *             wakes nobody
  *   WAKE      id, all (1)   those who wait for the key are to go on. all = 0: one of them, as a queue has got a value
- *   ANSWER    origin, id (8), status (1), number (8), VALUE
+ *   ANSWER    relay_id, id (8), status (1), number (8), VALUE
  *   RENEW                   all ranks are started anew: forget all of the TCPStore, close its connections
  *   ASK_WAITS max (4)       say what your clients wait for, in so many lines
  *
@@ -79,11 +79,11 @@ enum hvd_relay_type {
 /* Any message; the fields that its type has not are zero. */
 struct hvd_relay_msg {
 	enum hvd_relay_type type;
-	uint32_t origin, watch; /* watch: the id of a watch */
-	uint64_t call, done;    /* call: the id of a call */
-	bool flag;              /* WATCH: waits; ASK: present; WAKE: all */
-	unsigned level;         /* BEGIN: the version; ASK_WAITS: how many lines */
-	struct hvd_addr addr;   /* BEGIN */
+	uint32_t relay_id, watch; /* watch: the id of a watch */
+	uint64_t call, done;      /* call: the id of a call */
+	bool flag;                /* WATCH: waits; ASK: present; WAKE: all */
+	unsigned level;           /* BEGIN: the version; ASK_WAITS: how many lines */
+	struct hvd_addr addr;     /* BEGIN */
 	struct hvd_slice text;
 	struct hvd_store_op op;         /* WATCH: scope and key; CALL */
 	struct hvd_store_result result; /* ANSWER, and VALUE: its value */

@@ -166,7 +166,7 @@ static void wait_for_key(struct conn *c, struct hvd_slice scope, struct hvd_slic
 	if (scope.p != c->names)
 		keep_names(c, scope, key);
 	hvd_rv_conn_state(c, CONN_WAITING);
-	hvd_rv_arm(rv, &c->s.spoke, hvd_deadline_in(seconds));
+	hvd_rv_arm(rv, &c->s.timer, hvd_deadline_in(seconds));
 }
 
 /* Answer from the values here. */

@@ -154,7 +154,7 @@ int hvd_rv_listener(const struct hvd_rv *rv, size_t i, struct sockaddr_storage *
 	return 0;
 }
 
-void hvd_rv_keep(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n)
+void hvd_rv_unbind_others(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n)
 {
 	size_t kept = 0;
 
@@ -190,7 +190,7 @@ static void expel(struct hvd_rv_streams *list, bool hooked)
 	}
 }
 
-void hvd_rv_expel(struct hvd_rv *rv)
+void hvd_rv_disconnect_denied(struct hvd_rv *rv)
 {
 	if (!rv->cfg.access)
 		return;
@@ -309,9 +309,9 @@ struct hvd_rv_child *hvd_rv_child_share(struct hvd_rv *rv, struct hvd_conn *conn
 	return hvd_downstream_share(rv->downstream, conn, dropped, arg);
 }
 
-void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *origins, size_t n)
+void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *relay_ids, size_t n)
 {
-	hvd_downstream_admit(rv->downstream, origins, n);
+	hvd_downstream_admit(rv->downstream, relay_ids, n);
 }
 
 size_t hvd_rv_relay_count(const struct hvd_rv *rv)

@@ -48,12 +48,12 @@ struct hvd_rv_request;
  * HTTP request begins (tcpstore.h). A process has come to init_process_group() when it adds to the store's key "init/",
  * and again when it begins another default process group.
  */
-struct hvd_rv_join {
+struct hvd_rv_init_event {
 	struct hvd_addr from;
-	uint32_t pid;        /* of the process, as it says; 0 = it does not say */
-	uint32_t generation; /* of the store: each default process group but the first has an empty one */
+	uint32_t pid;   /* of the process, as it says; 0 = it does not say */
+	uint32_t epoch; /* of the store: each default process group but the first has an empty one */
 };
-typedef void hvd_rv_joined_fn(void *arg, const struct hvd_rv_join *join);
+typedef void hvd_rv_joined_fn(void *arg, const struct hvd_rv_init_event *join);
 
 /* Limits and times. hvd_rv_config_init() sets all of them; change what should differ. Times are in seconds. */
 struct hvd_rv_config {
@@ -79,9 +79,9 @@ struct hvd_rv_config {
 
 	/* This server is a relay: its values are those of the root (relay_wire.h). It has no parent at first. */
 	bool relay;
-	uint32_t origin; /* this relay's number, which no other of the launch has */
+	uint32_t relay_id; /* this relay's number, which no other of the launch has */
 	struct hvd_addr
-		relay_addr; /* in place of the address of its clients, where they are told apart (hvd_rv_join) */
+		relay_addr; /* in place of the address of its clients, where they are told apart (hvd_rv_init_event) */
 	double parent_wait; /* a parent that owes an answer, and sends nothing for so long, is lost */
 	/* The connection to the parent has ended; the callee may give the relay another one. */
 	void (*parent_lost)(void *arg);
@@ -107,9 +107,9 @@ int hvd_rv_listen(struct hvd_rv *rv, const char *const *ips, size_t n, uint16_t 
 /* Take the connections of `fd`, too, which listens and is non-blocking, and is owned from now on. */
 void hvd_rv_listen_fd(struct hvd_rv *rv, int fd);
 /* Stop listening on all addresses but these. Open connections stay open. */
-void hvd_rv_keep(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n);
+void hvd_rv_unbind_others(struct hvd_rv *rv, const struct hvd_addr *addrs, size_t n);
 /* Close all connections from addresses that cfg.access does not list (any longer). */
-void hvd_rv_expel(struct hvd_rv *rv);
+void hvd_rv_disconnect_denied(struct hvd_rv *rv);
 /* The port of the first listener; 0 while there is none. */
 uint16_t hvd_rv_port(const struct hvd_rv *rv);
 /* The address and port of listener `i`; -1 when there are not so many. */
@@ -123,7 +123,7 @@ void hvd_rv_relay_up(struct hvd_rv *rv, struct hvd_conn *conn);
 void hvd_rv_relay_share(struct hvd_rv *rv, struct hvd_conn *conn);
 void hvd_rv_relay_bytes(struct hvd_rv *rv, const void *data, size_t len);
 
-/* A relay has connected, and has proven that it is of this launch (lib/protocol/pending.h); `conn` is taken. */
+/* A relay has connected, and has proven that it is of this launch (lib/protocol/preauth.h); `conn` is taken. */
 void hvd_rv_relay_take(struct hvd_rv *rv, struct hvd_conn *conn);
 /* The same for a connection that carries other messages, too, and stays the caller's, who hands over messages of bytes,
  * and says when the queue has become short (hvd_conn_ops.drained), and when the connection is over. `dropped` is called
@@ -136,7 +136,7 @@ void hvd_rv_child_bytes(struct hvd_rv_child *child, const void *data, size_t len
 void hvd_rv_child_drained(struct hvd_rv_child *child);
 void hvd_rv_child_over(struct hvd_rv_child *child);
 /* Only relays with these numbers may be connected to this server from now on. */
-void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *origins, size_t n);
+void hvd_rv_relay_admit(struct hvd_rv *rv, const uint32_t *relay_ids, size_t n);
 /* The relays that are connected to this server now. */
 size_t hvd_rv_relay_count(const struct hvd_rv *rv);
 
@@ -144,8 +144,8 @@ size_t hvd_rv_relay_count(const struct hvd_rv *rv);
 void hvd_rv_set_rank_wait(struct hvd_rv *rv, double seconds);
 /* All ranks of the job are started anew: forget what TCPStore clients have stored and how often each process has come,
  * and close their connections. */
-void hvd_rv_tcpstore_renew(struct hvd_rv *rv);
-/* Tell how many ranks there are, which helps to tell who belongs together (tcpstore_generation.h); 0: not known. */
+void hvd_rv_tcpstore_reset(struct hvd_rv *rv);
+/* Tell how many ranks there are, which helps to tell who belongs together (tcpstore_epoch.h); 0: not known. */
 void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks);
 /* What TCPStore clients wait for, for messages: "10.0.0.2 (pid 77) waits for default_pg/0//cpu//0/5", one a line, `max`
  * lines at most; NULL = nobody waits. The caller frees it. */
@@ -157,7 +157,7 @@ void hvd_rv_tcpstore_ask_waits(struct hvd_rv *rv, size_t max, void (*done)(char 
 int hvd_rv_scope_size(struct hvd_rv *rv, const char *scope, size_t members, struct hvd_err *err);
 /* What the scope has, which is something, stays as long as the server, whatever is cleared. */
 void hvd_rv_lasting(struct hvd_rv *rv, const char *scope);
-/* Forget all values and scope sizes, but those of the scope `kept` (may be NULL) and of lasting ones: a new generation
+/* Forget all values and scope sizes, but those of the scope `kept` (may be NULL) and of lasting ones: a new epoch
  * of the job begins. Waiting GETs go on waiting. */
 void hvd_rv_clear(struct hvd_rv *rv, const char *kept);
 /* Forget the values of one scope, not its size. */
@@ -217,7 +217,7 @@ struct hvd_rv_stats {
 	uint64_t bytes_in, bytes_out;
 	unsigned conns_now, conns_peak; /* of both protocols */
 	uint64_t tcpstore_requests;
-	uint64_t tcpstore_joined;             /* times that a process has come: see struct hvd_rv_join */
+	uint64_t tcpstore_joined;             /* times that a process has come: see struct hvd_rv_init_event */
 	uint64_t tcpstore_old;                /* clients that were too old */
 	unsigned tcpstore_now, tcpstore_peak; /* open connections */
 	unsigned waiting_now, waiting_peak;

@@ -19,7 +19,7 @@ void hvd_rv_service_tcpstore(struct hvd_rv_service *service, const struct hvd_rv
 	service->arg = arg;
 }
 
-static void on_joined(void *arg, const struct hvd_rv_join *join)
+static void on_joined(void *arg, const struct hvd_rv_init_event *join)
 {
 	struct hvd_rv_service *service = arg;
 
@@ -97,10 +97,10 @@ void hvd_rv_service_close(struct hvd_rv_service *service)
 
 /* ---- operations ---- */
 
-void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t *origins, size_t n)
+void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t *relay_ids, size_t n)
 {
 	if (service->rv)
-		hvd_rv_relay_admit(service->rv, origins, n);
+		hvd_rv_relay_admit(service->rv, relay_ids, n);
 }
 
 void hvd_rv_service_size(struct hvd_rv_service *service, const struct hvd_layout *l)

@@ -21,7 +21,7 @@
 
 /* What the service tells of its TCPStore clients. */
 struct hvd_rv_service_ops {
-	void (*joined)(const struct hvd_rv_join *join, void *arg);
+	void (*joined)(const struct hvd_rv_init_event *join, void *arg);
 	/* The answer to hvd_rv_service_ask_waits(): lines, "" when nobody waits. */
 	void (*waits)(const char *text, void *arg);
 	/* The answer to hvd_rv_service_ask_changes(). */
@@ -50,7 +50,7 @@ bool hvd_rv_service_is_open(const struct hvd_rv_service *service);
 void hvd_rv_service_close(struct hvd_rv_service *service);
 
 /* Only the relays of these hosts may be connected from now on (their numbers in the job). */
-void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t *origins, size_t n);
+void hvd_rv_service_admit_relays(struct hvd_rv_service *service, const uint32_t *relay_ids, size_t n);
 /* What both ends of a connection between two relays prove: that they have the launch's key. */
 void hvd_rv_service_relay_session(const struct hvd_key *session_key, const char *session_id,
 				  struct hvd_session *session);

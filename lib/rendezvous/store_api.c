@@ -50,8 +50,8 @@ enum hvd_rv_stored hvd_store_watch(const struct hvd_store *st, const struct hvd_
 
 	if (scope->name.p)
 		return hvd_rv_store_watch(st->scopes, scope->name, key, w);
-	sc = st->local ? hvd_store_local_generation(st->local, scope->generation)
-		       : hvd_upstream_generation(st->upstream, scope->generation);
+	sc = st->local ? hvd_store_local_generation(st->local, scope->epoch)
+		       : hvd_upstream_generation(st->upstream, scope->epoch);
 	if (!sc)
 		return st->local ? HVD_RV_STORED : HVD_RV_NO_ROOM;
 	why = hvd_rv_scope_watch(sc, key, w);

@@ -17,7 +17,7 @@
 #include "lib/net/addr.h"
 #include "scope.h"
 #include "store_op.h"
-#include "tcpstore_generation.h"
+#include "tcpstore_epoch.h"
 
 struct hvd_relay_msg;
 struct hvd_rv_request;
@@ -40,7 +40,7 @@ struct hvd_store_place {
 	struct hvd_addr from; /* of the process, and its id as it says, 0 = not said; the caller sets them */
 	uint32_t pid;
 	struct hvd_rv_scope *scope; /* the values that it sees, as far as they are here; NULL: it is nowhere */
-	uint32_t generation;        /* the number of `scope` */
+	uint32_t epoch;             /* the number of `scope` */
 	bool begun;                 /* it has used a key of a default process group */
 	/* Private: */
 	struct hvd_tcpstore_place at;
@@ -98,7 +98,7 @@ void hvd_store_leave(const struct hvd_store *st, struct hvd_store_place *place);
 
 /* Be told, by w->changed, of each change of the key in the scope here (scope.h) and of what is known of it. The caller
  * asks what that is (hvd_store_know(), hvd_rv_watch_state()). HVD_RV_STORED with a watch of no key: there is no such
- * generation. */
+ * epoch. */
 enum hvd_rv_stored hvd_store_watch(const struct hvd_store *st, const struct hvd_store_scope_id *scope,
 				   struct hvd_slice key, struct hvd_rv_watch *w);
 /* A watch of no key is fine. */

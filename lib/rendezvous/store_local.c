@@ -8,17 +8,17 @@
 
 struct hvd_store_local {
 	struct hvd_rv *rv;
-	struct hvd_tcpstore_generations generations;
+	struct hvd_tcpstore_epochs epochs;
 	struct event *met; /* hooks are to be told that all members of their scopes have deleted their keys */
 };
 
 /* --- places --- */
 
-/* If the process has just come to its generation, count it and tell the server's user, who may do anything then but
+/* If the process has just come to its epoch, count it and tell the server's user, who may do anything then but
  * destroy the server. */
 static void tell_joined(struct hvd_rv *rv, const struct hvd_store_place *place)
 {
-	struct hvd_rv_join join = {.from = place->from, .pid = place->pid, .generation = place->generation};
+	struct hvd_rv_init_event join = {.from = place->from, .pid = place->pid, .epoch = place->epoch};
 
 	if (!place->at.news)
 		return;
@@ -29,7 +29,7 @@ static void tell_joined(struct hvd_rv *rv, const struct hvd_store_place *place)
 
 static void do_place(struct hvd_store_local *local, const struct hvd_store_op *op, struct hvd_store_result *now)
 {
-	struct hvd_tcpstore_generations *gs = &local->generations;
+	struct hvd_tcpstore_epochs *gs = &local->epochs;
 	struct hvd_store_place *place = op->at;
 	int rc;
 
@@ -48,32 +48,32 @@ static void do_place(struct hvd_store_local *local, const struct hvd_store_op *o
 		return;
 	}
 	place->begun = op->kind == HVD_OP_BEGIN_GROUP;
-	place->scope = place->at.generation->scope;
-	place->generation = place->at.generation->number;
-	now->number = place->generation;
+	place->scope = place->at.epoch->scope;
+	place->epoch = place->at.epoch->number;
+	now->number = place->epoch;
 	tell_joined(local->rv, place);
 }
 
 void hvd_store_local_leave(struct hvd_store_local *local, struct hvd_store_place *place)
 {
-	hvd_tcpstore_leave(&local->generations, &place->at);
+	hvd_tcpstore_leave(&local->epochs, &place->at);
 }
 
 struct hvd_rv_scope *hvd_store_local_generation(const struct hvd_store_local *local, uint32_t number)
 {
-	const struct hvd_tcpstore_generation *g = hvd_tcpstore_generation(&local->generations, number);
+	const struct hvd_tcpstore_epoch *g = hvd_tcpstore_epoch(&local->epochs, number);
 
 	return g ? g->scope : NULL;
 }
 
 void hvd_store_local_renew(struct hvd_store_local *local)
 {
-	hvd_tcpstore_generations_clear(&local->generations);
+	hvd_tcpstore_epochs_clear(&local->epochs);
 }
 
 void hvd_store_local_ranks(struct hvd_store_local *local, size_t ranks)
 {
-	local->generations.ranks = ranks;
+	local->epochs.ranks = ranks;
 }
 
 /* --- HTTP --- */
@@ -165,13 +165,13 @@ static bool on_wake(struct hvd_rv_waiter *waiter, struct hvd_rv_value *value)
 	return true;
 }
 
-/* In a generation of the TCPStore. */
+/* In a epoch of the TCPStore. */
 static bool do_tcpstore(const struct hvd_store_op *op, struct hvd_store_result *now, struct hvd_store_call *call)
 {
 	const struct hvd_store_place *place = op->at;
 
 	/* What was under way while all ranks were started anew is of the old ones. */
-	if (!place || !place->scope || place->generation != op->scope.generation) {
+	if (!place || !place->scope || place->epoch != op->scope.epoch) {
 		now->status = HVD_OP_NO_SCOPE;
 		return true;
 	}
@@ -231,7 +231,7 @@ struct hvd_store_local *hvd_store_local_create(struct hvd_rv *rv)
 	struct hvd_store_local *local = hvd_xcalloc(1, sizeof(*local));
 
 	local->rv = rv;
-	hvd_tcpstore_generations_init(&local->generations, rv->store);
+	hvd_tcpstore_epochs_init(&local->epochs, rv->store);
 	local->met = event_new(rv->base, -1, 0, on_met, local);
 	/* As xalloc.h has it: memory for a small structure is there. */
 	if (!local->met)
@@ -244,6 +244,6 @@ void hvd_store_local_destroy(struct hvd_store_local *local)
 	if (!local)
 		return;
 	event_free(local->met);
-	hvd_tcpstore_generations_free(&local->generations);
+	hvd_tcpstore_epochs_free(&local->epochs);
 	free(local);
 }

@@ -17,7 +17,7 @@
 
 /* The numbers are sent between processes of one launch. */
 enum hvd_store_op_kind {
-	/* TCPStore. The scope is a generation. */
+	/* TCPStore. The scope is a epoch. */
 	HVD_OP_SET = 1,
 	HVD_OP_APPEND = 2,
 	HVD_OP_COMPARE_SET = 3, /* `expected`, `value`; the answer has the value that is there then */
@@ -30,9 +30,9 @@ enum hvd_store_op_kind {
 	HVD_OP_QUEUE_POP = 10, /* the answer's number: the queue's length before; the value, if there was one */
 	HVD_OP_QUEUE_LEN = 11,
 	HVD_OP_BARRIER = 12, /* `number` of processes; answered when so many have come, or when it is cancelled */
-	/* Places: which generation a process uses (tcpstore_generation.h); `number` = its pid, `place` = which of the
+	/* Places: which epoch a process uses (tcpstore_epoch.h); `number` = its pid, `place` = which of the
 	 * relay's connections, `expected` = its address as text, or empty: it is of the relay's host. The answer's
-	 * number is the generation. */
+	 * number is the epoch. */
 	HVD_OP_ARRIVE = 13,
 	HVD_OP_VISIT = 14,
 	HVD_OP_LEAVE = 15,
@@ -41,14 +41,14 @@ enum hvd_store_op_kind {
 	HVD_OP_HTTP_PUT = 17,
 	HVD_OP_HTTP_DELETE = 18,
 	/* TCPStore again: the connection at `place` uses its first key of a default process group. The answer's number
-	 * is the generation. */
+	 * is the epoch. */
 	HVD_OP_BEGIN_GROUP = 19,
 };
 
-/* Which scope: a generation of the TCPStore, or, with a name (name.p not NULL), one of HTTP. */
+/* Which scope: a epoch of the TCPStore, or, with a name (name.p not NULL), one of HTTP. */
 struct hvd_store_scope_id {
 	struct hvd_slice name;
-	uint32_t generation;
+	uint32_t epoch;
 };
 
 struct hvd_store_place;
@@ -70,7 +70,7 @@ enum hvd_store_status {
 	HVD_OP_NO_ROOM,   /* … */
 	HVD_OP_NO_NUMBER, /* the counter is no number, or overflows */
 	HVD_OP_CANCELLED,
-	HVD_OP_NO_SCOPE, /* there is no such generation any longer */
+	HVD_OP_NO_SCOPE, /* there is no such epoch any longer */
 	HVD_OP_LOST,     /* the root cannot be reached any longer; never sent */
 };
 
@@ -82,7 +82,7 @@ struct hvd_store_result {
 
 struct hvd_rv_scope;
 
-/* Carry out an operation on a generation's scope; not those of HTTP, nor those of places. The caller clears the
+/* Carry out an operation on a epoch's scope; not those of HTTP, nor those of places. The caller clears the
  * result. False when it is a BARRIER to which others have not come yet: the caller waits for the key
  * (hvd_rv_scope_wait()), and the wake is the answer. */
 bool hvd_store_op_run(struct hvd_rv_scope *scope, const struct hvd_store_op *op, struct hvd_store_result *out);

@@ -40,10 +40,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	s->ops->ready(s, what);
 }
 
-static void on_due(struct hvd_rv_spoke *spoke)
+static void on_due(struct hvd_rv_timer *timer)
 {
 	struct hvd_rv_stream *s =
-		(struct hvd_rv_stream *)(void *)((char *)spoke - offsetof(struct hvd_rv_stream, spoke));
+		(struct hvd_rv_stream *)(void *)((char *)timer - offsetof(struct hvd_rv_stream, timer));
 
 	s->ops->due(s);
 }
@@ -67,7 +67,7 @@ void hvd_rv_stream_open(struct hvd_rv_stream *s, struct hvd_rv *rv, const struct
 	s->rv = rv;
 	s->ops = ops;
 	s->fd = fd;
-	s->spoke.due = on_due;
+	s->timer.due = on_due;
 	s->list = list;
 	TAILQ_INSERT_TAIL(list, s, link);
 	hvd_peer_table_add(rv->peers, peer, &s->entry);
@@ -93,7 +93,7 @@ int hvd_rv_stream_release(struct hvd_rv_stream *s)
 	int fd = s->fd;
 
 	hvd_rv_stream_watch(s, 0);
-	hvd_rv_wheel_remove(&s->rv->wheel, &s->spoke);
+	hvd_rv_timer_wheel_remove(&s->rv->wheel, &s->timer);
 	while (s->first_out)
 		free_segment(s);
 	hvd_peer_table_remove(s->rv->peers, &s->entry);
@@ -282,12 +282,12 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct hvd_rv *rv = arg;
 	hvd_time now = hvd_now();
-	struct hvd_rv_spoke *s;
+	struct hvd_rv_timer *s;
 
 	(void)fd;
 	(void)what;
 	hvd_rv_reap(rv);
-	while ((s = hvd_rv_wheel_due(&rv->wheel, now)))
+	while ((s = hvd_rv_timer_wheel_due(&rv->wheel, now)))
 		s->due(s);
 	hvd_rv_reap(rv);
 	if (rv->wheel.n == 0 && !rv->paused) {
@@ -296,12 +296,12 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_spoke *s, hvd_time deadline)
+void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_timer *s, hvd_time deadline)
 {
-	static const struct timeval every = {.tv_usec = HVD_RV_WHEEL_TICK / 1000};
+	static const struct timeval every = {.tv_usec = HVD_RV_TIMER_WHEEL_TICK / 1000};
 
 	if (s)
-		hvd_rv_wheel_set(&rv->wheel, s, deadline);
+		hvd_rv_timer_wheel_set(&rv->wheel, s, deadline);
 	if (!rv->ticking) {
 		event_add(&rv->tick, &every);
 		rv->ticking = true;
@@ -311,7 +311,7 @@ void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_spoke *s, hvd_time deadline)
 void hvd_rv_streams_init(struct hvd_rv *rv)
 {
 	rv->peers = hvd_peer_table_create();
-	hvd_rv_wheel_init(&rv->wheel);
+	hvd_rv_timer_wheel_init(&rv->wheel);
 	TAILQ_INIT(&rv->closed);
 	event_assign(&rv->tick, rv->base, -1, EV_PERSIST, on_tick, rv);
 }

@@ -17,8 +17,8 @@
 
 #include "lib/base/log.h"
 #include "lib/net/peer_table.h"
+#include "timer_wheel.h"
 #include "value.h"
-#include "wheel.h"
 
 #include <sys/queue.h>
 #include <sys/types.h>
@@ -52,7 +52,7 @@ struct hvd_rv_stream {
 	struct hvd_rv_streams *list; /* it is always in one */
 	TAILQ_ENTRY(hvd_rv_stream) link;
 	struct hvd_peer_entry entry; /* in rv->peers */
-	struct hvd_rv_spoke spoke;
+	struct hvd_rv_timer timer;
 	char *in; /* input that is not handled yet; NULL most of the time */
 	size_t in_len, in_room;
 	struct hvd_rv_segment *first_out, *last_out; /* what the socket did not take */
@@ -94,7 +94,7 @@ void hvd_rv_streams_init(struct hvd_rv *rv);
 /* Free the streams that are closed, and accept connections again if there is a place. Call it at the top of a callback
  * from the event loop only. */
 void hvd_rv_reap(struct hvd_rv *rv);
-/* Set the deadline of a spoke, whose `due` is called after it. `s` may be NULL: then only the timer must run. */
-void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_spoke *s, hvd_time deadline);
+/* Set the deadline of a timer, whose `due` is called after it. `s` may be NULL: then only the timer must run. */
+void hvd_rv_arm(struct hvd_rv *rv, struct hvd_rv_timer *s, hvd_time deadline);
 
 #endif

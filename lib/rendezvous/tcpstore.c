@@ -38,11 +38,11 @@ void hvd_rv_tcpstore_ranks(struct hvd_rv *rv, size_t ranks)
 		hvd_store_local_ranks(rv->store_api.local, ranks);
 }
 
-void hvd_rv_tcpstore_renew(struct hvd_rv *rv)
+void hvd_rv_tcpstore_reset(struct hvd_rv *rv)
 {
 	if (!rv->tcpstore)
 		return;
-	hvd_downstream_renew(rv->downstream); /* its processes leave their generations */
+	hvd_downstream_renew(rv->downstream); /* its processes leave their epochs */
 	/* A connection that has no place yet is of the new ranks: the old ones' are told before. */
 	for (struct hvd_rv_stream *s = TAILQ_FIRST(&rv->tcpstore->conns), *next; s; s = next) {
 		next = TAILQ_NEXT(s, link);

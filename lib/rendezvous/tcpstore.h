@@ -11,7 +11,7 @@
  *   tcpstore_state.c       whose a connection is, and its end
  *   tcpstore_waits.c       what it waits for
  *   tcpstore_output.c      send answers
- *   tcpstore_generation.h  which values a connection sees
+ *   tcpstore_epoch.h  which values a connection sees
  *   tcpstore_wire.h        the messages
  *
  * Each calls those below it only. tcpstore_call.c calls a connection back as the event loop does.
@@ -91,7 +91,7 @@ static inline struct hvd_tcpstore_conn *hvd_tcpstore_conn_of(struct hvd_rv_strea
 }
 
 /* tcpstore_conn.c */
-/* Closed connections that were not freed yet use no generation any longer. */
+/* Closed connections that were not freed yet use no epoch any longer. */
 void hvd_tcpstore_closed_leave(struct hvd_tcpstore *ts);
 
 /* tcpstore_state.c */
@@ -137,7 +137,7 @@ bool hvd_tcpstore_may_ask(const struct hvd_tcpstore_conn *c);
 bool hvd_tcpstore_item(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item);
 
 /* tcpstore_call.c */
-/* Find the generation that it belongs to: it arrives, visits, or begins a group. False when that is not known yet: the
+/* Find the epoch that it belongs to: it arrives, visits, or begins a group. False when that is not known yet: the
  * connection was closed, or it asks. */
 bool hvd_tcpstore_find_place(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind);
 /* What is known of a key? With HVD_CACHE_PENDING the connection asks. */

@@ -45,7 +45,7 @@ static void go_on(struct hvd_tcpstore_conn *c, enum hvd_store_op_kind kind, cons
 	c->s.ops->ready(&c->s, 0);
 }
 
-/* --- which generation --- */
+/* --- which epoch --- */
 
 static void on_place(struct hvd_store_call *call, const struct hvd_store_result *result)
 {
@@ -82,7 +82,7 @@ static void on_known(struct hvd_store_lookup *lookup)
 
 enum hvd_cache hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice key, bool waits)
 {
-	struct hvd_store_scope_id scope = {.generation = c->place.generation};
+	struct hvd_store_scope_id scope = {.epoch = c->place.epoch};
 	enum hvd_cache known;
 
 	c->lookup.resume = on_known;
@@ -94,7 +94,7 @@ enum hvd_cache hvd_tcpstore_know(struct hvd_tcpstore_conn *c, struct hvd_slice k
 void hvd_tcpstore_look_ahead(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item, const char *data,
 			     size_t len)
 {
-	struct hvd_store_scope_id scope = {.generation = c->place.generation};
+	struct hvd_store_scope_id scope = {.epoch = c->place.epoch};
 	struct hvd_tcpstore_wire wire = c->wire;
 	struct hvd_tcpstore_item next;
 	bool reads = item->query == HVD_TCPSTORE_MULTI_GET || item->query == HVD_TCPSTORE_CHECK ||
@@ -161,7 +161,7 @@ void hvd_tcpstore_call(struct hvd_tcpstore_conn *c, struct hvd_store_op *op)
 {
 	struct hvd_store_result now;
 
-	op->scope.generation = c->place.generation;
+	op->scope.epoch = c->place.epoch;
 	if (op->kind == HVD_OP_BARRIER) {
 		call_barrier(c, op);
 		return;

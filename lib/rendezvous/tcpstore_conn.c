@@ -8,7 +8,7 @@
  * begun. A request that has begun is read to its end, however, because the client reads no answer before it has sent
  * the request.
  *
- * A closed connection keeps its generation until it is freed (stream.h): callers further up the stack may be working
+ * A closed connection keeps its epoch until it is freed (stream.h): callers further up the stack may be working
  * on the keys of that.
  */
 #include "tcpstore.h"
@@ -128,17 +128,17 @@ static void finish(struct hvd_tcpstore_conn *c)
 	}
 	if (c->asks) { /* what it waits for has a deadline of its own */
 		hvd_rv_stream_watch(&c->s, 0);
-		hvd_rv_wheel_remove(&rv->wheel, &c->s.spoke);
+		hvd_rv_timer_wheel_remove(&rv->wheel, &c->s.timer);
 		return;
 	}
 	hvd_rv_stream_watch(&c->s, EV_READ);
 	if (!c->wire.validated) {
-		if (!c->s.spoke.next)
-			hvd_rv_arm(rv, &c->s.spoke, hvd_deadline_in(rv->cfg.head_time));
+		if (!c->s.timer.next)
+			hvd_rv_arm(rv, &c->s.timer, hvd_deadline_in(rv->cfg.head_time));
 	} else if (c->s.in || c->wire.in_list) {
-		hvd_rv_arm(rv, &c->s.spoke, hvd_deadline_in(IN_STALL));
+		hvd_rv_arm(rv, &c->s.timer, hvd_deadline_in(IN_STALL));
 	} else {
-		hvd_rv_wheel_remove(&rv->wheel, &c->s.spoke);
+		hvd_rv_timer_wheel_remove(&rv->wheel, &c->s.timer);
 	}
 }
 

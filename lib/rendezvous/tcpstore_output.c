@@ -19,7 +19,7 @@ void hvd_tcpstore_expect_output(struct hvd_tcpstore_conn *c)
 {
 	if (c->s.closed || !c->s.first_out)
 		return;
-	hvd_rv_arm(c->ts->rv, &c->s.spoke, hvd_deadline_in(OUT_STALL));
+	hvd_rv_arm(c->ts->rv, &c->s.timer, hvd_deadline_in(OUT_STALL));
 	hvd_rv_stream_watch(&c->s, hvd_tcpstore_may_ask(c) ? EV_READ | EV_WRITE : EV_WRITE);
 }
 

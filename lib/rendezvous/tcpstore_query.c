@@ -111,7 +111,7 @@ static bool do_check(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item
 	return true;
 }
 
-/* --- which generation --- */
+/* --- which epoch --- */
 
 /* The first query that needs one decides. False when it has none yet: the connection was closed, or it asks. */
 static bool find_place(struct hvd_tcpstore_conn *c, const struct hvd_tcpstore_item *item)

@@ -24,7 +24,7 @@ static void without_parent(struct hvd_upstream *up)
 		hvd_conn_free(up->conn);
 	up->conn = NULL;
 	up->asked_waits = false;
-	hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
+	hvd_rv_timer_wheel_remove(&up->rv->wheel, &up->timer);
 	hvd_downstream_drop(up->rv->downstream);
 	hvd_upstream_keys_unknown(up);
 }
@@ -39,9 +39,9 @@ static void lose_parent(struct hvd_upstream *up, const char *why)
 		cfg->parent_lost(cfg->parent_lost_arg);
 }
 
-static void on_overdue(struct hvd_rv_spoke *s)
+static void on_overdue(struct hvd_rv_timer *s)
 {
-	struct hvd_upstream *up = (struct hvd_upstream *)(void *)((char *)s - offsetof(struct hvd_upstream, spoke));
+	struct hvd_upstream *up = (struct hvd_upstream *)(void *)((char *)s - offsetof(struct hvd_upstream, timer));
 	char why[80];
 
 	snprintf(why, sizeof(why), "it has not answered for %g seconds", up->rv->cfg.parent_wait);
@@ -87,13 +87,13 @@ static void handle(struct hvd_upstream *up, const struct hvd_relay_msg *msg)
 		hvd_upstream_key_wake(up, msg->watch, msg->flag);
 		break;
 	case HVD_RELAY_ANSWER:
-		if (msg->origin == up->rv->cfg.origin)
+		if (msg->relay_id == up->rv->cfg.relay_id)
 			hvd_upstream_answer(up, msg->call, &msg->result);
 		else
 			hvd_downstream_pass(up->rv->downstream, msg);
 		break;
 	case HVD_RELAY_RENEW:
-		hvd_rv_tcpstore_renew(up->rv);
+		hvd_rv_tcpstore_reset(up->rv);
 		up->handling = false; /* it is about no key */
 		hvd_upstream_generations_tidy(up, true);
 		break;
@@ -158,7 +158,7 @@ static void say_who(struct hvd_upstream *up)
 {
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION};
 
-	msg.origin = up->rv->cfg.origin;
+	msg.relay_id = up->rv->cfg.relay_id;
 	msg.addr = up->rv->cfg.relay_addr;
 	hvd_upstream_send(up, &msg);
 }
@@ -189,7 +189,7 @@ struct hvd_upstream *hvd_upstream_create(struct hvd_rv *rv)
 	struct hvd_upstream *up = hvd_xcalloc(1, sizeof(*up));
 
 	up->rv = rv;
-	up->spoke.due = on_overdue;
+	up->timer.due = on_overdue;
 	hvd_upstream_keys_init(up);
 	hvd_upstream_calls_init(up);
 	return up;
@@ -206,6 +206,6 @@ void hvd_upstream_destroy(struct hvd_upstream *up)
 	hvd_upstream_keys_free(up);
 	assert(up->owed == 0); /* I6 of COHERENCE.md */
 	hvd_upstream_generations_tidy(up, true);
-	hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
+	hvd_rv_timer_wheel_remove(&up->rv->wheel, &up->timer);
 	free(up);
 }

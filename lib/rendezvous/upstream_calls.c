@@ -65,7 +65,7 @@ static void check_call(const struct pending_call *p)
 
 static void send_call(struct hvd_upstream *up, const struct pending_call *p)
 {
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_CALL, .origin = up->rv->cfg.origin, .call = p->id};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_CALL, .relay_id = up->rv->cfg.relay_id, .call = p->id};
 
 	msg.done = up->first->id;
 	msg.op = p->op;
@@ -74,7 +74,7 @@ static void send_call(struct hvd_upstream *up, const struct pending_call *p)
 
 static void send_cancel(struct hvd_upstream *up, const struct pending_call *p)
 {
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_CANCEL, .origin = up->rv->cfg.origin, .call = p->id};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_CANCEL, .relay_id = up->rv->cfg.relay_id, .call = p->id};
 
 	hvd_upstream_send(up, &msg);
 }
@@ -224,7 +224,7 @@ static void settle(struct hvd_upstream *up, struct hvd_store_place *place, enum 
 		return;
 	}
 	place->scope = scope;
-	place->generation = (uint32_t)result->number;
+	place->epoch = (uint32_t)result->number;
 	place->begun = kind == HVD_OP_BEGIN_GROUP;
 	if (old)
 		hvd_upstream_generation_unref(up, old);

@@ -4,7 +4,7 @@
  *
  *   upstream.c              the connection to the parent, and what comes over it
  *   upstream_calls.c        operations that the root carries out
- *   upstream_generations.c  generations of the TCPStore
+ *   upstream_epochs.c  epochs of the TCPStore
  *   upstream_keys.c         what is known of keys
  *   upstream_send.c         what the parent is sent, and whether it owes something
  *
@@ -18,9 +18,9 @@
 #include "relay_wire.h"
 #include "upstream.h"
 
-/* A generation of the TCPStore. */
-struct generation {
-	struct generation *next;
+/* A epoch of the TCPStore. */
+struct epoch {
+	struct epoch *next;
 	uint32_t number;
 	size_t refs; /* connections and watches that use it */
 	struct hvd_rv_scope *scope;
@@ -34,12 +34,12 @@ struct hvd_upstream {
 	bool handling;             /* a message of the parent is being handled */
 	bool asked_waits;          /* the parent waits for our WAITS */
 	size_t owed;               /* answers that the parent should have at once: of watches, and of most calls */
-	struct hvd_rv_spoke spoke; /* when they are overdue */
+	struct hvd_rv_timer timer; /* when they are overdue */
 
 	uint64_t seed;
 	struct hvd_hash_table keys, watches; /* by scope and name; by id */
 	struct hvd_upstream_key *oldest, *newest;
-	struct generation *generations; /* the newest first */
+	struct epoch *epochs; /* the newest first */
 	uint32_t last_watch;
 
 	struct hvd_hash_table calls;       /* by id */
@@ -67,13 +67,13 @@ void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_
 void hvd_upstream_key_absent(struct hvd_upstream *up, uint32_t watch);
 void hvd_upstream_key_ask(struct hvd_upstream *up, uint32_t watch, bool present);
 void hvd_upstream_key_wake(struct hvd_upstream *up, uint32_t watch, bool all);
-/* Forget all keys of a generation. */
-void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct generation *g);
+/* Forget all keys of a epoch. */
+void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct epoch *g);
 /* Forget keys that nobody needs at present, the oldest first, so that about as many bytes become free. */
 void hvd_upstream_make_room(struct hvd_upstream *up, size_t bytes);
 
-/* upstream_generations.c */
-/* Forget generations that nobody uses, but not the newest unless `newest`. */
+/* upstream_epochs.c */
+/* Forget epochs that nobody uses, but not the newest unless `newest`. */
 void hvd_upstream_generations_tidy(struct hvd_upstream *up, bool newest);
 
 /* upstream_calls.c */

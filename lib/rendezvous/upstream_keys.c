@@ -3,7 +3,7 @@
  * What a relay knows of the root's keys.
  *
  * A key begins when somebody asks for it: the parent is sent a watch. It is kept as long as somebody waits for it, here
- * or in a relay below; after that it is forgotten, with its value, when there is no room, when its generation ends, or
+ * or in a relay below; after that it is forgotten, with its value, when there is no room, when its epoch ends, or
  * when the parent is lost. Its id is used for no other key: what the parent has sent before it was told that the watch
  * has ended is not taken for another key's.
  *
@@ -25,7 +25,7 @@ struct hvd_upstream_key {
 	struct hvd_upstream_key *prev, *next;  /* by their last use */
 	struct hvd_store_lookup *first, *last; /* who waits to know it */
 	struct hvd_upstream *up;
-	struct generation *generation; /* NULL: the scope has a name */
+	struct epoch *epoch; /* NULL: the scope has a name */
 	uint32_t id;
 	enum hvd_cache state; /* not HVD_CACHE_NO_ROOM */
 	bool waits;           /* the parent knows that somebody waits here */
@@ -41,7 +41,7 @@ static struct hvd_upstream_key *of_id(struct hvd_hash_node *node)
 
 static struct hvd_slice scope_name(const struct hvd_upstream_key *k)
 {
-	return (struct hvd_slice){k->generation ? NULL : k->names, k->scope_len};
+	return (struct hvd_slice){k->epoch ? NULL : k->names, k->scope_len};
 }
 
 static struct hvd_slice key_name(const struct hvd_upstream_key *k)
@@ -52,7 +52,7 @@ static struct hvd_slice key_name(const struct hvd_upstream_key *k)
 /* The scope here, or NULL while there is nothing in it. */
 static struct hvd_rv_scope *local_scope(const struct hvd_upstream_key *k)
 {
-	return k->generation ? k->generation->scope : hvd_rv_store_scope(k->up->rv->store, scope_name(k));
+	return k->epoch ? k->epoch->scope : hvd_rv_store_scope(k->up->rv->store, scope_name(k));
 }
 
 void hvd_upstream_keys_init(struct hvd_upstream *up)
@@ -67,7 +67,7 @@ void hvd_upstream_keys_init(struct hvd_upstream *up)
 static void check_key(const struct hvd_upstream_key *k)
 {
 	const struct hvd_rv_scope *sc = local_scope(k);
-	bool value = sc && hvd_rv_scope_get(sc, key_name(k)), may_wait = !value && (k->waits || !k->generation);
+	bool value = sc && hvd_rv_scope_get(sc, key_name(k)), may_wait = !value && (k->waits || !k->epoch);
 
 	assert(k->up->keys.n == k->up->watches.n);                        /* I1 */
 	assert(!value || k->state == HVD_CACHE_HIT);                      /* I2 */
@@ -84,7 +84,7 @@ static void send_watch(const struct hvd_upstream_key *k)
 	struct hvd_relay_msg msg = {.type = HVD_RELAY_WATCH, .watch = k->id, .flag = k->waits};
 
 	msg.op.scope.name = scope_name(k);
-	msg.op.scope.generation = k->generation ? k->generation->number : 0;
+	msg.op.scope.epoch = k->epoch ? k->epoch->number : 0;
 	msg.op.key = key_name(k);
 	hvd_upstream_send(k->up, &msg);
 }
@@ -144,7 +144,7 @@ static void touch(struct hvd_upstream_key *k)
 static uint64_t hash_of(const struct hvd_upstream *up, const struct hvd_store_scope_id *scope, struct hvd_slice key)
 {
 	uint64_t hash = scope->name.p ? hvd_hash(up->seed, scope->name.p, scope->name.n)
-				      : hvd_hash(~up->seed, &scope->generation, sizeof(scope->generation));
+				      : hvd_hash(~up->seed, &scope->epoch, sizeof(scope->epoch));
 
 	return hvd_hash(hash, key.p, key.n);
 }
@@ -159,8 +159,8 @@ static struct hvd_upstream_key *find(const struct hvd_upstream *up, const struct
 {
 	for (struct hvd_hash_node *node = hvd_hash_first(&up->keys, hash); node; node = hvd_hash_next(node)) {
 		struct hvd_upstream_key *k = (struct hvd_upstream_key *)node;
-		bool in_scope = scope->name.p ? !k->generation && same(scope_name(k), scope->name)
-					      : k->generation && k->generation->number == scope->generation;
+		bool in_scope = scope->name.p ? !k->epoch && same(scope_name(k), scope->name)
+					      : k->epoch && k->epoch->number == scope->epoch;
 
 		if (in_scope && same(key_name(k), key))
 			return k;
@@ -184,8 +184,8 @@ static size_t size_of(const struct hvd_upstream_key *k)
 
 static void remove_value(struct hvd_upstream_key *k)
 {
-	if (k->generation)
-		hvd_rv_scope_remove(k->generation->scope, key_name(k));
+	if (k->epoch)
+		hvd_rv_scope_remove(k->epoch->scope, key_name(k));
 	else
 		hvd_rv_store_delete(k->up->rv->store, scope_name(k), key_name(k));
 }
@@ -238,16 +238,16 @@ void hvd_upstream_make_room(struct hvd_upstream *up, size_t bytes)
 		;
 }
 
-/* NULL when there is no room, or no such generation. */
+/* NULL when there is no room, or no such epoch. */
 static struct hvd_upstream_key *new_key(struct hvd_upstream *up, const struct hvd_store_scope_id *scope,
 					struct hvd_slice key, uint64_t hash)
 {
 	size_t size = sizeof(struct hvd_upstream_key) + (scope->name.p ? scope->name.n : 0) + key.n;
-	struct generation *g = NULL;
+	struct epoch *g = NULL;
 	struct hvd_upstream_key *k;
 
 	if (!scope->name.p) {
-		for (g = up->generations; g && g->number != scope->generation;)
+		for (g = up->epochs; g && g->number != scope->epoch;)
 			g = g->next;
 		if (!g)
 			return NULL;
@@ -259,7 +259,7 @@ static struct hvd_upstream_key *new_key(struct hvd_upstream *up, const struct hv
 		return NULL;
 	k = hvd_xcalloc(1, size);
 	k->up = up;
-	k->generation = g;
+	k->epoch = g;
 	do
 		k->id = ++up->last_watch;
 	while (find_watch(up, k->id));
@@ -385,8 +385,8 @@ void hvd_upstream_key_value(struct hvd_upstream *up, uint32_t watch, struct hvd_
 		hvd_upstream_make_room(up, 1024 + size_of(k));
 		/* Before relays below are told of the value: they ask what is known. */
 		set_state(k, HVD_CACHE_HIT);
-		why = k->generation ? hvd_rv_scope_put(k->generation->scope, key_name(k), v)
-				    : hvd_rv_store_put(up->rv->store, scope_name(k), key_name(k), v);
+		why = k->epoch ? hvd_rv_scope_put(k->epoch->scope, key_name(k), v)
+			       : hvd_rv_store_put(up->rv->store, scope_name(k), key_name(k), v);
 	}
 	if (why == HVD_RV_STORED) {
 		known(k, HVD_CACHE_HIT);
@@ -479,11 +479,11 @@ void hvd_upstream_keys_unknown(struct hvd_upstream *up)
 	}
 }
 
-void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct generation *g)
+void hvd_upstream_keys_forget(struct hvd_upstream *up, const struct epoch *g)
 {
 	for (struct hvd_upstream_key *k = up->oldest, *next; k; k = next) {
 		next = k->next;
-		if (k->generation == g)
+		if (k->epoch == g)
 			forget(k);
 	}
 }

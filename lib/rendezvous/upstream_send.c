@@ -8,9 +8,9 @@ void hvd_upstream_expect(struct hvd_upstream *up)
 {
 	/* There is no other way to the root than a connection that is shared: it ends when the root's host is lost. */
 	if (up->owed > 0 && up->conn && !up->shared)
-		hvd_rv_arm(up->rv, &up->spoke, hvd_deadline_in(up->rv->cfg.parent_wait));
+		hvd_rv_arm(up->rv, &up->timer, hvd_deadline_in(up->rv->cfg.parent_wait));
 	else
-		hvd_rv_wheel_remove(&up->rv->wheel, &up->spoke);
+		hvd_rv_timer_wheel_remove(&up->rv->wheel, &up->timer);
 }
 
 void hvd_upstream_owes(struct hvd_upstream *up, int more)

@@ -9,11 +9,11 @@
  * first connection until every host has the plans of its ranks, the driver's CPU time, and for each host: the driver's
  * memory (the growth of its peak resident size), and the bytes that it has sent and received.
  */
+#include "agent/dial.h"
 #include "launcher/driver/driver.h"
 #include "lib/protocol/conn.h"
 #include "lib/protocol/handshake.h"
 #include "sim_host.h"
-#include "task/link.h"
 
 #include <errno.h>
 #include <linux/tcp.h>
@@ -42,7 +42,7 @@ struct sim {
 struct agent {
 	struct sim *sim;
 	uint32_t index;
-	struct hvd_link *link;
+	struct hvd_dial *link;
 	struct hvd_conn *conn;
 };
 
@@ -163,7 +163,7 @@ static void connect_all(struct sim *sim, struct agent *agents)
 	for (uint32_t i = 0; i < sim->n; i++) {
 		agents[i].sim = sim;
 		agents[i].index = i;
-		agents[i].link = hvd_link_create(sim->base, &sim->boot[i % LOOPBACKS], &sim->session,
+		agents[i].link = hvd_dial_create(sim->base, &sim->boot[i % LOOPBACKS], &sim->session,
 						 hvd_deadline_in(TIMEOUT), on_up, on_down, &agents[i]);
 	}
 }

@@ -29,7 +29,7 @@ enum step {
 struct bench {
 	uint32_t n, ranks;
 	struct hvd_wire driver, agent;
-	struct hvd_node_table table;
+	struct hvd_host_table table;
 	json_t **addrs; /* by host, for orders */
 	double cpu[N_STEPS], began;
 	double frames; /* bytes that the driver has written */
@@ -92,8 +92,8 @@ static void take_registration(struct bench *b, uint32_t host)
 
 	begin(b);
 	msg = message(&b->driver, bytes, len);
-	check(hvd_node_table_register(&b->table, msg, &index, &err) == 0 &&
-		      hvd_node_table_restrict(&b->table, index, NULL, &err) == 0,
+	check(hvd_host_table_register(&b->table, msg, &index, &err) == 0 &&
+		      hvd_host_table_restrict(&b->table, index, NULL, &err) == 0,
 	      &err);
 	json_decref(msg);
 	end(b, REGISTER);
@@ -106,7 +106,7 @@ static void order(struct bench *b, const uint32_t *hosts, uint32_t host)
 	size_t len;
 
 	begin(b);
-	hvd_node_table_enter(&b->table, host, HVD_STAGE_PROBING);
+	hvd_host_table_enter(&b->table, host, HVD_STAGE_PROBING);
 	bytes = frame(&b->driver, hvd_probe_order(&b->table, hosts, b->n, host, 2000, false, b->addrs), &len);
 	end(b, ORDER);
 	b->frames += (double)len;
@@ -129,7 +129,7 @@ static void report(struct bench *b, uint32_t host)
 	json_decref(told);
 	begin(b);
 	msg = message(&b->driver, bytes, len);
-	check(hvd_node_table_report(&b->table, host, msg, &err) == 0, &err);
+	check(hvd_host_table_report(&b->table, host, msg, &err) == 0, &err);
 	json_decref(msg);
 	end(b, REPORT);
 	free(bytes);
@@ -167,7 +167,7 @@ static void run(struct bench *b)
 	hvd_wire_init(&b->agent, false);
 	hvd_wire_set_key(&b->driver, &key);
 	hvd_wire_set_key(&b->agent, &key);
-	hvd_node_table_init(&b->table, b->n, b->n * b->ranks);
+	hvd_host_table_init(&b->table, b->n, b->n * b->ranks);
 	for (uint32_t h = 0; h < b->n; h++) {
 		hosts[h] = h;
 		take_registration(b, h);
@@ -183,7 +183,7 @@ static void run(struct bench *b)
 	begin(b);
 	check(hvd_plan_make(&plan, &b->table, true, &log, &err) == 0, &err);
 	hvd_relays_make(&plan.relays, &opts, &b->table, HVD_STAGE_REGISTERED, false, &log);
-	hvd_node_table_forget_edges(&b->table);
+	hvd_host_table_forget_edges(&b->table);
 	end(b, DECIDE);
 	for (uint32_t h = 0; h < b->n; h++)
 		send_plan(b, &plan, &opts, h);

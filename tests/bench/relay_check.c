@@ -108,7 +108,7 @@ static void sim_look(struct sim_relay *r, int per_host)
 		char key[64];
 		struct hvd_relay_msg arrive = {
 			.type = HVD_RELAY_CALL,
-			.origin = (uint32_t)(1 + r->first / per_host),
+			.relay_id = (uint32_t)(1 + r->first / per_host),
 			.call = ++r->calls,
 			.done = 1,
 			.op = {.kind = HVD_OP_ARRIVE, .number = 7000 + i, .place = (uint32_t)i + 1}};

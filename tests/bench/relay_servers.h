@@ -80,15 +80,15 @@ static inline void on_control(evutil_socket_t fd, short what, void *arg)
 		_exit(1);
 }
 
-static inline void serve(struct served *s, uint32_t origin, in_port_t parent, int ranks)
+static inline void serve(struct served *s, uint32_t relay_id, in_port_t parent, int ranks)
 {
 	struct hvd_rv_config cfg;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	s->node.base = event_base_new();
 	hvd_rv_config_init(&cfg);
-	cfg.relay = origin > 0;
-	cfg.origin = origin;
+	cfg.relay = relay_id > 0;
+	cfg.relay_id = relay_id;
 	hvd_addr_parse("127.0.0.1", &cfg.relay_addr);
 	cfg.store.total_max = (size_t)16 << 30;
 	if (relay_node_start(&s->node, &cfg, NULL) != 0 || relay_node_open(&s->node, 4096) != 0 ||
@@ -116,7 +116,7 @@ static inline void server_die(const char *what)
 	exit(1);
 }
 
-static inline void start_server(struct server *s, uint32_t origin, in_port_t parent, int ranks)
+static inline void start_server(struct server *s, uint32_t relay_id, in_port_t parent, int ranks)
 {
 	int fds[2];
 	char byte;
@@ -132,7 +132,7 @@ static inline void start_server(struct server *s, uint32_t origin, in_port_t par
 		struct served served = {.report = s->report, .control = fds[1]};
 
 		close(fds[0]);
-		serve(&served, origin, parent, ranks);
+		serve(&served, relay_id, parent, ranks);
 	}
 	close(fds[1]);
 	if (read(s->control, &byte, 1) != 1)

@@ -20,7 +20,7 @@ struct sim_relay {
 	struct sim *sim;
 	struct hvd_boot parent;
 	struct hvd_session session;
-	struct hvd_link *link;
+	struct hvd_dial *link;
 	struct hvd_conn *conn;
 	int first, n;              /* its ranks */
 	unsigned expected, values; /* of watches */
@@ -49,7 +49,7 @@ static inline void sim_call(struct sim_relay *r, enum hvd_store_op_kind kind, in
 	char room[32];
 	struct hvd_relay_msg msg = {
 		.type = HVD_RELAY_CALL,
-		.origin = (uint32_t)(1 + rank / r->sim->per_host),
+		.relay_id = (uint32_t)(1 + rank / r->sim->per_host),
 		.call = ++r->calls,
 		.op = {.kind = kind, .scope.name = {"global", 6}, .key = sim_key(room, prefix, rank), .value = value},
 	};
@@ -145,7 +145,7 @@ static inline void sim_on_up(struct hvd_conn *conn, void *arg)
 	hvd_addr_parse("127.0.0.1", &begin.addr);
 	/* Its own, and those of the relays below it. */
 	for (int rank = r->first; rank == r->first || rank < r->first + r->n; rank += r->sim->per_host) {
-		begin.origin = (uint32_t)(1 + rank / r->sim->per_host);
+		begin.relay_id = (uint32_t)(1 + rank / r->sim->per_host);
 		hvd_relay_send(conn, &begin);
 	}
 	if (r->n > 0)
@@ -178,7 +178,7 @@ static inline void sim_add(struct sim *sim, in_port_t port, int first, int n)
 	hvd_addr_parse("127.0.0.1", &r->parent.addrs[0]);
 	r->parent.n_addrs = 1;
 	r->parent.port = port;
-	r->link = hvd_link_create(sim->base, &r->parent, &r->session, hvd_deadline_in(60), sim_on_up, sim_on_down, r);
+	r->link = hvd_dial_create(sim->base, &r->parent, &r->session, hvd_deadline_in(60), sim_on_up, sim_on_down, r);
 }
 
 static inline void sim_delete(struct sim *sim)
@@ -208,7 +208,7 @@ static inline void sim_end(struct sim *sim)
 {
 	sim->over = true;
 	for (size_t i = 0; i < sim->n; i++) {
-		hvd_link_destroy(sim->relays[i].link);
+		hvd_dial_destroy(sim->relays[i].link);
 		hvd_conn_free(sim->relays[i].conn);
 	}
 	free(sim->relays);

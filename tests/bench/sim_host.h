@@ -7,13 +7,13 @@
 #define SIM_HOST_H
 
 #include "lib/base/xalloc.h"
+#include "lib/job/host_info.h"
 #include "lib/job/network.h"
-#include "lib/job/node.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static inline void sim_iface(struct hvd_node_iface *iface, const char *name, int64_t ranking, const char *fmt,
+static inline void sim_iface(struct hvd_host_iface *iface, const char *name, int64_t ranking, const char *fmt,
 			     uint32_t i)
 {
 	char text[HVD_ADDR_TEXT];
@@ -36,7 +36,7 @@ static inline void sim_iface(struct hvd_node_iface *iface, const char *name, int
 /* Host `index` of `n`, each with as many ranks. */
 static inline json_t *sim_registration(uint32_t index, uint32_t n, uint32_t ranks)
 {
-	struct hvd_node node = {.n_ranks = ranks, .port = 1, .relay = 1, .n_ifaces = 3};
+	struct hvd_host_info node = {.n_ranks = ranks, .port = 1, .relay = 1, .n_ifaces = 3};
 	json_t *msg;
 
 	node.name = hvd_xasprintf("node%04u", index);
@@ -49,8 +49,8 @@ static inline json_t *sim_registration(uint32_t index, uint32_t n, uint32_t rank
 	sim_iface(&node.ifaces[0], "ib0", 10, "10.1.%u.%u", index);
 	sim_iface(&node.ifaces[1], "eth0", 20, "10.2.%u.%u", index);
 	sim_iface(&node.ifaces[2], "docker0", 90, "172.17.0.1", index);
-	msg = hvd_node_to_json(&node, index, n, n * ranks);
-	hvd_node_clear(&node);
+	msg = hvd_host_info_to_json(&node, index, n, n * ranks);
+	hvd_host_info_clear(&node);
 	return msg;
 }
 

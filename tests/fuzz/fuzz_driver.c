@@ -4,17 +4,17 @@
  * input is a JSON list of messages, the first for one of them, the second for the other, and so on. null ends a
  * connection.
  */
+#include "agent/dial.h"
 #include "fuzz.h"
 #include "launcher/driver/driver.h"
 #include "lib/protocol/wire.h"
-#include "task/link.h"
 
 #define PEERS 2
 
 struct run {
 	struct event_base *base;
 	struct hvd_driver *driver;
-	struct hvd_link *links[PEERS];
+	struct hvd_dial *links[PEERS];
 	struct hvd_conn *conns[PEERS];
 	unsigned up, started, failed;
 };
@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hvd_driver_boot(run.driver, &boot);
 	shim = session;
 	for (i = 0; i < PEERS; i++)
-		run.links[i] = hvd_link_create(run.base, &boot, &shim, hvd_deadline_in(60), on_up, on_down, &run);
+		run.links[i] = hvd_dial_create(run.base, &boot, &shim, hvd_deadline_in(60), on_up, on_down, &run);
 	while (run.up < PEERS)
 		event_base_loop(run.base, EVLOOP_ONCE);
 	json_array_foreach(list, i, msg)
@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hvd_driver_end_ranks(run.driver);
 	settle(&run);
 	for (i = 0; i < PEERS; i++) {
-		hvd_link_destroy(run.links[i]);
+		hvd_dial_destroy(run.links[i]);
 		break_off(&run.conns[i]);
 	}
 	hvd_driver_destroy(run.driver);

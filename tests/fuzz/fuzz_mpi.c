@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an MPI tells a shim (lines: hosts, rank, size, local rank, local size), what mpirun answers, and arguments that
  * a user wrote as one word. */
+#include "agent/taskinfo.h"
 #include "fuzz.h"
 #include "launcher/backends/mpi.h"
-#include "task/taskinfo.h"
 
 static void place(const char *hosts)
 {

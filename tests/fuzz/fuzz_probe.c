@@ -3,8 +3,8 @@
  * Orders for the probe, which come from the driver: an order that is accepted is carried out and reported on once. In a
  * network namespace of its own, from which no address can be reached.
  */
+#include "agent/probe.h"
 #include "fuzz.h"
-#include "task/probe.h"
 
 #include <sched.h>
 
@@ -30,8 +30,8 @@ static void on_report(json_t *report, void *arg)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static bool apart;
-	struct hvd_node_iface iface = {.name = "d0", .n_addrs = 1};
-	struct hvd_node node = {.n_ifaces = 1, .ifaces = &iface};
+	struct hvd_host_iface iface = {.name = "d0", .n_addrs = 1};
+	struct hvd_host_info node = {.n_ifaces = 1, .ifaces = &iface};
 	struct hvd_key key = {{1}};
 	struct event_base *base;
 	struct hvd_probe *probe;

@@ -125,7 +125,7 @@ static void from_child(struct world *w, int server, int number, struct hvd_relay
 static void begin_child(struct world *w, int server, int number)
 {
 	struct hvd_relay_msg msg = {
-		.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .origin = 10 + (uint32_t)number};
+		.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .relay_id = 10 + (uint32_t)number};
 	struct peer *p = &w->children[server][number];
 
 	if (p->child)
@@ -143,12 +143,12 @@ static void child_says(struct world *w, uint8_t a, uint8_t b, uint8_t c)
 	const char *key = keys[b & 3];
 
 	begin_child(w, a & 1, a >> 1 & 1);
-	msg.op.scope.generation = c & 3;
+	msg.op.scope.epoch = c & 3;
 	if (b & 128)
 		msg.op.scope.name = (struct hvd_slice){"s", 1};
 	msg.op.key = (struct hvd_slice){key, strlen(key)};
 	if (msg.type == HVD_RELAY_CALL || msg.type == HVD_RELAY_CANCEL) {
-		msg.origin = 10 + (a >> 1 & 1) + (a >> 6 & 2);
+		msg.relay_id = 10 + (a >> 1 & 1) + (a >> 6 & 2);
 		msg.call = 1 + (c >> 2 & 31);
 		msg.op.kind = (enum hvd_store_op_kind)(1 + (b >> 2 & 15) + (c >> 7) * 4);
 		msg.op.place = 1 + (c & 1);
@@ -175,7 +175,7 @@ static void parent_says(struct world *w, uint8_t a, uint8_t b, uint8_t c)
 		msg.type = HVD_RELAY_RENEW;
 	msg.watch = 1 + b % 12;
 	if (msg.type == HVD_RELAY_ANSWER) {
-		msg.origin = a & 16 ? 10 + (a >> 5 & 1) : 1;
+		msg.relay_id = a & 16 ? 10 + (a >> 5 & 1) : 1;
 		msg.call = a & 16 ? 1 + (b & 31) : w->calls[(w->n_calls + 7 - b % 3) % 8];
 		msg.result.status = c & 64 ? (enum hvd_store_status)(c >> 3 & 7) % HVD_OP_LOST : HVD_OP_DONE;
 		msg.result.number = c & 3;
@@ -272,7 +272,7 @@ static void come_and_go(struct world *w, uint8_t a, uint8_t b)
 		hvd_rv_relay_share(w->rv[RELAY], w->parent.near);
 		break;
 	case 3:
-		hvd_rv_tcpstore_renew(w->rv[ROOT]);
+		hvd_rv_tcpstore_reset(w->rv[ROOT]);
 		break;
 	case 4:
 		if (*fd >= 0)
@@ -294,7 +294,7 @@ static void begin(struct world *w, size_t total_max)
 		hvd_rv_config_init(&cfg);
 		cfg.tcpstore = true;
 		cfg.relay = s == RELAY;
-		cfg.origin = 1;
+		cfg.relay_id = 1;
 		cfg.store.total_max = total_max;
 		cfg.store.value_max = 1 << 20;
 		if (cfg.relay)

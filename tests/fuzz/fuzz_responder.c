@@ -4,9 +4,9 @@
  * line, signed with the launch's key. Only signed messages are answered; after any input the next ping is answered. In
  * a network namespace of its own.
  */
+#include "agent/probe_server.h"
 #include "fuzz.h"
 #include "lib/protocol/conn.h"
-#include "task/responder.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static bool apart;
 	struct event_base *base;
-	struct hvd_responder *rs;
+	struct hvd_probe_server *rs;
 	struct hvd_wire wire;
 	char *text, c;
 	int fd;
@@ -112,11 +112,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 1)
 		return 0;
 	base = event_base_new();
-	rs = hvd_responder_create(base, &key, 3, NULL);
+	rs = hvd_probe_server_create(base, &key, 3, NULL);
 	must(base && rs);
 	hvd_wire_init(&wire, false);
 	hvd_wire_set_key(&wire, &key);
-	fd = connect_to(hvd_responder_port(rs));
+	fd = connect_to(hvd_probe_server_port(rs));
 	text = fuzz_text(data + 1, size - 1);
 	if (data[0] % 2)
 		put_lines(fd, &wire, text);
@@ -125,10 +125,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	turns(base);
 	/* A signature cannot be guessed. */
 	must(data[0] % 2 || recv(fd, &c, 1, MSG_DONTWAIT) <= 0);
-	still_answers(base, hvd_responder_port(rs));
+	still_answers(base, hvd_probe_server_port(rs));
 	close(fd);
 	free(text);
-	hvd_responder_destroy(rs);
+	hvd_probe_server_destroy(rs);
 	event_base_dispatch(base); /* until answers that are on their way are out, or lost */
 	event_base_free(base);
 	return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What py-spy, eu-stack and gdb print of a process, the lines of a step's tasks, and what hosts say of their ranks. */
+#include "agent/stack_parse.h"
 #include "fuzz.h"
 #include "launcher/diagnosis/stack_groups.h"
 #include "lib/job/stack_pieces.h"
-#include "task/stack_parse.h"
 
 static void check(json_t *stacks)
 {

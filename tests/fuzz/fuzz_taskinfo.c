@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment of a task in a Slurm step, and the options with which a launcher starts a host's ranks: lines of
  * text. */
+#include "agent/taskinfo.h"
 #include "fuzz.h"
 #include "lib/base/size.h"
-#include "task/taskinfo.h"
 
 static void check(struct hvd_taskinfo *info)
 {

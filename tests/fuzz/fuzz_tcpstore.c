@@ -156,7 +156,7 @@ static void run(struct run *r, const char *data, size_t len, uint32_t dice, bool
 		close(r->clients[i].fd);
 	event_base_loop(r->base, EVLOOP_NONBLOCK);
 	free(hvd_rv_tcpstore_waits(r->rv, 4));
-	hvd_rv_tcpstore_renew(r->root);
+	hvd_rv_tcpstore_reset(r->root);
 	turn(r);
 	for (int i = 0; i < 2; i++) {
 		hvd_rv_stats(i ? r->root : r->rv, &stats);

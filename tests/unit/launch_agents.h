@@ -8,11 +8,11 @@
 #ifndef HVD_TESTS_LAUNCH_AGENTS_H
 #define HVD_TESTS_LAUNCH_AGENTS_H
 
+#include "agent/dial.h"
 #include "launcher/driver/driver.h"
 #include "lib/job/network.h"
 #include "lib/protocol/wire.h"
 #include "lib/rendezvous/server.h"
-#include "task/link.h"
 
 #include "unit.h"
 
@@ -22,7 +22,7 @@
 #define AGENTS 12
 
 struct agent {
-	struct hvd_link *link;
+	struct hvd_dial *link;
 	struct hvd_conn *conn;
 	struct hvd_rv *relay; /* see agent_begin_relay(); NULL = it has not begun */
 	struct hvd_session session;
@@ -162,7 +162,7 @@ static inline int launch_teardown(void **state)
 	for (int i = 0; i < l->n_agents; i++) {
 		struct agent *s = &l->agents[i];
 
-		hvd_link_destroy(s->link);
+		hvd_dial_destroy(s->link);
 		hvd_rv_destroy(s->relay);
 		hvd_conn_free(s->conn);
 		json_decref(s->hello);
@@ -277,7 +277,7 @@ static inline struct agent *agent_connect(struct launch *l, json_t *hello)
 	memcpy(s->session.id, l->boot.session, sizeof(s->session.id));
 	s->session.identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = l->key};
 	hvd_session_bind_key(&s->session);
-	s->link = hvd_link_create(l->base, &l->boot, &s->session, hvd_deadline_in(60), agent_on_up, agent_on_down, s);
+	s->link = hvd_dial_create(l->base, &l->boot, &s->session, hvd_deadline_in(60), agent_on_up, agent_on_down, s);
 	return s;
 }
 
@@ -286,7 +286,7 @@ static inline struct agent *agent_connect(struct launch *l, json_t *hello)
 static inline json_t *registration(int i, int n, int per_host, bool ib)
 {
 	json_t *ranks = json_array(), *ifaces = json_array();
-	struct hvd_node self = {0};
+	struct hvd_host_info self = {0};
 	char name[16], addr[32], machine[HVD_MACHINE_LEN + 1];
 
 	for (int r = 0; r < per_host; r++)
@@ -334,7 +334,7 @@ static inline in_port_t agent_begin_relay(struct launch *l, struct agent *s)
 	hvd_rv_config_init(&cfg);
 	cfg.tcpstore = true;
 	cfg.relay = true;
-	cfg.origin = (uint32_t)json_integer_value(json_object_get(plan, "origin"));
+	cfg.relay_id = (uint32_t)json_integer_value(json_object_get(plan, "relay_id"));
 	assert_int_equal(hvd_addr_parse(json_string_value(json_object_get(plan, "addr")), &cfg.relay_addr), 0);
 	s->relay = hvd_rv_create(l->base, &cfg, NULL, NULL);
 	assert_non_null(s->relay);

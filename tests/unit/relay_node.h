@@ -6,10 +6,10 @@
 #ifndef HVD_TESTS_UNIT_RELAY_NODE_H
 #define HVD_TESTS_UNIT_RELAY_NODE_H
 
+#include "agent/dial.h"
 #include "lib/net/listen.h"
-#include "lib/protocol/pending.h"
+#include "lib/protocol/preauth.h"
 #include "lib/rendezvous/server.h"
-#include "task/link.h"
 
 #include <string.h>
 
@@ -21,10 +21,10 @@ struct relay_node {
 	struct hvd_rv *rv;
 	in_port_t port; /* for clients, at 127.0.0.1 */
 	struct hvd_session session;
-	struct hvd_pending *pending;
+	struct hvd_preauth *pending;
 	in_port_t relay_port; /* for relays below */
 	struct hvd_boot parent;
-	struct hvd_link *link;
+	struct hvd_dial *link;
 	unsigned lost, ups; /* how often it has lost a parent, and got one */
 	int conn_fd;        /* of the connection to the parent, once it has had one */
 	/* Called when the parent is lost; NULL: nothing is done. */
@@ -73,7 +73,7 @@ static inline void relay_node_full(void *arg)
 /* Accept relays below, `max` at a time. */
 static inline int relay_node_open(struct relay_node *n, unsigned max)
 {
-	static const struct hvd_pending_ops ops = {.proven = relay_node_proven,
+	static const struct hvd_preauth_ops ops = {.proven = relay_node_proven,
 						   .refused = relay_node_refused,
 						   .dropped = relay_node_refused,
 						   .full = relay_node_full};
@@ -81,12 +81,12 @@ static inline int relay_node_open(struct relay_node *n, unsigned max)
 
 	if (fd < 0)
 		return -1;
-	n->pending = hvd_pending_create(n->base, fd, &n->session, max, &ops, n, &n->err);
+	n->pending = hvd_preauth_create(n->base, fd, &n->session, max, &ops, n, &n->err);
 	return n->pending ? 0 : -1;
 }
 
-/* Begin to serve. `cfg` has what differs from hvd_rv_config_init(); a relay has cfg->relay and cfg->origin. The caller
- * has set base, parent_lost and arg, and all else is zero. -1 with n->err. */
+/* Begin to serve. `cfg` has what differs from hvd_rv_config_init(); a relay has cfg->relay and cfg->relay_id. The
+ * caller has set base, parent_lost and arg, and all else is zero. -1 with n->err. */
 static inline int relay_node_start(struct relay_node *n, const struct hvd_rv_config *cfg, const struct hvd_log *log)
 {
 	static const char *const loopback[] = {"127.0.0.1"};
@@ -125,19 +125,19 @@ static inline void relay_node_down(const struct hvd_err *why, void *arg)
 /* Connect to a parent that listens at this port of loopback. It may be called again after the parent was lost. */
 static inline void relay_node_connect(struct relay_node *n, in_port_t port, double seconds)
 {
-	hvd_link_destroy(n->link);
+	hvd_dial_destroy(n->link);
 	memset(&n->parent, 0, sizeof(n->parent));
 	hvd_addr_parse("127.0.0.1", &n->parent.addrs[0]);
 	n->parent.n_addrs = 1;
 	n->parent.port = port;
-	n->link = hvd_link_create(n->base, &n->parent, &n->session, hvd_deadline_in(seconds), relay_node_up,
+	n->link = hvd_dial_create(n->base, &n->parent, &n->session, hvd_deadline_in(seconds), relay_node_up,
 				  relay_node_down, n);
 }
 
 static inline void relay_node_end(struct relay_node *n)
 {
-	hvd_link_destroy(n->link);
-	hvd_pending_destroy(n->pending);
+	hvd_dial_destroy(n->link);
+	hvd_preauth_destroy(n->pending);
 	hvd_rv_destroy(n->rv);
 	hvd_rv_access_destroy(n->access);
 	memset(n, 0, sizeof(*n));

@@ -44,7 +44,7 @@ static inline void start_node(struct tree *t, int i, int parent, bool slow)
 
 	hvd_rv_config_init(&cfg);
 	cfg.relay = i > 0;
-	cfg.origin = (uint32_t)i;
+	cfg.relay_id = (uint32_t)i;
 	cfg.relay_addr = (struct hvd_addr){0};
 	if (i > 0) {
 		char text[32];

@@ -26,12 +26,12 @@ struct world {
 	struct hvd_log log;
 	char said[4096]; /* what was logged so far */
 	int log_fd;
-	struct hvd_rv_join joins[64];
+	struct hvd_rv_init_event joins[64];
 	size_t n_joins;
 	struct bytes out; /* to be sent next */
 };
 
-static inline void on_joined(void *arg, const struct hvd_rv_join *join)
+static inline void on_joined(void *arg, const struct hvd_rv_init_event *join)
 {
 	struct world *w = arg;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether ranks make progress: this process stands for the node agent, and its children are the ranks. */
+#include "agent/activity.h"
+#include "agent/input_wait.h"
 #include "lib/base/deadline.h"
 #include "lib/process/process_usage.h"
-#include "task/activity.h"
-#include "task/input_wait.h"
 
 #include "unit.h"
 

@@ -6,7 +6,7 @@
 #include "unit.h"
 
 struct world {
-	struct hvd_node_table roster;
+	struct hvd_host_table roster;
 	struct hvd_plan plan;
 	struct hvd_err err;
 };
@@ -25,7 +25,7 @@ static int teardown(void **state)
 	struct world *w = *state;
 
 	hvd_plan_clear(&w->plan);
-	hvd_node_table_clear(&w->roster);
+	hvd_host_table_clear(&w->roster);
 	free(w);
 	return 0;
 }
@@ -50,9 +50,9 @@ static void comes(struct world *w, uint32_t h, int machine, const char *names)
 			(int)h, "nodes", 1, "size", 1, "name", name, "host", name, "machine", machine_text, "ranks", 0,
 			"port", 4000 + (int)h, "relay", 5000 + (int)h, "ifaces", ifaces, "dropped", "");
 	assert_non_null(msg);
-	hvd_node_table_expect(&w->roster, h, name);
+	hvd_host_table_expect(&w->roster, h, name);
 	hvd_plan_grow(&w->plan, had, w->roster.n);
-	assert_int_equal(hvd_node_table_register_expected(&w->roster, msg, &h), 0);
+	assert_int_equal(hvd_host_table_register_expected(&w->roster, msg, &h), 0);
 	json_decref(msg);
 }
 
@@ -60,7 +60,7 @@ static void comes(struct world *w, uint32_t h, int machine, const char *names)
  * how many hosts it was told to try. */
 static size_t reports(struct world *w, uint32_t h, bool reaches)
 {
-	uint32_t present, from = 0, *hosts = hvd_node_table_list(&w->roster, HVD_STAGE_REGISTERED, &present);
+	uint32_t present, from = 0, *hosts = hvd_host_table_list(&w->roster, HVD_STAGE_REGISTERED, &present);
 	json_t *edges = json_array(), *report, *order, *target, *entry;
 	json_t **addrs = calloc(present, sizeof(json_t *));
 	size_t i, a, n;
@@ -86,8 +86,8 @@ static size_t reports(struct world *w, uint32_t h, bool reaches)
 		}
 	}
 	report = json_pack("{s:o}", "edges", edges);
-	hvd_node_table_enter(&w->roster, h, HVD_STAGE_PROBING);
-	assert_int_equal(hvd_node_table_report(&w->roster, h, report, &w->err), 0);
+	hvd_host_table_enter(&w->roster, h, HVD_STAGE_PROBING);
+	assert_int_equal(hvd_host_table_report(&w->roster, h, report, &w->err), 0);
 	json_decref(report);
 	json_decref(order);
 	return n;
@@ -125,7 +125,7 @@ static void ipv6_beside_ipv4_is_tried_where_that_does_not_do(void **state)
 {
 	static const char all[] = "10.0.0.2,fd00::2,fd01::2";
 	struct world *w = *state;
-	struct hvd_node_iface *ifaces;
+	struct hvd_host_iface *ifaces;
 
 	comes(w, 0, 0, "eth0,ib0");
 	comes(w, 1, 1, "eth0,ib0");
@@ -154,7 +154,7 @@ static int first(struct world *w, bool local)
 
 	for (uint32_t h = 0; rc == 0 && h < w->roster.n; h++)
 		if (w->roster.hosts[h].stage == HVD_STAGE_REPORTED)
-			hvd_node_table_enter(&w->roster, h, HVD_STAGE_ADMITTED);
+			hvd_host_table_enter(&w->roster, h, HVD_STAGE_ADMITTED);
 	return rc;
 }
 
@@ -163,7 +163,7 @@ static int late(struct world *w, uint32_t h)
 	int rc = hvd_plan_join(&w->plan, &w->roster, h, &w->err);
 
 	if (rc == 0)
-		hvd_node_table_enter(&w->roster, h, HVD_STAGE_ADMITTED);
+		hvd_host_table_enter(&w->roster, h, HVD_STAGE_ADMITTED);
 	return rc;
 }
 
@@ -326,11 +326,11 @@ static void comes_when_the_others_are_gone(void **state)
 	comes(w, 0, 0, "eth0");
 	reports(w, 0, true);
 	assert_int_equal(first(w, false), 0);
-	hvd_node_table_leave(&w->roster, 0);
+	hvd_host_table_leave(&w->roster, 0);
 	comes(w, 1, 1, "eth0");
 	reports(w, 1, true);
 	assert_int_equal(late(w, 1), 0);
-	hvd_node_table_leave(&w->roster, 1);
+	hvd_host_table_leave(&w->roster, 1);
 	comes(w, 2, 2, "");
 	reports(w, 2, true);
 	assert_int_equal(late(w, 2), -1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the shims of a host find their agent, of which the first is to be the one that starts it. */
-#include "task/agent_socket.h"
+#include "agent/agent_socket.h"
 
 #include "unit.h"
 

@@ -12,7 +12,7 @@
 
 struct relay {
 	struct hvd_conn *conn; /* NULL: closed by the root */
-	uint32_t origin;
+	uint32_t relay_id;
 	char *heard; /* as one says it to people, "; " behind each */
 	struct hvd_rv_budget budget;
 	uint64_t calls;
@@ -70,7 +70,7 @@ static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *
 		hvd_xappendf(&r->heard, "wake %u %s", msg.watch, msg.flag ? "all" : "one");
 		break;
 	case HVD_RELAY_ANSWER:
-		hvd_xappendf(&r->heard, "answer %u:%llu %s %lld", msg.origin, (unsigned long long)msg.call,
+		hvd_xappendf(&r->heard, "answer %u:%llu %s %lld", msg.relay_id, (unsigned long long)msg.call,
 			     statuses[msg.result.status], (long long)msg.result.number);
 		break;
 	case HVD_RELAY_RENEW:
@@ -126,9 +126,9 @@ static void send_msg(struct relay *r, const struct hvd_relay_msg *msg)
 	hvd_relay_send(r->conn, msg);
 }
 
-static void begin(struct relay *r, uint32_t origin, const char *addr)
+static void begin(struct relay *r, uint32_t relay_id, const char *addr)
 {
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .origin = origin};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .relay_id = relay_id};
 
 	hvd_addr_parse(addr, &msg.addr);
 	send_msg(r, &msg);
@@ -154,22 +154,22 @@ static void connect_relay(struct place *p, struct relay *r, bool slow)
 	hvd_rv_relay_take(p->rv, down);
 }
 
-static struct relay *relay_on(struct place *p, uint32_t origin, bool slow)
+static struct relay *relay_on(struct place *p, uint32_t relay_id, bool slow)
 {
-	struct relay *r = &p->relays[origin - 1];
+	struct relay *r = &p->relays[relay_id - 1];
 	char addr[32];
 
-	r->origin = origin;
+	r->relay_id = relay_id;
 	r->budget = (struct hvd_rv_budget){.value_max = 64 << 20, .total_max = (size_t)1 << 30};
 	connect_relay(p, r, slow);
-	snprintf(addr, sizeof(addr), "10.0.0.%u", origin);
-	begin(r, origin, addr);
+	snprintf(addr, sizeof(addr), "10.0.0.%u", relay_id);
+	begin(r, relay_id, addr);
 	return r;
 }
 
-static struct relay *relay(struct place *p, uint32_t origin)
+static struct relay *relay(struct place *p, uint32_t relay_id)
 {
-	return relay_on(p, origin, false);
+	return relay_on(p, relay_id, false);
 }
 
 static void watch_in(struct relay *r, uint32_t id, struct hvd_store_scope_id scope, const char *key, bool waits)
@@ -198,7 +198,8 @@ static void about(struct relay *r, enum hvd_relay_type type, uint32_t id)
 
 static void call_again(struct relay *r, uint64_t id, uint64_t done, const struct hvd_store_op *op, const char *value)
 {
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_CALL, .origin = r->origin, .call = id, .done = done, .op = *op};
+	struct hvd_relay_msg msg = {
+		.type = HVD_RELAY_CALL, .relay_id = r->relay_id, .call = id, .done = done, .op = *op};
 	enum hvd_rv_stored why;
 
 	if (value)
@@ -225,7 +226,7 @@ static void arrive(struct place *p, struct relay *r)
 	char text[64];
 
 	op(r, HVD_OP_ARRIVE, "", 77, NULL);
-	snprintf(text, sizeof(text), "answer %u:%llu done 0; ", r->origin, (unsigned long long)r->calls);
+	snprintf(text, sizeof(text), "answer %u:%llu done 0; ", r->relay_id, (unsigned long long)r->calls);
 	hears(p, r, text);
 }
 
@@ -240,14 +241,14 @@ static void sink(enum hvd_log_level level, const char *text, void *arg)
 	snprintf(p->said + at, sizeof(p->said) - at, "%s\n", text);
 }
 
-static void on_joined(void *arg, const struct hvd_rv_join *join)
+static void on_joined(void *arg, const struct hvd_rv_init_event *join)
 {
 	struct place *p = arg;
 	char addr[HVD_ADDR_TEXT];
 	size_t at = strlen(p->joined);
 
 	snprintf(p->joined + at, sizeof(p->joined) - at, "%s %u %u; ", hvd_addr_text(&join->from, addr), join->pid,
-		 join->generation);
+		 join->epoch);
 }
 
 static int open_place(void **state)
@@ -429,7 +430,7 @@ static void barriers(void **state)
 	hears(p, b, "answer 2:2 done 2; ");
 	hears(p, a, "answer 1:2 done 0; ");
 	op(a, HVD_OP_BARRIER, "c", 2, NULL);
-	send_msg(a, &(struct hvd_relay_msg){.type = HVD_RELAY_CANCEL, .origin = 1, .call = 3});
+	send_msg(a, &(struct hvd_relay_msg){.type = HVD_RELAY_CANCEL, .relay_id = 1, .call = 3});
 	hears(p, a, "answer 1:3 cancelled 0; ");
 	/* A client that leaves takes its call along. */
 	op(a, HVD_OP_BARRIER, "d", 2, NULL);
@@ -503,7 +504,7 @@ static void hooks_answer_relays(void **state)
 	p->taken = NULL;
 	hears(p, a, "answer 1:5 done 200 at last; ");
 	call(a, &get, NULL);
-	send_msg(a, &(struct hvd_relay_msg){.type = HVD_RELAY_CANCEL, .origin = 1, .call = 6});
+	send_msg(a, &(struct hvd_relay_msg){.type = HVD_RELAY_CANCEL, .relay_id = 1, .call = 6});
 	hears(p, a, "answer 1:6 cancelled 0; ");
 	assert_int_equal(p->gone, 1);
 	call(a, &del, NULL);
@@ -580,7 +581,7 @@ static void relays_below_relays(void **state)
 
 	arrive(p, a);
 	begin(a, 40, "10.0.0.40");
-	a->origin = 40;
+	a->relay_id = 40;
 	a->calls = 0;
 	op(a, HVD_OP_VISIT, "", 12, NULL);
 	op(a, HVD_OP_SET, "x", 0, "1");
@@ -588,16 +589,16 @@ static void relays_below_relays(void **state)
 	/* It is connected to the root now: what the other one still says of it is old. */
 	begin(b, 40, "10.0.0.40");
 	turn(p);
-	send_msg(a, &(struct hvd_relay_msg){.type = HVD_RELAY_GONE, .origin = 40});
+	send_msg(a, &(struct hvd_relay_msg){.type = HVD_RELAY_GONE, .relay_id = 40});
 	op(a, HVD_OP_SET, "x", 0, "2");
 	turn(p);
-	b->origin = 40;
+	b->relay_id = 40;
 	b->calls = 2;
 	op(b, HVD_OP_GET, "x", 0, NULL);
 	hears(p, b, "answer 40:3 done 0 1; ");
 	hears_nothing(p, a);
 	/* Who begins for itself with that number takes its place. */
-	send_msg(b, &(struct hvd_relay_msg){.type = HVD_RELAY_GONE, .origin = 40});
+	send_msg(b, &(struct hvd_relay_msg){.type = HVD_RELAY_GONE, .relay_id = 40});
 	op(b, HVD_OP_GET, "x", 0, NULL);
 	hears(p, b, "closed; ");
 	assert_in(p->said, "has not begun");
@@ -614,7 +615,7 @@ static void renewing_ends_all_of_the_tcpstore(void **state)
 	hears(p, a, "absent 1; absent 2; ");
 	op(a, HVD_OP_BARRIER, "b", 2, NULL);
 	turn(p);
-	hvd_rv_tcpstore_renew(p->rv);
+	hvd_rv_tcpstore_reset(p->rv);
 	turn(p);
 	assert_in(a->heard, "renew; ");
 	assert_in(a->heard, "answer 1:2 cancelled 0; ");

@@ -18,8 +18,8 @@ struct world {
 	struct event_base *base;
 	struct hvd_rv *rv;
 	struct hvd_gloo_peers *pairs;
-	struct hvd_node node;
-	struct hvd_node_iface iface;
+	struct hvd_host_info node;
+	struct hvd_host_iface iface;
 	struct hvd_addr addr;
 };
 
@@ -38,8 +38,8 @@ static int begin(void **state)
 	w->pairs = hvd_gloo_peers_create();
 	hvd_gloo_peers_watch(w->pairs, w->rv);
 	assert_int_equal(hvd_addr_parse("10.77.0.2", &w->addr), 0);
-	w->iface = (struct hvd_node_iface){.name = "eth0", .n_addrs = 1, .addrs = &w->addr};
-	w->node = (struct hvd_node){.n_ifaces = 1, .ifaces = &w->iface};
+	w->iface = (struct hvd_host_iface){.name = "eth0", .n_addrs = 1, .addrs = &w->addr};
+	w->node = (struct hvd_host_info){.n_ifaces = 1, .ifaces = &w->iface};
 	*state = w;
 	return 0;
 }

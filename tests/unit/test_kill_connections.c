@@ -3,8 +3,8 @@
  * Connections of other processes are broken. Each test acts as hvd-agent does, with processes that have TCP
  * connections: a child, the child of a child, and a process whose parent has ended.
  */
+#include "agent/kill_connections.h"
 #include "lib/process/spawn.h"
-#include "task/kill_connections.h"
 
 #include "unit.h"
 

@@ -13,8 +13,8 @@
 
 struct graph {
 	uint32_t n;
-	struct hvd_node nodes[HOSTS];
-	struct hvd_node_iface ifaces[HOSTS][IFACES];
+	struct hvd_host_info nodes[HOSTS];
+	struct hvd_host_iface ifaces[HOSTS][IFACES];
 	struct hvd_addr addrs[HOSTS][IFACES][2];
 	char names[HOSTS][16];
 	struct hvd_edge edges[EDGES];
@@ -36,7 +36,7 @@ static void graph_init(struct graph *g, uint32_t n)
 static int plug(struct graph *g, uint32_t h, const char *name, int64_t ranking, const char *addr)
 {
 	int i = g->nodes[h].n_ifaces++;
-	struct hvd_node_iface *iface = &g->ifaces[h][i];
+	struct hvd_host_iface *iface = &g->ifaces[h][i];
 	char one[64], two[64] = "";
 
 	snprintf(iface->name, sizeof(iface->name), "%s", name);

@@ -9,11 +9,11 @@
 #define GIB   (INT64_C(1) << 30)
 
 /* Hosts that have registered, on which nothing is wrong. */
-static void good(struct hvd_node_table *table)
+static void good(struct hvd_host_table *table)
 {
-	hvd_node_table_init(table, HOSTS, HOSTS);
+	hvd_host_table_init(table, HOSTS, HOSTS);
 	for (uint32_t h = 0; h < HOSTS; h++) {
-		hvd_node_table_enter(table, h, HVD_STAGE_REGISTERED);
+		hvd_host_table_enter(table, h, HVD_STAGE_REGISTERED);
 		table->hosts[h].check = (struct hvd_host_check){
 			.known = true, .tmp = GIB, .shm = GIB, .memlock = INT64_MAX, .nofile = 1024, .gpus = 4};
 		table->hosts[h].mbps = 9000 + h * 100;
@@ -22,7 +22,7 @@ static void good(struct hvd_node_table *table)
 }
 
 /* Host 2 is bad because of `why`, and no other host is. */
-static void only_host_2(struct hvd_node_table *table, const char *why)
+static void only_host_2(struct hvd_host_table *table, const char *why)
 {
 	for (uint32_t h = 0; h < HOSTS; h++) {
 		const char *hint = NULL;
@@ -37,12 +37,12 @@ static void only_host_2(struct hvd_node_table *table, const char *why)
 		}
 		free(bad);
 	}
-	hvd_node_table_clear(table);
+	hvd_host_table_clear(table);
 }
 
 static void equal_hosts_are_good(void **state)
 {
-	struct hvd_node_table table;
+	struct hvd_host_table table;
 
 	(void)state;
 	good(&table);
@@ -60,7 +60,7 @@ static void equal_hosts_are_good(void **state)
 
 static void hosts_that_lack_something(void **state)
 {
-	struct hvd_node_table table;
+	struct hvd_host_table table;
 
 	(void)state;
 	good(&table);
@@ -85,7 +85,7 @@ static void hosts_that_lack_something(void **state)
 
 static void hosts_that_are_behind_the_others(void **state)
 {
-	struct hvd_node_table table;
+	struct hvd_host_table table;
 
 	(void)state;
 	good(&table);
@@ -120,18 +120,18 @@ static void hosts_that_are_behind_the_others(void **state)
 /* Hosts that were left out do not count. */
 static void only_hosts_that_are_in_are_compared(void **state)
 {
-	struct hvd_node_table table;
+	struct hvd_host_table table;
 	char *bad;
 
 	(void)state;
 	good(&table);
 	for (uint32_t h = 0; h < 3; h++) {
 		table.hosts[h].check.gpus = 8;
-		hvd_node_table_enter(&table, h, HVD_STAGE_ABSENT);
+		hvd_host_table_enter(&table, h, HVD_STAGE_ABSENT);
 	}
 	bad = hvd_preflight_bad(&table, HVD_STAGE_REGISTERED, 3, NULL);
 	assert_null(bad);
-	hvd_node_table_clear(&table);
+	hvd_host_table_clear(&table);
 }
 
 static void findings_over_the_network(void **state)

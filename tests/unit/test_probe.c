@@ -3,10 +3,10 @@
  * The probe between two agents in one process, in a network namespace of its own. The addresses of the second agent are
  * on the same interface; the first agent does not know that they are addresses of its own machine.
  */
-#include "task/probe.h"
+#include "agent/probe.h"
 
+#include "agent/probe_server.h"
 #include "lib/base/xalloc.h"
-#include "task/responder.h"
 
 #include "unit.h"
 
@@ -22,12 +22,12 @@
 
 static struct agents {
 	struct event_base *base;
-	struct hvd_node node;
-	struct hvd_node_iface iface;
+	struct hvd_host_info node;
+	struct hvd_host_iface iface;
 	struct hvd_addr addrs[1];
 	struct hvd_key key;
 	struct hvd_probe *probe;
-	struct hvd_responder *other; /* of host 1 */
+	struct hvd_probe_server *other; /* of host 1 */
 	json_t *report;
 	int fds[FLOOD], n_fds;
 	bool namespace;
@@ -62,7 +62,7 @@ static int open_agents(void **state)
 	ag.node.n_ifaces = 1;
 	key = hvd_key_derive(&ag.key, "probe", NULL, 0);
 	ag.probe = hvd_probe_create(ag.base, &ag.key, 0, &ag.node, NULL);
-	ag.other = hvd_responder_create(ag.base, &key, 1, NULL);
+	ag.other = hvd_probe_server_create(ag.base, &key, 1, NULL);
 	return ag.probe && ag.other ? 0 : -1;
 }
 
@@ -74,7 +74,7 @@ static int close_agents(void **state)
 	while (ag.n_fds)
 		close(ag.fds[--ag.n_fds]);
 	hvd_probe_destroy(ag.probe);
-	hvd_responder_destroy(ag.other);
+	hvd_probe_server_destroy(ag.other);
 	json_decref(ag.report);
 	ag.report = NULL;
 	event_base_free(ag.base);
@@ -114,7 +114,7 @@ static int64_t probe(uint32_t to, in_port_t port, int ms)
 /* Connections that send nothing. */
 static void flood(int n)
 {
-	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(hvd_responder_port(ag.other))};
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(hvd_probe_server_port(ag.other))};
 
 	inet_pton(AF_INET, THERE, &sin.sin_addr);
 	for (int i = 0; i < n; i++) {
@@ -150,14 +150,14 @@ static void what_is_reached_and_what_not(void **state)
 {
 	(void)state;
 	need_namespace();
-	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
+	assert_int_equal(probe(1, hvd_probe_server_port(ag.other), 5000), HVD_REACH_OK);
 	assert_int_equal(json_integer_value(json_array_get(json_array_get(json_object_get(ag.report, "edges"), 0), 2)),
 			 0); /* by its interface d0 */
-	assert_int_equal(probe(2, hvd_responder_port(ag.other), 5000), HVD_REACH_STRANGER);
+	assert_int_equal(probe(2, hvd_probe_server_port(ag.other), 5000), HVD_REACH_STRANGER);
 	assert_int_equal(probe(1, 1, 5000), HVD_REACH_REFUSED);
 	assert_int_equal(probe(1, silent_listener(THERE, 0), 700), HVD_REACH_SILENT);
 	/* Orders one after the other; one of them is empty. */
-	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
+	assert_int_equal(probe(1, hvd_probe_server_port(ag.other), 5000), HVD_REACH_OK);
 }
 
 /* Every host has 172.17.0.1: an agent does not connect to it, and does not wait for it. */
@@ -206,7 +206,7 @@ static void nobody_asks_himself(void **state)
 /* A process at an address that is taken for the other host's forwards all messages, even from this host's address. */
 static void whoever_passes_it_on_is_found_out(void **state)
 {
-	in_port_t port = hvd_responder_port(ag.other);
+	in_port_t port = hvd_probe_server_port(ag.other);
 
 	(void)state;
 	need_namespace();
@@ -224,8 +224,8 @@ static void empty_addresses_are_not_tried(void **state)
 
 	(void)state;
 	need_namespace();
-	order = json_pack("{s:[{s:i, s:i, s:[s,s,s]}], s:i}", "targets", "n", 1, "p", (int)hvd_responder_port(ag.other),
-			  "a", "", THERE, "", "timeout_ms", 5000);
+	order = json_pack("{s:[{s:i, s:i, s:[s,s,s]}], s:i}", "targets", "n", 1, "p",
+			  (int)hvd_probe_server_port(ag.other), "a", "", THERE, "", "timeout_ms", 5000);
 	assert_int_equal(hvd_probe_run(ag.probe, order, on_report, NULL, NULL), 0);
 	json_decref(order);
 	event_base_dispatch(ag.base);
@@ -259,7 +259,7 @@ static void orders_that_are_refused(void **state)
 		json_decref(order);
 	}
 	/* Several attempts at the same time do not disturb each other. */
-	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
+	assert_int_equal(probe(1, hvd_probe_server_port(ag.other), 5000), HVD_REACH_OK);
 }
 
 static void connections_wait_their_turn(void **state)
@@ -286,7 +286,7 @@ static void strangers_push_out_themselves(void **state)
 		event_base_loop(ag.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	/* The responder keeps so many connections of one address at most. */
 	assert_int_in_range(open_fds() - before - FLOOD, 1, 64);
-	assert_int_equal(probe(1, hvd_responder_port(ag.other), 5000), HVD_REACH_OK);
+	assert_int_equal(probe(1, hvd_probe_server_port(ag.other), 5000), HVD_REACH_OK);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "task/rank_watch.h"
+#include "agent/rank_watch.h"
 
-#include "task/stacks.h"
+#include "agent/stacks.h"
 #include "unit.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/refused.h"
 #include "lib/base/deadline.h"
-#include "task/refused.h"
 #include "unit.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A real node agent that opens the sockets of its host's relay and registers them, or says why it cannot. */
-#include "task/relay.h"
+#include "agent/relay.h"
 
 #include "lib/net/listen.h"
 
@@ -10,7 +10,7 @@ struct world {
 	struct launch *l;
 	struct hvd_taskinfo info;
 	uint32_t rank;
-	struct hvd_agent *agent;
+	struct hvd_driver_client *agent;
 	struct hvd_relay_sockets sockets;
 	json_t *plan;
 	bool failed;
@@ -61,7 +61,7 @@ static int teardown(void **state)
 	void *l = w->l;
 	int rc;
 
-	hvd_agent_destroy(w->agent);
+	hvd_driver_client_destroy(w->agent);
 	hvd_relay_sockets_close(&w->sockets);
 	json_decref(w->plan);
 	if (w->taken >= 0)
@@ -74,7 +74,7 @@ static int teardown(void **state)
 /* The only host of a job with one rank. */
 static void offer(struct world *w)
 {
-	static const struct hvd_agent_ops ops = {
+	static const struct hvd_driver_client_ops ops = {
 		.plan = on_plan, .message = on_message, .failed = on_failed, .bytes = on_bytes};
 	struct hvd_session session = {.identity = {.kind = HVD_ID_KEY, .key = w->l->key}};
 	struct hvd_err err = {0};
@@ -82,7 +82,7 @@ static void offer(struct world *w)
 	w->info = (struct hvd_taskinfo){.name = "here", .nodes = 1, .size = 1, .local_size = 1, .ranks = &w->rank};
 	memcpy(session.id, w->l->boot.session, sizeof(session.id));
 	hvd_session_bind_key(&session);
-	w->agent = hvd_agent_create(w->l->base, &w->l->boot, &session, &w->info, &ops, w, &w->l->log, &err);
+	w->agent = hvd_driver_client_create(w->l->base, &w->l->boot, &session, &w->info, &ops, w, &w->l->log, &err);
 	if (!w->agent)
 		print_error("%s\n", err.msg);
 	assert_non_null(w->agent);

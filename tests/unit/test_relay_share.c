@@ -82,7 +82,7 @@ static void begin(struct shared *s)
 	hvd_rv_config_init(&cfg);
 	assert_int_equal(relay_node_start(&s->root, &cfg, &quiet), 0);
 	cfg.relay = true;
-	cfg.origin = 7;
+	cfg.relay_id = 7;
 	hvd_addr_parse("127.0.0.1", &cfg.relay_addr);
 	assert_int_equal(relay_node_start(&s->relay, &cfg, &quiet), 0);
 	s->down = hvd_conn_new(base, fds[0], true, &down, s);

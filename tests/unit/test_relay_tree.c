@@ -77,7 +77,7 @@ static void renew_empties_all(void **state)
 	set(&c[0], "x", "old");
 	for (int i = 0; i < 5; i++)
 		until_there(&c[i], "x");
-	hvd_rv_tcpstore_renew(t.nodes[0].rv);
+	hvd_rv_tcpstore_reset(t.nodes[0].rv);
 	for (int i = 0; i < 5; i++)
 		await_close(&c[i]);
 	for (int i = 0; i < 5; i++) {

@@ -57,13 +57,13 @@ static void messages_come_back_as_they_were_sent(void **state)
 {
 	struct hvd_rv_budget b = budget(1 << 20, 1 << 24);
 	struct hvd_rv_value *v = value_of(&b, "17", 2);
-	struct hvd_relay_msg sent = {.type = HVD_RELAY_CALL, .origin = 7, .call = 1ull << 40, .done = 5}, got;
+	struct hvd_relay_msg sent = {.type = HVD_RELAY_CALL, .relay_id = 7, .call = 1ull << 40, .done = 5}, got;
 	unsigned char out[1000];
 	size_t n;
 
 	(void)state;
 	sent.op = (struct hvd_store_op){.kind = HVD_OP_COMPARE_SET,
-					.scope.generation = 3,
+					.scope.epoch = 3,
 					.key = S("key"),
 					.expected = S("16"),
 					.value = v,
@@ -72,11 +72,11 @@ static void messages_come_back_as_they_were_sent(void **state)
 	n = flat(&sent, out, sizeof(out));
 	assert_int_equal(hvd_relay_parse(out, n, true, &b, &got, NULL), 0);
 	assert_int_equal(got.type, HVD_RELAY_CALL);
-	assert_int_equal(got.origin, 7);
+	assert_int_equal(got.relay_id, 7);
 	assert_true(got.call == 1ull << 40 && got.done == 5);
 	assert_int_equal(got.op.kind, HVD_OP_COMPARE_SET);
 	assert_null(got.op.scope.name.p);
-	assert_int_equal(got.op.scope.generation, 3);
+	assert_int_equal(got.op.scope.epoch, 3);
 	assert_slice(got.op.key, "key");
 	assert_slice(got.op.expected, "16");
 	assert_int_equal(got.op.number, -9);
@@ -85,14 +85,14 @@ static void messages_come_back_as_they_were_sent(void **state)
 	assert_memory_equal(got.op.value->data, "17", 2);
 	hvd_relay_msg_clear(&got);
 
-	sent = (struct hvd_relay_msg){.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .origin = 4000000000u};
+	sent = (struct hvd_relay_msg){.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .relay_id = 4000000000u};
 	hvd_addr_parse("fe80::1", &sent.addr);
 	n = flat(&sent, out, sizeof(out));
 	assert_int_equal(hvd_relay_parse(out, n, true, &b, &got, NULL), 0);
-	assert_int_equal(got.origin, 4000000000u);
+	assert_int_equal(got.relay_id, 4000000000u);
 	assert_true(hvd_addr_equal(&got.addr, &sent.addr));
 
-	sent = (struct hvd_relay_msg){.type = HVD_RELAY_ANSWER, .origin = 1, .call = 2};
+	sent = (struct hvd_relay_msg){.type = HVD_RELAY_ANSWER, .relay_id = 1, .call = 2};
 	sent.result = (struct hvd_store_result){HVD_OP_NO_NUMBER, INT64_MIN, v};
 	n = flat(&sent, out, sizeof(out));
 	assert_int_equal(hvd_relay_parse(out, n, false, &b, &got, NULL), 0);
@@ -232,7 +232,7 @@ static void what_is_cut_or_longer_is_refused(void **state)
 {
 	struct hvd_rv_budget b = budget(1 << 20, 1 << 24);
 	struct hvd_rv_value *v = value_of(&b, "value", 5);
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_CALL, .origin = 1, .call = 1}, got;
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_CALL, .relay_id = 1, .call = 1}, got;
 	unsigned char out[200];
 	struct hvd_err err;
 	size_t n, used = b.used;
@@ -260,7 +260,7 @@ static void what_is_cut_or_longer_is_refused(void **state)
 	n = flat(&msg, out, sizeof(out));
 	assert_int_equal(hvd_relay_parse(out, n, true, &b, &got, &err), -1);
 	msg.op.value = v;
-	msg.op.scope = (struct hvd_store_scope_id){.generation = 1};
+	msg.op.scope = (struct hvd_store_scope_id){.epoch = 1};
 	n = flat(&msg, out, sizeof(out));
 	assert_int_equal(hvd_relay_parse(out, n, true, &b, &got, &err), -1);
 	hvd_rv_value_unref(v);

@@ -11,7 +11,7 @@ static const struct hvd_log quiet = {.prog = "test", .level = HVD_LOG_ERROR, .fd
 struct launch {
 	struct hvd_launch_spec spec;
 	struct hvd_driver_opts opts;
-	struct hvd_node_table table;
+	struct hvd_host_table table;
 	struct hvd_relays relays;
 };
 
@@ -22,9 +22,9 @@ static void begin(struct launch *l, uint32_t n)
 	l->spec.frameworks = HVD_FW_AUTO;
 	l->spec.relay_fan_out = HVD_RELAY_FAN_OUT;
 	l->opts.spec = &l->spec;
-	hvd_node_table_init(&l->table, n, n);
+	hvd_host_table_init(&l->table, n, n);
 	for (uint32_t h = 0; h < n; h++) {
-		struct hvd_node *node = &l->table.hosts[h].node;
+		struct hvd_host_info *node = &l->table.hosts[h].node;
 		char name[16];
 
 		snprintf(name, sizeof(name), "n%u", h);
@@ -32,7 +32,7 @@ static void begin(struct launch *l, uint32_t n)
 		snprintf(node->machine, sizeof(node->machine), "%u", h);
 		node->relay = 4000;
 		node->relay_children = 4001;
-		hvd_node_table_enter(&l->table, h, HVD_STAGE_REGISTERED);
+		hvd_host_table_enter(&l->table, h, HVD_STAGE_REGISTERED);
 	}
 }
 
@@ -44,7 +44,7 @@ static void make(struct launch *l)
 static void end(struct launch *l)
 {
 	hvd_relays_clear(&l->relays);
-	hvd_node_table_clear(&l->table);
+	hvd_host_table_clear(&l->table);
 }
 
 /* All relays reach the root, in so many steps at most, and no parent has more children than it may. */
@@ -185,22 +185,22 @@ static void hosts_come_and_go(void **state)
 	begin(&l, 3);
 	l.spec.elastic.on = true;
 	make(&l);
-	first = l.relays.place[1].origin;
-	origins = hvd_relays_origins(&l.relays, &n);
+	first = l.relays.place[1].relay_id;
+	origins = hvd_relays_ids(&l.relays, &n);
 	assert_int_equal(n, 3);
 	free(origins);
 	hvd_relays_leave(&l.relays, 1);
 	assert_false(hvd_relays_at(&l.relays, 1));
-	origins = hvd_relays_origins(&l.relays, &n);
+	origins = hvd_relays_ids(&l.relays, &n);
 	assert_int_equal(n, 2);
 	assert_true(origins[0] != first && origins[1] != first);
 	free(origins);
 	/* Comes again: another relay. */
 	hvd_relays_join(&l.relays, &l.table, 1);
-	assert_true(l.relays.place[1].origin != first);
+	assert_true(l.relays.place[1].relay_id != first);
 	assert_int_equal(l.relays.place[1].parent, HVD_RELAY_PARENT_ROOT);
 	/* A new one, in a longer table. */
-	hvd_node_table_expect(&l.table, 6, "n6");
+	hvd_host_table_expect(&l.table, 6, "n6");
 	hvd_relays_join(&l.relays, &l.table, 6);
 	assert_true(hvd_relays_at(&l.relays, 6));
 	assert_false(hvd_relays_at(&l.relays, 5));
@@ -210,7 +210,7 @@ static void hosts_come_and_go(void **state)
 
 /* ---- what hosts and ranks are told ---- */
 
-static void register_host(struct hvd_node_table *table, int i, int n, const char *more)
+static void register_host(struct hvd_host_table *table, int i, int n, const char *more)
 {
 	char text[1024];
 	uint32_t index;
@@ -223,11 +223,11 @@ static void register_host(struct hvd_node_table *table, int i, int n, const char
 		 i, n, i, i, i, i, i + 1, more);
 	msg = json_loads(text, 0, NULL);
 	assert_non_null(msg);
-	assert_int_equal(hvd_node_table_register(table, msg, &index, NULL), 0);
+	assert_int_equal(hvd_host_table_register(table, msg, &index, NULL), 0);
 	json_decref(msg);
 }
 
-static void all_report(struct hvd_node_table *table)
+static void all_report(struct hvd_host_table *table)
 {
 	uint32_t to[HVD_MAX_NEIGHBOURS];
 
@@ -239,8 +239,8 @@ static void all_report(struct hvd_node_table *table)
 			json_array_append_new(edges,
 					      json_pack("[I,i,i,i,i]", (json_int_t)to[k], 0, 0, HVD_REACH_OK, 10));
 		msg = json_pack("{s:o}", "edges", edges);
-		hvd_node_table_enter(table, h, HVD_STAGE_PROBING);
-		assert_int_equal(hvd_node_table_report(table, h, msg, NULL), 0);
+		hvd_host_table_enter(table, h, HVD_STAGE_PROBING);
+		assert_int_equal(hvd_host_table_report(table, h, msg, NULL), 0);
 		json_decref(msg);
 	}
 }
@@ -257,7 +257,7 @@ static const char *first(const json_t *msg, const char *key)
 	return json_string_value(json_array_get(json_object_get(msg, key), 0));
 }
 
-static void check_env(const struct hvd_plan *plan, const struct hvd_node_table *table,
+static void check_env(const struct hvd_plan *plan, const struct hvd_host_table *table,
 		      const struct hvd_driver_opts *opts, uint32_t rank, const char *port, const char *master,
 		      const char *master_port)
 {
@@ -274,7 +274,7 @@ static void check_env(const struct hvd_plan *plan, const struct hvd_node_table *
 struct told {
 	struct hvd_launch_spec spec;
 	struct hvd_driver_opts opts;
-	struct hvd_node_table table;
+	struct hvd_host_table table;
 	struct hvd_plan plan;
 };
 
@@ -285,7 +285,7 @@ static void plan_it(struct told *t, bool own)
 		.opts = {.hosts_own = own},
 	};
 	t->opts.spec = &t->spec;
-	hvd_node_table_init(&t->table, 0, 0);
+	hvd_host_table_init(&t->table, 0, 0);
 	register_host(&t->table, 0, 3, ",\"relay\":4442,\"relay_network\":4443,\"relay_children\":4441");
 	register_host(&t->table, 1, 3, ",\"relay\":4444,\"relay_children\":4445");
 	register_host(&t->table, 2, 3, ",\"relay\":4446");
@@ -298,7 +298,7 @@ static void plan_it(struct told *t, bool own)
 static void forget(struct told *t)
 {
 	hvd_plan_clear(&t->plan);
-	hvd_node_table_clear(&t->table);
+	hvd_host_table_clear(&t->table);
 }
 
 static void what_is_told(void **state)
@@ -324,7 +324,7 @@ static void what_is_told(void **state)
 	assert_string_equal(first(msg, "up"), "10.0.0.2");
 	assert_int_equal(number(msg, "port"), 4445);
 	assert_true(json_is_false(json_object_get(msg, "children")));
-	assert_int_equal(number(msg, "origin"), t.plan.relays.place[2].origin);
+	assert_int_equal(number(msg, "relay_id"), t.plan.relays.place[2].relay_id);
 	json_decref(msg);
 
 	check_env(&t.plan, &t.table, &t.opts, 0, "4442", "127.0.0.1", "4442");
@@ -379,7 +379,7 @@ static void bad_registrations(void **state)
 	static const char head[] = "{\"name\":\"n\",\"host\":\"h\",\"machine\":\"m\",\"dropped\":\"\",\"ranks\":[],"
 				   "\"ifaces\":[],\"port\":1,%s}";
 	char text[1024];
-	struct hvd_node node;
+	struct hvd_host_info node;
 	json_t *msg;
 
 	(void)state;
@@ -387,14 +387,14 @@ static void bad_registrations(void **state)
 		snprintf(text, sizeof(text), head, bad[i]);
 		msg = json_loads(text, 0, NULL);
 		assert_non_null(msg);
-		assert_int_equal(hvd_node_from_json(msg, &node, NULL), -1);
+		assert_int_equal(hvd_host_info_from_json(msg, &node, NULL), -1);
 		json_decref(msg);
 	}
 	snprintf(text, sizeof(text), head, "\"relay\":4,\"job\":7");
 	msg = json_loads(text, 0, NULL);
-	assert_int_equal(hvd_node_from_json(msg, &node, NULL), 0);
+	assert_int_equal(hvd_host_info_from_json(msg, &node, NULL), 0);
 	assert_int_equal(node.relay, 4);
-	hvd_node_clear(&node);
+	hvd_host_info_clear(&node);
 	json_decref(msg);
 }
 

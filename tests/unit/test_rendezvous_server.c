@@ -991,10 +991,10 @@ static void those_that_have_left_are_shut_out(void **state)
 	say(loop, "GET /s/k HTTP/1.1\r\n\r\n");
 	turn(w, 0.05);
 	assert_int_equal(stats(w).waiting_now, 2);
-	hvd_rv_expel(w->rv);
+	hvd_rv_disconnect_denied(w->rv);
 	assert_int_equal(stats(w).waiting_now, 2);
 	hvd_rv_access_replace(w->cfg.access, NULL, 0);
-	hvd_rv_expel(w->rv);
+	hvd_rv_disconnect_denied(w->rv);
 	assert_int_equal(stats(w).waiting_now, 1);
 	assert_int_equal(hear(w, fd, 1).status, 0);
 	assert_int_equal(put(w, "/s/k", "v").status, 200);

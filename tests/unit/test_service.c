@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A host's own description, listening sockets, and the rendezvous of a launch, through a relay on real sockets. */
 #include "lib/base/deadline.h"
-#include "lib/job/node.h"
+#include "lib/job/host_info.h"
 #include "lib/net/listen.h"
 #include "lib/rendezvous/server.h"
 #include "lib/rendezvous/service.h"
@@ -30,11 +30,11 @@ static void a_node_from_the_wire(void **state)
 {
 	json_t *msg = json_loads(node_text, 0, NULL), *out;
 	struct hvd_addr addr;
-	struct hvd_node node;
+	struct hvd_host_info node;
 	char *text;
 
 	(void)state;
-	assert_int_equal(hvd_node_from_json(msg, &node, NULL), 0);
+	assert_int_equal(hvd_host_info_from_json(msg, &node, NULL), 0);
 	assert_string_equal(node.name, "n1");
 	assert_int_equal(node.n_ranks, 2);
 	assert_int_equal(node.ranks[0], 3);
@@ -44,18 +44,18 @@ static void a_node_from_the_wire(void **state)
 	assert_int_equal(node.relay, 4003);
 	assert_int_equal(node.ifaces[0].ranking, -5);
 	assert_int_equal(node.ifaces[1].numa, 2);
-	assert_int_equal(hvd_node_find_iface(&node, "ib0"), 1);
-	assert_int_equal(hvd_node_find_iface(&node, "ib"), -1);
+	assert_int_equal(hvd_host_info_find_iface(&node, "ib0"), 1);
+	assert_int_equal(hvd_host_info_find_iface(&node, "ib"), -1);
 	hvd_addr_parse("fd00::1", &addr);
-	assert_int_equal(hvd_node_find_addr(&node, &addr), 0);
+	assert_int_equal(hvd_host_info_find_addr(&node, &addr), 0);
 	hvd_addr_parse("fd00::2", &addr);
-	assert_int_equal(hvd_node_find_addr(&node, &addr), -1);
-	assert_true(hvd_node_has_family(&node.ifaces[0], AF_INET6));
-	assert_false(hvd_node_has_family(&node.ifaces[1], AF_INET));
-	text = hvd_node_ifaces_text(&node);
+	assert_int_equal(hvd_host_info_find_addr(&node, &addr), -1);
+	assert_true(hvd_host_info_has_family(&node.ifaces[0], AF_INET6));
+	assert_false(hvd_host_info_has_family(&node.ifaces[1], AF_INET));
+	text = hvd_host_info_ifaces_text(&node);
 	assert_string_equal(text, "eth0 (ethernet, 1000 Mb/s) 10.0.0.1 fd00::1; ib0 (infiniband, NUMA node 2)");
 	free(text);
-	out = hvd_node_to_json(&node, 1, 2, 4);
+	out = hvd_host_info_to_json(&node, 1, 2, 4);
 	assert_int_equal(json_integer_value(json_object_get(out, "nodes")), 2);
 	assert_true(json_equal(json_object_get(out, "ifaces"), json_object_get(msg, "ifaces")));
 	assert_true(json_equal(json_object_get(out, "ranks"), json_object_get(msg, "ranks")));
@@ -63,9 +63,9 @@ static void a_node_from_the_wire(void **state)
 	assert_true(json_equal(json_object_get(out, "relay"), json_object_get(msg, "relay")));
 	json_decref(out);
 	json_decref(msg);
-	hvd_node_clear(&node);
-	hvd_node_clear(&node);
-	hvd_node_clear(NULL);
+	hvd_host_info_clear(&node);
+	hvd_host_info_clear(&node);
+	hvd_host_info_clear(NULL);
 }
 
 /* Each part of the text, replaced by something that is not right. */
@@ -98,7 +98,7 @@ static void nodes_that_are_refused(void **state)
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
 		const char *at = strstr(node_text, changes[i][0]);
 		char text[1024];
-		struct hvd_node node;
+		struct hvd_host_info node;
 		struct hvd_err err = {0};
 		json_t *msg;
 
@@ -107,7 +107,7 @@ static void nodes_that_are_refused(void **state)
 			 at + strlen(changes[i][0]));
 		msg = json_loads(text, 0, NULL);
 		assert_non_null(msg);
-		assert_int_equal(hvd_node_from_json(msg, &node, &err), -1);
+		assert_int_equal(hvd_host_info_from_json(msg, &node, &err), -1);
 		assert_true(err.code == HVD_E_PROTO || err.code == HVD_E_LIMIT);
 		assert_null(node.name);
 		assert_null(node.ifaces);
@@ -117,7 +117,7 @@ static void nodes_that_are_refused(void **state)
 
 static void machines(void **state)
 {
-	struct hvd_node a = {0}, b = {0};
+	struct hvd_host_info a = {0}, b = {0};
 
 	(void)state;
 	assert_int_equal(hvd_machine_id(a.machine, NULL), 0);
@@ -389,14 +389,14 @@ static void it_learns_how_many_meet(void **state)
 
 static char told[512];
 
-static void on_told_join(const struct hvd_rv_join *join, void *arg)
+static void on_told_join(const struct hvd_rv_init_event *join, void *arg)
 {
 	char text[HVD_ADDR_TEXT];
 	size_t n = strlen(told);
 
 	assert_ptr_equal(arg, told);
 	snprintf(told + n, sizeof(told) - n, "%s %u %u;", hvd_addr_text(&join->from, text), (unsigned)join->pid,
-		 (unsigned)join->generation);
+		 (unsigned)join->epoch);
 }
 
 static void on_told_waits(const char *text, void *arg)

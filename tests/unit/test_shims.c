@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the processes of a host that ask the node agent for plans are told, and what it hears of them. */
-#include "task/shims.h"
+#include "agent/shims.h"
 
 #include "unit.h"
 
@@ -11,19 +11,19 @@
 struct world {
 	struct event_base *base;
 	struct hvd_shims *shims;
-	int notes, left, none_left;
-	struct hvd_step_note last;
+	int events, left, none_left;
+	struct hvd_step_event last;
 	uint32_t last_left;
 	int fds_before;
 };
 
-static void on_note(const struct hvd_step_note *note, int fds[2], void *arg)
+static void on_event(const struct hvd_step_event *event, int fds[2], void *arg)
 {
 	struct world *w = arg;
 
-	w->notes++;
-	w->last = *note;
-	hvd_step_note_close(fds);
+	w->events++;
+	w->last = *event;
+	hvd_step_event_close(fds);
 }
 
 static void on_left(uint32_t local_id, void *arg)
@@ -41,7 +41,7 @@ static void on_none_left(void *arg)
 
 static int setup(void **state)
 {
-	static const struct hvd_shims_ops ops = {on_note, on_left, on_none_left};
+	static const struct hvd_shims_ops ops = {on_event, on_left, on_none_left};
 	struct world *w = calloc(1, sizeof(*w));
 
 	assert_non_null(w);
@@ -75,44 +75,44 @@ static void turn(const struct world *w)
 /* A process connects, and asks. */
 static int ask(struct world *w, uint32_t local_id)
 {
-	struct hvd_step_note note = {.kind = HVD_STEP_ASK, .local_id = local_id};
+	struct hvd_step_event event = {.kind = HVD_STEP_ASK, .local_id = local_id};
 	int ends[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	hvd_shims_add(w->shims, ends[0]);
-	assert_int_equal(hvd_step_note_send(ends[1], &note, NULL), 0);
+	assert_int_equal(hvd_step_event_send(ends[1], &event, NULL), 0);
 	turn(w);
 	return ends[1];
 }
 
-static bool answered(int fd, struct hvd_step_note *note, int fds[2])
+static bool answered(int fd, struct hvd_step_event *event, int fds[2])
 {
-	return hvd_step_note_take(fd, note, fds) == 1;
+	return hvd_step_event_take(fd, event, fds) == 1;
 }
 
 static bool silent(int fd)
 {
-	struct hvd_step_note note;
+	struct hvd_step_event event;
 	int fds[2];
 
-	return hvd_step_note_take(fd, &note, fds) == 0;
+	return hvd_step_event_take(fd, &event, fds) == 0;
 }
 
 /* The plan that a process was sent; the other descriptor's content goes into `key`. */
 static json_t *plan_of(int fd, char key[8])
 {
-	struct hvd_step_note note;
+	struct hvd_step_event event;
 	json_t *plan;
 	int fds[2];
 
-	assert_true(answered(fd, &note, fds));
-	assert_int_equal(note.kind, HVD_STEP_PLAN);
+	assert_true(answered(fd, &event, fds));
+	assert_int_equal(event.kind, HVD_STEP_PLAN);
 	lseek(fds[0], 0, SEEK_SET);
 	plan = json_loadfd(fds[0], 0, NULL);
 	assert_non_null(plan);
 	memset(key, 0, 8);
 	assert_true(pread(fds[1], key, 7, 0) > 0);
-	hvd_step_note_close(fds);
+	hvd_step_event_close(fds);
 	return plan;
 }
 
@@ -186,15 +186,15 @@ static void a_refused_start_is_told_with_its_status(void **state)
 {
 	struct world *w = *state;
 	int first = ask(w, 0), late, fds[2];
-	struct hvd_step_note note;
+	struct hvd_step_event event;
 
 	hvd_shims_refuse(w->shims, 2);
 	late = ask(w, 1);
-	assert_true(answered(first, &note, fds));
-	assert_int_equal(note.kind, HVD_STEP_REFUSED);
-	assert_int_equal(note.status, 2);
-	assert_true(answered(late, &note, fds));
-	assert_int_equal(note.kind, HVD_STEP_REFUSED);
+	assert_true(answered(first, &event, fds));
+	assert_int_equal(event.kind, HVD_STEP_REFUSED);
+	assert_int_equal(event.status, 2);
+	assert_true(answered(late, &event, fds));
+	assert_int_equal(event.kind, HVD_STEP_REFUSED);
 	close(first);
 	close(late);
 }
@@ -202,31 +202,31 @@ static void a_refused_start_is_told_with_its_status(void **state)
 /* Each speaks of the rank that it has asked for, whatever it says. */
 static void notes_are_of_the_rank_that_has_asked(void **state)
 {
-	struct hvd_step_note note = {.kind = HVD_STEP_EXIT, .local_id = 0, .status = 3};
+	struct hvd_step_event event = {.kind = HVD_STEP_EXIT, .local_id = 0, .status = 3};
 	struct world *w = *state;
 	int fd = ask(w, 1), mute[2], fds[2];
 
-	assert_int_equal(hvd_step_note_send(fd, &note, NULL), 0);
+	assert_int_equal(hvd_step_event_send(fd, &event, NULL), 0);
 	turn(w);
-	assert_int_equal(w->notes, 1);
+	assert_int_equal(w->events, 1);
 	assert_int_equal(w->last.kind, HVD_STEP_EXIT);
 	assert_int_equal(w->last.local_id, 1);
 	assert_int_equal(w->last.status, 3);
 	hvd_shims_seen(w->shims, 0);
 	assert_true(silent(fd));
 	hvd_shims_seen(w->shims, 1);
-	assert_true(answered(fd, &note, fds));
-	assert_int_equal(note.kind, HVD_STEP_SEEN);
+	assert_true(answered(fd, &event, fds));
+	assert_int_equal(event.kind, HVD_STEP_SEEN);
 	hvd_shims_tell(w->shims, HVD_STEP_SIGNAL, 10);
-	assert_true(answered(fd, &note, fds));
-	assert_int_equal(note.kind, HVD_STEP_SIGNAL);
-	assert_int_equal(note.status, 10);
+	assert_true(answered(fd, &event, fds));
+	assert_int_equal(event.kind, HVD_STEP_SIGNAL);
+	assert_int_equal(event.status, 10);
 	/* One that has not asked is nobody. */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, mute), 0);
 	hvd_shims_add(w->shims, mute[0]);
-	assert_int_equal(hvd_step_note_send(mute[1], &note, NULL), 0);
+	assert_int_equal(hvd_step_event_send(mute[1], &event, NULL), 0);
 	turn(w);
-	assert_int_equal(w->notes, 1);
+	assert_int_equal(w->events, 1);
 	close(mute[1]);
 	close(fd);
 	turn(w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "task/signal_forward.h"
+#include "agent/signal_forward.h"
 
 #include "unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "task/stack_parse.h"
+#include "agent/stack_parse.h"
 
 #include "unit.h"
 

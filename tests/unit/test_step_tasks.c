@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which tasks of a step still run: this process stands for slurmstepd. */
-#include "task/step_tasks.h"
+#include "agent/step_tasks.h"
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/rendezvous/store.h"
-#include "lib/rendezvous/wheel.h"
+#include "lib/rendezvous/timer_wheel.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -264,36 +264,36 @@ static void wakes_in_order(void **state)
 
 static void wheel_reports_each_once(void **state)
 {
-	static struct hvd_rv_wheel w;
-	struct hvd_rv_spoke s[50] = {{0}};
+	static struct hvd_rv_timer_wheel w;
+	struct hvd_rv_timer s[50] = {{0}};
 	hvd_time t0, now;
 	int seen = 0;
 
 	(void)state;
-	hvd_rv_wheel_init(&w);
+	hvd_rv_timer_wheel_init(&w);
 	t0 = hvd_now();
 	for (int i = 0; i < 50; i++)
-		hvd_rv_wheel_set(&w, &s[i], t0 + i * INT64_C(1000000000)); /* several turns ahead */
-	hvd_rv_wheel_set(&w, &s[49], t0);
-	hvd_rv_wheel_remove(&w, &s[48]);
-	hvd_rv_wheel_remove(&w, &s[48]);
-	for (now = t0; now < t0 + INT64_C(60000000000); now += HVD_RV_WHEEL_TICK) {
-		struct hvd_rv_spoke *one;
+		hvd_rv_timer_wheel_set(&w, &s[i], t0 + i * INT64_C(1000000000)); /* several turns ahead */
+	hvd_rv_timer_wheel_set(&w, &s[49], t0);
+	hvd_rv_timer_wheel_remove(&w, &s[48]);
+	hvd_rv_timer_wheel_remove(&w, &s[48]);
+	for (now = t0; now < t0 + INT64_C(60000000000); now += HVD_RV_TIMER_WHEEL_TICK) {
+		struct hvd_rv_timer *one;
 
-		while ((one = hvd_rv_wheel_due(&w, now))) {
-			assert_true(one->deadline <= now && now - one->deadline <= 3 * HVD_RV_WHEEL_TICK);
+		while ((one = hvd_rv_timer_wheel_due(&w, now))) {
+			assert_true(one->deadline <= now && now - one->deadline <= 3 * HVD_RV_TIMER_WHEEL_TICK);
 			seen++;
 		}
 	}
 	assert_int_equal(seen, 49);
 	assert_int_equal(w.n, 0);
 	/* After a long sleep all come at once. */
-	hvd_rv_wheel_set(&w, &s[0], now + 1);
-	hvd_rv_wheel_set(&w, &s[1], now + INT64_C(9000000000));
+	hvd_rv_timer_wheel_set(&w, &s[0], now + 1);
+	hvd_rv_timer_wheel_set(&w, &s[1], now + INT64_C(9000000000));
 	now += INT64_C(100000000000);
-	assert_non_null(hvd_rv_wheel_due(&w, now));
-	assert_non_null(hvd_rv_wheel_due(&w, now));
-	assert_null(hvd_rv_wheel_due(&w, now));
+	assert_non_null(hvd_rv_timer_wheel_due(&w, now));
+	assert_non_null(hvd_rv_timer_wheel_due(&w, now));
+	assert_null(hvd_rv_timer_wheel_due(&w, now));
 }
 
 int main(void)

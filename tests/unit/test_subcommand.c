@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of a subcommand of hvd-agent: what is read, what is refused, and the usage. */
-#include "task/subcommand.h"
+#include "agent/subcommand.h"
 
 #include "lib/base/xalloc.h"
 #include "unit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "task/taskinfo.h"
+#include "agent/taskinfo.h"
 
 #include "unit.h"
 

@@ -141,7 +141,7 @@ static void cuts_make_no_difference(void **state)
 			size_t got = 0;
 			int fd;
 
-			hvd_rv_tcpstore_renew(w->root);
+			hvd_rv_tcpstore_reset(w->root);
 			turn(w, 0);
 			fd = dial(w);
 			add_raw(&w->out, all.p, cut);
@@ -421,7 +421,7 @@ static void each_group_begins_with_nothing(void **state)
 		close(clone);
 		get(w, own[1], "/mine", "kept");
 		assert_int_equal(w->n_joins, 2 * (round + 1));
-		assert_int_equal(w->joins[w->n_joins - 1].generation, round);
+		assert_int_equal(w->joins[w->n_joins - 1].epoch, round);
 		assert_int_equal(w->joins[w->n_joins - 1].pid, 701);
 		assert_true(hvd_addr_loopback(&w->joins[w->n_joins - 1].from));
 		close(a);
@@ -446,12 +446,12 @@ static void renewing_forgets_all(void **state)
 	expect_nothing(w, b);
 	hvd_rv_clear(w->rv, NULL); /* Horovod's: leaves the store alone */
 	get(w, a, "address", "here");
-	hvd_rv_tcpstore_renew(w->root);
+	hvd_rv_tcpstore_reset(w->root);
 	expect_end(w, a);
 	expect_end(w, b);
 	assert_int_equal(stats(w).store.bytes, 0);
 	a = join(w, 700, 1);
-	assert_int_equal(w->joins[2].generation, 0);
+	assert_int_equal(w->joins[2].epoch, 0);
 	get(w, a, "address", "");
 	close(a);
 }
@@ -538,7 +538,7 @@ static void needs_to_be_asked_for(void **state)
 	assert_true(hear(w, fd, answer, 12));
 	assert_string_equal(answer, "HTTP/1.1 400");
 	close(fd);
-	hvd_rv_tcpstore_renew(w->root);
+	hvd_rv_tcpstore_reset(w->root);
 	hvd_rv_tcpstore_ranks(w->root, 4);
 	assert_null(hvd_rv_tcpstore_waits(w->rv, 5));
 }
@@ -818,7 +818,7 @@ static void a_stranger_is_expelled(void **state)
 	fd = join(w, 700, 1);
 	hvd_addr_parse("192.0.2.1", &nobody);
 	hvd_rv_access_replace(w->cfg.access, &nobody, 1);
-	hvd_rv_expel(w->rv);
+	hvd_rv_disconnect_denied(w->rv);
 	get(w, fd, "none", ""); /* loopback may always connect */
 	close(fd);
 }

@@ -150,7 +150,7 @@ static void tell(enum hvd_relay_type type, uint32_t watch, bool flag)
 
 static void answer(const struct seen *call, enum hvd_store_status status, int64_t number, const char *value)
 {
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .origin = ORIGIN, .call = call->call};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_ANSWER, .relay_id = ORIGIN, .call = call->call};
 
 	msg.result.status = status;
 	msg.result.number = number;
@@ -168,7 +168,7 @@ static int set_up(void **state)
 	memset(&parent, 0, sizeof(parent));
 	parent.budget = (struct hvd_rv_budget){.value_max = 64 << 20, .total_max = 256 << 20};
 	w->cfg.relay = true;
-	w->cfg.origin = ORIGIN;
+	w->cfg.relay_id = ORIGIN;
 	hvd_addr_parse("10.0.0.7", &w->cfg.relay_addr);
 	w->cfg.parent_lost = on_lost;
 	w->cfg.parent_lost_arg = w;
@@ -204,7 +204,7 @@ static int arrive(struct world *w, uint32_t pid, int64_t generation)
 	answer(s, HVD_OP_DONE, generation, NULL);
 	s = next_call(w, HVD_OP_ADD);
 	assert_string_equal(s->key, "init/");
-	assert_int_equal(s->op.scope.generation, generation);
+	assert_int_equal(s->op.scope.epoch, generation);
 	answer(s, HVD_OP_DONE, 1, NULL);
 	expect_number(w, fd, 1);
 	return fd;
@@ -976,7 +976,7 @@ static void closed_below(struct hvd_conn *conn, const struct hvd_err *why, void 
 static struct hvd_conn *begin_below(struct world *w, struct below *below)
 {
 	static const struct hvd_conn_ops ops = {.message = on_message, .closed = closed_below, .bytes = on_bytes_below};
-	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .origin = 9};
+	struct hvd_relay_msg msg = {.type = HVD_RELAY_BEGIN, .level = HVD_RELAY_VERSION, .relay_id = 9};
 	struct hvd_conn *child, *down;
 
 	*below = (struct below){.heard = HVD_RELAY_BEGIN};
@@ -1029,7 +1029,7 @@ static void those_below_do_not_wait_for_what_cannot_be_known(void **state)
 	w->cfg.store.total_max = 3 * sizeof(name);
 	child = begin_below(w, &below);
 	memset(name, 'k', sizeof(name));
-	msg.op.scope.generation = 3;
+	msg.op.scope.epoch = 3;
 	msg.op.key = (struct hvd_slice){name, sizeof(name)};
 	hvd_relay_send(child, &msg);
 	hears_below(w, &below, HVD_RELAY_ASK);

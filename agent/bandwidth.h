@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bandwidth.h - how fast bytes come from another host's node agent (--preflight=full).
+ *
+ * The agent that asks connects to the other's responder (probe_server.h), and both prove who they are by the signed
+ * ping and pong of the probe (probe.h). Then it sends {"t":"stream", "ms":N}, and from there on the other side sends
+ * bytes without a meaning, for so long at most, and HVD_STREAM_BYTES at most; then it closes the connection.
+ */
+#ifndef HVD_STREAM_H
+#define HVD_STREAM_H
+
+#include "lib/base/err.h"
+#include "lib/net/addr.h"
+#include "lib/protocol/auth.h"
+
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HVD_STREAM_BYTES (INT64_C(64) << 20)
+#define HVD_BANDWIDTH_MS 2000 /* at most */
+
+struct hvd_bandwidth;
+
+/* Ask the agent of host `node` at this address. From the event loop `done` is called once: with Mbit/s and the time of
+ * a packet there and back in µs, or with 0 and 0 when nothing came. NULL with err set. */
+struct hvd_bandwidth *hvd_bandwidth_ask(struct event_base *base, const struct hvd_key *key, uint32_t node,
+					const struct hvd_addr *addr, in_port_t port, int ms,
+					void (*done)(double mbps, uint32_t rtt_us, void *arg), void *arg,
+					struct hvd_err *err);
+/* Send bytes over `fd`, which is taken over. `over` is called once, when it is closed. */
+struct hvd_bandwidth *hvd_bandwidth_serve(struct event_base *base, int fd, int ms, void (*over)(void *arg), void *arg);
+void hvd_bandwidth_destroy(struct hvd_bandwidth *stream); /* without a call; NULL is fine */
+
+#endif

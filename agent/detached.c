@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes, and who waits for whom:
+ *
+ *   hvd-agent shim, or plan ── leader ── watchdog ── detached
+ *
+ * The leader begins the session, and ends at once; the first process reaps it. So init, or slurmstepd where it is a
+ * subreaper, is the watchdog's parent. None of them calls exec: the detached shares its code and the tables of its
+ * libraries with the watchdog, and begins within a millisecond.
+ */
+#include "detached.h"
+
+#include "lib/base/xalloc.h"
+#include "lib/process/keep_fds.h"
+#include "process_name.h"
+#include "stopped_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- becoming a process that stays ---- */
+
+/* SIGTSTP, SIGTTIN and SIGTTOU come to processes of a terminal's session only. */
+static void ignore_signals(void)
+{
+	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM};
+
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		signal(ignored[i], SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+}
+
+/* ---- the detached ---- */
+
+/* A task's standard error is where its launch's messages are read. A task that does not read delays nothing. */
+static void on_log(enum hvd_log_level level, const char *text, void *arg)
+{
+	const struct hvd_detached *self = arg;
+	char path[64];
+	struct hvd_log log = {.prog = self->log.prog, .level = self->log.level, .fd = self->err};
+	pid_t task = self->task ? self->task : hvd_step_tasks_first(&self->tasks);
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)task);
+	if (!self->err)
+		log.fd = task ? open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+	if (log.fd < 0)
+		return;
+	hvd_log(&log, level, "%s", text);
+	if (!self->err)
+		close(log.fd);
+}
+
+void hvd_detached_detach(struct hvd_detached *self)
+{
+	if (self->err)
+		close(self->err);
+	self->err = 0;
+}
+
+static void on_task_ended(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_detached *self = arg;
+
+	(void)fd;
+	(void)what;
+	if (hvd_step_tasks_left(&self->tasks))
+		return;
+	event_del(self->ended);
+	self->over(self->arg);
+}
+
+bool hvd_detached_tasks_over(struct hvd_detached *self)
+{
+	if (hvd_step_tasks_left(&self->tasks))
+		return false;
+	event_active(self->ended, EV_READ, 0); /* the epoll instance does not tell of them again */
+	return true;
+}
+
+bool hvd_detached_orphaned(const struct hvd_detached *self)
+{
+	return self->tasks.orphaned;
+}
+
+void hvd_detached_unwatch(struct hvd_detached *self)
+{
+	event_free(self->ended);
+	self->ended = NULL;
+}
+
+void hvd_detached_watch(struct hvd_detached *self, struct event_base *base, void (*over)(void *arg), void *arg)
+{
+	self->over = over;
+	self->arg = arg;
+	self->ended = event_new(base, self->tasks.fd, EV_READ | EV_PERSIST, on_task_ended, self);
+	/* As xalloc.h has it: memory for a small structure is there. */
+	if (!self->ended)
+		abort();
+	event_add(self->ended, NULL);
+	event_active(self->ended, EV_READ, 0); /* the tasks may have ended already */
+}
+
+/* Ends the parent, and waits until it has gone: what waits for this process's end may look for others that are left. */
+static void end_watchdog(pid_t watchdog)
+{
+	struct timespec last = {.tv_nsec = HVD_DETACHED_LAST_MS * 1000000L};
+	sigset_t gone;
+
+	sigemptyset(&gone);
+	sigaddset(&gone, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &gone, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	/* One that was killed is nobody's parent any longer, and its number may be another process's. */
+	if (!watchdog || getppid() != watchdog)
+		return;
+	kill(watchdog, SIGKILL);
+	sigtimedwait(&gone, NULL, &last);
+}
+
+static void reside(struct hvd_detached *self, const struct hvd_detached_opts *opts, int tell)
+{
+	pid_t pid = getpid();
+
+	hvd_process_describe(opts->name, "%s", opts->purpose);
+	if (write(tell, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
+		_exit(1);
+	close(tell);
+	if (hvd_step_tasks_open(&self->tasks, NULL) == 0)
+		opts->run(self, opts->arg);
+	end_watchdog(self->watchdog);
+	_exit(0);
+}
+
+/* ---- the watchdog ---- */
+
+static bool has_ended(pid_t detached)
+{
+	siginfo_t info = {0};
+
+	return waitid(P_PID, (id_t)detached, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid == detached;
+}
+
+/* Returns false if the detached has ended before the tasks. */
+static bool wait_for_end(struct hvd_step_tasks *tasks, pid_t detached)
+{
+	struct pollfd ends = {.fd = tasks->fd, .events = POLLIN};
+	struct hvd_stopped_child child;
+	struct timespec last = {.tv_nsec = HVD_DETACHED_LAST_MS * 1000000L};
+	sigset_t ended;
+	bool left;
+
+	hvd_stopped_child_begin(&child, detached);
+	while ((left = hvd_step_tasks_left(tasks)) && !has_ended(detached))
+		hvd_stopped_child_poll(&child, &ends, 1);
+	if (left)
+		return false;
+	sigemptyset(&ended);
+	sigaddset(&ended, SIGCHLD);
+	if (!has_ended(detached))
+		sigtimedwait(&ended, NULL, &last);
+	kill(detached, SIGKILL);
+	return true;
+}
+
+static void stand_by(const struct hvd_detached_opts *opts, struct hvd_step_tasks *tasks, pid_t detached)
+{
+	hvd_process_describe("hvd-watchdog", "guards %s %d", opts->name, (int)detached);
+	hvd_keep_fds(NULL, 0, opts->spare, 0);
+	if (hvd_step_tasks_open(tasks, NULL) == 0 && !wait_for_end(tasks, detached)) {
+		int status = 0;
+
+		waitpid(detached, &status, 0);
+		if (opts->lost)
+			opts->lost(detached, status, opts->spare, tasks, opts->arg);
+		detached = 0;
+	}
+	if (detached)
+		kill(detached, SIGKILL);
+	_exit(0);
+}
+
+/* `tell` gets the detached's pid. */
+static void watch(struct hvd_detached *self, const struct hvd_detached_opts *opts, int tell)
+{
+	struct hvd_step_tasks tasks = self->tasks;
+	int *keep = hvd_xcalloc(opts->n_keep + 1, sizeof(*keep));
+	pid_t detached;
+
+	for (size_t i = 0; i < opts->n_keep; i++)
+		keep[i] = opts->keep[i];
+	keep[opts->n_keep] = self->err;
+	ignore_signals();
+	hvd_keep_fds(keep, opts->n_keep + (self->err > 0), opts->spare, tell);
+	free(keep);
+	if (chdir("/") != 0) /* the job's folder may be one that can be unmounted */
+		_exit(1);
+	self->watchdog = getpid();
+	detached = fork();
+	if (detached < 0) /* go on without a watchdog */
+		self->watchdog = 0;
+	if (detached <= 0) {
+		if (opts->spare)
+			close(opts->spare);
+		reside(self, opts, tell);
+	}
+	stand_by(opts, &tasks, detached);
+}
+
+/* Read the pid that the detached writes. 0: it has ended. */
+static pid_t read_pid(int fd)
+{
+	pid_t pid;
+	ssize_t n;
+
+	do
+		n = read(fd, &pid, sizeof(pid));
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(pid) ? pid : 0;
+}
+
+pid_t hvd_detached_start(const struct hvd_detached_opts *opts, struct hvd_err *err)
+{
+	struct hvd_detached self = {.log = *opts->log, .tasks = opts->tasks};
+	int status, told[2];
+	pid_t leader, pid;
+
+	self.log.sink = on_log;
+	self.log.arg = &self;
+	if (pipe2(told, O_CLOEXEC) != 0)
+		return hvd_err_sys(err, "cannot make a pipe");
+	self.err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (self.err < 0)
+		self.err = 0;
+	leader = fork();
+	if (leader == 0) {
+		setsid();
+		leader = fork();
+		if (leader == 0)
+			watch(&self, opts, told[1]);
+		_exit(leader < 0 ? errno : 0);
+	}
+	close(told[1]);
+	hvd_detached_detach(&self);
+	while (leader > 0 && waitpid(leader, &status, 0) < 0 && errno == EINTR)
+		;
+	pid = leader > 0 ? read_pid(told[0]) : 0;
+	close(told[0]);
+	if (pid > 0)
+		return pid;
+	if (leader > 0)
+		errno = WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : ECHILD;
+	return hvd_err_sys(err, "cannot fork");
+}

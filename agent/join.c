@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps: connect, and prove to have the key (dial.h); offer the host; wait until the launch needs it, or does not.
+ */
+#include "join.h"
+
+#include "dial.h"
+#include "lib/base/hex.h"
+#include "lib/base/size.h"
+#include "lib/base/values.h"
+#include "lib/job/join.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REACH_SECONDS  30
+#define ANSWER_SECONDS 15
+
+#define GO_ON (-1) /* in place of an exit status */
+
+static const int caught[] = {SIGTERM, SIGINT, SIGHUP};
+#define N_CAUGHT (sizeof(caught) / sizeof(caught[0]))
+
+struct joiner {
+	struct hvd_join *join;
+	const struct hvd_log *log;
+	struct hvd_key key;
+	struct hvd_join_offer offer;
+	struct hvd_dial *link;
+	struct event *signals[N_CAUGHT], *parent;
+	bool run; /* the launch needs this agent, and the arguments follow */
+	int status;
+};
+
+static void stop(struct joiner *j, int status)
+{
+	j->status = status;
+	event_base_loopbreak(j->join->base);
+}
+
+static void fail(struct joiner *j, const struct hvd_err *why)
+{
+	hvd_log_err(j->log, why);
+	stop(j, hvd_err_status(why));
+}
+
+/* ---- what the launcher says ---- */
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct joiner *j = arg;
+	struct hvd_err why = {0};
+	const char *type, *boot;
+
+	if (hvd_get_str(msg, "t", 16, &type, &why) != 0) {
+		fail(j, &why);
+	} else if (strcmp(type, "accepted") == 0) {
+		hvd_conn_set_deadline(conn, 0);
+	} else if (strcmp(type, "enough") == 0) {
+		hvd_info(j->log, "the launch has enough agents, and does not need this one");
+		stop(j, 0);
+	} else if (strcmp(type, "declined") == 0) {
+		hvd_join_declined_read(msg, &why);
+		fail(j, &why);
+	} else if (strcmp(type, "run") == 0) {
+		if (hvd_get_str(msg, "boot", HVD_BOOT_MAX - 1, &boot, &why) != 0 ||
+		    hvd_boot_parse(boot, &j->join->boot, &why) != 0)
+			fail(j, &why);
+		j->run = true;
+		hvd_conn_set_bytes_max(conn, HVD_JOIN_ARGS_MAX);
+	}
+}
+
+static void on_bytes(struct hvd_conn *conn, const void *data, size_t len, void *arg)
+{
+	struct joiner *j = arg;
+	struct hvd_err why = {0};
+
+	if (!j->run)
+		return;
+	hvd_strv_add(&j->join->args, "hvd-agent");
+	if (hvd_join_args_read(data, len, &j->join->args, &why) != 0) {
+		fail(j, &why);
+		return;
+	}
+	hvd_conn_set_bytes_max(conn, HVD_JOIN_PIECE + 1);
+	stop(j, GO_ON);
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	struct hvd_err told = *why;
+
+	(void)conn;
+	if (why->code != HVD_E_AUTH && why->code != HVD_E_PROTO)
+		hvd_err_set(&told, HVD_E_NET, "the launcher has ended before it needed this agent%s%s",
+			    *why->msg ? ": " : "", why->msg);
+	fail(arg, &told);
+}
+
+static void on_up(struct hvd_conn *conn, void *arg)
+{
+	static const struct hvd_conn_ops ops = {.message = on_message, .closed = on_closed, .bytes = on_bytes};
+	struct joiner *j = arg;
+
+	j->join->conn = conn;
+	hvd_conn_set_ops(conn, &ops, j);
+	hvd_conn_set_deadline(conn, hvd_deadline_in(ANSWER_SECONDS));
+	hvd_conn_send(conn, hvd_join_offer(&j->offer));
+}
+
+static void on_down(const struct hvd_err *why, void *arg)
+{
+	struct hvd_err told = *why;
+
+	hvd_err_hint(&told,
+		     "does hvdrun still wait there, at this address and with this key? Is a firewall between the "
+		     "hosts?");
+	fail(arg, &told);
+}
+
+/* ---- what ends the agent ---- */
+
+static void on_signal(evutil_socket_t sig, short what, void *arg)
+{
+	(void)what;
+	stop(arg, 128 + (int)sig);
+}
+
+bool hvd_join_parent_gone(const struct hvd_join *join)
+{
+	char buf[4096];
+	ssize_t n = read(join->parent, buf, sizeof(buf));
+
+	return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+static void on_parent(evutil_socket_t fd, short what, void *arg)
+{
+	struct joiner *j = arg;
+
+	(void)fd;
+	(void)what;
+	if (hvd_join_parent_gone(j->join))
+		stop(j, 128 + SIGHUP);
+}
+
+/* ---- life ---- */
+
+static int read_number(const char *option, const char *text, long min, long max, long *out, struct hvd_err *err)
+{
+	char *rest;
+
+	if (!text)
+		return 0;
+	errno = 0;
+	*out = strtol(text, &rest, 10);
+	if (!errno && rest != text && !*rest && *out >= min && *out <= max)
+		return 0;
+	return hvd_err_set(err, HVD_E_USAGE, "--%s=%.40s is no number from %ld to %ld", option, text, min, max);
+}
+
+/* 64 hex digits and a newline. Not a byte more is read. */
+static int key_from_stdin(hvd_time deadline, struct hvd_key *key, struct hvd_err *err)
+{
+	char text[2 * HVD_KEY_LEN + 1];
+	size_t n = 0;
+	int rc = -1;
+
+	while (n < sizeof(text)) {
+		struct pollfd pfd = {.fd = STDIN_FILENO, .events = POLLIN};
+		int ready = poll(&pfd, 1, hvd_left_ms(deadline));
+		ssize_t got = ready > 0 ? read(STDIN_FILENO, text + n, 1) : -1;
+
+		if (ready == 0)
+			return hvd_err_set(err, HVD_E_TIMEOUT, "no key came on stdin in time");
+		if (got < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (got <= 0 || text[n++] == '\n')
+			break;
+	}
+	if (n == sizeof(text) && text[n - 1] == '\n') {
+		text[n - 1] = '\0';
+		rc = hvd_unhex(text, key->b, HVD_KEY_LEN);
+	}
+	explicit_bzero(text, sizeof(text));
+	return rc == 0 ? 0 : hvd_err_set(err, HVD_E_USAGE, "no key of 64 hex digits and a newline came on stdin");
+}
+
+static int read_opts(struct joiner *j, const struct hvd_join_opts *opts, struct hvd_err *err)
+{
+	long slots = 1, index = -1, timeout = REACH_SECONDS;
+
+	if (!opts->key_file) {
+		hvd_err_set(err, HVD_E_USAGE, "hvd-agent connect needs the key that hvdrun has");
+		return hvd_err_hint(err, "--key-file=FILE names it; --key-file=- reads it from stdin");
+	}
+	if (hvd_join_address_parse(opts->address, &j->join->boot, err) != 0 ||
+	    read_number("slots", opts->slots, 1, INT32_MAX, &slots, err) != 0 ||
+	    read_number("index", opts->index, 0, HVD_JOIN_INDEX_MAX, &index, err) != 0 ||
+	    read_number("timeout", opts->timeout, 1, 86400 * 365, &timeout, err) != 0)
+		return -1;
+	j->join->boot.timeout = (double)timeout;
+	j->offer.slots = (int)slots;
+	j->offer.index = (int)index;
+	if (opts->name)
+		snprintf(j->offer.host, sizeof(j->offer.host), "%s", opts->name);
+	else if (gethostname(j->offer.host, sizeof(j->offer.host) - 1) != 0)
+		return hvd_err_sys(err, "cannot tell this host's name");
+	if (hvd_machine_id(j->offer.machine, err) != 0)
+		return -1;
+	return strcmp(opts->key_file, "-") == 0 ? key_from_stdin(hvd_deadline_in((double)timeout), &j->key, err)
+						: hvd_key_read_file(opts->key_file, &j->key, err);
+}
+
+static int begin(struct joiner *j, bool with_parent, struct hvd_err *err)
+{
+	struct hvd_join *join = j->join;
+	struct hvd_session *session = &join->session;
+
+	join->base = event_base_new();
+	if (!join->base)
+		return hvd_err_set(err, HVD_E_SYS, "cannot make an event loop");
+	/* Standard input becomes that of a rank. */
+	if (with_parent && (join->parent = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) < 0)
+		return hvd_err_sys(err, "cannot copy the standard input");
+	memcpy(session->id, join->boot.session, sizeof(session->id));
+	session->identity = (struct hvd_identity){.kind = HVD_ID_KEY, .key = j->key};
+	hvd_session_bind_key(session);
+	for (size_t i = 0; i < N_CAUGHT; i++) {
+		j->signals[i] = evsignal_new(join->base, caught[i], on_signal, j);
+		event_add(j->signals[i], NULL);
+	}
+	if (with_parent) {
+		j->parent = event_new(join->base, join->parent, EV_READ | EV_PERSIST, on_parent, j);
+		event_add(j->parent, NULL);
+	}
+	j->link = hvd_dial_create(join->base, &join->boot, session, hvd_deadline_in(join->boot.timeout), on_up, on_down,
+				  j);
+	return 0;
+}
+
+static void clear(struct joiner *j)
+{
+	struct hvd_join *join = j->join;
+
+	hvd_dial_destroy(j->link);
+	for (size_t i = 0; i < N_CAUGHT; i++)
+		if (j->signals[i])
+			event_free(j->signals[i]);
+	if (j->parent)
+		event_free(j->parent);
+	explicit_bzero(&j->key, sizeof(j->key));
+	if (j->status == GO_ON)
+		return;
+	hvd_conn_free(join->conn);
+	if (join->base)
+		event_base_free(join->base);
+	explicit_bzero(&join->session, sizeof(join->session));
+}
+
+int hvd_join_wait(const struct hvd_join_opts *opts, struct hvd_join *join, const struct hvd_log *log)
+{
+	struct joiner j = {.join = join, .log = log};
+	struct hvd_err err = {0};
+
+	*join = (struct hvd_join){.parent = -1};
+	if (read_opts(&j, opts, &err) == 0 && begin(&j, strcmp(opts->key_file, "-") == 0, &err) == 0) {
+		event_base_dispatch(join->base);
+	} else {
+		hvd_log_err(log, &err);
+		j.status = hvd_err_status(&err);
+	}
+	clear(&j);
+	return j.status;
+}

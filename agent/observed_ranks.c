@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank begins with its TASK event, and ends with its EXIT event. Between them its tee passes its standard error on;
+ * an event of the tee waits for the one end of it that is the obstacle. After the EXIT event what is left in the tee is
+ * passed on, the rank's end is told, and when the driver knows of it the event is acknowledged.
+ */
+#include "observed_ranks.h"
+
+#include "crash_info.h"
+#include "lib/base/deadline.h"
+#include "lib/base/xalloc.h"
+#include "stderr_tee.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What one rank's output may take of a turn of the event loop. */
+#define TURN_BYTES (1024 * 1024)
+/* Bytes of the reason why a rank was not started. */
+#define REASON_MAX 1024
+
+/* How long a rank may take to end after the signal to end: Slurm's KillWait, and some more. */
+#define SIGNAL_NS 120000000000LL
+
+struct rank {
+	struct hvd_observed_ranks *owner;
+	uint32_t rank, local_id;
+	pid_t pid;
+	struct hvd_stderr_tee tee;
+	bool known, teed, exited, with_all, told, acknowledged;
+	struct event *readable, *writable;
+	struct hvd_crash_info *crash_info;
+	int status;
+	int64_t at;
+};
+
+struct hvd_observed_ranks {
+	struct event_base *base;
+	struct hvd_observed_ranks_opts opts;
+	struct hvd_stderr_tee_view view;
+	struct rank *all; /* by local rank */
+	uint32_t n;
+	bool deaf;          /* no event will come */
+	hvd_time signalled; /* 0 = never */
+};
+
+static void acknowledge(struct rank *r)
+{
+	if (r->acknowledged)
+		return;
+	r->acknowledged = true;
+	r->owner->opts.seen(r->local_id, r->owner->opts.arg);
+}
+
+/* ---- standard error ---- */
+
+static void free_event(struct event **ev)
+{
+	if (*ev)
+		event_free(*ev);
+	*ev = NULL;
+}
+
+static void forget_tee(struct rank *r)
+{
+	free_event(&r->readable);
+	free_event(&r->writable);
+	if (r->teed)
+		hvd_stderr_tee_close(&r->tee);
+	r->teed = false;
+}
+
+static void look(const char *bytes, size_t len, void *arg)
+{
+	struct rank *r = arg;
+
+	hvd_crash_info_stderr(r->crash_info, bytes, len);
+	if (r->owner->opts.output)
+		r->owner->opts.output(len, r->owner->opts.arg);
+}
+
+static void tell_end(struct rank *r);
+
+static void pass(struct rank *r)
+{
+	enum hvd_stderr_tee_state state = hvd_stderr_tee_pass(&r->tee, &r->owner->view, TURN_BYTES, look, r);
+
+	event_del(r->readable);
+	event_del(r->writable);
+	if (state == HVD_TEE_EMPTY)
+		event_add(r->readable, NULL);
+	else if (state == HVD_TEE_FULL)
+		event_add(r->writable, NULL);
+	else if (state == HVD_TEE_MORE)
+		event_active(r->readable, EV_READ, 0);
+	else
+		forget_tee(r);
+	/* What others write to the pipe of a rank that has ended delays its end no longer than for a turn. */
+	if (r->exited && !r->told && state != HVD_TEE_FULL)
+		tell_end(r);
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	pass(arg);
+}
+
+/* Takes the descriptors. */
+static void begin_tee(struct rank *r, const int fds[2])
+{
+	r->tee = (struct hvd_stderr_tee){.in = fds[0], .out = fds[1]};
+	r->teed = true;
+	r->readable = event_new(r->owner->base, fds[0], EV_READ, on_ready, r);
+	r->writable = event_new(r->owner->base, fds[1], EV_WRITE, on_ready, r);
+	if (!r->readable || !r->writable)
+		abort();
+	event_add(r->readable, NULL);
+}
+
+/* ---- ends ---- */
+
+/* Does slurmstepd tell of the first of several ranks when all have ended already? srun, which would end the others,
+ * hears of it only when this process has acknowledged it: so one signal has ended them all. It need not have come to
+ * this process: Slurm's proctrack/linuxproc does not find it. */
+static bool ended_at_once(const struct rank *r)
+{
+	const struct hvd_observed_ranks *ranks = r->owner;
+	uint32_t told = 0;
+
+	for (uint32_t i = 0; i < ranks->n; i++)
+		told += ranks->all[i].told;
+	return ranks->n > 1 && told == 1 && ranks->opts.over(ranks->opts.arg);
+}
+
+/* Was it ended by what ends all ranks? */
+static bool ended_with_all(const struct rank *r)
+{
+	int sig = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : 0;
+
+	if (sig != SIGTERM && sig != SIGINT && sig != SIGHUP && sig != SIGKILL)
+		return false;
+	if (ended_at_once(r))
+		hvd_observed_ranks_signalled(r->owner);
+	return r->owner->signalled && hvd_now() - r->owner->signalled < SIGNAL_NS;
+}
+
+/* `why`: it was not started, for this reason; else NULL. */
+static void tell(struct rank *r, char *why)
+{
+	struct hvd_rank_end end = {
+		.rank = r->rank, .local_rank = r->local_id, .pid = r->pid, .status = r->status, .ended_at = r->at};
+
+	r->told = true;
+	if (r->with_all)
+		end.cause = HVD_END_WITH_ALL;
+	else if (why)
+		end.cause = HVD_END_NOT_STARTED;
+	hvd_crash_info_end(r->crash_info, &end);
+	if (end.cause == HVD_END_NONE && r->owner->opts.over && ended_with_all(r))
+		end.cause = HVD_END_WITH_ALL;
+	if (why) {
+		free(end.error);
+		end.error = hvd_xstrdup(why);
+	}
+	if (r->owner->opts.ended(&end, r->owner->opts.arg))
+		acknowledge(r);
+	hvd_rank_end_clear(&end);
+}
+
+static void tell_end(struct rank *r)
+{
+	tell(r, NULL);
+}
+
+void hvd_observed_ranks_signalled(struct hvd_observed_ranks *ranks)
+{
+	ranks->signalled = hvd_now();
+}
+
+static void on_exit_event(struct rank *r, const struct hvd_step_event *event)
+{
+	if (r->exited)
+		return;
+	r->exited = true;
+	r->with_all = event->kind == HVD_STEP_EXIT_WITH_ALL;
+	r->status = event->status;
+	r->at = event->at;
+	if (!r->teed) {
+		tell_end(r);
+		return;
+	}
+	hvd_stderr_tee_widen(&r->tee);
+	pass(r);
+}
+
+static void on_not_started(struct rank *r, const struct hvd_step_event *event, int fd)
+{
+	char why[REASON_MAX + 1];
+	ssize_t n = fd >= 0 ? pread(fd, why, REASON_MAX, 0) : 0;
+
+	if (r->exited)
+		return;
+	why[n > 0 ? n : 0] = '\0';
+	r->known = r->exited = true;
+	r->status = event->status;
+	r->at = event->at;
+	forget_tee(r);
+	tell(r, why);
+}
+
+static void on_task_event(struct rank *r, const struct hvd_step_event *event, int fds[2])
+{
+	if (fds[0] >= 0 && r->owner->view.bytes && !r->teed) {
+		begin_tee(r, fds);
+		fds[0] = fds[1] = -1;
+	}
+	if (r->known || event->pid <= 0)
+		return;
+	r->known = true;
+	r->pid = event->pid;
+	hvd_crash_info_began(r->crash_info, r->pid);
+	if (r->owner->opts.began)
+		r->owner->opts.began(r->rank, r->pid, r->owner->opts.arg);
+}
+
+void hvd_observed_ranks_event(struct hvd_observed_ranks *ranks, const struct hvd_step_event *event, int fds[2])
+{
+	struct rank *r = event->local_id < ranks->n ? &ranks->all[event->local_id] : NULL;
+
+	if (r && event->kind == HVD_STEP_TASK)
+		on_task_event(r, event, fds);
+	else if (r && (event->kind == HVD_STEP_EXIT || event->kind == HVD_STEP_EXIT_WITH_ALL))
+		on_exit_event(r, event);
+	else if (r && event->kind == HVD_STEP_NOT_STARTED)
+		on_not_started(r, event, fds[0]);
+	hvd_step_event_close(fds);
+}
+
+bool hvd_observed_ranks_lose(struct hvd_observed_ranks *ranks, uint32_t local_id, uint32_t *rank)
+{
+	struct rank *r = local_id < ranks->n ? &ranks->all[local_id] : NULL;
+
+	if (!r || r->exited)
+		return false;
+	r->known = r->exited = r->told = r->acknowledged = true;
+	*rank = r->rank;
+	return true;
+}
+
+void hvd_observed_ranks_deaf(struct hvd_observed_ranks *ranks)
+{
+	ranks->deaf = true;
+}
+
+void hvd_observed_ranks_told(struct hvd_observed_ranks *ranks)
+{
+	for (uint32_t i = 0; i < ranks->n; i++)
+		if (ranks->all[i].told)
+			acknowledge(&ranks->all[i]);
+}
+
+bool hvd_observed_ranks_left(const struct hvd_observed_ranks *ranks)
+{
+	for (uint32_t i = 0; !ranks->deaf && i < ranks->n; i++)
+		if (ranks->all[i].known && !ranks->all[i].acknowledged)
+			return true;
+	return false;
+}
+
+/* ---- begin and end ---- */
+
+const char *hvd_observed_ranks_error_file(const struct hvd_observed_ranks *ranks, uint32_t local_id)
+{
+	return local_id < ranks->n ? hvd_crash_info_file(ranks->all[local_id].crash_info) : NULL;
+}
+
+struct hvd_observed_ranks *hvd_observed_ranks_create(struct event_base *base,
+						     const struct hvd_observed_ranks_opts *opts)
+{
+	struct hvd_observed_ranks *ranks = hvd_xcalloc(1, sizeof(*ranks));
+	struct hvd_oom_kills kills = hvd_oom_kills(0);
+
+	ranks->base = base;
+	ranks->opts = *opts;
+	ranks->n = opts->info->local_size;
+	ranks->all = hvd_xcalloc(ranks->n, sizeof(*ranks->all));
+	for (uint32_t i = 0; i < ranks->n; i++)
+		ranks->all[i] = (struct rank){.owner = ranks,
+					      .rank = opts->info->ranks[i],
+					      .local_id = i,
+					      .crash_info = hvd_crash_info_create(base, opts->lines, &kills)};
+	if (opts->lines)
+		hvd_stderr_tee_view_open(&ranks->view);
+	return ranks;
+}
+
+void hvd_observed_ranks_destroy(struct hvd_observed_ranks *ranks)
+{
+	if (!ranks)
+		return;
+	for (uint32_t i = 0; i < ranks->n; i++) {
+		forget_tee(&ranks->all[i]);
+		hvd_crash_info_destroy(ranks->all[i].crash_info);
+	}
+	hvd_stderr_tee_view_close(&ranks->view);
+	free(ranks->all);
+	free(ranks);
+}
+
+/* ---- without an event loop, in place of one that was killed ---- */
+
+struct passing {
+	struct hvd_stderr_tee *tees;
+	struct pollfd *waits; /* of the tees, then `spare`, then the tasks */
+	size_t n;
+};
+
+static void take_spare(struct passing *p, int spare)
+{
+	struct hvd_step_event event;
+	int fds[2];
+
+	while (hvd_step_event_take(spare, &event, fds) > 0) {
+		if (fds[0] < 0 || event.kind != HVD_STEP_TASK)
+			continue;
+		p->tees = hvd_xrealloc(p->tees, p->n + 1, sizeof(*p->tees));
+		p->waits = hvd_xrealloc(p->waits, p->n + 3, sizeof(*p->waits));
+		p->tees[p->n] = (struct hvd_stderr_tee){.in = fds[0], .out = fds[1]};
+		p->waits[p->n++] = (struct pollfd){.fd = fds[0], .events = POLLIN};
+	}
+}
+
+static void pass_all(struct passing *p, struct hvd_stderr_tee_view *view)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct hvd_stderr_tee *tee = &p->tees[i];
+
+		if (!p->waits[i].revents)
+			continue;
+		switch (hvd_stderr_tee_pass(tee, view, TURN_BYTES, NULL, NULL)) {
+		case HVD_TEE_FULL:
+			p->waits[i] = (struct pollfd){.fd = tee->out, .events = POLLOUT};
+			break;
+		case HVD_TEE_OVER:
+			hvd_stderr_tee_close(tee);
+			p->waits[i].fd = -1;
+			break;
+		default:
+			p->waits[i] = (struct pollfd){.fd = tee->in, .events = POLLIN};
+		}
+	}
+}
+
+static bool any_left(const struct passing *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->waits[i].fd >= 0)
+			return true;
+	return false;
+}
+
+void hvd_observed_ranks_pass_on(int spare, struct hvd_step_tasks *tasks)
+{
+	struct hvd_stderr_tee_view view;
+	struct passing p = {.waits = hvd_xcalloc(2, sizeof(*p.waits))};
+
+	if (hvd_stderr_tee_view_open(&view) != 0)
+		return;
+	take_spare(&p, spare);
+	while (hvd_step_tasks_left(tasks) && (spare >= 0 || any_left(&p))) {
+		p.waits[p.n] = (struct pollfd){.fd = spare, .events = POLLIN};
+		p.waits[p.n + 1] = (struct pollfd){.fd = tasks->fd, .events = POLLIN};
+		if (poll(p.waits, p.n + 2, -1) < 0 && errno != EINTR)
+			break;
+		if (p.waits[p.n].revents & POLLIN)
+			take_spare(&p, spare);
+		else if (p.waits[p.n].revents)
+			spare = -1;
+		pass_all(&p, &view);
+	}
+	for (size_t i = 0; i < p.n; i++) {
+		if (p.waits[i].fd < 0)
+			continue;
+		hvd_stderr_tee_widen(&p.tees[i]);
+		hvd_stderr_tee_pass(&p.tees[i], &view, TURN_BYTES, NULL, NULL);
+	}
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rank_env.h - what a rank gets from the plan: its environment and, under hvdrun --run-func, the key of the function
+ * (lib/protocol/func_key.h).
+ *
+ * The rank inherits a descriptor from which it reads the key, and a variable with the descriptor's number.
+ */
+#ifndef HVD_RANK_ENV_H
+#define HVD_RANK_ENV_H
+
+#include "lib/base/strv.h"
+#include "lib/frameworks/resolve.h"
+#include "lib/protocol/auth.h"
+
+#include <jansson.h>
+
+/* Set in `env` the variables that a rank gets of its plan ({NAME:VALUE,…}), see hvd_resolve(). `command` is the program
+ * that gets them, see hvd_apptainer_setenv(); NULL = none. `log` as for hvd_resolve(). */
+void hvd_rank_env_add(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts, const char *command,
+		      const struct hvd_log *log);
+
+/* Name the error file (crash_info.h) in the rank's environment, if its framework writes one, and the user has not set
+ * another. NULL: there is none. */
+void hvd_rank_env_error_file(struct hvd_strv *env, const char *path);
+
+/* The whole environment of a rank's command: this process's without the launch's boot text, what the plan adds, and the
+ * variable of the key where key_fd is not 0. The caller frees *env. */
+void hvd_rank_env_make(struct hvd_strv *env, const json_t *plan, const struct hvd_rank_facts *facts,
+		       const char *command, int key_fd, const struct hvd_log *log);
+
+/* What this process knows of its rank, or, in the first task of a host, of all ranks of that host. `slurm_task` as in
+ * struct hvd_rank_facts. */
+struct hvd_rank_facts hvd_rank_env_facts(bool slurm_task);
+/* Ask whether names are found, if the plan has PyTorch's store: takes up to HVD_NAME_SERVICE_MS. */
+struct hvd_name_service hvd_rank_env_names(const json_t *plan);
+/* How many CPUs this process may run on. */
+int hvd_rank_env_cpus(void);
+
+/* Derive the key of the function from the session's key if the plan says that ranks need it. *fd is a descriptor with
+ * the key, which the caller closes; 0 if no key is needed. -1 with err set. */
+int hvd_rank_key_take(const json_t *plan, const struct hvd_key *session_key, int *fd, struct hvd_err *err);
+
+#endif

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "relay.h"
+
+#include "dial.h"
+#include "lib/base/xalloc.h"
+#include "lib/net/listen.h"
+#include "lib/process/rlimits.h"
+#include "lib/protocol/preauth.h"
+#include "lib/protocol/wire.h"
+#include "lib/rendezvous/access.h"
+#include "lib/rendezvous/server.h"
+#include "lib/rendezvous/service.h"
+#include "ports.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How long a parent may take to greet before the root is used in its place: it may be stopped. */
+#define PARENT_SECONDS 5.0
+/* How long a relay that the root has refused waits until it begins anew. */
+#define AGAIN_SECONDS 1
+/* Descriptors that a rank of PyTorch may need here, and those for all else. */
+#define RANK_FDS  4
+#define OTHER_FDS 256
+/* Relays that are not authenticated yet. */
+#define MAX_PENDING 256
+
+struct hvd_relay {
+	struct event_base *base;
+	const struct hvd_taskinfo *info;
+	struct hvd_driver_client *agent;
+	struct hvd_log log; /* which names this host in front of each message */
+	const struct hvd_log *said;
+	struct hvd_session session;
+	struct hvd_boot up; /* the parent: of this only the addresses, and the port. No address: there is none */
+	struct hvd_rv_access *access;
+	struct hvd_rv *rv;
+	struct hvd_preauth *pending;      /* NULL: no other relay connects to this one */
+	struct hvd_relay_sockets sockets; /* only that for relays below, until it is used */
+	struct hvd_dial *link;            /* to the parent */
+	struct event *again;              /* goes over to the root, or begins anew there */
+	bool to_root, lost;               /* it has gone over; there is no root any longer */
+};
+
+static void on_log(enum hvd_log_level level, const char *text, void *arg)
+{
+	const struct hvd_relay *relay = arg;
+
+	hvd_log(relay->said, level, "%s: %s", relay->info->name, text);
+}
+
+/* ---- sockets ---- */
+
+static void close_socket(in_port_t *port, int fd)
+{
+	if (*port)
+		close(fd);
+	*port = 0;
+}
+
+void hvd_relay_sockets_close(struct hvd_relay_sockets *sockets)
+{
+	close_socket(&sockets->port, sockets->fd);
+	close_socket(&sockets->network_port, sockets->network);
+	close_socket(&sockets->children_port, sockets->children);
+}
+
+/* For the ranks of all hosts. */
+static bool has_descriptors(const struct hvd_taskinfo *info)
+{
+	return (unsigned long)info->size * RANK_FDS + OTHER_FDS <= hvd_nofile_most();
+}
+
+static int open_sockets(struct hvd_relay_sockets *out, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+			struct hvd_err *err)
+{
+	out->fd = hvd_listen_any(true, boot->port_lo, boot->port_hi, &out->port, err);
+	if (out->fd < 0)
+		return -1;
+	if (boot->network && hvd_ports_may_have_rank0(boot, info) && has_descriptors(info)) {
+		out->network = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->network_port, err);
+		if (out->network < 0)
+			return -1;
+	}
+	if (info->nodes <= boot->relays)
+		return 0;
+	out->children = hvd_listen_any(false, boot->port_lo, boot->port_hi, &out->children_port, err);
+	return out->children < 0 ? -1 : 0;
+}
+
+void hvd_relay_offer(struct hvd_driver_client *agent, const struct hvd_boot *boot, const struct hvd_taskinfo *info,
+		     struct hvd_relay_sockets *out)
+{
+	struct hvd_err *why = &out->refusal;
+
+	*out = (struct hvd_relay_sockets){0};
+	if (open_sockets(out, boot, info, why) == 0) {
+		hvd_driver_client_relay(agent, out->port, out->network_port, out->children_port);
+		return;
+	}
+	hvd_relay_sockets_close(out);
+	hvd_err_prefix(why, "there can be no relay of the rendezvous");
+	hvd_driver_client_refuse(agent, why);
+}
+
+/* ---- the connection to the parent ---- */
+
+void hvd_relay_lost(struct hvd_relay *relay, const struct hvd_err *why)
+{
+	struct hvd_rv_stats stats;
+	char *waits;
+
+	if (!relay || relay->lost)
+		return;
+	relay->lost = true;
+	event_del(relay->again);
+	waits = hvd_rv_tcpstore_waits(relay->rv, 1);
+	hvd_rv_stats(relay->rv, &stats);
+	/* That the rendezvous ends before the last rank is normal, if that has no use for it any more. */
+	if (waits || stats.waiting_now)
+		hvd_error(&relay->log, "the rendezvous is lost, and ranks wait for others there: %s", why->msg);
+	else
+		hvd_debug(&relay->log, "the rendezvous has ended: %s", why->msg);
+	free(waits);
+	hvd_rv_relay_up(relay->rv, NULL);
+	hvd_rv_unbind_others(relay->rv, NULL, 0);
+}
+
+void hvd_relay_bytes(struct hvd_relay *relay, const void *data, size_t len)
+{
+	if (relay && relay->to_root && !relay->lost)
+		hvd_rv_relay_bytes(relay->rv, data, len);
+}
+
+static void take_children(struct hvd_relay *relay);
+
+static void use_root(struct hvd_relay *relay)
+{
+	relay->to_root = true;
+	hvd_rv_relay_share(relay->rv, hvd_driver_client_conn(relay->agent));
+	take_children(relay);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+	struct hvd_relay *relay = arg;
+
+	(void)fd;
+	(void)what;
+	if (relay->to_root)
+		hvd_driver_client_send(relay->agent, json_pack("{s:s}", "t", "relay"));
+	use_root(relay);
+}
+
+void hvd_relay_again(struct hvd_relay *relay)
+{
+	if (relay && relay->to_root && !relay->lost)
+		evtimer_add(relay->again, &(struct timeval){.tv_sec = AGAIN_SECONDS});
+}
+
+/* Not from within the server's call. */
+static void go_to_root(struct hvd_relay *relay)
+{
+	if (!relay->lost && !relay->to_root)
+		evtimer_add(relay->again, &(struct timeval){0});
+}
+
+static void on_up(struct hvd_conn *conn, void *arg)
+{
+	struct hvd_relay *relay = arg;
+
+	if (relay->lost || relay->to_root) {
+		hvd_conn_free(conn);
+		return;
+	}
+	hvd_rv_relay_up(relay->rv, conn);
+	take_children(relay);
+}
+
+static void on_down(const struct hvd_err *why, void *arg)
+{
+	struct hvd_relay *relay = arg;
+
+	hvd_verbose(&relay->log, "using the connection to the rendezvous itself, not the relay above: %s", why->msg);
+	go_to_root(relay);
+}
+
+/* The root breaks the protocol, or another relay has ended. */
+static void on_parent_lost(void *arg)
+{
+	struct hvd_relay *relay = arg;
+	struct hvd_err why = {0};
+
+	if (relay->to_root) {
+		hvd_err_set(&why, HVD_E_PROTO, "its messages are not understood");
+		hvd_relay_lost(relay, &why);
+		return;
+	}
+	hvd_debug(&relay->log, "the connection to the relay above has ended; using that to the rendezvous itself");
+	go_to_root(relay);
+}
+
+static void connect_up(struct hvd_relay *relay)
+{
+	if (relay->up.n_addrs == 0) {
+		use_root(relay);
+		return;
+	}
+	relay->link = hvd_dial_create(relay->base, &relay->up, &relay->session, hvd_deadline_in(PARENT_SECONDS), on_up,
+				      on_down, relay);
+	hvd_dial_name(relay->link, "the relay above");
+}
+
+/* ---- relays below ---- */
+
+static void on_proven(struct hvd_conn *conn, void *arg)
+{
+	hvd_rv_relay_take(((const struct hvd_relay *)arg)->rv, conn);
+}
+
+static void on_refused(const struct hvd_addr *from, const struct hvd_err *why, void *arg)
+{
+	const struct hvd_relay *relay = arg;
+	char peer[HVD_ADDR_TEXT];
+
+	hvd_verbose(&relay->log, "refused a connection from %s to the port for relays: %s", hvd_addr_text(from, peer),
+		    why->msg);
+}
+
+static void on_full(void *arg)
+{
+	const struct hvd_relay *relay = arg;
+
+	hvd_warn(&relay->log, "no descriptor is left for another relay: the limit is %lu", hvd_nofile());
+}
+
+/* From the first connection to a parent on: until then they wait in the kernel's queue. */
+static void take_children(struct hvd_relay *relay)
+{
+	static const struct hvd_preauth_ops ops = {
+		.proven = on_proven, .refused = on_refused, .dropped = on_refused, .full = on_full};
+	struct hvd_err why = {0};
+
+	if (!relay->sockets.children_port)
+		return;
+	relay->pending = hvd_preauth_create(relay->base, relay->sockets.children, &relay->session, MAX_PENDING, &ops,
+					    relay, &why);
+	if (relay->pending)
+		relay->sockets.children_port = 0;
+	else
+		hvd_log_err(&relay->log, &why);
+}
+
+/* ---- ranks of other hosts ---- */
+
+/* This user over loopback, and whoever is at these addresses. */
+static void open_to(struct hvd_relay *relay, const json_t *from, const char *key)
+{
+	struct hvd_addr *addrs;
+	size_t n = hvd_get_addrs(from, key, &addrs);
+
+	hvd_rv_access_replace(relay->access, addrs, n);
+	free(addrs);
+}
+
+void hvd_relay_network(struct hvd_relay *relay, const json_t *msg)
+{
+	open_to(relay, msg, "addrs");
+	hvd_rv_disconnect_denied(relay->rv);
+}
+
+/* ---- begin and end ---- */
+
+static int read_parent(const json_t *plan, struct hvd_boot *out, struct hvd_err *err)
+{
+	struct hvd_addr *list;
+	int64_t port;
+	size_t n;
+
+	if (!json_object_get(plan, "up"))
+		return 0;
+	n = hvd_get_addrs(plan, "up", &list);
+	out->n_addrs = n < HVD_BOOT_MAX_ADDRS ? (unsigned)n : HVD_BOOT_MAX_ADDRS;
+	for (unsigned i = 0; i < out->n_addrs; i++)
+		out->addrs[i] = list[i];
+	free(list);
+	if (n == 0)
+		return hvd_err_set(err, HVD_E_PROTO, "the plan has no address of the relay above");
+	if (hvd_get_int(plan, "port", 1, 65535, &port, err) != 0)
+		return -1;
+	out->port = (in_port_t)port;
+	return 0;
+}
+
+static int make_server(struct hvd_relay *relay, const json_t *plan, struct hvd_err *err)
+{
+	struct hvd_rv_config cfg;
+	const char *addr;
+	int64_t relay_id;
+
+	hvd_rv_config_init(&cfg);
+	if (hvd_get_int(plan, "relay_id", 0, UINT32_MAX, &relay_id, err) != 0 ||
+	    hvd_get_str(plan, "addr", HVD_ADDR_TEXT, &addr, err) != 0 || read_parent(plan, &relay->up, err) != 0)
+		return -1;
+	hvd_addr_parse(addr, &cfg.relay_addr);
+	relay->access = hvd_rv_access_create();
+	open_to(relay, plan, "network");
+	cfg.access = relay->access;
+	cfg.tcpstore = true;
+	cfg.relay = true;
+	cfg.relay_id = (uint32_t)relay_id;
+	cfg.parent_lost = on_parent_lost;
+	cfg.parent_lost_arg = relay;
+	relay->rv = hvd_rv_create(relay->base, &cfg, &relay->log, err);
+	return relay->rv ? 0 : -1;
+}
+
+/* Listen where the plan says; what is not wanted is closed by the caller. */
+static int take_sockets(struct hvd_relay *relay, const json_t *plan, struct hvd_relay_sockets *sockets,
+			struct hvd_err *err)
+{
+	bool children = json_is_true(json_object_get(plan, "children"));
+
+	if (!sockets->port || (children && !sockets->children_port))
+		return hvd_err_set(err, HVD_E_PROTO, "the plan has a relay here, where no port is open for it");
+	hvd_rv_listen_fd(relay->rv, sockets->fd);
+	sockets->port = 0;
+	if (sockets->network_port && json_object_get(plan, "network")) {
+		hvd_rv_listen_fd(relay->rv, sockets->network);
+		sockets->network_port = 0;
+	}
+	if (children) {
+		relay->sockets.children = sockets->children;
+		relay->sockets.children_port = sockets->children_port;
+		sockets->children_port = 0;
+	}
+	return 0;
+}
+
+struct hvd_relay *hvd_relay_create(struct event_base *base, const struct hvd_relay_opts *opts,
+				   const struct hvd_log *log, struct hvd_err *err)
+{
+	struct hvd_relay *relay = hvd_xcalloc(1, sizeof(*relay));
+	int rc;
+
+	relay->base = base;
+	relay->info = opts->info;
+	relay->agent = opts->agent;
+	relay->log = (struct hvd_log){.level = log ? log->level : HVD_LOG_ERROR, .sink = on_log, .arg = relay};
+	relay->said = log;
+	relay->again = evtimer_new(base, on_again, relay);
+	hvd_rv_service_relay_session(hvd_driver_client_key(opts->agent), opts->boot->session, &relay->session);
+	rc = make_server(relay, opts->plan, err) == 0 ? take_sockets(relay, opts->plan, opts->sockets, err) : -1;
+	hvd_relay_sockets_close(opts->sockets);
+	if (rc != 0) {
+		hvd_relay_destroy(relay);
+		hvd_err_prefix(err, "cannot start the relay of the rendezvous");
+		return NULL;
+	}
+	connect_up(relay);
+	return relay;
+}
+
+void hvd_relay_destroy(struct hvd_relay *relay)
+{
+	if (!relay)
+		return;
+	hvd_relay_sockets_close(&relay->sockets);
+	hvd_dial_destroy(relay->link);
+	hvd_preauth_destroy(relay->pending);
+	hvd_rv_destroy(relay->rv);
+	hvd_rv_access_destroy(relay->access);
+	if (relay->again)
+		event_free(relay->again);
+	free(relay);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shim.h - what stands in front of ranks that a scheduler or an MPI starts: it finds the host's node agent
+ * (agent_socket.h), or starts it, gets the plan from it (shims.h), and runs the rank.
+ *
+ * Both functions log errors on `log`, and return the exit status.
+ */
+#ifndef HVD_SHIM_H
+#define HVD_SHIM_H
+
+#include "lib/base/log.h"
+#include "lib/protocol/boot.h"
+#include "observing_agent.h"
+#include "output.h"
+#include "taskinfo.h"
+
+/* For the plugin: start the host's agent, and print the plans of all ranks of the host on standard output, one after
+ * the other by local rank: NAME=VALUE strings, each with its NUL, and an empty one. `events`: the descriptors of
+ * lib/protocol/step_event.h are open. */
+int hvd_shim_print_plans(const struct hvd_boot *boot, struct hvd_taskinfo *info, bool events,
+			 const struct hvd_log *log);
+
+struct hvd_shim_opts {
+	enum hvd_observing_agent_kind kind; /* not PLUGIN */
+	char *const *argv;                  /* the command */
+	const struct hvd_output_style *style;
+};
+
+/* Run the command as a child, tell the agent how it began and ended, and end in the same way. Signals that a scheduler
+ * sends to the process group reach the command without this process. */
+int hvd_shim_run(const struct hvd_boot *boot, struct hvd_taskinfo *info, const struct hvd_shim_opts *opts,
+		 const struct hvd_log *log);
+
+#endif

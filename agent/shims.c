@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shims.h"
+
+#include "agent_socket.h"
+#include "lib/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Notes of one shim, and connections, in a turn of the event loop. */
+#define TURN 64
+
+struct shim {
+	struct hvd_shims *owner;
+	struct shim *next;
+	struct event *readable;
+	uint32_t local_id;
+	pid_t pid;
+	bool asked, answered;
+};
+
+struct hvd_shims {
+	struct event_base *base;
+	const struct hvd_shims_ops *ops;
+	void *arg;
+	struct event *accepts; /* NULL: nobody connects */
+	struct shim *all;
+	uint32_t expected, came, n;
+	json_t *plan;     /* NULL: not yet */
+	int key_fd, last; /* last: a connection; -1 = none */
+	bool refused;
+	int status;
+};
+
+static int send_event(const struct shim *s, enum hvd_step_event_kind kind, int value, const int fds[2])
+{
+	struct hvd_step_event event = {.kind = kind, .local_id = s->local_id, .status = value};
+
+	return hvd_step_event_send(event_get_fd(s->readable), &event, fds);
+}
+
+/* The connection of the last one stays open. */
+static void keep(struct hvd_shims *shims, int fd)
+{
+	if (shims->last >= 0)
+		close(shims->last);
+	shims->last = fd;
+}
+
+static void drop(struct shim *s)
+{
+	struct hvd_shims *shims = s->owner;
+	struct shim **at = &shims->all;
+	uint32_t local_id = s->local_id;
+	bool asked = s->asked, last;
+	int fd;
+
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	shims->n--;
+	last = shims->n == 0 && shims->came >= shims->expected;
+	fd = event_get_fd(s->readable);
+	event_free(s->readable);
+	free(s);
+	if (last)
+		keep(shims, fd);
+	else
+		close(fd);
+	if (asked)
+		shims->ops->left(local_id, shims->arg);
+	if (last)
+		shims->ops->none_left(shims->arg);
+}
+
+/* ---- the plan ---- */
+
+/* Those of the list that belong to a shim's ranks: one, or all. */
+static json_t *part(const json_t *list, uint32_t local_id)
+{
+	json_t *one = json_array_get(list, local_id);
+
+	if (local_id == HVD_STEP_ALL)
+		return json_copy((json_t *)list);
+	return one ? json_pack("[O]", one) : json_array();
+}
+
+static json_t *plan_for(const struct hvd_shims *shims, uint32_t local_id)
+{
+	static const char *const lists[] = {"ranks", "numbers", "error_files"};
+	json_t *plan = json_copy(shims->plan);
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		json_object_set_new(plan, lists[i], part(json_object_get(shims->plan, lists[i]), local_id));
+	return plan;
+}
+
+/* In one write: json_dumpfd() makes one for each word and each sign between words. */
+static int to_memory(const json_t *plan)
+{
+	int fd = memfd_create("plan", MFD_CLOEXEC);
+	char *text = json_dumps(plan, JSON_COMPACT);
+	size_t len = text ? strlen(text) : 0;
+
+	if (fd >= 0 && len > 0 && write(fd, text, len) == (ssize_t)len) {
+		free(text);
+		return fd;
+	}
+	free(text);
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static void answer(struct shim *s)
+{
+	const struct hvd_shims *shims = s->owner;
+	json_t *plan;
+	int fds[2];
+
+	if (!s->asked || s->answered || (!shims->plan && !shims->refused))
+		return;
+	s->answered = true;
+	if (shims->refused) {
+		send_event(s, HVD_STEP_REFUSED, shims->status, NULL);
+		return;
+	}
+	plan = plan_for(shims, s->local_id);
+	fds[0] = to_memory(plan);
+	fds[1] = shims->key_fd ? shims->key_fd : fds[0];
+	json_decref(plan);
+	if (fds[0] < 0 || send_event(s, HVD_STEP_PLAN, 0, fds) != 0)
+		send_event(s, HVD_STEP_REFUSED, 1, NULL);
+	if (fds[0] >= 0)
+		close(fds[0]);
+}
+
+static void answer_all(struct hvd_shims *shims)
+{
+	for (struct shim *s = shims->all; s; s = s->next)
+		answer(s);
+}
+
+void hvd_shims_answer(struct hvd_shims *shims, const json_t *plan, int key_fd)
+{
+	json_decref(shims->plan);
+	shims->plan = json_incref((json_t *)plan);
+	shims->key_fd = key_fd;
+	answer_all(shims);
+}
+
+void hvd_shims_refuse(struct hvd_shims *shims, int status)
+{
+	shims->refused = true;
+	shims->status = status;
+	answer_all(shims);
+}
+
+/* ---- connections ---- */
+
+static void take(struct shim *s, const struct hvd_step_event *event, int fds[2])
+{
+	struct hvd_step_event own = *event;
+
+	if (event->kind == HVD_STEP_ASK && !s->asked) {
+		s->asked = true;
+		s->local_id = event->local_id;
+		hvd_step_event_close(fds);
+		answer(s);
+	} else if (s->asked) {
+		own.local_id = s->local_id;
+		s->owner->ops->event(&own, fds, s->owner->arg);
+	} else {
+		hvd_step_event_close(fds);
+	}
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct shim *s = arg;
+	struct hvd_step_event event;
+	int fds[2], rc = 1;
+
+	(void)what;
+	for (int i = 0; rc > 0 && i < TURN; i++) {
+		rc = hvd_step_event_take(fd, &event, fds);
+		if (rc > 0)
+			take(s, &event, fds);
+	}
+	if (rc < 0)
+		drop(s);
+}
+
+void hvd_shims_add(struct hvd_shims *shims, int fd)
+{
+	struct shim *s = hvd_xcalloc(1, sizeof(*s));
+	struct ucred peer = {0};
+	socklen_t len = sizeof(peer);
+
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+	*s = (struct shim){.owner = shims, .next = shims->all, .pid = peer.pid};
+	s->readable = event_new(shims->base, fd, EV_READ | EV_PERSIST, on_readable, s);
+	if (!s->readable)
+		abort();
+	event_add(s->readable, NULL);
+	shims->all = s;
+	shims->came++;
+	shims->n++;
+}
+
+static void on_accept(evutil_socket_t listening, short what, void *arg)
+{
+	struct hvd_shims *shims = arg;
+
+	(void)what;
+	for (int i = 0; i < TURN; i++) {
+		int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			return;
+		if (hvd_agent_socket_own(fd))
+			hvd_shims_add(shims, fd);
+		else
+			close(fd);
+	}
+}
+
+void hvd_shims_expect_none(struct hvd_shims *shims)
+{
+	shims->expected = 0;
+	if (shims->n == 0)
+		shims->ops->none_left(shims->arg);
+}
+
+void hvd_shims_seen(struct hvd_shims *shims, uint32_t local_id)
+{
+	for (const struct shim *s = shims->all; s; s = s->next)
+		if (s->local_id == local_id && s->asked)
+			send_event(s, HVD_STEP_SEEN, 0, NULL);
+}
+
+void hvd_shims_tell(struct hvd_shims *shims, enum hvd_step_event_kind kind, int value)
+{
+	for (const struct shim *s = shims->all; s; s = s->next)
+		send_event(s, kind, value, NULL);
+}
+
+uint32_t hvd_shims_connected(const struct hvd_shims *shims)
+{
+	return shims->n;
+}
+
+pid_t hvd_shims_first(const struct hvd_shims *shims)
+{
+	return shims->all ? shims->all->pid : 0;
+}
+
+/* ---- begin and end ---- */
+
+struct hvd_shims *hvd_shims_create(struct event_base *base, uint32_t expected, int listening,
+				   const struct hvd_shims_ops *ops, void *arg)
+{
+	struct hvd_shims *shims = hvd_xcalloc(1, sizeof(*shims));
+
+	*shims = (struct hvd_shims){.base = base, .expected = expected, .ops = ops, .arg = arg, .last = -1};
+	if (listening < 0)
+		return shims;
+	evutil_make_socket_nonblocking(listening);
+	shims->accepts = event_new(base, listening, EV_READ | EV_PERSIST, on_accept, shims);
+	if (!shims->accepts)
+		abort();
+	event_add(shims->accepts, NULL);
+	return shims;
+}
+
+void hvd_shims_leave_last(struct hvd_shims *shims)
+{
+	shims->last = -1;
+}
+
+void hvd_shims_destroy(struct hvd_shims *shims)
+{
+	if (!shims)
+		return;
+	keep(shims, -1);
+	while (shims->all) {
+		struct shim *s = shims->all;
+
+		shims->all = s->next;
+		close(event_get_fd(s->readable));
+		event_free(s->readable);
+		free(s);
+	}
+	if (shims->accepts) {
+		close(event_get_fd(shims->accepts));
+		event_free(shims->accepts);
+	}
+	json_decref(shims->plan);
+	free(shims);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spawned_ranks.h - the processes of a host's ranks: start them, watch them, end them.
+ *
+ * Each rank is in a process group of its own. To end the ranks, every group gets SIGTERM and, five seconds later,
+ * SIGKILL; so does every process that a rank has left behind, which becomes a child of this process
+ * (PR_SET_CHILD_SUBREAPER). If this process dies, the kernel kills the ranks (PR_SET_PDEATHSIG).
+ */
+#ifndef HVD_SPAWNED_RANKS_H
+#define HVD_SPAWNED_RANKS_H
+
+#include "lib/base/err.h"
+#include "lib/base/log.h"
+#include "lib/job/rank_end.h"
+#include "output.h"
+#include "rank_watch.h"
+
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hvd_spawned_ranks;
+
+struct hvd_spawned_ranks_opts {
+	char *const *argv; /* the user's command */
+	bool bind;         /* bind each rank to cores of its own */
+	bool near;         /* … or to the NUMA domains of these cores, which ranks then share */
+	const char *cpus;  /* the CPUs of each rank, see hvd_bind_listed(); NULL = divide all that there are */
+	int key_fd;        /* each rank gets it at the same number, see rank_env.h; 0 = none. Not owned */
+	/* The numbers of the ranks that hvd_spawned_ranks_start() starts, as many as there are plans; not owned. */
+	const uint32_t *numbers;
+	bool stay; /* ranks come and go by hvd_spawned_ranks_add() and hvd_spawned_ranks_end_one(); there may be none */
+	bool ignore_ends; /* ranks start with SIGTERM, SIGINT and SIGHUP ignored; they soon get SIGKILL after SIGTERM */
+	struct hvd_output_style output;
+	unsigned stderr_lines;        /* the last lines of each rank's standard error that are kept; 0 = none */
+	struct hvd_rank_watch *watch; /* is told of the ranks; NULL = nobody is. Not owned */
+};
+
+struct hvd_spawned_ranks_ops {
+	void (*exited)(int id, const struct hvd_rank_end *end, void *arg); /* a rank has ended */
+	void (*all_gone)(void *arg);                                       /* called once, when no process is left */
+};
+
+/* Start a rank for each object of `plans` ({NAME:VALUE,…}); the id of such a rank is its number. `opts`, `ops` and
+ * `log` must outlive the ranks. NULL with err set if one cannot be started; then all were ended. */
+struct hvd_spawned_ranks *hvd_spawned_ranks_start(struct event_base *base, const json_t *plans,
+						  const struct hvd_spawned_ranks_opts *opts,
+						  const struct hvd_spawned_ranks_ops *ops, void *arg,
+						  const struct hvd_log *log, struct hvd_err *err);
+/* Start one more rank, with this id and this number. It is bound as rank `slot` of `slots` ranks on the host. -1 with
+ * err set. */
+int hvd_spawned_ranks_add(struct hvd_spawned_ranks *ranks, int id, int number, const json_t *plan, int slot, int slots,
+			  struct hvd_err *err);
+/* Send one rank SIGTERM and, so many seconds later, SIGKILL. More than a second is for a rank that has something to do
+ * then: one of which all processes ignore SIGTERM does not get it. 0: SIGKILL at once. Does nothing if the rank has
+ * ended. */
+#define HVD_MAX_GRACE 3600
+void hvd_spawned_ranks_end_one(struct hvd_spawned_ranks *ranks, int id, int grace);
+/* Begin to end all ranks; all_gone is called at most five seconds later. A second call changes nothing. */
+void hvd_spawned_ranks_end(struct hvd_spawned_ranks *ranks);
+/* The same at the request of the launcher, whose second request sends SIGKILL at once. A signal to this process does
+ * not count as a request: a scheduler may send signals to the launcher and to this process at the same time. */
+void hvd_spawned_ranks_end_told(struct hvd_spawned_ranks *ranks);
+/* Send a signal to the process groups of all ranks. */
+void hvd_spawned_ranks_signal(struct hvd_spawned_ranks *ranks, int sig);
+void hvd_spawned_ranks_destroy(struct hvd_spawned_ranks *ranks); /* kills what is left; NULL is fine */
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stderr_tee.h - a task's standard error on its way from the task to where it wrote before, with somebody who looks on.
+ *
+ * The bytes stay in the kernel: tee(2) copies what the pipe has for the looker, and splice(2) moves it on. So not one
+ * is lost when the process that passes them on is killed, if another one has the descriptors, too.
+ */
+#ifndef HVD_TEE_H
+#define HVD_TEE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The room in which a process looks at what its taps pass on; one for all of them. */
+struct hvd_stderr_tee_view {
+	int ends[2]; /* a pipe */
+	char *bytes;
+};
+
+struct hvd_stderr_tee {
+	int in, out;  /* pipes, `in` non-blocking; owned. out -1: nobody reads there, and what comes is thrown away */
+	size_t ahead; /* how much of what is in the pipe was looked at already */
+};
+
+enum hvd_stderr_tee_state {
+	HVD_TEE_EMPTY, /* go on when `in` is readable */
+	HVD_TEE_FULL,  /* go on when `out` is writable */
+	HVD_TEE_MORE,  /* the budget is used up */
+	HVD_TEE_OVER,  /* all writers have closed the pipe, and all was passed on */
+};
+
+/* 0, or -1 with errno. */
+int hvd_stderr_tee_view_open(struct hvd_stderr_tee_view *view);
+void hvd_stderr_tee_view_close(struct hvd_stderr_tee_view *view); /* a zeroed one is fine */
+
+/* Pass on about `budget` bytes at most, without waiting. `look` is called with all bytes, in their order, before they
+ * are passed on; NULL: nobody looks. */
+enum hvd_stderr_tee_state hvd_stderr_tee_pass(struct hvd_stderr_tee *st, struct hvd_stderr_tee_view *view,
+					      size_t budget, void (*look)(const char *bytes, size_t len, void *arg),
+					      void *arg);
+/* The task has ended: make room, so that all that the pipe has can be passed on at once although nobody reads it yet.
+ */
+void hvd_stderr_tee_widen(struct hvd_stderr_tee *st);
+void hvd_stderr_tee_close(struct hvd_stderr_tee *st);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * streams.h - standard output and standard error of one rank, as far as they pass through this process.
+ *
+ * All does where the style of output asks for labels or files. Else standard error does where it is to be looked at,
+ * byte by byte, and is no terminal. If it goes where standard output goes, both pass, through one pipe: what the rank
+ * writes to the two stays in order.
+ *
+ * Another process may look at standard error in place of this one (stderr_tee.h). Then it passes through that one
+ * first, and through this one only where it must: for labels and files, and where it goes to no pipe.
+ */
+#ifndef HVD_STREAMS_H
+#define HVD_STREAMS_H
+
+#include "lib/base/err.h"
+#include "lib/process/spawn.h"
+#include "output.h"
+
+#include <event2/event.h>
+#include <stdbool.h>
+
+/* Zeroed: nothing passes. Must stay where it is while something does. */
+struct hvd_streams {
+	struct hvd_output *out[2]; /* by enum hvd_stream; NULL = does not pass, or has ended */
+	int child[2];              /* the rank's ends; 0 = closed */
+};
+
+/* Hand two descriptors, which stay the caller's, to who looks at standard error: the reading end of the pipe that the
+ * rank writes to, and where that goes on to. False: nobody looks. */
+typedef bool hvd_streams_tap_fn(const int fds[2], void *arg);
+
+/* How many descriptors a rank's streams take in this process. */
+int hvd_streams_fds(const struct hvd_output_style *style);
+
+/* Make the pipes of a rank, and name them to `spawn`. `look` may be NULL, see hvd_output_look(); and so may `tap`:
+ * nobody else looks. -1 with err set; the caller closes the streams then, too. */
+int hvd_streams_open(struct hvd_streams *streams, struct event_base *base, int rank,
+		     const struct hvd_output_style *style, hvd_output_look_fn *look, hvd_streams_tap_fn *tap, void *arg,
+		     struct hvd_spawn *spawn, struct hvd_err *err);
+/* The rank was started, or could not be: close its ends. */
+void hvd_streams_started(struct hvd_streams *streams);
+/* Has all that passed here ended? */
+bool hvd_streams_ended(const struct hvd_streams *streams);
+/* Pass on what can be read without waiting, and stop. */
+void hvd_streams_close(struct hvd_streams *streams);
+
+#endif

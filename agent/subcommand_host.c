@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hvd-agent host: the node agent of a host where no scheduler starts the ranks (spawning_agent.h).
+ */
+#include "subcommand_host.h"
+
+#include "bootstrap.h"
+#include "rank_args.h"
+#include "session_wrapper.h"
+#include "spawning_agent.h"
+#include "stdin_bootstrap.h"
+#include "subcommand.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+struct host_args {
+	struct hvd_rank_args rank; /* first, for its rows */
+	const char *host, *ranks, *bind, *cpus, *nice, *memlock;
+	bool guarded;
+	char **command;
+};
+
+#define AT(field) offsetof(struct host_args, field)
+
+static const struct hvd_option_row options[] = {
+	{"host", "INDEX:HOSTS:NAME", "which of the job's hosts this is, and what the launcher calls it",
+	 HVD_OPTION_TEXT, AT(host)},
+	{"ranks", "FIRST:COUNT", "the ranks of this host", HVD_OPTION_TEXT, AT(ranks)},
+	{"guarded", NULL, "run behind a monitor, since what starts this process may kill it", HVD_OPTION_FLAG,
+	 AT(guarded)},
+	{"bind", "[=near]", "bind each rank to cores of its own, or to their NUMA domains", HVD_OPTION_TEXT, AT(bind)},
+	{"cpus", "LIST:LIST...", "the CPUs of each rank", HVD_OPTION_TEXT, AT(cpus)},
+	{"nice", "N", "take over the launcher's nice value", HVD_OPTION_TEXT, AT(nice)},
+	{"memlock", "BYTES|unlimited", "take over the launcher's limit of locked memory", HVD_OPTION_TEXT, AT(memlock)},
+	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+};
+
+static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	const struct host_args *args = arg;
+
+	return hvd_taskinfo_host(args->host, args->ranks, info, err);
+}
+
+static struct hvd_spawned_ranks_opts ranks_of(const struct host_args *args)
+{
+	return (struct hvd_spawned_ranks_opts){
+		.argv = args->command,
+		.bind = args->bind != NULL,
+		.near = args->bind && strcmp(args->bind, "near") == 0,
+		.cpus = args->cpus,
+		.output = hvd_rank_args_style(&args->rank),
+	};
+}
+
+int hvd_subcommand_host_join(struct hvd_join *join, const struct hvd_log *log)
+{
+	struct hvd_log launch_log = *log;
+	struct host_args args = {.host = NULL};
+	struct hvd_taskinfo info = {.ranks = NULL};
+	struct hvd_spawned_ranks_opts ranks;
+	struct hvd_err err = {0};
+	int status;
+
+	/* The first word is the program's name. */
+	if (join->args.n < 2 || strcmp(join->args.v[1], hvd_subcommand_host.name) != 0 ||
+	    hvd_subcommand_parse(&hvd_subcommand_host, (int)join->args.n - 1, join->args.v + 1, &args, &args.command,
+				 log) >= 0 ||
+	    !args.host || !args.ranks || find(&args, &info, &err) != 0) {
+		hvd_err_set(&err, HVD_E_PROTO, "the launcher sent a command line that this release does not know");
+		hvd_log_err(log, &err);
+		return 1;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	launch_log.level = hvd_bootstrap_level(&join->boot);
+	ranks = ranks_of(&args);
+	status = hvd_spawning_agent_connect(join, &info, &ranks, &launch_log);
+	hvd_strv_free(&join->args);
+	hvd_taskinfo_free(&info);
+	return status;
+}
+
+static int supervise(struct hvd_bootstrap *start, const void *arg)
+{
+	struct hvd_spawned_ranks_opts ranks = ranks_of(arg);
+
+	return hvd_spawning_agent_run(&start->boot, &start->info, &ranks, &start->refusal, &start->log);
+}
+
+static int run(int argc, char **argv, const struct hvd_log *log)
+{
+	struct host_args args = {.host = NULL};
+	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = supervise};
+	int status = hvd_subcommand_parse(&hvd_subcommand_host, argc, argv, &args, &args.command, log);
+
+	if (status >= 0)
+		return status;
+	if (!args.host || !args.ranks)
+		return hvd_subcommand_misused(&hvd_subcommand_host, log, "%s is missing",
+					      args.host ? "--ranks" : "--host");
+	hvd_stdin_bootstrap_limits(args.nice, args.memlock);
+	if (args.guarded && !args.rank.behind)
+		return hvd_session_wrapper_run(argv, HVD_SESSION_WRAPPER_HOST, log);
+	if (args.rank.behind)
+		prctl(PR_SET_PDEATHSIG, SIGTERM); /* the end of the monitor ends this process, after its ranks */
+	opts.from_stdin = args.rank.from_stdin;
+	opts.refuses = args.rank.behind;
+	return hvd_bootstrap_run(&opts, log);
+}
+
+const struct hvd_subcommand hvd_subcommand_host = {
+	.name = "host",
+	.process = "hvd-agent",
+	.operands = "COMMAND [ARGUMENT]...",
+	.summary = "start the ranks of this host, and watch them",
+	.about = "Be the node agent of this host, start its ranks, each of which runs COMMAND, and watch them.\n"
+		 "hvdrun starts it once on each host where no scheduler starts the ranks.",
+	.options = options,
+	.common = hvd_rank_args_rows,
+	.least = 1,
+	.most = HVD_ANY_OPERANDS,
+	.command = true,
+	.run = run,
+};

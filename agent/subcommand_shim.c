@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hvd-agent shim: what stands in front of a rank that a scheduler or an MPI starts (shim.h).
+ *
+ * An MPI fills the hosts of --mpi slot by slot, and the rank ends with the process that started it (session_wrapper.h).
+ * jsrun need not end its tasks when it is killed, so such a rank ends when the driver says so or is gone.
+ */
+#include "shim.h"
+
+#include "bootstrap.h"
+#include "rank_args.h"
+#include "run_child.h"
+#include "session_wrapper.h"
+#include "subcommand.h"
+
+struct shim_args {
+	struct hvd_rank_args rank; /* first, for its rows */
+	const char *mpi, *jsrun, *input;
+	bool framed;
+	char **command;
+};
+
+#define AT(field) offsetof(struct shim_args, field)
+
+static const struct hvd_option_row options[] = {
+	{"mpi", "HOST:SLOTS,...", "an MPI has started this process, and fills these hosts slot by slot",
+	 HVD_OPTION_TEXT, AT(mpi)},
+	{"jsrun", "HOST:SLOTS,...", "jsrun has started this process on one of these hosts", HVD_OPTION_TEXT, AT(jsrun)},
+	{"input", "RANK|none", "with --stdin: which rank gets what else comes on stdin", HVD_OPTION_TEXT, AT(input)},
+	{"framed", NULL, "put frames around the output, which hvdrun takes away", HVD_OPTION_FLAG, AT(framed)},
+	{NULL, NULL, NULL, HVD_OPTION_FLAG, 0},
+};
+
+static int find(const void *arg, struct hvd_taskinfo *info, struct hvd_err *err)
+{
+	const struct shim_args *args = arg;
+
+	return args->mpi     ? hvd_taskinfo_mpi(args->mpi, info, err)
+	       : args->jsrun ? hvd_taskinfo_jsrun(args->jsrun, info, err)
+			     : hvd_taskinfo_slurm(info, err);
+}
+
+static int run_rank(struct hvd_bootstrap *start, const void *arg)
+{
+	const struct shim_args *args = arg;
+	struct hvd_output_style style = hvd_rank_args_style(&args->rank);
+	struct hvd_shim_opts opts = {.kind = args->mpi     ? HVD_OBSERVING_AGENT_MPI
+					     : args->jsrun ? HVD_OBSERVING_AGENT_JSRUN
+							   : HVD_OBSERVING_AGENT_SRUN,
+				     .argv = args->command,
+				     .style = &style};
+
+	style.framed = args->framed;
+	return hvd_shim_run(&start->boot, &start->info, &opts, &start->log);
+}
+
+static int run(int argc, char **argv, const struct hvd_log *log)
+{
+	struct shim_args args = {.mpi = NULL};
+	struct hvd_bootstrap_opts opts = {.find = find, .arg = &args, .run = run_rank};
+	int status = hvd_subcommand_parse(&hvd_subcommand_shim, argc, argv, &args, &args.command, log);
+
+	if (status >= 0)
+		return status;
+	if (args.mpi && args.jsrun)
+		return hvd_subcommand_misused(&hvd_subcommand_shim, log, "--mpi and --jsrun exclude each other");
+	if (args.input && !args.rank.from_stdin)
+		return hvd_subcommand_misused(&hvd_subcommand_shim, log, "--input needs --stdin");
+	if (args.mpi && !args.rank.behind)
+		return hvd_session_wrapper_run(argv, HVD_SESSION_WRAPPER_RANK, log);
+	if (args.mpi)
+		hvd_child_follow();
+	opts.from_stdin = args.rank.from_stdin;
+	opts.input = args.input;
+	return hvd_bootstrap_run(&opts, log);
+}
+
+const struct hvd_subcommand hvd_subcommand_shim = {
+	.name = "shim",
+	.process = "hvd-shim",
+	.operands = "COMMAND [ARGUMENT]...",
+	.summary = "run one rank that a scheduler or an MPI has started",
+	.about = "Get this rank's variables from the node agent of its host, which the first shim of a host starts, "
+		 "and\n"
+		 "run COMMAND with them. hvdrun has srun, mpirun or jsrun start it once for each rank.",
+	.options = options,
+	.common = hvd_rank_args_rows,
+	.least = 1,
+	.most = HVD_ANY_OPERANDS,
+	.command = true,
+	.run = run,
+};

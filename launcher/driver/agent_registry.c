@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent_registry_internal.h"
+
+#include "lib/base/hex.h"
+#include "lib/base/random.h"
+#include "lib/base/xalloc.h"
+#include "relays.h"
+#include "spares.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void hvd_agent_registry_fail(struct hvd_agent_registry *agents, const struct hvd_err *why)
+{
+	if (agents->phase == HVD_AGENTS_OVER)
+		return;
+	agents->phase = HVD_AGENTS_OVER;
+	hvd_agent_deadlines_stop(agents);
+	if (agents->init_watch)
+		hvd_init_watch_stop(agents->init_watch);
+	hvd_progress_stop(agents->rank_progress);
+	hvd_clients_stop_listening(agents->clients);
+	hvd_clients_tell(agents->clients, why->code == HVD_E_USAGE ? "misused" : "failed");
+	agents->ops->failed(why, agents->arg);
+}
+
+/* ---- hosts that go ---- */
+
+/* Tell an agent to end. What it says from now on is ignored. */
+void hvd_agent_registry_dismiss(struct hvd_client *cl)
+{
+	cl->role = HVD_ROLE_FORMER;
+	hvd_conn_send(cl->conn, json_pack("{s:s}", "t", "end"));
+}
+
+void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents)
+{
+	uint32_t *relay_ids;
+	size_t n;
+
+	relay_ids = hvd_relays_ids(&agents->plan.relays, &n);
+	hvd_rv_service_admit_relays(&agents->service, relay_ids, n);
+	free(relay_ids);
+}
+
+static void drop(struct hvd_agent_registry *agents, uint32_t host)
+{
+	struct hvd_client *cl = agents->table.hosts[host].client;
+
+	hvd_host_table_leave(&agents->table, host);
+	hvd_relays_leave(&agents->plan.relays, host);
+	if (agents->service.rv)
+		hvd_agent_registry_open_to_hosts(agents); /* those that are left */
+	if (cl)
+		hvd_agent_registry_dismiss(cl);
+	hvd_agent_deadlines_update(agents);
+}
+
+/* The job goes on without the host, if it can. */
+void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit)
+{
+	if (hvd_spares_leave_out(agents, host, why)) {
+		hvd_admission_check(agents);
+		return;
+	}
+	if (agents->barrier == HVD_BARRIER_ALL) {
+		hvd_agent_registry_fail(agents, why);
+		return;
+	}
+	drop(agents, host);
+	agents->ops->gone(host, why, unfit, agents->arg);
+	hvd_admission_check(agents);
+}
+
+/* ---- what its user asks ---- */
+
+void hvd_agent_registry_adopt(struct hvd_agent_registry *agents, struct hvd_conn *conn, struct hvd_client_io *io)
+{
+	hvd_clients_adopt(agents->clients, conn, io);
+}
+
+void hvd_agent_registry_expect(struct hvd_agent_registry *agents, uint32_t host, const char *name)
+{
+	uint32_t had = agents->table.n;
+
+	hvd_host_table_expect(&agents->table, host, name);
+	hvd_plan_grow(&agents->plan, had, agents->table.n);
+	agents->table.hosts[host].deadline = hvd_deadline_in(agents->opts->spec->deadlines.start);
+	hvd_agent_deadlines_update(agents);
+}
+
+void hvd_agent_registry_forget(struct hvd_agent_registry *agents, uint32_t host)
+{
+	if (host >= agents->table.n || agents->table.hosts[host].stage == HVD_STAGE_ABSENT)
+		return;
+	drop(agents, host);
+	hvd_admission_check(agents);
+}
+
+void hvd_agent_registry_end(struct hvd_agent_registry *agents)
+{
+	hvd_clients_tell(agents->clients, "end");
+	agents->ended = true;
+	hvd_progress_stop(agents->rank_progress);
+	hvd_agent_deadlines_stop(agents);
+	for (uint32_t h = 0; h < agents->table.n; h++) {
+		hvd_host_table_enter(&agents->table, h, HVD_STAGE_ABSENT);
+		if (agents->table.hosts[h].client)
+			agents->table.hosts[h].client->role = HVD_ROLE_FORMER;
+	}
+}
+
+void hvd_agent_registry_signal(struct hvd_agent_registry *agents, int sig)
+{
+	for (struct hvd_client *cl = hvd_clients_first(agents->clients); cl; cl = hvd_clients_next(cl))
+		if (cl->role == HVD_ROLE_AGENT && cl->host < agents->table.n &&
+		    agents->table.hosts[cl->host].stage == HVD_STAGE_ADMITTED)
+			hvd_conn_send(cl->conn, json_pack("{s:s, s:i}", "t", "signal", "sig", sig));
+}
+
+void hvd_agent_registry_boot(const struct hvd_agent_registry *agents, struct hvd_boot *boot)
+{
+	hvd_clients_boot(agents->clients, &agents->self, agents->opts, boot);
+	hvd_plan_ports(agents->opts->spec, &boot->ports, &boot->store_port, &boot->rank_ports);
+	boot->relays = (unsigned)agents->opts->spec->relay_fan_out;
+	boot->network = hvd_relays_ask_own(agents->opts);
+}
+
+struct hvd_stacks *hvd_agent_registry_stacks(const struct hvd_agent_registry *agents)
+{
+	return agents->stacks;
+}
+
+/* ---- life ---- */
+
+static void on_first(void *arg)
+{
+	hvd_agent_deadlines_begin(arg);
+}
+
+static void on_joined(const struct hvd_rv_init_event *join, void *arg)
+{
+	hvd_init_watch_joined(((struct hvd_agent_registry *)arg)->init_watch, join);
+}
+
+static void on_waits(const char *text, void *arg)
+{
+	struct hvd_agent_registry *agents = arg;
+
+	hvd_init_watch_waits(agents->init_watch, text);
+	hvd_stacks_waits(agents->stacks, text);
+}
+
+static void on_changes(uint64_t n, void *arg)
+{
+	hvd_progress_store(((struct hvd_agent_registry *)arg)->rank_progress, n);
+}
+
+static void on_stalled(const struct hvd_stall *stall, void *arg)
+{
+	struct hvd_agent_registry *agents = arg;
+
+	agents->ops->stalled(stall, agents->arg);
+}
+
+void hvd_agent_registry_progress(struct hvd_agent_registry *agents)
+{
+	hvd_progress_begin(agents->rank_progress, 0);
+}
+
+static void on_init_failed(const struct hvd_err *why, void *arg)
+{
+	hvd_agent_registry_fail(arg, why);
+}
+
+/* The rendezvous is to answer PyTorch's ranks. */
+static void serve_torch(struct hvd_agent_registry *agents)
+{
+	static const struct hvd_rv_service_ops ops = {on_joined, on_waits, on_changes};
+
+	if (!hvd_launch_spec_has_store(agents->opts->spec))
+		return;
+	hvd_rv_service_tcpstore(&agents->service, &ops, agents);
+	agents->init_watch = hvd_init_watch_create(agents->base, agents->opts->spec->deadlines.init, &agents->service,
+						   on_init_failed, agents, agents->log);
+}
+
+/* --network-interfaces lo: the hosts are names of one machine, whatever other interfaces it has. */
+static bool over_loopback(const struct hvd_driver_opts *opts)
+{
+	bool lo = opts->spec->interfaces.n > 0;
+
+	for (size_t i = 0; i < opts->spec->interfaces.n; i++)
+		lo = lo && strcmp(opts->spec->interfaces.v[i], "lo") == 0;
+	return lo || opts->loopback;
+}
+
+/* Not the session's id, which the driver tells to whoever connects. */
+static int make_run_id(struct hvd_agent_registry *agents, struct hvd_err *err)
+{
+	unsigned char id[HVD_RUN_ID_LEN / 2];
+
+	if (hvd_random(id, sizeof(id), err) != 0)
+		return -1;
+	hvd_hex(id, sizeof(id), agents->plan.run_id);
+	return 0;
+}
+
+struct hvd_agent_registry *hvd_agent_registry_create(struct event_base *base, enum hvd_barrier barrier,
+						     const struct hvd_driver_opts *opts, struct hvd_session *session,
+						     const struct hvd_agent_registry_ops *ops, void *arg,
+						     const struct hvd_log *log, struct hvd_err *err)
+{
+	static const struct hvd_clients_ops clients_ops = {on_first, hvd_agent_registry_message,
+							   hvd_agent_registry_gone};
+	struct hvd_agent_registry *agents = hvd_xcalloc(1, sizeof(*agents));
+
+	*agents = (struct hvd_agent_registry){
+		.base = base, .barrier = barrier, .opts = opts, .session = session, .ops = ops, .arg = arg, .log = log};
+	agents->open_relay = -1;
+	agents->plan.elastic = barrier == HVD_BARRIER_AS_THEY_COME;
+	agents->plan.loopback = agents->plan.elastic && over_loopback(opts);
+	agents->plan.mpi = opts->spec->mpi.on && !agents->plan.elastic;
+	hvd_agent_deadlines_create(agents);
+	agents->stacks = hvd_stacks_create(base, agents);
+	serve_torch(agents);
+	if (opts->spec->hang.timeout > 0 && ops->stalled)
+		agents->rank_progress = hvd_progress_create(base, opts->spec->hang.timeout, &agents->service,
+							    &agents->table, on_stalled, agents);
+	if (barrier == HVD_BARRIER_ALL) {
+		hvd_host_table_init(&agents->table, opts->hosts, opts->ranks);
+		for (uint32_t h = 0; h < opts->names.n; h++)
+			hvd_host_table_expect(&agents->table, h, opts->names.v[h]);
+	}
+	if (make_run_id(agents, err) != 0 ||
+	    hvd_this_host_query(&agents->self, HVD_BOOT_MAX_ADDRS, opts->loopback, opts->spec->interfaces.v, err) !=
+		    0 ||
+	    !(agents->clients = hvd_clients_create(base, session, opts->loopback, opts->port_lo, opts->port_hi,
+						   &clients_ops, agents, log, err))) {
+		hvd_agent_registry_destroy(agents);
+		return NULL;
+	}
+	if (opts->mode != HVD_START_RANKS)
+		hvd_agent_deadlines_begin(agents);
+	return agents;
+}
+
+void hvd_agent_registry_destroy(struct hvd_agent_registry *agents)
+{
+	if (!agents)
+		return;
+	hvd_clients_destroy(agents->clients);
+	event_free(agents->timer);
+	event_free(agents->ask);
+	event_free(agents->progress);
+	hvd_spares_stop(agents);
+	hvd_init_watch_destroy(agents->init_watch);
+	hvd_progress_destroy(agents->rank_progress);
+	hvd_stacks_destroy(agents->stacks);
+	hvd_rv_service_close(&agents->service);
+	hvd_plan_clear(&agents->plan);
+	hvd_layout_clear(&agents->layout);
+	hvd_host_table_clear(&agents->table);
+	hvd_this_host_clear(&agents->self);
+	free(agents);
+}

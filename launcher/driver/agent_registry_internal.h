@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent_registry_internal.h - what the files of the node agents share: agent_registry.c (who is expected, who goes),
+ * admission.c (who gets in) and agent_messages.c. Their users, driver.c and agent_commands.c, read the table, the plan
+ * and the clients here, and change no stage.
+ */
+#ifndef HVD_HOST_INFO_AGENTS_INTERNAL_H
+#define HVD_HOST_INFO_AGENTS_INTERNAL_H
+
+#include "agent_registry.h"
+#include "init_watch.h"
+#include "lib/job/this_host.h"
+#include "lib/rendezvous/service.h"
+#include "planner.h"
+#include "stacks.h"
+
+struct hvd_agent_registry {
+	struct event_base *base;
+	enum hvd_barrier barrier;
+	const struct hvd_driver_opts *opts;
+	struct hvd_session *session;
+	const struct hvd_agent_registry_ops *ops;
+	void *arg;
+	const struct hvd_log *log;
+
+	struct hvd_this_host self; /* where this host can be reached */
+	struct hvd_clients *clients;
+	hvd_time deadline; /* ALL: of all hosts; 0: it does not run yet */
+	hvd_time next;     /* AS_THEY_COME: the earliest one of a host; 0: none is awaited */
+	struct event *timer, *ask, *progress;
+	struct hvd_host_table table;
+	struct hvd_rv_service service;
+	struct hvd_init_watch *init_watch;  /* NULL where no rank meets the others at the rendezvous as TCPStore */
+	struct hvd_progress *rank_progress; /* NULL: nobody wants to know */
+	struct hvd_plan plan;               /* its layout in an elastic job: that of ranks to be started */
+	struct hvd_layout layout;           /* of an elastic job's generation */
+	int32_t open_relay;                 /* of an elastic job: the host whose relay is open to all; -1 = none */
+	enum {
+		HVD_AGENTS_GATHERING, /* until all that are expected have registered */
+		HVD_AGENTS_PROBING,
+		HVD_AGENTS_MEASURING, /* the network between the hosts (measure.h) */
+		HVD_AGENTS_OPEN,      /* the decision was made */
+		HVD_AGENTS_OVER,      /* the start has failed */
+	} phase;
+	struct {
+		uint32_t used;               /* hosts that were left out in place of a failure */
+		struct hvd_measure *measure; /* of --preflight=full; NULL: has not begun */
+		bool measured;               /* … and is over */
+		struct event *late;          /* hosts that are awaited have no more time; NULL = not yet */
+	} spares;                            /* spares.h */
+	bool ended;                          /* hvd_agent_registry_end() */
+	struct hvd_stacks *stacks;
+};
+
+/* ---- agent_registry.c: hosts that go ---- */
+
+/* The host is out of the job, which fails or goes on without it, as the barrier says. */
+void hvd_agent_registry_lose(struct hvd_agent_registry *agents, uint32_t host, const struct hvd_err *why, bool unfit);
+/* The hosts of the table, or their relays, and no others may come to the rendezvous from now on. */
+void hvd_agent_registry_open_to_hosts(struct hvd_agent_registry *agents);
+/* Tell an agent to end. What it says from now on is ignored. */
+void hvd_agent_registry_dismiss(struct hvd_client *cl);
+
+/* ---- agent_deadlines.c ---- */
+
+void hvd_agent_deadlines_create(struct hvd_agent_registry *agents);
+/* ALL: the time of all hosts begins, unless it has begun before. */
+void hvd_agent_deadlines_begin(struct hvd_agent_registry *agents);
+/* AS_THEY_COME: a host's deadline or stage has changed. */
+void hvd_agent_deadlines_update(struct hvd_agent_registry *agents);
+/* AS_THEY_COME: ask the agent of an admitted host whether it is there, unless an answer is awaited already. `soon`: it
+ * has less time, also for that answer. */
+void hvd_agent_deadlines_ask(struct hvd_agent_registry *agents, uint32_t host, bool soon);
+/* … it has answered. */
+void hvd_agent_deadlines_answered(struct hvd_agent_registry *agents, uint32_t host);
+/* Nothing is awaited any longer. */
+void hvd_agent_deadlines_stop(struct hvd_agent_registry *agents);
+
+/* ---- admission.c ---- */
+
+/* Take the next step if no host is awaited any longer: call this when a host has registered, reported or gone. */
+void hvd_admission_check(struct hvd_agent_registry *agents);
+/* Order a probe from all that have registered and were not told to probe yet. */
+void hvd_admission_probe(struct hvd_agent_registry *agents);
+/* A host that came after the decision has reported. */
+void hvd_admission_join(struct hvd_agent_registry *agents, uint32_t host);
+
+/* ---- agent_messages.c: hvd_clients_ops ---- */
+
+void hvd_agent_registry_message(struct hvd_client *cl, json_t *msg, void *arg);
+void hvd_agent_registry_gone(struct hvd_client *cl, const struct hvd_err *why, void *arg);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host_table.h - the hosts of a launch: what each has registered, what it has reached, and how far its node agent has
+ * come.
+ *
+ * The table keeps what messages say, and does no I/O. Hosts are known by their number in the job. What each stage waits
+ * for stands in agent_registry.h.
+ */
+#ifndef HVD_HOST_INFO_TABLE_H
+#define HVD_HOST_INFO_TABLE_H
+
+#include "clocks.h"
+#include "lib/base/deadline.h"
+#include "lib/base/err.h"
+#include "lib/job/host_check.h"
+#include "lib/job/host_info.h"
+#include "lib/job/layout.h"
+#include "lib/job/network.h"
+
+enum hvd_stage {
+	HVD_STAGE_ABSENT,     /* not expected, or no longer */
+	HVD_STAGE_EXPECTED,   /* has not registered yet */
+	HVD_STAGE_REGISTERED, /* has said what it is */
+	HVD_STAGE_PROBING,    /* was told to probe */
+	HVD_STAGE_REPORTED,   /* has said what it reached */
+	HVD_STAGE_ADMITTED,   /* is part of the plan */
+	HVD_N_STAGES,
+};
+
+struct hvd_client;
+
+struct hvd_host_entry {
+	enum hvd_stage stage;      /* set by hvd_host_table_enter() */
+	char *name;                /* of the host, if it is known before the host registers; else NULL */
+	struct hvd_host_info node; /* what the agent has registered */
+	struct hvd_client *client; /* from the registration until the connection is closed or lost; else NULL */
+	hvd_time deadline;         /* to register, or to report */
+	hvd_time asked_at;         /* elastic: it was asked then whether it is there … */
+	hvd_time answer_by;        /* … and has until then; 0 = it was not asked, or has answered */
+	hvd_time registered_at, probed_at, reported_at, planned_at; /* for the launch trace; 0 = not yet */
+	int64_t probe_sent;     /* when the last order to probe went, by hvd_wall_now() */
+	struct hvd_clock clock; /* the host's, as its messages tell */
+	/* After hvd_host_table_restrict(): from the agent's numbers of its interfaces, which its report uses, to those
+	 * that were kept; HVD_NO_IFACE where one was not. */
+	uint8_t *kept;
+	uint16_t n_told;             /* length of `kept` */
+	bool named;                  /* the user has named interfaces */
+	bool loopback;               /* the user wants the loopback interface: for a job on one machine */
+	struct hvd_host_check check; /* what --preflight has found there */
+	double mbps;                 /* to and from its neighbours, in Mbit/s, the lower of both; 0 = not measured */
+	uint32_t rtt_us;             /* to a neighbour; 0 = not measured */
+	uint32_t *told;              /* node.ranks before they were numbered anew, n_told_ranks of them; or NULL */
+	uint32_t n_told_ranks;
+	bool left_out;  /* the host is none of the job's any longer (spares.h) */
+	bool done;      /* the agent has said that its ranks have ended */
+	bool died;      /* its watchdog has said that the agent has ended before them */
+	uint32_t ended; /* how many of its ranks have ended */
+};
+
+/* A zeroed table has no hosts. */
+struct hvd_host_table {
+	uint32_t n;    /* hosts; 0 until the first registration, if no one knows the number before */
+	uint32_t size; /* ranks */
+	struct hvd_host_entry *hosts;
+	uint32_t in_stage[HVD_N_STAGES]; /* how many hosts are in each */
+	struct hvd_edge *edges;          /* what the reports say of who reached whom */
+	size_t n_edges, edges_room;
+	bool ipv6;  /* the user has named a subnet of IPv6 */
+	int rounds; /* how many rounds of the probe were not enough */
+};
+
+/* A table of hosts that are all expected. n and size may be 0: then the first registration decides. */
+void hvd_host_table_init(struct hvd_host_table *table, uint32_t n, uint32_t size);
+void hvd_host_table_clear(struct hvd_host_table *table);
+
+/* Host `host` is expected, in a table that grows where it is too short. */
+void hvd_host_table_expect(struct hvd_host_table *table, uint32_t host, const char *name);
+/* The host becomes ABSENT. All that is known of it is forgotten but its name, also what other hosts reported of it. */
+void hvd_host_table_leave(struct hvd_host_table *table, uint32_t index);
+void hvd_host_table_enter(struct hvd_host_table *table, uint32_t host, enum hvd_stage stage);
+
+/* The hosts that have come to stage `least` or further: how many, which (the caller frees the list), and whether all
+ * of them (one at least) are one machine and one network namespace. */
+uint32_t hvd_host_table_count(const struct hvd_host_table *table, enum hvd_stage least);
+uint32_t *hvd_host_table_list(const struct hvd_host_table *table, enum hvd_stage least, uint32_t *n);
+bool hvd_host_table_one_machine(const struct hvd_host_table *table, enum hvd_stage least);
+
+/* Take over a registration in a job of fixed size. A second one for the same host, or one that contradicts the others,
+ * is an error. */
+int hvd_host_table_register(struct hvd_host_table *table, const json_t *msg, uint32_t *index, struct hvd_err *err);
+/* Is this the registration of a host that was left out (spares.h)? */
+bool hvd_host_table_left_out(const struct hvd_host_table *table, const json_t *msg);
+/* Take over a registration where hosts come and go: -1 unless the host is expected, and *index is that host if the
+ * table has it. */
+int hvd_host_table_register_expected(struct hvd_host_table *table, const json_t *msg, uint32_t *index);
+
+/* Remove those interfaces and addresses of a host that the user does not want (nicspec.h; NULL or an empty list: all
+ * are wanted), and keep the best HVD_MAX_NICS of the others. To be called once for each host that registers. It is an
+ * error, which names host and interface, when the host lacks a named interface, or when none is left. */
+int hvd_host_table_restrict(struct hvd_host_table *table, uint32_t index, char *const *nics, struct hvd_err *err);
+
+/* Take over the report of host `index`. It counts the addresses of each target as hvd_host_table_addr() does. What it
+ * says of hosts that have left is ignored. */
+int hvd_host_table_report(struct hvd_host_table *table, uint32_t index, const json_t *msg, struct hvd_err *err);
+
+/* All hosts that have reported are to probe again: they are REGISTERED. What they have reached is kept. */
+void hvd_host_table_probe_again(struct hvd_host_table *table);
+
+/* Free what the reports said of who reached whom: the largest part of the table, of no use after the plan. */
+void hvd_host_table_forget_edges(struct hvd_host_table *table);
+
+/* Address `i` of a host, in the order in which a probe order lists them; NULL after the last. *iface is the index of
+ * its interface. */
+const struct hvd_addr *hvd_host_table_addr(const struct hvd_host_info *node, size_t i, uint8_t *iface);
+
+/* The host that runs this rank, as the registrations say; 0 if none does. */
+uint32_t hvd_host_table_host_of(const struct hvd_host_table *table, uint32_t rank);
+
+/* The layout that the registrations of all hosts make. */
+int hvd_host_table_layout(const struct hvd_host_table *table, struct hvd_layout *layout, struct hvd_err *err);
+
+/* What the start waits for, for messages: lists of hosts by what is missing from them; "" for nothing. Caller frees. */
+char *hvd_host_table_missing(const struct hvd_host_table *table);
+
+/* The name of a host, as far as it is known. Valid until the next call with the same buffer. */
+const char *hvd_host_table_name(const struct hvd_host_table *table, uint32_t index, char buf[32]);
+
+#endif

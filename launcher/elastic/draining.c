@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "draining.h"
+
+#include "lib/process/spawn.h"
+
+/* From the first rank's end to that of the last one. */
+#define LEAVE_SECONDS 30
+
+static void over(struct hvd_draining *leaving)
+{
+	if (leaving->told)
+		return;
+	leaving->told = true;
+	evtimer_del(leaving->late);
+	leaving->over(leaving->status, leaving->arg);
+}
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	over(arg);
+}
+
+void hvd_draining_init(struct hvd_draining *leaving, struct event_base *base)
+{
+	leaving->late = evtimer_new(base, on_late, leaving);
+}
+
+void hvd_draining_clear(struct hvd_draining *leaving)
+{
+	if (leaving->late)
+		event_free(leaving->late);
+	leaving->late = NULL;
+}
+
+/* Ranks of the generation that run, by what the machine knows, which is not told of ends any longer. */
+static int running(const struct hvd_machine *machine)
+{
+	const struct hvd_worker *w;
+	int n = 0;
+
+	for (int rank = 0; (w = hvd_machine_member(machine, rank)); rank++)
+		n += w->state != HVD_WORKER_GONE;
+	return n;
+}
+
+bool hvd_draining_exited(struct hvd_draining *leaving, const struct hvd_machine *machine, int status)
+{
+	hvd_requeue_rank_ended(leaving->wish, leaving->spec, status);
+	if (!hvd_requeue_leaving(leaving->wish))
+		return false;
+	if (leaving->status == 0)
+		leaving->status = hvd_status_exit(status);
+	if (leaving->ended++ == 0)
+		evtimer_add(leaving->late, &(struct timeval){.tv_sec = LEAVE_SECONDS});
+	if (leaving->ended >= running(machine))
+		over(leaving);
+	return true;
+}

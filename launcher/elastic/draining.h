@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * draining.h - the end of an elastic job that is to begin again: its ranks have been told of the time limit
+ * (launcher/run/time_limit.h), or one has asked for it.
+ *
+ * From then on a rank that ends is no failure, and no rank is started in its place. The job ends when all ranks have
+ * ended, or some time after the first of them: the others wait for it.
+ */
+#ifndef HVD_LEAVING_H
+#define HVD_LEAVING_H
+
+#include "launcher/run/requeue.h"
+#include "machine.h"
+
+#include <event2/event.h>
+
+/* `over` is called once, with the exit status of the first rank that has ended with a failure, else 0. */
+struct hvd_draining {
+	const struct hvd_launch_spec *spec;
+	struct hvd_requeue_wish *wish;
+	void (*over)(int status, void *arg);
+	void *arg;
+
+	/* Its own. */
+	struct event *late;
+	int ended, status;
+	bool told; /* `over` was called */
+};
+
+/* The fields above are set. */
+void hvd_draining_init(struct hvd_draining *leaving, struct event_base *base);
+void hvd_draining_clear(struct hvd_draining *leaving);
+
+/* A rank has ended, `status` as from waitpid(2). True: the job is leaving, and the machine need not hear of it. */
+bool hvd_draining_exited(struct hvd_draining *leaving, const struct hvd_machine *machine, int status);
+
+#endif

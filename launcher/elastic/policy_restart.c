@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* policy_restart.c - PyTorch's policy of an elastic job: after a failure, or when hosts change, all workers are ended,
+ * and all of the next generation are new. */
+#include "machine_internal.h"
+
+#include "lib/process/spawn.h"
+
+#include <signal.h>
+
+/* Hosts that come do not end a generation that is younger than this, whose ranks may not even have met. */
+#define YOUNG_SECONDS 10
+/* A host is left out when the first failure of two generations in a row was there, each within this time. */
+#define SOON_SECONDS 600
+
+/* ---- the end of a generation ---- */
+
+/* Have all members end that have not yet. */
+static void end_members(struct hvd_machine *m, hvd_time now)
+{
+	m->gen.ended_all = true;
+	m->gen.moved_at = now;
+	for (int r = 0; r < m->now.n; r++)
+		if (m->now.v[r]->state == HVD_WORKER_RUNNING)
+			hvd_worker_stop(m, m->now.v[r], false);
+}
+
+static void no_restart_left(struct hvd_machine *m)
+{
+	struct hvd_err why = m->first_failure;
+
+	if (m->opts.max_restarts > 0)
+		hvd_err_hint(&why, "all ranks were started anew %d time%s, as often as --max-restarts lets them",
+			     m->opts.max_restarts, m->opts.max_restarts == 1 ? "" : "s");
+	else
+		hvd_err_hint(&why, "--max-restarts=0 starts nothing anew after a failure");
+	hvd_machine_finish(m, &why, hvd_status_exit(m->first_status));
+}
+
+/* A member has failed, for the first time in this generation. */
+static void begin_restart(struct hvd_machine *m, hvd_time now)
+{
+	int left = hvd_machine_count(m, HVD_WORKER_RUNNING);
+
+	if (m->restarts >= m->opts.max_restarts) {
+		no_restart_left(m);
+		return;
+	}
+	m->restarts++;
+	hvd_info(m->log, "all ranks are started anew, restart %d of %d%s", m->restarts, m->opts.max_restarts,
+		 left ? ", when the others have ended" : "");
+	end_members(m, now);
+}
+
+/* All members have ended. */
+static void over(struct hvd_machine *m, hvd_time now)
+{
+	m->gen.warned_slots = false;
+	hvd_generation_over(m, now);
+}
+
+/* ---- failures ---- */
+
+/* The host's ranks fail first again and again: it is to be judged. With a cooldown, once is enough. */
+static void suspect(struct hvd_machine *m, uint32_t host, hvd_time now)
+{
+	bool soon = now < hvd_after(m->gen.starting_since, SOON_SECONDS);
+	bool again = soon && m->suspected && m->suspect == host;
+
+	m->suspected = soon;
+	m->suspect = host;
+	if (again || m->opts.cooldown_min > 0)
+		m->hosts[host].to_judge = true;
+}
+
+static void on_exited(struct hvd_machine *m, struct hvd_worker *w, bool told, hvd_time now)
+{
+	char text[64];
+
+	if (told || m->gen.ended_all)
+		return;
+	if (w->status == 0) {
+		w->success = m->gen.success = true;
+		return;
+	}
+	hvd_failure_note(m, w, hvd_status_text(w->status, text, sizeof(text)));
+	if (!m->gen.died)
+		suspect(m, w->host, now);
+	m->gen.died = true;
+}
+
+static void on_lost(struct hvd_machine *m, struct hvd_worker *w, hvd_time now)
+{
+	(void)now;
+	m->gen.died = true;
+	hvd_failure_set(m, w, "rank %d was lost with its host", w->rank);
+}
+
+/* ---- hosts change ---- */
+
+/* Hosts have come. Is now a time to end the generation for them? Not while it is young, nor while others are coming,
+ * since every restart costs what was trained after the last checkpoint. */
+static bool may_grow(struct hvd_machine *m, int slots, hvd_time now)
+{
+	hvd_time young = hvd_after(m->gen.starting_since, YOUNG_SECONDS), settled;
+
+	if (!m->gen.enough_since || m->gen.slots_seen != slots)
+		m->gen.enough_since = now;
+	m->gen.slots_seen = slots;
+	settled = hvd_after(m->gen.enough_since, m->opts.settle);
+	if (now < young) {
+		hvd_machine_wake(m, young);
+		return false;
+	}
+	if (slots == m->opts.max_np)
+		return true;
+	if (now < settled) {
+		hvd_machine_wake(m, settled);
+		return false;
+	}
+	return hvd_host_manager_promised(m, now) <= slots;
+}
+
+static void check_hosts(struct hvd_machine *m, hvd_time now)
+{
+	struct hvd_rank_assignment assignment = hvd_rank_assignment_find(m, now);
+	bool leaving = assignment.kept < m->now.n, coming = assignment.kept < assignment.n;
+
+	hvd_machine_wake(m, hvd_host_manager_due(m, now));
+	if (!leaving && !coming) {
+		m->gen.enough_since = 0;
+	} else if (assignment.n < m->opts.min_np) {
+		if (!m->gen.warned_slots)
+			hvd_warn(m->log,
+				 "%d slots are left, and %d ranks are needed: going on as long as the hosts last",
+				 assignment.n, m->opts.min_np);
+		m->gen.warned_slots = true;
+	} else if (leaving || may_grow(m, assignment.n, now)) {
+		hvd_info(m->log, "hosts have changed: all ranks are started anew, when they have ended");
+		m->suspected = false;
+		end_members(m, now);
+	}
+	hvd_rank_assignment_clear(&assignment);
+}
+
+/* ---- phases ---- */
+
+static bool step_running(struct hvd_machine *m, hvd_time now)
+{
+	if (m->gen.died && !m->gen.ended_all) {
+		begin_restart(m, now);
+		return m->phase != HVD_OVER;
+	}
+	if (hvd_machine_count(m, HVD_WORKER_GONE) == m->now.n) {
+		if (m->gen.ended_all)
+			over(m, now);
+		else
+			hvd_failure_finish(m);
+		return m->phase != HVD_OVER;
+	}
+	if (!m->gen.ended_all && !m->gen.success)
+		check_hosts(m, now); /* once a rank has ended well the job is near its end */
+	return false;
+}
+
+/* Can there be as many slots never again? */
+static bool no_others_come(const struct hvd_machine *m, int need)
+{
+	bool any = false;
+
+	for (uint32_t k = 0; k < m->n_hosts; k++)
+		any |= m->hosts[k].listed;
+	return (m->opts.hosts_stay && hvd_host_manager_left(m) < need) || (m->opts.hosts_end && !any);
+}
+
+/* There are too few slots. True: something was done about it, or the job has ended. */
+static bool help_or_give_up(struct hvd_machine *m, int have, int need)
+{
+	struct hvd_err why = m->first_failure;
+
+	if (hvd_slots_none_came(m))
+		return true;
+	if (hvd_host_manager_unban(m))
+		return true;
+	if (m->generation == 0 || !no_others_come(m, need))
+		return false;
+	if (!why.code)
+		hvd_err_set(&why, HVD_E_FAILED, "too few hosts are left");
+	hvd_err_hint(&why, "%d slot%s left, and %d ranks are needed; --min-np goes on with fewer", have,
+		     have == 1 ? " is" : "s are", need);
+	hvd_machine_finish(m, &why, m->first_status ? hvd_status_exit(m->first_status) : 1);
+	return true;
+}
+
+static void start(struct hvd_machine *m, const struct hvd_rank_assignment *assignment, hvd_time now)
+{
+	hvd_generation_form(m, assignment, now);
+	for (int r = 0; r < m->now.n; r++) {
+		m->now.v[r]->state = HVD_WORKER_RUNNING;
+		m->now.v[r]->fresh = false;
+	}
+	m->phase = HVD_RUNNING;
+	m->first_failure = (struct hvd_err){0};
+	m->first_status = 0;
+}
+
+static bool step_waiting(struct hvd_machine *m, hvd_time now)
+{
+	struct hvd_rank_assignment assignment = hvd_rank_assignment_find(m, now);
+	int need = hvd_slots_needed(m, now);
+	bool moved = false;
+
+	if (assignment.n < need) {
+		moved = help_or_give_up(m, assignment.n, need);
+		if (!moved)
+			hvd_slots_wait(m, assignment.n, need, now);
+	} else if (hvd_host_manager_settled(m, assignment.n, now)) {
+		start(m, &assignment, now);
+		moved = true;
+	}
+	hvd_rank_assignment_clear(&assignment);
+	return moved && m->phase != HVD_OVER;
+}
+
+static bool step(struct hvd_machine *m, hvd_time now)
+{
+	return m->phase == HVD_WAITING ? step_waiting(m, now) : step_running(m, now);
+}
+
+const struct hvd_policy hvd_policy_restart = {step, on_exited, on_lost};

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a host says of itself: what is taken keeps to the limits, and comes back the same from the wire. */
+#include "fuzz.h"
+#include "lib/base/size.h"
+#include "lib/job/host_info.h"
+
+static void check(const struct hvd_host_info *node)
+{
+	must(node->name && node->name[0] && node->host && node->n_ifaces <= HVD_HOST_MAX_IFACES);
+	for (uint32_t r = 0; r < node->n_ranks; r++)
+		must(node->ranks[r] < HVD_MAX_RANKS);
+	must(node->n_ports <= HVD_HOST_MAX_PORTS);
+	for (uint32_t i = 0; i < node->n_ports; i++)
+		must(node->ports[i] != 0);
+	for (int i = 0; i < node->n_ifaces; i++) {
+		const struct hvd_host_iface *iface = &node->ifaces[i];
+
+		must(iface->n_addrs <= HVD_HOST_MAX_ADDRS && strlen(iface->name) < IF_NAMESIZE);
+		must(hvd_host_info_find_iface(node, iface->name) <= i);
+		for (int a = 0; a < iface->n_addrs; a++) {
+			must(iface->addrs[a].family == AF_INET || iface->addrs[a].family == AF_INET6);
+			must(hvd_host_info_find_addr(node, &iface->addrs[a]) <= i);
+		}
+	}
+	free(hvd_host_info_ifaces_text(node));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	json_t *msg = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL), *out, *again;
+	struct hvd_host_info node, back;
+
+	if (hvd_host_info_from_json(msg, &node, NULL) == 0) {
+		check(&node);
+		out = hvd_host_info_to_json(&node, 0, 1, 1);
+		must(out != NULL);
+		must(hvd_host_info_from_json(out, &back, NULL) == 0);
+		again = hvd_host_info_to_json(&back, 0, 1, 1);
+		must(json_equal(out, again));
+		json_decref(out);
+		json_decref(again);
+		hvd_host_info_clear(&back);
+	} else {
+		must(!node.name && !node.ranks && !node.ports && !node.ifaces);
+	}
+	hvd_host_info_clear(&node);
+	json_decref(msg);
+	return 0;
+}

@@ -1,0 +1,850 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shims of an elastic job's hosts: which are let in, and what they are told; with simulated ones over loopback. */
+#include "launcher/driver/agent_commands.h"
+#include "lib/rendezvous/server.h"
+
+#include "launch_agents.h"
+
+#define WORKER 70000 /* ids of workers are no ranks: they grow as long as the job lasts */
+
+struct world {
+	struct launch *l;
+	struct hvd_agent_registry *agents;
+	struct hvd_rv *rv;
+	int opened, came, here, gone, left, no_munge, exited, notified, cut, failed;
+	uint32_t last_here, last_gone, last_left, worker;
+	int status, broken;
+	bool unfit, heard_well, is_here[3];
+	char why[1024], cut_why[256];
+	int code;
+};
+
+static int on_opened(struct hvd_rv *rv, void *arg, struct hvd_err *err)
+{
+	struct world *w = arg;
+
+	(void)err;
+	w->opened++;
+	w->rv = rv;
+	return 0;
+}
+
+static void on_came(uint32_t host, void *arg)
+{
+	(void)host;
+	((struct world *)arg)->came++;
+}
+
+static void on_here(uint32_t host, void *arg)
+{
+	struct world *w = arg;
+
+	w->here++;
+	w->last_here = host;
+	w->is_here[host] = true;
+}
+
+static void on_gone(uint32_t host, const struct hvd_err *why, bool unfit, void *arg)
+{
+	struct world *w = arg;
+
+	w->gone++;
+	w->last_gone = host;
+	w->is_here[host] = false;
+	w->unfit = unfit;
+	w->code = why->code;
+	snprintf(w->why, sizeof(w->why), "%.200s: %.800s", why->host, why->msg);
+}
+
+static void on_left(uint32_t host, bool lost, void *arg)
+{
+	struct world *w = arg;
+
+	assert_false(lost);
+	w->left++;
+	w->last_left = host;
+}
+
+static void on_exited(uint32_t worker, const struct hvd_rank_end *end, void *arg)
+{
+	struct world *w = arg;
+
+	w->exited++;
+	w->worker = worker;
+	w->status = end->status;
+}
+
+static void on_notified(uint32_t worker, const char *why, void *arg)
+{
+	struct world *w = arg;
+
+	w->notified++;
+	w->worker = worker;
+	w->heard_well = *why == '\0';
+}
+
+static void on_cut(uint32_t host, int broken, const char *why, void *arg)
+{
+	struct world *w = arg;
+
+	(void)host;
+	w->cut++;
+	w->broken = broken;
+	snprintf(w->cut_why, sizeof(w->cut_why), "%s", why);
+}
+
+static void on_without_munge(uint32_t host, void *arg)
+{
+	struct world *w = arg;
+
+	w->no_munge++;
+	w->last_left = host;
+}
+
+static void on_failed(const struct hvd_err *why, void *arg)
+{
+	struct world *w = arg;
+
+	w->failed++;
+	w->code = why->code;
+	snprintf(w->why, sizeof(w->why), "%s", why->msg);
+}
+
+static void on_message(struct hvd_client *cl, const char *type, const json_t *msg, void *arg)
+{
+	static const struct hvd_agent_events events = {on_exited, on_notified, on_cut, NULL, on_without_munge};
+
+	hvd_agent_read(((struct world *)arg)->agents, &events, cl, type, msg, arg);
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	launch_setup((void **)&w->l);
+	w->l->opts.loopback = false;
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+	void *l = w->l;
+
+	hvd_agent_registry_destroy(w->agents);
+	free(w);
+	return launch_teardown(&l);
+}
+
+static void begin(struct world *w)
+{
+	static const struct hvd_agent_registry_ops ops = {.opened = on_opened,
+							  .registered = on_came,
+							  .admitted = on_here,
+							  .gone = on_gone,
+							  .left = on_left,
+							  .message = on_message,
+							  .failed = on_failed};
+	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = w->l->key};
+	struct hvd_err err = {0};
+
+	assert_int_equal(hvd_session_create(&w->l->session, &id, &err), 0);
+	w->agents = hvd_agent_registry_create(w->l->base, HVD_BARRIER_AS_THEY_COME, &w->l->opts, &w->l->session, &ops,
+					      w, &w->l->log, &err);
+	if (!w->agents)
+		print_error("%s\n", err.msg);
+	assert_non_null(w->agents);
+	hvd_agent_registry_boot(w->agents, &w->l->boot);
+}
+
+static void expect(struct world *w, uint32_t n)
+{
+	char name[16];
+
+	for (uint32_t h = 0; h < n; h++) {
+		snprintf(name, sizeof(name), "node%u", h);
+		hvd_agent_registry_expect(w->agents, h, name);
+	}
+}
+
+/* A shim of host `h`, with no ranks yet. */
+static struct agent *come(struct world *w, int h)
+{
+	return agent_connect(w->l, registration(h, 1, 0, false));
+}
+
+/* The first hosts are there. */
+static void open_with(struct world *w, int n)
+{
+	begin(w);
+	expect(w, (uint32_t)n);
+	for (int h = 0; h < n; h++)
+		come(w, h);
+	until(w->l, w->here == n);
+}
+
+static void say(struct agent *s, json_t *msg)
+{
+	assert_non_null(msg);
+	hvd_conn_send(s->conn, msg);
+}
+
+/* A layout of so many ranks on each of these hosts. */
+static struct hvd_layout layout_of(const int *slots, int hosts)
+{
+	char names_of[][8] = {"node0", "node1", "node2"}, *names[] = {names_of[0], names_of[1], names_of[2]};
+	struct hvd_layout layout;
+
+	assert_int_equal(hvd_layout_from_slots(&layout, names, slots, hosts, NULL), 0);
+	return layout;
+}
+
+static const char *env_of(const struct agent *s, const char *name)
+{
+	const json_t *start = json_object_get(s->said, "start");
+
+	return json_string_value(json_object_get(json_object_get(start, "env"), name));
+}
+
+static json_int_t number_in(const struct agent *s, const char *type, const char *name)
+{
+	json_t *number = json_object_get(json_object_get(s->said, type), name);
+
+	assert_true(json_is_integer(number));
+	return json_integer_value(number);
+}
+
+/* ---- who comes ---- */
+
+static void first_hosts_are_one_job(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	expect(w, 2);
+	come(w, 0);
+	until(w->l, w->came == 1);
+	assert_false(agent_heard(&w->l->agents[0], "probe")); /* the other one is waited for */
+	come(w, 1);
+	until(w->l, w->here == 2);
+	assert_int_equal(w->opened, 1);
+	assert_true(w->is_here[0] && w->is_here[1]);
+	until(w->l, w->l->agents[0].plan && w->l->agents[1].plan);
+	assert_true(json_is_true(json_object_get(w->l->agents[1].plan, "stay")));
+	assert_int_equal(w->gone + w->failed, 0);
+}
+
+static void one_does_not_come(void **state)
+{
+	struct world *w = *state;
+
+	w->l->spec.deadlines.start = 0.3;
+	begin(w);
+	expect(w, 2);
+	come(w, 0);
+	until(w->l, w->here == 1);
+	assert_int_equal(w->gone, 1);
+	assert_int_equal(w->last_gone, 1);
+	assert_false(w->unfit);
+	assert_int_equal(w->code, HVD_E_TIMEOUT);
+	assert_in(w->why, "node1: no word came from there within 0.3 seconds");
+}
+
+static void one_does_not_report(void **state)
+{
+	struct world *w = *state;
+
+	w->l->spec.deadlines.start = 0.5;
+	begin(w);
+	expect(w, 2);
+	come(w, 0);
+	come(w, 1)->deaf = true;
+	until(w->l, w->here == 1);
+	assert_in(w->why, "node1: it did not say what it reaches");
+	until(w->l, agent_heard(&w->l->agents[1], "end"));
+}
+
+/* The rendezvous knows the hosts that are left, and not that one. */
+static void relays_of_those_that_report(void **state)
+{
+	static const char put[] = "PUT /s/k HTTP/1.0\r\nContent-Length: 1\r\n\r\nx";
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct world *w = *state;
+	struct agent *s;
+
+	w->l->spec.deadlines.start = 0.5;
+	begin(w);
+	expect(w, 2);
+	s = come(w, 0);
+	come(w, 1)->deaf = true;
+	until(w->l, w->gone && s->plan);
+	at.sin_port = htons(agent_begin_relay(w->l, s));
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(write(fd, put, sizeof(put) - 1), sizeof(put) - 1);
+	until(w->l, hvd_rv_get(w->rv, "s", "k"));
+	assert_int_equal(hvd_rv_relay_count(w->rv), 1);
+	close(fd);
+}
+
+static void hosts_without_a_network(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	expect(w, 2);
+	come(w, 0);
+	come(w, 1)->to = HVD_REACH_SILENT;
+	until(w->l, w->failed);
+	assert_int_equal(w->code, HVD_E_NET);
+	assert_in(w->why, "no network interface connects all 2 hosts");
+	assert_int_equal(w->here, 0);
+}
+
+/* One that knows the key registers a host of which the job has not heard. */
+static void nobody_is_expected(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	come(w, 0);
+	until(w->l, w->l->agents[0].closed);
+	assert_int_equal(w->came, 0);
+	expect(w, 1);
+	agent_connect(w->l, registration(7, 1, 0, false));
+	until(w->l, w->l->agents[1].closed);
+	come(w, 0);
+	until(w->l, w->here == 1);
+}
+
+static void nobody_was_expected_at_the_end(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	hvd_agent_registry_end(w->agents);
+	come(w, 0);
+	until(w->l, w->l->agents[0].closed);
+	assert_int_equal(w->came + w->left, 0);
+}
+
+static void one_comes_twice(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 1);
+	come(w, 0);
+	until(w->l, w->l->agents[1].closed);
+	assert_false(w->l->agents[0].closed);
+	assert_true(w->is_here[0]);
+}
+
+static void one_comes_later(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	hvd_agent_registry_expect(w->agents, 2, "node2");
+	come(w, 2);
+	until(w->l, w->here == 3);
+	assert_int_equal(w->last_here, 2);
+	assert_int_equal(w->opened, 1);
+}
+
+/* ---- relays of the rendezvous ---- */
+
+/* A host with a relay at this port; 0: it has none. */
+static struct agent *come_with_relay(struct world *w, int h, int port)
+{
+	json_t *hello = registration(h, 1, 0, false);
+
+	json_object_set_new(hello, "relay", json_integer(port));
+	return agent_connect(w->l, hello);
+}
+
+static const json_t *relay_of(const struct world *w, int shim)
+{
+	return json_object_get(w->l->agents[shim].plan, "relay");
+}
+
+/* Each host has a relay of its own, also one that comes later, and another one when it comes again. */
+static void relays_of_hosts_that_come_and_go(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout;
+	json_int_t origin;
+
+	w->l->opts.loopback = false;
+	w->l->spec.elastic.on = true;
+	w->l->spec.relay_fan_out = 8;
+	begin(w);
+	assert_int_equal(w->l->boot.relays, 8);
+	expect(w, 2);
+	come_with_relay(w, 0, 4001);
+	come_with_relay(w, 1, 4002);
+	until(w->l, w->here == 2);
+	until(w->l, w->l->agents[0].plan && w->l->agents[1].plan);
+	assert_non_null(relay_of(w, 0)); /* although the rendezvous is on this host */
+	assert_null(json_object_get(relay_of(w, 0), "network"));
+	assert_null(json_object_get(relay_of(w, 1), "up"));
+	layout = layout_of((int[]){1, 1}, 2);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER, 1, 1);
+	until(w->l, agent_heard(&w->l->agents[1], "start"));
+	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
+	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
+
+	hvd_agent_registry_expect(w->agents, 2, "node2");
+	come_with_relay(w, 2, 4003);
+	until(w->l, w->here == 3 && w->l->agents[2].plan);
+	assert_null(json_object_get(relay_of(w, 2), "up"));
+	origin = json_integer_value(json_object_get(relay_of(w, 2), "relay_id"));
+
+	hvd_agent_registry_forget(w->agents, 2);
+	hvd_agent_registry_expect(w->agents, 2, "node2");
+	come_with_relay(w, 2, 4004);
+	until(w->l, w->here == 4 && w->l->agents[3].plan);
+	assert_true(json_integer_value(json_object_get(relay_of(w, 3), "relay_id")) != origin);
+}
+
+/* The others are not probed with it, and it is not, before it says why. */
+static void one_has_no_relay(void **state)
+{
+	struct world *w = *state;
+	struct agent *s;
+
+	open_with(w, 1);
+	hvd_agent_registry_expect(w->agents, 1, "node1");
+	s = come_with_relay(w, 1, 0);
+	until(w->l, w->came == 2);
+	for (int i = 0; i < 20; i++)
+		event_base_loop(w->l->base, EVLOOP_NONBLOCK);
+	assert_false(agent_heard(s, "probe"));
+	say(s, json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", "x", "why",
+			 "there can be no relay of the rendezvous: there is no room", "hint", ""));
+	until(w->l, w->gone);
+	assert_int_equal(w->last_gone, 1);
+	assert_true(w->unfit);
+	assert_string_equal(w->why, "node1: there can be no relay of the rendezvous: there is no room");
+	assert_int_equal(w->here, 1);
+	assert_int_equal(w->failed, 0);
+}
+
+static const json_t *opened_to(const struct world *w, int shim)
+{
+	return json_object_get(json_object_get(w->l->agents[shim].said, "network"), "addrs");
+}
+
+/* The relay of the host that has rank 0 is open to all hosts of the layout, and no other is. */
+static void the_relay_of_rank_0_is_open(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout;
+
+	w->l->opts.loopback = false;
+	w->l->opts.hosts_own = true;
+	w->l->spec.elastic.on = true;
+	w->l->spec.elastic.max_restarts = 3;
+	w->l->spec.relay_fan_out = 8;
+	begin(w);
+	assert_true(w->l->boot.network);
+	expect(w, 2);
+	for (int h = 0; h < 2; h++) {
+		json_t *hello = registration(h, 1, 0, false);
+
+		json_object_set_new(hello, "relay", json_integer(4001 + h));
+		json_object_set_new(hello, "relay_network", json_integer(5001 + h));
+		agent_connect(w->l, hello);
+	}
+	until(w->l, w->here == 2);
+	until(w->l, w->l->agents[0].plan && w->l->agents[1].plan);
+	assert_int_equal(json_array_size(json_object_get(relay_of(w, 0), "network")), 0);
+	assert_true(json_is_array(json_object_get(relay_of(w, 1), "network")));
+	layout = layout_of((int[]){1, 1}, 2);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER, 0, 1);
+	hvd_agent_start(w->agents, WORKER + 1, 1, 1);
+	until(w->l, agent_heard(&w->l->agents[0], "network") && agent_heard(&w->l->agents[1], "start"));
+	assert_int_equal(json_array_size(opened_to(w, 0)), 2);
+	assert_false(agent_heard(&w->l->agents[1], "network"));
+	assert_string_equal(env_of(&w->l->agents[1], "MASTER_PORT"), "5001");
+	assert_string_equal(env_of(&w->l->agents[1], "HOROVOD_GLOO_RENDEZVOUS_PORT"), "4002");
+	/* Rank 0 moves. */
+	layout = layout_of((int[]){0, 1}, 2);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER + 2, 0, 1);
+	until(w->l, agent_heard(&w->l->agents[1], "network") && json_array_size(opened_to(w, 0)) == 0);
+	assert_int_equal(json_array_size(opened_to(w, 1)), 1);
+}
+
+static void one_comes_later_and_reaches_nobody(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	hvd_agent_registry_expect(w->agents, 2, "node2");
+	come(w, 2)->to = HVD_REACH_SILENT;
+	until(w->l, w->gone);
+	assert_true(w->unfit);
+	assert_in(w->why, "node2: it does not reach the other hosts");
+	until(w->l, agent_heard(&w->l->agents[2], "end"));
+	assert_int_equal(w->here, 2);
+	assert_int_equal(w->failed, 0);
+}
+
+static void one_says_that_it_cannot(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	say(&w->l->agents[1],
+	    json_pack("{s:s, s:s, s:s, s:s}", "t", "cannot", "host", "x", "why", "no room", "hint", ""));
+	until(w->l, w->gone);
+	assert_int_equal(w->last_gone, 1);
+	assert_true(w->unfit);
+	assert_string_equal(w->why, "node1: no room");
+	assert_false(w->is_here[1]);
+	assert_true(w->is_here[0]);
+}
+
+static void connection_is_lost(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	hvd_conn_free(w->l->agents[1].conn);
+	w->l->agents[1].conn = NULL;
+	until(w->l, w->gone);
+	assert_int_equal(w->last_gone, 1);
+	assert_false(w->unfit);
+	assert_in(w->why, "node1: the connection to its node agent was lost");
+	/* It may come again. */
+	hvd_agent_registry_expect(w->agents, 1, "node1");
+	come(w, 1);
+	until(w->l, w->here == 3);
+}
+
+static void a_named_interface_is_missing(void **state)
+{
+	struct world *w = *state;
+
+	hvd_strv_add(&w->l->spec.interfaces, "ib0");
+	begin(w);
+	expect(w, 2);
+	agent_connect(w->l, registration(0, 2, 0, true));
+	come(w, 1);
+	until(w->l, w->here == 1);
+	assert_int_equal(w->last_gone, 1);
+	assert_true(w->unfit);
+	assert_in(w->why, "ib0");
+}
+
+static void loopback_is_named(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout = layout_of((int[]){1}, 1);
+
+	hvd_strv_add(&w->l->spec.interfaces, "lo");
+	open_with(w, 1);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER, 0, 1);
+	until(w->l, agent_heard(&w->l->agents[0], "start"));
+	assert_string_equal(env_of(&w->l->agents[0], "HOROVOD_GLOO_IFACE"), "lo");
+	assert_string_equal(env_of(&w->l->agents[0], "HOROVOD_GLOO_RENDEZVOUS_ADDR"), "127.0.0.1");
+}
+
+/* ---- what they are told, and say ---- */
+
+static void workers_are_started_and_end(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout = layout_of((int[]){2, 1}, 2);
+	struct agent *s;
+
+	open_with(w, 2);
+	s = &w->l->agents[1];
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER, 2, 4);
+	until(w->l, agent_heard(s, "start"));
+	assert_int_equal(number_in(s, "start", "worker"), WORKER);
+	assert_int_equal(number_in(s, "start", "slot"), 0);
+	assert_int_equal(number_in(s, "start", "slots"), 4);
+	assert_string_equal(env_of(s, "HOROVOD_RANK"), "2");
+	assert_string_equal(env_of(s, "HOROVOD_SIZE"), "3");
+	assert_string_equal(env_of(s, "HOROVOD_HOSTNAME"), "node1");
+	assert_false(agent_heard(&w->l->agents[0], "start"));
+
+	hvd_agent_stop(w->agents, 1, WORKER, 30);
+	until(w->l, agent_heard(s, "stop"));
+	assert_int_equal(number_in(s, "stop", "worker"), WORKER);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(s->said, "stop"), "grace")), 30);
+
+	/* Words that are none, before the right one. */
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "rank", 2, "status", 9));
+	say(s, json_pack("{s:s, s:s, s:i}", "t", "exit", "worker", "2", "status", 9));
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "worker", 2, "status", -1));
+	say(s, json_pack("{s:s, s:i, s:i}", "t", "exit", "worker", WORKER, "status", 9));
+	until(w->l, w->exited);
+	assert_int_equal(w->exited, 1);
+	assert_int_equal(w->worker, WORKER);
+	assert_int_equal(w->status, 9);
+}
+
+/* A host has more ranks than slots when slots were taken away. */
+static void more_ranks_than_slots(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout = layout_of((int[]){3}, 1);
+
+	open_with(w, 1);
+	hvd_agent_prepare(w->agents, &layout);
+	hvd_agent_start(w->agents, WORKER, 2, 1);
+	until(w->l, agent_heard(&w->l->agents[0], "start"));
+	assert_int_equal(number_in(&w->l->agents[0], "start", "slot"), 2);
+	assert_int_equal(number_in(&w->l->agents[0], "start", "slots"), 3);
+}
+
+static void a_worker_is_told_that_hosts_have_changed(void **state)
+{
+	struct world *w = *state;
+	struct agent *s;
+
+	open_with(w, 1);
+	s = &w->l->agents[0];
+	hvd_agent_notify(w->agents, 0, WORKER, "where it listens", 1234567890123);
+	until(w->l, agent_heard(s, "notify"));
+	assert_int_equal(number_in(s, "notify", "worker"), WORKER);
+	assert_true(number_in(s, "notify", "time") == 1234567890123);
+	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", WORKER, "why", ""));
+	until(w->l, w->notified == 1);
+	assert_int_equal(w->worker, WORKER);
+	assert_true(w->heard_well);
+	say(s, json_pack("{s:s, s:i, s:s}", "t", "notified", "worker", WORKER + 1, "why", "it is deaf"));
+	until(w->l, w->notified == 2);
+	assert_int_equal(w->worker, WORKER + 1);
+	assert_false(w->heard_well);
+}
+
+static void connections_are_cut(void **state)
+{
+	struct hvd_gloo_peers *pairs = hvd_gloo_peers_create();
+	struct world *w = *state;
+
+	open_with(w, 1);
+	assert_int_equal(hvd_agent_kill_connections(w->agents, pairs), 0); /* nobody is connected */
+	hvd_gloo_peers_destroy(pairs);
+	say(&w->l->agents[0], json_pack("{s:s, s:i, s:s}", "t", "kill-connections", "n", 5, "why", "not all"));
+	until(w->l, w->cut);
+	assert_int_equal(w->broken, 5);
+	assert_string_equal(w->cut_why, "not all");
+}
+
+static void signals_are_passed_on(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	hvd_agent_registry_signal(w->agents, 10);
+	until(w->l, agent_heard(&w->l->agents[0], "signal") && agent_heard(&w->l->agents[1], "signal"));
+	assert_int_equal(number_in(&w->l->agents[1], "signal", "sig"), 10);
+}
+
+static void put(struct world *w, const char *scope, const char *key)
+{
+	assert_int_equal(hvd_rv_put(w->rv, scope, key, "x", 1, NULL), 0);
+}
+
+static void generations_begin(void **state)
+{
+	struct world *w = *state;
+	struct hvd_layout layout;
+
+	open_with(w, 1);
+	layout = layout_of((int[]){1}, 1);
+	hvd_agent_prepare(w->agents, &layout);
+	layout = layout_of((int[]){1}, 1);
+	hvd_agent_generation(w->agents, &layout, false);
+	assert_int_equal(hvd_agent_layout(w->agents)->size, 1);
+	put(w, "global", "0");
+	put(w, "local_node0", "0");
+
+	layout = layout_of((int[]){2}, 1);
+	hvd_agent_prepare(w->agents, &layout);
+	assert_null(hvd_rv_get(w->rv, "global", "0"));
+	assert_int_equal(hvd_agent_layout(w->agents)->size, 1); /* … of this generation */
+	put(w, "global", "1");                                  /* a new rank's first word */
+	layout = layout_of((int[]){2}, 1);
+	hvd_agent_generation(w->agents, &layout, true);
+	assert_non_null(hvd_rv_get(w->rv, "global", "1"));
+	assert_null(hvd_rv_get(w->rv, "local_node0", "0"));
+	assert_int_equal(hvd_agent_layout(w->agents)->size, 2);
+
+	layout = layout_of((int[]){2}, 1);
+	hvd_agent_generation(w->agents, &layout, false);
+	assert_null(hvd_rv_get(w->rv, "global", "1"));
+}
+
+/* ---- who goes ---- */
+
+static void one_is_not_wanted_any_longer(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	hvd_agent_registry_forget(w->agents, 1);
+	hvd_agent_registry_forget(w->agents, 5); /* none */
+	until(w->l, agent_heard(&w->l->agents[1], "end"));
+	hvd_agent_stop(w->agents, 1, WORKER, 0); /* goes nowhere */
+	hvd_conn_free(w->l->agents[1].conn);
+	w->l->agents[1].conn = NULL;
+	until(w->l, w->left);
+	assert_int_equal(w->last_left, 1);
+	assert_int_equal(w->gone, 0);
+	assert_false(agent_heard(&w->l->agents[0], "end"));
+	assert_false(agent_heard(&w->l->agents[1], "stop"));
+}
+
+static void all_are_told_to_end(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	expect(w, 3);
+	come(w, 0);
+	come(w, 1);
+	until(w->l, w->came == 2);
+	hvd_agent_registry_end(w->agents);
+	until(w->l, agent_heard(&w->l->agents[0], "end") && agent_heard(&w->l->agents[1], "end"));
+	come(w, 2); /* its shim was under way */
+	until(w->l, agent_heard(&w->l->agents[2], "end"));
+	for (int i = 0; i < 3; i++) {
+		hvd_conn_free(w->l->agents[i].conn);
+		w->l->agents[i].conn = NULL;
+	}
+	until(w->l, w->left == 3);
+	assert_int_equal(w->gone + w->failed + w->here, 0);
+}
+
+/* What it was told is acknowledged by its kernel, and not by the agent. */
+static void one_does_not_answer(void **state)
+{
+	struct world *w = *state;
+
+	w->l->spec.deadlines.start = 0.5;
+	open_with(w, 2);
+	w->l->agents[1].deaf = true;
+	hvd_agent_stop(w->agents, 0, WORKER, 0);
+	hvd_agent_stop(w->agents, 1, WORKER + 1, 30);
+	hvd_agent_stop(w->agents, 1, WORKER + 2, 30);
+	until(w->l, w->gone == 1);
+	assert_int_equal(w->last_gone, 1);
+	assert_false(w->unfit);
+	assert_int_equal(w->code, HVD_E_TIMEOUT);
+	assert_in(w->why, "node1: its node agent has not answered for 0.5 seconds");
+	until(w->l, agent_heard(&w->l->agents[1], "end"));
+	assert_true(w->is_here[0]);
+	hvd_agent_stop(w->agents, 1, WORKER, 0); /* goes nowhere */
+	assert_int_equal(w->failed, 0);
+}
+
+/* Somebody says that both hosts are gone: one of them is there. */
+static void one_is_said_to_be_gone(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	w->l->agents[1].deaf = true;
+	hvd_agent_stop(w->agents, 1, WORKER, 30); /* for this it would have more time */
+	hvd_agent_doubt(w->agents, 0);
+	hvd_agent_doubt(w->agents, 1);
+	hvd_agent_doubt(w->agents, 5); /* none */
+	until(w->l, w->gone == 1);
+	assert_int_equal(w->last_gone, 1);
+	assert_in(w->why, "node1: its node agent has not answered for 3");
+	assert_true(w->is_here[0]);
+}
+
+static void step_daemon_goes(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	say(&w->l->agents[1], json_pack("{s:s, s:i}", "t", "orphan", "parent", 5));
+	say(&w->l->agents[1], json_pack("{s:s, s:s}", "t", "orphan", "parent", "slurmstepd"));
+	until(w->l, w->gone == 1);
+	assert_int_equal(w->last_gone, 1);
+	assert_false(w->unfit); /* another step may do */
+	assert_in(w->why, "node1: slurmstepd ended before the ranks that it had started");
+	until(w->l, agent_heard(&w->l->agents[1], "end"));
+}
+
+static void munged_is_gone_at_the_end(void **state)
+{
+	struct world *w = *state;
+
+	open_with(w, 2);
+	say(&w->l->agents[0], json_pack("{s:s, s:b}", "t", "done", "munge", 0)); /* it was not told to end */
+	hvd_agent_stop(w->agents, 0, WORKER, 0);
+	until(w->l, agent_heard(&w->l->agents[0], "ping"));
+	hvd_agent_registry_end(w->agents);
+	say(&w->l->agents[0], json_pack("{s:s, s:b}", "t", "done", "munge", 1));
+	say(&w->l->agents[1], json_pack("{s:s, s:b}", "t", "done", "munge", 0));
+	until(w->l, w->no_munge);
+	assert_int_equal(w->last_left, 1);
+	assert_int_equal(w->no_munge, 1);
+}
+
+/* The last of the first hosts that were waited for goes: the others are a job without it. */
+static void first_host_goes_before_it_has_come(void **state)
+{
+	struct world *w = *state;
+
+	begin(w);
+	expect(w, 2);
+	come(w, 0);
+	until(w->l, w->came == 1);
+	hvd_agent_registry_forget(w->agents, 1);
+	until(w->l, w->here == 1);
+	assert_int_equal(w->gone, 0);
+}
+
+int main(void)
+{
+#define agents(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		agents(first_hosts_are_one_job),
+		agents(one_does_not_come),
+		agents(one_does_not_report),
+		agents(relays_of_those_that_report),
+		agents(hosts_without_a_network),
+		agents(nobody_is_expected),
+		agents(nobody_was_expected_at_the_end),
+		agents(one_comes_twice),
+		agents(one_comes_later),
+		agents(relays_of_hosts_that_come_and_go),
+		agents(one_has_no_relay),
+		agents(the_relay_of_rank_0_is_open),
+		agents(one_comes_later_and_reaches_nobody),
+		agents(one_says_that_it_cannot),
+		agents(connection_is_lost),
+		agents(a_named_interface_is_missing),
+		agents(loopback_is_named),
+		agents(workers_are_started_and_end),
+		agents(more_ranks_than_slots),
+		agents(a_worker_is_told_that_hosts_have_changed),
+		agents(connections_are_cut),
+		agents(signals_are_passed_on),
+		agents(generations_begin),
+		agents(one_does_not_answer),
+		agents(one_is_said_to_be_gone),
+		agents(step_daemon_goes),
+		agents(munged_is_gone_at_the_end),
+		agents(one_is_not_wanted_any_longer),
+		agents(all_are_told_to_end),
+		agents(first_host_goes_before_it_has_come),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How hvd-agent connects to its driver, and its message if it cannot. Each driver here is a listening socket that
+ * behaves in one way.
+ */
+#include "agent/dial.h"
+
+#include "lib/net/accept.h"
+#include "lib/net/listen.h"
+#include "unit.h"
+
+#include <event2/event.h>
+#include <unistd.h>
+
+static const struct hvd_key key = {"the launch's own key, 32 bytes."};
+
+struct place {
+	struct event_base *base;
+	struct hvd_session driver, shim;
+	struct hvd_boot boot;
+	struct hvd_acceptor *acceptor;
+	struct hvd_dial *link;
+	unsigned came, to_close; /* how many connections came; how many are closed without a message */
+	bool leave, rude;        /* after that the driver stops listening, or sends a refusal */
+	struct hvd_conn *served, *up;
+	struct hvd_handshake hs;
+	bool down;
+	struct hvd_err why;
+	int fds_before;
+};
+
+static void on_message(struct hvd_conn *conn, json_t *msg, void *arg)
+{
+	struct place *p = arg;
+
+	hvd_handshake_message(&p->hs, conn, msg, NULL);
+}
+
+static void on_closed(struct hvd_conn *conn, const struct hvd_err *why, void *arg)
+{
+	(void)conn;
+	(void)why;
+	(void)arg;
+}
+
+static const struct hvd_conn_ops conn_ops = {.message = on_message, .closed = on_closed};
+
+static void on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
+{
+	struct place *p = arg;
+
+	(void)peer;
+	if (p->came++ < p->to_close) {
+		close(fd);
+		if (p->leave && p->came == p->to_close) {
+			hvd_acceptor_destroy(p->acceptor);
+			p->acceptor = NULL;
+		}
+		return;
+	}
+	p->served = hvd_conn_new(p->base, fd, true, &conn_ops, p);
+	if (p->rude)
+		hvd_conn_send(p->served, json_pack("{s:s, s:s}", "t", "refused", "why", "not you"));
+	else
+		assert_int_equal(hvd_handshake_start(&p->hs, &p->driver, p->served, true, NULL), 0);
+}
+
+static void on_up(struct hvd_conn *conn, void *arg)
+{
+	struct place *p = arg;
+
+	p->up = conn;
+	hvd_conn_set_ops(conn, &conn_ops, p);
+	event_base_loopbreak(p->base);
+}
+
+static void on_down(const struct hvd_err *why, void *arg)
+{
+	struct place *p = arg;
+
+	p->down = true;
+	p->why = *why;
+	event_base_loopbreak(p->base);
+}
+
+/* Try to connect for so many seconds; the event loop ends with the result. */
+static void look(struct place *p, double seconds)
+{
+	static const struct hvd_acceptor_ops ops = {.accepted = on_accepted};
+	struct hvd_identity id = {.kind = HVD_ID_KEY, .key = key};
+	int fd;
+
+	p->fds_before = open_fds();
+	p->base = event_base_new();
+	assert_int_equal(hvd_session_create(&p->driver, &id, NULL), 0);
+	memcpy(p->shim.id, p->driver.id, sizeof(p->shim.id));
+	p->shim.identity = id;
+	hvd_session_bind_key(&p->shim);
+	fd = hvd_listen_any(true, 0, 0, &p->boot.port, NULL);
+	assert_true(fd >= 0);
+	p->acceptor = hvd_acceptor_create(p->base, fd, &ops, p, NULL);
+	assert_int_equal(hvd_addr_parse("127.0.0.1", &p->boot.addrs[0]), 0);
+	p->boot.n_addrs = 1;
+	p->link = hvd_dial_create(p->base, &p->boot, &p->shim, hvd_deadline_in(seconds), on_up, on_down, p);
+}
+
+static void end(struct place *p)
+{
+	hvd_dial_destroy(p->link);
+	hvd_conn_free(p->up);
+	hvd_conn_free(p->served);
+	hvd_acceptor_destroy(p->acceptor);
+	event_base_free(p->base);
+	assert_int_equal(open_fds(), p->fds_before);
+}
+
+static void closed_without_a_word(void **state)
+{
+	struct place p = {.to_close = 5};
+
+	(void)state;
+	look(&p, 30);
+	event_base_dispatch(p.base);
+	assert_non_null(p.up);
+	assert_false(p.down);
+	assert_int_equal(p.came, 6);
+	end(&p);
+}
+
+static void closed_until_the_deadline(void **state)
+{
+	struct place p = {.to_close = 1000000};
+
+	(void)state;
+	look(&p, 1);
+	event_base_dispatch(p.base);
+	assert_true(p.down);
+	assert_int_equal(p.why.code, HVD_E_TIMEOUT);
+	assert_in(p.why.msg, "without a word");
+	assert_in(p.why.hint, "more connections than it takes");
+	assert_int_in_range(p.came, 2, 20); /* at growing intervals */
+	end(&p);
+}
+
+static void a_driver_that_was_killed(void **state)
+{
+	struct place p = {.to_close = 1, .leave = true};
+	hvd_time began = hvd_now();
+
+	(void)state;
+	look(&p, 30);
+	event_base_dispatch(p.base);
+	assert_true(p.down);
+	assert_true(hvd_now() - began < 20000000000);
+	assert_in(p.why.msg, "Connection refused");
+	assert_in(p.why.hint, "nothing listens there any more");
+	end(&p);
+}
+
+static void a_driver_that_is_stopped(void **state)
+{
+	struct place p = {0};
+
+	(void)state;
+	look(&p, 0.5);
+	hvd_acceptor_pause(p.acceptor);
+	event_base_dispatch(p.base);
+	assert_true(p.down);
+	assert_int_equal(p.why.code, HVD_E_TIMEOUT);
+	assert_in(p.why.msg, "127.0.0.1 (connected, and no word came)");
+	assert_in(p.why.hint, "stopped");
+	end(&p);
+}
+
+/* A driver that sends a refusal is not tried again. */
+static void a_driver_that_refuses(void **state)
+{
+	struct place p = {.rude = true};
+
+	(void)state;
+	look(&p, 30);
+	event_base_dispatch(p.base);
+	assert_true(p.down);
+	assert_int_equal(p.came, 1);
+	assert_in(p.why.msg, "has not proven who it is, refuses this process: \"not you\"");
+	end(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(closed_without_a_word),    cmocka_unit_test(closed_until_the_deadline),
+		cmocka_unit_test(a_driver_that_was_killed), cmocka_unit_test(a_driver_that_is_stopped),
+		cmocka_unit_test(a_driver_that_refuses),
+	};
+
+	return cmocka_run_group_tests_name("link", tests, NULL, NULL);
+}
