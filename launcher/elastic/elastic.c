@@ -7,11 +7,9 @@
 #include "elastic_rendezvous.h"
 #include "event_queue.h"
 #include "generation_failures.h"
-#include "launcher/diagnosis/control.h"
-#include "launcher/diagnosis/hang_watch.h"
 #include "launcher/driver/agent_commands.h"
 #include "launcher/driver/gloo_peers.h"
-#include "launcher/run/time_limit.h"
+#include "launcher/run/job_watch.h"
 #include "machine.h"
 #include "unheard.h"
 #include "unresponsive_ranks.h"
@@ -32,15 +30,13 @@ struct elastic {
 	struct hvd_discovery *discovery;
 	struct hvd_machine *machine;
 	struct hvd_agent_registry *agents;
-	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
 	struct hvd_elastic_rv *erv;
 	struct hvd_gloo_peers *peers;
 	struct hvd_event_queue *events;
-	struct hvd_hang_watch *hang;
 	struct hvd_unresponsive_ranks *silent;
 	struct hvd_elastic_failures failures;
 	struct hvd_runfunc *func; /* --run-func, or NULL */
-	struct hvd_time_limit *limit;
+	struct hvd_job_watch *watch;
 	struct hvd_draining leaving;
 	struct hvd_unheard unheard;
 	bool restart; /* PyTorch's policy (machine.h) */
@@ -295,21 +291,9 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	finish(why, hvd_err_status(why), arg);
 }
 
-static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
-{
-	struct elastic *el = arg;
-
-	if (requeue && !el->job.ending)
-		hvd_requeue_want(&el->job.result->requeue, el->job.launch->spec, HVD_REQUEUE_HANG, NULL);
-	finish(why, hvd_err_status(why), el);
-}
-
 static void on_stalled(const struct hvd_stall *stall, void *arg)
 {
-	struct elastic *el = arg;
-
-	if (!el->job.ending)
-		hvd_hang_watch_stalled(el->hang, stall);
+	hvd_job_watch_stalled(((struct elastic *)arg)->watch, stall);
 }
 
 static void on_notified(uint32_t worker, const char *why, void *arg)
@@ -431,10 +415,17 @@ static void on_signal_ranks(int sig, void *arg)
 	hvd_agent_registry_signal(el->agents, sig);
 }
 
-static void on_limit_end(void *arg)
+static void on_end(const struct hvd_err *why, void *arg)
 {
-	if (!((struct elastic *)arg)->job.ending)
+	if (why)
+		finish(why, hvd_err_status(why), arg);
+	else
 		end_all(arg);
+}
+
+static bool is_ending(void *arg)
+{
+	return ((struct elastic *)arg)->job.ending;
 }
 
 /* Nobody reads the results of --run-func any more. */
@@ -474,12 +465,12 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 	struct hvd_job *job = &el->job;
 	struct hvd_boot boot;
 
-	static const struct hvd_time_limit_ops limit_ops = {on_signal_ranks, on_limit_end};
+	static const struct hvd_job_watch_ops watch_ops = {
+		.signal_ranks = on_signal_ranks, .end = on_end, .ending = is_ending};
 	struct hvd_requeue_wish *wish = &job->result->requeue;
 
 	el->leaving = (struct hvd_draining){.spec = job->launch->spec, .wish = wish, .over = on_all_left, .arg = el};
 	hvd_draining_init(&el->leaving, job->base);
-	el->limit = hvd_time_limit_watch(job->base, job->launch->spec, wish, &limit_ops, el, job->log);
 	opts.hosts_stay = discovery->from == HVD_DISCOVER_HOSTS;
 	opts.hosts_end = opts.hosts_stay || discovery->from == HVD_DISCOVER_SLURM; /* the job has ended then */
 	el->restart = opts.restart;
@@ -497,9 +488,15 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 					       &agents_ops, el, job->log, err);
 	if (!el->agents)
 		return -1;
-	el->control = hvd_control_open(job->base, NULL, getpid(), hvd_agent_registry_stacks(el->agents));
-	el->hang = hvd_hang_watch_create(hvd_agent_registry_stacks(el->agents), job->launch->spec, on_hang_end, el,
-					 job->log);
+	el->watch = hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = job->base,
+								      .spec = job->launch->spec,
+								      .stacks = hvd_agent_registry_stacks(el->agents),
+								      .wish = wish,
+								      .pid = getpid(),
+								      .ops = &watch_ops,
+								      .arg = el,
+								      .log = job->log});
+	hvd_job_watch_started(el->watch, NULL);
 	el->silent = hvd_unresponsive_ranks_create(el->agents, job->log);
 	hvd_agent_registry_boot(el->agents, &boot);
 	if (hvd_job_set_boot(job, &boot, err) != 0)
@@ -511,13 +508,11 @@ static int begin(struct elastic *el, const struct hvd_discovery_opts *discovery,
 static void cleanup(struct elastic *el)
 {
 	hvd_discovery_destroy(el->discovery);
-	hvd_time_limit_destroy(el->limit);
 	hvd_draining_clear(&el->leaving);
 	hvd_unheard_clear(&el->unheard);
 	hvd_job_end_procs(&el->job);
 	hvd_elastic_rv_destroy(el->erv);
-	hvd_control_close(el->control);
-	hvd_hang_watch_destroy(el->hang);
+	hvd_job_watch_destroy(el->watch);
 	hvd_unresponsive_ranks_destroy(el->silent);
 	hvd_agent_registry_destroy(el->agents);
 	hvd_runfunc_close(el->func);

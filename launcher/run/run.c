@@ -3,15 +3,12 @@
 #include "run.h"
 
 #include "job_fate.h"
-#include "launcher/diagnosis/control.h"
+#include "job_watch.h"
 #include "launcher/diagnosis/failure_report.h"
-#include "launcher/diagnosis/hang_watch.h"
 #include "lib/base/cleanup.h"
 #include "lib/process/spawn.h"
-#include "node_down.h"
 #include "overdue.h"
 #include "runfunc.h"
-#include "time_limit.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -22,9 +19,6 @@
 /* HVD_START_RANKS: after a failed start the driver has told the ranks to end. After this the backend ends those that
  * the driver could not reach. */
 #define SOFT_END_SECONDS 2
-/* A host whose connection broke without a goodbye is lost when the job still goes on after this. srun may wait for such
- * a host's tasks for ever. */
-#define LOST_HOST_SECONDS 3
 /* How long an MPI may take to end the ranks after one has failed, before it is asked to. */
 #define MPI_END_SECONDS 3
 /* How long a backend may take to end its processes before it is killed; and how long it may go on when all of its ranks
@@ -41,16 +35,12 @@
 struct run {
 	struct hvd_job job;
 	struct hvd_driver *driver;
-	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
-	struct hvd_runfunc *func;    /* --run-func, or NULL */
-	struct event *soft_end, *host_lost;
-	char lost_host[256];
-	int64_t lost_at; /* when its connection broke, by this host's clock */
-	bool failed;     /* for another reason than a rank's failure: the start, a host, the results' reader */
-	bool all_ended;  /* every rank has ended, as the agents have reported … */
-	bool broken;     /* … or as one has not that was on lost_host, whose connection just broke */
+	struct hvd_runfunc *func; /* --run-func, or NULL */
+	struct event *soft_end;
+	bool failed;    /* for another reason than a rank's failure: the start, a host, the results' reader */
+	bool all_ended; /* every rank has ended, as the agents have reported … */
+	bool broken;    /* … or as one has not that was on a host whose connection just broke */
 	struct hvd_overdue *overdue; /* watches the backend's process since then */
-	struct hvd_node_down *down;  /* srun: watches for hosts that Slurm has given up */
 	struct hvd_failure_report *failures;
 	struct event *told; /* pending: no process is left, and ends of ranks may be on their way */
 	struct {
@@ -59,8 +49,7 @@ struct run {
 		int status;
 		char host[256];
 	} unasked; /* a rank that its node agent has ended unasked */
-	struct hvd_time_limit *limit;
-	struct hvd_hang_watch *hang;
+	struct hvd_job_watch *watch;
 	int proc_status; /* as from waitpid(2), of the process whose end is this launch's status; 0 = none has ended
 			    badly */
 	bool excused;    /* the next process that has ended belonged to a host that was left out */
@@ -105,11 +94,8 @@ static void on_process_lost(const struct hvd_loss *loss, void *arg)
 	if (run->job.ending)
 		return;
 	hvd_failure_report_lost(run->failures, loss);
-	/* Its watchdog tells, so the host is up, and the ranks go on. */
-	if (loss->status >= 0 && strcmp(loss->host, run->lost_host) == 0) {
-		evtimer_del(run->host_lost);
+	if (hvd_job_watch_process_lost(run->watch, loss))
 		run->broken = false;
-	}
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -207,28 +193,16 @@ static void end_without(struct run *run, const struct hvd_err *why)
 	end_all(run);
 }
 
-/* run->lost_host is lost. */
-static void lost(struct run *run, const char *because)
-{
-	struct hvd_err why = {0};
-
-	if (!run->job.ending)
-		hvd_requeue_want(&run->job.result->requeue, run->job.launch->spec, HVD_REQUEUE_NODE, run->lost_host);
-	hvd_err_set(&why, HVD_E_NET, "the connection to its node agent was lost%s; ending the job", because);
-	hvd_err_hint(&why, "did the host fail, or was it taken away? (%s %s)",
-		     hvd_alloc_in_lsf(run->job.launch->envp) ? "bhosts" : "sinfo -N -n", run->lost_host);
-	hvd_err_host(&why, run->lost_host);
-	end_without(run, &why);
-}
-
-static void on_node_down(const char *host, void *arg)
+/* srun may wait for ever for the tasks of such a host. */
+static void on_host_lost(const char *host, const char *how, void *arg)
 {
 	struct run *run = arg;
+	struct hvd_err why = {0};
 
-	snprintf(run->lost_host, sizeof(run->lost_host), "%s", host);
-	if (run->all_ended && run->job.result->rank_failed && !run->job.ending)
-		hvd_warn(run->job.log, "%s: Slurm has given up the node, and srun still waits; ending it", host);
-	lost(run, ": Slurm has given up the node");
+	if (*how && run->all_ended && run->job.result->rank_failed && !run->job.ending)
+		hvd_warn(run->job.log, "%s%s, and srun still waits; ending it", host, how);
+	hvd_job_watch_lost_error(&why, host, how, "ending the job");
+	end_without(run, &why);
 	hvd_driver_lose_host(run->driver, host);
 }
 
@@ -245,12 +219,6 @@ static void on_signal_ranks(int sig, void *arg)
 		hvd_procs_signal(run->job.procs, sig); /* srun and mpirun pass it on */
 }
 
-static void on_limit_end(void *arg)
-{
-	if (!((struct run *)arg)->job.ending)
-		end_all(arg);
-}
-
 /* Hosts that were left out have no ranks, and the last of the others may have fewer than slots. */
 static void count_ranks(struct run *run)
 {
@@ -263,29 +231,16 @@ static void count_ranks(struct run *run)
 
 static void on_started(void *arg)
 {
-	static const struct hvd_time_limit_ops limit_ops = {on_signal_ranks, on_limit_end};
 	struct run *run = arg;
 
-	run->limit = hvd_time_limit_watch(run->job.base, run->job.launch->spec, &run->job.result->requeue, &limit_ops,
-					  run, run->job.log);
-	if (run->job.backend == &hvd_backend_srun)
-		run->down = hvd_node_down_watch(run->job.base, run->driver, on_node_down, run);
+	hvd_job_watch_started(run->watch, run->job.backend == &hvd_backend_srun ? run->driver : NULL);
 	if (run->job.launch->spec->spares > 0)
 		count_ranks(run);
 	run->job.result->started = true;
 	run->job.result->start_seconds = hvd_job_seconds(&run->job);
 }
 
-static void on_lost_host(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	lost(arg, "");
-}
-
-/* A host's connection has ended before its ranks did. Often the step is just being ended, and this host is the first to
- * go: wait whether the others follow. But end the job at once when the host does not answer any longer, or when its
- * shim has said what happened. */
+/* A host's connection has ended before its ranks did; its agent may have said why. */
 static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 {
 	struct run *run = arg;
@@ -299,35 +254,30 @@ static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 		end_without(run, &told);
 		return;
 	}
-	if (evtimer_pending(run->host_lost, NULL))
-		return;
-	snprintf(run->lost_host, sizeof(run->lost_host), "%s", host);
-	run->lost_at = hvd_wall_now();
-	if (why->code == HVD_E_TIMEOUT)
-		lost(run, ": the host does not answer");
-	else
-		evtimer_add(run->host_lost, &(struct timeval){.tv_sec = LOST_HOST_SECONDS});
+	hvd_job_watch_host_gone(run->watch, host, why);
 }
 
-/* ---- no rank makes progress ---- */
+/* ---- hangs and the time limit ---- */
 
-static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
+static void on_end(const struct hvd_err *why, void *arg)
 {
-	struct run *run = arg;
+	if (why)
+		end_without(arg, why);
+	else
+		end_all(arg);
+}
 
-	if (run->job.ending)
-		return;
-	if (requeue)
-		hvd_requeue_want(&run->job.result->requeue, run->job.launch->spec, HVD_REQUEUE_HANG, NULL);
-	end_without(run, why);
+static bool is_ending(void *arg)
+{
+	return ((struct run *)arg)->job.ending;
 }
 
 static void on_stalled(const struct hvd_stall *stall, void *arg)
 {
 	struct run *run = arg;
 
-	if (!run->job.ending && !run->all_ended)
-		hvd_hang_watch_stalled(run->hang, stall);
+	if (!run->all_ended)
+		hvd_job_watch_stalled(run->watch, stall);
 }
 
 /* ---- all ranks have ended ---- */
@@ -339,17 +289,16 @@ static void on_overdue(const struct hvd_err *why, bool certain, void *arg)
 	if (certain) {
 		end_without(run, why);
 	} else if (run->broken && !run->job.ending) {
+		struct hvd_loss loss = {.of = HVD_LOSS_HOST, .status = -1};
+
+		loss.host = hvd_job_watch_settled_host(run->watch, &loss.at);
 		hvd_warn(run->job.log, "%s: the connection to its node agent was lost, and %s still waits; ending it",
-			 run->lost_host, run->job.launch->procs[0].argv.v[0]);
-		hvd_failure_report_lost(run->failures, &(struct hvd_loss){.of = HVD_LOSS_HOST,
-									  .host = run->lost_host,
-									  .status = -1,
-									  .at = run->lost_at});
-		lost(run, "");
+			 loss.host, run->job.launch->procs[0].argv.v[0]);
+		hvd_failure_report_lost(run->failures, &loss);
+		hvd_job_watch_lose(run->watch);
 	} else if (!run->job.ending) {
 		hvd_info(run->job.log, "%s", why->msg);
-		if (run->down)
-			hvd_node_down_look_at_all(run->down);
+		hvd_job_watch_ask_of_all(run->watch);
 	}
 }
 
@@ -358,8 +307,7 @@ static void on_ranks_ended(const struct hvd_strv *without_munge, void *arg)
 	struct run *run = arg;
 
 	run->all_ended = true;
-	run->broken = evtimer_pending(run->host_lost, NULL);
-	evtimer_del(run->host_lost);
+	run->broken = hvd_job_watch_settle(run->watch);
 	if (run->job.ending)
 		hvd_procs_end(run->job.procs, SETTLE_SECONDS);
 	else
@@ -472,8 +420,8 @@ static void on_none_left(void *arg)
 {
 	struct run *run = arg;
 
-	if (unexplained(run) && run->down)
-		hvd_node_down_ask(run->down);
+	if (unexplained(run))
+		hvd_job_watch_ask_slurm(run->watch);
 	if ((run->job.result->rank_failed || unexplained(run)) && hvd_driver_connected(run->driver))
 		evtimer_add(run->told, &(struct timeval){.tv_usec = TOLD_MS * 1000});
 	else
@@ -552,11 +500,11 @@ static int begin(struct run *run, struct hvd_err *err)
 	static const struct hvd_driver_ops ops = {
 		on_started,     on_failed,   on_rank_exit, on_host_gone, on_host_came,   on_rendezvous_opened,
 		on_ranks_ended, on_all_left, on_stalled,   on_left_out,  on_process_lost};
+	static const struct hvd_job_watch_ops watch_ops = {on_signal_ranks, on_end, on_host_lost, is_ending};
 	struct hvd_job *job = &run->job;
 	struct hvd_boot boot;
 
 	run->soft_end = evtimer_new(job->base, on_soft_end, run);
-	run->host_lost = evtimer_new(job->base, on_lost_host, run);
 	run->unasked.late = evtimer_new(job->base, on_unasked_late, run);
 	run->told = evtimer_new(job->base, on_told, run);
 	run->failures = hvd_failure_report_create();
@@ -565,9 +513,14 @@ static int begin(struct run *run, struct hvd_err *err)
 	run->driver = hvd_driver_create(job->base, job->opts, &job->secret.session, &ops, run, job->log, err);
 	if (!run->driver)
 		return -1;
-	run->control = hvd_control_open(job->base, NULL, getpid(), hvd_driver_stacks(run->driver));
-	run->hang =
-		hvd_hang_watch_create(hvd_driver_stacks(run->driver), job->launch->spec, on_hang_end, run, job->log);
+	run->watch = hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = job->base,
+								       .spec = job->launch->spec,
+								       .stacks = hvd_driver_stacks(run->driver),
+								       .wish = &job->result->requeue,
+								       .pid = getpid(),
+								       .ops = &watch_ops,
+								       .arg = run,
+								       .log = job->log});
 	hvd_driver_boot(run->driver, &boot);
 	return hvd_job_set_boot(job, &boot, err) == 0 ? hvd_procs_start(job->procs, err) : -1;
 }
@@ -576,16 +529,11 @@ static void cleanup(struct run *run)
 {
 	hvd_job_end_procs(&run->job);
 	hvd_overdue_destroy(run->overdue);
-	hvd_time_limit_destroy(run->limit);
-	hvd_node_down_destroy(run->down);
-	hvd_control_close(run->control);
-	hvd_hang_watch_destroy(run->hang);
+	hvd_job_watch_destroy(run->watch);
 	hvd_driver_destroy(run->driver);
 	hvd_runfunc_close(run->func);
 	if (run->soft_end)
 		event_free(run->soft_end);
-	if (run->host_lost)
-		event_free(run->host_lost);
 	if (run->unasked.late)
 		event_free(run->unasked.late);
 	if (run->told)

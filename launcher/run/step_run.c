@@ -6,18 +6,15 @@
 #include "step_run.h"
 
 #include "job_fate.h"
-#include "launcher/diagnosis/control.h"
+#include "job_watch.h"
 #include "launcher/diagnosis/failure_report.h"
-#include "launcher/diagnosis/hang_watch.h"
 #include "launcher/driver/driver.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/deadline.h"
 #include "lib/process/spawn.h"
-#include "node_down.h"
 #include "requeue.h"
 #include "shared_hosts.h"
 #include "slurm/slurm.h"
-#include "time_limit.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -35,8 +32,6 @@
  */
 #define END_SRUN_SECONDS  1
 #define KILL_SRUN_SECONDS 6
-/* A host whose connection broke is lost when the step still goes on after this; see run.c. */
-#define LOST_HOST_SECONDS 3
 /* How long Slurm may take to say whether the job shares its hosts. */
 #define ASK_SECONDS 2.0
 /* How long hosts that are still connected are waited for, when srun has ended and a rank has failed. srun's plugin
@@ -48,19 +43,14 @@ struct step {
 	const struct hvd_log *log;
 	struct event_base *base;
 	struct hvd_driver *driver;
-	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
-	struct event *srun, *term, *end_step, *end_srun, *host_lost, *last;
+	struct event *srun, *term, *end_step, *end_srun, *last;
 	pid_t srun_pid;
 	int srun_signal; /* the last one that srun was sent; 0 = none */
 	struct hvd_failure_report *report;
 	struct hvd_requeue_wish requeue;
-	struct hvd_time_limit *limit;
-	struct hvd_hang_watch *hang;
-	struct hvd_node_down *down; /* NULL before the start */
-	char lost_host[256];
-	const char *lost_how; /* "", or what is known of that */
-	int failed_status;    /* with which the start has failed */
-	bool ends_lost;       /* the step is ended because of the lost host */
+	struct hvd_job_watch *watch; /* NULL when the driver could not start */
+	char lost_host[256];         /* because of which the step is ended; "" = none */
+	int failed_status;           /* with which the start has failed */
 	bool started, start_failed, srun_gone, waiting;
 	bool srun_left; /* srun has not ended, and the job is to be requeued */
 };
@@ -108,7 +98,7 @@ static void on_end_step(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	signal_step(step, SIGKILL);
-	if (step->ends_lost)
+	if (*step->lost_host)
 		await_srun(step);
 }
 
@@ -123,69 +113,61 @@ static void end_step(void *arg)
 	evtimer_add(step->end_step, &tv);
 }
 
-/* ---- the time limit, lost hosts, and beginning again ---- */
+/* ---- the time limit, hangs and lost hosts ---- */
 
-static void on_limit(int sig, void *arg)
+static void on_signal_ranks(int sig, void *arg)
 {
 	signal_step(arg, sig);
 }
 
-/* The step goes on without the host, for whose tasks srun would wait until Slurm gives it up, or for ever. */
-static void on_lost_host(evutil_socket_t fd, short what, void *arg)
+static void on_end(const struct hvd_err *why, void *arg)
 {
 	struct step *step = arg;
-	const struct hvd_launch_spec *spec = step->opts->driver->spec;
-	struct hvd_err why = {0};
-	bool end;
 
-	(void)fd;
-	(void)what;
-	hvd_requeue_want(&step->requeue, spec, HVD_REQUEUE_NODE, step->lost_host);
-	end = spec->lost_host == HVD_LOST_HOST_LAUNCH || hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_NODE);
-	hvd_err_set(&why, HVD_E_NET, "the connection to its node agent was lost%s; %s", step->lost_how,
-		    end ? "ending the step" : "leaving the step to Slurm (lost-host: slurm)");
-	hvd_err_hint(&why, "did the host fail, or was it taken away? (sinfo -N -n %s)", step->lost_host);
-	hvd_err_host(&why, step->lost_host);
+	if (why)
+		hvd_log_err(step->log, why);
+	end_step(step);
+}
+
+static bool is_ending(void *arg)
+{
+	const struct step *step = arg;
+
+	return step->srun_gone || *step->lost_host;
+}
+
+/* srun would wait for the tasks of such a host until Slurm gives it up, or for ever. */
+static void on_host_lost(const char *host, const char *how, void *arg)
+{
+	struct step *step = arg;
+	bool end = step->opts->driver->spec->lost_host == HVD_LOST_HOST_LAUNCH ||
+		   hvd_requeue_wanted(&step->requeue, HVD_REQUEUE_NODE);
+	struct hvd_err why = {0};
+
+	if (is_ending(step))
+		return;
+	hvd_job_watch_lost_error(&why, host, how,
+				 end ? "ending the step" : "leaving the step to Slurm (lost-host: slurm)");
 	hvd_log_err(step->log, &why);
-	step->ends_lost = end;
-	if (end)
-		end_step(step);
+	if (!end)
+		return;
+	snprintf(step->lost_host, sizeof(step->lost_host), "%s", host);
+	end_step(step);
 }
 
 static void on_host_gone(const char *host, const struct hvd_err *why, void *arg)
 {
-	struct step *step = arg;
-	struct timeval tv = {.tv_sec = why->code == HVD_E_TIMEOUT ? 0 : LOST_HOST_SECONDS};
-
-	if (step->srun_gone || evtimer_pending(step->host_lost, NULL))
-		return;
-	snprintf(step->lost_host, sizeof(step->lost_host), "%s", host);
-	step->lost_how = why->code == HVD_E_TIMEOUT ? ": the host does not answer" : "";
-	evtimer_add(step->host_lost, &tv);
-}
-
-static void on_node_down(const char *host, void *arg)
-{
-	struct step *step = arg;
-
-	if (step->srun_gone || step->ends_lost)
-		return;
-	snprintf(step->lost_host, sizeof(step->lost_host), "%s", host);
-	step->lost_how = ": Slurm has given up the node";
-	evtimer_add(step->host_lost, &(struct timeval){0});
+	hvd_job_watch_host_gone(((struct step *)arg)->watch, host, why);
 }
 
 /* ---- what the driver tells ---- */
 
 static void on_started(void *arg)
 {
-	static const struct hvd_time_limit_ops limit_ops = {on_limit, end_step};
 	struct step *step = arg;
 
 	step->started = true;
-	step->down = hvd_node_down_watch(step->base, step->driver, on_node_down, step);
-	step->limit =
-		hvd_time_limit_watch(step->base, step->opts->driver->spec, &step->requeue, &limit_ops, step, step->log);
+	hvd_job_watch_started(step->watch, step->driver);
 }
 
 static void on_failed(const struct hvd_err *why, void *arg)
@@ -198,21 +180,9 @@ static void on_failed(const struct hvd_err *why, void *arg)
 	end_step(step);
 }
 
-static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
-{
-	struct step *step = arg;
-
-	hvd_log_err(step->log, why);
-	if (requeue)
-		hvd_requeue_want(&step->requeue, step->opts->driver->spec, HVD_REQUEUE_HANG, NULL);
-	end_step(step);
-}
-
 static void on_stalled(const struct hvd_stall *stall, void *arg)
 {
-	struct step *step = arg;
-
-	hvd_hang_watch_stalled(step->hang, stall);
+	hvd_job_watch_stalled(((struct step *)arg)->watch, stall);
 }
 
 static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void *arg)
@@ -223,7 +193,6 @@ static void on_rank_exit(const struct hvd_rank_end *end, const char *host, void 
 	hvd_failure_report_add(step->report, end, host);
 }
 
-/* Told by a process of the host: this is up. */
 static void on_process_lost(const struct hvd_loss *loss, void *arg)
 {
 	struct step *step = arg;
@@ -231,8 +200,7 @@ static void on_process_lost(const struct hvd_loss *loss, void *arg)
 	if (step->srun_gone)
 		return;
 	hvd_failure_report_lost(step->report, loss);
-	if (loss->status >= 0 && strcmp(loss->host, step->lost_host) == 0)
-		evtimer_del(step->host_lost);
+	hvd_job_watch_process_lost(step->watch, loss);
 }
 
 static void on_all_left(void *arg)
@@ -247,7 +215,7 @@ static void on_all_left(void *arg)
 
 static bool anything_failed(struct step *step)
 {
-	return !step->start_failed && !step->ends_lost && hvd_failure_report_any(step->report);
+	return !step->start_failed && !*step->lost_host && hvd_failure_report_any(step->report);
 }
 
 /* Called first when all that had come before srun's end was read. */
@@ -355,7 +323,6 @@ static void begin(struct step *step)
 	step->end_step = evtimer_new(step->base, on_end_step, step);
 	step->end_srun = evtimer_new(step->base, on_end_srun, step);
 	step->srun_pid = getppid();
-	step->host_lost = evtimer_new(step->base, on_lost_host, step);
 	step->last = evtimer_new(step->base, on_last, step);
 	step->srun = event_new(step->base, step->opts->srun, EV_READ | EV_PERSIST, on_srun, step);
 	step->term = evsignal_new(step->base, SIGTERM, on_term, step);
@@ -363,27 +330,32 @@ static void begin(struct step *step)
 	event_add(step->term, NULL);
 }
 
-static struct hvd_control *open_control(const struct step *step)
+static void begin_watch(struct step *step)
 {
+	static const struct hvd_job_watch_ops ops = {on_signal_ranks, on_end, on_host_lost, is_ending};
 	char launch[64];
 
 	snprintf(launch, sizeof(launch), "slurm-%u.%u", step->opts->job, step->opts->step);
-	return hvd_control_open(step->base, launch, getppid(), hvd_driver_stacks(step->driver));
+	step->watch = hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = step->base,
+									.spec = step->opts->driver->spec,
+									.stacks = hvd_driver_stacks(step->driver),
+									.wish = &step->requeue,
+									.control = launch,
+									.pid = step->srun_pid,
+									.ops = &ops,
+									.arg = step,
+									.log = step->log});
 }
 
 static void end(struct step *step)
 {
-	hvd_time_limit_destroy(step->limit);
-	hvd_control_close(step->control);
-	hvd_hang_watch_destroy(step->hang);
-	hvd_node_down_destroy(step->down);
+	hvd_job_watch_destroy(step->watch);
 	hvd_driver_destroy(step->driver);
 	hvd_failure_report_destroy(step->report);
 	event_free(step->srun);
 	event_free(step->term);
 	event_free(step->end_step);
 	event_free(step->end_srun);
-	event_free(step->host_lost);
 	event_free(step->last);
 	event_base_free(step->base);
 }
@@ -405,15 +377,12 @@ int hvd_step_run(const struct hvd_step_run_opts *opts, struct hvd_err *err)
 	begin(&step);
 	step.driver = hvd_driver_create(step.base, opts->driver, opts->session, &ops, &step, opts->log, err);
 	if (step.driver) {
-		step.hang = hvd_hang_watch_create(hvd_driver_stacks(step.driver), opts->driver->spec, on_hang_end,
-						  &step, opts->log);
+		begin_watch(&step);
 		rc = send_boot(&step, err);
 	}
 	/* srun is starting the tasks meanwhile. */
 	if (rc == 0)
 		hvd_shared_hosts_ask(opts->job, ASK_SECONDS, opts->driver, step.log);
-	if (rc == 0)
-		step.control = open_control(&step);
 	if (rc == 0)
 		event_base_dispatch(step.base);
 	if (rc == 0 && anything_failed(&step))

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job_watch.h"
+
+#include "launcher/diagnosis/control.h"
+#include "launcher/diagnosis/hang_watch.h"
+#include "lib/base/deadline.h"
+#include "lib/base/xalloc.h"
+#include "lsf/lsf.h"
+#include "node_down.h"
+#include "time_limit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define LOST_HOST_SECONDS 3
+
+struct hvd_job_watch {
+	struct hvd_job_watch_opts opts;
+	struct hvd_control *control; /* NULL: the launch cannot be asked from outside */
+	struct hvd_hang_watch *hang;
+	struct hvd_time_limit *limit;
+	struct hvd_node_down *down;
+	struct event *host_lost; /* pending: `host` may be lost */
+	char host[256];
+	int64_t at; /* when its connection ended, by this host's clock */
+};
+
+static bool ending(const struct hvd_job_watch *watch)
+{
+	return watch->opts.ops->ending(watch->opts.arg);
+}
+
+/* ---- hosts ---- */
+
+static void lose(struct hvd_job_watch *watch, const char *how)
+{
+	if (!ending(watch))
+		hvd_requeue_want(watch->opts.wish, watch->opts.spec, HVD_REQUEUE_NODE, watch->host);
+	watch->opts.ops->host_lost(watch->host, how, watch->opts.arg);
+}
+
+static void on_host_lost(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	lose(arg, "");
+}
+
+void hvd_job_watch_host_gone(struct hvd_job_watch *watch, const char *host, const struct hvd_err *why)
+{
+	if (evtimer_pending(watch->host_lost, NULL))
+		return;
+	snprintf(watch->host, sizeof(watch->host), "%s", host);
+	watch->at = hvd_wall_now();
+	if (why->code == HVD_E_TIMEOUT)
+		lose(watch, ": the host does not answer");
+	else
+		evtimer_add(watch->host_lost, &(struct timeval){.tv_sec = LOST_HOST_SECONDS});
+}
+
+/* A watchdog of the host reports it, so the host is up. */
+bool hvd_job_watch_process_lost(struct hvd_job_watch *watch, const struct hvd_loss *loss)
+{
+	if (loss->status < 0 || strcmp(loss->host, watch->host) != 0)
+		return false;
+	evtimer_del(watch->host_lost);
+	return true;
+}
+
+static void on_down(const char *host, void *arg)
+{
+	struct hvd_job_watch *watch = arg;
+
+	evtimer_del(watch->host_lost);
+	snprintf(watch->host, sizeof(watch->host), "%s", host);
+	lose(watch, ": Slurm has given up the node");
+}
+
+bool hvd_job_watch_settle(struct hvd_job_watch *watch)
+{
+	bool pending = evtimer_pending(watch->host_lost, NULL);
+
+	evtimer_del(watch->host_lost);
+	return pending;
+}
+
+const char *hvd_job_watch_settled_host(const struct hvd_job_watch *watch, int64_t *at)
+{
+	*at = watch->at;
+	return watch->host;
+}
+
+void hvd_job_watch_lose(struct hvd_job_watch *watch)
+{
+	lose(watch, "");
+}
+
+void hvd_job_watch_ask_slurm(struct hvd_job_watch *watch)
+{
+	if (watch->down)
+		hvd_node_down_ask(watch->down);
+}
+
+void hvd_job_watch_ask_of_all(struct hvd_job_watch *watch)
+{
+	if (watch->down)
+		hvd_node_down_look_at_all(watch->down);
+}
+
+int hvd_job_watch_lost_error(struct hvd_err *err, const char *host, const char *how, const char *then)
+{
+	hvd_err_set(err, HVD_E_NET, "the connection to its node agent was lost%s; %s", how, then);
+	hvd_err_hint(err, "did the host fail, or was it taken away? (%s %s)",
+		     hvd_alloc_in_lsf(environ) ? "bhosts" : "sinfo -N -n", host);
+	return hvd_err_host(err, host);
+}
+
+/* ---- hangs and the time limit ---- */
+
+static void on_hang_end(const struct hvd_err *why, bool requeue, void *arg)
+{
+	struct hvd_job_watch *watch = arg;
+
+	if (ending(watch))
+		return;
+	if (requeue)
+		hvd_requeue_want(watch->opts.wish, watch->opts.spec, HVD_REQUEUE_HANG, NULL);
+	watch->opts.ops->end(why, watch->opts.arg);
+}
+
+void hvd_job_watch_stalled(struct hvd_job_watch *watch, const struct hvd_stall *stall)
+{
+	if (!ending(watch))
+		hvd_hang_watch_stalled(watch->hang, stall);
+}
+
+static void on_limit_end(void *arg)
+{
+	struct hvd_job_watch *watch = arg;
+
+	if (!ending(watch))
+		watch->opts.ops->end(NULL, watch->opts.arg);
+}
+
+static void on_limit_signal(int sig, void *arg)
+{
+	struct hvd_job_watch *watch = arg;
+
+	watch->opts.ops->signal_ranks(sig, watch->opts.arg);
+}
+
+/* ---- life ---- */
+
+void hvd_job_watch_started(struct hvd_job_watch *watch, const struct hvd_driver *driver)
+{
+	static const struct hvd_time_limit_ops ops = {on_limit_signal, on_limit_end};
+	const struct hvd_job_watch_opts *opts = &watch->opts;
+
+	watch->limit = hvd_time_limit_watch(opts->base, opts->spec, opts->wish, &ops, watch, opts->log);
+	if (driver)
+		watch->down = hvd_node_down_watch(opts->base, driver, on_down, watch);
+}
+
+struct hvd_job_watch *hvd_job_watch_create(const struct hvd_job_watch_opts *opts)
+{
+	struct hvd_job_watch *watch = hvd_xcalloc(1, sizeof(*watch));
+
+	watch->opts = *opts;
+	watch->control = hvd_control_open(opts->base, opts->control, opts->pid, opts->stacks);
+	watch->hang = hvd_hang_watch_create(opts->stacks, opts->spec, on_hang_end, watch, opts->log);
+	watch->host_lost = evtimer_new(opts->base, on_host_lost, watch);
+	if (!watch->host_lost)
+		abort();
+	return watch;
+}
+
+void hvd_job_watch_destroy(struct hvd_job_watch *watch)
+{
+	if (!watch)
+		return;
+	hvd_time_limit_destroy(watch->limit);
+	hvd_node_down_destroy(watch->down);
+	hvd_control_close(watch->control);
+	hvd_hang_watch_destroy(watch->hang);
+	event_free(watch->host_lost);
+	free(watch);
+}
