@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Ranks that meet at relays on their own hosts, in a tree: what other users of the same hosts, and of others, get at;
-# and what happens when a relay is killed or stopped. The ranks are lib/relay_rank.py; with a fan-out of 2 the relay of
+# Ranks that meet at relays on their own hosts, in a tree: what other users of the same hosts, and of others, get at
+# (strangers.bats has all launchers); and what happens when a relay is killed or stopped. The ranks are lib/relay_rank.py; with a fan-out of 2 the relay of
 # one host of four is below that of another.
 
 # shellcheck disable=SC2030,SC2031,SC2046,SC2086,SC2154 # set by functions of the helpers; lists of words
@@ -9,6 +9,7 @@
 load helpers
 load launch
 load store_ranks
+load strangers
 
 setup_file() {
     suite_up --nodes 4
@@ -21,55 +22,9 @@ teardown() {
     cluster_mend
 }
 
-ATTACK=$BATS_TEST_DIRNAME/lib/relay_attack.py
-
-# ports HOST: where alice's processes listen there, but for those of srun and salloc: "ADDRESS PORT PID".
-ports() {
-    as_root "$1" ss -Htlnpe | awk -v uid="uid:$(as_user alice id -u)" '
-        index($0 " ", uid " ") && !/"(srun|salloc)"/ { pid = $0; sub(/.*pid=/, "", pid); sub(/,.*/, "", pid)
-            where = $4; port = where; sub(/.*:/, "", port); sub(/:[0-9]*$/, "", where); gsub(/[][]/, "", where)
-            print where, port, pid }'
-}
-
-# attack USER FROM ADDRESS PORT [ARG…]: what it says; fails if it gets at anything.
-attack() {
-    cluster exec --user "$1" --host "$2" -- python3 "$ATTACK" "${@:3}"
-}
-
-on_loopback() { [[ $1 == 127.* || $1 == ::1 ]]; }
-
-# strangers_get_nothing HOST…: bob tries all that listens on these hosts: from the host itself, from another host of the
-# job and from one that is not. Only ports with signed messages are open to the network.
-strangers_get_nothing() {
-    local host where port pid address said tried=0
-    for host in "$@"; do
-        while read -r -u 7 where port pid; do
-            echo "$host: $where $port, process $pid"
-            if on_loopback "$where"; then
-                said=$(attack bob "$host" "$where" "$port" --flood 200) || { echo "$said" && return 1; }
-                tried=$((tried + 1))
-                continue
-            fi
-            address=$(cluster addr "$host" eth0)
-            for from in "$host" hvdn3 hvdlogin; do
-                said=$(attack bob "$from" "$address" "$port") || { echo "$said" && return 1; }
-                [[ $said == signed || $said == "${quiet-}" ]] || { echo "$host listens at $where:$port without signatures: $said" && return 1; }
-            done
-            tried=$((tried + 1))
-        done 7< <(ports "$host")
-    done
-    echo "$tried ports"
-    ((tried > 0))
-}
-
-# intact RANKS: all of these ranks have found what they left.
-intact() {
-    [[ $(grep -c 'intact, never slow$' <<<"$output") -eq $1 ]] || { echo "not $1 ranks are intact: $output" && return 1; }
-}
-
-@test "strangers neither read, write, delete nor flood what ranks at relays share" {
+@test "strangers neither read, write, delete nor flood what ranks at a tree of relays share" {
     local host
-    begin_ranks 8 on_login srun --hvd --hvd-store-relay=always -N4 -n8 --ntasks-per-node=2 $RANK
+    begin_ranks 8 on_login srun --hvd -N4 -n8 --ntasks-per-node=2 $RANK
     # Each rank was told a relay of its own host.
     [[ $(cat "$WORK"/at.? | awk '{ print $2 }' | sort -u) == 127.0.0.1 ]]
     for host in hvdn1 hvdn2 hvdn3 hvdn4; do ports "$host" | grep -q '^127.0.0.1 '; done
@@ -80,16 +35,6 @@ intact() {
     ended 30
     exits 0
     intact 8
-    assert_no_leftovers
-}
-
-@test "the same under hvdrun, where relays are in the processes that start ranks" {
-    begin_ranks 4 on_login hvdrun --store-relay=always -N2 -n4 --ntasks-per-node=2 $RANK
-    strangers_get_nothing hvdlogin hvdn1 hvdn2
-    stop
-    ended 30
-    exits 0
-    intact 4
     assert_no_leftovers
 }
 
@@ -126,7 +71,7 @@ while True:
 
 @test "requests on connections that another user has reset are never taken for those of the job" {
     local seconds=${HVD_TEST_FLOOD_SECONDS-3} zeros='\x00\x00\x00\x00\x00\x00\x00'
-    begin_ranks 4 on_login srun --hvd --hvd-store-relay=always -N2 -n4 --ntasks-per-node=2 $RANK
+    begin_ranks 4 on_login srun --hvd -N2 -n4 --ntasks-per-node=2 $RANK
     # Of HTTP, where a rank reads it; and a TCPStore client's VALIDATE, and SET of a key for which ranks look.
     flood "$seconds" $'PUT /scope/1 HTTP/1.1\r\nContent-Length: 4\r\n\r\nevil'
     flood "$seconds" '\x00\xce\xf7\x85\x3c\x01\x05'"$zeros/evil"'\x04'"${zeros}evil"
@@ -139,13 +84,13 @@ while True:
 
 met_anew() { [[ $(find "$WORK" -name 'at.*' ! -name '*.new' | wc -l) -eq $1 ]]; }
 
-@test "the same in an elastic job, also from a host that has left it" {
+@test "nor what those of an elastic job do, also from a host that has left it" {
     discover_script
     hosts hvdn1:2 hvdn3:2
     HVD_TEST_DEADLINE=150 begin_ranks 4 on_login salloc -Q -N3 --ntasks-per-node=2 --no-kill \
-        hvdrun --store-relay=always -np 4 --min-np=2 \
-        --max-restarts=3 --host-discovery-script=./discover $RANK
+        hvdrun -np 4 --min-np=2 --max-restarts=3 --host-discovery-script=./discover $RANK
     # Agents still answer the signed pings of hosts that come later, and nothing else, without a greeting.
+    # shellcheck disable=SC2034 # for strangers_get_nothing
     local quiet=silent
     as_root hvdlogin rm -f "$WORK"/at.?
     hosts hvdn1:2
@@ -176,7 +121,7 @@ go_on_counting() {
 }
 @test "a relay that is killed takes only its own host's ranks with it: those below it go to the root" {
     local pid
-    begin_ranks 8 on_login srun --hvd --hvd-store-relay=always --kill-on-bad-exit=0 -N4 -n8 --ntasks-per-node=2 $RANK
+    begin_ranks 8 on_login srun --hvd --kill-on-bad-exit=0 -N4 -n8 --ntasks-per-node=2 $RANK
     pid=$(parent_relay)
     has_child "$pid"
     as_root hvdn1 kill -KILL "$pid"
@@ -190,7 +135,7 @@ go_on_counting() {
 
 @test "a relay that is stopped stops nobody but those who are below it, and all go on after it" {
     local pid
-    begin_ranks 8 on_login srun --hvd --hvd-store-relay=always -N4 -n8 --ntasks-per-node=2 $RANK
+    begin_ranks 8 on_login srun --hvd -N4 -n8 --ntasks-per-node=2 $RANK
     pid=$(parent_relay)
     has_child "$pid"
     as_root hvdn1 kill -STOP "$pid"

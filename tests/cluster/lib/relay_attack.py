@@ -66,7 +66,6 @@ REQUESTS = [
     ("HTTP GET", http("GET", "/scope/0")),
     ("HTTP HEAD", http("HEAD", "/scope/0")),
     ("HTTP DELETE", http("DELETE", "/scope/0")),
-    ("HTTP probe", http("GET", "/_hvd/probe/00ff")),
     ("PING", HELLO + struct.pack("=BI", PING, 7)),
     ("SET", HELLO + struct.pack("=B", SET) + text("/own/0") + text("evil") + struct.pack("=BI", PING, 7)),
     ("SET of another key", HELLO + struct.pack("=B", SET) + text("/evil") + text("evil") + struct.pack("=BI", PING, 7)),
