@@ -14,7 +14,6 @@ load helpers
 load launch
 
 setup_file() {
-    export HVD_STORE_RELAY=never # the rendezvous that ranks reach over the network; relay.bats has the other one
     # Slurm must not give up a host that is held for long.
     suite_up --nodes 4 --slurm-conf SlurmdTimeout=120 --srun-port-range 20000-20999
 }
@@ -295,7 +294,8 @@ no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
 
 @test "the probe's responders survive malformed, oversized, slow and silent connections" {
     local pids=() pid addr rport what
-    hold hvdn4 srun --hvd --hvd-start-timeout=60 -N4 hvd-selftest --quick
+    # Without PyTorch no other port of its is open to the network.
+    hold hvdn4 srun --hvd --hvd-start-timeout=60 --hvd-frameworks=horovod -N4 hvd-selftest --quick
     wait_for 5 has_responder hvdn1
     rport=$(responder_port hvdn1)
     addr=$(cluster addr hvdn1 ib0)
@@ -326,16 +326,17 @@ no_launch() { ! as_root hvdlogin pgrep -x 'srun|hvdrun|hvd-driver' >/dev/null; }
     assert_no_leftovers
 }
 
-# one_rank_late HOST NAME CMD…: begins a job whose ranks wait at the rendezvous for one that is late.  The process NAME
-# on HOST runs the rendezvous, at $rv_addr and $rv_port.  meet lets the late rank come, finish lets all ranks end.
+# one_rank_late CMD…: begins a job on nodes of its own, whose ranks wait at the rendezvous for one that is late. The
+# job's hosts reach the relay of hvdn1, the first one, at $rv_addr and $rv_port; its own rank, too, at port $own_port of
+# loopback. meet lets the late rank come, finish lets all ranks end.
 one_rank_late() {
-    local host=$1 name=$2
-    shift 2
-    on_login rm -f rendezvous go
+    on_login rm -f rendezvous own go
     on_login touch busy
     # shellcheck disable=SC2016
-    on_login "$@" bash -c 'if ((HOROVOD_RANK == 1)); then
-    echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous
+    on_login "$@" --exclusive -N4 bash -c '((HOROVOD_RANK)) || echo $HOROVOD_GLOO_RENDEZVOUS_PORT >own
+if ((HOROVOD_RANK == 1)); then
+    until [[ -s own ]]; do sleep 0.1; done
+    echo $MASTER_ADDR $MASTER_PORT >rendezvous
     until [[ -e go ]]; do sleep 0.1; done
 fi
 hvd-selftest --quick || exit
@@ -343,8 +344,10 @@ while [[ -e busy ]]; do sleep 0.1; done' >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     job=$!
     wait_for 10 on_login test -s rendezvous
     read -r rv_addr rv_port < <(on_login cat rendezvous)
-    server=$(process "$host" "$name")
-    read -r peak fds < <(state "$host" "$server")
+    own_port=$(on_login cat own)
+    [[ $rv_addr == "$(cluster addr hvdn1 ib0)" && $own_port ]]
+    server=$(process hvdn1 hvd-agent)
+    read -r peak fds < <(state hvdn1 "$server")
 }
 
 meet() {
@@ -358,36 +361,38 @@ finish() {
     wait "$job" || status=$?
     output=$(<"$BATS_TEST_TMPDIR/out")
     echo "$output"
-    on_login rm -f rendezvous go
+    on_login rm -f rendezvous own go
 }
 
-@test "the rendezvous refuses malformed requests, and the ranks meet" {
+@test "the relay of rank 0's host refuses malformed requests, and the ranks meet" {
     local what
-    one_rank_late hvdlogin hvd-driver srun --hvd -N4
-    for what in garbage announce announce-more negative chunked long-head headers nest probe partial-head partial; do
+    one_rank_late srun --hvd
+    for what in garbage announce announce-more negative chunked long-head headers nest partial-head partial; do
         flood hvdn2 "$rv_addr" "$rv_port" $what --http --count 30 --seconds 14
     done
-    # On the rendezvous' own host bob is refused at once, whatever he sends.
+    # On its own host bob is refused at once, whatever he sends, and so he is from a host that is not the job's.
     for what in nothing garbage announce held; do
-        flood hvdlogin "$rv_addr" "$rv_port" $what --http --count 200 --seconds 4
+        flood hvdn1 "$rv_addr" "$rv_port" $what --http --count 200 --seconds 4
+        flood hvdn1 127.0.0.1 "$own_port" $what --http --count 200 --seconds 4
+        flood hvdlogin "$(cluster addr hvdn1 eth0)" "$rv_port" $what --http --count 200 --seconds 4
     done
     flood hvdn2 "$rv_addr" "$rv_port" partial half --http --count 50 --seconds 6
     flood hvdn2 "$rv_addr" "$rv_port" partial-head half --http --count 50 --seconds 6
     flood hvdn2 "$rv_addr" "$rv_port" nothing close --http --count 500 --seconds 6
     flood hvdn2 "$rv_addr" "$rv_port" partial reset --http --count 500 --seconds 6
-    bounded hvdlogin "$server" 32768
+    bounded hvdn1 "$server" 32768
     meet 10
     finish
     selftest_ok 4 4
     assert_no_leftovers
 }
 
-@test "the rendezvous: thousands of waiting, slow or silent connections do not keep the ranks apart" {
+@test "the relay: thousands of waiting, slow or silent connections do not keep the ranks apart" {
     local launch pids pid
-    for launch in "hvdlogin hvd-driver srun --hvd" "hvdlogin hvdrun hvdrun"; do
+    for launch in "srun --hvd" hvdrun; do
         pids=()
         # shellcheck disable=SC2086
-        one_rank_late $launch -N4
+        one_rank_late $launch
         flood hvdn2 "$rv_addr" "$rv_port" nothing --http --count 2000 --seconds 16 >"$BATS_TEST_TMPDIR/1" 3>&- &
         pids+=($!)
         flood hvdn3 "$rv_addr" "$rv_port" partial-head slow --http --count 300 --seconds 25 >"$BATS_TEST_TMPDIR/2" 3>&- &
@@ -400,8 +405,7 @@ finish() {
         run cat "$BATS_TEST_TMPDIR"/[123]
         echo "$output"
         [[ $output != *"not all were ended"* ]]
-        # shellcheck disable=SC2086
-        bounded ${launch%% *} "$server" 65536
+        bounded hvdn1 "$server" 65536
         finish
         selftest_ok 4 4
     done

@@ -5,7 +5,6 @@ load helpers
 load launch
 
 setup_file() {
-    export HVD_STORE_RELAY=never # the rendezvous that ranks reach over the network; relay.bats has the other one
     suite_up --nodes 2 --srun-port-range 20000-20007
 }
 teardown_file() { cluster_down; }
@@ -37,17 +36,22 @@ release() {
     wait_for 10 taken 0 "${1:-hvdlogin}"
 }
 
-# Prints what listens on the login host at any moment while a job runs.
-listening() { on_host hvdlogin ss -Htlnp | grep -v munged | awk '{ sub(/.*:/, "", $4); print $4 }' | sort -u; }
+# Prints where processes of alice's listen on a host at any moment while a job runs: on the login host also those of srun.
+listening() {
+    as_root "$1" ss -Htlne | grep "uid:$(as_user alice id -u) " | awk '{ sub(/.*:/, "", $4); print $4 }' | sort -u
+}
 
-@test "driver and rendezvous listen inside the range" {
+@test "the driver, and agents on all hosts, listen inside the range" {
+    local with host port
     for with in srun hvdrun; do
-        begin launch "$with" -N2 -n2 bash -c 'echo ready; sleep 2'
-        says 20 ready
-        run listening
-        echo "$output"
-        [[ $(wc -l <<<"$output") -ge 3 ]]
-        for port in $output; do ((port >= 20000 && port <= 20007)); done
+        begin launch "$with" -N2 -n2 bash -c 'echo ready; sleep 3'
+        says_times 20 2 ready
+        for host in hvdlogin hvdn1 hvdn2; do
+            run listening $host
+            echo "$host: $output"
+            [[ $(wc -l <<<"$output") -ge $([[ $host == hvdlogin ]] && echo 3 || echo 1) ]]
+            for port in $output; do ((port >= 20000 && port <= 20007)); done
+        done
         ended 20
         exits 0
         run launch "$with" -N2 -n2 hvd-selftest --quick
@@ -60,7 +64,7 @@ listening() { on_host hvdlogin ss -Htlnp | grep -v munged | awk '{ sub(/.*:/, ""
     local with port host
     for with in "srun --hvd --exclusive" "salloc -Q --exclusive -N2 -n2 hvdrun"; do
         # shellcheck disable=SC2016,SC2086
-        HVD_STORE_RELAY=auto run on_login $with -N2 -n2 bash -c '((RANK)) || echo "$MASTER_PORT $(hostname) $MASTER_ADDR"'
+        run on_login $with -N2 -n2 bash -c '((RANK)) || echo "$MASTER_PORT $(hostname) $MASTER_ADDR"'
         echo "$with: $output"
         exits 0
         read -r port host _ <<<"$output"
@@ -75,8 +79,7 @@ listening() { on_host hvdlogin ss -Htlnp | grep -v munged | awk '{ sub(/.*:/, ""
     local addr port
     on_login rm -f rendezvous
     # shellcheck disable=SC2016
-    begin launch srun -N2 -n2 bash -c '((HOROVOD_RANK)) ||
-        echo "$HOROVOD_GLOO_RENDEZVOUS_ADDR" "$HOROVOD_GLOO_RENDEZVOUS_PORT" >rendezvous; sleep 20'
+    begin launch srun --exclusive -N2 -n2 bash -c '((RANK)) || echo "$MASTER_ADDR" "$MASTER_PORT" >rendezvous; sleep 20'
     wait_for 10 on_login test -s rendezvous
     read -r addr port < <(on_login cat rendezvous)
     for scope in global cross_0; do
@@ -95,15 +98,19 @@ listening() { on_host hvdlogin ss -Htlnp | grep -v munged | awk '{ sub(/.*:/, ""
     assert_no_leftovers
 }
 
-@test "all of a node's range in use: there is no relay, and a warning names node and range where one was asked for" {
-    take_ports 8 hvdn1
-    run launch srun -N2 -n2 --hvd-store-relay=always true
-    exits 0
-    has "warning: hvdn1: there can be no relay of the rendezvous: " "20000" "20007" "in use"
-    release hvdn1
-    run launch srun -N2 -n2 --hvd-store-relay=always true
-    exits 0
-    has_not warning
+@test "all of a node's range in use: there can be no relay, and the launch fails, with node and range named" {
+    local with
+    for with in srun hvdrun; do
+        take_ports 8 hvdn1
+        run launch $with -N2 -n2 echo started
+        exits 1
+        has "error: hvdn1: there can be no relay of the rendezvous: " "20000" "20007" "in use"
+        has_not started "took longer"
+        release hvdn1
+        run launch $with -N2 -n2 true
+        exits 0
+        has_not warning
+    done
     assert_no_leftovers
 }
 

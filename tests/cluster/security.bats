@@ -8,7 +8,6 @@ load helpers
 load launch
 
 setup_file() {
-    export HVD_STORE_RELAY=never # the rendezvous that ranks reach over the network; relay.bats has the other one
     suite_up --nodes 4 --slurm-conf SlurmdTimeout=120 --srun-port-range 20000-20999
 }
 teardown_file() { cluster_down; }
@@ -193,7 +192,8 @@ NFT
     assert_no_leftovers
 }
 
-# begin_ranks CMD…: a launch whose ranks wait; $rv_addr and $rv_port are the address and port at which they meet.
+# begin_ranks CMD…: a launch whose ranks wait; $rv_addr and $rv_port are the address and port at which those of PyTorch
+# meet.
 begin_ranks() {
     on_login rm -f rendezvous
     # shellcheck disable=SC2016
@@ -211,47 +211,33 @@ end_ranks() {
     background=
 }
 
-@test "strangers neither read nor write the store of rank 0's host" {
-    local addr
-    HVD_STORE_RELAY=auto begin_ranks srun --hvd --exclusive -N4
-    [[ $rv_addr == "$(cluster addr hvdn1 ib0)" ]]
-    [[ $(peer alice hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key hello) == 200* ]]
-    [[ $(peer alice hvdn3 http "$rv_addr" "$rv_port" GET /scope/key) == "200 hello" ]]
-    # bob on the same host, at every address that it might have.
-    for addr in "$rv_addr" 127.0.0.1 "$(cluster addr hvdn1 eth0)" "$(cluster addr hvdn1 ib0 6)" ::1 172.17.0.1; do
-        [[ $(peer bob hvdn1 http "$addr" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
-        [[ $(peer bob hvdn1 http "$addr" "$rv_port" PUT /scope/key evil) =~ ^(403|Connection refused) ]]
-        [[ $(peer bob hvdn1 http "$addr" "$rv_port" DELETE /scope/key) =~ ^(403|Connection refused) ]]
+@test "strangers neither read nor write the store of rank 0's host, which is open to the job's hosts only" {
+    local with addr who
+    for with in "srun --hvd" hvdrun; do
+        # shellcheck disable=SC2086
+        begin_ranks $with --exclusive -N3 -w 'hvdn[1-3]'
+        [[ $rv_addr == "$(cluster addr hvdn1 ib0)" ]]
+        [[ $(peer alice hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key hello) == 200* ]]
+        [[ $(peer alice hvdn3 http "$rv_addr" "$rv_port" GET /scope/key) == "200 hello" ]]
+        # bob on the same host, at every address that it might have.
+        for addr in "$rv_addr" 127.0.0.1 "$(cluster addr hvdn1 eth0)" "$(cluster addr hvdn1 ib0 6)" ::1 172.17.0.1; do
+            [[ $(peer bob hvdn1 http "$addr" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
+            [[ $(peer bob hvdn1 http "$addr" "$rv_port" PUT /scope/key evil) =~ ^(403|Connection refused) ]]
+            [[ $(peer bob hvdn1 http "$addr" "$rv_port" DELETE /scope/key) =~ ^(403|Connection refused) ]]
+        done
+        # root may do as he likes, but not by mistake.
+        [[ $(peer root hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key evil) == 403* ]]
+        # From hosts that are not the job's, the launching one and a node of the cluster, no user may.
+        for who in "bob hvdlogin" "alice hvdlogin" "bob hvdn4" "alice hvdn4"; do
+            # shellcheck disable=SC2086
+            [[ $(peer $who http "$(cluster addr hvdn1 eth0)" "$rv_port" GET /scope/key) == 403* ]]
+            # shellcheck disable=SC2086
+            [[ $(peer $who http "$(cluster addr hvdn1 eth0)" "$rv_port" PUT /scope/key evil) == 403* ]]
+        done
+        [[ $(peer alice hvdn2 http "$rv_addr" "$rv_port" GET /scope/key) == "200 hello" ]]
+        end_ranks
     done
-    # root may do as he likes, but not by mistake.
-    [[ $(peer root hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key evil) == 403* ]]
-    [[ $(peer alice hvdn2 http "$rv_addr" "$rv_port" GET /scope/key) == "200 hello" ]]
-    # From a host that is not the job's, no user may.
-    [[ $(peer bob hvdlogin http "$(cluster addr hvdn1 eth0)" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
-    [[ $(peer alice hvdlogin http "$(cluster addr hvdn1 eth0)" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
-    end_ranks
     assert_no_leftovers
-}
-
-@test "strangers neither read nor write the rendezvous on the launching host" {
-    local addr
-    begin_ranks srun --hvd -N3 -w 'hvdn[1-3]'
-    [[ $rv_addr == "$(cluster addr hvdlogin eth0)" ]]
-    [[ $(peer alice hvdn1 http "$rv_addr" "$rv_port" PUT /scope/key hello) == 200* ]]
-    for addr in "$rv_addr" 127.0.0.1; do
-        [[ $(peer bob hvdlogin http "$addr" "$rv_port" GET /scope/key) =~ ^(403|Connection refused) ]]
-    done
-    # A node of the cluster that has no part in the job.
-    [[ $(peer bob hvdn4 http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
-    [[ $(peer alice hvdn4 http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
-    [[ $(peer alice hvdn2 http "$rv_addr" "$rv_port" GET /scope/key) == "200 hello" ]]
-    end_ranks
-    begin_ranks hvdrun -N3 -w 'hvdn[1-3]'
-    [[ $rv_addr == "$(cluster addr hvdlogin eth0)" ]]
-    [[ $(peer bob hvdlogin http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
-    [[ $(peer alice hvdn4 http "$rv_addr" "$rv_port" GET /scope/key) == 403* ]]
-    [[ $(peer alice hvdn2 http "$rv_addr" "$rv_port" GET /scope/key) == 404* ]]
-    end_ranks
 }
 
 # heard_by_bob: all that the ports of alice's launch on these hosts tell him.
@@ -268,7 +254,7 @@ heard_by_bob() {
 
 @test "strangers do not learn the run id, of which torchrun makes keys" {
     local with id heard
-    for with in "srun --hvd -N2" "hvdrun -N2" "salloc -Q -N2 --no-kill hvdrun --max-restarts=1 --store-relay=always"; do
+    for with in "srun --hvd -N2" "hvdrun -N2" "salloc -Q -N2 --no-kill hvdrun --max-restarts=1"; do
         # shellcheck disable=SC2016,SC2086
         begin on_login $with bash -c 'echo "id ${PET_RDZV_ID-} ${TORCHELASTIC_RUN_ID-}"; exec sleep 100'
         says_times 20 2 "id "
@@ -284,14 +270,15 @@ heard_by_bob() {
     assert_no_leftovers
 }
 
-# The key is taken out of the memory of the driver, and then looked for elsewhere; in files that have changed since
-# $mark was made, for there may be many others.
+# key_is_nowhere NAME: the driver, which is the process NAME, has told alice the key of the launch. It is looked for
+# elsewhere; in files that have changed since $mark was made, for there may be many others.
 key_is_nowhere() {
-    local pid session key host state
-    pid=$(as_root hvdlogin pgrep -x "$1")
-    session=$(peer bob hvdlogin hello 127.0.0.1 "$(driver_port)")
-    key=$(peer root hvdlogin key "$pid" "$session" | peer alice hvdn2 verify "$rv_addr" "$rv_port")
+    local key host state
+    key=$(peer alice hvdn2 granted "$(cluster addr hvdlogin eth0)" "$(driver_port)")
     [[ ${#key} -eq 64 ]]
+    # It is the right one.
+    run peer root hvdlogin search --memory "$1" <<<"$key"
+    [[ $output == *'"hits": ["memory '*" ($1)\""* ]] || { echo "$output" && return 1; }
     state=$(cluster path)
     for host in hvdlogin hvdctl hvdn1 hvdn2 hvdn3 hvdn4; do
         run peer root $host search --memory sleep --since "$mark" /tmp /dev/shm /run /var/tmp "$state" <<<"$key"
@@ -395,8 +382,9 @@ has_taken() { [[ $(peer "${@:2}") -eq $1 ]]; }
     with_boot "$boot;range=600-1023;ports=8+8"
     [[ $(peer root hvdn1 taken 1 1023) -eq $before ]]
     end_job
-    # Others: the kernel shares them with sockets of the same user, and those are alice's.
-    with_boot "$boot;range=21000-21063;ports=8+8"
+    # Others: the kernel shares them with sockets of the same user, and those are alice's. The relay of so few hosts has
+    # a port on loopback only.
+    with_boot "$boot;range=21000-21063;ports=8+8;relays=32"
     wait_for 10 has_taken 24 root hvdn1 taken 21000 21063
     [[ $(peer root hvdn1 taken 21000 21063 port) -eq 24 ]]
     [[ $(peer alice hvdn1 taken 21000 21063 port) -eq 0 ]]

@@ -41,13 +41,13 @@ def read_exactly(sock, n):
 
 
 def read_frame(sock):
-    """Returns (raw bytes, message, signed?)."""
+    """Returns (raw bytes, message, signed?). A message of bytes is {"t": "bytes"}."""
     head = read_exactly(sock, 8)
     if head[:3] != b"HV\x01":
         raise ValueError("no frame: %r" % head)
     mac = read_exactly(sock, 32) if head[3] & 1 else b""
     body = read_exactly(sock, struct.unpack(">I", head[4:])[0])
-    return head + mac + body, json.loads(body), bool(mac)
+    return head + mac + body, {"t": "bytes"} if head[3] & 2 else json.loads(body), bool(mac)
 
 
 def signature(key, *pieces):
@@ -74,12 +74,12 @@ def munge(payload):
 
 
 def unmunge(cred):
-    """What opening somebody's credential says: it must never be "Success"."""
+    """What opening a credential says, and what is in it. For somebody else's it must never be "Success"."""
     lib = ctypes.CDLL("libmunge.so.2")
     lib.munge_strerror.restype = ctypes.c_char_p
     payload, n, uid, gid = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_uint(), ctypes.c_uint()
-    return lib.munge_strerror(lib.munge_decode(cred.encode(), None, ctypes.byref(payload), ctypes.byref(n),
-                                               ctypes.byref(uid), ctypes.byref(gid))).decode()
+    rc = lib.munge_decode(cred.encode(), None, ctypes.byref(payload), ctypes.byref(n), ctypes.byref(uid), ctypes.byref(gid))
+    return lib.munge_strerror(rc).decode(), ctypes.string_at(payload, n.value) if payload else b""
 
 
 def connect(host, port, timeout=5):
@@ -142,7 +142,7 @@ class Relay:
 
     def note(self, who, raw, msg, signed):
         self.log.write(json.dumps({"from": who, "signed": signed, "t": msg.get("t"), "raw": raw.hex(),
-                                   "cred": msg.get("cred"), "opened": unmunge(msg["cred"]) if "cred" in msg else None})
+                                   "cred": msg.get("cred"), "opened": unmunge(msg["cred"])[0] if "cred" in msg else None})
                        + "\n")
 
     def pump(self, who, source, sink, twist):
@@ -305,7 +305,6 @@ REQUESTS = {
     "partial": b"PUT /global/0 HTTP/1.1\r\nContent-Length: 1000\r\n\r\nabc",
     "partial-head": b"GET /global/0 HT",
     "held": b"GET /nowhere/nothing HTTP/1.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-    "probe": b"GET /_hvd/probe/" + b"0" * 129 + b" HTTP/1.1\r\n\r\n",
 }
 
 
@@ -415,11 +414,6 @@ def cmd_taken(args):
 
 # ---- secrets ----
 
-def cmd_hello(args):
-    with connect(args.host, args.port) as sock:
-        print(read_frame(sock)[1]["session"])
-
-
 def cmd_hear(args):
     """All that a listener says to a stranger: of itself, to a proof that is none, and to a request of HTTP."""
     for request in (b"", frame({"t": "auth", "nonce": "0" * 32, "cred": "MUNGE:none:"}),
@@ -436,46 +430,17 @@ def cmd_hear(args):
             pass
 
 
-def cmd_key(args):
-    """What may be the session key, out of the driver's memory (as root).
-
-    struct hvd_session is the id (33 bytes), the identity (at 40: kind, pointer, key) and the key (at 88).
-    """
-    with open("/proc/%s/maps" % args.pid, encoding="ascii") as maps:
-        areas = [re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line) for line in maps]
-    found = set()
-    with open("/proc/%s/mem" % args.pid, "rb", 0) as mem:
-        for area in filter(None, areas):
-            start, end = (int(x, 16) for x in area.groups())
-            try:
-                mem.seek(start)
-                data = mem.read(end - start)
-            except OSError:
-                continue
-            for hit in re.finditer(args.session.encode() + b"\0", data):
-                key = data[hit.start() + 88:hit.start() + 120]
-                if len(key) == 32 and len(set(key)) > 8:
-                    found.add(key)
-    for key in found:
-        print(key.hex())
-
-
-def cmd_verify(args):
-    """Which of the keys on stdin is the one that this rendezvous knows."""
-    for line in sys.stdin:
-        key, nonce = bytes.fromhex(line.strip()), os.urandom(16).hex()
-        with connect(args.host, args.port) as sock:
-            sock.sendall(b"GET /_hvd/probe/%s HTTP/1.1\r\nConnection: close\r\n\r\n" % nonce.encode())
-            answer = b""
-            while more := sock.recv(4096):
-                answer += more
-        where = " {} {}".format(args.host, args.port)  # as in lib/rendezvous/service.c
-        proof = signature(signature(key, b"rendezvous", b""), nonce.encode(), where.encode())
-        if answer.endswith(proof.hex().encode()):
-            print(key.hex())
-            return 0
-    print("none of them", file=sys.stderr)
-    return 1
+def cmd_granted(args):
+    """The session key, as the driver grants it to its own user."""
+    with connect(args.host, args.port) as sock:
+        _, hello, _ = read_frame(sock)
+        nonce = os.urandom(16).hex()
+        bound = context(hello["session"], hello["nonce"], nonce)
+        sock.sendall(frame({"t": "auth", "nonce": nonce, "cred": munge(bound)}))
+        _, welcome, _ = read_frame(sock)
+    payload = unmunge(welcome["cred"])[1]
+    assert payload[:len(bound)] == bound and len(payload) == len(bound) + 32, "this is no key"
+    print(payload[len(bound):].hex())
 
 
 class Guest:
@@ -630,12 +595,10 @@ def main():
     p.add_argument("lo", type=int)
     p.add_argument("hi", type=int)
     p.add_argument("sharing", nargs="*", help="addr, port")
-    command("hello", cmd_hello, "host", "port")
     command("hear", cmd_hear, "host", "port")
     p = command("guest", cmd_guest, "address", "key", "how")
     p.add_argument("--seconds", type=float, default=15)
-    command("key", cmd_key, "pid", "session")
-    command("verify", cmd_verify, "host", "port")
+    command("granted", cmd_granted, "host", "port")
     p = command("search", cmd_search)
     p.add_argument("--memory", action="append", default=[])
     p.add_argument("--since", help="a file: only files that have changed since this one did")
