@@ -62,30 +62,63 @@ all_said() {
     grep "hello 1" "$out"
 }
 
-# at_rendezvous HOST WORD...: alice sends the rendezvous a request from that host.
-at_rendezvous() { peer alice "$1" http "$rv_addr" "$rv_port" "${@:2}"; }
+# relay_port HOST: the port at which the relay of that host listens on loopback.
+relay_port() { as_root "$1" ss -Htlnp | sed -nE '/"hvd-agent"/ s/.* 127\.0\.0\.1:([0-9]+) .*/\1/p'; }
+no_relay() { [[ ! $(relay_port "$1") ]]; }
+# at_relay HOST WORD...: alice sends the relay of that host a request from there.
+at_relay() { peer alice "$1" http 127.0.0.1 "$(relay_port "$1")" "${@:2}"; }
 
 @test "a host that has left the job cannot use its rendezvous any longer, and may come again" {
+    local port
     discover_script
-    rm -f "$(home)"/{go,rendezvous}
+    rm -f "$(home)"/{go,begun}
     hosts hvdn1:1 hvdn2:1
     # The second host is there, and has no rank.
-    begin on_login salloc -Q -N2 --no-kill hvdrun --hvd-verbose --store-relay=never --min-np 1 -np 1 --max-np 1 --discovery-interval 0.2 \
+    begin on_login salloc -Q -N2 --no-kill hvdrun --hvd-verbose --min-np 1 -np 1 --max-np 1 --discovery-interval 0.2 \
         --host-discovery-script ./discover \
-        sh -c 'echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $HOROVOD_GLOO_RENDEZVOUS_PORT >rendezvous; n=0; until [ -e go ] || [ $((n += 1)) -gt 600 ]; do sleep 0.1; done'
+        sh -c 'echo begun >begun; n=0; until [ -e go ] || [ $((n += 1)) -gt 600 ]; do sleep 0.1; done'
     says 30 "hvdn2 can be used"
-    wait_for 30 test -s "$(home)/rendezvous"
-    read -r rv_addr rv_port <"$(home)/rendezvous"
-    [[ $(at_rendezvous hvdn2 PUT /scope/key hello) == 200* ]]
+    wait_for 30 test -s "$(home)/begun"
+    [[ $(at_relay hvdn2 PUT /scope/key hello) == 200* ]]
+    port=$(relay_port hvdn2)
     hosts hvdn1:1
     says 30 "hvdn2: ending its node agent"
-    [[ $(at_rendezvous hvdn2 GET /scope/key) == 403* ]]
-    [[ $(at_rendezvous hvdn2 PUT /scope/key evil) == 403* ]]
-    [[ $(at_rendezvous hvdn2 DELETE /scope/key) == 403* ]]
-    [[ $(at_rendezvous hvdn1 GET /scope/key) == "200 hello" ]]
+    wait_for 5 no_relay hvdn2
+    [[ $(peer alice hvdn2 http 127.0.0.1 "$port" GET /scope/key) == "Connection refused" ]]
+    [[ $(at_relay hvdn1 GET /scope/key) == "200 hello" ]]
     echo hvdn2:1 >>"$(home)/hosts"
     says_times 30 2 "hvdn2 can be used"
-    [[ $(at_rendezvous hvdn2 GET /scope/key) == "200 hello" ]]
+    [[ $(at_relay hvdn2 GET /scope/key) == "200 hello" ]]
+    : >"$(home)/go"
+    ended 30
+    exits 0
+}
+
+@test "on nodes of the job's own a host that has left it is shut out of the relay of rank 0's host, and may come again" {
+    local addr port
+    discover_script
+    rm -f "$(home)"/{go,rendezvous.*}
+    hosts hvdn1:1 hvdn2:1
+    begin on_login salloc -Q --exclusive -N2 --no-kill hvdrun --min-np 1 -np 2 --max-np 2 --max-restarts 3 \
+        --discovery-interval 0.2 --host-discovery-script ./discover \
+        sh -c 'echo $MASTER_ADDR $MASTER_PORT >rendezvous.$RANK; echo "rank $RANK of $WORLD_SIZE"; n=0
+            until [ -e go ] || [ $((n += 1)) -gt 600 ]; do sleep 0.1; done'
+    says_times 30 2 "of 2"
+    read -r addr port <"$(home)/rendezvous.0"
+    [[ $addr == "$(cluster addr hvdn1 ib0)" && $(<"$(home)/rendezvous.1") == "$addr $port" ]]
+    [[ $(peer alice hvdn2 http "$addr" "$port" PUT /scope/key hello) == 200* ]]
+    hosts hvdn1:1
+    says 30 "rank 0 of 1"
+    [[ $(<"$(home)/rendezvous.0") == "$addr $port" ]]
+    [[ $(peer alice hvdn2 http "$addr" "$port" GET /scope/key) == 403* ]]
+    [[ $(peer alice hvdn2 http "$addr" "$port" PUT /scope/key evil) == 403* ]]
+    [[ $(peer alice hvdn2 http "$addr" "$port" DELETE /scope/key) == 403* ]]
+    # What ranks had stored went with them.
+    [[ $(peer alice hvdn1 http "$addr" "$port" GET /scope/key) == 404* ]]
+    hosts hvdn1:1 hvdn2:1
+    says_times 30 4 "of 2"
+    [[ $(peer alice hvdn2 http "$addr" "$port" PUT /scope/key again) == 200* ]]
+    [[ $(peer alice hvdn1 http "$addr" "$port" GET /scope/key) == "200 again" ]]
     : >"$(home)/go"
     ended 30
     exits 0
