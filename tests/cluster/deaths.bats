@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # what run sets
 # shellcheck disable=SC2016,SC2086 # for the shell that runs the command; lists of words
-# Processes of the launch itself are killed while ranks run: relays, node agents, their watchdogs, rank
+# Processes of the launch itself are killed while ranks run: node agents, their watchdogs, rank
 # shims, the driver. The job ends where ranks need them, and the report says which process of which host was the first.
 
 load helpers
@@ -25,29 +25,29 @@ kill_one() { as_root "$1" pkill -KILL -u alice "${@:2}"; }
 relaying() { as_root "$1" pgrep -u alice -x hvd-agent >/dev/null; }
 connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
 
-@test "a relay is killed before its ranks have come: the job ends soon, and says which relay" {
+@test "a node agent is killed before its ranks have come: the job ends soon, and says which agent" {
     local with
-    for with in "srun --hvd-store-relay=always" "hvdrun --store-relay=always"; do
+    for with in srun hvdrun; do
         begin launch $with "${FOUR[@]}" bash -c 'echo ready; sleep 50'
         says_times 10 4 ready
         wait_for 5 relaying hvdn2
         kill_one hvdn2 -x hvd-agent
         ended 15
-        if [[ $with == hvdrun* ]]; then exits 1; else exits 143; fi
-        has "hvdn2: the relay of the rendezvous (hvd-agent, pid " "was killed by signal 9 (SIGKILL); ranks 2, 3 on hvdn2 have not called init_process_group and cannot rendezvous any longer; ending the launch"
+        if [[ $with == hvdrun ]]; then exits 1; else exits 143; fi
+        has "hvdn2: the node agent (hvd-agent, pid " "was killed by signal 9 (SIGKILL); ranks 2, 3 on hvdn2 have not called init_process_group and cannot rendezvous any longer; ending the launch"
         has_not "failed first" "were ended by"
     done
 }
 
-@test "a relay is killed when the ranks have met: it is named as what failed first" {
-    begin_ranks 4 launch srun --hvd-store-relay=always "${FOUR[@]}" $RANK
+@test "a node agent is killed when the ranks have met: it is named as what failed first" {
+    begin_ranks 4 launch srun "${FOUR[@]}" $RANK
     kill_one hvdn2 -x hvd-agent
     ended 20
     ((status != 0))
     has "rank 2: its store is lost" "hvd: error: hvd-agent on hvdn2 failed first: killed by signal 9 (SIGKILL)" \
-        "the relay through which the ranks there use the rendezvous, pid "
+        "through which the ranks there use the rendezvous, pid "
     rm -rf "${WORK:?}"/*
-    begin_ranks 4 launch hvdrun --store-relay=always "${FOUR[@]}" $RANK
+    begin_ranks 4 launch hvdrun "${FOUR[@]}" $RANK
     kill_one hvdn2 -x hvd-agent
     ended 20
     exits 3
@@ -56,14 +56,14 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
 
 @test "a node agent is killed and the ranks need nothing of it: they go on, and a failure of one elsewhere is still found" {
     rm -f "$(home)/go"
-    begin launch srun --hvd-store-relay=never "${FOUR[@]}" bash -c 'echo ready
+    begin launch srun --hvd-frameworks=horovod "${FOUR[@]}" bash -c 'echo ready
         until [[ -e go ]]; do sleep 0.1; done
-        (($RANK != 0)) || { echo "ValueError: bad batch" >&2; exit 4; }; sleep 30'
+        (($HOROVOD_RANK != 0)) || { echo "ValueError: bad batch" >&2; exit 4; }; sleep 30'
     says_times 10 4 ready
     wait_for 6 connected hvdn2
     kill_one hvdn2 -x hvd-agent
     says 5 "warning: hvdn2: the node agent (hvd-agent, pid "
-    said "was killed by signal 9 (SIGKILL); the ranks go on; how those there end is not reported"
+    said "was killed by signal 9 (SIGKILL); the ranks have met and go on; those there fail when they use the store again"
     on_login touch go
     ended 15
     exits_one_of 4 143
@@ -72,7 +72,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
 
 @test "a watchdog is killed: what it watched goes on, and ends with the ranks" {
     rm -f "$(home)/go"
-    begin launch srun --hvd-store-relay=never "${FOUR[@]}" bash -c 'echo ready
+    begin launch srun "${FOUR[@]}" bash -c 'echo ready
         until [[ -e go ]]; do sleep 0.1; done; echo "still heard" >&2; (($RANK != 3)) || exit 4; sleep 30'
     says_times 10 4 ready
     wait_for 6 connected hvdn2
@@ -84,7 +84,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
     has "rank 3 on hvdn2 failed first: exit code 4"
     has_not "SIGKILL"
     rm -rf "${WORK:?}"/*
-    begin_ranks 4 launch srun --hvd-store-relay=always "${FOUR[@]}" $RANK
+    begin_ranks 4 launch srun "${FOUR[@]}" $RANK
     kill_one hvdn2 -x hvd-watchdog
     stop
     ended 20
@@ -93,7 +93,7 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
 }
 
 @test "relays that are stopped before the ranks have met are sent on, and the ranks meet" {
-    begin launch srun --hvd-store-relay=always "${FOUR[@]}" \
+    begin launch srun "${FOUR[@]}" \
         bash -c "echo ready; until [ -e work/go ]; do sleep 0.1; done; exec $RANK"
     says_times 10 4 ready
     as_root hvdn2 pkill -STOP -u alice -x hvd-agent
@@ -146,18 +146,14 @@ connected() { as_root "$1" ss -Htnp state established | grep -q hvd-agent; }
 }
 
 @test "hvd-driver is killed before the ranks have met: the rendezvous has gone with it, and ranks fail at once" {
-    local relay
-    for relay in always never; do
-        rm -rf "${WORK:?}"/*
-        begin launch srun --hvd-store-relay=$relay "${FOUR[@]}" bash -c "echo ready; until [[ -e work/go ]]; do sleep 0.1; done; exec $RANK"
-        says_times 10 4 ready
-        on_host hvdlogin pkill -KILL -x hvd-driver
-        on_login touch work/go
-        ended 20
-        exits_one_of 3 143
-        has "rank 0: its store is lost" "hvd-driver ended before the step (killed by signal 9 (SIGKILL))" \
-            "and the rendezvous has gone with it"
-    done
+    begin launch srun "${FOUR[@]}" bash -c "echo ready; until [[ -e work/go ]]; do sleep 0.1; done; exec $RANK"
+    says_times 10 4 ready
+    on_host hvdlogin pkill -KILL -x hvd-driver
+    on_login touch work/go
+    ended 20
+    exits_one_of 3 143
+    has "rank 0: its store is lost" "hvd-driver ended before the step (killed by signal 9 (SIGKILL))" \
+        "and the rendezvous has gone with it"
 }
 
 @test "a host is lost under srun --hvd: the launch ends the step and says why, or leaves it to Slurm" {

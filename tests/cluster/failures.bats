@@ -160,7 +160,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     assert_no_leftovers
 }
 
-@test "a signal for the ranks does not end the relay" {
+@test "a signal for the ranks does not end the node agent" {
     for with in srun hvdrun; do
         begin launch "$with" "${FOUR[@]}" bash -c 'trap "echo got it" USR1; echo ready; for i in 1 2 3 4 5; do sleep 1; done'
         says_times 10 4 ready
@@ -170,26 +170,26 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
         as_root hvdn1 pgrep -x hvd-agent
         ended 20
         exits 0
-        has_not "relay of the rendezvous"
+        has_not "node agent" hvd-agent
         assert_no_leftovers
     done
 }
 
-@test "a relay killed after the start: where nobody is to come to it ranks go on, and a message says so" {
+@test "a node agent killed after the start: where nobody is to come to it ranks go on, and a message says so" {
     for with in srun hvdrun; do
         begin launch "$with" --hvd-frameworks=horovod "${FOUR[@]}" bash -c 'echo ready; sleep 8; echo done'
         says_times 10 4 ready
         as_root hvdn1 pkill -KILL -x hvd-agent
         ended 20
         exits 0
-        has "warning: hvdn1: the relay of the rendezvous (hvd-agent, pid " "killed by signal 9 (SIGKILL)"
+        has "warning: hvdn1: the node agent (hvd-agent, pid " "killed by signal 9 (SIGKILL)"
         [[ $(grep -c "done" <<<"$output") -eq 4 ]]
         assert_no_leftovers
     done
 }
 
-# The relays end with their step. srun may take long to end it: here a node does not answer.
-@test "after a rank has failed no message mentions the relays" {
+# The node agents end with their step. srun may take long to end it: here a node does not answer.
+@test "after a rank has failed no message mentions the node agents" {
     rm -f "$(home)/go"
     begin launch hvdrun -N3 -n3 -w 'hvdn[1-3]' bash -c 'trap "" TERM; echo ready
         if [ $HOROVOD_RANK != 1 ]; then while :; do sleep 1; done; fi; until [ -e ~/go ]; do sleep 0.1; done; exit 3'
@@ -203,7 +203,7 @@ FOUR=(-N2 -n4 --ntasks-per-node=2 -w 'hvdn[1-2]')
     fault clear
     ended 40
     has "rank 1 on hvdn2 failed first: exit code 3"
-    has_not "relay of the rendezvous"
+    has_not "node agent" hvd-agent
     rm -f "$(home)/go"
     assert_no_leftovers 15
 }

@@ -84,14 +84,12 @@ alone() {
 
 # With proctrack/cgroup Slurm kills what is left, and then sleeps for a second before it looks again: launches that end
 # sooner after their last rank, all but one, did not need that.
-@test "a relay of the rendezvous is in the step's control group, and ends before Slurm has to end it" {
+@test "the node agent is in the step's control group, and ends before Slurm has to end it" {
     local with end ended late
     for with in srun hvdrun; do
         late=''
-        local relay=--store-relay=always
-        if [[ $with == srun ]]; then relay=--hvd-store-relay=always; fi
         for _ in 1 2 3 4 5; do
-            run launch "$with" "$relay" -w "hvdn[1-2]" -N2 -n4 --ntasks-per-node=2 bash -c '
+            run launch "$with" -w "hvdn[1-2]" -N2 -n4 --ntasks-per-node=2 bash -c '
                 ((HOROVOD_LOCAL_RANK == 0)) && exit
                 # The first host stays until the other one has been looked at.
                 sleep $((HOROVOD_RANK == 1 ? 2 : 1))
@@ -129,7 +127,7 @@ alone() {
         # What srun says is how the ranks ended that it has ended itself.
         if [[ $with == srun ]]; then exits 143; else exits 7; fi
         has "hvdn2: task 3: Exited with exit code 7"
-        has_not "relay of the rendezvous"
+        has_not "node agent" hvd-agent
         ((SECONDS < 20))
     done
 }
