@@ -171,17 +171,18 @@ NCCL_SOCKET_IFNAME==ib0,eth0 IMAGE_ONLY=yes RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0
 
 @test "a network namespace of the container's own gets no names of interfaces" {
     order hvd pyxis late
-    run launch srun -N2 -n2 --hvd-verbose --hvd-store-relay=never --container-unshare=net --container-image="$BARE" \
-        /show HOROVOD_RANK GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME HOROVOD_GLOO_IFACE TORCHELASTIC_USE_AGENT_STORE MASTER_ADDR
+    # On nodes of the job's own the ranks of PyTorch meet at an address that a bridge of the container can lead to.
+    run launch srun --exclusive -N2 -n2 --hvd-verbose --hvd-frameworks=torch --container-unshare=net --container-image="$BARE" \
+        /show RANK GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME HOROVOD_GLOO_IFACE TORCHELASTIC_USE_AGENT_STORE MASTER_ADDR
     exits 0
-    has "network namespace of its own" "HOROVOD_RANK=1 GLOO_SOCKET_IFNAME! NCCL_SOCKET_IFNAME" \
+    has "network namespace of its own" "RANK=1 GLOO_SOCKET_IFNAME! NCCL_SOCKET_IFNAME" \
         "TORCHELASTIC_USE_AGENT_STORE=True MASTER_ADDR=10."
     has_not "IFNAME=ib0" "relay of the rendezvous cannot"
-    # There a relay of the host cannot be reached.
+    # A relay on the host's loopback cannot be reached from there.
     run launch srun -N2 -n2 --container-unshare=net --container-image="$BARE" /show MASTER_ADDR
     exits 0
     has "warning: the container has a network namespace of its own, from which the relay of the rendezvous cannot" \
-        "MASTER_ADDR=127.0.0.1"
+        "share the node's network with the container" "MASTER_ADDR=127.0.0.1"
     # After the container plugin a task in that network namespace cannot reach the driver, and the message says why.
     order pyxis hvd
     in_image --container-unshare=net --hvd-start-timeout=5

@@ -43,7 +43,7 @@ start() {
 
 @test "each rank knows its place and the store, whatever starts it" {
     for with in $(ways); do
-        run start "$with" --hvd-store-relay=never env
+        run start "$with" env
         exits 0
         is RANK "0 1 2 3"
         is LOCAL_RANK "0 0 1 1"
@@ -57,16 +57,26 @@ start() {
         is LOCAL_SIZE "2 2 2 2"
         is PET_RDZV_ENDPOINT ""
         is TF_CONFIG ""
-        same 4 MASTER_ADDR
-        same 4 MASTER_PORT
+        # Each finds the store at its own host, by the port that is that host's.
+        is MASTER_ADDR "127.0.0.1 127.0.0.1 127.0.0.1 127.0.0.1"
+        is MASTER_PORT "$(values HOROVOD_GLOO_RENDEZVOUS_PORT)"
+        [[ $(values MASTER_PORT) =~ ^([0-9]+)" "([0-9]+)" "([0-9]+)" "([0-9]+)$ ]]
         same 4 JAX_COORDINATOR_ADDRESS
+    done
+    # On nodes of the job's own all find it at rank 0's.
+    for with in srun hvdrun; do
+        run start "$with" --exclusive env
+        exits 0
+        is MASTER_ADDR "$(cluster addr hvdn1 ib0) $(cluster addr hvdn1 ib0) $(cluster addr hvdn1 ib0) $(cluster addr hvdn1 ib0)"
+        same 4 MASTER_PORT
+        is HOROVOD_GLOO_RENDEZVOUS_ADDR "127.0.0.1 127.0.0.1 127.0.0.1 127.0.0.1"
     done
     nobody_left
 }
 
 @test "torchrun, one on each host, gets its options" {
     for with in srun hvdrun; do
-        run launch "$with" --hvd-store-relay=never -N2 -n2 env
+        run launch "$with" --exclusive -N2 -n2 env
         exits 0
         is PET_RDZV_BACKEND "c10d c10d"
         is PET_NNODES "2 2"
@@ -75,6 +85,11 @@ start() {
         same 2 PET_RDZV_ID
         [[ $(values PET_RDZV_ENDPOINT) == "$(values MASTER_ADDR | cut -d' ' -f1):$(values MASTER_PORT | cut -d' ' -f1) "* ]]
         [[ $(values PET_LOCAL_ADDR | tr ' ' '\n' | sort -u | wc -l) -eq 2 ]]
+        # On shared nodes each finds the store at its own host.
+        run launch "$with" -N2 -n2 env
+        exits 0
+        same 2 PET_RDZV_ID
+        is PET_RDZV_ENDPOINT "$(values MASTER_PORT | sed -E 's/[0-9]+/127.0.0.1:&/g')"
     done
     nobody_left
 }

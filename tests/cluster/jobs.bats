@@ -72,25 +72,26 @@ END
     assert_no_leftovers
 }
 
-@test "the rendezvous is where the launch is" {
-    where() { grep -o 'the rendezvous runs on [a-z0-9]*, with the driver' <<<"$output"; }
+@test "the driver, and with it the rendezvous, is where the launch is" {
+    script where.sh <<'END'
+#!/bin/bash
+rm -f looked
+srun --hvd "$@" bash -c 'until [[ -e looked ]]; do sleep 0.1; done; exec hvd-selftest --quick' &
+until pgrep -u "$USER" -x hvd-driver >/dev/null; do sleep 0.1; done
+echo "$(pgrep -c -u "$USER" -x hvd-driver) driver on $(hostname)"
+touch looked
+wait $!
+END
     for with in srun hvdrun; do
-        run launch "$with" --hvd-verbose -w 'hvdn[3-4]' -N2 -n2 true
-        [ "$(where)" = "the rendezvous runs on hvdlogin, with the driver" ]
         run launch "$with" -N4 --ntasks-per-node=2 hvd-selftest --quick
         selftest_ok 8 4
     done
-    script where.sh <<'END'
-#!/bin/bash
-srun --hvd --hvd-verbose hvd-selftest --quick
-END
     submit -N2 --ntasks-per-node=1 where.sh
-    [ "$(where)" = "the rendezvous runs on hvdn1, with the driver" ]
+    has "1 driver on hvdn1"
     selftest_ok 2 2
     # A step of which the batch host is no part.
-    sed -i 's/--hvd-verbose/& -r1 -N2 -n2/' "$(home)/where.sh"
-    submit -N3 --ntasks-per-node=1 where.sh
-    [ "$(where)" = "the rendezvous runs on hvdn1, with the driver" ]
+    submit -N3 --ntasks-per-node=1 where.sh -r1 -N2 -n2
+    has "1 driver on hvdn1"
     selftest_ok 2 2
     assert_no_leftovers
 }

@@ -328,22 +328,20 @@ NFT
     all_given "eth0 =eth0 $(cluster addr hvdn1 eth0)"
 }
 
-@test "the rendezvous is on the launching host, which is not on the fast network" {
+@test "ranks are on the fast network, also where the launching host is not, and find the store at their own hosts" {
     run on_login ls /sys/class/net
     [[ $output != *ib0* ]]
-    HVD_STORE=agent launch_telling srun --hvd --hvd-verbose --hvd-store-relay=never -N4
+    HVD_STORE=agent launch_telling srun --hvd -N4
     selftest_ok 4 4
-    all_given "ib0 =ib0,eth0 $(cluster addr hvdlogin eth0)"
-    has "the rendezvous runs on hvdlogin, with the driver"
+    all_given "ib0 =ib0,eth0 127.0.0.1"
 }
 
-@test "inside the allocation driver and rendezvous are on its first host" {
-    on_login sbatch --wait -Q -N4 --ntasks-per-node=1 -o out.%j -e out.%j --wrap "srun --hvd --hvd-verbose bash -c '$TELL'"
+@test "inside the allocation, too, ranks are on the fast network" {
+    on_login sbatch --wait -Q -N4 --ntasks-per-node=1 -o out.%j -e out.%j --wrap "srun --hvd bash -c '$TELL'"
     run on_login bash -c 'cat out.* && rm out.*'
     echo "$output"
     selftest_ok 4 4
     all_given "ib0 =ib0,eth0 $(cluster addr hvdn1 ib0)"
-    has "the rendezvous runs on hvdn1, with the driver"
 }
 
 @test "a network by which one node does not reach rank 0's host is not used" {
@@ -361,10 +359,9 @@ NFT
     launch_telling hvdrun -N1 -n2
     selftest_ok 2 1
     all_given "lo =lo 127.0.0.1" hvdn1
-    # The launching host's rendezvous is not on that loopback.
-    HVD_STORE=agent launch_telling srun --hvd --hvd-store-relay=never -N1 -n2
+    HVD_STORE=agent launch_telling srun --hvd --exclusive -N1 -n2
     selftest_ok 2 1
-    all_given "lo =lo $(cluster addr hvdlogin eth0)" hvdn1
+    all_given "lo =lo 127.0.0.1" hvdn1
 }
 
 # firewall HOST PORT VERDICT: filters connections that HOST opens to that port.

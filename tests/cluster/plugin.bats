@@ -62,7 +62,6 @@ told_alike() {
     for how in "srun --hvd" "sbatch --hvd --wrap=true" "salloc --hvd" hvdrun; do
         told_alike "$how" --hvd-start-timeout=0 'option --hvd-start-timeout: "0" is out of range' "a number of at least"
         told_alike "$how" --hvd-start-timeout=soon 'option --hvd-start-timeout: "soon" is not a number of seconds' "30, 1.5 or 2m"
-        told_alike "$how" --hvd-store-relay=moon 'option --hvd-store-relay: "moon" is not known' "auto|always|never"
         told_alike "$how" --hvd-store=moon 'option --hvd-store: "moon" is not known' "agent|rank0|off"
         told_alike "$how" --hvd-frameworks=torch,moon 'option --hvd-frameworks: "moon" is not known' "write auto, none, or"
         told_alike "$how" --hvd-init-timeout=soon 'option --hvd-init-timeout: "soon" is not a number of seconds' "30, 1.5 or 2m"
@@ -109,10 +108,18 @@ told_alike() {
         run launch "$how" --hvd-rendezvous=launch -N2 -n2 true
         exits 0
         has "--hvd-rendezvous has no effect"
+        run launch "$how" --hvd-store-relay=never -N2 -n2 bash -c 'echo "at $HOROVOD_GLOO_RENDEZVOUS_ADDR $MASTER_ADDR"'
+        exits 0
+        [[ $(grep -c "^at 127.0.0.1 127.0.0.1$" <<<"$output") -eq 2 &&
+            $(grep -c -- "--hvd-store-relay has no effect: .* ranks meet at an agent on their host$" <<<"$output") -eq 1 &&
+            $(wc -l <<<"$output") -eq 3 ]] || { echo "$output" && return 1; }
         run launch "$how" --hvd-nics=ib0 --hvd-nics=eth0 -N2 -n2 sh -c "$say"
         exits 0
         [ "$output" = $'=ib0,eth0\n=ib0,eth0' ]
     done
+    run on_login hvdrun --store-relay=never -N2 -n2 true
+    exits 0
+    [[ $output == *"option --store-relay has no effect: "* && $(wc -l <<<"$output") -eq 1 ]] || { echo "$output" && return 1; }
     run on_login hvdrun --hvd --no-hvd -N1 -n1 true
     exits 0
     # An option of the job holds until srun is given another value.
@@ -271,6 +278,11 @@ END
     plugstack verbose=1
     run launch srun -N2 -n2 true
     has "network 1"
+    # Of older releases, without effect now.
+    plugstack store_relay=always rendezvous=launch
+    run launch srun -N2 -n2 true
+    exits 0
+    [ -z "$output" ]
     assert_no_leftovers
 }
 
