@@ -4,7 +4,7 @@
 # its own, each with a fault at a random moment: a process is killed, or stopped for ever (STOP) or a while (WAKE), or a
 # host is frozen or lost, or its links are cut.
 #
-# The jobs are of all kinds in turn, with and without relays; their ranks meet and work for some seconds, by real PyTorch
+# The jobs are of all kinds in turn; their ranks meet and work for some seconds, by real PyTorch
 # and Horovod where `make peers` has installed them. What a fault is and what must be said of it is in the table of
 # victims below. Each launch must end within 30 seconds of the fault, or go on and do all of its work; its report must
 # name the victim, and blame nobody else; the status is 0 when all work was done, and only then; no process and no file
@@ -51,7 +51,7 @@ rank     ; host  ; srun hvdrun restart shrink elastic plain ; ^alice (hvd-selfte
 agent    ; host  ; restart shrink elastic ; ^alice hvd-agent .* --size=.* -- ; agent
 shim     ; host  ; hvdrun                 ; ^alice hvd-shim ; shim
 signals  ; host  ; hvdrun restart shrink elastic ; ^alice hvd-signals ; agent|hvd-signals
-beside   ; host  ; srun hvdrun            ; ^alice hvd-agent ; agent|relay
+beside   ; host  ; srun hvdrun            ; ^alice hvd-agent ; agent
 watchdog ; host  ; srun hvdrun            ; ^alice hvd-watchdog ; watchdog
 driver   ; login ; srun                   ; ^alice hvd-driver ; driver
 hvdrun   ; login ; hvdrun restart shrink elastic ; ^alice hvdrun ;
@@ -108,12 +108,12 @@ choose_program() {
 
 launch() {
     local np=$((4 * per_host)) by=()
-    local alloc=(salloc -Q --no-kill -N4 --ntasks-per-node="$per_host" hvdrun --store-relay="$relay" -np "$np" --elastic-timeout="$ELASTIC_TIMEOUT")
+    local alloc=(salloc -Q --no-kill -N4 --ntasks-per-node="$per_host" hvdrun -np "$np" --elastic-timeout="$ELASTIC_TIMEOUT")
     local fixed=(-N4 -n"$np" --ntasks-per-node="$per_host")
     case $kind in
     plain) by=(srun "${fixed[@]}") ;;
-    srun) by=(srun --hvd --hvd-store-relay="$relay" --hvd-start-timeout=15 "${fixed[@]}") ;;
-    hvdrun) by=(hvdrun --store-relay="$relay" --hvd-start-timeout=15 "${fixed[@]}") ;;
+    srun) by=(srun --hvd --hvd-start-timeout=15 "${fixed[@]}") ;;
+    hvdrun) by=(hvdrun --hvd-start-timeout=15 "${fixed[@]}") ;;
     restart) by=("${alloc[@]}" --max-restarts=3) ;;
     shrink) by=("${alloc[@]}" --min-np="$per_host" --max-restarts=3) ;;
     elastic) by=("${alloc[@]}" --min-np="$per_host") ;;
@@ -130,7 +130,6 @@ choose() {
     : "$RANDOM" "$RANDOM" "$RANDOM"
     kind=${only:-${KINDS[$1 % ${#KINDS[@]}]}}
     choose_program
-    relay=$([[ $((RANDOM % 2)) == 0 ]] && echo never || echo always)
     mapfile -t rows < <(victims | awk -F ' *; *' -v OFS=';' -v victim="$only_victim" -v kind="$kind" \
         '(!victim || $1 == victim) && index(" " $3 " ", " " kind " ") { $1 = $1; print }')
     ((${#rows[@]})) || { echo "a job of the kind $kind has no such victim" >&2 && exit 2; }
@@ -307,8 +306,8 @@ one() {
 tell() {
     local line
     if [[ ! $struck ]]; then untouched=$((untouched + 1)); elif ((status)); then failed=$((failed + 1)); else well=$((well + 1)); fi
-    line=$(printf 'seed %d: %-7s %-8s relay %-6s %s %-8s on %-8s after %s s: %s, status %d, %d s later%s' "$1" "$kind" \
-        "$name" "$relay" "$how" "$victim" "$host" "$delay" \
+    line=$(printf 'seed %d: %-7s %-8s %s %-8s on %-8s after %s s: %s, status %d, %d s later%s' "$1" "$kind" \
+        "$name" "$how" "$victim" "$host" "$delay" \
         "$([[ $struck ]] && echo hit || echo "no such process")" "$status" "$took" "$note")
     echo "$line"
     if ((${#wrong[@]})); then

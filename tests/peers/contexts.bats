@@ -31,7 +31,7 @@ BLOCK=("hvdn1: local 0/2 cross 0/4" "hvdn1: local 1/2 cross 0/4" "hvdn2: local 0
     "hvdn3: local 0/2 cross 2/4" "hvdn3: local 1/2 cross 2/4" "hvdn4: local 0/2 cross 3/4" "hvdn4: local 1/2 cross 3/4")
 
 @test "srun --hvd: eight ranks on four hosts, which meet in a tree of relays, use all contexts" {
-    HVD_RELAY_FAN_OUT=2 run launch srun --hvd-store-relay=always -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/contexts.py"
+    HVD_RELAY_FAN_OUT=2 run launch srun -N4 -n8 --ntasks-per-node=2 "$PY" "$HERE/contexts.py"
     ranks "${BLOCK[@]}"
     assert_no_leftovers
 }

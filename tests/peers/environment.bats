@@ -57,6 +57,8 @@ value() { jq -r --arg name "$2" '.[$name]' "$DIR/$1.json"; }
 
 # Each launch has a port of its own; _ is the path of the last command of the shell.
 OWN=('!HOROVOD_GLOO_RENDEZVOUS_PORT' '!_')
+# Workers of hvdrun meet at an agent on their own host.
+AGENT=('!HOROVOD_GLOO_RENDEZVOUS_ADDR')
 # hvdrun also sets what torch.distributed reads, and gives NCCL whole names, not prefixes (=eth0).
 MORE=(+GLOO_SOCKET_IFNAME '!NCCL_SOCKET_IFNAME')
 # Horovod's launcher calls this host localhost; a scheduler calls it by its name.
@@ -101,8 +103,7 @@ PLUGIN=(+SLURM_HVD_BOOT +SLURM_HVD_STEP)
 # A login by ssh sets these, which differ from one connection to the next.
 CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
 
-# Network and place of the rendezvous are given, so that launchers do not differ by their choices. The settings are in a
-# file.
+# The network is given, so that launchers do not differ by their choices. The settings are in a file.
 @test "on two hosts hvdrun over ssh, hvdrun and srun --hvd set the variables of horovodrun over ssh" {
     local rank eth0=--network-interfaces=eth0 config
     needs_cluster
@@ -127,14 +128,13 @@ CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
 	  with_timestamp: true
 	END
     worker horovodrun on_login "$HORUN" -np 2 -H hvdn1:1,hvdn2:1 "$eth0" --config-file "$config"
-    worker ssh on_login hvdrun -np 2 --hosts hvdn1:1,hvdn2:1 "$eth0" --store-relay=never --config-file "$config"
+    worker ssh on_login hvdrun -np 2 --hosts hvdn1:1,hvdn2:1 "$eth0" --config-file "$config"
     worker plain on_login srun -N2 -n2
-    worker srun on_login srun --hvd -N2 -n2 --hvd-nics=eth0 --hvd-store-relay=never \
-        --hvd-config="$config"
-    worker hvdrun on_login hvdrun -N2 -n2 "$eth0" --store-relay=never --config-file "$config"
+    worker srun on_login srun --hvd -N2 -n2 --hvd-nics=eth0 --hvd-config="$config"
+    worker hvdrun on_login hvdrun -N2 -n2 "$eth0" --config-file "$config"
     for rank in 0 1; do
         # The shell that ssh runs there has changed its directory.
-        differ horovodrun/$rank ssh/$rank "${OWN[@]}" "${MORE[@]}" "${CONNECTION[@]}" -OLDPWD
+        differ horovodrun/$rank ssh/$rank "${OWN[@]}" "${AGENT[@]}" "${MORE[@]}" "${CONNECTION[@]}" -OLDPWD
         # Slurm sets these, the CUDA_VISIBLE_DEVICES of the launching host among them if a job asks for no GPU, and the
         # login sets the others.
         mapfile -t slurm < <(differences "$DIR/horovodrun/$rank.json" "$DIR/plain/$rank.json" |
@@ -143,9 +143,10 @@ CONNECTION=('!SSH_CLIENT' '!SSH_CONNECTION')
         # Slurm takes the options of plugins out of a task's environment, and misses some where several follow upon each
         # other.
         mapfile -t missed < <(differences "$DIR/plain/$rank.json" "$DIR/srun/$rank.json" |
-            grep -xE '[+]_SLURM_SPANK_OPTION_hvd_hvd_(nics|config|store_relay)')
-        differ horovodrun/$rank srun/$rank "${OWN[@]}" "${MORE[@]}" "${slurm[@]}" "${PLUGIN[@]}" "${missed[@]}"
-        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${MORE[@]}" "${slurm[@]}"
+            grep -xE '[+]_SLURM_SPANK_OPTION_hvd_hvd_(nics|config)')
+        differ horovodrun/$rank srun/$rank "${OWN[@]}" "${AGENT[@]}" "${MORE[@]}" "${slurm[@]}" "${PLUGIN[@]}" "${missed[@]}"
+        differ horovodrun/$rank hvdrun/$rank "${OWN[@]}" "${AGENT[@]}" "${MORE[@]}" "${slurm[@]}"
+        [[ $(value ssh/$rank HOROVOD_GLOO_RENDEZVOUS_ADDR) == 127.0.0.1 ]]
         [[ $(value ssh/$rank HOROVOD_GLOO_TIMEOUT_SECONDS) == 77 && $(value srun/$rank HOROVOD_CYCLE_TIME) == 2.5 ]]
         [[ $(value hvdrun/$rank HOROVOD_HOSTNAME) == hvdn$((rank + 1)) && $(value ssh/$rank CUDA_VISIBLE_DEVICES) == null ]]
     done

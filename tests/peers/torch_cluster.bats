@@ -140,7 +140,7 @@ serves() { "$PY" -c 'import torch; exit(tuple(map(int, torch.__version__.split("
 
 @test "a program that waits at an address of its own, where no rank serves, is told within 10 s what to do" {
     local launcher
-    for launcher in "srun --hvd" hvdrun "srun --hvd --hvd-store-relay=always"; do
+    for launcher in "srun --hvd" hvdrun "srun --hvd --exclusive"; do
         # shellcheck disable=SC2086 # it is several words
         by_address $launcher -N2 -n2
         if serves; then

@@ -33,10 +33,9 @@ serve() {
 
 cases() { sed -nE '/^CASES/,/\]/ { s/.*\[|\].*//g; s/[, ]+/\n/gp }' "$HERE/torch_clients.py" | grep .; }
 
-# clients RELAY: three ranks on this machine go through all of torch_clients.py, at the store or at its relay.
-clients() {
+@test "clients that ranks make besides their groups share one store, whatever their number" {
     local case
-    run on_this "$HVDRUN" -np 3 --store-relay="$1" "$PY" "$HERE/torch_clients.py"
+    run on_this "$HVDRUN" -np 3 "$PY" "$HERE/torch_clients.py"
     exits 0
     while read -r case; do
         [[ $(grep -cE "^rank [0-2]: $case ok$" <<<"$output") -eq 3 ]] || { echo "$case: $output" && return 1; }
@@ -71,12 +70,4 @@ clients() {
     info "$(grep again_and_again <<<"$output" | head -n 1)"
     # The store outlives the ranks: it is still there.
     kill -0 "$server"
-}
-
-@test "clients that ranks make besides their groups share one store, whatever their number: at the store itself" {
-    clients never
-}
-
-@test "clients that ranks make besides their groups share one store, whatever their number: at a relay" {
-    clients always
 }
