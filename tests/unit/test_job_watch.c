@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job's owner hears of lost hosts and hangs, and which of it is a reason to requeue the batch job. */
+#include "launcher/run/job_watch.h"
+
+#include "unit.h"
+
+#include <signal.h>
+
+struct world {
+	struct event_base *base;
+	struct hvd_launch_spec spec;
+	struct hvd_requeue_wish wish;
+	struct hvd_job_watch *watch;
+	bool ending;
+	int lost, ends;
+	char host[64], how[64], why[256];
+};
+
+static void on_signal(int sig, void *arg)
+{
+	(void)sig;
+	(void)arg;
+	fail();
+}
+
+static void on_end(const struct hvd_err *why, void *arg)
+{
+	struct world *w = arg;
+
+	w->ends++;
+	snprintf(w->why, sizeof(w->why), "%.200s", why ? why->msg : "");
+}
+
+static void on_host_lost(const char *host, const char *how, void *arg)
+{
+	struct world *w = arg;
+
+	w->lost++;
+	snprintf(w->host, sizeof(w->host), "%s", host);
+	snprintf(w->how, sizeof(w->how), "%s", how);
+}
+
+static bool is_ending(void *arg)
+{
+	return ((struct world *)arg)->ending;
+}
+
+static int setup(void **state)
+{
+	static const struct hvd_job_watch_ops ops = {on_signal, on_end, on_host_lost, is_ending};
+	static const struct hvd_log quiet = {.level = HVD_LOG_ERROR};
+	struct world *w = calloc(1, sizeof(*w));
+
+	w->base = event_base_new();
+	w->spec.requeue_on = 1U << HVD_REQUEUE_NODE | 1U << HVD_REQUEUE_HANG;
+	w->watch = hvd_job_watch_create(&(struct hvd_job_watch_opts){.base = w->base,
+								     .spec = &w->spec,
+								     .wish = &w->wish,
+								     .control = "unit",
+								     .pid = getpid(),
+								     .ops = &ops,
+								     .arg = w,
+								     .log = &quiet});
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	hvd_job_watch_destroy(w->watch);
+	event_base_free(w->base);
+	free(w);
+	return 0;
+}
+
+static void gone(struct world *w, const char *host, enum hvd_errc code)
+{
+	struct hvd_err why = {.code = code};
+
+	hvd_job_watch_host_gone(w->watch, host, &why);
+}
+
+static void a_host_that_does_not_answer_is_lost_at_once(void **state)
+{
+	struct world *w = *state;
+
+	gone(w, "n1", HVD_E_TIMEOUT);
+	assert_int_equal(w->lost, 1);
+	assert_string_equal(w->host, "n1");
+	assert_string_equal(w->how, ": the host does not answer");
+	assert_true(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_NODE));
+	assert_string_equal(w->wish.host, "n1");
+}
+
+/* The others may follow: then the whole job is ending. */
+static void a_broken_connection_has_time(void **state)
+{
+	struct world *w = *state;
+	int64_t at, before = hvd_wall_now();
+
+	gone(w, "n2", HVD_E_NET);
+	gone(w, "n3", HVD_E_NET);
+	assert_int_equal(w->lost, 0);
+	assert_true(hvd_job_watch_settle(w->watch));
+	assert_false(hvd_job_watch_settle(w->watch));
+	assert_string_equal(hvd_job_watch_settled_host(w->watch, &at), "n2");
+	assert_true(at >= before);
+	assert_false(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_NODE));
+	hvd_job_watch_lose(w->watch);
+	assert_int_equal(w->lost, 1);
+	assert_string_equal(w->host, "n2");
+	assert_string_equal(w->how, "");
+	assert_true(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_NODE));
+}
+
+static void and_is_lost_then(void **state)
+{
+	struct world *w = *state;
+	hvd_time began = hvd_now();
+
+	gone(w, "n2", HVD_E_NET);
+	while (!w->lost && hvd_now() - began < INT64_C(10000000000))
+		event_base_loop(w->base, EVLOOP_ONCE);
+	assert_int_equal(w->lost, 1);
+	assert_true(hvd_now() - began > INT64_C(2900000000));
+}
+
+static void a_watchdog_shows_that_the_host_is_up(void **state)
+{
+	struct world *w = *state;
+	struct hvd_loss loss = {.of = HVD_LOSS_AGENT, .host = "n9", .status = SIGKILL};
+
+	gone(w, "n2", HVD_E_NET);
+	assert_false(hvd_job_watch_process_lost(w->watch, &loss));
+	loss.host = "n2";
+	loss.status = -1;
+	assert_false(hvd_job_watch_process_lost(w->watch, &loss));
+	loss.status = SIGKILL;
+	assert_true(hvd_job_watch_process_lost(w->watch, &loss));
+	assert_false(hvd_job_watch_settle(w->watch));
+}
+
+static void a_hang_ends_the_job(void **state)
+{
+	struct world *w = *state;
+	struct hvd_stall stall = {.seconds = 60};
+
+	w->spec.hang.action = HVD_HANG_REPORT;
+	hvd_job_watch_stalled(w->watch, &stall);
+	assert_int_equal(w->ends, 0);
+	w->spec.hang.action = HVD_HANG_KILL;
+	hvd_job_watch_stalled(w->watch, &stall);
+	assert_int_equal(w->ends, 1);
+	assert_in(w->why, "no rank has made progress for 60 s");
+	assert_false(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_HANG));
+	w->spec.hang.action = HVD_HANG_REQUEUE;
+	hvd_job_watch_stalled(w->watch, &stall);
+	assert_int_equal(w->ends, 2);
+	assert_true(hvd_requeue_wanted(&w->wish, HVD_REQUEUE_HANG));
+}
+
+static void nothing_counts_in_a_job_that_is_ending(void **state)
+{
+	struct world *w = *state;
+	struct hvd_stall stall = {.seconds = 60};
+
+	w->ending = true;
+	w->spec.hang.action = HVD_HANG_REQUEUE;
+	hvd_job_watch_stalled(w->watch, &stall);
+	assert_int_equal(w->ends, 0);
+	gone(w, "n1", HVD_E_TIMEOUT);
+	assert_int_equal(w->lost, 1); /* srun may wait for the host's tasks */
+	assert_int_equal(w->wish.reasons, 0);
+}
+
+static void what_the_user_reads(void **state)
+{
+	struct hvd_err err = {0};
+
+	(void)state;
+	hvd_job_watch_lost_error(&err, "n1", ": the host does not answer", "ending the job");
+	assert_in(err.msg, "was lost: the host does not answer; ending the job");
+	assert_in(err.hint, "(sinfo -N -n n1)");
+	assert_string_equal(err.host, "n1");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		TEST(a_host_that_does_not_answer_is_lost_at_once),
+		TEST(a_broken_connection_has_time),
+		TEST(and_is_lost_then),
+		TEST(a_watchdog_shows_that_the_host_is_up),
+		TEST(a_hang_ends_the_job),
+		TEST(nothing_counts_in_a_job_that_is_ending),
+		TEST(what_the_user_reads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
