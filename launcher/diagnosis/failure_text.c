@@ -183,11 +183,16 @@ static const char *advice_on_memory(const struct hvd_rank_end *end)
 	return NULL;
 }
 
-/* NCCL's own words, behind the line that names the exception. */
-static const char *advice_on_gpus(const struct hvd_rank_end *end)
+/* JAX, and NCCL's own words, which stand behind the line that names the exception. */
+static const char *advice_on_frameworks(const struct hvd_rank_end *end)
 {
 	const char *text = end->traceback ? end->traceback : end->tail;
 
+	if (begins(end->error, "ValueError: Number of processes must be defined") ||
+	    begins(end->error, "ValueError: coordinator_address should be defined"))
+		return "JAX finds its processes by itself in steps of srun only; elsewhere: jax.distributed.initialize("
+		       "os.environ[\"JAX_COORDINATOR_ADDRESS\"], int(os.environ[\"WORLD_SIZE\"]), "
+		       "int(os.environ[\"RANK\"]))";
 	if (text && strstr(text, "Duplicate GPU detected"))
 		return "two ranks use one GPU: start no more ranks on a host than it has GPUs, and have each take the "
 		       "one of its LOCAL_RANK";
@@ -238,7 +243,7 @@ static const char *advice(const struct hvd_rank_end *end, enum hvd_failure_kind 
 		return "no rank failed for a reason of its own: did a host or the network fail?";
 	text = advice_on_memory(end);
 	if (!text)
-		text = advice_on_gpus(end);
+		text = advice_on_frameworks(end);
 	if (!text)
 		text = advice_on_start(end);
 	return text ? text : advice_on_signal(end);

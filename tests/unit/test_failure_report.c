@@ -358,6 +358,8 @@ static void causes_and_advice(void **state)
 		{SIGBUS, 0, NULL, "killed by signal 7 (SIGBUS)\n", "/dev/shm", NULL},
 		{EXIT(1), 0, "torch.OutOfMemoryError: CUDA out of memory. Tried", "exit code 1\n", "smaller batches",
 		 NULL},
+		{EXIT(1), 0, "ValueError: Number of processes must be defined.", "exit code 1\n",
+		 "int(os.environ[\"WORLD_SIZE\"])", NULL},
 		{EXIT(1), 0, "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, invalid usage",
 		 "exit code 1\n", "two ranks use one GPU",
 		 "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\n"
